@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# One non-recursive makefile. `make help` lists the targets and variables.
+
+VERSION := 0.1.0
+
+# ---- where things go ----
+O          ?= build
+prefix     ?= /usr/local
+sbindir    ?= $(prefix)/sbin
+datadir    ?= $(prefix)/share
+mandir     ?= $(datadir)/man
+bashcompdir ?= $(datadir)/bash-completion/completions
+zshcompdir  ?= $(datadir)/zsh/site-functions
+fishcompdir ?= $(datadir)/fish/vendor_completions.d
+
+# ---- tools ----
+ifeq ($(origin CC),default)
+CC := $(CROSS_COMPILE)gcc
+endif
+AR := $(CROSS_COMPILE)ar
+PKG_CONFIG ?= $(CROSS_COMPILE)pkg-config
+ifeq ($(shell command -v $(PKG_CONFIG) 2>/dev/null),)
+PKG_CONFIG := pkg-config
+endif
+INSTALL ?= install
+
+ifeq ($(V),1)
+Q :=
+say = @:
+else
+Q := @
+say = @printf '  %-7s %s\n'
+endif
+
+# ---- targets that need packages install what is missing (NODEPS=1: never) ----
+needs_build := check check-all demo bench fuzz lint
+ifneq ($(filter $(needs_build),$(MAKECMDGOALS)),)
+ifneq ($(NODEPS),1)
+deps_set := $(if $(filter-out demo,$(filter $(needs_build),$(MAKECMDGOALS))),all,demo)
+ifneq ($(shell sh contrib/deps.sh $(deps_set) >&2; echo $$?),0)
+$(error installing packages failed: see above, or run with NODEPS=1)
+endif
+endif
+endif
+
+# ---- libraries: name the package of a missing one ----
+no_build := clean help deps uninstall
+ifneq ($(filter-out $(no_build),$(or $(MAKECMDGOALS),all)),)
+have_pkg = $(shell $(PKG_CONFIG) --exists '$(1)' 2>/dev/null && echo 1)
+ifneq ($(call have_pkg,libtraceevent >= 1.7.1),1)
+$(error libtraceevent >= 1.7.1 is missing: install libtraceevent-dev (Debian, Ubuntu) or libtraceevent-devel (Fedora), or run `make deps`)
+endif
+ifneq ($(call have_pkg,libtracefs >= 1.6.4),1)
+$(error libtracefs >= 1.6.4 is missing: install libtracefs-dev (Debian, Ubuntu) or libtracefs-devel (Fedora), or run `make deps`)
+endif
+pkgs := libtracefs libtraceevent
+features :=
+ifneq ($(MINIMAL),1)
+ifeq ($(STATIC),1)
+# Debian ships no static libkmod; the module checks then read /proc and /sys alone.
+else ifeq ($(call have_pkg,libkmod >= 30),1)
+pkgs += libkmod
+features += -DHAVE_LIBKMOD
+else
+$(error libkmod >= 30 is missing: install libkmod-dev (Debian, Ubuntu) or kmod-devel (Fedora), run `make deps`, or build without it: make MINIMAL=1)
+endif
+ifeq ($(call have_pkg,libzstd),1)
+pkgs += libzstd
+features += -DHAVE_ZSTD
+endif
+endif
+pkg_cflags := $(shell $(PKG_CONFIG) --cflags $(pkgs))
+pkg_libs   := $(shell $(PKG_CONFIG) $(if $(filter 1,$(STATIC)),--static) --libs $(pkgs))
+endif
+
+# ---- flags ----
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wconversion
+CFLAGS ?= -O2 -g
+kv_cflags := -std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DKVMFT_VERSION='"$(VERSION)"' \
+	-Iinclude -Isrc $(WARN) -fno-strict-aliasing -fstack-protector-strong $(features) $(pkg_cflags)
+kv_ldflags :=
+ifeq ($(WERROR),1)
+kv_cflags += -Werror
+endif
+ifneq ($(SAN),)
+kv_cflags += -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
+kv_ldflags += -fsanitize=$(SAN)
+endif
+ifeq ($(COV),1)
+kv_cflags += --coverage
+kv_ldflags += --coverage
+endif
+ifeq ($(STATIC),1)
+kv_ldflags += -static
+endif
+kv_libs := $(pkg_libs) -lpthread
+
+# ---- sources ----
+lib_src  := $(sort $(wildcard src/*/*.c))
+lib_obj  := $(lib_src:%.c=$(O)/%.o)
+main_obj := $(O)/src/main.o
+lib      := $(O)/libkvmft.a
+prog     := $(O)/kvmft
+
+test_lib_src := $(sort $(wildcard tests/lib/*.c))
+test_lib_obj := $(test_lib_src:%.c=$(O)/%.o)
+unit_src := $(sort $(wildcard tests/unit/test_*.c))
+unit     := $(unit_src:%.c=$(O)/%)
+tool_src := $(sort $(wildcard tests/tools/*.c))
+tools    := $(tool_src:%.c=$(O)/%)
+all_obj  := $(lib_obj) $(main_obj) $(test_lib_obj) $(unit:%=%.o) $(tools:%=%.o)
+
+.PHONY: all tests check check-all demo bench fuzz lint install uninstall dist clean deps help FORCE
+.SECONDARY: $(all_obj)
+.DELETE_ON_ERROR:
+
+all: $(prog)
+
+# Everything is rebuilt when the compiler or a flag changes.
+$(O)/.flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(subst ','\'',$(CC) $(kv_cflags) $(CFLAGS) $(kv_ldflags) $(LDFLAGS) $(kv_libs))' | cmp -s - $@ || \
+		echo '$(subst ','\'',$(CC) $(kv_cflags) $(CFLAGS) $(kv_ldflags) $(LDFLAGS) $(kv_libs))' > $@
+
+$(O)/tests/%.o: kv_cflags += -Itests -DTEST_DATA_DIR='"$(CURDIR)/tests/data"'
+
+$(O)/%.o: %.c $(O)/.flags
+	@mkdir -p $(@D)
+	$(say) CC $<
+	$(Q)$(CC) $(kv_cflags) $(CFLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+
+$(lib): $(lib_obj)
+	$(say) AR $@
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(prog): $(main_obj) $(lib)
+	$(say) LD $@
+	$(Q)$(CC) $(kv_ldflags) $(LDFLAGS) -o $@ $^ $(kv_libs)
+
+$(unit): %: %.o $(test_lib_obj) $(lib)
+	$(say) LD $@
+	$(Q)$(CC) $(kv_ldflags) $(LDFLAGS) -o $@ $^ $(kv_libs) -lcmocka
+
+$(tools): %: %.o $(test_lib_obj) $(lib)
+	$(say) LD $@
+	$(Q)$(CC) $(kv_ldflags) $(LDFLAGS) -o $@ $^ $(kv_libs)
+
+-include $(all_obj:.o=.d)
+
+# ---- tests ----
+tests: $(prog) $(unit) $(tools)
+
+check:
+	$(Q)sh tests/check '$(MAKE)' '$(O)'
+
+check-all:
+	$(Q)CHECK_ALL=1 sh tests/check '$(MAKE)' '$(O)'
+
+demo: $(prog)
+	$(Q)KVMFT=$(abspath $(prog)) sh contrib/demo
+
+bench:
+	$(Q)sh tests/bench/run '$(MAKE)' '$(O)'
+
+fuzz:
+	$(Q)sh tests/fuzz/run '$(MAKE)' '$(O)'
+
+lint:
+	$(Q)sh contrib/lint '$(O)'
+
+deps:
+	$(Q)sh contrib/deps.sh all
+
+# ---- installation ----
+install: $(prog)
+	$(INSTALL) -d $(DESTDIR)$(sbindir) $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(mandir)/man5 $(DESTDIR)$(mandir)/man7
+	$(INSTALL) -m 755 $(prog) $(DESTDIR)$(sbindir)/kvmft
+	for m in man/*.[157]; do \
+		$(INSTALL) -m 644 $$m $(DESTDIR)$(mandir)/man$${m##*.}/ || exit 1; done
+
+uninstall:
+	rm -f $(DESTDIR)$(sbindir)/kvmft
+	for m in man/*.[157]; do rm -f $(DESTDIR)$(mandir)/man$${m##*.}/$${m#man/}; done
+
+clean:
+	rm -rf $(O)
+
+help:
+	@echo 'targets:'
+	@echo '  all        build $$(O)/kvmft (default)'
+	@echo '  check      install what is missing, build, run all tests; last line: N passed, N failed, N skipped'
+	@echo '  check-all  check plus the long matrices (kernels, compilers)'
+	@echo '  demo       record a real host and a real guest, merge and verify'
+	@echo '  bench      speed ratios against peers, measured in one run'
+	@echo '  fuzz       run all fuzz targets (FUZZ_SECONDS each)'
+	@echo '  lint       style, static analysis, layering, manual pages'
+	@echo '  deps       install the packages that build, tests and demo need'
+	@echo '  install uninstall clean help'
+	@echo 'variables:'
+	@echo '  O=DIR V=1 DESTDIR= prefix= CC= CFLAGS= CROSS_COMPILE= WERROR=1 STATIC=1 COV=1'
+	@echo '  SAN=address,undefined MINIMAL=1 (no libkmod, no zstd) NODEPS=1 (never install packages)'

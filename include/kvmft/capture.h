@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * capture.h: what a recording on disk holds, whichever format it has.
+ *
+ * The writer (capw_*) makes kvmft's own capture directory; its layout is described above the
+ * reader in src/capture/dir_read.c and in kvmft-capture(5). The reader (capture_open) takes a
+ * capture directory or a trace.dat and shows both as one struct capture: facts in plain arrays,
+ * and per CPU a stream of sub-buffers that is read piecewise, so that memory does not grow with
+ * the file. Everything in a capture is hostile until checked: strings are made printable,
+ * counts and sizes are bounded, and what is missing or damaged is counted, never guessed.
+ */
+#ifndef KVMFT_CAPTURE_H
+#define KVMFT_CAPTURE_H
+
+#include "kvmft/util.h"
+
+#define CAPTURE_VERSION	    1
+#define CAPTURE_MAX_CPUS    8192
+#define CAPTURE_MAX_SUBBUF  (1u << 20)
+#define CAPTURE_MAX_FORMAT  (256u << 10) /* one event format text */
+#define CAPTURE_MAX_META    (64u << 20)
+
+enum cap_side { CAP_SIDE_UNKNOWN, CAP_SIDE_HOST, CAP_SIDE_GUEST };
+
+/* An event format as the traced kernel described it; text is NUL-terminated, printable. */
+struct cap_format {
+	char *sys, *name, *text;
+	size_t len;
+};
+
+/* A vCPU as debugfs and /proc showed it when the host capture began (or changed). */
+struct cap_vcpu {
+	uint32_t id;	    /* vcpu_id = APIC id: sparse, not an index */
+	int32_t tid;	    /* host thread that runs it; 0 = unknown */
+	bool has_offset;
+	uint64_t offset;    /* L1 TSC offset, bits as u64 */
+	uint64_t ratio;	    /* 0 = no scaling */
+	uint8_t frac;	    /* fraction bits of ratio */
+	uint64_t tsc;	    /* host TSC just after the offset was read; 0 = unknown */
+	bool has_end;	    /* the same, read again when the capture ended */
+	uint64_t end_offset, end_ratio, end_tsc;
+};
+
+struct cap_vm {
+	char *id;	    /* "PID-FD" as in debugfs */
+	int32_t pid;	    /* tgid of the VMM */
+	int32_t fd;
+	char *name, *uuid, *vmm; /* NULL when unknown */
+	uint64_t trace_id;	 /* TRACEID of the guest's trace.dat (GUEST option); 0 = none */
+	/*
+	 * In the order recorded. A vCPU that got another thread or offset while recording has a
+	 * further entry with the same id: the first holds the begin, the last the end_* values.
+	 */
+	struct cap_vcpu *vcpu;
+	size_t nvcpu, vcpu_cap;
+};
+
+/* One simultaneous reading of clocks: tsc lies within [tsc, tsc + width] for all of them. */
+struct cap_bracket {
+	uint64_t tsc, width;
+	uint64_t mono_raw, mono, boot, real; /* ns */
+};
+
+struct cap_pvclock {
+	uint32_t cpu, version;
+	uint64_t tsc_timestamp, system_time;
+	uint32_t mul;
+	int8_t shift;
+	uint8_t flags;
+};
+
+/* per_cpu/cpuN/stats, as numbers; produced = entries + overrun + dropped + commit_overrun + read. */
+struct cap_cpustat {
+	bool valid;
+	uint64_t entries, overrun, commit_overrun, dropped, read;
+};
+
+struct cap_cpu {
+	uint32_t cpu;
+	bool has_apicid;
+	uint32_t apicid;
+	struct cap_cpustat begin, end;
+};
+
+struct cap_task {
+	int32_t tid, tgid; /* tgid 0 = unknown */
+	char *comm;
+};
+
+/*
+ * Source of one CPU's sub-buffers: consecutive pieces of files, each a whole number of sub-buffers.
+ * fd -1: segNNNNNN/cpuN of the capture directory, opened per read, so that a capture may have
+ * more files than a process may have descriptors.
+ */
+struct cap_extent {
+	int fd;
+	uint32_t segment;
+	uint32_t packed;  /* bytes in the file when compressed, 0 = stored as is */
+	uint64_t off, len;
+	uint64_t first;	  /* number of its first sub-buffer in the stream */
+};
+
+struct cap_stream {
+	uint32_t cpu;
+	const char *instance; /* name of the trace-cmd buffer, "" = top or kvmft's own */
+	struct cap_extent *ext;
+	size_t next, ext_cap;
+	uint64_t nsub;	      /* complete sub-buffers */
+	uint64_t cut_bytes;   /* bytes of an incomplete sub-buffer at the end, 0 = none */
+};
+
+/* A thing that was wrong with the input but did not stop the reader. */
+struct cap_damage {
+	char *text;
+};
+
+/* TIME_SHIFT of a trace.dat, one CPU: samples on the file's own clock. */
+struct cap_shift {
+	struct cap_shift_sample {
+		int64_t time, offset, scaling; /* offset is *added* to a stamp of this file */
+	} *sample;
+	size_t nsample;
+	int64_t frac;
+};
+
+struct capture {
+	char *path;
+	enum cap_side side;
+	int version;		  /* of the capture format; 6 or 7 for a trace.dat */
+	bool is_tracedat;
+	bool complete;		  /* an "end" record was found: the recorder ended by itself */
+	char *end_reason;
+
+	uint32_t long_size;	  /* 4 or 8, of the traced kernel */
+	bool big_endian;
+	uint32_t subbuf_size;	  /* power of two, <= CAPTURE_MAX_SUBBUF */
+	uint32_t page_header;	  /* bytes before the data of a sub-buffer, 12 or 16 */
+	char *clock;		  /* "x86-tsc", "local", ... */
+	bool overwrite;
+	char *uname, *hypervisor, *uuid, *clocksource, *vendor, *tool;
+	uint64_t tsc_khz;	  /* 0 = unknown */
+	char *tsc_khz_source;
+	uint64_t begin_tsc, end_tsc; /* 0 = unknown */
+
+	bool has_sched_offset, has_kernel_sched_offset;
+	int64_t kvm_sched_clock_offset; /* ns, signed bits of the kernel's variable */
+	int64_t kernel_sched_offset;	/* __sched_clock_offset, ns */
+	char *sched_source;		/* "kprobe", "dmesg", ... */
+	bool sched_is_tsc;		/* guest without kvmclock: sched_clock() is the TSC */
+
+	struct cap_format *format;
+	size_t nformat, format_cap;
+	struct cap_cpu *cpu;
+	size_t ncpu, cpu_cap;
+	struct cap_stream *stream;
+	size_t nstream, stream_cap;
+	struct cap_vm *vm;
+	size_t nvm, vm_cap;
+	struct cap_pvclock *pvclock;
+	size_t npvclock, pvclock_cap;
+	struct cap_bracket *bracket;
+	size_t nbracket, bracket_cap;
+	struct cap_task *task;
+	size_t ntask, task_cap;
+	struct cap_damage *damage;
+	size_t ndamage, damage_cap;
+
+	/* trace.dat only, from TRACEID, TIME_SHIFT, TSC2NSEC, DATE and OFFSET */
+	uint64_t trace_id;	   /* 0 = none */
+	uint64_t shift_peer;	   /* TRACEID of the host file the shifts refer to */
+	uint64_t shift_flags;	   /* bit 0: interpolate between samples */
+	struct cap_shift *shift;   /* by CPU number */
+	size_t nshift;
+	bool has_tsc2nsec;	   /* ns = ticks * mult >> shift, plus offset */
+	uint32_t tsc2nsec_mult, tsc2nsec_shift;
+	uint64_t tsc2nsec_offset;
+	int64_t ts_add;		   /* ns that DATE and OFFSET add to every stamp */
+	void *priv; /* the reader's own */
+};
+
+/*
+ * Opens a capture directory or a trace.dat and reads everything but the sub-buffers.
+ * *out is freed with capture_close(). -errno with err set: not a capture, version too new,
+ * unreadable. A cut or damaged capture opens as far as it goes (c->damage, !c->complete).
+ */
+int capture_open(const char *path, struct capture **out, struct kvmft_err *err) __must_check;
+void capture_close(struct capture *c);
+
+/*
+ * Reads sub-buffer number idx (0 .. nsub-1) of a stream into buf (c->subbuf_size bytes).
+ * 0, or -errno (-ENODATA past the end).
+ */
+int capture_read_subbuf(const struct capture *c, const struct cap_stream *s, uint64_t idx,
+			void *buf) __must_check;
+/* The same for up to n consecutive sub-buffers; returns how many were read, 0 at the end, -errno. */
+ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s, uint64_t idx,
+			     uint64_t n, void *buf) __must_check;
+
+/* The first n bytes of sub-buffer idx, for its time stamp. 0, -ENODATA past the end, -errno. */
+int capture_read_head(const struct capture *c, const struct cap_stream *s, uint64_t idx,
+		      void *buf, size_t n) __must_check;
+
+/* Finds the VM that sel names: UUID, name, PID or PID-FD. -ENOENT, or -ENOTUNIQ (err lists them). */
+int capture_find_vm(const struct capture *c, const char *sel, const struct cap_vm **vm,
+		    struct kvmft_err *err) __must_check;
+
+/* ---- writing a capture directory ---- */
+
+struct capw;
+
+enum capw_flags {
+	CAPW_ROTATE_OLD = 1 << 0, /* move an existing capture to PATH.old (default name only) */
+	CAPW_FORCE = 1 << 1,	  /* replace an existing capture (never anything else) */
+};
+
+/*
+ * Creates the directory PATH (0700) and its meta file. Refuses (err says why) an existing path,
+ * a parent that others can write to without the sticky bit, and symbolic links in the last step.
+ */
+int capw_create(const char *path, unsigned int flags, struct capw **out,
+		struct kvmft_err *err) __must_check;
+/* Appends one record to meta; the sbuf was built with meta_begin() .. meta_*(); it is reset. */
+int capw_meta(struct capw *w, struct sbuf *line) __must_check;
+/* Writes a whole small file below the capture; parent directories of name are made (0700). */
+int capw_file(struct capw *w, const char *name, const void *data, size_t len) __must_check;
+/* Opens the data file of a CPU in a segment for writing; returns fd (owned by the caller). */
+int capw_data_open(struct capw *w, unsigned int segment, unsigned int cpu) __must_check;
+int capw_dirfd(const struct capw *w);
+const char *capw_path(const struct capw *w);
+/* fsync-free close; everything was already written. NULL is fine. */
+void capw_close(struct capw *w);
+
+void meta_begin(struct sbuf *line, const char *record);
+void meta_str(struct sbuf *line, const char *key, const char *val); /* NULL val: left out */
+void meta_u64(struct sbuf *line, const char *key, uint64_t val);
+void meta_s64(struct sbuf *line, const char *key, int64_t val);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * cli.h: commands and options as tables.
+ *
+ * One struct cmd per subcommand, one struct opt per option. Parsing, `--help`, the synopsis and
+ * the machine-readable list (from which the completion files are made, and against which the
+ * manual pages are tested) all come from these tables, so they cannot disagree.
+ */
+#ifndef KVMFT_CLI_H
+#define KVMFT_CLI_H
+
+#include <stdio.h>
+
+#include "kvmft/util.h"
+
+/* How an option's argument is read and what the field at opt->offset is. */
+enum opt_type {
+	OPT_FLAG,     /* bool */
+	OPT_STR,      /* const char * */
+	OPT_LIST,     /* struct opt_list: may be given several times, in order */
+	OPT_U64,      /* struct opt_u64 */
+	OPT_S64,      /* struct opt_s64 */
+	OPT_BITS,     /* struct opt_u64; signed, unsigned or hex: 64 bits as they are */
+	OPT_SIZE,     /* struct opt_u64, bytes */
+	OPT_DURATION, /* struct opt_u64, ns */
+	OPT_CHOICE,   /* int: index into opt->choices; -1 = not given */
+	OPT_CUSTOM,   /* opt->parse() */
+};
+
+struct opt_list {
+	const char **v;
+	size_t n, cap;
+};
+
+struct opt_u64 {
+	bool set;
+	uint64_t v;
+};
+
+struct opt_s64 {
+	bool set;
+	int64_t v;
+};
+
+struct opt {
+	char short_name; /* 0 = none */
+	const char *name;
+	enum opt_type type;
+	size_t offset;		    /* into the command's option struct */
+	const char *arg;	    /* metavariable; NULL for a flag */
+	const char *help;	    /* one line, or several joined by '\n' */
+	const char *const *choices; /* OPT_CHOICE: NULL-terminated */
+	int (*parse)(void *opts, const char *text, struct kvmft_err *err); /* OPT_CUSTOM */
+	unsigned int flags;
+};
+
+enum opt_flags {
+	OPT_HIDDEN = 1 << 0, /* accepted, not shown */
+	OPT_OPTARG = 1 << 1, /* the argument may be left out (OPT_STR gets "") */
+};
+
+/* short name or 0, long name, type, option struct, its member, metavariable or NULL, help */
+#define OPTION(s, n, t, st, member, metavar, text)                                                 \
+	{                                                                                          \
+		.short_name = (s), .name = (n), .type = (t), .offset = offsetof(st, member),       \
+		.arg = (metavar), .help = (text),                                                  \
+	}
+#define OPTION_CHOICE(s, n, st, member, metavar, list, text)                                       \
+	{                                                                                          \
+		.short_name = (s), .name = (n), .type = OPT_CHOICE, .offset = offsetof(st, member), \
+		.arg = (metavar), .help = (text), .choices = (list),                               \
+	}
+#define OPT_END                                                                                    \
+	{                                                                                          \
+		.name = NULL,                                                                      \
+	}
+
+/*
+ * A subcommand. run() gets the parsed option struct (size opts_size, zeroed, then defaults()),
+ * the remaining arguments, and an error object; it returns an exit code (enum kvmft_exit). When
+ * it fails it fills err, and main prints the one line.
+ */
+struct cmd {
+	const char *name;
+	const char *summary;
+	const char *args;	    /* operands in the synopsis, e.g. "HOST GUEST[=SEL]..." */
+	const char *description;    /* paragraphs for --help; may be NULL */
+	const char *examples;	    /* lines for --help; may be NULL */
+	const struct opt *opts;	    /* ends with OPT_END */
+	size_t opts_size;
+	void (*defaults)(void *opts);
+	int (*run)(void *opts, int argc, char **argv, struct kvmft_err *err);
+	int (*release)(void *opts); /* may be NULL; frees what parsing allocated beyond lists */
+	int min_args, max_args;	    /* operands; max -1 = any */
+};
+
+extern const struct cmd *const kvmft_cmds[]; /* NULL-terminated, in the order help shows them */
+
+/*
+ * Parses argv[1..] by the table. Returns the index of the first operand, 0 when help was asked
+ * for (and should be printed), or -EINVAL with err set (exit code 2).
+ */
+int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvmft_err *err);
+void cli_free(const struct cmd *c, void *opts);
+void cli_print_help(const struct cmd *c, FILE *f);
+void cli_print_synopsis(const struct cmd *c, FILE *f);
+/* One line per option: CMD<TAB>LONG<TAB>SHORT<TAB>ARG<TAB>first help line. */
+void cli_print_list(const struct cmd *c, FILE *f);
+const struct cmd *cli_find(const char *name);
+/* The nearest command or option name for "did you mean", or NULL. */
+const char *cli_nearest_cmd(const char *name);
+
+/* ---- output shared by commands ---- */
+
+enum table_format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV };
+extern const char *const cli_formats[]; /* "text", "json", "csv", NULL */
+
+/* A warning or note line on stderr: "kvmft CMD: text". Only the command layer uses it. */
+void cli_note(const char *fmt, ...) __printf(1, 2);
+/* Flushes stdout; a failed write (full disk, closed pipe) becomes an error. 0 or -errno. */
+int cli_flush(struct kvmft_err *err);
+
+#endif

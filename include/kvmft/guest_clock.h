@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * guest_clock.h: what a guest knows of its own clock, read inside the guest.
+ *
+ * With these numbers the ns trace clocks of a guest become kvmclock, and kvmclock becomes guest
+ * TSC (include/kvmft/clock.h), without perf_event_open and without asking the host.
+ */
+#ifndef KVMFT_GUEST_CLOCK_H
+#define KVMFT_GUEST_CLOCK_H
+
+#include "kvmft/kernel.h"
+
+#define KGUEST_MAX_PVCLOCK 64 /* records of the kernel's static array; CPUs above are elsewhere */
+
+struct kpvclock {
+	uint32_t cpu, version;
+	uint64_t tsc_timestamp, system_time;
+	uint32_t mul;
+	int8_t shift;
+	uint8_t flags;
+};
+
+struct kguest_clock {
+	bool kvm_guest;	     /* the hypervisor says that it is KVM */
+	bool sched_known;    /* sched_is_tsc below is certain */
+	bool sched_is_tsc;   /* no kvmclock in use: sched_clock() is the TSC */
+	bool has_kvm_offset; /* kvm_sched_clock_offset, ns */
+	int64_t kvm_offset;
+	const char *kvm_source; /* "kprobe" or "dmesg"; static text */
+	bool has_kernel_offset; /* __sched_clock_offset, ns */
+	int64_t kernel_offset;
+	const char *kernel_source;
+	struct kpvclock pv[KGUEST_MAX_PVCLOCK];
+	size_t npv;
+	char why[256]; /* why kprobes did not serve; "" when they did */
+};
+
+/*
+ * Fills *g from kernel variables through one kprobe, and from the boot log where that is not
+ * possible. 0 even when little was found: the flags tell. t is borrowed. -ENOMEM.
+ */
+int kguest_clock_read(struct ktracefs *t, struct kguest_clock *g) __must_check;
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * hostmap.h: who is who in a host capture: which thread runs which vCPU of which VM, and what
+ * each vCPU's clock was at any time of the capture.
+ *
+ * Built by one unordered pass over the host's sub-buffers, before the timeline is walked: the
+ * events that matter here are rare, but any of them may stand at the end of the file.
+ */
+#ifndef KVMFT_HOSTMAP_H
+#define KVMFT_HOSTMAP_H
+
+#include "kvmft/capture.h"
+#include "kvmft/epoch.h"
+#include "kvmft/ring.h"
+
+struct hostmap_vm {
+	const struct cap_vm *cap; /* NULL: known from events only */
+	int32_t pid;		  /* tgid of the VMM */
+	char label[64];		  /* name, else UUID, else PID-FD, else "pid:N" */
+	struct epoch_vm *epochs;
+};
+
+struct hostmap_thread {
+	int32_t tid;
+	size_t vm; /* index into hostmap.vm */
+	uint32_t vcpu;
+};
+
+struct hostmap_event; /* a remembered clock event */
+
+struct hostmap {
+	const struct capture *cap;
+	const struct fmt *fmt;
+	struct hostmap_vm *vm;
+	size_t nvm, vm_cap;
+	struct hostmap_thread *thread;
+	size_t nthread, thread_cap;
+	struct u64map by_tid;  /* tid → index into thread */
+	struct u64map tgid_of; /* tid → tgid, from the capture's tasks */
+	struct hostmap_event *event;
+	size_t nevent, event_cap;
+	uint64_t entries, exits; /* kvm_entry and kvm_exit events seen */
+	uint64_t foreign;	 /* clock events that could not be given to a VM */
+	uint64_t ignored;	 /* offset events that debugfs contradicts: not applied (PVM) */
+};
+
+/*
+ * Reads the host capture. cap and fmt are borrowed and must outlive the map. 0, or -errno with
+ * err set. A capture that is not in x86-tsc gives threads, but -ENOTSUP for clocks.
+ */
+int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap **out,
+		struct kvmft_err *err) __must_check;
+void hostmap_free(struct hostmap *m);
+
+/* The vCPU that a thread runs; NULL when it runs none. */
+const struct hostmap_thread *hostmap_thread(const struct hostmap *m, int32_t tid);
+/* Index of the VM that sel names (UUID, name, PID, PID-FD); -errno with candidates in err. */
+ssize_t hostmap_find_vm(const struct hostmap *m, const char *sel, struct kvmft_err *err);
+/* The thread of vCPU id of VM number vm; NULL when none was seen. */
+const struct hostmap_thread *hostmap_vcpu(const struct hostmap *m, size_t vm, uint32_t id);
+/*
+ * Adds a pvclock record that was read inside the guest when its TSC was guest_tsc, and builds the
+ * VM's epochs anew. 0, -errno; -ESRCH when guest_tsc belongs to no epoch.
+ */
+int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t guest_tsc,
+			const struct pvclock *pv) __must_check;
+/*
+ * What the user gives by hand replaces what the capture says: every vCPU of the VM (ids 0..n-1,
+ * and those known) gets this map for the whole capture.
+ */
+int hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)
+	__must_check;
+
+#endif

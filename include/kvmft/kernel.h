@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * kernel.h: everything that kvmft asks of, and sets in, the running kernel: tracefs and a
+ * private instance in it, events and filters, kprobes, kernel variables, the TSC, modules, and
+ * the removal of what a killed kvmft left behind. src/kernel is the only room that includes
+ * <tracefs.h> and <libkmod.h>, and neither shows here.
+ *
+ * Two promises hold for the whole room. Nothing outside an instance or a probe group of
+ * kvmft's own is ever written, with the one exception of lines added to kprobe_events, which are
+ * taken back. And every failure that a user can mend says what to do: the err argument, which
+ * may always be NULL, then holds one line and exit code KVMFT_LACKING.
+ *
+ * The objects below are not thread-safe; descriptors they hand out may be used from any thread.
+ */
+#ifndef KVMFT_KERNEL_H
+#define KVMFT_KERNEL_H
+
+#include "kvmft/util.h"
+
+/* ---- where tracefs is ---- */
+
+struct ktracefs;
+
+#define KTRACEFS_MOUNT 1u /* mount tracefs when it is nowhere and we may */
+
+/*
+ * Finds tracefs: dir when it is not NULL (tests: any directory will do), else
+ * /sys/kernel/tracing, else /sys/kernel/debug/tracing. With KTRACEFS_MOUNT it is mounted on
+ * /sys/kernel/tracing when absent, and stays mounted (see ktracefs_mounted()). It also points
+ * libtracefs, which keeps one directory per process, at the place found: use one at a time.
+ * *out is to be freed with ktracefs_close(). -EPERM or -EACCES (not root), -EPERM (lockdown),
+ * -ENOENT (kernel without tracefs, or not mounted), -ENOMEM.
+ */
+int ktracefs_open(const char *dir, unsigned int flags, struct ktracefs **out,
+		  struct kvmft_err *err) __must_check;
+void ktracefs_close(struct ktracefs *t); /* NULL is fine */
+const char *ktracefs_path(const struct ktracefs *t);
+int ktracefs_dirfd(const struct ktracefs *t);	 /* borrowed */
+bool ktracefs_mounted(const struct ktracefs *t); /* it was this call that mounted it */
+
+/* A file of the top level, whole (at most max bytes); *out is the caller's. Length or -errno. */
+ssize_t ktracefs_read(const struct ktracefs *t, const char *file, size_t max,
+		      char **out) __must_check;
+bool ktracefs_has(const struct ktracefs *t, const char *file);
+
+/* events/header_page and header_event, saved_cmdlines, saved_tgids; text to be freed by the caller. */
+int ktracefs_header_page(const struct ktracefs *t, char **text) __must_check;
+int ktracefs_header_event(const struct ktracefs *t, char **text) __must_check;
+int ktracefs_saved_cmdlines(const struct ktracefs *t, char **text) __must_check;
+int ktracefs_saved_tgids(const struct ktracefs *t, char **text) __must_check;
+
+/*
+ * Is name a trace clock of this kernel? 0, or -EINVAL with the list of those that are ("no
+ * x86-tsc" means: not an x86 kernel).
+ */
+int ktracefs_clock_check(const struct ktracefs *t, const char *name,
+			 struct kvmft_err *err) __must_check;
+/* Picks the name in [brackets] out of the text of a trace_clock file. 0 or -EINVAL. */
+int kclock_parse_current(const char *text, char *buf, size_t size) __must_check;
+/* The names in such a text, without brackets, separated by one blank. */
+int kclock_parse_list(const char *text, char *buf, size_t size) __must_check;
+
+/* ---- CPUs ---- */
+
+struct kcpus {
+	uint32_t *cpu; /* ascending */
+	size_t n, cap;
+};
+
+enum kcpu_set { KCPU_POSSIBLE, KCPU_PRESENT, KCPU_ONLINE };
+
+int kcpus_read(enum kcpu_set set, struct kcpus *c) __must_check;
+/* "0-3,8"; -EINVAL for anything else, -ERANGE above 8191. */
+int kcpus_parse(const char *text, struct kcpus *c) __must_check;
+void kcpus_free(struct kcpus *c);
+
+/* ---- events ---- */
+
+struct kevent {
+	char *sys, *name;
+	char *filter; /* NULL = none */
+};
+
+struct kevent_list {
+	struct kevent *v;
+	size_t n, cap;
+};
+
+/*
+ * Splits "sys:event/filter/", "sys:*", "sys", "event"; the filter is what stands between the
+ * first and the last '/'. *sys is NULL for a bare word. Pure. The three are the caller's.
+ */
+int kevent_parse_spec(const char *spec, char **sys, char **name, char **filter,
+		      struct kvmft_err *err) __must_check;
+/*
+ * Adds the events that spec means on this machine to list, each once; naming an event again
+ * with a filter replaces the filter. Wildcards may stand anywhere in system and event. A bare
+ * word is a system, else an event that exists in one system only (a pattern: in any). -ENOENT: unknown, with up to
+ * three near names, or the reason why the system is absent; -EINVAL: malformed or ambiguous.
+ */
+int kevent_expand(const struct ktracefs *t, const char *spec, struct kevent_list *list,
+		  struct kvmft_err *err) __must_check;
+/* Adds one event without asking the kernel. */
+int kevent_list_add(struct kevent_list *list, const char *sys, const char *name,
+		    const char *filter) __must_check;
+bool kevent_list_has(const struct kevent_list *list, const char *sys, const char *name);
+void kevent_list_free(struct kevent_list *list);
+
+bool kevent_exists(const struct ktracefs *t, const char *sys, const char *name);
+int kevent_id(const struct ktracefs *t, const char *sys, const char *name,
+	      uint32_t *id) __must_check;
+/* The format text; the caller's. */
+int kevent_format(const struct ktracefs *t, const char *sys, const char *name,
+		  char **text) __must_check;
+/* 0, or -ENOENT with the reason why the kvm events are absent (module not loaded, ...). */
+int kevent_kvm_check(const struct ktracefs *t, struct kvmft_err *err) __must_check;
+
+/* ---- an instance of our own ---- */
+
+struct kinst;
+
+struct kinst_config {
+	const char *clock;	/* trace clock; NULL = leave the kernel's default */
+	uint64_t buffer_kb;	/* per CPU; 0 = leave */
+	uint32_t subbuf_kb;	/* sub-buffer; 0 = leave, also left where the kernel has no knob */
+	int buffer_percent;	/* 0..100, when a blocked splice wakes up; -1 = leave */
+	bool overwrite;		/* full ring: lose the oldest (true) or the newest */
+	bool record_cmd;	/* let the kernel note names ... */
+	bool record_tgid;	/* ... and process ids of the tasks seen */
+	bool event_fork;	/* children of the pids below are followed */
+	bool dead_man;		/* recording stops and memory goes when this process dies */
+	const int32_t *pid;	/* only these threads' events; NULL = all. Borrowed for the call */
+	size_t npid;
+	const char *cpumask;	/* hex mask as in tracing_cpumask; NULL = all CPUs */
+};
+
+#define KINST_CONFIG_DEFAULT                                                                       \
+	{                                                                                          \
+		.buffer_percent = -1, .overwrite = true, .record_cmd = true, .dead_man = true,     \
+	}
+
+/*
+ * Makes the instance kvmft.PID.STARTTIME.N and configures it in the only order that works:
+ * tracing off, sub-buffer size, buffer size, clock (read back), options, pids. Nothing records
+ * until kinst_tracing(k, true) and kinst_events_enable(). On failure nothing is left.
+ * t is borrowed and must outlive the instance. *out goes to kinst_destroy().
+ */
+int kinst_create(struct ktracefs *t, const struct kinst_config *c, struct kinst **out,
+		 struct kvmft_err *err) __must_check;
+/*
+ * Stops, disables, closes and removes it; waits up to 2 s while somebody has a file of it open,
+ * then -EBUSY and err names who (PID and command). k is freed in every case; NULL is fine.
+ * Descriptors handed out by kinst_raw_open() must be closed before.
+ */
+int kinst_destroy(struct kinst *k, struct kvmft_err *err);
+
+const char *kinst_name(const struct kinst *k);
+const char *kinst_clock(const struct kinst *k);		/* as read back */
+uint32_t kinst_subbuf_size(const struct kinst *k);	/* bytes, header included */
+uint64_t kinst_buffer_kb(const struct kinst *k);	/* per CPU, as read back */
+/* What was asked for and this kernel cannot do, one line each; "" when nothing. Borrowed. */
+const char *kinst_notes(const struct kinst *k);
+int kinst_dirfd(const struct kinst *k);			/* borrowed */
+
+int kinst_tracing(struct kinst *k, bool on, struct kvmft_err *err) __must_check;
+/* Adds one thread to the filter of set_event_pid. */
+int kinst_pid_add(struct kinst *k, int32_t pid, struct kvmft_err *err) __must_check;
+
+/*
+ * Takes note of the events (copied) and sets their filters; may be called again for more. A
+ * refused filter: -EINVAL, and err holds several lines: what failed, then the kernel's own
+ * text with its caret.
+ */
+int kinst_events_add(struct kinst *k, const struct kevent_list *list,
+		     struct kvmft_err *err) __must_check;
+/* Enables exactly the events noted; all or none. */
+int kinst_events_enable(struct kinst *k, struct kvmft_err *err) __must_check;
+/* Disables all of them, goes on after a failure and returns the first. */
+int kinst_events_disable(struct kinst *k);
+const struct kevent_list *kinst_events(const struct kinst *k);
+
+/* Writes one line to an event's trigger file ("hist:keys=...", "!hist:..."). */
+int kinst_trigger(struct kinst *k, const char *sys, const char *name, const char *text,
+		  struct kvmft_err *err) __must_check;
+/* The event's hist file, the caller's. */
+int kinst_hist_read(struct kinst *k, const char *sys, const char *name, char **text) __must_check;
+
+/* per_cpu/cpuN/trace_pipe_raw, read-only, close-on-exec; the caller closes. fd or -errno. */
+int kinst_raw_open(struct kinst *k, uint32_t cpu, bool nonblock,
+		   struct kvmft_err *err) __must_check;
+/* trace_marker or trace_marker_raw, for writing; the caller closes. fd or -errno. */
+int kinst_marker_open(struct kinst *k, bool raw) __must_check;
+/* The CPUs that have a per_cpu directory, ascending. */
+int kinst_cpus(const struct kinst *k, struct kcpus *c) __must_check;
+/* Any file of the instance, whole; *out is the caller's. Length or -errno. */
+ssize_t kinst_read(const struct kinst *k, const char *file, size_t max, char **out) __must_check;
+
+struct kstats {
+	uint64_t entries, overrun, commit_overrun, bytes, dropped, read;
+};
+
+/* Parses per_cpu/cpuN/stats by name. -EINVAL unless all of entries, overrun and read events are there. */
+int kstats_parse(const char *text, struct kstats *s) __must_check;
+/* s or text may be NULL; *text is the caller's. */
+int kinst_stats(const struct kinst *k, uint32_t cpu, struct kstats *s, char **text) __must_check;
+/* "64 (expanded: 1408)" or "1408": KB the file speaks of now. Pure. */
+int kbuffer_kb_parse(const char *text, uint64_t *kb) __must_check;
+
+/* ---- kernel symbols, kprobes, and variables read through them ---- */
+
+/*
+ * Which of n names are in kallsyms (path; NULL = /proc/kallsyms), in one pass. Addresses may be
+ * hidden. Returns how many are, or -errno.
+ */
+int kallsyms_find(const char *path, const char *const *name, size_t n, bool *present) __must_check;
+bool kallsyms_has(const char *name);
+
+struct kprobes; /* the probes of this process: group kvmft_PID_STARTTIME */
+
+/* -ENOTSUP: kernel without kprobe events; -EPERM: lockdown. *out goes to kprobes_close(). */
+int kprobes_open(struct ktracefs *t, struct kprobes **out, struct kvmft_err *err) __must_check;
+const char *kprobes_group(const struct kprobes *p);
+/*
+ * Adds group/name on a function ("do_sys_openat2", "vprintk_emit+4"), with fetch arguments
+ * ("a=@tsc_khz:u32"; NULL = none). name: letters, digits, _. -ENOENT: no such symbol;
+ * -EPERM: lockdown; else the kernel's error for what it cannot probe, with its explanation.
+ */
+int kprobe_add(struct kprobes *p, const char *name, const char *func, const char *args,
+	       struct kvmft_err *err) __must_check;
+int kprobe_remove(struct kprobes *p, const char *name);
+/* Removes all of them; the first failure is returned, p is freed in every case; NULL is fine. */
+int kprobes_close(struct kprobes *p);
+
+struct kread_arg {
+	const char *where; /* "symbol" or "symbol+8" */
+	const char *type;  /* u8..u64, s8..s64, x8..x64 */
+	uint64_t value;	   /* out; sN sign-extended to 64 bits */
+	bool present;	   /* out */
+};
+
+/*
+ * Reads kernel variables without touching a module, perf or BPF: one kprobe with fetch
+ * arguments in an instance of its own, set off by a system call of this process. Arguments are
+ * fetched in the order given, in one shot when there are at most 100 (and 3 KB of definition),
+ * so that a version counter named first and last brackets what stands between. Symbols that
+ * are unknown are not present. Returns how many are, or -errno (-ENOTSUP: no kprobes).
+ */
+int kread_symbols(struct ktracefs *t, struct kread_arg *arg, size_t n,
+		  struct kvmft_err *err) __must_check;
+/* Pure half of it: finds " NAME=VALUE" of a line of trace. -ENOENT, -EINVAL ("(fault)"). */
+int kread_parse_field(const char *line, const char *name, uint64_t *value) __must_check;
+
+/* ---- TSC and clocks ---- */
+
+struct ktsc_facts {
+	bool present;	   /* this is an x86 kernel with a TSC */
+	uint64_t khz;	   /* 0 = unknown */
+	char source[40];   /* "kprobe tsc_khz", "dmesg refined", "dmesg detected", "cpuid 0x15",
+			      "hypervisor cpuid 0x40000010", "measured"; "" = unknown */
+	bool exact;	   /* it is the number the kernel itself computes with */
+	bool constant, nonstop, known_freq; /* CPU flags */
+	char clocksource[32];
+	char vendor[16];   /* "GenuineIntel", "AuthenticAMD", ... */
+	bool hypervisor;   /* we are a guest */
+	char hv_signature[16]; /* "KVMKVMKVM", ...; "" = none */
+};
+
+/* t may be NULL: then the kernel's own variable is not asked. Unknown things stay 0 or "". */
+int ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f) __must_check;
+/* "tsc: Refined TSC clocksource calibration: 3792.873 MHz" and "tsc: Detected ... MHz". */
+int ktsc_parse_log(const char *line, uint64_t *khz, bool *refined) __must_check;
+
+/* All clocks read within [tsc, tsc + width] cycles; nanoseconds. */
+struct kbracket {
+	uint64_t tsc, width;
+	uint64_t mono_raw, mono, boot, real;
+};
+
+/* The tightest of tries (at least 1). -ENOTSUP without a TSC. */
+int kbracket_read(unsigned int tries, struct kbracket *b) __must_check;
+/* Ordered read of the TSC; 0 on machines without one. Cycles. */
+uint64_t krdtsc_now(void);
+
+/* The kernel log, oldest first, one line per record as "text" without its prefix. */
+int klog_read(char **text, struct kvmft_err *err) __must_check;
+typedef int (*klog_fn)(const char *line, void *arg); /* non-zero stops and is returned */
+/* Calls fn for each line that contains needle. 0, what fn returned, or -errno. */
+int klog_find(const char *needle, klog_fn fn, void *arg);
+/* The same on a text that was read before. line is a private copy. */
+int klog_find_in(const char *text, const char *needle, klog_fn fn, void *arg);
+
+/* Offsets of sched_clock(), as the boot log tells them. */
+struct klog_sched {
+	bool has_kvm;		  /* "kvm-clock: using sched offset of N cycles" (ns despite the word) */
+	int64_t kvm_sched_clock_offset;
+	bool has_kernel;	  /* "sched_clock: Marking stable (A, B)->(C, D)": D */
+	int64_t kernel_sched_offset;
+	bool unstable;		  /* "sched_clock: Marking unstable" or "TSC found unstable" */
+};
+
+int klog_parse_sched(const char *text, struct klog_sched *s) __must_check;
+
+/* UUID of this machine from DMI, lower case; -errno (-ENOENT: none, -EACCES: not root). */
+int kernel_machine_uuid(char *buf, size_t size) __must_check;
+
+/* ---- modules ---- */
+
+enum kmodule_state {
+	KMODULE_UNKNOWN,   /* cannot be told here */
+	KMODULE_LOADED,
+	KMODULE_BUILTIN,
+	KMODULE_AVAILABLE, /* on disk, not loaded */
+	KMODULE_ABSENT,
+};
+
+/* Ignores the environment; works without /proc/modules. */
+enum kmodule_state kmodule_state_get(const char *name);
+const char *kmodule_state_text(enum kmodule_state s);
+/* 0 when it is there already. -ENOENT, -EPERM, -ENOTSUP (built without libkmod). */
+int kmodule_load(const char *name, struct kvmft_err *err) __must_check;
+/* "libkmod" or "/proc and /lib/modules": what the answers rest on. */
+const char *kmodule_backend(void);
+
+/* ---- what a killed kvmft left ---- */
+
+struct kreset {
+	unsigned int instances, probes; /* removed, or found with dry_run */
+	unsigned int live;		/* belong to a running kvmft: left alone */
+	unsigned int busy;		/* dead owner, but in use by somebody: left alone */
+	struct sbuf text;		/* one line per thing found; for kreset_free() */
+};
+
+/*
+ * Removes instances kvmft.PID.STARTTIME.N and probe groups kvmft_PID_STARTTIME whose process
+ * is gone. Names that only look alike are never touched. The first failure is returned, but
+ * the sweep goes on.
+ */
+int kreset_sweep(struct ktracefs *t, bool dry_run, struct kreset *r, struct kvmft_err *err);
+void kreset_free(struct kreset *r);
+
+/* An owner in a name; sep is '.' (instances, with a trailing number) or '_' (groups). Pure. */
+struct kowner {
+	int32_t pid;
+	uint64_t start; /* field 22 of /proc/PID/stat, clock ticks since boot */
+	uint32_t seq;
+};
+
+int kowner_self(struct kowner *o) __must_check;
+int kowner_parse(const char *name, char sep, struct kowner *o) __must_check;
+int kowner_format(const struct kowner *o, char sep, char *buf, size_t size) __must_check;
+bool kowner_alive(const struct kowner *o);
+
+/* ---- features, for `kvmft check` ---- */
+
+enum kfeat_state { KFEAT_HAVE, KFEAT_LACK, KFEAT_UNKNOWN };
+
+struct kfeat_result {
+	const char *name;    /* "tracefs", "x86-tsc", ... */
+	const char *purpose; /* what kvmft uses it for */
+	unsigned int need;   /* KFEAT_HOST | KFEAT_GUEST: cannot do without; 0 = optional */
+	enum kfeat_state state;
+	char detail[256];    /* what was found */
+	char remedy[256];    /* what to do; "" when there is nothing to mend */
+};
+
+#define KFEAT_HOST  1u
+#define KFEAT_GUEST 2u
+
+size_t kfeat_count(void);
+/* Probe number i < kfeat_count(). t may be NULL: no tracefs. Sets nothing in the kernel. */
+int kfeat_probe(struct ktracefs *t, size_t i, struct kfeat_result *r) __must_check;
+/* By name; false also when unknown. */
+bool kfeat_have(struct ktracefs *t, const char *name);
+
+#endif

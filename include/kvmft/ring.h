@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ring.h: from raw sub-buffers to events.
+ *
+ * Three layers, each usable alone:
+ *   subbuf_*  one bounds-checked walk over one sub-buffer (kernel/trace/ring_buffer.c layout)
+ *   rstream_* one CPU's sub-buffers in order: events, gaps, damage
+ *   rmerge_*  any number of streams by time, through a tournament tree
+ * and fmt_*: event formats through libtraceevent, the only place that includes event-parse.h.
+ */
+#ifndef KVMFT_RING_H
+#define KVMFT_RING_H
+
+#include "kvmft/capture.h"
+
+struct subbuf_geom {
+	uint32_t size;	    /* of a sub-buffer, bytes */
+	uint32_t header;    /* 16 or 12 */
+	uint32_t long_size; /* 8 or 4 */
+	bool swap;	    /* the file's byte order is not this machine's */
+	bool big_endian;    /* the file's byte order */
+};
+
+/* State of a walk; all pointers into the caller's buffer. */
+struct subbuf {
+	const uint8_t *p, *end; /* rest of the data */
+	uint64_t ts;		/* running time stamp, trace clock units */
+	bool swap, big_endian;
+	bool lost;	        /* events were lost before this sub-buffer */
+	bool lost_counted;      /* ... and lost_count says how many */
+	uint64_t lost_count;
+};
+
+/* One event; data points into the sub-buffer and starts with the common fields. */
+struct rec {
+	uint64_t ts;	     /* trace clock units of the capture */
+	const uint8_t *data;
+	uint32_t len;
+	uint16_t id;	     /* common_type */
+};
+
+/*
+ * Checks the header of a sub-buffer and starts a walk. 0, -EBADMSG when the commit word does not
+ * fit the size (the sub-buffer must be skipped).
+ */
+int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g) __must_check;
+/* The next data event: 1; 0 at the end; -EBADMSG at a broken event (the rest must be skipped). */
+int subbuf_next(struct subbuf *sb, struct rec *rec) __must_check;
+
+/* ---- one CPU ---- */
+
+enum rkind {
+	R_EVENT,
+	R_GAP,	   /* events lost in band, before the next event: lost (0 = number unknown) */
+	R_DAMAGE,  /* the rest of sub-buffer `index` was unusable */
+	R_END,
+};
+
+struct rstream {
+	const struct capture *cap;
+	const struct cap_stream *s;
+	struct subbuf_geom geom;
+	uint8_t *buf;	  /* one batch of sub-buffers */
+	uint64_t idx;	  /* next sub-buffer to read */
+	uint32_t batch, have, at; /* sub-buffers per read, in buf, current */
+	struct subbuf sb;
+	bool open, gap_pending, damage_pending;
+	/* result of the last rstream_next() */
+	struct rec rec;
+	uint64_t lost;
+	uint64_t damage_index;
+	/* totals */
+	uint64_t events, gaps, lost_total, damaged, backwards;
+	bool lost_unknown;
+	uint64_t last_ts;
+	int error; /* -errno of a failed read, sticky */
+};
+
+int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_stream *s)
+	__must_check;
+enum rkind rstream_next(struct rstream *r);
+/* Positions the stream so that no event with ts >= from is skipped; uses the sub-buffers' stamps. */
+int rstream_seek(struct rstream *r, uint64_t from) __must_check;
+void rstream_close(struct rstream *r);
+
+/* ---- many CPUs, ordered ---- */
+
+/*
+ * A source gives items with a key; next() returns false at the end and leaves the item's key in
+ * *key. The tree never looks inside the source.
+ */
+struct rmerge_src {
+	bool (*next)(void *src, uint64_t *key);
+	void *src;
+};
+
+struct rmerge;
+/* Takes a copy of the n sources and pulls the first item of each. */
+int rmerge_new(struct rmerge **out, const struct rmerge_src *src, size_t n) __must_check;
+/*
+ * The source index whose current item has the smallest key (ties: lowest index), or -1 at the
+ * end. The item stays current until rmerge_pop().
+ */
+ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key);
+/* Consumes the current item of the winner and pulls that source's next one. */
+void rmerge_pop(struct rmerge *m);
+void rmerge_free(struct rmerge *m);
+
+/* ---- formats ---- */
+
+struct fmt;	  /* all formats of one capture */
+struct fmt_event; /* one event type */
+
+/* Where a field lives, resolved once; size 0 = the field does not exist in this kernel. */
+struct fmt_field {
+	uint16_t off, size;
+	uint16_t elem;	  /* bytes of one element of an array, else size */
+	bool is_signed;
+	bool is_string;	  /* char array */
+	bool is_dynamic;  /* __data_loc: u32 of offset | length << 16 at off */
+	bool is_relative; /* ... and the offset counts from behind that u32 (__rel_loc) */
+	bool is_array;
+	bool is_pointer;
+};
+
+int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err) __must_check;
+void fmt_free(struct fmt *f);
+/* The i-th thing that was wrong with the formats (a line of text), or NULL past the last. */
+const char *fmt_note(const struct fmt *f, size_t i);
+/* NULL when the capture has no such event. */
+const struct fmt_event *fmt_find(const struct fmt *f, const char *sys, const char *name);
+const struct fmt_event *fmt_by_id(const struct fmt *f, uint16_t id);
+const char *fmt_sys(const struct fmt_event *e);
+const char *fmt_name(const struct fmt_event *e);
+uint16_t fmt_id(const struct fmt_event *e);
+/* The i-th event, in the order of the capture; NULL past the last. */
+const struct fmt_event *fmt_at(const struct fmt *f, size_t i);
+/* Resolves a field; returns false (and a field of size 0) when it is absent. */
+bool fmt_field(const struct fmt_event *e, const char *name, struct fmt_field *out);
+/* Walks the fields in order, common ones first: i-th name, or NULL past the last. */
+const char *fmt_field_name(const struct fmt_event *e, size_t i);
+
+/* Value of an integer field, sign-extended when signed; false when absent or outside the record. */
+bool fmt_u64(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec, uint64_t *v);
+/* Text of a string field; at most size-1 bytes, printable; false when absent or out of bounds. */
+bool fmt_str(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec, char *buf,
+	     size_t size);
+/* common_pid of any record; -1 when the format lacks it. */
+int32_t fmt_pid(const struct fmt *f, const struct rec *rec);
+uint8_t fmt_flags(const struct fmt *f, const struct rec *rec);
+uint8_t fmt_preempt(const struct fmt *f, const struct rec *rec);
+
+/*
+ * Appends the event's fields as the kernel's print format shows them (no name, no newline), or
+ * as name=value pairs where the print format cannot be used. Text is made printable.
+ */
+void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
+	       struct sbuf *out);
+/* Appends name=value for every field that is not a common one. */
+void fmt_print_fields(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
+		      struct sbuf *out);
+
+/*
+ * The names in a __print_symbolic() table of the event's print format that is applied to field,
+ * e.g. exit_reason of kvm_exit; nth counts the tables (0 = first). NULL when there is none.
+ */
+const char *fmt_symbol(const struct fmt_event *e, const char *field, unsigned int nth,
+		       uint64_t value);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * timeline.h: one host capture and any number of guest captures as one stream ordered by host TSC.
+ *
+ * Every event of every source is given the host TSC at which it happened; guest stamps go through
+ * the clock of their trace, the vCPU's epochs, and back. A stamp that cannot be placed is not
+ * guessed: it takes the place of the event before it on its CPU, and is marked.
+ */
+#ifndef KVMFT_TIMELINE_H
+#define KVMFT_TIMELINE_H
+
+#include "kvmft/hostmap.h"
+
+#define TL_MAX_LABEL 64
+
+struct tl_comms; /* task names of one source */
+
+/* One capture on the timeline. */
+struct tl_source {
+	const struct capture *cap;
+	const struct fmt *fmt;
+	char label[TL_MAX_LABEL]; /* "host", or the VM's name */
+	bool guest;
+	size_t index;		  /* 0 = host, guests from 1 */
+	size_t vm;		  /* guest: index into the host map */
+	uint64_t events, gaps, lost, damaged, unplaced, backwards;
+	bool lost_unknown;	  /* some gap had no count */
+	struct tl_comms *comms;
+	int error;		  /* -errno of a failed read */
+};
+
+enum tl_kind { TL_EVENT, TL_GAP, TL_DAMAGE };
+
+/*
+ * Valid until the next tl_next(). A gap stands where it begins: at the last event before it on its
+ * CPU; what happened until its end may be incomplete.
+ */
+struct tl_item {
+	enum tl_kind kind;
+	struct tl_source *src;
+	uint64_t host;	    /* host TSC, cycles: the first that fits */
+	uint64_t width;	    /* the last that fits is host + width; TL_GAP: length of the gap */
+	bool unplaced;	    /* host is only the place of the event before it */
+	uint32_t cpu;	    /* of the source's own machine */
+	int64_t vcpu;	    /* guest event: its vCPU id; host event: the one its thread runs; -1 */
+	int64_t vm;	    /* index into the host map that vcpu belongs to; -1 */
+	int32_t tid;
+	const struct rec *rec;
+	const struct fmt_event *ev; /* NULL: an event without a format */
+	uint64_t lost;	    /* TL_GAP: how many; 0 = unknown. TL_DAMAGE: index of the sub-buffer */
+};
+
+struct timeline;
+
+/* The host map, the captures and their formats are borrowed and must outlive the timeline. */
+int tl_new(struct hostmap *map, struct timeline **out, struct kvmft_err *err) __must_check;
+/*
+ * Adds a guest capture as VM number vm of the host map. -ENOTSUP with err: its trace clock cannot
+ * be converted with what the captures hold (err says what is missing).
+ */
+int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt *fmt, size_t vm,
+		 struct kvmft_err *err) __must_check;
+/* Opens all streams; after the last tl_add_guest(). */
+int tl_start(struct timeline *t, struct kvmft_err *err) __must_check;
+/* The next item in host TSC order: 1; 0 at the end; -errno. */
+int tl_next(struct timeline *t, struct tl_item *item) __must_check;
+size_t tl_sources(const struct timeline *t);
+struct tl_source *tl_source(const struct timeline *t, size_t i);
+struct hostmap *tl_hostmap(const struct timeline *t);
+/* Name of a thread as known at this point of the walk; never NULL. */
+const char *tl_comm(const struct tl_source *s, int32_t tid);
+void tl_free(struct timeline *t);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * util.h: the small things that every room uses. This room knows nobody.
+ *
+ * Error style of the whole library: functions return 0 (or a count) on success and -errno on
+ * failure. Where a bare errno would not tell the user enough, the function also takes a
+ * struct kvmft_err and leaves one line there; only the command layer prints it.
+ */
+#ifndef KVMFT_UTIL_H
+#define KVMFT_UTIL_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define MIN(a, b)     ((a) < (b) ? (a) : (b))
+#define MAX(a, b)     ((a) > (b) ? (a) : (b))
+
+#define __must_check	 __attribute__((warn_unused_result))
+#define __printf(f, a)	 __attribute__((format(printf, f, a)))
+#define __unused_arg	 __attribute__((unused))
+#define __noreturn_attr	 __attribute__((noreturn))
+
+/* ---- cleanup: locals that die on every path ---- */
+
+static inline void util_free_ptr(void *p)
+{
+	free(*(void **)p);
+}
+
+/* Closing keeps errno, so that `return -errno` after it still tells the first failure. */
+void util_close_fd(int *fd);
+
+#define _cleanup_free_	__attribute__((cleanup(util_free_ptr)))
+#define _cleanup_close_ __attribute__((cleanup(util_close_fd)))
+
+/* ---- one line of explanation that travels up with an error ---- */
+
+struct kvmft_err {
+	char text[1024]; /* no newline at the end; "" when nothing was said */
+	int code;	 /* exit code of the command line contract (enum kvmft_exit), 0 = not set */
+};
+
+enum kvmft_exit {
+	KVMFT_OK = 0,
+	KVMFT_FAILED = 1,     /* one line on stderr says what, why, and what to do */
+	KVMFT_USAGE = 2,      /* wrong usage */
+	KVMFT_INCOMPLETE = 3, /* done, but events were lost or the input was cut */
+	KVMFT_LACKING = 4,    /* this machine lacks something, named with its remedy */
+};
+
+/*
+ * Sets the explanation and returns -errnum, so that callers write
+ * `return err_set(err, ENOENT, "no VM %s", name)`. err may be NULL.
+ * err_lack() does the same for what a machine lacks (exit code 4), err_usage() for exit code 2
+ * and -EINVAL. errnum may have either sign. Control characters in the text become '?', and
+ * arguments may come from err->text itself, to put context before it.
+ */
+int err_set(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3, 4);
+int err_lack(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3, 4);
+int err_usage(struct kvmft_err *err, const char *fmt, ...) __printf(2, 3);
+
+/* ---- growable text; a failed allocation sticks and every later call is a no-op ---- */
+
+struct sbuf {
+	char *s; /* NUL-terminated once anything was added; owned by the sbuf */
+	size_t len, cap;
+	int error; /* 0 or -ENOMEM; cleared only by sbuf_free() and sbuf_take() */
+};
+
+void sbuf_add(struct sbuf *b, const char *text);
+void sbuf_add_mem(struct sbuf *b, const void *p, size_t n);
+void sbuf_addc(struct sbuf *b, char c);
+void sbuf_addf(struct sbuf *b, const char *fmt, ...) __printf(2, 3);
+/* Unsigned decimal and 0x-less lower-case hex without going through printf: hot in timelines. */
+void sbuf_add_u64(struct sbuf *b, uint64_t v);
+void sbuf_add_s64(struct sbuf *b, int64_t v);
+void sbuf_add_hex(struct sbuf *b, uint64_t v);
+/* Adds text with every byte outside 0x21..0x7e, and '%' and '=', as %XX, so that it is one word. */
+void sbuf_add_escaped(struct sbuf *b, const char *text);
+/* Undoes sbuf_add_escaped() in place; a broken escape is kept as it stands. */
+void str_unescape(char *s);
+/*
+ * Replaces control characters (C0, DEL, C1) and bytes that are not UTF-8 by '?', in place: text
+ * from files and guests must not drive a terminal.
+ */
+void str_printable(char *s);
+/* Empties b but keeps memory and error: text that was written out in parts can be trusted. */
+void sbuf_reset(struct sbuf *b);
+/* Accepts NULL; b is empty and usable afterwards. */
+void sbuf_free(struct sbuf *b);
+/*
+ * Takes the text out (to be freed by the caller) and leaves b empty. Nothing added gives "";
+ * NULL means that some allocation since the last sbuf_free() or sbuf_take() failed.
+ */
+char *sbuf_take(struct sbuf *b);
+
+/* ---- files ---- */
+
+/*
+ * Whole write or -errno; partial progress is in *done when done is not NULL. Short writes go on,
+ * EINTR is retried; a non-blocking fd that is full gives -EAGAIN.
+ */
+int full_write(int fd, const void *p, size_t n, size_t *done) __must_check;
+/* Reads up to n bytes at off until n or end of file; returns the count or -errno. */
+ssize_t full_pread(int fd, void *p, size_t n, uint64_t off) __must_check;
+/*
+ * Reads a whole (kernel) file of unknown length, at most max bytes, relative to dirfd.
+ * *out is NUL-terminated and owned by the caller; returns the length, -EFBIG or -errno.
+ * *out is NULL on failure. A FIFO is read to its end, waiting for its writer.
+ */
+ssize_t file_read_all(int dirfd, const char *path, size_t max, char **out) __must_check;
+/* The first line of a small file, without newline; -EFBIG when it does not fit, or -errno. */
+int file_read_line(int dirfd, const char *path, char *buf, size_t size) __must_check;
+/* The number that is all of the first line, blanks around it aside; errors of both parts. */
+int file_read_u64(int dirfd, const char *path, uint64_t *v) __must_check;
+/*
+ * Writes text with one write() call to an existing file (kernel knob), which is never truncated:
+ * O_TRUNC would empty tracefs lists that others share. -errno; -EIO when only a part was taken.
+ */
+int file_write_text(int dirfd, const char *path, const char *text) __must_check;
+/*
+ * Creates a new file for writing, never following a link nor overwriting: mode 0600 whatever the
+ * umask. Returns fd or -errno (-EEXIST for anything that has the name, a dangling link too).
+ */
+int file_create(int dirfd, const char *name) __must_check;
+
+/*
+ * ---- numbers as users write them; each returns 0, -EINVAL or -ERANGE ----
+ * No blanks, no plus sign, no octal; the result is untouched on error.
+ */
+
+int parse_u64(const char *s, uint64_t *v) __must_check; /* decimal or 0x */
+int parse_s64(const char *s, int64_t *v) __must_check;	/* also a leading minus */
+/* 64 bits, written signed, unsigned or in hex: -1 and 0xffffffffffffffff are the same bits. */
+int parse_bits64(const char *s, uint64_t *v) __must_check;
+/* Bytes: an integer and K, k, KiB, M, m, MiB, G, g or GiB (powers of 1024), or nothing. */
+int parse_size(const char *s, uint64_t *bytes) __must_check;
+/* Decimal and ns, us, ms, s, m, h or nothing (s). "1.5s" is fine, less than whole ns -EINVAL. */
+int parse_duration(const char *s, uint64_t *ns) __must_check;
+
+/* ---- u64 → u64 map, open addressing ---- */
+
+struct u64map {
+	struct u64map_slot {
+		uint64_t key, val;
+		bool used;
+	} *slot;
+	size_t n, cap; /* cap is 0 or a power of two */
+};
+
+/* 0 or -ENOMEM; replaces the value of a key that is there. A failed growth loses nothing. */
+int u64map_put(struct u64map *m, uint64_t key, uint64_t val) __must_check;
+/* Whether key is there; its value goes to *val unless val is NULL. */
+bool u64map_get(const struct u64map *m, uint64_t key, uint64_t *val);
+/* The value of key, added as 0 when absent; NULL when out of memory. Valid until the next put. */
+uint64_t *u64map_at(struct u64map *m, uint64_t key);
+void u64map_free(struct u64map *m);
+
+/* ---- growable array of fixed-size elements ---- */
+
+/*
+ * Makes room for one more element in *array (n used, *cap allocated) and returns it zeroed,
+ * or NULL when out of memory. Usage: p = array_grow(&a->v, a->n, &a->cap, sizeof(*p)); a->n++.
+ */
+void *array_grow(void *array, size_t n, size_t *cap, size_t elem);
+
+/* ---- log-linear histogram of u64 values (ns) in fixed memory, 15 KiB ---- */
+
+#define LOGHIST_BITS	5
+#define LOGHIST_STEPS	(1u << LOGHIST_BITS)
+#define LOGHIST_BUCKETS ((64 - LOGHIST_BITS + 1) * LOGHIST_STEPS)
+
+/* All zero is an empty one. n, sum, min and max are exact; min and max are 0 while n is 0. */
+struct loghist {
+	uint64_t n, min, max;
+	unsigned __int128 sum;
+	uint64_t count[LOGHIST_BUCKETS];
+};
+
+void loghist_add(struct loghist *h, uint64_t v);
+/*
+ * The num/den percentile by nearest rank, i.e. the smallest value with at least num/den of all
+ * values at or below it: (99, 100) is p99, (999, 1000) is p99.9. Off by at most 1/64 of that
+ * value and never outside min..max; exact for values below 64, for num 0 (min) and num >= den
+ * (max). 0 when h is empty.
+ */
+uint64_t loghist_percentile(const struct loghist *h, uint64_t num, uint64_t den);
+/* sum / n rounded to the nearest, 0 when h is empty. */
+uint64_t loghist_mean(const struct loghist *h);
+/* Adds all of from to to, as if every value had been added to it; from may be to. */
+void loghist_merge(struct loghist *to, const struct loghist *from);
+/* The values lo..hi (both included) that bucket < LOGHIST_BUCKETS counts; buckets ascend. */
+void loghist_bounds(unsigned int bucket, uint64_t *lo, uint64_t *hi);
+
+/* ---- strings ---- */
+
+bool str_starts(const char *s, const char *prefix);
+/*
+ * Length (1 to 4) of the UTF-8 character at s, of which n bytes may be read; 0 when n is 0 or the
+ * bytes are cut, overlong, a surrogate or beyond U+10FFFF (RFC 3629).
+ */
+size_t str_utf8_len(const char *s, size_t n);
+/* Edit distance, for "did you mean"; at most 63 bytes of each are compared. */
+unsigned int str_distance(const char *a, const char *b);
+/*
+ * "250 ns", "1.5 us", "20 ms", "3.2 s": short human form, into buf, which it returns. Rounded to
+ * one decimal; 32 bytes always suffice. str_bytes() has B, KiB, ... EiB.
+ */
+char *str_ns(char *buf, size_t size, uint64_t ns);
+char *str_bytes(char *buf, size_t size, uint64_t bytes);
+
+/* ---- bytes nobody trusts: pointer and remaining length, never a cast ---- */
+
+struct cursor {
+	const uint8_t *p;
+	size_t left;
+	bool swap; /* the data's byte order is not the host's */
+};
+
+/* Each returns 0 or -ENODATA without moving when fewer bytes are left than asked for. */
+int cur_u8(struct cursor *c, uint8_t *v) __must_check;
+int cur_u16(struct cursor *c, uint16_t *v) __must_check;
+int cur_u32(struct cursor *c, uint32_t *v) __must_check;
+int cur_u64(struct cursor *c, uint64_t *v) __must_check;
+int cur_skip(struct cursor *c, size_t n) __must_check;
+int cur_bytes(struct cursor *c, size_t n, const uint8_t **p) __must_check;
+/* A NUL-terminated string that ends inside the data. */
+int cur_str(struct cursor *c, const char **s) __must_check;
+
+/* Unaligned loads of native order; the caller has checked the room. */
+static inline uint16_t load_u16(const void *p)
+{
+	uint16_t v;
+
+	__builtin_memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static inline uint32_t load_u32(const void *p)
+{
+	uint32_t v;
+
+	__builtin_memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static inline uint64_t load_u64(const void *p)
+{
+	uint64_t v;
+
+	__builtin_memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * vm.h: which VMs run on this host, who their vCPU threads are, and what their TSC offsets are.
+ *
+ * Two witnesses are read. debugfs has one directory kvm/<PID>-<FD> per VM with the exact numbers
+ * (vcpu ids, TSC offset and ratio, thread ids on newer kernels). /proc has what debugfs lacks:
+ * process, names, UUID from the command line, and KVM file descriptors, which also show the VMs
+ * that have no debugfs directory. Reading is all this room does, except vm_debugfs_mount().
+ *
+ * All text (names, comms, notes) comes from processes nobody trusts: it went through
+ * str_printable() and is bounded in length.
+ */
+#ifndef KVMFT_VM_H
+#define KVMFT_VM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "kvmft/util.h"
+
+/* Where to look; NULL (the struct or a member) means the real place. Tests pass fixture trees. */
+struct vm_roots {
+	const char *proc;    /* "/proc" */
+	const char *debugfs; /* "/sys/kernel/debug" */
+	const char *sys;     /* "/sys" */
+};
+
+/* How a vCPU's thread id was found: from certain to guessed. */
+enum vm_tid_source {
+	VM_TID_UNKNOWN,	    /* tid is 0: nothing told */
+	VM_TID_NEVER_RAN,   /* tid is 0: debugfs vcpuN/pid says that no thread has run it yet */
+	VM_TID_DEBUGFS,	    /* vcpuN/pid: the thread that last ran it */
+	VM_TID_THREAD_NAME, /* a thread of the process is called like that: a hint only */
+};
+
+/* TSC scaling as debugfs tells it. */
+enum vm_ratio_state {
+	VM_RATIO_UNKNOWN, /* no debugfs directory, or unreadable */
+	VM_RATIO_NONE,	  /* both files absent, or ratio 0: the guest TSC is not scaled */
+	VM_RATIO_SET,	  /* tsc_ratio and tsc_frac_bits hold */
+	VM_RATIO_REFUSED, /* only one of the two files, or nonsense in them: do not convert clocks */
+};
+
+struct vm_vcpu {
+	uint32_t id;	/* vcpu_id = APIC id, not an index: gaps are normal */
+	uint32_t tid;	/* host thread id, initial PID namespace; 0 = see tid_source */
+	enum vm_tid_source tid_source;
+
+	bool has_offset;     /* tsc_offset was read */
+	uint64_t tsc_offset; /* guest TSC = scaled host TSC + tsc_offset, modulo 2^64 */
+	enum vm_ratio_state ratio_state;
+	uint64_t tsc_ratio;	/* scaled = tsc * tsc_ratio >> tsc_frac_bits; 0 when not SET */
+	uint32_t tsc_frac_bits; /* 1..63 when SET */
+	/*
+	 * An L2 guest ran during every try: offset and ratio are the L1+L2 combination, not the
+	 * L1 values that kvm_write_tsc_offset reports.
+	 */
+	bool in_guest_mode;
+	/*
+	 * Host TSC just before and just after the successful reading, in cycles; 0 on non-x86 or
+	 * when nothing was read. The files show "now" and carry no time of their own.
+	 */
+	uint64_t tsc_before, tsc_after;
+};
+
+struct vm {
+	uint32_t pid;	  /* tgid of the VMM */
+	uint32_t dir_pid; /* id of the thread that created the VM: the PID of PID-FD */
+	uint32_t fd;	  /* VM file descriptor: the FD of PID-FD */
+	bool pid_sure;	  /* pid was confirmed by the process's own KVM descriptors or threads */
+	char *sel;	  /* "PID-FD" with dir_pid: unique on this host; never NULL */
+	char *vmm;	  /* "qemu-system-x86_64", "firecracker", ...; "?" when unreadable */
+	char *name;	  /* NULL when the command line gives none */
+	char *uuid;	  /* lower case, 8-4-4-4-12; NULL when the command line gives none */
+	uint64_t start_time; /* of the process, clock ticks since boot: tells PID reuse; 0 = unknown */
+	bool has_debugfs;    /* the debugfs directory exists and could be listed */
+	char *note;	     /* what could not be read and why, one line; NULL = nothing to say */
+	struct vm_vcpu *vcpu; /* n_vcpus of them, by id */
+	size_t n_vcpus, cap_vcpus;
+};
+
+/* Why debugfs has (or has not) told us about VMs. */
+enum vm_debugfs_state {
+	VM_DEBUGFS_OK,
+	VM_DEBUGFS_NOT_MOUNTED, /* the mount point is there: vm_debugfs_mount() may help */
+	VM_DEBUGFS_ABSENT,	/* no mount point: no CONFIG_DEBUG_FS, or booted with debugfs=off */
+	VM_DEBUGFS_DENIED,	/* not root */
+	VM_DEBUGFS_LOCKDOWN,	/* root, but kernel lockdown forbids it */
+	VM_DEBUGFS_NO_KVM,	/* mounted, without a kvm directory: kvm module not loaded */
+	VM_DEBUGFS_ERROR,	/* something else: see debugfs_text */
+};
+
+struct vm_list {
+	struct vm *vm; /* n of them, by pid, then fd */
+	size_t n, cap;
+	enum vm_debugfs_state debugfs;
+	char *debugfs_text; /* one line: what is wrong and how to mend it; NULL when OK */
+	size_t n_hidden;    /* processes whose descriptors we may not look at (not root) */
+	bool truncated;	    /* a bound (VM_MAX_*) was hit: there may be more VMs than listed */
+	char *clocksource;  /* the host's current clocksource; NULL when unknown */
+};
+
+/* Bounds on what is believed; beyond them vm_list.truncated or vm.note says so. */
+#define VM_MAX_VMS	16384
+#define VM_MAX_VCPUS	8192
+#define VM_MAX_CMDLINE	(128 * 1024)
+#define VM_MAX_TEXT	256 /* name, vmm */
+
+/*
+ * Finds all VMs of this host. *list is set on success and owned by the caller (vm_list_free()).
+ * A host without VMs, or without a readable debugfs, is a success with n = 0 and an explanation in
+ * debugfs_text. Returns 0, or -errno when /proc is unreadable or memory ran out.
+ */
+int vm_scan(const struct vm_roots *roots, struct vm_list **list,
+	    struct kvmft_err *err) __must_check;
+void vm_list_free(struct vm_list *list);
+
+/*
+ * The VM that sel names: PID-FD, UUID in any case, name, or PID (tgid, or thread that created it).
+ * A PID-FD match wins; otherwise all VMs that match in any way must be one. *vm is borrowed from
+ * list. -ENOENT (unknown), -EEXIST (ambiguous), both with the candidates in err; when nothing runs
+ * here, -ENOENT with exit code 4 and what is wrong with debugfs.
+ */
+int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **vm,
+		 struct kvmft_err *err) __must_check;
+
+/* Adds "1234-12 name=vm1 uuid=... vmm=..." to out: how error texts and lists show one VM. */
+void vm_describe(const struct vm *vm, struct sbuf *out);
+
+/*
+ * Reads offset and ratio of all vCPUs of vm again (start and end of a capture must be compared: a
+ * change of the ratio has no tracepoint) into its vcpu[]; vCPUs that appeared since are not added,
+ * one that is gone gets has_offset = false. -ENOENT when the VM's directory is gone.
+ */
+int vm_reread_clocks(const struct vm_roots *roots, struct vm *vm) __must_check;
+
+/*
+ * Does KVM use the master clock for this VM? -1 = no, 0 = cannot tell, 1 = all visible conditions
+ * hold. From use_master_clock of arch/x86/kvm/x86.c: host clocksource is tsc (or Hyper-V's page)
+ * and the TSCs of all vCPUs match. That no backwards TSC was ever seen cannot be seen from here.
+ */
+int vm_guess_master_clock(const struct vm_list *list, const struct vm *vm);
+
+enum vm_tids {
+	VM_TIDS_VCPU,	 /* known vCPU threads */
+	VM_TIDS_PROCESS, /* all threads of the VMM: also iothreads and main loop */
+};
+
+/*
+ * Thread ids of vm, ascending and each once, owned by the caller (free()). VM_TIDS_PROCESS reads
+ * /proc anew; -ESRCH when the process is gone. *n may be 0 with VM_TIDS_VCPU.
+ */
+int vm_thread_ids(const struct vm_roots *roots, const struct vm *vm, enum vm_tids which,
+		  uint32_t **tids, size_t *n) __must_check;
+
+/*
+ * Mounts debugfs at its mount point when it is not there yet. 0 when it is mounted now, -errno with
+ * an explanation and exit code 4 otherwise (-EPERM not root, -ENODEV not in this kernel).
+ */
+int vm_debugfs_mount(const struct vm_roots *roots, struct kvmft_err *err) __must_check;
+
+/* ---- tasks ---- */
+
+struct vm_task {
+	uint32_t tid, tgid;
+	char comm[64]; /* printable */
+};
+
+enum vm_tasks_scope {
+	VM_TASKS_ALL,	  /* every thread of every process; pid is ignored */
+	VM_TASKS_PROCESS, /* the threads of pid */
+	VM_TASKS_TREE,	  /* the threads of pid and of its descendants */
+};
+
+/* Non-zero stops the walk and becomes its result. */
+typedef int (*vm_task_fn)(const struct vm_task *task, void *ctx);
+
+/*
+ * Calls fn for every task in scope; tasks that die meanwhile are left out. 0, what fn returned, or
+ * -ESRCH when pid does not exist, -errno when /proc is unreadable.
+ */
+int vm_tasks_walk(const struct vm_roots *roots, enum vm_tasks_scope scope, uint32_t pid,
+		  vm_task_fn fn, void *ctx) __must_check;
+
+/* ---- the guest's own side ---- */
+
+struct vm_guest_cpu {
+	uint32_t cpu, apicid; /* apicid equals the host's vcpu_id */
+};
+
+struct vm_guest_facts {
+	char uuid[40];	      /* DMI product UUID, lower case; "" when unreadable */
+	int uuid_error;	      /* why: 0 or -errno (-EACCES: not root; -ENOENT: no DMI) */
+	char clocksource[64]; /* current clocksource; "" when unreadable */
+	struct vm_guest_cpu *cpu; /* online CPUs in /proc/cpuinfo order; none on arm64 */
+	size_t n_cpus, cap_cpus;
+};
+
+/* Fills *facts (to be freed with vm_guest_facts_free()). 0 or -ENOMEM; what is missing is empty. */
+int vm_guest_facts(const struct vm_roots *roots, struct vm_guest_facts *facts) __must_check;
+void vm_guest_facts_free(struct vm_guest_facts *facts);
+
+#endif

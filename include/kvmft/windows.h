@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * windows.h: the alignment check. A guest event on vCPU n can only have happened between a
+ * kvm_entry and the next kvm_exit of that vCPU's thread: the entry is stamped before the guest
+ * runs, the exit after it stopped. With a right conversion no event is outside; and how far the
+ * guest's clock could be moved before one would be is the bound of the error.
+ */
+#ifndef KVMFT_WINDOWS_H
+#define KVMFT_WINDOWS_H
+
+#include "kvmft/timeline.h"
+
+struct win_stats {
+	uint64_t checked;   /* guest events with a known window state */
+	uint64_t inside, outside;
+	uint64_t unchecked; /* no window known then: before the first entry, after a gap, no place */
+	/*
+	 * Slack in host cycles: all events of the vCPU could happen this much earlier / later and
+	 * would still be inside. Negative: an event is outside by that much. Only valid when
+	 * has_early / has_late.
+	 */
+	int64_t early, late;
+	bool has_early, has_late;
+	int64_t outside_max; /* the largest distance of an outside event to its nearest window */
+};
+
+struct win_vcpu {
+	size_t vm;
+	uint32_t vcpu;
+	struct win_stats s;
+	/* state of the walk */
+	enum { WIN_UNKNOWN, WIN_IN_GUEST, WIN_OUT } state;
+	uint64_t entry, exit;	   /* host TSC of the last ones */
+	bool has_exit;
+	uint64_t first_in, last_in; /* guest events in the open window */
+	bool any_in;
+	uint64_t pending_after;	   /* outside events since the last exit: largest distance to it */
+	uint64_t last_out;
+	bool any_out;
+};
+
+struct windows;
+
+int win_new(const struct timeline *t, struct windows **out) __must_check;
+/* Feeds the items of a timeline in order. 0 or -ENOMEM. */
+int win_feed(struct windows *w, const struct tl_item *item) __must_check;
+void win_finish(struct windows *w);
+size_t win_count(const struct windows *w);
+const struct win_vcpu *win_vcpu(const struct windows *w, size_t i);
+/* All vCPUs of one VM together; vm -1: of all VMs. */
+void win_total(const struct windows *w, int64_t vm, struct win_stats *s);
+void win_free(struct windows *w);
+
+#endif

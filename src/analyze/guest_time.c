@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * guest_time.c: picks the way from a guest's trace clock to host TSC. The arithmetic is the clock
+ * room's; here is only which of it a capture needs and whether it has the constants for it.
+ */
+#include "guest_time.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int need_kvmclock(struct guest_time *g, const struct capture *cap, bool kernel_offset,
+			 struct kvmft_err *err)
+{
+	if (cap->sched_is_tsc)
+		return err_set(err, ENOTSUP,
+			       "%s: trace clock %s of a guest without kvmclock cannot be converted: "
+			       "record with --clock x86-tsc",
+			       cap->path, cap->clock);
+	if (!cap->has_sched_offset || (kernel_offset && !cap->has_kernel_sched_offset))
+		return err_set(err, ENOTSUP,
+			       "%s: trace clock %s needs %s of that guest, which the capture lacks: record "
+			       "with --clock x86-tsc, or see kvmft guest-offset",
+			       cap->path, cap->clock,
+			       cap->has_sched_offset ? "__sched_clock_offset" : "kvm_sched_clock_offset");
+	g->kind = GCLOCK_KVMCLOCK;
+	g->offset = (int64_t)((uint64_t)cap->kvm_sched_clock_offset -
+			      (kernel_offset ? (uint64_t)cap->kernel_sched_offset : 0));
+	return 0;
+}
+
+int guest_time_init(struct guest_time *g, const struct capture *cap, struct kvmft_err *err)
+{
+	memset(g, 0, sizeof(*g));
+	if (!cap->clock)
+		return err_set(err, ENOTSUP, "%s does not say what its trace clock is", cap->path);
+	if (!strcmp(cap->clock, "x86-tsc"))
+		return 0;
+	/* local is sched_clock(); global and perf are local_clock() = sched_clock() + the offset. */
+	if (!strcmp(cap->clock, "local"))
+		return need_kvmclock(g, cap, false, err);
+	if (!strcmp(cap->clock, "global") || !strcmp(cap->clock, "perf"))
+		return need_kvmclock(g, cap, true, err);
+	return err_set(err, ENOTSUP, "%s: trace clock %s cannot be aligned: record with --clock x86-tsc",
+		       cap->path, cap->clock);
+}
+
+enum epoch_result guest_time_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
+				     uint64_t ts, uint64_t *lo, uint64_t *hi)
+{
+	if (g->kind == GCLOCK_TSC)
+		return epoch_guest_to_host(v, ts, lo, hi);
+	return epoch_kvmclock_to_host(v, ts + (uint64_t)g->offset, lo, hi);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * guest_time.h: from a guest's trace clock to host TSC.
+ */
+#ifndef KVMFT_GUEST_TIME_H
+#define KVMFT_GUEST_TIME_H
+
+#include "kvmft/capture.h"
+#include "kvmft/epoch.h"
+
+enum guest_clock_kind {
+	GCLOCK_TSC,	 /* stamps are guest TSC */
+	GCLOCK_KVMCLOCK, /* stamps + offset are kvmclock ns */
+};
+
+struct guest_time {
+	enum guest_clock_kind kind;
+	int64_t offset; /* ns to add to get kvmclock */
+};
+
+/* -ENOTSUP with err: what is missing and how to get it. */
+int guest_time_init(struct guest_time *g, const struct capture *cap, struct kvmft_err *err)
+	__must_check;
+enum epoch_result guest_time_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
+				     uint64_t ts, uint64_t *lo, uint64_t *hi);
+
+#endif

@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * hostmap.c: threads, vCPUs, VMs, and the epochs of their clocks.
+ *
+ * The order of belief for "which vCPU does this thread run": kvm_entry of that thread, then
+ * debugfs/proc as recorded. VM of a thread: the recorded vCPU list, then its process. Clock events
+ * carry a vCPU id but no VM: the emitting thread's process is the VM.
+ */
+#include "kvmft/hostmap.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define MAX_CLOCK_EVENTS (1u << 22) /* a hostile file must not take all memory */
+
+enum ev_kind { EV_OFFSET, EV_TRACK, EV_MASTER, EV_PVCLOCK };
+
+struct hostmap_event {
+	uint64_t ts;
+	enum ev_kind kind;
+	int32_t tid;
+	ssize_t vm; /* -1: not known yet */
+	uint32_t vcpu;
+	uint64_t prev, next;
+	bool use_master;
+	struct pvclock pv;
+};
+
+/* The fields of one clock event type, resolved once. */
+struct scan_event {
+	const struct fmt_event *ev;
+	struct fmt_field f[7];
+};
+
+struct scan {
+	struct hostmap *m;
+	uint16_t entry_id, exit_id;
+	bool has_entry, has_exit;
+	struct fmt_field entry_vcpu, exit_vcpu;
+	struct scan_event clock[4]; /* by enum ev_kind */
+};
+
+static const char *const clock_events[] = {
+	[EV_OFFSET] = "kvm_write_tsc_offset",
+	[EV_TRACK] = "kvm_track_tsc",
+	[EV_MASTER] = "kvm_update_master_clock",
+	[EV_PVCLOCK] = "kvm_pvclock_update",
+};
+
+static const char *const clock_fields[][7] = {
+	[EV_OFFSET] = { "vcpu_id", "previous_tsc_offset", "next_tsc_offset" },
+	[EV_TRACK] = { "vcpu_id", "use_master_clock" },
+	[EV_MASTER] = { "use_master_clock" },
+	[EV_PVCLOCK] = { "vcpu_id", "version", "tsc_timestamp", "system_time", "tsc_to_system_mul",
+			 "tsc_shift", "flags" },
+};
+
+static void scan_init(struct scan *s, struct hostmap *m)
+{
+	const struct fmt_event *e;
+
+	memset(s, 0, sizeof(*s));
+	s->m = m;
+	e = fmt_find(m->fmt, "kvm", "kvm_entry");
+	if (e) {
+		s->entry_id = fmt_id(e);
+		s->has_entry = true;
+		fmt_field(e, "vcpu_id", &s->entry_vcpu);
+	}
+	e = fmt_find(m->fmt, "kvm", "kvm_exit");
+	if (e) {
+		s->exit_id = fmt_id(e);
+		s->has_exit = true;
+		fmt_field(e, "vcpu_id", &s->exit_vcpu);
+	}
+	for (size_t k = 0; k < ARRAY_SIZE(clock_events); k++) {
+		s->clock[k].ev = fmt_find(m->fmt, "kvm", clock_events[k]);
+		for (size_t i = 0; s->clock[k].ev && i < 7 && clock_fields[k][i]; i++)
+			fmt_field(s->clock[k].ev, clock_fields[k][i], &s->clock[k].f[i]);
+	}
+}
+
+/* ---- VMs and threads ---- */
+
+static ssize_t vm_by_pid(const struct hostmap *m, int32_t pid)
+{
+	ssize_t found = -1;
+
+	for (size_t i = 0; i < m->nvm; i++) {
+		if (m->vm[i].pid != pid)
+			continue;
+		if (found >= 0)
+			return -2; /* two VMs in one process: only debugfs tells them apart */
+		found = (ssize_t)i;
+	}
+	return found;
+}
+
+static ssize_t vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid)
+{
+	struct hostmap_vm *vm = array_grow(&m->vm, m->nvm, &m->vm_cap, sizeof(*vm));
+
+	if (!vm)
+		return -ENOMEM;
+	vm->cap = cap;
+	vm->pid = pid;
+	if (cap && (cap->name || cap->uuid || cap->id))
+		snprintf(vm->label, sizeof(vm->label), "%.63s",
+			 cap->name ? cap->name : cap->uuid ? cap->uuid : cap->id);
+	else
+		snprintf(vm->label, sizeof(vm->label), "pid:%d", pid);
+	return (ssize_t)m->nvm++;
+}
+
+static int thread_set(struct hostmap *m, int32_t tid, size_t vm, uint32_t vcpu)
+{
+	uint64_t at;
+	struct hostmap_thread *t;
+
+	if (u64map_get(&m->by_tid, (uint32_t)tid, &at)) {
+		/* kvm_entry knows best; a thread that runs another vCPU later keeps the first. */
+		m->thread[at].vcpu = vcpu;
+		return 0;
+	}
+	t = array_grow(&m->thread, m->nthread, &m->thread_cap, sizeof(*t));
+	if (!t)
+		return -ENOMEM;
+	*t = (struct hostmap_thread){ .tid = tid, .vm = vm, .vcpu = vcpu };
+	return u64map_put(&m->by_tid, (uint32_t)tid, m->nthread++);
+}
+
+static int map_known(struct hostmap *m)
+{
+	const struct capture *c = m->cap;
+	int ret = 0;
+
+	for (size_t i = 0; i < c->ntask && !ret; i++)
+		if (c->task[i].tgid)
+			ret = u64map_put(&m->tgid_of, (uint32_t)c->task[i].tid,
+					 (uint32_t)c->task[i].tgid);
+	for (size_t i = 0; i < c->nvm && !ret; i++) {
+		ssize_t vm = vm_add(m, &c->vm[i], c->vm[i].pid);
+
+		if (vm < 0)
+			return (int)vm;
+		for (size_t k = 0; k < c->vm[i].nvcpu && !ret; k++)
+			if (c->vm[i].vcpu[k].tid > 0)
+				ret = thread_set(m, c->vm[i].vcpu[k].tid, (size_t)vm,
+						 c->vm[i].vcpu[k].id);
+	}
+	return ret;
+}
+
+/* The VM of an emitting thread; -1 when it cannot be told. */
+static ssize_t vm_of_tid(const struct hostmap *m, int32_t tid)
+{
+	const struct hostmap_thread *t = hostmap_thread(m, tid);
+	uint64_t tgid;
+	ssize_t vm;
+
+	if (t)
+		return (ssize_t)t->vm;
+	if (!u64map_get(&m->tgid_of, (uint32_t)tid, &tgid))
+		tgid = (uint32_t)tid; /* a single-threaded VMM, or its main thread */
+	vm = vm_by_pid(m, (int32_t)tgid);
+	return vm >= 0 ? vm : -1;
+}
+
+static int scan_entry(struct scan *s, const struct rec *rec, const struct fmt_field *vcpu_field)
+{
+	struct hostmap *m = s->m;
+	int32_t tid = fmt_pid(m->fmt, rec);
+	uint64_t vcpu, at, tgid;
+	ssize_t vm;
+
+	if (tid <= 0 || !fmt_u64(m->fmt, vcpu_field, rec, &vcpu) || vcpu > UINT32_MAX)
+		return 0;
+	if (u64map_get(&m->by_tid, (uint32_t)tid, &at)) {
+		m->thread[at].vcpu = (uint32_t)vcpu;
+		return 0;
+	}
+	vm = vm_of_tid(m, tid);
+	if (vm < 0) {
+		if (!u64map_get(&m->tgid_of, (uint32_t)tid, &tgid))
+			tgid = (uint32_t)tid;
+		if (vm_by_pid(m, (int32_t)tgid) == -2)
+			return 0; /* cannot be told apart: leave the thread without a VM */
+		vm = vm_add(m, NULL, (int32_t)tgid);
+		if (vm < 0)
+			return (int)vm;
+	}
+	return thread_set(m, tid, (size_t)vm, (uint32_t)vcpu);
+}
+
+/* ---- clock events ---- */
+
+static uint64_t field(const struct scan *s, enum ev_kind k, size_t i, const struct rec *rec)
+{
+	uint64_t v = 0;
+
+	return fmt_u64(s->m->fmt, &s->clock[k].f[i], rec, &v) ? v : 0;
+}
+
+static int scan_clock(struct scan *s, enum ev_kind k, const struct rec *rec)
+{
+	struct hostmap *m = s->m;
+	struct hostmap_event *e;
+
+	if (m->nevent >= MAX_CLOCK_EVENTS)
+		return -E2BIG;
+	e = array_grow(&m->event, m->nevent, &m->event_cap, sizeof(*e));
+	if (!e)
+		return -ENOMEM;
+	e->ts = rec->ts;
+	e->kind = k;
+	e->tid = fmt_pid(m->fmt, rec);
+	e->vm = -1;
+	switch (k) {
+	case EV_OFFSET:
+		e->vcpu = (uint32_t)field(s, k, 0, rec);
+		e->prev = field(s, k, 1, rec);
+		e->next = field(s, k, 2, rec);
+		break;
+	case EV_TRACK:
+		e->vcpu = (uint32_t)field(s, k, 0, rec);
+		e->use_master = field(s, k, 1, rec) != 0;
+		break;
+	case EV_MASTER: e->use_master = field(s, k, 0, rec) != 0; break;
+	case EV_PVCLOCK:
+		e->vcpu = (uint32_t)field(s, k, 0, rec);
+		e->pv.version = (uint32_t)field(s, k, 1, rec);
+		e->pv.tsc_timestamp = field(s, k, 2, rec);
+		e->pv.system_time = field(s, k, 3, rec);
+		e->pv.mul = (uint32_t)field(s, k, 4, rec);
+		e->pv.shift = (int8_t)field(s, k, 5, rec);
+		e->pv.flags = (uint8_t)field(s, k, 6, rec);
+		break;
+	}
+	m->nevent++;
+	return 0;
+}
+
+static int scan_event(struct scan *s, const struct rec *rec, int32_t *last_tid)
+{
+	struct hostmap *m = s->m;
+
+	if (s->has_entry && rec->id == s->entry_id) {
+		int32_t tid = fmt_pid(m->fmt, rec);
+
+		m->entries++;
+		if (tid == *last_tid)
+			return 0; /* the usual case: nothing new */
+		*last_tid = tid;
+		return scan_entry(s, rec, &s->entry_vcpu);
+	}
+	if (s->has_exit && rec->id == s->exit_id) {
+		m->exits++;
+		return 0;
+	}
+	for (size_t k = 0; k < ARRAY_SIZE(s->clock); k++)
+		if (s->clock[k].ev && fmt_id(s->clock[k].ev) == rec->id)
+			return scan_clock(s, (enum ev_kind)k, rec);
+	return 0;
+}
+
+static int scan_stream(struct scan *s, const struct cap_stream *st)
+{
+	int32_t last_tid = -1;
+	struct rstream r;
+	enum rkind k;
+	int ret;
+
+	ret = rstream_open(&r, s->m->cap, st);
+	if (ret)
+		return ret;
+	while (!ret && (k = rstream_next(&r)) != R_END)
+		if (k == R_EVENT)
+			ret = scan_event(s, &r.rec, &last_tid);
+	if (!ret)
+		ret = r.error;
+	rstream_close(&r);
+	return ret;
+}
+
+static int event_cmp(const void *a, const void *b)
+{
+	const struct hostmap_event *x = a, *y = b;
+
+	return x->ts < y->ts ? -1 : x->ts > y->ts;
+}
+
+/* ---- epochs ---- */
+
+static const struct cap_vcpu *cap_vcpu(const struct hostmap_vm *vm, uint32_t id)
+{
+	for (size_t i = 0; vm->cap && i < vm->cap->nvcpu; i++)
+		if (vm->cap->vcpu[i].id == id)
+			return &vm->cap->vcpu[i];
+	return NULL;
+}
+
+/*
+ * A software KVM prints offsets that it never applies. debugfs, read before and after, is the
+ * witness: it said the same both times, and not what the last event claims.
+ */
+static bool offset_ignored(const struct hostmap *m, size_t vm, const struct hostmap_event *e)
+{
+	const struct cap_vcpu *v = cap_vcpu(&m->vm[vm], e->vcpu);
+	const struct hostmap_event *last = e;
+
+	if (!v || !v->has_offset || !v->has_end || v->offset != v->end_offset)
+		return false;
+	for (const struct hostmap_event *p = e; p < m->event + m->nevent; p++)
+		if (p->kind == EV_OFFSET && p->vm == (ssize_t)vm && p->vcpu == e->vcpu)
+			last = p;
+	return last->next != v->end_offset;
+}
+
+static int feed_event(struct hostmap *m, size_t vm, const struct hostmap_event *e)
+{
+	struct epoch_vm *ep = m->vm[vm].epochs;
+	int ret;
+
+	switch (e->kind) {
+	case EV_OFFSET:
+		if (offset_ignored(m, vm, e)) {
+			m->ignored++;
+			return 0;
+		}
+		return epoch_vm_write_offset(ep, e->vcpu, e->ts, e->prev, e->next);
+	case EV_TRACK: return epoch_vm_track(ep, e->ts, e->use_master);
+	case EV_MASTER: return epoch_vm_master_clock(ep, e->ts, e->use_master);
+	case EV_PVCLOCK:
+		ret = epoch_vm_pvclock(ep, e->vcpu, e->ts, &e->pv);
+		/* A refused record is noted by the engine; it is no reason to give up. */
+		return ret == -ENOMEM ? ret : 0;
+	}
+	return -EINVAL;
+}
+
+static int feed_reads(struct hostmap *m, size_t vm, bool end)
+{
+	const struct cap_vm *c = m->vm[vm].cap;
+	int ret = 0;
+
+	for (size_t i = 0; c && i < c->nvcpu && ret >= 0; i++) {
+		const struct cap_vcpu *v = &c->vcpu[i];
+		struct tsc_map map = { .offset = v->offset, .ratio = v->ratio, .frac = v->frac };
+
+		if (!end && v->has_offset)
+			ret = epoch_vm_read(m->vm[vm].epochs, v->id, v->tsc, &map);
+		if (end && v->has_end) {
+			map.offset = v->end_offset;
+			map.ratio = v->end_ratio;
+			ret = epoch_vm_check_end(m->vm[vm].epochs, v->id, &map);
+		}
+		if (ret == -EINVAL)
+			ret = 0; /* nonsense in the file: this vCPU stays without a map */
+	}
+	return ret < 0 ? ret : 0;
+}
+
+static int build_epochs(struct hostmap *m, size_t vm)
+{
+	int ret;
+
+	epoch_vm_free(m->vm[vm].epochs);
+	m->vm[vm].epochs = epoch_vm_new(m->cap->begin_tsc);
+	if (!m->vm[vm].epochs)
+		return -ENOMEM;
+	ret = feed_reads(m, vm, false);
+	for (size_t i = 0; i < m->nevent && !ret; i++)
+		if (m->event[i].vm == (ssize_t)vm)
+			ret = feed_event(m, vm, &m->event[i]);
+	return ret ? ret : feed_reads(m, vm, true);
+}
+
+static int build_all(struct hostmap *m)
+{
+	int ret = 0;
+
+	qsort(m->event, m->nevent, sizeof(*m->event), event_cmp);
+	for (size_t i = 0; i < m->nevent; i++) {
+		m->event[i].vm = vm_of_tid(m, m->event[i].tid);
+		if (m->event[i].vm < 0)
+			m->foreign++;
+	}
+	for (size_t i = 0; i < m->nvm && !ret; i++)
+		ret = build_epochs(m, i);
+	return ret;
+}
+
+int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap **out,
+		struct kvmft_err *err)
+{
+	struct hostmap *m = calloc(1, sizeof(*m));
+	struct scan s;
+	int ret;
+
+	*out = NULL;
+	if (!m)
+		return err_set(err, ENOMEM, "out of memory");
+	m->cap = cap;
+	m->fmt = fmt;
+	ret = map_known(m);
+	scan_init(&s, m);
+	for (size_t i = 0; i < cap->nstream && !ret; i++)
+		ret = scan_stream(&s, &cap->stream[i]);
+	if (!ret)
+		ret = build_all(m);
+	if (ret) {
+		hostmap_free(m);
+		return err_set(err, -ret, "cannot read the host capture %s: %s", cap->path,
+			       strerror(-ret));
+	}
+	*out = m;
+	return 0;
+}
+
+void hostmap_free(struct hostmap *m)
+{
+	if (!m)
+		return;
+	for (size_t i = 0; i < m->nvm; i++)
+		epoch_vm_free(m->vm[i].epochs);
+	free(m->vm);
+	free(m->thread);
+	free(m->event);
+	u64map_free(&m->by_tid);
+	u64map_free(&m->tgid_of);
+	free(m);
+}
+
+const struct hostmap_thread *hostmap_thread(const struct hostmap *m, int32_t tid)
+{
+	uint64_t at;
+
+	return u64map_get(&m->by_tid, (uint32_t)tid, &at) ? &m->thread[at] : NULL;
+}
+
+const struct hostmap_thread *hostmap_vcpu(const struct hostmap *m, size_t vm, uint32_t id)
+{
+	for (size_t i = 0; i < m->nthread; i++)
+		if (m->thread[i].vm == vm && m->thread[i].vcpu == id)
+			return &m->thread[i];
+	return NULL;
+}
+
+ssize_t hostmap_find_vm(const struct hostmap *m, const char *sel, struct kvmft_err *err)
+{
+	const struct cap_vm *cap = NULL;
+	uint64_t pid;
+	int ret;
+
+	ret = capture_find_vm(m->cap, sel, &cap, err);
+	if (ret == 0) {
+		for (size_t i = 0; i < m->nvm; i++)
+			if (m->vm[i].cap == cap)
+				return (ssize_t)i;
+	}
+	/* VMs without metadata (trace-cmd files) are known by their process alone. */
+	if (ret == -ENOENT && !parse_u64(sel, &pid))
+		for (size_t i = 0; i < m->nvm; i++)
+			if (!m->vm[i].cap && m->vm[i].pid == (int32_t)pid)
+				return (ssize_t)i;
+	return ret ? ret : -ENOENT;
+}
+
+int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t guest_tsc,
+			const struct pvclock *pv)
+{
+	const struct epoch_vcpu *v = epoch_vm_find(m->vm[vm].epochs, vcpu);
+	struct hostmap_event *e;
+	uint64_t lo, hi;
+
+	if (!epoch_result_usable(epoch_guest_to_host(v, guest_tsc, &lo, &hi)))
+		return -ESRCH;
+	e = array_grow(&m->event, m->nevent, &m->event_cap, sizeof(*e));
+	if (!e)
+		return -ENOMEM;
+	*e = (struct hostmap_event){
+		.ts = lo, .kind = EV_PVCLOCK, .vm = (ssize_t)vm, .vcpu = vcpu, .pv = *pv,
+	};
+	m->nevent++;
+	qsort(m->event, m->nevent, sizeof(*m->event), event_cmp);
+	return build_epochs(m, vm);
+}
+
+int hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)
+{
+	struct epoch_vm *ep = epoch_vm_new(0);
+	int ret = ep ? 0 : -ENOMEM;
+
+	for (uint32_t id = 0; id < n && !ret; id++)
+		ret = epoch_vm_read(ep, id, 0, map);
+	for (size_t i = 0; i < m->nthread && !ret; i++)
+		if (m->thread[i].vm == vm && m->thread[i].vcpu >= n) {
+			ret = epoch_vm_read(ep, m->thread[i].vcpu, 0, map);
+			ret = ret == -EINVAL ? 0 : ret;
+		}
+	if (ret) {
+		epoch_vm_free(ep);
+		return ret;
+	}
+	epoch_vm_free(m->vm[vm].epochs);
+	m->vm[vm].epochs = ep;
+	return 0;
+}

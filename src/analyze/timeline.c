@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * timeline.c: per CPU streams of all captures through one tournament tree.
+ *
+ * Each stream converts its own stamps as it goes, so the tree only compares numbers. Memory is one
+ * batch of sub-buffers per stream, whatever the size of the captures.
+ */
+#include "kvmft/timeline.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "comms.h"
+#include "guest_time.h"
+
+struct tl_stream {
+	struct tl_source *src;
+	struct rstream r;
+	const struct guest_time *gtime;	 /* NULL for the host */
+	const struct epoch_vcpu *epochs; /* guest: of the vCPU that this CPU is */
+	int64_t vcpu;
+	bool open;
+	/* the current item */
+	enum tl_kind kind;
+	uint64_t host, width;
+	bool unplaced;
+};
+
+struct timeline {
+	struct hostmap *map;
+	struct tl_source **src;
+	struct guest_time **gtime; /* by source */
+	size_t nsrc, src_cap, gtime_cap;
+	struct tl_stream *stream;
+	size_t nstream;
+	struct rmerge *merge;
+	bool pending; /* the winner was handed out and must be popped */
+};
+
+static struct tl_source *source_add(struct timeline *t, const struct capture *cap,
+				    const struct fmt *fmt, const char *label)
+{
+	struct tl_source **slot = array_grow(&t->src, t->nsrc, &t->src_cap, sizeof(*slot));
+	struct guest_time **gslot = array_grow(&t->gtime, t->nsrc, &t->gtime_cap, sizeof(*gslot));
+	struct tl_source *s;
+
+	if (!slot || !gslot)
+		return NULL;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	*slot = s;
+	*gslot = NULL;
+	s->cap = cap;
+	s->fmt = fmt;
+	s->index = t->nsrc;
+	snprintf(s->label, sizeof(s->label), "%.63s", label);
+	t->nsrc++;
+	return comms_new(cap, fmt, &s->comms) ? NULL : s;
+}
+
+int tl_new(struct hostmap *map, struct timeline **out, struct kvmft_err *err)
+{
+	struct timeline *t;
+
+	*out = NULL;
+	if (!map->cap->clock || strcmp(map->cap->clock, "x86-tsc"))
+		return err_set(err, ENOTSUP,
+			       "host capture %s: trace clock %s cannot be put on the host's TSC; record the "
+			       "host with --clock x86-tsc (trace-cmd: -C x86-tsc)",
+			       map->cap->path, map->cap->clock ? map->cap->clock : "(not said)");
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return err_set(err, ENOMEM, "out of memory");
+	t->map = map;
+	if (!source_add(t, map->cap, map->fmt, "host")) {
+		tl_free(t);
+		return err_set(err, ENOMEM, "out of memory");
+	}
+	*out = t;
+	return 0;
+}
+
+/* The guest's pvclock records become epochs when the clock needs them. */
+static int guest_records(struct timeline *t, const struct capture *cap, size_t vm)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < cap->npvclock && ret != -ENOMEM; i++) {
+		const struct cap_pvclock *p = &cap->pvclock[i];
+		struct pvclock pv = {
+			.version = p->version, .tsc_timestamp = p->tsc_timestamp,
+			.system_time = p->system_time, .mul = p->mul,
+			.shift = p->shift, .flags = p->flags,
+		};
+		uint32_t vcpu = p->cpu;
+
+		for (size_t k = 0; k < cap->ncpu; k++)
+			if (cap->cpu[k].cpu == p->cpu && cap->cpu[k].has_apicid)
+				vcpu = cap->cpu[k].apicid;
+		ret = hostmap_add_pvclock(t->map, vm, vcpu, cap->nbracket ? cap->bracket[0].tsc
+									 : cap->begin_tsc, &pv);
+	}
+	return ret == -ENOMEM ? ret : 0;
+}
+
+int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt *fmt, size_t vm,
+		 struct kvmft_err *err)
+{
+	struct tl_source *s;
+	struct guest_time *g;
+	int ret;
+
+	s = source_add(t, cap, fmt, t->map->vm[vm].label);
+	g = calloc(1, sizeof(*g));
+	if (!s || !g) {
+		free(g);
+		return err_set(err, ENOMEM, "out of memory");
+	}
+	t->gtime[s->index] = g;
+	s->guest = true;
+	s->vm = vm;
+	ret = guest_time_init(g, cap, err);
+	if (ret)
+		return ret;
+	if (guest_records(t, cap, vm))
+		return err_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
+/* ---- one stream ---- */
+
+static void place(struct tl_stream *s, uint64_t ts)
+{
+	uint64_t lo = ts, hi = ts;
+	bool ok = true;
+
+	if (s->gtime)
+		ok = epoch_result_usable(guest_time_to_host(s->gtime, s->epochs, ts, &lo, &hi));
+	/* A stamp before its predecessor on the same CPU cannot be right either. */
+	if (ok && lo < s->host) {
+		s->src->backwards++;
+		ok = false;
+	}
+	s->unplaced = !ok;
+	if (ok) {
+		s->host = lo;
+		s->width = hi - lo;
+	} else {
+		s->src->unplaced++;
+		s->width = 0;
+	}
+}
+
+/* A gap begins at the event before it and ends where the next sub-buffer begins. */
+static void place_gap(struct tl_stream *s)
+{
+	uint64_t begin = s->host;
+
+	place(s, s->r.sb.ts);
+	if (!begin)
+		begin = s->host; /* nothing before it on this CPU */
+	s->width = s->host - begin;
+	s->host = begin;
+	s->unplaced = false;
+}
+
+static bool stream_next(void *arg, uint64_t *key)
+{
+	struct tl_stream *s = arg;
+
+	switch (rstream_next(&s->r)) {
+	case R_EVENT:
+		s->kind = TL_EVENT;
+		s->src->events++;
+		place(s, s->r.rec.ts);
+		break;
+	case R_GAP:
+		s->kind = TL_GAP;
+		s->src->gaps++;
+		s->src->lost += s->r.lost;
+		s->src->lost_unknown |= s->r.lost == 0;
+		place_gap(s);
+		break;
+	case R_DAMAGE:
+		s->kind = TL_DAMAGE;
+		s->src->damaged++;
+		s->width = 0;
+		break;
+	case R_END:
+	default:
+		if (s->r.error)
+			s->src->error = s->r.error;
+		return false;
+	}
+	*key = s->host;
+	return true;
+}
+
+static uint32_t vcpu_of_cpu(const struct capture *cap, uint32_t cpu)
+{
+	for (size_t i = 0; i < cap->ncpu; i++)
+		if (cap->cpu[i].cpu == cpu && cap->cpu[i].has_apicid)
+			return cap->cpu[i].apicid;
+	return cpu;
+}
+
+static int stream_open(struct timeline *t, struct tl_source *src, const struct cap_stream *cs)
+{
+	struct tl_stream *s = &t->stream[t->nstream];
+	int ret;
+
+	s->src = src;
+	s->vcpu = -1;
+	if (src->guest) {
+		s->gtime = t->gtime[src->index];
+		s->vcpu = vcpu_of_cpu(src->cap, cs->cpu);
+		s->epochs = epoch_vm_find(t->map->vm[src->vm].epochs, (uint32_t)s->vcpu);
+	}
+	ret = rstream_open(&s->r, src->cap, cs);
+	s->open = !ret;
+	t->nstream += !ret;
+	return ret;
+}
+
+int tl_start(struct timeline *t, struct kvmft_err *err)
+{
+	_cleanup_free_ struct rmerge_src *ms = NULL;
+	size_t n = 0;
+	int ret = 0;
+
+	for (size_t i = 0; i < t->nsrc; i++)
+		n += t->src[i]->cap->nstream;
+	t->stream = calloc(n ? n : 1, sizeof(*t->stream));
+	ms = calloc(n ? n : 1, sizeof(*ms));
+	if (!t->stream || !ms)
+		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < t->nsrc && !ret; i++)
+		for (size_t k = 0; k < t->src[i]->cap->nstream && !ret; k++)
+			ret = stream_open(t, t->src[i], &t->src[i]->cap->stream[k]);
+	for (size_t i = 0; i < t->nstream; i++)
+		ms[i] = (struct rmerge_src){ .next = stream_next, .src = &t->stream[i] };
+	if (!ret)
+		ret = rmerge_new(&t->merge, ms, t->nstream);
+	if (ret)
+		return err_set(err, -ret, "cannot open the captures: %s", strerror(-ret));
+	return 0;
+}
+
+static void item_fill(struct timeline *t, struct tl_stream *s, struct tl_item *item)
+{
+	*item = (struct tl_item){
+		.kind = s->kind, .src = s->src, .host = s->host, .width = s->width,
+		.unplaced = s->unplaced, .cpu = s->r.s->cpu, .vcpu = s->vcpu, .vm = -1, .tid = -1,
+	};
+	if (s->src->guest)
+		item->vm = (int64_t)s->src->vm;
+	if (s->kind == TL_GAP)
+		item->lost = s->r.lost;
+	if (s->kind == TL_DAMAGE)
+		item->lost = s->r.damage_index;
+	if (s->kind != TL_EVENT)
+		return;
+	item->rec = &s->r.rec;
+	item->ev = fmt_by_id(s->src->fmt, s->r.rec.id);
+	item->tid = fmt_pid(s->src->fmt, &s->r.rec);
+	if (!s->src->guest) {
+		const struct hostmap_thread *th = hostmap_thread(t->map, item->tid);
+
+		if (th) {
+			item->vcpu = th->vcpu;
+			item->vm = (int64_t)th->vm;
+		}
+	}
+}
+
+int tl_next(struct timeline *t, struct tl_item *item)
+{
+	uint64_t key;
+	ssize_t win;
+	int ret = 0;
+
+	if (t->pending)
+		rmerge_pop(t->merge);
+	t->pending = false;
+	win = rmerge_peek(t->merge, &key);
+	if (win < 0)
+		return 0;
+	t->pending = true;
+	item_fill(t, &t->stream[win], item);
+	if (item->kind == TL_EVENT)
+		ret = comms_feed(item->src->comms, item->rec);
+	return ret ? ret : 1;
+}
+
+size_t tl_sources(const struct timeline *t)
+{
+	return t->nsrc;
+}
+
+struct tl_source *tl_source(const struct timeline *t, size_t i)
+{
+	return t->src[i];
+}
+
+struct hostmap *tl_hostmap(const struct timeline *t)
+{
+	return t->map;
+}
+
+const char *tl_comm(const struct tl_source *s, int32_t tid)
+{
+	return comms_get(s->comms, tid);
+}
+
+void tl_free(struct timeline *t)
+{
+	if (!t)
+		return;
+	rmerge_free(t->merge);
+	for (size_t i = 0; i < t->nstream; i++)
+		rstream_close(&t->stream[i].r);
+	for (size_t i = 0; i < t->nsrc; i++) {
+		comms_free(t->src[i]->comms);
+		free(t->src[i]);
+		free(t->gtime[i]);
+	}
+	free(t->stream);
+	free(t->src);
+	free(t->gtime);
+	free(t);
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * dir_read.c: reading kvmft's own capture, a directory.
+ *
+ *   DIR/meta           text, only ever appended to; one record per line (see meta.c):
+ *                        kvmft-capture version=1       always the first line
+ *                        RECORD NAME=VALUE ...         see the list in meta_read.c
+ *                      The last line counts only with its newline. Unknown records and names
+ *                      are skipped; a version above 1 is refused, so adding is free and
+ *                      changing a meaning costs a new version.
+ *   DIR/header_page    the kernel's events/header_page (sub-buffer layout)
+ *   DIR/header_event   the kernel's events/header_event
+ *   DIR/events/S/N     the kernel's format text of event S:N, one per `event` record
+ *   DIR/saved_cmdlines "TID COMM" lines of the kernel, optional
+ *   DIR/saved_tgids    "TID TGID" lines of the kernel, optional
+ *   DIR/segNNNNNN/cpuN sub-buffers of CPU N exactly as the kernel handed them out; segments
+ *                      follow each other in time. Old ones may have been removed (retention),
+ *                      so the lowest number need not be 0, but the rest has no holes.
+ *
+ * Example of a meta file:
+ *
+ *   kvmft-capture version=1
+ *   side name=host
+ *   machine uname=Linux%206.1.0 arch=x86_64 long=8 endian=little cpus=4
+ *   ring clock=x86-tsc subbuf=65536 header=16 overwrite=0
+ *   event id=1423 sys=kvm name=kvm_exit
+ *   vm id=4711-13 pid=4711 fd=13 name=web
+ *   vcpu vm=4711-13 id=0 tid=4720 offset=-81985529216486895 ratio=0 frac=48
+ *   begin tsc=1234567
+ *   end reason=signal tsc=2345678
+ *
+ * A recorder that was killed leaves no `end` record, perhaps half a line and half a sub-buffer:
+ * all that is complete is read, the rest is reported as damage.
+ */
+#include "reader.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int check_version(char *line, struct kvmft_err *err)
+{
+	struct meta_rec rec;
+	uint64_t version;
+
+	if (!meta_parse(line, &rec) || strcmp(rec.name, "kvmft-capture") ||
+	    !meta_get_u64(&rec, "version", &version) || !version)
+		return err_set(err, EBADMSG, "not a kvmft capture: meta does not say so");
+	if (version > CAPTURE_VERSION)
+		return err_set(err, EPROTONOSUPPORT,
+			       "capture has format version %llu, this kvmft reads up to %d "
+			       "(a newer kvmft is needed)",
+			       (unsigned long long)version, CAPTURE_VERSION);
+	return 0;
+}
+
+/* One line of meta, without its newline. */
+static int read_line(struct capture *c, char *line, size_t len, size_t number)
+{
+	struct meta_rec rec;
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		if (line[i] < ' ' || line[i] > '~')
+			break;
+	if (i < len || !meta_parse(line, &rec)) {
+		if (len)
+			cap_note(c, "meta: line %zu is damaged", number);
+		return 0;
+	}
+	return meta_apply(c, &rec);
+}
+
+static int read_meta(struct capture *c, int dirfd, struct kvmft_err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t left, number = 0;
+	bool more = false;
+	char *p, *eol;
+	ssize_t n;
+	int ret;
+
+	n = cap_read_file(dirfd, "meta", CAPTURE_MAX_META, &text, &more);
+	if (n < 0)
+		return err_set(err, (int)n, "not a kvmft capture: cannot read meta: %s",
+			       strerror((int)-n));
+	p = text;
+	left = (size_t)n;
+	while ((eol = memchr(p, '\n', left))) {
+		*eol = '\0';
+		ret = number++ ? read_line(c, p, (size_t)(eol - p), number) :
+				 check_version(p, err);
+		if (ret)
+			return ret;
+		left -= (size_t)(eol - p) + 1;
+		p = eol + 1;
+	}
+	if (!number)
+		return err_set(err, EBADMSG, "not a kvmft capture: meta has no complete line");
+	if (more)
+		cap_note(c, "meta: longer than %u bytes, the rest was not read", CAPTURE_MAX_META);
+	else if (left)
+		cap_note(c, "meta: the last line is cut");
+	return 0;
+}
+
+/* Fills what the ring and machine records left open from the kernel's own description. */
+static int read_geometry(struct capture *c, int dirfd)
+{
+	_cleanup_free_ char *text = NULL;
+	uint32_t long_size, header, size;
+	ssize_t n;
+	bool more;
+
+	n = cap_read_file(dirfd, "header_page", CAPTURE_MAX_FORMAT, &text, &more);
+	if (n == -ENOMEM)
+		return -ENOMEM;
+	if (n < 0 || !cap_parse_header_page(text, &long_size, &header, &size)) {
+		cap_note(c, "header_page: %s", n < 0 ? strerror((int)-n) : "not understood");
+	} else {
+		if (!c->long_size)
+			c->long_size = long_size;
+		if (!c->page_header)
+			c->page_header = header;
+		if (!c->subbuf_size && cap_subbuf_ok(size))
+			c->subbuf_size = size;
+	}
+	if (!c->long_size)
+		c->long_size = 8;
+	if (!c->page_header)
+		c->page_header = 8 + c->long_size;
+	if (c->page_header < 8 + c->long_size || c->page_header >= c->subbuf_size) {
+		cap_note(c, "the size of sub-buffers is not known: no events can be read");
+		c->subbuf_size = 0;
+	}
+	return 0;
+}
+
+/* Both texts are optional: without them tasks have no names but the recorded ones. */
+static int read_tasks(struct capture *c, int dirfd)
+{
+	static const struct {
+		const char *name;
+		int (*parse)(struct capture *c, char *text);
+	} file[] = {
+		{ "saved_cmdlines", cap_parse_cmdlines },
+		{ "saved_tgids", cap_parse_tgids },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(file); i++) {
+		_cleanup_free_ char *text = NULL;
+		bool more = false;
+		ssize_t n;
+		int ret;
+
+		n = cap_read_file(dirfd, file[i].name, CAP_MAX_TEXT, &text, &more);
+		if (n == -ENOENT)
+			continue;
+		if (n < 0 || more)
+			cap_note(c, "%s: %s", file[i].name,
+				 more ? "too long, cut" : strerror((int)-n));
+		if (n < 0)
+			continue;
+		ret = file[i].parse(c, text);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* The number in "PREFIXnnn", when it is written exactly as `fmt` would write it. */
+static bool name_number(const char *name, const char *fmt, uint32_t max, uint32_t *n)
+{
+	size_t skip = strcspn(fmt, "%");
+	char again[64];
+	uint64_t v;
+
+	if (strncmp(name, fmt, skip) || strspn(name + skip, "0123456789") != strlen(name + skip))
+		return false;
+	/* Leading zeros must not turn into another base. */
+	name += skip;
+	if (!*name || parse_u64(name + MIN(strspn(name, "0"), strlen(name) - 1), &v) || v > max)
+		return false;
+	if (fmt[skip + 1] == '0')
+		snprintf(again, sizeof(again), "%06u", (unsigned int)v);
+	else
+		snprintf(again, sizeof(again), "%u", (unsigned int)v);
+	*n = (uint32_t)v;
+	return !strcmp(again, name);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Numbers of the entries called `fmt` in a directory, ascending. Takes over fd. */
+static int list_numbers(int fd, const char *fmt, uint32_t max, uint32_t **out, size_t *count)
+{
+	size_t n = 0, cap = 0;
+	uint32_t *v = NULL, *slot, number;
+	struct dirent *de;
+	DIR *dir = fdopendir(fd);
+	int ret = 0;
+
+	if (!dir) {
+		ret = -errno;
+		close(fd);
+		return ret;
+	}
+	while (!ret && (errno = 0, de = readdir(dir))) {
+		if (!name_number(de->d_name, fmt, max, &number))
+			continue;
+		slot = n < CAP_MAX_SEGMENTS ? array_grow(&v, n, &cap, sizeof(*v)) : NULL;
+		if (!slot) {
+			ret = n < CAP_MAX_SEGMENTS ? -ENOMEM : -E2BIG;
+			break;
+		}
+		*slot = number;
+		n++;
+	}
+	if (!ret && errno)
+		ret = -errno;
+	closedir(dir);
+	if (ret) {
+		free(v);
+		return ret;
+	}
+	if (n)
+		qsort(v, n, sizeof(*v), by_number);
+	*out = v;
+	*count = n;
+	return 0;
+}
+
+static struct cap_stream *stream_of(struct capture *c, struct u64map *map, uint32_t cpu)
+{
+	struct cap_stream *s;
+	uint64_t i;
+
+	if (u64map_get(map, cpu, &i))
+		return &c->stream[i];
+	s = cap_stream_add(c, cpu, "");
+	return s && !u64map_put(map, cpu, c->nstream - 1) ? s : NULL;
+}
+
+static int read_segment(struct capture *c, int dirfd, struct u64map *map, uint32_t segment)
+{
+	_cleanup_free_ uint32_t *cpu = NULL;
+	struct cap_stream *s;
+	char name[64];
+	size_t n, i;
+	int fd, ret;
+
+	snprintf(name, sizeof(name), "seg%06u", segment);
+	fd = cap_open_dir(dirfd, name);
+	ret = fd < 0 ? fd : list_numbers(fd, "cpu%u", CAPTURE_MAX_CPUS - 1, &cpu, &n);
+	if (ret) {
+		cap_note(c, "%s: %s", name, strerror(-ret));
+		return ret == -ENOMEM ? ret : 0;
+	}
+	for (i = 0; i < n; i++) {
+		uint64_t size = 0;
+
+		cap_data_name(name, sizeof(name), segment, cpu[i]);
+		fd = cap_open_file(dirfd, name, &size);
+		if (fd < 0) {
+			cap_note(c, "%s: %s", name, strerror(-fd));
+			continue;
+		}
+		close(fd);
+		s = stream_of(c, map, cpu[i]);
+		if (!s || cap_stream_extend(c, s, &(struct cap_extent){
+				.fd = -1, .segment = segment, .len = size }))
+			return -ENOMEM;
+		if (size % c->subbuf_size)
+			cap_note(c, "%s: ends inside a sub-buffer, %llu bytes cut", name,
+				 (unsigned long long)(size % c->subbuf_size));
+	}
+	return 0;
+}
+
+static int by_cpu(const void *a, const void *b)
+{
+	return by_number(&((const struct cap_stream *)a)->cpu, &((const struct cap_stream *)b)->cpu);
+}
+
+static int read_segments(struct capture *c, int dirfd)
+{
+	_cleanup_free_ uint32_t *seg = NULL;
+	struct u64map map = { 0 };
+	size_t n = 0, i;
+	int fd, ret;
+
+	fd = cap_open_dir(dirfd, ".");
+	ret = fd < 0 ? fd : list_numbers(fd, "seg%06u", CAP_MAX_SEGMENT, &seg, &n);
+	if (ret)
+		return ret;
+	for (i = 0; i < n && !ret; i++) {
+		if (i && seg[i] != seg[i - 1] + 1)
+			cap_note(c, "segments %u to %u are missing", seg[i - 1] + 1, seg[i] - 1);
+		ret = read_segment(c, dirfd, &map, seg[i]);
+	}
+	if (!ret && cap_priv(c)->segments_told > (n ? seg[n - 1] + 1 : 0))
+		cap_note(c, "segments up to %u are missing", cap_priv(c)->segments_told - 1);
+	u64map_free(&map);
+	if (c->nstream)
+		qsort(c->stream, c->nstream, sizeof(*c->stream), by_cpu);
+	return ret;
+}
+
+int cap_dir_read(struct capture *c, int dirfd, struct kvmft_err *err)
+{
+	int ret;
+
+	c->version = CAPTURE_VERSION;
+	cap_priv(c)->dirfd = dirfd;
+	ret = read_meta(c, dirfd, err);
+	if (!ret)
+		ret = read_geometry(c, dirfd);
+	if (!ret)
+		ret = read_tasks(c, dirfd);
+	if (!ret && c->subbuf_size)
+		ret = read_segments(c, dirfd);
+	if (!ret && !c->complete)
+		cap_note(c, "the recorder did not end by itself: no end record");
+	if (ret)
+		cap_priv(c)->dirfd = -1; /* still the caller's */
+	return ret;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * files.c: opening files of a capture directory that somebody else may have prepared.
+ *
+ * Every step is opened relative to its parent and never through a symbolic link; O_NONBLOCK keeps
+ * a FIFO from hanging the reader, and only regular files are read.
+ */
+#include "reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define STEP_MAX 256
+
+static int step_open(int fd, const char *name, int flags)
+{
+	int ret = openat(fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | flags);
+
+	return ret < 0 ? -errno : ret;
+}
+
+/* Walks the directories of path; *last is its final step. Returns a new fd or -errno. */
+static int walk_dirs(int dirfd, const char *path, const char **last)
+{
+	int fd = step_open(dirfd, ".", O_DIRECTORY), next;
+	const char *slash;
+	char step[STEP_MAX];
+
+	while (fd >= 0 && (slash = strchr(path, '/'))) {
+		size_t n = (size_t)(slash - path);
+
+		if (n >= sizeof(step)) {
+			next = -ENAMETOOLONG;
+		} else {
+			memcpy(step, path, n);
+			step[n] = '\0';
+			next = step_open(fd, step, O_DIRECTORY);
+		}
+		close(fd);
+		fd = next;
+		path = slash + 1;
+	}
+	*last = path;
+	return fd;
+}
+
+int cap_open_dir(int dirfd, const char *path)
+{
+	_cleanup_close_ int parent = -1;
+	const char *last;
+
+	parent = walk_dirs(dirfd, path, &last);
+	return parent < 0 ? parent : step_open(parent, last, O_DIRECTORY);
+}
+
+int cap_open_file(int dirfd, const char *path, uint64_t *size)
+{
+	_cleanup_close_ int parent = -1;
+	const char *last;
+	struct stat st;
+	int fd, err;
+
+	parent = walk_dirs(dirfd, path, &last);
+	if (parent < 0)
+		return parent;
+	fd = step_open(parent, last, 0);
+	if (fd < 0)
+		return fd;
+	err = fstat(fd, &st) ? -errno : S_ISREG(st.st_mode) ? 0 : -EINVAL;
+	if (err) {
+		close(fd);
+		return err;
+	}
+	*size = (uint64_t)st.st_size;
+	return fd;
+}
+
+ssize_t cap_read_file(int dirfd, const char *path, size_t max, char **out, bool *more)
+{
+	_cleanup_close_ int fd = -1;
+	uint64_t size = 0;
+	ssize_t n;
+	char *text;
+
+	fd = cap_open_file(dirfd, path, &size);
+	if (fd < 0)
+		return fd;
+	*more = size > max;
+	if (size > max)
+		size = max;
+	text = malloc((size_t)size + 1);
+	if (!text)
+		return -ENOMEM;
+	n = full_pread(fd, text, (size_t)size, 0);
+	if (n < 0) {
+		free(text);
+		return n;
+	}
+	text[n] = '\0';
+	*out = text;
+	return n;
+}
+
+void cap_data_name(char *buf, size_t size, uint32_t segment, uint32_t cpu)
+{
+	snprintf(buf, size, "seg%06u/cpu%u", segment, cpu);
+}
+
+bool cap_name_ok(const char *name)
+{
+	const char *p;
+
+	if (!*name || !strcmp(name, ".") || !strcmp(name, "..") || strlen(name) >= STEP_MAX)
+		return false;
+	for (p = name; *p; p++)
+		if (*p <= ' ' || *p > '~' || *p == '/')
+			return false;
+	return true;
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * meta_read.c: what each record of the meta file means; the list is at the end of this file.
+ *
+ * A record or name this version does not know is ignored: newer versions may add both. A known
+ * record without its key is noted as damage.
+ */
+#include "reader.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static int bad(struct capture *c, const struct meta_rec *rec, const char *key)
+{
+	cap_note(c, "meta: record %s without a valid %s", rec->name, key);
+	return 0;
+}
+
+static int set(char **slot, const struct meta_rec *rec, const char *key)
+{
+	return cap_set_str(slot, meta_get(rec, key));
+}
+
+static int rec_tool(struct capture *c, const struct meta_rec *rec)
+{
+	return set(&c->tool, rec, "version");
+}
+
+static int rec_side(struct capture *c, const struct meta_rec *rec)
+{
+	const char *name = meta_get(rec, "name");
+
+	if (name && !strcmp(name, "host"))
+		c->side = CAP_SIDE_HOST;
+	else if (name && !strcmp(name, "guest"))
+		c->side = CAP_SIDE_GUEST;
+	else
+		return bad(c, rec, "name");
+	return 0;
+}
+
+static int rec_machine(struct capture *c, const struct meta_rec *rec)
+{
+	const char *endian = meta_get(rec, "endian");
+	uint64_t n;
+
+	if (meta_get_u64(rec, "long", &n)) {
+		if (n == 4 || n == 8)
+			c->long_size = (uint32_t)n;
+		else
+			bad(c, rec, "long");
+	}
+	if (endian)
+		c->big_endian = !strcmp(endian, "big");
+	if (set(&c->uname, rec, "uname") || set(&c->hypervisor, rec, "hypervisor") ||
+	    set(&c->uuid, rec, "uuid") || set(&c->vendor, rec, "vendor"))
+		return -ENOMEM;
+	return 0;
+}
+
+static int rec_ring(struct capture *c, const struct meta_rec *rec)
+{
+	const char *text = meta_get(rec, "trace_clock");
+	uint64_t n;
+
+	if (meta_get_u64(rec, "subbuf", &n)) {
+		if (cap_subbuf_ok(n))
+			c->subbuf_size = (uint32_t)n;
+		else
+			bad(c, rec, "subbuf");
+	}
+	if (meta_get_u64(rec, "header", &n)) {
+		if (n >= 12 && n <= 64)
+			c->page_header = (uint32_t)n;
+		else
+			bad(c, rec, "header");
+	}
+	if (meta_get_u64(rec, "overwrite", &n))
+		c->overwrite = n;
+	if (text && cap_parse_clock(&c->clock, text))
+		return -ENOMEM;
+	return set(&c->clock, rec, "clock");
+}
+
+static int rec_tsc(struct capture *c, const struct meta_rec *rec)
+{
+	meta_get_u64(rec, "khz", &c->tsc_khz);
+	if (set(&c->tsc_khz_source, rec, "source") || set(&c->clocksource, rec, "clocksource"))
+		return -ENOMEM;
+	return 0;
+}
+
+/* CPU entry of a record with key `name`; *ret is the caller's result when there is none. */
+static struct cap_cpu *rec_cpu_entry(struct capture *c, const struct meta_rec *rec,
+				     const char *name, int *ret)
+{
+	struct cap_cpu *cpu;
+	uint64_t n;
+
+	*ret = 0;
+	if (!meta_get_u64(rec, name, &n)) {
+		bad(c, rec, name);
+		return NULL;
+	}
+	cpu = cap_cpu_at(c, n);
+	if (!cpu && n < CAPTURE_MAX_CPUS)
+		*ret = -ENOMEM;
+	return cpu;
+}
+
+static int rec_cpu(struct capture *c, const struct meta_rec *rec)
+{
+	int ret;
+	struct cap_cpu *cpu = rec_cpu_entry(c, rec, "n", &ret);
+
+	if (cpu && meta_get_u32(rec, "apicid", &cpu->apicid))
+		cpu->has_apicid = true;
+	return ret;
+}
+
+static int rec_stats(struct capture *c, const struct meta_rec *rec)
+{
+	const char *when = meta_get(rec, "when");
+	struct cap_cpustat *st;
+	struct cap_cpu *cpu;
+	int ret;
+
+	if (!when || (strcmp(when, "begin") && strcmp(when, "end")))
+		return bad(c, rec, "when");
+	cpu = rec_cpu_entry(c, rec, "cpu", &ret);
+	if (!cpu)
+		return ret;
+	st = !strcmp(when, "begin") ? &cpu->begin : &cpu->end;
+	st->valid = meta_get_u64(rec, "entries", &st->entries);
+	st->valid &= meta_get_u64(rec, "overrun", &st->overrun);
+	st->valid &= meta_get_u64(rec, "commit_overrun", &st->commit_overrun);
+	st->valid &= meta_get_u64(rec, "dropped", &st->dropped);
+	st->valid &= meta_get_u64(rec, "read", &st->read);
+	return st->valid ? 0 : bad(c, rec, "set of counters");
+}
+
+static int rec_event(struct capture *c, const struct meta_rec *rec)
+{
+	const char *sys = meta_get(rec, "sys"), *name = meta_get(rec, "name");
+	_cleanup_free_ char *text = NULL;
+	char path[600];
+	ssize_t len;
+	bool more;
+
+	if (!sys || !cap_name_ok(sys))
+		return bad(c, rec, "sys");
+	if (!name || !cap_name_ok(name))
+		return bad(c, rec, "name");
+	snprintf(path, sizeof(path), "events/%s/%s", sys, name);
+	len = cap_read_file(cap_priv(c)->dirfd, path, CAPTURE_MAX_FORMAT, &text, &more);
+	if (len == -ENOMEM)
+		return -ENOMEM;
+	if (len < 0 || more) {
+		cap_note(c, "%s: %s", path, more ? "too long" : strerror((int)-len));
+		return 0;
+	}
+	return cap_format_add(c, sys, name, text, (size_t)len);
+}
+
+static int rec_vm(struct capture *c, const struct meta_rec *rec)
+{
+	const char *id = meta_get(rec, "id");
+	struct cap_vm *vm;
+
+	if (!id || !*id)
+		return bad(c, rec, "id");
+	vm = cap_vm_at(c, id);
+	if (!vm)
+		return -ENOMEM;
+	meta_get_s32(rec, "pid", &vm->pid);
+	meta_get_s32(rec, "fd", &vm->fd);
+	if (set(&vm->name, rec, "name") || set(&vm->uuid, rec, "uuid") || set(&vm->vmm, rec, "vmm"))
+		return -ENOMEM;
+	return 0;
+}
+
+/* The values read when the capture ended, at the last entry of that vCPU. */
+static void vcpu_end(struct capture *c, struct cap_vm *vm, uint32_t id, const struct meta_rec *rec)
+{
+	struct cap_vcpu *v = NULL;
+	size_t i;
+
+	for (i = 0; i < vm->nvcpu; i++)
+		if (vm->vcpu[i].id == id)
+			v = &vm->vcpu[i];
+	if (!v) {
+		cap_note(c, "meta: end of vCPU %u of VM %s, which never began", id, vm->id);
+		return;
+	}
+	if (!meta_get_bits(rec, "offset", &v->end_offset))
+		return;
+	v->has_end = true;
+	meta_get_u64(rec, "ratio", &v->end_ratio);
+	meta_get_u64(rec, "tsc", &v->end_tsc);
+}
+
+static int rec_vcpu(struct capture *c, const struct meta_rec *rec)
+{
+	const char *vmid = meta_get(rec, "vm"), *at = meta_get(rec, "at");
+	const char *comm = meta_get(rec, "comm");
+	struct cap_vcpu *v;
+	struct cap_vm *vm;
+	uint32_t id, frac;
+
+	if (!vmid || !*vmid)
+		return bad(c, rec, "vm");
+	if (!meta_get_u32(rec, "id", &id))
+		return bad(c, rec, "id");
+	vm = cap_vm_at(c, vmid);
+	if (!vm)
+		return -ENOMEM;
+	if (at && !strcmp(at, "end")) {
+		vcpu_end(c, vm, id, rec);
+		return 0;
+	}
+	if (vm->nvcpu >= CAP_MAX_VCPUS)
+		return bad(c, rec, "number of vCPUs");
+	v = array_grow(&vm->vcpu, vm->nvcpu, &vm->vcpu_cap, sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	vm->nvcpu++;
+	v->id = id;
+	meta_get_s32(rec, "tid", &v->tid);
+	v->has_offset = meta_get_bits(rec, "offset", &v->offset);
+	meta_get_u64(rec, "ratio", &v->ratio);
+	if (meta_get_u32(rec, "frac", &frac) && frac < 64)
+		v->frac = (uint8_t)frac;
+	meta_get_u64(rec, "tsc", &v->tsc);
+	return v->tid > 0 && comm ? cap_task_add(c, v->tid, vm->pid, comm, false) : 0;
+}
+
+static int rec_sched(struct capture *c, const struct meta_rec *rec)
+{
+	uint64_t is_tsc;
+
+	c->has_sched_offset = meta_get_s64(rec, "kvm_sched_clock_offset",
+					   &c->kvm_sched_clock_offset);
+	c->has_kernel_sched_offset = meta_get_s64(rec, "kernel_sched_clock_offset",
+						  &c->kernel_sched_offset);
+	if (meta_get_u64(rec, "is_tsc", &is_tsc))
+		c->sched_is_tsc = is_tsc;
+	return set(&c->sched_source, rec, "source");
+}
+
+static int rec_pvclock(struct capture *c, const struct meta_rec *rec)
+{
+	struct cap_pvclock pv = { 0 }, *slot;
+	uint32_t flags = 0;
+	int32_t shift;
+
+	if (!meta_get_u32(rec, "cpu", &pv.cpu) || pv.cpu >= CAPTURE_MAX_CPUS)
+		return bad(c, rec, "cpu");
+	if (!meta_get_u64(rec, "tsc_timestamp", &pv.tsc_timestamp) ||
+	    !meta_get_u64(rec, "system_time", &pv.system_time) ||
+	    !meta_get_u32(rec, "mul", &pv.mul) || !meta_get_s32(rec, "shift", &shift) ||
+	    shift < INT8_MIN || shift > INT8_MAX)
+		return bad(c, rec, "set of values");
+	pv.shift = (int8_t)shift;
+	meta_get_u32(rec, "version", &pv.version);
+	if (meta_get_u32(rec, "flags", &flags))
+		pv.flags = (uint8_t)flags;
+	slot = array_grow(&c->pvclock, c->npvclock, &c->pvclock_cap, sizeof(*slot));
+	if (!slot)
+		return -ENOMEM;
+	*slot = pv;
+	c->npvclock++;
+	return 0;
+}
+
+static int rec_time(struct capture *c, const struct meta_rec *rec)
+{
+	struct cap_bracket b = { 0 }, *slot;
+
+	if (!meta_get_u64(rec, "tsc", &b.tsc))
+		return bad(c, rec, "tsc");
+	meta_get_u64(rec, "width", &b.width);
+	meta_get_u64(rec, "mono_raw", &b.mono_raw);
+	meta_get_u64(rec, "mono", &b.mono);
+	meta_get_u64(rec, "boot", &b.boot);
+	meta_get_u64(rec, "real", &b.real);
+	slot = array_grow(&c->bracket, c->nbracket, &c->bracket_cap, sizeof(*slot));
+	if (!slot)
+		return -ENOMEM;
+	*slot = b;
+	c->nbracket++;
+	return 0;
+}
+
+static int rec_task(struct capture *c, const struct meta_rec *rec)
+{
+	int32_t tid, tgid = 0;
+
+	if (!meta_get_s32(rec, "tid", &tid) || tid < 0)
+		return bad(c, rec, "tid");
+	meta_get_s32(rec, "tgid", &tgid);
+	return cap_task_add(c, tid, tgid, meta_get(rec, "comm"), true);
+}
+
+static int rec_begin(struct capture *c, const struct meta_rec *rec)
+{
+	meta_get_u64(rec, "tsc", &c->begin_tsc);
+	return 0;
+}
+
+static int rec_segment(struct capture *c, const struct meta_rec *rec)
+{
+	uint64_t n;
+
+	if (!meta_get_u64(rec, "n", &n) || n > CAP_MAX_SEGMENT)
+		return bad(c, rec, "n");
+	cap_priv(c)->segments_told = MAX(cap_priv(c)->segments_told, (uint32_t)n + 1);
+	return 0;
+}
+
+static int rec_end(struct capture *c, const struct meta_rec *rec)
+{
+	c->complete = true;
+	meta_get_u64(rec, "tsc", &c->end_tsc);
+	return set(&c->end_reason, rec, "reason");
+}
+
+static const struct {
+	const char *name;
+	int (*apply)(struct capture *c, const struct meta_rec *rec);
+} meta_record[] = {
+	{ "tool", rec_tool },	    /* version */
+	{ "side", rec_side },	    /* name=host|guest */
+	{ "machine", rec_machine }, /* uname arch long endian cpus hypervisor uuid vendor */
+	{ "ring", rec_ring },	    /* clock trace_clock subbuf header buffer_kb overwrite */
+	{ "tsc", rec_tsc },	    /* khz source clocksource constant nonstop */
+	{ "cpu", rec_cpu },	    /* n apicid */
+	{ "event", rec_event },	    /* id sys name filter */
+	{ "vm", rec_vm },	    /* id pid fd name uuid vmm */
+	{ "vcpu", rec_vcpu },	    /* vm id tid comm offset ratio frac tsc at */
+	{ "sched", rec_sched },	    /* kvm_sched_clock_offset kernel_sched_clock_offset source is_tsc */
+	{ "pvclock", rec_pvclock }, /* cpu version tsc_timestamp system_time mul shift flags */
+	{ "time", rec_time },	    /* tsc width mono_raw mono boot real */
+	{ "task", rec_task },	    /* tid tgid comm */
+	{ "begin", rec_begin },	    /* tsc */
+	{ "stats", rec_stats },	    /* when cpu entries overrun commit_overrun dropped read */
+	{ "segment", rec_segment }, /* n */
+	{ "end", rec_end },	    /* reason tsc */
+};
+
+int meta_apply(struct capture *c, const struct meta_rec *rec)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(meta_record); i++)
+		if (!strcmp(meta_record[i].name, rec->name))
+			return meta_record[i].apply(c, rec);
+	return 0;
+}

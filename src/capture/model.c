@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * model.c: filling struct capture from either format, with every count bounded.
+ */
+#include "reader.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct capture *cap_new(void)
+{
+	struct capture *c = calloc(1, sizeof(*c));
+	struct cap_priv *p = calloc(1, sizeof(*p));
+
+	if (!c || !p) {
+		free(c);
+		free(p);
+		return NULL;
+	}
+	p->dirfd = p->fd = -1;
+	c->priv = p;
+	return c;
+}
+
+void cap_note(struct capture *c, const char *fmt, ...)
+{
+	struct cap_damage *d;
+	char text[512];
+	va_list ap;
+
+	if (c->ndamage >= CAP_MAX_DAMAGE) {
+		cap_priv(c)->damage_dropped++;
+		return;
+	}
+	va_start(ap, fmt);
+	if (vsnprintf(text, sizeof(text), fmt, ap) < 0)
+		text[0] = '\0';
+	va_end(ap);
+	str_printable(text);
+	d = array_grow(&c->damage, c->ndamage, &c->damage_cap, sizeof(*d));
+	if (!d)
+		return;
+	d->text = strdup(text);
+	if (d->text)
+		c->ndamage++;
+}
+
+void cap_note_rest(struct capture *c)
+{
+	size_t n = cap_priv(c)->damage_dropped;
+
+	if (!n)
+		return;
+	free(c->damage[--c->ndamage].text); /* the list is full: its last line makes room */
+	cap_note(c, "and %zu further things of this kind", n + 1);
+}
+
+int cap_set_str(char **slot, const char *val)
+{
+	char *copy;
+
+	if (!val)
+		return 0;
+	copy = strdup(val);
+	if (!copy)
+		return -ENOMEM;
+	str_printable(copy);
+	free(*slot);
+	*slot = copy;
+	return 0;
+}
+
+struct cap_cpu *cap_cpu_at(struct capture *c, uint64_t cpu)
+{
+	struct cap_cpu *e;
+	size_t i;
+
+	if (cpu >= CAPTURE_MAX_CPUS) {
+		cap_note(c, "CPU number %llu is beyond the limit of %d",
+			 (unsigned long long)cpu, CAPTURE_MAX_CPUS);
+		return NULL;
+	}
+	if (cpu < c->ncpu && c->cpu[cpu].cpu == cpu) /* the usual, dense case */
+		return &c->cpu[cpu];
+	for (i = 0; i < c->ncpu; i++)
+		if (c->cpu[i].cpu == cpu)
+			return &c->cpu[i];
+	e = array_grow(&c->cpu, c->ncpu, &c->cpu_cap, sizeof(*e));
+	if (!e)
+		return NULL;
+	e->cpu = (uint32_t)cpu;
+	c->ncpu++;
+	return e;
+}
+
+struct cap_vm *cap_vm_at(struct capture *c, const char *id)
+{
+	struct cap_vm *vm;
+	size_t i;
+
+	for (i = 0; i < c->nvm; i++)
+		if (!strcmp(c->vm[i].id, id))
+			return &c->vm[i];
+	if (c->nvm >= CAP_MAX_VMS)
+		return NULL;
+	vm = array_grow(&c->vm, c->nvm, &c->vm_cap, sizeof(*vm));
+	if (!vm || cap_set_str(&vm->id, id))
+		return NULL;
+	vm->fd = -1;
+	c->nvm++;
+	return vm;
+}
+
+int cap_task_add(struct capture *c, int32_t tid, int32_t tgid, const char *comm, bool override)
+{
+	struct u64map *map = &cap_priv(c)->task_by_tid;
+	struct cap_task *t;
+	uint64_t i;
+
+	if (u64map_get(map, (uint32_t)tid, &i)) {
+		t = &c->task[i];
+		if (tgid && (override || !t->tgid))
+			t->tgid = tgid;
+		return override || !t->comm[0] ? cap_set_str(&t->comm, comm) : 0;
+	}
+	if (c->ntask >= CAP_MAX_TASKS)
+		return 0;
+	t = array_grow(&c->task, c->ntask, &c->task_cap, sizeof(*t));
+	if (!t)
+		return -ENOMEM;
+	t->tid = tid;
+	t->tgid = tgid;
+	if (cap_set_str(&t->comm, comm ? comm : ""))
+		return -ENOMEM;
+	c->ntask++;
+	return u64map_put(map, (uint32_t)tid, c->ntask - 1);
+}
+
+static bool format_text_ok(const char *text, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		if ((text[i] < ' ' || text[i] > '~') && text[i] != '\t' && text[i] != '\n')
+			return false;
+	return len > 0;
+}
+
+int cap_format_add(struct capture *c, const char *sys, const char *name, const char *text,
+		   size_t len)
+{
+	struct cap_format *f;
+
+	if (!cap_name_ok(sys) || !cap_name_ok(name)) {
+		cap_note(c, "event %s:%s: not a name", sys, name);
+		return 0;
+	}
+	if (len > CAPTURE_MAX_FORMAT || !format_text_ok(text, len)) {
+		cap_note(c, "event %s:%s: its format is no text, or too long", sys, name);
+		return 0;
+	}
+	if (c->nformat >= CAP_MAX_FORMATS) {
+		cap_note(c, "event %s:%s: too many formats", sys, name);
+		return 0;
+	}
+	f = array_grow(&c->format, c->nformat, &c->format_cap, sizeof(*f));
+	if (!f)
+		return -ENOMEM;
+	f->sys = strdup(sys);
+	f->name = strdup(name);
+	f->text = strndup(text, len);
+	f->len = len;
+	c->nformat++; /* capture_close() copes with the parts that are missing */
+	return f->sys && f->name && f->text ? 0 : -ENOMEM;
+}
+
+struct cap_stream *cap_stream_add(struct capture *c, uint32_t cpu, const char *instance)
+{
+	struct cap_stream *s = array_grow(&c->stream, c->nstream, &c->stream_cap, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->cpu = cpu;
+	s->instance = instance;
+	c->nstream++;
+	return s;
+}
+
+int cap_stream_extend(struct capture *c, struct cap_stream *s, const struct cap_extent *from)
+{
+	uint64_t rest = from->len % c->subbuf_size;
+	struct cap_extent *e;
+
+	s->cut_bytes += rest;
+	if (from->len == rest)
+		return 0;
+	e = array_grow(&s->ext, s->next, &s->ext_cap, sizeof(*e));
+	if (!e)
+		return -ENOMEM;
+	*e = *from;
+	if (!e->packed) /* a packed piece keeps its length: that is how it is unpacked */
+		e->len -= rest;
+	e->first = s->nsub;
+	s->next++;
+	s->nsub += e->len / c->subbuf_size;
+	return 0;
+}
+
+bool cap_subbuf_ok(uint64_t size)
+{
+	return size >= 64 && size <= CAPTURE_MAX_SUBBUF && !(size & (size - 1));
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * open.c: opening a capture of either format, closing it, and finding a VM in it.
+ */
+#include "reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Decides by what the path is: a directory is ours, a file must be a trace.dat. */
+static int open_any(struct capture *c, const char *path, struct kvmft_err *err)
+{
+	/* O_NONBLOCK: a FIFO must not hang the reader; the path itself may be a link. */
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	int ret;
+
+	if (fd < 0 || fstat(fd, &st)) {
+		ret = -errno;
+		return err_set(err, ret, "cannot open capture %s: %s", path, strerror(-ret));
+	}
+	if (S_ISDIR(st.st_mode))
+		ret = cap_dir_read(c, fd, err);
+	else if (S_ISREG(st.st_mode))
+		ret = cap_tracedat_read(c, fd, (uint64_t)st.st_size, err);
+	else
+		return err_set(err, EINVAL, "%s is neither a capture directory nor a file", path);
+	if (!ret)
+		fd = -1; /* taken over */
+	return ret;
+}
+
+int capture_open(const char *path, struct capture **out, struct kvmft_err *err)
+{
+	struct capture *c = cap_new();
+	struct kvmft_err why = { 0 };
+	int ret;
+
+	if (!c)
+		return err_set(err, ENOMEM, "out of memory");
+	ret = cap_set_str(&c->path, path);
+	if (!ret)
+		ret = open_any(c, path, &why);
+	if (ret) {
+		if (!why.text[0])
+			err_set(err, ret, "cannot read capture %s: %s", path, strerror(-ret));
+		else if (strstr(why.text, path))
+			err_set(err, ret, "%s", why.text);
+		else
+			err_set(err, ret, "%s: %s", path, why.text);
+		capture_close(c);
+		return ret;
+	}
+	cap_note_rest(c);
+	*out = c;
+	return 0;
+}
+
+static void free_vm(struct cap_vm *vm)
+{
+	free(vm->id);
+	free(vm->name);
+	free(vm->uuid);
+	free(vm->vmm);
+	free(vm->vcpu);
+}
+
+static void free_priv(struct cap_priv *p)
+{
+	size_t i;
+
+	if (!p)
+		return;
+	util_close_fd(&p->dirfd);
+	util_close_fd(&p->fd);
+	for (i = 0; i < p->ninstance; i++)
+		free(p->instance[i]);
+	free(p->instance);
+	u64map_free(&p->task_by_tid);
+	free(p);
+}
+
+static void free_lists(struct capture *c)
+{
+	size_t i;
+
+	for (i = 0; i < c->nformat; i++) {
+		free(c->format[i].sys);
+		free(c->format[i].name);
+		free(c->format[i].text);
+	}
+	for (i = 0; i < c->nstream; i++)
+		free(c->stream[i].ext);
+	for (i = 0; i < c->nvm; i++)
+		free_vm(&c->vm[i]);
+	for (i = 0; i < c->ntask; i++)
+		free(c->task[i].comm);
+	for (i = 0; i < c->ndamage; i++)
+		free(c->damage[i].text);
+	for (i = 0; i < c->nshift; i++)
+		free(c->shift[i].sample);
+	free(c->format);
+	free(c->cpu);
+	free(c->stream);
+	free(c->vm);
+	free(c->pvclock);
+	free(c->bracket);
+	free(c->task);
+	free(c->damage);
+	free(c->shift);
+}
+
+void capture_close(struct capture *c)
+{
+	if (!c)
+		return;
+	free_lists(c);
+	free_priv(c->priv);
+	free(c->path);
+	free(c->end_reason);
+	free(c->clock);
+	free(c->uname);
+	free(c->hypervisor);
+	free(c->uuid);
+	free(c->clocksource);
+	free(c->vendor);
+	free(c->tool);
+	free(c->tsc_khz_source);
+	free(c->sched_source);
+	free(c);
+}
+
+static bool vm_matches(const struct cap_vm *vm, const char *sel)
+{
+	uint64_t pid;
+
+	if ((vm->uuid && !strcasecmp(vm->uuid, sel)) || (vm->name && !strcmp(vm->name, sel)) ||
+	    !strcmp(vm->id, sel))
+		return true;
+	return vm->pid > 0 && !parse_u64(sel, &pid) && pid == (uint64_t)vm->pid;
+}
+
+/* "PID-FD (name)", for the list of candidates. */
+static void list_vm(struct sbuf *list, const struct cap_vm *vm)
+{
+	if (list->len)
+		sbuf_add(list, ", ");
+	sbuf_add(list, vm->id);
+	if (vm->name)
+		sbuf_addf(list, " (%s)", vm->name);
+}
+
+int capture_find_vm(const struct capture *c, const char *sel, const struct cap_vm **vm,
+		    struct kvmft_err *err)
+{
+	struct sbuf all = { 0 }, found = { 0 };
+	size_t i, n = 0;
+	int ret = 0;
+
+	for (i = 0; i < c->nvm; i++) {
+		list_vm(&all, &c->vm[i]);
+		if (!vm_matches(&c->vm[i], sel))
+			continue;
+		list_vm(&found, &c->vm[i]);
+		if (!n++)
+			*vm = &c->vm[i];
+	}
+	if (n > 1)
+		ret = err_set(err, ENOTUNIQ, "VM '%s' is ambiguous in %s: %s", sel, c->path,
+			      found.s ? found.s : "");
+	else if (!n)
+		ret = err_set(err, ENOENT, "no VM '%s' in %s (it has: %s)", sel, c->path,
+			      all.s ? all.s : "none");
+	sbuf_free(&all);
+	sbuf_free(&found);
+	return ret;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * read_subbuf.c: sub-buffers by number, whatever files they lie in.
+ *
+ * Nothing is kept open between two reads of a capture directory: with reads of 256 KiB the
+ * open costs about a hundredth, and the number of CPUs and segments is not bounded by the
+ * number of descriptors.
+ */
+#include "reader.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+/* The extent that holds sub-buffer idx, whose offset inside it goes to *off; NULL past the end. */
+static const struct cap_extent *find_extent(const struct capture *c, const struct cap_stream *s,
+					    uint64_t idx, uint64_t *off)
+{
+	size_t lo = 0, hi = s->next;
+
+	if (idx >= s->nsub)
+		return NULL;
+	while (hi - lo > 1) { /* the last one that begins at or before idx */
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (s->ext[mid].first <= idx)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	*off = (idx - s->ext[lo].first) * c->subbuf_size;
+	return &s->ext[lo];
+}
+
+static int read_exact(int fd, void *buf, size_t len, uint64_t off)
+{
+	ssize_t n = full_pread(fd, buf, len, off);
+
+	if (n < 0)
+		return (int)n;
+	return (size_t)n == len ? 0 : -EIO; /* the file shrank under us */
+}
+
+/* Unpacks a whole extent and copies len bytes at off out of it. */
+static int read_packed(const struct cap_extent *e, uint64_t off, void *buf, size_t len)
+{
+	_cleanup_free_ uint8_t *packed = malloc(e->packed), *plain = malloc((size_t)e->len);
+	int ret;
+
+	if (!packed || !plain)
+		return -ENOMEM;
+	ret = read_exact(e->fd, packed, e->packed, e->off);
+	if (!ret)
+		ret = cap_unpack(packed, e->packed, plain, (size_t)e->len);
+	if (ret)
+		memset(buf, 0xff, len); /* no valid sub-buffer: counted as damage by its reader */
+	else
+		memcpy(buf, plain + off, len);
+	return ret == -EBADMSG ? 0 : ret;
+}
+
+/* Reads exactly len bytes at off inside an extent. */
+static int read_extent(const struct capture *c, const struct cap_stream *s,
+		       const struct cap_extent *e, uint64_t off, void *buf, size_t len)
+{
+	_cleanup_close_ int own = -1;
+	int fd = e->fd;
+	uint64_t size;
+	char name[64];
+
+	if (e->packed)
+		return read_packed(e, off, buf, len);
+	if (fd < 0) {
+		cap_data_name(name, sizeof(name), e->segment, s->cpu);
+		fd = own = cap_open_file(cap_priv(c)->dirfd, name, &size);
+		if (fd < 0)
+			return fd;
+	}
+	return read_exact(fd, buf, len, e->off + off);
+}
+
+ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s, uint64_t idx,
+			     uint64_t n, void *buf)
+{
+	const struct cap_extent *e;
+	uint64_t off = 0;
+	int ret;
+
+	e = find_extent(c, s, idx, &off);
+	if (!e || !n)
+		return 0;
+	n = MIN(n, (e->len - off) / c->subbuf_size);
+	n = MIN(n, (uint64_t)(SSIZE_MAX / CAPTURE_MAX_SUBBUF));
+	ret = read_extent(c, s, e, off, buf, (size_t)(n * c->subbuf_size));
+	return ret ? ret : (ssize_t)n;
+}
+
+int capture_read_subbuf(const struct capture *c, const struct cap_stream *s, uint64_t idx,
+			void *buf)
+{
+	ssize_t n = capture_read_subbufs(c, s, idx, 1, buf);
+
+	return n == 1 ? 0 : n ? (int)n : -ENODATA;
+}
+
+int capture_read_head(const struct capture *c, const struct cap_stream *s, uint64_t idx,
+		      void *buf, size_t n)
+{
+	const struct cap_extent *e;
+	uint64_t off = 0;
+
+	e = find_extent(c, s, idx, &off);
+	if (!e)
+		return -ENODATA;
+	if (n > c->subbuf_size)
+		return -EINVAL;
+	return read_extent(c, s, e, off, buf, n);
+}

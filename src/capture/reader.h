@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * reader.h: what the readers of the two capture formats share; private to src/capture.
+ */
+#ifndef KVMFT_CAPTURE_READER_H
+#define KVMFT_CAPTURE_READER_H
+
+#include "kvmft/capture.h"
+
+#define CAP_MAX_DAMAGE	 1000
+#define CAP_MAX_TASKS	 (1u << 20)
+#define CAP_MAX_FORMATS	 65536 /* common_type has 16 bits */
+#define CAP_MAX_VMS	 65536
+#define CAP_MAX_VCPUS	 65536 /* entries of one VM */
+#define CAP_MAX_TEXT	 (16u << 20) /* saved_cmdlines and the like */
+#define CAP_MAX_SEGMENT	 999999
+#define CAP_MAX_SEGMENTS 100000
+
+/* Owned by struct capture through ->priv. */
+struct cap_priv {
+	int dirfd;	   /* capture directory, -1 for a trace.dat */
+	int fd;		   /* trace.dat, -1 for a directory */
+	char **instance;   /* names of trace-cmd buffers, pointed to by streams */
+	size_t ninstance, instance_cap;
+	struct u64map task_by_tid; /* index into c->task */
+	size_t damage_dropped;
+	uint32_t segments_told;	   /* 1 + the highest segment that meta mentions */
+};
+
+/* ---- model.c: filling struct capture, bounded and checked ---- */
+
+struct capture *cap_new(void);
+/* Notes a thing that was wrong; text is made printable. Only the first CAP_MAX_DAMAGE are kept. */
+void cap_note(struct capture *c, const char *fmt, ...) __printf(2, 3);
+/* Called once at the end: says how many more there were. */
+void cap_note_rest(struct capture *c);
+/* Replaces *slot by a printable copy of val; NULL val leaves it alone. 0 or -ENOMEM. */
+int cap_set_str(char **slot, const char *val) __must_check;
+/* The entry of a CPU, made when absent. NULL: number too high (noted) or out of memory. */
+struct cap_cpu *cap_cpu_at(struct capture *c, uint64_t cpu);
+struct cap_vm *cap_vm_at(struct capture *c, const char *id);
+/* Adds a task, or completes the one with that tid; a later comm wins when `override`. */
+int cap_task_add(struct capture *c, int32_t tid, int32_t tgid, const char *comm, bool override)
+	__must_check;
+/* Takes over nothing: copies. A text with bytes no format has is noted and left out. */
+int cap_format_add(struct capture *c, const char *sys, const char *name, const char *text,
+		   size_t len) __must_check;
+struct cap_stream *cap_stream_add(struct capture *c, uint32_t cpu, const char *instance);
+/*
+ * Adds len bytes of a file to a stream; a rest that is no whole sub-buffer counts as cut.
+ * c->subbuf_size must be known.
+ */
+int cap_stream_extend(struct capture *c, struct cap_stream *s, const struct cap_extent *from)
+	__must_check;
+/* Kernel texts: "tid comm" and "tid tgid" lines. */
+int cap_parse_cmdlines(struct capture *c, char *text) __must_check;
+int cap_parse_tgids(struct capture *c, char *text) __must_check;
+/* The clock in brackets of a trace_clock file, or the whole word; *slot is replaced. */
+int cap_parse_clock(char **slot, const char *text) __must_check;
+/* Geometry from the text of events/header_page; false when it does not say. */
+bool cap_parse_header_page(const char *text, uint32_t *long_size, uint32_t *header,
+			   uint32_t *size);
+/* "entries: N" lines of per_cpu/cpuN/stats. */
+void cap_parse_stats(const char *text, struct cap_cpustat *st);
+bool cap_subbuf_ok(uint64_t size);
+
+/* ---- files.c: relative to a directory, never through links, only regular files ---- */
+
+/* Opens DIR/a/b/c read-only, each step O_NOFOLLOW, the last one a regular file. fd or -errno. */
+int cap_open_file(int dirfd, const char *path, uint64_t *size) __must_check;
+int cap_open_dir(int dirfd, const char *path) __must_check;
+/*
+ * Reads at most max bytes; *out is NUL-terminated and freed by the caller. Returns the length;
+ * *more is set when the file is longer.
+ */
+ssize_t cap_read_file(int dirfd, const char *path, size_t max, char **out, bool *more)
+	__must_check;
+/* "segNNNNNN/cpuN" */
+void cap_data_name(char *buf, size_t size, uint32_t segment, uint32_t cpu);
+/* True for one path step of a name from the file: no slash, no dots only, printable. */
+bool cap_name_ok(const char *name);
+
+/* ---- meta.c ---- */
+
+#define META_MAX_KEYS 64
+
+struct meta_rec {
+	const char *name;
+	size_t n;
+	struct meta_pair {
+		const char *key, *val;
+	} kv[META_MAX_KEYS];
+};
+
+/* Cuts a line (without newline) in place; false when it is no record. Values are unescaped. */
+bool meta_parse(char *line, struct meta_rec *rec);
+const char *meta_get(const struct meta_rec *rec, const char *key); /* NULL = absent */
+/* True when present and a number of that range. */
+bool meta_get_u64(const struct meta_rec *rec, const char *key, uint64_t *v);
+bool meta_get_s64(const struct meta_rec *rec, const char *key, int64_t *v);
+bool meta_get_bits(const struct meta_rec *rec, const char *key, uint64_t *v);
+bool meta_get_u32(const struct meta_rec *rec, const char *key, uint32_t *v);
+bool meta_get_s32(const struct meta_rec *rec, const char *key, int32_t *v);
+
+/* meta_read.c: applies one record to c; 0 or -ENOMEM. Unknown records are ignored. */
+int meta_apply(struct capture *c, const struct meta_rec *rec) __must_check;
+
+/* ---- the two formats ---- */
+
+/* dirfd / fd are taken over by c->priv on success only. */
+int cap_dir_read(struct capture *c, int dirfd, struct kvmft_err *err) __must_check;
+int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
+	__must_check;
+
+/* unpack.c: whether packed data can be read at all, and one chunk. -EOPNOTSUPP, -EBADMSG. */
+bool cap_can_unpack(void);
+int cap_unpack(const void *packed, size_t n, void *plain, size_t len) __must_check;
+
+static inline struct cap_priv *cap_priv(const struct capture *c)
+{
+	return c->priv;
+}
+
+#endif

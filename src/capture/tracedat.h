@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tracedat.h: what the files of the trace.dat reader share; private to src/capture.
+ */
+#ifndef KVMFT_CAPTURE_TRACEDAT_H
+#define KVMFT_CAPTURE_TRACEDAT_H
+
+#include "reader.h"
+
+/* Option numbers, as libtracecmd assigns them. */
+enum td_opt {
+	TD_DONE = 0,
+	TD_DATE = 1,
+	TD_CPUSTAT = 2,
+	TD_BUFFER = 3,
+	TD_TRACECLOCK = 4,
+	TD_UNAME = 5,
+	TD_OFFSET = 7,
+	TD_CPUCOUNT = 8,
+	TD_VERSION = 9,
+	TD_TRACEID = 11,
+	TD_TIME_SHIFT = 12,
+	TD_GUEST = 13,
+	TD_TSC2NSEC = 14,
+	TD_HEADER_INFO = 16, /* v7: also the section ids */
+	TD_FTRACE_EVENTS = 17,
+	TD_EVENT_FORMATS = 18,
+	TD_KALLSYMS = 19,
+	TD_PRINTK = 20,
+	TD_CMDLINES = 21,
+	TD_BUFFER_TEXT = 22,
+};
+
+/* A tracefs instance of a v6 file: where its CPU table is. */
+struct td_buffer {
+	uint64_t off;
+	char *name;
+	uint32_t cpus;
+};
+
+struct td {
+	struct capture *c;
+	int fd;
+	uint64_t size;	   /* of the file */
+	uint64_t start;	   /* v7: where sections begin */
+	uint64_t left;	   /* event bytes that may still be claimed: areas must not overlap */
+	bool swap;
+	bool compressed;   /* v7 with a compressor */
+	bool has_clock;	   /* option TRACECLOCK was seen */
+	uint32_t cpus;	   /* of the top buffer, block 8 */
+	uint32_t cpucount; /* option CPUCOUNT for it; 0 = none */
+	uint32_t last_opt;
+	struct td_buffer *buf;
+	size_t nbuf, buf_cap;
+	struct u64map seen; /* v7: OPTIONS sections visited */
+};
+
+/*
+ * All parsers return 0, -ENODATA when the file ends too early, -EBADMSG when it contradicts
+ * itself, or -ENOMEM.
+ */
+
+/* n bytes at off, or fewer at the end of the file; *out is freed by the caller. */
+int td_load(const struct td *t, uint64_t off, uint64_t n, uint8_t **out, size_t *len)
+	__must_check;
+struct cursor td_cursor(const struct td *t, const uint8_t *p, size_t n);
+
+/* tracedat_blocks.c: metadata blocks, the same in v6 and v7. */
+int td_header_info(struct td *t, struct cursor *cur) __must_check;
+int td_ftrace_events(struct td *t, struct cursor *cur) __must_check;
+int td_event_formats(struct td *t, struct cursor *cur) __must_check;
+int td_skip_block32(struct td *t, struct cursor *cur) __must_check; /* kallsyms, printk */
+int td_cmdlines(struct td *t, struct cursor *cur) __must_check;
+
+/* tracedat_opts.c: one option that is not a section. Unknown ones are ignored. */
+int td_option(struct td *t, uint32_t id, struct cursor opt) __must_check;
+
+/* tracedat_v7.c */
+int td_read_v7(struct td *t, uint64_t off) __must_check;
+
+/* Adds one CPU's area, clipped to the file; what is missing is noted. */
+int td_add_area(struct td *t, uint32_t cpu, const char *instance, uint64_t off, uint64_t len)
+	__must_check;
+/* A name that outlives the reader; "" for NULL, and when out of memory NULL. */
+const char *td_instance(struct td *t, const char *name);
+
+#endif

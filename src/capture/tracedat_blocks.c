@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tracedat_blocks.c: the metadata blocks of a trace.dat, byte for byte the same in v6 and v7.
+ */
+#include "tracedat.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct cursor td_cursor(const struct td *t, const uint8_t *p, size_t n)
+{
+	return (struct cursor){ .p = p, .left = n, .swap = t->swap };
+}
+
+/* The word "NAME" NUL in front of a block. */
+static int expect(struct cursor *cur, const char *word, size_t n)
+{
+	const uint8_t *p;
+
+	if (cur_bytes(cur, n, &p))
+		return -ENODATA;
+	return memcmp(p, word, n) ? -EBADMSG : 0;
+}
+
+/* u64 length and that many bytes, as a NUL-terminated copy. */
+static int text64(struct cursor *cur, char **out, size_t *len)
+{
+	const uint8_t *p;
+	uint64_t n;
+
+	if (cur_u64(cur, &n) || n > cur->left || cur_bytes(cur, (size_t)n, &p))
+		return -ENODATA;
+	*out = malloc((size_t)n + 1);
+	if (!*out)
+		return -ENOMEM;
+	memcpy(*out, p, (size_t)n);
+	(*out)[n] = '\0';
+	*len = (size_t)n;
+	return 0;
+}
+
+int td_header_info(struct td *t, struct cursor *cur)
+{
+	_cleanup_free_ char *page = NULL, *event = NULL;
+	uint32_t long_size, header, size;
+	size_t n;
+	int ret;
+
+	ret = expect(cur, "header_page", sizeof("header_page"));
+	if (!ret)
+		ret = text64(cur, &page, &n);
+	if (ret)
+		return ret;
+	/* Files of very old kernels lack the text: then the layout follows from sizeof(long). */
+	if (cap_parse_header_page(page, &long_size, &header, &size)) {
+		t->c->page_header = header;
+		if (long_size != t->c->long_size)
+			cap_note(t->c, "header_page and the file header differ in sizeof(long)");
+	} else if (n) {
+		cap_note(t->c, "header_page: not understood");
+	}
+	ret = expect(cur, "header_event", sizeof("header_event"));
+	return ret ? ret : text64(cur, &event, &n);
+}
+
+/* One format; its event name stands in its first line. */
+static int one_format(struct td *t, struct cursor *cur, const char *sys)
+{
+	_cleanup_free_ char *text = NULL, *name = NULL;
+	size_t n;
+	int ret;
+
+	ret = text64(cur, &text, &n);
+	if (ret)
+		return ret;
+	if (!str_starts(text, "name: ")) {
+		cap_note(t->c, "a format of %s has no name", sys);
+		return 0;
+	}
+	name = strndup(text + 6, strcspn(text + 6, "\n"));
+	if (!name)
+		return -ENOMEM;
+	return cap_format_add(t->c, sys, name, text, n);
+}
+
+int td_ftrace_events(struct td *t, struct cursor *cur)
+{
+	uint32_t n;
+	int ret = 0;
+
+	if (cur_u32(cur, &n))
+		return -ENODATA;
+	while (n-- && !ret) /* each needs 8 bytes or ends the loop */
+		ret = one_format(t, cur, "ftrace");
+	return ret;
+}
+
+int td_event_formats(struct td *t, struct cursor *cur)
+{
+	uint32_t systems, n;
+	const char *sys;
+	int ret = 0;
+
+	if (cur_u32(cur, &systems))
+		return -ENODATA;
+	while (systems-- && !ret) {
+		if (cur_str(cur, &sys) || cur_u32(cur, &n))
+			return -ENODATA;
+		while (n-- && !ret)
+			ret = one_format(t, cur, sys);
+	}
+	return ret;
+}
+
+int td_skip_block32(struct td *t __unused_arg, struct cursor *cur)
+{
+	uint32_t n;
+
+	return cur_u32(cur, &n) || cur_skip(cur, n) ? -ENODATA : 0;
+}
+
+int td_cmdlines(struct td *t, struct cursor *cur)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t n;
+	int ret;
+
+	ret = text64(cur, &text, &n);
+	return ret ? ret : cap_parse_cmdlines(t->c, text);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tracedat_opts.c: the options of a trace.dat that carry facts; the list is at the end.
+ */
+#include "tracedat.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_SHIFT_SAMPLES (1u << 20)
+
+/* The option as text: up to its first NUL, or all of it. */
+static char *opt_text(const struct cursor *opt)
+{
+	return strndup(opt->left ? (const char *)opt->p : "", opt->left);
+}
+
+static int opt_str(char **slot, const struct cursor *opt)
+{
+	_cleanup_free_ char *text = opt_text(opt);
+
+	return text ? cap_set_str(slot, text) : -ENOMEM;
+}
+
+static int opt_uname(struct td *t, struct cursor opt)
+{
+	return opt_str(&t->c->uname, &opt);
+}
+
+static int opt_version(struct td *t, struct cursor opt)
+{
+	return opt_str(&t->c->tool, &opt);
+}
+
+static int opt_clock(struct td *t, struct cursor opt)
+{
+	_cleanup_free_ char *text = opt_text(&opt);
+
+	t->has_clock = true;
+	return text ? cap_parse_clock(&t->c->clock, text) : -ENOMEM;
+}
+
+/* ASCII number, times `scale` added to every stamp. */
+static int add_time(struct td *t, struct cursor opt, int64_t scale, const char *what)
+{
+	_cleanup_free_ char *text = opt_text(&opt);
+	int64_t v, ns;
+
+	if (!text)
+		return -ENOMEM;
+	if (parse_s64(text, &v) || __builtin_mul_overflow(v, scale, &ns) ||
+	    __builtin_add_overflow(t->c->ts_add, ns, &t->c->ts_add))
+		cap_note(t->c, "option %s is no usable number", what);
+	return 0;
+}
+
+static int opt_date(struct td *t, struct cursor opt)
+{
+	return add_time(t, opt, 1000, "DATE");
+}
+
+static int opt_offset(struct td *t, struct cursor opt)
+{
+	return add_time(t, opt, 1, "OFFSET");
+}
+
+static int opt_cpustat(struct td *t, struct cursor opt)
+{
+	_cleanup_free_ char *text = opt_text(&opt);
+	struct cap_cpu *cpu;
+	unsigned int n;
+
+	if (!text)
+		return -ENOMEM;
+	if (sscanf(text, "CPU: %9u", &n) != 1)
+		return 0;
+	cpu = cap_cpu_at(t->c, n);
+	if (cpu)
+		cap_parse_stats(text, &cpu->end);
+	return 0;
+}
+
+static int opt_cpucount(struct td *t, struct cursor opt)
+{
+	uint32_t n;
+
+	if (cur_u32(&opt, &n) || n > CAPTURE_MAX_CPUS) {
+		cap_note(t->c, "option CPUCOUNT is damaged");
+		return 0;
+	}
+	if (t->last_opt == TD_BUFFER && t->nbuf)
+		t->buf[t->nbuf - 1].cpus = n;
+	else
+		t->cpucount = n;
+	return 0;
+}
+
+/* v6 only: where a named buffer begins. */
+static int opt_buffer(struct td *t, struct cursor opt)
+{
+	struct td_buffer *b;
+	const char *name;
+	uint64_t off;
+
+	if (t->c->version != 6)
+		return 0;
+	if (cur_u64(&opt, &off) || cur_str(&opt, &name)) {
+		cap_note(t->c, "option BUFFER is damaged");
+		return 0;
+	}
+	b = array_grow(&t->buf, t->nbuf, &t->buf_cap, sizeof(*b));
+	if (!b)
+		return -ENOMEM;
+	b->off = off;
+	b->name = strdup(name);
+	t->nbuf++;
+	return b->name ? 0 : -ENOMEM;
+}
+
+static int opt_traceid(struct td *t, struct cursor opt)
+{
+	if (cur_u64(&opt, &t->c->trace_id))
+		cap_note(t->c, "option TRACEID is damaged");
+	return 0;
+}
+
+static int opt_tsc2nsec(struct td *t, struct cursor opt)
+{
+	struct capture *c = t->c;
+
+	if (cur_u32(&opt, &c->tsc2nsec_mult) || cur_u32(&opt, &c->tsc2nsec_shift) ||
+	    cur_u64(&opt, &c->tsc2nsec_offset) || c->tsc2nsec_shift > 63 || !c->tsc2nsec_mult)
+		cap_note(c, "option TSC2NSEC is damaged");
+	else
+		c->has_tsc2nsec = true;
+	return 0;
+}
+
+/* name NUL, u64 TRACEID of the guest's file, u32 n, n x { u32 guest cpu, u32 host thread } */
+static int opt_guest(struct td *t, struct cursor opt)
+{
+	uint32_t n, cpu, tid;
+	struct cap_vcpu *v;
+	struct cap_vm *vm;
+	const char *name;
+	uint64_t id;
+	char text[40];
+
+	if (cur_str(&opt, &name) || cur_u64(&opt, &id) || cur_u32(&opt, &n) || n > opt.left / 8 ||
+	    n > CAPTURE_MAX_CPUS) {
+		cap_note(t->c, "option GUEST is damaged");
+		return 0;
+	}
+	snprintf(text, sizeof(text), "trace:%" PRIx64, id);
+	vm = cap_vm_at(t->c, text);
+	if (!vm || cap_set_str(&vm->name, name))
+		return -ENOMEM;
+	vm->trace_id = id;
+	while (n-- && !cur_u32(&opt, &cpu) && !cur_u32(&opt, &tid)) {
+		v = array_grow(&vm->vcpu, vm->nvcpu, &vm->vcpu_cap, sizeof(*v));
+		if (!v)
+			return -ENOMEM;
+		v->id = cpu;
+		v->tid = tid <= INT32_MAX ? (int32_t)tid : 0;
+		vm->nvcpu++;
+	}
+	return 0;
+}
+
+static int shift_samples(struct capture *c, struct cursor *opt, struct cap_shift *s)
+{
+	uint32_t n, i, k;
+	uint64_t v;
+
+	if (cur_u32(opt, &n) || n > opt->left / 24 || n > MAX_SHIFT_SAMPLES)
+		return -EBADMSG;
+	s->sample = calloc(MAX(n, 1u), sizeof(*s->sample));
+	if (!s->sample)
+		return -ENOMEM;
+	s->nsample = n;
+	c->nshift++;
+	for (k = 0; k < 3; k++) { /* three arrays behind each other: time, offset, scaling */
+		for (i = 0; i < n; i++) {
+			struct cap_shift_sample *to = &s->sample[i];
+
+			if (cur_u64(opt, &v))
+				return -EBADMSG;
+			*(k == 0 ? &to->time : k == 1 ? &to->offset : &to->scaling) = (int64_t)v;
+		}
+	}
+	return 0;
+}
+
+/*
+ * Layout since trace-cmd 3.0: u64 peer, u32 flags, u32 ncpus, per CPU { u32 n, s64 time[n],
+ * s64 offset[n], s64 scaling[n] }, then s64 frac per CPU, which may be missing.
+ */
+static int opt_time_shift(struct td *t, struct cursor opt)
+{
+	struct capture *c = t->c;
+	uint32_t flags, ncpus, i;
+	uint64_t peer, frac;
+	int ret = 0;
+
+	if (c->shift)
+		return 0;
+	if (cur_u64(&opt, &peer) || cur_u32(&opt, &flags) || cur_u32(&opt, &ncpus) ||
+	    ncpus > opt.left / 4 || ncpus > CAPTURE_MAX_CPUS)
+		goto damaged;
+	c->shift = calloc(MAX(ncpus, 1u), sizeof(*c->shift));
+	if (!c->shift)
+		return -ENOMEM;
+	for (i = 0; i < ncpus && !ret; i++)
+		ret = shift_samples(c, &opt, &c->shift[i]);
+	if (ret == -ENOMEM)
+		return ret;
+	if (ret)
+		goto damaged;
+	for (i = 0; i < ncpus && !cur_u64(&opt, &frac); i++)
+		c->shift[i].frac = (int64_t)frac;
+	c->shift_peer = peer;
+	c->shift_flags = flags;
+	return 0;
+damaged:
+	cap_note(c, "option TIME_SHIFT is damaged or of a version before trace-cmd 3.0");
+	return 0;
+}
+
+static const struct {
+	uint32_t id;
+	int (*read)(struct td *t, struct cursor opt);
+} option[] = {
+	{ TD_DATE, opt_date },
+	{ TD_CPUSTAT, opt_cpustat },
+	{ TD_BUFFER, opt_buffer },
+	{ TD_TRACECLOCK, opt_clock },
+	{ TD_UNAME, opt_uname },
+	{ TD_OFFSET, opt_offset },
+	{ TD_CPUCOUNT, opt_cpucount },
+	{ TD_VERSION, opt_version },
+	{ TD_TRACEID, opt_traceid },
+	{ TD_TIME_SHIFT, opt_time_shift },
+	{ TD_GUEST, opt_guest },
+	{ TD_TSC2NSEC, opt_tsc2nsec },
+};
+
+int td_option(struct td *t, uint32_t id, struct cursor opt)
+{
+	size_t i;
+	int ret = 0;
+
+	for (i = 0; i < ARRAY_SIZE(option); i++)
+		if (option[i].id == id)
+			ret = option[i].read(t, opt);
+	t->last_opt = id;
+	return ret;
+}

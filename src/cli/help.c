@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * help.c: usage, synopsis and the machine-readable option list, all from the option tables.
+ */
+#include "kvmft/cli.h"
+
+#include <errno.h>
+#include <string.h>
+
+const char *const cli_formats[] = { "text", "json", "csv", NULL };
+
+static void cli_print_opt_name(const struct opt *o, struct sbuf *b)
+{
+	if (o->short_name)
+		sbuf_addf(b, "-%c, ", o->short_name);
+	else
+		sbuf_add(b, "    ");
+	sbuf_addf(b, "--%s", o->name);
+	if (o->arg)
+		sbuf_addf(b, (o->flags & OPT_OPTARG) ? "[=%s]" : " %s", o->arg);
+}
+
+/* Help text may have several lines; each is put in the second column. */
+static void cli_print_opt(const struct opt *o, FILE *f)
+{
+	const char *line = o->help;
+	struct sbuf b = { 0 };
+
+	cli_print_opt_name(o, &b);
+	if (b.len > 26)
+		fprintf(f, "  %s\n  %-26s", b.s, "");
+	else
+		fprintf(f, "  %-26s", b.s ? b.s : "");
+	for (;;) {
+		size_t n = strcspn(line, "\n");
+
+		fprintf(f, " %.*s\n", (int)n, line);
+		if (!line[n])
+			break;
+		line += n + 1;
+		fprintf(f, "  %-26s", "");
+	}
+	if (o->type == OPT_CHOICE) {
+		fprintf(f, "  %-26s one of:", "");
+		for (int i = 0; o->choices[i]; i++)
+			fprintf(f, " %s", o->choices[i]);
+		fputc('\n', f);
+	}
+	sbuf_free(&b);
+}
+
+void cli_print_synopsis(const struct cmd *c, FILE *f)
+{
+	size_t col = 0;
+	int lead;
+
+	lead = fprintf(f, "usage: kvmft %s", c->name);
+	col = (size_t)lead;
+	for (const struct opt *o = c->opts; o->name; o++) {
+		struct sbuf b = { 0 };
+
+		if (o->flags & OPT_HIDDEN)
+			continue;
+		if (o->short_name)
+			sbuf_addf(&b, " [-%c", o->short_name);
+		else
+			sbuf_addf(&b, " [--%s", o->name);
+		if (o->arg)
+			sbuf_addf(&b, (o->flags & OPT_OPTARG) ? "[=%s]" : " %s", o->arg);
+		sbuf_addf(&b, "]%s", o->type == OPT_LIST ? "..." : "");
+		if (col + b.len > 96) {
+			fprintf(f, "\n%*s", lead, "");
+			col = (size_t)lead;
+		}
+		fputs(b.s ? b.s : "", f);
+		col += b.len;
+		sbuf_free(&b);
+	}
+	if (c->args)
+		fprintf(f, "%s%s", col + strlen(c->args) > 96 ? "\n             " : " ", c->args);
+	fputc('\n', f);
+}
+
+void cli_print_help(const struct cmd *c, FILE *f)
+{
+	fprintf(f, "kvmft %s: %s\n\n", c->name, c->summary);
+	cli_print_synopsis(c, f);
+	if (c->description)
+		fprintf(f, "\n%s\n", c->description);
+	fputs("\noptions:\n", f);
+	for (const struct opt *o = c->opts; o->name; o++)
+		if (!(o->flags & OPT_HIDDEN))
+			cli_print_opt(o, f);
+	fprintf(f, "  %-26s %s\n", "-h, --help", "print this text");
+	if (c->examples)
+		fprintf(f, "\nexamples:\n%s\n", c->examples);
+}
+
+void cli_print_list(const struct cmd *c, FILE *f)
+{
+	for (const struct opt *o = c->opts; o->name; o++) {
+		char s[2] = { o->short_name, 0 };
+
+		if (o->flags & OPT_HIDDEN)
+			continue;
+		fprintf(f, "%s\t%s\t%s\t%s\t%.*s\n", c->name, o->name, s, o->arg ? o->arg : "",
+			(int)strcspn(o->help, "\n"), o->help);
+	}
+	fprintf(f, "%s\thelp\th\t\tprint this text\n", c->name);
+}
+
+const struct cmd *cli_find(const char *name)
+{
+	for (const struct cmd *const *c = kvmft_cmds; *c; c++)
+		if (!strcmp((*c)->name, name))
+			return *c;
+	return NULL;
+}
+
+const char *cli_nearest_cmd(const char *name)
+{
+	const char *best = NULL;
+	unsigned int best_d = 3;
+
+	for (const struct cmd *const *c = kvmft_cmds; *c; c++) {
+		unsigned int d = str_distance((*c)->name, name);
+
+		if (d < best_d) {
+			best = (*c)->name;
+			best_d = d;
+		}
+	}
+	return best;
+}
+
+void cli_note(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("kvmft: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+int cli_flush(struct kvmft_err *err)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return 0;
+	/* A reader that closed the pipe early (head) wants no more; that is no failure of ours. */
+	if (errno == EPIPE)
+		return -EPIPE;
+	return err_set(err, errno ? errno : EIO, "cannot write to standard output: %s",
+		       strerror(errno ? errno : EIO));
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * parse.c: from a command's option table to getopt_long and to typed fields.
+ */
+#include "kvmft/cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <string.h>
+
+#define CLI_MAX_OPTS 64
+/* Long options without a short form get values from here on. */
+#define CLI_LONG_BASE 0x100
+
+struct cli_tables {
+	struct option longs[CLI_MAX_OPTS + 2];
+	char shorts[2 * CLI_MAX_OPTS + 4];
+};
+
+static size_t cli_count(const struct opt *o)
+{
+	size_t n = 0;
+
+	while (o[n].name)
+		n++;
+	return n;
+}
+
+static void cli_build(const struct cmd *c, struct cli_tables *t)
+{
+	size_t n = 0, s = 0;
+
+	memset(t, 0, sizeof(*t));
+	t->shorts[s++] = '+'; /* stop at the first operand: `record -- CMD -x` keeps -x */
+	t->shorts[s++] = ':';
+	for (const struct opt *o = c->opts; o->name && n < CLI_MAX_OPTS; o++, n++) {
+		bool has_arg = o->arg != NULL;
+		int kind = !has_arg ? no_argument : (o->flags & OPT_OPTARG) ? optional_argument
+									    : required_argument;
+
+		t->longs[n].name = o->name;
+		t->longs[n].has_arg = kind;
+		t->longs[n].val = CLI_LONG_BASE + (int)n;
+		if (o->short_name) {
+			t->shorts[s++] = o->short_name;
+			if (kind == required_argument)
+				t->shorts[s++] = ':';
+		}
+	}
+	t->longs[n].name = "help";
+	t->longs[n].val = 'h';
+	t->shorts[s++] = 'h';
+}
+
+static const struct opt *cli_opt_of(const struct cmd *c, int val)
+{
+	if (val >= CLI_LONG_BASE)
+		return &c->opts[val - CLI_LONG_BASE];
+	for (const struct opt *o = c->opts; o->name; o++)
+		if (o->short_name == val)
+			return o;
+	return NULL;
+}
+
+static int cli_bad(struct kvmft_err *err, const struct opt *o, const char *text, const char *want)
+{
+	return err_usage(err, "option --%s: '%s' is not %s", o->name, text, want);
+}
+
+static int cli_set_choice(const struct opt *o, int *field, const char *text, struct kvmft_err *err)
+{
+	struct sbuf b = { 0 };
+	int ret;
+
+	for (int i = 0; o->choices[i]; i++) {
+		if (!strcmp(o->choices[i], text)) {
+			*field = i;
+			return 0;
+		}
+		sbuf_addf(&b, "%s%s", i ? ", " : "", o->choices[i]);
+	}
+	ret = err_usage(err, "option --%s: '%s' is none of %s", o->name, text, b.s ? b.s : "");
+	sbuf_free(&b);
+	return ret;
+}
+
+static int cli_list_add(struct opt_list *l, const char *text)
+{
+	const char **slot = array_grow(&l->v, l->n, &l->cap, sizeof(*l->v));
+
+	if (!slot)
+		return -ENOMEM;
+	*slot = text;
+	l->n++;
+	return 0;
+}
+
+static int cli_set_number(const struct opt *o, void *field, const char *text,
+			  struct kvmft_err *err)
+{
+	struct opt_u64 *u = field;
+	struct opt_s64 *s = field;
+
+	switch (o->type) {
+	case OPT_U64:
+		u->set = true;
+		return parse_u64(text, &u->v) ? cli_bad(err, o, text, "an unsigned number") : 0;
+	case OPT_S64:
+		s->set = true;
+		return parse_s64(text, &s->v) ? cli_bad(err, o, text, "a number") : 0;
+	case OPT_BITS:
+		u->set = true;
+		return parse_bits64(text, &u->v) ? cli_bad(err, o, text, "a 64-bit number") : 0;
+	case OPT_SIZE:
+		u->set = true;
+		return parse_size(text, &u->v) ? cli_bad(err, o, text, "a size such as 64K, 8M or 1G")
+					       : 0;
+	case OPT_DURATION:
+		u->set = true;
+		return parse_duration(text, &u->v)
+			       ? cli_bad(err, o, text, "a duration such as 250ms, 10s or 5m")
+			       : 0;
+	default: return -EINVAL;
+	}
+}
+
+static int cli_set(const struct cmd *c, const struct opt *o, void *opts, const char *text,
+		   struct kvmft_err *err)
+{
+	void *field = (char *)opts + o->offset;
+	int ret;
+
+	(void)c;
+	switch (o->type) {
+	case OPT_FLAG: *(bool *)field = true; return 0;
+	case OPT_STR: *(const char **)field = text ? text : ""; return 0;
+	case OPT_LIST:
+		ret = cli_list_add(field, text);
+		return ret ? err_set(err, -ret, "out of memory") : 0;
+	case OPT_CHOICE: return cli_set_choice(o, field, text, err);
+	case OPT_CUSTOM: return o->parse(opts, text, err);
+	default: return cli_set_number(o, field, text, err);
+	}
+}
+
+static const char *cli_nearest_opt(const struct cmd *c, const char *name)
+{
+	const char *best = NULL;
+	unsigned int best_d = 4;
+
+	for (const struct opt *o = c->opts; o->name; o++) {
+		unsigned int d = str_distance(o->name, name);
+
+		if (!(o->flags & OPT_HIDDEN) && d < best_d) {
+			best = o->name;
+			best_d = d;
+		}
+	}
+	return best;
+}
+
+static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_err *err)
+{
+	const char *word = argv[optind - 1], *near;
+
+	if (val)
+		return err_usage(err, "unknown option -%c (see kvmft help %s)", val, c->name);
+	near = cli_nearest_opt(c, str_starts(word, "--") ? word + 2 : word);
+	if (near)
+		return err_usage(err, "unknown option %s (did you mean --%s?)", word, near);
+	return err_usage(err, "unknown option %s (see kvmft help %s)", word, c->name);
+}
+
+static int cli_check_operands(const struct cmd *c, int n, struct kvmft_err *err)
+{
+	if (n < c->min_args)
+		return err_usage(err, "operands are missing: kvmft %s [OPTIONS] %s", c->name,
+				 c->args ? c->args : "");
+	if (c->max_args >= 0 && n > c->max_args)
+		return err_usage(err, "too many operands: kvmft %s [OPTIONS] %s", c->name,
+				 c->args ? c->args : "");
+	return 0;
+}
+
+int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvmft_err *err)
+{
+	struct cli_tables t;
+	int val, ret;
+
+	if (cli_count(c->opts) > CLI_MAX_OPTS)
+		return err_set(err, E2BIG, "option table of %s is too long", c->name);
+	cli_build(c, &t);
+	memset(opts, 0, c->opts_size);
+	for (const struct opt *o = c->opts; o->name; o++)
+		if (o->type == OPT_CHOICE)
+			*(int *)((char *)opts + o->offset) = -1;
+	if (c->defaults)
+		c->defaults(opts);
+	optind = 1;
+	opterr = 0;
+	while ((val = getopt_long(argc, argv, t.shorts, t.longs, NULL)) != -1) {
+		if (val == 'h')
+			return 0;
+		if (val == ':')
+			return err_usage(err, "option %s needs an argument", argv[optind - 1]);
+		if (val == '?')
+			return cli_unknown(c, argv, optopt < CLI_LONG_BASE ? optopt : 0, err);
+		ret = cli_set(c, cli_opt_of(c, val), opts, optarg, err);
+		if (ret)
+			return ret;
+	}
+	ret = cli_check_operands(c, argc - optind, err);
+	return ret ? ret : optind;
+}
+
+void cli_free(const struct cmd *c, void *opts)
+{
+	if (c->release)
+		c->release(opts);
+	for (const struct opt *o = c->opts; o->name; o++) {
+		struct opt_list *l = (void *)((char *)opts + o->offset);
+
+		if (o->type != OPT_LIST)
+			continue;
+		free(l->v);
+		memset(l, 0, sizeof(*l));
+	}
+}

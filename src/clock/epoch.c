@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * epoch.c - replays clock events of a VM into one list of epochs per vCPU
+ *
+ * The offset before the first event is known from that event itself, the ratio only from debugfs,
+ * and the pvclock record only from the moment it is announced.  An epoch may therefore start out
+ * without map or without record; fill_map() supplies the map backwards once it is learned.
+ */
+#include "kvmft/epoch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct epoch_vm *epoch_vm_new(uint64_t watch_from)
+{
+	struct epoch_vm *vm = calloc(1, sizeof(*vm));
+
+	if (vm)
+		vm->watch_from = watch_from;
+	return vm;
+}
+
+void epoch_vm_free(struct epoch_vm *vm)
+{
+	size_t i;
+
+	if (!vm)
+		return;
+	for (i = 0; i < vm->n; i++) {
+		free(vm->vcpus[i]->v);
+		free(vm->vcpus[i]);
+	}
+	free(vm->vcpus);
+	free(vm);
+}
+
+/* Place of @id in the sorted list: of the vCPU if it exists, else where it belongs. */
+static size_t vcpu_place(const struct epoch_vm *vm, uint32_t id)
+{
+	size_t lo = 0, hi = vm->n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (vm->vcpus[mid]->id < id)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static struct epoch_vcpu *find(const struct epoch_vm *vm, uint32_t id)
+{
+	size_t at = vcpu_place(vm, id);
+
+	return at < vm->n && vm->vcpus[at]->id == id ? vm->vcpus[at] : NULL;
+}
+
+const struct epoch_vcpu *epoch_vm_find(const struct epoch_vm *vm, uint32_t id)
+{
+	return find(vm, id);
+}
+
+/* Make sure that @more epochs can be added without allocating. */
+static int reserve(struct epoch_vcpu *c, size_t more)
+{
+	size_t room = c->room ? c->room * 2 : 4;
+	struct epoch *v;
+
+	if (c->room - c->n >= more)
+		return 0;
+	while (room - c->n < more)
+		room *= 2;
+	if (room > SIZE_MAX / sizeof(*v))
+		return -ENOMEM;
+	v = realloc(c->v, room * sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	c->v = v;
+	c->room = room;
+	return 0;
+}
+
+static struct epoch *newest(const struct epoch_vcpu *c)
+{
+	return c->n ? &c->v[c->n - 1] : NULL;
+}
+
+/*
+ * Start epoch @e (its from is set); room must be reserved.  Of two changes at the same stamp only
+ * the outcome of the last one ever was in force.
+ */
+static void push(const struct epoch_vm *vm, struct epoch_vcpu *c, struct epoch e)
+{
+	struct epoch *last = newest(c);
+
+	if (e.from < vm->watch_from)
+		e.from = vm->watch_from;
+	if (last && last->from >= e.from) {
+		e.from = last->from;
+		*last = e;
+		return;
+	}
+	c->v[c->n++] = e;
+}
+
+/* A newcomer shares the record of its VM.  NULL if out of memory. */
+static struct epoch_vcpu *vcpu_new(const struct epoch_vm *vm, uint32_t id)
+{
+	struct epoch_vcpu *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->id = id;
+	if (reserve(c, 1)) {
+		free(c);
+		return NULL;
+	}
+	if (vm->has_pv)
+		push(vm, c, (struct epoch){ .from = vm->pv_from, .pv = vm->pv, .has_pv = true });
+	return c;
+}
+
+static int find_or_add(struct epoch_vm *vm, uint32_t id, struct epoch_vcpu **out)
+{
+	size_t at = vcpu_place(vm, id), i;
+	struct epoch_vcpu **list;
+	struct epoch_vcpu *c;
+
+	if (at < vm->n && vm->vcpus[at]->id == id) {
+		*out = vm->vcpus[at];
+		return 0;
+	}
+	if (vm->n == vm->room) {
+		size_t room = vm->room ? vm->room * 2 : 8;
+
+		if (room > SIZE_MAX / sizeof(struct epoch_vcpu *))
+			return -ENOMEM;
+		list = realloc(vm->vcpus, room * sizeof(struct epoch_vcpu *));
+		if (!list)
+			return -ENOMEM;
+		vm->vcpus = list;
+		vm->room = room;
+	}
+	c = vcpu_new(vm, id);
+	if (!c)
+		return -ENOMEM;
+	for (i = vm->n++; i > at; i--)
+		vm->vcpus[i] = vm->vcpus[i - 1];
+	vm->vcpus[at] = c;
+	*out = c;
+	return 0;
+}
+
+/* @map holds from the start of the watch wherever none is known; room for one must be reserved. */
+static void fill_map(const struct epoch_vm *vm, struct epoch_vcpu *c, const struct tsc_map *map)
+{
+	size_t i;
+
+	if (!c->n || c->v[0].from > vm->watch_from) {
+		for (i = c->n++; i > 0; i--)
+			c->v[i] = c->v[i - 1];
+		c->v[0] = (struct epoch){ .from = vm->watch_from };
+	}
+	for (i = 0; i < c->n; i++) {
+		if (c->v[i].has_map)
+			continue;
+		c->v[i].map = *map;
+		c->v[i].has_map = true;
+	}
+}
+
+static void doubt(struct epoch_vcpu *c, unsigned int note)
+{
+	c->notes |= note;
+	if (c->n)
+		newest(c)->doubtful = true;
+}
+
+/* Take note of an event's stamp. */
+static int advance(struct epoch_vm *vm, uint64_t host)
+{
+	if (host < vm->last_event)
+		return -EINVAL;
+	vm->last_event = host;
+	return 0;
+}
+
+int epoch_vm_read(struct epoch_vm *vm, uint32_t id, uint64_t at, const struct tsc_map *map)
+{
+	struct epoch_vcpu *c;
+	int err = tsc_map_check(map);
+
+	if (!err)
+		err = find_or_add(vm, id, &c);
+	if (err)
+		return err;
+	if (c->has_read || c->has_write)
+		return -EINVAL;
+	err = reserve(c, 1);
+	if (err)
+		return err;
+	fill_map(vm, c, map);
+	c->has_read = c->read_pending = true;
+	c->read_at = at;
+	c->read_offset = map->offset;
+	return 0;
+}
+
+/*
+ * An event says that the offset was @prev until @host.  What debugfs said must be the offset in
+ * force at read_at; the event and the read race, so an event stamped a little before the read may
+ * still find the value that was read.
+ */
+static void check_previous(struct epoch_vcpu *c, uint64_t host, uint64_t prev)
+{
+	struct epoch *last = newest(c);
+	bool early = c->read_pending && host <= c->read_at;
+	size_t i;
+
+	if (c->read_pending && (!early || (!c->has_write && prev == c->read_offset))) {
+		c->read_pending = false;
+		if (last->map.offset != c->read_offset)
+			doubt(c, EPOCH_NOTE_READ_MISMATCH);
+	}
+	if (last->map.offset == prev)
+		return;
+	if (early && !c->has_write) {
+		/* debugfs was read after this event: it described the time since, not before */
+		for (i = 0; i < c->n; i++)
+			c->v[i].map.offset = prev;
+		return;
+	}
+	doubt(c, c->has_write ? EPOCH_NOTE_CHAIN_BROKEN : EPOCH_NOTE_READ_MISMATCH);
+}
+
+int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint64_t prev,
+			  uint64_t next)
+{
+	struct tsc_map assumed = { .offset = prev };
+	struct epoch_vcpu *c;
+	struct epoch e;
+	int err = host < vm->last_event ? -EINVAL : find_or_add(vm, id, &c);
+
+	if (!err)
+		err = reserve(c, 2);
+	if (!err)
+		err = advance(vm, host);
+	if (err)
+		return err;
+	if (!c->n || !newest(c)->has_map) {
+		fill_map(vm, c, &assumed);
+		c->notes |= EPOCH_NOTE_RATIO_UNKNOWN;
+	}
+	check_previous(c, host, prev);
+	c->has_write = true;
+	e = *newest(c);
+	if (e.map.offset == next && !e.doubtful)
+		return 0;
+	e.has_pv = e.has_pv && prev == next && e.map.offset == next;
+	e.from = host;
+	e.map.offset = next;
+	e.doubtful = false;
+	push(vm, c, e);
+	return 0;
+}
+
+int epoch_vm_track(struct epoch_vm *vm, uint64_t host, bool use_master_clock)
+{
+	int err = advance(vm, host);
+
+	if (!err && vm->master == EPOCH_MASTER_UNKNOWN)
+		vm->master = use_master_clock ? EPOCH_MASTER_ON : EPOCH_MASTER_OFF;
+	return err;
+}
+
+int epoch_vm_master_clock(struct epoch_vm *vm, uint64_t host, bool use_master_clock)
+{
+	int err = advance(vm, host);
+
+	if (err)
+		return err;
+	vm->master = use_master_clock ? EPOCH_MASTER_ON : EPOCH_MASTER_OFF;
+	vm->master_changes++;
+	if (!use_master_clock)
+		vm->has_pv = false;
+	return 0;
+}
+
+/* Room for one more epoch is reserved. */
+static void announce(const struct epoch_vm *vm, struct epoch_vcpu *c, uint64_t host,
+		     const struct pvclock *pv)
+{
+	struct epoch e = c->n ? *newest(c) : (struct epoch){ 0 };
+
+	if (e.has_pv && pvclock_same_body(&e.pv, pv))
+		return;
+	e.from = host;
+	e.pv = *pv;
+	e.has_pv = true;
+	push(vm, c, e);
+}
+
+static int announce_to_all(struct epoch_vm *vm, uint64_t host, const struct pvclock *pv)
+{
+	size_t i;
+	int err;
+
+	for (i = 0; i < vm->n; i++) {
+		err = reserve(vm->vcpus[i], 1);
+		if (err)
+			return err;
+	}
+	for (i = 0; i < vm->n; i++)
+		announce(vm, vm->vcpus[i], host, pv);
+	if (!vm->has_pv || !pvclock_same_body(&vm->pv, pv))
+		vm->pv_from = host;
+	vm->pv = *pv;
+	vm->has_pv = true;
+	return 0;
+}
+
+int epoch_vm_pvclock(struct epoch_vm *vm, uint32_t id, uint64_t host, const struct pvclock *pv)
+{
+	struct epoch_vcpu *c;
+	int bad = pvclock_check(pv);
+	int err = host < vm->last_event ? -EINVAL : find_or_add(vm, id, &c);
+
+	if (err)
+		return err;
+	if (bad) {
+		c->notes |= EPOCH_NOTE_BAD_RECORD;
+		return bad;
+	}
+	if (pv->flags & PVCLOCK_TSC_STABLE) {
+		err = announce_to_all(vm, host, pv);
+	} else {
+		err = reserve(c, 1);
+		if (!err) {
+			c->notes |= EPOCH_NOTE_UNSTABLE;
+			vm->has_pv = false;
+			announce(vm, c, host, pv);
+		}
+	}
+	if (err)
+		return err;
+	if (pv->version < c->pv_version)
+		c->notes |= EPOCH_NOTE_GUEST_RESET;
+	c->pv_version = pv->version;
+	return advance(vm, host);
+}
+
+static bool same_scaling(const struct tsc_map *a, const struct tsc_map *b)
+{
+	struct tsc_map x = *a, y = *b;
+
+	x.offset = y.offset = 0;
+	return tsc_map_equal(&x, &y);
+}
+
+/* Only one ratio was ever observed: it is the best there is for all epochs. */
+static void adopt_scaling(struct epoch_vcpu *c, const struct tsc_map *map)
+{
+	size_t i;
+
+	for (i = 0; i < c->n; i++) {
+		c->v[i].map.ratio = map->ratio;
+		c->v[i].map.frac = map->frac;
+	}
+	c->notes &= ~(unsigned int)EPOCH_NOTE_RATIO_UNKNOWN;
+}
+
+int epoch_vm_check_end(struct epoch_vm *vm, uint32_t id, const struct tsc_map *map)
+{
+	unsigned int before, found = 0;
+	struct epoch_vcpu *c;
+	size_t i;
+	int err = tsc_map_check(map);
+
+	if (!err)
+		err = find_or_add(vm, id, &c);
+	if (!err)
+		err = reserve(c, 1);
+	if (err)
+		return err;
+	if (!c->n || !newest(c)->has_map)
+		fill_map(vm, c, map);
+	before = c->notes;
+	if (c->read_pending && c->has_write && newest(c)->map.offset != c->read_offset)
+		doubt(c, EPOCH_NOTE_READ_MISMATCH);
+	c->read_pending = false;
+	if (newest(c)->map.offset != map->offset) {
+		found |= EPOCH_NOTE_LOST_EVENTS;
+		doubt(c, EPOCH_NOTE_LOST_EVENTS);
+	}
+	if (c->notes & EPOCH_NOTE_RATIO_UNKNOWN) {
+		adopt_scaling(c, map);
+	} else if (!same_scaling(&newest(c)->map, map)) {
+		found |= EPOCH_NOTE_RATIO_CHANGED;
+		c->notes |= EPOCH_NOTE_RATIO_CHANGED;
+		for (i = 0; i < c->n; i++)
+			c->v[i].doubtful = true;
+	}
+	return (int)(found | (c->notes & ~before));
+}

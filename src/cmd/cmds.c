@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * cmds.c: all commands, in the order in which help shows them. A new command is one file with its
+ * descriptor, a line in cmds.h and a line here.
+ */
+#include "cmds.h"
+
+const struct cmd *const kvmft_cmds[] = {
+	&cmd_record,
+	&cmd_merge,
+	&cmd_reset,
+	NULL,
+};

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * cmds.h: the command descriptors, one per file in this folder. Order of help: see cmds.c.
+ */
+#ifndef KVMFT_CMDS_H
+#define KVMFT_CMDS_H
+
+#include "kvmft/cli.h"
+
+extern const struct cmd cmd_record;
+extern const struct cmd cmd_merge;
+extern const struct cmd cmd_reset;
+
+#endif

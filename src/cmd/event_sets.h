@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * event_sets.h: the default events of `kvmft record`. Names of kernels of all ages may stand
+ * here: what the running kernel lacks is left out.
+ */
+#ifndef KVMFT_EVENT_SETS_H
+#define KVMFT_EVENT_SETS_H
+
+extern const char *const event_set_host[];  /* NULL-terminated "sys:event" */
+extern const char *const event_set_guest[];
+extern const char *const event_set_clock[]; /* rare ones that date changes of a guest's clock */
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * pairing.c: host and guests, opened and matched.
+ */
+#include "pairing.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "kvmft/output.h"
+
+static int open_one(const char *path, struct pairing_capture *c, struct kvmft_err *err)
+{
+	int ret = capture_open(path, &c->cap, err);
+
+	return ret ? ret : fmt_load(c->cap, &c->fmt, err);
+}
+
+static void close_one(struct pairing_capture *c)
+{
+	fmt_free(c->fmt);
+	capture_close(c->cap);
+}
+
+/* Lists what could be meant, so that the user can say it with =SEL. */
+static int pair_error(const struct pairing *p, const struct capture *g, int error, const char *what,
+		      struct kvmft_err *err)
+{
+	struct sbuf b = { 0 };
+	int ret;
+
+	for (size_t i = 0; i < p->map->nvm; i++)
+		sbuf_addf(&b, "%s%s%s%s%s", i ? ", " : "", p->map->vm[i].label,
+			  p->map->vm[i].cap ? " (" : "",
+			  p->map->vm[i].cap ? p->map->vm[i].cap->id : "",
+			  p->map->vm[i].cap ? ")" : "");
+	if (p->map->nvm)
+		ret = err_set(err, error, "guest %s %s; name one: %s=SEL. VMs there: %s", g->path, what,
+			      g->path, b.s);
+	else
+		ret = err_set(err, error, "guest %s: host capture %s knows no VM; was one running, and was "
+			      "debugfs readable?",
+			      g->path, p->host.cap->path);
+	sbuf_free(&b);
+	return ret;
+}
+
+static int pair_by_uuid(const struct pairing *p, const struct capture *g, size_t *vm,
+			struct kvmft_err *err)
+{
+	ssize_t found = -1;
+
+	for (size_t i = 0; g->uuid && i < p->map->nvm; i++) {
+		const struct cap_vm *v = p->map->vm[i].cap;
+
+		if (!v || !v->uuid || strcasecmp(v->uuid, g->uuid))
+			continue;
+		if (found >= 0)
+			return pair_error(p, g, ENOTUNIQ, "matches several VMs by UUID", err);
+		found = (ssize_t)i;
+	}
+	if (found < 0)
+		return pair_error(p, g, ENOENT,
+				  g->uuid ? "has a UUID that no VM of the host capture has"
+					  : "has no UUID",
+				  err);
+	*vm = (size_t)found;
+	return 0;
+}
+
+/* GUEST=SEL; a path that contains '=' and exists as a whole is a path. */
+static int split_operand(const char *text, char **path, const char **sel)
+{
+	const char *eq = strrchr(text, '=');
+
+	*sel = NULL;
+	if (eq && access(text, F_OK)) {
+		*path = strndup(text, (size_t)(eq - text));
+		*sel = eq + 1;
+	} else {
+		*path = strdup(text);
+	}
+	return *path ? 0 : -ENOMEM;
+}
+
+static int open_guest(struct pairing *p, const char *operand, const struct tsc_map *forced,
+		      struct kvmft_err *err)
+{
+	struct pairing_guest *g = &p->guest[p->nguest++];
+	_cleanup_free_ char *path = NULL;
+	const char *sel;
+	int ret;
+
+	if (split_operand(operand, &path, &sel))
+		return err_set(err, ENOMEM, "out of memory");
+	ret = open_one(path, &g->c, err);
+	if (ret)
+		return ret;
+	if (g->c.cap->side == CAP_SIDE_HOST)
+		return err_set(err, EINVAL, "%s is the capture of a host, not of a guest", path);
+	if (sel) {
+		ssize_t vm = hostmap_find_vm(p->map, sel, err);
+
+		if (vm < 0)
+			return (int)vm;
+		g->vm = (size_t)vm;
+	} else {
+		ret = pair_by_uuid(p, g->c.cap, &g->vm, err);
+		if (ret)
+			return ret;
+	}
+	for (size_t i = 0; i + 1 < p->nguest; i++)
+		if (p->guest[i].vm == g->vm)
+			return err_set(err, EINVAL, "%s and %s are both paired with VM %s",
+				       p->guest[i].c.cap->path, path, p->map->vm[g->vm].label);
+	if (forced && hostmap_force_map(p->map, g->vm, g->c.cap->ncpu, forced))
+		return err_set(err, ENOMEM, "out of memory");
+	return tl_add_guest(p->t, g->c.cap, g->c.fmt, g->vm, err);
+}
+
+int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
+		 const struct tsc_map *forced, struct kvmft_err *err)
+{
+	int ret;
+
+	memset(p, 0, sizeof(*p));
+	p->guest = calloc(n ? n : 1, sizeof(*p->guest));
+	if (!p->guest)
+		return err_set(err, ENOMEM, "out of memory");
+	ret = open_one(host, &p->host, err);
+	if (ret)
+		return ret;
+	if (p->host.cap->side == CAP_SIDE_GUEST)
+		return err_set(err, EINVAL,
+			       "%s is the capture of a guest: the host's comes first, kvmft merge HOST GUEST",
+			       host);
+	ret = hostmap_new(p->host.cap, p->host.fmt, &p->map, err);
+	if (!ret)
+		ret = tl_new(p->map, &p->t, err);
+	for (size_t i = 0; i < n && !ret; i++)
+		ret = open_guest(p, guests[i], forced, err);
+	return ret ? ret : tl_start(p->t, err);
+}
+
+void pairing_close(struct pairing *p)
+{
+	tl_free(p->t);
+	hostmap_free(p->map);
+	for (size_t i = 0; i < p->nguest; i++)
+		close_one(&p->guest[i].c);
+	free(p->guest);
+	close_one(&p->host);
+}
+
+int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct tsc_map *map,
+		      bool *given, struct kvmft_err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	uint64_t r, f;
+	char *slash;
+
+	memset(map, 0, sizeof(*map));
+	*given = offset->set || ratio;
+	map->offset = offset->set ? offset->v : 0;
+	if (!ratio)
+		return 0;
+	text = strdup(ratio);
+	slash = text ? strchr(text, '/') : NULL;
+	if (slash)
+		*slash = 0;
+	if (!slash || parse_u64(text, &r) || parse_u64(slash + 1, &f) || f > 63)
+		return err_usage(err, "option --tsc-ratio: '%s' is not RATIO/FRACTION_BITS", ratio);
+	map->ratio = r;
+	map->frac = (uint8_t)f;
+	if (tsc_map_check(map))
+		return err_usage(err, "option --tsc-ratio: %s is no ratio that KVM uses", ratio);
+	return 0;
+}
+
+void pairing_loss(const struct tl_source *s, struct pairing_loss *loss)
+{
+	uint64_t counters = 0;
+	bool have = false;
+
+	/* The overrun counter holds what the pages flag; dropped and commit overrun are apart. */
+	for (size_t i = 0; i < s->cap->ncpu; i++) {
+		const struct cap_cpustat *b = &s->cap->cpu[i].begin, *e = &s->cap->cpu[i].end;
+
+		if (!e->valid)
+			continue;
+		have = true;
+		counters += e->overrun + e->dropped + e->commit_overrun;
+		if (b->valid)
+			counters -= b->overrun + b->dropped + b->commit_overrun;
+	}
+	loss->total = have ? MAX(counters, s->lost) : s->lost;
+	loss->unknown = !have && (s->lost_unknown || !s->cap->complete);
+}
+
+static void add_cycles(struct sbuf *b, int64_t cycles, uint64_t khz)
+{
+	uint64_t abs = cycles < 0 ? 0 - (uint64_t)cycles : (uint64_t)cycles;
+	uint64_t ns;
+
+	sbuf_addf(b, "%+" PRId64 " cycles", cycles);
+	if (!khz)
+		return;
+	ns = out_cycles_to_ns(abs, khz);
+	sbuf_addf(b, " (%s%" PRIu64 ".%03u us)", cycles < 0 ? "-" : "+", ns / 1000,
+		  (unsigned int)(ns % 1000));
+}
+
+void pairing_alignment_text(const struct hostmap *map, const struct windows *w, int64_t vm,
+			    struct sbuf *out)
+{
+	uint64_t khz = map->cap->tsc_khz;
+	struct win_stats s;
+
+	win_total(w, vm, &s);
+	if (!s.checked) {
+		sbuf_addf(out, "cannot tell: no guest event stands between entries and exits (%" PRIu64
+			       " kvm_entry, %" PRIu64 " kvm_exit on the host)",
+			  map->entries, map->exits);
+		return;
+	}
+	sbuf_addf(out, "%" PRIu64 " guest events checked, %" PRIu64 " outside their vCPU's windows",
+		  s.checked, s.outside);
+	if (s.unchecked)
+		sbuf_addf(out, ", %" PRIu64 " not checkable", s.unchecked);
+	if (s.has_early && s.has_late) {
+		sbuf_add(out, "; slack ");
+		add_cycles(out, s.early < 0 ? (int64_t)(0 - (uint64_t)s.early) : -s.early, khz);
+		sbuf_add(out, " / ");
+		add_cycles(out, s.late, khz);
+	}
+	if (s.outside)
+		sbuf_addf(out, ": MISALIGNED by up to %" PRId64 " cycles", s.outside_max);
+}

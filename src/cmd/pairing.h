@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * pairing.h: what merge, verify and latency share: opening one host capture with its guests,
+ * finding out which guest is which VM, and saying how well they align.
+ */
+#ifndef KVMFT_CMD_PAIRING_H
+#define KVMFT_CMD_PAIRING_H
+
+#include "kvmft/cli.h"
+#include "kvmft/timeline.h"
+#include "kvmft/windows.h"
+
+struct pairing_capture {
+	struct capture *cap;
+	struct fmt *fmt;
+};
+
+struct pairing_guest {
+	struct pairing_capture c;
+	size_t vm; /* index into the host map */
+};
+
+struct pairing {
+	struct pairing_capture host;
+	struct pairing_guest *guest;
+	size_t nguest;
+	struct hostmap *map;
+	struct timeline *t;
+};
+
+/*
+ * Opens everything and starts the timeline. guests are the operands GUEST[=SEL]. forced: the TSC
+ * map of all guests, given by hand; NULL = what the host capture says.
+ */
+int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
+		 const struct tsc_map *forced, struct kvmft_err *err);
+void pairing_close(struct pairing *p);
+
+/* --tsc-offset and --tsc-ratio; *given tells whether there was any. */
+int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct tsc_map *map,
+		      bool *given, struct kvmft_err *err);
+
+struct pairing_loss {
+	uint64_t total;
+	bool unknown;
+};
+
+/* Lost events of a source after the walk: in-band counts and counters, each counted once. */
+void pairing_loss(const struct tl_source *s, struct pairing_loss *loss);
+
+/* One line: how well the VM's guest events lie in their windows, in cycles and us. */
+void pairing_alignment_text(const struct hostmap *map, const struct windows *w, int64_t vm,
+			    struct sbuf *out);
+
+#endif

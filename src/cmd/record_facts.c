@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * record_facts.c: everything in a capture that is not an event. The records and their keys are
+ * described above the reader, src/capture/dir_read.c.
+ */
+#include "record.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "kvmft/guest_clock.h"
+
+static int put(struct record *r)
+{
+	int ret = capw_meta(r->w, &r->line);
+
+	if (ret)
+		return err_set(r->err, -ret, "cannot write %s/meta: %s", capw_path(r->w),
+			       strerror(-ret));
+	return 0;
+}
+
+static int put_file(struct record *r, const char *name, const char *text)
+{
+	int ret = capw_file(r->w, name, text, strlen(text));
+
+	if (ret)
+		return err_set(r->err, -ret, "cannot write %s/%s: %s", capw_path(r->w), name,
+			       strerror(-ret));
+	return 0;
+}
+
+static int facts_machine(struct record *r)
+{
+	const uint16_t probe = 1;
+	struct utsname u;
+	char uuid[64];
+	struct sbuf text = { 0 };
+
+	if (uname(&u) < 0)
+		return err_set(r->err, errno, "uname: %s", strerror(errno));
+	sbuf_addf(&text, "%s %s %s %s", u.sysname, u.release, u.version, u.machine);
+	meta_begin(&r->line, "machine");
+	meta_str(&r->line, "uname", text.s);
+	meta_str(&r->line, "arch", u.machine);
+	meta_u64(&r->line, "long", sizeof(long));
+	meta_str(&r->line, "endian", *(const uint8_t *)&probe ? "little" : "big");
+	meta_u64(&r->line, "cpus", r->cpus.n);
+	if (r->tsc.hv_signature[0])
+		meta_str(&r->line, "hypervisor", r->tsc.hv_signature);
+	if (r->tsc.vendor[0])
+		meta_str(&r->line, "vendor", r->tsc.vendor);
+	if (kernel_machine_uuid(uuid, sizeof(uuid)) == 0)
+		meta_str(&r->line, "uuid", uuid);
+	sbuf_free(&text);
+	return put(r);
+}
+
+static int facts_ring(struct record *r)
+{
+	_cleanup_free_ char *clock = NULL;
+
+	if (kinst_read(r->k, "trace_clock", 4096, &clock) < 0)
+		clock = NULL;
+	meta_begin(&r->line, "ring");
+	meta_str(&r->line, "clock", kinst_clock(r->k));
+	meta_str(&r->line, "trace_clock", clock);
+	meta_u64(&r->line, "subbuf", kinst_subbuf_size(r->k));
+	meta_u64(&r->line, "header", 8 + sizeof(long));
+	meta_u64(&r->line, "buffer_kb", kinst_buffer_kb(r->k));
+	meta_u64(&r->line, "overwrite", r->o->overwrite);
+	return put(r);
+}
+
+static int facts_tsc(struct record *r)
+{
+	meta_begin(&r->line, "tsc");
+	if (r->tsc.khz) {
+		meta_u64(&r->line, "khz", r->tsc.khz);
+		meta_str(&r->line, "source", r->tsc.source);
+	}
+	meta_str(&r->line, "clocksource", r->tsc.clocksource);
+	meta_u64(&r->line, "constant", r->tsc.constant);
+	meta_u64(&r->line, "nonstop", r->tsc.nonstop);
+	return put(r);
+}
+
+static int facts_header(struct record *r)
+{
+	_cleanup_free_ char *page = NULL, *event = NULL;
+	int ret;
+
+	ret = ktracefs_header_page(r->t, &page);
+	if (!ret)
+		ret = ktracefs_header_event(r->t, &event);
+	if (ret)
+		return err_set(r->err, -ret, "cannot read %s/events/header_page: %s",
+			       ktracefs_path(r->t), strerror(-ret));
+	ret = put_file(r, "header_page", page);
+	return ret ? ret : put_file(r, "header_event", event);
+}
+
+static int facts_event(struct record *r, const struct kevent *e)
+{
+	_cleanup_free_ char *text = NULL;
+	char name[512];
+	uint32_t id;
+	int ret;
+
+	ret = kevent_id(r->t, e->sys, e->name, &id);
+	if (!ret)
+		ret = kevent_format(r->t, e->sys, e->name, &text);
+	if (ret)
+		return err_set(r->err, -ret, "cannot read the format of %s:%s: %s", e->sys, e->name,
+			       strerror(-ret));
+	snprintf(name, sizeof(name), "events/%s/%s", e->sys, e->name);
+	ret = put_file(r, name, text);
+	if (ret)
+		return ret;
+	meta_begin(&r->line, "event");
+	meta_u64(&r->line, "id", id);
+	meta_str(&r->line, "sys", e->sys);
+	meta_str(&r->line, "name", e->name);
+	meta_str(&r->line, "filter", e->filter);
+	return put(r);
+}
+
+static int facts_cpus(struct record *r)
+{
+	struct vm_guest_facts g = { 0 };
+	int ret = vm_guest_facts(NULL, &g);
+
+	for (size_t i = 0; i < g.n_cpus && !ret; i++) {
+		meta_begin(&r->line, "cpu");
+		meta_u64(&r->line, "n", g.cpu[i].cpu);
+		meta_u64(&r->line, "apicid", g.cpu[i].apicid);
+		ret = put(r);
+	}
+	vm_guest_facts_free(&g);
+	return ret;
+}
+
+static int facts_pvclock(struct record *r, const struct kpvclock *p)
+{
+	meta_begin(&r->line, "pvclock");
+	meta_u64(&r->line, "cpu", p->cpu);
+	meta_u64(&r->line, "version", p->version);
+	meta_u64(&r->line, "tsc_timestamp", p->tsc_timestamp);
+	meta_u64(&r->line, "system_time", p->system_time);
+	meta_u64(&r->line, "mul", p->mul);
+	meta_s64(&r->line, "shift", p->shift);
+	meta_u64(&r->line, "flags", p->flags);
+	return put(r);
+}
+
+/* The guest's constants; also in a guest whose clock is x86-tsc: kvmclock output needs them. */
+static int facts_guest_clock(struct record *r)
+{
+	struct kguest_clock g;
+	int ret = kguest_clock_read(r->t, &g);
+
+	if (ret)
+		return err_set(r->err, -ret, "cannot read the guest's clock: %s", strerror(-ret));
+	meta_begin(&r->line, "sched");
+	if (g.has_kvm_offset)
+		meta_s64(&r->line, "kvm_sched_clock_offset", g.kvm_offset);
+	if (g.has_kernel_offset)
+		meta_s64(&r->line, "kernel_sched_clock_offset", g.kernel_offset);
+	if (g.sched_known)
+		meta_u64(&r->line, "is_tsc", g.sched_is_tsc);
+	meta_str(&r->line, "source", g.kvm_source ? g.kvm_source : g.kernel_source);
+	ret = put(r);
+	for (size_t i = 0; i < g.npv && !ret; i++)
+		ret = facts_pvclock(r, &g.pv[i]);
+	return ret;
+}
+
+int record_facts_begin(struct record *r)
+{
+	int ret;
+
+	meta_begin(&r->line, "tool");
+	meta_str(&r->line, "version", KVMFT_VERSION);
+	ret = put(r);
+	if (ret)
+		return ret;
+	meta_begin(&r->line, "side");
+	meta_str(&r->line, "name", r->side == CAP_SIDE_HOST ? "host" : "guest");
+	ret = put(r);
+	ret = ret ? ret : facts_machine(r);
+	ret = ret ? ret : facts_ring(r);
+	ret = ret ? ret : facts_tsc(r);
+	ret = ret ? ret : facts_header(r);
+	for (size_t i = 0; i < r->events.n && !ret; i++)
+		ret = facts_event(r, &r->events.v[i]);
+	ret = ret ? ret : facts_cpus(r);
+	if (!ret && r->side == CAP_SIDE_GUEST)
+		ret = facts_guest_clock(r);
+	ret = ret ? ret : record_facts_bracket(r);
+	return ret ? ret : record_facts_stats(r, "begin");
+}
+
+static int facts_vcpu(struct record *r, const struct vm *vm, const struct vm_vcpu *v, bool end)
+{
+	meta_begin(&r->line, "vcpu");
+	meta_str(&r->line, "vm", vm->sel);
+	meta_u64(&r->line, "id", v->id);
+	if (v->tid)
+		meta_u64(&r->line, "tid", v->tid);
+	/* With an L2 running the numbers are a combination that our formulas must not use. */
+	if (v->has_offset && !v->in_guest_mode && v->ratio_state != VM_RATIO_REFUSED) {
+		meta_s64(&r->line, "offset", (int64_t)v->tsc_offset);
+		meta_u64(&r->line, "ratio", v->tsc_ratio);
+		meta_u64(&r->line, "frac", v->tsc_frac_bits);
+		meta_u64(&r->line, "tsc", v->tsc_after);
+	}
+	if (end)
+		meta_str(&r->line, "at", "end");
+	return put(r);
+}
+
+static int facts_vm(struct record *r, const struct vm *vm, bool end)
+{
+	int ret;
+
+	meta_begin(&r->line, "vm");
+	meta_str(&r->line, "id", vm->sel);
+	meta_u64(&r->line, "pid", vm->pid);
+	meta_u64(&r->line, "fd", vm->fd);
+	meta_str(&r->line, "name", vm->name);
+	meta_str(&r->line, "uuid", vm->uuid);
+	meta_str(&r->line, "vmm", vm->vmm);
+	ret = put(r);
+	for (size_t i = 0; i < vm->n_vcpus && !ret; i++)
+		ret = facts_vcpu(r, vm, &vm->vcpu[i], end);
+	return ret;
+}
+
+int record_facts_vms(struct record *r, bool end)
+{
+	int ret;
+
+	if (r->side != CAP_SIDE_HOST)
+		return 0;
+	vm_list_free(r->vms);
+	r->vms = NULL;
+	ret = vm_scan(NULL, &r->vms, r->err);
+	for (size_t i = 0; !ret && i < r->vms->n; i++)
+		ret = facts_vm(r, &r->vms->vm[i], end);
+	return ret;
+}
+
+int record_facts_bracket(struct record *r)
+{
+	struct kbracket b;
+
+	/* A machine without a TSC has no bracket; its trace clock needs none either. */
+	if (kbracket_read(64, &b))
+		return 0;
+	meta_begin(&r->line, "time");
+	meta_u64(&r->line, "tsc", b.tsc);
+	meta_u64(&r->line, "width", b.width);
+	meta_u64(&r->line, "mono_raw", b.mono_raw);
+	meta_u64(&r->line, "mono", b.mono);
+	meta_u64(&r->line, "boot", b.boot);
+	meta_u64(&r->line, "real", b.real);
+	return put(r);
+}
+
+static int task_record(const struct vm_task *t, void *ctx)
+{
+	struct record *r = ctx;
+
+	meta_begin(&r->line, "task");
+	meta_u64(&r->line, "tid", t->tid);
+	meta_u64(&r->line, "tgid", t->tgid);
+	meta_str(&r->line, "comm", t->comm);
+	return put(r);
+}
+
+int record_facts_tasks(struct record *r)
+{
+	_cleanup_free_ char *names = NULL, *tgids = NULL;
+	int ret = 0;
+
+	if (r->side == CAP_SIDE_GUEST)
+		ret = vm_tasks_walk(NULL, VM_TASKS_ALL, 0, task_record, r);
+	else
+		for (size_t i = 0; r->vms && i < r->vms->n && !ret; i++) {
+			ret = vm_tasks_walk(NULL, VM_TASKS_PROCESS, r->vms->vm[i].pid, task_record, r);
+			ret = ret == -ESRCH ? 0 : ret;
+		}
+	if (ret)
+		return ret;
+	/* Both are optional: names only make the output nicer. */
+	if (ktracefs_saved_cmdlines(r->t, &names) == 0)
+		ret = put_file(r, "saved_cmdlines", names);
+	if (!ret && ktracefs_saved_tgids(r->t, &tgids) == 0)
+		ret = put_file(r, "saved_tgids", tgids);
+	return ret;
+}
+
+int record_facts_stats(struct record *r, const char *when)
+{
+	bool end = !strcmp(when, "end");
+	int ret = 0;
+
+	for (size_t i = 0; i < r->cpus.n && !ret; i++) {
+		struct kstats s;
+
+		ret = kinst_stats(r->k, r->cpus.cpu[i], &s, NULL);
+		if (ret)
+			return err_set(r->err, -ret, "cannot read the statistics of CPU %u: %s",
+				       r->cpus.cpu[i], strerror(-ret));
+		meta_begin(&r->line, "stats");
+		meta_str(&r->line, "when", when);
+		meta_u64(&r->line, "cpu", r->cpus.cpu[i]);
+		meta_u64(&r->line, "entries", s.entries);
+		meta_u64(&r->line, "overrun", s.overrun);
+		meta_u64(&r->line, "commit_overrun", s.commit_overrun);
+		meta_u64(&r->line, "dropped", s.dropped);
+		meta_u64(&r->line, "read", s.read);
+		ret = put(r);
+		if (end && !r->o->quiet && s.overrun + s.dropped + s.commit_overrun)
+			cli_note("CPU %u lost %llu of %llu events", r->cpus.cpu[i],
+				 (unsigned long long)(s.overrun + s.dropped + s.commit_overrun),
+				 (unsigned long long)(s.overrun + s.dropped + s.commit_overrun + s.read +
+						      s.entries));
+		if (end) {
+			r->lost += s.overrun + s.dropped + s.commit_overrun + s.entries;
+			r->stored += s.read;
+		}
+	}
+	return ret;
+}
+
+int record_facts_end(struct record *r)
+{
+	meta_begin(&r->line, "end");
+	meta_str(&r->line, "reason", r->end_reason ? r->end_reason : "error");
+	meta_u64(&r->line, "tsc", krdtsc_now());
+	return put(r);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * reset.c: `kvmft reset` removes what a killed kvmft left in the kernel, and nothing else.
+ */
+#include "cmds.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "kvmft/kernel.h"
+
+struct reset_opts {
+	bool dry_run;
+};
+
+static const struct opt reset_options[] = {
+	OPTION('n', "dry-run", OPT_FLAG, struct reset_opts, dry_run, NULL,
+	       "only say what would be removed"),
+	OPT_END,
+};
+
+static int reset_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
+		     struct kvmft_err *err)
+{
+	const struct reset_opts *o = opts;
+	struct ktracefs *t;
+	struct kreset r = { 0 };
+	int ret;
+
+	ret = ktracefs_open(NULL, 0, &t, err);
+	if (ret)
+		return ret;
+	ret = kreset_sweep(t, o->dry_run, &r, err);
+	if (r.text.s)
+		fputs(r.text.s, stdout);
+	printf("%s %u instance(s) and %u probe(s); %u of a running kvmft left alone, %u in use\n",
+	       o->dry_run ? "would remove" : "removed", r.instances, r.probes, r.live, r.busy);
+	if (!ret && r.busy)
+		ret = err_set(err, EBUSY, "something is still in use by another process: see above");
+	kreset_free(&r);
+	ktracefs_close(t);
+	return ret;
+}
+
+const struct cmd cmd_reset = {
+	.name = "reset",
+	.summary = "remove what a killed kvmft left in the kernel",
+	.description = "Removes instances and probes of kvmft whose process is gone. What belongs to a running\n"
+		       "kvmft, or to anybody else, is left alone. Every start of `kvmft record` does the same.",
+	.opts = reset_options,
+	.opts_size = sizeof(struct reset_opts),
+	.run = reset_run,
+	.min_args = 0,
+	.max_args = 0,
+};

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * guest_clock.c: sched_clock offsets and pvclock records of this guest.
+ *
+ * kvm_sched_clock_offset and hv_clock_boot: arch/x86/kernel/kvmclock.c; __sched_clock_offset:
+ * kernel/sched/clock.c; the record's layout is the ABI of arch/x86/include/asm/pvclock-abi.h,
+ * one per cache line (64 bytes) and CPU.
+ */
+#include "kvmft/guest_clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PV_STRIDE 64
+#define PV_ARGS	  7 /* per record: version first and last, and five fields */
+#define PV_BATCH  8 /* records per probe hit, so that one hit holds whole records */
+
+static const struct {
+	unsigned int off;
+	const char *type;
+} pv_field[PV_ARGS] = {
+	{ 0, "u32" },  { 8, "x64" }, { 16, "x64" }, { 24, "x32" },
+	{ 28, "s8" }, { 29, "x8" },  { 0, "u32" },
+};
+
+static void pv_take(struct kguest_clock *g, uint32_t cpu, const struct kread_arg *a)
+{
+	struct kpvclock *p = &g->pv[g->npv];
+
+	for (size_t i = 0; i < PV_ARGS; i++)
+		if (!a[i].present)
+			return;
+	/* Odd: the host was writing; 0: this CPU never registered; different: it changed meanwhile. */
+	if (a[0].value != a[PV_ARGS - 1].value || !a[0].value || (a[0].value & 1))
+		return;
+	p->cpu = cpu;
+	p->version = (uint32_t)a[0].value;
+	p->tsc_timestamp = a[1].value;
+	p->system_time = a[2].value;
+	p->mul = (uint32_t)a[3].value;
+	p->shift = (int8_t)a[4].value;
+	p->flags = (uint8_t)a[5].value;
+	g->npv++;
+}
+
+static int pv_read_batch(struct ktracefs *t, struct kguest_clock *g, uint32_t first, size_t n)
+{
+	struct kread_arg arg[PV_BATCH * PV_ARGS];
+	char where[PV_BATCH * PV_ARGS][32];
+	int ret;
+
+	memset(arg, 0, sizeof(arg));
+	for (size_t i = 0; i < n * PV_ARGS; i++) {
+		unsigned int off = (first + (uint32_t)(i / PV_ARGS)) * PV_STRIDE +
+				   pv_field[i % PV_ARGS].off;
+
+		snprintf(where[i], sizeof(where[i]), "hv_clock_boot+%u", off);
+		arg[i].where = where[i];
+		arg[i].type = pv_field[i % PV_ARGS].type;
+	}
+	ret = kread_symbols(t, arg, n * PV_ARGS, NULL);
+	if (ret < 0)
+		return ret;
+	for (size_t i = 0; i < n; i++)
+		pv_take(g, first + (uint32_t)i, &arg[i * PV_ARGS]);
+	return 0;
+}
+
+static int pv_read(struct ktracefs *t, struct kguest_clock *g)
+{
+	struct kcpus cpus = { 0 };
+	uint32_t n;
+	int ret;
+
+	ret = kcpus_read(KCPU_POSSIBLE, &cpus);
+	if (ret)
+		return ret;
+	n = MIN(cpus.n ? cpus.cpu[cpus.n - 1] + 1 : 1, (uint32_t)KGUEST_MAX_PVCLOCK);
+	for (uint32_t first = 0; first < n && ret >= 0; first += PV_BATCH)
+		ret = pv_read_batch(t, g, first, MIN((size_t)(n - first), (size_t)PV_BATCH));
+	kcpus_free(&cpus);
+	return ret;
+}
+
+static void offsets_from_probe(struct ktracefs *t, struct kguest_clock *g)
+{
+	struct kread_arg arg[] = {
+		{ .where = "kvm_sched_clock_offset", .type = "x64" },
+		{ .where = "__sched_clock_offset", .type = "s64" },
+	};
+	struct kvmft_err err = { .text = "" };
+	int ret;
+
+	ret = kread_symbols(t, arg, ARRAY_SIZE(arg), &err);
+	if (ret < 0) {
+		snprintf(g->why, sizeof(g->why), "%.255s",
+			 err.text[0] ? err.text : strerror(-ret));
+		return;
+	}
+	if (arg[0].present) {
+		g->has_kvm_offset = true;
+		g->kvm_offset = (int64_t)arg[0].value;
+		g->kvm_source = "kprobe";
+	}
+	if (arg[1].present) {
+		g->has_kernel_offset = true;
+		g->kernel_offset = (int64_t)arg[1].value;
+		g->kernel_source = "kprobe";
+	}
+	/* A wrong pvclock record would be worse than none, so a failure here leaves none. */
+	if (pv_read(t, g))
+		g->npv = 0;
+}
+
+static void offsets_from_log(struct kguest_clock *g)
+{
+	_cleanup_free_ char *text = NULL;
+	struct klog_sched s = { 0 };
+
+	if (klog_read(&text, NULL) || klog_parse_sched(text, &s))
+		return;
+	if (s.has_kvm) {
+		g->sched_known = true;
+		g->sched_is_tsc = false;
+	}
+	if (s.has_kvm && !g->has_kvm_offset) {
+		g->has_kvm_offset = true;
+		g->kvm_offset = s.kvm_sched_clock_offset;
+		g->kvm_source = "dmesg";
+	}
+	if (s.has_kernel && !g->has_kernel_offset) {
+		g->has_kernel_offset = true;
+		g->kernel_offset = s.kernel_sched_offset;
+		g->kernel_source = "dmesg";
+	}
+}
+
+int kguest_clock_read(struct ktracefs *t, struct kguest_clock *g)
+{
+	struct ktsc_facts tsc;
+	int ret;
+
+	memset(g, 0, sizeof(*g));
+	ret = ktsc_facts_read(NULL, &tsc);
+	if (ret)
+		return ret;
+	g->kvm_guest = !strncmp(tsc.hv_signature, "KVMKVMKVM", 9);
+	if (t)
+		offsets_from_probe(t, g);
+	offsets_from_log(g);
+	/*
+	 * A guest that does not use kvmclock has the variables too, all zero: the offset is set
+	 * together with sched_clock (kvm_sched_clock_init), and it is never 0 when it is set.
+	 */
+	if (g->has_kvm_offset && g->kvm_source[0] == 'k' && !g->sched_known) {
+		g->sched_known = true;
+		g->sched_is_tsc = g->kvm_offset == 0;
+	}
+	if (g->sched_is_tsc)
+		g->has_kvm_offset = false;
+	return 0;
+}

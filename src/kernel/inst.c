@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * inst.c: making, configuring and removing an instance of our own.
+ *
+ * The order of the settings matters. Changing the sub-buffer size or the clock empties the
+ * ring, so both come before any event; and tracing is off from the first moment, because a new
+ * instance is born with tracing_on = 1.
+ */
+#include "priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <tracefs.h>
+
+#define INST_NAMES_MAX	   1000 /* instances that one process can have at a time */
+#define INST_RMDIR_WAIT_MS 2000
+#define PIDS_PER_WRITE	   100
+
+static int knob(struct kinst *k, const char *file, const char *text, struct kvmft_err *err)
+{
+	int got = knob_write(NULL, k->dirfd, file, text, NULL);
+
+	if (got)
+		return err_set(err, -got, "%s: cannot write '%s' to %s: %s", k->name, text, file,
+			       strerror(-got));
+	return 0;
+}
+
+/* A knob that older kernels lack: its absence is a note, not a failure. */
+static int knob_optional(struct kinst *k, const char *file, const char *text,
+			 struct kvmft_err *err)
+{
+	if (kfile_exists(k->dirfd, file))
+		return knob(k, file, text, err);
+	sbuf_addf(&k->notes, "this kernel has no %s: '%s' was not set\n", file, text);
+	return k->notes.error;
+}
+
+/* ---- birth ---- */
+
+static int inst_name_and_make(struct kinst *k, struct kvmft_err *err)
+{
+	struct kowner self;
+	char name[96];
+	int got = kowner_self(&self);
+
+	if (got)
+		return err_set(err, -got, "cannot read /proc/self/stat: %s", strerror(-got));
+	for (; self.seq < INST_NAMES_MAX; self.seq++) {
+		if (kowner_format(&self, '.', name, sizeof(name)))
+			return err_set(err, ENAMETOOLONG, "instance name too long");
+		k->tr = tracefs_instance_create(name);
+		if (!k->tr) {
+			got = errno ? errno : EIO;
+			return err_lack(err, got, "cannot make a tracefs instance in %s/instances: "
+					"%s%s", k->t->path, strerror(got),
+					got == EACCES || got == EPERM ? " (run as root)" : "");
+		}
+		if (tracefs_instance_is_new(k->tr)) {
+			k->name = strdup(name);
+			return k->name ? 0 : err_set(err, ENOMEM, "out of memory");
+		}
+		tracefs_instance_free(k->tr); /* another of this process: not ours to touch */
+		k->tr = NULL;
+	}
+	return err_set(err, EMFILE, "this process has %d tracefs instances already",
+		       INST_NAMES_MAX);
+}
+
+static int inst_open_files(struct kinst *k, struct kvmft_err *err)
+{
+	char path[128];
+	int got;
+
+	snprintf(path, sizeof(path), "instances/%s", k->name);
+	k->dirfd = openat(k->t->dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (k->dirfd >= 0)
+		k->on_fd = openat(k->dirfd, "tracing_on", O_RDWR | O_CLOEXEC);
+	if (k->on_fd >= 0)
+		return 0;
+	got = errno;
+	return err_set(err, got, "%s: cannot open the instance: %s", k->name, strerror(got));
+}
+
+int kinst_tracing(struct kinst *k, bool on, struct kvmft_err *err)
+{
+	ssize_t n = pwrite(k->on_fd, on ? "1" : "0", 1, 0);
+	int got = n < 0 ? errno : EIO;
+
+	if (n == 1)
+		return 0;
+	return err_set(err, got, "%s: cannot switch tracing %s: %s", k->name, on ? "on" : "off",
+		       strerror(got));
+}
+
+/* ---- sizes ---- */
+
+/* offset + size of the data field: what a sub-buffer of the default size measures. */
+static uint32_t header_page_size(const char *text)
+{
+	const char *data = strstr(text, "char data;");
+	const char *off = data ? strstr(data, "offset:") : NULL;
+	const char *size = off ? strstr(off, "size:") : NULL;
+	unsigned long a, b;
+
+	if (!size)
+		return 0;
+	a = strtoul(off + strlen("offset:"), NULL, 10);
+	b = strtoul(size + strlen("size:"), NULL, 10);
+	return a < 64 && b <= (1u << 20) ? (uint32_t)(a + b) : 0;
+}
+
+static int subbuf_read_back(struct kinst *k, struct kvmft_err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	uint64_t kb;
+
+	if (!file_read_u64(k->dirfd, "buffer_subbuf_size_kb", &kb)) {
+		if (!kb || kb > 1024)
+			return err_set(err, ERANGE, "%s: sub-buffer size of %" PRIu64 " KB",
+				       k->name, kb);
+		k->subbuf_size = (uint32_t)kb * 1024;
+		return 0;
+	}
+	/* Before 6.8: one system page, for every ring. */
+	if (!ktracefs_header_page(k->t, &text))
+		k->subbuf_size = header_page_size(text);
+	if (!k->subbuf_size)
+		k->subbuf_size = (uint32_t)sysconf(_SC_PAGESIZE);
+	return 0;
+}
+
+int kbuffer_kb_parse(const char *text, uint64_t *kb)
+{
+	char word[24];
+	size_t len;
+
+	text += strspn(text, " \t");
+	len = strspn(text, "0123456789");
+	if (!len || len >= sizeof(word) || !strchr(" \t\n", text[len]))
+		return -EINVAL;
+	memcpy(word, text, len);
+	word[len] = '\0';
+	return parse_u64(word, kb);
+}
+
+/* The kernel grants more than the machine has and lets the OOM killer choose: look first. */
+static int memory_check(struct kinst *k, uint64_t kb, struct kvmft_err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	struct kcpus cpus;
+	const char *line;
+	uint64_t avail, total;
+	size_t ncpu;
+
+	if (file_read_all(AT_FDCWD, "/proc/meminfo", KFILE_MAX, &text) < 0)
+		return 0;
+	line = strstr(text, "MemAvailable:");
+	if (!line || kinst_cpus(k, &cpus))
+		return 0;
+	avail = strtoull(line + strlen("MemAvailable:"), NULL, 10);
+	ncpu = cpus.n;
+	kcpus_free(&cpus);
+	if (__builtin_mul_overflow(kb, (uint64_t)ncpu, &total))
+		total = UINT64_MAX;
+	if (total <= avail / 4 * 3)
+		return 0;
+	return err_set(err, ENOMEM, "a buffer of %" PRIu64 " KB for each of %zu CPUs is more than "
+		       "three quarters of the available memory (%" PRIu64 " KB): choose a smaller "
+		       "one", kb, ncpu, avail);
+}
+
+static int set_sizes(struct kinst *k, const struct kinst_config *c, struct kvmft_err *err)
+{
+	char text[24];
+	char line[64];
+	int got = 0;
+
+	if (c->subbuf_kb) {
+		snprintf(text, sizeof(text), "%" PRIu32, c->subbuf_kb);
+		got = knob_optional(k, "buffer_subbuf_size_kb", text, err);
+	}
+	if (!got)
+		got = subbuf_read_back(k, err);
+	if (!got && c->buffer_kb) {
+		snprintf(text, sizeof(text), "%" PRIu64, c->buffer_kb);
+		got = memory_check(k, c->buffer_kb, err);
+		if (!got)
+			got = knob(k, "buffer_size_kb", text, err);
+	}
+	if (got)
+		return got;
+	/* "X" when CPUs differ, which only somebody else can have caused: not worth failing. */
+	if (!file_read_line(k->dirfd, "buffer_size_kb", line, sizeof(line)))
+		(void)!kbuffer_kb_parse(line, &k->buffer_kb);
+	return 0;
+}
+
+/* ---- clock, options, pids ---- */
+
+static int set_clock(struct kinst *k, const char *clock, struct kvmft_err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	ssize_t n;
+	int got = 0;
+
+	if (clock)
+		got = ktracefs_clock_check(k->t, clock, err);
+	if (!got && clock)
+		got = knob(k, "trace_clock", clock, err);
+	if (got)
+		return got;
+	n = kinst_read(k, "trace_clock", KFILE_MAX, &text);
+	if (n < 0 || kclock_parse_current(text, k->clock, sizeof(k->clock)))
+		return err_set(err, n < 0 ? (int)-n : EINVAL, "%s: cannot read trace_clock back",
+			       k->name);
+	if (clock && strcmp(clock, k->clock))
+		return err_set(err, EIO, "%s: the kernel uses trace clock %s although %s was set",
+			       k->name, k->clock, clock);
+	return 0;
+}
+
+static int set_options(struct kinst *k, const struct kinst_config *c, struct kvmft_err *err)
+{
+	const struct {
+		const char *file;
+		bool on;
+		bool needed; /* say so when it is absent and wanted */
+	} option[] = {
+		{ "options/overwrite", c->overwrite, true },
+		{ "options/record-tgid", c->record_tgid, true },
+		{ "options/event-fork", c->event_fork, true },
+		/* In most kernels a top-level option only, and on by default there. */
+		{ "options/record-cmd", c->record_cmd, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(option); i++) {
+		int got;
+
+		if (!kfile_exists(k->dirfd, option[i].file) && (!option[i].on || !option[i].needed))
+			continue;
+		got = knob_optional(k, option[i].file, option[i].on ? "1" : "0", err);
+		if (got)
+			return got;
+	}
+	return 0;
+}
+
+static int set_percent(struct kinst *k, const struct kinst_config *c, struct kvmft_err *err)
+{
+	char text[16];
+
+	if (c->buffer_percent < 0)
+		return 0;
+	snprintf(text, sizeof(text), "%d", c->buffer_percent);
+	return knob_optional(k, "buffer_percent", text, err);
+}
+
+/* The kernel acts on the release of this file: when we die, it stops and shrinks the ring. */
+static int set_dead_man(struct kinst *k, const struct kinst_config *c, struct kvmft_err *err)
+{
+	int got;
+
+	if (!c->dead_man)
+		return 0;
+	got = knob_optional(k, "options/disable_on_free", "1", err);
+	if (got)
+		return got;
+	k->free_fd = openat(k->dirfd, "free_buffer", O_WRONLY | O_CLOEXEC);
+	if (k->free_fd >= 0)
+		return 0;
+	got = errno;
+	sbuf_addf(&k->notes, "no dead-man switch: free_buffer: %s\n", strerror(got));
+	return k->notes.error;
+}
+
+/* set_event_pid takes a list; writing without truncation adds to it. */
+static int pids_write(struct kinst *k, const int32_t *pid, size_t n, struct kvmft_err *err)
+{
+	struct sbuf b = { 0 };
+	int got = 0;
+
+	for (size_t i = 0; !got && i < n; i++) {
+		if (pid[i] <= 0)
+			got = err_set(err, EINVAL, "%" PRId32 " is not a thread id", pid[i]);
+		sbuf_addf(&b, "%" PRId32 " ", pid[i]);
+	}
+	if (!got && b.error)
+		got = err_set(err, ENOMEM, "out of memory");
+	if (!got && n)
+		got = knob(k, "set_event_pid", b.s, err);
+	sbuf_free(&b);
+	return got;
+}
+
+static int set_pids(struct kinst *k, const struct kinst_config *c, struct kvmft_err *err)
+{
+	int got = 0;
+
+	for (size_t i = 0; !got && i < c->npid; i += PIDS_PER_WRITE)
+		got = pids_write(k, c->pid + i, MIN(c->npid - i, (size_t)PIDS_PER_WRITE), err);
+	return got;
+}
+
+int kinst_pid_add(struct kinst *k, int32_t pid, struct kvmft_err *err)
+{
+	return pids_write(k, &pid, 1, err);
+}
+
+static int inst_configure(struct kinst *k, const struct kinst_config *c, struct kvmft_err *err)
+{
+	int got = kinst_tracing(k, false, err);
+
+	if (!got)
+		got = set_sizes(k, c, err);
+	if (!got)
+		got = set_clock(k, c->clock, err);
+	if (!got)
+		got = set_options(k, c, err);
+	if (!got)
+		got = set_percent(k, c, err);
+	if (!got && c->cpumask)
+		got = knob(k, "tracing_cpumask", c->cpumask, err);
+	if (!got)
+		got = set_pids(k, c, err);
+	return got ? got : set_dead_man(k, c, err);
+}
+
+int kinst_create(struct ktracefs *t, const struct kinst_config *c, struct kinst **out,
+		 struct kvmft_err *err)
+{
+	struct kinst *k = calloc(1, sizeof(*k));
+	int got;
+
+	*out = NULL;
+	if (!k)
+		return err_set(err, ENOMEM, "out of memory");
+	k->t = t;
+	k->dirfd = k->on_fd = k->free_fd = -1;
+	got = inst_name_and_make(k, err);
+	if (!got)
+		got = inst_open_files(k, err);
+	if (!got)
+		got = inst_configure(k, c, err);
+	if (got) {
+		(void)kinst_destroy(k, NULL); /* the first failure is the one to tell */
+		return got;
+	}
+	*out = k;
+	return 0;
+}
+
+/* ---- death ---- */
+
+int kinst_rmdir(struct tracefs_instance *tr, unsigned int wait_ms)
+{
+	const unsigned int step_ms = 10;
+
+	for (unsigned int waited = 0;; waited += step_ms) {
+		int got;
+
+		errno = 0;
+		if (!tracefs_instance_destroy(tr))
+			return 0;
+		got = errno ? -errno : -EIO;
+		if (got == -ENOENT)
+			return 0;
+		if (got != -EBUSY || waited >= wait_ms)
+			return got;
+		usleep(step_ms * 1000);
+	}
+}
+
+static int inst_remove(struct kinst *k, struct kvmft_err *err)
+{
+	struct sbuf who = { 0 };
+	const char *name = tracefs_instance_get_name(k->tr);
+	int got = kinst_rmdir(k->tr, INST_RMDIR_WAIT_MS);
+
+	if (!got)
+		return 0;
+	if (got == -EBUSY)
+		kinst_holders(name, &who);
+	got = err_set(err, -got, "cannot remove instance %s: %s%s%s (kvmft reset removes it later)",
+		      name, strerror(-got), who.len ? ", held open by " : "", who.s ? who.s : "");
+	sbuf_free(&who);
+	return got;
+}
+
+int kinst_destroy(struct kinst *k, struct kvmft_err *err)
+{
+	int got = 0;
+
+	if (!k)
+		return 0;
+	if (k->on_fd >= 0) {
+		(void)!kinst_tracing(k, false, NULL);
+		(void)kinst_events_disable(k);
+	}
+	util_close_fd(&k->free_fd);
+	util_close_fd(&k->on_fd);
+	util_close_fd(&k->dirfd);
+	if (k->tr) {
+		got = inst_remove(k, err);
+		tracefs_instance_free(k->tr);
+	}
+	kevent_list_free(&k->ev);
+	sbuf_free(&k->notes);
+	free(k->name);
+	free(k);
+	return got;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * inst_read.c: what an instance of our own has to tell: descriptors to drain it, its counters,
+ * its settings, and who has it open.
+ */
+#include "priv.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HOLDERS_MAX 5
+
+const char *kinst_name(const struct kinst *k)
+{
+	return k->name;
+}
+
+const char *kinst_clock(const struct kinst *k)
+{
+	return k->clock;
+}
+
+uint32_t kinst_subbuf_size(const struct kinst *k)
+{
+	return k->subbuf_size;
+}
+
+uint64_t kinst_buffer_kb(const struct kinst *k)
+{
+	return k->buffer_kb;
+}
+
+const char *kinst_notes(const struct kinst *k)
+{
+	return k->notes.s ? k->notes.s : "";
+}
+
+int kinst_dirfd(const struct kinst *k)
+{
+	return k->dirfd;
+}
+
+ssize_t kinst_read(const struct kinst *k, const char *file, size_t max, char **out)
+{
+	return file_read_all(k->dirfd, file, max, out);
+}
+
+int kinst_raw_open(struct kinst *k, uint32_t cpu, bool nonblock, struct kvmft_err *err)
+{
+	char path[64];
+	int fd, got;
+
+	snprintf(path, sizeof(path), "per_cpu/cpu%" PRIu32 "/trace_pipe_raw", cpu);
+	fd = openat(k->dirfd, path, O_RDONLY | O_CLOEXEC | (nonblock ? O_NONBLOCK : 0));
+	if (fd >= 0)
+		return fd;
+	got = errno;
+	return err_set(err, got, "cannot open %s/%s: %s", k->name, path, strerror(got));
+}
+
+int kinst_marker_open(struct kinst *k, bool raw)
+{
+	int fd = openat(k->dirfd, raw ? "trace_marker_raw" : "trace_marker", O_WRONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* ---- per_cpu/cpuN/stats ---- */
+
+/* "NAME: NUMBER" at the start of a line. The two time stamps have other forms and are left. */
+static int stats_field(const char *text, const char *name, uint64_t *v)
+{
+	size_t len = strlen(name);
+
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		uint64_t n = 0;
+
+		line += *line == '\n';
+		if (strncmp(line, name, len) || line[len] != ':')
+			continue;
+		line += len + 1;
+		line += strspn(line, " ");
+		if (!isdigit((unsigned char)*line))
+			return -EINVAL;
+		for (; isdigit((unsigned char)*line); line++)
+			if (__builtin_mul_overflow(n, (uint64_t)10, &n) ||
+			    __builtin_add_overflow(n, (uint64_t)(*line - '0'), &n))
+				return -ERANGE;
+		if (*line && *line != '\n')
+			return -EINVAL;
+		*v = n;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+int kstats_parse(const char *text, struct kstats *s)
+{
+	const struct {
+		const char *name;
+		uint64_t *v;
+		bool needed;
+	} field[] = {
+		{ "entries", &s->entries, true },
+		{ "overrun", &s->overrun, true },
+		{ "commit overrun", &s->commit_overrun, false },
+		{ "bytes", &s->bytes, false },
+		{ "dropped events", &s->dropped, false },
+		{ "read events", &s->read, true },
+	};
+
+	*s = (struct kstats){ 0 };
+	for (size_t i = 0; i < ARRAY_SIZE(field); i++) {
+		int err = stats_field(text, field[i].name, field[i].v);
+
+		if (err && (field[i].needed || err != -ENOENT))
+			return err == -ENOENT ? -EINVAL : err;
+	}
+	return 0;
+}
+
+int kinst_stats(const struct kinst *k, uint32_t cpu, struct kstats *s, char **text)
+{
+	_cleanup_free_ char *got = NULL;
+	char path[64];
+	ssize_t n;
+	int err = 0;
+
+	if (text)
+		*text = NULL;
+	snprintf(path, sizeof(path), "per_cpu/cpu%" PRIu32 "/stats", cpu);
+	n = kinst_read(k, path, KFILE_MAX, &got);
+	if (n < 0)
+		return (int)n;
+	if (s)
+		err = kstats_parse(got, s);
+	if (!err && text) {
+		*text = got;
+		got = NULL;
+	}
+	return err;
+}
+
+/* ---- who has it open ---- */
+
+/* Does a link of this process lead into the instance, under whatever mount point? */
+static bool process_holds(int procfd, const char *pid, const char *name)
+{
+	char path[300], link[512], want[160];
+	struct dirent *e;
+	bool found = false;
+	DIR *dir;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/fd", pid);
+	snprintf(want, sizeof(want), "/instances/%s/", name);
+	fd = openat(procfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return false;
+	}
+	while (!found && (e = readdir(dir))) {
+		ssize_t n = readlinkat(fd, e->d_name, link, sizeof(link) - 1);
+
+		if (n <= 0)
+			continue;
+		link[n] = '\0';
+		found = strstr(link, want) != NULL;
+	}
+	closedir(dir);
+	return found;
+}
+
+static void holder_add(int procfd, const char *pid, struct sbuf *b)
+{
+	char path[300], comm[64] = "?";
+
+	snprintf(path, sizeof(path), "%s/comm", pid);
+	if (file_read_line(procfd, path, comm, sizeof(comm)))
+		strcpy(comm, "?");
+	str_printable(comm);
+	sbuf_addf(b, "%s%s %s", b->len ? ", " : "", pid, comm);
+}
+
+void kinst_holders(const char *name, struct sbuf *b)
+{
+	DIR *dir = opendir("/proc");
+	unsigned int found = 0;
+	struct dirent *e;
+
+	if (!dir)
+		return;
+	while (found < HOLDERS_MAX && (e = readdir(dir))) {
+		if (!isdigit((unsigned char)e->d_name[0]) ||
+		    !process_holds(dirfd(dir), e->d_name, name))
+			continue;
+		holder_add(dirfd(dir), e->d_name, b);
+		found++;
+	}
+	closedir(dir);
+}

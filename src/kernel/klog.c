@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * klog.c: the kernel's log, for the few facts that it alone tells. The ring may have lost the
+ * boot lines long ago: nothing found means nothing.
+ */
+#include "priv.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/klog.h>
+
+#define KLOG_READ_ALL	 3  /* SYSLOG_ACTION_READ_ALL */
+#define KLOG_SIZE_BUFFER 10 /* SYSLOG_ACTION_SIZE_BUFFER */
+#define KLOG_RECORD_MAX	 8192
+#define KLOG_TEXT_MAX	 (64u << 20)
+
+/* Behind "<6>" and "[    1.234567] " (with "[   T12] " on some kernels), whichever are there. */
+static const char *skip_prefix(const char *p)
+{
+	if (*p == '<' && isdigit((unsigned char)p[1])) {
+		const char *end = p + 1 + strspn(p + 1, "0123456789");
+
+		if (*end == '>')
+			p = end + 1;
+	}
+	while (*p == '[') {
+		const char *inside = p + 1 + strspn(p + 1, " ");
+		const char *end;
+
+		if (*inside == 'T' || *inside == 'C')
+			inside++;
+		end = inside + strspn(inside, "0123456789.");
+		if (end == inside || *end != ']')
+			break;
+		p = end + 1;
+		p += *p == ' ';
+	}
+	return p;
+}
+
+static void strip_lines(char *text)
+{
+	char *to = text;
+
+	for (const char *p = text; *p;) {
+		const char *from = skip_prefix(p);
+		const char *end = strchr(from, '\n');
+		size_t len = end ? (size_t)(end - from) + 1 : strlen(from);
+
+		memmove(to, from, len);
+		to += len;
+		p = from + len;
+	}
+	*to = '\0';
+}
+
+static int read_syslog(char **text)
+{
+	int size = klogctl(KLOG_SIZE_BUFFER, NULL, 0);
+	char *buf;
+	int n;
+
+	if (size <= 0)
+		return size ? -errno : -ENODATA;
+	/* Prefixes are added while reading, and what does not fit is lost from the old end. */
+	size = size > (1 << 28) ? size : size * 2 + (1 << 16);
+	buf = malloc((size_t)size + 1);
+	if (!buf)
+		return -ENOMEM;
+	n = klogctl(KLOG_READ_ALL, buf, size);
+	if (n < 0) {
+		n = -errno;
+		free(buf);
+		return n;
+	}
+	buf[n] = '\0';
+	*text = buf;
+	return 0;
+}
+
+/* A record of /dev/kmsg: "prio,seq,usec,flags;text\n" and further lines that begin with a blank. */
+static void kmsg_record(const char *rec, struct sbuf *b)
+{
+	const char *text = strchr(rec, ';');
+
+	if (!text)
+		return;
+	text++;
+	sbuf_add_mem(b, text, strcspn(text, "\n"));
+	sbuf_addc(b, '\n');
+}
+
+static int read_kmsg(char **text)
+{
+	_cleanup_close_ int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	char rec[KLOG_RECORD_MAX + 1];
+	struct sbuf b = { 0 };
+
+	if (fd < 0)
+		return -errno;
+	while (b.len < KLOG_TEXT_MAX) {
+		ssize_t n = read(fd, rec, KLOG_RECORD_MAX);
+
+		if (n < 0 && (errno == EPIPE || errno == EINTR)) /* overwritten meanwhile: goes on */
+			continue;
+		if (n <= 0)
+			break;
+		rec[n] = '\0';
+		kmsg_record(rec, &b);
+	}
+	*text = sbuf_take(&b);
+	return *text ? 0 : -ENOMEM;
+}
+
+int klog_read(char **text, struct kvmft_err *err)
+{
+	int got, got2;
+
+	*text = NULL;
+	got = read_syslog(text);
+	if (!got) {
+		strip_lines(*text);
+		return 0;
+	}
+	got2 = read_kmsg(text);
+	if (!got2)
+		return 0;
+	return err_lack(err, -got, "cannot read the kernel log: %s%s", strerror(-got),
+			got == -EPERM ? " (run as root, or sysctl kernel.dmesg_restrict=0)" : "");
+}
+
+int klog_find_in(const char *text, const char *needle, klog_fn fn, void *arg)
+{
+	for (const char *p = text; (p = strstr(p, needle));) {
+		const char *from = p, *end = strchr(p, '\n');
+		_cleanup_free_ char *line = NULL;
+		int got;
+
+		while (from > text && from[-1] != '\n')
+			from--;
+		line = end ? strndup(from, (size_t)(end - from)) : strdup(from);
+		if (!line)
+			return -ENOMEM;
+		got = fn(line, arg);
+		if (got || !end)
+			return got;
+		p = end + 1;
+	}
+	return 0;
+}
+
+int klog_find(const char *needle, klog_fn fn, void *arg)
+{
+	_cleanup_free_ char *text = NULL;
+	int got = klog_read(&text, NULL);
+
+	return got ? got : klog_find_in(text, needle, fn, arg);
+}
+
+/* ---- sched_clock() ---- */
+
+static int take_kvm_offset(const char *line, void *arg)
+{
+	struct klog_sched *s = arg;
+	uint64_t v;
+	int used = 0;
+
+	if (sscanf(line, "kvm-clock: using sched offset of %" SCNu64 " cycles%n", &v, &used) != 1 ||
+	    !used)
+		return 0;
+	s->has_kvm = true;
+	s->kvm_sched_clock_offset = (int64_t)v;
+	return 0;
+}
+
+static int take_stable(const char *line, void *arg)
+{
+	struct klog_sched *s = arg;
+	int64_t a, b, c, d;
+	int used = 0;
+
+	if (sscanf(line, "sched_clock: Marking stable (%" SCNd64 ", %" SCNd64 ")->(%" SCNd64
+		   ", %" SCNd64 ")%n", &a, &b, &c, &d, &used) != 4 || !used)
+		return 0;
+	s->has_kernel = true;
+	s->kernel_sched_offset = d;
+	return 0;
+}
+
+static int take_unstable(const char *line, void *arg)
+{
+	struct klog_sched *s = arg;
+
+	if (str_starts(line, "sched_clock: Marking unstable"))
+		s->unstable = true;
+	return 0;
+}
+
+int klog_parse_sched(const char *text, struct klog_sched *s)
+{
+	int got;
+
+	*s = (struct klog_sched){ 0 };
+	got = klog_find_in(text, "kvm-clock: using sched offset of ", take_kvm_offset, s);
+	if (!got)
+		got = klog_find_in(text, "sched_clock: Marking stable ", take_stable, s);
+	if (!got)
+		got = klog_find_in(text, "sched_clock: Marking unstable", take_unstable, s);
+	return got;
+}

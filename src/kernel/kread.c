@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * kread.c: reading kernel variables by name.
+ *
+ * A kprobe may fetch memory at a symbol ("@tsc_khz:u32") whenever its function runs. So: put one
+ * on a function that a harmless system call of ours enters, let only our thread record, make the
+ * call, read the one line of text, and take everything away again.
+ */
+#include "priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#define BATCH_ARGS  100  /* the kernel takes 128 */
+#define BATCH_BYTES 3000 /* of the 4096 of one line */
+#define SYMBOL_MAX  128
+
+/* provoke() enters all of these, as far as the kernel has them. Best known first. */
+static const char *const provoked[] = {
+	"do_sys_openat2", "do_sys_open", "__x64_sys_getppid", "__ia32_sys_getppid",
+	"__arm64_sys_getppid", "__do_sys_getppid", "hrtimer_nanosleep", "do_nanosleep",
+};
+
+struct reader {
+	struct ktracefs *t;
+	struct kinst *k;
+	struct kprobes *p;
+	const char *func; /* one of provoked[] that really fires */
+	unsigned int seq;
+};
+
+static void provoke(void)
+{
+	struct timespec ns = { .tv_nsec = 1 };
+	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+	(void)!syscall(SYS_getppid);
+	(void)nanosleep(&ns, NULL);
+}
+
+/* ---- text ---- */
+
+int kread_parse_field(const char *line, const char *name, uint64_t *value)
+{
+	size_t len = strlen(name);
+	char word[32];
+
+	for (const char *p = line; (p = strstr(p, name)); p += len) {
+		size_t n;
+
+		if (p == line || p[-1] != ' ' || p[len] != '=')
+			continue;
+		p += len + 1;
+		n = strcspn(p, " \n");
+		if (!n || n >= sizeof(word))
+			return -EINVAL;
+		memcpy(word, p, n);
+		word[n] = '\0';
+		return parse_bits64(word, value) ? -EINVAL : 0;
+	}
+	return -ENOENT;
+}
+
+/* The line of event name in the text of `trace`, cut out; NULL when it is not there. */
+static char *trace_line(const char *text, const char *name)
+{
+	char want[64];
+	const char *at, *end;
+
+	snprintf(want, sizeof(want), " %s: (", name);
+	at = strstr(text, want);
+	if (!at)
+		return NULL;
+	end = strchr(at, '\n');
+	return end ? strndup(at, (size_t)(end - at)) : strdup(at);
+}
+
+static bool type_ok(const char *type)
+{
+	static const char *const width[] = { "8", "16", "32", "64" };
+
+	if (!strchr("uxs", *type) || !*type)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(width); i++)
+		if (!strcmp(type + 1, width[i]))
+			return true;
+	return false;
+}
+
+static int where_symbol(const char *where, char *sym, size_t size)
+{
+	size_t len = strcspn(where, "+");
+	uint64_t off;
+
+	if (!len || len >= size || strpbrk(where, " \t\n:@%$()-") ||
+	    (where[len] && parse_u64(where + len + 1, &off)))
+		return -EINVAL;
+	memcpy(sym, where, len);
+	sym[len] = '\0';
+	return 0;
+}
+
+/* ---- one shot: a probe, its event, one provocation, its line ---- */
+
+static int shot_fire(struct reader *r, const char *name, char **line, struct kvmft_err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	struct kevent_list list = { 0 };
+	ssize_t n;
+	int got = kevent_list_add(&list, kprobes_group(r->p), name, NULL);
+
+	if (!got)
+		got = kinst_events_add(r->k, &list, err);
+	kevent_list_free(&list);
+	if (!got)
+		got = kinst_events_enable(r->k, err);
+	if (!got)
+		got = kinst_tracing(r->k, true, err);
+	if (!got)
+		provoke();
+	(void)!kinst_tracing(r->k, false, NULL);
+	(void)kinst_events_disable(r->k);
+	kevent_list_free(&r->k->ev); /* the probe goes in a moment, and its event with it */
+	if (got)
+		return got;
+	n = kinst_read(r->k, "trace", KFILE_MAX, &text);
+	if (n < 0)
+		return err_set(err, (int)-n, "%s: cannot read trace: %s", kinst_name(r->k),
+			       strerror((int)-n));
+	*line = trace_line(text, name);
+	return *line ? 0 : err_set(err, EAGAIN, "a kprobe on %s did not fire", r->func);
+}
+
+static int shot(struct reader *r, const char *args, char **line, struct kvmft_err *err)
+{
+	char name[32];
+	int got, gone;
+
+	*line = NULL;
+	snprintf(name, sizeof(name), "kread_%u", r->seq++);
+	got = kprobe_define(r->p, name, r->func, args, err);
+	if (got)
+		return got;
+	got = shot_fire(r, name, line, err);
+	gone = kprobe_remove(r->p, name);
+	if (!gone || got)
+		return got;
+	free(*line);
+	*line = NULL;
+	return err_set(err, -gone, "cannot remove kprobe %s/%s: %s (kvmft reset removes it later)",
+		       kprobes_group(r->p), name, strerror(-gone));
+}
+
+/* Finds a function that exists, may be probed, and is entered by provoke(). */
+static int reader_pick(struct reader *r, struct kvmft_err *err)
+{
+	int got = -ENOENT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(provoked); i++) {
+		_cleanup_free_ char *line = NULL;
+
+		r->func = provoked[i];
+		got = shot(r, NULL, &line, err);
+		if (!got || got == -EPERM || got == -EACCES)
+			return got;
+	}
+	return err_lack(err, ENOTSUP, "none of the functions that kvmft knows takes a kprobe "
+			"(the last, %s: %s)", r->func, strerror(-got));
+}
+
+static int reader_open(struct reader *r, struct ktracefs *t, struct kvmft_err *err)
+{
+	int32_t self = (int32_t)syscall(SYS_gettid);
+	struct kinst_config c = KINST_CONFIG_DEFAULT;
+	int got;
+
+	*r = (struct reader){ .t = t };
+	got = kprobes_open(t, &r->p, err);
+	if (got)
+		return got;
+	c.clock = "local";
+	c.buffer_kb = 64;
+	c.pid = &self;
+	c.npid = 1;
+	got = kinst_create(t, &c, &r->k, err);
+	return got ? got : reader_pick(r, err);
+}
+
+/* The instance first: a probe cannot go while its event is enabled somewhere. */
+static int reader_close(struct reader *r, struct kvmft_err *err)
+{
+	int got = kinst_destroy(r->k, err);
+	int gone = kprobes_close(r->p);
+
+	if (gone && !got)
+		got = err_set(err, -gone, "cannot remove kprobes: %s (kvmft reset removes them "
+			      "later)", strerror(-gone));
+	return got;
+}
+
+/* ---- batches ---- */
+
+static void batch_args(const struct kread_arg *arg, size_t n, struct sbuf *b)
+{
+	for (size_t i = 0; i < n; i++)
+		if (arg[i].present)
+			sbuf_addf(b, "%sa%zu=@%s:%s", b->len ? " " : "", i, arg[i].where,
+				  arg[i].type);
+}
+
+static void batch_values(struct kread_arg *arg, size_t n, const char *line)
+{
+	for (size_t i = 0; i < n; i++) {
+		char name[24];
+
+		snprintf(name, sizeof(name), "a%zu", i);
+		if (arg[i].present && kread_parse_field(line, name, &arg[i].value))
+			arg[i].present = false;
+	}
+}
+
+static int batch_read(struct reader *r, struct kread_arg *arg, size_t n, struct kvmft_err *err)
+{
+	_cleanup_free_ char *line = NULL;
+	struct sbuf b = { 0 };
+	int got;
+
+	batch_args(arg, n, &b);
+	if (!b.len && !b.error)
+		return 0;
+	got = b.error ? err_set(err, ENOMEM, "out of memory") : shot(r, b.s, &line, err);
+	sbuf_free(&b);
+	if (!got)
+		batch_values(arg, n, line);
+	return got;
+}
+
+/* One bad argument fails the whole definition: then each gets a probe of its own. */
+static int batch_run(struct reader *r, struct kread_arg *arg, size_t n, struct kvmft_err *err)
+{
+	int got = batch_read(r, arg, n, err);
+
+	if (!got || got == -ENOMEM || got == -EPERM)
+		return got;
+	for (size_t i = 0; i < n; i++) {
+		got = batch_read(r, &arg[i], 1, err);
+		if (got)
+			arg[i].present = false;
+		if (got == -ENOMEM || got == -EPERM)
+			return got;
+	}
+	return 0;
+}
+
+static size_t batch_length(const struct kread_arg *arg, size_t n)
+{
+	size_t bytes = 0, i;
+
+	for (i = 0; i < n && i < BATCH_ARGS; i++) {
+		bytes += strlen(arg[i].where) + strlen(arg[i].type) + sizeof(" a99=@:");
+		if (i && bytes > BATCH_BYTES)
+			break;
+	}
+	return i;
+}
+
+/* Marks as present what kallsyms names: the kernel refuses (old ones: zero) what it does not know. */
+static int mark_known(struct kread_arg *arg, size_t n, struct kvmft_err *err)
+{
+	_cleanup_free_ char (*sym)[SYMBOL_MAX] = calloc(n + !n, sizeof(*sym));
+	_cleanup_free_ const char **name = calloc(n + !n, sizeof(*name));
+	_cleanup_free_ bool *present = calloc(n + !n, sizeof(*present));
+	int got;
+
+	if (!sym || !name || !present)
+		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++) {
+		arg[i].present = false;
+		arg[i].value = 0;
+		if (!type_ok(arg[i].type) || where_symbol(arg[i].where, sym[i], SYMBOL_MAX))
+			return err_set(err, EINVAL, "%s:%s: not SYMBOL+OFFSET and a type",
+				       arg[i].where, arg[i].type);
+		name[i] = sym[i];
+	}
+	got = kallsyms_find(NULL, name, n, present);
+	if (got < 0)
+		return err_set(err, -got, "cannot read /proc/kallsyms: %s", strerror(-got));
+	for (size_t i = 0; i < n; i++)
+		arg[i].present = present[i];
+	return got;
+}
+
+int kread_symbols(struct ktracefs *t, struct kread_arg *arg, size_t n, struct kvmft_err *err)
+{
+	struct reader r = { .t = t };
+	size_t at = 0;
+	int got, gone, found = 0;
+
+	got = mark_known(arg, n, err);
+	if (got < 0)
+		return got;
+	got = reader_open(&r, t, err);
+	for (size_t len; !got && at < n; at += len) {
+		len = batch_length(arg + at, n - at);
+		got = batch_run(&r, arg + at, len, err);
+	}
+	gone = reader_close(&r, got ? NULL : err);
+	for (size_t i = 0; i < n; i++) {
+		if (got)
+			arg[i].present = false;
+		found += arg[i].present;
+	}
+	if (got || gone)
+		return got ? got : gone;
+	if (err)
+		*err = (struct kvmft_err){ 0 }; /* of attempts that others made good */
+	return found;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * module.c: is a kernel module there, and loading it.
+ *
+ * /sys/module tells most of it for nothing: a loaded module has an initstate there, a built-in
+ * one (with parameters) has a directory without. Only for what is not running we need
+ * libkmod, or, where it was left out of the build, the lists in /lib/modules. The environment
+ * plays no part in either.
+ */
+#include "priv.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+#ifdef HAVE_LIBKMOD
+#include <libkmod.h>
+#else
+#include <spawn.h>
+#include <sys/wait.h>
+#endif
+
+static const char *const state_text[] = {
+	[KMODULE_UNKNOWN] = "unknown",	   [KMODULE_LOADED] = "loaded",
+	[KMODULE_BUILTIN] = "built in",	   [KMODULE_AVAILABLE] = "available, not loaded",
+	[KMODULE_ABSENT] = "absent",
+};
+
+const char *kmodule_state_text(enum kmodule_state s)
+{
+	return (size_t)s < ARRAY_SIZE(state_text) ? state_text[s] : "unknown";
+}
+
+/* '-' and '_' mean the same in module names; the kernel shows '_'. */
+static int module_name(const char *name, char *buf, size_t size)
+{
+	size_t i;
+
+	for (i = 0; name[i]; i++) {
+		if (i + 1 >= size || (!isalnum((unsigned char)name[i]) && !strchr("_-", name[i])))
+			return -EINVAL;
+		buf[i] = name[i] == '-' ? '_' : name[i];
+	}
+	buf[i] = '\0';
+	return i ? 0 : -EINVAL;
+}
+
+static enum kmodule_state state_from_sys(const char *name)
+{
+	char path[160], line[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/sys/module/%s", name);
+	if (stat(path, &st))
+		return KMODULE_UNKNOWN;
+	snprintf(path, sizeof(path), "/sys/module/%s/initstate", name);
+	if (file_read_line(AT_FDCWD, path, line, sizeof(line)))
+		return KMODULE_BUILTIN;
+	return strcmp(line, "live") ? KMODULE_UNKNOWN : KMODULE_LOADED;
+}
+
+#ifdef HAVE_LIBKMOD
+
+const char *kmodule_backend(void)
+{
+	return "libkmod";
+}
+
+static struct kmod_module *module_lookup(struct kmod_ctx *ctx, const char *name)
+{
+	struct kmod_list *list = NULL;
+	struct kmod_module *mod = NULL;
+
+	if (kmod_module_new_from_lookup(ctx, name, &list) >= 0 && list)
+		mod = kmod_module_get_module(list);
+	kmod_module_unref_list(list);
+	return mod;
+}
+
+static enum kmodule_state state_from_disk(const char *name, const char *dir)
+{
+	struct kmod_ctx *ctx = kmod_new(NULL, NULL);
+	struct kmod_module *mod = ctx ? module_lookup(ctx, name) : NULL;
+	enum kmodule_state s = KMODULE_UNKNOWN;
+	struct stat st;
+
+	if (mod && kmod_module_get_initstate(mod) == KMOD_MODULE_BUILTIN)
+		s = KMODULE_BUILTIN;
+	else if (mod && kmod_module_get_path(mod))
+		s = KMODULE_AVAILABLE;
+	else if (ctx && !stat(dir, &st))
+		s = KMODULE_ABSENT;
+	if (mod)
+		kmod_module_unref(mod);
+	if (ctx)
+		kmod_unref(ctx);
+	return s;
+}
+
+/* Install commands of modprobe.d are not run: kvmft starts no shell on anybody's behalf. */
+static int module_insert(const char *name)
+{
+	struct kmod_ctx *ctx = kmod_new(NULL, NULL);
+	struct kmod_module *mod = ctx ? module_lookup(ctx, name) : NULL;
+	int got = !ctx ? -ENOMEM : -ENOENT;
+
+	if (mod)
+		got = kmod_module_probe_insert_module(mod, KMOD_PROBE_IGNORE_COMMAND, NULL, NULL,
+						      NULL, NULL);
+	if (mod)
+		kmod_module_unref(mod);
+	if (ctx)
+		kmod_unref(ctx);
+	return got > 0 ? -EPERM : got; /* positive: stopped by a blacklist */
+}
+
+#else
+
+const char *kmodule_backend(void)
+{
+	return "/sys/module and /lib/modules (built without libkmod)";
+}
+
+/* A path in the text whose file name is NAME.ko, perhaps compressed; '-' counts as '_'. */
+static bool list_has(const char *text, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+		size_t n = strcspn(line, ":\n");
+		size_t from = n, i;
+
+		while (from && line[from - 1] != '/')
+			from--;
+		for (i = 0; i < len && from + i < n; i++)
+			if ((line[from + i] == '-' ? '_' : line[from + i]) != name[i])
+				break;
+		if (i == len && from + i < n && str_starts(line + from + i, ".ko"))
+			return true;
+	}
+	return false;
+}
+
+static enum kmodule_state state_from_disk(const char *name, const char *dir)
+{
+	static const struct {
+		const char *file;
+		enum kmodule_state state;
+	} list[] = {
+		{ "modules.builtin", KMODULE_BUILTIN },
+		{ "modules.dep", KMODULE_AVAILABLE },
+	};
+	enum kmodule_state s = KMODULE_UNKNOWN;
+
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
+		_cleanup_free_ char *text = NULL;
+		char path[160];
+
+		snprintf(path, sizeof(path), "%s/%s", dir, list[i].file);
+		if (file_read_all(AT_FDCWD, path, KFILE_MAX, &text) < 0)
+			continue;
+		if (list_has(text, name))
+			return list[i].state;
+		s = KMODULE_ABSENT;
+	}
+	return s;
+}
+
+/* modprobe knows dependencies and compression; it gets a clean environment. */
+static int module_insert(const char *name)
+{
+	char *argv[] = { (char[]){ "modprobe" }, (char[]){ "-q" }, (char[]){ "--" },
+			 strdup(name), NULL };
+	char *envp[] = { (char[]){ "PATH=/usr/sbin:/usr/bin:/sbin:/bin" }, NULL };
+	int status = 0, got;
+	pid_t pid;
+
+	if (!argv[3])
+		return -ENOMEM;
+	got = posix_spawn(&pid, "/sbin/modprobe", NULL, NULL, argv, envp);
+	free(argv[3]);
+	if (got)
+		return got == ENOENT ? -ENOTSUP : -got;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -ENOENT;
+}
+
+#endif
+
+enum kmodule_state kmodule_state_get(const char *name)
+{
+	char buf[64], dir[96];
+	struct utsname uts;
+	enum kmodule_state s;
+
+	if (module_name(name, buf, sizeof(buf)) || uname(&uts))
+		return KMODULE_UNKNOWN;
+	s = state_from_sys(buf);
+	if (s != KMODULE_UNKNOWN)
+		return s;
+	snprintf(dir, sizeof(dir), "/lib/modules/%.65s", uts.release);
+	return state_from_disk(buf, dir);
+}
+
+int kmodule_load(const char *name, struct kvmft_err *err)
+{
+	enum kmodule_state s = kmodule_state_get(name);
+	char buf[64];
+	int got;
+
+	if (module_name(name, buf, sizeof(buf)))
+		return err_set(err, EINVAL, "%s: not a module name", name);
+	if (s == KMODULE_LOADED || s == KMODULE_BUILTIN)
+		return 0;
+	got = module_insert(buf);
+	if (!got)
+		return 0;
+	if (got == -ENOTSUP)
+		return err_lack(err, ENOTSUP, "cannot load module %s: there is no /sbin/modprobe",
+				name);
+	return err_lack(err, -got, "cannot load module %s (%s): %s%s", name,
+			kmodule_state_text(s), strerror(-got),
+			got == -EPERM || got == -EACCES ? " (run as root)" : "");
+}

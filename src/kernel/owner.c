@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * owner.c: whose is it? The names of kvmft's instances and probe groups carry the process that
+ * made them, by PID and start time, so that a leftover is told from a live one even when the
+ * PID was given out again:
+ *
+ *	kvmft.PID.STARTTIME.N	an instance
+ *	kvmft_PID_STARTTIME	a group of kprobes or uprobes
+ */
+#include "priv.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define STAT_STARTTIME 22 /* number of the field in /proc/PID/stat, counted from 1 */
+
+/*
+ * proc(5): the command in parentheses may hold anything, so count from the last ')'. A zombie
+ * has closed all its files: for our purpose it is as good as gone.
+ */
+static int stat_starttime(const char *line, uint64_t *start)
+{
+	const char *p = strrchr(line, ')');
+	char word[32];
+	size_t len;
+
+	if (!p || p[1] != ' ')
+		return -EINVAL;
+	if (p[2] == 'Z' || p[2] == 'X')
+		return -ESRCH;
+	p++;
+	for (int field = 3; field < STAT_STARTTIME; field++) {
+		p = strchr(p + 1, ' ');
+		if (!p)
+			return -EINVAL;
+	}
+	p++;
+	len = strcspn(p, " \n");
+	if (!len || len >= sizeof(word))
+		return -EINVAL;
+	memcpy(word, p, len);
+	word[len] = '\0';
+	return parse_u64(word, start);
+}
+
+static int proc_starttime(int32_t pid, uint64_t *start)
+{
+	_cleanup_free_ char *text = NULL;
+	char path[64];
+	ssize_t got;
+
+	snprintf(path, sizeof(path), "/proc/%" PRId32 "/stat", pid);
+	got = file_read_all(AT_FDCWD, path, 4096, &text);
+	return got < 0 ? (int)got : stat_starttime(text, start);
+}
+
+int kowner_self(struct kowner *o)
+{
+	*o = (struct kowner){ .pid = (int32_t)getpid() };
+	return proc_starttime(o->pid, &o->start);
+}
+
+/* One canonical decimal number (no sign, no leading zero), up to end or sep. */
+static int owner_number(const char **s, char sep, uint64_t max, uint64_t *v)
+{
+	const char *p = *s;
+	uint64_t n = 0;
+
+	if (!isdigit((unsigned char)*p) || (*p == '0' && isdigit((unsigned char)p[1])))
+		return -EINVAL;
+	for (; isdigit((unsigned char)*p); p++) {
+		uint64_t d = (uint64_t)(*p - '0');
+
+		if (n > (max - d) / 10)
+			return -EINVAL;
+		n = n * 10 + d;
+	}
+	if (*p != sep)
+		return -EINVAL;
+	*s = *p ? p + 1 : p;
+	*v = n;
+	return 0;
+}
+
+int kowner_parse(const char *name, char sep, struct kowner *o)
+{
+	uint64_t pid, start, seq = 0;
+	bool numbered = sep == '.';
+
+	if (!str_starts(name, "kvmft") || name[5] != sep)
+		return -EINVAL;
+	name += 6;
+	if (owner_number(&name, sep, INT32_MAX, &pid) || !pid ||
+	    owner_number(&name, numbered ? sep : '\0', UINT64_MAX, &start) ||
+	    (numbered && owner_number(&name, '\0', UINT32_MAX, &seq)))
+		return -EINVAL;
+	*o = (struct kowner){ .pid = (int32_t)pid, .start = start, .seq = (uint32_t)seq };
+	return 0;
+}
+
+int kowner_format(const struct kowner *o, char sep, char *buf, size_t size)
+{
+	int n;
+
+	if (sep == '.')
+		n = snprintf(buf, size, "kvmft.%" PRId32 ".%" PRIu64 ".%" PRIu32, o->pid, o->start,
+			     o->seq);
+	else
+		n = snprintf(buf, size, "kvmft%c%" PRId32 "%c%" PRIu64, sep, o->pid, sep, o->start);
+	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
+}
+
+bool kowner_alive(const struct kowner *o)
+{
+	uint64_t start;
+	int err = proc_starttime(o->pid, &start);
+
+	if (!err)
+		return start == o->start;
+	/* Only "there is no such process" proves death; hidepid or a full table does not. */
+	return err != -ENOENT && err != -ESRCH;
+}

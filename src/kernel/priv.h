@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * priv.h: what the files of the kernel room share and nobody else may see.
+ */
+#ifndef KVMFT_KERNEL_PRIV_H
+#define KVMFT_KERNEL_PRIV_H
+
+#include "kvmft/kernel.h"
+
+struct tracefs_instance;
+
+#define KFILE_MAX (16u << 20) /* no tracefs text that kvmft reads whole is near this */
+
+struct ktracefs {
+	char *path;
+	int dirfd;
+	bool mounted;
+};
+
+struct kinst {
+	struct ktracefs *t;	     /* borrowed */
+	struct tracefs_instance *tr;
+	char *name;
+	int dirfd;
+	int on_fd;   /* tracing_on, held open: it also pins the instance against rmdir */
+	int free_fd; /* free_buffer, the dead-man switch; -1 = not asked for */
+	char clock[32];
+	uint32_t subbuf_size;
+	uint64_t buffer_kb;
+	struct sbuf notes;
+	struct kevent_list ev;
+};
+
+/* ---- knobs ---- */
+
+struct kjournal_entry {
+	int dirfd; /* borrowed */
+	char *file, *undo;
+};
+
+struct kjournal {
+	struct kjournal_entry *v;
+	size_t n, cap;
+};
+
+/*
+ * The only function of the room that writes to kernel files. undo, what takes the write back, is
+ * noted in j before anything is written. j and undo are NULL for files of an instance of our
+ * own, whose knobs vanish with it.
+ */
+int knob_write(struct kjournal *j, int dirfd, const char *file, const char *text,
+	       const char *undo) __must_check;
+/* Undoes the newest entry whose undo text is the given one; NULL = simply the newest. */
+int kjournal_undo(struct kjournal *j, const char *undo) __must_check;
+/* Undoes all in reverse order, forgets them, returns the first failure. */
+int kjournal_close(struct kjournal *j);
+
+/*
+ * kprobe_add() without the look into kallsyms first, which takes a while: the kernel refuses an
+ * unknown function itself.
+ */
+int kprobe_define(struct kprobes *p, const char *name, const char *func, const char *args,
+		  struct kvmft_err *err) __must_check;
+
+/* ---- small helpers ---- */
+
+/* Adds lines below the one in err; control bytes other than newline are replaced. */
+void kerr_add_lines(struct kvmft_err *err, const char *lines);
+/* The active lockdown mode ("integrity", "confidentiality"), or NULL: none. buf holds it. */
+const char *kernel_lockdown(char *buf, size_t size);
+/* A name that is safe as one path component below events/. */
+bool kname_ok(const char *name);
+bool kfile_exists(int dirfd, const char *file);
+/* "PID COMM" of processes with a file of the instance open, comma-separated; at most a few. */
+void kinst_holders(const char *name, struct sbuf *b);
+/* rmdir of an instance by handle, retried while busy for at most wait_ms. 0 or -errno. */
+int kinst_rmdir(struct tracefs_instance *tr, unsigned int wait_ms) __must_check;
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * reset.c: removing what a killed kvmft left in the kernel, and nothing else.
+ *
+ * An instance is simply removed, without touching its settings before: the kernel disables its
+ * events itself, and refuses while anybody has a file of it open. A kvmft always has, so even
+ * one that looks dead from here (because it lives in another PID namespace) is safe. Probes go
+ * second, because they cannot go while an instance has their events enabled.
+ */
+#include "priv.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <tracefs.h>
+
+struct sweep {
+	struct ktracefs *t;
+	struct kreset *r;
+	bool dry_run;
+	struct kvmft_err *err;
+	int first; /* first failure */
+};
+
+static void sweep_failed(struct sweep *s, int got, const char *what, const char *name)
+{
+	if (!s->first)
+		s->first = err_set(s->err, -got, "cannot remove %s %s: %s", what, name,
+				   strerror(-got));
+}
+
+/* ---- instances ---- */
+
+static void instance_busy(struct sweep *s, const char *name)
+{
+	struct sbuf who = { 0 };
+
+	kinst_holders(name, &who);
+	s->r->busy++;
+	sbuf_addf(&s->r->text, "instance %s: in use%s%s, left alone\n", name,
+		  who.len ? " by " : "", who.s ? who.s : "");
+	sbuf_free(&who);
+}
+
+static int instance_rmdir(const char *name)
+{
+	struct tracefs_instance *tr = tracefs_instance_create(name);
+	int got;
+
+	if (!tr)
+		return errno ? -errno : -EIO;
+	/* new: somebody else removed it just now, and ours is a fresh one to be taken away again */
+	got = kinst_rmdir(tr, 0);
+	tracefs_instance_free(tr);
+	return got;
+}
+
+static void sweep_instance(struct sweep *s, const char *name)
+{
+	struct kowner o;
+	int got = 0;
+
+	if (kowner_parse(name, '.', &o))
+		return;
+	if (kowner_alive(&o)) {
+		s->r->live++;
+		return;
+	}
+	if (!s->dry_run)
+		got = instance_rmdir(name);
+	if (got == -EBUSY) {
+		instance_busy(s, name);
+	} else if (got) {
+		sweep_failed(s, got, "instance", name);
+	} else {
+		s->r->instances++;
+		sbuf_addf(&s->r->text, "instance %s%s\n", name, s->dry_run ? "" : ": removed");
+	}
+}
+
+static int sweep_instances(struct sweep *s)
+{
+	int fd = openat(s->t->dirfd, "instances", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct kevent_list names = { 0 }; /* only the name of each is used */
+	struct dirent *e;
+	DIR *dir;
+	int got = 0;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	dir = fdopendir(fd);
+	if (!dir) {
+		got = -errno;
+		close(fd);
+		return got;
+	}
+	/* Collected first: removing entries while reading a directory may skip some. */
+	while (!got && (e = readdir(dir)))
+		if (str_starts(e->d_name, "kvmft."))
+			got = kevent_list_add(&names, "", e->d_name, NULL);
+	closedir(dir);
+	for (size_t i = 0; !got && i < names.n; i++)
+		sweep_instance(s, names.v[i].name);
+	kevent_list_free(&names);
+	return got;
+}
+
+/* ---- probes: lines "p:GROUP/NAME ..." of kprobe_events and uprobe_events ---- */
+
+/* Cuts group and event name out of a line. The kernel writes p, p64, r, r2, ... before ':'. */
+static int probe_names(const char *line, char *group, char *name, size_t size)
+{
+	const char *colon = strchr(line, ':');
+	const char *slash = colon ? strchr(colon, '/') : NULL;
+	size_t len, glen;
+
+	if (!colon || (size_t)(colon - line) != strcspn(line, ": \n") || !slash)
+		return -EINVAL;
+	glen = (size_t)(slash - colon - 1);
+	len = strcspn(slash + 1, " \n");
+	if (!glen || !len || glen >= size || len >= size)
+		return -EINVAL;
+	memcpy(group, colon + 1, glen);
+	group[glen] = '\0';
+	memcpy(name, slash + 1, len);
+	name[len] = '\0';
+	return 0;
+}
+
+static void sweep_probe(struct sweep *s, const char *file, const char *line)
+{
+	char group[128], name[128], text[300];
+	struct kowner o;
+	int got = 0;
+
+	if (probe_names(line, group, name, sizeof(group)) || kowner_parse(group, '_', &o))
+		return;
+	if (kowner_alive(&o)) {
+		s->r->live++;
+		return;
+	}
+	snprintf(text, sizeof(text), "-:%s/%s", group, name);
+	if (!s->dry_run)
+		got = knob_write(NULL, s->t->dirfd, file, text, NULL);
+	snprintf(text, sizeof(text), "%s/%s", group, name);
+	if (got == -EBUSY) {
+		s->r->busy++;
+		sbuf_addf(&s->r->text, "probe %s: in use, left alone\n", text);
+	} else if (got) {
+		sweep_failed(s, got, "probe", text);
+	} else {
+		s->r->probes++;
+		sbuf_addf(&s->r->text, "probe %s%s\n", text, s->dry_run ? "" : ": removed");
+	}
+}
+
+static int sweep_probes(struct sweep *s, const char *file)
+{
+	_cleanup_free_ char *text = NULL;
+	ssize_t n = ktracefs_read(s->t, file, KFILE_MAX, &text);
+
+	if (n < 0)
+		return n == -ENOENT ? 0 : (int)n;
+	for (const char *line = text; *line; line += *line == '\n') {
+		sweep_probe(s, file, line);
+		line += strcspn(line, "\n");
+	}
+	return 0;
+}
+
+int kreset_sweep(struct ktracefs *t, bool dry_run, struct kreset *r, struct kvmft_err *err)
+{
+	struct sweep s = { .t = t, .r = r, .dry_run = dry_run, .err = err };
+	const char *what = "instances";
+	int got, got2;
+
+	*r = (struct kreset){ 0 };
+	got = sweep_instances(&s);
+	got2 = sweep_probes(&s, "kprobe_events");
+	if (got2 && !got) {
+		got = got2;
+		what = "kprobe_events";
+	}
+	got2 = sweep_probes(&s, "uprobe_events");
+	if (got2 && !got) {
+		got = got2;
+		what = "uprobe_events";
+	}
+	if (s.first)
+		return s.first;
+	if (got)
+		return err_set(err, -got, "cannot read %s/%s: %s", t->path, what, strerror(-got));
+	return r->text.error;
+}
+
+void kreset_free(struct kreset *r)
+{
+	sbuf_free(&r->text);
+	*r = (struct kreset){ 0 };
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tracefs.c: finding (or mounting) tracefs, saying precisely why there is none, and reading
+ * the files of its top level. The top level is only ever read.
+ */
+#include "priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <tracefs.h>
+
+#define TRACEFS_FS_MAGIC 0x74726163 /* TRACEFS_MAGIC of linux/magic.h */
+#define TRACEFS_HOME	 "/sys/kernel/tracing"
+
+static const char *const tracefs_place[] = { TRACEFS_HOME, "/sys/kernel/debug/tracing" };
+
+/* Looking at the second place is enough to make the kernel mount it there, where it can. */
+static int place_check(const char *path)
+{
+	struct statfs st;
+
+	if (statfs(path, &st))
+		return -errno;
+	return (unsigned long)st.f_type == TRACEFS_FS_MAGIC ? 0 : -ENOENT;
+}
+
+static int place_find(const char **path)
+{
+	int err = -ENOENT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(tracefs_place); i++) {
+		int got = place_check(tracefs_place[i]);
+
+		if (!got) {
+			*path = tracefs_place[i];
+			return 0;
+		}
+		if (got == -EACCES)
+			err = got;
+	}
+	return err;
+}
+
+static int place_mount(struct kvmft_err *err)
+{
+	int errnum;
+
+	if (!mount("nodev", TRACEFS_HOME, "tracefs", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL))
+		return 0;
+	errnum = errno;
+	if (errnum == ENODEV || errnum == ENOENT)
+		return err_lack(err, ENOENT, "this kernel has no tracefs (CONFIG_TRACING), or "
+				"/sys is not mounted");
+	return err_lack(err, errnum, "cannot mount tracefs on %s: %s%s", TRACEFS_HOME,
+			strerror(errnum), errnum == EPERM ? " (run as root)" : "");
+}
+
+const char *kernel_lockdown(char *buf, size_t size)
+{
+	char line[128];
+
+	if (file_read_line(AT_FDCWD, "/sys/kernel/security/lockdown", line, sizeof(line)) ||
+	    kclock_parse_current(line, buf, size) || !strcmp(buf, "none"))
+		return NULL;
+	return buf;
+}
+
+/* Under lockdown=confidentiality tracefs mounts, but stays empty. */
+static int place_not_empty(const struct ktracefs *t, struct kvmft_err *err)
+{
+	char mode[32];
+
+	if (ktracefs_has(t, "trace_clock"))
+		return 0;
+	if (kernel_lockdown(mode, sizeof(mode)))
+		return err_lack(err, EPERM, "%s is empty: the kernel is locked down (%s); boot "
+				"without lockdown=%s", t->path, mode, mode);
+	return err_lack(err, ENOENT, "%s has no trace_clock: this kernel was built without tracing",
+			t->path);
+}
+
+static int tracefs_use(struct ktracefs *t, const char *path, struct kvmft_err *err)
+{
+	int errnum;
+
+	t->path = strdup(path);
+	if (!t->path)
+		return err_set(err, ENOMEM, "out of memory");
+	t->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (t->dirfd < 0) {
+		errnum = errno;
+		return err_lack(err, errnum, "cannot open %s: %s%s", path, strerror(errnum),
+				errnum == EACCES ? " (run as root)" : "");
+	}
+	if (tracefs_set_tracing_dir(t->path))
+		return err_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
+static int tracefs_find(struct ktracefs *t, unsigned int flags, struct kvmft_err *err)
+{
+	const char *path = NULL;
+	int got = place_find(&path);
+
+	if (got == -EACCES)
+		return err_lack(err, EACCES, "tracefs: Permission denied (run as root)");
+	if (got && (flags & KTRACEFS_MOUNT)) {
+		got = place_mount(err);
+		if (got)
+			return got;
+		t->mounted = true;
+		path = TRACEFS_HOME;
+	}
+	if (!path)
+		return err_lack(err, ENOENT, "tracefs is not mounted (as root: mount -t tracefs nodev %s)",
+				TRACEFS_HOME);
+	got = tracefs_use(t, path, err);
+	return got ? got : place_not_empty(t, err);
+}
+
+int ktracefs_open(const char *dir, unsigned int flags, struct ktracefs **out,
+		  struct kvmft_err *err)
+{
+	struct ktracefs *t = calloc(1, sizeof(*t));
+	int got;
+
+	*out = NULL;
+	if (!t)
+		return err_set(err, ENOMEM, "out of memory");
+	t->dirfd = -1;
+	got = dir ? tracefs_use(t, dir, err) : tracefs_find(t, flags, err);
+	if (got) {
+		ktracefs_close(t);
+		return got;
+	}
+	*out = t;
+	return 0;
+}
+
+void ktracefs_close(struct ktracefs *t)
+{
+	if (!t)
+		return;
+	tracefs_set_tracing_dir(NULL);
+	util_close_fd(&t->dirfd);
+	free(t->path);
+	free(t);
+}
+
+const char *ktracefs_path(const struct ktracefs *t)
+{
+	return t->path;
+}
+
+int ktracefs_dirfd(const struct ktracefs *t)
+{
+	return t->dirfd;
+}
+
+bool ktracefs_mounted(const struct ktracefs *t)
+{
+	return t->mounted;
+}
+
+bool kfile_exists(int dirfd, const char *file)
+{
+	struct stat st;
+
+	return !fstatat(dirfd, file, &st, 0);
+}
+
+bool ktracefs_has(const struct ktracefs *t, const char *file)
+{
+	return kfile_exists(t->dirfd, file);
+}
+
+ssize_t ktracefs_read(const struct ktracefs *t, const char *file, size_t max, char **out)
+{
+	return file_read_all(t->dirfd, file, max, out);
+}
+
+static int read_text(const struct ktracefs *t, const char *file, char **text)
+{
+	ssize_t got = ktracefs_read(t, file, KFILE_MAX, text);
+
+	return got < 0 ? (int)got : 0;
+}
+
+int ktracefs_header_page(const struct ktracefs *t, char **text)
+{
+	return read_text(t, "events/header_page", text);
+}
+
+int ktracefs_header_event(const struct ktracefs *t, char **text)
+{
+	return read_text(t, "events/header_event", text);
+}
+
+int ktracefs_saved_cmdlines(const struct ktracefs *t, char **text)
+{
+	return read_text(t, "saved_cmdlines", text);
+}
+
+int ktracefs_saved_tgids(const struct ktracefs *t, char **text)
+{
+	return read_text(t, "saved_tgids", text);
+}
+
+/* ---- trace_clock ---- */
+
+int kclock_parse_current(const char *text, char *buf, size_t size)
+{
+	const char *from = strchr(text, '[');
+	const char *to = from ? strchr(from, ']') : NULL;
+	size_t len;
+
+	if (!to || to == from + 1)
+		return -EINVAL;
+	len = (size_t)(to - from - 1);
+	if (len >= size)
+		return -EINVAL;
+	memcpy(buf, from + 1, len);
+	buf[len] = '\0';
+	return 0;
+}
+
+int kclock_parse_list(const char *text, char *buf, size_t size)
+{
+	size_t n = 0;
+
+	if (!size)
+		return -EINVAL;
+	for (; *text; text++) {
+		if (*text == '[' || *text == ']')
+			continue;
+		if (strchr(" \t\n", *text)) {
+			if (n && buf[n - 1] != ' ' && n + 1 < size)
+				buf[n++] = ' ';
+			continue;
+		}
+		if (n + 1 >= size)
+			return -EINVAL;
+		buf[n++] = *text;
+	}
+	while (n && buf[n - 1] == ' ')
+		n--;
+	buf[n] = '\0';
+	return 0;
+}
+
+static bool list_has_word(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *p = list; len && (p = strstr(p, word)); p += len)
+		if ((p == list || p[-1] == ' ') && (!p[len] || p[len] == ' '))
+			return true;
+	return false;
+}
+
+int ktracefs_clock_check(const struct ktracefs *t, const char *name, struct kvmft_err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	char list[512];
+	int got = read_text(t, "trace_clock", &text);
+
+	if (got)
+		return err_set(err, -got, "cannot read %s/trace_clock: %s", t->path, strerror(-got));
+	if (kclock_parse_list(text, list, sizeof(list)))
+		return err_set(err, EINVAL, "%s/trace_clock: cannot make sense of it", t->path);
+	if (list_has_word(list, name))
+		return 0;
+	if (!strcmp(name, "x86-tsc"))
+		return err_lack(err, EINVAL, "no trace clock x86-tsc: this is not an x86 kernel "
+				"(it has: %s)", list);
+	return err_lack(err, EINVAL, "this kernel has no trace clock %s (it has: %s)", name, list);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tsc.c: the time stamp counter of this machine: is it there, is it trustworthy, how fast is it,
+ * and who says so. The frequency has many sources; the answer always names the one used.
+ */
+#include "priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#define HAVE_TSC 1
+#else
+#define HAVE_TSC 0
+#endif
+
+#define CPUID_TSC	 0x15u	     /* crystal and ratio; Intel SDM, CPUID */
+#define CPUID_HV	 0x40000000u /* signature of the hypervisor */
+#define CPUID_HV_TSC	 0x40000010u /* VMware's timing leaf, which KVM-based VMMs offer too */
+#define MEASURE_NS	 50000000    /* about 1 ppm with brackets of 50 ns */
+#define KHZ_MIN		 100000u     /* 100 MHz .. 20 GHz: anything else is a misreading */
+#define KHZ_MAX		 20000000u
+
+static bool khz_plausible(uint64_t khz)
+{
+	return khz >= KHZ_MIN && khz <= KHZ_MAX;
+}
+
+/* ---- reading clocks ---- */
+
+#if HAVE_TSC
+uint64_t krdtsc_now(void)
+{
+	uint32_t lo, hi;
+
+	/* The fences keep earlier and later instructions, loads included, on their side. */
+	__asm__ volatile("lfence\n\trdtsc\n\tlfence" : "=a"(lo), "=d"(hi) : : "memory");
+	return (uint64_t)hi << 32 | lo;
+}
+#else
+uint64_t krdtsc_now(void)
+{
+	return 0;
+}
+#endif
+
+static uint64_t clock_ns(clockid_t id)
+{
+	struct timespec ts = { 0 };
+
+	if (clock_gettime(id, &ts))
+		return 0;
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+int kbracket_read(unsigned int tries, struct kbracket *b)
+{
+	*b = (struct kbracket){ .width = UINT64_MAX };
+	if (!HAVE_TSC)
+		return -ENOTSUP;
+	for (unsigned int i = 0; i < MAX(tries, 1u) || b->width == UINT64_MAX; i++) {
+		struct kbracket one = { .tsc = krdtsc_now() };
+		uint64_t end;
+
+		one.mono_raw = clock_ns(CLOCK_MONOTONIC_RAW);
+		one.mono = clock_ns(CLOCK_MONOTONIC);
+		one.boot = clock_ns(CLOCK_BOOTTIME);
+		one.real = clock_ns(CLOCK_REALTIME);
+		end = krdtsc_now();
+		one.width = end - one.tsc;
+		/* Backwards: moved between CPUs whose counters differ. */
+		if (end >= one.tsc && one.width < b->width)
+			*b = one;
+		else if (i > tries + 1000)
+			return -EIO;
+	}
+	return 0;
+}
+
+/* ---- sources of the frequency, best first ---- */
+
+static uint64_t khz_from_kernel(struct ktracefs *t)
+{
+	struct kread_arg arg = { .where = "tsc_khz", .type = "u32" };
+
+	if (!t || kread_symbols(t, &arg, 1, NULL) != 1)
+		return 0;
+	return arg.value;
+}
+
+int ktsc_parse_log(const char *line, uint64_t *khz, bool *refined)
+{
+	unsigned int mhz, frac;
+	int used = 0;
+
+	*refined = true;
+	if (sscanf(line, "tsc: Refined TSC clocksource calibration: %5u.%3u MHz%n", &mhz, &frac,
+		   &used) != 2 || !used) {
+		*refined = false;
+		if (sscanf(line, "tsc: Detected %5u.%3u MHz%n", &mhz, &frac, &used) != 2 || !used)
+			return -EINVAL;
+	}
+	*khz = (uint64_t)mhz * 1000 + frac; /* the kernel prints three decimals, always */
+	return khz_plausible(*khz) ? 0 : -ERANGE;
+}
+
+struct log_khz {
+	uint64_t refined, detected;
+};
+
+/* "... MHz TSC" follows "... MHz processor" only where the two differ, and then counts. */
+static int log_line(const char *line, void *arg)
+{
+	struct log_khz *k = arg;
+	uint64_t khz;
+	bool refined;
+
+	if (!ktsc_parse_log(line, &khz, &refined))
+		*(refined ? &k->refined : &k->detected) = khz;
+	return 0;
+}
+
+#if HAVE_TSC
+static uint64_t khz_from_cpuid(void)
+{
+	uint32_t a, b, c, d;
+
+	if ((unsigned int)__get_cpuid_max(0, NULL) < CPUID_TSC)
+		return 0;
+	__cpuid(CPUID_TSC, a, b, c, d);
+	if (!a || !b || !c)
+		return 0;
+	return (uint64_t)c * b / a / 1000;
+}
+
+/* Only meaningful when the hypervisor bit is set: real CPUs answer these leaves with garbage. */
+static uint64_t khz_from_hypervisor(void)
+{
+	uint32_t a, b, c, d;
+
+	__cpuid(CPUID_HV, a, b, c, d);
+	if (a < CPUID_HV_TSC || a > CPUID_HV + 0xffff)
+		return 0;
+	__cpuid(CPUID_HV_TSC, a, b, c, d);
+	return a;
+}
+
+static void cpu_identify(struct ktsc_facts *f)
+{
+	uint32_t a, b, c, d;
+
+	__cpuid(0, a, b, c, d);
+	memcpy(f->vendor, &b, 4);
+	memcpy(f->vendor + 4, &d, 4);
+	memcpy(f->vendor + 8, &c, 4);
+	__cpuid(1, a, b, c, d);
+	f->present = d & (1u << 4);
+	f->hypervisor = c & (1u << 31);
+	if (!f->hypervisor)
+		return;
+	__cpuid(CPUID_HV, a, b, c, d);
+	memcpy(f->hv_signature, &b, 4);
+	memcpy(f->hv_signature + 4, &c, 4);
+	memcpy(f->hv_signature + 8, &d, 4);
+}
+#else
+static uint64_t khz_from_cpuid(void)
+{
+	return 0;
+}
+
+static uint64_t khz_from_hypervisor(void)
+{
+	return 0;
+}
+
+static void cpu_identify(struct ktsc_facts *f)
+{
+	f->present = false;
+}
+#endif
+
+static uint64_t khz_measured(void)
+{
+	struct timespec pause = { .tv_nsec = MEASURE_NS };
+	struct kbracket a, b;
+	uint64_t ns;
+
+	if (kbracket_read(20, &a))
+		return 0;
+	nanosleep(&pause, NULL);
+	if (kbracket_read(20, &b) || b.mono_raw <= a.mono_raw || b.tsc <= a.tsc)
+		return 0;
+	ns = b.mono_raw - a.mono_raw;
+	return (uint64_t)(((unsigned __int128)(b.tsc - a.tsc) * 1000000 + ns / 2) / ns);
+}
+
+static bool khz_take(struct ktsc_facts *f, uint64_t khz, const char *source, bool exact)
+{
+	if (!khz_plausible(khz))
+		return false;
+	f->khz = khz;
+	f->exact = exact;
+	snprintf(f->source, sizeof(f->source), "%s", source);
+	return true;
+}
+
+static void khz_find(struct ktracefs *t, struct ktsc_facts *f)
+{
+	struct log_khz k = { 0 };
+
+	if (khz_take(f, khz_from_kernel(t), "kprobe tsc_khz", true))
+		return;
+	(void)klog_find("tsc: ", log_line, &k);
+	if (khz_take(f, k.refined, "dmesg refined", true) ||
+	    khz_take(f, k.detected, "dmesg detected", true) ||
+	    khz_take(f, khz_from_cpuid(), "cpuid 0x15", false))
+		return;
+	if (f->hypervisor && khz_take(f, khz_from_hypervisor(), "hypervisor cpuid 0x40000010", false))
+		return;
+	(void)khz_take(f, khz_measured(), "measured", false);
+}
+
+/* ---- the rest ---- */
+
+static bool flags_have(const char *flags, const char *flag)
+{
+	size_t len = strlen(flag);
+	size_t end = strcspn(flags, "\n");
+
+	for (const char *p = flags; (p = strstr(p, flag)) && p < flags + end; p += len)
+		if (p[-1] == ' ' && (p[len] == ' ' || p[len] == '\n' || !p[len]))
+			return true;
+	return false;
+}
+
+static void cpuinfo_flags(struct ktsc_facts *f)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *flags;
+
+	if (file_read_all(AT_FDCWD, "/proc/cpuinfo", KFILE_MAX, &text) < 0)
+		return;
+	flags = strstr(text, "\nflags");
+	if (!flags)
+		return;
+	flags++;
+	f->constant = flags_have(flags, "constant_tsc");
+	f->nonstop = flags_have(flags, "nonstop_tsc");
+	f->known_freq = flags_have(flags, "tsc_known_freq");
+}
+
+int ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f)
+{
+	*f = (struct ktsc_facts){ 0 };
+	cpu_identify(f);
+	str_printable(f->vendor);
+	str_printable(f->hv_signature);
+	if (file_read_line(AT_FDCWD,
+			   "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+			   f->clocksource, sizeof(f->clocksource)))
+		f->clocksource[0] = '\0';
+	if (!f->present)
+		return 0;
+	cpuinfo_flags(f);
+	khz_find(t, f);
+	return 0;
+}

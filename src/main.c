@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * main.c: global options, dispatch to a command descriptor, one line per failure, exit codes.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/cli.h"
+#include "cmd/cmds.h"
+
+#ifndef KVMFT_VERSION
+#define KVMFT_VERSION "unknown"
+#endif
+
+static void print_usage(FILE *f)
+{
+	fputs("usage: kvmft COMMAND [OPTIONS] [ARGUMENTS]\n"
+	      "       kvmft help [COMMAND] | --help | --version\n\n"
+	      "kvmft shows what a KVM host and its guests did on one time line (ftrace only).\n\n"
+	      "commands:\n",
+	      f);
+	for (const struct cmd *const *c = kvmft_cmds; *c; c++)
+		fprintf(f, "  %-14s %s\n", (*c)->name, (*c)->summary);
+	fputs("\nexit codes: 0 done, 1 failed, 2 wrong usage, 3 done but events were lost or input\n"
+	      "was cut, 4 this machine lacks something that the command needs\n",
+	      f);
+}
+
+/* The machine-readable list behind completion files and the manual page test. */
+static int print_list(const char *name)
+{
+	const struct cmd *only = name ? cli_find(name) : NULL;
+
+	if (name && !only)
+		return KVMFT_USAGE;
+	if (only) {
+		cli_print_list(only, stdout);
+		return KVMFT_OK;
+	}
+	for (const struct cmd *const *c = kvmft_cmds; *c; c++)
+		printf("%s\t%s\n", (*c)->name, (*c)->summary);
+	return KVMFT_OK;
+}
+
+static int unknown_command(const char *name)
+{
+	const char *near = cli_nearest_cmd(name);
+
+	if (near)
+		fprintf(stderr, "kvmft: unknown command '%s' (did you mean %s?)\n", name, near);
+	else
+		fprintf(stderr, "kvmft: unknown command '%s' (see kvmft help)\n", name);
+	return KVMFT_USAGE;
+}
+
+static int print_help(const char *name)
+{
+	const struct cmd *c;
+
+	if (!name) {
+		print_usage(stdout);
+		return KVMFT_OK;
+	}
+	c = cli_find(name);
+	if (!c)
+		return unknown_command(name);
+	cli_print_help(c, stdout);
+	return KVMFT_OK;
+}
+
+static int run_command(const struct cmd *c, int argc, char **argv)
+{
+	_cleanup_free_ void *opts = calloc(1, c->opts_size ? c->opts_size : 1);
+	struct kvmft_err err = { .text = "" };
+	int ret, first;
+
+	if (!opts) {
+		fprintf(stderr, "kvmft %s: out of memory\n", c->name);
+		return KVMFT_FAILED;
+	}
+	first = cli_parse(c, opts, argc, argv, &err);
+	if (first > 0)
+		ret = c->run(opts, argc - first, argv + first, &err);
+	else if (first == 0)
+		ret = print_help(c->name);
+	else
+		ret = KVMFT_USAGE;
+	cli_free(c, opts);
+	if (ret < 0) /* a negative errno that a run() passed on */
+		ret = err.code ? err.code : KVMFT_FAILED;
+	if (ret == KVMFT_OK || ret == KVMFT_INCOMPLETE) {
+		if (cli_flush(&err) < 0)
+			ret = KVMFT_FAILED;
+	}
+	if (ret != KVMFT_OK && err.text[0])
+		fprintf(stderr, "kvmft %s: %s\n", c->name, err.text);
+	return ret;
+}
+
+int main(int argc, char **argv)
+{
+	const struct cmd *c;
+
+	/* A closed pipe must end in an error that is handled, not in sudden death before clean-up. */
+	signal(SIGPIPE, SIG_IGN);
+	if (argc < 2) {
+		print_usage(stderr);
+		return KVMFT_USAGE;
+	}
+	if (!strcmp(argv[1], "--version")) {
+		printf("kvmft %s\n", KVMFT_VERSION);
+		return KVMFT_OK;
+	}
+	if (!strcmp(argv[1], "--list-options"))
+		return print_list(argv[2]);
+	if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+		return print_help(argc > 2 ? argv[2] : NULL);
+	c = cli_find(argv[1]);
+	if (!c)
+		return unknown_command(argv[1]);
+	return run_command(c, argc - 1, argv + 1);
+}

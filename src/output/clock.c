@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * clock.c: host TSC in the clock that the user wants to read.
+ */
+#include "kvmft/output.h"
+
+const char *const out_clock_names[] = {
+	[OUT_CLOCK_HOST_TSC] = "host-tsc",
+	[OUT_CLOCK_GUEST_TSC] = "guest-tsc",
+	[OUT_CLOCK_KVMCLOCK] = "kvmclock",
+	[OUT_CLOCK_NS] = "ns",
+	NULL,
+};
+
+uint64_t out_cycles_to_ns(uint64_t cycles, uint64_t khz)
+{
+	return (uint64_t)((unsigned __int128)cycles * 1000000u / khz);
+}
+
+static const struct epoch_vcpu *clock_vcpu(const struct out_clock *c, int64_t vcpu)
+{
+	const struct epoch_vm *vm = c->map->vm[c->vm].epochs;
+	const struct epoch_vcpu *v = NULL;
+
+	if (vcpu >= 0)
+		v = epoch_vm_find(vm, (uint32_t)vcpu);
+	if (!v && vm && vm->n)
+		v = vm->vcpus[0];
+	return v;
+}
+
+bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uint64_t *v)
+{
+	switch (c->kind) {
+	case OUT_CLOCK_HOST_TSC: *v = host; return true;
+	case OUT_CLOCK_NS:
+		*v = out_cycles_to_ns(host - c->base, c->khz);
+		return true;
+	case OUT_CLOCK_GUEST_TSC:
+		return epoch_result_usable(epoch_host_to_guest(clock_vcpu(c, vcpu), host, v));
+	case OUT_CLOCK_KVMCLOCK:
+		return epoch_result_usable(epoch_host_to_kvmclock(clock_vcpu(c, vcpu), host, v));
+	}
+	return false;
+}

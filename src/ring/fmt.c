@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fmt.c: all event formats of one capture, found by id and by name.
+ *
+ * Two captures (a host and a guest) have two of these: ids, offsets and even fields differ
+ * between kernels.
+ */
+#include "fmt_priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static void note(struct fmt *f, const char *sys, const char *name, const char *why)
+{
+	char text[512];
+	char **slot;
+
+	if (f->nnote >= FMT_MAX_NOTES)
+		return;
+	snprintf(text, sizeof(text), "format of %s:%s: %s", sys, name, why);
+	str_printable(text);
+	slot = array_grow(&f->note, f->nnote, &f->note_cap, sizeof(*slot));
+	if (!slot)
+		return;
+	*slot = strdup(text);
+	f->nnote += *slot != NULL;
+}
+
+const char *fmt_note(const struct fmt *f, size_t i)
+{
+	return i < f->nnote ? f->note[i] : NULL;
+}
+
+static void event_free(struct fmt_event *e)
+{
+	size_t i;
+
+	for (i = 0; i < e->nfld; i++)
+		free(e->fld[i].name);
+	free(e->fld);
+	fmt_free_symbols(e);
+	if (e->lazy)
+		fmt_plan_free(e->lazy->plan);
+	free(e->lazy);
+	free(e->text);
+	free(e->sys_copy);
+	free(e->name_copy);
+}
+
+static bool text_ok(const struct cap_format *c)
+{
+	size_t i;
+
+	if (!c->text || !c->len || c->len > CAPTURE_MAX_FORMAT || strlen(c->text) != c->len)
+		return false;
+	for (i = 0; i < c->len; i++)
+		if ((c->text[i] < ' ' || c->text[i] > '~') && c->text[i] != '\t' &&
+		    c->text[i] != '\n')
+			return false;
+	return true;
+}
+
+/* Fills *e from a format; -EBADMSG with *why: this event is left out. */
+static int event_parse(struct fmt *f, struct fmt_event *e, const struct cap_format *c,
+		       const char **why)
+{
+	int ret;
+
+	if (!text_ok(c)) {
+		*why = "no text";
+		return -EBADMSG;
+	}
+	e->text = strdup(c->text);
+	e->sys_copy = strdup(c->sys);
+	e->name_copy = strdup(c->name);
+	e->lazy = calloc(1, sizeof(*e->lazy));
+	if (!e->text || !e->sys_copy || !e->name_copy || !e->lazy)
+		return -ENOMEM;
+	e->len = c->len;
+	e->sys = e->sys_copy;
+	e->name = e->name_copy;
+	e->lazy->f = f;
+	ret = fmt_parse_text(e, why);
+	if (ret)
+		return ret;
+	if (f->by_id[e->id]) {
+		*why = "its id is used by another event";
+		return -EBADMSG;
+	}
+	return fmt_parse_symbols(e);
+}
+
+static int add_event(struct fmt *f, const struct cap_format *c)
+{
+	struct fmt_event *e = array_grow(&f->event, f->n, &f->cap, sizeof(*e));
+	const char *why = "";
+	int ret;
+
+	if (!e)
+		return -ENOMEM;
+	ret = event_parse(f, e, c, &why);
+	if (!ret) {
+		f->n++;
+		f->by_id[e->id] = (uint32_t)f->n;
+		return 0;
+	}
+	event_free(e);
+	memset(e, 0, sizeof(*e));
+	if (ret == -EBADMSG)
+		note(f, c->sys, c->name, why);
+	return ret == -EBADMSG ? 0 : ret;
+}
+
+/* The common fields are the same in every event of a kernel: taken from the first. */
+static void find_common(struct fmt *f)
+{
+	if (!f->n)
+		return;
+	fmt_field(&f->event[0], "common_pid", &f->pid);
+	fmt_field(&f->event[0], "common_flags", &f->flags);
+	fmt_field(&f->event[0], "common_preempt_count", &f->preempt);
+}
+
+int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err)
+{
+	struct fmt *f = calloc(1, sizeof(*f));
+	size_t i;
+	int ret = 0;
+
+	if (!f)
+		return err_set(err, ENOMEM, "out of memory");
+	f->big_endian = cap->big_endian;
+	f->swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+	f->long_size = cap->long_size;
+	for (i = 0; i < cap->nformat && !ret; i++)
+		ret = add_event(f, &cap->format[i]);
+	if (ret) {
+		fmt_free(f);
+		return err_set(err, ret, "cannot load the event formats: %s", strerror(-ret));
+	}
+	find_common(f);
+	*out = f;
+	return 0;
+}
+
+void fmt_free(struct fmt *f)
+{
+	size_t i;
+
+	if (!f)
+		return;
+	for (i = 0; i < f->n; i++)
+		event_free(&f->event[i]);
+	for (i = 0; i < f->nnote; i++)
+		free(f->note[i]);
+	fmt_plan_close(f);
+	free(f->event);
+	free(f->note);
+	sbuf_free(&f->scratch);
+	free(f);
+}
+
+const struct fmt_event *fmt_find(const struct fmt *f, const char *sys, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < f->n; i++)
+		if (!strcmp(f->event[i].name, name) && !strcmp(f->event[i].sys, sys))
+			return &f->event[i];
+	return NULL;
+}
+
+const struct fmt_event *fmt_by_id(const struct fmt *f, uint16_t id)
+{
+	return f->by_id[id] ? &f->event[f->by_id[id] - 1] : NULL;
+}
+
+const struct fmt_event *fmt_at(const struct fmt *f, size_t i)
+{
+	return i < f->n ? &f->event[i] : NULL;
+}
+
+const char *fmt_sys(const struct fmt_event *e)
+{
+	return e->sys;
+}
+
+const char *fmt_name(const struct fmt_event *e)
+{
+	return e->name;
+}
+
+uint16_t fmt_id(const struct fmt_event *e)
+{
+	return e->id;
+}
+
+const struct fmt_fld *fmt_find_fld(const struct fmt_event *e, const char *name, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < e->nfld; i++)
+		if (strlen(e->fld[i].name) == len && !memcmp(e->fld[i].name, name, len))
+			return &e->fld[i];
+	return NULL;
+}
+
+bool fmt_field(const struct fmt_event *e, const char *name, struct fmt_field *out)
+{
+	const struct fmt_fld *fld = fmt_find_fld(e, name, strlen(name));
+
+	memset(out, 0, sizeof(*out));
+	if (fld)
+		*out = fld->f;
+	return fld;
+}
+
+const char *fmt_field_name(const struct fmt_event *e, size_t i)
+{
+	return i < e->nfld ? e->fld[i].name : NULL;
+}
+
+void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
+	       struct sbuf *out)
+{
+	struct fmt_lazy *lazy = e->lazy;
+
+	if (!lazy->tried) {
+		lazy->tried = true;
+		lazy->plan = fmt_plan_new(lazy->f, e);
+	}
+	if (lazy->plan && rec->len >= e->need)
+		fmt_plan_print(lazy->plan, f, rec, out);
+	else
+		fmt_print_fields(f, e, rec, out);
+}

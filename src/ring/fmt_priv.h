@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fmt_priv.h: event formats as the files of src/ring share them; private to this room.
+ */
+#ifndef KVMFT_RING_FMT_PRIV_H
+#define KVMFT_RING_FMT_PRIV_H
+
+#include "kvmft/ring.h"
+
+#define FMT_MAX_FIELDS 512
+#define FMT_MAX_SYMS   65536 /* entries in all tables of one event */
+#define FMT_MAX_NOTES  256
+
+struct fmt_fld {
+	char *name;
+	struct fmt_field f;
+};
+
+/* One __print_symbolic() table, sorted by value; equal values keep their order. */
+struct fmt_symtab {
+	const struct fmt_fld *field; /* the one it is applied to */
+	struct fmt_sym {
+		uint64_t value;
+		uint32_t order;
+		char *name;
+	} *sym;
+	size_t n, cap;
+};
+
+struct fmt_plan;
+
+/* The print plan is compiled when an event type is printed for the first time. */
+struct fmt_lazy {
+	struct fmt *f;
+	struct fmt_plan *plan;
+	bool tried;
+};
+
+struct fmt_event {
+	const char *sys, *name; /* own copies, in `text` and `name_copy` */
+	char *name_copy, *sys_copy;
+	char *text;		/* the whole format */
+	size_t len;
+	const char *print;	/* behind "print fmt: ", NULL when there is none */
+	uint16_t id;
+	struct fmt_fld *fld;
+	size_t nfld, fld_cap;
+	size_t ncommon;		/* the first ones, up to the empty line */
+	uint32_t need;		/* bytes a record must have for all its fields */
+	struct fmt_symtab *tab;
+	size_t ntab, tab_cap;
+	struct fmt_lazy *lazy;
+};
+
+struct fmt {
+	bool swap, big_endian;
+	uint32_t long_size;
+	struct fmt_event *event;
+	size_t n, cap;
+	uint32_t by_id[65536]; /* index + 1 */
+	struct fmt_field pid, flags, preempt;
+	void *tep; /* struct tep_handle, made on first use */
+	char **note;
+	size_t nnote, note_cap;
+	struct sbuf scratch;
+};
+
+/* fmt_parse.c: fills e->fld and the rest from e->text. -EBADMSG with *why set; -ENOMEM. */
+int fmt_parse_text(struct fmt_event *e, const char **why) __must_check;
+/* fmt_sym.c: collects the __print_symbolic() tables of e->print. 0 or -ENOMEM. */
+int fmt_parse_symbols(struct fmt_event *e) __must_check;
+void fmt_free_symbols(struct fmt_event *e);
+const struct fmt_fld *fmt_find_fld(const struct fmt_event *e, const char *name, size_t len);
+
+/* fmt_value.c: the bytes of a (possibly dynamic) array field; false when outside the record. */
+bool fmt_bytes(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec,
+	       const uint8_t **p, uint32_t *len);
+/* Unsigned value of 1, 2, 4 or 8 bytes in the file's order; 0 for other sizes. */
+uint64_t fmt_get(const void *p, uint32_t size, bool swap);
+
+/* fmt_plan.c: NULL when the print format cannot be used. */
+struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e);
+void fmt_plan_free(struct fmt_plan *p);
+void fmt_plan_print(const struct fmt_plan *p, const struct fmt *f, const struct rec *rec,
+		    struct sbuf *out);
+void fmt_plan_close(struct fmt *f); /* frees f->tep */
+
+#endif

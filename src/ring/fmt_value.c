@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fmt_value.c: values of fields, every access checked against the record.
+ */
+#include "fmt_priv.h"
+
+#include <string.h>
+
+#define SHOWN_ELEMENTS 64 /* of an array without a print format */
+
+uint64_t fmt_get(const void *p, uint32_t size, bool swap)
+{
+	switch (size) {
+	case 1:
+		return *(const uint8_t *)p;
+	case 2:
+		return swap ? __builtin_bswap16(load_u16(p)) : load_u16(p);
+	case 4:
+		return swap ? __builtin_bswap32(load_u32(p)) : load_u32(p);
+	case 8:
+		return swap ? __builtin_bswap64(load_u64(p)) : load_u64(p);
+	default:
+		return 0;
+	}
+}
+
+static uint64_t sign_extend(uint64_t v, uint32_t size)
+{
+	unsigned int shift = 64 - 8 * size;
+
+	return (uint64_t)((int64_t)(v << shift) >> shift);
+}
+
+bool fmt_u64(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec, uint64_t *v)
+{
+	uint32_t size = fld->size;
+
+	if ((size != 1 && size != 2 && size != 4 && size != 8) || fld->is_array)
+		return false;
+	if ((uint32_t)fld->off + size > rec->len)
+		return false;
+	*v = fmt_get(rec->data + fld->off, size, f->swap);
+	if (fld->is_signed)
+		*v = sign_extend(*v, size);
+	return true;
+}
+
+bool fmt_bytes(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec,
+	       const uint8_t **p, uint32_t *len)
+{
+	uint32_t off = fld->off, n = fld->size, loc;
+
+	if (!n || off + n > rec->len)
+		return false;
+	if (fld->is_dynamic) {
+		loc = (uint32_t)fmt_get(rec->data + off, 4, f->swap);
+		off = (loc & 0xffff) + (fld->is_relative ? off + 4u : 0);
+		n = loc >> 16;
+		if (off > rec->len || n > rec->len - off)
+			return false;
+	}
+	*p = rec->data + off;
+	*len = n;
+	return true;
+}
+
+bool fmt_str(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec, char *buf,
+	     size_t size)
+{
+	const uint8_t *p;
+	uint32_t len;
+	size_t n;
+
+	if (!size || !fld->is_string || !fmt_bytes(f, fld, rec, &p, &len))
+		return false;
+	n = strnlen((const char *)p, MIN((size_t)len, size - 1));
+	memcpy(buf, p, n);
+	buf[n] = '\0';
+	str_printable(buf);
+	return true;
+}
+
+int32_t fmt_pid(const struct fmt *f, const struct rec *rec)
+{
+	uint64_t v;
+
+	return fmt_u64(f, &f->pid, rec, &v) ? (int32_t)v : -1;
+}
+
+uint8_t fmt_flags(const struct fmt *f, const struct rec *rec)
+{
+	uint64_t v;
+
+	return fmt_u64(f, &f->flags, rec, &v) ? (uint8_t)v : 0;
+}
+
+uint8_t fmt_preempt(const struct fmt *f, const struct rec *rec)
+{
+	uint64_t v;
+
+	return fmt_u64(f, &f->preempt, rec, &v) ? (uint8_t)v : 0;
+}
+
+static void add_bytes_printable(struct sbuf *out, const uint8_t *p, uint32_t len)
+{
+	size_t n = strnlen((const char *)p, len), at = out->len;
+
+	sbuf_add_mem(out, p, n);
+	if (!out->error && n)
+		str_printable(out->s + at);
+}
+
+static void add_array(const struct fmt *f, const struct fmt_field *fld, const uint8_t *p,
+		      uint32_t len, struct sbuf *out)
+{
+	uint32_t elem = fld->elem, i, n;
+
+	if (elem != 1 && elem != 2 && elem != 4 && elem != 8)
+		elem = 1;
+	n = len / elem;
+	sbuf_addc(out, '{');
+	for (i = 0; i < n && i < SHOWN_ELEMENTS; i++) {
+		sbuf_add(out, i ? ",0x" : "0x");
+		sbuf_add_hex(out, fmt_get(p + (size_t)i * elem, elem, f->swap));
+	}
+	sbuf_add(out, i < n ? ",...}" : "}");
+}
+
+static void add_value(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec,
+		      struct sbuf *out)
+{
+	const uint8_t *p;
+	uint32_t len;
+	uint64_t v;
+
+	if (fmt_u64(f, fld, rec, &v)) {
+		if (fld->is_pointer) {
+			sbuf_add(out, "0x");
+			sbuf_add_hex(out, v);
+		} else if (fld->is_signed) {
+			sbuf_add_s64(out, (int64_t)v);
+		} else {
+			sbuf_add_u64(out, v);
+		}
+	} else if (!fmt_bytes(f, fld, rec, &p, &len)) {
+		sbuf_addc(out, '?'); /* not inside this record */
+	} else if (fld->is_string) {
+		add_bytes_printable(out, p, len);
+	} else {
+		add_array(f, fld, p, len, out);
+	}
+}
+
+void fmt_print_fields(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
+		      struct sbuf *out)
+{
+	size_t i;
+
+	for (i = e->ncommon; i < e->nfld; i++) {
+		if (i > e->ncommon)
+			sbuf_addc(out, ' ');
+		sbuf_add(out, e->fld[i].name);
+		sbuf_addc(out, '=');
+		add_value(f, &e->fld[i].f, rec, out);
+	}
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * subbuf.c: a bounds-checked walk over one ring buffer sub-buffer.
+ *
+ * Layout (kernel/trace/ring_buffer.c, include/linux/ring_buffer.h):
+ *
+ *   offset           size          content
+ *   0                8             time stamp, base of the deltas that follow
+ *   8                sizeof(long)  commit word: bit 31 events were lost before this sub-buffer,
+ *                                  bit 30 their number is stored behind the data, rest = length
+ *   header           length        events
+ *   header + length  sizeof(long)  number of lost events (bits 31 and 30 both set)
+ *
+ * An event is a u32 of 5 bits type_len and 27 bits time delta, then, by type_len:
+ *
+ *   0        u32 length (counts itself), length - 4 bytes of payload
+ *   1..28    type_len * 4 bytes of payload
+ *   29       delta 0: rest is unused; else a discarded event: u32 length (counts itself)
+ *   30       time extend: u32 more significant bits of the delta
+ *   31       absolute stamp: u32 more significant bits; replaces the low 59 bits of the time
+ *
+ * type_len is the low 5 bits in a little-endian file and the high 5 bits in a big-endian one.
+ * Every step consumes at least 4 bytes, so the walk always ends.
+ */
+#include "kvmft/ring.h"
+
+#include <errno.h>
+
+#define SB_LOST	       (1u << 31)
+#define SB_LOST_STORED (1u << 30)
+#define SB_TS	       8 /* bytes of the time stamp in front of the commit word */
+
+#define TYPE_PADDING 29
+#define TYPE_EXTEND  30
+#define TYPE_STAMP   31
+
+#define DELTA_BITS 27
+#define DELTA_MASK ((1u << DELTA_BITS) - 1)
+#define STAMP_BITS 59
+#define STAMP_MASK ((1ull << STAMP_BITS) - 1)
+
+static inline uint32_t get_u32(const void *p, bool swap)
+{
+	uint32_t v = load_u32(p);
+
+	return swap ? __builtin_bswap32(v) : v;
+}
+
+static inline uint64_t get_u64(const void *p, bool swap)
+{
+	uint64_t v = load_u64(p);
+
+	return swap ? __builtin_bswap64(v) : v;
+}
+
+static inline uint64_t get_long(const void *p, const struct subbuf_geom *g)
+{
+	return g->long_size == 8 ? get_u64(p, g->swap) : get_u32(p, g->swap);
+}
+
+int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g)
+{
+	const uint8_t *b = buf;
+	uint64_t word, len, room;
+
+	if ((g->long_size != 4 && g->long_size != 8) || g->header < SB_TS + g->long_size ||
+	    g->size < g->header)
+		return -EBADMSG;
+	word = get_long(b + SB_TS, g);
+	len = word & ~(uint64_t)(SB_LOST | SB_LOST_STORED);
+	room = g->size - g->header;
+	if (len > room)
+		return -EBADMSG;
+	if ((word & SB_LOST_STORED) && room - len < g->long_size)
+		return -EBADMSG;
+
+	sb->p = b + g->header;
+	sb->end = sb->p + len;
+	sb->ts = get_u64(b, g->swap);
+	sb->swap = g->swap;
+	sb->big_endian = g->big_endian;
+	sb->lost = word & SB_LOST;
+	sb->lost_counted = sb->lost && (word & SB_LOST_STORED);
+	sb->lost_count = sb->lost_counted ? get_long(sb->end, g) : 0;
+	return 0;
+}
+
+/*
+ * The low 59 bits come from the event, the top 5 from the running time. After a wrap of the low
+ * bits that would be 2^59 in the past: carry instead (ring_buffer.c, rb_fix_abs_ts()).
+ */
+static uint64_t stamp_fix(uint64_t now, uint64_t stamp)
+{
+	uint64_t ts = (now & ~STAMP_MASK) | (stamp & STAMP_MASK);
+
+	if (ts < now && now - ts > 1ull << (STAMP_BITS - 1))
+		ts += 1ull << STAMP_BITS;
+	return ts;
+}
+
+/* The u32 behind an event header, when it is still inside the data. */
+static inline int get_word(const struct subbuf *sb, size_t left, uint32_t *v)
+{
+	if (left < 8)
+		return -EBADMSG;
+	*v = get_u32(sb->p + 4, sb->swap);
+	return 0;
+}
+
+/* Events that only move time or fill space: 1 = go on with the next event, 0 = end. */
+static int step_time(struct subbuf *sb, uint32_t type, uint32_t delta, size_t left)
+{
+	uint32_t word;
+
+	if (type == TYPE_PADDING && !delta)
+		return 0;
+	if (get_word(sb, left, &word))
+		return -EBADMSG;
+	switch (type) {
+	case TYPE_PADDING:
+		if (word < 4 || word > left - 4)
+			return -EBADMSG;
+		sb->ts += delta;
+		word = (word + 3) & ~3u;
+		sb->p += 4 + MIN((size_t)word, left - 4);
+		return 1;
+	case TYPE_EXTEND:
+		sb->ts += ((uint64_t)word << DELTA_BITS) + delta;
+		break;
+	default:
+		sb->ts = stamp_fix(sb->ts, ((uint64_t)word << DELTA_BITS) + delta);
+		break;
+	}
+	sb->p += 8;
+	return 1;
+}
+
+int subbuf_next(struct subbuf *sb, struct rec *rec)
+{
+	for (;;) {
+		size_t left = (size_t)(sb->end - sb->p);
+		uint32_t head, type, delta, len, step, word;
+
+		if (left < 4) /* at most a few bytes of rounding: nothing fits here */
+			return left ? -EBADMSG : 0;
+		head = get_u32(sb->p, sb->swap);
+		type = sb->big_endian ? head >> DELTA_BITS : head & 31;
+		delta = sb->big_endian ? head & DELTA_MASK : head >> 5;
+
+		if (type >= TYPE_PADDING) {
+			int ret = step_time(sb, type, delta, left);
+
+			if (ret <= 0)
+				return ret;
+			continue;
+		}
+		if (type) {
+			len = type * 4;
+			step = 4 + len;
+			if (step > left)
+				return -EBADMSG;
+			rec->data = sb->p + 4;
+		} else {
+			if (get_word(sb, left, &word) || word < 6 || word > left - 4)
+				return -EBADMSG;
+			len = word - 4;
+			step = (uint32_t)MIN((size_t)(4 + ((word + 3) & ~3u)), left);
+			rec->data = sb->p + 8;
+		}
+		sb->ts += delta;
+		sb->p += step;
+		rec->ts = sb->ts;
+		rec->len = len;
+		rec->id = load_u16(rec->data);
+		if (sb->swap)
+			rec->id = __builtin_bswap16(rec->id);
+		return 1;
+	}
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * array.c: growth of arrays of fixed-size elements.
+ */
+#include "kvmft/util.h"
+
+#include <string.h>
+
+#define ARRAY_FIRST_CAP 8
+
+void *array_grow(void *array, size_t n, size_t *cap, size_t elem)
+{
+	size_t want, bytes;
+	char *v;
+
+	/* Copied, not cast: array is a T **, and reading it as a void ** would break aliasing. */
+	memcpy(&v, array, sizeof(v));
+	if (n >= *cap) {
+		if (__builtin_mul_overflow(MAX(n, *cap), 2, &want))
+			return NULL;
+		want = MAX(want, (size_t)ARRAY_FIRST_CAP);
+		if (__builtin_mul_overflow(want, elem, &bytes) || !bytes)
+			return NULL;
+		v = realloc(v, bytes);
+		if (!v)
+			return NULL;
+		memcpy(array, &v, sizeof(v));
+		*cap = want;
+	}
+	return memset(v + n * elem, 0, elem);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * cursor.c: reading bytes nobody trusts.
+ *
+ * Only the remaining length is ever compared, never a pointer past the end, and a failing read
+ * leaves the cursor where it was.
+ */
+#include "kvmft/util.h"
+
+#include <errno.h>
+#include <string.h>
+
+int cur_bytes(struct cursor *c, size_t n, const uint8_t **p)
+{
+	if (n > c->left)
+		return -ENODATA;
+	*p = c->p;
+	if (n) /* an empty cursor may hold NULL, to which not even 0 may be added */
+		c->p += n;
+	c->left -= n;
+	return 0;
+}
+
+int cur_skip(struct cursor *c, size_t n)
+{
+	const uint8_t *p;
+
+	return cur_bytes(c, n, &p);
+}
+
+int cur_u8(struct cursor *c, uint8_t *v)
+{
+	const uint8_t *p;
+
+	if (cur_bytes(c, sizeof(*v), &p))
+		return -ENODATA;
+	*v = *p;
+	return 0;
+}
+
+int cur_u16(struct cursor *c, uint16_t *v)
+{
+	const uint8_t *p;
+
+	if (cur_bytes(c, sizeof(*v), &p))
+		return -ENODATA;
+	*v = c->swap ? __builtin_bswap16(load_u16(p)) : load_u16(p);
+	return 0;
+}
+
+int cur_u32(struct cursor *c, uint32_t *v)
+{
+	const uint8_t *p;
+
+	if (cur_bytes(c, sizeof(*v), &p))
+		return -ENODATA;
+	*v = c->swap ? __builtin_bswap32(load_u32(p)) : load_u32(p);
+	return 0;
+}
+
+int cur_u64(struct cursor *c, uint64_t *v)
+{
+	const uint8_t *p;
+
+	if (cur_bytes(c, sizeof(*v), &p))
+		return -ENODATA;
+	*v = c->swap ? __builtin_bswap64(load_u64(p)) : load_u64(p);
+	return 0;
+}
+
+int cur_str(struct cursor *c, const char **s)
+{
+	const uint8_t *end = c->left ? memchr(c->p, 0, c->left) : NULL;
+	const uint8_t *p;
+
+	if (!end)
+		return -ENODATA;
+	if (cur_bytes(c, (size_t)(end - c->p) + 1, &p))
+		return -ENODATA;
+	*s = (const char *)p;
+	return 0;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * io.c: whole reads and writes, kernel files of unknown length, and new files.
+ */
+#include "kvmft/util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* More than the kernel moves in one call anyway (MAX_RW_COUNT is INT_MAX rounded to a page). */
+#define IO_CHUNK ((size_t)1 << 30)
+
+/* First guess for a file of unknown length: most kernel files are smaller. */
+#define IO_FIRST_READ ((size_t)4096)
+
+void util_close_fd(int *fd)
+{
+	int saved = errno;
+
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	errno = saved;
+}
+
+int full_write(int fd, const void *p, size_t n, size_t *done)
+{
+	const char *from = p;
+	size_t at = 0;
+	int err = 0;
+
+	while (at < n) {
+		ssize_t got = write(fd, from + at, MIN(n - at, IO_CHUNK));
+
+		if (got > 0) {
+			at += (size_t)got;
+		} else if (!got) {
+			err = -EIO; /* no progress and no reason: looping would never end */
+			break;
+		} else if (errno != EINTR) {
+			err = -errno;
+			break;
+		}
+	}
+	if (done)
+		*done = at;
+	return err;
+}
+
+ssize_t full_pread(int fd, void *p, size_t n, uint64_t off)
+{
+	char *to = p;
+	size_t at = 0;
+
+	if (n > SSIZE_MAX || off > INT64_MAX - (uint64_t)n)
+		return -EINVAL;
+	while (at < n) {
+		ssize_t got = pread(fd, to + at, MIN(n - at, IO_CHUNK), (off_t)(off + at));
+
+		if (!got)
+			break;
+		if (got > 0)
+			at += (size_t)got;
+		else if (errno != EINTR)
+			return -errno;
+	}
+	return (ssize_t)at;
+}
+
+static ssize_t read_some(int fd, void *p, size_t n)
+{
+	ssize_t got;
+
+	do {
+		got = read(fd, p, MIN(n, IO_CHUNK));
+	} while (got < 0 && errno == EINTR);
+	return got < 0 ? -errno : got;
+}
+
+ssize_t file_read_all(int dirfd, const char *path, size_t max, char **out)
+{
+	_cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	_cleanup_free_ char *buf = NULL;
+	size_t len = 0, cap = 0;
+
+	*out = NULL;
+	if (fd < 0)
+		return -errno;
+	/* st_size is 0 in tracefs and proc: only reading to the end tells the length. */
+	max = MIN(max, (size_t)SSIZE_MAX / 2);
+	for (;;) {
+		ssize_t got;
+
+		/* Two bytes beyond max: one shows that there is more, one is for the NUL. */
+		if (cap - len < 2) {
+			char *grown;
+
+			cap = MIN(MAX(cap * 2, IO_FIRST_READ), max + 2);
+			grown = realloc(buf, cap);
+			if (!grown)
+				return -ENOMEM;
+			buf = grown;
+		}
+		got = read_some(fd, buf + len, cap - len - 1);
+		if (got < 0)
+			return got;
+		if (!got)
+			break;
+		len += (size_t)got;
+		if (len > max)
+			return -EFBIG;
+	}
+	buf[len] = '\0';
+	*out = buf;
+	buf = NULL;
+	return (ssize_t)len;
+}
+
+int file_read_line(int dirfd, const char *path, char *buf, size_t size)
+{
+	_cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	size_t len = 0;
+
+	if (fd < 0)
+		return -errno;
+	while (len < size) {
+		ssize_t got = read_some(fd, buf + len, size - len);
+		char *end;
+
+		if (got < 0)
+			return (int)got;
+		end = memchr(buf + len, '\n', (size_t)got);
+		if (!got || end) {
+			buf[end ? (size_t)(end - buf) : len] = '\0';
+			return 0;
+		}
+		len += (size_t)got;
+	}
+	return -EFBIG;
+}
+
+int file_read_u64(int dirfd, const char *path, uint64_t *v)
+{
+	char line[64];
+	char *from = line;
+	size_t len;
+	int err;
+
+	err = file_read_line(dirfd, path, line, sizeof(line));
+	if (err)
+		return err;
+	from += strspn(line, " \t");
+	len = strlen(from);
+	while (len && strchr(" \t\r", from[len - 1]))
+		from[--len] = '\0';
+	return parse_u64(from, v);
+}
+
+int file_write_text(int dirfd, const char *path, const char *text)
+{
+	/* No O_TRUNC: in tracefs, opening kprobe_events with it removes everybody's probes. */
+	_cleanup_close_ int fd = openat(dirfd, path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	size_t n = strlen(text);
+	ssize_t got;
+
+	if (fd < 0)
+		return -errno;
+	do {
+		got = write(fd, text, n);
+	} while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return -errno;
+	return (size_t)got == n ? 0 : -EIO;
+}
+
+int file_create(int dirfd, const char *name)
+{
+	int fd, err;
+
+	fd = openat(dirfd, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY, 0600);
+	if (fd < 0)
+		return -errno;
+	if (!fchmod(fd, 0600)) /* a umask of 0277 would leave a file nobody can read */
+		return fd;
+	err = -errno;
+	close(fd);
+	unlinkat(dirfd, name, 0);
+	return err;
+}

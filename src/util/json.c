@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * json.c: a JSON writer that keeps nothing but its nesting.
+ */
+#include "kvmft/json.h"
+
+#include <errno.h>
+#include <string.h>
+
+void json_init(struct json *j, struct sbuf *out)
+{
+	*j = (struct json){ .out = out };
+}
+
+int json_finish(const struct json *j)
+{
+	if (j->out->error)
+		return j->out->error;
+	if (j->error || j->depth || !j->filled)
+		return -EINVAL;
+	return 0;
+}
+
+static bool json_in_object(const struct json *j)
+{
+	return j->depth && (j->objects >> (j->depth - 1) & 1);
+}
+
+/* Whether a value may come now; if so, its comma is written. */
+static bool json_value(struct json *j)
+{
+	const bool second_top = !j->depth && j->filled;
+	const bool keyless = json_in_object(j) && !j->keyed;
+
+	if (second_top || keyless)
+		j->error = -EINVAL;
+	if (j->error)
+		return false;
+	if (j->filled && !j->keyed)
+		sbuf_addc(j->out, ',');
+	j->filled = true;
+	j->keyed = false;
+	return true;
+}
+
+static void json_begin(struct json *j, bool object)
+{
+	uint64_t bit;
+
+	if (j->depth == JSON_DEPTH_MAX)
+		j->error = -EINVAL;
+	if (!json_value(j))
+		return;
+	bit = (uint64_t)1 << j->depth++;
+	j->objects = object ? j->objects | bit : j->objects & ~bit;
+	j->filled = false;
+	sbuf_addc(j->out, object ? '{' : '[');
+}
+
+static void json_end(struct json *j, bool object)
+{
+	if (!j->depth || json_in_object(j) != object || j->keyed)
+		j->error = -EINVAL;
+	if (j->error)
+		return;
+	j->depth--;
+	j->filled = true; /* the container outside holds at least this one */
+	sbuf_addc(j->out, object ? '}' : ']');
+}
+
+void json_object_begin(struct json *j)
+{
+	json_begin(j, true);
+}
+
+void json_object_end(struct json *j)
+{
+	json_end(j, true);
+}
+
+void json_array_begin(struct json *j)
+{
+	json_begin(j, false);
+}
+
+void json_array_end(struct json *j)
+{
+	json_end(j, false);
+}
+
+static void json_add_u00(struct sbuf *out, unsigned char c)
+{
+	sbuf_add(out, c < 0x10 ? "\\u000" : "\\u00");
+	sbuf_add_hex(out, c);
+}
+
+static void json_add_ascii(struct sbuf *out, char c)
+{
+	/* Each letter of the second string is the escape of the byte above it. */
+	static const char special[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
+	const char *at = c ? strchr(special, c) : NULL;
+
+	if (at) {
+		sbuf_addc(out, '\\');
+		sbuf_addc(out, letter[at - special]);
+	} else if (c < 0x20 || c == 0x7f) {
+		json_add_u00(out, (unsigned char)c);
+	} else {
+		sbuf_addc(out, c);
+	}
+}
+
+static void json_add_quoted(struct sbuf *out, const char *s, size_t n)
+{
+	sbuf_addc(out, '"');
+	while (n) {
+		size_t len = str_utf8_len(s, n);
+		const unsigned char second = (unsigned char)(len == 2 ? s[1] : 0xff);
+
+		if (len == 1)
+			json_add_ascii(out, *s);
+		else if (!len)
+			json_add_u00(out, (unsigned char)*s);
+		else if ((unsigned char)*s == 0xc2 && second < 0xa0) /* C1 drives terminals */
+			json_add_u00(out, second);
+		else
+			sbuf_add_mem(out, s, len);
+		len = MAX(len, (size_t)1);
+		s += len;
+		n -= len;
+	}
+	sbuf_addc(out, '"');
+}
+
+void json_key(struct json *j, const char *key)
+{
+	if (!json_in_object(j) || j->keyed)
+		j->error = -EINVAL;
+	if (j->error)
+		return;
+	if (j->filled)
+		sbuf_addc(j->out, ',');
+	json_add_quoted(j->out, key, strlen(key));
+	sbuf_addc(j->out, ':');
+	j->keyed = true;
+}
+
+void json_str_mem(struct json *j, const void *p, size_t n)
+{
+	if (json_value(j))
+		json_add_quoted(j->out, p, n);
+}
+
+void json_str(struct json *j, const char *text)
+{
+	if (text)
+		json_str_mem(j, text, strlen(text));
+	else
+		json_null(j);
+}
+
+void json_u64(struct json *j, uint64_t v)
+{
+	if (json_value(j))
+		sbuf_add_u64(j->out, v);
+}
+
+void json_s64(struct json *j, int64_t v)
+{
+	if (json_value(j))
+		sbuf_add_s64(j->out, v);
+}
+
+void json_bool(struct json *j, bool v)
+{
+	if (json_value(j))
+		sbuf_add(j->out, v ? "true" : "false");
+}
+
+void json_null(struct json *j)
+{
+	if (json_value(j))
+		sbuf_add(j->out, "null");
+}
+
+static void json_decimal(struct json *j, bool minus, uint64_t v, unsigned int scale)
+{
+	char digit[JSON_SCALE_MAX + 20]; /* least significant first */
+	unsigned int n = 0;
+
+	if (scale > JSON_SCALE_MAX)
+		j->error = -EINVAL;
+	if (!json_value(j))
+		return;
+	do {
+		digit[n++] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v || n <= scale);
+	if (minus)
+		sbuf_addc(j->out, '-');
+	while (n) {
+		sbuf_addc(j->out, digit[--n]);
+		if (n && n == scale)
+			sbuf_addc(j->out, '.');
+	}
+}
+
+void json_fixed(struct json *j, int64_t v, unsigned int scale)
+{
+	/* Negated as unsigned: INT64_MIN has no positive counterpart. */
+	json_decimal(j, v < 0, v < 0 ? 0 - (uint64_t)v : (uint64_t)v, scale);
+}
+
+void json_fixed_u64(struct json *j, uint64_t v, unsigned int scale)
+{
+	json_decimal(j, false, v, scale);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * loghist.c: a log-linear histogram of u64 values in fixed memory.
+ *
+ * With S = LOGHIST_STEPS = 32, values below 2 * S have a bucket each. From there on every power
+ * of two is cut into S buckets of equal width:
+ *
+ *	64..127      32 buckets of width 2
+ *	128..255     32 buckets of width 4
+ *	2^e..2^(e+1) 32 buckets of width w = 2^(e-5), so any value v in them is >= 32 * w
+ *
+ * A percentile answers with the middle of the bucket that holds the wanted rank. It is at most
+ * w / 2 away from the value, which is at most v / 64. n, sum, min and max are kept exactly.
+ */
+#include "kvmft/util.h"
+
+static unsigned int loghist_index(uint64_t v)
+{
+	unsigned int shift;
+
+	if (v < LOGHIST_STEPS)
+		return (unsigned int)v;
+	/* The top set bit and the LOGHIST_BITS bits below it stay; shift bits are given up. */
+	shift = 63 - (unsigned int)__builtin_clzll(v) - LOGHIST_BITS;
+	return shift * LOGHIST_STEPS + (unsigned int)(v >> shift);
+}
+
+void loghist_bounds(unsigned int bucket, uint64_t *lo, uint64_t *hi)
+{
+	unsigned int shift = bucket < LOGHIST_STEPS ? 0 : bucket / LOGHIST_STEPS - 1;
+	uint64_t top = bucket - shift * LOGHIST_STEPS;
+
+	*lo = top << shift;
+	*hi = *lo + (((uint64_t)1 << shift) - 1);
+}
+
+void loghist_add(struct loghist *h, uint64_t v)
+{
+	h->min = h->n ? MIN(h->min, v) : v;
+	h->max = MAX(h->max, v);
+	h->n++;
+	h->sum += v;
+	h->count[loghist_index(v)]++;
+}
+
+uint64_t loghist_percentile(const struct loghist *h, uint64_t num, uint64_t den)
+{
+	uint64_t lo, hi, rank, seen = 0;
+	unsigned int i;
+
+	if (!h->n || !num)
+		return h->min;
+	if (num >= den)
+		return h->max;
+	/* Nearest rank: the smallest value with at least num/den of all values at or below it. */
+	rank = (uint64_t)(((unsigned __int128)h->n * num + den - 1) / den);
+	for (i = 0; i < LOGHIST_BUCKETS - 1; i++) {
+		seen += h->count[i];
+		if (seen >= rank)
+			break;
+	}
+	loghist_bounds(i, &lo, &hi);
+	return MIN(MAX(lo + (hi - lo) / 2, h->min), h->max);
+}
+
+uint64_t loghist_mean(const struct loghist *h)
+{
+	return h->n ? (uint64_t)((h->sum + h->n / 2) / h->n) : 0;
+}
+
+void loghist_merge(struct loghist *to, const struct loghist *from)
+{
+	if (!from->n)
+		return;
+	to->min = to->n ? MIN(to->min, from->min) : from->min;
+	to->max = MAX(to->max, from->max);
+	to->n += from->n;
+	to->sum += from->sum;
+	for (unsigned int i = 0; i < LOGHIST_BUCKETS; i++)
+		to->count[i] += from->count[i];
+}

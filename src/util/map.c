@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * map.c: u64 to u64 map with open addressing and linear probing.
+ *
+ * Keys are addresses, PIDs and sequence numbers, all of which differ in few bits; they are mixed
+ * (the finalizer of splitmix64, public domain, Vigna 2015) before the low bits choose the slot.
+ * There is no seed: the order of slots, and with it everything printed, is the same every run.
+ */
+#include "kvmft/util.h"
+
+#include <errno.h>
+
+#define MAP_FIRST_CAP 16
+
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+	return x ^ (x >> 31);
+}
+
+/* The slot of key or the free one where it belongs; at least one slot is free. */
+static struct u64map_slot *map_probe(const struct u64map *m, uint64_t key)
+{
+	size_t i = (size_t)mix(key) & (m->cap - 1);
+
+	while (m->slot[i].used && m->slot[i].key != key)
+		i = (i + 1) & (m->cap - 1);
+	return &m->slot[i];
+}
+
+static int map_grow(struct u64map *m)
+{
+	struct u64map bigger = { .n = m->n };
+
+	if (__builtin_mul_overflow(m->cap, 2, &bigger.cap))
+		return -ENOMEM;
+	bigger.cap = MAX(bigger.cap, (size_t)MAP_FIRST_CAP);
+	bigger.slot = calloc(bigger.cap, sizeof(*bigger.slot));
+	if (!bigger.slot)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->cap; i++)
+		if (m->slot[i].used)
+			*map_probe(&bigger, m->slot[i].key) = m->slot[i];
+	free(m->slot);
+	*m = bigger;
+	return 0;
+}
+
+uint64_t *u64map_at(struct u64map *m, uint64_t key)
+{
+	struct u64map_slot *slot = NULL;
+
+	if (m->cap) {
+		slot = map_probe(m, key);
+		if (slot->used)
+			return &slot->val;
+	}
+	/* At most three quarters full: probes stay short and always end. */
+	if (m->n >= m->cap - m->cap / 4) {
+		if (map_grow(m))
+			return NULL;
+		slot = map_probe(m, key);
+	}
+	*slot = (struct u64map_slot){ .key = key, .used = true };
+	m->n++;
+	return &slot->val;
+}
+
+int u64map_put(struct u64map *m, uint64_t key, uint64_t val)
+{
+	uint64_t *at = u64map_at(m, key);
+
+	if (!at)
+		return -ENOMEM;
+	*at = val;
+	return 0;
+}
+
+bool u64map_get(const struct u64map *m, uint64_t key, uint64_t *val)
+{
+	const struct u64map_slot *slot;
+
+	if (!m->cap)
+		return false;
+	slot = map_probe(m, key);
+	if (slot->used && val)
+		*val = slot->val;
+	return slot->used;
+}
+
+void u64map_free(struct u64map *m)
+{
+	if (!m)
+		return;
+	free(m->slot);
+	*m = (struct u64map){ 0 };
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * parse.c: numbers as users (and kernel files) write them.
+ *
+ * strtoull() accepts leading blanks, a minus sign on unsigned numbers and octal; none of that is
+ * wanted. Text that is no number is -EINVAL even when it is also too long, and the result is
+ * only touched on success. All arithmetic is in integers.
+ */
+#include "kvmft/util.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct unit {
+	const char *name;
+	uint64_t factor;
+};
+
+static const struct unit duration_unit[] = {
+	{ "", 1000000000 }, { "ns", 1 },	  { "us", 1000 },
+	{ "ms", 1000000 },  { "s", 1000000000 }, { "m", 60000000000 },
+	{ "h", 3600000000000 },
+};
+
+static const struct unit size_unit[] = {
+	{ "", 1 },
+	{ "K", 1 << 10 }, { "k", 1 << 10 }, { "KiB", 1 << 10 },
+	{ "M", 1 << 20 }, { "m", 1 << 20 }, { "MiB", 1 << 20 },
+	{ "G", 1 << 30 }, { "g", 1 << 30 }, { "GiB", 1 << 30 },
+};
+
+/* More decimals than this cannot make whole nanoseconds: an hour is 2^13 * 5^11 * 9 of them. */
+#define FRACTION_MAX 13
+
+static const struct unit *unit_find(const struct unit *unit, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(unit[i].name, name))
+			return &unit[i];
+	return NULL;
+}
+
+/* Value of a digit, or base when c is none. */
+static unsigned int digit_value(char c, unsigned int base)
+{
+	unsigned int v = base;
+
+	if (c >= '0' && c <= '9')
+		v = (unsigned int)(c - '0');
+	else if (c >= 'a' && c <= 'f')
+		v = (unsigned int)(c - 'a') + 10;
+	else if (c >= 'A' && c <= 'F')
+		v = (unsigned int)(c - 'A') + 10;
+	return MIN(v, base);
+}
+
+/*
+ * Digits from *s on, which is moved behind them: -EINVAL when there is none. Too large a number
+ * sets *range, so that the caller can first look whether the rest is sound.
+ */
+static int scan_digits(const char **s, unsigned int base, uint64_t *v, bool *range)
+{
+	const char *from = *s;
+	unsigned int d;
+
+	*v = 0;
+	for (; (d = digit_value(**s, base)) < base; (*s)++)
+		if (__builtin_mul_overflow(*v, base, v) || __builtin_add_overflow(*v, d, v))
+			*range = true;
+	return *s == from ? -EINVAL : 0;
+}
+
+/* Decimal, or hexadecimal after 0x. */
+static int scan_u64(const char **s, uint64_t *v, bool *range)
+{
+	if ((*s)[0] == '0' && ((*s)[1] == 'x' || (*s)[1] == 'X')) {
+		*s += 2;
+		return scan_digits(s, 16, v, range);
+	}
+	return scan_digits(s, 10, v, range);
+}
+
+int parse_u64(const char *s, uint64_t *v)
+{
+	bool range = false;
+	uint64_t got;
+
+	if (scan_u64(&s, &got, &range) || *s)
+		return -EINVAL;
+	if (range)
+		return -ERANGE;
+	*v = got;
+	return 0;
+}
+
+int parse_s64(const char *s, int64_t *v)
+{
+	const bool minus = *s == '-';
+	uint64_t got = 0;
+	int err;
+
+	err = parse_u64(s + minus, &got);
+	if (err)
+		return err;
+	if (got > (uint64_t)INT64_MAX + minus)
+		return -ERANGE;
+	/* -(got - 1) - 1 never leaves the range, not even for INT64_MIN. */
+	*v = minus && got ? -(int64_t)(got - 1) - 1 : (int64_t)got;
+	return 0;
+}
+
+int parse_bits64(const char *s, uint64_t *v)
+{
+	int64_t got = 0;
+	int err;
+
+	if (*s != '-')
+		return parse_u64(s, v);
+	err = parse_s64(s, &got);
+	if (!err)
+		*v = (uint64_t)got;
+	return err;
+}
+
+int parse_size(const char *s, uint64_t *bytes)
+{
+	const struct unit *unit;
+	bool range = false;
+	uint64_t got;
+
+	if (scan_u64(&s, &got, &range))
+		return -EINVAL;
+	unit = unit_find(size_unit, ARRAY_SIZE(size_unit), s);
+	if (!unit)
+		return -EINVAL;
+	if (range || __builtin_mul_overflow(got, unit->factor, &got))
+		return -ERANGE;
+	*bytes = got;
+	return 0;
+}
+
+/*
+ * The digits behind a decimal point, as *num / *den without trailing zeros. -EINVAL without any
+ * digit or when they are finer than a nanosecond can be in any unit.
+ */
+static int scan_fraction(const char **s, uint64_t *num, uint64_t *den)
+{
+	const size_t digits = strspn(*s, "0123456789");
+	size_t n = digits;
+
+	while (n && (*s)[n - 1] == '0')
+		n--;
+	if (!digits || n > FRACTION_MAX)
+		return -EINVAL;
+	*num = 0;
+	*den = 1;
+	for (size_t i = 0; i < n; i++) {
+		*num = *num * 10 + (uint64_t)((*s)[i] - '0');
+		*den *= 10;
+	}
+	*s += digits;
+	return 0;
+}
+
+int parse_duration(const char *s, uint64_t *ns)
+{
+	uint64_t whole, num = 0, den = 1;
+	const struct unit *unit;
+	unsigned __int128 total;
+	bool range = false;
+
+	if (scan_digits(&s, 10, &whole, &range))
+		return -EINVAL;
+	if (*s == '.') {
+		s++;
+		if (scan_fraction(&s, &num, &den))
+			return -EINVAL;
+	}
+	unit = unit_find(duration_unit, ARRAY_SIZE(duration_unit), s);
+	if (!unit)
+		return -EINVAL;
+	total = (unsigned __int128)num * unit->factor;
+	if (total % den)
+		return -EINVAL; /* rounding 0.5ns to 0 would turn a limit into none */
+	total = total / den + (unsigned __int128)whole * unit->factor;
+	if (range || total > UINT64_MAX)
+		return -ERANGE;
+	*ns = (uint64_t)total;
+	return 0;
+}

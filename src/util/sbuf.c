@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * sbuf.c: growable text.
+ *
+ * Builders of text call these dozens of times in a row; checking each call would drown them. So
+ * a failed allocation sticks in b->error, later calls do nothing, and the end is checked once.
+ */
+#include "kvmft/util.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char hex_digit[] = "0123456789abcdef";
+
+/* Room for n more bytes and a NUL; false (and the sticky error) when there is none. */
+static bool sbuf_room(struct sbuf *b, size_t n)
+{
+	size_t need, cap;
+	char *s;
+
+	if (b->error)
+		return false;
+	if (__builtin_add_overflow(b->len, n, &need) || __builtin_add_overflow(need, 1, &need))
+		goto nomem;
+	if (need <= b->cap)
+		return true;
+	if (need > SIZE_MAX / 2)
+		goto nomem;
+	cap = MAX(need, MAX(b->cap * 2, (size_t)64));
+	s = realloc(b->s, cap);
+	if (!s)
+		goto nomem;
+	b->s = s;
+	b->cap = cap;
+	return true;
+nomem:
+	b->error = -ENOMEM;
+	return false;
+}
+
+void sbuf_add_mem(struct sbuf *b, const void *p, size_t n)
+{
+	if (!sbuf_room(b, n))
+		return;
+	if (n)
+		memcpy(b->s + b->len, p, n);
+	b->len += n;
+	b->s[b->len] = '\0';
+}
+
+void sbuf_add(struct sbuf *b, const char *text)
+{
+	sbuf_add_mem(b, text, strlen(text));
+}
+
+void sbuf_addc(struct sbuf *b, char c)
+{
+	sbuf_add_mem(b, &c, 1);
+}
+
+void sbuf_addf(struct sbuf *b, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(NULL, 0, fmt, ap);
+	va_end(ap);
+	if (n < 0) {
+		b->error = -ENOMEM;
+		return;
+	}
+	if (!sbuf_room(b, (size_t)n))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(b->s + b->len, (size_t)n + 1, fmt, ap);
+	va_end(ap);
+	b->len += (size_t)n;
+}
+
+void sbuf_add_u64(struct sbuf *b, uint64_t v)
+{
+	char text[20]; /* 18446744073709551615 */
+	size_t at = sizeof(text);
+
+	do {
+		text[--at] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v);
+	sbuf_add_mem(b, text + at, sizeof(text) - at);
+}
+
+void sbuf_add_s64(struct sbuf *b, int64_t v)
+{
+	if (v < 0)
+		sbuf_addc(b, '-');
+	/* Negated as unsigned: INT64_MIN has no positive counterpart. */
+	sbuf_add_u64(b, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+}
+
+void sbuf_add_hex(struct sbuf *b, uint64_t v)
+{
+	char text[16];
+	size_t at = sizeof(text);
+
+	do {
+		text[--at] = hex_digit[v & 15];
+		v >>= 4;
+	} while (v);
+	sbuf_add_mem(b, text + at, sizeof(text) - at);
+}
+
+void sbuf_add_escaped(struct sbuf *b, const char *text)
+{
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c < 0x21 || c > 0x7e || c == '%' || c == '=') {
+			const char esc[3] = { '%', hex_digit[c >> 4], hex_digit[c & 15] };
+
+			sbuf_add_mem(b, esc, sizeof(esc));
+		} else {
+			sbuf_addc(b, *text);
+		}
+	}
+}
+
+void sbuf_reset(struct sbuf *b)
+{
+	b->len = 0;
+	if (b->s)
+		b->s[0] = '\0';
+}
+
+void sbuf_free(struct sbuf *b)
+{
+	if (!b)
+		return;
+	free(b->s);
+	*b = (struct sbuf){ 0 };
+}
+
+char *sbuf_take(struct sbuf *b)
+{
+	char *s;
+
+	sbuf_add_mem(b, NULL, 0); /* an empty one gets its NUL */
+	if (b->error) {
+		sbuf_free(b);
+		return NULL;
+	}
+	s = b->s;
+	*b = (struct sbuf){ 0 };
+	return s;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * str.c: small questions about text, text made harmless, and short human forms.
+ */
+#include "kvmft/util.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DISTANCE_MAX 63
+
+bool str_starts(const char *s, const char *prefix)
+{
+	return !strncmp(s, prefix, strlen(prefix));
+}
+
+static int hex_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+/* The byte of an escape "%XX" at s, or 0. %00 counts as none: it would cut the text. */
+static char escape_value(const char *s)
+{
+	int high, low;
+
+	if (s[0] != '%')
+		return 0;
+	high = hex_value(s[1]);
+	low = high < 0 ? -1 : hex_value(s[2]);
+	return (char)(low < 0 ? 0 : high << 4 | low);
+}
+
+void str_unescape(char *s)
+{
+	char *to = s;
+
+	while (*s) {
+		char c = escape_value(s);
+
+		*to++ = c ? c : *s;
+		s += c ? 3 : 1;
+	}
+	*to = '\0';
+}
+
+size_t str_utf8_len(const char *s, size_t n)
+{
+	/* Smallest code point that needs this many bytes: shorter forms only exist to deceive. */
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	const unsigned char *p = (const unsigned char *)s;
+	uint32_t code;
+	size_t len;
+
+	if (!n)
+		return 0;
+	if (p[0] < 0x80)
+		return 1;
+	len = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+	if (p[0] < 0xc2 || p[0] > 0xf4 || len > n)
+		return 0;
+	code = p[0] & (0x7fu >> len);
+	for (size_t i = 1; i < len; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		code = code << 6 | (p[i] & 0x3f);
+	}
+	if (code < least[len] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+		return 0;
+	return len;
+}
+
+/* C0, DEL, and C1 in its two-byte form, where U+009B alone starts a terminal sequence. */
+static bool is_control(const char *s, size_t len)
+{
+	unsigned char c = (unsigned char)s[0];
+
+	if (len == 2)
+		return c == 0xc2 && (unsigned char)s[1] < 0xa0;
+	return len == 1 && (c < 0x20 || c == 0x7f);
+}
+
+void str_printable(char *s)
+{
+	size_t n = strlen(s);
+
+	while (n) {
+		size_t len = str_utf8_len(s, n);
+
+		if (!len || is_control(s, len)) {
+			len = MAX(len, (size_t)1);
+			memset(s, '?', len);
+		}
+		s += len;
+		n -= len;
+	}
+}
+
+unsigned int str_distance(const char *a, const char *b)
+{
+	/* Wagner and Fischer with one row: row[j] is the distance of a[0..i] and b[0..j]. */
+	unsigned int row[DISTANCE_MAX + 1];
+	size_t na = strnlen(a, DISTANCE_MAX), nb = strnlen(b, DISTANCE_MAX);
+
+	for (size_t j = 0; j <= nb; j++)
+		row[j] = (unsigned int)j;
+	for (size_t i = 1; i <= na; i++) {
+		unsigned int diagonal = row[0];
+
+		row[0] = (unsigned int)i;
+		for (size_t j = 1; j <= nb; j++) {
+			unsigned int replace = diagonal + (a[i - 1] != b[j - 1]);
+			unsigned int edit = MIN(row[j], row[j - 1]) + 1;
+
+			diagonal = row[j];
+			row[j] = MIN(replace, edit);
+		}
+	}
+	return row[nb];
+}
+
+/* One decimal, dropped when it is 0, in the first unit that keeps the number below its step. */
+static char *str_scaled(char *buf, size_t size, uint64_t v, unsigned int step,
+			const char *const *unit, size_t n)
+{
+	unsigned __int128 tenths = (unsigned __int128)v * 10, scale = 1;
+	size_t i = 0;
+	uint64_t t = 0;
+
+	for (;; i++, scale *= step) {
+		/* Rounded before comparing, or 999999 ns would read "1000 us". */
+		t = (uint64_t)MIN((tenths + scale / 2) / scale, (unsigned __int128)UINT64_MAX);
+		if (i + 1 == n || t < (uint64_t)step * 10)
+			break;
+	}
+	if (t % 10)
+		snprintf(buf, size, "%llu.%llu %s", (unsigned long long)(t / 10),
+			 (unsigned long long)(t % 10), unit[i]);
+	else
+		snprintf(buf, size, "%llu %s", (unsigned long long)(t / 10), unit[i]);
+	return buf;
+}
+
+char *str_ns(char *buf, size_t size, uint64_t ns)
+{
+	static const char *const unit[] = { "ns", "us", "ms", "s" };
+
+	return str_scaled(buf, size, ns, 1000, unit, ARRAY_SIZE(unit));
+}
+
+char *str_bytes(char *buf, size_t size, uint64_t bytes)
+{
+	static const char *const unit[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+
+	return str_scaled(buf, size, bytes, 1024, unit, ARRAY_SIZE(unit));
+}

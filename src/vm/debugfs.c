@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * debugfs.c: one VM's directory /sys/kernel/debug/kvm/<PID>-<FD>/vcpu<N>/, and what to tell the
+ * user when debugfs is not there.
+ *
+ * Files of a vCPU (arch/x86/kvm/debugfs.c, virt/kvm/kvm_main.c), all one number in text:
+ *   tsc-offset                  signed decimal of a u64
+ *   tsc-scaling-ratio           unsigned; this and the next only where the CPU can scale
+ *   tsc-scaling-ratio-frac-bits unsigned
+ *   guest_mode                  1 while an L2 guest runs: offset and ratio are then L1+L2 combined
+ *   pid                         thread that last ran the vCPU, 0 = none yet; absent in old kernels
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+
+/* An L2 guest that never pauses must not hold us up: about 5 ms per vCPU at most. */
+#define GUEST_MODE_TRIES 8
+#define GUEST_MODE_NAP_NS 100000L
+
+static uint64_t rdtsc(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	return __builtin_ia32_rdtsc();
+#else
+	return 0;
+#endif
+}
+
+static int read_s64(int dirfd, const char *path, int64_t *v)
+{
+	char line[64];
+	int ret = file_read_line(dirfd, path, line, sizeof(line));
+
+	return ret < 0 ? ret : parse_s64(line, v);
+}
+
+/* An absent file is value 0 and *present = false; any other failure is returned. */
+static int read_optional_u64(int dirfd, const char *path, uint64_t *v, bool *present)
+{
+	int ret = file_read_u64(dirfd, path, v);
+
+	*present = ret >= 0;
+	if (ret == -ENOENT) {
+		*v = 0;
+		return 0;
+	}
+	return ret < 0 ? ret : 0;
+}
+
+static int read_ratio(int dirfd, struct vm_vcpu *v)
+{
+	bool has_ratio, has_frac;
+	uint64_t ratio, frac;
+	int ret;
+
+	v->ratio_state = VM_RATIO_UNKNOWN;
+	v->tsc_ratio = 0;
+	v->tsc_frac_bits = 0;
+	ret = read_optional_u64(dirfd, "tsc-scaling-ratio", &ratio, &has_ratio);
+	if (!ret)
+		ret = read_optional_u64(dirfd, "tsc-scaling-ratio-frac-bits", &frac, &has_frac);
+	if (ret == -EINVAL || ret == -ERANGE) {
+		v->ratio_state = VM_RATIO_REFUSED;
+		return 0;
+	}
+	if (ret)
+		return ret;
+	if (has_ratio != has_frac) {
+		v->ratio_state = VM_RATIO_REFUSED;
+	} else if (!ratio) {
+		v->ratio_state = VM_RATIO_NONE;
+	} else if (frac < 1 || frac > 63) {
+		v->ratio_state = VM_RATIO_REFUSED;
+	} else {
+		v->ratio_state = VM_RATIO_SET;
+		v->tsc_ratio = ratio;
+		v->tsc_frac_bits = (uint32_t)frac;
+	}
+	return 0;
+}
+
+/* One reading of everything; *l2 says that an L2 guest may have been running meanwhile. */
+static int read_clock_once(int dirfd, struct vm_vcpu *v, bool *l2)
+{
+	uint64_t mode_before, mode_after, tsc_before, tsc_after;
+	int64_t offset;
+	bool present;
+	int ret;
+
+	tsc_before = rdtsc();
+	ret = read_optional_u64(dirfd, "guest_mode", &mode_before, &present);
+	if (!ret)
+		ret = read_s64(dirfd, "tsc-offset", &offset);
+	if (!ret)
+		ret = read_ratio(dirfd, v);
+	if (!ret)
+		ret = read_optional_u64(dirfd, "guest_mode", &mode_after, &present);
+	tsc_after = rdtsc();
+	if (ret)
+		return ret;
+	v->has_offset = true;
+	v->tsc_offset = (uint64_t)offset;
+	v->tsc_before = tsc_before;
+	v->tsc_after = tsc_after;
+	*l2 = mode_before || mode_after;
+	return 0;
+}
+
+static int read_clock(int dirfd, struct vm_vcpu *v)
+{
+	struct timespec nap = { .tv_nsec = GUEST_MODE_NAP_NS };
+	bool l2 = false;
+	int ret;
+
+	v->has_offset = false;
+	v->in_guest_mode = false;
+	v->ratio_state = VM_RATIO_UNKNOWN;
+	v->tsc_before = 0;
+	v->tsc_after = 0;
+	for (int i = 0; i < GUEST_MODE_TRIES; i++) {
+		ret = read_clock_once(dirfd, v, &l2);
+		if (ret || !l2)
+			break;
+		if (i + 1 < GUEST_MODE_TRIES)
+			nanosleep(&nap, NULL);
+		nap.tv_nsec = MIN(nap.tv_nsec * 2, 1000000L);
+	}
+	v->in_guest_mode = l2;
+	if (ret) {
+		v->has_offset = false;
+		v->ratio_state = VM_RATIO_UNKNOWN;
+	}
+	/* not every architecture has these files */
+	return ret == -ENOENT ? 0 : ret;
+}
+
+int vm_debugfs_read_vcpu(int dirfd, struct vm_vcpu *v)
+{
+	uint64_t tid;
+	bool present;
+	int ret;
+
+	ret = read_optional_u64(dirfd, "pid", &tid, &present);
+	v->tid = 0;
+	v->tid_source = VM_TID_UNKNOWN;
+	if (!ret && present && tid <= INT_MAX) {
+		v->tid = (uint32_t)tid;
+		v->tid_source = tid ? VM_TID_DEBUGFS : VM_TID_NEVER_RAN;
+	}
+	if (ret)
+		(void)read_clock(dirfd, v);
+	else
+		ret = read_clock(dirfd, v);
+	return ret;
+}
+
+static int add_vcpu(int vmfd, const char *name, uint32_t id, struct vm *vm, int *denied)
+{
+	_cleanup_close_ int fd = openat(vmfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct vm_vcpu *v;
+	int ret;
+
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
+	v = array_grow(&vm->vcpu, vm->n_vcpus, &vm->cap_vcpus, sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	v->id = id;
+	ret = vm_debugfs_read_vcpu(fd, v);
+	if (ret == -ENOMEM)
+		return ret;
+	if (ret)
+		*denied = ret;
+	vm->n_vcpus++;
+	return 0;
+}
+
+int vm_debugfs_read_vm(int kvmfd, struct vm *vm)
+{
+	_cleanup_dir_ DIR *dir = vm_dir_open(kvmfd, vm->sel);
+	int ret = 0, unread = 0;
+	struct dirent *de;
+
+	if (!dir)
+		return -errno;
+	while (!ret && (de = readdir(dir))) {
+		const char *p = de->d_name;
+		uint32_t id;
+
+		if (!str_starts(p, "vcpu"))
+			continue;
+		p += strlen("vcpu");
+		if (!vm_text_u32(&p, &id) || *p)
+			continue;
+		if (vm->n_vcpus >= VM_MAX_VCPUS) {
+			ret = vm_add_note(vm, "only the first %d vCPUs were read", VM_MAX_VCPUS);
+			break;
+		}
+		ret = add_vcpu(dirfd(dir), de->d_name, id, vm, &unread);
+	}
+	if (vm->n_vcpus)
+		qsort(vm->vcpu, vm->n_vcpus, sizeof(*vm->vcpu), vm_vcpu_compare);
+	if (!ret && unread)
+		ret = vm_add_note(vm, "cannot read a vCPU's files in debugfs kvm/%s: %s", vm->sel,
+				  strerror(-unread));
+	return ret;
+}
+
+int vm_reread_clocks(const struct vm_roots *roots, struct vm *vm)
+{
+	struct vm_roots r = vm_roots_fill(roots);
+	char path[PATH_MAX];
+	int ret = 0;
+
+	snprintf(path, sizeof(path), "%s/kvm/%s", r.debugfs, vm->sel);
+	_cleanup_close_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return -errno;
+	for (size_t i = 0; i < vm->n_vcpus && !ret; i++) {
+		struct vm_vcpu *v = &vm->vcpu[i];
+
+		snprintf(path, sizeof(path), "vcpu%u", v->id);
+		_cleanup_close_ int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd >= 0) {
+			ret = read_clock(fd, v);
+			continue;
+		}
+		v->has_offset = false;
+		v->ratio_state = VM_RATIO_UNKNOWN;
+		v->tsc_before = 0;
+		v->tsc_after = 0;
+	}
+	return ret;
+}
+
+/* ---- what is wrong with debugfs ---- */
+
+static bool is_debugfs(const char *path)
+{
+	struct statfs fs;
+
+	return !statfs(path, &fs) && (unsigned long)fs.f_type == VM_DEBUGFS_MAGIC;
+}
+
+/* lockdown lists its levels with the active one in brackets: "[none] integrity confidentiality". */
+static bool locked_down(const struct vm_roots *r)
+{
+	char path[PATH_MAX], line[128];
+
+	snprintf(path, sizeof(path), "%s/kernel/security/lockdown", r->sys);
+	return !file_read_line(AT_FDCWD, path, line, sizeof(line)) && strchr(line, '[') &&
+	       !strstr(line, "[none]");
+}
+
+static void explain_absent(const struct vm_roots *r, enum vm_debugfs_state *state, struct sbuf *b)
+{
+	char path[PATH_MAX];
+
+	if (access(r->debugfs, F_OK)) {
+		*state = VM_DEBUGFS_ABSENT;
+		sbuf_addf(b, "%s does not exist: this kernel has no debugfs (CONFIG_DEBUG_FS, "
+			     "or it was booted with debugfs=off)",
+			  r->debugfs);
+		return;
+	}
+	if (!is_debugfs(r->debugfs)) {
+		*state = VM_DEBUGFS_NOT_MOUNTED;
+		sbuf_addf(b, "debugfs is not mounted: mount -t debugfs none %s", r->debugfs);
+		return;
+	}
+	*state = VM_DEBUGFS_NO_KVM;
+	snprintf(path, sizeof(path), "%s/module/kvm", r->sys);
+	if (access(path, F_OK))
+		sbuf_addf(b, "the kvm module is not loaded: modprobe kvm_intel or kvm_amd");
+	else
+		sbuf_addf(b, "kvm is loaded but has no directory in %s: see the kernel log",
+			  r->debugfs);
+}
+
+static void explain(const struct vm_roots *r, int error, enum vm_debugfs_state *state,
+		    struct sbuf *b)
+{
+	if (error == ENOENT) {
+		explain_absent(r, state, b);
+	} else if ((error == EACCES || error == EPERM) && geteuid()) {
+		*state = VM_DEBUGFS_DENIED;
+		sbuf_addf(b, "%s/kvm is for root only: run as root", r->debugfs);
+	} else if ((error == EACCES || error == EPERM) && locked_down(r)) {
+		*state = VM_DEBUGFS_LOCKDOWN;
+		sbuf_addf(b, "kernel lockdown forbids debugfs: boot without lockdown= (or without "
+			     "Secure Boot)");
+	} else {
+		*state = VM_DEBUGFS_ERROR;
+		sbuf_addf(b, "cannot open %s/kvm: %s", r->debugfs, strerror(error));
+	}
+}
+
+int vm_debugfs_open(const struct vm_roots *roots, enum vm_debugfs_state *state, char **text)
+{
+	struct vm_roots r = vm_roots_fill(roots);
+	struct sbuf b = { 0 };
+	char path[PATH_MAX];
+	int fd;
+
+	*text = NULL;
+	*state = VM_DEBUGFS_OK;
+	snprintf(path, sizeof(path), "%s/kvm", r.debugfs);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
+	explain(&r, errno, state, &b);
+	*text = sbuf_take(&b);
+	return -1;
+}
+
+int vm_debugfs_mount(const struct vm_roots *roots, struct kvmft_err *err)
+{
+	struct vm_roots r = vm_roots_fill(roots);
+	int error;
+
+	if (is_debugfs(r.debugfs))
+		return 0;
+	if (access(r.debugfs, F_OK))
+		return err_lack(err, ENODEV,
+				"cannot mount debugfs: %s does not exist (kernel without "
+				"CONFIG_DEBUG_FS, or booted with debugfs=off)",
+				r.debugfs);
+	if (geteuid())
+		return err_lack(err, EPERM,
+				"debugfs is not mounted and only root can: mount -t debugfs none %s",
+				r.debugfs);
+	if (!mount("none", r.debugfs, "debugfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL))
+		return 0;
+	error = errno;
+	if (error == EBUSY && is_debugfs(r.debugfs))
+		return 0;
+	return err_lack(err, error, "cannot mount debugfs on %s: %s%s", r.debugfs, strerror(error),
+			error == EPERM && locked_down(&r) ? " (kernel lockdown)" :
+			error == EPERM			  ? " (container, or debugfs=off)" :
+							    "");
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * find.c: the VM that a user means, and the small services of struct vm.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+int vm_vcpu_compare(const void *a, const void *b)
+{
+	const struct vm_vcpu *x = a, *y = b;
+
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+void vm_free_members(struct vm *vm)
+{
+	free(vm->sel);
+	free(vm->vmm);
+	free(vm->name);
+	free(vm->uuid);
+	free(vm->note);
+	free(vm->vcpu);
+}
+
+void vm_list_free(struct vm_list *list)
+{
+	if (!list)
+		return;
+	for (size_t i = 0; i < list->n; i++)
+		vm_free_members(&list->vm[i]);
+	free(list->vm);
+	free(list->debugfs_text);
+	free(list->clocksource);
+	free(list);
+}
+
+int vm_add_note(struct vm *vm, const char *fmt, ...)
+{
+	struct sbuf b = { 0 };
+	char text[512];
+	va_list ap;
+	char *note;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (vm->note) {
+		sbuf_add(&b, vm->note);
+		sbuf_add(&b, "; ");
+	}
+	sbuf_add(&b, text);
+	note = sbuf_take(&b);
+	if (!note)
+		return -ENOMEM;
+	free(vm->note);
+	vm->note = note;
+	return 0;
+}
+
+void vm_describe(const struct vm *vm, struct sbuf *out)
+{
+	sbuf_add(out, vm->sel);
+	if (vm->name)
+		sbuf_addf(out, " name=%s", vm->name);
+	if (vm->uuid)
+		sbuf_addf(out, " uuid=%s", vm->uuid);
+	if (vm->pid != vm->dir_pid)
+		sbuf_addf(out, " pid=%u", vm->pid);
+	sbuf_addf(out, " vmm=%s", vm->vmm);
+}
+
+static bool matches(const struct vm *vm, const char *sel)
+{
+	const char *p = sel;
+	uint32_t pid;
+
+	if (vm->uuid && !strcasecmp(vm->uuid, sel))
+		return true;
+	if (vm->name && !strcmp(vm->name, sel))
+		return true;
+	return vm_text_u32(&p, &pid) && !*p && (pid == vm->pid || pid == vm->dir_pid);
+}
+
+/* Room for the sentence around the candidates in kvmft_err.text. */
+#define CANDIDATES_MAX 800
+
+/* "1-2 name=a, 3-4 name=b": all VMs (sel NULL) or those that match sel. */
+static void add_candidates(const struct vm_list *list, const char *sel, struct sbuf *b)
+{
+	size_t shown = 0, left = 0;
+
+	for (size_t i = 0; i < list->n; i++) {
+		if (sel && !matches(&list->vm[i], sel))
+			continue;
+		if (b->len > CANDIDATES_MAX - VM_MAX_TEXT) {
+			left++;
+			continue;
+		}
+		if (shown++)
+			sbuf_add(b, ", ");
+		vm_describe(&list->vm[i], b);
+	}
+	if (left)
+		sbuf_addf(b, " and %zu more (see kvmft list)", left);
+}
+
+static int nothing_runs(const struct vm_list *list, struct kvmft_err *err)
+{
+	struct sbuf b = { 0 };
+	int ret;
+
+	if (list->debugfs == VM_DEBUGFS_OK)
+		sbuf_add(&b, "nothing in debugfs kvm/, and no process holds a KVM VM");
+	else
+		sbuf_add(&b, list->debugfs_text ? list->debugfs_text : "debugfs is not readable");
+	if (list->n_hidden)
+		sbuf_addf(&b, "; %zu processes could not be looked at (run as root)",
+			  list->n_hidden);
+	ret = err_lack(err, ENOENT, "no VM is running here (%s)", b.s ? b.s : "out of memory");
+	sbuf_free(&b);
+	return ret;
+}
+
+/* What the user typed goes back to the terminal: bounded and printable. */
+static void shown_sel(char *buf, size_t size, const char *sel)
+{
+	snprintf(buf, size, "%s", sel);
+	str_printable(buf);
+}
+
+int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **vm,
+		 struct kvmft_err *err)
+{
+	const struct vm *found = NULL;
+	struct sbuf b = { 0 };
+	size_t n = 0;
+	char shown[80];
+	int ret;
+
+	for (size_t i = 0; i < list->n; i++) {
+		if (!strcmp(list->vm[i].sel, sel)) {
+			*vm = &list->vm[i];
+			return 0;
+		}
+		if (matches(&list->vm[i], sel)) {
+			found = &list->vm[i];
+			n++;
+		}
+	}
+	if (n == 1) {
+		*vm = found;
+		return 0;
+	}
+	if (!list->n)
+		return nothing_runs(list, err);
+	shown_sel(shown, sizeof(shown), sel);
+	add_candidates(list, n ? sel : NULL, &b);
+	if (n)
+		ret = err_set(err, EEXIST, "'%s' names %zu VMs: %s; choose one by its PID-FD",
+			      shown, n, b.s ? b.s : "(out of memory)");
+	else
+		ret = err_set(err, ENOENT, "no VM '%s' here; there are: %s", shown,
+			      b.s ? b.s : "(out of memory)");
+	sbuf_free(&b);
+	return ret;
+}
+
+int vm_guess_master_clock(const struct vm_list *list, const struct vm *vm)
+{
+	if (!list->clocksource || !vm->n_vcpus)
+		return 0;
+	if (strcmp(list->clocksource, "tsc") &&
+	    strcmp(list->clocksource, "hyperv_clocksource_tsc_page"))
+		return -1;
+	for (size_t i = 0; i < vm->n_vcpus; i++) {
+		const struct vm_vcpu *v = &vm->vcpu[i];
+
+		if (!v->has_offset || v->in_guest_mode || v->ratio_state == VM_RATIO_UNKNOWN ||
+		    v->ratio_state == VM_RATIO_REFUSED)
+			return 0;
+		if (v->tsc_offset != vm->vcpu[0].tsc_offset ||
+		    v->tsc_ratio != vm->vcpu[0].tsc_ratio)
+			return -1;
+	}
+	return 1;
+}
+
+/* ---- thread ids ---- */
+
+struct tids {
+	uint32_t *v;
+	size_t n, cap;
+};
+
+static int add_tid(struct tids *t, uint32_t tid)
+{
+	uint32_t *slot = array_grow(&t->v, t->n, &t->cap, sizeof(*slot));
+
+	if (!slot)
+		return -ENOMEM;
+	*slot = tid;
+	t->n++;
+	return 0;
+}
+
+static int add_task(const struct vm_task *task, void *ctx)
+{
+	return add_tid(ctx, task->tid);
+}
+
+static int compare_u32(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static int add_vcpu_tids(const struct vm *vm, struct tids *t)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < vm->n_vcpus && !ret; i++)
+		if (vm->vcpu[i].tid)
+			ret = add_tid(t, vm->vcpu[i].tid);
+	return ret;
+}
+
+static void sort_unique(struct tids *t)
+{
+	size_t out = 0;
+
+	if (!t->n)
+		return;
+	qsort(t->v, t->n, sizeof(*t->v), compare_u32);
+	for (size_t i = 1; i < t->n; i++)
+		if (t->v[i] != t->v[out])
+			t->v[++out] = t->v[i];
+	t->n = out + 1;
+}
+
+int vm_thread_ids(const struct vm_roots *roots, const struct vm *vm, enum vm_tids which,
+		  uint32_t **tids, size_t *n)
+{
+	struct tids t = { 0 };
+	int ret;
+
+	if (which == VM_TIDS_PROCESS)
+		ret = vm_tasks_walk(roots, VM_TASKS_PROCESS, vm->pid, add_task, &t);
+	else
+		ret = add_vcpu_tids(vm, &t);
+	if (ret) {
+		free(t.v);
+		return ret;
+	}
+	sort_unique(&t);
+	*tids = t.v;
+	*n = t.n;
+	return 0;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * guest.c: what a guest knows about itself that its host knows too: the product UUID (the host's
+ * -uuid), the APIC ids (the host's vcpu_id), and which clocksource it uses.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+/* About 2 KiB per CPU, and 8192 CPUs at most. */
+#define MAX_CPUINFO (32u * 1024 * 1024)
+
+static int read_uuid(const struct vm_roots *r, char *uuid)
+{
+	char path[PATH_MAX], line[64];
+	int ret;
+
+	snprintf(path, sizeof(path), "%s/class/dmi/id/product_uuid", r->sys);
+	ret = file_read_line(AT_FDCWD, path, line, sizeof(line));
+	if (ret < 0)
+		return ret;
+	return vm_uuid_parse(line, strlen(line), uuid) ? 0 : -EINVAL;
+}
+
+static void read_clocksource(const struct vm_roots *r, char *buf, size_t size)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/devices/system/clocksource/clocksource0/current_clocksource",
+		 r->sys);
+	if (file_read_line(AT_FDCWD, path, buf, size) < 0)
+		buf[0] = '\0';
+	str_printable(buf);
+}
+
+/* "key\t\t: value" with exactly this key ("initial apicid" is another one). */
+static bool line_value(const char *line, const char *key, uint32_t *v)
+{
+	if (!str_starts(line, key))
+		return false;
+	line += strlen(key);
+	line += strspn(line, " \t");
+	if (*line++ != ':')
+		return false;
+	line += strspn(line, " \t");
+	return vm_text_u32(&line, v);
+}
+
+static int read_cpus(const struct vm_roots *r, struct vm_guest_facts *facts)
+{
+	_cleanup_free_ char *text = NULL;
+	struct vm_guest_cpu *slot;
+	uint32_t cpu = 0, apicid;
+	char path[PATH_MAX];
+	bool in_cpu = false;
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "%s/cpuinfo", r->proc);
+	len = file_read_all(AT_FDCWD, path, MAX_CPUINFO, &text);
+	if (len < 0)
+		return len == -ENOMEM ? -ENOMEM : 0;
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (line_value(line, "processor", &cpu)) {
+			in_cpu = true;
+		} else if (in_cpu && line_value(line, "apicid", &apicid)) {
+			slot = array_grow(&facts->cpu, facts->n_cpus, &facts->cap_cpus,
+					  sizeof(*slot));
+			if (!slot)
+				return -ENOMEM;
+			*slot = (struct vm_guest_cpu){ cpu, apicid };
+			facts->n_cpus++;
+			in_cpu = false;
+		}
+	}
+	return 0;
+}
+
+int vm_guest_facts(const struct vm_roots *roots, struct vm_guest_facts *facts)
+{
+	struct vm_roots r = vm_roots_fill(roots);
+	int ret;
+
+	*facts = (struct vm_guest_facts){ 0 };
+	facts->uuid_error = read_uuid(&r, facts->uuid);
+	if (facts->uuid_error)
+		facts->uuid[0] = '\0';
+	read_clocksource(&r, facts->clocksource, sizeof(facts->clocksource));
+	ret = read_cpus(&r, facts);
+	if (ret)
+		vm_guest_facts_free(facts);
+	return ret;
+}
+
+void vm_guest_facts_free(struct vm_guest_facts *facts)
+{
+	free(facts->cpu);
+	facts->cpu = NULL;
+	facts->n_cpus = 0;
+	facts->cap_cpus = 0;
+}

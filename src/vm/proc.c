@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * proc.c: reading one process in /proc: who it is, what it was started with, which KVM descriptors
+ * it holds. A process can end between any two reads: that is never an error of the scan.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PATH_SIZE 64 /* "4294967295/task/4294967295/comm" and shorter */
+
+/* Tgid is the fourth line of status, start time the 22nd of stat's numbers: both within this. */
+#define HEAD_SIZE 1024
+
+struct vm_roots vm_roots_fill(const struct vm_roots *roots)
+{
+	struct vm_roots r = { .proc = "/proc", .debugfs = "/sys/kernel/debug", .sys = "/sys" };
+
+	if (roots && roots->proc)
+		r.proc = roots->proc;
+	if (roots && roots->debugfs)
+		r.debugfs = roots->debugfs;
+	if (roots && roots->sys)
+		r.sys = roots->sys;
+	return r;
+}
+
+void vm_dir_close(DIR **dir)
+{
+	int saved = errno;
+
+	if (*dir)
+		closedir(*dir);
+	errno = saved;
+}
+
+DIR *vm_dir_open(int dirfd, const char *path)
+{
+	int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int saved;
+	DIR *dir;
+
+	if (fd < 0)
+		return NULL;
+	dir = fdopendir(fd);
+	if (!dir) {
+		saved = errno;
+		close(fd);
+		errno = saved;
+	}
+	return dir;
+}
+
+bool vm_text_u32(const char **s, uint32_t *v)
+{
+	const char *p = *s;
+	uint64_t n = 0;
+
+	if (*p < '0' || *p > '9' || (*p == '0' && p[1] >= '0' && p[1] <= '9'))
+		return false;
+	for (; *p >= '0' && *p <= '9'; p++) {
+		n = n * 10 + (uint64_t)(*p - '0');
+		if (n > UINT32_MAX)
+			return false;
+	}
+	*v = (uint32_t)n;
+	*s = p;
+	return true;
+}
+
+bool vm_dir_next_u32(DIR *dir, uint32_t *v)
+{
+	struct dirent *de;
+
+	while ((de = readdir(dir))) {
+		const char *s = de->d_name;
+
+		if (vm_text_u32(&s, v) && !*s)
+			return true;
+	}
+	return false;
+}
+
+int vm_proc_open(const struct vm_roots *roots)
+{
+	int fd = open(roots->proc, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* The first bytes of a small file, without allocating: length or -errno; NUL-terminated. */
+static ssize_t read_head(int procfd, const char *path, char *buf, size_t size)
+{
+	_cleanup_close_ int fd = openat(procfd, path, O_RDONLY | O_CLOEXEC);
+	ssize_t len;
+
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	len = full_pread(fd, buf, size - 1, 0);
+	if (len >= 0)
+		buf[len] = '\0';
+	return len;
+}
+
+int vm_proc_tgid(int procfd, uint32_t pid, uint32_t *tgid)
+{
+	char path[PATH_SIZE], text[HEAD_SIZE];
+	const char *line, *p;
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "%u/status", pid);
+	len = read_head(procfd, path, text, sizeof(text));
+	if (len < 0)
+		return (int)len;
+	for (line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (!str_starts(line, "Tgid:"))
+			continue;
+		p = line + strlen("Tgid:");
+		p += strspn(p, " \t");
+		return vm_text_u32(&p, tgid) && *tgid ? 0 : -EINVAL;
+	}
+	return -EINVAL;
+}
+
+/* comm may hold blanks and parentheses: fields are counted from the last ')'. */
+int vm_proc_stat(int procfd, uint32_t pid, uint32_t *ppid, uint64_t *start_time)
+{
+	char path[PATH_SIZE], text[HEAD_SIZE];
+	unsigned long long start = 0;
+	unsigned int parent;
+	const char *p;
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "%u/stat", pid);
+	len = read_head(procfd, path, text, sizeof(text));
+	if (len < 0)
+		return (int)len;
+	p = strrchr(text, ')');
+	/* 3 state, 4 ppid, then up to 21; 22 is starttime (proc(5)) */
+	if (!p || sscanf(p + 1,
+			 " %*c %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
+			 " %*s %llu",
+			 &parent, &start) != 2)
+		return -EINVAL;
+	*ppid = parent;
+	*start_time = start;
+	return 0;
+}
+
+int vm_proc_comm(int procfd, const char *path, char *buf, size_t size)
+{
+	ssize_t len = read_head(procfd, path, buf, size);
+
+	if (len < 0)
+		return (int)len;
+	/* only the last newline is the kernel's, a comm can contain others */
+	if (len && buf[len - 1] == '\n')
+		buf[len - 1] = '\0';
+	str_printable(buf);
+	return 0;
+}
+
+char *vm_proc_vmm(int procfd, uint32_t pid)
+{
+	static const char deleted[] = " (deleted)";
+	char path[PATH_SIZE], buf[4096];
+	const char *base;
+	ssize_t len;
+	char *slash;
+
+	snprintf(path, sizeof(path), "%u/exe", pid);
+	len = readlinkat(procfd, path, buf, sizeof(buf) - 1);
+	if (len > 0) {
+		buf[len] = '\0';
+		/* an upgraded VMM keeps running from its removed file */
+		if ((size_t)len > strlen(deleted) &&
+		    !strcmp(buf + (size_t)len - strlen(deleted), deleted))
+			buf[(size_t)len - strlen(deleted)] = '\0';
+		slash = strrchr(buf, '/');
+		base = slash ? slash + 1 : buf;
+	} else {
+		snprintf(path, sizeof(path), "%u/comm", pid);
+		base = vm_proc_comm(procfd, path, buf, 64) ? "?" : buf;
+	}
+	slash = strndup(*base ? base : "?", VM_MAX_TEXT);
+	if (slash)
+		str_printable(slash);
+	return slash;
+}
+
+ssize_t vm_proc_cmdline(int procfd, uint32_t pid, char **out)
+{
+	_cleanup_close_ int fd = -1;
+	char path[PATH_SIZE];
+	ssize_t len;
+	char *buf;
+
+	snprintf(path, sizeof(path), "%u/cmdline", pid);
+	fd = openat(procfd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	buf = malloc(VM_MAX_CMDLINE);
+	if (!buf)
+		return -ENOMEM;
+	len = full_pread(fd, buf, VM_MAX_CMDLINE, 0);
+	if (len < 0)
+		free(buf);
+	else
+		*out = buf;
+	return len;
+}
+
+/* "anon_inode:kvm-vm" or "anon_inode:kvm-vcpu:<N>" (virt/kvm/kvm_main.c). */
+static bool proc_parse_link(const char *link, struct vm_kvm_fd *k)
+{
+	static const char vcpu[] = "anon_inode:kvm-vcpu";
+	const char *p;
+
+	k->is_vm = !strcmp(link, "anon_inode:kvm-vm");
+	if (k->is_vm)
+		return true;
+	if (!str_starts(link, vcpu))
+		return false;
+	p = link + strlen(vcpu);
+	if (!*p)
+		return true;
+	p++;
+	k->has_vcpu_id = p[-1] == ':' && vm_text_u32(&p, &k->vcpu_id) && !*p;
+	return k->has_vcpu_id;
+}
+
+static int proc_scan_fds(int procfd, struct vm_proc *proc, bool *truncated)
+{
+	char path[PATH_SIZE], link[64];
+	_cleanup_dir_ DIR *dir = NULL;
+	size_t looked = 0;
+	uint32_t fd;
+
+	snprintf(path, sizeof(path), "%u/fd", proc->pid);
+	dir = vm_dir_open(procfd, path);
+	if (!dir)
+		return -errno;
+	while (vm_dir_next_u32(dir, &fd)) {
+		struct vm_kvm_fd k = { .fd = fd }, *slot;
+		ssize_t len;
+
+		if (++looked > VM_MAX_FDS) {
+			*truncated = true;
+			break;
+		}
+		snprintf(path, sizeof(path), "%u", fd);
+		len = readlinkat(dirfd(dir), path, link, sizeof(link) - 1);
+		if (len <= 0)
+			continue;
+		link[len] = '\0';
+		if (!proc_parse_link(link, &k))
+			continue;
+		slot = array_grow(&proc->fd, proc->n, &proc->cap, sizeof(*slot));
+		if (!slot)
+			return -ENOMEM;
+		*slot = k;
+		proc->n++;
+	}
+	return 0;
+}
+
+static int proc_compare_fd(const void *a, const void *b)
+{
+	const struct vm_kvm_fd *x = a, *y = b;
+
+	return (x->fd > y->fd) - (x->fd < y->fd);
+}
+
+static int proc_compare(const void *a, const void *b)
+{
+	const struct vm_proc *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+int vm_procs_scan(int procfd, struct vm_procs *procs)
+{
+	_cleanup_dir_ DIR *dir = vm_dir_open(procfd, ".");
+	uint32_t pid;
+	int ret;
+
+	if (!dir)
+		return -errno;
+	while (vm_dir_next_u32(dir, &pid)) {
+		struct vm_proc proc = { .pid = pid }, *slot = NULL;
+
+		ret = proc_scan_fds(procfd, &proc, &procs->truncated);
+		if (ret == -EACCES || ret == -EPERM)
+			procs->n_hidden++;
+		if (ret != -ENOMEM && proc.n) {
+			qsort(proc.fd, proc.n, sizeof(*proc.fd), proc_compare_fd);
+			slot = array_grow(&procs->v, procs->n, &procs->cap, sizeof(*slot));
+			if (!slot)
+				ret = -ENOMEM;
+		}
+		if (!slot) {
+			free(proc.fd);
+			if (ret == -ENOMEM)
+				return ret;
+			continue;
+		}
+		*slot = proc;
+		procs->n++;
+	}
+	if (procs->n)
+		qsort(procs->v, procs->n, sizeof(*procs->v), proc_compare);
+	return 0;
+}
+
+void vm_procs_free(struct vm_procs *procs)
+{
+	for (size_t i = 0; i < procs->n; i++)
+		free(procs->v[i].fd);
+	free(procs->v);
+	*procs = (struct vm_procs){ 0 };
+}
+
+const struct vm_proc *vm_procs_get(const struct vm_procs *procs, uint32_t pid)
+{
+	const struct vm_proc key = { .pid = pid };
+
+	return procs->n ? bsearch(&key, procs->v, procs->n, sizeof(key), proc_compare) : NULL;
+}
+
+bool vm_proc_has_vm_fd(const struct vm_proc *proc, uint32_t fd)
+{
+	for (size_t i = 0; proc && i < proc->n; i++)
+		if (proc->fd[i].is_vm && proc->fd[i].fd == fd)
+			return true;
+	return false;
+}

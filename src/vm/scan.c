@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * scan.c: joins what debugfs and /proc say into one list of VMs.
+ *
+ * 1. every kvm/<PID>-<FD> directory is a VM, with exact vCPU ids and clocks;
+ * 2. every process with KVM descriptors is noted;
+ * 3. <PID> is the thread that called KVM_CREATE_VM: it may be no thread group leader, may have
+ *    ended, and its number may be in use again, so the process found is checked against 2;
+ * 4. descriptors of VMs that have no directory become VMs too, unless they are second descriptors
+ *    (dup, fork) of a VM known already;
+ * 5. names, UUIDs and missing thread ids come from the process.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+/* From include/uapi/linux/kcmp.h, which not every libc's kernel headers ship. */
+#define KCMP_FILE_TYPE 0
+
+struct scan {
+	struct vm_roots roots;
+	int procfd, kvmfd;
+	struct vm_list *list;
+	struct vm_procs procs;
+};
+
+static struct vm *add_vm(struct scan *s, uint32_t dir_pid, uint32_t fd)
+{
+	struct vm *vm = array_grow(&s->list->vm, s->list->n, &s->list->cap, sizeof(*vm));
+	char sel[32];
+
+	if (!vm)
+		return NULL;
+	snprintf(sel, sizeof(sel), "%u-%u", dir_pid, fd);
+	vm->dir_pid = dir_pid;
+	vm->pid = dir_pid;
+	vm->fd = fd;
+	vm->sel = strdup(sel);
+	if (!vm->sel)
+		return NULL;
+	s->list->n++;
+	return vm;
+}
+
+static bool list_full(struct scan *s)
+{
+	if (s->list->n < VM_MAX_VMS)
+		return false;
+	s->list->truncated = true;
+	return true;
+}
+
+/* ---- 1: debugfs ---- */
+
+static int scan_vm_dir(struct scan *s, uint32_t pid, uint32_t fd)
+{
+	struct vm *vm = add_vm(s, pid, fd);
+	int ret;
+
+	if (!vm)
+		return -ENOMEM;
+	ret = vm_debugfs_read_vm(s->kvmfd, vm);
+	if (ret == -ENOENT) { /* ended since it was listed */
+		vm_free_members(vm);
+		s->list->n--;
+		return 0;
+	}
+	if (ret == -ENOMEM)
+		return ret;
+	vm->has_debugfs = !ret;
+	return ret ? vm_add_note(vm, "cannot list debugfs kvm/%s: %s", vm->sel, strerror(-ret)) : 0;
+}
+
+static int scan_debugfs(struct scan *s)
+{
+	_cleanup_dir_ DIR *dir = NULL;
+	struct dirent *de;
+	int ret = 0;
+
+	s->kvmfd = vm_debugfs_open(&s->roots, &s->list->debugfs, &s->list->debugfs_text);
+	if (s->kvmfd < 0)
+		return s->list->debugfs_text ? 0 : -ENOMEM;
+	dir = vm_dir_open(s->kvmfd, ".");
+	if (!dir)
+		return -errno;
+	while (!ret && (de = readdir(dir))) {
+		const char *p = de->d_name;
+		uint32_t pid, fd;
+
+		if (!vm_text_u32(&p, &pid) || *p++ != '-' || !vm_text_u32(&p, &fd) || *p)
+			continue;
+		if (list_full(s))
+			break;
+		ret = scan_vm_dir(s, pid, fd);
+	}
+	return ret;
+}
+
+/* ---- 3: whose VM is it ---- */
+
+static bool is_claimed(const struct scan *s, uint32_t pid, uint32_t fd)
+{
+	for (size_t i = 0; i < s->list->n; i++) {
+		const struct vm *vm = &s->list->vm[i];
+
+		if (vm->pid_sure && vm->pid == pid && vm->fd == fd)
+			return true;
+	}
+	return false;
+}
+
+static void own(struct vm *vm, uint32_t pid)
+{
+	vm->pid = pid;
+	vm->pid_sure = true;
+}
+
+static bool resolve_by_creator(const struct scan *s, struct vm *vm)
+{
+	uint32_t tgid;
+
+	if (vm_proc_tgid(s->procfd, vm->dir_pid, &tgid))
+		return false;
+	vm->pid = tgid;
+	if (!vm_proc_has_vm_fd(vm_procs_get(&s->procs, tgid), vm->fd))
+		return false;
+	own(vm, tgid);
+	return true;
+}
+
+static bool resolve_by_vcpus(const struct scan *s, struct vm *vm)
+{
+	uint32_t tgid;
+
+	for (size_t i = 0; i < vm->n_vcpus; i++) {
+		const struct vm_vcpu *v = &vm->vcpu[i];
+
+		if (v->tid_source != VM_TID_DEBUGFS || vm_proc_tgid(s->procfd, v->tid, &tgid))
+			continue;
+		if (!vm_procs_get(&s->procs, tgid))
+			continue;
+		own(vm, tgid);
+		return true;
+	}
+	return false;
+}
+
+/* The only process that has a VM at this descriptor number which is nobody else's. */
+static bool resolve_by_fd(const struct scan *s, struct vm *vm)
+{
+	uint32_t pid = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->procs.n; i++) {
+		const struct vm_proc *p = &s->procs.v[i];
+
+		if (!vm_proc_has_vm_fd(p, vm->fd) || is_claimed(s, p->pid, vm->fd))
+			continue;
+		pid = p->pid;
+		n++;
+	}
+	if (n != 1)
+		return false;
+	own(vm, pid);
+	return true;
+}
+
+static int resolve_pids(struct scan *s)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < s->list->n; i++)
+		if (!resolve_by_creator(s, &s->list->vm[i]))
+			resolve_by_vcpus(s, &s->list->vm[i]);
+	/* last, because it goes by what the others have left */
+	for (size_t i = 0; i < s->list->n && !ret; i++) {
+		struct vm *vm = &s->list->vm[i];
+
+		if (!vm->pid_sure && !resolve_by_fd(s, vm))
+			ret = vm_add_note(vm, "process %u is assumed: it shows no KVM descriptor %u",
+					  vm->pid, vm->fd);
+	}
+	return ret;
+}
+
+/* ---- 4: VMs without a directory ---- */
+
+enum same { SAME_NO, SAME_YES, SAME_UNKNOWN };
+
+/* Only the kernel can tell copies of a descriptor apart from a second VM; a fixture cannot. */
+static enum same same_file(const struct scan *s, uint32_t pid_a, uint32_t fd_a, uint32_t pid_b,
+			   uint32_t fd_b)
+{
+	long ret;
+
+	if (strcmp(s->roots.proc, "/proc"))
+		return SAME_UNKNOWN;
+	ret = syscall(SYS_kcmp, (long)pid_a, (long)pid_b, (long)KCMP_FILE_TYPE,
+		      (unsigned long)fd_a, (unsigned long)fd_b);
+	if (ret < 0)
+		return SAME_UNKNOWN;
+	return ret ? SAME_NO : SAME_YES;
+}
+
+/* *vm is the VM that the descriptor is, or may be, a copy of. */
+static enum same find_same(const struct scan *s, uint32_t pid, uint32_t fd, struct vm **vm)
+{
+	enum same best = SAME_NO;
+
+	for (size_t i = 0; i < s->list->n; i++) {
+		struct vm *other = &s->list->vm[i];
+		enum same same;
+
+		if (!other->pid_sure)
+			continue;
+		same = same_file(s, pid, fd, other->pid, other->fd);
+		if (same == SAME_NO || (same == SAME_UNKNOWN && other->pid != pid))
+			continue;
+		*vm = other;
+		best = same;
+		if (same == SAME_YES)
+			break;
+	}
+	return best;
+}
+
+static int add_without_directory(struct scan *s, uint32_t pid, uint32_t fd)
+{
+	struct vm *vm = add_vm(s, pid, fd);
+
+	if (!vm)
+		return -ENOMEM;
+	own(vm, pid);
+	if (s->list->debugfs != VM_DEBUGFS_OK)
+		return vm_add_note(vm, "no TSC offsets: %s", s->list->debugfs_text);
+	return vm_add_note(vm, "no TSC offsets: no directory kvm/%s in debugfs (kernel log: "
+			       "\"duplicate directory\"?)", vm->sel);
+}
+
+static int consider_vm_fd(struct scan *s, uint32_t pid, uint32_t fd)
+{
+	struct vm *other = NULL;
+	enum same same;
+	int ret;
+
+	if (is_claimed(s, pid, fd))
+		return 0;
+	same = find_same(s, pid, fd, &other);
+	if (same == SAME_YES)
+		return 0;
+	/* where directories work, a copy is far more likely than a VM that has none */
+	if (same == SAME_UNKNOWN && s->list->debugfs == VM_DEBUGFS_OK)
+		return vm_add_note(other, "descriptor %u of process %u is either a copy or another "
+					  "VM (cannot compare)", fd, pid);
+	if (list_full(s))
+		return 0;
+	ret = add_without_directory(s, pid, fd);
+	if (!ret && same == SAME_UNKNOWN)
+		ret = vm_add_note(&s->list->vm[s->list->n - 1],
+				  "may be a copy of another VM's descriptor (cannot compare)");
+	return ret;
+}
+
+static size_t count_vms_of(const struct scan *s, uint32_t pid)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->list->n; i++)
+		n += s->list->vm[i].pid == pid;
+	return n;
+}
+
+static int scan_descriptors(struct scan *s)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < s->procs.n && !ret; i++) {
+		const struct vm_proc *p = &s->procs.v[i];
+
+		for (size_t k = 0; k < p->n && !ret; k++)
+			if (p->fd[k].is_vm)
+				ret = consider_vm_fd(s, p->pid, p->fd[k].fd);
+		/* a VMM may close the VM and go on with its vCPUs */
+		if (ret || s->list->debugfs == VM_DEBUGFS_OK || count_vms_of(s, p->pid) ||
+		    list_full(s))
+			continue;
+		ret = add_without_directory(s, p->pid, p->fd[0].fd);
+		if (!ret)
+			ret = vm_add_note(&s->list->vm[s->list->n - 1],
+					  "the VM's own descriptor is closed, FD is a vCPU's");
+	}
+	return ret;
+}
+
+static bool has_vcpu(const struct vm *vm, uint32_t id)
+{
+	for (size_t i = 0; i < vm->n_vcpus; i++)
+		if (vm->vcpu[i].id == id)
+			return true;
+	return false;
+}
+
+static int take_vcpu_fds(struct vm *vm, const struct vm_proc *p)
+{
+	bool nameless = false;
+	struct vm_vcpu *v;
+
+	for (size_t k = 0; k < p->n && vm->n_vcpus < VM_MAX_VCPUS; k++) {
+		if (p->fd[k].is_vm)
+			continue;
+		nameless |= !p->fd[k].has_vcpu_id;
+		if (!p->fd[k].has_vcpu_id || has_vcpu(vm, p->fd[k].vcpu_id))
+			continue;
+		v = array_grow(&vm->vcpu, vm->n_vcpus, &vm->cap_vcpus, sizeof(*v));
+		if (!v)
+			return -ENOMEM;
+		v->id = p->fd[k].vcpu_id;
+		vm->n_vcpus++;
+	}
+	if (vm->n_vcpus)
+		qsort(vm->vcpu, vm->n_vcpus, sizeof(*vm->vcpu), vm_vcpu_compare);
+	return nameless ? vm_add_note(vm, "this kernel does not tell vCPU ids in /proc") : 0;
+}
+
+static int fill_vcpus(struct scan *s, struct vm *vm)
+{
+	const struct vm_proc *p = vm_procs_get(&s->procs, vm->pid);
+
+	if (vm->has_debugfs || !p)
+		return 0;
+	if (count_vms_of(s, vm->pid) > 1)
+		return vm_add_note(vm, "vCPUs unknown: without debugfs those of several VMs in one "
+				       "process cannot be told apart");
+	return take_vcpu_fds(vm, p);
+}
+
+/* ---- 5: who is it ---- */
+
+static int identify(struct scan *s, struct vm *vm)
+{
+	_cleanup_free_ char *args = NULL;
+	struct vm_ident id;
+	uint32_t ppid;
+	ssize_t len;
+	int ret;
+
+	vm->vmm = vm_proc_vmm(s->procfd, vm->pid);
+	if (!vm->vmm)
+		return -ENOMEM;
+	(void)vm_proc_stat(s->procfd, vm->pid, &ppid, &vm->start_time);
+	len = vm_proc_cmdline(s->procfd, vm->pid, &args);
+	if (len == -ENOMEM)
+		return -ENOMEM;
+	if (len > 0) {
+		ret = vm_cmdline_parse(args, (size_t)len, vm->vmm, &id);
+		if (ret)
+			return ret;
+		vm->name = id.name;
+		vm->uuid = id.uuid;
+	}
+	ret = fill_vcpus(s, vm);
+	/* a thread's name says the vCPU, not which VM of the process */
+	if (!ret && count_vms_of(s, vm->pid) == 1)
+		ret = vm_threads_guess(&s->roots, vm);
+	return ret;
+}
+
+static int compare_vm(const void *a, const void *b)
+{
+	const struct vm *x = a, *y = b;
+
+	if (x->pid != y->pid)
+		return (x->pid > y->pid) - (x->pid < y->pid);
+	if (x->fd != y->fd)
+		return (x->fd > y->fd) - (x->fd < y->fd);
+	return (x->dir_pid > y->dir_pid) - (x->dir_pid < y->dir_pid);
+}
+
+static void read_clocksource(struct scan *s)
+{
+	char path[PATH_MAX], line[64];
+
+	snprintf(path, sizeof(path), "%s/devices/system/clocksource/clocksource0/current_clocksource",
+		 s->roots.sys);
+	if (file_read_line(AT_FDCWD, path, line, sizeof(line)) < 0)
+		return;
+	str_printable(line);
+	s->list->clocksource = strdup(line);
+}
+
+static int scan_all(struct scan *s)
+{
+	int ret;
+
+	ret = scan_debugfs(s);
+	if (!ret)
+		ret = vm_procs_scan(s->procfd, &s->procs);
+	if (!ret)
+		ret = resolve_pids(s);
+	if (!ret)
+		ret = scan_descriptors(s);
+	for (size_t i = 0; i < s->list->n && !ret; i++)
+		ret = identify(s, &s->list->vm[i]);
+	s->list->n_hidden = s->procs.n_hidden;
+	s->list->truncated |= s->procs.truncated;
+	if (s->list->n)
+		qsort(s->list->vm, s->list->n, sizeof(*s->list->vm), compare_vm);
+	read_clocksource(s);
+	return ret;
+}
+
+int vm_scan(const struct vm_roots *roots, struct vm_list **list, struct kvmft_err *err)
+{
+	struct scan s = { .roots = vm_roots_fill(roots), .procfd = -1, .kvmfd = -1 };
+	int ret;
+
+	s.procfd = vm_proc_open(&s.roots);
+	if (s.procfd < 0)
+		return err_set(err, -s.procfd, "cannot open %s: %s", s.roots.proc,
+			       strerror(-s.procfd));
+	s.list = calloc(1, sizeof(*s.list));
+	ret = s.list ? scan_all(&s) : -ENOMEM;
+	vm_procs_free(&s.procs);
+	util_close_fd(&s.kvmfd);
+	util_close_fd(&s.procfd);
+	if (ret) {
+		vm_list_free(s.list);
+		return err_set(err, -ret, "cannot look for VMs in %s and %s: %s", s.roots.proc,
+			       s.roots.debugfs, strerror(-ret));
+	}
+	*list = s.list;
+	return 0;
+}

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+#
+# TAP for tests in shell. Source it first; end with `finish`.
+#
+#   ok COMMAND...            passes when the command exits 0
+#   is GOT WANT NAME         compares text
+#   run COMMAND...           runs it: status in $rc, output in $out and $err (files)
+#   status_is N NAME, out_has PATTERN NAME, err_has PATTERN NAME   look at the last run
+#   skip NAME REASON         counted and printed
+
+top=${KVMFT_TOP:-$(cd "$(dirname "$0")/../.." && pwd)}
+kvmft=${KVMFT_SAN:-$top/build/kvmft}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+out=$tmp/stdout
+err=$tmp/stderr
+rc=0
+count=0
+bad=0
+
+result()
+{
+	count=$((count + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $count - $2"
+	else
+		echo "not ok $count - $2"
+		bad=$((bad + 1))
+	fi
+}
+
+ok()
+{
+	name=$1
+	shift
+	if "$@" >"$tmp/ok.log" 2>&1; then
+		result 0 "$name"
+	else
+		result 1 "$name"
+		sed 's/^/# /' "$tmp/ok.log"
+	fi
+}
+
+is()
+{
+	if [ "$1" = "$2" ]; then
+		result 0 "$3"
+	else
+		result 1 "$3"
+		echo "# got:  $1"
+		echo "# want: $2"
+	fi
+}
+
+run()
+{
+	"$@" >"$out" 2>"$err" </dev/null
+	rc=$?
+}
+
+show_run()
+{
+	sed 's/^/# stdout: /' "$out" | head -n 20
+	sed 's/^/# stderr: /' "$err" | head -n 40
+}
+
+status_is()
+{
+	if [ "$rc" = "$1" ]; then
+		result 0 "$2"
+	else
+		result 1 "$2 (exit $rc, wanted $1)"
+		show_run
+	fi
+}
+
+file_has()
+{
+	if grep -qE -- "$2" "$1"; then
+		result 0 "$3"
+	else
+		result 1 "$3 (no match for: $2)"
+		show_run
+	fi
+}
+
+out_has() { file_has "$out" "$1" "$2"; }
+err_has() { file_has "$err" "$1" "$2"; }
+
+# One line on stderr: what a failing command owes its user.
+err_one_line()
+{
+	is "$(wc -l <"$err" | tr -d ' ')" 1 "$1: one line on stderr"
+}
+
+skip()
+{
+	count=$((count + 1))
+	echo "ok $count - $1 # SKIP $2"
+}
+
+finish()
+{
+	echo "1..$count"
+	exit $((bad > 0))
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * enc_dat.c: encoding trace.dat files, version 6 and uncompressed version 7.
+ */
+#include "lib/enc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void enc_option(struct enc_dat *d, uint16_t id, const void *data, size_t len)
+{
+	enc_u16(&d->options, d->g.big_endian, id);
+	enc_u32(&d->options, d->g.big_endian, (uint32_t)len);
+	sbuf_add_mem(&d->options, data, len);
+}
+
+static void text64(struct sbuf *b, bool big, const char *text)
+{
+	enc_u64(b, big, strlen(text));
+	sbuf_add(b, text);
+}
+
+static void header_info(const struct enc_dat *d, struct sbuf *b)
+{
+	char page[512];
+
+	snprintf(page, sizeof(page),
+		 "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n"
+		 "\tfield: local_t commit;\toffset:8;\tsize:%u;\tsigned:1;\n"
+		 "\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n"
+		 "\tfield: char data;\toffset:%u;\tsize:%u;\tsigned:1;\n",
+		 d->g.long_size, d->g.header, d->g.size - d->g.header);
+	sbuf_add_mem(b, "header_page", 12);
+	text64(b, d->g.big_endian, page);
+	sbuf_add_mem(b, "header_event", 13);
+	text64(b, d->g.big_endian, "# compressed entry header\n\ttype_len    :    5 bits\n");
+}
+
+/* Events of one system must stand together in d->events. */
+static void event_formats(const struct enc_dat *d, struct sbuf *b)
+{
+	bool big = d->g.big_endian;
+	const char *const *e, *const *k;
+	uint32_t systems = 0, n;
+
+	for (e = d->events; e && *e; e += 2)
+		systems += e == d->events || strcmp(e[0], e[-2]);
+	enc_u32(b, big, systems);
+	for (e = d->events; e && *e; e = k) {
+		for (k = e, n = 0; *k && !strcmp(*k, *e); k += 2)
+			n++;
+		sbuf_add_mem(b, e[0], strlen(e[0]) + 1);
+		enc_u32(b, big, n);
+		for (k = e; *k && !strcmp(*k, *e); k += 2)
+			text64(b, big, enc_format(k[0], k[1]));
+	}
+}
+
+static void pad_to(struct sbuf *b, size_t align)
+{
+	while (b->len % align)
+		enc_u8(b, 0);
+}
+
+/* flyrecord, CPU table, clock trailer, padding, data. */
+static void flyrecord(const struct enc_dat *d, struct sbuf *b, uint32_t ncpu,
+		      const struct enc_cpu *cpu)
+{
+	bool big = d->g.big_endian;
+	const char *open = d->clock ? strchr(d->clock, '[') : NULL;
+	size_t table, i;
+
+	sbuf_add_mem(b, "flyrecord", 10);
+	table = b->len;
+	for (i = 0; i < ncpu; i++) {
+		enc_u64(b, big, 0);
+		enc_u64(b, big, cpu[i].len);
+	}
+	if (open) {
+		size_t n = (size_t)(strchr(open, ']') - open) + 1;
+
+		enc_u64(b, big, n);
+		sbuf_add_mem(b, open, n);
+	}
+	for (i = 0; i < ncpu; i++) {
+		pad_to(b, d->g.size);
+		enc_put(b->s + table + 16 * i, big, b->len, 8);
+		sbuf_add_mem(b, cpu[i].data, cpu[i].len);
+	}
+}
+
+static void put_option(struct sbuf *b, bool big, uint16_t id, const void *data, size_t len)
+{
+	enc_u16(b, big, id);
+	enc_u32(b, big, (uint32_t)len);
+	sbuf_add_mem(b, data, len);
+}
+
+static void build_v6(const struct enc_dat *d, struct sbuf *b)
+{
+	bool big = d->g.big_endian;
+	struct sbuf opt = { 0 };
+	size_t buffer_at = 0;
+
+	header_info(d, b);
+	enc_u32(b, big, 0);
+	event_formats(d, b);
+	enc_u32(b, big, 0);
+	enc_u32(b, big, 0);
+	text64(b, big, d->cmdlines ? d->cmdlines : "");
+	enc_u32(b, big, d->ncpu);
+	sbuf_add_mem(b, "options  ", 10);
+	if (d->clock)
+		put_option(b, big, 4, d->clock, strlen(d->clock) + 1);
+	if (d->instance) {
+		enc_u64(&opt, big, 0);
+		sbuf_add_mem(&opt, d->instance, strlen(d->instance) + 1);
+		buffer_at = b->len + 6;
+		put_option(b, big, 3, opt.s, opt.len);
+		if (d->ninst != d->ncpu) {
+			sbuf_reset(&opt);
+			enc_u32(&opt, big, d->ninst);
+			put_option(b, big, 8, opt.s, opt.len);
+		}
+	}
+	sbuf_add_mem(b, d->options.s, d->options.len);
+	enc_u16(b, big, 0);
+	flyrecord(d, b, d->ncpu, d->cpu);
+	if (d->instance) {
+		pad_to(b, d->g.size);
+		enc_put(b->s + buffer_at, big, b->len, 8);
+		flyrecord(d, b, d->ninst, d->inst);
+	}
+	sbuf_free(&opt);
+}
+
+/* Begins a section; returns where its size goes. */
+static size_t section(struct sbuf *b, bool big, uint16_t id)
+{
+	enc_u16(b, big, id);
+	enc_u16(b, big, 0);
+	enc_u32(b, big, UINT32_MAX);
+	enc_u64(b, big, 0);
+	return b->len - 8;
+}
+
+static void section_end(struct sbuf *b, bool big, size_t at)
+{
+	enc_put(b->s + at, big, b->len - at - 8, 8);
+}
+
+static void put_offset(struct sbuf *opt, bool big, uint16_t id, uint64_t off)
+{
+	uint8_t raw[8];
+
+	enc_put(raw, big, off, 8);
+	put_option(opt, big, id, raw, 8);
+}
+
+/* A BUFFER section and the option that describes it. */
+static void buffer_v7(const struct enc_dat *d, struct sbuf *b, struct sbuf *options,
+		      const char *name, uint32_t ncpu, const struct enc_cpu *cpu)
+{
+	bool big = d->g.big_endian;
+	struct sbuf opt = { 0 };
+	uint64_t start = b->len;
+	size_t at = section(b, big, 3), i;
+
+	enc_u64(&opt, big, start);
+	sbuf_add_mem(&opt, name, strlen(name) + 1);
+	sbuf_add_mem(&opt, d->clock ? d->clock : "local",
+		     strlen(d->clock ? d->clock : "local") + 1);
+	enc_u32(&opt, big, d->g.size);
+	enc_u32(&opt, big, ncpu);
+	for (i = 0; i < ncpu; i++) {
+		pad_to(b, d->g.size);
+		enc_u32(&opt, big, (uint32_t)i);
+		enc_u64(&opt, big, b->len);
+		enc_u64(&opt, big, cpu[i].len);
+		sbuf_add_mem(b, cpu[i].data, cpu[i].len);
+	}
+	section_end(b, big, at);
+	put_option(options, big, 3, opt.s, opt.len);
+	sbuf_free(&opt);
+}
+
+static void build_v7(const struct enc_dat *d, struct sbuf *b)
+{
+	bool big = d->g.big_endian;
+	struct sbuf options = { 0 };
+	size_t first, at;
+
+	sbuf_add_mem(b, "none", 5);
+	enc_u8(b, 0);
+	first = b->len;
+	enc_u64(b, big, 0);
+
+	put_offset(&options, big, 16, b->len);
+	at = section(b, big, 16);
+	header_info(d, b);
+	section_end(b, big, at);
+	put_offset(&options, big, 18, b->len);
+	at = section(b, big, 18);
+	event_formats(d, b);
+	section_end(b, big, at);
+	put_offset(&options, big, 21, b->len);
+	at = section(b, big, 21);
+	text64(b, big, d->cmdlines ? d->cmdlines : "");
+	section_end(b, big, at);
+	buffer_v7(d, b, &options, "", d->ncpu, d->cpu);
+	if (d->instance)
+		buffer_v7(d, b, &options, d->instance, d->ninst, d->inst);
+	if (d->clock)
+		put_option(&options, big, 4, d->clock, strlen(d->clock) + 1);
+	sbuf_add_mem(&options, d->options.s, d->options.len);
+	enc_u16(&options, big, 8);
+	enc_u32(&options, big, 4);
+	enc_u32(&options, big, d->ncpu);
+	put_offset(&options, big, 0, 0);
+	enc_put(b->s + first, big, b->len, 8);
+	at = section(b, big, 0);
+	sbuf_add_mem(b, options.s, options.len);
+	section_end(b, big, at);
+	sbuf_free(&options);
+}
+
+void enc_dat_build(const struct enc_dat *d, struct sbuf *b)
+{
+	static const uint8_t magic[] = { 0x17, 0x08, 0x44, 't', 'r', 'a', 'c', 'i', 'n', 'g' };
+
+	sbuf_add_mem(b, magic, sizeof(magic));
+	sbuf_add_mem(b, d->version == 6 ? "6" : "7", 2);
+	enc_u8(b, d->g.big_endian);
+	enc_u8(b, (uint8_t)d->g.long_size);
+	enc_u32(b, d->g.big_endian, d->g.size);
+	if (d->version == 6)
+		build_v6(d, b);
+	else
+		build_v7(d, b);
+}

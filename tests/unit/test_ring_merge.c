@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * test_ring_merge.c: tests of src/ring/rmerge.c against sorting everything.
+ */
+#include "kvmft/ring.h"
+
+#include <setjmp.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct list {
+	uint64_t key[64];
+	size_t n, at;
+};
+
+static bool list_next(void *src, uint64_t *key)
+{
+	struct list *l = src;
+
+	if (l->at >= l->n)
+		return false;
+	*key = l->key[l->at++];
+	return true;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void check(size_t n, unsigned int seed, uint64_t spread)
+{
+	struct list *l = calloc(n + 1, sizeof(*l));
+	struct rmerge_src *src = calloc(n + 1, sizeof(*src));
+	uint64_t *all = calloc(n * 64 + 1, sizeof(*all)), key, last_key = 0;
+	size_t total = 0, i, k, got = 0;
+	ssize_t w, last = -1;
+	struct rmerge *m;
+
+	for (i = 0; i < n; i++) {
+		l[i].n = (size_t)rand_r(&seed) % 65; /* some are empty */
+		for (k = 0; k < l[i].n; k++)
+			all[total++] = l[i].key[k] = (uint64_t)rand_r(&seed) % spread;
+		qsort(l[i].key, l[i].n, sizeof(uint64_t), by_key);
+		src[i] = (struct rmerge_src){ list_next, &l[i] };
+	}
+	qsort(all, total, sizeof(*all), by_key);
+	assert_int_equal(rmerge_new(&m, src, n), 0);
+	while ((w = rmerge_peek(m, &key)) >= 0) {
+		assert_true(got < total);
+		assert_int_equal(key, all[got]);
+		if (got && key == last_key)
+			assert_true(w >= last); /* ties: lowest index first */
+		assert_int_equal(rmerge_peek(m, &key), w);
+		last = w;
+		last_key = key;
+		got++;
+		rmerge_pop(m);
+	}
+	assert_int_equal(got, total);
+	rmerge_pop(m); /* harmless at the end */
+	assert_int_equal(rmerge_peek(m, &key), -1);
+	rmerge_free(m);
+	free(l);
+	free(src);
+	free(all);
+}
+
+static void test_sorted(void **state __unused_arg)
+{
+	unsigned int seed = 1;
+	size_t n;
+
+	for (n = 0; n <= 40; n++)
+		for (seed = 1; seed <= 8; seed++)
+			check(n, seed, seed % 2 ? 1u << 30 : 5);
+}
+
+static void test_extreme_keys(void **state __unused_arg)
+{
+	struct list a = { .key = { 0, UINT64_MAX }, .n = 2 }, b = { .key = { UINT64_MAX }, .n = 1 };
+	struct list c = { .n = 0 };
+	const struct rmerge_src src[] = { { list_next, &a }, { list_next, &b }, { list_next, &c } };
+	const ssize_t order[] = { 0, 0, 1 };
+	struct rmerge *m;
+	uint64_t key;
+	size_t i;
+
+	assert_int_equal(rmerge_new(&m, src, 3), 0);
+	for (i = 0; i < 3; i++) { /* UINT64_MAX is a key, not "ended" */
+		assert_int_equal(rmerge_peek(m, &key), order[i]);
+		rmerge_pop(m);
+	}
+	assert_int_equal(rmerge_peek(m, &key), -1);
+	rmerge_free(m);
+	rmerge_free(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sorted),
+		cmocka_unit_test(test_extreme_keys),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * test_util_map.c: tests of src/util/map.c.
+ */
+#include "kvmft/util.h"
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+static void test_empty(void **state __unused_arg)
+{
+	struct u64map m = { 0 };
+	uint64_t v = 7;
+
+	assert_false(u64map_get(&m, 0, &v));
+	assert_int_equal(v, 7);
+	u64map_free(&m);
+	u64map_free(NULL);
+}
+
+static void test_put_get(void **state __unused_arg)
+{
+	struct u64map m = { 0 };
+	uint64_t v = 0;
+
+	/* 0 and all ones are keys like any other, 0 a value like any other. */
+	assert_int_equal(u64map_put(&m, 0, UINT64_MAX), 0);
+	assert_int_equal(u64map_put(&m, UINT64_MAX, 0), 0);
+	assert_true(u64map_get(&m, 0, &v));
+	assert_true(v == UINT64_MAX);
+	assert_true(u64map_get(&m, UINT64_MAX, &v));
+	assert_int_equal(v, 0);
+	assert_true(u64map_get(&m, 0, NULL));
+	assert_false(u64map_get(&m, 1, NULL));
+	assert_int_equal(u64map_put(&m, 0, 5), 0);
+	assert_int_equal(m.n, 2);
+	assert_true(u64map_get(&m, 0, &v));
+	assert_int_equal(v, 5);
+	u64map_free(&m);
+	assert_int_equal(m.n + m.cap, 0);
+	assert_false(u64map_get(&m, 0, &v));
+	u64map_free(&m);
+}
+
+static void test_at(void **state __unused_arg)
+{
+	struct u64map m = { 0 };
+	uint64_t *at = u64map_at(&m, 9);
+
+	assert_non_null(at);
+	assert_int_equal(*at, 0);
+	*at += 3;
+	at = u64map_at(&m, 9);
+	assert_int_equal(*at, 3);
+	assert_int_equal(m.n, 1);
+	u64map_free(&m);
+}
+
+/* Where a map that holds only this key puts it, for a capacity of 16. */
+static size_t slot_of(uint64_t key)
+{
+	struct u64map m = { 0 };
+	size_t i = 0;
+
+	assert_int_equal(u64map_put(&m, key, 0), 0);
+	while (!m.slot[i].used)
+		i++;
+	u64map_free(&m);
+	return i;
+}
+
+/* Keys that all want the last slot: probes must wrap, and growth must not lose any. */
+static void test_colliding(void **state __unused_arg)
+{
+	uint64_t key[200], candidate = 0, v;
+	struct u64map m = { 0 };
+
+	for (size_t n = 0; n < ARRAY_SIZE(key); candidate++)
+		if (slot_of(candidate) == 15)
+			key[n++] = candidate;
+	for (size_t n = 0; n < ARRAY_SIZE(key); n++) {
+		assert_int_equal(u64map_put(&m, key[n], key[n] * 3), 0);
+		assert_true(m.cap >= 16 && !(m.cap & (m.cap - 1)));
+		assert_true(m.n < m.cap);
+		for (size_t i = 0; i < ARRAY_SIZE(key); i++) {
+			assert_int_equal(u64map_get(&m, key[i], &v), i <= n);
+			if (i <= n)
+				assert_int_equal(v, key[i] * 3);
+		}
+	}
+	assert_int_equal(m.n, ARRAY_SIZE(key));
+	u64map_free(&m);
+}
+
+/* Keys with equal low bits, as page addresses have, and a count at every growth. */
+static void test_many(void **state __unused_arg)
+{
+	struct u64map m = { 0 };
+	uint64_t v;
+
+	for (uint64_t i = 0; i < 50000; i++) {
+		uint64_t *at = u64map_at(&m, i << 12);
+
+		assert_non_null(at);
+		assert_int_equal(*at, 0);
+		*at = i + 1;
+		assert_int_equal(m.n, i + 1);
+	}
+	for (uint64_t i = 0; i < 50000; i++) {
+		assert_true(u64map_get(&m, i << 12, &v));
+		assert_int_equal(v, i + 1);
+		assert_false(u64map_get(&m, (i << 12) + 1, &v));
+	}
+	u64map_free(&m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_put_get),
+		cmocka_unit_test(test_at),
+		cmocka_unit_test(test_colliding),
+		cmocka_unit_test(test_many),
+	};
+
+	return cmocka_run_group_tests_name("util/map", tests, NULL, NULL);
+}

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+#
+# Functions for scenario scripts of both levels; lib/host.sh and lib/guest.sh source it.
+# Output is TAP: host.sh's reaches the caller of run, guest.sh's is kept in guest-NAME.log.
+
+TESTS=0
+FAILED=0
+
+die()
+{
+	echo "Bail out! $RIG_NAME: $*"
+	exit 1
+}
+
+note()
+{
+	echo "# $*"
+}
+
+pass()
+{
+	TESTS=$((TESTS + 1))
+	echo "ok $TESTS - $*"
+}
+
+fail()
+{
+	TESTS=$((TESTS + 1))
+	FAILED=$((FAILED + 1))
+	echo "not ok $TESTS - $*"
+}
+
+# skip DESCRIPTION REASON: a visible skip, counted as done.
+skip()
+{
+	TESTS=$((TESTS + 1))
+	echo "ok $TESTS - $1 # SKIP $2"
+}
+
+# check DESCRIPTION COMMAND...: one test. What the command prints follows as comments when
+# it fails. Returns the command's verdict.
+check()
+{
+	check_name=$1
+	shift
+	if check_out=$("$@" 2>&1); then
+		pass "$check_name"
+		return 0
+	fi
+	fail "$check_name"
+	[ -z "$check_out" ] || echo "$check_out" | sed 's/^/# /'
+	return 1
+}
+
+# same GOT WANTED: for check; says both when they differ.
+same()
+{
+	[ "$1" = "$2" ] && return 0
+	echo "got:    $1"
+	echo "wanted: $2"
+	return 1
+}
+
+# Last line of a script: print the plan, exit 0 if all passed.
+finish()
+{
+	echo "1..$TESTS"
+	[ "$FAILED" -eq 0 ] && [ "$TESTS" -gt 0 ]
+	exit
+}
+
+# wait_until SECONDS COMMAND...: poll until the command succeeds.
+wait_until()
+{
+	until_limit=$(($(uptime_cs) + $1 * 100))
+	shift
+	until "$@"; do
+		[ "$(uptime_cs)" -lt "$until_limit" ] || return 1
+		sleep 0.1
+	done
+}
+
+# Monotonic hundredths of a second; the wall clock may step.
+uptime_cs()
+{
+	read -r cs_up cs_rest </proc/uptime
+	echo "${cs_up%.*}${cs_up#*.}" | sed 's/^0*\(.\)/\1/'
+}
+
+# Flags are small files in the shared folder: flag_set in one level ends flag_wait in another.
+# flag_set FLAG [VALUE]
+flag_set()
+{
+	echo "${2:-1}" >"$RESULTS/.rig/flag-$1.tmp.$RIG_NAME"
+	mv "$RESULTS/.rig/flag-$1.tmp.$RIG_NAME" "$RESULTS/.rig/flag-$1"
+}
+
+flag_test()
+{
+	[ -e "$RESULTS/.rig/flag-$1" ]
+}
+
+flag_clear()
+{
+	rm -f "$RESULTS/.rig/flag-$1"
+}
+
+flag_get()
+{
+	cat "$RESULTS/.rig/flag-$1"
+}
+
+# flag_wait FLAG [SECONDS]: 0 when the flag is set, else the script ends with a message.
+flag_wait()
+{
+	wait_until "${2:-60}" flag_test "$1" ||
+		die "flag '$1' was not set within ${2:-60} s"
+}
+
+# carry PATH [NAME]: copy a file or folder from this level's tmpfs to $RESULTS/NAME.
+carry()
+{
+	cp -r "$1" "$RESULTS/${2:-${1##*/}}" || die "cannot carry out $1"
+}
+
+# fact NAME VALUE: a line NAME=VALUE in $RESULTS/facts-LEVEL.
+fact()
+{
+	echo "$1=$2" >>"$RESULTS/facts-$RIG_NAME"
+}
+
+need_kvmft()
+{
+	[ -x "$KVMFT" ] || die "no program under test at $KVMFT (make, or KVMFT=/path/to/kvmft)"
+}
+
+clocksource()
+{
+	cat /sys/devices/system/clocksource/clocksource0/current_clocksource
+}
+
+# TSC rate in kHz as the kernel found it; fails when the log does not say.
+tsc_khz()
+{
+	dmesg | sed -n 's/.*tsc: .*Detected \([0-9]*\)\.\([0-9]\{3\}\) MHz.*/\1\2/p' |
+		tail -n 1 | grep .
+}

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+#
+# Outer side of the rig: get a Debian kernel without installing it.
+#
+# A kernel is named by version (6.1, 6.12, 7.0), by Debian suite (bookworm-backports, sid), by
+# a .deb or by an unpacked tree. Whatever it was, the result is one folder in the cache:
+#	version		kernel release, e.g. 6.1.0-37-amd64; written last, so it means "complete"
+#	vmlinuz		the image
+#	vmlinux		the same decompressed, which saves seconds at each boot
+#	lib/modules/R/	its modules, with modules.dep
+# The machine's apt sources are read (for the mirror) and never changed: a private
+# configuration with its own sources, state and cache folders does the download.
+
+# Which suite has this kernel. Only the newest of a branch is on a mirror, so a branch is a
+# suite.
+kernel_suite()
+{
+	case $1 in
+	6.1)	echo bookworm ;;
+	6.12)	echo trixie ;;
+	7 | 7.*) echo sid ;;
+	*)	echo "$1" ;;
+	esac
+}
+
+# The Debian mirror this machine already uses. Lists may not have been fetched yet (a fresh
+# container), in which case there is no origin to go by, only the address.
+kernel_mirror()
+{
+	if [ -n "${KVMFT_MIRROR:-}" ]; then
+		echo "$KVMFT_MIRROR"
+		return
+	fi
+	# shellcheck disable=SC2016 # apt expands these, not the shell
+	apt-get indextargets --format '$(LABEL) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+		awk '$1 == "Debian" { print $NF; found = 1; exit }
+			$NF ~ /\/debian\/?$/ && !any { any = $NF }
+			END { if (!found && any) print any }'
+}
+
+kernel_apt()
+{
+	apt_dir=$1
+	apt_cmd=$2
+	shift 2
+	"$apt_cmd" -qq -o Dir::Etc::sourcelist="$apt_dir/sources.list" \
+		-o Dir::Etc::sourceparts=/dev/null -o Dir::Etc::preferencesparts=/dev/null \
+		-o Dir::State="$apt_dir/state" -o Dir::Cache="$apt_dir/cache" \
+		-o Acquire::Languages=none -o Acquire::Retries=3 \
+		-o APT::Architecture=amd64 -o APT::Architectures=amd64 \
+		-o APT::Sandbox::User="$(id -un)" "$@"
+}
+
+# Download the packages of one suite's kernel into the current folder.
+kernel_download()
+{
+	dl_suite=$1
+	dl_apt=$KVMFT_CACHE/apt/$dl_suite
+	dl_keys=/usr/share/keyrings/debian-archive-keyring.gpg
+	dl_mirror=$(kernel_mirror)
+	[ -n "$dl_mirror" ] ||
+		die "no Debian mirror in this machine's apt sources (set KVMFT_MIRROR=URI)"
+	mkdir -p "$dl_apt/state/lists/partial" "$dl_apt/cache/archives/partial"
+	[ -r "$dl_keys" ] && dl_keys="[signed-by=$dl_keys] " || dl_keys=
+	echo "deb $dl_keys$dl_mirror $dl_suite main" >"$dl_apt/sources.list"
+	kernel_apt "$dl_apt" apt-get update >&2 || die "cannot read suite $dl_suite of $dl_mirror"
+	# The metapackage names the real one; from 7.0 on that is split in several.
+	dl_pkgs=$(kernel_apt "$dl_apt" apt-cache depends --recurse --important \
+			linux-image-amd64 |
+		grep -E '^linux-(image|binary|modules|base)-[0-9][^ ]*-amd64$' | sort -u)
+	[ -n "$dl_pkgs" ] || die "no linux-image-amd64 in suite $dl_suite of $dl_mirror"
+	note "fetching" $dl_pkgs
+	# shellcheck disable=SC2086 # a list of package names
+	kernel_apt "$dl_apt" apt-get download $dl_pkgs >&2 ||
+		die "cannot download $dl_pkgs"
+}
+
+# Decompress the payload of bzImage $1: its place is in the setup header, offsets from
+# Documentation/arch/x86/boot.rst. The last 4 bytes are the unpacked size.
+kernel_extract()
+{
+	ext_sects=$(od -An -tu1 -j 497 -N 1 "$1")
+	ext_offset=$(od -An -tu4 -j 584 -N 4 "$1")
+	ext_length=$(od -An -tu4 -j 588 -N 4 "$1")
+	ext_start=$(((ext_sects + 1) * 512 + ext_offset))
+	case $(od -An -tx1 -j "$ext_start" -N 4 "$1" | tr -d ' ') in
+	fd377a58)	ext_tool="xz -dcq" ;;
+	28b52ffd)	ext_tool="zstd -dcq" ;;
+	1f8b*)		ext_tool="gzip -dcq" ;;
+	*)		return 1 ;;
+	esac
+	tail -c "+$((ext_start + 1))" "$1" | head -c "$((ext_length - 4))" | $ext_tool
+}
+
+# Bring an unpacked tree into the form described on top.
+kernel_finish()
+{
+	fin_dir=$1
+	fin_image=$(find "$fin_dir/tree" -name 'vmlinuz*' -type f | sort | tail -n 1)
+	fin_mods=$(find "$fin_dir/tree" -path '*/lib/modules/*' -prune -type d | tail -n 1)
+	[ -n "$fin_image" ] && [ -n "$fin_mods" ] ||
+		die "no vmlinuz or no lib/modules/* in the kernel package ($fin_dir/tree)"
+	fin_version=${fin_mods##*/}
+	mkdir -p "$fin_dir/lib/modules"
+	mv "$fin_image" "$fin_dir/vmlinuz"
+	mv "$fin_mods" "$fin_dir/lib/modules/"
+	rm -rf "$fin_dir/tree"
+	kernel_extract "$fin_dir/vmlinuz" >"$fin_dir/vmlinux" ||
+		die "cannot decompress $fin_dir/vmlinuz"
+	depmod -b "$fin_dir" "$fin_version" || die "depmod failed for $fin_version"
+	echo "$fin_version" >"$fin_dir/version"
+}
+
+# Fill the folder $1 from the kernel named $2.
+kernel_fetch()
+{
+	fetch_dir=$1
+	fetch_spec=$2
+	fetch_tmp=$fetch_dir.tmp.$$
+	rm -rf "$fetch_dir" "$fetch_tmp"
+	mkdir -p "$fetch_tmp/tree"
+	case $fetch_spec in
+	*.deb)	dpkg-deb -x "$fetch_spec" "$fetch_tmp/tree" || die "cannot unpack $fetch_spec" ;;
+	/*)	cp -a "$fetch_spec/." "$fetch_tmp/tree/" || die "cannot copy $fetch_spec" ;;
+	*)
+		mkdir "$fetch_tmp/deb"
+		(cd "$fetch_tmp/deb" && kernel_download "$(kernel_suite "$fetch_spec")") || exit
+		for fetch_deb in "$fetch_tmp"/deb/*.deb; do
+			dpkg-deb -x "$fetch_deb" "$fetch_tmp/tree" ||
+				die "cannot unpack $fetch_deb"
+		done
+		rm -rf "$fetch_tmp/deb"
+		;;
+	esac
+	kernel_finish "$fetch_tmp"
+	mv "$fetch_tmp" "$fetch_dir"
+}
+
+# Print the cache folder of kernel $1, filling it first if need be. A lock, because several
+# runs may start at once on a cold cache.
+kernel_prepare()
+{
+	prep_spec=$1
+	case $prep_spec in
+	*/* | *.deb)
+		[ -e "$prep_spec" ] || die "no such kernel: $prep_spec"
+		prep_spec=$(realpath "$prep_spec")
+		prep_key=path-$(echo "$prep_spec" | md5sum | cut -c1-12)
+		;;
+	*)	prep_key=$prep_spec ;;
+	esac
+	prep_dir=$KVMFT_CACHE/kernels/$prep_key
+	mkdir -p "$KVMFT_CACHE/kernels"
+	(
+		flock 9
+		[ -s "$prep_dir/version" ] && [ "${REFRESH:-0}" = 0 ] && exit 0
+		kernel_fetch "$prep_dir" "$prep_spec"
+	) 9>"$KVMFT_CACHE/kernels/.lock-$prep_key" || exit
+	echo "$prep_dir"
+}

@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Runs in both levels, in the outer root, straight from init: read the environment, run the
+# scenario's script of this level, leave its status in .rig/NAME.rc. In: RIG_ROLE, RIG_NAME,
+# RESULTS.
+
+export PATH=/run/applets:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export HOME=/root LC_ALL=C RIG_ROLE RIG_NAME RESULTS
+
+# Modules were loaded by init; what matters is said here once, in the console log.
+check_level()
+{
+	[ -e /dev/cpu/0/msr ] || echo "rig: no /dev/cpu/0/msr"
+	[ "$RIG_ROLE" = guest ] || [ -c /dev/kvm ] || echo "rig: no /dev/kvm"
+}
+
+run_script()
+{
+	cd "$SCENARIO_DIR" || exit 125
+	case $RIG_ROLE in
+	host)
+		# The second serial port is the harness's standard output.
+		stty -F /dev/ttyS1 raw -echo 2>/dev/null
+		sh ./host.sh >/dev/ttyS1 2>&1
+		;;
+	guest)
+		echo up >"$RESULTS/.rig/$RIG_NAME.up"
+		sh "./$GUEST_SCRIPT" >"$RESULTS/guest-$RIG_NAME.log" 2>&1
+		;;
+	esac
+	status=$?
+	dmesg >"$RESULTS/dmesg-$RIG_NAME.log"
+	# Written whole or not at all: the other side polls for it.
+	echo "$status" >"$RESULTS/.rig/$RIG_NAME.rc.tmp"
+	mv "$RESULTS/.rig/$RIG_NAME.rc.tmp" "$RESULTS/.rig/$RIG_NAME.rc"
+}
+
+. "$RESULTS/.rig/env"
+if [ -r "$RESULTS/.rig/$RIG_NAME.env" ]; then
+	. "$RESULTS/.rig/$RIG_NAME.env"
+fi
+check_level
+run_script

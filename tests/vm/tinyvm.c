@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tinyvm: the smallest real VM, for tests that need KVM exits of known kind and number.
+ *
+ * Every vCPU runs real-mode code that loops: `out` to port 0x80 (one kvm_pio), a store to an
+ * address without memory (one kvm_mmio write), `hlt`. There is no interrupt controller, so hlt
+ * exits to user space (KVM_EXIT_HLT) and one loop is over. After all loops a line per vCPU says
+ * what was counted: `vcpu 0 io=1000 mmio=1000 hlt=1000`.
+ *
+ *   tinyvm [--iterations N] [--ms M] [--vcpus N] [--first-id I] [--stride S] [--name X]
+ *
+ * --iterations N  loops per vCPU (default 1000); --ms M instead loops for M milliseconds.
+ * --first-id, --stride  vcpu ids I, I+S, I+2S ... (default 0 and 1): ids with gaps.
+ * --name X  is not used: it is there to be found in the command line.
+ * First output line, before any guest code runs: `pid P vm-fd F tids T...`. Then it waits for a
+ * newline or end of file on stdin when --wait is given. Exit 77 when there is no /dev/kvm.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <linux/kvm.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_VCPUS 64
+#define CODE_AT	  0x1000
+#define MEM_SIZE  0x10000 /* [0x20000] beyond it is "MMIO" */
+
+static const uint8_t code[] = {
+	0xb8, 0x00, 0x20, /*       mov $0x2000, %ax */
+	0x8e, 0xd8,	  /*       mov %ax, %ds     */
+	0xb0, 0x42,	  /*       mov $0x42, %al   */
+	0xe6, 0x80,	  /* loop: out %al, $0x80   */
+	0xa2, 0x00, 0x00, /*       mov %al, (0)     */
+	0xf4,		  /*       hlt              */
+	0xeb, 0xf8,	  /*       jmp loop         */
+};
+
+struct vcpu {
+	pthread_t thread;
+	pthread_barrier_t *start;
+	int fd;
+	struct kvm_run *run;
+	unsigned long id;
+	uint64_t iterations, ms, io, mmio, hlt;
+	pid_t tid;
+	bool failed;
+};
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static void die(const char *what)
+{
+	fprintf(stderr, "tinyvm: %s: %s\n", what, strerror(errno));
+	exit(errno == ENOENT || errno == EACCES || errno == ENODEV ? 77 : 1);
+}
+
+static void *vcpu_main(void *arg)
+{
+	struct vcpu *v = arg;
+	uint64_t end;
+
+	v->tid = (pid_t)syscall(SYS_gettid);
+	pthread_barrier_wait(v->start); /* main prints the thread ids */
+	pthread_barrier_wait(v->start); /* go */
+	end = now_ms() + v->ms;
+	while (v->ms ? now_ms() < end : v->hlt < v->iterations) {
+		if (ioctl(v->fd, KVM_RUN, 0) && errno != EINTR) {
+			v->failed = true;
+			break;
+		}
+		switch (v->run->exit_reason) {
+		case KVM_EXIT_IO: v->io++; break;
+		case KVM_EXIT_MMIO: v->mmio++; break;
+		case KVM_EXIT_HLT: v->hlt++; break;
+		case KVM_EXIT_INTR: break;
+		default:
+			fprintf(stderr, "tinyvm: vcpu %lu: exit reason %u\n", v->id,
+				v->run->exit_reason);
+			v->failed = true;
+			return NULL;
+		}
+	}
+	return NULL;
+}
+
+static void vcpu_create(int kvm, int vm, struct vcpu *v)
+{
+	struct kvm_regs regs = { .rip = CODE_AT, .rflags = 2 };
+	int size = ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
+	struct kvm_sregs sregs;
+
+	v->fd = ioctl(vm, KVM_CREATE_VCPU, v->id);
+	if (v->fd < 0 || size < 0)
+		die("KVM_CREATE_VCPU");
+	v->run = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, v->fd, 0);
+	if (v->run == MAP_FAILED)
+		die("mmap of kvm_run");
+	if (ioctl(v->fd, KVM_GET_SREGS, &sregs))
+		die("KVM_GET_SREGS");
+	sregs.cs.base = 0;
+	sregs.cs.selector = 0;
+	if (ioctl(v->fd, KVM_SET_SREGS, &sregs) || ioctl(v->fd, KVM_SET_REGS, &regs))
+		die("KVM_SET_REGS");
+}
+
+static int vm_create(int kvm)
+{
+	struct kvm_userspace_memory_region mem = { .memory_size = MEM_SIZE };
+	int vm = ioctl(kvm, KVM_CREATE_VM, 0);
+	void *p;
+
+	if (vm < 0)
+		die("KVM_CREATE_VM");
+	/* Intel without unrestricted guest runs real mode with a TSS; elsewhere this is refused */
+	(void)ioctl(vm, KVM_SET_TSS_ADDR, 0xfffbd000ul);
+	p = mmap(NULL, MEM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		die("mmap of guest memory");
+	memcpy((char *)p + CODE_AT, code, sizeof(code));
+	mem.userspace_addr = (uintptr_t)p;
+	if (ioctl(vm, KVM_SET_USER_MEMORY_REGION, &mem))
+		die("KVM_SET_USER_MEMORY_REGION");
+	return vm;
+}
+
+static const struct option options[] = {
+	{ "iterations", required_argument, NULL, 'i' }, { "ms", required_argument, NULL, 'm' },
+	{ "vcpus", required_argument, NULL, 'n' },	{ "first-id", required_argument, NULL, 'f' },
+	{ "stride", required_argument, NULL, 's' },	{ "name", required_argument, NULL, 'N' },
+	{ "wait", no_argument, NULL, 'w' },		{ NULL, 0, NULL, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	unsigned long n = 1, first = 0, stride = 1, iterations = 1000, ms = 0;
+	static struct vcpu vcpu[MAX_VCPUS];
+	pthread_barrier_t start;
+	bool wait = false;
+	int c, kvm, vm, ret = 0;
+
+	while ((c = getopt_long(argc, argv, "i:m:n:f:s:N:w", options, NULL)) != -1) {
+		switch (c) {
+		case 'i': iterations = strtoul(optarg, NULL, 0); break;
+		case 'm': ms = strtoul(optarg, NULL, 0); break;
+		case 'n': n = strtoul(optarg, NULL, 0); break;
+		case 'f': first = strtoul(optarg, NULL, 0); break;
+		case 's': stride = strtoul(optarg, NULL, 0); break;
+		case 'N': break;
+		case 'w': wait = true; break;
+		default: return 2;
+		}
+	}
+	if (n < 1 || n > MAX_VCPUS)
+		return 2;
+	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	if (kvm < 0)
+		die("/dev/kvm");
+	vm = vm_create(kvm);
+	pthread_barrier_init(&start, NULL, (unsigned int)n + 1);
+	for (unsigned long i = 0; i < n; i++) {
+		vcpu[i] = (struct vcpu){ .start = &start, .id = first + i * stride,
+					 .iterations = iterations, .ms = ms };
+		vcpu_create(kvm, vm, &vcpu[i]);
+		if (pthread_create(&vcpu[i].thread, NULL, vcpu_main, &vcpu[i]))
+			die("pthread_create");
+	}
+	pthread_barrier_wait(&start);
+	printf("pid %d vm-fd %d tids", (int)getpid(), vm);
+	for (unsigned long i = 0; i < n; i++)
+		printf(" %d", (int)vcpu[i].tid);
+	printf("\n");
+	fflush(stdout);
+	while (wait && (c = getchar()) != EOF && c != '\n')
+		;
+	pthread_barrier_wait(&start);
+	for (unsigned long i = 0; i < n; i++) {
+		pthread_join(vcpu[i].thread, NULL);
+		printf("vcpu %lu io=%llu mmio=%llu hlt=%llu\n", vcpu[i].id,
+		       (unsigned long long)vcpu[i].io, (unsigned long long)vcpu[i].mmio,
+		       (unsigned long long)vcpu[i].hlt);
+		ret |= vcpu[i].failed;
+	}
+	return ret;
+}
