@@ -255,7 +255,7 @@ int mono_raw_params(uint32_t khz, uint32_t *mult, uint8_t *shift);
  */
 int clocksource_line(uint32_t mult, uint8_t shift, uint64_t *max_cycles, uint64_t *max_idle_ns);
 
-/* Do @mult and @shift explain such a line?  False also for parameters clocksource_line() refuses. */
+/* Do @mult and @shift explain such a line?  False also for what clocksource_line() refuses. */
 bool clocksource_line_fits(uint32_t mult, uint8_t shift, uint64_t max_cycles,
 			   uint64_t max_idle_ns);
 

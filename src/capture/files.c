@@ -85,6 +85,7 @@ ssize_t cap_read_file(int dirfd, const char *path, size_t max, char **out, bool 
 	ssize_t n;
 	char *text;
 
+	*more = false;
 	fd = cap_open_file(dirfd, path, &size);
 	if (fd < 0)
 		return fd;

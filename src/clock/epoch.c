@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * epoch.c - replays clock events of a VM into one list of epochs per vCPU
  *
@@ -153,7 +153,7 @@ static int find_or_add(struct epoch_vm *vm, uint32_t id, struct epoch_vcpu **out
 	return 0;
 }
 
-/* @map holds from the start of the watch wherever none is known; room for one must be reserved. */
+/* No map is known yet: @map holds from the start of the watch.  Room for one must be reserved. */
 static void fill_map(const struct epoch_vm *vm, struct epoch_vcpu *c, const struct tsc_map *map)
 {
 	size_t i;
@@ -164,8 +164,6 @@ static void fill_map(const struct epoch_vm *vm, struct epoch_vcpu *c, const stru
 		c->v[0] = (struct epoch){ .from = vm->watch_from };
 	}
 	for (i = 0; i < c->n; i++) {
-		if (c->v[i].has_map)
-			continue;
 		c->v[i].map = *map;
 		c->v[i].has_map = true;
 	}
@@ -384,8 +382,10 @@ int epoch_vm_check_end(struct epoch_vm *vm, uint32_t id, const struct tsc_map *m
 		err = reserve(c, 1);
 	if (err)
 		return err;
-	if (!c->n || !newest(c)->has_map)
+	if (!c->n || !newest(c)->has_map) {
 		fill_map(vm, c, map);
+		c->has_read = true;
+	}
 	before = c->notes;
 	if (c->read_pending && c->has_write && newest(c)->map.offset != c->read_offset)
 		doubt(c, EPOCH_NOTE_READ_MISMATCH);

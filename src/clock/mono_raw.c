@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* mono_raw.c - CLOCK_MONOTONIC_RAW: one straight line over the clocksource, and its parameters */
 #include "kvmft/clock.h"
 

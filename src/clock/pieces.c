@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * pieces.c - clocks that follow NTP or get set (mono, boot, realtime), as lines between samples
  *

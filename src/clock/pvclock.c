@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* pvclock.c - kvmclock: the record a guest shares with KVM, forward and exactly backward */
 #include "kvmft/clock.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* sched.c - the clocks built on sched_clock(): constants of a kvm-clock guest, cyc2ns of a TSC */
 #include "kvmft/clock.h"
 

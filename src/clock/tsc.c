@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* tsc.c - TSC offsetting and scaling: host cycles to guest cycles and back, nested maps */
 #include "kvmft/clock.h"
 

@@ -88,12 +88,15 @@ struct near {
 	} best[NEAR_MAX];
 };
 
-/* A third of the letters wrong is still a typing error; more is another word. */
+/*
+ * A third of the letters wrong is still a typing error; more is another word. Two swapped letters
+ * count as two, and happen in short words too.
+ */
 static unsigned int near_limit(const char *word)
 {
-	size_t third = MIN(strlen(word), 63) / 3;
+	size_t len = MIN(strlen(word), 63);
 
-	return (unsigned int)MAX(third, 1);
+	return (unsigned int)MAX(len / 3, len > 3 ? 2 : 1);
 }
 
 /* Equal distances are common in short names; then the longer common beginning is likelier. */
@@ -113,7 +116,10 @@ static void near_offer(struct near *near, unsigned int dist, const char *text)
 	for (size_t i = 0; i < near->n; i++)
 		if (!strcmp(near->best[i].text, text))
 			return;
-	while (at > 0 && near->best[at - 1].dist > dist)
+	/* By name where the score is equal: the order of a directory is nobody's promise. */
+	while (at > 0 && (near->best[at - 1].dist > dist ||
+			  (near->best[at - 1].dist == dist &&
+			   strcmp(near->best[at - 1].text, text) > 0)))
 		at--;
 	if (at == NEAR_MAX)
 		return;
@@ -141,13 +147,18 @@ static int near_event(const char *sys, const char *name, void *arg)
 	return 0;
 }
 
+/* Beside a good guess a much worse one is noise: beside the very name, any other. */
 static void near_text(const struct near *near, struct sbuf *b)
 {
-	for (size_t i = 0; i < near->n; i++) {
-		sbuf_add(b, !i ? " (did you mean " : i + 1 == near->n ? " or " : ", ");
+	size_t n = near->n;
+
+	while (n && near->best[n - 1].dist / 64 > near->best[0].dist / 64 * 2)
+		n--;
+	for (size_t i = 0; i < n; i++) {
+		sbuf_add(b, !i ? " (did you mean " : i + 1 == n ? " or " : ", ");
 		sbuf_add(b, near->best[i].text);
 	}
-	if (near->n)
+	if (n)
 		sbuf_add(b, "?)");
 }
 

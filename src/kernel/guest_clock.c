@@ -44,60 +44,35 @@ static void pv_take(struct kguest_clock *g, uint32_t cpu, const struct kread_arg
 	g->npv++;
 }
 
-static int pv_read_batch(struct ktracefs *t, struct kguest_clock *g, uint32_t first, size_t n)
+/*
+ * Arguments of n records from CPU `first` on, put behind what stands in arg already. The texts live
+ * in where[], which must live as long as arg.
+ */
+static size_t pv_args(struct kread_arg *arg, char (*where)[32], uint32_t first, size_t n)
 {
-	struct kread_arg arg[PV_BATCH * PV_ARGS];
-	char where[PV_BATCH * PV_ARGS][32];
-	int ret;
-
-	memset(arg, 0, sizeof(arg));
 	for (size_t i = 0; i < n * PV_ARGS; i++) {
 		unsigned int off = (first + (uint32_t)(i / PV_ARGS)) * PV_STRIDE +
 				   pv_field[i % PV_ARGS].off;
 
 		snprintf(where[i], sizeof(where[i]), "hv_clock_boot+%u", off);
-		arg[i].where = where[i];
-		arg[i].type = pv_field[i % PV_ARGS].type;
+		arg[i] = (struct kread_arg){ .where = where[i], .type = pv_field[i % PV_ARGS].type };
 	}
-	ret = kread_symbols(t, arg, n * PV_ARGS, NULL);
-	if (ret < 0)
-		return ret;
-	for (size_t i = 0; i < n; i++)
-		pv_take(g, first + (uint32_t)i, &arg[i * PV_ARGS]);
-	return 0;
+	return n * PV_ARGS;
 }
 
-static int pv_read(struct ktracefs *t, struct kguest_clock *g)
+static uint32_t pv_cpus(void)
 {
 	struct kcpus cpus = { 0 };
-	uint32_t n;
-	int ret;
+	uint32_t n = 1;
 
-	ret = kcpus_read(KCPU_POSSIBLE, &cpus);
-	if (ret)
-		return ret;
-	n = MIN(cpus.n ? cpus.cpu[cpus.n - 1] + 1 : 1, (uint32_t)KGUEST_MAX_PVCLOCK);
-	for (uint32_t first = 0; first < n && ret >= 0; first += PV_BATCH)
-		ret = pv_read_batch(t, g, first, MIN((size_t)(n - first), (size_t)PV_BATCH));
+	if (kcpus_read(KCPU_POSSIBLE, &cpus) == 0 && cpus.n)
+		n = MIN(cpus.cpu[cpus.n - 1] + 1, (uint32_t)KGUEST_MAX_PVCLOCK);
 	kcpus_free(&cpus);
-	return ret;
+	return n;
 }
 
-static void offsets_from_probe(struct ktracefs *t, struct kguest_clock *g)
+static void take_offsets(struct kguest_clock *g, const struct kread_arg *arg)
 {
-	struct kread_arg arg[] = {
-		{ .where = "kvm_sched_clock_offset", .type = "x64" },
-		{ .where = "__sched_clock_offset", .type = "s64" },
-	};
-	struct kvmft_err err = { .text = "" };
-	int ret;
-
-	ret = kread_symbols(t, arg, ARRAY_SIZE(arg), &err);
-	if (ret < 0) {
-		snprintf(g->why, sizeof(g->why), "%.255s",
-			 err.text[0] ? err.text : strerror(-ret));
-		return;
-	}
 	if (arg[0].present) {
 		g->has_kvm_offset = true;
 		g->kvm_offset = (int64_t)arg[0].value;
@@ -108,9 +83,33 @@ static void offsets_from_probe(struct ktracefs *t, struct kguest_clock *g)
 		g->kernel_offset = (int64_t)arg[1].value;
 		g->kernel_source = "kprobe";
 	}
-	/* A wrong pvclock record would be worse than none, so a failure here leaves none. */
-	if (pv_read(t, g))
-		g->npv = 0;
+}
+
+/* Offsets and the first records in one probe hit; more records in further ones. */
+static void read_by_probe(struct ktracefs *t, struct kguest_clock *g)
+{
+	struct kread_arg arg[2 + PV_BATCH * PV_ARGS];
+	char where[PV_BATCH * PV_ARGS][32];
+	struct kvmft_err err = { .text = "" };
+	uint32_t ncpu = pv_cpus();
+
+	for (uint32_t first = 0; first < ncpu; first += PV_BATCH) {
+		size_t n = MIN((size_t)(ncpu - first), (size_t)PV_BATCH), at = first ? 0 : 2;
+		int ret;
+
+		arg[0] = (struct kread_arg){ .where = "kvm_sched_clock_offset", .type = "x64" };
+		arg[1] = (struct kread_arg){ .where = "__sched_clock_offset", .type = "s64" };
+		ret = kread_symbols(t, arg, at + pv_args(arg + at, where, first, n), &err);
+		if (ret < 0) {
+			snprintf(g->why, sizeof(g->why), "%.255s",
+				 err.text[0] ? err.text : strerror(-ret));
+			return;
+		}
+		if (!first)
+			take_offsets(g, arg);
+		for (size_t i = 0; i < n; i++)
+			pv_take(g, first + (uint32_t)i, &arg[at + i * PV_ARGS]);
+	}
 }
 
 static void offsets_from_log(struct kguest_clock *g)
@@ -147,7 +146,7 @@ int kguest_clock_read(struct ktracefs *t, struct kguest_clock *g)
 		return ret;
 	g->kvm_guest = !strncmp(tsc.hv_signature, "KVMKVMKVM", 9);
 	if (t)
-		offsets_from_probe(t, g);
+		read_by_probe(t, g);
 	offsets_from_log(g);
 	/*
 	 * A guest that does not use kvmclock has the variables too, all zero: the offset is set

@@ -41,6 +41,13 @@ static int knob_optional(struct kinst *k, const char *file, const char *text,
 
 /* ---- birth ---- */
 
+static int cannot_make(const struct kinst *k, int errnum, struct kvmft_err *err)
+{
+	return err_lack(err, errnum, "cannot make a tracefs instance in %s/instances: %s%s",
+			k->t->path, strerror(errnum),
+			errnum == EACCES || errnum == EPERM ? " (run as root)" : "");
+}
+
 static int inst_name_and_make(struct kinst *k, struct kvmft_err *err)
 {
 	struct kowner self;
@@ -49,16 +56,15 @@ static int inst_name_and_make(struct kinst *k, struct kvmft_err *err)
 
 	if (got)
 		return err_set(err, -got, "cannot read /proc/self/stat: %s", strerror(-got));
+	/* Asked first, because tracefs_instance_create() leaks its path when mkdir fails. */
+	if (faccessat(k->t->dirfd, "instances", W_OK | X_OK, AT_EACCESS))
+		return cannot_make(k, errno, err);
 	for (; self.seq < INST_NAMES_MAX; self.seq++) {
 		if (kowner_format(&self, '.', name, sizeof(name)))
 			return err_set(err, ENAMETOOLONG, "instance name too long");
 		k->tr = tracefs_instance_create(name);
-		if (!k->tr) {
-			got = errno ? errno : EIO;
-			return err_lack(err, got, "cannot make a tracefs instance in %s/instances: "
-					"%s%s", k->t->path, strerror(got),
-					got == EACCES || got == EPERM ? " (run as root)" : "");
-		}
+		if (!k->tr)
+			return cannot_make(k, errno ? errno : EIO, err);
 		if (tracefs_instance_is_new(k->tr)) {
 			k->name = strdup(name);
 			return k->name ? 0 : err_set(err, ENOMEM, "out of memory");

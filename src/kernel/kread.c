@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <time.h>
 
 #define BATCH_ARGS  100  /* the kernel takes 128 */
@@ -242,17 +243,29 @@ static int batch_read(struct reader *r, struct kread_arg *arg, size_t n, struct 
 	return got;
 }
 
-/* One bad argument fails the whole definition: then each gets a probe of its own. */
+static bool same_symbol(const struct kread_arg *a, const struct kread_arg *b)
+{
+	size_t n = strcspn(a->where, "+");
+
+	return n == strcspn(b->where, "+") && !strncmp(a->where, b->where, n);
+}
+
+/*
+ * One symbol that the kernel does not know fails the whole definition: then each symbol, with all
+ * that is asked of it, gets a probe of its own.
+ */
 static int batch_run(struct reader *r, struct kread_arg *arg, size_t n, struct kvmft_err *err)
 {
 	int got = batch_read(r, arg, n, err);
 
 	if (!got || got == -ENOMEM || got == -EPERM)
 		return got;
-	for (size_t i = 0; i < n; i++) {
-		got = batch_read(r, &arg[i], 1, err);
-		if (got)
-			arg[i].present = false;
+	for (size_t i = 0, len; i < n; i += len) {
+		for (len = 1; i + len < n && same_symbol(&arg[i], &arg[i + len]); len++)
+			;
+		got = batch_read(r, &arg[i], len, err);
+		for (size_t k = 0; got && k < len; k++)
+			arg[i + k].present = false;
 		if (got == -ENOMEM || got == -EPERM)
 			return got;
 	}
@@ -271,30 +284,54 @@ static size_t batch_length(const struct kread_arg *arg, size_t n)
 	return i;
 }
 
-/* Marks as present what kallsyms names: the kernel refuses (old ones: zero) what it does not know. */
-static int mark_known(struct kread_arg *arg, size_t n, struct kvmft_err *err)
+/*
+ * From 4.20 on the kernel refuses a symbol that it does not know; before, it reads zero. Only there
+ * is kallsyms asked, because reading its megabytes takes long on slow machines.
+ */
+static bool kernel_refuses_unknown(void)
 {
-	_cleanup_free_ char (*sym)[SYMBOL_MAX] = calloc(n + !n, sizeof(*sym));
+	unsigned int major = 0, minor = 0;
+	struct utsname u;
+
+	if (uname(&u) < 0 || sscanf(u.release, "%u.%u", &major, &minor) != 2)
+		return false;
+	return major > 4 || (major == 4 && minor >= 20);
+}
+
+static int mark_by_kallsyms(struct kread_arg *arg, char (*sym)[SYMBOL_MAX], size_t n,
+			    struct kvmft_err *err)
+{
 	_cleanup_free_ const char **name = calloc(n + !n, sizeof(*name));
 	_cleanup_free_ bool *present = calloc(n + !n, sizeof(*present));
 	int got;
 
-	if (!sym || !name || !present)
+	if (!name || !present)
 		return err_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++) {
-		arg[i].present = false;
-		arg[i].value = 0;
-		if (!type_ok(arg[i].type) || where_symbol(arg[i].where, sym[i], SYMBOL_MAX))
-			return err_set(err, EINVAL, "%s:%s: not SYMBOL+OFFSET and a type",
-				       arg[i].where, arg[i].type);
+	for (size_t i = 0; i < n; i++)
 		name[i] = sym[i];
-	}
 	got = kallsyms_find(NULL, name, n, present);
 	if (got < 0)
 		return err_set(err, -got, "cannot read /proc/kallsyms: %s", strerror(-got));
 	for (size_t i = 0; i < n; i++)
 		arg[i].present = present[i];
-	return got;
+	return 0;
+}
+
+/* Marks as present what may be asked for. */
+static int mark_known(struct kread_arg *arg, size_t n, struct kvmft_err *err)
+{
+	_cleanup_free_ char (*sym)[SYMBOL_MAX] = calloc(n + !n, sizeof(*sym));
+
+	if (!sym)
+		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++) {
+		arg[i].value = 0;
+		arg[i].present = true;
+		if (!type_ok(arg[i].type) || where_symbol(arg[i].where, sym[i], SYMBOL_MAX))
+			return err_set(err, EINVAL, "%s:%s: not SYMBOL+OFFSET and a type",
+				       arg[i].where, arg[i].type);
+	}
+	return kernel_refuses_unknown() ? 0 : mark_by_kallsyms(arg, sym, n, err);
 }
 
 int kread_symbols(struct ktracefs *t, struct kread_arg *arg, size_t n, struct kvmft_err *err)

@@ -214,11 +214,11 @@ static void khz_find(struct ktracefs *t, struct ktsc_facts *f)
 {
 	struct log_khz k = { 0 };
 
-	if (khz_take(f, khz_from_kernel(t), "kprobe tsc_khz", true))
-		return;
+	/* The log is the cheap witness; a probe costs an instance and is asked when it is silent. */
 	(void)klog_find("tsc: ", log_line, &k);
 	if (khz_take(f, k.refined, "dmesg refined", true) ||
 	    khz_take(f, k.detected, "dmesg detected", true) ||
+	    khz_take(f, khz_from_kernel(t), "kprobe tsc_khz", true) ||
 	    khz_take(f, khz_from_cpuid(), "cpuid 0x15", false))
 		return;
 	if (f->hypervisor && khz_take(f, khz_from_hypervisor(), "hypervisor cpuid 0x40000010", false))

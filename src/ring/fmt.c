@@ -157,7 +157,6 @@ void fmt_free(struct fmt *f)
 	fmt_plan_close(f);
 	free(f->event);
 	free(f->note);
-	sbuf_free(&f->scratch);
 	free(f);
 }
 
@@ -221,8 +220,7 @@ const char *fmt_field_name(const struct fmt_event *e, size_t i)
 	return i < e->nfld ? e->fld[i].name : NULL;
 }
 
-void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
-	       struct sbuf *out)
+bool fmt_has_plan(const struct fmt *f __unused_arg, const struct fmt_event *e)
 {
 	struct fmt_lazy *lazy = e->lazy;
 
@@ -230,8 +228,13 @@ void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec 
 		lazy->tried = true;
 		lazy->plan = fmt_plan_new(lazy->f, e);
 	}
-	if (lazy->plan && rec->len >= e->need)
-		fmt_plan_print(lazy->plan, f, rec, out);
-	else
+	return lazy->plan;
+}
+
+void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
+	       struct sbuf *out)
+{
+	if (!fmt_has_plan(f, e) || rec->len < e->need ||
+	    !fmt_plan_print(e->lazy->plan, f, rec, out))
 		fmt_print_fields(f, e, rec, out);
 }

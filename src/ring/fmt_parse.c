@@ -110,6 +110,8 @@ static int add_field(struct fmt_event *e, const char *decl, const char *semi,
 	if (!fld)
 		return -ENOMEM;
 	fld->f = *at;
+	fld->decl = decl;
+	fld->decl_len = (size_t)(semi - decl);
 	fld->f.is_relative = span_has(decl, name, "__rel_loc");
 	fld->f.is_dynamic = fld->f.is_relative || span_has(decl, name, "__data_loc");
 	fld->f.is_array = fld->f.is_dynamic || memchr(decl, '[', (size_t)(semi - decl));

@@ -1,5 +1,311 @@
-#include "fmt_priv.h"
-struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e){(void)f;(void)e;return NULL;}
-void fmt_plan_free(struct fmt_plan *p){(void)p;}
-void fmt_plan_print(const struct fmt_plan *p, const struct fmt *f, const struct rec *rec, struct sbuf *out){(void)p;(void)f;(void)rec;(void)out;}
-void fmt_plan_close(struct fmt *f){(void)f;}
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fmt_plan.c: printing events through a compiled plan.
+ *
+ * The text is the one libtraceevent prints, to the byte, so that it can be compared with other
+ * tools. That includes its arithmetic: values are unsigned 64 bit, fields are zero-extended.
+ */
+#include "fmt_plan.h"
+
+#include <string.h>
+
+uint64_t plan_apply(enum pop op, uint64_t a, uint64_t b)
+{
+	switch (op) {
+	case OP_OR: return a | b;
+	case OP_LOR: return a || b;
+	case OP_AND: return a & b;
+	case OP_LAND: return a && b;
+	case OP_XOR: return a ^ b;
+	case OP_SHL: return a << (b & 63); /* as the machine does it */
+	case OP_SHR: return a >> (b & 63);
+	case OP_LT: return a < b;
+	case OP_LE: return a <= b;
+	case OP_GT: return a > b;
+	case OP_GE: return a >= b;
+	case OP_EQ: return a == b;
+	case OP_NE: return a != b;
+	case OP_ADD: return a + b;
+	case OP_SUB: return a - b;
+	case OP_MUL: return a * b;
+	case OP_DIV: return b ? a / b : 0;
+	case OP_MOD: return b ? a % b : 0;
+	case OP_NOT: return !b;
+	case OP_INV: return ~b;
+	default: return 0;
+	}
+}
+
+static uint64_t element(const struct pnode *n, const struct fmt *f, const struct rec *rec)
+{
+	uint64_t i = plan_eval(n->a, f, rec);
+	uint32_t len, elem = n->fld.elem;
+	const uint8_t *p;
+
+	if (!elem || !fmt_bytes(f, &n->fld, rec, &p, &len) || i >= len / elem)
+		return 0;
+	return fmt_get(p + i * elem, elem, f->swap);
+}
+
+uint64_t plan_eval(const struct pnode *n, const struct fmt *f, const struct rec *rec)
+{
+	const uint8_t *p;
+	uint32_t len;
+
+	switch (n->kind) {
+	case P_CONST:
+		return n->val;
+	case P_FIELD: /* fmt_print() has compared the record with all fixed fields */
+		return fmt_get(rec->data + n->off, n->size, f->swap);
+	case P_MASK:
+		return plan_eval(n->a, f, rec) & n->val;
+	case P_UNARY:
+		return plan_apply(n->op, 0, plan_eval(n->a, f, rec));
+	case P_BINARY:
+		return plan_apply(n->op, plan_eval(n->a, f, rec), plan_eval(n->b, f, rec));
+	case P_COND:
+		return plan_eval(plan_eval(n->a, f, rec) ? n->b : n->c, f, rec);
+	case P_DYNLEN:
+		return fmt_bytes(f, &n->fld, rec, &p, &len) ? len : 0;
+	case P_ELEMENT:
+		return element(n, f, rec);
+	default:
+		return 0;
+	}
+}
+
+static void print_hex_value(struct sbuf *out, uint64_t v)
+{
+	sbuf_add(out, "0x");
+	sbuf_add_hex(out, v);
+}
+
+static const struct psym *find_symbol(const struct pnode *n, int64_t v)
+{
+	size_t lo = 0, hi = n->nsym, i;
+
+	if (!n->sorted) {
+		for (i = 0; i < n->nsym; i++)
+			if (n->sym[i].val == v)
+				return &n->sym[i];
+		return NULL;
+	}
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (n->sym[mid].val < v)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < n->nsym && n->sym[lo].val == v ? &n->sym[lo] : NULL;
+}
+
+static void print_symbol(const struct pnode *n, const struct pspec *spec, uint64_t v,
+			 struct sbuf *out)
+{
+	const struct psym *s = find_symbol(n, (int64_t)v);
+
+	if (s)
+		plan_text(out, spec, s->str, s->len);
+	else
+		print_hex_value(out, v);
+}
+
+/* A negative value stands for a name the kernel did not resolve: shown when no bit is set. */
+static void print_flags(const struct pnode *n, const struct pspec *spec, uint64_t v,
+			struct sbuf *out)
+{
+	bool any = false;
+	size_t i;
+
+	for (i = 0; i < n->nsym; i++) {
+		const struct psym *s = &n->sym[i];
+
+		if (!v && s->val < 0) {
+			plan_text(out, spec, s->str, s->len);
+			break;
+		}
+		if (s->val <= 0 || (v & (uint64_t)s->val) != (uint64_t)s->val)
+			continue;
+		if (any)
+			sbuf_add(out, n->text);
+		plan_text(out, spec, s->str, s->len);
+		any = true;
+		v &= ~(uint64_t)s->val;
+	}
+	if (v) {
+		if (any)
+			sbuf_add(out, n->text);
+		print_hex_value(out, v);
+	}
+}
+
+/* a bytes in hex; never more than the field has. */
+static void print_hex(const struct pnode *n, const struct fmt *f, const struct rec *rec,
+		      struct sbuf *out)
+{
+	static const char hex[] = "0123456789abcdef";
+	uint64_t want = plan_eval(n->a, f, rec);
+	const uint8_t *p;
+	uint32_t len, i;
+
+	if (!fmt_bytes(f, &n->fld, rec, &p, &len))
+		return;
+	for (i = 0; i < len && i < want; i++) {
+		if (i && !n->val)
+			sbuf_addc(out, ' ');
+		sbuf_addc(out, hex[p[i] >> 4]);
+		sbuf_addc(out, hex[p[i] & 15]);
+	}
+}
+
+static void print_array(const struct pnode *n, const struct fmt *f, const struct rec *rec,
+			struct sbuf *out)
+{
+	uint64_t want = plan_eval(n->a, f, rec), elem = plan_eval(n->b, f, rec), i;
+	const uint8_t *p;
+	uint32_t len;
+
+	if ((elem != 1 && elem != 2 && elem != 4 && elem != 8) ||
+	    !fmt_bytes(f, &n->fld, rec, &p, &len))
+		len = 0;
+	sbuf_addc(out, '{');
+	for (i = 0; len && i < len / elem && i < want; i++) {
+		if (i)
+			sbuf_addc(out, ',');
+		print_hex_value(out, fmt_get(p + i * elem, (uint32_t)elem, f->swap));
+	}
+	sbuf_addc(out, '}');
+}
+
+static void print_string(const struct pnode *n, const struct pspec *spec, const struct fmt *f,
+			 const struct rec *rec, struct sbuf *out)
+{
+	const uint8_t *p;
+	uint32_t len;
+
+	switch (n->kind) {
+	case P_TEXT:
+		plan_text(out, spec, n->text, strlen(n->text));
+		break;
+	case P_CHARS:
+		/* An empty dynamic array is no string at all: not even padding. */
+		if (fmt_bytes(f, &n->fld, rec, &p, &len) && (len || !n->fld.is_dynamic))
+			plan_text(out, spec, (const char *)p, strnlen((const char *)p, len));
+		break;
+	case P_POINTER:
+		sbuf_add_hex(out, fmt_get(rec->data + n->off, n->size, f->swap));
+		break;
+	case P_SYMBOL:
+		print_symbol(n, spec, plan_eval(n->a, f, rec), out);
+		break;
+	case P_FLAGS:
+		print_flags(n, spec, plan_eval(n->a, f, rec), out);
+		break;
+	case P_HEX:
+		print_hex(n, f, rec, out);
+		break;
+	case P_ARRAY:
+		print_array(n, f, rec, out);
+		break;
+	case P_COND:
+		print_string(plan_eval(n->a, f, rec) ? n->b : n->c, spec, f, rec, out);
+		break;
+	default: /* a number where a text belongs: nothing, like libtraceevent */
+		break;
+	}
+}
+
+/* Width or precision from an argument; a negative one is as good as none. */
+static struct pspec with_star(const struct pseg *s, const struct fmt *f, const struct rec *rec)
+{
+	int32_t n = (int32_t)plan_eval(s->star, f, rec);
+	struct pspec spec = s->spec;
+
+	if (n < 0)
+		return spec;
+	n = MIN(n, PLAN_MAX_WIDTH);
+	if (spec.star == STAR_WIDTH) {
+		spec.width = (uint16_t)n;
+	} else {
+		spec.has_prec = true;
+		spec.prec = (uint16_t)n;
+	}
+	return spec;
+}
+
+static void print_arg(const struct pseg *s, const struct pspec *spec, const struct fmt *f,
+		      const struct rec *rec, struct sbuf *out)
+{
+	uint64_t v;
+	char c;
+
+	if (spec->conv == 's') {
+		print_string(s->arg, spec, f, rec, out);
+		return;
+	}
+	v = plan_eval(s->arg, f, rec);
+	if (spec->conv == 'p') { /* '#' marks a function address, which has no "(nil)" */
+		if (!v && !spec->alt)
+			sbuf_add(out, "(nil)");
+		else
+			print_hex_value(out, v);
+	} else if (spec->conv == 'c') {
+		c = (char)v;
+		if (c)
+			plan_text(out, spec, &c, 1);
+	} else {
+		plan_number(out, spec, v);
+	}
+}
+
+bool fmt_plan_print(const struct fmt_plan *p, const struct fmt *f, const struct rec *rec,
+		    struct sbuf *out)
+{
+	const uint8_t *data;
+	size_t i, at = out->len;
+	uint32_t len;
+
+	for (i = 0; i < p->ndyn; i++)
+		if (!fmt_bytes(f, &p->dyn[i], rec, &data, &len))
+			return false;
+	for (i = 0; i < p->nseg; i++) {
+		const struct pseg *s = &p->seg[i];
+
+		if (!s->spec.conv) {
+			sbuf_add_mem(out, s->text, s->len);
+		} else if (s->star) {
+			struct pspec spec = with_star(s, f, rec);
+
+			print_arg(s, &spec, f, rec, out);
+		} else {
+			print_arg(s, &s->spec, f, rec, out);
+		}
+	}
+	if (!out->error && out->len > at)
+		str_printable(out->s + at);
+	return true;
+}
+
+void fmt_plan_free(struct fmt_plan *p)
+{
+	struct pnode *n, *next;
+	size_t i, k;
+
+	if (!p)
+		return;
+	for (n = p->nodes; n; n = next) {
+		next = n->owned;
+		for (k = 0; k < n->nsym; k++)
+			free((char *)n->sym[k].str);
+		free(n->sym);
+		free(n->text);
+		free(n);
+	}
+	for (i = 0; i < p->nseg; i++)
+		free(p->seg[i].text);
+	free(p->seg);
+	free(p->dyn);
+	free(p);
+}

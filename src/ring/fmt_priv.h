@@ -13,6 +13,8 @@
 
 struct fmt_fld {
 	char *name;
+	const char *decl; /* "char comm[16]", in the event's text */
+	size_t decl_len;
 	struct fmt_field f;
 };
 
@@ -62,7 +64,6 @@ struct fmt {
 	void *tep; /* struct tep_handle, made on first use */
 	char **note;
 	size_t nnote, note_cap;
-	struct sbuf scratch;
 };
 
 /* fmt_parse.c: fills e->fld and the rest from e->text. -EBADMSG with *why set; -ENOMEM. */
@@ -78,11 +79,12 @@ bool fmt_bytes(const struct fmt *f, const struct fmt_field *fld, const struct re
 /* Unsigned value of 1, 2, 4 or 8 bytes in the file's order; 0 for other sizes. */
 uint64_t fmt_get(const void *p, uint32_t size, bool swap);
 
-/* fmt_plan.c: NULL when the print format cannot be used. */
+/* fmt_compile.c: NULL when the print format cannot be used (or out of memory). */
 struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e);
-void fmt_plan_free(struct fmt_plan *p);
-void fmt_plan_print(const struct fmt_plan *p, const struct fmt *f, const struct rec *rec,
-		    struct sbuf *out);
 void fmt_plan_close(struct fmt *f); /* frees f->tep */
+/* fmt_plan.c: false, with nothing added, when this record does not fit the plan. */
+bool fmt_plan_print(const struct fmt_plan *p, const struct fmt *f, const struct rec *rec,
+		    struct sbuf *out);
+void fmt_plan_free(struct fmt_plan *p);
 
 #endif

@@ -16,10 +16,10 @@
  * nsub sub-buffers of `per` events each; event k has ts first + k * step and payload k.
  * Returned memory belongs to the caller.
  */
-static inline uint8_t *fx_pages(const struct subbuf_geom *g, size_t nsub, unsigned int per,
-				uint64_t first, uint64_t step, uint16_t id)
+static inline uint8_t *fx_pages_of(const struct subbuf_geom *g, size_t nsub, unsigned int per,
+				   uint64_t first, uint64_t step, uint16_t id, uint32_t len)
 {
-	uint8_t *all = malloc(nsub * g->size), data[32];
+	uint8_t *all = malloc(nsub * g->size), data[128];
 	uint64_t k = 0;
 	size_t i;
 	unsigned int n;
@@ -29,13 +29,19 @@ static inline uint8_t *fx_pages(const struct subbuf_geom *g, size_t nsub, unsign
 
 		enc_page_begin(&p, g, all + i * g->size, first + k * step);
 		for (n = 0; n < per; n++, k++) {
-			enc_record(data, g, id, 100, k, 24);
-			if (!enc_event(&p, first + k * step, data, 24))
+			enc_record(data, g, id, 100, k, len);
+			if (!enc_event(&p, first + k * step, data, len))
 				abort();
 		}
 		enc_page_end(&p);
 	}
 	return all;
+}
+
+static inline uint8_t *fx_pages(const struct subbuf_geom *g, size_t nsub, unsigned int per,
+				uint64_t first, uint64_t step, uint16_t id)
+{
+	return fx_pages_of(g, nsub, per, first, step, id, 24);
 }
 
 static inline void fx_line(struct sbuf *meta, struct sbuf *line)

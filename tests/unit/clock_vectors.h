@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * clock_vectors.h - what the clock tests share: cmocka, the reader of clock-vectors.tsv, a seeded PRNG
+ * clock_vectors.h - what the clock tests share: reader of clock-vectors.tsv, a seeded PRNG
  *
  * KVMFT_TEST_DATA names the directory of the data files, else TEST_DATA_DIR does.
  */

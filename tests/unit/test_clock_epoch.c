@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* test_clock_epoch.c - building epochs from events, converting at and across their edges */
 #include "clock_vectors.h"
 
@@ -209,6 +209,8 @@ static void test_edge_scaled_up(void **state)
 		assert_true(lo == host && hi == host);
 	}
 	expect_host(c, 5000001, EPOCH_NONE, 0, 0);	/* host 2000001 would read 5000002 */
+	expect_host(c, (1ULL << 40) + 5000001, EPOCH_NONE, 0, 0);
+	expect_host(c, (1ULL << 40) + 5000002, EPOCH_EXACT, 2000001, 2000001);
 	expect_host(c, 5000000, EPOCH_EXACT, 2000000, 2000000);
 	expect_host(c, 4999998, EPOCH_EXACT, 2000000, 2000000);	/* skipped: the first after it */
 	expect_host(c, 4999997, EPOCH_EXACT, 1999999, 1999999);
@@ -377,6 +379,7 @@ static void test_no_read(void **state)
 	/* a vCPU seen at the end only: no event since the watch, so it always was like that */
 	assert_int_equal(epoch_vm_check_end(vm, 6, &end), 0);
 	expect_guest(epoch_vm_find(vm, 6), WATCH, EPOCH_EXACT, WATCH / 2 + 20);
+	assert_int_equal(epoch_vm_read(vm, 6, READ, &end), -EINVAL);
 	epoch_vm_free(vm);
 }
 
@@ -428,6 +431,56 @@ static void test_master_clock(void **state)
 	assert_int_equal(epoch_vm_read(vm, 3, 3100000, &m), 0);
 	expect_ns(epoch_vm_find(vm, 3), 3100000, EPOCH_EXACT, 1055100);
 	assert_int_equal(c0->notes | c7->notes, 0);
+	epoch_vm_free(vm);
+}
+
+/* Cycles of one ns on both sides of the moment its record was seen are one place, not two. */
+static void test_straddled_record(void **state)
+{
+	struct pvclock a = record(2, 1000000, 5000, PVCLOCK_TSC_STABLE);
+	struct tsc_map m = { 100, 0, 0 };
+	struct epoch_vm *vm = vm_new();
+	const struct epoch_vcpu *c;
+	uint64_t lo, hi;
+
+	(void)state;
+	assert_int_equal(epoch_vm_read(vm, 0, READ, &m), 0);
+	assert_int_equal(epoch_vm_pvclock(vm, 0, 2000001, &a), 0);
+	c = epoch_vm_find(vm, 0);
+	assert_int_equal(epoch_kvmclock_to_host(c, 505050, &lo, &hi), EPOCH_BORROWED);
+	assert_true(lo == 2000000 && hi == 2000001);
+	assert_int_equal(epoch_kvmclock_to_guest(c, 505050, &lo, &hi), EPOCH_BORROWED);
+	assert_true(lo == 2000100 && hi == 2000101);
+	assert_int_equal(epoch_kvmclock_to_guest(c, 505051, &lo, &hi), EPOCH_EXACT);
+	assert_true(lo == 2000102 && hi == 2000103);
+	epoch_vm_free(vm);
+}
+
+/* Once the master clock is off, or was seen off, newcomers no longer share a record. */
+static void test_master_clock_lost(void **state)
+{
+	struct pvclock a = record(2, 1000000, 5000, PVCLOCK_TSC_STABLE);
+	struct tsc_map m = { 0, 0, 0 };
+	struct epoch_vm *vm = vm_new();
+
+	(void)state;
+	assert_int_equal(epoch_vm_pvclock(vm, 0, 2000000, &a), 0);
+	assert_int_equal(epoch_vm_read(vm, 1, READ, &m), 0);
+	expect_ns(epoch_vm_find(vm, 1), 2000000, EPOCH_EXACT, 505000);
+	assert_int_equal(epoch_vm_master_clock(vm, 2000001, false), 0);
+	assert_int_equal(epoch_vm_read(vm, 2, READ, &m), 0);
+	expect_ns(epoch_vm_find(vm, 2), 2000002, EPOCH_NO_RECORD, 0);
+	assert_int_equal(epoch_vm_master_clock(vm, 2000002, true), 0);
+	assert_int_equal(epoch_vm_pvclock(vm, 0, 2000003, &a), 0);
+	a.flags = 0;
+	assert_int_equal(epoch_vm_pvclock(vm, 1, 2000004, &a), 0);
+	assert_int_equal(epoch_vm_read(vm, 3, READ, &m), 0);
+	expect_ns(epoch_vm_find(vm, 3), 2000004, EPOCH_NO_RECORD, 0);
+	/* and every kind of event insists on its order */
+	assert_int_equal(epoch_vm_track(vm, 2000003, true), -EINVAL);
+	assert_int_equal(epoch_vm_master_clock(vm, 2000003, true), -EINVAL);
+	assert_int_equal(vm->master_changes, 2);
+	assert_int_equal(vm->last_event, 2000004);
 	epoch_vm_free(vm);
 }
 
@@ -551,6 +604,8 @@ int main(void)
 		cmocka_unit_test(test_lost_then_same),
 		cmocka_unit_test(test_no_read),
 		cmocka_unit_test(test_master_clock),
+		cmocka_unit_test(test_straddled_record),
+		cmocka_unit_test(test_master_clock_lost),
 		cmocka_unit_test(test_no_master_clock),
 		cmocka_unit_test(test_record_ends_with_offset),
 		cmocka_unit_test(test_bad_records),

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * test_clock_epoch_oom.c - epochs when the n-th allocation fails: -ENOMEM, nothing lost, all freed
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* test_clock_graph.c - names, ways, missing edges, and conversions along whole chains */
 #include "clock_vectors.h"
 
@@ -226,41 +226,51 @@ static void set_constants(struct clock_ctx *x)
 
 /* What a host cycle reads on any clock, taken back, is a range around that cycle; all of it reads
  * that value again, and one cycle beside it does not. */
+static void round_trips(const struct clock_ctx *x, enum clock_id clk, uint64_t seed)
+{
+	uint64_t v, hi, lo, last, again, unused;
+	struct clock_route to, from;
+	int k;
+
+	assert_int_equal(clock_route_find(x, CLK_HOST_TSC, clk, &to, NULL), 0);
+	assert_int_equal(clock_route_find(x, clk, CLK_HOST_TSC, &from, NULL), 0);
+	for (k = 0; k < 3000; k++) {
+		uint64_t host = 6200000000000 + (prng(&seed) >> 22);
+
+		assert_int_equal(clock_route_convert(&to, host, &v, &hi), 0);
+		assert_int_equal(v, hi);
+		assert_int_equal(clock_route_convert(&from, v, &lo, &last), 0);
+		assert_in_range(host, lo, last);
+		assert_int_equal(clock_route_convert(&to, lo, &again, &unused), 0);
+		assert_int_equal(again, v);
+		assert_int_equal(clock_route_convert(&to, last, &again, &unused), 0);
+		assert_int_equal(again, v);
+		assert_int_equal(clock_route_convert(&to, lo - 1, &again, &unused), 0);
+		assert_true(again < v);
+		assert_int_equal(clock_route_convert(&to, last + 1, &again, &unused), 0);
+		assert_true(again > v);
+	}
+}
+
 static void test_round_trip(void **state)
 {
+	/* scaled down, not at all, up, and up so far that most guest cycles are never read */
+	static const uint64_t ratios[] = { 227682669269131, 0, 347976254708315, 5ULL << 47 };
 	static const enum clock_id clocks[] = {
 		CLK_HOST_TSC, CLK_GUEST_TSC, CLK_KVMCLOCK, CLK_GUEST_LOCAL, CLK_GUEST_GLOBAL,
 		CLK_GUEST_PERF, CLK_GUEST_MONO_RAW, CLK_HOST_LOCAL, CLK_HOST_GLOBAL, CLK_HOST_PERF,
 		CLK_HOST_MONO_RAW,
 	};
-	struct clock_route to, from;
-	uint64_t seed = 40, v, hi, lo, last, again, unused;
 	struct clock_ctx x;
-	size_t i;
-	int k;
+	size_t i, k;
 
 	(void)state;
-	ctx_fill(&x);
-	set_constants(&x);
-	for (i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++) {
-		assert_int_equal(clock_route_find(&x, CLK_HOST_TSC, clocks[i], &to, NULL), 0);
-		assert_int_equal(clock_route_find(&x, clocks[i], CLK_HOST_TSC, &from, NULL), 0);
-		for (k = 0; k < 3000; k++) {
-			uint64_t host = 6200000000000 + (prng(&seed) >> 22);
-
-			assert_int_equal(clock_route_convert(&to, host, &v, &hi), 0);
-			assert_int_equal(v, hi);
-			assert_int_equal(clock_route_convert(&from, v, &lo, &last), 0);
-			assert_in_range(host, lo, last);
-			assert_int_equal(clock_route_convert(&to, lo, &again, &unused), 0);
-			assert_int_equal(again, v);
-			assert_int_equal(clock_route_convert(&to, last, &again, &unused), 0);
-			assert_int_equal(again, v);
-			assert_int_equal(clock_route_convert(&to, lo - 1, &again, &unused), 0);
-			assert_true(again < v);
-			assert_int_equal(clock_route_convert(&to, last + 1, &again, &unused), 0);
-			assert_true(again > v);
-		}
+	for (k = 0; k < sizeof(ratios) / sizeof(ratios[0]); k++) {
+		ctx_fill(&x);
+		x.map.ratio = ratios[k];
+		set_constants(&x);
+		for (i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++)
+			round_trips(&x, clocks[i], 40 + i);
 	}
 }
 
@@ -328,6 +338,10 @@ static void test_before_zero(void **state)
 	assert_int_equal(clock_convert(&x, CLK_HOST_LOCAL, CLK_HOST_TSC, 27370606, &lo, &hi, NULL),
 			 0);
 	assert_int_equal(lo, 0);
+	/* a slow TSC, where the wrapped difference would still fit */
+	x.host_cyc2ns = (struct cyc2ns){ 1000, UINT32_MAX, 31 };
+	assert_int_equal(clock_convert(&x, CLK_HOST_LOCAL, CLK_HOST_TSC, 999, &lo, &hi, NULL),
+			 -ERANGE);
 }
 
 /* Both clocksources a guest can have for mono_raw, and the choice between a line and samples. */

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* test_clock_mono_raw.c - CLOCK_MONOTONIC_RAW and the clocksource parameters behind it */
 #include "clock_vectors.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* test_clock_pieces.c - piecewise clocks: bounds must hold against a simulated, steered clock */
 #include "clock_vectors.h"
 
@@ -125,7 +125,7 @@ static void test_rates(void **state)
 	check_truth(&s, &p, 15);
 }
 
-/* ... and with every other sample dropped it changes within the interval: slew_ppb must cover it. */
+/* ... and without every other sample it changes within the interval: slew_ppb must cover it. */
 static void test_slew(void **state)
 {
 	struct clock_sample half[N / 2];

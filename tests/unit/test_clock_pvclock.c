@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* test_clock_pvclock.c - kvmclock against vectors, its inverse against brute force */
 #include "clock_vectors.h"
 

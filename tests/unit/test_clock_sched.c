@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* test_clock_sched.c - sched_clock constants and cyc2ns */
 #include "clock_vectors.h"
 

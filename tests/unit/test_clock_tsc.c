@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* test_clock_tsc.c - TSC offset, scaling and nesting against vectors and against themselves */
 #include "clock_vectors.h"
 

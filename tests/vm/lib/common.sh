@@ -84,7 +84,7 @@ wait_until()
 # Monotonic hundredths of a second; the wall clock may step.
 uptime_cs()
 {
-	read -r cs_up cs_rest </proc/uptime
+	read -r cs_up _ </proc/uptime
 	echo "${cs_up%.*}${cs_up#*.}" | sed 's/^0*\(.\)/\1/'
 }
 

@@ -34,6 +34,9 @@ guest_start()
 {
 	gs_name=$1
 	shift
+	case $gs_name in
+	'' | host | *[!A-Za-z0-9_-]*) guest_usage_die "bad guest name '$gs_name'" ;;
+	esac
 	gs_vcpus=$RIG_VCPUS
 	gs_mem=1024
 	gs_script=guest.sh
@@ -87,7 +90,7 @@ rig.results=$RESULTS rig.modules=$RIG_GUEST_KERNEL/lib/modules $RIG_GUEST_CMDLIN
 security_model=none,multidevs=remap" \
 		-virtfs "local,path=$RESULTS,mount_tag=results,security_model=none" \
 		-drive "file=$gs_dir/disk.raw,if=virtio,format=raw,cache=writethrough" \
-		$GX -qmp "unix:$gs_dir/qmp.sock,server=on,wait=off" \
+		-qmp "unix:$gs_dir/qmp.sock,server=on,wait=off" \
 		-monitor "unix:$gs_dir/monitor.sock,server=on,wait=off" \
 		$gs_args </dev/null >"$RESULTS/qemu-$gs_name.log" 2>&1 &
 	echo $! >"$gs_dir/pid"

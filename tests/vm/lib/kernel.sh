@@ -70,7 +70,7 @@ kernel_download()
 			linux-image-amd64 |
 		grep -E '^linux-(image|binary|modules|base)-[0-9][^ ]*-amd64$' | sort -u)
 	[ -n "$dl_pkgs" ] || die "no linux-image-amd64 in suite $dl_suite of $dl_mirror"
-	note "fetching" $dl_pkgs
+	note "fetching $(echo "$dl_pkgs" | tr '\n' ' ')"
 	# shellcheck disable=SC2086 # a list of package names
 	kernel_apt "$dl_apt" apt-get download $dl_pkgs >&2 ||
 		die "cannot download $dl_pkgs"
@@ -99,8 +99,9 @@ kernel_finish()
 	fin_dir=$1
 	fin_image=$(find "$fin_dir/tree" -name 'vmlinuz*' -type f | sort | tail -n 1)
 	fin_mods=$(find "$fin_dir/tree" -path '*/lib/modules/*' -prune -type d | tail -n 1)
-	[ -n "$fin_image" ] && [ -n "$fin_mods" ] ||
+	if [ -z "$fin_image" ] || [ -z "$fin_mods" ]; then
 		die "no vmlinuz or no lib/modules/* in the kernel package ($fin_dir/tree)"
+	fi
 	fin_version=${fin_mods##*/}
 	mkdir -p "$fin_dir/lib/modules"
 	mv "$fin_image" "$fin_dir/vmlinuz"

@@ -24,8 +24,7 @@ while [ "$vcpu" -lt "$RIG_VCPUS" ]; do
 	fact "tsc_offset_$vcpu" "$(guest_tsc_offset vm1 "$vcpu")"
 	vcpu=$((vcpu + 1))
 done
-check "host: monitor answers" sh -c \
-	'. "$VM_LIB/host.sh"; guest_monitor vm1 info status | grep -q running'
+check "host: monitor answers" same "$(guest_monitor vm1 info status)" "VM status: running"
 fact tsc_khz "$(tsc_khz)"
 fact kernel "$(uname -r)"
 fact guest_pid "$(guest_pid vm1)"

@@ -1,0 +1,185 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# deps.sh [--list DISTRO] [build|test|demo|all]: install what building, testing or showing
+# kvmft needs (default build). Debian and Ubuntu: by apt, and only what is missing; when
+# nothing is, nothing is touched and no network used. Fedora, Alpine, Arch: the package
+# list is printed for the user to install.
+
+set -eu
+
+usage()
+{
+	cat <<-END
+	Usage: deps.sh [--list debian|ubuntu|fedora|alpine|arch] [build|test|demo|all]
+	Installs (Debian, Ubuntu) or lists the packages kvmft needs; default: build.
+	  --list DISTRO   only print the list
+	END
+}
+
+die()
+{
+	echo "deps.sh: $*" >&2
+	exit 1
+}
+
+# The rig in tests/vm: runs an emulated KVM host and its guests.
+DEBIAN_RIG="qemu-system-x86 busybox-static cpio kmod xz-utils zstd msr-tools util-linux perl"
+DEBIAN_BUILD="gcc make pkg-config libtracefs-dev libtraceevent-dev libkmod-dev libzstd-dev"
+DEBIAN_TEST="clang libcmocka-dev trace-cmd mandoc cppcheck shellcheck codespell clang-tidy
+	clang-format strace protobuf-compiler"
+
+FEDORA_RIG="qemu-system-x86 busybox cpio kmod xz zstd msr-tools util-linux perl dpkg apt"
+FEDORA_BUILD="gcc make pkgconf-pkg-config libtracefs-devel libtraceevent-devel kmod-devel
+	libzstd-devel"
+FEDORA_TEST="clang clang-tools-extra compiler-rt libcmocka-devel perl-Test-Harness trace-cmd
+	mandoc cppcheck ShellCheck codespell strace protobuf-compiler perf"
+
+ALPINE_RIG="qemu-system-x86_64 busybox-static cpio kmod xz zstd msr-tools util-linux perl dpkg
+	apt coreutils"
+ALPINE_BUILD="gcc musl-dev linux-headers make pkgconf libtracefs-dev libtraceevent-dev
+	kmod-dev zstd-dev"
+ALPINE_TEST="clang clang-extra-tools compiler-rt cmocka-dev perl-utils trace-cmd mandoc
+	cppcheck shellcheck py3-codespell strace protobuf perf"
+
+ARCH_RIG="qemu-system-x86 busybox cpio kmod xz zstd msr-tools util-linux perl dpkg apt"
+ARCH_BUILD="gcc make pkgconf libtracefs libtraceevent kmod zstd"
+ARCH_TEST="clang compiler-rt cmocka trace-cmd mandoc cppcheck shellcheck codespell strace
+	protobuf perf"
+
+# Run-time library of clang's sanitizers and fuzzer: its name carries clang's version, known
+# from clang itself or else from what apt would install.
+clang_runtime()
+{
+	version=$(clang -dumpversion 2>/dev/null | cut -d. -f1) || version=
+	[ -n "$version" ] || version=$(apt-cache depends clang 2>/dev/null |
+		sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
+	echo "libclang-rt-${version:-14}-dev"
+}
+
+perf_package()
+{
+	if [ "$1" = ubuntu ]; then
+		echo linux-tools-generic
+	else
+		echo linux-perf
+	fi
+}
+
+packages()
+{
+	case $1 in
+	debian | ubuntu)
+		build=$DEBIAN_BUILD rig=$DEBIAN_RIG
+		check="$DEBIAN_TEST $(clang_runtime) $(perf_package "$1")"
+		;;
+	fedora)	build=$FEDORA_BUILD check=$FEDORA_TEST rig=$FEDORA_RIG ;;
+	alpine)	build=$ALPINE_BUILD check=$ALPINE_TEST rig=$ALPINE_RIG ;;
+	arch)	build=$ARCH_BUILD check=$ARCH_TEST rig=$ARCH_RIG ;;
+	*)	die "no package list for '$1' (debian, ubuntu, fedora, alpine, arch)" ;;
+	esac
+	case $2 in
+	build)	echo "$build" ;;
+	demo)	echo "$build $rig" ;;
+	test | all) echo "$build $rig $check" ;;
+	esac | tr -s '[:space:]' '\n' | sort -u
+}
+
+# The distribution, or the family it says it belongs to.
+distribution()
+{
+	ID='' ID_LIKE=''
+	# shellcheck disable=SC1091 # the system's
+	[ ! -r /etc/os-release ] || . /etc/os-release
+	for id in $ID $ID_LIKE; do
+		case $id in
+		debian | ubuntu | fedora | alpine | arch)
+			echo "$id"
+			return
+			;;
+		esac
+	done
+	die "unknown distribution '$ID', see deps.sh --list"
+}
+
+installed()
+{
+	# shellcheck disable=SC2016 # dpkg-query expands it
+	[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+missing_packages()
+{
+	packages "$1" "$2" | while read -r package; do
+		installed "$package" || echo "$package"
+	done
+}
+
+as_root()
+{
+	if [ "$(id -u)" -eq 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null; then
+		sudo "$@"
+	else
+		die "not root and no sudo; to install: $missing"
+	fi
+}
+
+apt_get()
+{
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 "$@"
+}
+
+install_missing()
+{
+	missing=$(missing_packages "$1" "$2")
+	[ -n "$missing" ] || return 0
+	apt_get update
+	# The first answer may have come without package lists: the clang version is known now.
+	missing=$(missing_packages "$1" "$2")
+	# shellcheck disable=SC2086 # a list
+	apt_get install -y --no-install-recommends $missing >/dev/null ||
+		die "cannot install:" $missing
+}
+
+list=
+set_name=
+while [ $# -gt 0 ]; do
+	case $1 in
+	-h | --help)
+		usage
+		exit 0
+		;;
+	--list)
+		[ $# -gt 1 ] || { usage >&2; exit 2; }
+		list=$2
+		shift
+		;;
+	build | test | demo | all)
+		[ -z "$set_name" ] || { usage >&2; exit 2; }
+		set_name=$1
+		;;
+	*)
+		usage >&2
+		exit 2
+		;;
+	esac
+	shift
+done
+set_name=${set_name:-build}
+
+if [ -n "$list" ]; then
+	packages "$list" "$set_name"
+	exit 0
+fi
+distro=$(distribution)
+case $distro in
+debian | ubuntu)
+	install_missing "$distro" "$set_name"
+	;;
+*)
+	echo "deps.sh: packages to install on $distro:" >&2
+	packages "$distro" "$set_name"
+	;;
+esac

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fmt_plan.h: a print format as compiled for printing many events; private to src/ring.
+ *
+ * A plan is a list of segments: literal text, or one conversion with the expression it prints.
+ * Expressions refer to fields that were checked against the record length once, or are checked
+ * when evaluated (arrays). Printing allocates nothing but room in the output.
+ */
+#ifndef KVMFT_RING_FMT_PLAN_H
+#define KVMFT_RING_FMT_PLAN_H
+
+#include "fmt_priv.h"
+
+enum pkind {
+	/* numbers */
+	P_CONST,   /* val */
+	P_FIELD,   /* off, size */
+	P_MASK,	   /* a & val: a cast to a narrower type */
+	P_UNARY,   /* op a */
+	P_BINARY,  /* a op b */
+	P_COND,	   /* a ? b : c; also of texts */
+	P_DYNLEN,  /* length of fld */
+	P_ELEMENT, /* element a of fld */
+	/* texts */
+	P_TEXT,	   /* text */
+	P_CHARS,   /* fld, a char array, fixed or dynamic */
+	P_POINTER, /* off, size: a pointer printed as text */
+	P_SYMBOL,  /* name of a in sym */
+	P_FLAGS,   /* names of the bits of a in sym, text between them */
+	P_HEX,	   /* a bytes of fld; val 1: without blanks */
+	P_ARRAY,   /* a elements of b bytes of fld */
+};
+
+enum pop {
+	OP_NONE, OP_NOT, OP_INV, OP_OR, OP_LOR, OP_AND, OP_LAND, OP_XOR, OP_SHL, OP_SHR, OP_LT,
+	OP_LE, OP_GT, OP_GE, OP_EQ, OP_NE, OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_MOD,
+};
+
+struct psym {
+	int64_t val;
+	const char *str;
+	uint32_t len, order;
+};
+
+struct pnode {
+	enum pkind kind;
+	enum pop op;
+	uint16_t off, size;
+	uint64_t val;
+	struct fmt_field fld;
+	const struct pnode *a, *b, *c;
+	char *text;
+	struct psym *sym;
+	size_t nsym;
+	bool sorted;	     /* P_SYMBOL: sym is sorted by value */
+	struct pnode *owned; /* list of all nodes, for freeing */
+};
+
+enum pstar { STAR_NONE, STAR_WIDTH, STAR_PREC };
+
+#define PLAN_MAX_WIDTH 512
+
+struct pspec {
+	char conv; /* d u x X o c s p, or 0: literal text */
+	bool left, zero, alt, plus;
+	bool has_prec;
+	uint16_t width, prec;
+	enum pstar star;
+	uint8_t bytes; /* of the number after truncation: 1, 2, 4, 8 */
+};
+
+struct pseg {
+	struct pspec spec;
+	char *text;
+	size_t len;
+	const struct pnode *arg, *star;
+};
+
+struct fmt_plan {
+	struct pseg *seg;
+	size_t nseg, seg_cap;
+	struct pnode *nodes;
+	struct fmt_field *dyn; /* dynamic fields the plan uses */
+	size_t ndyn, dyn_cap;
+};
+
+/* Value of a number expression. */
+uint64_t plan_eval(const struct pnode *n, const struct fmt *f, const struct rec *rec);
+uint64_t plan_apply(enum pop op, uint64_t a, uint64_t b);
+/* Appends v as printf would with that specification. */
+void plan_number(struct sbuf *out, const struct pspec *spec, uint64_t v);
+/* Appends n bytes padded and cut like %s. */
+void plan_text(struct sbuf *out, const struct pspec *spec, const char *s, size_t n);
+
+#endif
