@@ -18,6 +18,9 @@ struct hostmap_vm {
 	int32_t pid;		  /* tgid of the VMM */
 	char label[64];		  /* name, else UUID, else PID-FD, else "pid:N" */
 	struct epoch_vm *epochs;
+	bool has_forced; /* a map given by hand replaces all that the capture says */
+	struct tsc_map forced;
+	size_t forced_vcpus; /* ... for ids below this, and for those seen */
 };
 
 struct hostmap_thread {

@@ -242,8 +242,9 @@ struct kread_arg {
  * Reads kernel variables without touching a module, perf or BPF: one kprobe with fetch
  * arguments in an instance of its own, set off by a system call of this process. Arguments are
  * fetched in the order given, in one shot when there are at most 100 (and 3 KB of definition),
- * so that a version counter named first and last brackets what stands between. Symbols that
- * are unknown are not present. Returns how many are, or -errno (-ENOTSUP: no kprobes).
+ * so that a version counter named first and last brackets what stands between. When the kernel
+ * refuses one of them, neighbours with the same symbol still share one shot. Symbols that are
+ * unknown are not present. Returns how many are, or -errno (-ENOTSUP: no kprobes).
  */
 int kread_symbols(struct ktracefs *t, struct kread_arg *arg, size_t n,
 		  struct kvmft_err *err) __must_check;
@@ -265,7 +266,10 @@ struct ktsc_facts {
 	char hv_signature[16]; /* "KVMKVMKVM", ...; "" = none */
 };
 
-/* t may be NULL: then the kernel's own variable is not asked. Unknown things stay 0 or "". */
+/*
+ * The frequency comes from the boot log, else from the kernel's own variable (not when t is NULL),
+ * else from CPUID, else it is measured. Unknown things stay 0 or "".
+ */
 int ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f) __must_check;
 /* "tsc: Refined TSC clocksource calibration: 3792.873 MHz" and "tsc: Detected ... MHz". */
 int ktsc_parse_log(const char *line, uint64_t *khz, bool *refined) __must_check;

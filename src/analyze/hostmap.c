@@ -363,19 +363,35 @@ static int feed_reads(struct hostmap *m, size_t vm, bool end)
 	return ret < 0 ? ret : 0;
 }
 
+static int feed_forced(struct hostmap *m, size_t vm)
+{
+	struct hostmap_vm *v = &m->vm[vm];
+	int ret = 0;
+
+	for (uint32_t id = 0; id < v->forced_vcpus && !ret; id++)
+		ret = epoch_vm_read(v->epochs, id, 0, &v->forced);
+	for (size_t i = 0; i < m->nthread && !ret; i++)
+		if (m->thread[i].vm == vm && m->thread[i].vcpu >= v->forced_vcpus) {
+			ret = epoch_vm_read(v->epochs, m->thread[i].vcpu, 0, &v->forced);
+			ret = ret == -EINVAL ? 0 : ret; /* two threads of one vCPU */
+		}
+	return ret;
+}
+
 static int build_epochs(struct hostmap *m, size_t vm)
 {
+	bool forced = m->vm[vm].has_forced;
 	int ret;
 
 	epoch_vm_free(m->vm[vm].epochs);
-	m->vm[vm].epochs = epoch_vm_new(m->cap->begin_tsc);
+	m->vm[vm].epochs = epoch_vm_new(forced ? 0 : m->cap->begin_tsc);
 	if (!m->vm[vm].epochs)
 		return -ENOMEM;
-	ret = feed_reads(m, vm, false);
+	ret = forced ? feed_forced(m, vm) : feed_reads(m, vm, false);
 	for (size_t i = 0; i < m->nevent && !ret; i++)
-		if (m->event[i].vm == (ssize_t)vm)
+		if (m->event[i].vm == (ssize_t)vm && !(forced && m->event[i].kind == EV_OFFSET))
 			ret = feed_event(m, vm, &m->event[i]);
-	return ret ? ret : feed_reads(m, vm, true);
+	return ret || forced ? ret : feed_reads(m, vm, true);
 }
 
 static int build_all(struct hostmap *m)
@@ -491,21 +507,8 @@ int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t gu
 
 int hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)
 {
-	struct epoch_vm *ep = epoch_vm_new(0);
-	int ret = ep ? 0 : -ENOMEM;
-
-	for (uint32_t id = 0; id < n && !ret; id++)
-		ret = epoch_vm_read(ep, id, 0, map);
-	for (size_t i = 0; i < m->nthread && !ret; i++)
-		if (m->thread[i].vm == vm && m->thread[i].vcpu >= n) {
-			ret = epoch_vm_read(ep, m->thread[i].vcpu, 0, map);
-			ret = ret == -EINVAL ? 0 : ret;
-		}
-	if (ret) {
-		epoch_vm_free(ep);
-		return ret;
-	}
-	epoch_vm_free(m->vm[vm].epochs);
-	m->vm[vm].epochs = ep;
-	return 0;
+	m->vm[vm].has_forced = true;
+	m->vm[vm].forced = *map;
+	m->vm[vm].forced_vcpus = MIN(n, (size_t)CAPTURE_MAX_CPUS);
+	return build_epochs(m, vm);
 }

@@ -453,12 +453,13 @@ static void test_kread(void **state)
 	assert_false(arg[1].present);
 	assert_true(ktracefs_read(l->t, "kprobe_events", 1 << 20, &before) >= 0);
 	if (arg[0].present) {
+		assert_true(arg[2].value == arg[0].value);
 		assert_int_equal(ktsc_facts_read(l->t, &f), 0);
-		assert_string_equal(f.source, "kprobe tsc_khz");
-		assert_true(f.khz == arg[0].value && arg[2].value == arg[0].value && f.exact);
-		print_message("tsc_khz %llu\n", (unsigned long long)f.khz);
-		assert_int_equal(ktsc_facts_read(NULL, &f), 0);
-		print_message("and by %s: %llu\n", f.source, (unsigned long long)f.khz);
+		print_message("tsc_khz %llu; by %s: %llu\n", (unsigned long long)arg[0].value,
+			      f.source, (unsigned long long)f.khz);
+		/* What claims to be the kernel's own number must be it; the rest must be near. */
+		if (f.exact)
+			assert_true(f.khz == arg[0].value);
 		assert_true(f.khz > arg[0].value / 100 * 98 && f.khz < arg[0].value / 100 * 102);
 	}
 	assert_int_equal(kprobes_open(l->t, &p, &l->err), 0);

@@ -119,7 +119,7 @@ kernel_fetch()
 	fetch_dir=$1
 	fetch_spec=$2
 	fetch_tmp=$fetch_dir.tmp.$$
-	rm -rf "$fetch_dir" "$fetch_tmp"
+	rm -rf "$fetch_tmp"
 	mkdir -p "$fetch_tmp/tree"
 	case $fetch_spec in
 	*.deb)	dpkg-deb -x "$fetch_spec" "$fetch_tmp/tree" || die "cannot unpack $fetch_spec" ;;
@@ -135,6 +135,7 @@ kernel_fetch()
 		;;
 	esac
 	kernel_finish "$fetch_tmp"
+	rm -rf "$fetch_dir"
 	mv "$fetch_tmp" "$fetch_dir"
 }
 

@@ -2,24 +2,32 @@
 # shellcheck shell=sh
 #
 # Records the host while the guest records itself, with block I/O and rdmsr 0x11 in the guest.
-# Leaves captures `host` and `guest-vm1` in $RESULTS, and proves that the host's kernel is as it
-# was before.
+# Leaves the captures host.tar and guest-vm1.tar in $RESULTS, and proves that the host's kernel is
+# as it was before. WORK_ROUNDS (from --env) says how long the guest works.
 
 . "$VM_LIB/host.sh"
 . "$SCENARIO_DIR/../tracefs-state.sh"
 
 need_kvmft
+note "the host runs, its guest boots"
+guest_start vm1 --env "WORK_ROUNDS=${WORK_ROUNDS:-6}"
 tracefs_state >/tmp/state.before
-guest_start vm1
 guest_wait_up vm1
+note "the guest runs"
 flag_wait guest-ready
 
 # Ends by SIGTERM, as a user's Ctrl-C would end it.
 "$KVMFT" record -o /tmp/host 2>/tmp/record.err &
 recorder=$!
-wait_until 20 grep -q '^vcpu ' /tmp/host/meta || die "the host's recording did not start: $(cat /tmp/record.err)"
+recording()
+{
+	[ -r /tmp/host/meta ] && grep -q '^vcpu ' /tmp/host/meta
+}
+wait_until 30 recording || die "the host's recording did not start: $(cat /tmp/record.err)"
 flag_set host-recording
+note "both record: the guest does block I/O and reads an MSR"
 flag_wait guest-recorded 120
+note "recorded, collecting"
 kill -TERM "$recorder"
 wait "$recorder"
 check "host: record exits 0" same "$?" 0
@@ -27,8 +35,7 @@ sed 's/^/# /' /tmp/record.err
 check "host: capture is marked complete" grep -q '^end reason=signal' /tmp/host/meta
 tracefs_state >/tmp/state.after
 check "host: tracefs is as it was" diff /tmp/state.before /tmp/state.after
-carry /tmp/host host
-fact guest_pid "$(guest_pid vm1)"
+tar -cf "$RESULTS/host.tar" -C /tmp host
 fact guest_uuid "$(guest_uuid vm1)"
 fact tsc_offset "$(guest_tsc_offset vm1 0)"
 flag_set host-done

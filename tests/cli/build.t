@@ -1,0 +1,33 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The tree builds without a warning with the other compiler and in its small forms.
+
+. "$(dirname "$0")/lib.sh"
+
+make=${MAKE_PROGRAM:-make}
+
+build()
+{
+	name=$1
+	shift
+	ok "$name" "$make" -C "$top" NODEPS=1 -j"$(nproc)" O="$tmp/build" WERROR=1 "$@"
+}
+
+if command -v clang >/dev/null; then
+	build "clang, no warnings" CC=clang CFLAGS=-O1 tests
+else
+	skip "clang" "clang is not installed"
+fi
+rm -rf "$tmp/build"
+build "gcc -O2, without libkmod and zstd" MINIMAL=1
+run "$tmp/build/kvmft" --version
+status_is 0 "minimal kvmft runs"
+is "$(ldd "$tmp/build/kvmft" | grep -cE 'libkmod|libzstd')" 0 "minimal kvmft needs neither library"
+# Nothing to do the second time; one object when one file changed.
+ok "second build does nothing" sh -c "! '$make' -C '$top' NODEPS=1 O='$tmp/build' WERROR=1 MINIMAL=1 | grep -E ' (CC|LD|AR) '"
+ok "install into DESTDIR" "$make" -C "$top" NODEPS=1 O="$tmp/build" WERROR=1 MINIMAL=1 DESTDIR="$tmp/dest" prefix=/usr install
+ok "... puts the program and the manual there" test -x "$tmp/dest/usr/sbin/kvmft" -a -f "$tmp/dest/usr/share/man/man1/kvmft.1"
+ok "uninstall" "$make" -C "$top" NODEPS=1 O="$tmp/build" MINIMAL=1 WERROR=1 DESTDIR="$tmp/dest" prefix=/usr uninstall
+is "$(find "$tmp/dest" -type f | wc -l | tr -d ' ')" 0 "... leaves nothing"
+finish

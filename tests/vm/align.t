@@ -1,0 +1,69 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# A real host and a real guest, recorded at the same time, merged and checked.
+
+. "$(dirname "$0")/tap.sh"
+
+rig align
+
+merge()
+{
+	run "$kvmft" merge "$@" "$rig/host" "$rig/guest"
+}
+
+# count PATTERN: lines of the time line that match.
+count_lines()
+{
+	grep -cE "$1" "$out"
+}
+
+merge
+status_is 0 "merge exits 0"
+cp "$out" "$tmp/timeline"
+err_has '^kvmft: host: [1-9][0-9]* events, 0 lost' "host has events and lost none"
+err_has '^kvmft: vm1: [1-9][0-9]* events, 0 lost' "guest has events and lost none"
+err_has 'alignment of vm1: [1-9][0-9]* guest events checked, 0 outside' "no guest event outside"
+sed 's/^/# /' "$err"
+is "$(awk '$1 == "host" { h++ } $1 == "vm1" { g++ } END { print (h > 1000 && g > 1000) }' "$out")" 1 \
+	"more than 1000 lines of each side"
+
+# TIME is the first word that is a number with nine decimals.
+is "$(awk '{ for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]+\.[0-9]{9}\??$/) { t = $i + 0; break }
+	if (t < last) bad++; last = t } END { print bad + 0 }' "$out")" 0 "lines are in order of time"
+
+# The host serves the guest's rdmsr 0x11, then the guest has its value: this order, and close.
+is "$(awk '/kvm:kvm_msr: msr_read 11 / { for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]+\.[0-9]{9}$/) t = $i; h++ }
+	/msr:read_msr: 11, / { for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]+\.[0-9]{9}$/) g = $i;
+		n++; if (!t || g <= t || g - t >= 0.005) bad++; t = 0 }
+	END { print (h == n && n > 0) ? bad + 0 : "host " h " guest " n }' "$out")" 0 \
+	"each rdmsr: host before guest by less than 5 ms"
+
+is "$(count_lines 'block:block_rq_issue')" "$(count_lines 'block:block_rq_complete')" \
+	"every block request issued was completed"
+
+merge --clock host-tsc
+status_is 0 "merge in host TSC"
+merge --clock guest-tsc
+status_is 0 "merge in guest TSC"
+merge --clock kvmclock
+status_is 0 "merge in kvmclock"
+
+offset=$(fact tsc_offset)
+merge --tsc-offset "$offset"
+err_has ', 0 outside' "the offset of debugfs given by hand: none outside"
+for error in 150000 -150000; do
+	merge --tsc-offset $((offset + error))
+	err_has 'MISALIGNED' "an offset wrong by $error cycles is detected"
+done
+run "$kvmft" merge "$rig/host" "$rig/guest=vm1"
+status_is 0 "VM named"
+run "$kvmft" merge "$rig/host" "$rig/guest=nosuch"
+status_is 1 "VM that does not exist"
+err_has 'vm1' "... and the candidates are listed"
+run "$kvmft" merge "$rig/guest" "$rig/host"
+status_is 1 "host and guest mixed up"
+
+# Text of the captures is the same in both builds.
+ok "plain build prints the same" sh -c "'$plain' merge -q '$rig/host' '$rig/guest' | cmp - '$tmp/timeline'"
+finish
