@@ -114,8 +114,8 @@ flag_get()
 # flag_wait FLAG [SECONDS]: 0 when the flag is set, else the script ends with a message.
 flag_wait()
 {
-	wait_until "${2:-60}" flag_test "$1" ||
-		die "flag '$1' was not set within ${2:-60} s"
+	wait_until "${2:-120}" flag_test "$1" ||
+		die "flag '$1' was not set within ${2:-120} s"
 }
 
 # carry PATH [NAME]: copy a file or folder from this level's tmpfs to $RESULTS/NAME.

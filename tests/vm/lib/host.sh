@@ -128,20 +128,20 @@ guest_up_or_gone()
 	[ -e "$RESULTS/.rig/$1.up" ] || guest_gone "$1"
 }
 
-# guest_wait_up NAME [SECONDS]: until its user space runs; 90 s unless told.
+# guest_wait_up NAME [SECONDS]: until its user space runs; 120 s unless told.
 guest_wait_up()
 {
-	wait_until "${2:-90}" guest_up_or_gone "$1" ||
-		guest_die "$1" "did not reach user space within ${2:-90} s"
+	wait_until "${2:-120}" guest_up_or_gone "$1" ||
+		guest_die "$1" "did not reach user space within ${2:-120} s"
 	[ -e "$RESULTS/.rig/$1.up" ] || guest_die "$1" "ended before it reached user space"
 }
 
-# guest_wait_done NAME [SECONDS]: until its script ended and its qemu is gone; 120 s unless
+# guest_wait_done NAME [SECONDS]: until its script ended and its qemu is gone; 180 s unless
 # told. Returns the status of guest.sh, whose output follows as comments when it failed.
 guest_wait_done()
 {
-	wait_until "${2:-120}" guest_gone "$1" ||
-		guest_die "$1" "was not done within ${2:-120} s"
+	wait_until "${2:-180}" guest_gone "$1" ||
+		guest_die "$1" "was not done within ${2:-180} s"
 	[ -e "$RESULTS/.rig/$1.rc" ] || guest_die "$1" "ended without a status"
 	gwd_status=$(cat "$RESULTS/.rig/$1.rc")
 	[ "$gwd_status" = 0 ] || sed 's/^/# guest: /' "$RESULTS/guest-$1.log"
