@@ -95,8 +95,9 @@ int kevent_parse_spec(const char *spec, char **sys, char **name, char **filter,
 /*
  * Adds the events that spec means on this machine to list, each once; naming an event again
  * with a filter replaces the filter. Wildcards may stand anywhere in system and event. A bare
- * word is a system, else an event that exists in one system only (a pattern: in any). -ENOENT: unknown, with up to
- * three near names, or the reason why the system is absent; -EINVAL: malformed or ambiguous.
+ * word is a system, else an event that exists in one system only (a pattern: in any). The
+ * events of one call are added sorted by name. -ENOENT: unknown, with up to three near names,
+ * or the reason why the system is absent; -EINVAL: malformed or ambiguous.
  */
 int kevent_expand(const struct ktracefs *t, const char *spec, struct kevent_list *list,
 		  struct kvmft_err *err) __must_check;
@@ -199,7 +200,7 @@ struct kstats {
 	uint64_t entries, overrun, commit_overrun, bytes, dropped, read;
 };
 
-/* Parses per_cpu/cpuN/stats by name. -EINVAL unless all of entries, overrun and read events are there. */
+/* Parses per_cpu/cpuN/stats by name. -EINVAL unless entries, overrun and read events are there. */
 int kstats_parse(const char *text, struct kstats *s) __must_check;
 /* s or text may be NULL; *text is the caller's. */
 int kinst_stats(const struct kinst *k, uint32_t cpu, struct kstats *s, char **text) __must_check;

@@ -123,11 +123,14 @@ static int section_read(struct td *t, const struct section *s)
 	return 0;
 }
 
-/* Compressed sub-buffers: u32 chunks, then u32 packed, u32 plain, bytes each. */
+/*
+ * Compressed sub-buffers: u32 chunks, then u32 packed, u32 plain, bytes each. The size that
+ * libtracecmd writes for them leaves out the first four bytes.
+ */
 static int packed_area(struct td *t, uint32_t cpu, const char *instance, uint64_t off,
 		       uint64_t len)
 {
-	uint64_t end = MIN(off + len, t->size), at = off + 4;
+	uint64_t end, at;
 	_cleanup_free_ uint8_t *head = NULL;
 	struct cap_stream *s = cap_stream_add(t->c, cpu, instance);
 	struct cursor cur;
@@ -141,13 +144,15 @@ static int packed_area(struct td *t, uint32_t cpu, const char *instance, uint64_
 	if (ret == -ENOMEM)
 		return ret;
 	cur = td_cursor(t, head, ret ? 0 : n);
-	if (len > t->left || cur_u32(&cur, &chunks))
+	if (len > t->left || cur_u32(&cur, &chunks)) /* off lies in the file from here on */
 		goto cut;
 	t->left -= len;
+	at = off + 4;
+	end = at + MIN(len, t->size - at);
 	for (; chunks; chunks--, at += 8ull + packed) {
 		_cleanup_free_ uint8_t *data = NULL;
 
-		if (at + 8 > end || td_load(t, at, 8, &data, &n))
+		if (end - at < 8 || td_load(t, at, 8, &data, &n))
 			goto cut;
 		cur = td_cursor(t, data, n);
 		if (cur_u32(&cur, &packed) || cur_u32(&cur, &plain) || packed > end - at - 8 ||

@@ -244,6 +244,14 @@ static int explain_ambiguous(const struct query *q, struct kvmft_err *err)
 
 /* ---- the whole ---- */
 
+static int event_cmp(const void *a, const void *b)
+{
+	const struct kevent *x = a, *y = b;
+	int sys = strcmp(x->sys, y->sys);
+
+	return sys ? sys : strcmp(x->name, y->name);
+}
+
 static int query_run(struct query *q, struct kvmft_err *err)
 {
 	int got;
@@ -264,6 +272,7 @@ static int query_run(struct query *q, struct kvmft_err *err)
 		return err_set(err, -got, "out of memory");
 	if (!q->found.n)
 		return explain_nothing(q, err);
+	qsort(q->found.v, q->found.n, sizeof(q->found.v[0]), event_cmp);
 	if (q->bare && !is_pattern(q->name) && q->found.n > 1)
 		return explain_ambiguous(q, err);
 	return 0;

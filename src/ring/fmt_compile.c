@@ -379,6 +379,7 @@ static struct pnode *text_table(struct build *b, const struct tep_print_arg *arg
 	if (!n)
 		return NULL;
 	n->text = strdup(delim);
+	n->len = strlen(delim);
 	n->a = number(b, flags ? arg->flags.field : arg->symbol.field);
 	if (!n->text || !n->a ||
 	    !add_symbols(b, n, flags ? arg->flags.flags : arg->symbol.symbols))
@@ -447,8 +448,9 @@ static struct pnode *text(struct build *b, const struct tep_print_arg *arg)
 	switch (arg->type) {
 	case TEP_PRINT_ATOM:
 		n = arg->atom.atom ? node(b, P_TEXT) : fail(b);
-		if (n && !(n->text = strdup(arg->atom.atom)))
+		if (!n || !(n->text = strdup(arg->atom.atom)))
 			return fail(b);
+		n->len = strlen(n->text);
 		return n;
 	case TEP_PRINT_FIELD:
 		return text_field(b, arg->field.name);
@@ -494,6 +496,7 @@ static struct pseg *segment(struct build *b)
 /* Literal text up to the next conversion; returns its end. */
 static const char *literal(struct build *b, const char *f)
 {
+	static const char zeros[PLAN_PAD];
 	struct sbuf t = { 0 };
 	struct pseg *s;
 
@@ -509,8 +512,11 @@ static const char *literal(struct build *b, const char *f)
 	s = segment(b);
 	if (s) {
 		s->len = t.len;
+		sbuf_add_mem(&t, zeros, sizeof(zeros));
 		s->text = sbuf_take(&t);
-		if (!s->text)
+		if (s->text)
+			str_printable(s->text); /* "\n" in a print format */
+		else
 			b->failed = true;
 	}
 	sbuf_free(&t);
@@ -565,6 +571,8 @@ static bool parse_spec(const char **pf, struct pspec *s, uint32_t long_size)
 	/* libtraceevent turns %l of a 64-bit kernel into 64 bits, and leaves the machine's long */
 	s->bytes = longs == -2 ? 1 : longs == -1 ? 2 : longs == 0 ? 4 :
 		   longs == 2 || long_size == 8 ? 8 : (uint8_t)sizeof(long);
+	s->simple = strchr("duxX", s->conv) && !s->alt && !s->left && !s->plus && !s->has_prec &&
+		    !s->star && (!s->width || (s->zero && s->width <= PLAN_SIMPLE_WIDTH));
 	*pf = f + 1;
 	return true;
 }

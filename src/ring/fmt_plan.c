@@ -74,10 +74,12 @@ uint64_t plan_eval(const struct pnode *n, const struct fmt *f, const struct rec 
 	}
 }
 
-static void print_hex_value(struct sbuf *out, uint64_t v)
+/* A pointer where a text belongs: libtraceevent prints it without 0x. */
+static void plan_address(struct pout *out, uint64_t v)
 {
-	sbuf_add(out, "0x");
-	sbuf_add_hex(out, v);
+	static const struct pspec bare = { .conv = 'x', .bytes = 8, .simple = true };
+
+	plan_number(out, &bare, v);
 }
 
 static const struct psym *find_symbol(const struct pnode *n, int64_t v)
@@ -102,19 +104,19 @@ static const struct psym *find_symbol(const struct pnode *n, int64_t v)
 }
 
 static void print_symbol(const struct pnode *n, const struct pspec *spec, uint64_t v,
-			 struct sbuf *out)
+			 struct pout *out)
 {
 	const struct psym *s = find_symbol(n, (int64_t)v);
 
 	if (s)
 		plan_text(out, spec, s->str, s->len);
 	else
-		print_hex_value(out, v);
+		plan_hex(out, v);
 }
 
 /* A negative value stands for a name the kernel did not resolve: shown when no bit is set. */
 static void print_flags(const struct pnode *n, const struct pspec *spec, uint64_t v,
-			struct sbuf *out)
+			struct pout *out)
 {
 	bool any = false;
 	size_t i;
@@ -129,21 +131,21 @@ static void print_flags(const struct pnode *n, const struct pspec *spec, uint64_
 		if (s->val <= 0 || (v & (uint64_t)s->val) != (uint64_t)s->val)
 			continue;
 		if (any)
-			sbuf_add(out, n->text);
+			pout_mem(out, n->text, n->len);
 		plan_text(out, spec, s->str, s->len);
 		any = true;
 		v &= ~(uint64_t)s->val;
 	}
 	if (v) {
 		if (any)
-			sbuf_add(out, n->text);
-		print_hex_value(out, v);
+			pout_mem(out, n->text, n->len);
+		plan_hex(out, v);
 	}
 }
 
 /* a bytes in hex; never more than the field has. */
 static void print_hex(const struct pnode *n, const struct fmt *f, const struct rec *rec,
-		      struct sbuf *out)
+		      struct pout *out)
 {
 	static const char hex[] = "0123456789abcdef";
 	uint64_t want = plan_eval(n->a, f, rec);
@@ -154,14 +156,14 @@ static void print_hex(const struct pnode *n, const struct fmt *f, const struct r
 		return;
 	for (i = 0; i < len && i < want; i++) {
 		if (i && !n->val)
-			sbuf_addc(out, ' ');
-		sbuf_addc(out, hex[p[i] >> 4]);
-		sbuf_addc(out, hex[p[i] & 15]);
+			pout_char(out, ' ');
+		pout_char(out, hex[p[i] >> 4]);
+		pout_char(out, hex[p[i] & 15]);
 	}
 }
 
 static void print_array(const struct pnode *n, const struct fmt *f, const struct rec *rec,
-			struct sbuf *out)
+			struct pout *out)
 {
 	uint64_t want = plan_eval(n->a, f, rec), elem = plan_eval(n->b, f, rec), i;
 	const uint8_t *p;
@@ -170,32 +172,32 @@ static void print_array(const struct pnode *n, const struct fmt *f, const struct
 	if ((elem != 1 && elem != 2 && elem != 4 && elem != 8) ||
 	    !fmt_bytes(f, &n->fld, rec, &p, &len))
 		len = 0;
-	sbuf_addc(out, '{');
+	pout_char(out, '{');
 	for (i = 0; len && i < len / elem && i < want; i++) {
 		if (i)
-			sbuf_addc(out, ',');
-		print_hex_value(out, fmt_get(p + i * elem, (uint32_t)elem, f->swap));
+			pout_char(out, ',');
+		plan_hex(out, fmt_get(p + i * elem, (uint32_t)elem, f->swap));
 	}
-	sbuf_addc(out, '}');
+	pout_char(out, '}');
 }
 
 static void print_string(const struct pnode *n, const struct pspec *spec, const struct fmt *f,
-			 const struct rec *rec, struct sbuf *out)
+			 const struct rec *rec, struct pout *out)
 {
 	const uint8_t *p;
 	uint32_t len;
 
 	switch (n->kind) {
 	case P_TEXT:
-		plan_text(out, spec, n->text, strlen(n->text));
+		plan_text(out, spec, n->text, n->len);
 		break;
 	case P_CHARS:
 		/* An empty dynamic array is no string at all: not even padding. */
 		if (fmt_bytes(f, &n->fld, rec, &p, &len) && (len || !n->fld.is_dynamic))
-			plan_text(out, spec, (const char *)p, strnlen((const char *)p, len));
+			plan_foreign(out, spec, (const char *)p, strnlen((const char *)p, len));
 		break;
 	case P_POINTER:
-		sbuf_add_hex(out, fmt_get(rec->data + n->off, n->size, f->swap));
+		plan_address(out, fmt_get(rec->data + n->off, n->size, f->swap));
 		break;
 	case P_SYMBOL:
 		print_symbol(n, spec, plan_eval(n->a, f, rec), out);
@@ -223,6 +225,7 @@ static struct pspec with_star(const struct pseg *s, const struct fmt *f, const s
 	int32_t n = (int32_t)plan_eval(s->star, f, rec);
 	struct pspec spec = s->spec;
 
+	spec.simple = false;
 	if (n < 0)
 		return spec;
 	n = MIN(n, PLAN_MAX_WIDTH);
@@ -236,7 +239,7 @@ static struct pspec with_star(const struct pseg *s, const struct fmt *f, const s
 }
 
 static void print_arg(const struct pseg *s, const struct pspec *spec, const struct fmt *f,
-		      const struct rec *rec, struct sbuf *out)
+		      const struct rec *rec, struct pout *out)
 {
 	uint64_t v;
 	char c;
@@ -245,46 +248,51 @@ static void print_arg(const struct pseg *s, const struct pspec *spec, const stru
 		print_string(s->arg, spec, f, rec, out);
 		return;
 	}
-	v = plan_eval(s->arg, f, rec);
+	if (s->arg->kind == P_FIELD)
+		v = fmt_get(rec->data + s->arg->off, s->arg->size, f->swap);
+	else
+		v = plan_eval(s->arg, f, rec);
 	if (spec->conv == 'p') { /* '#' marks a function address, which has no "(nil)" */
 		if (!v && !spec->alt)
-			sbuf_add(out, "(nil)");
+			pout_mem(out, "(nil)", 5);
 		else
-			print_hex_value(out, v);
+			plan_hex(out, v);
 	} else if (spec->conv == 'c') {
 		c = (char)v;
 		if (c)
-			plan_text(out, spec, &c, 1);
+			plan_foreign(out, spec, &c, 1);
 	} else {
 		plan_number(out, spec, v);
 	}
 }
 
 bool fmt_plan_print(const struct fmt_plan *p, const struct fmt *f, const struct rec *rec,
-		    struct sbuf *out)
+		    struct sbuf *to)
 {
+	struct pout out;
 	const uint8_t *data;
-	size_t i, at = out->len;
 	uint32_t len;
+	size_t i;
 
 	for (i = 0; i < p->ndyn; i++)
 		if (!fmt_bytes(f, &p->dyn[i], rec, &data, &len))
 			return false;
+	out.to = to;
+	out.n = 0;
 	for (i = 0; i < p->nseg; i++) {
 		const struct pseg *s = &p->seg[i];
 
 		if (!s->spec.conv) {
-			sbuf_add_mem(out, s->text, s->len);
+			pout_padded(&out, s->text, s->len);
 		} else if (s->star) {
 			struct pspec spec = with_star(s, f, rec);
 
-			print_arg(s, &spec, f, rec, out);
+			print_arg(s, &spec, f, rec, &out);
 		} else {
-			print_arg(s, &s->spec, f, rec, out);
+			print_arg(s, &s->spec, f, rec, &out);
 		}
 	}
-	if (!out->error && out->len > at)
-		str_printable(out->s + at);
+	pout_flush(&out);
 	return true;
 }
 

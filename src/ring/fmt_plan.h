@@ -50,6 +50,7 @@ struct pnode {
 	struct fmt_field fld;
 	const struct pnode *a, *b, *c;
 	char *text;
+	size_t len;
 	struct psym *sym;
 	size_t nsym;
 	bool sorted;	     /* P_SYMBOL: sym is sorted by value */
@@ -58,12 +59,14 @@ struct pnode {
 
 enum pstar { STAR_NONE, STAR_WIDTH, STAR_PREC };
 
-#define PLAN_MAX_WIDTH 512
+#define PLAN_MAX_WIDTH	  512
+#define PLAN_SIMPLE_WIDTH 32
 
 struct pspec {
 	char conv; /* d u x X o c s p, or 0: literal text */
 	bool left, zero, alt, plus;
 	bool has_prec;
+	bool simple; /* digits only: no flag but 0, no precision, width at most 32 */
 	uint16_t width, prec;
 	enum pstar star;
 	uint8_t bytes; /* of the number after truncation: 1, 2, 4, 8 */
@@ -84,12 +87,61 @@ struct fmt_plan {
 	size_t ndyn, dyn_cap;
 };
 
+/*
+ * Text on its way to an sbuf: one event is a few dozen small pieces, and an sbuf checks its
+ * memory for each.
+ */
+struct pout {
+	struct sbuf *to;
+	size_t n;
+	char buf[1024];
+};
+
+void pout_flush(struct pout *o);
+
+static inline void pout_mem(struct pout *o, const void *p, size_t n)
+{
+	if (n > sizeof(o->buf) - o->n) {
+		pout_flush(o);
+		if (n > sizeof(o->buf)) {
+			sbuf_add_mem(o->to, p, n);
+			return;
+		}
+	}
+	__builtin_memcpy(o->buf + o->n, p, n);
+	o->n += n;
+}
+
+/* Text that was allocated with PLAN_PAD more bytes: short pieces are copied as a whole. */
+#define PLAN_PAD 16
+
+static inline void pout_padded(struct pout *o, const char *p, size_t n)
+{
+	if (n <= PLAN_PAD && sizeof(o->buf) - o->n >= PLAN_PAD) {
+		__builtin_memcpy(o->buf + o->n, p, PLAN_PAD);
+		o->n += n;
+	} else {
+		pout_mem(o, p, n);
+	}
+}
+
+static inline void pout_char(struct pout *o, char c)
+{
+	if (o->n == sizeof(o->buf))
+		pout_flush(o);
+	o->buf[o->n++] = c;
+}
+
 /* Value of a number expression. */
 uint64_t plan_eval(const struct pnode *n, const struct fmt *f, const struct rec *rec);
 uint64_t plan_apply(enum pop op, uint64_t a, uint64_t b);
-/* Appends v as printf would with that specification. */
-void plan_number(struct sbuf *out, const struct pspec *spec, uint64_t v);
-/* Appends n bytes padded and cut like %s. */
-void plan_text(struct sbuf *out, const struct pspec *spec, const char *s, size_t n);
+/* fmt_number.c: v as printf would show it with that specification. */
+void plan_number(struct pout *out, const struct pspec *spec, uint64_t v);
+/* n bytes padded and cut like %s; they are printable already. */
+void plan_text(struct pout *out, const struct pspec *spec, const char *s, size_t n);
+/* The same for bytes from a record. */
+void plan_foreign(struct pout *out, const struct pspec *spec, const char *s, size_t n);
+/* 0x and hex digits */
+void plan_hex(struct pout *out, uint64_t v);
 
 #endif

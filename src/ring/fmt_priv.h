@@ -77,7 +77,21 @@ const struct fmt_fld *fmt_find_fld(const struct fmt_event *e, const char *name, 
 bool fmt_bytes(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec,
 	       const uint8_t **p, uint32_t *len);
 /* Unsigned value of 1, 2, 4 or 8 bytes in the file's order; 0 for other sizes. */
-uint64_t fmt_get(const void *p, uint32_t size, bool swap);
+static inline uint64_t fmt_get(const void *p, uint32_t size, bool swap)
+{
+	switch (size) {
+	case 1:
+		return *(const uint8_t *)p;
+	case 2:
+		return swap ? __builtin_bswap16(load_u16(p)) : load_u16(p);
+	case 4:
+		return swap ? __builtin_bswap32(load_u32(p)) : load_u32(p);
+	case 8:
+		return swap ? __builtin_bswap64(load_u64(p)) : load_u64(p);
+	default:
+		return 0;
+	}
+}
 
 /* fmt_compile.c: NULL when the print format cannot be used (or out of memory). */
 struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e);

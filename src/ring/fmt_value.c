@@ -8,22 +8,6 @@
 
 #define SHOWN_ELEMENTS 64 /* of an array without a print format */
 
-uint64_t fmt_get(const void *p, uint32_t size, bool swap)
-{
-	switch (size) {
-	case 1:
-		return *(const uint8_t *)p;
-	case 2:
-		return swap ? __builtin_bswap16(load_u16(p)) : load_u16(p);
-	case 4:
-		return swap ? __builtin_bswap32(load_u32(p)) : load_u32(p);
-	case 8:
-		return swap ? __builtin_bswap64(load_u64(p)) : load_u64(p);
-	default:
-		return 0;
-	}
-}
-
 static uint64_t sign_extend(uint64_t v, uint32_t size)
 {
 	unsigned int shift = 64 - 8 * size;

@@ -100,6 +100,8 @@ static void test_expand(void **state)
 	assert_int_equal(kevent_expand(fx->t, "kvm:kvm_exit/a == 1/", &list, &fx->err), 0);
 	assert_int_equal(kevent_expand(fx->t, "kvm_exit", &list, &fx->err), 0);
 	assert_int_equal(list.n, 4);
+	assert_string_equal(list.v[0].name, "kvm_entry"); /* by name, whatever the directory's order */
+	assert_string_equal(list.v[3].name, "kvm_pio");
 	assert_true(kevent_list_has(&list, "kvm", "kvm_pio"));
 	assert_false(kevent_list_has(&list, "kvm", "kvm_msr"));
 	for (size_t i = 0; i < list.n; i++) {

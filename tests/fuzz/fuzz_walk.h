@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fuzz_walk.h: what the file targets share: opening a capture and looking at all of it.
+ */
+#ifndef KVMFT_FUZZ_WALK_H
+#define KVMFT_FUZZ_WALK_H
+
+#include "kvmft/ring.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The input as a file of this process; its name in path. */
+static inline int fuzz_file(const uint8_t *data, size_t size, char *path, size_t n)
+{
+	int fd, ret;
+
+	snprintf(path, n, "/tmp/kvmft-fuzz.%d", (int)getpid());
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -1;
+	ret = full_write(fd, data, size, NULL);
+	close(fd);
+	return ret;
+}
+
+static inline void fuzz_walk_stream(struct capture *c, struct fmt *f, const struct cap_stream *s,
+				    struct sbuf *text)
+{
+	struct rstream r;
+	enum rkind k;
+
+	if (rstream_open(&r, c, s))
+		return;
+	while ((k = rstream_next(&r)) != R_END) {
+		const struct fmt_event *e;
+
+		if (k != R_EVENT)
+			continue;
+		e = fmt_by_id(f, r.rec.id);
+		if (e)
+			fmt_print(f, e, &r.rec, text);
+		sbuf_reset(text);
+	}
+	rstream_close(&r);
+}
+
+static inline void fuzz_open_and_walk(const char *path)
+{
+	struct kvmft_err err = { .text = "" };
+	struct capture *c = NULL;
+	struct fmt *f = NULL;
+	struct sbuf text = { 0 };
+
+	if (capture_open(path, &c, &err) == 0 && fmt_load(c, &f, &err) == 0)
+		for (size_t i = 0; i < c->nstream; i++)
+			fuzz_walk_stream(c, f, &c->stream[i], &text);
+	sbuf_free(&text);
+	fmt_free(f);
+	capture_close(c);
+}
+
+#endif
