@@ -174,14 +174,14 @@ deps:
 
 # ---- installation ----
 install: $(prog)
-	$(INSTALL) -d $(DESTDIR)$(sbindir) $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(mandir)/man5 $(DESTDIR)$(mandir)/man7
+	$(INSTALL) -d $(DESTDIR)$(sbindir) $(addprefix $(DESTDIR)$(mandir)/man,1 5 7)
 	$(INSTALL) -m 755 $(prog) $(DESTDIR)$(sbindir)/kvmft
-	for m in man/*.[157]; do \
+	for m in $(wildcard man/*.[157]); do \
 		$(INSTALL) -m 644 $$m $(DESTDIR)$(mandir)/man$${m##*.}/ || exit 1; done
 
 uninstall:
 	rm -f $(DESTDIR)$(sbindir)/kvmft
-	for m in man/*.[157]; do rm -f $(DESTDIR)$(mandir)/man$${m##*.}/$${m#man/}; done
+	for m in $(wildcard man/*.[157]); do rm -f $(DESTDIR)$(mandir)/man$${m##*.}/$${m#man/}; done
 
 clean:
 	rm -rf $(O)

@@ -91,7 +91,9 @@ static int run_command(const struct cmd *c, int argc, char **argv)
 	if (ret < 0) /* a negative errno that a run() passed on */
 		ret = err.code ? err.code : KVMFT_FAILED;
 	if (ret == KVMFT_OK || ret == KVMFT_INCOMPLETE) {
-		if (cli_flush(&err) < 0)
+		int flushed = cli_flush(&err);
+
+		if (flushed && flushed != -EPIPE)
 			ret = KVMFT_FAILED;
 	}
 	if (ret != KVMFT_OK && err.text[0])

@@ -40,6 +40,7 @@ struct hostmap {
 	size_t nthread, thread_cap;
 	struct u64map by_tid;  /* tid → index into thread */
 	struct u64map tgid_of; /* tid → tgid, from the capture's tasks */
+	struct u64map last_write; /* vm << 32 | vcpu → index of its last kvm_write_tsc_offset */
 	struct hostmap_event *event;
 	size_t nevent, event_cap;
 	uint64_t entries, exits; /* kvm_entry and kvm_exit events seen */

@@ -302,6 +302,11 @@ static const struct cap_vcpu *cap_vcpu(const struct hostmap_vm *vm, uint32_t id)
 	return NULL;
 }
 
+static uint64_t vcpu_key(size_t vm, uint32_t vcpu)
+{
+	return (uint64_t)vm << 32 | vcpu;
+}
+
 /*
  * A software KVM prints offsets that it never applies. debugfs, read before and after, is the
  * witness: it said the same both times, and not what the last event claims.
@@ -309,14 +314,12 @@ static const struct cap_vcpu *cap_vcpu(const struct hostmap_vm *vm, uint32_t id)
 static bool offset_ignored(const struct hostmap *m, size_t vm, const struct hostmap_event *e)
 {
 	const struct cap_vcpu *v = cap_vcpu(&m->vm[vm], e->vcpu);
-	const struct hostmap_event *last = e;
+	uint64_t last;
 
 	if (!v || !v->has_offset || !v->has_end || v->offset != v->end_offset)
 		return false;
-	for (const struct hostmap_event *p = e; p < m->event + m->nevent; p++)
-		if (p->kind == EV_OFFSET && p->vm == (ssize_t)vm && p->vcpu == e->vcpu)
-			last = p;
-	return last->next != v->end_offset;
+	return u64map_get(&m->last_write, vcpu_key(vm, e->vcpu), &last) &&
+	       m->event[last].next != v->end_offset;
 }
 
 static int feed_event(struct hostmap *m, size_t vm, const struct hostmap_event *e)
@@ -394,16 +397,32 @@ static int build_epochs(struct hostmap *m, size_t vm)
 	return ret || forced ? ret : feed_reads(m, vm, true);
 }
 
-static int build_all(struct hostmap *m)
+/* Orders the events and notes each vCPU's last write; their VMs are known. */
+static int sort_events(struct hostmap *m)
 {
 	int ret = 0;
 
-	qsort(m->event, m->nevent, sizeof(*m->event), event_cmp);
+	if (m->nevent)
+		qsort(m->event, m->nevent, sizeof(*m->event), event_cmp);
+	for (size_t i = 0; i < m->nevent && !ret; i++) {
+		const struct hostmap_event *e = &m->event[i];
+
+		if (e->kind == EV_OFFSET && e->vm >= 0)
+			ret = u64map_put(&m->last_write, vcpu_key((size_t)e->vm, e->vcpu), i);
+	}
+	return ret;
+}
+
+static int build_all(struct hostmap *m)
+{
+	int ret;
+
 	for (size_t i = 0; i < m->nevent; i++) {
 		m->event[i].vm = vm_of_tid(m, m->event[i].tid);
 		if (m->event[i].vm < 0)
 			m->foreign++;
 	}
+	ret = sort_events(m);
 	for (size_t i = 0; i < m->nvm && !ret; i++)
 		ret = build_epochs(m, i);
 	return ret;
@@ -447,6 +466,7 @@ void hostmap_free(struct hostmap *m)
 	free(m->event);
 	u64map_free(&m->by_tid);
 	u64map_free(&m->tgid_of);
+	u64map_free(&m->last_write);
 	free(m);
 }
 
@@ -491,6 +511,7 @@ int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t gu
 	const struct epoch_vcpu *v = epoch_vm_find(m->vm[vm].epochs, vcpu);
 	struct hostmap_event *e;
 	uint64_t lo, hi;
+	int ret;
 
 	if (!epoch_result_usable(epoch_guest_to_host(v, guest_tsc, &lo, &hi)))
 		return -ESRCH;
@@ -501,8 +522,8 @@ int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t gu
 		.ts = lo, .kind = EV_PVCLOCK, .vm = (ssize_t)vm, .vcpu = vcpu, .pv = *pv,
 	};
 	m->nevent++;
-	qsort(m->event, m->nevent, sizeof(*m->event), event_cmp);
-	return build_epochs(m, vm);
+	ret = sort_events(m);
+	return ret ? ret : build_epochs(m, vm);
 }
 
 int hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)

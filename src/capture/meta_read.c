@@ -172,7 +172,7 @@ static int rec_vm(struct capture *c, const struct meta_rec *rec)
 		return bad(c, rec, "id");
 	vm = cap_vm_at(c, id);
 	if (!vm)
-		return -ENOMEM;
+		return c->nvm < CAP_MAX_VMS ? -ENOMEM : 0;
 	meta_get_s32(rec, "pid", &vm->pid);
 	meta_get_s32(rec, "fd", &vm->fd);
 	if (set(&vm->name, rec, "name") || set(&vm->uuid, rec, "uuid") || set(&vm->vmm, rec, "vmm"))
@@ -214,7 +214,7 @@ static int rec_vcpu(struct capture *c, const struct meta_rec *rec)
 		return bad(c, rec, "id");
 	vm = cap_vm_at(c, vmid);
 	if (!vm)
-		return -ENOMEM;
+		return c->nvm < CAP_MAX_VMS ? -ENOMEM : 0;
 	if (at && !strcmp(at, "end")) {
 		vcpu_end(c, vm, id, rec);
 		return 0;
@@ -338,7 +338,7 @@ static const struct {
 	{ "event", rec_event },	    /* id sys name filter */
 	{ "vm", rec_vm },	    /* id pid fd name uuid vmm */
 	{ "vcpu", rec_vcpu },	    /* vm id tid comm offset ratio frac tsc at */
-	{ "sched", rec_sched },	    /* kvm_sched_clock_offset kernel_sched_clock_offset source is_tsc */
+	{ "sched", rec_sched },	    /* kvm_sched_clock_offset kernel_sched_clock_offset is_tsc ... */
 	{ "pvclock", rec_pvclock }, /* cpu version tsc_timestamp system_time mul shift flags */
 	{ "time", rec_time },	    /* tsc width mono_raw mono boot real */
 	{ "task", rec_task },	    /* tid tgid comm */

@@ -102,8 +102,10 @@ struct cap_vm *cap_vm_at(struct capture *c, const char *id)
 	for (i = 0; i < c->nvm; i++)
 		if (!strcmp(c->vm[i].id, id))
 			return &c->vm[i];
-	if (c->nvm >= CAP_MAX_VMS)
+	if (c->nvm >= CAP_MAX_VMS) {
+		cap_note(c, "more than %d VMs", CAP_MAX_VMS);
 		return NULL;
+	}
 	vm = array_grow(&c->vm, c->nvm, &c->vm_cap, sizeof(*vm));
 	if (!vm || cap_set_str(&vm->id, id))
 		return NULL;

@@ -129,6 +129,8 @@ static int merge_write(struct merge *m)
 	ret = ret ? ret : end;
 	if (m->f != stdout && fclose(m->f) && !ret)
 		ret = -errno;
+	if (ret == -EPIPE)
+		return ret; /* `| head` has seen enough: no failure, see merge_run() */
 	if (ret && !m->err->text[0])
 		err_set(m->err, -ret, "cannot write %s: %s", m->o->output ? m->o->output : "the time line",
 			strerror(-ret));
@@ -199,6 +201,8 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	}
 	win_free(m.w);
 	pairing_close(&m.p);
+	if (ret == -EPIPE)
+		return KVMFT_OK;
 	if (ret)
 		return ret;
 	return complete ? KVMFT_OK : KVMFT_INCOMPLETE;

@@ -4,7 +4,8 @@
  *
  * The only file that includes event-parse.h. libtraceevent parses; it never sees an event. It was
  * written for formats of the running kernel, so before it gets one from a file the text is
- * rebuilt from fields that were checked, and the print format must pass fmt_check.c. Plugins are switched off: they are code from the user's home directory.
+ * rebuilt from fields that were checked, and the print format must pass fmt_check.c. Plugins are
+ * switched off: they are code from the user's home directory.
  *
  * Anything this file does not know makes the whole event fall back to name=value pairs.
  */

@@ -40,17 +40,34 @@ static uint16_t format_id(const char *text)
 	return p ? (uint16_t)strtoul(p + 3, NULL, 10) : 0;
 }
 
+/* Bytes of a record: the end of the last field that the format lists. */
+static uint32_t format_len(const char *text)
+{
+	uint32_t end = 0;
+
+	for (const char *p = text; p && (p = strstr(p, "offset:")); p++) {
+		uint32_t off = (uint32_t)strtoul(p + 7, NULL, 10);
+		const char *size = strstr(p, "size:");
+
+		if (size)
+			end = MAX(end, off + (uint32_t)strtoul(size + 5, NULL, 10));
+	}
+	return end;
+}
+
 /* The sub-buffers of one CPU, whole, in *out. Payload: zeros but for the common fields. */
 static void gen_cpu(struct gen *g, uint32_t cpu, struct sbuf *out)
 {
-	uint8_t page[SUBBUF], rec[72];
+	uint32_t exit_len = format_len(enc_format("kvm", "kvm_exit"));
+	uint32_t entry_len = format_len(enc_format("kvm", "kvm_entry"));
+	uint8_t page[SUBBUF], rec[256];
 	uint64_t ts = 1000000 + cpu * 7;
 	struct encpage p;
 
 	enc_page_begin(&p, &g->g, page, ts);
 	for (uint64_t i = 0; i < g->events / g->cpus; i++) {
 		bool exit = !(i & 1);
-		uint32_t len = exit ? 64 : 40;
+		uint32_t len = MIN(exit ? exit_len : entry_len, (uint32_t)sizeof(rec));
 
 		ts += 500 + rnd(g) % 4000;
 		enc_record(rec, &g->g, exit ? g->exit_id : g->entry_id, 1000 + (int32_t)cpu, 0, len);
@@ -82,6 +99,16 @@ static int put_event(struct capw *w, struct sbuf *line, const char *name, uint16
 	return capw_file(w, path, text, strlen(text));
 }
 
+static int put_header(struct capw *w)
+{
+	size_t len;
+	char *text = enc_data_file("header_page-x86_64.txt", &len);
+	int ret = text ? capw_file(w, "header_page", text, len) : -ENOENT;
+
+	free(text);
+	return ret;
+}
+
 static int gen_capture(struct gen *g, const char *path)
 {
 	static const char *const head[] = {
@@ -106,6 +133,7 @@ static int gen_capture(struct gen *g, const char *path)
 		sbuf_add(&line, head[i]);
 		ret = capw_meta(w, &line);
 	}
+	ret = ret ? ret : put_header(w);
 	ret = ret ? ret : put_event(w, &line, "kvm_exit", g->exit_id);
 	ret = ret ? ret : put_event(w, &line, "kvm_entry", g->entry_id);
 	for (uint32_t c = 0; c < g->cpus && !ret; c++) {

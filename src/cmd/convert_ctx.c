@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * convert_ctx.c: clock parameters from captures and from this machine.
+ *
+ * A host capture gives the epochs of the vCPU (TSC maps and pvclock records in force), a guest
+ * capture its sched_clock offsets and its pvclock record; both give samples of the other clocks.
+ */
+#include "convert_ctx.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "kvmft/vm.h"
+
+#define DEFAULT_INPUT "kvmft.data"
+
+bool convert_is_guest(enum clock_id id)
+{
+	return id >= CLK_GUEST_TSC && id <= CLK_GUEST_REALTIME;
+}
+
+bool convert_wants(const struct convert_ctx *c, enum clock_id id)
+{
+	return c->from == id || c->to == id;
+}
+
+static bool by_hand(const struct convert_params *p)
+{
+	return p->tsc_offset.set || p->tsc_ratio || p->pvclock || p->sched_offset.set ||
+	       p->kernel_sched || p->mono_raw.n;
+}
+
+/* ---- captures ---- */
+
+static int open_input(struct convert_ctx *c, const char *path, bool is_guest,
+		      struct kvmft_err *err)
+{
+	struct capture *cap = NULL;
+	int ret = capture_open(path, &cap, err);
+
+	if (ret)
+		return ret;
+	if (!is_guest && cap->side == CAP_SIDE_GUEST && !c->p->guest)
+		is_guest = true; /* -i with a guest's capture: what else can be meant */
+	if (is_guest)
+		c->guest = cap;
+	else
+		c->host = cap;
+	if (is_guest && cap->side == CAP_SIDE_HOST)
+		return err_set(err, EINVAL, "%s is the capture of a host: give it with -i", path);
+	if (!is_guest && cap->side == CAP_SIDE_GUEST)
+		return err_set(err, EINVAL, "%s is the capture of a guest: give it with --guest-capture",
+			       path);
+	return 0;
+}
+
+static int open_captures(struct convert_ctx *c, struct kvmft_err *err)
+{
+	const struct convert_params *p = c->p;
+	const char *input = p->input;
+	int ret = 0;
+
+	if (!input && !p->guest && !p->vm && !by_hand(p) && !access(DEFAULT_INPUT, F_OK))
+		input = DEFAULT_INPUT;
+	if (input)
+		ret = open_input(c, input, false, err);
+	if (!ret && p->guest)
+		ret = open_input(c, p->guest, true, err);
+	return ret;
+}
+
+/* ---- the VM and the vCPU ---- */
+
+static int which_vm(const struct convert_ctx *c, const char *why, struct kvmft_err *err)
+{
+	struct sbuf b = { 0 };
+	int ret;
+
+	for (size_t i = 0; i < c->map->nvm; i++)
+		sbuf_addf(&b, "%s%s", i ? ", " : "", c->map->vm[i].label);
+	ret = err_set(err, ENOTUNIQ, "%s: %s; choose one with --vm: %s", c->host->path, why,
+		      b.s ? b.s : "");
+	sbuf_free(&b);
+	return ret;
+}
+
+/* Index of the VM that is meant, -ENODATA when the capture knows none. */
+static ssize_t pick_vm(const struct convert_ctx *c, struct kvmft_err *err)
+{
+	const char *uuid = c->guest ? c->guest->uuid : NULL;
+	ssize_t found = -1;
+
+	if (c->p->vm)
+		return hostmap_find_vm(c->map, c->p->vm, err);
+	if (!c->map->nvm)
+		return -ENODATA;
+	for (size_t i = 0; uuid && i < c->map->nvm; i++) {
+		const struct cap_vm *v = c->map->vm[i].cap;
+
+		if (!v || !v->uuid || strcasecmp(v->uuid, uuid))
+			continue;
+		if (found >= 0)
+			return which_vm(c, "several VMs have the UUID of the guest", err);
+		found = (ssize_t)i;
+	}
+	if (found >= 0)
+		return found;
+	if (c->map->nvm > 1)
+		return which_vm(c, "it holds several VMs", err);
+	if (uuid && c->map->vm[0].cap && c->map->vm[0].cap->uuid)
+		return which_vm(c, "its VM has not the UUID of the guest", err);
+	return 0;
+}
+
+/* Do two vCPUs convert alike at all times? */
+static bool same_epochs(const struct epoch_vcpu *a, const struct epoch_vcpu *b)
+{
+	if (a->n != b->n)
+		return false;
+	for (size_t i = 0; i < a->n; i++) {
+		const struct epoch *x = &a->v[i], *y = &b->v[i];
+
+		if (x->has_map != y->has_map || x->has_pv != y->has_pv ||
+		    (x->has_map && !tsc_map_equal(&x->map, &y->map)) ||
+		    (x->has_pv && !pvclock_same_body(&x->pv, &y->pv)) || (i && x->from != y->from))
+			return false;
+	}
+	return true;
+}
+
+/* -EINVAL when they differ and none was chosen: vCPU 0 is never taken for all. */
+static int pick_vcpu(struct convert_ctx *c, const struct epoch_vm *vm, struct kvmft_err *err)
+{
+	if (c->p->vcpu.set) {
+		if (c->p->vcpu.v <= UINT32_MAX)
+			c->clock.epochs = epoch_vm_find(vm, (uint32_t)c->p->vcpu.v);
+		if (!c->clock.epochs)
+			return err_set(err, ENOENT, "%s: VM %s has no vCPU %" PRIu64, c->host->path,
+				       c->vm, c->p->vcpu.v);
+		return 0;
+	}
+	for (size_t i = 1; i < vm->n; i++)
+		if (!same_epochs(vm->vcpus[0], vm->vcpus[i]))
+			return err_set(err, ENOTUNIQ,
+				       "%s: the clocks of vCPU %u and %u of VM %s differ: choose one with "
+				       "--vcpu",
+				       c->host->path, vm->vcpus[0]->id, vm->vcpus[i]->id, c->vm);
+	c->clock.epochs = vm->n ? vm->vcpus[0] : NULL;
+	return 0;
+}
+
+/* ---- pvclock records read in the guest ---- */
+
+static uint32_t apicid_of(const struct capture *cap, uint32_t cpu)
+{
+	for (size_t i = 0; i < cap->ncpu; i++)
+		if (cap->cpu[i].cpu == cpu && cap->cpu[i].has_apicid)
+			return cap->cpu[i].apicid;
+	return cpu;
+}
+
+static struct pvclock record_of(const struct cap_pvclock *p)
+{
+	return (struct pvclock){
+		.version = p->version, .tsc_timestamp = p->tsc_timestamp,
+		.system_time = p->system_time, .mul = p->mul, .shift = p->shift, .flags = p->flags,
+	};
+}
+
+/* Puts them among the host's epochs, at the first guest TSC of the capture that the host covers. */
+static int merge_records(struct convert_ctx *c, size_t vm, struct kvmft_err *err)
+{
+	const struct capture *g = c->guest;
+
+	for (size_t i = 0; i < g->npvclock; i++) {
+		struct pvclock pv = record_of(&g->pvclock[i]);
+		uint32_t vcpu = apicid_of(g, g->pvclock[i].cpu);
+		int ret = hostmap_add_pvclock(c->map, vm, vcpu, g->begin_tsc, &pv);
+
+		for (size_t k = 0; k < g->nbracket && ret == -ESRCH; k++)
+			ret = hostmap_add_pvclock(c->map, vm, vcpu, g->bracket[k].tsc, &pv);
+		if (ret == -ENOMEM)
+			return err_set(err, ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
+/* The record by itself, where no epochs say which one was in force when. */
+static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
+{
+	const struct capture *g = c->guest;
+	const struct cap_pvclock *use = NULL;
+
+	for (size_t i = 0; i < g->npvclock; i++) {
+		const struct cap_pvclock *p = &g->pvclock[i];
+		struct pvclock pv = record_of(p), first;
+
+		if (c->p->vcpu.set && apicid_of(g, p->cpu) != c->p->vcpu.v)
+			continue;
+		first = use ? record_of(use) : pv;
+		if (!pvclock_same_body(&first, &pv))
+			return err_set(err, ENOTUNIQ,
+				       "%s: the pvclock records of CPU %u and %u differ: choose a vCPU with "
+				       "--vcpu",
+				       g->path, use->cpu, p->cpu);
+		if (!use)
+			use = p;
+	}
+	if (!use)
+		return 0;
+	c->clock.pv = record_of(use);
+	if (clock_ctx_set(&c->clock, CLOCK_EDGE_PVCLOCK))
+		return err_set(err, EINVAL, "%s: its pvclock record is damaged", g->path);
+	return 0;
+}
+
+/* ---- host ---- */
+
+static int load_epochs(struct convert_ctx *c, struct kvmft_err *err)
+{
+	struct tsc_map map;
+	bool forced;
+	ssize_t vm;
+	int ret;
+
+	ret = fmt_load(c->host, &c->fmt, err);
+	if (!ret)
+		ret = hostmap_new(c->host, c->fmt, &c->map, err);
+	if (!ret)
+		ret = convert_params_map(c->p, &map, &forced, err);
+	if (ret)
+		return ret;
+	vm = pick_vm(c, err);
+	if (vm == -ENODATA) {
+		hostmap_free(c->map);
+		c->map = NULL;
+		return 0;
+	}
+	if (vm < 0)
+		return (int)vm;
+	snprintf(c->vm, sizeof(c->vm), "%s", c->map->vm[vm].label);
+	if (forced && hostmap_force_map(c->map, (size_t)vm,
+					c->p->vcpu.set && c->p->vcpu.v < CAPTURE_MAX_CPUS
+						? (size_t)c->p->vcpu.v + 1 : 1, &map))
+		return err_set(err, ENOMEM, "out of memory");
+	ret = c->guest ? merge_records(c, (size_t)vm, err) : 0;
+	return ret ? ret : pick_vcpu(c, c->map->vm[vm].epochs, err);
+}
+
+static int use_host(struct convert_ctx *c, struct kvmft_err *err)
+{
+	int ret;
+
+	if (!c->host)
+		return 0;
+	ret = convert_samples_add(c, c->host, false, err);
+	/* Reading all events of the capture is for guests alone. */
+	if (ret || (!convert_is_guest(c->from) && !convert_is_guest(c->to)))
+		return ret;
+	if (!c->host->clock || strcmp(c->host->clock, "x86-tsc")) {
+		if (c->p->tsc_offset.set)
+			return 0;
+		return err_set(err, ENOTSUP,
+			       "%s was recorded with the trace clock %s, which does not place its clock "
+			       "events: record with x86-tsc, or give --tsc-offset",
+			       c->host->path, c->host->clock ? c->host->clock : "(unknown)");
+	}
+	ret = load_epochs(c, err);
+	if (ret || !c->clock.epochs)
+		return ret;
+	/* -ENODATA: these epochs hold no record; the missing edge tells when it matters. */
+	if (clock_ctx_set(&c->clock, CLOCK_EDGE_EPOCHS) == 0) {
+		(void)clock_ctx_set(&c->clock, CLOCK_EDGE_EPOCH_PV);
+		(void)clock_ctx_set(&c->clock, CLOCK_EDGE_EPOCH_KVMCLOCK);
+	}
+	return 0;
+}
+
+/* ---- guest ---- */
+
+static int use_guest(struct convert_ctx *c, struct kvmft_err *err)
+{
+	const struct capture *g = c->guest;
+	int ret = 0;
+
+	if (!g)
+		return 0;
+	c->clock.no_kvmclock = g->sched_is_tsc;
+	if (g->has_sched_offset) {
+		c->clock.sched.kvm = (uint64_t)g->kvm_sched_clock_offset;
+		ret = clock_ctx_set(&c->clock, CLOCK_EDGE_SCHED);
+	}
+	if (!ret && g->has_kernel_sched_offset) {
+		c->clock.sched.kernel = (uint64_t)g->kernel_sched_offset;
+		ret = clock_ctx_set(&c->clock, CLOCK_EDGE_GUEST_GLOBAL);
+		if (!ret)
+			ret = clock_ctx_set(&c->clock, CLOCK_EDGE_GUEST_PERF);
+	}
+	if (!ret && !c->p->pvclock && !clock_ctx_has(&c->clock, CLOCK_EDGE_EPOCH_PV))
+		ret = lone_record(c, err);
+	return ret ? ret : convert_samples_add(c, g, true, err);
+}
+
+/* ---- --vm without a capture: the VM as it runs here and now ---- */
+
+static int take_live(struct convert_ctx *c, const struct vm *vm, struct kvmft_err *err)
+{
+	const struct vm_vcpu *use = NULL;
+
+	for (size_t i = 0; i < vm->n_vcpus; i++) {
+		const struct vm_vcpu *v = &vm->vcpu[i];
+
+		if ((c->p->vcpu.set && v->id != c->p->vcpu.v) || !v->has_offset ||
+		    v->ratio_state == VM_RATIO_REFUSED || v->ratio_state == VM_RATIO_UNKNOWN)
+			continue;
+		if (use && (use->tsc_offset != v->tsc_offset || use->tsc_ratio != v->tsc_ratio))
+			return err_set(err, ENOTUNIQ,
+				       "the TSC offsets of vCPU %u and %u of VM %s differ: choose one with "
+				       "--vcpu",
+				       use->id, v->id, c->vm);
+		if (v->in_guest_mode)
+			return err_set(err, EAGAIN,
+				       "vCPU %u of VM %s runs a nested guest: its TSC offset cannot be read "
+				       "now; try again, or give --tsc-offset",
+				       v->id, c->vm);
+		use = use ? use : v;
+	}
+	if (!use)
+		return err_lack(err, ENODATA, "cannot read the TSC offset of VM %s%s%s", c->vm,
+				vm->note ? ": " : "", vm->note ? vm->note : "");
+	c->clock.map = (struct tsc_map){
+		.offset = use->tsc_offset, .ratio = use->tsc_ratio,
+		.frac = (uint8_t)use->tsc_frac_bits,
+	};
+	if (clock_ctx_set(&c->clock, CLOCK_EDGE_TSC_MAP))
+		return err_set(err, EINVAL, "VM %s: debugfs shows a TSC ratio that KVM does not use", c->vm);
+	return 0;
+}
+
+static int use_live(struct convert_ctx *c, struct kvmft_err *err)
+{
+	struct vm_list *list = NULL;
+	const struct vm *vm = NULL;
+	int ret;
+
+	if (!c->p->vm || c->host || c->p->tsc_offset.set)
+		return 0;
+	ret = vm_scan(NULL, &list, err);
+	if (!ret)
+		ret = vm_list_find(list, c->p->vm, &vm, err);
+	if (!ret) {
+		snprintf(c->vm, sizeof(c->vm), "%s", vm->name ? vm->name : vm->sel);
+		ret = take_live(c, vm, err);
+	}
+	vm_list_free(list);
+	return ret;
+}
+
+int convert_ctx_open(struct convert_ctx *c, const struct convert_params *p, enum clock_id from,
+		     enum clock_id to, struct kvmft_err *err)
+{
+	int ret;
+
+	memset(c, 0, sizeof(*c));
+	c->p = p;
+	c->from = from;
+	c->to = to;
+	ret = open_captures(c, err);
+	if (!ret)
+		ret = use_host(c, err);
+	if (!ret)
+		ret = use_guest(c, err);
+	if (!ret)
+		ret = use_live(c, err);
+	return ret ? ret : convert_params_apply(c, err);
+}
+
+void convert_ctx_close(struct convert_ctx *c)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(c->sample); i++)
+		free(c->sample[i]);
+	hostmap_free(c->map);
+	fmt_free(c->fmt);
+	capture_close(c->guest);
+	capture_close(c->host);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * convert_ctx.h: where `kvmft convert` takes its clock parameters from: captures, this machine, and
+ * what the user gives by hand. By hand wins.
+ */
+#ifndef KVMFT_CMD_CONVERT_CTX_H
+#define KVMFT_CMD_CONVERT_CTX_H
+
+#include "kvmft/cli.h"
+#include "kvmft/clockgraph.h"
+#include "kvmft/hostmap.h"
+
+/* The options as parsed; texts are borrowed from argv. */
+struct convert_params {
+	const char *input, *guest, *vm;
+	struct opt_u64 vcpu, tsc_offset, sched_offset, tsc_khz;
+	const char *tsc_ratio, *pvclock, *kernel_sched;
+	struct opt_list mono_raw;
+	int clocksource; /* index into convert_clocksources, -1 = not given */
+};
+
+extern const char *const convert_clocksources[]; /* "tsc", "kvm-clock", NULL */
+
+struct convert_ctx {
+	const struct convert_params *p;
+	enum clock_id from, to;
+	struct clock_ctx clock;
+	char vm[64]; /* label of the VM, "" when it has none */
+	struct capture *host, *guest;
+	struct fmt *fmt; /* of host */
+	struct hostmap *map;
+	struct clock_sample *sample[CLK_NR]; /* what clock.pieces borrow */
+};
+
+/*
+ * Opens the captures that p names and fills c->clock with all that is known of use between the two
+ * clocks. c stays where it is until convert_ctx_close(), which is due after a failure too. 0 or
+ * -errno with err. Unknown parameters are no failure: clock_route_find() tells what is missing.
+ */
+int convert_ctx_open(struct convert_ctx *c, const struct convert_params *p, enum clock_id from,
+		     enum clock_id to, struct kvmft_err *err) __must_check;
+void convert_ctx_close(struct convert_ctx *c);
+
+/* Is the clock one that exists within a guest only? kvmclock is. */
+bool convert_is_guest(enum clock_id id);
+/* Is id one of the two ends? */
+bool convert_wants(const struct convert_ctx *c, enum clock_id id);
+
+/* ---- the parts of convert_ctx_open() ---- */
+
+/* Parameters given by hand (convert_params.c); after the captures. */
+int convert_params_apply(struct convert_ctx *c, struct kvmft_err *err) __must_check;
+/* What --tsc-offset and --tsc-ratio say; *given tells whether there was any. */
+int convert_params_map(const struct convert_params *p, struct tsc_map *map, bool *given,
+		       struct kvmft_err *err) __must_check;
+/*
+ * The clocks that a capture samples beside the TSC, as lines between its samples; only those that
+ * are an end of the conversion (convert_samples.c).
+ */
+int convert_samples_add(struct convert_ctx *c, const struct capture *cap, bool guest,
+			struct kvmft_err *err) __must_check;
+
+#endif

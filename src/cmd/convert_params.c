@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * convert_params.c: the clock parameters of `kvmft convert` that were given by hand.
+ */
+#include "convert_ctx.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "pairing.h"
+
+#define MAX_NUMBERS 5
+
+/*
+ * The edges of the graph that an epoch list of a capture gave are no longer to be used, because
+ * the user gave other numbers.
+ */
+static void forget(struct convert_ctx *c, uint32_t edges)
+{
+	c->clock.known &= ~edges;
+}
+
+#define BIT(e) (1u << CLOCK_EDGE_##e)
+
+/*
+ * "N,N,..." of min to max numbers; returns how many there were. form is what to say instead.
+ */
+static int parse_numbers(const char *option, const char *text, const char *form, int min, int max,
+			 uint64_t v[MAX_NUMBERS], struct kvmft_err *err)
+{
+	_cleanup_free_ char *copy = strdup(text);
+	char *word = copy, *comma;
+	int n = 0;
+
+	if (!copy)
+		return err_set(err, ENOMEM, "out of memory");
+	for (; word && n < max; word = comma ? comma + 1 : NULL) {
+		comma = strchr(word, ',');
+		if (comma)
+			*comma = 0;
+		if (parse_bits64(word, &v[n]))
+			return err_usage(err, "option --%s: '%s' is not a 64-bit number; wanted is %s",
+					 option, word, form);
+		n++;
+	}
+	if (n < min || word)
+		return err_usage(err, "option --%s: '%s' is not %s", option, text, form);
+	return n;
+}
+
+int convert_params_map(const struct convert_params *p, struct tsc_map *map, bool *given,
+		       struct kvmft_err *err)
+{
+	int ret = pairing_parse_map(&p->tsc_offset, p->tsc_ratio, map, given, err);
+
+	if (!ret && p->tsc_ratio && !p->tsc_offset.set)
+		return err_usage(err, "option --tsc-ratio: it needs --tsc-offset beside it");
+	return ret;
+}
+
+/* ---- kvmclock ---- */
+
+#define PVCLOCK_FORM "TSC,SYSTEM_TIME,MUL,SHIFT[,FLAGS]"
+
+static int apply_pvclock(struct convert_ctx *c, struct kvmft_err *err)
+{
+	const char *text = c->p->pvclock;
+	struct pvclock *pv = &c->clock.pv;
+	uint64_t v[MAX_NUMBERS] = { 0 };
+	int n;
+
+	if (!text)
+		return 0;
+	n = parse_numbers("pvclock", text, PVCLOCK_FORM, 4, 5, v, err);
+	if (n < 0)
+		return n;
+	if (v[2] > UINT32_MAX || (int64_t)v[3] < -31 || (int64_t)v[3] > 31 || v[4] > UINT8_MAX)
+		return err_usage(err,
+				 "option --pvclock: '%s' is no record of KVM: MUL has 32 bits, SHIFT is "
+				 "-31 to 31, FLAGS has 8 bits",
+				 text);
+	*pv = (struct pvclock){
+		.tsc_timestamp = v[0], .system_time = v[1], .version = 2, .mul = (uint32_t)v[2],
+		.shift = (int8_t)(int64_t)v[3], .flags = (uint8_t)v[4],
+	};
+	if (clock_ctx_set(&c->clock, CLOCK_EDGE_PVCLOCK))
+		return err_usage(err, "option --pvclock: '%s' is no record of KVM: MUL is 0", text);
+	forget(c, BIT(EPOCH_PV) | BIT(EPOCH_KVMCLOCK));
+	return 0;
+}
+
+/* ---- trace clocks of the guest ---- */
+
+/* local, or its sisters that have __sched_clock_offset added; -1 for other clocks. */
+static int trace_clock_edge(enum clock_id id)
+{
+	switch (id) {
+	case CLK_GUEST_LOCAL: return CLOCK_EDGE_SCHED;
+	case CLK_GUEST_GLOBAL: return CLOCK_EDGE_GUEST_GLOBAL;
+	case CLK_GUEST_PERF: return CLOCK_EDGE_GUEST_PERF;
+	default: return -1;
+	}
+}
+
+static int set_sched(struct convert_ctx *c, uint64_t kvm, uint64_t kernel, struct kvmft_err *err)
+{
+	c->clock.no_kvmclock = false;
+	c->clock.sched = (struct sched_offsets){ kvm, kernel };
+	if (clock_ctx_set(&c->clock, CLOCK_EDGE_SCHED) ||
+	    clock_ctx_set(&c->clock, CLOCK_EDGE_GUEST_GLOBAL) ||
+	    clock_ctx_set(&c->clock, CLOCK_EDGE_GUEST_PERF))
+		return err_set(err, EINVAL, "cannot use the sched_clock offsets");
+	forget(c, BIT(GUEST_LOCAL_PIECES));
+	return 0;
+}
+
+/*
+ * --sched-offset alone is kvmclock minus one trace clock, whichever of the three is converted: it
+ * goes in as kvm_sched_clock_offset of a kernel whose other offset is 0. The ways that this would
+ * make up (from local to perf) are refused.
+ */
+static int apply_one_offset(struct convert_ctx *c, struct kvmft_err *err)
+{
+	int from = trace_clock_edge(c->from), to = trace_clock_edge(c->to);
+	int ret;
+
+	if (from >= 0 && to >= 0)
+		return err_usage(err,
+				 "option --sched-offset: it says nothing about %s against %s; give "
+				 "--kernel-sched-offset K,S",
+				 clock_name(c->from), clock_name(c->to));
+	ret = set_sched(c, c->p->sched_offset.v, 0, err);
+	/* the number is about the clock that was named: nothing is known of the other ones */
+	if (from < 0 && to < 0)
+		forget(c, BIT(SCHED) | BIT(GUEST_GLOBAL) | BIT(GUEST_PERF));
+	return ret;
+}
+
+static int apply_sched(struct convert_ctx *c, struct kvmft_err *err)
+{
+	const struct convert_params *p = c->p;
+	uint64_t v[MAX_NUMBERS];
+	int n;
+
+	if (!p->kernel_sched)
+		return p->sched_offset.set ? apply_one_offset(c, err) : 0;
+	n = parse_numbers("kernel-sched-offset", p->kernel_sched,
+			  "KVM_SCHED_CLOCK_OFFSET,SCHED_CLOCK_OFFSET", 1, 2, v, err);
+	if (n < 0)
+		return n;
+	if (n == 2 && p->sched_offset.set)
+		return err_usage(err, "options --sched-offset and --kernel-sched-offset K,S exclude each "
+				      "other");
+	if (n == 1 && !p->sched_offset.set)
+		return err_usage(err, "option --kernel-sched-offset: '%s' is not K,S, and there is no "
+				      "--sched-offset with K",
+				 p->kernel_sched);
+	return n == 2 ? set_sched(c, v[0], v[1], err) :
+			set_sched(c, p->sched_offset.v, v[0], err);
+}
+
+/* ---- CLOCK_MONOTONIC_RAW ---- */
+
+const char *const convert_clocksources[] = { "tsc", "kvm-clock", NULL };
+
+/* The kernel registers kvm-clock with a rate of exactly 1; a TSC has that at 1 GHz only. */
+static bool over_kvmclock(const struct convert_ctx *c, const struct mono_raw *r)
+{
+	if (c->p->clocksource >= 0)
+		return c->p->clocksource == 1;
+	if (c->guest && c->guest->clocksource)
+		return !strcmp(c->guest->clocksource, "kvm-clock");
+	return r->mult == 1ull << r->shift;
+}
+
+static int apply_raw_text(struct convert_ctx *c, const char *text, enum clock_id id,
+			  struct kvmft_err *err)
+{
+	bool guest = id == CLK_GUEST_MONO_RAW;
+	struct mono_raw *r = guest ? &c->clock.guest_raw : &c->clock.host_raw;
+	enum clock_edge edge = CLOCK_EDGE_HOST_RAW;
+	uint64_t v[MAX_NUMBERS];
+	int n;
+
+	n = parse_numbers("mono-raw", text, "LAST,MULT,SHIFT,NSEC,BASE", 5, 5, v, err);
+	if (n < 0)
+		return n;
+	if (v[1] > UINT32_MAX || v[2] > 32)
+		return err_usage(err, "option --mono-raw: '%s': MULT has 32 bits, SHIFT is 0 to 32", text);
+	*r = (struct mono_raw){
+		.last = v[0], .mult = (uint32_t)v[1], .shift = (uint8_t)v[2], .nsec = v[3], .base = v[4],
+	};
+	if (guest)
+		edge = over_kvmclock(c, r) ? CLOCK_EDGE_GUEST_RAW_KVM : CLOCK_EDGE_GUEST_RAW;
+	if (clock_ctx_set(&c->clock, edge))
+		return err_usage(err, "option --mono-raw: '%s': MULT is 0", text);
+	forget(c, guest ? BIT(GUEST_RAW_PIECES) : BIT(HOST_RAW_PIECES));
+	return 0;
+}
+
+/* Given once it is about the mono_raw that is converted; given twice, about --from, then --to. */
+static int apply_raw(struct convert_ctx *c, struct kvmft_err *err)
+{
+	const struct opt_list *l = &c->p->mono_raw;
+	enum clock_id ends[2];
+	size_t n = 0;
+	int ret = 0;
+
+	if (!l->n)
+		return 0;
+	if (c->from == CLK_GUEST_MONO_RAW || c->from == CLK_HOST_MONO_RAW)
+		ends[n++] = c->from;
+	if (c->to != c->from && (c->to == CLK_GUEST_MONO_RAW || c->to == CLK_HOST_MONO_RAW))
+		ends[n++] = c->to;
+	if (l->n > n)
+		return err_usage(err, "option --mono-raw: given %s, but %s", n ? "twice" : "here",
+				 n ? "only one mono_raw is converted" : "no mono_raw is converted");
+	if (l->n < n && !c->host && !c->guest)
+		return err_usage(err, "option --mono-raw: give it twice, for --from and for --to");
+	for (size_t i = 0; i < l->n && !ret; i++)
+		ret = apply_raw_text(c, l->v[i], ends[i], err);
+	return ret;
+}
+
+int convert_params_apply(struct convert_ctx *c, struct kvmft_err *err)
+{
+	struct tsc_map map;
+	bool given;
+	int ret;
+
+	ret = convert_params_map(c->p, &map, &given, err);
+	if (!ret && given && !c->map) {
+		c->clock.map = map;
+		ret = clock_ctx_set(&c->clock, CLOCK_EDGE_TSC_MAP);
+	}
+	if (!ret)
+		ret = apply_pvclock(c, err);
+	if (!ret)
+		ret = apply_sched(c, err);
+	return ret ? ret : apply_raw(c, err);
+}
