@@ -47,12 +47,27 @@ static int print_list(const char *name)
 static int unknown_command(const char *name)
 {
 	const char *near = cli_nearest_cmd(name);
+	struct kvmft_err err = { .text = "" };
 
+	/* Through err: it keeps control characters of the word from the terminal. */
 	if (near)
-		fprintf(stderr, "kvmft: unknown command '%s' (did you mean %s?)\n", name, near);
+		err_usage(&err, "unknown command '%s' (did you mean %s?)", name, near);
 	else
-		fprintf(stderr, "kvmft: unknown command '%s' (see kvmft help)\n", name);
+		err_usage(&err, "unknown command '%s' (see kvmft help)", name);
+	fprintf(stderr, "kvmft: %s\n", err.text);
 	return KVMFT_USAGE;
+}
+
+/* What was printed on stdout must have arrived. */
+static int flushed(int ret)
+{
+	struct kvmft_err err = { .text = "" };
+	int got = ret == KVMFT_OK ? cli_flush(&err) : 0;
+
+	if (!got || got == -EPIPE)
+		return ret;
+	fprintf(stderr, "kvmft: %s\n", err.text);
+	return KVMFT_FAILED;
 }
 
 static int print_help(const char *name)
@@ -113,12 +128,12 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "--version")) {
 		printf("kvmft %s\n", KVMFT_VERSION);
-		return KVMFT_OK;
+		return flushed(KVMFT_OK);
 	}
 	if (!strcmp(argv[1], "--list-options"))
-		return print_list(argv[2]);
+		return flushed(print_list(argv[2]));
 	if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
-		return print_help(argc > 2 ? argv[2] : NULL);
+		return flushed(print_help(argc > 2 ? argv[2] : NULL));
 	c = cli_find(argv[1]);
 	if (!c)
 		return unknown_command(argv[1]);

@@ -8,6 +8,29 @@
 #include <errno.h>
 #include <string.h>
 
+static const struct {
+	const char *name;
+	enum cap_clock clock;
+} sampled[] = {
+	{ "mono_raw", CAP_CLOCK_MONO_RAW },
+	{ "mono", CAP_CLOCK_MONO },
+	{ "boot", CAP_CLOCK_BOOT },
+};
+
+static int need_samples(struct guest_time *g, const struct capture *cap, enum cap_clock clock,
+			struct kvmft_err *err)
+{
+	int ret = cap_pieces_init(&g->samples, cap, clock, 0);
+
+	g->kind = GCLOCK_SAMPLED;
+	if (ret)
+		return err_set(err, -ret,
+			       "%s: trace clock %s needs readings of that clock beside the TSC, which "
+			       "the capture %s: record with --clock x86-tsc",
+			       cap->path, cap->clock, ret == -ENODATA ? "lacks" : "has wrong");
+	return 0;
+}
+
 static int need_kvmclock(struct guest_time *g, const struct capture *cap, bool kernel_offset,
 			 struct kvmft_err *err)
 {
@@ -40,8 +63,34 @@ int guest_time_init(struct guest_time *g, const struct capture *cap, struct kvmf
 		return need_kvmclock(g, cap, false, err);
 	if (!strcmp(cap->clock, "global") || !strcmp(cap->clock, "perf"))
 		return need_kvmclock(g, cap, true, err);
+	for (size_t i = 0; i < ARRAY_SIZE(sampled); i++)
+		if (!strcmp(cap->clock, sampled[i].name))
+			return need_samples(g, cap, sampled[i].clock, err);
 	return err_set(err, ENOTSUP, "%s: trace clock %s cannot be aligned: record with --clock x86-tsc",
 		       cap->path, cap->clock);
+}
+
+void guest_time_free(struct guest_time *g)
+{
+	if (g)
+		cap_pieces_free(&g->samples);
+}
+
+/*
+ * A sampled clock gives a range of guest TSC, as wide as its brackets; the vCPU's TSC at its middle
+ * is the best guess, and both ends bound it.
+ */
+static enum epoch_result sampled_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
+					 uint64_t ts, uint64_t *lo, uint64_t *hi)
+{
+	uint64_t from, to, unused;
+	enum epoch_result r;
+
+	if (clock_pieces_to_tsc(&g->samples.pieces, ts, &from, &to) < 0)
+		return EPOCH_RANGE;
+	r = epoch_guest_to_host(v, from + (to - from) / 2, lo, &unused);
+	*hi = epoch_result_usable(r) ? *lo + (to - from) / 2 : 0;
+	return r;
 }
 
 enum epoch_result guest_time_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
@@ -49,5 +98,7 @@ enum epoch_result guest_time_to_host(const struct guest_time *g, const struct ep
 {
 	if (g->kind == GCLOCK_TSC)
 		return epoch_guest_to_host(v, ts, lo, hi);
+	if (g->kind == GCLOCK_SAMPLED)
+		return sampled_to_host(g, v, ts, lo, hi);
 	return epoch_kvmclock_to_host(v, ts + (uint64_t)g->offset, lo, hi);
 }

@@ -7,20 +7,24 @@
 
 #include "kvmft/capture.h"
 #include "kvmft/epoch.h"
+#include "kvmft/samples.h"
 
 enum guest_clock_kind {
 	GCLOCK_TSC,	 /* stamps are guest TSC */
 	GCLOCK_KVMCLOCK, /* stamps + offset are kvmclock ns */
+	GCLOCK_SAMPLED,	 /* ns of a clock that the capture read beside the guest TSC */
 };
 
 struct guest_time {
 	enum guest_clock_kind kind;
 	int64_t offset; /* ns to add to get kvmclock */
+	struct cap_pieces samples;
 };
 
 /* -ENOTSUP with err: what is missing and how to get it. */
 int guest_time_init(struct guest_time *g, const struct capture *cap, struct kvmft_err *err)
 	__must_check;
+void guest_time_free(struct guest_time *g); /* NULL is fine; g itself is the caller's */
 enum epoch_result guest_time_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
 				     uint64_t ts, uint64_t *lo, uint64_t *hi);
 

@@ -324,6 +324,7 @@ void tl_free(struct timeline *t)
 	for (size_t i = 0; i < t->nsrc; i++) {
 		comms_free(t->src[i]->comms);
 		free(t->src[i]);
+		guest_time_free(t->gtime[i]);
 		free(t->gtime[i]);
 	}
 	free(t->stream);

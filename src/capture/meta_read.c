@@ -180,8 +180,33 @@ static int rec_vm(struct capture *c, const struct meta_rec *rec)
 	return 0;
 }
 
-/* The values read when the capture ended, at the last entry of that vCPU. */
-static void vcpu_end(struct capture *c, struct cap_vm *vm, uint32_t id, const struct meta_rec *rec)
+/* One more entry; NULL: out of memory, or more of them than any machine has (noted). */
+static struct cap_vcpu *vcpu_new(struct capture *c, struct cap_vm *vm, uint32_t id,
+				 const struct meta_rec *rec)
+{
+	struct cap_vcpu *v;
+	uint32_t frac;
+
+	if (vm->nvcpu >= CAP_MAX_VCPUS) {
+		bad(c, rec, "number of vCPUs");
+		return NULL;
+	}
+	v = array_grow(&vm->vcpu, vm->nvcpu, &vm->vcpu_cap, sizeof(*v));
+	if (!v)
+		return NULL;
+	vm->nvcpu++;
+	v->id = id;
+	meta_get_s32(rec, "tid", &v->tid);
+	if (meta_get_u32(rec, "frac", &frac) && frac < 64)
+		v->frac = (uint8_t)frac;
+	return v;
+}
+
+/*
+ * The values read when the capture ended, at the last entry of that vCPU. A vCPU without one came
+ * while the capture ran: its entry has no beginning.
+ */
+static int vcpu_end(struct capture *c, struct cap_vm *vm, uint32_t id, const struct meta_rec *rec)
 {
 	struct cap_vcpu *v = NULL;
 	size_t i;
@@ -190,14 +215,16 @@ static void vcpu_end(struct capture *c, struct cap_vm *vm, uint32_t id, const st
 		if (vm->vcpu[i].id == id)
 			v = &vm->vcpu[i];
 	if (!v) {
-		cap_note(c, "meta: end of vCPU %u of VM %s, which never began", id, vm->id);
-		return;
+		v = vcpu_new(c, vm, id, rec);
+		if (!v)
+			return vm->nvcpu < CAP_MAX_VCPUS ? -ENOMEM : 0;
 	}
 	if (!meta_get_bits(rec, "offset", &v->end_offset))
-		return;
+		return 0;
 	v->has_end = true;
 	meta_get_u64(rec, "ratio", &v->end_ratio);
 	meta_get_u64(rec, "tsc", &v->end_tsc);
+	return 0;
 }
 
 static int rec_vcpu(struct capture *c, const struct meta_rec *rec)
@@ -206,7 +233,7 @@ static int rec_vcpu(struct capture *c, const struct meta_rec *rec)
 	const char *comm = meta_get(rec, "comm");
 	struct cap_vcpu *v;
 	struct cap_vm *vm;
-	uint32_t id, frac;
+	uint32_t id;
 
 	if (!vmid || !*vmid)
 		return bad(c, rec, "vm");
@@ -215,22 +242,13 @@ static int rec_vcpu(struct capture *c, const struct meta_rec *rec)
 	vm = cap_vm_at(c, vmid);
 	if (!vm)
 		return c->nvm < CAP_MAX_VMS ? -ENOMEM : 0;
-	if (at && !strcmp(at, "end")) {
-		vcpu_end(c, vm, id, rec);
-		return 0;
-	}
-	if (vm->nvcpu >= CAP_MAX_VCPUS)
-		return bad(c, rec, "number of vCPUs");
-	v = array_grow(&vm->vcpu, vm->nvcpu, &vm->vcpu_cap, sizeof(*v));
+	if (at && !strcmp(at, "end"))
+		return vcpu_end(c, vm, id, rec);
+	v = vcpu_new(c, vm, id, rec);
 	if (!v)
-		return -ENOMEM;
-	vm->nvcpu++;
-	v->id = id;
-	meta_get_s32(rec, "tid", &v->tid);
+		return vm->nvcpu < CAP_MAX_VCPUS ? -ENOMEM : 0;
 	v->has_offset = meta_get_bits(rec, "offset", &v->offset);
 	meta_get_u64(rec, "ratio", &v->ratio);
-	if (meta_get_u32(rec, "frac", &frac) && frac < 64)
-		v->frac = (uint8_t)frac;
 	meta_get_u64(rec, "tsc", &v->tsc);
 	return v->tid > 0 && comm ? cap_task_add(c, v->tid, vm->pid, comm, false) : 0;
 }

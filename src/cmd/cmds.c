@@ -8,6 +8,8 @@
 const struct cmd *const kvmft_cmds[] = {
 	&cmd_record,
 	&cmd_merge,
+	&cmd_list,
+	&cmd_convert,
 	&cmd_reset,
 	NULL,
 };

@@ -381,7 +381,7 @@ int convert_ctx_open(struct convert_ctx *c, const struct convert_params *p, enum
 void convert_ctx_close(struct convert_ctx *c)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(c->sample); i++)
-		free(c->sample[i]);
+		cap_pieces_free(&c->sample[i]);
 	hostmap_free(c->map);
 	fmt_free(c->fmt);
 	capture_close(c->guest);

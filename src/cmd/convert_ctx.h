@@ -9,6 +9,7 @@
 #include "kvmft/cli.h"
 #include "kvmft/clockgraph.h"
 #include "kvmft/hostmap.h"
+#include "kvmft/samples.h"
 
 /* The options as parsed; texts are borrowed from argv. */
 struct convert_params {
@@ -29,7 +30,7 @@ struct convert_ctx {
 	struct capture *host, *guest;
 	struct fmt *fmt; /* of host */
 	struct hostmap *map;
-	struct clock_sample *sample[CLK_NR]; /* what clock.pieces borrow */
+	struct cap_pieces sample[CLK_NR]; /* what clock.pieces borrow */
 };
 
 /*

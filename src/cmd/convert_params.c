@@ -91,15 +91,9 @@ static int apply_pvclock(struct convert_ctx *c, struct kvmft_err *err)
 
 /* ---- trace clocks of the guest ---- */
 
-/* local, or its sisters that have __sched_clock_offset added; -1 for other clocks. */
-static int trace_clock_edge(enum clock_id id)
+static bool is_trace_clock(enum clock_id id)
 {
-	switch (id) {
-	case CLK_GUEST_LOCAL: return CLOCK_EDGE_SCHED;
-	case CLK_GUEST_GLOBAL: return CLOCK_EDGE_GUEST_GLOBAL;
-	case CLK_GUEST_PERF: return CLOCK_EDGE_GUEST_PERF;
-	default: return -1;
-	}
+	return id == CLK_GUEST_LOCAL || id == CLK_GUEST_GLOBAL || id == CLK_GUEST_PERF;
 }
 
 static int set_sched(struct convert_ctx *c, uint64_t kvm, uint64_t kernel, struct kvmft_err *err)
@@ -121,19 +115,14 @@ static int set_sched(struct convert_ctx *c, uint64_t kvm, uint64_t kernel, struc
  */
 static int apply_one_offset(struct convert_ctx *c, struct kvmft_err *err)
 {
-	int from = trace_clock_edge(c->from), to = trace_clock_edge(c->to);
-	int ret;
-
-	if (from >= 0 && to >= 0)
+	if (!is_trace_clock(c->from) && !is_trace_clock(c->to))
+		return 0;
+	if (is_trace_clock(c->from) && is_trace_clock(c->to))
 		return err_usage(err,
 				 "option --sched-offset: it says nothing about %s against %s; give "
 				 "--kernel-sched-offset K,S",
 				 clock_name(c->from), clock_name(c->to));
-	ret = set_sched(c, c->p->sched_offset.v, 0, err);
-	/* the number is about the clock that was named: nothing is known of the other ones */
-	if (from < 0 && to < 0)
-		forget(c, BIT(SCHED) | BIT(GUEST_GLOBAL) | BIT(GUEST_PERF));
-	return ret;
+	return set_sched(c, c->p->sched_offset.v, 0, err);
 }
 
 static int apply_sched(struct convert_ctx *c, struct kvmft_err *err)

@@ -113,8 +113,6 @@ static int merge_write(struct merge *m)
 	struct out_clock clock;
 	int ret, end;
 
-	if (!fmt)
-		return err_usage(m->err, "option --format: there is no format '%s'", m->o->format);
 	ret = merge_clock(m, &clock);
 	if (!ret)
 		ret = win_new(m->p.t, &m->w);
@@ -184,6 +182,8 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	uint64_t events = 0;
 	int ret;
 
+	if (m.o->format && !out_format_find(m.o->format))
+		return err_usage(err, "option --format: there is no format '%s'", m.o->format);
 	ret = pairing_parse_map(&m.o->tsc_offset, m.o->tsc_ratio, &forced, &force_map, err);
 	if (!ret)
 		ret = pairing_open(&m.p, argv[0], argv + 1, (size_t)argc - 1,

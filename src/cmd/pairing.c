@@ -182,10 +182,13 @@ int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct ts
 
 void pairing_loss(const struct tl_source *s, struct pairing_loss *loss)
 {
-	uint64_t counters = 0;
+	uint64_t counters = 0, taken = 0;
 	bool have = false;
 
-	/* The overrun counter holds what the pages flag; dropped and commit overrun are apart. */
+	/*
+	 * The overrun counter holds what the pages flag; dropped and commit overrun are apart. What
+	 * was read from the ring and is not in the files was lost on the way, or cut off since.
+	 */
 	for (size_t i = 0; i < s->cap->ncpu; i++) {
 		const struct cap_cpustat *b = &s->cap->cpu[i].begin, *e = &s->cap->cpu[i].end;
 
@@ -193,9 +196,15 @@ void pairing_loss(const struct tl_source *s, struct pairing_loss *loss)
 			continue;
 		have = true;
 		counters += e->overrun + e->dropped + e->commit_overrun;
-		if (b->valid)
+		taken += e->read;
+		if (b->valid) {
 			counters -= b->overrun + b->dropped + b->commit_overrun;
+			taken -= b->read;
+		}
 	}
+	if (have && s->cap->complete && !s->cap->is_tracedat && taken > s->events &&
+	    taken < INT64_MAX)
+		counters += taken - s->events;
 	loss->total = have ? MAX(counters, s->lost) : s->lost;
 	loss->unknown = !have && (s->lost_unknown || !s->cap->complete);
 }

@@ -414,7 +414,7 @@ static int record_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct record_opts *o = opts;
 	struct record r = { .o = o, .err = err, .budget = { .wake_fd = -1 } };
-	struct record_child child = { .go = -1 };
+	struct record_child child = { .go = -1, .failed = -1 };
 	int ret, exit_code = KVMFT_FAILED;
 
 	ret = record_signals_block();
@@ -431,6 +431,8 @@ static int record_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 			cli_note("recording into %s, Ctrl-C ends it", capw_path(r.w));
 		ret = record_wait(&r, &child);
 	}
+	if (!ret && argc)
+		ret = record_child_error(&child, argv[0], err);
 	record_child_end(&child);
 	if (r.threads) {
 		struct kvmft_err first = *err;

@@ -58,12 +58,15 @@ int record_facts_end(struct record *r);
 
 struct record_child {
 	int pid;
-	int go; /* write end of the pipe that releases the child */
+	int go;	    /* write end of the pipe that releases the child */
+	int failed; /* read end of the pipe on which it tells that exec failed */
 };
 
 /* Forks COMMAND, which waits until record_child_release(). 0 or -errno. */
 int record_child_fork(char **argv, struct record_child *c, struct kvmft_err *err);
 void record_child_release(struct record_child *c);
+/* After its end: 0, or -errno with err set when the command could not be run at all. */
+int record_child_error(struct record_child *c, const char *name, struct kvmft_err *err);
 /* Never let it run (set-up failed), or end it (SIGTERM) and reap it. */
 void record_child_end(struct record_child *c);
 

@@ -36,9 +36,10 @@ int record_signals_block(void)
 	return sigprocmask(SIG_BLOCK, &set, NULL) < 0 ? -errno : 0;
 }
 
-static _Noreturn void child_main(char **argv, int go)
+static _Noreturn void child_main(char **argv, int go, int failed)
 {
 	sigset_t none;
+	int error;
 	char c;
 
 	sigemptyset(&none);
@@ -49,31 +50,41 @@ static _Noreturn void child_main(char **argv, int go)
 		_exit(125);
 	close(go);
 	execvp(argv[0], argv);
-	dprintf(STDERR_FILENO, "kvmft record: cannot run %s: %s\n", argv[0], strerror(errno));
-	_exit(errno == ENOENT ? 127 : 126);
+	error = errno;
+	_exit(full_write(failed, &error, sizeof(error), NULL) ? 126 : 127);
 }
 
 int record_child_fork(char **argv, struct record_child *c, struct kvmft_err *err)
 {
+	_cleanup_close_ int go_read = -1, failed_write = -1;
 	int fds[2];
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_set(err, errno, "cannot make a pipe: %s", strerror(errno));
-	c->pid = fork();
-	if (c->pid < 0) {
-		int e = errno;
-
-		close(fds[0]);
-		close(fds[1]);
-		return err_set(err, e, "cannot fork: %s", strerror(e));
-	}
-	if (c->pid == 0) {
-		close(fds[1]);
-		child_main(argv, fds[0]);
-	}
-	close(fds[0]);
+	go_read = fds[0];
 	c->go = fds[1];
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_set(err, errno, "cannot make a pipe: %s", strerror(errno));
+	c->failed = fds[0];
+	failed_write = fds[1];
+	c->pid = fork();
+	if (c->pid < 0)
+		return err_set(err, errno, "cannot fork: %s", strerror(errno));
+	if (c->pid == 0) {
+		close(c->go);
+		child_main(argv, go_read, failed_write);
+	}
 	return 0;
+}
+
+int record_child_error(struct record_child *c, const char *name, struct kvmft_err *err)
+{
+	int error;
+
+	/* The command itself holds no end of this pipe: nothing comes unless exec failed. */
+	if (c->pid || c->failed < 0 || read(c->failed, &error, sizeof(error)) != sizeof(error))
+		return 0;
+	return err_set(err, error, "cannot run %s: %s", name, strerror(error));
 }
 
 void record_child_release(struct record_child *c)
@@ -89,14 +100,14 @@ void record_child_release(struct record_child *c)
 
 void record_child_end(struct record_child *c)
 {
+	bool released = c->go < 0;
+
+	util_close_fd(&c->go); /* never released: it ends by itself */
+	util_close_fd(&c->failed);
 	if (c->pid <= 0)
 		return;
-	if (c->go >= 0) { /* never released: it ends by itself */
-		close(c->go);
-		c->go = -1;
-	} else {
+	if (released)
 		kill(c->pid, SIGTERM);
-	}
 	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	c->pid = 0;

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * samples.h: the clocks that a capture read beside the TSC (its `time` records), as maps between
+ * TSC and ns.
+ */
+#ifndef KVMFT_SAMPLES_H
+#define KVMFT_SAMPLES_H
+
+#include "kvmft/capture.h"
+#include "kvmft/clock.h"
+
+enum cap_clock { CAP_CLOCK_MONO_RAW, CAP_CLOCK_MONO, CAP_CLOCK_BOOT, CAP_CLOCK_REALTIME };
+
+struct cap_pieces {
+	struct clock_sample *v; /* what pieces borrows */
+	struct clock_pieces pieces;
+};
+
+/*
+ * Lines between the capture's readings of a clock. khz: nominal TSC rate, 0 = as the capture says,
+ * or else measured with mono_raw. -ENODATA: fewer than two readings; -ENOTSUP: no TSC rate;
+ * -EINVAL: readings that contradict each other; -ENOMEM. Freed with cap_pieces_free(), also after a
+ * failure.
+ */
+int cap_pieces_init(struct cap_pieces *p, const struct capture *cap, enum cap_clock clock,
+		    uint64_t khz) __must_check;
+void cap_pieces_free(struct cap_pieces *p);
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * samples.c: from the bracketed readings of a capture to lines between them.
+ */
+#include "kvmft/samples.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What NTP may steer a clock by, and as much again for a tsc_khz that is not exact. */
+#define STEP_PPM 1000
+/* A rate is never believed to be steadier than this, however steady it looks. */
+#define SLEW_MIN_PPB 1000
+
+static const struct {
+	size_t field; /* of struct cap_bracket */
+	bool steered; /* by NTP */
+} sampled[] = {
+	[CAP_CLOCK_MONO_RAW] = { offsetof(struct cap_bracket, mono_raw), false },
+	[CAP_CLOCK_MONO] = { offsetof(struct cap_bracket, mono), true },
+	[CAP_CLOCK_BOOT] = { offsetof(struct cap_bracket, boot), true },
+	[CAP_CLOCK_REALTIME] = { offsetof(struct cap_bracket, real), true },
+};
+
+static int sample_cmp(const void *a, const void *b)
+{
+	const struct clock_sample *x = a, *y = b;
+
+	return x->tsc_before < y->tsc_before ? -1 : x->tsc_before > y->tsc_before;
+}
+
+static uint64_t width(const struct clock_sample *s)
+{
+	return s->tsc_after - s->tsc_before;
+}
+
+/* The readings in TSC order; of two that overlap the tighter one stays. Returns how many. */
+static size_t take(const struct capture *cap, size_t field, struct clock_sample *v)
+{
+	size_t n = 0, kept = 0;
+
+	for (size_t i = 0; i < cap->nbracket; i++) {
+		const struct cap_bracket *b = &cap->bracket[i];
+
+		if (b->width > UINT64_MAX - b->tsc)
+			continue; /* the file is damaged */
+		v[n++] = (struct clock_sample){
+			.tsc_before = b->tsc, .tsc_after = b->tsc + b->width,
+			.ns = *(const uint64_t *)((const char *)b + field),
+		};
+	}
+	qsort(v, n, sizeof(*v), sample_cmp);
+	for (size_t i = 0; i < n; i++) {
+		if (!kept || v[i].tsc_before > v[kept - 1].tsc_after)
+			v[kept++] = v[i];
+		else if (width(&v[i]) < width(&v[kept - 1]))
+			v[kept - 1] = v[i];
+	}
+	return kept;
+}
+
+/* The nominal rate: recorded, or measured with the clock that nobody steers. */
+static uint64_t khz_of(const struct capture *cap)
+{
+	const struct cap_bracket *a = cap->bracket, *b = a + cap->nbracket - 1;
+	unsigned __int128 khz;
+
+	if (cap->tsc_khz || b->tsc <= a->tsc || b->mono_raw <= a->mono_raw)
+		return cap->tsc_khz;
+	khz = (unsigned __int128)(b->tsc - a->tsc) * 1000000 / (b->mono_raw - a->mono_raw);
+	return khz > UINT32_MAX ? 0 : (uint64_t)khz;
+}
+
+/* Rate of interval i, ns per cycle in units of 2^-40; 0 when it does not move forward. */
+static unsigned __int128 rate(const struct clock_sample *s)
+{
+	uint64_t cycles = s[1].tsc_before - s[0].tsc_before;
+
+	if (!cycles || s[1].ns <= s[0].ns)
+		return 0;
+	return ((unsigned __int128)(s[1].ns - s[0].ns) << 40) / cycles;
+}
+
+/* The largest change of rate between neighbours, as a measure of what happens within one. */
+static uint32_t slew_of(const struct clock_sample *v, size_t n)
+{
+	uint64_t most = SLEW_MIN_PPB;
+
+	for (size_t i = 0; i + 2 < n; i++) {
+		unsigned __int128 a = rate(&v[i]), b = rate(&v[i + 1]), d = a > b ? a - b : b - a;
+
+		if (v[i].step || v[i + 1].step || !a || !b || a >> 80 || d >> 80)
+			continue;
+		d = d * 1000000000 / a;
+		most = MAX(most, d > UINT32_MAX ? UINT32_MAX : (uint64_t)d);
+	}
+	return (uint32_t)most;
+}
+
+int cap_pieces_init(struct cap_pieces *p, const struct capture *cap, enum cap_clock clock,
+		    uint64_t khz)
+{
+	size_t n;
+
+	memset(p, 0, sizeof(*p));
+	if (cap->nbracket < 2)
+		return -ENODATA;
+	if (!khz)
+		khz = khz_of(cap);
+	if (!khz || khz > UINT32_MAX)
+		return -ENOTSUP;
+	p->v = calloc(cap->nbracket, sizeof(*p->v));
+	if (!p->v)
+		return -ENOMEM;
+	n = take(cap, sampled[clock].field, p->v);
+	if (n < 2)
+		return -ENODATA;
+	if (clock_pieces_mark_steps(p->v, n, (uint32_t)khz, STEP_PPM, NULL) < 0 ||
+	    clock_pieces_init(&p->pieces, p->v, n, (uint32_t)khz,
+			      sampled[clock].steered ? slew_of(p->v, n) : 0))
+		return -EINVAL;
+	return 0;
+}
+
+void cap_pieces_free(struct cap_pieces *p)
+{
+	free(p->v);
+	memset(p, 0, sizeof(*p));
+}

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * convert.c: `kvmft convert`, time stamps of one clock as those of another, one per line.
+ *
+ * The way through the clocks is found once; after that every value is read, carried along, and
+ * printed without stdio in between, since whole traces are piped through this command.
+ */
+#include "cmds.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "convert_ctx.h"
+
+struct convert_opts {
+	const char *from, *to;
+	bool range;
+	struct convert_params p;
+};
+
+#define PARAM(s, n, t, m, metavar, text) OPTION(s, n, t, struct convert_opts, p.m, metavar, text)
+
+static const struct opt convert_options[] = {
+	OPTION(0, "from", OPT_STR, struct convert_opts, from, "CLOCK", "clock of the values"),
+	OPTION(0, "to", OPT_STR, struct convert_opts, to, "CLOCK", "clock of the results"),
+	OPTION(0, "range", OPT_FLAG, struct convert_opts, range, NULL,
+	       "print first and last possible result instead of the first"),
+	PARAM('i', "input", OPT_STR, input, "CAPTURE",
+	      "parameters from this host capture (default: kvmft.data,\n"
+	      "if no parameter is given at all)"),
+	PARAM(0, "guest-capture", OPT_STR, guest, "DIR", "parameters from this guest capture"),
+	PARAM(0, "vm", OPT_STR, vm, "SEL",
+	      "which VM: UUID, name, PID or PID-FD; without -i: one that\nruns on this machine"),
+	PARAM(0, "vcpu", OPT_U64, vcpu, "N", "which vCPU, when their clocks differ"),
+	PARAM(0, "tsc-offset", OPT_BITS, tsc_offset, "N", "guest TSC = scaled host TSC + N"),
+	PARAM(0, "tsc-ratio", OPT_STR, tsc_ratio, "R/F",
+	      "scaled TSC = TSC * R >> F (F: 48 on Intel, 32 on AMD)"),
+	PARAM(0, "pvclock", OPT_STR, pvclock, "TSC,SYSTEM_TIME,MUL,SHIFT[,FLAGS]",
+	      "the guest's pvclock record"),
+	PARAM(0, "sched-offset", OPT_BITS, sched_offset, "N",
+	      "kvmclock minus the guest's trace clock that is converted,\n"
+	      "as kvmft guest-offset --clock prints it"),
+	PARAM(0, "kernel-sched-offset", OPT_STR, kernel_sched, "K,S",
+	      "kvm_sched_clock_offset and __sched_clock_offset of the guest;\n"
+	      "S alone: K is what --sched-offset says"),
+	PARAM(0, "mono-raw", OPT_LIST, mono_raw, "LAST,MULT,SHIFT,NSEC,BASE",
+	      "line of CLOCK_MONOTONIC_RAW; given twice: for --from and --to"),
+	OPTION_CHOICE(0, "clocksource", struct convert_opts, p.clocksource, "NAME",
+		      convert_clocksources, "what LAST of the guest's --mono-raw counts"),
+	PARAM(0, "tsc-khz", OPT_U64, tsc_khz, "N", "rate of the TSC, for captures that lack it"),
+	OPT_END,
+};
+
+/* ---- clock names ---- */
+
+static void nearer(const char *name, const char *text, const char **best, unsigned int *distance)
+{
+	unsigned int d = str_distance(name, text);
+
+	if (d < *distance) {
+		*best = name;
+		*distance = d;
+	}
+}
+
+static const char *nearest_clock(const char *text)
+{
+	const char *best = NULL;
+	unsigned int distance = 4;
+
+	for (int i = 0; i < CLK_NR; i++) {
+		const char *name = clock_name((enum clock_id)i), *dash = strchr(name, '-');
+
+		nearer(name, text, &best, &distance);
+		if (dash)
+			nearer(dash + 1, text, &best, &distance);
+	}
+	return best;
+}
+
+static int unknown_clock(const char *option, const char *text, struct kvmft_err *err)
+{
+	const char *near = nearest_clock(text);
+	struct sbuf b = { 0 };
+	int ret;
+
+	for (int i = 0; i < CLK_NR; i++)
+		sbuf_addf(&b, "%s%s", i ? ", " : "", clock_name((enum clock_id)i));
+	ret = err_usage(err, "option --%s: there is no clock '%.40s'%s%s%s; the clocks are %s", option,
+			text, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "",
+			b.s ? b.s : "");
+	sbuf_free(&b);
+	return ret;
+}
+
+static int resolve_clock(const char *option, const char *text, enum clock_id *id,
+			 struct kvmft_err *err)
+{
+	enum clock_id host, guest;
+	int ret;
+
+	if (!text)
+		return err_usage(err, "option --%s CLOCK is missing", option);
+	ret = clock_by_name(text, CLOCK_SIDE_ANY, id);
+	if (ret == -ENOTUNIQ && !clock_by_name(text, CLOCK_SIDE_HOST, &host) &&
+	    !clock_by_name(text, CLOCK_SIDE_GUEST, &guest))
+		return err_usage(err, "option --%s: host and guest both have a clock '%s': say %s or %s",
+				 option, text, clock_name(host), clock_name(guest));
+	return ret ? unknown_clock(option, text, err) : 0;
+}
+
+/* ---- values ---- */
+
+/* "12.5" is 12 s and 500 ms: up to nine digits, as ftrace and perf print stamps. */
+static int parse_seconds(char *text, char *dot, uint64_t *v)
+{
+	uint64_t sec, frac;
+	size_t digits = strlen(dot + 1);
+	int ret;
+
+	*dot = 0;
+	/* 0x is for whole numbers */
+	ret = digits > 9 || strspn(text, "0123456789") != strlen(text) ||
+	      strspn(dot + 1, "0123456789") != digits ? -EINVAL : 0;
+	if (!ret)
+		ret = parse_u64(text, &sec);
+	if (!ret)
+		ret = parse_u64(dot + 1, &frac);
+	*dot = '.';
+	if (ret)
+		return ret;
+	for (; digits < 9; digits++)
+		frac *= 10;
+	if (__builtin_mul_overflow(sec, 1000000000u, &sec) || __builtin_add_overflow(sec, frac, v))
+		return -ERANGE;
+	return 0;
+}
+
+static int parse_value(char *text, bool cycles, uint64_t *v)
+{
+	char *dot = cycles ? NULL : strchr(text, '.');
+
+	return dot ? parse_seconds(text, dot, v) : parse_bits64(text, v);
+}
+
+static char *trim(char *s, char *end)
+{
+	while (end > s && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
+		end--;
+	*end = 0;
+	while (*s == ' ' || *s == '\t')
+		s++;
+	return s;
+}
+
+/* ---- converting ---- */
+
+enum { WHY_RANGE, WHY_NODATA, WHY_NOTUNIQ, WHY_FAR, WHY_NR };
+
+static const char *const why_text[WHY_NR] = {
+	[WHY_RANGE] = "outside of what a clock on the way can show",
+	[WHY_NODATA] = "at a time for which no TSC offset, pvclock record or sample is known",
+	[WHY_NOTUNIQ] = "possible at several times, because a clock was set",
+	[WHY_FAR] = "too far from the pvclock record",
+};
+
+static const struct {
+	int flag;
+	bool incomplete;
+	const char *text;
+} flag_note[] = {
+	{ CLOCK_FLAG_DOUBTFUL, true,
+	  "are doubtful: events were lost or the TSC ratio is not certain there" },
+	{ CLOCK_FLAG_BORROWED, false,
+	  "rest on a pvclock record that was seen only later: an earlier one may have differed" },
+	{ CLOCK_FLAG_EXTRAPOLATED, false, "lie outside of the samples and were extrapolated" },
+};
+
+struct convert {
+	const struct convert_opts *o;
+	struct convert_ctx c;
+	struct clock_route route;
+	bool cycles; /* values count cycles, so they have no fraction */
+	struct sbuf out;
+	uint64_t done, failed[WHY_NR], flagged[ARRAY_SIZE(flag_note)];
+};
+
+static unsigned int why_of(int error)
+{
+	switch (error) {
+	case -ENODATA: return WHY_NODATA;
+	case -ENOTUNIQ: return WHY_NOTUNIQ;
+	case -EOVERFLOW: return WHY_FAR;
+	default: return WHY_RANGE;
+	}
+}
+
+static void convert_value(struct convert *v, uint64_t value)
+{
+	uint64_t lo, hi;
+	int ret;
+
+	v->done++;
+	ret = clock_route_convert(&v->route, value, &lo, &hi);
+	if (ret < 0) {
+		v->failed[why_of(ret)]++;
+		sbuf_add_mem(&v->out, "?\n", 2);
+		return;
+	}
+	sbuf_add_u64(&v->out, lo);
+	if (v->o->range) {
+		sbuf_addc(&v->out, ' ');
+		sbuf_add_u64(&v->out, hi);
+	}
+	sbuf_addc(&v->out, '\n');
+	for (size_t i = 0; ret && i < ARRAY_SIZE(flag_note); i++)
+		v->flagged[i] += (ret & flag_note[i].flag) != 0;
+}
+
+/* 0, -errno, or 1: nobody reads the results any more (`| head`), which is no failure. */
+static int flush_out(struct convert *v, struct kvmft_err *err)
+{
+	int ret;
+
+	if (v->out.error)
+		return err_set(err, ENOMEM, "out of memory");
+	if (v->out.len)
+		fwrite(v->out.s, 1, v->out.len, stdout); /* cli_flush() looks at the result */
+	sbuf_reset(&v->out);
+	ret = cli_flush(err);
+	return ret ? ret : ferror(stdout) != 0;
+}
+
+static int convert_args(struct convert *v, int argc, char **argv, struct kvmft_err *err)
+{
+	uint64_t value;
+
+	for (int i = 0; i < argc; i++) {
+		if (parse_value(argv[i], v->cycles, &value))
+			return err_usage(err, "value %d: '%.40s' is not a %s", i + 1, argv[i],
+					 v->cycles ? "64-bit number of cycles"
+						   : "64-bit number of ns, nor SECONDS.NANOSECONDS");
+		convert_value(v, value);
+	}
+	return flush_out(v, err);
+}
+
+/* One line, without its newline; end may be written to. */
+static int convert_line(struct convert *v, char *line, char *end, struct kvmft_err *err)
+{
+	bool nul = memchr(line, 0, (size_t)(end - line)) != NULL;
+	char *text = trim(line, end);
+	uint64_t value;
+
+	if (nul || parse_value(text, v->cycles, &value))
+		return err_set(err, EINVAL, "line %" PRIu64 ": '%.40s' is not a %s", v->done + 1, text,
+			       v->cycles ? "64-bit number of cycles"
+					 : "64-bit number of ns, nor SECONDS.NANOSECONDS");
+	convert_value(v, value);
+	return 0;
+}
+
+/*
+ * Whole lines of what has been read; *n becomes what is left at the start of buf. Results go out
+ * after every read, so that another program can ask and wait for the answer.
+ */
+static int convert_chunk(struct convert *v, char *buf, size_t *n, struct kvmft_err *err)
+{
+	char *line = buf, *end;
+	int ret = 0, out;
+
+	while (!ret && (end = memchr(line, '\n', (size_t)(buf + *n - line)))) {
+		ret = convert_line(v, line, end, err);
+		line = end + 1;
+	}
+	out = flush_out(v, ret ? NULL : err);
+	*n -= (size_t)(line - buf);
+	memmove(buf, line, *n);
+	return ret ? ret : out;
+}
+
+#define CHUNK (64u << 10)
+
+static int convert_stdin(struct convert *v, struct kvmft_err *err)
+{
+	_cleanup_free_ char *buf = malloc(CHUNK + 1);
+	size_t n = 0;
+	ssize_t got;
+	int ret = 0;
+
+	if (!buf)
+		return err_set(err, ENOMEM, "out of memory");
+	while (!ret) {
+		if (n == CHUNK)
+			return err_set(err, EINVAL, "line %" PRIu64 ": too long for a number",
+				       v->done + 1);
+		got = read(STDIN_FILENO, buf + n, CHUNK - n);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return err_set(err, errno, "cannot read standard input: %s", strerror(errno));
+		if (!got)
+			break;
+		n += (size_t)got;
+		ret = convert_chunk(v, buf, &n, err);
+	}
+	if (!ret && n) { /* a last line without newline */
+		ret = convert_line(v, buf, buf + n, err);
+		ret = ret ? ret : flush_out(v, err);
+	}
+	return ret;
+}
+
+/* ---- what the user must know ---- */
+
+/* Is there another edge between the same two clocks that is known? */
+static bool has_stand_in(const struct clock_ctx *ctx, enum clock_edge edge)
+{
+	const struct clock_edge_info *e = clock_edge_info(edge);
+
+	for (int i = 0; i < CLOCK_EDGE_NR; i++) {
+		const struct clock_edge_info *k = clock_edge_info((enum clock_edge)i);
+
+		if (clock_ctx_has(ctx, (enum clock_edge)i) && k->from == e->from && k->to == e->to)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The first link that nothing that is known can replace: a TSC offset must not be asked for
+ * where epochs hold it.
+ */
+static enum clock_edge first_missing(const struct convert *v)
+{
+	struct clock_ctx bare = { .known = v->c.clock.known, .no_kvmclock = v->c.clock.no_kvmclock };
+	enum clock_edge missing = CLOCK_EDGE_TSC_MAP;
+	struct clock_route route;
+
+	for (int i = 0; i < CLOCK_EDGE_NR; i++)
+		if (has_stand_in(&v->c.clock, (enum clock_edge)i))
+			bare.known |= 1u << i; /* to find a way, not to go it */
+	(void)clock_route_find(&bare, v->c.from, v->c.to, &route, &missing);
+	return missing;
+}
+
+static int no_way(const struct convert *v, struct kvmft_err *err)
+{
+	const struct clock_edge_info *e = clock_edge_info(first_missing(v));
+	const char *vm = convert_is_guest(e->to) ? v->c.vm : "";
+
+	return err_set(err, ENOLINK, "cannot convert %s to %s: no %s%s%s: %s", clock_name(v->c.from),
+		       clock_name(v->c.to), e->what, *vm ? " for VM " : "", vm, e->remedy);
+}
+
+static int summary(const struct convert *v)
+{
+	struct sbuf b = { 0 };
+	uint64_t failed = 0;
+	bool incomplete;
+
+	for (size_t i = 0; i < WHY_NR; i++) {
+		if (v->failed[i])
+			sbuf_addf(&b, "%s%" PRIu64 " %s", failed ? "; " : "", v->failed[i], why_text[i]);
+		failed += v->failed[i];
+	}
+	incomplete = failed > 0;
+	if (failed)
+		cli_note("%" PRIu64 " of %" PRIu64 " values could not be converted and are marked ?: %s",
+			 failed, v->done, b.s ? b.s : "");
+	sbuf_free(&b);
+	for (size_t i = 0; i < ARRAY_SIZE(flag_note); i++) {
+		if (!v->flagged[i])
+			continue;
+		cli_note("%" PRIu64 " of %" PRIu64 " results %s", v->flagged[i], v->done,
+			 flag_note[i].text);
+		incomplete |= flag_note[i].incomplete;
+	}
+	return incomplete ? KVMFT_INCOMPLETE : KVMFT_OK;
+}
+
+static int convert_run(void *opts, int argc, char **argv, struct kvmft_err *err)
+{
+	struct convert v = { .o = opts };
+	enum clock_id from, to;
+	int ret;
+
+	ret = resolve_clock("from", v.o->from, &from, err);
+	if (!ret)
+		ret = resolve_clock("to", v.o->to, &to, err);
+	if (ret)
+		return ret;
+	v.cycles = clock_in_cycles(from);
+	ret = convert_ctx_open(&v.c, &v.o->p, from, to, err);
+	if (!ret && clock_route_find(&v.c.clock, from, to, &v.route, NULL))
+		ret = no_way(&v, err);
+	if (!ret)
+		ret = argc ? convert_args(&v, argc, argv, err) : convert_stdin(&v, err);
+	if (ret >= 0)
+		ret = summary(&v);
+	sbuf_free(&v.out);
+	convert_ctx_close(&v.c);
+	return ret;
+}
+
+const struct cmd cmd_convert = {
+	.name = "convert",
+	.summary = "time stamps of one clock as those of another",
+	.args = "[VALUE...]",
+	.description = "Values come from the arguments, or one per line from standard input; results go to\n"
+		       "standard output, one per line, in cycles (host-tsc, guest-tsc) or ns (all others).\n"
+		       "Values may be decimal, 0x hex, negative (after --), or SECONDS.NANOSECONDS for clocks in\n"
+		       "ns. A value that cannot be converted becomes a line with ? (and exit code 3).\n"
+		       "CLOCK: host-tsc, guest-tsc, kvmclock, and local, global, perf, mono, mono_raw, boot,\n"
+		       "realtime behind host- or guest-. Parameters by hand win over those of captures.",
+	.examples = "  kvmft convert --from guest-tsc --to host-tsc -i host < stamps\n"
+		    "  kvmft convert --from host-tsc --to guest-tsc --tsc-offset 0xffee6aba03eccaac 5000000000000000\n"
+		    "  kvmft convert --from guest-perf --to kvmclock --sched-offset 0x1af3075cc 18120.273901",
+	.opts = convert_options,
+	.opts_size = sizeof(struct convert_opts),
+	.run = convert_run,
+	.min_args = 0,
+	.max_args = -1,
+};

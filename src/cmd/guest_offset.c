@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * guest_offset.c: `kvmft guest-offset`, what to add to this guest's trace clocks to get kvmclock.
+ *
+ * Without --clock the output is shell assignments: numbers are signed decimal, which the
+ * arithmetic of every shell can read, and only letters, digits, '-', ',' and '_' occur.
+ */
+#include "cmds.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/clock.h"
+#include "kvmft/guest_clock.h"
+
+enum { CLOCK_LOCAL, CLOCK_GLOBAL, CLOCK_PERF };
+static const char *const guest_clocks[] = {
+	[CLOCK_LOCAL] = "local", [CLOCK_GLOBAL] = "global", [CLOCK_PERF] = "perf", NULL,
+};
+
+struct guest_offset_opts {
+	int clock;
+};
+
+static const struct opt guest_offset_options[] = {
+	OPTION_CHOICE(0, "clock", struct guest_offset_opts, clock, "CLOCK", guest_clocks,
+		      "print one number: what to add to trace clock local, global or perf"),
+	OPT_END,
+};
+
+/* What the numbers rest on, gathered before anything is printed. */
+struct guest_offset {
+	struct kguest_clock g;
+	bool unstable;	      /* sched_clock: global and perf are bent by the kernel */
+	char why_no_tracefs[256];
+};
+
+/* A whole word of the kernel's command line. */
+static bool booted_with(const char *word)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t n = strlen(word);
+
+	if (file_read_all(AT_FDCWD, "/proc/cmdline", 1 << 16, &text) < 0)
+		return false;
+	for (const char *p = text; (p = strstr(p, word)); p += n)
+		if ((p == text || p[-1] == ' ') && strchr(" \n", p[n]))
+			return true;
+	return false;
+}
+
+static int gather(struct guest_offset *o, struct kvmft_err *err)
+{
+	_cleanup_free_ char *log = NULL;
+	struct kvmft_err why = { .text = "" };
+	struct ktracefs *t = NULL;
+	struct klog_sched s;
+	int ret;
+
+	if (ktracefs_open(NULL, KTRACEFS_MOUNT, &t, &why)) {
+		snprintf(o->why_no_tracefs, sizeof(o->why_no_tracefs), "%.255s", why.text);
+		t = NULL;
+	}
+	ret = kguest_clock_read(t, &o->g);
+	ktracefs_close(t);
+	if (ret)
+		return err_set(err, -ret, "cannot read the guest's clock: %s", strerror(-ret));
+	if (klog_read(&log, NULL) == 0 && klog_parse_sched(log, &s) == 0)
+		o->unstable = s.unstable;
+	return 0;
+}
+
+static const char *why_not(const struct guest_offset *o)
+{
+	if (o->why_no_tracefs[0])
+		return o->why_no_tracefs;
+	return o->g.why[0] ? o->g.why : "the kernel does not name the variable";
+}
+
+/* Is there a kvmclock behind the trace clocks of this machine, and do we know the way? */
+static int check(const struct guest_offset *o, struct kvmft_err *err)
+{
+	const struct kguest_clock *g = &o->g;
+
+	if (!g->kvm_guest)
+		return err_lack(err, ENOTSUP,
+				"this machine is no KVM guest: run it inside of the guest whose trace is "
+				"to be converted");
+	if ((g->sched_known && g->sched_is_tsc) || (!g->has_kvm_offset && booted_with("no-kvmclock")))
+		return err_lack(err, ENOTSUP,
+				"sched_clock of this guest is the TSC, not kvmclock (no-kvmclock): trace "
+				"with clock x86-tsc on both sides, and add the TSC offset on the host");
+	if (!g->has_kvm_offset)
+		return err_lack(err, ENODATA,
+				"cannot tell kvm_sched_clock_offset: no kprobe (%s), and no \"kvm-clock: "
+				"using sched offset\" in the kernel log; trace with clock x86-tsc instead",
+				why_not(o));
+	return 0;
+}
+
+static int check_kernel_offset(const struct guest_offset *o, struct kvmft_err *err)
+{
+	if (o->unstable)
+		return err_lack(err, ENOTSUP,
+				"sched_clock is marked unstable, so no constant leads from global or perf "
+				"to kvmclock: use clock local or x86-tsc");
+	if (!o->g.has_kernel_offset)
+		return err_lack(err, ENODATA,
+				"cannot tell __sched_clock_offset: no kprobe (%s), and no \"sched_clock: "
+				"Marking stable\" in the kernel log; use clock local or x86-tsc instead",
+				why_not(o));
+	return 0;
+}
+
+static uint64_t offset_of(const struct kguest_clock *g, int clock)
+{
+	struct sched_offsets s = { .kvm = (uint64_t)g->kvm_offset,
+				   .kernel = (uint64_t)g->kernel_offset };
+
+	return clock == CLOCK_LOCAL ? sched_local_to_kvmclock(&s, 0) : sched_perf_to_kvmclock(&s, 0);
+}
+
+static void print_records(const struct kguest_clock *g)
+{
+	printf("pvclock_count=%zu\n", g->npv);
+	for (size_t i = 0; i < g->npv; i++) {
+		const struct kpvclock *p = &g->pv[i];
+
+		if (p->cpu)
+			continue;
+		printf("pvclock_cpu0_version=%" PRIu32 "\n", p->version);
+		printf("pvclock_cpu0_tsc_timestamp=%" PRIu64 "\n", p->tsc_timestamp);
+		printf("pvclock_cpu0_system_time=%" PRIu64 "\n", p->system_time);
+		printf("pvclock_cpu0_tsc_to_system_mul=%" PRIu32 "\n", p->mul);
+		printf("pvclock_cpu0_tsc_shift=%d\n", p->shift);
+		printf("pvclock_cpu0_flags=%u\n", p->flags);
+		/* As --pvclock of other commands takes it. */
+		printf("pvclock=%" PRIu64 ",%" PRIu64 ",%" PRIu32 ",%d,%u\n", p->tsc_timestamp,
+		       p->system_time, p->mul, p->shift, p->flags);
+	}
+}
+
+static int print_all(const struct guest_offset *o, struct kvmft_err *err)
+{
+	const struct kguest_clock *g = &o->g;
+	int ret = check_kernel_offset(o, err);
+
+	printf("kvm_sched_clock_offset=%" PRId64 "\n", g->kvm_offset);
+	if (g->has_kernel_offset)
+		printf("sched_clock_offset=%" PRId64 "\n", g->kernel_offset);
+	printf("offset_local=%" PRId64 "\n", (int64_t)offset_of(g, CLOCK_LOCAL));
+	if (!ret) {
+		printf("offset_global=%" PRId64 "\n", (int64_t)offset_of(g, CLOCK_GLOBAL));
+		printf("offset_perf=%" PRId64 "\n", (int64_t)offset_of(g, CLOCK_PERF));
+	}
+	print_records(g);
+	printf("source=%s\n", g->kvm_source);
+	if (g->has_kernel_offset && strcmp(g->kvm_source, g->kernel_source))
+		printf("sched_clock_offset_source=%s\n", g->kernel_source);
+	return ret;
+}
+
+static int guest_offset_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
+			    struct kvmft_err *err)
+{
+	const struct guest_offset_opts *opt = opts;
+	struct guest_offset o = { .unstable = false };
+	int ret = gather(&o, err);
+
+	if (!ret)
+		ret = check(&o, err);
+	if (ret)
+		return ret;
+	if (opt->clock < 0)
+		return print_all(&o, err);
+	if (opt->clock != CLOCK_LOCAL)
+		ret = check_kernel_offset(&o, err);
+	if (!ret)
+		printf("0x%" PRIx64 "\n", offset_of(&o.g, opt->clock));
+	return ret;
+}
+
+const struct cmd cmd_guest_offset = {
+	.name = "guest-offset",
+	.summary = "in a guest: what to add to its trace clocks to get kvmclock",
+	.description = "Prints assignments that a shell can eval; with --clock one number, as --clock-offset of\n"
+		       "`kvmft trace` takes it. Reads kernel variables through a kprobe of its own, or the\n"
+		       "boot messages where kprobes are missing; takes no time and asks nothing of the host.",
+	.examples = "  eval \"$(kvmft guest-offset)\"; echo $offset_perf\n"
+		    "  kvmft trace -e sched:sched_wakeup --clock perf \\\n"
+		    "        --clock-offset $(kvmft guest-offset --clock perf)",
+	.opts = guest_offset_options,
+	.opts_size = sizeof(struct guest_offset_opts),
+	.run = guest_offset_run,
+	.min_args = 0,
+	.max_args = 0,
+};

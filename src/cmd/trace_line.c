@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * trace_line.c: one line per event, as `kvmft merge` prints it but without the side:
+ *   TASK-TID  [CPU]  TIME  SYSTEM:EVENT: FIELDS
+ */
+#include "trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COMMS_MAX   65536 /* then all are forgotten */
+#define COMMS_TICKS (2000 / TRACE_TICK_MS) /* a name is believed this long: exec changes it */
+
+void trace_comms_free(struct trace_comms *c)
+{
+	free(c->v);
+	u64map_free(&c->by_tid);
+	*c = (struct trace_comms){ 0 };
+}
+
+static struct trace_comm *comm_slot(struct trace_comms *c, int32_t tid)
+{
+	struct trace_comm *m;
+	uint64_t at;
+
+	if (u64map_get(&c->by_tid, (uint32_t)tid, &at))
+		return &c->v[at];
+	if (c->n >= COMMS_MAX)
+		trace_comms_free(c);
+	m = array_grow(&c->v, c->n, &c->cap, sizeof(*m));
+	if (!m || u64map_put(&c->by_tid, (uint32_t)tid, c->n))
+		return NULL;
+	c->n++;
+	return m;
+}
+
+/* From /proc while the thread lives; afterwards the last name known stays. */
+static const char *comm_get(struct trace *t, int32_t tid)
+{
+	struct trace_comm *m;
+	char path[64], name[32];
+
+	if (tid == 0)
+		return "<idle>";
+	m = comm_slot(&t->comms, tid);
+	if (!m)
+		return "<...>";
+	if (m->tick && t->tick - m->tick < COMMS_TICKS)
+		return m->name;
+	m->tick = t->tick;
+	snprintf(path, sizeof(path), "/proc/%" PRId32 "/comm", tid);
+	if (file_read_line(AT_FDCWD, path, name, sizeof(name)) == 0) {
+		str_printable(name);
+		memcpy(m->name, name, sizeof(name));
+	} else if (!m->name[0]) {
+		strcpy(m->name, "<...>");
+	}
+	return m->name;
+}
+
+static void line_time(struct trace *t, const struct live_item *i, int32_t tid)
+{
+	char text[48];
+	uint64_t v;
+
+	if (!trace_clock_value(t, i->ts, tid, &v))
+		strcpy(text, "?");
+	else if (t->time == TRACE_UNITS)
+		snprintf(text, sizeof(text), "%" PRIu64, v);
+	else
+		snprintf(text, sizeof(text), "%" PRIu64 ".%09" PRIu64, v / 1000000000u,
+			 v % 1000000000u);
+	sbuf_addf(&t->line, "%17s  ", text);
+}
+
+static void line_lost(struct trace *t, const struct live_item *i)
+{
+	sbuf_addf(&t->line, "%-24s [%03u] ", "-", i->cpu);
+	line_time(t, i, -1);
+	if (i->kind == R_DAMAGE)
+		sbuf_add(&t->line, "DAMAGED: a sub-buffer of this CPU could not be read\n");
+	else if (i->lost)
+		sbuf_addf(&t->line, "LOST %" PRIu64 " EVENTS of this CPU\n", i->lost);
+	else
+		sbuf_add(&t->line, "LOST EVENTS of this CPU, their number is unknown\n");
+}
+
+bool trace_line(struct trace *t, const struct live_item *i)
+{
+	const struct fmt_event *ev;
+	char task[64];
+	int32_t tid;
+
+	if (i->kind != R_EVENT) {
+		line_lost(t, i);
+		return true;
+	}
+	if (t->time == TRACE_KVMCLOCK && !trace_kvmclock_feed(t, &i->rec))
+		return false;
+	tid = fmt_pid(t->fmt, &i->rec);
+	snprintf(task, sizeof(task), "%s-%" PRId32, comm_get(t, tid), tid);
+	sbuf_addf(&t->line, "%-24s [%03u] ", task, i->cpu);
+	line_time(t, i, tid);
+	ev = fmt_by_id(t->fmt, i->rec.id);
+	if (ev) {
+		sbuf_add(&t->line, fmt_sys(ev));
+		sbuf_addc(&t->line, ':');
+		sbuf_add(&t->line, fmt_name(ev));
+		sbuf_add(&t->line, ": ");
+		fmt_print(t->fmt, ev, &i->rec, &t->line);
+	} else {
+		sbuf_addf(&t->line, "event-%u: (no format, %u bytes)", i->rec.id, i->rec.len);
+	}
+	sbuf_addc(&t->line, '\n');
+	return true;
+}

@@ -1,0 +1,233 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# `kvmft merge` with captures made here: alone, mixed up, wrong, cut, hostile. (Real pairs of host
+# and guest are in tests/vm.) The guest captures are host captures that were relabelled, so that
+# everything about a guest but its events is real.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/vmlib.sh"
+
+need_recording merge
+umask 022
+
+# ---- the captures ----
+
+host=$tmp/host
+start_recording "$host"
+kill -TERM "$recorder"
+wait "$recorder"
+is "$?" 0 "a host is recorded"
+recorder=
+kill "$vm"
+wait "$vm" 2>/dev/null
+id=$(sed -n "s/^vm id=\($vm-[0-9]*\) .*/\1/p" "$host/meta" | head -n 1)
+ok "... and its VM is known" test -n "$id"
+one=11111111-2222-3333-4444-555555555555
+# Whatever else runs on this machine is taken out, and our VM gets name and UUID.
+sed -i -e "/^vm /{/id=$id /!d; s/\$/ name=one uuid=$one/}" -e "/^vcpu /{/vm=$id /!d}" "$host/meta"
+
+# relabel FROM TO SED-SCRIPT
+relabel()
+{
+	cp -r "$1" "$2"
+	sed -i "$3" "$2/meta"
+}
+
+as_guest="s/^side .*/side name=guest/; s/^\(machine .*\) uuid=[^ ]*/\1/; /^vm /d; /^vcpu /d"
+relabel "$host" "$tmp/guest" "$as_guest; s/^machine .*/& uuid=$one/"
+relabel "$host" "$tmp/nouuid" "$as_guest"
+relabel "$host" "$tmp/stranger" "$as_guest; s/^machine .*/& uuid=99999999-2222-3333-4444-555555555555/"
+relabel "$host" "$tmp/twins" "s/^vm .*/&\n&/"
+awk -v id="$id" '/^vm / && !(++n % 2) { sub("id=" id, "id=9999-7"); sub("name=one", "name=two") } 1' \
+	"$tmp/twins/meta" >"$tmp/meta" && cp "$tmp/meta" "$tmp/twins/meta"
+relabel "$host" "$tmp/novm" "/^vm /d; /^vcpu /d; /sys=kvm name=kvm_\(entry\|exit\|write_tsc_offset\|pvclock_update\|track_tsc\|update_master_clock\)\$/d"
+
+# failed NAME PATTERN ARGUMENT...: exit 1 and one line on stderr.
+failed()
+{
+	name=$1
+	pattern=$2
+	shift 2
+	run "$kvmft" merge "$@"
+	status_is 1 "$name"
+	err_has "$pattern" "... is told"
+	err_one_line "$name"
+}
+
+# ---- what works ----
+
+run "$kvmft" merge "$host"
+status_is 0 "a host alone"
+lines=$(wc -l <"$out" | tr -d ' ')
+is "$lines" "$(sum_stats "$host" read)" "... a line for each event"
+err_has "^kvmft: host: $lines events, 0 lost$" "... and a summary"
+is "$(awk '{ for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]+\.[0-9]{9}$/) { t = $i + 0; break }
+	if (t < last) bad++; last = t } END { print bad + 0 }' "$out")" 0 "... in order of time"
+cp "$out" "$tmp/text"
+run "$kvmft" merge -q "$host"
+is "$(wc -c <"$err" | tr -d ' ')" 0 "--quiet: nothing on stderr"
+run "$kvmft" merge --clock host-tsc "$host"
+status_is 0 "--clock host-tsc"
+is "$(awk '{ for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]{8,}$/) { n++; break } } END { print n }' "$out")" \
+	"$lines" "... has cycles in each line"
+run "$kvmft" merge -o "$tmp/new" "$host"
+status_is 0 "--output"
+ok "... holds the same" cmp "$tmp/new" "$tmp/text"
+is "$(stat -c %a "$tmp/new")" 600 "... for its owner"
+is "$(wc -c <"$out" | tr -d ' ')" 0 "... and nothing is on stdout"
+
+run "$kvmft" merge "$host" "$tmp/guest"
+is "$([ "$rc" = 0 ] || [ "$rc" = 1 ] && echo yes)" yes "guest found by UUID (exit $rc)"
+err_has "one" "... is called by the name of its VM"
+for sel in one "$one" "$id" "${id%-*}"; do
+	run "$kvmft" merge --tsc-offset 0 "$host" "$tmp/nouuid=$sel"
+	is "$([ "$rc" = 0 ] || [ "$rc" = 3 ] && echo yes)" yes "guest named by $sel"
+	out_has '^one ' "... has lines"
+done
+is "$(wc -l <"$out" | tr -d ' ')" $((2 * lines)) "... all of both captures"
+
+# ---- which guest? ----
+
+failed "no UUID" "has no UUID; name one: .*=SEL. VMs there: one \($id\)" "$host" "$tmp/nouuid"
+failed "no VM has that UUID" "has a UUID that no VM .*VMs there: one \($id\)" "$host" "$tmp/stranger"
+failed "two VMs have that UUID" "several VMs by UUID.*VMs there: one \($id\), two \(9999-7\)" \
+	"$tmp/twins" "$tmp/guest"
+failed "no VM of that name" "nosuch.*one" "$host" "$tmp/guest=nosuch"
+failed "one VM twice" "both paired with VM one" --tsc-offset 0 "$host" "$tmp/guest" "$tmp/nouuid=one"
+failed "host that knows no VM" "knows no VM" "$tmp/novm" "$tmp/guest"
+failed "guest given as host" "capture of a guest: the host's comes first" "$tmp/guest" "$host"
+failed "host given as guest" "capture of a host, not of a guest" "$host" "$host"
+run "$kvmft" merge --clock guest-tsc "$host"
+status_is 2 "--clock guest-tsc without a guest"
+err_has "needs a guest" "... is told"
+run "$kvmft" merge --clock kvmclock "$host"
+status_is 2 "--clock kvmclock without a guest"
+relabel "$host" "$tmp/nokhz" "s/^tsc khz=[0-9]* source=[^ ]*/tsc/"
+failed "--clock ns, speed of the TSC unknown" "use --clock host-tsc" --clock ns "$tmp/nokhz"
+run "$kvmft" merge "$tmp/nokhz"
+status_is 0 "... but without --clock it shows cycles"
+
+# ---- no capture at all ----
+
+failed "no such file" "cannot open capture $tmp/nothing: No such file" "$tmp/nothing"
+mkdir "$tmp/empty"
+failed "empty directory" "$tmp/empty: not a kvmft capture" "$tmp/empty"
+echo hello >"$tmp/text.txt"
+failed "text file" "$tmp/text.txt: " "$tmp/text.txt"
+: >"$tmp/zero"
+failed "empty file" "$tmp/zero: " "$tmp/zero"
+mkfifo "$tmp/fifo"
+failed "FIFO" "neither a capture directory nor a file" "$tmp/fifo"
+failed "guest that is no capture" "$tmp/empty: not a kvmft capture" "$host" "$tmp/empty"
+relabel "$host" "$tmp/future" "1s/.*/kvmft-capture version=2/"
+failed "capture of a newer version" "format version 2, this kvmft reads up to 1" "$tmp/future"
+relabel "$host" "$tmp/anon" "1s/.*/something else=1/"
+failed "meta of something else" "not a kvmft capture" "$tmp/anon"
+
+# ---- outputs ----
+
+failed "output exists" "use --force to replace it" -o "$tmp/text.txt" "$host"
+is "$(cat "$tmp/text.txt")" hello "... and is untouched"
+run "$kvmft" merge --force -o "$tmp/text.txt" "$host"
+status_is 0 "--force"
+ok "... replaces it" cmp "$tmp/text.txt" "$tmp/text"
+ln -s "$tmp/victim" "$tmp/link"
+failed "output is a dangling link" "cannot create" -o "$tmp/link" "$host"
+ok "... nothing was made through it" test ! -e "$tmp/victim"
+failed "output in no directory" "cannot create .*No such file" -o "$tmp/no/such/out" "$host"
+failed "input missing: output is not made" "cannot open capture" -o "$tmp/late" "$tmp/nothing"
+ok "... really" test ! -e "$tmp/late"
+"$kvmft" merge "$host" 2>"$err" | head -n 1 >"$out"
+is "$(wc -l <"$out" | tr -d ' ')" 1 "| head gets its line"
+is "$(grep -cviE '^kvmft: (host|alignment)' "$err")" 0 "... and no error is told"
+# The exit status, from a shell that can tell: a pipe whose reader is gone.
+mkfifo "$tmp/pipe"
+head -c 1 "$tmp/pipe" >/dev/null &
+"$kvmft" merge "$host" >"$tmp/pipe" 2>"$err"
+is "$?" 0 "... exit 0"
+wait $!
+if [ -c /dev/full ]; then
+	"$kvmft" merge "$host" >/dev/full 2>"$err"
+	is "$?" 1 "full device: exit 1"
+	err_has 'No space left on device' "... is told"
+else
+	skip "full device" "no /dev/full"
+fi
+
+# ---- captures that are cut or broken: what is whole is shown, the rest is told ----
+
+# The data file with the most in it.
+data=$(cd "$host" && find . -name 'cpu[0-9]*' -type f -printf '%s %p\n' | sort -rn | sed -n '1s/.* //p')
+subbuf=$(sed -n 's/^ring .* subbuf=\([0-9]*\).*/\1/p' "$host/meta")
+size=$(stat -c %s "$host/$data")
+ok "there is more than one sub-buffer" test "$size" -gt "$subbuf"
+
+# incomplete NAME PATTERN CAPTURE: exit 3, the reason, and some lines.
+incomplete()
+{
+	run "$kvmft" merge "$3"
+	status_is 3 "$1"
+	err_has "$2" "... is told"
+	is "$([ "$(wc -l <"$out")" -gt 0 ] && echo yes)" yes "... the rest is shown"
+}
+
+cp -r "$host" "$tmp/cut"
+truncate -s $((size - 100)) "$tmp/cut/$data"
+incomplete "data file cut inside a sub-buffer" "ends inside a sub-buffer, $((subbuf - 100)) bytes cut" "$tmp/cut"
+cp -r "$host" "$tmp/short"
+truncate -s $((size - subbuf)) "$tmp/short/$data"
+incomplete "data file cut between sub-buffers" "^kvmft: host: [0-9]+ events, [1-9][0-9]* lost" "$tmp/short"
+relabel "$host" "$tmp/noend" '$d'
+incomplete "no end record" "did not end by itself" "$tmp/noend"
+cp -r "$host" "$tmp/half"
+truncate -s -5 "$tmp/half/meta"
+incomplete "last line of meta cut" "meta: the last line is cut" "$tmp/half"
+relabel "$host" "$tmp/badline" '3i\
+=== nonsense'
+incomplete "damaged line in meta" "meta: line 3 is damaged" "$tmp/badline"
+cp -r "$host" "$tmp/commit"
+printf '\377\377\377\377' | dd of="$tmp/commit/$data" bs=1 seek=8 conv=notrunc 2>/dev/null
+incomplete "commit word that is too large" "1 damaged sub-buffers left out" "$tmp/commit"
+out_has 'DAMAGED' "... and stands in the time line"
+cp -r "$host" "$tmp/noformat"
+rm "$tmp/noformat/events/kvm/kvm_userspace_exit"
+incomplete "format of an event missing" "events/kvm/kvm_userspace_exit: No such file" "$tmp/noformat"
+cp -r "$host" "$tmp/linked"
+rm "$tmp/linked/$data"
+ln -s "$host/$data" "$tmp/linked/$data"
+run "$kvmft" merge "$tmp/linked"
+status_is 3 "data file that is a symbolic link"
+err_has "$(basename "$data"): " "... is told"
+relabel "$host" "$tmp/name" "s/name=one/name=a%1b%5b31mb/"
+run "$kvmft" merge --tsc-offset 0 "$tmp/name" "$tmp/guest"
+is "$(cat "$out" "$err" | tr -dc '\033' | wc -c | tr -d ' ')" 0 "escape sequences of a capture are not printed"
+
+# Random bytes anywhere must neither crash nor hang it.
+seed=1
+bad_status=
+while [ $seed -le 40 ]; do
+	rm -rf "$tmp/fuzz"
+	cp -r "$host" "$tmp/fuzz"
+	for file in meta "$data" header_page events/kvm/kvm_exit events/kvm/kvm_entry; do
+		length=$(stat -c %s "$tmp/fuzz/$file")
+		awk -v seed="$seed" -v n="$length" 'BEGIN { srand(seed); for (i = 0; i < 4; i++)
+			printf "%d %o\n", int(rand() * (n < 20000 ? n : 20000)), int(rand() * 256) }' |
+		while read -r at byte; do
+			# shellcheck disable=SC2059 # an octal escape
+			printf "\\$byte" | dd of="$tmp/fuzz/$file" bs=1 seek="$at" conv=notrunc 2>/dev/null
+		done
+	done
+	timeout 60 "$kvmft" merge "$tmp/fuzz" >/dev/null 2>"$err"
+	status=$?
+	case $status in
+	0 | 1 | 3) ;;
+	*)
+		bad_status="$bad_status seed $seed: exit $status;"
+		sed 's/^/# /' "$err" | head -n 20
+		;;
+	esac
+	seed=$((seed + 1))
+done
+is "$bad_status" "" "40 captures with random bytes: exit 0, 1 or 3"
+finish

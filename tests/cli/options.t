@@ -1,0 +1,192 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The option tables, --help, --list-options and the manual agree; wrong usage is told with exit 2.
+
+. "$(dirname "$0")/lib.sh"
+
+# ---- help, list and manual agree ----
+
+run "$kvmft" --list-options
+status_is 0 "list of commands"
+cut -f 1 "$out" >"$tmp/commands"
+ok "... is not empty" test -s "$tmp/commands"
+run "$kvmft" help
+status_is 0 "help"
+sed -n '/^commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p' "$out" >"$tmp/help.commands"
+is "$(cat "$tmp/help.commands")" "$(cat "$tmp/commands")" "help and list have the same commands"
+cp "$out" "$tmp/help.text"
+for how in -h --help; do
+	run "$kvmft" $how
+	status_is 0 "kvmft $how"
+	ok "... prints the same" cmp "$out" "$tmp/help.text"
+done
+
+# "-o --output" per option, from each of the three places, sorted.
+list_options()
+{
+	"$kvmft" --list-options "$1" | awk -F '\t' '{ print ($3 ? "-" : "") $3 " --" $2 }' | LC_ALL=C sort
+}
+
+help_options()
+{
+	"$kvmft" help "$1" | sed -n '/^options:/,/^examples:/p' |
+		sed -nE 's/^  (-.), (--[a-z-]+).*/\1 \2/p; s/^      (--[a-z-]+).*/ \1/p' | LC_ALL=C sort
+}
+
+# Entries of the options' list: ".It Fl o , Fl Fl output Ar CAPTURE" or ".It Fl Fl vm Ar SEL".
+man_options()
+{
+	sed -nE 's/^\.It Fl (.) , Fl Fl ([a-z-]+).*/-\1 --\2/p; s/^\.It Fl Fl ([a-z-]+).*/ --\1/p' \
+		"$top/man/kvmft-$1.1" | LC_ALL=C sort
+}
+
+# The same names stand in the synopsis of the page (those with a short form by that).
+man_synopsis_lacks()
+{
+	sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/p' "$top/man/kvmft-$1.1" >"$tmp/synopsis"
+	list_options "$1" | while read -r a b; do
+		case $a in
+		--help | -h) continue ;;
+		--*) pattern="Fl Fl ${a#--}( |\$)" ;;
+		*) pattern="Fl ${a#-}( |\$)" ;;
+		esac
+		grep -qE -- "$pattern" "$tmp/synopsis" || echo "$a $b"
+	done
+}
+
+while read -r cmd; do
+	page=$top/man/kvmft-$cmd.1
+	run "$kvmft" help "$cmd"
+	status_is 0 "help $cmd"
+	cp "$out" "$tmp/help.cmd"
+	for how in -h --help; do
+		run "$kvmft" "$cmd" $how
+		ok "$cmd $how prints the same" cmp "$out" "$tmp/help.cmd"
+	done
+	list_options "$cmd" >"$tmp/list"
+	ok "$cmd: the list has options" grep -q -- --help "$tmp/list"
+	is "$(help_options "$cmd")" "$(cat "$tmp/list")" "$cmd: help and list have the same options"
+	ok "$cmd: has a manual page" test -f "$page"
+	[ -f "$page" ] || continue
+	is "$(man_options "$cmd")" "$(cat "$tmp/list")" "$cmd: manual and list have the same options"
+	is "$(man_synopsis_lacks "$cmd")" "" "$cmd: the manual's synopsis lacks no option"
+	ok "$cmd: kvmft(1) has it" grep -q "^\.It Cm $cmd\( \|\$\)" "$top/man/kvmft.1"
+	ok "$cmd: ... and refers to its page" grep -q "^\.Xr kvmft-$cmd 1" "$top/man/kvmft.1"
+	# The argument of each option is called the same in the manual.
+	"$kvmft" --list-options "$cmd" | awk -F '\t' '$4 { print $2, $4 }' | while read -r long arg; do
+		name=${arg%%[!A-Za-z]*}
+		grep -qE "^\.It .*Fl Fl $long .*Ar $name" "$page" || echo "--$long $arg"
+	done >"$tmp/args"
+	is "$(cat "$tmp/args")" "" "$cmd: arguments have the same names in the manual"
+done <"$tmp/commands"
+
+for page in "$top"/man/kvmft-*.1; do
+	cmd=${page##*/kvmft-}
+	ok "manual page of $cmd: there is such a command" grep -qx "${cmd%.1}" "$tmp/commands"
+done
+
+# ---- completion asks the program ----
+
+# complete WORD...: what bash completion offers for the last word.
+complete_bash()
+{
+	PATH=$(dirname "$kvmft"):$PATH bash -c '
+		. "$1/contrib/completion/kvmft.bash"
+		shift
+		COMP_WORDS=("$@")
+		COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+		_kvmft
+		printf "%s\n" "${COMPREPLY[@]}"' bash "$top" "$@" | LC_ALL=C sort
+}
+
+if command -v bash >/dev/null; then
+	is "$(complete_bash kvmft "")" "$( (cat "$tmp/commands" && echo help) | LC_ALL=C sort)" \
+		"bash completion: commands"
+	while read -r cmd; do
+		is "$(complete_bash kvmft "$cmd" --)" \
+			"$(list_options "$cmd" | sed 's/.*--/--/' | LC_ALL=C sort)" \
+			"bash completion: options of $cmd"
+	done <"$tmp/commands"
+	is "$(complete_bash kvmft rec)" "record" "bash completion: rest of a command"
+	is "$(complete_bash kvmft record --max)" "--max-size" "bash completion: rest of an option"
+else
+	skip "bash completion" "bash is not installed"
+fi
+
+# ---- wrong usage ----
+
+# wrong NAME PATTERN ARGUMENT...: exit 2, one line on stderr that has PATTERN, nothing on stdout.
+wrong()
+{
+	name=$1
+	pattern=$2
+	shift 2
+	run "$kvmft" "$@"
+	status_is 2 "$name"
+	err_has "$pattern" "... is told"
+	err_one_line "$name"
+	is "$(wc -c <"$out" | tr -d ' ')" 0 "... nothing on stdout"
+}
+
+run "$kvmft" --version
+status_is 0 "--version"
+out_has '^kvmft [0-9]+\.[0-9]+\.[0-9]+$' "... names program and version"
+run "$kvmft"
+status_is 2 "no command"
+err_has '^usage: kvmft' "... usage on stderr"
+is "$(wc -c <"$out" | tr -d ' ')" 0 "... nothing on stdout"
+wrong "unknown command, near one" "did you mean record\?" recrod
+wrong "unknown command, far one" "see kvmft help" xyzzy-plugh
+wrong "help of an unknown command" "did you mean merge\?" help mereg
+run "$kvmft" --list-options nosuch
+status_is 2 "options of an unknown command"
+while read -r cmd; do
+	wrong "$cmd: unknown long option" "^kvmft $cmd: unknown option --no-such-thing" "$cmd" --no-such-thing
+	wrong "$cmd: unknown short option" "^kvmft $cmd: unknown option -Z" "$cmd" -Z
+done <"$tmp/commands"
+wrong "near option" "did you mean --buffer-size\?" record --bufer-size 8M
+wrong "near option of reset" "did you mean --dry-run\?" reset --dryrun
+wrong "option without its argument, long" "option --output needs an argument" record --output
+wrong "option without its argument, short" "option -o needs an argument" record -o
+wrong "argument for a flag" "quiet" record --quiet=yes
+wrong "operands for a command without" "too many operands" reset something
+wrong "operands are missing" "operands are missing" merge
+
+for size in 8X -1 "" 1.5M 16E 99999999999999999999 "8 M" 010q; do
+	wrong "size '$size'" "option --buffer-size: '$size' is not a size" record -b "$size"
+done
+wrong "size of --max-size" "option --max-size: 'lots' is not a size" record --max-size lots
+wrong "size of --min-free" "option --min-free: '-5' is not a size" record --min-free -5
+for time in soon -1 "" 1x "5 m" 10ss 1e3; do
+	wrong "duration '$time'" "option --duration: '$time' is not a duration" record -d "$time"
+done
+for number in one "" 0x 18446744073709551616 -9223372036854775809 1.5; do
+	wrong "number '$number'" "option --tsc-offset: '$number' is not a 64-bit number" \
+		merge --tsc-offset "$number" a b
+done
+wrong "word of a choice" "option --clock: 'sundial' is none of host-tsc, guest-tsc, kvmclock, ns" \
+	merge --clock sundial a b
+for ratio in 5 x/48 1/64 1/ /48; do
+	wrong "ratio '$ratio'" "option --tsc-ratio: " merge --tsc-ratio "$ratio" a b
+done
+wrong "unknown format" "there is no format 'pdf'" merge --format pdf a b
+wrong "host and guest at once" "exclude each other" record --host --guest -o "$tmp/c"
+ok "... and nothing was made" test ! -e "$tmp/c"
+
+# Control characters in what the user typed do not reach the terminal.
+run "$kvmft" "$(printf 'bad\033[31m')"
+status_is 2 "escape sequence as a command"
+is "$(tr -dc '\033' <"$err" | wc -c | tr -d ' ')" 0 "... is not printed raw"
+
+# A full disk is noticed.
+if [ -c /dev/full ]; then
+	for args in "help" "help record" "--version" "--list-options"; do
+		# shellcheck disable=SC2086 # words on purpose
+		"$kvmft" $args >/dev/full 2>"$err"
+		is "$?" 1 "kvmft $args to a full device exits 1"
+	done
+else
+	skip "full device" "no /dev/full"
+fi
+finish

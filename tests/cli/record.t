@@ -1,0 +1,284 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# `kvmft record` on this machine: refused outputs, all ways to end, what it leaves behind. Only KVM
+# events are recorded, while a VM of our own (tests/vm/tinyvm.c) runs.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/vmlib.sh"
+
+need_recording record
+umask 022
+
+# refused NAME PATTERN ARGUMENT...: exit 1, one line, no trace of it in the kernel.
+refused()
+{
+	name=$1
+	pattern=$2
+	shift 2
+	run "$kvmft" record --host "$@"
+	status_is 1 "$name"
+	err_has "$pattern" "... is told"
+	err_one_line "$name"
+	nothing_left "$name"
+}
+
+# short ARGUMENT...: a recording of a VM that does little.
+short()
+{
+	run timeout 60 "$kvmft" record --host -e 'kvm:*' "$@" -- "$tinyvm" --iterations 100
+}
+
+# ---- a plain recording ----
+
+short -o "$tmp/a"
+status_is 0 "recording while a command runs"
+err_has "^kvmft: $tmp/a: [1-9][0-9]* events, .*, 0 lost \(command\)" "... says what it got"
+out_has '^vcpu 0 io=100 mmio=100 hlt=100' "... the command ran, its output is untouched"
+nothing_left "success"
+is "$(stat -c %a "$tmp/a")" 700 "capture is its owner's"
+is "$(find "$tmp/a" -type f ! -perm 600 | wc -l | tr -d ' ')" 0 "... and all files in it"
+is "$(find "$tmp/a" ! -type f ! -type d | wc -l | tr -d ' ')" 0 "... which are plain files"
+is "$(head -n 1 "$tmp/a/meta")" "kvmft-capture version=1" "meta begins with its version"
+is "$(tail -n 1 "$tmp/a/meta" | cut -d ' ' -f 1,2)" "end reason=command" "... and ends with the reason"
+is "$(sum_stats "$tmp/a" read)" "$(told_events)" "events told are those read from the ring"
+tid=$(vcpu_tid)
+run "$kvmft" merge "$tmp/a"
+status_is 0 "capture can be read"
+# Another VM may run on this machine: only the lines of our vCPU's thread count.
+is "$(grep -c "tinyvm-$tid .*kvm:kvm_pio: pio_write at 0x80 " "$out")" 100 "... and has each of 100 port writes"
+is "$(wc -l <"$out" | tr -d ' ')" "$(sum_stats "$tmp/a" read)" "... a line for each event read"
+(
+	umask 277
+	short -q -o "$tmp/umask"
+	exit "$rc"
+)
+is "$?" 0 "a strange umask does no harm"
+short -q -o "$tmp/quiet"
+is "$(wc -c <"$err" | tr -d ' ')" 0 "quiet says nothing"
+run timeout 60 "$kvmft" record --host -q -e 'kvm:*' -o "$tmp/filter/" -e 'kvm:kvm_pio/port == 0x80/' \
+	-e 'kvm:kvm_mmio/gpa == 1/' -- "$tinyvm" --iterations 100
+status_is 0 "filters"
+tid=$(vcpu_tid)
+run "$kvmft" merge "$tmp/filter"
+status_is 0 "... nothing is missing"
+is "$(grep -c "tinyvm-$tid .*kvm:kvm_pio:" "$out") $(grep -c "tinyvm-$tid .*kvm:kvm_mmio:" "$out")" "100 0" "... are applied"
+
+# ---- who ends it ----
+
+# ended_by NAME REASON: the last recording was ended so, and is whole.
+ended_by()
+{
+	is "$(tail -n 1 "$cap/meta" | cut -d ' ' -f 1,2)" "end reason=$2" "$1: reason"
+	run "$kvmft" merge "$cap"
+	status_is 0 "$1: capture can be read"
+	nothing_left "$1"
+}
+
+for signal in INT TERM HUP QUIT; do
+	cap=$tmp/sig-$signal
+	start_recording "$cap"
+	kill -"$signal" "$recorder"
+	wait "$recorder"
+	is "$?" 0 "SIG$signal ends it with 0"
+	ended_by "SIG$signal" signal
+done
+cap=$tmp/duration
+run timeout 60 "$kvmft" record --host -e 'kvm:*' -d 300ms -o "$cap" -- "$tinyvm" --ms 20000
+status_is 0 "duration ends it, and the command"
+ended_by duration duration
+cap=$tmp/nocmd
+run timeout 60 "$kvmft" record --host -e 'kvm:*' -d 0.1 -o "$cap"
+status_is 0 "duration without a command"
+is "$(tail -n 1 "$cap/meta" | cut -d ' ' -f 1,2)" "end reason=duration" "... reason"
+cap=$tmp/nosuch
+run timeout 60 "$kvmft" record --host -e 'kvm:*' -o "$cap" -- /nonexistent/command
+status_is 1 "command that does not exist"
+err_has 'cannot run /nonexistent/command: No such file' "... is told"
+err_one_line "command that does not exist"
+nothing_left "command that does not exist"
+
+cap=$tmp/max
+run timeout 60 "$kvmft" record --host -e 'kvm:*' --max-size 1M -o "$cap" -- "$tinyvm" --ms 20000
+status_is 3 "--max-size: exit 3, events did not fit"
+is "$(tail -n 1 "$cap/meta" | cut -d ' ' -f 1,2)" "end reason=max-size" "... reason"
+size=$(data_size "$cap")
+subbuf=$(sed -n 's/^ring .* subbuf=\([0-9]*\).*/\1/p' "$cap/meta")
+is "$([ "$size" -le 1048576 ] && [ "$size" -ge $((1048576 - $(nproc --all) * subbuf)) ] && echo yes)" yes \
+	"... $size bytes: the budget within one sub-buffer per CPU"
+nothing_left "--max-size"
+run "$kvmft" merge "$cap"
+status_is 3 "... the capture says that events are missing"
+cap=$tmp/free
+run timeout 60 "$kvmft" record --host -e 'kvm:*' --min-free 999999G -o "$cap" -- "$tinyvm" --ms 20000
+is "$(tail -n 1 "$cap/meta" | cut -d ' ' -f 1,2)" "end reason=min-free" "--min-free ends it"
+nothing_left "--min-free"
+
+# ---- killed ----
+
+cap=$tmp/killed
+start_recording "$cap"
+sleep 0.5
+kill -KILL "$recorder"
+wait "$recorder" 2>/dev/null
+kill "$vm" 2>/dev/null
+wait "$vm" 2>/dev/null
+is "$(our_instances | wc -l | tr -d ' ')" 1 "SIGKILL leaves an instance"
+run "$kvmft" reset --dry-run
+status_is 0 "reset --dry-run"
+out_has "^instance kvmft\.$recorder\.[0-9]+\.[0-9]+$" "... names it"
+is "$(our_instances | wc -l | tr -d ' ')" 1 "... leaves it"
+run "$kvmft" reset
+status_is 0 "reset"
+out_has "^instance kvmft\.$recorder\.[0-9]+\.[0-9]+: removed$" "... removes it"
+is "$(our_instances | wc -l | tr -d ' ')" 0 "... it is gone"
+run "$kvmft" merge "$cap"
+is "$([ "$rc" = 0 ] || [ "$rc" = 3 ] && echo yes)" yes "capture of a killed recorder can be read"
+is "$([ "$(wc -l <"$out")" -gt 0 ] && echo yes)" yes "... and has events"
+err_has 'recording was cut short' "... and it is told that it was cut short"
+
+# ---- outputs that are refused ----
+
+set -- -d 0.1 -e kvm:kvm_exit
+mkdir "$tmp/exists"
+echo precious >"$tmp/exists/file"
+refused "output is a directory" "exists" "$@" -o "$tmp/exists"
+refused "... even with --force" "is not a kvmft capture: it is not touched" "$@" --force -o "$tmp/exists"
+is "$(cat "$tmp/exists/file")" precious "... it is untouched"
+echo precious >"$tmp/file"
+refused "output is a file" "exists" "$@" -o "$tmp/file"
+refused "... even with --force" "is not a kvmft capture" "$@" --force -o "$tmp/file"
+is "$(cat "$tmp/file")" precious "... it is untouched"
+mkfifo "$tmp/fifo"
+refused "output is a FIFO" "exists" "$@" -o "$tmp/fifo"
+refused "... even with --force" "is not a kvmft capture" "$@" --force -o "$tmp/fifo"
+ok "... it is still there" test -p "$tmp/fifo"
+mkdir "$tmp/elsewhere"
+ln -s "$tmp/elsewhere" "$tmp/link"
+refused "output is a symbolic link" "exists" "$@" -o "$tmp/link"
+refused "... even with --force" "is not a kvmft capture" "$@" --force -o "$tmp/link"
+ln -s "$tmp/nowhere" "$tmp/dangling"
+refused "output is a dangling link" "exists" "$@" -o "$tmp/dangling"
+ok "... nothing was made through it" test ! -e "$tmp/nowhere"
+refused "parent is a symbolic link" "is a symbolic link: name the real directory" "$@" -o "$tmp/link/c"
+is "$(find "$tmp/elsewhere" -mindepth 1 | wc -l | tr -d ' ')" 0 "... nothing was made there"
+mkdir -m 777 "$tmp/open"
+refused "parent is writable for all" "writable for others and not sticky" "$@" -o "$tmp/open/c"
+is "$(find "$tmp/open" -mindepth 1 | wc -l | tr -d ' ')" 0 "... nothing was made there"
+chmod 1777 "$tmp/open"
+short -q -o "$tmp/open/c"
+status_is 0 "a sticky parent will do"
+refused "parent does not exist" "cannot open directory .*No such file" "$@" -o "$tmp/no/such/c"
+refused "parent is a file" "cannot open directory .*Not a directory" "$@" -o "$tmp/file/c"
+refused "no name" "cannot be the name of a capture" "$@" -o ""
+refused "name is .." "cannot be the name of a capture" "$@" -o "$tmp/.."
+
+before=$(cd "$tmp/a" && find . -type f -exec cksum {} + | LC_ALL=C sort)
+refused "output is a capture" "exists: choose another name or use --force" "$@" -o "$tmp/a"
+is "$(cd "$tmp/a" && find . -type f -exec cksum {} + | LC_ALL=C sort)" "$before" "... it is untouched"
+# A capture with a link inside: what it points to must survive its replacement.
+ln -s "$tmp/exists" "$tmp/a/link"
+short -q --force -o "$tmp/a"
+status_is 0 "--force replaces a capture"
+ok "... wholly" test ! -e "$tmp/a/link"
+is "$(cat "$tmp/exists/file")" precious "... and nothing that a link in it points to"
+
+# ---- the default name ----
+
+mkdir "$tmp/cwd"
+in_cwd()
+{
+	(cd "$tmp/cwd" && exec timeout 60 "$kvmft" record --host -q "$@" -e 'kvm:*' -- "$tinyvm" --iterations 5)
+}
+run in_cwd
+status_is 0 "without -o"
+ok "... is kvmft.data" test -f "$tmp/cwd/kvmft.data/meta"
+first=$(cksum <"$tmp/cwd/kvmft.data/meta")
+run in_cwd
+status_is 0 "... again"
+is "$(cksum <"$tmp/cwd/kvmft.data.old/meta")" "$first" "... the old one is kvmft.data.old"
+run in_cwd
+status_is 0 "... a third time"
+rm -rf "$tmp/cwd/kvmft.data"
+echo precious >"$tmp/cwd/kvmft.data"
+run in_cwd
+status_is 1 "... but never over something else"
+is "$(cat "$tmp/cwd/kvmft.data")" precious "... which is untouched"
+
+# ---- what the kernel does not have ----
+
+set -- -o "$tmp/none"
+refused "unknown event" "kvm:kvm_exti.*kvm_exit" "$@" -e kvm:kvm_exti
+refused "unknown system" "nosuchsystem" "$@" -e nosuchsystem:x
+run "$kvmft" record --host "$@" -e 'kvm:kvm_exit/no_such_field == 1/'
+status_is 1 "filter that the kernel rejects"
+err_has 'kvm:kvm_exit: the kernel refuses filter' "... is told"
+err_has 'no_such_field == 1' "... with the kernel's text"
+err_has '^ *\^' "... and its caret"
+nothing_left "filter that the kernel rejects"
+run "$kvmft" record --host "$@" -e 'kvm:kvm_exit/vcpu_id ==/'
+status_is 1 "filter that is cut"
+err_has '^ *\^' "... shows the caret"
+nothing_left "filter that is cut"
+run "$kvmft" record --host "$@" -e kvm:kvm_exit --clock sundial
+is "$([ "$rc" = 1 ] || [ "$rc" = 4 ] && echo yes)" yes "clock that does not exist (exit $rc)"
+err_has "sundial.*x86-tsc" "... is told, with those that do"
+nothing_left "clock that does not exist"
+refused "ring larger than memory allows" "more than 5 % of the available memory: at most -b [0-9]+K" \
+	"$@" -e kvm:kvm_exit -b 100G
+refused "... even with --force" "three quarters of the available memory" \
+	"$@" -e kvm:kvm_exit -b 100G --force
+refused "VM that does not exist" "nosuchvm" "$@" -e kvm:kvm_exit --vm nosuchvm
+refused "process that does not exist" "no process 2147483646" "$@" -e kvm:kvm_exit -p 2147483646
+run "$kvmft" record --host "$@" -e kvm:kvm_exit -p 0
+status_is 2 "process 0"
+run "$kvmft" record --host "$@" -e kvm:kvm_exit -p x
+status_is 2 "process x"
+ok "no capture was made by any of these" test ! -e "$tmp/none"
+
+# ---- a full disk ----
+
+mkdir "$tmp/small"
+if mount -t tmpfs -o size=1M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
+	mounted=$tmp/small
+	cap=$tmp/small/c
+	run timeout 60 "$kvmft" record --host -e 'kvm:*' -o "$cap" -- "$tinyvm" --ms 20000
+	status_is 1 "full disk"
+	err_has 'No space left on device' "... is told"
+	nothing_left "full disk"
+	run "$kvmft" merge "$cap"
+	status_is 3 "... what was written can be read"
+	is "$([ "$(wc -l <"$out")" -gt 100 ] && echo yes)" yes "... and has events"
+	is "$(($(data_size "$cap") % subbuf))" 0 "... in whole sub-buffers"
+	rm -rf "$cap"
+	dd if=/dev/zero of="$tmp/small/fill" bs=4k 2>/dev/null
+	refused "disk that was full before" "No space left on device" -e kvm:kvm_exit -d 0.1 -o "$cap"
+	umount "$tmp/small" && mounted=
+else
+	skip "full disk" "a tmpfs cannot be mounted here"
+fi
+
+# ---- not root ----
+
+if command -v setpriv >/dev/null; then
+	# A place that the other user can reach, with a copy of the program.
+	user=$(mktemp -d)
+	cp "$kvmft" "$user/kvmft"
+	chmod 755 "$user" "$user/kvmft"
+	mkdir -m 777 "$user/out"
+	run setpriv --reuid 65534 --regid 65534 --clear-groups "$user/kvmft" record -o "$user/out/c" -d 0.1
+	status_is 4 "not root"
+	err_has 'root|[Pp]ermission' "... is told"
+	err_one_line "not root"
+	is "$(find "$user/out" -mindepth 1 | wc -l | tr -d ' ')" 0 "... nothing was made"
+	run setpriv --reuid 65534 --regid 65534 --clear-groups "$user/kvmft" reset
+	status_is 4 "reset by another than root"
+	run setpriv --reuid 65534 --regid 65534 --clear-groups "$user/kvmft" merge "$tmp/a"
+	status_is 1 "merge of a capture that is not one's own"
+	err_has 'Permission denied' "... is told"
+	rm -rf "$user"
+else
+	skip "not root" "setpriv is not installed"
+fi
+is "$(tracefs_state)" "$state_before" "tracefs is as it was before all this"
+finish
