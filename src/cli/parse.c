@@ -75,6 +75,7 @@ static int cli_set_choice(const struct opt *o, int *field, const char *text, str
 	for (int i = 0; o->choices[i]; i++) {
 		if (!strcmp(o->choices[i], text)) {
 			*field = i;
+			sbuf_free(&b);
 			return 0;
 		}
 		sbuf_addf(&b, "%s%s", i ? ", " : "", o->choices[i]);

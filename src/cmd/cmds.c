@@ -10,6 +10,8 @@ const struct cmd *const kvmft_cmds[] = {
 	&cmd_merge,
 	&cmd_list,
 	&cmd_convert,
+	&cmd_trace,
+	&cmd_guest_offset,
 	&cmd_reset,
 	NULL,
 };

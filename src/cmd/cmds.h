@@ -11,6 +11,8 @@ extern const struct cmd cmd_record;
 extern const struct cmd cmd_merge;
 extern const struct cmd cmd_list;
 extern const struct cmd cmd_convert;
+extern const struct cmd cmd_trace;
+extern const struct cmd cmd_guest_offset;
 extern const struct cmd cmd_reset;
 
 #endif

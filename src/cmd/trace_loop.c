@@ -164,18 +164,23 @@ static uint64_t until_next(struct trace *t, uint64_t next_ms)
 	return wait;
 }
 
+/*
+ * Never faster than the tick, even when there is much to read: the time between two reads is the
+ * window in which late events find their place.
+ */
 int trace_loop(struct trace *t)
 {
 	uint64_t next = 0;
-	int ret = 0, rest;
+	int ret = 0;
 
-	while (ret >= 0 && !t->end) {
+	while (!t->end) {
 		t->tick++;
 		next = MAX(next + TRACE_TICK_MS, trace_elapsed_ms(t));
 		ret = trace_wait(t, (unsigned int)until_next(t, next));
-		while (!ret && !t->end && (ret = loop_read(t, false)) > 0)
-			ret = 0;
+		if (!ret && !t->end)
+			ret = loop_read(t, false);
+		if (ret < 0)
+			return ret;
 	}
-	rest = ret < 0 ? 0 : loop_rest(t);
-	return ret < 0 ? ret : rest;
+	return loop_rest(t);
 }

@@ -29,7 +29,8 @@ is "$(awk '$1 == "host" { h++ } $1 == "vm1" { g++ } END { print (h > 1000 && g >
 	"more than 1000 lines of each side"
 
 # TIME is the first word that is a number with a decimal point.
-is_time='function is_time(s) { return s ~ /^[0-9]+[.][0-9]+[?]?$/ }'
+is_time='function is_time(s) { return s ~ /^[0-9]+[.][0-9]+[?]?$/ }
+'
 is "$(awk "$is_time"'{ n = 0; for (i = 3; i <= NF; i++) if (is_time($i)) { t = $i + 0; n = 1; break }
 	if (!n || t < last) bad++; last = t } END { print NR > 0 ? bad + 0 : "no lines" }' "$out")" 0 "lines are in order of time"
 
