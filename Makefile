@@ -111,7 +111,7 @@ tool_src := $(sort $(wildcard tests/tools/*.c))
 tools    := $(tool_src:%.c=$(O)/%)
 all_obj  := $(lib_obj) $(main_obj) $(test_lib_obj) $(unit:%=%.o) $(tools:%=%.o)
 
-.PHONY: all tests check check-all demo bench fuzz lint install uninstall dist clean deps help FORCE
+.PHONY: all tests check check-all demo bench fuzz lint install uninstall clean deps help FORCE
 .SECONDARY: $(all_obj)
 .DELETE_ON_ERROR:
 

@@ -201,13 +201,32 @@ static int search(uint32_t usable, enum clock_id from, enum clock_id to,
 	return 0;
 }
 
+/* Edges that nobody needs to learn, because a known one links the same two clocks. */
+static uint32_t replaced(uint32_t known)
+{
+	uint32_t set = 0;
+	unsigned int i, k;
+
+	for (i = 0; i < CLOCK_EDGE_NR; i++) {
+		const struct clock_edge_info *e = clock_edge_info((enum clock_edge)i);
+
+		for (k = 0; k < CLOCK_EDGE_NR; k++) {
+			const struct clock_edge_info *o = clock_edge_info((enum clock_edge)k);
+
+			if ((known >> k & 1) && k != i && o->from == e->from && o->to == e->to)
+				set |= 1u << i;
+		}
+	}
+	return set & ~known;
+}
+
 /* First edge on the usual way that is not known. */
 static enum clock_edge first_missing(const struct clock_ctx *ctx, enum clock_id from,
 				     enum clock_id to)
 {
 	uint32_t known = ctx->known & ~ruled_out(ctx);
 	/* what is known counts, whatever its kind: only the rest of the way is to be learned */
-	uint32_t usable = (~(uint32_t)STAND_INS & ~ruled_out(ctx)) | known;
+	uint32_t usable = (~(uint32_t)STAND_INS & ~ruled_out(ctx) & ~replaced(known)) | known;
 	struct clock_route usual;
 	unsigned int i;
 

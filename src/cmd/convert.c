@@ -315,40 +315,9 @@ static int convert_stdin(struct convert *v, struct kvmft_err *err)
 
 /* ---- what the user must know ---- */
 
-/* Is there another edge between the same two clocks that is known? */
-static bool has_stand_in(const struct clock_ctx *ctx, enum clock_edge edge)
+static int no_way(const struct convert *v, enum clock_edge missing, struct kvmft_err *err)
 {
-	const struct clock_edge_info *e = clock_edge_info(edge);
-
-	for (int i = 0; i < CLOCK_EDGE_NR; i++) {
-		const struct clock_edge_info *k = clock_edge_info((enum clock_edge)i);
-
-		if (clock_ctx_has(ctx, (enum clock_edge)i) && k->from == e->from && k->to == e->to)
-			return true;
-	}
-	return false;
-}
-
-/*
- * The first link that nothing that is known can replace: a TSC offset must not be asked for
- * where epochs hold it.
- */
-static enum clock_edge first_missing(const struct convert *v)
-{
-	struct clock_ctx bare = { .known = v->c.clock.known, .no_kvmclock = v->c.clock.no_kvmclock };
-	enum clock_edge missing = CLOCK_EDGE_TSC_MAP;
-	struct clock_route route;
-
-	for (int i = 0; i < CLOCK_EDGE_NR; i++)
-		if (has_stand_in(&v->c.clock, (enum clock_edge)i))
-			bare.known |= 1u << i; /* to find a way, not to go it */
-	(void)clock_route_find(&bare, v->c.from, v->c.to, &route, &missing);
-	return missing;
-}
-
-static int no_way(const struct convert *v, struct kvmft_err *err)
-{
-	const struct clock_edge_info *e = clock_edge_info(first_missing(v));
+	const struct clock_edge_info *e = clock_edge_info(missing);
 	const char *vm = convert_is_guest(e->to) ? v->c.vm : "";
 
 	return err_set(err, ENOLINK, "cannot convert %s to %s: no %s%s%s: %s", clock_name(v->c.from),
@@ -385,6 +354,7 @@ static int convert_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct convert v = { .o = opts };
 	enum clock_id from, to;
+	enum clock_edge missing = CLOCK_EDGE_TSC_MAP;
 	int ret;
 
 	ret = resolve_clock("from", v.o->from, &from, err);
@@ -394,8 +364,8 @@ static int convert_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		return ret;
 	v.cycles = clock_in_cycles(from);
 	ret = convert_ctx_open(&v.c, &v.o->p, from, to, err);
-	if (!ret && clock_route_find(&v.c.clock, from, to, &v.route, NULL))
-		ret = no_way(&v, err);
+	if (!ret && clock_route_find(&v.c.clock, from, to, &v.route, &missing))
+		ret = no_way(&v, missing, err);
 	if (!ret)
 		ret = argc ? convert_args(&v, argc, argv, err) : convert_stdin(&v, err);
 	if (ret >= 0)

@@ -161,7 +161,7 @@ live_reader()
 {
 	"$kvmft" trace -p "$vm" -e kvm:kvm_pio 2>"$err" 9>&- | head -n 3 >"$out"
 }
-live_reader &
+(exec 9>&- && live_reader) &
 reader=$!
 sleep 1
 vm_go
