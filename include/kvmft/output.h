@@ -12,7 +12,17 @@
 
 /* ---- the clock that all rows are shown in ---- */
 
-enum out_clock_kind { OUT_CLOCK_HOST_TSC, OUT_CLOCK_GUEST_TSC, OUT_CLOCK_KVMCLOCK, OUT_CLOCK_NS };
+enum out_clock_kind {
+	OUT_CLOCK_HOST_TSC,
+	OUT_CLOCK_GUEST_TSC,
+	OUT_CLOCK_KVMCLOCK,
+	OUT_CLOCK_NS,
+	/* the host's clocks that its capture read beside the TSC */
+	OUT_CLOCK_MONO_RAW,
+	OUT_CLOCK_MONO,
+	OUT_CLOCK_BOOT,
+	OUT_CLOCK_REALTIME,
+};
 extern const char *const out_clock_names[]; /* by enum out_clock_kind, NULL-terminated */
 
 struct out_clock {
@@ -21,6 +31,7 @@ struct out_clock {
 	size_t vm;     /* whose guest-tsc or kvmclock */
 	uint64_t base; /* ns: host TSC of second 0 */
 	uint64_t khz;  /* ns: of the host's TSC */
+	const struct clock_pieces *pieces; /* mono_raw and the like: borrowed */
 };
 
 /*

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "kvmft/output.h"
+#include "kvmft/samples.h"
 #include "kvmft/windows.h"
 #include "pairing.h"
 
@@ -45,8 +46,27 @@ struct merge {
 	struct pairing p;
 	struct windows *w;
 	struct out out;
+	struct cap_pieces pieces; /* of the host's clock that was asked for */
 	FILE *f;
 };
+
+/* mono_raw, mono, boot, realtime: by the host capture's own readings. */
+static int merge_sampled_clock(struct merge *m, struct out_clock *c)
+{
+	enum cap_clock clock = (enum cap_clock)(c->kind - OUT_CLOCK_MONO_RAW);
+	int ret = cap_pieces_init(&m->pieces, m->p.host.cap, clock, 0);
+
+	c->pieces = &m->pieces.pieces;
+	if (ret == -ENODATA)
+		return err_set(m->err, ENODATA,
+			       "%s has no readings of %s beside the TSC (kvmft record makes them): use "
+			       "another --clock",
+			       m->p.host.cap->path, out_clock_names[c->kind]);
+	if (ret)
+		return err_set(m->err, -ret, "%s: its readings of %s cannot be used: %s",
+			       m->p.host.cap->path, out_clock_names[c->kind], strerror(-ret));
+	return 0;
+}
 
 static int merge_clock(struct merge *m, struct out_clock *c)
 {
@@ -67,6 +87,8 @@ static int merge_clock(struct merge *m, struct out_clock *c)
 	}
 	if ((c->kind == OUT_CLOCK_GUEST_TSC || c->kind == OUT_CLOCK_KVMCLOCK) && !m->p.nguest)
 		return err_usage(m->err, "--clock %s needs a guest", out_clock_names[c->kind]);
+	if (c->kind >= OUT_CLOCK_MONO_RAW)
+		return merge_sampled_clock(m, c);
 	return 0;
 }
 
@@ -168,7 +190,11 @@ static bool summary_sources(struct merge *m)
 static void summary_alignment(struct merge *m, const struct pairing_guest *g)
 {
 	struct sbuf b = { 0 };
+	struct win_stats s;
 
+	win_total(m->w, (int64_t)g->vm, &s);
+	if (m->o->quiet && !s.outside)
+		return;
 	pairing_alignment_text(m->p.map, m->w, (int64_t)g->vm, &b);
 	cli_note("alignment of %s: %s", m->p.map->vm[g->vm].label, b.s ? b.s : "out of memory");
 	sbuf_free(&b);
@@ -200,6 +226,7 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 			ret = err_set(err, ENODATA, "the captures hold no events");
 	}
 	win_free(m.w);
+	cap_pieces_free(&m.pieces);
 	pairing_close(&m.p);
 	if (ret == -EPIPE)
 		return KVMFT_OK;

@@ -101,6 +101,8 @@ static int trace_result(struct trace *t)
 {
 	const struct live_totals *n = live_totals(t->live);
 	uint64_t lost = MAX(n->lost, lost_by_counters(t));
+	/* At the end the kernel's counters know what a gap in the stream does not say. */
+	bool unknown = n->lost_unknown && t->end == TRACE_COUNT;
 
 	if (t->end == TRACE_READER_GONE)
 		return KVMFT_OK;
@@ -111,10 +113,10 @@ static int trace_result(struct trace *t)
 			 t->kvmclock.unknown);
 	if (n->damaged)
 		cli_note("%" PRIu64 " sub-buffers could not be read", n->damaged);
-	if (lost || n->lost_unknown)
+	if (lost || unknown)
 		cli_note("%" PRIu64 "%s events were lost: fewer events, a filter, or a larger -b help",
-			 lost, n->lost_unknown ? " or more" : "");
-	return lost || n->lost_unknown || n->damaged ? KVMFT_INCOMPLETE : KVMFT_OK;
+			 lost, unknown ? " or more" : "");
+	return lost || unknown || n->damaged ? KVMFT_INCOMPLETE : KVMFT_OK;
 }
 
 static void trace_undo(struct trace *t)

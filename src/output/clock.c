@@ -9,12 +9,27 @@ const char *const out_clock_names[] = {
 	[OUT_CLOCK_GUEST_TSC] = "guest-tsc",
 	[OUT_CLOCK_KVMCLOCK] = "kvmclock",
 	[OUT_CLOCK_NS] = "ns",
+	[OUT_CLOCK_MONO_RAW] = "mono_raw",
+	[OUT_CLOCK_MONO] = "mono",
+	[OUT_CLOCK_BOOT] = "boot",
+	[OUT_CLOCK_REALTIME] = "realtime",
 	NULL,
 };
 
 uint64_t out_cycles_to_ns(uint64_t cycles, uint64_t khz)
 {
 	return (uint64_t)((unsigned __int128)cycles * 1000000u / khz);
+}
+
+/* The middle of the range that the readings allow; none where the clock was set in between. */
+static bool sampled_value(const struct clock_pieces *p, uint64_t host, uint64_t *v)
+{
+	uint64_t lo, hi;
+
+	if (clock_pieces_to_ns(p, host, &lo, &hi) < 0)
+		return false;
+	*v = lo + (hi - lo) / 2;
+	return true;
 }
 
 static const struct epoch_vcpu *clock_vcpu(const struct out_clock *c, int64_t vcpu)
@@ -40,6 +55,10 @@ bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uin
 		return epoch_result_usable(epoch_host_to_guest(clock_vcpu(c, vcpu), host, v));
 	case OUT_CLOCK_KVMCLOCK:
 		return epoch_result_usable(epoch_host_to_kvmclock(clock_vcpu(c, vcpu), host, v));
+	case OUT_CLOCK_MONO_RAW:
+	case OUT_CLOCK_MONO:
+	case OUT_CLOCK_BOOT:
+	case OUT_CLOCK_REALTIME: return sampled_value(c->pieces, host, v);
 	}
 	return false;
 }

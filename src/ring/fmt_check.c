@@ -9,7 +9,7 @@
  *   cond    := binary [ "?" cond ":" cond ]
  *   binary  := unary { OPERATOR unary }
  *   unary   := { "!" | "~" | "-" | CAST } primary
- *   primary := NUMBER | STRING+ | NAME | "REC->" FIELD [ "[" cond "]" ] | "(" cond ")" | call
+ *   primary := NUMBER | STRING+ | "REC->" FIELD [ "[" cond "]" ] | "(" cond ")" | call
  *   call    := __print_symbolic(cond, { cond, STRING } ...), and so on, see call[] below
  *
  * Recursion is bounded, every FIELD must exist. Whatever does not match prints as name=value.
@@ -100,13 +100,32 @@ static bool field_name(struct check *c)
 	return true;
 }
 
-/* ", { VALUE, "NAME" } ...": at least one. */
+/* VALUE of a table entry: an expression, or one name that the kernel did not resolve. */
+static bool table_value(struct check *c)
+{
+	const char *from;
+	size_t n;
+
+	blank(c);
+	from = c->p;
+	n = name_len(from);
+	c->p += n;
+	blank(c);
+	if (n && *c->p == ',')
+		return true;
+	c->p = from;
+	return cond(c);
+}
+
+/* ", { VALUE, "NAME" } ...": at least one; "{ }" ends the table. */
 static bool table(struct check *c)
 {
 	unsigned int n = 0;
 
 	while (take(c, ',')) {
-		if (!take(c, '{') || !cond(c) || !take(c, ',') || !strings(c) || !take(c, '}'))
+		if (!take(c, '{'))
+			return false;
+		if (!take(c, '}') && (!table_value(c) || !take(c, ',') || !strings(c) || !take(c, '}')))
 			return false;
 		if (n++ > FMT_MAX_SYMS)
 			return false;
@@ -172,8 +191,8 @@ static const struct {
 	{ "__builtin_expect", args_expect },
 };
 
-/* NAME, or NAME(...) for the calls above; anything else with a parenthesis is not known. */
-static bool name_or_call(struct check *c)
+/* One of the calls above. A bare name is a constant that only the kernel knows: not printable. */
+static bool known_call(struct check *c)
 {
 	size_t n = name_len(c->p), i;
 	const char *name = c->p;
@@ -183,7 +202,7 @@ static bool name_or_call(struct check *c)
 	c->p += n;
 	blank(c);
 	if (*c->p != '(')
-		return true;
+		return false;
 	for (i = 0; i < ARRAY_SIZE(call); i++) {
 		if (strlen(call[i].name) != n || memcmp(call[i].name, name, n))
 			continue;
@@ -234,7 +253,7 @@ static bool primary(struct check *c)
 			return false;
 		return !take(c, '[') || (cond(c) && take(c, ']'));
 	}
-	return name_or_call(c);
+	return known_call(c);
 }
 
 static bool unary(struct check *c)

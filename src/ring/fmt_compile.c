@@ -58,11 +58,30 @@ void fmt_plan_close(struct fmt *f)
 	f->tep = NULL;
 }
 
+/* Stands for "{ }", which ends a table in C and is an error for libtraceevent. */
+#define TABLE_END "KVMFT_TABLE_END"
+
+static void add_print(struct sbuf *b, const char *p)
+{
+	const char *q;
+
+	for (; *p && *p != '\n'; p++) {
+		if (*p == '"') {
+			for (q = p + 1; *q && *q != '"'; q++)
+				q += *q == '\\' && q[1];
+			sbuf_add_mem(b, p, (size_t)(q - p));
+			p = q;
+		}
+		sbuf_addc(b, *p);
+		if (*p == '{' && p[1 + strspn(p + 1, " ")] == '}')
+			sbuf_add(b, " " TABLE_END ", \"\"");
+	}
+}
+
 /* A format that says nothing but what was checked. */
 static char *clean_text(const struct fmt_event *e)
 {
 	struct sbuf b = { 0 };
-	const char *eol = strchr(e->print, '\n');
 	size_t i;
 
 	sbuf_addf(&b, "name: %s\nID: %u\nformat:\n", e->name, e->id);
@@ -76,7 +95,7 @@ static char *clean_text(const struct fmt_event *e)
 			  (int)e->fld[i].decl_len, decl, f->off, f->size, f->is_signed);
 	}
 	sbuf_add(&b, "\nprint fmt: ");
-	sbuf_add_mem(&b, e->print, eol ? (size_t)(eol - e->print) : strlen(e->print));
+	add_print(&b, e->print);
 	sbuf_addc(&b, '\n');
 	return sbuf_take(&b);
 }
@@ -122,13 +141,42 @@ static struct pnode *fail(struct build *b)
 	return NULL;
 }
 
-static struct pnode *constant(struct build *b, uint64_t v)
+static struct pnode *constant(struct build *b, uint64_t v, uint8_t bytes, bool is_signed)
 {
 	struct pnode *n = node(b, P_CONST);
 
-	if (n)
-		n->val = v;
+	if (!n)
+		return NULL;
+	n->val = v;
+	n->type = (struct ptype){ bytes, is_signed };
 	return n;
+}
+
+static struct pnode *zero(struct build *b)
+{
+	return constant(b, 0, 4, true);
+}
+
+/* Its type is the first of int, long, long long that holds it; unsigned ones if so written. */
+static struct pnode *literal_number(struct build *b, const char *text)
+{
+	bool uns, lng, dec = text[0] != '0';
+	uint64_t v;
+	char *end;
+
+	if (!isdigit((unsigned char)text[0]))
+		return fail(b); /* a name whose value only the kernel knows */
+	errno = 0;
+	v = strtoull(text, &end, 0);
+	uns = strpbrk(end, "uU");
+	lng = strstr(end, "ll") || strstr(end, "LL") || (strpbrk(end, "lL") && b->f->long_size == 8);
+	if (errno || end[strspn(end, "uUlL")])
+		return fail(b);
+	if (!lng && !uns && v <= INT32_MAX)
+		return constant(b, v, 4, true);
+	if (!lng && (uns || !dec) && v <= UINT32_MAX)
+		return constant(b, v, 4, false);
+	return constant(b, v, 8, !uns && v <= INT64_MAX);
 }
 
 /* A field by name; dynamic ones are remembered, to be checked for each record. */
@@ -178,25 +226,56 @@ static enum pop op_code(const char *op)
 	return OP_NONE;
 }
 
-/* What is left of a value after a cast; libtraceevent never extends a sign. */
-static uint64_t type_mask(const char *type)
+static const struct ptype type_int = { 4, true };
+
+/* Smaller ones become int: every value of theirs fits. */
+static struct ptype promoted(unsigned int bytes, bool is_signed)
 {
-	static const struct {
+	return bytes < 4 ? type_int : (struct ptype){ (uint8_t)bytes, is_signed };
+}
+
+/* The usual arithmetic conversions. */
+static struct ptype common_type(struct ptype a, struct ptype b)
+{
+	if (a.bytes != b.bytes)
+		return a.bytes > b.bytes ? a : b;
+	return (struct ptype){ a.bytes, a.is_signed && b.is_signed };
+}
+
+/* Size and sign of a type by its name; false for pointers, typedefs and the like. */
+static bool named_type(const struct build *b, const char *type, uint16_t *bytes, bool *is_signed)
+{
+	uint16_t lng = (uint16_t)b->f->long_size;
+	const struct {
 		const char *type;
-		uint64_t mask;
+		uint16_t bytes;
+		bool is_signed;
 	} known[] = {
-		{ "u8", 0xff },	       { "s8", 0xff },	       { "char", 0xff },
-		{ "u16", 0xffff },     { "s16", 0xffff },      { "short", 0xffff },
-		{ "u32", 0xffffffff }, { "s32", 0xffffffff },  { "int", 0xffffffff },
+		{ "u8", 1, false },  { "s8", 1, true },	      { "char", 1, true },
+		{ "u16", 2, false }, { "s16", 2, true },      { "short", 2, true },
+		{ "u32", 4, false }, { "s32", 4, true },      { "int", 4, true },
+		{ "u64", 8, false }, { "s64", 8, true },      { "long long", 8, true },
+		{ "bool", 1, false }, { "long", lng, true },  { "long int", lng, true },
+		{ "unsigned", 4, false }, { "long long int", 8, true },
+		{ "size_t", lng, false }, { "uintptr_t", lng, false }, { "pid_t", 4, true },
 	};
+	bool uns = str_starts(type, "unsigned ");
 	size_t i;
 
-	if (str_starts(type, "unsigned "))
+	if (uns)
 		type += strlen("unsigned ");
-	for (i = 0; i < ARRAY_SIZE(known); i++)
-		if (!strcmp(known[i].type, type))
-			return known[i].mask;
-	return UINT64_MAX;
+	else if (str_starts(type, "signed "))
+		type += strlen("signed ");
+	else if (str_starts(type, "__") && (type[2] == 'u' || type[2] == 's'))
+		type += 2; /* __u32 */
+	for (i = 0; i < ARRAY_SIZE(known); i++) {
+		if (strcmp(known[i].type, type))
+			continue;
+		*bytes = known[i].bytes;
+		*is_signed = known[i].is_signed && !uns;
+		return true;
+	}
+	return false;
 }
 
 static struct pnode *number(struct build *b, const struct tep_print_arg *arg);
@@ -209,12 +288,14 @@ static struct pnode *number_field(struct build *b, const char *name)
 	if (!f)
 		return NULL;
 	if (f->is_array && !(f->size == 1 || f->size == 2 || f->size == 4 || f->size == 8))
-		return constant(b, 0); /* not a number: libtraceevent reads 0 */
+		return zero(b); /* not a number: libtraceevent reads 0 */
 	n = node(b, P_FIELD);
 	if (!n)
 		return NULL;
 	n->off = f->off;
 	n->size = f->size;
+	n->is_signed = f->is_signed;
+	n->type = promoted(f->size, f->is_signed);
 	return n;
 }
 
@@ -232,8 +313,40 @@ static struct pnode *number_element(struct build *b, const struct tep_print_arg 
 	if (!f || !n || !f->is_array || f->is_dynamic)
 		return fail(b);
 	n->fld = *f;
+	n->type = promoted(f->elem, f->is_signed);
 	n->a = number(b, arg->op.right);
 	return n->a ? n : fail(b);
+}
+
+/* Types of a binary node whose operands and operator are known. */
+static void set_types(struct pnode *n)
+{
+	static const struct ptype widest = { 8, false };
+	struct ptype both = common_type(n->a->type, n->b->type);
+
+	switch (n->op) {
+	case OP_NOT:
+	case OP_LOR:
+	case OP_LAND: /* only whether they are 0 */
+		n->in = widest;
+		n->type = type_int;
+		break;
+	case OP_LT:
+	case OP_LE:
+	case OP_GT:
+	case OP_GE:
+	case OP_EQ:
+	case OP_NE:
+		n->in = both;
+		n->type = type_int;
+		break;
+	case OP_SHL:
+	case OP_SHR:
+		n->in = n->type = n->a->type;
+		break;
+	default:
+		n->in = n->type = both;
+	}
 }
 
 static struct pnode *number_op(struct build *b, const struct tep_print_arg *arg)
@@ -253,37 +366,56 @@ static struct pnode *number_op(struct build *b, const struct tep_print_arg *arg)
 		n->a = number(b, arg->op.left);
 		n->b = number(b, alt->op.left);
 		n->c = number(b, alt->op.right);
-		return n->a && n->b && n->c ? n : fail(b);
+		if (!n->a || !n->b || !n->c)
+			return fail(b);
+		n->type = common_type(n->b->type, n->c->type);
+		return n;
 	}
 	n->op = op_code(arg->op.op);
 	n->a = number(b, arg->op.left);
 	n->b = number(b, alt);
 	if (n->op == OP_NONE || !n->a || !n->b)
 		return fail(b);
+	set_types(n);
 	if (n->a->kind == P_CONST && n->b->kind == P_CONST) {
 		if ((n->op == OP_DIV || n->op == OP_MOD) && !n->b->val)
 			return fail(b);
-		n->val = plan_apply(n->op, n->a->val, n->b->val);
+		n->val = plan_apply(n->op, n->in, n->a->val, n->b->val);
 		n->kind = P_CONST;
 	}
 	return n;
 }
 
+/* in as a number of that size and sign. */
+static struct pnode *cast(struct build *b, struct pnode *in, uint16_t bytes, bool is_signed)
+{
+	struct ptype type = promoted(bytes, is_signed);
+	struct pnode *n;
+
+	if (!in)
+		return NULL;
+	if (in->kind == P_CONST)
+		return constant(b, plan_fit(in->val, bytes, is_signed), type.bytes, type.is_signed);
+	n = node(b, P_CAST);
+	if (!n)
+		return NULL;
+	n->a = in;
+	n->size = bytes;
+	n->is_signed = is_signed;
+	n->type = type;
+	return n;
+}
+
 static struct pnode *number_cast(struct build *b, const struct tep_print_arg *arg)
 {
-	struct pnode *in = number(b, arg->typecast.item), *n;
-	uint64_t mask = type_mask(arg->typecast.type ? arg->typecast.type : "");
+	const char *type = arg->typecast.type ? arg->typecast.type : "";
+	struct pnode *in = number(b, arg->typecast.item);
+	bool is_signed;
+	uint16_t bytes;
 
-	if (!in || mask == UINT64_MAX)
-		return in;
-	if (in->kind == P_CONST)
-		return constant(b, in->val & mask);
-	n = node(b, P_MASK);
-	if (n) {
-		n->a = in;
-		n->val = mask;
-	}
-	return n;
+	if (strchr(type, '*'))
+		return cast(b, in, (uint16_t)b->f->long_size, false);
+	return named_type(b, type, &bytes, &is_signed) ? cast(b, in, bytes, is_signed) : in;
 }
 
 static struct pnode *number(struct build *b, const struct tep_print_arg *arg)
@@ -292,12 +424,12 @@ static struct pnode *number(struct build *b, const struct tep_print_arg *arg)
 	struct pnode *n;
 
 	if (b->failed || !arg)
-		return arg ? NULL : constant(b, 0); /* the left side of a unary operator */
+		return arg ? NULL : zero(b); /* the left side of a unary operator */
 	switch (arg->type) {
 	case TEP_PRINT_NULL:
-		return constant(b, 0);
+		return zero(b);
 	case TEP_PRINT_ATOM:
-		return arg->atom.atom ? constant(b, strtoull(arg->atom.atom, NULL, 0)) : fail(b);
+		return arg->atom.atom ? literal_number(b, arg->atom.atom) : fail(b);
 	case TEP_PRINT_FIELD:
 		return number_field(b, arg->field.name);
 	case TEP_PRINT_TYPE:
@@ -310,6 +442,7 @@ static struct pnode *number(struct build *b, const struct tep_print_arg *arg)
 		if (!f || !n)
 			return NULL;
 		n->fld = *f;
+		n->type = (struct ptype){ 4, false };
 		return n;
 	default:
 		return fail(b);
@@ -328,16 +461,22 @@ static const struct {
 	{ "RCU_SOFTIRQ", 9 },	   { "HRTIMER_NORESTART", 0 }, { "HRTIMER_RESTART", 1 },
 };
 
-static int64_t symbol_value(const char *text)
+/* False for a name that only the kernel can resolve: no value is known to match it. */
+static bool symbol_value(const char *text, int64_t *v)
 {
 	size_t i;
 
-	if (isdigit((unsigned char)text[0]))
-		return (int64_t)strtoull(text, NULL, 0);
-	for (i = 0; i < ARRAY_SIZE(enum_name); i++)
-		if (!strcmp(enum_name[i].name, text))
-			return enum_name[i].value;
-	return -1;
+	if (isdigit((unsigned char)text[text[0] == '-'])) {
+		*v = text[0] == '-' ? strtoll(text, NULL, 0) : (int64_t)strtoull(text, NULL, 0);
+		return true;
+	}
+	for (i = 0; i < ARRAY_SIZE(enum_name); i++) {
+		if (!strcmp(enum_name[i].name, text)) {
+			*v = enum_name[i].value;
+			return true;
+		}
+	}
+	return false;
 }
 
 static int by_value(const void *a, const void *b)
@@ -355,13 +494,19 @@ static bool add_symbols(struct build *b, struct pnode *n, const struct tep_print
 
 	for (; from; from = from->next) {
 		struct psym *s = NULL;
+		int64_t v;
+
+		if (from->value && !strcmp(from->value, TABLE_END))
+			break;
+		if (from->value && !symbol_value(from->value, &v))
+			continue;
 
 		if (n->nsym < FMT_MAX_SYMS && from->value && from->str)
 			s = array_grow(&n->sym, n->nsym, &cap, sizeof(*s));
 		if (!s || !(s->str = strdup(from->str)))
 			return !(b->failed = true);
 		s->len = (uint32_t)strlen(s->str);
-		s->val = symbol_value(from->value);
+		s->val = v;
 		s->order = (uint32_t)n->nsym++;
 	}
 	if (n->kind == P_SYMBOL && n->nsym > 8) {
@@ -381,7 +526,9 @@ static struct pnode *text_table(struct build *b, const struct tep_print_arg *arg
 		return NULL;
 	n->text = strdup(delim);
 	n->len = strlen(delim);
-	n->a = number(b, flags ? arg->flags.field : arg->symbol.field);
+	/* The kernel's tables and the value looked up in them are unsigned long. */
+	n->a = cast(b, number(b, flags ? arg->flags.field : arg->symbol.field),
+		    (uint16_t)b->f->long_size, false);
 	if (!n->text || !n->a ||
 	    !add_symbols(b, n, flags ? arg->flags.flags : arg->symbol.symbols))
 		return fail(b);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fmt_number.c: numbers and texts as printf shows them, without printf.
+ * fmt_number.c: numbers and texts as the kernel's printf shows them, which has 0x0 for %#x of 0.
  *
  * Only what kernel print formats use: d u x X o c s with flags # 0 - +, width and precision.
  */
@@ -122,7 +122,7 @@ static uint64_t truncated(uint64_t v, unsigned int bytes, bool is_signed, bool *
 }
 
 /* Sign or base in front of the digits. */
-static size_t number_prefix(const struct pspec *spec, uint64_t v, bool neg, char prefix[3])
+static size_t number_prefix(const struct pspec *spec, bool neg, char prefix[3])
 {
 	size_t n = 0;
 
@@ -130,7 +130,7 @@ static size_t number_prefix(const struct pspec *spec, uint64_t v, bool neg, char
 		prefix[n++] = '-';
 	else if (spec->plus && spec->conv == 'd')
 		prefix[n++] = '+';
-	if (spec->alt && v && (spec->conv == 'x' || spec->conv == 'X')) {
+	if (spec->alt && (spec->conv == 'x' || spec->conv == 'X')) {
 		prefix[n++] = '0';
 		prefix[n++] = spec->conv;
 	}
@@ -182,7 +182,7 @@ void plan_number(struct pout *out, const struct pspec *spec, uint64_t v)
 	if (p == end && !(spec->has_prec && !spec->prec))
 		*--p = '0';
 	n = (size_t)(end - p);
-	npre = number_prefix(spec, v, neg, prefix);
+	npre = number_prefix(spec, neg, prefix);
 	if (spec->has_prec && spec->prec > n)
 		zeros = spec->prec - n;
 	if (spec->alt && spec->conv == 'o' && !zeros && (!n || *p != '0'))

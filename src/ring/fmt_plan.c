@@ -2,38 +2,76 @@
 /*
  * fmt_plan.c: printing events through a compiled plan.
  *
- * The text is the one libtraceevent prints, to the byte, so that it can be compared with other
- * tools. That includes its arithmetic: values are unsigned 64 bit, fields are zero-extended.
+ * The text is the one the kernel prints into its trace file, with the arithmetic of C on the
+ * types of the fields. Where a record lacks what the kernel had (memory behind pointers), it is
+ * the one libtraceevent prints.
  */
 #include "fmt_plan.h"
 
 #include <string.h>
 
-uint64_t plan_apply(enum pop op, uint64_t a, uint64_t b)
+/* The quotient rounds to zero; no division has a result that C leaves open. */
+static uint64_t divide(enum pop op, bool is_signed, uint64_t a, uint64_t b)
 {
+	bool neg_a = is_signed && (int64_t)a < 0, neg_b = is_signed && (int64_t)b < 0;
+	uint64_t x = neg_a ? 0 - a : a, y = neg_b ? 0 - b : b;
+
+	if (!y)
+		return 0;
+	if (op == OP_MOD)
+		return neg_a ? 0 - x % y : x % y;
+	return neg_a != neg_b ? 0 - x / y : x / y;
+}
+
+/* Distances count modulo the width, as the machine does it. */
+static uint64_t shift(enum pop op, struct ptype t, uint64_t a, uint64_t b)
+{
+	b &= t.bytes == 8 ? 63 : 31;
+	if (op == OP_SHL)
+		return a << b;
+	return t.is_signed ? (uint64_t)((int64_t)a >> b) : a >> b;
+}
+
+uint64_t plan_apply(enum pop op, struct ptype t, uint64_t a, uint64_t b)
+{
+	bool less, more;
+
+	a = plan_fit(a, t.bytes, t.is_signed);
+	if (op == OP_SHL || op == OP_SHR)
+		return plan_fit(shift(op, t, a, b), t.bytes, t.is_signed);
+	b = plan_fit(b, t.bytes, t.is_signed);
+	less = t.is_signed ? (int64_t)a < (int64_t)b : a < b;
+	more = t.is_signed ? (int64_t)a > (int64_t)b : a > b;
 	switch (op) {
-	case OP_OR: return a | b;
-	case OP_LOR: return a || b;
-	case OP_AND: return a & b;
-	case OP_LAND: return a && b;
-	case OP_XOR: return a ^ b;
-	case OP_SHL: return a << (b & 63); /* as the machine does it */
-	case OP_SHR: return a >> (b & 63);
-	case OP_LT: return a < b;
-	case OP_LE: return a <= b;
-	case OP_GT: return a > b;
-	case OP_GE: return a >= b;
+	case OP_LT: return less;
+	case OP_LE: return !more;
+	case OP_GT: return more;
+	case OP_GE: return !less;
 	case OP_EQ: return a == b;
 	case OP_NE: return a != b;
-	case OP_ADD: return a + b;
-	case OP_SUB: return a - b;
-	case OP_MUL: return a * b;
-	case OP_DIV: return b ? a / b : 0;
-	case OP_MOD: return b ? a % b : 0;
 	case OP_NOT: return !b;
-	case OP_INV: return ~b;
+	case OP_LOR: return a || b;
+	case OP_LAND: return a && b;
+	case OP_OR: return a | b;
+	case OP_AND: return a & b;
+	case OP_XOR: return a ^ b;
+	case OP_INV: return plan_fit(~b, t.bytes, t.is_signed);
+	case OP_ADD: return plan_fit(a + b, t.bytes, t.is_signed);
+	case OP_SUB: return plan_fit(a - b, t.bytes, t.is_signed);
+	case OP_MUL: return plan_fit(a * b, t.bytes, t.is_signed);
+	case OP_DIV:
+	case OP_MOD: return plan_fit(divide(op, t.is_signed, a, b), t.bytes, t.is_signed);
 	default: return 0;
 	}
+}
+
+/* The value of a P_FIELD; fmt_print() has compared the record with all fixed fields. */
+static inline uint64_t field_value(const struct pnode *n, const struct fmt *f,
+				   const struct rec *rec)
+{
+	uint64_t v = fmt_get(rec->data + n->off, n->size, f->swap);
+
+	return n->is_signed ? plan_fit(v, n->size, true) : v;
 }
 
 static uint64_t element(const struct pnode *n, const struct fmt *f, const struct rec *rec)
@@ -44,7 +82,7 @@ static uint64_t element(const struct pnode *n, const struct fmt *f, const struct
 
 	if (!elem || !fmt_bytes(f, &n->fld, rec, &p, &len) || i >= len / elem)
 		return 0;
-	return fmt_get(p + i * elem, elem, f->swap);
+	return plan_fit(fmt_get(p + i * elem, elem, f->swap), elem, n->fld.is_signed);
 }
 
 uint64_t plan_eval(const struct pnode *n, const struct fmt *f, const struct rec *rec)
@@ -55,16 +93,16 @@ uint64_t plan_eval(const struct pnode *n, const struct fmt *f, const struct rec 
 	switch (n->kind) {
 	case P_CONST:
 		return n->val;
-	case P_FIELD: /* fmt_print() has compared the record with all fixed fields */
-		return fmt_get(rec->data + n->off, n->size, f->swap);
-	case P_MASK:
-		return plan_eval(n->a, f, rec) & n->val;
-	case P_UNARY:
-		return plan_apply(n->op, 0, plan_eval(n->a, f, rec));
+	case P_FIELD:
+		return field_value(n, f, rec);
+	case P_CAST:
+		return plan_fit(plan_eval(n->a, f, rec), n->size, n->is_signed);
 	case P_BINARY:
-		return plan_apply(n->op, plan_eval(n->a, f, rec), plan_eval(n->b, f, rec));
+		return plan_apply(n->op, n->in, plan_eval(n->a, f, rec),
+				  plan_eval(n->b, f, rec));
 	case P_COND:
-		return plan_eval(plan_eval(n->a, f, rec) ? n->b : n->c, f, rec);
+		return plan_fit(plan_eval(plan_eval(n->a, f, rec) ? n->b : n->c, f, rec),
+				n->type.bytes, n->type.is_signed);
 	case P_DYNLEN:
 		return fmt_bytes(f, &n->fld, rec, &p, &len) ? len : 0;
 	case P_ELEMENT:
@@ -114,21 +152,17 @@ static void print_symbol(const struct pnode *n, const struct pspec *spec, uint64
 		plan_hex(out, v);
 }
 
-/* A negative value stands for a name the kernel did not resolve: shown when no bit is set. */
+/* A mask of several bits needs all of them; what has no name is left for the end, in hex. */
 static void print_flags(const struct pnode *n, const struct pspec *spec, uint64_t v,
 			struct pout *out)
 {
 	bool any = false;
 	size_t i;
 
-	for (i = 0; i < n->nsym; i++) {
+	for (i = 0; i < n->nsym && v; i++) {
 		const struct psym *s = &n->sym[i];
 
-		if (!v && s->val < 0) {
-			plan_text(out, spec, s->str, s->len);
-			break;
-		}
-		if (s->val <= 0 || (v & (uint64_t)s->val) != (uint64_t)s->val)
+		if ((v & (uint64_t)s->val) != (uint64_t)s->val)
 			continue;
 		if (any)
 			pout_mem(out, n->text, n->len);
@@ -249,7 +283,7 @@ static void print_arg(const struct pseg *s, const struct pspec *spec, const stru
 		return;
 	}
 	if (s->arg->kind == P_FIELD)
-		v = fmt_get(rec->data + s->arg->off, s->arg->size, f->swap);
+		v = field_value(s->arg, f, rec);
 	else
 		v = plan_eval(s->arg, f, rec);
 	if (spec->conv == 'p') { /* '#' marks a function address, which has no "(nil)" */

@@ -14,10 +14,9 @@
 enum pkind {
 	/* numbers */
 	P_CONST,   /* val */
-	P_FIELD,   /* off, size */
-	P_MASK,	   /* a & val: a cast to a narrower type */
-	P_UNARY,   /* op a */
-	P_BINARY,  /* a op b */
+	P_FIELD,   /* off, size, is_signed */
+	P_CAST,	   /* a as a number of size bytes, is_signed */
+	P_BINARY,  /* a op b; OP_NOT and OP_INV have only b */
 	P_COND,	   /* a ? b : c; also of texts */
 	P_DYNLEN,  /* length of fld */
 	P_ELEMENT, /* element a of fld */
@@ -36,6 +35,15 @@ enum pop {
 	OP_LE, OP_GT, OP_GE, OP_EQ, OP_NE, OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_MOD,
 };
 
+/*
+ * C type of a number. Values travel as 64 bits that are extended by the sign of their type, so
+ * that only what differs from 64-bit arithmetic needs the type.
+ */
+struct ptype {
+	uint8_t bytes; /* 4 or 8: anything smaller was promoted to int */
+	bool is_signed;
+};
+
 struct psym {
 	int64_t val;
 	const char *str;
@@ -46,6 +54,9 @@ struct pnode {
 	enum pkind kind;
 	enum pop op;
 	uint16_t off, size;
+	bool is_signed;	   /* P_FIELD, P_CAST: of the bytes read, before promotion */
+	struct ptype type; /* of the value */
+	struct ptype in;   /* P_BINARY: what both operands are converted to */
 	uint64_t val;
 	struct fmt_field fld;
 	const struct pnode *a, *b, *c;
@@ -132,9 +143,18 @@ static inline void pout_char(struct pout *o, char c)
 	o->buf[o->n++] = c;
 }
 
+/* v as a number of that many bytes (1 to 8), extended to 64 bits. */
+static inline uint64_t plan_fit(uint64_t v, unsigned int bytes, bool is_signed)
+{
+	unsigned int shift = 64 - 8 * bytes;
+
+	return is_signed ? (uint64_t)((int64_t)(v << shift) >> shift) : v << shift >> shift;
+}
+
 /* Value of a number expression. */
 uint64_t plan_eval(const struct pnode *n, const struct fmt *f, const struct rec *rec);
-uint64_t plan_apply(enum pop op, uint64_t a, uint64_t b);
+/* What C gives for a op b once both have type t; of a shift, t is the type of a. */
+uint64_t plan_apply(enum pop op, struct ptype t, uint64_t a, uint64_t b);
 /* fmt_number.c: v as printf would show it with that specification. */
 void plan_number(struct pout *out, const struct pspec *spec, uint64_t v);
 /* n bytes padded and cut like %s; they are printable already. */

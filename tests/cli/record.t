@@ -228,7 +228,13 @@ refused "ring larger than memory allows" "more than 5 % of the available memory:
 	"$@" -e kvm:kvm_exit -b 100G
 refused "... even with --force" "three quarters of the available memory" \
 	"$@" -e kvm:kvm_exit -b 100G --force
-refused "VM that does not exist" "nosuchvm" "$@" -e kvm:kvm_exit --vm nosuchvm
+"$tinyvm" --ms 20000 >"$tmp/vm.out" &
+vm=$!
+wait_for_line "$tmp/vm.out"
+refused "VM that does not exist" "nosuchvm.*$vm-" "$@" -e kvm:kvm_exit --vm nosuchvm
+kill "$vm"
+wait "$vm" 2>/dev/null
+vm=
 refused "process that does not exist" "no process 2147483646" "$@" -e kvm:kvm_exit -p 2147483646
 run "$kvmft" record --host "$@" -e kvm:kvm_exit -p 0
 status_is 2 "process 0"

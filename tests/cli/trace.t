@@ -39,11 +39,12 @@ mkfifo "$tmp/go"
 # vm_start [OPTION]...: a VM that waits; its PID in $vm.
 vm_start()
 {
+	rm -f "$tmp/vm.out"
 	"$tinyvm" --wait "$@" <"$tmp/go" >"$tmp/vm.out" 2>&1 &
 	vm=$!
 	exec 9>"$tmp/go"
 	tries=0
-	until grep -q '^pid ' "$tmp/vm.out" || [ $tries -ge 100 ]; do
+	until grep -qs '^pid ' "$tmp/vm.out" || [ $tries -ge 100 ]; do
 		sleep 0.05
 		tries=$((tries + 1))
 	done

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck shell=sh
+# shellcheck shell=sh disable=SC2154 # variables of lib.sh
 #
 # For the .t files that record on this machine: a small VM to record, and a look at tracefs. Source
 # it after lib.sh; need_recording ends the test as skipped where recording is not possible.
@@ -122,4 +122,14 @@ data_size()
 vcpu_tid()
 {
 	sed -n 's/^pid .* tids \([0-9]*\).*/\1/p' "$out"
+}
+
+# wait_for_line FILE: until something was written to it.
+wait_for_line()
+{
+	n=0
+	while [ ! -s "$1" ] && [ $n -lt 200 ]; do
+		sleep 0.05
+		n=$((n + 1))
+	done
 }
