@@ -17,13 +17,13 @@
 #include <sys/utsname.h>
 #include <time.h>
 
-#define BATCH_ARGS  100  /* the kernel takes 128 */
+#define BATCH_ARGS  100	 /* the kernel takes 128 */
 #define BATCH_BYTES 3000 /* of the 4096 of one line */
 #define SYMBOL_MAX  128
 
 /* provoke() enters all of these, as far as the kernel has them. Best known first. */
 static const char *const provoked[] = {
-	"do_sys_openat2", "do_sys_open", "__x64_sys_getppid", "__ia32_sys_getppid",
+	"do_sys_openat2",      "do_sys_open",	   "__x64_sys_getppid", "__ia32_sys_getppid",
 	"__arm64_sys_getppid", "__do_sys_getppid", "hrtimer_nanosleep", "do_nanosleep",
 };
 
@@ -172,8 +172,10 @@ static int reader_pick(struct reader *r, struct kvmft_err *err)
 		if (!got || got == -EPERM || got == -EACCES)
 			return got;
 	}
-	return err_lack(err, ENOTSUP, "none of the functions that kvmft knows takes a kprobe "
-			"(the last, %s: %s)", r->func, strerror(-got));
+	return err_lack(err, ENOTSUP,
+			"none of the functions that kvmft knows takes a kprobe "
+			"(the last, %s: %s)",
+			r->func, strerror(-got));
 }
 
 static int reader_open(struct reader *r, struct ktracefs *t, struct kvmft_err *err)
@@ -201,8 +203,10 @@ static int reader_close(struct reader *r, struct kvmft_err *err)
 	int gone = kprobes_close(r->p);
 
 	if (gone && !got)
-		got = err_set(err, -gone, "cannot remove kprobes: %s (kvmft reset removes them "
-			      "later)", strerror(-gone));
+		got = err_set(err, -gone,
+			      "cannot remove kprobes: %s (kvmft reset removes them "
+			      "later)",
+			      strerror(-gone));
 	return got;
 }
 
@@ -320,7 +324,7 @@ static int mark_by_kallsyms(struct kread_arg *arg, char (*sym)[SYMBOL_MAX], size
 /* Marks as present what may be asked for. */
 static int mark_known(struct kread_arg *arg, size_t n, struct kvmft_err *err)
 {
-	_cleanup_free_ char (*sym)[SYMBOL_MAX] = calloc(n + !n, sizeof(*sym));
+	_cleanup_free_ char(*sym)[SYMBOL_MAX] = calloc(n + !n, sizeof(*sym));
 
 	if (!sym)
 		return err_set(err, ENOMEM, "out of memory");

@@ -60,7 +60,7 @@ by_perf=$!
 by_tsc=$!
 tracing()
 {
-	[ "$(cat "$T"/instances/kvmft.*/events/msr/read_msr/enable | grep -c 1)" = 2 ]
+	[ "$(cat "$T"/instances/kvmft.*/events/msr/read_msr/enable 2>/dev/null | grep -c 1)" = 2 ]
 }
 wait_until 40 tracing || die "guest: kvmft trace did not start"
 i=0

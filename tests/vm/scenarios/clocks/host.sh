@@ -40,7 +40,7 @@ trace_start()
 
 tracing()
 {
-	[ "$(cat /sys/kernel/tracing/instances/kvmft.*/events/kvm/kvm_msr/enable | grep -c 1)" = 2 ]
+	[ "$(cat /sys/kernel/tracing/instances/kvmft.*/events/kvm/kvm_msr/enable 2>/dev/null | grep -c 1)" = 2 ]
 }
 
 trace_start kvmclock --kvmclock vm1 --guest-capture /tmp/guest
