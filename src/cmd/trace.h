@@ -42,6 +42,7 @@ struct trace_comms {
 	} *v;
 	size_t n, cap;
 	struct u64map by_tid;
+	uint64_t asked; /* tick of the last look at the kernel's own list */
 };
 
 /* One event of the kernel with the fields that we look at. */

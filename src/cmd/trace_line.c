@@ -37,6 +37,32 @@ static struct trace_comm *comm_slot(struct trace_comms *c, int32_t tid)
 	return m;
 }
 
+/*
+ * Threads that were gone before we looked: the kernel remembers the names of some, lines of
+ * "TID NAME". Once a tick is enough.
+ */
+static void comms_from_kernel(struct trace *t)
+{
+	_cleanup_free_ char *text = NULL;
+	char *save, *line, *end;
+
+	if (t->comms.asked == t->tick || ktracefs_saved_cmdlines(t->t, &text))
+		return;
+	t->comms.asked = t->tick;
+	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		long tid = strtol(line, &end, 10);
+		struct trace_comm *m;
+
+		if (end == line || *end != ' ' || tid <= 0 || tid > INT32_MAX)
+			continue;
+		m = comm_slot(&t->comms, (int32_t)tid);
+		if (!m || m->name[0])
+			continue;
+		snprintf(m->name, sizeof(m->name), "%.31s", end + strspn(end, " "));
+		str_printable(m->name);
+	}
+}
+
 /* From /proc while the thread lives; afterwards the last name known stays. */
 static const char *comm_get(struct trace *t, int32_t tid)
 {
@@ -56,9 +82,12 @@ static const char *comm_get(struct trace *t, int32_t tid)
 		str_printable(name);
 		memcpy(m->name, name, sizeof(name));
 	} else if (!m->name[0]) {
-		strcpy(m->name, "<...>");
+		comms_from_kernel(t);
+		m = comm_slot(&t->comms, tid); /* the array may have moved */
+		if (m && !m->name[0])
+			strcpy(m->name, "<...>");
 	}
-	return m->name;
+	return m ? m->name : "<...>";
 }
 
 static void line_time(struct trace *t, const struct live_item *i, int32_t tid)

@@ -66,7 +66,11 @@ int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g
 	if ((g->long_size != 4 && g->long_size != 8) || g->header < SB_TS + g->long_size ||
 	    g->size < g->header)
 		return -EBADMSG;
-	word = get_long(b + SB_TS, g);
+	/*
+	 * Only 32 bits of the commit word mean anything: the kernel adds its flag 1 << 31 as a signed
+	 * int, so that all higher bits of a 64-bit word are set where events were lost.
+	 */
+	word = (uint32_t)get_long(b + SB_TS, g);
 	len = word & ~(uint64_t)(SB_LOST | SB_LOST_STORED);
 	room = g->size - g->header;
 	if (len > room)

@@ -196,8 +196,9 @@ void enc_page_end(struct encpage *p)
 {
 	uint64_t commit = p->pos;
 
+	/* As the kernel adds it: 1 << 31 as a signed int. */
 	if (p->lost)
-		commit |= 1u << 31;
+		commit |= (uint64_t)INT32_MIN;
 	if (p->stored) {
 		must(room(p) >= p->g.long_size);
 		commit |= 1u << 30;

@@ -32,13 +32,13 @@ is "$(awk '$1 == "host" { h++ } $1 == "vm1" { g++ } END { print (h > 1000 && g >
 is_time='function is_time(s) { return s ~ /^[0-9]+[.][0-9]+[?]?$/ }
 '
 is "$(awk "$is_time"'{ n = 0; for (i = 3; i <= NF; i++) if (is_time($i)) { t = $i + 0; n = 1; break }
-	if (!n || t < last) bad++; last = t } END { print NR > 0 ? bad + 0 : "no lines" }' "$out")" 0 "lines are in order of time"
+	if (!n || t < last) bad++; last = t } END { print (NR ? bad + 0 : "no lines") }' "$out")" 0 "lines are in order of time"
 
 # The host serves the guest's rdmsr 0x11, then the guest has its value: this order, and close.
 is "$(awk "$is_time"'/kvm:kvm_msr: msr_read 11 / { for (i = 3; i <= NF; i++) if (is_time($i)) t = $i; h++ }
 	/msr:read_msr: 11, / { for (i = 3; i <= NF; i++) if (is_time($i)) g = $i;
 		n++; if (!t || g <= t || g - t >= 0.005) bad++; t = 0 }
-	END { print (h == n && n > 0) ? bad + 0 : "host " h " guest " n }' "$out")" 0 \
+	END { print ((h == n && n > 0) ? bad + 0 : "host " h " guest " n) }' "$out")" 0 \
 	"each rdmsr: host before guest by less than 5 ms"
 
 is "$(count_lines 'block:block_rq_issue')" "$(count_lines 'block:block_rq_complete')" \

@@ -26,8 +26,8 @@ host_records()
 ok "the guest says its record" test "$(guest_record | wc -l)" = 6
 host_records >"$tmp/records"
 ok "the host recorded records of vCPU 0" test -s "$tmp/records"
-is "$(grep -cxF "$(guest_record | tr '\n' ' ' | sed 's/ $//')" "$tmp/records")" 1 \
-	"exactly one of them is the guest's, field by field"
+ok "one of them is the guest's, field by field" \
+	grep -xF "$(guest_record | tr '\n' ' ' | sed 's/ $//')" "$tmp/records"
 sed 's/^/# /' "$tmp/records"
 
 # moments FILE: times without the point, so ns or cycles, one per line.
@@ -36,14 +36,15 @@ moments()
 	sed -nE 's/^.*\] +([0-9.]+)  (kvm:kvm_msr|msr:read_msr): .*/\1/p' "$1" | tr -d .
 }
 
-# Each rdmsr: the host serves it, then the guest has its value. LIMIT in units of the clock.
+# Each rdmsr: the host serves it, then the guest has its value. LIMIT in units of the clock; the
+# first one runs code that emulation has to translate: only its order counts.
 agree()
 {
 	moments "$rig/trace-host-$1" >"$tmp/host"
 	moments "$rig/trace-guest-$1" >"$tmp/guest"
-	is "$(wc -l <"$tmp/host" | tr -d ' ') $(wc -l <"$tmp/guest" | tr -d ' ')" "3 3" "$1: three rdmsr on both sides"
+	is "$(wc -l <"$tmp/host" | tr -d ' ') $(wc -l <"$tmp/guest" | tr -d ' ')" "4 4" "$1: four rdmsr on both sides"
 	paste "$tmp/host" "$tmp/guest" | awk -v limit="$2" '{ d = $2 - $1; printf "# host before guest by %d\n", d
-		if (d <= 0 || d >= limit) bad++ } END { exit bad > 0 || NR == 0 }' >"$tmp/agree"
+		if (d <= 0 || (NR > 1 && d >= limit)) bad++ } END { exit bad > 0 || NR == 0 }' >"$tmp/agree"
 	result $? "$1: host before guest by less than $2"
 	cat "$tmp/agree"
 }

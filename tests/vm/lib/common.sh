@@ -70,13 +70,24 @@ finish()
 	exit
 }
 
+# Has a guest's kernel said that it will not come back? Then waiting for it is in vain (and run
+# starts the scenario again).
+guest_kernel_hung()
+{
+	[ "$RIG_ROLE" = host ] &&
+		grep -qsaE 'int3: 0000|soft lockup' "$RESULTS"/console-*.log
+}
+
 # wait_until SECONDS COMMAND...: poll until the command succeeds.
 wait_until()
 {
 	until_limit=$(($(uptime_cs) + $1 * 100))
+	until_round=0
 	shift
 	until "$@"; do
 		[ "$(uptime_cs)" -lt "$until_limit" ] || return 1
+		until_round=$((until_round + 1))
+		[ $((until_round % 32)) -ne 0 ] || ! guest_kernel_hung || return 1
 		sleep 0.1
 	done
 }
