@@ -5,7 +5,7 @@
 
 . "$(dirname "$0")/tap.sh"
 
-rig align
+rig align --timeout 150
 
 merge()
 {

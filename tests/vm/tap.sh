@@ -8,14 +8,26 @@
 # The rig runs the plain build: sanitizers take too much of an emulated machine.
 plain=${KVMFT_PLAIN:-$top/build/kvmft}
 
+# Did the emulated machines fail, and not a test in them? QEMU's TCG loses a race now and then when
+# kernels patch their code (see lost_race in run): a kernel hangs or dies, the scenario bails out.
+rig_broke()
+{
+	[ "$rig_status" -ge 124 ] || grep -q '^Bail out!' "$tmp/rig.log"
+}
+
 # rig SCENARIO [OPTIONS]: runs a scenario into $rig; its own tests become tests here. A rig that
-# does not come up is a failure, with the tail of its log.
+# broke is said and started again, at most three times; then it is a failure.
 rig()
 {
-	rig=$tmp/rig-$1
 	name=$1
-	KVMFT=$plain "$top/tests/vm/run" "$@" -o "$rig" >"$tmp/rig.log" 2>&1
-	rig_status=$?
+	for attempt in 1 2 3 4; do
+		rig=$tmp/rig-$name-$attempt
+		KVMFT=$plain "$top/tests/vm/run" "$@" -o "$rig" >"$tmp/rig.log" 2>&1
+		rig_status=$?
+		rig_broke || break
+		echo "# $name: the emulated machines broke (status $rig_status), attempt $attempt"
+		grep -E '^(Bail out!|run: )' "$tmp/rig.log" | sed 's/^/# /'
+	done
 	while IFS= read -r line; do
 		case $line in
 		"ok "*) result 0 "$name: ${line#ok * - }" ;;
