@@ -73,9 +73,33 @@ struct sbuf {
 	int error; /* 0 or -ENOMEM; cleared only by sbuf_free() and sbuf_take() */
 };
 
-void sbuf_add(struct sbuf *b, const char *text);
-void sbuf_add_mem(struct sbuf *b, const void *p, size_t n);
-void sbuf_addc(struct sbuf *b, char c);
+/* Makes room for n more bytes and a NUL; false (and the sticky error) when there is none. */
+bool sbuf_room(struct sbuf *b, size_t n);
+
+/* sbuf_add_mem() where room has to be made first. */
+void sbuf_add_slow(struct sbuf *b, const void *p, size_t n);
+
+static inline void sbuf_add_mem(struct sbuf *b, const void *p, size_t n)
+{
+	if (!n || n > INT32_MAX || n >= b->cap - b->len || b->error) {
+		sbuf_add_slow(b, p, n);
+		return;
+	}
+	__builtin_memcpy(b->s + b->len, p, n);
+	b->len += n;
+	b->s[b->len] = '\0';
+}
+
+static inline void sbuf_addc(struct sbuf *b, char c)
+{
+	sbuf_add_mem(b, &c, 1);
+}
+
+static inline void sbuf_add(struct sbuf *b, const char *text)
+{
+	sbuf_add_mem(b, text, __builtin_strlen(text));
+}
+
 void sbuf_addf(struct sbuf *b, const char *fmt, ...) __printf(2, 3);
 /* Unsigned decimal and 0x-less lower-case hex without going through printf: hot in timelines. */
 void sbuf_add_u64(struct sbuf *b, uint64_t v);

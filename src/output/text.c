@@ -11,72 +11,120 @@
 #define TASK_WIDTH 24
 #define TIME_WIDTH 17
 
-static void pad(struct sbuf *b, size_t from, size_t width)
+/* A label, a name of 15 bytes and three numbers: text_head() writes no more. */
+#define HEAD_ROOM (sizeof(((struct tl_source *)0)->label) + 160)
+
+/* The head is columns of a few bytes each: written behind one another into room made before. */
+static char *put(char *p, const char *text, size_t max)
 {
-	while (b->len - from < width)
-		sbuf_addc(b, ' ');
+	size_t n = strnlen(text, max);
+
+	memcpy(p, text, n);
+	return p + n;
 }
 
-/* Right-aligns what was added since `from`. */
-static void pad_left(struct sbuf *b, size_t from, size_t width)
+static char *put_digits(char *p, uint64_t v, unsigned int digits)
 {
-	size_t n = b->len - from, gap = n < width ? width - n : 0;
-
-	for (size_t i = 0; i < gap; i++)
-		sbuf_addc(b, ' ');
-	if (!gap || b->error)
-		return;
-	memmove(b->s + from + gap, b->s + from, n);
-	memset(b->s + from, ' ', gap);
+	for (unsigned int i = digits; i--; v /= 10)
+		p[i] = (char)('0' + v % 10);
+	return p + digits;
 }
 
-static void add_zero_padded(struct sbuf *b, uint64_t v, int digits)
+static char *put_u64(char *p, uint64_t v)
 {
-	char s[24];
-	int n = digits;
+	unsigned int digits = 1;
 
-	s[n] = 0;
-	while (n-- > 0) {
-		s[n] = (char)('0' + v % 10);
-		v /= 10;
-	}
-	sbuf_add_mem(b, s, (size_t)digits);
+	for (uint64_t rest = v; rest >= 10; rest /= 10)
+		digits++;
+	return put_digits(p, v, digits);
 }
 
-static void text_time(struct out *o, const struct tl_item *i)
+static char *put_s64(char *p, int64_t v)
 {
-	struct sbuf *b = &o->line;
-	size_t from = b->len;
+	if (v < 0)
+		*p++ = '-';
+	return put_u64(p, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+}
+
+static char *pad(char *p, char *from, size_t width)
+{
+	size_t n = (size_t)(p - from);
+
+	if (n >= width)
+		return p;
+	memset(p, ' ', width - n);
+	return from + width;
+}
+
+static char *pad_left(char *p, char *from, size_t width)
+{
+	size_t n = (size_t)(p - from);
+
+	if (n >= width)
+		return p;
+	memmove(from + width - n, from, n);
+	memset(from, ' ', width - n);
+	return from + width;
+}
+
+static char *text_time(const struct out *o, const struct tl_item *i, char *p)
+{
+	char *from = p;
 	uint64_t v;
 
 	if (!out_clock_value(&o->clock, i->host, i->vm == (int64_t)o->clock.vm ? i->vcpu : -1, &v)) {
-		sbuf_add(b, "?");
+		*p++ = '?';
 	} else if (o->clock.kind == OUT_CLOCK_HOST_TSC || o->clock.kind == OUT_CLOCK_GUEST_TSC) {
-		sbuf_add_u64(b, v);
+		p = put_u64(p, v);
 	} else {
-		sbuf_add_u64(b, v / 1000000000u);
-		sbuf_addc(b, '.');
-		add_zero_padded(b, v % 1000000000u, 9);
+		p = put_u64(p, v / 1000000000u);
+		*p++ = '.';
+		p = put_digits(p, v % 1000000000u, 9);
 	}
 	/* A stamp that could not be converted stands at its neighbour's place: say so. */
 	if (i->unplaced)
-		sbuf_addc(b, '?');
-	pad_left(b, from, TIME_WIDTH);
+		*p++ = '?';
+	return pad_left(p, from, TIME_WIDTH);
 }
 
-static void text_cpu(struct sbuf *b, const struct tl_item *i)
+static char *text_cpu(const struct tl_item *i, char *p)
 {
-	size_t from = b->len;
+	char *from = p;
 
-	sbuf_addc(b, '[');
+	*p++ = '[';
 	if (i->src->guest) {
-		sbuf_addc(b, 'v');
-		sbuf_add_s64(b, i->vcpu);
+		*p++ = 'v';
+		p = put_s64(p, i->vcpu);
 	} else {
-		add_zero_padded(b, i->cpu, i->cpu > 999 ? 4 : 3);
+		p = put_digits(p, i->cpu, i->cpu > 999 ? 4 : 3);
 	}
-	sbuf_addc(b, ']');
-	pad(b, from, 6);
+	*p++ = ']';
+	return pad(p, from, 6);
+}
+
+/* Everything before the event. */
+static void text_head(struct out *o, const struct tl_item *i)
+{
+	struct sbuf *b = &o->line;
+	char *p, *from;
+
+	if (!sbuf_room(b, HEAD_ROOM))
+		return;
+	p = from = b->s + b->len;
+	p = put(p, i->src->label, sizeof(i->src->label));
+	p = from = pad(p, from, (size_t)o->label_width + 1);
+	if (i->kind == TL_EVENT)
+		p = put(p, tl_comm(i->src, i->tid), 15);
+	*p++ = '-';
+	if (i->kind == TL_EVENT)
+		p = put_s64(p, i->tid);
+	p = pad(p, from, TASK_WIDTH);
+	*p++ = ' ';
+	p = text_cpu(i, p);
+	p = text_time(o, i, p);
+	p = put(p, "  ", 2);
+	b->len = (size_t)(p - b->s);
+	*p = '\0';
 }
 
 static void text_event(struct out *o, const struct tl_item *i)
@@ -118,23 +166,8 @@ static void text_gap(struct out *o, const struct tl_item *i)
 static int text_item(struct out *o, const struct tl_item *i)
 {
 	struct sbuf *b = &o->line;
-	size_t from = b->len;
 
-	sbuf_add(b, i->src->label);
-	pad(b, from, (size_t)o->label_width + 1);
-	from = b->len;
-	if (i->kind == TL_EVENT) {
-		sbuf_add(b, tl_comm(i->src, i->tid));
-		sbuf_addc(b, '-');
-		sbuf_add_s64(b, i->tid);
-	} else {
-		sbuf_add(b, "-");
-	}
-	pad(b, from, TASK_WIDTH);
-	sbuf_addc(b, ' ');
-	text_cpu(b, i);
-	text_time(o, i);
-	sbuf_add(b, "  ");
+	text_head(o, i);
 	if (i->kind == TL_EVENT)
 		text_event(o, i);
 	else

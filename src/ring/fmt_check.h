@@ -10,4 +10,9 @@
 /* True when e->print has the grammar of fmt_check.c, bounded in depth and length. */
 bool fmt_print_ok(const struct fmt_event *e);
 
+/* fmt_rewrite.c: adds a print format that has passed, so that libtraceevent cannot misread it. */
+void fmt_rewrite(struct sbuf *b, const char *print);
+/* What it makes of "{ }", which ends a table before its last entry. */
+#define FMT_TABLE_END "KVMFT_TABLE_END"
+
 #endif

@@ -58,81 +58,9 @@ void fmt_plan_close(struct fmt *f)
 	f->tep = NULL;
 }
 
-/* Stands for "{ }", which ends a table in C and is an error for libtraceevent. */
-#define TABLE_END "KVMFT_TABLE_END"
-/* A cast that changes nothing. */
-#define SAME_TYPE "kvmft_same"
-
-/* Behind the string at *p == '"', before its closing quote; fmt_check.c has seen one. */
-static const char *string_end(const char *p)
-{
-	for (p++; *p && *p != '"'; p++)
-		p += *p == '\\' && p[1];
-	return p;
-}
-
-/* End of the expression at p, behind a ':'; *cond when it is "a ? b : c" without parentheses. */
-static const char *else_end(const char *p, const char *end, bool *cond)
-{
-	unsigned int depth = 0, open = 0;
-
-	*cond = false;
-	for (; p < end; p++) {
-		if (*p == '"') {
-			p = string_end(p);
-		} else if (strchr("([{", *p)) {
-			depth++;
-		} else if (depth) {
-			depth -= strchr(")]}", *p) != NULL;
-		} else if (*p == '?') {
-			*cond = true;
-			open++;
-		} else if (strchr(",)]}", *p) || (*p == ':' && !open--)) {
-			break;
-		}
-	}
-	return p;
-}
-
-/*
- * The print format in words that libtraceevent reads as C does. It takes a conditional behind a
- * ':' for one about everything before it, forgets the parentheses of a right operand, as in
- * "a & (b | c)", when its operator binds less than the one before, and knows no "{ }".
- */
-static void add_print(struct sbuf *b, const char *p, const char *end)
-{
-	char before = 0; /* last character that is no blank */
-	const char *q;
-	bool cond;
-
-	for (; p < end; p++) {
-		if (*p == '(' && before && strchr("+-*/%&|<>=", before))
-			sbuf_add(b, "(" SAME_TYPE ")");
-		before = *p == ' ' ? before : *p;
-		if (*p == '"') {
-			q = string_end(p);
-			sbuf_add_mem(b, p, (size_t)(q - p));
-			p = q;
-		}
-		sbuf_addc(b, *p);
-		if (*p == '{' && p[1 + strspn(p + 1, " ")] == '}')
-			sbuf_add(b, " " TABLE_END ", \"\"");
-		if (*p != ':')
-			continue;
-		q = else_end(p + 1, end, &cond);
-		if (cond) {
-			sbuf_add(b, " (");
-			add_print(b, p + 1, q);
-			sbuf_addc(b, ')');
-			p = q - 1;
-		}
-	}
-}
-
 /* A format that says nothing but what was checked. */
 static char *clean_text(const struct fmt_event *e)
 {
-	const char *eol = strchr(e->print, '\n');
 	struct sbuf b = { 0 };
 	size_t i;
 
@@ -147,7 +75,7 @@ static char *clean_text(const struct fmt_event *e)
 			  (int)e->fld[i].decl_len, decl, f->off, f->size, f->is_signed);
 	}
 	sbuf_add(&b, "\nprint fmt: ");
-	add_print(&b, e->print, eol ? eol : e->print + strlen(e->print));
+	fmt_rewrite(&b, e->print);
 	sbuf_addc(&b, '\n');
 	return sbuf_take(&b);
 }
@@ -548,7 +476,7 @@ static bool add_symbols(struct build *b, struct pnode *n, const struct tep_print
 		struct psym *s = NULL;
 		int64_t v;
 
-		if (from->value && !strcmp(from->value, TABLE_END))
+		if (from->value && !strcmp(from->value, FMT_TABLE_END))
 			break;
 		if (from->value && !symbol_value(from->value, &v))
 			continue;

@@ -13,8 +13,7 @@
 
 static const char hex_digit[] = "0123456789abcdef";
 
-/* Room for n more bytes and a NUL; false (and the sticky error) when there is none. */
-static bool sbuf_room(struct sbuf *b, size_t n)
+bool sbuf_room(struct sbuf *b, size_t n)
 {
 	size_t need, cap;
 	char *s;
@@ -39,7 +38,7 @@ nomem:
 	return false;
 }
 
-void sbuf_add_mem(struct sbuf *b, const void *p, size_t n)
+void sbuf_add_slow(struct sbuf *b, const void *p, size_t n)
 {
 	if (!sbuf_room(b, n))
 		return;
@@ -47,16 +46,6 @@ void sbuf_add_mem(struct sbuf *b, const void *p, size_t n)
 		memcpy(b->s + b->len, p, n);
 	b->len += n;
 	b->s[b->len] = '\0';
-}
-
-void sbuf_add(struct sbuf *b, const char *text)
-{
-	sbuf_add_mem(b, text, strlen(text));
-}
-
-void sbuf_addc(struct sbuf *b, char c)
-{
-	sbuf_add_mem(b, &c, 1);
 }
 
 void sbuf_addf(struct sbuf *b, const char *fmt, ...)
