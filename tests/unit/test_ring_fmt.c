@@ -297,6 +297,7 @@ static bool tep_is_wrong(const struct fmt_event *e, const char *print)
 	static const char *const name[] = {
 		"kvm_pic_set_irq",	 /* 1 << pin is an int: the distance counts modulo 32 */
 		"kvm_pvclock_update",	 /* %d of an __s8 */
+		"kvm_mmu_set_spte",	 /* a signed char == -1 */
 		"kvm_userspace_exit",	 /* errno < 0 */
 		"kvm_wait_lapic_expire", /* delta < 0 */
 		"kvm_nested_vmenter",	 /* a ? b : c ? d : e */
@@ -520,6 +521,7 @@ static void test_arithmetic(void **state __unused_arg)
 		{ "\"%d\", REC->u / (REC->b + 3)", "0" },
 		{ "\"%s\", REC->s > 0 ? \"a\" : REC->b > 0 ? \"b\" : REC->u > 6 ? \"c\" : \"d\"", "c" },
 		{ "\"%d\", REC->s < 0 ? REC->u < 6 ? 1 : 2 : 3", "2" },
+		{ "\"%s\", REC->b == -3 ? \"y\" : (REC->b ? \"n\" : \"-\")", "y" },
 		{ "\"%s\", __print_symbolic(REC->b, { -2, \"two\" }, { -3, \"three\" })", "three" },
 		{ "\"%s\", __print_symbolic(REC->b + 2, { NAME, \"x\" })", "0xffffffffffffffff" },
 		{ "\"%s\", __print_symbolic(REC->u, { 1, \"x\" }, { }, { 7, \"y\" })", "0x7" },
