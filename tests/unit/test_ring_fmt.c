@@ -315,9 +315,15 @@ static bool tep_is_wrong(const struct fmt_event *e, const char *print)
 	return strstr(print, "%#"); /* 0x0 */
 }
 
-/* Prints `rounds` random records of every event both ways; returns events not printed by plan. */
-static unsigned int compare(const struct capture *c, unsigned int rounds, bool must_print,
-			    const char *except)
+struct how {
+	unsigned int rounds;
+	bool must_print;    /* by plan: say which ones are not */
+	bool small;	    /* only small numbers, which libtraceevent gets right in any format */
+	const char *except; /* an event to leave out */
+};
+
+/* Prints random records of every event both ways; returns events not printed by plan. */
+static unsigned int compare(const struct capture *c, const struct how *how)
 {
 	struct fmt *f = NULL;
 	struct kvmft_err err = { 0 };
@@ -336,11 +342,11 @@ static unsigned int compare(const struct capture *c, unsigned int rounds, bool m
 			continue;
 		const char *print = strstr(format_text(c, e), "print fmt:");
 
-		if (!print || tep_is_wrong(e, print) || (except && !strcmp(fmt_name(e), except)))
+		if (!print || tep_is_wrong(e, print) || (how->except && !strcmp(fmt_name(e), how->except)))
 			continue;
 		if (!fmt_has_plan(f, e)) { /* what kvmft refuses may well crash the other side */
 			fallback++;
-			if (must_print)
+			if (how->must_print)
 				print_error("%s:%s prints fields\n", fmt_sys(e), fmt_name(e));
 			continue;
 		}
@@ -348,10 +354,10 @@ static unsigned int compare(const struct capture *c, unsigned int rounds, bool m
 		 * libtraceevent follows lengths from the record past its end, and a negative
 		 * precision into undefined behaviour: such events get small numbers only.
 		 */
-		bool tame = strstr(print, "*") || strstr(print, "__print_hex") ||
+		bool tame = how->small || strstr(print, "*") || strstr(print, "__print_hex") ||
 			    strstr(print, "__print_array");
 
-		for (round = 0; round < rounds; round++) {
+		for (round = 0; round < how->rounds; round++) {
 			uint32_t len = random_record(data, e, &seed, tame ? 1 : round,
 						     c->big_endian);
 			struct tep_record tr = { .data = data, .size = (int)len, .record_size = (int)len };
@@ -386,7 +392,7 @@ static void test_print_like_tep(void **state __unused_arg)
 	struct capture c = corpus_capture(false);
 
 	/* kvm_apicv_inhibit_changed: 1UL << NAME, and the format does not tell the value of NAME */
-	assert_int_equal(compare(&c, 40, true, NULL), 1);
+	assert_int_equal(compare(&c, &(struct how){ .rounds = 40, .must_print = true }), 1);
 	free_formats(&c);
 }
 
@@ -395,7 +401,7 @@ static void test_print_like_tep_swapped(void **state __unused_arg)
 	struct capture c = corpus_capture(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
 	/* action=%s of a pointer: libtraceevent forgets to swap it */
-	assert_int_equal(compare(&c, 10, false, "suspend_resume"), 1);
+	assert_int_equal(compare(&c, &(struct how){ .rounds = 10, .except = "suspend_resume" }), 1);
 	free_formats(&c);
 }
 
@@ -595,7 +601,8 @@ static void test_print_live(void **state __unused_arg)
 		print_message("[     INFO ] no tracefs here: live formats not compared\n");
 		skip();
 	}
-	compare(&c, 4, false, NULL);
+	/* Nobody knows what this kernel has: of large numbers libtraceevent may be wrong again. */
+	compare(&c, &(struct how){ .rounds = 4, .small = true });
 	free_formats(&c);
 }
 
