@@ -99,15 +99,31 @@ static bool parse_primary(const char **p, uint64_t *v, int depth)
 	return ok;
 }
 
-static bool parse_shift(const char **p, uint64_t *v, int depth)
+/* "0x040 + 14": exceptions of SVM */
+static bool parse_sum(const char **p, uint64_t *v, int depth)
 {
 	uint64_t right;
 
 	if (!parse_primary(p, v, depth))
 		return false;
+	while (*p = skip_space(*p), **p == '+') {
+		(*p)++;
+		if (!parse_primary(p, &right, depth))
+			return false;
+		*v += right;
+	}
+	return true;
+}
+
+static bool parse_shift(const char **p, uint64_t *v, int depth)
+{
+	uint64_t right;
+
+	if (!parse_sum(p, v, depth))
+		return false;
 	while (*p = skip_space(*p), (*p)[0] == '<' && (*p)[1] == '<') {
 		*p += 2;
-		if (!parse_primary(p, &right, depth) || right > 63)
+		if (!parse_sum(p, &right, depth) || right > 63)
 			return false;
 		*v <<= right;
 	}

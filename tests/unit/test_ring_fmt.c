@@ -161,6 +161,7 @@ static void test_symbols(void **state __unused_arg)
 		   "\tfield:u64 w;\toffset:16;\tsize:8;\tsigned:0;\n\n"
 		   "print fmt: \"a, { 1, \\\"no\\\" } %s %s %s\", "
 		   "__print_symbolic((REC->r & (0xff)) , { -1, \"minus\" }, { (1 << 4) | 2, \"or\" },"
+		   " { 1 + 2 << 5, \"sum\" },"
 		   " { NAME, \"enum\" }, {0x5u,\"five\"}, {5, \"again\"}), "
 		   "unknown_func(REC->w), __print_symbolic(REC->r, { 1, \"second\" }), "
 		   "__print_symbolic(REC->w, { -1, \"wide\" }\n");
@@ -170,6 +171,7 @@ static void test_symbols(void **state __unused_arg)
 	assert_string_equal(fmt_symbol(e, "exit_reason", 0, 48), "EPT_VIOLATION");
 	assert_string_equal(fmt_symbol(e, "exit_reason", 1, 0x78), "hlt");
 	assert_string_equal(fmt_symbol(e, "exit_reason", 1, 0x400), "npf");
+	assert_string_equal(fmt_symbol(e, "exit_reason", 1, 0x4e), "PF excp"); /* 0x040 + 14 */
 	assert_string_equal(fmt_symbol(e, "exit_reason", 1, 0xffffffff), "invalid_guest_state");
 	assert_null(fmt_symbol(e, "exit_reason", 0, 12345));
 	assert_null(fmt_symbol(e, "exit_reason", 7, 1));
@@ -178,6 +180,7 @@ static void test_symbols(void **state __unused_arg)
 	assert_non_null(e);
 	assert_string_equal(fmt_symbol(e, "r", 0, UINT64_MAX), "minus");
 	assert_string_equal(fmt_symbol(e, "r", 0, 0x12), "or");
+	assert_string_equal(fmt_symbol(e, "r", 0, 0x60), "sum");
 	assert_string_equal(fmt_symbol(e, "r", 0, 5), "five");
 	assert_string_equal(fmt_symbol(e, "r", 1, 1), "second");
 	assert_string_equal(fmt_symbol(e, "w", 0, UINT64_MAX), "wide");

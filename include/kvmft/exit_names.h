@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * exit_names.h: what the number in exit_reason of kvm_exit (and kvm_nested_vmexit) means.
+ *
+ * A reason is a number of an instruction set: 7 is INTERRUPT_WINDOW of VMX and nothing of SVM. So
+ * everything here goes by the pair (isa, reason); names are for people only, they changed between
+ * kernels. The kernel that was traced knows its names best, so they come from its own format text,
+ * and from the tables of exit_names.c where that has none.
+ */
+#ifndef KVMFT_EXIT_NAMES_H
+#define KVMFT_EXIT_NAMES_H
+
+#include "kvmft/ring.h"
+
+/* Values of the field isa: KVM_ISA_VMX, KVM_ISA_SVM (arch/x86/kvm/trace.h); 3 is PVM's own. */
+enum exit_isa {
+	EXIT_ISA_NONE,
+	EXIT_ISA_VMX,
+	EXIT_ISA_SVM,
+	EXIT_ISA_PVM,
+	EXIT_ISAS,
+};
+
+#define EXIT_NAME_MAX 64 /* bytes that hold every text made here */
+
+struct exit_names {
+	const struct fmt_event *ev; /* borrowed; NULL: only the tables below are used */
+	enum exit_isa isa;	    /* of events that do not tell theirs */
+	int nth[EXIT_ISAS];	    /* which symbol table of the format; -1 = none */
+};
+
+/*
+ * ev: the kvm_exit of the kernel that was traced, NULL when its format is not at hand. vendor: of
+ * the CPU ("GenuineIntel", "AuthenticAMD", "HygonGenuine"), NULL or "" when unknown; it counts
+ * only for events without the field isa (Linux before 2.6.39), and means VMX when unknown.
+ */
+void exit_names_init(struct exit_names *n, const struct fmt_event *ev, const char *vendor);
+
+/* The value of a field isa, or the one for events without it (0). */
+enum exit_isa exit_isa(const struct exit_names *n, uint64_t isa);
+
+/*
+ * The number by which exits are counted: VMX keeps the basic reason (bits 0-15) apart from flags
+ * (bits 16-31, Intel SDM vol. 3 "Basic VM-Exit Information"); SVM and PVM have no flags, bit 31 of
+ * a GHCB code belongs to it, and SVM's -1 is 0xffffffff.
+ */
+uint32_t exit_reason_key(enum exit_isa isa, uint64_t reason);
+/* The flag bits, in place: 0 but for VMX. */
+uint32_t exit_reason_flags(enum exit_isa isa, uint64_t reason);
+/* "FAILED_VMENTRY BUS_LOCK": names (numbers where there is none) of flags; "" for 0. */
+char *exit_flags_text(uint32_t flags, char *buf, size_t size);
+
+/* The kernel's name of a reason, flags left aside, else the table's, else NULL. */
+const char *exit_reason_name(const struct exit_names *n, enum exit_isa isa, uint64_t reason);
+/*
+ * The name, or a number that reads as such: "0x4e", "pvm:0x20000"; of an unknown isa N
+ * "isaN:0x7". Flags are left aside. buf of EXIT_NAME_MAX bytes suffices; returns buf.
+ */
+char *exit_reason_text(const struct exit_names *n, enum exit_isa isa, uint64_t reason, char *buf,
+		       size_t size);
+/*
+ * What a number without a name probably means: PVM is outside Linux and moved its codes around, so
+ * this is for a remark beside the number and never for counting. NULL = nothing to say.
+ */
+const char *exit_reason_hint(enum exit_isa isa, uint64_t reason);
+
+/* The name of kvm_userspace_exit's reason (KVM_EXIT_* of linux/kvm.h), NULL when it has none. */
+const char *exit_userspace_name(uint32_t reason);
+
+#endif
