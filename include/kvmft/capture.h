@@ -15,6 +15,7 @@
 #include "kvmft/util.h"
 
 #define CAPTURE_VERSION	    1
+#define CAPTURE_MAGIC	    "kvmft-capture " /* how its meta begins */
 #define CAPTURE_MAX_CPUS    8192
 #define CAPTURE_MAX_SUBBUF  (1u << 20)
 #define CAPTURE_MAX_FORMAT  (256u << 10) /* one event format text */
@@ -215,10 +216,20 @@ enum capw_flags {
 
 /*
  * Creates the directory PATH (0700) and its meta file. Refuses (err says why) an existing path,
- * a parent that others can write to without the sticky bit, and symbolic links in the last step.
+ * and a parent that capw_dir_open() refuses.
  */
 int capw_create(const char *path, unsigned int flags, struct capw **out,
 		struct kvmft_err *err) __must_check;
+/* The same in an open directory; dir is its name in messages, NULL = the working directory. */
+int capw_create_at(int dirfd, const char *dir, const char *base, unsigned int flags,
+		   struct capw **out, struct kvmft_err *err) __must_check;
+/*
+ * Opens a directory for captures. Refused: one that others can write to without the sticky bit
+ * (by group: unless the group is root), a symbolic link, and a path that leads through a directory
+ * which everybody can write to without the sticky bit, or through a link that somebody else made
+ * in a sticky one. Returns its descriptor (the caller's) or -errno.
+ */
+int capw_dir_open(const char *path, struct kvmft_err *err) __must_check;
 /* Appends one record to meta; the sbuf was built with meta_begin() .. meta_*(); it is reset. */
 int capw_meta(struct capw *w, struct sbuf *line) __must_check;
 /* Writes a whole small file below the capture; parent directories of name are made (0700). */

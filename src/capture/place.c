@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * place.c: the directory that a capture is made in, and removing an old capture from it.
+ *
+ * A recorder runs as root, often in a directory that others use too. So the way to it is walked
+ * one step at a time, each relative to the one before: links that somebody else may have put there
+ * are not followed, and directories in which somebody else could swap the next step are refused.
+ */
+#include "place.h"
+#include "kvmft/capture.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define CAP_MAX_DEPTH 4 /* folders below a capture */
+#define CAP_MAX_LINKS 8 /* one behind the other on the way to it */
+
+int cap_path_split(const char *path, char **parent, char **base)
+{
+	size_t len = strlen(path);
+	const char *slash;
+
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	slash = memrchr(path, '/', len);
+	*base = strndup(slash ? slash + 1 : path, slash ? len - (size_t)(slash + 1 - path) : len);
+	if (!slash)
+		*parent = strdup(".");
+	else
+		*parent = strndup(path, slash == path ? 1 : (size_t)(slash - path));
+	if (!*parent || !*base)
+		return -ENOMEM;
+	if (!**base || !strcmp(*base, ".") || !strcmp(*base, ".."))
+		return -EINVAL;
+	return 0;
+}
+
+/* ---- the way to a directory ---- */
+
+struct walk {
+	const char *path; /* as the user wrote it, for messages */
+	unsigned int links;
+	struct kvmft_err *err;
+};
+
+static int walk_fd(struct walk *w, int fd, const char *path);
+
+/*
+ * In a directory that others can write to (a sticky one, else it was refused) a link is followed
+ * only when it is ours or root's: what the kernel does with fs.protected_symlinks=1.
+ */
+static int walk_link(struct walk *w, int dir, const struct stat *dst, int link,
+		     const struct stat *lst, const char *step)
+{
+	char target[PATH_MAX];
+	ssize_t n;
+	int fd;
+
+	if ((dst->st_mode & S_IWOTH) && lst->st_uid != geteuid() && lst->st_uid)
+		return err_set(w->err, ELOOP,
+			       "%s: %s is a symbolic link that another user made: name the real directory",
+			       w->path, step);
+	if (++w->links > CAP_MAX_LINKS)
+		return err_set(w->err, ELOOP, "%s: too many symbolic links", w->path);
+	n = readlinkat(link, "", target, sizeof(target) - 1);
+	if (n <= 0)
+		return err_set(w->err, n ? errno : ENOENT, "%s: cannot read the link %s", w->path, step);
+	target[n] = '\0';
+	fd = target[0] == '/' ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)
+			      : fcntl(dir, F_DUPFD_CLOEXEC, 0);
+	return fd < 0 ? err_set(w->err, errno, "%s: %s", w->path, strerror(errno))
+		      : walk_fd(w, fd, target);
+}
+
+/* One step from the directory dir: its descriptor, or -errno. */
+static int walk_step(struct walk *w, int dir, const char *step)
+{
+	struct stat dst, st;
+	int fd, ret;
+
+	if (fstat(dir, &dst) < 0)
+		return err_set(w->err, errno, "cannot look at %s: %s", w->path, strerror(errno));
+	if ((dst.st_mode & S_IWOTH) && !(dst.st_mode & S_ISVTX))
+		return err_set(w->err, EPERM,
+			       "%s: the directory above %s is writable for others and not sticky: they "
+			       "could replace it; use another place or chmod o-w",
+			       w->path, step);
+	fd = openat(dir, step, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		ret = err_set(w->err, errno, "cannot open directory %s: %s", w->path, strerror(errno));
+		util_close_fd(&fd);
+		return ret;
+	}
+	if (S_ISDIR(st.st_mode))
+		return fd;
+	ret = S_ISLNK(st.st_mode) ? walk_link(w, dir, &dst, fd, &st, step)
+				  : err_set(w->err, ENOTDIR, "cannot open directory %s: %s", w->path,
+					    strerror(ENOTDIR));
+	close(fd);
+	return ret;
+}
+
+/* Takes fd over. Recursion ends with CAP_MAX_LINKS. */
+static int walk_fd(struct walk *w, int fd, const char *path)
+{
+	char step[NAME_MAX + 1];
+
+	while (fd >= 0) {
+		size_t n;
+		int next;
+
+		path += strspn(path, "/");
+		n = strcspn(path, "/");
+		if (!n)
+			break;
+		if (n >= sizeof(step)) {
+			close(fd);
+			return err_set(w->err, ENAMETOOLONG, "%s: name too long", w->path);
+		}
+		memcpy(step, path, n);
+		step[n] = '\0';
+		path += n;
+		next = walk_step(w, fd, step);
+		close(fd);
+		fd = next;
+	}
+	return fd;
+}
+
+static int dir_check(const char *path, int fd, struct kvmft_err *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_set(err, errno, "cannot look at %s: %s", path, strerror(errno));
+	if ((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX) &&
+	    ((st.st_mode & S_IWOTH) || st.st_gid != 0))
+		return err_set(err, EPERM,
+			       "directory %s is writable for others and not sticky: they could replace "
+			       "the capture; use another place or chmod go-w",
+			       path);
+	return 0;
+}
+
+int capw_dir_open(const char *path, struct kvmft_err *err)
+{
+	struct walk w = { .path = path, .err = err };
+	_cleanup_close_ int at = -1;
+	struct stat st;
+	int fd, ret;
+
+	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
+		return err_set(err, ELOOP, "%s is a symbolic link: name the real directory", path);
+	fd = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return err_set(err, errno, "cannot open directory %s: %s", path, strerror(errno));
+	at = walk_fd(&w, fd, path);
+	if (at < 0)
+		return at;
+	fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return err_set(err, errno, "cannot open directory %s: %s", path, strerror(errno));
+	ret = dir_check(path, fd, err);
+	if (ret) {
+		close(fd);
+		return ret;
+	}
+	return fd;
+}
+
+/* ---- removing a capture ---- */
+
+bool cap_is_capture(int parent, const char *base)
+{
+	char head[sizeof(CAPTURE_MAGIC)] = "";
+	_cleanup_close_ int dir = -1, fd = -1;
+
+	dir = openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return false;
+	fd = openat(dir, "meta", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	return full_pread(fd, head, sizeof(head) - 1, 0) == (ssize_t)sizeof(head) - 1 &&
+	       !strcmp(head, CAPTURE_MAGIC);
+}
+
+/* Removes a tree without ever following a link out of it. */
+static int remove_tree(int parent, const char *base, unsigned int depth)
+{
+	struct dirent *d;
+	int fd, ret = 0;
+	DIR *dir;
+
+	if (depth > CAP_MAX_DEPTH)
+		return -ELOOP;
+	fd = openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	dir = fdopendir(fd);
+	if (!dir) {
+		ret = -errno;
+		close(fd);
+		return ret;
+	}
+	while (!ret && (d = readdir(dir))) {
+		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
+			continue;
+		if (unlinkat(fd, d->d_name, 0) == 0)
+			continue;
+		ret = errno == EISDIR || errno == EPERM ? remove_tree(fd, d->d_name, depth + 1)
+							: -errno;
+	}
+	closedir(dir);
+	if (!ret && unlinkat(parent, base, AT_REMOVEDIR) < 0)
+		ret = -errno;
+	return ret;
+}
+
+int cap_remove(int parent, const char *base, struct kvmft_err *err)
+{
+	int ret;
+
+	if (!cap_is_capture(parent, base))
+		return err_set(err, EEXIST,
+			       "%s exists and is not a kvmft capture: it is not touched, choose "
+			       "another name",
+			       base);
+	ret = remove_tree(parent, base, 0);
+	if (ret)
+		return err_set(err, -ret, "cannot remove the old capture %s: %s", base,
+			       strerror(-ret));
+	return 0;
+}
