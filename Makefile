@@ -45,7 +45,7 @@ endif
 endif
 
 # ---- libraries: name the package of a missing one ----
-no_build := clean help deps uninstall
+no_build := clean help deps uninstall dist deb
 ifneq ($(filter-out $(no_build),$(or $(MAKECMDGOALS),all)),)
 have_pkg = $(shell $(PKG_CONFIG) --exists '$(1)' 2>/dev/null && echo 1)
 ifneq ($(call have_pkg,libtraceevent >= 1.7.1),1)
@@ -111,7 +111,7 @@ tool_src := $(sort $(wildcard tests/tools/*.c))
 tools    := $(tool_src:%.c=$(O)/%)
 all_obj  := $(lib_obj) $(main_obj) $(test_lib_obj) $(unit:%=%.o) $(tools:%=%.o)
 
-.PHONY: all tests check check-all demo bench fuzz lint install uninstall clean deps help FORCE
+.PHONY: all tests check check-all demo bench fuzz lint install uninstall dist deb clean deps help FORCE
 .SECONDARY: $(all_obj)
 .DELETE_ON_ERROR:
 
@@ -173,15 +173,30 @@ deps:
 	$(Q)sh contrib/deps.sh all
 
 # ---- installation ----
+manuals := $(sort $(wildcard man/*.[157]))
+# Where each file goes, for install and uninstall alike.
+installed = $(sbindir)/kvmft $(foreach m,$(manuals),$(mandir)/man$(subst .,,$(suffix $m))/$(notdir $m)) \
+	$(bashcompdir)/kvmft $(zshcompdir)/_kvmft $(fishcompdir)/kvmft.fish
+
 install: $(prog)
-	$(INSTALL) -d $(DESTDIR)$(sbindir) $(addprefix $(DESTDIR)$(mandir)/man,1 5 7)
+	$(INSTALL) -d $(addprefix $(DESTDIR),$(sort $(dir $(installed))))
 	$(INSTALL) -m 755 $(prog) $(DESTDIR)$(sbindir)/kvmft
-	for m in $(wildcard man/*.[157]); do \
-		$(INSTALL) -m 644 $$m $(DESTDIR)$(mandir)/man$${m##*.}/ || exit 1; done
+	for m in $(manuals); do $(INSTALL) -m 644 $$m $(DESTDIR)$(mandir)/man$${m##*.}/ || exit 1; done
+	$(INSTALL) -m 644 contrib/completion/kvmft.bash $(DESTDIR)$(bashcompdir)/kvmft
+	$(INSTALL) -m 644 contrib/completion/_kvmft $(DESTDIR)$(zshcompdir)/_kvmft
+	$(INSTALL) -m 644 contrib/completion/kvmft.fish $(DESTDIR)$(fishcompdir)/kvmft.fish
 
 uninstall:
-	rm -f $(DESTDIR)$(sbindir)/kvmft
-	for m in $(wildcard man/*.[157]); do rm -f $(DESTDIR)$(mandir)/man$${m##*.}/$${m#man/}; done
+	rm -f $(addprefix $(DESTDIR),$(installed))
+
+# ---- packages ----
+# The files that git tracks, or all but build folders where there is no git; the same bytes each time.
+dist:
+	$(Q)mkdir -p $(O)
+	$(Q)sh contrib/dist '$(VERSION)' '$(O)/kvmft-$(VERSION).tar.gz'
+
+deb: dist
+	$(Q)sh contrib/deb '$(O)/kvmft-$(VERSION).tar.gz' '$(VERSION)' '$(O)'
 
 clean:
 	rm -rf $(O)
@@ -196,7 +211,10 @@ help:
 	@echo '  fuzz       run all fuzz targets (FUZZ_SECONDS each)'
 	@echo '  lint       style, static analysis, layering, manual pages'
 	@echo '  deps       install the packages that build, tests and demo need'
+	@echo '  dist       $$(O)/kvmft-$(VERSION).tar.gz, the sources'
+	@echo '  deb        a Debian package in $$(O)'
 	@echo '  install uninstall clean help'
 	@echo 'variables:'
-	@echo '  O=DIR V=1 DESTDIR= prefix= CC= CFLAGS= CROSS_COMPILE= WERROR=1 STATIC=1 COV=1'
+	@echo '  O=DIR V=1 DESTDIR= prefix= sbindir= mandir= bashcompdir= zshcompdir= fishcompdir='
+	@echo '  CC= CFLAGS= CROSS_COMPILE= WERROR=1 STATIC=1 COV=1'
 	@echo '  SAN=address,undefined MINIMAL=1 (no libkmod, no zstd) NODEPS=1 (never install packages)'
