@@ -9,8 +9,7 @@
 #	vmlinuz		the image
 #	vmlinux		the same decompressed, which saves seconds at each boot
 #	lib/modules/R/	its modules, with modules.dep
-# The machine's apt sources are read (for the mirror) and never changed: a private
-# configuration with its own sources, state and cache folders does the download.
+# lib/apt.sh does the download.
 
 # Which suite has this kernel. Only the newest of a branch is on a mirror, so a branch is a
 # suite.
@@ -24,56 +23,18 @@ kernel_suite()
 	esac
 }
 
-# The Debian mirror this machine already uses. Lists may not have been fetched yet (a fresh
-# container), in which case there is no origin to go by, only the address.
-kernel_mirror()
-{
-	if [ -n "${KVMFT_MIRROR:-}" ]; then
-		echo "$KVMFT_MIRROR"
-		return
-	fi
-	# shellcheck disable=SC2016 # apt expands these, not the shell
-	apt-get indextargets --format '$(LABEL) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
-		awk '$1 == "Debian" { print $NF; found = 1; exit }
-			$NF ~ /\/debian\/?$/ && !any { any = $NF }
-			END { if (!found && any) print any }'
-}
-
-kernel_apt()
-{
-	apt_dir=$1
-	apt_cmd=$2
-	shift 2
-	"$apt_cmd" -qq -o Dir::Etc::sourcelist="$apt_dir/sources.list" \
-		-o Dir::Etc::sourceparts=/dev/null -o Dir::Etc::preferencesparts=/dev/null \
-		-o Dir::State="$apt_dir/state" -o Dir::Cache="$apt_dir/cache" \
-		-o Acquire::Languages=none -o Acquire::Retries=3 \
-		-o APT::Architecture=amd64 -o APT::Architectures=amd64 \
-		-o APT::Sandbox::User="$(id -un)" "$@"
-}
-
-# Download the packages of one suite's kernel into the current folder.
+# Download and unpack the packages of suite $2's kernel into $1/tree.
 kernel_download()
 {
-	dl_suite=$1
-	dl_apt=$KVMFT_CACHE/apt/$dl_suite
-	dl_keys=/usr/share/keyrings/debian-archive-keyring.gpg
-	dl_mirror=$(kernel_mirror)
-	[ -n "$dl_mirror" ] ||
-		die "no Debian mirror in this machine's apt sources (set KVMFT_MIRROR=URI)"
-	mkdir -p "$dl_apt/state/lists/partial" "$dl_apt/cache/archives/partial"
-	[ -r "$dl_keys" ] && dl_keys="[signed-by=$dl_keys] " || dl_keys=
-	echo "deb $dl_keys$dl_mirror $dl_suite main" >"$dl_apt/sources.list"
-	kernel_apt "$dl_apt" apt-get update >&2 || die "cannot read suite $dl_suite of $dl_mirror"
+	dl_suite=$2
+	apt_update "$dl_suite" || exit "$RIG_FAILED"
 	# The metapackage names the real one; from 7.0 on that is split in several.
-	dl_pkgs=$(kernel_apt "$dl_apt" apt-cache depends --recurse --important \
+	dl_pkgs=$(apt_run "$dl_suite" apt-cache depends --recurse --important \
 			linux-image-amd64 |
 		grep -E '^linux-(image|binary|modules|base)-[0-9][^ ]*-amd64$' | sort -u)
-	[ -n "$dl_pkgs" ] || die "no linux-image-amd64 in suite $dl_suite of $dl_mirror"
-	note "fetching $(echo "$dl_pkgs" | tr '\n' ' ')"
+	[ -n "$dl_pkgs" ] || die "no linux-image-amd64 in suite $dl_suite"
 	# shellcheck disable=SC2086 # a list of package names
-	kernel_apt "$dl_apt" apt-get download $dl_pkgs >&2 ||
-		die "cannot download $dl_pkgs"
+	apt_fetch "$dl_suite" "$1" $dl_pkgs || exit "$RIG_FAILED"
 }
 
 # Decompress the payload of bzImage $1: its place is in the setup header, offsets from
@@ -124,15 +85,7 @@ kernel_fetch()
 	case $fetch_spec in
 	*.deb)	dpkg-deb -x "$fetch_spec" "$fetch_tmp/tree" || die "cannot unpack $fetch_spec" ;;
 	/*)	cp -a "$fetch_spec/." "$fetch_tmp/tree/" || die "cannot copy $fetch_spec" ;;
-	*)
-		mkdir "$fetch_tmp/deb"
-		(cd "$fetch_tmp/deb" && kernel_download "$(kernel_suite "$fetch_spec")") || exit
-		for fetch_deb in "$fetch_tmp"/deb/*.deb; do
-			dpkg-deb -x "$fetch_deb" "$fetch_tmp/tree" ||
-				die "cannot unpack $fetch_deb"
-		done
-		rm -rf "$fetch_tmp/deb"
-		;;
+	*)	kernel_download "$fetch_tmp" "$(kernel_suite "$fetch_spec")" ;;
 	esac
 	kernel_finish "$fetch_tmp"
 	rm -rf "$fetch_dir"

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+#
+# Outer side of the rig: Debian packages of any suite, without installing them.
+#
+# The machine's apt sources are read (for the mirror) and never changed: a private
+# configuration with its own sources, state and cache folders does the download, so a suite
+# need not be in the machine's sources.
+
+# The Debian mirror this machine already uses. Lists may not have been fetched yet (a fresh
+# container), in which case there is no origin to go by, only the address.
+apt_mirror()
+{
+	if [ -n "${KVMFT_MIRROR:-}" ]; then
+		echo "$KVMFT_MIRROR"
+		return
+	fi
+	# shellcheck disable=SC2016 # apt expands these, not the shell
+	apt-get indextargets --format '$(LABEL) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+		awk '$1 == "Debian" { print $NF; found = 1; exit }
+			$NF ~ /\/debian\/?$/ && !any { any = $NF }
+			END { if (!found && any) print any }'
+}
+
+# apt_run SUITE COMMAND [ARGUMENTS]: apt-get or apt-cache, knowing nothing but SUITE.
+apt_run()
+{
+	apt_dir=$KVMFT_CACHE/apt/$1
+	apt_cmd=$2
+	shift 2
+	"$apt_cmd" -qq -o Dir::Etc::sourcelist="$apt_dir/sources.list" \
+		-o Dir::Etc::sourceparts=/dev/null -o Dir::Etc::preferencesparts=/dev/null \
+		-o Dir::State="$apt_dir/state" -o Dir::Cache="$apt_dir/cache" \
+		-o Acquire::Languages=none -o Acquire::Retries=3 \
+		-o APT::Architecture=amd64 -o APT::Architectures=amd64 \
+		-o APT::Sandbox::User="$(id -un)" "$@"
+}
+
+# apt_update SUITE: fetch its package list. 1 after a message if that is impossible.
+apt_update()
+{
+	upd_dir=$KVMFT_CACHE/apt/$1
+	upd_keys=/usr/share/keyrings/debian-archive-keyring.gpg
+	upd_mirror=$(apt_mirror)
+	if [ -z "$upd_mirror" ]; then
+		note "no Debian mirror in this machine's apt sources (set KVMFT_MIRROR=URI)"
+		return 1
+	fi
+	mkdir -p "$upd_dir/state/lists/partial" "$upd_dir/cache/archives/partial"
+	[ -r "$upd_keys" ] && upd_keys="[signed-by=$upd_keys] " || upd_keys=
+	echo "deb $upd_keys$upd_mirror $1 main" >"$upd_dir/sources.list"
+	if ! apt_run "$1" apt-get -o APT::Update::Error-Mode=any update >&2; then
+		note "cannot read suite $1 of $upd_mirror"
+		return 1
+	fi
+}
+
+# apt_fetch SUITE DIR PACKAGE...: download into the empty folder DIR/deb and unpack into
+# DIR/tree. 1 after a message if one of them cannot be had.
+apt_fetch()
+{
+	fetch_suite=$1
+	fetch_into=$2
+	shift 2
+	note "fetching $*"
+	mkdir -p "$fetch_into/deb" "$fetch_into/tree"
+	if ! (cd "$fetch_into/deb" && apt_run "$fetch_suite" apt-get download "$@" >&2); then
+		note "cannot download $*"
+		return 1
+	fi
+	for fetch_deb in "$fetch_into"/deb/*.deb; do
+		if ! dpkg-deb -x "$fetch_deb" "$fetch_into/tree"; then
+			note "cannot unpack $fetch_deb"
+			return 1
+		fi
+	done
+	rm -rf "$fetch_into/deb"
+}
