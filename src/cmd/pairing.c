@@ -209,6 +209,34 @@ void pairing_loss(const struct tl_source *s, struct pairing_loss *loss)
 	loss->unknown = !have && (s->lost_unknown || !s->cap->complete);
 }
 
+bool pairing_summary(const struct timeline *t, bool quiet)
+{
+	bool complete = true;
+
+	for (size_t i = 0; i < tl_sources(t); i++) {
+		const struct tl_source *s = tl_source(t, i);
+		struct pairing_loss loss;
+
+		pairing_loss(s, &loss);
+		if (loss.total || loss.unknown || s->damaged || s->error || s->cap->ndamage)
+			complete = false;
+		if (quiet && complete)
+			continue;
+		cli_note("%s: %llu events, %llu lost%s%s", s->label, (unsigned long long)s->events,
+			 (unsigned long long)loss.total, loss.unknown ? " or more" : "",
+			 s->cap->complete ? "" : " (recording was cut short)");
+		if (s->unplaced)
+			cli_note("%s: %llu stamps could not be placed and are marked with ?", s->label,
+				 (unsigned long long)s->unplaced);
+		if (s->damaged)
+			cli_note("%s: %llu damaged sub-buffers left out", s->label,
+				 (unsigned long long)s->damaged);
+		for (size_t k = 0; k < s->cap->ndamage; k++)
+			cli_note("%s: %s", s->label, s->cap->damage[k].text);
+	}
+	return complete;
+}
+
 static void add_cycles(struct sbuf *b, int64_t cycles, uint64_t khz)
 {
 	uint64_t abs = cycles < 0 ? 0 - (uint64_t)cycles : (uint64_t)cycles;

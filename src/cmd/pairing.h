@@ -48,6 +48,12 @@ struct pairing_loss {
 /* Lost events of a source after the walk: in-band counts and counters, each counted once. */
 void pairing_loss(const struct tl_source *s, struct pairing_loss *loss);
 
+/*
+ * After the walk: a line on standard error for each source, with its losses and damage; quiet: only
+ * for those that lack something. Whether all were complete.
+ */
+bool pairing_summary(const struct timeline *t, bool quiet);
+
 /* One line: how well the VM's guest events lie in their windows, in cycles and us. */
 void pairing_alignment_text(const struct hostmap *map, const struct windows *w, int64_t vm,
 			    struct sbuf *out);

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * sink.c: the clock and the file of a time line.
+ */
+#include "sink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+/* mono_raw, mono, boot, realtime: by the host capture's own readings. */
+static int sampled_clock(struct sink *s, const struct capture *host, struct out_clock *c,
+			 struct kvmft_err *err)
+{
+	enum cap_clock clock = (enum cap_clock)(c->kind - OUT_CLOCK_MONO_RAW);
+	int ret = cap_pieces_init(&s->pieces, host, clock, 0);
+
+	c->pieces = &s->pieces.pieces;
+	if (ret == -ENODATA)
+		return err_set(err, ENODATA,
+			       "%s has no readings of %s beside the TSC (kvmft record makes them): use "
+			       "another --clock",
+			       host->path, out_clock_names[c->kind]);
+	if (ret)
+		return err_set(err, -ret, "%s: its readings of %s cannot be used: %s", host->path,
+			       out_clock_names[c->kind], strerror(-ret));
+	return 0;
+}
+
+int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clock *c,
+	       struct kvmft_err *err)
+{
+	const struct capture *host = p->host.cap;
+
+	memset(c, 0, sizeof(*c));
+	c->kind = kind < 0 ? OUT_CLOCK_NS : (enum out_clock_kind)kind;
+	c->map = p->map;
+	c->vm = p->nguest ? p->guest[0].vm : 0;
+	c->khz = host->tsc_khz;
+	c->base = host->begin_tsc;
+	if (c->kind == OUT_CLOCK_NS && !c->khz) {
+		if (kind >= 0)
+			return err_set(err, ENODATA,
+				       "%s does not say how fast the host's TSC runs: use --clock host-tsc",
+				       host->path);
+		c->kind = OUT_CLOCK_HOST_TSC;
+	}
+	if ((c->kind == OUT_CLOCK_GUEST_TSC || c->kind == OUT_CLOCK_KVMCLOCK) && !p->nguest)
+		return err_usage(err, "--clock %s needs a guest", out_clock_names[c->kind]);
+	if (c->kind >= OUT_CLOCK_MONO_RAW)
+		return sampled_clock(s, host, c, err);
+	return 0;
+}
+
+int sink_open(struct sink *s, const char *path, bool force, struct kvmft_err *err)
+{
+	int fd;
+
+	s->path = path;
+	s->f = stdout;
+	if (!path)
+		return 0;
+	if (force && unlink(path) < 0 && errno != ENOENT)
+		return err_set(err, errno, "cannot replace %s: %s", path, strerror(errno));
+	fd = file_create(AT_FDCWD, path);
+	if (fd < 0)
+		return err_set(err, -fd, "cannot create %s: %s%s", path, strerror(-fd),
+			       fd == -EEXIST ? " (use --force to replace it)" : "");
+	s->f = fdopen(fd, "w");
+	if (!s->f) {
+		close(fd);
+		return err_set(err, ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
+int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err)
+{
+	int end = begun ? out_end(&s->out) : 0;
+
+	ret = ret ? ret : end;
+	if (s->f && s->f != stdout && fclose(s->f) && !ret)
+		ret = -errno;
+	s->f = NULL;
+	if (ret && ret != -EPIPE && !err->text[0])
+		err_set(err, -ret, "cannot write %s: %s", s->path ? s->path : "the time line",
+			strerror(-ret));
+	return ret;
+}
+
+void sink_free(struct sink *s)
+{
+	cap_pieces_free(&s->pieces);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * sink.h: where a time line goes, and by which clock: what merge and export share.
+ */
+#ifndef KVMFT_CMD_SINK_H
+#define KVMFT_CMD_SINK_H
+
+#include "kvmft/output.h"
+#include "kvmft/samples.h"
+#include "pairing.h"
+
+struct sink {
+	struct out out;
+	struct cap_pieces pieces; /* of the host's clock that was asked for */
+	FILE *f;
+	const char *path; /* NULL = standard output */
+};
+
+/*
+ * The clock of the rows: kind by enum out_clock_kind, -1 = ns where the captures allow it, else
+ * cycles. What it needs beyond the captures is kept in s until sink_free().
+ */
+int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clock *c,
+	       struct kvmft_err *err) __must_check;
+/* Makes the new file path; NULL = standard output. force: an existing one is replaced. */
+int sink_open(struct sink *s, const char *path, bool force, struct kvmft_err *err) __must_check;
+/*
+ * Ends the output that out_begin() began (begun) and closes the file; ret is how the walk ended.
+ * -EPIPE is passed on without a word: `| head` has seen enough.
+ */
+int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err) __must_check;
+void sink_free(struct sink *s);
+
+#endif
