@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * output.h: timelines as text. An output is a table of callbacks; a new one is one file in
+ * output.h: timelines in the forms that are read. An output is a table of callbacks; a new one is one file in
  * src/output and one line in out_formats (src/output/formats.c).
  */
 #ifndef KVMFT_OUTPUT_H
@@ -42,15 +42,29 @@ bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uin
 /* Cycles of the host's TSC in ns, rounded down; khz must not be 0. */
 uint64_t out_cycles_to_ns(uint64_t cycles, uint64_t khz);
 
+/* The unit of its values: "cycles" or "ns". */
+const char *out_clock_unit(const struct out_clock *c);
+
 /* ---- outputs ---- */
 
 struct out;
+
+/* A vCPU's clock as it is from `host` on: see struct epoch. */
+struct out_epoch {
+	uint64_t host; /* TSC, cycles */
+	struct tl_source *src; /* the guest */
+	uint32_t vcpu;
+	const struct epoch *e;
+	bool first; /* nothing is known of the time before it */
+};
 
 struct out_format {
 	const char *name; /* as in --format */
 	const char *help;
 	int (*begin)(struct out *o);
 	int (*item)(struct out *o, const struct tl_item *item);
+	/* In order of time between the items; may be NULL. */
+	int (*epoch)(struct out *o, const struct out_epoch *epoch);
 	int (*end)(struct out *o);
 };
 
@@ -61,13 +75,18 @@ struct out {
 	const struct timeline *t;
 	struct sbuf line;
 	int label_width;
+	struct out_epoch *epoch; /* of all vCPUs whose guests are shown, by time */
+	size_t nepoch, epoch_cap, epoch_at;
 	void *priv; /* the format's own */
 };
+
+/* The item's time in the clock of the output; false when there is none. */
+bool out_item_time(const struct out *o, const struct tl_item *i, uint64_t *v);
 
 extern const struct out_format *const out_formats[]; /* NULL-terminated; the first is the default */
 const struct out_format *out_format_find(const char *name);
 
-/* Each returns 0 or -errno (a failed write included). */
+/* Each returns 0 or -errno (a failed write included). out_end() frees o, whatever happened. */
 int out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
 	      const struct out_clock *clock, FILE *f) __must_check;
 int out_item(struct out *o, const struct tl_item *item) __must_check;

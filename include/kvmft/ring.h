@@ -140,6 +140,30 @@ bool fmt_field(const struct fmt_event *e, const char *name, struct fmt_field *ou
 /* Walks the fields in order, common ones first: i-th name, or NULL past the last. */
 const char *fmt_field_name(const struct fmt_event *e, size_t i);
 
+/* Where the i-th field lives, NULL past the last; the first fmt_common_fields() are the common ones. */
+const struct fmt_field *fmt_field_at(const struct fmt_event *e, size_t i);
+size_t fmt_common_fields(const struct fmt_event *e);
+
+/* What a field of a record holds. */
+enum fmt_kind {
+	FMT_ABSENT,  /* outside the record, or of a size that no number has */
+	FMT_UNSIGNED, FMT_SIGNED, FMT_POINTER, /* num */
+	FMT_STRING,  /* len bytes at p, up to the first NUL; not printable, not even UTF-8 */
+	FMT_NUMBERS, /* len elements of elem bytes (1, 2, 4 or 8) at p */
+};
+
+struct fmt_value {
+	enum fmt_kind kind;
+	uint64_t num; /* sign-extended when signed */
+	const uint8_t *p;
+	uint32_t len, elem;
+};
+
+void fmt_value(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec,
+	       struct fmt_value *v);
+/* Element i < v->len of FMT_NUMBERS, unsigned. */
+uint64_t fmt_element(const struct fmt *f, const struct fmt_value *v, uint32_t i);
+
 /* Value of an integer field, sign-extended when signed; false when absent or outside the record. */
 bool fmt_u64(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec, uint64_t *v);
 /* Text of a string field; at most size-1 bytes, printable; false when absent or out of bounds. */

@@ -16,6 +16,11 @@ const char *const out_clock_names[] = {
 	NULL,
 };
 
+const char *out_clock_unit(const struct out_clock *c)
+{
+	return c->kind == OUT_CLOCK_HOST_TSC || c->kind == OUT_CLOCK_GUEST_TSC ? "cycles" : "ns";
+}
+
 uint64_t out_cycles_to_ns(uint64_t cycles, uint64_t khz)
 {
 	return (uint64_t)((unsigned __int128)cycles * 1000000u / khz);

@@ -9,10 +9,11 @@
 
 #define FLUSH_AT (64u << 10)
 
-extern const struct out_format out_text;
+extern const struct out_format out_text, out_json;
 
 const struct out_format *const out_formats[] = {
 	&out_text,
+	&out_json,
 	NULL,
 };
 
@@ -34,9 +35,68 @@ static int out_flush(struct out *o)
 	return ret;
 }
 
+/* ---- epochs: few, so they are listed before the walk ---- */
+
+static int epoch_cmp(const void *a, const void *b)
+{
+	const struct out_epoch *x = a, *y = b;
+
+	if (x->host != y->host)
+		return x->host < y->host ? -1 : 1;
+	if (x->src != y->src)
+		return x->src->index < y->src->index ? -1 : 1;
+	return x->vcpu < y->vcpu ? -1 : x->vcpu > y->vcpu;
+}
+
+static int epochs_of(struct out *o, struct tl_source *src)
+{
+	const struct epoch_vm *e = tl_hostmap(o->t)->vm[src->vm].epochs;
+
+	for (size_t i = 0; e && i < e->n; i++) {
+		const struct epoch_vcpu *v = e->vcpus[i];
+
+		for (size_t k = 0; k < v->n; k++) {
+			struct out_epoch *slot = array_grow(&o->epoch, o->nepoch, &o->epoch_cap,
+							    sizeof(*slot));
+
+			if (!slot)
+				return -ENOMEM;
+			*slot = (struct out_epoch){ .host = v->v[k].from, .src = src, .vcpu = v->id,
+						    .e = &v->v[k], .first = !k };
+			o->nepoch++;
+		}
+	}
+	return 0;
+}
+
+static int epochs_list(struct out *o)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < tl_sources(o->t) && !ret; i++)
+		if (tl_source(o->t, i)->guest)
+			ret = epochs_of(o, tl_source(o->t, i));
+	if (o->nepoch)
+		qsort(o->epoch, o->nepoch, sizeof(*o->epoch), epoch_cmp);
+	return ret;
+}
+
+static int epochs_until(struct out *o, uint64_t host)
+{
+	int ret = 0;
+
+	while (!ret && o->epoch_at < o->nepoch && o->epoch[o->epoch_at].host <= host)
+		ret = o->fmt->epoch(o, &o->epoch[o->epoch_at++]);
+	return ret;
+}
+
+/* ---- the calls ---- */
+
 int out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
 	      const struct out_clock *clock, FILE *f)
 {
+	int ret = 0;
+
 	memset(o, 0, sizeof(*o));
 	o->fmt = fmt;
 	o->f = f;
@@ -44,13 +104,24 @@ int out_begin(struct out *o, const struct timeline *t, const struct out_format *
 	o->t = t;
 	for (size_t i = 0; i < tl_sources(t); i++)
 		o->label_width = MAX(o->label_width, (int)strlen(tl_source(t, i)->label));
-	return fmt->begin ? fmt->begin(o) : 0;
+	if (fmt->epoch)
+		ret = epochs_list(o);
+	return ret || !fmt->begin ? ret : fmt->begin(o);
+}
+
+bool out_item_time(const struct out *o, const struct tl_item *i, uint64_t *v)
+{
+	return out_clock_value(&o->clock, i->host, i->vm == (int64_t)o->clock.vm ? i->vcpu : -1, v);
 }
 
 int out_item(struct out *o, const struct tl_item *item)
 {
-	int ret = o->fmt->item(o, item);
+	int ret = 0;
 
+	if (o->epoch_at < o->nepoch)
+		ret = epochs_until(o, item->host);
+	if (!ret)
+		ret = o->fmt->item(o, item);
 	if (!ret && o->line.len >= FLUSH_AT)
 		ret = out_flush(o);
 	return ret;
@@ -61,5 +132,8 @@ int out_end(struct out *o)
 	int ret = o->fmt->end ? o->fmt->end(o) : 0, flushed = out_flush(o);
 
 	sbuf_free(&o->line);
+	free(o->epoch);
+	o->epoch = NULL;
+	o->nepoch = o->epoch_at = 0;
 	return ret ? ret : flushed;
 }

@@ -72,7 +72,7 @@ static char *text_time(const struct out *o, const struct tl_item *i, char *p)
 	char *from = p;
 	uint64_t v;
 
-	if (!out_clock_value(&o->clock, i->host, i->vm == (int64_t)o->clock.vm ? i->vcpu : -1, &v)) {
+	if (!out_item_time(o, i, &v)) {
 		*p++ = '?';
 	} else if (o->clock.kind == OUT_CLOCK_HOST_TSC || o->clock.kind == OUT_CLOCK_GUEST_TSC) {
 		p = put_u64(p, v);
@@ -163,6 +163,28 @@ static void text_gap(struct out *o, const struct tl_item *i)
 		sbuf_addf(b, " within %llu cycles", (unsigned long long)i->width);
 }
 
+/* Only changes: the first epoch holds from before the recording. */
+static int text_epoch(struct out *o, const struct out_epoch *e)
+{
+	struct sbuf *b = &o->line;
+
+	if (e->first)
+		return 0;
+	text_head(o, &(struct tl_item){ .kind = TL_GAP, .src = e->src, .host = e->host,
+					.vm = (int64_t)e->src->vm, .vcpu = e->vcpu });
+	sbuf_add(b, "EPOCH of this vCPU's clock:");
+	if (e->e->has_map)
+		sbuf_addf(b, " TSC offset %lld", (long long)e->e->map.offset);
+	if (e->e->has_map && e->e->map.ratio)
+		sbuf_addf(b, ", ratio %llu/%u", (unsigned long long)e->e->map.ratio, e->e->map.frac);
+	if (e->e->has_pv)
+		sbuf_addf(b, "%s pvclock record %u", e->e->has_map ? "," : "", e->e->pv.version);
+	if (e->e->doubtful)
+		sbuf_add(b, " (in doubt)");
+	sbuf_addc(b, '\n');
+	return 0;
+}
+
 static int text_item(struct out *o, const struct tl_item *i)
 {
 	struct sbuf *b = &o->line;
@@ -180,4 +202,5 @@ const struct out_format out_text = {
 	.name = "text",
 	.help = "one line per event",
 	.item = text_item,
+	.epoch = text_epoch,
 };

@@ -220,6 +220,16 @@ const char *fmt_field_name(const struct fmt_event *e, size_t i)
 	return i < e->nfld ? e->fld[i].name : NULL;
 }
 
+const struct fmt_field *fmt_field_at(const struct fmt_event *e, size_t i)
+{
+	return i < e->nfld ? &e->fld[i].f : NULL;
+}
+
+size_t fmt_common_fields(const struct fmt_event *e)
+{
+	return e->ncommon;
+}
+
 bool fmt_has_plan(const struct fmt *f __unused_arg, const struct fmt_event *e)
 {
 	struct fmt_lazy *lazy = e->lazy;

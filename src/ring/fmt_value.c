@@ -85,6 +85,31 @@ uint8_t fmt_preempt(const struct fmt *f, const struct rec *rec)
 	return fmt_u64(f, &f->preempt, rec, &v) ? (uint8_t)v : 0;
 }
 
+void fmt_value(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec,
+	       struct fmt_value *v)
+{
+	uint32_t len;
+
+	*v = (struct fmt_value){ .kind = FMT_ABSENT };
+	if (fmt_u64(f, fld, rec, &v->num)) {
+		v->kind = fld->is_pointer ? FMT_POINTER : fld->is_signed ? FMT_SIGNED : FMT_UNSIGNED;
+	} else if (!fmt_bytes(f, fld, rec, &v->p, &len)) {
+		return;
+	} else if (fld->is_string) {
+		v->kind = FMT_STRING;
+		v->len = (uint32_t)strnlen((const char *)v->p, len);
+	} else {
+		v->kind = FMT_NUMBERS;
+		v->elem = fld->elem == 2 || fld->elem == 4 || fld->elem == 8 ? fld->elem : 1;
+		v->len = len / v->elem;
+	}
+}
+
+uint64_t fmt_element(const struct fmt *f, const struct fmt_value *v, uint32_t i)
+{
+	return fmt_get(v->p + (size_t)i * v->elem, v->elem, f->swap);
+}
+
 static void add_bytes_printable(struct sbuf *out, const uint8_t *p, uint32_t len)
 {
 	size_t n = strnlen((const char *)p, len), at = out->len;

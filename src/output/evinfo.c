@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * evinfo.c: the types of events, and the table of those that mean something to an output.
+ */
+#include "evinfo.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const struct {
+	const char *sys, *name; /* NULL name: any of the system that ends in `suffix` */
+	const char *suffix;
+	enum ev_role role;
+	const char *field[EV_FIELDS];
+} roles[] = {
+	{ "kvm", "kvm_entry", NULL, EV_KVM_ENTRY, { NULL } },
+	{ "kvm", "kvm_exit", NULL, EV_KVM_EXIT, { "exit_reason", "isa" } },
+	{ "kvm", "kvm_nested_vmexit", NULL, EV_NESTED_EXIT, { "exit_reason", "isa" } },
+	{ "kvm", "kvm_apic_accept_irq", NULL, EV_ACCEPT_IRQ, { "apicid", "vec" } },
+	{ "kvm", "kvm_inj_virq", NULL, EV_INJECT, { "vector", NULL } },
+	{ "sched", "sched_switch", NULL, EV_SWITCH, { "prev_pid", "next_pid" } },
+	{ "irq", "irq_handler_entry", NULL, EV_IRQ_ENTRY, { "irq", NULL } },
+	{ "irq", "irq_handler_exit", NULL, EV_IRQ_EXIT, { NULL } },
+	{ "irq", "softirq_entry", NULL, EV_SOFTIRQ_ENTRY, { "vec", NULL } },
+	{ "irq", "softirq_exit", NULL, EV_SOFTIRQ_EXIT, { NULL } },
+	{ "irq_vectors", NULL, "_entry", EV_VECTOR_ENTRY, { "vector", NULL } },
+	{ "irq_vectors", NULL, "_exit", EV_VECTOR_EXIT, { NULL } },
+};
+
+int evinfos_init(struct evinfos *s, const struct timeline *t)
+{
+	s->n = 0;
+	s->src = calloc(MAX(tl_sources(t), (size_t)1), sizeof(*s->src));
+	if (!s->src)
+		return -ENOMEM;
+	s->n = tl_sources(t);
+	for (size_t i = 0; i < s->n; i++) {
+		const struct tl_source *src = tl_source(t, i);
+
+		exit_names_init(&s->src[i].exits, fmt_find(src->fmt, "kvm", "kvm_exit"),
+				src->cap->vendor);
+	}
+	return 0;
+}
+
+static void evinfo_free(struct evinfo *e)
+{
+	if (e)
+		free(e->name);
+	free(e);
+}
+
+void evinfos_free(struct evinfos *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		for (size_t k = 0; k < s->src[i].n; k++)
+			evinfo_free(s->src[i].v[k]);
+		free(s->src[i].v);
+		u64map_free(&s->src[i].by_id);
+	}
+	free(s->src);
+	*s = (struct evinfos){ 0 };
+}
+
+static bool ends_with(const char *name, const char *suffix)
+{
+	size_t n = strlen(name), m = strlen(suffix);
+
+	return n >= m && !strcmp(name + n - m, suffix);
+}
+
+static void find_role(struct evinfo *e)
+{
+	for (size_t k = 0; k < ARRAY_SIZE(roles); k++) {
+		if (strcmp(roles[k].sys, fmt_sys(e->ev)))
+			continue;
+		if (roles[k].name ? strcmp(roles[k].name, fmt_name(e->ev)) :
+				    !ends_with(fmt_name(e->ev), roles[k].suffix))
+			continue;
+		e->role = roles[k].role;
+		for (size_t i = 0; i < EV_FIELDS; i++)
+			if (roles[k].field[i])
+				fmt_field(e->ev, roles[k].field[i], &e->f[i]);
+		return;
+	}
+}
+
+static struct evinfo *evinfo_new(const struct fmt_event *ev)
+{
+	struct evinfo *e = calloc(1, sizeof(*e));
+	struct sbuf b = { 0 };
+
+	if (!e)
+		return NULL;
+	e->ev = ev;
+	sbuf_add(&b, fmt_sys(ev));
+	sbuf_addc(&b, ':');
+	sbuf_add(&b, fmt_name(ev));
+	e->name = sbuf_take(&b);
+	sbuf_free(&b);
+	if (!e->name) {
+		free(e);
+		return NULL;
+	}
+	find_role(e);
+	return e;
+}
+
+const struct evinfo *evinfo_get(struct evinfos *s, const struct tl_item *i)
+{
+	struct evinfo_source *src = &s->src[i->src->index];
+	struct evinfo **slot;
+	uint64_t at;
+
+	if (u64map_get(&src->by_id, i->rec->id, &at))
+		return src->v[at];
+	slot = array_grow(&src->v, src->n, &src->cap, sizeof(*slot));
+	if (!slot)
+		return NULL;
+	*slot = evinfo_new(i->ev);
+	if (!*slot)
+		return NULL;
+	if (u64map_put(&src->by_id, i->rec->id, src->n)) {
+		evinfo_free(*slot);
+		return NULL;
+	}
+	return src->v[src->n++];
+}
+
+bool evinfo_u64(const struct evinfo *e, const struct tl_item *i, size_t n, uint64_t *v)
+{
+	return fmt_u64(i->src->fmt, &e->f[n], i->rec, v);
+}
+
+bool evinfo_reason(const struct evinfos *s, const struct evinfo *e, const struct tl_item *i,
+		   char *buf, size_t size)
+{
+	const struct exit_names *n = &s->src[i->src->index].exits;
+	uint64_t reason, isa = 0;
+
+	if ((e->role != EV_KVM_EXIT && e->role != EV_NESTED_EXIT) || !evinfo_u64(e, i, 0, &reason))
+		return false;
+	if (!evinfo_u64(e, i, 1, &isa))
+		isa = 0;
+	exit_reason_text(n, exit_isa(n, isa), reason, buf, size);
+	return true;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * jsonl.c: JSON lines, one object per line. kvmft-merge(1) names every member; what is there keeps
+ * its name and meaning, and new members and kinds may be added.
+ *
+ *	{"kind":"timeline","version":1,"clock":"ns","unit":"ns","khz":2000000,"sources":[...]}
+ *	{"kind":"epoch","vm":"vm1","vcpu":0,"t":0,"tsc_offset":-81985529216486895,...}
+ *	{"kind":"event","side":"host","vm":"vm1","cpu":0,"vcpu":0,"pid":281,"comm":"CPU 0/KVM",
+ *	 "t":7429335005,"event":"kvm:kvm_exit","reason":"msr","fields":{"exit_reason":124,...}}
+ *	{"kind":"gap","side":"host","vm":null,"cpu":0,"vcpu":null,"t":1,"until":2,"lost":17}
+ *	{"kind":"damage","side":"host","vm":null,"cpu":0,"vcpu":null,"t":1,"subbuf":3}
+ *	{"kind":"end","events":2,"gaps":1,"lost":17,"damaged":1}
+ */
+#include "kvmft/output.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/json.h"
+#include "evinfo.h"
+
+#define JSONL_VERSION 1
+
+struct jsonl {
+	struct evinfos types;
+	uint64_t events, gaps, lost, damaged;
+	bool lost_unknown;
+};
+
+static void line_begin(struct json *j, struct out *o, const char *kind)
+{
+	json_init(j, &o->line);
+	json_object_begin(j);
+	json_key(j, "kind");
+	json_str(j, kind);
+}
+
+static int line_end(struct json *j, struct out *o)
+{
+	int ret;
+
+	json_object_end(j);
+	ret = json_finish(j);
+	sbuf_addc(&o->line, '\n');
+	return ret;
+}
+
+static void key_u64(struct json *j, const char *key, uint64_t v)
+{
+	json_key(j, key);
+	json_u64(j, v);
+}
+
+static void key_str(struct json *j, const char *key, const char *text)
+{
+	json_key(j, key);
+	json_str(j, text);
+}
+
+/* A number that is null when it is not known. */
+static void key_number(struct json *j, const char *key, bool known, int64_t v)
+{
+	json_key(j, key);
+	if (known)
+		json_s64(j, v);
+	else
+		json_null(j);
+}
+
+static void key_time(struct json *j, const char *key, bool known, uint64_t v)
+{
+	json_key(j, key);
+	if (known)
+		json_u64(j, v);
+	else
+		json_null(j);
+}
+
+/* ---- the first line ---- */
+
+static void put_source(struct json *j, const struct tl_source *s)
+{
+	json_object_begin(j);
+	key_str(j, "side", s->guest ? "guest" : "host");
+	key_str(j, "name", s->label);
+	key_str(j, "path", s->cap->path);
+	key_str(j, "trace_clock", s->cap->clock);
+	key_str(j, "kernel", s->cap->uname);
+	key_u64(j, "cpus", s->cap->nstream);
+	json_key(j, "complete");
+	json_bool(j, s->cap->complete);
+	json_object_end(j);
+}
+
+static int jsonl_begin(struct out *o)
+{
+	struct jsonl *p = calloc(1, sizeof(*p));
+	struct json j;
+
+	if (!p)
+		return -ENOMEM;
+	o->priv = p;
+	if (evinfos_init(&p->types, o->t))
+		return -ENOMEM;
+	line_begin(&j, o, "timeline");
+	key_u64(&j, "version", JSONL_VERSION);
+	key_str(&j, "clock", out_clock_names[o->clock.kind]);
+	key_str(&j, "unit", out_clock_unit(&o->clock));
+	key_number(&j, "khz", o->clock.khz, (int64_t)o->clock.khz);
+	json_key(&j, "sources");
+	json_array_begin(&j);
+	for (size_t i = 0; i < tl_sources(o->t); i++)
+		put_source(&j, tl_source(o->t, i));
+	json_array_end(&j);
+	return line_end(&j, o);
+}
+
+/* ---- items ---- */
+
+static void put_value(struct json *j, const struct fmt *f, const struct fmt_value *v)
+{
+	switch (v->kind) {
+	case FMT_SIGNED: json_s64(j, (int64_t)v->num); break;
+	case FMT_UNSIGNED:
+	case FMT_POINTER: json_u64(j, v->num); break;
+	case FMT_STRING: json_str_mem(j, v->p, v->len); break;
+	case FMT_NUMBERS:
+		json_array_begin(j);
+		for (uint32_t i = 0; i < v->len; i++)
+			json_u64(j, fmt_element(f, v, i));
+		json_array_end(j);
+		break;
+	case FMT_ABSENT: json_null(j); break;
+	}
+}
+
+static void put_fields(struct json *j, const struct tl_item *i)
+{
+	const struct fmt_field *fld;
+	struct fmt_value v;
+
+	json_key(j, "fields");
+	json_object_begin(j);
+	for (size_t k = fmt_common_fields(i->ev); (fld = fmt_field_at(i->ev, k)); k++) {
+		fmt_value(i->src->fmt, fld, i->rec, &v);
+		json_key(j, fmt_field_name(i->ev, k));
+		put_value(j, i->src->fmt, &v);
+	}
+	json_object_end(j);
+}
+
+/* What all items have: where and when. */
+static void put_place(struct json *j, const struct out *o, const struct tl_item *i)
+{
+	uint64_t t = 0;
+	bool known;
+
+	key_str(j, "side", i->src->guest ? "guest" : "host");
+	key_str(j, "vm", i->vm >= 0 ? tl_hostmap(o->t)->vm[i->vm].label :
+			 i->src->guest ? i->src->label : NULL);
+	key_u64(j, "cpu", i->cpu);
+	key_number(j, "vcpu", i->vcpu >= 0, i->vcpu);
+	if (i->kind == TL_EVENT) {
+		json_key(j, "pid");
+		json_s64(j, i->tid);
+		key_str(j, "comm", tl_comm(i->src, i->tid));
+	}
+	known = out_item_time(o, i, &t);
+	key_time(j, "t", known, t);
+	if (i->unplaced) {
+		json_key(j, "unplaced");
+		json_bool(j, true);
+	}
+}
+
+static int put_event(struct json *j, struct out *o, const struct tl_item *i)
+{
+	struct jsonl *p = o->priv;
+	const struct evinfo *e;
+	char reason[EXIT_NAME_MAX];
+
+	p->events++;
+	json_key(j, "event");
+	if (!i->ev) { /* no format in the capture: its number is all there is */
+		json_null(j);
+		key_u64(j, "id", i->rec->id);
+		return 0;
+	}
+	e = evinfo_get(&p->types, i);
+	if (!e)
+		return -ENOMEM;
+	json_str(j, e->name);
+	if (evinfo_reason(&p->types, e, i, reason, sizeof(reason)))
+		key_str(j, "reason", reason);
+	put_fields(j, i);
+	return 0;
+}
+
+static void put_gap(struct json *j, struct out *o, const struct tl_item *i)
+{
+	struct jsonl *p = o->priv;
+	struct tl_item end = *i;
+	uint64_t t = 0;
+	bool known;
+
+	end.host += i->width;
+	known = out_item_time(o, &end, &t);
+	key_time(j, "until", known, t);
+	key_number(j, "lost", i->lost, (int64_t)i->lost);
+	p->gaps++;
+	p->lost += i->lost;
+	p->lost_unknown |= !i->lost;
+}
+
+static int jsonl_item(struct out *o, const struct tl_item *i)
+{
+	static const char *const kind[] = {
+		[TL_EVENT] = "event", [TL_GAP] = "gap", [TL_DAMAGE] = "damage",
+	};
+	struct jsonl *p = o->priv;
+	struct json j;
+	int ret = 0;
+
+	line_begin(&j, o, kind[i->kind]);
+	put_place(&j, o, i);
+	if (i->kind == TL_EVENT) {
+		ret = put_event(&j, o, i);
+	} else if (i->kind == TL_GAP) {
+		put_gap(&j, o, i);
+	} else {
+		key_u64(&j, "subbuf", i->lost);
+		p->damaged++;
+	}
+	return ret ? ret : line_end(&j, o);
+}
+
+static int jsonl_epoch(struct out *o, const struct out_epoch *e)
+{
+	uint64_t t = 0;
+	struct json j;
+	bool known;
+
+	line_begin(&j, o, "epoch");
+	key_str(&j, "vm", e->src->label);
+	key_u64(&j, "vcpu", e->vcpu);
+	/* The first epoch holds from before the recording: there is no such time on every clock. */
+	known = !e->first && out_clock_value(&o->clock, e->host,
+					     e->src->vm == o->clock.vm ? (int64_t)e->vcpu : -1, &t);
+	key_time(&j, "t", known, t);
+	key_number(&j, "tsc_offset", e->e->has_map, (int64_t)e->e->map.offset);
+	key_number(&j, "tsc_ratio", e->e->has_map && e->e->map.ratio, (int64_t)e->e->map.ratio);
+	key_number(&j, "tsc_frac", e->e->has_map && e->e->map.ratio, e->e->map.frac);
+	key_number(&j, "pvclock_version", e->e->has_pv, e->e->pv.version);
+	json_key(&j, "doubtful");
+	json_bool(&j, e->e->doubtful);
+	return line_end(&j, o);
+}
+
+static int jsonl_end(struct out *o)
+{
+	struct jsonl *p = o->priv;
+	struct json j;
+	int ret = 0;
+
+	if (!p)
+		return 0;
+	line_begin(&j, o, "end");
+	key_u64(&j, "events", p->events);
+	key_u64(&j, "gaps", p->gaps);
+	key_number(&j, "lost", !p->lost_unknown, (int64_t)p->lost);
+	key_u64(&j, "damaged", p->damaged);
+	ret = line_end(&j, o);
+	evinfos_free(&p->types);
+	free(p);
+	o->priv = NULL;
+	return ret;
+}
+
+const struct out_format out_json = {
+	.name = "json",
+	.help = "one JSON object per line",
+	.begin = jsonl_begin,
+	.item = jsonl_item,
+	.epoch = jsonl_epoch,
+	.end = jsonl_end,
+};
