@@ -21,29 +21,23 @@ _kvmft_files()
 	compopt -o filenames 2>/dev/null
 }
 
-# The metavariable of option $2 (--long or -s) of command $1; nothing for a flag.
-_kvmft_arg_of()
+# Column $3 of the list for option $2 (--long or -s) of command $1: 3 is its metavariable (nothing for a
+# flag), 5 the words that it may be, if they are known.
+_kvmft_column()
 {
-	local cmd long short arg rest
+	local -a column
 
-	while IFS=$'\x1f' read -r cmd long short arg rest; do
-		[[ $2 == "--$long" || ( -n $short && $2 == "-$short" ) ]] && echo "$arg"
+	while IFS=$'\x1f' read -ra column; do
+		[[ $2 == "--${column[1]}" || ( -n ${column[2]} && $2 == "-${column[2]}" ) ]] &&
+			printf '%s\n' "${column[$3]}"
 	done < <(kvmft --list-options "$1" 2>/dev/null | tr '\t' '\037')
-}
-
-# The words of "one of: a b c" in the help of an option.
-_kvmft_choices()
-{
-	kvmft help "$1" 2>/dev/null | awk -v opt="$2" '
-		/^  (-.,|   ) --/ { here = index($0, opt " ") > 0 }
-		here && /one of:/ { sub(/.*one of:/, ""); print }'
 }
 
 _kvmft_argument()
 {
 	case $3 in
-	CAPTURE | OUT) _kvmft_files "$4" ;;
-	*) _kvmft_words "$(_kvmft_choices "$1" "$2")" "$4" ;;
+	CAPTURE | INPUT | OUT | FILE | DIR | PATH | BINARY | SOCKET) _kvmft_files "$4" ;;
+	*) _kvmft_words "$(_kvmft_column "$1" "$2" 5)" "$4" ;;
 	esac
 }
 
@@ -60,7 +54,7 @@ _kvmft()
 		_kvmft_words "$(kvmft --list-options 2>/dev/null | cut -f 1)" "$word"
 		return
 	fi
-	arg=$(_kvmft_arg_of "$cmd" "$last")
+	arg=$(_kvmft_column "$cmd" "$last" 3)
 	if [[ -n $arg ]]; then
 		_kvmft_argument "$cmd" "$last" "$arg" "$word"
 	elif [[ $word == -* ]]; then

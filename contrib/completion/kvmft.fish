@@ -10,23 +10,54 @@ function __kvmft_command
     end
 end
 
+function __kvmft_needs_command
+    set -l cmd (__kvmft_command)
+    test -z "$cmd" -o "$cmd" = help
+end
+
+# The list's line of the option whose argument is being typed.
+function __kvmft_pending
+    set -l words (commandline -opc)
+    set -l last $words[-1]
+    kvmft --list-options (__kvmft_command) 2>/dev/null | while read -l line
+        set -l field (string split \t -- $line)
+        if test -n "$field[4]"; and test "$last" = "--$field[2]" -o "$last" = "-$field[3]"
+            echo $line
+        end
+    end
+end
+
+function __kvmft_in_choice
+    not __kvmft_needs_command
+    and string match -q -r '[^\t]$' -- (__kvmft_pending)
+end
+
+function __kvmft_choices
+    string split ' ' -- (string split \t -- (__kvmft_pending))[6]
+end
+
+function __kvmft_in_option
+    not __kvmft_needs_command
+    and string match -q -- '-*' (commandline -ct)
+end
+
 # "NAME<TAB>help", as fish wants its candidates.
 function __kvmft_options
     set -l cmd (__kvmft_command)
     kvmft --list-options $cmd 2>/dev/null | while read -l line
         set -l field (string split \t -- $line)
-        printf -- '--%s\t%s\n' $field[2] $field[5]
+        echo --$field[2]\t$field[5]
         if test -n "$field[3]"
-            printf -- '-%s\t%s\n' $field[3] $field[5]
+            echo -- -$field[3]\t$field[5] | string replace -r '^-- ' ''
         end
     end
 end
 
 function __kvmft_commands
     kvmft --list-options 2>/dev/null
-    printf 'help\tprint help\n'
+    echo help\t'print help'
 end
 
-complete -c kvmft -n 'test -z (__kvmft_command)' -f -a '(__kvmft_commands)'
-complete -c kvmft -n 'test (__kvmft_command) = help' -f -a '(__kvmft_commands)'
-complete -c kvmft -n 'test -n (__kvmft_command); and string match -q -- "-*" (commandline -ct)' -f -a '(__kvmft_options)'
+complete -c kvmft -n __kvmft_needs_command -f -a '(__kvmft_commands)'
+complete -c kvmft -n __kvmft_in_option -f -a '(__kvmft_options)'
+complete -c kvmft -n __kvmft_in_choice -f -a '(__kvmft_choices)'

@@ -103,10 +103,13 @@ void cli_print_list(const struct cmd *c, FILE *f)
 
 		if (o->flags & OPT_HIDDEN)
 			continue;
-		fprintf(f, "%s\t%s\t%s\t%s\t%.*s\n", c->name, o->name, s, o->arg ? o->arg : "",
+		fprintf(f, "%s\t%s\t%s\t%s\t%.*s\t", c->name, o->name, s, o->arg ? o->arg : "",
 			(int)strcspn(o->help, "\n"), o->help);
+		for (int i = 0; o->type == OPT_CHOICE && o->choices[i]; i++)
+			fprintf(f, "%s%s", i ? " " : "", o->choices[i]);
+		fputc('\n', f);
 	}
-	fprintf(f, "%s\thelp\th\t\tprint this text\n", c->name);
+	fprintf(f, "%s\thelp\th\t\tprint this text\t\n", c->name);
 }
 
 const struct cmd *cli_find(const char *name)

@@ -1,0 +1,91 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# bash, zsh and fish offer every command, and every option of every command, that the program has.
+
+. "$(dirname "$0")/lib.sh"
+
+mkdir "$tmp/bin"
+ln -s "${KVMFT_PLAIN:-$kvmft}" "$tmp/bin/kvmft"
+PATH=$tmp/bin:$PATH
+export PATH
+dir=$top/contrib/completion
+# Nobody's settings.
+HOME=$tmp
+export HOME
+unset XDG_CONFIG_HOME XDG_DATA_HOME ZDOTDIR
+
+kvmft --list-options | cut -f 1 >"$tmp/commands"
+ok "there are commands" test -s "$tmp/commands"
+
+# What SHELL offers for the words before the cursor, the last one begun, a line each.
+in_bash()
+{
+	bash --norc --noprofile -c '
+		. "$0/kvmft.bash"
+		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+		_kvmft 2>/dev/null
+		printf "%s\n" "${COMPREPLY[@]}"' "$dir" "$@"
+}
+
+in_fish()
+{
+	# fish reads a command line, so a last empty word is a blank at its end.
+	fish --no-config -c 'source $argv[1]/kvmft.fish; complete -C "$argv[2]"' "$dir" "$*" 2>/dev/null | cut -f 1
+}
+
+# zsh completes only on a terminal: one is made for it, and what compadd is given is printed instead.
+in_zsh()
+{
+	zsh -f "$tmp/zsh-complete" "$dir" "$*"
+}
+
+cat >"$tmp/zsh-complete" <<'END'
+zmodload zsh/zpty
+zpty z zsh -f -i
+zpty -w z 'PS1= PROMPT2= ; unsetopt zle_bracketed_paste 2>/dev/null; setopt no_beep; stty -echo rows 200 cols 200'
+zpty -w z "fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -D; compdef _kvmft kvmft"
+zpty -w z 'compadd() {
+	if [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]]; then builtin compadd "$@"; return; fi
+	local -a got; builtin compadd -A got "$@"; print -rl -- "OFFER "${^got}; }'
+zpty -w z 'finish() { print -r -- DONE-OFFERS; exit }; zle -N finish; bindkey "^X" finish; echo RE\ADY'
+while zpty -r z line; do [[ $line == *READY* ]] && break; done
+zpty -w -n z "$2"$'\t\C-x'
+while zpty -r z line; do
+	line=${line//$'\r'/}
+	[[ $line == *DONE-OFFERS* ]] && break
+	[[ $line == *OFFER\ * ]] && print -r -- "${${line##*OFFER }%%$'\n'*}"
+done
+zpty -d z
+END
+
+# Each line of file $1 is among what SHELL $2 offers for the words that follow.
+offers_all()
+{
+	want=$1
+	shell=$2
+	shift 2
+	"in_$shell" "$@" >"$tmp/offered"
+	missing=$(while read -r word; do
+		grep -qxF -- "$word" "$tmp/offered" || echo "$word"
+	done <"$want" | tr '\n' ' ')
+	is "$missing" "" "$shell: all offered for '$*'"
+}
+
+for shell in bash zsh fish; do
+	if ! command -v "$shell" >/dev/null; then
+		skip "$shell" "$shell is not installed"
+		continue
+	fi
+	offers_all "$tmp/commands" "$shell" kvmft ""
+	while read -r cmd; do
+		kvmft --list-options "$cmd" | cut -f 2 | sed 's/^/--/' >"$tmp/options"
+		offers_all "$tmp/options" "$shell" kvmft "$cmd" --
+	done <"$tmp/commands"
+	printf '%s\n' host-tsc kvmclock realtime >"$tmp/choices"
+	offers_all "$tmp/choices" "$shell" kvmft merge --clock ""
+	is "$("in_$shell" kvmft merge --clock kvm)" kvmclock "$shell: one choice"
+	echo nosuch >"$tmp/choices"
+	is "$("in_$shell" kvmft merge --clock nosuch | grep -c .)" 0 "$shell: nothing for what no choice begins with"
+done
+finish
