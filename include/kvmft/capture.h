@@ -197,9 +197,24 @@ int capture_read_subbuf(const struct capture *c, const struct cap_stream *s, uin
 ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s, uint64_t idx,
 			     uint64_t n, void *buf) __must_check;
 
-/* The first n bytes of sub-buffer idx, for its time stamp. 0, -ENODATA past the end, -errno. */
+/*
+ * A data file kept open from one read to the next; { -1 } before the first, closed with
+ * capture_file_close(). Captures with very many CPUs are read without it, to save descriptors.
+ */
+struct cap_file {
+	int fd;
+	uint32_t segment;
+};
+ssize_t capture_read_subbufs_kept(const struct capture *c, const struct cap_stream *s, uint64_t idx,
+				  uint64_t n, void *buf, struct cap_file *file) __must_check;
+void capture_file_close(struct cap_file *file);
+
+/*
+ * The first n bytes of sub-buffer idx, for its time stamp. 0, -ENODATA past the end, -errno.
+ * file may be NULL.
+ */
 int capture_read_head(const struct capture *c, const struct cap_stream *s, uint64_t idx,
-		      void *buf, size_t n) __must_check;
+		      void *buf, size_t n, struct cap_file *file) __must_check;
 
 /* Finds the VM that sel names: UUID, name, PID or PID-FD. -ENOENT, or -ENOTUNIQ (err lists them). */
 int capture_find_vm(const struct capture *c, const char *sel, const struct cap_vm **vm,

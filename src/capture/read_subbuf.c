@@ -2,9 +2,8 @@
 /*
  * read_subbuf.c: sub-buffers by number, whatever files they lie in.
  *
- * Nothing is kept open between two reads of a capture directory: with reads of 256 KiB the
- * open costs about a hundredth, and the number of CPUs and segments is not bounded by the
- * number of descriptors.
+ * Data files of a capture directory are opened where they are read. A caller may keep the last one
+ * open between reads; the number of CPUs and segments is not bounded by that of descriptors.
  */
 #include "reader.h"
 
@@ -59,28 +58,50 @@ static int read_packed(const struct cap_extent *e, uint64_t off, void *buf, size
 	return ret == -EBADMSG ? 0 : ret;
 }
 
-/* Reads exactly len bytes at off inside an extent. */
-static int read_extent(const struct capture *c, const struct cap_stream *s,
-		       const struct cap_extent *e, uint64_t off, void *buf, size_t len)
+/* Makes *file the data file of the extent. */
+static int file_switch(const struct capture *c, const struct cap_stream *s,
+		       const struct cap_extent *e, struct cap_file *file)
 {
-	_cleanup_close_ int own = -1;
-	int fd = e->fd;
 	uint64_t size;
 	char name[64];
 
-	if (e->packed)
-		return read_packed(e, off, buf, len);
-	if (fd < 0) {
-		cap_data_name(name, sizeof(name), e->segment, s->cpu);
-		fd = own = cap_open_file(cap_priv(c)->dirfd, name, &size);
-		if (fd < 0)
-			return fd;
-	}
-	return read_exact(fd, buf, len, e->off + off);
+	if (file->fd >= 0 && file->segment == e->segment)
+		return 0;
+	capture_file_close(file);
+	cap_data_name(name, sizeof(name), e->segment, s->cpu);
+	file->fd = cap_open_file(cap_priv(c)->dirfd, name, &size);
+	file->segment = e->segment;
+	return MIN(file->fd, 0);
 }
 
-ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s, uint64_t idx,
-			     uint64_t n, void *buf)
+/* Reads exactly len bytes at off inside an extent. */
+static int read_extent(const struct capture *c, const struct cap_stream *s,
+		       const struct cap_extent *e, uint64_t off, void *buf, size_t len,
+		       struct cap_file *file)
+{
+	struct cap_file own = { -1, 0 };
+	int ret;
+
+	if (e->packed)
+		return read_packed(e, off, buf, len);
+	if (e->fd >= 0)
+		return read_exact(e->fd, buf, len, e->off + off);
+	file = file ? file : &own;
+	ret = file_switch(c, s, e, file);
+	if (!ret)
+		ret = read_exact(file->fd, buf, len, e->off + off);
+	capture_file_close(&own);
+	return ret;
+}
+
+void capture_file_close(struct cap_file *file)
+{
+	util_close_fd(&file->fd);
+	file->fd = -1;
+}
+
+ssize_t capture_read_subbufs_kept(const struct capture *c, const struct cap_stream *s, uint64_t idx,
+				  uint64_t n, void *buf, struct cap_file *file)
 {
 	const struct cap_extent *e;
 	uint64_t off = 0;
@@ -91,8 +112,14 @@ ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s
 		return 0;
 	n = MIN(n, (e->len - off) / c->subbuf_size);
 	n = MIN(n, (uint64_t)(SSIZE_MAX / CAPTURE_MAX_SUBBUF));
-	ret = read_extent(c, s, e, off, buf, (size_t)(n * c->subbuf_size));
+	ret = read_extent(c, s, e, off, buf, (size_t)(n * c->subbuf_size), file);
 	return ret ? ret : (ssize_t)n;
+}
+
+ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s, uint64_t idx,
+			     uint64_t n, void *buf)
+{
+	return capture_read_subbufs_kept(c, s, idx, n, buf, NULL);
 }
 
 int capture_read_subbuf(const struct capture *c, const struct cap_stream *s, uint64_t idx,
@@ -104,7 +131,7 @@ int capture_read_subbuf(const struct capture *c, const struct cap_stream *s, uin
 }
 
 int capture_read_head(const struct capture *c, const struct cap_stream *s, uint64_t idx,
-		      void *buf, size_t n)
+		      void *buf, size_t n, struct cap_file *file)
 {
 	const struct cap_extent *e;
 	uint64_t off = 0;
@@ -114,5 +141,5 @@ int capture_read_head(const struct capture *c, const struct cap_stream *s, uint6
 		return -ENODATA;
 	if (n > c->subbuf_size)
 		return -EINVAL;
-	return read_extent(c, s, e, off, buf, n);
+	return read_extent(c, s, e, off, buf, n, file);
 }

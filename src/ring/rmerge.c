@@ -11,116 +11,128 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct leaf {
-	struct rmerge_src src;
-	uint64_t key;
-	bool ended;
-};
+/*
+ * A source in the tournament is its key and its rank: the index, so that equal keys go to the lower
+ * one. An ended source has the highest key and ENDED in its rank.
+ */
+#define ENDED (1u << 31)
 
 struct rmerge {
-	size_t n, winner;
-	size_t *loser; /* [1 .. n-1] */
-	struct leaf leaf[];
+	size_t n;
+	uint64_t key; /* of the winner */
+	uint32_t rank;
+	/* Losers, [1 .. n-1]. Two arrays: compilers move pairs through vector registers and stall. */
+	uint64_t *loser_key;
+	uint32_t *loser_rank;
+	struct rmerge_src src[];
 };
 
-/* Ended sources lose against all others; equal keys go to the lower index. */
-static bool beats(const struct rmerge *m, size_t a, size_t b)
+static inline uint32_t pull(const struct rmerge *m, uint32_t i, uint64_t *key)
 {
-	const struct leaf *x = &m->leaf[a], *y = &m->leaf[b];
-
-	if (x->ended != y->ended)
-		return y->ended;
-	if (x->ended || x->key == y->key)
-		return a < b;
-	return x->key < y->key;
+	if (m->src[i].next(m->src[i].src, key))
+		return i;
+	*key = UINT64_MAX;
+	return i | ENDED;
 }
 
-static void pull(struct leaf *l)
+/*
+ * One match at a node: *key and *rank become those of the winner, the loser's stay at the node. Who
+ * wins is anybody's guess, so there is no branch on it.
+ */
+static inline void play(struct rmerge *m, size_t node, uint64_t *key, uint32_t *rank)
 {
-	l->ended = !l->src.next(l->src.src, &l->key);
+	uint64_t k = m->loser_key[node], dk;
+	uint32_t r = m->loser_rank[node], dr;
+	uint64_t lost = (k < *key) | ((k == *key) & (r < *rank));
+
+	dk = (k ^ *key) & (0 - lost);
+	dr = (r ^ *rank) & (uint32_t)(0 - lost);
+	m->loser_key[node] = k ^ dk;
+	m->loser_rank[node] = r ^ dr;
+	*key ^= dk;
+	*rank ^= dr;
 }
 
-/* Plays all matches bottom up; win[] holds the winner of each node while that lasts. */
-static int play_all(struct rmerge *m)
+/*
+ * Sources join one by one. An empty node keeps who comes first: its other half has nobody yet, and
+ * the last one of the halves to come plays on.
+ */
+static void play_all(struct rmerge *m)
 {
-	size_t n = m->n, i, *win = calloc(2 * n, sizeof(*win));
+	uint64_t key;
+	uint32_t rank;
+	size_t node;
 
-	if (!win)
-		return -ENOMEM;
-	for (i = 0; i < n; i++)
-		win[n + i] = i;
-	for (i = n - 1; i > 0; i--) {
-		size_t a = win[2 * i], b = win[2 * i + 1];
-		bool first = beats(m, a, b);
-
-		win[i] = first ? a : b;
-		m->loser[i] = first ? b : a;
+	for (node = 1; node < m->n; node++)
+		m->loser_rank[node] = UINT32_MAX;
+	for (uint32_t i = 0; i < m->n; i++) {
+		rank = pull(m, i, &key);
+		for (node = (m->n + i) / 2; node > 0; node /= 2) {
+			if (m->loser_rank[node] == UINT32_MAX) {
+				m->loser_key[node] = key;
+				m->loser_rank[node] = rank;
+				break;
+			}
+			play(m, node, &key, &rank);
+		}
+		if (!node) {
+			m->key = key;
+			m->rank = rank;
+		}
 	}
-	m->winner = n > 1 ? win[1] : 0;
-	free(win);
-	return 0;
 }
 
 int rmerge_new(struct rmerge **out, const struct rmerge_src *src, size_t n)
 {
 	struct rmerge *m;
 	size_t i;
-	int ret;
 
-	if (n > SIZE_MAX / (4 * sizeof(struct leaf)))
+	if (n >= ENDED || n > SIZE_MAX / (4 * sizeof(*src)))
 		return -EINVAL;
-	m = calloc(1, sizeof(*m) + n * sizeof(struct leaf));
+	m = calloc(1, sizeof(*m) + n * sizeof(*src));
 	if (!m)
 		return -ENOMEM;
 	m->n = n;
-	m->loser = calloc(n + 1, sizeof(*m->loser));
-	if (!m->loser) {
-		free(m);
+	m->loser_key = calloc(n + 1, sizeof(*m->loser_key));
+	m->loser_rank = calloc(n + 1, sizeof(*m->loser_rank));
+	if (!m->loser_key || !m->loser_rank) {
+		rmerge_free(m);
 		return -ENOMEM;
 	}
-	for (i = 0; i < n; i++) {
-		m->leaf[i].src = src[i];
-		pull(&m->leaf[i]);
-	}
-	ret = n ? play_all(m) : 0;
-	if (ret) {
-		rmerge_free(m);
-		return ret;
-	}
+	for (i = 0; i < n; i++)
+		m->src[i] = src[i];
+	play_all(m);
 	*out = m;
 	return 0;
 }
 
 ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key)
 {
-	if (!m->n || m->leaf[m->winner].ended)
+	if (!m->n || m->rank & ENDED)
 		return -1;
-	*key = m->leaf[m->winner].key;
-	return (ssize_t)m->winner;
+	*key = m->key;
+	return (ssize_t)m->rank;
 }
 
 void rmerge_pop(struct rmerge *m)
 {
-	size_t w = m->winner, node;
+	uint32_t rank = m->rank;
+	size_t node = (m->n + rank) / 2;
+	uint64_t key;
 
-	if (!m->n || m->leaf[w].ended)
+	if (!m->n || rank & ENDED)
 		return;
-	pull(&m->leaf[w]);
-	for (node = (m->n + w) / 2; node > 0; node /= 2) {
-		size_t other = m->loser[node];
-
-		if (beats(m, other, w)) {
-			m->loser[node] = w;
-			w = other;
-		}
-	}
-	m->winner = w;
+	for (rank = pull(m, rank, &key); node > 0; node /= 2)
+		play(m, node, &key, &rank);
+	m->key = key;
+	m->rank = rank;
 }
 
 void rmerge_free(struct rmerge *m)
 {
 	if (!m)
 		return;
-	free(m->loser);
+	free(m->loser_key);
+	free(m->loser_rank);
 	free(m);
 }

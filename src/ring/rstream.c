@@ -10,19 +10,32 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
-#define BATCH_BYTES (256u << 10)
-#define SEEK_PROBES 16384 /* stamps looked at before a seek trusts their order */
+/* What is read at once: all streams of a capture together shall fit into a second-level cache. */
+#define BATCH_BYTES  (256u << 10)
+#define BATCH_MIN    (32u << 10)
+#define SEEK_PROBES  64		  /* stamps looked at to see whether they ascend */
+
+/* A quarter of the descriptors for one capture: several may be open at once. */
+static bool keep_files(const struct capture *cap)
+{
+	struct rlimit max;
+
+	return getrlimit(RLIMIT_NOFILE, &max) == 0 && cap->nstream <= max.rlim_cur / 4;
+}
 
 int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_stream *s)
 {
-	uint32_t size = cap->subbuf_size;
+	uint32_t size = cap->subbuf_size, bytes;
 
 	memset(r, 0, sizeof(*r));
+	r->file.fd = -1;
 	if (!size || size > CAPTURE_MAX_SUBBUF || cap->page_header >= size)
 		return -EINVAL;
 	r->cap = cap;
 	r->s = s;
+	r->keep = keep_files(cap);
 	r->geom = (struct subbuf_geom){
 		.size = size,
 		.header = cap->page_header,
@@ -30,7 +43,8 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 		.big_endian = cap->big_endian,
 		.swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__),
 	};
-	r->batch = MAX(BATCH_BYTES / size, 1u);
+	bytes = (uint32_t)MAX(BATCH_MIN, BATCH_BYTES / MAX(cap->nstream, (size_t)1));
+	r->batch = MAX(bytes / size, 1u);
 	if (s->nsub < r->batch)
 		r->batch = (uint32_t)MAX(s->nsub, 1u);
 	r->buf = malloc((size_t)r->batch * size);
@@ -45,9 +59,13 @@ static enum rkind damage(struct rstream *r)
 	return R_DAMAGE;
 }
 
+void rstream_damage(struct rstream *r)
+{
+	damage(r);
+}
+
 static enum rkind gap(struct rstream *r)
 {
-	r->gap_pending = false;
 	r->lost = r->sb.lost_counted ? r->sb.lost_count : 0;
 	r->gaps++;
 	if (!r->lost)
@@ -60,7 +78,8 @@ static enum rkind gap(struct rstream *r)
 static int advance(struct rstream *r)
 {
 	if (r->at >= r->have) {
-		ssize_t n = capture_read_subbufs(r->cap, r->s, r->idx, r->batch, r->buf);
+		ssize_t n = capture_read_subbufs_kept(r->cap, r->s, r->idx, r->batch, r->buf,
+						      r->keep ? &r->file : NULL);
 
 		if (n <= 0)
 			return (int)n;
@@ -72,44 +91,63 @@ static int advance(struct rstream *r)
 	return 1;
 }
 
-enum rkind rstream_next(struct rstream *r)
+/* Begins the next sub-buffer: R_EVENT when it is open, or what stands before its events. */
+static enum rkind begin_next(struct rstream *r)
 {
+	int ret;
+
+	r->open = false;
 	if (r->error)
 		return R_END;
+	ret = advance(r);
+	if (ret <= 0) {
+		r->error = ret;
+		return R_END;
+	}
+	if (subbuf_begin(&r->sb, r->buf + (size_t)(r->at - 1) * r->geom.size, &r->geom))
+		return damage(r);
+	r->open = true;
+	return r->sb.lost ? gap(r) : R_EVENT;
+}
+
+enum rkind rstream_next_rare(struct rstream *r)
+{
 	for (;;) {
+		enum rkind k;
 		int ret;
 
-		if (r->gap_pending)
-			return gap(r);
-		if (r->open) {
-			ret = subbuf_next(&r->sb, &r->rec);
-			if (ret > 0) {
-				r->events++;
-				if (r->rec.ts < r->last_ts)
-					r->backwards++;
-				r->last_ts = r->rec.ts;
-				return R_EVENT;
-			}
-			if (ret < 0)
-				return damage(r);
-			r->open = false;
-		}
-		ret = advance(r);
-		if (ret <= 0) {
-			r->error = ret;
-			return R_END;
-		}
-		if (subbuf_begin(&r->sb, r->buf + (size_t)(r->at - 1) * r->geom.size, &r->geom))
+		ret = r->open ? subbuf_next(&r->sb, &r->rec) : 0;
+		if (ret < 0)
 			return damage(r);
-		r->open = true;
-		r->gap_pending = r->sb.lost;
+		if (ret) {
+			r->events++;
+			r->backwards += r->rec.ts < r->last_ts;
+			r->last_ts = r->rec.ts;
+			return R_EVENT;
+		}
+		k = begin_next(r);
+		if (k != R_EVENT)
+			return k;
 	}
 }
 
-/* Base stamp of a sub-buffer. */
-static int read_stamp(const struct rstream *r, uint64_t idx, uint64_t *ts)
+enum rkind rstream_subbuf(struct rstream *r, struct subbuf *sb)
 {
-	int ret = capture_read_head(r->cap, r->s, idx, ts, sizeof(*ts));
+	/* A gap was told of: the sub-buffer behind it is the one. */
+	bool told = r->open && r->gap_told;
+	enum rkind k = told ? R_EVENT : begin_next(r);
+
+	r->gap_told = k == R_GAP;
+	if (k == R_EVENT)
+		*sb = r->sb;
+	return k;
+}
+
+/* Base stamp of a sub-buffer. */
+static int read_stamp(struct rstream *r, uint64_t idx, uint64_t *ts)
+{
+	int ret = capture_read_head(r->cap, r->s, idx, ts, sizeof(*ts),
+				    r->keep ? &r->file : NULL);
 
 	if (!ret && r->geom.swap)
 		*ts = __builtin_bswap64(*ts);
@@ -117,16 +155,17 @@ static int read_stamp(const struct rstream *r, uint64_t idx, uint64_t *ts)
 }
 
 /*
- * Walks stamps lo, lo + step, ... below hi; *at becomes the last one below `from`.
+ * The last of the stamps lo, lo + step, ... below hi that is below `from`, in *at (lo when none is).
  * 1 when they ascend, 0 when they do not, -errno.
  */
-static int scan_stamps(const struct rstream *r, uint64_t lo, uint64_t hi, uint64_t step,
-		       uint64_t from, uint64_t *at)
+static int scan_stamps(struct rstream *r, uint64_t hi, uint64_t step, uint64_t from,
+		       uint64_t *at)
 {
 	uint64_t last = 0, ts, i;
 	int ret;
 
-	for (i = lo; i < hi; i += step) {
+	*at = 0;
+	for (i = 0; i < hi; i += step) {
 		ret = read_stamp(r, i, &ts);
 		if (ret)
 			return ret;
@@ -135,31 +174,56 @@ static int scan_stamps(const struct rstream *r, uint64_t lo, uint64_t hi, uint64
 		last = ts;
 		if (ts < from)
 			*at = i;
-		if (hi - i <= step)
-			break;
 	}
+	return 1;
+}
+
+/* The last stamp below `from` among lo (which is) .. hi - 1, by halving. Returns as above. */
+static int halve_stamps(struct rstream *r, uint64_t lo, uint64_t hi, uint64_t from,
+			uint64_t *at)
+{
+	uint64_t low = 0, high = UINT64_MAX, ts;
+	int ret;
+
+	while (hi - lo > 1) {
+		uint64_t mid = lo + (hi - lo) / 2;
+
+		ret = read_stamp(r, mid, &ts);
+		if (ret)
+			return ret;
+		if (ts < low || ts > high)
+			return 0;
+		if (ts < from) {
+			lo = mid;
+			low = ts;
+		} else {
+			hi = mid;
+			high = ts;
+		}
+	}
+	*at = lo;
 	return 1;
 }
 
 /*
  * Every event of sub-buffer i - 1 is no later than the base stamp of i, as long as stamps ascend.
  * So the walk may start at the last sub-buffer whose stamp is below `from`. The order is checked
- * on evenly spaced stamps (all of them up to SEEK_PROBES sub-buffers); where it does not hold the
- * stream is walked from its beginning.
+ * on evenly spaced stamps and on those that the search meets; where it does not hold the stream is
+ * walked from its beginning.
  */
 int rstream_seek(struct rstream *r, uint64_t from)
 {
-	uint64_t step = r->s->nsub / SEEK_PROBES + 1, at = 0;
+	uint64_t n = r->s->nsub, step = n / SEEK_PROBES + 1, at = 0;
 	int ret;
 
 	r->at = r->have = 0;
-	r->open = r->gap_pending = false;
+	r->open = r->gap_told = false;
 	r->error = 0;
 	r->last_ts = 0;
 	r->idx = 0;
-	ret = scan_stamps(r, 0, r->s->nsub, step, from, &at);
+	ret = scan_stamps(r, n, step, from, &at);
 	if (ret > 0 && step > 1)
-		ret = scan_stamps(r, at, MIN(at + step, r->s->nsub), 1, from, &at);
+		ret = halve_stamps(r, at, MIN(at + step, n), from, &at);
 	if (ret < 0)
 		return ret;
 	r->idx = ret ? at : 0;
@@ -168,6 +232,7 @@ int rstream_seek(struct rstream *r, uint64_t from)
 
 void rstream_close(struct rstream *r)
 {
+	capture_file_close(&r->file);
 	free(r->buf);
 	r->buf = NULL;
 }

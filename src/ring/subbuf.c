@@ -80,6 +80,7 @@ int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g
 
 	sb->p = b + g->header;
 	sb->end = sb->p + len;
+	sb->plain = g->swap || g->big_endian ? b : sb->end;
 	sb->ts = get_u64(b, g->swap);
 	sb->swap = g->swap;
 	sb->big_endian = g->big_endian;
@@ -139,7 +140,7 @@ static int step_time(struct subbuf *sb, uint32_t type, uint32_t delta, size_t le
 	return 1;
 }
 
-int subbuf_next(struct subbuf *sb, struct rec *rec)
+int subbuf_next_rare(struct subbuf *sb, struct rec *rec)
 {
 	for (;;) {
 		size_t left = (size_t)(sb->end - sb->p);
