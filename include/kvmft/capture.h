@@ -245,6 +245,19 @@ int capw_create_at(int dirfd, const char *dir, const char *base, unsigned int fl
  * in a sticky one. Returns its descriptor (the caller's) or -errno.
  */
 int capw_dir_open(const char *path, struct kvmft_err *err) __must_check;
+
+/*
+ * Captures of one directory named by their time: kvmft-20261121T064240Z, with -01 .. -99 behind it
+ * for further ones of the same second, so that names sort by age.
+ */
+#define CAPW_STAMP_SIZE 32
+/* time: seconds since 1970; n < 100. -EOVERFLOW for a time beyond the year 9999. */
+int capw_stamp_name(int64_t time, unsigned int n, char *buf, size_t size) __must_check;
+/*
+ * Removes the oldest of them until at most keep are left. Only captures with such names count and
+ * are touched. *removed (may be NULL) is how many went.
+ */
+int capw_stamp_prune(int dirfd, size_t keep, size_t *removed, struct kvmft_err *err) __must_check;
 /* Appends one record to meta; the sbuf was built with meta_begin() .. meta_*(); it is reset. */
 int capw_meta(struct capw *w, struct sbuf *line) __must_check;
 /* Writes a whole small file below the capture; parent directories of name are made (0700). */

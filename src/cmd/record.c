@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#define DEFAULT_OUTPUT	  "kvmft.data"
 #define DEFAULT_BUFFER_KB 8192u /* per CPU, less when memory is short */
 #define MIN_BUFFER_KB	  256u
 #define MEMORY_PERCENT	  5u
@@ -26,6 +25,10 @@
 static const struct opt record_options[] = {
 	OPTION('o', "output", OPT_STR, struct record_opts, output, "CAPTURE",
 	       "capture directory to make (default: kvmft.data, the old one moves to kvmft.data.old)"),
+	OPTION(0, "output-dir", OPT_STR, struct record_opts, output_dir, "DIR",
+	       "for cron: the next capture in DIR, named by its time; one recorder at a time"),
+	OPTION(0, "keep-captures", OPT_U64, struct record_opts, keep_captures, "N",
+	       "with --output-dir: remove the oldest, so that N are left with the new one"),
 	OPTION('e', "event", OPT_LIST, struct record_opts, events, "EVENT[/FILTER/]",
 	       "sys:event, sys:*, sys or event, with a kernel filter between slashes;\n"
 	       "'default' stands for the default set"),
@@ -53,6 +56,8 @@ static const struct opt record_options[] = {
 	       "record as a guest"),
 	OPTION(0, "force", OPT_FLAG, struct record_opts, force, NULL,
 	       "replace an existing capture; take a ring larger than 5 % of the memory"),
+	OPTION(0, "load-modules", OPT_FLAG, struct record_opts, load_modules, NULL,
+	       "load a missing kvm_intel, kvm_amd or kvm (guest: msr)"),
 	OPTION('q', "quiet", OPT_FLAG, struct record_opts, quiet, NULL,
 	       "say nothing unless something is wrong"),
 	OPT_END,
@@ -232,15 +237,6 @@ static int record_instance(struct record *r)
 	return ret ? ret : kinst_events_add(r->k, &r->events, r->err);
 }
 
-static int record_output(struct record *r)
-{
-	unsigned int flags = r->o->force ? CAPW_FORCE : 0;
-
-	if (!r->o->output)
-		flags |= CAPW_ROTATE_OLD;
-	return capw_create(r->o->output ? r->o->output : DEFAULT_OUTPUT, flags, &r->w, r->err);
-}
-
 static int record_files(struct record *r)
 {
 	r->drain = calloc(r->cpus.n, sizeof(*r->drain));
@@ -333,6 +329,7 @@ static void record_undo(struct record *r)
 	if (kinst_destroy(r->k, &err) && err.text[0])
 		cli_note("%s", err.text);
 	capw_close(r->w);
+	util_close_fd(&r->place);
 	vm_list_free(r->vms);
 	kevent_list_free(&r->events);
 	kcpus_free(&r->cpus);
@@ -363,6 +360,7 @@ static int record_prepare(struct record *r)
 		errno = 0;
 	ret = record_side(r);
 	ret = ret ? ret : record_tids(r);
+	ret = ret ? ret : record_modules(r);
 	ret = ret ? ret : ktracefs_clock_check(r->t, r->o->clock, r->err);
 	ret = ret ? ret : record_events(r);
 	ret = ret ? ret : record_instance(r);
@@ -394,37 +392,43 @@ static int record_result(struct record *r)
 {
 	const char *path = capw_path(r->w);
 	uint64_t unread = 0;
+	bool incomplete;
 	char size[32];
 
 	for (size_t i = 0; i < r->cpus.n; i++)
 		unread += r->drain[i].unread;
-	if (!r->o->quiet)
+	incomplete = (r->lost || unread) && !r->o->allow_lost;
+	if (!r->o->quiet || incomplete)
 		cli_note("%s: %llu events, %s, %llu lost (%s)", path, (unsigned long long)r->stored,
 			 str_bytes(size, sizeof(size), r->bytes), (unsigned long long)r->lost,
 			 r->end_reason);
 	if (unread)
 		cli_note("%llu sub-buffers of events did not fit (%s)", (unsigned long long)unread,
 			 r->end_reason);
-	if ((r->lost || unread) && !r->o->allow_lost)
-		return KVMFT_INCOMPLETE;
-	return KVMFT_OK;
+	return incomplete ? KVMFT_INCOMPLETE : KVMFT_OK;
 }
 
 static int record_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct record_opts *o = opts;
-	struct record r = { .o = o, .err = err, .budget = { .wake_fd = -1 } };
+	struct record r = { .o = o, .err = err, .budget = { .wake_fd = -1 }, .place = -1 };
 	struct record_child child = { .go = -1, .failed = -1 };
 	int ret, exit_code = KVMFT_FAILED;
 
+	ret = record_place_options(opts, err);
+	ret = ret ? ret : record_environment(argv, err);
+	if (ret)
+		return ret;
 	ret = record_signals_block();
 	if (ret)
 		return err_set(err, -ret, "cannot block signals: %s", strerror(-ret));
 	ret = record_prepare(&r);
 	if (!ret && argc)
 		ret = record_child_fork(argv, &child, err);
-	if (!ret)
+	if (!ret) {
+		record_confine(&r, argc != 0);
 		ret = record_start(&r);
+	}
 	if (!ret) {
 		record_child_release(&child);
 		if (!o->quiet && !argc && !o->duration.set && isatty(STDERR_FILENO))

@@ -5,6 +5,8 @@
  * record.c        options, checks, and the order in which things are set up and undone
  * record_facts.c  what goes into the capture besides events
  * record_loop.c   the wait: signals, time, child, budget
+ * record_place.c  the capture's place: -o, or --output-dir with its lock and its retention
+ * record_guard.c  environment, modules, privileges
  */
 #ifndef KVMFT_CMD_RECORD_H
 #define KVMFT_CMD_RECORD_H
@@ -16,10 +18,10 @@
 #include "kvmft/vm.h"
 
 struct record_opts {
-	const char *output, *clock;
+	const char *output, *output_dir, *clock;
 	struct opt_list events, vms, pids;
-	struct opt_u64 buffer, duration, max_size, min_free;
-	bool host, guest, force, overwrite, allow_lost, quiet;
+	struct opt_u64 buffer, duration, max_size, min_free, keep_captures;
+	bool host, guest, force, overwrite, allow_lost, quiet, load_modules;
 };
 
 struct record {
@@ -43,7 +45,28 @@ struct record {
 	uint64_t bytes;
 	bool tracing, threads;
 	const char *end_reason;
+	int place;		    /* --output-dir, locked while it is open; -1 = none */
+	unsigned int confined;	    /* enum sandbox_layer */
 };
+
+/* ---- record_place.c ---- */
+
+/* Options that do not go together: 0 or -EINVAL. Quiet when it is cron that reads our words. */
+int record_place_options(struct record_opts *o, struct kvmft_err *err);
+/* Makes the capture: r->w, and r->place with --output-dir. 0 or -errno with r->err set. */
+int record_output(struct record *r);
+
+/* ---- record_guard.c ---- */
+
+/* Refuses variables that would let somebody else's code in; command ends with NULL. */
+int record_environment(char **command, struct kvmft_err *err);
+/* --load-modules: 0 when nothing is missing (any more), or -errno with r->err set. */
+int record_modules(struct record *r);
+/*
+ * Drops what is not needed from here on, for this thread and those started later. After the
+ * capture and the instance exist and COMMAND was forked, before the draining threads.
+ */
+void record_confine(struct record *r, bool has_command);
 
 /* ---- record_facts.c: each appends to meta; 0 or -errno with r->err set ---- */
 

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * stamp.c: captures that are named by the time they were made, and keeping only the newest.
+ */
+#include "kvmft/capture.h"
+#include "place.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define STAMP_PREFIX "kvmft-"
+/* 9 is any digit, everything else itself */
+#define STAMP_SHAPE  "99999999T999999Z"
+
+int capw_stamp_name(int64_t t, unsigned int n, char *buf, size_t size)
+{
+	time_t when = (time_t)t;
+	struct tm tm;
+	int len;
+
+	if (n > 99 || !gmtime_r(&when, &tm) || tm.tm_year + 1900 < 0 || tm.tm_year + 1900 > 9999)
+		return -EOVERFLOW;
+	len = snprintf(buf, size, STAMP_PREFIX "%04d%02d%02dT%02d%02d%02dZ", tm.tm_year + 1900,
+		       tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
+	if (n && len > 0 && (size_t)len < size)
+		len += snprintf(buf + len, size - (size_t)len, "-%02u", n);
+	return len < 0 || (size_t)len >= size ? -ENAMETOOLONG : 0;
+}
+
+static bool shape_fits(const char *s, const char *shape, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (shape[i] == '9' ? !isdigit((unsigned char)s[i]) : s[i] != shape[i])
+			return false;
+	return true;
+}
+
+static bool is_stamped(const char *name)
+{
+	const char *p = name + strlen(STAMP_PREFIX);
+	size_t len = strlen(STAMP_SHAPE);
+
+	if (!str_starts(name, STAMP_PREFIX) || !shape_fits(p, STAMP_SHAPE, len))
+		return false;
+	p += len;
+	return !*p || (shape_fits(p, "-99", 3) && !p[3]);
+}
+
+struct names {
+	char (*v)[CAPW_STAMP_SIZE];
+	size_t n, cap;
+};
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+static int names_read(int dirfd, struct names *names)
+{
+	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret = 0;
+	struct dirent *d;
+	DIR *dir;
+
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		ret = -errno;
+		util_close_fd(&fd);
+		return ret;
+	}
+	while (!ret && (d = readdir(dir))) {
+		char (*slot)[CAPW_STAMP_SIZE];
+
+		if (!is_stamped(d->d_name) || !cap_is_capture(dirfd, d->d_name))
+			continue;
+		slot = array_grow(&names->v, names->n, &names->cap, sizeof(*slot));
+		if (slot) {
+			/* its shape bounds its length */
+			memcpy(*slot, d->d_name, strlen(d->d_name) + 1);
+			names->n++;
+		} else {
+			ret = -ENOMEM;
+		}
+	}
+	closedir(dir);
+	return ret;
+}
+
+int capw_stamp_prune(int dirfd, size_t keep, size_t *removed, struct kvmft_err *err)
+{
+	struct names names = { 0 };
+	int ret = names_read(dirfd, &names);
+	size_t n = 0;
+
+	if (ret)
+		ret = err_set(err, -ret, "cannot list the old captures: %s", strerror(-ret));
+	if (!ret && names.n) /* by name is by age */
+		qsort(names.v, names.n, sizeof(*names.v), compare);
+	for (; !ret && n + keep < names.n; n++)
+		ret = cap_remove(dirfd, names.v[n], err);
+	free(names.v);
+	if (removed)
+		*removed = n;
+	return ret;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * record_guard.c: what a recorder asks of its surroundings before it starts, and what it gives up
+ * before the first event: see "Privileges" in kvmft-record(1).
+ */
+#include "record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/sandbox.h"
+
+/* ---- the environment ---- */
+
+/* What makes the dynamic loader put somebody else's code into this process. */
+static const char *const loader_variables[] = { "LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH" };
+
+/* execvp() looks where PATH says: an empty or relative entry is whatever directory we are in. */
+static bool path_is_absolute(const char *path)
+{
+	for (const char *p = path; p; p = strchr(p, ':')) {
+		p += p != path;
+		if (*p != '/')
+			return false;
+	}
+	return true;
+}
+
+int record_environment(char **command, struct kvmft_err *err)
+{
+	const char *path = getenv("PATH");
+
+	for (size_t i = 0; i < ARRAY_SIZE(loader_variables); i++) {
+		const char *v = getenv(loader_variables[i]);
+
+		if (v && *v)
+			return err_set(err, EPERM,
+				       "%s is set and would put other code into the recorder: env -u %s "
+				       "kvmft record ...; for the command alone: -- env %s=... COMMAND",
+				       loader_variables[i], loader_variables[i], loader_variables[i]);
+	}
+	if (*command && !strchr(*command, '/') && path && !path_is_absolute(path))
+		return err_set(err, EPERM,
+			       "PATH has an entry that is no absolute directory: name %s by its path",
+			       *command);
+	return 0;
+}
+
+/* ---- modules ---- */
+
+static const char *vendor_module(const struct ktsc_facts *tsc)
+{
+	if (!strcmp(tsc->vendor, "GenuineIntel") || !strcmp(tsc->vendor, "CentaurHauls") ||
+	    !strcmp(tsc->vendor, "  Shanghai  "))
+		return "kvm_intel";
+	if (!strcmp(tsc->vendor, "AuthenticAMD") || !strcmp(tsc->vendor, "HygonGenuine"))
+		return "kvm_amd";
+	return NULL;
+}
+
+int record_modules(struct record *r)
+{
+	const char *vendor = vendor_module(&r->tsc);
+
+	if (!r->o->load_modules)
+		return 0;
+	if (r->side == CAP_SIDE_GUEST)
+		return kmodule_load("msr", r->err);
+	/* Another back end may have brought its own kvm and events. */
+	if (kevent_exists(r->t, "kvm", "kvm_exit"))
+		return 0;
+	/* The vendor's one draws kvm in; where it refuses (no VMX), kvm alone has the events. */
+	if (vendor && !kmodule_load(vendor, NULL))
+		return 0;
+	return kmodule_load("kvm", r->err);
+}
+
+/* ---- privileges ---- */
+
+/*
+ * On a host the end of the recording looks through all processes for VMs again: for that,
+ * CAP_SYS_PTRACE stays, and Landlock, which would hide /proc/PID/fd whatever the capabilities, is
+ * left out. A guest has nothing to look for.
+ */
+void record_confine(struct record *r, bool has_command)
+{
+	_cleanup_close_ int instances =
+		openat(ktracefs_dirfd(r->t), "instances", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const struct sandbox_dir dir[] = {
+		{ capw_dirfd(r->w), SANDBOX_WRITE | SANDBOX_CREATE },
+		{ kinst_dirfd(r->k), SANDBOX_WRITE },
+		{ instances, SANDBOX_CREATE }, /* to remove ours */
+	};
+	struct sandbox s = { .dir = dir, .ndir = ARRAY_SIZE(dir) };
+
+	/* Pipes beyond the limit of an unprivileged user: there is one for each CPU. */
+	s.caps = SANDBOX_CAP(CAP_SYS_RESOURCE);
+	/* COMMAND may have become another user, and must still be ended. */
+	if (has_command)
+		s.caps |= SANDBOX_CAP(CAP_KILL);
+	if (r->side == CAP_SIDE_HOST)
+		s.caps |= SANDBOX_CAP(CAP_SYS_PTRACE);
+	/* Not root, but with the right to pass over file modes: tracefs is reached by that alone. */
+	if (geteuid())
+		s.caps |= SANDBOX_CAP(CAP_DAC_OVERRIDE) | SANDBOX_CAP(CAP_DAC_READ_SEARCH);
+	s.files = r->side == CAP_SIDE_GUEST && instances >= 0;
+	r->confined = sandbox_enter(&s);
+}
