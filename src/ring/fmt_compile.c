@@ -102,7 +102,7 @@ static struct pseg *segment(struct build *b)
 /* Literal text up to the next conversion; returns its end. */
 static const char *literal(struct build *b, const char *f)
 {
-	static const char zeros[PLAN_PAD];
+	static const char zeros[PUT_SLACK];
 	struct sbuf t = { 0 };
 	struct pseg *s;
 
@@ -177,8 +177,6 @@ static bool parse_spec(const char **pf, struct pspec *s, uint32_t long_size)
 	/* libtraceevent turns %l of a 64-bit kernel into 64 bits, and leaves the machine's long */
 	s->bytes = longs == -2 ? 1 : longs == -1 ? 2 : longs == 0 ? 4 :
 		   longs == 2 || long_size == 8 ? 8 : (uint8_t)sizeof(long);
-	s->simple = strchr("duxX", s->conv) && !s->alt && !s->left && !s->plus && !s->has_prec &&
-		    !s->star && (!s->width || (s->zero && s->width <= PLAN_SIMPLE_WIDTH));
 	*pf = f + 1;
 	return true;
 }
@@ -234,7 +232,7 @@ struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e)
 	arg = ev->print_fmt.args;
 	for (p = ev->print_fmt.format; *p && !b.failed; )
 		p = *p == '%' && p[1] != '%' ? conversion(&b, p, &arg) : literal(&b, p);
-	if (b.failed) {
+	if (b.failed || !plan_lower(b.plan, f)) {
 		fmt_plan_free(b.plan);
 		return NULL;
 	}

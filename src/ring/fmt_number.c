@@ -9,18 +9,10 @@
 #include <errno.h>
 #include <string.h>
 
-void pout_flush(struct pout *o)
-{
-	sbuf_add_mem(o->to, o->buf, o->n);
-	o->n = 0;
-}
-
 static void add_repeat(struct pout *out, char c, size_t n)
 {
-	if (n > sizeof(out->buf) - out->n) /* n is at most PLAN_MAX_WIDTH */
-		pout_flush(out);
-	memset(out->buf + out->n, c, n);
-	out->n += n;
+	memset(out->p, c, n);
+	out->p += n;
 }
 
 void plan_text(struct pout *out, const struct pspec *spec, const char *s, size_t n)
@@ -65,47 +57,31 @@ void plan_foreign(struct pout *out, const struct pspec *spec, const char *s, siz
 	free(copy);
 }
 
-/* Digits of v, most significant first, ending at end; returns where they begin. */
-static char *digits(char *end, uint64_t v, char conv)
+/* Digits of v, none for 0. */
+static char *digits(char *p, uint64_t v, char conv)
 {
-	static const char pair[] =
-		"0001020304050607080910111213141516171819202122232425262728293031323334353637383940"
-		"4142434445464748495051525354555657585960616263646566676869707172737475767778798081"
-		"828384858687888990919293949596979899";
-	const char *set = conv == 'X' ? "0123456789ABCDEF" : "0123456789abcdef";
+	char *end;
 
+	if (!v)
+		return p;
 	if (conv == 'x' || conv == 'X') {
-		for (; v; v >>= 4)
-			*--end = set[v & 15];
+		end = put_hex(p, v);
+		for (; conv == 'X' && p < end; p++)
+			*p = (char)(*p >= 'a' ? *p - 'a' + 'A' : *p);
 		return end;
 	}
-	if (conv == 'o') {
-		for (; v; v >>= 3)
-			*--end = (char)('0' + (v & 7));
-		return end;
-	}
-	for (; v >= 100; v /= 100) {
-		end -= 2;
-		memcpy(end, pair + 2 * (v % 100), 2);
-	}
-	if (v >= 10) {
-		end -= 2;
-		memcpy(end, pair + 2 * v, 2);
-	} else if (v) {
-		*--end = (char)('0' + v);
-	}
+	if (conv != 'o')
+		return put_dec(p, v);
+	end = p + (66 - __builtin_clzll(v)) / 3;
+	for (p = end; v; v >>= 3)
+		*--p = (char)('0' + (v & 7));
 	return end;
 }
 
 void plan_hex(struct pout *out, uint64_t v)
 {
-	char buf[18], *end = buf + sizeof(buf), *p = digits(end, v, 'x');
-
-	if (p == end)
-		*--p = '0';
-	*--p = 'x';
-	*--p = '0';
-	pout_mem(out, p, (size_t)(end - p));
+	pout_mem(out, "0x", 2);
+	out->p = put_hex(out->p, v);
 }
 
 static uint64_t truncated(uint64_t v, unsigned int bytes, bool is_signed, bool *neg)
@@ -137,55 +113,21 @@ static size_t number_prefix(const struct pspec *spec, bool neg, char prefix[3])
 	return n;
 }
 
-static size_t count_digits(uint64_t v, bool hex)
-{
-	uint64_t limit = 10;
-	size_t n = 1;
-
-	if (hex)
-		return v ? (67u - (unsigned int)__builtin_clzll(v)) / 4 : 1;
-	for (; n < 19 && v >= limit; n++)
-		limit *= 10;
-	return v >= limit ? n + 1 : n;
-}
-
-/* Straight into the output: most numbers of most events. */
-static void simple_number(struct pout *out, const struct pspec *spec, uint64_t v)
-{
-	size_t n = count_digits(v, spec->conv == 'x' || spec->conv == 'X');
-	char *to;
-
-	n = MAX(n, (size_t)spec->width);
-	if (sizeof(out->buf) - out->n < PLAN_SIMPLE_WIDTH)
-		pout_flush(out);
-	to = out->buf + out->n;
-	if (spec->width)
-		memset(to, '0', PLAN_SIMPLE_WIDTH);
-	else if (!v)
-		*to = '0';
-	digits(to + n, v, spec->conv);
-	out->n += n;
-}
-
 void plan_number(struct pout *out, const struct pspec *spec, uint64_t v)
 {
-	char buf[24], *end = buf + sizeof(buf), *p, prefix[3];
+	char buf[24 + PUT_SLACK], *end, prefix[3];
 	size_t n, body, zeros = 0, pad, npre;
 	bool neg;
 
 	v = truncated(v, spec->bytes, spec->conv == 'd', &neg);
-	if (spec->simple && !neg) {
-		simple_number(out, spec, v);
-		return;
-	}
-	p = digits(end, v, spec->conv);
-	if (p == end && !(spec->has_prec && !spec->prec))
-		*--p = '0';
-	n = (size_t)(end - p);
+	end = digits(buf, v, spec->conv);
+	if (end == buf && !(spec->has_prec && !spec->prec))
+		*end++ = '0';
+	n = (size_t)(end - buf);
 	npre = number_prefix(spec, neg, prefix);
 	if (spec->has_prec && spec->prec > n)
 		zeros = spec->prec - n;
-	if (spec->alt && spec->conv == 'o' && !zeros && (!n || *p != '0'))
+	if (spec->alt && spec->conv == 'o' && !zeros && (!n || buf[0] != '0'))
 		zeros = 1;
 	body = npre + zeros + n;
 	pad = spec->width > body ? spec->width - body : 0;
@@ -197,7 +139,7 @@ void plan_number(struct pout *out, const struct pspec *spec, uint64_t v)
 		add_repeat(out, ' ', pad);
 	pout_mem(out, prefix, npre);
 	add_repeat(out, '0', zeros);
-	pout_mem(out, p, n);
+	pout_mem(out, buf, n);
 	if (pad && spec->left)
 		add_repeat(out, ' ', pad);
 }

@@ -115,9 +115,7 @@ uint64_t plan_eval(const struct pnode *n, const struct fmt *f, const struct rec 
 /* A pointer where a text belongs: libtraceevent prints it without 0x. */
 static void plan_address(struct pout *out, uint64_t v)
 {
-	static const struct pspec bare = { .conv = 'x', .bytes = 8, .simple = true };
-
-	plan_number(out, &bare, v);
+	out->p = put_hex(out->p, v);
 }
 
 static const struct psym *find_symbol(const struct pnode *n, int64_t v)
@@ -259,7 +257,6 @@ static struct pspec with_star(const struct pseg *s, const struct fmt *f, const s
 	int32_t n = (int32_t)plan_eval(s->star, f, rec);
 	struct pspec spec = s->spec;
 
-	spec.simple = false;
 	if (n < 0)
 		return spec;
 	n = MIN(n, PLAN_MAX_WIDTH);
@@ -300,33 +297,107 @@ static void print_arg(const struct pseg *s, const struct pspec *spec, const stru
 	}
 }
 
+void plan_segment(const struct pseg *s, const struct fmt *f, const struct rec *rec,
+		  struct pout *out)
+{
+	if (!s->spec.conv) {
+		out->p = put_padded(out->p, s->text, s->len);
+	} else if (s->star) {
+		struct pspec spec = with_star(s, f, rec);
+
+		print_arg(s, &spec, f, rec, out);
+	} else {
+		print_arg(s, &s->spec, f, rec, out);
+	}
+}
+
+/* The fields that decide, one behind the other. */
+static inline uint64_t memo_key(const struct pmemo *m, const struct rec *rec)
+{
+	uint64_t key = 0;
+
+	for (size_t i = 0; i < m->nin; i++) {
+		const uint8_t *p = rec->data + m->in[i].off;
+
+		switch (m->in[i].size) {
+		case 1: key = key << 8 | *p; break;
+		case 2: key = key << 16 | load_u16(p); break;
+		case 4: key = key << 32 | load_u32(p); break;
+		default: key = load_u64(p); break;
+		}
+	}
+	return key;
+}
+
+static void memo_miss(struct pmemo *m, struct pmemo_slot *slot, uint64_t key, const struct fmt *f,
+		      const struct rec *rec, struct pout *out)
+{
+	const char *begin = out->p;
+	size_t n;
+
+	for (size_t i = 0; i < m->nseg; i++)
+		plan_segment(&m->seg[i], f, rec, out);
+	n = (size_t)(out->p - begin);
+	if (n > sizeof(slot->text))
+		return;
+	slot->key = key;
+	slot->used = true;
+	slot->len = (uint8_t)n;
+	memcpy(slot->text, begin, n);
+}
+
+static inline void memo_print(struct pmemo *m, const struct fmt *f, const struct rec *rec,
+			      struct pout *out)
+{
+	uint64_t key = memo_key(m, rec);
+	struct pmemo_slot *slot = &m->slot[key * 0x9e3779b97f4a7c15 >> 58];
+
+	_Static_assert(MEMO_SLOTS == 1 << (64 - 58), "the hash gives a slot");
+	if (slot->used && slot->key == key)
+		out->p = put_padded(out->p, slot->text, slot->len);
+	else
+		memo_miss(m, slot, key, f, rec, out);
+}
+
+static void print_steps(const struct pstep *s, const struct fmt *f, const struct rec *rec,
+			struct pout *out)
+{
+	for (;; s++) {
+		const uint8_t *at = rec->data + s->off;
+
+		out->p = put_padded(out->p, s->text, s->len);
+		switch ((enum pcode)s->code) {
+		case C_END: return;
+		case C_DEC_U32: out->p = put_dec(out->p, load_u32(at)); break;
+		case C_DEC_S32: out->p = put_sdec(out->p, (int32_t)load_u32(at)); break;
+		case C_DEC_U64: out->p = put_dec(out->p, load_u64(at)); break;
+		case C_DEC_S64: out->p = put_sdec(out->p, (int64_t)load_u64(at)); break;
+		case C_HEX_U32: out->p = put_hex(out->p, load_u32(at)); break;
+		case C_HEX_U64: out->p = put_hex(out->p, load_u64(at)); break;
+		case C_HEX8_U32: out->p = put_hex8(out->p, load_u32(at)); break;
+		case C_HEX16_U64: out->p = put_hex16(out->p, load_u64(at)); break;
+		case C_SEGMENT: plan_segment(s->seg, f, rec, out); break;
+		case C_MEMO: memo_print(s->memo, f, rec, out); break;
+		}
+	}
+}
+
 bool fmt_plan_print(const struct fmt_plan *p, const struct fmt *f, const struct rec *rec,
 		    struct sbuf *to)
 {
-	struct pout out;
+	struct pout out = { .to = to };
 	const uint8_t *data;
 	uint32_t len;
-	size_t i;
 
-	for (i = 0; i < p->ndyn; i++)
+	for (size_t i = 0; i < p->ndyn; i++)
 		if (!fmt_bytes(f, &p->dyn[i], rec, &data, &len))
 			return false;
-	out.to = to;
-	out.n = 0;
-	for (i = 0; i < p->nseg; i++) {
-		const struct pseg *s = &p->seg[i];
-
-		if (!s->spec.conv) {
-			pout_padded(&out, s->text, s->len);
-		} else if (s->star) {
-			struct pspec spec = with_star(s, f, rec);
-
-			print_arg(s, &spec, f, rec, &out);
-		} else {
-			print_arg(s, &s->spec, f, rec, &out);
-		}
-	}
-	pout_flush(&out);
+	if (!sbuf_room(to, p->room + p->room_len * rec->len))
+		return true;
+	out.p = to->s + to->len;
+	print_steps(p->step, f, rec, &out);
+	to->len = (size_t)(out.p - to->s);
+	*out.p = '\0';
 	return true;
 }
 
@@ -347,6 +418,9 @@ void fmt_plan_free(struct fmt_plan *p)
 	}
 	for (i = 0; i < p->nseg; i++)
 		free(p->seg[i].text);
+	for (i = 0; i < p->nstep; i++)
+		free(p->step[i].memo);
+	free(p->step);
 	free(p->seg);
 	free(p->dyn);
 	free(p);

@@ -4,12 +4,15 @@
  *
  * A plan is a list of segments: literal text, or one conversion with the expression it prints.
  * Expressions refer to fields that were checked against the record length once, or are checked
- * when evaluated (arrays). Printing allocates nothing but room in the output.
+ * when evaluated (arrays). fmt_steps.c turns segments into steps, which is what printing goes
+ * through. Printing makes room in the output once per event and allocates nothing else.
  */
 #ifndef KVMFT_RING_FMT_PLAN_H
 #define KVMFT_RING_FMT_PLAN_H
 
 #include "fmt_priv.h"
+
+#include "kvmft/put.h"
 
 enum pkind {
 	/* numbers */
@@ -71,13 +74,11 @@ struct pnode {
 enum pstar { STAR_NONE, STAR_WIDTH, STAR_PREC };
 
 #define PLAN_MAX_WIDTH	  512
-#define PLAN_SIMPLE_WIDTH 32
 
 struct pspec {
 	char conv; /* d u x X o c s p, or 0: literal text */
 	bool left, zero, alt, plus;
 	bool has_prec;
-	bool simple; /* digits only: no flag but 0, no precision, width at most 32 */
 	uint16_t width, prec;
 	enum pstar star;
 	uint8_t bytes; /* of the number after truncation: 1, 2, 4, 8 */
@@ -90,57 +91,80 @@ struct pseg {
 	const struct pnode *arg, *star;
 };
 
+/*
+ * What is done for one event, in order: copy the text, then print one value. The common ways of
+ * printing fields have a code of their own; all others go through the segment.
+ */
+enum pcode {
+	C_END,		/* only the text */
+	C_DEC_U32, C_DEC_S32, C_DEC_U64, C_DEC_S64,
+	C_HEX_U32, C_HEX_U64,	/* without leading zeros */
+	C_HEX8_U32, C_HEX16_U64,	/* %08x, %016llx */
+	C_SEGMENT,	/* seg */
+	C_MEMO,		/* memo: texts that few values decide */
+};
+
+struct pstep {
+	const char *text; /* PUT_SLACK bytes more are readable */
+	uint32_t len;
+	uint16_t off;	  /* of the field */
+	uint8_t code;
+	const struct pseg *seg;
+	struct pmemo *memo;
+};
+
+/*
+ * The texts of consecutive segments by the values of the few fields that they depend on: names of
+ * exit reasons are looked up once per reason and not once per exit. Direct-mapped.
+ */
+#define MEMO_SLOTS  64
+#define MEMO_TEXT   51
+#define MEMO_FIELDS 4
+
+struct pmemo {
+	struct {
+		uint16_t off;
+		uint8_t size;
+	} in[MEMO_FIELDS];
+	size_t nin;
+	const struct pseg *seg;
+	size_t nseg;
+	struct pmemo_slot {
+		uint64_t key;
+		uint8_t used, len, unused[3];
+		char text[MEMO_TEXT]; /* its blocks are copied whole */
+	} slot[MEMO_SLOTS];
+	char slack[16]; /* behind the last text */
+};
+
 struct fmt_plan {
 	struct pseg *seg;
 	size_t nseg, seg_cap;
 	struct pnode *nodes;
 	struct fmt_field *dyn; /* dynamic fields the plan uses */
 	size_t ndyn, dyn_cap;
+	struct pstep *step;    /* ends with C_END */
+	size_t nstep, step_cap;
+	/* A line needs at most room + room_len * length of the record. */
+	size_t room, room_len;
 };
 
 /*
- * Text on its way to an sbuf: one event is a few dozen small pieces, and an sbuf checks its
- * memory for each.
+ * Text on its way to an sbuf that has room for all of the plan's line, see struct fmt_plan.
  */
 struct pout {
-	struct sbuf *to;
-	size_t n;
-	char buf[1024];
+	char *p;
+	struct sbuf *to; /* only for its error */
 };
-
-void pout_flush(struct pout *o);
 
 static inline void pout_mem(struct pout *o, const void *p, size_t n)
 {
-	if (n > sizeof(o->buf) - o->n) {
-		pout_flush(o);
-		if (n > sizeof(o->buf)) {
-			sbuf_add_mem(o->to, p, n);
-			return;
-		}
-	}
-	__builtin_memcpy(o->buf + o->n, p, n);
-	o->n += n;
-}
-
-/* Text that was allocated with PLAN_PAD more bytes: short pieces are copied as a whole. */
-#define PLAN_PAD 16
-
-static inline void pout_padded(struct pout *o, const char *p, size_t n)
-{
-	if (n <= PLAN_PAD && sizeof(o->buf) - o->n >= PLAN_PAD) {
-		__builtin_memcpy(o->buf + o->n, p, PLAN_PAD);
-		o->n += n;
-	} else {
-		pout_mem(o, p, n);
-	}
+	o->p = put_mem(o->p, p, n);
 }
 
 static inline void pout_char(struct pout *o, char c)
 {
-	if (o->n == sizeof(o->buf))
-		pout_flush(o);
-	o->buf[o->n++] = c;
+	*o->p++ = c;
 }
 
 /* v as a number of that many bytes (1 to 8), extended to 64 bits. */
@@ -151,6 +175,11 @@ static inline uint64_t plan_fit(uint64_t v, unsigned int bytes, bool is_signed)
 	return is_signed ? (uint64_t)((int64_t)(v << shift) >> shift) : v << shift >> shift;
 }
 
+/* fmt_steps.c: fills step, room and room_len from the segments. False when out of memory. */
+bool plan_lower(struct fmt_plan *p, const struct fmt *f) __must_check;
+/* fmt_plan.c: one segment, literal or conversion. */
+void plan_segment(const struct pseg *s, const struct fmt *f, const struct rec *rec,
+		  struct pout *out);
 /* Value of a number expression. */
 uint64_t plan_eval(const struct pnode *n, const struct fmt *f, const struct rec *rec);
 /* What C gives for a op b once both have type t; of a shift, t is the type of a. */

@@ -155,7 +155,7 @@ static int read_stamp(struct rstream *r, uint64_t idx, uint64_t *ts)
 }
 
 /*
- * The last of the stamps lo, lo + step, ... below hi that is below `from`, in *at (lo when none is).
+ * The last of the stamps 0, step, ... below hi that is below `from`, in *at (0 when none is).
  * 1 when they ascend, 0 when they do not, -errno.
  */
 static int scan_stamps(struct rstream *r, uint64_t hi, uint64_t step, uint64_t from,

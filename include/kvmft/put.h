@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * put.h: short texts and numbers written behind one another, for lines that are printed by the
+ * million.
+ *
+ * Each function writes at p, returns the end of what it wrote, checks nothing and adds no NUL: the
+ * caller has made room (sbuf_room()) for the whole line before. Functions write whole words: up to
+ * PUT_SLACK bytes behind the end that they return may be overwritten, and must be there.
+ */
+#ifndef KVMFT_PUT_H
+#define KVMFT_PUT_H
+
+#include "kvmft/util.h"
+
+#define PUT_SLACK 16
+
+extern const char put_pair[200];	 /* "000102...99" */
+extern const uint64_t put_power[20]; /* 10^n, put_power[0] = 0 */
+
+static inline char *put_mem(char *p, const char *s, size_t n)
+{
+	__builtin_memcpy(p, s, n);
+	return p + n;
+}
+
+/* n bytes of a text that has PUT_SLACK bytes more behind it: copied by whole blocks. */
+static inline char *put_padded(char *p, const char *s, size_t n)
+{
+	char *end = p + n;
+
+	do {
+		__builtin_memcpy(p, s, PUT_SLACK);
+		p += PUT_SLACK;
+		s += PUT_SLACK;
+	} while (p < end);
+	return end;
+}
+
+/* Number of decimal digits of v, 1 for 0: about log10(2) per bit, corrected by one comparison. */
+static inline unsigned int put_dec_len(uint64_t v)
+{
+	unsigned int n = ((64 - (unsigned int)__builtin_clzll(v | 1)) * 1233) >> 12;
+
+	return n + (v >= put_power[n]);
+}
+
+/* Exactly n digits (the low ones of v, with leading zeros). */
+static inline char *put_dec_fixed(char *p, uint64_t v, unsigned int n)
+{
+	char *at = p + n;
+
+	for (; at - p >= 2; v /= 100) {
+		at -= 2;
+		__builtin_memcpy(at, put_pair + 2 * (v % 100), 2);
+	}
+	if (at > p)
+		*p = (char)('0' + v % 10);
+	return p + n;
+}
+
+static inline char *put_dec(char *p, uint64_t v)
+{
+	if (v < 10) {
+		*p = (char)('0' + v);
+		return p + 1;
+	}
+	return put_dec_fixed(p, v, put_dec_len(v));
+}
+
+static inline char *put_sdec(char *p, int64_t v)
+{
+	if (v >= 0)
+		return put_dec(p, (uint64_t)v);
+	*p = '-';
+	return put_dec(p + 1, 0 - (uint64_t)v);
+}
+
+/* The 8 hex digits of v, the first one in the low byte: one per byte, '0' or 'a' - 10 added. */
+static inline uint64_t put_hex_word(uint32_t v)
+{
+	const uint64_t low = 0x0101010101010101;
+	uint64_t x = __builtin_bswap32(v), letter;
+
+	x = (x | x << 16) & 0x0000ffff0000ffff;
+	x = (x | x << 8) & 0x00ff00ff00ff00ff;
+	x = (x >> 4 | x << 8) & 0x0f0f0f0f0f0f0f0f;
+	letter = (x + 6 * low) >> 4 & low;
+	return x + '0' * low + letter * ('a' - '0' - 10);
+}
+
+static inline void put_word(char *p, uint64_t text)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	text = __builtin_bswap64(text);
+#endif
+	__builtin_memcpy(p, &text, sizeof(text));
+}
+
+static inline char *put_hex8(char *p, uint32_t v)
+{
+	put_word(p, put_hex_word(v));
+	return p + 8;
+}
+
+static inline char *put_hex16(char *p, uint64_t v)
+{
+	put_hex8(p, (uint32_t)(v >> 32));
+	return put_hex8(p + 8, (uint32_t)v);
+}
+
+/* Lower-case hex digits without leading zeros, "0" for 0. */
+static inline char *put_hex(char *p, uint64_t v)
+{
+	unsigned int n = (67 - (unsigned int)__builtin_clzll(v | 1)) / 4;
+
+	if (n > 8) {
+		put_word(p, put_hex_word((uint32_t)(v >> 32)) >> 8 * (16 - n));
+		return put_hex8(p + n - 8, (uint32_t)v);
+	}
+	put_word(p, put_hex_word((uint32_t)v) >> 8 * (8 - n));
+	return p + n;
+}
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fmt_steps.c: from the segments of a plan to the steps that are gone through for each event, and
+ * to how long a line may become.
+ */
+#include "fmt_plan.h"
+
+#include <string.h>
+
+/* ---- how long ---- */
+
+struct room {
+	size_t fixed, len; /* fixed + len * length of the record */
+};
+
+static struct room longer(struct room a, struct room b)
+{
+	return (struct room){ MAX(a.fixed, b.fixed), MAX(a.len, b.len) };
+}
+
+#define ROOM_NUMBER 32 /* sign, 0x, 22 octal digits */
+
+/* A text, of which each piece may be padded to width. */
+static struct room text_room(const struct pnode *n, size_t width)
+{
+	struct room r = { ROOM_NUMBER + width, 0 };
+
+	switch (n->kind) {
+	case P_TEXT:
+		r.fixed += n->len;
+		break;
+	case P_CHARS:
+		r.fixed += n->fld.is_dynamic ? 0 : n->fld.size;
+		r.len = n->fld.is_dynamic;
+		break;
+	case P_SYMBOL:
+		for (size_t i = 0; i < n->nsym; i++)
+			r.fixed = MAX(r.fixed, n->sym[i].len + width + ROOM_NUMBER);
+		break;
+	case P_FLAGS:
+		for (size_t i = 0; i < n->nsym; i++)
+			r.fixed += n->sym[i].len + width + n->len;
+		r.fixed += n->len;
+		break;
+	case P_HEX: /* "ff " per byte */
+		r.len = 3;
+		break;
+	case P_ARRAY: /* "0xff," per byte */
+		r.len = 5;
+		break;
+	case P_COND:
+		r = longer(text_room(n->b, width), text_room(n->c, width));
+		break;
+	default:
+		break;
+	}
+	return r;
+}
+
+static struct room segment_room(const struct pseg *s)
+{
+	size_t width = (size_t)s->spec.width + s->spec.prec + (s->star ? PLAN_MAX_WIDTH : 0);
+
+	if (!s->spec.conv)
+		return (struct room){ s->len, 0 };
+	if (s->spec.conv == 's')
+		return text_room(s->arg, width);
+	return (struct room){ ROOM_NUMBER + width, 0 };
+}
+
+/* ---- which texts depend on a few fields alone ---- */
+
+static bool memo_add(struct pmemo *m, const struct pnode *n)
+{
+	size_t bytes = n->size;
+
+	for (size_t i = 0; i < m->nin; i++) {
+		if (m->in[i].off == n->off && m->in[i].size == n->size)
+			return true;
+		bytes += m->in[i].size;
+	}
+	if (bytes > 8 || m->nin == MEMO_FIELDS)
+		return false;
+	m->in[m->nin].off = n->off;
+	m->in[m->nin].size = (uint8_t)n->size;
+	m->nin++;
+	return true;
+}
+
+/* Adds all fields that the expression reads; false when there are others, or too many. */
+static bool memo_fields(struct pmemo *m, const struct pnode *n)
+{
+	if (!n)
+		return true;
+	switch (n->kind) {
+	case P_FIELD:
+		return (n->size == 1 || n->size == 2 || n->size == 4 || n->size == 8) && memo_add(m, n);
+	case P_CONST:
+	case P_TEXT:
+		return true;
+	case P_CAST:
+	case P_BINARY:
+	case P_COND:
+	case P_SYMBOL:
+	case P_FLAGS:
+		return memo_fields(m, n->a) && memo_fields(m, n->b) && memo_fields(m, n->c);
+	default:
+		return false;
+	}
+}
+
+/*
+ * Adds a segment to the group when that can be done. A number must not add fields of its own: it
+ * is printed faster than looked up, and what is known would be of use for one value only.
+ */
+static bool memo_take(struct pmemo *m, const struct pseg *s)
+{
+	size_t before = m->nin;
+
+	if (s->spec.conv && (s->star || !memo_fields(m, s->arg) ||
+			     (s->spec.conv != 's' && m->nin > before))) {
+		m->nin = before;
+		return false;
+	}
+	m->nseg++;
+	return true;
+}
+
+/* Whether a group may begin here: a text that has to be looked for. */
+static bool worth_it(const struct pseg *s)
+{
+	return s->spec.conv == 's' && s->arg->kind != P_TEXT;
+}
+
+/* The group that begins at segment i, NULL when there is none (*ok) or no memory. */
+static struct pmemo *memo_new(const struct fmt_plan *p, size_t i, bool *ok)
+{
+	struct pmemo *m;
+
+	*ok = true;
+	if (!worth_it(&p->seg[i]))
+		return NULL;
+	m = calloc(1, sizeof(*m));
+	*ok = m;
+	if (!m)
+		return NULL;
+	m->seg = &p->seg[i];
+	while (i < p->nseg && memo_take(m, &p->seg[i]))
+		i++;
+	if (!m->nseg || !m->nin) {
+		free(m);
+		return NULL;
+	}
+	return m;
+}
+
+/* ---- single fields ---- */
+
+/* The code that prints a field with this specification; C_SEGMENT when there is none. */
+static enum pcode field_code(const struct pseg *s, const struct fmt *f)
+{
+	const struct pspec *c = &s->spec;
+	bool plain = !c->left && !c->alt && !c->plus && !c->has_prec && !s->star, is_signed;
+	const struct pnode *n = s->arg;
+	unsigned int bytes;
+
+	if (c->conv != 'd' && c->conv != 'u' && c->conv != 'x')
+		return C_SEGMENT;
+	if (!plain || n->kind != P_FIELD || f->swap || f->big_endian)
+		return C_SEGMENT;
+	/* Cut to the low bytes of the field, or extended: only what does not change its sign. */
+	bytes = MIN((unsigned int)n->size, c->bytes);
+	is_signed = c->conv == 'd' && (bytes == c->bytes || n->is_signed);
+	if ((bytes < c->bytes && n->is_signed && c->conv != 'd') || (bytes != 4 && bytes != 8))
+		return C_SEGMENT;
+	if (c->conv != 'x') {
+		if (c->width)
+			return C_SEGMENT;
+		return is_signed ? bytes == 4 ? C_DEC_S32 : C_DEC_S64 :
+				   bytes == 4 ? C_DEC_U32 : C_DEC_U64;
+	}
+	if (!c->width)
+		return bytes == 4 ? C_HEX_U32 : C_HEX_U64;
+	if (c->zero && c->width == 2 * bytes)
+		return bytes == 4 ? C_HEX8_U32 : C_HEX16_U64;
+	return C_SEGMENT;
+}
+
+/* ---- all together ---- */
+
+static struct pstep *step_add(struct fmt_plan *p)
+{
+	struct pstep *s = array_grow(&p->step, p->nstep, &p->step_cap, sizeof(*s));
+
+	if (s)
+		p->nstep++;
+	return s;
+}
+
+static bool lower_value(struct fmt_plan *p, const struct fmt *f, struct pstep *step, size_t *i)
+{
+	const struct pseg *s = &p->seg[*i];
+	bool ok;
+
+	step->memo = memo_new(p, *i, &ok);
+	if (step->memo) {
+		step->code = C_MEMO;
+		*i += step->memo->nseg;
+		return true;
+	}
+	step->code = (uint8_t)field_code(s, f);
+	step->seg = s;
+	if (step->code != C_SEGMENT)
+		step->off = s->arg->off;
+	++*i;
+	return ok;
+}
+
+bool plan_lower(struct fmt_plan *p, const struct fmt *f)
+{
+	static const char none[PUT_SLACK];
+	size_t i = 0;
+
+	p->room = 4 * PUT_SLACK;
+	for (size_t k = 0; k < p->nseg; k++) {
+		struct room r = segment_room(&p->seg[k]);
+
+		p->room += r.fixed;
+		p->room_len += r.len;
+	}
+	for (;;) {
+		struct pstep *step = step_add(p);
+
+		if (!step)
+			return false;
+		step->text = none;
+		step->code = C_END;
+		if (i < p->nseg && !p->seg[i].spec.conv) {
+			step->text = p->seg[i].text;
+			step->len = (uint32_t)p->seg[i++].len;
+		}
+		if (i == p->nseg)
+			return true;
+		if (!lower_value(p, f, step, &i))
+			return false;
+	}
+}
