@@ -83,6 +83,15 @@ struct cap_cpu {
 	struct cap_cpustat begin, end;
 };
 
+/*
+ * Events that a full ring refused: nothing in the data shows where, but it was between two looks at
+ * the ring's counter. Stamps of the ring's clock.
+ */
+struct cap_loss {
+	uint32_t cpu;
+	uint64_t count, from, to;
+};
+
 struct cap_task {
 	int32_t tid, tgid; /* tgid 0 = unknown */
 	char *comm;
@@ -138,6 +147,8 @@ struct capture {
 	uint32_t page_header;	  /* bytes before the data of a sub-buffer, 12 or 16 */
 	char *clock;		  /* "x86-tsc", "local", ... */
 	bool overwrite;
+	bool flight;		  /* pieces that a flight recorder wrote out, with gaps between */
+	bool trimmed;		  /* the oldest segments were removed on purpose */
 	char *uname, *hypervisor, *uuid, *clocksource, *vendor, *tool;
 	uint64_t tsc_khz;	  /* 0 = unknown */
 	char *tsc_khz_source;
@@ -161,6 +172,8 @@ struct capture {
 	size_t npvclock, pvclock_cap;
 	struct cap_bracket *bracket;
 	size_t nbracket, bracket_cap;
+	struct cap_loss *loss;	     /* in the order of time for each CPU */
+	size_t nloss, loss_cap;
 	struct cap_task *task;
 	size_t ntask, task_cap;
 	struct cap_damage *damage;
@@ -264,6 +277,14 @@ int capw_meta(struct capw *w, struct sbuf *line) __must_check;
 int capw_file(struct capw *w, const char *name, const void *data, size_t len) __must_check;
 /* Opens the data file of a CPU in a segment for writing; returns fd (owned by the caller). */
 int capw_data_open(struct capw *w, unsigned int segment, unsigned int cpu) __must_check;
+/* Removes a segment and its data files; *freed is what they held, bytes. 0 (also when gone), -errno. */
+int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed) __must_check;
+/*
+ * Sets so many bytes of the disk aside for meta, so that its last lines can be written when the data
+ * have filled it; capw_close() gives back what was not needed. 0 or -errno (not every file system
+ * can).
+ */
+int capw_reserve(struct capw *w, uint64_t bytes) __must_check;
 int capw_dirfd(const struct capw *w);
 const char *capw_path(const struct capw *w);
 /* fsync-free close; everything was already written. NULL is fine. */

@@ -4,7 +4,8 @@
  *
  * One thread per CPU sits in a blocking splice(), which the kernel wakes at the instance's
  * buffer_percent; the descriptors come from outside, so this works on any source that behaves
- * like trace_pipe_raw (the tests use pipes). See "Draining" in src/README.md for why splice.
+ * like trace_pipe_raw. See "Draining" in src/README.md for why splice. Where the data go, and how
+ * much of them, is the store's business: one for all CPUs.
  */
 #ifndef KVMFT_DRAIN_H
 #define KVMFT_DRAIN_H
@@ -14,54 +15,115 @@
 
 #include "kvmft/util.h"
 
+struct drain_cpu;
+
 enum drain_stop {
 	DRAIN_RUNNING,
 	DRAIN_MAX_SIZE, /* the byte budget is used up */
 	DRAIN_MIN_FREE, /* the file system would fall below the asked free space */
-	DRAIN_ERROR,	/* a read or write failed: see error */
+	DRAIN_ERROR,	/* a read or write failed: see error of the CPUs */
 };
 
-/* What all CPUs share. Sizes in bytes; 0 = no limit. */
-struct drain_budget {
-	uint64_t max_bytes;
-	uint64_t min_free;
-	_Atomic uint64_t used;
-	_Atomic int stop;     /* enum drain_stop: first reason wins */
-	int wake_fd;	      /* eventfd that becomes readable when stop is set; -1 = none */
+/* What all CPUs share. Sizes in bytes; 0 = no limit. Callbacks come from any thread. */
+struct drain_store {
+	/* set by the caller before drain_store_init() */
+	uint32_t subbuf;       /* size of a sub-buffer */
+	uint64_t max_bytes;    /* of all data that is there */
+	uint64_t min_free;     /* of the file system of dirfd */
+	uint64_t rotate_bytes; /* of one segment, all CPUs together; at least one sub-buffer */
+	int dirfd;	       /* borrowed */
+	int wake_fd;	       /* eventfd: written when stop is set or a segment began; -1 = none */
+	void *ctx;	       /* first argument of the functions */
+	/* Makes the data file of a CPU; fd open for reading and writing, or -errno. */
+	int (*open)(void *ctx, unsigned int segment, unsigned int cpu);
+	/*
+	 * A segment begins; old ones may be removed, whose bytes go to *freed. No other thread is
+	 * in it. 0 or -errno. NULL = nothing to do.
+	 */
+	int (*next)(void *ctx, unsigned int segment, uint64_t *freed);
+	/* How many events a sub-buffer holds that was taken from the kernel and did not fit. */
+	uint64_t (*events)(void *ctx, const void *subbuf);
+	/* Sub-buffers of this CPU were moved: time to look at its counters. NULL = nothing to do. */
+	void (*moved)(void *ctx, struct drain_cpu *c);
+
+	/* the store's own */
+	pthread_mutex_t lock;
+	uint64_t used, in_flight, segment_used;
+	_Atomic unsigned int segment;
+	_Atomic int stop; /* enum drain_stop: first reason wins */
 };
 
 struct drain_cpu {
 	unsigned int cpu;
-	int src, dst;	 /* borrowed; dst is written sequentially */
-	uint64_t bytes;	 /* written to dst */
-	uint64_t unread; /* sub-buffers that were taken from the kernel but did not fit */
+	int src;		 /* borrowed; -1 = this CPU is not drained */
+	uint64_t bytes;		 /* stored, all segments */
+	uint64_t dropped;	 /* sub-buffers taken from the kernel that did not fit ... */
+	uint64_t dropped_events; /* ... and the events in them */
 	uint64_t wakeups;
-	int error;	 /* -errno of the first failed call */
+	int error;		 /* -errno of the first failed call */
 	bool error_is_write;
 
 	/* the thread's own */
-	struct drain_budget *budget;
-	uint32_t subbuf;
+	struct drain_store *store;
+	int dst;	       /* data file of `segment`, -1 = none yet */
+	unsigned int segment;
+	uint64_t off;	       /* bytes in it: whole sub-buffers */
 	int pipe[2];
 	size_t pipe_size;
 	bool copy; /* the data file cannot take splice: copy through user space */
 	uint8_t *tmp;
 	pthread_t thread;
 	bool started;
-	_Atomic bool stopping, done;
+	_Atomic bool stopping, done, flush;
 };
 
+/* ---- the store ---- */
+
+int drain_store_init(struct drain_store *s) __must_check;
+void drain_store_free(struct drain_store *s);
+/* Begins a new segment unless the present one is empty. 0 or -errno. */
+int drain_rotate(struct drain_store *s) __must_check;
+/* Sets the reason to stop unless there is one, and wakes who waits for it. */
+void drain_set_stop(struct drain_store *s, enum drain_stop why);
 /*
- * Starts a thread per CPU. subbuf is the size of a sub-buffer. Installs a no-op handler for
- * DRAIN_SIGNAL, with which blocked threads are woken. 0 or -errno (nothing runs then).
+ * For drain.c: permission to write up to n bytes (whole sub-buffers) to c->dst, which is the file of
+ * the segment they belong to. The bytes granted, 0 when a limit forbids more (stop is set then),
+ * or -errno.
+ */
+ssize_t drain_reserve(struct drain_cpu *c, size_t n) __must_check;
+/* Of granted bytes so many were written. */
+void drain_settle(struct drain_cpu *c, size_t granted, size_t written);
+
+/* ---- draining ---- */
+
+/*
+ * Prepares a CPU whose cpu, src and store are set and the rest zero; its data file of segment 0 is
+ * made at once, so that an output that cannot be written to is known early. 0 or -errno.
+ */
+int drain_open(struct drain_cpu *c) __must_check;
+/* Closes all but src; a CPU that was never opened (store NULL) is fine. */
+void drain_close(struct drain_cpu *c);
+
+/*
+ * Starts the thread of one CPU. The process must have a handler for DRAIN_SIGNAL, with which
+ * blocked threads are woken: see drain_signal_init(). 0 or -errno.
  */
 #define DRAIN_SIGNAL SIGRTMIN
-int drain_start(struct drain_cpu *cpu, size_t n, uint32_t subbuf, struct drain_budget *b)
-	__must_check;
+int drain_signal_init(void) __must_check;
+int drain_start(struct drain_cpu *c) __must_check;
+/* Lets the threads fetch complete sub-buffers now, without waiting for a ring that is half full. */
+void drain_flush(struct drain_cpu *cpu, size_t n);
 /*
- * Ends the threads, then takes what is left in the kernel, the sub-buffer being written included.
- * The source must produce nothing any more (events disabled). Returns 0, or the first -errno; each
- * CPU's error and unread tell the rest. The descriptors stay open.
+ * Moves what is in the ring now, the sub-buffer being written included as far as it got, but not
+ * much more than limit bytes; for a CPU without a thread and with a non-blocking src. 0 or -errno.
+ */
+int drain_now(struct drain_cpu *c, uint64_t limit);
+/* Ends the threads. */
+void drain_join(struct drain_cpu *cpu, size_t n);
+/*
+ * After drain_join(): takes what is left in the kernel, the sub-buffer being written included. The
+ * source must produce nothing any more (events disabled). When a limit was reached the rest stays
+ * in the kernel, where its counters tell of it. Returns 0, or the first -errno.
  */
 int drain_finish(struct drain_cpu *cpu, size_t n);
 

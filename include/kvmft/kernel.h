@@ -164,6 +164,10 @@ const char *kinst_notes(const struct kinst *k);
 int kinst_dirfd(const struct kinst *k);			/* borrowed */
 
 int kinst_tracing(struct kinst *k, bool on, struct kvmft_err *err) __must_check;
+/* Is it on? 1, 0 (a trigger may have switched it off) or -errno. */
+int kinst_tracing_get(const struct kinst *k) __must_check;
+/* Empties the ring and zeroes its counters. */
+int kinst_clear(struct kinst *k) __must_check;
 /* Adds one thread to the filter of set_event_pid. */
 int kinst_pid_add(struct kinst *k, int32_t pid, struct kvmft_err *err) __must_check;
 
@@ -180,6 +184,8 @@ int kinst_events_enable(struct kinst *k, struct kvmft_err *err) __must_check;
 int kinst_events_disable(struct kinst *k);
 const struct kevent_list *kinst_events(const struct kinst *k);
 
+/* Has this kernel triggers on the event? */
+bool kinst_has_trigger(const struct kinst *k, const char *sys, const char *name);
 /* Writes one line to an event's trigger file ("hist:keys=...", "!hist:..."). */
 int kinst_trigger(struct kinst *k, const char *sys, const char *name, const char *text,
 		  struct kvmft_err *err) __must_check;
@@ -198,6 +204,11 @@ ssize_t kinst_read(const struct kinst *k, const char *file, size_t max, char **o
 
 struct kstats {
 	uint64_t entries, overrun, commit_overrun, bytes, dropped, read;
+	/*
+	 * When it was read, in the units of the ring's clock: exact with a clock that does not count
+	 * ns, else cut to microseconds (now_step 1000). 0 when the kernel does not tell.
+	 */
+	uint64_t now, now_step;
 };
 
 /* Parses per_cpu/cpuN/stats by name. -EINVAL unless entries, overrun and read events are there. */

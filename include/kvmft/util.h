@@ -149,8 +149,8 @@ int file_read_u64(int dirfd, const char *path, uint64_t *v) __must_check;
  */
 int file_write_text(int dirfd, const char *path, const char *text) __must_check;
 /*
- * Creates a new file for writing, never following a link nor overwriting: mode 0600 whatever the
- * umask. Returns fd or -errno (-EEXIST for anything that has the name, a dangling link too).
+ * Creates a new file to write and read, never following a link nor overwriting: mode 0600 whatever
+ * the umask. Returns fd or -errno (-EEXIST for anything that has the name, a dangling link too).
  */
 int file_create(int dirfd, const char *name) __must_check;
 

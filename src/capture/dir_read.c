@@ -302,6 +302,7 @@ static int read_segments(struct capture *c, int dirfd)
 	ret = fd < 0 ? fd : list_numbers(fd, "seg%06u", CAP_MAX_SEGMENT, &seg, &n);
 	if (ret)
 		return ret;
+	c->trimmed = n && seg[0] > 0;
 	for (i = 0; i < n && !ret; i++) {
 		if (i && seg[i] != seg[i - 1] + 1)
 			cap_note(c, "segments %u to %u are missing", seg[i - 1] + 1, seg[i] - 1);

@@ -20,6 +20,7 @@
 struct capw {
 	char *path;
 	int dirfd, meta;
+	uint64_t reserved; /* bytes set aside for meta */
 };
 
 /* kvmft.data → kvmft.data.old, as perf does, but only ever over captures. */
@@ -193,6 +194,27 @@ int capw_data_open(struct capw *w, unsigned int segment, unsigned int cpu)
 	return file_create(dir, base);
 }
 
+int capw_reserve(struct capw *w, uint64_t bytes)
+{
+	if (fallocate(w->meta, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) < 0)
+		return -errno;
+	w->reserved = bytes;
+	return 0;
+}
+
+static void unreserve(struct capw *w)
+{
+	struct stat st;
+
+	if (!w->reserved || fstat(w->meta, &st) || (uint64_t)st.st_size >= w->reserved)
+		return;
+	/* Whether truncating to the same length gives back the blocks differs; a hole does. */
+	if (fallocate(w->meta, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, st.st_size,
+		      (off_t)w->reserved - st.st_size) < 0 &&
+	    ftruncate(w->meta, st.st_size) < 0)
+		return;
+}
+
 int capw_dirfd(const struct capw *w)
 {
 	return w->dirfd;
@@ -207,8 +229,10 @@ void capw_close(struct capw *w)
 {
 	if (!w)
 		return;
-	if (w->meta >= 0)
+	if (w->meta >= 0) {
+		unreserve(w);
 		close(w->meta);
+	}
 	if (w->dirfd >= 0)
 		close(w->dirfd);
 	free(w->path);

@@ -12,26 +12,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <time.h>
 
 #define PIPE_WANTED (1u << 20) /* the most that needs no privilege by default */
 #define STACK_SIZE  (128u << 10)
-
-static void drain_set_stop(struct drain_budget *b, enum drain_stop why)
-{
-	int expected = DRAIN_RUNNING;
-	uint64_t one = 1;
-
-	if (!atomic_compare_exchange_strong(&b->stop, &expected, (int)why) || b->wake_fd < 0)
-		return;
-	/* The counter cannot overflow here, so the write cannot fail in a way that matters. */
-	if (write(b->wake_fd, &one, sizeof(one)) < 0)
-		return;
-}
 
 static void drain_fail(struct drain_cpu *c, int error, bool is_write)
 {
@@ -39,105 +25,132 @@ static void drain_fail(struct drain_cpu *c, int error, bool is_write)
 		c->error = error;
 		c->error_is_write = is_write;
 	}
-	drain_set_stop(c->budget, DRAIN_ERROR);
+	drain_set_stop(c->store, DRAIN_ERROR);
 }
 
-/* How many of n bytes (whole sub-buffers) may still be written; the rest stays unread. */
-static size_t drain_reserve(struct drain_cpu *c, size_t n)
-{
-	struct drain_budget *b = c->budget;
-	uint64_t used = atomic_load(&b->used), room;
-	struct statvfs vfs;
+/* ---- from the pipe to the file ---- */
 
-	if (b->min_free && fstatvfs(c->dst, &vfs) == 0 &&
-	    (uint64_t)vfs.f_bavail * vfs.f_frsize < b->min_free + n) {
-		drain_set_stop(b, DRAIN_MIN_FREE);
-		return 0;
-	}
-	do {
-		room = !b->max_bytes ? n : used < b->max_bytes ? b->max_bytes - used : 0;
-		if (room < n)
-			drain_set_stop(b, DRAIN_MAX_SIZE);
-		room = MIN(room, n);
-		room -= room % c->subbuf;
-	} while (!atomic_compare_exchange_weak(&b->used, &used, used + room));
-	return (size_t)room;
+static void drain_drop(struct drain_cpu *c)
+{
+	c->dropped++;
+	if (c->store->events)
+		c->dropped_events += c->store->events(c->store->ctx, c->tmp);
 }
 
-/* A failed write may have left part of a sub-buffer behind: cut the file to whole ones. */
-static void drain_trim(struct drain_cpu *c)
+/* Reads from the pipe until tmp, of which `have` bytes are there, is one sub-buffer. */
+static int drain_fill(struct drain_cpu *c, size_t have)
 {
-	off_t end = lseek(c->dst, 0, SEEK_CUR);
-
-	if (end < 0)
-		return;
-	c->bytes = (uint64_t)end - (uint64_t)end % c->subbuf;
-	if (ftruncate(c->dst, (off_t)c->bytes) == 0 && lseek(c->dst, (off_t)c->bytes, SEEK_SET) < 0)
-		return;
-}
-
-static int drain_copy_out(struct drain_cpu *c, const void *p, size_t n)
-{
-	int ret = full_write(c->dst, p, n, NULL);
-
-	if (ret) {
-		drain_fail(c, ret, true);
-		drain_trim(c);
-		return ret;
-	}
-	c->bytes += n;
-	return 0;
-}
-
-/* Empties the pipe of n bytes into tmp, and writes them when keep is set. */
-static int drain_pipe_copy(struct drain_cpu *c, size_t n, bool keep)
-{
-	while (n) {
-		ssize_t got = read(c->pipe[0], c->tmp, MIN(n, (size_t)c->subbuf));
+	while (have < c->store->subbuf) {
+		ssize_t got = read(c->pipe[0], c->tmp + have, c->store->subbuf - have);
 
 		if (got < 0 && errno == EINTR)
 			continue;
-		if (got <= 0) {
-			drain_fail(c, got < 0 ? -errno : -EIO, false);
-			return c->error;
-		}
-		n -= (size_t)got;
-		if (keep && drain_copy_out(c, c->tmp, (size_t)got))
-			keep = false; /* go on emptying the pipe */
+		if (got <= 0)
+			return got < 0 ? -errno : -EIO;
+		have += (size_t)got;
 	}
-	return c->error;
+	return 0;
 }
 
-/* Moves n bytes from the pipe to the file; what the budget forbids or a failure leaves is dropped. */
-static void drain_pipe_out(struct drain_cpu *c, size_t n)
+/*
+ * A failed write may have left a part of a sub-buffer in the file and the rest in the pipe: cut the
+ * file to whole ones, and count what was in the broken one. Returns what is left in the pipe.
+ */
+static size_t drain_mend(struct drain_cpu *c, size_t part, size_t left)
 {
-	size_t room = c->error ? 0 : drain_reserve(c, n), left = room;
-	uint64_t before = c->bytes;
+	int error = 0;
+
+	if (part) {
+		ssize_t got = full_pread(c->dst, c->tmp, part, c->off);
+
+		error = got == (ssize_t)part ? drain_fill(c, part) : -EIO;
+		left -= MIN(c->store->subbuf - part, left);
+		if (!error)
+			drain_drop(c);
+	}
+	if (ftruncate(c->dst, (off_t)c->off) || lseek(c->dst, (off_t)c->off, SEEK_SET) < 0)
+		drain_fail(c, -errno, true);
+	return left;
+}
+
+/* Copies n bytes, whole sub-buffers, from pipe to file. Returns how many were left in the pipe. */
+static size_t drain_copy(struct drain_cpu *c, size_t n)
+{
+	while (n) {
+		size_t done = 0;
+		int ret = drain_fill(c, 0);
+
+		if (ret) {
+			drain_fail(c, ret, false);
+			return 0; /* the pipe is not to be trusted any more */
+		}
+		n -= c->store->subbuf;
+		ret = full_write(c->dst, c->tmp, c->store->subbuf, &done);
+		if (ret) {
+			drain_fail(c, ret, true);
+			drain_drop(c);
+			(void)drain_mend(c, 0, 0);
+			return n;
+		}
+		c->off += c->store->subbuf;
+	}
+	return 0;
+}
+
+/* Moves n bytes, whole sub-buffers, from pipe to file. Returns how many were left in the pipe. */
+static size_t drain_put(struct drain_cpu *c, size_t n)
+{
+	size_t left = n;
 
 	while (left && !c->copy) {
 		ssize_t put = splice(c->pipe[0], NULL, c->dst, NULL, left, SPLICE_F_MOVE);
 
 		if (put > 0) {
 			left -= (size_t)put;
-			c->bytes += (uint64_t)put;
 		} else if (put < 0 && errno == EINTR) {
 			continue;
-		} else if (put < 0 && errno == EINVAL && left == room) {
+		} else if (put < 0 && errno == EINVAL && left == n) {
 			c->copy = true; /* this file system cannot splice */
 		} else {
+			size_t part = (n - left) % c->store->subbuf;
+
 			drain_fail(c, put < 0 ? -errno : -EIO, true);
-			break;
+			c->off += n - left - part;
+			return drain_mend(c, part, left);
 		}
 	}
-	if (left && c->copy && !c->error) {
-		drain_pipe_copy(c, left, true);
-		left = 0;
-	}
-	if (c->error_is_write)
-		drain_trim(c);
-	drain_pipe_copy(c, n - room + left, false);
-	c->unread += (n - (size_t)(c->bytes > before ? c->bytes - before : 0)) / c->subbuf;
+	c->off += n - left;
+	return left ? drain_copy(c, left) : 0;
 }
+
+/* Moves n bytes from the pipe to where they belong; what does not fit is counted and dropped. */
+static void drain_pipe_out(struct drain_cpu *c, size_t n)
+{
+	while (n && !c->error) {
+		ssize_t room = drain_reserve(c, n);
+		uint64_t before = c->off;
+
+		if (room < 0)
+			drain_fail(c, (int)room, true);
+		if (room <= 0)
+			break;
+		n -= (size_t)room;
+		n += drain_put(c, (size_t)room);
+		c->bytes += c->off - before;
+		drain_settle(c, (size_t)room, (size_t)(c->off - before));
+	}
+	for (; n; n -= c->store->subbuf) {
+		int ret = drain_fill(c, 0);
+
+		if (ret) {
+			drain_fail(c, ret, false);
+			return;
+		}
+		drain_drop(c);
+	}
+}
+
+/* ---- from the kernel to the pipe ---- */
 
 /* One splice from the kernel; > 0 bytes moved, 0 nothing now, -errno. */
 static ssize_t drain_splice(struct drain_cpu *c, unsigned int flags)
@@ -146,23 +159,118 @@ static ssize_t drain_splice(struct drain_cpu *c, unsigned int flags)
 
 	if (n < 0)
 		return errno == EINTR || errno == EAGAIN ? 0 : -errno;
-	if (n > 0)
+	if (n > 0) {
 		drain_pipe_out(c, (size_t)n);
+		if (c->store->moved)
+			c->store->moved(c->store->ctx, c);
+	}
 	return n;
 }
+
+/*
+ * One sub-buffer by read(), which also gives what is in the one being written. The same results as
+ * of drain_splice().
+ */
+static ssize_t drain_read(struct drain_cpu *c)
+{
+	uint32_t subbuf = c->store->subbuf;
+	ssize_t n, room;
+	int ret;
+
+	n = read(c->src, c->tmp, subbuf);
+	if (n < 0)
+		return errno == EINTR || errno == EAGAIN ? 0 : -errno;
+	if (n && n != subbuf)
+		return -EMSGSIZE; /* not a source of whole sub-buffers */
+	if (!n)
+		return 0;
+	room = c->error ? 0 : drain_reserve(c, subbuf);
+	ret = room < 0 ? (int)room : 0;
+	if (room > 0) {
+		ret = full_write(c->dst, c->tmp, subbuf, NULL);
+		drain_settle(c, subbuf, ret ? 0 : subbuf);
+	}
+	if (room > 0 && !ret) {
+		c->off += subbuf;
+		c->bytes += subbuf;
+		return n;
+	}
+	drain_drop(c);
+	if (ret) {
+		drain_fail(c, ret, true);
+		if (c->dst >= 0)
+			(void)drain_mend(c, 0, 0);
+	}
+	return n;
+}
+
+/* A limit ends the taking: what stays in the kernel is counted there. */
+static bool drain_limited(const struct drain_cpu *c)
+{
+	int stop = atomic_load(&c->store->stop);
+
+	return c->error || stop == DRAIN_MAX_SIZE || stop == DRAIN_MIN_FREE;
+}
+
+static ssize_t drain_complete(struct drain_cpu *c, uint64_t limit)
+{
+	uint64_t taken = 0;
+	ssize_t n = 1;
+
+	while (n > 0 && taken < limit && !drain_limited(c)) {
+		n = drain_splice(c, SPLICE_F_NONBLOCK);
+		taken += n > 0 ? (uint64_t)n : 0;
+	}
+	return n;
+}
+
+int drain_now(struct drain_cpu *c, uint64_t limit)
+{
+	ssize_t n = drain_complete(c, limit);
+
+	/* One read() gives the one being written; a second could go on for ever on a busy CPU. */
+	if (n >= 0 && !drain_limited(c))
+		n = drain_read(c);
+	if (n < 0)
+		drain_fail(c, (int)n, false);
+	return c->error;
+}
+
+/* What the threads left: the sub-buffer that the kernel was writing, and on old kernels more. */
+static int drain_rest(struct drain_cpu *c)
+{
+	int fl = fcntl(c->src, F_GETFL);
+	unsigned int zeros = 0;
+	ssize_t n;
+
+	if (fl < 0 || fcntl(c->src, F_SETFL, fl | O_NONBLOCK) < 0)
+		return -errno;
+	n = drain_complete(c, UINT64_MAX);
+	/* A read() may say 0 with data still to come: believe it the third time. */
+	while (n >= 0 && zeros < 3 && !drain_limited(c)) {
+		n = drain_read(c);
+		zeros = n ? 0 : zeros + 1;
+	}
+	if (c->store->moved)
+		c->store->moved(c->store->ctx, c);
+	return n < 0 ? (int)n : 0;
+}
+
+/* ---- threads ---- */
 
 static void *drain_thread(void *arg)
 {
 	struct timespec nap = { .tv_nsec = 5 * 1000 * 1000 };
 	struct drain_cpu *c = arg;
 
-	while (!atomic_load(&c->stopping) && !c->error) {
-		ssize_t n = drain_splice(c, 0);
+	while (!atomic_load(&c->stopping) && !drain_limited(c)) {
+		bool flush = atomic_exchange(&c->flush, false);
+		ssize_t n = flush ? drain_complete(c, UINT64_MAX) : drain_splice(c, 0);
 
 		c->wakeups++;
 		if (n < 0)
 			drain_fail(c, (int)n, false);
-		else if (n == 0 && !atomic_load(&c->stopping))
+		else if (n == 0 && !flush && !atomic_load(&c->stopping) && !atomic_load(&c->flush))
 			nanosleep(&nap, NULL); /* a source that says 0 at once must not spin us */
 	}
 	atomic_store(&c->done, true);
@@ -173,12 +281,20 @@ static void drain_noop(int sig __unused_arg)
 {
 }
 
-static int drain_prepare(struct drain_cpu *c, uint32_t subbuf, struct drain_budget *b)
+int drain_signal_init(void)
 {
+	struct sigaction sa = { .sa_handler = drain_noop };
+
+	sigemptyset(&sa.sa_mask);
+	return sigaction(DRAIN_SIGNAL, &sa, NULL) < 0 ? -errno : 0;
+}
+
+int drain_open(struct drain_cpu *c)
+{
+	uint32_t subbuf = c->store->subbuf;
 	int size;
 
-	c->budget = b;
-	c->subbuf = subbuf;
+	c->pipe[0] = c->pipe[1] = c->dst = -1;
 	c->tmp = malloc(subbuf);
 	if (!c->tmp)
 		return -ENOMEM;
@@ -191,22 +307,56 @@ static int drain_prepare(struct drain_cpu *c, uint32_t subbuf, struct drain_budg
 		return -errno;
 	size = fcntl(c->pipe[1], F_GETPIPE_SZ);
 	c->pipe_size = MAX((size_t)MAX(size, 0) / 4096 * subbuf, (size_t)subbuf);
-	return 0;
+	return (int)drain_reserve(c, 0);
 }
 
-static void drain_unprepare(struct drain_cpu *c)
+void drain_close(struct drain_cpu *c)
 {
-	if (c->pipe[0] >= 0)
-		close(c->pipe[0]);
-	if (c->pipe[1] >= 0)
-		close(c->pipe[1]);
-	c->pipe[0] = c->pipe[1] = -1;
+	if (!c->store)
+		return;
+	util_close_fd(&c->pipe[0]);
+	util_close_fd(&c->pipe[1]);
+	util_close_fd(&c->dst);
 	free(c->tmp);
 	c->tmp = NULL;
 }
 
+int drain_start(struct drain_cpu *c)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int ret = -pthread_attr_init(&attr);
+
+	if (ret)
+		return ret;
+	pthread_attr_setstacksize(&attr, STACK_SIZE);
+	/* Only the wake-up signal may reach these threads; the others belong to the main loop. */
+	sigfillset(&all);
+	sigdelset(&all, DRAIN_SIGNAL);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	ret = -pthread_create(&c->thread, &attr, drain_thread, c);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	c->started = ret == 0;
+	return ret;
+}
+
+static void drain_kick(struct drain_cpu *c)
+{
+	if (c->started && !atomic_load(&c->done))
+		pthread_kill(c->thread, DRAIN_SIGNAL);
+}
+
+void drain_flush(struct drain_cpu *cpu, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		atomic_store(&cpu[i].flush, true);
+		drain_kick(&cpu[i]);
+	}
+}
+
 /* Signals every unfinished thread until all are done: a single signal could come just too early. */
-static void drain_join(struct drain_cpu *cpu, size_t n)
+void drain_join(struct drain_cpu *cpu, size_t n)
 {
 	struct timespec nap = { .tv_nsec = 1000 * 1000 };
 
@@ -215,8 +365,7 @@ static void drain_join(struct drain_cpu *cpu, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		while (cpu[i].started && !atomic_load(&cpu[i].done)) {
 			for (size_t k = i; k < n; k++)
-				if (cpu[k].started && !atomic_load(&cpu[k].done))
-					pthread_kill(cpu[k].thread, DRAIN_SIGNAL);
+				drain_kick(&cpu[k]);
 			nanosleep(&nap, NULL);
 		}
 		if (cpu[i].started)
@@ -225,85 +374,10 @@ static void drain_join(struct drain_cpu *cpu, size_t n)
 	}
 }
 
-static int drain_spawn(struct drain_cpu *c, const pthread_attr_t *attr)
-{
-	sigset_t all, old;
-	int ret;
-
-	/* Only the wake-up signal may reach these threads; the others belong to the main loop. */
-	sigfillset(&all);
-	sigdelset(&all, DRAIN_SIGNAL);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(&c->thread, attr, drain_thread, c);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	c->started = ret == 0;
-	return -ret;
-}
-
-int drain_start(struct drain_cpu *cpu, size_t n, uint32_t subbuf, struct drain_budget *b)
-{
-	struct sigaction sa = { .sa_handler = drain_noop };
-	pthread_attr_t attr;
-	int ret = 0;
-
-	sigemptyset(&sa.sa_mask);
-	if (sigaction(DRAIN_SIGNAL, &sa, NULL) < 0)
-		return -errno;
-	for (size_t i = 0; i < n; i++)
-		cpu[i].pipe[0] = cpu[i].pipe[1] = -1;
-	ret = -pthread_attr_init(&attr);
-	if (ret)
-		return ret;
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
-	for (size_t i = 0; i < n && !ret; i++)
-		ret = drain_prepare(&cpu[i], subbuf, b);
-	for (size_t i = 0; i < n && !ret; i++)
-		ret = drain_spawn(&cpu[i], &attr);
-	pthread_attr_destroy(&attr);
-	if (ret) {
-		drain_join(cpu, n);
-		for (size_t i = 0; i < n; i++)
-			drain_unprepare(&cpu[i]);
-	}
-	return ret;
-}
-
-/* What splice left: the sub-buffer that the kernel was writing, and on old kernels a few more. */
-static int drain_rest(struct drain_cpu *c)
-{
-	int fl = fcntl(c->src, F_GETFL);
-	unsigned int zeros = 0;
-	ssize_t n;
-
-	if (fl < 0 || fcntl(c->src, F_SETFL, fl | O_NONBLOCK) < 0)
-		return -errno;
-	while ((n = drain_splice(c, SPLICE_F_NONBLOCK)) > 0)
-		;
-	if (n < 0)
-		return (int)n;
-	/* A read() may say 0 with data still to come: believe it the third time. */
-	while (zeros < 3) {
-		n = read(c->src, c->tmp, c->subbuf);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return errno == EAGAIN ? 0 : -errno;
-		zeros = n ? 0 : zeros + 1;
-		if (n && (c->error || (n == c->subbuf && drain_reserve(c, (size_t)n) == 0)))
-			c->unread++;
-		else if (n == c->subbuf)
-			c->unread += drain_copy_out(c, c->tmp, (size_t)n) ? 1 : 0;
-		else if (n)
-			return -EMSGSIZE; /* not a source of whole sub-buffers */
-	}
-	return 0;
-}
-
 int drain_finish(struct drain_cpu *cpu, size_t n)
 {
 	int first = 0;
 
-	drain_join(cpu, n);
 	for (size_t i = 0; i < n; i++) {
 		int ret = cpu[i].tmp ? drain_rest(&cpu[i]) : 0;
 
@@ -311,7 +385,6 @@ int drain_finish(struct drain_cpu *cpu, size_t n)
 			drain_fail(&cpu[i], ret, false);
 		if (!first)
 			first = cpu[i].error;
-		drain_unprepare(&cpu[i]);
 	}
 	return first;
 }

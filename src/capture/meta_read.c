@@ -78,6 +78,8 @@ static int rec_ring(struct capture *c, const struct meta_rec *rec)
 	}
 	if (meta_get_u64(rec, "overwrite", &n))
 		c->overwrite = n;
+	if (meta_get_u64(rec, "flight", &n))
+		c->flight = n;
 	if (text && cap_parse_clock(&c->clock, text))
 		return -ENOMEM;
 	return set(&c->clock, rec, "clock");
@@ -138,6 +140,25 @@ static int rec_stats(struct capture *c, const struct meta_rec *rec)
 	st->valid &= meta_get_u64(rec, "dropped", &st->dropped);
 	st->valid &= meta_get_u64(rec, "read", &st->read);
 	return st->valid ? 0 : bad(c, rec, "set of counters");
+}
+
+static int rec_lost(struct capture *c, const struct meta_rec *rec)
+{
+	struct cap_loss l = { 0 }, *slot;
+	uint64_t cpu;
+
+	if (!meta_get_u64(rec, "cpu", &cpu) || cpu >= CAPTURE_MAX_CPUS)
+		return bad(c, rec, "cpu");
+	if (!meta_get_u64(rec, "count", &l.count) || !meta_get_u64(rec, "from", &l.from) ||
+	    !meta_get_u64(rec, "to", &l.to) || l.from > l.to || !l.count)
+		return bad(c, rec, "set of values");
+	l.cpu = (uint32_t)cpu;
+	slot = array_grow(&c->loss, c->nloss, &c->loss_cap, sizeof(*slot));
+	if (!slot)
+		return -ENOMEM;
+	*slot = l;
+	c->nloss++;
+	return 0;
 }
 
 static int rec_event(struct capture *c, const struct meta_rec *rec)
@@ -350,7 +371,7 @@ static const struct {
 	{ "tool", rec_tool },	    /* version */
 	{ "side", rec_side },	    /* name=host|guest */
 	{ "machine", rec_machine }, /* uname arch long endian cpus hypervisor uuid vendor */
-	{ "ring", rec_ring },	    /* clock trace_clock subbuf header buffer_kb overwrite */
+	{ "ring", rec_ring },	    /* clock trace_clock subbuf header buffer_kb overwrite flight */
 	{ "tsc", rec_tsc },	    /* khz source clocksource constant nonstop */
 	{ "cpu", rec_cpu },	    /* n apicid */
 	{ "event", rec_event },	    /* id sys name filter */
@@ -362,7 +383,8 @@ static const struct {
 	{ "task", rec_task },	    /* tid tgid comm */
 	{ "begin", rec_begin },	    /* tsc */
 	{ "stats", rec_stats },	    /* when cpu entries overrun commit_overrun dropped read */
-	{ "segment", rec_segment }, /* n */
+	{ "lost", rec_lost },	    /* cpu count from to */
+	{ "segment", rec_segment }, /* n why tsc */
 	{ "end", rec_end },	    /* reason tsc */
 };
 

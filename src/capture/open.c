@@ -108,6 +108,7 @@ static void free_lists(struct capture *c)
 	free(c->pvclock);
 	free(c->bracket);
 	free(c->task);
+	free(c->loss);
 	free(c->damage);
 	free(c->shift);
 }

@@ -180,6 +180,14 @@ int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct ts
 	return 0;
 }
 
+static uint64_t cpu_lost(const struct capture *c, const struct cap_cpustat *st)
+{
+	uint64_t lost = st->dropped + st->commit_overrun + (c->flight ? 0 : st->overrun);
+
+	/* What a limit left in the ring; a trace.dat's counters are older than its end. */
+	return lost + (c->flight || c->is_tracedat ? 0 : st->entries);
+}
+
 void pairing_loss(const struct tl_source *s, struct pairing_loss *loss)
 {
 	uint64_t counters = 0, taken = 0;
@@ -195,17 +203,19 @@ void pairing_loss(const struct tl_source *s, struct pairing_loss *loss)
 		if (!e->valid)
 			continue;
 		have = true;
-		counters += e->overrun + e->dropped + e->commit_overrun;
+		counters += cpu_lost(s->cap, e);
 		taken += e->read;
 		if (b->valid) {
-			counters -= b->overrun + b->dropped + b->commit_overrun;
+			counters -= cpu_lost(s->cap, b);
 			taken -= b->read;
 		}
 	}
-	if (have && s->cap->complete && !s->cap->is_tracedat && taken > s->events &&
-	    taken < INT64_MAX)
+	/* Segments that were removed on purpose leave no way to tell. */
+	if (have && s->cap->complete && !s->cap->is_tracedat && !s->cap->trimmed &&
+	    taken > s->events && taken < INT64_MAX)
 		counters += taken - s->events;
-	loss->total = have ? MAX(counters, s->lost) : s->lost;
+	/* What a flight recorder overwrote is no loss, though a gap where it shows. */
+	loss->total = have ? MAX(counters, s->cap->flight || s->cap->trimmed ? 0 : s->lost) : s->lost;
 	loss->unknown = !have && (s->lost_unknown || !s->cap->complete);
 }
 

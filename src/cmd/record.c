@@ -9,18 +9,11 @@
  */
 #include "record.h"
 #include "cmds.h"
-#include "event_sets.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
-
-#define DEFAULT_BUFFER_KB 8192u /* per CPU, less when memory is short */
-#define MIN_BUFFER_KB	  256u
-#define MEMORY_PERCENT	  5u
-#define SUBBUF_KB	  64u
+#include <sys/stat.h>
 
 static const struct opt record_options[] = {
 	OPTION('o', "output", OPT_STR, struct record_opts, output, "CAPTURE",
@@ -36,6 +29,8 @@ static const struct opt record_options[] = {
 	       "only this VM's threads: UUID, name, PID or PID-FD"),
 	OPTION('p', "pid", OPT_LIST, struct record_opts, pids, "PID",
 	       "only this process (all its threads and their children)"),
+	OPTION(0, "vcpu", OPT_LIST, struct record_opts, vcpus, "N",
+	       "only this vCPU (its vcpu_id) of --vm"),
 	OPTION('b', "buffer-size", OPT_SIZE, struct record_opts, buffer, "SIZE",
 	       "kernel ring per CPU (default: 8M, less when memory is short)"),
 	OPTION(0, "clock", OPT_STR, struct record_opts, clock, "CLOCK",
@@ -43,13 +38,24 @@ static const struct opt record_options[] = {
 	OPTION('d', "duration", OPT_DURATION, struct record_opts, duration, "DURATION",
 	       "stop after this time: 250ms, 10s, 5m"),
 	OPTION(0, "max-size", OPT_SIZE, struct record_opts, max_size, "SIZE",
-	       "stop when this much event data is written"),
+	       "stop when the capture holds this much event data"),
 	OPTION(0, "min-free", OPT_SIZE, struct record_opts, min_free, "SIZE",
 	       "stop before the file system has less free than this"),
+	OPTION(0, "rotate", OPT_STR, struct record_opts, rotate, "SIZE|DURATION",
+	       "begin a new segment at this size (100M) or after this time (10m)"),
+	OPTION(0, "keep", OPT_U64, struct record_opts, keep, "N",
+	       "keep the last N segments only"),
+	OPTION(0, "flight-recorder", OPT_FLAG, struct record_opts, flight, NULL,
+	       "keep the last events in the kernel's ring; write them out on SIGUSR1, on\n"
+	       "--trigger, and at the end"),
+	OPTION(0, "trigger", OPT_STR, struct record_opts, trigger, "EVENT[/FILTER/]",
+	       "flight recorder: write the ring out when this event happens"),
 	OPTION(0, "overwrite", OPT_FLAG, struct record_opts, overwrite, NULL,
 	       "when the ring is full lose the oldest events instead of the newest"),
 	OPTION(0, "allow-lost", OPT_FLAG, struct record_opts, allow_lost, NULL,
 	       "exit 0 even when events were lost"),
+	OPTION(0, "cpus", OPT_STR, struct record_opts, cpus, "LIST",
+	       "CPUs that kvmft itself may run on: 0-3,8"),
 	OPTION(0, "host", OPT_FLAG, struct record_opts, host, NULL,
 	       "record as a KVM host (default: told by the machine)"),
 	OPTION(0, "guest", OPT_FLAG, struct record_opts, guest, NULL,
@@ -63,368 +69,207 @@ static const struct opt record_options[] = {
 	OPT_END,
 };
 
-/* ---- what to record ---- */
-
-/* A guest is told by KVM's CPUID signature; a nested host has VMs of its own. */
-static int record_side(struct record *r)
-{
-	int ret;
-
-	if (r->o->host && r->o->guest)
-		return err_usage(r->err, "--host and --guest exclude each other");
-	ret = vm_scan(NULL, &r->vms, r->err);
-	if (ret)
-		return ret;
-	if (r->o->host || r->o->guest)
-		r->side = r->o->host ? CAP_SIDE_HOST : CAP_SIDE_GUEST;
-	else if (r->vms->n || !str_starts(r->tsc.hv_signature, "KVMKVMKVM"))
-		r->side = CAP_SIDE_HOST;
-	else
-		r->side = CAP_SIDE_GUEST;
-	return 0;
-}
-
-/* The default sets name what kernels of all ages have; what this one lacks is left out. */
-static int events_add_known(struct record *r, const char *const *set)
-{
-	size_t before = r->events.n;
-	int ret = 0;
-
-	for (; *set && !ret; set++) {
-		_cleanup_free_ char *spec = strdup(*set);
-		char *colon = spec ? strchr(spec, ':') : NULL;
-
-		if (!colon)
-			return -ENOMEM;
-		*colon = 0;
-		if (kevent_exists(r->t, spec, colon + 1) && !kevent_list_has(&r->events, spec, colon + 1))
-			ret = kevent_list_add(&r->events, spec, colon + 1, NULL);
-	}
-	if (!ret && r->events.n == before)
-		return -ENOENT;
-	return ret;
-}
-
-static int record_events(struct record *r)
-{
-	bool host = r->side == CAP_SIDE_HOST;
-	bool want_default = !r->o->events.n;
-	int ret = 0;
-
-	for (size_t i = 0; i < r->o->events.n && !ret; i++) {
-		if (!strcmp(r->o->events.v[i], "default"))
-			want_default = true;
-		else
-			ret = kevent_expand(r->t, r->o->events.v[i], &r->events, r->err);
-	}
-	if (ret)
-		return ret;
-	if (host && want_default) {
-		ret = kevent_kvm_check(r->t, r->err);
-		if (ret)
-			return ret;
-	}
-	if (want_default) {
-		ret = events_add_known(r, host ? event_set_host : event_set_guest);
-		if (ret)
-			return err_lack(r->err, -ret, "none of the default %s events exists here: %s",
-					host ? "host" : "guest", strerror(-ret));
-	}
-	/* Rare, and without them a change of a guest's clock would go unseen. */
-	if (host && kevent_exists(r->t, "kvm", "kvm_write_tsc_offset"))
-		ret = events_add_known(r, event_set_clock);
-	return ret == -ENOENT ? 0 : ret;
-}
-
-static int tids_add(struct record *r, uint32_t pid, const struct vm *vm, const char *what)
-{
-	struct vm self = { .pid = pid };
-	uint32_t *tid = NULL;
-	size_t n = 0;
-	int ret;
-
-	ret = vm_thread_ids(NULL, vm ? vm : &self, VM_TIDS_PROCESS, &tid, &n);
-	if (ret)
-		return err_set(r->err, -ret, "no process %s: %s", what, strerror(-ret));
-	for (size_t i = 0; i < n && !ret; i++) {
-		int32_t *slot = array_grow(&r->tids, r->ntids, &r->tids_cap, sizeof(*slot));
-
-		if (slot) {
-			*slot = (int32_t)tid[i];
-			r->ntids++;
-		} else {
-			ret = err_set(r->err, ENOMEM, "out of memory");
-		}
-	}
-	free(tid);
-	return ret;
-}
-
-static int record_tids(struct record *r)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < r->o->vms.n && !ret; i++) {
-		const struct vm *vm;
-
-		ret = vm_list_find(r->vms, r->o->vms.v[i], &vm, r->err);
-		if (!ret)
-			ret = tids_add(r, vm->pid, vm, r->o->vms.v[i]);
-	}
-	for (size_t i = 0; i < r->o->pids.n && !ret; i++) {
-		uint64_t pid;
-
-		if (parse_u64(r->o->pids.v[i], &pid) || !pid || pid > INT32_MAX)
-			return err_usage(r->err, "option --pid: '%s' is not a process id",
-					 r->o->pids.v[i]);
-		ret = tids_add(r, (uint32_t)pid, NULL, r->o->pids.v[i]);
-	}
-	return ret;
-}
-
-/* ---- how much of the machine to take ---- */
-
-static uint64_t mem_available_kb(void)
-{
-	_cleanup_free_ char *text = NULL;
-	const char *p;
-
-	if (file_read_all(AT_FDCWD, "/proc/meminfo", 1 << 16, &text) < 0)
-		return 0;
-	p = strstr(text, "MemAvailable:");
-	return p ? strtoull(p + strlen("MemAvailable:"), NULL, 10) : 0;
-}
-
-static int record_buffer_kb(struct record *r, uint64_t *kb)
-{
-	uint64_t cap = mem_available_kb() * MEMORY_PERCENT / 100 / MAX(r->cpus.n, (size_t)1);
-
-	if (!r->o->buffer.set) {
-		*kb = DEFAULT_BUFFER_KB;
-		if (cap && cap < *kb)
-			*kb = MAX(cap, (uint64_t)MIN_BUFFER_KB);
-		return 0;
-	}
-	*kb = MAX(r->o->buffer.v / 1024, (uint64_t)1);
-	if (cap && *kb > cap && !r->o->force)
-		return err_set(r->err, ENOMEM,
-			       "%llu KiB of ring on each of %zu CPUs is more than %u %% of the "
-			       "available memory: at most -b %lluK, or --force",
-			       (unsigned long long)*kb, r->cpus.n, MEMORY_PERCENT,
-			       (unsigned long long)cap);
-	return 0;
-}
-
 /* ---- setting up and undoing ---- */
-
-static int record_instance(struct record *r)
-{
-	struct kinst_config c = KINST_CONFIG_DEFAULT;
-	int ret;
-
-	c.clock = r->o->clock;
-	c.subbuf_kb = SUBBUF_KB;
-	c.buffer_percent = 50;
-	c.overwrite = r->o->overwrite;
-	c.record_tgid = true;
-	c.pid = r->tids;
-	c.npid = r->ntids;
-	c.event_fork = r->ntids != 0;
-	ret = record_buffer_kb(r, &c.buffer_kb);
-	if (ret)
-		return ret;
-	ret = kinst_create(r->t, &c, &r->k, r->err);
-	return ret ? ret : kinst_events_add(r->k, &r->events, r->err);
-}
-
-static int record_files(struct record *r)
-{
-	r->drain = calloc(r->cpus.n, sizeof(*r->drain));
-	if (!r->drain)
-		return err_set(r->err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < r->cpus.n; i++)
-		r->drain[i].src = r->drain[i].dst = -1;
-	for (size_t i = 0; i < r->cpus.n; i++) {
-		struct drain_cpu *d = &r->drain[i];
-
-		d->cpu = r->cpus.cpu[i];
-		d->src = kinst_raw_open(r->k, d->cpu, false, r->err);
-		if (d->src < 0)
-			return d->src;
-		d->dst = capw_data_open(r->w, 0, d->cpu);
-		if (d->dst < 0)
-			return err_set(r->err, -d->dst, "cannot create a data file in %s: %s",
-				       capw_path(r->w), strerror(-d->dst));
-	}
-	return 0;
-}
 
 static int record_start(struct record *r)
 {
 	int ret;
 
-	r->budget.max_bytes = r->o->max_size.set ? r->o->max_size.v : 0;
-	r->budget.min_free = r->o->min_free.set ? r->o->min_free.v : 0;
-	r->budget.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (r->budget.wake_fd < 0)
-		return err_set(r->err, errno, "eventfd: %s", strerror(errno));
-	ret = drain_start(r->drain, r->cpus.n, kinst_subbuf_size(r->k), &r->budget);
+	ret = record_cpus(r);
 	if (ret)
-		return err_set(r->err, -ret, "cannot start the recording threads: %s",
-			       strerror(-ret));
-	r->threads = true;
+		return ret;
+	r->started = true;
 	meta_begin(&r->line, "begin");
 	meta_u64(&r->line, "tsc", krdtsc_now());
 	ret = capw_meta(r->w, &r->line);
 	if (ret)
 		return err_set(r->err, -ret, "cannot write meta: %s", strerror(-ret));
-	ret = kinst_tracing(r->k, true, r->err);
-	if (!ret)
-		ret = kinst_events_enable(r->k, r->err);
 	r->tracing = true;
-	return ret ? ret : record_facts_vms(r, false);
+	ret = kinst_tracing(r->k, true, r->err);
+	ret = ret ? ret : kinst_events_enable(r->k, r->err);
+	ret = ret ? ret : record_facts_vms(r, false);
+	return ret ? ret : record_tids_again(r);
+}
+
+/* An event whose handler was running when its event was disabled may come last of all. */
+static bool ring_is_empty(struct record *r)
+{
+	struct kstats s;
+
+	for (size_t i = 0; i < r->ncpu; i++)
+		if (!kinst_stats(r->k, r->drain[i].cpu, &s, NULL) && s.entries)
+			return false;
+	return true;
 }
 
 /* Events off (not only tracing off: a disabled ring still costs), then empty the ring. */
 static int record_stop(struct record *r)
 {
-	int ret = 0, first = 0;
+	int ret = 0, off = 0;
 
 	if (r->tracing)
-		first = kinst_events_disable(r->k);
+		off = kinst_events_disable(r->k);
 	r->tracing = false;
-	if (r->threads)
-		ret = drain_finish(r->drain, r->cpus.n);
-	r->threads = false;
-	if (first && !r->err->text[0])
-		err_set(r->err, -first, "cannot disable the events: %s", strerror(-first));
-	for (size_t i = 0; ret && i < r->cpus.n; i++)
+	if (off && !r->err->text[0])
+		err_set(r->err, -off, "cannot disable the events: %s", strerror(-off));
+	drain_join(r->drain, r->ncpu);
+	if (r->o->flight)
+		return off;
+	for (int i = 0; i < 3 && !ret; i++) {
+		ret = drain_finish(r->drain, r->ncpu);
+		if (ret || ring_is_empty(r))
+			break;
+		usleep(1000);
+	}
+	for (size_t i = 0; ret && i < r->ncpu; i++)
 		if (r->drain[i].error) {
-			err_set(r->err, -r->drain[i].error, "%s the data of CPU %u: %s%s",
-				r->drain[i].error_is_write ? "cannot write" : "cannot read",
-				r->drain[i].cpu, strerror(-r->drain[i].error),
-				r->drain[i].error_is_write
-					? "; what was written before is readable"
-					: "");
+			err_set(r->err, -r->drain[i].error, "cannot %s the data of CPU %u: %s; what was "
+				"written before is readable",
+				r->drain[i].error_is_write ? "write" : "read", r->drain[i].cpu,
+				strerror(-r->drain[i].error));
+			r->err->code = KVMFT_INCOMPLETE;
 			break;
 		}
-	return first ? first : ret;
+	return off ? off : ret;
 }
 
 static void record_undo(struct record *r)
 {
 	struct kvmft_err err = { .text = "" };
 
-	if (r->tracing || r->threads)
+	if (r->started)
 		record_stop(r);
-	for (size_t i = 0; r->drain && i < r->cpus.n; i++) {
-		if (r->drain[i].src >= 0)
-			close(r->drain[i].src);
-		if (r->drain[i].dst >= 0)
-			close(r->drain[i].dst);
-	}
-	free(r->drain);
-	if (r->budget.wake_fd >= 0)
-		close(r->budget.wake_fd);
+	record_store_close(r);
+	record_flight_free(r);
 	if (kinst_destroy(r->k, &err) && err.text[0])
 		cli_note("%s", err.text);
+	record_watch_end(r);
 	capw_close(r->w);
 	util_close_fd(&r->place);
 	vm_list_free(r->vms);
 	kevent_list_free(&r->events);
-	kcpus_free(&r->cpus);
 	ktracefs_close(r->t);
-	free(r->tids);
+	free(r->tids.v);
+	free(r->env.affinity);
 	sbuf_free(&r->line);
+}
+
+static void sweep_leftovers(struct record *r)
+{
+	struct kreset leftovers = { 0 };
+
+	if (kreset_sweep(r->t, false, &leftovers, NULL) == 0 && leftovers.instances && !r->o->quiet)
+		cli_note("removed %u instance(s) that a killed kvmft had left", leftovers.instances);
+	kreset_free(&leftovers);
+}
+
+static int count_cpus(struct record *r)
+{
+	struct kcpus possible = { 0 };
+	int ret = kcpus_read(KCPU_POSSIBLE, &possible);
+
+	if (ret)
+		return err_set(r->err, -ret, "cannot read the list of CPUs: %s", strerror(-ret));
+	r->ncpu_max = possible.n;
+	kcpus_free(&possible);
+	return 0;
 }
 
 static int record_prepare(struct record *r)
 {
-	struct kreset leftovers = { 0 };
 	int ret;
 
 	ret = ktracefs_open(NULL, KTRACEFS_MOUNT, &r->t, r->err);
+	ret = ret ? ret : record_watch_start(r);
 	if (ret)
 		return ret;
 	ret = ktsc_facts_read(r->t, &r->tsc);
 	if (ret)
 		return err_set(r->err, -ret, "cannot read CPU facts: %s", strerror(-ret));
-	if (kreset_sweep(r->t, false, &leftovers, NULL) == 0 && leftovers.instances && !r->o->quiet)
-		cli_note("removed %u instance(s) that a killed kvmft had left", leftovers.instances);
-	kreset_free(&leftovers);
-	ret = kcpus_read(KCPU_POSSIBLE, &r->cpus);
-	if (ret)
-		return err_set(r->err, -ret, "cannot read the list of CPUs: %s", strerror(-ret));
+	sweep_leftovers(r);
 	/* For the TSC offsets; a machine without debugfs is told in the VM list, not here. */
 	if (vm_debugfs_mount(NULL, NULL))
 		errno = 0;
-	ret = record_side(r);
+	ret = count_cpus(r);
+	ret = ret ? ret : record_nofile(r);
+	ret = ret ? ret : record_side(r);
 	ret = ret ? ret : record_tids(r);
 	ret = ret ? ret : record_modules(r);
 	ret = ret ? ret : ktracefs_clock_check(r->t, r->o->clock, r->err);
 	ret = ret ? ret : record_events(r);
+	ret = ret ? ret : record_flight_check(r);
 	ret = ret ? ret : record_instance(r);
+	ret = ret ? ret : record_flight_arm(r);
 	ret = ret ? ret : record_output(r);
-	ret = ret ? ret : record_files(r);
+	ret = ret ? ret : record_store_open(r);
 	return ret ? ret : record_facts_begin(r);
 }
 
+/* Even after a full disk as much as possible is written down; the first error counts. */
 static int record_finish(struct record *r)
 {
-	int ret = record_stop(r), more;
+	int (*const step[])(struct record *) = {
+		record_store_news, record_loss_end, record_facts_bracket, record_facts_tasks,
+		record_facts_end,
+	};
+	bool off = r->o->flight && !(r->o->trigger && r->flight.fired);
+	int first, ret;
 
-	for (size_t i = 0; i < r->cpus.n; i++)
-		r->bytes += r->drain[i].bytes;
-	/* Even after a full disk as much as possible is written down; the first error counts. */
-	more = record_facts_vms(r, true);
-	ret = ret ? ret : more;
-	more = record_facts_bracket(r);
-	ret = ret ? ret : more;
-	more = record_facts_tasks(r);
-	ret = ret ? ret : more;
-	more = record_facts_stats(r, "end");
-	ret = ret ? ret : more;
-	more = record_facts_end(r);
-	return ret ? ret : more;
+	if (off && r->tracing) /* at the end, unless the trigger's was what was wanted */
+		off = !kinst_tracing(r->k, false, NULL);
+	first = off ? record_flight_dump(r, "end") : 0;
+	ret = record_stop(r);
+	first = first ? first : ret;
+	ret = record_facts_vms(r, true);
+	first = first ? first : ret;
+	for (size_t i = 0; i < ARRAY_SIZE(step); i++) {
+		/* Names are nice to have; on a full disk the last line matters more. */
+		if (step[i] == record_facts_tasks && first)
+			continue;
+		ret = step[i](r);
+		first = first ? first : ret;
+	}
+	return first;
 }
 
 static int record_result(struct record *r)
 {
-	const char *path = capw_path(r->w);
-	uint64_t unread = 0;
-	bool incomplete;
+	bool incomplete = r->lost && !r->o->allow_lost;
+	uint64_t bytes = 0;
 	char size[32];
 
-	for (size_t i = 0; i < r->cpus.n; i++)
-		unread += r->drain[i].unread;
-	incomplete = (r->lost || unread) && !r->o->allow_lost;
+	for (size_t i = 0; i < r->ncpu; i++)
+		bytes += r->drain[i].bytes;
 	if (!r->o->quiet || incomplete)
-		cli_note("%s: %llu events, %s, %llu lost (%s)", path, (unsigned long long)r->stored,
-			 str_bytes(size, sizeof(size), r->bytes), (unsigned long long)r->lost,
-			 r->end_reason);
-	if (unread)
-		cli_note("%llu sub-buffers of events did not fit (%s)", (unsigned long long)unread,
-			 r->end_reason);
+		cli_note("%s: %llu events, %s, %llu lost (%s)", capw_path(r->w),
+			 (unsigned long long)r->stored, str_bytes(size, sizeof(size), bytes),
+			 (unsigned long long)r->lost, r->end_reason);
 	return incomplete ? KVMFT_INCOMPLETE : KVMFT_OK;
 }
 
 static int record_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct record_opts *o = opts;
-	struct record r = { .o = o, .err = err, .budget = { .wake_fd = -1 }, .place = -1 };
+	struct record r = {
+		.o = o, .err = err, .watcher_pipe = -1, .place = -1, .store = { .wake_fd = -1 },
+	};
 	struct record_child child = { .go = -1, .failed = -1 };
 	int ret, exit_code = KVMFT_FAILED;
 
 	ret = record_place_options(opts, err);
 	ret = ret ? ret : record_environment(argv, err);
+	ret = ret ? ret : record_store_check(&r);
 	if (ret)
 		return ret;
+	/* A folder without rights for its owner would be closed to us, who gave up passing over them. */
+	r.env.umask = umask(077);
 	ret = record_signals_block();
 	if (ret)
 		return err_set(err, -ret, "cannot block signals: %s", strerror(-ret));
-	ret = record_prepare(&r);
+	ret = record_affinity(&r);
+	ret = ret ? ret : record_prepare(&r);
 	if (!ret && argc)
-		ret = record_child_fork(argv, &child, err);
+		ret = record_child_fork(&r, argv, &child);
 	if (!ret) {
 		record_confine(&r, argc != 0);
 		ret = record_start(&r);
@@ -438,7 +283,7 @@ static int record_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret && argc)
 		ret = record_child_error(&child, argv[0], err);
 	record_child_end(&child);
-	if (r.threads) {
+	if (r.started) {
 		struct kvmft_err first = *err;
 		int fin = record_finish(&r);
 

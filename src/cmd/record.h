@@ -2,14 +2,25 @@
 /*
  * record.h: the parts of `kvmft record`, private to the command.
  *
- * record.c        options, checks, and the order in which things are set up and undone
- * record_facts.c  what goes into the capture besides events
- * record_loop.c   the wait: signals, time, child, budget
- * record_place.c  the capture's place: -o, or --output-dir with its lock and its retention
- * record_guard.c  environment, modules, privileges
+ * record.c         options, and the order in which things are set up and undone
+ * record_what.c    which side, events and threads; threads that appear later
+ * record_ring.c    the instance and its size; CPUs, also those that come up later
+ * record_place.c   the capture's place: -o, or --output-dir with its lock and its retention
+ * record_guard.c   environment, modules, privileges
+ * record_store.c   the capture: limits, segments, and what becomes of old ones
+ * record_facts.c   what goes into the capture besides events
+ * record_loss.c    the ring's counters: what was produced, stored and lost, and where
+ * record_flight.c  the flight recorder: triggers, and writing the ring out
+ * record_child.c   COMMAND
+ * record_watch.c   the process that cleans up after a recorder that was killed
+ * record_loop.c    the wait: signals, time, child, limits
  */
 #ifndef KVMFT_CMD_RECORD_H
 #define KVMFT_CMD_RECORD_H
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include "kvmft/capture.h"
 #include "kvmft/cli.h"
@@ -18,36 +29,93 @@
 #include "kvmft/vm.h"
 
 struct record_opts {
-	const char *output, *output_dir, *clock;
-	struct opt_list events, vms, pids;
-	struct opt_u64 buffer, duration, max_size, min_free, keep_captures;
-	bool host, guest, force, overwrite, allow_lost, quiet, load_modules;
+	const char *output, *output_dir, *clock, *cpus, *rotate, *trigger;
+	struct opt_list events, vms, pids, vcpus;
+	struct opt_u64 buffer, duration, max_size, min_free, keep, keep_captures;
+	bool host, guest, force, overwrite, allow_lost, quiet, flight, load_modules;
+};
+
+/* What COMMAND gets back of the things that we change for ourselves. */
+struct record_env {
+	mode_t umask;
+	struct rlimit nofile;
+	cpu_set_t *affinity; /* NULL = was not changed */
+	size_t affinity_size;
+	bool has_nofile;
+};
+
+/* Counters of a CPU's ring: where they stood when they were looked at last. */
+struct record_seen {
+	uint64_t dropped; /* by a full ring that keeps the oldest; not flagged in the data */
+	uint64_t now;	  /* ring's clock */
+};
+
+struct record_flight {
+	struct kinst *watch;   /* user space watches here for the trigger; NULL = the kernel does */
+	struct kevent_list on; /* the event, and its filter */
+	bool armed, fired;
 };
 
 struct record {
 	const struct record_opts *o;
 	struct kvmft_err *err;
+	struct record_env env;
 	enum cap_side side;
 	struct ktracefs *t;
 	struct ktsc_facts tsc;
 	struct kevent_list events;
 	struct kinst *k;
 	struct capw *w;
-	struct kcpus cpus;
-	struct drain_cpu *drain;    /* cpus.n of them */
-	struct drain_budget budget;
+	size_t ncpu_max;	    /* possible CPUs */
+	size_t ncpu;		    /* of which so many are recorded: drain[], seen[] */
+	struct drain_cpu *drain;    /* room for ncpu_max; an entry never moves */
+	struct record_seen *seen;
+	struct drain_store store;
+	pthread_mutex_t meta_lock;  /* of lost[] below: threads add to it */
+	struct sbuf lost_lines;	    /* records that wait to be written to meta */
+	unsigned int segments_told; /* in meta */
+	uint64_t rotate_ns;
 	struct vm_list *vms;	    /* as last scanned */
-	int32_t *tids;		    /* --vm and -p: initial set_event_pid */
-	size_t ntids, tids_cap;
+	struct kpids {
+		int32_t *v;
+		size_t n, cap;
+	} tids;			    /* --vm, --vcpu and -p: in set_event_pid */
 	struct sbuf line;	    /* meta record under construction */
+	struct record_flight flight;
+	int watcher, watcher_pipe;
 	uint64_t lost;		    /* events, all CPUs; known after the end */
-	uint64_t stored;	    /* events read from the ring */
-	uint64_t bytes;
-	bool tracing, threads;
+	uint64_t stored;	    /* events in the capture */
+	uint64_t did_not_fit;	    /* part of lost: a limit or a failure kept them out */
+	bool store_ready, tracing, started;
 	const char *end_reason;
 	int place;		    /* --output-dir, locked while it is open; -1 = none */
 	unsigned int confined;	    /* enum sandbox_layer */
 };
+
+/* ---- record_what.c ---- */
+
+int record_side(struct record *r);
+int record_events(struct record *r);
+int record_tids(struct record *r);
+/* Threads that have appeared since; cheap when nothing is filtered by thread. */
+int record_tids_again(struct record *r);
+
+/* ---- record_ring.c ---- */
+
+int record_affinity(struct record *r);	/* --cpus, before any thread */
+int record_nofile(struct record *r);
+int record_instance(struct record *r);
+/* Begins to record the CPUs that are online and were not before. */
+int record_cpus(struct record *r);
+uint64_t record_ring_bytes(const struct record *r); /* of one CPU */
+
+/* ---- record_store.c ---- */
+
+int record_store_check(struct record *r); /* the options, before anything is made */
+int record_store_open(struct record *r);
+/* Writes to meta what threads have left for it. */
+int record_store_news(struct record *r);
+void record_store_close(struct record *r);
 
 /* ---- record_place.c ---- */
 
@@ -71,13 +139,33 @@ void record_confine(struct record *r, bool has_command);
 /* ---- record_facts.c: each appends to meta; 0 or -errno with r->err set ---- */
 
 int record_facts_begin(struct record *r);	/* before tracing starts */
+int record_facts_cpus(struct record *r);
 int record_facts_vms(struct record *r, bool end); /* after it started, and again at the end */
 int record_facts_bracket(struct record *r);
 int record_facts_tasks(struct record *r);
-int record_facts_stats(struct record *r, const char *when);
 int record_facts_end(struct record *r);
 
-/* ---- record_loop.c ---- */
+/* ---- record_loss.c ---- */
+
+int record_loss_begin(struct record *r);
+/* For struct drain_store: from the draining threads. */
+void record_loss_look(void *record, struct drain_cpu *c);
+uint64_t record_loss_events(void *record, const void *subbuf);
+/* Final counters into meta and into r, and a line for each CPU that lost events. */
+int record_loss_end(struct record *r);
+
+/* ---- record_flight.c ---- */
+
+int record_flight_check(struct record *r);
+/* Before tracing is on. */
+int record_flight_arm(struct record *r);
+/* Did the trigger fire since the last call? 1, 0 or -errno. */
+int record_flight_fired(struct record *r);
+/* Writes the ring out as a segment of its own. */
+int record_flight_dump(struct record *r, const char *why);
+void record_flight_free(struct record *r);
+
+/* ---- record_child.c ---- */
 
 struct record_child {
 	int pid;
@@ -86,18 +174,26 @@ struct record_child {
 };
 
 /* Forks COMMAND, which waits until record_child_release(). 0 or -errno. */
-int record_child_fork(char **argv, struct record_child *c, struct kvmft_err *err);
+int record_child_fork(const struct record *r, char **argv, struct record_child *c);
 void record_child_release(struct record_child *c);
 /* After its end: 0, or -errno with err set when the command could not be run at all. */
 int record_child_error(struct record_child *c, const char *name, struct kvmft_err *err);
 /* Never let it run (set-up failed), or end it (SIGTERM) and reap it. */
 void record_child_end(struct record_child *c);
 
+/* ---- record_watch.c ---- */
+
+int record_watch_start(struct record *r);
+/* The instance is gone: the watcher has nothing to do any more. */
+void record_watch_end(struct record *r);
+
+/* ---- record_loop.c ---- */
+
 /* Blocks the signals that end a recording; before any thread or child exists. */
 int record_signals_block(void);
 /*
- * Waits until a signal, the duration, the command's exit or the budget ends the recording, takes
- * clock brackets meanwhile, and sets r->end_reason. 0 or -errno.
+ * Waits until a signal, the duration, the command's exit or a limit ends the recording, takes
+ * clock brackets and looks for new CPUs and threads meanwhile, and sets r->end_reason. 0 or -errno.
  */
 int record_wait(struct record *r, struct record_child *c);
 

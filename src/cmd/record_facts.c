@@ -47,7 +47,7 @@ static int facts_machine(struct record *r)
 	meta_str(&r->line, "arch", u.machine);
 	meta_u64(&r->line, "long", sizeof(long));
 	meta_str(&r->line, "endian", *(const uint8_t *)&probe ? "little" : "big");
-	meta_u64(&r->line, "cpus", r->cpus.n);
+	meta_u64(&r->line, "cpus", r->ncpu_max);
 	if (r->tsc.hv_signature[0])
 		meta_str(&r->line, "hypervisor", r->tsc.hv_signature);
 	if (r->tsc.vendor[0])
@@ -70,7 +70,9 @@ static int facts_ring(struct record *r)
 	meta_u64(&r->line, "subbuf", kinst_subbuf_size(r->k));
 	meta_u64(&r->line, "header", 8 + sizeof(long));
 	meta_u64(&r->line, "buffer_kb", kinst_buffer_kb(r->k));
-	meta_u64(&r->line, "overwrite", r->o->overwrite);
+	meta_u64(&r->line, "overwrite", r->o->overwrite || r->o->flight);
+	if (r->o->flight)
+		meta_u64(&r->line, "flight", 1);
 	return put(r);
 }
 
@@ -127,7 +129,7 @@ static int facts_event(struct record *r, const struct kevent *e)
 	return put(r);
 }
 
-static int facts_cpus(struct record *r)
+int record_facts_cpus(struct record *r)
 {
 	struct vm_guest_facts g = { 0 };
 	int ret = vm_guest_facts(NULL, &g);
@@ -195,11 +197,11 @@ int record_facts_begin(struct record *r)
 	ret = ret ? ret : facts_header(r);
 	for (size_t i = 0; i < r->events.n && !ret; i++)
 		ret = facts_event(r, &r->events.v[i]);
-	ret = ret ? ret : facts_cpus(r);
+	ret = ret ? ret : record_facts_cpus(r);
 	if (!ret && r->side == CAP_SIDE_GUEST)
 		ret = facts_guest_clock(r);
 	ret = ret ? ret : record_facts_bracket(r);
-	return ret ? ret : record_facts_stats(r, "begin");
+	return ret ? ret : record_loss_begin(r);
 }
 
 static int facts_vcpu(struct record *r, const struct vm *vm, const struct vm_vcpu *v, bool end)
@@ -299,40 +301,6 @@ int record_facts_tasks(struct record *r)
 		ret = put_file(r, "saved_cmdlines", names);
 	if (!ret && ktracefs_saved_tgids(r->t, &tgids) == 0)
 		ret = put_file(r, "saved_tgids", tgids);
-	return ret;
-}
-
-int record_facts_stats(struct record *r, const char *when)
-{
-	bool end = !strcmp(when, "end");
-	int ret = 0;
-
-	for (size_t i = 0; i < r->cpus.n && !ret; i++) {
-		struct kstats s;
-
-		ret = kinst_stats(r->k, r->cpus.cpu[i], &s, NULL);
-		if (ret)
-			return err_set(r->err, -ret, "cannot read the statistics of CPU %u: %s",
-				       r->cpus.cpu[i], strerror(-ret));
-		meta_begin(&r->line, "stats");
-		meta_str(&r->line, "when", when);
-		meta_u64(&r->line, "cpu", r->cpus.cpu[i]);
-		meta_u64(&r->line, "entries", s.entries);
-		meta_u64(&r->line, "overrun", s.overrun);
-		meta_u64(&r->line, "commit_overrun", s.commit_overrun);
-		meta_u64(&r->line, "dropped", s.dropped);
-		meta_u64(&r->line, "read", s.read);
-		ret = put(r);
-		if (end && !r->o->quiet && s.overrun + s.dropped + s.commit_overrun)
-			cli_note("CPU %u lost %llu of %llu events", r->cpus.cpu[i],
-				 (unsigned long long)(s.overrun + s.dropped + s.commit_overrun),
-				 (unsigned long long)(s.overrun + s.dropped + s.commit_overrun + s.read +
-						      s.entries));
-		if (end) {
-			r->lost += s.overrun + s.dropped + s.commit_overrun + s.entries;
-			r->stored += s.read;
-		}
-	}
 	return ret;
 }
 

@@ -92,7 +92,8 @@ void record_confine(struct record *r, bool has_command)
 	const struct sandbox_dir dir[] = {
 		{ capw_dirfd(r->w), SANDBOX_WRITE | SANDBOX_CREATE },
 		{ kinst_dirfd(r->k), SANDBOX_WRITE },
-		{ instances, SANDBOX_CREATE }, /* to remove ours */
+		/* To remove ours; a flight recorder may have two. */
+		{ instances, SANDBOX_WRITE | SANDBOX_CREATE },
 	};
 	struct sandbox s = { .dir = dir, .ndir = ARRAY_SIZE(dir) };
 

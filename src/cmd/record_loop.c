@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * record_loop.c: what a running recording waits for. One poll() over a signalfd, two timers and
- * the eventfd of the draining threads; nothing is done in signal handlers.
+ * record_loop.c: what a running recording waits for. One poll() over a signalfd, timers and the
+ * eventfd of the draining threads; nothing is done in signal handlers.
  */
 #include "record.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,8 +14,10 @@
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 
+#define TICK_NS	      1000000000ull
+#define TRIGGER_NS    100000000ull
 /* Clock brackets in between allow for clocks that are slewed: one every few seconds is plenty. */
-#define BRACKET_SECONDS 5
+#define BRACKET_TICKS 5
 
 static void record_sigset(sigset_t *set)
 {
@@ -25,6 +26,7 @@ static void record_sigset(sigset_t *set)
 	sigaddset(set, SIGTERM);
 	sigaddset(set, SIGHUP);
 	sigaddset(set, SIGQUIT);
+	sigaddset(set, SIGUSR1);
 	sigaddset(set, SIGCHLD);
 }
 
@@ -32,85 +34,10 @@ int record_signals_block(void)
 {
 	sigset_t set;
 
+	/* A file that may not grow is an error of the write, with a message, and not our death. */
+	(void)signal(SIGXFSZ, SIG_IGN);
 	record_sigset(&set);
 	return sigprocmask(SIG_BLOCK, &set, NULL) < 0 ? -errno : 0;
-}
-
-static _Noreturn void child_main(char **argv, int go, int failed)
-{
-	sigset_t none;
-	int error;
-	char c;
-
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
-	/* End of file without a byte: the parent gave up before tracing was live. */
-	if (read(go, &c, 1) != 1)
-		_exit(125);
-	close(go);
-	execvp(argv[0], argv);
-	error = errno;
-	_exit(full_write(failed, &error, sizeof(error), NULL) ? 126 : 127);
-}
-
-int record_child_fork(char **argv, struct record_child *c, struct kvmft_err *err)
-{
-	_cleanup_close_ int go_read = -1, failed_write = -1;
-	int fds[2];
-
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(err, errno, "cannot make a pipe: %s", strerror(errno));
-	go_read = fds[0];
-	c->go = fds[1];
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(err, errno, "cannot make a pipe: %s", strerror(errno));
-	c->failed = fds[0];
-	failed_write = fds[1];
-	c->pid = fork();
-	if (c->pid < 0)
-		return err_set(err, errno, "cannot fork: %s", strerror(errno));
-	if (c->pid == 0) {
-		close(c->go);
-		child_main(argv, go_read, failed_write);
-	}
-	return 0;
-}
-
-int record_child_error(struct record_child *c, const char *name, struct kvmft_err *err)
-{
-	int error;
-
-	/* The command itself holds no end of this pipe: nothing comes unless exec failed. */
-	if (c->pid || c->failed < 0 || read(c->failed, &error, sizeof(error)) != sizeof(error))
-		return 0;
-	return err_set(err, error, "cannot run %s: %s", name, strerror(error));
-}
-
-void record_child_release(struct record_child *c)
-{
-	if (c->pid <= 0 || c->go < 0)
-		return;
-	/* A child that died meanwhile is noticed by SIGCHLD: EPIPE needs no care here. */
-	if (write(c->go, "g", 1) < 0)
-		errno = 0;
-	close(c->go);
-	c->go = -1;
-}
-
-void record_child_end(struct record_child *c)
-{
-	bool released = c->go < 0;
-
-	util_close_fd(&c->go); /* never released: it ends by itself */
-	util_close_fd(&c->failed);
-	if (c->pid <= 0)
-		return;
-	if (released)
-		kill(c->pid, SIGTERM);
-	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	c->pid = 0;
 }
 
 static int timer_new(uint64_t first_ns, uint64_t every_ns)
@@ -137,11 +64,18 @@ static int timer_new(uint64_t first_ns, uint64_t every_ns)
 	return fd;
 }
 
-enum { W_SIGNAL, W_BUDGET, W_BRACKET, W_DURATION, W_COUNT };
+enum { W_SIGNAL, W_STORE, W_TICK, W_TRIGGER, W_ROTATE, W_DURATION, W_COUNT };
+
+static int wait_timer(struct pollfd *p, uint64_t first_ns, uint64_t every_ns)
+{
+	p->fd = timer_new(first_ns, every_ns);
+	return MIN(p->fd, 0);
+}
 
 static int wait_open(struct record *r, struct pollfd *p)
 {
 	sigset_t set;
+	int ret;
 
 	record_sigset(&set);
 	for (int i = 0; i < W_COUNT; i++)
@@ -149,23 +83,30 @@ static int wait_open(struct record *r, struct pollfd *p)
 	p[W_SIGNAL].fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (p[W_SIGNAL].fd < 0)
 		return -errno;
-	p[W_BUDGET].fd = r->budget.wake_fd;
-	p[W_BRACKET].fd = timer_new(BRACKET_SECONDS * 1000000000ull, BRACKET_SECONDS * 1000000000ull);
-	if (p[W_BRACKET].fd < 0)
-		return p[W_BRACKET].fd;
-	if (r->o->duration.set) {
-		p[W_DURATION].fd = timer_new(r->o->duration.v, 0);
-		if (p[W_DURATION].fd < 0)
-			return p[W_DURATION].fd;
-	}
-	return 0;
+	p[W_STORE].fd = r->store.wake_fd;
+	ret = wait_timer(&p[W_TICK], TICK_NS, TICK_NS);
+	if (!ret && r->flight.armed)
+		ret = wait_timer(&p[W_TRIGGER], TRIGGER_NS, TRIGGER_NS);
+	if (!ret && r->rotate_ns)
+		ret = wait_timer(&p[W_ROTATE], r->rotate_ns, r->rotate_ns);
+	if (!ret && r->o->duration.set)
+		ret = wait_timer(&p[W_DURATION], r->o->duration.v, 0);
+	return ret;
 }
 
 static void wait_close(struct pollfd *p)
 {
 	for (int i = 0; i < W_COUNT; i++)
-		if (i != W_BUDGET && p[i].fd >= 0)
+		if (i != W_STORE && p[i].fd >= 0)
 			close(p[i].fd);
+}
+
+/* A timer or an eventfd: false when there was nothing after all. */
+static bool take_count(const struct pollfd *p)
+{
+	uint64_t n;
+
+	return p->revents && read(p->fd, &n, sizeof(n)) == (ssize_t)sizeof(n);
 }
 
 /* True when the command has ended (its status is the caller's business no more). */
@@ -179,24 +120,29 @@ static bool child_gone(struct record_child *c)
 	return true;
 }
 
-static const char *take_signal(int fd, struct record_child *c)
+static int take_signals(struct record *r, int fd, struct record_child *c)
 {
 	struct signalfd_siginfo si;
+	int ret = 0;
 
-	while (read(fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+	while (!ret && !r->end_reason && read(fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
 		if (si.ssi_signo == SIGCHLD) {
 			if (child_gone(c))
-				return "command";
-			continue;
+				r->end_reason = "command";
+		} else if (si.ssi_signo != SIGUSR1) {
+			r->end_reason = "signal";
+		} else if (r->o->flight) {
+			ret = record_flight_dump(r, "signal");
+		} else {
+			drain_flush(r->drain, r->ncpu);
 		}
-		return "signal";
 	}
-	return NULL;
+	return ret;
 }
 
-static const char *budget_reason(const struct drain_budget *b)
+static const char *store_reason(const struct drain_store *s)
 {
-	switch (atomic_load(&b->stop)) {
+	switch (atomic_load(&s->stop)) {
 	case DRAIN_MAX_SIZE: return "max-size";
 	case DRAIN_MIN_FREE: return "min-free";
 	case DRAIN_ERROR: return "error";
@@ -204,37 +150,89 @@ static const char *budget_reason(const struct drain_budget *b)
 	}
 }
 
-static int take_bracket(struct record *r, int fd)
+static int take_store(struct record *r)
 {
-	uint64_t expirations;
+	int ret = record_store_news(r);
 
-	if (read(fd, &expirations, sizeof(expirations)) != (ssize_t)sizeof(expirations))
-		return 0;
+	if (!ret && !r->end_reason)
+		r->end_reason = store_reason(&r->store);
+	return ret;
+}
+
+/* Once a second: what has appeared. Every fifth time also a bracket, and no old data in the ring. */
+static int take_tick(struct record *r, unsigned int tick)
+{
+	bool fifth = tick % BRACKET_TICKS == 0;
+	int ret = record_cpus(r);
+
+	if (!ret && (fifth || !r->o->vcpus.n)) /* only debugfs knows vCPUs, and a look costs more */
+		ret = record_tids_again(r);
+	ret = ret ? ret : record_store_news(r);
+	if (!fifth || ret)
+		return ret;
+	if (!r->o->flight)
+		drain_flush(r->drain, r->ncpu);
 	return record_facts_bracket(r);
+}
+
+static int take_rotate(struct record *r)
+{
+	int ret = drain_rotate(&r->store);
+
+	if (ret)
+		return err_set(r->err, -ret, "cannot begin a segment in %s: %s", capw_path(r->w),
+			       strerror(-ret));
+	return 0;
+}
+
+static int take_trigger(struct record *r)
+{
+	int ret = record_flight_fired(r);
+
+	if (ret < 0)
+		return err_set(r->err, -ret, "cannot look for the trigger: %s", strerror(-ret));
+	if (!ret)
+		return 0;
+	r->flight.fired = true;
+	ret = record_flight_dump(r, "trigger");
+	return ret ? ret : kinst_tracing(r->k, true, r->err);
+}
+
+static int take_all(struct record *r, const struct pollfd *p, struct record_child *c,
+		    unsigned int *tick)
+{
+	int ret = 0;
+
+	if (p[W_SIGNAL].revents)
+		ret = take_signals(r, p[W_SIGNAL].fd, c);
+	if (!ret && take_count(&p[W_STORE]))
+		ret = take_store(r);
+	if (!ret && p[W_DURATION].revents && !r->end_reason)
+		r->end_reason = "duration";
+	if (!ret && take_count(&p[W_ROTATE]))
+		ret = take_rotate(r);
+	if (!ret && take_count(&p[W_TRIGGER]))
+		ret = take_trigger(r);
+	if (!ret && take_count(&p[W_TICK]))
+		ret = take_tick(r, ++*tick);
+	return ret;
 }
 
 int record_wait(struct record *r, struct record_child *c)
 {
 	struct pollfd p[W_COUNT];
+	unsigned int tick = 0;
 	int ret;
 
 	ret = wait_open(r, p);
 	while (!ret && !r->end_reason) {
-		if (poll(p, W_COUNT, -1) < 0) {
+		if (poll(p, W_COUNT, -1) < 0)
 			ret = errno == EINTR ? 0 : -errno;
-			continue;
-		}
-		if (p[W_SIGNAL].revents)
-			r->end_reason = take_signal(p[W_SIGNAL].fd, c);
-		if (!r->end_reason && p[W_BUDGET].revents)
-			r->end_reason = budget_reason(&r->budget);
-		if (!r->end_reason && p[W_DURATION].revents)
-			r->end_reason = "duration";
-		if (!r->end_reason && p[W_BRACKET].revents)
-			ret = take_bracket(r, p[W_BRACKET].fd);
+		else
+			ret = take_all(r, p, c, &tick);
 	}
 	wait_close(p);
-	if (ret)
+	if (ret && !r->err->text[0])
 		return err_set(r->err, -ret, "cannot wait: %s", strerror(-ret));
-	return 0;
+	return ret;
 }

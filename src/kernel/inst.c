@@ -102,6 +102,21 @@ int kinst_tracing(struct kinst *k, bool on, struct kvmft_err *err)
 		       strerror(got));
 }
 
+int kinst_tracing_get(const struct kinst *k)
+{
+	char c;
+	ssize_t n = pread(k->on_fd, &c, 1, 0);
+
+	return n == 1 ? c == '1' : n < 0 ? -errno : -EIO;
+}
+
+int kinst_clear(struct kinst *k)
+{
+	_cleanup_close_ int fd = openat(k->dirfd, "trace", O_WRONLY | O_TRUNC | O_CLOEXEC);
+
+	return fd < 0 ? -errno : 0; /* it is the opening with O_TRUNC that empties the ring */
+}
+
 /* ---- sizes ---- */
 
 /* offset + size of the data field: what a sub-buffer of the default size measures. */

@@ -120,6 +120,13 @@ const struct kevent_list *kinst_events(const struct kinst *k)
 	return &k->ev;
 }
 
+bool kinst_has_trigger(const struct kinst *k, const char *sys, const char *name)
+{
+	char path[320];
+
+	return !event_file(sys, name, "trigger", path, sizeof(path)) && kfile_exists(k->dirfd, path);
+}
+
 int kinst_trigger(struct kinst *k, const char *sys, const char *name, const char *text,
 		  struct kvmft_err *err)
 {

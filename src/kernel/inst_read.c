@@ -99,6 +99,33 @@ static int stats_field(const char *text, const char *name, uint64_t *v)
 	return -ENOENT;
 }
 
+/* "now ts: 1234567" (cycles) or "now ts: 12.345678" (a clock of ns). Optional. */
+static void stats_now(const char *text, struct kstats *s)
+{
+	const char *p = strstr(text, "\nnow ts:");
+	unsigned long long whole, micro = 0;
+	char *end;
+
+	if (!p)
+		return;
+	p += strlen("\nnow ts:");
+	errno = 0;
+	whole = strtoull(p, &end, 10);
+	if (errno || end == p)
+		return;
+	s->now = whole;
+	s->now_step = 1;
+	if (*end != '.')
+		return;
+	micro = strtoull(end + 1, NULL, 10);
+	s->now_step = 1000;
+	if (__builtin_mul_overflow(whole, 1000000ull, &whole) ||
+	    __builtin_add_overflow(whole, micro, &whole) ||
+	    __builtin_mul_overflow(whole, 1000ull, &whole))
+		whole = 0;
+	s->now = whole;
+}
+
 int kstats_parse(const char *text, struct kstats *s)
 {
 	const struct {
@@ -121,6 +148,7 @@ int kstats_parse(const char *text, struct kstats *s)
 		if (err && (field[i].needed || err != -ENOENT))
 			return err == -ENOENT ? -EINVAL : err;
 	}
+	stats_now(text, s);
 	return 0;
 }
 

@@ -180,7 +180,7 @@ int file_create(int dirfd, const char *name)
 {
 	int fd, err;
 
-	fd = openat(dirfd, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY, 0600);
+	fd = openat(dirfd, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_RDWR, 0600);
 	if (fd < 0)
 		return -errno;
 	if (!fchmod(fd, 0600)) /* a umask of 0277 would leave a file nobody can read */

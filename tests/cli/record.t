@@ -116,14 +116,67 @@ nothing_left "--min-free"
 
 # ---- killed ----
 
+# watcher_of PID: the process that cleans up after that recorder.
+watcher_of()
+{
+	for stat in /proc/[0-9]*/stat; do
+		awk -v p="$1" '$2 == "(kvmft-watch)" && $4 == p { print $1 }' "$stat" 2>/dev/null
+	done
+}
+
+# gone COMMAND...: false within a second.
+gone()
+{
+	n=0
+	while "$@" >/dev/null 2>&1; do
+		n=$((n + 1))
+		[ $n -lt 20 ] || return 1
+		sleep 0.05
+	done
+}
+
+# Nobody may have collected the dead here: a zombie does not run.
+runs()
+{
+	grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status"
+}
+
+instance_there()
+{
+	[ -n "$(our_instances)" ]
+}
+
+killed_capture()
+{
+	run "$kvmft" merge "$cap"
+	is "$([ "$rc" = 0 ] || [ "$rc" = 3 ] && echo yes)" yes "capture of a killed recorder can be read"
+	is "$([ "$(wc -l <"$out")" -gt 0 ] && echo yes)" yes "... and has events"
+	err_has 'recording was cut short' "... and it is told that it was cut short"
+}
+
 cap=$tmp/killed
-start_recording "$cap"
+start_recording "$cap" -b 1M
 sleep 0.5
+watcher=$(watcher_of "$recorder")
+ok "a watcher runs beside the recorder" test -n "$watcher"
 kill -KILL "$recorder"
+wait "$recorder" 2>/dev/null
+ok "SIGKILL: the instance is gone within a second" gone instance_there
+ok "... and so is the watcher" gone runs "$watcher"
+kill "$vm" 2>/dev/null
+wait "$vm" 2>/dev/null
+killed_capture
+
+cap=$tmp/killed-both
+start_recording "$cap" -b 1M
+sleep 0.5
+watcher=$(watcher_of "$recorder")
+kill -KILL "$watcher" "$recorder"
 wait "$recorder" 2>/dev/null
 kill "$vm" 2>/dev/null
 wait "$vm" 2>/dev/null
-is "$(our_instances | wc -l | tr -d ' ')" 1 "SIGKILL leaves an instance"
+is "$(our_instances | wc -l | tr -d ' ')" 1 "SIGKILL of both leaves an instance"
+is "$(cat "$tracefs"/instances/kvmft."$recorder".*/tracing_on)" 0 "... in which the kernel has stopped tracing"
 run "$kvmft" reset --dry-run
 status_is 0 "reset --dry-run"
 out_has "^instance kvmft\.$recorder\.[0-9]+\.[0-9]+$" "... names it"
@@ -132,10 +185,18 @@ run "$kvmft" reset
 status_is 0 "reset"
 out_has "^instance kvmft\.$recorder\.[0-9]+\.[0-9]+: removed$" "... removes it"
 is "$(our_instances | wc -l | tr -d ' ')" 0 "... it is gone"
-run "$kvmft" merge "$cap"
-is "$([ "$rc" = 0 ] || [ "$rc" = 3 ] && echo yes)" yes "capture of a killed recorder can be read"
-is "$([ "$(wc -l <"$out")" -gt 0 ] && echo yes)" yes "... and has events"
-err_has 'recording was cut short' "... and it is told that it was cut short"
+killed_capture
+
+cap=$tmp/killed-watcher
+start_recording "$cap"
+watcher=$(watcher_of "$recorder")
+kill -KILL "$watcher"
+kill "$recorder"
+wait "$recorder"
+is "$?" 0 "a recorder whose watcher was killed ends well"
+nothing_left "killed watcher"
+kill "$vm" 2>/dev/null
+wait "$vm" 2>/dev/null
 
 # ---- outputs that are refused ----
 
@@ -249,8 +310,10 @@ if mount -t tmpfs -o size=1M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	mounted=$tmp/small
 	cap=$tmp/small/c
 	run timeout 60 "$kvmft" record --host -e 'kvm:*' -o "$cap" -- "$tinyvm" --ms 20000
-	status_is 1 "full disk"
-	err_has 'No space left on device' "... is told"
+	status_is 3 "full disk"
+	err_has 'cannot write the data of CPU [0-9]+: No space left on device; what was written before is readable' \
+		"... is told"
+	is "$(tail -n 1 "$cap/meta" | cut -d ' ' -f 1,2)" "end reason=error" "... meta is whole"
 	nothing_left "full disk"
 	run "$kvmft" merge "$cap"
 	status_is 3 "... what was written can be read"

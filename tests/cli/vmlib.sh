@@ -85,12 +85,12 @@ nothing_left()
 	is "$(our_instances)" "" "$1: nothing left in tracefs"
 }
 
-# start_recording CAPTURE: $vm runs and $recorder records it.
+# start_recording CAPTURE [OPTION...]: $vm runs and $recorder records it.
 start_recording()
 {
 	"$tinyvm" --ms 20000 >/dev/null 2>&1 &
 	vm=$!
-	"$kvmft" record --host -q -e 'kvm:*' -o "$1" 2>"$tmp/recorder.err" &
+	"$kvmft" record --host -q -e 'kvm:*' -o "$@" 2>"$tmp/recorder.err" &
 	recorder=$!
 	n=0
 	while ! grep -q '^vm ' "$1/meta" 2>/dev/null && [ $n -lt 200 ]; do

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * record_store.c: the capture as a place with limits: its size, the free space that must remain,
+ * segments, and how many of them are kept.
+ */
+#include "record.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#define META_RESERVE	  (64u << 10) /* for the last lines, on a disk that the data filled ... */
+#define META_RESERVE_CPU  512u	      /* ... which has some for each CPU */
+#define SMALLEST_SEGMENT  (64u << 10)
+
+/* "10M" is a size and "10m" a time; a bare number could be either. */
+static int rotate_parse(struct record *r)
+{
+	const char *text = r->o->rotate;
+	size_t len = strlen(text);
+	bool is_size = len && strchr("KMGkgB", text[len - 1]);
+
+	if (is_size && !parse_size(text, &r->store.rotate_bytes)) {
+		if (r->store.rotate_bytes >= SMALLEST_SEGMENT)
+			return 0;
+		return err_usage(r->err, "option --rotate: a segment of %s is too small: 64K at least",
+				 text);
+	}
+	if (!is_size && len && strchr("smh", text[len - 1]) && !parse_duration(text, &r->rotate_ns) &&
+	    r->rotate_ns)
+		return 0;
+	return err_usage(r->err,
+			 "option --rotate: '%s' is neither a size such as 100M nor a time such as 10m",
+			 text);
+}
+
+int record_store_check(struct record *r)
+{
+	const struct record_opts *o = r->o;
+
+	if (o->rotate && o->flight)
+		return err_usage(r->err, "--rotate is not for --flight-recorder: each time the ring is "
+					 "written out makes a segment");
+	if (o->keep.set && !o->rotate && !o->flight)
+		return err_usage(r->err, "option --keep needs --rotate or --flight-recorder");
+	if (o->keep.set && !o->keep.v)
+		return err_usage(r->err, "option --keep: at least 1");
+	return o->rotate ? rotate_parse(r) : 0;
+}
+
+/* ---- what the store asks for, from any thread ---- */
+
+static int store_open(void *ctx, unsigned int segment, unsigned int cpu)
+{
+	struct record *r = ctx;
+
+	return capw_data_open(r->w, segment, cpu);
+}
+
+static int store_next(void *ctx, unsigned int segment, uint64_t *freed)
+{
+	struct record *r = ctx;
+
+	if (!r->o->keep.set || segment < r->o->keep.v)
+		return 0;
+	return capw_segment_remove(r->w, segment - (unsigned int)r->o->keep.v, freed);
+}
+
+int record_store_open(struct record *r)
+{
+	struct drain_store *s = &r->store;
+	int ret;
+
+	/* Not every file system can; then a full disk costs the end of meta. */
+	(void)!capw_reserve(r->w, META_RESERVE + META_RESERVE_CPU * r->ncpu_max);
+	r->drain = calloc(r->ncpu_max, sizeof(*r->drain));
+	r->seen = calloc(r->ncpu_max, sizeof(*r->seen));
+	if (!r->drain || !r->seen)
+		return err_set(r->err, ENOMEM, "out of memory");
+	s->subbuf = kinst_subbuf_size(r->k);
+	s->max_bytes = r->o->max_size.set ? r->o->max_size.v : 0;
+	s->min_free = r->o->min_free.set ? r->o->min_free.v : 0;
+	s->dirfd = capw_dirfd(r->w);
+	s->ctx = r;
+	s->open = store_open;
+	s->next = store_next;
+	s->events = record_loss_events;
+	s->moved = record_loss_look;
+	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->wake_fd < 0)
+		return err_set(r->err, errno, "eventfd: %s", strerror(errno));
+	ret = drain_store_init(s);
+	if (!ret)
+		ret = -pthread_mutex_init(&r->meta_lock, NULL);
+	if (!ret)
+		ret = drain_signal_init();
+	if (ret)
+		return err_set(r->err, -ret, "cannot prepare the recording: %s", strerror(-ret));
+	r->store_ready = true;
+	return 0;
+}
+
+static int put(struct record *r)
+{
+	int ret = capw_meta(r->w, &r->line);
+
+	if (ret)
+		return err_set(r->err, -ret, "cannot write %s/meta: %s", capw_path(r->w),
+			       strerror(-ret));
+	return 0;
+}
+
+int record_store_news(struct record *r)
+{
+	unsigned int segment = atomic_load(&r->store.segment);
+	int ret = 0;
+
+	while (r->segments_told < segment && !ret) {
+		meta_begin(&r->line, "segment");
+		meta_u64(&r->line, "n", ++r->segments_told);
+		meta_u64(&r->line, "tsc", krdtsc_now());
+		ret = put(r);
+	}
+	pthread_mutex_lock(&r->meta_lock);
+	if (r->lost_lines.len) {
+		sbuf_add_mem(&r->line, r->lost_lines.s, r->lost_lines.len);
+		sbuf_reset(&r->lost_lines);
+	}
+	pthread_mutex_unlock(&r->meta_lock);
+	return !ret && r->line.len ? put(r) : ret;
+}
+
+void record_store_close(struct record *r)
+{
+	for (size_t i = 0; i < r->ncpu; i++) {
+		drain_close(&r->drain[i]);
+		util_close_fd(&r->drain[i].src);
+	}
+	free(r->drain);
+	free(r->seen);
+	if (r->store_ready) {
+		drain_store_free(&r->store);
+		pthread_mutex_destroy(&r->meta_lock);
+	}
+	util_close_fd(&r->store.wake_fd);
+	sbuf_free(&r->lost_lines);
+}
