@@ -200,6 +200,8 @@ const struct fmt_event *fmt_find(const struct fmt *f, const char *sys, const cha
 const struct fmt_event *fmt_by_id(const struct fmt *f, uint16_t id);
 const char *fmt_sys(const struct fmt_event *e);
 const char *fmt_name(const struct fmt_event *e);
+/* "sys:name: ", as lines of text have it; PUT_SLACK bytes more are readable (put.h). */
+const char *fmt_title(const struct fmt_event *e, size_t *len);
 uint16_t fmt_id(const struct fmt_event *e);
 /* The i-th event, in the order of the capture; NULL past the last. */
 const struct fmt_event *fmt_at(const struct fmt *f, size_t i);

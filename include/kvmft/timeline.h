@@ -26,6 +26,7 @@ struct tl_source {
 	uint64_t events, gaps, lost, damaged, unplaced, backwards;
 	bool lost_unknown;	  /* some gap had no count */
 	struct tl_comms *comms;
+	uint32_t renames;	  /* how often the walk changed a name that tl_comm() gives */
 	int error;		  /* -errno of a failed read */
 };
 

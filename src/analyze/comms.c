@@ -19,14 +19,6 @@ struct learn {
 	struct fmt_field pid, comm;
 };
 
-struct tl_comms {
-	const struct fmt *fmt;
-	struct comm *v;
-	size_t n, cap;
-	struct u64map by_tid;
-	struct learn learn[4];
-};
-
 static const struct {
 	const char *name, *pid, *comm;
 } learn_from[] = {
@@ -36,6 +28,7 @@ static const struct {
 	{ "sched_wakeup_new", "pid", "comm" },
 };
 
+/* 1 when that is news, 0, or -ENOMEM. */
 static int comms_set(struct tl_comms *c, int32_t tid, const char *name)
 {
 	uint64_t at;
@@ -51,8 +44,10 @@ static int comms_set(struct tl_comms *c, int32_t tid, const char *name)
 			return -ENOMEM;
 		c->n++;
 	}
+	if (!strncmp(m->name, name, COMM_LEN - 1))
+		return 0;
 	strncpy(m->name, name, COMM_LEN - 1);
-	return 0;
+	return 1;
 }
 
 int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms **out)
@@ -64,32 +59,45 @@ int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms 
 	if (!c)
 		return -ENOMEM;
 	c->fmt = fmt;
-	for (size_t i = 0; i < cap->ntask && !ret; i++)
+	c->nlearn = ARRAY_SIZE(learn_from);
+	c->learn = calloc(c->nlearn, sizeof(*c->learn));
+	if (!c->learn)
+		return -ENOMEM;
+	for (size_t i = 0; i < cap->ntask && ret >= 0; i++)
 		if (cap->task[i].comm)
 			ret = comms_set(c, cap->task[i].tid, cap->task[i].comm);
-	for (size_t i = 0; i < ARRAY_SIZE(learn_from); i++) {
-		c->learn[i].ev = fmt_find(fmt, "sched", learn_from[i].name);
-		if (c->learn[i].ev && (!fmt_field(c->learn[i].ev, learn_from[i].pid, &c->learn[i].pid) ||
-				       !fmt_field(c->learn[i].ev, learn_from[i].comm, &c->learn[i].comm)))
-			c->learn[i].ev = NULL;
+	for (size_t i = 0; i < c->nlearn; i++) {
+		struct learn *l = &c->learn[i];
+
+		l->ev = fmt_find(fmt, "sched", learn_from[i].name);
+		if (l->ev && (!fmt_field(l->ev, learn_from[i].pid, &l->pid) ||
+			      !fmt_field(l->ev, learn_from[i].comm, &l->comm)))
+			l->ev = NULL;
+		if (l->ev)
+			c->ids |= 1ull << (fmt_id(l->ev) % 64);
 	}
-	return ret;
+	return MIN(ret, 0);
 }
 
-int comms_feed(struct tl_comms *c, const struct rec *rec)
+int comms_learn(struct tl_comms *c, const struct rec *rec)
 {
 	char name[COMM_LEN];
+	bool changed = false;
 	uint64_t pid;
-	int ret = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(c->learn) && !ret; i++) {
+	for (size_t i = 0; i < c->nlearn; i++) {
 		const struct learn *l = &c->learn[i];
+		int ret;
 
-		if (l->ev && fmt_id(l->ev) == rec->id && fmt_u64(c->fmt, &l->pid, rec, &pid) &&
-		    fmt_str(c->fmt, &l->comm, rec, name, sizeof(name)))
-			ret = comms_set(c, (int32_t)pid, name);
+		if (!l->ev || fmt_id(l->ev) != rec->id || !fmt_u64(c->fmt, &l->pid, rec, &pid) ||
+		    !fmt_str(c->fmt, &l->comm, rec, name, sizeof(name)))
+			continue;
+		ret = comms_set(c, (int32_t)pid, name);
+		if (ret < 0)
+			return ret;
+		changed |= ret;
 	}
-	return ret;
+	return changed;
 }
 
 const char *comms_get(const struct tl_comms *c, int32_t tid)
@@ -106,6 +114,7 @@ void comms_free(struct tl_comms *c)
 	if (!c)
 		return;
 	free(c->v);
+	free(c->learn);
 	u64map_free(&c->by_tid);
 	free(c);
 }

@@ -8,11 +8,24 @@
 #include "kvmft/capture.h"
 #include "kvmft/ring.h"
 
-struct tl_comms;
+struct tl_comms {
+	const struct fmt *fmt;
+	struct comm *v;
+	size_t n, cap;
+	struct u64map by_tid;
+	struct learn *learn;
+	size_t nlearn;
+	uint64_t ids; /* bit (id % 64) of each event that names tasks */
+};
 
 int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms **out) __must_check;
-/* Learns from sched events; cheap for all others. 0 or -ENOMEM. */
-int comms_feed(struct tl_comms *c, const struct rec *rec) __must_check;
+int comms_learn(struct tl_comms *c, const struct rec *rec) __must_check;
+/* Learns from sched events; cheap for all others. 1 when a name changed, 0, or -ENOMEM. */
+static inline int comms_feed(struct tl_comms *c, const struct rec *rec)
+{
+	return c->ids >> (rec->id % 64) & 1 ? comms_learn(c, rec) : 0;
+}
+
 const char *comms_get(const struct tl_comms *c, int32_t tid);
 void comms_free(struct tl_comms *c);
 

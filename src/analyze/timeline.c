@@ -21,6 +21,9 @@ struct tl_stream {
 	const struct epoch_vcpu *epochs; /* guest: of the vCPU that this CPU is */
 	int64_t vcpu;
 	bool open;
+	/* host: the thread seen last, and the vCPU that it runs */
+	int32_t tid;
+	const struct hostmap_thread *thread;
 	/* the current item */
 	enum tl_kind kind;
 	uint64_t host, width;
@@ -265,13 +268,15 @@ static void item_fill(struct timeline *t, struct tl_stream *s, struct tl_item *i
 	item->rec = &s->r.rec;
 	item->ev = fmt_by_id(s->src->fmt, s->r.rec.id);
 	item->tid = fmt_pid(s->src->fmt, &s->r.rec);
-	if (!s->src->guest) {
-		const struct hostmap_thread *th = hostmap_thread(t->map, item->tid);
-
-		if (th) {
-			item->vcpu = th->vcpu;
-			item->vm = (int64_t)th->vm;
-		}
+	if (s->src->guest)
+		return;
+	if (item->tid != s->tid) { /* what runs on a CPU mostly stays there for a while */
+		s->tid = item->tid;
+		s->thread = hostmap_thread(t->map, item->tid);
+	}
+	if (s->thread) {
+		item->vcpu = s->thread->vcpu;
+		item->vm = (int64_t)s->thread->vm;
 	}
 }
 
@@ -291,7 +296,8 @@ int tl_next(struct timeline *t, struct tl_item *item)
 	item_fill(t, &t->stream[win], item);
 	if (item->kind == TL_EVENT)
 		ret = comms_feed(item->src->comms, item->rec);
-	return ret ? ret : 1;
+	item->src->renames += ret > 0;
+	return ret < 0 ? ret : 1;
 }
 
 size_t tl_sources(const struct timeline *t)

@@ -10,22 +10,35 @@
 
 #include <errno.h>
 
+#define RECENT 64 /* vCPUs found without the map */
+
 struct windows {
 	const struct hostmap *map;
 	const struct fmt_event *entry, *exit;
 	struct win_vcpu *v;
 	size_t n, cap;
 	struct u64map by_key; /* vm << 32 | vcpu → index */
+	struct {
+		uint64_t key;
+		size_t at; /* index + 1 */
+	} recent[RECENT];
 	uint64_t blind_until; /* host events were lost up to here: no window is known */
 };
 
 static struct win_vcpu *win_at(struct windows *w, size_t vm, uint32_t vcpu)
 {
 	uint64_t key = (uint64_t)vm << 32 | vcpu, at;
+	size_t r = (vm * 7 + vcpu) % RECENT;
 	struct win_vcpu *v;
 
-	if (u64map_get(&w->by_key, key, &at))
+	if (w->recent[r].at && w->recent[r].key == key)
+		return &w->v[w->recent[r].at - 1];
+	w->recent[r].key = key;
+	if (u64map_get(&w->by_key, key, &at)) {
+		w->recent[r].at = at + 1;
 		return &w->v[at];
+	}
+	w->recent[r].at = 0;
 	v = array_grow(&w->v, w->n, &w->cap, sizeof(*v));
 	if (!v || u64map_put(&w->by_key, key, w->n))
 		return NULL;

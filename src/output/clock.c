@@ -23,6 +23,8 @@ const char *out_clock_unit(const struct out_clock *c)
 
 uint64_t out_cycles_to_ns(uint64_t cycles, uint64_t khz)
 {
+	if (cycles < UINT64_MAX / 1000000u) /* hours of it: no division of 128 bits */
+		return cycles * 1000000u / khz;
 	return (uint64_t)((unsigned __int128)cycles * 1000000u / khz);
 }
 

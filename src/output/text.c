@@ -4,6 +4,7 @@
  *   SIDE  TASK-TID  [CPU|vN]  TIME  SYSTEM:EVENT: FIELDS
  */
 #include "kvmft/output.h"
+#include "kvmft/put.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,39 +13,27 @@
 #define TIME_WIDTH 17
 
 /* A label, a name of 15 bytes and three numbers: text_head() writes no more. */
-#define HEAD_ROOM (sizeof(((struct tl_source *)0)->label) + 160)
+#define HEAD_ROOM (sizeof(((struct tl_source *)0)->label) + 160 + PUT_SLACK)
 
-/* The head is columns of a few bytes each: written behind one another into room made before. */
-static char *put(char *p, const char *text, size_t max)
-{
-	size_t n = strnlen(text, max);
+/*
+ * The columns in front of the time are the same for all events of a thread on a CPU: they are kept,
+ * direct-mapped, until a task gets another name.
+ */
+#define HEADS	  256
+#define HEAD_TEXT 96
 
-	memcpy(p, text, n);
-	return p + n;
-}
+struct head {
+	const struct tl_source *src; /* NULL: none yet */
+	int64_t vcpu;
+	int32_t tid;
+	uint32_t cpu, renames, len;
+	char text[HEAD_TEXT];
+};
 
-static char *put_digits(char *p, uint64_t v, unsigned int digits)
-{
-	for (unsigned int i = digits; i--; v /= 10)
-		p[i] = (char)('0' + v % 10);
-	return p + digits;
-}
-
-static char *put_u64(char *p, uint64_t v)
-{
-	unsigned int digits = 1;
-
-	for (uint64_t rest = v; rest >= 10; rest /= 10)
-		digits++;
-	return put_digits(p, v, digits);
-}
-
-static char *put_s64(char *p, int64_t v)
-{
-	if (v < 0)
-		*p++ = '-';
-	return put_u64(p, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
-}
+struct heads {
+	struct head head[HEADS];
+	char slack[PUT_SLACK];
+};
 
 static char *pad(char *p, char *from, size_t width)
 {
@@ -56,37 +45,6 @@ static char *pad(char *p, char *from, size_t width)
 	return from + width;
 }
 
-static char *pad_left(char *p, char *from, size_t width)
-{
-	size_t n = (size_t)(p - from);
-
-	if (n >= width)
-		return p;
-	memmove(from + width - n, from, n);
-	memset(from, ' ', width - n);
-	return from + width;
-}
-
-static char *text_time(const struct out *o, const struct tl_item *i, char *p)
-{
-	char *from = p;
-	uint64_t v;
-
-	if (!out_item_time(o, i, &v)) {
-		*p++ = '?';
-	} else if (o->clock.kind == OUT_CLOCK_HOST_TSC || o->clock.kind == OUT_CLOCK_GUEST_TSC) {
-		p = put_u64(p, v);
-	} else {
-		p = put_u64(p, v / 1000000000u);
-		*p++ = '.';
-		p = put_digits(p, v % 1000000000u, 9);
-	}
-	/* A stamp that could not be converted stands at its neighbour's place: say so. */
-	if (i->unplaced)
-		*p++ = '?';
-	return pad_left(p, from, TIME_WIDTH);
-}
-
 static char *text_cpu(const struct tl_item *i, char *p)
 {
 	char *from = p;
@@ -94,52 +52,115 @@ static char *text_cpu(const struct tl_item *i, char *p)
 	*p++ = '[';
 	if (i->src->guest) {
 		*p++ = 'v';
-		p = put_s64(p, i->vcpu);
+		p = put_sdec(p, i->vcpu);
 	} else {
-		p = put_digits(p, i->cpu, i->cpu > 999 ? 4 : 3);
+		p = put_dec_fixed(p, i->cpu, i->cpu > 999 ? 4 : 3);
 	}
 	*p++ = ']';
 	return pad(p, from, 6);
+}
+
+static char *text_who(const struct out *o, const struct tl_item *i, char *p)
+{
+	const char *name;
+	char *from = p;
+
+	p = put_mem(p, i->src->label, strnlen(i->src->label, sizeof(i->src->label)));
+	p = from = pad(p, from, (size_t)o->label_width + 1);
+	if (i->kind == TL_EVENT) {
+		name = tl_comm(i->src, i->tid);
+		p = put_mem(p, name, strnlen(name, 15));
+	}
+	*p++ = '-';
+	if (i->kind == TL_EVENT)
+		p = put_sdec(p, i->tid);
+	p = pad(p, from, TASK_WIDTH);
+	*p++ = ' ';
+	return text_cpu(i, p);
+}
+
+/* text_who() of an event, from those that are known. */
+static char *text_who_kept(const struct out *o, const struct tl_item *i, char *p)
+{
+	struct heads *all = o->priv;
+	struct head *h = &all->head[((uint32_t)i->tid * 31 + i->cpu) % HEADS];
+	char *end;
+
+	if (h->src == i->src && h->tid == i->tid && h->cpu == i->cpu && h->vcpu == i->vcpu &&
+	    h->renames == i->src->renames)
+		return put_padded(p, h->text, h->len);
+	end = text_who(o, i, p);
+	h->src = NULL;
+	if ((size_t)(end - p) > sizeof(h->text))
+		return end;
+	*h = (struct head){ .src = i->src, .tid = i->tid, .cpu = i->cpu, .vcpu = i->vcpu,
+			    .renames = i->src->renames, .len = (uint32_t)(end - p) };
+	memcpy(h->text, p, h->len);
+	return end;
+}
+
+/* Seconds and nanoseconds, or cycles, right-aligned. */
+static char *text_value(char *p, uint64_t v, bool cycles, bool doubt)
+{
+	uint64_t front = cycles ? v : v / 1000000000u;
+	unsigned int n = put_dec_len(front), all = n + (cycles ? 0 : 10) + doubt;
+
+	if (all < TIME_WIDTH) {
+		memset(p, ' ', TIME_WIDTH);
+		p += TIME_WIDTH - all;
+	}
+	p = put_dec_fixed(p, front, n);
+	if (!cycles) {
+		*p++ = '.';
+		p = put_dec_fixed(p, v % 1000000000u, 9);
+	}
+	/* A stamp that could not be converted stands at its neighbour's place: say so. */
+	if (doubt)
+		*p++ = '?';
+	return p;
+}
+
+static char *text_time(const struct out *o, const struct tl_item *i, char *p)
+{
+	bool cycles = o->clock.kind == OUT_CLOCK_HOST_TSC || o->clock.kind == OUT_CLOCK_GUEST_TSC;
+	uint64_t v;
+
+	if (out_item_time(o, i, &v))
+		return text_value(p, v, cycles, i->unplaced);
+	memset(p, ' ', TIME_WIDTH);
+	p[TIME_WIDTH - 1] = '?';
+	if (i->unplaced)
+		p[TIME_WIDTH - 2] = '?';
+	return p + TIME_WIDTH;
 }
 
 /* Everything before the event. */
 static void text_head(struct out *o, const struct tl_item *i)
 {
 	struct sbuf *b = &o->line;
-	char *p, *from;
+	size_t len = 0;
+	const char *title = i->ev ? fmt_title(i->ev, &len) : "";
+	char *p;
 
-	if (!sbuf_room(b, HEAD_ROOM))
+	if (!sbuf_room(b, HEAD_ROOM + len))
 		return;
-	p = from = b->s + b->len;
-	p = put(p, i->src->label, sizeof(i->src->label));
-	p = from = pad(p, from, (size_t)o->label_width + 1);
-	if (i->kind == TL_EVENT)
-		p = put(p, tl_comm(i->src, i->tid), 15);
-	*p++ = '-';
-	if (i->kind == TL_EVENT)
-		p = put_s64(p, i->tid);
-	p = pad(p, from, TASK_WIDTH);
-	*p++ = ' ';
-	p = text_cpu(i, p);
+	p = b->s + b->len;
+	p = i->kind == TL_EVENT ? text_who_kept(o, i, p) : text_who(o, i, p);
 	p = text_time(o, i, p);
-	p = put(p, "  ", 2);
+	p = put_mem(p, "  ", 2);
+	if (len)
+		p = put_padded(p, title, len);
 	b->len = (size_t)(p - b->s);
 	*p = '\0';
 }
 
 static void text_event(struct out *o, const struct tl_item *i)
 {
-	struct sbuf *b = &o->line;
-
-	if (!i->ev) {
-		sbuf_addf(b, "event-%u: (no format in the capture, %u bytes)", i->rec->id, i->rec->len);
-		return;
-	}
-	sbuf_add(b, fmt_sys(i->ev));
-	sbuf_addc(b, ':');
-	sbuf_add(b, fmt_name(i->ev));
-	sbuf_add(b, ": ");
-	fmt_print(i->src->fmt, i->ev, i->rec, b);
+	if (i->ev)
+		fmt_print(i->src->fmt, i->ev, i->rec, &o->line);
+	else
+		sbuf_addf(&o->line, "event-%u: (no format in the capture, %u bytes)", i->rec->id,
+			  i->rec->len);
 }
 
 static void text_gap(struct out *o, const struct tl_item *i)
@@ -198,9 +219,24 @@ static int text_item(struct out *o, const struct tl_item *i)
 	return 0;
 }
 
+static int text_begin(struct out *o)
+{
+	o->priv = calloc(1, sizeof(struct heads));
+	return o->priv ? 0 : -ENOMEM;
+}
+
+static int text_end(struct out *o)
+{
+	free(o->priv);
+	o->priv = NULL;
+	return 0;
+}
+
 const struct out_format out_text = {
 	.name = "text",
 	.help = "one line per event",
+	.begin = text_begin,
+	.end = text_end,
 	.item = text_item,
 	.epoch = text_epoch,
 };

@@ -7,6 +7,8 @@
  */
 #include "fmt_priv.h"
 
+#include "kvmft/put.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +48,7 @@ static void event_free(struct fmt_event *e)
 	free(e->text);
 	free(e->sys_copy);
 	free(e->name_copy);
+	free(e->title);
 }
 
 static bool text_ok(const struct cap_format *c)
@@ -59,6 +62,18 @@ static bool text_ok(const struct cap_format *c)
 		    c->text[i] != '\n')
 			return false;
 	return true;
+}
+
+static bool make_title(struct fmt_event *e)
+{
+	static const char slack[PUT_SLACK];
+	struct sbuf b = { 0 };
+
+	sbuf_addf(&b, "%s:%s: ", e->sys_copy, e->name_copy);
+	e->title_len = b.len;
+	sbuf_add_mem(&b, slack, sizeof(slack));
+	e->title = sbuf_take(&b);
+	return e->title;
 }
 
 /* Fills *e from a format; -EBADMSG with *why: this event is left out. */
@@ -75,7 +90,7 @@ static int event_parse(struct fmt *f, struct fmt_event *e, const struct cap_form
 	e->sys_copy = strdup(c->sys);
 	e->name_copy = strdup(c->name);
 	e->lazy = calloc(1, sizeof(*e->lazy));
-	if (!e->text || !e->sys_copy || !e->name_copy || !e->lazy)
+	if (!e->text || !e->sys_copy || !e->name_copy || !e->lazy || !make_title(e))
 		return -ENOMEM;
 	e->len = c->len;
 	e->sys = e->sys_copy;
@@ -118,6 +133,7 @@ static void find_common(struct fmt *f)
 	if (!f->n)
 		return;
 	fmt_field(&f->event[0], "common_pid", &f->pid);
+	f->pid_plain = f->pid.size == 4 && !f->pid.is_array && !f->swap;
 	fmt_field(&f->event[0], "common_flags", &f->flags);
 	fmt_field(&f->event[0], "common_preempt_count", &f->preempt);
 }
@@ -188,6 +204,12 @@ const char *fmt_sys(const struct fmt_event *e)
 const char *fmt_name(const struct fmt_event *e)
 {
 	return e->name;
+}
+
+const char *fmt_title(const struct fmt_event *e, size_t *len)
+{
+	*len = e->title_len;
+	return e->title;
 }
 
 uint16_t fmt_id(const struct fmt_event *e)

@@ -41,6 +41,8 @@ struct fmt_lazy {
 struct fmt_event {
 	const char *sys, *name; /* own copies, in `text` and `name_copy` */
 	char *name_copy, *sys_copy;
+	char *title; /* "sys:name: " */
+	size_t title_len;
 	char *text;		/* the whole format */
 	size_t len;
 	const char *print;	/* behind "print fmt: ", NULL when there is none */
@@ -61,6 +63,7 @@ struct fmt {
 	size_t n, cap;
 	uint32_t by_id[65536]; /* index + 1 */
 	struct fmt_field pid, flags, preempt;
+	bool pid_plain; /* 4 bytes in this machine's order */
 	void *tep; /* struct tep_handle, made on first use */
 	char **note;
 	size_t nnote, note_cap;
