@@ -14,7 +14,6 @@
 
 #define PUT_SLACK 16
 
-extern const char put_pair[200];	 /* "000102...99" */
 extern const uint64_t put_power[20]; /* 10^n, put_power[0] = 0 */
 
 static inline char *put_mem(char *p, const char *s, size_t n)
@@ -44,17 +43,49 @@ static inline unsigned int put_dec_len(uint64_t v)
 	return n + (v >= put_power[n]);
 }
 
-/* Exactly n digits (the low ones of v, with leading zeros). */
+/* 8 characters, the first one in the low byte. */
+static inline void put_word(char *p, uint64_t text)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	text = __builtin_bswap64(text);
+#endif
+	__builtin_memcpy(p, &text, sizeof(text));
+}
+
+/*
+ * The 8 decimal digits of v < 10^8 as such a word: halves, quarters and eighths of the number side
+ * by side, each divided at once by a multiplication that is exact in its range.
+ */
+static inline uint64_t put_dec_word(uint32_t v)
+{
+	uint64_t x, q;
+
+	q = v / 10000;
+	x = q | (uint64_t)(v - (uint32_t)q * 10000) << 32;
+	q = x * 10486 >> 20 & 0x0000007f0000007f; /* / 100, below 10^4 */
+	x = q | (x - q * 100) << 16;
+	q = x * 103 >> 10 & 0x000f000f000f000f; /* / 10, below 100 */
+	x = q | (x - q * 10) << 8;
+	return x + '0' * 0x0101010101010101;
+}
+
+/* Exactly n <= 20 digits (the low ones of v, with leading zeros). */
 static inline char *put_dec_fixed(char *p, uint64_t v, unsigned int n)
 {
-	char *at = p + n;
+	const uint64_t e8 = 100000000;
 
-	for (; at - p >= 2; v /= 100) {
-		at -= 2;
-		__builtin_memcpy(at, put_pair + 2 * (v % 100), 2);
+	if (n > 16) {
+		put_word(p, put_dec_word((uint32_t)(v / e8 / e8)) >> 8 * (24 - n));
+		p += n - 16;
+		n = 16;
 	}
-	if (at > p)
-		*p = (char)('0' + v % 10);
+	if (n > 8) {
+		put_word(p, put_dec_word((uint32_t)(v / e8 % e8)) >> 8 * (16 - n));
+		p += n - 8;
+		n = 8;
+	}
+	if (n)
+		put_word(p, put_dec_word((uint32_t)(v % e8)) >> 8 * (8 - n));
 	return p + n;
 }
 
@@ -86,14 +117,6 @@ static inline uint64_t put_hex_word(uint32_t v)
 	x = (x >> 4 | x << 8) & 0x0f0f0f0f0f0f0f0f;
 	letter = (x + 6 * low) >> 4 & low;
 	return x + '0' * low + letter * ('a' - '0' - 10);
-}
-
-static inline void put_word(char *p, uint64_t text)
-{
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	text = __builtin_bswap64(text);
-#endif
-	__builtin_memcpy(p, &text, sizeof(text));
 }
 
 static inline char *put_hex8(char *p, uint32_t v)

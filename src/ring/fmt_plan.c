@@ -346,38 +346,46 @@ static void memo_miss(struct pmemo *m, struct pmemo_slot *slot, uint64_t key, co
 	memcpy(slot->text, begin, n);
 }
 
-static inline void memo_print(struct pmemo *m, const struct fmt *f, const struct rec *rec,
-			      struct pout *out)
+static inline char *memo_print(struct pmemo *m, const struct fmt *f, const struct rec *rec,
+			       struct pout *out, char *p)
 {
 	uint64_t key = memo_key(m, rec);
 	struct pmemo_slot *slot = &m->slot[key * 0x9e3779b97f4a7c15 >> 58];
 
 	_Static_assert(MEMO_SLOTS == 1 << (64 - 58), "the hash gives a slot");
 	if (slot->used && slot->key == key)
-		out->p = put_padded(out->p, slot->text, slot->len);
-	else
-		memo_miss(m, slot, key, f, rec, out);
+		return put_padded(p, slot->text, slot->len);
+	out->p = p;
+	memo_miss(m, slot, key, f, rec, out);
+	return out->p;
 }
 
-static void print_steps(const struct pstep *s, const struct fmt *f, const struct rec *rec,
-			struct pout *out)
+/* The end of the text is kept in a register: out is for what is printed by others. */
+static char *print_steps(const struct pstep *s, const struct fmt *f, const struct rec *rec,
+			 struct pout *out)
 {
+	char *p = out->p;
+
 	for (;; s++) {
 		const uint8_t *at = rec->data + s->off;
 
-		out->p = put_padded(out->p, s->text, s->len);
+		p = put_padded(p, s->text, s->len);
 		switch ((enum pcode)s->code) {
-		case C_END: return;
-		case C_DEC_U32: out->p = put_dec(out->p, load_u32(at)); break;
-		case C_DEC_S32: out->p = put_sdec(out->p, (int32_t)load_u32(at)); break;
-		case C_DEC_U64: out->p = put_dec(out->p, load_u64(at)); break;
-		case C_DEC_S64: out->p = put_sdec(out->p, (int64_t)load_u64(at)); break;
-		case C_HEX_U32: out->p = put_hex(out->p, load_u32(at)); break;
-		case C_HEX_U64: out->p = put_hex(out->p, load_u64(at)); break;
-		case C_HEX8_U32: out->p = put_hex8(out->p, load_u32(at)); break;
-		case C_HEX16_U64: out->p = put_hex16(out->p, load_u64(at)); break;
-		case C_SEGMENT: plan_segment(s->seg, f, rec, out); break;
-		case C_MEMO: memo_print(s->memo, f, rec, out); break;
+		case C_END: return p;
+		case C_DEC_U32: p = put_dec(p, load_u32(at)); break;
+		case C_DEC_S32: p = put_sdec(p, (int32_t)load_u32(at)); break;
+		case C_DEC_U64: p = put_dec(p, load_u64(at)); break;
+		case C_DEC_S64: p = put_sdec(p, (int64_t)load_u64(at)); break;
+		case C_HEX_U32: p = put_hex(p, load_u32(at)); break;
+		case C_HEX_U64: p = put_hex(p, load_u64(at)); break;
+		case C_HEX8_U32: p = put_hex8(p, load_u32(at)); break;
+		case C_HEX16_U64: p = put_hex16(p, load_u64(at)); break;
+		case C_MEMO: p = memo_print(s->memo, f, rec, out, p); break;
+		case C_SEGMENT:
+			out->p = p;
+			plan_segment(s->seg, f, rec, out);
+			p = out->p;
+			break;
 		}
 	}
 }
@@ -395,7 +403,7 @@ bool fmt_plan_print(const struct fmt_plan *p, const struct fmt *f, const struct 
 	if (!sbuf_room(to, p->room + p->room_len * rec->len))
 		return true;
 	out.p = to->s + to->len;
-	print_steps(p->step, f, rec, &out);
+	out.p = print_steps(p->step, f, rec, &out);
 	to->len = (size_t)(out.p - to->s);
 	*out.p = '\0';
 	return true;

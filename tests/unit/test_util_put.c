@@ -63,6 +63,10 @@ static void test_numbers(void **state __unused_arg)
 		check(text, put_hex16(text, v[i]), want);
 	}
 	check(text, put_dec_fixed(text, 7, 0), "");
+	for (uint32_t i = 0; i < 100000000; i += 1237) {
+		snprintf(want, sizeof(want), "%08" PRIu32, i);
+		check(text, put_dec_fixed(text, i, 8), want);
+	}
 }
 
 static void test_texts(void **state __unused_arg)
