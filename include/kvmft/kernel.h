@@ -374,6 +374,7 @@ struct kfeat_result {
 	const char *name;    /* "tracefs", "x86-tsc", ... */
 	const char *purpose; /* what kvmft uses it for */
 	unsigned int need;   /* KFEAT_HOST | KFEAT_GUEST: cannot do without; 0 = optional */
+	unsigned int use;    /* the same two: has a use for it at all */
 	enum kfeat_state state;
 	char detail[256];    /* what was found */
 	char remedy[256];    /* what to do; "" when there is nothing to mend */
@@ -382,9 +383,15 @@ struct kfeat_result {
 #define KFEAT_HOST  1u
 #define KFEAT_GUEST 2u
 
+struct kfeat_env {
+	struct ktracefs *t;	/* NULL: there is none to ask, */
+	const char *no_tracefs; /* and this is why; may be NULL */
+	const char *root;	/* where sys and proc are; NULL = "/" (tests: a fixture tree) */
+};
+
 size_t kfeat_count(void);
-/* Probe number i < kfeat_count(). t may be NULL: no tracefs. Sets nothing in the kernel. */
-int kfeat_probe(struct ktracefs *t, size_t i, struct kfeat_result *r) __must_check;
+/* Probe number i < kfeat_count(). Sets nothing in the kernel. */
+int kfeat_probe(const struct kfeat_env *e, size_t i, struct kfeat_result *r) __must_check;
 /* By name; false also when unknown. */
 bool kfeat_have(struct ktracefs *t, const char *name);
 

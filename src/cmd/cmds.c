@@ -6,6 +6,7 @@
 #include "cmds.h"
 
 const struct cmd *const kvmft_cmds[] = {
+	&cmd_check,
 	&cmd_record,
 	&cmd_merge,
 	&cmd_list,

@@ -7,6 +7,7 @@
 
 #include "kvmft/cli.h"
 
+extern const struct cmd cmd_check;
 extern const struct cmd cmd_record;
 extern const struct cmd cmd_merge;
 extern const struct cmd cmd_list;

@@ -3,7 +3,7 @@
  * feat.c: what this kernel offers and lacks, one table row per thing. A row either names a file
  * of tracefs whose presence is the answer, or has a probe of its own. Nothing is set anywhere.
  */
-#include "priv.h"
+#include "feat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,13 +14,13 @@
 
 struct feat {
 	const char *name, *purpose;
-	unsigned int need;
-	const char *file;   /* in tracefs; or NULL and then probe */
-	const char *remedy; /* when it is lacking */
-	void (*probe)(struct ktracefs *t, struct kfeat_result *r);
+	unsigned int need, use; /* KFEAT_HOST, KFEAT_GUEST: cannot do without it; has a use for it */
+	const char *file;	/* in tracefs; or NULL and then probe */
+	const char *remedy;	/* when it is lacking */
+	feat_probe_fn probe;
 };
 
-static void __printf(3, 4) say(struct kfeat_result *r, enum kfeat_state s, const char *fmt, ...)
+void feat_say(struct kfeat_result *r, enum kfeat_state s, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -31,151 +31,109 @@ static void __printf(3, 4) say(struct kfeat_result *r, enum kfeat_state s, const
 	str_printable(r->detail);
 }
 
-/* An error text of this room is "what (remedy)", or only what. */
-static void say_err(struct kfeat_result *r, const struct kvmft_err *err)
+/* An error text of this room is "what (what to do)", or only what. */
+static void say_err(struct kfeat_result *r, const char *text)
 {
-	say(r, KFEAT_LACK, "%.255s", err->text);
+	const char *todo = strstr(text, " (run as root");
+
+	if (!todo)
+		todo = strstr(text, " (as root: ");
+	feat_say(r, KFEAT_LACK, "%.*s", (int)(todo ? todo - text : 255), text);
+	if (todo)
+		snprintf(r->remedy, sizeof(r->remedy), "%.*s", (int)strcspn(todo + 2, ")"), todo + 2);
 }
 
 /* ---- probes ---- */
 
-static void probe_tracefs(struct ktracefs *t, struct kfeat_result *r)
+static void probe_tracefs(const struct kfeat_env *e, struct kfeat_result *r)
 {
-	if (t)
-		say(r, KFEAT_HAVE, "%s", t->path);
+	if (e->t && ktracefs_mounted(e->t))
+		feat_say(r, KFEAT_HAVE, "not mounted now; kvmft record mounts it at %s", e->t->path);
+	else if (e->t)
+		feat_say(r, KFEAT_HAVE, "%s", e->t->path);
 	else
-		say(r, KFEAT_LACK, "not mounted, or not readable");
+		say_err(r, e->no_tracefs ? e->no_tracefs : "not mounted, or not readable");
 }
 
-static void probe_lockdown(struct ktracefs *t __unused_arg, struct kfeat_result *r)
-{
-	char mode[32];
-
-	if (!kernel_lockdown(mode, sizeof(mode)))
-		say(r, KFEAT_HAVE, "not locked down");
-	else if (strcmp(mode, "confidentiality"))
-		say(r, KFEAT_HAVE, "%s, which permits tracing", mode);
-	else
-		say(r, KFEAT_LACK, "%s, which empties tracefs", mode);
-}
-
-static void probe_privilege(struct ktracefs *t, struct kfeat_result *r)
-{
-	if (!t)
-		say(r, KFEAT_UNKNOWN, "no tracefs to ask");
-	else if (!faccessat(t->dirfd, "instances", W_OK, AT_EACCESS))
-		say(r, KFEAT_HAVE, "may make instances");
-	else
-		say(r, KFEAT_LACK, "%s/instances: %s", t->path, strerror(errno));
-}
-
-static void probe_x86_tsc(struct ktracefs *t, struct kfeat_result *r)
+static void probe_x86_tsc(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	struct kvmft_err err = { 0 };
 
-	if (!t)
-		say(r, KFEAT_UNKNOWN, "no tracefs to ask");
-	else if (ktracefs_clock_check(t, "x86-tsc", &err))
-		say_err(r, &err);
+	if (!e->t)
+		feat_say(r, KFEAT_UNKNOWN, "no tracefs to ask");
+	else if (ktracefs_clock_check(e->t, "x86-tsc", &err))
+		say_err(r, err.text);
 	else
-		say(r, KFEAT_HAVE, "raw cycles");
+		feat_say(r, KFEAT_HAVE, "raw cycles");
 }
 
-static void probe_tsc_flags(struct ktracefs *t __unused_arg, struct kfeat_result *r)
+static void probe_tsc_flags(const struct kfeat_env *e __unused_arg, struct kfeat_result *r)
 {
 	struct ktsc_facts f;
 	int got = ktsc_facts_read(NULL, &f);
 
 	if (got || !f.present) {
-		say(r, KFEAT_LACK, "this CPU has no TSC");
+		feat_say(r, KFEAT_LACK, "this CPU has no TSC");
 		return;
 	}
-	say(r, f.constant && f.nonstop ? KFEAT_HAVE : KFEAT_LACK,
+	feat_say(r, f.constant && f.nonstop ? KFEAT_HAVE : KFEAT_LACK,
 	    "%sconstant, %snonstop, %" PRIu64 " kHz (%s), clocksource %s", f.constant ? "" : "not ",
 	    f.nonstop ? "" : "not ", f.khz, f.khz ? f.source : "unknown",
 	    f.clocksource[0] ? f.clocksource : "unknown");
 }
 
-static void probe_module(const char *name, struct kfeat_result *r)
-{
-	enum kmodule_state s = kmodule_state_get(name);
-	bool have = s == KMODULE_LOADED || s == KMODULE_BUILTIN;
-
-	say(r, have ? KFEAT_HAVE : s == KMODULE_UNKNOWN ? KFEAT_UNKNOWN : KFEAT_LACK, "%s (%s)",
-	    kmodule_state_text(s), kmodule_backend());
-}
-
-static void probe_kvm_module(struct ktracefs *t __unused_arg, struct kfeat_result *r)
-{
-	probe_module("kvm", r);
-}
-
-static void probe_kvm_vendor(struct ktracefs *t __unused_arg, struct kfeat_result *r)
-{
-	struct kfeat_result amd = { 0 };
-
-	probe_module("kvm_intel", r);
-	probe_module("kvm_amd", &amd);
-	if (r->state == KFEAT_HAVE) {
-		say(r, KFEAT_HAVE, "kvm_intel");
-	} else if (amd.state == KFEAT_HAVE) {
-		say(r, KFEAT_HAVE, "kvm_amd");
-	} else {
-		/* Other back ends exist (a kernel may have one of its own): not a verdict. */
-		say(r, KFEAT_UNKNOWN, "neither kvm_intel nor kvm_amd is loaded");
-	}
-}
-
-static void probe_kvm_events(struct ktracefs *t, struct kfeat_result *r)
+static void probe_kvm_events(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	struct kvmft_err err = { 0 };
 
-	if (!t)
-		say(r, KFEAT_UNKNOWN, "no tracefs to ask");
-	else if (kevent_kvm_check(t, &err))
-		say_err(r, &err);
+	if (!e->t)
+		feat_say(r, KFEAT_UNKNOWN, "no tracefs to ask");
+	else if (kevent_kvm_check(e->t, &err))
+		say_err(r, err.text);
 	else
-		say(r, KFEAT_HAVE, "kvm:kvm_exit and others");
+		feat_say(r, KFEAT_HAVE, "kvm:kvm_exit and others");
 }
 
-static void probe_guest_events(struct ktracefs *t, struct kfeat_result *r)
+/* A recorder takes what there is of them. */
+static void probe_guest_events(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	static const char *const sys[] = { "sched", "irq", "irq_vectors", "timer", "block", "msr" };
-	struct sbuf missing = { 0 };
+	struct sbuf have = { 0 }, missing = { 0 };
 	char path[64];
 
-	for (size_t i = 0; t && i < ARRAY_SIZE(sys); i++) {
+	for (size_t i = 0; e->t && i < ARRAY_SIZE(sys); i++) {
 		snprintf(path, sizeof(path), "events/%s", sys[i]);
-		if (!ktracefs_has(t, path))
-			sbuf_addf(&missing, " %s", sys[i]);
+		sbuf_addf(ktracefs_has(e->t, path) ? &have : &missing, " %s", sys[i]);
 	}
-	if (!t)
-		say(r, KFEAT_UNKNOWN, "no tracefs to ask");
-	else if (missing.len)
-		say(r, KFEAT_LACK, "missing:%s", missing.s);
+	if (!e->t)
+		feat_say(r, KFEAT_UNKNOWN, "no tracefs to ask");
+	else if (!have.len)
+		feat_say(r, KFEAT_LACK, "none of:%s", missing.s ? missing.s : "");
 	else
-		say(r, KFEAT_HAVE, "sched, irq, irq_vectors, timer, block, msr");
+		feat_say(r, KFEAT_HAVE, "systems:%s%s%s", have.s, missing.len ? "; not here:" : "",
+			 missing.len ? missing.s : "");
+	sbuf_free(&have);
 	sbuf_free(&missing);
 }
 
 /* README is the kernel's own list of what it was built with. */
-static void probe_hist(struct ktracefs *t, struct kfeat_result *r)
+static void probe_hist(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	_cleanup_free_ char *text = NULL;
 
-	if (!t) {
-		say(r, KFEAT_UNKNOWN, "no tracefs to ask");
+	if (!e->t) {
+		feat_say(r, KFEAT_UNKNOWN, "no tracefs to ask");
 		return;
 	}
-	if (ktracefs_has(t, "events/kvm/kvm_exit/hist") ||
-	    ktracefs_has(t, "events/sched/sched_switch/hist") ||
-	    (ktracefs_read(t, "README", KFILE_MAX, &text) > 0 && strstr(text, "hist:keys=")))
-		say(r, KFEAT_HAVE, "hist triggers");
+	if (ktracefs_has(e->t, "events/kvm/kvm_exit/hist") ||
+	    ktracefs_has(e->t, "events/sched/sched_switch/hist") ||
+	    (ktracefs_read(e->t, "README", KFILE_MAX, &text) > 0 && strstr(text, "hist:keys=")))
+		feat_say(r, KFEAT_HAVE, "hist triggers");
 	else
-		say(r, KFEAT_LACK, "this kernel has no hist triggers (CONFIG_HIST_TRIGGERS)");
+		feat_say(r, KFEAT_LACK, "this kernel has no hist triggers (CONFIG_HIST_TRIGGERS)");
 }
 
-static void probe_kallsyms(struct ktracefs *t __unused_arg, struct kfeat_result *r)
+static void probe_kallsyms(const struct kfeat_env *e __unused_arg, struct kfeat_result *r)
 {
 	static const char *const sym[] = { "do_sys_openat2", "tsc_khz", "kvm_sched_clock_offset",
 					   "__sched_clock_offset", "hv_clock_boot" };
@@ -187,99 +145,117 @@ static void probe_kallsyms(struct ktracefs *t __unused_arg, struct kfeat_result 
 		if (present[i])
 			sbuf_addf(&b, " %s", sym[i]);
 	if (got < 0)
-		say(r, KFEAT_LACK, "/proc/kallsyms: %s", strerror(-got));
+		feat_say(r, KFEAT_LACK, "/proc/kallsyms: %s", strerror(-got));
 	else
-		say(r, got ? KFEAT_HAVE : KFEAT_LACK, "of interest:%s", b.s ? b.s : " none");
+		feat_say(r, got ? KFEAT_HAVE : KFEAT_LACK, "of interest:%s", b.s ? b.s : " none");
 	sbuf_free(&b);
 }
 
-static void probe_debugfs(struct ktracefs *t __unused_arg, struct kfeat_result *r)
+static void probe_debugfs(const struct kfeat_env *e __unused_arg, struct kfeat_result *r)
 {
 	struct stat st;
+	int error = stat("/sys/kernel/debug/kvm", &st) ? errno : 0;
 
-	if (!stat("/sys/kernel/debug/kvm", &st))
-		say(r, KFEAT_HAVE, "/sys/kernel/debug/kvm");
+	if (error)
+		feat_say(r, KFEAT_LACK, "/sys/kernel/debug/kvm: %s", strerror(error));
 	else
-		say(r, KFEAT_LACK, "/sys/kernel/debug/kvm: %s", strerror(errno));
+		feat_say(r, KFEAT_HAVE, "/sys/kernel/debug/kvm");
+	if (error == EACCES)
+		snprintf(r->remedy, sizeof(r->remedy), "run as root");
 }
 
-static void probe_log(struct ktracefs *t __unused_arg, struct kfeat_result *r)
+static void probe_log(const struct kfeat_env *e __unused_arg, struct kfeat_result *r)
 {
 	_cleanup_free_ char *text = NULL;
 	struct kvmft_err err = { 0 };
 
 	if (klog_read(&text, &err))
-		say_err(r, &err);
+		say_err(r, err.text);
 	else
-		say(r, KFEAT_HAVE, "%zu bytes", strlen(text));
+		feat_say(r, KFEAT_HAVE, "%zu bytes", strlen(text));
 }
 
-static void probe_hypervisor(struct ktracefs *t __unused_arg, struct kfeat_result *r)
+static void probe_hypervisor(const struct kfeat_env *e __unused_arg, struct kfeat_result *r)
 {
 	struct ktsc_facts f;
 
 	if (ktsc_facts_read(NULL, &f) || !f.present)
-		say(r, KFEAT_UNKNOWN, "not an x86 machine");
+		feat_say(r, KFEAT_UNKNOWN, "not an x86 machine");
 	else if (f.hypervisor)
-		say(r, KFEAT_HAVE, "a guest; signature %s", f.hv_signature[0] ? f.hv_signature : "none");
+		feat_say(r, KFEAT_HAVE, "a guest; signature %s", f.hv_signature[0] ? f.hv_signature : "none");
 	else
-		say(r, KFEAT_HAVE, "no hypervisor: bare metal");
+		feat_say(r, KFEAT_HAVE, "no hypervisor: bare metal");
 }
 
 #define KERNEL_OPTION(o) "use a kernel with " o
+#define HOST		 KFEAT_HOST
+#define GUEST		 KFEAT_GUEST
 #define BOTH		 (KFEAT_HOST | KFEAT_GUEST)
 
+/* In the order in which one would mend things. */
 static const struct feat feat[] = {
-	{ "tracefs", "everything", BOTH, NULL,
+	{ "lockdown", "everything", BOTH, BOTH, NULL, "boot without lockdown=confidentiality",
+	  feat_lockdown },
+	{ "tracefs", "everything", BOTH, BOTH, NULL,
 	  "as root: mount -t tracefs nodev /sys/kernel/tracing", probe_tracefs },
-	{ "lockdown", "everything", BOTH, NULL, "boot without lockdown=confidentiality",
-	  probe_lockdown },
-	{ "privilege", "everything", BOTH, NULL,
+	{ "privilege", "everything", BOTH, BOTH, NULL,
 	  "run as root, or as a member of the group that tracefs is mounted with (gid=)",
-	  probe_privilege },
-	{ "x86-tsc", "the trace clock that aligns host and guest exactly", KFEAT_HOST, NULL,
+	  feat_privilege },
+	{ "capabilities", "mounting tracefs, VMs of other users, --load-modules", 0, BOTH, NULL,
+	  "run outside of the container, or give it these capabilities", feat_capabilities },
+	{ "container", "being root and seeing all", 0, BOTH, NULL, "run outside of the container",
+	  feat_container },
+	{ "pid-namespace", "which thread is which vCPU; --vm and -p", HOST, BOTH, NULL,
+	  "run outside of the container, or with --pid=host", feat_pid_namespace },
+	{ "memory", "the rings", 0, BOTH, NULL, "free some, or choose a small ring: -b", feat_memory },
+	{ "x86-tsc", "the trace clock that aligns host and guest exactly", HOST, BOTH, NULL,
 	  "use --clock mono; alignment is then approximate", probe_x86_tsc },
-	{ "tsc", "one TSC rate for ever, through idle and frequency changes", 0, NULL,
+	{ "tsc", "one TSC rate for ever, through idle and frequency changes", 0, BOTH, NULL,
 	  "expect drift; compare captures over short times only", probe_tsc_flags },
-	{ "hypervisor", "tells a guest from a host", 0, NULL, "", probe_hypervisor },
-	{ "kvm-module", "host side: exits, entries, injections", KFEAT_HOST, NULL,
-	  "modprobe kvm", probe_kvm_module },
-	{ "kvm-vendor-module", "host side: running VMs at all", 0, NULL,
-	  "modprobe kvm_intel, or modprobe kvm_amd", probe_kvm_vendor },
-	{ "kvm-events", "host side: exits, entries, injections", KFEAT_HOST, NULL,
-	  "modprobe kvm_intel, or modprobe kvm_amd", probe_kvm_events },
-	{ "guest-events", "default events of a guest", 0, NULL,
-	  "modprobe msr for msr; the others need their kernel options", probe_guest_events },
-	{ "debugfs-kvm", "TSC offsets of VMs that run already", 0, NULL,
+	{ "hypervisor", "tells a guest from a host", 0, BOTH, NULL, "", probe_hypervisor },
+	{ "kvm-module", "exits, entries, injections", 0, HOST, NULL,
+	  "kvmft record --load-modules, or modprobe kvm", feat_kvm_module },
+	{ "kvm-vendor-module", "running VMs at all", 0, HOST, NULL,
+	  "kvmft record --load-modules, or modprobe kvm_intel or kvm_amd", feat_kvm_vendor },
+	{ "kvm-events", "exits, entries, injections", HOST, HOST, NULL,
+	  "kvmft record --load-modules, or modprobe kvm_intel or kvm_amd", probe_kvm_events },
+	{ "debugfs-kvm", "TSC offsets of VMs that run already", 0, HOST, NULL,
 	  "as root: mount -t debugfs nodev /sys/kernel/debug (and load kvm)", probe_debugfs },
-	{ "kprobes", "clock constants of a guest, read from the kernel", 0, "kprobe_events",
-	  KERNEL_OPTION("CONFIG_KPROBE_EVENTS; without it they come from the boot log"), NULL },
-	{ "uprobes", "probes in QEMU", 0, "uprobe_events", KERNEL_OPTION("CONFIG_UPROBE_EVENTS"),
+	{ "guest-events", "default events of a guest", GUEST, GUEST, NULL,
+	  KERNEL_OPTION("these tracepoints"), probe_guest_events },
+	{ "msr-module", "rdmsr and wrmsr as marks that host and guest both see", 0, GUEST, NULL,
+	  "kvmft record --load-modules, or modprobe msr", feat_msr_module },
+	{ "kprobes", "TSC frequency and clock constants, read from the kernel", 0, BOTH,
+	  "kprobe_events", KERNEL_OPTION("CONFIG_KPROBE_EVENTS; without it the boot log is asked"),
 	  NULL },
-	{ "kallsyms", "finding the variables that hold clock constants", 0, NULL,
+	{ "kallsyms", "finding the variables that hold clock constants", 0, BOTH, NULL,
 	  KERNEL_OPTION("CONFIG_KALLSYMS_ALL"), probe_kallsyms },
-	{ "kernel-log", "TSC frequency and clock constants from boot", 0, NULL,
+	{ "kernel-log", "TSC frequency and clock constants from boot", 0, BOTH, NULL,
 	  "run as root, or sysctl kernel.dmesg_restrict=0", probe_log },
-	{ "hist-triggers", "kvmft exits: counting in the kernel", 0, NULL,
+	{ "uprobes", "probes in QEMU", 0, HOST, "uprobe_events",
+	  KERNEL_OPTION("CONFIG_UPROBE_EVENTS"), NULL },
+	{ "hist-triggers", "kvmft exits: counting in the kernel", 0, HOST, NULL,
 	  KERNEL_OPTION("CONFIG_HIST_TRIGGERS; without it kvmft counts by itself"), probe_hist },
-	{ "synthetic-events", "latencies computed in the kernel", 0, "synthetic_events",
+	{ "synthetic-events", "latencies computed in the kernel", 0, BOTH, "synthetic_events",
 	  KERNEL_OPTION("CONFIG_SYNTH_EVENTS"), NULL },
-	{ "snapshot", "keeping the ring when something happens", 0, "snapshot",
+	{ "snapshot", "keeping the ring when something happens", 0, BOTH, "snapshot",
 	  KERNEL_OPTION("CONFIG_TRACER_SNAPSHOT"), NULL },
-	{ "subbuf-size", "larger sub-buffers: a third of the cost of draining", 0,
-	  "buffer_subbuf_size_kb", KERNEL_OPTION("version 6.8 or newer"), NULL },
-	{ "buffer-percent", "fewer wake-ups while recording", 0, "buffer_percent",
+	{ "subbuf-size", "sub-buffers of 64K: a third of the cost of draining", 0, BOTH,
+	  "buffer_subbuf_size_kb", KERNEL_OPTION("version 6.8 or newer; 4K ones do as well"), NULL },
+	{ "buffer-percent", "fewer wake-ups while recording", 0, BOTH, "buffer_percent",
 	  KERNEL_OPTION("version 5.0 or newer"), NULL },
-	{ "event-pid", "recording one VM only (--vm, -p)", 0, "set_event_pid",
+	{ "event-pid", "recording one VM or process only (--vm, -p)", 0, BOTH, "set_event_pid",
 	  KERNEL_OPTION("version 4.4 or newer"), NULL },
-	{ "event-fork", "following threads that a VM starts later", 0, "options/event-fork",
+	{ "event-fork", "following threads that a VM starts later", 0, BOTH, "options/event-fork",
 	  KERNEL_OPTION("version 4.7 or newer"), NULL },
-	{ "dead-man", "recording stops when kvmft is killed", 0, "options/disable_on_free", "",
-	  NULL },
-	{ "error-log", "the kernel's reason for refusing a filter", 0, "error_log",
+	{ "dead-man", "recording stops when kvmft is killed", 0, BOTH, "options/disable_on_free",
+	  "never kill -9 a recorder there", NULL },
+	{ "error-log", "the kernel's reason for refusing a filter", 0, BOTH, "error_log",
 	  KERNEL_OPTION("version 5.2 or newer"), NULL },
-	{ "marker-raw", "calibration marks in the trace", 0, "trace_marker_raw",
+	{ "marker-raw", "calibration marks in the trace", 0, BOTH, "trace_marker_raw",
 	  KERNEL_OPTION("version 4.10 or newer"), NULL },
+	{ "copy-marker", "marks that others write, in a capture too", 0, BOTH,
+	  "options/copy_trace_marker", KERNEL_OPTION("version 6.16 or newer"), NULL },
 };
 
 size_t kfeat_count(void)
@@ -287,19 +263,19 @@ size_t kfeat_count(void)
 	return ARRAY_SIZE(feat);
 }
 
-static void probe_file(const struct feat *f, struct ktracefs *t, struct kfeat_result *r)
+static void probe_file(const struct feat *f, const struct kfeat_env *e, struct kfeat_result *r)
 {
-	if (!t)
-		say(r, KFEAT_UNKNOWN, "no tracefs to ask");
-	else if (ktracefs_has(t, f->file))
-		say(r, KFEAT_HAVE, "%s", f->file);
+	if (!e->t)
+		feat_say(r, KFEAT_UNKNOWN, "no tracefs to ask");
+	else if (ktracefs_has(e->t, f->file))
+		feat_say(r, KFEAT_HAVE, "%s", f->file);
 	else if (!strcmp(f->file, "kprobe_events"))
-		say(r, KFEAT_LACK, "this kernel has no kprobe events (CONFIG_KPROBE_EVENTS)");
+		feat_say(r, KFEAT_LACK, "this kernel has no kprobe events (CONFIG_KPROBE_EVENTS)");
 	else
-		say(r, KFEAT_LACK, "this kernel has no %s", f->file);
+		feat_say(r, KFEAT_LACK, "this kernel has no %s", f->file);
 }
 
-int kfeat_probe(struct ktracefs *t, size_t i, struct kfeat_result *r)
+int kfeat_probe(const struct kfeat_env *e, size_t i, struct kfeat_result *r)
 {
 	const struct feat *f;
 
@@ -310,21 +286,23 @@ int kfeat_probe(struct ktracefs *t, size_t i, struct kfeat_result *r)
 	r->name = f->name;
 	r->purpose = f->purpose;
 	r->need = f->need;
+	r->use = f->use;
 	if (f->probe)
-		f->probe(t, r);
+		f->probe(e, r);
 	else
-		probe_file(f, t, r);
-	if (r->state != KFEAT_HAVE)
+		probe_file(f, e, r);
+	if (r->state == KFEAT_LACK && !r->remedy[0])
 		snprintf(r->remedy, sizeof(r->remedy), "%s", f->remedy);
 	return 0;
 }
 
 bool kfeat_have(struct ktracefs *t, const char *name)
 {
+	const struct kfeat_env e = { .t = t };
 	struct kfeat_result r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(feat); i++)
 		if (!strcmp(feat[i].name, name))
-			return !kfeat_probe(t, i, &r) && r.state == KFEAT_HAVE;
+			return !kfeat_probe(&e, i, &r) && r.state == KFEAT_HAVE;
 	return false;
 }

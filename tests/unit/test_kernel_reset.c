@@ -196,18 +196,19 @@ static void test_half_built(void **state)
 static void test_features(void **state)
 {
 	struct kfx *fx = *state;
+	const struct kfeat_env here = { .t = fx->t }, nowhere = { 0 };
 	struct kfeat_result r, none;
 
 	assert_true(kfeat_count() > 10);
 	for (size_t i = 0; i < kfeat_count(); i++) {
-		assert_int_equal(kfeat_probe(fx->t, i, &r), 0);
-		assert_int_equal(kfeat_probe(NULL, i, &none), 0);
+		assert_int_equal(kfeat_probe(&here, i, &r), 0);
+		assert_int_equal(kfeat_probe(&nowhere, i, &none), 0);
 		assert_true(r.name[0] && r.purpose[0] && r.detail[0] && none.detail[0]);
 		assert_string_equal(r.name, none.name);
 		if (r.state == KFEAT_HAVE)
 			assert_string_equal(r.remedy, "");
 	}
-	assert_int_equal(kfeat_probe(fx->t, kfeat_count(), &r), -EINVAL);
+	assert_int_equal(kfeat_probe(&here, kfeat_count(), &r), -EINVAL);
 	assert_false(kfeat_have(fx->t, "subbuf-size"));
 	kfx_file(fx, "buffer_subbuf_size_kb", "4\n");
 	assert_true(kfeat_have(fx->t, "subbuf-size"));

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * check.c: `kvmft check`, what this machine offers and lacks, item by item, with the remedy.
+ *
+ * Nothing is changed: where tracefs or debugfs is not mounted, which `kvmft record` would mend by
+ * itself, they are mounted in a mount namespace that ends with this process.
+ */
+#include "cmds.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+
+#include "kvmft/json.h"
+#include "kvmft/kernel.h"
+#include "kvmft/vm.h"
+
+static const char *const check_formats[] = { "text", "json", NULL };
+
+struct check_opts {
+	int format;
+	bool host, guest;
+};
+
+static const struct opt check_options[] = {
+	OPTION(0, "host", OPT_FLAG, struct check_opts, host, NULL,
+	       "what a KVM host needs (default: told by the machine)"),
+	OPTION(0, "guest", OPT_FLAG, struct check_opts, guest, NULL, "what a guest needs"),
+	OPTION_CHOICE(0, "format", struct check_opts, format, "FORMAT", check_formats,
+		      "how to print (default: text)"),
+	OPT_END,
+};
+
+struct check {
+	unsigned int side; /* KFEAT_HOST or KFEAT_GUEST */
+	bool told;	   /* by an option */
+	struct kfeat_result *item;
+	size_t n;
+};
+
+enum verdict { VERDICT_OK, VERDICT_LACKING, VERDICT_OPTIONAL, VERDICT_UNKNOWN };
+
+static enum verdict verdict_of(const struct check *c, const struct kfeat_result *r)
+{
+	if (r->state == KFEAT_HAVE)
+		return VERDICT_OK;
+	if (r->state == KFEAT_UNKNOWN)
+		return VERDICT_UNKNOWN;
+	return r->need & c->side ? VERDICT_LACKING : VERDICT_OPTIONAL;
+}
+
+static size_t count(const struct check *c, enum verdict v)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n; i++)
+		n += verdict_of(c, &c->item[i]) == v;
+	return n;
+}
+
+static const char *side_name(const struct check *c)
+{
+	return c->side == KFEAT_HOST ? "host" : "guest";
+}
+
+/* ---- text ---- */
+
+static const char *const verdict_text[] = {
+	[VERDICT_OK] = "ok",
+	[VERDICT_LACKING] = "LACKING",
+	[VERDICT_OPTIONAL] = "absent",
+	[VERDICT_UNKNOWN] = "unknown",
+};
+
+static void text_item(const struct check *c, const struct kfeat_result *r, struct sbuf *b)
+{
+	enum verdict v = verdict_of(c, r);
+
+	sbuf_addf(b, "%-17s  %-7s  %s\n", r->name, verdict_text[v], r->detail);
+	if (v == VERDICT_LACKING || v == VERDICT_OPTIONAL)
+		sbuf_addf(b, "%-17s  %-7s  %s %s\n", "", "",
+			  v == VERDICT_LACKING ? "needed for:" : "used for:", r->purpose);
+	if (r->remedy[0])
+		sbuf_addf(b, "%-17s  %-7s  remedy: %s\n", "", "", r->remedy);
+}
+
+static int check_text(const struct check *c, struct sbuf *b)
+{
+	size_t lacking = count(c, VERDICT_LACKING);
+
+	sbuf_addf(b, "as a %s%s:\n", side_name(c),
+		  c->told ? "" : " (told by the machine; see --host, --guest)");
+	for (size_t i = 0; i < c->n; i++)
+		text_item(c, &c->item[i], b);
+	sbuf_addf(b, "%s: %zu ok, %zu lacking, %zu absent but not needed, %zu unknown\n",
+		  lacking ? "cannot record" : "can record", count(c, VERDICT_OK), lacking,
+		  count(c, VERDICT_OPTIONAL), count(c, VERDICT_UNKNOWN));
+	return 0;
+}
+
+/* ---- JSON ---- */
+
+static void json_field(struct json *j, const char *key, const char *text)
+{
+	json_key(j, key);
+	json_str(j, text);
+}
+
+static void json_item(struct json *j, const struct check *c, const struct kfeat_result *r)
+{
+	static const char *const state[] = {
+		[KFEAT_HAVE] = "ok", [KFEAT_LACK] = "lacking", [KFEAT_UNKNOWN] = "unknown"
+	};
+
+	json_object_begin(j);
+	json_field(j, "name", r->name);
+	json_field(j, "state", state[r->state]);
+	json_key(j, "required");
+	json_bool(j, r->need & c->side);
+	json_field(j, "found", r->detail);
+	json_field(j, "purpose", r->purpose);
+	json_field(j, "remedy", r->remedy[0] ? r->remedy : NULL);
+	json_object_end(j);
+}
+
+static int check_json(const struct check *c, struct sbuf *b)
+{
+	struct json j;
+	int ret;
+
+	json_init(&j, b);
+	json_object_begin(&j);
+	json_field(&j, "side", side_name(c));
+	json_field(&j, "side_from", c->told ? "option" : "machine");
+	json_key(&j, "ok");
+	json_bool(&j, !count(c, VERDICT_LACKING));
+	json_key(&j, "items");
+	json_array_begin(&j);
+	for (size_t i = 0; i < c->n; i++)
+		json_item(&j, c, &c->item[i]);
+	json_array_end(&j);
+	json_object_end(&j);
+	ret = json_finish(&j);
+	sbuf_addc(b, '\n');
+	return ret;
+}
+
+static int (*const check_print[])(const struct check *c, struct sbuf *b) = { check_text,
+									      check_json };
+
+/* ---- the command ---- */
+
+/* As `kvmft record` decides: who has VMs, or is no KVM guest, is a host. */
+static unsigned int side_of_machine(void)
+{
+	struct ktsc_facts tsc;
+	struct vm_list *l = NULL;
+	bool host;
+
+	if (ktsc_facts_read(NULL, &tsc) || !str_starts(tsc.hv_signature, "KVMKVMKVM"))
+		return KFEAT_HOST;
+	host = !vm_scan(NULL, &l, NULL) && l->n;
+	vm_list_free(l);
+	return host ? KFEAT_HOST : KFEAT_GUEST;
+}
+
+/* Mounts made from here on are nobody else's. False: we may not, and then we mount nothing. */
+static bool own_mounts(void)
+{
+	return !unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+}
+
+static int check_probe(struct check *c, const struct kfeat_env *e)
+{
+	c->item = calloc(kfeat_count(), sizeof(*c->item));
+	if (!c->item)
+		return -ENOMEM;
+	for (size_t i = 0; i < kfeat_count(); i++) {
+		int ret = kfeat_probe(e, i, &c->item[c->n]);
+
+		if (ret)
+			return ret;
+		c->n += (c->item[c->n].use & c->side) != 0;
+	}
+	return 0;
+}
+
+/* The line on stderr names what is needed; the list has said the rest. */
+static int check_result(const struct check *c, struct kvmft_err *err)
+{
+	struct sbuf names = { 0 };
+
+	for (size_t i = 0; i < c->n; i++)
+		if (verdict_of(c, &c->item[i]) == VERDICT_LACKING)
+			sbuf_addf(&names, "%s%s", names.len ? ", " : "", c->item[i].name);
+	if (names.len)
+		err_lack(err, ENOENT, "this machine cannot record as a %s: %s", side_name(c), names.s);
+	sbuf_free(&names);
+	return err->text[0] ? KVMFT_LACKING : KVMFT_OK;
+}
+
+static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
+		     struct kvmft_err *err)
+{
+	const struct check_opts *o = opts;
+	struct kvmft_err why = { .text = "" };
+	struct kfeat_env env = { .no_tracefs = why.text };
+	struct check c = { .told = o->host || o->guest };
+	struct sbuf b = { 0 };
+	bool may_mount;
+	int ret;
+
+	if (o->host && o->guest)
+		return err_usage(err, "--host and --guest exclude each other");
+	may_mount = own_mounts();
+	if (ktracefs_open(NULL, may_mount ? KTRACEFS_MOUNT : 0, &env.t, &why))
+		env.t = NULL;
+	if (may_mount)
+		(void)!vm_debugfs_mount(NULL, NULL);
+	c.side = o->host ? KFEAT_HOST : o->guest ? KFEAT_GUEST : side_of_machine();
+	ret = check_probe(&c, &env);
+	if (!ret)
+		ret = check_print[o->format < 0 ? 0 : o->format](&c, &b);
+	if (!ret)
+		ret = b.error;
+	if (ret)
+		err_set(err, -ret, "cannot make the list: %s", strerror(-ret));
+	else
+		fwrite(b.s, 1, b.len, stdout); /* main flushes, and looks whether it worked */
+	sbuf_free(&b);
+	ret = ret ? ret : check_result(&c, err);
+	free(c.item);
+	ktracefs_close(env.t);
+	return ret;
+}
+
+const struct cmd cmd_check = {
+	.name = "check",
+	.summary = "what this machine offers and lacks for kvmft, with the remedy",
+	.description = "Looks at each thing that recording needs or can use, and changes nothing. Exit code 0: this\n"
+		       "machine can record; 4: something needed is lacking.",
+	.examples = "  kvmft check\n"
+		    "  kvmft check --guest --format json",
+	.opts = check_options,
+	.opts_size = sizeof(struct check_opts),
+	.run = check_run,
+	.min_args = 0,
+	.max_args = 0,
+};
