@@ -54,6 +54,12 @@ struct hostmap {
  */
 int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap **out,
 		struct kvmft_err *err) __must_check;
+/*
+ * Only what the capture says in so many words: VMs, vCPUs and threads as recorded, no look at the
+ * events and no clocks. For those who walk the events themselves. 0 or -ENOMEM.
+ */
+int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostmap **out)
+	__must_check;
 void hostmap_free(struct hostmap *m);
 
 /* The vCPU that a thread runs; NULL when it runs none. */

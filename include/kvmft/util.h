@@ -107,6 +107,8 @@ void sbuf_add_s64(struct sbuf *b, int64_t v);
 void sbuf_add_hex(struct sbuf *b, uint64_t v);
 /* Adds text with every byte outside 0x21..0x7e, and '%' and '=', as %XX, so that it is one word. */
 void sbuf_add_escaped(struct sbuf *b, const char *text);
+/* Adds text as one field of CSV (RFC 4180): in quotes where it needs them. NULL is an empty one. */
+void sbuf_add_csv(struct sbuf *b, const char *text);
 /* Undoes sbuf_add_escaped() in place; a broken escape is kept as it stands. */
 void str_unescape(char *s);
 /*
@@ -219,6 +221,8 @@ uint64_t loghist_percentile(const struct loghist *h, uint64_t num, uint64_t den)
 uint64_t loghist_mean(const struct loghist *h);
 /* Adds all of from to to, as if every value had been added to it; from may be to. */
 void loghist_merge(struct loghist *to, const struct loghist *from);
+/* The bucket of a value. */
+unsigned int loghist_index(uint64_t v);
 /* The values lo..hi (both included) that bucket < LOGHIST_BUCKETS counts; buckets ascend. */
 void loghist_bounds(unsigned int bucket, uint64_t *lo, uint64_t *hi);
 

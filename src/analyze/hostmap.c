@@ -428,19 +428,36 @@ static int build_all(struct hostmap *m)
 	return ret;
 }
 
-int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap **out,
-		struct kvmft_err *err)
+int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostmap **out)
 {
 	struct hostmap *m = calloc(1, sizeof(*m));
-	struct scan s;
 	int ret;
 
 	*out = NULL;
 	if (!m)
-		return err_set(err, ENOMEM, "out of memory");
+		return -ENOMEM;
 	m->cap = cap;
 	m->fmt = fmt;
 	ret = map_known(m);
+	if (ret) {
+		hostmap_free(m);
+		return ret;
+	}
+	*out = m;
+	return 0;
+}
+
+int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap **out,
+		struct kvmft_err *err)
+{
+	struct hostmap *m;
+	struct scan s;
+	int ret;
+
+	ret = hostmap_known(cap, fmt, &m);
+	*out = NULL;
+	if (ret)
+		return err_set(err, -ret, "out of memory");
 	scan_init(&s, m);
 	for (size_t i = 0; i < cap->nstream && !ret; i++)
 		ret = scan_stream(&s, &cap->stream[i]);

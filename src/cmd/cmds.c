@@ -8,6 +8,7 @@
 const struct cmd *const kvmft_cmds[] = {
 	&cmd_check,
 	&cmd_record,
+	&cmd_report,
 	&cmd_merge,
 	&cmd_list,
 	&cmd_convert,

@@ -9,6 +9,7 @@
 
 extern const struct cmd cmd_check;
 extern const struct cmd cmd_record;
+extern const struct cmd cmd_report;
 extern const struct cmd cmd_merge;
 extern const struct cmd cmd_list;
 extern const struct cmd cmd_convert;

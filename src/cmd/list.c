@@ -190,18 +190,8 @@ static int list_json(const struct vm_list *l, struct sbuf *b)
 
 static void csv_str(struct sbuf *b, const char *text)
 {
-	bool quote = text && strpbrk(text, ",\"\n");
-
 	sbuf_addc(b, ',');
-	if (quote)
-		sbuf_addc(b, '"');
-	for (; text && *text; text++) {
-		if (*text == '"')
-			sbuf_addc(b, '"');
-		sbuf_addc(b, *text);
-	}
-	if (quote)
-		sbuf_addc(b, '"');
+	sbuf_add_csv(b, text);
 }
 
 /* A VM without vCPUs has one row, in which v is NULL. */

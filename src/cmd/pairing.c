@@ -190,6 +190,12 @@ static uint64_t cpu_lost(const struct capture *c, const struct cap_cpustat *st)
 
 void pairing_loss(const struct tl_source *s, struct pairing_loss *loss)
 {
+	pairing_loss_of(s->cap, s->events, s->lost, s->lost_unknown, loss);
+}
+
+void pairing_loss_of(const struct capture *cap, uint64_t events, uint64_t lost, bool lost_unknown,
+		     struct pairing_loss *loss)
+{
 	uint64_t counters = 0, taken = 0;
 	bool have = false;
 
@@ -197,26 +203,26 @@ void pairing_loss(const struct tl_source *s, struct pairing_loss *loss)
 	 * The overrun counter holds what the pages flag; dropped and commit overrun are apart. What
 	 * was read from the ring and is not in the files was lost on the way, or cut off since.
 	 */
-	for (size_t i = 0; i < s->cap->ncpu; i++) {
-		const struct cap_cpustat *b = &s->cap->cpu[i].begin, *e = &s->cap->cpu[i].end;
+	for (size_t i = 0; i < cap->ncpu; i++) {
+		const struct cap_cpustat *b = &cap->cpu[i].begin, *e = &cap->cpu[i].end;
 
 		if (!e->valid)
 			continue;
 		have = true;
-		counters += cpu_lost(s->cap, e);
+		counters += cpu_lost(cap, e);
 		taken += e->read;
 		if (b->valid) {
-			counters -= cpu_lost(s->cap, b);
+			counters -= cpu_lost(cap, b);
 			taken -= b->read;
 		}
 	}
 	/* Segments that were removed on purpose leave no way to tell. */
-	if (have && s->cap->complete && !s->cap->is_tracedat && !s->cap->trimmed &&
-	    taken > s->events && taken < INT64_MAX)
-		counters += taken - s->events;
+	if (have && cap->complete && !cap->is_tracedat && !cap->trimmed &&
+	    taken > events && taken < INT64_MAX)
+		counters += taken - events;
 	/* What a flight recorder overwrote is no loss, though a gap where it shows. */
-	loss->total = have ? MAX(counters, s->cap->flight || s->cap->trimmed ? 0 : s->lost) : s->lost;
-	loss->unknown = !have && (s->lost_unknown || !s->cap->complete);
+	loss->total = have ? MAX(counters, cap->flight || cap->trimmed ? 0 : lost) : lost;
+	loss->unknown = !have && (lost_unknown || !cap->complete);
 }
 
 bool pairing_summary(const struct timeline *t, bool quiet)

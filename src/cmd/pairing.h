@@ -47,6 +47,9 @@ struct pairing_loss {
 
 /* Lost events of a source after the walk: in-band counts and counters, each counted once. */
 void pairing_loss(const struct tl_source *s, struct pairing_loss *loss);
+/* The same from what a walk over all of the capture saw: events, in-band losses. */
+void pairing_loss_of(const struct capture *cap, uint64_t events, uint64_t lost, bool lost_unknown,
+		     struct pairing_loss *loss);
 
 /*
  * After the walk: a line on standard error for each source, with its losses and damage; quiet: only

@@ -14,7 +14,7 @@
  */
 #include "kvmft/util.h"
 
-static unsigned int loghist_index(uint64_t v)
+unsigned int loghist_index(uint64_t v)
 {
 	unsigned int shift;
 

@@ -115,6 +115,21 @@ void sbuf_add_escaped(struct sbuf *b, const char *text)
 	}
 }
 
+void sbuf_add_csv(struct sbuf *b, const char *text)
+{
+	bool quote = text && strpbrk(text, ",\"\r\n");
+
+	if (quote)
+		sbuf_addc(b, '"');
+	for (; text && *text; text++) {
+		if (*text == '"')
+			sbuf_addc(b, '"');
+		sbuf_addc(b, *text);
+	}
+	if (quote)
+		sbuf_addc(b, '"');
+}
+
 void sbuf_reset(struct sbuf *b)
 {
 	b->len = 0;

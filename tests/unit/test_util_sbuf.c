@@ -145,6 +145,22 @@ static void test_take(void **state __unused_arg)
 	assert_int_equal(b.len + b.cap, 0);
 }
 
+static void test_csv(void **state __unused_arg)
+{
+	struct sbuf b = { 0 };
+
+	sbuf_add_csv(&b, "plain");
+	sbuf_addc(&b, ',');
+	sbuf_add_csv(&b, NULL);
+	sbuf_addc(&b, ',');
+	sbuf_add_csv(&b, "a,\"b\"");
+	assert_string_equal(b.s, "plain,,\"a,\"\"b\"\"\"");
+	sbuf_reset(&b);
+	sbuf_add_csv(&b, "two\nlines");
+	assert_string_equal(b.s, "\"two\nlines\"");
+	sbuf_free(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -155,6 +171,7 @@ int main(void)
 		cmocka_unit_test(test_broken_escapes_stay),
 		cmocka_unit_test(test_overflow_sticks),
 		cmocka_unit_test(test_take),
+		cmocka_unit_test(test_csv),
 	};
 
 	return cmocka_run_group_tests_name("util/sbuf", tests, NULL, NULL);

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * report.h: statistics of what vCPUs left the guest for, from a capture of their host.
+ *
+ * One walk over the capture pairs the events of each vCPU thread and counts them per thread and key
+ * (an exit reason, an address, a port ...). Tables for all VMs, one VM or one vCPU are made from
+ * that afterwards, as often as wanted. Times are kept in units of the capture's trace clock and are
+ * converted when a table is made; memory is bounded whatever the capture holds.
+ */
+#ifndef KVMFT_REPORT_H
+#define KVMFT_REPORT_H
+
+#include "kvmft/hostmap.h"
+
+/* ---- event classes: what can be reported ---- */
+
+struct event_class; /* src/analyze/class.h */
+
+/* The i-th class, in the order in which help shows them; NULL past the last. */
+const struct event_class *class_at(size_t i);
+const struct event_class *class_find(const char *name); /* NULL: there is none */
+const char *class_name(const struct event_class *c);	/* "vmexit" */
+const char *class_title(const struct event_class *c);	/* head of the table's first column */
+const char *class_help(const struct event_class *c);	/* one line */
+bool class_has_perf(const struct event_class *c);	/* whether perf kvm has such a table */
+
+/* ---- the walk ---- */
+
+enum report_semantics {
+	REPORT_EXACT, /* from the exit that caused it to the entry, see kvmft-report(1) */
+	REPORT_PERF,  /* the begin and end events of `perf kvm stat report` (Linux 6.12) */
+};
+
+/* Parts of the time between an exit and the next entry. */
+enum report_part {
+	PART_KERNEL,	/* in the kernel, on a CPU */
+	PART_USER,	/* from kvm_userspace_exit to the first event of the thread in KVM again */
+	PART_POLL,	/* halted: polling for a wakeup */
+	PART_BLOCKED,	/* asleep in the kernel: halted, as a rule */
+	PART_RUNNABLE,	/* woken up, waiting for a CPU */
+	PART_PREEMPTED, /* off its CPU although it wanted to run */
+	REPORT_PARTS,
+};
+
+struct report_opts {
+	const struct event_class *cls;
+	enum report_semantics semantics;
+	bool percentiles;    /* histograms are kept */
+	bool split;	     /* parts are kept; class vmexit, REPORT_EXACT */
+	uint64_t khz;	     /* of the clock x86-tsc when the capture does not tell; 0 = take its */
+	bool has_from, has_to;
+	uint64_t from, to;   /* only events in [from, to), ns since the first event of the capture */
+};
+
+struct report;
+
+/*
+ * Prepares a report of cap, which is borrowed like fmt. -errno with err: the capture has no
+ * format of kvm_exit or of what the class needs (ENOENT), its clock cannot be converted to ns.
+ */
+int report_new(const struct capture *cap, const struct fmt *fmt, const struct report_opts *opts,
+	       struct report **out, struct kvmft_err *err) __must_check;
+/* Walks the capture. 0, -errno with err set: a failed read, out of memory. */
+int report_walk(struct report *r, struct kvmft_err *err) __must_check;
+void report_free(struct report *r);
+
+/* What the walk saw, over all streams. */
+struct report_totals {
+	uint64_t events;	 /* all of the capture (in the window) */
+	uint64_t used;		 /* those that this report looks at */
+	uint64_t exits, entries; /* kvm_exit and kvm_entry */
+	uint64_t class_events;	 /* of the class's own tracepoints */
+	uint64_t lost;		 /* events, as far as gaps are counted */
+	bool lost_unknown;	 /* some gap has no count */
+	uint64_t gaps, damaged;	 /* gaps; sub-buffers that could not be read to their end */
+	uint64_t backwards;	 /* stamps below the one before on the same CPU */
+	uint64_t dropped;	 /* pairs with a gap between begin and end: left out */
+	uint64_t no_begin;	 /* ends without begin: what began before the capture or in a gap */
+	uint64_t no_end;	 /* exits that the guest was entered again from without kvm_entry */
+	uint64_t open;		 /* without end when the capture ended */
+	uint64_t negative;	 /* ends before their begin: left out */
+	uint64_t crowded;	 /* samples of keys that memory did not suffice for: in one row */
+	bool no_sched;		 /* split: no sched_switch was recorded */
+	uint64_t poll_grow, poll_shrink; /* kvm_halt_poll_ns: changes of the polling time */
+	uint64_t fail_entry;	 /* kvm_exit with a flag bit of VMX set: see exit_names.h */
+};
+
+const struct report_totals *report_totals(const struct report *r);
+/* The i-th remark that belongs beside the table (a line of text); NULL past the last. */
+const char *report_note(const struct report *r, size_t i);
+
+/* ---- tables ---- */
+
+/* A vCPU that the capture has events of. */
+struct report_vcpu {
+	int32_t tid;
+	int64_t vcpu;	/* -1: not known */
+	int64_t vm;	/* index for report_vm(), -1: not known */
+};
+
+size_t report_vcpus(const struct report *r);
+void report_vcpu(const struct report *r, size_t i, struct report_vcpu *v);
+size_t report_vms(const struct report *r); /* all of the host map, also those without events */
+const struct hostmap_vm *report_vm(const struct report *r, size_t i);
+/* Index of the VM that sel names; -errno with err listing the candidates. */
+ssize_t report_find_vm(const struct report *r, const char *sel, struct kvmft_err *err);
+
+struct report_row {
+	char name[96];
+	uint64_t key;
+	uint64_t samples; /* all */
+	uint64_t timed;	  /* those with begin and end: what times are of */
+	uint64_t total_ns, min_ns, max_ns, avg_ns;
+	/* percent times 100, rounded: of all samples, of the whole time; of the average */
+	uint32_t samples_pct, time_pct, stderr_pct;
+	uint64_t p50_ns, p90_ns, p99_ns;
+	uint64_t part_ns[REPORT_PARTS]; /* their sum is total_ns */
+	/* for sorting and adding up */
+	unsigned __int128 ticks, squares, order;
+	uint64_t min, max;
+};
+
+enum report_key { KEY_SAMPLE, KEY_TIME, KEY_MAX, KEY_MIN, KEY_MEAN, KEY_NAME };
+extern const char *const report_keys[]; /* "sample", ..., NULL: by enum report_key */
+
+/* Which vCPUs a table is of: all that fit each criterion. */
+struct report_filter {
+	int64_t vm;	/* -1: any */
+	bool unknown_vm; /* only those whose VM is not known; vm is -1 */
+	int64_t vcpu;	/* -1: any */
+	int32_t tid;	/* 0: any */
+	const int32_t *pid; /* of the VMM, or of the thread; NULL: any */
+	size_t npid;
+};
+
+struct report_table {
+	struct report_row *row;
+	size_t n;
+	uint64_t samples, timed, total_ns;
+	uint64_t part_ns[REPORT_PARTS];
+	uint64_t guest_ns; /* between entries and exits; only REPORT_EXACT of vmexit */
+	uint64_t windows;  /* how many */
+	size_t vcpus;	   /* that had samples */
+};
+
+bool report_matches(const struct report *r, const struct report_filter *f, size_t vcpu);
+/* Makes a table, sorted by key (descending; names ascending). 0 or -ENOMEM. Free it below. */
+int report_table(const struct report *r, const struct report_filter *f, enum report_key key,
+		 struct report_table *t) __must_check;
+void report_table_free(struct report_table *t);
+
+#endif

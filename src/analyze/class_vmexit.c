@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * class_vmexit.c: why vCPUs left the guest, and for how long: kvm_exit to kvm_entry, by reason.
+ */
+#include "class.h"
+
+#include <stdio.h>
+
+/*
+ * Key: the isa in the high half, as the numbers of two instruction sets have nothing in common.
+ * Flags of VMX are left aside: a failed entry is one of its basic reason.
+ */
+static enum class_mark begin(const struct class_event *e, uint64_t *key)
+{
+	enum exit_isa isa = (enum exit_isa)(uint32_t)e->v[1];
+
+	if (e->tp != CLASS_EXIT)
+		return MARK_NO;
+	*key = (uint64_t)(uint32_t)isa << 32 | exit_reason_key(isa, e->v[0]);
+	return MARK_KEY;
+}
+
+/* perf counts each number apart, flags and all. */
+static enum class_mark perf_begin(const struct class_event *e, uint64_t *key)
+{
+	if (e->tp != CLASS_EXIT)
+		return MARK_NO;
+	*key = e->v[1] << 32 | (uint32_t)e->v[0];
+	return MARK_KEY;
+}
+
+static void describe(const struct exit_names *names, uint64_t key, char *buf, size_t size)
+{
+	enum exit_isa isa = (enum exit_isa)(uint32_t)(key >> 32);
+	uint32_t flags = exit_reason_flags(isa, key);
+	char name[EXIT_NAME_MAX], text[EXIT_NAME_MAX];
+
+	exit_reason_text(names, isa, (uint32_t)key, name, sizeof(name));
+	if (flags)
+		snprintf(buf, size, "%s %s", name, exit_flags_text(flags, text, sizeof(text)));
+	else
+		snprintf(buf, size, "%s", name);
+}
+
+const struct event_class class_vmexit = {
+	.name = "vmexit",
+	.title = "VM-EXIT",
+	.help = "exits by reason",
+	.exact = { begin, class_end_entry },
+	.perf = { perf_begin, class_end_entry },
+	.describe = describe,
+};

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * report.c: opening a report: what its events are in this capture, what a tick is, and what has to
+ * be said about the kernel that was traced; threads and vCPUs.
+ */
+#include "report_priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CELLS_LIMIT (10u << 20)
+#define MAX_THREADS 65536
+#define NSEC_PER_MSEC 1000000
+
+/* Events that every report looks at, and those of --split. */
+static const struct wanted {
+	const char *sys, *name;
+	enum rplan_kind kind;
+	bool split;
+	const char *field[CLASS_FIELDS];
+} wanted[] = {
+	{ "kvm", "kvm_entry", RE_ENTRY, false, { "vcpu_id" } },
+	{ "kvm", "kvm_exit", RE_EXIT, false, { "exit_reason", "isa", "vcpu_id" } },
+	{ "kvm", "kvm_userspace_exit", RE_USER, true, { NULL } },
+	{ "kvm", "kvm_pio", RE_RESUME, true, { NULL } },
+	{ "kvm", "kvm_mmio", RE_RESUME, true, { NULL } },
+	{ "kvm", "kvm_inj_virq", RE_RESUME, true, { NULL } },
+	{ "syscalls", "sys_enter_ioctl", RE_IOCTL, true, { "cmd" } },
+	{ "kvm", "kvm_vcpu_wakeup", RE_WAKEUP, true, { "ns", "waited" } },
+	{ "kvm", "kvm_halt_poll_ns", RE_POLL, true, { "grow" } },
+	{ "sched", "sched_switch", RE_SWITCH, true, { "prev_pid", "prev_state", "next_pid" } },
+	{ "sched", "sched_wakeup", RE_WOKEN, true, { "pid" } },
+};
+
+void report_remark(struct report *r, const char *fmt, ...)
+{
+	char **slot = array_grow(&r->note, r->nnote, &r->note_cap, sizeof(*slot));
+	va_list ap;
+
+	if (!slot)
+		return;
+	va_start(ap, fmt);
+	if (vasprintf(slot, fmt, ap) < 0)
+		*slot = NULL;
+	va_end(ap);
+	if (*slot)
+		str_printable(*slot);
+	r->nnote += *slot != NULL;
+}
+
+const char *report_note(const struct report *r, size_t i)
+{
+	return i < r->nnote ? r->note[i] : NULL;
+}
+
+const struct report_totals *report_totals(const struct report *r)
+{
+	return &r->tot;
+}
+
+uint64_t report_ns(const struct report *r, u128 ticks)
+{
+	u128 most = ~(u128)0 / r->mul, ns;
+
+	if (ticks > most)
+		return UINT64_MAX;
+	ns = (ticks * r->mul + r->div / 2) / r->div;
+	return ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
+}
+
+/* ---- event plans ---- */
+
+static struct rfield resolve(const struct fmt_event *e, const char *name)
+{
+	struct fmt_field f;
+
+	if (!name || !fmt_field(e, name, &f) || f.is_array ||
+	    (f.size != 1 && f.size != 2 && f.size != 4 && f.size != 8))
+		return (struct rfield){ 0 };
+	return (struct rfield){ .off = f.off, .size = (uint8_t)f.size };
+}
+
+static void plan_add(struct report *r, const struct fmt_event *e, enum rplan_kind kind,
+		     unsigned int tp, const char *const field[CLASS_FIELDS])
+{
+	struct rplan *p;
+
+	if (r->plan_of[fmt_id(e)] || r->nplan >= RPLANS)
+		return;
+	p = &r->plan[r->nplan];
+	*p = (struct rplan){ .kind = (uint8_t)kind, .tp = (uint8_t)tp };
+	p->need = (uint16_t)(r->pid.off + r->pid.size);
+	for (unsigned int i = 0; i < CLASS_FIELDS; i++) {
+		p->f[i] = resolve(e, field[i]);
+		if (!p->f[i].size)
+			continue;
+		p->has |= (uint8_t)(1u << i);
+		p->need = MAX(p->need, (uint16_t)(p->f[i].off + p->f[i].size));
+	}
+	r->plan_of[fmt_id(e)] = (uint8_t)r->nplan++;
+}
+
+static int plans(struct report *r, struct kvmft_err *err)
+{
+	const struct event_class *cls = r->opts.cls;
+	const struct fmt_event *e = fmt_at(r->fmt, 0);
+
+	if (!e)
+		return err_set(err, ENOENT, "%s holds no event formats", r->cap->path);
+	r->pid = resolve(e, "common_pid");
+	if (!r->pid.size)
+		return err_set(err, ENOENT, "%s: its events do not tell their thread (no common_pid)",
+			       r->cap->path);
+	r->nplan = 1; /* 0: not looked at */
+	for (unsigned int i = 0; i < CLASS_TPS && cls->tp[i].name; i++) {
+		e = fmt_find(r->fmt, "kvm", cls->tp[i].name);
+		if (!e)
+			continue;
+		r->tps |= 1u << i;
+		plan_add(r, e, RE_CLASS, i, cls->tp[i].field);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
+		e = fmt_find(r->fmt, wanted[i].sys, wanted[i].name);
+		if (e && (r->opts.split || !wanted[i].split))
+			plan_add(r, e, wanted[i].kind, 0, wanted[i].field);
+	}
+	r->tot.no_sched = !fmt_find(r->fmt, "sched", "sched_switch");
+	return 0;
+}
+
+/* ---- what the capture lacks ---- */
+
+static int check_events(const struct report *r, struct kvmft_err *err)
+{
+	const struct event_class *cls = r->opts.cls;
+	const char *own = cls->tp[0].name, *path = r->cap->path;
+
+	if (r->cap->side == CAP_SIDE_GUEST && !fmt_find(r->fmt, "kvm", "kvm_exit"))
+		return err_set(err, ENOENT,
+			       "%s is a capture of a guest: exits are in the capture of its host", path);
+	if (!fmt_find(r->fmt, "kvm", "kvm_exit") && !fmt_find(r->fmt, "kvm", "kvm_entry"))
+		return err_set(err, ENOENT,
+			       "no kvm_exit and kvm_entry events in %s: record them with `kvmft record` on "
+			       "the host", path);
+	if (own && !r->tps)
+		return err_set(err, ENOENT, "no %s events in %s: record them with -e kvm:%s", own, path,
+			       own);
+	return 0;
+}
+
+static uint64_t bracket_khz(const struct capture *c)
+{
+	const struct cap_bracket *a, *b;
+	uint64_t ns;
+
+	if (c->nbracket < 2)
+		return 0;
+	a = &c->bracket[0];
+	b = &c->bracket[c->nbracket - 1];
+	ns = b->mono_raw - a->mono_raw;
+	if (b->tsc <= a->tsc || b->mono_raw <= a->mono_raw || ns < NSEC_PER_MSEC)
+		return 0;
+	return (uint64_t)((u128)(b->tsc - a->tsc) * NSEC_PER_MSEC / ns);
+}
+
+/* What a tick of the trace clock is. */
+static int clock_scale(struct report *r, struct kvmft_err *err)
+{
+	static const char *const ns_clocks[] = { "local", "global", "perf", "mono", "mono_raw", "boot",
+						 "tai" };
+	const struct capture *c = r->cap;
+	const char *clock = c->clock ? c->clock : "local";
+
+	r->mul = r->div = 1;
+	for (size_t i = 0; i < ARRAY_SIZE(ns_clocks); i++)
+		if (!strcmp(clock, ns_clocks[i]))
+			return 0;
+	if (c->has_tsc2nsec && c->tsc2nsec_mult && c->tsc2nsec_shift < 63 && !r->opts.khz) {
+		r->mul = c->tsc2nsec_mult;
+		r->div = 1ull << c->tsc2nsec_shift;
+		return 0;
+	}
+	if (strcmp(clock, "x86-tsc"))
+		return err_set(err, ENOTSUP, "%s was recorded with the trace clock %s, which is no time",
+			       c->path, clock);
+	r->mul = NSEC_PER_MSEC;
+	r->div = r->opts.khz ? r->opts.khz : c->tsc_khz ? c->tsc_khz : bracket_khz(c);
+	if (!r->div)
+		return err_set(err, ENODATA,
+			       "%s does not say how fast its TSC runs: give it with --tsc-khz", c->path);
+	return 0;
+}
+
+/* ---- remarks ---- */
+
+/* "6.1" of "Linux NAME 6.1.0-13-amd64 ..." or of a bare release; false when there is none. */
+static bool kernel_version(const struct capture *c, unsigned int *major, unsigned int *minor)
+{
+	const char *p = c->uname;
+
+	for (; p && *p; p++)
+		if ((p == c->uname || p[-1] == ' ') && sscanf(p, "%u.%u", major, minor) == 2)
+			return true;
+	return false;
+}
+
+/*
+ * Where the two events are traced differs (arch/x86/kvm/{x86,vmx/vmx,svm/svm}.c): in the exit
+ * handler the host's interrupts were served already, so that the exit looks shorter.
+ */
+static void remark_kernel(struct report *r)
+{
+	const char *release = r->cap->uname ? r->cap->uname : "an unknown kernel";
+	unsigned int major, minor;
+
+	if (!kernel_version(r->cap, &major, &minor)) {
+		report_remark(r, "kernel: %s; where its kvm_exit is traced is not known, so compare times "
+			      "only with the same kernel", release);
+		return;
+	}
+	if (major > 6 || (major == 6 && minor >= 12))
+		report_remark(r, "kernel: %s; kvm_exit is traced right after the exit, on VMX and SVM",
+			      release);
+	else if (major == 4 || (major == 5 && minor < 10))
+		report_remark(r, "kernel: %s; kvm_exit may be traced in the exit handler, after the host's "
+			      "interrupts were served: EXTERNAL_INTERRUPT then looks too short", release);
+	else if (major < 4)
+		report_remark(r, "kernel: %s; kvm_exit is traced right after the exit, kvm_entry well "
+			      "before the entry", release);
+	else
+		report_remark(r, "kernel: %s; kvm_exit is traced right after the exit on VMX, but on SVM in "
+			      "the exit handler, after the host's interrupts were served", release);
+}
+
+static void remark_split(struct report *r)
+{
+	if (!r->opts.split)
+		return;
+	if (r->tot.no_sched)
+		report_remark(r, "no sched_switch in the capture: Blocked includes waiting for a CPU, and "
+			      "preemption is in Kernel or User");
+	if (!fmt_find(r->fmt, "kvm", "kvm_vcpu_wakeup"))
+		report_remark(r, "no kvm_vcpu_wakeup in the capture: polling while halted is in Kernel");
+	if (!fmt_find(r->fmt, "kvm", "kvm_userspace_exit"))
+		report_remark(r, "no kvm_userspace_exit in the capture: User is in Kernel");
+}
+
+int report_new(const struct capture *cap, const struct fmt *fmt, const struct report_opts *opts,
+	       struct report **out, struct kvmft_err *err)
+{
+	struct report *r = calloc(1, sizeof(*r));
+	int ret;
+
+	*out = NULL;
+	if (!r)
+		return err_set(err, ENOMEM, "out of memory");
+	r->cap = cap;
+	r->fmt = fmt;
+	r->opts = *opts;
+	r->rules = opts->semantics == REPORT_PERF ? &opts->cls->perf : &opts->cls->exact;
+	r->swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+	r->budget = (struct cell_budget){ .limit = CELLS_LIMIT, .hist = opts->percentiles,
+					  .part = opts->split };
+	r->to = UINT64_MAX;
+	exit_names_init(&r->names, fmt_find(fmt, "kvm", "kvm_exit"), cap->vendor);
+	r->gap_to = calloc(MAX(cap->nstream, (size_t)1), sizeof(*r->gap_to));
+	ret = r->gap_to ? hostmap_known(cap, fmt, &r->map) : -ENOMEM;
+	if (ret)
+		err_set(err, -ret, "out of memory");
+	ret = ret ? ret : plans(r, err);
+	ret = ret ? ret : check_events(r, err);
+	ret = ret ? ret : clock_scale(r, err);
+	if (ret) {
+		report_free(r);
+		return ret;
+	}
+	remark_kernel(r);
+	remark_split(r);
+	*out = r;
+	return 0;
+}
+
+void report_free(struct report *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->nthread; i++) {
+		free(r->thread[i]->split);
+		free(r->thread[i]);
+	}
+	for (size_t i = 0; i < r->nvcpu; i++) {
+		cells_free(&r->vcpu[i]->cells);
+		free(r->vcpu[i]);
+	}
+	for (size_t i = 0; i < r->nnote; i++)
+		free(r->note[i]);
+	free(r->note);
+	free(r->thread);
+	free(r->vcpu);
+	free(r->gap_to);
+	u64map_free(&r->by_tid);
+	u64map_free(&r->by_vcpu);
+	hostmap_free(r->map);
+	free(r);
+}
+
+/* ---- threads and vCPUs ---- */
+
+static struct rvcpu *vcpu_new(struct report *r, int32_t tid, int64_t vcpu)
+{
+	struct rvcpu **slot = array_grow(&r->vcpu, r->nvcpu, &r->vcpu_cap, sizeof(*slot));
+	struct rvcpu *v = slot ? calloc(1, sizeof(*v)) : NULL;
+
+	if (!v)
+		return NULL;
+	v->tid = tid;
+	v->vcpu = vcpu;
+	*slot = v;
+	r->nvcpu++;
+	return v;
+}
+
+static struct rthread *thread_new(struct report *r, int32_t tid)
+{
+	const struct hostmap_thread *known = hostmap_thread(r->map, tid);
+	struct rthread *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->tid = tid;
+	if (r->opts.split && r->opts.semantics == REPORT_EXACT)
+		t->split = calloc(1, sizeof(*t->split));
+	t->v = vcpu_new(r, tid, -1);
+	if (!t->v || (r->opts.split && !t->split)) {
+		free(t->split);
+		free(t);
+		return NULL;
+	}
+	if (known && report_set_vcpu(r, t, known->vcpu)) {
+		free(t->split);
+		free(t);
+		return NULL;
+	}
+	return t;
+}
+
+uint32_t report_thread_known(const struct report *r, int32_t tid)
+{
+	uint64_t at;
+
+	return u64map_get(&r->by_tid, (uint32_t)tid, &at) ? (uint32_t)at : UINT32_MAX;
+}
+
+uint32_t report_thread(struct report *r, int32_t tid)
+{
+	uint32_t at = report_thread_known(r, tid);
+	struct rthread **slot;
+
+	if (at != UINT32_MAX || r->nthread >= MAX_THREADS)
+		return at;
+	slot = array_grow(&r->thread, r->nthread, &r->thread_cap, sizeof(*slot));
+	if (slot)
+		*slot = thread_new(r, tid);
+	if (!slot || !*slot)
+		return UINT32_MAX;
+	at = (uint32_t)r->nthread++;
+	return u64map_put(&r->by_tid, (uint32_t)tid, at) ? UINT32_MAX : at;
+}
+
+int report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu)
+{
+	uint64_t key = (uint64_t)(uint32_t)t->tid << 32 | vcpu, at;
+
+	if (t->v->vcpu == vcpu)
+		return 0;
+	if (t->v->vcpu < 0) { /* what the thread did before belongs to the same vCPU */
+		t->v->vcpu = vcpu;
+		for (at = 0; at < r->nvcpu && r->vcpu[at] != t->v; at++)
+			;
+		return u64map_put(&r->by_vcpu, key, at);
+	}
+	if (u64map_get(&r->by_vcpu, key, &at)) {
+		t->v = r->vcpu[at];
+		return 0;
+	}
+	if (r->nvcpu >= 2 * MAX_THREADS)
+		return 0;
+	t->v = vcpu_new(r, t->tid, vcpu);
+	return t->v ? u64map_put(&r->by_vcpu, key, r->nvcpu - 1) : -ENOMEM;
+}

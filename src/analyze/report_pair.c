@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * report_pair.c: from the events of a vCPU thread to samples.
+ *
+ * Exact. A thread is in the guest since kvm_entry, or out of it since kvm_exit, or nobody knows
+ * (at the beginning, after a gap). What a class finds is charged to the exit that it happened in:
+ *
+ *   exit ............ write A ..... write B ...... entry     A: to B; B: to the entry
+ *   exit ... in A done ... in B done ............. entry     A: exit to "A done"; B: the rest
+ *   exit ... read A done ... read B done ......... entry     A: exit to done; B: from there to done
+ *
+ * so that time inside an exit is given away once. An exit that follows an exit (the kernel entered
+ * the guest again without saying so) ends what is open: a sample without time.
+ *
+ * perf. What `perf kvm stat report` does (tools/perf/builtin-kvm.c of Linux 6.12): a begin replaces
+ * the one before, an end without begin or without any key is ignored, time 0 means no begin, and a
+ * thread counts from its first kvm_entry, which also says for good which vCPU it is.
+ */
+#include "report_priv.h"
+
+#include <errno.h>
+
+/* Events were lost between then, on cpu a, and now, on cpu b: anything may have happened. */
+static bool over_gap(const struct report *r, uint64_t then, uint32_t a, uint32_t b)
+{
+	return r->gap_to[a] > then || r->gap_to[b] > then;
+}
+
+/* A sample of key from `from` to `to`; *cell gets its cell when it counted. */
+static int sample(struct report *r, struct rthread *t, uint64_t from, uint32_t from_cpu,
+		  uint64_t to, uint32_t cpu, struct cell **cell)
+{
+	struct cell *c;
+
+	if (over_gap(r, from, from_cpu, cpu)) {
+		r->tot.dropped++;
+		return 0;
+	}
+	if (to < from) {
+		r->tot.negative++;
+		return 0;
+	}
+	c = cell_get(&t->v->cells, &r->budget, t->key);
+	if (!c)
+		return -ENOMEM;
+	cell_time(c, &r->budget, to - from);
+	if (cell)
+		*cell = c;
+	return 0;
+}
+
+static int close_open(struct report *r, struct rthread *t, uint64_t to, uint32_t cpu,
+		      struct cell **cell)
+{
+	t->open = OPEN_NONE;
+	return sample(r, t, t->from, t->from_cpu, to, cpu, cell);
+}
+
+/* What is open ends without a time of its own. */
+static int close_untimed(struct report *r, struct rthread *t)
+{
+	struct cell *c = cell_get(&t->v->cells, &r->budget, t->key);
+
+	t->open = OPEN_NONE;
+	if (!c)
+		return -ENOMEM;
+	c->n++;
+	return 0;
+}
+
+static void exact_guest_time(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
+{
+	uint64_t off = t->split ? split_guest(t->split, e->ts) : 0, d;
+
+	if (t->state != STATE_GUEST || e->ts < t->entered ||
+	    over_gap(r, t->entered, t->entered_cpu, cpu))
+		return;
+	d = e->ts - t->entered;
+	t->v->guest += d - MIN(d, off);
+	t->v->windows++;
+}
+
+static int exact_exit(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
+{
+	int ret = 0;
+
+	exact_guest_time(r, t, e, cpu);
+	if (t->state == STATE_EXITED && over_gap(r, t->mark, t->mark_cpu, cpu)) {
+		r->tot.dropped += t->open != OPEN_NONE;
+		t->open = OPEN_NONE;
+	} else if (t->state == STATE_EXITED) {
+		r->tot.no_end++;
+		ret = t->open ? close_untimed(r, t) : 0;
+	}
+	/* What came between entry and exit is still open: it belongs to this exit. */
+	t->state = STATE_EXITED;
+	t->mark = e->ts;
+	t->mark_cpu = cpu;
+	if (t->split)
+		split_exit(t->split);
+	return ret;
+}
+
+static int exact_begin(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
+{
+	uint64_t from = e->ts;
+	uint32_t from_cpu = cpu;
+	int ret = 0;
+
+	if (e->begin == MARK_AT_EXIT && t->state == STATE_UNKNOWN) {
+		r->tot.no_begin++;
+		return 0;
+	}
+	if (e->begin == MARK_AT_EXIT && t->state == STATE_EXITED) {
+		from = t->mark;
+		from_cpu = t->mark_cpu;
+	}
+	if (t->open) {
+		bool late = t->open == OPEN_AT_EXIT;
+
+		ret = close_open(r, t, late ? t->last : e->ts, cpu, NULL);
+		from = late && e->begin == MARK_AT_EXIT ? t->last : e->ts;
+	}
+	t->open = e->begin == MARK_AT_EXIT ? OPEN_AT_EXIT : OPEN_HERE;
+	t->key = e->key;
+	t->from = from;
+	t->from_cpu = from_cpu;
+	t->last = e->ts;
+	return ret;
+}
+
+/* The end of something whose key is known only now: it ran since the exit, or since the last end. */
+static int exact_end_key(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
+{
+	uint64_t from = t->mark;
+	uint32_t from_cpu = t->mark_cpu;
+	int ret = 0;
+
+	if (t->state != STATE_EXITED) {
+		r->tot.no_begin++;
+		return 0;
+	}
+	if (t->open) {
+		/* A write and a read in one exit: where one ended and the other began is unknown. */
+		ret = close_open(r, t, e->ts, cpu, NULL);
+		from = e->ts;
+		from_cpu = cpu;
+	}
+	t->key = e->key;
+	t->mark = e->ts;
+	t->mark_cpu = cpu;
+	return ret ? ret : sample(r, t, from, from_cpu, e->ts, cpu, NULL);
+}
+
+static int exact_end(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
+{
+	struct cell *c = NULL;
+	int ret = 0;
+
+	if (t->open)
+		ret = close_open(r, t, e->ts, cpu, &c);
+	if (t->split && c && e->op == OP_ENTRY)
+		split_entry(t->split, e->ts, e->ts - t->from, c);
+	t->mark = e->ts;
+	t->mark_cpu = cpu;
+	return ret;
+}
+
+int pair_exact(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
+{
+	int ret = 0;
+
+	if (e->op > OP_CLASS) {
+		if (t->split)
+			split_event(r, t, e);
+		return 0;
+	}
+	if (e->op == OP_EXIT)
+		ret = exact_exit(r, t, e, cpu);
+	if (!ret && e->end == MARK_YES)
+		ret = exact_end(r, t, e, cpu);
+	if (!ret && e->end == MARK_KEY)
+		ret = exact_end_key(r, t, e, cpu);
+	if (!ret && e->begin)
+		ret = exact_begin(r, t, e, cpu);
+	if (e->op == OP_CLASS && t->split)
+		split_event(r, t, e);
+	if (e->op == OP_ENTRY) {
+		t->state = STATE_GUEST;
+		t->entered = e->ts;
+		t->entered_cpu = cpu;
+		if (t->split)
+			split_exit(t->split);
+		if (!ret && e->key != VCPU_UNKNOWN)
+			ret = report_set_vcpu(r, t, (uint32_t)e->key);
+	}
+	return ret;
+}
+
+int pair_perf(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu __unused_arg)
+{
+	struct cell *c;
+	uint64_t from = t->from;
+	int ret;
+
+	if (e->op > OP_CLASS)
+		return 0;
+	if (!t->known) {
+		if (e->op != OP_ENTRY)
+			return 0;
+		t->known = true;
+		ret = e->key == VCPU_UNKNOWN ? 0 : report_set_vcpu(r, t, (uint32_t)e->key);
+		if (ret)
+			return ret;
+	}
+	if (e->begin) {
+		t->perf_key = e->begin != MARK_YES;
+		t->key = e->key;
+		t->from = e->ts;
+		return 0;
+	}
+	if (!e->end || !from || (!t->perf_key && e->end != MARK_KEY))
+		return 0;
+	c = cell_get(&t->v->cells, &r->budget, t->perf_key ? t->key : e->key);
+	if (!c)
+		return -ENOMEM;
+	t->perf_key = false;
+	t->from = 0;
+	if (e->ts < from)
+		r->tot.negative++;
+	else
+		cell_time(c, &r->budget, e->ts - from);
+	return 0;
+}
+
+void pair_gap(struct report *r, uint32_t cpu)
+{
+	for (size_t i = 0; i < r->nthread; i++) {
+		struct rthread *t = r->thread[i];
+
+		if (t->state == STATE_UNKNOWN || r->opts.semantics == REPORT_PERF)
+			continue;
+		if ((t->state == STATE_GUEST ? t->entered_cpu : t->mark_cpu) != cpu)
+			continue;
+		if (t->open)
+			r->tot.dropped++;
+		t->open = OPEN_NONE;
+		t->state = STATE_UNKNOWN;
+	}
+}
+
+void pair_finish(struct report *r)
+{
+	for (size_t i = 0; i < r->nthread; i++) {
+		const struct rthread *t = r->thread[i];
+
+		if (t->open || (r->opts.semantics == REPORT_PERF && t->from && t->perf_key))
+			r->tot.open++;
+	}
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * report_priv.h: what the files of the report share; private to this room.
+ *
+ *   report.c        opening: event plans, clock, notes; who is which vCPU
+ *   report_walk.c   streams in, events in each thread's order out
+ *   report_pair.c   begin and end of samples, per thread
+ *   report_split.c  what the time of an exit was spent on
+ *   report_cells.c  samples by key
+ *   report_table.c  tables from that
+ */
+#ifndef KVMFT_ANALYZE_REPORT_PRIV_H
+#define KVMFT_ANALYZE_REPORT_PRIV_H
+
+#include "class.h"
+
+typedef unsigned __int128 u128;
+
+/* ---- report_cells.c ---- */
+
+#define CELL_OTHERS UINT64_MAX /* key of samples that there was no memory for a cell of */
+
+#define OCTAVES (64 - LOGHIST_BITS + 1)
+
+/* A loghist that has only those rows of LOGHIST_STEPS buckets in memory that are in use. */
+struct cell_hist {
+	uint64_t *octave[OCTAVES];
+};
+
+struct cell {
+	uint64_t key;
+	uint64_t n, timed; /* samples; those with begin and end */
+	uint64_t min, max; /* ticks */
+	u128 sum, squares; /* of ticks; squares stays at its maximum when it would overflow */
+	struct cell_hist *hist;
+	uint64_t *part; /* REPORT_PARTS sums of ticks */
+	struct cell *next;
+};
+
+#define CELL_CACHE 16
+
+/* Cells of one vCPU. */
+struct cells {
+	struct cell *cache[CELL_CACHE]; /* by low bits of the key's hash */
+	struct u64map by_key;		/* key → address of the cell */
+	struct cell *first;
+};
+
+/* Memory of all cells together is limited. */
+struct cell_budget {
+	size_t used, limit;
+	bool hist, part;
+	uint64_t crowded; /* samples that went to CELL_OTHERS for want of memory */
+};
+
+/* The cell of key, made when it is new; NULL when out of memory. */
+struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key);
+void cell_time_hist(struct cell *c, struct cell_budget *b, uint64_t ticks);
+/* Adds what a cell's histogram counts to h; n, min and max of h are the caller's. */
+void cell_hist_add(const struct cell *c, struct loghist *h);
+void cells_free(struct cells *c);
+
+static inline unsigned int cell_slot(uint64_t key)
+{
+	return (unsigned int)(key ^ key >> 12 ^ key >> 33) % CELL_CACHE;
+}
+
+static inline struct cell *cell_get(struct cells *c, struct cell_budget *b, uint64_t key)
+{
+	struct cell *cell = c->cache[cell_slot(key)];
+
+	return cell && cell->key == key ? cell : cell_slow(c, b, key);
+}
+
+static inline void cell_time(struct cell *c, struct cell_budget *b, uint64_t ticks)
+{
+	u128 sq = (u128)ticks * ticks;
+
+	c->n++;
+	c->timed++;
+	c->min = ticks < c->min ? ticks : c->min;
+	c->max = ticks > c->max ? ticks : c->max;
+	c->sum += ticks;
+	c->squares = c->squares + sq < sq ? ~(u128)0 : c->squares + sq;
+	if (b->hist)
+		cell_time_hist(c, b, ticks);
+}
+
+/* ---- threads and vCPUs ---- */
+
+/* A vCPU by the thread that runs it: what samples are kept for. */
+struct rvcpu {
+	int32_t tid;
+	int64_t vcpu; /* -1: not known (yet) */
+	struct cells cells;
+	u128 guest;   /* ticks between entries and exits */
+	uint64_t windows;
+};
+
+enum rstate { STATE_UNKNOWN, STATE_GUEST, STATE_EXITED };
+enum ropen { OPEN_NONE, OPEN_HERE, OPEN_AT_EXIT };
+
+/* What a thread does inside an exit. */
+struct rsplit {
+	uint64_t part[REPORT_PARTS]; /* ticks since the exit; PART_KERNEL is the rest */
+	uint64_t blocked, runnable;  /* of those, since the last kvm_vcpu_wakeup */
+	uint64_t off_guest;	     /* off its CPU since the entry */
+	bool in_user;
+	uint64_t user_since;
+	enum { ON_CPU, OFF_ASLEEP, OFF_WOKEN, OFF_PREEMPTED } off;
+	uint64_t off_since;
+};
+
+struct rthread {
+	int32_t tid;
+	uint32_t slice_cpu;   /* report_walk.c: the stream that had it in slice `slice` */
+	uint64_t slice;
+	struct rvcpu *v;
+	enum rstate state;
+	enum ropen open;
+	bool known;	      /* perf: kvm_entry was seen */
+	bool perf_key;	      /* perf: the begin had a key */
+	uint32_t from_cpu;    /* stream of the begin */
+	uint64_t key;
+	uint64_t from;	      /* of what is open; perf: 0 = none */
+	uint64_t last;	      /* OPEN_AT_EXIT: where it ends when another one follows */
+	uint64_t mark;	      /* STATE_EXITED: up to here the time since the exit is given away */
+	uint32_t mark_cpu;
+	uint64_t entered;     /* STATE_GUEST: since when */
+	uint32_t entered_cpu;
+	struct rsplit *split; /* NULL without opts.split */
+};
+
+/* ---- events on their way from the walk to the pairing ---- */
+
+enum rop {
+	OP_ENTRY,   /* key: vcpu_id, or VCPU_UNKNOWN */
+	OP_EXIT,    /* key: the class's */
+	OP_CLASS,   /* key: the class's */
+	OP_USER,    /* kvm_userspace_exit */
+	OP_RESUME,  /* the thread is in KVM's run loop again */
+	OP_WAKEUP,  /* kvm_vcpu_wakeup; key: ns, bit 63: waited */
+	OP_OUT,	    /* sched_switch away; key: 1 = asleep, 0 = preempted */
+	OP_IN,	    /* sched_switch to */
+	OP_WOKEN,   /* sched_wakeup */
+	OP_GAP,	    /* events of this CPU are missing from here ... */
+	OP_GAP_END, /* ... to here */
+};
+
+/* One event, decoded: begin and end are what the class says of it (enum class_mark). */
+struct rev {
+	uint64_t ts, key;
+	uint32_t thread; /* index */
+	uint8_t op, begin, end;
+};
+
+#define VCPU_UNKNOWN UINT32_MAX
+
+/* A field, resolved: value at off, size bytes. */
+struct rfield {
+	uint16_t off;
+	uint8_t size; /* 0: absent */
+};
+
+/* What an event is to the report; the fields that its plan resolves stand behind. */
+enum rplan_kind {
+	RE_NONE,
+	RE_ENTRY,  /* vcpu_id */
+	RE_EXIT,   /* exit_reason, isa, vcpu_id */
+	RE_CLASS,  /* those of the class */
+	RE_USER,
+	RE_RESUME,
+	RE_IOCTL,  /* cmd */
+	RE_WAKEUP, /* ns, waited */
+	RE_POLL,   /* grow */
+	RE_SWITCH, /* prev_pid, prev_state, next_pid */
+	RE_WOKEN,  /* pid */
+};
+
+struct rplan {
+	uint8_t kind, tp, has;
+	uint16_t need; /* bytes of a record that has all the fields */
+	struct rfield f[CLASS_FIELDS];
+};
+
+#define RPLANS 16
+
+struct report {
+	const struct capture *cap;
+	const struct fmt *fmt;
+	struct report_opts opts;
+	const struct class_rules *rules;
+	struct exit_names names;
+	struct hostmap *map;
+	unsigned int tps; /* tracepoints of the class that the capture's kernel has */
+	bool swap;
+	struct rfield pid;
+	uint8_t plan_of[65536]; /* by event id: index into plan, 0 = none */
+	struct rplan plan[RPLANS];
+	size_t nplan;
+	struct rthread **thread;
+	size_t nthread, thread_cap;
+	struct u64map by_tid;  /* tid → index */
+	struct rvcpu **vcpu;
+	size_t nvcpu, vcpu_cap;
+	struct u64map by_vcpu; /* tid << 32 | vcpu → index */
+	struct cell_budget budget;
+
+	uint64_t *gap_to;      /* by stream: where its last gap ended, UINT64_MAX: not yet */
+	uint64_t first_ts;     /* of the capture */
+	uint64_t from, to;     /* window in ticks */
+	bool windowed;
+
+	/* ns = ticks * mul / div */
+	uint64_t mul, div;
+
+	struct report_totals tot;
+	char **note;
+	size_t nnote, note_cap;
+};
+
+/* Adds a remark; out of memory only loses it. */
+void report_remark(struct report *r, const char *fmt, ...) __printf(2, 3);
+uint64_t report_ns(const struct report *r, u128 ticks);
+
+/* The thread's index, made when new (UINT32_MAX: too many, or out of memory). */
+uint32_t report_thread(struct report *r, int32_t tid);
+/* Index of a thread that is known, else UINT32_MAX. */
+uint32_t report_thread_known(const struct report *r, int32_t tid);
+/* The vCPU of a thread from its kvm_entry; -ENOMEM. */
+int report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu) __must_check;
+
+/* ---- report_pair.c, report_split.c: cpu is the index of the stream ---- */
+
+int pair_exact(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu) __must_check;
+int pair_perf(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu) __must_check;
+/* What is open when the capture ends. */
+void pair_finish(struct report *r);
+/* Threads whose last event was on this CPU may have missed anything. */
+void pair_gap(struct report *r, uint32_t cpu);
+
+void split_exit(struct rsplit *s);
+void split_event(struct report *r, struct rthread *t, const struct rev *e);
+/* Closes the parts of an exit that took `total` ticks until now, and adds them to the cell. */
+void split_entry(struct rsplit *s, uint64_t now, uint64_t total, struct cell *c);
+/* Ticks that the thread was off its CPU while it seemed to be in the guest. */
+uint64_t split_guest(struct rsplit *s, uint64_t now);
+
+#endif

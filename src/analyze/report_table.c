@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * report_table.c: tables from the cells of those vCPUs that a filter lets through.
+ */
+#include "report_priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const report_keys[] = {
+	[KEY_SAMPLE] = "sample", [KEY_TIME] = "time",	[KEY_MAX] = "max_t",
+	[KEY_MIN] = "min_t",	 [KEY_MEAN] = "mean_t", [KEY_NAME] = "ev_name",
+	NULL,
+};
+
+/* ---- whose ---- */
+
+/* Index of the VM that a thread belongs to; -1 when the capture does not tell. */
+static int64_t vm_of(const struct report *r, int32_t tid)
+{
+	const struct hostmap_thread *t = hostmap_thread(r->map, tid);
+	int64_t found = -1;
+	uint64_t tgid;
+
+	if (t)
+		return (int64_t)t->vm;
+	if (!u64map_get(&r->map->tgid_of, (uint32_t)tid, &tgid))
+		return -1;
+	for (size_t i = 0; i < r->map->nvm; i++) {
+		if (r->map->vm[i].pid != (int32_t)tgid)
+			continue;
+		if (found >= 0)
+			return -1; /* two VMs in one process */
+		found = (int64_t)i;
+	}
+	return found;
+}
+
+size_t report_vcpus(const struct report *r)
+{
+	return r->nvcpu;
+}
+
+void report_vcpu(const struct report *r, size_t i, struct report_vcpu *v)
+{
+	*v = (struct report_vcpu){ .tid = r->vcpu[i]->tid, .vcpu = r->vcpu[i]->vcpu,
+				   .vm = vm_of(r, r->vcpu[i]->tid) };
+}
+
+size_t report_vms(const struct report *r)
+{
+	return r->map->nvm;
+}
+
+const struct hostmap_vm *report_vm(const struct report *r, size_t i)
+{
+	return &r->map->vm[i];
+}
+
+ssize_t report_find_vm(const struct report *r, const char *sel, struct kvmft_err *err)
+{
+	return hostmap_find_vm(r->map, sel, err);
+}
+
+static bool pid_matches(const struct report *r, const struct report_filter *f,
+			const struct report_vcpu *v)
+{
+	uint64_t tgid = 0;
+
+	if (!u64map_get(&r->map->tgid_of, (uint32_t)v->tid, &tgid) && v->vm >= 0)
+		tgid = (uint32_t)r->map->vm[v->vm].pid;
+	for (size_t i = 0; i < f->npid; i++)
+		if (f->pid[i] == v->tid || f->pid[i] == (int32_t)tgid)
+			return true;
+	return false;
+}
+
+bool report_matches(const struct report *r, const struct report_filter *f, size_t vcpu)
+{
+	struct report_vcpu v;
+
+	report_vcpu(r, vcpu, &v);
+	if (f->unknown_vm ? v.vm >= 0 : f->vm >= 0 && v.vm != f->vm)
+		return false;
+	if ((f->vcpu >= 0 && v.vcpu != f->vcpu) || (f->tid && v.tid != f->tid))
+		return false;
+	return !f->pid || pid_matches(r, f, &v);
+}
+
+/* ---- rows ---- */
+
+struct build {
+	const struct report *r;
+	const struct report_filter *f;
+	struct report_table *t;
+	size_t cap;
+	struct u64map at; /* key → row */
+	u128 ticks;	  /* of all rows */
+};
+
+static int add_cell(struct build *b, const struct cell *c)
+{
+	struct report_row *row;
+	uint64_t i;
+
+	if (!c->n)
+		return 0;
+	if (u64map_get(&b->at, c->key, &i)) {
+		row = &b->t->row[i];
+	} else {
+		row = array_grow(&b->t->row, b->t->n, &b->cap, sizeof(*row));
+		if (!row || u64map_put(&b->at, c->key, b->t->n))
+			return -ENOMEM;
+		b->t->n++;
+		row->key = c->key;
+		row->min = UINT64_MAX;
+	}
+	row->samples += c->n;
+	row->timed += c->timed;
+	row->min = MIN(row->min, c->min);
+	row->max = MAX(row->max, c->max);
+	row->ticks += c->sum;
+	row->squares = row->squares + c->squares < c->squares ? ~(u128)0 : row->squares + c->squares;
+	b->t->samples += c->n;
+	b->t->timed += c->timed;
+	b->ticks += c->sum;
+	for (int p = 0; c->part && p < REPORT_PARTS; p++)
+		row->part_ns[p] += c->part[p]; /* ticks until row_finish() */
+	return 0;
+}
+
+static int add_vcpu(struct build *b, const struct rvcpu *v, u128 *guest)
+{
+	const struct cell *c;
+	int ret = 0;
+
+	for (c = v->cells.first; c && !ret; c = c->next)
+		ret = add_cell(b, c);
+	*guest += v->guest;
+	b->t->windows += v->windows;
+	b->t->vcpus += v->cells.first != NULL;
+	return ret;
+}
+
+/* 100 * 100 * part / whole, rounded; whole 0 gives 0. */
+static uint32_t percent(u128 part, u128 whole)
+{
+	while (whole > ~(u128)0 / 20000) { /* what is cut off is far below what is shown */
+		part >>= 1;
+		whole >>= 1;
+	}
+	return whole ? (uint32_t)((part * 20000 / whole + 1) / 2) : 0;
+}
+
+static uint64_t root(uint64_t v)
+{
+	uint64_t x = 0;
+
+	for (uint64_t bit = 1ull << 31; bit; bit >>= 1)
+		if ((x | bit) * (x | bit) <= v)
+			x |= bit;
+	return x;
+}
+
+/*
+ * Standard error of the mean in percent of the mean: 100 * sqrt(M2 / (n - 1) / n) / mean with M2 the
+ * sum of squared distances from the mean, as perf has it, 0 for n < 2.
+ *
+ * With sum = n * q + rest: M2 = squares - n * q^2 - 2 * q * rest - rest^2 / n, in integers up to the
+ * last term. Only the ratio is a float; it is not a time that anything is placed by.
+ */
+static uint32_t relative_error(const struct report_row *row)
+{
+	u128 q, rest, m2, n = row->timed;
+	double ratio, sum = (double)row->ticks;
+
+	if (n < 2 || !row->ticks)
+		return 0;
+	q = row->ticks / n;
+	rest = row->ticks % n;
+	m2 = row->squares - n * q * q - 2 * q * rest;
+	ratio = ((double)m2 - (double)rest * (double)rest / (double)n) * (double)n / (double)(n - 1) /
+		sum / sum;
+	if (!(ratio > 0))
+		return 0;
+	/* (error / mean)^2 is at most 1: one sample has all the time */
+	return (uint32_t)((root((uint64_t)(MIN(ratio, 1.0) * 1e18)) + 50000) / 100000);
+}
+
+static void percentiles(const struct build *b, struct report_row *row, struct loghist *h)
+{
+	uint64_t at;
+
+	memset(h, 0, sizeof(*h));
+	h->n = row->timed;
+	h->min = row->min;
+	h->max = row->max;
+	for (size_t i = 0; i < b->r->nvcpu; i++)
+		if (report_matches(b->r, b->f, i) &&
+		    u64map_get(&b->r->vcpu[i]->cells.by_key, row->key, &at))
+			cell_hist_add((const struct cell *)(uintptr_t)at, h);
+	row->p50_ns = report_ns(b->r, loghist_percentile(h, 50, 100));
+	row->p90_ns = report_ns(b->r, loghist_percentile(h, 90, 100));
+	row->p99_ns = report_ns(b->r, loghist_percentile(h, 99, 100));
+}
+
+/* Parts in ns whose sum is the total in ns: rounding is left in the first. */
+static void finish_parts(const struct report *r, uint64_t *part, uint64_t total_ns)
+{
+	uint64_t left = total_ns;
+
+	for (int p = PART_KERNEL + 1; p < REPORT_PARTS; p++) {
+		part[p] = MIN(report_ns(r, part[p]), left);
+		left -= part[p];
+	}
+	part[PART_KERNEL] = left;
+}
+
+static void row_finish(struct build *b, struct report_row *row, struct loghist *h)
+{
+	const struct report *r = b->r;
+
+	if (row->key == CELL_OTHERS)
+		snprintf(row->name, sizeof(row->name), "(others)");
+	else
+		r->opts.cls->describe(&r->names, row->key, row->name, sizeof(row->name));
+	if (!row->timed)
+		row->min = 0;
+	row->total_ns = report_ns(r, row->ticks);
+	row->min_ns = report_ns(r, row->min);
+	row->max_ns = report_ns(r, row->max);
+	row->avg_ns = row->timed ? report_ns(r, (row->ticks + row->timed / 2) / row->timed) : 0;
+	row->samples_pct = percent(row->samples, b->t->samples);
+	row->time_pct = percent(row->ticks, b->ticks);
+	row->stderr_pct = relative_error(row);
+	if (r->opts.split)
+		finish_parts(r, row->part_ns, row->total_ns);
+	for (int p = 0; p < REPORT_PARTS; p++)
+		b->t->part_ns[p] += row->part_ns[p];
+	if (h)
+		percentiles(b, row, h);
+}
+
+/* ---- order ---- */
+
+static int cmp_name(const struct report_row *x, const struct report_row *y)
+{
+	int d = strcmp(x->name, y->name);
+
+	return d ? d : x->key < y->key ? -1 : x->key > y->key;
+}
+
+static int by_order(const void *a, const void *b)
+{
+	const struct report_row *x = a, *y = b;
+
+	if (x->order != y->order)
+		return x->order > y->order ? -1 : 1;
+	return cmp_name(x, y);
+}
+
+static unsigned __int128 order(const struct report_row *row, enum report_key key)
+{
+	switch (key) {
+	case KEY_SAMPLE: return row->samples;
+	case KEY_TIME: return row->ticks;
+	case KEY_MAX: return row->max;
+	case KEY_MIN: return row->min;
+	case KEY_MEAN: return row->timed ? (row->ticks << 20) / row->timed : 0;
+	default: return 0; /* KEY_NAME: by name alone */
+	}
+}
+
+int report_table(const struct report *r, const struct report_filter *f, enum report_key key,
+		 struct report_table *t)
+{
+	struct build b = { .r = r, .f = f, .t = t };
+	struct loghist *h = NULL;
+	u128 guest = 0;
+	int ret = 0;
+
+	memset(t, 0, sizeof(*t));
+	if (r->opts.percentiles && !(h = malloc(sizeof(*h))))
+		return -ENOMEM;
+	for (size_t i = 0; i < r->nvcpu && !ret; i++)
+		if (report_matches(r, f, i))
+			ret = add_vcpu(&b, r->vcpu[i], &guest);
+	for (size_t i = 0; i < t->n && !ret; i++)
+		row_finish(&b, &t->row[i], h);
+	for (size_t i = 0; i < t->n && !ret; i++)
+		t->row[i].order = order(&t->row[i], key);
+	t->total_ns = report_ns(r, b.ticks);
+	t->guest_ns = report_ns(r, guest);
+	if (!ret && t->n)
+		qsort(t->row, t->n, sizeof(*t->row), by_order);
+	free(h);
+	u64map_free(&b.at);
+	if (ret)
+		report_table_free(t);
+	return ret;
+}
+
+void report_table_free(struct report_table *t)
+{
+	free(t->row);
+	memset(t, 0, sizeof(*t));
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * report_walk.c: from the streams of a capture to the events of each thread, in their order.
+ *
+ * A thread's events have to be fed in order of time, and it may move between CPUs. A full merge of
+ * all streams would cost more than all the rest, so that is done only where it matters: the events
+ * of each stream are decoded into a small array, and what lies before the earliest end of all arrays
+ * is a slice. No event in a slice can come before those of the slices that went before. Where no
+ * thread has events on two CPUs of the slice, each CPU is fed alone; else they are merged.
+ */
+#include "report_priv.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define CHUNK 512
+
+struct wstream {
+	struct rstream s;
+	struct subbuf sb;    /* the sub-buffer that is decoded, if open */
+	bool open;
+	struct rev ev[CHUNK];
+	uint32_t at, n;	     /* not fed yet: ev[at .. n-1] */
+	uint32_t to;	     /* ... of this slice: ev[at .. to-1] */
+	int32_t last_tid;    /* whose index is last_thread */
+	uint32_t last_thread;
+	uint64_t last_ts;
+	bool ended, in_gap;
+	bool has_gap;	     /* a gap begins or ends in the array */
+};
+
+struct walk {
+	struct report *r;
+	struct wstream *st;
+	uint32_t n;
+	uint64_t slice;
+	int (*feed)(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu);
+	int error;
+};
+
+/* ---- decoding ---- */
+
+static inline uint64_t get(const struct report *r, const struct rfield *f, const struct rec *rec)
+{
+	const uint8_t *p = rec->data + f->off;
+
+	switch (f->size) {
+	case 1: return *p;
+	case 2: return r->swap ? __builtin_bswap16(load_u16(p)) : load_u16(p);
+	case 4: return r->swap ? __builtin_bswap32(load_u32(p)) : load_u32(p);
+	case 8: return r->swap ? __builtin_bswap64(load_u64(p)) : load_u64(p);
+	default: return 0;
+	}
+}
+
+/* The index of the thread that an event is of; known: only when it is one already. */
+static inline uint32_t thread_of(struct walk *w, struct wstream *st, int32_t tid, bool known)
+{
+	uint32_t at;
+
+	if (tid == st->last_tid)
+		return st->last_thread;
+	if (tid <= 0) /* an idle task runs no vCPU */
+		return UINT32_MAX;
+	at = known ? report_thread_known(w->r, tid) : report_thread(w->r, tid);
+	if (at == UINT32_MAX)
+		return at;
+	st->last_tid = tid;
+	st->last_thread = at;
+	return at;
+}
+
+static inline struct rev *push(struct wstream *st, uint64_t ts, uint32_t thread, enum rop op,
+			       uint64_t key)
+{
+	struct rev *e = &st->ev[st->n++];
+
+	*e = (struct rev){ .ts = ts, .key = key, .thread = thread, .op = (uint8_t)op };
+	return e;
+}
+
+static void push_class(struct walk *w, struct wstream *st, const struct rplan *p,
+		       const struct rec *rec, uint32_t thread, enum rop op)
+{
+	struct report *r = w->r;
+	struct class_event ce = { .tp = p->tp, .tps = r->tps, .has = p->has };
+	struct rev *e = push(st, rec->ts, thread, op, VCPU_UNKNOWN);
+
+	if (op == OP_ENTRY) {
+		ce.tp = CLASS_ENTRY;
+		e->key = p->f[0].size ? (uint32_t)get(r, &p->f[0], rec) : VCPU_UNKNOWN;
+		r->tot.entries++;
+	} else {
+		for (int i = 0; i < CLASS_FIELDS; i++)
+			ce.v[i] = get(r, &p->f[i], rec);
+	}
+	if (op == OP_EXIT) {
+		ce.tp = CLASS_EXIT;
+		ce.v[1] = exit_isa(&r->names, ce.v[1]);
+		r->tot.exits++;
+		r->tot.fail_entry += ce.v[1] == EXIT_ISA_VMX && ce.v[0] >> 31 & 1;
+	}
+	r->tot.class_events += op == OP_CLASS;
+	e->begin = (uint8_t)r->rules->begin(&ce, &e->key);
+	e->end = (uint8_t)r->rules->end(&ce, &e->key);
+	if (op == OP_CLASS && !e->begin && !e->end)
+		st->n--;
+}
+
+/* Events of the scheduler are of up to two threads, neither of which emits them. */
+static void push_sched(struct walk *w, struct wstream *st, const struct rplan *p,
+		       const struct rec *rec)
+{
+	struct report *r = w->r;
+	uint32_t t = report_thread_known(r, (int32_t)get(r, &p->f[0], rec));
+
+	if (t != UINT32_MAX && p->kind == RE_WOKEN)
+		push(st, rec->ts, t, OP_WOKEN, 0);
+	if (p->kind == RE_WOKEN)
+		return;
+	/* prev_state: 0 running, and 0x100 (TASK_REPORT_MAX) preempted; else the sleep's */
+	if (t != UINT32_MAX)
+		push(st, rec->ts, t, OP_OUT, (get(r, &p->f[1], rec) & 0xff) != 0);
+	t = report_thread_known(r, (int32_t)get(r, &p->f[2], rec));
+	if (t != UINT32_MAX)
+		push(st, rec->ts, t, OP_IN, 0);
+}
+
+static void push_split(struct walk *w, struct wstream *st, const struct rplan *p,
+		       const struct rec *rec, uint32_t thread)
+{
+	struct report *r = w->r;
+	uint64_t v = get(r, &p->f[0], rec);
+
+	switch (p->kind) {
+	case RE_USER: push(st, rec->ts, thread, OP_USER, 0); break;
+	case RE_RESUME: push(st, rec->ts, thread, OP_RESUME, 0); break;
+	case RE_IOCTL:
+		if ((uint32_t)v == 0xae80) /* KVM_RUN */
+			push(st, rec->ts, thread, OP_RESUME, 0);
+		break;
+	case RE_WAKEUP:
+		push(st, rec->ts, thread, OP_WAKEUP,
+		     (v & INT64_MAX) | (get(r, &p->f[1], rec) ? 1ull << 63 : 0));
+		break;
+	default:
+		r->tot.poll_grow += v != 0;
+		r->tot.poll_shrink += v == 0;
+		break;
+	}
+}
+
+static void decode(struct walk *w, struct wstream *st, const struct rec *rec)
+{
+	struct report *r = w->r;
+	const struct rplan *p = &r->plan[r->plan_of[rec->id]];
+	enum rplan_kind kind = (enum rplan_kind)p->kind;
+	bool make = kind == RE_ENTRY || kind == RE_EXIT || kind == RE_CLASS;
+	uint32_t thread;
+
+	if (rec->len < p->need)
+		return;
+	r->tot.used++;
+	if (kind == RE_SWITCH || kind == RE_WOKEN) {
+		push_sched(w, st, p, rec);
+		return;
+	}
+	thread = thread_of(w, st, (int32_t)get(r, &r->pid, rec), !make);
+	if (thread == UINT32_MAX)
+		return;
+	if (make)
+		push_class(w, st, p, rec, thread,
+			   kind == RE_ENTRY ? OP_ENTRY : kind == RE_EXIT ? OP_EXIT : OP_CLASS);
+	else
+		push_split(w, st, p, rec, thread);
+}
+
+static void decode_gap(struct walk *w, struct wstream *st)
+{
+	push(st, st->last_ts, UINT32_MAX, OP_GAP, 0);
+	st->in_gap = st->has_gap = true;
+	w->r->tot.gaps++;
+}
+
+static inline void decode_event(struct walk *w, struct wstream *st, struct rec *rec)
+{
+	struct report *r = w->r;
+
+	if (rec->ts < st->last_ts) { /* kept in order, or slices would not be */
+		r->tot.backwards++;
+		rec->ts = st->last_ts;
+	}
+	st->last_ts = rec->ts;
+	if (r->windowed && (rec->ts < r->from || rec->ts >= r->to))
+		return;
+	r->tot.events++;
+	if (st->in_gap) {
+		push(st, rec->ts, UINT32_MAX, OP_GAP_END, 0);
+		st->in_gap = false;
+		st->has_gap = true;
+	}
+	if (r->plan_of[rec->id])
+		decode(w, st, rec);
+}
+
+/* The rest of the open sub-buffer, as far as it fits: one event makes at most 3 entries. */
+static void fill_subbuf(struct walk *w, struct wstream *st)
+{
+	struct subbuf sb = st->sb;
+	struct rec rec;
+	int ret = 1;
+
+	while (st->n < CHUNK - 3 && (ret = subbuf_next(&sb, &rec)) > 0)
+		decode_event(w, st, &rec);
+	st->sb = sb;
+	st->open = ret > 0;
+	if (ret < 0) {
+		rstream_damage(&st->s);
+		decode_gap(w, st);
+	}
+}
+
+/* Refills an array that was fed whole. */
+static void fill(struct walk *w, struct wstream *st)
+{
+	st->at = st->n = st->to = 0;
+	st->has_gap = st->in_gap;
+	while (st->n < CHUNK - 3) {
+		enum rkind k = R_EVENT;
+
+		if (!st->open)
+			k = rstream_subbuf(&st->s, &st->sb);
+		if (k == R_END) {
+			st->ended = true;
+			w->error = st->s.error;
+			return;
+		}
+		if (k == R_EVENT)
+			fill_subbuf(w, st);
+		else
+			decode_gap(w, st);
+	}
+}
+
+/* ---- feeding ---- */
+
+static int feed_gap(struct walk *w, const struct rev *e, uint32_t cpu)
+{
+	w->r->gap_to[cpu] = e->op == OP_GAP ? UINT64_MAX : e->ts;
+	if (e->op == OP_GAP)
+		pair_gap(w->r, cpu);
+	return 0;
+}
+
+static inline int feed_one(struct walk *w, const struct rev *e, uint32_t cpu)
+{
+	if (e->op >= OP_GAP)
+		return feed_gap(w, e, cpu);
+	return w->feed(w->r, w->r->thread[e->thread], e, cpu);
+}
+
+static int feed_alone(struct walk *w, uint32_t cpu)
+{
+	struct wstream *st = &w->st[cpu];
+	int ret = 0;
+
+	while (st->at < st->to && !ret)
+		ret = feed_one(w, &st->ev[st->at++], cpu);
+	return ret;
+}
+
+static int feed_merged(struct walk *w)
+{
+	int ret = 0;
+
+	while (!ret) {
+		const struct rev *first = NULL;
+		uint32_t cpu = 0;
+
+		for (uint32_t i = 0; i < w->n; i++) {
+			struct wstream *st = &w->st[i];
+
+			if (st->at < st->to && (!first || st->ev[st->at].ts < first->ts)) {
+				first = &st->ev[st->at];
+				cpu = i;
+			}
+		}
+		if (!first)
+			break;
+		w->st[cpu].at++;
+		ret = feed_one(w, first, cpu);
+	}
+	return ret;
+}
+
+/* Marks the threads of this part of the slice; true when one was marked by another CPU. */
+static bool shares_thread(struct walk *w, uint32_t cpu)
+{
+	const struct wstream *st = &w->st[cpu];
+	uint32_t last = UINT32_MAX;
+
+	for (uint32_t i = st->at; i < st->to; i++) {
+		struct rthread *t;
+
+		if (st->ev[i].thread == last)
+			continue;
+		last = st->ev[i].thread;
+		if (last == UINT32_MAX)
+			continue;
+		t = w->r->thread[last];
+		if (t->slice == w->slice && t->slice_cpu != cpu)
+			return true;
+		t->slice = w->slice;
+		t->slice_cpu = cpu;
+	}
+	return false;
+}
+
+/* The first entry that is not before or at `end`. */
+static uint32_t slice_end(const struct wstream *st, uint64_t end)
+{
+	uint32_t lo = st->at, hi = st->n;
+
+	if (lo < hi && st->ev[hi - 1].ts <= end)
+		return hi;
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (st->ev[mid].ts <= end)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* Feeds one slice: 1, 0 when all streams are at their end, -errno. */
+static int slice(struct walk *w)
+{
+	uint64_t end = UINT64_MAX;
+	bool merge = false, any = false;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < w->n; i++) {
+		struct wstream *st = &w->st[i];
+
+		if (st->at == st->n && !st->ended)
+			fill(w, st);
+		if (w->error)
+			return w->error;
+		/* What is behind a full array is no earlier than its last entry. */
+		if (!st->ended)
+			end = MIN(end, st->n ? st->ev[st->n - 1].ts : st->last_ts);
+		any |= st->at < st->n;
+	}
+	if (!any)
+		return 0;
+	w->slice++;
+	for (uint32_t i = 0; i < w->n; i++) {
+		struct wstream *st = &w->st[i];
+
+		st->to = slice_end(st, end);
+		merge |= st->has_gap || shares_thread(w, i);
+	}
+	if (merge)
+		return (ret = feed_merged(w)) ? ret : 1;
+	for (uint32_t i = 0; i < w->n && !ret; i++)
+		ret = feed_alone(w, i);
+	return ret ? ret : 1;
+}
+
+static int open_streams(struct walk *w)
+{
+	const struct capture *cap = w->r->cap;
+	int ret = 0;
+
+	w->st = calloc(MAX(cap->nstream, (size_t)1), sizeof(*w->st));
+	if (!w->st)
+		return -ENOMEM;
+	for (size_t i = 0; i < cap->nstream && !ret; i++) {
+		ret = rstream_open(&w->st[i].s, cap, &cap->stream[i]);
+		w->st[i].last_tid = -1;
+		w->n += !ret;
+	}
+	return ret;
+}
+
+int report_walk(struct report *r, struct kvmft_err *err)
+{
+	struct walk w = { .r = r };
+	int ret;
+
+	w.feed = r->opts.semantics == REPORT_PERF ? pair_perf : pair_exact;
+	ret = open_streams(&w);
+	while (!ret) {
+		ret = slice(&w);
+		if (!ret)
+			break;
+		ret = MIN(ret, 0);
+	}
+	for (uint32_t i = 0; i < w.n; i++) {
+		const struct rstream *s = &w.st[i].s;
+
+		r->tot.lost += s->lost_total;
+		r->tot.lost_unknown |= s->lost_unknown;
+		r->tot.damaged += s->damaged;
+		rstream_close(&w.st[i].s);
+	}
+	free(w.st);
+	if (ret)
+		return err_set(err, -ret, "cannot read %s: %s", r->cap->path, strerror(-ret));
+	pair_finish(r);
+	r->tot.crowded = r->budget.crowded;
+	return 0;
+}

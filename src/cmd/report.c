@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * report.c: `kvmft report`, why vCPUs left their guests and how long it took.
+ */
+#include "cmds.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/report_out.h"
+#include "pairing.h"
+
+#define DEFAULT_INPUT "kvmft.data"
+
+struct opts {
+	const char *input, *event, *vm, *pids;
+	struct opt_u64 vcpu, top, khz;
+	int key, semantics, per, format;
+	bool percentiles, split;
+};
+
+static const char *const semantics_names[] = { "exact", "perf", NULL };
+
+enum per { PER_ALL, PER_VM, PER_VCPU };
+static const char *const per_names[] = { "all", "vm", "vcpu", NULL };
+
+static const struct opt report_options[] = {
+	OPTION('i', "input", OPT_STR, struct opts, input, "INPUT",
+	       "capture of a host, or a trace.dat (default: kvmft.data)"),
+	OPTION(0, "event", OPT_STR, struct opts, event, "CLASS",
+	       "what to count: vmexit (default), mmio, ioport, msr, hypercall,\n"
+	       "cpuid, page-fault, fast-mmio, inject"),
+	OPTION_CHOICE('k', "key", struct opts, key, "KEY", report_keys,
+		      "sort by this column (default: sample)"),
+	OPTION(0, "vm", OPT_STR, struct opts, vm, "SEL",
+	       "only this VM: UUID, name, PID or PID-FD"),
+	OPTION(0, "vcpu", OPT_U64, struct opts, vcpu, "N", "only vCPUs of this id"),
+	OPTION('p', "pid", OPT_STR, struct opts, pids, "PID[,PID...]",
+	       "only these VMMs or vCPU threads"),
+	OPTION_CHOICE(0, "per", struct opts, per, "WHAT", per_names,
+		      "tables for all together, also for each VM (default),\nor also for each vCPU"),
+	OPTION_CHOICE(0, "semantics", struct opts, semantics, "RULES", semantics_names,
+		      "where times begin and end: exact (default), or as perf kvm has it"),
+	OPTION(0, "percentiles", OPT_FLAG, struct opts, percentiles, NULL, "also p50, p90 and p99"),
+	OPTION(0, "split", OPT_FLAG, struct opts, split, NULL,
+	       "where the time went: kernel, user space, polling, asleep,\n"
+	       "waiting for a CPU, preempted; and guest run time"),
+	OPTION(0, "top", OPT_U64, struct opts, top, "N", "only the first N rows of each table"),
+	OPTION(0, "tsc-khz", OPT_U64, struct opts, khz, "KHZ",
+	       "frequency of the TSC, where the capture does not tell"),
+	OPTION_CHOICE(0, "format", struct opts, format, "FORMAT", cli_formats,
+		      "how to print (default: text)"),
+	OPT_END,
+};
+
+static void report_defaults(void *opts)
+{
+	struct opts *o = opts;
+
+	o->input = DEFAULT_INPUT;
+	o->event = "vmexit";
+}
+
+struct run {
+	const struct opts *o;
+	struct kvmft_err *err;
+	struct capture *cap;
+	struct fmt *fmt;
+	struct report_opts ro;
+	struct report *r;
+	struct report_filter filter;
+	int32_t *pid;
+	struct report_section *sec;
+	size_t n, sec_cap;
+	struct pairing_loss loss;
+	char *remark[8];
+	size_t nremark;
+};
+
+/* ---- options ---- */
+
+static int parse_pids(struct run *run)
+{
+	_cleanup_free_ char *text = strdup(run->o->pids);
+	size_t n = 1, i = 0;
+	char *p, *save = NULL;
+	uint64_t v;
+
+	for (p = text; p && *p; p++)
+		n += *p == ',';
+	run->pid = calloc(n, sizeof(*run->pid));
+	if (!text || !run->pid)
+		return err_set(run->err, ENOMEM, "out of memory");
+	for (p = strtok_r(text, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
+		if (parse_u64(p, &v) || !v || v > INT32_MAX)
+			return err_usage(run->err, "option --pid: '%s' is no process id", p);
+		run->pid[i++] = (int32_t)v;
+	}
+	if (!i)
+		return err_usage(run->err, "option --pid: no process id");
+	run->filter.pid = run->pid;
+	run->filter.npid = i;
+	return 0;
+}
+
+static int parse_class(struct run *run)
+{
+	const struct event_class *c = class_find(run->o->event);
+	struct sbuf b = { 0 };
+	int ret = 0;
+
+	run->ro.cls = c;
+	if (!c) {
+		for (size_t i = 0; (c = class_at(i)); i++)
+			sbuf_addf(&b, "%s%s", i ? ", " : "", class_name(c));
+		ret = err_usage(run->err, "option --event: there is no class '%s'; there are %s",
+				run->o->event, b.s ? b.s : "");
+		sbuf_free(&b);
+		return ret;
+	}
+	if (run->ro.semantics == REPORT_PERF && !class_has_perf(c))
+		return err_usage(run->err, "option --semantics: perf kvm has no table of %s",
+				 class_name(c));
+	if (run->ro.split && (c != class_find("vmexit") || run->ro.semantics == REPORT_PERF))
+		return err_usage(run->err, "option --split: only for --event vmexit, and not with "
+				 "--semantics perf");
+	return 0;
+}
+
+static int parse(struct run *run)
+{
+	const struct opts *o = run->o;
+
+	run->ro = (struct report_opts){
+		.semantics = o->semantics == 1 ? REPORT_PERF : REPORT_EXACT,
+		.percentiles = o->percentiles, .split = o->split, .khz = o->khz.v,
+	};
+	run->filter = (struct report_filter){ .vm = -1, .vcpu = -1 };
+	if (o->vcpu.set && o->vcpu.v > UINT32_MAX)
+		return err_usage(run->err, "option --vcpu: no vCPU has such an id");
+	if (o->khz.set && !o->khz.v)
+		return err_usage(run->err, "option --tsc-khz: 0 is no frequency");
+	if (o->vcpu.set)
+		run->filter.vcpu = (int64_t)o->vcpu.v;
+	if (o->pids && parse_pids(run))
+		return -EINVAL;
+	return parse_class(run);
+}
+
+/* ---- tables ---- */
+
+static bool has_samples(const struct run *run, const struct report_filter *f)
+{
+	struct report_filter both = *f;
+
+	for (size_t i = 0; i < report_vcpus(run->r); i++)
+		if (report_matches(run->r, &both, i))
+			return true;
+	return false;
+}
+
+static struct report_section *add_section(struct run *run, const struct report_filter *f)
+{
+	struct report_section *s = array_grow(&run->sec, run->n, &run->sec_cap, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	*s = (struct report_section){ .vcpu = f->vcpu, .tid = f->tid, .unknown_vm = f->unknown_vm };
+	if (f->vm >= 0)
+		s->vm = report_vm(run->r, (size_t)f->vm);
+	if (report_table(run->r, f, run->o->key < 0 ? KEY_SAMPLE : (enum report_key)run->o->key, &s->t))
+		return NULL;
+	run->n++;
+	return s;
+}
+
+/* Takes a table back that has nothing to show. */
+static void drop_empty(struct run *run)
+{
+	struct report_section *s = &run->sec[run->n - 1];
+
+	if (s->t.samples)
+		return;
+	report_table_free(&s->t);
+	run->n--;
+}
+
+static int add_vcpus(struct run *run, const struct report_filter *group)
+{
+	for (size_t i = 0; i < report_vcpus(run->r); i++) {
+		struct report_filter f = *group;
+		struct report_vcpu v;
+
+		if (!report_matches(run->r, group, i))
+			continue;
+		report_vcpu(run->r, i, &v);
+		f.vcpu = v.vcpu;
+		f.tid = v.tid;
+		if (!add_section(run, &f))
+			return -ENOMEM;
+		drop_empty(run);
+	}
+	return 0;
+}
+
+/* VM number vm, or those threads whose VM is not known (vm = report_vms()). */
+static bool group_filter(const struct run *run, size_t vm, struct report_filter *f)
+{
+	*f = run->filter;
+	if (run->filter.vm >= 0 && run->filter.vm != (int64_t)vm)
+		return false;
+	f->unknown_vm = vm == report_vms(run->r);
+	f->vm = f->unknown_vm ? -1 : (int64_t)vm;
+	return has_samples(run, f);
+}
+
+static int add_groups(struct run *run, size_t groups, enum per per)
+{
+	int ret = 0;
+
+	for (size_t vm = 0; vm <= report_vms(run->r) && !ret; vm++) {
+		struct report_filter f;
+
+		if (!group_filter(run, vm, &f))
+			continue;
+		if (groups > 1) {
+			if (!add_section(run, &f))
+				return -ENOMEM;
+			if (!run->sec[run->n - 1].t.samples) {
+				drop_empty(run);
+				continue;
+			}
+		}
+		if (per == PER_VCPU)
+			ret = add_vcpus(run, &f);
+	}
+	return ret;
+}
+
+static int make_tables(struct run *run)
+{
+	enum per per = run->o->per < 0 ? PER_VM : (enum per)run->o->per;
+	struct report_section *s;
+	struct report_filter f;
+	size_t groups = 0, only = 0;
+
+	for (size_t vm = 0; vm <= report_vms(run->r); vm++) {
+		if (!group_filter(run, vm, &f))
+			continue;
+		groups++;
+		only = vm;
+	}
+	s = add_section(run, &run->filter);
+	if (!s)
+		return err_set(run->err, ENOMEM, "out of memory");
+	s->all = run->filter.vm < 0;
+	if (groups == 1 && only < report_vms(run->r))
+		s->vm = report_vm(run->r, only);
+	if (per != PER_ALL && s->t.samples && add_groups(run, groups, per))
+		return err_set(run->err, ENOMEM, "out of memory");
+	return 0;
+}
+
+/* ---- nothing to show is no success ---- */
+
+static int why_empty(const struct run *run)
+{
+	const struct report_totals *t = report_totals(run->r);
+	const char *path = run->cap->path, *class = class_name(run->ro.cls);
+	struct sbuf b = { 0 };
+	struct report_vcpu v;
+	int ret;
+
+	if (!t->exits && !t->entries)
+		return err_set(run->err, ENODATA,
+			       "no kvm_exit and kvm_entry events in %s (%llu events): no VM ran, they were "
+			       "not recorded, or this KVM does not trace them",
+			       path, (unsigned long long)t->events);
+	if (!t->exits || !t->entries)
+		return err_set(run->err, ENODATA, "no %s events in %s: record both kvm_exit and kvm_entry",
+			       t->exits ? "kvm_entry" : "kvm_exit", path);
+	if (!t->class_events && run->ro.cls != class_find("vmexit"))
+		return err_set(run->err, ENODATA,
+			       "no events of class %s in %s, beside %llu exits: nothing of it happened, or "
+			       "it was not recorded (see kvmft-report(1) for the names)",
+			       class, path, (unsigned long long)t->exits);
+	for (size_t i = 0; i < report_vcpus(run->r) && i < 32; i++) {
+		report_vcpu(run->r, i, &v);
+		if (v.vcpu >= 0)
+			sbuf_addf(&b, "%s%lld of thread %d", b.len ? ", " : "", (long long)v.vcpu, v.tid);
+	}
+	ret = err_set(run->err, ENODATA, "no samples of %s in %s for what was selected; its vCPUs: %s",
+		      class, path, b.s ? b.s : "none");
+	sbuf_free(&b);
+	return ret;
+}
+
+/* ---- what must be said ---- */
+
+static void __printf(2, 3) remark(struct run *run, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (run->nremark >= ARRAY_SIZE(run->remark))
+		return;
+	va_start(ap, fmt);
+	if (vasprintf(&run->remark[run->nremark], fmt, ap) >= 0)
+		run->nremark++;
+	va_end(ap);
+}
+
+#define ULL(v) ((unsigned long long)(v))
+
+static void remarks(struct run *run)
+{
+	const struct report_totals *t = report_totals(run->r);
+
+	if (t->no_end)
+		remark(run, "%llu exits were followed by another exit without kvm_entry: they count, but "
+		       "have no time", ULL(t->no_end));
+	if (t->no_begin)
+		remark(run, "%llu events without the exit that they belong to: left out", ULL(t->no_begin));
+	if (t->fail_entry)
+		remark(run, "%llu exits are failed VM entries (bit 31 of the reason)", ULL(t->fail_entry));
+	if (t->negative || t->backwards)
+		remark(run, "%llu samples end before they begin, %llu stamps run backwards: times of this "
+		       "capture are not reliable", ULL(t->negative), ULL(t->backwards));
+	if (t->crowded)
+		remark(run, "more keys than memory is used for: %llu samples are in one row, (others)",
+		       ULL(t->crowded));
+	if (t->damaged)
+		remark(run, "%llu damaged sub-buffers: the rest of them is left out", ULL(t->damaged));
+	if (run->ro.split && (t->poll_grow || t->poll_shrink))
+		remark(run, "halt polling time was raised %llu times and lowered %llu times",
+		       ULL(t->poll_grow), ULL(t->poll_shrink));
+}
+
+static bool incomplete(struct run *run)
+{
+	const struct report_totals *t = report_totals(run->r);
+
+	pairing_loss_of(run->cap, t->events, t->lost, t->lost_unknown, &run->loss);
+	return run->loss.total || run->loss.unknown || t->damaged || run->cap->ndamage;
+}
+
+static void tell_incomplete(const struct run *run)
+{
+	const struct report_totals *t = report_totals(run->r);
+
+	cli_note("%s: %llu events lost%s, %llu pairs dropped at gaps, %llu damaged sub-buffers%s",
+		 run->cap->path, ULL(run->loss.total), run->loss.unknown ? " or more" : "",
+		 ULL(t->dropped), ULL(t->damaged), run->cap->complete ? "" : " (recording was cut short)");
+	for (size_t i = 0; i < run->cap->ndamage; i++)
+		cli_note("%s: %s", run->cap->path, run->cap->damage[i].text);
+}
+
+static int print(struct run *run)
+{
+	const struct report_format *fmt =
+		report_format_find(cli_formats[MAX(run->o->format, 0)]);
+	struct report_doc d = {
+		.r = run->r, .opts = &run->ro, .pids = run->o->pids, .section = run->sec, .n = run->n,
+		.top = run->o->top.v, .lost = run->loss.total, .lost_unknown = run->loss.unknown,
+		.remark = (const char *const *)run->remark, .nremark = run->nremark,
+	};
+	struct sbuf b = { 0 };
+	const char *note;
+	int ret;
+
+	fmt->print(&d, &b);
+	ret = b.error;
+	if (ret)
+		err_set(run->err, -ret, "cannot print: %s", strerror(-ret));
+	else if (fwrite(b.s, 1, b.len, stdout) != b.len)
+		ret = err_set(run->err, errno, "cannot write to standard output: %s", strerror(errno));
+	sbuf_free(&b);
+	for (size_t i = 0; !fmt->has_notes && (note = report_note(run->r, i)); i++)
+		cli_note("%s", note);
+	for (size_t i = 0; !fmt->has_notes && i < run->nremark; i++)
+		cli_note("%s", run->remark[i]);
+	return ret ? ret : cli_flush(run->err);
+}
+
+static int report(struct run *run)
+{
+	bool part;
+	int ret;
+
+	ret = capture_open(run->o->input, &run->cap, run->err);
+	ret = ret ? ret : fmt_load(run->cap, &run->fmt, run->err);
+	ret = ret ? ret : report_new(run->cap, run->fmt, &run->ro, &run->r, run->err);
+	ret = ret ? ret : report_walk(run->r, run->err);
+	if (!ret && run->o->vm) {
+		ssize_t vm = report_find_vm(run->r, run->o->vm, run->err);
+
+		run->filter.vm = vm;
+		ret = vm < 0 ? (int)vm : 0;
+	}
+	ret = ret ? ret : make_tables(run);
+	if (ret)
+		return ret;
+	part = incomplete(run);
+	if (part)
+		tell_incomplete(run);
+	if (!run->sec[0].t.samples)
+		return why_empty(run);
+	remarks(run);
+	ret = print(run);
+	if (ret)
+		return ret;
+	return part ? KVMFT_INCOMPLETE : KVMFT_OK;
+}
+
+static int report_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
+		      struct kvmft_err *err)
+{
+	struct run run = { .o = opts, .err = err };
+	int ret = parse(&run);
+
+	if (!ret)
+		ret = report(&run);
+	for (size_t i = 0; i < run.n; i++)
+		report_table_free(&run.sec[i].t);
+	for (size_t i = 0; i < run.nremark; i++)
+		free(run.remark[i]);
+	free(run.sec);
+	free(run.pid);
+	report_free(run.r);
+	fmt_free(run.fmt);
+	capture_close(run.cap);
+	return ret;
+}
+
+const struct cmd cmd_report = {
+	.name = "report",
+	.summary = "why vCPUs left their guests, and how long it took",
+	.args = "",
+	.description = "Statistics of exits, or of what they were for, from a capture of the host: on this\n"
+		       "machine or any other. The tables look like those of `perf kvm stat report`.",
+	.examples = "  kvmft report\n"
+		    "  kvmft report --event ioport --vcpu 0 -k time\n"
+		    "  kvmft report -i trace.dat --per vcpu --percentiles\n"
+		    "  kvmft report --split",
+	.opts = report_options,
+	.opts_size = sizeof(struct opts),
+	.defaults = report_defaults,
+	.run = report_run,
+};

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * report_out.c: a report as text, JSON and CSV.
+ *
+ * The text is laid out like that of `perf kvm stat report` (tools/perf/builtin-kvm.c of Linux 6.12),
+ * down to the blanks, so that what reads perf's tables reads these; what perf does not have comes
+ * to the right of its columns or behind its tables, in lines that begin with '#'.
+ */
+#include "kvmft/report_out.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/json.h"
+
+/* Columns of --split; also the keys of JSON and, with "_us", of CSV. */
+static const struct {
+	const char *name, *head;
+} parts[REPORT_PARTS] = {
+	[PART_KERNEL] = { "kernel", "Kernel" },
+	[PART_USER] = { "user", "User" },
+	[PART_POLL] = { "poll", "Poll" },
+	[PART_BLOCKED] = { "blocked", "Blocked" },
+	[PART_RUNNABLE] = { "runnable", "Runnable" },
+	[PART_PREEMPTED] = { "preempted", "Preempted" },
+};
+
+static size_t rows_of(const struct report_doc *d, const struct report_table *t)
+{
+	return d->top ? MIN(d->top, t->n) : t->n;
+}
+
+/* ---- text ---- */
+
+/* "12.34us" in a field of that width, from ns */
+static void add_us(struct sbuf *b, int width, uint64_t ns)
+{
+	uint64_t v = ns / 10 + (ns % 10 >= 5);
+
+	sbuf_addf(b, "%*" PRIu64 ".%02uus ", width - 3, v / 100, (unsigned int)(v % 100));
+}
+
+static void add_pct(struct sbuf *b, uint32_t pct)
+{
+	sbuf_addf(b, "%5u.%02u%% ", pct / 100, pct % 100);
+}
+
+static void text_whose(const struct report_doc *d, const struct report_section *s, struct sbuf *b)
+{
+	if (s->all && d->pids)
+		sbuf_addf(b, "pid(s) %s, ", d->pids);
+	else if (s->all)
+		sbuf_add(b, "all VMs, ");
+	else if (s->vm)
+		sbuf_addf(b, "VM %s, ", s->vm->label);
+	else
+		sbuf_add(b, "unknown VM, ");
+	if (s->vcpu >= 0)
+		sbuf_addf(b, "VCPU %" PRId64 ":\n\n", s->vcpu);
+	else if (s->tid)
+		sbuf_addf(b, "thread %d:\n\n", s->tid);
+	else
+		sbuf_add(b, "all VCPUs:\n\n");
+}
+
+static void text_row(const struct report_doc *d, const struct report_row *row, struct sbuf *b)
+{
+	sbuf_addf(b, "%40s %10" PRIu64 " ", row->name, row->samples);
+	add_pct(b, row->samples_pct);
+	add_pct(b, row->time_pct);
+	add_us(b, 9, row->min_ns);
+	add_us(b, 9, row->max_ns);
+	add_us(b, 9, row->avg_ns);
+	sbuf_addf(b, "( +-%4u.%02u%% )", row->stderr_pct / 100, row->stderr_pct % 100);
+	if (d->opts->percentiles) {
+		sbuf_addc(b, ' ');
+		add_us(b, 9, row->p50_ns);
+		add_us(b, 9, row->p90_ns);
+		add_us(b, 9, row->p99_ns);
+	}
+	sbuf_addc(b, '\n');
+}
+
+static void text_split(const struct report_doc *d, const struct report_section *s, struct sbuf *b)
+{
+	const struct report_table *t = &s->t;
+
+	sbuf_addf(b, "%40s %14s ", "Where the time went", "Total time");
+	for (int p = 0; p < REPORT_PARTS; p++)
+		sbuf_addf(b, "%9s ", parts[p].head);
+	sbuf_add(b, "\n\n");
+	for (size_t i = 0; i <= rows_of(d, t); i++) {
+		const struct report_row *row = i < rows_of(d, t) ? &t->row[i] : NULL;
+		const uint64_t *part = row ? row->part_ns : t->part_ns;
+		uint64_t total = row ? row->total_ns : t->total_ns;
+
+		sbuf_addf(b, "%40s ", row ? row->name : "all");
+		add_us(b, 12, total);
+		for (int p = 0; p < REPORT_PARTS; p++) {
+			unsigned __int128 v = (unsigned __int128)part[p] * 20000;
+
+			add_pct(b, total ? (uint32_t)((v / total + 1) / 2) : 0);
+		}
+		sbuf_addc(b, '\n');
+	}
+	sbuf_add(b, "\nGuest run time:");
+	add_us(b, 3, t->guest_ns);
+	sbuf_addf(b, "in %" PRIu64 " entries.\n\n", t->windows);
+}
+
+static void text_section(const struct report_doc *d, const struct report_section *s,
+			 struct sbuf *b)
+{
+	size_t n = rows_of(d, &s->t);
+
+	sbuf_add(b, "\n\nAnalyze events for ");
+	text_whose(d, s, b);
+	sbuf_addf(b, "%40s %10s %9s %9s %11s %11s %16s ", class_title(d->opts->cls), "Samples",
+		  "Samples%", "Time%", "Min Time", "Max Time", "Avg time");
+	if (d->opts->percentiles)
+		sbuf_addf(b, "%18s %11s %11s ", "p50", "p90", "p99");
+	sbuf_add(b, "\n\n");
+	for (size_t i = 0; i < n; i++)
+		text_row(d, &s->t.row[i], b);
+	if (n < s->t.n)
+		sbuf_addf(b, "%40s\n", "...");
+	sbuf_addf(b, "\nTotal Samples:%" PRIu64 ", Total events handled time:", s->t.samples);
+	add_us(b, 3, s->t.total_ns);
+	b->len -= b->error ? 0 : 1; /* perf has no blank before the full stop */
+	sbuf_add(b, ".\n\n");
+	if (d->opts->split)
+		text_split(d, s, b);
+}
+
+static void text_notes(const struct report_doc *d, struct sbuf *b)
+{
+	const struct report_totals *t = report_totals(d->r);
+	const char *note;
+
+	sbuf_addf(b, "# lost events: %" PRIu64 "%s; pairs dropped at gaps: %" PRIu64 "\n", d->lost,
+		  d->lost_unknown ? " or more" : "", t->dropped);
+	for (size_t i = 0; (note = report_note(d->r, i)); i++)
+		sbuf_addf(b, "# %s\n", note);
+	for (size_t i = 0; i < d->nremark; i++)
+		sbuf_addf(b, "# %s\n", d->remark[i]);
+}
+
+static void text_print(const struct report_doc *d, struct sbuf *b)
+{
+	for (size_t i = 0; i < d->n; i++)
+		text_section(d, &d->section[i], b);
+	text_notes(d, b);
+}
+
+/* ---- JSON ---- */
+
+static void field_u64(struct json *j, const char *key, uint64_t v)
+{
+	json_key(j, key);
+	json_u64(j, v);
+}
+
+static void field_str(struct json *j, const char *key, const char *v)
+{
+	json_key(j, key);
+	json_str(j, v);
+}
+
+static void field_pct(struct json *j, const char *key, uint32_t v)
+{
+	json_key(j, key);
+	json_fixed_u64(j, v, 2);
+}
+
+static void json_parts(struct json *j, const uint64_t *part)
+{
+	char key[32];
+
+	for (int p = 0; p < REPORT_PARTS; p++) {
+		snprintf(key, sizeof(key), "%s_ns", parts[p].name);
+		field_u64(j, key, part[p]);
+	}
+}
+
+static void json_row(const struct report_doc *d, const struct report_row *row, struct json *j)
+{
+	json_object_begin(j);
+	field_str(j, "event", row->name);
+	field_u64(j, "samples", row->samples);
+	field_u64(j, "timed", row->timed);
+	field_pct(j, "samples_pct", row->samples_pct);
+	field_pct(j, "time_pct", row->time_pct);
+	field_u64(j, "total_ns", row->total_ns);
+	field_u64(j, "min_ns", row->min_ns);
+	field_u64(j, "max_ns", row->max_ns);
+	field_u64(j, "avg_ns", row->avg_ns);
+	field_pct(j, "stderr_pct", row->stderr_pct);
+	if (d->opts->percentiles) {
+		field_u64(j, "p50_ns", row->p50_ns);
+		field_u64(j, "p90_ns", row->p90_ns);
+		field_u64(j, "p99_ns", row->p99_ns);
+	}
+	if (d->opts->split)
+		json_parts(j, row->part_ns);
+	json_object_end(j);
+}
+
+static void json_section(const struct report_doc *d, const struct report_section *s,
+			 struct json *j)
+{
+	json_object_begin(j);
+	field_str(j, "vm", s->vm ? s->vm->label : NULL);
+	field_str(j, "vm_id", s->vm && s->vm->cap ? s->vm->cap->id : NULL);
+	field_str(j, "uuid", s->vm && s->vm->cap ? s->vm->cap->uuid : NULL);
+	json_key(j, "vcpu");
+	if (s->vcpu >= 0)
+		json_s64(j, s->vcpu);
+	else
+		json_null(j);
+	json_key(j, "tid");
+	if (s->tid)
+		json_s64(j, s->tid);
+	else
+		json_null(j);
+	field_u64(j, "vcpus", s->t.vcpus);
+	field_u64(j, "total_samples", s->t.samples);
+	field_u64(j, "total_ns", s->t.total_ns);
+	if (d->opts->split) {
+		json_parts(j, s->t.part_ns);
+		field_u64(j, "guest_ns", s->t.guest_ns);
+		field_u64(j, "entries", s->t.windows);
+	}
+	field_u64(j, "rows_total", s->t.n);
+	json_key(j, "rows");
+	json_array_begin(j);
+	for (size_t i = 0; i < rows_of(d, &s->t); i++)
+		json_row(d, &s->t.row[i], j);
+	json_array_end(j);
+	json_object_end(j);
+}
+
+static void json_totals(const struct report_doc *d, struct json *j)
+{
+	const struct report_totals *t = report_totals(d->r);
+
+	field_u64(j, "events", t->events);
+	field_u64(j, "lost", d->lost);
+	json_key(j, "lost_unknown");
+	json_bool(j, d->lost_unknown);
+	field_u64(j, "gaps", t->gaps);
+	field_u64(j, "damaged", t->damaged);
+	field_u64(j, "dropped_pairs", t->dropped);
+	field_u64(j, "without_begin", t->no_begin);
+	field_u64(j, "without_entry", t->no_end);
+	field_u64(j, "open_at_end", t->open);
+	field_u64(j, "negative", t->negative);
+	field_u64(j, "backwards", t->backwards);
+	field_u64(j, "crowded", t->crowded);
+	if (d->opts->split) {
+		field_u64(j, "halt_poll_grow", t->poll_grow);
+		field_u64(j, "halt_poll_shrink", t->poll_shrink);
+	}
+}
+
+static void json_print(const struct report_doc *d, struct sbuf *b)
+{
+	const char *note;
+	struct json j;
+
+	json_init(&j, b);
+	json_object_begin(&j);
+	field_str(&j, "class", class_name(d->opts->cls));
+	field_str(&j, "semantics", d->opts->semantics == REPORT_PERF ? "perf" : "exact");
+	json_totals(d, &j);
+	json_key(&j, "notes");
+	json_array_begin(&j);
+	for (size_t i = 0; (note = report_note(d->r, i)); i++)
+		json_str(&j, note);
+	for (size_t i = 0; i < d->nremark; i++)
+		json_str(&j, d->remark[i]);
+	json_array_end(&j);
+	json_key(&j, "sections");
+	json_array_begin(&j);
+	for (size_t i = 0; i < d->n; i++)
+		json_section(d, &d->section[i], &j);
+	json_array_end(&j);
+	json_object_end(&j);
+	if (json_finish(&j) && !b->error)
+		b->error = -EINVAL;
+	sbuf_addc(b, '\n');
+}
+
+/* ---- CSV ---- */
+
+static void csv_us(struct sbuf *b, uint64_t ns)
+{
+	sbuf_addf(b, ",%" PRIu64 ".%03u", ns / 1000, (unsigned int)(ns % 1000));
+}
+
+static void csv_pct(struct sbuf *b, uint32_t v)
+{
+	sbuf_addf(b, ",%u.%02u", v / 100, v % 100);
+}
+
+static void csv_row(const struct report_doc *d, const struct report_section *s,
+		    const struct report_row *row, struct sbuf *b)
+{
+	sbuf_add_csv(b, s->vm ? s->vm->label : NULL);
+	sbuf_addc(b, ',');
+	if (s->vcpu >= 0)
+		sbuf_add_s64(b, s->vcpu);
+	sbuf_addc(b, ',');
+	sbuf_add_csv(b, row->name);
+	sbuf_addf(b, ",%" PRIu64, row->samples);
+	csv_pct(b, row->samples_pct);
+	csv_pct(b, row->time_pct);
+	csv_us(b, row->min_ns);
+	csv_us(b, row->max_ns);
+	csv_us(b, row->avg_ns);
+	csv_pct(b, row->stderr_pct);
+	csv_us(b, row->total_ns);
+	if (d->opts->percentiles) {
+		csv_us(b, row->p50_ns);
+		csv_us(b, row->p90_ns);
+		csv_us(b, row->p99_ns);
+	}
+	for (int p = 0; d->opts->split && p < REPORT_PARTS; p++)
+		csv_us(b, row->part_ns[p]);
+	sbuf_addc(b, '\n');
+}
+
+static void csv_print(const struct report_doc *d, struct sbuf *b)
+{
+	sbuf_add(b, "vm,vcpu,event,samples,samples_pct,time_pct,min_us,max_us,avg_us,stderr_pct,total_us");
+	if (d->opts->percentiles)
+		sbuf_add(b, ",p50_us,p90_us,p99_us");
+	for (int p = 0; d->opts->split && p < REPORT_PARTS; p++)
+		sbuf_addf(b, ",%s_us", parts[p].name);
+	sbuf_addc(b, '\n');
+	for (size_t i = 0; i < d->n; i++)
+		for (size_t k = 0; k < rows_of(d, &d->section[i].t); k++)
+			csv_row(d, &d->section[i], &d->section[i].t.row[k], b);
+}
+
+static const struct report_format formats[] = {
+	{ "text", true, text_print },
+	{ "json", true, json_print },
+	{ "csv", false, csv_print },
+};
+
+const struct report_format *report_format_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+		if (!strcmp(formats[i].name, name))
+			return &formats[i];
+	return NULL;
+}
