@@ -74,6 +74,7 @@ struct cap_pvclock {
 struct cap_cpustat {
 	bool valid;
 	uint64_t entries, overrun, commit_overrun, dropped, read;
+	uint64_t subbufs; /* at the end: taken from the ring, those of removed segments too; 0 = unknown */
 };
 
 struct cap_cpu {
@@ -85,11 +86,12 @@ struct cap_cpu {
 
 /*
  * Events that a full ring refused: nothing in the data shows where, but it was between two looks at
- * the ring's counter. Stamps of the ring's clock.
+ * the ring's counter, at stamps from and to of the ring's clock, and before one of the CPU's
+ * sub-buffers first..last, counted from the beginning of the recording.
  */
 struct cap_loss {
 	uint32_t cpu;
-	uint64_t count, from, to;
+	uint64_t count, from, to, first, last;
 };
 
 struct cap_task {

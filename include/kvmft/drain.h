@@ -85,6 +85,8 @@ void drain_store_free(struct drain_store *s);
 int drain_rotate(struct drain_store *s) __must_check;
 /* Sets the reason to stop unless there is one, and wakes who waits for it. */
 void drain_set_stop(struct drain_store *s, enum drain_stop why);
+/* Makes wake_fd readable. */
+void drain_wake(struct drain_store *s);
 /*
  * For drain.c: permission to write up to n bytes (whole sub-buffers) to c->dst, which is the file of
  * the segment they belong to. The bytes granted, 0 when a limit forbids more (stop is set then),

@@ -94,9 +94,14 @@ __must_check static inline int subbuf_next(struct subbuf *sb, struct rec *rec)
 
 enum rkind {
 	R_EVENT,
-	R_GAP,	   /* events lost in band, before the next event: lost (0 = number unknown) */
+	R_GAP,	   /* events were lost before the next event: lost (0 = number unknown) */
 	R_DAMAGE,  /* the rest of sub-buffer `index` was unusable */
 	R_END,
+};
+
+/* A loss that only a counter of the recorder tells of, and the sub-buffer it is shown before. */
+struct rloss {
+	uint64_t before, count;
 };
 
 struct rstream {
@@ -107,6 +112,8 @@ struct rstream {
 	uint64_t idx;	  /* next sub-buffer to read */
 	uint32_t batch, have, at; /* sub-buffers per read, in buf, current */
 	struct cap_file file;	  /* kept open between reads */
+	struct rloss *loss;	  /* nloss of them, ascending; loss_at is the next */
+	size_t nloss, loss_at;
 	struct subbuf sb;
 	bool keep;		  /* ... if there are descriptors enough */
 	bool open;		  /* sb may have further events */

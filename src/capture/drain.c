@@ -265,12 +265,18 @@ static void *drain_thread(void *arg)
 
 	while (!atomic_load(&c->stopping) && !drain_limited(c)) {
 		bool flush = atomic_exchange(&c->flush, false);
-		ssize_t n = flush ? drain_complete(c, UINT64_MAX) : drain_splice(c, 0);
+		ssize_t n = flush ? 1 : drain_splice(c, 0);
 
 		c->wakeups++;
+		/* More than fits into the pipe: do not wait for a half-full ring again. */
+		if (flush || n == (ssize_t)c->pipe_size) {
+			ssize_t more = drain_complete(c, UINT64_MAX);
+
+			n = more < 0 ? more : 1;
+		}
 		if (n < 0)
 			drain_fail(c, (int)n, false);
-		else if (n == 0 && !flush && !atomic_load(&c->stopping) && !atomic_load(&c->flush))
+		else if (n == 0 && !atomic_load(&c->stopping) && !atomic_load(&c->flush))
 			nanosleep(&nap, NULL); /* a source that says 0 at once must not spin us */
 	}
 	atomic_store(&c->done, true);

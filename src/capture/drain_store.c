@@ -20,7 +20,7 @@ void drain_store_free(struct drain_store *s)
 	pthread_mutex_destroy(&s->lock);
 }
 
-static void store_wake(struct drain_store *s)
+void drain_wake(struct drain_store *s)
 {
 	uint64_t one = 1;
 
@@ -34,7 +34,7 @@ void drain_set_stop(struct drain_store *s, enum drain_stop why)
 	int expected = DRAIN_RUNNING;
 
 	if (atomic_compare_exchange_strong(&s->stop, &expected, (int)why))
-		store_wake(s);
+		drain_wake(s);
 }
 
 /* Under the lock. */
@@ -49,7 +49,7 @@ static int segment_begin(struct drain_store *s)
 	s->used -= MIN(freed, s->used);
 	s->segment_used = 0;
 	atomic_store(&s->segment, segment);
-	store_wake(s);
+	drain_wake(s);
 	return 0;
 }
 

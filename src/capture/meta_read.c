@@ -139,6 +139,7 @@ static int rec_stats(struct capture *c, const struct meta_rec *rec)
 	st->valid &= meta_get_u64(rec, "commit_overrun", &st->commit_overrun);
 	st->valid &= meta_get_u64(rec, "dropped", &st->dropped);
 	st->valid &= meta_get_u64(rec, "read", &st->read);
+	meta_get_u64(rec, "subbufs", &st->subbufs);
 	return st->valid ? 0 : bad(c, rec, "set of counters");
 }
 
@@ -153,6 +154,9 @@ static int rec_lost(struct capture *c, const struct meta_rec *rec)
 	    !meta_get_u64(rec, "to", &l.to) || l.from > l.to || !l.count)
 		return bad(c, rec, "set of values");
 	l.cpu = (uint32_t)cpu;
+	l.last = UINT64_MAX;
+	meta_get_u64(rec, "first", &l.first);
+	meta_get_u64(rec, "last", &l.last);
 	slot = array_grow(&c->loss, c->nloss, &c->loss_cap, sizeof(*slot));
 	if (!slot)
 		return -ENOMEM;
@@ -382,8 +386,8 @@ static const struct {
 	{ "time", rec_time },	    /* tsc width mono_raw mono boot real */
 	{ "task", rec_task },	    /* tid tgid comm */
 	{ "begin", rec_begin },	    /* tsc */
-	{ "stats", rec_stats },	    /* when cpu entries overrun commit_overrun dropped read */
-	{ "lost", rec_lost },	    /* cpu count from to */
+	{ "stats", rec_stats },	    /* when cpu entries overrun commit_overrun dropped read ... */
+	{ "lost", rec_lost },	    /* cpu count from to first last */
 	{ "segment", rec_segment }, /* n why tsc */
 	{ "end", rec_end },	    /* reason tsc */
 };

@@ -48,6 +48,7 @@ struct record_env {
 struct record_seen {
 	uint64_t dropped; /* by a full ring that keeps the oldest; not flagged in the data */
 	uint64_t now;	  /* ring's clock */
+	uint64_t taken;	  /* sub-buffers, of the whole recording */
 };
 
 struct record_flight {

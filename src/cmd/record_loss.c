@@ -40,6 +40,24 @@ uint64_t record_loss_events(void *record, const void *data)
 	return n;
 }
 
+/* Sub-buffers of the ring; the kernel rounds up, and has two at least. */
+static uint64_t ring_subbufs(const struct record *r)
+{
+	uint64_t data = r->store.subbuf - 8 - sizeof(long);
+
+	return MAX((record_ring_bytes(r) + data - 1) / data, (uint64_t)2);
+}
+
+static uint64_t subbufs_taken(const struct record *r, const struct drain_cpu *c)
+{
+	return c->bytes / r->store.subbuf + c->dropped;
+}
+
+/*
+ * The ring was full when it refused, so the loss stands before the sub-buffer that is as many after
+ * the ones taken by then as the ring has: by the last look at least, by now at most. One more may
+ * be in the reader's hand, outside the ring.
+ */
 static void lost_line(struct record *r, const struct drain_cpu *c, const struct record_seen *last,
 		      const struct kstats *s)
 {
@@ -50,6 +68,8 @@ static void lost_line(struct record *r, const struct drain_cpu *c, const struct 
 	meta_u64(&line, "count", s->dropped - last->dropped);
 	meta_u64(&line, "from", last->now);
 	meta_u64(&line, "to", s->now + s->now_step);
+	meta_u64(&line, "first", last->taken + ring_subbufs(r));
+	meta_u64(&line, "last", subbufs_taken(r, c) + ring_subbufs(r) + 1);
 	pthread_mutex_lock(&r->meta_lock);
 	if (!line.error) {
 		if (r->lost_lines.len)
@@ -58,6 +78,7 @@ static void lost_line(struct record *r, const struct drain_cpu *c, const struct 
 	}
 	pthread_mutex_unlock(&r->meta_lock);
 	sbuf_free(&line);
+	drain_wake(&r->store);
 }
 
 void record_loss_look(void *record, struct drain_cpu *c)
@@ -70,8 +91,7 @@ void record_loss_look(void *record, struct drain_cpu *c)
 		return;
 	if (s.dropped > seen->dropped)
 		lost_line(r, c, seen, &s);
-	seen->dropped = s.dropped;
-	seen->now = s.now;
+	*seen = (struct record_seen){ s.dropped, s.now, subbufs_taken(r, c) };
 }
 
 /* ---- begin and end ---- */
@@ -99,6 +119,8 @@ static int stats_record(struct record *r, const char *when, uint32_t cpu, const 
 	meta_u64(&r->line, "commit_overrun", s->commit_overrun);
 	meta_u64(&r->line, "dropped", s->dropped);
 	meta_u64(&r->line, "read", s->read);
+	if (c)
+		meta_u64(&r->line, "subbufs", subbufs_taken(r, c));
 	if (c && c->dropped_events)
 		meta_u64(&r->line, "unstored", c->dropped_events);
 	ret = capw_meta(r->w, &r->line);

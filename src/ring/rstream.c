@@ -25,6 +25,8 @@ static bool keep_files(const struct capture *cap)
 	return getrlimit(RLIMIT_NOFILE, &max) == 0 && cap->nstream <= max.rlim_cur / 4;
 }
 
+static int rstream_place_losses(struct rstream *r);
+
 int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_stream *s)
 {
 	uint32_t size = cap->subbuf_size, bytes;
@@ -48,7 +50,7 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 	if (s->nsub < r->batch)
 		r->batch = (uint32_t)MAX(s->nsub, 1u);
 	r->buf = malloc((size_t)r->batch * size);
-	return r->buf ? 0 : -ENOMEM;
+	return r->buf ? rstream_place_losses(r) : -ENOMEM;
 }
 
 static enum rkind damage(struct rstream *r)
@@ -91,6 +93,24 @@ static int advance(struct rstream *r)
 	return 1;
 }
 
+/*
+ * What the recorder noted as lost before sub-buffer idx joins what that itself tells. The rest is told
+ * of behind the last one.
+ */
+static void add_losses(struct rstream *r, uint64_t idx)
+{
+	for (; r->loss_at < r->nloss && r->loss[r->loss_at].before <= idx; r->loss_at++) {
+		const struct rloss *l = &r->loss[r->loss_at];
+
+		if (!r->sb.lost)
+			r->sb.lost_count = 0;
+		if (!r->sb.lost || r->sb.lost_counted)
+			r->sb.lost_counted = true;
+		r->sb.lost = true;
+		r->sb.lost_count += l->count;
+	}
+}
+
 /* Begins the next sub-buffer: R_EVENT when it is open, or what stands before its events. */
 static enum rkind begin_next(struct rstream *r)
 {
@@ -100,6 +120,11 @@ static enum rkind begin_next(struct rstream *r)
 	if (r->error)
 		return R_END;
 	ret = advance(r);
+	if (!ret && r->loss_at < r->nloss) {
+		r->sb.lost = r->sb.lost_counted = false;
+		add_losses(r, UINT64_MAX);
+		return gap(r);
+	}
 	if (ret <= 0) {
 		r->error = ret;
 		return R_END;
@@ -107,6 +132,8 @@ static enum rkind begin_next(struct rstream *r)
 	if (subbuf_begin(&r->sb, r->buf + (size_t)(r->at - 1) * r->geom.size, &r->geom))
 		return damage(r);
 	r->open = true;
+	if (r->loss_at < r->nloss)
+		add_losses(r, r->idx - r->have + r->at - 1);
 	return r->sb.lost ? gap(r) : R_EVENT;
 }
 
@@ -227,12 +254,90 @@ int rstream_seek(struct rstream *r, uint64_t from)
 	if (ret < 0)
 		return ret;
 	r->idx = ret ? at : 0;
+	for (r->loss_at = 0; r->loss_at < r->nloss && r->loss[r->loss_at].before < r->idx;)
+		r->loss_at++;
 	return 0;
+}
+
+/* ---- losses that the data do not show ---- */
+
+/*
+ * A full ring refuses events until it is read from: that is a pause between two sub-buffers, and
+ * the longest one that is possible is taken for it.
+ */
+static int place_loss(struct rstream *r, const struct cap_loss *l, uint64_t removed, uint64_t *before)
+{
+	uint64_t n = r->s->nsub, lo = l->first > removed ? l->first - removed : 0;
+	uint64_t hi = l->last > removed ? MIN(l->last - removed, n) : 0;
+	uint64_t i = 0, last = 0, ts, longest = 0;
+	int ret;
+
+	ret = n ? halve_stamps(r, 0, n, l->from, &i) : 0;
+	if (ret < 0)
+		return ret;
+	if (ret && i + 1 > lo)
+		lo = i + 1;
+	*before = lo = MIN(MAX(lo, (uint64_t)1), n);
+	if (lo >= n)
+		return 0;
+	ret = read_stamp(r, lo - 1, &last);
+	for (i = lo; i < n && i <= MAX(hi, lo) && !ret && last < l->to; i++) {
+		ret = read_stamp(r, i, &ts);
+		if (!ret && ts > last && ts - last > longest) {
+			longest = ts - last;
+			*before = i;
+		}
+		last = ts;
+	}
+	return ret;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct rloss *x = a, *y = b;
+
+	return x->before < y->before ? -1 : x->before > y->before;
+}
+
+/* Sub-buffers of this CPU that went with old segments; without the final count: unknown, so none. */
+static uint64_t removed_subbufs(const struct rstream *r)
+{
+	for (size_t i = 0; i < r->cap->ncpu && r->cap->trimmed; i++) {
+		const struct cap_cpu *c = &r->cap->cpu[i];
+
+		if (c->cpu == r->s->cpu && c->end.valid && c->end.subbufs > r->s->nsub)
+			return c->end.subbufs - r->s->nsub;
+	}
+	return 0;
+}
+
+static int rstream_place_losses(struct rstream *r)
+{
+	uint64_t removed = removed_subbufs(r);
+	int ret = 0;
+
+	for (size_t i = 0; i < r->cap->nloss && !ret; i++) {
+		const struct cap_loss *l = &r->cap->loss[i];
+
+		if (l->cpu != r->s->cpu || (removed && l->last < removed))
+			continue;
+		if (!r->loss)
+			r->loss = calloc(r->cap->nloss, sizeof(*r->loss));
+		if (!r->loss)
+			return -ENOMEM;
+		ret = place_loss(r, l, removed, &r->loss[r->nloss].before);
+		r->loss[r->nloss++].count = l->count;
+	}
+	if (r->nloss > 1)
+		qsort(r->loss, r->nloss, sizeof(*r->loss), by_place);
+	return ret;
 }
 
 void rstream_close(struct rstream *r)
 {
 	capture_file_close(&r->file);
+	free(r->loss);
+	r->loss = NULL;
 	free(r->buf);
 	r->buf = NULL;
 }
