@@ -92,6 +92,7 @@ struct cmd {
 	int (*run)(void *opts, int argc, char **argv, struct kvmft_err *err);
 	int (*release)(void *opts); /* may be NULL; frees what parsing allocated beyond lists */
 	int min_args, max_args;	    /* operands; max -1 = any */
+	bool options_first;	    /* what follows the first operand is none of ours: a COMMAND, -5 */
 };
 
 extern const struct cmd *const kvmft_cmds[]; /* NULL-terminated, in the order help shows them */

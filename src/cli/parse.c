@@ -31,7 +31,8 @@ static void cli_build(const struct cmd *c, struct cli_tables *t)
 	size_t n = 0, s = 0;
 
 	memset(t, 0, sizeof(*t));
-	t->shorts[s++] = '+'; /* stop at the first operand: `record -- CMD -x` keeps -x */
+	if (c->options_first)
+		t->shorts[s++] = '+';
 	t->shorts[s++] = ':';
 	for (const struct opt *o = c->opts; o->name && n < CLI_MAX_OPTS; o++, n++) {
 		bool has_arg = o->arg != NULL;

@@ -10,6 +10,7 @@ const struct cmd *const kvmft_cmds[] = {
 	&cmd_record,
 	&cmd_report,
 	&cmd_merge,
+	&cmd_latency,
 	&cmd_list,
 	&cmd_convert,
 	&cmd_trace,

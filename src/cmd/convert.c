@@ -391,6 +391,7 @@ const struct cmd cmd_convert = {
 	.opts = convert_options,
 	.opts_size = sizeof(struct convert_opts),
 	.run = convert_run,
+	.options_first = true,
 	.min_args = 0,
 	.max_args = -1,
 };

@@ -315,6 +315,7 @@ const struct cmd cmd_record = {
 	.opts_size = sizeof(struct record_opts),
 	.defaults = record_defaults,
 	.run = record_run,
+	.options_first = true,
 	.min_args = 0,
 	.max_args = -1,
 };

@@ -152,6 +152,10 @@ wrong "option without its argument, short" "option -o needs an argument" record 
 wrong "argument for a flag" "quiet" record --quiet=yes
 wrong "operands for a command without" "too many operands" reset something
 wrong "operands are missing" "operands are missing" merge
+wrong "an option after operands is one" "there is no format 'nosuch'" merge a b --format nosuch
+wrong "... but not of convert, where it may be a number" "'--to' is not" \
+	convert --from host-tsc --to guest-tsc --tsc-offset 0 5 --to
+wrong "... and not behind --" "operands" list -- --format
 
 for size in 8X -1 "" 1.5M 16E 99999999999999999999 "8 M" 010q; do
 	wrong "size '$size'" "option --buffer-size: '$size' is not a size" record -b "$size"

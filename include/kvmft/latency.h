@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * latency.h: how long things took across host and guest: interrupts, stolen time, block I/O, timers.
+ *
+ * One walk over a timeline feeds all analyses that are wanted. Each follows chains of events from
+ * their beginning to their end and measures the stages between; chains that a gap cut, or that
+ * cannot be told apart, are counted and left out. Memory is bounded by open chains.
+ */
+#ifndef KVMFT_LATENCY_H
+#define KVMFT_LATENCY_H
+
+#include "kvmft/timeline.h"
+
+enum lat_kind { LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_KINDS };
+
+/* The tables of the analyses; sched has two: whom it hit, and who ran instead. */
+enum lat_table_id { LAT_T_IRQ, LAT_T_SCHED, LAT_T_STEALER, LAT_T_IO, LAT_T_TIMER, LAT_TABLES };
+
+#define LAT_STAGES 10 /* most stages of a table, the total included */
+#define LAT_CAUSES 10
+#define LAT_COUNTS 12
+#define LAT_NAME   64
+
+/* What a vCPU's thread is doing. */
+enum vs_state {
+	VS_UNKNOWN,   /* before its first event, after a gap */
+	VS_GUEST,     /* between kvm_entry and kvm_exit */
+	VS_KERNEL,    /* in KVM */
+	VS_USER,      /* in the VMM, from kvm_userspace_exit on */
+	VS_HALTED,    /* the guest executed HLT and waits for an interrupt */
+	VS_WAITING,   /* woken up, waits for a CPU */
+	VS_PREEMPTED, /* lost its CPU although it wanted to run */
+	VS_STATES,
+};
+extern const char *const vs_names[VS_STATES];
+
+/* What a table consists of. Stage 0 is the total; others are parts of it where they are known. */
+struct lat_desc {
+	const char *name;  /* "irq" */
+	const char *title; /* one line, head of the table */
+	const char *key;   /* head of the first column */
+	const char *stage[LAT_STAGES];
+	const char *stage_help[LAT_STAGES];
+	const char *cause[LAT_CAUSES]; /* [0] = none stands out */
+	const char *count[LAT_COUNTS]; /* what was counted, matched or not */
+};
+
+struct lat_group {
+	int64_t vm;	     /* index into the host map; -1: of the host */
+	char name[LAT_NAME];
+	struct loghist *stage[LAT_STAGES]; /* ns; NULL: never measured */
+	uint64_t cause[LAT_CAUSES];
+};
+
+/* One of the worst. */
+struct lat_case {
+	uint64_t begin, end; /* host TSC */
+	uint64_t ns;	     /* the total */
+	int64_t vm, vcpu;
+	uint32_t group;
+	uint32_t cause;
+	uint32_t known;	     /* bit per stage */
+	uint64_t stage_ns[LAT_STAGES];
+	char what[LAT_NAME]; /* "vector 38", "vda sector 3328 read 64 KiB" */
+};
+
+struct lat_table {
+	const struct lat_desc *desc;
+	struct lat_group *group; /* in the order in which they came up */
+	size_t ngroup, group_cap;
+	uint64_t crowded;	 /* samples of groups that there was no room for */
+	uint64_t count[LAT_COUNTS];
+	struct lat_case *worst;	 /* the longest first, after lat_finish() */
+	size_t nworst;
+};
+
+/* How a vCPU spent the capture: time[] sums to last - first, in host cycles. */
+struct lat_times {
+	size_t vm;
+	uint32_t vcpu;
+	int32_t tid;
+	uint64_t first, last;
+	uint64_t time[VS_STATES];
+};
+
+struct lat_opts {
+	bool want[LAT_KINDS];
+	int64_t vm, vcpu;  /* only this one; -1: any */
+	uint64_t than_ns;  /* only longer ones are kept as worst */
+	size_t worst;	   /* how many are kept per table */
+};
+
+struct lat;
+
+/*
+ * The timeline is borrowed, and walked by the caller. -ENODATA with err: the host's TSC rate is
+ * not known; -ENOENT: an analysis needs events that no capture has (named).
+ */
+int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out,
+	    struct kvmft_err *err) __must_check;
+/* Feeds the items of the timeline in order. 0 or -ENOMEM. */
+int lat_feed(struct lat *l, const struct tl_item *i) __must_check;
+/* Ends open chains and sorts. */
+void lat_finish(struct lat *l);
+const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id);
+size_t lat_vcpus(const struct lat *l);
+void lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t);
+/* The i-th remark on what is missing for full answers (a line of text); NULL past the last. */
+const char *lat_note(const struct lat *l, size_t i);
+/* Names of lat_kind as the command takes them, NULL-terminated. */
+extern const char *const lat_kind_names[];
+void lat_free(struct lat *l);
+
+#endif

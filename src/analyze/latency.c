@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * latency.c: the walk behind all latency analyses, their tables, and the worst cases.
+ */
+#include "latency_priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define GROUPS_MAX 256 /* of a table; a hostile capture must not make more */
+
+const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", NULL };
+
+static const struct lat_desc *const descs[LAT_TABLES] = {
+	[LAT_T_IRQ] = &lat_desc_irq, [LAT_T_SCHED] = &lat_desc_sched,
+	[LAT_T_STEALER] = &lat_desc_stealer, [LAT_T_IO] = &lat_desc_io,
+	[LAT_T_TIMER] = &lat_desc_timer,
+};
+
+/* ---- tables ---- */
+
+bool lat_wanted(const struct lat *l, int64_t vm, int64_t vcpu)
+{
+	return (l->o.vm < 0 || vm == l->o.vm) && (l->o.vcpu < 0 || vcpu == l->o.vcpu);
+}
+
+struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm, uint64_t key,
+				uint32_t *index)
+{
+	struct lat_table *t = &l->table[id];
+	uint64_t k = key * 1024 + (uint64_t)(vm + 1), at;
+	struct lat_group *g;
+
+	if (u64map_get(&l->group_at[id], k, &at)) {
+		*index = (uint32_t)at;
+		return &t->group[at];
+	}
+	if (t->ngroup >= GROUPS_MAX) {
+		t->crowded++;
+		return NULL;
+	}
+	g = array_grow(&t->group, t->ngroup, &t->group_cap, sizeof(*g));
+	if (!g || u64map_put(&l->group_at[id], k, t->ngroup)) {
+		t->crowded++;
+		return NULL;
+	}
+	g->vm = vm;
+	*index = (uint32_t)t->ngroup++;
+	return g;
+}
+
+int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t ns)
+{
+	if (!g->stage[stage]) {
+		g->stage[stage] = calloc(1, sizeof(*g->stage[stage]));
+		if (!g->stage[stage])
+			return -ENOMEM;
+	}
+	loghist_add(g->stage[stage], ns);
+	return 0;
+}
+
+/* worst[] is a heap with the shortest on top while the walk goes on. */
+static void heap_down(struct lat_case *c, size_t n, size_t i)
+{
+	for (;;) {
+		size_t least = i, kid = 2 * i + 1;
+		struct lat_case swap;
+
+		if (kid < n && c[kid].ns < c[least].ns)
+			least = kid;
+		if (kid + 1 < n && c[kid + 1].ns < c[least].ns)
+			least = kid + 1;
+		if (least == i)
+			return;
+		swap = c[i];
+		c[i] = c[least];
+		c[least] = swap;
+		i = least;
+	}
+}
+
+static void worst_add(struct lat *l, struct lat_table *t, const struct lat_case *c)
+{
+	if (c->ns < l->o.than_ns || !l->o.worst)
+		return;
+	if (t->nworst < l->o.worst) {
+		t->worst[t->nworst++] = *c;
+		if (t->nworst == l->o.worst)
+			for (size_t i = t->nworst / 2 + 1; i--;)
+				heap_down(t->worst, t->nworst, i);
+	} else if (c->ns > t->worst[0].ns) {
+		t->worst[0] = *c;
+		heap_down(t->worst, t->nworst, 0);
+	}
+}
+
+int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c)
+{
+	int ret = 0;
+
+	for (unsigned int s = 0; s < LAT_STAGES && !ret; s++)
+		if (c->known >> s & 1)
+			ret = lat_stage_add(g, s, c->stage_ns[s]);
+	g->cause[c->cause]++;
+	worst_add(l, &l->table[id], c);
+	return ret;
+}
+
+static int longer(const void *a, const void *b)
+{
+	const struct lat_case *x = a, *y = b;
+
+	if (x->ns != y->ns)
+		return x->ns < y->ns ? 1 : -1;
+	return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/* ---- set-up ---- */
+
+static int note(struct lat *l, const char *text)
+{
+	char **slot = array_grow(&l->note, l->nnote, &l->note_cap, sizeof(*slot));
+
+	if (!slot)
+		return -ENOMEM;
+	*slot = strdup(text);
+	l->nnote += *slot != NULL;
+	return *slot ? 0 : -ENOMEM;
+}
+
+/* What an answer would need and no capture has. */
+static int notes(struct lat *l)
+{
+	const struct lat_decoder *host = l->dec[0], *guest = l->nsrc > 1 ? l->dec[1] : NULL;
+	int ret = 0;
+
+	if ((l->o.want[LAT_SCHED] || l->o.want[LAT_TIMER] || l->o.want[LAT_IRQ]) &&
+	    !lat_decoder_has(host, LE_SWITCH))
+		ret = note(l, "the host capture has no sched:sched_switch: time off the CPU is not known "
+			      "and counts as what the vCPU did before");
+	if (!ret && l->o.want[LAT_SCHED] && lat_decoder_has(host, LE_SWITCH) && !lat_decoder_has(host, LE_WAKE))
+		ret = note(l, "the host capture has no sched:sched_wakeup: waiting for a CPU after a wake-up "
+			      "counts as sleep");
+	if (!ret && !guest && (l->o.want[LAT_IRQ] || l->o.want[LAT_TIMER]))
+		ret = note(l, "no guest capture: measured to the entry of the guest, not to its handler");
+	if (!ret && !guest && l->o.want[LAT_SCHED])
+		ret = note(l, "no guest capture: which guest task was hit is not known");
+	if (!ret && guest && l->o.want[LAT_SCHED] && !lat_decoder_has(guest, LE_SWITCH))
+		ret = note(l, "the guest capture has no sched:sched_switch: which guest task was hit is known "
+			      "only where it made other events");
+	return ret;
+}
+
+static int need(const struct lat *l, struct kvmft_err *err)
+{
+	const struct lat_decoder *host = l->dec[0], *guest = l->nsrc > 1 ? l->dec[1] : NULL;
+
+	if (!lat_decoder_has(host, LE_ENTRY) || !lat_decoder_has(host, LE_EXIT))
+		return err_set(err, ENOENT, "the host capture has no kvm_entry and kvm_exit: record them with "
+					    "`kvmft record` on the host (`kvmft list` tells whether its KVM has them)");
+	if (l->o.want[LAT_IRQ] && !lat_decoder_has(host, LE_ACCEPT))
+		return err_set(err, ENOENT, "the host capture has no kvm:kvm_apic_accept_irq: record it (it is "
+					    "in kvmft record's default events)");
+	if (l->o.want[LAT_TIMER] && (!lat_decoder_has(host, LE_MSR) || !lat_decoder_has(host, LE_ACCEPT)))
+		return err_set(err, ENOENT, "the host capture has no kvm:kvm_msr and kvm:kvm_apic_accept_irq: record "
+					    "them (they are in kvmft record's default events)");
+	if (l->o.want[LAT_IO] && !guest)
+		return err_set(err, ENOENT, "io needs a capture of the guest, with block:block_rq_issue and "
+					    "block:block_rq_complete");
+	if (l->o.want[LAT_IO] && (!lat_decoder_has(guest, LE_RQ_ISSUE) || !lat_decoder_has(guest, LE_RQ_COMPLETE)))
+		return err_set(err, ENOENT, "the guest capture has no block:block_rq_issue and "
+					    "block:block_rq_complete: record them");
+	return 0;
+}
+
+static int tables(struct lat *l)
+{
+	for (unsigned int i = 0; i < LAT_TABLES; i++) {
+		l->table[i].desc = descs[i];
+		l->table[i].worst = calloc(l->o.worst ? l->o.worst : 1, sizeof(*l->table[i].worst));
+		if (!l->table[i].worst)
+			return -ENOMEM;
+	}
+	l->guest = calloc(l->map->nvm + 1, sizeof(*l->guest));
+	if (!l->guest)
+		return -ENOMEM;
+	for (size_t i = 1; i < l->nsrc; i++)
+		l->guest[tl_source(l->t, i)->vm].src = tl_source(l->t, i);
+	return lat_io_new(l);
+}
+
+int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out, struct kvmft_err *err)
+{
+	struct lat *l = calloc(1, sizeof(*l));
+	int ret = l ? 0 : -ENOMEM;
+
+	*out = NULL;
+	if (!l)
+		return err_set(err, ENOMEM, "out of memory");
+	l->t = t;
+	l->map = tl_hostmap(t);
+	l->o = *o;
+	l->nsrc = tl_sources(t);
+	l->khz = tl_source(t, 0)->cap->tsc_khz;
+	l->dec = calloc(l->nsrc, sizeof(*l->dec));
+	for (size_t i = 0; l->dec && !ret && i < l->nsrc; i++)
+		ret = lat_decoder_new(tl_source(t, i)->fmt, tl_source(t, i)->guest, &l->dec[i]);
+	if (!l->dec || ret || tables(l) || notes(l))
+		ret = err_set(err, ENOMEM, "out of memory");
+	else if (!l->khz)
+		ret = err_set(err, ENODATA, "%s does not say how fast the host's TSC runs",
+			      tl_source(t, 0)->cap->path);
+	else
+		ret = need(l, err);
+	if (ret)
+		lat_free(l);
+	else
+		*out = l;
+	return ret;
+}
+
+/* ---- the walk ---- */
+
+struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id)
+{
+	uint64_t key = (uint64_t)vm << 32 | id, at;
+	struct lat_vcpu **slot, *v;
+
+	if (u64map_get(&l->vcpu_at, key, &at))
+		return l->vcpu[at];
+	v = calloc(1, sizeof(*v));
+	slot = v ? array_grow(&l->vcpu, l->nvcpu, &l->vcpu_cap, sizeof(*slot)) : NULL;
+	if (!slot || u64map_put(&l->vcpu_at, key, l->nvcpu)) {
+		free(v);
+		return NULL;
+	}
+	*slot = v;
+	l->nvcpu++;
+	v->vm = vm;
+	v->id = id;
+	return v;
+}
+
+static int feed_host(struct lat *l, const struct lat_in *in)
+{
+	struct lat_vcpu *v = NULL;
+	int ret = 0;
+
+	if (in->i->vm >= 0 && in->i->vcpu >= 0) {
+		v = lat_vcpu_get(l, (size_t)in->i->vm, (uint32_t)in->i->vcpu);
+		if (!v)
+			return -ENOMEM;
+	}
+	/* sched and block events are made by, but do not tell of, the thread. */
+	if (v && in->kind < LE_SWITCH && in->kind != LE_ACCEPT && in->kind != LE_APICV_ACCEPT) {
+		/* An injection is part of the entry that follows it. */
+		if (in->kind == LE_ENTRY)
+			ret = lat_irq_entry(l, v, in->t);
+		if (!ret)
+			ret = lat_vcpu_host(l, v, in);
+		if (ret)
+			return ret;
+	}
+	lat_io_host(l, v, in);
+	lat_irq_raised(l, in);
+	switch (in->kind) {
+	case LE_ACCEPT:
+	case LE_APICV_ACCEPT: return lat_irq_accept(l, in);
+	case LE_INJ: return v ? lat_irq_inject(l, v, in) : 0;
+	case LE_EOI: return lat_irq_eoi(l, in);
+	case LE_MSR:
+		if (v)
+			lat_timer_msr(l, v, in);
+		return 0;
+	case LE_SWITCH: return lat_vcpu_switch(l, in);
+	case LE_WAKE: lat_vcpu_wake(l, in); return 0;
+	default: return 0;
+	}
+}
+
+static int feed_guest(struct lat *l, const struct lat_in *in)
+{
+	struct lat_vcpu *v;
+	struct lat_guest *g;
+	int ret;
+
+	if (in->i->vm < 0 || in->i->vcpu < 0)
+		return 0;
+	g = &l->guest[in->i->vm];
+	l->table[LAT_T_IRQ].count[IRQ_UNMATCHED] += g->unmatched;
+	g->unmatched = 0;
+	if (!g->begun)
+		g->begin = in->t;
+	g->begun = true;
+	v = lat_vcpu_get(l, (size_t)in->i->vm, (uint32_t)in->i->vcpu);
+	if (!v)
+		return -ENOMEM;
+	ret = lat_irq_guest(l, v, in);
+	if (!ret)
+		ret = lat_io_guest(l, v, in);
+	lat_vcpu_guest(l, v, in);
+	return ret;
+}
+
+/* Whatever was going on may have ended in the gap. */
+static void feed_gap(struct lat *l, const struct tl_item *i)
+{
+	if (!i->src->guest)
+		l->blind_until = MAX(l->blind_until, i->host + i->width);
+	for (size_t k = 0; k < l->nvcpu; k++) {
+		struct lat_vcpu *v = l->vcpu[k];
+
+		if (i->src->guest && v->vm != i->src->vm)
+			continue;
+		lat_irq_forget(l, v);
+		v->guest_known = false;
+		v->irq_depth = v->softirq_depth = 0;
+		if (i->src->guest)
+			continue;
+		lat_vcpu_forget(l, v);
+		l->table[LAT_T_TIMER].count[TIMER_CUT] += v->armed;
+		v->armed = false;
+	}
+	lat_io_forget(l);
+	l->raised.valid = false;
+}
+
+int lat_feed(struct lat *l, const struct tl_item *i)
+{
+	struct lat_in in;
+
+	if (i->kind != TL_EVENT) {
+		feed_gap(l, i);
+		return 0;
+	}
+	l->now = MAX(l->now, i->host);
+	if (i->host < l->blind_until || !lat_decode(l->dec[i->src->index], i, &in))
+		return 0;
+	return i->src->guest ? feed_guest(l, &in) : feed_host(l, &in);
+}
+
+void lat_finish(struct lat *l)
+{
+	for (size_t k = 0; k < l->nvcpu; k++)
+		l->table[LAT_T_TIMER].count[TIMER_OPEN] += l->vcpu[k]->armed;
+	lat_irq_finish(l);
+	lat_io_finish(l);
+	for (unsigned int i = 0; i < LAT_TABLES; i++)
+		if (l->table[i].nworst)
+			qsort(l->table[i].worst, l->table[i].nworst, sizeof(*l->table[i].worst), longer);
+}
+
+/* ---- results ---- */
+
+const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id)
+{
+	return &l->table[id];
+}
+
+size_t lat_vcpus(const struct lat *l)
+{
+	return l->nvcpu;
+}
+
+void lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t)
+{
+	const struct lat_vcpu *v = l->vcpu[i];
+
+	*t = (struct lat_times){ .vm = v->vm, .vcpu = v->id, .tid = v->tid, .first = v->first, .last = v->last };
+	memcpy(t->time, v->time, sizeof(t->time));
+}
+
+const char *lat_note(const struct lat *l, size_t i)
+{
+	return i < l->nnote ? l->note[i] : NULL;
+}
+
+void lat_free(struct lat *l)
+{
+	if (!l)
+		return;
+	for (size_t i = 0; l->dec && i < l->nsrc; i++)
+		lat_decoder_free(l->dec[i]);
+	free(l->dec);
+	for (size_t i = 0; i < l->nvcpu; i++) {
+		free(l->vcpu[i]->chain);
+		free(l->vcpu[i]);
+	}
+	free(l->vcpu);
+	for (unsigned int i = 0; i < LAT_TABLES; i++) {
+		struct lat_table *t = &l->table[i];
+
+		for (size_t g = 0; g < t->ngroup; g++)
+			for (unsigned int s = 0; s < LAT_STAGES; s++)
+				free(t->group[g].stage[s]);
+		free(t->group);
+		free(t->worst);
+		u64map_free(&l->group_at[i]);
+	}
+	for (size_t i = 0; i < l->nnote; i++)
+		free(l->note[i]);
+	free(l->note);
+	free(l->cpu);
+	free(l->guest);
+	u64map_free(&l->vcpu_at);
+	u64map_free(&l->irq_vector);
+	lat_io_free(l);
+	free(l);
+}

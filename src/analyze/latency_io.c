@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * latency_io.c: block requests of the guest, from block_rq_issue to block_rq_complete, through the host.
+ *
+ *   submit     until the guest rings the device's doorbell: the exit of that write
+ *   host       the VMM's work: from the doorbell to the interrupt that tells of the end
+ *   deliver    from the interrupt's source on the host to its handler in the guest
+ *   complete   from the handler to block_rq_complete
+ *
+ * A request is known by VM, device and first sector. One doorbell may serve several requests, and a
+ * device that is busy needs none; one interrupt may end several. Where two requests of one device
+ * have the same sector in flight, neither can be told from the other: both are left out.
+ */
+#include "latency_priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define IO_OPEN_MAX   65536 /* in flight at once; a guest that never completes must not fill memory */
+#define APIC_BASE     0xfee00000ull
+#define APIC_SIZE     0x1000ull
+#define SECTOR_SIZE   512u
+#define MINORBITS     20 /* dev of the block events is MAJOR << 20 | MINOR (include/linux/kdev_t.h) */
+
+enum { ST_TOTAL, ST_SUBMIT, ST_HOST, ST_DELIVER, ST_COMPLETE, ST_VMM, ST_DISK };
+
+const struct lat_desc lat_desc_io = {
+	.name = "io",
+	.title = "block requests of the guest, and where their time went",
+	.key = "Device",
+	.stage = { "total", "submit", "host", "deliver", "complete", "vmm-wait", "disk" },
+	.stage_help = {
+		"from block_rq_issue to block_rq_complete in the guest",
+		"from the issue to the exit of the doorbell's write",
+		"from the doorbell to the source of the completion interrupt",
+		"from there to the guest's handler",
+		"from the handler to the completion",
+		"of host: from the doorbell to the first work of the VMM for it",
+		"of host: the host's own request, where one alone fits by size and direction",
+	},
+	.cause = { "", "in the guest before the doorbell", "on the host", "interrupt delivery",
+		   "in the guest after the interrupt" },
+	.count = { "issued", "completed", "ambiguous: left out", "without a doorbell of their own",
+		   "without a known interrupt", "cut by lost events", "open at the end",
+		   "completions of requests not seen" },
+};
+
+enum { BY_NOTHING, BY_SUBMIT, BY_HOST, BY_DELIVER, BY_COMPLETE };
+
+struct request {
+	bool used, ambiguous;
+	uint64_t vm, dev, sector;
+	uint32_t nsect, vcpu;
+	char rwbs[8];
+	uint64_t t_issue, t_doorbell, t_vmm, t_disk, t_disk_end;
+	bool waiting; /* for a doorbell */
+};
+
+struct lat_io {
+	struct request *req;
+	size_t nreq, req_cap;
+	struct u64map at; /* hash of vm, dev, sector → index + 1 of the request, 0: done */
+	uint32_t *spare;
+	size_t nspare, spare_cap;
+	size_t open;
+	struct u64map handler_of; /* device → hash of its interrupts' handlers, learnt */
+};
+
+int lat_io_new(struct lat *l)
+{
+	l->io = calloc(1, sizeof(*l->io));
+	return l->io ? 0 : -ENOMEM;
+}
+
+void lat_io_free(struct lat *l)
+{
+	if (!l->io)
+		return;
+	free(l->io->req);
+	free(l->io->spare);
+	u64map_free(&l->io->at);
+	u64map_free(&l->io->handler_of);
+	free(l->io);
+}
+
+static uint64_t *io_count(struct lat *l, unsigned int which)
+{
+	return &l->table[LAT_T_IO].count[which];
+}
+
+/* Sectors need 41 bits up to a PiB; a collision is found by comparing, and counts as ambiguous. */
+static uint64_t request_key(uint64_t vm, uint64_t dev, uint64_t sector)
+{
+	return sector ^ dev << 40 ^ vm << 60;
+}
+
+static struct request *request_find(struct lat *l, uint64_t vm, uint64_t dev, uint64_t sector)
+{
+	uint64_t at;
+	struct request *r;
+
+	if (!u64map_get(&l->io->at, request_key(vm, dev, sector), &at) || !at)
+		return NULL;
+	r = &l->io->req[at - 1];
+	return r->used && r->vm == vm && r->dev == dev && r->sector == sector ? r : NULL;
+}
+
+static struct request *request_new(struct lat *l, uint64_t key)
+{
+	struct lat_io *io = l->io;
+	struct request *r;
+	size_t at;
+
+	if (io->open >= IO_OPEN_MAX)
+		return NULL;
+	if (io->nspare) {
+		at = io->spare[--io->nspare];
+	} else {
+		if (!array_grow(&io->req, io->nreq, &io->req_cap, sizeof(*io->req)))
+			return NULL;
+		at = io->nreq++;
+	}
+	if (u64map_put(&io->at, key, at + 1))
+		return NULL;
+	io->open++;
+	r = &io->req[at];
+	memset(r, 0, sizeof(*r));
+	r->used = true;
+	return r;
+}
+
+static int request_end(struct lat *l, struct request *r)
+{
+	struct lat_io *io = l->io;
+	uint32_t *slot = array_grow(&io->spare, io->nspare, &io->spare_cap, sizeof(*slot));
+
+	if (!slot)
+		return -ENOMEM;
+	*slot = (uint32_t)(r - io->req);
+	io->nspare++;
+	io->open--;
+	r->used = false;
+	return u64map_put(&io->at, request_key(r->vm, r->dev, r->sector), 0);
+}
+
+static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	struct request *r = request_find(l, v->vm, in->f[0], in->f[1]);
+
+	*io_count(l, IO_ISSUED) += 1;
+	if (r) { /* requeued, or a second one at the same place */
+		if (!r->ambiguous)
+			*io_count(l, IO_AMBIGUOUS) += 1;
+		*io_count(l, IO_AMBIGUOUS) += 1;
+		r->ambiguous = true;
+		return 0;
+	}
+	r = request_new(l, request_key(v->vm, in->f[0], in->f[1]));
+	if (!r)
+		return l->io->open >= IO_OPEN_MAX ? 0 : -ENOMEM;
+	r->vm = v->vm;
+	r->dev = in->f[0];
+	r->sector = in->f[1];
+	r->nsect = (uint32_t)in->f[2];
+	r->vcpu = v->id;
+	r->t_issue = in->t;
+	r->waiting = true;
+	v->io_pending++;
+	lat_decode_text(l->dec[in->i->src->index], in, r->rwbs, sizeof(r->rwbs));
+	return 0;
+}
+
+static void stage(struct lat_case *k, unsigned int which, uint64_t ns)
+{
+	k->stage_ns[which] = ns;
+	k->known |= 1u << which;
+}
+
+/* "virtio2-req.1" and "virtio2-req.0" are queues of one device: FNV-1a of what stands before the dash. */
+static uint64_t device_hash(const char *handler)
+{
+	uint64_t h = 0xcbf29ce484222325ull;
+
+	for (; *handler && *handler != '-'; handler++)
+		h = (h ^ (uint8_t)*handler) * 0x100000001b3ull;
+	return h;
+}
+
+static bool tells_of(const struct lat_vcpu *v, const struct request *r, uint64_t t)
+{
+	return v->has_last && v->vm == r->vm && v->last_device.t_handler <= t &&
+	       v->last_device.t_source > (r->t_doorbell ? r->t_doorbell : r->t_issue);
+}
+
+/*
+ * The device interrupt that told of the end: the last one on this vCPU, else of this device on another,
+ * which then passed the work on. Which handler is of which device is learnt from the former.
+ */
+static const struct irq_chain *completing(struct lat *l, const struct lat_vcpu *v, const struct request *r,
+					  uint64_t t)
+{
+	uint64_t key = request_key(r->vm, r->dev, 0), device;
+	bool known = u64map_get(&l->io->handler_of, key, &device);
+	const struct lat_vcpu *best = NULL;
+
+	if (tells_of(v, r, t) && (!known || device == device_hash(v->last_device.name))) {
+		if (known || !u64map_put(&l->io->handler_of, key, device_hash(v->last_device.name)))
+			return &v->last_device;
+	}
+	for (size_t i = 0; known && i < l->nvcpu; i++) {
+		const struct lat_vcpu *o = l->vcpu[i];
+
+		if (tells_of(o, r, t) && device == device_hash(o->last_device.name) &&
+		    (!best || o->last_device.t_handler > best->last_device.t_handler))
+			best = o;
+	}
+	return best ? &best->last_device : NULL;
+}
+
+static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct request *r, uint64_t t,
+			   struct lat_case *k)
+{
+	const struct irq_chain *c = completing(l, v, r, t);
+	uint64_t longest = 0;
+
+	k->begin = r->t_issue;
+	k->end = t;
+	k->ns = lat_ns(l, t - r->t_issue);
+	stage(k, ST_TOTAL, k->ns);
+	if (r->t_doorbell)
+		stage(k, ST_SUBMIT, lat_ns(l, r->t_doorbell - r->t_issue));
+	else
+		*io_count(l, IO_NO_DOORBELL) += 1;
+	if (c) {
+		if (r->t_doorbell)
+			stage(k, ST_HOST, lat_ns(l, c->t_source - r->t_doorbell));
+		stage(k, ST_DELIVER, lat_ns(l, c->t_handler - c->t_source));
+		stage(k, ST_COMPLETE, lat_ns(l, t - c->t_handler));
+	} else {
+		*io_count(l, IO_NO_IRQ) += 1;
+	}
+	if (r->t_doorbell && r->t_vmm > r->t_doorbell)
+		stage(k, ST_VMM, lat_ns(l, r->t_vmm - r->t_doorbell));
+	if (r->t_disk && r->t_disk_end > r->t_disk)
+		stage(k, ST_DISK, lat_ns(l, r->t_disk_end - r->t_disk));
+	for (unsigned int s = ST_SUBMIT; s <= ST_COMPLETE; s++)
+		if (k->known >> s & 1 && k->stage_ns[s] > k->ns / 2 && k->stage_ns[s] > longest) {
+			longest = k->stage_ns[s];
+			k->cause = s;
+		}
+}
+
+static int complete(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	struct request *r = request_find(l, v->vm, in->f[0], in->f[1]);
+	struct lat_case k = { .vm = (int64_t)v->vm };
+	struct lat_group *g;
+	struct lat_vcpu *from;
+	int ret = 0;
+
+	if (!r) {
+		*io_count(l, IO_STRAY) += 1;
+		return 0;
+	}
+	from = lat_vcpu_get(l, v->vm, r->vcpu);
+	if (from && r->waiting && from->io_pending)
+		from->io_pending--;
+	if (r->ambiguous)
+		return request_end(l, r);
+	*io_count(l, IO_COMPLETED) += 1;
+	k.vcpu = r->vcpu;
+	if (l->o.want[LAT_IO] && lat_wanted(l, k.vm, k.vcpu)) {
+		g = lat_group_get(l, LAT_T_IO, k.vm, r->dev << 1 | (r->rwbs[0] == 'R'), &k.group);
+		request_stages(l, v, r, in->t, &k);
+		if (g) {
+			snprintf(g->name, sizeof(g->name), "%u,%u %s", (unsigned int)(r->dev >> MINORBITS),
+				 (unsigned int)(r->dev & ((1u << MINORBITS) - 1)), r->rwbs[0] == 'R' ? "read" : "write");
+			snprintf(k.what, sizeof(k.what), "%.24s sector %llu + %u", g->name,
+				 (unsigned long long)r->sector, r->nsect);
+			ret = lat_case_add(l, LAT_T_IO, g, &k);
+		}
+	}
+	return ret ? ret : request_end(l, r);
+}
+
+int lat_io_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	if (in->i->unplaced)
+		return 0;
+	if (in->kind == LE_RQ_ISSUE)
+		return issue(l, v, in);
+	return in->kind == LE_RQ_COMPLETE ? complete(l, v, in) : 0;
+}
+
+static bool is_doorbell(const struct lat_in *in)
+{
+	switch (in->kind) {
+	case LE_FAST_MMIO: return true;
+	case LE_MMIO: return in->f[0] == 2 && (in->f[1] < APIC_BASE || in->f[1] >= APIC_BASE + APIC_SIZE);
+	case LE_PIO: return in->f[0] == 1;
+	default: return false;
+	}
+}
+
+/*
+ * A vCPU's write to a device: the doorbell of what its guest issued there since. The exit happened
+ * before the event, at v->since of the state that it is in.
+ */
+static void doorbell(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	uint64_t t = v->state == VS_KERNEL && v->since <= in->t ? v->since : in->t;
+
+	for (size_t i = 0; i < l->io->nreq && v->io_pending; i++) {
+		struct request *r = &l->io->req[i];
+
+		if (!r->used || !r->waiting || r->vm != v->vm || r->vcpu != v->id)
+			continue;
+		r->waiting = false;
+		r->t_doorbell = MAX(t, r->t_issue);
+		v->io_pending--;
+	}
+}
+
+/* The first work of the VMM for requests whose doorbell was rung: its thread is back in user space. */
+static void vmm_begins(struct lat *l, size_t vm, uint64_t t)
+{
+	for (size_t i = 0; i < l->io->nreq; i++) {
+		struct request *r = &l->io->req[i];
+
+		if (r->used && r->vm == vm && r->t_doorbell && !r->t_vmm)
+			r->t_vmm = t;
+	}
+}
+
+/* A request of the host itself that could be this one: alone in its size and direction. */
+static void host_disk(struct lat *l, const struct lat_in *in)
+{
+	struct request *one = NULL;
+	char rwbs[8];
+
+	lat_decode_text(l->dec[0], in, rwbs, sizeof(rwbs));
+	for (size_t i = 0; i < l->io->nreq; i++) {
+		struct request *r = &l->io->req[i];
+		bool begins = in->kind == LE_RQ_ISSUE;
+
+		if (!r->used || !r->t_doorbell || r->nsect != in->f[2] || r->rwbs[0] != rwbs[0])
+			continue;
+		if (begins ? r->t_disk : !r->t_disk || r->t_disk_end)
+			continue;
+		if (one)
+			return;
+		one = r;
+	}
+	if (!one)
+		return;
+	if (in->kind == LE_RQ_ISSUE)
+		one->t_disk = in->t;
+	else
+		one->t_disk_end = in->t;
+}
+
+/* An event of the host; v: the vCPU whose thread it is of, or NULL. */
+void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	if (!l->io->open)
+		return;
+	if (v && v->io_pending && is_doorbell(in))
+		doorbell(l, v, in);
+	else if (v && in->kind == LE_USEREXIT)
+		vmm_begins(l, v->vm, in->t);
+	else if (in->kind == LE_RQ_ISSUE || in->kind == LE_RQ_COMPLETE)
+		host_disk(l, in);
+}
+
+void lat_io_forget(struct lat *l)
+{
+	*io_count(l, IO_CUT) += l->io->open;
+	for (size_t i = 0; i < l->nvcpu; i++)
+		l->vcpu[i]->io_pending = 0;
+	l->io->nreq = l->io->nspare = l->io->open = 0;
+	u64map_free(&l->io->at);
+}
+
+void lat_io_finish(struct lat *l)
+{
+	for (size_t i = 0; i < l->io->nreq; i++)
+		if (l->io->req[i].used && !l->io->req[i].ambiguous)
+			*io_count(l, IO_OPEN) += 1;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * latency_priv.h: what the files of the latency analyses share.
+ *
+ *   latency_events.c   a record becomes a struct lat_in: its kind and the fields that matter
+ *   latency_vcpu.c     what each vCPU does, and the time it is robbed of
+ *   latency_irq.c      an interrupt from its source to its handler's end
+ *   latency_timer.c    a deadline and what became of it
+ *   latency_io.c       a block request of the guest
+ *   latency_sched.c    stolen time by guest task and by thief
+ *   latency.c          the walk, tables, worst cases
+ */
+#ifndef KVMFT_LATENCY_PRIV_H
+#define KVMFT_LATENCY_PRIV_H
+
+#include "kvmft/latency.h"
+
+enum lat_ev {
+	LE_NONE,
+	/* host */
+	LE_ENTRY, LE_EXIT, LE_USEREXIT, LE_VCPU_WAKEUP, LE_PIO, LE_MMIO, LE_FAST_MMIO, LE_MSR,
+	LE_SET_IRQ, LE_MSI, LE_IPI, LE_ACCEPT, LE_APICV_ACCEPT, LE_INJ, LE_EOI,
+	/* both sides */
+	LE_SWITCH, LE_WAKE, LE_RQ_ISSUE, LE_RQ_COMPLETE,
+	/* guest */
+	LE_VECTOR_ENTRY, LE_VECTOR_EXIT, LE_IRQ_ENTRY, LE_IRQ_EXIT, LE_SOFTIRQ_ENTRY,
+	LE_SOFTIRQ_EXIT, LE_HRTIMER_EXPIRE,
+};
+
+#define LAT_FIELDS 4
+
+/* A record, as far as it matters here. Absent fields are 0 and not in `has`. */
+struct lat_in {
+	enum lat_ev kind;
+	const struct tl_item *i;
+	uint64_t t; /* host TSC */
+	uint64_t f[LAT_FIELDS];
+	uint32_t has;
+};
+
+struct lat_decoder; /* of one source */
+
+int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out) __must_check;
+/* False: the record means nothing to the analyses. */
+bool lat_decode(const struct lat_decoder *d, const struct tl_item *i, struct lat_in *in);
+/* Whether the capture has the format of such an event. */
+bool lat_decoder_has(const struct lat_decoder *d, enum lat_ev kind);
+/* The text field of the event (device or handler name, comm); "" when there is none. */
+void lat_decode_text(const struct lat_decoder *d, const struct lat_in *in, char *buf, size_t size);
+void lat_decoder_free(struct lat_decoder *d);
+
+/* ---- interrupts ---- */
+
+#define IRQ_VECTORS 256
+
+enum irq_source { SRC_UNKNOWN, SRC_MSI, SRC_LINE, SRC_IPI };
+
+struct irq_chain {
+	bool open, posted, injected, entered, handled;
+	enum irq_source source;
+	uint8_t vector;
+	uint32_t coalesced, reinjected;
+	enum vs_state at_accept;
+	uint64_t entries; /* of the vCPU when it was accepted */
+	uint64_t t_source, t_accept, t_inject, t_entry, t_handler, t_end, t_eoi;
+	uint64_t first_entry; /* after t_accept, 0: none yet */
+	uint64_t spent[VS_STATES];  /* what the vCPU had done until it was accepted; then: since */
+	uint64_t masked;      /* cycles in the guest before it, when first_entry */
+	bool is_timer;	      /* the local timer's: */
+	uint64_t deadline, armed_at, at_deadline[VS_STATES]; /* host TSC; times of the vCPU then */
+	int32_t irq;	      /* the guest's number of it, -1 */
+	char name[24];	      /* of its handler */
+};
+
+/* ---- vCPUs ---- */
+
+struct lat_vcpu {
+	size_t vm;
+	uint32_t id;
+	int32_t tid;
+	enum vs_state state, base; /* base: what it does when it is on a CPU */
+	uint64_t since, first, last;
+	uint64_t time[VS_STATES];
+	uint64_t entries;
+	bool seen, asleep;
+	/* robbed of its CPU since steal_begin */
+	uint64_t steal_begin;
+	uint32_t steal_cpu;
+	uint64_t thief_since;
+	/* the guest */
+	bool guest_known; /* its current task is known */
+	int32_t guest_tid;
+	int irq_depth, softirq_depth;
+	uint8_t guest_preempt;
+	/* interrupts */
+	struct irq_chain *chain; /* IRQ_VECTORS of them, made at the first */
+	uint64_t open[IRQ_VECTORS / 64];
+	struct irq_chain running; /* open: the one whose handler runs */
+	bool has_last;
+	struct irq_chain last_device; /* the device interrupt whose handler ran last */
+	/* timer */
+	bool armed, due;
+	uint64_t deadline, armed_at;
+	uint64_t at_deadline[VS_STATES];
+	/* block requests that no doorbell was rung for yet */
+	uint32_t io_pending;
+};
+
+/* What is known of a VM's guest capture while it is walked. */
+struct lat_guest {
+	const struct tl_source *src; /* NULL: none */
+	bool begun;
+	uint64_t begin; /* host TSC of its first event */
+	uint64_t unmatched; /* chains without a handler since its last event: it may have ended */
+};
+
+/* Who runs on a CPU of the host. */
+struct lat_cpu {
+	int32_t tid;
+	bool known;
+};
+
+struct lat_io;
+
+struct lat {
+	const struct timeline *t;
+	struct hostmap *map;
+	struct lat_opts o;
+	uint64_t khz;
+	struct lat_decoder **dec; /* by source */
+	size_t nsrc;
+	struct lat_vcpu **vcpu;
+	size_t nvcpu, vcpu_cap;
+	struct u64map vcpu_at; /* vm << 32 | id → index */
+	struct lat_guest *guest; /* by VM */
+	struct lat_cpu *cpu;
+	size_t ncpu, cpu_cap;
+	size_t nrobbed; /* vCPUs that are being robbed */
+	struct lat_table table[LAT_TABLES];
+	struct u64map group_at[LAT_TABLES];
+	char **note;
+	size_t nnote, note_cap;
+	struct lat_io *io;
+	struct u64map irq_vector; /* vm << 32 | irq → vector, learnt */
+	uint64_t now;
+	/* the last message of an emitter, for the accept that follows it */
+	struct {
+		bool valid;
+		int32_t tid;
+		uint32_t cpu;
+		enum irq_source source;
+		uint64_t t;
+	} raised;
+	uint64_t blind_until; /* host events were lost up to here */
+};
+
+static inline uint64_t lat_ns(const struct lat *l, uint64_t cycles)
+{
+	return (uint64_t)((unsigned __int128)cycles * 1000000u / l->khz);
+}
+
+/* latency.c */
+struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id);
+/* The group of a table by key; NULL when there is no room (counted) or the VM is filtered out. */
+struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm, uint64_t key,
+				uint32_t *index);
+int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t ns);
+/* Takes c (its stages by stage_ns and known) into group g and, if it is long enough, among the worst. */
+int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c);
+bool lat_wanted(const struct lat *l, int64_t vm, int64_t vcpu);
+
+/* latency_vcpu.c */
+uint64_t lat_time(const struct lat_vcpu *v, enum vs_state s, uint64_t t);
+void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES]);
+int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+int lat_vcpu_switch(struct lat *l, const struct lat_in *in) __must_check;
+void lat_vcpu_wake(struct lat *l, const struct lat_in *in);
+void lat_vcpu_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
+void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v);
+
+/* latency_sched.c: v was robbed of its CPU in [v->steal_begin, t]; thief had it in [from, t] */
+int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
+int lat_thief(struct lat *l, struct lat_vcpu *v, int32_t tid, bool known, uint64_t t) __must_check;
+
+/* latency_irq.c */
+/* Any event of the host: what was raised belongs to the accepts that follow it at once. */
+void lat_irq_raised(struct lat *l, const struct lat_in *in);
+void lat_irq_finish(struct lat *l);
+int lat_irq_accept(struct lat *l, const struct lat_in *in) __must_check;
+int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+int lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
+int lat_irq_eoi(struct lat *l, const struct lat_in *in) __must_check;
+int lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+void lat_irq_forget(struct lat *l, struct lat_vcpu *v);
+
+/* latency_timer.c */
+void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
+void lat_timer_tick(struct lat_vcpu *v, uint64_t t); /* before anything changes at t */
+void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c);
+int lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c) __must_check;
+
+/* latency_io.c */
+int lat_io_new(struct lat *l) __must_check;
+int lat_io_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
+void lat_io_forget(struct lat *l);
+void lat_io_finish(struct lat *l);
+void lat_io_free(struct lat *l);
+
+extern const struct lat_desc lat_desc_irq, lat_desc_sched, lat_desc_stealer, lat_desc_io,
+	lat_desc_timer;
+
+/* Counters of the tables: indices into lat_desc.count. */
+enum { IRQ_ACCEPTED, IRQ_MEASURED, IRQ_LOST, IRQ_UNMATCHED, IRQ_OUTSIDE, IRQ_CUT, IRQ_OPEN, IRQ_COALESCED,
+	IRQ_REINJECTED, IRQ_POSTED, IRQ_STRAY };
+enum { SCHED_INTERVALS, SCHED_NO_TASK, SCHED_CUT };
+enum { IO_ISSUED, IO_COMPLETED, IO_AMBIGUOUS, IO_NO_DOORBELL, IO_NO_IRQ, IO_CUT, IO_OPEN, IO_STRAY };
+enum { TIMER_ARMED, TIMER_FIRED, TIMER_CANCELLED, TIMER_REARMED, TIMER_UNPLACED, TIMER_CUT, TIMER_OPEN,
+	TIMER_MEASURED };
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * latency_sched.c: stolen time: whom of the guest it hit, and who ran on the host instead.
+ */
+#include "latency_priv.h"
+
+#include <stdio.h>
+
+const struct lat_desc lat_desc_sched = {
+	.name = "sched",
+	.title = "time that vCPUs wanted to run and could not, by the guest's task that was hit",
+	.key = "Guest task",
+	.stage = { "total", "preempted", "waiting" },
+	.stage_help = { "from losing the CPU, or waking, to having one again",
+			"after another thread took its CPU", "from the wake-up to a CPU" },
+	.cause = { "task", "interrupt", "softirq", "lock or preemption off", "idle", "not known" },
+	.count = { "intervals", "without a known guest task", "cut by lost events" },
+};
+
+const struct lat_desc lat_desc_stealer = {
+	.name = "stealer",
+	.title = "who ran on the host meanwhile",
+	.key = "Host task",
+	.stage = { "total" },
+	.stage_help = { "on the CPU that a vCPU wanted" },
+	.cause = { "" },
+	.count = { "slices", "of unknown tasks" },
+};
+
+enum { HIT_TASK, HIT_IRQ, HIT_SOFTIRQ, HIT_LOCK, HIT_IDLE, HIT_UNKNOWN };
+
+static uint32_t hit_context(const struct lat_vcpu *v)
+{
+	if (!v->guest_known)
+		return HIT_UNKNOWN;
+	if (v->irq_depth)
+		return HIT_IRQ;
+	if (v->softirq_depth)
+		return HIT_SOFTIRQ;
+	if (!v->guest_tid)
+		return HIT_IDLE;
+	/* Of the task's last event: the scheduler's own lock, under which it switches, is not meant. */
+	return v->guest_preempt > 1 ? HIT_LOCK : HIT_TASK;
+}
+
+int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t)
+{
+	const struct tl_source *guest = l->guest[v->vm].src;
+	bool known = guest && v->guest_known;
+	struct lat_case c = {
+		.begin = v->steal_begin, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
+		.ns = lat_ns(l, t - v->steal_begin), .cause = hit_context(v), .known = 1,
+	};
+	struct lat_group *g;
+
+	if (!l->o.want[LAT_SCHED] || !lat_wanted(l, c.vm, c.vcpu))
+		return 0;
+	l->table[LAT_T_SCHED].count[SCHED_INTERVALS]++;
+	if (!known)
+		l->table[LAT_T_SCHED].count[SCHED_NO_TASK]++;
+	g = lat_group_get(l, LAT_T_SCHED, c.vm,
+			  known && v->guest_tid ? (uint64_t)(uint32_t)v->guest_tid : (1ull << 40) + (known ? v->id : 0),
+			  &c.group);
+	if (!g)
+		return 0;
+	if (!known)
+		snprintf(g->name, sizeof(g->name), "(not known)");
+	else if (v->guest_tid)
+		snprintf(g->name, sizeof(g->name), "%s-%d", tl_comm(guest, v->guest_tid), v->guest_tid);
+	else
+		snprintf(g->name, sizeof(g->name), "<idle>/%u", v->id);
+	snprintf(c.what, sizeof(c.what), "%.40s on vCPU %u", g->name, v->id);
+	c.stage_ns[v->state == VS_PREEMPTED ? 1 : 2] = c.ns;
+	c.known |= v->state == VS_PREEMPTED ? 2 : 4;
+	c.stage_ns[0] = c.ns;
+	return lat_case_add(l, LAT_T_SCHED, g, &c);
+}
+
+int lat_thief(struct lat *l, struct lat_vcpu *v, int32_t tid, bool known, uint64_t t)
+{
+	struct lat_case c = {
+		.begin = v->thief_since, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
+		.ns = lat_ns(l, t - v->thief_since), .known = 1,
+	};
+	struct lat_group *g;
+
+	v->thief_since = t;
+	if (!l->o.want[LAT_SCHED] || !lat_wanted(l, c.vm, c.vcpu) || (!c.ns && known))
+		return 0;
+	l->table[LAT_T_STEALER].count[0]++;
+	if (!known)
+		l->table[LAT_T_STEALER].count[1]++;
+	g = lat_group_get(l, LAT_T_STEALER, -1, known ? (uint64_t)(uint32_t)tid : 1ull << 40, &c.group);
+	if (!g)
+		return 0;
+	if (known)
+		snprintf(g->name, sizeof(g->name), "%s-%d", tl_comm(tl_source(l->t, 0), tid), tid);
+	else
+		snprintf(g->name, sizeof(g->name), "(not known)");
+	snprintf(c.what, sizeof(c.what), "%.60s", g->name);
+	c.stage_ns[0] = c.ns;
+	return lat_case_add(l, LAT_T_STEALER, g, &c);
+}

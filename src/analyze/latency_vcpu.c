@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * latency_vcpu.c: what each vCPU's thread does at any time, from the events of the host.
+ *
+ * The thread is in the guest, in KVM, in the VMM, or halted (base), unless the scheduler says that it
+ * is off its CPU while it wants one: then it is robbed. A thread that sleeps keeps its base: a
+ * sleeping VMM is still the VMM's time. Without sched events of the host nothing is ever robbed.
+ */
+#include "latency_priv.h"
+
+#include <errno.h>
+
+#define VMX_HLT	    12u
+#define SVM_HLT	    0x78u
+#define CPUS_MAX    65536u /* a capture that speaks of more is not believed */
+#define TASK_REPORT 0x7fu /* the states of prev_state in which a task sleeps (include/linux/sched.h) */
+
+const char *const vs_names[VS_STATES] = {
+	[VS_UNKNOWN] = "unknown", [VS_GUEST] = "guest",	   [VS_KERNEL] = "kernel",
+	[VS_USER] = "vmm",	  [VS_HALTED] = "halted", [VS_WAITING] = "waiting",
+	[VS_PREEMPTED] = "preempted",
+};
+
+uint64_t lat_time(const struct lat_vcpu *v, enum vs_state s, uint64_t t)
+{
+	return v->time[s] + (v->state == s && t > v->since ? t - v->since : 0);
+}
+
+void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES])
+{
+	for (unsigned int s = 0; s < VS_STATES; s++)
+		time[s] = lat_time(v, (enum vs_state)s, t);
+}
+
+static void set_state(struct lat_vcpu *v, enum vs_state s, uint64_t t)
+{
+	lat_timer_tick(v, t);
+	if (!v->seen) {
+		v->seen = true;
+		v->first = v->since = t;
+	}
+	v->time[v->state] += t - v->since;
+	v->since = t;
+	v->last = t;
+	v->state = s;
+}
+
+static bool robbed(const struct lat_vcpu *v)
+{
+	return v->state == VS_WAITING || v->state == VS_PREEMPTED;
+}
+
+static void set_base(struct lat_vcpu *v, enum vs_state base, uint64_t t)
+{
+	v->base = base;
+	v->asleep = false;
+	set_state(v, base, t);
+}
+
+static bool is_halt(const struct lat_in *in)
+{
+	uint32_t reason = (uint32_t)in->f[0];
+
+	return in->has & 2 && in->f[1] == 2 ? reason == SVM_HLT : (reason & 0xffff) == VMX_HLT;
+}
+
+static int robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
+{
+	const struct lat_cpu *c = v->steal_cpu < l->ncpu ? &l->cpu[v->steal_cpu] : NULL;
+	int ret = lat_thief(l, v, c ? c->tid : 0, c && c->known, t);
+
+	if (!ret)
+		ret = lat_stolen(l, v, t);
+	l->nrobbed--;
+	return ret;
+}
+
+/* An event of the thread itself: it is on a CPU, whatever the scheduler's events said. */
+int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	int ret = 0;
+
+	v->tid = in->i->tid;
+	if (robbed(v))
+		ret = robbed_end(l, v, in->t);
+	switch (in->kind) {
+	case LE_ENTRY:
+		v->entries++;
+		set_base(v, VS_GUEST, in->t);
+		break;
+	case LE_EXIT: set_base(v, is_halt(in) ? VS_HALTED : VS_KERNEL, in->t); break;
+	case LE_USEREXIT: set_base(v, VS_USER, in->t); break;
+	case LE_VCPU_WAKEUP: set_base(v, VS_KERNEL, in->t); break;
+	default: set_state(v, v->base, in->t);
+	}
+	return ret;
+}
+
+static void rob(struct lat *l, struct lat_vcpu *v, enum vs_state s, uint32_t cpu, uint64_t t)
+{
+	if (robbed(v) || v->base == VS_UNKNOWN)
+		return;
+	set_state(v, s, t);
+	v->steal_begin = v->thief_since = t;
+	v->steal_cpu = cpu;
+	l->nrobbed++;
+}
+
+static struct lat_vcpu *vcpu_of_tid(struct lat *l, int32_t tid)
+{
+	const struct hostmap_thread *th = tid > 0 ? hostmap_thread(l->map, tid) : NULL;
+
+	return th ? lat_vcpu_get(l, th->vm, th->vcpu) : NULL;
+}
+
+/* Another thread takes a CPU that robbed vCPUs wait for. */
+static int change_thief(struct lat *l, uint32_t cpu, int32_t next, uint64_t t)
+{
+	struct lat_cpu *c;
+	int ret = 0;
+
+	if (cpu >= CPUS_MAX)
+		return 0;
+	while (l->ncpu <= cpu) {
+		if (!array_grow(&l->cpu, l->ncpu, &l->cpu_cap, sizeof(*l->cpu)))
+			return -ENOMEM;
+		l->ncpu++;
+	}
+	c = &l->cpu[cpu];
+	for (size_t i = 0; l->nrobbed && i < l->nvcpu && !ret; i++)
+		if (robbed(l->vcpu[i]) && l->vcpu[i]->steal_cpu == cpu)
+			ret = lat_thief(l, l->vcpu[i], c->tid, c->known, t);
+	c->tid = next;
+	c->known = true;
+	return ret;
+}
+
+int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
+{
+	struct lat_vcpu *prev = vcpu_of_tid(l, (int32_t)in->f[0]);
+	struct lat_vcpu *next = vcpu_of_tid(l, (int32_t)in->f[2]);
+	int ret;
+
+	if (next && robbed(next)) {
+		ret = robbed_end(l, next, in->t);
+		if (ret)
+			return ret;
+	}
+	if (next && next->base != VS_UNKNOWN) {
+		next->asleep = false;
+		set_state(next, next->base, in->t);
+	}
+	ret = change_thief(l, in->i->cpu, (int32_t)in->f[2], in->t);
+	if (ret || !prev)
+		return ret;
+	if (in->f[1] & TASK_REPORT)
+		prev->asleep = true;
+	else
+		rob(l, prev, VS_PREEMPTED, in->i->cpu, in->t);
+	return 0;
+}
+
+void lat_vcpu_wake(struct lat *l, const struct lat_in *in)
+{
+	struct lat_vcpu *v = vcpu_of_tid(l, (int32_t)in->f[0]);
+
+	/* Waking who is awake changes nothing. */
+	if (v && v->asleep)
+		rob(l, v, VS_WAITING, in->has & 2 ? (uint32_t)in->f[1] : in->i->cpu, in->t);
+}
+
+/* What the guest does on this vCPU. */
+void lat_vcpu_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	const struct tl_source *s = in->i->src;
+
+	v->guest_preempt = fmt_preempt(s->fmt, in->i->rec);
+	if (in->kind == LE_SWITCH) {
+		v->guest_known = true;
+		v->guest_tid = (int32_t)in->f[2];
+		v->irq_depth = v->softirq_depth = 0;
+	} else if (!v->guest_known && !(fmt_flags(s->fmt, in->i->rec) & 0x58)) {
+		v->guest_known = true;
+		v->guest_tid = in->i->tid;
+	}
+	switch (in->kind) {
+	case LE_VECTOR_ENTRY:
+	case LE_IRQ_ENTRY: v->irq_depth++; break;
+	case LE_VECTOR_EXIT:
+	case LE_IRQ_EXIT: v->irq_depth -= v->irq_depth > 0; break;
+	case LE_SOFTIRQ_ENTRY: v->softirq_depth++; break;
+	case LE_SOFTIRQ_EXIT: v->softirq_depth -= v->softirq_depth > 0; break;
+	default: break;
+	}
+	(void)l;
+}
+
+/* Events were lost: nothing is known any more. */
+void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v)
+{
+	if (robbed(v)) {
+		l->nrobbed--;
+		l->table[LAT_T_SCHED].count[SCHED_CUT]++;
+	}
+	if (v->seen)
+		set_state(v, VS_UNKNOWN, MAX(l->now, v->since));
+	v->base = VS_UNKNOWN;
+	v->asleep = false;
+}

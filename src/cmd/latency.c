@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * latency.c: `kvmft latency irq|sched|io|timer HOST GUEST`, answers about times across both sides.
+ */
+#include "cmds.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/lat_output.h"
+#include "kvmft/windows.h"
+#include "latency_stories.h"
+#include "sink.h"
+
+#define WORST_MAX   1000u
+#define CONTEXT_MAX 1000u
+
+struct latency_opts {
+	const char *vm, *output, *format;
+	struct opt_u64 vcpu, than, worst, context, tsc_offset;
+	const char *tsc_ratio;
+	bool force, quiet;
+};
+
+static const struct opt latency_options[] = {
+	OPTION(0, "vm", OPT_STR, struct latency_opts, vm, "SEL", "only this VM: UUID, name, PID or PID-FD"),
+	OPTION(0, "vcpu", OPT_U64, struct latency_opts, vcpu, "N", "only this vCPU"),
+	OPTION(0, "than", OPT_DURATION, struct latency_opts, than, "D",
+	       "show as worst only what took this long or longer: 100us, 2ms"),
+	OPTION(0, "worst", OPT_U64, struct latency_opts, worst, "N", "how many of the worst are shown (default: 3)"),
+	OPTION(0, "context", OPT_U64, struct latency_opts, context, "N",
+	       "lines of the time line before and after each of the worst (default: 3)"),
+	OPTION(0, "format", OPT_STR, struct latency_opts, format, "FORMAT", "text (default), json or csv"),
+	OPTION('o', "output", OPT_STR, struct latency_opts, output, "OUT",
+	       "write to this new file (default: standard output)"),
+	OPTION(0, "tsc-offset", OPT_BITS, struct latency_opts, tsc_offset, "N",
+	       "the guest's TSC offset, instead of what the host capture says"),
+	OPTION(0, "tsc-ratio", OPT_STR, struct latency_opts, tsc_ratio, "R/F",
+	       "the guest's TSC scaling ratio and its fraction bits"),
+	OPTION(0, "force", OPT_FLAG, struct latency_opts, force, NULL, "replace an existing OUT"),
+	OPTION('q', "quiet", OPT_FLAG, struct latency_opts, quiet, NULL,
+	       "no summary on standard error unless something is wrong"),
+	OPT_END,
+};
+
+static void latency_defaults(void *opts)
+{
+	struct latency_opts *o = opts;
+
+	o->worst.v = 3;
+	o->context.v = 3;
+}
+
+struct latency {
+	const struct latency_opts *o;
+	struct kvmft_err *err;
+	struct pairing p, again;
+	struct windows *w;
+	struct lat *lat;
+	struct sink s;
+	struct lat_opts lo;
+	struct tsc_map forced;
+	bool has_forced;
+};
+
+/* "irq", "irq,timer" or "all". */
+static int parse_kinds(const char *text, bool want[LAT_KINDS], struct kvmft_err *err)
+{
+	if (!strcmp(text, "all")) {
+		for (unsigned int k = 0; k < LAT_KINDS; k++)
+			want[k] = true;
+		return 0;
+	}
+	while (*text) {
+		size_t n = strcspn(text, ",");
+		unsigned int k;
+
+		for (k = 0; k < LAT_KINDS; k++)
+			if (strlen(lat_kind_names[k]) == n && !strncmp(lat_kind_names[k], text, n))
+				break;
+		if (k == LAT_KINDS)
+			return err_usage(err, "'%.*s' is not a latency: irq, sched, io, timer or all", (int)n, text);
+		want[k] = true;
+		text += n + (text[n] == ',');
+	}
+	return 0;
+}
+
+static int latency_check(struct latency *m, const char *kinds)
+{
+	const struct latency_opts *o = m->o;
+	int ret = parse_kinds(kinds, m->lo.want, m->err);
+
+	if (ret)
+		return ret;
+	if (o->format && !lat_format_find(o->format))
+		return err_usage(m->err, "option --format: there is no format '%s'", o->format);
+	if (o->worst.v > WORST_MAX || o->context.v > CONTEXT_MAX)
+		return err_usage(m->err, "--worst and --context: %u at most", WORST_MAX);
+	if (o->vcpu.set && o->vcpu.v > UINT32_MAX)
+		return err_usage(m->err, "--vcpu %llu: no vCPU has such a number", (unsigned long long)o->vcpu.v);
+	m->lo.vcpu = o->vcpu.set ? (int64_t)o->vcpu.v : -1;
+	m->lo.vm = -1;
+	m->lo.than_ns = o->than.v;
+	m->lo.worst = o->worst.v;
+	return pairing_parse_map(&o->tsc_offset, o->tsc_ratio, &m->forced, &m->has_forced, m->err);
+}
+
+static int latency_walk(struct latency *m)
+{
+	struct tl_item item;
+	int ret;
+
+	while ((ret = tl_next(m->p.t, &item)) > 0) {
+		ret = win_feed(m->w, &item);
+		if (!ret)
+			ret = lat_feed(m->lat, &item);
+		if (ret)
+			break;
+	}
+	win_finish(m->w);
+	lat_finish(m->lat);
+	return ret ? err_set(m->err, -ret, "cannot read the captures: %s", strerror(-ret)) : 0;
+}
+
+static bool any_result(const struct latency *m)
+{
+	for (unsigned int id = 0; id < LAT_TABLES; id++)
+		if (m->lo.want[lat_table_kind((enum lat_table_id)id)] &&
+		    lat_table(m->lat, (enum lat_table_id)id)->ngroup)
+			return true;
+	/* A vCPU that was never robbed is an answer, too. */
+	return m->lo.want[LAT_SCHED] && lat_vcpus(m->lat);
+}
+
+static void bound(const struct latency *m, struct lat_view *v)
+{
+	struct win_stats s;
+
+	win_total(m->w, m->lo.vm, &s);
+	v->has_bound = m->p.nguest && s.has_early && s.has_late && s.early >= 0 && s.late >= 0;
+	if (!v->has_bound)
+		return;
+	v->early_ns = out_cycles_to_ns((uint64_t)s.early, v->clock->khz);
+	v->late_ns = out_cycles_to_ns((uint64_t)s.late, v->clock->khz);
+}
+
+static int latency_show(struct latency *m, int argc, char **argv, const struct out_clock *clock)
+{
+	const struct lat_format *fmt = lat_format_find(m->o->format ? m->o->format : "text");
+	struct lat_view v = { .lat = m->lat, .t = m->p.t, .clock = clock, .want = m->lo.want };
+	int ret = 0;
+
+	bound(m, &v);
+	if (m->lo.worst && strcmp(fmt->name, "csv")) {
+		ret = pairing_open(&m->again, argv[0], argv + 1, (size_t)argc - 1,
+				   m->has_forced ? &m->forced : NULL, m->err);
+		if (!ret && stories_tell(&v, &m->again, m->o->context.v))
+			ret = err_set(m->err, ENOMEM, "cannot read the captures a second time");
+	}
+	if (!ret)
+		ret = sink_open(&m->s, m->o->output, m->o->force, m->err);
+	if (!ret)
+		ret = sink_close(&m->s, false, fmt->print(&v, m->s.f), m->err);
+	stories_free(&v);
+	return ret;
+}
+
+static int latency_open(struct latency *m, int argc, char **argv, struct out_clock *clock)
+{
+	ssize_t vm;
+	int ret = pairing_open(&m->p, argv[0], argv + 1, (size_t)argc - 1, m->has_forced ? &m->forced : NULL,
+			       m->err);
+
+	if (!ret && m->o->vm) {
+		vm = hostmap_find_vm(m->p.map, m->o->vm, m->err);
+		if (vm < 0)
+			return (int)vm;
+		m->lo.vm = vm;
+	}
+	if (!ret)
+		ret = sink_clock(&m->s, &m->p, OUT_CLOCK_NS, clock, m->err);
+	if (!ret)
+		ret = lat_new(m->p.t, &m->lo, &m->lat, m->err);
+	if (!ret && win_new(m->p.t, &m->w))
+		ret = err_set(m->err, ENOMEM, "out of memory");
+	return ret;
+}
+
+static void summary(const struct latency *m)
+{
+	for (size_t i = 0; i < m->p.nguest; i++) {
+		struct sbuf b = { 0 };
+		struct win_stats s;
+
+		win_total(m->w, (int64_t)m->p.guest[i].vm, &s);
+		if (!m->o->quiet || s.outside) {
+			pairing_alignment_text(m->p.map, m->w, (int64_t)m->p.guest[i].vm, &b);
+			cli_note("alignment of %s: %s", m->p.map->vm[m->p.guest[i].vm].label, b.s ? b.s : "");
+		}
+		sbuf_free(&b);
+	}
+}
+
+static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
+{
+	struct latency m = { .o = opts, .err = err };
+	struct out_clock clock;
+	bool complete = true;
+	int ret = latency_check(&m, argv[0]);
+
+	if (!ret)
+		ret = latency_open(&m, argc - 1, argv + 1, &clock);
+	if (!ret)
+		ret = latency_walk(&m);
+	if (!ret) {
+		complete = pairing_summary(m.p.t, m.o->quiet);
+		summary(&m);
+		if (!any_result(&m))
+			ret = err_set(err, ENODATA, "nothing to measure: the captures hold no such %s",
+				      m.lo.want[LAT_IO] ? "requests" : "events");
+	}
+	if (!ret)
+		ret = latency_show(&m, argc - 1, argv + 1, &clock);
+	lat_free(m.lat);
+	win_free(m.w);
+	sink_free(&m.s);
+	pairing_close(&m.again);
+	pairing_close(&m.p);
+	if (ret == -EPIPE)
+		return KVMFT_OK;
+	if (ret)
+		return ret;
+	return complete ? KVMFT_OK : KVMFT_INCOMPLETE;
+}
+
+const struct cmd cmd_latency = {
+	.name = "latency",
+	.summary = "how long interrupts, stolen time, block I/O and timers took across host and guest",
+	.args = "irq|sched|io|timer|all HOST [GUEST[=SEL]]...",
+	.description = "HOST and GUEST are captures as for merge. Several analyses may be named with commas between\n"
+		       "them; all are made in one pass. sched needs sched:sched_switch and sched:sched_wakeup of\n"
+		       "the host: kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup",
+	.examples = "  kvmft latency irq host guest\n"
+		    "  kvmft latency io --than 2ms --worst 5 host guest\n"
+		    "  kvmft latency sched,timer host            # what the host alone can tell",
+	.opts = latency_options,
+	.opts_size = sizeof(struct latency_opts),
+	.defaults = latency_defaults,
+	.run = latency_run,
+	.min_args = 2,
+	.max_args = -1,
+};

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * lat_formats.c: the table of forms for latency results, and what all of them share.
+ */
+#include "kvmft/lat_output.h"
+
+#include <string.h>
+
+extern const struct lat_format lat_text, lat_json, lat_csv;
+
+const struct lat_format *const lat_formats[] = {
+	&lat_text,
+	&lat_json,
+	&lat_csv,
+	NULL,
+};
+
+const struct lat_format *lat_format_find(const char *name)
+{
+	for (const struct lat_format *const *f = lat_formats; *f; f++)
+		if (!strcmp((*f)->name, name))
+			return *f;
+	return NULL;
+}
+
+enum lat_kind lat_table_kind(enum lat_table_id id)
+{
+	switch (id) {
+	case LAT_T_IRQ: return LAT_IRQ;
+	case LAT_T_IO: return LAT_IO;
+	case LAT_T_TIMER: return LAT_TIMER;
+	default: return LAT_SCHED;
+	}
+}
+
+const char *lat_vm_label(const struct lat_view *v, int64_t vm)
+{
+	return vm < 0 ? "host" : tl_hostmap(v->t)->vm[vm].label;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * lat_json.c: latency results as one JSON document, and as CSV with a line per group and stage.
+ */
+#include "kvmft/lat_output.h"
+
+#include <errno.h>
+#include "kvmft/json.h"
+
+static void member_u64(struct json *j, const char *key, uint64_t v)
+{
+	json_key(j, key);
+	json_u64(j, v);
+}
+
+static void member_str(struct json *j, const char *key, const char *v)
+{
+	json_key(j, key);
+	json_str(j, v);
+}
+
+static void stages(struct json *j, const struct lat_desc *d, const struct lat_group *g)
+{
+	json_key(j, "stages");
+	json_object_begin(j);
+	for (unsigned int s = 0; s < LAT_STAGES; s++) {
+		const struct loghist *h = g->stage[s];
+
+		if (!h)
+			continue;
+		json_key(j, d->stage[s]);
+		json_object_begin(j);
+		member_u64(j, "count", h->n);
+		member_u64(j, "min_ns", h->min);
+		member_u64(j, "avg_ns", loghist_mean(h));
+		member_u64(j, "p50_ns", loghist_percentile(h, 50, 100));
+		member_u64(j, "p99_ns", loghist_percentile(h, 99, 100));
+		member_u64(j, "max_ns", h->max);
+		member_u64(j, "total_ns", h->sum > UINT64_MAX ? UINT64_MAX : (uint64_t)h->sum);
+		json_object_end(j);
+	}
+	json_object_end(j);
+}
+
+static void group_json(struct json *j, const struct lat_view *v, const struct lat_desc *d, const struct lat_group *g)
+{
+	json_object_begin(j);
+	member_str(j, "vm", g->vm < 0 ? NULL : lat_vm_label(v, g->vm));
+	member_str(j, "name", g->name);
+	stages(j, d, g);
+	json_key(j, "causes");
+	json_object_begin(j);
+	for (unsigned int c = 0; c < LAT_CAUSES; c++)
+		if (g->cause[c] && d->cause[c])
+			member_u64(j, d->cause[c][0] ? d->cause[c] : "none", g->cause[c]);
+	json_object_end(j);
+	json_object_end(j);
+}
+
+static void case_json(struct json *j, const struct lat_view *v, const struct lat_desc *d, const struct lat_case *c,
+		      const struct lat_story *story)
+{
+	json_object_begin(j);
+	member_str(j, "what", c->what);
+	member_str(j, "vm", c->vm < 0 ? NULL : lat_vm_label(v, c->vm));
+	json_key(j, "vcpu");
+	json_s64(j, c->vcpu);
+	member_u64(j, "begin_host_tsc", c->begin);
+	member_u64(j, "end_host_tsc", c->end);
+	member_u64(j, "total_ns", c->ns);
+	json_key(j, "stages_ns");
+	json_object_begin(j);
+	for (unsigned int s = 1; s < LAT_STAGES; s++)
+		if (c->known >> s & 1)
+			member_u64(j, d->stage[s], c->stage_ns[s]);
+	json_object_end(j);
+	member_str(j, "cause", d->cause[c->cause] && d->cause[c->cause][0] ? d->cause[c->cause] : NULL);
+	if (story && story->text)
+		member_str(j, "excerpt", story->text);
+	json_object_end(j);
+}
+
+static void table_json(struct json *j, const struct lat_view *v, const struct lat_table *t, const struct lat_story *story)
+{
+	json_object_begin(j);
+	member_str(j, "title", t->desc->title);
+	json_key(j, "groups");
+	json_array_begin(j);
+	for (size_t i = 0; i < t->ngroup; i++)
+		group_json(j, v, t->desc, &t->group[i]);
+	json_array_end(j);
+	json_key(j, "counts");
+	json_object_begin(j);
+	for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++)
+		member_u64(j, t->desc->count[c], t->count[c]);
+	json_object_end(j);
+	json_key(j, "worst");
+	json_array_begin(j);
+	for (size_t i = 0; i < t->nworst; i++)
+		case_json(j, v, t->desc, &t->worst[i], story ? &story[i] : NULL);
+	json_array_end(j);
+	json_object_end(j);
+}
+
+static void vcpus_json(struct json *j, const struct lat_view *v)
+{
+	json_key(j, "vcpus");
+	json_array_begin(j);
+	for (size_t i = 0; i < lat_vcpus(v->lat); i++) {
+		struct lat_times t;
+
+		lat_vcpu_times(v->lat, i, &t);
+		json_object_begin(j);
+		member_str(j, "vm", lat_vm_label(v, (int64_t)t.vm));
+		member_u64(j, "vcpu", t.vcpu);
+		member_u64(j, "wall_cycles", t.last - t.first);
+		for (unsigned int s = 0; s < VS_STATES; s++)
+			member_u64(j, vs_names[s], t.time[s]);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+static int write_out(struct sbuf *b, FILE *f)
+{
+	int ret = b->error;
+
+	if (!ret && b->len && fwrite(b->s, 1, b->len, f) != b->len)
+		ret = errno ? -errno : -EIO;
+	sbuf_free(b);
+	return ret;
+}
+
+static int json_print(const struct lat_view *v, FILE *f)
+{
+	struct sbuf b = { 0 };
+	struct json j;
+	int ret;
+
+	json_init(&j, &b);
+	json_object_begin(&j);
+	for (unsigned int id = 0; id < LAT_TABLES; id++) {
+		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
+
+		if (!v->want[lat_table_kind((enum lat_table_id)id)])
+			continue;
+		json_key(&j, t->desc->name);
+		table_json(&j, v, t, v->story[id]);
+	}
+	if (v->want[LAT_SCHED])
+		vcpus_json(&j, v);
+	if (v->has_bound) {
+		json_key(&j, "alignment_ns");
+		json_object_begin(&j);
+		member_u64(&j, "early", v->early_ns);
+		member_u64(&j, "late", v->late_ns);
+		json_object_end(&j);
+	}
+	json_key(&j, "notes");
+	json_array_begin(&j);
+	for (size_t i = 0; lat_note(v->lat, i); i++)
+		json_str(&j, lat_note(v->lat, i));
+	json_array_end(&j);
+	json_object_end(&j);
+	ret = json_finish(&j);
+	sbuf_addc(&b, '\n');
+	if (ret) {
+		sbuf_free(&b);
+		return ret;
+	}
+	return write_out(&b, f);
+}
+
+const struct lat_format lat_json = { .name = "json", .help = "one document", .print = json_print };
+
+/* ---- CSV ---- */
+
+/* RFC 4180: quoted, quotes doubled. A text that a spreadsheet would run as a formula gets a blank first. */
+static void csv_text(struct sbuf *b, const char *s)
+{
+	sbuf_addc(b, '"');
+	if (*s == '=' || *s == '+' || *s == '-' || *s == '@')
+		sbuf_addc(b, ' ');
+	for (; *s; s++) {
+		if (*s == '"')
+			sbuf_addc(b, '"');
+		sbuf_addc(b, *s);
+	}
+	sbuf_addc(b, '"');
+}
+
+static int csv_print(const struct lat_view *v, FILE *f)
+{
+	struct sbuf b = { 0 };
+
+	sbuf_add(&b, "table,vm,name,stage,count,min_us,avg_us,p50_us,p99_us,max_us\n");
+	for (unsigned int id = 0; id < LAT_TABLES; id++) {
+		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
+
+		if (!v->want[lat_table_kind((enum lat_table_id)id)])
+			continue;
+		for (size_t i = 0; i < t->ngroup; i++)
+			for (unsigned int s = 0; s < LAT_STAGES; s++) {
+				const struct loghist *h = t->group[i].stage[s];
+				uint64_t ns[5];
+
+				if (!h)
+					continue;
+				sbuf_addf(&b, "%s,", t->desc->name);
+				csv_text(&b, lat_vm_label(v, t->group[i].vm));
+				sbuf_addc(&b, ',');
+				csv_text(&b, t->group[i].name);
+				sbuf_addf(&b, ",%s,%llu", t->desc->stage[s], (unsigned long long)h->n);
+				ns[0] = h->min;
+				ns[1] = loghist_mean(h);
+				ns[2] = loghist_percentile(h, 50, 100);
+				ns[3] = loghist_percentile(h, 99, 100);
+				ns[4] = h->max;
+				for (unsigned int k = 0; k < 5; k++)
+					sbuf_addf(&b, ",%llu.%03llu", (unsigned long long)(ns[k] / 1000),
+						  (unsigned long long)(ns[k] % 1000));
+				sbuf_addc(&b, '\n');
+			}
+	}
+	return write_out(&b, f);
+}
+
+const struct lat_format lat_csv = { .name = "csv", .help = "a line per group and stage", .print = csv_print };

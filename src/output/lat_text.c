@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * lat_text.c: latency results as text: per table the stages of each group, a histogram of the totals, what
+ * was counted, and the worst cases with their part of the time line.
+ */
+#include "kvmft/lat_output.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define BAR_WIDTH 40
+
+static void us(struct sbuf *b, uint64_t ns)
+{
+	sbuf_addf(b, " %11llu.%03llu", (unsigned long long)(ns / 1000), (unsigned long long)(ns % 1000));
+}
+
+/* ---- stages ---- */
+
+static void stage_row(struct sbuf *b, const char *group, const char *stage, const struct loghist *h)
+{
+	sbuf_addf(b, "%-32.32s %-9s %9llu", group, stage, (unsigned long long)h->n);
+	us(b, h->min);
+	us(b, loghist_mean(h));
+	us(b, loghist_percentile(h, 50, 100));
+	us(b, loghist_percentile(h, 99, 100));
+	us(b, h->max);
+	sbuf_addc(b, '\n');
+}
+
+static void group_causes(struct sbuf *b, const struct lat_desc *d, const struct lat_group *g)
+{
+	const char *sep = "";
+
+	for (unsigned int c = 0; c < LAT_CAUSES; c++) {
+		if (!g->cause[c] || !d->cause[c] || !d->cause[c][0])
+			continue;
+		if (!sep[0])
+			sbuf_addf(b, "%-32s cause: ", "");
+		sbuf_addf(b, "%s%s %llu", sep, d->cause[c], (unsigned long long)g->cause[c]);
+		sep = ", ";
+	}
+	if (sep[0])
+		sbuf_addc(b, '\n');
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct lat_group *const *x = a, *const *y = b;
+	unsigned __int128 p = (*x)->stage[0] ? (*x)->stage[0]->sum : 0, q = (*y)->stage[0] ? (*y)->stage[0]->sum : 0;
+
+	return p < q ? 1 : p > q ? -1 : strcmp((*x)->name, (*y)->name);
+}
+
+static int groups(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
+{
+	const struct lat_group **order = calloc(t->ngroup ? t->ngroup : 1, sizeof(const struct lat_group *));
+	const char *vm = "";
+
+	if (!order)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->ngroup; i++)
+		order[i] = &t->group[i];
+	qsort(order, t->ngroup, sizeof(const struct lat_group *), by_time);
+	sbuf_addf(b, "%-32s %-9s %9s %15s %15s %15s %15s %15s\n", t->desc->key, "Stage", "Count", "Min us", "Avg us",
+		  "p50 us", "p99 us", "Max us");
+	for (size_t m = 0; m <= tl_hostmap(v->t)->nvm; m++) {
+		for (size_t i = 0; i < t->ngroup; i++) {
+			const struct lat_group *g = order[i];
+
+			if (g->vm != (int64_t)m - 1)
+				continue;
+			if (g->vm >= 0 && strcmp(vm, lat_vm_label(v, g->vm))) {
+				vm = lat_vm_label(v, g->vm);
+				sbuf_addf(b, "-- %s\n", vm);
+			}
+			for (unsigned int s = 0; s < LAT_STAGES; s++)
+				if (g->stage[s])
+					stage_row(b, s ? "" : g->name, t->desc->stage[s], g->stage[s]);
+			group_causes(b, t->desc, g);
+		}
+	}
+	free(order);
+	if (t->crowded)
+		sbuf_addf(b, "%llu more of groups that there was no room for\n", (unsigned long long)t->crowded);
+	return 0;
+}
+
+/* ---- histogram: powers of two of ns ---- */
+
+static void histogram(struct sbuf *b, const struct lat_table *t)
+{
+	uint64_t count[64] = { 0 }, most = 0, lo, hi;
+	unsigned int first = 64, last = 0;
+
+	for (size_t g = 0; g < t->ngroup; g++)
+		for (unsigned int k = 0; t->group[g].stage[0] && k < LOGHIST_BUCKETS; k++) {
+			uint64_t n = t->group[g].stage[0]->count[k];
+			unsigned int at;
+
+			if (!n)
+				continue;
+			loghist_bounds(k, &lo, &hi);
+			at = lo ? 63 - (unsigned int)__builtin_clzll(lo) : 0;
+			count[at] += n;
+			most = MAX(most, count[at]);
+			first = MIN(first, at);
+			last = MAX(last, at);
+		}
+	if (!most)
+		return;
+	sbuf_addf(b, "\n%-23s %9s\n", "total", "count");
+	for (unsigned int k = first; k <= last; k++) {
+		char from[32], to[32];
+		unsigned int bar = (unsigned int)((count[k] * BAR_WIDTH + most - 1) / most);
+
+		str_ns(from, sizeof(from), k ? 1ull << k : 0);
+		str_ns(to, sizeof(to), k < 63 ? 2ull << k : UINT64_MAX);
+		sbuf_addf(b, "%10s - %-10s %9llu |", from, to, (unsigned long long)count[k]);
+		for (unsigned int i = 0; i < bar; i++)
+			sbuf_addc(b, '#');
+		sbuf_addc(b, '\n');
+	}
+}
+
+static void counts(struct sbuf *b, const struct lat_table *t)
+{
+	const char *sep = "";
+
+	sbuf_addc(b, '\n');
+	for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++) {
+		if (c > 1 && !t->count[c])
+			continue;
+		sbuf_addf(b, "%s%s %llu", sep, t->desc->count[c], (unsigned long long)t->count[c]);
+		sep = "; ";
+	}
+	sbuf_addc(b, '\n');
+}
+
+/* ---- the worst ---- */
+
+static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_table *t, const struct lat_story *story)
+{
+	char text[32];
+
+	for (size_t i = 0; i < t->nworst; i++) {
+		const struct lat_case *c = &t->worst[i];
+
+		sbuf_addf(b, "\n%zu. %s: %s", i + 1, str_ns(text, sizeof(text), c->ns), c->what);
+		if (c->vm >= 0)
+			sbuf_addf(b, ", %s", lat_vm_label(v, c->vm));
+		if (t->desc->cause[c->cause] && t->desc->cause[c->cause][0])
+			sbuf_addf(b, "; %s", t->desc->cause[c->cause]);
+		sbuf_add(b, "\n  ");
+		for (unsigned int s = 1; s < LAT_STAGES; s++)
+			if (c->known >> s & 1)
+				sbuf_addf(b, " %s %s", t->desc->stage[s], str_ns(text, sizeof(text), c->stage_ns[s]));
+		sbuf_addc(b, '\n');
+		if (!story)
+			continue;
+		if (story[i].text)
+			sbuf_add(b, story[i].text);
+		if (story[i].left_out)
+			sbuf_addf(b, "(%llu lines left out)\n", (unsigned long long)story[i].left_out);
+	}
+}
+
+/* ---- where the vCPUs' time went ---- */
+
+static void vcpu_times(struct sbuf *b, const struct lat_view *v)
+{
+	sbuf_addf(b, "\n%-24s %5s %13s", "VM", "vCPU", "Wall ms");
+	for (unsigned int s = VS_GUEST; s < VS_STATES; s++)
+		sbuf_addf(b, " %10s%%", vs_names[s]);
+	sbuf_addf(b, " %10s%%\n", vs_names[VS_UNKNOWN]);
+	for (size_t i = 0; i < lat_vcpus(v->lat); i++) {
+		struct lat_times t;
+		uint64_t wall;
+
+		lat_vcpu_times(v->lat, i, &t);
+		wall = t.last - t.first;
+		if (!wall)
+			continue;
+		sbuf_addf(b, "%-24.24s %5u %13llu", lat_vm_label(v, (int64_t)t.vm), t.vcpu,
+			  (unsigned long long)(out_cycles_to_ns(wall, v->clock->khz) / 1000000));
+		for (unsigned int s = VS_GUEST; s <= VS_STATES; s++) {
+			unsigned int which = s == VS_STATES ? VS_UNKNOWN : s;
+			uint64_t pct = (uint64_t)((unsigned __int128)t.time[which] * 10000 / wall);
+
+			sbuf_addf(b, " %8llu.%02llu", (unsigned long long)(pct / 100), (unsigned long long)(pct % 100));
+		}
+		sbuf_addc(b, '\n');
+	}
+}
+
+static int text_print(const struct lat_view *v, FILE *f)
+{
+	struct sbuf b = { 0 };
+	bool first = true;
+	int ret = 0;
+
+	for (unsigned int id = 0; id < LAT_TABLES && !ret; id++) {
+		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
+
+		if (!v->want[lat_table_kind((enum lat_table_id)id)])
+			continue;
+		sbuf_addf(&b, "%s%s: %s\n\n", first ? "" : "\n", t->desc->name, t->desc->title);
+		first = false;
+		ret = groups(&b, v, t);
+		histogram(&b, t);
+		counts(&b, t);
+		worst(&b, v, t, v->story[id]);
+	}
+	if (v->want[LAT_SCHED])
+		vcpu_times(&b, v);
+	for (size_t i = 0; lat_note(v->lat, i); i++)
+		sbuf_addf(&b, "\nnote: %s", lat_note(v->lat, i));
+	if (v->has_bound)
+		sbuf_addf(&b, "\nnote: stages that cross between host and guest may be off by -%llu.%03llu/+%llu.%03llu us",
+			  (unsigned long long)(v->early_ns / 1000), (unsigned long long)(v->early_ns % 1000),
+			  (unsigned long long)(v->late_ns / 1000), (unsigned long long)(v->late_ns % 1000));
+	sbuf_addc(&b, '\n');
+	if (!ret)
+		ret = b.error;
+	if (!ret && fwrite(b.s, 1, b.len, f) != b.len)
+		ret = errno ? -errno : -EIO;
+	sbuf_free(&b);
+	return ret;
+}
+
+const struct lat_format lat_text = { .name = "text", .help = "tables to read", .print = text_print };
