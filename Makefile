@@ -88,7 +88,7 @@ kv_cflags += -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
 kv_ldflags += -fsanitize=$(SAN)
 endif
 ifeq ($(COV),1)
-kv_cflags += --coverage
+kv_cflags += --coverage -DKVMFT_COVERAGE
 kv_ldflags += --coverage
 endif
 ifeq ($(STATIC),1)

@@ -3,11 +3,14 @@
  * main.c: global options, dispatch to a command descriptor, one line per failure, exit codes.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kvmft/cli.h"
+#include "kvmft/sandbox.h"
 #include "cmd/cmds.h"
 
 #ifndef KVMFT_VERSION
@@ -85,6 +88,39 @@ static int print_help(const char *name)
 	return KVMFT_OK;
 }
 
+/* Where --output of the command leads to, opened for Landlock; -1 when there is none. */
+static int output_parent(const struct cmd *c, const void *opts)
+{
+	for (const struct opt *o = c->opts; o->name; o++) {
+		const char *path, *slash;
+		_cleanup_free_ char *dir = NULL;
+
+		if (o->type != OPT_STR || strcmp(o->name, "output"))
+			continue;
+		path = *(const char *const *)((const char *)opts + o->offset);
+		slash = path ? strrchr(path, '/') : NULL;
+		if (!path)
+			return -1;
+		dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+		return dir ? open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	}
+	return -1;
+}
+
+/* Root may read all captures, and put the result anywhere: these two stay. */
+static void confine_reader(const struct cmd *c, const void *opts)
+{
+	_cleanup_close_ int out = output_parent(c, opts);
+	const struct sandbox_dir dir = { .fd = out, .rights = SANDBOX_WRITE | SANDBOX_CREATE };
+	struct sandbox s = { .caps = SANDBOX_CAP(CAP_DAC_READ_SEARCH), .files = true, .dir = &dir };
+
+	if (out >= 0) {
+		s.ndir = 1;
+		s.caps |= SANDBOX_CAP(CAP_DAC_OVERRIDE);
+	}
+	(void)sandbox_enter(&s);
+}
+
 static int run_command(const struct cmd *c, int argc, char **argv)
 {
 	_cleanup_free_ void *opts = calloc(1, c->opts_size ? c->opts_size : 1);
@@ -96,6 +132,8 @@ static int run_command(const struct cmd *c, int argc, char **argv)
 		return KVMFT_FAILED;
 	}
 	first = cli_parse(c, opts, argc, argv, &err);
+	if (first > 0 && c->reader)
+		confine_reader(c, opts);
 	if (first > 0)
 		ret = c->run(opts, argc - first, argv + first, &err);
 	else if (first == 0)

@@ -93,6 +93,11 @@ struct cmd {
 	int (*release)(void *opts); /* may be NULL; frees what parsing allocated beyond lists */
 	int min_args, max_args;	    /* operands; max -1 = any */
 	bool options_first;	    /* what follows the first operand is none of ours: a COMMAND, -5 */
+	/*
+	 * It reads files that anybody may have made, and prints: before run(), main gives up all that
+	 * takes more than that (sandbox.h). Below the directory of its --output it may write.
+	 */
+	bool reader;
 };
 
 extern const struct cmd *const kvmft_cmds[]; /* NULL-terminated, in the order help shows them */

@@ -392,6 +392,7 @@ const struct cmd cmd_convert = {
 	.opts_size = sizeof(struct convert_opts),
 	.run = convert_run,
 	.options_first = true,
+	.reader = true,
 	.min_args = 0,
 	.max_args = -1,
 };

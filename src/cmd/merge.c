@@ -139,6 +139,7 @@ const struct cmd cmd_merge = {
 	.opts = merge_options,
 	.opts_size = sizeof(struct merge_opts),
 	.run = merge_run,
+	.reader = true,
 	.min_args = 1,
 	.max_args = -1,
 };
