@@ -121,6 +121,15 @@ struct cap_stream {
 	uint64_t cut_bytes;   /* bytes of an incomplete sub-buffer at the end, 0 = none */
 };
 
+/* What must be known of sub-buffers to read and write them. */
+struct subbuf_geom {
+	uint32_t size;	    /* of a sub-buffer, bytes */
+	uint32_t header;    /* 16 or 12 */
+	uint32_t long_size; /* 8 or 4 */
+	bool swap;	    /* the file's byte order is not this machine's */
+	bool big_endian;    /* the file's byte order */
+};
+
 /* A thing that was wrong with the input but did not stop the reader. */
 struct cap_damage {
 	char *text;
@@ -180,6 +189,8 @@ struct capture {
 	size_t ntask, task_cap;
 	struct cap_damage *damage;
 	size_t ndamage, damage_cap;
+	char *printk; /* the kernel's printk_formats, unchecked text; NULL = none */
+	size_t printk_len;
 
 	/* trace.dat only, from TRACEID, TIME_SHIFT, TSC2NSEC, DATE and OFFSET */
 	uint64_t trace_id;	   /* 0 = none */

@@ -26,14 +26,6 @@
 
 #include "kvmft/capture.h"
 
-struct subbuf_geom {
-	uint32_t size;	    /* of a sub-buffer, bytes */
-	uint32_t header;    /* 16 or 12 */
-	uint32_t long_size; /* 8 or 4 */
-	bool swap;	    /* the file's byte order is not this machine's */
-	bool big_endian;    /* the file's byte order */
-};
-
 /* State of a walk; all pointers into the caller's buffer. */
 struct subbuf {
 	const uint8_t *p, *end; /* rest of the data */
@@ -157,6 +149,38 @@ void rstream_damage(struct rstream *r);
 /* Positions the stream so that no event with ts >= from is skipped; uses the sub-buffers' stamps. */
 int rstream_seek(struct rstream *r, uint64_t from) __must_check;
 void rstream_close(struct rstream *r);
+
+/* ---- writing sub-buffers ---- */
+
+/* Puts events into sub-buffers, in the layout that subbuf_begin() reads. */
+struct subbuf_writer {
+	struct subbuf_geom g;
+	int (*emit)(void *arg, const void *buf); /* takes g.size bytes; 0 or -errno */
+	void *arg;
+	uint8_t *buf;
+	uint32_t pos;	/* bytes of data in buf */
+	uint64_t begin, ts; /* of the first and the last event */
+	bool open;	/* buf was begun */
+	bool lost;	/* events were lost before it */
+	bool uncounted; /* ... and how many is not known */
+	uint64_t lost_count;
+	uint64_t emitted;
+};
+
+/* -EINVAL for a geometry without room for events; freed with subbuf_writer_free() always. */
+int subbuf_writer_init(struct subbuf_writer *w, const struct subbuf_geom *g,
+		       int (*emit)(void *arg, const void *buf), void *arg) __must_check;
+/*
+ * Adds an event; data as in struct rec, in the geometry's byte order. A stamp before the last one
+ * begins a new sub-buffer. -EMSGSIZE: it does not fit into any sub-buffer of that size.
+ */
+int subbuf_write(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len)
+	__must_check;
+/* Events were lost before the next one: count, 0 = number unknown. Counts add up. */
+int subbuf_write_lost(struct subbuf_writer *w, uint64_t count) __must_check;
+/* Hands out what is there. A loss that no event follows makes an empty sub-buffer. */
+int subbuf_write_end(struct subbuf_writer *w) __must_check;
+void subbuf_writer_free(struct subbuf_writer *w);
 
 /* ---- many CPUs, ordered ---- */
 

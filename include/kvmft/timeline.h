@@ -21,6 +21,7 @@ struct tl_source {
 	const struct fmt *fmt;
 	char label[TL_MAX_LABEL]; /* "host", or the VM's name */
 	bool guest;
+	bool alone;		  /* of tl_new_alone(): a guest, too, has no VM then */
 	size_t index;		  /* 0 = host, guests from 1 */
 	size_t vm;		  /* guest: index into the host map */
 	uint64_t events, gaps, lost, damaged, unplaced, backwards;
@@ -61,8 +62,20 @@ int tl_new(struct hostmap *map, struct timeline **out, struct kvmft_err *err) __
  */
 int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt *fmt, size_t vm,
 		 struct kvmft_err *err) __must_check;
+/*
+ * A time line of one capture alone, host or guest, in whatever trace clock: `host` of its items is
+ * the stamp as recorded.
+ */
+int tl_new_alone(struct hostmap *map, struct timeline **out, struct kvmft_err *err) __must_check;
 /* Opens all streams; after the last tl_add_guest(). */
 int tl_start(struct timeline *t, struct kvmft_err *err) __must_check;
+/*
+ * The same with stream number k of source i's capture alone; the next one may be started without
+ * tl_stop() in between, and the sources' counters go on then.
+ */
+int tl_start_stream(struct timeline *t, size_t i, size_t k, struct kvmft_err *err) __must_check;
+/* Closes what was opened and forgets what was counted; another start may follow. */
+void tl_stop(struct timeline *t);
 /* The next item in host TSC order: 1; 0 at the end; -errno. */
 int tl_next(struct timeline *t, struct tl_item *item) __must_check;
 size_t tl_sources(const struct timeline *t);

@@ -63,26 +63,44 @@ static struct tl_source *source_add(struct timeline *t, const struct capture *ca
 	return comms_new(cap, fmt, &s->comms) ? NULL : s;
 }
 
+static int new_with(struct hostmap *map, const char *label, struct timeline **out,
+		    struct kvmft_err *err)
+{
+	struct timeline *t = calloc(1, sizeof(*t));
+
+	*out = NULL;
+	if (!t)
+		return err_set(err, ENOMEM, "out of memory");
+	t->map = map;
+	if (!source_add(t, map->cap, map->fmt, label)) {
+		tl_free(t);
+		return err_set(err, ENOMEM, "out of memory");
+	}
+	*out = t;
+	return 0;
+}
+
 int tl_new(struct hostmap *map, struct timeline **out, struct kvmft_err *err)
 {
-	struct timeline *t;
-
 	*out = NULL;
 	if (!map->cap->clock || strcmp(map->cap->clock, "x86-tsc"))
 		return err_set(err, ENOTSUP,
 			       "host capture %s: trace clock %s cannot be put on the host's TSC; record the "
 			       "host with --clock x86-tsc (trace-cmd: -C x86-tsc)",
 			       map->cap->path, map->cap->clock ? map->cap->clock : "(not said)");
-	t = calloc(1, sizeof(*t));
-	if (!t)
-		return err_set(err, ENOMEM, "out of memory");
-	t->map = map;
-	if (!source_add(t, map->cap, map->fmt, "host")) {
-		tl_free(t);
-		return err_set(err, ENOMEM, "out of memory");
+	return new_with(map, "host", out, err);
+}
+
+int tl_new_alone(struct hostmap *map, struct timeline **out, struct kvmft_err *err)
+{
+	bool guest = map->cap->side == CAP_SIDE_GUEST;
+	int ret = new_with(map, guest ? "guest" : "host", out, err);
+
+	if (!ret) {
+		(*out)->src[0]->alone = true;
+		(*out)->src[0]->guest = guest;
 	}
-	*out = t;
-	return 0;
+	return ret;
 }
 
 /* The guest's pvclock records become epochs when the clock needs them. */
@@ -216,9 +234,10 @@ static int stream_open(struct timeline *t, struct tl_source *src, const struct c
 
 	s->src = src;
 	s->vcpu = -1;
-	if (src->guest) {
-		s->gtime = t->gtime[src->index];
+	if (src->guest)
 		s->vcpu = vcpu_of_cpu(src->cap, cs->cpu);
+	if (src->guest && !src->alone) {
+		s->gtime = t->gtime[src->index];
 		s->epochs = epoch_vm_find(t->map->vm[src->vm].epochs, (uint32_t)s->vcpu);
 	}
 	ret = rstream_open(&s->r, src->cap, cs);
@@ -227,22 +246,32 @@ static int stream_open(struct timeline *t, struct tl_source *src, const struct c
 	return ret;
 }
 
-int tl_start(struct timeline *t, struct kvmft_err *err)
+static void streams_close(struct timeline *t)
 {
-	_cleanup_free_ struct rmerge_src *ms = NULL;
-	size_t n = 0;
-	int ret = 0;
-
-	for (size_t i = 0; i < t->nsrc; i++)
-		n += t->src[i]->cap->nstream;
-	t->stream = calloc(n ? n : 1, sizeof(*t->stream));
-	ms = calloc(n ? n : 1, sizeof(*ms));
-	if (!t->stream || !ms)
-		return err_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < t->nsrc && !ret; i++)
-		for (size_t k = 0; k < t->src[i]->cap->nstream && !ret; k++)
-			ret = stream_open(t, t->src[i], &t->src[i]->cap->stream[k]);
+	rmerge_free(t->merge);
+	t->merge = NULL;
 	for (size_t i = 0; i < t->nstream; i++)
+		rstream_close(&t->stream[i].r);
+	free(t->stream);
+	t->stream = NULL;
+	t->nstream = 0;
+	t->pending = false;
+}
+
+static int streams_open(struct timeline *t, size_t n)
+{
+	streams_close(t);
+	t->stream = calloc(n ? n : 1, sizeof(*t->stream));
+	return t->stream ? 0 : -ENOMEM;
+}
+
+static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
+{
+	_cleanup_free_ struct rmerge_src *ms = calloc(t->nstream + 1, sizeof(*ms));
+
+	if (!ms)
+		ret = -ENOMEM;
+	for (size_t i = 0; ms && i < t->nstream; i++)
 		ms[i] = (struct rmerge_src){ .next = stream_next, .src = &t->stream[i] };
 	if (!ret)
 		ret = rmerge_new(&t->merge, ms, t->nstream);
@@ -251,13 +280,48 @@ int tl_start(struct timeline *t, struct kvmft_err *err)
 	return 0;
 }
 
+int tl_start(struct timeline *t, struct kvmft_err *err)
+{
+	size_t n = 0;
+	int ret;
+
+	for (size_t i = 0; i < t->nsrc; i++)
+		n += t->src[i]->cap->nstream;
+	ret = streams_open(t, n);
+	for (size_t i = 0; i < t->nsrc && !ret; i++)
+		for (size_t k = 0; k < t->src[i]->cap->nstream && !ret; k++)
+			ret = stream_open(t, t->src[i], &t->src[i]->cap->stream[k]);
+	return streams_merge(t, ret, err);
+}
+
+int tl_start_stream(struct timeline *t, size_t i, size_t k, struct kvmft_err *err)
+{
+	int ret = streams_open(t, 1);
+
+	if (!ret)
+		ret = stream_open(t, t->src[i], &t->src[i]->cap->stream[k]);
+	return streams_merge(t, ret, err);
+}
+
+void tl_stop(struct timeline *t)
+{
+	streams_close(t);
+	for (size_t i = 0; i < t->nsrc; i++) {
+		struct tl_source *s = t->src[i];
+
+		s->events = s->gaps = s->lost = s->damaged = s->unplaced = s->backwards = 0;
+		s->lost_unknown = false;
+		s->error = 0;
+	}
+}
+
 static void item_fill(struct timeline *t, struct tl_stream *s, struct tl_item *item)
 {
 	*item = (struct tl_item){
 		.kind = s->kind, .src = s->src, .host = s->host, .width = s->width,
 		.unplaced = s->unplaced, .cpu = s->r.s->cpu, .vcpu = s->vcpu, .vm = -1, .tid = -1,
 	};
-	if (s->src->guest)
+	if (s->src->guest && !s->src->alone)
 		item->vm = (int64_t)s->src->vm;
 	if (s->kind == TL_GAP)
 		item->lost = s->r.lost;
@@ -324,16 +388,13 @@ void tl_free(struct timeline *t)
 {
 	if (!t)
 		return;
-	rmerge_free(t->merge);
-	for (size_t i = 0; i < t->nstream; i++)
-		rstream_close(&t->stream[i].r);
+	streams_close(t);
 	for (size_t i = 0; i < t->nsrc; i++) {
 		comms_free(t->src[i]->comms);
 		free(t->src[i]);
 		guest_time_free(t->gtime[i]);
 		free(t->gtime[i]);
 	}
-	free(t->stream);
 	free(t->src);
 	free(t->gtime);
 	free(t);

@@ -13,6 +13,7 @@
  *   DIR/events/S/N     the kernel's format text of event S:N, one per `event` record
  *   DIR/saved_cmdlines "TID COMM" lines of the kernel, optional
  *   DIR/saved_tgids    "TID TGID" lines of the kernel, optional
+ *   DIR/printk_formats the kernel's file of that name, optional
  *   DIR/segNNNNNN/cpuN sub-buffers of CPU N exactly as the kernel handed them out; segments
  *                      follow each other in time. Old ones may have been removed (retention),
  *                      so the lowest number need not be 0, but the rest has no holes.
@@ -139,8 +140,13 @@ static int read_geometry(struct capture *c, int dirfd)
 	return 0;
 }
 
-/* Both texts are optional: without them tasks have no names but the recorded ones. */
-static int read_tasks(struct capture *c, int dirfd)
+static int read_printk(struct capture *c, char *text)
+{
+	return cap_set_printk(c, text, strlen(text));
+}
+
+/* All are optional: without them tasks have no names but the recorded ones. */
+static int read_texts(struct capture *c, int dirfd)
 {
 	static const struct {
 		const char *name;
@@ -148,6 +154,7 @@ static int read_tasks(struct capture *c, int dirfd)
 	} file[] = {
 		{ "saved_cmdlines", cap_parse_cmdlines },
 		{ "saved_tgids", cap_parse_tgids },
+		{ "printk_formats", read_printk },
 	};
 	size_t i;
 
@@ -326,7 +333,7 @@ int cap_dir_read(struct capture *c, int dirfd, struct kvmft_err *err)
 	if (!ret)
 		ret = read_geometry(c, dirfd);
 	if (!ret)
-		ret = read_tasks(c, dirfd);
+		ret = read_texts(c, dirfd);
 	if (!ret && c->subbuf_size)
 		ret = read_segments(c, dirfd);
 	if (!ret && !c->complete)

@@ -130,6 +130,7 @@ void capture_close(struct capture *c)
 	free(c->tool);
 	free(c->tsc_khz_source);
 	free(c->sched_source);
+	free(c->printk);
 	free(c);
 }
 

@@ -55,6 +55,8 @@ int cap_stream_extend(struct capture *c, struct cap_stream *s, const struct cap_
 /* Kernel texts: "tid comm" and "tid tgid" lines. */
 int cap_parse_cmdlines(struct capture *c, char *text) __must_check;
 int cap_parse_tgids(struct capture *c, char *text) __must_check;
+/* Keeps a copy of the kernel's printk_formats when it is text; else it is noted. */
+int cap_set_printk(struct capture *c, const char *text, size_t len) __must_check;
 /* The clock in brackets of a trace_clock file, or the whole word; *slot is replaced. */
 int cap_parse_clock(char **slot, const char *text) __must_check;
 /* Geometry from the text of events/header_page; false when it does not say. */
@@ -112,9 +114,12 @@ int cap_dir_read(struct capture *c, int dirfd, struct kvmft_err *err) __must_che
 int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
 	__must_check;
 
-/* unpack.c: whether packed data can be read at all, and one chunk. -EOPNOTSUPP, -EBADMSG. */
+/* unpack.c: whether there is compression at all, and one chunk. -EOPNOTSUPP, -EBADMSG. */
 bool cap_can_unpack(void);
 int cap_unpack(const void *packed, size_t n, void *plain, size_t len) __must_check;
+/* The way back: bytes that n may become at most; the number they became, -errno. */
+size_t cap_pack_bound(size_t n);
+ssize_t cap_pack(const void *plain, size_t n, void *packed, size_t room) __must_check;
 
 static inline struct cap_priv *cap_priv(const struct capture *c)
 {

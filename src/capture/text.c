@@ -57,6 +57,21 @@ int cap_parse_tgids(struct capture *c, char *text)
 	return 0;
 }
 
+int cap_set_printk(struct capture *c, const char *text, size_t len)
+{
+	if (!len || c->printk)
+		return 0;
+	if (len > CAP_MAX_TEXT || memchr(text, 0, len)) {
+		cap_note(c, "printk formats: no text, or too long");
+		return 0;
+	}
+	c->printk = strndup(text, len);
+	if (!c->printk)
+		return -ENOMEM;
+	c->printk_len = len;
+	return 0;
+}
+
 int cap_parse_clock(char **slot, const char *text)
 {
 	const char *open = strchr(text, '['), *close = open ? strchr(open, ']') : NULL;

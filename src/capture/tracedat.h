@@ -5,31 +5,8 @@
 #ifndef KVMFT_CAPTURE_TRACEDAT_H
 #define KVMFT_CAPTURE_TRACEDAT_H
 
+#include "kvmft/tracedat.h"
 #include "reader.h"
-
-/* Option numbers, as libtracecmd assigns them. */
-enum td_opt {
-	TD_DONE = 0,
-	TD_DATE = 1,
-	TD_CPUSTAT = 2,
-	TD_BUFFER = 3,
-	TD_TRACECLOCK = 4,
-	TD_UNAME = 5,
-	TD_OFFSET = 7,
-	TD_CPUCOUNT = 8,
-	TD_VERSION = 9,
-	TD_TRACEID = 11,
-	TD_TIME_SHIFT = 12,
-	TD_GUEST = 13,
-	TD_TSC2NSEC = 14,
-	TD_HEADER_INFO = 16, /* v7: also the section ids */
-	TD_FTRACE_EVENTS = 17,
-	TD_EVENT_FORMATS = 18,
-	TD_KALLSYMS = 19,
-	TD_PRINTK = 20,
-	TD_CMDLINES = 21,
-	TD_BUFFER_TEXT = 22,
-};
 
 /* A tracefs instance of a v6 file: where its CPU table is. */
 struct td_buffer {
@@ -69,7 +46,8 @@ struct cursor td_cursor(const struct td *t, const uint8_t *p, size_t n);
 int td_header_info(struct td *t, struct cursor *cur) __must_check;
 int td_ftrace_events(struct td *t, struct cursor *cur) __must_check;
 int td_event_formats(struct td *t, struct cursor *cur) __must_check;
-int td_skip_block32(struct td *t, struct cursor *cur) __must_check; /* kallsyms, printk */
+int td_skip_block32(struct td *t, struct cursor *cur) __must_check; /* kallsyms */
+int td_printk(struct td *t, struct cursor *cur) __must_check;
 int td_cmdlines(struct td *t, struct cursor *cur) __must_check;
 
 /* tracedat_opts.c: one option that is not a section. Unknown ones are ignored. */

@@ -119,6 +119,16 @@ int td_skip_block32(struct td *t __unused_arg, struct cursor *cur)
 	return cur_u32(cur, &n) || cur_skip(cur, n) ? -ENODATA : 0;
 }
 
+int td_printk(struct td *t, struct cursor *cur)
+{
+	const uint8_t *p;
+	uint32_t n;
+
+	if (cur_u32(cur, &n) || cur_bytes(cur, n, &p))
+		return -ENODATA;
+	return cap_set_printk(t->c, (const char *)p, n);
+}
+
 int td_cmdlines(struct td *t, struct cursor *cur)
 {
 	_cleanup_free_ char *text = NULL;

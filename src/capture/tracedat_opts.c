@@ -195,7 +195,8 @@ static int shift_samples(struct capture *c, struct cursor *opt, struct cap_shift
 
 /*
  * Layout since trace-cmd 3.0: u64 peer, u32 flags, u32 ncpus, per CPU { u32 n, s64 time[n],
- * s64 offset[n], s64 scaling[n] }, then s64 frac per CPU, which may be missing.
+ * s64 offset[n], s64 scaling[n] }, then per CPU { s64 frac[n] }, which may be missing. KVM has one
+ * frac for all, so the first of a CPU is kept.
  */
 static int opt_time_shift(struct td *t, struct cursor opt)
 {
@@ -218,8 +219,9 @@ static int opt_time_shift(struct td *t, struct cursor opt)
 		return ret;
 	if (ret)
 		goto damaged;
-	for (i = 0; i < ncpus && !cur_u64(&opt, &frac); i++)
-		c->shift[i].frac = (int64_t)frac;
+	for (i = 0; i < ncpus; i++)
+		for (size_t k = 0; k < c->shift[i].nsample && !cur_u64(&opt, &frac); k++)
+			c->shift[i].frac = k ? c->shift[i].frac : (int64_t)frac;
 	c->shift_peer = peer;
 	c->shift_flags = flags;
 	return 0;

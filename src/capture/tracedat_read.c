@@ -222,7 +222,7 @@ static const struct {
 	{ "ftrace events", td_ftrace_events },
 	{ "event formats", td_event_formats },
 	{ "kallsyms", td_skip_block32 },
-	{ "printk formats", td_skip_block32 },
+	{ "printk formats", td_printk },
 	{ "saved command lines", td_cmdlines },
 	{ "CPU count", read_cpus },
 	{ "options", read_options },
@@ -316,6 +316,13 @@ static int finish(struct capture *c)
 		c->page_header = 8 + c->long_size;
 	}
 	guess_side(c);
+	if (c->has_tsc2nsec) { /* ns = ticks * mult >> shift */
+		unsigned __int128 khz = ((unsigned __int128)1000000 << c->tsc2nsec_shift) / c->tsc2nsec_mult;
+		unsigned __int128 rest = ((unsigned __int128)1000000 << c->tsc2nsec_shift) % c->tsc2nsec_mult;
+
+		khz += rest * 2 >= c->tsc2nsec_mult;
+		c->tsc_khz = khz <= UINT32_MAX ? (uint64_t)khz : 0;
+	}
 	return c->clock ? 0 : cap_set_str(&c->clock, "local");
 }
 

@@ -11,6 +11,7 @@ const struct cmd *const kvmft_cmds[] = {
 	&cmd_report,
 	&cmd_merge,
 	&cmd_latency,
+	&cmd_export,
 	&cmd_list,
 	&cmd_convert,
 	&cmd_trace,

@@ -145,6 +145,20 @@ int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
 	return ret ? ret : tl_start(p->t, err);
 }
 
+int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *err)
+{
+	int ret;
+
+	memset(p, 0, sizeof(*p));
+	p->alone = true;
+	ret = open_one(path, &p->host, err);
+	if (!ret)
+		ret = hostmap_new(p->host.cap, p->host.fmt, &p->map, err);
+	if (!ret)
+		ret = tl_new_alone(p->map, &p->t, err);
+	return ret ? ret : tl_start(p->t, err);
+}
+
 void pairing_close(struct pairing *p)
 {
 	tl_free(p->t);

@@ -26,6 +26,7 @@ struct pairing {
 	size_t nguest;
 	struct hostmap *map;
 	struct timeline *t;
+	bool alone; /* host is the only capture, and may be a guest's: see tl_new_alone() */
 };
 
 /*
@@ -34,6 +35,8 @@ struct pairing {
  */
 int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
 		 const struct tsc_map *forced, struct kvmft_err *err);
+/* One capture, host or guest, in any trace clock. */
+int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *err);
 void pairing_close(struct pairing *p);
 
 /* --tsc-offset and --tsc-ratio; *given tells whether there was any. */

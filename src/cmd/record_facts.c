@@ -12,6 +12,8 @@
 
 #include "kvmft/guest_clock.h"
 
+#define PRINTK_MAX (1u << 20) /* of the kernel's printk_formats; longer is left out */
+
 static int put(struct record *r)
 {
 	int ret = capw_meta(r->w, &r->line);
@@ -284,7 +286,7 @@ static int task_record(const struct vm_task *t, void *ctx)
 
 int record_facts_tasks(struct record *r)
 {
-	_cleanup_free_ char *names = NULL, *tgids = NULL;
+	_cleanup_free_ char *names = NULL, *tgids = NULL, *printk = NULL;
 	int ret = 0;
 
 	if (r->side == CAP_SIDE_GUEST)
@@ -296,11 +298,13 @@ int record_facts_tasks(struct record *r)
 		}
 	if (ret)
 		return ret;
-	/* Both are optional: names only make the output nicer. */
+	/* All are optional: names only make the output nicer. */
 	if (ktracefs_saved_cmdlines(r->t, &names) == 0)
 		ret = put_file(r, "saved_cmdlines", names);
 	if (!ret && ktracefs_saved_tgids(r->t, &tgids) == 0)
 		ret = put_file(r, "saved_tgids", tgids);
+	if (!ret && ktracefs_read(r->t, "printk_formats", PRINTK_MAX, &printk) > 0)
+		ret = put_file(r, "printk_formats", printk);
 	return ret;
 }
 

@@ -27,6 +27,25 @@ static int sampled_clock(struct sink *s, const struct capture *host, struct out_
 	return 0;
 }
 
+/* A capture alone has one clock: its own, in ns where it can be told. */
+static int own_clock(const struct capture *cap, int kind, struct out_clock *c, struct kvmft_err *err)
+{
+	bool tsc = cap->clock && !strcmp(cap->clock, "x86-tsc");
+
+	if (tsc && kind >= OUT_CLOCK_MONO_RAW)
+		return 0;
+	if (kind >= 0 && kind != OUT_CLOCK_NS && (!tsc || kind == OUT_CLOCK_KVMCLOCK))
+		return err_usage(err, "--clock %s: %s alone has no such time, its trace clock is %s",
+				 out_clock_names[kind], cap->path, cap->clock ? cap->clock : "unknown");
+	if (!tsc) { /* ns already: as if of a TSC that counts them */
+		c->khz = 1000000;
+		c->base = 0;
+	}
+	if (kind == OUT_CLOCK_GUEST_TSC) /* stamps as they are */
+		c->kind = OUT_CLOCK_HOST_TSC;
+	return 0;
+}
+
 int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clock *c,
 	       struct kvmft_err *err)
 {
@@ -38,6 +57,12 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 	c->vm = p->nguest ? p->guest[0].vm : 0;
 	c->khz = host->tsc_khz;
 	c->base = host->begin_tsc;
+	if (p->alone) {
+		int ret = own_clock(host, kind, c, err);
+
+		if (ret)
+			return ret;
+	}
 	if (c->kind == OUT_CLOCK_NS && !c->khz) {
 		if (kind >= 0)
 			return err_set(err, ENODATA,

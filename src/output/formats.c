@@ -74,7 +74,7 @@ static int epochs_list(struct out *o)
 	int ret = 0;
 
 	for (size_t i = 0; i < tl_sources(o->t) && !ret; i++)
-		if (tl_source(o->t, i)->guest)
+		if (tl_source(o->t, i)->guest && !tl_source(o->t, i)->alone)
 			ret = epochs_of(o, tl_source(o->t, i));
 	if (o->nepoch)
 		qsort(o->epoch, o->nepoch, sizeof(*o->epoch), epoch_cmp);

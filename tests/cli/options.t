@@ -31,13 +31,13 @@ list_options()
 help_options()
 {
 	"$kvmft" help "$1" | sed -n '/^options:/,/^examples:/p' |
-		sed -nE 's/^  (-.), (--[a-z-]+).*/\1 \2/p; s/^      (--[a-z-]+).*/ \1/p' | LC_ALL=C sort
+		sed -nE 's/^  (-.), (--[a-z0-9-]+).*/\1 \2/p; s/^      (--[a-z0-9-]+).*/ \1/p' | LC_ALL=C sort
 }
 
 # Entries of the options' list: ".It Fl o , Fl Fl output Ar CAPTURE" or ".It Fl Fl vm Ar SEL".
 man_options()
 {
-	sed -nE 's/^\.It Fl (.) , Fl Fl ([a-z-]+).*/-\1 --\2/p; s/^\.It Fl Fl ([a-z-]+).*/ --\1/p' \
+	sed -nE 's/^\.It Fl (.) , Fl Fl ([a-z0-9-]+).*/-\1 --\2/p; s/^\.It Fl Fl ([a-z0-9-]+).*/ --\1/p' \
 		"$top/man/kvmft-$1.1" | LC_ALL=C sort
 }
 

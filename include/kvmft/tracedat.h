@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tracedat.h: writing trace.dat files that trace-cmd and KernelShark read.
+ *
+ * The file is written front to back in one pass, CPU by CPU, in bounded memory:
+ *
+ *	tdw_create()
+ *	tdw_option() ...			facts, see the enum of their numbers
+ *	for each buffer: tdw_buffer(), for each of its CPUs: tdw_cpu(), tdw_subbuf() ...
+ *	tdw_close()
+ *
+ * Offsets that are known only later are patched in, so the file must be a regular one.
+ */
+#ifndef KVMFT_TRACEDAT_H
+#define KVMFT_TRACEDAT_H
+
+#include "kvmft/capture.h"
+
+/* Option numbers, as libtracecmd assigns them. */
+enum td_opt {
+	TD_DONE = 0,
+	TD_DATE = 1,
+	TD_CPUSTAT = 2,
+	TD_BUFFER = 3,
+	TD_TRACECLOCK = 4,
+	TD_UNAME = 5,
+	TD_OFFSET = 7,
+	TD_CPUCOUNT = 8,
+	TD_VERSION = 9,
+	TD_TRACEID = 11,
+	TD_TIME_SHIFT = 12,
+	TD_GUEST = 13,
+	TD_TSC2NSEC = 14,
+	TD_STRINGS = 15,
+	TD_HEADER_INFO = 16, /* v7: also the section ids */
+	TD_FTRACE_EVENTS = 17,
+	TD_EVENT_FORMATS = 18,
+	TD_KALLSYMS = 19,
+	TD_PRINTK = 20,
+	TD_CMDLINES = 21,
+	TD_BUFFER_TEXT = 22,
+};
+
+struct tdw;
+
+struct tdw_spec {
+	int version;		   /* 6 or 7 */
+	bool zstd;		   /* 7 only, see tdw_has_zstd() */
+	struct subbuf_geom g;	   /* of all sub-buffers */
+	const struct capture *cap; /* formats, tasks and printk formats come from it; borrowed */
+	const char *clock;	   /* the trace clock, "x86-tsc" */
+	uint32_t cpus;		   /* of the top buffer: 1 + the highest number */
+	/* Names of further buffers (tracefs instances), in the order in which they will be written. */
+	const char *const *instance;
+	const uint32_t *instance_cpus;
+	size_t ninstance;
+};
+
+bool tdw_has_zstd(void);
+/* Makes a new file, never replacing one. 0 or -errno; spec and what it points to must outlive it. */
+int tdw_create(const char *path, const struct tdw_spec *spec, struct tdw **out) __must_check;
+/* Before the first buffer; data is in the file's byte order already. */
+int tdw_option(struct tdw *w, enum td_opt id, const void *data, size_t len) __must_check;
+/* The next buffer: the top one first, then the named ones. */
+int tdw_buffer(struct tdw *w) __must_check;
+/* CPUs of a buffer in ascending order; those left out are empty. */
+int tdw_cpu(struct tdw *w, uint32_t cpu) __must_check;
+/* spec->g.size bytes of the current CPU. w is the struct tdw, as a writer of sub-buffers passes it on. */
+int tdw_subbuf(void *w, const void *buf) __must_check;
+/*
+ * Completes and closes the file: 0 or -errno. ret != 0: what went wrong before; the file is removed
+ * then, and also when completing it fails. Frees w.
+ */
+int tdw_close(struct tdw *w, int ret) __must_check;
+
+/* Numbers in the file's byte order, for options. */
+void tdw_put_u16(struct sbuf *b, const struct subbuf_geom *g, uint16_t v);
+void tdw_put_u32(struct sbuf *b, const struct subbuf_geom *g, uint32_t v);
+void tdw_put_u64(struct sbuf *b, const struct subbuf_geom *g, uint64_t v);
+
+/* tracedat_facts.c: options from what a capture says. 0 or -errno. */
+
+/* UNAME, VERSION, CPUSTAT, OFFSET. */
+int tdw_facts(struct tdw *w, const struct tdw_spec *spec) __must_check;
+/* A number that stands for this recording: the capture's TRACEID, else made from its facts. */
+uint64_t tdw_trace_id(const struct capture *cap);
+/* The same for a guest that only its UUID tells, when that is all there is. */
+uint64_t tdw_trace_id_of_uuid(const char *uuid);
+int tdw_id_option(struct tdw *w, const struct tdw_spec *spec, uint64_t id) __must_check;
+
+/* ns = ticks * mult >> shift, for a TSC of khz; false when khz is 0 or no mult fits. */
+bool tdw_tsc2nsec(uint64_t khz, uint32_t *mult, uint32_t *shift);
+int tdw_tsc2nsec_option(struct tdw *w, const struct tdw_spec *spec, uint32_t mult, uint32_t shift)
+	__must_check;
+
+/* GUEST: tid[i] is the host thread of guest CPU i, 0 = unknown. */
+int tdw_guest_option(struct tdw *w, const struct tdw_spec *spec, const char *name, uint64_t id,
+		     const int32_t *tid, uint32_t n) __must_check;
+
+/*
+ * TIME_SHIFT: how readers move the stamps of each CPU, shift[cpu], onto the clock of the file whose
+ * TRACEID is peer. They never use the last sample of a CPU, and want two at least.
+ */
+int tdw_time_shift_option(struct tdw *w, const struct tdw_spec *spec, uint64_t peer, uint64_t flags,
+			  const struct cap_shift *shift, uint32_t n) __must_check;
+
+#endif

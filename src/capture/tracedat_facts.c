@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tracedat_facts.c: the options of a trace.dat that carry facts, from a capture.
+ */
+#include "tracedat_write.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int text_option(struct tdw *w, enum td_opt id, const char *text)
+{
+	return tdw_option(w, id, text, strlen(text) + 1);
+}
+
+/*
+ * As the kernel's per_cpu/cpuN/stats. A capture has the counters at its begin too; a trace.dat can
+ * only hold what came in between.
+ */
+static int cpustat(struct tdw *w, const struct cap_cpu *cpu)
+{
+	const struct cap_cpustat *e = &cpu->end, none = { 0 };
+	const struct cap_cpustat *b = cpu->begin.valid ? &cpu->begin : &none;
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "CPU: %u\nentries: %" PRIu64 "\noverrun: %" PRIu64 "\ncommit overrun: %" PRIu64
+		 "\ndropped events: %" PRIu64 "\nread events: %" PRIu64 "\n",
+		 cpu->cpu, e->entries, e->overrun - b->overrun, e->commit_overrun - b->commit_overrun,
+		 e->dropped - b->dropped, e->read - b->read);
+	return text_option(w, TD_CPUSTAT, text);
+}
+
+int tdw_facts(struct tdw *w, const struct tdw_spec *s)
+{
+	const struct capture *c = s->cap;
+	char text[64];
+	int ret = 0;
+
+	for (size_t i = 0; i < c->ncpu && !ret; i++)
+		if (c->cpu[i].end.valid)
+			ret = cpustat(w, &c->cpu[i]);
+	if (!ret && c->uname)
+		ret = text_option(w, TD_UNAME, c->uname);
+	if (!ret)
+		ret = text_option(w, TD_VERSION, "kvmft " KVMFT_VERSION);
+	if (!ret && c->ts_add) {
+		snprintf(text, sizeof(text), "%" PRId64, c->ts_add);
+		ret = text_option(w, TD_OFFSET, text);
+	}
+	return ret;
+}
+
+/* ---- ids ---- */
+
+/* FNV-1a over texts and numbers, with their ends. */
+static uint64_t hash_bytes(uint64_t h, const void *p, size_t n)
+{
+	const uint8_t *b = p;
+
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ b[i]) * 0x100000001b3ull;
+	return (h ^ 0xff) * 0x100000001b3ull;
+}
+
+#define HASH_SEED 0xcbf29ce484222325ull
+
+uint64_t tdw_trace_id_of_uuid(const char *uuid)
+{
+	char low[64];
+	size_t n;
+
+	for (n = 0; uuid[n] && n < sizeof(low); n++)
+		low[n] = (char)tolower((unsigned char)uuid[n]);
+	return hash_bytes(HASH_SEED, low, n) | 1;
+}
+
+/*
+ * A guest is named by its UUID, so that the id in its own file is the one that its host's file says
+ * although both were written apart; a host by when and where it recorded.
+ */
+uint64_t tdw_trace_id(const struct capture *c)
+{
+	uint64_t h = HASH_SEED;
+
+	if (c->trace_id)
+		return c->trace_id;
+	if (c->side == CAP_SIDE_GUEST && c->uuid)
+		return tdw_trace_id_of_uuid(c->uuid);
+	if (c->uname)
+		h = hash_bytes(h, c->uname, strlen(c->uname));
+	if (c->uuid)
+		h = hash_bytes(h, c->uuid, strlen(c->uuid));
+	h = hash_bytes(h, &c->begin_tsc, sizeof(c->begin_tsc));
+	h = hash_bytes(h, &c->end_tsc, sizeof(c->end_tsc));
+	if (c->nbracket)
+		h = hash_bytes(h, &c->bracket[0].real, sizeof(c->bracket[0].real));
+	return h | 1; /* 0 means none */
+}
+
+int tdw_id_option(struct tdw *w, const struct tdw_spec *s, uint64_t id)
+{
+	struct sbuf b = { 0 };
+	int ret;
+
+	tdw_put_u64(&b, &s->g, id);
+	ret = b.error ? b.error : tdw_option(w, TD_TRACEID, b.s, b.len);
+	sbuf_free(&b);
+	return ret;
+}
+
+/* ---- clocks and guests ---- */
+
+/* The most exact mult that fits: 31 bits, as libtracecmd has it in an int. Wrong by less than 2^-31. */
+bool tdw_tsc2nsec(uint64_t khz, uint32_t *mult, uint32_t *shift)
+{
+	for (uint32_t s = 32; khz && s; s--) {
+		unsigned __int128 m = (((unsigned __int128)1000000 << s) + khz / 2) / khz;
+
+		if (m && m <= INT32_MAX) {
+			*mult = (uint32_t)m;
+			*shift = s;
+			return true;
+		}
+	}
+	return false;
+}
+
+int tdw_tsc2nsec_option(struct tdw *w, const struct tdw_spec *s, uint32_t mult, uint32_t shift)
+{
+	struct sbuf b = { 0 };
+	int ret;
+
+	tdw_put_u32(&b, &s->g, mult);
+	tdw_put_u32(&b, &s->g, shift);
+	tdw_put_u64(&b, &s->g, 0); /* an offset that readers ignore */
+	ret = b.error ? b.error : tdw_option(w, TD_TSC2NSEC, b.s, b.len);
+	sbuf_free(&b);
+	return ret;
+}
+
+int tdw_guest_option(struct tdw *w, const struct tdw_spec *s, const char *name, uint64_t id,
+		     const int32_t *tid, uint32_t n)
+{
+	struct sbuf b = { 0 };
+	int ret;
+
+	sbuf_add_mem(&b, name, strlen(name) + 1);
+	tdw_put_u64(&b, &s->g, id);
+	tdw_put_u32(&b, &s->g, n);
+	for (uint32_t i = 0; i < n; i++) {
+		tdw_put_u32(&b, &s->g, i);
+		tdw_put_u32(&b, &s->g, (uint32_t)tid[i]);
+	}
+	ret = b.error ? b.error : tdw_option(w, TD_GUEST, b.s, b.len);
+	sbuf_free(&b);
+	return ret;
+}
+
+/* Layout since trace-cmd 3.0: see opt_time_shift() in tracedat_opts.c. */
+int tdw_time_shift_option(struct tdw *w, const struct tdw_spec *s, uint64_t peer, uint64_t flags,
+			  const struct cap_shift *shift, uint32_t n)
+{
+	struct sbuf b = { 0 };
+	int ret;
+
+	tdw_put_u64(&b, &s->g, peer);
+	tdw_put_u32(&b, &s->g, (uint32_t)flags);
+	tdw_put_u32(&b, &s->g, n);
+	for (uint32_t i = 0; i < n; i++) {
+		tdw_put_u32(&b, &s->g, (uint32_t)shift[i].nsample);
+		for (size_t k = 0; k < shift[i].nsample; k++)
+			tdw_put_u64(&b, &s->g, (uint64_t)shift[i].sample[k].time);
+		for (size_t k = 0; k < shift[i].nsample; k++)
+			tdw_put_u64(&b, &s->g, (uint64_t)shift[i].sample[k].offset);
+		for (size_t k = 0; k < shift[i].nsample; k++)
+			tdw_put_u64(&b, &s->g, (uint64_t)shift[i].sample[k].scaling);
+	}
+	for (uint32_t i = 0; i < n; i++) /* behind all, one for each sample */
+		for (size_t k = 0; k < shift[i].nsample; k++)
+			tdw_put_u64(&b, &s->g, (uint64_t)shift[i].frac);
+	ret = b.error ? b.error : tdw_option(w, TD_TIME_SHIFT, b.s, b.len);
+	sbuf_free(&b);
+	return ret;
+}

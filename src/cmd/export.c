@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * export.c: `kvmft export -i INPUT -o OUT [GUEST[=SEL]...]`, the same events for other tools.
+ */
+#include "export.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "cmds.h"
+#include "sink.h"
+
+#define TRACE_DAT "trace.dat"
+
+static const struct opt export_options[] = {
+	OPTION('i', "input", OPT_STR, struct export_opts, input, "INPUT",
+	       "capture or trace.dat to read (default: kvmft.data)"),
+	OPTION('o', "output", OPT_STR, struct export_opts, output, "OUT",
+	       "write to this new file (trace.dat: needed; else default: standard output)"),
+	OPTION(0, "to", OPT_STR, struct export_opts, to, "FORMAT",
+	       "trace.dat (default), or a format of kvmft merge: json, perfetto, text"),
+	OPTION(0, "v7", OPT_FLAG, struct export_opts, v7, NULL,
+	       "trace.dat: version 7 instead of 6, which more programs read"),
+	OPTION(0, "zstd", OPT_FLAG, struct export_opts, zstd, NULL,
+	       "trace.dat: version 7, compressed"),
+	OPTION(0, "subbuf", OPT_SIZE, struct export_opts, subbuf, "SIZE",
+	       "trace.dat: size of sub-buffers, a power of two from 4K to 1M\n"
+	       "(default: as in INPUT)"),
+	OPTION(0, "instance", OPT_STR, struct export_opts, instance, "NAME",
+	       "trace.dat: put the events into a buffer of this name, not the top one"),
+	OPTION(0, "time-shift", OPT_FLAG, struct export_opts, time_shift, NULL,
+	       "trace.dat: guests keep their stamps, and tell readers how to shift them\n"
+	       "(default: stamps are converted to the host's)"),
+	OPTION_CHOICE(0, "clock", struct export_opts, clock, "CLOCK", out_clock_names,
+		      "other formats: clock of all times, see kvmft merge"),
+	OPTION(0, "tsc-offset", OPT_BITS, struct export_opts, tsc_offset, "N",
+	       "the guests' TSC offset, instead of what INPUT says"),
+	OPTION(0, "tsc-ratio", OPT_STR, struct export_opts, tsc_ratio, "R/F",
+	       "the guests' TSC scaling ratio and its fraction bits"),
+	OPTION(0, "force", OPT_FLAG, struct export_opts, force, NULL, "replace existing files"),
+	OPTION('q', "quiet", OPT_FLAG, struct export_opts, quiet, NULL,
+	       "no summary on standard error unless something is wrong"),
+	OPT_END,
+};
+
+static void export_defaults(void *opts)
+{
+	struct export_opts *o = opts;
+
+	o->clock = -1;
+	o->input = "kvmft.data";
+	o->to = TRACE_DAT;
+}
+
+static bool is_dat(const struct export_opts *o)
+{
+	return !strcmp(o->to, TRACE_DAT);
+}
+
+/* Options that mean nothing for the other kind of output are a mistake, and told. */
+static int check_options(const struct export_opts *o, int guests, struct kvmft_err *err)
+{
+	bool dat_only = o->v7 || o->zstd || o->subbuf.set || o->instance || o->time_shift;
+
+	if (!is_dat(o) && !out_format_find(o->to))
+		return err_usage(err, "option --to: there is no format '%s'", o->to);
+	if (!is_dat(o) && dat_only)
+		return err_usage(err, "--v7, --zstd, --subbuf, --instance and --time-shift belong to "
+				      "--to " TRACE_DAT);
+	if (is_dat(o) && o->clock >= 0)
+		return err_usage(err, "--clock belongs to the formats other than " TRACE_DAT
+				      ", whose stamps are the kernel's");
+	if (is_dat(o) && !o->output)
+		return err_usage(err, "a " TRACE_DAT " needs a file: -o OUT");
+	if (!guests && (o->tsc_offset.set || o->tsc_ratio || o->time_shift))
+		return err_usage(err, "--tsc-offset, --tsc-ratio and --time-shift are about guests: "
+				      "name their captures");
+	return 0;
+}
+
+static int export_open(struct pairing *p, const struct export_opts *o, int argc, char **argv,
+		       struct kvmft_err *err)
+{
+	struct tsc_map forced;
+	bool force_map = false;
+	int ret = pairing_parse_map(&o->tsc_offset, o->tsc_ratio, &forced, &force_map, err);
+
+	if (ret)
+		return ret;
+	if (!argc)
+		return pairing_open_alone(p, o->input, err);
+	return pairing_open(p, o->input, argv, (size_t)argc, force_map ? &forced : NULL, err);
+}
+
+/* One time line of all captures. */
+static int export_lines(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
+{
+	const struct out_format *fmt = out_format_find(o->to);
+	struct out_clock clock;
+	struct sink s = { 0 };
+	struct tl_item item;
+	bool begun = false;
+	int ret;
+
+	ret = sink_clock(&s, p, o->clock, &clock, err);
+	if (!ret)
+		ret = sink_open(&s, o->output, o->force, err);
+	if (!ret) {
+		begun = true;
+		ret = out_begin(&s.out, p->t, fmt, &clock, s.f);
+		while (!ret && (ret = tl_next(p->t, &item)) > 0)
+			ret = out_item(&s.out, &item);
+		ret = sink_close(&s, begun, ret, err);
+	}
+	sink_free(&s);
+	return ret;
+}
+
+static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
+{
+	const struct export_opts *o = opts;
+	struct pairing p = { 0 };
+	uint64_t events = 0;
+	bool complete = true;
+	int ret;
+
+	ret = check_options(o, argc, err);
+	if (!ret)
+		ret = export_open(&p, o, argc, argv, err);
+	if (!ret)
+		ret = is_dat(o) ? export_dat(&p, o, err) : export_lines(&p, o, err);
+	if (!ret) {
+		complete = pairing_summary(p.t, o->quiet);
+		for (size_t i = 0; i < tl_sources(p.t); i++)
+			events += tl_source(p.t, i)->events;
+		if (!events)
+			ret = err_set(err, ENODATA, "the captures hold no events");
+	}
+	pairing_close(&p);
+	if (ret == -EPIPE)
+		return KVMFT_OK;
+	if (ret)
+		return ret;
+	return complete ? KVMFT_OK : KVMFT_INCOMPLETE;
+}
+
+const struct cmd cmd_export = {
+	.name = "export",
+	.summary = "the events of captures in the formats of other tools",
+	.args = "[GUEST[=SEL]...]",
+	.description = "Writes INPUT for trace-cmd and KernelShark, as JSON lines, or for ui.perfetto.dev.\n"
+		       "With captures of its guests, INPUT is the host's: the other formats get one time line\n"
+		       "of all, and OUT.dat gets files OUT-NAME.dat of the guests beside it, on the host's time.",
+	.examples = "  kvmft export -i host -o trace.dat\n"
+		    "  kvmft export -i host -o pair.dat guest=vm1 && trace-cmd report -i pair.dat -i pair-vm1.dat\n"
+		    "  kvmft export -i host --to perfetto -o vm1.pftrace guest=vm1",
+	.opts = export_options,
+	.opts_size = sizeof(struct export_opts),
+	.defaults = export_defaults,
+	.run = export_run,
+	.min_args = 0,
+	.max_args = -1,
+};

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * subbuf_write.c: the way back: events into sub-buffers, laid out as above subbuf.c.
+ *
+ * The first event of a sub-buffer has delta 0 to its stamp; a delta of more than 27 bits gets a time
+ * extend in front. Data of 1 to 28 whole words goes with its length in the event header, all other
+ * with a length word.
+ */
+#include "kvmft/ring.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOST	      (1ull << 31)
+#define LOST_STORED   (1ull << 30)
+#define DELTA_BITS    27
+#define EXTEND_BITS   59
+#define TYPE_EXTEND   30
+#define MAX_SHORT     112 /* bytes of data that need no length word: 28 words */
+
+static void put_u32(uint8_t *p, bool swap, uint32_t v)
+{
+	v = swap ? __builtin_bswap32(v) : v;
+	memcpy(p, &v, sizeof(v));
+}
+
+static void put_u64(uint8_t *p, bool swap, uint64_t v)
+{
+	v = swap ? __builtin_bswap64(v) : v;
+	memcpy(p, &v, sizeof(v));
+}
+
+static void put_long(uint8_t *p, const struct subbuf_geom *g, uint64_t v)
+{
+	if (g->long_size == 8)
+		put_u64(p, g->swap, v);
+	else
+		put_u32(p, g->swap, (uint32_t)v);
+}
+
+int subbuf_writer_init(struct subbuf_writer *w, const struct subbuf_geom *g,
+		       int (*emit)(void *arg, const void *buf), void *arg)
+{
+	*w = (struct subbuf_writer){ .g = *g, .emit = emit, .arg = arg };
+	if ((g->long_size != 4 && g->long_size != 8) || g->header < 8 + g->long_size ||
+	    g->size < g->header + 32 || g->size > CAPTURE_MAX_SUBBUF)
+		return -EINVAL;
+	w->buf = malloc(g->size);
+	return w->buf ? 0 : -ENOMEM;
+}
+
+void subbuf_writer_free(struct subbuf_writer *w)
+{
+	free(w->buf);
+	w->buf = NULL;
+}
+
+/* Bytes for data; the number of lost events stands behind it. */
+static uint32_t room(const struct subbuf_writer *w)
+{
+	return w->g.size - w->g.header - (w->lost && !w->uncounted ? w->g.long_size : 0);
+}
+
+static int hand_out(struct subbuf_writer *w)
+{
+	uint8_t *data = w->buf + w->g.header;
+	uint64_t word = w->pos;
+
+	memset(data + w->pos, 0, w->g.size - w->g.header - w->pos);
+	if (w->lost)
+		word |= LOST;
+	if (w->lost && !w->uncounted) {
+		word |= LOST_STORED;
+		put_long(data + w->pos, &w->g, w->lost_count);
+	}
+	memset(w->buf, 0, w->g.header);
+	put_u64(w->buf, w->g.swap, w->ts);
+	put_long(w->buf + 8, &w->g, word);
+	w->pos = 0;
+	w->open = w->lost = w->uncounted = false;
+	w->lost_count = 0;
+	w->emitted++;
+	return w->emit(w->arg, w->buf);
+}
+
+int subbuf_write_end(struct subbuf_writer *w)
+{
+	uint64_t last = w->ts;
+	int ret;
+
+	if (!w->open && !w->lost)
+		return 0;
+	if (w->open)
+		w->ts = w->begin;
+	ret = hand_out(w);
+	w->ts = last;
+	return ret;
+}
+
+int subbuf_write_lost(struct subbuf_writer *w, uint64_t count)
+{
+	int ret = w->open ? subbuf_write_end(w) : 0;
+
+	w->lost = true;
+	w->uncounted |= !count;
+	if (__builtin_add_overflow(w->lost_count, count, &w->lost_count))
+		w->uncounted = true;
+	return ret;
+}
+
+/* Bytes that an event takes, the time extend left aside. */
+static uint32_t event_size(uint32_t len)
+{
+	return len && len % 4 == 0 && len <= MAX_SHORT ? 4 + len : 8 + ((len + 3) & ~3u);
+}
+
+static void put_head(struct subbuf_writer *w, uint32_t type, uint64_t delta)
+{
+	uint32_t d = (uint32_t)(delta & ((1u << DELTA_BITS) - 1));
+
+	put_u32(w->buf + w->g.header + w->pos, w->g.swap,
+		w->g.big_endian ? type << DELTA_BITS | d : d << 5 | type);
+	w->pos += 4;
+}
+
+static void put_word(struct subbuf_writer *w, uint32_t v)
+{
+	put_u32(w->buf + w->g.header + w->pos, w->g.swap, v);
+	w->pos += 4;
+}
+
+static void put_event(struct subbuf_writer *w, uint64_t delta, const void *data, uint32_t len)
+{
+	uint32_t padded = (len + 3) & ~3u;
+	bool with_length = event_size(len) != 4 + len;
+	uint8_t *to;
+
+	if (delta >> DELTA_BITS) {
+		put_head(w, TYPE_EXTEND, delta);
+		put_word(w, (uint32_t)(delta >> DELTA_BITS));
+		delta = 0;
+	}
+	put_head(w, with_length ? 0 : len / 4, delta);
+	if (with_length)
+		put_word(w, len + 4);
+	to = w->buf + w->g.header + w->pos;
+	memcpy(to, data, len);
+	memset(to + len, 0, padded - len);
+	w->pos += padded;
+}
+
+static bool fits(const struct subbuf_writer *w, uint64_t ts, uint32_t len)
+{
+	uint64_t delta = ts - w->ts;
+
+	if (ts < w->ts || delta >> EXTEND_BITS)
+		return false;
+	return (uint64_t)event_size(len) + (delta >> DELTA_BITS ? 8 : 0) <= room(w) - w->pos;
+}
+
+int subbuf_write(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len)
+{
+	int ret = 0;
+
+	if (len > CAPTURE_MAX_SUBBUF)
+		return -EMSGSIZE;
+	if (w->open && !fits(w, ts, len))
+		ret = subbuf_write_end(w);
+	if (ret)
+		return ret;
+	if (!w->open) {
+		if (event_size(len) > room(w))
+			return -EMSGSIZE;
+		w->open = true;
+		w->begin = w->ts = ts;
+	}
+	put_event(w, ts - w->ts, data, len);
+	w->ts = ts;
+	return 0;
+}

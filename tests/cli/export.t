@@ -1,0 +1,304 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# `kvmft export`: what trace-cmd, KernelShark, JSON and protobuf readers make of what it writes. The
+# captures are made by tests/tools/gen, which also writes a trace.dat of its own to compare with.
+# (A real pair of host and guest is in tests/vm/align.t.)
+
+. "$(dirname "$0")/lib.sh"
+
+gen=$KVMFT_TOOLS/gen
+umask 022
+if ! "$gen" --capture "$tmp/host" --events 6000 --cpus 3 --subbuf 4096 ||
+	! "$gen" --trace-dat "$tmp/gen.dat" --events 6000 --cpus 3 --subbuf 4096; then
+	ok "captures can be made" false
+	finish
+fi
+
+# gen's VM gets a UUID and a clock that is its host's; a thread gets a name that drives terminals.
+uuid=11111111-2222-3333-4444-555555555555
+sed -i -e "s/^vm .*/& uuid=$uuid/" -e 's/name=gen/name=one/' -e '/^vcpu /s/offset=[^ ]*/offset=0/' \
+	-e 's/^begin .*/&\ntask tid=1001 tgid=999 comm=a%22b%5c%1b%5b31m%ff%0a/' "$tmp/host/meta"
+printf '0xffffffff81000000 : "a\\nb"\n' >"$tmp/host/printk_formats"
+cp -r "$tmp/host" "$tmp/guest"
+sed -i "/^vm /d; /^vcpu /d; s/^side .*/side name=guest/; s/^machine .*/& uuid=$uuid/" "$tmp/guest/meta"
+
+# events_of CAPTURE: each event as a line of JSON, without what only a capture tells.
+events_of()
+{
+	"$kvmft" export -q -i "$1" --to json --clock host-tsc |
+		sed -n '/"kind":"event"/{s/"vm":[^,]*,//; s/"vcpu":[^,]*,//; s/"side":[^,]*,//; s/"comm":.*"t"/"t"/; p}'
+}
+
+events_of "$tmp/host" >"$tmp/want"
+events=$(wc -l <"$tmp/want" | tr -d ' ')
+ok "the capture has its events" test "$events" -ge 6000
+
+# ---- usage ----
+
+usage()
+{
+	name=$1
+	pattern=$2
+	shift 2
+	run "$kvmft" export "$@"
+	status_is 2 "$name: exit 2"
+	err_has "$pattern" "... is told"
+	err_one_line "$name"
+}
+
+usage "trace.dat without a file" 'needs a file: -o OUT' -i "$tmp/host"
+usage "no such format" "no format 'xml'" -i "$tmp/host" --to xml
+usage "--v7 with json" 'belong to --to trace.dat' -i "$tmp/host" --to json --v7
+usage "--clock with trace.dat" 'belongs to the formats' -i "$tmp/host" -o "$tmp/x" --clock ns
+usage "--tsc-offset without a guest" 'about guests' -i "$tmp/host" -o "$tmp/x" --tsc-offset 0
+for size in 1K 3000 5K 2M; do
+	usage "--subbuf $size" 'power of two' -i "$tmp/host" -o "$tmp/x" --subbuf $size
+done
+ok "no file was made" test ! -e "$tmp/x"
+
+# ---- the file ----
+
+run "$kvmft" export -i "$tmp/host" -o "$tmp/out.dat"
+status_is 0 "export to trace.dat"
+err_has "^kvmft: host: $events events, 0 lost$" "... and a summary"
+is "$(stat -c %a "$tmp/out.dat")" 600 "... for its owner"
+cp "$tmp/out.dat" "$tmp/first.dat"
+run "$kvmft" export -i "$tmp/host" -o "$tmp/out.dat"
+status_is 1 "it exists"
+err_has 'use --force to replace it' "... is told"
+err_one_line "it exists"
+ok "... and is untouched" cmp "$tmp/out.dat" "$tmp/first.dat"
+run "$kvmft" export -q --force -i "$tmp/host" -o "$tmp/out.dat"
+status_is 0 "--force"
+is "$(wc -c <"$err" | tr -d ' ')" 0 "--quiet: nothing on stderr"
+ok "... and the same capture gives the same bytes" cmp "$tmp/out.dat" "$tmp/first.dat"
+ln -s "$tmp/victim" "$tmp/link.dat"
+run "$kvmft" export -i "$tmp/host" -o "$tmp/link.dat"
+status_is 1 "a dangling link"
+ok "... nothing was made through it" test ! -e "$tmp/victim"
+if [ -c /dev/full ]; then
+	run "$kvmft" export -i "$tmp/host" --to json -o /dev/full
+	status_is 1 "a device is no new file"
+fi
+# 64 KiB are not enough: what was begun is removed.
+run sh -c "ulimit -f 64; trap '' XFSZ; exec '$kvmft' export -i '$tmp/host' -o '$tmp/limit.dat'"
+status_is 1 "no room for the file"
+err_has 'cannot write .*limit.dat: File too large' "... is told"
+ok "... and half a file is not left" test ! -e "$tmp/limit.dat"
+
+# ---- trace-cmd and kvmft read it ----
+
+have_trace_cmd=
+command -v trace-cmd >/dev/null && have_trace_cmd=1
+# trace-cmd's own way to show the events, ticks as they are.
+report()
+{
+	trace-cmd report --raw-ts "$@" >"$tmp/report" 2>"$tmp/report.err"
+}
+
+# The lines that depend on names of tasks are left out: gen.dat has none.
+report_events()
+{
+	sed -n 's/^.* \[0*\([0-9]*\)\] *\([0-9]*\): *\(kvm_[a-z_]*\): */\1 \2 \3 /p' "$tmp/report"
+}
+
+if [ -n "$have_trace_cmd" ]; then
+	report "$tmp/gen.dat"
+	report_events >"$tmp/report.want"
+	is "$(wc -l <"$tmp/report.want" | tr -d ' ')" $events "trace-cmd reads gen's file"
+else
+	skip "trace-cmd reads gen's file" "no trace-cmd"
+fi
+
+zstd=--zstd
+"$kvmft" export -q --zstd -i "$tmp/host" -o "$tmp/probe.dat" 2>"$err" || zstd=
+[ -n "$zstd" ] || skip "--zstd" "$(head -n 1 "$err")"
+
+# same_events NAME FILE
+same_events()
+{
+	if [ -n "$have_trace_cmd" ]; then
+		report "$2"
+		is "$? $(cat "$tmp/report.err")" "0 " "$1: trace-cmd reads it without a word"
+		report_events >"$tmp/report.got"
+		ok "$1: trace-cmd shows the same events" cmp "$tmp/report.got" "$tmp/report.want"
+	else
+		skip "$1: trace-cmd" "no trace-cmd"
+	fi
+	events_of "$2" >"$tmp/got"
+	ok "$1: kvmft reads the same events" cmp "$tmp/got" "$tmp/want"
+}
+
+same_events "version 6" "$tmp/out.dat"
+for how in --v7 $zstd "--subbuf 64K" "--subbuf 1M --v7" "--instance foo" "--instance foo --v7" \
+	${zstd:+"--instance foo --zstd"}; do
+	rm -f "$tmp/how.dat"
+	# shellcheck disable=SC2086 # several options
+	run "$kvmft" export -q $how -i "$tmp/host" -o "$tmp/how.dat"
+	status_is 0 "export $how"
+	same_events "$how" "$tmp/how.dat"
+done
+rm -f "$tmp/how.dat"
+run "$kvmft" export -q -i "$tmp/out.dat" -o "$tmp/how.dat"
+status_is 0 "an exported file, exported again"
+same_events "twice" "$tmp/how.dat"
+ok "... is the same file" cmp "$tmp/how.dat" "$tmp/out.dat"
+rm -f "$tmp/how.dat"
+run "$kvmft" export -q -i "$tmp/gen.dat" -o "$tmp/how.dat"
+status_is 0 "a foreign trace.dat, exported"
+same_events "foreign" "$tmp/how.dat"
+
+if [ -n "$have_trace_cmd" ]; then
+	trace-cmd report "$tmp/out.dat" >"$tmp/report" 2>&1
+	ok "names of tasks are there" grep -q 'CPU 0/KVM-1000' "$tmp/report"
+	# 2 GHz: event times in seconds
+	ok "times are in seconds" grep -qE '\] +0\.[0-9]{6}: kvm_exit' "$tmp/report"
+	trace-cmd dump --options "$tmp/out.dat" >"$tmp/report" 2>&1
+	for word in '\[x86-tsc\]' 'kvmft ' 'TRACEID' 'TSC2NSEC' 'one \[Guest name\]' '  1 1001 \[guest cpu'; do
+		ok "option with $word" grep -q -- "$word" "$tmp/report"
+	done
+	for f in out probe; do
+		[ ! -e "$tmp/$f.dat" ] || ok "trace-cmd calls $f.dat valid" sh -c \
+			"trace-cmd dump --validate '$tmp/$f.dat' 2>&1 | grep -q 'is a valid trace-cmd file'"
+	done
+	ok "printk formats are there" sh -c \
+		"trace-cmd dump --summary '$tmp/out.dat' 2>&1 | grep -q 'Trace printk, [1-9]'"
+	report -i "$tmp/out.dat" -i "$tmp/gen.dat"
+	is "$?" 0 "together with a file of gen"
+else
+	skip "what trace-cmd shows" "no trace-cmd"
+fi
+
+# ---- what is lost or broken ----
+
+data=$tmp/host/seg000000/cpu1
+cp -r "$tmp/host" "$tmp/lossy"
+data=$tmp/lossy/seg000000/cpu1
+commit=$(od -A n -t u4 -j 12296 -N 4 "$data" | tr -d ' ')
+# Sub-buffer 3 of CPU 1: its last 512 bytes are taken off, and 777 events were lost before it.
+commit=$((commit - commit % 8 - 512))
+perl -e 'open(F, "+<", $ARGV[0]) or die; binmode F;
+	seek F, 12288 + 16, 0; read F, $d, 4080; $at = 0;
+	while (1) { $n = unpack("V", substr($d, $at, 4)) & 31; $n = $n < 29 ? 4 + 4 * $n : 8;
+		last if $at + $n > $ARGV[1]; $at += $n }
+	seek F, 12296, 0; print F pack("Q<", $at | 0xc0000000);
+	seek F, 12304 + $at, 0; print F pack("Q<", 777); close F' "$data" "$commit"
+events_of "$tmp/lossy" >"$tmp/want.lossy"
+for how in "" --v7; do
+	rm -f "$tmp/lossy.dat"
+	# shellcheck disable=SC2086 # perhaps no option
+	run "$kvmft" export $how -i "$tmp/lossy" -o "$tmp/lossy.dat"
+	status_is 3 "lost events $how: exit 3"
+	err_has '777 lost' "... is told"
+	events_of "$tmp/lossy.dat" >"$tmp/got"
+	ok "... the others are there" cmp "$tmp/got" "$tmp/want.lossy"
+	run "$kvmft" export -q -i "$tmp/lossy.dat" --to json
+	status_is 3 "... and still known to be lost"
+	out_has '"kind":"gap".*"lost":777' "... and where"
+	if [ -n "$have_trace_cmd" ]; then
+		trace-cmd report "$tmp/lossy.dat" >"$tmp/report" 2>"$tmp/report.err"
+		is "$(grep -c 'CPU:1 \[777 EVENTS DROPPED\]' "$tmp/report") $(cat "$tmp/report.err")" "1 " \
+			"... trace-cmd shows it"
+	fi
+done
+cp -r "$tmp/host" "$tmp/broken"
+printf '\377\377\377\377' | dd of="$tmp/broken/seg000000/cpu1" bs=1 seek=8200 conv=notrunc 2>/dev/null
+run "$kvmft" export -i "$tmp/broken" -o "$tmp/broken.dat"
+status_is 3 "a damaged sub-buffer: exit 3"
+err_has 'damaged' "... is told"
+if [ -n "$have_trace_cmd" ]; then
+	report "$tmp/broken.dat"
+	is "$? $(cat "$tmp/report.err")" "0 " "... and trace-cmd reads the rest without a word"
+fi
+run "$kvmft" export -q -i "$tmp/broken.dat" --to json
+status_is 3 "... where it is a loss"
+out_has '"kind":"gap".*"lost":null' "... of unknown size"
+out_has '"kind":"end",.*"lost":null' "... and so in the last line"
+run "$kvmft" export -q -i "$tmp/broken" --to json
+out_has '"kind":"damage","side":"host".*"cpu":1.*"subbuf":2' "JSON tells the place of damage"
+head -c 30000 "$tmp/out.dat" >"$tmp/cut.dat"
+run "$kvmft" export -q -i "$tmp/cut.dat" --to json
+status_is 3 "a file that was cut: exit 3"
+
+# ---- host and guest ----
+
+run "$kvmft" export -i "$tmp/host" -o "$tmp/pair.dat" "$tmp/guest"
+status_is 0 "a pair"
+err_has "one: $tmp/pair-one.dat" "... the guest's file is told"
+if [ -n "$have_trace_cmd" ]; then
+	trace-cmd report -t -i "$tmp/pair.dat" -i "$tmp/pair-one.dat" >"$tmp/both" 2>"$tmp/report.err"
+	is "$? $(cat "$tmp/report.err")" "0 " "trace-cmd reads both without a word"
+	is "$(grep -c kvm_ "$tmp/both")" $((2 * events)) "... all events of both"
+	run "$kvmft" export -q --time-shift -i "$tmp/host" -o "$tmp/shift.dat" "$tmp/guest"
+	status_is 0 "--time-shift"
+	trace-cmd report -t "$tmp/pair-one.dat" >"$tmp/a" 2>&1
+	trace-cmd report -t "$tmp/shift-one.dat" >"$tmp/b" 2>&1
+	ok "... trace-cmd shows the same times" cmp "$tmp/a" "$tmp/b"
+	rm "$tmp"/shift*.dat
+	run "$kvmft" export -q --time-shift --tsc-offset -900000 -i "$tmp/host" -o "$tmp/shift.dat" "$tmp/guest"
+	rm "$tmp"/pair*.dat
+	run "$kvmft" export -q --tsc-offset -900000 -i "$tmp/host" -o "$tmp/pair.dat" "$tmp/guest"
+	trace-cmd report -t "$tmp/pair-one.dat" >"$tmp/c" 2>&1
+	trace-cmd report -t "$tmp/shift-one.dat" >"$tmp/b" 2>&1
+	ok "... with an offset too" cmp "$tmp/c" "$tmp/b"
+	ok "... which moves them" sh -c "! cmp -s '$tmp/a' '$tmp/b'"
+else
+	skip "trace-cmd and the pair" "no trace-cmd"
+fi
+run "$kvmft" export -q --force --tsc-ratio 8589934592/32 --time-shift -i "$tmp/host" -o "$tmp/shift.dat" "$tmp/guest"
+status_is 1 "--time-shift of a scaled TSC"
+err_has 'leave --time-shift out' "... is told"
+err_one_line "--time-shift of a scaled TSC"
+if pkg-config --exists libkshark 2>/dev/null; then
+	# shellcheck disable=SC2046 # flags
+	ok "KernelShark's library" "${CC:-cc}" -o "$tmp/kshark" "$top/tests/cli/kshark.c" \
+		$(pkg-config --cflags --libs libkshark)
+	for o in "" --v7; do
+		rm -f "$tmp"/pair*.dat
+		# shellcheck disable=SC2086 # perhaps no option
+		"$kvmft" export -q $o -i "$tmp/host" -o "$tmp/pair.dat" "$tmp/guest"
+		run "$tmp/kshark" "$tmp/pair.dat" "$tmp/pair-one.dat"
+		status_is 0 "KernelShark opens the pair $o"
+		out_has '^guest one of stream 0 is stream 1, threads 1000 1001 1002$' "... as one machine"
+		is "$(sed -n 's/^stream [01] //p' "$out" | uniq | wc -l | tr -d ' ')" 1 "... at the same time"
+	done
+else
+	skip "KernelShark" "no libkshark-dev"
+fi
+
+# ---- JSON ----
+
+run "$kvmft" export -q -i "$tmp/host" --to json
+status_is 0 "JSON of a host"
+is "$(tr -dc '\033\377' <"$out" | wc -c | tr -d ' ')" 0 "hostile names are escaped"
+cat >"$tmp/json.pl" <<'END'
+use strict; use JSON::PP;
+my %n; my $last = 0; my $bad = 0; my %comm;
+while (<>) { my $o = decode_json($_); $n{$o->{kind}}++;
+	$bad++ if $. == 1 && ($o->{kind} ne "timeline" || $o->{version} != 1 || $o->{unit} ne "ns");
+	next if $o->{kind} ne "event";
+	$bad++ if $o->{t} < $last; $last = $o->{t}; $comm{$o->{comm}} = 1;
+	$bad++ if grep { !exists $o->{$_} } qw(side vm cpu vcpu pid comm t event fields);
+	$bad++ if $o->{event} eq "kvm:kvm_exit" && (!$o->{reason} || $o->{fields}{exit_reason} !~ /^\d+$/); }
+print "$bad $n{timeline} $n{event} $n{end} ", (exists $comm{"a\"b\\?[31m??"} ? "hostile" : join "|", keys %comm), "\n";
+END
+if perl -MJSON::PP -e 1 2>/dev/null; then
+	is "$(perl "$tmp/json.pl" "$out" 2>&1)" "0 1 $events 1 hostile" "every line is JSON, complete, in order"
+	"$kvmft" merge -q --format json "$tmp/host" "$tmp/guest" >"$out" 2>"$err"
+	is "$(perl "$tmp/json.pl" "$out" 2>&1)" "0 1 $((2 * events)) 1 hostile" "... and of a pair"
+else
+	skip "every line is JSON" "no perl with JSON::PP"
+fi
+run "$kvmft" export -q -i "$tmp/guest" --to json
+status_is 0 "JSON of a guest alone"
+out_has '"side":"guest","vm":"guest","cpu":2,"vcpu":2' "... is on its own time"
+run "$kvmft" export -q -i "$tmp/guest" --to json --clock kvmclock
+status_is 2 "a guest alone has no kvmclock"
+err_has 'alone has no such time' "... is told"
+sed 's/x86-tsc/local/g' "$tmp/guest/meta" >"$tmp/meta" && cp "$tmp/meta" "$tmp/guest/meta"
+run "$kvmft" export -q -i "$tmp/guest" --to json
+status_is 0 "a capture in ns"
+is "$(sed -n 2p "$out" | sed 's/.*"t":\([0-9]*\),.*/\1/')" \
+	"$(sed -n 1p "$tmp/want" | sed 's/.*"t":\([0-9]*\),.*/\1/')" "... shows its stamps"
+finish
