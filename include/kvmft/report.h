@@ -96,6 +96,7 @@ struct report_vcpu {
 	int32_t tid;
 	int64_t vcpu;	/* -1: not known */
 	int64_t vm;	/* index for report_vm(), -1: not known */
+	bool samples;	/* has any */
 };
 
 size_t report_vcpus(const struct report *r);

@@ -44,8 +44,11 @@ size_t report_vcpus(const struct report *r)
 
 void report_vcpu(const struct report *r, size_t i, struct report_vcpu *v)
 {
-	*v = (struct report_vcpu){ .tid = r->vcpu[i]->tid, .vcpu = r->vcpu[i]->vcpu,
-				   .vm = vm_of(r, r->vcpu[i]->tid) };
+	const struct rvcpu *vc = r->vcpu[i];
+
+	*v = (struct report_vcpu){ .tid = vc->tid, .vcpu = vc->vcpu, .vm = vm_of(r, vc->tid) };
+	for (const struct cell *c = vc->cells.first; c && !v->samples; c = c->next)
+		v->samples = c->n;
 }
 
 size_t report_vms(const struct report *r)

@@ -152,11 +152,13 @@ static int parse(struct run *run)
 
 static bool has_samples(const struct run *run, const struct report_filter *f)
 {
-	struct report_filter both = *f;
+	struct report_vcpu v;
 
-	for (size_t i = 0; i < report_vcpus(run->r); i++)
-		if (report_matches(run->r, &both, i))
+	for (size_t i = 0; i < report_vcpus(run->r); i++) {
+		report_vcpu(run->r, i, &v);
+		if (v.samples && report_matches(run->r, f, i))
 			return true;
+	}
 	return false;
 }
 
@@ -175,31 +177,19 @@ static struct report_section *add_section(struct run *run, const struct report_f
 	return s;
 }
 
-/* Takes a table back that has nothing to show. */
-static void drop_empty(struct run *run)
-{
-	struct report_section *s = &run->sec[run->n - 1];
-
-	if (s->t.samples)
-		return;
-	report_table_free(&s->t);
-	run->n--;
-}
-
 static int add_vcpus(struct run *run, const struct report_filter *group)
 {
 	for (size_t i = 0; i < report_vcpus(run->r); i++) {
 		struct report_filter f = *group;
 		struct report_vcpu v;
 
-		if (!report_matches(run->r, group, i))
-			continue;
 		report_vcpu(run->r, i, &v);
+		if (!v.samples || !report_matches(run->r, group, i))
+			continue;
 		f.vcpu = v.vcpu;
 		f.tid = v.tid;
 		if (!add_section(run, &f))
 			return -ENOMEM;
-		drop_empty(run);
 	}
 	return 0;
 }
@@ -224,14 +214,8 @@ static int add_groups(struct run *run, size_t groups, enum per per)
 
 		if (!group_filter(run, vm, &f))
 			continue;
-		if (groups > 1) {
-			if (!add_section(run, &f))
-				return -ENOMEM;
-			if (!run->sec[run->n - 1].t.samples) {
-				drop_empty(run);
-				continue;
-			}
-		}
+		if (groups > 1 && !add_section(run, &f))
+			return -ENOMEM;
 		if (per == PER_VCPU)
 			ret = add_vcpus(run, &f);
 	}
@@ -403,7 +387,7 @@ static int report(struct run *run)
 	part = incomplete(run);
 	if (part)
 		tell_incomplete(run);
-	if (!run->sec[0].t.samples)
+	if (!run->sec[0].t.samples || !report_totals(run->r)->entries)
 		return why_empty(run);
 	remarks(run);
 	ret = print(run);

@@ -34,17 +34,15 @@ static size_t rows_of(const struct report_doc *d, const struct report_table *t)
 
 /* ---- text ---- */
 
-/* "12.34us" in a field of that width, from ns */
-static void add_us(struct sbuf *b, int width, uint64_t ns)
+/* Floats, for perf prints floats: the last digit of its tables is theirs. */
+static void add_us(struct sbuf *b, int width, double ns)
 {
-	uint64_t v = ns / 10 + (ns % 10 >= 5);
-
-	sbuf_addf(b, "%*" PRIu64 ".%02uus ", width - 3, v / 100, (unsigned int)(v % 100));
+	sbuf_addf(b, "%*.2fus ", width, ns / 1000);
 }
 
-static void add_pct(struct sbuf *b, uint32_t pct)
+static void add_pct(struct sbuf *b, uint64_t part, uint64_t whole)
 {
-	sbuf_addf(b, "%5u.%02u%% ", pct / 100, pct % 100);
+	sbuf_addf(b, "%8.2f%% ", whole ? (double)part / (double)whole * 100 : 0.0);
 }
 
 static void text_whose(const struct report_doc *d, const struct report_section *s, struct sbuf *b)
@@ -65,20 +63,21 @@ static void text_whose(const struct report_doc *d, const struct report_section *
 		sbuf_add(b, "all VCPUs:\n\n");
 }
 
-static void text_row(const struct report_doc *d, const struct report_row *row, struct sbuf *b)
+static void text_row(const struct report_doc *d, const struct report_table *t,
+		     const struct report_row *row, struct sbuf *b)
 {
 	sbuf_addf(b, "%40s %10" PRIu64 " ", row->name, row->samples);
-	add_pct(b, row->samples_pct);
-	add_pct(b, row->time_pct);
-	add_us(b, 9, row->min_ns);
-	add_us(b, 9, row->max_ns);
-	add_us(b, 9, row->avg_ns);
+	add_pct(b, row->samples, t->samples);
+	add_pct(b, row->total_ns, t->total_ns);
+	add_us(b, 9, (double)row->min_ns);
+	add_us(b, 9, (double)row->max_ns);
+	add_us(b, 9, row->timed ? (double)row->total_ns / (double)row->timed : 0);
 	sbuf_addf(b, "( +-%4u.%02u%% )", row->stderr_pct / 100, row->stderr_pct % 100);
 	if (d->opts->percentiles) {
 		sbuf_addc(b, ' ');
-		add_us(b, 9, row->p50_ns);
-		add_us(b, 9, row->p90_ns);
-		add_us(b, 9, row->p99_ns);
+		add_us(b, 9, (double)row->p50_ns);
+		add_us(b, 9, (double)row->p90_ns);
+		add_us(b, 9, (double)row->p99_ns);
 	}
 	sbuf_addc(b, '\n');
 }
@@ -97,17 +96,13 @@ static void text_split(const struct report_doc *d, const struct report_section *
 		uint64_t total = row ? row->total_ns : t->total_ns;
 
 		sbuf_addf(b, "%40s ", row ? row->name : "all");
-		add_us(b, 12, total);
-		for (int p = 0; p < REPORT_PARTS; p++) {
-			unsigned __int128 v = (unsigned __int128)part[p] * 20000;
-
-			add_pct(b, total ? (uint32_t)((v / total + 1) / 2) : 0);
-		}
+		add_us(b, 12, (double)total);
+		for (int p = 0; p < REPORT_PARTS; p++)
+			add_pct(b, part[p], total);
 		sbuf_addc(b, '\n');
 	}
-	sbuf_add(b, "\nGuest run time:");
-	add_us(b, 3, t->guest_ns);
-	sbuf_addf(b, "in %" PRIu64 " entries.\n\n", t->windows);
+	sbuf_addf(b, "\nGuest run time:%.2fus in %" PRIu64 " entries.\n\n", (double)t->guest_ns / 1000,
+		  t->windows);
 }
 
 static void text_section(const struct report_doc *d, const struct report_section *s,
@@ -123,13 +118,11 @@ static void text_section(const struct report_doc *d, const struct report_section
 		sbuf_addf(b, "%18s %11s %11s ", "p50", "p90", "p99");
 	sbuf_add(b, "\n\n");
 	for (size_t i = 0; i < n; i++)
-		text_row(d, &s->t.row[i], b);
+		text_row(d, &s->t, &s->t.row[i], b);
 	if (n < s->t.n)
 		sbuf_addf(b, "%40s\n", "...");
-	sbuf_addf(b, "\nTotal Samples:%" PRIu64 ", Total events handled time:", s->t.samples);
-	add_us(b, 3, s->t.total_ns);
-	b->len -= b->error ? 0 : 1; /* perf has no blank before the full stop */
-	sbuf_add(b, ".\n\n");
+	sbuf_addf(b, "\nTotal Samples:%" PRIu64 ", Total events handled time:%.2fus.\n\n", s->t.samples,
+		  (double)s->t.total_ns / 1000);
 	if (d->opts->split)
 		text_split(d, s, b);
 }

@@ -1,0 +1,191 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# `kvmft report` with captures that are compiled from the texts in tests/golden, and what it prints
+# compared with the files beside them; selections, wrong use, empty and broken input.
+
+. "$(dirname "$0")/lib.sh"
+
+golden=$top/tests/golden
+mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
+
+for f in "$golden"/report-*.txt; do
+	name=${f##*/report-}
+	name=${name%.txt}
+	ok "$name: compiled" "$mkcap" --capture "$tmp/$name" "$f"
+done
+
+report()
+{
+	in=$1
+	shift
+	run "$kvmft" report -i "$tmp/$in" "$@"
+}
+
+# expect OUT-NAME INPUT ARGUMENT...: stdout is tests/golden/report-OUT-NAME.out.
+expect()
+{
+	want=$golden/report-$1.out
+	shift
+	report "$@"
+	# KVMFT_BLESS=1 writes the files anew; then read the difference.
+	[ -z "${KVMFT_BLESS:-}" ] || cp "$out" "$want"
+	if cmp -s "$out" "$want"; then
+		result 0 "$*: as in ${want##*/}"
+	else
+		result 1 "$*: as in ${want##*/}"
+		diff "$want" "$out" | sed 's/^/# /' | head -n 40
+	fi
+}
+
+# ---- tables ----
+
+expect basic basic --per vcpu --percentiles
+status_is 0 "... exit 0"
+expect basic-json basic --format json
+ok "... is JSON" python3 -m json.tool "$out"
+expect basic-csv basic --format csv --per vcpu
+err_has 'kernel: Linux 6.18.0; kvm_exit is traced right after the exit' "... notes are on stderr"
+for event in mmio ioport msr hypercall cpuid page-fault fast-mmio inject; do
+	expect "$event" access --event "$event"
+done
+for event in vmexit mmio ioport msr; do
+	expect "$event-perf" access --event "$event" --semantics perf
+done
+expect split split --split
+expect split-csv split --split --format csv
+expect 2012-mmio 2012 --event mmio
+expect 2012-ioport 2012 --event ioport
+expect loss loss
+status_is 3 "... exit 3: events are missing"
+err_has '7 events lost or more, 2 pairs dropped at gaps' "... and how many is told"
+
+# ---- order and selection ----
+
+# events INPUT ARGUMENT...: the names of the rows.
+events()
+{
+	report "$@" --format csv
+	sed -n '2,$p' "$out" | cut -d, -f 3 | tr '\n' ' '
+}
+
+is "$(events basic --per all -k time)" \
+	"HLT PREEMPTION_TIMER INVALID_STATE IO_INSTRUCTION 0x4e MSR_WRITE " "-k time"
+is "$(events basic --per all -k max_t)" \
+	"HLT PREEMPTION_TIMER INVALID_STATE IO_INSTRUCTION 0x4e MSR_WRITE " "-k max_t"
+is "$(events basic --per all --key min_t)" \
+	"HLT PREEMPTION_TIMER INVALID_STATE IO_INSTRUCTION 0x4e MSR_WRITE " "--key min_t"
+is "$(events basic --per all -k mean_t)" \
+	"HLT PREEMPTION_TIMER INVALID_STATE IO_INSTRUCTION 0x4e MSR_WRITE " "-k mean_t"
+is "$(events basic --per all -k ev_name)" \
+	"0x4e HLT INVALID_STATE IO_INSTRUCTION MSR_WRITE PREEMPTION_TIMER " "-k ev_name"
+is "$(events basic --per all --top 2)" "HLT 0x4e " "--top 2"
+report basic --top 1 --per all
+out_has '^ *\.\.\.$' "--top: text tells that there is more"
+out_has '^Total Samples:9, ' "--top: sums are of all"
+is "$(events basic --vm two)" "MSR_WRITE PREEMPTION_TIMER " "--vm NAME"
+is "$(events basic --vm 200-9)" "MSR_WRITE PREEMPTION_TIMER " "--vm PID-FD"
+is "$(events basic --vm 11111111-2222-3333-4444-555555555555 --vcpu 1)" "0x4e IO_INSTRUCTION " \
+	"--vm UUID --vcpu N"
+is "$(events basic -p 200)" "MSR_WRITE PREEMPTION_TIMER " "-p: a VMM"
+is "$(events basic --pid 102,201 --per all)" "0x4e IO_INSTRUCTION MSR_WRITE PREEMPTION_TIMER " \
+	"--pid: threads"
+report basic --vcpu 0
+is "$(grep -c '^Analyze events for' "$out")" 3 "--vcpu 0 of two VMs: all, and each apart"
+out_has '^Analyze events for VM two, VCPU 0:$' "... with its name"
+report basic -p 100
+out_has '^Analyze events for pid\(s\) 100, all VCPUs:$' "-p: the head says so"
+report basic --vm none
+status_is 1 "--vm: an unknown one"
+err_has 'one.*two|two.*one' "... candidates are listed"
+err_one_line "--vm: an unknown one"
+report basic --vcpu 7
+status_is 1 "--vcpu: one that is not there"
+err_has '0 of thread 101' "... vCPUs are listed"
+err_one_line "--vcpu: one that is not there"
+
+# ---- the same from a trace.dat, whose clock is ns ----
+
+for f in basic access split; do
+	ok "$f: as trace.dat" "$mkcap" --trace-dat "$tmp/$f.dat" "$golden/report-$f.txt"
+	for event in vmexit ioport; do
+		[ "$f" = access ] || [ "$event" = vmexit ] || continue
+		report "$f" --format csv --per all --event "$event"
+		cut -d, -f 3- "$out" >"$tmp/want"
+		report "$f.dat" --format csv --per all --event "$event"
+		ok "$f --event $event: a trace.dat has the same table" sh -c "cut -d, -f 3- '$out' | cmp - '$tmp/want'"
+	done
+done
+report basic.dat
+out_has '^# kernel: an unknown kernel' "a kernel that is not known is said"
+
+# ---- nothing to show ----
+
+report split --event mmio
+status_is 1 "no kvm_mmio in the capture"
+err_has 'no kvm_mmio events in .*: record them with -e kvm:kvm_mmio' "... is told"
+err_one_line "no kvm_mmio in the capture"
+report access.dat --event mmio --vcpu 3
+status_is 1 "nothing selected of a trace.dat"
+grep -v kvm_entry "$golden/report-basic.txt" >"$tmp/noentry.txt"
+"$mkcap" --capture "$tmp/noentry" "$tmp/noentry.txt"
+report noentry
+status_is 1 "no kvm_entry"
+err_has 'no kvm_entry events' "... is told"
+printf '0 1000 1 sched:sched_switch prev_pid=1 next_pid=2\n' >"$tmp/sched.txt"
+"$mkcap" --capture "$tmp/sched" "$tmp/sched.txt"
+report sched
+status_is 1 "no kvm events at all"
+err_has 'no kvm_exit and kvm_entry events' "... is told"
+err_one_line "no kvm events at all"
+cp -r "$tmp/sched" "$tmp/guest"
+sed -i 's/^side name=host/side name=guest/' "$tmp/guest/meta"
+report guest
+status_is 1 "a guest's capture"
+err_has 'capture of a guest' "... is told"
+report missing
+status_is 1 "no capture"
+err_one_line "no capture"
+
+# ---- a clock that cannot be converted ----
+
+cp -r "$tmp/basic" "$tmp/nokhz"
+sed -i '/^tsc /d' "$tmp/nokhz/meta"
+report nokhz
+status_is 1 "the TSC's frequency is not known"
+err_has 'tsc-khz' "... and the remedy is told"
+report nokhz --tsc-khz 500000 --format csv --vm one --vcpu 0
+out_has '^one,0,HLT,4,80.00,95.24,2.000,8.000,5.000,25.82,20.000$' "--tsc-khz: half the speed, twice the time"
+sed -i 's/^ring clock=x86-tsc/ring clock=counter/' "$tmp/nokhz/meta"
+report nokhz
+status_is 1 "a clock that is no time"
+err_has 'trace clock counter' "... is told"
+
+# ---- wrong usage ----
+
+for args in "--event nonsense" "--semantics perf --event cpuid" "--split --event mmio" \
+	"--split --semantics perf" "-k nonsense" "--vcpu x" "-p x" "--per cpu" "--format xml" \
+	"--tsc-khz 0" "-p ," "extra"; do
+	# shellcheck disable=SC2086 # several words
+	report basic $args
+	status_is 2 "$args: exit 2"
+	err_one_line "$args"
+done
+report basic --event nonsense
+err_has 'vmexit, mmio, ioport, msr, hypercall, cpuid, page-fault, fast-mmio, inject' "--event: classes are listed"
+
+# ---- damage ----
+
+cp -r "$tmp/basic" "$tmp/cut"
+truncate -s 4000 "$tmp/cut/seg000000/cpu0"
+report cut
+is "$([ "$rc" = 3 ] || [ "$rc" = 1 ]; echo $?)" 0 "cut data is not exit 0"
+cp -r "$tmp/basic" "$tmp/bad"
+printf '\377\377' | dd of="$tmp/bad/seg000000/cpu0" bs=1 seek=8 conv=notrunc 2>/dev/null
+report bad
+status_is 3 "a damaged sub-buffer: exit 3"
+out_has '^# 1 damaged sub-buffers' "... is in the notes"
+"$kvmft" report -i "$tmp/basic" >/dev/full 2>"$err"
+is "$?" 1 "full disk: exit 1"
+err_one_line "full disk"
+finish

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * mkcap.c: compiles a text that people can read into a capture directory, or a trace.dat.
+ *
+ *   mkcap --capture DIR | --trace-dat FILE  TEXT
+ *
+ * Lines of TEXT; '#' begins a comment:
+ *
+ *   meta vm id=100-12 pid=100 name=one        a line of the capture's meta file (not in a trace.dat)
+ *   event SYS NAME ID TYPE:FIELD...           an event format; TYPE is u8 ... u64, s8 ... s64. Without it
+ *                                             an event has the format of tests/data/formats-6.18-x86.txt
+ *   CPU TIME TID NAME [FIELD=VALUE]...        an event of system kvm; SYS:NAME for another
+ *   CPU gap [COUNT]                           events are lost here; no COUNT: nobody knows how many
+ *
+ * Times are ticks of the clock x86-tsc at 1 GHz, so that a tick is a ns. Lines of a CPU are in order.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/capture.h"
+#include "kvmft/ring.h"
+#include "lib/enc.h"
+
+#define SUBBUF	 4096
+#define MAX_CPUS 16
+#define MAX_OWN	 32
+#define MAX_USED 64
+#define DIE(...) die(line, __VA_ARGS__)
+
+struct used {
+	char sys[64], name[64];
+	char *text; /* the format */
+	uint16_t id;
+	uint32_t len;
+};
+
+struct cpu {
+	struct sbuf data;
+	uint8_t page[SUBBUF];
+	struct encpage p;
+	bool open, lost;
+	uint64_t lost_count;
+};
+
+struct mkcap {
+	struct used ev[MAX_USED];
+	size_t nev;
+	struct cpu cpu[MAX_CPUS];
+	uint32_t ncpu;
+	struct sbuf meta;
+	struct subbuf_geom g;
+};
+
+static void __printf(2, 3) __noreturn_attr die(unsigned int line, const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "mkcap: line %u: ", line);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+static uint64_t number(unsigned int line, const char *s)
+{
+	uint64_t v;
+
+	if (!s || parse_bits64(s, &v))
+		DIE("'%s' is no number", s ? s : "");
+	return v;
+}
+
+/* ---- formats ---- */
+
+/* Finds " NAME;" in the format: its offset and size. */
+static bool field(const char *text, const char *name, uint32_t *off, uint32_t *size)
+{
+	char pattern[80];
+	const char *p, *at;
+
+	snprintf(pattern, sizeof(pattern), " %s;", name);
+	p = strstr(text, pattern);
+	if (!p || !(at = strstr(p, "offset:")))
+		return false;
+	*off = (uint32_t)strtoul(at + 7, NULL, 10);
+	at = strstr(at, "size:");
+	*size = at ? (uint32_t)strtoul(at + 5, NULL, 10) : 0;
+	return *size > 0;
+}
+
+static uint32_t format_len(const char *text)
+{
+	uint32_t end = 0;
+
+	for (const char *p = text; (p = strstr(p, "offset:")); p++) {
+		const char *size = strstr(p, "size:");
+
+		if (size)
+			end = MAX(end, (uint32_t)strtoul(p + 7, NULL, 10) +
+					       (uint32_t)strtoul(size + 5, NULL, 10));
+	}
+	return (end + 3) & ~3u;
+}
+
+static struct used *add_used(struct mkcap *m, unsigned int line, const char *sys, const char *name,
+			     char *text)
+{
+	struct used *u = &m->ev[m->nev];
+	const char *id = strstr(text, "ID:");
+
+	if (m->nev >= MAX_USED || !id)
+		DIE("too many events, or a format without ID");
+	snprintf(u->sys, sizeof(u->sys), "%s", sys);
+	snprintf(u->name, sizeof(u->name), "%s", name);
+	u->text = text;
+	u->id = (uint16_t)strtoul(id + 3, NULL, 10);
+	u->len = MAX(format_len(text), 16u);
+	m->nev++;
+	return u;
+}
+
+static struct used *find_used(struct mkcap *m, unsigned int line, char *word)
+{
+	char *colon = strchr(word, ':');
+	const char *sys = colon ? word : "kvm", *name = colon ? colon + 1 : word, *text;
+
+	if (colon)
+		*colon = '\0';
+	for (size_t i = 0; i < m->nev; i++)
+		if (!strcmp(m->ev[i].sys, sys) && !strcmp(m->ev[i].name, name))
+			return &m->ev[i];
+	text = enc_format(sys, name);
+	if (!text)
+		DIE("no format of %s:%s: give it with a line 'event'", sys, name);
+	return add_used(m, line, sys, name, strdup(text));
+}
+
+/* "event SYS NAME ID TYPE:FIELD..." */
+static void own_format(struct mkcap *m, unsigned int line, char *save)
+{
+	char *sys = strtok_r(NULL, " \t", &save), *name = strtok_r(NULL, " \t", &save);
+	char *id = strtok_r(NULL, " \t", &save), *word;
+	struct sbuf b = { 0 };
+	uint32_t off = 8;
+
+	sbuf_addf(&b, "name: %s\nID: %llu\nformat:\n", name ? name : "",
+		  (unsigned long long)number(line, id));
+	sbuf_add(&b, "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
+		     "\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
+		     "\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n"
+		     "\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n");
+	while ((word = strtok_r(NULL, " \t", &save))) {
+		uint32_t size = (uint32_t)strtoul(word + 1, NULL, 10) / 8;
+		char *colon = strchr(word, ':');
+
+		if (!size || !colon)
+			DIE("'%s' is not TYPE:FIELD", word);
+		off = (off + size - 1) / size * size;
+		sbuf_addf(&b, "\tfield:%.*s %s;\toffset:%u;\tsize:%u;\tsigned:%d;\n",
+			  (int)(colon - word), word, colon + 1, off, size, word[0] == 's');
+		off += size;
+	}
+	sbuf_add(&b, "\nprint fmt: \"\"\n");
+	add_used(m, line, sys, name, sbuf_take(&b));
+}
+
+/* ---- events ---- */
+
+static void page_end(struct cpu *c)
+{
+	if (!c->open)
+		return;
+	enc_page_end(&c->p);
+	sbuf_add_mem(&c->data, c->page, SUBBUF);
+	c->open = false;
+}
+
+static void page_begin(struct mkcap *m, struct cpu *c, uint64_t ts)
+{
+	memset(c->page, 0, SUBBUF);
+	enc_page_begin(&c->p, &m->g, c->page, ts);
+	if (c->lost)
+		enc_lost(&c->p, c->lost_count, c->lost_count);
+	c->lost = false;
+	c->open = true;
+}
+
+static void event(struct mkcap *m, unsigned int line, struct cpu *c, char *first, char *save)
+{
+	uint64_t ts = number(line, first), tid = number(line, strtok_r(NULL, " \t", &save));
+	char *word = strtok_r(NULL, " \t", &save);
+	uint32_t off, size;
+	uint8_t rec[512] = { 0 };
+	struct used *u;
+
+	if (!word)
+		DIE("which event?");
+	u = find_used(m, line, word);
+	enc_record(rec, &m->g, u->id, (int32_t)tid, 0, u->len);
+	while ((word = strtok_r(NULL, " \t", &save))) {
+		char *eq = strchr(word, '=');
+
+		if (eq)
+			*eq = '\0';
+		if (!eq || !field(u->text, word, &off, &size))
+			DIE("%s has no field '%s'", u->name, word);
+		enc_put(rec + off, m->g.big_endian, number(line, eq + 1), size);
+	}
+	if (!c->open)
+		page_begin(m, c, ts);
+	if (enc_event(&c->p, ts, rec, u->len))
+		return;
+	page_end(c);
+	page_begin(m, c, ts);
+	if (!enc_event(&c->p, ts, rec, u->len))
+		DIE("%s does not fit a sub-buffer", u->name);
+}
+
+static void compile(struct mkcap *m, FILE *f)
+{
+	char text[1024], *save, *word;
+	unsigned int line = 0;
+
+	while (fgets(text, sizeof(text), f)) {
+		struct cpu *c;
+		uint64_t n;
+
+		line++;
+		text[strcspn(text, "#\n")] = '\0';
+		word = strtok_r(text, " \t", &save);
+		if (!word)
+			continue;
+		if (!strcmp(word, "meta")) {
+			sbuf_addf(&m->meta, "%s\n", save);
+			continue;
+		}
+		if (!strcmp(word, "event")) {
+			own_format(m, line, save);
+			continue;
+		}
+		n = number(line, word);
+		if (n >= MAX_CPUS)
+			DIE("CPU %s?", word);
+		m->ncpu = MAX(m->ncpu, (uint32_t)n + 1);
+		c = &m->cpu[n];
+		word = strtok_r(NULL, " \t", &save);
+		if (word && !strcmp(word, "gap")) {
+			page_end(c);
+			c->lost = true;
+			word = strtok_r(NULL, " \t", &save);
+			c->lost_count = word ? number(line, word) : 0;
+			continue;
+		}
+		event(m, line, c, word, save);
+	}
+	for (uint32_t i = 0; i < m->ncpu; i++)
+		page_end(&m->cpu[i]);
+}
+
+/* ---- files ---- */
+
+static void put_line(struct capw *w, struct sbuf *b)
+{
+	if (capw_meta(w, b))
+		die(0, "cannot write the meta file");
+}
+
+static void put_events(struct mkcap *m, struct capw *w, struct sbuf *b)
+{
+	char path[160];
+
+	for (size_t i = 0; i < m->nev; i++) {
+		const struct used *u = &m->ev[i];
+
+		meta_begin(b, "event");
+		meta_u64(b, "id", u->id);
+		meta_str(b, "sys", u->sys);
+		meta_str(b, "name", u->name);
+		put_line(w, b);
+		snprintf(path, sizeof(path), "events/%s/%s", u->sys, u->name);
+		if (capw_file(w, path, u->text, strlen(u->text)))
+			die(0, "cannot write %s", path);
+	}
+}
+
+static void capture(struct mkcap *m, const char *path)
+{
+	static const char *const head[] = {
+		"tool version=mkcap",
+		"side name=host",
+		"machine uname=Linux%206.18.0 arch=x86_64 long=8 endian=little vendor=GenuineIntel",
+		"ring clock=x86-tsc trace_clock=[x86-tsc] subbuf=4096 header=16",
+		"tsc khz=1000000 source=mkcap",
+		"begin tsc=0",
+	};
+	struct kvmft_err err = { .text = "" };
+	struct sbuf b = { 0 };
+	struct capw *w;
+	char *header, *save = NULL, *line;
+	size_t len;
+
+	if (capw_create(path, CAPW_FORCE, &w, &err))
+		die(0, "%s", err.text);
+	for (size_t i = 0; i < ARRAY_SIZE(head); i++) {
+		sbuf_add(&b, head[i]);
+		put_line(w, &b);
+	}
+	line = m->meta.s ? strtok_r(m->meta.s, "\n", &save) : NULL;
+	for (; line; line = strtok_r(NULL, "\n", &save)) {
+		sbuf_add(&b, line);
+		put_line(w, &b);
+	}
+	header = enc_data_file("header_page-x86_64.txt", &len);
+	if (capw_file(w, "header_page", header, len))
+		die(0, "cannot write header_page");
+	free(header);
+	put_events(m, w, &b);
+	for (uint32_t i = 0; i < m->ncpu; i++) {
+		int fd = capw_data_open(w, 0, i);
+
+		if (fd < 0 || full_write(fd, m->cpu[i].data.s, m->cpu[i].data.len, NULL))
+			die(0, "cannot write the data of CPU %u", i);
+		close(fd);
+	}
+	sbuf_add(&b, "end reason=generated");
+	put_line(w, &b);
+	sbuf_free(&b);
+	capw_close(w);
+}
+
+static void trace_dat(struct mkcap *m, const char *path)
+{
+	const char *events[2 * MAX_USED + 1] = { NULL };
+	struct enc_cpu cpu[MAX_CPUS];
+	struct enc_dat d = { .version = 6, .g = m->g, .events = events, .clock = "[local] x86-tsc",
+			     .ncpu = m->ncpu, .cpu = cpu };
+	struct sbuf file = { 0 };
+	int fd;
+
+	for (size_t i = 0; i < m->nev; i++) {
+		if (!enc_format(m->ev[i].sys, m->ev[i].name))
+			die(0, "a trace.dat has only events of the corpus, not %s", m->ev[i].name);
+		events[2 * i] = m->ev[i].sys;
+		events[2 * i + 1] = m->ev[i].name;
+	}
+	for (uint32_t i = 0; i < m->ncpu; i++)
+		cpu[i] = (struct enc_cpu){ .data = m->cpu[i].data.s, .len = m->cpu[i].data.len };
+	enc_dat_build(&d, &file);
+	fd = file_create(AT_FDCWD, path);
+	if (fd < 0 || full_write(fd, file.s, file.len, NULL))
+		die(0, "cannot write %s", path);
+	close(fd);
+	sbuf_free(&file);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option opts[] = {
+		{ "capture", required_argument, NULL, 'c' },
+		{ "trace-dat", required_argument, NULL, 't' },
+		{ 0 },
+	};
+	struct mkcap *m = calloc(1, sizeof(*m));
+	const char *dir = NULL, *dat = NULL;
+	FILE *f = stdin;
+	int o;
+
+	while ((o = getopt_long(argc, argv, "", opts, NULL)) != -1) {
+		if (o == 'c')
+			dir = optarg;
+		else if (o == 't')
+			dat = optarg;
+		else
+			return 2;
+	}
+	if (optind < argc)
+		f = fopen(argv[optind], "r");
+	if (!m || !f)
+		die(0, "cannot read %s", optind < argc ? argv[optind] : "");
+	m->g = enc_geom(SUBBUF, 8, false);
+	compile(m, f);
+	if (dat)
+		trace_dat(m, dat);
+	if (dir)
+		capture(m, dir);
+	for (uint32_t i = 0; i < m->ncpu; i++)
+		sbuf_free(&m->cpu[i].data);
+	for (size_t i = 0; i < m->nev; i++)
+		free(m->ev[i].text);
+	sbuf_free(&m->meta);
+	free(m);
+	if (f != stdin)
+		fclose(f);
+	return 0;
+}
