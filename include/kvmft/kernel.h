@@ -189,8 +189,62 @@ bool kinst_has_trigger(const struct kinst *k, const char *sys, const char *name)
 /* Writes one line to an event's trigger file ("hist:keys=...", "!hist:..."). */
 int kinst_trigger(struct kinst *k, const char *sys, const char *name, const char *text,
 		  struct kvmft_err *err) __must_check;
+/*
+ * Sets a trigger and takes note of it: kinst_destroy() removes all noted ones, newest first. An
+ * instance whose triggers refer to each other's variables cannot be removed otherwise.
+ */
+int kinst_trigger_add(struct kinst *k, const char *sys, const char *name, const char *text,
+		      struct kvmft_err *err) __must_check;
 /* The event's hist file, the caller's. */
 int kinst_hist_read(struct kinst *k, const char *sys, const char *name, char **text) __must_check;
+
+#define KHIST_PAIRS 16
+#define KHIST_TEXT  1024 /* bytes of one entry */
+
+/* "{ common_pid: 156, exit_reason: 120 } hitcount: 2000": keys first. */
+struct khist_entry {
+	struct khist_pair {
+		const char *name;
+		uint64_t v;
+	} pair[KHIST_PAIRS];
+	size_t nkeys, n;
+};
+
+/* Valid during the call; non-zero stops the walk and becomes its result. */
+typedef int (*khist_fn)(void *ctx, const struct khist_entry *e);
+
+/* The walk over a hist file: of its blocks, the one with these keys. Only the totals are public. */
+struct khist {
+	uint64_t hits, entries, dropped; /* out: as the block's totals say */
+	const char *keys;		 /* "common_pid,exit_reason"; borrowed */
+	khist_fn fn;
+	void *ctx;
+	struct khist_entry e;
+	char text[KHIST_TEXT];
+	size_t used;
+	bool have, found, in_block, in_totals;
+};
+
+void khist_begin(struct khist *h, const char *keys, khist_fn fn, void *ctx);
+/*
+ * Feeds one line without its newline, and the end. 0; what fn returned; -EBADMSG for what a
+ * kernel does not write; khist_end(): -ENOENT when there was no block with these keys.
+ */
+int khist_line(struct khist *h, const char *line) __must_check;
+int khist_end(struct khist *h) __must_check;
+bool khist_get(const struct khist_entry *e, const char *name, uint64_t *v);
+/* Feeds the event's hist file, in constant memory. Errors of the above, or -errno. */
+int kinst_hist_walk(struct kinst *k, const char *sys, const char *name,
+		    struct khist *h) __must_check;
+
+/*
+ * A synthetic event of our own: synthetic/kvmft_PID_STARTTIME with these fields ("int pid; u64
+ * lat"), which triggers of any instance may raise. name gets the event's name. One per process.
+ * -ENOENT: this kernel has none. To be removed after all triggers that use it are gone.
+ */
+int ksynth_add(struct ktracefs *t, const char *fields, char *name, size_t size,
+	       struct kvmft_err *err) __must_check;
+int ksynth_remove(struct ktracefs *t, const char *name);
 
 /* per_cpu/cpuN/trace_pipe_raw, read-only, close-on-exec; the caller closes. fd or -errno. */
 int kinst_raw_open(struct kinst *k, uint32_t cpu, bool nonblock,
@@ -340,15 +394,16 @@ const char *kmodule_backend(void);
 /* ---- what a killed kvmft left ---- */
 
 struct kreset {
-	unsigned int instances, probes; /* removed, or found with dry_run */
+	unsigned int instances, probes; /* removed, or found with dry_run; a synthetic event
+					   counts as a probe */
 	unsigned int live;		/* belong to a running kvmft: left alone */
 	unsigned int busy;		/* dead owner, but in use by somebody: left alone */
 	struct sbuf text;		/* one line per thing found; for kreset_free() */
 };
 
 /*
- * Removes instances kvmft.PID.STARTTIME.N and probe groups kvmft_PID_STARTTIME whose process
- * is gone. Names that only look alike are never touched. The first failure is returned, but
+ * Removes instances kvmft.PID.STARTTIME.N with their triggers, and probe groups and synthetic
+ * events kvmft_PID_STARTTIME, whose process is gone. Names that only look alike are never touched. The first failure is returned, but
  * the sweep goes on.
  */
 int kreset_sweep(struct ktracefs *t, bool dry_run, struct kreset *r, struct kvmft_err *err);

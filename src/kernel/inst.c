@@ -420,6 +420,7 @@ int kinst_destroy(struct kinst *k, struct kvmft_err *err)
 	if (k->on_fd >= 0) {
 		(void)!kinst_tracing(k, false, NULL);
 		(void)kinst_events_disable(k);
+		(void)kjournal_close(&k->triggers); /* what is left then makes rmdir fail */
 	}
 	util_close_fd(&k->free_fd);
 	util_close_fd(&k->on_fd);

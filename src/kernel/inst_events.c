@@ -5,7 +5,9 @@
  */
 #include "priv.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <tracefs.h>
@@ -37,9 +39,12 @@ static int event_file(const char *sys, const char *name, const char *file, char 
 	return 0;
 }
 
-/* Writes to a file of one event; the kernel explains a refusal in the instance's error_log. */
+/*
+ * Writes to a file of one event; the kernel explains a refusal in the instance's error_log, or in
+ * the top level's, which is not ours to clear. undo (or NULL) takes the write back.
+ */
 static int event_write(struct kinst *k, const char *sys, const char *name, const char *file,
-		       const char *text, struct kvmft_err *err)
+		       const char *text, const char *undo, struct kvmft_err *err)
 {
 	char path[320];
 	char *log;
@@ -48,7 +53,7 @@ static int event_write(struct kinst *k, const char *sys, const char *name, const
 	if (got)
 		return err_set(err, -got, "%s:%s: not an event name", sys, name);
 	tracefs_error_clear(k->tr); /* so that what stands there afterwards is about this */
-	got = knob_write(NULL, k->dirfd, path, text, NULL);
+	got = knob_write(undo ? &k->triggers : NULL, k->dirfd, path, text, undo);
 	if (!got)
 		return 0;
 	(void)err_set(err, -got, "%s:%s: the kernel refuses %s '%s': %s", sys, name, file, text,
@@ -68,7 +73,7 @@ int kinst_events_add(struct kinst *k, const struct kevent_list *list, struct kvm
 		const struct kevent *e = &list->v[i];
 
 		if (e->filter)
-			got = event_write(k, e->sys, e->name, "filter", e->filter, err);
+			got = event_write(k, e->sys, e->name, "filter", e->filter, NULL, err);
 		if (got)
 			return got;
 		got = kevent_list_add(&k->ev, e->sys, e->name, e->filter);
@@ -130,7 +135,68 @@ bool kinst_has_trigger(const struct kinst *k, const char *sys, const char *name)
 int kinst_trigger(struct kinst *k, const char *sys, const char *name, const char *text,
 		  struct kvmft_err *err)
 {
-	return event_write(k, sys, name, "trigger", text, err);
+	return event_write(k, sys, name, "trigger", text, NULL, err);
+}
+
+int kinst_trigger_add(struct kinst *k, const char *sys, const char *name, const char *text,
+		      struct kvmft_err *err)
+{
+	_cleanup_free_ char *undo = NULL;
+
+	if (asprintf(&undo, "!%s", text) < 0) {
+		undo = NULL;
+		return err_set(err, ENOMEM, "out of memory");
+	}
+	return event_write(k, sys, name, "trigger", text, undo, err);
+}
+
+/* The lines of a trigger file, "TRIGGER [active]", written back with '!' in front. */
+static void event_triggers_sweep(int instfd, const char *path)
+{
+	_cleanup_free_ char *text = NULL;
+	char *save, *line;
+
+	if (file_read_all(instfd, path, KFILE_MAX, &text) < 0)
+		return;
+	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		char *state = strstr(line, " [");
+		struct sbuf undo = { 0 };
+
+		if (*line == '#')
+			continue;
+		if (state)
+			*state = '\0';
+		sbuf_addf(&undo, "!%s", line);
+		/* What cannot be removed shows in the failure of the instance's rmdir. */
+		if (!undo.error)
+			(void)!file_write_text(instfd, path, undo.s);
+		sbuf_free(&undo);
+	}
+}
+
+void kinst_triggers_sweep(int instfd)
+{
+	/* Those that use variables of others come first: a variable in use cannot go. */
+	static const char *const user[] = { "kvm/kvm_entry", "kvm/kvm_exit" };
+	int synth = openat(instfd, "events/synthetic", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = synth < 0 ? NULL : fdopendir(synth);
+	struct dirent *e;
+	char path[320];
+
+	for (size_t i = 0; i < ARRAY_SIZE(user); i++) {
+		snprintf(path, sizeof(path), "events/%s/trigger", user[i]);
+		event_triggers_sweep(instfd, path);
+	}
+	while (dir && (e = readdir(dir))) {
+		if (!str_starts(e->d_name, "kvmft_"))
+			continue;
+		snprintf(path, sizeof(path), "events/synthetic/%s/trigger", e->d_name);
+		event_triggers_sweep(instfd, path);
+	}
+	if (dir)
+		closedir(dir);
+	else if (synth >= 0)
+		close(synth);
 }
 
 int kinst_hist_read(struct kinst *k, const char *sys, const char *name, char **text)

@@ -17,6 +17,20 @@ struct ktracefs {
 	bool mounted;
 };
 
+/* ---- knobs ---- */
+
+struct kjournal_entry {
+	int dirfd; /* borrowed */
+	char *file, *undo;
+};
+
+struct kjournal {
+	struct kjournal_entry *v;
+	size_t n, cap;
+};
+
+/* ---- instances ---- */
+
 struct kinst {
 	struct ktracefs *t;	     /* borrowed */
 	struct tracefs_instance *tr;
@@ -29,19 +43,10 @@ struct kinst {
 	uint64_t buffer_kb;
 	struct sbuf notes;
 	struct kevent_list ev;
+	struct kjournal triggers; /* to be removed, newest first */
 };
 
-/* ---- knobs ---- */
-
-struct kjournal_entry {
-	int dirfd; /* borrowed */
-	char *file, *undo;
-};
-
-struct kjournal {
-	struct kjournal_entry *v;
-	size_t n, cap;
-};
+/* ---- writing ---- */
 
 /*
  * The only function of the room that writes to kernel files. undo, what takes the write back, is
@@ -73,6 +78,8 @@ bool kname_ok(const char *name);
 bool kfile_exists(int dirfd, const char *file);
 /* "PID COMM" of processes with a file of the instance open, comma-separated; at most a few. */
 void kinst_holders(const char *name, struct sbuf *b);
+/* Removes all triggers of the events of an instance that kvmft sets triggers on. */
+void kinst_triggers_sweep(int instfd);
 /* rmdir of an instance by handle, retried while busy for at most wait_ms. 0 or -errno. */
 int kinst_rmdir(struct tracefs_instance *tr, unsigned int wait_ms) __must_check;
 

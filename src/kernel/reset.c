@@ -45,7 +45,29 @@ static void instance_busy(struct sweep *s, const char *name)
 	sbuf_free(&who);
 }
 
-static int instance_rmdir(const char *name)
+/*
+ * Triggers that use each other's variables keep an instance busy; so does anybody who has it
+ * open, and then nothing of it is touched.
+ */
+static int instance_triggers(struct sweep *s, const char *name)
+{
+	_cleanup_close_ int fd = -1;
+	struct sbuf who = { 0 };
+	char path[128];
+	bool held;
+
+	kinst_holders(name, &who);
+	held = who.len != 0;
+	sbuf_free(&who);
+	snprintf(path, sizeof(path), "instances/%s", name);
+	fd = held ? -1 : openat(s->t->dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -EBUSY;
+	kinst_triggers_sweep(fd);
+	return 0;
+}
+
+static int instance_rmdir(struct sweep *s, const char *name)
 {
 	struct tracefs_instance *tr = tracefs_instance_create(name);
 	int got;
@@ -54,6 +76,8 @@ static int instance_rmdir(const char *name)
 		return errno ? -errno : -EIO;
 	/* new: somebody else removed it just now, and ours is a fresh one to be taken away again */
 	got = kinst_rmdir(tr, 0);
+	if (got == -EBUSY && !instance_triggers(s, name))
+		got = kinst_rmdir(tr, 0);
 	tracefs_instance_free(tr);
 	return got;
 }
@@ -70,7 +94,7 @@ static void sweep_instance(struct sweep *s, const char *name)
 		return;
 	}
 	if (!s->dry_run)
-		got = instance_rmdir(name);
+		got = instance_rmdir(s, name);
 	if (got == -EBUSY) {
 		instance_busy(s, name);
 	} else if (got) {
@@ -157,7 +181,50 @@ static void sweep_probe(struct sweep *s, const char *file, const char *line)
 	}
 }
 
-static int sweep_probes(struct sweep *s, const char *file)
+static void sweep_kprobe(struct sweep *s, const char *line)
+{
+	sweep_probe(s, "kprobe_events", line);
+}
+
+static void sweep_uprobe(struct sweep *s, const char *line)
+{
+	sweep_probe(s, "uprobe_events", line);
+}
+
+/* ---- synthetic events: lines "NAME\tFIELDS" of synthetic_events ---- */
+
+static void sweep_synth(struct sweep *s, const char *line)
+{
+	struct kowner o;
+	char name[128];
+	size_t len = strcspn(line, " \t\n");
+	int got = 0;
+
+	if (len >= sizeof(name))
+		return;
+	memcpy(name, line, len);
+	name[len] = '\0';
+	if (kowner_parse(name, '_', &o))
+		return;
+	if (kowner_alive(&o)) {
+		s->r->live++;
+		return;
+	}
+	if (!s->dry_run)
+		got = ksynth_remove(s->t, name);
+	if (got == -EBUSY) {
+		s->r->busy++;
+		sbuf_addf(&s->r->text, "synthetic event %s: in use, left alone\n", name);
+	} else if (got) {
+		sweep_failed(s, got, "synthetic event", name);
+	} else {
+		s->r->probes++;
+		sbuf_addf(&s->r->text, "synthetic event %s%s\n", name,
+			  s->dry_run ? "" : ": removed");
+	}
+}
+
+static int sweep_lines(struct sweep *s, const char *file, void (*fn)(struct sweep *, const char *))
 {
 	_cleanup_free_ char *text = NULL;
 	ssize_t n = ktracefs_read(s->t, file, KFILE_MAX, &text);
@@ -165,7 +232,7 @@ static int sweep_probes(struct sweep *s, const char *file)
 	if (n < 0)
 		return n == -ENOENT ? 0 : (int)n;
 	for (const char *line = text; *line; line += *line == '\n') {
-		sweep_probe(s, file, line);
+		fn(s, line);
 		line += strcspn(line, "\n");
 	}
 	return 0;
@@ -173,21 +240,28 @@ static int sweep_probes(struct sweep *s, const char *file)
 
 int kreset_sweep(struct ktracefs *t, bool dry_run, struct kreset *r, struct kvmft_err *err)
 {
+	/* After the instances, which use them. */
+	static const struct {
+		const char *file;
+		void (*fn)(struct sweep *s, const char *line);
+	} list[] = {
+		{ "kprobe_events", sweep_kprobe },
+		{ "uprobe_events", sweep_uprobe },
+		{ "synthetic_events", sweep_synth },
+	};
 	struct sweep s = { .t = t, .r = r, .dry_run = dry_run, .err = err };
 	const char *what = "instances";
-	int got, got2;
+	int got;
 
 	*r = (struct kreset){ 0 };
 	got = sweep_instances(&s);
-	got2 = sweep_probes(&s, "kprobe_events");
-	if (got2 && !got) {
-		got = got2;
-		what = "kprobe_events";
-	}
-	got2 = sweep_probes(&s, "uprobe_events");
-	if (got2 && !got) {
-		got = got2;
-		what = "uprobe_events";
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
+		int got2 = sweep_lines(&s, list[i].file, list[i].fn);
+
+		if (got2 && !got) {
+			got = got2;
+			what = list[i].file;
+		}
 	}
 	if (s.first)
 		return s.first;

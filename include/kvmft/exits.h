@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * exits.h: how often each thread left its guest, for which reason, and how long that was handled.
+ *
+ * One table holds everything since counting began and what of it was there when the current
+ * interval began, so that a table of an interval is a difference and nothing has to be stopped
+ * or cleared for it. 1,000 vCPUs with 40 reasons each are 40,000 cells: a cell is small, and rows
+ * for printing are made one by one.
+ */
+#ifndef KVMFT_EXITS_H
+#define KVMFT_EXITS_H
+
+#include "kvmft/util.h"
+
+#define EXITS_NONE UINT32_MAX
+
+/* A VM as it is to be shown. The strings are the table's. */
+struct exits_vm {
+	char *sel;	   /* PID-FD */
+	char *name, *uuid; /* NULL = none */
+	uint32_t pid;
+	bool ended;
+};
+
+struct exits_thread {
+	uint32_t tid;
+	uint32_t pid;	/* its process; 0 = it ended before anybody could look */
+	uint32_t vm;	/* index into exits.vm; EXITS_NONE = of no VM that we know */
+	uint32_t vcpu;	/* EXITS_NONE = not known */
+	uint32_t older; /* who had this tid before; EXITS_NONE = nobody */
+	uint64_t start; /* clock ticks since boot, tells who has the tid now; 0 = not known */
+};
+
+/* One thread's exits for one reason, exit_reason as the event has it. */
+struct exits_cell {
+	uint32_t thread, reason;
+	uint64_t count; /* since counting began */
+	uint64_t shown; /* ... of these, before this interval */
+	uint64_t raw;	/* where counting stands in the source: see exits_raw() */
+};
+
+/* Exits that were followed by an entry. total and max in units of the trace clock. */
+struct exits_time {
+	uint64_t n, total;	       /* since counting began */
+	uint64_t shown_n, shown_total; /* ... of these, before this interval */
+	uint64_t max;		       /* in this interval */
+};
+
+struct exits {
+	bool timed;
+	struct exits_vm *vm;
+	size_t nvm, vm_cap;
+	struct exits_thread *thread;
+	size_t nthread, thread_cap;
+	struct exits_cell *cell;
+	struct exits_time *time; /* beside cell, when timed */
+	size_t n, cap, time_cap;
+	struct u64map by_tid, by_key;
+};
+
+void exits_free(struct exits *e);
+
+/* Index of the one that has this tid now, added when it is new. -ENOMEM. */
+int64_t exits_thread(struct exits *e, uint32_t tid) __must_check;
+/* The tid has changed hands: index of the new thread, whose cells begin at 0. -ENOMEM. */
+int64_t exits_thread_renew(struct exits *e, uint32_t tid) __must_check;
+/* Index of a VM with this PID-FD, added when it is new; NULL strings are fine. -ENOMEM. */
+int64_t exits_vm(struct exits *e, const char *sel, const char *name, const char *uuid,
+		 uint32_t pid) __must_check;
+
+/* n more exits. 0 or -ENOMEM. */
+int exits_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n) __must_check;
+/*
+ * The source, which never forgets, stands at n for this tid and reason: what it has more than at
+ * the last call is added. A thread that took over a tid begins where the one before it ended.
+ * 0 or -ENOMEM.
+ */
+int exits_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n) __must_check;
+/* The source was emptied: the next exits_raw() counts from 0. */
+void exits_raw_reset(struct exits *e);
+/* n exits that took total and at most max, in clock units. 0 or -ENOMEM. */
+int exits_time_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total,
+		   uint64_t max) __must_check;
+/* A new interval begins. */
+void exits_interval(struct exits *e);
+
+/* ---- a sorted view ---- */
+
+enum exits_group {
+	EXITS_BY_THREAD, /* a row per thread and reason */
+	EXITS_BY_REASON, /* all threads together */
+};
+
+struct exits_row {
+	const struct exits_thread *thread; /* NULL: by reason */
+	uint32_t reason;
+	uint64_t count, timed, total, max;
+};
+
+struct exits_view {
+	const struct exits *e; /* borrowed */
+	uint32_t *cell;	       /* n indices, in order: most exits first */
+	size_t n;
+	struct exits *sum;     /* EXITS_BY_REASON: what the indices are of */
+	bool whole;	       /* since counting began, not of the interval */
+	uint64_t count;	       /* of all rows */
+};
+
+/* Which threads are to be seen. */
+typedef bool (*exits_filter)(const void *ctx, const struct exits *e, const struct exits_thread *t);
+
+/*
+ * Rows without exits are left out. filter NULL: all. Equal counts: by tid, then reason. 0 or
+ * -ENOMEM; freed with exits_view_free(). e must not change while the view is used.
+ */
+int exits_view_make(const struct exits *e, enum exits_group group, bool whole,
+		    exits_filter filter, const void *ctx, struct exits_view *v) __must_check;
+void exits_view_row(const struct exits_view *v, size_t i, struct exits_row *row);
+void exits_view_free(struct exits_view *v);
+
+/* ---- from events to times ---- */
+
+/*
+ * Pairs kvm_exit with the kvm_entry that follows it in the same thread; events have to come in
+ * order of time. An exit that another exit follows has no duration (KVM entered again without an
+ * event), a second entry means nothing, and neither does an entry that is older than its exit.
+ */
+struct exits_pair {
+	struct exits *e; /* borrowed */
+	struct exits_open {
+		uint64_t ts;
+		uint32_t reason;
+		bool open;
+	} *v;
+	size_t n, cap;
+	struct u64map by_tid;
+};
+
+/* 0 or -ENOMEM. ts in units of the trace clock. */
+int exits_pair_exit(struct exits_pair *p, uint32_t tid, uint64_t ts, uint32_t reason) __must_check;
+int exits_pair_entry(struct exits_pair *p, uint32_t tid, uint64_t ts) __must_check;
+/* Events were lost: nothing that began before is paired with anything that comes. */
+void exits_pair_gap(struct exits_pair *p);
+void exits_pair_free(struct exits_pair *p);
+
+#endif
