@@ -19,7 +19,7 @@ struct exits_vm {
 	char *sel;	   /* PID-FD */
 	char *name, *uuid; /* NULL = none */
 	uint32_t pid;
-	bool ended;
+	unsigned int ended; /* 0 = runs; else ended, and how many intervals ended since, plus 1 */
 };
 
 struct exits_thread {
@@ -43,6 +43,7 @@ struct exits_cell {
 struct exits_time {
 	uint64_t n, total;	       /* since counting began */
 	uint64_t shown_n, shown_total; /* ... of these, before this interval */
+	uint64_t raw_n, raw_total;     /* where the source stands: see exits_time_raw() */
 	uint64_t max;		       /* in this interval */
 };
 
@@ -55,7 +56,9 @@ struct exits {
 	struct exits_cell *cell;
 	struct exits_time *time; /* beside cell, when timed */
 	size_t n, cap, time_cap;
-	struct u64map by_tid, by_key;
+	struct u64map by_tid;
+	uint32_t *by_key; /* hash table of cell numbers plus 1: a sixth of what a u64map takes */
+	size_t key_cap;
 };
 
 void exits_free(struct exits *e);
@@ -81,8 +84,15 @@ void exits_raw_reset(struct exits *e);
 /* n exits that took total and at most max, in clock units. 0 or -ENOMEM. */
 int exits_time_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total,
 		   uint64_t max) __must_check;
+/* Like exits_raw(), for exits that were timed. */
+int exits_time_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n,
+		   uint64_t total) __must_check;
 /* A new interval begins. */
 void exits_interval(struct exits *e);
+/* Forgets the cells of VMs whose end was in a table already. 0 or -ENOMEM. */
+int exits_prune(struct exits *e) __must_check;
+/* Of a VM whose end was in a table already. */
+bool exits_past(const struct exits *e, const struct exits_thread *t);
 
 /* ---- a sorted view ---- */
 

@@ -195,6 +195,9 @@ int kinst_trigger(struct kinst *k, const char *sys, const char *name, const char
  */
 int kinst_trigger_add(struct kinst *k, const char *sys, const char *name, const char *text,
 		      struct kvmft_err *err) __must_check;
+/* Removes a trigger that kinst_trigger_add() set with this text. */
+int kinst_trigger_remove(struct kinst *k, const char *sys, const char *name, const char *text,
+			 struct kvmft_err *err) __must_check;
 /* The event's hist file, the caller's. */
 int kinst_hist_read(struct kinst *k, const char *sys, const char *name, char **text) __must_check;
 
@@ -213,10 +216,13 @@ struct khist_entry {
 /* Valid during the call; non-zero stops the walk and becomes its result. */
 typedef int (*khist_fn)(void *ctx, const struct khist_entry *e);
 
-/* The walk over a hist file: of its blocks, the one with these keys. Only the totals are public. */
+/*
+ * The walk over a hist file: of its blocks, the one whose trigger begins like this. Only the
+ * totals are public.
+ */
 struct khist {
 	uint64_t hits, entries, dropped; /* out: as the block's totals say */
-	const char *keys;		 /* "common_pid,exit_reason"; borrowed */
+	const char *keys;		 /* "pid,reason", more may follow: ":vals=lat"; borrowed */
 	khist_fn fn;
 	void *ctx;
 	struct khist_entry e;
@@ -394,8 +400,8 @@ const char *kmodule_backend(void);
 /* ---- what a killed kvmft left ---- */
 
 struct kreset {
-	unsigned int instances, probes; /* removed, or found with dry_run; a synthetic event
-					   counts as a probe */
+	/* Removed, or found with dry_run; a synthetic event counts as a probe. */
+	unsigned int instances, probes;
 	unsigned int live;		/* belong to a running kvmft: left alone */
 	unsigned int busy;		/* dead owner, but in use by somebody: left alone */
 	struct sbuf text;		/* one line per thing found; for kreset_free() */

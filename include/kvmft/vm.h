@@ -184,6 +184,13 @@ typedef int (*vm_task_fn)(const struct vm_task *task, void *ctx);
 int vm_tasks_walk(const struct vm_roots *roots, enum vm_tasks_scope scope, uint32_t pid,
 		  vm_task_fn fn, void *ctx) __must_check;
 
+/*
+ * One thread, by its id: *task, and when it began in clock ticks since boot, which tells whether
+ * the id was given to somebody else. -ESRCH when there is none.
+ */
+int vm_task_read(const struct vm_roots *roots, uint32_t tid, struct vm_task *task,
+		 uint64_t *start_time) __must_check;
+
 /* ---- the guest's own side ---- */
 
 struct vm_guest_cpu {

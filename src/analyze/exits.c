@@ -19,7 +19,7 @@ void exits_free(struct exits *e)
 	free(e->cell);
 	free(e->time);
 	u64map_free(&e->by_tid);
-	u64map_free(&e->by_key);
+	free(e->by_key);
 	*e = (struct exits){ .timed = e->timed };
 }
 
@@ -84,31 +84,69 @@ int64_t exits_vm(struct exits *e, const char *sel, const char *name, const char 
 
 /* ---- counting ---- */
 
-static uint64_t cell_key(uint32_t thread, uint32_t reason)
+/* Thread numbers and reasons are small: the multiplication spreads them (Knuth 6.4). */
+static size_t key_slot(const struct exits *e, uint32_t thread, uint32_t reason)
 {
-	return (uint64_t)thread << 32 | reason;
+	uint64_t mixed = ((uint64_t)thread << 32 | reason) * 0x9e3779b97f4a7c15;
+	size_t i = (size_t)(mixed >> 32) & (e->key_cap - 1);
+
+	while (e->by_key[i]) {
+		const struct exits_cell *c = &e->cell[e->by_key[i] - 1];
+
+		if (c->thread == thread && c->reason == reason)
+			break;
+		i = (i + 1) & (e->key_cap - 1);
+	}
+	return i;
+}
+
+/* A new table for cap (a power of two) cells, filled. */
+static int keys_make(struct exits *e, size_t cap)
+{
+	uint32_t *table = calloc(cap, sizeof(*table));
+
+	if (!table)
+		return -ENOMEM;
+	free(e->by_key);
+	e->by_key = table;
+	e->key_cap = cap;
+	for (size_t i = 0; i < e->n; i++)
+		table[key_slot(e, e->cell[i].thread, e->cell[i].reason)] = (uint32_t)i + 1;
+	return 0;
+}
+
+/* -1: there is none. */
+static int64_t cell_find(const struct exits *e, uint32_t thread, uint32_t reason)
+{
+	if (!e->key_cap)
+		return -1;
+	return (int64_t)e->by_key[key_slot(e, thread, reason)] - 1;
 }
 
 static int64_t cell_new(struct exits *e, uint32_t thread, uint32_t reason)
 {
-	struct exits_cell *c = array_grow(&e->cell, e->n, &e->cap, sizeof(*c));
+	struct exits_cell *c;
 	struct exits_time *t = NULL;
 
+	/* At most three quarters full; and numbers are 32 bits. */
+	if (e->n >= e->key_cap - e->key_cap / 4 &&
+	    (e->n > UINT32_MAX / 4 || keys_make(e, MAX(2 * e->key_cap, (size_t)64))))
+		return -ENOMEM;
+	c = array_grow(&e->cell, e->n, &e->cap, sizeof(*c));
 	if (e->timed)
 		t = array_grow(&e->time, e->n, &e->time_cap, sizeof(*t));
-	if (!c || (e->timed && !t) || u64map_put(&e->by_key, cell_key(thread, reason), e->n))
+	if (!c || (e->timed && !t))
 		return -ENOMEM;
 	*c = (struct exits_cell){ .thread = thread, .reason = reason };
-	return (int64_t)e->n++;
+	e->by_key[key_slot(e, thread, reason)] = (uint32_t)++e->n;
+	return (int64_t)e->n - 1;
 }
 
 static int64_t cell_at(struct exits *e, uint32_t thread, uint32_t reason)
 {
-	uint64_t at;
+	int64_t at = cell_find(e, thread, reason);
 
-	if (u64map_get(&e->by_key, cell_key(thread, reason), &at))
-		return (int64_t)at;
-	return cell_new(e, thread, reason);
+	return at >= 0 ? at : cell_new(e, thread, reason);
 }
 
 static int64_t cell_of(struct exits *e, uint32_t tid, uint32_t reason)
@@ -128,41 +166,76 @@ int exits_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n)
 	return 0;
 }
 
-/* Where the source stood when the thread that had the tid before was last looked at. */
-static uint64_t raw_before(const struct exits *e, uint32_t thread, uint32_t reason)
+/* The cell of a thread that had the tid before, or -1. */
+static int64_t cell_before(const struct exits *e, uint32_t thread, uint32_t reason)
 {
-	uint64_t at;
+	int64_t at = -1;
 
-	for (uint32_t t = e->thread[thread].older; t != EXITS_NONE; t = e->thread[t].older)
-		if (u64map_get(&e->by_key, cell_key(t, reason), &at))
-			return e->cell[at].raw;
-	return 0;
+	for (uint32_t t = e->thread[thread].older; t != EXITS_NONE && at < 0;
+	     t = e->thread[t].older)
+		at = cell_find(e, t, reason);
+	return at;
+}
+
+/* The cell of who has the tid now; a new one begins where the one before it stood. */
+static int64_t cell_of_raw(struct exits *e, uint32_t tid, uint32_t reason)
+{
+	int64_t thread = exits_thread(e, tid), at, old;
+	size_t cells = e->n;
+
+	if (thread < 0)
+		return thread;
+	at = cell_at(e, (uint32_t)thread, reason);
+	if (at < 0 || e->n == cells)
+		return at;
+	old = cell_before(e, (uint32_t)thread, reason);
+	if (old < 0)
+		return at;
+	e->cell[at].raw = e->cell[old].raw;
+	if (e->timed) {
+		e->time[at].raw_n = e->time[old].raw_n;
+		e->time[at].raw_total = e->time[old].raw_total;
+	}
+	return at;
+}
+
+/* Less than before: the source was emptied behind our back, and counts anew. */
+static uint64_t raw_more(uint64_t *raw, uint64_t now)
+{
+	uint64_t more = now >= *raw ? now - *raw : now;
+
+	*raw = now;
+	return more;
 }
 
 int exits_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n)
 {
-	int64_t thread = exits_thread(e, tid), at;
-	struct exits_cell *c;
-	size_t cells = e->n;
+	int64_t at = cell_of_raw(e, tid, reason);
 
-	if (thread < 0)
-		return (int)thread;
-	at = cell_at(e, (uint32_t)thread, reason);
 	if (at < 0)
 		return (int)at;
-	c = &e->cell[at];
-	if (e->n > cells)
-		c->raw = raw_before(e, (uint32_t)thread, reason);
-	/* Less than before: the source was emptied behind our back, and counts anew. */
-	c->count += n >= c->raw ? n - c->raw : n;
-	c->raw = n;
+	e->cell[at].count += raw_more(&e->cell[at].raw, n);
+	return 0;
+}
+
+int exits_time_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total)
+{
+	int64_t at = cell_of_raw(e, tid, reason);
+
+	if (at < 0)
+		return (int)at;
+	e->time[at].n += raw_more(&e->time[at].raw_n, n);
+	e->time[at].total += raw_more(&e->time[at].raw_total, total);
 	return 0;
 }
 
 void exits_raw_reset(struct exits *e)
 {
-	for (size_t i = 0; i < e->n; i++)
+	for (size_t i = 0; i < e->n; i++) {
 		e->cell[i].raw = 0;
+		if (e->timed)
+			e->time[i].raw_n = e->time[i].raw_total = 0;
+	}
 }
 
 int exits_time_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total,
@@ -190,6 +263,29 @@ void exits_interval(struct exits *e)
 		e->time[i].shown_total = e->time[i].total;
 		e->time[i].max = 0;
 	}
+	for (size_t i = 0; i < e->nvm; i++)
+		e->vm[i].ended += e->vm[i].ended != 0;
+}
+
+bool exits_past(const struct exits *e, const struct exits_thread *t)
+{
+	return t->vm != EXITS_NONE && e->vm[t->vm].ended > 2;
+}
+
+int exits_prune(struct exits *e)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < e->n; i++) {
+		if (exits_past(e, &e->thread[e->cell[i].thread]))
+			continue;
+		e->cell[kept] = e->cell[i];
+		if (e->timed)
+			e->time[kept] = e->time[i];
+		kept++;
+	}
+	e->n = kept;
+	return e->key_cap ? keys_make(e, e->key_cap) : 0;
 }
 
 /* ---- views ---- */

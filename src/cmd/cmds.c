@@ -15,6 +15,7 @@ const struct cmd *const kvmft_cmds[] = {
 	&cmd_list,
 	&cmd_convert,
 	&cmd_trace,
+	&cmd_exits,
 	&cmd_guest_offset,
 	&cmd_reset,
 	NULL,

@@ -16,6 +16,7 @@ extern const struct cmd cmd_export;
 extern const struct cmd cmd_list;
 extern const struct cmd cmd_convert;
 extern const struct cmd cmd_trace;
+extern const struct cmd cmd_exits;
 extern const struct cmd cmd_guest_offset;
 extern const struct cmd cmd_reset;
 

@@ -39,7 +39,6 @@ static const struct opt trace_options[] = {
 
 static int trace_prepare(struct trace *t)
 {
-	struct kreset leftovers = { 0 };
 	int ret;
 
 	if (!t->o->events.n)
@@ -50,9 +49,7 @@ static int trace_prepare(struct trace *t)
 	ret = ktracefs_open(NULL, KTRACEFS_MOUNT, &t->t, t->err);
 	if (ret)
 		return ret;
-	if (kreset_sweep(t->t, false, &leftovers, NULL) == 0 && leftovers.instances)
-		cli_note("removed %u instance(s) that a killed kvmft had left", leftovers.instances);
-	kreset_free(&leftovers);
+	session_sweep(t->t);
 	ret = trace_clock_choose(t);
 	ret = ret ? ret : trace_setup_vms(t);
 	ret = ret ? ret : trace_setup_events(t);
@@ -60,7 +57,9 @@ static int trace_prepare(struct trace *t)
 		ret = trace_kvmclock_prepare(t);
 	ret = ret ? ret : trace_setup_tids(t);
 	ret = ret ? ret : trace_setup_instance(t);
-	ret = ret ? ret : trace_signals(t);
+	if (!ret)
+		ret = t->signal_fd = session_signals(t->err);
+	ret = MIN(ret, 0);
 	if (!ret && t->time == TRACE_KVMCLOCK)
 		ret = trace_record_get(t);
 	return ret;
@@ -70,7 +69,7 @@ static int trace_start(struct trace *t)
 {
 	int ret;
 
-	t->begin_ns = trace_now_ns();
+	t->begin_ns = session_now_ns();
 	t->start = krdtsc_now();
 	ret = kinst_tracing(t->k, true, t->err);
 	if (!ret)
@@ -124,7 +123,7 @@ static void trace_undo(struct trace *t)
 	struct kvmft_err err = { .text = "" };
 
 	live_free(t->live);
-	trace_raw_close(t->raw, t->cpus.n);
+	session_raw_close(t->raw, t->cpus.n);
 	if (kinst_destroy(t->k, &err) && err.text[0])
 		cli_note("%s", err.text);
 	trace_kvmclock_free(&t->kvmclock);

@@ -18,6 +18,7 @@
 #include "kvmft/kernel.h"
 #include "kvmft/live.h"
 #include "kvmft/vm.h"
+#include "session.h"
 
 #define TRACE_TICK_MS 50 /* reading interval, and so the re-order window */
 
@@ -103,14 +104,6 @@ int trace_setup_vms(struct trace *t);
 int trace_setup_events(struct trace *t);
 int trace_setup_tids(struct trace *t);
 int trace_setup_instance(struct trace *t);
-/* Formats of list, as if they came from a capture; *fmt is the caller's. */
-int trace_formats(struct ktracefs *t, const struct kevent_list *list, struct fmt **fmt,
-		  struct kvmft_err *err);
-/* Opens all CPUs of an instance: (*raw)[cpus->n], to be closed with trace_raw_close(). */
-int trace_raw_open(struct kinst *k, const struct kcpus *cpus, int **raw, struct live **live,
-		   struct kvmft_err *err);
-void trace_raw_close(int *raw, size_t n);
-
 /* ---- trace_clock.c ---- */
 
 /* Looks at the options; sets t->time and t->clock. */
@@ -147,13 +140,10 @@ void trace_comms_free(struct trace_comms *c);
 
 /* ---- trace_loop.c ---- */
 
-/* Blocks the signals that end a trace and makes them readable from t->signal_fd. */
-int trace_signals(struct trace *t);
 /* Waits at most ms for a signal or the loss of the reader; sets t->end. 0 or -errno. */
 int trace_wait(struct trace *t, unsigned int ms);
 /* Milliseconds of CLOCK_MONOTONIC since tracing (or waiting) began; sets t->end at --duration. */
 uint64_t trace_elapsed_ms(struct trace *t);
-uint64_t trace_now_ns(void);
 int trace_loop(struct trace *t);
 
 #endif

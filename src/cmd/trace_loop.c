@@ -1,53 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * trace_loop.c: every tick the rings are read and what can be ordered is printed.
- *
- * Output goes through poll() and write() in small pieces, so that a signal is obeyed even when
- * nobody reads the pipe behind standard output, and a reader that goes away is noticed even when
- * no event comes.
+ * trace_loop.c: every tick the rings are read and what can be ordered is printed. A reader that
+ * goes away is noticed even when no event comes.
  */
 #include "trace.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/signalfd.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #define FLUSH_AT (256u << 10)
 
-int trace_signals(struct trace *t)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGQUIT);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		return err_set(t->err, errno, "cannot block signals: %s", strerror(errno));
-	t->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (t->signal_fd < 0)
-		return err_set(t->err, errno, "signalfd: %s", strerror(errno));
-	return 0;
-}
-
-uint64_t trace_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 uint64_t trace_elapsed_ms(struct trace *t)
 {
-	uint64_t ns = trace_now_ns() - t->begin_ns;
+	uint64_t ns = session_now_ns() - t->begin_ns;
 
 	if (!t->end && t->o->duration.set && ns >= t->o->duration.v)
 		t->end = TRACE_DURATION;
@@ -68,44 +34,20 @@ int trace_wait(struct trace *t, unsigned int ms)
 	return 0;
 }
 
-/* How much can be written without being blocked when poll() says "writable". */
-static size_t piece_size(void)
-{
-	struct stat st;
-
-	return fstat(STDOUT_FILENO, &st) == 0 && S_ISREG(st.st_mode) ? SIZE_MAX : PIPE_BUF;
-}
-
 static int loop_flush(struct trace *t)
 {
-	size_t at = 0, piece = piece_size();
+	enum session_write how;
+	int ret;
 
 	if (t->line.error)
 		return err_set(t->err, ENOMEM, "out of memory");
-	while (at < t->line.len) {
-		struct pollfd p[2] = { { .fd = STDOUT_FILENO, .events = POLLOUT },
-				       { .fd = t->signal_fd, .events = POLLIN } };
-		ssize_t n;
-
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
-			return err_set(t->err, errno, "cannot wait: %s", strerror(errno));
-		if (!p[0].revents && p[1].revents) {
-			t->end = TRACE_SIGNAL; /* nobody reads: what is left is not wanted */
-			break;
-		}
-		if (!p[0].revents)
-			continue;
-		n = write(STDOUT_FILENO, t->line.s + at, MIN(t->line.len - at, piece));
-		if (n < 0 && errno == EPIPE) {
-			t->end = TRACE_READER_GONE;
-			break;
-		}
-		if (n < 0 && errno != EINTR && errno != EAGAIN)
-			return err_set(t->err, errno, "cannot write: %s", strerror(errno));
-		at += n > 0 ? (size_t)n : 0;
-	}
+	ret = session_write(t->signal_fd, t->line.s, t->line.len, &how, t->err);
+	if (how == SESSION_SIGNAL)
+		t->end = TRACE_SIGNAL;
+	else if (how == SESSION_READER_GONE)
+		t->end = TRACE_READER_GONE;
 	sbuf_reset(&t->line);
-	return 0;
+	return ret;
 }
 
 /* Prints what live_read() released. */

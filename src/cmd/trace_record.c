@@ -156,9 +156,10 @@ static int wait_setup(struct trace *t, struct wait *w)
 	ret = kinst_create(t->t, &c, &w->k, t->err);
 	free(tid);
 	ret = ret ? ret : kinst_events_add(w->k, &w->events, t->err);
-	ret = ret ? ret : trace_formats(t->t, &w->events, &w->fmt, t->err);
+	ret = ret ? ret : session_formats(t->t, &w->events, &w->fmt, t->err);
 	ret = ret ? ret : trace_pvclock_resolve(&w->ev, w->fmt, t->err);
-	ret = ret ? ret : trace_raw_open(w->k, &t->cpus, &w->raw, &w->live, t->err);
+	ret = ret ? ret : session_raw_open(w->k, &t->cpus, &w->raw, t->err);
+	ret = ret ? ret : session_live_open(w->k, &t->cpus, w->raw, &w->live, t->err);
 	ret = ret ? ret : kinst_tracing(w->k, true, t->err);
 	return ret ? ret : kinst_events_enable(w->k, t->err);
 }
@@ -223,12 +224,12 @@ static int record_from_kvm(struct trace *t)
 	struct wait w = { .found = false };
 	int ret;
 
-	t->begin_ns = trace_now_ns();
+	t->begin_ns = session_now_ns();
 	ret = wait_setup(t, &w);
 	if (!ret)
 		ret = wait_ticks(t, &w);
 	live_free(w.live);
-	trace_raw_close(w.raw, t->cpus.n);
+	session_raw_close(w.raw, t->cpus.n);
 	fmt_free(w.fmt);
 	if (kinst_destroy(w.k, &undo) && undo.text[0])
 		cli_note("%s", undo.text);

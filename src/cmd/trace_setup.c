@@ -7,10 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define SUBBUF_KB	   64u
-#define DEFAULT_BUFFER_KB  4096u
-#define MIN_BUFFER_KB	   512u
-#define FREE_MEMORY_SHARE  20u /* the rings of all CPUs take no more than 1/20 of what is free */
+#define SUBBUF_KB 64u
 
 int trace_setup_vms(struct trace *t)
 {
@@ -78,17 +75,6 @@ int trace_setup_tids(struct trace *t)
 	return ret;
 }
 
-static uint64_t default_buffer_kb(size_t ncpu)
-{
-	long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-	uint64_t share;
-
-	if (pages <= 0 || size <= 0)
-		return MIN_BUFFER_KB;
-	share = (uint64_t)pages * (uint64_t)size / 1024 / FREE_MEMORY_SHARE / MAX(ncpu, (size_t)1);
-	return MAX(MIN(share, (uint64_t)DEFAULT_BUFFER_KB), (uint64_t)MIN_BUFFER_KB);
-}
-
 int trace_setup_instance(struct trace *t)
 {
 	struct kinst_config c = KINST_CONFIG_DEFAULT;
@@ -101,7 +87,7 @@ int trace_setup_instance(struct trace *t)
 	c.subbuf_kb = SUBBUF_KB;
 	/* Overwrite: only then does the ring itself say where events are missing. */
 	c.overwrite = true;
-	c.buffer_kb = default_buffer_kb(t->cpus.n);
+	c.buffer_kb = session_buffer_kb(t->cpus.n);
 	if (t->o->buffer.set)
 		c.buffer_kb = MAX(t->o->buffer.v / 1024, (uint64_t)1);
 	c.pid = t->tids;
@@ -111,74 +97,8 @@ int trace_setup_instance(struct trace *t)
 	if (!ret)
 		ret = kinst_events_add(t->k, &t->events, t->err);
 	if (!ret)
-		ret = trace_formats(t->t, &t->events, &t->fmt, t->err);
-	return ret ? ret : trace_raw_open(t->k, &t->cpus, &t->raw, &t->live, t->err);
-}
-
-/* ---- formats ---- */
-
-static int format_read(struct ktracefs *t, const struct kevent *e, struct cap_format *f,
-		       struct kvmft_err *err)
-{
-	int ret = kevent_format(t, e->sys, e->name, &f->text);
-
-	if (ret)
-		return err_set(err, -ret, "cannot read the format of %s:%s: %s", e->sys, e->name,
-			       strerror(-ret));
-	f->len = strlen(f->text);
-	f->sys = e->sys; /* borrowed: fmt_load() copies */
-	f->name = e->name;
-	return 0;
-}
-
-int trace_formats(struct ktracefs *t, const struct kevent_list *list, struct fmt **fmt,
-		  struct kvmft_err *err)
-{
-	struct capture cap = {
-		.long_size = sizeof(long),
-		.big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
-	};
-	int ret = 0;
-
-	cap.format = calloc(MAX(list->n, (size_t)1), sizeof(*cap.format));
-	if (!cap.format)
-		return err_set(err, ENOMEM, "out of memory");
-	for (; cap.nformat < list->n && !ret; cap.nformat++)
-		ret = format_read(t, &list->v[cap.nformat], &cap.format[cap.nformat], err);
+		ret = session_formats(t->t, &t->events, &t->fmt, t->err);
 	if (!ret)
-		ret = fmt_load(&cap, fmt, err);
-	for (size_t i = 0; i < cap.nformat; i++)
-		free(cap.format[i].text);
-	free(cap.format);
-	return ret;
-}
-
-/* ---- descriptors ---- */
-
-void trace_raw_close(int *raw, size_t n)
-{
-	for (size_t i = 0; raw && i < n; i++)
-		if (raw[i] >= 0)
-			close(raw[i]);
-	free(raw);
-}
-
-int trace_raw_open(struct kinst *k, const struct kcpus *cpus, int **raw, struct live **live,
-		   struct kvmft_err *err)
-{
-	int ret;
-
-	*raw = malloc(MAX(cpus->n, (size_t)1) * sizeof(**raw));
-	if (!*raw)
-		return err_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < cpus->n; i++)
-		(*raw)[i] = -1;
-	ret = live_new(kinst_subbuf_size(k), live);
-	for (size_t i = 0; i < cpus->n && !ret; i++) {
-		(*raw)[i] = kinst_raw_open(k, cpus->cpu[i], true, err);
-		if ((*raw)[i] < 0)
-			return (*raw)[i];
-		ret = live_add_cpu(*live, cpus->cpu[i], (*raw)[i]);
-	}
-	return ret ? err_set(err, -ret, "cannot read the ring: %s", strerror(-ret)) : 0;
+		ret = session_raw_open(t->k, &t->cpus, &t->raw, t->err);
+	return ret ? ret : session_live_open(t->k, &t->cpus, t->raw, &t->live, t->err);
 }

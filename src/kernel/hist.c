@@ -35,14 +35,14 @@ void khist_begin(struct khist *h, const char *keys, khist_fn fn, void *ctx)
 	*h = (struct khist){ .keys = keys, .fn = fn, .ctx = ctx };
 }
 
-/* "hist:keys=KEYS:..."; a named trigger has its name first. */
+/* "hist:keys=KEYS:...". */
 static bool block_wanted(const struct khist *h, const char *trigger)
 {
-	const char *keys = strstr(trigger, "keys=");
+	static const char head[] = "hist:keys=";
 	size_t n = strlen(h->keys);
 
-	return str_starts(trigger, "hist:") && keys && !strncmp(keys + 5, h->keys, n) &&
-	       keys[5 + n] == ':';
+	return str_starts(trigger, head) && str_starts(trigger + strlen(head), h->keys) &&
+	       trigger[strlen(head) + n] == ':';
 }
 
 /* Cuts "name:   number" off the front of *s; what separates it from the next is left. */

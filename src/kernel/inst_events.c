@@ -150,6 +150,21 @@ int kinst_trigger_add(struct kinst *k, const char *sys, const char *name, const 
 	return event_write(k, sys, name, "trigger", text, undo, err);
 }
 
+int kinst_trigger_remove(struct kinst *k, const char *sys, const char *name, const char *text,
+			 struct kvmft_err *err)
+{
+	_cleanup_free_ char *undo = NULL;
+	int got;
+
+	if (asprintf(&undo, "!%s", text) < 0) {
+		undo = NULL;
+		return err_set(err, ENOMEM, "out of memory");
+	}
+	got = kjournal_undo(&k->triggers, undo);
+	return got ? err_set(err, -got, "%s:%s: cannot remove trigger '%s': %s", sys, name, text,
+			     strerror(-got)) : 0;
+}
+
 /* The lines of a trigger file, "TRIGGER [active]", written back with '!' in front. */
 static void event_triggers_sweep(int instfd, const char *path)
 {

@@ -138,3 +138,22 @@ int vm_tasks_walk(const struct vm_roots *roots, enum vm_tasks_scope scope, uint3
 	}
 	return -EINVAL;
 }
+
+int vm_task_read(const struct vm_roots *roots, uint32_t tid, struct vm_task *task,
+		 uint64_t *start_time)
+{
+	struct vm_roots r = vm_roots_fill(roots);
+	_cleanup_close_ int procfd = vm_proc_open(&r);
+	uint32_t ppid;
+	char path[64];
+	int ret;
+
+	if (procfd < 0)
+		return procfd;
+	*task = (struct vm_task){ .tid = tid };
+	ret = vm_proc_tgid(procfd, tid, &task->tgid);
+	if (!ret)
+		ret = vm_proc_stat(procfd, tid, &ppid, start_time);
+	snprintf(path, sizeof(path), "%u/comm", tid);
+	return ret ? ret : vm_proc_comm(procfd, path, task->comm, sizeof(task->comm));
+}

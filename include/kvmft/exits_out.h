@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * exits_out.h: a table of exits as text, JSON, CSV and OpenMetrics.
+ */
+#ifndef KVMFT_EXITS_OUT_H
+#define KVMFT_EXITS_OUT_H
+
+#include "kvmft/exit_names.h"
+#include "kvmft/exits.h"
+
+enum exits_columns {
+	EXITS_COL_REASON,  /* KVM_EXIT_REASON COUNT */
+	EXITS_COL_TID,	   /* TID in front */
+	EXITS_COL_PID_TID, /* PID TID in front */
+};
+
+/* What a table is made of; all borrowed. */
+struct exits_page {
+	const struct exits_view *view;
+	const struct exit_names *names;
+	enum exit_isa isa;
+	enum exits_columns columns;
+	const char *tid_header;	 /* "TID" or "TIDS" */
+	uint64_t khz;		 /* the times are cycles of this clock; 0 = ns */
+	uint64_t realtime_ns;	 /* of the table's end, since 1970 */
+	uint64_t elapsed_ns;	 /* that it covers */
+	uint64_t lost;		 /* exits that could not be counted, since counting began */
+	const char *engine;	 /* "kernel" or "user" */
+	const char *target;	 /* "all VMs", "PID 1273795 VCPU 0" */
+	bool first;		 /* the first table of several in one stream */
+	size_t max_rows;	 /* text: no more than these; 0 = all */
+};
+
+/* Called now and then with the text so far, which it may empty. 0 or -errno. */
+typedef int (*exits_flush)(void *ctx, struct sbuf *b);
+
+enum exits_format { EXITS_TEXT, EXITS_JSON, EXITS_CSV, EXITS_OPENMETRICS };
+extern const char *const exits_format_names[]; /* by enum, NULL-terminated */
+
+/*
+ * Appends the table to b. OpenMetrics wants a view since counting began (whole): its counters never
+ * go back. 0, -ENOMEM or what flush returned.
+ */
+int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
+		exits_flush flush, void *ctx) __must_check;
+
+/* "HLT", "EPT_VIOLATION FAILED_VMENTRY", "0x4e": name and flags of a reason. Returns buf. */
+char *exits_reason_text(const struct exit_names *n, enum exit_isa isa, uint32_t reason, char *buf,
+			size_t size);
+/* Clock units to ns, saturating. khz 0: they are ns. */
+uint64_t exits_ns(uint64_t units, uint64_t khz);
+
+#endif

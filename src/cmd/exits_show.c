@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * exits_show.c: one table to standard output, or to a file that is replaced in one step.
+ */
+#include "exits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+struct show_to {
+	struct exits_run *x;
+	int fd; /* of the new file; -1 = standard output */
+};
+
+static int show_flush(void *ctx, struct sbuf *b)
+{
+	struct show_to *to = ctx;
+	enum session_write how;
+	int ret;
+
+	if (b->error)
+		return b->error;
+	if (to->fd >= 0) {
+		ret = full_write(to->fd, b->s, b->len, NULL);
+		sbuf_reset(b);
+		return ret;
+	}
+	ret = session_write(to->x->signal_fd, b->s, b->len, &how, NULL);
+	sbuf_reset(b);
+	if (ret || how == SESSION_WRITTEN)
+		return ret;
+	to->x->end = EXITS_READER_GONE;
+	return -EPIPE;
+}
+
+void exits_page_fill(const struct exits_run *x, const struct exits_view *v, struct exits_page *p)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	*p = (struct exits_page){
+		.view = v,
+		.names = &x->names,
+		.isa = x->isa,
+		.columns = x->target.group == EXITS_BY_REASON ? EXITS_COL_REASON :
+			   x->target.pid || x->target.threads ? EXITS_COL_TID : EXITS_COL_PID_TID,
+		.tid_header = x->target.threads ? "TIDS" : "TID",
+		.khz = x->khz,
+		.realtime_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec,
+		.elapsed_ns = session_now_ns() - x->interval_ns,
+		.lost = x->lost,
+		.engine = x->engine->name,
+		.target = x->target.title.s,
+		.first = !x->tables || x->o->file,
+	};
+}
+
+/* In a file with counters, a VM that has ended is shown once more and then no longer. */
+static bool show_present(const void *ctx, const struct exits *e, const struct exits_thread *t)
+{
+	return !exits_past(e, t) && exits_wanted(ctx, e, t);
+}
+
+static int show_page(struct exits_run *x, int fd)
+{
+	enum exits_format format = x->o->format < 0 ? EXITS_TEXT : (enum exits_format)x->o->format;
+	bool counters = format == EXITS_OPENMETRICS;
+	struct show_to to = { .x = x, .fd = fd };
+	struct sbuf b = { 0 };
+	struct exits_view v;
+	struct exits_page p;
+	int ret;
+
+	ret = exits_view_make(&x->table, x->target.group, counters,
+			      counters ? show_present : exits_wanted, x, &v);
+	if (ret)
+		return ret;
+	exits_page_fill(x, &v, &p);
+	/* A blank line between tables that people read. */
+	if (format == EXITS_TEXT && !p.first)
+		sbuf_addc(&b, '\n');
+	ret = exits_print(format, &p, &b, show_flush, &to);
+	x->seen += v.count;
+	exits_view_free(&v);
+	sbuf_free(&b);
+	return ret;
+}
+
+/* ---- a file that is there whole or not at all ---- */
+
+/* Never through a link, never over a device: renaming would replace those themselves. */
+int exits_file_check(const char *path, struct kvmft_err *err)
+{
+	struct stat st;
+
+	if (lstat(path, &st) < 0)
+		return errno == ENOENT ? 0 : err_set(err, errno, "cannot write %s: %s", path,
+						     strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, EEXIST, "cannot write %s: it exists and is not a plain file", path);
+	return 0;
+}
+
+/* For others to read, as far as the umask lets them: a collector runs as somebody else. */
+static int temp_open(const char *path, struct sbuf *temp, struct kvmft_err *err)
+{
+	int fd;
+
+	sbuf_addf(temp, "%s.%d.tmp", path, (int)getpid());
+	if (temp->error)
+		return err_set(err, ENOMEM, "out of memory");
+	fd = open(temp->s, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY, 0644);
+	return fd < 0 ? err_set(err, errno, "cannot create %s: %s", temp->s, strerror(errno)) : fd;
+}
+
+static int show_file(struct exits_run *x)
+{
+	struct sbuf temp = { 0 };
+	int fd, ret;
+
+	ret = exits_file_check(x->o->file, x->err);
+	if (ret)
+		return ret;
+	fd = temp_open(x->o->file, &temp, x->err);
+	if (fd < 0) {
+		sbuf_free(&temp);
+		return fd;
+	}
+	ret = show_page(x, fd);
+	if (close(fd) < 0 && !ret)
+		ret = -errno;
+	if (!ret && rename(temp.s, x->o->file) < 0)
+		ret = -errno;
+	if (ret) {
+		err_set(x->err, -ret, "cannot write %s: %s", x->o->file, strerror(-ret));
+		unlink(temp.s);
+	}
+	sbuf_free(&temp);
+	return ret;
+}
+
+int exits_show(struct exits_run *x)
+{
+	int ret;
+
+	if (x->o->file)
+		return show_file(x);
+	ret = show_page(x, -1);
+	if (ret && x->end == EXITS_READER_GONE)
+		return 0;
+	return ret ? err_set(x->err, -ret, "cannot write: %s", strerror(-ret)) : 0;
+}

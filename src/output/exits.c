@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * exits.c: tables of exits. Rows are made and handed on one by one: a table of thousands of vCPUs
+ * is never in memory as text.
+ */
+#include "kvmft/exits_out.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/json.h"
+
+#define FLUSH_AT     (32u << 10)
+#define REASON_MAX   (2 * EXIT_NAME_MAX)
+
+const char *const exits_format_names[] = { "text", "json", "csv", "openmetrics", NULL };
+
+/* ---- parts ---- */
+
+char *exits_reason_text(const struct exit_names *n, enum exit_isa isa, uint32_t reason, char *buf,
+			size_t size)
+{
+	uint32_t flags = exit_reason_flags(isa, reason);
+	size_t len;
+
+	exit_reason_text(n, isa, reason, buf, size);
+	len = strlen(buf);
+	if (flags && len + 1 < size) {
+		buf[len] = ' ';
+		exit_flags_text(flags, buf + len + 1, size - len - 1);
+	}
+	return buf;
+}
+
+uint64_t exits_ns(uint64_t units, uint64_t khz)
+{
+	unsigned __int128 ns = units;
+
+	if (khz)
+		ns = ns * 1000000 / khz;
+	return ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
+}
+
+static uint64_t average_ns(const struct exits_row *r, uint64_t khz)
+{
+	return r->timed ? (exits_ns(r->total, khz) + r->timed / 2) / r->timed : 0;
+}
+
+static const struct exits_vm *vm_of(const struct exits_page *p, const struct exits_row *r)
+{
+	if (!r->thread || r->thread->vm == EXITS_NONE)
+		return NULL;
+	return &p->view->e->vm[r->thread->vm];
+}
+
+static const char *reason_of(const struct exits_page *p, const struct exits_row *r, char *buf)
+{
+	return exits_reason_text(p->names, p->isa, r->reason, buf, REASON_MAX);
+}
+
+/* ---- text ---- */
+
+static void add_us(struct sbuf *b, int width, uint64_t ns)
+{
+	char text[40];
+
+	snprintf(text, sizeof(text), "%" PRIu64 ".%02u", ns / 1000, (unsigned int)(ns % 1000 / 10));
+	sbuf_addf(b, " %*s", width, text);
+}
+
+static void text_header(const struct exits_page *p, struct sbuf *b)
+{
+	bool time = p->view->e->timed;
+
+	if (p->columns == EXITS_COL_PID_TID)
+		sbuf_addf(b, "%-8s ", "PID");
+	if (p->columns != EXITS_COL_REASON)
+		sbuf_addf(b, "%-8s ", p->tid_header);
+	sbuf_addf(b, "%-35s ", "KVM_EXIT_REASON");
+	if (time)
+		sbuf_addf(b, "%-10s %14s %12s %12s", "COUNT", "TOTAL(us)", "AVG(us)", "MAX(us)");
+	else if (p->columns == EXITS_COL_REASON)
+		sbuf_add(b, "COUNT");
+	else
+		sbuf_addf(b, "%-10s", "COUNT");
+	sbuf_add(b, p->columns == EXITS_COL_REASON ? "\n" : " VM:VCPU\n");
+}
+
+static void text_times(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
+{
+	if (!r->timed) {
+		sbuf_addf(b, " %14s %12s %12s", "-", "-", "-");
+		return;
+	}
+	add_us(b, 14, exits_ns(r->total, p->khz));
+	add_us(b, 12, average_ns(r, p->khz));
+	add_us(b, 12, exits_ns(r->max, p->khz));
+}
+
+/* "vm1:0", "1234-12:0", "vm1:-" for a thread that is no vCPU we know, "-" for one of no VM. */
+static void text_vcpu(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
+{
+	const struct exits_vm *vm = vm_of(p, r);
+
+	sbuf_addf(b, " %s", vm ? vm->name ? vm->name : vm->sel : "-");
+	if (r->thread->vcpu != EXITS_NONE)
+		sbuf_addf(b, ":%" PRIu32, r->thread->vcpu);
+	else if (vm)
+		sbuf_add(b, ":-");
+	if (vm && vm->ended)
+		sbuf_add(b, " (ended)");
+}
+
+static void text_row(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
+{
+	bool more = p->columns != EXITS_COL_REASON || p->view->e->timed;
+	char reason[REASON_MAX];
+
+	if (p->columns == EXITS_COL_PID_TID && r->thread->pid)
+		sbuf_addf(b, "%-8" PRIu32 " ", r->thread->pid);
+	else if (p->columns == EXITS_COL_PID_TID)
+		sbuf_addf(b, "%-8s ", "-");
+	if (p->columns != EXITS_COL_REASON)
+		sbuf_addf(b, "%-8" PRIu32 " ", r->thread->tid);
+	sbuf_addf(b, "%-35s ", reason_of(p, r, reason));
+	sbuf_addf(b, more ? "%-10" PRIu64 : "%" PRIu64, r->count);
+	if (p->view->e->timed)
+		text_times(p, r, b);
+	if (p->columns != EXITS_COL_REASON)
+		text_vcpu(p, r, b);
+	sbuf_addc(b, '\n');
+}
+
+static int print_text(const struct exits_page *p, struct sbuf *b, exits_flush flush, void *ctx)
+{
+	size_t n = p->view->n;
+	struct exits_row r;
+	int ret = 0;
+
+	if (p->max_rows)
+		n = MIN(n, p->max_rows);
+	text_header(p, b);
+	for (size_t i = 0; i < n && !ret; i++) {
+		exits_view_row(p->view, i, &r);
+		text_row(p, &r, b);
+		if (b->len >= FLUSH_AT)
+			ret = flush(ctx, b);
+	}
+	return ret;
+}
+
+/* ---- JSON: a table is one document on one line ---- */
+
+static void json_number(struct json *j, const char *key, uint64_t v)
+{
+	json_key(j, key);
+	json_u64(j, v);
+}
+
+static void json_text(struct json *j, const char *key, const char *text)
+{
+	json_key(j, key);
+	json_str(j, text);
+}
+
+static void json_optional(struct json *j, const char *key, uint64_t v, bool have)
+{
+	json_key(j, key);
+	have ? json_u64(j, v) : json_null(j);
+}
+
+static void json_thread(struct json *j, const struct exits_page *p, const struct exits_row *r)
+{
+	const struct exits_vm *vm = vm_of(p, r);
+
+	json_optional(j, "pid", r->thread->pid, r->thread->pid != 0);
+	json_number(j, "tid", r->thread->tid);
+	json_text(j, "vm", vm ? vm->sel : NULL);
+	json_text(j, "name", vm ? vm->name : NULL);
+	json_text(j, "uuid", vm ? vm->uuid : NULL);
+	json_optional(j, "vcpu", r->thread->vcpu, r->thread->vcpu != EXITS_NONE);
+	json_key(j, "ended");
+	json_bool(j, vm && vm->ended);
+}
+
+static void json_row(struct json *j, const struct exits_page *p, const struct exits_row *r)
+{
+	char reason[REASON_MAX];
+
+	json_object_begin(j);
+	if (r->thread)
+		json_thread(j, p, r);
+	json_text(j, "reason", reason_of(p, r, reason));
+	json_number(j, "code", r->reason);
+	json_number(j, "count", r->count);
+	if (p->view->e->timed) {
+		json_number(j, "timed", r->timed);
+		json_optional(j, "total_ns", exits_ns(r->total, p->khz), r->timed);
+		json_optional(j, "avg_ns", average_ns(r, p->khz), r->timed);
+		json_optional(j, "max_ns", exits_ns(r->max, p->khz), r->timed);
+	}
+	json_object_end(j);
+}
+
+static int print_json(const struct exits_page *p, struct sbuf *b, exits_flush flush, void *ctx)
+{
+	struct exits_row r;
+	struct json j;
+	int ret = 0;
+
+	json_init(&j, b);
+	json_object_begin(&j);
+	json_text(&j, "target", p->target);
+	json_text(&j, "engine", p->engine);
+	json_key(&j, "time");
+	json_fixed_u64(&j, p->realtime_ns / 1000000, 3);
+	json_key(&j, "seconds");
+	json_fixed_u64(&j, p->elapsed_ns / 1000000, 3);
+	json_number(&j, "lost", p->lost);
+	json_number(&j, "count", p->view->count);
+	json_key(&j, "exits");
+	json_array_begin(&j);
+	for (size_t i = 0; i < p->view->n && !ret; i++) {
+		exits_view_row(p->view, i, &r);
+		json_row(&j, p, &r);
+		if (b->len >= FLUSH_AT)
+			ret = flush(ctx, b);
+	}
+	json_array_end(&j);
+	json_object_end(&j);
+	sbuf_addc(b, '\n');
+	return ret ? ret : json_finish(&j);
+}
+
+/* ---- CSV ---- */
+
+static void csv_text(struct sbuf *b, const char *text)
+{
+	sbuf_addc(b, ',');
+	sbuf_add_csv(b, text);
+}
+
+static void csv_number(struct sbuf *b, uint64_t v, bool have)
+{
+	if (have)
+		sbuf_addf(b, ",%" PRIu64, v);
+	else
+		sbuf_addc(b, ',');
+}
+
+static void csv_us(struct sbuf *b, uint64_t ns, bool have)
+{
+	if (have)
+		sbuf_addf(b, ",%" PRIu64 ".%03u", ns / 1000, (unsigned int)(ns % 1000));
+	else
+		sbuf_addc(b, ',');
+}
+
+static void csv_row(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
+{
+	const struct exits_thread *t = r->thread;
+	const struct exits_vm *vm = vm_of(p, r);
+	char reason[REASON_MAX];
+
+	sbuf_addf(b, "%" PRIu64 ".%03u,%" PRIu64 ".%03u", p->realtime_ns / 1000000000,
+		  (unsigned int)(p->realtime_ns / 1000000 % 1000), p->elapsed_ns / 1000000000,
+		  (unsigned int)(p->elapsed_ns / 1000000 % 1000));
+	csv_number(b, t ? t->pid : 0, t && t->pid);
+	csv_number(b, t ? t->tid : 0, t);
+	csv_text(b, vm ? vm->sel : NULL);
+	csv_text(b, vm ? vm->name : NULL);
+	csv_text(b, vm ? vm->uuid : NULL);
+	csv_number(b, t ? t->vcpu : 0, t && t->vcpu != EXITS_NONE);
+	csv_text(b, reason_of(p, r, reason));
+	csv_number(b, r->reason, true);
+	csv_number(b, r->count, true);
+	if (p->view->e->timed) {
+		csv_number(b, r->timed, true);
+		csv_us(b, exits_ns(r->total, p->khz), r->timed);
+		csv_us(b, average_ns(r, p->khz), r->timed);
+		csv_us(b, exits_ns(r->max, p->khz), r->timed);
+	}
+	sbuf_addc(b, '\n');
+}
+
+static int print_csv(const struct exits_page *p, struct sbuf *b, exits_flush flush, void *ctx)
+{
+	struct exits_row r;
+	int ret = 0;
+
+	if (p->first)
+		sbuf_addf(b, "time,seconds,pid,tid,vm,name,uuid,vcpu,reason,code,count%s\n",
+			  p->view->e->timed ? ",timed,total_us,avg_us,max_us" : "");
+	for (size_t i = 0; i < p->view->n && !ret; i++) {
+		exits_view_row(p->view, i, &r);
+		csv_row(p, &r, b);
+		if (b->len >= FLUSH_AT)
+			ret = flush(ctx, b);
+	}
+	return ret;
+}
+
+/* ---- OpenMetrics 1.0 text; a reader of the older Prometheus text takes it too ---- */
+
+/* A label's value: backslash, quote and newline are escaped, and it has to be UTF-8. */
+static void metric_label(struct sbuf *b, const char *name, const char *value)
+{
+	size_t left = value ? strlen(value) : 0;
+
+	sbuf_addf(b, "%s=\"", name);
+	while (left) {
+		size_t n = str_utf8_len(value, left);
+
+		if (*value == '\n')
+			sbuf_add(b, "\\n");
+		else if (*value == '\\' || *value == '"')
+			sbuf_addf(b, "\\%c", *value);
+		else if (!n)
+			sbuf_addc(b, '?');
+		else
+			sbuf_add_mem(b, value, n);
+		value += n ? n : 1;
+		left -= n ? n : 1;
+	}
+	sbuf_addc(b, '"');
+}
+
+static void metric_labels(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
+{
+	const struct exits_vm *vm = vm_of(p, r);
+	char reason[REASON_MAX];
+
+	sbuf_addc(b, '{');
+	if (r->thread) {
+		metric_label(b, "vm", vm ? vm->sel : "");
+		sbuf_addc(b, ',');
+		metric_label(b, "name", vm ? vm->name : "");
+		sbuf_addc(b, ',');
+		metric_label(b, "uuid", vm ? vm->uuid : "");
+		sbuf_addf(b, ",pid=\"%" PRIu32 "\",tid=\"%" PRIu32 "\",vcpu=\"", r->thread->pid,
+			  r->thread->tid);
+		if (r->thread->vcpu != EXITS_NONE)
+			sbuf_addf(b, "%" PRIu32, r->thread->vcpu);
+		sbuf_add(b, "\",");
+	}
+	metric_label(b, "reason", reason_of(p, r, reason));
+	sbuf_add(b, "} ");
+}
+
+static void metric_seconds(struct sbuf *b, uint64_t ns)
+{
+	sbuf_addf(b, "%" PRIu64 ".%09u", ns / 1000000000, (unsigned int)(ns % 1000000000));
+}
+
+enum metric_kind { METRIC_COUNT, METRIC_TIMED, METRIC_TOTAL, METRIC_MAX };
+
+static const struct metric {
+	const char *name, *type, *unit, *suffix, *help;
+	enum metric_kind kind;
+	bool timed;
+} metrics[] = {
+	{ "kvm_exits", "counter", NULL, "_total", "VM exits since kvmft began to count.",
+	  METRIC_COUNT, false },
+	{ "kvm_exits_timed", "counter", NULL, "_total",
+	  "VM exits whose handling was timed, from kvm_exit to kvm_entry.", METRIC_TIMED, true },
+	{ "kvm_exit_handling_seconds", "counter", "seconds", "_total",
+	  "Time in which VM exits were handled, idle time of HLT included.", METRIC_TOTAL, true },
+	{ "kvm_exit_handling_max_seconds", "gauge", "seconds", "",
+	  "Longest handling of one VM exit in the last interval.", METRIC_MAX, true },
+};
+
+static void metric_head(const struct metric *m, struct sbuf *b)
+{
+	sbuf_addf(b, "# TYPE %s %s\n", m->name, m->type);
+	if (m->unit)
+		sbuf_addf(b, "# UNIT %s %s\n", m->name, m->unit);
+	sbuf_addf(b, "# HELP %s %s\n", m->name, m->help);
+}
+
+static void metric_row(const struct exits_page *p, const struct metric *m,
+		       const struct exits_row *r, struct sbuf *b)
+{
+	sbuf_addf(b, "%s%s", m->name, m->suffix);
+	metric_labels(p, r, b);
+	switch (m->kind) {
+	case METRIC_COUNT: sbuf_addf(b, "%" PRIu64, r->count); break;
+	case METRIC_TIMED: sbuf_addf(b, "%" PRIu64, r->timed); break;
+	case METRIC_TOTAL: metric_seconds(b, exits_ns(r->total, p->khz)); break;
+	case METRIC_MAX: metric_seconds(b, exits_ns(r->max, p->khz)); break;
+	}
+	sbuf_addc(b, '\n');
+}
+
+static int print_openmetrics(const struct exits_page *p, struct sbuf *b, exits_flush flush,
+			     void *ctx)
+{
+	struct exits_row r;
+	int ret = 0;
+
+	for (size_t k = 0; k < ARRAY_SIZE(metrics) && !ret; k++) {
+		if (metrics[k].timed && !p->view->e->timed)
+			continue;
+		metric_head(&metrics[k], b);
+		for (size_t i = 0; i < p->view->n && !ret; i++) {
+			exits_view_row(p->view, i, &r);
+			metric_row(p, &metrics[k], &r, b);
+			if (b->len >= FLUSH_AT)
+				ret = flush(ctx, b);
+		}
+	}
+	sbuf_addf(b,
+		  "# TYPE kvm_exits_lost counter\n"
+		  "# HELP kvm_exits_lost VM exits that kvmft could not count.\n"
+		  "kvm_exits_lost_total %" PRIu64 "\n# EOF\n",
+		  p->lost);
+	return ret;
+}
+
+/* ---- all ---- */
+
+int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
+		exits_flush flush, void *ctx)
+{
+	static int (*const print[])(const struct exits_page *, struct sbuf *, exits_flush, void *) = {
+		[EXITS_TEXT] = print_text,
+		[EXITS_JSON] = print_json,
+		[EXITS_CSV] = print_csv,
+		[EXITS_OPENMETRICS] = print_openmetrics,
+	};
+	int ret = print[f](p, b, flush, ctx);
+
+	if (!ret)
+		ret = flush(ctx, b);
+	return ret ? ret : b->error;
+}

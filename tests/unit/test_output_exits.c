@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * test_output_exits.c: tables of exits in all formats, to the letter.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/exits_out.h"
+
+struct fixture {
+	struct exits e;
+	struct exit_names names;
+	struct exits_page p;
+	struct exits_view v;
+	struct sbuf b;
+};
+
+static int keep(void *ctx __unused_arg, struct sbuf *b __unused_arg)
+{
+	return 0;
+}
+
+static void fixture_thread(struct fixture *f, uint32_t tid, uint32_t pid, int64_t vm, uint32_t vcpu)
+{
+	int64_t at = exits_thread(&f->e, tid);
+
+	assert_true(at >= 0);
+	f->e.thread[at].pid = pid;
+	f->e.thread[at].vm = (uint32_t)vm;
+	f->e.thread[at].vcpu = vcpu;
+}
+
+static void fixture_open(struct fixture *f, bool timed)
+{
+	int64_t a, b;
+
+	*f = (struct fixture){ .e = { .timed = timed } };
+	a = exits_vm(&f->e, "100-11", "vm1", "aa-bb", 100);
+	b = exits_vm(&f->e, "200-11", "a\"b,\\c\xff", NULL, 200);
+	assert_true(a == 0 && b == 1);
+	f->e.vm[b].ended = 1;
+	fixture_thread(f, 101, 100, a, 0);
+	fixture_thread(f, 201, 200, b, EXITS_NONE);
+	fixture_thread(f, 300, 0, EXITS_NONE, EXITS_NONE);
+	assert_int_equal(exits_add(&f->e, 101, 12, 1000), 0);
+	assert_int_equal(exits_add(&f->e, 201, 0x80000030, 20), 0);
+	assert_int_equal(exits_add(&f->e, 300, 4242, 3), 0);
+	if (timed) {
+		assert_int_equal(exits_time_add(&f->e, 101, 12, 999, 3000000, 5000), 0);
+		assert_int_equal(exits_time_add(&f->e, 201, 0x80000030, 20, 41, 7), 0);
+	}
+	exit_names_init(&f->names, NULL, "GenuineIntel");
+	f->p = (struct exits_page){
+		.names = &f->names, .isa = EXIT_ISA_VMX, .columns = EXITS_COL_PID_TID,
+		.tid_header = "TID", .realtime_ns = 1700000000123456789, .elapsed_ns = 5003999999,
+		.lost = 7, .engine = "kernel", .target = "all threads", .first = true,
+	};
+}
+
+static const char *print(struct fixture *f, enum exits_format format, enum exits_group group)
+{
+	assert_int_equal(exits_view_make(&f->e, group, false, NULL, NULL, &f->v), 0);
+	f->p.view = &f->v;
+	assert_int_equal(exits_print(format, &f->p, &f->b, keep, NULL), 0);
+	return f->b.s;
+}
+
+static void fixture_close(struct fixture *f)
+{
+	exits_view_free(&f->v);
+	exits_free(&f->e);
+	sbuf_free(&f->b);
+}
+
+static void test_text(void **state __unused_arg)
+{
+	struct fixture f;
+
+	fixture_open(&f, false);
+	assert_string_equal(print(&f, EXITS_TEXT, EXITS_BY_THREAD),
+		"PID      TID      KVM_EXIT_REASON                     COUNT      VM:VCPU\n"
+		"100      101      HLT                                 1000       vm1:0\n"
+		"200      201      EPT_VIOLATION FAILED_VMENTRY        20         a\"b,\\c\xff:- (ended)\n"
+		"-        300      0x1092                              3          -\n");
+	fixture_close(&f);
+	fixture_open(&f, false);
+	f.p.columns = EXITS_COL_TID;
+	f.p.tid_header = "TIDS";
+	f.p.max_rows = 1;
+	assert_string_equal(print(&f, EXITS_TEXT, EXITS_BY_THREAD),
+		"TIDS     KVM_EXIT_REASON                     COUNT      VM:VCPU\n"
+		"101      HLT                                 1000       vm1:0\n");
+	fixture_close(&f);
+	fixture_open(&f, false);
+	f.p.columns = EXITS_COL_REASON;
+	assert_string_equal(print(&f, EXITS_TEXT, EXITS_BY_REASON),
+		"KVM_EXIT_REASON                     COUNT\n"
+		"HLT                                 1000\n"
+		"EPT_VIOLATION FAILED_VMENTRY        20\n"
+		"0x1092                              3\n");
+	fixture_close(&f);
+}
+
+static void test_text_time(void **state __unused_arg)
+{
+	struct fixture f;
+
+	fixture_open(&f, true);
+	f.p.columns = EXITS_COL_REASON;
+	f.p.khz = 1000; /* a cycle is a microsecond */
+	assert_string_equal(print(&f, EXITS_TEXT, EXITS_BY_REASON),
+		"KVM_EXIT_REASON                     COUNT           TOTAL(us)      AVG(us)      MAX(us)\n"
+		"HLT                                 1000           3000000.00      3003.00      5000.00\n"
+		"EPT_VIOLATION FAILED_VMENTRY        20                  41.00         2.05         7.00\n"
+		"0x1092                              3                       -            -            -\n");
+	fixture_close(&f);
+}
+
+static void test_json(void **state __unused_arg)
+{
+	struct fixture f;
+
+	fixture_open(&f, true);
+	assert_string_equal(print(&f, EXITS_JSON, EXITS_BY_THREAD),
+		"{\"target\":\"all threads\",\"engine\":\"kernel\",\"time\":1700000000.123,"
+		"\"seconds\":5.003,\"lost\":7,\"count\":1023,\"exits\":["
+		"{\"pid\":100,\"tid\":101,\"vm\":\"100-11\",\"name\":\"vm1\",\"uuid\":\"aa-bb\",\"vcpu\":0,"
+		"\"ended\":false,\"reason\":\"HLT\",\"code\":12,\"count\":1000,\"timed\":999,"
+		"\"total_ns\":3000000,\"avg_ns\":3003,\"max_ns\":5000},"
+		"{\"pid\":200,\"tid\":201,\"vm\":\"200-11\",\"name\":\"a\\\"b,\\\\c\\u00ff\",\"uuid\":null,"
+		"\"vcpu\":null,\"ended\":true,\"reason\":\"EPT_VIOLATION FAILED_VMENTRY\","
+		"\"code\":2147483696,\"count\":20,\"timed\":20,\"total_ns\":41,\"avg_ns\":2,\"max_ns\":7},"
+		"{\"pid\":null,\"tid\":300,\"vm\":null,\"name\":null,\"uuid\":null,\"vcpu\":null,"
+		"\"ended\":false,\"reason\":\"0x1092\",\"code\":4242,\"count\":3,\"timed\":0,"
+		"\"total_ns\":null,\"avg_ns\":null,\"max_ns\":null}]}\n");
+	fixture_close(&f);
+}
+
+static void test_csv(void **state __unused_arg)
+{
+	struct fixture f;
+
+	fixture_open(&f, true);
+	assert_string_equal(print(&f, EXITS_CSV, EXITS_BY_THREAD),
+		"time,seconds,pid,tid,vm,name,uuid,vcpu,reason,code,count,timed,total_us,avg_us,max_us\n"
+		"1700000000.123,5.003,100,101,100-11,vm1,aa-bb,0,HLT,12,1000,999,3000.000,3.003,5.000\n"
+		"1700000000.123,5.003,200,201,200-11,\"a\"\"b,\\c\xff\",,,EPT_VIOLATION FAILED_VMENTRY,"
+		"2147483696,20,20,0.041,0.002,0.007\n"
+		"1700000000.123,5.003,,300,,,,,0x1092,4242,3,0,,,\n");
+	fixture_close(&f);
+	/* Later tables of a stream have no header. */
+	fixture_open(&f, false);
+	f.p.first = false;
+	assert_string_equal(print(&f, EXITS_CSV, EXITS_BY_REASON),
+		"1700000000.123,5.003,,,,,,,HLT,12,1000\n"
+		"1700000000.123,5.003,,,,,,,EPT_VIOLATION FAILED_VMENTRY,2147483696,20\n"
+		"1700000000.123,5.003,,,,,,,0x1092,4242,3\n");
+	fixture_close(&f);
+}
+
+static void test_openmetrics(void **state __unused_arg)
+{
+	struct fixture f;
+
+	fixture_open(&f, false);
+	assert_string_equal(print(&f, EXITS_OPENMETRICS, EXITS_BY_THREAD),
+		"# TYPE kvm_exits counter\n"
+		"# HELP kvm_exits VM exits since kvmft began to count.\n"
+		"kvm_exits_total{vm=\"100-11\",name=\"vm1\",uuid=\"aa-bb\",pid=\"100\",tid=\"101\","
+		"vcpu=\"0\",reason=\"HLT\"} 1000\n"
+		"kvm_exits_total{vm=\"200-11\",name=\"a\\\"b,\\\\c?\",uuid=\"\",pid=\"200\",tid=\"201\","
+		"vcpu=\"\",reason=\"EPT_VIOLATION FAILED_VMENTRY\"} 20\n"
+		"kvm_exits_total{vm=\"\",name=\"\",uuid=\"\",pid=\"0\",tid=\"300\",vcpu=\"\","
+		"reason=\"0x1092\"} 3\n"
+		"# TYPE kvm_exits_lost counter\n"
+		"# HELP kvm_exits_lost VM exits that kvmft could not count.\n"
+		"kvm_exits_lost_total 7\n# EOF\n");
+	fixture_close(&f);
+	fixture_open(&f, true);
+	(void)print(&f, EXITS_OPENMETRICS, EXITS_BY_REASON);
+	assert_non_null(strstr(f.b.s, "# UNIT kvm_exit_handling_seconds seconds\n"));
+	assert_non_null(strstr(f.b.s, "\nkvm_exit_handling_seconds_total{reason=\"HLT\"} 0.003000000\n"));
+	assert_non_null(strstr(f.b.s, "\nkvm_exits_timed_total{reason=\"HLT\"} 999\n"));
+	assert_non_null(strstr(f.b.s, "\nkvm_exit_handling_max_seconds{reason=\"HLT\"} 0.000005000\n"));
+	fixture_close(&f);
+}
+
+static void test_ns(void **state __unused_arg)
+{
+	assert_int_equal(exits_ns(123, 0), 123);
+	assert_int_equal(exits_ns(2600000, 2600000), 1000000);
+	assert_int_equal(exits_ns(UINT64_MAX, 1), UINT64_MAX);
+	assert_int_equal(exits_ns(UINT64_MAX, 1000000), UINT64_MAX);
+}
+
+/* A large table is handed on in pieces. */
+static int count_flush(void *ctx, struct sbuf *b)
+{
+	size_t *n = ctx;
+
+	assert_in_range(b->len, 1, 40000);
+	++*n;
+	sbuf_reset(b);
+	return 0;
+}
+
+static int fail_flush(void *ctx __unused_arg, struct sbuf *b __unused_arg)
+{
+	return -ENOSPC;
+}
+
+static void test_pieces(void **state __unused_arg)
+{
+	size_t pieces = 0;
+	struct fixture f;
+
+	fixture_open(&f, false);
+	for (uint32_t i = 0; i < 5000; i++)
+		assert_int_equal(exits_add(&f.e, 1000 + i, i % 40, 1), 0);
+	assert_int_equal(exits_view_make(&f.e, EXITS_BY_THREAD, false, NULL, NULL, &f.v), 0);
+	f.p.view = &f.v;
+	for (int k = EXITS_TEXT; k <= EXITS_OPENMETRICS; k++) {
+		pieces = 0;
+		assert_int_equal(exits_print((enum exits_format)k, &f.p, &f.b, count_flush, &pieces), 0);
+		assert_true(pieces > 5);
+		assert_int_equal(f.b.len, 0);
+		assert_int_equal(exits_print((enum exits_format)k, &f.p, &f.b, fail_flush, NULL), -ENOSPC);
+		sbuf_reset(&f.b);
+	}
+	fixture_close(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_text),	    cmocka_unit_test(test_text_time),
+		cmocka_unit_test(test_json),	    cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_openmetrics), cmocka_unit_test(test_ns),
+		cmocka_unit_test(test_pieces),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

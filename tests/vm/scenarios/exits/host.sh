@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+#
+# Counts exits of a small VM with known exits and of a real guest: both engines of `kvmft exits` and
+# perf kvm stat at the same time, all modes, VMs that come and go, and a kvmft that is killed.
+# Leaves what was printed in exits.tar, and proves that the host's kernel is as it was before.
+
+. "$VM_LIB/host.sh"
+. "$SCENARIO_DIR/../tracefs-state.sh"
+
+need_kvmft
+dir=/tmp/exits
+mkdir $dir
+cd $dir || die "no $dir"
+cc -O1 -pthread -o /tmp/tinyvm "$PROJECT/tests/vm/tinyvm.c" || die "cannot build tinyvm"
+tracefs_state >/tmp/state.before
+
+# says FILE PATTERN: wait until a line of the file matches.
+says()
+{
+	wait_until 30 grep -qs "$2" "$1" || die "$1 does not say $2: $(cat "$1")"
+}
+
+# background NAME ARGUMENT...: kvmft exits until something ends it; its PID in $pid.
+background()
+{
+	name=$1
+	shift
+	"$KVMFT" exits -V "$@" >"$name.out" 2>"$name.err" 9>&- &
+	pid=$!
+	says "$name.err" 'counts:'
+}
+
+# ---- a VM whose exits are known, seen by three at the same time ----
+
+mkfifo /tmp/go
+/tmp/tinyvm --wait --iterations 300 --vcpus 2 </tmp/go >tinyvm.out &
+vm=$!
+exec 9>/tmp/go
+says tinyvm.out '^pid '
+perf kvm stat record -p $vm -o /tmp/perf.data >perf.log 2>&1 9>&- &
+perf=$!
+counts()
+{
+	for fd in /proc/$perf/fd/*; do
+		case $(readlink "$fd") in
+		*perf_event*) return 0 ;;
+		esac
+	done
+	return 1
+}
+wait_until 90 counts || die "perf does not begin: $(cat perf.log)"
+background kernel -p $vm -a --time --format json --engine kernel
+kernel=$pid
+background user -p $vm -a --time --format json --engine user
+user=$pid
+background kernel-counts -p $vm -a --format json --engine kernel
+kernel_counts=$pid
+background user-counts -p $vm -a --format json --engine user
+user_counts=$pid
+sleep 3
+exec 9>&-
+wait $vm
+check "tinyvm ran" grep -q '^vcpu 1 io=300 ' tinyvm.out
+for pid in $kernel $user $kernel_counts $user_counts; do
+	wait "$pid" || fail "a kvmft exits failed: $(cat ./*.err)"
+done
+pass "kvmft exits ends with the VM"
+kill -INT $perf
+wait $perf
+perf kvm -i /tmp/perf.data stat report >perf.out 2>>perf.log
+
+# ---- one that comes and goes ----
+
+guest_start vm1
+
+background all
+all=$pid
+/tmp/tinyvm --iterations 100 >comes.out
+sleep 0.5
+kill -INT $all
+wait $all
+check "SIGINT ends it with 0" same $? 0
+
+# ---- a real guest ----
+
+guest_wait_up vm1
+flag_wait guest-ready
+qemu=$(guest_pid vm1)
+fact pid "$qemu"
+tid=$(guest_tid vm1 0)
+tid1=$(guest_tid vm1 1)
+fact tid0 "$tid"
+fact tid1 "$tid1"
+
+# mode NAME ARGUMENT...: a run of its own, with its status.
+mode()
+{
+	name=$1
+	shift
+	"$KVMFT" exits "$@" >"$name.out" 2>"$name.err"
+	echo $? >"$name.rc"
+}
+
+mode everything 2
+mode pid -p "$qemu" 2
+mode vcpu -p "$qemu" -v 0 1
+mode no-vcpu -p "$qemu" -v 4 1
+mode threads -p "$qemu" 1 -a
+mode tid -t "$tid" 1
+mode tids -T "$tid1,$tid" 1
+mode vm --vm vm1 --time 1
+mode vm-user --vm vm1 --time --engine user -v 1 1
+mode no-vcpu-thread -t "$qemu" 1
+mode interval --vm vm1 -a --interval 500ms -n 3 --format csv
+mode metrics --interval 500ms -n 2 --time --format openmetrics -o kvm.prom
+mode top --top --interval 500ms -n 2
+(sleep 2; printf q) | script -qc "'$KVMFT' exits --top -i 500ms" terminal.out >/dev/null 2>terminal.err
+echo $? >terminal.rc
+
+# ---- killed in the middle, with all that it ever sets in the kernel ----
+
+background killed --time
+kill -KILL "$pid"
+wait "$pid" 2>/dev/null
+"$KVMFT" reset >reset.out 2>&1
+check "kvmft reset removes what a killed one left" same $? 0
+sed 's/^/# /' reset.out
+tracefs_state >/tmp/state.after
+check "tracefs is as it was" diff /tmp/state.before /tmp/state.after
+check "no synthetic event is left" same "$(cat /sys/kernel/tracing/synthetic_events)" ""
+flag_set host-done
+tar -cf "$RESULTS/exits.tar" -C /tmp exits
+check "guest: all well" guest_wait_done vm1
+finish
