@@ -248,6 +248,7 @@ const struct cmd cmd_latency = {
 	.opts_size = sizeof(struct latency_opts),
 	.defaults = latency_defaults,
 	.run = latency_run,
+	.reader = true,
 	.min_args = 2,
 	.max_args = -1,
 };

@@ -430,4 +430,5 @@ const struct cmd cmd_report = {
 	.opts_size = sizeof(struct opts),
 	.defaults = report_defaults,
 	.run = report_run,
+	.reader = true,
 };

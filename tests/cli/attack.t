@@ -1,0 +1,246 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Somebody else on this machine wants the recorder, which is root, to write over, into or through
+# something, or to run his code. Each attempt is refused with a message, or has no effect; and what a
+# recorder and a reader could do after being taken over is little.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/vmlib.sh"
+
+plain=${KVMFT_PLAIN:-$kvmft}
+need_recording attack
+if ! command -v setpriv >/dev/null; then
+	skip attack "setpriv is not installed"
+	finish
+fi
+chmod 755 "$tmp"
+umask 022
+
+# The attacker: another user.
+attacker()
+{
+	setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
+}
+
+record()
+{
+	run timeout 60 "$kvmft" record --host -q -e kvm:kvm_exit -d 50ms "$@"
+}
+
+# refused NAME PATTERN ARGUMENT...: exit 1 with one line, and the victim is as it was.
+refused()
+{
+	name=$1
+	pattern=$2
+	shift 2
+	record "$@"
+	status_is 1 "$name: refused"
+	err_has "$pattern" "... with its message"
+	err_one_line "$name"
+	is "$(cat "$tmp/victim") $(find "$tmp/prey" | wc -l | tr -d ' ')" "precious 1" \
+		"... the victim is as it was"
+}
+
+# ---- the table: what stands in the way of the output ----
+
+echo precious >"$tmp/victim"
+mkdir "$tmp/prey"
+mkdir -m 1777 "$tmp/sticky"
+cd "$tmp/sticky" || exit 1
+attacker ln -s "$tmp/victim" link
+attacker ln -s "$tmp/prey" dirlink
+attacker ln -s "$tmp/none" dangling
+ln "$tmp/victim" hard
+attacker mkfifo fifo
+attacker mkdir dir
+attacker sh -c 'echo theirs >file'
+mknod device c 1 3
+while read -r thing pattern; do
+	refused "$thing" "$pattern" -o "$tmp/sticky/$thing"
+	refused "$thing, by force" "is not a kvmft capture: it is not touched" --force -o "$tmp/sticky/$thing"
+done <<-END
+	link	exists: choose another name
+	dirlink	exists: choose another name
+	dangling	exists: choose another name
+	hard	exists: choose another name
+	fifo	exists: choose another name
+	dir	exists: choose another name
+	file	exists: choose another name
+	device	exists: choose another name
+END
+ok "nothing was made through the dangling link" test ! -e "$tmp/none"
+
+# The default name is as good a target.
+attacker ln -s "$tmp/prey" kvmft.data
+refused "link in place of kvmft.data" "kvmft.data exists and is not a kvmft capture"
+rm kvmft.data
+
+# ---- the way to it ----
+
+attacker ln -s "$tmp/prey" theirs
+mkdir "$tmp/sticky/ours" "$tmp/prey2"
+ln -s "$tmp/prey2" "$tmp/sticky/rootlink"
+mkdir -m 777 "$tmp/open"
+mkdir "$tmp/open/sub"
+refused "parent is a link" "sticky/theirs is a symbolic link: name the real directory" -o "$tmp/sticky/theirs/c"
+refused "a link of another user on the way" "theirs is a symbolic link that another user made" \
+	-o "$tmp/sticky/theirs/../c"
+refused "parent is writable for all" "writable for others and not sticky" -o "$tmp/open/c"
+refused "so is a directory on the way" "the directory above sub is writable for others" -o "$tmp/open/sub/c"
+record -o "$tmp/sticky/rootlink/../viaroot"
+status_is 0 "a link that root made on the way is followed"
+record -o "$tmp/sticky/ours/c"
+status_is 0 "a directory of ours in a sticky one will do"
+
+# ---- names that can be guessed ----
+
+# The attacker takes the names of the next seconds.
+mkdir -m 1777 "$tmp/timed"
+now=$(date +%s)
+for s in 0 1 2 3 4 5 6 7 8 9; do
+	attacker ln -s "$tmp/prey" "$tmp/timed/kvmft-$(date -u -d "@$((now + s))" +%Y%m%dT%H%M%SZ)"
+done
+record --output-dir "$tmp/timed"
+status_is 0 "names of --output-dir are taken"
+ok "... another one was found" sh -c "ls -d '$tmp'/timed/kvmft-*Z-01/meta"
+is "$(find "$tmp/prey" | wc -l | tr -d ' ')" 1 "... the links led nowhere"
+attacker mkdir "$tmp/timed/kvmft-20000101T000000Z"
+record --output-dir "$tmp/timed" --keep-captures 1
+status_is 0 "... and removing old captures"
+is "$(find "$tmp/timed" -type l | wc -l | tr -d ' ')" 10 "... touches no link"
+ok "... nor what is no capture" test -d "$tmp/timed/kvmft-20000101T000000Z"
+is "$(find "$tmp/timed" -name meta | wc -l | tr -d ' ')" 1 "... one capture is left"
+
+# ---- modes, symbols ----
+
+(
+	umask 0
+	record -o "$tmp/umask"
+)
+is "$(find "$tmp/umask" -type d ! -perm 700 -o -type f ! -perm 600 | wc -l | tr -d ' ')" 0 \
+	"a umask of 0 opens nothing"
+is "$(find "$tmp/umask" -iname '*kallsyms*' | wc -l | tr -d ' ')" 0 "kernel symbols are not stored"
+
+# ---- the environment ----
+
+# Code that leaves a mark where it is loaded or run.
+cat >"$tmp/evil.c" <<-END
+	#include <fcntl.h>
+	__attribute__((constructor)) static void evil(void) { open("$tmp/mark", O_CREAT | O_WRONLY, 0600); }
+	int tep_plugin_loader(void *tep) { evil(); return !tep; }
+END
+mkdir -p "$tmp/home/.local/lib/traceevent/plugins" "$tmp/home/.trace-cmd/plugins" "$tmp/bin"
+for cmd in modprobe sh rmdir mount kvmft; do
+	printf '#!/bin/sh\n: >%s/mark\n' "$tmp" >"$tmp/bin/$cmd"
+	chmod 755 "$tmp/bin/$cmd"
+done
+if "${CC:-cc}" -shared -fPIC -o "$tmp/evil.so" "$tmp/evil.c" 2>"$tmp/cc.log"; then
+	cp "$tmp/evil.so" "$tmp/home/.local/lib/traceevent/plugins/plugin_kvm.so"
+	cp "$tmp/evil.so" "$tmp/home/.trace-cmd/plugins/plugin_kvm.so"
+	for cmd in "record --host -q -e kvm:kvm_exit -d 50ms -o $tmp/env" "merge $tmp/env" "check --host"; do
+		# shellcheck disable=SC2086 # words
+		run env HOME="$tmp/home" TRACEEVENT_PLUGIN_DIR="$tmp/home/.local/lib/traceevent/plugins" \
+			XDG_CONFIG_HOME="$tmp/home" "$kvmft" $cmd
+		ok "hostile HOME, ${cmd%% *}: its plugins are not loaded" test ! -e "$tmp/mark"
+	done
+	for v in LD_PRELOAD LD_AUDIT LD_LIBRARY_PATH; do
+		run env "$v=$tmp/evil.so" "$plain" record --host -o "$tmp/ld" -d 50ms
+		status_is 1 "hostile $v: refused"
+		err_has "$v is set and would put other code into the recorder: env -u $v" "... with its message"
+		ok "... and nothing was made" test ! -e "$tmp/ld"
+		run env "$v=" "$plain" record --host -q -e kvm:kvm_exit -o "$tmp/empty-$v" -d 50ms
+		status_is 0 "... when it is empty, it does no harm"
+	done
+	rm -f "$tmp/mark"
+else
+	ok "evil.so can be built" false
+	sed 's/^/# /' "$tmp/cc.log"
+fi
+for path in : .:/usr/bin /usr/bin: /usr/bin::/bin bin; do
+	run env PATH="$path" "$kvmft" record --host -o "$tmp/path" -d 50ms -- true
+	status_is 1 "PATH=$path and a command without a slash: refused"
+	err_has "PATH has an entry that is no absolute directory: name true by its path" "... with its message"
+	ok "... and nothing was made" test ! -e "$tmp/path"
+done
+run env PATH=: "$kvmft" record --host -q -e kvm:kvm_exit -o "$tmp/slash" -- /bin/true
+status_is 0 "... a command by its path is fine"
+run env PATH="$tmp/bin" "$kvmft" record --guest -q -e kvm:kvm_exit --load-modules -d 50ms -o "$tmp/mod"
+ok "hostile PATH: its modprobe is not run" test ! -e "$tmp/mark"
+run env PATH="$tmp/bin" "$kvmft" reset
+ok "... nor anything else in it" test ! -e "$tmp/mark"
+run env -i "$kvmft" record --host -q -e kvm:kvm_exit -d 50ms -o "$tmp/bare"
+status_is 0 "no environment at all is fine"
+
+# ---- what is left to whoever takes over the recorder ----
+
+# status_of PID FIELD
+status_of()
+{
+	sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status"
+}
+
+ours=$(status_of $$ CapEff)
+for side in host guest; do
+	# shellcheck disable=SC2016 # the command's
+	"$kvmft" record --$side -q -e kvm:kvm_exit -o "$tmp/conf-$side" -- sh -c \
+		'sed -n "s/^\(CapEff\|NoNewPrivs\|Seccomp\):[[:space:]]*//p" /proc/self/status >"$0"; exec sleep 20' \
+		"$tmp/command" 2>"$err" &
+	recorder=$!
+	wait_for_line "$tmp/command"
+	# CAP_KILL 5, on a host CAP_SYS_PTRACE 19, CAP_SYS_RESOURCE 24
+	allow=0x1000020
+	[ $side = guest ] || allow=0x1080020
+	is "$((0x$(status_of "$recorder" CapEff) & ~allow))" 0 "$side: recorder: no capability but a few"
+	is "$((0x$(status_of "$recorder" CapPrm) & ~allow))" 0 "... none to be had again"
+	is "$(status_of "$recorder" CapBnd | tr -d 0)$(status_of "$recorder" CapInh | tr -d 0)" "" "... by any exec"
+	is "$(status_of "$recorder" NoNewPrivs)" 1 "... no new privileges"
+	is "$(cat /proc/"$recorder"/task/*/status | grep -c '^NoNewPrivs:.*1')" \
+		"$(find /proc/"$recorder"/task -mindepth 1 -maxdepth 1 | wc -l | tr -d ' ')" "... in all its threads"
+	if [ -d /proc/sys/kernel/seccomp ]; then
+		is "$(status_of "$recorder" Seccomp)" 2 "... a filter of system calls"
+	else
+		skip "a filter of system calls" "this kernel has no seccomp filters"
+	fi
+	is "$(tr '\n' ' ' <"$tmp/command")" "$ours 0 0 " "the command has all that we have"
+	kill -TERM "$recorder"
+	wait "$recorder"
+	is "$?" 0 "... and the recording ends well"
+	recorder=
+	rm -f "$tmp/command"
+	nothing_left "confined $side"
+done
+
+# ---- files from others ----
+
+mkfifo "$tmp/in"
+"$kvmft" convert --from host-tsc --to guest-tsc --tsc-offset 1 <"$tmp/in" >"$out" 2>"$err" &
+reader=$!
+exec 3>"$tmp/in"
+echo 41 >&3
+n=0
+while [ "$(status_of $reader NoNewPrivs)" != 1 ] && [ $n -lt 100 ]; do
+	sleep 0.05
+	n=$((n + 1))
+done
+is "$((0x$(status_of $reader CapEff) & ~4))" 0 "reader: no capability but that of reading"
+is "$(status_of $reader NoNewPrivs)" 1 "... no new privileges"
+exec 3>&-
+wait $reader
+is "$? $(cat "$out")" "0 42" "... and it does its work"
+
+# A capture with other things in place of its files: read to the end, quickly, and nothing but the capture.
+cp -r "$tmp/bare" "$tmp/trap"
+f=$(find "$tmp/trap" -name 'cpu[0-9]*' -type f | head -n 1)
+echo "secret secret secret" >"$tmp/secret"
+ln -sf "$tmp/secret" "$f"
+run timeout 20 "$kvmft" merge "$tmp/trap"
+is "$([ "$rc" != 124 ] && [ "$rc" != 0 ] && echo yes)" yes "link in a capture: not followed, exit $rc"
+is "$(cat "$out" "$err" | grep -c 'secret secret')" 0 "... what it points to is not shown"
+rm -f "$tmp/trap/meta"
+mkfifo "$tmp/trap/meta"
+run timeout 20 "$kvmft" merge "$tmp/trap"
+status_is 1 "FIFO in place of meta: refused at once"
+err_one_line "FIFO in place of meta"
+is "$(tracefs_state)" "$state_before" "tracefs is as it was before all this"
+finish
