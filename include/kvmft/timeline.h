@@ -81,6 +81,8 @@ int tl_next(struct timeline *t, struct tl_item *item) __must_check;
 size_t tl_sources(const struct timeline *t);
 struct tl_source *tl_source(const struct timeline *t, size_t i);
 struct hostmap *tl_hostmap(const struct timeline *t);
+/* The vCPU that a CPU of a guest is: its APIC id where the capture has it, else its number. */
+uint32_t tl_vcpu_of_cpu(const struct capture *cap, uint32_t cpu);
 /* Name of a thread as known at this point of the walk; never NULL. */
 const char *tl_comm(const struct tl_source *s, int32_t tid);
 void tl_free(struct timeline *t);

@@ -24,19 +24,24 @@ struct win_stats {
 	int64_t outside_max; /* the largest distance of an outside event to its nearest window */
 };
 
+/* The time of the check is cut into this many equal slices at most. */
+#define WIN_SLICES 64
+
 struct win_vcpu {
 	size_t vm;
 	uint32_t vcpu;
 	struct win_stats s;
+	struct win_stats slice[WIN_SLICES]; /* the same figures, per slice of time */
+	uint64_t first_out, last_out;	    /* host TSC of the first and last outside event */
+	uint64_t inside_before_out;	    /* events inside before the first outside one */
+	uint64_t windows;		    /* closed ones, entry to exit */
 	/* state of the walk */
 	enum { WIN_UNKNOWN, WIN_IN_GUEST, WIN_OUT } state;
 	uint64_t entry, exit;	   /* host TSC of the last ones */
-	bool has_exit;
 	uint64_t first_in, last_in; /* guest events in the open window */
 	bool any_in;
-	uint64_t pending_after;	   /* outside events since the last exit: largest distance to it */
-	uint64_t last_out;
-	bool any_out;
+	/* events since the last exit: outside, if an entry comes next */
+	uint64_t pending, pending_first, pending_last;
 };
 
 struct windows;
@@ -49,6 +54,10 @@ size_t win_count(const struct windows *w);
 const struct win_vcpu *win_vcpu(const struct windows *w, size_t i);
 /* All vCPUs of one VM together; vm -1: of all VMs. */
 void win_total(const struct windows *w, int64_t vm, struct win_stats *s);
+/* Slices of time: number i is [from + i * width, from + (i + 1) * width), in host TSC. */
+void win_slices(const struct windows *w, uint64_t *from, uint64_t *width);
+/* Adds the figures of b to a; a slack is the smaller one of both. */
+void win_stats_add(struct win_stats *a, const struct win_stats *b);
 void win_free(struct windows *w);
 
 #endif

@@ -219,7 +219,7 @@ static bool stream_next(void *arg, uint64_t *key)
 	return true;
 }
 
-static uint32_t vcpu_of_cpu(const struct capture *cap, uint32_t cpu)
+uint32_t tl_vcpu_of_cpu(const struct capture *cap, uint32_t cpu)
 {
 	for (size_t i = 0; i < cap->ncpu; i++)
 		if (cap->cpu[i].cpu == cpu && cap->cpu[i].has_apicid)
@@ -235,7 +235,7 @@ static int stream_open(struct timeline *t, struct tl_source *src, const struct c
 	s->src = src;
 	s->vcpu = -1;
 	if (src->guest)
-		s->vcpu = vcpu_of_cpu(src->cap, cs->cpu);
+		s->vcpu = tl_vcpu_of_cpu(src->cap, cs->cpu);
 	if (src->guest && !src->alone) {
 		s->gtime = t->gtime[src->index];
 		s->epochs = epoch_vm_find(t->map->vm[src->vm].epochs, (uint32_t)s->vcpu);

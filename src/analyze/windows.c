@@ -5,24 +5,35 @@
  * Per vCPU one small state machine, fed in host TSC order. The host stream comes first among equal
  * stamps, so an event stamped exactly like an entry is inside; one stamped exactly like an exit is
  * taken as inside too.
+ *
+ * An event after an exit is outside only once an entry follows. If another exit does, the guest had
+ * been re-entered without an event (the fast path of older kernels): nothing is known of that time.
  */
 #include "kvmft/windows.h"
 
 #include <errno.h>
 
 #define RECENT 64 /* vCPUs found without the map */
+#define SLICE_MIN_SHIFT 16 /* 2^16 cycles; doubled whenever the slices do not reach far enough */
 
 struct windows {
-	const struct hostmap *map;
-	const struct fmt_event *entry, *exit;
+	const struct timeline *t;
 	struct win_vcpu *v;
 	size_t n, cap;
-	struct u64map by_key; /* vm << 32 | vcpu → index */
+	struct u64map by_key;  /* vm << 32 | vcpu → index */
 	struct {
 		uint64_t key;
 		size_t at; /* index + 1 */
 	} recent[RECENT];
-	uint64_t blind_until; /* host events were lost up to here: no window is known */
+	uint64_t blind_until;  /* host events were lost up to here: no window is known */
+	uint64_t last_host;    /* the newest event of any host */
+	uint64_t from;	       /* where the slices begin */
+	unsigned int shift;    /* 2^shift cycles each */
+	bool started;
+	/* kvm_entry and kvm_exit of each source */
+	struct win_events {
+		const struct fmt_event *entry, *exit;
+	} *ev;
 };
 
 static struct win_vcpu *win_at(struct windows *w, size_t vm, uint32_t vcpu)
@@ -55,11 +66,21 @@ int win_new(const struct timeline *t, struct windows **out)
 	*out = w;
 	if (!w)
 		return -ENOMEM;
-	w->map = tl_hostmap(t);
-	w->entry = fmt_find(w->map->fmt, "kvm", "kvm_entry");
-	w->exit = fmt_find(w->map->fmt, "kvm", "kvm_exit");
+	w->t = t;
+	w->shift = SLICE_MIN_SHIFT;
+	w->ev = calloc(tl_sources(t), sizeof(*w->ev));
+	if (!w->ev)
+		return -ENOMEM;
+	for (size_t i = 0; i < tl_sources(t); i++) {
+		const struct tl_source *s = tl_source(t, i);
+
+		w->ev[i].entry = fmt_find(s->fmt, "kvm", "kvm_entry");
+		w->ev[i].exit = fmt_find(s->fmt, "kvm", "kvm_exit");
+	}
 	return 0;
 }
+
+/* ---- figures ---- */
 
 static void slack(int64_t *field, bool *has, int64_t value)
 {
@@ -68,85 +89,171 @@ static void slack(int64_t *field, bool *has, int64_t value)
 	*has = true;
 }
 
-static void outside_by(struct win_stats *s, int64_t distance)
+void win_stats_add(struct win_stats *a, const struct win_stats *b)
 {
-	if (distance > s->outside_max)
-		s->outside_max = distance;
+	a->checked += b->checked;
+	a->inside += b->inside;
+	a->outside += b->outside;
+	a->unchecked += b->unchecked;
+	if (b->has_early)
+		slack(&a->early, &a->has_early, b->early);
+	if (b->has_late)
+		slack(&a->late, &a->has_late, b->late);
+	a->outside_max = MAX(a->outside_max, b->outside_max);
 }
 
-/* Events since the last exit were outside; now the next entry is known, so is their distance. */
-static void win_settle_outside(struct win_vcpu *v, bool entered, uint64_t entry)
+/* Halves the number of slices in use by doubling their width. */
+static void slices_fold(struct windows *w)
 {
+	for (size_t k = 0; k < w->n; k++) {
+		struct win_stats *s = w->v[k].slice;
+
+		for (size_t i = 0; i < WIN_SLICES / 2; i++) {
+			struct win_stats sum = s[2 * i];
+
+			win_stats_add(&sum, &s[2 * i + 1]);
+			s[i] = sum;
+		}
+		for (size_t i = WIN_SLICES / 2; i < WIN_SLICES; i++)
+			s[i] = (struct win_stats){ 0 };
+	}
+	w->shift++;
+}
+
+static struct win_stats *slice_at(struct windows *w, struct win_vcpu *v, uint64_t host)
+{
+	uint64_t since = host > w->from ? host - w->from : 0;
+
+	while (since >> w->shift >= WIN_SLICES)
+		slices_fold(w);
+	return &v->slice[since >> w->shift];
+}
+
+/* Figures about the vCPU at a moment: into its slice and into its total. */
+static void account(struct windows *w, struct win_vcpu *v, uint64_t host, const struct win_stats *s)
+{
+	win_stats_add(slice_at(w, v, host), s);
+	win_stats_add(&v->s, s);
+}
+
+/* The same for the usual case, one event that is inside. */
+static void account_inside(struct windows *w, struct win_vcpu *v, uint64_t host)
+{
+	struct win_stats *s = slice_at(w, v, host);
+
+	s->checked++;
+	s->inside++;
+	v->s.checked++;
+	v->s.inside++;
+}
+
+static void account_slack(struct windows *w, struct win_vcpu *v, uint64_t host, bool late,
+			  int64_t value)
+{
+	struct win_stats s = { 0 };
+
+	if (late) {
+		s.late = value;
+		s.has_late = true;
+	} else {
+		s.early = value;
+		s.has_early = true;
+	}
+	s.outside_max = value < 0 ? -value : 0;
+	account(w, v, host, &s);
+}
+
+/* ---- the state machine ---- */
+
+/* An entry (or the end of the host's events) comes next: what stands before it was outside. */
+static void settle_outside(struct windows *w, struct win_vcpu *v, bool entered, uint64_t entry)
+{
+	struct win_stats s = { .checked = v->pending, .outside = v->pending };
 	int64_t to_exit, to_entry;
 
-	if (!v->any_out)
+	if (!v->pending)
 		return;
-	to_exit = (int64_t)v->pending_after;
-	to_entry = entered ? (int64_t)(entry - v->last_out) : INT64_MAX;
-	/* Too late by to_exit, or too early by to_entry: the nearer one is blamed. */
+	to_exit = (int64_t)(v->pending_last - v->exit);
+	to_entry = entered ? (int64_t)(entry - v->pending_first) : INT64_MAX;
+	account(w, v, v->pending_first, &s);
+	/* All too late by to_exit, or all too early by to_entry: the nearer one is blamed. */
 	if (to_exit <= to_entry)
-		slack(&v->s.late, &v->s.has_late, -to_exit);
+		account_slack(w, v, v->pending_first, true, -to_exit);
 	else
-		slack(&v->s.early, &v->s.has_early, -to_entry);
-	outside_by(&v->s, MIN(to_exit, to_entry));
-	v->any_out = false;
-	v->pending_after = 0;
+		account_slack(w, v, v->pending_first, false, -to_entry);
+	if (v->s.outside == v->pending) {
+		v->first_out = v->pending_first;
+		v->inside_before_out = v->s.inside;
+	}
+	v->last_out = v->pending_last;
+	v->pending = 0;
 }
 
-static void win_entry(struct win_vcpu *v, uint64_t t)
+/* Nothing is known about the time since the exit. */
+static void settle_unknown(struct windows *w, struct win_vcpu *v)
+{
+	struct win_stats s = { .unchecked = v->pending };
+
+	if (v->pending)
+		account(w, v, v->pending_first, &s);
+	v->pending = 0;
+}
+
+static void win_entry(struct windows *w, struct win_vcpu *v, uint64_t t)
 {
 	/* entry after entry: the first one failed or its exit was not traced; no slack from it. */
-	win_settle_outside(v, true, t);
+	settle_outside(w, v, true, t);
 	v->state = WIN_IN_GUEST;
 	v->entry = t;
 	v->any_in = false;
 }
 
-static void win_exit(struct win_vcpu *v, uint64_t t)
+static void win_exit(struct windows *w, struct win_vcpu *v, uint64_t t)
 {
-	if (v->state == WIN_IN_GUEST && v->any_in) {
-		slack(&v->s.early, &v->s.has_early, (int64_t)(v->first_in - v->entry));
-		slack(&v->s.late, &v->s.has_late, (int64_t)(t - v->last_in));
+	if (v->state == WIN_IN_GUEST) {
+		v->windows++;
+		if (v->any_in) {
+			account_slack(w, v, t, false, (int64_t)(v->first_in - v->entry));
+			account_slack(w, v, t, true, (int64_t)(t - v->last_in));
+		}
 	}
+	settle_unknown(w, v);
 	v->state = WIN_OUT;
 	v->exit = t;
-	v->has_exit = true;
 	v->any_in = false;
 }
 
-static void win_guest_event(struct win_vcpu *v, const struct tl_item *i)
+static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct tl_item *i)
 {
+	struct win_stats s = { 0 };
+
 	if (v->state == WIN_UNKNOWN || i->unplaced) {
-		v->s.unchecked++;
-		return;
-	}
-	v->s.checked++;
-	if (v->state == WIN_IN_GUEST) {
-		v->s.inside++;
+		s.unchecked = 1;
+	} else if (v->state == WIN_IN_GUEST) {
 		if (!v->any_in)
 			v->first_in = i->host;
 		v->last_in = i->host;
 		v->any_in = true;
+		account_inside(w, v, i->host);
+		return;
+	} else if (i->host == v->exit) {
+		s.checked = s.inside = 1;
+		s.has_late = true;
+	} else {
+		if (!v->pending++)
+			v->pending_first = i->host;
+		v->pending_last = i->host;
 		return;
 	}
-	if (i->host == v->exit) {
-		v->s.inside++;
-		slack(&v->s.late, &v->s.has_late, 0);
-		return;
-	}
-	v->s.outside++;
-	v->pending_after = MAX(v->pending_after, i->host - v->exit);
-	v->last_out = i->host;
-	v->any_out = true;
+	account(w, v, i->host, &s);
 }
 
 /* Forgets the windows of a vCPU: entries or exits of it may have been lost. */
-static void win_forget(struct win_vcpu *v)
+static void win_forget(struct windows *w, struct win_vcpu *v)
 {
+	settle_unknown(w, v);
 	v->state = WIN_UNKNOWN;
 	v->any_in = false;
-	v->any_out = false;
-	v->pending_after = 0;
 }
 
 /*
@@ -155,44 +262,65 @@ static void win_forget(struct win_vcpu *v)
  */
 static void win_gap(struct windows *w, const struct tl_item *i)
 {
-	if (i->src->guest)
+	if (i->src->guest || (i->kind != TL_GAP && i->kind != TL_DAMAGE))
 		return;
 	w->blind_until = MAX(w->blind_until, i->host + i->width);
 	for (size_t k = 0; k < w->n; k++)
-		win_forget(&w->v[k]);
+		win_forget(w, &w->v[k]);
+}
+
+static int win_event(struct windows *w, const struct tl_item *i, bool entry)
+{
+	struct win_vcpu *v = win_at(w, (size_t)i->vm, (uint32_t)i->vcpu);
+
+	if (!v)
+		return -ENOMEM;
+	if (w->blind_until && i->host <= w->blind_until) {
+		struct win_stats s = { .unchecked = i->src->guest };
+
+		account(w, v, i->host, &s);
+		win_forget(w, v);
+	} else if (i->src->guest)
+		win_guest_event(w, v, i);
+	else if (entry)
+		win_entry(w, v, i->host);
+	else
+		win_exit(w, v, i->host);
+	return 0;
 }
 
 int win_feed(struct windows *w, const struct tl_item *i)
 {
-	struct win_vcpu *v;
+	const struct win_events *ev = &w->ev[i->src->index];
 
+	if (!w->started) {
+		w->started = true;
+		w->from = i->host;
+	}
 	if (i->kind != TL_EVENT) {
 		win_gap(w, i);
 		return 0;
 	}
+	if (!i->src->guest)
+		w->last_host = i->host;
 	if (i->vcpu < 0 || i->vm < 0)
 		return 0;
-	if (!i->src->guest && (!i->ev || (i->ev != w->entry && i->ev != w->exit)))
+	if (!i->src->guest && (!i->ev || (i->ev != ev->entry && i->ev != ev->exit)))
 		return 0;
-	v = win_at(w, (size_t)i->vm, (uint32_t)i->vcpu);
-	if (!v)
-		return -ENOMEM;
-	if (w->blind_until && i->host <= w->blind_until) {
-		v->s.unchecked += i->src->guest;
-		win_forget(v);
-	} else if (i->src->guest)
-		win_guest_event(v, i);
-	else if (i->ev == w->entry)
-		win_entry(v, i->host);
-	else
-		win_exit(v, i->host);
-	return 0;
+	return win_event(w, i, i->ev == ev->entry);
 }
 
 void win_finish(struct windows *w)
 {
-	for (size_t k = 0; k < w->n; k++)
-		win_settle_outside(&w->v[k], false, 0);
+	/* Where the host's recording had ended already, nothing is known of what came after. */
+	for (size_t k = 0; k < w->n; k++) {
+		struct win_vcpu *v = &w->v[k];
+
+		if (v->pending && v->pending_last < w->last_host)
+			settle_outside(w, v, false, 0);
+		else
+			settle_unknown(w, v);
+	}
 }
 
 size_t win_count(const struct windows *w)
@@ -208,21 +336,15 @@ const struct win_vcpu *win_vcpu(const struct windows *w, size_t i)
 void win_total(const struct windows *w, int64_t vm, struct win_stats *s)
 {
 	*s = (struct win_stats){ 0 };
-	for (size_t k = 0; k < w->n; k++) {
-		const struct win_stats *v = &w->v[k].s;
+	for (size_t k = 0; k < w->n; k++)
+		if (vm < 0 || w->v[k].vm == (size_t)vm)
+			win_stats_add(s, &w->v[k].s);
+}
 
-		if (vm >= 0 && w->v[k].vm != (size_t)vm)
-			continue;
-		s->checked += v->checked;
-		s->inside += v->inside;
-		s->outside += v->outside;
-		s->unchecked += v->unchecked;
-		if (v->has_early)
-			slack(&s->early, &s->has_early, v->early);
-		if (v->has_late)
-			slack(&s->late, &s->has_late, v->late);
-		outside_by(s, v->outside_max);
-	}
+void win_slices(const struct windows *w, uint64_t *from, uint64_t *width)
+{
+	*from = w->from;
+	*width = 1ull << w->shift;
 }
 
 void win_free(struct windows *w)
@@ -230,6 +352,7 @@ void win_free(struct windows *w)
 	if (!w)
 		return;
 	free(w->v);
+	free(w->ev);
 	u64map_free(&w->by_key);
 	free(w);
 }

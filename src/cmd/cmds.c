@@ -12,6 +12,7 @@ const struct cmd *const kvmft_cmds[] = {
 	&cmd_merge,
 	&cmd_latency,
 	&cmd_export,
+	&cmd_verify,
 	&cmd_list,
 	&cmd_convert,
 	&cmd_trace,

@@ -13,6 +13,7 @@ extern const struct cmd cmd_report;
 extern const struct cmd cmd_merge;
 extern const struct cmd cmd_latency;
 extern const struct cmd cmd_export;
+extern const struct cmd cmd_verify;
 extern const struct cmd cmd_list;
 extern const struct cmd cmd_convert;
 extern const struct cmd cmd_trace;

@@ -121,6 +121,21 @@ static int open_guest(struct pairing *p, const char *operand, const struct tsc_m
 	return tl_add_guest(p->t, g->c.cap, g->c.fmt, g->vm, err);
 }
 
+int pairing_force(struct pairing *p, const struct tsc_map *map, struct kvmft_err *err)
+{
+	int ret;
+
+	tl_free(p->t);
+	p->t = NULL;
+	for (size_t i = 0; i < p->nguest; i++)
+		if (hostmap_force_map(p->map, p->guest[i].vm, p->guest[i].c.cap->ncpu, &map[i]))
+			return err_set(err, ENOMEM, "out of memory");
+	ret = tl_new(p->map, &p->t, err);
+	for (size_t i = 0; i < p->nguest && !ret; i++)
+		ret = tl_add_guest(p->t, p->guest[i].c.cap, p->guest[i].c.fmt, p->guest[i].vm, err);
+	return ret ? ret : tl_start(p->t, err);
+}
+
 int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
 		 const struct tsc_map *forced, struct kvmft_err *err)
 {
@@ -239,6 +254,14 @@ void pairing_loss_of(const struct capture *cap, uint64_t events, uint64_t lost, 
 	loss->unknown = !have && (lost_unknown || !cap->complete);
 }
 
+bool pairing_source_complete(const struct tl_source *s)
+{
+	struct pairing_loss loss;
+
+	pairing_loss(s, &loss);
+	return !loss.total && !loss.unknown && !s->damaged && !s->error && !s->cap->ndamage;
+}
+
 bool pairing_summary(const struct timeline *t, bool quiet)
 {
 	bool complete = true;
@@ -248,8 +271,7 @@ bool pairing_summary(const struct timeline *t, bool quiet)
 		struct pairing_loss loss;
 
 		pairing_loss(s, &loss);
-		if (loss.total || loss.unknown || s->damaged || s->error || s->cap->ndamage)
-			complete = false;
+		complete &= pairing_source_complete(s);
 		if (quiet && complete)
 			continue;
 		cli_note("%s: %llu events, %llu lost%s%s", s->label, (unsigned long long)s->events,
@@ -267,17 +289,28 @@ bool pairing_summary(const struct timeline *t, bool quiet)
 	return complete;
 }
 
-static void add_cycles(struct sbuf *b, int64_t cycles, uint64_t khz)
+static void add_amount(struct sbuf *b, const char *sign, uint64_t cycles, uint64_t khz)
 {
-	uint64_t abs = cycles < 0 ? 0 - (uint64_t)cycles : (uint64_t)cycles;
 	uint64_t ns;
 
-	sbuf_addf(b, "%+" PRId64 " cycles", cycles);
+	sbuf_addf(b, "%s%" PRIu64 " cycles", sign, cycles);
 	if (!khz)
 		return;
-	ns = out_cycles_to_ns(abs, khz);
-	sbuf_addf(b, " (%s%" PRIu64 ".%03u us)", cycles < 0 ? "-" : "+", ns / 1000,
-		  (unsigned int)(ns % 1000));
+	ns = out_cycles_to_ns(cycles, khz);
+	sbuf_addf(b, " (%s%" PRIu64 ".%03u us)", sign, ns / 1000, (unsigned int)(ns % 1000));
+}
+
+void pairing_add_cycles(struct sbuf *b, int64_t cycles, uint64_t khz)
+{
+	if (cycles < 0)
+		add_amount(b, "-", 0 - (uint64_t)cycles, khz);
+	else
+		add_amount(b, "+", (uint64_t)cycles, khz);
+}
+
+void pairing_add_magnitude(struct sbuf *b, uint64_t cycles, uint64_t khz)
+{
+	add_amount(b, "", cycles, khz);
 }
 
 void pairing_alignment_text(const struct hostmap *map, const struct windows *w, int64_t vm,
@@ -299,9 +332,9 @@ void pairing_alignment_text(const struct hostmap *map, const struct windows *w, 
 		sbuf_addf(out, ", %" PRIu64 " not checkable", s.unchecked);
 	if (s.has_early && s.has_late) {
 		sbuf_add(out, "; slack ");
-		add_cycles(out, s.early < 0 ? (int64_t)(0 - (uint64_t)s.early) : -s.early, khz);
+		pairing_add_cycles(out, s.early < 0 ? (int64_t)(0 - (uint64_t)s.early) : -s.early, khz);
 		sbuf_add(out, " / ");
-		add_cycles(out, s.late, khz);
+		pairing_add_cycles(out, s.late, khz);
 	}
 	if (s.outside)
 		sbuf_addf(out, ": MISALIGNED by up to %" PRId64 " cycles", s.outside_max);

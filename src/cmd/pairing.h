@@ -38,6 +38,8 @@ int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
 /* One capture, host or guest, in any trace clock. */
 int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *err);
 void pairing_close(struct pairing *p);
+/* Starts the timeline anew, each guest with the TSC map of its number. */
+int pairing_force(struct pairing *p, const struct tsc_map *map, struct kvmft_err *err);
 
 /* --tsc-offset and --tsc-ratio; *given tells whether there was any. */
 int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct tsc_map *map,
@@ -47,6 +49,9 @@ struct pairing_loss {
 	uint64_t total;
 	bool unknown;
 };
+
+/* After the walk: nothing of the source was lost, damaged or unreadable. */
+bool pairing_source_complete(const struct tl_source *s);
 
 /* Lost events of a source after the walk: in-band counts and counters, each counted once. */
 void pairing_loss(const struct tl_source *s, struct pairing_loss *loss);
@@ -59,6 +64,11 @@ void pairing_loss_of(const struct capture *cap, uint64_t events, uint64_t lost, 
  * for those that lack something. Whether all were complete.
  */
 bool pairing_summary(const struct timeline *t, bool quiet);
+
+/* "+59094 cycles (+24.165 us)"; khz 0: cycles alone. */
+void pairing_add_cycles(struct sbuf *b, int64_t cycles, uint64_t khz);
+/* The same without signs. */
+void pairing_add_magnitude(struct sbuf *b, uint64_t cycles, uint64_t khz);
 
 /* One line: how well the VM's guest events lie in their windows, in cycles and us. */
 void pairing_alignment_text(const struct hostmap *map, const struct windows *w, int64_t vm,

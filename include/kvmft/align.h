@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * align.h: what the windows say about the alignment of one VM: a verdict, and the numbers it rests
+ * on. All distances are host cycles; a shift is what would have to be added to the host times of all
+ * guest events.
+ */
+#ifndef KVMFT_ALIGN_H
+#define KVMFT_ALIGN_H
+
+#include "kvmft/windows.h"
+
+enum align_kind { ALIGN_OK, ALIGN_BAD, ALIGN_UNKNOWN };
+extern const char *const align_names[]; /* "aligned", "misaligned", "cannot-tell" */
+
+struct align {
+	enum align_kind kind;
+	struct win_stats total;
+	uint64_t windows;	/* that were seen closed, of this VM */
+	/* Shifts that leave every event inside, lo <= hi: with lo <= 0 <= hi the bound of the error. */
+	bool has_shift;
+	int64_t shift_lo, shift_hi;
+	/*
+	 * Rates at which the guest's clock could run away, in parts per 10^9, without an event leaving
+	 * its window in any slice of time. hi < lo: no steady rate explains what was seen.
+	 */
+	bool has_drift;
+	int64_t drift_lo, drift_hi;
+	/* Outside events: how many vCPUs have some, host TSC of the first and last one. */
+	size_t vcpus, vcpus_bad;
+	uint32_t bad_vcpu;	/* one of them */
+	uint64_t bad_from, bad_to;
+	uint64_t bad_inside;	/* events inside on those vCPUs ... */
+	uint64_t bad_after_good; /* ... of these, before their first outside one */
+};
+
+/* After win_finish(). */
+void align_judge(const struct windows *w, size_t vm, struct align *a);
+/* Shifts that the figures allow; false when they contradict each other or know one side only. */
+bool align_shift(const struct win_stats *s, int64_t *lo, int64_t *hi);
+
+#endif

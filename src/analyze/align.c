@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * align.c: from figures of windows to a verdict.
+ *
+ * Each slice of time allows an interval of shifts. A clock with another rate needs another shift in
+ * each slice; a straight line that crosses all intervals exists only if for each two of them the
+ * line between their opposite ends does not forbid it, which bounds its slope from both sides.
+ */
+#include "kvmft/align.h"
+
+const char *const align_names[] = {
+	[ALIGN_OK] = "aligned",
+	[ALIGN_BAD] = "misaligned",
+	[ALIGN_UNKNOWN] = "cannot-tell",
+};
+
+bool align_shift(const struct win_stats *s, int64_t *lo, int64_t *hi)
+{
+	*lo = -s->early;
+	*hi = s->late;
+	return s->has_early && s->has_late && *lo <= *hi;
+}
+
+static int64_t ppb(int64_t cycles, uint64_t over)
+{
+	__int128 v = (__int128)cycles * 1000000000 / (__int128)over;
+
+	return v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v;
+}
+
+/* The slice of all vCPUs of a VM. */
+static void slice_total(const struct windows *w, size_t vm, size_t i, struct win_stats *s)
+{
+	*s = (struct win_stats){ 0 };
+	for (size_t k = 0; k < win_count(w); k++)
+		if (win_vcpu(w, k)->vm == vm)
+			win_stats_add(s, &win_vcpu(w, k)->slice[i]);
+}
+
+/* The weakest statement about a slope: where within their slices both ends lie is not known. */
+static int64_t slope(int64_t rise, size_t slices, uint64_t width, bool least)
+{
+	bool far = (rise > 0) == least;
+
+	return ppb(rise, (far ? slices + 1 : slices - 1) * width);
+}
+
+static void judge_drift(const struct windows *w, size_t vm, struct align *a)
+{
+	struct win_stats s[WIN_SLICES];
+	int64_t lo[WIN_SLICES], hi[WIN_SLICES];
+	bool ok[WIN_SLICES];
+	uint64_t from, width;
+
+	win_slices(w, &from, &width);
+	for (size_t i = 0; i < WIN_SLICES; i++) {
+		slice_total(w, vm, i, &s[i]);
+		ok[i] = align_shift(&s[i], &lo[i], &hi[i]);
+	}
+	for (size_t i = 0; i < WIN_SLICES; i++) {
+		for (size_t k = i + 2; ok[i] && k < WIN_SLICES; k++) {
+			int64_t least, most;
+
+			if (!ok[k])
+				continue;
+			least = slope(lo[k] - hi[i], k - i, width, true);
+			most = slope(hi[k] - lo[i], k - i, width, false);
+			a->drift_lo = a->has_drift ? MAX(a->drift_lo, least) : least;
+			a->drift_hi = a->has_drift ? MIN(a->drift_hi, most) : most;
+			a->has_drift = true;
+		}
+	}
+}
+
+static void judge_outside(const struct windows *w, size_t vm, struct align *a)
+{
+	for (size_t k = 0; k < win_count(w); k++) {
+		const struct win_vcpu *v = win_vcpu(w, k);
+
+		if (v->vm != vm)
+			continue;
+		a->windows += v->windows;
+		if (!v->s.checked && !v->s.unchecked)
+			continue; /* runs on the host, but has no guest events */
+		a->vcpus++;
+		if (!v->s.outside)
+			continue;
+		a->bad_vcpu = v->vcpu;
+		a->bad_from = a->vcpus_bad ? MIN(a->bad_from, v->first_out) : v->first_out;
+		a->bad_to = MAX(a->bad_to, v->last_out);
+		a->bad_inside += v->s.inside;
+		a->bad_after_good += v->inside_before_out;
+		a->vcpus_bad++;
+	}
+}
+
+void align_judge(const struct windows *w, size_t vm, struct align *a)
+{
+	*a = (struct align){ 0 };
+	win_total(w, (int64_t)vm, &a->total);
+	a->has_shift = align_shift(&a->total, &a->shift_lo, &a->shift_hi);
+	judge_outside(w, vm, a);
+	judge_drift(w, vm, a);
+	if (a->total.outside)
+		a->kind = ALIGN_BAD;
+	else if (!a->total.checked || !a->has_shift)
+		a->kind = ALIGN_UNKNOWN;
+	else
+		a->kind = ALIGN_OK;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * pairs.c: matches MSR accesses that host and guest both traced, per vCPU and by value.
+ *
+ * Each vCPU keeps the last few accesses of either side that wait for the other one. Deadlines are
+ * unique, so any that is still waiting matches. Other values repeat: there the newest waiting one
+ * is meant, and one that waits for longer than an access can take was seen by one side only.
+ */
+#include "kvmft/pairs.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define WAITING 64		/* accesses remembered per vCPU and side */
+/* Cycles between both sides of a repeated value: more, and it was another access. */
+#define REPEATED_MAX	 (1u << 24) /* some ms, the guest's after the host's */
+#define REPEATED_REVERSE (1u << 17) /* some 50 us, which only happens when misaligned */
+
+const char *const pair_names[PAIR_KINDS] = {
+	[PAIR_DEADLINE] = "tsc_deadline",
+	[PAIR_ICR] = "icr",
+	[PAIR_RDMSR] = "rdmsr_0x11",
+};
+
+static const struct {
+	uint32_t msr;
+	bool write, unique;
+} kinds[PAIR_KINDS] = {
+	[PAIR_DEADLINE] = { 0x6e0, true, true },
+	[PAIR_ICR] = { 0x830, true, false },
+	[PAIR_RDMSR] = { 0x11, false, false },
+};
+
+struct access {
+	uint64_t host, value;
+	enum pair_kind kind;
+	bool waits;
+};
+
+struct pair_vcpu {
+	size_t vm;
+	struct {
+		struct access a[WAITING];
+		size_t next;
+	} side[2]; /* 0 host, 1 guest */
+};
+
+struct pairs {
+	const struct timeline *t;
+	struct pair_events *ev; /* by source */
+	struct pair_vcpu *v;
+	size_t n, cap;
+	struct u64map by_key;
+	struct pair_stats **stats; /* vm * PAIR_KINDS + kind; NULL = never seen */
+	size_t nvm;
+};
+
+void pair_events_init(struct pair_events *p, const struct fmt *fmt, bool guest)
+{
+	static const char *const names[2] = { "read_msr", "write_msr" };
+
+	memset(p, 0, sizeof(*p));
+	if (!guest) {
+		p->e[0].ev = fmt_find(fmt, "kvm", "kvm_msr");
+		p->e[0].is_write = -1;
+		if (p->e[0].ev && !(fmt_field(p->e[0].ev, "write", &p->e[0].write) &&
+				    fmt_field(p->e[0].ev, "ecx", &p->e[0].msr) &&
+				    fmt_field(p->e[0].ev, "data", &p->e[0].value)))
+			p->e[0].ev = NULL;
+		return;
+	}
+	for (int i = 0; i < 2; i++) {
+		struct pair_event *e = &p->e[i];
+
+		e->ev = fmt_find(fmt, "msr", names[i]);
+		e->is_write = i;
+		if (e->ev && !(fmt_field(e->ev, "msr", &e->msr) && fmt_field(e->ev, "val", &e->value)))
+			e->ev = NULL;
+	}
+}
+
+bool pair_match(const struct pair_events *p, const struct fmt *fmt, const struct fmt_event *ev,
+		const struct rec *rec, enum pair_kind *kind, uint64_t *value)
+{
+	const struct pair_event *e = ev == p->e[0].ev ? &p->e[0] : &p->e[1];
+	uint64_t msr, write;
+
+	if (!ev || ev != e->ev || !fmt_u64(fmt, &e->msr, rec, &msr) ||
+	    !fmt_u64(fmt, &e->value, rec, value))
+		return false;
+	if (e->is_write >= 0)
+		write = (uint64_t)e->is_write;
+	else if (!fmt_u64(fmt, &e->write, rec, &write))
+		return false;
+	for (int k = 0; k < PAIR_KINDS; k++) {
+		if (kinds[k].msr != (uint32_t)msr || kinds[k].write != !!write)
+			continue;
+		*kind = (enum pair_kind)k;
+		/* Deadline 0 disarms the timer: not unique, and no moment worth knowing. */
+		return k != PAIR_DEADLINE || *value;
+	}
+	return false;
+}
+
+int pairs_new(const struct timeline *t, struct pairs **out)
+{
+	struct pairs *p = calloc(1, sizeof(*p));
+
+	*out = p;
+	if (!p)
+		return -ENOMEM;
+	p->t = t;
+	p->nvm = tl_hostmap(t)->nvm;
+	p->ev = calloc(tl_sources(t), sizeof(*p->ev));
+	p->stats = calloc((p->nvm ? p->nvm : 1) * PAIR_KINDS, sizeof(*p->stats));
+	if (!p->ev || !p->stats)
+		return -ENOMEM;
+	for (size_t i = 0; i < tl_sources(t); i++)
+		pair_events_init(&p->ev[i], tl_source(t, i)->fmt, tl_source(t, i)->guest);
+	return 0;
+}
+
+static struct pair_vcpu *vcpu_at(struct pairs *p, size_t vm, uint32_t vcpu)
+{
+	uint64_t key = (uint64_t)vm << 32 | vcpu, at;
+	struct pair_vcpu *v;
+
+	if (u64map_get(&p->by_key, key, &at))
+		return &p->v[at];
+	v = array_grow(&p->v, p->n, &p->cap, sizeof(*v));
+	if (!v || u64map_put(&p->by_key, key, p->n))
+		return NULL;
+	v->vm = vm;
+	p->n++;
+	return v;
+}
+
+static struct pair_stats *stats_at(struct pairs *p, size_t vm, enum pair_kind kind)
+{
+	struct pair_stats **s = &p->stats[vm * PAIR_KINDS + kind];
+
+	if (!*s)
+		*s = calloc(1, sizeof(**s));
+	return *s;
+}
+
+/* The newest access that waits on that side for this one; NULL when there is none. */
+static struct access *partner(struct pair_vcpu *v, int side, const struct access *a)
+{
+	for (size_t i = 1; i <= WAITING; i++) {
+		struct access *o = &v->side[side].a[(v->side[side].next + WAITING - i) % WAITING];
+
+		if (!o->waits || o->kind != a->kind || o->value != a->value)
+			continue;
+		if (kinds[a->kind].unique ||
+		    a->host - o->host <= (side ? REPEATED_REVERSE : REPEATED_MAX))
+			return o;
+	}
+	return NULL;
+}
+
+static void alone(struct pairs *p, const struct pair_vcpu *v, int side, struct access *a)
+{
+	struct pair_stats *s = a->waits ? p->stats[v->vm * PAIR_KINDS + a->kind] : NULL;
+
+	if (s && side)
+		s->alone_guest++;
+	else if (s)
+		s->alone_host++;
+	a->waits = false;
+}
+
+static void count(struct pair_stats *s, int64_t distance)
+{
+	if (!s->n++ || distance < s->min)
+		s->min = distance;
+	if (s->n == 1 || distance > s->max)
+		s->max = distance;
+	if (distance < 0)
+		s->violations++;
+	else
+		loghist_add(&s->late, (uint64_t)distance);
+}
+
+int pairs_feed(struct pairs *p, const struct tl_item *i)
+{
+	struct access a = { .host = i->host, .waits = true }, *o;
+	int side = i->src->guest;
+	struct pair_stats *s;
+	struct pair_vcpu *v;
+
+	if (i->kind != TL_EVENT || i->vcpu < 0 || i->vm < 0 || i->unplaced ||
+	    !pair_match(&p->ev[i->src->index], i->src->fmt, i->ev, i->rec, &a.kind, &a.value))
+		return 0;
+	v = vcpu_at(p, (size_t)i->vm, (uint32_t)i->vcpu);
+	s = v ? stats_at(p, v->vm, a.kind) : NULL;
+	if (!s)
+		return -ENOMEM;
+	o = partner(v, !side, &a);
+	if (o) {
+		int64_t distance = (int64_t)(a.host - o->host);
+
+		o->waits = false;
+		count(s, side ? distance : -distance);
+		return 0;
+	}
+	o = &v->side[side].a[v->side[side].next++ % WAITING];
+	alone(p, v, side, o);
+	*o = a;
+	return 0;
+}
+
+void pairs_finish(struct pairs *p)
+{
+	for (size_t k = 0; k < p->n; k++)
+		for (int side = 0; side < 2; side++)
+			for (size_t i = 0; i < WAITING; i++)
+				alone(p, &p->v[k], side, &p->v[k].side[side].a[i]);
+}
+
+const struct pair_stats *pairs_get(const struct pairs *p, size_t vm, enum pair_kind kind)
+{
+	return vm < p->nvm ? p->stats[vm * PAIR_KINDS + kind] : NULL;
+}
+
+bool pairs_possible(const struct pairs *p, size_t vm)
+{
+	bool host = false, guest = false;
+
+	for (size_t i = 0; i < tl_sources(p->t); i++) {
+		const struct tl_source *s = tl_source(p->t, i);
+		bool has = p->ev[i].e[0].ev || p->ev[i].e[1].ev;
+
+		host |= has && !s->guest;
+		guest |= has && s->guest && s->vm == vm;
+	}
+	return host && guest;
+}
+
+void pairs_free(struct pairs *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; p->stats && i < p->nvm * PAIR_KINDS; i++)
+		free(p->stats[i]);
+	free(p->stats);
+	free(p->ev);
+	free(p->v);
+	u64map_free(&p->by_key);
+	free(p);
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * solve.c: states the problem, narrows the cells that the grid left, and judges the best place.
+ *
+ * An offset is a number of guest cycles, so host times are scaled first: what is left to find is a
+ * plain difference, d. Captures must overlap by half of the shorter one; the candidates follow from
+ * that.
+ */
+#include "solve.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define MAX_WINDOWS (1u << 22)
+#define MAX_EVENTS  (1u << 19)
+#define MAX_SWEEPS  512 /* cells that are solved exactly */
+#define MIN_EVENTS  8
+
+int solve_new(const struct tsc_map *map, struct solve **out)
+{
+	struct solve *s = calloc(1, sizeof(*s));
+
+	*out = s;
+	if (!s)
+		return -ENOMEM;
+	s->map = *map;
+	s->map.offset = 0;
+	s->stride = 1;
+	return 0;
+}
+
+static struct solve_vcpu *vcpu_at(struct solve *s, uint32_t id)
+{
+	struct solve_vcpu *v;
+
+	for (size_t i = 0; i < s->nv; i++)
+		if (s->v[i].id == id)
+			return &s->v[i];
+	v = array_grow(&s->v, s->nv, &s->vcap, sizeof(*v));
+	if (!v)
+		return NULL;
+	v->id = id;
+	s->nv++;
+	return v;
+}
+
+/* Joins windows with short gaps until there are half as many. */
+static void thin_windows(struct solve *s)
+{
+	while (s->windows > MAX_WINDOWS / 2) {
+		s->min_gap = s->min_gap ? s->min_gap * 2 : 1024;
+		s->windows = 0;
+		for (size_t i = 0; i < s->nv; i++) {
+			struct solve_vcpu *v = &s->v[i];
+			size_t n = 0;
+
+			for (size_t k = 0; k < v->nw; k++) {
+				if (n && v->w[k].from - v->w[n - 1].to < s->min_gap)
+					v->w[n - 1].to = v->w[k].to;
+				else
+					v->w[n++] = v->w[k];
+			}
+			v->nw = n;
+			s->windows += n;
+		}
+	}
+}
+
+int solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t exit)
+{
+	struct solve_vcpu *v = vcpu_at(s, vcpu);
+	struct solve_window *w;
+
+	if (!v)
+		return -ENOMEM;
+	w = v->nw ? &v->w[v->nw - 1] : NULL;
+	if (exit < entry || (w && exit <= w->to))
+		return 0;
+	if (w && (entry <= w->to || entry - w->to < s->min_gap)) {
+		w->to = exit;
+		return 0;
+	}
+	if (s->windows >= MAX_WINDOWS)
+		thin_windows(s);
+	w = array_grow(&v->w, v->nw, &v->wcap, sizeof(*w));
+	if (!w)
+		return -ENOMEM;
+	*w = (struct solve_window){ .from = entry, .to = exit };
+	v->nw++;
+	s->windows++;
+	return 0;
+}
+
+/* Drops every other event. */
+static void thin_events(struct solve *s)
+{
+	s->stride *= 2;
+	s->events = 0;
+	for (size_t i = 0; i < s->nv; i++) {
+		struct solve_vcpu *v = &s->v[i];
+
+		for (size_t k = 0; k < v->ne / 2; k++)
+			v->e[k] = v->e[2 * k];
+		v->ne /= 2;
+		s->events += v->ne;
+	}
+}
+
+int solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest)
+{
+	struct solve_vcpu *v = vcpu_at(s, vcpu);
+	uint64_t *e;
+
+	if (!v)
+		return -ENOMEM;
+	if (s->seen++ % s->stride)
+		return 0;
+	if (s->events >= MAX_EVENTS)
+		thin_events(s);
+	e = array_grow(&v->e, v->ne, &v->ecap, sizeof(*e));
+	if (!e)
+		return -ENOMEM;
+	*e = guest;
+	v->ne++;
+	s->events++;
+	return 0;
+}
+
+/* ---- the problem in terms of H and G ---- */
+
+static void scale_windows(struct solve *s)
+{
+	uint64_t last = 0;
+
+	s->h0 = UINT64_MAX;
+	for (size_t i = 0; i < s->nv; i++) {
+		struct solve_vcpu *v = &s->v[i];
+
+		for (size_t k = 0; k < v->nw; k++) {
+			v->w[k].from = tsc_to_guest(&s->map, v->w[k].from);
+			v->w[k].to = tsc_to_guest(&s->map, v->w[k].to);
+		}
+		if (!v->nw || !v->ne)
+			continue;
+		s->h0 = MIN(s->h0, v->w[0].from);
+		last = MAX(last, v->w[v->nw - 1].to);
+	}
+	s->hspan = last - s->h0;
+}
+
+static uint32_t next_random(uint32_t *seed)
+{
+	*seed = *seed * 1664525u + 1013904223u;
+	return *seed >> 8;
+}
+
+/* All events of vCPUs that have windows, in random order, so that any few of them are a sample. */
+static int shuffle_events(struct solve *s)
+{
+	uint64_t last = 0;
+	uint32_t seed = 1;
+
+	s->g0 = UINT64_MAX;
+	s->ev = calloc(s->events ? s->events : 1, sizeof(*s->ev));
+	if (!s->ev)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->nv; i++)
+		for (size_t k = 0; s->v[i].nw && k < s->v[i].ne; k++) {
+			s->g0 = MIN(s->g0, s->v[i].e[k]);
+			last = MAX(last, s->v[i].e[k]);
+		}
+	for (size_t i = 0; i < s->nv; i++)
+		for (size_t k = 0; s->v[i].nw && k < s->v[i].ne; k++)
+			s->ev[s->nev++] = (struct solve_event){ .g = (int64_t)(s->v[i].e[k] - s->g0),
+								.v = (uint32_t)i };
+	for (size_t i = s->nev; i > 1; i--) {
+		size_t k = next_random(&seed) % i;
+		struct solve_event e = s->ev[i - 1];
+
+		s->ev[i - 1] = s->ev[k];
+		s->ev[k] = e;
+	}
+	s->gspan = s->nev ? last - s->g0 : 0;
+	return 0;
+}
+
+static const char *prepare(struct solve *s)
+{
+	uint64_t overlap;
+
+	if (!s->windows)
+		return "the host capture shows no entries and exits of this VM's vCPUs";
+	if (s->nev < MIN_EVENTS)
+		return "the guest capture has too few events on vCPUs that the host capture shows";
+	if (s->hspan >> 61 || s->gspan >> 61)
+		return "the stamps of one capture are too far apart";
+	overlap = MIN(s->hspan, s->gspan) / 2;
+	s->lo = -(int64_t)(s->hspan - overlap);
+	s->hi = (int64_t)(s->gspan - overlap) + 1;
+	return NULL;
+}
+
+/* ---- from cells to places ---- */
+
+/* Could the event be inside for some candidate of the cell, or lie out of known time? */
+static bool possible(const struct solve *s, const struct solve_event *e, const struct solve_cell *c)
+{
+	const struct solve_vcpu *v = &s->v[e->v];
+	int64_t from = e->g - (c->to - 1), to = e->g - c->from;
+	size_t i = solve_window_at(s, v, from);
+
+	return i >= v->nw || solve_h(s, v->w[i].from) <= to || from < solve_h(s, v->w[0].from);
+}
+
+/* Counts contradictions among the first n events; gives up above the limit. */
+static void test_cell(const struct solve *s, struct solve_cell *c, size_t n, uint64_t limit)
+{
+	c->outside = 0;
+	for (size_t i = 0; i < n && c->outside <= limit; i++)
+		c->outside += !possible(s, &s->ev[i], c);
+}
+
+static int cell_cmp(const void *a, const void *b)
+{
+	const struct solve_cell *x = a, *y = b;
+
+	if (x->outside != y->outside)
+		return x->outside < y->outside ? -1 : 1;
+	return x->from < y->from ? -1 : x->from > y->from;
+}
+
+/* Tests with ever more events, keeping only what a true offset may look like. */
+static void narrow(struct solve *s)
+{
+	for (size_t n = 4096;; n *= 8) {
+		size_t kept = 0, tests = MIN(n, s->nev);
+		uint64_t limit = 2 + tests * s->wrong / 64;
+
+		for (size_t i = 0; i < s->ncell; i++) {
+			test_cell(s, &s->cell[i], tests, limit);
+			if (s->cell[i].outside <= limit)
+				s->cell[kept++] = s->cell[i];
+		}
+		s->ncell = kept;
+		if (tests == s->nev || kept <= MAX_SWEEPS / 8)
+			break;
+	}
+	if (s->ncell)
+		qsort(s->cell, s->ncell, sizeof(*s->cell), cell_cmp);
+}
+
+static bool worth(const struct solve_place *p)
+{
+	return p->inside >= MIN_EVENTS && p->outside <= p->inside;
+}
+
+/* Two places in one or in neighbouring cells of the grid are one. */
+static bool same_place(const struct solve *s, const struct solve_place *a,
+		       const struct solve_place *b)
+{
+	return a->from <= b->to + s->width && b->from <= a->to + s->width;
+}
+
+static void take_place(struct solve *s, const struct solve_place *p, struct solve_place *best,
+		       struct solve_place *next, uint64_t *equal)
+{
+	struct solve_place old = *best;
+
+	if (!worth(p))
+		return;
+	if (best->score != INT64_MIN && same_place(s, p, best)) {
+		if (p->score == best->score && p->from == best->to + 1)
+			best->to = p->to;
+		else if (p->score == best->score && p->to + 1 == best->from)
+			best->from = p->from;
+		else if (p->score > best->score)
+			*best = *p;
+		return;
+	}
+	*equal += p->score == best->score;
+	if (p->score > best->score) {
+		*equal = 0;
+		*best = *p;
+		p = &old;
+	}
+	if (p->score > next->score)
+		*next = *p;
+}
+
+static void fill_result(const struct solve *s, const struct solve_place *best,
+			const struct solve_place *next, struct solve_result *r)
+{
+	uint64_t base = s->g0 - s->h0;
+
+	r->found = true;
+	r->offset_lo = base + (uint64_t)best->from;
+	r->offset_hi = base + (uint64_t)best->to;
+	r->offset = base + (uint64_t)(best->from + (best->to - best->from) / 2);
+	r->inside = best->inside;
+	r->outside = best->outside;
+	r->has_next = next->score != INT64_MIN;
+	r->next_distance = next->from - best->from;
+	r->next_inside = next->inside;
+	r->next_outside = next->outside;
+}
+
+static int solve_cells(struct solve *s, struct solve_result *r)
+{
+	struct solve_place best = { .score = INT64_MIN }, next = { .score = INT64_MIN }, p;
+	int ret = 0;
+
+	narrow(s);
+	for (size_t i = 0; i < s->ncell && i < MAX_SWEEPS && !ret; i++) {
+		ret = solve_sweep(s, &s->cell[i], &p);
+		if (!ret)
+			take_place(s, &p, &best, &next, &r->equal);
+	}
+	if (!ret && best.score != INT64_MIN)
+		fill_result(s, &best, &next, r);
+	return ret;
+}
+
+/* First for a few wrong events; then for an offset that is right for a part of the time only. */
+static int solve_tolerant(struct solve *s, struct solve_result *r)
+{
+	static const struct {
+		size_t tests;
+		unsigned int wrong;
+		int64_t cost;
+	} tolerance[] = { { 1024, 4, 19 }, { 48, 24, 2 } };
+	int ret = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(tolerance) && !ret && !r->found; i++) {
+		s->tests = tolerance[i].tests;
+		s->wrong = tolerance[i].wrong;
+		s->cost = tolerance[i].cost;
+		ret = solve_grid(s);
+		if (!ret)
+			ret = solve_cells(s, r);
+		r->tolerance = s->wrong;
+	}
+	return ret;
+}
+
+int solve_run(struct solve *s, struct solve_result *r)
+{
+	int ret;
+
+	memset(r, 0, sizeof(*r));
+	scale_windows(s);
+	ret = shuffle_events(s);
+	if (ret)
+		return ret;
+	r->why = prepare(s);
+	if (r->why)
+		return 0;
+	r->events = s->nev;
+	r->sampled = s->stride > 1;
+	r->span = (uint64_t)(s->hi - s->lo);
+	ret = solve_tolerant(s, r);
+	if (ret == -ENODATA)
+		r->why = "the vCPUs ran without a break: their windows tell nothing";
+	else if (ret == -E2BIG)
+		r->why = "too many offsets would do: record longer";
+	else if (!ret && !r->found)
+		r->why = "no offset puts the guest's events into the windows: another VM, another ratio "
+			 "(--tsc-ratio), or captures of different times";
+	return r->why ? 0 : ret;
+}
+
+void solve_free(struct solve *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->nv; i++) {
+		free(s->v[i].w);
+		free(s->v[i].e);
+	}
+	free(s->v);
+	free(s->ev);
+	free(s->cell);
+	free(s);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * solve_sweep.c: the exact search within one stretch of candidates. As d grows, each event moves
+ * back in host time and enters or leaves windows; between two such moments nothing changes. So all
+ * those moments, in order, with a running score, find the best stretch to the cycle.
+ */
+#include "solve.h"
+
+#include <errno.h>
+
+struct turn {
+	int64_t d; /* from this candidate on ... */
+	int32_t inside, outside; /* ... the counts differ by this */
+};
+
+struct turns {
+	struct turn *v;
+	size_t n, cap;
+};
+
+size_t solve_window_at(const struct solve *s, const struct solve_vcpu *v, int64_t h)
+{
+	size_t lo = 0, hi = v->nw;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (solve_h(s, v->w[mid].to) < h)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static int turn_add(struct turns *t, int64_t d, int inside, int outside)
+{
+	struct turn *x = array_grow(&t->v, t->n, &t->cap, sizeof(*x));
+
+	if (!x)
+		return -ENOMEM;
+	*x = (struct turn){ .d = d, .inside = inside, .outside = outside };
+	t->n++;
+	return 0;
+}
+
+/* The event is inside for d in [from, to], both cut to the cell. */
+static int add_inside(struct turns *t, const struct solve_cell *c, int64_t from, int64_t to)
+{
+	from = MAX(from, c->from);
+	to = MIN(to, c->to - 1);
+	if (from > to)
+		return 0;
+	return turn_add(t, from, 1, -1) || turn_add(t, to + 1, -1, 1) ? -ENOMEM : 0;
+}
+
+static int event_turns(const struct solve *s, const struct solve_event *e,
+		       const struct solve_cell *c, struct turns *t)
+{
+	const struct solve_vcpu *v = &s->v[e->v];
+	int64_t first = solve_h(s, v->w[0].from), last = solve_h(s, v->w[v->nw - 1].to);
+	int64_t from = MAX(c->from, e->g - last), to = MIN(c->to - 1, e->g - first);
+	int ret;
+
+	if (from > to)
+		return 0; /* never within the time that is known of this vCPU */
+	ret = turn_add(t, from, 0, 1) || turn_add(t, to + 1, 0, -1) ? -ENOMEM : 0;
+	for (size_t i = solve_window_at(s, v, e->g - c->to + 1); i < v->nw && !ret; i++) {
+		int64_t h = solve_h(s, v->w[i].from);
+
+		if (e->g - h < c->from)
+			break;
+		ret = add_inside(t, c, e->g - solve_h(s, v->w[i].to), e->g - h);
+	}
+	return ret;
+}
+
+static int turn_cmp(const void *a, const void *b)
+{
+	const struct turn *x = a, *y = b;
+
+	return x->d < y->d ? -1 : x->d > y->d;
+}
+
+static void sweep(const struct turns *t, const struct solve_cell *c, int64_t cost,
+		  struct solve_place *best)
+{
+	int64_t inside = 0, outside = 0;
+	bool any = false, open = false;
+
+	for (size_t i = 0; i < t->n;) {
+		int64_t d = t->v[i].d, score;
+
+		if (open)
+			best->to = d - 1;
+		open = false;
+		for (; i < t->n && t->v[i].d == d; i++) {
+			inside += t->v[i].inside;
+			outside += t->v[i].outside;
+		}
+		if (d >= c->to)
+			break;
+		score = inside - cost * outside;
+		/* Neighbours that are as good, though with other events, are one place. */
+		if (any && score == best->score && best->to == d - 1) {
+			open = true;
+		} else if (!any || score > best->score) {
+			*best = (struct solve_place){ .from = d, .to = d, .score = score,
+						      .inside = (uint64_t)inside,
+						      .outside = (uint64_t)outside };
+			any = open = true;
+		}
+	}
+}
+
+int solve_sweep(struct solve *s, const struct solve_cell *c, struct solve_place *best)
+{
+	struct turns t = { 0 };
+	int ret = 0;
+
+	*best = (struct solve_place){ .from = c->from, .to = c->from, .score = INT64_MIN };
+	for (size_t i = 0; i < s->nev && !ret; i++)
+		ret = event_turns(s, &s->ev[i], c, &t);
+	if (!ret && t.n) {
+		qsort(t.v, t.n, sizeof(*t.v), turn_cmp);
+		sweep(&t, c, s->cost, best);
+	}
+	free(t.v);
+	return ret;
+}

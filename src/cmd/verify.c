@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * verify.c: `kvmft verify HOST GUEST[=SEL]...`, the proof of an alignment: one walk over the time
+ * line that merge would print, with all that can contradict it looking on.
+ */
+#include "verify.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmds.h"
+
+struct verify_opts {
+	struct opt_u64 tsc_offset;
+	const char *tsc_ratio;
+	bool solve;
+	int format;
+};
+
+static const char *const verify_formats[] = { "text", "json", NULL };
+
+static const struct opt verify_options[] = {
+	OPTION(0, "tsc-offset", OPT_BITS, struct verify_opts, tsc_offset, "N",
+	       "the guest's TSC offset, instead of what the captures say"),
+	OPTION(0, "tsc-ratio", OPT_STR, struct verify_opts, tsc_ratio, "R/F",
+	       "the guest's TSC scaling ratio and its fraction bits"),
+	OPTION(0, "solve", OPT_FLAG, struct verify_opts, solve, NULL,
+	       "find the offset in the data alone, then verify that"),
+	OPTION_CHOICE(0, "format", struct verify_opts, format, "FORMAT", verify_formats,
+		      "text (default) or json"),
+	OPT_END,
+};
+
+/* Guests follow the host in order. */
+static void verify_sources(struct verify *v)
+{
+	for (size_t i = 0; v->p.t && i < v->p.nguest; i++) {
+		v->guest[i].g = &v->p.guest[i];
+		v->guest[i].src = tl_source(v->p.t, i + 1);
+	}
+}
+
+static struct verify_guest *guest_of(struct verify *v, const struct tl_source *s)
+{
+	for (size_t i = 0; i < v->p.nguest; i++)
+		if (v->guest[i].src == s)
+			return &v->guest[i];
+	return NULL;
+}
+
+static void note_span(struct verify *v, const struct tl_item *i)
+{
+	struct verify_guest *g;
+
+	if (i->kind != TL_EVENT || i->unplaced)
+		return;
+	if (!i->src->guest) {
+		if (!v->host_first)
+			v->host_first = i->host;
+		v->host_last = i->host;
+		return;
+	}
+	g = guest_of(v, i->src);
+	if (!g)
+		return;
+	if (!g->first)
+		g->first = i->host;
+	g->last = i->host;
+}
+
+static int verify_walk(struct verify *v)
+{
+	struct tl_item item;
+	int ret = win_new(v->p.t, &v->w);
+
+	if (!ret)
+		ret = pairs_new(v->p.t, &v->pairs);
+	while (!ret && (ret = tl_next(v->p.t, &item)) > 0) {
+		note_span(v, &item);
+		ret = win_feed(v->w, &item);
+		if (!ret)
+			ret = pairs_feed(v->pairs, &item);
+	}
+	if (ret)
+		return ret;
+	win_finish(v->w);
+	pairs_finish(v->pairs);
+	return 0;
+}
+
+/* What was found takes the place of what the captures say. */
+static int verify_solve_all(struct verify *v, struct kvmft_err *err)
+{
+	_cleanup_free_ struct tsc_map *map = calloc(v->p.nguest, sizeof(*map));
+	int ret = 0;
+
+	if (!map)
+		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < v->p.nguest && !ret; i++) {
+		struct verify_guest *g = &v->guest[i];
+
+		ret = verify_solve(v, g, err);
+		map[i] = g->map;
+		if (g->solution.found)
+			map[i].offset = g->solution.offset;
+	}
+	v->solved = true;
+	if (!ret)
+		ret = pairing_force(&v->p, map, err);
+	verify_sources(v);
+	return ret;
+}
+
+static int verify_judge(struct verify *v, struct kvmft_err *err)
+{
+	int ret = 0;
+
+	v->complete = pairing_summary(v->p.t, true);
+	for (size_t i = 0; i < v->p.nguest && !ret; i++) {
+		struct verify_guest *g = &v->guest[i];
+
+		align_judge(v->w, g->g->vm, &g->a);
+		/* By how much? The windows alone know that only of small errors. */
+		if (!v->solved && (g->a.kind == ALIGN_BAD || verify_elsewhere(v, g)))
+			ret = verify_solve(v, g, err);
+		/* Its events could be placed, and belong elsewhere. */
+		if (g->a.kind == ALIGN_UNKNOWN && g->has_solution && g->solution.found && g->has_map && !v->solved)
+			g->a.kind = ALIGN_BAD;
+		if (!ret && verify_reasons(v, g))
+			ret = err_set(err, ENOMEM, "out of memory");
+	}
+	return ret;
+}
+
+static int verify_open(struct verify *v, const struct verify_opts *o, int argc, char **argv,
+		       struct kvmft_err *err)
+{
+	struct tsc_map forced;
+	bool force_map;
+	int ret = pairing_parse_map(&o->tsc_offset, o->tsc_ratio, &forced, &force_map, err);
+
+	if (!ret)
+		ret = pairing_open(&v->p, argv[0], argv + 1, (size_t)argc - 1,
+				   force_map ? &forced : NULL, err);
+	if (ret)
+		return ret;
+	v->khz = v->p.host.cap->tsc_khz;
+	v->guest = calloc(v->p.nguest, sizeof(*v->guest));
+	if (!v->guest)
+		return err_set(err, ENOMEM, "out of memory");
+	verify_sources(v);
+	return o->solve ? verify_solve_all(v, err) : 0;
+}
+
+static void verify_close(struct verify *v)
+{
+	for (size_t i = 0; v->guest && i < v->p.nguest; i++) {
+		for (size_t k = 0; k < v->guest[i].nreason; k++)
+			free(v->guest[i].reason[k]);
+		free(v->guest[i].reason);
+	}
+	free(v->guest);
+	win_free(v->w);
+	pairs_free(v->pairs);
+	pairing_close(&v->p);
+}
+
+/* The worst guest decides; an alignment that holds for an incomplete input is said to be that. */
+static int verify_exit(const struct verify *v)
+{
+	int code = v->complete ? KVMFT_OK : KVMFT_INCOMPLETE;
+
+	for (size_t i = 0; i < v->p.nguest; i++) {
+		if (v->guest[i].a.kind == ALIGN_BAD)
+			return KVMFT_FAILED;
+		if (v->guest[i].a.kind == ALIGN_UNKNOWN)
+			code = KVMFT_LACKING;
+	}
+	return code;
+}
+
+static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
+{
+	const struct verify_opts *o = opts;
+	struct verify v = { 0 };
+	struct sbuf b = { 0 };
+	int ret;
+
+	ret = verify_open(&v, o, argc, argv, err);
+	if (!ret) {
+		ret = verify_walk(&v);
+		if (ret)
+			err_set(err, -ret, "cannot check %s: %s", argv[0], strerror(-ret));
+	}
+	if (!ret)
+		ret = verify_judge(&v, err);
+	if (!ret) {
+		if (o->format == 1)
+			verify_json(&v, &b);
+		else
+			verify_text(&v, &b);
+		if (b.error)
+			ret = err_set(err, ENOMEM, "out of memory");
+		else
+			fwrite(b.s, 1, b.len, stdout);
+	}
+	if (!ret)
+		ret = cli_flush(err);
+	if (!ret)
+		ret = verify_exit(&v);
+	sbuf_free(&b);
+	verify_close(&v);
+	return ret;
+}
+
+const struct cmd cmd_verify = {
+	.name = "verify",
+	.summary = "proof that host and guest captures are aligned, and how exactly",
+	.args = "HOST GUEST[=SEL]...",
+	.description = "Checks each guest event against the entry..exit windows of its vCPU on the host, and\n"
+		       "accesses to MSRs that both sides traced against each other. Says how far the guest's\n"
+		       "clock could be off without contradiction, or that it is off and by how much.\n"
+		       "Exit status: 0 aligned, 3 aligned but the input is incomplete, 1 misaligned,\n"
+		       "4 these captures cannot tell.",
+	.examples = "  kvmft verify host guest\n"
+		    "  kvmft verify --tsc-offset -42051902088 host.dat guest.dat=4711",
+	.opts = verify_options,
+	.opts_size = sizeof(struct verify_opts),
+	.run = verify_run,
+	.min_args = 2,
+	.max_args = -1,
+};

@@ -1,0 +1,185 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# `kvmft verify` with pairs of captures that tests/tools/genpair makes: right, wrong in every way,
+# scaled, with hundreds of vCPUs, with offsets that change, without metadata. (Real pairs are in
+# tests/vm.)
+
+. "$(dirname "$0")/lib.sh"
+
+genpair=${KVMFT_TOOLS:-$top/build/tests/tools}/genpair
+offset=-900000000000
+
+# pair NAME OPTION...: captures in $tmp/NAME/host and guest.
+pair()
+{
+	mkdir -p "$tmp/$1"
+	name=$1
+	shift
+	"$genpair" --host "$tmp/$name/host" --guest "$tmp/$name/guest" "$@" || echo "# genpair failed: $*"
+}
+
+# verify NAME OPTION...
+verify()
+{
+	name=$1
+	shift
+	run "$kvmft" verify "$@" "$tmp/$name/host" "$tmp/$name/guest"
+}
+
+# number KEY: the first one in the JSON, which is that of the first guest.
+number()
+{
+	grep -oE "\"$1\":-?[0-9]+" "$out" | head -n 1 | sed 's/.*://'
+}
+
+# ---- a right pair ----
+
+pair plain
+verify plain
+status_is 0 "a right pair: exit 0"
+out_has '^syn: aligned within 1500 cycles \(0\.750 us\)$' "... the verdict has the bound"
+out_has 'all [0-9]+ guest events .* lie in the [0-9]+ entry\.\.exit windows' "... and what it rests on"
+out_has 'moved by more than -1500 cycles .* or \+1500 cycles' "... both sides"
+out_has '^  vCPU 1 +[0-9]+ +0 +0 ' "... per vCPU"
+out_has '^  from 0\.1[0-9]+ s +[0-9]+ +0 +0 ' "... over time"
+out_has 'drift .*between -[0-9]+ and \+[0-9]+ parts' "... drift is bounded"
+out_has '^  tsc_deadline +[1-9][0-9]* +0 +0 +\+' "... pairs by value, none reversed"
+is "$(wc -c <"$err" | tr -d ' ')" 0 "... nothing on stderr"
+
+verify plain --format json
+status_is 0 "JSON"
+is "$(number earliest_cycles) $(number latest_cycles) $(number outside)" "-1500 1500 0" "... the same numbers"
+if command -v python3 >/dev/null; then
+	ok "... is a document" python3 -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+g = d["guests"][0]
+assert d["complete"] and g["verdict"] == "aligned" and g["solution"] is None
+assert sum(v["checked"] for v in g["vcpus"]) == g["checked"] == g["events"]
+assert sum(s["checked"] for s in g["slices"]) == g["checked"]
+assert g["pairs"][0]["kind"] == "tsc_deadline" and g["pairs"][0]["min_cycles"] > 0' "$out"
+else
+	skip "... is a document" "no python3"
+fi
+
+# ---- wrong offsets ----
+
+# The slack is 1500 either way: up to there nobody can tell, beyond it everybody must.
+for error in -1500 1499; do
+	verify plain --tsc-offset $((offset + error))
+	status_is 0 "an error of $error cycles is within the bound"
+done
+for error in -1501 1501 -40000 40000 2000000 -100000000; do
+	verify plain --tsc-offset $((offset + error))
+	status_is 1 "an error of $error cycles is found"
+	out_has '^syn: misaligned: [0-9]+ of [0-9]+ guest events lie outside' "... said"
+	wrong=$(sed -n 's/.*is wrong by about \([+-][0-9]*\) cycles.*/\1/p' "$out")
+	diff=$((${wrong:-999999999} - error))
+	ok "... by about as much ($wrong)" test $diff -ge -1500 -a $diff -le 1500
+done
+verify plain --tsc-offset $((offset + 900000000000))
+status_is 1 "an offset that moves everything out of the host's time"
+out_has 'placed outside of the time that the host recorded' "... said"
+out_has "the data ask for TSC offset $offset" "... with the right one"
+
+# ---- --solve ----
+
+# solved NAME WANT OPTION...: the offset found is WANT, give or take the slack.
+solved()
+{
+	name=$1
+	want=$2
+	shift 2
+	verify "$name" --solve "$@"
+	status_is 0 "$name: solved"
+	found=$(sed -n 's/.*solved: TSC offset \(-\{0,1\}[0-9]*\).*/\1/p' "$out")
+	diff=$((${found:-0} - want))
+	ok "$name: the true offset, within the slack ($diff)" test $diff -ge -1500 -a $diff -le 1500
+	out_has 'outside: unique' "$name: and no other"
+}
+
+solved plain $offset
+pair blind --no-debugfs
+verify blind
+status_is 4 "captures that do not tell the offset: exit 4"
+out_has 'cannot tell: 0 guest events' "... said"
+out_has 'give --tsc-offset N .*--solve' "... with what to do"
+solved blind $offset
+for seed in 2 3 4; do
+	pair "seed$seed" --seed $seed --no-debugfs --vcpus 1 --ms 60
+	solved "seed$seed" $offset
+done
+pair positive --offset 123456789012345 --no-debugfs
+solved positive 123456789012345
+
+# 2100 MHz guest on a host of 2596.146 MHz, both vendors' fixed point.
+pair svm --ratio 3474161823 --frac 32
+verify svm
+status_is 0 "scaled, 32 fraction bits: aligned"
+out_has 'aligned within 1[45][0-9][0-9] cycles' "... with the same bound"
+solved svm $offset
+pair vmx --ratio 227682669269131 --frac 48 --no-debugfs
+verify vmx --tsc-offset $offset --tsc-ratio 227682669269131/48
+status_is 0 "scaled, 48 fraction bits, given by hand: aligned"
+solved vmx $offset --tsc-ratio 227682669269131/48
+verify vmx --tsc-offset $offset
+status_is 1 "... not without the ratio"
+verify vmx --solve
+ok "... nor solved without it (exit $rc)" test "$rc" = 1 -o "$rc" = 4
+
+# ---- size, gaps in ids ----
+
+pair big --vcpus 256 --id-step 2 --cpus 32 --ms 20
+verify big
+status_is 0 "256 vCPUs with every other id"
+out_has '^  vCPU 510 ' "... up to the last"
+pair gaps --vcpus 3 --id-step 7 --no-debugfs
+solved gaps $offset
+
+# ---- offsets that change, rates ----
+
+pair jump --jump 3000000
+verify jump
+status_is 0 "TSC of one vCPU written, with its event: aligned"
+pair hidden --jump 3000000 --hidden
+verify hidden --tsc-offset $offset
+status_is 1 "the same without the event"
+out_has 'only vCPU 0 of 2 is concerned.* from 0\.10[0-9]+ s .*the offset changed' "... which vCPU, and since when"
+pair drift --drift 20000
+verify drift
+status_is 1 "a clock that runs 20 ppm fast"
+out_has 'the rate is wrong: guest times drift by \+[0-9]+ to \+[0-9]+ parts' "... said"
+low=$(sed -n 's/.*drift by +\([0-9]*\) to.*/\1/p' "$out")
+high=$(sed -n 's/.*drift by .* to +\([0-9]*\) parts.*/\1/p' "$out")
+ok "... with bounds around it ($low..$high)" test "${low:-99999}" -le 20000 -a "${high:-0}" -ge 20000
+
+# ---- what cannot be told ----
+
+cp -r "$tmp/plain" "$tmp/noentry"
+sed -i '/ name=kvm_entry/d' "$tmp/noentry/host/meta"
+verify noentry
+status_is 4 "no kvm_entry on the host: exit 4"
+out_has 'record the host with -e kvm:kvm_entry' "... and what to record"
+cp -r "$tmp/plain" "$tmp/empty"
+rm -r "$tmp/empty/guest/seg000000"
+verify empty
+status_is 4 "no events of the guest: exit 4"
+cp -r "$tmp/plain" "$tmp/noend"
+sed -i '$d' "$tmp/noend/host/meta"
+verify noend
+status_is 3 "aligned, but a capture was cut short: exit 3"
+out_has '^syn: aligned' "... it is aligned"
+err_has 'cut short|did not end by itself' "... what is missing is told"
+run "$kvmft" verify "$tmp/plain/host"
+status_is 2 "without a guest: wrong usage"
+run "$kvmft" verify "$tmp/plain/host" "$tmp/nothing"
+status_is 1 "no such guest capture"
+err_one_line "no such guest capture"
+run "$kvmft" verify --format xml "$tmp/plain/host" "$tmp/plain/guest"
+status_is 2 "no such format"
+
+# merge prints the same proof.
+run "$kvmft" merge "$tmp/plain/host" "$tmp/plain/guest"
+err_has 'alignment of syn: [0-9]+ guest events checked, 0 outside .*; slack -1500 cycles .* / \+1500 cycles' \
+	"merge: its line says the same"
+finish
