@@ -67,7 +67,6 @@ void report_free(struct report *r);
 /* What the walk saw, over all streams. */
 struct report_totals {
 	uint64_t events;	 /* all of the capture (in the window) */
-	uint64_t used;		 /* those that this report looks at */
 	uint64_t exits, entries; /* kvm_exit and kvm_entry */
 	uint64_t class_events;	 /* of the class's own tracepoints */
 	uint64_t lost;		 /* events, as far as gaps are counted */

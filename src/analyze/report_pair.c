@@ -166,7 +166,7 @@ static int exact_end(struct report *r, struct rthread *t, const struct rev *e, u
 	return ret;
 }
 
-int pair_exact(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
+static int exact_any(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
 {
 	int ret = 0;
 
@@ -197,7 +197,7 @@ int pair_exact(struct report *r, struct rthread *t, const struct rev *e, uint32_
 	return ret;
 }
 
-int pair_perf(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu __unused_arg)
+static int perf_any(struct report *r, struct rthread *t, const struct rev *e)
 {
 	struct cell *c;
 	uint64_t from = t->from;
@@ -233,8 +233,12 @@ int pair_perf(struct report *r, struct rthread *t, const struct rev *e, uint32_t
 	return 0;
 }
 
-void pair_gap(struct report *r, uint32_t cpu)
+/* Threads whose last event was on this CPU may have missed anything. */
+static void gap(struct report *r, const struct rev *e, uint32_t cpu)
 {
+	r->gap_to[cpu] = e->op == OP_GAP ? UINT64_MAX : e->ts;
+	if (e->op != OP_GAP)
+		return;
 	for (size_t i = 0; i < r->nthread; i++) {
 		struct rthread *t = r->thread[i];
 
@@ -247,6 +251,63 @@ void pair_gap(struct report *r, uint32_t cpu)
 		t->open = OPEN_NONE;
 		t->state = STATE_UNKNOWN;
 	}
+}
+
+/*
+ * The two that most events are, where nothing is special: an exit out of the guest, and an entry that
+ * ends what the exit began. False: take the long way.
+ */
+static inline bool exact_usual(struct report *r, struct rthread *t, const struct rev *e,
+			       uint32_t cpu)
+{
+	struct cell *c;
+
+	if (e->op == OP_EXIT && t->state == STATE_GUEST && !t->open && e->begin <= MARK_KEY &&
+	    e->begin != MARK_YES && !e->end && e->ts >= t->entered &&
+	    !over_gap(r, t->entered, t->entered_cpu, cpu)) {
+		t->v->guest += e->ts - t->entered;
+		t->v->windows++;
+		t->state = STATE_EXITED;
+		t->mark = t->from = e->ts;
+		t->mark_cpu = t->from_cpu = cpu;
+		t->open = e->begin ? OPEN_HERE : OPEN_NONE;
+		t->key = e->key;
+		return true;
+	}
+	if (e->op != OP_ENTRY || e->end != MARK_YES || e->begin || t->v->vcpu != (int64_t)e->key)
+		return false;
+	if (t->open) {
+		c = t->v->cells.cache[cell_slot(t->key)];
+		if (!c || c->key != t->key || e->ts < t->from || over_gap(r, t->from, t->from_cpu, cpu))
+			return false;
+		cell_time(c, &r->budget, e->ts - t->from);
+		t->open = OPEN_NONE;
+	}
+	t->state = STATE_GUEST;
+	t->mark = t->entered = e->ts;
+	t->mark_cpu = t->entered_cpu = cpu;
+	return true;
+}
+
+int pair_run(struct report *r, const struct rev *e, size_t n, uint32_t cpu)
+{
+	bool is_perf = r->opts.semantics == REPORT_PERF, split = r->opts.split;
+	int ret = 0;
+
+	for (const struct rev *end = e + n; e < end && !ret; e++) {
+		struct rthread *t;
+
+		if (e->op >= OP_GAP) {
+			gap(r, e, cpu);
+			continue;
+		}
+		t = r->thread[e->thread];
+		if (is_perf)
+			ret = perf_any(r, t, e);
+		else if (split || !exact_usual(r, t, e, cpu))
+			ret = exact_any(r, t, e, cpu);
+	}
+	return ret;
 }
 
 void pair_finish(struct report *r)

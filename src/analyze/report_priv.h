@@ -208,8 +208,7 @@ struct report {
 
 	uint64_t *gap_to;      /* by stream: where its last gap ended, UINT64_MAX: not yet */
 	uint64_t first_ts;     /* of the capture */
-	uint64_t from, to;     /* window in ticks */
-	bool windowed;
+	uint64_t from, to;     /* window: only events at from <= ts < to; by default all */
 
 	/* ns = ticks * mul / div */
 	uint64_t mul, div;
@@ -232,12 +231,10 @@ int report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu) __must_c
 
 /* ---- report_pair.c, report_split.c: cpu is the index of the stream ---- */
 
-int pair_exact(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu) __must_check;
-int pair_perf(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu) __must_check;
-/* What is open when the capture ends. */
+/* Feeds n events of one stream, which are in order; those of a thread must be so over all calls. */
+int pair_run(struct report *r, const struct rev *e, size_t n, uint32_t cpu) __must_check;
+/* Counts what is open when the capture ends. */
 void pair_finish(struct report *r);
-/* Threads whose last event was on this CPU may have missed anything. */
-void pair_gap(struct report *r, uint32_t cpu);
 
 void split_exit(struct rsplit *s);
 void split_event(struct report *r, struct rthread *t, const struct rev *e);

@@ -27,6 +27,7 @@ struct wstream {
 	uint64_t last_ts;
 	bool ended, in_gap;
 	bool has_gap;	     /* a gap begins or ends in the array */
+	uint64_t events, exits, entries, failed;
 };
 
 struct walk {
@@ -34,16 +35,14 @@ struct walk {
 	struct wstream *st;
 	uint32_t n;
 	uint64_t slice;
-	int (*feed)(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu);
+	uint8_t entry_begin, entry_end; /* what the class says of kvm_entry: always the same */
 	int error;
 };
 
 /* ---- decoding ---- */
 
-static inline uint64_t get(const struct report *r, const struct rfield *f, const struct rec *rec)
+static uint64_t get_other(const struct report *r, const struct rfield *f, const uint8_t *p)
 {
-	const uint8_t *p = rec->data + f->off;
-
 	switch (f->size) {
 	case 1: return *p;
 	case 2: return r->swap ? __builtin_bswap16(load_u16(p)) : load_u16(p);
@@ -51,6 +50,14 @@ static inline uint64_t get(const struct report *r, const struct rfield *f, const
 	case 8: return r->swap ? __builtin_bswap64(load_u64(p)) : load_u64(p);
 	default: return 0;
 	}
+}
+
+/* Most fields are u32 in the order of this machine. */
+static inline uint64_t get(const struct report *r, const struct rfield *f, const struct rec *rec)
+{
+	const uint8_t *p = rec->data + f->off;
+
+	return f->size == 4 && !r->swap ? load_u32(p) : get_other(r, f, p);
 }
 
 /* The index of the thread that an event is of; known: only when it is one already. */
@@ -79,31 +86,51 @@ static inline struct rev *push(struct wstream *st, uint64_t ts, uint32_t thread,
 	return e;
 }
 
+/* What the class says of an event. */
+static inline void judge(const struct report *r, struct rev *e, const struct class_event *ce)
+{
+	e->begin = (uint8_t)r->rules->begin(ce, &e->key);
+	e->end = (uint8_t)r->rules->end(ce, &e->key);
+}
+
+static inline void push_entry(struct walk *w, struct wstream *st, const struct rplan *p,
+			      const struct rec *rec, uint32_t thread)
+{
+	struct rev *e = push(st, rec->ts, thread, OP_ENTRY, VCPU_UNKNOWN);
+
+	if (p->f[0].size)
+		e->key = (uint32_t)get(w->r, &p->f[0], rec);
+	e->begin = w->entry_begin;
+	e->end = w->entry_end;
+	st->entries++;
+}
+
+static inline void push_exit(struct walk *w, struct wstream *st, const struct rplan *p,
+			     const struct rec *rec, uint32_t thread)
+{
+	const struct report *r = w->r;
+	struct class_event ce = { .tp = CLASS_EXIT, .tps = r->tps, .has = p->has };
+
+	ce.v[0] = get(r, &p->f[0], rec);
+	ce.v[1] = exit_isa(&r->names, p->f[1].size ? get(r, &p->f[1], rec) : 0);
+	st->exits++;
+	st->failed += ce.v[0] >> 31 & (ce.v[1] == EXIT_ISA_VMX);
+	judge(r, push(st, rec->ts, thread, OP_EXIT, 0), &ce);
+}
+
 static void push_class(struct walk *w, struct wstream *st, const struct rplan *p,
-		       const struct rec *rec, uint32_t thread, enum rop op)
+		       const struct rec *rec, uint32_t thread)
 {
 	struct report *r = w->r;
 	struct class_event ce = { .tp = p->tp, .tps = r->tps, .has = p->has };
-	struct rev *e = push(st, rec->ts, thread, op, VCPU_UNKNOWN);
+	struct rev *e = push(st, rec->ts, thread, OP_CLASS, 0);
 
-	if (op == OP_ENTRY) {
-		ce.tp = CLASS_ENTRY;
-		e->key = p->f[0].size ? (uint32_t)get(r, &p->f[0], rec) : VCPU_UNKNOWN;
-		r->tot.entries++;
-	} else {
-		for (int i = 0; i < CLASS_FIELDS; i++)
+	for (int i = 0; i < CLASS_FIELDS; i++)
+		if (p->f[i].size)
 			ce.v[i] = get(r, &p->f[i], rec);
-	}
-	if (op == OP_EXIT) {
-		ce.tp = CLASS_EXIT;
-		ce.v[1] = exit_isa(&r->names, ce.v[1]);
-		r->tot.exits++;
-		r->tot.fail_entry += ce.v[1] == EXIT_ISA_VMX && ce.v[0] >> 31 & 1;
-	}
-	r->tot.class_events += op == OP_CLASS;
-	e->begin = (uint8_t)r->rules->begin(&ce, &e->key);
-	e->end = (uint8_t)r->rules->end(&ce, &e->key);
-	if (op == OP_CLASS && !e->begin && !e->end)
+	r->tot.class_events++;
+	judge(r, e, &ce);
+	if (!e->begin && !e->end)
 		st->n--;
 }
 
@@ -150,29 +177,42 @@ static void push_split(struct walk *w, struct wstream *st, const struct rplan *p
 	}
 }
 
-static void decode(struct walk *w, struct wstream *st, const struct rec *rec)
+static void decode_other(struct walk *w, struct wstream *st, const struct rplan *p,
+			 const struct rec *rec)
 {
-	struct report *r = w->r;
-	const struct rplan *p = &r->plan[r->plan_of[rec->id]];
-	enum rplan_kind kind = (enum rplan_kind)p->kind;
-	bool make = kind == RE_ENTRY || kind == RE_EXIT || kind == RE_CLASS;
+	uint32_t thread;
+
+	if (p->kind == RE_SWITCH || p->kind == RE_WOKEN) {
+		push_sched(w, st, p, rec);
+		return;
+	}
+	thread = thread_of(w, st, (int32_t)get(w->r, &w->r->pid, rec), p->kind != RE_CLASS);
+	if (thread == UINT32_MAX)
+		return;
+	if (p->kind == RE_CLASS)
+		push_class(w, st, p, rec, thread);
+	else
+		push_split(w, st, p, rec, thread);
+}
+
+static inline void decode(struct walk *w, struct wstream *st, const struct rplan *p,
+			  const struct rec *rec)
+{
 	uint32_t thread;
 
 	if (rec->len < p->need)
 		return;
-	r->tot.used++;
-	if (kind == RE_SWITCH || kind == RE_WOKEN) {
-		push_sched(w, st, p, rec);
+	if (p->kind != RE_ENTRY && p->kind != RE_EXIT) {
+		decode_other(w, st, p, rec);
 		return;
 	}
-	thread = thread_of(w, st, (int32_t)get(r, &r->pid, rec), !make);
+	thread = thread_of(w, st, (int32_t)get(w->r, &w->r->pid, rec), false);
 	if (thread == UINT32_MAX)
 		return;
-	if (make)
-		push_class(w, st, p, rec, thread,
-			   kind == RE_ENTRY ? OP_ENTRY : kind == RE_EXIT ? OP_EXIT : OP_CLASS);
+	if (p->kind == RE_ENTRY)
+		push_entry(w, st, p, rec, thread);
 	else
-		push_split(w, st, p, rec, thread);
+		push_exit(w, st, p, rec, thread);
 }
 
 static void decode_gap(struct walk *w, struct wstream *st)
@@ -191,16 +231,16 @@ static inline void decode_event(struct walk *w, struct wstream *st, struct rec *
 		rec->ts = st->last_ts;
 	}
 	st->last_ts = rec->ts;
-	if (r->windowed && (rec->ts < r->from || rec->ts >= r->to))
+	if (rec->ts < r->from || rec->ts >= r->to)
 		return;
-	r->tot.events++;
+	st->events++;
 	if (st->in_gap) {
 		push(st, rec->ts, UINT32_MAX, OP_GAP_END, 0);
 		st->in_gap = false;
 		st->has_gap = true;
 	}
 	if (r->plan_of[rec->id])
-		decode(w, st, rec);
+		decode(w, st, &r->plan[r->plan_of[rec->id]], rec);
 }
 
 /* The rest of the open sub-buffer, as far as it fits: one event makes at most 3 entries. */
@@ -244,31 +284,6 @@ static void fill(struct walk *w, struct wstream *st)
 
 /* ---- feeding ---- */
 
-static int feed_gap(struct walk *w, const struct rev *e, uint32_t cpu)
-{
-	w->r->gap_to[cpu] = e->op == OP_GAP ? UINT64_MAX : e->ts;
-	if (e->op == OP_GAP)
-		pair_gap(w->r, cpu);
-	return 0;
-}
-
-static inline int feed_one(struct walk *w, const struct rev *e, uint32_t cpu)
-{
-	if (e->op >= OP_GAP)
-		return feed_gap(w, e, cpu);
-	return w->feed(w->r, w->r->thread[e->thread], e, cpu);
-}
-
-static int feed_alone(struct walk *w, uint32_t cpu)
-{
-	struct wstream *st = &w->st[cpu];
-	int ret = 0;
-
-	while (st->at < st->to && !ret)
-		ret = feed_one(w, &st->ev[st->at++], cpu);
-	return ret;
-}
-
 static int feed_merged(struct walk *w)
 {
 	int ret = 0;
@@ -288,7 +303,7 @@ static int feed_merged(struct walk *w)
 		if (!first)
 			break;
 		w->st[cpu].at++;
-		ret = feed_one(w, first, cpu);
+		ret = pair_run(w->r, first, 1, cpu);
 	}
 	return ret;
 }
@@ -364,8 +379,12 @@ static int slice(struct walk *w)
 	}
 	if (merge)
 		return (ret = feed_merged(w)) ? ret : 1;
-	for (uint32_t i = 0; i < w->n && !ret; i++)
-		ret = feed_alone(w, i);
+	for (uint32_t i = 0; i < w->n && !ret; i++) {
+		struct wstream *st = &w->st[i];
+
+		ret = pair_run(w->r, st->ev + st->at, st->to - st->at, i);
+		st->at = st->to;
+	}
 	return ret ? ret : 1;
 }
 
@@ -385,25 +404,33 @@ static int open_streams(struct walk *w)
 	return ret;
 }
 
+static void add_totals(struct report *r, const struct wstream *st)
+{
+	r->tot.events += st->events;
+	r->tot.exits += st->exits;
+	r->tot.entries += st->entries;
+	r->tot.fail_entry += st->failed;
+	r->tot.lost += st->s.lost_total;
+	r->tot.lost_unknown |= st->s.lost_unknown;
+	r->tot.damaged += st->s.damaged;
+}
+
 int report_walk(struct report *r, struct kvmft_err *err)
 {
+	const struct class_event entry = { .tp = CLASS_ENTRY, .tps = r->tps };
 	struct walk w = { .r = r };
+	uint64_t none;
 	int ret;
 
-	w.feed = r->opts.semantics == REPORT_PERF ? pair_perf : pair_exact;
+	w.entry_begin = (uint8_t)r->rules->begin(&entry, &none);
+	w.entry_end = (uint8_t)r->rules->end(&entry, &none);
 	ret = open_streams(&w);
-	while (!ret) {
-		ret = slice(&w);
-		if (!ret)
-			break;
-		ret = MIN(ret, 0);
-	}
+	if (!ret)
+		do
+			ret = slice(&w);
+		while (ret > 0);
 	for (uint32_t i = 0; i < w.n; i++) {
-		const struct rstream *s = &w.st[i].s;
-
-		r->tot.lost += s->lost_total;
-		r->tot.lost_unknown |= s->lost_unknown;
-		r->tot.damaged += s->damaged;
+		add_totals(r, &w.st[i]);
 		rstream_close(&w.st[i].s);
 	}
 	free(w.st);

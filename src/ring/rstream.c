@@ -15,6 +15,7 @@
 /* What is read at once: all streams of a capture together shall fit into a second-level cache. */
 #define BATCH_BYTES  (256u << 10)
 #define BATCH_MIN    (32u << 10)
+#define PAGE	     4096u
 #define SEEK_PROBES  64		  /* stamps looked at to see whether they ascend */
 
 /* A quarter of the descriptors for one capture: several may be open at once. */
@@ -49,7 +50,8 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 	r->batch = MAX(bytes / size, 1u);
 	if (s->nsub < r->batch)
 		r->batch = (uint32_t)MAX(s->nsub, 1u);
-	r->buf = malloc((size_t)r->batch * size);
+	/* A copy to an address just behind the source's, modulo a page, takes four times as long. */
+	r->buf = aligned_alloc(PAGE, ((size_t)r->batch * size + PAGE - 1) / PAGE * PAGE);
 	return r->buf ? rstream_place_losses(r) : -ENOMEM;
 }
 
