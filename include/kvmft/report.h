@@ -49,7 +49,7 @@ struct report_opts {
 	bool split;	     /* parts are kept; class vmexit, REPORT_EXACT */
 	uint64_t khz;	     /* of the clock x86-tsc when the capture does not tell; 0 = take its */
 	bool has_from, has_to;
-	uint64_t from, to;   /* only events in [from, to), ns since the first event of the capture */
+	uint64_t from, to;   /* only events of this time, both ends included: ns since the capture began */
 };
 
 struct report;

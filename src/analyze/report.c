@@ -192,6 +192,23 @@ static int clock_scale(struct report *r, struct kvmft_err *err)
 	return 0;
 }
 
+/* The first tick that is `ns` or more after the capture began. */
+static uint64_t tick_at(const struct report *r, uint64_t ns)
+{
+	u128 t = r->cap->begin_tsc + ((u128)ns * r->div + r->mul - 1) / r->mul;
+
+	return t > UINT64_MAX ? UINT64_MAX : (uint64_t)t;
+}
+
+static void set_window(struct report *r)
+{
+	r->to = UINT64_MAX;
+	if (r->opts.has_from)
+		r->from = tick_at(r, r->opts.from);
+	if (r->opts.has_to && r->opts.to < UINT64_MAX)
+		r->to = tick_at(r, r->opts.to + 1) - 1;
+}
+
 /* ---- remarks ---- */
 
 /* "6.1" of "Linux NAME 6.1.0-13-amd64 ..." or of a bare release; false when there is none. */
@@ -262,7 +279,6 @@ int report_new(const struct capture *cap, const struct fmt *fmt, const struct re
 	r->swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 	r->budget = (struct cell_budget){ .limit = CELLS_LIMIT, .hist = opts->percentiles,
 					  .part = opts->split };
-	r->to = UINT64_MAX;
 	exit_names_init(&r->names, fmt_find(fmt, "kvm", "kvm_exit"), cap->vendor);
 	r->gap_to = calloc(MAX(cap->nstream, (size_t)1), sizeof(*r->gap_to));
 	ret = r->gap_to ? hostmap_known(cap, fmt, &r->map) : -ENOMEM;
@@ -275,6 +291,7 @@ int report_new(const struct capture *cap, const struct fmt *fmt, const struct re
 		report_free(r);
 		return ret;
 	}
+	set_window(r);
 	remark_kernel(r);
 	remark_split(r);
 	*out = r;

@@ -207,8 +207,7 @@ struct report {
 	struct cell_budget budget;
 
 	uint64_t *gap_to;      /* by stream: where its last gap ended, UINT64_MAX: not yet */
-	uint64_t first_ts;     /* of the capture */
-	uint64_t from, to;     /* window: only events at from <= ts < to; by default all */
+	uint64_t from, to;     /* window in ticks, both ends included; by default all */
 
 	/* ns = ticks * mul / div */
 	uint64_t mul, div;

@@ -27,6 +27,9 @@ struct wstream {
 	uint64_t last_ts;
 	bool ended, in_gap;
 	bool has_gap;	     /* a gap begins or ends in the array */
+	struct class_event exit; /* an exit on its way to the class */
+	uint32_t only;	     /* the thread of the last entry ... */
+	bool mixed;	     /* ... which is not that of all */
 	uint64_t events, exits, entries, failed;
 };
 
@@ -83,14 +86,9 @@ static inline struct rev *push(struct wstream *st, uint64_t ts, uint32_t thread,
 	struct rev *e = &st->ev[st->n++];
 
 	*e = (struct rev){ .ts = ts, .key = key, .thread = thread, .op = (uint8_t)op };
+	st->mixed |= thread != st->only && st->n > 1;
+	st->only = thread;
 	return e;
-}
-
-/* What the class says of an event. */
-static inline void judge(const struct report *r, struct rev *e, const struct class_event *ce)
-{
-	e->begin = (uint8_t)r->rules->begin(ce, &e->key);
-	e->end = (uint8_t)r->rules->end(ce, &e->key);
 }
 
 static inline void push_entry(struct walk *w, struct wstream *st, const struct rplan *p,
@@ -109,13 +107,14 @@ static inline void push_exit(struct walk *w, struct wstream *st, const struct rp
 			     const struct rec *rec, uint32_t thread)
 {
 	const struct report *r = w->r;
-	struct class_event ce = { .tp = CLASS_EXIT, .tps = r->tps, .has = p->has };
+	struct rev *e = push(st, rec->ts, thread, OP_EXIT, 0);
+	struct class_event *ce = &st->exit;
 
-	ce.v[0] = get(r, &p->f[0], rec);
-	ce.v[1] = exit_isa(&r->names, p->f[1].size ? get(r, &p->f[1], rec) : 0);
+	ce->v[0] = get(r, &p->f[0], rec);
+	ce->v[1] = exit_isa(&r->names, p->f[1].size ? get(r, &p->f[1], rec) : 0);
 	st->exits++;
-	st->failed += ce.v[0] >> 31 & (ce.v[1] == EXIT_ISA_VMX);
-	judge(r, push(st, rec->ts, thread, OP_EXIT, 0), &ce);
+	st->failed += ce->v[0] >> 31 & (ce->v[1] == EXIT_ISA_VMX);
+	e->begin = (uint8_t)r->rules->begin(ce, &e->key);
 }
 
 static void push_class(struct walk *w, struct wstream *st, const struct rplan *p,
@@ -129,7 +128,8 @@ static void push_class(struct walk *w, struct wstream *st, const struct rplan *p
 		if (p->f[i].size)
 			ce.v[i] = get(r, &p->f[i], rec);
 	r->tot.class_events++;
-	judge(r, e, &ce);
+	e->begin = (uint8_t)r->rules->begin(&ce, &e->key);
+	e->end = (uint8_t)r->rules->end(&ce, &e->key);
 	if (!e->begin && !e->end)
 		st->n--;
 }
@@ -231,7 +231,7 @@ static inline void decode_event(struct walk *w, struct wstream *st, struct rec *
 		rec->ts = st->last_ts;
 	}
 	st->last_ts = rec->ts;
-	if (rec->ts < r->from || rec->ts >= r->to)
+	if (rec->ts < r->from)
 		return;
 	st->events++;
 	if (st->in_gap) {
@@ -250,8 +250,13 @@ static void fill_subbuf(struct walk *w, struct wstream *st)
 	struct rec rec;
 	int ret = 1;
 
-	while (st->n < CHUNK - 3 && (ret = subbuf_next(&sb, &rec)) > 0)
+	while (st->n < CHUNK - 3 && (ret = subbuf_next(&sb, &rec)) > 0) {
+		if (rec.ts > w->r->to) { /* so is all that follows */
+			st->ended = true;
+			return;
+		}
 		decode_event(w, st, &rec);
+	}
 	st->sb = sb;
 	st->open = ret > 0;
 	if (ret < 0) {
@@ -265,7 +270,8 @@ static void fill(struct walk *w, struct wstream *st)
 {
 	st->at = st->n = st->to = 0;
 	st->has_gap = st->in_gap;
-	while (st->n < CHUNK - 3) {
+	st->mixed = false;
+	while (st->n < CHUNK - 3 && !st->ended) {
 		enum rkind k = R_EVENT;
 
 		if (!st->open)
@@ -327,6 +333,8 @@ static bool shares_thread(struct walk *w, uint32_t cpu)
 			return true;
 		t->slice = w->slice;
 		t->slice_cpu = cpu;
+		if (!st->mixed)
+			break;
 	}
 	return false;
 }
@@ -399,7 +407,10 @@ static int open_streams(struct walk *w)
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {
 		ret = rstream_open(&w->st[i].s, cap, &cap->stream[i]);
 		w->st[i].last_tid = -1;
+		w->st[i].exit = (struct class_event){ .tp = CLASS_EXIT, .tps = w->r->tps };
 		w->n += !ret;
+		if (!ret && w->r->from)
+			ret = rstream_seek(&w->st[i].s, w->r->from);
 	}
 	return ret;
 }

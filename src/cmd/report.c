@@ -15,7 +15,7 @@
 
 struct opts {
 	const char *input, *event, *vm, *pids;
-	struct opt_u64 vcpu, top, khz;
+	struct opt_u64 vcpu, top, khz, from, to;
 	int key, semantics, per, format;
 	bool percentiles, split;
 };
@@ -46,6 +46,9 @@ static const struct opt report_options[] = {
 	OPTION(0, "split", OPT_FLAG, struct opts, split, NULL,
 	       "where the time went: kernel, user space, polling, asleep,\n"
 	       "waiting for a CPU, preempted; and guest run time"),
+	OPTION(0, "from", OPT_DURATION, struct opts, from, "T",
+	       "leave out what was before T, seconds since the capture began"),
+	OPTION(0, "to", OPT_DURATION, struct opts, to, "T", "leave out what was after T"),
 	OPTION(0, "top", OPT_U64, struct opts, top, "N", "only the first N rows of each table"),
 	OPTION(0, "tsc-khz", OPT_U64, struct opts, khz, "KHZ",
 	       "frequency of the TSC, where the capture does not tell"),
@@ -135,12 +138,15 @@ static int parse(struct run *run)
 	run->ro = (struct report_opts){
 		.semantics = o->semantics == 1 ? REPORT_PERF : REPORT_EXACT,
 		.percentiles = o->percentiles, .split = o->split, .khz = o->khz.v,
+		.has_from = o->from.set, .from = o->from.v, .has_to = o->to.set, .to = o->to.v,
 	};
 	run->filter = (struct report_filter){ .vm = -1, .vcpu = -1 };
 	if (o->vcpu.set && o->vcpu.v > UINT32_MAX)
 		return err_usage(run->err, "option --vcpu: no vCPU has such an id");
 	if (o->khz.set && !o->khz.v)
 		return err_usage(run->err, "option --tsc-khz: 0 is no frequency");
+	if (o->from.set && o->to.set && o->to.v < o->from.v)
+		return err_usage(run->err, "option --to: it is before --from");
 	if (o->vcpu.set)
 		run->filter.vcpu = (int64_t)o->vcpu.v;
 	if (o->pids && parse_pids(run))
@@ -258,9 +264,10 @@ static int why_empty(const struct run *run)
 
 	if (!t->exits && !t->entries)
 		return err_set(run->err, ENODATA,
-			       "no kvm_exit and kvm_entry events in %s (%llu events): no VM ran, they were "
-			       "not recorded, or this KVM does not trace them",
-			       path, (unsigned long long)t->events);
+			       "no kvm_exit and kvm_entry events in %s%s (%llu events): no VM ran, they "
+			       "were not recorded, or this KVM does not trace them",
+			       path, run->ro.has_from || run->ro.has_to ? " at that time" : "",
+			       (unsigned long long)t->events);
 	if (!t->exits || !t->entries)
 		return err_set(run->err, ENODATA, "no %s events in %s: record both kvm_exit and kvm_entry",
 			       t->exits ? "kvm_entry" : "kvm_exit", path);
@@ -324,7 +331,11 @@ static bool incomplete(struct run *run)
 {
 	const struct report_totals *t = report_totals(run->r);
 
-	pairing_loss_of(run->cap, t->events, t->lost, t->lost_unknown, &run->loss);
+	/* Counters are of the whole capture. */
+	if (run->ro.has_from || run->ro.has_to)
+		run->loss = (struct pairing_loss){ t->lost, t->lost_unknown };
+	else
+		pairing_loss_of(run->cap, t->events, t->lost, t->lost_unknown, &run->loss);
 	return run->loss.total || run->loss.unknown || t->damaged || run->cap->ndamage;
 }
 

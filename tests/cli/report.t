@@ -104,6 +104,21 @@ status_is 1 "--vcpu: one that is not there"
 err_has '0 of thread 101' "... vCPUs are listed"
 err_one_line "--vcpu: one that is not there"
 
+# ---- a window of time ----
+
+report basic --from 3us --to 10us --per all --format csv
+out_has '^,,HLT,2,66.67,87.72,2.000,3.000,' "--from, --to: pairs inside, both ends included"
+is "$(sed 1d "$out" | cut -d, -f 3,4 | tr '\n' ' ')" "HLT,2 PREEMPTION_TIMER,1 " "... and no others"
+report basic --from 0.000009 --per all --format csv
+is "$(sed 1d "$out" | cut -d, -f 3,4 | tr '\n' ' ')" "HLT,1 INVALID_STATE,1 " "--from alone"
+report basic --to 2us --per all --format csv
+is "$(sed 1d "$out" | cut -d, -f 3,4 | tr '\n' ' ')" "IO_INSTRUCTION,1 " "--to alone"
+report basic --from 1s
+status_is 1 "--from: nothing is there"
+err_has 'at that time' "... is told"
+report loss --from 9550ns
+status_is 3 "a window behind the gap of one CPU, before that of another"
+
 # ---- the same from a trace.dat, whose clock is ns ----
 
 for f in basic access split; do
@@ -165,7 +180,7 @@ err_has 'trace clock counter' "... is told"
 
 for args in "--event nonsense" "--semantics perf --event cpuid" "--split --event mmio" \
 	"--split --semantics perf" "-k nonsense" "--vcpu x" "-p x" "--per cpu" "--format xml" \
-	"--tsc-khz 0" "-p ," "extra"; do
+	"--tsc-khz 0" "-p ," "--from 2 --to 1" "--from x" "extra"; do
 	# shellcheck disable=SC2086 # several words
 	report basic $args
 	status_is 2 "$args: exit 2"
