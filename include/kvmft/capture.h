@@ -62,6 +62,21 @@ struct cap_bracket {
 	uint64_t mono_raw, mono, boot, real; /* ns */
 };
 
+/* The trace clock `clock` showed ns at some TSC within [tsc, tsc + width]. */
+struct cap_clock_sample {
+	char clock[16];
+	uint64_t tsc, width, ns;
+};
+
+/* Line of CLOCK_MONOTONIC_RAW: ns = base + (((cycles - last) * mult + nsec) >> shift). */
+struct cap_raw {
+	bool known;
+	bool over_kvmclock; /* cycles are kvmclock ns; else TSC cycles */
+	uint64_t last, nsec, base;
+	uint32_t mult;
+	uint8_t shift;
+};
+
 struct cap_pvclock {
 	uint32_t cpu, version;
 	uint64_t tsc_timestamp, system_time;
@@ -185,6 +200,9 @@ struct capture {
 	size_t nbracket, bracket_cap;
 	struct cap_loss *loss;	     /* in the order of time for each CPU */
 	size_t nloss, loss_cap;
+	struct cap_clock_sample *sample;
+	size_t nsample, sample_cap;
+	struct cap_raw raw;
 	struct cap_task *task;
 	size_t ntask, task_cap;
 	struct cap_damage *damage;

@@ -243,6 +243,12 @@ int mono_raw_to_cyc(const struct mono_raw *r, uint64_t ns, uint64_t *cyc);
 int mono_raw_to_cyc_range(const struct mono_raw *r, uint64_t ns, uint64_t *lo, uint64_t *hi);
 
 /*
+ * Can the clock have read @ns, give or take 1, at a cycle within [@cyc_lo, @cyc_hi]?  The test of a
+ * line against a bracketed reading.  False also for a line that mono_raw_check() refuses.
+ */
+bool mono_raw_fits(const struct mono_raw *r, uint64_t cyc_lo, uint64_t cyc_hi, uint64_t ns);
+
+/*
  * mult and shift of the clocksource "tsc" at @khz kHz (kernel: __clocksource_update_freq_scale()
  * and clocks_calc_mult_shift() in kernel/time/clocksource.c).  0, or -EINVAL: khz 0.
  */

@@ -8,7 +8,7 @@
 #ifndef KVMFT_GUEST_CLOCK_H
 #define KVMFT_GUEST_CLOCK_H
 
-#include "kvmft/kernel.h"
+#include "kvmft/kclock.h"
 
 #define KGUEST_MAX_PVCLOCK 64 /* records of the kernel's static array; CPUs above are elsewhere */
 
@@ -32,6 +32,8 @@ struct kguest_clock {
 	const char *kernel_source;
 	struct kpvclock pv[KGUEST_MAX_PVCLOCK];
 	size_t npv;
+	bool has_raw; /* read, not yet checked: see kmono_raw_read() */
+	struct kmono_raw raw;
 	char why[256]; /* why kprobes did not serve; "" when they did */
 };
 

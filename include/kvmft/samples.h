@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * samples.h: the clocks that a capture read beside the TSC (its `time` records), as maps between
- * TSC and ns.
+ * samples.h: the clocks that a capture read beside the TSC (its `time` and `clock` records), as maps
+ * between TSC and ns.
  */
 #ifndef KVMFT_SAMPLES_H
 #define KVMFT_SAMPLES_H
@@ -9,7 +9,15 @@
 #include "kvmft/capture.h"
 #include "kvmft/clock.h"
 
-enum cap_clock { CAP_CLOCK_MONO_RAW, CAP_CLOCK_MONO, CAP_CLOCK_BOOT, CAP_CLOCK_REALTIME };
+enum cap_clock {
+	CAP_CLOCK_MONO_RAW,
+	CAP_CLOCK_MONO,
+	CAP_CLOCK_BOOT,
+	CAP_CLOCK_REALTIME,
+	CAP_CLOCK_LOCAL, /* trace clocks, sampled when recording began and ended */
+	CAP_CLOCK_GLOBAL,
+	CAP_CLOCK_PERF,
+};
 
 struct cap_pieces {
 	struct clock_sample *v; /* what pieces borrows */

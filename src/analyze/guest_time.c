@@ -31,20 +31,13 @@ static int need_samples(struct guest_time *g, const struct capture *cap, enum ca
 	return 0;
 }
 
-static int need_kvmclock(struct guest_time *g, const struct capture *cap, bool kernel_offset,
-			 struct kvmft_err *err)
+/* Exact with the guest's constants; else, or without kvmclock, by samples beside the TSC. */
+static int sched_clock(struct guest_time *g, const struct capture *cap, bool kernel_offset,
+		       enum cap_clock clock, struct kvmft_err *err)
 {
-	if (cap->sched_is_tsc)
-		return err_set(err, ENOTSUP,
-			       "%s: trace clock %s of a guest without kvmclock cannot be converted: "
-			       "record with --clock x86-tsc",
-			       cap->path, cap->clock);
-	if (!cap->has_sched_offset || (kernel_offset && !cap->has_kernel_sched_offset))
-		return err_set(err, ENOTSUP,
-			       "%s: trace clock %s needs %s of that guest, which the capture lacks: record "
-			       "with --clock x86-tsc, or see kvmft guest-offset",
-			       cap->path, cap->clock,
-			       cap->has_sched_offset ? "__sched_clock_offset" : "kvm_sched_clock_offset");
+	if (cap->sched_is_tsc || !cap->has_sched_offset ||
+	    (kernel_offset && !cap->has_kernel_sched_offset))
+		return need_samples(g, cap, clock, err);
 	g->kind = GCLOCK_KVMCLOCK;
 	g->offset = (int64_t)((uint64_t)cap->kvm_sched_clock_offset -
 			      (kernel_offset ? (uint64_t)cap->kernel_sched_offset : 0));
@@ -60,9 +53,11 @@ int guest_time_init(struct guest_time *g, const struct capture *cap, struct kvmf
 		return 0;
 	/* local is sched_clock(); global and perf are local_clock() = sched_clock() + the offset. */
 	if (!strcmp(cap->clock, "local"))
-		return need_kvmclock(g, cap, false, err);
-	if (!strcmp(cap->clock, "global") || !strcmp(cap->clock, "perf"))
-		return need_kvmclock(g, cap, true, err);
+		return sched_clock(g, cap, false, CAP_CLOCK_LOCAL, err);
+	if (!strcmp(cap->clock, "global"))
+		return sched_clock(g, cap, true, CAP_CLOCK_GLOBAL, err);
+	if (!strcmp(cap->clock, "perf"))
+		return sched_clock(g, cap, true, CAP_CLOCK_PERF, err);
 	for (size_t i = 0; i < ARRAY_SIZE(sampled); i++)
 		if (!strcmp(cap->clock, sampled[i].name))
 			return need_samples(g, cap, sampled[i].clock, err);

@@ -13,13 +13,17 @@
 #define SLEW_MIN_PPB 1000
 
 static const struct {
-	size_t field; /* of struct cap_bracket */
-	bool steered; /* by NTP */
+	size_t field;	  /* of struct cap_bracket, ... */
+	const char *name; /* ... or the name of a struct cap_clock_sample */
+	bool steered;	  /* by NTP */
 } sampled[] = {
-	[CAP_CLOCK_MONO_RAW] = { offsetof(struct cap_bracket, mono_raw), false },
-	[CAP_CLOCK_MONO] = { offsetof(struct cap_bracket, mono), true },
-	[CAP_CLOCK_BOOT] = { offsetof(struct cap_bracket, boot), true },
-	[CAP_CLOCK_REALTIME] = { offsetof(struct cap_bracket, real), true },
+	[CAP_CLOCK_MONO_RAW] = { offsetof(struct cap_bracket, mono_raw), NULL, false },
+	[CAP_CLOCK_MONO] = { offsetof(struct cap_bracket, mono), NULL, true },
+	[CAP_CLOCK_BOOT] = { offsetof(struct cap_bracket, boot), NULL, true },
+	[CAP_CLOCK_REALTIME] = { offsetof(struct cap_bracket, real), NULL, true },
+	[CAP_CLOCK_LOCAL] = { 0, "local", false },
+	[CAP_CLOCK_GLOBAL] = { 0, "global", false },
+	[CAP_CLOCK_PERF] = { 0, "perf", false },
 };
 
 static int sample_cmp(const void *a, const void *b)
@@ -34,20 +38,37 @@ static uint64_t width(const struct clock_sample *s)
 	return s->tsc_after - s->tsc_before;
 }
 
-/* The readings in TSC order; of two that overlap the tighter one stays. Returns how many. */
-static size_t take(const struct capture *cap, size_t field, struct clock_sample *v)
+static void take_one(struct clock_sample *v, size_t *n, uint64_t tsc, uint64_t width, uint64_t ns)
 {
+	if (width <= UINT64_MAX - tsc) /* else the file is damaged */
+		v[(*n)++] = (struct clock_sample){
+			.tsc_before = tsc, .tsc_after = tsc + width, .ns = ns,
+		};
+}
+
+/* How many readings there may be, at most. */
+static size_t readings(const struct capture *cap, enum cap_clock clock)
+{
+	return sampled[clock].name ? cap->nsample : cap->nbracket;
+}
+
+/* The readings in TSC order; of two that overlap the tighter one stays. Returns how many. */
+static size_t take(const struct capture *cap, enum cap_clock clock, struct clock_sample *v)
+{
+	const char *name = sampled[clock].name;
 	size_t n = 0, kept = 0;
 
-	for (size_t i = 0; i < cap->nbracket; i++) {
+	for (size_t i = 0; !name && i < cap->nbracket; i++) {
 		const struct cap_bracket *b = &cap->bracket[i];
 
-		if (b->width > UINT64_MAX - b->tsc)
-			continue; /* the file is damaged */
-		v[n++] = (struct clock_sample){
-			.tsc_before = b->tsc, .tsc_after = b->tsc + b->width,
-			.ns = *(const uint64_t *)((const char *)b + field),
-		};
+		take_one(v, &n, b->tsc, b->width,
+			 *(const uint64_t *)((const char *)b + sampled[clock].field));
+	}
+	for (size_t i = 0; name && i < cap->nsample; i++) {
+		const struct cap_clock_sample *s = &cap->sample[i];
+
+		if (!strcmp(s->clock, name))
+			take_one(v, &n, s->tsc, s->width, s->ns);
 	}
 	qsort(v, n, sizeof(*v), sample_cmp);
 	for (size_t i = 0; i < n; i++) {
@@ -62,10 +83,12 @@ static size_t take(const struct capture *cap, size_t field, struct clock_sample 
 /* The nominal rate: recorded, or measured with the clock that nobody steers. */
 static uint64_t khz_of(const struct capture *cap)
 {
-	const struct cap_bracket *a = cap->bracket, *b = a + cap->nbracket - 1;
+	const struct cap_bracket *a = cap->bracket, *b = a;
 	unsigned __int128 khz;
 
-	if (cap->tsc_khz || b->tsc <= a->tsc || b->mono_raw <= a->mono_raw)
+	if (cap->nbracket)
+		b += cap->nbracket - 1;
+	if (cap->tsc_khz || !cap->nbracket || b->tsc <= a->tsc || b->mono_raw <= a->mono_raw)
 		return cap->tsc_khz;
 	khz = (unsigned __int128)(b->tsc - a->tsc) * 1000000 / (b->mono_raw - a->mono_raw);
 	return khz > UINT32_MAX ? 0 : (uint64_t)khz;
@@ -103,16 +126,16 @@ int cap_pieces_init(struct cap_pieces *p, const struct capture *cap, enum cap_cl
 	size_t n;
 
 	memset(p, 0, sizeof(*p));
-	if (cap->nbracket < 2)
+	if (readings(cap, clock) < 2)
 		return -ENODATA;
 	if (!khz)
 		khz = khz_of(cap);
 	if (!khz || khz > UINT32_MAX)
 		return -ENOTSUP;
-	p->v = calloc(cap->nbracket, sizeof(*p->v));
+	p->v = calloc(readings(cap, clock), sizeof(*p->v));
 	if (!p->v)
 		return -ENOMEM;
-	n = take(cap, sampled[clock].field, p->v);
+	n = take(cap, clock, p->v);
 	if (n < 2)
 		return -ENODATA;
 	if (clock_pieces_mark_steps(p->v, n, (uint32_t)khz, STEP_PPM, NULL) < 0 ||

@@ -335,6 +335,44 @@ static int rec_time(struct capture *c, const struct meta_rec *rec)
 	return 0;
 }
 
+/* A clock with a name that no kernel has is left out: newer ones may be sampled some day. */
+static int rec_clock(struct capture *c, const struct meta_rec *rec)
+{
+	const char *name = meta_get(rec, "name");
+	struct cap_clock_sample s = { .clock = "" }, *slot;
+
+	if (!name || !*name)
+		return bad(c, rec, "name");
+	if (strlen(name) >= sizeof(s.clock))
+		return 0;
+	memcpy(s.clock, name, strlen(name));
+	if (!meta_get_u64(rec, "tsc", &s.tsc) || !meta_get_u64(rec, "ns", &s.ns))
+		return bad(c, rec, "tsc and ns");
+	meta_get_u64(rec, "width", &s.width);
+	slot = array_grow(&c->sample, c->nsample, &c->sample_cap, sizeof(*slot));
+	if (!slot)
+		return -ENOMEM;
+	*slot = s;
+	c->nsample++;
+	return 0;
+}
+
+static int rec_raw(struct capture *c, const struct meta_rec *rec)
+{
+	const char *over = meta_get(rec, "clocksource");
+	struct cap_raw r = { .over_kvmclock = over && !strcmp(over, "kvm-clock") };
+	uint32_t shift;
+
+	if (!meta_get_u64(rec, "last", &r.last) || !meta_get_u64(rec, "nsec", &r.nsec) ||
+	    !meta_get_u64(rec, "base", &r.base) || !meta_get_u32(rec, "mult", &r.mult) || !r.mult ||
+	    !meta_get_u32(rec, "shift", &shift) || shift > 32)
+		return bad(c, rec, "line");
+	r.shift = (uint8_t)shift;
+	r.known = true;
+	c->raw = r;
+	return 0;
+}
+
 static int rec_task(struct capture *c, const struct meta_rec *rec)
 {
 	int32_t tid, tgid = 0;
@@ -384,6 +422,8 @@ static const struct {
 	{ "sched", rec_sched },	    /* kvm_sched_clock_offset kernel_sched_clock_offset is_tsc ... */
 	{ "pvclock", rec_pvclock }, /* cpu version tsc_timestamp system_time mul shift flags */
 	{ "time", rec_time },	    /* tsc width mono_raw mono boot real */
+	{ "clock", rec_clock },	    /* name tsc width ns */
+	{ "raw", rec_raw },	    /* last mult shift nsec base clocksource source */
 	{ "task", rec_task },	    /* tid tgid comm */
 	{ "begin", rec_begin },	    /* tsc */
 	{ "stats", rec_stats },	    /* when cpu entries overrun commit_overrun dropped read ... */

@@ -107,6 +107,7 @@ static void free_lists(struct capture *c)
 	free(c->vm);
 	free(c->pvclock);
 	free(c->bracket);
+	free(c->sample);
 	free(c->task);
 	free(c->loss);
 	free(c->damage);

@@ -50,13 +50,17 @@ static const struct clock_edge_info edges[CLOCK_EDGE_NR] = {
 		OFFSET_REMEDY },
 	[CLOCK_EDGE_GUEST_CYC2NS] = { CLK_GUEST_TSC, CLK_GUEST_LOCAL,
 		"sched_clock line of the guest's TSC",
-		"record the guest with kvmft, which brackets its clock, or with x86-tsc" },
+		"record the guest with kvmft, which samples its clock, or pass --sched-line" },
 	[CLOCK_EDGE_GUEST_LOCAL_PIECES] = { CLK_GUEST_TSC, CLK_GUEST_LOCAL,
 		"samples of the guest's local clock", SAMPLES_REMEDY },
 	[CLOCK_EDGE_GUEST_GLOBAL] = { CLK_GUEST_LOCAL, CLK_GUEST_GLOBAL, "__sched_clock_offset",
 		KERNEL_REMEDY },
 	[CLOCK_EDGE_GUEST_PERF] = { CLK_GUEST_LOCAL, CLK_GUEST_PERF, "__sched_clock_offset",
 		KERNEL_REMEDY },
+	[CLOCK_EDGE_GUEST_GLOBAL_PIECES] = { CLK_GUEST_TSC, CLK_GUEST_GLOBAL,
+		"samples of the guest's global clock", SAMPLES_REMEDY },
+	[CLOCK_EDGE_GUEST_PERF_PIECES] = { CLK_GUEST_TSC, CLK_GUEST_PERF,
+		"samples of the guest's perf clock", SAMPLES_REMEDY },
 	[CLOCK_EDGE_GUEST_RAW] = { CLK_GUEST_TSC, CLK_GUEST_MONO_RAW,
 		"CLOCK_MONOTONIC_RAW line of the guest",
 		"record the guest with kvmft, or pass --mono-raw" },
@@ -73,13 +77,17 @@ static const struct clock_edge_info edges[CLOCK_EDGE_NR] = {
 		"samples of the guest's CLOCK_REALTIME", SAMPLES_REMEDY },
 	[CLOCK_EDGE_HOST_CYC2NS] = { CLK_HOST_TSC, CLK_HOST_LOCAL,
 		"sched_clock line of the host's TSC",
-		"record the host with kvmft, which brackets its clock, or with x86-tsc" },
+		"record the host with kvmft, which samples its clock, or pass --sched-line" },
 	[CLOCK_EDGE_HOST_LOCAL_PIECES] = { CLK_HOST_TSC, CLK_HOST_LOCAL,
 		"samples of the host's local clock", SAMPLES_REMEDY },
 	[CLOCK_EDGE_HOST_GLOBAL] = { CLK_HOST_LOCAL, CLK_HOST_GLOBAL,
-		"__sched_clock_offset of the host", "record the host with local or x86-tsc" },
+		"__sched_clock_offset of the host", SAMPLES_REMEDY },
 	[CLOCK_EDGE_HOST_PERF] = { CLK_HOST_LOCAL, CLK_HOST_PERF,
-		"__sched_clock_offset of the host", "record the host with local or x86-tsc" },
+		"__sched_clock_offset of the host", SAMPLES_REMEDY },
+	[CLOCK_EDGE_HOST_GLOBAL_PIECES] = { CLK_HOST_TSC, CLK_HOST_GLOBAL,
+		"samples of the host's global clock", SAMPLES_REMEDY },
+	[CLOCK_EDGE_HOST_PERF_PIECES] = { CLK_HOST_TSC, CLK_HOST_PERF,
+		"samples of the host's perf clock", SAMPLES_REMEDY },
 	[CLOCK_EDGE_HOST_RAW] = { CLK_HOST_TSC, CLK_HOST_MONO_RAW,
 		"CLOCK_MONOTONIC_RAW line of the host",
 		"record the host with kvmft, or pass --mono-raw" },
@@ -97,7 +105,8 @@ static const struct clock_edge_info edges[CLOCK_EDGE_NR] = {
 #define BIT(e)	(1U << CLOCK_EDGE_##e)
 #define STAND_INS (BIT(EPOCHS) | BIT(EPOCH_PV) | BIT(EPOCH_KVMCLOCK) | BIT(GUEST_LOCAL_PIECES) | \
 		   BIT(GUEST_RAW_KVM) | BIT(GUEST_RAW_PIECES) | BIT(HOST_LOCAL_PIECES) | \
-		   BIT(HOST_RAW_PIECES))
+		   BIT(HOST_RAW_PIECES) | BIT(GUEST_GLOBAL_PIECES) | BIT(GUEST_PERF_PIECES) | \
+		   BIT(HOST_GLOBAL_PIECES) | BIT(HOST_PERF_PIECES))
 
 _Static_assert(CLOCK_EDGE_NR <= 32, "struct clock_ctx.known holds one bit per edge");
 

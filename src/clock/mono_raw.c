@@ -42,6 +42,16 @@ int mono_raw_to_cyc_range(const struct mono_raw *r, uint64_t ns, uint64_t *lo, u
 	return wide_store_range(first_cyc(r, (s128)ns), first_cyc(r, (s128)ns + 1), lo, hi);
 }
 
+bool mono_raw_fits(const struct mono_raw *r, uint64_t cyc_lo, uint64_t cyc_hi, uint64_t ns)
+{
+	uint64_t first, last;
+
+	if (mono_raw_check(r) || mono_raw_to_ns(r, cyc_lo, &first) || mono_raw_to_ns(r, cyc_hi, &last))
+		return false;
+	/* 1 ns: old kernels cut the fraction off at each tick */
+	return (s128)ns >= (s128)first - 1 && (s128)ns <= (s128)last + 1;
+}
+
 void clocks_calc_mult_shift(uint32_t from, uint32_t to, uint32_t maxsec, uint32_t *mult,
 			    uint8_t *shift)
 {

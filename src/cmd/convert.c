@@ -47,6 +47,10 @@ static const struct opt convert_options[] = {
 	      "S alone: K is what --sched-offset says"),
 	PARAM(0, "mono-raw", OPT_LIST, mono_raw, "LAST,MULT,SHIFT,NSEC,BASE",
 	      "line of CLOCK_MONOTONIC_RAW; given twice: for --from and --to"),
+	PARAM(0, "sched-line", OPT_LIST, cyc2ns, "MULT,SHIFT,OFFSET",
+	      "host-local, -global or -perf = OFFSET + (TSC * MULT >> SHIFT), as\n"
+	      "perf's time_mult, time_shift, time_zero; or the same of a guest\n"
+	      "without kvmclock; given twice: for --from and for --to"),
 	OPTION_CHOICE(0, "clocksource", struct convert_opts, p.clocksource, "NAME",
 		      convert_clocksources, "what LAST of the guest's --mono-raw counts"),
 	PARAM(0, "tsc-khz", OPT_U64, tsc_khz, "N", "rate of the TSC, for captures that lack it"),

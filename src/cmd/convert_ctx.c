@@ -30,7 +30,7 @@ bool convert_wants(const struct convert_ctx *c, enum clock_id id)
 static bool by_hand(const struct convert_params *p)
 {
 	return p->tsc_offset.set || p->tsc_ratio || p->pvclock || p->sched_offset.set ||
-	       p->kernel_sched || p->mono_raw.n;
+	       p->kernel_sched || p->mono_raw.n || p->cyc2ns.n;
 }
 
 /* ---- captures ---- */
@@ -256,7 +256,9 @@ static int use_host(struct convert_ctx *c, struct kvmft_err *err)
 
 	if (!c->host)
 		return 0;
-	ret = convert_samples_add(c, c->host, false, err);
+	ret = convert_samples_add(c, c->host, false, false, err);
+	if (!ret)
+		convert_raw_add(c, c->host, false);
 	/* Reading all events of the capture is for guests alone. */
 	if (ret || (!convert_is_guest(c->from) && !convert_is_guest(c->to)))
 		return ret;
@@ -301,7 +303,9 @@ static int use_guest(struct convert_ctx *c, struct kvmft_err *err)
 	}
 	if (!ret && !c->p->pvclock && !clock_ctx_has(&c->clock, CLOCK_EDGE_EPOCH_PV))
 		ret = lone_record(c, err);
-	return ret ? ret : convert_samples_add(c, g, true, err);
+	if (!ret)
+		convert_raw_add(c, g, true);
+	return ret ? ret : convert_samples_add(c, g, true, false, err);
 }
 
 /* ---- --vm without a capture: the VM as it runs here and now ---- */
@@ -359,6 +363,21 @@ static int use_live(struct convert_ctx *c, struct kvmft_err *err)
 	return ret;
 }
 
+/* Samples of local, global and perf, where what is known so far leads nowhere. */
+static int last_resort(struct convert_ctx *c, struct kvmft_err *err)
+{
+	struct clock_route route;
+	int ret = 0;
+
+	if (clock_route_find(&c->clock, c->from, c->to, &route, NULL) != -ENOLINK)
+		return 0;
+	if (c->host)
+		ret = convert_samples_add(c, c->host, false, true, err);
+	if (!ret && c->guest)
+		ret = convert_samples_add(c, c->guest, true, true, err);
+	return ret;
+}
+
 int convert_ctx_open(struct convert_ctx *c, const struct convert_params *p, enum clock_id from,
 		     enum clock_id to, struct kvmft_err *err)
 {
@@ -375,7 +394,9 @@ int convert_ctx_open(struct convert_ctx *c, const struct convert_params *p, enum
 		ret = use_guest(c, err);
 	if (!ret)
 		ret = use_live(c, err);
-	return ret ? ret : convert_params_apply(c, err);
+	if (!ret)
+		ret = convert_params_apply(c, err);
+	return ret ? ret : last_resort(c, err);
 }
 
 void convert_ctx_close(struct convert_ctx *c)

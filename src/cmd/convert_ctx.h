@@ -16,7 +16,7 @@ struct convert_params {
 	const char *input, *guest, *vm;
 	struct opt_u64 vcpu, tsc_offset, sched_offset, tsc_khz;
 	const char *tsc_ratio, *pvclock, *kernel_sched;
-	struct opt_list mono_raw;
+	struct opt_list mono_raw, cyc2ns;
 	int clocksource; /* index into convert_clocksources, -1 = not given */
 };
 
@@ -56,9 +56,12 @@ int convert_params_map(const struct convert_params *p, struct tsc_map *map, bool
 		       struct kvmft_err *err) __must_check;
 /*
  * The clocks that a capture samples beside the TSC, as lines between its samples; only those that
- * are an end of the conversion (convert_samples.c).
+ * are an end of the conversion (convert_samples.c). last_resort: those that are used only where
+ * there is no exact way.
  */
 int convert_samples_add(struct convert_ctx *c, const struct capture *cap, bool guest,
-			struct kvmft_err *err) __must_check;
+			bool last_resort, struct kvmft_err *err) __must_check;
+/* The capture's line of CLOCK_MONOTONIC_RAW, if it has one that fits its samples. */
+void convert_raw_add(struct convert_ctx *c, const struct capture *cap, bool guest);
 
 #endif

@@ -211,6 +211,70 @@ static int apply_raw(struct convert_ctx *c, struct kvmft_err *err)
 	return ret;
 }
 
+/* ---- sched_clock of a TSC: MULT,SHIFT,OFFSET ---- */
+
+static bool is_cyc2ns_clock(enum clock_id id)
+{
+	return is_trace_clock(id) || id == CLK_HOST_LOCAL || id == CLK_HOST_GLOBAL ||
+	       id == CLK_HOST_PERF;
+}
+
+/*
+ * As --sched-offset the numbers are about the one clock that is converted, with its __sched_clock_offset
+ * in them: it goes in as local of a kernel whose other offset is 0.
+ */
+static int apply_cyc2ns_text(struct convert_ctx *c, const char *text, enum clock_id id,
+			     struct kvmft_err *err)
+{
+	bool guest = convert_is_guest(id);
+	struct cyc2ns *p = guest ? &c->clock.guest_cyc2ns : &c->clock.host_cyc2ns;
+	uint64_t v[MAX_NUMBERS];
+	int n;
+
+	n = parse_numbers("sched-line", text, "MULT,SHIFT,OFFSET", 3, 3, v, err);
+	if (n < 0)
+		return n;
+	if (!v[0] || v[0] > UINT32_MAX || v[1] > 32)
+		return err_usage(err, "option --sched-line: '%s': MULT is 1 to 2^32 - 1, SHIFT is 0 to 32", text);
+	*p = (struct cyc2ns){ .mult = (uint32_t)v[0], .shift = (uint8_t)v[1], .offset = v[2] };
+	if (guest) {
+		c->clock.no_kvmclock = true;
+		c->clock.sched.kernel = 0;
+		forget(c, BIT(GUEST_LOCAL_PIECES) | BIT(GUEST_GLOBAL_PIECES) | BIT(GUEST_PERF_PIECES));
+	}
+	c->clock.host_kernel_offset = 0;
+	if (clock_ctx_set(&c->clock, guest ? CLOCK_EDGE_GUEST_CYC2NS : CLOCK_EDGE_HOST_CYC2NS) ||
+	    clock_ctx_set(&c->clock, guest ? CLOCK_EDGE_GUEST_GLOBAL : CLOCK_EDGE_HOST_GLOBAL) ||
+	    clock_ctx_set(&c->clock, guest ? CLOCK_EDGE_GUEST_PERF : CLOCK_EDGE_HOST_PERF))
+		return err_set(err, EINVAL, "cannot use --sched-line");
+	return 0;
+}
+
+static int apply_cyc2ns(struct convert_ctx *c, struct kvmft_err *err)
+{
+	const struct opt_list *l = &c->p->cyc2ns;
+	bool from = is_cyc2ns_clock(c->from), to = is_cyc2ns_clock(c->to);
+	enum clock_id first = from ? c->from : c->to;
+	int ret;
+
+	if (!l->n)
+		return 0;
+	if (!from && !to)
+		return err_usage(err, "option --sched-line: neither %s nor %s is a local, global or perf clock",
+				 clock_name(c->from), clock_name(c->to));
+	if (from && to && convert_is_guest(c->from) == convert_is_guest(c->to))
+		return err_usage(err, "option --sched-line: it says nothing about %s against %s",
+				 clock_name(c->from), clock_name(c->to));
+	if (l->n > 1u + (from && to))
+		return err_usage(err, "option --sched-line: given %zu times for %d clock%s", l->n,
+				 1 + (from && to), from && to ? "s" : "");
+	/* One for two clocks: the guest's is kvmclock, as a rule, and has its own parameters. */
+	if (l->n == 1 && from && to)
+		first = convert_is_guest(c->from) ? c->to : c->from;
+	ret = apply_cyc2ns_text(c, l->v[0], first, err);
+	return ret || l->n == 1 ? ret : apply_cyc2ns_text(c, l->v[1], c->to, err);
+}
+
 int convert_params_apply(struct convert_ctx *c, struct kvmft_err *err)
 {
 	struct tsc_map map;
@@ -226,5 +290,7 @@ int convert_params_apply(struct convert_ctx *c, struct kvmft_err *err)
 		ret = apply_pvclock(c, err);
 	if (!ret)
 		ret = apply_sched(c, err);
+	if (!ret)
+		ret = apply_cyc2ns(c, err);
 	return ret ? ret : apply_raw(c, err);
 }

@@ -10,15 +10,22 @@ static const struct sampled {
 	enum cap_clock clock;
 	enum clock_id host, guest;
 	enum clock_edge host_edge, guest_edge;
+	bool last_resort; /* where constants are known they are exact, and a way through them longer */
 } sampled[] = {
 	{ CAP_CLOCK_MONO_RAW, CLK_HOST_MONO_RAW, CLK_GUEST_MONO_RAW, CLOCK_EDGE_HOST_RAW_PIECES,
-	  CLOCK_EDGE_GUEST_RAW_PIECES },
+	  CLOCK_EDGE_GUEST_RAW_PIECES, false },
 	{ CAP_CLOCK_MONO, CLK_HOST_MONO, CLK_GUEST_MONO, CLOCK_EDGE_HOST_MONO,
-	  CLOCK_EDGE_GUEST_MONO },
+	  CLOCK_EDGE_GUEST_MONO, false },
 	{ CAP_CLOCK_BOOT, CLK_HOST_BOOT, CLK_GUEST_BOOT, CLOCK_EDGE_HOST_BOOT,
-	  CLOCK_EDGE_GUEST_BOOT },
+	  CLOCK_EDGE_GUEST_BOOT, false },
 	{ CAP_CLOCK_REALTIME, CLK_HOST_REALTIME, CLK_GUEST_REALTIME, CLOCK_EDGE_HOST_REALTIME,
-	  CLOCK_EDGE_GUEST_REALTIME },
+	  CLOCK_EDGE_GUEST_REALTIME, false },
+	{ CAP_CLOCK_LOCAL, CLK_HOST_LOCAL, CLK_GUEST_LOCAL, CLOCK_EDGE_HOST_LOCAL_PIECES,
+	  CLOCK_EDGE_GUEST_LOCAL_PIECES, true },
+	{ CAP_CLOCK_GLOBAL, CLK_HOST_GLOBAL, CLK_GUEST_GLOBAL, CLOCK_EDGE_HOST_GLOBAL_PIECES,
+	  CLOCK_EDGE_GUEST_GLOBAL_PIECES, true },
+	{ CAP_CLOCK_PERF, CLK_HOST_PERF, CLK_GUEST_PERF, CLOCK_EDGE_HOST_PERF_PIECES,
+	  CLOCK_EDGE_GUEST_PERF_PIECES, true },
 };
 
 static int add_clock(struct convert_ctx *c, const struct capture *cap, const struct sampled *s,
@@ -42,15 +49,47 @@ static int add_clock(struct convert_ctx *c, const struct capture *cap, const str
 	return 0;
 }
 
+/* Does the line give what the capture read of that clock? A file may say anything. */
+static bool raw_fits(const struct clock_ctx *clock, const struct mono_raw *raw,
+		     const struct capture *cap)
+{
+	for (size_t i = 0; i < cap->nbracket; i++) {
+		const struct cap_bracket *b = &cap->bracket[i];
+		uint64_t lo = b->tsc, hi = b->tsc + b->width, unused;
+
+		if (cap->raw.over_kvmclock &&
+		    (clock_convert(clock, CLK_GUEST_TSC, CLK_KVMCLOCK, lo, &lo, &unused, NULL) ||
+		     clock_convert(clock, CLK_GUEST_TSC, CLK_KVMCLOCK, hi, &unused, &hi, NULL)))
+			return false;
+		if (!mono_raw_fits(raw, lo, hi, b->mono_raw))
+			return false;
+	}
+	return cap->nbracket > 0;
+}
+
+void convert_raw_add(struct convert_ctx *c, const struct capture *cap, bool guest)
+{
+	struct mono_raw *raw = guest ? &c->clock.guest_raw : &c->clock.host_raw;
+	enum clock_edge edge = CLOCK_EDGE_HOST_RAW;
+
+	*raw = (struct mono_raw){
+		.last = cap->raw.last, .nsec = cap->raw.nsec, .base = cap->raw.base,
+		.mult = cap->raw.mult, .shift = cap->raw.shift,
+	};
+	if (guest)
+		edge = cap->raw.over_kvmclock ? CLOCK_EDGE_GUEST_RAW_KVM : CLOCK_EDGE_GUEST_RAW;
+	if (cap->raw.known && (guest || !cap->raw.over_kvmclock) && raw_fits(&c->clock, raw, cap))
+		(void)clock_ctx_set(&c->clock, edge); /* the samples do where this fails */
+}
+
 int convert_samples_add(struct convert_ctx *c, const struct capture *cap, bool guest,
-			struct kvmft_err *err)
+			bool last_resort, struct kvmft_err *err)
 {
 	int ret = 0;
 
-	if (cap->nbracket < 2)
-		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(sampled) && !ret; i++)
-		if (convert_wants(c, guest ? sampled[i].guest : sampled[i].host))
+		if (sampled[i].last_resort == last_resort &&
+		    convert_wants(c, guest ? sampled[i].guest : sampled[i].host))
 			ret = add_clock(c, cap, &sampled[i], guest, err);
 	return ret;
 }

@@ -141,6 +141,8 @@ static void record_undo(struct record *r)
 		record_stop(r);
 	record_store_close(r);
 	record_flight_free(r);
+	if (kclock_sampler_free(r->sampler, &err) && err.text[0])
+		cli_note("%s", err.text);
 	if (kinst_destroy(r->k, &err) && err.text[0])
 		cli_note("%s", err.text);
 	record_watch_end(r);
@@ -209,8 +211,8 @@ static int record_prepare(struct record *r)
 static int record_finish(struct record *r)
 {
 	int (*const step[])(struct record *) = {
-		record_store_news, record_loss_end, record_facts_bracket, record_facts_tasks,
-		record_facts_end,
+		record_store_news, record_loss_end, record_facts_bracket, record_clocks_end,
+		record_facts_tasks, record_facts_end,
 	};
 	bool off = r->o->flight && !(r->o->trigger && r->flight.fired);
 	int first, ret;

@@ -9,6 +9,7 @@
  * record_guard.c   environment, modules, privileges
  * record_store.c   the capture: limits, segments, and what becomes of old ones
  * record_facts.c   what goes into the capture besides events
+ * record_clocks.c  ... and of clocks that need a trace or a probe to be read
  * record_loss.c    the ring's counters: what was produced, stored and lost, and where
  * record_flight.c  the flight recorder: triggers, and writing the ring out
  * record_child.c   COMMAND
@@ -25,6 +26,7 @@
 #include "kvmft/capture.h"
 #include "kvmft/cli.h"
 #include "kvmft/drain.h"
+#include "kvmft/guest_clock.h"
 #include "kvmft/kernel.h"
 #include "kvmft/vm.h"
 
@@ -81,6 +83,7 @@ struct record {
 		int32_t *v;
 		size_t n, cap;
 	} tids;			    /* --vm, --vcpu and -p: in set_event_pid */
+	struct kclock_sampler *sampler; /* NULL: trace clocks cannot be sampled here */
 	struct sbuf line;	    /* meta record under construction */
 	struct record_flight flight;
 	int watcher, watcher_pipe;
@@ -139,12 +142,19 @@ void record_confine(struct record *r, bool has_command);
 
 /* ---- record_facts.c: each appends to meta; 0 or -errno with r->err set ---- */
 
+int record_put(struct record *r); /* r->line as one record */
 int record_facts_begin(struct record *r);	/* before tracing starts */
 int record_facts_cpus(struct record *r);
 int record_facts_vms(struct record *r, bool end); /* after it started, and again at the end */
 int record_facts_bracket(struct record *r);
 int record_facts_tasks(struct record *r);
 int record_facts_end(struct record *r);
+
+/* ---- record_clocks.c: as above ---- */
+
+/* Before tracing starts; g: the guest's clock, NULL on a host. */
+int record_clocks_begin(struct record *r, const struct kguest_clock *g);
+int record_clocks_end(struct record *r); /* after it ended */
 
 /* ---- record_loss.c ---- */
 

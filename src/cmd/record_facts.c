@@ -10,11 +10,9 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "kvmft/guest_clock.h"
-
 #define PRINTK_MAX (1u << 20) /* of the kernel's printk_formats; longer is left out */
 
-static int put(struct record *r)
+int record_put(struct record *r)
 {
 	int ret = capw_meta(r->w, &r->line);
 
@@ -57,7 +55,7 @@ static int facts_machine(struct record *r)
 	if (kernel_machine_uuid(uuid, sizeof(uuid)) == 0)
 		meta_str(&r->line, "uuid", uuid);
 	sbuf_free(&text);
-	return put(r);
+	return record_put(r);
 }
 
 static int facts_ring(struct record *r)
@@ -75,7 +73,7 @@ static int facts_ring(struct record *r)
 	meta_u64(&r->line, "overwrite", r->o->overwrite || r->o->flight);
 	if (r->o->flight)
 		meta_u64(&r->line, "flight", 1);
-	return put(r);
+	return record_put(r);
 }
 
 static int facts_tsc(struct record *r)
@@ -88,7 +86,7 @@ static int facts_tsc(struct record *r)
 	meta_str(&r->line, "clocksource", r->tsc.clocksource);
 	meta_u64(&r->line, "constant", r->tsc.constant);
 	meta_u64(&r->line, "nonstop", r->tsc.nonstop);
-	return put(r);
+	return record_put(r);
 }
 
 static int facts_header(struct record *r)
@@ -128,7 +126,7 @@ static int facts_event(struct record *r, const struct kevent *e)
 	meta_str(&r->line, "sys", e->sys);
 	meta_str(&r->line, "name", e->name);
 	meta_str(&r->line, "filter", e->filter);
-	return put(r);
+	return record_put(r);
 }
 
 int record_facts_cpus(struct record *r)
@@ -140,7 +138,7 @@ int record_facts_cpus(struct record *r)
 		meta_begin(&r->line, "cpu");
 		meta_u64(&r->line, "n", g.cpu[i].cpu);
 		meta_u64(&r->line, "apicid", g.cpu[i].apicid);
-		ret = put(r);
+		ret = record_put(r);
 	}
 	vm_guest_facts_free(&g);
 	return ret;
@@ -156,7 +154,7 @@ static int facts_pvclock(struct record *r, const struct kpvclock *p)
 	meta_u64(&r->line, "mul", p->mul);
 	meta_s64(&r->line, "shift", p->shift);
 	meta_u64(&r->line, "flags", p->flags);
-	return put(r);
+	return record_put(r);
 }
 
 /* The guest's constants; also in a guest whose clock is x86-tsc: kvmclock output needs them. */
@@ -175,10 +173,10 @@ static int facts_guest_clock(struct record *r)
 	if (g.sched_known)
 		meta_u64(&r->line, "is_tsc", g.sched_is_tsc);
 	meta_str(&r->line, "source", g.kvm_source ? g.kvm_source : g.kernel_source);
-	ret = put(r);
+	ret = record_put(r);
 	for (size_t i = 0; i < g.npv && !ret; i++)
 		ret = facts_pvclock(r, &g.pv[i]);
-	return ret;
+	return ret ? ret : record_clocks_begin(r, &g);
 }
 
 int record_facts_begin(struct record *r)
@@ -187,12 +185,12 @@ int record_facts_begin(struct record *r)
 
 	meta_begin(&r->line, "tool");
 	meta_str(&r->line, "version", KVMFT_VERSION);
-	ret = put(r);
+	ret = record_put(r);
 	if (ret)
 		return ret;
 	meta_begin(&r->line, "side");
 	meta_str(&r->line, "name", r->side == CAP_SIDE_HOST ? "host" : "guest");
-	ret = put(r);
+	ret = record_put(r);
 	ret = ret ? ret : facts_machine(r);
 	ret = ret ? ret : facts_ring(r);
 	ret = ret ? ret : facts_tsc(r);
@@ -200,8 +198,8 @@ int record_facts_begin(struct record *r)
 	for (size_t i = 0; i < r->events.n && !ret; i++)
 		ret = facts_event(r, &r->events.v[i]);
 	ret = ret ? ret : record_facts_cpus(r);
-	if (!ret && r->side == CAP_SIDE_GUEST)
-		ret = facts_guest_clock(r);
+	if (!ret)
+		ret = r->side == CAP_SIDE_GUEST ? facts_guest_clock(r) : record_clocks_begin(r, NULL);
 	ret = ret ? ret : record_facts_bracket(r);
 	return ret ? ret : record_loss_begin(r);
 }
@@ -222,7 +220,7 @@ static int facts_vcpu(struct record *r, const struct vm *vm, const struct vm_vcp
 	}
 	if (end)
 		meta_str(&r->line, "at", "end");
-	return put(r);
+	return record_put(r);
 }
 
 static int facts_vm(struct record *r, const struct vm *vm, bool end)
@@ -236,7 +234,7 @@ static int facts_vm(struct record *r, const struct vm *vm, bool end)
 	meta_str(&r->line, "name", vm->name);
 	meta_str(&r->line, "uuid", vm->uuid);
 	meta_str(&r->line, "vmm", vm->vmm);
-	ret = put(r);
+	ret = record_put(r);
 	for (size_t i = 0; i < vm->n_vcpus && !ret; i++)
 		ret = facts_vcpu(r, vm, &vm->vcpu[i], end);
 	return ret;
@@ -270,7 +268,7 @@ int record_facts_bracket(struct record *r)
 	meta_u64(&r->line, "mono", b.mono);
 	meta_u64(&r->line, "boot", b.boot);
 	meta_u64(&r->line, "real", b.real);
-	return put(r);
+	return record_put(r);
 }
 
 static int task_record(const struct vm_task *t, void *ctx)
@@ -281,7 +279,7 @@ static int task_record(const struct vm_task *t, void *ctx)
 	meta_u64(&r->line, "tid", t->tid);
 	meta_u64(&r->line, "tgid", t->tgid);
 	meta_str(&r->line, "comm", t->comm);
-	return put(r);
+	return record_put(r);
 }
 
 int record_facts_tasks(struct record *r)
@@ -313,5 +311,5 @@ int record_facts_end(struct record *r)
 	meta_begin(&r->line, "end");
 	meta_str(&r->line, "reason", r->end_reason ? r->end_reason : "error");
 	meta_u64(&r->line, "tsc", krdtsc_now());
-	return put(r);
+	return record_put(r);
 }

@@ -48,7 +48,7 @@ static void pv_take(struct kguest_clock *g, uint32_t cpu, const struct kread_arg
  * Arguments of n records from CPU `first` on, put behind what stands in arg already. The texts live
  * in where[], which must live as long as arg.
  */
-static size_t pv_args(struct kread_arg *arg, char (*where)[32], uint32_t first, size_t n)
+static void pv_args(struct kread_arg *arg, char (*where)[32], uint32_t first, size_t n)
 {
 	for (size_t i = 0; i < n * PV_ARGS; i++) {
 		unsigned int off = (first + (uint32_t)(i / PV_ARGS)) * PV_STRIDE +
@@ -57,7 +57,6 @@ static size_t pv_args(struct kread_arg *arg, char (*where)[32], uint32_t first, 
 		snprintf(where[i], sizeof(where[i]), "hv_clock_boot+%u", off);
 		arg[i] = (struct kread_arg){ .where = where[i], .type = pv_field[i % PV_ARGS].type };
 	}
-	return n * PV_ARGS;
 }
 
 static uint32_t pv_cpus(void)
@@ -85,28 +84,34 @@ static void take_offsets(struct kguest_clock *g, const struct kread_arg *arg)
 	}
 }
 
-/* Offsets and the first records in one probe hit; more records in further ones. */
+/* Offsets, the first records and the timekeeper in one go; more records in further ones. */
 static void read_by_probe(struct ktracefs *t, struct kguest_clock *g)
 {
-	struct kread_arg arg[2 + PV_BATCH * PV_ARGS];
-	char where[PV_BATCH * PV_ARGS][32];
+	struct kread_arg arg[2 + PV_BATCH * PV_ARGS + KTK_ARGS];
+	char where[PV_BATCH * PV_ARGS][32], where_tk[KTK_ARGS][32];
 	struct kvmft_err err = { .text = "" };
 	uint32_t ncpu = pv_cpus();
 
 	for (uint32_t first = 0; first < ncpu; first += PV_BATCH) {
 		size_t n = MIN((size_t)(ncpu - first), (size_t)PV_BATCH), at = first ? 0 : 2;
+		size_t nargs = at + n * PV_ARGS;
 		int ret;
 
 		arg[0] = (struct kread_arg){ .where = "kvm_sched_clock_offset", .type = "x64" };
 		arg[1] = (struct kread_arg){ .where = "__sched_clock_offset", .type = "s64" };
-		ret = kread_symbols(t, arg, at + pv_args(arg + at, where, first, n), &err);
+		pv_args(arg + at, where, first, n);
+		if (!first)
+			kmono_raw_args(arg + nargs, where_tk);
+		ret = kread_symbols(t, arg, nargs + (first ? 0 : KTK_ARGS), &err);
 		if (ret < 0) {
 			snprintf(g->why, sizeof(g->why), "%.255s",
 				 err.text[0] ? err.text : strerror(-ret));
 			return;
 		}
-		if (!first)
+		if (!first) {
 			take_offsets(g, arg);
+			g->has_raw = kmono_raw_take(arg + nargs, &g->raw) == 0;
+		}
 		for (size_t i = 0; i < n; i++)
 			pv_take(g, first + (uint32_t)i, &arg[at + i * PV_ARGS]);
 	}

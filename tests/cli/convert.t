@@ -45,6 +45,14 @@ value "local of one number" 18113039745020 \
 value "mono_raw: the base is not shifted" 1000000005 \
 	--from host-tsc --to host-mono_raw --mono-raw 100,2,1,10,1000000000 100
 
+# perf's time_mult, time_shift and time_zero: 4 * 10^9 cycles of 2.5 GHz are 1.6 s
+value "cyc2ns of the host's perf clock" 1600000041 \
+	--from host-tsc --to host-perf --sched-line 858993459,31,42 4000000000
+value "... and back: the smallest TSC that shows it" "4000000001 4000000003" --range \
+	--from host-perf --to host-tsc --sched-line 858993459,31,42 1600000042
+value "... to a guest whose sched_clock is its TSC" 1999999998 --from host-perf --to guest-local \
+	--sched-line 858993459,31,42 --sched-line 858993459,31,-1 --tsc-offset 1000000000 1600000042
+
 # ---- vectors ----
 
 # Runs every STEP-th row of a kind: columns to arguments by the function named, which prints what
@@ -290,6 +298,35 @@ around()
 }
 around "host realtime to guest mono_raw, through both TSCs" 740000000 1000 \
 	--from host-realtime --to guest-mono_raw -i "$h" --guest-capture "$g" 1700000000.5
+# Trace clocks sampled by record: local = TSC / 2.5 + 10^9, perf = local + 46 s.
+mkdir "$tmp/sampled" "$tmp/tscguest"
+sed '/^end /d' "$h/meta" >"$tmp/sampled/meta"
+cat >>"$tmp/sampled/meta" <<'META'
+clock name=local tsc=1000000000 width=100 ns=1400000020
+clock name=perf tsc=1000000000 width=100 ns=47400000020
+clock name=sundial tsc=1000000000 width=100 ns=5
+clock name=local tsc=3500000000 width=100 ns=2400000020
+clock name=perf tsc=3500000000 width=100 ns=48400000020
+raw last=1000000050 mult=1717986918 shift=32 nsec=0 base=400000000 clocksource=tsc source=test
+end reason=signal tsc=3600000000
+META
+around "host local, sampled" 2250000050 600 --from host-local --to host-tsc -i "$tmp/sampled" 1900000020
+around "host perf to host local, both sampled" 1900000020 600 \
+	--from host-perf --to host-local -i "$tmp/sampled" 47900000020
+around "guest TSC to the host's perf clock" 47900000020 600 \
+	--from guest-tsc --to host-perf -i "$tmp/sampled" 1750000050
+value "mono_raw by the kernel's own line" "899999999 899999999" --range \
+	--from host-tsc --to host-mono_raw -i "$tmp/sampled" 2250000050
+sed -i 's/^raw .*base=4/raw last=1000000050 mult=1717986918 shift=32 nsec=0 base=5/' "$tmp/sampled/meta"
+around "... not by one that contradicts the samples" 900000000 600 \
+	--from host-tsc --to host-mono_raw -i "$tmp/sampled" 2250000050
+sed 's/^sched .*/sched is_tsc=1/; /^pvclock/d; /^end /d' "$g/meta" >"$tmp/tscguest/meta"
+cat >>"$tmp/tscguest/meta" <<'META'
+clock name=local tsc=600000000 width=100 ns=240000020
+clock name=local tsc=3000000000 width=100 ns=1200000020
+META
+around "local of a guest without kvmclock" 2250000050 600 \
+	--from guest-local --to host-tsc -i "$h" --guest-capture "$tmp/tscguest" 700000020
 around "host TSC to host mono" 900000010 600 --from host-tsc --to host-mono -i "$h" 2250000050
 around "host mono_raw to host boot: no guest needed" 900000020 1200 \
 	--from host-mono_raw --to host-boot -i "$h" 0.9

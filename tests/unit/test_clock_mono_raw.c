@@ -57,6 +57,30 @@ static void inv(const struct vector *v)
 	vector_expect(v, "lo", lo, v->out[0]);
 }
 
+/* A line fits a bracket that holds the reading, give or take 1 ns, and no other. */
+static void test_fits(void **state)
+{
+	struct mono_raw r = { .last = 1000, .nsec = 5, .base = 500, .mult = 6462355, .shift = 24 };
+	uint64_t ns = 0;
+
+	(void)state;
+	assert_int_equal(mono_raw_to_ns(&r, 50000, &ns), 0);
+	assert_true(mono_raw_fits(&r, 49900, 50100, ns));
+	assert_true(mono_raw_fits(&r, 50000, 50000, ns));
+	assert_true(mono_raw_fits(&r, 50000, 50000, ns + 1));
+	assert_true(mono_raw_fits(&r, 50000, 50000, ns - 1));
+	assert_false(mono_raw_fits(&r, 50000, 50000, ns + 2));
+	assert_false(mono_raw_fits(&r, 50000, 50000, ns - 2));
+	assert_false(mono_raw_fits(&r, 50010, 50100, ns));
+	assert_false(mono_raw_fits(&r, 40000, 49990, ns));
+	r.mult = 0;
+	assert_false(mono_raw_fits(&r, 0, UINT64_MAX, ns));
+	r = (struct mono_raw){ .last = 0, .base = UINT64_MAX - 5, .mult = 1u << 23, .shift = 23 };
+	assert_true(mono_raw_fits(&r, 0, 5, UINT64_MAX));
+	assert_false(mono_raw_fits(&r, 0, 6, UINT64_MAX)); /* past the end: not a reading */
+	assert_false(mono_raw_fits(&r, 0, 5, 0));
+}
+
 static void test_vectors(void **state)
 {
 	(void)state;
@@ -202,6 +226,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_vectors),
+		cmocka_unit_test(test_fits),
 		cmocka_unit_test(test_check),
 		cmocka_unit_test(test_line_known),
 		cmocka_unit_test(test_kvm_clock),

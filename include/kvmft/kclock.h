@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * kclock.h: the trace clocks of this kernel beside its TSC, and the line behind its mono_raw.
+ *
+ * local, global and perf cannot be read from user space. A marker written to an instance that uses
+ * such a clock can be: its stamp lies between two readings of the TSC.
+ */
+#ifndef KVMFT_KCLOCK_H
+#define KVMFT_KCLOCK_H
+
+#include "kvmft/kernel.h"
+
+/* The clock showed ns at some TSC within [tsc, tsc + width]. */
+struct kclock_sample {
+	uint64_t tsc, width, ns;
+};
+
+struct kclock_sampler;
+
+/*
+ * Makes the instance that the markers go to; nothing is recorded in it otherwise. t is borrowed.
+ * *out goes to kclock_sampler_free(). -ENOTSUP: no TSC, or no trace_marker.
+ */
+int kclock_sampler_new(struct ktracefs *t, struct kclock_sampler **out,
+		       struct kvmft_err *err) __must_check;
+/*
+ * The tightest of tries (1 to 256) readings of trace clock `clock`, one that counts ns. -EINVAL: no
+ * such clock here; -ENODATA: the kernel printed no stamp that can be read.
+ */
+int kclock_sample(struct kclock_sampler *s, const char *clock, unsigned int tries,
+		  struct kclock_sample *out, struct kvmft_err *err) __must_check;
+/* As kinst_destroy(). NULL is fine. */
+int kclock_sampler_free(struct kclock_sampler *s, struct kvmft_err *err);
+
+/* Stamp of marker number n in text that `trace` shows with option raw. Pure. -ENOENT: none. */
+int kclock_parse_marker(const char *text, unsigned int n, uint64_t *ts) __must_check;
+
+/* ---- the line of CLOCK_MONOTONIC_RAW, as the kernel keeps it ---- */
+
+/* ns = base + (((cycles - last) * mult + nsec) >> shift); cycles of the current clocksource. */
+struct kmono_raw {
+	uint64_t last, nsec, base;
+	uint32_t mult;
+	uint8_t shift;
+	const char *symbol; /* where it was read; static text */
+};
+
+/*
+ * Reads it through a kprobe. The result is consistent in itself, not more: check it against a
+ * bracket (mono_raw_fits() of the clock room). -ENOENT: no variable of a known shape; else as
+ * kread_symbols(). -EAGAIN: changed while being read, again and again.
+ */
+int kmono_raw_read(struct ktracefs *t, struct kmono_raw *r, struct kvmft_err *err) __must_check;
+
+/* The parts of it, for those who read more in the same shot. */
+#define KTK_ARGS 84
+/* Fills arg[KTK_ARGS]; the texts live in where[KTK_ARGS]. */
+void kmono_raw_args(struct kread_arg *arg, char (*where)[32]);
+/* After kread_symbols(): 0, -ENOENT, -EAGAIN. Pure. */
+int kmono_raw_take(const struct kread_arg *arg, struct kmono_raw *r) __must_check;
+
+#endif
