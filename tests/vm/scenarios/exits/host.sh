@@ -68,7 +68,7 @@ done
 pass "kvmft exits ends with the VM"
 kill -INT $perf
 wait $perf
-perf kvm -i /tmp/perf.data stat report >perf.out 2>>perf.log
+perf kvm -i /tmp/perf.data stat report >perf.out 2>&1
 
 # ---- one that comes and goes ----
 
