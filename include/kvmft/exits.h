@@ -39,7 +39,7 @@ struct exits_cell {
 	uint64_t raw;	/* where counting stands in the source: see exits_raw() */
 };
 
-/* Exits that were followed by an entry. total and max in units of the trace clock. */
+/* Exits that were followed by an entry. total and max in ns. */
 struct exits_time {
 	uint64_t n, total;	       /* since counting began */
 	uint64_t shown_n, shown_total; /* ... of these, before this interval */
@@ -81,7 +81,7 @@ int exits_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n) __must
 int exits_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n) __must_check;
 /* The source was emptied: the next exits_raw() counts from 0. */
 void exits_raw_reset(struct exits *e);
-/* n exits that took total and at most max, in clock units. 0 or -ENOMEM. */
+/* n exits that took total ns, and at most max ns. 0 or -ENOMEM. */
 int exits_time_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total,
 		   uint64_t max) __must_check;
 /* Like exits_raw(), for exits that were timed. */
@@ -146,7 +146,7 @@ struct exits_pair {
 	struct u64map by_tid;
 };
 
-/* 0 or -ENOMEM. ts in units of the trace clock. */
+/* 0 or -ENOMEM. ts in ns. */
 int exits_pair_exit(struct exits_pair *p, uint32_t tid, uint64_t ts, uint32_t reason) __must_check;
 int exits_pair_entry(struct exits_pair *p, uint32_t tid, uint64_t ts) __must_check;
 /* Events were lost: nothing that began before is paired with anything that comes. */

@@ -21,7 +21,6 @@ struct exits_page {
 	enum exit_isa isa;
 	enum exits_columns columns;
 	const char *tid_header;	 /* "TID" or "TIDS" */
-	uint64_t khz;		 /* the times are cycles of this clock; 0 = ns */
 	uint64_t realtime_ns;	 /* of the table's end, since 1970 */
 	uint64_t elapsed_ns;	 /* that it covers */
 	uint64_t lost;		 /* exits that could not be counted, since counting began */
@@ -47,7 +46,5 @@ int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
 /* "HLT", "EPT_VIOLATION FAILED_VMENTRY", "0x4e": name and flags of a reason. Returns buf. */
 char *exits_reason_text(const struct exit_names *n, enum exit_isa isa, uint32_t reason, char *buf,
 			size_t size);
-/* Clock units to ns, saturating. khz 0: they are ns. */
-uint64_t exits_ns(uint64_t units, uint64_t khz);
 
 #endif

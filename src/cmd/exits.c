@@ -94,7 +94,7 @@ static enum exit_isa machine_isa(const struct exit_names *n)
 
 static int prepare_events(struct exits_run *x)
 {
-	struct ktsc_facts tsc = { .present = false };
+	static const char *const clocks[] = { "mono_raw", "mono", "local" };
 	int ret = kevent_kvm_check(x->t, x->err);
 
 	if (!ret && kevent_list_add(&x->events, "kvm", "kvm_exit", NULL))
@@ -112,11 +112,10 @@ static int prepare_events(struct exits_run *x)
 	x->isa = machine_isa(&x->names);
 	if (!x->o->time)
 		return 0;
-	x->clock = "mono_raw";
-	if (!ktracefs_clock_check(x->t, "x86-tsc", NULL) && !ktsc_facts_read(x->t, &tsc) && tsc.khz) {
-		x->clock = "x86-tsc";
-		x->khz = tsc.khz;
-	}
+	/* Clocks of ns; how fast a TSC runs would take a tenth of a second to find out. */
+	for (size_t i = 0; i < ARRAY_SIZE(clocks) && !x->clock; i++)
+		if (!ktracefs_clock_check(x->t, clocks[i], NULL))
+			x->clock = clocks[i];
 	return 0;
 }
 
@@ -150,7 +149,7 @@ static int prepare(struct exits_run *x)
 		return ret;
 	session_sweep(x->t);
 	ret = prepare_events(x);
-	ret = ret ? ret : exits_who_begin(x);
+	exits_who_begin(x);
 	ret = ret ? ret : exits_target_find(x);
 	return ret ? ret : start_engine(x);
 }

@@ -78,10 +78,9 @@ struct exits_run {
 	const struct fmt_event *ev_exit, *ev_entry;
 	struct exit_names names;
 	enum exit_isa isa;
-	uint64_t khz; /* of the trace clock; 0 = it counts ns */
-	const char *clock;
+	const char *clock; /* for --time; one that counts ns */
 
-	struct vm_list *vms; /* the last look */
+	struct vm_list *vms; /* the last look; NULL = none yet */
 	struct exits_target target;
 	struct exits table;
 	size_t looked; /* threads of the table that were asked for already */
@@ -110,7 +109,7 @@ struct exits_run {
 
 /* What can be said without looking at the machine. */
 int exits_target_options(struct exits_run *x);
-/* Finds the target among x->vms. After x->ev_exit is known. */
+/* Finds the target, and x->vms if there is one. After x->ev_exit is known. */
 int exits_target_find(struct exits_run *x);
 /* For views: is this one of the target's threads? ctx is the exits_run. */
 bool exits_wanted(const void *ctx, const struct exits *e, const struct exits_thread *t);
@@ -119,7 +118,10 @@ void exits_target_free(struct exits_target *t);
 
 /* ---- exits_who.c ---- */
 
-int exits_who_begin(struct exits_run *x);
+/* Begins to watch debugfs. */
+void exits_who_begin(struct exits_run *x);
+/* vCPUs of this machine, and VMs; without a look at processes, so roughly. */
+size_t exits_who_count(void);
 /* Looks at all VMs again. */
 int exits_who_scan(struct exits_run *x);
 /* Threads that turned up since the last call get their process, VM and vCPU. */

@@ -43,12 +43,10 @@ struct exits_hist {
 
 /* ---- setting up ---- */
 
-static uint64_t map_size(const struct vm_list *l)
+static uint64_t map_size(void)
 {
-	uint64_t want = 0, size = MAP_MIN;
+	uint64_t want = exits_who_count() * REASONS_GUESS, size = MAP_MIN;
 
-	for (size_t i = 0; i < l->n; i++)
-		want += (l->vm[i].n_vcpus + 1) * REASONS_GUESS;
 	while (size < want && size < MAP_MAX)
 		size *= 2;
 	return size;
@@ -127,7 +125,7 @@ static int hist_start(struct exits_run *x)
 	h = x->hist = calloc(1, sizeof(*h));
 	if (!h)
 		return err_set(x->err, ENOMEM, "out of memory");
-	h->size = map_size(x->vms);
+	h->size = map_size();
 	c.pid = x->target.pids;
 	c.npid = x->target.npids;
 	c.event_fork = x->target.pid != 0;

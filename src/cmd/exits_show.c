@@ -50,7 +50,6 @@ void exits_page_fill(const struct exits_run *x, const struct exits_view *v, stru
 		.columns = x->target.group == EXITS_BY_REASON ? EXITS_COL_REASON :
 			   x->target.pid || x->target.threads ? EXITS_COL_TID : EXITS_COL_PID_TID,
 		.tid_header = x->target.threads ? "TIDS" : "TID",
-		.khz = x->khz,
 		.realtime_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec,
 		.elapsed_ns = session_now_ns() - x->interval_ns,
 		.lost = x->lost,

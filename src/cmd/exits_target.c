@@ -293,6 +293,14 @@ int exits_target_find(struct exits_run *x)
 	struct exits_target *g = &x->target;
 	int ret;
 
+	if (!x->o->tid.set && !x->o->tids && !x->o->pid.set && !x->o->vm) {
+		/* Looking at all processes can wait until counting has begun. */
+		sbuf_add(&g->title, "all threads");
+		return g->title.error;
+	}
+	ret = vm_scan(NULL, &x->vms, x->err);
+	if (ret)
+		return ret;
 	if (x->o->tid.set) {
 		g->threads = true;
 		g->group = EXITS_BY_REASON;
@@ -303,11 +311,8 @@ int exits_target_find(struct exits_run *x)
 		g->threads = true;
 		sbuf_addf(&g->title, "TIDS %s", x->o->tids);
 		ret = find_tids(x);
-	} else if (x->o->pid.set || x->o->vm) {
-		ret = find_process(x);
 	} else {
-		sbuf_add(&g->title, "all threads");
-		return g->title.error;
+		ret = find_process(x);
 	}
 	ret = ret ? ret : find_pids(x);
 	return ret ? ret : g->title.error;

@@ -8,16 +8,18 @@
  */
 #include "exits.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 
 #define KVM_DIR	     "/sys/kernel/debug/kvm"
 #define RESCAN_FIRST 10000000u	 /* ns after a VM came or went; then after four times that, ... */
 #define RESCAN_IDLE  250000000u	 /* ... and from here on only while a vCPU has not run yet, ... */
 #define RESCAN_LAST  2000000000u /* ... after twice that, and so on up to this */
 
-int exits_who_begin(struct exits_run *x)
+void exits_who_begin(struct exits_run *x)
 {
 	if (vm_debugfs_mount(NULL, NULL))
 		errno = 0; /* the list of VMs says what that means */
@@ -25,7 +27,23 @@ int exits_who_begin(struct exits_run *x)
 	if (x->inotify_fd >= 0 &&
 	    inotify_add_watch(x->inotify_fd, KVM_DIR, IN_CREATE | IN_DELETE | IN_ONLYDIR) < 0)
 		util_close_fd(&x->inotify_fd); /* no debugfs: then threads are looked up when seen */
-	return vm_scan(NULL, &x->vms, x->err);
+}
+
+size_t exits_who_count(void)
+{
+	DIR *dir = opendir(KVM_DIR);
+	struct dirent *e;
+	struct stat st;
+	size_t n = 0;
+
+	/* A directory has a link from each of its own: one per vCPU. */
+	while (dir && (e = readdir(dir)))
+		if (strchr(e->d_name, '-') && !fstatat(dirfd(dir), e->d_name, &st, 0) &&
+		    S_ISDIR(st.st_mode))
+			n += st.st_nlink;
+	if (dir)
+		closedir(dir);
+	return n;
 }
 
 static void note_vm(const struct exits_run *x, const struct exits_vm *vm, const char *what)
@@ -118,7 +136,7 @@ int exits_who_scan(struct exits_run *x)
 	struct vm_list *list = NULL;
 	int ret = 0;
 
-	if (x->begin_ns) { /* the first time, the list is there already */
+	if (x->begin_ns || !x->vms) { /* the target may have needed the first one */
 		ret = vm_scan(NULL, &list, x->err);
 		if (ret)
 			return ret;

@@ -34,18 +34,9 @@ char *exits_reason_text(const struct exit_names *n, enum exit_isa isa, uint32_t 
 	return buf;
 }
 
-uint64_t exits_ns(uint64_t units, uint64_t khz)
+static uint64_t average_ns(const struct exits_row *r)
 {
-	unsigned __int128 ns = units;
-
-	if (khz)
-		ns = ns * 1000000 / khz;
-	return ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
-}
-
-static uint64_t average_ns(const struct exits_row *r, uint64_t khz)
-{
-	return r->timed ? (exits_ns(r->total, khz) + r->timed / 2) / r->timed : 0;
+	return r->timed ? (r->total + r->timed / 2) / r->timed : 0;
 }
 
 static const struct exits_vm *vm_of(const struct exits_page *p, const struct exits_row *r)
@@ -88,15 +79,15 @@ static void text_header(const struct exits_page *p, struct sbuf *b)
 	sbuf_add(b, p->columns == EXITS_COL_REASON ? "\n" : " VM:VCPU\n");
 }
 
-static void text_times(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
+static void text_times(const struct exits_row *r, struct sbuf *b)
 {
 	if (!r->timed) {
 		sbuf_addf(b, " %14s %12s %12s", "-", "-", "-");
 		return;
 	}
-	add_us(b, 14, exits_ns(r->total, p->khz));
-	add_us(b, 12, average_ns(r, p->khz));
-	add_us(b, 12, exits_ns(r->max, p->khz));
+	add_us(b, 14, r->total);
+	add_us(b, 12, average_ns(r));
+	add_us(b, 12, r->max);
 }
 
 /* "vm1:0", "1234-12:0", "vm1:-" for a thread that is no vCPU we know, "-" for one of no VM. */
@@ -127,7 +118,7 @@ static void text_row(const struct exits_page *p, const struct exits_row *r, stru
 	sbuf_addf(b, "%-35s ", reason_of(p, r, reason));
 	sbuf_addf(b, more ? "%-10" PRIu64 : "%" PRIu64, r->count);
 	if (p->view->e->timed)
-		text_times(p, r, b);
+		text_times(r, b);
 	if (p->columns != EXITS_COL_REASON)
 		text_vcpu(p, r, b);
 	sbuf_addc(b, '\n');
@@ -197,9 +188,9 @@ static void json_row(struct json *j, const struct exits_page *p, const struct ex
 	json_number(j, "count", r->count);
 	if (p->view->e->timed) {
 		json_number(j, "timed", r->timed);
-		json_optional(j, "total_ns", exits_ns(r->total, p->khz), r->timed);
-		json_optional(j, "avg_ns", average_ns(r, p->khz), r->timed);
-		json_optional(j, "max_ns", exits_ns(r->max, p->khz), r->timed);
+		json_optional(j, "total_ns", r->total, r->timed);
+		json_optional(j, "avg_ns", average_ns(r), r->timed);
+		json_optional(j, "max_ns", r->max, r->timed);
 	}
 	json_object_end(j);
 }
@@ -278,9 +269,9 @@ static void csv_row(const struct exits_page *p, const struct exits_row *r, struc
 	csv_number(b, r->count, true);
 	if (p->view->e->timed) {
 		csv_number(b, r->timed, true);
-		csv_us(b, exits_ns(r->total, p->khz), r->timed);
-		csv_us(b, average_ns(r, p->khz), r->timed);
-		csv_us(b, exits_ns(r->max, p->khz), r->timed);
+		csv_us(b, r->total, r->timed);
+		csv_us(b, average_ns(r), r->timed);
+		csv_us(b, r->max, r->timed);
 	}
 	sbuf_addc(b, '\n');
 }
@@ -387,8 +378,8 @@ static void metric_row(const struct exits_page *p, const struct metric *m,
 	switch (m->kind) {
 	case METRIC_COUNT: sbuf_addf(b, "%" PRIu64, r->count); break;
 	case METRIC_TIMED: sbuf_addf(b, "%" PRIu64, r->timed); break;
-	case METRIC_TOTAL: metric_seconds(b, exits_ns(r->total, p->khz)); break;
-	case METRIC_MAX: metric_seconds(b, exits_ns(r->max, p->khz)); break;
+	case METRIC_TOTAL: metric_seconds(b, r->total); break;
+	case METRIC_MAX: metric_seconds(b, r->max); break;
 	}
 	sbuf_addc(b, '\n');
 }
