@@ -8,10 +8,13 @@
  * what was counted: `vcpu 0 io=1000 mmio=1000 hlt=1000`.
  *
  *   tinyvm [--iterations N] [--ms M] [--vcpus N] [--first-id I] [--stride S] [--name X]
+ *	    [--cpuid C]
  *
  * --iterations N  loops per vCPU (default 1000); --ms M instead loops for M milliseconds.
  * --first-id, --stride  vcpu ids I, I+S, I+2S ... (default 0 and 1): ids with gaps.
  * --name X  is not used: it is there to be found in the command line.
+ * --cpuid C  before each loop, C cpuid instructions: exits that KVM handles by itself. The lines at
+ *   the end then also have the CPU time of the vCPU's thread: `cpu_ns=123`.
  * First output line, before any guest code runs: `pid P vm-fd F tids T...`. Then it waits for a
  * newline or end of file on stdin when --wait is given. Exit 77 when there is no /dev/kvm.
  */
@@ -45,13 +48,29 @@ static const uint8_t code[] = {
 	0xeb, 0xf8,	  /*       jmp loop         */
 };
 
+/* The same with a loop of cpuid in front; the count is put in at CPUID_COUNT. */
+static const uint8_t cpuid_code[] = {
+	0xb8, 0x00, 0x20,		    /*       mov $0x2000, %ax */
+	0x8e, 0xd8,			    /*       mov %ax, %ds     */
+	0x66, 0xbe, 0x00, 0x00, 0x00, 0x00, /* loop: mov $C, %esi     */
+	0x66, 0x31, 0xc0,		    /* next: xor %eax, %eax   */
+	0x0f, 0xa2,			    /*       cpuid            */
+	0x66, 0x4e,			    /*       dec %esi         */
+	0x75, 0xf7,			    /*       jnz next         */
+	0xe6, 0x80,			    /*       out %al, $0x80   */
+	0xa2, 0x00, 0x00,		    /*       mov %al, (0)     */
+	0xf4,				    /*       hlt              */
+	0xeb, 0xe9,			    /*       jmp loop         */
+};
+#define CPUID_COUNT 7
+
 struct vcpu {
 	pthread_t thread;
 	pthread_barrier_t *start;
 	int fd;
 	struct kvm_run *run;
 	unsigned long id;
-	uint64_t iterations, ms, io, mmio, hlt;
+	uint64_t iterations, ms, io, mmio, hlt, cpu_ns;
 	pid_t tid;
 	bool failed;
 };
@@ -62,6 +81,14 @@ static uint64_t now_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static uint64_t thread_cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
 static void die(const char *what)
@@ -79,6 +106,7 @@ static void *vcpu_main(void *arg)
 	pthread_barrier_wait(v->start); /* main prints the thread ids */
 	pthread_barrier_wait(v->start); /* go */
 	end = now_ms() + v->ms;
+	v->cpu_ns = thread_cpu_ns();
 	while (v->ms ? now_ms() < end : v->hlt < v->iterations) {
 		if (ioctl(v->fd, KVM_RUN, 0) && errno != EINTR) {
 			v->failed = true;
@@ -96,6 +124,7 @@ static void *vcpu_main(void *arg)
 			return NULL;
 		}
 	}
+	v->cpu_ns = thread_cpu_ns() - v->cpu_ns;
 	return NULL;
 }
 
@@ -119,7 +148,7 @@ static void vcpu_create(int kvm, int vm, struct vcpu *v)
 		die("KVM_SET_REGS");
 }
 
-static int vm_create(int kvm)
+static int vm_create(int kvm, uint32_t cpuid)
 {
 	struct kvm_userspace_memory_region mem = { .memory_size = MEM_SIZE };
 	int vm = ioctl(kvm, KVM_CREATE_VM, 0);
@@ -132,7 +161,10 @@ static int vm_create(int kvm)
 	p = mmap(NULL, MEM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		die("mmap of guest memory");
-	memcpy((char *)p + CODE_AT, code, sizeof(code));
+	memcpy((char *)p + CODE_AT, cpuid ? cpuid_code : code,
+	       cpuid ? sizeof(cpuid_code) : sizeof(code));
+	if (cpuid)
+		memcpy((char *)p + CODE_AT + CPUID_COUNT, &cpuid, sizeof(cpuid));
 	mem.userspace_addr = (uintptr_t)p;
 	if (ioctl(vm, KVM_SET_USER_MEMORY_REGION, &mem))
 		die("KVM_SET_USER_MEMORY_REGION");
@@ -143,18 +175,19 @@ static const struct option options[] = {
 	{ "iterations", required_argument, NULL, 'i' }, { "ms", required_argument, NULL, 'm' },
 	{ "vcpus", required_argument, NULL, 'n' },	{ "first-id", required_argument, NULL, 'f' },
 	{ "stride", required_argument, NULL, 's' },	{ "name", required_argument, NULL, 'N' },
-	{ "wait", no_argument, NULL, 'w' },		{ NULL, 0, NULL, 0 },
+	{ "wait", no_argument, NULL, 'w' },		{ "cpuid", required_argument, NULL, 'c' },
+	{ NULL, 0, NULL, 0 },
 };
 
 int main(int argc, char **argv)
 {
-	unsigned long n = 1, first = 0, stride = 1, iterations = 1000, ms = 0;
+	unsigned long n = 1, first = 0, stride = 1, iterations = 1000, ms = 0, cpuid = 0;
 	static struct vcpu vcpu[MAX_VCPUS];
 	pthread_barrier_t start;
 	bool wait = false;
 	int c, kvm, vm, ret = 0;
 
-	while ((c = getopt_long(argc, argv, "i:m:n:f:s:N:w", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "i:m:n:f:s:N:wc:", options, NULL)) != -1) {
 		switch (c) {
 		case 'i': iterations = strtoul(optarg, NULL, 0); break;
 		case 'm': ms = strtoul(optarg, NULL, 0); break;
@@ -163,6 +196,7 @@ int main(int argc, char **argv)
 		case 's': stride = strtoul(optarg, NULL, 0); break;
 		case 'N': break;
 		case 'w': wait = true; break;
+		case 'c': cpuid = strtoul(optarg, NULL, 0); break;
 		default: return 2;
 		}
 	}
@@ -171,7 +205,7 @@ int main(int argc, char **argv)
 	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 	if (kvm < 0)
 		die("/dev/kvm");
-	vm = vm_create(kvm);
+	vm = vm_create(kvm, (uint32_t)cpuid);
 	pthread_barrier_init(&start, NULL, (unsigned int)n + 1);
 	for (unsigned long i = 0; i < n; i++) {
 		vcpu[i] = (struct vcpu){ .start = &start, .id = first + i * stride,
@@ -191,9 +225,12 @@ int main(int argc, char **argv)
 	pthread_barrier_wait(&start);
 	for (unsigned long i = 0; i < n; i++) {
 		pthread_join(vcpu[i].thread, NULL);
-		printf("vcpu %lu io=%llu mmio=%llu hlt=%llu\n", vcpu[i].id,
+		printf("vcpu %lu io=%llu mmio=%llu hlt=%llu", vcpu[i].id,
 		       (unsigned long long)vcpu[i].io, (unsigned long long)vcpu[i].mmio,
 		       (unsigned long long)vcpu[i].hlt);
+		if (cpuid)
+			printf(" cpu_ns=%llu", (unsigned long long)vcpu[i].cpu_ns);
+		printf("\n");
 		ret |= vcpu[i].failed;
 	}
 	return ret;
