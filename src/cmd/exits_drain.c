@@ -181,17 +181,21 @@ static int walk_subbuf(struct exits_run *x)
 	struct exits_drain *d = x->drain;
 	struct subbuf sb;
 	struct rec rec;
-	int got = subbuf_begin(&sb, d->buf, &d->geom), ret = 0;
+	int got, ret;
 
-	if (!got && sb.lost)
-		d->lost_in_band += sb.lost_counted ? sb.lost_count : 1;
-	while (!got && !ret && (got = subbuf_next(&sb, &rec)) > 0) {
-		ret = take_event(x, &rec);
-		got = 0;
-	}
-	if (got < 0)
+	if (subbuf_begin(&sb, d->buf, &d->geom)) {
 		d->damaged++;
-	return ret;
+		return 0;
+	}
+	if (sb.lost)
+		d->lost_in_band += sb.lost_counted ? sb.lost_count : 1;
+	while ((got = subbuf_next(&sb, &rec)) > 0) {
+		ret = take_event(x, &rec);
+		if (ret)
+			return ret;
+	}
+	d->damaged += got < 0;
+	return 0;
 }
 
 /* 1: this CPU may have more. */

@@ -125,16 +125,23 @@ is "$(cat "$out")" "" "... nothing on standard output"
 
 # ---- ends ----
 
-# ends NAME SIGNAL: it prints the table and leaves nothing.
-ends()
+# count_vm ARGUMENT...: counts $vm in the background; returns when counting has begun.
+count_vm()
 {
-	"$kvmft" exits -V -p "$vm" --time >"$out" 2>"$err" 9>&- </dev/null &
+	rm -f "$err"
+	"$kvmft" exits -V -p "$vm" "$@" >"$out" 2>"$err" 9>&- </dev/null &
 	recorder=$!
 	n=0
-	until grep -q 'counts' "$err" || [ $n -ge 100 ]; do
+	until grep -qs 'counts:' "$err" || [ $n -ge 400 ]; do
 		sleep 0.05
 		n=$((n + 1))
 	done
+}
+
+# ends NAME SIGNAL: it prints the table and leaves nothing.
+ends()
+{
+	count_vm --time
 	kill "-$2" $recorder
 	wait $recorder
 	rc=$?
@@ -148,13 +155,7 @@ ends SIGINT INT
 ends SIGTERM TERM
 
 # The VM ends: nothing more can come.
-"$kvmft" exits -V -p "$vm" 60 >"$out" 2>"$err" 9>&- </dev/null &
-recorder=$!
-n=0
-until grep -q 'counts' "$err" || [ $n -ge 100 ]; do
-	sleep 0.05
-	n=$((n + 1))
-done
+count_vm 60
 exec 9>&-
 wait "$vm"
 vm=

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+#
+# Measures what counting exits costs: CPU time of a vCPU per exit that KVM handles by itself (cpuid),
+# with nobody looking, with the bare tracepoint, and with each way of counting, in turns. For
+# `make bench`: leaves lines "MODE CPU_NS EXITS READER_MS RSS_KB START_MS" in cost.txt.
+# ROUNDS (from --env) turns, the first of which is for warming up.
+
+. "$VM_LIB/host.sh"
+
+need_kvmft
+tracefs=/sys/kernel/tracing
+cc -O1 -pthread -o /tmp/tinyvm "$PROJECT/tests/vm/tinyvm.c" || die "cannot build tinyvm"
+: >/tmp/cost.txt
+loops=20
+cpuids=1000
+
+# The instance of the bare tracepoint, whose ring nobody reads.
+bare=$tracefs/instances/bench
+mkdir $bare || die "cannot make an instance"
+
+# has_perf_event PID
+has_perf_event()
+{
+	for fd in /proc/"$1"/fd/*; do
+		case $(readlink "$fd") in
+		*perf_event*) return 0 ;;
+		esac
+	done
+	return 1
+}
+
+# begin MODE: starts it; its PID in $pid ("" = none), how long that took in $start_ms.
+begin()
+{
+	pid=
+	begun=$(uptime_cs)
+	case $1 in
+	off) ;;
+	tracepoint) echo 1 >$bare/events/kvm/kvm_exit/enable ;;
+	kernel | user)
+		"$KVMFT" exits -V --engine "$1" >/tmp/reader.out 2>/tmp/reader.err &
+		pid=$!
+		;;
+	kernel-time | user-time)
+		"$KVMFT" exits -V --time --engine "${1%-time}" >/tmp/reader.out 2>/tmp/reader.err &
+		pid=$!
+		;;
+	perf-live)
+		perf kvm stat live </dev/zero >/tmp/reader.out 2>/tmp/reader.err &
+		pid=$!
+		;;
+	kvmexit)
+		"$kvmexit" >/tmp/reader.out 2>/tmp/reader.err &
+		pid=$!
+		;;
+	esac
+	case $1 in
+	kernel* | user*) wait_until 60 grep -qs 'counts:' /tmp/reader.err ;;
+	perf-live) wait_until 90 has_perf_event "$pid" ;;
+	kvmexit) wait_until 180 grep -qs KVM_EXIT_REASON /tmp/reader.out ;;
+	esac || { note "$1 does not begin: $(head -n 3 /tmp/reader.err)"; return 1; }
+	start_ms=$((($(uptime_cs) - begun) * 10))
+	# perf is not ready the moment its events are there.
+	[ "$1" != perf-live ] || sleep 2
+}
+
+# end MODE: CPU time of the reader in ms and its memory, then away with it.
+end()
+{
+	reader_ms=0
+	rss=0
+	[ "$1" != tracepoint ] || echo 0 >$bare/events/kvm/kvm_exit/enable
+	[ -n "$pid" ] || return 0
+	rss=$(awk '/^VmHWM:/ { print $2 }' "/proc/$pid/status")
+	reader_ms=$(awk '{ print ($14 + $15) * 10 }' "/proc/$pid/stat")
+	kill -INT "$pid"
+	wait "$pid"
+}
+
+# measure MODE ROUND
+measure()
+{
+	begin "$1" || { [ -z "$pid" ] || kill "$pid"; return 1; }
+	reader_before=0
+	[ -z "$pid" ] || reader_before=$(awk '{ print ($14 + $15) * 10 }' "/proc/$pid/stat")
+	ns=$(/tmp/tinyvm --iterations $loops --cpuid $cpuids | sed -n 's/.*cpu_ns=//p')
+	end "$1"
+	[ "$2" = 0 ] || echo "$1 $ns $((loops * (cpuids + 3))) $((reader_ms - reader_before)) $rss $start_ms" \
+		>>/tmp/cost.txt
+}
+
+modes="off tracepoint kernel user kernel-time user-time"
+for tool in perf; do
+	command -v $tool >/dev/null && modes="$modes perf-live" || note "perf kvm stat live: perf is not installed"
+done
+kvmexit=$(command -v kvmexit-bpfcc || command -v kvmexit)
+if [ -z "$kvmexit" ]; then
+	note "bcc kvmexit: not installed (bpfcc-tools)"
+elif [ ! -d "/lib/modules/$(uname -r)/build" ]; then
+	note "bcc kvmexit: cannot compile its program, no headers in /lib/modules/$(uname -r)/build"
+else
+	modes="$modes kvmexit"
+fi
+
+round=0
+while [ $round -lt "${ROUNDS:-8}" ]; do
+	for mode in $modes; do
+		measure "$mode" $round || modes=$(echo "$modes" | sed "s/ $mode//")
+	done
+	round=$((round + 1))
+done
+rmdir $bare
+carry /tmp/cost.txt
+check "there are results" test -s /tmp/cost.txt
+finish
