@@ -39,6 +39,11 @@ struct out_clock {
  * for the VM's first. False when there is none (no epoch, no pvclock record).
  */
 bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uint64_t *v);
+/*
+ * The other way: the first host TSC at which the clock shows v or more; by the epochs of the VM's
+ * first vCPU. False when there is none.
+ */
+bool out_clock_host(const struct out_clock *c, uint64_t v, uint64_t *host);
 /* Cycles of the host's TSC in ns, rounded down; khz must not be 0. */
 uint64_t out_cycles_to_ns(uint64_t cycles, uint64_t khz);
 

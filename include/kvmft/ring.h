@@ -148,6 +148,9 @@ enum rkind rstream_subbuf(struct rstream *r, struct subbuf *sb);
 void rstream_damage(struct rstream *r);
 /* Positions the stream so that no event with ts >= from is skipped; uses the sub-buffers' stamps. */
 int rstream_seek(struct rstream *r, uint64_t from) __must_check;
+/* The same where before() tells whether a stamp is earlier than what is wanted. */
+int rstream_seek_by(struct rstream *r, bool (*before)(void *arg, uint64_t ts), void *arg)
+	__must_check;
 void rstream_close(struct rstream *r);
 
 /* ---- writing sub-buffers ---- */

@@ -24,7 +24,8 @@ struct tl_source {
 	bool alone;		  /* of tl_new_alone(): a guest, too, has no VM then */
 	size_t index;		  /* 0 = host, guests from 1 */
 	size_t vm;		  /* guest: index into the host map */
-	uint64_t events, gaps, lost, damaged, unplaced, backwards;
+	uint64_t events, gaps, lost, damaged, unplaced; /* of what tl_next() gave so far */
+	uint64_t backwards;
 	bool lost_unknown;	  /* some gap had no count */
 	struct tl_comms *comms;
 	uint32_t renames;	  /* how often the walk changed a name that tl_comm() gives */
@@ -67,6 +68,11 @@ int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt
  * the stamp as recorded.
  */
 int tl_new_alone(struct hostmap *map, struct timeline **out, struct kvmft_err *err) __must_check;
+/*
+ * Only what happened at host TSC from..to, both included, and gaps that reach into that: before
+ * tl_start(). The sub-buffers before it are not read, nor are those after it.
+ */
+void tl_window(struct timeline *t, uint64_t from, uint64_t to);
 /* Opens all streams; after the last tl_add_guest(). */
 int tl_start(struct timeline *t, struct kvmft_err *err) __must_check;
 /*

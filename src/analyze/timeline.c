@@ -21,6 +21,7 @@ struct tl_stream {
 	const struct epoch_vcpu *epochs; /* guest: of the vCPU that this CPU is */
 	int64_t vcpu;
 	bool open;
+	uint64_t from; /* of the window, host TSC */
 	/* host: the thread seen last, and the vCPU that it runs */
 	int32_t tid;
 	const struct hostmap_thread *thread;
@@ -38,6 +39,7 @@ struct timeline {
 	struct tl_stream *stream;
 	size_t nstream;
 	struct rmerge *merge;
+	uint64_t from, to; /* host TSC: what is outside is left out */
 	bool pending; /* the winner was handed out and must be popped */
 };
 
@@ -72,6 +74,7 @@ static int new_with(struct hostmap *map, const char *label, struct timeline **ou
 	if (!t)
 		return err_set(err, ENOMEM, "out of memory");
 	t->map = map;
+	t->to = UINT64_MAX;
 	if (!source_add(t, map->cap, map->fmt, label)) {
 		tl_free(t);
 		return err_set(err, ENOMEM, "out of memory");
@@ -169,7 +172,6 @@ static void place(struct tl_stream *s, uint64_t ts)
 		s->host = lo;
 		s->width = hi - lo;
 	} else {
-		s->src->unplaced++;
 		s->width = 0;
 	}
 }
@@ -191,32 +193,47 @@ static bool stream_next(void *arg, uint64_t *key)
 {
 	struct tl_stream *s = arg;
 
-	switch (rstream_next(&s->r)) {
-	case R_EVENT:
-		s->kind = TL_EVENT;
-		s->src->events++;
-		place(s, s->r.rec.ts);
-		break;
-	case R_GAP:
-		s->kind = TL_GAP;
-		s->src->gaps++;
-		s->src->lost += s->r.lost;
-		s->src->lost_unknown |= s->r.lost == 0;
-		place_gap(s);
-		break;
-	case R_DAMAGE:
-		s->kind = TL_DAMAGE;
-		s->src->damaged++;
-		s->width = 0;
-		break;
-	case R_END:
-	default:
-		if (s->r.error)
-			s->src->error = s->r.error;
-		return false;
-	}
+	do {
+		switch (rstream_next(&s->r)) {
+		case R_EVENT:
+			s->kind = TL_EVENT;
+			place(s, s->r.rec.ts);
+			break;
+		case R_GAP:
+			s->kind = TL_GAP;
+			place_gap(s);
+			break;
+		case R_DAMAGE:
+			s->kind = TL_DAMAGE;
+			s->width = 0;
+			break;
+		case R_END:
+		default:
+			if (s->r.error)
+				s->src->error = s->r.error;
+			return false;
+		}
+		/* Until the window begins; damage is told wherever it is met. */
+	} while (s->host + s->width < s->from && s->kind != TL_DAMAGE);
 	*key = s->host;
 	return true;
+}
+
+static bool host_before(void *arg, uint64_t ts)
+{
+	const struct tl_stream *s = arg;
+
+	return ts < s->from;
+}
+
+/* A stamp that has no place on the host yet is not known to be before anything. */
+static bool guest_before(void *arg, uint64_t ts)
+{
+	const struct tl_stream *s = arg;
+	uint64_t lo, hi;
+
+	return epoch_result_usable(guest_time_to_host(s->gtime, s->epochs, ts, &lo, &hi)) &&
+	       hi < s->from;
 }
 
 uint32_t tl_vcpu_of_cpu(const struct capture *cap, uint32_t cpu)
@@ -240,10 +257,19 @@ static int stream_open(struct timeline *t, struct tl_source *src, const struct c
 		s->gtime = t->gtime[src->index];
 		s->epochs = epoch_vm_find(t->map->vm[src->vm].epochs, (uint32_t)s->vcpu);
 	}
+	s->from = t->from;
 	ret = rstream_open(&s->r, src->cap, cs);
 	s->open = !ret;
 	t->nstream += !ret;
+	if (!ret && t->from)
+		ret = rstream_seek_by(&s->r, s->gtime ? guest_before : host_before, s);
 	return ret;
+}
+
+void tl_window(struct timeline *t, uint64_t from, uint64_t to)
+{
+	t->from = from;
+	t->to = to;
 }
 
 static void streams_close(struct timeline *t)
@@ -315,6 +341,19 @@ void tl_stop(struct timeline *t)
 	}
 }
 
+static void item_fill_other(struct tl_stream *s, struct tl_item *item)
+{
+	if (s->kind == TL_DAMAGE) {
+		item->lost = s->r.damage_index;
+		s->src->damaged++;
+		return;
+	}
+	item->lost = s->r.lost;
+	s->src->gaps++;
+	s->src->lost += s->r.lost;
+	s->src->lost_unknown |= s->r.lost == 0;
+}
+
 static void item_fill(struct timeline *t, struct tl_stream *s, struct tl_item *item)
 {
 	*item = (struct tl_item){
@@ -323,12 +362,12 @@ static void item_fill(struct timeline *t, struct tl_stream *s, struct tl_item *i
 	};
 	if (s->src->guest && !s->src->alone)
 		item->vm = (int64_t)s->src->vm;
-	if (s->kind == TL_GAP)
-		item->lost = s->r.lost;
-	if (s->kind == TL_DAMAGE)
-		item->lost = s->r.damage_index;
-	if (s->kind != TL_EVENT)
+	if (s->kind != TL_EVENT) {
+		item_fill_other(s, item);
 		return;
+	}
+	s->src->events++;
+	s->src->unplaced += s->unplaced;
 	item->rec = &s->r.rec;
 	item->ev = fmt_by_id(s->src->fmt, s->r.rec.id);
 	item->tid = fmt_pid(s->src->fmt, &s->r.rec);
@@ -354,7 +393,7 @@ int tl_next(struct timeline *t, struct tl_item *item)
 		rmerge_pop(t->merge);
 	t->pending = false;
 	win = rmerge_peek(t->merge, &key);
-	if (win < 0)
+	if (win < 0 || key > t->to)
 		return 0;
 	t->pending = true;
 	item_fill(t, &t->stream[win], item);

@@ -46,13 +46,14 @@ struct cursor td_cursor(const struct td *t, const uint8_t *p, size_t n);
 int td_header_info(struct td *t, struct cursor *cur) __must_check;
 int td_ftrace_events(struct td *t, struct cursor *cur) __must_check;
 int td_event_formats(struct td *t, struct cursor *cur) __must_check;
-int td_skip_block32(struct td *t, struct cursor *cur) __must_check; /* kallsyms */
 int td_printk(struct td *t, struct cursor *cur) __must_check;
 int td_cmdlines(struct td *t, struct cursor *cur) __must_check;
 
 /* tracedat_opts.c: one option that is not a section. Unknown ones are ignored. */
 int td_option(struct td *t, uint32_t id, struct cursor opt) __must_check;
 
+/* tracedat_v6.c: everything behind the common start, which ends at off. */
+int td_read_v6(struct td *t, uint64_t off) __must_check;
 /* tracedat_v7.c */
 int td_read_v7(struct td *t, uint64_t off) __must_check;
 

@@ -112,13 +112,6 @@ int td_event_formats(struct td *t, struct cursor *cur)
 	return ret;
 }
 
-int td_skip_block32(struct td *t __unused_arg, struct cursor *cur)
-{
-	uint32_t n;
-
-	return cur_u32(cur, &n) || cur_skip(cur, n) ? -ENODATA : 0;
-}
-
 int td_printk(struct td *t, struct cursor *cur)
 {
 	const uint8_t *p;

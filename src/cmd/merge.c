@@ -5,13 +5,15 @@
 #include "cmds.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "kvmft/windows.h"
 #include "sink.h"
+#include "window.h"
 
 struct merge_opts {
 	int clock;
-	const char *output, *format;
+	const char *output, *format, *from, *to;
 	struct opt_u64 tsc_offset;
 	const char *tsc_ratio;
 	bool force, quiet;
@@ -28,6 +30,8 @@ static const struct opt merge_options[] = {
 	       "the guest's TSC offset, instead of what the host capture says"),
 	OPTION(0, "tsc-ratio", OPT_STR, struct merge_opts, tsc_ratio, "R/F",
 	       "the guest's TSC scaling ratio and its fraction bits"),
+	OPTION(0, "from", OPT_STR, struct merge_opts, from, "T", WINDOW_HELP_FROM),
+	OPTION(0, "to", OPT_STR, struct merge_opts, to, "T", WINDOW_HELP_TO),
 	OPTION(0, "force", OPT_FLAG, struct merge_opts, force, NULL, "replace an existing OUT"),
 	OPTION('q', "quiet", OPT_FLAG, struct merge_opts, quiet, NULL,
 	       "no summary on standard error unless something is wrong"),
@@ -48,7 +52,7 @@ static int merge_walk(struct merge *m)
 	int ret;
 
 	while ((ret = tl_next(m->p.t, &item)) > 0) {
-		ret = win_feed(m->w, &item);
+		ret = m->p.nguest ? win_feed(m->w, &item) : 0;
 		if (!ret)
 			ret = out_item(&m->s.out, &item);
 		if (ret)
@@ -62,9 +66,16 @@ static int merge_write(struct merge *m)
 {
 	const struct out_format *fmt = out_format_find(m->o->format ? m->o->format : "text");
 	struct out_clock clock;
+	uint64_t from, to;
 	int ret;
 
 	ret = sink_clock(&m->s, &m->p, m->o->clock, &clock, m->err);
+	if (!ret)
+		ret = window_parse(&clock, m->o->from, m->o->to, &from, &to, m->err);
+	if (ret)
+		return ret;
+	tl_window(m->p.t, from, to);
+	ret = tl_start(m->p.t, m->err);
 	if (!ret)
 		ret = win_new(m->p.t, &m->w);
 	if (!ret)
@@ -104,8 +115,9 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		return err_usage(err, "option --format: there is no format '%s'", m.o->format);
 	ret = pairing_parse_map(&m.o->tsc_offset, m.o->tsc_ratio, &forced, &force_map, err);
 	if (!ret)
-		ret = pairing_open(&m.p, argv[0], argv + 1, (size_t)argc - 1,
-				   force_map ? &forced : NULL, err);
+		ret = pairing_prepare(&m.p, argv[0], argv + 1, (size_t)argc - 1,
+				      force_map ? &forced : NULL,
+				      m.o->format && strcmp(m.o->format, "text"), err);
 	if (!ret)
 		ret = merge_write(&m);
 	if (!ret) {
@@ -115,7 +127,8 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		for (size_t i = 0; i < tl_sources(m.p.t); i++)
 			events += tl_source(m.p.t, i)->events;
 		if (!events)
-			ret = err_set(err, ENODATA, "the captures hold no events");
+			ret = err_set(err, ENODATA, "the captures hold no events%s",
+				      m.o->from || m.o->to ? " in that time" : "");
 	}
 	win_free(m.w);
 	sink_free(&m.s);

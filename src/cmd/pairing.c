@@ -139,6 +139,25 @@ int pairing_force(struct pairing *p, const struct tsc_map *map, struct kvmft_err
 int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
 		 const struct tsc_map *forced, struct kvmft_err *err)
 {
+	int ret = pairing_prepare(p, host, guests, n, forced, true, err);
+
+	return ret ? ret : tl_start(p->t, err);
+}
+
+/* Without guests nobody asks for the clocks of vCPUs: no need to look for events that set them. */
+static int host_map(struct pairing *p, bool alone, struct kvmft_err *err)
+{
+	int ret;
+
+	if (!alone)
+		return hostmap_new(p->host.cap, p->host.fmt, &p->map, err);
+	ret = hostmap_known(p->host.cap, p->host.fmt, &p->map);
+	return ret ? err_set(err, -ret, "out of memory") : 0;
+}
+
+int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
+		    const struct tsc_map *forced, bool vcpus, struct kvmft_err *err)
+{
 	int ret;
 
 	memset(p, 0, sizeof(*p));
@@ -152,12 +171,12 @@ int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
 		return err_set(err, EINVAL,
 			       "%s is the capture of a guest: the host's comes first, kvmft merge HOST GUEST",
 			       host);
-	ret = hostmap_new(p->host.cap, p->host.fmt, &p->map, err);
+	ret = host_map(p, !n && (!vcpus || p->host.cap->nvm), err);
 	if (!ret)
 		ret = tl_new(p->map, &p->t, err);
 	for (size_t i = 0; i < n && !ret; i++)
 		ret = open_guest(p, guests[i], forced, err);
-	return ret ? ret : tl_start(p->t, err);
+	return ret;
 }
 
 int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *err)

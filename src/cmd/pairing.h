@@ -35,6 +35,13 @@ struct pairing {
  */
 int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
 		 const struct tsc_map *forced, struct kvmft_err *err);
+/*
+ * The same without starting the timeline, so that it can be given a window first: tl_start() is the
+ * caller's. vcpus: host events must tell which vCPU their thread runs; else, without guests, that
+ * is left out where it would cost a walk over the whole capture.
+ */
+int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
+		    const struct tsc_map *forced, bool vcpus, struct kvmft_err *err) __must_check;
 /* One capture, host or guest, in any trace clock. */
 int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *err);
 void pairing_close(struct pairing *p);

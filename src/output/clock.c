@@ -69,3 +69,33 @@ bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uin
 	}
 	return false;
 }
+
+/* The first cycle at which so many ns are over. */
+static bool ns_host(const struct out_clock *c, uint64_t ns, uint64_t *host)
+{
+	unsigned __int128 cycles = ((unsigned __int128)ns * c->khz + 999999) / 1000000;
+
+	*host = c->base + (uint64_t)cycles;
+	return cycles <= UINT64_MAX - c->base;
+}
+
+bool out_clock_host(const struct out_clock *c, uint64_t v, uint64_t *host)
+{
+	uint64_t last;
+
+	switch (c->kind) {
+	case OUT_CLOCK_HOST_TSC: *host = v; return true;
+	case OUT_CLOCK_NS:
+		return ns_host(c, v, host);
+	case OUT_CLOCK_GUEST_TSC:
+		return epoch_result_usable(epoch_guest_to_host(clock_vcpu(c, -1), v, host, &last));
+	case OUT_CLOCK_KVMCLOCK:
+		return epoch_result_usable(epoch_kvmclock_to_host(clock_vcpu(c, -1), v, host, &last));
+	case OUT_CLOCK_MONO_RAW:
+	case OUT_CLOCK_MONO:
+	case OUT_CLOCK_BOOT:
+	case OUT_CLOCK_REALTIME:
+		return clock_pieces_to_tsc(c->pieces, v, host, &last) >= 0;
+	}
+	return false;
+}

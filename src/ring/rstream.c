@@ -172,6 +172,13 @@ enum rkind rstream_subbuf(struct rstream *r, struct subbuf *sb)
 	return k;
 }
 
+/* ---- seeking ---- */
+
+struct seek {
+	bool (*before)(void *arg, uint64_t ts);
+	void *arg;
+};
+
 /* Base stamp of a sub-buffer. */
 static int read_stamp(struct rstream *r, uint64_t idx, uint64_t *ts)
 {
@@ -184,10 +191,10 @@ static int read_stamp(struct rstream *r, uint64_t idx, uint64_t *ts)
 }
 
 /*
- * The last of the stamps 0, step, ... below hi that is below `from`, in *at (0 when none is).
+ * The last of the stamps 0, step, ... below hi that is too early, in *at (0 when none is).
  * 1 when they ascend, 0 when they do not, -errno.
  */
-static int scan_stamps(struct rstream *r, uint64_t hi, uint64_t step, uint64_t from,
+static int scan_stamps(struct rstream *r, uint64_t hi, uint64_t step, const struct seek *s,
 		       uint64_t *at)
 {
 	uint64_t last = 0, ts, i;
@@ -201,14 +208,14 @@ static int scan_stamps(struct rstream *r, uint64_t hi, uint64_t step, uint64_t f
 		if (ts < last)
 			return 0;
 		last = ts;
-		if (ts < from)
+		if (s->before(s->arg, ts))
 			*at = i;
 	}
 	return 1;
 }
 
-/* The last stamp below `from` among lo (which is) .. hi - 1, by halving. Returns as above. */
-static int halve_stamps(struct rstream *r, uint64_t lo, uint64_t hi, uint64_t from,
+/* The last early stamp among lo (which is early) .. hi - 1, by halving. Returns as above. */
+static int halve_stamps(struct rstream *r, uint64_t lo, uint64_t hi, const struct seek *s,
 			uint64_t *at)
 {
 	uint64_t low = 0, high = UINT64_MAX, ts;
@@ -222,7 +229,7 @@ static int halve_stamps(struct rstream *r, uint64_t lo, uint64_t hi, uint64_t fr
 			return ret;
 		if (ts < low || ts > high)
 			return 0;
-		if (ts < from) {
+		if (s->before(s->arg, ts)) {
 			lo = mid;
 			low = ts;
 		} else {
@@ -236,12 +243,13 @@ static int halve_stamps(struct rstream *r, uint64_t lo, uint64_t hi, uint64_t fr
 
 /*
  * Every event of sub-buffer i - 1 is no later than the base stamp of i, as long as stamps ascend.
- * So the walk may start at the last sub-buffer whose stamp is below `from`. The order is checked
+ * So the walk may start at the last sub-buffer whose stamp is too early. The order is checked
  * on evenly spaced stamps and on those that the search meets; where it does not hold the stream is
  * walked from its beginning.
  */
-int rstream_seek(struct rstream *r, uint64_t from)
+int rstream_seek_by(struct rstream *r, bool (*before)(void *arg, uint64_t ts), void *arg)
 {
+	const struct seek s = { before, arg };
 	uint64_t n = r->s->nsub, step = n / SEEK_PROBES + 1, at = 0;
 	int ret;
 
@@ -250,15 +258,25 @@ int rstream_seek(struct rstream *r, uint64_t from)
 	r->error = 0;
 	r->last_ts = 0;
 	r->idx = 0;
-	ret = scan_stamps(r, n, step, from, &at);
+	ret = scan_stamps(r, n, step, &s, &at);
 	if (ret > 0 && step > 1)
-		ret = halve_stamps(r, at, MIN(at + step, n), from, &at);
+		ret = halve_stamps(r, at, MIN(at + step, n), &s, &at);
 	if (ret < 0)
 		return ret;
 	r->idx = ret ? at : 0;
 	for (r->loss_at = 0; r->loss_at < r->nloss && r->loss[r->loss_at].before < r->idx;)
 		r->loss_at++;
 	return 0;
+}
+
+static bool before_number(void *arg, uint64_t ts)
+{
+	return ts < *(const uint64_t *)arg;
+}
+
+int rstream_seek(struct rstream *r, uint64_t from)
+{
+	return rstream_seek_by(r, before_number, &from);
 }
 
 /* ---- losses that the data do not show ---- */
@@ -271,10 +289,11 @@ static int place_loss(struct rstream *r, const struct cap_loss *l, uint64_t remo
 {
 	uint64_t n = r->s->nsub, lo = l->first > removed ? l->first - removed : 0;
 	uint64_t hi = l->last > removed ? MIN(l->last - removed, n) : 0;
+	const struct seek from = { before_number, (void *)(uintptr_t)&l->from };
 	uint64_t i = 0, last = 0, ts, longest = 0;
 	int ret;
 
-	ret = n ? halve_stamps(r, 0, n, l->from, &i) : 0;
+	ret = n ? halve_stamps(r, 0, n, &from, &i) : 0;
 	if (ret < 0)
 		return ret;
 	if (ret && i + 1 > lo)

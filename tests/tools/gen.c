@@ -183,6 +183,7 @@ static int gen_cpu(struct gen *g, uint32_t cpu, int (*put)(void *to, const void 
 
 	if (!w)
 		return -ENOMEM;
+	g->seed = cpu + 1; /* the same in every output */
 	w->put = put;
 	w->to = to;
 	enc_page_begin(&w->p, &g->g, w->page, ts);
@@ -376,7 +377,7 @@ int main(int argc, char **argv)
 		{ "subbuf", required_argument, NULL, 's' },
 		{ 0 },
 	};
-	struct gen g = { .events = 100000, .cpus = 2, .seed = 1 };
+	struct gen g = { .events = 100000, .cpus = 2 };
 	const char *capture = NULL, *dat = NULL;
 	uint64_t v, subbuf = 4096;
 	int o, ret = 0;

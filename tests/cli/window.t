@@ -1,0 +1,78 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# --from and --to: a window shows exactly the lines of the whole time line whose times lie in it,
+# whatever the clock, and reads little more than them.
+
+. "$(dirname "$0")/lib.sh"
+
+gen=${KVMFT_TOOLS:-$top/build/tests/tools}/gen
+"$gen" --capture "$tmp/cap" --trace-dat "$tmp/dat" --events 60000 --cpus 3 >"$tmp/ok.log" 2>&1
+is "$?" 0 "a capture of three CPUs is made"
+
+# within FROM TO FILE: lines whose time (digits and a dot, behind "]") is in FROM..TO
+within()
+{
+	awk -v from="$1" -v to="$2" '{
+		match($0, /\][ ]*[0-9.]+/)
+		t = substr($0, RSTART + 1, RLENGTH - 1) + 0
+		if (t >= from && t <= to) print
+	}' "$3"
+}
+
+"$kvmft" merge -q "$tmp/cap" >"$tmp/all"
+"$kvmft" merge -q --clock host-tsc "$tmp/cap" >"$tmp/cycles"
+is "$(wc -l <"$tmp/all")" "$(wc -l <"$tmp/cycles")" "both clocks show all events"
+for w in "0.01 0.02" "0 0.000009" "0.0300001 0.03001" "0.05 1000"; do
+	from=${w% *}
+	to=${w#* }
+	run "$kvmft" merge -q --from "$from" --to "$to" "$tmp/cap"
+	within "$from" "$to" "$tmp/all" >"$tmp/want"
+	ok "from $from to $to: $(wc -l <"$tmp/want") lines" cmp "$out" "$tmp/want"
+done
+run "$kvmft" merge -q --from 30ms --to 31ms "$tmp/cap"
+within 0.03 0.031 "$tmp/all" >"$tmp/want"
+ok "milliseconds" cmp "$out" "$tmp/want"
+run "$kvmft" merge -q --clock host-tsc --from 21000000 --to 24000000 "$tmp/cap"
+within 21000000 24000000 "$tmp/cycles" >"$tmp/want"
+ok "a window in cycles" cmp "$out" "$tmp/want"
+run "$kvmft" merge -q --clock host-tsc --from 21000000 --to 24000000 "$tmp/dat"
+ok "... of a trace.dat" cmp "$out" "$tmp/want"
+# The edges themselves belong to the window.
+edge=$(sed -n '5000{s/.*\] *\([0-9.]*\) .*/\1/;p}' "$tmp/all")
+run "$kvmft" merge -q --from "$edge" --to "$edge" "$tmp/cap"
+within "$edge" "$edge" "$tmp/all" >"$tmp/want"
+ok "one moment ($edge)" cmp "$out" "$tmp/want"
+out_has "$edge" "... with its event"
+
+run "$kvmft" merge --from 0.01 --to 0.02 "$tmp/cap"
+err_has "host: $(within 0.01 0.02 "$tmp/all" | wc -l) events, 0 lost" "the summary counts what is shown"
+
+# ---- what cannot be ----
+run "$kvmft" merge --from 0.02 --to 0.01 "$tmp/cap"
+status_is 2 "an end before the beginning is refused"
+err_has "before --from" "... and said"
+run "$kvmft" merge --from soon "$tmp/cap"
+status_is 2 "a time that is none is refused"
+run "$kvmft" merge --clock host-tsc --to 1.5 "$tmp/cap"
+status_is 2 "cycles have no fraction"
+run "$kvmft" merge --from 1000 "$tmp/cap"
+status_is 1 "a window without events fails"
+err_has "no events in that time" "... and says why"
+
+# ---- how much is read ----
+# reads BYTES... of the data files, by strace, when it is there
+bytes()
+{
+	strace -f -e trace=pread64 -o "$tmp/trace" "$kvmft" merge -q "$@" >/dev/null 2>&1
+	awk -F '= ' '/pread64/ { n += $NF } END { print n + 0 }' "$tmp/trace"
+}
+if strace -V >/dev/null 2>&1; then
+	whole=$(bytes "$tmp/dat")
+	some=$(bytes --from 61000000 --to 61200000 "$tmp/dat")
+	ok "a small window reads little ($some of $whole bytes)" test $((some * 4)) -lt "$whole"
+	ok "... and the whole reads the whole" test "$whole" -gt 2000000
+else
+	skip "a small window reads little" "strace is not installed"
+fi
+finish
