@@ -139,6 +139,8 @@ int record_modules(struct record *r);
  * capture and the instance exist and COMMAND was forked, before the draining threads.
  */
 void record_confine(struct record *r, bool has_command);
+/* The same for the watcher, which only removes instances. */
+void record_confine_watcher(void);
 
 /* ---- record_facts.c: each appends to meta; 0 or -errno with r->err set ---- */
 

@@ -80,6 +80,20 @@ int record_modules(struct record *r)
 
 /* ---- privileges ---- */
 
+/* Not root, but with the right to pass over file modes: tracefs is reached by that alone. */
+static uint64_t caps_for_tracefs(void)
+{
+	return geteuid() ? SANDBOX_CAP(CAP_DAC_OVERRIDE) | SANDBOX_CAP(CAP_DAC_READ_SEARCH) : 0;
+}
+
+/* CAP_SYS_PTRACE: with hidepid=2 a process that we may not look at seems to be gone. */
+void record_confine_watcher(void)
+{
+	const struct sandbox s = { .caps = SANDBOX_CAP(CAP_SYS_PTRACE) | caps_for_tracefs() };
+
+	(void)sandbox_enter(&s);
+}
+
 /*
  * On a host the end of the recording looks through all processes for VMs again: for that,
  * CAP_SYS_PTRACE stays, and Landlock, which would hide /proc/PID/fd whatever the capabilities, is
@@ -98,15 +112,12 @@ void record_confine(struct record *r, bool has_command)
 	struct sandbox s = { .dir = dir, .ndir = ARRAY_SIZE(dir) };
 
 	/* Pipes beyond the limit of an unprivileged user: there is one for each CPU. */
-	s.caps = SANDBOX_CAP(CAP_SYS_RESOURCE);
+	s.caps = SANDBOX_CAP(CAP_SYS_RESOURCE) | caps_for_tracefs();
 	/* COMMAND may have become another user, and must still be ended. */
 	if (has_command)
 		s.caps |= SANDBOX_CAP(CAP_KILL);
 	if (r->side == CAP_SIDE_HOST)
 		s.caps |= SANDBOX_CAP(CAP_SYS_PTRACE);
-	/* Not root, but with the right to pass over file modes: tracefs is reached by that alone. */
-	if (geteuid())
-		s.caps |= SANDBOX_CAP(CAP_DAC_OVERRIDE) | SANDBOX_CAP(CAP_DAC_READ_SEARCH);
 	s.files = r->side == CAP_SIDE_GUEST && instances >= 0;
 	r->confined = sandbox_enter(&s);
 }

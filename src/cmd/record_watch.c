@@ -77,6 +77,7 @@ static _Noreturn void watch_main(struct record *r, int pipe, const struct kowner
 			(void)signal(sig, SIG_IGN);
 	close_all_but(pipe, ktracefs_dirfd(r->t));
 	close_std();
+	record_confine_watcher();
 	do {
 		n = read(pipe, &byte, 1);
 	} while (n < 0 && errno == EINTR);

@@ -202,6 +202,8 @@ for side in host guest; do
 	else
 		skip "a filter of system calls" "this kernel has no seccomp filters"
 	fi
+	watcher=$(grep -l "^PPid:[[:space:]]*$recorder\$" /proc/[0-9]*/status 2>/dev/null | xargs grep -l kvmft-watch)
+	is "$((0x$(sed -n 's/^CapPrm:[[:space:]]*//p' "$watcher") & ~0x80000))" 0 "... the watcher has no more"
 	is "$(tr '\n' ' ' <"$tmp/command")" "$ours 0 0 " "the command has all that we have"
 	kill -TERM "$recorder"
 	wait "$recorder"

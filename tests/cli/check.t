@@ -146,15 +146,16 @@ in_namespaces "$hide" check --host
 if grep -q tracefs /proc/filesystems; then
 	is "$(item tracefs)" ok "tracefs is not mounted: record can"
 	out_has 'not mounted now; kvmft record mounts it' "... is said"
-	if command -v capsh >/dev/null; then
-		run unshare -m sh -c "$hide; exec capsh --drop=cap_sys_admin -- -c '$bin/kvmft check --host'"
+	if command -v setpriv >/dev/null; then
+		run unshare -m sh -c "$hide; exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin \
+			'$bin/kvmft' check --host"
 		status_is 4 "tracefs is not mounted and may not be"
 		is "$(item tracefs)" LACKING "... that is what lacks"
 		out_has 'remedy: as root: mount -t tracefs' "... with its remedy"
 		is "$(item kvm-events)" unknown "... what it would show is unknown"
 		is "$(item capabilities)" absent "... the capability, too"
 	else
-		skip "tracefs may not be mounted" "capsh is not installed"
+		skip "tracefs may not be mounted" "setpriv is not installed"
 	fi
 fi
 if [ -d /sys/kernel/security ]; then

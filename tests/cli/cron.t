@@ -1,0 +1,192 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Recordings that nobody watches: names, lock, retention, silence, duration, and the examples of
+# contrib/cron and contrib/systemd.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/vmlib.sh"
+
+need_recording cron
+dir=$tmp/store
+mkdir -m 700 "$dir"
+
+# As cron does: no terminal, no input, little environment.
+cron()
+{
+	run env -i PATH=/usr/bin:/bin timeout 60 "$kvmft" record --host -e kvm:kvm_exit --output-dir "$dir" "$@"
+}
+
+stored()
+{
+	find "$dir" -mindepth 1 -maxdepth 1 -name 'kvmft-*' | sed 's,.*/,,' | LC_ALL=C sort
+}
+
+# ---- names ----
+
+cron -d 20ms
+status_is 0 "a recording"
+is "$(cat "$out" "$err")" "" "... prints nothing"
+name=$(stored)
+is "$(echo "$name" | sed 's/[0-9]/9/g')" "kvmft-99999999T999999Z" "... and is named by its time"
+then=$(date -u -d "$(echo "$name" | sed -E 's/kvmft-(....)(..)(..)T(..)(..)(..)Z/\1-\2-\3 \4:\5:\6/')" +%s)
+is "$([ $(($(date +%s) - then)) -le 10 ] && echo yes)" yes "... which is now, in UTC"
+is "$(tail -n 1 "$dir/$name/meta" | cut -d ' ' -f 1,2)" "end reason=duration" "... and complete"
+run env TZ=Pacific/Kiritimati "$kvmft" record --host -q -e kvm:kvm_exit --output-dir "$dir//" -d 20ms
+status_is 0 "in another time zone"
+is "$(stored | wc -l | tr -d ' ')" 2 "... there are two"
+newest=$(stored | tail -n 1)
+is "$(echo "$newest" | cut -c 1-14)" "$(date -u +kvmft-%Y%m%d)" "... in UTC too"
+
+# ---- overlap ----
+
+"$kvmft" record --host -q -e kvm:kvm_exit --output-dir "$dir" -d 20s 2>"$tmp/first.err" &
+recorder=$!
+n=0
+while [ "$(stored | wc -l)" -lt 3 ] && [ $n -lt 200 ]; do
+	sleep 0.05
+	n=$((n + 1))
+done
+cron -d 20ms
+status_is 1 "while another one records: exit 1"
+err_has "another kvmft still records into $dir: nothing was recorded" "... is told"
+err_one_line "overlap"
+is "$(stored | wc -l | tr -d ' ')" 3 "... and nothing was made"
+kill -KILL "$recorder"
+wait "$recorder" 2>/dev/null
+recorder=
+cron -d 20ms
+status_is 0 "the lock of a killed one is gone"
+is "$(cat "$out" "$err")" "" "... and not a word"
+"$kvmft" reset >/dev/null
+
+# The command does not inherit the lock.
+cron -q -- sh -c 'sleep 30 >/dev/null 2>&1 & echo $! >'"$tmp/sleeper"
+cron -d 20ms
+status_is 0 "what the command leaves running does not hold the lock"
+kill "$(cat "$tmp/sleeper")" 2>/dev/null
+
+# ---- retention ----
+
+mkdir "$dir/kvmft-20200101T000000Z" "$dir/kvmft-other"
+echo precious >"$dir/kvmft-20200101T000000Z/file"
+kept=$(stored | grep -v '2020\|other' | tail -n 1)
+mv "$dir/$(stored | grep 'Z' | sed -n 2p)" "$dir/keep-me"
+cron --keep-captures 2 -d 20ms
+status_is 0 "--keep-captures 2"
+is "$(stored | grep -cv '2020\|other')" 2 "... leaves two with the new one"
+ok "... of which one is the newest before" test -d "$dir/$kept"
+ok "... nothing that is no capture goes" test -f "$dir/kvmft-20200101T000000Z/file" -a -d "$dir/kvmft-other"
+ok "... nor one of another name" test -f "$dir/keep-me/meta"
+rm -rf "$dir/kvmft-20200101T000000Z" "$dir/kvmft-other"
+for i in 1 2 3; do
+	cron --keep-captures 2 -d 1ms
+done
+is "$(stored | wc -l | tr -d ' ')" 2 "... each time"
+cron --keep-captures 1 -d 1ms
+is "$(stored | wc -l | tr -d ' ')" 1 "--keep-captures 1: only the new one"
+
+# ---- wrong use ----
+
+# wrong NAME PATTERN ARGUMENT...
+wrong()
+{
+	name=$1
+	pattern=$2
+	shift 2
+	run "$kvmft" record --host "$@"
+	status_is 2 "$name"
+	err_has "$pattern" "... is told"
+}
+wrong "--output and --output-dir" "exclude each other" -o x --output-dir "$dir"
+wrong "--keep-captures alone" "goes with --output-dir" --keep-captures 2
+wrong "--keep-captures 0" "would remove the capture that is made" --output-dir "$dir" --keep-captures 0
+run "$kvmft" record --host --output-dir "$tmp/nowhere" -e kvm:kvm_exit -d 1ms
+status_is 1 "a directory that is not there"
+err_has "cannot open directory $tmp/nowhere: No such file" "... is told"
+err_one_line "a directory that is not there"
+nothing_left "a directory that is not there"
+
+# ---- something is wrong: one line ----
+
+mkdir "$tmp/small"
+if mount -t tmpfs -o size=64k,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
+	mounted=$tmp/small
+	run "$kvmft" record --host -e kvm:kvm_exit --output-dir "$tmp/small" -d 20ms
+	while [ "$rc" = 0 ] && [ "$(find "$tmp/small" | wc -l)" -lt 500 ]; do
+		run "$kvmft" record --host -e kvm:kvm_exit --output-dir "$tmp/small" -d 20ms
+	done
+	status_is 1 "full disk"
+	err_has '^kvmft record: .*No space left on device' "... is told"
+	err_one_line "full disk"
+	nothing_left "full disk"
+	umount "$tmp/small" && mounted=
+else
+	skip "full disk" "a tmpfs cannot be mounted here"
+fi
+# Losing is wrong, too. A tiny ring that nobody can empty fast enough: exit 3 has a line, 0 has none.
+run env -i PATH=/usr/bin:/bin timeout 60 "$kvmft" record --host -e 'kvm:*' -b 4K --output-dir "$dir" -- \
+	"$tinyvm" --iterations 20000
+lines=$(wc -l <"$err" | tr -d ' ')
+is "$([ "$rc" = 0 ] && [ "$lines" = 0 ] || { [ "$rc" = 3 ] && [ "$lines" -gt 0 ]; } && echo yes)" yes \
+	"a ring of 4K: exit $rc, $lines lines"
+[ "$rc" != 3 ] || err_has ' [1-9][0-9]* lost \(command\)' "... how many is told"
+
+# ---- duration ----
+
+# begin to end, in ms, of the newest capture: the length does not depend on set-up
+worst=0
+for i in 1 2 3; do
+	cron -d 300ms --keep-captures 1
+	worst=$(awk -v worst="$worst" '/^tsc khz=/ { sub("khz=", "", $2); khz = $2 }
+		/^begin tsc=/ { sub("tsc=", "", $2); b = $2 }
+		/^time tsc=/ { sub("tsc=", "", $2); if (b && !e && $2 - b > 200 * khz) e = $2 }
+		/^end / { for (i = 2; i <= NF; i++) if ($i ~ /^tsc=/) e = e ? e : substr($i, 5) }
+		END { ms = khz ? (e - b) / khz : -1; d = ms - 300; if (d < 0) d = -d
+			printf "%d", (d > worst ? d : worst) }' "$dir/$(stored | tail -n 1)/meta")
+done
+is "$([ "$worst" -le 150 ] && echo yes)" yes "-d 300ms lasts 300 ms, off by at most $worst ms"
+
+# ---- the examples ----
+
+line=$(grep -E '^[^#].* root kvmft record' "$top/contrib/cron/kvmft")
+is "$(echo "$line" | wc -l | tr -d ' ')" 1 "contrib/cron has a line"
+args=$(echo "$line" | sed 's/.* root kvmft //; s,/var/lib/kvmft,'"$dir"',; s/-d 20s/-d 20ms/; s/--min-free 1G//')
+# shellcheck disable=SC2086 # words
+run env -i PATH=/usr/bin:/bin timeout 60 "$kvmft" ${args%%record*}record --host ${args#*record}
+status_is 0 "... that works"
+is "$(cat "$out" "$err")" "" "... and says nothing"
+unit=$top/contrib/systemd/kvmft-record.service
+exec_start=$(sed -n 's/^ExecStart=//p' "$unit")
+args=$(echo "$exec_start" | sed 's/^[^ ]*//; s,/var/lib/kvmft,'"$dir"',; s/-d 20s/-d 20ms/; s/--min-free 1G//; s/ record / record --host /')
+caps=$(sed -n 's/^CapabilityBoundingSet=//p' "$unit" | tr 'A-Z ' 'a-z,' | sed 's/cap_/+/g')
+if command -v setpriv >/dev/null; then
+	# With the capabilities of the unit, and a file system that is read-only as it says.
+	have=$(setpriv --dump | sed -n 's/^Capability bounding set: //p')
+	some=-all
+	for c in $(echo "$caps" | tr ',' ' '); do
+		case ,$have, in
+		*,"${c#+}",*) some=$some,$c ;;
+		esac
+	done
+	# shellcheck disable=SC2086 # words
+	run unshare -m sh -c 'mount --bind "$0" "$0" && mount -o remount,bind,ro / && exec "$@"' "$dir" \
+		setpriv --no-new-privs --bounding-set "$some" --inh-caps -all \
+		env -i PATH=/usr/bin:/bin "$kvmft" $args
+	status_is 0 "contrib/systemd: the command works with the privileges of the unit ($some)"
+	is "$(cat "$out" "$err")" "" "... and says nothing"
+else
+	skip "contrib/systemd: privileges" "setpriv is not installed"
+fi
+if command -v systemd-analyze >/dev/null; then
+	mkdir "$tmp/units"
+	sed "s,^ExecStart=[^ ]*,ExecStart=$(command -v true)," "$unit" >"$tmp/units/kvmft-record.service"
+	cp "$top/contrib/systemd/kvmft-record.timer" "$tmp/units"
+	run systemd-analyze verify --man=no "$tmp/units/kvmft-record.service" "$tmp/units/kvmft-record.timer"
+	status_is 0 "systemd-analyze verify"
+	is "$(grep -c kvmft "$err")" 0 "... has nothing to say about them"
+else
+	skip "systemd-analyze verify" "systemd-analyze is not installed"
+fi
+is "$(tracefs_state)" "$state_before" "tracefs is as it was before all this"
+finish
