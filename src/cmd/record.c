@@ -88,7 +88,7 @@ static int record_start(struct record *r)
 	ret = kinst_tracing(r->k, true, r->err);
 	ret = ret ? ret : kinst_events_enable(r->k, r->err);
 	ret = ret ? ret : record_facts_vms(r, false);
-	return ret ? ret : record_tids_again(r);
+	return ret ? ret : record_tids_again(r, true);
 }
 
 /* An event whose handler was running when its event was disabled may come last of all. */
@@ -127,7 +127,6 @@ static int record_stop(struct record *r)
 				"written before is readable",
 				r->drain[i].error_is_write ? "write" : "read", r->drain[i].cpu,
 				strerror(-r->drain[i].error));
-			r->err->code = KVMFT_INCOMPLETE;
 			break;
 		}
 	return off ? off : ret;
@@ -234,6 +233,12 @@ static int record_finish(struct record *r)
 	return first;
 }
 
+/* It was recorded, as far as it could be written. */
+static bool is_disk_error(int ret)
+{
+	return ret == -ENOSPC || ret == -EDQUOT || ret == -EIO || ret == -EFBIG;
+}
+
 static int record_result(struct record *r)
 {
 	bool incomplete = r->lost && !r->o->allow_lost;
@@ -289,9 +294,12 @@ static int record_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		struct kvmft_err first = *err;
 		int fin = record_finish(&r);
 
+		r.started = false;
 		if (ret)
 			*err = first; /* what ended the recording tells more than what followed */
 		ret = ret ? ret : fin;
+		if (is_disk_error(ret))
+			err->code = KVMFT_INCOMPLETE;
 	}
 	if (!ret)
 		exit_code = record_result(&r);

@@ -90,6 +90,7 @@ struct record {
 	uint64_t lost;		    /* events, all CPUs; known after the end */
 	uint64_t stored;	    /* events in the capture */
 	uint64_t did_not_fit;	    /* part of lost: a limit or a failure kept them out */
+	bool stand_in;		    /* in tids for want of a vCPU that has run */
 	bool store_ready, tracing, started;
 	const char *end_reason;
 	int place;		    /* --output-dir, locked while it is open; -1 = none */
@@ -101,8 +102,11 @@ struct record {
 int record_side(struct record *r);
 int record_events(struct record *r);
 int record_tids(struct record *r);
-/* Threads that have appeared since; cheap when nothing is filtered by thread. */
-int record_tids_again(struct record *r);
+/*
+ * Threads that have appeared since; cheap when nothing is filtered by thread. With --vcpu it costs
+ * a look through debugfs, which is left out when all have threads, unless thorough.
+ */
+int record_tids_again(struct record *r, bool thorough);
 
 /* ---- record_ring.c ---- */
 

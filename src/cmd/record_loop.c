@@ -165,8 +165,7 @@ static int take_tick(struct record *r, unsigned int tick)
 	bool fifth = tick % BRACKET_TICKS == 0;
 	int ret = record_cpus(r);
 
-	if (!ret && (fifth || !r->o->vcpus.n)) /* only debugfs knows vCPUs, and a look costs more */
-		ret = record_tids_again(r);
+	ret = ret ? ret : record_tids_again(r, fifth);
 	ret = ret ? ret : record_store_news(r);
 	if (!fifth || ret)
 		return ret;

@@ -80,7 +80,7 @@ int record_store_open(struct record *r)
 		return err_set(r->err, ENOMEM, "out of memory");
 	s->subbuf = kinst_subbuf_size(r->k);
 	s->max_bytes = r->o->max_size.set ? r->o->max_size.v : 0;
-	s->min_free = r->o->min_free.set ? r->o->min_free.v : 0;
+	s->min_free = r->o->min_free.set ? r->o->min_free.v + META_RESERVE : 0;
 	s->dirfd = capw_dirfd(r->w);
 	s->ctx = r;
 	s->open = store_open;

@@ -237,12 +237,15 @@ int record_tids(struct record *r)
 	 */
 	if (!ret && r->o->vcpus.n && !r->tids.n)
 		ret = MIN(tid_note(r, (uint32_t)r->watcher), 0);
+	r->stand_in = r->tids.n == 1 && r->tids.v[0] == r->watcher;
 	return ret;
 }
 
-int record_tids_again(struct record *r)
+int record_tids_again(struct record *r, bool thorough)
 {
-	if (!r->tids.n)
+	int ret;
+
+	if (!r->tids.n || (r->o->vcpus.n && !thorough && r->tids.n >= r->o->vcpus.n && !r->stand_in))
 		return 0;
 	if (r->o->vcpus.n) {
 		struct vm_list *now = NULL;
@@ -253,5 +256,7 @@ int record_tids_again(struct record *r)
 		vm_list_free(r->vms);
 		r->vms = now;
 	}
-	return tids_look(r, true);
+	ret = tids_look(r, true);
+	r->stand_in &= r->tids.n == 1;
+	return ret;
 }

@@ -1,0 +1,325 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# `kvmft record` at its limits: budgets, segments, the flight recorder, disks that fail in every way,
+# filters by thread, and a log of all that it opened for writing.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/vmlib.sh"
+
+need_recording record-limits
+KB64=65536
+
+# limited NAME ARGUMENT...: records a VM until a limit ends it.
+limited()
+{
+	run timeout 60 "$kvmft" record --host -e 'kvm:*' -o "$cap" "$@" -- "$tinyvm" --ms 20000
+}
+
+reason_is()
+{
+	is "$(tail -n 1 "$cap/meta" | cut -d ' ' -f 1,2)" "end reason=$1" "$2"
+}
+
+# between N LO HI NAME
+between()
+{
+	is "$([ "$1" -ge "$2" ] && [ "$1" -le "$3" ] && echo yes)" yes "$4 ($1 in $2..$3)"
+}
+
+# Stored, lost and what the merged time line has of it must agree. Exit status as given.
+adds_up()
+{
+	told=$(told_events)
+	lost=$(sed -n 's/^kvmft: .* events, .*, \([0-9]*\) lost .*/\1/p' "$err")
+	by_cpu=$(sed -n 's/^kvmft: CPU [0-9]* lost \([0-9]*\) of .*/\1/p' "$err" | awk '{ n += $1 } END { print n + 0 }')
+	is "$lost" "$by_cpu" "$1: lost is the sum of the CPUs"
+	counted=$(($(sum_stats "$cap" read) + $(sum_stats "$cap" entries) + $(sum_stats "$cap" overrun) + $(sum_stats "$cap" dropped)))
+	is "$((told + lost))" "$counted" "... stored and lost are what the kernel counted"
+	run "$kvmft" merge "$cap"
+	status_is "$2" "... the capture can be read"
+	is "$(grep -cv ' LOST ' "$out")" "$told" "... and has the events that are told"
+}
+
+free_bytes()
+{
+	stat -f -c '%a %S' "$tmp/small" | awk '{ print $1 * $2 }'
+}
+
+# ---- size, free space ----
+
+cap=$tmp/max
+limited --max-size 1M
+status_is 3 "--max-size: exit 3"
+reason_is max-size "... reason"
+between "$(data_size "$cap")" $((1048576 - KB64 + 1)) 1048576 "... the limit within one sub-buffer"
+adds_up "--max-size" 3
+nothing_left "--max-size"
+
+mkdir "$tmp/small"
+if mount -t tmpfs -o size=8M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
+	mounted=$tmp/small
+	cap=$tmp/small/c
+	limited --min-free 6M
+	status_is 3 "--min-free: exit 3"
+	reason_is min-free "... reason"
+	between "$(free_bytes)" 6291456 $((6291456 + 3 * KB64)) "... so much is free"
+	adds_up "--min-free" 3
+	rm -rf "$cap"
+	limited
+	status_is 3 "full disk: exit 3"
+	err_has 'cannot write the data of CPU [0-9]+: No space left on device; what was written before is readable$' \
+		"... is told"
+	reason_is error "... meta has its end all the same"
+	is "$(($(data_size "$cap") % KB64))" 0 "... whole sub-buffers"
+	between "$(free_bytes)" 0 $((3 * KB64)) "... as much as fits"
+	taken=$(($(sum_stats "$cap" read) - $(sum_stats "$cap" unstored)))
+	run "$kvmft" merge "$cap"
+	status_is 3 "... can be read"
+	is "$(grep -cv ' LOST ' "$out")" "$taken" "... all that was stored, and the counters know it"
+	umount "$tmp/small" && mounted=
+else
+	skip "small disk" "a tmpfs cannot be mounted here"
+fi
+
+# ---- a file that may not grow, in the middle of a sub-buffer ----
+
+if command -v prlimit >/dev/null; then
+	cap=$tmp/fsize
+	run timeout 60 prlimit --fsize=700000 "$kvmft" record --host -e 'kvm:*' -o "$cap" -- "$tinyvm" --ms 20000
+	status_is 3 "file size limit: exit 3"
+	err_has 'File too large' "... is told"
+	reason_is error "... meta has its end"
+	is "$(($(data_size "$cap") % KB64))" 0 "... the short write was cut to whole sub-buffers"
+	taken=$(($(sum_stats "$cap" read) - $(sum_stats "$cap" unstored)))
+	run "$kvmft" merge "$cap"
+	status_is 3 "... can be read"
+	is "$(grep -cv ' LOST ' "$out")" "$taken" "... all that was stored, and the counters know it"
+	nothing_left "file size limit"
+else
+	skip "file size limit" "prlimit is not installed"
+fi
+
+# ---- each error, at several writes ----
+
+# inject ERRNO WHAT WHEN TEXT EVENTS: the WHEN-th WHAT on the files of a capture fails.
+inject()
+{
+	cap=$tmp/inject
+	rm -rf "$cap"
+	"$tinyvm" --ms 20000 >/dev/null 2>&1 &
+	vm=$!
+	ASAN_OPTIONS=detect_leaks=0 run timeout 60 strace -f -qq -o "$tmp/strace.log" -P "$cap/seg000000/cpu0" \
+		-P "$cap/seg000000/cpu1" -P "$cap/meta" -e trace="$2" -e inject="$2:error=$1:when=$3" \
+		"$kvmft" record --host -e "$5" -b 1M -p "$vm" -d 3 -o "$cap"
+	kill "$vm"
+	wait "$vm" 2>/dev/null
+	vm=
+	status_is 3 "$1 at $2 $3: exit 3"
+	err_has "$4" "... is told"
+	taken=$(($(sum_stats "$cap" read) - $(sum_stats "$cap" unstored)))
+	run "$kvmft" merge "$cap"
+	case $2 in
+	splice) is "$(grep -cv ' LOST ' "$out")" "$taken" "... all that was stored can be read" ;;
+	*) is "$([ "$(wc -l <"$out")" -gt 100 ] && echo yes)" yes "... what was stored can be read" ;;
+	esac
+	is "$(($(data_size "$cap") % KB64))" 0 "... in whole sub-buffers"
+	nothing_left "$1"
+}
+
+if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; then
+	inject EIO splice 1 'cannot write the data of CPU [01]: Input/output error' 'kvm:*'
+	inject EIO splice 3 'cannot write the data of CPU [01]: Input/output error' 'kvm:*'
+	inject ENOSPC splice 2 'cannot write the data of CPU [01]: No space left' 'kvm:*'
+	inject EDQUOT splice 2 'cannot write the data of CPU [01]: .*[Qq]uota' 'kvm:*'
+	inject EFBIG splice 4 'cannot write the data of CPU [01]: File too large' 'kvm:*'
+	# meta, after recording has begun: 17 lines and the VMs come before
+	inject EIO write 24+ 'cannot write .*: Input/output error' kvm:kvm_pio
+	inject ENOSPC write 24+ 'cannot write .*: No space left' kvm:kvm_pio
+else
+	skip "injected errors" "strace is not installed, or may not trace"
+fi
+
+# ---- segments ----
+
+# Bytes of each segment, one a line, in order.
+segment_sizes()
+{
+	for s in "$cap"/seg*; do
+		data_size "$s"
+	done
+}
+
+# events_of WORD: numbers of loops of the VM and of port writes in the time line must agree.
+cap=$tmp/rotate
+run timeout 60 "$kvmft" record --host -e 'kvm:*' --rotate 512K -o "$cap" -- "$tinyvm" --iterations 6000
+status_is 0 "--rotate SIZE"
+n=$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')
+between "$n" 3 99 "... several segments"
+is "$(segment_sizes | sed '$d' | awk '$1 > 524288 || $1 <= 458752' | wc -l | tr -d ' ')" 0 \
+	"... each of this size within one sub-buffer"
+is "$(grep -c '^segment n=' "$cap/meta")" $((n - 1)) "... meta names each"
+tid=$(vcpu_tid)
+adds_up "--rotate SIZE" 0
+is "$(grep -c "tinyvm-$tid .*kvm:kvm_pio: pio_write at 0x80 " "$out")" 6000 "... every port write is there"
+cap=$tmp/rotate-time
+run timeout 60 "$kvmft" record --host -e 'kvm:*' -b 1M --rotate 200ms -o "$cap" -- "$tinyvm" --ms 1500
+status_is 0 "--rotate DURATION"
+between "$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')" 2 9 "... several segments"
+adds_up "--rotate DURATION" 0
+cap=$tmp/keep
+run timeout 60 "$kvmft" record --host -e 'kvm:*' -b 1M --rotate 256K --keep 3 -o "$cap" -- "$tinyvm" --iterations 8000
+status_is 0 "--keep"
+is "$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')" 3 "... the last three"
+last=$(find "$cap" -maxdepth 1 -name 'seg*' | sort | tail -n 1)
+is "seg$(printf %06d "$(sed -n 's/^segment n=\([0-9]*\) .*/\1/p' "$cap/meta" | tail -n 1)")" "${last##*/}" "... indeed"
+run "$kvmft" merge "$cap"
+status_is 0 "... can be read, and nothing is missing"
+is "$([ "$(wc -l <"$out")" -gt 1000 ] && echo yes)" yes "... and has events"
+nothing_left "--keep"
+for wrong in '--rotate 10' '--rotate 1K' '--rotate x' '--rotate 0s' '--keep 3' '--keep 0 --rotate 1M' \
+	'--flight-recorder --rotate 1M' '--trigger kvm:kvm_pio' '--cpus x' '--vcpu 0'; do
+	# shellcheck disable=SC2086 # several words
+	run "$kvmft" record --host -e kvm:kvm_pio $wrong -d 0.1 -o "$tmp/none"
+	status_is 2 "$wrong: wrong usage"
+	err_one_line "$wrong"
+done
+
+# ---- the flight recorder ----
+
+cap=$tmp/flight
+"$tinyvm" --ms 20000 >"$tmp/vm.out" 2>&1 &
+vm=$!
+"$kvmft" record --host -q -e 'kvm:*' --flight-recorder -b 256K --keep 3 -p "$vm" -o "$cap" 2>"$err" &
+recorder=$!
+n=0
+while ! grep -q '^begin ' "$cap/meta" 2>/dev/null && [ $n -lt 200 ]; do
+	sleep 0.05
+	n=$((n + 1))
+done
+sleep 0.4
+is "$(data_size "$cap")" 0 "flight recorder: nothing is written"
+for i in 1 2 3; do
+	kill -USR1 "$recorder"
+	sleep 0.3
+	is "$(grep -c '^segment n=.* why=signal' "$cap/meta")" "$i" "... SIGUSR1 $i makes a segment"
+done
+kill -INT "$recorder"
+wait "$recorder"
+rc=$?
+status_is 0 "... ends well"
+is "$(grep -c '^segment n=.* why=end' "$cap/meta")" 1 "... with what the ring held at the end"
+is "$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')" 3 "... and keeps the last three"
+is "$([ "$(segment_sizes | sort -n | tail -n 1)" -le $((2 * (258 * 1024 + 8192))) ] && echo yes)" yes \
+	"... none larger than the rings"
+is "$(cat "$err")" "" "... without a word"
+run "$kvmft" merge "$cap"
+status_is 0 "... can be read"
+out_has 'kvm:kvm_pio' "... and has events"
+cap=$tmp/trigger
+run timeout 60 "$kvmft" record --host -e 'kvm:*' --flight-recorder -b 256K -p "$vm" -d 1500ms -o "$cap" \
+	--trigger 'kvm:kvm_pio/port == 0x80/'
+status_is 0 "--trigger"
+between "$(grep -c '^segment n=.* why=trigger' "$cap/meta")" 2 20 "... makes segments"
+is "$(grep -c 'why=end' "$cap/meta")" 0 "... and the end none"
+if [ -f "$tracefs/events/kvm/kvm_pio/trigger" ]; then
+	run "$kvmft" merge "$cap"
+	status_is 0 "... can be read"
+	# The ring stops at the event: each segment but the gap behind it ends with it.
+	is "$(awk '/ LOST / { if (n && last !~ /kvm_pio|kvm_emulate|kvm_fpu|userspace/) bad++ } { last = $0; n++ } END { print bad + 0 }' "$out")" \
+		0 "... each piece ends where the trigger was"
+fi
+cap=$tmp/trigger-never
+run timeout 60 "$kvmft" record --host -e 'kvm:*' --flight-recorder -b 256K -p "$vm" -d 500ms -o "$cap" \
+	--trigger 'kvm:kvm_pio/port == 0x81/'
+status_is 0 "--trigger that never happens"
+is "$(grep -c 'why=trigger' "$cap/meta") $(grep -c 'why=end' "$cap/meta")" "0 1" "... what was last is there"
+run "$kvmft" record --host -e 'kvm:*' --flight-recorder -d 1 -o "$tmp/none" --trigger 'kvm:kvm_pio/prot == 1/'
+status_is 1 "--trigger with a wrong filter"
+err_has '^ *\^' "... with the kernel's caret"
+ok "... nothing was made" test ! -e "$tmp/none"
+kill "$vm"
+wait "$vm" 2>/dev/null
+vm=
+nothing_left "flight recorder"
+
+# ---- threads ----
+
+mkfifo "$tmp/go"
+rm -f "$tmp/vm.out"
+"$tinyvm" --wait --vcpus 2 --ms 2500 <"$tmp/go" >"$tmp/vm.out" 2>&1 &
+vm=$!
+exec 9>"$tmp/go"
+wait_for_line "$tmp/vm.out"
+tids=$(sed -n 's/^pid .* tids \(.*\)/\1/p' "$tmp/vm.out")
+"$tinyvm" --ms 6000 >/dev/null 2>&1 9>&- &
+other=$!
+cap=$tmp/pid
+"$kvmft" record --host -q -e 'kvm:kvm_pio' -p "$vm" -o "$cap" 9>&- &
+recorder=$!
+cap2=$tmp/vcpu
+"$kvmft" record --host -q -e 'kvm:kvm_pio' --vm "$vm" --vcpu 1 -o "$cap2" 9>&- 2>"$tmp/vcpu.err" &
+recorder2=$!
+n=0
+while ! { grep -q '^vm ' "$cap/meta" && { grep -q '^vm ' "$cap2/meta" || [ -s "$tmp/vcpu.err" ]; }; } 2>/dev/null &&
+	[ $n -lt 100 ]; do
+	sleep 0.05
+	n=$((n + 1))
+done
+exec 9>&-
+wait "$vm"
+vm=
+kill -INT "$recorder"
+wait "$recorder"
+is "$?" 0 "two recorders at once: the first"
+kill "$other" 2>/dev/null
+wait "$other" 2>/dev/null
+run "$kvmft" merge "$cap"
+is "$(grep -o 'tinyvm-[0-9]*' "$out" | sort -u | tr '\n' ' ')" \
+	"$(echo "$tids" | tr ' ' '\n' | sed 's/^/tinyvm-/' | sort -u | tr '\n' ' ')" "-p: all threads of the process, no other"
+is "$(grep -c kvm_pio "$out")" "$(awk '/^vcpu/ { split($3, a, "="); n += a[2] } END { print n }' "$tmp/vm.out")" \
+	"... every event of them"
+kill -INT "$recorder2" 2>/dev/null
+wait "$recorder2"
+rc2=$?
+if grep -q 'no vCPU' "$tmp/vcpu.err"; then
+	skip "--vcpu" "debugfs shows no vCPUs here"
+else
+	is "$rc2" 0 "two recorders at once: the second"
+	run "$kvmft" merge "$cap2"
+	tid=${tids#* }
+	is "$(grep -o 'tinyvm-[0-9]*' "$out" | sort -u | tr '\n' ' ')" "tinyvm-$tid " "--vcpu: its thread, no other"
+fi
+
+# ---- CPUs of its own ----
+
+cap=$tmp/cpus
+run timeout 60 "$kvmft" record --host -q -e kvm:kvm_pio --cpus 0 -o "$cap" -- \
+	sh -c 'grep Cpus_allowed_list "/proc/$PPID/status" /proc/self/status; grep -h Cpus_allowed_list /proc/$PPID/task/*/status; sed -n "s/^Max open files *\\([0-9]*\\) .*/\\1/p" /proc/self/limits; umask'
+status_is 0 "--cpus"
+is "$(grep -c "^Cpus_allowed_list:[[:space:]]*0$" "$out")" $((1 + $(nproc --all))) "... all threads run there"
+is "$(sed -n 's,^/proc/self/status:Cpus_allowed_list:[[:space:]]*,,p' "$out")" \
+	"$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)" "... the command does not"
+is "$(tail -n 2 "$out" | tr '\n' ' ')" "$(sed -n 's/^Max open files *\([0-9]*\) .*/\1/p' /proc/self/limits) $(umask) " "... and has its own limits and umask"
+
+# ---- what it opens for writing, and what becomes of tracefs ----
+
+if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; then
+	cap=$tmp/traced
+	ASAN_OPTIONS=detect_leaks=0 run timeout 60 strace -f -qq -y -o "$tmp/strace.log" \
+		-e trace=open,openat,creat,mkdir,mkdirat,rmdir,unlink,unlinkat,rename,renameat,renameat2,truncate,chmod,fchmodat,link,linkat,symlink,symlinkat,mount \
+		"$kvmft" record --host -q -e 'kvm:*' -d 300ms --rotate 64K --keep 2 -o "$cap"
+	status_is 0 "recording under strace"
+	is "$(grep -c 'instances/kvmft\.' "$tmp/strace.log" | awk '{ print ($1 > 10) }')" 1 "... the log has our instance"
+	# What is left after our instance, our capture, and /dev/null.
+	grep -E 'O_WRONLY|O_RDWR|O_CREAT|^[0-9]+ +(creat|mkdir|rmdir|unlink|rename|truncate|chmod|fchmod|link|symlink|mount)' \
+		"$tmp/strace.log" | grep -vE ' = -1 ' |
+		grep -vE '/instances/kvmft\.[0-9.]+[">/]|<'"$cap"'[>/]|"'"$cap"'|"traced"|/dev/null|/proc/self/' >"$tmp/foreign"
+	# Only its own lines: added, and taken away again.
+	grep -vE '"kprobe_events"' "$tmp/foreign" >"$tmp/foreign2"
+	is "$(cat "$tmp/foreign2")" "" "... nothing else was opened for writing, made or removed"
+else
+	skip "log of writes" "strace is not installed, or may not trace"
+fi
+is "$(tracefs_state)" "$state_before" "tracefs is as it was before all this"
+finish
