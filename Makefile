@@ -130,6 +130,9 @@ $(O)/%.o: %.c $(O)/.flags
 	$(say) CC $<
 	$(Q)$(CC) $(kv_cflags) $(CFLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<
 
+# Assembled into it: the compiler's list of dependencies does not know.
+$(O)/src/output/html.o: src/output/html/page.html
+
 $(lib): $(lib_obj)
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^

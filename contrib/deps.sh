@@ -27,7 +27,8 @@ die()
 DEBIAN_RIG="qemu-system-x86 busybox-static cpio kmod xz-utils zstd msr-tools util-linux perl"
 DEBIAN_BUILD="gcc make pkg-config libtracefs-dev libtraceevent-dev libkmod-dev libzstd-dev"
 DEBIAN_TEST="clang libcmocka-dev trace-cmd mandoc cppcheck shellcheck codespell clang-tidy
-	clang-format strace protobuf-compiler zsh fish dpkg-dev debhelper lintian"
+	clang-format strace protobuf-compiler zsh fish dpkg-dev debhelper lintian
+	nodejs chromium"
 
 FEDORA_RIG="qemu-system-x86 busybox cpio kmod xz zstd msr-tools util-linux perl dpkg apt"
 FEDORA_BUILD="gcc make pkgconf-pkg-config libtracefs-devel libtraceevent-devel kmod-devel

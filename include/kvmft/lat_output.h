@@ -32,6 +32,8 @@ struct lat_format {
 	const char *help;
 	/* 0 or -errno */
 	int (*print)(const struct lat_view *v, FILE *f);
+	/* The results go, as JSON, with all events into a page: see out_html_attach(). */
+	bool page;
 };
 
 extern const struct lat_format *const lat_formats[]; /* NULL-terminated; the first is the default */

@@ -97,4 +97,7 @@ int out_begin(struct out *o, const struct timeline *t, const struct out_format *
 int out_item(struct out *o, const struct tl_item *item) __must_check;
 int out_end(struct out *o) __must_check;
 
+/* Between out_begin() with the format html and out_end(): results of latency analyses, as JSON. */
+int out_html_attach(struct out *o, const char *json) __must_check;
+
 #endif

@@ -326,7 +326,9 @@ static void group_name(struct lat_group *g, const struct irq_chain *c)
 {
 	static const char *const source[] = { "", "MSI ", "line ", "IPI " };
 
-	if (c->name[0])
+	if (c->irq >= 0)
+		snprintf(g->name, sizeof(g->name), "%sirq %d %s", source[c->source], c->irq, c->name);
+	else if (c->name[0])
 		snprintf(g->name, sizeof(g->name), "%s%u %s", source[c->source], c->vector, c->name);
 	else if (!g->name[0])
 		snprintf(g->name, sizeof(g->name), "%s%u", source[c->source], c->vector);
@@ -351,7 +353,8 @@ static int chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 	*irq_count(l, IRQ_MEASURED) += 1;
 	if (!l->o.want[LAT_IRQ] || !lat_wanted(l, k.vm, k.vcpu))
 		return 0;
-	g = lat_group_get(l, LAT_T_IRQ, k.vm, c->vector, &k.group);
+	/* A device's vector is another one on each vCPU. */
+	g = lat_group_get(l, LAT_T_IRQ, k.vm, c->irq >= 0 ? 1ull << 32 | (uint32_t)c->irq : c->vector, &k.group);
 	if (!g)
 		return 0;
 	group_name(g, c);

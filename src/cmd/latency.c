@@ -30,7 +30,7 @@ static const struct opt latency_options[] = {
 	OPTION(0, "worst", OPT_U64, struct latency_opts, worst, "N", "how many of the worst are shown (default: 3)"),
 	OPTION(0, "context", OPT_U64, struct latency_opts, context, "N",
 	       "lines of the time line before and after each of the worst (default: 3)"),
-	OPTION(0, "format", OPT_STR, struct latency_opts, format, "FORMAT", "text (default), json or csv"),
+	OPTION(0, "format", OPT_STR, struct latency_opts, format, "FORMAT", "text (default), json, csv, or html: a page to look at"),
 	OPTION('o', "output", OPT_STR, struct latency_opts, output, "OUT",
 	       "write to this new file (default: standard output)"),
 	OPTION(0, "tsc-offset", OPT_BITS, struct latency_opts, tsc_offset, "N",
@@ -145,22 +145,46 @@ static void bound(const struct latency *m, struct lat_view *v)
 	v->late_ns = out_cycles_to_ns((uint64_t)s.late, v->clock->khz);
 }
 
+/* All events of both sides, walked again, and the results beside them. */
+static int latency_page(struct latency *m, const struct lat_format *fmt, const struct lat_view *v)
+{
+	const struct out_format *page = out_format_find(fmt->name);
+	struct tl_item item;
+	char *json = NULL;
+	size_t size;
+	FILE *f = open_memstream(&json, &size);
+	int ret = f ? fmt->print(v, f) : -ENOMEM;
+
+	if (f && fclose(f) && !ret)
+		ret = -ENOMEM;
+	if (!ret)
+		ret = out_begin(&m->s.out, m->again.t, page, v->clock, m->s.f);
+	if (!ret)
+		ret = out_html_attach(&m->s.out, json);
+	while (!ret && (ret = tl_next(m->again.t, &item)) > 0)
+		ret = out_item(&m->s.out, &item);
+	free(json);
+	return ret;
+}
+
 static int latency_show(struct latency *m, int argc, char **argv, const struct out_clock *clock)
 {
 	const struct lat_format *fmt = lat_format_find(m->o->format ? m->o->format : "text");
 	struct lat_view v = { .lat = m->lat, .t = m->p.t, .clock = clock, .want = m->lo.want };
+	bool stories = m->lo.worst && !fmt->page && strcmp(fmt->name, "csv");
 	int ret = 0;
 
 	bound(m, &v);
-	if (m->lo.worst && strcmp(fmt->name, "csv")) {
+	if (stories || fmt->page)
 		ret = pairing_open(&m->again, argv[0], argv + 1, (size_t)argc - 1,
 				   m->has_forced ? &m->forced : NULL, m->err);
-		if (!ret && stories_tell(&v, &m->again, m->o->context.v))
-			ret = err_set(m->err, ENOMEM, "cannot read the captures a second time");
-	}
+	if (!ret && stories && stories_tell(&v, &m->again, m->o->context.v))
+		ret = err_set(m->err, ENOMEM, "cannot read the captures a second time");
 	if (!ret)
 		ret = sink_open(&m->s, m->o->output, m->o->force, m->err);
-	if (!ret)
+	if (!ret && fmt->page)
+		ret = sink_close(&m->s, true, latency_page(m, fmt, &v), m->err);
+	else if (!ret)
 		ret = sink_close(&m->s, false, fmt->print(&v, m->s.f), m->err);
 	stories_free(&v);
 	return ret;

@@ -25,7 +25,7 @@ static const struct opt merge_options[] = {
 	OPTION('o', "output", OPT_STR, struct merge_opts, output, "OUT",
 	       "write the time line to this new file (default: standard output)"),
 	OPTION(0, "format", OPT_STR, struct merge_opts, format, "FORMAT",
-	       "text (default), or json: one object per line"),
+	       "text (default), json: one object per line, or html: a page to look at"),
 	OPTION(0, "tsc-offset", OPT_BITS, struct merge_opts, tsc_offset, "N",
 	       "the guest's TSC offset, instead of what the host capture says"),
 	OPTION(0, "tsc-ratio", OPT_STR, struct merge_opts, tsc_ratio, "R/F",

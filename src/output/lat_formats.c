@@ -6,12 +6,13 @@
 
 #include <string.h>
 
-extern const struct lat_format lat_text, lat_json, lat_csv;
+extern const struct lat_format lat_text, lat_json, lat_csv, lat_html;
 
 const struct lat_format *const lat_formats[] = {
 	&lat_text,
 	&lat_json,
 	&lat_csv,
+	&lat_html,
 	NULL,
 };
 

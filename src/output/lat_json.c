@@ -173,6 +173,10 @@ static int json_print(const struct lat_view *v, FILE *f)
 
 const struct lat_format lat_json = { .name = "json", .help = "one document", .print = json_print };
 
+const struct lat_format lat_html = {
+	.name = "html", .help = "one page to look at in a browser", .print = json_print, .page = true,
+};
+
 /* ---- CSV ---- */
 
 /* RFC 4180: quoted, quotes doubled. A text that a spreadsheet would run as a formula gets a blank first. */

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * html.c: a time line as one page that needs nothing but a browser: html/page.html with the events in it.
+ *
+ * The data are a stream of records in base64, so that nothing of it can be taken for HTML. All numbers are
+ * varints (7 bits a byte, low ones first); "signed" ones are zigzag. A record begins with its tag:
+ *
+ *   1  string: length, bytes (UTF-8). Strings are counted from 1; 0 is "".
+ *   2  type: of a guest?, name (string), number of fields, and of each: name (string), kind
+ *      (0 unsigned, 1 signed, 2 string, 3 shown in hex). Types are counted from 0.
+ *   3  who: source, CPU, vCPU (signed), VM (signed), tid (signed), name (string); counted from 0.
+ *   4  gap: time since the record before, source, CPU, length, events lost (0: unknown)
+ *   5  clock: name, unit (strings), value at 0, host TSC at 0, kHz of the host's TSC
+ *   6  source: label (string), a guest?; counted from 0
+ *   7  results of latency analyses: JSON (string)
+ *   16 and above: event of type tag - 16: time since the record before, who, and its fields: signed
+ *      numbers, or strings.
+ *
+ * Dictionaries are bounded: a capture with more strings than that gets "..." for the others.
+ */
+#include "kvmft/output.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/exit_names.h"
+
+#define STRINGS_MAX (1u << 17)
+#define STRING_MAX  256u
+#define WHOS_MAX    (1u << 17)
+#define EVENT_ROOM  (64u << 10)
+#define CHUNK	    3072u /* bytes turned into base64 at a time: a multiple of 3 */
+
+enum { TAG_STRING = 1, TAG_TYPE, TAG_WHO, TAG_GAP, TAG_CLOCK, TAG_SOURCE, TAG_LATENCY, TAG_EVENT = 16 };
+enum { KIND_UNSIGNED, KIND_SIGNED, KIND_STRING, KIND_HEX };
+
+/* The page, as the linker has it: the compiler never sees what is in it. */
+__asm__(".pushsection .rodata\n"
+	"html_page: .incbin \"src/output/html/page.html\"\n"
+	".byte 0\n"
+	".popsection\n");
+extern const char html_page[] __attribute__((visibility("hidden")));
+
+struct html {
+	struct sbuf data; /* not yet in base64 */
+	struct u64map strings; /* hash → number */
+	char **text;	       /* by number - 1 */
+	size_t nstring, string_cap;
+	uint32_t dots; /* number of "..." */
+	struct u64map types; /* source << 16 | event id → number + 1 */
+	uint64_t ntype;
+	struct u64map whos; /* hash of what a who is → number */
+	uint64_t nwho;
+	struct exit_names exits;
+	uint64_t last, base;
+	bool begun;
+	uint64_t column; /* of the base64 text */
+};
+
+static void put(struct html *h, uint64_t v)
+{
+	for (; v >= 128; v >>= 7)
+		sbuf_addc(&h->data, (char)(v | 128));
+	sbuf_addc(&h->data, (char)v);
+}
+
+static void put_signed(struct html *h, int64_t v)
+{
+	put(h, (uint64_t)v << 1 ^ (uint64_t)(v >> 63));
+}
+
+/* ---- dictionaries ---- */
+
+static uint64_t hash(uint64_t h, const void *p, size_t n)
+{
+	const uint8_t *b = p;
+
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ b[i]) * 0x100000001b3ull;
+	return h;
+}
+
+static uint64_t string_define(struct html *h, const char *s, size_t n)
+{
+	char **slot = array_grow(&h->text, h->nstring, &h->string_cap, sizeof(*slot));
+
+	if (!slot)
+		return 0;
+	*slot = strndup(s, n);
+	if (!*slot) {
+		h->data.error = -ENOMEM;
+		return 0;
+	}
+	put(h, TAG_STRING);
+	put(h, n);
+	sbuf_add_mem(&h->data, s, n);
+	return ++h->nstring;
+}
+
+/*
+ * The number of a string, which is defined when it is new: before the record that it is for, so all of a
+ * record's strings are asked for first.
+ */
+static uint64_t string(struct html *h, const char *s, size_t n)
+{
+	uint64_t key, at;
+
+	n = MIN(n, (size_t)STRING_MAX);
+	if (!n)
+		return 0;
+	key = hash(0xcbf29ce484222325ull, s, n);
+	if (u64map_get(&h->strings, key, &at)) {
+		if (strlen(h->text[at - 1]) == n && !memcmp(h->text[at - 1], s, n))
+			return at;
+		return string_define(h, s, n); /* another one has this hash */
+	}
+	if (h->nstring >= STRINGS_MAX) {
+		if (!h->dots)
+			h->dots = (uint32_t)string_define(h, "...", 3);
+		return h->dots;
+	}
+	at = string_define(h, s, n);
+	if (u64map_put(&h->strings, key, at))
+		h->data.error = -ENOMEM;
+	return at;
+}
+
+static uint64_t text(struct html *h, const char *s)
+{
+	return string(h, s, strlen(s));
+}
+
+static uint64_t who(struct html *h, const struct tl_item *i)
+{
+	const char *comm = i->kind == TL_EVENT ? tl_comm(i->src, i->tid) : "";
+	uint64_t name = text(h, comm), at;
+	const int64_t key[] = { (int64_t)i->src->index, i->cpu, i->vcpu, i->vm, i->tid, (int64_t)name };
+	uint64_t k = hash(0x84222325cbf29ce4ull, key, sizeof(key));
+
+	if (u64map_get(&h->whos, k, &at))
+		return at;
+	if (h->nwho >= WHOS_MAX)
+		return 0;
+	put(h, TAG_WHO);
+	put(h, i->src->index);
+	put(h, i->cpu);
+	put_signed(h, i->vcpu);
+	put_signed(h, i->src->guest ? (int64_t)i->src->vm : i->vm);
+	put_signed(h, i->tid);
+	put(h, name);
+	if (u64map_put(&h->whos, k, h->nwho))
+		h->data.error = -ENOMEM;
+	return h->nwho++;
+}
+
+/* ---- types ---- */
+
+static bool is_exit(const struct tl_item *i)
+{
+	return !i->src->guest && !strcmp(fmt_name(i->ev), "kvm_exit");
+}
+
+static unsigned int kind_of(const struct fmt_field *f, const char *name)
+{
+	static const char *const hex[] = { "rip", "guest_rip", "gpa", "address", "fault_address", "info1", "info2",
+					   "hrtimer", "function", "data", "val", "icr_low", NULL };
+
+	if (f->is_string || f->is_dynamic || f->is_array)
+		return KIND_STRING;
+	if (f->is_pointer)
+		return KIND_HEX;
+	for (unsigned int i = 0; hex[i]; i++)
+		if (!strcmp(name, hex[i]))
+			return KIND_HEX;
+	return f->is_signed ? KIND_SIGNED : KIND_UNSIGNED;
+}
+
+static size_t fields_of(const struct fmt_event *e)
+{
+	size_t n = fmt_common_fields(e);
+
+	while (fmt_field_at(e, n))
+		n++;
+	return n - fmt_common_fields(e);
+}
+
+static uint64_t type(struct html *h, const struct tl_item *i)
+{
+	uint64_t key = (uint64_t)i->src->index << 16 | i->rec->id, at, name, fields[256];
+	size_t common, n;
+	struct sbuf full = { 0 };
+
+	if (u64map_get(&h->types, key, &at))
+		return at;
+	if (i->ev)
+		sbuf_addf(&full, "%s:%s", fmt_sys(i->ev), fmt_name(i->ev));
+	else
+		sbuf_addf(&full, "event:%u", i->rec->id);
+	name = text(h, full.s ? full.s : "");
+	sbuf_free(&full);
+	common = i->ev ? fmt_common_fields(i->ev) : 0;
+	n = i->ev ? MIN(fields_of(i->ev), ARRAY_SIZE(fields) - 1) : 0;
+	for (size_t k = 0; k < n; k++)
+		fields[k] = text(h, fmt_field_name(i->ev, common + k));
+	fields[n] = i->ev && is_exit(i) ? text(h, "reason") : 0;
+	put(h, TAG_TYPE);
+	put(h, i->src->guest);
+	put(h, name);
+	put(h, n + (fields[n] != 0));
+	if (fields[n]) {
+		put(h, fields[n]);
+		put(h, KIND_STRING);
+	}
+	for (size_t k = 0; k < n; k++) {
+		put(h, fields[k]);
+		put(h, kind_of(fmt_field_at(i->ev, common + k), fmt_field_name(i->ev, common + k)));
+	}
+	if (u64map_put(&h->types, key, h->ntype))
+		h->data.error = -ENOMEM;
+	return h->ntype++;
+}
+
+/* ---- events ---- */
+
+static uint64_t exit_reason(struct html *h, const struct tl_item *i)
+{
+	struct fmt_field reason, isa;
+	uint64_t r, a = 0;
+	char name[EXIT_NAME_MAX];
+
+	if (!fmt_field(i->ev, "exit_reason", &reason) || !fmt_u64(i->src->fmt, &reason, i->rec, &r))
+		return 0;
+	if (fmt_field(i->ev, "isa", &isa))
+		(void)fmt_u64(i->src->fmt, &isa, i->rec, &a);
+	return text(h, exit_reason_text(&h->exits, exit_isa(&h->exits, a), r, name, sizeof(name)));
+}
+
+/* Elements of an array as numbers with blanks between them. */
+static uint64_t numbers(struct html *h, const struct tl_item *i, const struct fmt_value *v)
+{
+	struct sbuf b = { 0 };
+	uint64_t at;
+
+	for (uint32_t k = 0; k < v->len && k < 64; k++)
+		sbuf_addf(&b, "%s%llx", k ? " " : "", (unsigned long long)fmt_element(i->src->fmt, v, k));
+	at = text(h, b.s ? b.s : "");
+	if (b.error)
+		h->data.error = b.error;
+	sbuf_free(&b);
+	return at;
+}
+
+static uint64_t string_value(struct html *h, const struct tl_item *i, const struct fmt_value *v)
+{
+	char s[STRING_MAX + 1];
+	size_t n = MIN(v->len, STRING_MAX);
+
+	if (v->kind == FMT_NUMBERS)
+		return numbers(h, i, v);
+	if (v->kind != FMT_STRING)
+		return 0;
+	memcpy(s, v->p, n);
+	s[n] = '\0';
+	str_printable(s);
+	return text(h, s);
+}
+
+static void event_fields(struct html *h, const struct tl_item *i, const uint64_t *strings)
+{
+	size_t common = fmt_common_fields(i->ev), n = MIN(fields_of(i->ev), (size_t)255);
+	struct fmt_value v;
+
+	if (is_exit(i))
+		put(h, *strings++);
+	for (size_t k = 0; k < n; k++) {
+		const struct fmt_field *f = fmt_field_at(i->ev, common + k);
+
+		if (kind_of(f, fmt_field_name(i->ev, common + k)) == KIND_STRING) {
+			put(h, *strings++);
+			continue;
+		}
+		fmt_value(i->src->fmt, f, i->rec, &v);
+		put_signed(h, v.kind == FMT_ABSENT || v.kind >= FMT_STRING ? 0 : (int64_t)v.num);
+	}
+}
+
+/* All strings of an event, in the order of its fields: defined before the event's own record. */
+static void event_strings(struct html *h, const struct tl_item *i, uint64_t *strings)
+{
+	size_t common = fmt_common_fields(i->ev), n = MIN(fields_of(i->ev), (size_t)255);
+	struct fmt_value v;
+
+	if (is_exit(i))
+		*strings++ = exit_reason(h, i);
+	for (size_t k = 0; k < n; k++) {
+		const struct fmt_field *f = fmt_field_at(i->ev, common + k);
+
+		if (kind_of(f, fmt_field_name(i->ev, common + k)) != KIND_STRING)
+			continue;
+		fmt_value(i->src->fmt, f, i->rec, &v);
+		*strings++ = string_value(h, i, &v);
+	}
+}
+
+static uint64_t since(struct out *o, struct html *h, const struct tl_item *i)
+{
+	uint64_t v, delta;
+
+	if (!out_item_time(o, i, &v))
+		v = h->last;
+	if (!h->begun) {
+		uint64_t clock = text(h, out_clock_names[o->clock.kind]), unit = text(h, out_clock_unit(&o->clock));
+
+		h->begun = true;
+		h->base = h->last = v;
+		put(h, TAG_CLOCK);
+		put(h, clock);
+		put(h, unit);
+		put(h, v);
+		put(h, i->host);
+		put(h, o->clock.khz);
+	}
+	delta = v > h->last ? v - h->last : 0;
+	h->last = MAX(h->last, v);
+	return delta;
+}
+
+static void event(struct out *o, struct html *h, const struct tl_item *i)
+{
+	uint64_t strings[257] = { 0 }, t = since(o, h, i), y = type(h, i), w = who(h, i);
+
+	if (i->ev)
+		event_strings(h, i, strings);
+	put(h, TAG_EVENT + y);
+	put(h, t);
+	put(h, w);
+	if (i->ev)
+		event_fields(h, i, strings);
+}
+
+static void gap(struct out *o, struct html *h, const struct tl_item *i)
+{
+	uint64_t t = since(o, h, i);
+
+	put(h, TAG_GAP);
+	put(h, t);
+	put(h, i->src->index);
+	put(h, i->cpu);
+	put(h, i->kind == TL_GAP && o->clock.khz ? out_cycles_to_ns(i->width, o->clock.khz) : i->width);
+	put(h, i->kind == TL_GAP ? i->lost : 0);
+}
+
+/* ---- base64 ---- */
+
+static void base64(struct html *h, struct sbuf *out, bool all)
+{
+	static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const uint8_t *p = (const uint8_t *)h->data.s;
+	size_t n = all ? h->data.len : h->data.len / 3 * 3, i;
+
+	for (i = 0; i < n; i += 3) {
+		uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? p[i + 1] : 0u) << 8 | (i + 2 < n ? p[i + 2] : 0u);
+		char s[5] = { digit[v >> 18], digit[v >> 12 & 63], i + 1 < n ? digit[v >> 6 & 63] : '=',
+			      i + 2 < n ? digit[v & 63] : '=', '\n' };
+
+		h->column += 4;
+		sbuf_add_mem(out, s, h->column % 4096 ? 4 : 5);
+	}
+	if (all) {
+		sbuf_reset(&h->data);
+		return;
+	}
+	memmove(h->data.s, h->data.s + n, h->data.len - n);
+	h->data.len -= n;
+}
+
+/* ---- the format ---- */
+
+#define MARK "@DATA@"
+
+static int html_begin(struct out *o)
+{
+	struct html *h = calloc(1, sizeof(*h));
+	const char *mark = strstr(html_page, MARK);
+	const struct capture *host = tl_source(o->t, 0)->cap;
+
+	o->priv = h;
+	if (!h || !mark)
+		return -ENOMEM;
+	exit_names_init(&h->exits, fmt_find(tl_source(o->t, 0)->fmt, "kvm", "kvm_exit"), host->vendor);
+	sbuf_add_mem(&o->line, html_page, (size_t)(mark - html_page));
+	for (size_t i = 0; i < tl_sources(o->t); i++) {
+		uint64_t label = text(h, tl_source(o->t, i)->label);
+
+		put(h, TAG_SOURCE);
+		put(h, label);
+		put(h, tl_source(o->t, i)->guest);
+	}
+	return h->data.error;
+}
+
+static int html_item(struct out *o, const struct tl_item *i)
+{
+	struct html *h = o->priv;
+
+	if (i->kind == TL_EVENT)
+		event(o, h, i);
+	else
+		gap(o, h, i);
+	if (h->data.len >= CHUNK)
+		base64(h, &o->line, false);
+	return h->data.error;
+}
+
+int out_html_attach(struct out *o, const char *json)
+{
+	struct html *h = o->priv;
+	size_t n = strlen(json);
+	uint64_t at = string_define(h, json, n);
+
+	put(h, TAG_LATENCY);
+	put(h, at);
+	return h->data.error;
+}
+
+static int html_end(struct out *o)
+{
+	struct html *h = o->priv;
+	int ret;
+
+	if (!h)
+		return 0;
+	base64(h, &o->line, true);
+	sbuf_add(&o->line, strstr(html_page, MARK) + strlen(MARK));
+	ret = h->data.error;
+	for (size_t i = 0; i < h->nstring; i++)
+		free(h->text[i]);
+	free(h->text);
+	sbuf_free(&h->data);
+	u64map_free(&h->strings);
+	u64map_free(&h->types);
+	u64map_free(&h->whos);
+	free(h);
+	o->priv = NULL;
+	return ret;
+}
+
+const struct out_format out_html = {
+	.name = "html",
+	.help = "one page to look at in a browser",
+	.begin = html_begin,
+	.item = html_item,
+	.end = html_end,
+};

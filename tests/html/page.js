@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//
+// page.js FILE [EVENTS [NAME]]: looks at a page that kvmft wrote, in both themes, with mouse and keys; TAP on stdout.
+// NAME is what some task must be called. With PICTURES=DIR the screens are kept there.
+'use strict';
+const path = require('path');
+const { Page } = require('./browser.js');
+
+const file = path.resolve(process.argv[2]);
+const events = process.argv[3] ? Number(process.argv[3]) : 0;
+let count = 0;
+function ok(what, name, more = '') {
+	console.log(`${what ? 'ok' : 'not ok'} ${++count} - ${name}${what || more === '' ? '' : ` (${more})`}`);
+}
+
+// How many different colours the canvas has: a blank one has one.
+const colours = `(() => { const d = ctx.getImageData(0, 0, canvas.width, canvas.height).data, s = new Set();
+	for (let i = 0; i < d.length; i += 4) s.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return s.size; })()`;
+
+async function look(dark) {
+	const name = dark ? 'dark' : 'light', p = await Page.open('file://' + file, { dark });
+	ok(p.errors.length === 0, `${name}: opens without an error`, p.errors.join(' '));
+	if (events) ok(await p.value('N') === events, `${name}: has all ${events} events`, String(await p.value('N')));
+	ok(await p.value('document.documentElement.dataset.theme') === name, `${name}: has the theme of the system`);
+	ok(await p.value(colours) > 8, `${name}: something is drawn`, String(await p.value(colours)));
+	if (process.argv[4]) ok(await p.value(`whos.some((w) => w.comm === ${JSON.stringify(process.argv[4].slice(0, 15))} || w.comm === ${JSON.stringify(process.argv[4])})`), `${name}: the hostile name is there, as text`);
+	ok(await p.value('document.querySelectorAll("img, script[src], link, iframe").length') === 0, `${name}: loads nothing`);
+	if (process.env.PICTURES) await p.picture(path.join(process.env.PICTURES, `${path.basename(file)}-${name}.png`));
+	return p;
+}
+
+async function hands(p) {
+	const width = () => p.value('t1 - t0'), all = await width();
+	await p.mouse('mouseWheel', 700, 120, { deltaX: 0, deltaY: -600 });
+	await p.frame();
+	const near = await width();
+	ok(near < all * 0.7, 'the wheel zooms in', `${all} ${near}`);
+	await p.key('-');
+	ok(await width() > near, 'a key zooms out');
+	const from = await p.value('t0');
+	await p.key('ArrowRight');
+	ok(await p.value('t0') > from, 'a key moves');
+	const before = await p.value('t0');
+	await p.mouse('mousePressed', 600, 120, { button: 'left', clickCount: 1 });
+	await p.mouse('mouseMoved', 800, 120, { button: 'left' });
+	await p.mouse('mouseReleased', 800, 120, { button: 'left', clickCount: 1 });
+	ok(await p.value('t0') < before, 'the mouse drags');
+	ok(/^#t=-?\d+,-?\d+$/.test(await p.value('location.hash')), 'the address has the range');
+	await p.key('0');
+	ok(Math.abs(await width() - all) < all * 0.05, '0 shows all');
+	await p.value('location.hash = "#t=" + Math.round(first + 1000) + "," + Math.round(first + 51000)');
+	await p.frame();
+	ok(Math.abs(await width() - 50000) < 2, 'a link goes to its range', String(await width()));
+	await p.key('0');
+}
+
+async function search(p) {
+	const word = await p.value('types[TYPE[0]].name');
+	const want = await p.value(`(() => { let n = 0; for (let i = 0; i < N; i++) n += types[TYPE[i]].name === ${JSON.stringify(word)}; return n; })()`);
+	await p.key('/');
+	ok(await p.value('document.activeElement.id') === 'find', '/ goes to the search');
+	await p.value(`$('find').value = ${JSON.stringify(word)}; search($('find').value); stage.focus()`);
+	ok(await p.value('hits.length') >= want && want > 0, 'the search finds what has the name', `${await p.value('hits.length')} of ${want}`);
+	const at = await p.value('hit');
+	await p.key('n');
+	ok(want < 2 || await p.value('hit') === at + 1, 'n goes to the next');
+	await p.key('Escape');
+	// A slice is chosen with the mouse: what it is stands beside, and its like are counted.
+	const spot = await p.value(`(() => { for (const l of lanes) for (let k = 0; k < l.s.length; k++) { show(l.s[k] - (l.e[k] - l.s[k]), l.e[k] + (l.e[k] - l.s[k])); draw();
+		const r = canvas.getBoundingClientRect(); return [r.x + (X(l.s[k]) + X(l.e[k])) / 2, r.y + HEAD + l.at * ROW + 10]; } return null; })()`);
+	if (!spot) return;
+	await p.click(spot[0], spot[1]);
+	await p.frame();
+	ok(await p.value('$("chosen").textContent.includes("=")'), 'a click shows the fields');
+	ok(await p.value('$("tip").style.display') === 'block', 'so does the tooltip');
+	ok(await p.value('bars.length') > 0, 'a histogram of its like is there');
+	const bar = await p.value('(() => { const r = $("hist").getBoundingClientRect(), b = bars.find((q) => q.v.length); return [r.x + b.x + b.w / 2, r.y + 60]; })()');
+	await p.click(bar[0], bar[1]);
+	ok(await p.value('selected !== null && hits.length === selected.size'), 'a bar chooses its events');
+}
+
+async function speed(p) {
+	const ms = await p.value(`(() => { show(first, last); draw(); const a = performance.now(); for (let k = 0; k < 10; k++) draw();
+		const b = performance.now(); show(first, first + (last - first) / 50); for (let k = 0; k < 10; k++) draw(); return [(b - a) / 10, (performance.now() - b) / 10]; })()`);
+	console.log(`# opened in ${p.opened} ms; a frame of all takes ${ms[0].toFixed(1)} ms, of a fiftieth ${ms[1].toFixed(1)} ms`);
+}
+
+(async () => {
+	let p = await look(true);
+	await p.close();
+	p = await look(false);
+	await hands(p);
+	await search(p);
+	await speed(p);
+	ok(p.errors.length === 0, 'no error in all of it', p.errors.join(' '));
+	await p.close();
+	console.log(`1..${count}`);
+})().catch((e) => { console.log(`not ok ${++count} - ${e.stack.split('\n').join(' ')}`); process.exit(1); });
