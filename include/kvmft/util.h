@@ -170,14 +170,20 @@ int parse_size(const char *s, uint64_t *bytes) __must_check;
 /* Decimal and ns, us, ms, s, m, h or nothing (s). "1.5s" is fine, less than whole ns -EINVAL. */
 int parse_duration(const char *s, uint64_t *ns) __must_check;
 
-/* ---- u64 → u64 map, open addressing ---- */
+/*
+ * ---- u64 → u64 map, open addressing ----
+ *
+ * Each map mixes its keys with a seed of its own, which differs from run to run: whoever writes a
+ * capture cannot choose keys that all want one slot. Nothing depends on the order of slots.
+ */
 
 struct u64map {
 	struct u64map_slot {
 		uint64_t key, val;
 		bool used;
 	} *slot;
-	size_t n, cap; /* cap is 0 or a power of two */
+	size_t n, cap;	/* cap is 0 or a power of two */
+	uint64_t seed;	/* 0 = chosen with the first key */
 };
 
 /* 0 or -ENOMEM; replaces the value of a key that is there. A failed growth loses nothing. */

@@ -4,11 +4,13 @@
  *
  * Keys are addresses, PIDs and sequence numbers, all of which differ in few bits; they are mixed
  * (the finalizer of splitmix64, public domain, Vigna 2015) before the low bits choose the slot.
- * There is no seed: the order of slots, and with it everything printed, is the same every run.
+ * Twice, with the seed before and between: keys that collide in spite of it cannot be computed.
  */
 #include "kvmft/util.h"
 
 #include <errno.h>
+#include <string.h>
+#include <sys/auxv.h>
 
 #define MAP_FIRST_CAP 16
 
@@ -19,10 +21,25 @@ static uint64_t mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
+/*
+ * The kernel gives each process 16 random bytes; no system call, which a sandbox might not allow.
+ * The address tells maps of one process apart.
+ */
+static uint64_t map_seed(const struct u64map *m)
+{
+	const void *random = (const void *)getauxval(AT_RANDOM);
+	uint64_t seed[2] = { 0 };
+
+	if (random)
+		memcpy(seed, random, sizeof(seed));
+	seed[0] = mix(seed[0] ^ mix(seed[1] ^ (uintptr_t)m));
+	return seed[0] ? seed[0] : 1;
+}
+
 /* The slot of key or the free one where it belongs; at least one slot is free. */
 static struct u64map_slot *map_probe(const struct u64map *m, uint64_t key)
 {
-	size_t i = (size_t)mix(key) & (m->cap - 1);
+	size_t i = (size_t)mix(mix(key ^ m->seed) + m->seed) & (m->cap - 1);
 
 	while (m->slot[i].used && m->slot[i].key != key)
 		i = (i + 1) & (m->cap - 1);
@@ -31,7 +48,7 @@ static struct u64map_slot *map_probe(const struct u64map *m, uint64_t key)
 
 static int map_grow(struct u64map *m)
 {
-	struct u64map bigger = { .n = m->n };
+	struct u64map bigger = { .n = m->n, .seed = m->seed ? m->seed : map_seed(m) };
 
 	if (__builtin_mul_overflow(m->cap, 2, &bigger.cap))
 		return -ENOMEM;

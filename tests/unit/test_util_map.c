@@ -57,10 +57,10 @@ static void test_at(void **state __unused_arg)
 	u64map_free(&m);
 }
 
-/* Where a map that holds only this key puts it, for a capacity of 16. */
-static size_t slot_of(uint64_t key)
+/* Where a map of this seed (0: its own) that holds only this key puts it, for a capacity of 16. */
+static size_t slot_of(uint64_t key, uint64_t seed)
 {
-	struct u64map m = { 0 };
+	struct u64map m = { .seed = seed };
 	size_t i = 0;
 
 	assert_int_equal(u64map_put(&m, key, 0), 0);
@@ -74,10 +74,10 @@ static size_t slot_of(uint64_t key)
 static void test_colliding(void **state __unused_arg)
 {
 	uint64_t key[200], candidate = 0, v;
-	struct u64map m = { 0 };
+	struct u64map m = { .seed = 12345 };
 
 	for (size_t n = 0; n < ARRAY_SIZE(key); candidate++)
-		if (slot_of(candidate) == 15)
+		if (slot_of(candidate, 12345) == 15)
 			key[n++] = candidate;
 	for (size_t n = 0; n < ARRAY_SIZE(key); n++) {
 		assert_int_equal(u64map_put(&m, key[n], key[n] * 3), 0);
@@ -91,6 +91,23 @@ static void test_colliding(void **state __unused_arg)
 	}
 	assert_int_equal(m.n, ARRAY_SIZE(key));
 	u64map_free(&m);
+}
+
+/* Keys chosen to collide under one seed do not under another, nor under one that is not given. */
+static void test_seed(void **state __unused_arg)
+{
+	size_t n = 0, same[2] = { 0 };
+
+	for (uint64_t key = 0; n < 400; key++) {
+		if (slot_of(key, 12345) != 15)
+			continue;
+		n++;
+		same[0] += slot_of(key, 54321) == 15;
+		same[1] += slot_of(key, 0) == 15;
+	}
+	/* a sixteenth, 25, is what chance gives */
+	assert_in_range(same[0], 1, 100);
+	assert_in_range(same[1], 1, 100);
 }
 
 /* Keys with equal low bits, as page addresses have, and a count at every growth. */
@@ -122,6 +139,7 @@ int main(void)
 		cmocka_unit_test(test_put_get),
 		cmocka_unit_test(test_at),
 		cmocka_unit_test(test_colliding),
+		cmocka_unit_test(test_seed),
 		cmocka_unit_test(test_many),
 	};
 

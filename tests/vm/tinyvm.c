@@ -8,10 +8,11 @@
  * what was counted: `vcpu 0 io=1000 mmio=1000 hlt=1000`.
  *
  *   tinyvm [--iterations N] [--ms M] [--vcpus N] [--first-id I] [--stride S] [--name X]
- *	    [--cpuid C]
+ *	    [--cpuid C] [--brackets]
  *
  * --iterations N  loops per vCPU (default 1000); --ms M instead loops for M milliseconds.
  * --first-id, --stride  vcpu ids I, I+S, I+2S ... (default 0 and 1): ids with gaps.
+ * --brackets  a line `io BEFORE AFTER` for each `out`: CLOCK_MONOTONIC_RAW in ns around its KVM_RUN.
  * --name X  is not used: it is there to be found in the command line.
  * --cpuid C  before each loop, C cpuid instructions: exits that KVM handles by itself. The lines at
  *   the end then also have the CPU time of the vCPU's thread: `cpu_ns=123`.
@@ -72,7 +73,7 @@ struct vcpu {
 	unsigned long id;
 	uint64_t iterations, ms, io, mmio, hlt, cpu_ns;
 	pid_t tid;
-	bool failed;
+	bool failed, brackets;
 };
 
 static uint64_t now_ms(void)
@@ -83,11 +84,11 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-static uint64_t thread_cpu_ns(void)
+static uint64_t clock_ns(clockid_t id)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	clock_gettime(id, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
@@ -100,18 +101,22 @@ static void die(const char *what)
 static void *vcpu_main(void *arg)
 {
 	struct vcpu *v = arg;
-	uint64_t end;
+	uint64_t end, before;
 
 	v->tid = (pid_t)syscall(SYS_gettid);
 	pthread_barrier_wait(v->start); /* main prints the thread ids */
 	pthread_barrier_wait(v->start); /* go */
 	end = now_ms() + v->ms;
-	v->cpu_ns = thread_cpu_ns();
+	v->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	while (v->ms ? now_ms() < end : v->hlt < v->iterations) {
+		before = v->brackets ? clock_ns(CLOCK_MONOTONIC_RAW) : 0;
 		if (ioctl(v->fd, KVM_RUN, 0) && errno != EINTR) {
 			v->failed = true;
 			break;
 		}
+		if (v->brackets && v->run->exit_reason == KVM_EXIT_IO)
+			printf("io %llu %llu\n", (unsigned long long)before,
+			       (unsigned long long)clock_ns(CLOCK_MONOTONIC_RAW));
 		switch (v->run->exit_reason) {
 		case KVM_EXIT_IO: v->io++; break;
 		case KVM_EXIT_MMIO: v->mmio++; break;
@@ -124,7 +129,7 @@ static void *vcpu_main(void *arg)
 			return NULL;
 		}
 	}
-	v->cpu_ns = thread_cpu_ns() - v->cpu_ns;
+	v->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - v->cpu_ns;
 	return NULL;
 }
 
@@ -176,7 +181,7 @@ static const struct option options[] = {
 	{ "vcpus", required_argument, NULL, 'n' },	{ "first-id", required_argument, NULL, 'f' },
 	{ "stride", required_argument, NULL, 's' },	{ "name", required_argument, NULL, 'N' },
 	{ "wait", no_argument, NULL, 'w' },		{ "cpuid", required_argument, NULL, 'c' },
-	{ NULL, 0, NULL, 0 },
+	{ "brackets", no_argument, NULL, 'b' },		{ NULL, 0, NULL, 0 },
 };
 
 int main(int argc, char **argv)
@@ -184,10 +189,10 @@ int main(int argc, char **argv)
 	unsigned long n = 1, first = 0, stride = 1, iterations = 1000, ms = 0, cpuid = 0;
 	static struct vcpu vcpu[MAX_VCPUS];
 	pthread_barrier_t start;
-	bool wait = false;
+	bool wait = false, brackets = false;
 	int c, kvm, vm, ret = 0;
 
-	while ((c = getopt_long(argc, argv, "i:m:n:f:s:N:wc:", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "i:m:n:f:s:N:wbc:", options, NULL)) != -1) {
 		switch (c) {
 		case 'i': iterations = strtoul(optarg, NULL, 0); break;
 		case 'm': ms = strtoul(optarg, NULL, 0); break;
@@ -196,6 +201,7 @@ int main(int argc, char **argv)
 		case 's': stride = strtoul(optarg, NULL, 0); break;
 		case 'N': break;
 		case 'w': wait = true; break;
+		case 'b': brackets = true; break;
 		case 'c': cpuid = strtoul(optarg, NULL, 0); break;
 		default: return 2;
 		}
@@ -209,7 +215,8 @@ int main(int argc, char **argv)
 	pthread_barrier_init(&start, NULL, (unsigned int)n + 1);
 	for (unsigned long i = 0; i < n; i++) {
 		vcpu[i] = (struct vcpu){ .start = &start, .id = first + i * stride,
-					 .iterations = iterations, .ms = ms };
+					 .iterations = iterations, .ms = ms,
+					 .brackets = brackets };
 		vcpu_create(kvm, vm, &vcpu[i]);
 		if (pthread_create(&vcpu[i].thread, NULL, vcpu_main, &vcpu[i]))
 			die("pthread_create");
