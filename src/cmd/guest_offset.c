@@ -15,6 +15,7 @@
 
 #include "kvmft/clock.h"
 #include "kvmft/guest_clock.h"
+#include "mono_raw.h"
 
 enum { CLOCK_LOCAL, CLOCK_GLOBAL, CLOCK_PERF };
 static const char *const guest_clocks[] = {
@@ -34,6 +35,8 @@ static const struct opt guest_offset_options[] = {
 /* What the numbers rest on, gathered before anything is printed. */
 struct guest_offset {
 	struct kguest_clock g;
+	bool has_raw;
+	struct mono_raw_line raw;
 	bool unstable;	      /* sched_clock: global and perf are bent by the kernel */
 	char why_no_tracefs[256];
 };
@@ -52,6 +55,15 @@ static bool booted_with(const char *word)
 	return false;
 }
 
+/* Optional, as all that is read by a probe: no reason to fail. */
+static void gather_raw(struct guest_offset *o, struct ktracefs *t)
+{
+	struct ktsc_facts tsc;
+
+	o->has_raw = t && ktsc_facts_read(NULL, &tsc) == 0 &&
+		     mono_raw_learn(t, tsc.clocksource, &o->g, &o->raw, NULL) == 0;
+}
+
 static int gather(struct guest_offset *o, struct kvmft_err *err)
 {
 	_cleanup_free_ char *log = NULL;
@@ -65,6 +77,8 @@ static int gather(struct guest_offset *o, struct kvmft_err *err)
 		t = NULL;
 	}
 	ret = kguest_clock_read(t, &o->g);
+	if (!ret)
+		gather_raw(o, t);
 	ktracefs_close(t);
 	if (ret)
 		return err_set(err, -ret, "cannot read the guest's clock: %s", strerror(-ret));
@@ -143,6 +157,18 @@ static void print_records(const struct kguest_clock *g)
 	}
 }
 
+/* As --mono-raw and --clocksource of `kvmft convert` take it. */
+static void print_raw(const struct guest_offset *o)
+{
+	const struct mono_raw *r = &o->raw.raw;
+
+	if (!o->has_raw)
+		return;
+	printf("mono_raw=%" PRIu64 ",%" PRIu32 ",%u,%" PRIu64 ",%" PRIu64 "\n", r->last, r->mult,
+	       r->shift, r->nsec, r->base);
+	printf("mono_raw_clocksource=%s\n", o->raw.over_kvmclock ? "kvm-clock" : "tsc");
+}
+
 static int print_all(const struct guest_offset *o, struct kvmft_err *err)
 {
 	const struct kguest_clock *g = &o->g;
@@ -157,6 +183,7 @@ static int print_all(const struct guest_offset *o, struct kvmft_err *err)
 		printf("offset_perf=%" PRId64 "\n", (int64_t)offset_of(g, CLOCK_PERF));
 	}
 	print_records(g);
+	print_raw(o);
 	printf("source=%s\n", g->kvm_source);
 	if (g->has_kernel_offset && strcmp(g->kvm_source, g->kernel_source))
 		printf("sched_clock_offset_source=%s\n", g->kernel_source);
