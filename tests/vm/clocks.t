@@ -6,7 +6,7 @@
 
 . "$(dirname "$0")/tap.sh"
 
-rig clocks --timeout 150
+rig clocks --timeout 240
 
 # The guest's record of CPU 0 is, field by field, one that the host recorded for vCPU 0.
 guest_record()

@@ -6,7 +6,7 @@
 
 . "$(dirname "$0")/tap.sh"
 
-rig guestclocks --timeout 320
+rig guestclocks --timeout 480
 
 # stamps FILE: kvmclock ns of the guest's rdmsr events, one per line.
 stamps()
@@ -70,6 +70,24 @@ is "$(awk '/kvm_write_tsc_offset: vcpu=0 / { w = NR } /^vm1 .*read_msr: 11/ { if
 run "$kvmft" merge "$rig/host" "$rig/vm2=vm2"
 status_is 0 "without kvmclock: merge"
 err_has "alignment of vm2: [1-9][0-9]* guest events checked, 0 outside" "without kvmclock: no event outside"
+run "$kvmft" merge "$rig/host" "$rig/vm2local=vm2"
+status_is 0 "without kvmclock, trace clock local: merge"
+err_has "alignment of vm2: [1-9][0-9]* guest events checked, 0 outside" "... no event outside"
+sed 's/^/# /' "$err"
+
+# The kernel's own line of mono_raw was read and fits, on the TSC and on kvmclock; convert is exact with it.
+for capture in host:tsc vm2:tsc tsc1:kvm-clock; do
+	ok "mono_raw: line of ${capture%:*}, on ${capture#*:}" \
+		grep -q "^raw .* clocksource=${capture#*:} source=kprobe" "$rig/${capture%:*}/meta"
+done
+sed -n 's/^time tsc=\([0-9]*\) width=\([0-9]*\) mono_raw=\([0-9]*\).*/\1 \2 \3/p' "$rig/host/meta" |
+	head -n 3 >"$tmp/brackets"
+while read -r tsc width raw; do
+	run "$kvmft" convert --from host-tsc --to host-mono_raw --range -i "$rig/host" "$tsc" $((tsc + width))
+	is "$(awk -v raw="$raw" 'NR == 1 { first = $1; exact = $1 == $2 } { last = $2 }
+		END { print exact, first <= raw && raw <= last }' "$out")" "1 1" \
+		"mono_raw: what clock_gettime() said at TSC $tsc lies on the line"
+done <"$tmp/brackets"
 run "$kvmft" merge "$rig/host" "$rig/jump=vm1" "$rig/vm2=vm2"
 status_is 0 "two guests on one time line"
 err_has "alignment of vm1: .* 0 outside" "two guests: vm1 aligned"

@@ -63,5 +63,5 @@ sed 's/^/# /' /tmp/jump.err
 flag_set vm1-recorded
 # shellcheck disable=SC2086 # a list
 tar -cf "$RESULTS/vm1.tar" -C /tmp jump $instances
-flag_wait host-done 250
+flag_wait host-done 400
 finish

@@ -20,13 +20,13 @@ recording()
 wait_until 30 recording || die "the host's recording did not start: $(cat /tmp/record.err)"
 flag_set host-recording
 note "the host records, vm1 records with five clocks"
-flag_wait vm1-recorded 200
+flag_wait vm1-recorded 300
 
 # sched_clock of this one is the TSC itself.
 note "vm2, without kvmclock"
 guest_start vm2 --vcpus 1 --script guest-tsc.sh \
 	--cmdline "no-kvmclock tsc=reliable tsc_early_khz=$(tsc_khz)"
-flag_wait vm2-recorded 200
+flag_wait vm2-recorded 300
 kill -TERM "$recorder"
 wait "$recorder"
 check "host: record exits 0" same "$?" 0
