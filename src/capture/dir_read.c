@@ -323,6 +323,23 @@ static int read_segments(struct capture *c, int dirfd)
 	return ret;
 }
 
+/* What the recorder took from the rings must be here: a file cut between sub-buffers is cut, too. */
+static void check_counts(struct capture *c)
+{
+	for (size_t i = 0; i < c->ncpu && !c->trimmed; i++) {
+		const struct cap_cpu *cpu = &c->cpu[i];
+		uint64_t there = 0;
+
+		for (size_t k = 0; k < c->nstream; k++)
+			if (c->stream[k].cpu == cpu->cpu)
+				there += c->stream[k].nsub;
+		if (cpu->end.valid && there < cpu->end.subbufs)
+			cap_note(c, "CPU %u: %llu of %llu recorded sub-buffers are missing", cpu->cpu,
+				 (unsigned long long)(cpu->end.subbufs - there),
+				 (unsigned long long)cpu->end.subbufs);
+	}
+}
+
 int cap_dir_read(struct capture *c, int dirfd, struct kvmft_err *err)
 {
 	int ret;
@@ -336,6 +353,8 @@ int cap_dir_read(struct capture *c, int dirfd, struct kvmft_err *err)
 		ret = read_texts(c, dirfd);
 	if (!ret && c->subbuf_size)
 		ret = read_segments(c, dirfd);
+	if (!ret && c->subbuf_size)
+		check_counts(c);
 	if (!ret && !c->complete)
 		cap_note(c, "the recorder did not end by itself: no end record");
 	if (ret)
