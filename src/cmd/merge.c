@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kvmft/windows.h"
+#include "merge_pick.h"
 #include "sink.h"
 #include "window.h"
 
@@ -17,6 +18,7 @@ struct merge_opts {
 	struct opt_u64 tsc_offset;
 	const char *tsc_ratio;
 	bool force, quiet;
+	struct merge_pick_opts pick;
 };
 
 static const struct opt merge_options[] = {
@@ -32,6 +34,16 @@ static const struct opt merge_options[] = {
 	       "the guest's TSC scaling ratio and its fraction bits"),
 	OPTION(0, "from", OPT_STR, struct merge_opts, from, "T", WINDOW_HELP_FROM),
 	OPTION(0, "to", OPT_STR, struct merge_opts, to, "T", WINDOW_HELP_TO),
+	OPTION(0, "side", OPT_LIST, struct merge_opts, pick.side, "SIDE",
+	       "only lines of host, guest (any), or a guest's name; may be repeated"),
+	OPTION(0, "vcpu", OPT_LIST, struct merge_opts, pick.vcpu, "LIST",
+	       "only events of these vCPUs and of the host threads that run them, e.g. 0,2-5"),
+	OPTION('e', "event", OPT_LIST, struct merge_opts, pick.event, "EVENT",
+	       "only these events: [SYSTEM:]NAME[/FILTER/], wildcards allowed; may be repeated"),
+	OPTION(0, "grep", OPT_LIST, struct merge_opts, pick.grep, "EVENT",
+	       "only matching events, and what stands around them; EVENT as for --event"),
+	OPTION('C', "context", OPT_U64, struct merge_opts, pick.context, "N",
+	       "with --grep: N lines before and after each match"),
 	OPTION(0, "force", OPT_FLAG, struct merge_opts, force, NULL, "replace an existing OUT"),
 	OPTION('q', "quiet", OPT_FLAG, struct merge_opts, quiet, NULL,
 	       "no summary on standard error unless something is wrong"),
@@ -44,7 +56,22 @@ struct merge {
 	struct pairing p;
 	struct windows *w;
 	struct sink s;
+	struct pick *pick; /* NULL: everything is wanted */
 };
+
+static int merge_show(void *arg, const struct tl_item *item)
+{
+	struct merge *m = arg;
+
+	return out_item(&m->s.out, item);
+}
+
+static int merge_item(struct merge *m, const struct tl_item *item)
+{
+	if (!m->pick)
+		return merge_show(m, item);
+	return pick_wants(m->pick, item) ? pick_feed(m->pick, item, merge_show, m) : 0;
+}
 
 static int merge_walk(struct merge *m)
 {
@@ -54,7 +81,7 @@ static int merge_walk(struct merge *m)
 	while ((ret = tl_next(m->p.t, &item)) > 0) {
 		ret = m->p.nguest ? win_feed(m->w, &item) : 0;
 		if (!ret)
-			ret = out_item(&m->s.out, &item);
+			ret = merge_item(m, &item);
 		if (ret)
 			break;
 	}
@@ -72,6 +99,8 @@ static int merge_write(struct merge *m)
 	ret = sink_clock(&m->s, &m->p, m->o->clock, &clock, m->err);
 	if (!ret)
 		ret = window_parse(&clock, m->o->from, m->o->to, &from, &to, m->err);
+	if (!ret)
+		ret = merge_pick_init(&m->o->pick, m->p.t, &m->pick, m->err);
 	if (ret)
 		return ret;
 	tl_window(m->p.t, from, to);
@@ -122,6 +151,8 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = merge_write(&m);
 	if (!ret) {
 		complete = pairing_summary(m.p.t, m.o->quiet);
+		if (m.o->pick.grep.n && !m.o->quiet)
+			cli_note("%llu matches", (unsigned long long)pick_matches(m.pick));
 		for (size_t i = 0; i < m.p.nguest; i++)
 			summary_alignment(&m, &m.p.guest[i]);
 		for (size_t i = 0; i < tl_sources(m.p.t); i++)
@@ -131,6 +162,7 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 				      m.o->from || m.o->to ? " in that time" : "");
 	}
 	win_free(m.w);
+	pick_free(m.pick);
 	sink_free(&m.s);
 	pairing_close(&m.p);
 	if (ret == -EPIPE)
@@ -148,7 +180,8 @@ const struct cmd cmd_merge = {
 		       "its VM by UUID; GUEST=SEL names the VM (UUID, name, PID or PID-FD) when that is not\n"
 		       "possible. The last lines on standard error tell how well the clocks align.",
 	.examples = "  kvmft merge host guest\n"
-		    "  kvmft merge --clock kvmclock host guest=vm1 > timeline.txt",
+		    "  kvmft merge --clock kvmclock host guest=vm1 > timeline.txt\n"
+		    "  kvmft merge --grep 'kvm_msr/ecx==0x11/' -C 5 host guest",
 	.opts = merge_options,
 	.opts_size = sizeof(struct merge_opts),
 	.run = merge_run,

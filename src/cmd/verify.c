@@ -228,6 +228,7 @@ const struct cmd cmd_verify = {
 	.opts = verify_options,
 	.opts_size = sizeof(struct verify_opts),
 	.run = verify_run,
+	.reader = true,
 	.min_args = 2,
 	.max_args = -1,
 };

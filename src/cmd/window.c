@@ -5,16 +5,63 @@
 #include "window.h"
 
 #include <errno.h>
+#include <string.h>
+#include <time.h>
+
+/* A day and a time of the day as people write them, in local time. */
+static int parse_date(const char *text, uint64_t around, uint64_t *ns)
+{
+	time_t now = (time_t)(around / 1000000000u), then;
+	uint64_t frac = 0;
+	const char *rest;
+	struct tm tm, today;
+
+	if (!localtime_r(&now, &tm))
+		return -EINVAL;
+	today = tm;
+	rest = strptime(text, "%Y-%m-%d", &tm);
+	if (rest && *rest != ' ' && *rest != 'T')
+		return -EINVAL;
+	if (!rest)
+		tm = today; /* a failed strptime() may have changed it */
+	rest = strptime(rest ? rest + 1 : text, "%H:%M:%S", &tm);
+	if (!rest)
+		return -EINVAL;
+	if (*rest == '.') {
+		char second[16] = "0";
+
+		if (strlen(rest) >= sizeof(second) - 1 || strspn(rest + 1, "0123456789") != strlen(rest + 1))
+			return -EINVAL;
+		strcat(second, rest);
+		if (parse_duration(second, &frac))
+			return -EINVAL;
+	} else if (*rest) {
+		return -EINVAL;
+	}
+	tm.tm_isdst = -1;
+	then = mktime(&tm);
+	if (then < 0)
+		return -ERANGE;
+	*ns = (uint64_t)then * 1000000000u + frac;
+	return 0;
+}
 
 static int window_value(const struct out_clock *c, const char *name, const char *text, uint64_t *v,
 			struct kvmft_err *err)
 {
 	bool cycles = c->kind == OUT_CLOCK_HOST_TSC || c->kind == OUT_CLOCK_GUEST_TSC;
+	uint64_t begin;
 	int ret = cycles ? parse_u64(text, v) : parse_duration(text, v);
 
+	if (ret && c->kind == OUT_CLOCK_REALTIME &&
+	    out_clock_value(c, c->map->cap->begin_tsc, -1, &begin))
+		ret = parse_date(text, begin, v);
 	if (!ret)
 		return 0;
 	return err_usage(err, cycles ? "option --%s: '%s' is no number of cycles (--clock %s)" :
+			c->kind == OUT_CLOCK_REALTIME ?
+				       "option --%s: '%s' is neither [YYYY-MM-DD ]HH:MM:SS[.FRACTION] nor seconds "
+				       "since 1970 (--clock %s)" :
 				       "option --%s: '%s' is no time in seconds (--clock %s)",
 			 name, text, out_clock_names[c->kind]);
 }

@@ -8,9 +8,11 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #define TASK_WIDTH 24
 #define TIME_WIDTH 17
+#define DATE_WIDTH 29 /* 2026-11-21 06:42:39.123456789 */
 
 /* A label, a name of 15 bytes and three numbers: text_head() writes no more. */
 #define HEAD_ROOM (sizeof(((struct tl_source *)0)->label) + 160 + PUT_SLACK)
@@ -33,6 +35,8 @@ struct head {
 struct heads {
 	struct head head[HEADS];
 	char slack[PUT_SLACK];
+	char date[32 + PUT_SLACK]; /* of this second; "" = none yet */
+	time_t second;
 };
 
 static char *pad(char *p, char *from, size_t width)
@@ -120,13 +124,36 @@ static char *text_value(char *p, uint64_t v, bool cycles, bool doubt)
 	return p;
 }
 
-static char *text_time(const struct out *o, const struct tl_item *i, char *p)
+/* Date and time of the day, local; the last one made is kept, since a second has many events. */
+static char *text_date(struct out *o, uint64_t ns, bool doubt, char *p)
+{
+	struct heads *all = o->priv;
+	time_t second = (time_t)(ns / 1000000000u);
+	struct tm tm;
+
+	*p++ = ' ';
+	if (!all->date[0] || all->second != second) {
+		all->second = second;
+		if (!localtime_r(&second, &tm) ||
+		    strftime(all->date, sizeof(all->date), "%Y-%m-%d %H:%M:%S", &tm) != DATE_WIDTH - 10)
+			return text_value(p, ns, false, doubt);
+	}
+	p = put_mem(p, all->date, DATE_WIDTH - 10);
+	*p++ = '.';
+	p = put_dec_fixed(p, ns % 1000000000u, 9);
+	if (doubt)
+		*p++ = '?';
+	return p;
+}
+
+static char *text_time(struct out *o, const struct tl_item *i, char *p)
 {
 	bool cycles = o->clock.kind == OUT_CLOCK_HOST_TSC || o->clock.kind == OUT_CLOCK_GUEST_TSC;
 	uint64_t v;
 
 	if (out_item_time(o, i, &v))
-		return text_value(p, v, cycles, i->unplaced);
+		return o->clock.kind == OUT_CLOCK_REALTIME ? text_date(o, v, i->unplaced, p)
+							   : text_value(p, v, cycles, i->unplaced);
 	memset(p, ' ', TIME_WIDTH);
 	p[TIME_WIDTH - 1] = '?';
 	if (i->unplaced)

@@ -58,6 +58,32 @@ for error in 150000 -150000; do
 	merge --tsc-offset $((offset + error))
 	err_has 'MISALIGNED' "an offset wrong by $error cycles is detected"
 done
+
+# The slack, and what it is worth: beyond it every error is found, and the offset is in the data.
+verify()
+{
+	run "$kvmft" verify "$@" "$rig/host" "$rig/guest"
+}
+verify
+status_is 0 "verify: aligned"
+out_has '^vm1: aligned within [0-9]+ cycles' "verify: says how well"
+out_has '^  (tsc_deadline|icr|rdmsr_0x11) +[1-9][0-9]* +0 ' "verify: pairs by value, none reversed"
+sed 's/^/# /' "$out"
+early=$(sed -n 's/.*moved by more than -\([0-9]*\) cycles.*/\1/p' "$out")
+late=$(sed -n 's/.*moved by more than .* or +\([0-9]*\) cycles.*/\1/p' "$out")
+ok "verify: less than 100 us either way" test "${early:-999999}" -lt 250000 -a "${late:-999999}" -lt 250000
+for error in $((early + 500)) -$((late + 500)); do
+	verify --tsc-offset $((offset + error))
+	status_is 1 "verify: an error of $error cycles is found"
+	out_has 'the one used is wrong by about' "verify: and by how much it is wrong"
+done
+verify --solve
+status_is 0 "verify --solve: aligned"
+found=$(sed -n 's/.*solved: TSC offset \(-\{0,1\}[0-9]*\);.*/\1/p' "$out")
+ok "verify --solve: debugfs' offset, within the slack ($((found - offset)) cycles)" \
+	test $((found - offset)) -le $((early + late)) -a $((offset - found)) -le $((early + late))
+out_has 'outside: unique' "verify --solve: no other offset would do"
+
 run "$kvmft" merge "$rig/host" "$rig/guest=vm1"
 status_is 0 "VM named"
 run "$kvmft" merge "$rig/host" "$rig/guest=nosuch"

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * pick.h: which items of a time line are wanted: by event and fields, vCPU, side; and what stands
+ * around a match.
+ *
+ * An event is named [SYSTEM:]NAME[/FILTER/], both names with wildcards. FILTER has the syntax of
+ * ftrace's event filters: FIELD OP VALUE with OP one of == != < <= > >= & ~, combined by && and ||,
+ * negated by !, grouped by parentheses. ~ compares text with a pattern. A field that an event lacks
+ * makes the comparison false, whatever it is.
+ */
+#ifndef KVMFT_PICK_H
+#define KVMFT_PICK_H
+
+#include "kvmft/timeline.h"
+
+struct pick;
+
+int pick_new(const struct timeline *t, struct pick **out) __must_check;
+/* Any of these; without one, all events. -EINVAL with err: not an event specification. */
+int pick_add_event(struct pick *p, const char *spec, struct kvmft_err *err) __must_check;
+/* The same, but as matches: only they and `context` items on either side of each are wanted. */
+int pick_add_match(struct pick *p, const char *spec, struct kvmft_err *err) __must_check;
+void pick_set_context(struct pick *p, uint64_t items);
+/* Any of these vCPUs. */
+int pick_add_vcpu(struct pick *p, uint32_t vcpu) __must_check;
+/* Any of these: "host", "guest" (all of them), or a guest's label. */
+int pick_add_side(struct pick *p, const char *side) __must_check;
+
+/* Whether the item passes all but the matches; gaps and damage only ask for the side. */
+bool pick_wants(struct pick *p, const struct tl_item *item);
+
+/*
+ * Passes an item that is wanted through the matches: show() is called for it, and before it for
+ * items that stood before a match, when they are in the context of one. 0 or what show() returned,
+ * or -ENOMEM. The rec of an item shown later is a copy.
+ */
+int pick_feed(struct pick *p, const struct tl_item *item,
+	      int (*show)(void *arg, const struct tl_item *item), void *arg) __must_check;
+uint64_t pick_matches(const struct pick *p);
+void pick_free(struct pick *p);
+
+/* ---- filters, by themselves ---- */
+
+struct filter;
+
+/* Parses FILTER (n bytes of text). 0, -ENOMEM, or -EINVAL with err. */
+int filter_parse(const char *text, size_t n, struct filter **out, struct kvmft_err *err) __must_check;
+/* Whether the record of that event passes. */
+bool filter_match(const struct filter *f, const struct fmt *fmt, const struct fmt_event *ev,
+		  const struct rec *rec);
+void filter_free(struct filter *f);
+
+#endif

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * pick.c: cuts a story out of a time line.
+ *
+ * Whether a name matches is decided once per event type of each source and kept. Items before a
+ * match are copied as they pass, into a ring as long as the context.
+ */
+#include "kvmft/pick.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <string.h>
+
+#define MAX_SPECS   32
+#define MAX_CONTEXT 100000
+
+struct spec {
+	char *sys, *name; /* patterns; sys NULL = any */
+	struct filter *filter;
+};
+
+struct specs {
+	struct spec v[MAX_SPECS];
+	size_t n;
+	struct u64map known; /* source << 16 | event id → set of specs whose names match */
+};
+
+/* A copy of an item that was not shown. */
+struct kept {
+	struct tl_item item;
+	struct rec rec;
+	uint8_t *data;
+	size_t room;
+};
+
+struct pick {
+	const struct timeline *t;
+	struct specs event, match;
+	uint32_t *vcpu;
+	size_t nvcpu, vcpu_cap;
+	char **side;
+	size_t nside, side_cap;
+	uint64_t context, after; /* items still to be shown after the last match */
+	struct kept *ring;
+	uint64_t held, next; /* kept ones, and the place of the next */
+	uint64_t matches;
+};
+
+int pick_new(const struct timeline *t, struct pick **out)
+{
+	*out = calloc(1, sizeof(**out));
+	if (!*out)
+		return -ENOMEM;
+	(*out)->t = t;
+	return 0;
+}
+
+static int add_spec(struct specs *s, const char *text, struct kvmft_err *err)
+{
+	size_t len = strlen(text), names = strcspn(text, "/");
+	const char *colon = memchr(text, ':', names);
+	struct spec *x = &s->v[s->n];
+	int ret = 0;
+
+	if (s->n == MAX_SPECS)
+		return err_set(err, EINVAL, "more than %d events", MAX_SPECS);
+	if (!names || (names < len && (text[len - 1] != '/' || len - names < 2)))
+		return err_set(err, EINVAL, "'%s' is not EVENT or EVENT/FILTER/", text);
+	s->n++;
+	if (colon)
+		x->sys = strndup(text, (size_t)(colon - text));
+	x->name = colon ? strndup(colon + 1, (size_t)(text + names - colon) - 1) : strndup(text, names);
+	if (!x->name || (colon && !x->sys))
+		return err_set(err, ENOMEM, "out of memory");
+	if (names < len)
+		ret = filter_parse(text + names + 1, len - names - 2, &x->filter, err);
+	return ret;
+}
+
+int pick_add_event(struct pick *p, const char *spec, struct kvmft_err *err)
+{
+	return add_spec(&p->event, spec, err);
+}
+
+int pick_add_match(struct pick *p, const char *spec, struct kvmft_err *err)
+{
+	return add_spec(&p->match, spec, err);
+}
+
+void pick_set_context(struct pick *p, uint64_t items)
+{
+	p->context = MIN(items, (uint64_t)MAX_CONTEXT);
+}
+
+int pick_add_vcpu(struct pick *p, uint32_t vcpu)
+{
+	uint32_t *v = array_grow(&p->vcpu, p->nvcpu, &p->vcpu_cap, sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	*v = vcpu;
+	p->nvcpu++;
+	return 0;
+}
+
+int pick_add_side(struct pick *p, const char *side)
+{
+	char **v = array_grow(&p->side, p->nside, &p->side_cap, sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	*v = strdup(side);
+	p->nside += *v != NULL;
+	return *v ? 0 : -ENOMEM;
+}
+
+/* ---- one item ---- */
+
+static bool side_wanted(const struct pick *p, const struct tl_source *s)
+{
+	for (size_t i = 0; i < p->nside; i++)
+		if (!strcmp(p->side[i], s->guest ? "guest" : "host") || !strcmp(p->side[i], s->label))
+			return true;
+	return !p->nside;
+}
+
+static bool vcpu_wanted(const struct pick *p, int64_t vcpu)
+{
+	for (size_t i = 0; i < p->nvcpu; i++)
+		if (vcpu == (int64_t)p->vcpu[i])
+			return true;
+	return !p->nvcpu;
+}
+
+/* The specs whose names fit this event type. */
+static uint64_t specs_of(struct specs *s, const struct tl_item *i)
+{
+	uint64_t key = (uint64_t)i->src->index << 16 | i->rec->id, set = 0;
+
+	if (u64map_get(&s->known, key, &set))
+		return set;
+	for (size_t k = 0; i->ev && k < s->n; k++)
+		if ((!s->v[k].sys || !fnmatch(s->v[k].sys, fmt_sys(i->ev), 0)) &&
+		    !fnmatch(s->v[k].name, fmt_name(i->ev), 0))
+			set |= 1ull << k;
+	(void)!u64map_put(&s->known, key, set); /* a cache: without memory it is slower */
+	return set;
+}
+
+static bool specs_match(struct specs *s, const struct tl_item *i)
+{
+	uint64_t set;
+
+	if (i->kind != TL_EVENT)
+		return false;
+	set = specs_of(s, i);
+	for (size_t k = 0; set; k++, set >>= 1)
+		if ((set & 1) && (!s->v[k].filter ||
+				  filter_match(s->v[k].filter, i->src->fmt, i->ev, i->rec)))
+			return true;
+	return false;
+}
+
+bool pick_wants(struct pick *p, const struct tl_item *i)
+{
+	if (!side_wanted(p, i->src))
+		return false;
+	if (i->kind != TL_EVENT)
+		return true;
+	return vcpu_wanted(p, i->vcpu) && (!p->event.n || specs_match(&p->event, i));
+}
+
+/* ---- context ---- */
+
+static int keep(struct pick *p, const struct tl_item *i)
+{
+	struct kept *k;
+
+	if (!p->context)
+		return 0;
+	if (!p->ring)
+		p->ring = calloc(p->context, sizeof(*p->ring));
+	if (!p->ring)
+		return -ENOMEM;
+	k = &p->ring[p->next];
+	k->item = *i;
+	if (i->rec) {
+		if (k->room < i->rec->len) {
+			free(k->data);
+			k->data = malloc(i->rec->len);
+			k->room = k->data ? i->rec->len : 0;
+			if (!k->data)
+				return -ENOMEM;
+		}
+		k->rec = *i->rec;
+		if (i->rec->len)
+			memcpy(k->data, i->rec->data, i->rec->len);
+		k->rec.data = k->data;
+	}
+	p->next = (p->next + 1) % p->context;
+	p->held = MIN(p->held + 1, p->context);
+	return 0;
+}
+
+static int show_kept(struct pick *p, int (*show)(void *arg, const struct tl_item *item), void *arg)
+{
+	int ret = 0;
+
+	for (; p->held && !ret; p->held--) {
+		struct kept *k = &p->ring[(p->next + p->context - p->held) % p->context];
+
+		if (k->item.rec)
+			k->item.rec = &k->rec;
+		ret = show(arg, &k->item);
+	}
+	return ret;
+}
+
+int pick_feed(struct pick *p, const struct tl_item *i,
+	      int (*show)(void *arg, const struct tl_item *item), void *arg)
+{
+	int ret = 0;
+
+	if (!p->match.n)
+		return show(arg, i);
+	if (specs_match(&p->match, i)) {
+		p->matches++;
+		p->after = p->context;
+		if (p->held)
+			ret = show_kept(p, show, arg);
+		return ret ? ret : show(arg, i);
+	}
+	if (!p->after)
+		return keep(p, i);
+	p->after--;
+	return show(arg, i);
+}
+
+uint64_t pick_matches(const struct pick *p)
+{
+	return p->matches;
+}
+
+static void specs_free(struct specs *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		free(s->v[i].sys);
+		free(s->v[i].name);
+		filter_free(s->v[i].filter);
+	}
+	u64map_free(&s->known);
+}
+
+void pick_free(struct pick *p)
+{
+	if (!p)
+		return;
+	specs_free(&p->event);
+	specs_free(&p->match);
+	for (size_t i = 0; p->ring && i < p->context; i++)
+		free(p->ring[i].data);
+	for (size_t i = 0; i < p->nside; i++)
+		free(p->side[i]);
+	free(p->ring);
+	free(p->side);
+	free(p->vcpu);
+	free(p);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * merge_pick.h: the options of merge that cut a part out of the time line.
+ */
+#ifndef KVMFT_CMD_MERGE_PICK_H
+#define KVMFT_CMD_MERGE_PICK_H
+
+#include "kvmft/cli.h"
+#include "kvmft/pick.h"
+
+struct merge_pick_opts {
+	struct opt_list event, grep, side, vcpu;
+	struct opt_u64 context;
+};
+
+/*
+ * What was asked for, checked; *out is NULL when nothing was. err says which option is wrong. Freed
+ * with pick_free(), also after a failure.
+ */
+int merge_pick_init(const struct merge_pick_opts *o, const struct timeline *t, struct pick **out,
+		    struct kvmft_err *err) __must_check;
+
+#endif

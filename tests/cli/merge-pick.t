@@ -1,0 +1,150 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What cuts a part out of merge's time line: --event, --grep, --context, --side, --vcpu, --from, --to; and
+# dates. The captures are made by tests/tools/genpair, so all counts are known from the whole time line.
+
+. "$(dirname "$0")/lib.sh"
+
+genpair=${KVMFT_TOOLS:-$top/build/tests/tools}/genpair
+TZ=UTC
+export TZ
+"$genpair" --host "$tmp/host" --guest "$tmp/guest" --vcpus 3 --jump 3000000 --ms 60
+# Two readings of the host's clocks, 0.06 s apart: 2026-11-21 06:42:39.5 at the beginning.
+sed -i '/^begin /i\
+time tsc=1000000000000 width=100 mono_raw=1000000000 mono=1000000000 boot=1000000000 real=1795243359500000000' \
+	"$tmp/host/meta"
+sed -i '/^end /i\
+time tsc=1000120000000 width=100 mono_raw=1060000000 mono=1060000000 boot=1060000000 real=1795243359560000000' \
+	"$tmp/host/meta"
+
+# merge OPTION...: lines in $out
+merge()
+{
+	run "$kvmft" merge "$@" "$tmp/host" "$tmp/guest"
+}
+
+lines()
+{
+	wc -l <"$out" | tr -d ' '
+}
+
+# only NAME PATTERN OPTION...: exactly the lines of the whole time line that match are shown.
+only()
+{
+	name=$1
+	pattern=$2
+	shift 2
+	merge "$@"
+	status_is 0 "$name"
+	grep -E -- "$pattern" "$tmp/all" >"$tmp/want"
+	grep -v EPOCH "$out" >"$tmp/got"
+	ok "... shows the lines it should ($(wc -l <"$tmp/want" | tr -d ' '))" \
+		sh -c "test -s '$tmp/want' && cmp '$tmp/want' '$tmp/got'"
+}
+
+merge
+status_is 0 "all of it"
+out_has 'EPOCH of this vCPU.s clock: TSC offset -899997000000' "the TSC that was written is a line"
+grep -v EPOCH "$out" >"$tmp/all"
+
+only "--side host" '^host ' --side host
+only "--side guest" '^syn ' --side guest
+only "--side by name" '^syn ' --side syn
+only "--event" ' kvm:kvm_exit: ' --event kvm_exit
+only "--event with system, short" ' kvm:kvm_exit: ' -e kvm:kvm_exit
+only "--event twice, wildcards" ' (kvm:kvm_e(xit|ntry)|msr:write_msr): ' -e 'kvm_e[xn]*' -e 'msr:w*'
+only "--event with a filter" ' msr:read_msr: c0000080, value 3$' -e 'read_msr/val==3/'
+only "filter: hex, &&, <" ' msr:read_msr: c0000080, value [01]$' -e 'msr:*/msr == 0xc0000080 && val < 2/'
+only "filter: ||, parentheses, !" ' msr:read_msr: c0000080, value [0123]$' \
+	-e 'read_msr/!(val > 2 || val == 1) || val == 1 || val>=3/'
+only "filter: &" ' msr:read_msr: c0000080, value [13]$' -e 'read_msr/val & 1/'
+only "filter: !=" ' msr:read_msr: c0000080, value [123]$' -e 'read_msr/val != 0/'
+only "filter: a common field" '^syn .*-101 .* msr:' --side syn -e '*/common_pid==101/'
+only "--vcpu" '(\[v1\]|-4002 )' --vcpu 1
+only "--vcpu with a list" '(\[v[02]\]|-400[13] )' --vcpu 0,2-2
+only "all of them" '^syn .*\[v2\].* msr:write_msr: ' --side syn --vcpu 2 -e write_msr
+merge -e 'read_msr/nosuchfield==1/'
+is "$(grep -vc EPOCH "$out")" 0 "filter: a field that is not there matches nothing"
+
+# ---- time ----
+
+at()
+{
+	awk -v n="$1" 'NR == n { for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]+[.][0-9]+$/) { print $i; exit } }' "$tmp/all"
+}
+from=$(at 1000)
+to=$(at 1500)
+awk -v from="$from" -v to="$to" '{ for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]+[.][0-9]+$/) { if ($i >= from && $i <= to) print
+	next } }' "$tmp/all" >"$tmp/want"
+merge --from "$from" --to "$to"
+status_is 0 "--from and --to"
+grep -v EPOCH "$out" >"$tmp/got"
+ok "... both included" cmp "$tmp/want" "$tmp/got"
+merge --from 20ms --to 21ms
+ok "... with a unit" test "$(lines)" -gt 10 -a "$(lines)" -lt 500
+merge --clock host-tsc --from 1000040000000 --to 1000041000000
+ok "... in cycles" test "$(lines)" -gt 10 -a "$(lines)" -lt 500
+merge --from 2 --to 1
+status_is 2 "--to before --from"
+merge --from yesterday
+status_is 2 "--from that is no time"
+merge --clock host-tsc --from 1.5
+status_is 2 "--from in seconds, clock in cycles"
+
+merge --clock realtime
+status_is 0 "--clock realtime"
+is "$(grep -cE '  2026-11-21 06:42:39\.5[0-9]{8}  [a-z]+:' "$out")" "$(wc -l <"$tmp/all" | tr -d ' ')" \
+	"... date and time of each event"
+merge --clock realtime --from '2026-11-21 06:42:39.52' --to 06:42:39.521
+ok "... --from with a date, --to without" test "$(lines)" -gt 10 -a "$(lines)" -lt 500
+is "$(grep -vcE ' 06:42:39\.52(0|1000000)' "$out")" 0 "... just these"
+
+# ---- matches ----
+
+only "--grep alone" ' kvm:kvm_write_tsc_offset: ' --grep kvm_write_tsc_offset
+err_has '^kvmft: 1 matches$' "... counts"
+merge --grep kvm_write_tsc_offset --context 4
+at=$(grep -n kvm_write_tsc_offset "$tmp/all" | cut -d: -f1)
+sed -n "$((at - 4)),$((at + 4))p" "$tmp/all" >"$tmp/want"
+grep -v EPOCH "$out" >"$tmp/got"
+ok "--context: four lines before and after" cmp "$tmp/want" "$tmp/got"
+grep -n EPOCH "$out" | sed 's/^/# /'
+grep -n -B 7 -A 7 ' msr:write_msr: ' "$tmp/all" | grep -v -- '^--$' | sed 's/^[0-9]*[:-]//' >"$tmp/want"
+merge --grep write_msr -C 7
+grep -v EPOCH "$out" >"$tmp/got"
+ok "... the same as grep does, where contexts overlap" cmp "$tmp/want" "$tmp/got"
+grep -E '^syn ' "$tmp/all" | grep -B 2 -A 2 ' msr:write_msr: ' | grep -v -- '^--$' >"$tmp/want"
+merge --side syn --grep write_msr -C 2
+grep -v EPOCH "$out" >"$tmp/got"
+ok "... of the lines that other options leave" cmp "$tmp/want" "$tmp/got"
+merge --format json --grep write_msr -C 1
+status_is 0 "JSON too"
+out_has '"event":"msr:write_msr"' "... holds the matches"
+
+# ---- wrong ----
+
+# wrong NAME PATTERN OPTION...
+wrong()
+{
+	name=$1
+	pattern=$2
+	shift 2
+	merge "$@"
+	status_is 2 "$name"
+	err_has "$pattern" "... is told"
+	err_one_line "$name"
+}
+
+wrong "side that is none" "neither host nor guest" --side nobody
+wrong "vCPU that is none" "not a list such as" --vcpu 1-x
+wrong "context without grep" "needs --grep" --context 3
+wrong "filter that is cut" "is not EVENT or EVENT/FILTER/" -e 'read_msr/val==1'
+wrong "filter without operator" "one of == != .* is missing" -e 'read_msr/val/'
+wrong "filter without value" "a value is missing" -e 'read_msr/val==/'
+wrong "parenthesis not closed" "'\)' is missing" --grep 'read_msr/(val==1/'
+wrong "something behind it" "not understood" --grep 'read_msr/val==1 val==2/'
+wrong "order of text" "text can be compared" --grep 'read_msr/val<x/'
+deep=$(printf '%0200d' 0 | tr 0 '(')
+wrong "parentheses without end" "nested too deeply" --grep "read_msr/$deep/"
+finish
