@@ -34,4 +34,7 @@ int cap_pieces_init(struct cap_pieces *p, const struct capture *cap, enum cap_cl
 		    uint64_t khz) __must_check;
 void cap_pieces_free(struct cap_pieces *p);
 
+/* A capture's pvclock record as the clock room has it; still to be checked (pvclock_check()). */
+struct pvclock cap_pvclock_record(const struct cap_pvclock *p);
+
 #endif

@@ -150,3 +150,11 @@ void cap_pieces_free(struct cap_pieces *p)
 	free(p->v);
 	memset(p, 0, sizeof(*p));
 }
+
+struct pvclock cap_pvclock_record(const struct cap_pvclock *p)
+{
+	return (struct pvclock){
+		.version = p->version, .tsc_timestamp = p->tsc_timestamp,
+		.system_time = p->system_time, .mul = p->mul, .shift = p->shift, .flags = p->flags,
+	};
+}

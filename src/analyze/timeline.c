@@ -113,17 +113,9 @@ static int guest_records(struct timeline *t, const struct capture *cap, size_t v
 
 	for (size_t i = 0; i < cap->npvclock && ret != -ENOMEM; i++) {
 		const struct cap_pvclock *p = &cap->pvclock[i];
-		struct pvclock pv = {
-			.version = p->version, .tsc_timestamp = p->tsc_timestamp,
-			.system_time = p->system_time, .mul = p->mul,
-			.shift = p->shift, .flags = p->flags,
-		};
-		uint32_t vcpu = p->cpu;
+		struct pvclock pv = cap_pvclock_record(p);
 
-		for (size_t k = 0; k < cap->ncpu; k++)
-			if (cap->cpu[k].cpu == p->cpu && cap->cpu[k].has_apicid)
-				vcpu = cap->cpu[k].apicid;
-		ret = hostmap_add_pvclock(t->map, vm, vcpu, cap->nbracket ? cap->bracket[0].tsc
+		ret = hostmap_add_pvclock(t->map, vm, tl_vcpu_of_cpu(cap, p->cpu), cap->nbracket ? cap->bracket[0].tsc
 									 : cap->begin_tsc, &pv);
 	}
 	return ret == -ENOMEM ? ret : 0;

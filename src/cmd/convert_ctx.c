@@ -13,6 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "kvmft/timeline.h"
 #include "kvmft/vm.h"
 
 #define DEFAULT_INPUT "kvmft.data"
@@ -154,30 +155,14 @@ static int pick_vcpu(struct convert_ctx *c, const struct epoch_vm *vm, struct kv
 
 /* ---- pvclock records read in the guest ---- */
 
-static uint32_t apicid_of(const struct capture *cap, uint32_t cpu)
-{
-	for (size_t i = 0; i < cap->ncpu; i++)
-		if (cap->cpu[i].cpu == cpu && cap->cpu[i].has_apicid)
-			return cap->cpu[i].apicid;
-	return cpu;
-}
-
-static struct pvclock record_of(const struct cap_pvclock *p)
-{
-	return (struct pvclock){
-		.version = p->version, .tsc_timestamp = p->tsc_timestamp,
-		.system_time = p->system_time, .mul = p->mul, .shift = p->shift, .flags = p->flags,
-	};
-}
-
 /* Puts them among the host's epochs, at the first guest TSC of the capture that the host covers. */
 static int merge_records(struct convert_ctx *c, size_t vm, struct kvmft_err *err)
 {
 	const struct capture *g = c->guest;
 
 	for (size_t i = 0; i < g->npvclock; i++) {
-		struct pvclock pv = record_of(&g->pvclock[i]);
-		uint32_t vcpu = apicid_of(g, g->pvclock[i].cpu);
+		struct pvclock pv = cap_pvclock_record(&g->pvclock[i]);
+		uint32_t vcpu = tl_vcpu_of_cpu(g, g->pvclock[i].cpu);
 		int ret = hostmap_add_pvclock(c->map, vm, vcpu, g->begin_tsc, &pv);
 
 		for (size_t k = 0; k < g->nbracket && ret == -ESRCH; k++)
@@ -196,11 +181,11 @@ static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
 
 	for (size_t i = 0; i < g->npvclock; i++) {
 		const struct cap_pvclock *p = &g->pvclock[i];
-		struct pvclock pv = record_of(p), first;
+		struct pvclock pv = cap_pvclock_record(p), first;
 
-		if (c->p->vcpu.set && apicid_of(g, p->cpu) != c->p->vcpu.v)
+		if (c->p->vcpu.set && tl_vcpu_of_cpu(g, p->cpu) != c->p->vcpu.v)
 			continue;
-		first = use ? record_of(use) : pv;
+		first = use ? cap_pvclock_record(use) : pv;
 		if (!pvclock_same_body(&first, &pv))
 			return err_set(err, ENOTUNIQ,
 				       "%s: the pvclock records of CPU %u and %u differ: choose a vCPU with "
@@ -211,7 +196,7 @@ static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
 	}
 	if (!use)
 		return 0;
-	c->clock.pv = record_of(use);
+	c->clock.pv = cap_pvclock_record(use);
 	if (clock_ctx_set(&c->clock, CLOCK_EDGE_PVCLOCK))
 		return err_set(err, EINVAL, "%s: its pvclock record is damaged", g->path);
 	return 0;

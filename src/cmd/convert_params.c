@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "pairing.h"
-
-#define MAX_NUMBERS 5
+#include "params.h"
 
 /*
  * The edges of the graph that an epoch list of a capture gave are no longer to be used, because
@@ -21,32 +20,6 @@ static void forget(struct convert_ctx *c, uint32_t edges)
 }
 
 #define BIT(e) (1u << CLOCK_EDGE_##e)
-
-/*
- * "N,N,..." of min to max numbers; returns how many there were. form is what to say instead.
- */
-static int parse_numbers(const char *option, const char *text, const char *form, int min, int max,
-			 uint64_t v[MAX_NUMBERS], struct kvmft_err *err)
-{
-	_cleanup_free_ char *copy = strdup(text);
-	char *word = copy, *comma;
-	int n = 0;
-
-	if (!copy)
-		return err_set(err, ENOMEM, "out of memory");
-	for (; word && n < max; word = comma ? comma + 1 : NULL) {
-		comma = strchr(word, ',');
-		if (comma)
-			*comma = 0;
-		if (parse_bits64(word, &v[n]))
-			return err_usage(err, "option --%s: '%s' is not a 64-bit number; wanted is %s",
-					 option, word, form);
-		n++;
-	}
-	if (n < min || word)
-		return err_usage(err, "option --%s: '%s' is not %s", option, text, form);
-	return n;
-}
 
 int convert_params_map(const struct convert_params *p, struct tsc_map *map, bool *given,
 		       struct kvmft_err *err)
@@ -60,31 +33,14 @@ int convert_params_map(const struct convert_params *p, struct tsc_map *map, bool
 
 /* ---- kvmclock ---- */
 
-#define PVCLOCK_FORM "TSC,SYSTEM_TIME,MUL,SHIFT[,FLAGS]"
-
 static int apply_pvclock(struct convert_ctx *c, struct kvmft_err *err)
 {
-	const char *text = c->p->pvclock;
-	struct pvclock *pv = &c->clock.pv;
-	uint64_t v[MAX_NUMBERS] = { 0 };
-	int n;
+	int ret = c->p->pvclock ? params_pvclock(c->p->pvclock, &c->clock.pv, err) : 0;
 
-	if (!text)
-		return 0;
-	n = parse_numbers("pvclock", text, PVCLOCK_FORM, 4, 5, v, err);
-	if (n < 0)
-		return n;
-	if (v[2] > UINT32_MAX || (int64_t)v[3] < -31 || (int64_t)v[3] > 31 || v[4] > UINT8_MAX)
-		return err_usage(err,
-				 "option --pvclock: '%s' is no record of KVM: MUL has 32 bits, SHIFT is "
-				 "-31 to 31, FLAGS has 8 bits",
-				 text);
-	*pv = (struct pvclock){
-		.tsc_timestamp = v[0], .system_time = v[1], .version = 2, .mul = (uint32_t)v[2],
-		.shift = (int8_t)(int64_t)v[3], .flags = (uint8_t)v[4],
-	};
+	if (ret || !c->p->pvclock)
+		return ret;
 	if (clock_ctx_set(&c->clock, CLOCK_EDGE_PVCLOCK))
-		return err_usage(err, "option --pvclock: '%s' is no record of KVM: MUL is 0", text);
+		return err_usage(err, "option --pvclock: '%s' is no record of KVM", c->p->pvclock);
 	forget(c, BIT(EPOCH_PV) | BIT(EPOCH_KVMCLOCK));
 	return 0;
 }
@@ -128,12 +84,12 @@ static int apply_one_offset(struct convert_ctx *c, struct kvmft_err *err)
 static int apply_sched(struct convert_ctx *c, struct kvmft_err *err)
 {
 	const struct convert_params *p = c->p;
-	uint64_t v[MAX_NUMBERS];
+	uint64_t v[PARAMS_MAX_NUMBERS];
 	int n;
 
 	if (!p->kernel_sched)
 		return p->sched_offset.set ? apply_one_offset(c, err) : 0;
-	n = parse_numbers("kernel-sched-offset", p->kernel_sched,
+	n = params_numbers("kernel-sched-offset", p->kernel_sched,
 			  "KVM_SCHED_CLOCK_OFFSET,SCHED_CLOCK_OFFSET", 1, 2, v, err);
 	if (n < 0)
 		return n;
@@ -168,10 +124,10 @@ static int apply_raw_text(struct convert_ctx *c, const char *text, enum clock_id
 	bool guest = id == CLK_GUEST_MONO_RAW;
 	struct mono_raw *r = guest ? &c->clock.guest_raw : &c->clock.host_raw;
 	enum clock_edge edge = CLOCK_EDGE_HOST_RAW;
-	uint64_t v[MAX_NUMBERS];
+	uint64_t v[PARAMS_MAX_NUMBERS];
 	int n;
 
-	n = parse_numbers("mono-raw", text, "LAST,MULT,SHIFT,NSEC,BASE", 5, 5, v, err);
+	n = params_numbers("mono-raw", text, "LAST,MULT,SHIFT,NSEC,BASE", 5, 5, v, err);
 	if (n < 0)
 		return n;
 	if (v[1] > UINT32_MAX || v[2] > 32)
@@ -228,10 +184,10 @@ static int apply_cyc2ns_text(struct convert_ctx *c, const char *text, enum clock
 {
 	bool guest = convert_is_guest(id);
 	struct cyc2ns *p = guest ? &c->clock.guest_cyc2ns : &c->clock.host_cyc2ns;
-	uint64_t v[MAX_NUMBERS];
+	uint64_t v[PARAMS_MAX_NUMBERS];
 	int n;
 
-	n = parse_numbers("sched-line", text, "MULT,SHIFT,OFFSET", 3, 3, v, err);
+	n = params_numbers("sched-line", text, "MULT,SHIFT,OFFSET", 3, 3, v, err);
 	if (n < 0)
 		return n;
 	if (!v[0] || v[0] > UINT32_MAX || v[1] > 32)

@@ -14,7 +14,10 @@
 #include <string.h>
 #include <strings.h>
 
-#define NUMBERS	    5
+#include "kvmft/samples.h"
+#include "kvmft/timeline.h"
+#include "params.h"
+
 #define WAIT_MS	    100
 #define WAIT_KB	    256
 #define FIRST_WORD  1000  /* ms of silence before we say that we wait */
@@ -34,39 +37,13 @@ static int record_add(struct trace *t, const struct pvclock *pv, uint32_t vcpu, 
 
 /* ---- given by hand ---- */
 
-static int bad_text(struct trace *t)
-{
-	return err_usage(t->err, "option --pvclock: '%s' is not TSC,SYSTEM_TIME,MUL,SHIFT[,FLAGS]",
-			 t->o->pvclock);
-}
-
 static int record_by_hand(struct trace *t)
 {
-	_cleanup_free_ char *copy = strdup(t->o->pvclock);
-	uint64_t x[NUMBERS] = { [NUMBERS - 1] = PVCLOCK_TSC_STABLE };
-	char *word = copy, *comma;
 	struct pvclock pv;
-	int n = 0;
+	int ret = params_pvclock(t->o->pvclock, &pv, t->err);
 
-	if (!copy)
-		return err_set(t->err, ENOMEM, "out of memory");
-	for (; word; word = comma, n++) {
-		comma = strchr(word, ',');
-		if (comma)
-			*comma++ = '\0';
-		if (n >= NUMBERS || parse_bits64(word, &x[n]))
-			return bad_text(t);
-	}
-	if (n < NUMBERS - 1 || x[2] > UINT32_MAX || x[4] > UINT8_MAX ||
-	    (int64_t)x[3] < INT8_MIN || (int64_t)x[3] > INT8_MAX)
-		return bad_text(t);
-	pv = (struct pvclock){
-		.version = 2, .tsc_timestamp = x[0], .system_time = x[1], .mul = (uint32_t)x[2],
-		.shift = (int8_t)(int64_t)x[3], .flags = (uint8_t)x[4],
-	};
-	if (pvclock_check(&pv))
-		return err_usage(t->err, "option --pvclock: '%s': no guest can have such a record",
-				 t->o->pvclock);
+	if (ret)
+		return ret;
 	if (!(pv.flags & PVCLOCK_TSC_STABLE))
 		cli_note("the record is one CPU's alone (not stable): a guest's clock may be ahead of "
 			 "what is shown");
@@ -74,14 +51,6 @@ static int record_by_hand(struct trace *t)
 }
 
 /* ---- from a capture made in the guest ---- */
-
-static uint32_t apicid_of(const struct capture *cap, uint32_t cpu)
-{
-	for (size_t i = 0; i < cap->ncpu; i++)
-		if (cap->cpu[i].cpu == cpu && cap->cpu[i].has_apicid)
-			return cap->cpu[i].apicid;
-	return cpu;
-}
 
 static int records_of(struct trace *t, const struct capture *cap)
 {
@@ -95,14 +64,11 @@ static int records_of(struct trace *t, const struct capture *cap)
 			       cap->path, cap->uuid, vm->sel, vm->uuid);
 	for (size_t i = 0; i < cap->npvclock && !ret; i++) {
 		const struct cap_pvclock *p = &cap->pvclock[i];
-		struct pvclock pv = {
-			.version = p->version, .tsc_timestamp = p->tsc_timestamp,
-			.system_time = p->system_time, .mul = p->mul, .shift = p->shift,
-			.flags = p->flags & (uint8_t)~PVCLOCK_GUEST_STOPPED,
-		};
+		struct pvclock pv = cap_pvclock_record(p);
 
+		pv.flags &= (uint8_t)~PVCLOCK_GUEST_STOPPED;
 		if (!pvclock_check(&pv))
-			ret = record_add(t, &pv, apicid_of(cap, p->cpu), false);
+			ret = record_add(t, &pv, tl_vcpu_of_cpu(cap, p->cpu), false);
 	}
 	if (!ret && !t->kvmclock.nrecord)
 		return err_set(t->err, ENODATA,

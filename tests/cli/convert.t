@@ -208,7 +208,7 @@ bad "a value of more than 64 bits" "18446744073709551616" \
 bad "a short pvclock record" "TSC,SYSTEM_TIME,MUL,SHIFT" --from guest-tsc --to kvmclock --pvclock 1,2,3 1
 bad "a long one" "TSC,SYSTEM_TIME,MUL,SHIFT" --from guest-tsc --to kvmclock --pvclock 1,2,3,4,5,6 1
 bad "a shift that KVM never has" "SHIFT is -31 to 31" --from guest-tsc --to kvmclock --pvclock 1,2,3,32 1
-bad "a multiplier of 0" "MUL is 0" --from guest-tsc --to kvmclock --pvclock 1,2,0,1 1
+bad "a multiplier of 0" "MUL is 1 to" --from guest-tsc --to kvmclock --pvclock 1,2,0,1 1
 bad "a ratio alone" "needs --tsc-offset" --from host-tsc --to guest-tsc --tsc-ratio 5/48 1
 bad "a ratio with odd fraction bits" "no ratio that KVM uses" \
 	--from host-tsc --to guest-tsc --tsc-offset 1 --tsc-ratio 5/47 1

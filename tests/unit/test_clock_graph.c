@@ -274,6 +274,51 @@ static void test_round_trip(void **state)
 	}
 }
 
+/*
+ * Later on one clock is never earlier on another, whichever two: neither the first nor the last
+ * possible value steps back. Neighbours and distant values.
+ */
+static void monotone(const struct clock_ctx *x, enum clock_id a, enum clock_id b, uint64_t seed)
+{
+	struct clock_route to, way;
+	uint64_t lo, hi, lo2, hi2, v, unused;
+
+	assert_int_equal(clock_route_find(x, CLK_HOST_TSC, a, &to, NULL), 0);
+	assert_int_equal(clock_route_find(x, a, b, &way, NULL), 0);
+	for (int k = 0; k < 300; k++) {
+		uint64_t step = k & 1 ? prng(&seed) >> 60 : prng(&seed) >> 30;
+
+		assert_int_equal(clock_route_convert(&to, 6200000000000 + (prng(&seed) >> 22), &v,
+						     &unused), 0);
+		assert_true(clock_route_convert(&way, v, &lo, &hi) >= 0);
+		assert_true(clock_route_convert(&way, v + step, &lo2, &hi2) >= 0);
+		assert_true(lo <= hi && lo2 <= hi2);
+		assert_true(lo <= lo2 && hi <= hi2);
+	}
+}
+
+static void test_monotone(void **state)
+{
+	static const uint64_t ratios[] = { 227682669269131, 0, 5ULL << 47 };
+	struct clock_ctx x;
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(ratios) / sizeof(ratios[0]); k++) {
+		ctx_fill(&x);
+		x.map.ratio = ratios[k];
+		set_constants(&x);
+		for (int a = 0; a < CLK_NR; a++)
+			for (int b = 0; b < CLK_NR; b++) {
+				struct clock_route way;
+
+				if (!clock_route_find(&x, CLK_HOST_TSC, (enum clock_id)a, &way, NULL) &&
+				    !clock_route_find(&x, CLK_HOST_TSC, (enum clock_id)b, &way, NULL))
+					monotone(&x, (enum clock_id)a, (enum clock_id)b,
+						 (uint64_t)(a * CLK_NR + b + 1));
+			}
+	}
+}
+
 static void test_skipped(void **state)
 {
 	struct clock_ctx x;
@@ -477,6 +522,7 @@ int main(void)
 		cmocka_unit_test(test_set_checks),
 		cmocka_unit_test(test_vectors),
 		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_monotone),
 		cmocka_unit_test(test_skipped),
 		cmocka_unit_test(test_errors_widen),
 		cmocka_unit_test(test_before_zero),
