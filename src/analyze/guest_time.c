@@ -31,6 +31,49 @@ static int need_samples(struct guest_time *g, const struct capture *cap, enum ca
 	return 0;
 }
 
+/* Over kvmclock, whose rate it then has, mono_raw is kvmclock and a constant. */
+static bool raw_over_kvmclock(struct guest_time *g, const struct capture *cap)
+{
+	const struct cap_raw *r = &cap->raw;
+	struct pvclock pv;
+	uint64_t lo, hi;
+
+	if (!cap->npvclock || r->mult != 1ull << r->shift)
+		return false;
+	pv = cap_pvclock_record(&cap->pvclock[0]);
+	for (size_t i = 0; i < cap->nbracket; i++)
+		if (pvclock_check(&pv) || pvclock_to_ns(&pv, cap->bracket[i].tsc, &lo) ||
+		    pvclock_to_ns(&pv, cap->bracket[i].tsc + cap->bracket[i].width, &hi) ||
+		    !mono_raw_fits(&g->raw, lo, hi, cap->bracket[i].mono_raw))
+			return false;
+	g->kind = GCLOCK_KVMCLOCK;
+	g->offset = (int64_t)(r->last - r->base - (r->nsec >> r->shift));
+	return cap->nbracket > 0;
+}
+
+/*
+ * The kernel's own line, where the capture has it: exact. It must give what the capture read of the
+ * clock each time, else the samples do.
+ */
+static bool raw_line(struct guest_time *g, const struct capture *cap)
+{
+	const struct cap_raw *r = &cap->raw;
+
+	g->raw = (struct mono_raw){
+		.last = r->last, .nsec = r->nsec, .base = r->base, .mult = r->mult, .shift = r->shift,
+	};
+	if (!r->known || strcmp(cap->clock, "mono_raw"))
+		return false;
+	if (r->over_kvmclock)
+		return raw_over_kvmclock(g, cap);
+	for (size_t i = 0; i < cap->nbracket; i++)
+		if (!mono_raw_fits(&g->raw, cap->bracket[i].tsc,
+				   cap->bracket[i].tsc + cap->bracket[i].width, cap->bracket[i].mono_raw))
+			return false;
+	g->kind = GCLOCK_RAW;
+	return cap->nbracket > 0;
+}
+
 /* Exact with the guest's constants; else, or without kvmclock, by samples beside the TSC. */
 static int sched_clock(struct guest_time *g, const struct capture *cap, bool kernel_offset,
 		       enum cap_clock clock, struct kvmft_err *err)
@@ -58,6 +101,8 @@ int guest_time_init(struct guest_time *g, const struct capture *cap, struct kvmf
 		return sched_clock(g, cap, true, CAP_CLOCK_GLOBAL, err);
 	if (!strcmp(cap->clock, "perf"))
 		return sched_clock(g, cap, true, CAP_CLOCK_PERF, err);
+	if (raw_line(g, cap))
+		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(sampled); i++)
 		if (!strcmp(cap->clock, sampled[i].name))
 			return need_samples(g, cap, sampled[i].clock, err);
@@ -88,11 +133,27 @@ static enum epoch_result sampled_to_host(const struct guest_time *g, const struc
 	return r;
 }
 
+/* The cycles that read this ns, from the first to the last. */
+static enum epoch_result raw_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
+				     uint64_t ts, uint64_t *lo, uint64_t *hi)
+{
+	uint64_t from, to, unused;
+	enum epoch_result r, last;
+
+	if (mono_raw_to_cyc_range(&g->raw, ts, &from, &to))
+		return EPOCH_RANGE;
+	r = epoch_guest_to_host(v, from, lo, hi);
+	last = to > from ? epoch_guest_to_host(v, to, &unused, hi) : r;
+	return epoch_result_usable(last) ? r : last;
+}
+
 enum epoch_result guest_time_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
 				     uint64_t ts, uint64_t *lo, uint64_t *hi)
 {
 	if (g->kind == GCLOCK_TSC)
 		return epoch_guest_to_host(v, ts, lo, hi);
+	if (g->kind == GCLOCK_RAW)
+		return raw_to_host(g, v, ts, lo, hi);
 	if (g->kind == GCLOCK_SAMPLED)
 		return sampled_to_host(g, v, ts, lo, hi);
 	return epoch_kvmclock_to_host(v, ts + (uint64_t)g->offset, lo, hi);

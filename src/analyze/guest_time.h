@@ -12,12 +12,14 @@
 enum guest_clock_kind {
 	GCLOCK_TSC,	 /* stamps are guest TSC */
 	GCLOCK_KVMCLOCK, /* stamps + offset are kvmclock ns */
+	GCLOCK_RAW,	 /* stamps lie on a line over the guest TSC */
 	GCLOCK_SAMPLED,	 /* ns of a clock that the capture read beside the guest TSC */
 };
 
 struct guest_time {
 	enum guest_clock_kind kind;
 	int64_t offset; /* ns to add to get kvmclock */
+	struct mono_raw raw;
 	struct cap_pieces samples;
 };
 
