@@ -66,6 +66,8 @@ struct out_epoch {
 struct out_format {
 	const char *name; /* as in --format */
 	const char *help;
+	bool binary;  /* nothing for a terminal */
+	bool only_ns; /* cannot show cycles */
 	int (*begin)(struct out *o);
 	int (*item)(struct out *o, const struct tl_item *item);
 	/* In order of time between the items; may be NULL. */

@@ -18,7 +18,7 @@ static const struct opt export_options[] = {
 	OPTION('o', "output", OPT_STR, struct export_opts, output, "OUT",
 	       "write to this new file (trace.dat: needed; else default: standard output)"),
 	OPTION(0, "to", OPT_STR, struct export_opts, to, "FORMAT",
-	       "trace.dat (default), or a format of kvmft merge: json, perfetto, text"),
+	       "trace.dat (default), or a format of kvmft merge: json, perfetto, html, text"),
 	OPTION(0, "v7", OPT_FLAG, struct export_opts, v7, NULL,
 	       "trace.dat: version 7 instead of 6, which more programs read"),
 	OPTION(0, "zstd", OPT_FLAG, struct export_opts, zstd, NULL,
@@ -103,6 +103,8 @@ static int export_lines(struct pairing *p, const struct export_opts *o, struct k
 	int ret;
 
 	ret = sink_clock(&s, p, o->clock, &clock, err);
+	if (!ret)
+		ret = sink_check(fmt, &clock, o->output, err);
 	if (!ret)
 		ret = sink_open(&s, o->output, o->force, err);
 	if (!ret) {

@@ -27,7 +27,8 @@ static const struct opt merge_options[] = {
 	OPTION('o', "output", OPT_STR, struct merge_opts, output, "OUT",
 	       "write the time line to this new file (default: standard output)"),
 	OPTION(0, "format", OPT_STR, struct merge_opts, format, "FORMAT",
-	       "text (default), json: one object per line, or html: a page to look at"),
+	       "text (default), json (an object per line), perfetto (ui.perfetto.dev),\n"
+	       "or html (a page to look at)"),
 	OPTION(0, "tsc-offset", OPT_BITS, struct merge_opts, tsc_offset, "N",
 	       "the guest's TSC offset, instead of what the host capture says"),
 	OPTION(0, "tsc-ratio", OPT_STR, struct merge_opts, tsc_ratio, "R/F",
@@ -97,6 +98,8 @@ static int merge_write(struct merge *m)
 	int ret;
 
 	ret = sink_clock(&m->s, &m->p, m->o->clock, &clock, m->err);
+	if (!ret)
+		ret = sink_check(fmt, &clock, m->o->output, m->err);
 	if (!ret)
 		ret = window_parse(&clock, m->o->from, m->o->to, &from, &to, m->err);
 	if (!ret)

@@ -77,6 +77,17 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 	return 0;
 }
 
+int sink_check(const struct out_format *fmt, const struct out_clock *c, const char *path,
+	       struct kvmft_err *err)
+{
+	if (fmt->only_ns && strcmp(out_clock_unit(c), "ns"))
+		return err_usage(err, "format %s has times in ns: use a --clock other than %s", fmt->name,
+				 out_clock_names[c->kind]);
+	if (fmt->binary && !path && isatty(STDOUT_FILENO))
+		return err_usage(err, "format %s is not for a terminal: use -o OUT", fmt->name);
+	return 0;
+}
+
 int sink_open(struct sink *s, const char *path, bool force, struct kvmft_err *err)
 {
 	int fd;

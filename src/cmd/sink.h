@@ -22,6 +22,9 @@ struct sink {
  */
 int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clock *c,
 	       struct kvmft_err *err) __must_check;
+/* Whether the format can be written in that clock, and to path (NULL = standard output). */
+int sink_check(const struct out_format *fmt, const struct out_clock *c, const char *path,
+	       struct kvmft_err *err) __must_check;
 /* Makes the new file path; NULL = standard output. force: an existing one is replaced. */
 int sink_open(struct sink *s, const char *path, bool force, struct kvmft_err *err) __must_check;
 /*

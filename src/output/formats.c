@@ -9,11 +9,12 @@
 
 #define FLUSH_AT (64u << 10)
 
-extern const struct out_format out_text, out_json, out_html;
+extern const struct out_format out_text, out_json, out_perfetto, out_html;
 
 const struct out_format *const out_formats[] = {
 	&out_text,
 	&out_json,
+	&out_perfetto,
 	&out_html,
 	NULL,
 };

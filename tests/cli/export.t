@@ -296,6 +296,52 @@ out_has '"side":"guest","vm":"guest","cpu":2,"vcpu":2' "... is on its own time"
 run "$kvmft" export -q -i "$tmp/guest" --to json --clock kvmclock
 status_is 2 "a guest alone has no kvmclock"
 err_has 'alone has no such time' "... is told"
+
+# ---- Perfetto ----
+
+# pf_summary TRACE: what a viewer would find, to $out.
+pf_summary()
+{
+	protoc --decode=Trace -I "$top/tests/data" perfetto.proto <"$1" 2>"$tmp/protoc.err" |
+		perl "$top/tests/cli/perfetto.pl" >"$out" 2>"$err"
+	is "$(cat "$tmp/protoc.err" "$err")" "" "protoc reads it"
+	out_has '^bad in all: 0$' "... and all of it makes sense"
+}
+
+run "$kvmft" export -q -i "$tmp/host" --to perfetto --clock host-tsc
+status_is 2 "Perfetto and cycles"
+err_has 'times in ns' "... is told"
+if command -v protoc >/dev/null; then
+	run "$kvmft" export -q -i "$tmp/host" --to perfetto -o "$tmp/host.pf" "$tmp/guest"
+	status_is 0 "a trace for Perfetto"
+	is "$(stat -c %a "$tmp/host.pf")" 600 "... for its owner"
+	ok "protoc --decode_raw reads it" sh -c "protoc --decode_raw <'$tmp/host.pf' >'$tmp/raw' 2>&1"
+	pf_summary "$tmp/host.pf"
+	for track in host 'host / CPU 2' 'vCPUs of one / vCPU 1, thread 1001' 'guest one / CPU 0' \
+		'guest one / lost events'; do
+		out_has "^track $track\$" "track $track"
+	done
+	exits=$(grep -c '"event":"kvm:kvm_exit"' "$tmp/want")
+	is "$(sed -n 's/^slices of vCPUs of one .*: //p' "$out" | awk '{ n += $1 } END { print n }')" "$exits" \
+		"each exit is a slice"
+	out_has '^slices of vCPUs of one / vCPU 0, thread 1000: hlt: ' "... called by its reason"
+	out_has "^argument exit_reason: $((2 * exits))\$" "... with its fields"
+	out_has '^slices of host / CPU 0: one vCPU 0: ' "the guest is on the host's CPU"
+	"$kvmft" merge -q --format perfetto "$tmp/host" "$tmp/guest" >"$tmp/merge.pf" 2>"$err"
+	ok "merge makes the same" cmp "$tmp/host.pf" "$tmp/merge.pf"
+	"$kvmft" export -q -i "$tmp/lossy" --to perfetto >"$tmp/lossy.pf"
+	pf_summary "$tmp/lossy.pf"
+	out_has '^counter host / lost events: 777$' "lost events are counted"
+	"$kvmft" export -q -i "$tmp/broken" --to perfetto >"$tmp/broken.pf"
+	pf_summary "$tmp/broken.pf"
+	out_has '^counter host / lost events: 1$' "damage is counted"
+	"$kvmft" export -q -i "$tmp/guest" --to perfetto >"$tmp/guest.pf"
+	pf_summary "$tmp/guest.pf"
+	out_has '^track guest / CPU 1$' "a guest alone"
+else
+	skip "Perfetto" "no protoc"
+fi
+
 sed 's/x86-tsc/local/g' "$tmp/guest/meta" >"$tmp/meta" && cp "$tmp/meta" "$tmp/guest/meta"
 run "$kvmft" export -q -i "$tmp/guest" --to json
 status_is 0 "a capture in ns"

@@ -92,6 +92,40 @@ err_has 'vm1' "... and the candidates are listed"
 run "$kvmft" merge "$rig/guest" "$rig/host"
 status_is 1 "host and guest mixed up"
 
+# ---- the pair in the formats of other tools ----
+
+run "$kvmft" merge -q --format json "$rig/host" "$rig/guest"
+status_is 0 "merge as JSON"
+is "$(grep -c '"kind":"event"' "$out")" "$(grep -vc ' EPOCH ' "$tmp/timeline")" "... has all events"
+run "$kvmft" export -q -i "$rig/host" -o "$tmp/pair.dat" "$rig/guest"
+status_is 0 "export as a pair of trace.dat"
+run "$kvmft" merge --tsc-offset 0 "$tmp/pair.dat" "$tmp/pair-vm1.dat=vm1"
+err_has 'alignment of vm1: [1-9][0-9]* guest events checked, 0 outside' "... which aligns like the captures"
+if command -v trace-cmd >/dev/null; then
+	trace-cmd report -t -i "$tmp/pair.dat" -i "$tmp/pair-vm1.dat" >"$tmp/both" 2>"$tmp/both.err"
+	is "$? $(cat "$tmp/both.err")" "0 " "trace-cmd reads the pair without a word"
+	is "$(($(wc -l <"$tmp/both") - 2))" "$(grep -vc ' EPOCH ' "$tmp/timeline")" "... with all events"
+	run "$kvmft" export -q --time-shift -i "$rig/host" -o "$tmp/shift.dat" "$rig/guest"
+	status_is 0 "export with TIME_SHIFT"
+	trace-cmd report -t "$tmp/pair-vm1.dat" >"$tmp/a" 2>&1
+	trace-cmd report -t "$tmp/shift-vm1.dat" >"$tmp/b" 2>&1
+	ok "... trace-cmd shifts to the same times" cmp "$tmp/a" "$tmp/b"
+else
+	skip "trace-cmd reads the pair" "no trace-cmd"
+fi
+run "$kvmft" export -q -i "$rig/host" --to perfetto -o "$tmp/pair.pf" "$rig/guest"
+status_is 0 "export for Perfetto"
+if command -v protoc >/dev/null; then
+	protoc --decode=Trace -I "$top/tests/data" perfetto.proto <"$tmp/pair.pf" 2>"$tmp/protoc.err" |
+		perl "$top/tests/cli/perfetto.pl" >"$out" 2>&1
+	is "$(cat "$tmp/protoc.err")" "" "... protoc reads it"
+	out_has '^bad in all: 0$' "... all of it makes sense"
+	out_has "^arrows from a vCPU to a guest's CPU: [1-9][0-9][0-9]" "... interrupts are arrows into the guest"
+	out_has '^track guest vm1 / tasks / ' "... the guest's tasks have tracks"
+else
+	skip "Perfetto" "no protoc"
+fi
+
 # Text of the captures is the same in both builds.
 ok "plain build prints the same" sh -c "'$plain' merge -q '$rig/host' '$rig/guest' | cmp - '$tmp/timeline'"
 finish
