@@ -105,7 +105,8 @@ static int plan_file(struct dat *d)
 		return err_lack(d->err, EOPNOTSUPP,
 				"this kvmft was built without libzstd: leave --zstd out");
 	d->spec.cap = c;
-	d->spec.clock = d->placed ? "x86-tsc" : c->clock;
+	/* What a damaged capture does not say is the kernel's default. */
+	d->spec.clock = d->placed ? "x86-tsc" : c->clock ? c->clock : "local";
 	d->spec.g = (struct subbuf_geom){
 		.size = (uint32_t)size, .header = c->page_header, .long_size = c->long_size,
 		.big_endian = c->big_endian,

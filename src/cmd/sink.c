@@ -80,6 +80,9 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 int sink_check(const struct out_format *fmt, const struct out_clock *c, const char *path,
 	       struct kvmft_err *err)
 {
+	if (fmt->only_ns && strcmp(out_clock_unit(c), "ns") && !c->khz)
+		return err_set(err, ENODATA, "format %s has times in ns, and %s does not say how fast its "
+					     "TSC runs", fmt->name, c->map->cap->path);
 	if (fmt->only_ns && strcmp(out_clock_unit(c), "ns"))
 		return err_usage(err, "format %s has times in ns: use a --clock other than %s", fmt->name,
 				 out_clock_names[c->kind]);
