@@ -91,6 +91,8 @@ int exits_time_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n,
 void exits_interval(struct exits *e);
 /* Forgets the cells of VMs whose end was in a table already. 0 or -ENOMEM. */
 int exits_prune(struct exits *e) __must_check;
+/* How many cells are of VMs that have ended. */
+size_t exits_ended(const struct exits *e);
 /* Of a VM whose end was in a table already. */
 bool exits_past(const struct exits *e, const struct exits_thread *t);
 

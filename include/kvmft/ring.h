@@ -74,7 +74,7 @@ __must_check static inline int subbuf_next(struct subbuf *sb, struct rec *rec)
 	}
 	/* Copies: only their addresses leave this function, so that the walk may stay in registers. */
 	struct subbuf rest = *sb;
-	struct rec found = *rec;
+	struct rec found = { .len = 0 };
 	int ret = subbuf_next_rare(&rest, &found);
 
 	*sb = rest;

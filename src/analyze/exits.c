@@ -272,6 +272,18 @@ bool exits_past(const struct exits *e, const struct exits_thread *t)
 	return t->vm != EXITS_NONE && e->vm[t->vm].ended > 2;
 }
 
+size_t exits_ended(const struct exits *e)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < e->n; i++) {
+		const struct exits_thread *t = &e->thread[e->cell[i].thread];
+
+		n += t->vm != EXITS_NONE && e->vm[t->vm].ended;
+	}
+	return n;
+}
+
 int exits_prune(struct exits *e)
 {
 	size_t kept = 0;

@@ -39,6 +39,9 @@ static const struct opt exits_options[] = {
 	OPTION_CHOICE(0, "engine", struct exits_opts, engine, "ENGINE", engines,
 		      "who counts: the kernel (hist triggers), or kvmft from recorded events\n"
 		      "(default: the kernel where it can)"),
+	OPTION(0, "map-size", OPT_U64, struct exits_opts, map_size, "CELLS",
+	       "of the kernel's map, a cell per thread and reason: 128 to 131072\n"
+	       "(default: by the number of vCPUs)"),
 	OPTION('V', "verbose", OPT_FLAG, struct exits_opts, verbose, NULL, "say which engine runs"),
 	/* kvmexit's long form of -v */
 	{ .name = "v", .type = OPT_U64, .offset = offsetof(struct exits_opts, vcpu), .arg = "VCPU",
@@ -61,6 +64,9 @@ static int check_options(struct exits_run *x, int argc, char **argv)
 	if (o->count.set && (!o->count.v || !(o->interval.set || o->top)))
 		return err_usage(x->err, o->count.v ? "option --count needs --interval S" :
 						      "option --count: 0 tables are none");
+	if (o->map_size.set && (o->map_size.v < 128 || o->map_size.v > 131072))
+		return err_usage(x->err, "option --map-size: %" PRIu64 " is not within 128 to 131072",
+				 o->map_size.v);
 	if (o->top && o->format > EXITS_TEXT)
 		return err_usage(x->err, "options --top and --format %s exclude each other",
 				 exits_format_names[o->format]);

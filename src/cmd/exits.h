@@ -24,7 +24,7 @@
 #include "session.h"
 
 struct exits_opts {
-	struct opt_u64 pid, vcpu, tid, interval, count;
+	struct opt_u64 pid, vcpu, tid, interval, count, map_size;
 	const char *tids, *vm, *file;
 	bool alltids, time, top, verbose;
 	int format, engine;

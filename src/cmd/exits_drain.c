@@ -25,7 +25,7 @@ struct exits_drain {
 	struct subbuf_geom geom;
 	uint8_t *buf;	   /* one sub-buffer; for counts */
 	struct exits_pair pair;
-	struct fmt_field reason, vcpu;
+	struct fmt_field reason, vcpu, entry_vcpu;
 	uint16_t exit_id, entry_id;
 	uint64_t lost_in_band, damaged;
 };
@@ -61,7 +61,11 @@ static int drain_fields(struct exits_run *x)
 				"not an x86 machine?");
 	(void)fmt_field(x->ev_exit, "vcpu_id", &d->vcpu);
 	d->exit_id = fmt_id(x->ev_exit);
-	d->entry_id = x->ev_entry ? fmt_id(x->ev_entry) : d->exit_id;
+	d->entry_id = d->exit_id;
+	if (x->ev_entry) {
+		d->entry_id = fmt_id(x->ev_entry);
+		(void)fmt_field(x->ev_entry, "vcpu_id", &d->entry_vcpu);
+	}
 	return 0;
 }
 
@@ -133,13 +137,14 @@ static void drain_stop(struct exits_run *x)
 /* ---- counting ---- */
 
 /* The event says whose vCPU it is: better than anything found elsewhere. */
-static void take_vcpu(struct exits_run *x, const struct rec *rec, uint32_t tid)
+static void take_vcpu(struct exits_run *x, const struct rec *rec, const struct fmt_field *field,
+		      uint32_t tid)
 {
 	int64_t at = exits_thread(&x->table, tid);
 	uint64_t vcpu;
 
 	if (at >= 0 && x->table.thread[at].vcpu == EXITS_NONE &&
-	    fmt_u64(x->fmt, &x->drain->vcpu, rec, &vcpu) && vcpu < EXITS_NONE)
+	    fmt_u64(x->fmt, field, rec, &vcpu) && vcpu < EXITS_NONE)
 		x->table.thread[at].vcpu = (uint32_t)vcpu;
 }
 
@@ -158,7 +163,7 @@ static int take_exit(struct exits_run *x, const struct rec *rec, uint32_t tid)
 	if (!ret && d->live)
 		ret = exits_pair_exit(&d->pair, tid, rec->ts, (uint32_t)reason);
 	if (!ret && x->table.nthread != threads)
-		take_vcpu(x, rec, tid);
+		take_vcpu(x, rec, &d->vcpu, tid);
 	return ret;
 }
 
@@ -171,9 +176,11 @@ static int take_event(struct exits_run *x, const struct rec *rec)
 		return 0;
 	if (rec->id == d->exit_id)
 		return take_exit(x, rec, (uint32_t)tid);
-	if (d->live && rec->id == d->entry_id)
-		return exits_pair_entry(&d->pair, (uint32_t)tid, rec->ts);
-	return 0;
+	if (!d->live || rec->id != d->entry_id)
+		return 0;
+	if (!d->vcpu.size) /* before Linux 5.10 only the entry tells */
+		take_vcpu(x, rec, &d->entry_vcpu, (uint32_t)tid);
+	return exits_pair_entry(&d->pair, (uint32_t)tid, rec->ts);
 }
 
 static int walk_subbuf(struct exits_run *x)

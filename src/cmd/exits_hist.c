@@ -43,10 +43,14 @@ struct exits_hist {
 
 /* ---- setting up ---- */
 
-static uint64_t map_size(void)
+static uint64_t map_size(const struct exits_run *x)
 {
 	uint64_t want = exits_who_count() * REASONS_GUESS, size = MAP_MIN;
 
+	if (x->o->map_size.set) {
+		want = x->o->map_size.v;
+		size = 128;
+	}
 	while (size < want && size < MAP_MAX)
 		size *= 2;
 	return size;
@@ -125,7 +129,7 @@ static int hist_start(struct exits_run *x)
 	h = x->hist = calloc(1, sizeof(*h));
 	if (!h)
 		return err_set(x->err, ENOMEM, "out of memory");
-	h->size = map_size();
+	h->size = map_size(x);
 	c.pid = x->target.pids;
 	c.npid = x->target.npids;
 	c.event_fork = x->target.pid != 0;
@@ -312,7 +316,8 @@ static int hist_read(struct exits_run *x, bool last)
 		ret = ret ? ret : read_max(x);
 	}
 	ret = ret ? ret : read_counts(x, &h);
-	if (!ret && !last && h.entries > x->hist->size / 4 * 3)
+	if (!ret && !last && h.entries > x->hist->size / 4 * 3 &&
+	    exits_ended(&x->table) > h.entries / 4)
 		ret = empty_maps(x);
 	return ret;
 }

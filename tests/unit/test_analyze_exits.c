@@ -181,7 +181,9 @@ static void test_vms(void **state __unused_arg)
 	e.thread[t].vm = (uint32_t)a;
 	assert_int_equal(exits_add(&e, 12, 1, 5), 0);
 	assert_int_equal(exits_add(&e, 13, 1, 7), 0);
+	assert_int_equal(exits_ended(&e), 0);
 	e.vm[a].ended = 1;
+	assert_int_equal(exits_ended(&e), 1);
 	b = exits_vm(&e, "10-11", "two", "u", 10);
 	assert_int_equal(b, 1); /* the name came again */
 	assert_false(exits_past(&e, &e.thread[t]));
