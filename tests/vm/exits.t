@@ -100,18 +100,6 @@ file_has "$d/no-vcpu.err" "PID $pid has no vCPU 4; it has 0-1" "... and those th
 is "$(cat "$d/no-vcpu-thread.rc")" 1 "a thread that runs no vCPU"
 file_has "$d/no-vcpu-thread.err" "TID $pid .* runs no vCPU; those of PID $pid run in.* $tid0" "... and those that do"
 
-# ---- the kernel's map ----
-
-is "$(cat "$d/drops.rc")" 3 "a map that is too small: exit status 3"
-file_has "$d/drops.err" '^kvmft: [1-9][0-9]* exits were not counted \(the kernel.s map was full' "... says how many"
-file_has "$d/drops.out" '"lost":[1-9]' "... in the table, too"
-is "$(cat "$d/emptied.rc")" 3 "a map full of ended VMs: exit status 3"
-file_has "$d/emptied.err" 'was full of ended VMs and was emptied: exits of .* are not counted' "... is emptied, and said"
-last=$(sed -n 's/^pid \([0-9]*\) .*/\1/p' "$d/emptied.vm")
-is "$(sed 's/{"pid"/\n&/g' "$d/emptied.out" | grep "^{\"pid\":$last," |
-	sed -nE 's/.*"reason":"io",.*"count":([0-9]+),.*/\1/p' | awk '{ n += $1 } END { print n }')" 15 \
-	"... and the VM after that is counted in full"
-
 # ---- intervals, files, terminal ----
 
 is "$(grep -c '^time,' "$d/interval.out")" 1 "--interval, CSV: one header"

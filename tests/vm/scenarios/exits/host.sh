@@ -118,27 +118,6 @@ mode top --top --interval 500ms -n 2
 (sleep 2; printf q) | script -qc "'$KVMFT' exits --top -i 500ms" terminal.out >/dev/null 2>terminal.err
 echo $? >terminal.rc
 
-# ---- a map that is too small ----
-
-# Full at once: what does not fit is not counted, and that is told.
-background drops --map-size 128 -i 500ms --format json --engine kernel
-drops=$pid
-/tmp/tinyvm --iterations 2 --vcpus 60 >drops.vm
-sleep 1
-kill -INT $drops
-wait $drops
-echo $? >drops.rc
-# Full of VMs that have ended: it is emptied, and the next VM counted.
-background emptied --map-size 256 -i 500ms --format json --engine kernel --time
-emptied=$pid
-for vcpus in 33 33 5; do
-	/tmp/tinyvm --iterations 3 --vcpus $vcpus >emptied.vm
-	sleep 1.5
-done
-kill -INT $emptied
-wait $emptied
-echo $? >emptied.rc
-
 # ---- killed in the middle, with all that it ever sets in the kernel ----
 
 background killed --time
