@@ -143,6 +143,13 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 		return err_set(err, ENOENT,
 			       "no kvm_exit and kvm_entry events in %s: record them with `kvmft record` on "
 			       "the host", path);
+	if (fmt_find(r->fmt, "kvm", "kvm_exit")) {
+		struct fmt_field f;
+
+		if (!fmt_field(fmt_find(r->fmt, "kvm", "kvm_exit"), "exit_reason", &f))
+			return err_set(err, ENOTSUP, "kvm_exit in %s has no exit_reason: hosts that are not "
+				       "x86 are not supported", path);
+	}
 	if (own && !r->tps)
 		return err_set(err, ENOENT, "no %s events in %s: record them with -e kvm:%s", own, path,
 			       own);
