@@ -106,7 +106,7 @@ const struct hostmap_vm *report_vm(const struct report *r, size_t i);
 ssize_t report_find_vm(const struct report *r, const char *sel, struct kvmft_err *err);
 
 struct report_row {
-	char name[96];
+	char name[64];
 	uint64_t key;
 	uint64_t samples; /* all */
 	uint64_t timed;	  /* those with begin and end: what times are of */

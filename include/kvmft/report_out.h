@@ -27,6 +27,9 @@ struct report_doc {
 	size_t top;	  /* rows of each table; 0 = all */
 	uint64_t lost;	  /* events that the capture lacks, from gaps and counters */
 	bool lost_unknown; /* ... at least */
+	/* Takes what out holds away, so that it does not grow with the report. */
+	void (*flush)(void *arg, struct sbuf *out);
+	void *arg;
 	const char *const *remark; /* what the command has to say beside report_note() */
 	size_t nremark;
 };

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CELLS_LIMIT (10u << 20)
+#define CELLS_LIMIT (3u << 19) /* some 9000 keys; a row of a table takes about as much again */
+#define HISTS_LIMIT (5u << 20)
 #define MAX_THREADS 65536
 #define NSEC_PER_MSEC 1000000
 
@@ -98,6 +99,8 @@ static void plan_add(struct report *r, const struct fmt_event *e, enum rplan_kin
 		p->has |= (uint8_t)(1u << i);
 		p->need = MAX(p->need, (uint16_t)(p->f[i].off + p->f[i].size));
 	}
+	p->usual = !r->swap && r->pid.size == 4 && p->f[0].size == 4 &&
+		   (kind == RE_ENTRY || (kind == RE_EXIT && p->f[1].size == 4));
 	r->plan_of[fmt_id(e)] = (uint8_t)r->nplan++;
 }
 
@@ -284,8 +287,8 @@ int report_new(const struct capture *cap, const struct fmt *fmt, const struct re
 	r->opts = *opts;
 	r->rules = opts->semantics == REPORT_PERF ? &opts->cls->perf : &opts->cls->exact;
 	r->swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-	r->budget = (struct cell_budget){ .limit = CELLS_LIMIT, .hist = opts->percentiles,
-					  .part = opts->split };
+	r->budget = (struct cell_budget){ .limit = CELLS_LIMIT, .hist_limit = HISTS_LIMIT,
+					  .hist = opts->percentiles, .part = opts->split };
 	exit_names_init(&r->names, fmt_find(fmt, "kvm", "kvm_exit"), cap->vendor);
 	r->gap_to = calloc(MAX(cap->nstream, (size_t)1), sizeof(*r->gap_to));
 	ret = r->gap_to ? hostmap_known(cap, fmt, &r->map) : -ENOMEM;

@@ -11,17 +11,6 @@
 
 #define MAP_SLOT 48 /* bytes that a key costs in struct u64map, at its usual load */
 
-/* Rows of histograms may use a little more than cells: those that exist go on counting. */
-static void *budget_alloc(struct cell_budget *b, size_t size)
-{
-	if (b->used + size > b->limit + b->limit / 4) {
-		b->crowded++;
-		return NULL;
-	}
-	b->used += size;
-	return calloc(1, size);
-}
-
 static size_t cell_size(const struct cell_budget *b)
 {
 	return sizeof(struct cell) + (b->part ? REPORT_PARTS * sizeof(uint64_t) : 0) +
@@ -76,22 +65,42 @@ struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key)
 	return cell_new(c, b, CELL_OTHERS, true);
 }
 
+/* A further row of a histogram; false when there is no memory for it. */
+static bool add_row(struct cell_hist *h, struct cell_budget *b, unsigned int octave)
+{
+	uint32_t (*row)[LOGHIST_STEPS];
+
+	if (b->hist_used + sizeof(*row) > b->hist_limit)
+		return false;
+	row = realloc(h->row, (h->n + 1u) * sizeof(*row));
+	if (!row)
+		return false;
+	b->hist_used += sizeof(*row);
+	h->row = row;
+	for (unsigned int i = 0; i < LOGHIST_STEPS; i++)
+		row[h->n][i] = 0;
+	h->at[octave] = ++h->n;
+	return true;
+}
+
 void cell_time_hist(struct cell *c, struct cell_budget *b, uint64_t ticks)
 {
-	unsigned int i = loghist_index(ticks);
-	uint64_t **o = &c->hist->octave[i / LOGHIST_STEPS];
+	unsigned int i = loghist_index(ticks), octave = i / LOGHIST_STEPS;
+	uint32_t *count;
 
-	if (!*o)
-		*o = budget_alloc(b, LOGHIST_STEPS * sizeof(**o));
-	if (*o)
-		(*o)[i % LOGHIST_STEPS]++;
+	if (!c->hist->at[octave] && !add_row(c->hist, b, octave)) {
+		b->crowded++;
+		return;
+	}
+	count = &c->hist->row[c->hist->at[octave] - 1][i % LOGHIST_STEPS];
+	*count += *count != UINT32_MAX;
 }
 
 void cell_hist_add(const struct cell *c, struct loghist *h)
 {
 	for (unsigned int o = 0; c->hist && o < OCTAVES; o++)
-		for (unsigned int i = 0; c->hist->octave[o] && i < LOGHIST_STEPS; i++)
-			h->count[o * LOGHIST_STEPS + i] += c->hist->octave[o][i];
+		for (unsigned int i = 0; c->hist->at[o] && i < LOGHIST_STEPS; i++)
+			h->count[o * LOGHIST_STEPS + i] += c->hist->row[c->hist->at[o] - 1][i];
 }
 
 void cells_free(struct cells *c)
@@ -100,8 +109,8 @@ void cells_free(struct cells *c)
 
 	for (cell = c->first; cell; cell = next) {
 		next = cell->next;
-		for (unsigned int o = 0; cell->hist && o < OCTAVES; o++)
-			free(cell->hist->octave[o]);
+		if (cell->hist)
+			free(cell->hist->row);
 		free(cell);
 	}
 	u64map_free(&c->by_key);

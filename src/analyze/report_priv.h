@@ -24,7 +24,9 @@ typedef unsigned __int128 u128;
 
 /* A loghist that has only those rows of LOGHIST_STEPS buckets in memory that are in use. */
 struct cell_hist {
-	uint64_t *octave[OCTAVES];
+	uint8_t at[OCTAVES]; /* 1 + index into row, 0: no such row */
+	uint8_t n;
+	uint32_t (*row)[LOGHIST_STEPS];
 };
 
 struct cell {
@@ -46,9 +48,9 @@ struct cells {
 	struct cell *first;
 };
 
-/* Memory of all cells together is limited. */
+/* Memory of all cells together is limited, and so is that of their histograms. */
 struct cell_budget {
-	size_t used, limit;
+	size_t used, limit, hist_used, hist_limit;
 	bool hist, part;
 	uint64_t crowded; /* samples that went to CELL_OTHERS for want of memory */
 };
@@ -179,6 +181,7 @@ enum rplan_kind {
 
 struct rplan {
 	uint8_t kind, tp, has;
+	bool usual;    /* entry or exit whose fields, and the thread, are u32 of this byte order */
 	uint16_t need; /* bytes of a record that has all the fields */
 	struct rfield f[CLASS_FIELDS];
 };

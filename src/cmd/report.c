@@ -79,6 +79,7 @@ struct run {
 	struct pairing_loss loss;
 	char *remark[8];
 	size_t nremark;
+	int write_error; /* errno of the first write that failed */
 };
 
 /* ---- options ---- */
@@ -350,6 +351,15 @@ static void tell_incomplete(const struct run *run)
 		cli_note("%s: %s", run->cap->path, run->cap->damage[i].text);
 }
 
+static void write_out(void *arg, struct sbuf *b)
+{
+	struct run *run = arg;
+
+	if (b->len && !run->write_error && fwrite(b->s, 1, b->len, stdout) != b->len)
+		run->write_error = errno ? errno : EIO;
+	sbuf_reset(b);
+}
+
 static int print(struct run *run)
 {
 	const struct report_format *fmt =
@@ -357,7 +367,8 @@ static int print(struct run *run)
 	struct report_doc d = {
 		.r = run->r, .opts = &run->ro, .pids = run->o->pids, .section = run->sec, .n = run->n,
 		.top = run->o->top.v, .lost = run->loss.total, .lost_unknown = run->loss.unknown,
-		.remark = (const char *const *)run->remark, .nremark = run->nremark,
+		.flush = write_out, .arg = run, .remark = (const char *const *)run->remark,
+		.nremark = run->nremark,
 	};
 	struct sbuf b = { 0 };
 	const char *note;
@@ -367,9 +378,14 @@ static int print(struct run *run)
 	ret = b.error;
 	if (ret)
 		err_set(run->err, -ret, "cannot print: %s", strerror(-ret));
-	else if (fwrite(b.s, 1, b.len, stdout) != b.len)
-		ret = err_set(run->err, errno, "cannot write to standard output: %s", strerror(errno));
+	else
+		write_out(run, &b);
 	sbuf_free(&b);
+	if (run->write_error == EPIPE)
+		return -EPIPE;
+	if (run->write_error)
+		return err_set(run->err, run->write_error, "cannot write to standard output: %s",
+			       strerror(run->write_error));
 	for (size_t i = 0; !fmt->has_notes && (note = report_note(run->r, i)); i++)
 		cli_note("%s", note);
 	for (size_t i = 0; !fmt->has_notes && i < run->nremark; i++)
@@ -402,7 +418,7 @@ static int report(struct run *run)
 		return why_empty(run);
 	remarks(run);
 	ret = print(run);
-	if (ret)
+	if (ret && ret != -EPIPE) /* `| head` has seen enough: no failure */
 		return ret;
 	return part ? KVMFT_INCOMPLETE : KVMFT_OK;
 }

@@ -27,6 +27,15 @@ static const struct {
 	[PART_PREEMPTED] = { "preempted", "Preempted" },
 };
 
+#define FLUSH_AT (64u << 10)
+
+/* Between two rows: nothing that was written is needed again. */
+static void flush(const struct report_doc *d, struct sbuf *b)
+{
+	if (b->len >= FLUSH_AT)
+		d->flush(d->arg, b);
+}
+
 static size_t rows_of(const struct report_doc *d, const struct report_table *t)
 {
 	return d->top ? MIN(d->top, t->n) : t->n;
@@ -80,6 +89,7 @@ static void text_row(const struct report_doc *d, const struct report_table *t,
 		add_us(b, 9, (double)row->p99_ns);
 	}
 	sbuf_addc(b, '\n');
+	flush(d, b);
 }
 
 static void text_split(const struct report_doc *d, const struct report_section *s, struct sbuf *b)
@@ -100,6 +110,7 @@ static void text_split(const struct report_doc *d, const struct report_section *
 		for (int p = 0; p < REPORT_PARTS; p++)
 			add_pct(b, part[p], total);
 		sbuf_addc(b, '\n');
+		flush(d, b);
 	}
 	sbuf_addf(b, "\nGuest run time:%.2fus in %" PRIu64 " entries.\n\n", (double)t->guest_ns / 1000,
 		  t->windows);
@@ -228,8 +239,10 @@ static void json_section(const struct report_doc *d, const struct report_section
 	field_u64(j, "rows_total", s->t.n);
 	json_key(j, "rows");
 	json_array_begin(j);
-	for (size_t i = 0; i < rows_of(d, &s->t); i++)
+	for (size_t i = 0; i < rows_of(d, &s->t); i++) {
 		json_row(d, &s->t.row[i], j);
+		flush(d, j->out);
+	}
 	json_array_end(j);
 	json_object_end(j);
 }
@@ -322,6 +335,7 @@ static void csv_row(const struct report_doc *d, const struct report_section *s,
 	for (int p = 0; d->opts->split && p < REPORT_PARTS; p++)
 		csv_us(b, row->part_ns[p]);
 	sbuf_addc(b, '\n');
+	flush(d, b);
 }
 
 static void csv_print(const struct report_doc *d, struct sbuf *b)

@@ -203,4 +203,12 @@ out_has '^# 1 damaged sub-buffers' "... is in the notes"
 "$kvmft" report -i "$tmp/basic" >/dev/full 2>"$err"
 is "$?" 1 "full disk: exit 1"
 err_one_line "full disk"
+awk 'BEGIN { print "0 500 101 kvm_entry vcpu_id=0"; for (i = 0; i < 3000; i++) {
+	t = 1000 + 2000 * i; print "0 " t " 101 kvm_exit exit_reason=48 isa=1"
+	print "0 " t + 10 " 101 kvm_page_fault fault_address=" i * 4096; print "0 " t + 500 " 101 kvm_entry vcpu_id=0" } }' \
+	>"$tmp/many.txt"
+"$mkcap" --capture "$tmp/many" "$tmp/many.txt"
+is "$("$kvmft" report -i "$tmp/many" --event page-fault 2>"$err" | grep -cE '^ *0x[0-9a-f]+ ')" 3000 "a long table is whole"
+{ "$kvmft" report -i "$tmp/many" --event page-fault 2>"$err"; echo $? >"$tmp/rc"; } | head -n 1 >/dev/null
+is "$(cat "$tmp/rc") $(wc -c <"$err" | tr -d ' ')" "0 0" "a reader that goes away early is no error"
 finish
