@@ -95,6 +95,12 @@ static inline char *put_dec(char *p, uint64_t v)
 		*p = (char)('0' + v);
 		return p + 1;
 	}
+	if (v < 100000000) { /* most numbers */
+		unsigned int n = put_dec_len(v);
+
+		put_word(p, put_dec_word((uint32_t)v) >> 8 * (8 - n));
+		return p + n;
+	}
 	return put_dec_fixed(p, v, put_dec_len(v));
 }
 
