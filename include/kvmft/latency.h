@@ -100,8 +100,8 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 	    struct kvmft_err *err) __must_check;
 /* Feeds the items of the timeline in order. 0 or -ENOMEM. */
 int lat_feed(struct lat *l, const struct tl_item *i) __must_check;
-/* Ends open chains and sorts. */
-void lat_finish(struct lat *l);
+/* Ends open chains and sorts. 0 or -ENOMEM. */
+int lat_finish(struct lat *l) __must_check;
 const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id);
 size_t lat_vcpus(const struct lat *l);
 void lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t);

@@ -341,15 +341,18 @@ int lat_feed(struct lat *l, const struct tl_item *i)
 	return i->src->guest ? feed_guest(l, &in) : feed_host(l, &in);
 }
 
-void lat_finish(struct lat *l)
+int lat_finish(struct lat *l)
 {
+	int ret;
+
 	for (size_t k = 0; k < l->nvcpu; k++)
 		l->table[LAT_T_TIMER].count[TIMER_OPEN] += l->vcpu[k]->armed;
-	lat_irq_finish(l);
+	ret = lat_irq_finish(l);
 	lat_io_finish(l);
 	for (unsigned int i = 0; i < LAT_TABLES; i++)
 		if (l->table[i].nworst)
 			qsort(l->table[i].worst, l->table[i].nworst, sizeof(*l->table[i].worst), longer);
+	return ret;
 }
 
 /* ---- results ---- */

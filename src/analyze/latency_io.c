@@ -303,21 +303,16 @@ static bool is_doorbell(const struct lat_in *in)
 	}
 }
 
-/*
- * A vCPU's write to a device: the doorbell of what its guest issued there since. The exit happened
- * before the event, at v->since of the state that it is in.
- */
+/* A vCPU's write to a device: the doorbell of what its guest issued there since. It began with the exit. */
 static void doorbell(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
-	uint64_t t = v->state == VS_KERNEL && v->since <= in->t ? v->since : in->t;
-
 	for (size_t i = 0; i < l->io->nreq && v->io_pending; i++) {
 		struct request *r = &l->io->req[i];
 
 		if (!r->used || !r->waiting || r->vm != v->vm || r->vcpu != v->id)
 			continue;
 		r->waiting = false;
-		r->t_doorbell = MAX(t, r->t_issue);
+		r->t_doorbell = v->exit > r->t_issue ? v->exit : in->t;
 		v->io_pending--;
 	}
 }

@@ -327,7 +327,8 @@ static void group_name(struct lat_group *g, const struct irq_chain *c)
 	static const char *const source[] = { "", "MSI ", "line ", "IPI " };
 
 	if (c->irq >= 0)
-		snprintf(g->name, sizeof(g->name), "%sirq %d %s", source[c->source], c->irq, c->name);
+		snprintf(g->name, sizeof(g->name), "%sirq %d%s%s", source[c->source], c->irq,
+			 c->name[0] ? " " : "", c->name);
 	else if (c->name[0])
 		snprintf(g->name, sizeof(g->name), "%s%u %s", source[c->source], c->vector, c->name);
 	else if (!g->name[0])
@@ -495,13 +496,31 @@ void lat_irq_forget(struct lat *l, struct lat_vcpu *v)
 	v->has_last = false;
 }
 
-void lat_irq_finish(struct lat *l)
+/* Without a guest an interrupt that went in is measured, even if its end is not seen. */
+static int finish_vcpu(struct lat *l, struct lat_vcpu *v)
 {
-	for (size_t k = 0; k < l->nvcpu; k++) {
-		for (unsigned int w = 0; w < ARRAY_SIZE(l->vcpu[k]->open); w++)
-			*irq_count(l, IRQ_OPEN) += (uint64_t)__builtin_popcountll(l->vcpu[k]->open[w]);
-		*irq_count(l, IRQ_OPEN) += l->vcpu[k]->running.open;
-	}
+	int ret = 0;
+
+	for (unsigned int w = 0; w < ARRAY_SIZE(v->open); w++)
+		for (uint64_t bits = v->open[w]; bits && !ret; bits &= bits - 1) {
+			struct irq_chain *c = &v->chain[w * 64 + (unsigned int)__builtin_ctzll(bits)];
+
+			if (c->entered && !l->guest[v->vm].src)
+				ret = chain_end(l, v, c);
+			else
+				*irq_count(l, IRQ_OPEN) += 1;
+		}
+	*irq_count(l, IRQ_OPEN) += v->running.open;
+	return ret;
+}
+
+int lat_irq_finish(struct lat *l)
+{
+	int ret = 0;
+
+	for (size_t k = 0; k < l->nvcpu && !ret; k++)
+		ret = finish_vcpu(l, l->vcpu[k]);
 	for (size_t vm = 0; vm < l->map->nvm; vm++)
 		*irq_count(l, IRQ_OUTSIDE) += l->guest[vm].unmatched;
+	return ret;
 }

@@ -80,6 +80,7 @@ struct lat_vcpu {
 	int32_t tid;
 	enum vs_state state, base; /* base: what it does when it is on a CPU */
 	uint64_t since, first, last;
+	uint64_t exit; /* its last kvm_exit */
 	uint64_t time[VS_STATES];
 	uint64_t entries;
 	bool seen, asleep;
@@ -185,7 +186,7 @@ int lat_thief(struct lat *l, struct lat_vcpu *v, int32_t tid, bool known, uint64
 /* latency_irq.c */
 /* Any event of the host: what was raised belongs to the accepts that follow it at once. */
 void lat_irq_raised(struct lat *l, const struct lat_in *in);
-void lat_irq_finish(struct lat *l);
+int lat_irq_finish(struct lat *l) __must_check;
 int lat_irq_accept(struct lat *l, const struct lat_in *in) __must_check;
 int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
 int lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;

@@ -14,17 +14,18 @@
 #define MSR_TSC_DEADLINE 0x6e0u
 #define TIMER_VECTOR	 0xec /* LOCAL_TIMER_VECTOR of Linux guests (arch/x86/include/asm/irq_vectors.h) */
 
-enum { ST_TOTAL, ST_EXPIRE, ST_DELIVER, ST_ENTER, ST_GUEST, ST_OFFCPU };
+enum { ST_TOTAL, ST_EXPIRE, ST_DELIVER, ST_MASKED, ST_ENTER, ST_GUEST, ST_OFFCPU };
 
 const struct lat_desc lat_desc_timer = {
 	.name = "timer",
 	.title = "how late the guest's timer interrupts were",
 	.key = "Timer",
-	.stage = { "total", "expire", "deliver", "enter", "guest", "off-cpu" },
+	.stage = { "total", "expire", "deliver", "masked", "enter", "guest", "off-cpu" },
 	.stage_help = {
 		"from the deadline to the guest's handler (without a guest: to the entry)",
 		"from the deadline to the APIC: the host's timer, and the wake-up of a halted vCPU",
-		"from there to the injection",
+		"from there to the injection, less the part that follows",
+		"... the guest ran with interrupts off",
 		"from the injection to the entry of the guest",
 		"from the entry to the handler",
 		"... and how much of it all the vCPU's thread wanted a CPU and had none",
@@ -100,7 +101,7 @@ void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 
 static void timer_stages(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c, struct lat_case *k)
 {
-	uint64_t end = c->handled ? c->t_handler : c->t_entry, now[VS_STATES];
+	uint64_t end = c->handled ? c->t_handler : c->t_entry, now[VS_STATES], deliver, masked;
 	/* A deadline in the past fires at once: it is late from the moment it was set. */
 	uint64_t from = MAX(c->deadline, c->armed_at);
 
@@ -109,7 +110,10 @@ static void timer_stages(struct lat *l, struct lat_vcpu *v, const struct irq_cha
 	k->ns = lat_ns(l, end - k->begin);
 	stage(k, ST_TOTAL, k->ns);
 	stage(k, ST_EXPIRE, c->t_accept > from ? lat_ns(l, c->t_accept - from) : 0);
-	stage(k, ST_DELIVER, lat_ns(l, c->t_inject - MAX(c->t_accept, MIN(from, c->t_inject))));
+	deliver = c->t_inject - MAX(c->t_accept, MIN(from, c->t_inject));
+	masked = MIN(c->masked, deliver);
+	stage(k, ST_DELIVER, lat_ns(l, deliver - masked));
+	stage(k, ST_MASKED, lat_ns(l, masked));
 	stage(k, ST_ENTER, lat_ns(l, c->t_entry - MAX(c->t_inject, MIN(from, c->t_entry))));
 	if (c->handled)
 		stage(k, ST_GUEST, lat_ns(l, c->t_handler - MAX(c->t_entry, MIN(from, c->t_handler))));
@@ -120,7 +124,7 @@ static void timer_stages(struct lat *l, struct lat_vcpu *v, const struct irq_cha
 		k->cause = BY_EARLY;
 	else if (k->stage_ns[ST_OFFCPU] > k->ns / 2)
 		k->cause = BY_OFFCPU;
-	else if (k->stage_ns[ST_GUEST] > k->ns / 2)
+	else if (k->stage_ns[ST_GUEST] + k->stage_ns[ST_MASKED] > k->ns / 2)
 		k->cause = BY_GUEST;
 	else
 		k->cause = k->ns ? BY_HOST : BY_NOTHING;

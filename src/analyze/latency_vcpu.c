@@ -88,7 +88,10 @@ int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		v->entries++;
 		set_base(v, VS_GUEST, in->t);
 		break;
-	case LE_EXIT: set_base(v, is_halt(in) ? VS_HALTED : VS_KERNEL, in->t); break;
+	case LE_EXIT:
+		v->exit = in->t;
+		set_base(v, is_halt(in) ? VS_HALTED : VS_KERNEL, in->t);
+		break;
 	case LE_USEREXIT: set_base(v, VS_USER, in->t); break;
 	case LE_VCPU_WAKEUP: set_base(v, VS_KERNEL, in->t); break;
 	default: set_state(v, v->base, in->t);

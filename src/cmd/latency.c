@@ -119,7 +119,8 @@ static int latency_walk(struct latency *m)
 			break;
 	}
 	win_finish(m->w);
-	lat_finish(m->lat);
+	if (!ret)
+		ret = lat_finish(m->lat);
 	return ret ? err_set(m->err, -ret, "cannot read the captures: %s", strerror(-ret)) : 0;
 }
 

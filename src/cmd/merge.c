@@ -149,7 +149,8 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret)
 		ret = pairing_prepare(&m.p, argv[0], argv + 1, (size_t)argc - 1,
 				      force_map ? &forced : NULL,
-				      m.o->format && strcmp(m.o->format, "text"), err);
+				      m.o->format && strcmp(m.o->format, "text") ? PAIRING_VCPUS : PAIRING_LINES,
+				      err);
 	if (!ret)
 		ret = merge_write(&m);
 	if (!ret) {

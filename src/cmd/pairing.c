@@ -139,7 +139,7 @@ int pairing_force(struct pairing *p, const struct tsc_map *map, struct kvmft_err
 int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
 		 const struct tsc_map *forced, struct kvmft_err *err)
 {
-	int ret = pairing_prepare(p, host, guests, n, forced, true, err);
+	int ret = pairing_prepare(p, host, guests, n, forced, PAIRING_CLOCKS, err);
 
 	return ret ? ret : tl_start(p->t, err);
 }
@@ -156,7 +156,7 @@ static int host_map(struct pairing *p, bool alone, struct kvmft_err *err)
 }
 
 int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
-		    const struct tsc_map *forced, bool vcpus, struct kvmft_err *err)
+		    const struct tsc_map *forced, enum pairing_need need, struct kvmft_err *err)
 {
 	int ret;
 
@@ -171,7 +171,8 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 		return err_set(err, EINVAL,
 			       "%s is the capture of a guest: the host's comes first, kvmft merge HOST GUEST",
 			       host);
-	ret = host_map(p, !n && (!vcpus || p->host.cap->nvm), err);
+	/* The capture's own list of VMs tells the threads, if it has one. */
+	ret = host_map(p, !n && (need == PAIRING_LINES || (need == PAIRING_VCPUS && p->host.cap->nvm)), err);
 	if (!ret)
 		ret = tl_new(p->map, &p->t, err);
 	for (size_t i = 0; i < n && !ret; i++)

@@ -29,19 +29,25 @@ struct pairing {
 	bool alone; /* host is the only capture, and may be a guest's: see tl_new_alone() */
 };
 
+/* What must be known of the host's vCPUs; with guests it is always all. */
+enum pairing_need {
+	PAIRING_LINES,	/* nothing: its events are only shown */
+	PAIRING_VCPUS,	/* which vCPU an event's thread runs */
+	PAIRING_CLOCKS, /* and what its clock was */
+};
+
 /*
- * Opens everything and starts the timeline. guests are the operands GUEST[=SEL]. forced: the TSC
+ * Opens everything and starts the timeline, with PAIRING_CLOCKS. guests are the operands GUEST[=SEL]. forced: the TSC
  * map of all guests, given by hand; NULL = what the host capture says.
  */
 int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
 		 const struct tsc_map *forced, struct kvmft_err *err);
 /*
  * The same without starting the timeline, so that it can be given a window first: tl_start() is the
- * caller's. vcpus: host events must tell which vCPU their thread runs; else, without guests, that
- * is left out where it would cost a walk over the whole capture.
+ * caller's. What is not needed is left out where it would cost a walk over the whole capture.
  */
 int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
-		    const struct tsc_map *forced, bool vcpus, struct kvmft_err *err) __must_check;
+		    const struct tsc_map *forced, enum pairing_need need, struct kvmft_err *err) __must_check;
 /* One capture, host or guest, in any trace clock. */
 int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *err);
 void pairing_close(struct pairing *p);

@@ -47,7 +47,7 @@ static void fill(struct encpage *p, const struct subbuf_geom *g, uint8_t *buf)
 static void expect(struct subbuf *sb, const struct subbuf_geom *g, uint16_t id, uint64_t ts,
 		   uint32_t len, uint64_t seq)
 {
-	struct rec rec;
+	struct rec rec = { 0 };
 	uint64_t v;
 
 	assert_int_equal(subbuf_next(sb, &rec), 1);
