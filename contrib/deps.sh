@@ -28,7 +28,7 @@ DEBIAN_RIG="qemu-system-x86 busybox-static cpio kmod xz-utils zstd msr-tools uti
 DEBIAN_BUILD="gcc make pkg-config libtracefs-dev libtraceevent-dev libkmod-dev libzstd-dev"
 DEBIAN_TEST="clang libcmocka-dev trace-cmd mandoc cppcheck shellcheck codespell clang-tidy
 	clang-format strace protobuf-compiler zsh fish dpkg-dev debhelper lintian
-	nodejs chromium"
+	nodejs chromium libkshark-dev libjson-c-dev libtracecmd-dev"
 
 FEDORA_RIG="qemu-system-x86 busybox cpio kmod xz zstd msr-tools util-linux perl dpkg apt"
 FEDORA_BUILD="gcc make pkgconf-pkg-config libtracefs-devel libtraceevent-devel kmod-devel
