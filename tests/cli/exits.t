@@ -121,7 +121,7 @@ echo old >"$tmp/kvm.prom"
 run "$kvmft" exits --format openmetrics -o "$tmp/kvm.prom" 200ms
 is "$(tail -n 1 "$tmp/kvm.prom")" "# EOF" "-o FILE: the table is there, to its end"
 is "$(stat -c %a "$tmp/kvm.prom")" 644 "... for all to read"
-is "$(ls "$tmp" | grep -c 'prom.*tmp')" 0 "... and nothing beside it"
+is "$(find "$tmp" -name "kvm.prom?*")" "" "... and nothing beside it"
 is "$(cat "$out")" "" "... nothing on standard output"
 
 # ---- ends ----
