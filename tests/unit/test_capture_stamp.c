@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Names of captures made by the clock, which of them go first, and which directories are trusted.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "kvmft/capture.h"
+
+struct store {
+	char dir[64];
+	int fd;
+};
+
+static int store_setup(void **state)
+{
+	struct store *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -1;
+	snprintf(s->dir, sizeof(s->dir), "/tmp/kvmft-test-stamp-XXXXXX");
+	if (!mkdtemp(s->dir))
+		return -1;
+	s->fd = capw_dir_open(s->dir, NULL);
+	*state = s;
+	return s->fd < 0;
+}
+
+static int unlink_one(const char *path, const struct stat *st __unused_arg, int type __unused_arg,
+		      struct FTW *f __unused_arg)
+{
+	return remove(path);
+}
+
+static int store_teardown(void **state)
+{
+	struct store *s = *state;
+	int ret = nftw(s->dir, unlink_one, 16, FTW_DEPTH | FTW_PHYS);
+
+	close(s->fd);
+	free(s);
+	return ret;
+}
+
+static void make(const struct store *s, const char *name)
+{
+	struct capw *w = NULL;
+
+	assert_int_equal(capw_create_at(s->fd, s->dir, name, 0, &w, NULL), 0);
+	capw_close(w);
+}
+
+static bool has(const struct store *s, const char *name)
+{
+	return !faccessat(s->fd, name, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+static void test_names(void **state __unused_arg)
+{
+	char a[CAPW_STAMP_SIZE], b[CAPW_STAMP_SIZE];
+
+	assert_int_equal(capw_stamp_name(0, 0, a, sizeof(a)), 0);
+	assert_string_equal(a, "kvmft-19700101T000000Z");
+	assert_int_equal(capw_stamp_name(1795243360, 0, a, sizeof(a)), 0);
+	assert_string_equal(a, "kvmft-20261121T064240Z");
+	assert_int_equal(capw_stamp_name(1795243360, 1, b, sizeof(b)), 0);
+	assert_string_equal(b, "kvmft-20261121T064240Z-01");
+	assert_true(strcmp(a, b) < 0);
+	assert_int_equal(capw_stamp_name(1795243360, 99, a, sizeof(a)), 0);
+	assert_true(strcmp(b, a) < 0);
+	assert_int_equal(capw_stamp_name(1795243361, 0, b, sizeof(b)), 0);
+	assert_true(strcmp(a, b) < 0);
+	assert_int_equal(capw_stamp_name(0, 100, a, sizeof(a)), -EOVERFLOW);
+	assert_int_equal(capw_stamp_name(INT64_MAX, 0, a, sizeof(a)), -EOVERFLOW);
+	assert_int_equal(capw_stamp_name(253402300800, 0, a, sizeof(a)), -EOVERFLOW); /* year 10000 */
+	assert_int_equal(capw_stamp_name(0, 0, a, 10), -ENAMETOOLONG);
+}
+
+static void test_prune(void **state)
+{
+	static const char *const other[] = { "kvmft-20200101T000000", "kvmft-20200101T000000Z-1",
+					     "kvmft-20200101T000000Z-001", "kvmft-2020010aT000000Z",
+					     "xkvmft-20200101T000000Z", "kvmft.data" };
+	struct store *s = *state;
+	size_t removed = 7;
+
+	for (size_t i = 0; i < ARRAY_SIZE(other); i++)
+		make(s, other[i]);
+	make(s, "kvmft-20200102T000000Z");
+	make(s, "kvmft-20200101T000000Z-02");
+	make(s, "kvmft-20200101T000000Z");
+	make(s, "kvmft-20210101T000000Z");
+	/* Of the right name, but no captures. */
+	assert_int_equal(mkdirat(s->fd, "kvmft-19990101T000000Z", 0700), 0);
+	assert_int_equal(symlinkat("kvmft.data", s->fd, "kvmft-19990101T000001Z"), 0);
+	assert_int_equal(capw_stamp_prune(s->fd, 4, &removed, NULL), 0);
+	assert_int_equal(removed, 0);
+	assert_int_equal(capw_stamp_prune(s->fd, 2, &removed, NULL), 0);
+	assert_int_equal(removed, 2);
+	assert_false(has(s, "kvmft-20200101T000000Z") || has(s, "kvmft-20200101T000000Z-02"));
+	assert_true(has(s, "kvmft-20200102T000000Z") && has(s, "kvmft-20210101T000000Z"));
+	assert_int_equal(capw_stamp_prune(s->fd, 0, NULL, NULL), 0);
+	assert_false(has(s, "kvmft-20200102T000000Z") || has(s, "kvmft-20210101T000000Z"));
+	for (size_t i = 0; i < ARRAY_SIZE(other); i++)
+		assert_true(has(s, other[i]));
+	assert_true(has(s, "kvmft-19990101T000000Z") && has(s, "kvmft-19990101T000001Z"));
+}
+
+static int open_below(const struct store *s, const char *path, struct kvmft_err *err)
+{
+	char whole[160];
+	int fd;
+
+	*err = (struct kvmft_err){ .text = "" };
+	snprintf(whole, sizeof(whole), "%s/%s", s->dir, path);
+	fd = capw_dir_open(whole, err);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+static void test_dirs(void **state)
+{
+	struct store *s = *state;
+	struct kvmft_err err;
+
+	assert_int_equal(mkdirat(s->fd, "a", 0700), 0);
+	assert_int_equal(mkdirat(s->fd, "a/b", 0711), 0);
+	assert_int_equal(symlinkat("a", s->fd, "link"), 0);
+	assert_int_equal(symlinkat("loop", s->fd, "loop"), 0);
+	assert_int_equal(open_below(s, "a/b", &err), 0);
+	assert_int_equal(open_below(s, "a//b/../b/.", &err), 0);
+	assert_int_equal(open_below(s, "link/b", &err), 0); /* ours */
+	assert_int_equal(open_below(s, "link", &err), -ELOOP);
+	assert_non_null(strstr(err.text, "name the real directory"));
+	assert_int_equal(open_below(s, "loop/x", &err), -ELOOP);
+	assert_int_equal(open_below(s, "none/b", &err), -ENOENT);
+	assert_int_equal(fchmodat(s->fd, "a", 0777, 0), 0);
+	assert_int_equal(open_below(s, "a/b", &err), -EPERM);
+	assert_int_equal(open_below(s, "link/b", &err), -EPERM);
+	assert_int_equal(open_below(s, "a", &err), -EPERM);
+	assert_int_equal(fchmodat(s->fd, "a", 01777, 0), 0);
+	assert_int_equal(open_below(s, "a/b", &err), 0);
+	assert_int_equal(open_below(s, "a", &err), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names),
+		cmocka_unit_test_setup_teardown(test_prune, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_dirs, store_setup, store_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
