@@ -116,6 +116,45 @@ void guest_time_free(struct guest_time *g)
 		cap_pieces_free(&g->samples);
 }
 
+void guest_time_anchor(struct guest_time *g, const struct capture *cap, const struct capture *host)
+{
+	const struct cap_bracket *b = cap->bracket, *h = host->bracket;
+	unsigned __int128 cycles;
+	uint64_t ns;
+
+	if (!cap->nbracket || !host->nbracket || !host->tsc_khz || !b->real || !h->real)
+		return;
+	ns = b->real > h->real ? b->real - h->real : h->real - b->real;
+	cycles = (unsigned __int128)ns * host->tsc_khz / 1000000;
+	if (cycles > INT64_MAX)
+		return;
+	g->near_host = b->real > h->real ? h->tsc + (uint64_t)cycles : h->tsc - (uint64_t)cycles;
+	g->near_guest = b->tsc;
+	g->has_near = true;
+}
+
+/* The nearest to what the wall clocks say of all epochs that can have read ts. */
+static enum epoch_result nearest(const struct guest_time *g, const struct epoch_vcpu *v, uint64_t ts,
+				 uint64_t *lo, uint64_t *hi)
+{
+	uint64_t want = g->near_host + (ts - g->near_guest), best = UINT64_MAX;
+
+	for (size_t i = 0; i < v->n; i++) {
+		uint64_t from, to, d;
+
+		if (!v->v[i].has_map || tsc_to_host(&v->v[i].map, ts, &from, &to) ||
+		    from < v->v[i].from || (i + 1 < v->n && from >= v->v[i + 1].from))
+			continue;
+		d = from > want ? from - want : want - from;
+		if (d >= best)
+			continue;
+		best = d;
+		*lo = from;
+		*hi = MAX(from, to);
+	}
+	return best == UINT64_MAX ? EPOCH_AMBIGUOUS : EPOCH_DOUBTFUL;
+}
+
 /*
  * A sampled clock gives a range of guest TSC, as wide as its brackets; the vCPU's TSC at its middle
  * is the best guess, and both ends bound it.
@@ -150,8 +189,11 @@ static enum epoch_result raw_to_host(const struct guest_time *g, const struct ep
 enum epoch_result guest_time_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
 				     uint64_t ts, uint64_t *lo, uint64_t *hi)
 {
-	if (g->kind == GCLOCK_TSC)
-		return epoch_guest_to_host(v, ts, lo, hi);
+	if (g->kind == GCLOCK_TSC) {
+		enum epoch_result r = epoch_guest_to_host(v, ts, lo, hi);
+
+		return r == EPOCH_AMBIGUOUS && g->has_near ? nearest(g, v, ts, lo, hi) : r;
+	}
 	if (g->kind == GCLOCK_RAW)
 		return raw_to_host(g, v, ts, lo, hi);
 	if (g->kind == GCLOCK_SAMPLED)

@@ -21,11 +21,19 @@ struct guest_time {
 	int64_t offset; /* ns to add to get kvmclock */
 	struct mono_raw raw;
 	struct cap_pieces samples;
+	/* About when it was: guest TSC near_guest was host TSC near_host, by both wall clocks. */
+	bool has_near;
+	uint64_t near_guest, near_host;
 };
 
 /* -ENOTSUP with err: what is missing and how to get it. */
 int guest_time_init(struct guest_time *g, const struct capture *cap, struct kvmft_err *err)
 	__must_check;
+/*
+ * After a reboot the guest's TSC repeats values: which of several host times is meant can then be told
+ * by the wall clocks that both captures read beside their TSC, even if these agree but roughly.
+ */
+void guest_time_anchor(struct guest_time *g, const struct capture *cap, const struct capture *host);
 void guest_time_free(struct guest_time *g); /* NULL is fine; g itself is the caller's */
 enum epoch_result guest_time_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
 				     uint64_t ts, uint64_t *lo, uint64_t *hi);

@@ -140,6 +140,7 @@ int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt
 	ret = guest_time_init(g, cap, err);
 	if (ret)
 		return ret;
+	guest_time_anchor(g, cap, t->map->cap);
 	if (guest_records(t, cap, vm))
 		return err_set(err, ENOMEM, "out of memory");
 	return 0;

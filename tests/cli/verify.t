@@ -153,6 +153,23 @@ low=$(sed -n 's/.*drift by +\([0-9]*\) to.*/\1/p' "$out")
 high=$(sed -n 's/.*drift by .* to +\([0-9]*\) parts.*/\1/p' "$out")
 ok "... with bounds around it ($low..$high)" test "${low:-99999}" -le 20000 -a "${high:-0}" -ge 20000
 
+# After a reboot the guest's TSC has values again that it had before.
+pair reboot --reboot "$tmp/second" --ms 100
+for boot in "$tmp/reboot/guest" "$tmp/second"; do
+	run "$kvmft" verify "$tmp/reboot/host" "$boot"
+	status_is 0 "a guest that was rebooted: $(basename "$boot") boot is aligned"
+	out_has '^  all +[1-9][0-9]{3} +0 +0 ' "... all its events, although stamps repeat"
+done
+
+# A guest that moved: each host's windows hold the events that happened on it; the other ones are not
+# checked. All the guest's TSC goes on.
+pair moved --migrate "$tmp/host2" --ratio 3474161823 --frac 32
+for host in "$tmp/moved/host" "$tmp/host2"; do
+	run "$kvmft" verify "$host" "$tmp/moved/guest"
+	status_is 0 "a guest that was migrated: aligned with $(basename "$host")"
+	out_has '^  all +[1-9][0-9]{3} +0 +[1-9][0-9]{3} ' "... about half of its events"
+done
+
 # ---- what cannot be told ----
 
 cp -r "$tmp/plain" "$tmp/noentry"

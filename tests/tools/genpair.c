@@ -295,6 +295,8 @@ static void put_vcpus(struct gen *g, const struct out *o, struct capw *w, struct
 
 static void put_meta(struct gen *g, const struct out *o, struct capw *w, struct sbuf *line)
 {
+	uint64_t at;
+
 	sbuf_addf(line, "side name=%s", o->host ? "host" : "guest");
 	meta(w, line);
 	sbuf_addf(line, "machine uname=Linux arch=x86_64 long=8 endian=little%s",
@@ -321,6 +323,18 @@ static void put_meta(struct gen *g, const struct out *o, struct capw *w, struct 
 	}
 	sbuf_addf(line, "begin tsc=%llu", o->host && o == &g->host ? BEGIN : 1ull);
 	meta(w, line);
+	/* Wall clocks: the host's, and a guest's that is 20 ms wrong. */
+	at = o == &g->guest2 ? BEGIN + g->ms * g->khz / 2 : BEGIN;
+	if (o == &g->guest || o == &g->guest2 || o == &g->host) {
+		struct tsc_map map = g->map;
+
+		if (o == &g->guest2)
+			map.offset -= tsc_to_guest(&map, at);
+		sbuf_addf(line, "time tsc=%llu width=100 mono_raw=1 mono=1 boot=1 real=%llu",
+			  (unsigned long long)(o->host ? at : tsc_to_guest(&map, at)),
+			  1795243359500000000ull + (at - BEGIN) * 1000000 / g->khz + (o->host ? 0 : 20000000));
+		meta(w, line);
+	}
 	if (o->host) {
 		sbuf_addf(line, "vm id=%d-9 pid=%d fd=9 name=syn uuid=" UUID " vmm=test", o->pid, o->pid);
 		meta(w, line);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * test_analyze_solve.c: tests of src/analyze/solve*.c: the offset that random windows and events were
+ * made with is found; a sweep agrees with counting at every candidate.
+ */
+#include "kvmft/solve.h"
+
+#include <setjmp.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyze/solve.h"
+
+static uint64_t rnd(uint32_t *seed, uint64_t from, uint64_t to)
+{
+	*seed = *seed * 1664525u + 1013904223u;
+	return from + (*seed >> 4) % (to - from + 1);
+}
+
+#define SLACK 700
+
+/* A vCPU that runs and sleeps; `wrong` of 1000 events are elsewhere. */
+static void make(struct solve *s, uint32_t vcpu, const struct tsc_map *map, size_t windows,
+		 unsigned int wrong, uint32_t *seed)
+{
+	uint64_t t = 50000000000ull + vcpu * 1000;
+
+	for (size_t i = 0; i < windows; i++) {
+		uint64_t entry = t;
+
+		t += SLACK;
+		for (uint64_t n = rnd(seed, 0, 3); n; n--) {
+			uint64_t at = rnd(seed, 1, 1000) <= wrong ? t + rnd(seed, 0, 4000000) : t;
+
+			assert_int_equal(solve_add_event(s, vcpu, tsc_to_guest(map, at)), 0);
+			t += rnd(seed, 0, 9000);
+		}
+		t += SLACK;
+		assert_int_equal(solve_add_window(s, vcpu, entry, t), 0);
+		t += rnd(seed, 0, 7) ? rnd(seed, 3000, 20000) : rnd(seed, 100000, 3000000);
+	}
+}
+
+static void solve_one(const struct tsc_map *map, uint32_t vcpus, size_t windows, unsigned int wrong,
+		      uint32_t seed)
+{
+	struct tsc_map scale = { .ratio = map->ratio, .frac = map->frac };
+	struct solve_result r;
+	struct solve *s;
+	int64_t off;
+
+	assert_int_equal(solve_new(&scale, &s), 0);
+	for (uint32_t v = 0; v < vcpus; v++)
+		make(s, v * 3, map, windows, wrong, &seed);
+	assert_int_equal(solve_run(s, &r), 0);
+	assert_true(r.found);
+	assert_int_equal(r.equal, 0);
+	off = (int64_t)(map->offset - r.offset);
+	assert_true(off >= -SLACK && off <= SLACK);
+	if (!wrong) {
+		assert_int_equal(r.outside, 0);
+		assert_true((int64_t)(map->offset - r.offset_lo) >= 0);
+		assert_true((int64_t)(r.offset_hi - map->offset) >= 0);
+	}
+	solve_free(s);
+}
+
+static void test_plain(void **state)
+{
+	struct tsc_map map = { .offset = 0ull - 42051902088ull };
+
+	(void)state;
+	for (uint32_t seed = 1; seed <= 20; seed++)
+		solve_one(&map, 1 + seed % 3, 300, 0, seed);
+}
+
+static void test_outliers(void **state)
+{
+	struct tsc_map map = { .offset = 123456789 };
+
+	(void)state;
+	for (uint32_t seed = 1; seed <= 10; seed++)
+		solve_one(&map, 2, 400, 10, seed);
+}
+
+static void test_scaled(void **state)
+{
+	struct tsc_map svm = { .offset = 0ull - 7, .ratio = 3474161823ull, .frac = 32 };
+	struct tsc_map vmx = { .offset = 1ull << 60, .ratio = 227682669269131ull, .frac = 48 };
+
+	(void)state;
+	solve_one(&svm, 2, 400, 0, 5);
+	solve_one(&vmx, 2, 400, 0, 6);
+}
+
+/* More than is kept: thinned, and still found. */
+static void test_thinned(void **state)
+{
+	struct tsc_map map = { .offset = 99 };
+
+	(void)state;
+	solve_one(&map, 1, 500000, 0, 7);
+}
+
+static void test_nothing(void **state)
+{
+	struct tsc_map map = { 0 };
+	struct solve_result r;
+	struct solve *s;
+
+	(void)state;
+	assert_int_equal(solve_new(&map, &s), 0);
+	assert_int_equal(solve_run(s, &r), 0);
+	assert_false(r.found);
+	assert_non_null(r.why);
+	solve_free(s);
+
+	/* One window without end says nothing, whatever the events. */
+	assert_int_equal(solve_new(&map, &s), 0);
+	assert_int_equal(solve_add_window(s, 0, 1000, 100000000), 0);
+	for (uint64_t i = 0; i < 100; i++)
+		assert_int_equal(solve_add_event(s, 0, 5000 + i * 1000), 0);
+	assert_int_equal(solve_run(s, &r), 0);
+	assert_false(r.found);
+	assert_non_null(r.why);
+	solve_free(s);
+
+	/* The far ends of 64 bits. */
+	assert_int_equal(solve_new(&map, &s), 0);
+	assert_int_equal(solve_add_window(s, 0, 0, 10), 0);
+	assert_int_equal(solve_add_window(s, 0, UINT64_MAX - 5, UINT64_MAX), 0);
+	for (uint64_t i = 0; i < 20; i++)
+		assert_int_equal(solve_add_event(s, 0, i * (UINT64_MAX / 20)), 0);
+	assert_int_equal(solve_run(s, &r), 0);
+	assert_false(r.found);
+	solve_free(s);
+	solve_free(NULL);
+}
+
+/* Every candidate of a small problem, counted one by one, against the sweep. */
+static void test_sweep(void **state)
+{
+	struct solve_window w[] = { { 0, 10 }, { 14, 20 }, { 50, 60 } };
+	struct solve_vcpu v = { .w = w, .nw = 3 };
+	struct solve_event e[] = { { 105, 0 }, { 112, 0 }, { 117, 0 }, { 155, 0 }, { 130, 0 } };
+	struct solve s = { .v = &v, .nv = 1, .ev = e, .nev = 5, .cost = 3, .width = 1 };
+	struct solve_cell c = { .from = 60, .to = 160 };
+	struct solve_place best;
+	int64_t most = INT64_MIN, first = 0;
+
+	(void)state;
+	for (int64_t d = c.from; d < c.to; d++) {
+		int64_t inside = 0, outside = 0;
+
+		for (size_t i = 0; i < s.nev; i++) {
+			int64_t h = e[i].g - d;
+			bool in = false;
+
+			if (h < 0 || h > 60)
+				continue;
+			for (size_t k = 0; k < 3; k++)
+				in |= h >= (int64_t)w[k].from && h <= (int64_t)w[k].to;
+			inside += in;
+			outside += !in;
+		}
+		if (inside - 3 * outside > most) {
+			most = inside - 3 * outside;
+			first = d;
+		}
+	}
+	assert_int_equal(solve_sweep(&s, &c, &best), 0);
+	assert_int_equal(best.score, most);
+	assert_int_equal(best.from, first);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_plain),   cmocka_unit_test(test_outliers),
+		cmocka_unit_test(test_scaled),  cmocka_unit_test(test_thinned),
+		cmocka_unit_test(test_nothing), cmocka_unit_test(test_sweep),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
