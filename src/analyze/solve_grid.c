@@ -19,6 +19,7 @@
 #define MAX_VCPUS  8		/* whose windows are looked at here */
 #define MAX_SHIFT  22
 #define MAX_CELLS  (1u << 18)
+#define MAX_TESTS  16384	/* events; bounds the time that hostile captures can cost */
 
 struct row {
 	uint64_t *bit; /* reversed: bit n - 1 - b is that of cell b */
@@ -206,7 +207,7 @@ int solve_grid(struct solve *s)
 	}
 	for (size_t tests = s->tests; !ret; tests *= 4) {
 		ret = search(s, row, tests, (unsigned int)shift);
-		if (ret != -E2BIG || tests >= s->nev)
+		if (ret != -E2BIG || tests >= MIN(s->nev, (size_t)MAX_TESTS))
 			break;
 		ret = 0;
 	}
