@@ -17,4 +17,6 @@ for clock in local mono_raw; do
 done
 flag_set vm2-recorded
 tar -cf "$RESULTS/vm2.tar" -C /tmp vm2 vm2local vm2mono_raw
+# Gone before the host's recorder ends, it would be missing in what that says of its VMs at the end.
+flag_wait host-done 400
 finish
