@@ -30,7 +30,7 @@ uint64_t record_loss_events(void *record, const void *data)
 		.big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
 	};
 	struct subbuf sb;
-	struct rec rec;
+	struct rec rec = { 0 };
 	uint64_t n = 0;
 
 	if (subbuf_begin(&sb, data, &g))

@@ -12,6 +12,7 @@
 
 #define META_RESERVE	  (64u << 10) /* for the last lines, on a disk that the data filled ... */
 #define META_RESERVE_CPU  512u	      /* ... which has some for each CPU */
+#define END_FILES	  (128u << 10) /* names of tasks, written when the data are */
 #define SMALLEST_SEGMENT  (64u << 10)
 
 /* "10M" is a size and "10m" a time; a bare number could be either. */
@@ -80,7 +81,7 @@ int record_store_open(struct record *r)
 		return err_set(r->err, ENOMEM, "out of memory");
 	s->subbuf = kinst_subbuf_size(r->k);
 	s->max_bytes = r->o->max_size.set ? r->o->max_size.v : 0;
-	s->min_free = r->o->min_free.set ? r->o->min_free.v + META_RESERVE : 0;
+	s->min_free = r->o->min_free.set ? r->o->min_free.v + END_FILES : 0;
 	s->dirfd = capw_dirfd(r->w);
 	s->ctx = r;
 	s->open = store_open;
