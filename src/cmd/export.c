@@ -160,6 +160,7 @@ const struct cmd cmd_export = {
 	.opts_size = sizeof(struct export_opts),
 	.defaults = export_defaults,
 	.run = export_run,
+	.reader = true,
 	.min_args = 0,
 	.max_args = -1,
 };

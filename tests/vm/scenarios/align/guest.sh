@@ -15,6 +15,11 @@ while [ $i -lt "$WORK_ROUNDS" ]; do
 	i=$((i + 1))
 done
 END
+"$KVMFT" check >/tmp/check 2>&1
+check "guest: check finds all that it needs" same "$?" 0
+check "guest: ... as a guest of KVM" same "$(grep -cE \
+	'^as a guest \(told by the machine|^guest-events +ok|^hypervisor +ok .*KVMKVMKVM' /tmp/check)" 3
+grep -E ' (LACKING|absent|unknown) ' /tmp/check | sed 's/^/# /'
 tracefs_state >/tmp/state.before
 flag_set guest-ready
 flag_wait host-recording

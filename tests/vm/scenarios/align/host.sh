@@ -10,6 +10,15 @@
 
 need_kvmft
 note "the host runs, its guest boots"
+"$KVMFT" check >/tmp/check 2>&1
+check "host: check finds all that it needs" same "$?" 0
+check "host: ... as a host, with module, events, debugfs and TSC clock" same "$(awk '
+	/^as a host \(told by the machine/ { n++ }
+	/^(kvm-events|debugfs-kvm|x86-tsc|tracefs|pid-namespace) +ok / { n++ }
+	/^kvm-module +ok +kvm: loaded/ { n++ }
+	/^kvm-vendor-module +ok .*kvm_(amd|intel): loaded/ { n++ }
+	END { print n + 0 }' /tmp/check)" 8
+grep -E ' (LACKING|absent|unknown) ' /tmp/check | sed 's/^/# /'
 guest_start vm1 --env "WORK_ROUNDS=${WORK_ROUNDS:-6}"
 tracefs_state >/tmp/state.before
 guest_wait_up vm1
