@@ -198,7 +198,7 @@ int solve_grid(struct solve *s)
 
 	if (shift < 0)
 		ret = ret ? ret : -ENODATA;
-	s->width = shift < 0 ? 0 : 1ll << shift;
+	s->width = shift < 0 ? 0 : (int64_t)1 << shift;
 	for (size_t i = 0; i < s->nv && !ret && rows < MAX_VCPUS; i++) {
 		if (!s->v[i].ne || !s->v[i].nw)
 			continue;
