@@ -409,8 +409,8 @@ struct kreset {
 
 /*
  * Removes instances kvmft.PID.STARTTIME.N with their triggers, and probe groups and synthetic
- * events kvmft_PID_STARTTIME, whose process is gone. Names that only look alike are never touched. The first failure is returned, but
- * the sweep goes on.
+ * events kvmft_PID_STARTTIME, whose process is gone. Names that only look alike are never touched.
+ * The first failure is returned, but the sweep goes on.
  */
 int kreset_sweep(struct ktracefs *t, bool dry_run, struct kreset *r, struct kvmft_err *err);
 void kreset_free(struct kreset *r);

@@ -275,7 +275,8 @@ static int complete(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		request_stages(l, v, r, in->t, &k);
 		if (g) {
 			snprintf(g->name, sizeof(g->name), "%u,%u %s", (unsigned int)(r->dev >> MINORBITS),
-				 (unsigned int)(r->dev & ((1u << MINORBITS) - 1)), r->rwbs[0] == 'R' ? "read" : "write");
+				 (unsigned int)(r->dev & ((1u << MINORBITS) - 1)),
+				 r->rwbs[0] == 'R' ? "read" : "write");
 			snprintf(k.what, sizeof(k.what), "%.24s sector %llu + %u", g->name,
 				 (unsigned long long)r->sector, r->nsect);
 			ret = lat_case_add(l, LAT_T_IO, g, &k);

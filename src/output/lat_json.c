@@ -80,7 +80,8 @@ static void case_json(struct json *j, const struct lat_view *v, const struct lat
 	json_object_end(j);
 }
 
-static void table_json(struct json *j, const struct lat_view *v, const struct lat_table *t, const struct lat_story *story)
+static void table_json(struct json *j, const struct lat_view *v, const struct lat_table *t,
+		       const struct lat_story *story)
 {
 	json_object_begin(j);
 	member_str(j, "title", t->desc->title);

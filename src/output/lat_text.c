@@ -216,7 +216,8 @@ static int text_print(const struct lat_view *v, FILE *f)
 	for (size_t i = 0; lat_note(v->lat, i); i++)
 		sbuf_addf(&b, "\nnote: %s", lat_note(v->lat, i));
 	if (v->has_bound)
-		sbuf_addf(&b, "\nnote: stages that cross between host and guest may be off by -%llu.%03llu/+%llu.%03llu us",
+		sbuf_addf(&b, "\nnote: stages that cross between host and guest may be off by "
+			  "-%llu.%03llu/+%llu.%03llu us",
 			  (unsigned long long)(v->early_ns / 1000), (unsigned long long)(v->early_ns % 1000),
 			  (unsigned long long)(v->late_ns / 1000), (unsigned long long)(v->late_ns % 1000));
 	sbuf_addc(&b, '\n');

@@ -110,7 +110,7 @@ static void test_trace_dat_zstd(void **state __unused_arg)
 	static const char *const events[] = { "kvm", "kvm_exit", NULL };
 	struct subbuf_geom g = enc_geom(4096, 8, false);
 	struct enc_cpu cpu[CPUS];
-	struct enc_dat d = { .version = 6, .g = g, .events = events, .ncpu = CPUS, .cpu = cpu, 
+	struct enc_dat d = { .version = 6, .g = g, .events = events, .ncpu = CPUS, .cpu = cpu,
 			     .cmdlines = "100 task\n", .clock = "[x86-tsc]" };
 	char *dir = enc_tmpdir(), path[300], cmd[800];
 	struct sbuf out = { 0 };
