@@ -3,8 +3,8 @@
  * latency_vcpu.c: what each vCPU's thread does at any time, from the events of the host.
  *
  * The thread is in the guest, in KVM, in the VMM, or halted (base), unless the scheduler says that it
- * is off its CPU while it wants one: then it is robbed. A thread that sleeps keeps its base: a
- * sleeping VMM is still the VMM's time. Without sched events of the host nothing is ever robbed.
+ * is off its CPU while it wants one, or was stopped by a signal: then it is robbed. A thread that
+ * sleeps keeps its base: a sleeping VMM is still the VMM's time. Without sched events of the host nothing is ever robbed.
  */
 #include "latency_priv.h"
 
@@ -13,7 +13,9 @@
 #define VMX_HLT	    12u
 #define SVM_HLT	    0x78u
 #define CPUS_MAX    65536u /* a capture that speaks of more is not believed */
-#define TASK_REPORT 0x7fu /* the states of prev_state in which a task sleeps (include/linux/sched.h) */
+/* Bits of prev_state (include/linux/sched.h): those in which a task sleeps, and in which others stopped it. */
+#define TASK_REPORT  0x7fu
+#define TASK_STOPPED 0x0cu /* __TASK_STOPPED, __TASK_TRACED */
 
 const char *const vs_names[VS_STATES] = {
 	[VS_UNKNOWN] = "unknown", [VS_GUEST] = "guest",	   [VS_KERNEL] = "kernel",
@@ -156,7 +158,7 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 	ret = change_thief(l, in->i->cpu, (int32_t)in->f[2], in->t);
 	if (ret || !prev)
 		return ret;
-	if (in->f[1] & TASK_REPORT)
+	if (in->f[1] & TASK_REPORT & ~TASK_STOPPED)
 		prev->asleep = true;
 	else
 		rob(l, prev, VS_PREEMPTED, in->i->cpu, in->t);

@@ -176,7 +176,7 @@ wait "$recorder" 2>/dev/null
 kill "$vm" 2>/dev/null
 wait "$vm" 2>/dev/null
 is "$(our_instances | wc -l | tr -d ' ')" 1 "SIGKILL of both leaves an instance"
-is "$(cat "$tracefs"/instances/kvmft."$recorder".*/tracing_on)" 0 "... in which the kernel has stopped tracing"
+is "$(cat "$tracefs"/instances/kvmft."$recorder".*.0/tracing_on)" 0 "... in which the kernel has stopped tracing"
 run "$kvmft" reset --dry-run
 status_is 0 "reset --dry-run"
 out_has "^instance kvmft\.$recorder\.[0-9]+\.[0-9]+$" "... names it"

@@ -201,7 +201,7 @@ static void spawn(struct run *r)
 	_exit(127);
 }
 
-/* The recorder's instance, below instances/; false when it has none. */
+/* The recorder's first instance, which records (another samples clocks); false when it has none. */
 static bool find_instance(const struct run *r, char *name, size_t size)
 {
 	char path[300], prefix[32];
@@ -213,7 +213,7 @@ static bool find_instance(const struct run *r, char *name, size_t size)
 	snprintf(prefix, sizeof(prefix), "kvmft.%d.", (int)r->pid);
 	dir = opendir(path);
 	while (dir && !found && (e = readdir(dir)))
-		if (str_starts(e->d_name, prefix)) {
+		if (str_starts(e->d_name, prefix) && !strcmp(strrchr(e->d_name, '.'), ".0")) {
 			snprintf(name, size, "%s/instances/%s", r->o->tracefs, e->d_name);
 			found = true;
 		}
