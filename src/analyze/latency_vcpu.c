@@ -4,7 +4,8 @@
  *
  * The thread is in the guest, in KVM, in the VMM, or halted (base), unless the scheduler says that it
  * is off its CPU while it wants one, or was stopped by a signal: then it is robbed. A thread that
- * sleeps keeps its base: a sleeping VMM is still the VMM's time. Without sched events of the host nothing is ever robbed.
+ * sleeps keeps its base: a sleeping VMM is still the VMM's time. Without sched events of the host
+ * nothing is ever robbed.
  */
 #include "latency_priv.h"
 

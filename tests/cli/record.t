@@ -175,12 +175,12 @@ kill -KILL "$watcher" "$recorder"
 wait "$recorder" 2>/dev/null
 kill "$vm" 2>/dev/null
 wait "$vm" 2>/dev/null
-is "$(our_instances | wc -l | tr -d ' ')" 1 "SIGKILL of both leaves an instance"
+is "$(our_instances | wc -l | tr -d ' ')" 2 "SIGKILL of both leaves the instances: one records, one samples clocks"
 is "$(cat "$tracefs"/instances/kvmft."$recorder".*.0/tracing_on)" 0 "... in which the kernel has stopped tracing"
 run "$kvmft" reset --dry-run
 status_is 0 "reset --dry-run"
 out_has "^instance kvmft\.$recorder\.[0-9]+\.[0-9]+$" "... names it"
-is "$(our_instances | wc -l | tr -d ' ')" 1 "... leaves it"
+is "$(our_instances | wc -l | tr -d ' ')" 2 "... leaves them"
 run "$kvmft" reset
 status_is 0 "reset"
 out_has "^instance kvmft\.$recorder\.[0-9]+\.[0-9]+: removed$" "... removes it"
