@@ -171,12 +171,6 @@ static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	return 0;
 }
 
-static void stage(struct lat_case *k, unsigned int which, uint64_t ns)
-{
-	k->stage_ns[which] = ns;
-	k->known |= 1u << which;
-}
-
 /* "virtio2-req.1" and "virtio2-req.0" are queues of one device: FNV-1a of what stands before the dash. */
 static uint64_t device_hash(const char *handler)
 {
@@ -227,23 +221,23 @@ static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct
 	k->begin = r->t_issue;
 	k->end = t;
 	k->ns = lat_ns(l, t - r->t_issue);
-	stage(k, ST_TOTAL, k->ns);
+	lat_stage(k, ST_TOTAL, k->ns);
 	if (r->t_doorbell)
-		stage(k, ST_SUBMIT, lat_ns(l, r->t_doorbell - r->t_issue));
+		lat_stage(k, ST_SUBMIT, lat_ns(l, r->t_doorbell - r->t_issue));
 	else
 		*io_count(l, IO_NO_DOORBELL) += 1;
 	if (c) {
 		if (r->t_doorbell)
-			stage(k, ST_HOST, lat_ns(l, c->t_source - r->t_doorbell));
-		stage(k, ST_DELIVER, lat_ns(l, c->t_handler - c->t_source));
-		stage(k, ST_COMPLETE, lat_ns(l, t - c->t_handler));
+			lat_stage(k, ST_HOST, lat_ns(l, c->t_source - r->t_doorbell));
+		lat_stage(k, ST_DELIVER, lat_ns(l, c->t_handler - c->t_source));
+		lat_stage(k, ST_COMPLETE, lat_ns(l, t - c->t_handler));
 	} else {
 		*io_count(l, IO_NO_IRQ) += 1;
 	}
 	if (r->t_doorbell && r->t_vmm > r->t_doorbell)
-		stage(k, ST_VMM, lat_ns(l, r->t_vmm - r->t_doorbell));
+		lat_stage(k, ST_VMM, lat_ns(l, r->t_vmm - r->t_doorbell));
 	if (r->t_disk && r->t_disk_end > r->t_disk)
-		stage(k, ST_DISK, lat_ns(l, r->t_disk_end - r->t_disk));
+		lat_stage(k, ST_DISK, lat_ns(l, r->t_disk_end - r->t_disk));
 	for (unsigned int s = ST_SUBMIT; s <= ST_COMPLETE; s++)
 		if (k->known >> s & 1 && k->stage_ns[s] > k->ns / 2 && k->stage_ns[s] > longest) {
 			longest = k->stage_ns[s];

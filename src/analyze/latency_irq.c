@@ -290,12 +290,6 @@ static uint32_t cause_of(const struct irq_chain *c, const uint64_t *ns, uint64_t
 	}
 }
 
-static void stage(struct lat_case *k, unsigned int which, uint64_t ns)
-{
-	k->stage_ns[which] = ns;
-	k->known |= 1u << which;
-}
-
 static void chain_stages(const struct lat *l, const struct irq_chain *c, struct lat_case *k)
 {
 	uint64_t offcpu = c->spent[VS_WAITING] + c->spent[VS_PREEMPTED];
@@ -303,22 +297,22 @@ static void chain_stages(const struct lat *l, const struct irq_chain *c, struct 
 
 	k->begin = c->t_source;
 	k->end = c->handled ? c->t_handler : c->t_entry;
-	stage(k, ST_RAISE, lat_ns(l, c->t_accept - c->t_source));
-	stage(k, ST_MASKED, lat_ns(l, MIN(c->masked, deliver)));
-	stage(k, ST_OFFCPU, lat_ns(l, MIN(offcpu, deliver - MIN(c->masked, deliver))));
-	stage(k, ST_DELIVER, lat_ns(l, deliver) - k->stage_ns[ST_MASKED] - k->stage_ns[ST_OFFCPU]);
-	stage(k, ST_ENTER, lat_ns(l, c->t_entry - c->t_inject));
+	lat_stage(k, ST_RAISE, lat_ns(l, c->t_accept - c->t_source));
+	lat_stage(k, ST_MASKED, lat_ns(l, MIN(c->masked, deliver)));
+	lat_stage(k, ST_OFFCPU, lat_ns(l, MIN(offcpu, deliver - MIN(c->masked, deliver))));
+	lat_stage(k, ST_DELIVER, lat_ns(l, deliver) - k->stage_ns[ST_MASKED] - k->stage_ns[ST_OFFCPU]);
+	lat_stage(k, ST_ENTER, lat_ns(l, c->t_entry - c->t_inject));
 	if (c->handled) {
-		stage(k, ST_GUEST, lat_ns(l, c->t_handler - c->t_entry));
+		lat_stage(k, ST_GUEST, lat_ns(l, c->t_handler - c->t_entry));
 		if (c->t_end)
-			stage(k, ST_HANDLER, lat_ns(l, c->t_end - c->t_handler));
+			lat_stage(k, ST_HANDLER, lat_ns(l, c->t_end - c->t_handler));
 		if (c->t_eoi > c->t_handler)
-			stage(k, ST_EOI, lat_ns(l, c->t_eoi - c->t_handler));
+			lat_stage(k, ST_EOI, lat_ns(l, c->t_eoi - c->t_handler));
 	} else if (c->t_eoi > c->t_entry) {
-		stage(k, ST_EOI, lat_ns(l, c->t_eoi - c->t_entry));
+		lat_stage(k, ST_EOI, lat_ns(l, c->t_eoi - c->t_entry));
 	}
 	k->ns = lat_ns(l, k->end - k->begin);
-	stage(k, ST_TOTAL, k->ns);
+	lat_stage(k, ST_TOTAL, k->ns);
 	k->cause = cause_of(c, k->stage_ns, k->ns);
 }
 

@@ -160,6 +160,13 @@ static inline uint64_t lat_ns(const struct lat *l, uint64_t cycles)
 	return (uint64_t)((unsigned __int128)cycles * 1000000u / l->khz);
 }
 
+/* A stage of a case was measured. */
+static inline void lat_stage(struct lat_case *k, unsigned int which, uint64_t ns)
+{
+	k->stage_ns[which] = ns;
+	k->known |= 1u << which;
+}
+
 /* latency.c */
 struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id);
 /* The group of a table by key; NULL when there is no room (counted) or the VM is filtered out. */

@@ -75,12 +75,6 @@ void lat_timer_tick(struct lat_vcpu *v, uint64_t t)
 	v->due = true;
 }
 
-static void stage(struct lat_case *k, unsigned int which, uint64_t ns)
-{
-	k->stage_ns[which] = ns;
-	k->known |= 1u << which;
-}
-
 /* The vCPU's APIC accepted an interrupt: of its timer, when it has that vector and one is armed. */
 void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 {
@@ -108,17 +102,17 @@ static void timer_stages(struct lat *l, struct lat_vcpu *v, const struct irq_cha
 	k->begin = MIN(from, end);
 	k->end = end;
 	k->ns = lat_ns(l, end - k->begin);
-	stage(k, ST_TOTAL, k->ns);
-	stage(k, ST_EXPIRE, c->t_accept > from ? lat_ns(l, c->t_accept - from) : 0);
+	lat_stage(k, ST_TOTAL, k->ns);
+	lat_stage(k, ST_EXPIRE, c->t_accept > from ? lat_ns(l, c->t_accept - from) : 0);
 	deliver = c->t_inject - MAX(c->t_accept, MIN(from, c->t_inject));
 	masked = MIN(c->masked, deliver);
-	stage(k, ST_DELIVER, lat_ns(l, deliver - masked));
-	stage(k, ST_MASKED, lat_ns(l, masked));
-	stage(k, ST_ENTER, lat_ns(l, c->t_entry - MAX(c->t_inject, MIN(from, c->t_entry))));
+	lat_stage(k, ST_DELIVER, lat_ns(l, deliver - masked));
+	lat_stage(k, ST_MASKED, lat_ns(l, masked));
+	lat_stage(k, ST_ENTER, lat_ns(l, c->t_entry - MAX(c->t_inject, MIN(from, c->t_entry))));
 	if (c->handled)
-		stage(k, ST_GUEST, lat_ns(l, c->t_handler - MAX(c->t_entry, MIN(from, c->t_handler))));
+		lat_stage(k, ST_GUEST, lat_ns(l, c->t_handler - MAX(c->t_entry, MIN(from, c->t_handler))));
 	lat_times_at(v, end, now);
-	stage(k, ST_OFFCPU, lat_ns(l, now[VS_WAITING] - c->at_deadline[VS_WAITING] + now[VS_PREEMPTED] -
+	lat_stage(k, ST_OFFCPU, lat_ns(l, now[VS_WAITING] - c->at_deadline[VS_WAITING] + now[VS_PREEMPTED] -
 				      c->at_deadline[VS_PREEMPTED]));
 	if (end < from)
 		k->cause = BY_EARLY;
