@@ -127,7 +127,9 @@ int epoch_vm_read(struct epoch_vm *vm, uint32_t id, uint64_t at, const struct ts
  * Tracepoint kvm_write_tsc_offset at @host: L1 offset @prev became @next.  The ratio stays.
  * @prev is checked against what is known: see EPOCH_NOTE_READ_MISMATCH and _CHAIN_BROKEN; the
  * epoch it contradicts becomes doubtful.  With another offset the record of this vCPU ends too:
- * KVM announces a new one before the guest runs again.
+ * KVM announces a new one before the guest runs again.  A first write with @prev 0, of a vCPU of
+ * which nothing older is known, makes it: it has no time before @host (kvm_arch_vcpu_create() in
+ * arch/x86/kvm/x86.c leaves the offset 0 and then sets it).
  * A software KVM (PVM) prints offsets it never applies: do not feed them.
  */
 int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint64_t prev,

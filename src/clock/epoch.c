@@ -207,6 +207,24 @@ int epoch_vm_read(struct epoch_vm *vm, uint32_t id, uint64_t at, const struct ts
 }
 
 /*
+ * KVM makes a vCPU with offset 0 and prints that as the previous one of its first write: before that
+ * there was no vCPU.  @fresh: nothing is known of it; else at most what was read after this write.
+ */
+static bool is_birth(const struct epoch_vcpu *c, bool fresh, uint64_t host, uint64_t prev)
+{
+	return !prev && !c->has_write &&
+	       (fresh || (c->n == 1 && c->read_pending && host <= c->read_at));
+}
+
+/* All that was assumed of the time before @host is void. */
+static void begin_at(struct epoch_vcpu *c, uint64_t host)
+{
+	c->v[0] = *newest(c);
+	c->v[0].from = host;
+	c->n = 1;
+}
+
+/*
  * An event says that the offset was @prev until @host.  What debugfs said must be the offset in
  * force at read_at; the event and the read race, so an event stamped a little before the read may
  * still find the value that was read.
@@ -239,6 +257,7 @@ int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint6
 	struct tsc_map assumed = { .offset = prev };
 	struct epoch_vcpu *c;
 	struct epoch e;
+	bool fresh = !epoch_vm_find(vm, id), birth;
 	int err = host < vm->last_event ? -EINVAL : find_or_add(vm, id, &c);
 
 	if (!err)
@@ -247,11 +266,14 @@ int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint6
 		err = advance(vm, host);
 	if (err)
 		return err;
+	birth = is_birth(c, fresh, host, prev);
 	if (!c->n || !newest(c)->has_map) {
 		fill_map(vm, c, &assumed);
 		c->notes |= EPOCH_NOTE_RATIO_UNKNOWN;
 	}
 	check_previous(c, host, prev);
+	if (birth)
+		begin_at(c, host);
 	c->has_write = true;
 	e = *newest(c);
 	if (e.map.offset == next && !e.doubtful)

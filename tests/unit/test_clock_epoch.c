@@ -189,6 +189,33 @@ static void test_wrap(void **state)
 	epoch_vm_free(vm);
 }
 
+/* A vCPU made while we watch: its TSC values do not mean host TSCs from before it was made. */
+static void test_birth(void **state)
+{
+	struct tsc_map m = { 0 - 2500000ULL, 0, 0 };
+	struct epoch_vm *vm = vm_new();
+	const struct epoch_vcpu *c;
+	uint32_t i;
+
+	(void)state;
+	/* vCPU 0 is known by its events alone, 1 was read from debugfs later */
+	assert_int_equal(epoch_vm_read(vm, 1, 9000000, &m), 0);
+	for (i = 0; i < 2; i++) {
+		vm->last_event = 0;
+		assert_int_equal(epoch_vm_write_offset(vm, i, 2000000, 0, 0 - 2000000ULL), 0);
+		assert_int_equal(epoch_vm_write_offset(vm, i, 2500000, 0 - 2000000ULL, m.offset), 0);
+		c = epoch_vm_find(vm, i);
+		assert_int_equal(c->n, 2);
+		expect_guest(c, 1999999, EPOCH_BEFORE_FIRST, 0);
+		expect_host(c, 1500000, i ? EPOCH_EXACT : EPOCH_DOUBTFUL, 4000000, 4000000);
+		expect_host(c, 499999, EPOCH_AMBIGUOUS, 0, 0);
+	}
+	/* with an offset before it, the vCPU was there before */
+	assert_int_equal(epoch_vm_write_offset(vm, 2, 3000000, 5, 7), 0);
+	expect_guest(epoch_vm_find(vm, 2), 2000000, EPOCH_DOUBTFUL, 2000005);
+	epoch_vm_free(vm);
+}
+
 /* A ratio over one: the edge must not accept values that only a later or earlier cycle reads. */
 static void test_edge_scaled_up(void **state)
 {
@@ -607,6 +634,7 @@ int main(void)
 		cmocka_unit_test(test_straddled_record),
 		cmocka_unit_test(test_master_clock_lost),
 		cmocka_unit_test(test_no_master_clock),
+		cmocka_unit_test(test_birth),
 		cmocka_unit_test(test_record_ends_with_offset),
 		cmocka_unit_test(test_bad_records),
 		cmocka_unit_test(test_free_anything),
