@@ -31,9 +31,20 @@ static void print_usage(FILE *f)
 	      f);
 }
 
-/* The machine-readable list behind completion files and the manual page test. */
-static int print_list(const char *name)
+/* "qemu" or "qemu events" out of one or two arguments, for cli_find(); NULL when there is none. */
+static const char *joined_name(char **argv, char *buf, size_t size)
 {
+	if (!argv[0] || !argv[1])
+		return argv[0];
+	snprintf(buf, size, "%s %s", argv[0], argv[1]);
+	return cli_find(buf) ? buf : argv[0];
+}
+
+/* The machine-readable list behind completion files and the manual page test. */
+static int print_list(char **argv)
+{
+	char joined[64];
+	const char *name = joined_name(argv, joined, sizeof(joined));
 	const struct cmd *only = name ? cli_find(name) : NULL;
 
 	if (name && !only)
@@ -73,8 +84,10 @@ static int flushed(int ret)
 	return KVMFT_FAILED;
 }
 
-static int print_help(const char *name)
+static int print_help(char **argv)
 {
+	char joined[64];
+	const char *name = joined_name(argv, joined, sizeof(joined));
 	const struct cmd *c;
 
 	if (!name) {
@@ -121,6 +134,28 @@ static void confine_reader(const struct cmd *c, const void *opts)
 	(void)sandbox_enter(&s);
 }
 
+/* The command of a group that the operands name; else its help (0) or wrong usage (2). */
+static int find_verb(const struct cmd **c, int *argc, char ***argv)
+{
+	const struct cmd *group = *c;
+	struct kvmft_err err = { .text = "" };
+	char none;
+	int first = cli_parse(group, &none, *argc, *argv, &err);
+
+	if (first == 0) {
+		cli_print_help(group, stdout);
+		return flushed(KVMFT_OK);
+	}
+	*c = first > 0 ? cli_find_verb(group, (*argv)[first], &err) : NULL;
+	if (!*c) {
+		fprintf(stderr, "kvmft %s: %s\n", group->name, err.text);
+		return KVMFT_USAGE;
+	}
+	*argc -= first;
+	*argv += first;
+	return KVMFT_OK;
+}
+
 static int run_command(const struct cmd *c, int argc, char **argv)
 {
 	_cleanup_free_ void *opts = calloc(1, c->opts_size ? c->opts_size : 1);
@@ -136,10 +171,10 @@ static int run_command(const struct cmd *c, int argc, char **argv)
 		confine_reader(c, opts);
 	if (first > 0)
 		ret = c->run(opts, argc - first, argv + first, &err);
-	else if (first == 0)
-		ret = print_help(c->name);
 	else
-		ret = KVMFT_USAGE;
+		ret = first < 0 ? KVMFT_USAGE : KVMFT_OK;
+	if (first == 0)
+		cli_print_help(c, stdout);
 	cli_free(c, opts);
 	if (ret < 0) /* a negative errno that a run() passed on */
 		ret = err.code ? err.code : KVMFT_FAILED;
@@ -169,11 +204,21 @@ int main(int argc, char **argv)
 		return flushed(KVMFT_OK);
 	}
 	if (!strcmp(argv[1], "--list-options"))
-		return flushed(print_list(argv[2]));
+		return flushed(print_list(argv + 2));
 	if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
-		return flushed(print_help(argc > 2 ? argv[2] : NULL));
+		return flushed(print_help(argv + 2));
 	c = cli_find(argv[1]);
 	if (!c)
 		return unknown_command(argv[1]);
-	return run_command(c, argc - 1, argv + 1);
+	argc--;
+	argv++;
+	if (c->verbs) {
+		const struct cmd *verb = c;
+		int ret = find_verb(&verb, &argc, &argv);
+
+		if (verb == c || !verb)
+			return ret;
+		c = verb;
+	}
+	return run_command(c, argc, argv);
 }

@@ -41,10 +41,16 @@ _kvmft_argument()
 	esac
 }
 
+# The second words of the commands of group $1: nothing for a command that is no group.
+_kvmft_verbs()
+{
+	kvmft --list-options "$1" 2>/dev/null | cut -f 1 | sed -n "s/^$1 //p"
+}
+
 _kvmft()
 {
 	local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD - 1]}
-	local cmd=${COMP_WORDS[1]} arg
+	local cmd=${COMP_WORDS[1]} arg verbs
 
 	if ((COMP_CWORD == 1)); then
 		_kvmft_words "help $(kvmft --list-options 2>/dev/null | cut -f 1)" "$word"
@@ -54,6 +60,12 @@ _kvmft()
 		_kvmft_words "$(kvmft --list-options 2>/dev/null | cut -f 1)" "$word"
 		return
 	fi
+	verbs=$(_kvmft_verbs "$cmd")
+	if [[ -n $verbs && $COMP_CWORD -eq 2 ]]; then
+		_kvmft_words "$verbs --help" "$word"
+		return
+	fi
+	[[ -n $verbs ]] && cmd="$cmd ${COMP_WORDS[2]}"
 	arg=$(_kvmft_column "$cmd" "$last" 3)
 	if [[ -n $arg ]]; then
 		_kvmft_argument "$cmd" "$last" "$arg" "$word"

@@ -3,11 +3,24 @@
 # fish completion of kvmft. Commands and options come from `kvmft --list-options`, so that they are
 # those of the program that is installed.
 
+# The command of the line; of a group its two words, "qemu events".
 function __kvmft_command
     set -l words (commandline -opc)
-    if test (count $words) -gt 1
+    if test (count $words) -gt 2; and test -n "$(__kvmft_verbs $words[2])"
+        echo $words[2] $words[3]
+    else if test (count $words) -gt 1
         echo $words[2]
     end
+end
+
+# "NAME<TAB>help" of the commands of a group; nothing for a command that is no group.
+function __kvmft_verbs
+    kvmft --list-options $argv[1] 2>/dev/null | string replace -r -f "^$argv[1] " ''
+end
+
+function __kvmft_needs_verb
+    set -l words (commandline -opc)
+    test (count $words) -eq 2; and test -n "$(__kvmft_verbs $words[2])"
 end
 
 function __kvmft_needs_command
@@ -46,6 +59,7 @@ function __kvmft_options
     set -l cmd (__kvmft_command)
     kvmft --list-options $cmd 2>/dev/null | while read -l line
         set -l field (string split \t -- $line)
+        test (count $field) -gt 2; or continue
         echo --$field[2]\t$field[5]
         if test -n "$field[3]"
             echo -- -$field[3]\t$field[5] | string replace -r '^-- ' ''
@@ -59,5 +73,6 @@ function __kvmft_commands
 end
 
 complete -c kvmft -n __kvmft_needs_command -f -a '(__kvmft_commands)'
+complete -c kvmft -n __kvmft_needs_verb -f -a '(__kvmft_verbs (__kvmft_command))'
 complete -c kvmft -n __kvmft_in_option -f -a '(__kvmft_options)'
 complete -c kvmft -n __kvmft_in_choice -f -a '(__kvmft_choices)'

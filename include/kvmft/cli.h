@@ -98,6 +98,11 @@ struct cmd {
 	 * takes more than that (sandbox.h). Below the directory of its --output it may write.
 	 */
 	bool reader;
+	/*
+	 * A group, such as `kvmft qemu`: its first operand is one of these, NULL-terminated, whose
+	 * names begin with the group's: "qemu events". It has options_first, and no run() of its own.
+	 */
+	const struct cmd *const *verbs;
 };
 
 extern const struct cmd *const kvmft_cmds[]; /* NULL-terminated, in the order help shows them */
@@ -110,9 +115,15 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 void cli_free(const struct cmd *c, void *opts);
 void cli_print_help(const struct cmd *c, FILE *f);
 void cli_print_synopsis(const struct cmd *c, FILE *f);
-/* One line per option: CMD<TAB>LONG<TAB>SHORT<TAB>ARG<TAB>first help line. */
+/*
+ * One line per option: CMD<TAB>LONG<TAB>SHORT<TAB>ARG<TAB>first help line<TAB>choices; before them,
+ * for a group, one per command of it: CMD VERB<TAB>summary.
+ */
 void cli_print_list(const struct cmd *c, FILE *f);
+/* A command, or one of a group by both words: "qemu events". */
 const struct cmd *cli_find(const char *name);
+/* The command of a group that word names; -EINVAL in err and NULL when it names none. */
+const struct cmd *cli_find_verb(const struct cmd *group, const char *word, struct kvmft_err *err);
 /* The nearest command or option name for "did you mean", or NULL. */
 const char *cli_nearest_cmd(const char *name);
 

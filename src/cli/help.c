@@ -87,6 +87,11 @@ void cli_print_help(const struct cmd *c, FILE *f)
 	cli_print_synopsis(c, f);
 	if (c->description)
 		fprintf(f, "\n%s\n", c->description);
+	if (c->verbs) {
+		fputs("\ncommands:\n", f);
+		for (const struct cmd *const *v = c->verbs; *v; v++)
+			fprintf(f, "  %-19s %s\n", (*v)->name, (*v)->summary);
+	}
 	fputs("\noptions:\n", f);
 	for (const struct opt *o = c->opts; o->name; o++)
 		if (!(o->flags & OPT_HIDDEN))
@@ -98,6 +103,8 @@ void cli_print_help(const struct cmd *c, FILE *f)
 
 void cli_print_list(const struct cmd *c, FILE *f)
 {
+	for (const struct cmd *const *v = c->verbs; v && *v; v++)
+		fprintf(f, "%s\t%s\n", (*v)->name, (*v)->summary);
 	for (const struct opt *o = c->opts; o->name; o++) {
 		char s[2] = { o->short_name, 0 };
 
@@ -112,28 +119,56 @@ void cli_print_list(const struct cmd *c, FILE *f)
 	fprintf(f, "%s\thelp\th\t\tprint this text\t\n", c->name);
 }
 
-const struct cmd *cli_find(const char *name)
+/* In a NULL-terminated array; word is compared with what follows the first skip bytes of names. */
+static const struct cmd *find_in(const struct cmd *const *c, size_t skip, const char *word)
 {
-	for (const struct cmd *const *c = kvmft_cmds; *c; c++)
-		if (!strcmp((*c)->name, name))
+	for (; c && *c; c++)
+		if (!strcmp((*c)->name + skip, word))
 			return *c;
 	return NULL;
 }
 
-const char *cli_nearest_cmd(const char *name)
+static const char *nearest_in(const struct cmd *const *c, size_t skip, const char *word)
 {
 	const char *best = NULL;
 	unsigned int best_d = 3;
 
-	for (const struct cmd *const *c = kvmft_cmds; *c; c++) {
-		unsigned int d = str_distance((*c)->name, name);
+	for (; c && *c; c++) {
+		unsigned int d = str_distance((*c)->name + skip, word);
 
 		if (d < best_d) {
-			best = (*c)->name;
+			best = (*c)->name + skip;
 			best_d = d;
 		}
 	}
 	return best;
+}
+
+const struct cmd *cli_find(const char *name)
+{
+	const struct cmd *found = find_in(kvmft_cmds, 0, name);
+
+	for (const struct cmd *const *c = kvmft_cmds; *c && !found; c++)
+		found = find_in((*c)->verbs, 0, name);
+	return found;
+}
+
+const struct cmd *cli_find_verb(const struct cmd *group, const char *word, struct kvmft_err *err)
+{
+	size_t skip = strlen(group->name) + 1;
+	const struct cmd *c = find_in(group->verbs, skip, word);
+	const char *near = c ? NULL : nearest_in(group->verbs, skip, word);
+
+	if (!c && near)
+		err_usage(err, "unknown command '%s' (did you mean %s?)", word, near);
+	else if (!c)
+		err_usage(err, "unknown command '%s' (see kvmft help %s)", word, group->name);
+	return c;
+}
+
+const char *cli_nearest_cmd(const char *name)
+{
+	return nearest_in(kvmft_cmds, 0, name);
 }
 
 void cli_note(const char *fmt, ...)

@@ -198,7 +198,7 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 			*(int *)((char *)opts + o->offset) = -1;
 	if (c->defaults)
 		c->defaults(opts);
-	optind = 1;
+	optind = 0; /* begin anew: a group's own options were parsed before its command's */
 	opterr = 0;
 	while ((val = getopt_long(argc, argv, t.shorts, t.longs, NULL)) != -1) {
 		if (val == 'h')

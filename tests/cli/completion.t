@@ -17,6 +17,8 @@ unset XDG_CONFIG_HOME XDG_DATA_HOME ZDOTDIR
 
 kvmft --list-options | cut -f 1 >"$tmp/commands"
 ok "there are commands" test -s "$tmp/commands"
+kvmft --list-options qemu | awk -F '\t' 'NF == 2 { sub(/^qemu /, "", $1); print $1 }' >"$tmp/verbs"
+sed 's/^/qemu /' "$tmp/verbs" | cat "$tmp/commands" - >"$tmp/all"
 
 # What SHELL offers for the words before the cursor, the last one begun, a line each.
 in_bash()
@@ -78,10 +80,12 @@ for shell in bash zsh fish; do
 		continue
 	fi
 	offers_all "$tmp/commands" "$shell" kvmft ""
+	offers_all "$tmp/verbs" "$shell" kvmft qemu ""
 	while read -r cmd; do
-		kvmft --list-options "$cmd" | cut -f 2 | sed 's/^/--/' >"$tmp/options"
-		offers_all "$tmp/options" "$shell" kvmft "$cmd" --
-	done <"$tmp/commands"
+		kvmft --list-options "$cmd" | awk -F '\t' 'NF > 2 { print "--" $2 }' >"$tmp/options"
+		# shellcheck disable=SC2086 # one word, or two of a group
+		offers_all "$tmp/options" "$shell" kvmft $cmd --
+	done <"$tmp/all"
 	printf '%s\n' host-tsc kvmclock realtime >"$tmp/choices"
 	offers_all "$tmp/choices" "$shell" kvmft merge --clock ""
 	is "$("in_$shell" kvmft merge --clock kvm)" kvmclock "$shell: one choice"

@@ -16,6 +16,11 @@ status_is 0 "help"
 sed -n '/^commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p' "$out" >"$tmp/help.commands"
 is "$(cat "$tmp/help.commands")" "$(cat "$tmp/commands")" "help and list have the same commands"
 cp "$out" "$tmp/help.text"
+# The commands of groups, "qemu events": all that is said of a command holds for them too.
+while read -r cmd; do
+	"$kvmft" --list-options "$cmd" | awk -F '\t' 'NF == 2 { print $1 }'
+done <"$tmp/commands" >"$tmp/verbs"
+cat "$tmp/commands" "$tmp/verbs" >"$tmp/all"
 for how in -h --help; do
 	run "$kvmft" $how
 	status_is 0 "kvmft $how"
@@ -25,7 +30,7 @@ done
 # "-o --output" per option, from each of the three places, sorted.
 list_options()
 {
-	"$kvmft" --list-options "$1" | awk -F '\t' '{ print ($3 ? "-" : "") $3 " --" $2 }' | LC_ALL=C sort
+	"$kvmft" --list-options "$1" | awk -F '\t' 'NF > 2 { print ($3 ? "-" : "") $3 " --" $2 }' | LC_ALL=C sort
 }
 
 help_options()
@@ -34,17 +39,32 @@ help_options()
 		sed -nE 's/^  (-.), (--[a-z0-9-]+).*/\1 \2/p; s/^      (--[a-z0-9-]+).*/ \1/p' | LC_ALL=C sort
 }
 
+# The part of the manual that is about a command: the page, or for "qemu events" its subsection
+# "kvmft qemu events"; what such subsections tell does not count for the group.
+man_part()
+{
+	awk -v group="${1% *}" -v want=".Ss kvmft $1" -v whole="$(echo "$1" | grep -c -v ' ')" '
+		/^\.S[sh]/ { on = whole ? $0 !~ ("^\\.Ss kvmft " group " ") : $0 == want }
+		on || (whole && !/^\.S[sh]/ && on == "")' "$top/man/kvmft-${1%% *}.1"
+}
+
 # Entries of the options' list: ".It Fl o , Fl Fl output Ar CAPTURE" or ".It Fl Fl vm Ar SEL".
+# The group's page says once that its commands have --help.
 man_options()
 {
-	sed -nE 's/^\.It Fl (.) , Fl Fl ([a-z0-9-]+).*/-\1 --\2/p; s/^\.It Fl Fl ([a-z0-9-]+).*/ --\1/p' \
-		"$top/man/kvmft-$1.1" | LC_ALL=C sort
+	{
+		man_part "$1"
+		case $1 in
+		*" "*) echo ".It Fl h , Fl Fl help" ;;
+		esac
+	} | sed -nE 's/^\.It Fl (.) , Fl Fl ([a-z0-9-]+).*/-\1 --\2/p; s/^\.It Fl Fl ([a-z0-9-]+).*/ --\1/p' |
+		LC_ALL=C sort
 }
 
 # The same names stand in the synopsis of the page (those with a short form by that).
 man_synopsis_lacks()
 {
-	sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/p' "$top/man/kvmft-$1.1" >"$tmp/synopsis"
+	sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/p' "$top/man/kvmft-${1%% *}.1" >"$tmp/synopsis"
 	list_options "$1" | while read -r a b; do
 		case $a in
 		--help | -h) continue ;;
@@ -56,12 +76,14 @@ man_synopsis_lacks()
 }
 
 while read -r cmd; do
-	page=$top/man/kvmft-$cmd.1
-	run "$kvmft" help "$cmd"
+	page=$top/man/kvmft-${cmd%% *}.1
+	# shellcheck disable=SC2086 # one word, or two of a group
+	run "$kvmft" help $cmd
 	status_is 0 "help $cmd"
 	cp "$out" "$tmp/help.cmd"
 	for how in -h --help; do
-		run "$kvmft" "$cmd" $how
+		# shellcheck disable=SC2086
+		run "$kvmft" $cmd $how
 		ok "$cmd $how prints the same" cmp "$out" "$tmp/help.cmd"
 	done
 	list_options "$cmd" >"$tmp/list"
@@ -71,15 +93,15 @@ while read -r cmd; do
 	[ -f "$page" ] || continue
 	is "$(man_options "$cmd")" "$(cat "$tmp/list")" "$cmd: manual and list have the same options"
 	is "$(man_synopsis_lacks "$cmd")" "" "$cmd: the manual's synopsis lacks no option"
-	ok "$cmd: kvmft(1) has it" grep -q "^\.It Cm $cmd\( \|\$\)" "$top/man/kvmft.1"
-	ok "$cmd: ... and refers to its page" grep -q "^\.Xr kvmft-$cmd 1" "$top/man/kvmft.1"
+	ok "$cmd: kvmft(1) has it" grep -q "^\.It Cm ${cmd%% *}\( \|\$\)" "$top/man/kvmft.1"
+	ok "$cmd: ... and refers to its page" grep -q "^\.Xr kvmft-${cmd%% *} 1" "$top/man/kvmft.1"
 	# The argument of each option is called the same in the manual.
 	"$kvmft" --list-options "$cmd" | awk -F '\t' '$4 { print $2, $4 }' | while read -r long arg; do
 		name=${arg%%[!A-Za-z]*}
-		grep -qE "^\.It .*Fl Fl $long .*Ar $name" "$page" || echo "--$long $arg"
+		man_part "$cmd" | grep -E "^\.It .*Fl Fl $long .*Ar $name" >/dev/null || echo "--$long $arg"
 	done >"$tmp/args"
 	is "$(cat "$tmp/args")" "" "$cmd: arguments have the same names in the manual"
-done <"$tmp/commands"
+done <"$tmp/all"
 
 for page in "$top"/man/kvmft-*.1; do
 	cmd=${page##*/kvmft-}
@@ -104,10 +126,11 @@ if command -v bash >/dev/null; then
 	is "$(complete_bash kvmft "")" "$( (cat "$tmp/commands" && echo help) | LC_ALL=C sort)" \
 		"bash completion: commands"
 	while read -r cmd; do
-		is "$(complete_bash kvmft "$cmd" --)" \
+		# shellcheck disable=SC2086
+		is "$(complete_bash kvmft $cmd --)" \
 			"$(list_options "$cmd" | sed 's/.*--/--/' | LC_ALL=C sort)" \
 			"bash completion: options of $cmd"
-	done <"$tmp/commands"
+	done <"$tmp/all"
 	is "$(complete_bash kvmft rec)" "record" "bash completion: rest of a command"
 	is "$(complete_bash kvmft record --max)" "--max-size" "bash completion: rest of an option"
 else
@@ -142,9 +165,14 @@ wrong "help of an unknown command" "did you mean merge\?" help mereg
 run "$kvmft" --list-options nosuch
 status_is 2 "options of an unknown command"
 while read -r cmd; do
-	wrong "$cmd: unknown long option" "^kvmft $cmd: unknown option --no-such-thing" "$cmd" --no-such-thing
-	wrong "$cmd: unknown short option" "^kvmft $cmd: unknown option -Z" "$cmd" -Z
-done <"$tmp/commands"
+	# shellcheck disable=SC2086
+	wrong "$cmd: unknown long option" "^kvmft $cmd: unknown option --no-such-thing" $cmd --no-such-thing
+	# shellcheck disable=SC2086
+	wrong "$cmd: unknown short option" "^kvmft $cmd: unknown option -Z" $cmd -Z
+done <"$tmp/all"
+wrong "unknown command of a group" "^kvmft qemu: unknown command 'xyzzy-plugh' \(see kvmft help qemu\)" \
+	qemu xyzzy-plugh
+wrong "no command of a group" "operands are missing" qemu
 wrong "near option" "did you mean --buffer-size\?" record --bufer-size 8M
 wrong "near option of reset" "did you mean --dry-run\?" reset --dryrun
 wrong "option without its argument, long" "option --output needs an argument" record --output

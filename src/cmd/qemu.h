@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * qemu.h: the commands of `kvmft qemu`, one per file. A new one is a descriptor called "qemu NAME",
+ * a line here and a line in qemu.c; its options are described in a subsection of
+ * man/kvmft-qemu.1 called "kvmft qemu NAME".
+ */
+#ifndef KVMFT_CMD_QEMU_H
+#define KVMFT_CMD_QEMU_H
+
+#include "kvmft/cli.h"
+
+#endif
