@@ -18,10 +18,18 @@ struct hostmap_vm {
 	int32_t pid;		  /* tgid of the VMM */
 	char label[64];		  /* name, else UUID, else PID-FD, else "pid:N" */
 	struct epoch_vm *epochs;
+	/*
+	 * A VM of which there are several guest captures has an entry for each, because their clocks
+	 * may be forced or solved apart. `of` is the first one's number, which is the VM's, and the own
+	 * one of all others; `next` leads from it through the rest.
+	 */
+	size_t of, next;
 	bool has_forced; /* a map given by hand replaces all that the capture says */
 	struct tsc_map forced;
 	size_t forced_vcpus; /* ... for ids below this, and for those seen */
 };
+
+#define HOSTMAP_END SIZE_MAX /* in `next` */
 
 struct hostmap_thread {
 	int32_t tid;
@@ -62,8 +70,13 @@ int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostm
 	__must_check;
 void hostmap_free(struct hostmap *m);
 
+/* Makes an entry for one more capture of VM number vm: *out. 0 or -ENOMEM. */
+int hostmap_add_side(struct hostmap *m, size_t vm, size_t *out) __must_check;
+
 /* The vCPU that a thread runs; NULL when it runs none. */
 const struct hostmap_thread *hostmap_thread(const struct hostmap *m, int32_t tid);
+/* Number of the VM whose process thread tid belongs to; -1 when that is none, or two VMs'. */
+ssize_t hostmap_task_vm(const struct hostmap *m, int32_t tid);
 /* Index of the VM that sel names (UUID, name, PID, PID-FD); -errno with candidates in err. */
 ssize_t hostmap_find_vm(const struct hostmap *m, const char *sel, struct kvmft_err *err);
 /* The thread of vCPU id of VM number vm; NULL when none was seen. */

@@ -20,11 +20,14 @@ int pick_new(const struct timeline *t, struct pick **out) __must_check;
 int pick_add_event(struct pick *p, const char *spec, struct kvmft_err *err) __must_check;
 /* The same, but as matches: only they and `context` items on either side of each are wanted. */
 int pick_add_match(struct pick *p, const char *spec, struct kvmft_err *err) __must_check;
+#define PICK_MAX_CONTEXT 10000
+/* At most PICK_MAX_CONTEXT. */
 void pick_set_context(struct pick *p, uint64_t items);
 /* Any of these vCPUs. */
 int pick_add_vcpu(struct pick *p, uint32_t vcpu) __must_check;
-/* Any of these: "host", "guest" (all of them), or a guest's label. */
+/* Any of these: "host", "guest" (all of them), a VM's name (all captures of it), or a source's label. */
 int pick_add_side(struct pick *p, const char *side) __must_check;
+bool pick_side_is(const struct timeline *t, const struct tl_source *s, const char *side);
 
 /* Whether the item passes all but the matches; gaps and damage only ask for the side. */
 bool pick_wants(struct pick *p, const struct tl_item *item);
@@ -37,6 +40,8 @@ bool pick_wants(struct pick *p, const struct tl_item *item);
 int pick_feed(struct pick *p, const struct tl_item *item,
 	      int (*show)(void *arg, const struct tl_item *item), void *arg) __must_check;
 uint64_t pick_matches(const struct pick *p);
+/* Items of the context that were dropped because too many bytes would have had to be kept. */
+uint64_t pick_dropped(const struct pick *p);
 void pick_free(struct pick *p);
 
 /* ---- filters, by themselves ---- */

@@ -4,7 +4,8 @@
  *
  * Every event of every source is given the host TSC at which it happened; guest stamps go through
  * the clock of their trace, the vCPU's epochs, and back. A stamp that cannot be placed is not
- * guessed: it takes the place of the event before it on its CPU, and is marked.
+ * guessed: it takes the place of the event before it on its CPU, or of the first one after it where
+ * there is none, and is marked.
  */
 #ifndef KVMFT_TIMELINE_H
 #define KVMFT_TIMELINE_H
@@ -19,11 +20,11 @@ struct tl_comms; /* task names of one source */
 struct tl_source {
 	const struct capture *cap;
 	const struct fmt *fmt;
-	char label[TL_MAX_LABEL]; /* "host", or the VM's name */
+	char label[TL_MAX_LABEL]; /* "host", or the VM's name; of several captures of it NAME#N */
 	bool guest;
 	bool alone;		  /* of tl_new_alone(): a guest, too, has no VM then */
 	size_t index;		  /* 0 = host, guests from 1 */
-	size_t vm;		  /* guest: index into the host map */
+	size_t vm;		  /* guest: index into the host map, of this capture's entry */
 	uint64_t events, gaps, lost, damaged, unplaced; /* of what tl_next() gave so far */
 	uint64_t backwards;
 	bool lost_unknown;	  /* some gap had no count */
@@ -43,10 +44,10 @@ struct tl_item {
 	struct tl_source *src;
 	uint64_t host;	    /* host TSC, cycles: the first that fits */
 	uint64_t width;	    /* the last that fits is host + width; TL_GAP: length of the gap */
-	bool unplaced;	    /* host is only the place of the event before it */
+	bool unplaced;	    /* host is only the place of a neighbour */
 	uint32_t cpu;	    /* of the source's own machine */
 	int64_t vcpu;	    /* guest event: its vCPU id; host event: the one its thread runs; -1 */
-	int64_t vm;	    /* index into the host map that vcpu belongs to; -1 */
+	int64_t vm;	    /* index into the host map of the VM that vcpu belongs to (`of`); -1 */
 	int32_t tid;
 	const struct rec *rec;
 	const struct fmt_event *ev; /* NULL: an event without a format */
@@ -58,7 +59,8 @@ struct timeline;
 /* The host map, the captures and their formats are borrowed and must outlive the timeline. */
 int tl_new(struct hostmap *map, struct timeline **out, struct kvmft_err *err) __must_check;
 /*
- * Adds a guest capture as VM number vm of the host map. -ENOTSUP with err: its trace clock cannot
+ * Adds a guest capture as VM number vm of the host map; a second one of the same VM as the entry
+ * that hostmap_add_side() made for it. -ENOTSUP with err: its trace clock cannot
  * be converted with what the captures hold (err says what is missing).
  */
 int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt *fmt, size_t vm,

@@ -28,7 +28,7 @@ struct win_stats {
 #define WIN_SLICES 64
 
 struct win_vcpu {
-	size_t vm;
+	size_t vm; /* index into the host map: of several captures of a VM each has its own */
 	uint32_t vcpu;
 	struct win_stats s;
 	struct win_stats slice[WIN_SLICES]; /* the same figures, per slice of time */

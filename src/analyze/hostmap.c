@@ -90,7 +90,7 @@ static ssize_t vm_by_pid(const struct hostmap *m, int32_t pid)
 	ssize_t found = -1;
 
 	for (size_t i = 0; i < m->nvm; i++) {
-		if (m->vm[i].pid != pid)
+		if (m->vm[i].pid != pid || m->vm[i].of != i)
 			continue;
 		if (found >= 0)
 			return -2; /* two VMs in one process: only debugfs tells them apart */
@@ -107,6 +107,8 @@ static ssize_t vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid)
 		return -ENOMEM;
 	vm->cap = cap;
 	vm->pid = pid;
+	vm->of = m->nvm;
+	vm->next = HOSTMAP_END;
 	if (cap && (cap->name || cap->uuid || cap->id))
 		snprintf(vm->label, sizeof(vm->label), "%.63s",
 			 cap->name ? cap->name : cap->uuid ? cap->uuid : cap->id);
@@ -154,26 +156,32 @@ static int map_known(struct hostmap *m)
 	return ret;
 }
 
+static int32_t process_of(const struct hostmap *m, int32_t tid)
+{
+	uint64_t tgid;
+
+	/* Not known: a single-threaded VMM, or its main thread. */
+	return u64map_get(&m->tgid_of, (uint32_t)tid, &tgid) ? (int32_t)tgid : tid;
+}
+
+ssize_t hostmap_task_vm(const struct hostmap *m, int32_t tid)
+{
+	return MAX(vm_by_pid(m, process_of(m, tid)), (ssize_t)-1);
+}
+
 /* The VM of an emitting thread; -1 when it cannot be told. */
 static ssize_t vm_of_tid(const struct hostmap *m, int32_t tid)
 {
 	const struct hostmap_thread *t = hostmap_thread(m, tid);
-	uint64_t tgid;
-	ssize_t vm;
 
-	if (t)
-		return (ssize_t)t->vm;
-	if (!u64map_get(&m->tgid_of, (uint32_t)tid, &tgid))
-		tgid = (uint32_t)tid; /* a single-threaded VMM, or its main thread */
-	vm = vm_by_pid(m, (int32_t)tgid);
-	return vm >= 0 ? vm : -1;
+	return t ? (ssize_t)t->vm : hostmap_task_vm(m, tid);
 }
 
 static int scan_entry(struct scan *s, const struct rec *rec, const struct fmt_field *vcpu_field)
 {
 	struct hostmap *m = s->m;
 	int32_t tid = fmt_pid(m->fmt, rec);
-	uint64_t vcpu, at, tgid;
+	uint64_t vcpu, at;
 	ssize_t vm;
 
 	if (tid <= 0 || !fmt_u64(m->fmt, vcpu_field, rec, &vcpu) || vcpu > UINT32_MAX)
@@ -184,11 +192,9 @@ static int scan_entry(struct scan *s, const struct rec *rec, const struct fmt_fi
 	}
 	vm = vm_of_tid(m, tid);
 	if (vm < 0) {
-		if (!u64map_get(&m->tgid_of, (uint32_t)tid, &tgid))
-			tgid = (uint32_t)tid;
-		if (vm_by_pid(m, (int32_t)tgid) == -2)
+		if (vm_by_pid(m, process_of(m, tid)) == -2)
 			return 0; /* cannot be told apart: leave the thread without a VM */
-		vm = vm_add(m, NULL, (int32_t)tgid);
+		vm = vm_add(m, NULL, process_of(m, tid));
 		if (vm < 0)
 			return (int)vm;
 	}
@@ -311,14 +317,14 @@ static uint64_t vcpu_key(size_t vm, uint32_t vcpu)
  * A software KVM prints offsets that it never applies. debugfs, read before and after, is the
  * witness: it said the same both times, and not what the last event claims.
  */
-static bool offset_ignored(const struct hostmap *m, size_t vm, const struct hostmap_event *e)
+static bool offset_ignored(const struct hostmap *m, const struct hostmap_event *e)
 {
-	const struct cap_vcpu *v = cap_vcpu(&m->vm[vm], e->vcpu);
+	const struct cap_vcpu *v = cap_vcpu(&m->vm[e->vm], e->vcpu);
 	uint64_t last;
 
 	if (!v || !v->has_offset || !v->has_end || v->offset != v->end_offset)
 		return false;
-	return u64map_get(&m->last_write, vcpu_key(vm, e->vcpu), &last) &&
+	return u64map_get(&m->last_write, vcpu_key((size_t)e->vm, e->vcpu), &last) &&
 	       m->event[last].next != v->end_offset;
 }
 
@@ -329,7 +335,7 @@ static int feed_event(struct hostmap *m, size_t vm, const struct hostmap_event *
 
 	switch (e->kind) {
 	case EV_OFFSET:
-		if (offset_ignored(m, vm, e)) {
+		if (offset_ignored(m, e)) {
 			m->ignored++;
 			return 0;
 		}
@@ -374,11 +380,17 @@ static int feed_forced(struct hostmap *m, size_t vm)
 	for (uint32_t id = 0; id < v->forced_vcpus && !ret; id++)
 		ret = epoch_vm_read(v->epochs, id, 0, &v->forced);
 	for (size_t i = 0; i < m->nthread && !ret; i++)
-		if (m->thread[i].vm == vm && m->thread[i].vcpu >= v->forced_vcpus) {
+		if (m->thread[i].vm == v->of && m->thread[i].vcpu >= v->forced_vcpus) {
 			ret = epoch_vm_read(v->epochs, m->thread[i].vcpu, 0, &v->forced);
 			ret = ret == -EINVAL ? 0 : ret; /* two threads of one vCPU */
 		}
 	return ret;
+}
+
+/* Of the VM, or read inside the guest for this capture of it. */
+static bool event_concerns(const struct hostmap *m, const struct hostmap_event *e, size_t vm)
+{
+	return e->vm == (ssize_t)vm || (e->vm >= 0 && e->vm == (ssize_t)m->vm[vm].of);
 }
 
 static int build_epochs(struct hostmap *m, size_t vm)
@@ -392,7 +404,7 @@ static int build_epochs(struct hostmap *m, size_t vm)
 		return -ENOMEM;
 	ret = forced ? feed_forced(m, vm) : feed_reads(m, vm, false);
 	for (size_t i = 0; i < m->nevent && !ret; i++)
-		if (m->event[i].vm == (ssize_t)vm && !(forced && m->event[i].kind == EV_OFFSET))
+		if (event_concerns(m, &m->event[i], vm) && !(forced && m->event[i].kind == EV_OFFSET))
 			ret = feed_event(m, vm, &m->event[i]);
 	return ret || forced ? ret : feed_reads(m, vm, true);
 }
@@ -487,6 +499,24 @@ void hostmap_free(struct hostmap *m)
 	free(m);
 }
 
+int hostmap_add_side(struct hostmap *m, size_t vm, size_t *out)
+{
+	const struct hostmap_vm *first;
+	size_t last = m->vm[vm].of, n = 2;
+	ssize_t at = vm_add(m, m->vm[vm].cap, m->vm[vm].pid);
+
+	if (at < 0)
+		return (int)at;
+	for (; m->vm[last].next != HOSTMAP_END; last = m->vm[last].next)
+		n++;
+	first = &m->vm[m->vm[vm].of];
+	m->vm[last].next = (size_t)at;
+	m->vm[at].of = first->of;
+	snprintf(m->vm[at].label, sizeof(m->vm[at].label), "%.54s#%zu", first->label, n);
+	*out = (size_t)at;
+	return build_epochs(m, (size_t)at);
+}
+
 const struct hostmap_thread *hostmap_thread(const struct hostmap *m, int32_t tid)
 {
 	uint64_t at;
@@ -497,7 +527,7 @@ const struct hostmap_thread *hostmap_thread(const struct hostmap *m, int32_t tid
 const struct hostmap_thread *hostmap_vcpu(const struct hostmap *m, size_t vm, uint32_t id)
 {
 	for (size_t i = 0; i < m->nthread; i++)
-		if (m->thread[i].vm == vm && m->thread[i].vcpu == id)
+		if (m->thread[i].vm == m->vm[vm].of && m->thread[i].vcpu == id)
 			return &m->thread[i];
 	return NULL;
 }

@@ -187,7 +187,7 @@ static int tables(struct lat *l)
 	if (!l->guest)
 		return -ENOMEM;
 	for (size_t i = 1; i < l->nsrc; i++)
-		l->guest[tl_source(l->t, i)->vm].src = tl_source(l->t, i);
+		l->guest[l->map->vm[tl_source(l->t, i)->vm].of].src = tl_source(l->t, i);
 	return lat_io_new(l);
 }
 
@@ -312,7 +312,7 @@ static void feed_gap(struct lat *l, const struct tl_item *i)
 	for (size_t k = 0; k < l->nvcpu; k++) {
 		struct lat_vcpu *v = l->vcpu[k];
 
-		if (i->src->guest && v->vm != i->src->vm)
+		if (i->src->guest && (int64_t)v->vm != i->vm)
 			continue;
 		lat_irq_forget(l, v);
 		v->guest_known = false;

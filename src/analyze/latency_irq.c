@@ -89,21 +89,12 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 	l->raised.source = in->kind == LE_MSI ? SRC_MSI : in->kind == LE_IPI ? SRC_IPI : SRC_LINE;
 }
 
-/*
- * The VM of an event outside vCPU threads: of its process, or the only one. hostmap knows the
- * threads' processes from the capture.
- */
+/* The VM of an event outside vCPU threads: of its process, or the only one. */
 static int64_t foreign_vm(const struct lat *l, const struct lat_in *in)
 {
-	uint64_t tgid;
+	int64_t vm = in->i->vm >= 0 ? in->i->vm : hostmap_task_vm(l->map, in->i->tid);
 
-	if (in->i->vm >= 0)
-		return in->i->vm;
-	if (u64map_get(&l->map->tgid_of, (uint32_t)in->i->tid, &tgid))
-		for (size_t i = 0; i < l->map->nvm; i++)
-			if (l->map->vm[i].pid == (int32_t)tgid)
-				return (int64_t)i;
-	return l->map->nvm == 1 ? 0 : -1;
+	return vm < 0 && l->map->nvm == 1 ? 0 : vm;
 }
 
 /* The vCPU that an APIC belongs to; NULL when it never runs in this capture (whose ids are not trusted). */

@@ -182,23 +182,17 @@ static void count(struct pair_stats *s, int64_t distance)
 		loghist_add(&s->late, (uint64_t)distance);
 }
 
-int pairs_feed(struct pairs *p, const struct tl_item *i)
+static int feed_access(struct pairs *p, size_t vm, uint32_t vcpu, int side, const struct access *a)
 {
-	struct access a = { .host = i->host, .waits = true }, *o;
-	int side = i->src->guest;
-	struct pair_stats *s;
-	struct pair_vcpu *v;
+	struct pair_vcpu *v = vcpu_at(p, vm, vcpu);
+	struct pair_stats *s = v ? stats_at(p, vm, a->kind) : NULL;
+	struct access *o;
 
-	if (i->kind != TL_EVENT || i->vcpu < 0 || i->vm < 0 || i->unplaced ||
-	    !pair_match(&p->ev[i->src->index], i->src->fmt, i->ev, i->rec, &a.kind, &a.value))
-		return 0;
-	v = vcpu_at(p, (size_t)i->vm, (uint32_t)i->vcpu);
-	s = v ? stats_at(p, v->vm, a.kind) : NULL;
 	if (!s)
 		return -ENOMEM;
-	o = partner(v, !side, &a);
+	o = partner(v, !side, a);
 	if (o) {
-		int64_t distance = (int64_t)(a.host - o->host);
+		int64_t distance = (int64_t)(a->host - o->host);
 
 		o->waits = false;
 		count(s, side ? distance : -distance);
@@ -206,8 +200,24 @@ int pairs_feed(struct pairs *p, const struct tl_item *i)
 	}
 	o = &v->side[side].a[v->side[side].next++ % WAITING];
 	alone(p, v, side, o);
-	*o = a;
+	*o = *a;
 	return 0;
+}
+
+int pairs_feed(struct pairs *p, const struct tl_item *i)
+{
+	struct access a = { .host = i->host, .waits = true };
+	int ret = 0;
+
+	if (i->kind != TL_EVENT || i->vcpu < 0 || i->vm < 0 || i->unplaced ||
+	    !pair_match(&p->ev[i->src->index], i->src->fmt, i->ev, i->rec, &a.kind, &a.value))
+		return 0;
+	if (i->src->guest)
+		return feed_access(p, i->src->vm, (uint32_t)i->vcpu, 1, &a);
+	/* The other side may be in any capture of the VM. */
+	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END && !ret; vm = tl_hostmap(p->t)->vm[vm].next)
+		ret = feed_access(p, vm, (uint32_t)i->vcpu, 0, &a);
+	return ret;
 }
 
 void pairs_finish(struct pairs *p)

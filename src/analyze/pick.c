@@ -3,7 +3,7 @@
  * pick.c: cuts a story out of a time line.
  *
  * Whether a name matches is decided once per event type of each source and kept. Items before a
- * match are copied as they pass, into a ring as long as the context.
+ * match are copied as they pass, into a ring as long as the context; of large ones fewer are kept.
  */
 #include "kvmft/pick.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define MAX_SPECS   32
-#define MAX_CONTEXT 100000
+#define MAX_KEPT    (16u << 20) /* bytes of copies */
 
 struct spec {
 	char *sys, *name; /* patterns; sys NULL = any */
@@ -44,6 +44,9 @@ struct pick {
 	struct kept *ring;
 	uint64_t held, next; /* kept ones, and the place of the next */
 	uint64_t matches;
+	size_t kept;	  /* bytes of all copies' room */
+	uint64_t cut;	  /* items dropped for lack of it, since the last match */
+	uint64_t dropped; /* ... that a match would have shown */
 };
 
 int pick_new(const struct timeline *t, struct pick **out)
@@ -89,7 +92,7 @@ int pick_add_match(struct pick *p, const char *spec, struct kvmft_err *err)
 
 void pick_set_context(struct pick *p, uint64_t items)
 {
-	p->context = MIN(items, (uint64_t)MAX_CONTEXT);
+	p->context = MIN(items, (uint64_t)PICK_MAX_CONTEXT);
 }
 
 int pick_add_vcpu(struct pick *p, uint32_t vcpu)
@@ -116,10 +119,18 @@ int pick_add_side(struct pick *p, const char *side)
 
 /* ---- one item ---- */
 
+bool pick_side_is(const struct timeline *t, const struct tl_source *s, const char *side)
+{
+	const struct hostmap *map = tl_hostmap(t);
+
+	return !strcmp(side, s->guest ? "guest" : "host") || !strcmp(side, s->label) ||
+	       (s->guest && !s->alone && !strcmp(side, map->vm[map->vm[s->vm].of].label));
+}
+
 static bool side_wanted(const struct pick *p, const struct tl_source *s)
 {
 	for (size_t i = 0; i < p->nside; i++)
-		if (!strcmp(p->side[i], s->guest ? "guest" : "host") || !strcmp(p->side[i], s->label))
+		if (pick_side_is(p->t, s, p->side[i]))
 			return true;
 	return !p->nside;
 }
@@ -172,6 +183,35 @@ bool pick_wants(struct pick *p, const struct tl_item *i)
 
 /* ---- context ---- */
 
+static struct kept *oldest(struct pick *p)
+{
+	return &p->ring[(p->next + p->context - p->held) % p->context];
+}
+
+static void empty(struct pick *p, struct kept *k)
+{
+	free(k->data);
+	k->data = NULL;
+	p->kept -= k->room;
+	k->room = 0;
+}
+
+/* Room for a copy of len bytes, if need be at the cost of the oldest ones. */
+static int make_room(struct pick *p, struct kept *k, size_t len)
+{
+	if (k->room >= len)
+		return 0;
+	empty(p, k);
+	for (; p->kept + len > MAX_KEPT && p->held; p->held--, p->cut++)
+		empty(p, oldest(p));
+	k->data = malloc(len);
+	if (!k->data)
+		return -ENOMEM;
+	k->room = len;
+	p->kept += len;
+	return 0;
+}
+
 static int keep(struct pick *p, const struct tl_item *i)
 {
 	struct kept *k;
@@ -183,22 +223,18 @@ static int keep(struct pick *p, const struct tl_item *i)
 	if (!p->ring)
 		return -ENOMEM;
 	k = &p->ring[p->next];
+	p->held = MIN(p->held, p->context - 1); /* the one that is overwritten */
 	k->item = *i;
 	if (i->rec) {
-		if (k->room < i->rec->len) {
-			free(k->data);
-			k->data = malloc(i->rec->len);
-			k->room = k->data ? i->rec->len : 0;
-			if (!k->data)
-				return -ENOMEM;
-		}
+		if (make_room(p, k, i->rec->len))
+			return -ENOMEM;
 		k->rec = *i->rec;
 		if (i->rec->len)
 			memcpy(k->data, i->rec->data, i->rec->len);
 		k->rec.data = k->data;
 	}
 	p->next = (p->next + 1) % p->context;
-	p->held = MIN(p->held + 1, p->context);
+	p->held++;
 	return 0;
 }
 
@@ -206,13 +242,18 @@ static int show_kept(struct pick *p, int (*show)(void *arg, const struct tl_item
 {
 	int ret = 0;
 
+	p->dropped += MIN(p->cut, p->context - p->held);
+	p->cut = 0;
 	for (; p->held && !ret; p->held--) {
-		struct kept *k = &p->ring[(p->next + p->context - p->held) % p->context];
+		struct kept *k = oldest(p);
 
 		if (k->item.rec)
 			k->item.rec = &k->rec;
 		ret = show(arg, &k->item);
 	}
+	/* Room that large ones leave is no good for others. */
+	for (size_t i = 0; p->kept > MAX_KEPT / 2 && i < p->context; i++)
+		empty(p, &p->ring[i]);
 	return ret;
 }
 
@@ -239,6 +280,11 @@ int pick_feed(struct pick *p, const struct tl_item *i,
 uint64_t pick_matches(const struct pick *p)
 {
 	return p->matches;
+}
+
+uint64_t pick_dropped(const struct pick *p)
+{
+	return p->dropped;
 }
 
 static void specs_free(struct specs *s)

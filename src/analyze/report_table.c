@@ -20,21 +20,8 @@ const char *const report_keys[] = {
 static int64_t vm_of(const struct report *r, int32_t tid)
 {
 	const struct hostmap_thread *t = hostmap_thread(r->map, tid);
-	int64_t found = -1;
-	uint64_t tgid;
 
-	if (t)
-		return (int64_t)t->vm;
-	if (!u64map_get(&r->map->tgid_of, (uint32_t)tid, &tgid))
-		return -1;
-	for (size_t i = 0; i < r->map->nvm; i++) {
-		if (r->map->vm[i].pid != (int32_t)tgid)
-			continue;
-		if (found >= 0)
-			return -1; /* two VMs in one process */
-		found = (int64_t)i;
-	}
-	return found;
+	return t ? (int64_t)t->vm : hostmap_task_vm(r->map, tid);
 }
 
 size_t report_vcpus(const struct report *r)

@@ -74,7 +74,7 @@ static int collect_item(struct collect *c, const struct tl_item *i)
 int solve_add_host(struct solve *s, struct hostmap *map, size_t vm, struct kvmft_err *err)
 {
 	struct collect c = {
-		.s = s, .vm = vm, .entry = fmt_find(map->fmt, "kvm", "kvm_entry"),
+		.s = s, .vm = map->vm[vm].of, .entry = fmt_find(map->fmt, "kvm", "kvm_entry"),
 		.exit = fmt_find(map->fmt, "kvm", "kvm_exit"),
 	};
 	struct timeline *t;

@@ -29,6 +29,8 @@ struct tl_stream {
 	enum tl_kind kind;
 	uint64_t host, width;
 	bool unplaced;
+	bool placed;	/* host is a place, of an event before or of the first one after */
+	uint64_t begin; /* of the host's recording */
 };
 
 struct timeline {
@@ -106,6 +108,16 @@ int tl_new_alone(struct hostmap *map, struct timeline **out, struct kvmft_err *e
 	return ret;
 }
 
+/* Captures of one VM are told apart by a number behind its name. */
+static void label_first(struct timeline *t, size_t vm)
+{
+	const struct hostmap_vm *first = &t->map->vm[t->map->vm[vm].of];
+
+	for (size_t i = 0; i < t->nsrc && first->next != HOSTMAP_END; i++)
+		if (t->src[i]->guest && t->src[i]->vm == first->of)
+			snprintf(t->src[i]->label, sizeof(t->src[i]->label), "%.54s#1", first->label);
+}
+
 /* The guest's pvclock records become epochs when the clock needs them. */
 static int guest_records(struct timeline *t, const struct capture *cap, size_t vm)
 {
@@ -137,6 +149,7 @@ int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt
 	t->gtime[s->index] = g;
 	s->guest = true;
 	s->vm = vm;
+	label_first(t, vm);
 	ret = guest_time_init(g, cap, err);
 	if (ret)
 		return ret;
@@ -147,6 +160,29 @@ int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt
 }
 
 /* ---- one stream ---- */
+
+/*
+ * Nothing stands before it that has a place: that of the first one after it, found by a walk of its
+ * own, which few captures need; else the host's beginning.
+ */
+static void place_as_next(struct tl_stream *s)
+{
+	struct rstream r;
+	uint64_t lo, hi;
+	enum rkind k;
+
+	s->host = s->begin;
+	s->placed = true;
+	if (rstream_open(&r, s->src->cap, s->r.s))
+		return;
+	while ((k = rstream_next(&r)) != R_END)
+		if (k == R_EVENT &&
+		    epoch_result_usable(guest_time_to_host(s->gtime, s->epochs, r.rec.ts, &lo, &hi))) {
+			s->host = lo;
+			break;
+		}
+	rstream_close(&r);
+}
 
 static void place(struct tl_stream *s, uint64_t ts)
 {
@@ -161,21 +197,22 @@ static void place(struct tl_stream *s, uint64_t ts)
 		ok = false;
 	}
 	s->unplaced = !ok;
-	if (ok) {
+	s->width = ok ? hi - lo : 0;
+	if (ok)
 		s->host = lo;
-		s->width = hi - lo;
-	} else {
-		s->width = 0;
-	}
+	else if (!s->placed && s->gtime)
+		place_as_next(s);
+	s->placed |= ok;
 }
 
 /* A gap begins at the event before it and ends where the next sub-buffer begins. */
 static void place_gap(struct tl_stream *s)
 {
 	uint64_t begin = s->host;
+	bool first = !s->placed;
 
 	place(s, s->r.sb.ts);
-	if (!begin)
+	if (first)
 		begin = s->host; /* nothing before it on this CPU */
 	s->width = s->host - begin;
 	s->host = begin;
@@ -251,6 +288,7 @@ static int stream_open(struct timeline *t, struct tl_source *src, const struct c
 		s->epochs = epoch_vm_find(t->map->vm[src->vm].epochs, (uint32_t)s->vcpu);
 	}
 	s->from = t->from;
+	s->begin = t->map->cap->begin_tsc;
 	ret = rstream_open(&s->r, src->cap, cs);
 	s->open = !ret;
 	t->nstream += !ret;
@@ -354,7 +392,7 @@ static void item_fill(struct timeline *t, struct tl_stream *s, struct tl_item *i
 		.unplaced = s->unplaced, .cpu = s->r.s->cpu, .vcpu = s->vcpu, .vm = -1, .tid = -1,
 	};
 	if (s->src->guest && !s->src->alone)
-		item->vm = (int64_t)s->src->vm;
+		item->vm = (int64_t)t->map->vm[s->src->vm].of;
 	if (s->kind != TL_EVENT) {
 		item_fill_other(s, item);
 		return;

@@ -269,9 +269,9 @@ static void win_gap(struct windows *w, const struct tl_item *i)
 		win_forget(w, &w->v[k]);
 }
 
-static int win_event(struct windows *w, const struct tl_item *i, bool entry)
+static int win_event(struct windows *w, const struct tl_item *i, size_t vm, bool entry)
 {
-	struct win_vcpu *v = win_at(w, (size_t)i->vm, (uint32_t)i->vcpu);
+	struct win_vcpu *v = win_at(w, vm, (uint32_t)i->vcpu);
 
 	if (!v)
 		return -ENOMEM;
@@ -292,6 +292,7 @@ static int win_event(struct windows *w, const struct tl_item *i, bool entry)
 int win_feed(struct windows *w, const struct tl_item *i)
 {
 	const struct win_events *ev = &w->ev[i->src->index];
+	int ret = 0;
 
 	if (!w->started) {
 		w->started = true;
@@ -307,7 +308,12 @@ int win_feed(struct windows *w, const struct tl_item *i)
 		return 0;
 	if (!i->src->guest && (!i->ev || (i->ev != ev->entry && i->ev != ev->exit)))
 		return 0;
-	return win_event(w, i, i->ev == ev->entry);
+	if (i->src->guest)
+		return win_event(w, i, i->src->vm, false);
+	/* The host's windows are those of all captures of the VM. */
+	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END && !ret; vm = tl_hostmap(w->t)->vm[vm].next)
+		ret = win_event(w, i, vm, i->ev == ev->entry);
+	return ret;
 }
 
 void win_finish(struct windows *w)

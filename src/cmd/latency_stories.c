@@ -42,15 +42,7 @@ struct stories {
 /* The VM that an item is of, -1: of none. */
 static int64_t item_vm(const struct stories *s, const struct tl_item *i)
 {
-	uint64_t tgid;
-
-	if (i->src->guest || i->vm >= 0)
-		return i->src->guest ? (int64_t)i->src->vm : i->vm;
-	if (u64map_get(&s->map->tgid_of, (uint32_t)i->tid, &tgid))
-		for (size_t k = 0; k < s->map->nvm; k++)
-			if (s->map->vm[k].pid == (int32_t)tgid)
-				return (int64_t)k;
-	return -1;
+	return i->vm >= 0 ? i->vm : hostmap_task_vm(s->map, i->tid);
 }
 
 static void keep(struct stories *s, const struct tl_item *i)

@@ -122,7 +122,7 @@ static int merge_write(struct merge *m)
 
 /* ---- what the user must know about the result ---- */
 
-static void summary_alignment(struct merge *m, const struct pairing_guest *g)
+static void summary_alignment(struct merge *m, const struct tl_source *g)
 {
 	struct sbuf b = { 0 };
 	struct win_stats s;
@@ -131,7 +131,7 @@ static void summary_alignment(struct merge *m, const struct pairing_guest *g)
 	if (m->o->quiet && !s.outside)
 		return;
 	pairing_alignment_text(m->p.map, m->w, (int64_t)g->vm, &b);
-	cli_note("alignment of %s: %s", m->p.map->vm[g->vm].label, b.s ? b.s : "out of memory");
+	cli_note("alignment of %s: %s", g->label, b.s ? b.s : "out of memory");
 	sbuf_free(&b);
 }
 
@@ -157,10 +157,14 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		complete = pairing_summary(m.p.t, m.o->quiet);
 		if (m.o->pick.grep.n && !m.o->quiet)
 			cli_note("%llu matches", (unsigned long long)pick_matches(m.pick));
-		for (size_t i = 0; i < m.p.nguest; i++)
-			summary_alignment(&m, &m.p.guest[i]);
-		for (size_t i = 0; i < tl_sources(m.p.t); i++)
+		if (m.pick && pick_dropped(m.pick))
+			cli_note("%llu lines of context were left out: too large to be kept",
+				 (unsigned long long)pick_dropped(m.pick));
+		for (size_t i = 0; i < tl_sources(m.p.t); i++) {
+			if (i)
+				summary_alignment(&m, tl_source(m.p.t, i));
 			events += tl_source(m.p.t, i)->events;
+		}
 		if (!events)
 			ret = err_set(err, ENODATA, "the captures hold no events%s",
 				      m.o->from || m.o->to ? " in that time" : "");

@@ -35,7 +35,7 @@ static int add_side(struct pick *p, const struct timeline *t, const char *side, 
 	bool known = !strcmp(side, "host") || !strcmp(side, "guest");
 
 	for (size_t i = 0; i < tl_sources(t); i++)
-		known |= !strcmp(side, tl_source(t, i)->label);
+		known |= pick_side_is(t, tl_source(t, i), side);
 	if (!known)
 		return err_usage(err, "option --side: '%s' is neither host nor guest nor the name of a guest here",
 				 side);
@@ -76,6 +76,8 @@ int merge_pick_init(const struct merge_pick_opts *o, const struct timeline *t, s
 	*out = NULL;
 	if (o->context.set && !o->grep.n)
 		return err_usage(err, "option --context: around which events? It needs --grep");
+	if (o->context.v > PICK_MAX_CONTEXT)
+		return err_usage(err, "option --context: at most %d lines", PICK_MAX_CONTEXT);
 	if (!o->event.n && !o->grep.n && !o->side.n && !o->vcpu.n)
 		return 0;
 	if (pick_new(t, out))

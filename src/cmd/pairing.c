@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "kvmft/output.h"
 
@@ -86,6 +87,32 @@ static int split_operand(const char *text, char **path, const char **sel)
 	return *path ? 0 : -ENOMEM;
 }
 
+static bool same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/*
+ * Another capture of a VM that has one already: of another boot, or of other events. By its own stamps
+ * each finds its place; the same one twice would only be a slip of the pen.
+ */
+static int check_again(struct pairing *p, struct pairing_guest *g, struct kvmft_err *err)
+{
+	bool again = false;
+
+	for (const struct pairing_guest *o = p->guest; o != g; o++) {
+		if (same_file(o->c.cap->path, g->c.cap->path))
+			return err_set(err, EINVAL, "%s and %s are one and the same capture", o->c.cap->path,
+				       g->c.cap->path);
+		again |= p->map->vm[o->vm].of == g->vm;
+	}
+	if (again && hostmap_add_side(p->map, g->vm, &g->vm))
+		return err_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
 static int open_guest(struct pairing *p, const char *operand, const struct tsc_map *forced,
 		      struct kvmft_err *err)
 {
@@ -112,10 +139,9 @@ static int open_guest(struct pairing *p, const char *operand, const struct tsc_m
 		if (ret)
 			return ret;
 	}
-	for (size_t i = 0; i + 1 < p->nguest; i++)
-		if (p->guest[i].vm == g->vm)
-			return err_set(err, EINVAL, "%s and %s are both paired with VM %s",
-				       p->guest[i].c.cap->path, path, p->map->vm[g->vm].label);
+	ret = check_again(p, g, err);
+	if (ret)
+		return ret;
 	if (forced && hostmap_force_map(p->map, g->vm, g->c.cap->ncpu, forced))
 		return err_set(err, ENOMEM, "out of memory");
 	return tl_add_guest(p->t, g->c.cap, g->c.fmt, g->vm, err);

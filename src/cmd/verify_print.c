@@ -146,7 +146,7 @@ void verify_text(const struct verify *v, struct sbuf *b)
 		const struct verify_guest *g = &v->guest[i];
 
 		for (size_t k = 0; k < g->nreason; k++)
-			sbuf_addf(b, "%s%s%s\n", k ? "  " : v->p.map->vm[g->g->vm].label, k ? "" : ": ",
+			sbuf_addf(b, "%s%s%s\n", k ? "  " : g->src->label, k ? "" : ": ",
 				  g->reason[k]);
 		text_vcpus(v, g, b);
 		if (g->a.total.checked)
@@ -298,7 +298,7 @@ static void json_guest(struct json *j, const struct verify *v, const struct veri
 {
 	json_object_begin(j);
 	json_key(j, "vm");
-	json_str(j, v->p.map->vm[g->g->vm].label);
+	json_str(j, v->p.map->vm[v->p.map->vm[g->g->vm].of].label);
 	json_key(j, "capture");
 	json_str(j, g->src->cap->path);
 	json_key(j, "verdict");

@@ -71,12 +71,18 @@ static int epochs_of(struct out *o, struct tl_source *src)
 	return 0;
 }
 
+/* Epochs are the VM's, however many captures there are of it. */
+static bool first_of_vm(const struct out *o, const struct tl_source *src)
+{
+	return tl_hostmap(o->t)->vm[src->vm].of == src->vm;
+}
+
 static int epochs_list(struct out *o)
 {
 	int ret = 0;
 
 	for (size_t i = 0; i < tl_sources(o->t) && !ret; i++)
-		if (tl_source(o->t, i)->guest && !tl_source(o->t, i)->alone)
+		if (tl_source(o->t, i)->guest && !tl_source(o->t, i)->alone && first_of_vm(o, tl_source(o->t, i)))
 			ret = epochs_of(o, tl_source(o->t, i));
 	if (o->nepoch)
 		qsort(o->epoch, o->nepoch, sizeof(*o->epoch), epoch_cmp);

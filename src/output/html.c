@@ -145,7 +145,7 @@ static uint64_t who(struct html *h, const struct tl_item *i)
 	put(h, i->src->index);
 	put(h, i->cpu);
 	put_signed(h, i->vcpu);
-	put_signed(h, i->src->guest ? (int64_t)i->src->vm : i->vm);
+	put_signed(h, i->vm);
 	put_signed(h, i->tid);
 	put(h, name);
 	if (u64map_put(&h->whos, k, h->nwho))

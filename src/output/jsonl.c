@@ -158,6 +158,8 @@ static void put_place(struct json *j, const struct out *o, const struct tl_item 
 	key_str(j, "side", i->src->guest ? "guest" : "host");
 	key_str(j, "vm", i->vm >= 0 ? tl_hostmap(o->t)->vm[i->vm].label :
 			 i->src->guest ? i->src->label : NULL);
+	if (i->src->guest && i->vm >= 0 && tl_hostmap(o->t)->vm[i->vm].next != HOSTMAP_END)
+		key_u64(j, "source", i->src->index); /* the name alone does not tell */
 	key_u64(j, "cpu", i->cpu);
 	key_number(j, "vcpu", i->vcpu >= 0, i->vcpu);
 	if (i->kind == TL_EVENT) {
@@ -241,7 +243,7 @@ static int jsonl_epoch(struct out *o, const struct out_epoch *e)
 	bool known;
 
 	line_begin(&j, o, "epoch");
-	key_str(&j, "vm", e->src->label);
+	key_str(&j, "vm", tl_hostmap(o->t)->vm[e->src->vm].label);
 	key_u64(&j, "vcpu", e->vcpu);
 	/* The first epoch holds from before the recording: there is no such time on every clock. */
 	known = !e->first && out_clock_value(&o->clock, e->host,

@@ -147,4 +147,7 @@ wrong "something behind it" "not understood" --grep 'read_msr/val==1 val==2/'
 wrong "order of text" "text can be compared" --grep 'read_msr/val<x/'
 deep=$(printf '%0200d' 0 | tr 0 '(')
 wrong "parentheses without end" "nested too deeply" --grep "read_msr/$deep/"
+run "$kvmft" merge --grep kvm_exit --context 10001 "$tmp/host"
+status_is 2 "more context than is kept: wrong usage"
+err_has 'at most 10000' "... is told"
 finish

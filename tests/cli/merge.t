@@ -96,7 +96,8 @@ failed "no VM has that UUID" "has a UUID that no VM .*VMs there: one \($id\)" "$
 failed "two VMs have that UUID" "several VMs by UUID.*VMs there: one \($id\), two \(9999-7\)" \
 	"$tmp/twins" "$tmp/guest"
 failed "no VM of that name" "nosuch.*one" "$host" "$tmp/guest=nosuch"
-failed "one VM twice" "both paired with VM one" --tsc-offset 0 "$host" "$tmp/guest" "$tmp/nouuid=one"
+failed "one capture twice" "guest and .*guest are one and the same capture" --tsc-offset 0 "$host" "$tmp/guest" \
+	"$tmp/../$(basename "$tmp")/guest=one"
 failed "host that knows no VM" "knows no VM" "$tmp/novm" "$tmp/guest"
 failed "guest given as host" "capture of a guest: the host's comes first" "$tmp/guest" "$host"
 failed "host given as guest" "capture of a host, not of a guest" "$host" "$host"

@@ -161,6 +161,39 @@ for boot in "$tmp/reboot/guest" "$tmp/second"; do
 	out_has '^  all +[1-9][0-9]{3} +0 +0 ' "... all its events, although stamps repeat"
 done
 
+# Both boots on one time line: each is a side of its own.
+run "$kvmft" verify "$tmp/reboot/host" "$tmp/reboot/guest" "$tmp/second"
+status_is 0 "both boots at once"
+out_has '^syn#1: aligned within 15[0-9][0-9] cycles' "... the first one"
+out_has '^syn#2: aligned within 15[0-9][0-9] cycles' "... and the second one"
+# order SIDE: its lines, and how many of them are out of order or of unknown time.
+order()
+{
+	awk -v side="$1" '$1 ~ side { for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]+[?]?$/ && length($i) > 8) {
+		if ($i ~ /[?]/ || $i + 0 < last) bad++; last = $i + 0; n++; break } }
+		END { print (n > 1000), bad + 0 }' "$out"
+}
+run "$kvmft" merge --clock host-tsc "$tmp/reboot/host" "$tmp/reboot/guest" "$tmp/second"
+status_is 0 "... merge"
+is "$(order .)" "1 0" "... no line out of order"
+is "$(order '^syn#1') $(order '^syn#2')" "1 0 1 0" "... nor of either boot"
+is "$(awk '$1 == "syn#2" && !first { first = NR } $1 == "syn#1" { last = NR } END { print (first > 0 && last - first < NR / 20) }' \
+	"$out")" 1 "... the second boot comes after the first"
+err_has 'alignment of syn#2: [1-9][0-9]* guest events checked, 0 outside' "... both are checked"
+run "$kvmft" merge -q --side syn#2 --format json "$tmp/reboot/host" "$tmp/reboot/guest" "$tmp/second"
+is "$(grep -c '"kind":"event","side":"guest","vm":"syn","source":2,' "$out") $(grep -c '"source":1,' "$out")" \
+	"$(grep -c '"kind":"event"' "$out") 0" "... --side NAME#N is one capture, JSON tells which"
+
+# What stands before the first known epoch has the place of the first event that has one.
+pair unplaced --ms 50
+awk '/^begin tsc=/ { print "begin tsc=1000040000000"; next } 1' "$tmp/unplaced/host/meta" >"$tmp/meta" &&
+	cp "$tmp/meta" "$tmp/unplaced/host/meta"
+run "$kvmft" merge --clock host-tsc --side guest "$tmp/unplaced/host" "$tmp/unplaced/guest"
+is "$(awk 'function time(i) { for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]+[?]?$/ && length($i) > 8) return $i }
+	{ t = time() } t ~ /[?]/ { u++; if (t + 0 < 1000040000000) bad++; next }
+	{ n++ } END { print (u > 100), (n > 100), bad + 0 }' "$out")" "1 1 0" \
+	"stamps without a place stand where the first one with a place stands"
+
 # A guest that moved: each host's windows hold the events that happened on it; the other ones are not
 # checked. All the guest's TSC goes on.
 pair moved --migrate "$tmp/host2" --ratio 3474161823 --frac 32
