@@ -28,13 +28,13 @@ DEBIAN_RIG="qemu-system-x86 busybox-static cpio kmod xz-utils zstd msr-tools uti
 DEBIAN_BUILD="gcc make pkg-config libtracefs-dev libtraceevent-dev libkmod-dev libzstd-dev"
 DEBIAN_TEST="clang libcmocka-dev trace-cmd mandoc cppcheck shellcheck codespell clang-tidy
 	clang-format strace protobuf-compiler zsh fish dpkg-dev debhelper lintian
-	nodejs chromium libkshark-dev libjson-c-dev libtracecmd-dev"
+	nodejs chromium libkshark-dev libjson-c-dev libtracecmd-dev systemtap-sdt-dev"
 
 FEDORA_RIG="qemu-system-x86 busybox cpio kmod xz zstd msr-tools util-linux perl dpkg apt"
 FEDORA_BUILD="gcc make pkgconf-pkg-config libtracefs-devel libtraceevent-devel kmod-devel
 	libzstd-devel"
 FEDORA_TEST="clang clang-tools-extra compiler-rt libcmocka-devel perl-Test-Harness trace-cmd
-	mandoc cppcheck ShellCheck codespell strace protobuf-compiler perf"
+	mandoc cppcheck ShellCheck codespell strace protobuf-compiler perf systemtap-sdt-devel"
 
 ALPINE_RIG="qemu-system-x86_64 busybox-static cpio kmod xz zstd msr-tools util-linux perl dpkg
 	apt coreutils"

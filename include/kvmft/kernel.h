@@ -6,8 +6,8 @@
  * <tracefs.h> and <libkmod.h>, and neither shows here.
  *
  * Two promises hold for the whole room. Nothing outside an instance or a probe group of
- * kvmft's own is ever written, with the one exception of lines added to kprobe_events, which are
- * taken back. And every failure that a user can mend says what to do: the err argument, which
+ * kvmft's own is ever written, with the one exception of lines added to kprobe_events and
+ * uprobe_events, which are taken back. And every failure that a user can mend says what to do: the err argument, which
  * may always be NULL, then holds one line and exit code KVMFT_LACKING.
  *
  * The objects below are not thread-safe; descriptors they hand out may be used from any thread.
@@ -302,6 +302,38 @@ int kprobe_add(struct kprobes *p, const char *name, const char *func, const char
 int kprobe_remove(struct kprobes *p, const char *name);
 /* Removes all of them; the first failure is returned, p is freed in every case; NULL is fine. */
 int kprobes_close(struct kprobes *p);
+
+/*
+ * ---- probes in programs and libraries ----
+ *
+ * The same object, opened for uprobe_events: kprobes_group() and kprobes_close() serve both.
+ */
+
+enum kuprobe_can {
+	KUPROBE_GUARD = 1 << 0,	   /* counts up the semaphore of a guarded marker (Linux 4.20) */
+	KUPROBE_APPEND = 1 << 1,   /* several probes under one event name (Linux 5.5) */
+	KUPROBE_CONSTANT = 1 << 2, /* constants as arguments (Linux 5.5) */
+};
+
+/* *can gets what this kernel's uprobes are able to. -ENOTSUP: kernel without them; -EPERM: lockdown. */
+int uprobes_open(struct ktracefs *t, struct kprobes **out, unsigned int *can,
+		 struct kvmft_err *err) __must_check;
+
+struct kuprobe {
+	const char *name; /* of the event: letters, digits, _, at most 63 */
+	int fd;		  /* the file to probe, open for reading */
+	const char *path; /* its name in messages */
+	uint64_t offset;  /* of the instruction in the file, bytes */
+	uint64_t guard;	  /* of the 16 bit counter that switches it on; 0 = none */
+	const char *args; /* "arg1=%di:s32 arg2=...", NULL = none */
+	bool again;	  /* one more place of an event that was added before, with the same arguments */
+};
+
+/*
+ * Adds one. The kernel gets the file by its descriptor: what was read is what is probed. Errors of
+ * the kernel come with its explanation.
+ */
+int uprobe_add(struct kprobes *p, const struct kuprobe *u, struct kvmft_err *err) __must_check;
 
 struct kread_arg {
 	const char *where; /* "symbol" or "symbol+8" */

@@ -64,8 +64,6 @@ __must_check static inline int subbuf_next(struct subbuf *sb, struct rec *rec)
 		size_t words = head & 31; /* of payload */
 
 		if (words - 1 < 28 && (ptrdiff_t)(4 + 4 * words) <= left) {
-			/* Hardware stops at the end of a page, and forgets a stream that waits for others. */
-			__builtin_prefetch(p + 256);
 			rec->data = p + 4;
 			rec->len = (uint32_t)(4 * words);
 			rec->id = load_u16(p + 4);

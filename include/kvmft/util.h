@@ -73,14 +73,8 @@ struct sbuf {
 	int error; /* 0 or -ENOMEM; cleared only by sbuf_free() and sbuf_take() */
 };
 
-/* sbuf_room() where there is none yet. */
-bool sbuf_grow(struct sbuf *b, size_t n);
-
 /* Makes room for n more bytes and a NUL; false (and the sticky error) when there is none. */
-static inline bool sbuf_room(struct sbuf *b, size_t n)
-{
-	return (n < b->cap - b->len && !b->error) || sbuf_grow(b, n);
-}
+bool sbuf_room(struct sbuf *b, size_t n);
 
 /* sbuf_add_mem() where room has to be made first. */
 void sbuf_add_slow(struct sbuf *b, const void *p, size_t n);
@@ -241,6 +235,8 @@ void loghist_bounds(unsigned int bucket, uint64_t *lo, uint64_t *hi);
 /* ---- strings ---- */
 
 bool str_starts(const char *s, const char *prefix);
+/* Does all of s match a pattern in which * stands for any text and ? for one character? No others. */
+bool str_glob(const char *pattern, const char *s);
 /*
  * Length (1 to 4) of the UTF-8 character at s, of which n bytes may be read; 0 when n is 0 or the
  * bytes are cut, overlong, a surrogate or beyond U+10FFFF (RFC 3629).

@@ -6,6 +6,7 @@
 #include "cmds.h"
 
 static const struct cmd *const qemu_verbs[] = {
+	&cmd_qemu_sdt,
 	NULL,
 };
 

@@ -9,4 +9,6 @@
 
 #include "kvmft/cli.h"
 
+extern const struct cmd cmd_qemu_sdt;
+
 #endif

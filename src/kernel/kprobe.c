@@ -11,14 +11,6 @@
 #include <string.h>
 #include <tracefs.h>
 
-#define KPROBE_LINE_MAX 4000 /* the kernel's own limit for one line is 4096 */
-
-struct kprobes {
-	struct ktracefs *t;
-	char group[64];
-	struct kjournal journal;
-};
-
 static int no_kprobes(const struct ktracefs *t, struct kvmft_err *err)
 {
 	char mode[32];
@@ -29,22 +21,20 @@ static int no_kprobes(const struct ktracefs *t, struct kvmft_err *err)
 	return err_lack(err, ENOTSUP, "this kernel has no kprobe events (CONFIG_KPROBE_EVENTS)");
 }
 
-int kprobes_open(struct ktracefs *t, struct kprobes **out, struct kvmft_err *err)
+int kprobes_new(struct ktracefs *t, const char *file, struct kprobes **out, struct kvmft_err *err)
 {
 	struct kprobes *p;
 	struct kowner self;
-	int got;
+	int got = kowner_self(&self);
 
 	*out = NULL;
-	if (!ktracefs_has(t, "kprobe_events"))
-		return no_kprobes(t, err);
-	got = kowner_self(&self);
 	if (got)
 		return err_set(err, -got, "cannot read /proc/self/stat: %s", strerror(-got));
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return err_set(err, ENOMEM, "out of memory");
 	p->t = t;
+	p->file = file;
 	got = kowner_format(&self, '_', p->group, sizeof(p->group));
 	if (got) {
 		free(p);
@@ -54,13 +44,23 @@ int kprobes_open(struct ktracefs *t, struct kprobes **out, struct kvmft_err *err
 	return 0;
 }
 
+int kprobes_open(struct ktracefs *t, struct kprobes **out, struct kvmft_err *err)
+{
+	*out = NULL;
+	if (!ktracefs_has(t, "kprobe_events"))
+		return no_kprobes(t, err);
+	return kprobes_new(t, "kprobe_events", out, err);
+}
+
 const char *kprobes_group(const struct kprobes *p)
 {
 	return p->group;
 }
 
-static bool probe_name_ok(const char *name)
+bool kprobe_name_ok(const char *name)
 {
+	if (strlen(name) > 63)
+		return false;
 	if (!isalpha((unsigned char)*name) && *name != '_')
 		return false;
 	while (isalnum((unsigned char)*name) || *name == '_')
@@ -83,8 +83,7 @@ static int symbol_check(const char *func, struct kvmft_err *err)
 	return 0;
 }
 
-/* The top level's error_log is shared: quote it only when it speaks about this line. */
-static void add_kernel_words(struct kvmft_err *err, const char *line)
+void kprobe_error_words(struct kvmft_err *err, const char *line)
 {
 	char *log = tracefs_error_last(NULL);
 
@@ -102,7 +101,7 @@ static int add_failed(const char *func, const char *line, int got, struct kvmft_
 				mode);
 	(void)err_set(err, -got, "%s: the kernel refuses a kprobe there: %s", func,
 		      strerror(-got));
-	add_kernel_words(err, line);
+	kprobe_error_words(err, line);
 	return got;
 }
 
@@ -113,7 +112,7 @@ int kprobe_define(struct kprobes *p, const char *name, const char *func, const c
 	char undo[160];
 	int got;
 
-	if (!probe_name_ok(name) || strlen(name) > 63 || (args && strchr(args, '\n')))
+	if (!kprobe_name_ok(name) || (args && strchr(args, '\n')))
 		return err_set(err, EINVAL, "%s: not a probe name, or bad arguments", name);
 	snprintf(undo, sizeof(undo), "-:%s/%s", p->group, name);
 	sbuf_addf(&line, "p:%s/%s %s", p->group, name, func);
@@ -124,7 +123,7 @@ int kprobe_define(struct kprobes *p, const char *name, const char *func, const c
 	else if (line.len > KPROBE_LINE_MAX)
 		got = err_set(err, E2BIG, "%s: too many arguments for one kprobe", name);
 	else
-		got = knob_write(&p->journal, p->t->dirfd, "kprobe_events", line.s, undo);
+		got = knob_write(&p->journal, p->t->dirfd, p->file, line.s, undo);
 	if (got && !line.error && line.len <= KPROBE_LINE_MAX)
 		got = add_failed(func, line.s, got, err);
 	sbuf_free(&line);

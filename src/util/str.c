@@ -14,6 +14,30 @@ bool str_starts(const char *s, const char *prefix)
 	return !strncmp(s, prefix, strlen(prefix));
 }
 
+/* On a mismatch the last * takes one character more: earlier ones need not be tried again. */
+bool str_glob(const char *pattern, const char *s)
+{
+	const char *star = NULL, *from = NULL;
+
+	while (*s) {
+		if (*pattern == '*') {
+			star = ++pattern;
+			from = s;
+		} else if (*pattern == '?' || *pattern == *s) {
+			pattern++;
+			s++;
+		} else if (star) {
+			pattern = star;
+			s = ++from;
+		} else {
+			return false;
+		}
+	}
+	while (*pattern == '*')
+		pattern++;
+	return !*pattern;
+}
+
 static int hex_value(char c)
 {
 	if (c >= '0' && c <= '9')

@@ -162,6 +162,25 @@ static void test_bytes(void **state __unused_arg)
 		assert_string_equal(str_bytes(buf, sizeof(buf), row[i].v), row[i].text);
 }
 
+static void test_glob(void **state __unused_arg)
+{
+	static const struct {
+		const char *pattern, *s;
+		bool match;
+	} row[] = {
+		{ "", "", true },	   { "", "a", false },	     { "*", "", true },
+		{ "*", "abc", true },	   { "?", "", false },	     { "?", "a", true },
+		{ "a*c", "abbc", true },   { "a*c", "abcb", false }, { "a*b*c", "aXbXbYc", true },
+		{ "*ab", "aab", true },	   { "*a?", "aba", false },  { "a**", "a", true },
+		{ "[a]", "a", false },	   { "[a]", "[a]", true },   { "ab", "a", false },
+		{ "virtio_*", "virtio_notify", true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++)
+		if (str_glob(row[i].pattern, row[i].s) != row[i].match)
+			fail_msg("'%s' and '%s'", row[i].pattern, row[i].s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -171,6 +190,7 @@ int main(void)
 		cmocka_unit_test(test_distance),
 		cmocka_unit_test(test_ns),
 		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_glob),
 	};
 
 	return cmocka_run_group_tests_name("util/str", tests, NULL, NULL);

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * qemu_sdt.c: `kvmft qemu sdt`, the markers of a program and what can be recorded of each.
+ */
+#include "qemu.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/json.h"
+#include "sdt_spec.h"
+
+#define MAX_LISTED 16384 /* events; QEMU has a few thousand */
+
+struct sdt_opts {
+	int format;
+};
+
+static const struct opt sdt_options[] = {
+	OPTION_CHOICE(0, "format", struct sdt_opts, format, "FORMAT", cli_formats,
+		      "how to print the list"),
+	OPT_END,
+};
+
+/* ---- text ---- */
+
+static void text_marker(const struct sdt_event *e, struct sbuf *b)
+{
+	size_t from = b->len;
+
+	sbuf_addf(b, "%s:%s", e->provider, e->marker);
+	while (b->len - from < 36 && !b->error)
+		sbuf_addc(b, ' ');
+	sbuf_addf(b, " %6zu  %-5s  %s", e->n, e->guarded ? "yes" : "no", *e->types ? e->types : "-");
+	if (*e->left_out)
+		sbuf_addf(b, "  (not %s)", e->left_out);
+	sbuf_addc(b, '\n');
+}
+
+static int list_text(const struct sdt_spec *s __unused_arg, const struct sdt_plan *p, struct sbuf *b)
+{
+	sbuf_addf(b, "%-36s %6s  %-5s  %s\n", "PROVIDER:MARKER", "PLACES", "GUARD", "ARGUMENTS");
+	for (size_t i = 0; i < p->n; i++)
+		text_marker(&p->v[i], b);
+	return 0;
+}
+
+/* ---- JSON ---- */
+
+static void json_field(struct json *j, const char *key, const char *text)
+{
+	json_key(j, key);
+	json_str(j, text);
+}
+
+/* "arg1:s8 arg3:string" */
+static void json_arguments(struct json *j, const char *types)
+{
+	json_key(j, "arguments");
+	json_array_begin(j);
+	while (*types) {
+		size_t n = strcspn(types, " "), name = strcspn(types, ":");
+
+		json_object_begin(j);
+		json_key(j, "name");
+		json_str_mem(j, types, MIN(name, n));
+		json_key(j, "type");
+		json_str_mem(j, types + MIN(name + 1, n), n - MIN(name + 1, n));
+		json_object_end(j);
+		types += n + (types[n] == ' ');
+	}
+	json_array_end(j);
+}
+
+static void json_places(struct json *j, const struct sdt_event *e)
+{
+	json_key(j, "places");
+	json_array_begin(j);
+	for (size_t i = 0; i < e->n; i++) {
+		json_object_begin(j);
+		json_key(j, "offset");
+		json_u64(j, e->place[i].offset);
+		json_key(j, "semaphore");
+		if (e->place[i].semaphore)
+			json_u64(j, e->place[i].semaphore);
+		else
+			json_null(j);
+		json_field(j, "fetch", e->place[i].args);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+static int list_json(const struct sdt_spec *s, const struct sdt_plan *p, struct sbuf *b)
+{
+	struct json j;
+	int ret;
+
+	json_init(&j, b);
+	json_object_begin(&j);
+	json_field(&j, "binary", s->path);
+	json_key(&j, "markers");
+	json_array_begin(&j);
+	for (size_t i = 0; i < p->n; i++) {
+		const struct sdt_event *e = &p->v[i];
+
+		json_object_begin(&j);
+		json_field(&j, "provider", e->provider);
+		json_field(&j, "marker", e->marker);
+		json_field(&j, "system", e->sys);
+		json_field(&j, "event", e->name);
+		json_key(&j, "guarded");
+		json_bool(&j, e->guarded);
+		json_arguments(&j, e->types);
+		json_field(&j, "left_out", e->left_out);
+		json_places(&j, e);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+	json_object_end(&j);
+	ret = json_finish(&j);
+	sbuf_addc(b, '\n');
+	return ret;
+}
+
+/* ---- CSV ---- */
+
+static int list_csv(const struct sdt_spec *s __unused_arg, const struct sdt_plan *p, struct sbuf *b)
+{
+	sbuf_add(b, "provider,marker,system,event,places,guarded,arguments,left_out\n");
+	for (size_t i = 0; i < p->n; i++) {
+		const struct sdt_event *e = &p->v[i];
+		const char *text[] = { e->provider, e->marker, e->sys, e->name };
+
+		for (size_t k = 0; k < ARRAY_SIZE(text); k++) {
+			sbuf_add_csv(b, text[k]);
+			sbuf_addc(b, ',');
+		}
+		sbuf_addf(b, "%zu,%d,", e->n, e->guarded);
+		sbuf_add_csv(b, e->types);
+		sbuf_addc(b, ',');
+		sbuf_add_csv(b, e->left_out);
+		sbuf_addc(b, '\n');
+	}
+	return 0;
+}
+
+static int (*const list_formats[])(const struct sdt_spec *s, const struct sdt_plan *p,
+				   struct sbuf *b) = {
+	[FORMAT_TEXT] = list_text,
+	[FORMAT_JSON] = list_json,
+	[FORMAT_CSV] = list_csv,
+};
+
+/* ---- the command ---- */
+
+static int sdt_print(const struct sdt_opts *o, const struct sdt_spec *s, const struct sdt_plan *p,
+		     struct kvmft_err *err)
+{
+	struct sbuf b = { 0 };
+	int ret = list_formats[o->format < 0 ? FORMAT_TEXT : o->format](s, p, &b);
+
+	ret = ret ? ret : b.error;
+	if (ret)
+		err_set(err, -ret, "cannot make the list: %s", strerror(-ret));
+	else
+		fwrite(b.s, 1, b.len, stdout); /* main flushes, and looks whether it worked */
+	sbuf_free(&b);
+	return ret;
+}
+
+static int sdt_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_err *err)
+{
+	struct sdt_file f = { 0 };
+	struct sdt_plan p = { 0 };
+	struct sdt_spec s;
+	int ret = sdt_spec_parse(argv[0], &s, err);
+
+	if (ret)
+		return ret;
+	ret = sdt_read(s.fd, s.path, &f, err);
+	ret = ret ? ret : sdt_spec_check(&s, &f, err);
+	if (!ret) {
+		ret = sdt_plan_add(&p, &f, 0, &s.want, 1, MAX_LISTED);
+		if (ret)
+			err_set(err, -ret, "%s: %s", s.path,
+				ret == -E2BIG ? "too many markers to list: name some" : strerror(-ret));
+	}
+	ret = ret ? ret : sdt_print(opts, &s, &p, err);
+	if (!ret && p.unfit)
+		cli_note("%s: %zu places cannot be probed and are left out: %s", s.path, p.unfit,
+			 p.why_unfit);
+	if (!ret && f.bad)
+		cli_note("%s: %zu notes make no sense and are left out", s.path, f.bad);
+	if (!ret && (p.unfit || f.bad))
+		ret = KVMFT_INCOMPLETE;
+	sdt_plan_free(&p);
+	sdt_free(&f);
+	sdt_spec_free(&s);
+	return ret;
+}
+
+const struct cmd cmd_qemu_sdt = {
+	.name = "qemu sdt",
+	.summary = "the SDT markers of a QEMU or any other program",
+	.args = "BINARY[:PROVIDER[:MARKER]]",
+	.description = "What `kvmft record --sdt` can record: the static probes of sys/sdt.h, which QEMU has when\n"
+		       "it was built with the trace back end dtrace. PROVIDER and MARKER may have * and ?.",
+	.examples = "  kvmft qemu sdt qemu-system-x86_64:qemu:virtio_*\n"
+		    "  kvmft qemu sdt --format json /usr/lib/x86_64-linux-gnu/libc.so.6",
+	.opts = sdt_options,
+	.opts_size = sizeof(struct sdt_opts),
+	.run = sdt_run,
+	.reader = true,
+	.min_args = 1,
+	.max_args = 1,
+};

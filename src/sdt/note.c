@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * note.c: the notes of .note.stapsdt, version 3, which is what sys/sdt.h has written since 2011:
+ *
+ *	u32 length of the owner's name (8), u32 length of the rest, u32 type 3
+ *	"stapsdt\0"
+ *	address of the nop, link-time address of .stapsdt.base, address of the semaphore or 0
+ *	provider\0 name\0 arguments\0, filled up to a multiple of 4
+ *
+ * Tools that move code after linking (prelink) change the address of the section .stapsdt.base, but
+ * not the notes: the difference is the correction. The kernel wants places in the file instead of
+ * addresses: program headers say which part of it comes to which address.
+ */
+#include "kvmft/sdt.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+
+#include "elf_file.h"
+
+#define NOTE_TYPE  3
+#define MAX_NOTES  (16u << 20) /* bytes of them */
+#define MAX_MARKERS 65536u     /* in one file; QEMU has a few thousand */
+#define MAX_NAME   255u	       /* of a provider, a marker */
+#define MAX_ARGS   4096u
+
+struct notes {
+	struct elf e;
+	bool has_base;
+	uint64_t base; /* where .stapsdt.base is now */
+	struct sdt_file *f;
+};
+
+void sdt_free(struct sdt_file *f)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		free(f->v[i].provider);
+		free(f->v[i].name);
+		free(f->v[i].args);
+	}
+	free(f->v);
+	*f = (struct sdt_file){ 0 };
+}
+
+static int take_text(struct cursor *c, size_t max, const char **text)
+{
+	int ret = cur_str(c, text);
+
+	if (ret)
+		return ret;
+	for (const char *p = *text; *p; p++)
+		if (*p < ' ' || *p > '~')
+			return -EBADMSG;
+	return strlen(*text) > max ? -EBADMSG : 0;
+}
+
+static void find_place(const struct notes *n, struct sdt_marker *m, uint64_t semaphore)
+{
+	const struct elf_segment *code = elf_segment_at(&n->e, m->addr), *data;
+
+	if (!code || !code->exec) {
+		m->unfit = "its place is not in the program's code";
+		return;
+	}
+	if (semaphore) {
+		data = elf_segment_at(&n->e, semaphore);
+		/* The kernel counts in 16 bits, in a page that the program may write to. */
+		if (!data || !data->write || (semaphore & 1)) {
+			m->unfit = "its guard is not in the program's data";
+			return;
+		}
+		m->semaphore = data->offset + (semaphore - data->addr);
+	}
+	m->offset = code->offset + (m->addr - code->addr);
+}
+
+static int marker_add(struct notes *n, struct cursor *c)
+{
+	const char *provider, *name, *args;
+	uint64_t addr, base, semaphore, moved;
+	struct sdt_marker *m;
+	int ret = elf_word(&n->e, c, &addr);
+
+	ret = ret ? ret : elf_word(&n->e, c, &base);
+	ret = ret ? ret : elf_word(&n->e, c, &semaphore);
+	ret = ret ? ret : take_text(c, MAX_NAME, &provider);
+	ret = ret ? ret : take_text(c, MAX_NAME, &name);
+	ret = ret ? ret : take_text(c, MAX_ARGS, &args);
+	if (ret || !*provider || !*name)
+		return -EBADMSG;
+	m = array_grow(&n->f->v, n->f->n, &n->f->cap, sizeof(*m));
+	if (!m)
+		return -ENOMEM;
+	n->f->n++; /* from here on sdt_free() knows it */
+	moved = n->has_base ? n->base - base : 0;
+	m->addr = addr + moved;
+	m->provider = strdup(provider);
+	m->name = strdup(name);
+	m->args = strdup(args);
+	if (!m->provider || !m->name || !m->args)
+		return -ENOMEM;
+	find_place(n, m, semaphore ? semaphore + moved : 0);
+	return 0;
+}
+
+/* One note; 0, -ENODATA when the section is cut, -ENOMEM. Those of others are skipped. */
+static int note_take(struct notes *n, struct cursor *c)
+{
+	uint32_t name_len, len, type;
+	const uint8_t *name, *desc;
+	struct cursor in;
+	int ret = cur_u32(c, &name_len);
+
+	ret = ret ? ret : cur_u32(c, &len);
+	ret = ret ? ret : cur_u32(c, &type);
+	ret = ret ? ret : cur_bytes(c, name_len, &name);
+	ret = ret ? ret : cur_skip(c, -name_len & 3);
+	ret = ret ? ret : cur_bytes(c, len, &desc);
+	if (ret)
+		return ret;
+	/* The last one may do without its filling. */
+	ret = cur_skip(c, MIN((size_t)(-len & 3), c->left));
+	if (ret || type != NOTE_TYPE || name_len != 8 || memcmp(name, "stapsdt", 8))
+		return ret;
+	in = (struct cursor){ .p = desc, .left = len, .swap = c->swap };
+	ret = marker_add(n, &in);
+	if (ret == -EBADMSG)
+		n->f->bad++;
+	return ret == -EBADMSG ? 0 : ret;
+}
+
+static int notes_read(struct notes *n, const char **why)
+{
+	_cleanup_free_ char *data = NULL;
+	struct elf_section s;
+	struct cursor c;
+	int ret = elf_section(&n->e, ".stapsdt.base", &s);
+
+	*why = "its sections make no sense";
+	n->has_base = !ret;
+	n->base = ret ? 0 : s.addr;
+	ret = ret == -ENOENT ? 0 : ret;
+	ret = ret ? ret : elf_section(&n->e, ".note.stapsdt", &s);
+	if (ret)
+		return ret == -ENOENT ? 0 : ret;
+	*why = "it has its markers in a section that is no note, or too long";
+	if (s.type != SHT_NOTE)
+		return -ENOEXEC;
+	ret = elf_section_read(&n->e, &s, MAX_NOTES, &data);
+	if (ret)
+		return ret == -EFBIG ? -ENOEXEC : ret;
+	c = (struct cursor){ .p = (const uint8_t *)data, .left = (size_t)s.size, .swap = n->e.swap };
+	while (!ret && c.left && n->f->n < MAX_MARKERS)
+		ret = note_take(n, &c);
+	if (ret == -ENODATA || (!ret && c.left)) {
+		n->f->bad++;
+		ret = 0;
+	}
+	return ret;
+}
+
+static enum sdt_arch arch_of(const struct elf *e)
+{
+	if (e->machine == EM_X86_64 && e->is64)
+		return SDT_ARCH_X86_64;
+	return e->machine == EM_386 && !e->is64 ? SDT_ARCH_I386 : SDT_ARCH_OTHER;
+}
+
+int sdt_read(int fd, const char *name, struct sdt_file *f, struct kvmft_err *err)
+{
+	struct notes n = { .f = f };
+	const char *why = "";
+	int ret;
+
+	*f = (struct sdt_file){ 0 };
+	ret = elf_open(fd, &n.e, &why);
+	if (!ret && n.e.type != ET_EXEC && n.e.type != ET_DYN) {
+		why = "it is neither a program nor a library";
+		ret = -ENOEXEC;
+	}
+	f->arch = arch_of(&n.e);
+	ret = ret ? ret : notes_read(&n, &why);
+	elf_close(&n.e);
+	if (!ret)
+		return 0;
+	sdt_free(f);
+	if (ret == -ENOEXEC)
+		return err_set(err, ENOEXEC, "%s: no markers can be read: %s", name, why);
+	return err_set(err, -ret, "%s: %s", name, strerror(-ret));
+}
