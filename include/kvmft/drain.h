@@ -85,6 +85,8 @@ void drain_store_free(struct drain_store *s);
 int drain_rotate(struct drain_store *s) __must_check;
 /* Sets the reason to stop unless there is one, and wakes who waits for it. */
 void drain_set_stop(struct drain_store *s, enum drain_stop why);
+/* Would min_free hold with n bytes more in the file system? */
+bool drain_room(const struct drain_store *s, size_t n);
 /* Makes wake_fd readable. */
 void drain_wake(struct drain_store *s);
 /*

@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <sys/statvfs.h>
 
+#define DISK_BLOCK 4096u /* that a file may take more than it has bytes */
+
 int drain_store_init(struct drain_store *s)
 {
 	return -pthread_mutex_init(&s->lock, NULL);
@@ -74,6 +76,13 @@ static uint64_t room_on_disk(const struct drain_store *s, size_t n)
 		return n;
 	avail = (uint64_t)vfs.f_bavail * vfs.f_frsize;
 	return avail > s->min_free + s->in_flight ? avail - s->min_free - s->in_flight : 0;
+}
+
+bool drain_room(const struct drain_store *s, size_t n)
+{
+	size_t blocks = n + DISK_BLOCK;
+
+	return room_on_disk(s, blocks) >= blocks;
 }
 
 static ssize_t reserve(struct drain_store *s, size_t n)

@@ -87,6 +87,8 @@ static int record_start(struct record *r)
 	r->tracing = true;
 	ret = kinst_tracing(r->k, true, r->err);
 	ret = ret ? ret : kinst_events_enable(r->k, r->err);
+	if (!ret)
+		record_clocks_start(r);
 	ret = ret ? ret : record_facts_vms(r, false);
 	return ret ? ret : record_tids_again(r, true);
 }
@@ -138,10 +140,9 @@ static void record_undo(struct record *r)
 
 	if (r->started)
 		record_stop(r);
+	record_clocks_free(r);
 	record_store_close(r);
 	record_flight_free(r);
-	if (kclock_sampler_free(r->sampler, &err) && err.text[0])
-		cli_note("%s", err.text);
 	if (kinst_destroy(r->k, &err) && err.text[0])
 		cli_note("%s", err.text);
 	record_watch_end(r);
@@ -220,6 +221,7 @@ static int record_finish(struct record *r)
 		off = !kinst_tracing(r->k, false, NULL);
 	first = off ? record_flight_dump(r, "end") : 0;
 	ret = record_stop(r);
+	record_clocks_stop(r);
 	first = first ? first : ret;
 	ret = record_facts_vms(r, true);
 	first = first ? first : ret;

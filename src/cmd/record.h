@@ -20,6 +20,7 @@
 #define KVMFT_CMD_RECORD_H
 
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -59,6 +60,16 @@ struct record_flight {
 	bool armed, fired;
 };
 
+/* The thread that reads trace clocks: once for the beginning, once for the end. */
+struct record_clocks {
+	struct kclock_sampler *sampler; /* of the thread, like err until it has ended */
+	struct kvmft_err err;
+	pthread_t thread;
+	sem_t stop;
+	bool running;
+	bool wanted; /* the readings at the end; set before stop is */
+};
+
 struct record {
 	const struct record_opts *o;
 	struct kvmft_err *err;
@@ -74,8 +85,8 @@ struct record {
 	struct drain_cpu *drain;    /* room for ncpu_max; an entry never moves */
 	struct record_seen *seen;
 	struct drain_store store;
-	pthread_mutex_t meta_lock;  /* of lost[] below: threads add to it */
-	struct sbuf lost_lines;	    /* records that wait to be written to meta */
+	pthread_mutex_t meta_lock;  /* of later below: threads add to it */
+	struct sbuf later;	    /* records that wait to be written to meta */
 	unsigned int segments_told; /* in meta */
 	uint64_t rotate_ns;
 	struct vm_list *vms;	    /* as last scanned */
@@ -83,7 +94,7 @@ struct record {
 		int32_t *v;
 		size_t n, cap;
 	} tids;			    /* --vm, --vcpu and -p: in set_event_pid */
-	struct kclock_sampler *sampler; /* NULL: trace clocks cannot be sampled here */
+	struct record_clocks clocks;
 	struct sbuf line;	    /* meta record under construction */
 	struct record_flight flight;
 	int watcher, watcher_pipe;
@@ -121,8 +132,12 @@ uint64_t record_ring_bytes(const struct record *r); /* of one CPU */
 
 int record_store_check(struct record *r); /* the options, before anything is made */
 int record_store_open(struct record *r);
+/* From any thread: a record that is to be written to meta. Frees it. */
+void record_store_add(struct record *r, struct sbuf *line);
 /* Writes to meta what threads have left for it. */
 int record_store_news(struct record *r);
+/* What was kept free for the names of tasks may be used. */
+void record_store_no_more_data(struct record *r);
 void record_store_close(struct record *r);
 
 /* ---- record_place.c ---- */
@@ -160,7 +175,15 @@ int record_facts_end(struct record *r);
 
 /* Before tracing starts; g: the guest's clock, NULL on a host. */
 int record_clocks_begin(struct record *r, const struct kguest_clock *g);
-int record_clocks_end(struct record *r); /* after it ended */
+/*
+ * Trace clocks are read by a thread, because the kernel takes its time for that: start() when the
+ * events are on, stop() when they are off, and end() waits and has the readings in meta.
+ */
+void record_clocks_start(struct record *r);
+void record_clocks_stop(struct record *r);
+int record_clocks_end(struct record *r);
+/* Of a recording that failed before its end. */
+void record_clocks_free(struct record *r);
 
 /* ---- record_loss.c ---- */
 

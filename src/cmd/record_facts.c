@@ -282,11 +282,23 @@ static int task_record(const struct vm_task *t, void *ctx)
 	return record_put(r);
 }
 
+/* A file of names, unless --min-free forbids it. */
+static int put_names(struct record *r, const char *name, const char *text)
+{
+	if (drain_room(&r->store, strlen(text)))
+		return put_file(r, name, text);
+	if (!r->o->quiet)
+		cli_note("--min-free: %s was not written, some names of tasks may be missing",
+			 name);
+	return 0;
+}
+
 int record_facts_tasks(struct record *r)
 {
 	_cleanup_free_ char *names = NULL, *tgids = NULL, *printk = NULL;
 	int ret = 0;
 
+	record_store_no_more_data(r);
 	if (r->side == CAP_SIDE_GUEST)
 		ret = vm_tasks_walk(NULL, VM_TASKS_ALL, 0, task_record, r);
 	else
@@ -298,11 +310,11 @@ int record_facts_tasks(struct record *r)
 		return ret;
 	/* All are optional: names only make the output nicer. */
 	if (ktracefs_saved_cmdlines(r->t, &names) == 0)
-		ret = put_file(r, "saved_cmdlines", names);
+		ret = put_names(r, "saved_cmdlines", names);
 	if (!ret && ktracefs_saved_tgids(r->t, &tgids) == 0)
-		ret = put_file(r, "saved_tgids", tgids);
+		ret = put_names(r, "saved_tgids", tgids);
 	if (!ret && ktracefs_read(r->t, "printk_formats", PRINTK_MAX, &printk) > 0)
-		ret = put_file(r, "printk_formats", printk);
+		ret = put_names(r, "printk_formats", printk);
 	return ret;
 }
 

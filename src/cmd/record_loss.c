@@ -70,15 +70,7 @@ static void lost_line(struct record *r, const struct drain_cpu *c, const struct 
 	meta_u64(&line, "to", s->now + s->now_step);
 	meta_u64(&line, "first", last->taken + ring_subbufs(r));
 	meta_u64(&line, "last", subbufs_taken(r, c) + ring_subbufs(r) + 1);
-	pthread_mutex_lock(&r->meta_lock);
-	if (!line.error) {
-		if (r->lost_lines.len)
-			sbuf_addc(&r->lost_lines, '\n');
-		sbuf_add_mem(&r->lost_lines, line.s, line.len);
-	}
-	pthread_mutex_unlock(&r->meta_lock);
-	sbuf_free(&line);
-	drain_wake(&r->store);
+	record_store_add(r, &line);
 }
 
 void record_loss_look(void *record, struct drain_cpu *c)

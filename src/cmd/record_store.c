@@ -112,6 +112,19 @@ static int put(struct record *r)
 	return 0;
 }
 
+void record_store_add(struct record *r, struct sbuf *line)
+{
+	pthread_mutex_lock(&r->meta_lock);
+	if (!line->error) {
+		if (r->later.len)
+			sbuf_addc(&r->later, '\n');
+		sbuf_add_mem(&r->later, line->s, line->len);
+	}
+	pthread_mutex_unlock(&r->meta_lock);
+	sbuf_free(line);
+	drain_wake(&r->store);
+}
+
 int record_store_news(struct record *r)
 {
 	unsigned int segment = atomic_load(&r->store.segment);
@@ -124,12 +137,18 @@ int record_store_news(struct record *r)
 		ret = put(r);
 	}
 	pthread_mutex_lock(&r->meta_lock);
-	if (r->lost_lines.len) {
-		sbuf_add_mem(&r->line, r->lost_lines.s, r->lost_lines.len);
-		sbuf_reset(&r->lost_lines);
+	if (r->later.len) {
+		sbuf_add_mem(&r->line, r->later.s, r->later.len);
+		sbuf_reset(&r->later);
 	}
 	pthread_mutex_unlock(&r->meta_lock);
 	return !ret && r->line.len ? put(r) : ret;
+}
+
+void record_store_no_more_data(struct record *r)
+{
+	if (r->o->min_free.set)
+		r->store.min_free = r->o->min_free.v;
 }
 
 void record_store_close(struct record *r)
@@ -145,5 +164,5 @@ void record_store_close(struct record *r)
 		pthread_mutex_destroy(&r->meta_lock);
 	}
 	util_close_fd(&r->store.wake_fd);
-	sbuf_free(&r->lost_lines);
+	sbuf_free(&r->later);
 }

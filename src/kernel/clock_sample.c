@@ -19,7 +19,8 @@
 
 struct kclock_sampler {
 	struct kinst *k;
-	int marker; /* fd */
+	int marker;	   /* fd */
+	unsigned int next; /* number of the next marker: old ones may still be in the ring */
 };
 
 int kclock_parse_marker(const char *text, unsigned int n, uint64_t *ts)
@@ -96,6 +97,24 @@ static int mark(struct kclock_sampler *s, unsigned int n, struct kclock_sample *
 	return 0;
 }
 
+/* Changing the clock empties the ring, and the kernel waits for an RCU grace period to do so. */
+static int use_clock(struct kclock_sampler *s, const char *clock, struct kvmft_err *err)
+{
+	int ret;
+
+	if (!strcmp(s->k->clock, clock))
+		return 0;
+	ret = ktracefs_clock_check(s->k->t, clock, err);
+	if (ret)
+		return ret;
+	s->k->clock[0] = '\0';
+	if (knob_write(NULL, kinst_dirfd(s->k), "trace_clock", clock, NULL))
+		return err_set(err, EIO, "%s: cannot set trace clock %s", kinst_name(s->k), clock);
+	snprintf(s->k->clock, sizeof(s->k->clock), "%s", clock);
+	return 0;
+}
+
+/* The first marker has number s->next. */
 static int mark_all(struct kclock_sampler *s, struct kclock_sample *at, unsigned int tries,
 		    struct kvmft_err *err)
 {
@@ -104,7 +123,7 @@ static int mark_all(struct kclock_sampler *s, struct kclock_sample *at, unsigned
 	if (ret)
 		return ret;
 	for (unsigned int i = 0; i < tries && !ret; i++)
-		ret = mark(s, i, &at[i]);
+		ret = mark(s, s->next + i, &at[i]);
 	if (ret)
 		err_set(err, -ret, "%s: cannot write to trace_marker: %s", kinst_name(s->k), strerror(-ret));
 	return kinst_tracing(s->k, false, NULL) && !ret ? -EIO : ret;
@@ -120,9 +139,7 @@ int kclock_sample(struct kclock_sampler *s, const char *clock, unsigned int trie
 
 	*out = (struct kclock_sample){ .width = UINT64_MAX };
 	tries = MIN(MAX(tries, 1u), (unsigned int)MAX_TRIES);
-	ret = ktracefs_clock_check(s->k->t, clock, err);
-	if (!ret && knob_write(NULL, kinst_dirfd(s->k), "trace_clock", clock, NULL))
-		ret = err_set(err, EIO, "%s: cannot set trace clock %s", kinst_name(s->k), clock);
+	ret = use_clock(s, clock, err);
 	if (!ret)
 		ret = mark_all(s, at, tries, err);
 	if (ret)
@@ -132,8 +149,9 @@ int kclock_sample(struct kclock_sampler *s, const char *clock, unsigned int trie
 		return err_set(err, (int)-n, "%s: cannot read trace: %s", kinst_name(s->k),
 			       strerror((int)-n));
 	for (unsigned int i = 0; i < tries; i++)
-		if (at[i].width < out->width && kclock_parse_marker(text, i, &at[i].ns) == 0)
+		if (at[i].width < out->width && kclock_parse_marker(text, s->next + i, &at[i].ns) == 0)
 			*out = at[i];
+	s->next += tries;
 	if (out->width == UINT64_MAX)
 		return err_set(err, ENODATA, "%s: no marker's stamp can be read", kinst_name(s->k));
 	return 0;
