@@ -13,6 +13,7 @@ mandir     ?= $(datadir)/man
 bashcompdir ?= $(datadir)/bash-completion/completions
 zshcompdir  ?= $(datadir)/zsh/site-functions
 fishcompdir ?= $(datadir)/fish/vendor_completions.d
+docdir      ?= $(datadir)/doc/kvmft
 
 # ---- tools ----
 ifeq ($(origin CC),default)
@@ -178,9 +179,13 @@ deps:
 
 # ---- installation ----
 manuals := $(sort $(wildcard man/*.[157]))
+units := contrib/systemd/kvmft-record.service contrib/systemd/kvmft-record.timer
+# As examples, or, when asked, where systemd finds them: not enabled.
+units_to = $(or $(SYSTEMD_UNITDIR),$(docdir)/examples)
 # Where each file goes, for install and uninstall alike.
 installed = $(sbindir)/kvmft $(foreach m,$(manuals),$(mandir)/man$(subst .,,$(suffix $m))/$(notdir $m)) \
-	$(bashcompdir)/kvmft $(zshcompdir)/_kvmft $(fishcompdir)/kvmft.fish
+	$(bashcompdir)/kvmft $(zshcompdir)/_kvmft $(fishcompdir)/kvmft.fish $(docdir)/examples/kvmft.cron \
+	$(addprefix $(units_to)/,$(notdir $(units)))
 
 install: $(prog)
 	$(INSTALL) -d $(addprefix $(DESTDIR),$(sort $(dir $(installed))))
@@ -189,6 +194,9 @@ install: $(prog)
 	$(INSTALL) -m 644 contrib/completion/kvmft.bash $(DESTDIR)$(bashcompdir)/kvmft
 	$(INSTALL) -m 644 contrib/completion/_kvmft $(DESTDIR)$(zshcompdir)/_kvmft
 	$(INSTALL) -m 644 contrib/completion/kvmft.fish $(DESTDIR)$(fishcompdir)/kvmft.fish
+	$(INSTALL) -m 644 contrib/cron/kvmft $(DESTDIR)$(docdir)/examples/kvmft.cron
+	$(INSTALL) -m 644 $(units) $(DESTDIR)$(units_to)
+	sed -i 's,/usr/sbin/kvmft,$(sbindir)/kvmft,' $(DESTDIR)$(units_to)/kvmft-record.service
 
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(installed))
@@ -219,6 +227,7 @@ help:
 	@echo '  deb        a Debian package in $$(O)'
 	@echo '  install uninstall clean help'
 	@echo 'variables:'
-	@echo '  O=DIR V=1 DESTDIR= prefix= sbindir= mandir= bashcompdir= zshcompdir= fishcompdir='
+	@echo '  O=DIR V=1 DESTDIR= prefix= sbindir= mandir= bashcompdir= zshcompdir= fishcompdir= docdir='
+	@echo '  SYSTEMD_UNITDIR=DIR (install the units there; default: as examples in docdir)'
 	@echo '  CC= CFLAGS= CROSS_COMPILE= WERROR=1 STATIC=1 COV=1'
 	@echo '  SAN=address,undefined MINIMAL=1 (no libkmod, no zstd) NODEPS=1 (never install packages)'

@@ -24,10 +24,22 @@ build "gcc -O2, without libkmod and zstd" MINIMAL=1
 run "$tmp/build/kvmft" --version
 status_is 0 "minimal kvmft runs"
 is "$(ldd "$tmp/build/kvmft" | grep -cE 'libkmod|libzstd')" 0 "minimal kvmft needs neither library"
+# 4: this machine lacks something.
+run "$tmp/build/kvmft" check --host --format json
+ok "minimal kvmft check (exit $rc)" test "$rc" = 0 -o "$rc" = 4
+out_has '"name":"kvm-module".*built without libkmod' "... tells of modules what can be told"
 # Nothing to do the second time; one object when one file changed.
 ok "second build does nothing" sh -c "! '$make' -C '$top' NODEPS=1 O='$tmp/build' WERROR=1 MINIMAL=1 | grep -E ' (CC|LD|AR) '"
 ok "install into DESTDIR" "$make" -C "$top" NODEPS=1 O="$tmp/build" WERROR=1 MINIMAL=1 DESTDIR="$tmp/dest" prefix=/usr install
 ok "... puts the program and the manual there" test -x "$tmp/dest/usr/sbin/kvmft" -a -f "$tmp/dest/usr/share/man/man1/kvmft.1"
+is "$(sed -n 's/^ExecStart=\([^ ]*\) .*/\1/p' "$tmp/dest/usr/share/doc/kvmft/examples/kvmft-record.service")" /usr/sbin/kvmft \
+	"... examples for cron and systemd"
+units=SYSTEMD_UNITDIR=/lib/systemd/system
+ok "install into /usr/local, with units" "$make" -C "$top" NODEPS=1 O="$tmp/build" WERROR=1 MINIMAL=1 DESTDIR="$tmp/local" $units install
+is "$(sed -n 's/^ExecStart=\([^ ]*\) .*/\1/p' "$tmp/local/lib/systemd/system/kvmft-record.service")" /usr/local/sbin/kvmft \
+	"... which start that program"
+ok "uninstall there" "$make" -C "$top" NODEPS=1 O="$tmp/build" MINIMAL=1 WERROR=1 DESTDIR="$tmp/local" $units uninstall
+is "$(find "$tmp/local" -type f | wc -l | tr -d ' ')" 0 "... leaves nothing"
 ok "uninstall" "$make" -C "$top" NODEPS=1 O="$tmp/build" MINIMAL=1 WERROR=1 DESTDIR="$tmp/dest" prefix=/usr uninstall
 is "$(find "$tmp/dest" -type f | wc -l | tr -d ' ')" 0 "... leaves nothing"
 finish
