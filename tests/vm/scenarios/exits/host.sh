@@ -7,6 +7,7 @@
 
 . "$VM_LIB/host.sh"
 . "$SCENARIO_DIR/../tracefs-state.sh"
+. "$SCENARIO_DIR/../exits-functions.sh"
 
 need_kvmft
 dir=/tmp/exits
@@ -14,22 +15,6 @@ mkdir $dir
 cd $dir || die "no $dir"
 cc -O1 -pthread -o /tmp/tinyvm "$PROJECT/tests/vm/tinyvm.c" || die "cannot build tinyvm"
 tracefs_state >/tmp/state.before
-
-# says FILE PATTERN: wait until a line of the file matches.
-says()
-{
-	wait_until 30 grep -qs "$2" "$1" || die "$1 does not say $2: $(cat "$1")"
-}
-
-# background NAME ARGUMENT...: kvmft exits until something ends it; its PID in $pid.
-background()
-{
-	name=$1
-	shift
-	"$KVMFT" exits -V "$@" >"$name.out" 2>"$name.err" 9>&- &
-	pid=$!
-	says "$name.err" 'counts:'
-}
 
 # ---- a VM whose exits are known, seen by three at the same time ----
 
@@ -76,7 +61,14 @@ guest_start vm1
 
 background all
 all=$pid
-/tmp/tinyvm --iterations 100 >comes.out
+/tmp/tinyvm --wait --iterations 100 </tmp/go >comes.out &
+vm=$!
+exec 9>/tmp/go
+says comes.out '^pid '
+says all.err "VM $(sed -n 's/^pid \([0-9]*\) .*/\1/p' comes.out)-[0-9]* started"
+sleep 1
+exec 9>&-
+wait $vm
 sleep 0.5
 kill -INT $all
 wait $all
