@@ -27,6 +27,11 @@ struct hostmap_vm {
 	bool has_forced; /* a map given by hand replaces all that the capture says */
 	struct tsc_map forced;
 	size_t forced_vcpus; /* ... for ids below this, and for those seen */
+	struct hostmap_forced {
+		uint32_t vcpu;
+		struct tsc_map map;
+	} *own; /* ... but for these vCPUs */
+	size_t nown, own_cap;
 };
 
 #define HOSTMAP_END SIZE_MAX /* in `next` */
@@ -92,6 +97,9 @@ int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t gu
  * and those known) gets this map for the whole capture.
  */
 int hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)
+	__must_check;
+/* Another one for that vCPU alone, after hostmap_force_map(). */
+int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct tsc_map *map)
 	__must_check;
 
 #endif

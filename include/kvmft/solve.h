@@ -3,6 +3,9 @@
  * solve.h: the TSC offset of a guest from nothing but two captures: the one that puts its events
  * into the entry..exit windows of its vCPUs.
  *
+ * Accesses of MSRs that both sides traced narrow the search where there are some: the host serves such
+ * an access before the guest's event of it, and mostly shortly before.
+ *
  * The data is thinned when there is a lot of it, so memory is bounded: events are dropped evenly,
  * windows with a short gap between them become one. Neither can exclude the true offset.
  */
@@ -21,12 +24,15 @@ struct solve_result {
 	uint64_t inside, outside;   /* of those, with this offset; the rest is outside of all time known */
 	/* How unique it is. */
 	uint64_t span;		    /* guest cycles of offsets that were searched */
-	uint64_t equal;		    /* other places of the span that do as well or better */
+	uint64_t equal;		    /* other places of the span that leave no more outside */
 	bool has_next;		    /* the best of all other places ... */
 	int64_t next_distance;	    /* ... is that far away, guest cycles */
 	uint64_t next_inside, next_outside;
 	unsigned int tolerance;	    /* places that leave more than this many 64ths outside were dropped */
 	bool sampled;		    /* not all events were used */
+	uint64_t pairs;		    /* the search was narrowed by so many pairs by value; 0 = not */
+	bool has_most;		    /* pairs by value: the offset is no more than this, found or not */
+	uint64_t at_most;
 	const char *why;	    /* !found: a line of text */
 };
 
@@ -39,12 +45,26 @@ int solve_new(const struct tsc_map *map, struct solve **out) __must_check;
 int solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t exit) __must_check;
 /* An event of that vCPU, guest TSC; in any order. */
 int solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest) __must_check;
-/* All windows of a VM, and all events of a guest capture that is in guest TSC. */
+/*
+ * All windows of a VM, then all events of a guest capture that is in guest TSC, and all pairs of both.
+ */
 int solve_add_host(struct solve *s, struct hostmap *map, size_t vm, struct kvmft_err *err)
 	__must_check;
-int solve_add_guest(struct solve *s, const struct capture *cap) __must_check;
-/* 0 (r->found or r->why), or -ENOMEM. */
-int solve_run(struct solve *s, struct solve_result *r) __must_check;
+int solve_add_guest(struct solve *s, const struct capture *cap, const struct fmt *fmt) __must_check;
+/* The host served an access of that vCPU, whose event the guest has at guest TSC `guest`. */
+void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t guest);
+#define SOLVE_ALL (-1)
+/*
+ * One offset for that vCPU alone, or SOLVE_ALL for one that serves all of them. After the last add;
+ * may be called again. 0 (r->found or r->why), or -ENOMEM.
+ */
+int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r) __must_check;
+/* vCPUs with windows and events, in no order. */
+size_t solve_vcpus(const struct solve *s);
+uint32_t solve_vcpu_id(const struct solve *s, size_t i);
+/* Events of vCPU number i that were used: how many are inside and outside with the result's offset. */
+void solve_count(const struct solve *s, size_t i, const struct solve_result *r, uint64_t *inside,
+		 uint64_t *outside);
 void solve_free(struct solve *s);
 
 #endif

@@ -372,16 +372,25 @@ static int feed_reads(struct hostmap *m, size_t vm, bool end)
 	return ret < 0 ? ret : 0;
 }
 
+static const struct tsc_map *forced_of(const struct hostmap_vm *v, uint32_t vcpu)
+{
+	for (size_t i = 0; i < v->nown; i++)
+		if (v->own[i].vcpu == vcpu)
+			return &v->own[i].map;
+	return &v->forced;
+}
+
 static int feed_forced(struct hostmap *m, size_t vm)
 {
 	struct hostmap_vm *v = &m->vm[vm];
 	int ret = 0;
 
 	for (uint32_t id = 0; id < v->forced_vcpus && !ret; id++)
-		ret = epoch_vm_read(v->epochs, id, 0, &v->forced);
+		ret = epoch_vm_read(v->epochs, id, 0, forced_of(v, id));
 	for (size_t i = 0; i < m->nthread && !ret; i++)
 		if (m->thread[i].vm == v->of && m->thread[i].vcpu >= v->forced_vcpus) {
-			ret = epoch_vm_read(v->epochs, m->thread[i].vcpu, 0, &v->forced);
+			ret = epoch_vm_read(v->epochs, m->thread[i].vcpu, 0,
+					    forced_of(v, m->thread[i].vcpu));
 			ret = ret == -EINVAL ? 0 : ret; /* two threads of one vCPU */
 		}
 	return ret;
@@ -488,8 +497,10 @@ void hostmap_free(struct hostmap *m)
 {
 	if (!m)
 		return;
-	for (size_t i = 0; i < m->nvm; i++)
+	for (size_t i = 0; i < m->nvm; i++) {
 		epoch_vm_free(m->vm[i].epochs);
+		free(m->vm[i].own);
+	}
 	free(m->vm);
 	free(m->thread);
 	free(m->event);
@@ -571,6 +582,18 @@ int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t gu
 	m->nevent++;
 	ret = sort_events(m);
 	return ret ? ret : build_epochs(m, vm);
+}
+
+int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct tsc_map *map)
+{
+	struct hostmap_vm *v = &m->vm[vm];
+	struct hostmap_forced *f = array_grow(&v->own, v->nown, &v->own_cap, sizeof(*f));
+
+	if (!f)
+		return -ENOMEM;
+	*f = (struct hostmap_forced){ .vcpu = vcpu, .map = *map };
+	v->nown++;
+	return build_epochs(m, vm);
 }
 
 int hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)

@@ -15,6 +15,10 @@
 #define MAX_EVENTS  (1u << 19)
 #define MAX_SWEEPS  512 /* cells that are solved exactly */
 #define MIN_EVENTS  8
+#define MIN_PAIRS   4
+#define MANY_PAIRS  64
+#define PAIR_LATE   (1 << 24) /* cycles, some ms: of several pairs one is closer than that ... */
+#define MANY_LATE   (1 << 21) /* ... and of many, closer than that */
 
 int solve_new(const struct tsc_map *map, struct solve **out)
 {
@@ -126,6 +130,19 @@ int solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest)
 	return 0;
 }
 
+void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t guest)
+{
+	struct solve_vcpu *v = vcpu_at(s, vcpu);
+	int64_t later = (int64_t)(guest - tsc_to_guest(&s->map, host));
+
+	if (!v)
+		return; /* it only helps */
+	/* Offsets may be anywhere in 64 bits, but are all near each other. */
+	if (!v->pairs || (int64_t)((uint64_t)later - (uint64_t)v->pair_least) < 0)
+		v->pair_least = later;
+	v->pairs++;
+}
+
 /* ---- the problem in terms of H and G ---- */
 
 static void scale_windows(struct solve *s)
@@ -136,15 +153,16 @@ static void scale_windows(struct solve *s)
 	for (size_t i = 0; i < s->nv; i++) {
 		struct solve_vcpu *v = &s->v[i];
 
-		for (size_t k = 0; k < v->nw; k++) {
+		for (size_t k = 0; k < v->nw && !s->scaled; k++) {
 			v->w[k].from = tsc_to_guest(&s->map, v->w[k].from);
 			v->w[k].to = tsc_to_guest(&s->map, v->w[k].to);
 		}
-		if (!v->nw || !v->ne)
+		if (!solve_takes(s, v))
 			continue;
 		s->h0 = MIN(s->h0, v->w[0].from);
 		last = MAX(last, v->w[v->nw - 1].to);
 	}
+	s->scaled = true;
 	s->hspan = last - s->h0;
 }
 
@@ -161,16 +179,18 @@ static int shuffle_events(struct solve *s)
 	uint32_t seed = 1;
 
 	s->g0 = UINT64_MAX;
+	s->nev = 0;
+	free(s->ev);
 	s->ev = calloc(s->events ? s->events : 1, sizeof(*s->ev));
 	if (!s->ev)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->nv; i++)
-		for (size_t k = 0; s->v[i].nw && k < s->v[i].ne; k++) {
+		for (size_t k = 0; solve_takes(s, &s->v[i]) && k < s->v[i].ne; k++) {
 			s->g0 = MIN(s->g0, s->v[i].e[k]);
 			last = MAX(last, s->v[i].e[k]);
 		}
 	for (size_t i = 0; i < s->nv; i++)
-		for (size_t k = 0; s->v[i].nw && k < s->v[i].ne; k++)
+		for (size_t k = 0; solve_takes(s, &s->v[i]) && k < s->v[i].ne; k++)
 			s->ev[s->nev++] = (struct solve_event){ .g = (int64_t)(s->v[i].e[k] - s->g0),
 								.v = (uint32_t)i };
 	for (size_t i = s->nev; i > 1; i--) {
@@ -198,6 +218,45 @@ static const char *prepare(struct solve *s)
 	s->lo = -(int64_t)(s->hspan - overlap);
 	s->hi = (int64_t)(s->gspan - overlap) + 1;
 	return NULL;
+}
+
+/* The guest's event of an access never comes before the host's. */
+static void note_most(const struct solve *s, struct solve_result *r)
+{
+	for (size_t i = 0; i < s->nv; i++) {
+		const struct solve_vcpu *v = &s->v[i];
+
+		if (!v->pairs || (s->only != SOLVE_ALL && s->only != (int64_t)v->id))
+			continue;
+		if (!r->has_most || (int64_t)((uint64_t)v->pair_least - r->at_most) < 0)
+			r->at_most = (uint64_t)v->pair_least;
+		r->has_most = true;
+	}
+}
+
+/*
+ * Where the pairs say that it must be, as far as that was to be searched anyway: how many they are, 0
+ * if they do not help.
+ */
+static uint64_t narrow_by_pairs(const struct solve *s, int64_t *lo, int64_t *hi)
+{
+	uint64_t n = 0, base = s->g0 - s->h0;
+	int64_t least = 0, late;
+
+	for (size_t i = 0; i < s->nv; i++) {
+		int64_t d = (int64_t)((uint64_t)s->v[i].pair_least - base);
+
+		if (!solve_takes(s, &s->v[i]) || !s->v[i].pairs)
+			continue;
+		least = n ? MIN(least, d) : d;
+		n += s->v[i].pairs;
+	}
+	late = n < MANY_PAIRS ? PAIR_LATE : MANY_LATE;
+	if (n < MIN_PAIRS || least <= s->lo || least - late >= s->hi)
+		return 0;
+	*lo = MAX(s->lo, least - late);
+	*hi = MIN(s->hi, least + 1);
+	return n;
 }
 
 /* ---- from cells to places ---- */
@@ -262,7 +321,7 @@ static bool same_place(const struct solve *s, const struct solve_place *a,
 }
 
 static void take_place(struct solve *s, const struct solve_place *p, struct solve_place *best,
-		       struct solve_place *next, uint64_t *equal)
+		       struct solve_place *next)
 {
 	struct solve_place old = *best;
 
@@ -277,9 +336,7 @@ static void take_place(struct solve *s, const struct solve_place *p, struct solv
 			*best = *p;
 		return;
 	}
-	*equal += p->score == best->score;
 	if (p->score > best->score) {
-		*equal = 0;
 		*best = *p;
 		p = &old;
 	}
@@ -304,20 +361,52 @@ static void fill_result(const struct solve *s, const struct solve_place *best,
 	r->next_outside = next->outside;
 }
 
+static int by_place(const void *a, const void *b)
+{
+	const struct solve_place *x = a, *y = b;
+
+	return x->from < y->from ? -1 : x->from > y->from;
+}
+
+/* Other places that contradict no more and rest on about as much: nothing tells them from the best. */
+static uint64_t count_equal(const struct solve *s, struct solve_place *p, size_t n,
+			    const struct solve_place *best)
+{
+	const struct solve_place *last = NULL;
+	uint64_t count = 0;
+
+	qsort(p, n, sizeof(*p), by_place);
+	for (size_t i = 0; i < n; i++) {
+		if (!worth(&p[i]) || p[i].outside > best->outside || p[i].inside < best->inside / 2 ||
+		    same_place(s, &p[i], best))
+			continue;
+		count += !last || !same_place(s, &p[i], last);
+		last = &p[i];
+	}
+	return count;
+}
+
 static int solve_cells(struct solve *s, struct solve_result *r)
 {
-	struct solve_place best = { .score = INT64_MIN }, next = { .score = INT64_MIN }, p;
+	struct solve_place best = { .score = INT64_MIN }, next = { .score = INT64_MIN };
+	_cleanup_free_ struct solve_place *p = NULL;
 	int ret = 0;
 
 	narrow(s);
-	for (size_t i = 0; i < s->ncell && i < MAX_SWEEPS && !ret; i++) {
-		ret = solve_sweep(s, &s->cell[i], &p);
+	s->ncell = MIN(s->ncell, (size_t)MAX_SWEEPS);
+	p = calloc(s->ncell + 1, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->ncell && !ret; i++) {
+		ret = solve_sweep(s, &s->cell[i], &p[i]);
 		if (!ret)
-			take_place(s, &p, &best, &next, &r->equal);
+			take_place(s, &p[i], &best, &next);
 	}
-	if (!ret && best.score != INT64_MIN)
-		fill_result(s, &best, &next, r);
-	return ret;
+	if (ret || best.score == INT64_MIN)
+		return ret;
+	r->equal = count_equal(s, p, s->ncell, &best);
+	fill_result(s, &best, &next, r);
+	return 0;
 }
 
 /* First for a few wrong events; then for an offset that is right for a part of the time only. */
@@ -330,7 +419,9 @@ static int solve_tolerant(struct solve *s, struct solve_result *r)
 	} tolerance[] = { { 1024, 4, 19 }, { 48, 24, 2 } };
 	int ret = 0;
 
+	r->span = (uint64_t)(s->hi - s->lo);
 	for (size_t i = 0; i < ARRAY_SIZE(tolerance) && !ret && !r->found; i++) {
+		r->equal = 0;
 		s->tests = tolerance[i].tests;
 		s->wrong = tolerance[i].wrong;
 		s->cost = tolerance[i].cost;
@@ -342,11 +433,32 @@ static int solve_tolerant(struct solve *s, struct solve_result *r)
 	return ret;
 }
 
-int solve_run(struct solve *s, struct solve_result *r)
+/* With the pairs' help first. They may be wrong, where a clock was set, and then help nothing. */
+static int solve_both(struct solve *s, struct solve_result *r)
+{
+	int64_t lo = s->lo, hi = s->hi;
+	int ret = 0;
+
+	r->pairs = narrow_by_pairs(s, &s->lo, &s->hi);
+	if (r->pairs)
+		ret = solve_tolerant(s, r);
+	if (r->pairs && ret != -ENOMEM && (ret || !r->found || r->outside > r->inside / 64)) {
+		*r = (struct solve_result){ .events = r->events, .sampled = r->sampled,
+					    .has_most = r->has_most, .at_most = r->at_most };
+		ret = 0;
+	}
+	s->lo = lo;
+	s->hi = hi;
+	return ret || r->found ? ret : solve_tolerant(s, r);
+}
+
+int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
 {
 	int ret;
 
 	memset(r, 0, sizeof(*r));
+	s->only = vcpu;
+	note_most(s, r);
 	scale_windows(s);
 	ret = shuffle_events(s);
 	if (ret)
@@ -356,8 +468,7 @@ int solve_run(struct solve *s, struct solve_result *r)
 		return 0;
 	r->events = s->nev;
 	r->sampled = s->stride > 1;
-	r->span = (uint64_t)(s->hi - s->lo);
-	ret = solve_tolerant(s, r);
+	ret = solve_both(s, r);
 	if (ret == -ENODATA)
 		r->why = "the vCPUs ran without a break: their windows tell nothing";
 	else if (ret == -E2BIG)
@@ -368,6 +479,35 @@ int solve_run(struct solve *s, struct solve_result *r)
 	return r->why ? 0 : ret;
 }
 
+size_t solve_vcpus(const struct solve *s)
+{
+	return s->nv;
+}
+
+uint32_t solve_vcpu_id(const struct solve *s, size_t i)
+{
+	return s->v[i].id;
+}
+
+void solve_count(const struct solve *s, size_t i, const struct solve_result *r, uint64_t *inside,
+		 uint64_t *outside)
+{
+	const struct solve_vcpu *v = &s->v[i];
+
+	*inside = *outside = 0;
+	for (size_t k = 0; v->nw && k < v->ne; k++) {
+		uint64_t at = v->e[k] - r->offset; /* as a host time, scaled */
+		size_t w = solve_window_at(s, v, solve_h(s, at));
+
+		if (solve_h(s, at) < solve_h(s, v->w[0].from) || w >= v->nw)
+			continue; /* of that time nothing is known */
+		if (solve_h(s, v->w[w].from) <= solve_h(s, at))
+			++*inside;
+		else
+			++*outside;
+	}
+}
+
 void solve_free(struct solve *s)
 {
 	if (!s)
@@ -376,6 +516,7 @@ void solve_free(struct solve *s)
 		free(s->v[i].w);
 		free(s->v[i].e);
 	}
+	u64map_free(&s->deadline);
 	free(s->v);
 	free(s->ev);
 	free(s->cell);

@@ -17,8 +17,11 @@ struct solve_vcpu {
 	uint32_t id;
 	struct solve_window *w; /* in order, disjoint */
 	size_t nw, wcap;
-	uint64_t *e; /* sorted when solving */
+	uint64_t *e;
 	size_t ne, ecap;
+	/* Pairs by value: their number, and the least of guest time minus scaled host time. */
+	uint64_t pairs;
+	int64_t pair_least;
 };
 
 struct solve_event {
@@ -34,8 +37,13 @@ struct solve_cell {
 
 struct solve {
 	struct tsc_map map;
+	int64_t only; /* the vCPU that is solved, or SOLVE_ALL */
+	bool scaled;  /* windows are in guest cycles */
 	struct solve_vcpu *v;
 	size_t nv, vcap;
+	/* Deadlines that the host saw, while captures are read: their mix with the vCPU → host time. */
+	struct u64map deadline;
+	size_t deadlines;
 	uint64_t windows, events, seen; /* totals kept; events seen */
 	uint64_t min_gap;		/* windows closer than this become one, host cycles */
 	uint64_t stride;		/* every so many-th event is kept */
@@ -57,6 +65,12 @@ struct solve {
 static inline int64_t solve_h(const struct solve *s, uint64_t scaled)
 {
 	return (int64_t)(scaled - s->h0);
+}
+
+/* A vCPU that counts in this run. */
+static inline bool solve_takes(const struct solve *s, const struct solve_vcpu *v)
+{
+	return v->nw && v->ne && (s->only == SOLVE_ALL || s->only == (int64_t)v->id);
 }
 
 /* Fills s->cell with those cells of the grid that may hold the answer. 0, -ENOMEM, -E2BIG, -ENODATA. */

@@ -8,7 +8,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "kvmft/pairs.h"
 #include "kvmft/timeline.h"
+
+#define MAX_DEADLINES (1u << 18)
 
 struct vcpu_state {
 	bool known, in_guest;
@@ -19,6 +22,7 @@ struct collect {
 	struct solve *s;
 	size_t vm;
 	const struct fmt_event *entry, *exit;
+	struct pair_events msr;
 	struct u64map by_id; /* vCPU → index into v */
 	struct vcpu_state *v;
 	uint32_t *id;
@@ -49,15 +53,38 @@ static void collect_gap(struct collect *c)
 		c->v[i].in_guest = c->v[i].known;
 }
 
+static uint64_t deadline_key(uint32_t vcpu, uint64_t value)
+{
+	return value * 0x9e3779b97f4a7c15ull + vcpu;
+}
+
+/* Each value is written once; one that is not belongs to nobody (time 0). */
+static void collect_deadline(struct solve *s, uint32_t vcpu, uint64_t value, uint64_t host)
+{
+	uint64_t key = deadline_key(vcpu, value), other;
+
+	if (u64map_get(&s->deadline, key, &other))
+		host = 0;
+	else if (s->deadlines++ >= MAX_DEADLINES)
+		return;
+	(void)!u64map_put(&s->deadline, key, host); /* it only helps */
+}
+
 static int collect_item(struct collect *c, const struct tl_item *i)
 {
 	bool entry = i->ev == c->entry, exit = i->ev == c->exit;
 	struct vcpu_state *v;
+	enum pair_kind kind;
+	uint64_t value;
 	int ret = 0;
 
 	if (i->kind == TL_GAP || i->kind == TL_DAMAGE)
 		collect_gap(c);
-	if (i->kind != TL_EVENT || i->vm != (int64_t)c->vm || i->vcpu < 0 || !i->ev || !(entry || exit))
+	if (i->kind != TL_EVENT || i->vm != (int64_t)c->vm || i->vcpu < 0 || !i->ev)
+		return 0;
+	if (pair_match(&c->msr, i->src->fmt, i->ev, i->rec, &kind, &value) && kind == PAIR_DEADLINE)
+		collect_deadline(c->s, (uint32_t)i->vcpu, value, i->host);
+	if (!entry && !exit)
 		return 0;
 	v = state_at(c, (uint32_t)i->vcpu);
 	if (!v)
@@ -81,6 +108,7 @@ int solve_add_host(struct solve *s, struct hostmap *map, size_t vm, struct kvmft
 	struct tl_item item;
 	int ret = tl_new(map, &t, err);
 
+	pair_events_init(&c.msr, map->fmt, false);
 	if (!ret)
 		ret = tl_start(t, err);
 	while (!ret && (ret = tl_next(t, &item)) > 0)
@@ -92,9 +120,25 @@ int solve_add_host(struct solve *s, struct hostmap *map, size_t vm, struct kvmft
 	return ret;
 }
 
-int solve_add_guest(struct solve *s, const struct capture *cap)
+static int guest_event(struct solve *s, const struct pair_events *msr, const struct fmt *fmt,
+		       uint32_t vcpu, const struct rec *rec)
 {
+	const struct fmt_event *ev = fmt_by_id(fmt, rec->id);
+	enum pair_kind kind;
+	uint64_t value, host;
+
+	if (s->deadlines && pair_match(msr, fmt, ev, rec, &kind, &value) && kind == PAIR_DEADLINE &&
+	    u64map_get(&s->deadline, deadline_key(vcpu, value), &host) && host)
+		solve_add_pair(s, vcpu, host, rec->ts);
+	return solve_add_event(s, vcpu, rec->ts);
+}
+
+int solve_add_guest(struct solve *s, const struct capture *cap, const struct fmt *fmt)
+{
+	struct pair_events msr;
 	int ret = 0;
+
+	pair_events_init(&msr, fmt, true);
 
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {
 		uint32_t vcpu = tl_vcpu_of_cpu(cap, cap->stream[i].cpu);
@@ -106,7 +150,7 @@ int solve_add_guest(struct solve *s, const struct capture *cap)
 			return ret;
 		while (!ret && (k = rstream_next(&r)) != R_END)
 			if (k == R_EVENT)
-				ret = solve_add_event(s, vcpu, r.rec.ts);
+				ret = guest_event(s, &msr, fmt, vcpu, &r.rec);
 		if (!ret)
 			ret = r.error;
 		rstream_close(&r);

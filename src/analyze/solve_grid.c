@@ -38,7 +38,7 @@ static uint64_t empty_share(const struct solve *s, unsigned int shift)
 	for (size_t i = 0; i < s->nv; i++) {
 		const struct solve_vcpu *v = &s->v[i];
 
-		if (!v->ne || !v->nw)
+		if (!solve_takes(s, v))
 			continue;
 		all += v->w[v->nw - 1].to - v->w[0].from;
 		for (size_t k = 1; k < v->nw; k++) {
@@ -200,7 +200,7 @@ int solve_grid(struct solve *s)
 		ret = ret ? ret : -ENODATA;
 	s->width = shift < 0 ? 0 : (int64_t)1 << shift;
 	for (size_t i = 0; i < s->nv && !ret && rows < MAX_VCPUS; i++) {
-		if (!s->v[i].ne || !s->v[i].nw)
+		if (!solve_takes(s, &s->v[i]))
 			continue;
 		ret = make_row(s, &s->v[i], (unsigned int)shift, &row[i]);
 		rows++;

@@ -147,15 +147,12 @@ static int open_guest(struct pairing *p, const char *operand, const struct tsc_m
 	return tl_add_guest(p->t, g->c.cap, g->c.fmt, g->vm, err);
 }
 
-int pairing_force(struct pairing *p, const struct tsc_map *map, struct kvmft_err *err)
+int pairing_restart(struct pairing *p, struct kvmft_err *err)
 {
 	int ret;
 
 	tl_free(p->t);
 	p->t = NULL;
-	for (size_t i = 0; i < p->nguest; i++)
-		if (hostmap_force_map(p->map, p->guest[i].vm, p->guest[i].c.cap->ncpu, &map[i]))
-			return err_set(err, ENOMEM, "out of memory");
 	ret = tl_new(p->map, &p->t, err);
 	for (size_t i = 0; i < p->nguest && !ret; i++)
 		ret = tl_add_guest(p->t, p->guest[i].c.cap, p->guest[i].c.fmt, p->guest[i].vm, err);

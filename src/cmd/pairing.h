@@ -51,8 +51,8 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 /* One capture, host or guest, in any trace clock. */
 int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *err);
 void pairing_close(struct pairing *p);
-/* Starts the timeline anew, each guest with the TSC map of its number. */
-int pairing_force(struct pairing *p, const struct tsc_map *map, struct kvmft_err *err);
+/* Starts the timeline anew, with TSC maps that were forced in the host map since. */
+int pairing_restart(struct pairing *p, struct kvmft_err *err);
 
 /* --tsc-offset and --tsc-ratio; *given tells whether there was any. */
 int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct tsc_map *map,

@@ -92,22 +92,18 @@ static int verify_walk(struct verify *v)
 /* What was found takes the place of what the captures say. */
 static int verify_solve_all(struct verify *v, struct kvmft_err *err)
 {
-	_cleanup_free_ struct tsc_map *map = calloc(v->p.nguest, sizeof(*map));
 	int ret = 0;
 
-	if (!map)
-		return err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < v->p.nguest && !ret; i++) {
 		struct verify_guest *g = &v->guest[i];
 
 		ret = verify_solve(v, g, err);
-		map[i] = g->map;
-		if (g->solution.found)
-			map[i].offset = g->solution.offset;
+		if (!ret && verify_use_solution(v, g))
+			ret = err_set(err, ENOMEM, "out of memory");
 	}
 	v->solved = true;
 	if (!ret)
-		ret = pairing_force(&v->p, map, err);
+		ret = pairing_restart(&v->p, err);
 	verify_sources(v);
 	return ret;
 }
@@ -159,6 +155,7 @@ static void verify_close(struct verify *v)
 		for (size_t k = 0; k < v->guest[i].nreason; k++)
 			free(v->guest[i].reason[k]);
 		free(v->guest[i].reason);
+		free(v->guest[i].own);
 	}
 	free(v->guest);
 	win_free(v->w);

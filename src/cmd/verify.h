@@ -18,6 +18,11 @@ struct verify_guest {
 	uint64_t first, last; /* host TSC of its first and last placed event; 0 = none */
 	bool has_solution;    /* the offset was looked for in the data: */
 	struct solve_result solution;
+	struct verify_vcpu {
+		uint32_t id;
+		struct solve_result r;
+	} *own; /* vCPUs that it is not right for, and what is right for them alone */
+	size_t nown, own_cap;
 	struct tsc_map map;   /* as it was before, of the first vCPU; ratio 0 where unknown */
 	bool has_map;
 	char **reason;	      /* lines of text, the first is the verdict */
@@ -43,6 +48,8 @@ bool verify_elsewhere(const struct verify *v, const struct verify_guest *g);
 int verify_reason(struct verify_guest *g, struct sbuf *b) __must_check;
 /* Looks for the guest's offset in the data. 0, or -errno with err; g->solution says what was found. */
 int verify_solve(struct verify *v, struct verify_guest *g, struct kvmft_err *err) __must_check;
+/* Makes what was found what the captures say; pairing_restart() must follow. 0 or -ENOMEM. */
+int verify_use_solution(struct verify *v, struct verify_guest *g) __must_check;
 /* Says what was found. 0 or -ENOMEM. */
 int verify_solution_reasons(struct verify *v, struct verify_guest *g) __must_check;
 /* "1.234567 s (host TSC 4711)", counted from the host's first event. */

@@ -265,16 +265,8 @@ static void json_pairs(struct json *j, const struct verify *v, size_t vm)
 	json_array_end(j);
 }
 
-static void json_solution(struct json *j, const struct verify_guest *g)
+static void json_offset(struct json *j, const struct solve_result *r)
 {
-	const struct solve_result *r = &g->solution;
-
-	json_key(j, "solution");
-	if (!g->has_solution || !r->found) {
-		json_null(j);
-		return;
-	}
-	json_object_begin(j);
 	json_key(j, "tsc_offset");
 	json_s64(j, (int64_t)r->offset);
 	json_key(j, "tsc_offset_min");
@@ -291,6 +283,27 @@ static void json_solution(struct json *j, const struct verify_guest *g)
 		json_u64(j, r->next_outside);
 	else
 		json_null(j);
+	field_u64(j, "pairs", r->pairs);
+}
+
+static void json_solution(struct json *j, const struct verify_guest *g)
+{
+	json_key(j, "solution");
+	if (!g->has_solution || !g->solution.found) {
+		json_null(j);
+		return;
+	}
+	json_object_begin(j);
+	json_offset(j, &g->solution);
+	json_key(j, "vcpus");
+	json_array_begin(j);
+	for (size_t i = 0; i < g->nown; i++) {
+		json_object_begin(j);
+		field_u64(j, "vcpu", g->own[i].id);
+		json_offset(j, &g->own[i].r);
+		json_object_end(j);
+	}
+	json_array_end(j);
 	json_object_end(j);
 }
 

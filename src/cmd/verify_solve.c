@@ -21,6 +21,67 @@ static void known_map(struct verify *v, struct verify_guest *g)
 	}
 }
 
+/* Too many events of some vCPU contradict what serves the others. */
+static bool need_own(const struct solve *s, const struct solve_result *all)
+{
+	bool need = !all->found;
+
+	for (size_t i = 0; i < solve_vcpus(s) && !need; i++) {
+		uint64_t inside, outside;
+
+		solve_count(s, i, all, &inside, &outside);
+		need = outside > inside / 16;
+	}
+	return need;
+}
+
+/*
+ * vCPUs may have offsets of their own: a guest wrote the TSC of one, or they were plugged in at
+ * different times. Then each is solved alone.
+ */
+static int solve_own(struct verify_guest *g, struct solve *s)
+{
+	struct verify_vcpu *most = NULL, *slot;
+	int ret = 0;
+
+	if (solve_vcpus(s) < 2 || !need_own(s, &g->solution))
+		return 0;
+	for (size_t i = 0; i < solve_vcpus(s) && !ret; i++) {
+		struct solve_result r;
+
+		ret = solve_run(s, solve_vcpu_id(s, i), &r);
+		if (ret || !r.found)
+			continue;
+		slot = array_grow(&g->own, g->nown, &g->own_cap, sizeof(*slot));
+		if (!slot)
+			return -ENOMEM;
+		*slot = (struct verify_vcpu){ .id = solve_vcpu_id(s, i), .r = r };
+		g->nown++;
+	}
+	for (size_t i = 0; i < g->nown; i++)
+		if (!most || g->own[i].r.inside > most->r.inside)
+			most = &g->own[i];
+	/* What has most witnesses is taken for those vCPUs that say nothing. */
+	if (most)
+		g->solution = most->r;
+	return ret;
+}
+
+int verify_use_solution(struct verify *v, struct verify_guest *g)
+{
+	struct tsc_map map = g->map;
+	int ret;
+
+	if (g->solution.found)
+		map.offset = g->solution.offset;
+	ret = hostmap_force_map(v->p.map, g->g->vm, g->g->c.cap->ncpu, &map);
+	for (size_t i = 0; i < g->nown && !ret; i++) {
+		map.offset = g->own[i].r.offset;
+		ret = hostmap_force_vcpu(v->p.map, g->g->vm, g->own[i].id, &map);
+	}
+	return ret;
+}
+
 int verify_solve(struct verify *v, struct verify_guest *g, struct kvmft_err *err)
 {
 	const struct capture *cap = g->g->c.cap;
@@ -37,9 +98,11 @@ int verify_solve(struct verify *v, struct verify_guest *g, struct kvmft_err *err
 	if (!ret)
 		ret = solve_add_host(s, v->p.map, g->g->vm, err);
 	if (!ret)
-		ret = solve_add_guest(s, cap);
+		ret = solve_add_guest(s, cap, g->g->c.fmt);
 	if (!ret)
-		ret = solve_run(s, &g->solution);
+		ret = solve_run(s, SOLVE_ALL, &g->solution);
+	if (!ret)
+		ret = solve_own(g, s);
 	solve_free(s);
 	if (ret && !err->text[0])
 		err_set(err, -ret, "cannot solve %s: %s", cap->path, strerror(-ret));
@@ -47,27 +110,27 @@ int verify_solve(struct verify *v, struct verify_guest *g, struct kvmft_err *err
 }
 
 /* How many other places there are. */
-static int unique_reason(const struct verify *v, struct verify_guest *g)
+static void unique_text(const struct verify *v, const struct solve_result *r, struct sbuf *b)
 {
-	const struct solve_result *r = &g->solution;
-	struct sbuf b = { 0 };
 	char span[32];
 
+	sbuf_add(b, "of all offsets in a range of ");
 	if (v->khz)
-		sbuf_addf(&b, "of all offsets in a range of %s",
-			  str_ns(span, sizeof(span), out_cycles_to_ns(r->span, v->khz)));
+		sbuf_add(b, str_ns(span, sizeof(span), out_cycles_to_ns(r->span, v->khz)));
 	else
-		sbuf_addf(&b, "of all offsets in a range of %" PRIu64 " cycles", r->span);
+		sbuf_addf(b, "%" PRIu64 " cycles", r->span);
+	if (r->pairs)
+		sbuf_addf(b, ", which %" PRIu64 " deadline writes leave,", r->pairs);
 	if (r->equal)
-		sbuf_addf(&b, ", %" PRIu64 " others do as well: NOT unique; record longer", r->equal);
+		sbuf_addf(b, "%s %" PRIu64 " others do as well: NOT unique; record longer",
+			  r->pairs ? "" : ",", r->equal);
 	else if (r->has_next)
-		sbuf_addf(&b, " the next best one, %+" PRId64 " cycles away, leaves %" PRIu64 " of %" PRIu64
+		sbuf_addf(b, " the next best one, %+" PRId64 " cycles away, leaves %" PRIu64 " of %" PRIu64
 			      " events outside: unique",
 			  r->next_distance, r->next_outside, r->next_inside + r->next_outside);
 	else
-		sbuf_addf(&b, " every other one leaves more than %u %% of the events outside: unique",
+		sbuf_addf(b, " every other one leaves more than %u %% of the events outside: unique",
 			  r->tolerance * 100 / 64);
-	return verify_reason(g, &b);
 }
 
 /* Moving all guest times by a shift means another offset: the one used, minus the scaled shift. */
@@ -109,6 +172,58 @@ static int offset_reason(struct verify *v, struct verify_guest *g)
 	return verify_reason(g, &b);
 }
 
+static void compare_used(const struct verify *v, const struct verify_guest *g, const struct verify_vcpu *o,
+			 struct sbuf *b)
+{
+	const struct epoch_vcpu *e = epoch_vm_find(v->p.map->vm[g->g->vm].epochs, o->id);
+	uint64_t used;
+
+	if (!e || !e->n || !e->v[0].has_map)
+		return;
+	used = e->v[0].map.offset;
+	if (used - o->r.offset_lo <= o->r.offset_hi - o->r.offset_lo) {
+		sbuf_add(b, ", as was used");
+		return;
+	}
+	sbuf_add(b, ": the one used is wrong by about ");
+	pairing_add_cycles(b, (int64_t)(used - o->r.offset), v->khz);
+}
+
+static int own_reason(struct verify *v, struct verify_guest *g, const struct verify_vcpu *o)
+{
+	const struct solve_result *r = &o->r;
+	struct sbuf b = { 0 };
+
+	sbuf_addf(&b, "vCPU %" PRIu32 ": %sTSC offset %" PRId64, o->id,
+		  v->solved ? "solved: " : "the data ask for ", (int64_t)r->offset);
+	if (!v->solved)
+		compare_used(v, g, o, &b);
+	sbuf_addf(&b, " (%" PRIu64 " of %" PRIu64 " events inside, as with any from %" PRId64 " to %" PRId64 "); ",
+		  r->inside, r->inside + r->outside, (int64_t)r->offset_lo, (int64_t)r->offset_hi);
+	unique_text(v, r, &b);
+	return verify_reason(g, &b);
+}
+
+/* Of each vCPU that has its own. */
+static int own_reasons(struct verify *v, struct verify_guest *g)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < g->nown && !ret; i++)
+		ret = own_reason(v, g, &g->own[i]);
+	return ret;
+}
+
+/* Not found, but bounded on one side. */
+static int most_reason(struct verify_guest *g)
+{
+	struct sbuf b = { 0 };
+
+	sbuf_addf(&b, "deadline writes that both sides traced say that it is at most %" PRId64,
+		  (int64_t)g->solution.at_most);
+	return verify_reason(g, &b);
+}
+
 int verify_solution_reasons(struct verify *v, struct verify_guest *g)
 {
 	const struct solve_result *r = &g->solution;
@@ -119,8 +234,14 @@ int verify_solution_reasons(struct verify *v, struct verify_guest *g)
 		return 0;
 	if (!r->found) {
 		sbuf_addf(&b, "%s: %s", v->solved ? "not solved" : "no offset found", r->why);
-		return verify_reason(g, &b);
+		ret = verify_reason(g, &b);
+		return ret || !r->has_most ? ret : most_reason(g);
 	}
+	if (g->nown)
+		return own_reasons(v, g);
 	ret = offset_reason(v, g);
-	return ret ? ret : unique_reason(v, g);
+	if (ret)
+		return ret;
+	unique_text(v, r, &b);
+	return verify_reason(g, &b);
 }

@@ -166,6 +166,20 @@ run "$kvmft" verify "$tmp/reboot/host" "$tmp/reboot/guest" "$tmp/second"
 status_is 0 "both boots at once"
 out_has '^syn#1: aligned within 15[0-9][0-9] cycles' "... the first one"
 out_has '^syn#2: aligned within 15[0-9][0-9] cycles' "... and the second one"
+# Its vCPUs were reset one after the other, and so have offsets of their own.
+run "$kvmft" verify --solve "$tmp/reboot/host" "$tmp/second"
+status_is 0 "vCPUs with different offsets: solved"
+for vcpu in 0 1; do
+	want=$("$kvmft" merge -q --format json "$tmp/reboot/host" "$tmp/second" 2>/dev/null |
+		grep '"kind":"epoch"' | grep "\"vcpu\":$vcpu," | tail -n 1 | sed 's/.*"tsc_offset":\(-*[0-9]*\).*/\1/')
+	found=$(sed -n "s/^  vCPU $vcpu: solved: TSC offset \(-*[0-9]*\) .*outside: unique/\1/p" "$out")
+	diff=$((${found:-0} - ${want:-1}))
+	ok "... vCPU $vcpu: within the slack ($diff)" test $diff -ge -1600 -a $diff -le 1600
+done
+run "$kvmft" verify --tsc-offset $offset "$tmp/reboot/host" "$tmp/second"
+status_is 1 "... and without: misaligned"
+out_has '^  vCPU 1: the data ask for TSC offset -[0-9]+: the one used is wrong by about \+[0-9]+ cycles' "... by how much, per vCPU"
+
 # order SIDE: its lines, and how many of them are out of order or of unknown time.
 order()
 {

@@ -53,7 +53,7 @@ static void solve_one(const struct tsc_map *map, uint32_t vcpus, size_t windows,
 	assert_int_equal(solve_new(&scale, &s), 0);
 	for (uint32_t v = 0; v < vcpus; v++)
 		make(s, v * 3, map, windows, wrong, &seed);
-	assert_int_equal(solve_run(s, &r), 0);
+	assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
 	assert_true(r.found);
 	assert_int_equal(r.equal, 0);
 	off = (int64_t)(map->offset - r.offset);
@@ -103,6 +103,88 @@ static void test_thinned(void **state)
 	solve_one(&map, 1, 500000, 0, 7);
 }
 
+/* Each window like any other: the events alone fit everywhere. */
+static void make_regular(struct solve *s, uint64_t offset, size_t pairs)
+{
+	for (uint64_t i = 0; i < 200; i++) {
+		uint64_t entry = 50000000000ull + i * 5000000;
+
+		assert_int_equal(solve_add_window(s, 0, entry, entry + 20000), 0);
+		for (uint64_t k = 0; k < 5; k++)
+			assert_int_equal(solve_add_event(s, 0, entry + SLACK + k * 4000 + offset), 0);
+		if (i < pairs) /* served before the entry */
+			solve_add_pair(s, 0, entry - 3000, entry + SLACK + offset);
+	}
+}
+
+static void test_pairs(void **state)
+{
+	const uint64_t offset = 0ull - 31000000000ull;
+	struct tsc_map map = { 0 };
+	struct solve_result r;
+	struct solve *s;
+
+	(void)state;
+	for (size_t pairs = 0; pairs <= 100; pairs += 100) {
+		assert_int_equal(solve_new(&map, &s), 0);
+		make_regular(s, offset, pairs);
+		assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
+		assert_true(r.found);
+		assert_int_equal(r.outside, 0);
+		assert_int_equal(r.has_most, pairs > 0);
+		assert_int_equal(r.pairs, pairs);
+		if (pairs) {
+			assert_int_equal(r.equal, 0);
+			assert_true((int64_t)(offset - r.offset_lo) >= 0);
+			assert_true((int64_t)(r.offset_hi - offset) >= 0);
+			assert_true(r.at_most == offset + 3000 + SLACK);
+		} else {
+			assert_true(r.equal > 50);
+		}
+		solve_free(s);
+	}
+
+	/* Pairs that lie far off are no help and do no harm. */
+	assert_int_equal(solve_new(&map, &s), 0);
+	make_regular(s, offset, 0);
+	for (int i = 0; i < 10; i++)
+		solve_add_pair(s, 0, 50000000000ull, 50000000000ull - 5000 + (offset - 100000000000ull));
+	assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
+	assert_true(r.found && r.equal > 50 && !r.pairs);
+	solve_free(s);
+}
+
+/* Two vCPUs, each right with its own offset. */
+static void test_own(void **state)
+{
+	struct tsc_map map[2] = { { .offset = 1000000 }, { .offset = 1300000 } }, none = { 0 };
+	uint64_t in[2] = { 0 }, out[2] = { 0 };
+	struct solve_result r;
+	uint32_t seed = 9;
+	struct solve *s;
+
+	(void)state;
+	assert_int_equal(solve_new(&none, &s), 0);
+	for (uint32_t v = 0; v < 2; v++)
+		make(s, v, &map[v], 300, 0, &seed);
+	assert_int_equal(solve_vcpus(s), 2);
+	for (int round = 0; round < 2; round++)
+		for (size_t i = 0; i < 2; i++) {
+			uint32_t id = solve_vcpu_id(s, i);
+
+			assert_int_equal(solve_run(s, id, &r), 0);
+			assert_true(r.found && !r.outside && !r.equal);
+			assert_true((int64_t)(r.offset_hi - map[id].offset) >= 0);
+			assert_true((int64_t)(map[id].offset - r.offset_lo) >= 0);
+			solve_count(s, i, &r, &in[0], &out[0]);
+			solve_count(s, 1 - i, &r, &in[1], &out[1]);
+			assert_int_equal(out[0], 0);
+			assert_int_equal(in[0], r.inside);
+			assert_true(out[1] > in[1] / 16);
+		}
+	solve_free(s);
+}
+
 static void test_nothing(void **state)
 {
 	struct tsc_map map = { 0 };
@@ -111,7 +193,7 @@ static void test_nothing(void **state)
 
 	(void)state;
 	assert_int_equal(solve_new(&map, &s), 0);
-	assert_int_equal(solve_run(s, &r), 0);
+	assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
 	assert_false(r.found);
 	assert_non_null(r.why);
 	solve_free(s);
@@ -121,7 +203,7 @@ static void test_nothing(void **state)
 	assert_int_equal(solve_add_window(s, 0, 1000, 100000000), 0);
 	for (uint64_t i = 0; i < 100; i++)
 		assert_int_equal(solve_add_event(s, 0, 5000 + i * 1000), 0);
-	assert_int_equal(solve_run(s, &r), 0);
+	assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
 	assert_false(r.found);
 	assert_non_null(r.why);
 	solve_free(s);
@@ -132,7 +214,7 @@ static void test_nothing(void **state)
 	assert_int_equal(solve_add_window(s, 0, UINT64_MAX - 5, UINT64_MAX), 0);
 	for (uint64_t i = 0; i < 20; i++)
 		assert_int_equal(solve_add_event(s, 0, i * (UINT64_MAX / 20)), 0);
-	assert_int_equal(solve_run(s, &r), 0);
+	assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
 	assert_false(r.found);
 	solve_free(s);
 	solve_free(NULL);
@@ -179,6 +261,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_plain),   cmocka_unit_test(test_outliers),
 		cmocka_unit_test(test_scaled),  cmocka_unit_test(test_thinned),
+		cmocka_unit_test(test_pairs),
+		cmocka_unit_test(test_own),
 		cmocka_unit_test(test_nothing), cmocka_unit_test(test_sweep),
 	};
 
