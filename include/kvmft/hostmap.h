@@ -31,7 +31,7 @@ struct hostmap_vm {
 		uint32_t vcpu;
 		struct tsc_map map;
 	} *own; /* ... but for these vCPUs */
-	size_t nown, own_cap;
+	size_t n_own, own_cap;
 };
 
 #define HOSTMAP_END SIZE_MAX /* in `next` */

@@ -374,7 +374,7 @@ static int feed_reads(struct hostmap *m, size_t vm, bool end)
 
 static const struct tsc_map *forced_of(const struct hostmap_vm *v, uint32_t vcpu)
 {
-	for (size_t i = 0; i < v->nown; i++)
+	for (size_t i = 0; i < v->n_own; i++)
 		if (v->own[i].vcpu == vcpu)
 			return &v->own[i].map;
 	return &v->forced;
@@ -587,12 +587,12 @@ int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t gu
 int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct tsc_map *map)
 {
 	struct hostmap_vm *v = &m->vm[vm];
-	struct hostmap_forced *f = array_grow(&v->own, v->nown, &v->own_cap, sizeof(*f));
+	struct hostmap_forced *f = array_grow(&v->own, v->n_own, &v->own_cap, sizeof(*f));
 
 	if (!f)
 		return -ENOMEM;
 	*f = (struct hostmap_forced){ .vcpu = vcpu, .map = *map };
-	v->nown++;
+	v->n_own++;
 	return build_epochs(m, vm);
 }
 

@@ -22,7 +22,7 @@ struct verify_guest {
 		uint32_t id;
 		struct solve_result r;
 	} *own; /* vCPUs that it is not right for, and what is right for them alone */
-	size_t nown, own_cap;
+	size_t n_own, own_cap;
 	struct tsc_map map;   /* as it was before, of the first vCPU; ratio 0 where unknown */
 	bool has_map;
 	char **reason;	      /* lines of text, the first is the verdict */

@@ -297,7 +297,7 @@ static void json_solution(struct json *j, const struct verify_guest *g)
 	json_offset(j, &g->solution);
 	json_key(j, "vcpus");
 	json_array_begin(j);
-	for (size_t i = 0; i < g->nown; i++) {
+	for (size_t i = 0; i < g->n_own; i++) {
 		json_object_begin(j);
 		field_u64(j, "vcpu", g->own[i].id);
 		json_offset(j, &g->own[i].r);

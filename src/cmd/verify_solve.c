@@ -52,13 +52,13 @@ static int solve_own(struct verify_guest *g, struct solve *s)
 		ret = solve_run(s, solve_vcpu_id(s, i), &r);
 		if (ret || !r.found)
 			continue;
-		slot = array_grow(&g->own, g->nown, &g->own_cap, sizeof(*slot));
+		slot = array_grow(&g->own, g->n_own, &g->own_cap, sizeof(*slot));
 		if (!slot)
 			return -ENOMEM;
 		*slot = (struct verify_vcpu){ .id = solve_vcpu_id(s, i), .r = r };
-		g->nown++;
+		g->n_own++;
 	}
-	for (size_t i = 0; i < g->nown; i++)
+	for (size_t i = 0; i < g->n_own; i++)
 		if (!most || g->own[i].r.inside > most->r.inside)
 			most = &g->own[i];
 	/* What has most witnesses is taken for those vCPUs that say nothing. */
@@ -75,7 +75,7 @@ int verify_use_solution(struct verify *v, struct verify_guest *g)
 	if (g->solution.found)
 		map.offset = g->solution.offset;
 	ret = hostmap_force_map(v->p.map, g->g->vm, g->g->c.cap->ncpu, &map);
-	for (size_t i = 0; i < g->nown && !ret; i++) {
+	for (size_t i = 0; i < g->n_own && !ret; i++) {
 		map.offset = g->own[i].r.offset;
 		ret = hostmap_force_vcpu(v->p.map, g->g->vm, g->own[i].id, &map);
 	}
@@ -209,7 +209,7 @@ static int own_reasons(struct verify *v, struct verify_guest *g)
 {
 	int ret = 0;
 
-	for (size_t i = 0; i < g->nown && !ret; i++)
+	for (size_t i = 0; i < g->n_own && !ret; i++)
 		ret = own_reason(v, g, &g->own[i]);
 	return ret;
 }
@@ -237,7 +237,7 @@ int verify_solution_reasons(struct verify *v, struct verify_guest *g)
 		ret = verify_reason(g, &b);
 		return ret || !r->has_most ? ret : most_reason(g);
 	}
-	if (g->nown)
+	if (g->n_own)
 		return own_reasons(v, g);
 	ret = offset_reason(v, g);
 	if (ret)
