@@ -76,11 +76,25 @@ pkg_libs   := $(shell $(PKG_CONFIG) $(if $(filter 1,$(STATIC)),--static) --libs 
 endif
 
 # ---- flags ----
+# SMALL=1: for size, without what the linker finds unused. Relocations, of which the tables of
+# options and names need many, are packed where the linker and the C library can do it.
+ifeq ($(SMALL),1)
+CFLAGS ?= -Os -g
+small_cflags := -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-unwind-tables
+small_ldflags := -Wl,--gc-sections -Wl,-z,noseparate-code
+relr_test := \#include <features.h>\n\#if !__GLIBC_PREREQ(2, 36)\n\#error\n\#endif\nint main(void) { return 0; }\n
+ifeq ($(shell printf '$(relr_test)' | $(CC) -x c -Wl,--fatal-warnings -Wl,-z,pack-relative-relocs \
+	-o /dev/null - 2>/dev/null && echo 1),1)
+small_ldflags += -Wl,-z,pack-relative-relocs
+endif
+endif
+
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wconversion
 CFLAGS ?= -O2 -g
 kv_cflags := -std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DKVMFT_VERSION='"$(VERSION)"' \
-	-Iinclude -Isrc $(WARN) -fno-strict-aliasing -fstack-protector-strong $(features) $(pkg_cflags)
-kv_ldflags :=
+	-Iinclude -Isrc $(WARN) -fno-strict-aliasing -fstack-protector-strong $(features) $(pkg_cflags) \
+	$(small_cflags)
+kv_ldflags := $(small_ldflags)
 ifeq ($(WERROR),1)
 kv_cflags += -Werror
 endif
@@ -98,7 +112,8 @@ endif
 kv_libs := $(pkg_libs) -lpthread
 
 # ---- sources ----
-lib_src  := $(sort $(wildcard src/*/*.c))
+cmds_not := $(if $(filter 1,$(SMALL)),src/cmd/cmds.c,src/cmd/cmds_small.c)
+lib_src  := $(filter-out $(cmds_not),$(sort $(wildcard src/*/*.c)))
 lib_obj  := $(lib_src:%.c=$(O)/%.o)
 main_obj := $(O)/src/main.o
 lib      := $(O)/libkvmft.a
@@ -230,4 +245,5 @@ help:
 	@echo '  O=DIR V=1 DESTDIR= prefix= sbindir= mandir= bashcompdir= zshcompdir= fishcompdir= docdir='
 	@echo '  SYSTEMD_UNITDIR=DIR (install the units there; default: as examples in docdir)'
 	@echo '  CC= CFLAGS= CROSS_COMPILE= WERROR=1 STATIC=1 COV=1'
+	@echo '  SMALL=1 (for size, only the commands for the machine that is traced)'
 	@echo '  SAN=address,undefined MINIMAL=1 (no libkmod, no zstd) NODEPS=1 (never install packages)'

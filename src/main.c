@@ -26,6 +26,10 @@ static void print_usage(FILE *f)
 	      f);
 	for (const struct cmd *const *c = kvmft_cmds; *c; c++)
 		fprintf(f, "  %-14s %s\n", (*c)->name, (*c)->summary);
+	if (kvmft_cmds_elsewhere[0])
+		fputs("\nnot in this small build:", f);
+	for (const char *const *name = kvmft_cmds_elsewhere; *name; name++)
+		fprintf(f, " %s%s", *name, name[1] ? "" : "\n");
 	fputs("\nexit codes: 0 done, 1 failed, 2 wrong usage, 3 done but events were lost or input\n"
 	      "was cut, 4 this machine lacks something that the command needs\n",
 	      f);
@@ -58,12 +62,26 @@ static int print_list(char **argv)
 	return KVMFT_OK;
 }
 
+/* A command that `make SMALL=1` left out. */
+static bool is_elsewhere(const char *name)
+{
+	for (const char *const *other = kvmft_cmds_elsewhere; *other; other++)
+		if (!strcmp(*other, name))
+			return true;
+	return false;
+}
+
 static int unknown_command(const char *name)
 {
 	const char *near = cli_nearest_cmd(name);
 	struct kvmft_err err = { .text = "" };
 
 	/* Through err: it keeps control characters of the word from the terminal. */
+	if (is_elsewhere(name)) {
+		fprintf(stderr, "kvmft: this build has no '%s': use it where the whole kvmft is, captures can "
+				"be copied there\n", name);
+		return KVMFT_LACKING;
+	}
 	if (near)
 		err_usage(&err, "unknown command '%s' (did you mean %s?)", name, near);
 	else

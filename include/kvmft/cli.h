@@ -106,6 +106,8 @@ struct cmd {
 };
 
 extern const struct cmd *const kvmft_cmds[]; /* NULL-terminated, in the order help shows them */
+/* Names of those that this build was made without (SMALL=1), NULL-terminated. */
+extern const char *const kvmft_cmds_elsewhere[];
 
 /*
  * Parses argv[1..] by the table. Returns the index of the first operand, 0 when help was asked

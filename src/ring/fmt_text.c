@@ -52,7 +52,7 @@ static bool add_symbols(struct build *b, struct pnode *n, const struct tep_print
 
 	for (; from; from = from->next) {
 		struct psym *s = NULL;
-		int64_t v;
+		int64_t v = 0;
 
 		if (from->value && !strcmp(from->value, FMT_TABLE_END))
 			break;

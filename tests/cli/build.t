@@ -42,4 +42,33 @@ ok "uninstall there" "$make" -C "$top" NODEPS=1 O="$tmp/build" MINIMAL=1 WERROR=
 is "$(find "$tmp/local" -type f | wc -l | tr -d ' ')" 0 "... leaves nothing"
 ok "uninstall" "$make" -C "$top" NODEPS=1 O="$tmp/build" MINIMAL=1 WERROR=1 DESTDIR="$tmp/dest" prefix=/usr uninstall
 is "$(find "$tmp/dest" -type f | wc -l | tr -d ' ')" 0 "... leaves nothing"
+
+# ---- the build for small hosts ----
+
+rm -rf "$tmp/build"
+build "gcc -Os, for small hosts" SMALL=1
+small=$tmp/build/kvmft
+run "$small" help
+status_is 0 "small kvmft runs"
+"$kvmft" --list-options | cut -f 1 | LC_ALL=C sort >"$tmp/whole"
+sed -nE '/^commands:/,/^$/s/^  ([a-z-]+) .*/\1/p' "$out" >"$tmp/here"
+sed -n 's/^not in this small build: //p' "$out" | tr ' ' '\n' >"$tmp/elsewhere"
+is "$(LC_ALL=C sort "$tmp/here" "$tmp/elsewhere")" "$(cat "$tmp/whole")" \
+	"... help names each command of the whole kvmft once, as here or elsewhere"
+while read -r cmd; do
+	run "$small" "$cmd" --help
+	status_is 4 "small kvmft has no $cmd"
+	err_has "^kvmft: this build has no '$cmd': use it where the whole kvmft is" "... and says where"
+done <"$tmp/elsewhere"
+while read -r cmd; do
+	run "$small" help "$cmd"
+	status_is 0 "small kvmft has $cmd"
+done <"$tmp/here"
+if [ "$(uname -m)" = x86_64 ]; then
+	strip -o "$tmp/stripped" "$small"
+	size=$(wc -c <"$tmp/stripped")
+	ok "stripped, it has at most 300 KiB ($size bytes)" test "$size" -le 307200
+else
+	skip "size of small kvmft" "the limit is for x86-64"
+fi
 finish
