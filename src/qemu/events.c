@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * events.c: the declarations in trace-events-all.
+ *
+ * Types are told apart as scripts/tracetool of QEMU does: char pointers are strings, other pointers
+ * addresses, the rest integers of the size that they have on x86-64.
+ */
+#include "events.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_EVENTS 60000
+#define MAX_NOTES  64
+#define MAX_NAME   256
+
+const char *const qev_kind_names[] = {
+	[QEV_UNSIGNED] = "unsigned", [QEV_SIGNED] = "signed", [QEV_POINTER] = "pointer",
+	[QEV_STRING] = "string", NULL,
+};
+
+static const char *const prop_names[] = { "disable", "vcpu", "tcg", "tcg-trans", "tcg-exec" };
+
+const char *qev_prop_name(unsigned int bit)
+{
+	return bit < ARRAY_SIZE(prop_names) ? prop_names[bit] : NULL;
+}
+
+struct qevents {
+	char *name;
+	struct qev **v;
+	size_t n, cap;
+	struct u64map by_name; /* hash of a name: index of the first with it, + 1 */
+	char **note;
+	size_t nnote, note_cap;
+};
+
+static void note(struct qevents *q, uint32_t line, const char *what)
+{
+	char **slot, text[160];
+
+	if (q->nnote >= MAX_NOTES)
+		return;
+	slot = array_grow(&q->note, q->nnote, &q->note_cap, sizeof(*slot));
+	if (!slot)
+		return;
+	snprintf(text, sizeof(text), "line %u: %s", line, what);
+	*slot = strdup(text);
+	q->nnote += *slot != NULL;
+}
+
+static void event_free(struct qev *e)
+{
+	if (!e)
+		return;
+	for (size_t i = 0; i < e->nargs; i++) {
+		free(e->arg[i].type);
+		free(e->arg[i].name);
+	}
+	free(e->name);
+	free(e->format);
+	free(e);
+}
+
+static uint64_t hash(const char *s, size_t n)
+{
+	uint64_t h = 0xcbf29ce484222325ull;
+
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ (uint8_t)s[i]) * 0x100000001b3ull;
+	return h;
+}
+
+static bool same(const struct qev *e, const char *name, size_t len)
+{
+	return strlen(e->name) == len && !memcmp(e->name, name, len);
+}
+
+const struct qev *qevents_find(const struct qevents *q, const char *name, size_t len)
+{
+	uint64_t at;
+
+	if (!q || !u64map_get(&q->by_name, hash(name, len), &at))
+		return NULL;
+	if (same(q->v[at], name, len))
+		return q->v[at];
+	for (size_t i = 0; i < q->n; i++) /* two names with one hash: somebody made them */
+		if (same(q->v[i], name, len))
+			return q->v[i];
+	return NULL;
+}
+
+/* Takes e, also when it fails. */
+static int add(struct qevents *q, struct qev *e)
+{
+	struct qev **slot = q->n < MAX_EVENTS ? array_grow(&q->v, q->n, &q->cap, sizeof(*slot)) : NULL;
+	uint64_t h = hash(e->name, strlen(e->name));
+
+	if (!slot) {
+		event_free(e);
+		return q->n < MAX_EVENTS ? -ENOMEM : -EFBIG;
+	}
+	*slot = e;
+	q->n++;
+	if (!u64map_get(&q->by_name, h, NULL) && u64map_put(&q->by_name, h, q->n - 1))
+		return -ENOMEM;
+	return 0;
+}
+
+/* ---- types ---- */
+
+static const struct {
+	const char *name;
+	enum qev_kind kind;
+	uint8_t size;
+} types[] = {
+	{ "int", QEV_SIGNED, 4 }, { "signed", QEV_SIGNED, 4 }, { "signed int", QEV_SIGNED, 4 },
+	{ "unsigned", QEV_UNSIGNED, 4 }, { "unsigned int", QEV_UNSIGNED, 4 },
+	{ "long", QEV_SIGNED, 8 }, { "long int", QEV_SIGNED, 8 },
+	{ "unsigned long", QEV_UNSIGNED, 8 }, { "unsigned long int", QEV_UNSIGNED, 8 },
+	{ "long long", QEV_SIGNED, 8 }, { "unsigned long long", QEV_UNSIGNED, 8 },
+	{ "short", QEV_SIGNED, 2 }, { "unsigned short", QEV_UNSIGNED, 2 },
+	{ "char", QEV_SIGNED, 1 }, { "signed char", QEV_SIGNED, 1 },
+	{ "unsigned char", QEV_UNSIGNED, 1 }, { "bool", QEV_UNSIGNED, 1 },
+	{ "int8_t", QEV_SIGNED, 1 }, { "int16_t", QEV_SIGNED, 2 },
+	{ "int32_t", QEV_SIGNED, 4 }, { "int64_t", QEV_SIGNED, 8 },
+	{ "uint8_t", QEV_UNSIGNED, 1 }, { "uint16_t", QEV_UNSIGNED, 2 },
+	{ "uint32_t", QEV_UNSIGNED, 4 }, { "uint64_t", QEV_UNSIGNED, 8 },
+	{ "size_t", QEV_UNSIGNED, 8 }, { "ssize_t", QEV_SIGNED, 8 },
+	{ "uintptr_t", QEV_UNSIGNED, 8 }, { "intptr_t", QEV_SIGNED, 8 },
+	{ "ptrdiff_t", QEV_SIGNED, 8 },
+	/* values in translated code, as they are when it runs */
+	{ "TCGv_i32", QEV_UNSIGNED, 4 }, { "TCGv_i64", QEV_UNSIGNED, 8 },
+	{ "TCGv", QEV_UNSIGNED, 8 }, { "TCGv_ptr", QEV_POINTER, 8 }, { "TCGv_env", QEV_POINTER, 8 },
+};
+
+/* The type's words with one blank between them, without const and the like; false: too long. */
+static bool plain_type(const char *s, size_t n, char *buf, size_t size)
+{
+	static const char *const skip[] = { "const", "volatile", "struct", "enum", NULL };
+	size_t len = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < n;) {
+		size_t w = 0, k;
+
+		while (i + w < n && !isspace((unsigned char)s[i + w]) && s[i + w] != '*')
+			w++;
+		for (k = 0; skip[k] && (strlen(skip[k]) != w || memcmp(skip[k], s + i, w)); k++)
+			;
+		if (w && !skip[k]) {
+			if (len + w + 2 > size)
+				return false;
+			len += (size_t)snprintf(buf + len, size - len, "%s%.*s", len ? " " : "", (int)w, s + i);
+		}
+		i += w ? w : 1;
+	}
+	return true;
+}
+
+static void classify(struct qev_arg *a)
+{
+	size_t n = strlen(a->type), stars = 0;
+	char plain[64];
+
+	for (size_t i = 0; i < n; i++)
+		stars += a->type[i] == '*';
+	a->kind = QEV_UNSIGNED;
+	a->size = 8;
+	if (!plain_type(a->type, n, plain, sizeof(plain)))
+		return;
+	if (stars == 1 && !strcmp(plain, "char")) {
+		a->kind = QEV_STRING;
+		a->size = 0;
+		return;
+	}
+	if (stars) {
+		a->kind = QEV_POINTER;
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		if (!strcmp(types[i].name, plain)) {
+			a->kind = types[i].kind;
+			a->size = types[i].size;
+		}
+	}
+}
+
+/* ---- one declaration ---- */
+
+struct decl {
+	const char *p, *end;
+};
+
+static void blanks(struct decl *d)
+{
+	while (d->p < d->end && isspace((unsigned char)*d->p))
+		d->p++;
+}
+
+static size_t trim(const char *s, size_t n)
+{
+	while (n && isspace((unsigned char)s[n - 1]))
+		n--;
+	return n;
+}
+
+static int arg_add(struct qev *e, const char *type, size_t ntype, const char *name, size_t nname)
+{
+	struct qev_arg *a = &e->arg[e->nargs];
+
+	a->type = strndup(type, ntype);
+	a->name = strndup(name, nname);
+	e->nargs++;
+	if (!a->type || !a->name)
+		return -ENOMEM;
+	classify(a);
+	return 0;
+}
+
+/* "const char *path": the name is the last word. */
+static int parse_arg(struct qev *e, const char *s, size_t n)
+{
+	size_t at;
+
+	while (n && isspace((unsigned char)*s)) {
+		s++;
+		n--;
+	}
+	n = trim(s, n);
+	for (at = n; at && (isalnum((unsigned char)s[at - 1]) || s[at - 1] == '_'); at--)
+		;
+	if (!at || at == n || n > MAX_NAME || e->nargs >= QEV_MAX_ARGS)
+		return -EBADMSG;
+	return arg_add(e, s, trim(s, at), s + at, n - at);
+}
+
+static bool is_void(const char *s, size_t n)
+{
+	size_t from = 0;
+
+	n = trim(s, n);
+	while (from < n && isspace((unsigned char)s[from]))
+		from++;
+	return from == n || (n - from == 4 && !memcmp(s + from, "void", 4));
+}
+
+static int parse_args(struct qev *e, const char *s, size_t n)
+{
+	int ret = 0;
+
+	if (is_void(s, n))
+		return 0;
+	while (!ret) {
+		const char *comma = memchr(s, ',', n);
+		size_t len = comma ? (size_t)(comma - s) : n;
+
+		ret = parse_arg(e, s, len);
+		if (!comma)
+			break;
+		s += len + 1;
+		n -= len + 1;
+	}
+	return ret;
+}
+
+/* PROPERTY... NAME: the name is the last word in front of the parenthesis. */
+static int parse_words(struct qev *e, const char *s, size_t n)
+{
+	while (n) {
+		size_t w = 0, k;
+
+		while (w < n && !isspace((unsigned char)s[w]))
+			w++;
+		if (w == n) { /* the last one */
+			for (size_t i = 0; i < w; i++)
+				if (!isalnum((unsigned char)s[i]) && s[i] != '_')
+					return -EBADMSG;
+			if (w > MAX_NAME)
+				return -EBADMSG;
+			e->name = strndup(s, w);
+			return e->name ? 0 : -ENOMEM;
+		}
+		for (k = 0; k < ARRAY_SIZE(prop_names); k++)
+			if (strlen(prop_names[k]) == w && !memcmp(prop_names[k], s, w))
+				break;
+		if (k == ARRAY_SIZE(prop_names))
+			return -EBADMSG;
+		e->props |= 1u << k;
+		for (; w < n && isspace((unsigned char)s[w]); w++)
+			;
+		s += w;
+		n -= w;
+	}
+	return -EBADMSG;
+}
+
+static void mend_name(char *s)
+{
+	str_printable(s);
+}
+
+static int vcpu_arg(struct qev *e)
+{
+	memmove(&e->arg[1], &e->arg[0], e->nargs * sizeof(e->arg[0]));
+	e->arg[0] = (struct qev_arg){ .type = strdup("void *"), .name = strdup("__cpu"),
+				      .kind = QEV_POINTER, .size = 8 };
+	e->nargs++;
+	return e->arg[0].type && e->arg[0].name ? 0 : -ENOMEM;
+}
+
+/* Formats: the last one is the event's, one before it that of tcg's translation. */
+static int parse_formats(struct decl *d, char *fmt[2], const char **why)
+{
+	size_t n = 0;
+	int ret = 0;
+
+	blanks(d);
+	while (!ret && d->p < d->end) {
+		if (n == 2)
+			return -EBADMSG;
+		ret = qev_format_parse(&d->p, d->end, &fmt[n++], why);
+		blanks(d);
+		if (!ret && d->p < d->end) {
+			if (*d->p != ',') {
+				*why = "a format is neither text in quotes nor a macro that is known";
+				return -EBADMSG;
+			}
+			d->p++;
+		}
+	}
+	return ret;
+}
+
+/* An event of its own for what tcg makes of one; values that exist only later are left out. */
+static struct qev *tcg_half(const struct qev *e, const char *suffix, unsigned int prop, const char *fmt)
+{
+	struct qev *h = calloc(1, sizeof(*h));
+	struct sbuf b = { 0 };
+	int ret = 0;
+
+	if (!h)
+		return NULL;
+	sbuf_addf(&b, "%s%s", e->name, suffix);
+	h->name = sbuf_take(&b);
+	sbuf_free(&b);
+	h->format = strdup(fmt ? fmt : "");
+	h->props = e->props | prop;
+	h->line = e->line;
+	for (size_t i = 0; i < e->nargs && !ret; i++)
+		if (prop == QEV_TCG_EXEC || !str_starts(e->arg[i].type, "TCGv"))
+			ret = arg_add(h, e->arg[i].type, strlen(e->arg[i].type), e->arg[i].name,
+				      strlen(e->arg[i].name));
+	if (ret || !h->name || !h->format) {
+		event_free(h);
+		return NULL;
+	}
+	return h;
+}
+
+static int finish(struct qevents *q, struct qev *e)
+{
+	_cleanup_free_ char *old = NULL;
+	struct sbuf b = { 0 };
+	int ret = 0;
+
+	if (e->props & QEV_VCPU) {
+		ret = vcpu_arg(e);
+		old = e->format;
+		sbuf_addf(&b, "%s%s", *old ? "cpu=%p " : "cpu=%p", old);
+		e->format = sbuf_take(&b);
+		sbuf_free(&b);
+	}
+	if (ret || !e->format) {
+		event_free(e);
+		return -ENOMEM;
+	}
+	e->format_usable = qev_format_fits(e);
+	if (*e->format && !e->format_usable)
+		note(q, e->line, "the format does not fit the arguments");
+	return add(q, e);
+}
+
+static int finish_tcg(struct qevents *q, struct qev *e, const char *trans)
+{
+	struct qev *t = tcg_half(e, "_trans", QEV_TCG_TRANS, trans ? trans : e->format);
+	struct qev *x = tcg_half(e, "_exec", QEV_TCG_EXEC, e->format);
+	int ret = t && x ? 0 : -ENOMEM;
+
+	event_free(e);
+	if (ret) {
+		event_free(t);
+		event_free(x);
+		return ret;
+	}
+	ret = finish(q, t);
+	if (ret) {
+		event_free(x);
+		return ret;
+	}
+	return finish(q, x);
+}
+
+static int parse_event(struct qevents *q, struct decl *d, struct qev *e, const char **why)
+{
+	const char *open = memchr(d->p, '(', (size_t)(d->end - d->p)), *close;
+	char *fmt[2] = { NULL, NULL };
+	int ret = -EBADMSG;
+
+	close = open ? memchr(open, ')', (size_t)(d->end - open)) : NULL;
+	*why = "no NAME(ARGUMENTS)";
+	if (!close)
+		goto out;
+	*why = "neither a property that is known nor a name";
+	ret = parse_words(e, d->p, trim(d->p, (size_t)(open - d->p)));
+	if (ret)
+		goto out;
+	*why = "an argument is not TYPE NAME, or there are too many";
+	ret = parse_args(e, open + 1, (size_t)(close - open) - 1);
+	if (!ret && (e->props & QEV_VCPU) && e->nargs == QEV_MAX_ARGS)
+		ret = -EBADMSG;
+	if (ret)
+		goto out;
+	*why = "two formats at most";
+	d->p = close + 1;
+	ret = parse_formats(d, fmt, why);
+	if (ret)
+		goto out;
+	e->format = fmt[1] ? fmt[1] : fmt[0] ? fmt[0] : strdup("");
+	if (fmt[1] == e->format)
+		fmt[1] = NULL;
+	else
+		fmt[0] = NULL;
+	ret = !e->format ? -ENOMEM : e->props & QEV_TCG ? finish_tcg(q, e, fmt[0]) : finish(q, e);
+	e = NULL;
+out:
+	event_free(e);
+	free(fmt[0]);
+	free(fmt[1]);
+	return ret;
+}
+
+/* One line, continuation lines included. */
+static int parse_line(struct qevents *q, const char *s, size_t n, uint32_t line)
+{
+	struct decl d = { s, s + n };
+	struct qev *e;
+	const char *why = "";
+	int ret;
+
+	blanks(&d);
+	if (d.p == d.end || *d.p == '#')
+		return 0;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return -ENOMEM;
+	e->line = line;
+	ret = parse_event(q, &d, e, &why);
+	if (ret != -EBADMSG)
+		return ret;
+	note(q, line, why);
+	return 0;
+}
+
+/* Length of a line that may go on: "\" before its end; *used with all newlines. */
+static size_t logical_line(const char *s, size_t n, struct sbuf *joined, size_t *used, uint32_t *lines)
+{
+	size_t at = 0;
+
+	sbuf_reset(joined);
+	*lines = 0;
+	for (;;) {
+		const char *nl = memchr(s + at, '\n', n - at);
+		size_t len = nl ? (size_t)(nl - (s + at)) : n - at, text = len;
+
+		while (text && (s[at + text - 1] == '\r' || s[at + text - 1] == ' '))
+			text--;
+		++*lines;
+		if (!nl || !text || s[at + text - 1] != '\\') {
+			sbuf_add_mem(joined, s + at, text);
+			*used = at + len + (nl != NULL);
+			return joined->len;
+		}
+		sbuf_add_mem(joined, s + at, text - 1);
+		at += len + 1;
+	}
+}
+
+static int parse_all(struct qevents *q, const char *text, size_t len)
+{
+	struct sbuf joined = { 0 };
+	uint32_t line = 1, lines;
+	int ret = 0;
+
+	for (size_t at = 0, used; at < len && !ret; at += used, line += lines) {
+		size_t n = logical_line(text + at, len - at, &joined, &used, &lines);
+
+		ret = joined.error;
+		if (!ret && n)
+			ret = parse_line(q, joined.s, n, line);
+	}
+	sbuf_free(&joined);
+	return ret;
+}
+
+int qevents_parse(const char *text, size_t len, const char *name, struct qevents **out,
+		  struct kvmft_err *err)
+{
+	struct qevents *q = calloc(1, sizeof(*q));
+	int ret;
+
+	*out = NULL;
+	if (!q)
+		return err_set(err, ENOMEM, "out of memory");
+	q->name = strdup(name);
+	if (q->name)
+		mend_name(q->name);
+	ret = q->name ? parse_all(q, text, len) : -ENOMEM;
+	if (!ret && !q->n)
+		ret = err_set(err, ENODATA,
+			      "%s declares no trace event: it is no trace-events-all of QEMU%s%s%s", name,
+			      q->nnote ? " (" : "", q->nnote ? q->note[0] : "", q->nnote ? ")" : "");
+	else if (ret)
+		err_set(err, -ret, "%s: %s", name, ret == -EFBIG ? "too many events" : strerror(-ret));
+	if (ret) {
+		qevents_free(q);
+		return ret;
+	}
+	*out = q;
+	return 0;
+}
+
+int qevents_load(const char *path, struct qevents **out, struct kvmft_err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	ssize_t len = file_read_all(AT_FDCWD, path, QEV_MAX_FILE, &text);
+
+	*out = NULL;
+	if (len < 0)
+		return err_set(err, (int)-len, "cannot read %s: %s", path, strerror((int)-len));
+	return qevents_parse(text, (size_t)len, path, out, err);
+}
+
+void qevents_free(struct qevents *q)
+{
+	if (!q)
+		return;
+	for (size_t i = 0; i < q->n; i++)
+		event_free(q->v[i]);
+	for (size_t i = 0; i < q->nnote; i++)
+		free(q->note[i]);
+	u64map_free(&q->by_name);
+	free(q->v);
+	free(q->note);
+	free(q->name);
+	free(q);
+}
+
+const struct qev *qevents_at(const struct qevents *q, uint64_t i)
+{
+	return q && i < q->n ? q->v[i] : NULL;
+}
+
+size_t qevents_count(const struct qevents *q)
+{
+	return q ? q->n : 0;
+}
+
+const char *qevents_note(const struct qevents *q, size_t i)
+{
+	return i < q->nnote ? q->note[i] : NULL;
+}
+
+const char *qevents_name(const struct qevents *q)
+{
+	return q->name;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * trace.c: opens a trace of QEMU, finds out which format it has, and hands out its events.
+ */
+#include "trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PROBE_LINES 200
+
+const char *const qtrace_format_names[] = {
+	[QTRACE_AUTO] = "auto", [QTRACE_SIMPLE] = "simple", [QTRACE_LOG] = "log",
+	[QTRACE_SYSLOG] = "syslog", [QTRACE_UST] = "ust", NULL,
+};
+
+/* Text formats in the order in which they win a tie. */
+static const struct qtrace_reader *const readers[] = {
+	&qtrace_simple, &qtrace_ust, &qtrace_syslog, &qtrace_log,
+};
+
+/* ---- the buffer ---- */
+
+ssize_t qbuf_peek(struct qbuf *b, size_t n, const uint8_t **p)
+{
+	ssize_t got;
+
+	if (b->len - b->pos < n) {
+		memmove(b->p, b->p + b->pos, b->len - b->pos);
+		b->at += b->pos;
+		b->len -= b->pos;
+		b->pos = 0;
+		got = full_pread(b->fd, b->p + b->len, QBUF_SIZE - b->len, b->at + b->len);
+		if (got < 0)
+			return got;
+		b->len += (size_t)got;
+	}
+	*p = b->p + b->pos;
+	return (ssize_t)MIN(n, b->len - b->pos);
+}
+
+void qbuf_skip(struct qbuf *b, size_t n)
+{
+	b->pos += MIN(n, b->len - b->pos);
+}
+
+uint64_t qbuf_offset(const struct qbuf *b)
+{
+	return b->at + b->pos;
+}
+
+void qbuf_seek(struct qbuf *b, uint64_t offset)
+{
+	b->at = offset;
+	b->pos = b->len = 0;
+}
+
+/* ---- text ---- */
+
+/* The next line, without its newline; *n and what must be skipped for it. 0 at the end. */
+static int line_peek(struct qtrace *t, const char **s, size_t *n, size_t *skip)
+{
+	const uint8_t *p, *nl;
+	ssize_t got = qbuf_peek(&t->buf, QTRACE_MAX_LINE, &p);
+
+	if (got <= 0)
+		return (int)got;
+	nl = memchr(p, '\n', (size_t)got);
+	*s = (const char *)p;
+	*n = nl ? (size_t)(nl - p) : (size_t)got;
+	*skip = *n + (nl != NULL);
+	if (*n && p[*n - 1] == '\r')
+		--*n;
+	return 1;
+}
+
+static void item_init(struct qtrace_item *item)
+{
+	*item = (struct qtrace_item){ .cpu = -1, .unit = 1 };
+}
+
+static int text_next(struct qtrace *t, struct qtrace_item *item)
+{
+	const char *s;
+	size_t n, skip;
+	int ret;
+
+	while ((ret = line_peek(t, &s, &n, &skip)) > 0) {
+		bool cut = qbuf_offset(&t->buf) + skip >= t->size && skip == n;
+
+		qbuf_skip(&t->buf, skip);
+		item_init(item);
+		if (t->reader->line(t, s, n, item))
+			return 1;
+		/* A last line without an end is one that was being written. */
+		if (n && cut)
+			t->st.truncated = true;
+		t->st.foreign += n > 0;
+	}
+	return ret;
+}
+
+/* How many of the first lines the reader understands. */
+static int text_score(struct qtrace *t, const struct qtrace_reader *r)
+{
+	struct qtrace_item item;
+	const char *s;
+	size_t n, skip;
+	int score = 0;
+
+	qbuf_seek(&t->buf, 0);
+	for (int i = 0; i < PROBE_LINES && line_peek(t, &s, &n, &skip) > 0; i++) {
+		qbuf_skip(&t->buf, skip);
+		item_init(&item);
+		score += r->line(t, s, n, &item);
+	}
+	return score;
+}
+
+static const struct qtrace_reader *probe(struct qtrace *t)
+{
+	const struct qtrace_reader *best = NULL;
+	int most = 0;
+
+	if (simple_probe(t))
+		return &qtrace_simple;
+	for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
+		int score = readers[i]->line ? text_score(t, readers[i]) : 0;
+
+		if (score > most) {
+			most = score;
+			best = readers[i];
+		}
+	}
+	t->st = (struct qtrace_stats){ 0 };
+	return best;
+}
+
+/* ---- the interface ---- */
+
+static int open_file(struct qtrace *t, const char *path, struct kvmft_err *err)
+{
+	struct stat st;
+
+	t->buf.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (t->buf.fd < 0)
+		return err_set(err, errno, "cannot open %s: %s", path, strerror(errno));
+	if (fstat(t->buf.fd, &st) < 0)
+		return err_set(err, errno, "cannot look at %s: %s", path, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, EINVAL, "%s is no regular file", path);
+	t->size = (uint64_t)st.st_size;
+	return 0;
+}
+
+static int choose(struct qtrace *t, const char *path, struct kvmft_err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
+		if (readers[i]->format == t->o.format)
+			t->reader = readers[i];
+	if (!t->reader)
+		t->reader = probe(t);
+	if (!t->reader)
+		return err_set(err, ENODATA,
+			       "%s: no trace event of QEMU in its first %d lines; if it has some, say its format: "
+			       "FILE:simple, FILE:log, FILE:syslog or FILE:ust", path, PROBE_LINES);
+	return 0;
+}
+
+int qtrace_open(const char *path, const struct qtrace_options *o, struct qtrace **out,
+		struct kvmft_err *err)
+{
+	struct qtrace *t = calloc(1, sizeof(*t));
+	int ret;
+
+	*out = NULL;
+	if (!t)
+		return err_set(err, ENOMEM, "out of memory");
+	t->o = *o;
+	t->buf.fd = -1;
+	t->buf.p = malloc(QBUF_SIZE);
+	ret = t->buf.p ? open_file(t, path, err) : err_set(err, ENOMEM, "out of memory");
+	if (!ret)
+		ret = choose(t, path, err);
+	if (!ret) {
+		t->st.format = t->reader->format;
+		qbuf_seek(&t->buf, 0);
+		if (t->reader->open)
+			ret = t->reader->open(t, err);
+		if (ret && err && err->text[0])
+			err_set(err, -ret, "%s: %s", path, err->text);
+	}
+	if (ret) {
+		qtrace_close(t);
+		return ret;
+	}
+	*out = t;
+	return 0;
+}
+
+static void count(struct qtrace *t, const struct qtrace_item *item)
+{
+	if (item->kind == QTRACE_LOST) {
+		t->st.lost_records++;
+		t->st.lost += item->lost;
+		return;
+	}
+	t->st.events++;
+	if (!t->o.events)
+		return;
+	t->st.undeclared += !item->ev;
+	t->st.misfits += item->ev && !item->has_args;
+}
+
+int qtrace_next(struct qtrace *t, struct qtrace_item *item)
+{
+	int ret;
+
+	item_init(item);
+	ret = t->reader->next ? t->reader->next(t, item) : text_next(t, item);
+	if (ret > 0)
+		count(t, item);
+	return ret;
+}
+
+int qtrace_rewind(struct qtrace *t)
+{
+	struct qtrace_stats old = t->st;
+
+	t->st = (struct qtrace_stats){ .format = old.format, .version = old.version,
+				       .big_endian = old.big_endian };
+	qbuf_seek(&t->buf, 0);
+	return t->reader->rewind ? t->reader->rewind(t) : 0;
+}
+
+const struct qtrace_stats *qtrace_stats(const struct qtrace *t)
+{
+	return &t->st;
+}
+
+void qtrace_close(struct qtrace *t)
+{
+	if (!t)
+		return;
+	if (t->reader && t->reader->close)
+		t->reader->close(t);
+	if (t->buf.fd >= 0)
+		close(t->buf.fd);
+	free(t->buf.p);
+	free(t);
+}
