@@ -7,6 +7,7 @@
 
 static const struct cmd *const qemu_verbs[] = {
 	&cmd_qemu_sdt,
+	&cmd_qemu_formats,
 	NULL,
 };
 

@@ -9,6 +9,7 @@
 
 #include "kvmft/cli.h"
 
+extern const struct cmd cmd_qemu_formats;
 extern const struct cmd cmd_qemu_sdt;
 
 #endif

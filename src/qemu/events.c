@@ -217,6 +217,7 @@ static int arg_add(struct qev *e, const char *type, size_t ntype, const char *na
 	e->nargs++;
 	if (!a->type || !a->name)
 		return -ENOMEM;
+	str_printable(a->type);
 	classify(a);
 	return 0;
 }
@@ -296,11 +297,6 @@ static int parse_words(struct qev *e, const char *s, size_t n)
 		n -= w;
 	}
 	return -EBADMSG;
-}
-
-static void mend_name(char *s)
-{
-	str_printable(s);
 }
 
 static int vcpu_arg(struct qev *e)
@@ -517,7 +513,7 @@ int qevents_parse(const char *text, size_t len, const char *name, struct qevents
 		return err_set(err, ENOMEM, "out of memory");
 	q->name = strdup(name);
 	if (q->name)
-		mend_name(q->name);
+		str_printable(q->name);
 	ret = q->name ? parse_all(q, text, len) : -ENOMEM;
 	if (!ret && !q->n)
 		ret = err_set(err, ENODATA,
