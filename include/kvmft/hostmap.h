@@ -92,6 +92,9 @@ const struct hostmap_thread *hostmap_vcpu(const struct hostmap *m, size_t vm, ui
  */
 int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t guest_tsc,
 			const struct pvclock *pv) __must_check;
+/* The same where the host TSC of that moment is known. 0, -errno. */
+int hostmap_add_pvclock_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
+			   const struct pvclock *pv) __must_check;
 /*
  * What the user gives by hand replaces what the capture says: every vCPU of the VM (ids 0..n-1,
  * and those known) gets this map for the whole capture.

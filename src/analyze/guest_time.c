@@ -156,8 +156,8 @@ static enum epoch_result nearest(const struct guest_time *g, const struct epoch_
 }
 
 /* From guest TSC; where the epochs leave a choice the wall clocks make it. */
-static enum epoch_result tsc_to_host_near(const struct guest_time *g, const struct epoch_vcpu *v,
-				     uint64_t ts, uint64_t *lo, uint64_t *hi)
+enum epoch_result guest_time_tsc_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
+					 uint64_t ts, uint64_t *lo, uint64_t *hi)
 {
 	enum epoch_result r = epoch_guest_to_host(v, ts, lo, hi);
 
@@ -176,7 +176,7 @@ static enum epoch_result sampled_to_host(const struct guest_time *g, const struc
 
 	if (clock_pieces_to_tsc(&g->samples.pieces, ts, &from, &to) < 0)
 		return EPOCH_RANGE;
-	r = tsc_to_host_near(g, v, from + (to - from) / 2, lo, &unused);
+	r = guest_time_tsc_to_host(g, v, from + (to - from) / 2, lo, &unused);
 	*hi = epoch_result_usable(r) ? *lo + (to - from) / 2 : 0;
 	return r;
 }
@@ -190,8 +190,8 @@ static enum epoch_result raw_to_host(const struct guest_time *g, const struct ep
 
 	if (mono_raw_to_cyc_range(&g->raw, ts, &from, &to))
 		return EPOCH_RANGE;
-	r = tsc_to_host_near(g, v, from, lo, hi);
-	last = to > from ? tsc_to_host_near(g, v, to, &unused, hi) : r;
+	r = guest_time_tsc_to_host(g, v, from, lo, hi);
+	last = to > from ? guest_time_tsc_to_host(g, v, to, &unused, hi) : r;
 	return epoch_result_usable(last) ? r : last;
 }
 
@@ -199,7 +199,7 @@ enum epoch_result guest_time_to_host(const struct guest_time *g, const struct ep
 				     uint64_t ts, uint64_t *lo, uint64_t *hi)
 {
 	if (g->kind == GCLOCK_TSC)
-		return tsc_to_host_near(g, v, ts, lo, hi);
+		return guest_time_tsc_to_host(g, v, ts, lo, hi);
 	if (g->kind == GCLOCK_RAW)
 		return raw_to_host(g, v, ts, lo, hi);
 	if (g->kind == GCLOCK_SAMPLED)

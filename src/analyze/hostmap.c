@@ -567,17 +567,24 @@ int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t gu
 			const struct pvclock *pv)
 {
 	const struct epoch_vcpu *v = epoch_vm_find(m->vm[vm].epochs, vcpu);
-	struct hostmap_event *e;
 	uint64_t lo, hi;
-	int ret;
 
 	if (!epoch_result_usable(epoch_guest_to_host(v, guest_tsc, &lo, &hi)))
 		return -ESRCH;
+	return hostmap_add_pvclock_at(m, vm, vcpu, lo, pv);
+}
+
+int hostmap_add_pvclock_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
+			   const struct pvclock *pv)
+{
+	struct hostmap_event *e;
+	int ret;
+
 	e = array_grow(&m->event, m->nevent, &m->event_cap, sizeof(*e));
 	if (!e)
 		return -ENOMEM;
 	*e = (struct hostmap_event){
-		.ts = lo, .kind = EV_PVCLOCK, .vm = (ssize_t)vm, .vcpu = vcpu, .pv = *pv,
+		.ts = host, .kind = EV_PVCLOCK, .vm = (ssize_t)vm, .vcpu = vcpu, .pv = *pv,
 	};
 	m->nevent++;
 	ret = sort_events(m);

@@ -119,16 +119,19 @@ static void label_first(struct timeline *t, size_t vm)
 }
 
 /* The guest's pvclock records become epochs when the clock needs them. */
-static int guest_records(struct timeline *t, const struct capture *cap, size_t vm)
+static int guest_records(struct timeline *t, const struct guest_time *g, const struct capture *cap,
+			 size_t vm)
 {
+	uint64_t tsc = cap->nbracket ? cap->bracket[0].tsc : cap->begin_tsc, lo, hi;
 	int ret = 0;
 
 	for (size_t i = 0; i < cap->npvclock && ret != -ENOMEM; i++) {
-		const struct cap_pvclock *p = &cap->pvclock[i];
-		struct pvclock pv = cap_pvclock_record(p);
+		uint32_t vcpu = tl_vcpu_of_cpu(cap, cap->pvclock[i].cpu);
+		const struct epoch_vcpu *v = epoch_vm_find(t->map->vm[vm].epochs, vcpu);
+		struct pvclock pv = cap_pvclock_record(&cap->pvclock[i]);
 
-		ret = hostmap_add_pvclock(t->map, vm, tl_vcpu_of_cpu(cap, p->cpu), cap->nbracket ? cap->bracket[0].tsc
-									 : cap->begin_tsc, &pv);
+		if (epoch_result_usable(guest_time_tsc_to_host(g, v, tsc, &lo, &hi)))
+			ret = hostmap_add_pvclock_at(t->map, vm, vcpu, lo, &pv);
 	}
 	return ret == -ENOMEM ? ret : 0;
 }
@@ -154,7 +157,7 @@ int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt
 	if (ret)
 		return ret;
 	guest_time_anchor(g, cap, t->map->cap);
-	if (guest_records(t, cap, vm))
+	if (guest_records(t, g, cap, vm))
 		return err_set(err, ENOMEM, "out of memory");
 	return 0;
 }

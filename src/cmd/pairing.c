@@ -33,11 +33,13 @@ static int pair_error(const struct pairing *p, const struct capture *g, int erro
 	struct sbuf b = { 0 };
 	int ret;
 
-	for (size_t i = 0; i < p->map->nvm; i++)
-		sbuf_addf(&b, "%s%s%s%s%s", i ? ", " : "", p->map->vm[i].label,
-			  p->map->vm[i].cap ? " (" : "",
-			  p->map->vm[i].cap ? p->map->vm[i].cap->id : "",
-			  p->map->vm[i].cap ? ")" : "");
+	for (size_t i = 0; i < p->map->nvm; i++) {
+		const struct hostmap_vm *vm = &p->map->vm[i];
+
+		if (vm->of == i)
+			sbuf_addf(&b, "%s%s%s%s%s", i ? ", " : "", vm->label, vm->cap ? " (" : "",
+				  vm->cap ? vm->cap->id : "", vm->cap ? ")" : "");
+	}
 	if (p->map->nvm)
 		ret = err_set(err, error, "guest %s %s; name one: %s=SEL. VMs there: %s", g->path, what,
 			      g->path, b.s);
@@ -57,7 +59,7 @@ static int pair_by_uuid(const struct pairing *p, const struct capture *g, size_t
 	for (size_t i = 0; g->uuid && i < p->map->nvm; i++) {
 		const struct cap_vm *v = p->map->vm[i].cap;
 
-		if (!v || !v->uuid || strcasecmp(v->uuid, g->uuid))
+		if (p->map->vm[i].of != i || !v || !v->uuid || strcasecmp(v->uuid, g->uuid))
 			continue;
 		if (found >= 0)
 			return pair_error(p, g, ENOTUNIQ, "matches several VMs by UUID", err);

@@ -195,7 +195,10 @@ static int own_reason(struct verify *v, struct verify_guest *g, const struct ver
 	struct sbuf b = { 0 };
 
 	sbuf_addf(&b, "vCPU %" PRIu32 ": %sTSC offset %" PRId64, o->id,
-		  v->solved ? "solved: " : "the data ask for ", (int64_t)r->offset);
+		  r->outside > r->inside / 16 ? "no offset fits all the time; best is "
+		  : v->solved		      ? "solved: "
+					      : "the data ask for ",
+		  (int64_t)r->offset);
 	if (!v->solved)
 		compare_used(v, g, o, &b);
 	sbuf_addf(&b, " (%" PRIu64 " of %" PRIu64 " events inside, as with any from %" PRId64 " to %" PRId64 "); ",

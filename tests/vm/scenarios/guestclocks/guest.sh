@@ -46,13 +46,13 @@ for pid in $pids; do
 done
 cat /tmp/*.err | sed 's/^/# /'
 
-# About two seconds ahead, more than the time between reading and writing. (Back would do as well for
-# KVM, but the guest's ring buffer cannot store stamps that go back.)
+# About a minute ahead, more than the time between reading and writing on a busy machine. (Back would
+# do as well for KVM, but the guest's ring buffer cannot store stamps that go back.)
 "$KVMFT" record -o /tmp/jump -e 'msr:*' -e sched:sched_switch 2>/tmp/jump.err &
 pid=$!
 wait_until 60 recording jump || die "jump: $(cat /tmp/jump.err)"
 rdmsr -p 0 0x11 >/dev/null
-wrmsr -p 0 0x10 $(($(tsc_now) + 5000000000))
+wrmsr -p 0 0x10 $(($(tsc_now) + 150000000000))
 rdmsr -p 0 0x11 >/dev/null
 rdmsr -p 1 0x11 >/dev/null
 sleep 0.5

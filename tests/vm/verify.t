@@ -1,0 +1,74 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Two guests at once, with 2 and 4 vCPUs, on kvm-clock and on the TSC, each recorded in its TSC and in
+# its local clock at the same time; one has a TSC written and is rebooted: all during one recording of
+# the host. All of it is aligned, errors are found, and offsets are found in the data.
+
+. "$(dirname "$0")/tap.sh"
+
+rig verify --host-cpus 3 --timeout 600
+
+h=$rig/host
+captures="vm1firsttsc vm1firstlocal vm1secondtsc vm1secondlocal vm1jump vm2firsttsc vm2firstlocal"
+
+# Each by itself.
+for capture in $captures; do
+	run "$kvmft" merge --side guest "$h" "$rig/$capture"
+	status_is 0 "$capture: merge"
+	err_has 'alignment of vm[12]: [1-9][0-9]{2,} guest events checked, 0 outside' "$capture: none outside"
+	grep alignment "$err" | sed 's/^/# /'
+done
+
+# All on one time line: three captures of vm1 before its reboot, two after it, and vm2.
+# shellcheck disable=SC2046 # names made here
+run "$kvmft" merge $(for capture in host $captures; do echo "$rig/$capture"; done)
+status_is 0 "all at once: merge"
+for side in vm1#1 vm1#2 vm1#3 vm1#4 vm1#5 vm2#1 vm2#2; do
+	err_has "alignment of $side: [1-9][0-9]{2,} guest events checked, 0 outside" "all at once: $side, none outside"
+done
+is "$(awk '{ for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]+[.][0-9]+[?]?$/) { if ($i + 0 < last) bad++
+	last = $i + 0; n++; break } } END { print (n > 10000), bad + 0 }' "$out")" "1 0" "all at once: no line out of order"
+is "$(awk '$1 ~ /^vm1#[34]$/ && !first { first = NR } $1 ~ /^vm1#[125]$/ { last = NR } END { print (first > last && last > 0) }' \
+	"$out")" 1 "all at once: the second boot stands after all of the first"
+is "$(grep -c ' EPOCH .*TSC offset' "$out" | awk '{ print ($1 >= 8) }')" 1 "all at once: epochs of the write and the reboot are lines"
+
+# Errors: whatever is more than the slack is found, and 20 us where the slack is less.
+khz=$(sed -n 's/^tsc khz=\([0-9]*\).*/\1/p' "$h/meta")
+us20=$((khz * 20 / 1000))
+wrong_and_solved()
+{
+	run "$kvmft" verify "$h" "$rig/$1"
+	status_is 0 "$1: verify"
+	early=$(sed -n 's/.*moved by more than -\([0-9]*\) cycles.*/\1/p' "$out")
+	late=$(sed -n 's/.*moved by more than .* or +\([0-9]*\) cycles.*/\1/p' "$out")
+	echo "# slack of $1: -${early:-none} +${late:-none} cycles; 20 us are $us20"
+	ok "$1: the slack is less than 100 us" test $((${early:-999999} + ${late:-999999})) -lt $((us20 * 10))
+	for error in $((early > us20 ? early + 500 : us20)) -$((late > us20 ? late + 500 : us20)); do
+		run "$kvmft" verify --tsc-offset $(($2 + error)) "$h" "$rig/$1"
+		status_is 1 "$1: an error of $error cycles is found"
+	done
+	run "$kvmft" verify --solve "$h" "$rig/$1"
+	status_is 0 "$1: solved"
+	found=$(sed -n 's/.*solved: TSC offset \(-\{0,1\}[0-9]*\).*/\1/p' "$out" | head -n 1)
+	diff=$((${found:-0} - $2))
+	ok "$1: the true offset, within the slack ($diff cycles)" test $diff -le $((early + late)) -a $((-diff)) -le $((early + late))
+	out_has 'outside: unique' "$1: and no other"
+}
+
+wrong_and_solved vm1firsttsc "$(fact vm1_offset)"
+wrong_and_solved vm1secondtsc "$(fact vm1_offset2)"
+wrong_and_solved vm2firsttsc "$(fact vm2_offset)"
+
+run "$kvmft" merge --clock host-tsc "$h" "$rig/vm1jump"
+is "$(awk '/kvm_write_tsc_offset: vcpu=0 / { w = NR } /^vm1 .*\[v0\]/ && !/EPOCH/ { if (w) after++; else before++ }
+	END { print (before > 10 && after > 10) }' "$out")" 1 "TSC written: events of vCPU 0 before and after"
+
+# A pair of trace.dat that knows nothing: verify by what trace-cmd's user has at hand.
+run "$kvmft" export -q -i "$h" -o "$tmp/pair.dat" "$rig/vm2firsttsc"
+status_is 0 "export as a pair of trace.dat"
+run "$kvmft" verify --tsc-offset 0 "$tmp/pair.dat" "$tmp/pair-vm2.dat=vm2"
+status_is 0 "... verify: aligned"
+run "$kvmft" verify --tsc-offset $((us20 * 10)) "$tmp/pair.dat" "$tmp/pair-vm2.dat=vm2"
+status_is 1 "... and not with another offset"
+finish
