@@ -195,7 +195,7 @@ static void place(struct tl_stream *s, uint64_t ts)
 	if (s->gtime)
 		ok = epoch_result_usable(guest_time_to_host(s->gtime, s->epochs, ts, &lo, &hi));
 	/* A stamp before its predecessor on the same CPU cannot be right either. */
-	if (ok && lo < s->host) {
+	if (ok && s->placed && lo < s->host) {
 		s->src->backwards++;
 		ok = false;
 	}
@@ -239,6 +239,8 @@ static bool stream_next(void *arg, uint64_t *key)
 		case R_DAMAGE:
 			s->kind = TL_DAMAGE;
 			s->width = 0;
+			if (!s->placed)
+				s->host = s->begin;
 			break;
 		case R_END:
 		default:
@@ -291,7 +293,7 @@ static int stream_open(struct timeline *t, struct tl_source *src, const struct c
 		s->epochs = epoch_vm_find(t->map->vm[src->vm].epochs, (uint32_t)s->vcpu);
 	}
 	s->from = t->from;
-	s->begin = t->map->cap->begin_tsc;
+	s->begin = src->alone ? 0 : t->map->cap->begin_tsc;
 	ret = rstream_open(&s->r, src->cap, cs);
 	s->open = !ret;
 	t->nstream += !ret;

@@ -15,6 +15,13 @@ umask 022
 
 host=$tmp/host
 start_recording "$host"
+# Enough for more than one sub-buffer, however busy the machine is.
+n=0
+while [ $n -lt 200 ] && ! awk '/^(entries|read events):/ { n += $NF } END { exit n < 10000 }' \
+	"$tracefs"/instances/kvmft."$recorder".*/per_cpu/cpu*/stats; do
+	sleep 0.1
+	n=$((n + 1))
+done
 kill -TERM "$recorder"
 wait "$recorder"
 is "$?" 0 "a host is recorded"
