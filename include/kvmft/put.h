@@ -12,6 +12,10 @@
 
 #include "kvmft/util.h"
 
+#if defined(__SSE2__) && defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
 #define PUT_SLACK 16
 
 extern const uint64_t put_power[20]; /* 10^n, put_power[0] = 0 */
@@ -112,6 +116,20 @@ static inline char *put_sdec(char *p, int64_t v)
 	return put_dec(p + 1, 0 - (uint64_t)v);
 }
 
+#if defined(__SSE2__) && defined(__x86_64__)
+/* The 16 hex digits of v. */
+static inline char *put_hex16(char *p, uint64_t v)
+{
+	__m128i x = _mm_cvtsi64_si128((int64_t)__builtin_bswap64(v)), letter;
+
+	x = _mm_unpacklo_epi8(_mm_srli_epi64(x, 4), x); /* a digit per byte, and what was above it */
+	x = _mm_and_si128(x, _mm_set1_epi8(0x0f));
+	letter = _mm_and_si128(_mm_cmpgt_epi8(x, _mm_set1_epi8(9)), _mm_set1_epi8('a' - '0' - 10));
+	x = _mm_add_epi8(_mm_add_epi8(x, _mm_set1_epi8('0')), letter);
+	_mm_storeu_si128((__m128i *)p, x);
+	return p + 16;
+}
+#else
 /* The 8 hex digits of v, the first one in the low byte: one per byte, '0' or 'a' - 10 added. */
 static inline uint64_t put_hex_word(uint32_t v)
 {
@@ -125,16 +143,18 @@ static inline uint64_t put_hex_word(uint32_t v)
 	return x + '0' * low + letter * ('a' - '0' - 10);
 }
 
-static inline char *put_hex8(char *p, uint32_t v)
-{
-	put_word(p, put_hex_word(v));
-	return p + 8;
-}
-
 static inline char *put_hex16(char *p, uint64_t v)
 {
-	put_hex8(p, (uint32_t)(v >> 32));
-	return put_hex8(p + 8, (uint32_t)v);
+	put_word(p, put_hex_word((uint32_t)(v >> 32)));
+	put_word(p + 8, put_hex_word((uint32_t)v));
+	return p + 16;
+}
+#endif
+
+static inline char *put_hex8(char *p, uint32_t v)
+{
+	put_hex16(p, (uint64_t)v << 32);
+	return p + 8;
 }
 
 /* Lower-case hex digits without leading zeros, "0" for 0. */
@@ -142,11 +162,7 @@ static inline char *put_hex(char *p, uint64_t v)
 {
 	unsigned int n = (67 - (unsigned int)__builtin_clzll(v | 1)) / 4;
 
-	if (n > 8) {
-		put_word(p, put_hex_word((uint32_t)(v >> 32)) >> 8 * (16 - n));
-		return put_hex8(p + n - 8, (uint32_t)v);
-	}
-	put_word(p, put_hex_word((uint32_t)v) >> 8 * (8 - n));
+	put_hex16(p, v << (64 - 4 * n));
 	return p + n;
 }
 

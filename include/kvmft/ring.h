@@ -64,6 +64,8 @@ __must_check static inline int subbuf_next(struct subbuf *sb, struct rec *rec)
 		size_t words = head & 31; /* of payload */
 
 		if (words - 1 < 28 && (ptrdiff_t)(4 + 4 * words) <= left) {
+			/* Hardware stops at the end of a page, and forgets a stream that waits for others. */
+			__builtin_prefetch(p + 256);
 			rec->data = p + 4;
 			rec->len = (uint32_t)(4 * words);
 			rec->id = load_u16(p + 4);
@@ -225,13 +227,23 @@ struct fmt_field {
 	bool is_pointer;
 };
 
+/* What is asked of each event, in line; a struct fmt begins with it. */
+struct fmt_quick {
+	const struct fmt_event *by_id[65536];
+	uint32_t pid_end; /* common_pid is the 4 bytes before that, in this machine's order; 0: it is not */
+};
+
 int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err) __must_check;
 void fmt_free(struct fmt *f);
 /* The i-th thing that was wrong with the formats (a line of text), or NULL past the last. */
 const char *fmt_note(const struct fmt *f, size_t i);
 /* NULL when the capture has no such event. */
 const struct fmt_event *fmt_find(const struct fmt *f, const char *sys, const char *name);
-const struct fmt_event *fmt_by_id(const struct fmt *f, uint16_t id);
+static inline const struct fmt_event *fmt_by_id(const struct fmt *f, uint16_t id)
+{
+	return ((const struct fmt_quick *)f)->by_id[id];
+}
+
 const char *fmt_sys(const struct fmt_event *e);
 const char *fmt_name(const struct fmt_event *e);
 /* "sys:name: ", as lines of text have it; PUT_SLACK bytes more are readable (put.h). */
@@ -274,7 +286,14 @@ bool fmt_u64(const struct fmt *f, const struct fmt_field *fld, const struct rec 
 bool fmt_str(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec, char *buf,
 	     size_t size);
 /* common_pid of any record; -1 when the format lacks it. */
-int32_t fmt_pid(const struct fmt *f, const struct rec *rec);
+int32_t fmt_pid_slow(const struct fmt *f, const struct rec *rec);
+static inline int32_t fmt_pid(const struct fmt *f, const struct rec *rec)
+{
+	uint32_t end = ((const struct fmt_quick *)f)->pid_end;
+
+	return end && end <= rec->len ? (int32_t)load_u32(rec->data + end - 4) : fmt_pid_slow(f, rec);
+}
+
 uint8_t fmt_flags(const struct fmt *f, const struct rec *rec);
 uint8_t fmt_preempt(const struct fmt *f, const struct rec *rec);
 

@@ -73,8 +73,14 @@ struct sbuf {
 	int error; /* 0 or -ENOMEM; cleared only by sbuf_free() and sbuf_take() */
 };
 
+/* sbuf_room() where there is none yet. */
+bool sbuf_grow(struct sbuf *b, size_t n);
+
 /* Makes room for n more bytes and a NUL; false (and the sticky error) when there is none. */
-bool sbuf_room(struct sbuf *b, size_t n);
+static inline bool sbuf_room(struct sbuf *b, size_t n)
+{
+	return (n < b->cap - b->len && !b->error) || sbuf_grow(b, n);
+}
 
 /* sbuf_add_mem() where room has to be made first. */
 void sbuf_add_slow(struct sbuf *b, const void *p, size_t n);
@@ -92,7 +98,10 @@ static inline void sbuf_add_mem(struct sbuf *b, const void *p, size_t n)
 
 static inline void sbuf_addc(struct sbuf *b, char c)
 {
-	sbuf_add_mem(b, &c, 1);
+	if (!sbuf_room(b, 1))
+		return;
+	b->s[b->len++] = c;
+	b->s[b->len] = '\0';
 }
 
 static inline void sbuf_add(struct sbuf *b, const char *text)

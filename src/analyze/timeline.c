@@ -19,12 +19,10 @@ struct tl_stream {
 	struct rstream r;
 	const struct guest_time *gtime;	 /* NULL for the host */
 	const struct epoch_vcpu *epochs; /* guest: of the vCPU that this CPU is */
-	int64_t vcpu;
+	int64_t vcpu, vm; /* guest: the CPU's; host: what the thread seen last runs; or -1 */
 	bool open;
 	uint64_t from; /* of the window, host TSC */
-	/* host: the thread seen last, and the vCPU that it runs */
-	int32_t tid;
-	const struct hostmap_thread *thread;
+	int32_t tid;   /* host: the thread seen last */
 	/* the current item */
 	enum tl_kind kind;
 	uint64_t host, width;
@@ -285,10 +283,11 @@ static int stream_open(struct timeline *t, struct tl_source *src, const struct c
 	int ret;
 
 	s->src = src;
-	s->vcpu = -1;
+	s->vcpu = s->vm = s->tid = -1;
 	if (src->guest)
 		s->vcpu = tl_vcpu_of_cpu(src->cap, cs->cpu);
 	if (src->guest && !src->alone) {
+		s->vm = (int64_t)t->map->vm[src->vm].of;
 		s->gtime = t->gtime[src->index];
 		s->epochs = epoch_vm_find(t->map->vm[src->vm].epochs, (uint32_t)s->vcpu);
 	}
@@ -379,6 +378,11 @@ void tl_stop(struct timeline *t)
 
 static void item_fill_other(struct tl_stream *s, struct tl_item *item)
 {
+	item->tid = -1;
+	item->rec = NULL;
+	item->ev = NULL;
+	if (!s->src->guest)
+		item->vcpu = item->vm = -1;
 	if (s->kind == TL_DAMAGE) {
 		item->lost = s->r.damage_index;
 		s->src->damaged++;
@@ -390,32 +394,43 @@ static void item_fill_other(struct tl_stream *s, struct tl_item *item)
 	s->src->lost_unknown |= s->r.lost == 0;
 }
 
-static void item_fill(struct timeline *t, struct tl_stream *s, struct tl_item *item)
+/* Another thread on a CPU of the host. */
+static void stream_thread(const struct timeline *t, struct tl_stream *s, int32_t tid)
 {
-	*item = (struct tl_item){
-		.kind = s->kind, .src = s->src, .host = s->host, .width = s->width,
-		.unplaced = s->unplaced, .cpu = s->r.s->cpu, .vcpu = s->vcpu, .vm = -1, .tid = -1,
-	};
-	if (s->src->guest && !s->src->alone)
-		item->vm = (int64_t)t->map->vm[s->src->vm].of;
+	const struct hostmap_thread *thread = hostmap_thread(t->map, tid);
+
+	s->tid = tid;
+	s->vcpu = thread ? (int64_t)thread->vcpu : -1;
+	s->vm = thread ? (int64_t)thread->vm : -1;
+}
+
+/* All fields, one by one: this is done for each event. */
+static inline void item_fill(const struct timeline *t, struct tl_stream *s, struct tl_item *item)
+{
+	struct tl_source *src = s->src;
+
+	item->kind = s->kind;
+	item->src = src;
+	item->host = s->host;
+	item->width = s->width;
+	item->unplaced = s->unplaced;
+	item->cpu = s->r.s->cpu;
+	item->vcpu = s->vcpu;
+	item->vm = s->vm;
 	if (s->kind != TL_EVENT) {
 		item_fill_other(s, item);
 		return;
 	}
-	s->src->events++;
-	s->src->unplaced += s->unplaced;
+	src->events++;
+	src->unplaced += s->unplaced;
+	item->lost = 0;
 	item->rec = &s->r.rec;
-	item->ev = fmt_by_id(s->src->fmt, s->r.rec.id);
-	item->tid = fmt_pid(s->src->fmt, &s->r.rec);
-	if (s->src->guest)
-		return;
-	if (item->tid != s->tid) { /* what runs on a CPU mostly stays there for a while */
-		s->tid = item->tid;
-		s->thread = hostmap_thread(t->map, item->tid);
-	}
-	if (s->thread) {
-		item->vcpu = s->thread->vcpu;
-		item->vm = (int64_t)s->thread->vm;
+	item->ev = fmt_by_id(src->fmt, s->r.rec.id);
+	item->tid = fmt_pid(src->fmt, &s->r.rec);
+	if (item->tid != s->tid && !src->guest) { /* what runs on a CPU mostly stays there for a while */
+		stream_thread(t, s, item->tid);
+		item->vcpu = s->vcpu;
+		item->vm = s->vm;
 	}
 }
 

@@ -32,9 +32,23 @@ struct head {
 	char text[HEAD_TEXT];
 };
 
+/*
+ * Times of neighbours differ in their last digits only: what stands before the last LOW_DIGITS of all
+ * times in base .. base + LOW_SPAN - 1.
+ */
+#define LOW_DIGITS 8
+#define LOW_SPAN   100000000u
+
+struct high {
+	uint64_t base; /* only if len */
+	uint32_t len;
+	char text[PUT_SLACK];
+};
+
 struct heads {
 	struct head head[HEADS];
 	char slack[PUT_SLACK];
+	struct high high;
 	char date[32 + PUT_SLACK]; /* of this second; "" = none yet */
 	time_t second;
 };
@@ -124,6 +138,28 @@ static char *text_value(char *p, uint64_t v, bool cycles, bool doubt)
 	return p;
 }
 
+/* text_value() without doubt, from the digits that are known. */
+static char *text_value_kept(struct heads *all, char *p, uint64_t v, bool cycles)
+{
+	struct high *h = &all->high;
+	uint64_t low = v - h->base;
+	size_t len;
+	char *end;
+
+	if (h->len && low < LOW_SPAN) {
+		__builtin_memcpy(p, h->text, sizeof(h->text));
+		put_word(p + h->len, put_dec_word((uint32_t)low));
+		return p + h->len + LOW_DIGITS;
+	}
+	end = text_value(p, v, cycles, false);
+	len = (size_t)(end - p) - LOW_DIGITS;
+	/* Small numbers of cycles have blanks where others have zeros. */
+	h->len = (cycles && v < LOW_SPAN) || len > sizeof(h->text) ? 0 : (uint32_t)len;
+	h->base = v - v % LOW_SPAN;
+	memcpy(h->text, p, h->len);
+	return end;
+}
+
 /* Date and time of the day, local; the last one made is kept, since a second has many events. */
 static char *text_date(struct out *o, uint64_t ns, bool doubt, char *p)
 {
@@ -149,11 +185,13 @@ static char *text_date(struct out *o, uint64_t ns, bool doubt, char *p)
 static char *text_time(struct out *o, const struct tl_item *i, char *p)
 {
 	bool cycles = o->clock.kind == OUT_CLOCK_HOST_TSC || o->clock.kind == OUT_CLOCK_GUEST_TSC;
-	uint64_t v;
+	uint64_t v = i->host;
 
-	if (out_item_time(o, i, &v))
-		return o->clock.kind == OUT_CLOCK_REALTIME ? text_date(o, v, i->unplaced, p)
-							   : text_value(p, v, cycles, i->unplaced);
+	if (o->clock.kind == OUT_CLOCK_HOST_TSC || out_item_time(o, i, &v)) {
+		if (o->clock.kind == OUT_CLOCK_REALTIME)
+			return text_date(o, v, i->unplaced, p);
+		return i->unplaced ? text_value(p, v, cycles, true) : text_value_kept(o->priv, p, v, cycles);
+	}
 	memset(p, ' ', TIME_WIDTH);
 	p[TIME_WIDTH - 1] = '?';
 	if (i->unplaced)

@@ -99,7 +99,7 @@ static int event_parse(struct fmt *f, struct fmt_event *e, const struct cap_form
 	ret = fmt_parse_text(e, why);
 	if (ret)
 		return ret;
-	if (f->by_id[e->id]) {
+	if (fmt_by_id(f, e->id)) {
 		*why = "its id is used by another event";
 		return -EBADMSG;
 	}
@@ -108,16 +108,14 @@ static int event_parse(struct fmt *f, struct fmt_event *e, const struct cap_form
 
 static int add_event(struct fmt *f, const struct cap_format *c)
 {
-	struct fmt_event *e = array_grow(&f->event, f->n, &f->cap, sizeof(*e));
+	struct fmt_event *e = &f->event[f->n];
 	const char *why = "";
 	int ret;
 
-	if (!e)
-		return -ENOMEM;
 	ret = event_parse(f, e, c, &why);
 	if (!ret) {
 		f->n++;
-		f->by_id[e->id] = (uint32_t)f->n;
+		f->quick.by_id[e->id] = e;
 		return 0;
 	}
 	event_free(e);
@@ -133,7 +131,8 @@ static void find_common(struct fmt *f)
 	if (!f->n)
 		return;
 	fmt_field(&f->event[0], "common_pid", &f->pid);
-	f->pid_plain = f->pid.size == 4 && !f->pid.is_array && !f->swap;
+	if (f->pid.size == 4 && !f->pid.is_array && !f->swap)
+		f->quick.pid_end = f->pid.off + 4u;
 	fmt_field(&f->event[0], "common_flags", &f->flags);
 	fmt_field(&f->event[0], "common_preempt_count", &f->preempt);
 }
@@ -149,6 +148,9 @@ int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err)
 	f->big_endian = cap->big_endian;
 	f->swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 	f->long_size = cap->long_size;
+	f->event = calloc(MAX(cap->nformat, (size_t)1), sizeof(*f->event));
+	if (!f->event)
+		ret = -ENOMEM;
 	for (i = 0; i < cap->nformat && !ret; i++)
 		ret = add_event(f, &cap->format[i]);
 	if (ret) {
@@ -184,11 +186,6 @@ const struct fmt_event *fmt_find(const struct fmt *f, const char *sys, const cha
 		if (!strcmp(f->event[i].name, name) && !strcmp(f->event[i].sys, sys))
 			return &f->event[i];
 	return NULL;
-}
-
-const struct fmt_event *fmt_by_id(const struct fmt *f, uint16_t id)
-{
-	return f->by_id[id] ? &f->event[f->by_id[id] - 1] : NULL;
 }
 
 const struct fmt_event *fmt_at(const struct fmt *f, size_t i)
@@ -266,7 +263,10 @@ bool fmt_has_plan(const struct fmt *f __unused_arg, const struct fmt_event *e)
 void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
 	       struct sbuf *out)
 {
-	if (!fmt_has_plan(f, e) || rec->len < e->need ||
-	    !fmt_plan_print(e->lazy->plan, f, rec, out))
+	const struct fmt_plan *plan = e->lazy->plan;
+
+	if (!plan && fmt_has_plan(f, e))
+		plan = e->lazy->plan;
+	if (!plan || rec->len < e->need || !fmt_plan_print(plan, f, rec, out))
 		fmt_print_fields(f, e, rec, out);
 }

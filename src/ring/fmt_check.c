@@ -12,7 +12,8 @@
  *   primary := NUMBER | STRING+ | "REC->" FIELD [ "[" cond "]" ] | "(" cond ")" | call
  *   call    := __print_symbolic(cond, { cond, STRING } ...), and so on, see call[] below
  *
- * Recursion is bounded, every FIELD must exist. Whatever does not match prints as name=value.
+ * and each field be declared by names, stars and perhaps one pair of brackets. Recursion is bounded, every
+ * FIELD must exist. Whatever does not match prints as name=value.
  */
 #include "fmt_check.h"
 
@@ -304,10 +305,34 @@ static bool cond(struct check *c)
 	return ok;
 }
 
+/* "unsigned long args[6]", "__data_loc char[] name": anything else makes libtraceevent lose memory. */
+static bool declaration(const struct fmt_fld *f)
+{
+	static const char in_brackets[] = "+-*/() ";
+	bool open = false, closed = false;
+
+	for (size_t i = 0; i < f->decl_len; i++) {
+		char c = f->decl[i];
+
+		if (c == '[' && !open && !closed)
+			open = true;
+		else if (c == ']' && open && !closed)
+			closed = true;
+		else if (isalnum((unsigned char)c) || c == '_' || c == ' ' || c == '*')
+			continue;
+		else if (!open || closed || !strchr(in_brackets, c))
+			return false;
+	}
+	return open == closed;
+}
+
 bool fmt_print_ok(const struct fmt_event *e)
 {
 	struct check c = { .e = e, .p = e->print };
 
+	for (size_t i = 0; i < e->nfld; i++)
+		if (!declaration(&e->fld[i]))
+			return false;
 	if (!e->print || !strings(&c))
 		return false;
 	while (take(&c, ','))

@@ -311,21 +311,28 @@ void plan_segment(const struct pseg *s, const struct fmt *f, const struct rec *r
 	}
 }
 
-/* The fields that decide, one behind the other. */
+static inline uint64_t memo_field(const struct pmemo *m, size_t i, const struct rec *rec)
+{
+	const uint8_t *p = rec->data + m->in[i].off;
+
+	switch (m->in[i].size) {
+	case 1: return *p;
+	case 2: return load_u16(p);
+	case 4: return load_u32(p);
+	default: return load_u64(p);
+	}
+}
+
+/* The fields that decide, one behind the other; mostly it is one, or two of 4 bytes. */
 static inline uint64_t memo_key(const struct pmemo *m, const struct rec *rec)
 {
-	uint64_t key = 0;
+	uint64_t key;
 
-	for (size_t i = 0; i < m->nin; i++) {
-		const uint8_t *p = rec->data + m->in[i].off;
-
-		switch (m->in[i].size) {
-		case 1: key = key << 8 | *p; break;
-		case 2: key = key << 16 | load_u16(p); break;
-		case 4: key = key << 32 | load_u32(p); break;
-		default: key = load_u64(p); break;
-		}
-	}
+	if (m->two_words)
+		return (uint64_t)load_u32(rec->data + m->in[0].off) << 32 | load_u32(rec->data + m->in[1].off);
+	key = memo_field(m, 0, rec);
+	for (size_t i = 1; i < m->nin; i++)
+		key = key << 8 * m->in[i].size | memo_field(m, i, rec);
 	return key;
 }
 

@@ -127,6 +127,7 @@ struct pmemo {
 		uint8_t size;
 	} in[MEMO_FIELDS];
 	size_t nin;
+	bool two_words; /* 2 fields of 4 bytes */
 	const struct pseg *seg;
 	size_t nseg;
 	struct pmemo_slot {

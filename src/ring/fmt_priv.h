@@ -57,13 +57,12 @@ struct fmt_event {
 };
 
 struct fmt {
+	struct fmt_quick quick; /* first: see ring.h */
 	bool swap, big_endian;
 	uint32_t long_size;
 	struct fmt_event *event;
-	size_t n, cap;
-	uint32_t by_id[65536]; /* index + 1 */
+	size_t n;
 	struct fmt_field pid, flags, preempt;
-	bool pid_plain; /* 4 bytes in this machine's order */
 	void *tep; /* struct tep_handle, made on first use */
 	char **note;
 	size_t nnote, note_cap;

@@ -151,6 +151,7 @@ static struct pmemo *memo_new(const struct fmt_plan *p, size_t i, bool *ok)
 		free(m);
 		return NULL;
 	}
+	m->two_words = m->nin == 2 && m->in[0].size == 4 && m->in[1].size == 4;
 	return m;
 }
 

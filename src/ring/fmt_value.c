@@ -64,12 +64,10 @@ bool fmt_str(const struct fmt *f, const struct fmt_field *fld, const struct rec 
 	return true;
 }
 
-int32_t fmt_pid(const struct fmt *f, const struct rec *rec)
+int32_t fmt_pid_slow(const struct fmt *f, const struct rec *rec)
 {
 	uint64_t v;
 
-	if (f->pid_plain && (uint32_t)f->pid.off + 4 <= rec->len)
-		return (int32_t)load_u32(rec->data + f->pid.off);
 	return fmt_u64(f, &f->pid, rec, &v) ? (int32_t)v : -1;
 }
 

@@ -2,7 +2,7 @@
 /*
  * rmerge.c: any number of ordered sources as one, through a tournament tree of losers.
  *
- * Leaf i sits at position n + i of an implicit binary tree; node p keeps the source that lost
+ * Leaf i sits at position leaf + i of an implicit binary tree; node p keeps the source that lost
  * there, and the overall winner is kept apart. Replacing the winner's item replays only its path
  * to the root: log2(n) comparisons, no matter what the other sources hold.
  */
@@ -12,70 +12,72 @@
 #include <stdlib.h>
 
 /*
- * A source in the tournament is its key and its rank: the index, so that equal keys go to the lower
- * one. An ended source has the highest key and ENDED in its rank.
+ * A source in the tournament is its key and its rank: the index. An ended source has the highest key and
+ * ENDED in its rank. Of equal keys the lower index wins: leaves are in order of their index, so at each
+ * node that is the side of the left child.
  */
 #define ENDED (1u << 31)
 
 struct rmerge {
-	size_t n;
+	size_t n, leaf; /* leaf: position of leaf 0, a power of two */
 	uint64_t key; /* of the winner */
 	uint32_t rank;
-	/* Losers, [1 .. n-1]. Two arrays: compilers move pairs through vector registers and stall. */
+	/* Losers, [1 .. leaf-1]. Two arrays: compilers move pairs through vector registers and stall. */
 	uint64_t *loser_key;
 	uint32_t *loser_rank;
 	struct rmerge_src src[];
 };
 
+#define KEY_ENDED (UINT64_MAX - 1) /* so that adding 1 does not wrap */
+
 static inline uint32_t pull(const struct rmerge *m, uint32_t i, uint64_t *key)
 {
-	if (m->src[i].next(m->src[i].src, key))
+	if (i < m->n && m->src[i].next(m->src[i].src, key)) {
+		*key = MIN(*key, KEY_ENDED - 1);
 		return i;
-	*key = UINT64_MAX;
+	}
+	*key = KEY_ENDED;
 	return i | ENDED;
 }
 
 /*
- * One match at a node: *key and *rank become those of the winner, the loser's stay at the node. Who
- * wins is anybody's guess, so there is no branch on it.
+ * The match at node `at / 2` of what comes from position `at`: *key and *rank become those of the winner,
+ * the loser's stay at the node. Who wins is anybody's guess, so there is no branch on it.
  */
-static inline void play(struct rmerge *m, size_t node, uint64_t *key, uint32_t *rank)
+static inline void play(uint64_t *loser_key, uint32_t *loser_rank, size_t at, uint64_t *key,
+			uint32_t *rank)
 {
-	uint64_t k = m->loser_key[node], dk;
-	uint32_t r = m->loser_rank[node], dr;
-	uint64_t lost = (k < *key) | ((k == *key) & (r < *rank));
+	uint64_t k = loser_key[at / 2], lost = 0 - (uint64_t)(k < *key + (at & 1)), dk;
+	uint32_t r = loser_rank[at / 2], dr;
 
-	dk = (k ^ *key) & (0 - lost);
-	dr = (r ^ *rank) & (uint32_t)(0 - lost);
-	m->loser_key[node] = k ^ dk;
-	m->loser_rank[node] = r ^ dr;
+	dk = (k ^ *key) & lost;
+	dr = (r ^ *rank) & (uint32_t)lost;
+	loser_key[at / 2] = k ^ dk;
+	loser_rank[at / 2] = r ^ dr;
 	*key ^= dk;
 	*rank ^= dr;
 }
 
 /*
- * Sources join one by one. An empty node keeps who comes first: its other half has nobody yet, and
- * the last one of the halves to come plays on.
+ * Leaves join one by one, those without a source as ended. A node keeps who comes first: its other half
+ * has nobody yet, and the last one of the halves to come plays on.
  */
 static void play_all(struct rmerge *m)
 {
 	uint64_t key;
 	uint32_t rank;
-	size_t node;
+	size_t at;
 
-	for (node = 1; node < m->n; node++)
+	for (size_t node = 1; node < m->leaf; node++)
 		m->loser_rank[node] = UINT32_MAX;
-	for (uint32_t i = 0; i < m->n; i++) {
+	for (uint32_t i = 0; i < m->leaf; i++) {
 		rank = pull(m, i, &key);
-		for (node = (m->n + i) / 2; node > 0; node /= 2) {
-			if (m->loser_rank[node] == UINT32_MAX) {
-				m->loser_key[node] = key;
-				m->loser_rank[node] = rank;
-				break;
-			}
-			play(m, node, &key, &rank);
-		}
-		if (!node) {
+		for (at = m->leaf + i; at > 1 && m->loser_rank[at / 2] != UINT32_MAX; at /= 2)
+			play(m->loser_key, m->loser_rank, at, &key, &rank);
+		if (at > 1) {
+			m->loser_key[at / 2] = key;
+			m->loser_rank[at / 2] = rank;
+		} else {
 			m->key = key;
 			m->rank = rank;
 		}
@@ -87,14 +89,16 @@ int rmerge_new(struct rmerge **out, const struct rmerge_src *src, size_t n)
 	struct rmerge *m;
 	size_t i;
 
-	if (n >= ENDED || n > SIZE_MAX / (4 * sizeof(*src)))
+	if (n >= ENDED / 2 || n > SIZE_MAX / (4 * sizeof(*src)))
 		return -EINVAL;
 	m = calloc(1, sizeof(*m) + n * sizeof(*src));
 	if (!m)
 		return -ENOMEM;
 	m->n = n;
-	m->loser_key = calloc(n + 1, sizeof(*m->loser_key));
-	m->loser_rank = calloc(n + 1, sizeof(*m->loser_rank));
+	for (m->leaf = 1; m->leaf < n; m->leaf *= 2)
+		;
+	m->loser_key = calloc(m->leaf, sizeof(*m->loser_key));
+	m->loser_rank = calloc(m->leaf, sizeof(*m->loser_rank));
 	if (!m->loser_key || !m->loser_rank) {
 		rmerge_free(m);
 		return -ENOMEM;
@@ -108,7 +112,7 @@ int rmerge_new(struct rmerge **out, const struct rmerge_src *src, size_t n)
 
 ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key)
 {
-	if (!m->n || m->rank & ENDED)
+	if (m->rank & ENDED)
 		return -1;
 	*key = m->key;
 	return (ssize_t)m->rank;
@@ -116,14 +120,15 @@ ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key)
 
 void rmerge_pop(struct rmerge *m)
 {
-	uint32_t rank = m->rank;
-	size_t node = (m->n + rank) / 2;
-	uint64_t key;
+	uint64_t *loser_key = m->loser_key, pulled, key;
+	uint32_t *loser_rank = m->loser_rank, rank = m->rank;
+	size_t at = m->leaf + rank;
 
-	if (!m->n || rank & ENDED)
+	if (rank & ENDED)
 		return;
-	for (rank = pull(m, rank, &key); node > 0; node /= 2)
-		play(m, node, &key, &rank);
+	rank = pull(m, rank, &pulled);
+	for (key = pulled; at > 1; at /= 2) /* key has no address: it stays in a register */
+		play(loser_key, loser_rank, at, &key, &rank);
 	m->key = key;
 	m->rank = rank;
 }

@@ -13,7 +13,7 @@
 
 static const char hex_digit[] = "0123456789abcdef";
 
-bool sbuf_room(struct sbuf *b, size_t n)
+bool sbuf_grow(struct sbuf *b, size_t n)
 {
 	size_t need, cap;
 	char *s;

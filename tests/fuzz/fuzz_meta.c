@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char dir[64], path[80];
 	int fd;
 
-	snprintf(dir, sizeof(dir), "/tmp/kvmft-fuzz-dir.%d", (int)getpid());
+	snprintf(dir, sizeof(dir), "%s/kvmft-fuzz-dir.%d", fuzz_dir(), (int)getpid());
 	if (mkdir(dir, 0700) < 0 && access(dir, W_OK))
 		return 0;
 	snprintf(path, sizeof(path), "%s/meta", dir);

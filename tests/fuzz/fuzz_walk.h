@@ -11,12 +11,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Where inputs become files: in memory if that can be had, a disk would be most of the time. */
+static inline const char *fuzz_dir(void)
+{
+	return access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
+}
+
 /* The input as a file of this process; its name in path. */
 static inline int fuzz_file(const uint8_t *data, size_t size, char *path, size_t n)
 {
 	int fd, ret;
 
-	snprintf(path, n, "/tmp/kvmft-fuzz.%d", (int)getpid());
+	snprintf(path, n, "%s/kvmft-fuzz.%d", fuzz_dir(), (int)getpid());
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -1;

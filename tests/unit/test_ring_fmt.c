@@ -643,6 +643,40 @@ static void test_hostile_records(void **state __unused_arg)
 	free_formats(&c);
 }
 
+/* Fields that libtraceevent would stumble over are read all the same; the print format is not used. */
+static void test_declarations(void **state __unused_arg)
+{
+	static const struct {
+		const char *decl;
+		bool plan;
+	} t[] = {
+		{ "unsigned long a", true }, { "u8 a[sizeof(struct in6_addr)]", true },
+		{ "const char * a", true }, { "un{igned long a", false }, { "u64 \"x\" a", false },
+		{ "u64] a", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
+		struct capture c = { .long_size = 8 };
+		const struct fmt_event *e;
+		struct fmt_field fld;
+		struct sbuf b = { 0 };
+		struct fmt *f;
+
+		sbuf_addf(&b, "name: x\nID: 7\nformat:\n"
+			  "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n"
+			  "\tfield:%s;\toffset:8;\tsize:8;\tsigned:0;\n\nprint fmt: \"x\"\n", t[i].decl);
+		add_format(&c, "kvm", "x", b.s);
+		f = load(&c);
+		e = fmt_find(f, "kvm", "x");
+		assert_non_null(e);
+		assert_true(fmt_field(e, "a", &fld));
+		assert_int_equal(fmt_has_plan(f, e), t[i].plan);
+		fmt_free(f);
+		free_formats(&c);
+		sbuf_free(&b);
+	}
+}
+
 /* Damaged format texts must cost their event at most. */
 static void test_mutated_formats(void **state __unused_arg)
 {
@@ -698,6 +732,7 @@ int main(void)
 		cmocka_unit_test(test_arithmetic),
 		cmocka_unit_test(test_print_live),
 		cmocka_unit_test(test_hostile_records),
+		cmocka_unit_test(test_declarations),
 		cmocka_unit_test(test_mutated_formats),
 	};
 
