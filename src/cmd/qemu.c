@@ -6,6 +6,9 @@
 #include "cmds.h"
 
 static const struct cmd *const qemu_verbs[] = {
+	&cmd_qemu_events,
+	&cmd_qemu_set,
+	&cmd_qemu_trace_file,
 	&cmd_qemu_sdt,
 	&cmd_qemu_formats,
 	NULL,
@@ -20,7 +23,7 @@ const struct cmd cmd_qemu = {
 	.summary = "QEMU's own trace events: control and formats",
 	.args = "COMMAND ...",
 	.description = "QEMU has trace events of its own, in its devices and block layers. These commands show and\n"
-		       "switch them in a running QEMU; `kvmft record --qemu` does so for the time of a capture.\n"
+		       "switch them in a running QEMU through its monitor.\n"
 		       "`kvmft help qemu COMMAND` has the options of each.",
 	.opts = qemu_options,
 	.options_first = true,

@@ -12,103 +12,60 @@
 #include <errno.h>
 #include <string.h>
 
-/* A piece of somebody's text: not NUL-terminated. */
-struct span {
-	const char *p;
-	size_t n;
-};
-
 struct parse {
 	bool qemu;
-	struct span name, uuid, smbios_uuid;
+	struct vm_span name, uuid, smbios_uuid;
 };
 
 struct option {
 	const char *text;
 	bool with_equal_sign; /* also --opt=VALUE */
-	void (*take)(struct parse *ps, struct span value);
+	void (*take)(struct parse *ps, struct vm_span value);
 };
 
-static bool span_is(struct span s, const char *text)
+static void take_name(struct parse *ps, struct vm_span list)
 {
-	return s.n == strlen(text) && !memcmp(s.p, text, s.n);
-}
-
-/* Cuts the next item off a QEMU option list; "" items are possible. False at the end. */
-static bool list_next(struct span *list, struct span *item)
-{
-	size_t i = 0;
-
-	if (!list->n)
-		return false;
-	while (i < list->n) {
-		if (list->p[i] != ',')
-			i++;
-		else if (i + 1 < list->n && list->p[i + 1] == ',')
-			i += 2;
-		else
-			break;
-	}
-	*item = (struct span){ list->p, i };
-	i += i < list->n;
-	list->p += i;
-	list->n -= i;
-	return true;
-}
-
-static bool item_value(struct span item, const char *key, struct span *value)
-{
-	size_t n = strlen(key);
-
-	if (item.n <= n || memcmp(item.p, key, n) || item.p[n] != '=')
-		return false;
-	*value = (struct span){ item.p + n + 1, item.n - n - 1 };
-	return true;
-}
-
-static void take_name(struct parse *ps, struct span list)
-{
-	struct span item;
+	struct vm_span item;
 
 	if (!ps->qemu) {
 		ps->name = list;
 		return;
 	}
-	for (bool first = true; list_next(&list, &item); first = false) {
+	for (bool first = true; vm_list_next(&list, &item); first = false) {
 		/* the key of the first item may be left out */
 		if (first && !memchr(item.p, '=', item.n) && item.n)
 			ps->name = item;
 		else
-			item_value(item, "guest", &ps->name);
+			vm_item_value(item, "guest", &ps->name);
 	}
 }
 
-static void take_uuid(struct parse *ps, struct span value)
+static void take_uuid(struct parse *ps, struct vm_span value)
 {
 	ps->uuid = value;
 }
 
-static void take_smbios(struct parse *ps, struct span list)
+static void take_smbios(struct parse *ps, struct vm_span list)
 {
-	struct span item, value, uuid = { 0 };
+	struct vm_span item, value, uuid = { 0 };
 	bool type1 = false;
 
-	while (list_next(&list, &item)) {
-		if (item_value(item, "type", &value))
-			type1 = span_is(value, "1");
+	while (vm_list_next(&list, &item)) {
+		if (vm_item_value(item, "type", &value))
+			type1 = vm_span_is(value, "1");
 		else
-			item_value(item, "uuid", &uuid);
+			vm_item_value(item, "uuid", &uuid);
 	}
 	if (type1 && uuid.n)
 		ps->smbios_uuid = uuid;
 }
 
-static void take_platform(struct parse *ps, struct span list)
+static void take_platform(struct parse *ps, struct vm_span list)
 {
-	struct span item;
+	struct vm_span item;
 
-	while (list_next(&list, &item))
-		item_value(item, "uuid", &ps->uuid);
+	while (vm_list_next(&list, &item))
+		vm_item_value(item, "uuid", &ps->uuid);
 }
 
 /* QEMU takes every option with one dash or two, and never with '='. */
@@ -125,26 +82,13 @@ static const struct option other_options[] = {
 	{ "platform", true, take_platform },
 };
 
-static bool args_next(struct span *args, struct span *arg)
-{
-	const char *end;
-
-	if (!args->n)
-		return false;
-	end = memchr(args->p, '\0', args->n);
-	*arg = (struct span){ args->p, end ? (size_t)(end - args->p) : args->n };
-	args->p += arg->n + !!end;
-	args->n -= arg->n + !!end;
-	return true;
-}
-
-static void parse_args(struct parse *ps, struct span args)
+static void parse_args(struct parse *ps, struct vm_span args)
 {
 	const struct option *opt = ps->qemu ? qemu_options : other_options;
 	size_t n_opt = ps->qemu ? ARRAY_SIZE(qemu_options) : ARRAY_SIZE(other_options);
-	struct span arg, value;
+	struct vm_span arg, value;
 
-	while (args_next(&args, &arg)) {
+	while (vm_args_next(&args, &arg)) {
 		size_t dashes = 0;
 
 		while (dashes < 2 && dashes < arg.n && arg.p[dashes] == '-')
@@ -154,32 +98,14 @@ static void parse_args(struct parse *ps, struct span args)
 		arg.p += dashes;
 		arg.n -= dashes;
 		for (size_t i = 0; i < n_opt; i++) {
-			if (opt[i].with_equal_sign && item_value(arg, opt[i].text, &value)) {
+			if (opt[i].with_equal_sign && vm_item_value(arg, opt[i].text, &value)) {
 				opt[i].take(ps, value);
-			} else if (span_is(arg, opt[i].text) && args_next(&args, &value)) {
+			} else if (vm_span_is(arg, opt[i].text) && vm_args_next(&args, &value)) {
 				opt[i].take(ps, value);
 				break;
 			}
 		}
 	}
-}
-
-/* A printable, bounded copy; QEMU's doubled commas become one. NULL out of memory. */
-static char *span_copy(struct span s, bool commas)
-{
-	size_t n = 0, max = MIN(s.n, (size_t)VM_MAX_TEXT);
-	char *out = malloc(max + 1);
-
-	if (!out)
-		return NULL;
-	for (size_t i = 0; i < s.n && n < max; i++) {
-		out[n++] = s.p[i];
-		if (commas && s.p[i] == ',' && i + 1 < s.n && s.p[i + 1] == ',')
-			i++;
-	}
-	out[n] = '\0';
-	str_printable(out);
-	return out;
 }
 
 bool vm_uuid_parse(const char *s, size_t len, char *out)
@@ -203,14 +129,14 @@ bool vm_uuid_parse(const char *s, size_t len, char *out)
 int vm_cmdline_parse(const char *args, size_t len, const char *vmm, struct vm_ident *id)
 {
 	struct parse ps = { .qemu = strstr(vmm, "qemu") || !strcmp(vmm, "kvm") };
-	struct span all = { args, len }, argv0;
+	struct vm_span all = { args, len }, argv0;
 	char uuid[37];
 
 	*id = (struct vm_ident){ 0 };
-	if (args_next(&all, &argv0))
+	if (vm_args_next(&all, &argv0))
 		parse_args(&ps, all);
 	if (ps.name.n) {
-		id->name = span_copy(ps.name, ps.qemu);
+		id->name = vm_span_copy(ps.name, ps.qemu, VM_MAX_TEXT);
 		if (!id->name)
 			return -ENOMEM;
 	}

@@ -2,7 +2,7 @@
 /*
  * internal.h: what the files of the vm room share among themselves.
  *
- * proc.c reads one process, cmdline.c understands a VMM's arguments, debugfs.c reads one VM's
+ * proc.c reads one process, args.c and cmdline.c understand a VMM's arguments, debugfs.c reads one VM's
  * directory, scan.c joins the two witnesses, threads.c guesses threads by name.
  */
 #ifndef KVMFT_VM_INTERNAL_H
@@ -73,6 +73,27 @@ int vm_procs_scan(int procfd, struct vm_procs *procs);
 void vm_procs_free(struct vm_procs *procs);
 const struct vm_proc *vm_procs_get(const struct vm_procs *procs, uint32_t pid);
 bool vm_proc_has_vm_fd(const struct vm_proc *proc, uint32_t fd);
+
+/* ---- args.c: pure text ---- */
+
+/* A piece of somebody's text: not NUL-terminated. */
+struct vm_span {
+	const char *p;
+	size_t n;
+};
+
+bool vm_span_is(struct vm_span s, const char *text);
+/* Cuts the next argument off a command line as /proc has it. False at the end. */
+bool vm_args_next(struct vm_span *args, struct vm_span *arg);
+/* Cuts the next item off a QEMU option list; "" items are possible. False at the end. */
+bool vm_list_next(struct vm_span *list, struct vm_span *item);
+/* The VALUE of an item "KEY=VALUE"; false when it has another key, or none. */
+bool vm_item_value(struct vm_span item, const char *key, struct vm_span *value);
+/*
+ * A printable copy of at most most bytes; with commas QEMU's doubled ones become one. NULL out of
+ * memory.
+ */
+char *vm_span_copy(struct vm_span s, bool commas, size_t most);
 
 /* ---- cmdline.c: pure text ---- */
 

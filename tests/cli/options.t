@@ -131,6 +131,8 @@ if command -v bash >/dev/null; then
 			"$(list_options "$cmd" | sed 's/.*--/--/' | LC_ALL=C sort)" \
 			"bash completion: options of $cmd"
 	done <"$tmp/all"
+	is "$(complete_bash kvmft qemu "")" "$( (grep '^qemu ' "$tmp/verbs" | cut -d ' ' -f 2 && echo --help) |
+		LC_ALL=C sort)" "bash completion: commands of a group"
 	is "$(complete_bash kvmft rec)" "record" "bash completion: rest of a command"
 	is "$(complete_bash kvmft record --max)" "--max-size" "bash completion: rest of an option"
 else

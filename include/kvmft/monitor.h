@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * monitor.h: QEMU's monitors: where they are, speaking to them, and QEMU's trace events through
+ * them.
+ *
+ * There are two kinds: QMP (JSON, for programs) and HMP (a command line for people). Either serves
+ * one client at a time, on a unix socket that QEMU listens on. What comes out of it is believed no
+ * further than it must: every wait has a deadline, every reply a bound, and all text that reaches
+ * err or the caller is printable.
+ */
+#ifndef KVMFT_MONITOR_H
+#define KVMFT_MONITOR_H
+
+#include "kvmft/vm.h"
+
+#define MON_MAX_REPLY	(16u << 20) /* bytes of one reply */
+#define MON_MAX_EVENTS	200000	    /* QEMU has 5000 */
+#define MON_TIMEOUT_NS	5000000000ull
+
+enum mon_kind { MON_QMP, MON_HMP };
+
+/* ---- where monitors are ---- */
+
+/* A monitor as a QEMU command line tells of it. */
+struct mon_place {
+	enum mon_kind kind;
+	char *spelling; /* the option, for messages: "-qmp unix:/run/a.sock,server=on" */
+	char *path;	/* of a unix socket, as QEMU was given it; NULL = it is something else */
+	char *why_not;	/* what keeps others from connecting to it; NULL = nothing known */
+	bool abstract;	/* path is a name in the abstract namespace */
+	int fd;		/* a listening socket that QEMU got from its starter (fd=N); else -1 */
+};
+
+struct mon_places {
+	struct mon_place *v; /* n of them, in the order of the command line */
+	size_t n, cap;
+};
+
+/*
+ * Finds the monitors in a QEMU command line: NUL-separated, the last NUL may be missing. Known are
+ * -qmp, -qmp-pretty, -monitor and -mon with -chardev, in all their spellings. 0 or -ENOMEM.
+ */
+int mon_cmdline_parse(const char *args, size_t len, struct mon_places *p) __must_check;
+void mon_places_free(struct mon_places *p);
+
+/*
+ * The QEMU processes of this machine, also those without KVM: each vm has pid, start_time, vmm, and
+ * name and uuid of the command line; its sel is the PID. As vm_scan() otherwise.
+ */
+int mon_qemu_scan(const struct vm_roots *roots, struct vm_list **list,
+		  struct kvmft_err *err) __must_check;
+
+/*
+ * The QEMU that sel names: as vm_list_find(), also by PID-FD. *vm is borrowed from list. With sel
+ * NULL the only one there is; -EEXIST with the candidates in err when there are several.
+ */
+int mon_qemu_find(const struct vm_roots *roots, const struct vm_list *list, const char *sel,
+		  const struct vm **vm, struct kvmft_err *err) __must_check;
+
+/* ---- one monitor ---- */
+
+struct monitor;
+
+/*
+ * Connects to the socket called path (abstract: in the abstract namespace) and waits for its
+ * greeting; both, and each reply later, may take timeout_ns. name stands before what err says.
+ * -errno with err set: -ETIMEDOUT when somebody else is being served. *m: monitor_close().
+ */
+int monitor_open(enum mon_kind kind, const char *path, bool abstract, uint64_t timeout_ns,
+		 struct monitor **m, struct kvmft_err *err) __must_check;
+/*
+ * Connects to the first monitor of a running QEMU that answers, QMP before HMP. Its socket is
+ * looked for where QEMU sees it: its root and its working directory. err tells of each that failed.
+ */
+int monitor_open_vm(const struct vm_roots *roots, const struct vm *vm, uint64_t timeout_ns,
+		    struct monitor **m, struct kvmft_err *err) __must_check;
+void monitor_close(struct monitor *m);
+
+enum mon_kind monitor_kind(const struct monitor *m);
+/* "QMP /run/a.sock": for messages. */
+const char *monitor_name(const struct monitor *m);
+/* Its socket, for poll(): readable when QEMU says something unasked, or went away. */
+int monitor_fd(const struct monitor *m);
+/* The process that made the socket by the kernel's word: QEMU, or who started it; 0 = unknown. */
+uint32_t monitor_pid(const struct monitor *m);
+/* Reads away what came unasked. 0, or -ECONNRESET when QEMU has closed the connection. */
+int monitor_idle(struct monitor *m) __must_check;
+
+/* Adds QEMU's version, "7.2.22 (Debian 1:7.2+dfsg)". */
+int monitor_version(struct monitor *m, struct sbuf *out, struct kvmft_err *err) __must_check;
+/* Has the monitor a command for people of this name? 1, 0 or -errno. */
+int monitor_human_has(struct monitor *m, const char *command, struct kvmft_err *err) __must_check;
+/* Runs a command line of HMP, through QMP too, and adds what it prints, with \n only. */
+int monitor_human(struct monitor *m, const char *line, struct sbuf *out,
+		  struct kvmft_err *err) __must_check;
+
+/* ---- trace events ---- */
+
+enum mon_state {
+	MON_UNAVAILABLE, /* compiled out (property "disable", or back end nop); HMP does not tell */
+	MON_DISABLED,
+	MON_ENABLED,
+	MON_STATES,
+};
+extern const char *const mon_state_names[MON_STATES]; /* "unavailable", "disabled", "enabled" */
+
+struct mon_event {
+	char *name;
+	enum mon_state state;
+	bool vcpu; /* property "vcpu": its state is kept for each vCPU */
+};
+
+struct mon_events {
+	struct mon_event *v; /* n of them, by name */
+	size_t n, cap;
+};
+
+/* All events and their states. */
+int monitor_events(struct monitor *m, struct mon_events *list, struct kvmft_err *err) __must_check;
+void mon_events_free(struct mon_events *list);
+/* An event by its name, or NULL. */
+struct mon_event *mon_events_get(const struct mon_events *list, const char *name);
+/*
+ * Switches the events that pattern matches, by QEMU's own understanding: a text without '*' is the
+ * name of one event. Those that are compiled out are left out. -EREMOTEIO when QEMU refuses.
+ */
+int monitor_set(struct monitor *m, const char *pattern, bool on,
+		struct kvmft_err *err) __must_check;
+
+/* ---- patterns, as QEMU has them ---- */
+
+struct mon_switch {
+	char *pattern;
+	bool on;
+};
+
+/* In order: of two that match an event the later one counts. */
+struct mon_switches {
+	struct mon_switch *v;
+	size_t n, cap;
+};
+
+/* Does name match? '*' stands for any text, '?' for one character. */
+bool mon_match(const char *pattern, const char *name);
+bool mon_is_pattern(const char *text); /* has it a wildcard? */
+/* Letters, digits, '_', '*', '?', and not empty: what can name events. */
+bool mon_pattern_ok(const char *text);
+/* Adds one; takes a copy. 0, -ENOMEM, or -EINVAL when it cannot name events. */
+int mon_switches_add(struct mon_switches *s, const char *pattern, bool on,
+		     struct kvmft_err *err) __must_check;
+/*
+ * Adds the lines of a file in the syntax of `-trace events=FILE`: a pattern a line, '#' begins a
+ * comment line, '-' in front switches off. file is its name for err, which tells the line.
+ */
+int mon_switches_add_text(struct mon_switches *s, const char *text, size_t n, const char *file,
+			  struct kvmft_err *err) __must_check;
+void mon_switches_free(struct mon_switches *s);
+/*
+ * Says what s does to an event: 1 = on, 0 = off, -1 = nothing matches it.
+ */
+int mon_switches_get(const struct mon_switches *s, const char *name);
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * qemu_events.c: `kvmft qemu events`, the trace events of a running QEMU and their states.
+ */
+#include "qemu.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/json.h"
+
+struct events_opts {
+	struct qemu_target target;
+	int format, state;
+};
+
+static const char *const state_choices[] = { "unavailable", "disabled", "enabled", NULL };
+
+static const struct opt events_options[] = {
+	QEMU_TARGET_OPTIONS(struct events_opts, target),
+	OPTION_CHOICE(0, "state", struct events_opts, state, "STATE", state_choices,
+		      "only events in this state"),
+	OPTION_CHOICE(0, "format", struct events_opts, format, "FORMAT", cli_formats,
+		      "how to print them (default: text)"),
+	OPT_END,
+};
+
+/* What is printed about it all. */
+struct view {
+	const struct qemu *q;
+	struct mon_events all;
+	bool *shown; /* all.n of them */
+	size_t n;    /* of which are shown */
+	struct sbuf version;
+};
+
+static int find_patterns(struct view *v, char **pattern, int n, int state, struct sbuf *notes,
+			 struct kvmft_err *err)
+{
+	struct mon_switches s = { 0 };
+	int ret = 0;
+
+	v->shown = calloc(v->all.n + 1, sizeof(*v->shown));
+	if (!v->shown)
+		return err_set(err, ENOMEM, "out of memory");
+	for (int i = 0; i < n && !ret; i++) /* off: an event that is compiled out is a fine one */
+		ret = mon_switches_add(&s, pattern[i], false, err);
+	ret = ret ? ret : qemu_check(&v->all, &s, notes, err);
+	for (size_t i = 0; i < v->all.n && !ret; i++) {
+		v->shown[i] = (!n || mon_switches_get(&s, v->all.v[i].name) >= 0) &&
+			      (state < 0 || v->all.v[i].state == (enum mon_state)state);
+		v->n += v->shown[i];
+	}
+	mon_switches_free(&s);
+	return ret;
+}
+
+static int events_text(const struct view *v, struct sbuf *b)
+{
+	for (size_t i = 0; i < v->all.n; i++)
+		if (v->shown[i])
+			sbuf_addf(b, "%-11s  %s%s\n", mon_state_names[v->all.v[i].state],
+				  v->all.v[i].name, v->all.v[i].vcpu ? "  (vcpu)" : "");
+	return 0;
+}
+
+static int events_json(const struct view *v, struct sbuf *b)
+{
+	struct json j;
+
+	json_init(&j, b);
+	json_object_begin(&j);
+	json_key(&j, "monitor");
+	json_str(&j, monitor_name(v->q->m));
+	json_key(&j, "pid");
+	json_u64(&j, v->q->pid);
+	json_key(&j, "name");
+	json_str(&j, v->q->name);
+	json_key(&j, "version");
+	json_str(&j, v->version.s);
+	json_key(&j, "total");
+	json_u64(&j, v->all.n);
+	json_key(&j, "tells_unavailable");
+	json_bool(&j, monitor_kind(v->q->m) == MON_QMP);
+	json_key(&j, "events");
+	json_array_begin(&j);
+	for (size_t i = 0; i < v->all.n; i++) {
+		if (!v->shown[i])
+			continue;
+		json_object_begin(&j);
+		json_key(&j, "name");
+		json_str(&j, v->all.v[i].name);
+		json_key(&j, "state");
+		json_str(&j, mon_state_names[v->all.v[i].state]);
+		json_key(&j, "vcpu");
+		json_bool(&j, v->all.v[i].vcpu);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+	json_object_end(&j);
+	sbuf_addc(b, '\n');
+	return json_finish(&j);
+}
+
+static int events_csv(const struct view *v, struct sbuf *b)
+{
+	sbuf_add(b, "name,state,vcpu\n");
+	for (size_t i = 0; i < v->all.n; i++)
+		if (v->shown[i]) {
+			sbuf_add_csv(b, v->all.v[i].name);
+			sbuf_addf(b, ",%s,%d\n", mon_state_names[v->all.v[i].state], v->all.v[i].vcpu);
+		}
+	return 0;
+}
+
+static int (*const events_formats[])(const struct view *v, struct sbuf *b) = {
+	[FORMAT_TEXT] = events_text,
+	[FORMAT_JSON] = events_json,
+	[FORMAT_CSV] = events_csv,
+};
+
+static int events_print(const struct view *v, int format, struct kvmft_err *err)
+{
+	struct sbuf b = { 0 };
+	int ret = events_formats[MAX(format, 0)](v, &b);
+
+	ret = ret ? ret : b.error;
+	if (!ret && b.len)
+		fwrite(b.s, 1, b.len, stdout);
+	sbuf_free(&b);
+	return ret ? err_set(err, -ret, "cannot print the events: %s", strerror(-ret)) : 0;
+}
+
+static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
+{
+	const struct events_opts *o = opts;
+	struct sbuf notes = { 0 };
+	struct view v = { 0 };
+	struct qemu q;
+	int ret;
+
+	for (int i = 0; i < argc; i++)
+		if (!mon_pattern_ok(argv[i]))
+			return err_usage(err, "'%s' cannot name a trace event: letters, digits, _ and the "
+					 "wildcards * and ? can", argv[i]);
+	ret = qemu_open(&o->target, &q, err);
+	v.q = &q;
+	ret = ret ? ret : monitor_version(q.m, &v.version, err);
+	ret = ret ? ret : monitor_events(q.m, &v.all, err);
+	ret = ret ? ret : find_patterns(&v, argv, argc, o->state, &notes, err);
+	ret = ret ? ret : events_print(&v, o->format, err);
+	if (!ret) {
+		qemu_print_notes(&notes);
+		if (monitor_kind(q.m) == MON_HMP && o->state == MON_UNAVAILABLE)
+			cli_note("HMP tells only on and off: events that were compiled out count as disabled");
+	}
+	sbuf_free(&notes);
+	sbuf_free(&v.version);
+	free(v.shown);
+	mon_events_free(&v.all);
+	qemu_close(&q);
+	return ret;
+}
+
+const struct cmd cmd_qemu_events = {
+	.name = "qemu events",
+	.summary = "trace events of a running QEMU, and their states",
+	.args = "[PATTERN...]",
+	.description = "Prints the events that a PATTERN matches (default: all), with * and ? as wildcards.\n"
+		       "unavailable: compiled out, nothing can switch it on; (vcpu): traced for each vCPU.",
+	.examples = "  kvmft qemu events --vm vm1 'virtio_*'\n"
+		    "  kvmft qemu events --qmp /run/vm1.qmp --state enabled",
+	.opts = events_options,
+	.opts_size = sizeof(struct events_opts),
+	.run = events_run,
+	.min_args = 0,
+	.max_args = -1,
+};

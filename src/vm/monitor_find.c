@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * monitor_find.c: from a QEMU process to a monitor that answers.
+ *
+ * The path of a socket is what QEMU was given: it means something in QEMU's root and working
+ * directory, which need not be ours (containers, -chroot, a service's directory). So the socket is
+ * opened through /proc/PID/root or /proc/PID/cwd, and connected to by that descriptor.
+ */
+#include "internal.h"
+#include "monitor_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NET_UNIX_MAX (16u << 20)
+
+/* ---- processes ---- */
+
+static bool is_qemu(const char *vmm)
+{
+	return strstr(vmm, "qemu-system") || !strcmp(vmm, "qemu-kvm") || !strcmp(vmm, "kvm") ||
+	       !strcmp(vmm, "qemu");
+}
+
+/* 0, also for a process that is no QEMU or has ended, or -ENOMEM. */
+static int add_process(int procfd, uint32_t pid, struct vm_list *list)
+{
+	struct vm vm = { .pid = pid, .dir_pid = pid, .pid_sure = true }, *slot;
+	_cleanup_free_ char *args = NULL;
+	struct vm_ident id;
+	struct sbuf sel = { 0 };
+	uint32_t ppid;
+	ssize_t len;
+
+	vm.vmm = vm_proc_vmm(procfd, pid);
+	if (!vm.vmm)
+		return -ENOMEM;
+	len = is_qemu(vm.vmm) ? vm_proc_cmdline(procfd, pid, &args) : 0;
+	if (len <= 0 || vm_proc_stat(procfd, pid, &ppid, &vm.start_time)) {
+		free(vm.vmm);
+		return len == -ENOMEM ? -ENOMEM : 0;
+	}
+	slot = array_grow(&list->vm, list->n, &list->cap, sizeof(*slot));
+	sbuf_add_u64(&sel, pid);
+	vm.sel = sbuf_take(&sel);
+	if (!slot || !vm.sel || vm_cmdline_parse(args, (size_t)len, vm.vmm, &id)) {
+		vm_free_members(&vm);
+		return -ENOMEM;
+	}
+	vm.name = id.name;
+	vm.uuid = id.uuid;
+	*slot = vm;
+	list->n++;
+	return 0;
+}
+
+static int compare_pid(const void *a, const void *b)
+{
+	const struct vm *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+int mon_qemu_scan(const struct vm_roots *given, struct vm_list **out, struct kvmft_err *err)
+{
+	struct vm_roots roots = vm_roots_fill(given);
+	_cleanup_close_ int procfd = vm_proc_open(&roots);
+	_cleanup_dir_ DIR *dir = procfd < 0 ? NULL : vm_dir_open(procfd, ".");
+	struct vm_list *list;
+	uint32_t pid;
+	int ret = 0;
+
+	if (!dir)
+		return err_set(err, errno, "cannot read %s: %s", roots.proc, strerror(errno));
+	list = calloc(1, sizeof(*list));
+	while (list && !ret && vm_dir_next_u32(dir, &pid))
+		ret = add_process(procfd, pid, list);
+	if (ret || !list) {
+		vm_list_free(list);
+		return err_set(err, ENOMEM, "out of memory");
+	}
+	if (list->n)
+		qsort(list->vm, list->n, sizeof(*list->vm), compare_pid);
+	*out = list;
+	return 0;
+}
+
+/* PID-FD is known to debugfs and /proc/PID/fd alone: it leads to a process id. */
+static int find_by_pid_fd(const struct vm_roots *roots, const struct vm_list *list,
+			  const char *sel, const struct vm **vm, struct kvmft_err *err)
+{
+	struct vm_list *all;
+	const struct vm *found;
+	int ret = vm_scan(roots, &all, err);
+
+	if (ret)
+		return ret;
+	ret = vm_list_find(all, sel, &found, err);
+	if (!ret) {
+		ret = -ENOENT;
+		for (size_t i = 0; i < list->n && ret; i++)
+			if (list->vm[i].pid == found->pid) {
+				*vm = &list->vm[i];
+				ret = 0;
+			}
+		if (ret)
+			err_set(err, ENOENT, "VM %s is run by %s, which has no monitor of QEMU", sel,
+				found->vmm);
+	}
+	vm_list_free(all);
+	return ret;
+}
+
+static bool is_pid_fd(const char *sel)
+{
+	uint32_t n;
+
+	return vm_text_u32(&sel, &n) && *sel++ == '-' && vm_text_u32(&sel, &n) && !*sel;
+}
+
+int mon_qemu_find(const struct vm_roots *roots, const struct vm_list *list, const char *sel,
+		  const struct vm **vm, struct kvmft_err *err)
+{
+	struct sbuf b = { 0 };
+	int ret;
+
+	if (!list->n)
+		return err_lack(err, ENOENT, "no QEMU is running here");
+	if (sel && is_pid_fd(sel))
+		return find_by_pid_fd(roots, list, sel, vm, err);
+	if (sel)
+		return vm_list_find(list, sel, vm, err);
+	if (list->n == 1) {
+		*vm = &list->vm[0];
+		return 0;
+	}
+	for (size_t i = 0; i < list->n && b.len < 700; i++) {
+		if (i)
+			sbuf_add(&b, ", ");
+		vm_describe(&list->vm[i], &b);
+	}
+	ret = err_set(err, EEXIST, "%zu QEMUs run here: choose one with --vm: %s", list->n,
+		      b.s ? b.s : "(out of memory)");
+	sbuf_free(&b);
+	return ret;
+}
+
+/* ---- sockets ---- */
+
+/* The socket itself, as a descriptor that can only be connected to: O_PATH. */
+static int open_socket(int procfd, const struct vm *vm, const char *path)
+{
+	_cleanup_close_ int base = -1;
+	char dir[64];
+	int fd;
+
+	snprintf(dir, sizeof(dir), "%u/%s", vm->pid, *path == '/' ? "root" : "cwd");
+	base = openat(procfd, dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (base < 0)
+		return -errno;
+	path += strspn(path, "/");
+	fd = openat(base, path, O_PATH | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* "...: 00000002 00000000 00010000 0001 01 12345 /run/x": the path of this inode, or NULL. */
+static char *path_of_inode(char *table, const char *inode)
+{
+	char *line, *next;
+
+	for (line = table; line && *line; line = next) {
+		size_t n = strcspn(line, "\n");
+		char number[32];
+		int at = 0;
+
+		next = line + n + !!line[n];
+		line[n] = '\0';
+		if (sscanf(line, "%*s %*s %*s %*s %*s %*s %31s %n", number, &at) == 1 && at &&
+		    !strcmp(number, inode))
+			return line[at] ? strdup(line + at) : NULL;
+	}
+	return NULL;
+}
+
+/* Where the socket that QEMU has as descriptor fd was bound; NULL when that cannot be told. */
+static char *path_of_fd(int procfd, const struct vm *vm, int fd)
+{
+	_cleanup_free_ char *table = NULL;
+	char path[64], link[64];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%u/fd/%d", vm->pid, fd);
+	n = readlinkat(procfd, path, link, sizeof(link) - 1);
+	if (n <= 0)
+		return NULL;
+	link[n] = '\0';
+	if (!str_starts(link, "socket:[") || link[n - 1] != ']')
+		return NULL;
+	link[n - 1] = '\0';
+	snprintf(path, sizeof(path), "%u/net/unix", vm->pid);
+	if (file_read_all(procfd, path, NET_UNIX_MAX, &table) < 0)
+		return NULL;
+	return path_of_inode(table, link + strlen("socket:["));
+}
+
+static int cannot_reach(const struct vm *vm, const char *path, int errnum, struct kvmft_err *err)
+{
+	if (errnum == EACCES || errnum == EPERM)
+		return err_lack(err, errnum, "%s: permission denied: run as root", path);
+	if (errnum == ENOENT)
+		return err_set(err, errnum, "%s: not there (any more), seen from process %u", path,
+			       vm->pid);
+	return err_set(err, errnum, "%s: %s", path, strerror(errnum));
+}
+
+static int open_path(int procfd, const struct vm *vm, enum mon_kind kind, const char *path,
+		     uint64_t timeout_ns, struct monitor **m, struct kvmft_err *err)
+{
+	_cleanup_close_ int fd = open_socket(procfd, vm, path);
+	struct sbuf name = { 0 };
+	char self[64];
+	int ret;
+
+	if (fd < 0)
+		return cannot_reach(vm, path, -fd, err);
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	sbuf_addf(&name, "%s %s of QEMU %u", kind == MON_QMP ? "QMP" : "HMP", path, vm->pid);
+	ret = name.s ? mon_open_as(kind, self, false, name.s, timeout_ns, m, err) : -ENOMEM;
+	sbuf_free(&name);
+	return ret;
+}
+
+static int open_place(int procfd, const struct vm *vm, const struct mon_place *p,
+		      uint64_t timeout_ns, struct monitor **m, struct kvmft_err *err)
+{
+	_cleanup_free_ char *bound = NULL;
+	const char *path = p->path;
+	bool abstract = p->abstract;
+
+	if (p->why_not)
+		return err_set(err, ENOTSUP, "%s", p->why_not);
+	if (!path) {
+		bound = path_of_fd(procfd, vm, p->fd);
+		if (!bound)
+			return err_set(err, ENOTSUP,
+				       "descriptor %d, passed by who started it (libvirt does so), has no path",
+				       p->fd);
+		abstract = *bound == '@';
+		path = bound + abstract;
+	}
+	if (abstract)
+		return monitor_open(p->kind, path, true, timeout_ns, m, err);
+	return open_path(procfd, vm, p->kind, path, timeout_ns, m, err);
+}
+
+/* What to do about it, for the end of the line. */
+static void add_remedy(struct sbuf *b, const struct vm *vm, const struct mon_places *places)
+{
+	bool libvirt = false;
+
+	for (size_t i = 0; i < places->n; i++)
+		libvirt = libvirt || strstr(places->v[i].spelling, "charmonitor") ||
+			  (places->v[i].path && strstr(places->v[i].path, "/libvirt/"));
+	if (!places->n)
+		sbuf_add(b, "its command line has no monitor; start it with "
+			    "-qmp unix:PATH,server=on,wait=off, or name its socket: --qmp SOCKET");
+	else if (libvirt)
+		sbuf_addf(b, "libvirt holds its own: virsh qemu-monitor-command %s --hmp 'trace-event "
+			     "PATTERN on', or give the domain one more monitor", vm->name ? vm->name : "DOMAIN");
+	else
+		sbuf_add(b, "give QEMU one more: -qmp unix:PATH,server=on,wait=off");
+}
+
+static int open_first(int procfd, const struct vm *vm, const struct mon_places *places,
+		      uint64_t timeout_ns, struct monitor **m, struct kvmft_err *err)
+{
+	struct kvmft_err why = { .text = "" };
+	struct sbuf b = { 0 };
+	int ret = -ENOENT, code = 0;
+
+	for (int kind = MON_QMP; kind <= MON_HMP; kind++)
+		for (size_t i = 0; i < places->n; i++) {
+			if ((int)places->v[i].kind != kind)
+				continue;
+			ret = open_place(procfd, vm, &places->v[i], timeout_ns, m, &why);
+			if (!ret) {
+				sbuf_free(&b);
+				return 0;
+			}
+			code = why.code;
+			if (b.len < 500)
+				sbuf_addf(&b, "%s: %s; ", places->v[i].spelling, why.text);
+		}
+	add_remedy(&b, vm, places);
+	err_set(err, -ret, "cannot speak to QEMU %u%s%s: %s", vm->pid, vm->name ? " " : "",
+		vm->name ? vm->name : "", b.s ? b.s : "out of memory");
+	if (err)
+		err->code = code;
+	sbuf_free(&b);
+	return ret;
+}
+
+int monitor_open_vm(const struct vm_roots *given, const struct vm *vm, uint64_t timeout_ns,
+		    struct monitor **m, struct kvmft_err *err)
+{
+	struct vm_roots roots = vm_roots_fill(given);
+	_cleanup_close_ int procfd = vm_proc_open(&roots);
+	_cleanup_free_ char *args = NULL;
+	struct mon_places places = { 0 };
+	ssize_t len;
+	int ret;
+
+	*m = NULL;
+	len = procfd < 0 ? procfd : vm_proc_cmdline(procfd, vm->pid, &args);
+	if (len == -ESRCH || len == 0)
+		return err_set(err, ESRCH, "QEMU %u has ended", vm->pid);
+	if (len < 0)
+		return err_set(err, (int)-len, "cannot read the command line of process %u: %s", vm->pid,
+			       strerror((int)-len));
+	ret = mon_cmdline_parse(args, (size_t)len, &places);
+	if (ret)
+		return err_set(err, -ret, "out of memory");
+	ret = open_first(procfd, vm, &places, timeout_ns, m, err);
+	mon_places_free(&places);
+	return ret;
+}
