@@ -182,6 +182,16 @@ static bool cpu_known(const struct record *r, uint32_t cpu)
 	return false;
 }
 
+/* What to do about it, where that is known. */
+static int too_many_files(struct record *r, int ret)
+{
+	if (ret != -EMFILE)
+		return ret;
+	return err_set(r->err, EMFILE, "%zu descriptors are needed for %zu CPUs, more than this process "
+		       "may have: raise the limit (ulimit -Hn, LimitNOFILE=)",
+		       (size_t)(r->ncpu_max * FDS_PER_CPU + FDS_BESIDES), r->ncpu_max);
+}
+
 static int cpu_add(struct record *r, uint32_t cpu)
 {
 	struct drain_cpu *d = &r->drain[r->ncpu];
@@ -192,8 +202,10 @@ static int cpu_add(struct record *r, uint32_t cpu)
 	r->ncpu++;
 	d->src = kinst_raw_open(r->k, cpu, r->o->flight, r->err);
 	if (d->src < 0)
-		return d->src;
+		return too_many_files(r, d->src);
 	ret = drain_open(d);
+	if (ret == -EMFILE)
+		return too_many_files(r, ret);
 	if (ret)
 		return err_set(r->err, -ret, "cannot create a data file in %s: %s",
 			       capw_path(r->w), strerror(-ret));
