@@ -137,11 +137,10 @@ static int dir_check(const char *path, int fd, struct kvmft_err *err)
 
 	if (fstat(fd, &st) < 0)
 		return err_set(err, errno, "cannot look at %s: %s", path, strerror(errno));
-	if ((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX) &&
-	    ((st.st_mode & S_IWOTH) || st.st_gid != 0))
+	if ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
 		return err_set(err, EPERM,
 			       "directory %s is writable for others and not sticky: they could replace "
-			       "the capture; use another place or chmod go-w",
+			       "the capture; use another place or chmod o-w",
 			       path);
 	return 0;
 }

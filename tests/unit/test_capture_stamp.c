@@ -153,6 +153,11 @@ static void test_dirs(void **state)
 	assert_int_equal(fchmodat(s->fd, "a", 01777, 0), 0);
 	assert_int_equal(open_below(s, "a/b", &err), 0);
 	assert_int_equal(open_below(s, "a", &err), 0);
+	/* A group is whom the owner has let in. */
+	assert_int_equal(fchmodat(s->fd, "a", 0775, 0), 0);
+	assert_true(!geteuid() ? !fchownat(s->fd, "a", (uid_t)-1, 65534, 0) : true);
+	assert_int_equal(open_below(s, "a/b", &err), 0);
+	assert_int_equal(open_below(s, "a", &err), 0);
 }
 
 int main(void)
