@@ -2,10 +2,13 @@
 /*
  * cputime COMMAND...: runs it without its output and prints its CPU time (children included) and its
  * wall time in microseconds. SIGINT is passed on.
+ *
+ * cputime --mark FILE: appends the time since boot in microseconds as a line.
  */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -24,6 +27,15 @@ static long long us(struct timeval t)
 	return t.tv_sec * 1000000ll + t.tv_usec;
 }
 
+static int mark(const char *path)
+{
+	FILE *f = fopen(path, "a");
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return !f || fprintf(f, "%lld\n", t.tv_sec * 1000000ll + t.tv_nsec / 1000) < 0 || fclose(f);
+}
+
 int main(int argc, char **argv)
 {
 	struct sigaction sa = { .sa_handler = pass_on };
@@ -33,6 +45,8 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return 2;
+	if (argc == 3 && !strcmp(argv[1], "--mark"))
+		return mark(argv[2]);
 	clock_gettime(CLOCK_MONOTONIC, &a);
 	child = fork();
 	if (!child) {

@@ -119,6 +119,7 @@ while [ $round -lt "${ROUNDS:-8}" ]; do
 		measure "$mode" $round || modes=$(echo "$modes" | sed "s/ $mode//")
 	done
 	round=$((round + 1))
+	carry /tmp/cost.txt
 done
 rmdir $bare
 carry /tmp/cost.txt
