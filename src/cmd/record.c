@@ -49,7 +49,8 @@ static const struct opt record_options[] = {
 	       "keep the last events in the kernel's ring; write them out on SIGUSR1, on\n"
 	       "--trigger, and at the end"),
 	OPTION(0, "trigger", OPT_STR, struct record_opts, trigger, "EVENT[/FILTER/]",
-	       "flight recorder: write the ring out when this event happens"),
+	       "flight recorder: write the ring out when this event happens, or with\n"
+	       "exit-longer=DURATION[/FILTER/] when an exit lasts longer"),
 	OPTION(0, "overwrite", OPT_FLAG, struct record_opts, overwrite, NULL,
 	       "when the ring is full lose the oldest events instead of the newest"),
 	OPTION(0, "allow-lost", OPT_FLAG, struct record_opts, allow_lost, NULL,
@@ -145,6 +146,7 @@ static void record_undo(struct record *r)
 	record_flight_free(r);
 	if (kinst_destroy(r->k, &err) && err.text[0])
 		cli_note("%s", err.text);
+	record_trigger_free(r);
 	record_watch_end(r);
 	capw_close(r->w);
 	util_close_fd(&r->place);

@@ -12,6 +12,7 @@
  * record_clocks.c  ... and of clocks that need a trace or a probe to be read
  * record_loss.c    the ring's counters: what was produced, stored and lost, and where
  * record_flight.c  the flight recorder: triggers, and writing the ring out
+ * record_trigger.c ... and the trigger that no event is: an exit that lasts long
  * record_child.c   COMMAND
  * record_watch.c   the process that cleans up after a recorder that was killed
  * record_loop.c    the wait: signals, time, child, limits
@@ -57,6 +58,10 @@ struct record_seen {
 struct record_flight {
 	struct kinst *watch;   /* user space watches here for the trigger; NULL = the kernel does */
 	struct kevent_list on; /* the event, and its filter */
+	/* of record_trigger.c: its synthetic event ("" = none), how long in clock units, its trigger */
+	char synth[64];
+	uint64_t bound;
+	char bound_text[96];
 	bool armed, fired;
 };
 
@@ -204,6 +209,14 @@ int record_flight_fired(struct record *r);
 /* Writes the ring out as a segment of its own. */
 int record_flight_dump(struct record *r, const char *why);
 void record_flight_free(struct record *r);
+
+/* ---- record_trigger.c: --trigger exit-longer=DURATION ---- */
+
+bool record_trigger_is_longer(const struct record *r);
+int record_trigger_longer_check(struct record *r); /* the option, before anything is made */
+int record_trigger_longer_arm(struct record *r);   /* in r->k, before tracing is on */
+int record_trigger_longer_again(struct record *r); /* the ring was off and is to be switched on */
+void record_trigger_free(struct record *r);	   /* after r->k is gone */
 
 /* ---- record_child.c ---- */
 

@@ -27,6 +27,8 @@ int record_flight_check(struct record *r)
 		return 0;
 	if (!o->flight)
 		return err_usage(r->err, "option --trigger needs --flight-recorder");
+	if (record_trigger_is_longer(r))
+		return record_trigger_longer_check(r);
 	ret = kevent_expand(r->t, o->trigger, &r->flight.on, r->err);
 	if (!ret && r->flight.on.n != 1)
 		return err_usage(r->err, "option --trigger: '%s' is %zu events, it must be one",
@@ -70,7 +72,12 @@ int record_flight_arm(struct record *r)
 
 	if (!r->o->trigger)
 		return 0;
-	if (traceoff_is_ours() && kinst_has_trigger(r->k, e->sys, e->name)) {
+	if (record_trigger_is_longer(r)) {
+		if (!traceoff_is_ours())
+			return err_lack(r->err, ENOTSUP, "--trigger %s needs Linux 5.18: before that a trigger "
+					"stopped the machine's main trace", r->o->trigger);
+		ret = record_trigger_longer_arm(r);
+	} else if (traceoff_is_ours() && kinst_has_trigger(r->k, e->sys, e->name)) {
 		sbuf_addf(&text, "traceoff%s%s", e->filter ? " if " : "", e->filter ? e->filter : "");
 		ret = text.error ? err_set(r->err, ENOMEM, "out of memory")
 				 : kinst_trigger(r->k, e->sys, e->name, text.s, r->err);

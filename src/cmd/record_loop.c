@@ -194,6 +194,8 @@ static int take_trigger(struct record *r)
 		return 0;
 	r->flight.fired = true;
 	ret = record_flight_dump(r, "trigger");
+	if (!ret && record_trigger_is_longer(r))
+		ret = record_trigger_longer_again(r);
 	return ret ? ret : kinst_tracing(r->k, true, r->err);
 }
 

@@ -163,7 +163,7 @@ tid=$(vcpu_tid)
 adds_up "--rotate SIZE" 0
 is "$(grep -c "tinyvm-$tid .*kvm:kvm_pio: pio_write at 0x80 " "$out")" 6000 "... every port write is there"
 cap=$tmp/rotate-time
-run timeout 60 "$kvmft" record --host -e 'kvm:*' -b 1M --rotate 200ms -o "$cap" -- "$tinyvm" --ms 1500
+run timeout 60 "$kvmft" record --host -e 'kvm:*' -b 2M --rotate 200ms -o "$cap" -- "$tinyvm" --ms 1500
 status_is 0 "--rotate DURATION"
 between "$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')" 2 9 "... several segments"
 adds_up "--rotate DURATION" 0
@@ -202,7 +202,11 @@ sleep 0.4
 is "$(data_size "$cap")" 0 "flight recorder: nothing is written"
 for i in 1 2 3; do
 	kill -USR1 "$recorder"
-	sleep 0.3
+	n=0
+	while [ "$(grep -c '^segment n=.* why=signal' "$cap/meta")" -lt "$i" ] && [ $n -lt 200 ]; do
+		sleep 0.05
+		n=$((n + 1))
+	done
 	is "$(grep -c '^segment n=.* why=signal' "$cap/meta")" "$i" "... SIGUSR1 $i makes a segment"
 done
 kill -INT "$recorder"
@@ -235,6 +239,18 @@ run timeout 60 "$kvmft" record --host -e 'kvm:*' --flight-recorder -b 256K -p "$
 	--trigger 'kvm:kvm_pio/port == 0x81/'
 status_is 0 "--trigger that never happens"
 is "$(grep -c 'why=trigger' "$cap/meta") $(grep -c 'why=end' "$cap/meta")" "0 1" "... what was last is there"
+# An exit that lasts longer; what it does is proved in the emulated host (tests/vm/flight.t).
+for wrong in exit-longer= exit-longer=0 exit-longer=5q exit-longer=5ms/ exit-longer=5ms/x exit-longer=5ms//; do
+	run "$kvmft" record --host --flight-recorder -d 1ms -o "$tmp/none" --trigger "$wrong"
+	status_is 2 "--trigger $wrong: wrong usage"
+	err_has 'is not exit-longer=DURATION' "... is told"
+done
+if [ ! -f "$tracefs/events/kvm/kvm_exit/hist" ]; then
+	run "$kvmft" record --host --flight-recorder -d 1ms -o "$tmp/none" --trigger exit-longer=5ms
+	status_is 4 "--trigger exit-longer without hist triggers"
+	err_has 'has no hist triggers .* --trigger EVENT/FILTER/ does without' "... is told, with what does"
+	nothing_left "--trigger exit-longer"
+fi
 run "$kvmft" record --host -e 'kvm:*' --flight-recorder -d 1 -o "$tmp/none" --trigger 'kvm:kvm_pio/prot == 1/'
 status_is 1 "--trigger with a wrong filter"
 err_has '^ *\^' "... with the kernel's caret"
