@@ -74,7 +74,10 @@ struct lat_table {
 	size_t nworst;
 };
 
-/* How a vCPU spent the capture: time[] sums to last - first, in host cycles. */
+/*
+ * How a vCPU spent the capture, in host cycles: time[] sums to last - first, which are the first and
+ * the last event of the host; 0 where the vCPU's thread made no event.
+ */
 struct lat_times {
 	size_t vm;
 	uint32_t vcpu;

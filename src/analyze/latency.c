@@ -119,7 +119,7 @@ static int longer(const void *a, const void *b)
 
 /* ---- set-up ---- */
 
-static int note(struct lat *l, const char *text)
+int lat_note_add(struct lat *l, const char *text)
 {
 	char **slot = array_grow(&l->note, l->nnote, &l->note_cap, sizeof(*slot));
 
@@ -138,17 +138,17 @@ static int notes(struct lat *l)
 
 	if ((l->o.want[LAT_SCHED] || l->o.want[LAT_TIMER] || l->o.want[LAT_IRQ]) &&
 	    !lat_decoder_has(host, LE_SWITCH))
-		ret = note(l, "the host capture has no sched:sched_switch: time off the CPU is not known "
+		ret = lat_note_add(l, "the host capture has no sched:sched_switch: time off the CPU is not known "
 			      "and counts as what the vCPU did before");
 	if (!ret && l->o.want[LAT_SCHED] && lat_decoder_has(host, LE_SWITCH) && !lat_decoder_has(host, LE_WAKE))
-		ret = note(l, "the host capture has no sched:sched_wakeup: waiting for a CPU after a wake-up "
+		ret = lat_note_add(l, "the host capture has no sched:sched_wakeup: waiting for a CPU after a wake-up "
 			      "counts as sleep");
 	if (!ret && !guest && (l->o.want[LAT_IRQ] || l->o.want[LAT_TIMER]))
-		ret = note(l, "no guest capture: measured to the entry of the guest, not to its handler");
+		ret = lat_note_add(l, "no guest capture: measured to the entry of the guest, not to its handler");
 	if (!ret && !guest && l->o.want[LAT_SCHED])
-		ret = note(l, "no guest capture: which guest task was hit is not known");
+		ret = lat_note_add(l, "no guest capture: which guest task was hit is not known");
 	if (!ret && guest && l->o.want[LAT_SCHED] && !lat_decoder_has(guest, LE_SWITCH))
-		ret = note(l, "the guest capture has no sched:sched_switch: which guest task was hit is known "
+		ret = lat_note_add(l, "the guest capture has no sched:sched_switch: which guest task was hit is known "
 			      "only where it made other events");
 	return ret;
 }
@@ -289,8 +289,6 @@ static int feed_guest(struct lat *l, const struct lat_in *in)
 	if (in->i->vm < 0 || in->i->vcpu < 0)
 		return 0;
 	g = &l->guest[in->i->vm];
-	l->table[LAT_T_IRQ].count[IRQ_UNMATCHED] += g->unmatched;
-	g->unmatched = 0;
 	if (!g->begun)
 		g->begin = in->t;
 	g->begun = true;
@@ -336,6 +334,12 @@ int lat_feed(struct lat *l, const struct tl_item *i)
 		return 0;
 	}
 	l->now = MAX(l->now, i->host);
+	if (!i->src->guest) {
+		if (!l->begun)
+			l->begin = i->host;
+		l->begun = true;
+		l->end = MAX(l->end, i->host);
+	}
 	if (i->host < l->blind_until || !lat_decode(l->dec[i->src->index], i, &in))
 		return 0;
 	return i->src->guest ? feed_guest(l, &in) : feed_host(l, &in);
@@ -345,8 +349,10 @@ int lat_finish(struct lat *l)
 {
 	int ret;
 
-	for (size_t k = 0; k < l->nvcpu; k++)
+	for (size_t k = 0; k < l->nvcpu; k++) {
+		lat_vcpu_finish(l, l->vcpu[k]);
 		l->table[LAT_T_TIMER].count[TIMER_OPEN] += l->vcpu[k]->armed;
+	}
 	ret = lat_irq_finish(l);
 	lat_io_finish(l);
 	for (unsigned int i = 0; i < LAT_TABLES; i++)
@@ -406,6 +412,8 @@ void lat_free(struct lat *l)
 		free(l->note[i]);
 	free(l->note);
 	free(l->cpu);
+	for (size_t i = 0; l->guest && i <= l->map->nvm; i++)
+		free(l->guest[i].handler);
 	free(l->guest);
 	u64map_free(&l->vcpu_at);
 	u64map_free(&l->irq_vector);

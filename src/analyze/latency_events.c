@@ -19,7 +19,7 @@ static const struct {
 	const char *text;
 } events[] = {
 	{ LE_ENTRY, ON_HOST, "kvm", "kvm_entry", { 0 }, NULL },
-	{ LE_EXIT, ON_HOST, "kvm", "kvm_exit", { "exit_reason", "isa" }, NULL },
+	{ LE_EXIT, ON_HOST, "kvm", "kvm_exit", { "exit_reason", "isa", "guest_rip" }, NULL },
 	{ LE_USEREXIT, ON_HOST, "kvm", "kvm_userspace_exit", { "reason", "errno" }, NULL },
 	{ LE_VCPU_WAKEUP, ON_HOST, "kvm", "kvm_vcpu_wakeup", { "ns", "waited" }, NULL },
 	{ LE_PIO, ON_HOST, "kvm", "kvm_pio", { "rw", "port" }, NULL },

@@ -157,8 +157,12 @@ static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		return 0;
 	}
 	r = request_new(l, request_key(v->vm, in->f[0], in->f[1]));
-	if (!r)
-		return l->io->open >= IO_OPEN_MAX ? 0 : -ENOMEM;
+	if (!r && l->io->open < IO_OPEN_MAX)
+		return -ENOMEM;
+	if (!r) {
+		*io_count(l, IO_AMBIGUOUS) += 1;
+		return 0;
+	}
 	r->vm = v->vm;
 	r->dev = in->f[0];
 	r->sector = in->f[1];
@@ -365,7 +369,8 @@ void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 
 void lat_io_forget(struct lat *l)
 {
-	*io_count(l, IO_CUT) += l->io->open;
+	for (size_t i = 0; i < l->io->nreq; i++)
+		*io_count(l, IO_CUT) += l->io->req[i].used && !l->io->req[i].ambiguous;
 	for (size_t i = 0; i < l->nvcpu; i++)
 		l->vcpu[i]->io_pending = 0;
 	l->io->nreq = l->io->nspare = l->io->open = 0;

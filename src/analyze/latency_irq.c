@@ -45,7 +45,7 @@ const struct lat_desc lat_desc_irq = {
 		   "late in the guest", "late at the source" },
 	/* The first is the sum of those up to "open at the end". */
 	.count = { "accepted", "measured", "never injected", "injected, handler not seen",
-		   "outside the guest's capture", "cut by lost events", "open at the end", "coalesced",
+		   "of vectors that the guest did not trace", "outside the guest's capture", "cut by lost events", "open at the end", "coalesced",
 		   "injected again", "posted", "handlers without an interrupt of the host" },
 };
 
@@ -320,6 +320,58 @@ static void group_name(struct lat_group *g, const struct irq_chain *c)
 		snprintf(g->name, sizeof(g->name), "%s%u", source[c->source], c->vector);
 }
 
+static bool is_device(unsigned int vector)
+{
+	return vector >= FIRST_DEVICE_VECTOR && vector < FIRST_SYSTEM_VECTOR;
+}
+
+/* The handler's events of a vector; devices' share irq_handler_entry, which does not tell it. */
+static struct lat_handler *handler_of(struct lat *l, size_t vm, unsigned int vector)
+{
+	struct lat_guest *g = &l->guest[vm];
+
+	if (!g->handler)
+		g->handler = calloc(IRQ_VECTORS, sizeof(*g->handler));
+	return g->handler ? &g->handler[is_device(vector) ? 0 : vector] : NULL;
+}
+
+static int handler_seen(struct lat *l, size_t vm, unsigned int vector, uint64_t t)
+{
+	struct lat_handler *h = handler_of(l, vm, vector);
+
+	if (!h)
+		return -ENOMEM;
+	*irq_count(l, IRQ_UNMATCHED) += h->unmatched;
+	h->unmatched = 0;
+	if (!h->begun)
+		h->begin = t;
+	h->begun = true;
+	h->last = t;
+	return 0;
+}
+
+/*
+ * It went in, and no handler was seen. A recorder enables and disables events one by one, and not all: only
+ * between the first and the last event of its handler the guest should have told of it.
+ */
+static int chain_unhandled(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c)
+{
+	const struct lat_guest *g = &l->guest[v->vm];
+	struct lat_handler *h = handler_of(l, v->vm, c->vector);
+
+	if (!h)
+		return -ENOMEM;
+	if (!g->begun || c->t_entry < g->begin)
+		*irq_count(l, IRQ_OUTSIDE) += 1;
+	else if (!h->begun || c->t_entry < h->begin)
+		h->untraced++;
+	else if (c->t_entry < h->last)
+		*irq_count(l, IRQ_UNMATCHED) += 1;
+	else
+		h->unmatched++;
+	return 0;
+}
+
 static int chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 {
 	struct lat_case k = { .vm = (int64_t)v->vm, .vcpu = v->id };
@@ -329,13 +381,8 @@ static int chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 		*irq_count(l, IRQ_LOST) += 1;
 		return 0;
 	}
-	if (l->guest[v->vm].src && !c->handled) {
-		if (!l->guest[v->vm].begun || c->t_entry < l->guest[v->vm].begin)
-			*irq_count(l, IRQ_OUTSIDE) += 1;
-		else
-			l->guest[v->vm].unmatched++;
-		return 0;
-	}
+	if (l->guest[v->vm].src && !c->handled)
+		return chain_unhandled(l, v, c);
 	*irq_count(l, IRQ_MEASURED) += 1;
 	if (!l->o.want[LAT_IRQ] || !lat_wanted(l, k.vm, k.vcpu))
 		return 0;
@@ -358,11 +405,6 @@ static int chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 }
 
 /* ---- the guest ---- */
-
-static bool is_device(unsigned int vector)
-{
-	return vector >= FIRST_DEVICE_VECTOR && vector < FIRST_SYSTEM_VECTOR;
-}
 
 static bool awaits_handler(const struct lat_vcpu *v, unsigned int vec)
 {
@@ -410,13 +452,12 @@ static int handler_takes(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 
 static int handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
+	bool device = in->kind != LE_VECTOR_ENTRY;
+	int vec = device ? device_vector(l, v, (int32_t)in->f[0]) : (uint8_t)in->f[0];
 	struct irq_chain *c;
-	int vec;
 
-	if (in->kind == LE_VECTOR_ENTRY)
-		vec = (uint8_t)in->f[0];
-	else
-		vec = device_vector(l, v, (int32_t)in->f[0]);
+	if (handler_seen(l, v->vm, device ? FIRST_DEVICE_VECTOR : (unsigned int)vec, in->t))
+		return -ENOMEM;
 	c = vec >= 0 && v->chain ? &v->chain[vec] : NULL;
 	if (!c || !c->open || c->handled || (!c->entered && !c->posted)) {
 		/* A shared line has several handlers: only its first is the end of the way. */
@@ -431,7 +472,7 @@ static int handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in 
 	}
 	c->handled = true;
 	c->t_handler = in->t;
-	if (in->kind == LE_IRQ_ENTRY) {
+	if (device) {
 		c->irq = (int32_t)in->f[0];
 		lat_decode_text(l->dec[in->i->src->index], in, c->name, sizeof(c->name));
 		v->last_device = *c;
@@ -499,13 +540,43 @@ static int finish_vcpu(struct lat *l, struct lat_vcpu *v)
 	return ret;
 }
 
+/* After the last event of a handler the guest's capture is over, for that vector. */
+static int finish_guest(struct lat *l, size_t vm)
+{
+	const struct lat_handler *h = l->guest[vm].handler;
+	struct sbuf names = { 0 };
+	int ret;
+
+	for (unsigned int vec = 0; h && vec < IRQ_VECTORS; vec++) {
+		*irq_count(l, IRQ_OUTSIDE) += h[vec].unmatched;
+		*irq_count(l, IRQ_UNTRACED) += h[vec].untraced;
+		if (!h[vec].untraced || h[vec].begun)
+			continue;
+		if (vec)
+			sbuf_addf(&names, "%s%u", names.len ? ", " : "", vec);
+		else
+			sbuf_add(&names, "those of devices");
+		sbuf_addf(&names, " (%llu)", (unsigned long long)h[vec].untraced);
+	}
+	ret = names.error;
+	if (!ret && names.len && l->o.want[LAT_IRQ]) {
+		struct sbuf text = { 0 };
+
+		sbuf_addf(&text, "%s has no handler events of these vectors: %s", l->map->vm[vm].label, names.s);
+		ret = text.error ? text.error : lat_note_add(l, text.s);
+		sbuf_free(&text);
+	}
+	sbuf_free(&names);
+	return ret;
+}
+
 int lat_irq_finish(struct lat *l)
 {
 	int ret = 0;
 
 	for (size_t k = 0; k < l->nvcpu && !ret; k++)
 		ret = finish_vcpu(l, l->vcpu[k]);
-	for (size_t vm = 0; vm < l->map->nvm; vm++)
-		*irq_count(l, IRQ_OUTSIDE) += l->guest[vm].unmatched;
+	for (size_t vm = 0; vm < l->map->nvm && !ret; vm++)
+		ret = finish_guest(l, vm);
 	return ret;
 }

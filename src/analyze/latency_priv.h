@@ -81,6 +81,7 @@ struct lat_vcpu {
 	enum vs_state state, base; /* base: what it does when it is on a CPU */
 	uint64_t since, first, last;
 	uint64_t exit; /* its last kvm_exit */
+	bool in_user;  /* the guest was in user space then */
 	uint64_t time[VS_STATES];
 	uint64_t entries;
 	bool seen, asleep;
@@ -107,12 +108,20 @@ struct lat_vcpu {
 	uint32_t io_pending;
 };
 
+/* The events of one vector's handlers in a guest capture; those of all devices are one event. */
+struct lat_handler {
+	bool begun;
+	uint64_t begin, last; /* host TSC */
+	uint64_t unmatched;   /* chains without a handler since the last: it may be traced no more */
+	uint64_t untraced;    /* and before the first */
+};
+
 /* What is known of a VM's guest capture while it is walked. */
 struct lat_guest {
 	const struct tl_source *src; /* NULL: none */
 	bool begun;
 	uint64_t begin; /* host TSC of its first event */
-	uint64_t unmatched; /* chains without a handler since its last event: it may have ended */
+	struct lat_handler *handler; /* IRQ_VECTORS of them, made at the first interrupt */
 };
 
 /* Who runs on a CPU of the host. */
@@ -144,6 +153,8 @@ struct lat {
 	struct lat_io *io;
 	struct u64map irq_vector; /* vm << 32 | irq → vector, learnt */
 	uint64_t now;
+	bool begun;
+	uint64_t begin, end; /* of the host's events */
 	/* the last message of an emitter, for the accept that follows it */
 	struct {
 		bool valid;
@@ -177,6 +188,9 @@ int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t ns);
 int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c);
 bool lat_wanted(const struct lat *l, int64_t vm, int64_t vcpu);
 
+/* A remark on what is missing. 0 or -ENOMEM. */
+int lat_note_add(struct lat *l, const char *text) __must_check;
+
 /* latency_vcpu.c */
 uint64_t lat_time(const struct lat_vcpu *v, enum vs_state s, uint64_t t);
 void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES]);
@@ -185,6 +199,7 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in) __must_check;
 void lat_vcpu_wake(struct lat *l, const struct lat_in *in);
 void lat_vcpu_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v);
+void lat_vcpu_finish(struct lat *l, struct lat_vcpu *v);
 
 /* latency_sched.c: v was robbed of its CPU in [v->steal_begin, t]; thief had it in [from, t] */
 int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
@@ -219,9 +234,9 @@ extern const struct lat_desc lat_desc_irq, lat_desc_sched, lat_desc_stealer, lat
 	lat_desc_timer;
 
 /* Counters of the tables: indices into lat_desc.count. */
-enum { IRQ_ACCEPTED, IRQ_MEASURED, IRQ_LOST, IRQ_UNMATCHED, IRQ_OUTSIDE, IRQ_CUT, IRQ_OPEN, IRQ_COALESCED,
-	IRQ_REINJECTED, IRQ_POSTED, IRQ_STRAY };
-enum { SCHED_INTERVALS, SCHED_NO_TASK, SCHED_CUT };
+enum { IRQ_ACCEPTED, IRQ_MEASURED, IRQ_LOST, IRQ_UNMATCHED, IRQ_UNTRACED, IRQ_OUTSIDE, IRQ_CUT, IRQ_OPEN,
+	IRQ_COALESCED, IRQ_REINJECTED, IRQ_POSTED, IRQ_STRAY };
+enum { SCHED_INTERVALS, SCHED_NO_TASK, SCHED_CUT, SCHED_OPEN };
 enum { IO_ISSUED, IO_COMPLETED, IO_AMBIGUOUS, IO_NO_DOORBELL, IO_NO_IRQ, IO_CUT, IO_OPEN, IO_STRAY };
 enum { TIMER_ARMED, TIMER_FIRED, TIMER_CANCELLED, TIMER_REARMED, TIMER_UNPLACED, TIMER_CUT, TIMER_OPEN,
 	TIMER_MEASURED };

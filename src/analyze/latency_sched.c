@@ -14,7 +14,8 @@ const struct lat_desc lat_desc_sched = {
 	.stage_help = { "from losing the CPU, or waking, to having one again",
 			"after another thread took its CPU", "from the wake-up to a CPU" },
 	.cause = { "task", "interrupt", "softirq", "lock or preemption off", "idle", "not known" },
-	.count = { "intervals", "without a known guest task", "cut by lost events" },
+	.count = { "intervals", "without a known guest task", "cut by lost events",
+		   "open at the end" },
 };
 
 const struct lat_desc lat_desc_stealer = {
@@ -39,8 +40,8 @@ static uint32_t hit_context(const struct lat_vcpu *v)
 		return HIT_SOFTIRQ;
 	if (!v->guest_tid)
 		return HIT_IDLE;
-	/* Of the task's last event: the scheduler's own lock, under which it switches, is not meant. */
-	return v->guest_preempt > 1 ? HIT_LOCK : HIT_TASK;
+	/* The count is of the task's last event, which tracing itself held at 1. */
+	return v->guest_preempt > 1 && !v->in_user ? HIT_LOCK : HIT_TASK;
 }
 
 int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t)

@@ -35,12 +35,12 @@ void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES]
 		time[s] = lat_time(v, (enum vs_state)s, t);
 }
 
-static void set_state(struct lat_vcpu *v, enum vs_state s, uint64_t t)
+static void set_state(const struct lat *l, struct lat_vcpu *v, enum vs_state s, uint64_t t)
 {
 	lat_timer_tick(v, t);
 	if (!v->seen) {
 		v->seen = true;
-		v->first = v->since = t;
+		v->first = v->since = l->begin; /* of the capture: unknown until now */
 	}
 	v->time[v->state] += t - v->since;
 	v->since = t;
@@ -53,11 +53,11 @@ static bool robbed(const struct lat_vcpu *v)
 	return v->state == VS_WAITING || v->state == VS_PREEMPTED;
 }
 
-static void set_base(struct lat_vcpu *v, enum vs_state base, uint64_t t)
+static void set_base(const struct lat *l, struct lat_vcpu *v, enum vs_state base, uint64_t t)
 {
 	v->base = base;
 	v->asleep = false;
-	set_state(v, base, t);
+	set_state(l, v, base, t);
 }
 
 static bool is_halt(const struct lat_in *in)
@@ -65,6 +65,12 @@ static bool is_halt(const struct lat_in *in)
 	uint32_t reason = (uint32_t)in->f[0];
 
 	return in->has & 2 && in->f[1] == 2 ? reason == SVM_HLT : (reason & 0xffff) == VMX_HLT;
+}
+
+/* Linux keeps the upper half for itself, and below 4 GiB (32 bit) the last of its four parts. */
+static bool is_user(uint64_t rip)
+{
+	return !(rip >> 63) && (rip < 0xc0000000u || rip > UINT32_MAX);
 }
 
 static int robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
@@ -89,15 +95,16 @@ int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	switch (in->kind) {
 	case LE_ENTRY:
 		v->entries++;
-		set_base(v, VS_GUEST, in->t);
+		set_base(l, v, VS_GUEST, in->t);
 		break;
 	case LE_EXIT:
 		v->exit = in->t;
-		set_base(v, is_halt(in) ? VS_HALTED : VS_KERNEL, in->t);
+		v->in_user = in->has & 4 && is_user(in->f[2]);
+		set_base(l, v, is_halt(in) ? VS_HALTED : VS_KERNEL, in->t);
 		break;
-	case LE_USEREXIT: set_base(v, VS_USER, in->t); break;
-	case LE_VCPU_WAKEUP: set_base(v, VS_KERNEL, in->t); break;
-	default: set_state(v, v->base, in->t);
+	case LE_USEREXIT: set_base(l, v, VS_USER, in->t); break;
+	case LE_VCPU_WAKEUP: set_base(l, v, VS_KERNEL, in->t); break;
+	default: set_state(l, v, v->base, in->t);
 	}
 	return ret;
 }
@@ -106,7 +113,7 @@ static void rob(struct lat *l, struct lat_vcpu *v, enum vs_state s, uint32_t cpu
 {
 	if (robbed(v) || v->base == VS_UNKNOWN)
 		return;
-	set_state(v, s, t);
+	set_state(l, v, s, t);
 	v->steal_begin = v->thief_since = t;
 	v->steal_cpu = cpu;
 	l->nrobbed++;
@@ -154,7 +161,7 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 	}
 	if (next && next->base != VS_UNKNOWN) {
 		next->asleep = false;
-		set_state(next, next->base, in->t);
+		set_state(l, next, next->base, in->t);
 	}
 	ret = change_thief(l, in->i->cpu, (int32_t)in->f[2], in->t);
 	if (ret || !prev)
@@ -185,6 +192,7 @@ void lat_vcpu_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		v->guest_known = true;
 		v->guest_tid = (int32_t)in->f[2];
 		v->irq_depth = v->softirq_depth = 0;
+		v->guest_preempt = 0; /* what held it back was the scheduler's own lock */
 	} else if (!v->guest_known && !(fmt_flags(s->fmt, in->i->rec) & 0x58)) {
 		v->guest_known = true;
 		v->guest_tid = in->i->tid;
@@ -209,7 +217,15 @@ void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v)
 		l->table[LAT_T_SCHED].count[SCHED_CUT]++;
 	}
 	if (v->seen)
-		set_state(v, VS_UNKNOWN, MAX(l->now, v->since));
+		set_state(l, v, VS_UNKNOWN, MAX(l->now, v->since));
 	v->base = VS_UNKNOWN;
 	v->asleep = false;
+}
+
+/* What was going on went on until the capture ended. */
+void lat_vcpu_finish(struct lat *l, struct lat_vcpu *v)
+{
+	l->table[LAT_T_SCHED].count[SCHED_OPEN] += robbed(v) && lat_wanted(l, (int64_t)v->vm, v->id);
+	if (v->seen && l->end > v->since)
+		set_state(l, v, v->state, l->end);
 }

@@ -86,8 +86,9 @@ static int record_start(struct record *r)
 	if (ret)
 		return err_set(r->err, -ret, "cannot write meta: %s", strerror(-ret));
 	r->tracing = true;
-	ret = kinst_tracing(r->k, true, r->err);
-	ret = ret ? ret : kinst_events_enable(r->k, r->err);
+	/* Enabling takes its time for each event; what is recorded begins with all of them at once. */
+	ret = kinst_events_enable(r->k, r->err);
+	ret = ret ? ret : kinst_tracing(r->k, true, r->err);
 	if (!ret)
 		record_clocks_start(r);
 	ret = ret ? ret : record_facts_vms(r, false);
@@ -110,8 +111,10 @@ static int record_stop(struct record *r)
 {
 	int ret = 0, off = 0;
 
-	if (r->tracing)
+	if (r->tracing) { /* what is recorded ends with all events at once, too */
+		(void)!kinst_tracing(r->k, false, NULL);
 		off = kinst_events_disable(r->k);
+	}
 	r->tracing = false;
 	if (off && !r->err->text[0])
 		err_set(r->err, -off, "cannot disable the events: %s", strerror(-off));

@@ -199,8 +199,7 @@ void enc_page_end(struct encpage *p)
 	/* As the kernel adds it: 1 << 31 as a signed int. */
 	if (p->lost)
 		commit |= (uint64_t)INT32_MIN;
-	if (p->stored) {
-		must(room(p) >= p->g.long_size);
+	if (p->stored && room(p) >= p->g.long_size) { /* the kernel, too, tells the count where it fits */
 		commit |= 1u << 30;
 		enc_put(p->buf + p->g.header + p->pos, p->g.big_endian, p->lost_count,
 			p->g.long_size);
