@@ -178,7 +178,7 @@ struct capture {
 	char *uname, *hypervisor, *uuid, *clocksource, *vendor, *tool;
 	uint64_t tsc_khz;	  /* 0 = unknown */
 	char *tsc_khz_source;
-	uint64_t begin_tsc, end_tsc; /* 0 = unknown */
+	uint64_t begin_tsc, stop_tsc, end_tsc; /* 0 = unknown; stop: no event is later */
 
 	bool has_sched_offset, has_kernel_sched_offset;
 	int64_t kvm_sched_clock_offset; /* ns, signed bits of the kernel's variable */

@@ -389,6 +389,12 @@ static int rec_begin(struct capture *c, const struct meta_rec *rec)
 	return 0;
 }
 
+static int rec_stop(struct capture *c, const struct meta_rec *rec)
+{
+	meta_get_u64(rec, "tsc", &c->stop_tsc);
+	return 0;
+}
+
 static int rec_segment(struct capture *c, const struct meta_rec *rec)
 {
 	uint64_t n;
@@ -426,6 +432,7 @@ static const struct {
 	{ "raw", rec_raw },	    /* last mult shift nsec base clocksource source */
 	{ "task", rec_task },	    /* tid tgid comm */
 	{ "begin", rec_begin },	    /* tsc */
+	{ "stop", rec_stop },	    /* tsc */
 	{ "stats", rec_stats },	    /* when cpu entries overrun commit_overrun dropped read ... */
 	{ "lost", rec_lost },	    /* cpu count from to first last */
 	{ "segment", rec_segment }, /* n why tsc */

@@ -80,18 +80,21 @@ static int record_start(struct record *r)
 	if (ret)
 		return ret;
 	r->started = true;
-	meta_begin(&r->line, "begin");
-	meta_u64(&r->line, "tsc", krdtsc_now());
-	ret = capw_meta(r->w, &r->line);
-	if (ret)
-		return err_set(r->err, -ret, "cannot write meta: %s", strerror(-ret));
 	r->tracing = true;
 	/* Enabling takes its time for each event; what is recorded begins with all of them at once. */
 	ret = kinst_events_enable(r->k, r->err);
-	ret = ret ? ret : kinst_tracing(r->k, true, r->err);
-	if (!ret)
-		record_clocks_start(r);
-	ret = ret ? ret : record_facts_vms(r, false);
+	if (ret)
+		return ret;
+	meta_begin(&r->line, "begin");
+	meta_u64(&r->line, "tsc", krdtsc_now());
+	ret = kinst_tracing(r->k, true, r->err);
+	if (ret)
+		return ret;
+	ret = capw_meta(r->w, &r->line);
+	if (ret)
+		return err_set(r->err, -ret, "cannot write meta: %s", strerror(-ret));
+	record_clocks_start(r);
+	ret = record_facts_vms(r, false);
 	return ret ? ret : record_tids_again(r, true);
 }
 
@@ -106,15 +109,27 @@ static bool ring_is_empty(struct record *r)
 	return true;
 }
 
-/* Events off (not only tracing off: a disabled ring still costs), then empty the ring. */
+/*
+ * Tracing off, so that what is recorded ends with all events at once; and the events (a disabled ring still
+ * costs). Where a full disk does not take the line, others will fail that matter more.
+ */
+static int record_off(struct record *r)
+{
+	if (!kinst_tracing(r->k, false, NULL)) {
+		meta_begin(&r->line, "stop");
+		meta_u64(&r->line, "tsc", krdtsc_now());
+		(void)!capw_meta(r->w, &r->line);
+	}
+	return kinst_events_disable(r->k);
+}
+
+/* Recording off, then empty the ring. */
 static int record_stop(struct record *r)
 {
 	int ret = 0, off = 0;
 
-	if (r->tracing) { /* what is recorded ends with all events at once, too */
-		(void)!kinst_tracing(r->k, false, NULL);
-		off = kinst_events_disable(r->k);
-	}
+	if (r->tracing)
+		off = record_off(r);
 	r->tracing = false;
 	if (off && !r->err->text[0])
 		err_set(r->err, -off, "cannot disable the events: %s", strerror(-off));

@@ -30,7 +30,7 @@ flag_wait guest-ready
 recorder=$!
 recording()
 {
-	[ -r /tmp/host/meta ] && grep -q '^vcpu ' /tmp/host/meta
+	[ -r /tmp/host/meta ] && grep -q '^begin ' /tmp/host/meta
 }
 wait_until 30 recording || die "the host's recording did not start: $(cat /tmp/record.err)"
 flag_set host-recording
