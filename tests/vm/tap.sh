@@ -42,6 +42,16 @@ rig()
 	done
 }
 
+# sums NAME: what the JSON of the last `kvmft latency` counted adds up.
+sums()
+{
+	if command -v python3 >/dev/null; then
+		ok "$1" python3 "$top/tests/cli/latency_sums.py" "$out"
+	else
+		skip "$1" "python3 is not installed"
+	fi
+}
+
 # fact NAME: what the scenario noted.
 fact()
 {

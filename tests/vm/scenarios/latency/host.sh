@@ -1,50 +1,83 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 #
-# Robs a guest's vCPUs in known ways while a program of known name runs on one, and both sides are recorded.
-# First the VMM is stopped for STOP_MS; then a thief of known name takes both CPUs for a while.
+# Delays a guest in known ways and for known times while both sides are recorded: its VMM is stopped, its CPU is
+# taken by a thief, its disk is throttled, the VMM's thread has no CPU, the guest has interrupts off.
 
 . "$VM_LIB/host.sh"
 
-STOP_MS=500
+MS=50
+WRITES_PER_SEC=20
+rob=$(dirname "$KVMFT")/tests/tools/rob
 need_kvmft
+[ -x "$rob" ] || die "no $rob: make tests"
 note "the host runs, its guest boots"
-guest_start vm1
+guest_start vm1 --env "IRQS_OFF_MS=$MS"
 guest_wait_up vm1
 flag_wait guest-ready
-cat >/tmp/thief <<'END'
-#!/bin/sh
-while :; do :; done
-END
-chmod +x /tmp/thief
-"$KVMFT" record -o /tmp/host --vm vm1 -e default -e sched:sched_switch -e sched:sched_wakeup 2>/tmp/record.err &
-recorder=$!
-recording()
+
+record_begin()
 {
-	[ -r /tmp/host/meta ] && grep -q '^vcpu ' /tmp/host/meta
+	"$KVMFT" record -o "/tmp/$1" --vm vm1 -e default -e sched:sched_switch -e sched:sched_wakeup \
+		2>"/tmp/$1.err" &
+	recorder=$!
+	wait_until 60 grep -qs '^begin ' "/tmp/$1/meta" || die "recording $1 did not start: $(cat "/tmp/$1.err")"
 }
-wait_until 30 recording || die "the host's recording did not start: $(cat /tmp/record.err)"
-flag_set host-recording
+record_end()
+{
+	kill -TERM "$recorder"
+	wait "$recorder"
+	check "host: $1: record exits 0" same "$?" 0
+	sed 's/^/# /' "/tmp/$1.err"
+	tar -cf "$RESULTS/$1.tar" -C /tmp "$1"
+}
+# take FACT ARGUMENTS: robs, and notes for how long.
+take()
+{
+	name=$1
+	shift
+	took=$("$rob" "$@") || die "rob $* failed"
+	note "rob $*: $took"
+	fact "${name}_sum_us" "$(expr "$took" : 'sum_us=\([0-9]*\)')"
+	fact "${name}_longest_us" "$(expr "$took" : '.*longest_us=\([0-9]*\)')"
+}
+
+# vCPU 0, where the victim runs, is alone on CPU 1.
+vmm=$(guest_pid vm1)
+taskset -a -p 1 "$vmm" >/dev/null
+taskset -p 2 "$(guest_tid vm1 0)" >/dev/null
+flag_set pinned
 flag_wait victim-runs
+record_begin host1
 sleep 1
-note "the VMM is stopped for $STOP_MS ms"
-kill -STOP "$(guest_pid vm1)"
-usleep $((STOP_MS * 1000))
-kill -CONT "$(guest_pid vm1)"
+note "the VMM is stopped"
+take stop stop "$vmm" $MS 5
 sleep 1
-note "a thief takes the CPUs"
-for cpu in 0 1; do
-	nice -n -20 taskset -c $cpu timeout 1 /tmp/thief &
+note "a thief takes the victim's CPU"
+take thief busy thief 1 $MS 16
+record_end host1
+flag_set robbed
+flag_wait guest1-done 120
+
+# Both vCPUs on CPU 1; the VMM's own thread, and those that it makes, on CPU 0.
+for vcpu in 0 1; do
+	taskset -p 2 "$(guest_tid vm1 $vcpu)" >/dev/null
 done
-sleep 2
-flag_set enough
-flag_wait guest-recorded 120
-kill -TERM "$recorder"
-wait "$recorder"
-check "host: record exits 0" same "$?" 0
-sed 's/^/# /' /tmp/record.err
-fact stop_ms "$STOP_MS"
-tar -cf "$RESULTS/host.tar" -C /tmp host
+guest_monitor vm1 block_set_io_throttle virtio0 0 0 0 0 0 $WRITES_PER_SEC >/dev/null
+flag_set slow-disk
+flag_wait guest2-records
+record_begin host2
+flag_set host2-records
+note "the guest writes to a disk of $WRITES_PER_SEC writes a second"
+flag_wait reads 120
+note "the guest reads, and the VMM's thread has no CPU"
+take vmm busy bully 0 $MS 10
+note "the guest has interrupts off"
+flag_set slow-done
+flag_wait guest2-done 120
+record_end host2
+fact ms "$MS"
+fact write_us $((1000000 / WRITES_PER_SEC))
 flag_set host-done
 check "guest: all well" guest_wait_done vm1
 finish
