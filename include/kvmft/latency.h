@@ -48,6 +48,8 @@ struct lat_desc {
 struct lat_group {
 	int64_t vm;	     /* index into the host map; -1: of the host */
 	char name[LAT_NAME];
+	bool rest;	     /* of what cannot be told: comes last */
+	uint32_t order;	     /* used while it is sorted */
 	struct loghist *stage[LAT_STAGES]; /* ns; NULL: never measured */
 	uint64_t cause[LAT_CAUSES];
 };
@@ -66,7 +68,7 @@ struct lat_case {
 
 struct lat_table {
 	const struct lat_desc *desc;
-	struct lat_group *group; /* in the order in which they came up */
+	struct lat_group *group; /* after lat_finish(): the greatest sum of totals first */
 	size_t ngroup, group_cap;
 	uint64_t crowded;	 /* samples of groups that there was no room for */
 	uint64_t count[LAT_COUNTS];

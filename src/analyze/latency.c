@@ -175,6 +175,20 @@ static int need(const struct lat *l, struct kvmft_err *err)
 	return 0;
 }
 
+/* Where its end is known, what follows is not taken for something that it does not tell. */
+static void guest_capture(struct lat *l, const struct tl_source *s)
+{
+	struct lat_guest *g = &l->guest[l->map->vm[s->vm].of];
+	const struct epoch_vm *vm = l->map->vm[s->vm].epochs;
+	const struct epoch_vcpu *e = vm && vm->n ? vm->vcpus[0] : NULL;
+	uint64_t lo, hi, stop = UINT64_MAX;
+
+	if (s->cap->stop_tsc && e && epoch_result_usable(epoch_guest_to_host(e, s->cap->stop_tsc, &lo, &hi)))
+		stop = hi;
+	g->stop = g->src ? MAX(g->stop, stop) : stop; /* a VM may have several captures */
+	g->src = s;
+}
+
 static int tables(struct lat *l)
 {
 	for (unsigned int i = 0; i < LAT_TABLES; i++) {
@@ -187,8 +201,8 @@ static int tables(struct lat *l)
 	if (!l->guest)
 		return -ENOMEM;
 	for (size_t i = 1; i < l->nsrc; i++)
-		l->guest[l->map->vm[tl_source(l->t, i)->vm].of].src = tl_source(l->t, i);
-	return lat_io_new(l);
+		guest_capture(l, tl_source(l->t, i));
+	return lat_io_new(l) ? -ENOMEM : lat_workers_new(l);
 }
 
 int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out, struct kvmft_err *err)
@@ -274,8 +288,13 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 		if (v)
 			lat_timer_msr(l, v, in);
 		return 0;
-	case LE_SWITCH: return lat_vcpu_switch(l, in);
-	case LE_WAKE: lat_vcpu_wake(l, in); return 0;
+	case LE_SWITCH:
+		lat_worker_switch(l, in);
+		return lat_vcpu_switch(l, in);
+	case LE_WAKE:
+		lat_worker_wake(l, in);
+		lat_vcpu_wake(l, in);
+		return 0;
 	default: return 0;
 	}
 }
@@ -322,6 +341,8 @@ static void feed_gap(struct lat *l, const struct tl_item *i)
 		v->armed = false;
 	}
 	lat_io_forget(l);
+	if (!i->src->guest)
+		lat_workers_forget(l);
 	l->raised.valid = false;
 }
 
@@ -345,6 +366,35 @@ int lat_feed(struct lat *l, const struct tl_item *i)
 	return i->src->guest ? feed_guest(l, &in) : feed_host(l, &in);
 }
 
+static int by_time(const void *a, const void *b)
+{
+	const struct lat_group *x = a, *y = b;
+	unsigned __int128 p = x->stage[0] ? x->stage[0]->sum : 0, q = y->stage[0] ? y->stage[0]->sum : 0;
+
+	if (x->rest != y->rest)
+		return x->rest ? 1 : -1;
+	return p < q ? 1 : p > q ? -1 : strcmp(x->name, y->name);
+}
+
+/* The greatest sum first. The worst cases tell their group by index, which was its order in the table. */
+static int sort_groups(struct lat_table *t)
+{
+	uint32_t *now = calloc(t->ngroup ? t->ngroup : 1, sizeof(*now));
+
+	if (!now)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->ngroup; i++)
+		t->group[i].order = (uint32_t)i;
+	if (t->ngroup)
+		qsort(t->group, t->ngroup, sizeof(*t->group), by_time);
+	for (size_t i = 0; i < t->ngroup; i++)
+		now[t->group[i].order] = (uint32_t)i;
+	for (size_t i = 0; i < t->nworst; i++)
+		t->worst[i].group = now[t->worst[i].group];
+	free(now);
+	return 0;
+}
+
 int lat_finish(struct lat *l)
 {
 	int ret;
@@ -355,9 +405,11 @@ int lat_finish(struct lat *l)
 	}
 	ret = lat_irq_finish(l);
 	lat_io_finish(l);
-	for (unsigned int i = 0; i < LAT_TABLES; i++)
+	for (unsigned int i = 0; i < LAT_TABLES && !ret; i++) {
+		ret = sort_groups(&l->table[i]);
 		if (l->table[i].nworst)
 			qsort(l->table[i].worst, l->table[i].nworst, sizeof(*l->table[i].worst), longer);
+	}
 	return ret;
 }
 
@@ -418,5 +470,6 @@ void lat_free(struct lat *l)
 	u64map_free(&l->vcpu_at);
 	u64map_free(&l->irq_vector);
 	lat_io_free(l);
+	lat_workers_free(l);
 	free(l);
 }

@@ -36,7 +36,7 @@ const struct lat_desc lat_desc_io = {
 		"from the doorbell to the source of the completion interrupt",
 		"from there to the guest's handler",
 		"from the handler to the completion",
-		"of host: from the doorbell to the first work of the VMM for it",
+		"of host: from the doorbell until a thread of the VMM or vhost got a CPU, if none ran",
 		"of host: the host's own request, where one alone fits by size and direction",
 	},
 	.cause = { "", "in the guest before the doorbell", "on the host", "interrupt delivery",
@@ -54,7 +54,8 @@ struct request {
 	uint32_t nsect, vcpu;
 	char rwbs[8];
 	uint64_t t_issue, t_doorbell, t_vmm, t_disk, t_disk_end;
-	bool waiting; /* for a doorbell */
+	bool waiting;  /* for a doorbell */
+	bool vmm_wait; /* rung, and nobody of the VMM worked since */
 };
 
 struct lat_io {
@@ -64,6 +65,7 @@ struct lat_io {
 	uint32_t *spare;
 	size_t nspare, spare_cap;
 	size_t open;
+	size_t vmm_wait; /* how many have it */
 	struct u64map handler_of; /* device → hash of its interrupts' handlers, learnt */
 };
 
@@ -140,6 +142,7 @@ static int request_end(struct lat *l, struct request *r)
 	*slot = (uint32_t)(r - io->req);
 	io->nspare++;
 	io->open--;
+	io->vmm_wait -= r->vmm_wait;
 	r->used = false;
 	return u64map_put(&io->at, request_key(r->vm, r->dev, r->sector), 0);
 }
@@ -302,9 +305,19 @@ static bool is_doorbell(const struct lat_in *in)
 	}
 }
 
+static void vmm_works(struct lat *l, struct request *r, uint64_t t)
+{
+	r->t_vmm = t;
+	r->vmm_wait = false;
+	l->io->vmm_wait--;
+}
+
 /* A vCPU's write to a device: the doorbell of what its guest issued there since. It began with the exit. */
 static void doorbell(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
+	/* The event comes after the write went to its ioeventfd: who waits for that may run already. */
+	uint64_t ran = lat_worker_ran(l, v->vm, v->exit);
+
 	for (size_t i = 0; i < l->io->nreq && v->io_pending; i++) {
 		struct request *r = &l->io->req[i];
 
@@ -313,17 +326,33 @@ static void doorbell(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		r->waiting = false;
 		r->t_doorbell = v->exit > r->t_issue ? v->exit : in->t;
 		v->io_pending--;
+		if (ran == UINT64_MAX)
+			continue;
+		r->vmm_wait = true;
+		l->io->vmm_wait++;
+		if (ran > r->t_doorbell)
+			vmm_works(l, r, ran);
 	}
 }
 
-/* The first work of the VMM for requests whose doorbell was rung: its thread is back in user space. */
-static void vmm_begins(struct lat *l, size_t vm, uint64_t t)
+/* No ioeventfd: the vCPU's own thread brings the write of this exit to the VMM. */
+static void vcpu_is_vmm(struct lat *l, const struct lat_vcpu *v, uint64_t t)
 {
-	for (size_t i = 0; i < l->io->nreq; i++) {
+	for (size_t i = 0; i < l->io->nreq && l->io->vmm_wait; i++) {
 		struct request *r = &l->io->req[i];
 
-		if (r->used && r->vm == vm && r->t_doorbell && !r->t_vmm)
-			r->t_vmm = t;
+		if (r->used && r->vmm_wait && r->vm == v->vm && r->vcpu == v->id && r->t_doorbell == v->exit)
+			vmm_works(l, r, t);
+	}
+}
+
+void lat_io_worker_runs(struct lat *l, const struct lat_worker *w)
+{
+	for (size_t i = 0; i < l->io->nreq && l->io->vmm_wait; i++) {
+		struct request *r = &l->io->req[i];
+
+		if (r->used && r->vmm_wait && r->vm == w->vm && r->t_doorbell < w->ran)
+			vmm_works(l, r, w->ran);
 	}
 }
 
@@ -362,7 +391,7 @@ void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (v && v->io_pending && is_doorbell(in))
 		doorbell(l, v, in);
 	else if (v && in->kind == LE_USEREXIT)
-		vmm_begins(l, v->vm, in->t);
+		vcpu_is_vmm(l, v, in->t);
 	else if (in->kind == LE_RQ_ISSUE || in->kind == LE_RQ_COMPLETE)
 		host_disk(l, in);
 }
@@ -373,7 +402,7 @@ void lat_io_forget(struct lat *l)
 		*io_count(l, IO_CUT) += l->io->req[i].used && !l->io->req[i].ambiguous;
 	for (size_t i = 0; i < l->nvcpu; i++)
 		l->vcpu[i]->io_pending = 0;
-	l->io->nreq = l->io->nspare = l->io->open = 0;
+	l->io->nreq = l->io->nspare = l->io->open = l->io->vmm_wait = 0;
 	u64map_free(&l->io->at);
 }
 

@@ -21,16 +21,17 @@
 #define FIRST_SYSTEM_VECTOR 0xec /* LOCAL_TIMER_VECTOR: above are the kernel's own */
 #define FIRST_DEVICE_VECTOR 0x20
 
-enum { ST_TOTAL, ST_RAISE, ST_DELIVER, ST_MASKED, ST_OFFCPU, ST_ENTER, ST_GUEST, ST_HANDLER, ST_EOI };
+enum { ST_TOTAL, ST_WAKE, ST_RAISE, ST_DELIVER, ST_MASKED, ST_OFFCPU, ST_ENTER, ST_GUEST, ST_HANDLER, ST_EOI };
 enum { BY_NOTHING, BY_KICK, BY_HALT, BY_KERNEL, BY_VMM, BY_OFFCPU, BY_MASKED, BY_GUEST, BY_RAISE };
 
 const struct lat_desc lat_desc_irq = {
 	.name = "irq",
 	.title = "interrupts, from the source on the host to the guest's handler",
 	.key = "Interrupt",
-	.stage = { "total", "raise", "deliver", "masked", "off-cpu", "enter", "guest", "handler", "eoi" },
+	.stage = { "total", "wake", "raise", "deliver", "masked", "off-cpu", "enter", "guest", "handler", "eoi" },
 	.stage_help = {
 		"from the source to the first event of the handler (without a guest: to the entry)",
+		"before it: the VMM's thread that raised it had waited for a CPU; no part of the total",
 		"from the source to the APIC of the vCPU",
 		"from there to the injection, less the two parts that follow",
 		"... the guest ran with interrupts off",
@@ -86,6 +87,7 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 	l->raised.tid = in->i->tid;
 	l->raised.cpu = in->i->cpu;
 	l->raised.t = in->t;
+	l->raised.has_wake = lat_worker_raises(l, in->i->tid, &l->raised.wake);
 	l->raised.source = in->kind == LE_MSI ? SRC_MSI : in->kind == LE_IPI ? SRC_IPI : SRC_LINE;
 }
 
@@ -120,6 +122,8 @@ static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, u
 	c->irq = -1;
 	c->source = raised ? l->raised.source : SRC_UNKNOWN;
 	c->t_source = raised ? l->raised.t : in->t;
+	c->has_wake = raised && l->raised.has_wake;
+	c->wake = l->raised.wake;
 	c->t_accept = in->t;
 	c->at_accept = v->state;
 	c->entries = v->entries;
@@ -288,6 +292,8 @@ static void chain_stages(const struct lat *l, const struct irq_chain *c, struct 
 
 	k->begin = c->t_source;
 	k->end = c->handled ? c->t_handler : c->t_entry;
+	if (c->has_wake)
+		lat_stage(k, ST_WAKE, lat_ns(l, c->wake));
 	lat_stage(k, ST_RAISE, lat_ns(l, c->t_accept - c->t_source));
 	lat_stage(k, ST_MASKED, lat_ns(l, MIN(c->masked, deliver)));
 	lat_stage(k, ST_OFFCPU, lat_ns(l, MIN(offcpu, deliver - MIN(c->masked, deliver))));
@@ -361,7 +367,7 @@ static int chain_unhandled(struct lat *l, const struct lat_vcpu *v, const struct
 
 	if (!h)
 		return -ENOMEM;
-	if (!g->begun || c->t_entry < g->begin)
+	if (!g->begun || c->t_entry < g->begin || c->t_entry >= g->stop)
 		*irq_count(l, IRQ_OUTSIDE) += 1;
 	else if (!h->begun || c->t_entry < h->begin)
 		h->untraced++;

@@ -4,6 +4,7 @@
  *
  *   latency_events.c   a record becomes a struct lat_in: its kind and the fields that matter
  *   latency_vcpu.c     what each vCPU does, and the time it is robbed of
+ *   latency_worker.c   the threads of the VMM and of vhost
  *   latency_irq.c      an interrupt from its source to its handler's end
  *   latency_timer.c    a deadline and what became of it
  *   latency_io.c       a block request of the guest
@@ -62,6 +63,8 @@ struct irq_chain {
 	uint32_t coalesced, reinjected;
 	enum vs_state at_accept;
 	uint64_t entries; /* of the vCPU when it was accepted */
+	bool has_wake;
+	uint64_t wake; /* cycles that the thread which raised it had waited for a CPU */
 	uint64_t t_source, t_accept, t_inject, t_entry, t_handler, t_end, t_eoi;
 	uint64_t first_entry; /* after t_accept, 0: none yet */
 	uint64_t spent[VS_STATES];  /* what the vCPU had done until it was accepted; then: since */
@@ -121,6 +124,7 @@ struct lat_guest {
 	const struct tl_source *src; /* NULL: none */
 	bool begun;
 	uint64_t begin; /* host TSC of its first event */
+	uint64_t stop;	/* and of its end; UINT64_MAX: not known */
 	struct lat_handler *handler; /* IRQ_VECTORS of them, made at the first interrupt */
 };
 
@@ -130,7 +134,16 @@ struct lat_cpu {
 	bool known;
 };
 
+/* A thread that works for a VM, and is no vCPU. */
+struct lat_worker {
+	size_t vm;
+	bool running, waiting; /* it was woken or preempted, and has no CPU */
+	bool fresh;	       /* it raised no interrupt since it waited */
+	uint64_t woken, ran;   /* when it last began to wait, and to run */
+};
+
 struct lat_io;
+struct lat_workers;
 
 struct lat {
 	const struct timeline *t;
@@ -151,6 +164,7 @@ struct lat {
 	char **note;
 	size_t nnote, note_cap;
 	struct lat_io *io;
+	struct lat_workers *workers;
 	struct u64map irq_vector; /* vm << 32 | irq → vector, learnt */
 	uint64_t now;
 	bool begun;
@@ -161,7 +175,8 @@ struct lat {
 		int32_t tid;
 		uint32_t cpu;
 		enum irq_source source;
-		uint64_t t;
+		uint64_t t, wake;
+		bool has_wake;
 	} raised;
 	uint64_t blind_until; /* host events were lost up to here */
 };
@@ -205,6 +220,15 @@ void lat_vcpu_finish(struct lat *l, struct lat_vcpu *v);
 int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
 int lat_thief(struct lat *l, struct lat_vcpu *v, int32_t tid, bool known, uint64_t t) __must_check;
 
+/* latency_worker.c */
+int lat_workers_new(struct lat *l) __must_check;
+void lat_worker_wake(struct lat *l, const struct lat_in *in);
+void lat_worker_switch(struct lat *l, const struct lat_in *in);
+bool lat_worker_raises(struct lat *l, int32_t tid, uint64_t *waited);
+uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t since);
+void lat_workers_forget(struct lat *l);
+void lat_workers_free(struct lat *l);
+
 /* latency_irq.c */
 /* Any event of the host: what was raised belongs to the accepts that follow it at once. */
 void lat_irq_raised(struct lat *l, const struct lat_in *in);
@@ -226,6 +250,8 @@ int lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c
 int lat_io_new(struct lat *l) __must_check;
 int lat_io_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
 void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
+/* A thread of the VMM or of vhost was woken, and runs. */
+void lat_io_worker_runs(struct lat *l, const struct lat_worker *w);
 void lat_io_forget(struct lat *l);
 void lat_io_finish(struct lat *l);
 void lat_io_free(struct lat *l);

@@ -47,7 +47,7 @@ static uint32_t hit_context(const struct lat_vcpu *v)
 int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
 	const struct tl_source *guest = l->guest[v->vm].src;
-	bool known = guest && v->guest_known;
+	bool known = guest && v->guest_known && v->steal_begin < l->guest[v->vm].stop;
 	struct lat_case c = {
 		.begin = v->steal_begin, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
 		.ns = lat_ns(l, t - v->steal_begin), .cause = hit_context(v), .known = 1,
@@ -60,10 +60,11 @@ int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t)
 	if (!known)
 		l->table[LAT_T_SCHED].count[SCHED_NO_TASK]++;
 	g = lat_group_get(l, LAT_T_SCHED, c.vm,
-			  known && v->guest_tid ? (uint64_t)(uint32_t)v->guest_tid : (1ull << 40) + (known ? v->id : 0),
+			  !known ? 1ull << 41 : v->guest_tid ? (uint64_t)(uint32_t)v->guest_tid : (1ull << 40) + v->id,
 			  &c.group);
 	if (!g)
 		return 0;
+	g->rest = !known;
 	if (!known)
 		snprintf(g->name, sizeof(g->name), "(not known)");
 	else if (v->guest_tid)
@@ -94,7 +95,10 @@ int lat_thief(struct lat *l, struct lat_vcpu *v, int32_t tid, bool known, uint64
 	g = lat_group_get(l, LAT_T_STEALER, -1, known ? (uint64_t)(uint32_t)tid : 1ull << 40, &c.group);
 	if (!g)
 		return 0;
-	if (known)
+	g->rest = !known || !tid;
+	if (known && !tid)
+		snprintf(g->name, sizeof(g->name), "(nobody)");
+	else if (known)
 		snprintf(g->name, sizeof(g->name), "%s-%d", tl_comm(tl_source(l->t, 0), tid), tid);
 	else
 		snprintf(g->name, sizeof(g->name), "(not known)");

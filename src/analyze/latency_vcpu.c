@@ -166,7 +166,8 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 	ret = change_thief(l, in->i->cpu, (int32_t)in->f[2], in->t);
 	if (ret || !prev)
 		return ret;
-	if (in->f[1] & TASK_REPORT & ~TASK_STOPPED)
+	/* Whom a signal stops in its sleep goes on sleeping. */
+	if (in->f[1] & TASK_REPORT & ~TASK_STOPPED || (in->f[1] & TASK_STOPPED && prev->base == VS_HALTED))
 		prev->asleep = true;
 	else
 		rob(l, prev, VS_PREEMPTED, in->i->cpu, in->t);

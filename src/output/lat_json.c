@@ -198,7 +198,7 @@ static int csv_print(const struct lat_view *v, FILE *f)
 {
 	struct sbuf b = { 0 };
 
-	sbuf_add(&b, "table,vm,name,stage,count,min_us,avg_us,p50_us,p99_us,max_us\n");
+	sbuf_add(&b, "table,vm,name,stage,count,min_us,avg_us,p50_us,p99_us,max_us,sum_us\n");
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
 
@@ -207,7 +207,7 @@ static int csv_print(const struct lat_view *v, FILE *f)
 		for (size_t i = 0; i < t->ngroup; i++)
 			for (unsigned int s = 0; s < LAT_STAGES; s++) {
 				const struct loghist *h = t->group[i].stage[s];
-				uint64_t ns[5];
+				uint64_t ns[6];
 
 				if (!h)
 					continue;
@@ -221,7 +221,8 @@ static int csv_print(const struct lat_view *v, FILE *f)
 				ns[2] = loghist_percentile(h, 50, 100);
 				ns[3] = loghist_percentile(h, 99, 100);
 				ns[4] = h->max;
-				for (unsigned int k = 0; k < 5; k++)
+				ns[5] = (uint64_t)h->sum;
+				for (unsigned int k = 0; k < ARRAY_SIZE(ns); k++)
 					sbuf_addf(&b, ",%llu.%03llu", (unsigned long long)(ns[k] / 1000),
 						  (unsigned long long)(ns[k] % 1000));
 				sbuf_addc(&b, '\n');

@@ -12,7 +12,7 @@
 
 static void us(struct sbuf *b, uint64_t ns)
 {
-	sbuf_addf(b, " %11llu.%03llu", (unsigned long long)(ns / 1000), (unsigned long long)(ns % 1000));
+	sbuf_addf(b, " %9llu.%03llu", (unsigned long long)(ns / 1000), (unsigned long long)(ns % 1000));
 }
 
 /* ---- stages ---- */
@@ -20,6 +20,7 @@ static void us(struct sbuf *b, uint64_t ns)
 static void stage_row(struct sbuf *b, const char *group, const char *stage, const struct loghist *h)
 {
 	sbuf_addf(b, "%-32.32s %-9s %9llu", group, stage, (unsigned long long)h->n);
+	us(b, (uint64_t)(h->sum / 1000));
 	us(b, h->min);
 	us(b, loghist_mean(h));
 	us(b, loghist_percentile(h, 50, 100));
@@ -44,29 +45,15 @@ static void group_causes(struct sbuf *b, const struct lat_desc *d, const struct 
 		sbuf_addc(b, '\n');
 }
 
-static int by_time(const void *a, const void *b)
+static void groups(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
-	const struct lat_group *const *x = a, *const *y = b;
-	unsigned __int128 p = (*x)->stage[0] ? (*x)->stage[0]->sum : 0, q = (*y)->stage[0] ? (*y)->stage[0]->sum : 0;
-
-	return p < q ? 1 : p > q ? -1 : strcmp((*x)->name, (*y)->name);
-}
-
-static int groups(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
-{
-	const struct lat_group **order = calloc(t->ngroup ? t->ngroup : 1, sizeof(const struct lat_group *));
 	const char *vm = "";
 
-	if (!order)
-		return -ENOMEM;
-	for (size_t i = 0; i < t->ngroup; i++)
-		order[i] = &t->group[i];
-	qsort(order, t->ngroup, sizeof(const struct lat_group *), by_time);
-	sbuf_addf(b, "%-32s %-9s %9s %15s %15s %15s %15s %15s\n", t->desc->key, "Stage", "Count", "Min us", "Avg us",
+	sbuf_addf(b, "%-32s %-9s %9s %13s %13s %13s %13s %13s %13s\n", t->desc->key, "Stage", "Count", "Sum ms", "Min us", "Avg us",
 		  "p50 us", "p99 us", "Max us");
 	for (size_t m = 0; m <= tl_hostmap(v->t)->nvm; m++) {
 		for (size_t i = 0; i < t->ngroup; i++) {
-			const struct lat_group *g = order[i];
+			const struct lat_group *g = &t->group[i];
 
 			if (g->vm != (int64_t)m - 1)
 				continue;
@@ -80,10 +67,8 @@ static int groups(struct sbuf *b, const struct lat_view *v, const struct lat_tab
 			group_causes(b, t->desc, g);
 		}
 	}
-	free(order);
 	if (t->crowded)
 		sbuf_addf(b, "%llu more of groups that there was no room for\n", (unsigned long long)t->crowded);
-	return 0;
 }
 
 /* ---- histogram: powers of two of ns ---- */
@@ -206,7 +191,7 @@ static int text_print(const struct lat_view *v, FILE *f)
 			continue;
 		sbuf_addf(&b, "%s%s: %s\n\n", first ? "" : "\n", t->desc->name, t->desc->title);
 		first = false;
-		ret = groups(&b, v, t);
+		groups(&b, v, t);
 		histogram(&b, t);
 		counts(&b, t);
 		worst(&b, v, t, v->story[id]);
