@@ -135,14 +135,13 @@ is "$([ "$rc" = 0 ] && [ "$lines" = 0 ] || { [ "$rc" = 3 ] && [ "$lines" -gt 0 ]
 
 # ---- duration ----
 
-# begin to end, in ms, of the newest capture: the length does not depend on set-up
+# begin to stop, in ms, of the newest capture: the length does not depend on set-up
 worst=0
 for i in 1 2 3; do
 	cron -d 300ms --keep-captures 1
 	worst=$(awk -v worst="$worst" '/^tsc khz=/ { sub("khz=", "", $2); khz = $2 }
 		/^begin tsc=/ { sub("tsc=", "", $2); b = $2 }
-		/^time tsc=/ { sub("tsc=", "", $2); if (b && !e && $2 - b > 200 * khz) e = $2 }
-		/^end / { for (i = 2; i <= NF; i++) if ($i ~ /^tsc=/) e = e ? e : substr($i, 5) }
+		/^stop tsc=/ { sub("tsc=", "", $2); e = $2 }
 		END { ms = khz ? (e - b) / khz : -1; d = ms - 300; if (d < 0) d = -d
 			printf "%d", (d > worst ? d : worst) }' "$dir/$(stored | tail -n 1)/meta")
 done
