@@ -61,8 +61,9 @@ ifneq ($(MINIMAL),1)
 ifeq ($(STATIC),1)
 # Debian ships no static libkmod; the module checks then read /proc and /sys alone.
 else ifeq ($(call have_pkg,libkmod >= 30),1)
-pkgs += libkmod
-features += -DHAVE_LIBKMOD
+# Loaded when it is needed, see src/kernel/libkmod.c: only its header is needed here.
+features += -DHAVE_LIBKMOD $(shell $(PKG_CONFIG) --cflags libkmod)
+kmod_libs := -ldl
 else
 $(error libkmod >= 30 is missing: install libkmod-dev (Debian, Ubuntu) or kmod-devel (Fedora), run `make deps`, or build without it: make MINIMAL=1)
 endif
@@ -109,7 +110,7 @@ endif
 ifeq ($(STATIC),1)
 kv_ldflags += -static
 endif
-kv_libs := $(pkg_libs) -lpthread
+kv_libs := $(pkg_libs) $(kmod_libs) -lpthread
 
 # ---- sources ----
 cmds_not := $(if $(filter 1,$(SMALL)),src/cmd/cmds.c,src/cmd/cmds_small.c)

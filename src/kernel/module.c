@@ -4,7 +4,7 @@
  *
  * /sys/module tells most of it for nothing: a loaded module has an initstate there, a built-in
  * one (with parameters) has a directory without. Only for what is not running we need
- * libkmod, or, where it was left out of the build, the lists in /lib/modules. The environment
+ * libkmod, or, where that is not to be had, the lists in /lib/modules and modprobe. The environment
  * plays no part in either.
  */
 #include "priv.h"
@@ -12,17 +12,13 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
-
-#ifdef HAVE_LIBKMOD
-#include <libkmod.h>
-#else
-#include <spawn.h>
 #include <sys/wait.h>
-#endif
+
 
 static const char *const state_text[] = {
 	[KMODULE_UNKNOWN] = "unknown",	   [KMODULE_LOADED] = "loaded",
@@ -63,67 +59,7 @@ static enum kmodule_state state_from_sys(const char *name)
 	return strcmp(line, "live") ? KMODULE_UNKNOWN : KMODULE_LOADED;
 }
 
-#ifdef HAVE_LIBKMOD
-
-const char *kmodule_backend(void)
-{
-	return "libkmod";
-}
-
-static struct kmod_module *module_lookup(struct kmod_ctx *ctx, const char *name)
-{
-	struct kmod_list *list = NULL;
-	struct kmod_module *mod = NULL;
-
-	if (kmod_module_new_from_lookup(ctx, name, &list) >= 0 && list)
-		mod = kmod_module_get_module(list);
-	kmod_module_unref_list(list);
-	return mod;
-}
-
-static enum kmodule_state state_from_disk(const char *name, const char *dir)
-{
-	struct kmod_ctx *ctx = kmod_new(NULL, NULL);
-	struct kmod_module *mod = ctx ? module_lookup(ctx, name) : NULL;
-	enum kmodule_state s = KMODULE_UNKNOWN;
-	struct stat st;
-
-	if (mod && kmod_module_get_initstate(mod) == KMOD_MODULE_BUILTIN)
-		s = KMODULE_BUILTIN;
-	else if (mod && kmod_module_get_path(mod))
-		s = KMODULE_AVAILABLE;
-	else if (ctx && !stat(dir, &st))
-		s = KMODULE_ABSENT;
-	if (mod)
-		kmod_module_unref(mod);
-	if (ctx)
-		kmod_unref(ctx);
-	return s;
-}
-
-/* Install commands of modprobe.d are not run: kvmft starts no shell on anybody's behalf. */
-static int module_insert(const char *name)
-{
-	struct kmod_ctx *ctx = kmod_new(NULL, NULL);
-	struct kmod_module *mod = ctx ? module_lookup(ctx, name) : NULL;
-	int got = !ctx ? -ENOMEM : -ENOENT;
-
-	if (mod)
-		got = kmod_module_probe_insert_module(mod, KMOD_PROBE_IGNORE_COMMAND, NULL, NULL,
-						      NULL, NULL);
-	if (mod)
-		kmod_module_unref(mod);
-	if (ctx)
-		kmod_unref(ctx);
-	return got > 0 ? -EPERM : got; /* positive: stopped by a blacklist */
-}
-
-#else
-
-const char *kmodule_backend(void)
-{
-	return "/sys/module and /lib/modules (built without libkmod)";
-}
+/* ---- without libkmod ---- */
 
 /* A path in the text whose file name is NAME.ko, perhaps compressed; '-' counts as '_'. */
 static bool list_has(const char *text, const char *name)
@@ -145,7 +81,7 @@ static bool list_has(const char *text, const char *name)
 	return false;
 }
 
-static enum kmodule_state state_from_disk(const char *name, const char *dir)
+static enum kmodule_state state_from_lists(const char *name, const char *dir)
 {
 	static const struct {
 		const char *file;
@@ -171,7 +107,7 @@ static enum kmodule_state state_from_disk(const char *name, const char *dir)
 }
 
 /* modprobe knows dependencies and compression; it gets a clean environment. */
-static int module_insert(const char *name)
+static int insert_by_modprobe(const char *name)
 {
 	char *argv[] = { (char[]){ "modprobe" }, (char[]){ "-q" }, (char[]){ "--" },
 			 strdup(name), NULL };
@@ -191,7 +127,7 @@ static int module_insert(const char *name)
 	return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -ENOENT;
 }
 
-#endif
+/* ---- both ---- */
 
 enum kmodule_state kmodule_state_get(const char *name)
 {
@@ -205,7 +141,7 @@ enum kmodule_state kmodule_state_get(const char *name)
 	if (s != KMODULE_UNKNOWN)
 		return s;
 	snprintf(dir, sizeof(dir), "/lib/modules/%.65s", uts.release);
-	return state_from_disk(buf, dir);
+	return libkmod_state(buf, dir, &s) ? state_from_lists(buf, dir) : s;
 }
 
 int kmodule_load(const char *name, struct kvmft_err *err)
@@ -218,7 +154,9 @@ int kmodule_load(const char *name, struct kvmft_err *err)
 		return err_set(err, EINVAL, "%s: not a module name", name);
 	if (s == KMODULE_LOADED || s == KMODULE_BUILTIN)
 		return 0;
-	got = module_insert(buf);
+	got = libkmod_insert(buf);
+	if (got == -ENOSYS)
+		got = insert_by_modprobe(buf);
 	if (!got)
 		return 0;
 	if (got == -ENOTSUP)

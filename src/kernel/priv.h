@@ -83,6 +83,12 @@ void kprobe_error_words(struct kvmft_err *err, const char *line);
 int kprobe_define(struct kprobes *p, const char *name, const char *func, const char *args,
 		  struct kvmft_err *err) __must_check;
 
+/* ---- libkmod.c: -ENOSYS when the library is not there ---- */
+
+/* dir: of the running kernel's modules. */
+int libkmod_state(const char *name, const char *dir, enum kmodule_state *s) __must_check;
+int libkmod_insert(const char *name) __must_check;
+
 /* ---- small helpers ---- */
 
 /* Adds lines below the one in err; control bytes other than newline are replaced. */
