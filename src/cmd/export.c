@@ -9,6 +9,7 @@
 
 #include "cmds.h"
 #include "sink.h"
+#include "window.h"
 
 #define TRACE_DAT "trace.dat"
 
@@ -33,6 +34,9 @@ static const struct opt export_options[] = {
 	       "(default: stamps are converted to the host's)"),
 	OPTION_CHOICE(0, "clock", struct export_opts, clock, "CLOCK", out_clock_names,
 		      "other formats: clock of all times, see kvmft merge"),
+	OPTION(0, "from", OPT_STR, struct export_opts, from, "T",
+	       "leave out what was before T, a time as --to text shows it"),
+	OPTION(0, "until", OPT_STR, struct export_opts, until, "T", WINDOW_HELP_TO),
 	OPTION(0, "tsc-offset", OPT_BITS, struct export_opts, tsc_offset, "N",
 	       "the guests' TSC offset, instead of what INPUT says"),
 	OPTION(0, "tsc-ratio", OPT_STR, struct export_opts, tsc_ratio, "R/F",
@@ -92,6 +96,27 @@ static int export_open(struct pairing *p, const struct export_opts *o, int argc,
 	return pairing_open(p, o->input, argv, (size_t)argc, force_map ? &forced : NULL, err);
 }
 
+/* The time line begins anew, with what is wanted of it. */
+static int export_window(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
+{
+	struct out_clock clock;
+	struct sink s = { 0 };
+	uint64_t from, to;
+	int ret;
+
+	if (!o->from && !o->until)
+		return 0;
+	ret = sink_clock(&s, p, o->clock, &clock, err);
+	if (!ret)
+		ret = window_parse_named(&clock, o->from, "until", o->until, &from, &to, err);
+	sink_free(&s);
+	if (ret)
+		return ret;
+	tl_stop(p->t);
+	tl_window(p->t, from, to);
+	return tl_start(p->t, err);
+}
+
 /* One time line of all captures. */
 static int export_lines(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
 {
@@ -130,13 +155,16 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret)
 		ret = export_open(&p, o, argc, argv, err);
 	if (!ret)
+		ret = export_window(&p, o, err);
+	if (!ret)
 		ret = is_dat(o) ? export_dat(&p, o, err) : export_lines(&p, o, err);
 	if (!ret) {
 		complete = pairing_summary(p.t, o->quiet);
 		for (size_t i = 0; i < tl_sources(p.t); i++)
 			events += tl_source(p.t, i)->events;
 		if (!events)
-			ret = err_set(err, ENODATA, "the captures hold no events");
+			ret = err_set(err, ENODATA, "the captures hold no events%s",
+				      o->from || o->until ? " in that time" : "");
 	}
 	pairing_close(&p);
 	if (ret == -EPIPE)

@@ -14,6 +14,7 @@ struct export_opts {
 	bool v7, zstd, time_shift, force, quiet;
 	struct opt_u64 subbuf, tsc_offset;
 	const char *instance, *tsc_ratio;
+	const char *from, *until;
 };
 
 /* export_dat.c: a trace.dat of p's capture, and one of each guest, named after it. */

@@ -76,8 +76,8 @@ static int window_edge(const struct out_clock *c, const char *name, const char *
 			 text, out_clock_names[c->kind]);
 }
 
-int window_parse(const struct out_clock *c, const char *from, const char *to, uint64_t *lo,
-		 uint64_t *hi, struct kvmft_err *err)
+int window_parse_named(const struct out_clock *c, const char *from, const char *end, const char *to,
+		       uint64_t *lo, uint64_t *hi, struct kvmft_err *err)
 {
 	uint64_t v = 0;
 	int ret = 0;
@@ -90,13 +90,19 @@ int window_parse(const struct out_clock *c, const char *from, const char *to, ui
 		ret = window_edge(c, "from", from, v, lo, err);
 	if (!to || ret)
 		return ret;
-	ret = window_value(c, "to", to, &v, err);
+	ret = window_value(c, end, to, &v, err);
 	if (ret || v == UINT64_MAX)
 		return ret;
-	ret = window_edge(c, "to", to, v + 1, hi, err);
+	ret = window_edge(c, end, to, v + 1, hi, err);
 	if (!ret && *hi)
 		--*hi; /* the last one that shows less than v + 1 */
 	if (!ret && from && *hi < *lo)
-		ret = err_usage(err, "option --to: %s is before --from %s", to, from);
+		ret = err_usage(err, "option --%s: %s is before --from %s", end, to, from);
 	return ret;
+}
+
+int window_parse(const struct out_clock *c, const char *from, const char *to, uint64_t *lo,
+		 uint64_t *hi, struct kvmft_err *err)
+{
+	return window_parse_named(c, from, "to", to, lo, hi, err);
 }

@@ -15,6 +15,9 @@
  */
 int window_parse(const struct out_clock *c, const char *from, const char *to, uint64_t *lo,
 		 uint64_t *hi, struct kvmft_err *err) __must_check;
+/* The same for a command in which --to is something else: end is the name of that option. */
+int window_parse_named(const struct out_clock *c, const char *from, const char *end, const char *to,
+		       uint64_t *lo, uint64_t *hi, struct kvmft_err *err) __must_check;
 
 #define WINDOW_HELP_FROM "leave out what was before T, a time as the lines show it"
 #define WINDOW_HELP_TO	 "leave out what was after T"

@@ -355,4 +355,23 @@ run "$kvmft" export -q -i "$tmp/guest" --to json
 status_is 0 "a capture in ns"
 is "$(sed -n 2p "$out" | sed 's/.*"t":\([0-9]*\),.*/\1/')" \
 	"$(sed -n 1p "$tmp/want" | sed 's/.*"t":\([0-9]*\),.*/\1/')" "... shows its stamps"
+# ---- a window ----
+
+# A third of the capture, from its own lines.
+"$kvmft" export -q -i "$tmp/host" --to text >"$tmp/all.txt"
+time_of() { sed -n "$1"'s/.*\] *\([0-9.]*\)  .*/\1/p' "$tmp/all.txt"; }
+from=$(time_of 2000)
+until=$(time_of 4000)
+awk -v from="$from" -v to="$until" '{ split($0, a, "]"); split(a[2], b, " "); if (b[1] >= from && b[1] <= to) print }' \
+	"$tmp/all.txt" >"$tmp/some.txt"
+run "$kvmft" export -q -i "$tmp/host" --to text --from "$from" --until "$until"
+status_is 0 "a window: exit 0"
+ok "... has the lines of that time" cmp -s "$out" "$tmp/some.txt"
+run "$kvmft" export -q -i "$tmp/host" -o "$tmp/window.dat" --from "$from" --until "$until"
+status_is 0 "a window as trace.dat: exit 0"
+is "$("$kvmft" export -q -i "$tmp/window.dat" --to text --clock host-tsc | wc -l | tr -d ' ')" \
+	"$(wc -l <"$tmp/some.txt" | tr -d ' ')" "... has as many events"
+usage "a window that ends before it begins" 'option --until: .* is before --from' -i "$tmp/host" --to text \
+	--from "$until" --until "$from"
+
 finish
