@@ -257,6 +257,19 @@ int kinst_raw_open(struct kinst *k, uint32_t cpu, bool nonblock,
 		   struct kvmft_err *err) __must_check;
 /* trace_marker or trace_marker_raw, for writing; the caller closes. fd or -errno. */
 int kinst_marker_open(struct kinst *k, bool raw) __must_check;
+/*
+ * Does this kernel copy what is written to the top level's trace_marker into an instance that wants
+ * it? Switch it on after tracing and off before: as long as an instance copies and does not record,
+ * the kernel refuses everybody's markers (Linux 6.18, tracing_mark_write()).
+ */
+bool kinst_can_copy_markers(const struct kinst *k);
+int kinst_copy_markers(struct kinst *k, bool on, struct kvmft_err *err) __must_check;
+/*
+ * For a child between fork and exec: a mount namespace in which every tracefs has this instance's
+ * trace_marker and trace_marker_raw in the place of the top level's, and /dev/null for tracing_on.
+ * 0 or -errno (-EPERM: not root); the namespace may be half made then.
+ */
+int kinst_private_marker(const struct kinst *k) __must_check;
 /* The CPUs that have a per_cpu directory, ascending. */
 int kinst_cpus(const struct kinst *k, struct kcpus *c) __must_check;
 /* Any file of the instance, whole; *out is the caller's. Length or -errno. */

@@ -24,7 +24,13 @@ static const struct opt record_options[] = {
 	       "with --output-dir: remove the oldest, so that N are left with the new one"),
 	OPTION('e', "event", OPT_LIST, struct record_opts, events, "EVENT[/FILTER/]",
 	       "sys:event, sys:*, sys or event, with a kernel filter between slashes;\n"
-	       "'default' stands for the default set"),
+	       "'default' stands for the default set, 'none' for no event"),
+	OPTION(0, "sdt", OPT_LIST, struct record_opts, sdt, "BINARY[:PROVIDER[:MARKER]]",
+	       "also the SDT markers of this program or library (QEMU: back end dtrace); with\n"
+	       ",argN:string or ,argN:hex behind it, and /FILTER/"),
+	OPTION_CHOICE(0, "marker", struct record_opts, marker, "WHOSE", record_marker_choices,
+		      "also what COMMAND, or all programs, write to trace_marker, as QEMU does with\n"
+		      "back end ftrace (default: command for a qemu-system-*, else none)"),
 	OPTION(0, "vm", OPT_LIST, struct record_opts, vms, "SEL",
 	       "only this VM's threads: UUID, name, PID or PID-FD"),
 	OPTION('p', "pid", OPT_LIST, struct record_opts, pids, "PID",
@@ -93,6 +99,9 @@ static int record_start(struct record *r)
 	ret = capw_meta(r->w, &r->line);
 	if (ret)
 		return err_set(r->err, -ret, "cannot write meta: %s", strerror(-ret));
+	ret = record_marker_start(r);
+	if (ret)
+		return ret;
 	record_clocks_start(r);
 	ret = record_facts_vms(r, false);
 	return ret ? ret : record_tids_again(r, true);
@@ -128,6 +137,7 @@ static int record_stop(struct record *r)
 {
 	int ret = 0, off = 0;
 
+	record_marker_stop(r);
 	if (r->tracing)
 		off = record_off(r);
 	r->tracing = false;
@@ -165,6 +175,7 @@ static void record_undo(struct record *r)
 	if (kinst_destroy(r->k, &err) && err.text[0])
 		cli_note("%s", err.text);
 	record_trigger_free(r);
+	record_sdt_free(r);
 	record_watch_end(r);
 	capw_close(r->w);
 	util_close_fd(&r->place);
@@ -219,8 +230,10 @@ static int record_prepare(struct record *r)
 	ret = ret ? ret : record_modules(r);
 	ret = ret ? ret : ktracefs_clock_check(r->t, r->o->clock, r->err);
 	ret = ret ? ret : record_events(r);
+	ret = ret ? ret : record_sdt_prepare(r);
 	ret = ret ? ret : record_flight_check(r);
 	ret = ret ? ret : record_instance(r);
+	ret = ret ? ret : record_marker_ready(r);
 	ret = ret ? ret : record_flight_arm(r);
 	ret = ret ? ret : record_output(r);
 	ret = ret ? ret : record_store_open(r);
@@ -237,6 +250,7 @@ static int record_finish(struct record *r)
 	bool off = r->o->flight && !(r->o->trigger && r->flight.fired);
 	int first, ret;
 
+	record_marker_stop(r);
 	if (off && r->tracing) /* at the end, unless the trigger's was what was wanted */
 		off = !kinst_tracing(r->k, false, NULL);
 	first = off ? record_flight_dump(r, "end") : 0;
@@ -288,6 +302,7 @@ static int record_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	ret = record_place_options(opts, err);
 	ret = ret ? ret : record_environment(argv, err);
 	ret = ret ? ret : record_store_check(&r);
+	ret = ret ? ret : record_marker_check(&r, argc ? argv[0] : NULL);
 	if (ret)
 		return ret;
 	/* A folder without rights for its owner would be closed to us, who gave up passing over them. */

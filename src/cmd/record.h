@@ -8,6 +8,8 @@
  * record_place.c   the capture's place: -o, or --output-dir with its lock and its retention
  * record_guard.c   environment, modules, privileges
  * record_store.c   the capture: limits, segments, and what becomes of old ones
+ * record_sdt.c     markers of programs, --sdt
+ * record_marker.c  markers of programs in trace_marker, --marker
  * record_facts.c   what goes into the capture besides events
  * record_clocks.c  ... and of clocks that need a trace or a probe to be read
  * record_loss.c    the ring's counters: what was produced, stored and lost, and where
@@ -32,9 +34,13 @@
 #include "kvmft/kernel.h"
 #include "kvmft/vm.h"
 
+enum record_marker { RECORD_MARKER_COMMAND, RECORD_MARKER_ALL, RECORD_MARKER_NONE };
+extern const char *const record_marker_choices[];
+
 struct record_opts {
 	const char *output, *output_dir, *clock, *cpus, *rotate, *trigger;
-	struct opt_list events, vms, pids, vcpus;
+	struct opt_list events, vms, pids, vcpus, sdt;
+	int marker; /* enum record_marker, -1 = not given */
 	struct opt_u64 buffer, duration, max_size, min_free, keep, keep_captures;
 	bool host, guest, force, overwrite, allow_lost, quiet, flight, load_modules;
 };
@@ -102,6 +108,9 @@ struct record {
 	struct record_clocks clocks;
 	struct sbuf line;	    /* meta record under construction */
 	struct record_flight flight;
+	struct record_sdt *sdt;	    /* NULL without --sdt */
+	enum record_marker marker;
+	bool copying;		    /* the kernel copies markers into the instance */
 	int watcher, watcher_pipe;
 	uint64_t lost;		    /* events, all CPUs; known after the end */
 	uint64_t stored;	    /* events in the capture */
@@ -123,6 +132,29 @@ int record_tids(struct record *r);
  * a look through debugfs, which is left out when all have threads, unless thorough.
  */
 int record_tids_again(struct record *r, bool thorough);
+
+/* ---- record_sdt.c ---- */
+
+/* Makes the uprobes and adds their events to r->events; after the sweep, before the instance. */
+int record_sdt_prepare(struct record *r);
+/*
+ * What an event and its format text are called in the capture: of those that are no markers the
+ * names stay. *format is the caller's, before and after. 0 or -ENOMEM.
+ */
+int record_sdt_name(const struct record *r, const struct kevent *e, const char **sys,
+		    const char **name, char **format);
+int record_sdt_facts(struct record *r); /* as those of record_facts.c */
+void record_sdt_free(struct record *r);
+
+/* ---- record_marker.c ---- */
+
+/* Whose markers, by option and COMMAND (NULL: none); before anything is made. */
+int record_marker_check(struct record *r, const char *command);
+int record_marker_ready(struct record *r); /* can this kernel? With the instance there. */
+int record_marker_facts(struct record *r);
+/* While the instance copies, tracing must be on: after it is switched on, before it is off. */
+int record_marker_start(struct record *r);
+void record_marker_stop(struct record *r);
 
 /* ---- record_ring.c ---- */
 
@@ -170,6 +202,7 @@ void record_confine_watcher(void);
 
 int record_put(struct record *r); /* r->line as one record */
 int record_facts_begin(struct record *r);	/* before tracing starts */
+int record_facts_event(struct record *r, const struct kevent *e);
 int record_facts_cpus(struct record *r);
 int record_facts_vms(struct record *r, bool end); /* after it started, and again at the end */
 int record_facts_bracket(struct record *r);

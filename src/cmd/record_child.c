@@ -34,6 +34,11 @@ static _Noreturn void child_main(const struct record *r, char **argv, int go, in
 	char c;
 
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (r->marker == RECORD_MARKER_COMMAND) {
+		error = -kinst_private_marker(r->k);
+		if (full_write(failed, &error, sizeof(error), NULL))
+			_exit(125);
+	}
 	env_restore(&r->env);
 	/* End of file without a byte: the parent gave up before tracing was live. */
 	if (read(go, &c, 1) != 1)
@@ -42,6 +47,26 @@ static _Noreturn void child_main(const struct record *r, char **argv, int go, in
 	execvp(argv[0], argv);
 	error = errno;
 	_exit(full_write(failed, &error, sizeof(error), NULL) ? 126 : 127);
+}
+
+/* How the child's private trace_marker came out. A QEMU that nobody asked it for runs without. */
+static int marker_result(const struct record *r, const struct record_child *c)
+{
+	int error;
+
+	if (r->marker != RECORD_MARKER_COMMAND)
+		return 0;
+	if (read(c->failed, &error, sizeof(error)) != sizeof(error))
+		return err_set(r->err, EIO, "the child that was to run the command died");
+	if (!error)
+		return 0;
+	if (r->o->marker >= 0)
+		return err_set(r->err, error, "cannot give the command a trace_marker of its own, in a mount "
+			       "namespace: %s%s", strerror(error), error == EPERM ? " (run as root)" : "");
+	if (!r->o->quiet)
+		cli_note("no markers of this QEMU are recorded: a mount namespace of its own failed: %s",
+			 strerror(error));
+	return 0;
 }
 
 int record_child_fork(const struct record *r, char **argv, struct record_child *c)
@@ -64,7 +89,8 @@ int record_child_fork(const struct record *r, char **argv, struct record_child *
 		close(c->go);
 		child_main(r, argv, go_read, failed_write);
 	}
-	return 0;
+	util_close_fd(&failed_write); /* or its death would not be seen */
+	return marker_result(r, c);
 }
 
 int record_child_error(struct record_child *c, const char *name, struct kvmft_err *err)

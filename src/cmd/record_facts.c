@@ -104,10 +104,11 @@ static int facts_header(struct record *r)
 	return ret ? ret : put_file(r, "header_event", event);
 }
 
-static int facts_event(struct record *r, const struct kevent *e)
+int record_facts_event(struct record *r, const struct kevent *e)
 {
 	_cleanup_free_ char *text = NULL;
-	char name[512];
+	const char *sys, *name;
+	char path[512];
 	uint32_t id;
 	int ret;
 
@@ -117,14 +118,17 @@ static int facts_event(struct record *r, const struct kevent *e)
 	if (ret)
 		return err_set(r->err, -ret, "cannot read the format of %s:%s: %s", e->sys, e->name,
 			       strerror(-ret));
-	snprintf(name, sizeof(name), "events/%s/%s", e->sys, e->name);
-	ret = put_file(r, name, text);
+	ret = record_sdt_name(r, e, &sys, &name, &text);
+	if (ret)
+		return err_set(r->err, -ret, "out of memory");
+	snprintf(path, sizeof(path), "events/%s/%s", sys, name);
+	ret = put_file(r, path, text);
 	if (ret)
 		return ret;
 	meta_begin(&r->line, "event");
 	meta_u64(&r->line, "id", id);
-	meta_str(&r->line, "sys", e->sys);
-	meta_str(&r->line, "name", e->name);
+	meta_str(&r->line, "sys", sys);
+	meta_str(&r->line, "name", name);
 	meta_str(&r->line, "filter", e->filter);
 	return record_put(r);
 }
@@ -196,7 +200,9 @@ int record_facts_begin(struct record *r)
 	ret = ret ? ret : facts_tsc(r);
 	ret = ret ? ret : facts_header(r);
 	for (size_t i = 0; i < r->events.n && !ret; i++)
-		ret = facts_event(r, &r->events.v[i]);
+		ret = record_facts_event(r, &r->events.v[i]);
+	ret = ret ? ret : record_sdt_facts(r);
+	ret = ret ? ret : record_marker_facts(r);
 	ret = ret ? ret : record_facts_cpus(r);
 	if (!ret)
 		ret = r->side == CAP_SIDE_GUEST ? facts_guest_clock(r) : record_clocks_begin(r, NULL);

@@ -103,13 +103,17 @@ void record_confine(struct record *r, bool has_command)
 {
 	_cleanup_close_ int instances =
 		openat(ktracefs_dirfd(r->t), "instances", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int uprobes =
+		r->sdt ? openat(ktracefs_dirfd(r->t), "uprobe_events", O_PATH | O_CLOEXEC) : -1;
 	const struct sandbox_dir dir[] = {
 		{ capw_dirfd(r->w), SANDBOX_WRITE | SANDBOX_CREATE },
 		{ kinst_dirfd(r->k), SANDBOX_WRITE },
 		/* To remove ours; a flight recorder may have two. */
 		{ instances, SANDBOX_WRITE | SANDBOX_CREATE },
+		/* The same for the probes of --sdt; the last, which may be absent. */
+		{ uprobes, SANDBOX_WRITE },
 	};
-	struct sandbox s = { .dir = dir, .ndir = ARRAY_SIZE(dir) };
+	struct sandbox s = { .dir = dir, .ndir = ARRAY_SIZE(dir) - (uprobes < 0) };
 
 	/* Pipes beyond the limit of an unprivileged user: there is one for each CPU. */
 	s.caps = SANDBOX_CAP(CAP_SYS_RESOURCE) | caps_for_tracefs();

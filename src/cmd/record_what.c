@@ -59,6 +59,8 @@ int record_events(struct record *r)
 	int ret = 0;
 
 	for (size_t i = 0; i < r->o->events.n && !ret; i++) {
+		if (!strcmp(r->o->events.v[i], "none"))
+			continue;
 		if (!strcmp(r->o->events.v[i], "default"))
 			want_default = true;
 		else

@@ -157,6 +157,19 @@ static bool common_ok(const struct fmt_event *e)
 	return type && !type->f.off && type->f.size == 2;
 }
 
+/*
+ * The kernel prints "WHERE: TEXT" for what was written to trace_marker: its own function that did the
+ * writing, always the same, and in a capture only an address.
+ */
+static const char *print_of(const struct fmt_event *e, const char *print)
+{
+	const struct fmt_fld *buf = fmt_find_fld(e, "buf", strlen("buf"));
+
+	if (!strcmp(e->sys, "ftrace") && !strcmp(e->name, "print") && buf && buf->f.is_string)
+		return "\"%s\", REC->buf";
+	return print;
+}
+
 int fmt_parse_text(struct fmt_event *e, const char **why)
 {
 	const char *p = e->text, *end = e->text + e->len, *eol;
@@ -189,7 +202,7 @@ int fmt_parse_text(struct fmt_event *e, const char **why)
 		} else if (p == eol && in_fields && !e->ncommon) {
 			e->ncommon = e->nfld;
 		} else if (str_starts(p, "print fmt: ")) {
-			e->print = p + 11;
+			e->print = print_of(e, p + 11);
 			break;
 		}
 	}

@@ -31,7 +31,7 @@ static struct room text_room(const struct pnode *n, size_t width)
 		break;
 	case P_CHARS:
 		r.fixed += n->fld.is_dynamic ? 0 : n->fld.size;
-		r.len = n->fld.is_dynamic;
+		r.len = n->fld.is_dynamic || !n->fld.size;
 		break;
 	case P_SYMBOL:
 		for (size_t i = 0; i < n->nsym; i++)

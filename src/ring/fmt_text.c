@@ -138,7 +138,7 @@ static struct pnode *text_field(struct build *b, const char *name)
 		}
 		return n;
 	}
-	n = f->size ? build_node(b, P_CHARS) : build_fail(b);
+	n = f->size || f->is_array ? build_node(b, P_CHARS) : build_fail(b);
 	if (n)
 		n->fld = *f;
 	return n;

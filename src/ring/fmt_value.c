@@ -29,11 +29,31 @@ bool fmt_u64(const struct fmt *f, const struct fmt_field *fld, const struct rec 
 	return true;
 }
 
+/*
+ * "char buf[]" of size 0 is what is left of the record. Of a text, what somebody wrote to
+ * trace_marker, neither the filling nor the newline at its end belongs to it.
+ */
+static bool rest_bytes(const struct fmt_field *fld, const struct rec *rec, const uint8_t **p,
+		       uint32_t *len)
+{
+	if (fld->off > rec->len)
+		return false;
+	*p = rec->data + fld->off;
+	*len = rec->len - fld->off;
+	if (!fld->is_string)
+		return true;
+	*len = (uint32_t)strnlen((const char *)*p, *len);
+	*len -= *len && (*p)[*len - 1] == '\n';
+	return true;
+}
+
 bool fmt_bytes(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec,
 	       const uint8_t **p, uint32_t *len)
 {
 	uint32_t off = fld->off, n = fld->size, loc;
 
+	if (!n && fld->is_array)
+		return rest_bytes(fld, rec, p, len);
 	if (!n || off + n > rec->len)
 		return false;
 	if (fld->is_dynamic) {

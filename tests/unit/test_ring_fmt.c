@@ -149,6 +149,50 @@ static void test_dynamic_string(void **state __unused_arg)
 	"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n" \
 	"\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
 
+/* What was written to trace_marker: all the rest of the record, without its newline and filling. */
+static void test_marker(void **state __unused_arg)
+{
+	static const char format[] =
+		"name: print\nID: 5\nformat:\n"
+		"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
+		"\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
+		"\tfield:unsigned long ip;\toffset:8;\tsize:8;\tsigned:0;\n"
+		"\tfield:char buf[];\toffset:16;\tsize:0;\tsigned:0;\n\n"
+		"print fmt: \"%ps: %s\", (void *)REC->ip, REC->buf\n";
+	static const struct {
+		const char *bytes;
+		uint32_t len;
+		const char *want;
+	} row[] = {
+		{ "a_b x\n\0\0", 8, "a_b x" }, { "a_b x\n", 6, "a_b x" }, { "a\nb\n\0", 5, "a?b" },
+		{ "\n\0\0", 4, "" },	       { "", 0, "" },	      { "\033[2J", 4, "?[2J" },
+		{ "no end", 6, "no end" },
+	};
+	struct capture c = { .long_size = 8 };
+	struct fmt *f;
+
+	add_format(&c, "ftrace", "print", format);
+	f = load(&c);
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		uint8_t *data = calloc(1, 16 + row[i].len);
+		struct rec rec = { .data = data, .len = 16 + row[i].len };
+		struct sbuf out = { 0 };
+
+		assert_non_null(data);
+		memcpy(data + 16, row[i].bytes, row[i].len);
+		sbuf_add(&out, "");
+		fmt_print(f, fmt_find(f, "ftrace", "print"), &rec, &out);
+		assert_string_equal(out.s, row[i].want);
+		rec.len = 12; /* the field begins behind the record */
+		sbuf_reset(&out);
+		fmt_print(f, fmt_find(f, "ftrace", "print"), &rec, &out);
+		sbuf_free(&out);
+		free(data);
+	}
+	fmt_free(f);
+	free_formats(&c);
+}
+
 static void test_symbols(void **state __unused_arg)
 {
 	struct capture c = corpus_capture(false);
@@ -725,6 +769,7 @@ int main(void)
 		cmocka_unit_test(test_fields),
 		cmocka_unit_test(test_dynamic_string),
 		cmocka_unit_test(test_symbols),
+		cmocka_unit_test(test_marker),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_print_like_tep),
 		cmocka_unit_test(test_print_like_tep_swapped),

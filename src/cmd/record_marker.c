@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * record_marker.c: --marker, what programs write to trace_marker.
+ *
+ * QEMU's trace back end ftrace writes there, to the kernel's main trace, which is not ours to read.
+ * COMMAND gets a trace_marker that is the instance's (kernel/marker.c). For programs that run already
+ * there is the kernel's own option of an instance, copy_trace_marker: it takes everybody's.
+ */
+#include "record.h"
+
+#include <errno.h>
+#include <string.h>
+
+const char *const record_marker_choices[] = { "command", "all", "none", NULL };
+
+/* A QEMU as COMMAND gets its own marker without being asked for: it does no other program good. */
+static bool is_qemu(const char *command)
+{
+	const char *slash = strrchr(command, '/');
+	const char *name = slash ? slash + 1 : command;
+
+	return str_starts(name, "qemu-system-") || !strcmp(name, "qemu-kvm") || !strcmp(name, "kvm");
+}
+
+int record_marker_check(struct record *r, const char *command)
+{
+	int asked = r->o->marker;
+
+	if (asked < 0)
+		asked = command && is_qemu(command) ? RECORD_MARKER_COMMAND : RECORD_MARKER_NONE;
+	r->marker = (enum record_marker)asked;
+	if (r->marker == RECORD_MARKER_COMMAND && !command)
+		return err_usage(r->err, "option --marker command needs a COMMAND; for programs that run "
+				 "already: --marker all");
+	/* While an instance that copies does not record, the kernel refuses everybody's markers. */
+	if (r->marker == RECORD_MARKER_ALL && r->o->trigger)
+		return err_usage(r->err, "--marker all and --trigger exclude each other: the trigger stops "
+				 "the ring, and programs could write no markers meanwhile");
+	return 0;
+}
+
+int record_marker_ready(struct record *r)
+{
+	if (r->marker != RECORD_MARKER_ALL || kinst_can_copy_markers(r->k))
+		return 0;
+	return err_lack(r->err, ENOTSUP, "this kernel cannot copy markers of running programs into an "
+			"instance (no option copy_trace_marker, which came after Linux 6.12): start the "
+			"program by kvmft record --marker command -- COMMAND, or let QEMU use another trace "
+			"back end");
+}
+
+int record_marker_facts(struct record *r)
+{
+	char sys[] = "ftrace", name[] = "print";
+	const struct kevent print = { .sys = sys, .name = name };
+
+	return r->marker == RECORD_MARKER_NONE ? 0 : record_facts_event(r, &print);
+}
+
+int record_marker_start(struct record *r)
+{
+	int ret;
+
+	if (r->marker != RECORD_MARKER_ALL)
+		return 0;
+	ret = kinst_copy_markers(r->k, true, r->err);
+	r->copying = !ret;
+	return ret;
+}
+
+void record_marker_stop(struct record *r)
+{
+	struct kvmft_err err = { .text = "" };
+
+	if (r->copying && kinst_copy_markers(r->k, false, &err))
+		cli_note("%s", err.text);
+	r->copying = false;
+}
