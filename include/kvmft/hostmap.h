@@ -24,6 +24,7 @@ struct hostmap_vm {
 	 * one of all others; `next` leads from it through the rest.
 	 */
 	size_t of, next;
+	bool moved; /* to another host: what debugfs said at the end is not the last word */
 	bool has_forced; /* a map given by hand replaces all that the capture says */
 	struct tsc_map forced;
 	size_t forced_vcpus; /* ... for ids below this, and for those seen */
@@ -92,6 +93,11 @@ const struct hostmap_thread *hostmap_vcpu(const struct hostmap *m, size_t vm, ui
  */
 int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t guest_tsc,
 			const struct pvclock *pv) __must_check;
+/* An offset that came into force elsewhere, where the VM moved to, at that host TSC. 0, -errno. */
+int hostmap_add_offset_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host, uint64_t prev,
+			  uint64_t next) __must_check;
+/* Makes an entry, without clocks, for a VM of another host: *out. 0 or -ENOMEM. */
+int hostmap_add_foreign(struct hostmap *m, const struct hostmap_vm *vm, size_t *out) __must_check;
 /* The same where the host TSC of that moment is known. 0, -errno. */
 int hostmap_add_pvclock_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
 			   const struct pvclock *pv) __must_check;

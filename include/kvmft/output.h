@@ -32,6 +32,12 @@ struct out_clock {
 	uint64_t base; /* ns: host TSC of second 0 */
 	uint64_t khz;  /* ns: of the host's TSC */
 	const struct clock_pieces *pieces; /* mono_raw and the like: borrowed */
+	/* realtime on the hosts that the VM moved to, in that order */
+	const struct out_clock_later {
+		const struct migrate *link;
+		const struct clock_pieces *pieces;
+	} *later;
+	size_t nlater;
 };
 
 /*

@@ -11,6 +11,7 @@
 #define KVMFT_TIMELINE_H
 
 #include "kvmft/hostmap.h"
+#include "kvmft/migrate.h"
 
 #define TL_MAX_LABEL 64
 
@@ -22,6 +23,7 @@ struct tl_source {
 	const struct fmt *fmt;
 	char label[TL_MAX_LABEL]; /* "host", or the VM's name; of several captures of it NAME#N */
 	bool guest;
+	const struct migrate *link; /* a host that a VM moved to; NULL: the first one */
 	bool alone;		  /* of tl_new_alone(): a guest, too, has no VM then */
 	size_t index;		  /* 0 = host, guests from 1 */
 	size_t vm;		  /* guest: index into the host map, of this capture's entry */
@@ -65,6 +67,11 @@ int tl_new(struct hostmap *map, struct timeline **out, struct kvmft_err *err) __
  */
 int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt *fmt, size_t vm,
 		 struct kvmft_err *err) __must_check;
+/*
+ * Adds a host that a VM moved to; after the guests. The link is borrowed. `host` of all items remains
+ * the first host's TSC.
+ */
+int tl_add_host(struct timeline *t, const struct migrate *link, struct kvmft_err *err) __must_check;
 /*
  * A time line of one capture alone, host or guest, in whatever trace clock: `host` of its items is
  * the stamp as recorded.

@@ -27,11 +27,16 @@ struct win_stats {
 /* The time of the check is cut into this many equal slices at most. */
 #define WIN_SLICES 64
 
+/* Hosts whose part is told apart; more of them share the last. */
+#define WIN_HOSTS 4
+
 struct win_vcpu {
 	size_t vm; /* index into the host map: of several captures of a VM each has its own */
 	uint32_t vcpu;
 	struct win_stats s;
 	struct win_stats slice[WIN_SLICES]; /* the same figures, per slice of time */
+	struct win_stats part[WIN_HOSTS];   /* ... and per host that it ran on */
+	size_t on;			    /* the one that it runs on */
 	uint64_t first_out, last_out;	    /* host TSC of the first and last outside event */
 	uint64_t inside_before_out;	    /* events inside before the first outside one */
 	uint64_t windows;		    /* closed ones, entry to exit */
@@ -54,6 +59,9 @@ size_t win_count(const struct windows *w);
 const struct win_vcpu *win_vcpu(const struct windows *w, size_t i);
 /* All vCPUs of one VM together; vm -1: of all VMs. */
 void win_total(const struct windows *w, int64_t vm, struct win_stats *s);
+/* Hosts on the time line, and all vCPUs of one VM on number i of them. */
+size_t win_hosts(const struct windows *w);
+void win_host_total(const struct windows *w, size_t vm, size_t i, struct win_stats *s);
 /* Slices of time: number i is [from + i * width, from + (i + 1) * width), in host TSC. */
 void win_slices(const struct windows *w, uint64_t *from, uint64_t *width);
 /* Adds the figures of b to a; a slack is the smaller one of both. */

@@ -322,7 +322,7 @@ static bool offset_ignored(const struct hostmap *m, const struct hostmap_event *
 	const struct cap_vcpu *v = cap_vcpu(&m->vm[e->vm], e->vcpu);
 	uint64_t last;
 
-	if (!v || !v->has_offset || !v->has_end || v->offset != v->end_offset)
+	if (m->vm[e->vm].moved || !v || !v->has_offset || !v->has_end || v->offset != v->end_offset)
 		return false;
 	return u64map_get(&m->last_write, vcpu_key((size_t)e->vm, e->vcpu), &last) &&
 	       m->event[last].next != v->end_offset;
@@ -415,7 +415,7 @@ static int build_epochs(struct hostmap *m, size_t vm)
 	for (size_t i = 0; i < m->nevent && !ret; i++)
 		if (event_concerns(m, &m->event[i], vm) && !(forced && m->event[i].kind == EV_OFFSET))
 			ret = feed_event(m, vm, &m->event[i]);
-	return ret || forced ? ret : feed_reads(m, vm, true);
+	return ret || forced || m->vm[m->vm[vm].of].moved ? ret : feed_reads(m, vm, true);
 }
 
 /* Orders the events and notes each vCPU's last write; their VMs are known. */
@@ -563,6 +563,22 @@ ssize_t hostmap_find_vm(const struct hostmap *m, const char *sel, struct kvmft_e
 	return ret ? ret : -ENOENT;
 }
 
+/* An event that no stream of the capture holds; of all captures of the VM. */
+static int add_event(struct hostmap *m, size_t vm, const struct hostmap_event *e)
+{
+	struct hostmap_event *slot = array_grow(&m->event, m->nevent, &m->event_cap, sizeof(*slot));
+	int ret;
+
+	if (!slot)
+		return -ENOMEM;
+	*slot = *e;
+	m->nevent++;
+	ret = sort_events(m);
+	for (; !ret && vm != HOSTMAP_END; vm = m->vm[vm].next)
+		ret = build_epochs(m, vm);
+	return ret;
+}
+
 int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t guest_tsc,
 			const struct pvclock *pv)
 {
@@ -577,18 +593,33 @@ int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t gu
 int hostmap_add_pvclock_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
 			   const struct pvclock *pv)
 {
-	struct hostmap_event *e;
-	int ret;
-
-	e = array_grow(&m->event, m->nevent, &m->event_cap, sizeof(*e));
-	if (!e)
-		return -ENOMEM;
-	*e = (struct hostmap_event){
+	struct hostmap_event e = {
 		.ts = host, .kind = EV_PVCLOCK, .vm = (ssize_t)vm, .vcpu = vcpu, .pv = *pv,
 	};
-	m->nevent++;
-	ret = sort_events(m);
-	return ret ? ret : build_epochs(m, vm);
+
+	return add_event(m, vm, &e);
+}
+
+int hostmap_add_offset_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host, uint64_t prev,
+			  uint64_t next)
+{
+	struct hostmap_event e = {
+		.ts = host, .kind = EV_OFFSET, .vm = (ssize_t)vm, .vcpu = vcpu, .prev = prev, .next = next,
+	};
+
+	m->vm[vm].moved = true;
+	return add_event(m, vm, &e);
+}
+
+int hostmap_add_foreign(struct hostmap *m, const struct hostmap_vm *vm, size_t *out)
+{
+	ssize_t at = vm_add(m, vm->cap, -1);
+
+	if (at < 0)
+		return (int)at;
+	memcpy(m->vm[at].label, vm->label, sizeof(vm->label));
+	*out = (size_t)at;
+	return 0;
 }
 
 int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct tsc_map *map)

@@ -18,6 +18,7 @@ struct tl_stream {
 	struct tl_source *src;
 	struct rstream r;
 	const struct guest_time *gtime;	 /* NULL for the host */
+	const struct migrate *link;	 /* of a host that is not the first one */
 	const struct epoch_vcpu *epochs; /* guest: of the vCPU that this CPU is */
 	int64_t vcpu, vm; /* guest: the CPU's; host: what the thread seen last runs; or -1 */
 	bool open;
@@ -35,7 +36,7 @@ struct timeline {
 	struct hostmap *map;
 	struct tl_source **src;
 	struct guest_time **gtime; /* by source */
-	size_t nsrc, src_cap, gtime_cap;
+	size_t nsrc, src_cap, gtime_cap, nlink;
 	struct tl_stream *stream;
 	size_t nstream;
 	struct rmerge *merge;
@@ -160,6 +161,20 @@ int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt
 	return 0;
 }
 
+int tl_add_host(struct timeline *t, const struct migrate *link, struct kvmft_err *err)
+{
+	struct tl_source *s;
+	char label[TL_MAX_LABEL];
+
+	snprintf(t->src[0]->label, sizeof(t->src[0]->label), "host#1");
+	snprintf(label, sizeof(label), "host#%zu", ++t->nlink + 1);
+	s = source_add(t, link->map->cap, link->map->fmt, label);
+	if (!s)
+		return err_set(err, ENOMEM, "out of memory");
+	s->link = link;
+	return 0;
+}
+
 /* ---- one stream ---- */
 
 /*
@@ -190,8 +205,12 @@ static void place(struct tl_stream *s, uint64_t ts)
 	uint64_t lo = ts, hi = ts;
 	bool ok = true;
 
-	if (s->gtime)
+	if (s->gtime) {
 		ok = epoch_result_usable(guest_time_to_host(s->gtime, s->epochs, ts, &lo, &hi));
+	} else if (s->link) {
+		ok = migrate_to_line(s->link, ts, &lo);
+		hi = lo;
+	}
 	/* A stamp before its predecessor on the same CPU cannot be right either. */
 	if (ok && s->placed && lo < s->host) {
 		s->src->backwards++;
@@ -256,6 +275,8 @@ static bool host_before(void *arg, uint64_t ts)
 {
 	const struct tl_stream *s = arg;
 
+	if (s->link && !migrate_to_line(s->link, ts, &ts))
+		return false;
 	return ts < s->from;
 }
 
@@ -291,6 +312,7 @@ static int stream_open(struct timeline *t, struct tl_source *src, const struct c
 		s->gtime = t->gtime[src->index];
 		s->epochs = epoch_vm_find(t->map->vm[src->vm].epochs, (uint32_t)s->vcpu);
 	}
+	s->link = src->link;
 	s->from = t->from;
 	s->begin = src->alone ? 0 : t->map->cap->begin_tsc;
 	ret = rstream_open(&s->r, src->cap, cs);
@@ -397,11 +419,13 @@ static void item_fill_other(struct tl_stream *s, struct tl_item *item)
 /* Another thread on a CPU of the host. */
 static void stream_thread(const struct timeline *t, struct tl_stream *s, int32_t tid)
 {
-	const struct hostmap_thread *thread = hostmap_thread(t->map, tid);
+	const struct hostmap_thread *thread = hostmap_thread(s->link ? s->link->map : t->map, tid);
 
 	s->tid = tid;
 	s->vcpu = thread ? (int64_t)thread->vcpu : -1;
 	s->vm = thread ? (int64_t)thread->vm : -1;
+	if (s->link && thread)
+		s->vm = (int64_t)s->link->vm[thread->vm];
 }
 
 /* All fields, one by one: this is done for each event. */

@@ -33,7 +33,9 @@ struct windows {
 	/* kvm_entry and kvm_exit of each source */
 	struct win_events {
 		const struct fmt_event *entry, *exit;
+		size_t host; /* which of the hosts it is */
 	} *ev;
+	size_t hosts;
 };
 
 static struct win_vcpu *win_at(struct windows *w, size_t vm, uint32_t vcpu)
@@ -74,6 +76,8 @@ int win_new(const struct timeline *t, struct windows **out)
 	for (size_t i = 0; i < tl_sources(t); i++) {
 		const struct tl_source *s = tl_source(t, i);
 
+		w->ev[i].host = MIN(w->hosts, (size_t)WIN_HOSTS - 1);
+		w->hosts += !s->guest;
 		w->ev[i].entry = fmt_find(s->fmt, "kvm", "kvm_entry");
 		w->ev[i].exit = fmt_find(s->fmt, "kvm", "kvm_exit");
 	}
@@ -133,6 +137,7 @@ static struct win_stats *slice_at(struct windows *w, struct win_vcpu *v, uint64_
 static void account(struct windows *w, struct win_vcpu *v, uint64_t host, const struct win_stats *s)
 {
 	win_stats_add(slice_at(w, v, host), s);
+	win_stats_add(&v->part[v->on], s);
 	win_stats_add(&v->s, s);
 }
 
@@ -143,6 +148,8 @@ static void account_inside(struct windows *w, struct win_vcpu *v, uint64_t host)
 
 	s->checked++;
 	s->inside++;
+	v->part[v->on].checked++;
+	v->part[v->on].inside++;
 	v->s.checked++;
 	v->s.inside++;
 }
@@ -269,6 +276,15 @@ static void win_gap(struct windows *w, const struct tl_item *i)
 		win_forget(w, &w->v[k]);
 }
 
+static void win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item *i, bool entry)
+{
+	if (entry)
+		win_entry(w, v, i->host);
+	else
+		win_exit(w, v, i->host);
+	v->on = w->ev[i->src->index].host;
+}
+
 static int win_event(struct windows *w, const struct tl_item *i, size_t vm, bool entry)
 {
 	struct win_vcpu *v = win_at(w, vm, (uint32_t)i->vcpu);
@@ -282,10 +298,8 @@ static int win_event(struct windows *w, const struct tl_item *i, size_t vm, bool
 		win_forget(w, v);
 	} else if (i->src->guest)
 		win_guest_event(w, v, i);
-	else if (entry)
-		win_entry(w, v, i->host);
 	else
-		win_exit(w, v, i->host);
+		win_turn(w, v, i, entry);
 	return 0;
 }
 
@@ -345,6 +359,19 @@ void win_total(const struct windows *w, int64_t vm, struct win_stats *s)
 	for (size_t k = 0; k < w->n; k++)
 		if (vm < 0 || w->v[k].vm == (size_t)vm)
 			win_stats_add(s, &w->v[k].s);
+}
+
+size_t win_hosts(const struct windows *w)
+{
+	return MIN(w->hosts, (size_t)WIN_HOSTS);
+}
+
+void win_host_total(const struct windows *w, size_t vm, size_t i, struct win_stats *s)
+{
+	*s = (struct win_stats){ 0 };
+	for (size_t k = 0; k < w->n; k++)
+		if (w->v[k].vm == vm)
+			win_stats_add(s, &w->v[k].part[i]);
 }
 
 void win_slices(const struct windows *w, uint64_t *from, uint64_t *width)

@@ -19,6 +19,7 @@ struct merge_opts {
 	const char *tsc_ratio;
 	bool force, quiet;
 	struct merge_pick_opts pick;
+	struct opt_list host;
 };
 
 static const struct opt merge_options[] = {
@@ -29,6 +30,8 @@ static const struct opt merge_options[] = {
 	OPTION(0, "format", OPT_STR, struct merge_opts, format, "FORMAT",
 	       "text (default), json (an object per line), perfetto (ui.perfetto.dev),\n"
 	       "or html (a page to look at)"),
+	OPTION(0, "host", OPT_LIST, struct merge_opts, host, "HOST2",
+	       "the host that the guest moved to; may be repeated, in that order"),
 	OPTION(0, "tsc-offset", OPT_BITS, struct merge_opts, tsc_offset, "N",
 	       "the guest's TSC offset, instead of what the host capture says"),
 	OPTION(0, "tsc-ratio", OPT_STR, struct merge_opts, tsc_ratio, "R/F",
@@ -151,6 +154,10 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 				      force_map ? &forced : NULL,
 				      m.o->format && strcmp(m.o->format, "text") ? PAIRING_VCPUS : PAIRING_LINES,
 				      err);
+	if (!ret && force_map && m.o->host.n)
+		ret = err_usage(err, "options --tsc-offset and --tsc-ratio: each --host has its own");
+	if (!ret)
+		ret = pairing_add_hosts(&m.p, &m.o->host, err);
 	if (!ret)
 		ret = merge_write(&m);
 	if (!ret) {
@@ -161,7 +168,7 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 			cli_note("%llu lines of context were left out: too large to be kept",
 				 (unsigned long long)pick_dropped(m.pick));
 		for (size_t i = 0; i < tl_sources(m.p.t); i++) {
-			if (i)
+			if (tl_source(m.p.t, i)->guest)
 				summary_alignment(&m, tl_source(m.p.t, i));
 			events += tl_source(m.p.t, i)->events;
 		}

@@ -205,6 +205,44 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 	return ret;
 }
 
+static int add_host(struct pairing *p, const char *path, struct kvmft_err *err)
+{
+	struct pairing_host *h = &p->later[p->nlater++];
+	int ret = open_one(path, &h->c, err);
+
+	if (ret)
+		return ret;
+	if (h->c.cap->side == CAP_SIDE_GUEST)
+		return err_set(err, EINVAL, "%s is the capture of a guest, not of a host", path);
+	if (!h->c.cap->clock || strcmp(h->c.cap->clock, "x86-tsc"))
+		return err_set(err, ENOTSUP, "host capture %s: only trace clock x86-tsc can be linked to another "
+					     "host, not %s", path, h->c.cap->clock ? h->c.cap->clock : "(not said)");
+	ret = hostmap_new(h->c.cap, h->c.fmt, &h->map, err);
+	if (!ret)
+		ret = migrate_new(p->map, p->guest[0].vm, h->map, &h->link, err);
+	return ret ? ret : tl_add_host(p->t, h->link, err);
+}
+
+int pairing_add_hosts(struct pairing *p, const struct opt_list *hosts, struct kvmft_err *err)
+{
+	int ret = 0;
+
+	if (!hosts->n)
+		return 0;
+	if (!p->nguest)
+		return err_usage(err, "option --host: a guest links two hosts, and there is none");
+	for (size_t i = 1; i < p->nguest; i++)
+		if (p->map->vm[p->guest[i].vm].of != p->guest[0].vm)
+			return err_usage(err, "option --host: captures of one VM, not of %s and %s",
+					 p->map->vm[p->guest[0].vm].label, p->map->vm[p->guest[i].vm].label);
+	p->later = calloc(hosts->n, sizeof(*p->later));
+	if (!p->later)
+		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < hosts->n && !ret; i++)
+		ret = add_host(p, hosts->v[i], err);
+	return ret;
+}
+
 int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *err)
 {
 	int ret;
@@ -223,6 +261,12 @@ void pairing_close(struct pairing *p)
 {
 	tl_free(p->t);
 	hostmap_free(p->map);
+	for (size_t i = 0; i < p->nlater; i++) {
+		migrate_free(p->later[i].link);
+		hostmap_free(p->later[i].map);
+		close_one(&p->later[i].c);
+	}
+	free(p->later);
 	for (size_t i = 0; i < p->nguest; i++)
 		close_one(&p->guest[i].c);
 	free(p->guest);

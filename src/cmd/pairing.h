@@ -25,6 +25,12 @@ struct pairing {
 	struct pairing_guest *guest;
 	size_t nguest;
 	struct hostmap *map;
+	struct pairing_host {
+		struct pairing_capture c;
+		struct hostmap *map;
+		struct migrate *link;
+	} *later; /* hosts that the VM moved to, in that order */
+	size_t nlater;
 	struct timeline *t;
 	bool alone; /* host is the only capture, and may be a guest's: see tl_new_alone() */
 };
@@ -48,6 +54,8 @@ int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
  */
 int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
 		    const struct tsc_map *forced, enum pairing_need need, struct kvmft_err *err) __must_check;
+/* Hosts that the guests' VM, which must be one, moved to: after pairing_prepare(). */
+int pairing_add_hosts(struct pairing *p, const struct opt_list *hosts, struct kvmft_err *err) __must_check;
 /* One capture, host or guest, in any trace clock. */
 int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *err);
 void pairing_close(struct pairing *p);

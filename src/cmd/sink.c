@@ -9,13 +9,11 @@
 #include <string.h>
 
 /* mono_raw, mono, boot, realtime: by the host capture's own readings. */
-static int sampled_clock(struct sink *s, const struct capture *host, struct out_clock *c,
-			 struct kvmft_err *err)
+static int readings(struct cap_pieces *pieces, const struct capture *host, const struct out_clock *c,
+		    struct kvmft_err *err)
 {
-	enum cap_clock clock = (enum cap_clock)(c->kind - OUT_CLOCK_MONO_RAW);
-	int ret = cap_pieces_init(&s->pieces, host, clock, 0);
+	int ret = cap_pieces_init(pieces, host, (enum cap_clock)(c->kind - OUT_CLOCK_MONO_RAW), 0);
 
-	c->pieces = &s->pieces.pieces;
 	if (ret == -ENODATA)
 		return err_set(err, ENODATA,
 			       "%s has no readings of %s beside the TSC (kvmft record makes them): use "
@@ -25,6 +23,40 @@ static int sampled_clock(struct sink *s, const struct capture *host, struct out_
 		return err_set(err, -ret, "%s: its readings of %s cannot be used: %s", host->path,
 			       out_clock_names[c->kind], strerror(-ret));
 	return 0;
+}
+
+static int sampled_clock(struct sink *s, const struct pairing *p, struct out_clock *c,
+			 struct kvmft_err *err)
+{
+	int ret = readings(&s->pieces, p->host.cap, c, err);
+
+	c->pieces = &s->pieces.pieces;
+	s->later = calloc(p->nlater + 1, sizeof(*s->later));
+	s->clock_later = calloc(p->nlater + 1, sizeof(*s->clock_later));
+	if (!s->later || !s->clock_later)
+		return err_set(err, ENOMEM, "out of memory");
+	for (; s->nlater < p->nlater && !ret; s->nlater++) {
+		const struct pairing_host *h = &p->later[s->nlater];
+
+		ret = readings(&s->later[s->nlater], h->c.cap, c, err);
+		s->clock_later[s->nlater] = (struct out_clock_later){
+			.link = h->link, .pieces = &s->later[s->nlater].pieces,
+		};
+	}
+	c->later = s->clock_later;
+	c->nlater = s->nlater;
+	return ret;
+}
+
+/* Two hosts share the guest's clocks, which link them, and the time of the day. */
+static int check_hosts(const struct pairing *p, enum out_clock_kind kind, struct kvmft_err *err)
+{
+	if (!p->nlater || kind == OUT_CLOCK_NS || kind == OUT_CLOCK_GUEST_TSC || kind == OUT_CLOCK_KVMCLOCK ||
+	    kind == OUT_CLOCK_REALTIME)
+		return 0;
+	return err_usage(err, "--clock %s: the %s of two hosts have nothing to do with each other: use guest-tsc, "
+			      "kvmclock, ns or realtime",
+			 out_clock_names[kind], kind == OUT_CLOCK_HOST_TSC ? "TSCs" : "clocks");
 }
 
 /* A capture alone has one clock: its own, in ns where it can be told. */
@@ -70,10 +102,12 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 				       host->path);
 		c->kind = OUT_CLOCK_HOST_TSC;
 	}
+	if (check_hosts(p, c->kind, err))
+		return -EINVAL;
 	if ((c->kind == OUT_CLOCK_GUEST_TSC || c->kind == OUT_CLOCK_KVMCLOCK) && !p->nguest)
 		return err_usage(err, "--clock %s needs a guest", out_clock_names[c->kind]);
 	if (c->kind >= OUT_CLOCK_MONO_RAW)
-		return sampled_clock(s, host, c, err);
+		return sampled_clock(s, p, c, err);
 	return 0;
 }
 
@@ -130,4 +164,8 @@ int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err)
 void sink_free(struct sink *s)
 {
 	cap_pieces_free(&s->pieces);
+	for (size_t i = 0; i < s->nlater; i++)
+		cap_pieces_free(&s->later[i]);
+	free(s->later);
+	free(s->clock_later);
 }

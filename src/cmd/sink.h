@@ -12,6 +12,9 @@
 struct sink {
 	struct out out;
 	struct cap_pieces pieces; /* of the host's clock that was asked for */
+	struct cap_pieces *later; /* ... and of the hosts that the VM moved to */
+	struct out_clock_later *clock_later;
+	size_t nlater;
 	FILE *f;
 	const char *path; /* NULL = standard output */
 };

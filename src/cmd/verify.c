@@ -16,6 +16,7 @@ struct verify_opts {
 	const char *tsc_ratio;
 	bool solve;
 	int format;
+	struct opt_list host;
 };
 
 static const char *const verify_formats[] = { "text", "json", NULL };
@@ -25,6 +26,8 @@ static const struct opt verify_options[] = {
 	       "the guest's TSC offset, instead of what the captures say"),
 	OPTION(0, "tsc-ratio", OPT_STR, struct verify_opts, tsc_ratio, "R/F",
 	       "the guest's TSC scaling ratio and its fraction bits"),
+	OPTION(0, "host", OPT_LIST, struct verify_opts, host, "HOST2",
+	       "the host that the guest moved to; may be repeated, in that order"),
 	OPTION(0, "solve", OPT_FLAG, struct verify_opts, solve, NULL,
 	       "find the offset in the data alone, then verify that"),
 	OPTION_CHOICE(0, "format", struct verify_opts, format, "FORMAT", verify_formats,
@@ -136,9 +139,16 @@ static int verify_open(struct verify *v, const struct verify_opts *o, int argc, 
 	bool force_map;
 	int ret = pairing_parse_map(&o->tsc_offset, o->tsc_ratio, &forced, &force_map, err);
 
+	if (!ret && o->host.n && (force_map || o->solve))
+		ret = err_usage(err, "option --%s: each --host has its own offset",
+				o->solve ? "solve" : "tsc-offset");
 	if (!ret)
-		ret = pairing_open(&v->p, argv[0], argv + 1, (size_t)argc - 1,
-				   force_map ? &forced : NULL, err);
+		ret = pairing_prepare(&v->p, argv[0], argv + 1, (size_t)argc - 1,
+				      force_map ? &forced : NULL, PAIRING_CLOCKS, err);
+	if (!ret)
+		ret = pairing_add_hosts(&v->p, &o->host, err);
+	if (!ret)
+		ret = tl_start(v->p.t, err);
 	if (ret)
 		return ret;
 	v->khz = v->p.host.cap->tsc_khz;

@@ -57,6 +57,28 @@ static const struct win_vcpu *next_vcpu(const struct verify *v, size_t vm,
 	return best;
 }
 
+/* Name of the i-th host. */
+static const char *host_name(const struct verify *v, size_t i)
+{
+	for (size_t k = 0; k < tl_sources(v->p.t); k++)
+		if (!tl_source(v->p.t, k)->guest && !i--)
+			return tl_source(v->p.t, k)->label;
+	return "";
+}
+
+/* The parts of the hosts that the VM ran on, if there are several. */
+static void text_hosts(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
+{
+	struct win_stats s;
+	char name[32];
+
+	for (size_t i = 0; i < win_hosts(v->w) && win_hosts(v->w) > 1; i++) {
+		win_host_total(v->w, g->g->vm, i, &s);
+		snprintf(name, sizeof(name), "on %.20s", host_name(v, i));
+		text_row(v, name, &s, b);
+	}
+}
+
 static void text_vcpus(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
 	char name[32];
@@ -64,6 +86,7 @@ static void text_vcpus(const struct verify *v, const struct verify_guest *g, str
 	sbuf_addf(b, "  %-20s %9s %9s %9s %12s %12s\n", "", "inside", "outside", "unchecked",
 		  v->khz ? "earliest us" : "earliest cyc", v->khz ? "latest us" : "latest cyc");
 	text_row(v, "all", &g->a.total, b);
+	text_hosts(v, g, b);
 	for (const struct win_vcpu *c = NULL; (c = next_vcpu(v, g->g->vm, c));) {
 		snprintf(name, sizeof(name), "vCPU %" PRIu32, c->vcpu);
 		text_row(v, name, &c->s, b);
@@ -212,6 +235,25 @@ static void json_vcpus(struct json *j, const struct verify *v, size_t vm)
 	json_array_end(j);
 }
 
+static void json_hosts(struct json *j, const struct verify *v, size_t vm)
+{
+	struct win_stats s;
+
+	if (win_hosts(v->w) < 2)
+		return;
+	json_key(j, "hosts");
+	json_array_begin(j);
+	for (size_t i = 0; i < win_hosts(v->w); i++) {
+		win_host_total(v->w, vm, i, &s);
+		json_object_begin(j);
+		json_key(j, "host");
+		json_str(j, host_name(v, i));
+		json_stats(j, v, &s);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
 static void json_slices(struct json *j, const struct verify *v, const struct verify_guest *g)
 {
 	uint64_t from, width;
@@ -326,6 +368,7 @@ static void json_guest(struct json *j, const struct verify *v, const struct veri
 	field_u64(j, "windows", g->a.windows);
 	json_stats(j, v, &g->a.total);
 	json_solution(j, g);
+	json_hosts(j, v, g->g->vm);
 	json_vcpus(j, v, g->g->vm);
 	json_slices(j, v, g);
 	json_pairs(j, v, g->g->vm);

@@ -28,12 +28,22 @@ uint64_t out_cycles_to_ns(uint64_t cycles, uint64_t khz)
 	return (uint64_t)((unsigned __int128)cycles * 1000000u / khz);
 }
 
-/* The middle of the range that the readings allow; none where the clock was set in between. */
-static bool sampled_value(const struct clock_pieces *p, uint64_t host, uint64_t *v)
+/* The readings that a moment belongs to; host becomes that host's own TSC. */
+static const struct clock_pieces *pieces_at(const struct out_clock *c, uint64_t *host)
 {
+	for (size_t i = c->nlater; i-- > 0;)
+		if (*host >= c->later[i].link->from)
+			return migrate_from_line(c->later[i].link, *host, host) ? c->later[i].pieces : NULL;
+	return c->pieces;
+}
+
+/* The middle of the range that the readings allow; none where the clock was set in between. */
+static bool sampled_value(const struct out_clock *c, uint64_t host, uint64_t *v)
+{
+	const struct clock_pieces *p = pieces_at(c, &host);
 	uint64_t lo, hi;
 
-	if (clock_pieces_to_ns(p, host, &lo, &hi) < 0)
+	if (!p || clock_pieces_to_ns(p, host, &lo, &hi) < 0)
 		return false;
 	*v = lo + (hi - lo) / 2;
 	return true;
@@ -65,7 +75,7 @@ bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uin
 	case OUT_CLOCK_MONO_RAW:
 	case OUT_CLOCK_MONO:
 	case OUT_CLOCK_BOOT:
-	case OUT_CLOCK_REALTIME: return sampled_value(c->pieces, host, v);
+	case OUT_CLOCK_REALTIME: return sampled_value(c, host, v);
 	}
 	return false;
 }
@@ -77,6 +87,18 @@ static bool ns_host(const struct out_clock *c, uint64_t ns, uint64_t *host)
 
 	*host = c->base + (uint64_t)cycles;
 	return cycles <= UINT64_MAX - c->base;
+}
+
+/* The last host that the VM had reached by then, by that host's clock. */
+static bool sampled_host(const struct out_clock *c, uint64_t v, uint64_t *host)
+{
+	uint64_t last, own;
+
+	for (size_t i = c->nlater; i-- > 0;)
+		if (clock_pieces_to_tsc(c->later[i].pieces, v, &own, &last) >= 0 &&
+		    own >= c->later[i].link->arrival)
+			return migrate_to_line(c->later[i].link, own, host);
+	return clock_pieces_to_tsc(c->pieces, v, host, &last) >= 0;
 }
 
 bool out_clock_host(const struct out_clock *c, uint64_t v, uint64_t *host)
@@ -95,7 +117,7 @@ bool out_clock_host(const struct out_clock *c, uint64_t v, uint64_t *host)
 	case OUT_CLOCK_MONO:
 	case OUT_CLOCK_BOOT:
 	case OUT_CLOCK_REALTIME:
-		return clock_pieces_to_tsc(c->pieces, v, host, &last) >= 0;
+		return sampled_host(c, v, host);
 	}
 	return false;
 }

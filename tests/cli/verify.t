@@ -240,6 +240,50 @@ for host in "$tmp/moved/host" "$tmp/host2"; do
 	out_has '^  all +[1-9][0-9]{3} +0 +[1-9][0-9]{3} ' "... about half of its events"
 done
 
+# Both hosts on one time line, linked by the guest's TSC, which went on.
+both()
+{
+	cmd=$1
+	shift
+	run "$kvmft" "$cmd" --host "$tmp/host2" "$@" "$tmp/moved/host" "$tmp/moved/guest"
+}
+both verify
+status_is 0 "both hosts: aligned"
+out_has '^syn: aligned within 1[45][0-9][0-9] cycles' "... with the same bound"
+out_has '^  all +[1-9][0-9]{3} +0 +0 ' "... all events checked"
+out_has '^  on host#1 +[1-9][0-9]{3} +0 +0 ' "... a part on the first host"
+out_has '^  on host#2 +[1-9][0-9]{3} +0 +0 ' "... and one on the second"
+both verify --format json
+is "$(grep -oE '"host":"host#[12]"' "$out" | tr -d '\n')" '"host":"host#1""host":"host#2"' "... in JSON as well"
+both merge
+status_is 0 "both hosts: merge"
+is "$(awk '{ for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]+[.][0-9]+[?]?$/) { if ($i ~ /[?]/ || $i + 0 < last) bad++
+	last = $i + 0; n++; break } } END { print (n > 2000), bad + 0 }' "$out")" "1 0" "... in order"
+is "$(awk '$1 == "host#2" && !first { first = NR } $1 == "host#1" { last = NR } END { print (first > 0 && last - first < 50) }' \
+	"$out")" 1 "... the second host's events follow the first one's"
+both merge --clock guest-tsc --side guest
+stamps=$(awk '{ for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]+$/ && length($i) > 8) { print $i; break } }' "$out" | cksum)
+run "$kvmft" merge --clock guest-tsc --side guest "$tmp/moved/host" "$tmp/moved/guest"
+is "$(awk '{ for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]+$/ && length($i) > 8) { print $i; break } }' "$out" | cksum)" "$stamps" \
+	"... in guest TSC, the guest's stamps"
+TZ=UTC both merge --clock realtime --side host
+status_is 0 "... in realtime, by each host's own readings"
+is "$(awk '{ split($0, a, / 2026-[0-9-]* /); split(a[2], t, " "); if (!a[2] || t[1] < last) bad++; last = t[1]; n++ }
+	END { print (n > 1000), bad + 0 }' "$out")" "1 0" "... in order"
+for clock in host-tsc mono boot; do
+	both merge --clock $clock
+	status_is 2 "--clock $clock of two hosts"
+	err_has 'of two hosts have nothing to do with each other: use guest-tsc' "... why not, and what else"
+done
+both verify --solve
+status_is 2 "--solve with two hosts: wrong usage"
+run "$kvmft" merge --host "$tmp/host2" "$tmp/moved/host"
+status_is 2 "two hosts without a guest: wrong usage"
+sed -i 's/uuid=6b766d66[^ ]*/uuid=00000000-0000-0000-0000-000000000000/' "$tmp/host2/meta"
+both merge
+status_is 1 "the second host does not know the VM"
+err_has 'knows no VM with UUID or name of syn' "... is told"
+
 # ---- what cannot be told ----
 
 cp -r "$tmp/plain" "$tmp/noentry"

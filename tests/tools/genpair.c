@@ -325,14 +325,21 @@ static void put_meta(struct gen *g, const struct out *o, struct capw *w, struct 
 	meta(w, line);
 	/* Wall clocks: the host's, and a guest's that is 20 ms wrong. */
 	at = o == &g->guest2 ? BEGIN + g->ms * g->khz / 2 : BEGIN;
-	if (o == &g->guest || o == &g->guest2 || o == &g->host) {
+	if (o != &g->host2 || g->migrate) {
 		struct tsc_map map = g->map;
 
 		if (o == &g->guest2)
 			map.offset -= tsc_to_guest(&map, at);
 		sbuf_addf(line, "time tsc=%llu width=100 mono_raw=1 mono=1 boot=1 real=%llu",
-			  (unsigned long long)(o->host ? at : tsc_to_guest(&map, at)),
+			  (unsigned long long)(o == &g->host2 ? at + 777000000000ull
+					       : o->host ? at : tsc_to_guest(&map, at)),
 			  1795243359500000000ull + (at - BEGIN) * 1000000 / g->khz + (o->host ? 0 : 20000000));
+		meta(w, line);
+	}
+	if (o->host && (o == &g->host || g->migrate)) {
+		sbuf_addf(line, "time tsc=%llu width=100 mono_raw=2 mono=2 boot=2 real=%llu",
+			  (unsigned long long)(at + g->ms * g->khz + (o == &g->host2 ? 777000000000ull : 0)),
+			  1795243359500000000ull + g->ms * 1000000);
 		meta(w, line);
 	}
 	if (o->host) {

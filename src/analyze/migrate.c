@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * migrate.c: links a second host to the first by the TSC of a guest that moved.
+ *
+ * With guest = own(host 2) and guest = line(host 1's scale) one follows from the other exactly. An
+ * offset that KVM writes on host 2 later changes the guest's TSC by the same on either scale.
+ */
+#include "kvmft/migrate.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+bool migrate_to_line(const struct migrate *g, uint64_t host, uint64_t *line)
+{
+	uint64_t last;
+
+	return !tsc_to_host(&g->line, tsc_to_guest(&g->own, host), line, &last);
+}
+
+bool migrate_from_line(const struct migrate *g, uint64_t line, uint64_t *host)
+{
+	uint64_t last;
+
+	return !tsc_to_host(&g->own, tsc_to_guest(&g->line, line), host, &last);
+}
+
+/* ---- who is who ---- */
+
+static bool same_vm(const struct cap_vm *a, const struct cap_vm *b)
+{
+	if (!a || !b)
+		return false;
+	if (a->uuid && b->uuid)
+		return !strcasecmp(a->uuid, b->uuid);
+	return a->name && b->name && !strcmp(a->name, b->name);
+}
+
+static ssize_t find_vm(const struct hostmap *m, size_t vm, const struct hostmap *map)
+{
+	for (size_t i = 0; i < map->nvm; i++)
+		if (same_vm(m->vm[vm].cap, map->vm[i].cap))
+			return (ssize_t)i;
+	return -1;
+}
+
+static int number_vms(struct migrate *g, struct hostmap *m, size_t vm, size_t there)
+{
+	int ret = 0;
+
+	g->vm = calloc(g->map->nvm, sizeof(*g->vm));
+	if (!g->vm)
+		return -ENOMEM;
+	for (size_t i = 0; i < g->map->nvm && !ret; i++) {
+		g->vm[i] = vm;
+		if (i != there)
+			ret = hostmap_add_foreign(m, &g->map->vm[i], &g->vm[i]);
+	}
+	return ret;
+}
+
+/* ---- when it came ---- */
+
+/* The first entry of any vCPU of the VM in one stream, if it is before *first. */
+static int first_entry(const struct hostmap *map, size_t vm, uint16_t id, const struct cap_stream *st,
+		       uint64_t *first, uint32_t *vcpu)
+{
+	struct rstream r;
+	enum rkind k;
+	int ret = rstream_open(&r, map->cap, st);
+
+	if (ret)
+		return ret;
+	while ((k = rstream_next(&r)) != R_END && r.rec.ts < *first) {
+		const struct hostmap_thread *t;
+
+		if (k != R_EVENT || r.rec.id != id)
+			continue;
+		t = hostmap_thread(map, fmt_pid(map->fmt, &r.rec));
+		if (!t || t->vm != vm)
+			continue;
+		*first = r.rec.ts;
+		*vcpu = t->vcpu;
+	}
+	ret = r.error;
+	rstream_close(&r);
+	return ret;
+}
+
+static int find_arrival(struct migrate *g, size_t vm, uint32_t *vcpu)
+{
+	const struct fmt_event *entry = fmt_find(g->map->fmt, "kvm", "kvm_entry");
+	int ret = 0;
+
+	g->arrival = UINT64_MAX;
+	for (size_t i = 0; entry && i < g->map->cap->nstream && !ret; i++)
+		ret = first_entry(g->map, vm, fmt_id(entry), &g->map->cap->stream[i], &g->arrival, vcpu);
+	return ret || g->arrival != UINT64_MAX ? ret : -ENODATA;
+}
+
+/* ---- its clocks ---- */
+
+/* The maps on both sides of the move; false when one is not known. */
+static bool find_maps(struct migrate *g, const struct epoch_vm *before, const struct epoch_vm *after,
+		      uint32_t vcpu)
+{
+	const struct epoch_vcpu *a = epoch_vm_find(before, vcpu), *b = epoch_vm_find(after, vcpu);
+	long at = b ? epoch_index(b, g->arrival) : -1;
+
+	if (!a || !a->n || !a->v[a->n - 1].has_map || at < 0 || !b->v[at].has_map)
+		return false;
+	g->line = a->v[a->n - 1].map;
+	g->own = b->v[at].map;
+	return migrate_to_line(g, g->arrival, &g->from);
+}
+
+/* One epoch of the new host, as events of the first one's scale. */
+static int add_epoch(const struct migrate *g, struct hostmap *m, size_t vm, uint32_t vcpu,
+		     const struct epoch *e, uint64_t *offset)
+{
+	uint64_t at = g->from, next = g->line.offset + (e->map.offset - g->own.offset);
+	int ret = 0;
+
+	if (e->from > g->arrival && !migrate_to_line(g, e->from, &at))
+		return 0;
+	if (e->has_map && next != *offset)
+		ret = hostmap_add_offset_at(m, vm, vcpu, at, *offset, next);
+	if (e->has_map)
+		*offset = next;
+	if (!ret && e->has_pv)
+		ret = hostmap_add_pvclock_at(m, vm, vcpu, at, &e->pv);
+	return ret;
+}
+
+static int add_epochs(const struct migrate *g, struct hostmap *m, size_t vm, const struct epoch_vm *after)
+{
+	int ret = 0;
+
+	for (size_t i = 0; after && i < after->n && !ret; i++) {
+		const struct epoch_vcpu *b = after->vcpus[i];
+		const struct epoch_vcpu *a = epoch_vm_find(m->vm[vm].epochs, b->id);
+		uint64_t offset = g->line.offset;
+		long at = epoch_index(b, g->arrival);
+
+		if (a && a->n && a->v[a->n - 1].has_map)
+			offset = a->v[a->n - 1].map.offset;
+		for (size_t k = at < 0 ? 0 : (size_t)at; k < b->n && !ret; k++)
+			ret = add_epoch(g, m, vm, b->id, &b->v[k], &offset);
+	}
+	return ret;
+}
+
+int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct migrate **out,
+		struct kvmft_err *err)
+{
+	struct migrate *g = calloc(1, sizeof(*g));
+	const char *path = map->cap->path, *label = m->vm[vm].label;
+	ssize_t there = find_vm(m, vm, map);
+	uint32_t vcpu = 0;
+	int ret;
+
+	*out = g;
+	if (!g)
+		return err_set(err, ENOMEM, "out of memory");
+	g->map = map;
+	if (there < 0)
+		return err_set(err, ENOENT, "host capture %s knows no VM with UUID or name of %s", path, label);
+	ret = find_arrival(g, (size_t)there, &vcpu);
+	if (ret == -ENODATA)
+		return err_set(err, ENODATA, "host capture %s has no kvm_entry of %s: it never ran there", path,
+			       label);
+	if (!ret && !find_maps(g, m->vm[vm].epochs, map->vm[there].epochs, vcpu))
+		return err_set(err, ENODATA, "the TSC offset of %s is not known on both hosts, which its guest's "
+					     "TSC would link", label);
+	if (!ret)
+		ret = number_vms(g, m, vm, (size_t)there);
+	if (!ret)
+		ret = add_epochs(g, m, vm, map->vm[there].epochs);
+	return ret ? err_set(err, -ret, "cannot read the host capture %s: %s", path, strerror(-ret)) : 0;
+}
+
+void migrate_free(struct migrate *g)
+{
+	if (g)
+		free(g->vm);
+	free(g);
+}
