@@ -135,17 +135,19 @@ is "$([ "$rc" = 0 ] && [ "$lines" = 0 ] || { [ "$rc" = 3 ] && [ "$lines" -gt 0 ]
 
 # ---- duration ----
 
-# begin to stop, in ms, of the newest capture: the length does not depend on set-up
-worst=0
+# begin to stop, in ms, of the newest capture: the length does not depend on set-up. The median of
+# three: a busy machine may hold back one.
+: >"$tmp/off"
 for i in 1 2 3; do
 	cron -d 300ms --keep-captures 1
-	worst=$(awk -v worst="$worst" '/^tsc khz=/ { sub("khz=", "", $2); khz = $2 }
+	awk '/^tsc khz=/ { sub("khz=", "", $2); khz = $2 }
 		/^begin tsc=/ { sub("tsc=", "", $2); b = $2 }
 		/^stop tsc=/ { sub("tsc=", "", $2); e = $2 }
-		END { ms = khz ? (e - b) / khz : -1; d = ms - 300; if (d < 0) d = -d
-			printf "%d", (d > worst ? d : worst) }' "$dir/$(stored | tail -n 1)/meta")
+		END { ms = khz ? (e - b) / khz : -1; d = ms - 300; if (d < 0) d = -d; printf "%d\n", d }' \
+		"$dir/$(stored | tail -n 1)/meta" >>"$tmp/off"
 done
-is "$([ "$worst" -le 150 ] && echo yes)" yes "-d 300ms lasts 300 ms, off by at most $worst ms"
+median=$(sort -n "$tmp/off" | sed -n 2p)
+is "$([ "$median" -le 150 ] && echo yes)" yes "-d 300ms lasts 300 ms, off by $(sort -n "$tmp/off" | tr '\n' ' ')ms"
 
 # ---- the examples ----
 

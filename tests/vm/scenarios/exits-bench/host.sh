@@ -33,6 +33,12 @@ has_perf_event()
 	return 1
 }
 
+# Says it something yet, or is it gone?
+kvmexit_decided()
+{
+	grep -qs KVM_EXIT_REASON /tmp/reader.out || ! kill -0 "$pid" 2>/dev/null
+}
+
 # begin MODE: starts it; its PID in $pid ("" = none), how long that took in $start_ms.
 begin()
 {
@@ -62,8 +68,8 @@ begin()
 	kernel* | user*) wait_until 60 grep -qs 'counts:' /tmp/reader.err ;;
 	perf-live) wait_until 90 has_perf_event "$pid" ;;
 	# It compiles its program at every start, for minutes here.
-	kvmexit) wait_until 300 grep -qs KVM_EXIT_REASON /tmp/reader.out ;;
-	esac || { note "$1 does not begin: $(head -n 3 /tmp/reader.err)"; return 1; }
+	kvmexit) wait_until 300 kvmexit_decided && grep -qs KVM_EXIT_REASON /tmp/reader.out ;;
+	esac || { note "$1 does not begin: $(tail -n 1 /tmp/reader.err)"; return 1; }
 	start_ms=$((($(uptime_cs) - begun) * 10))
 	# perf is not ready the moment its events are there.
 	[ "$1" != perf-live ] || sleep 2
@@ -85,7 +91,7 @@ end()
 # measure MODE ROUND
 measure()
 {
-	begin "$1" || { [ -z "$pid" ] || kill "$pid"; return 1; }
+	begin "$1" || { [ -z "$pid" ] || kill "$pid" 2>/dev/null; return 1; }
 	reader_before=0
 	[ -z "$pid" ] || reader_before=$(awk '{ print ($14 + $15) * 10 }' "/proc/$pid/stat")
 	ns=$(/tmp/tinyvm --iterations $loops --cpuid $cpuids | sed -n 's/.*loop_ns=//p')
