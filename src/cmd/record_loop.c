@@ -14,6 +14,8 @@
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 
+#include "session.h"
+
 #define TICK_NS	      1000000000ull
 #define TRIGGER_NS    100000000ull
 /* Clock brackets in between allow for clocks that are slewed: one every few seconds is plenty. */
@@ -72,6 +74,14 @@ static int wait_timer(struct pollfd *p, uint64_t first_ns, uint64_t every_ns)
 	return MIN(p->fd, 0);
 }
 
+/* It counts from when the events were on, whatever else there was to do since. */
+static uint64_t duration_left(const struct record *r)
+{
+	uint64_t gone = session_now_ns() - r->live_ns;
+
+	return r->o->duration.v - MIN(gone, r->o->duration.v);
+}
+
 static int wait_open(struct record *r, struct pollfd *p)
 {
 	sigset_t set;
@@ -90,7 +100,7 @@ static int wait_open(struct record *r, struct pollfd *p)
 	if (!ret && r->rotate_ns)
 		ret = wait_timer(&p[W_ROTATE], r->rotate_ns, r->rotate_ns);
 	if (!ret && r->o->duration.set)
-		ret = wait_timer(&p[W_DURATION], r->o->duration.v, 0);
+		ret = wait_timer(&p[W_DURATION], duration_left(r), 0);
 	return ret;
 }
 
