@@ -57,6 +57,14 @@ int mon_qemu_scan(const struct vm_roots *roots, struct vm_list **list,
 int mon_qemu_find(const struct vm_roots *roots, const struct vm_list *list, const char *sel,
 		  const struct vm **vm, struct kvmft_err *err) __must_check;
 
+/*
+ * The file that process pid runs, and the trace back ends that texts within it tell of
+ * ("log,simple"; nothing when none is found): a guess. What could be told is added even when the
+ * result is -errno.
+ */
+int mon_binary(const struct vm_roots *roots, uint32_t pid, struct sbuf *path,
+	       struct sbuf *backends) __must_check;
+
 /* ---- one monitor ---- */
 
 struct monitor;
@@ -85,6 +93,9 @@ int monitor_fd(const struct monitor *m);
 uint32_t monitor_pid(const struct monitor *m);
 /* Reads away what came unasked. 0, or -ECONNRESET when QEMU has closed the connection. */
 int monitor_idle(struct monitor *m) __must_check;
+
+/* Each answer from now on may take timeout_ns. */
+void monitor_patience(struct monitor *m, uint64_t timeout_ns);
 
 /* Adds QEMU's version, "7.2.22 (Debian 1:7.2+dfsg)". */
 int monitor_version(struct monitor *m, struct sbuf *out, struct kvmft_err *err) __must_check;

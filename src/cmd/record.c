@@ -38,6 +38,13 @@ static const struct opt record_options[] = {
 	       "only this process (all its threads and their children)"),
 	OPTION(0, "vcpu", OPT_LIST, struct record_opts, vcpus, "N",
 	       "only this vCPU (its vcpu_id) of --vm"),
+	OPTION(0, "qemu", OPT_LIST, struct record_opts, qemu, "PATTERN",
+	       "switch trace events of QEMU on meanwhile, with * and ? as wildcards; 'default'\n"
+	       "stands for a useful set, - in front leaves events out"),
+	OPTION(0, "qmp", OPT_LIST, struct record_opts, qmp, "SOCKET",
+	       "--qemu: speak QMP to this socket (default: the QEMUs of --vm, or all)"),
+	OPTION(0, "hmp", OPT_LIST, struct record_opts, hmp, "SOCKET",
+	       "--qemu: speak HMP, the monitor for people, to this socket"),
 	OPTION('b', "buffer-size", OPT_SIZE, struct record_opts, buffer, "SIZE",
 	       "kernel ring per CPU (default: 8M, less when memory is short)"),
 	OPTION(0, "clock", OPT_STR, struct record_opts, clock, "CLOCK",
@@ -106,7 +113,8 @@ static int record_start(struct record *r)
 		return ret;
 	record_clocks_start(r);
 	ret = record_facts_vms(r, false);
-	return ret ? ret : record_tids_again(r, true);
+	ret = ret ? ret : record_tids_again(r, true);
+	return ret ? ret : record_qemu_on(r);
 }
 
 /* An event whose handler was running when its event was disabled may come last of all. */
@@ -171,6 +179,7 @@ static void record_undo(struct record *r)
 
 	if (r->started)
 		record_stop(r);
+	(void)!record_qemu_end(r);
 	record_clocks_free(r);
 	record_store_close(r);
 	record_flight_free(r);
@@ -230,6 +239,7 @@ static int record_prepare(struct record *r)
 	ret = ret ? ret : record_side(r);
 	ret = ret ? ret : record_tids(r);
 	ret = ret ? ret : record_modules(r);
+	ret = ret ? ret : record_qemu_start(r);
 	ret = ret ? ret : ktracefs_clock_check(r->t, r->o->clock, r->err);
 	ret = ret ? ret : record_events(r);
 	ret = ret ? ret : record_sdt_prepare(r);
@@ -239,7 +249,8 @@ static int record_prepare(struct record *r)
 	ret = ret ? ret : record_flight_arm(r);
 	ret = ret ? ret : record_output(r);
 	ret = ret ? ret : record_store_open(r);
-	return ret ? ret : record_facts_begin(r);
+	ret = ret ? ret : record_facts_begin(r);
+	return ret ? ret : record_qemu_facts(r);
 }
 
 /* Even after a full disk as much as possible is written down; the first error counts. */
@@ -257,6 +268,7 @@ static int record_finish(struct record *r)
 		off = !kinst_tracing(r->k, false, NULL);
 	first = off ? record_flight_dump(r, "end") : 0;
 	ret = record_stop(r);
+	first = first ? first : record_qemu_end(r);
 	record_clocks_stop(r);
 	first = first ? first : ret;
 	ret = record_facts_vms(r, true);
@@ -297,6 +309,7 @@ static int record_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	const struct record_opts *o = opts;
 	struct record r = {
 		.o = o, .err = err, .watcher_pipe = -1, .place = -1, .store = { .wake_fd = -1 },
+		.qemu = { .to = -1, .from = -1 },
 	};
 	struct record_child child = { .go = -1, .failed = -1 };
 	int ret, exit_code = KVMFT_FAILED;
@@ -305,6 +318,7 @@ static int record_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	ret = ret ? ret : record_environment(argv, err);
 	ret = ret ? ret : record_store_check(&r);
 	ret = ret ? ret : record_marker_check(&r, argc ? argv[0] : NULL);
+	ret = ret ? ret : record_qemu_check(o, err);
 	if (ret)
 		return ret;
 	/* A folder without rights for its owner would be closed to us, who gave up passing over them. */

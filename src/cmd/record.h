@@ -17,6 +17,8 @@
  * record_trigger.c ... and the trigger that no event is: an exit that lasts long
  * record_child.c   COMMAND
  * record_watch.c   the process that cleans up after a recorder that was killed
+ * record_qemu.c    --qemu, and the process that speaks to QEMU
+ * record_qemu_keep.c what that process does
  * record_loop.c    the wait: signals, time, child, limits
  */
 #ifndef KVMFT_CMD_RECORD_H
@@ -41,6 +43,7 @@ struct record_opts {
 	const char *output, *output_dir, *clock, *cpus, *rotate, *trigger;
 	struct opt_list events, vms, pids, vcpus, sdt;
 	int marker; /* enum record_marker, -1 = not given */
+	struct opt_list qemu, qmp, hmp;
 	struct opt_u64 buffer, duration, max_size, min_free, keep, keep_captures;
 	bool host, guest, force, overwrite, allow_lost, quiet, flight, load_modules;
 };
@@ -113,6 +116,11 @@ struct record {
 	enum record_marker marker;
 	bool copying;		    /* the kernel copies markers into the instance */
 	int watcher, watcher_pipe;
+	struct record_qemu {
+		int pid;	   /* of the process that speaks to QEMU; 0 = none */
+		int to, from;	   /* pipes to it */
+		struct sbuf facts; /* records for meta, a line each */
+	} qemu;
 	uint64_t lost;		    /* events, all CPUs; known after the end */
 	uint64_t stored;	    /* events in the capture */
 	uint64_t did_not_fit;	    /* part of lost: a limit or a failure kept them out */
@@ -273,6 +281,33 @@ void record_child_end(struct record_child *c);
 int record_watch_start(struct record *r);
 /* The instance is gone: the watcher has nothing to do any more. */
 void record_watch_end(struct record *r);
+
+/* Makes a forked process independent of the recorder: only a and b of its files stay open. */
+void record_detach(const char *name, int a, int b);
+
+/* ---- record_qemu.c ---- */
+
+/* The options alone: 0 or -EINVAL with err set. */
+int record_qemu_check(const struct record_opts *o, struct kvmft_err *err);
+/* --qemu: finds the QEMUs and looks whether they have the events. Nothing is switched yet. */
+int record_qemu_start(struct record *r);
+/* What was found, for the capture. */
+int record_qemu_facts(struct record *r);
+/* Switches on; what is on goes into the capture. */
+int record_qemu_on(struct record *r);
+/* Switches back, once; harmless when nothing was begun. -errno with r->err set when it failed. */
+int record_qemu_end(struct record *r);
+
+/* ---- record_qemu_keep.c ---- */
+
+/*
+ * The life of the forked process: prepares, then obeys in (QEMU_KEEP_ON, QEMU_KEEP_END, end of
+ * file) and answers on out, in lines: 'M' and a record for the capture, 'N' and a note, 'E', a
+ * digit (exit code) and what has failed; and '.', the end of an answer.
+ */
+_Noreturn void qemu_keep_main(const struct record_opts *o, int in, int out);
+#define QEMU_KEEP_ON  '1'
+#define QEMU_KEEP_END 'q'
 
 /* ---- record_loop.c ---- */
 

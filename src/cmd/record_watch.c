@@ -65,18 +65,23 @@ static void watch_clean(struct record *r, const struct kowner *recorder)
 	}
 }
 
+void record_detach(const char *name, int a, int b)
+{
+	(void)setsid(); /* a Ctrl-C is for the recorder alone */
+	(void)prctl(PR_SET_NAME, name);
+	for (int sig = 1; sig < SIGRTMIN; sig++)
+		if (sig != SIGCHLD)
+			(void)signal(sig, SIG_IGN);
+	close_all_but(a, b);
+	close_std();
+}
+
 static _Noreturn void watch_main(struct record *r, int pipe, const struct kowner *recorder)
 {
 	char byte;
 	ssize_t n;
 
-	(void)setsid(); /* a Ctrl-C is for the recorder alone */
-	(void)prctl(PR_SET_NAME, "kvmft-watch");
-	for (int sig = 1; sig < SIGRTMIN; sig++)
-		if (sig != SIGCHLD)
-			(void)signal(sig, SIG_IGN);
-	close_all_but(pipe, ktracefs_dirfd(r->t));
-	close_std();
+	record_detach("kvmft-watch", pipe, ktracefs_dirfd(r->t));
 	record_confine_watcher();
 	do {
 		n = read(pipe, &byte, 1);

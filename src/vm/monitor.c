@@ -180,11 +180,23 @@ int mon_refused(struct monitor *m, const char *command, const char *text, struct
 
 int monitor_idle(struct monitor *m)
 {
+	ssize_t most = 1 << 20; /* of who sends without end; the rest is seen next time */
 	ssize_t got;
 
-	while ((got = take(m)) > 0)
-		sbuf_reset(&m->in);
-	return got == -EAGAIN ? 0 : got == 0 ? -ECONNRESET : (int)got;
+	do {
+		got = take(m);
+		m->ops->idle(m);
+	} while (got > 0 && (most -= got) > 0 && m->in.len < MON_MAX_REPLY);
+	if (m->in.len >= MON_MAX_REPLY)
+		return -EOVERFLOW;
+	if (got > 0 || got == -EAGAIN)
+		return 0;
+	return got == 0 ? -ECONNRESET : (int)got;
+}
+
+void monitor_patience(struct monitor *m, uint64_t timeout_ns)
+{
+	m->timeout_ns = timeout_ns;
 }
 
 /* ---- opening ---- */

@@ -47,6 +47,11 @@ static int hmp_hello(struct monitor *m, struct kvmft_err *err)
 	return ret;
 }
 
+static void hmp_idle(struct monitor *m)
+{
+	sbuf_reset(&m->in);
+}
+
 /* Adds text without carriage returns and without the sequences that move a cursor. */
 static void add_plain(struct sbuf *out, const char *p, const char *end)
 {
@@ -158,6 +163,7 @@ static int hmp_set(struct monitor *m, const char *pattern, bool on, struct kvmft
 const struct mon_ops mon_hmp_ops = {
 	.name = "HMP",
 	.hello = hmp_hello,
+	.idle = hmp_idle,
 	.version = hmp_version,
 	.events = hmp_events,
 	.set = hmp_set,

@@ -5,7 +5,8 @@
  * monitor.c        the socket: connecting, waiting with a deadline, bounded replies
  * monitor_qmp.c    what is said in QMP, monitor_hmp.c in HMP: a struct mon_ops each
  * monitor_events.c trace events on top of either; patterns
- * monitor_find.c   where monitors are
+ * monitor_find.c   where monitors are; monitor_cmdline.c by QEMU's command line
+ * monitor_binary.c which program a QEMU is
  */
 #ifndef KVMFT_VM_MONITOR_INTERNAL_H
 #define KVMFT_VM_MONITOR_INTERNAL_H
@@ -16,6 +17,8 @@ struct mon_ops {
 	const char *name; /* "QMP" */
 	/* Reads the greeting and makes it ready for commands. */
 	int (*hello)(struct monitor *m, struct kvmft_err *err);
+	/* Forgets of m->in what nobody asked for; the beginning of something stays. */
+	void (*idle)(struct monitor *m);
 	int (*version)(struct monitor *m, struct sbuf *out, struct kvmft_err *err);
 	int (*events)(struct monitor *m, struct mon_events *list, struct kvmft_err *err);
 	int (*set)(struct monitor *m, const char *pattern, bool on, struct kvmft_err *err);

@@ -115,6 +115,17 @@ static int qmp_hello(struct monitor *m, struct kvmft_err *err)
 	return ret;
 }
 
+static void qmp_idle(struct monitor *m)
+{
+	struct jframe f = { 0 };
+	size_t len;
+
+	while (m->in.len && jframe_find(&f, m->in.s, m->in.len, &len) == 1) {
+		mon_consume(m, len);
+		f = (struct jframe){ 0 };
+	}
+}
+
 static int qmp_version(struct monitor *m, struct sbuf *out, struct kvmft_err *err)
 {
 	struct sbuf package = { 0 };
@@ -245,6 +256,7 @@ static int qmp_human(struct monitor *m, const char *line, struct sbuf *out, stru
 const struct mon_ops mon_qmp_ops = {
 	.name = "QMP",
 	.hello = qmp_hello,
+	.idle = qmp_idle,
 	.version = qmp_version,
 	.events = qmp_events,
 	.set = qmp_set,

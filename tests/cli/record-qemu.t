@@ -1,0 +1,97 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# `kvmft record --qemu`: QEMU's trace events are on during the capture, and afterwards as they were,
+# whatever ends it.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/vmlib.sh"
+. "$(dirname "$0")/qemulib.sh"
+
+for args in "--qmp /x" "--hmp /x" "--qemu -virtio_*" "--qemu a/b"; do
+	# shellcheck disable=SC2086 # words on purpose
+	run "$kvmft" record --host $args -o "$tmp/usage"
+	status_is 2 "wrong usage: $args"
+	ok "... and nothing was made" test ! -e "$tmp/usage"
+done
+need_recording "record --qemu"
+trap 'qemu_stop; unhold_socket; vmlib_cleanup' EXIT
+if ! have_qemu; then
+	skip "record --qemu" "no qemu-system-x86_64 here"
+	finish
+fi
+mkdir "$tmp/dir"
+qemu_start "$tmp/dir" -qmp unix:qmp.sock,server=on,wait=off -monitor unix:hmp.sock,server=on,wait=off
+qmp=$tmp/dir/qmp.sock
+hmp=$tmp/dir/hmp.sock
+
+# on ARGUMENT...: a capture, during which the other monitor is asked what is on.
+on()
+{
+	run timeout 120 "$kvmft" record --host -e kvm:kvm_pio "$@" -- \
+		sh -c "\"$kvmft\" qemu events --hmp $hmp --state enabled --format csv >$tmp/during"
+	during=$(sed '1d; s/,.*//' "$tmp/during" | tr '\n' ' ')
+}
+
+"$kvmft" qemu set --hmp "$hmp" runstate_set on virtio_blk_handle_read on >/dev/null
+before="runstate_set virtio_blk_handle_read "
+on -o "$tmp/a" --qmp "$qmp" --qemu 'virtio_blk_*' --qemu '-virtio_blk_data*' --qemu '-virtio_blk_r*'
+status_is 0 "capture with QEMU's events"
+is "$during" "runstate_set virtio_blk_handle_read virtio_blk_handle_write virtio_blk_submit_multireq " \
+	"... which are on meanwhile, but for those left out"
+err_has "^kvmft: 2 trace events of QEMU $qemu_pid are on" "... which is told"
+is "$(states --hmp "$hmp")" "$before" "... and as they were afterwards"
+file_has "$tmp/a/meta" "^qemu pid=$qemu_pid version=$qemu_version.* monitor=QMP%20.* binary=/.*qemu-system-x86_64 backends=" \
+	"the capture knows QEMU, its version, its program and back ends"
+file_has "$tmp/a/meta" "^qemu_on pid=$qemu_pid before=0 events=virtio_blk_handle_write,virtio_blk_submit_multireq$" \
+	"... what was switched on"
+file_has "$tmp/a/meta" "^qemu_on pid=$qemu_pid before=1 events=runstate_set,virtio_blk_handle_read$" \
+	"... and what was on before"
+run "$kvmft" merge "$tmp/a"
+err_has "^kvmft: host: " "... and can be read"
+on -o "$tmp/b" --qmp "$qmp" --qemu default --qemu 'virtio_*'
+ok "default, and a wildcard" test "$(echo "$during" | wc -w)" -gt 20
+is "$(states --hmp "$hmp")" "$before" "... states as before"
+run timeout 60 "$kvmft" record --host -e kvm:kvm_pio -o "$tmp/c" --hmp "$hmp" --qemu vm_state_notify -- true
+status_is 0 "through HMP"
+is "$(states --qmp "$qmp")" "$before" "... states as before"
+run timeout 60 "$kvmft" record --host -e kvm:kvm_pio -o "$tmp/d" --qmp "$qmp" --qemu virtio_blk_handel_read
+status_is 1 "an event that there is not"
+err_has "did you mean virtio_blk_handle_read" "... is told"
+ok "... and no capture made" test ! -e "$tmp/d"
+run timeout 60 "$kvmft" record --host -e kvm:kvm_pio -o "$tmp/a" --qmp "$qmp" --qemu 'virtio*'
+status_is 1 "set-up that fails later"
+is "$(states --hmp "$hmp")" "$before" "... states as before"
+hold_socket "$qmp"
+run timeout 60 "$kvmft" record --host -e kvm:kvm_pio -o "$tmp/d" --qmp "$qmp" --qemu 'virtio*'
+status_is 1 "a monitor that is held"
+err_has "busy: no greeting within" "... is told"
+unhold_socket
+
+is_on()
+{
+	"$kvmft" qemu events --hmp "$hmp" virtio_notify 2>/dev/null | grep -q '^enabled'
+}
+
+is_off()
+{
+	[ "$(states --hmp "$hmp" 2>/dev/null)" = "$before" ]
+}
+
+for signal in TERM INT HUP KILL; do
+	"$kvmft" record --host -q -e kvm:kvm_pio -o "$tmp/$signal" --qmp "$qmp" --qemu 'virtio_n*' &
+	recorder=$!
+	ok "SIG$signal: events are on" wait_until is_on
+	kill "-$signal" "$recorder"
+	wait "$recorder" 2>/dev/null
+	recorder=
+	ok "SIG$signal: ... and off again" wait_until is_off
+done
+
+# A QEMU that ends meanwhile takes its states with it.
+run timeout 60 "$kvmft" record --host -e kvm:kvm_pio -o "$tmp/e" --qmp "$qmp" --qemu 'virtio_n*' -- \
+	sh -c "kill $qemu_pid; while kill -0 $qemu_pid 2>/dev/null; do sleep 0.1; done"
+status_is 0 "QEMU ends during the capture"
+err_has "QEMU $qemu_pid has ended during the capture" "... is told, and no error"
+qemu_stop
+finish
