@@ -164,6 +164,11 @@ int file_write_text(int dirfd, const char *path, const char *text) __must_check;
  * the umask. Returns fd or -errno (-EEXIST for anything that has the name, a dangling link too).
  */
 int file_create(int dirfd, const char *name) __must_check;
+/*
+ * Makes room for file_create(): removes a plain file or a link of that name, if there is one. -EEXIST
+ * for anything else: /dev/null is for writing to, not for replacing.
+ */
+int file_remove_old(const char *path) __must_check;
 
 /*
  * ---- numbers as users write them; each returns 0, -EINVAL or -ERANGE ----

@@ -271,8 +271,9 @@ static int put_file(struct dat *d, const char *path)
 
 	if (ret)
 		return ret;
-	if (d->o->force && unlink(path) < 0 && errno != ENOENT)
-		return err_set(d->err, errno, "cannot replace %s: %s", path, strerror(errno));
+	if (d->o->force && (ret = file_remove_old(path)))
+		return err_set(d->err, -ret, "cannot replace %s: %s", path,
+			       ret == -EEXIST ? "it is no plain file" : strerror(-ret));
 	ret = tdw_create(path, &d->spec, &d->w);
 	if (ret)
 		return err_set(d->err, -ret, "cannot create %s: %s%s", path, strerror(-ret),

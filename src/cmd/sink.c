@@ -133,8 +133,9 @@ int sink_open(struct sink *s, const char *path, bool force, struct kvmft_err *er
 	s->f = stdout;
 	if (!path)
 		return 0;
-	if (force && unlink(path) < 0 && errno != ENOENT)
-		return err_set(err, errno, "cannot replace %s: %s", path, strerror(errno));
+	if (force && (fd = file_remove_old(path)))
+		return err_set(err, -fd, "cannot replace %s: %s", path,
+			       fd == -EEXIST ? "it is no plain file" : strerror(-fd));
 	fd = file_create(AT_FDCWD, path);
 	if (fd < 0)
 		return err_set(err, -fd, "cannot create %s: %s%s", path, strerror(-fd),

@@ -15,6 +15,7 @@
 /* What is read at once: all streams of a capture together shall fit into a second-level cache. */
 #define BATCH_BYTES  (256u << 10)
 #define BATCH_MIN    (32u << 10)
+#define BATCH_ALL    (4u << 20) /* ... of all streams together, where sub-buffers are small enough */
 #define PAGE	     4096u
 #define SEEK_PROBES  64		  /* stamps looked at to see whether they ascend */
 
@@ -47,6 +48,7 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 		.swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__),
 	};
 	bytes = (uint32_t)MAX(BATCH_MIN, BATCH_BYTES / MAX(cap->nstream, (size_t)1));
+	bytes = (uint32_t)MIN(bytes, BATCH_ALL / MAX(cap->nstream, (size_t)1));
 	r->batch = MAX(bytes / size, 1u);
 	if (s->nsub < r->batch)
 		r->batch = (uint32_t)MAX(s->nsub, 1u);
