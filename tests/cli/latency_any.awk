@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Writes a capture of any events that latency knows, in any order: awk -v seed=N -v side=host|guest
+# Writes a capture of any events that latency knows, in any order: awk -v seed=N -v side=host|guest [-v n=EVENTS]
 # What matters is that nothing here makes sense.
 # Numbers of its own: rand() is another one in each awk.
 function pick(n) { state = (state * 69069 + 1) % 4294967296; return int(state / 65536) % n }
@@ -34,7 +34,7 @@ function guest(cpu, t,    k)
 BEGIN {
 	state = seed * 2 + (side == "guest")
 	t = 1000
-	for (i = 0; i < 3000; i++) {
+	for (i = 0; i < (n ? n : 3000); i++) {
 		t += 1 + pick(60)
 		if (side == "host" && i % 1000 == 999)
 			print 0, "gap", 1 + pick(9)
