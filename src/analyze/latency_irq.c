@@ -46,7 +46,8 @@ const struct lat_desc lat_desc_irq = {
 		   "late in the guest", "late at the source" },
 	/* The first is the sum of those up to "open at the end". */
 	.count = { "accepted", "measured", "never injected", "injected, handler not seen",
-		   "of vectors that the guest did not trace", "outside the guest's capture", "cut by lost events", "open at the end", "coalesced",
+		   "of vectors that the guest did not trace", "outside the guest's capture",
+		   "cut by lost events", "open at the end", "coalesced",
 		   "injected again", "posted", "handlers without an interrupt of the host" },
 };
 

@@ -49,7 +49,8 @@ static void groups(struct sbuf *b, const struct lat_view *v, const struct lat_ta
 {
 	const char *vm = "";
 
-	sbuf_addf(b, "%-32s %-9s %9s %13s %13s %13s %13s %13s %13s\n", t->desc->key, "Stage", "Count", "Sum ms", "Min us", "Avg us",
+	sbuf_addf(b, "%-32s %-9s %9s %13s %13s %13s %13s %13s %13s\n", t->desc->key, "Stage",
+		  "Count", "Sum ms", "Min us", "Avg us",
 		  "p50 us", "p99 us", "Max us");
 	for (size_t m = 0; m <= tl_hostmap(v->t)->nvm; m++) {
 		for (size_t i = 0; i < t->ngroup; i++) {
