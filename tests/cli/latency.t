@@ -103,6 +103,39 @@ run "$kvmft" latency irq --format json --worst 0 -q "$tmp/again" "$tmp/late=one"
 out_has '"injected, handler not seen":1' "a handler that is missing between others is not seen"
 sums "... the parts are the whole"
 
+# ---- every analysis in every format, with a guest and without ----
+
+forms()
+{
+	with=$1
+	shift
+	for kind in irq sched io timer; do
+		for format in text json csv html; do
+			what="$kind as $format, $with"
+			rm -f "$tmp/form"
+			run "$kvmft" latency $kind --format $format -q -o "$tmp/form" "$@"
+			if [ $kind = io ] && [ $# = 1 ]; then
+				is "$rc $(test -e "$tmp/form" && echo made)" "1 " "$what: refused, and nothing is made"
+				continue
+			fi
+			status_is 0 "$what"
+			case $format in
+			text) ok "... has a table" grep -qE '^(Interrupt|Guest task|Device|Timer) +Stage +Count' "$tmp/form" ;;
+			json) ok "... is one document" grep -q "^{\"$kind\":{.*}\$" "$tmp/form" ;;
+			csv) ok "... has rows of 11 columns" sh -c "sed 's/,\(\"[^\",]*\),\([^\",]*\",\)/,\1;\2/' '$tmp/form' |
+				awk -F , '/^$kind,/ { n++ } NF != 11 { bad++ } END { exit bad || !n }'" ;;
+			html) ok "... is whole" sh -c "tail -n 1 '$tmp/form' | grep -q '</html>'" ;;
+			esac
+		done
+	done
+}
+forms "both sides" "$tmp/host" "$tmp/guest=one"
+forms "the host alone" "$tmp/host"
+"$(dirname "$mkcap")/genpair" --host "$tmp/pair-host" --guest "$tmp/pair-guest" --vcpus 3 --jump 3000000 --ms 20
+run "$kvmft" latency sched --format json -q "$tmp/pair-host" "$tmp/pair-guest"
+status_is 0 "captures of genpair"
+sums "... the parts are the whole"
+
 # ---- anything in any order ----
 
 # Events of all kinds at random, and gaps: nothing may be counted twice, or not at all.
