@@ -38,7 +38,8 @@ endif
 needs_build := check check-all demo bench fuzz lint
 ifneq ($(filter $(needs_build),$(MAKECMDGOALS)),)
 ifneq ($(NODEPS),1)
-deps_set := $(if $(filter-out demo,$(filter $(needs_build),$(MAKECMDGOALS))),all,demo)
+deps_set := $(if $(filter check-all,$(MAKECMDGOALS)),matrix,$(if $(filter-out \
+	demo,$(filter $(needs_build),$(MAKECMDGOALS))),all,demo))
 ifneq ($(shell sh contrib/deps.sh $(deps_set) >&2; echo $$?),0)
 $(error installing packages failed: see above, or run with NODEPS=1)
 endif

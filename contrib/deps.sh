@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# deps.sh [--list DISTRO] [build|test|demo|all]: install what building, testing or showing
+# deps.sh [--list DISTRO] [build|test|demo|all|matrix]: install what building, testing or showing
 # kvmft needs (default build). Debian and Ubuntu: by apt, and only what is missing; when
 # nothing is, nothing is touched and no network used. Fedora, Alpine, Arch: the package
 # list is printed for the user to install.
@@ -11,7 +11,7 @@ set -eu
 usage()
 {
 	cat <<-END
-	Usage: deps.sh [--list debian|ubuntu|fedora|alpine|arch] [build|test|demo|all]
+	Usage: deps.sh [--list debian|ubuntu|fedora|alpine|arch] [build|test|demo|all|matrix]
 	Installs (Debian, Ubuntu) or lists the packages kvmft needs; default: build.
 	  --list DISTRO   only print the list
 	END
@@ -29,6 +29,9 @@ DEBIAN_BUILD="gcc make pkg-config libtracefs-dev libtraceevent-dev libkmod-dev l
 DEBIAN_TEST="clang libcmocka-dev trace-cmd mandoc cppcheck shellcheck codespell clang-tidy
 	clang-format strace protobuf-compiler zsh fish dpkg-dev debhelper lintian
 	nodejs chromium libkshark-dev libjson-c-dev libtracecmd-dev systemtap-sdt-dev"
+
+# tests/matrix: foreign roots, architectures and C libraries. Only for make check-all.
+DEBIAN_MATRIX="debootstrap gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static musl-tools"
 
 FEDORA_RIG="qemu-system-x86 busybox cpio kmod xz zstd msr-tools util-linux perl dpkg apt"
 FEDORA_BUILD="gcc make pkgconf-pkg-config libtracefs-devel libtraceevent-devel kmod-devel
@@ -69,9 +72,10 @@ perf_package()
 
 packages()
 {
+	matrix=
 	case $1 in
 	debian | ubuntu)
-		build=$DEBIAN_BUILD rig=$DEBIAN_RIG
+		build=$DEBIAN_BUILD rig=$DEBIAN_RIG matrix=$DEBIAN_MATRIX
 		check="$DEBIAN_TEST $(clang_runtime) $(perf_package "$1")"
 		;;
 	fedora)	build=$FEDORA_BUILD check=$FEDORA_TEST rig=$FEDORA_RIG ;;
@@ -83,6 +87,7 @@ packages()
 	build)	echo "$build" ;;
 	demo)	echo "$build $rig" ;;
 	test | all) echo "$build $rig $check" ;;
+	matrix) echo "$build $rig $check $matrix" ;;
 	esac | tr -s '[:space:]' '\n' | sort -u
 }
 
@@ -157,7 +162,7 @@ while [ $# -gt 0 ]; do
 		list=$2
 		shift
 		;;
-	build | test | demo | all)
+	build | test | demo | all | matrix)
 		[ -z "$set_name" ] || { usage >&2; exit 2; }
 		set_name=$1
 		;;

@@ -22,24 +22,31 @@ apt_mirror()
 			END { if (!found && any) print any }'
 }
 
+# apt_folder SUITE: where the private configuration of a suite is. Packages are those of amd64, or of
+# $APT_ARCH.
+apt_folder()
+{
+	echo "$KVMFT_CACHE/apt/$1${APT_ARCH:+-$APT_ARCH}"
+}
+
 # apt_run SUITE COMMAND [ARGUMENTS]: apt-get or apt-cache, knowing nothing but SUITE.
 apt_run()
 {
-	apt_dir=$KVMFT_CACHE/apt/$1
+	apt_dir=$(apt_folder "$1")
 	apt_cmd=$2
 	shift 2
 	"$apt_cmd" -qq -o Dir::Etc::sourcelist="$apt_dir/sources.list" \
 		-o Dir::Etc::sourceparts=/dev/null -o Dir::Etc::preferencesparts=/dev/null \
 		-o Dir::State="$apt_dir/state" -o Dir::Cache="$apt_dir/cache" \
 		-o Acquire::Languages=none -o Acquire::Retries=3 \
-		-o APT::Architecture=amd64 -o APT::Architectures=amd64 \
+		-o APT::Architecture="${APT_ARCH:-amd64}" -o APT::Architectures="${APT_ARCH:-amd64}" \
 		-o APT::Sandbox::User="$(id -un)" "$@"
 }
 
 # apt_update SUITE: fetch its package list. 1 after a message if that is impossible.
 apt_update()
 {
-	upd_dir=$KVMFT_CACHE/apt/$1
+	upd_dir=$(apt_folder "$1")
 	upd_keys=/usr/share/keyrings/debian-archive-keyring.gpg
 	upd_mirror=$(apt_mirror)
 	if [ -z "$upd_mirror" ]; then

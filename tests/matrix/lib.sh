@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+#
+# For cells.t: foreign places to build in, kept in the cache of the rig and never installed.
+#
+# Each returns 1 after telling why on stdout, which becomes the reason of a skip.
+
+KVMFT_CACHE=${KVMFT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/kvmft}
+roots=$KVMFT_CACHE/roots
+
+note()
+{
+	echo "matrix: $*" >&2
+}
+# shellcheck disable=SC2154 # top and tmp are the caller's
+. "$top/tests/vm/lib/apt.sh"
+
+# need COMMAND PACKAGE
+need()
+{
+	command -v "$1" >/dev/null || { echo "$1 is not installed (package $2)"; return 1; }
+}
+
+# A root of Debian's suite $1 with what builds kvmft, in $roots/$1.
+root_prepare()
+{
+	[ -x "$roots/$1/usr/bin/make" ] && return
+	need debootstrap debootstrap || return
+	[ "$(id -u)" = 0 ] || { echo "only root makes a chroot"; return 1; }
+	mkdir -p "$roots"
+	rm -rf "$roots/$1.tmp"
+	# shellcheck disable=SC2154
+	if ! debootstrap --variant=minbase --include="gcc,libc6-dev,make,pkg-config,libtracefs-dev,$(
+		)libtraceevent-dev,libkmod-dev,libzstd-dev,libcmocka-dev" "$1" "$roots/$1.tmp" \
+		"$(apt_mirror)" >"$tmp/debootstrap.log" 2>&1; then
+		echo "debootstrap of $1 failed: $(tail -n 1 "$tmp/debootstrap.log")"
+		return 1
+	fi
+	mv "$roots/$1.tmp" "$roots/$1"
+}
+
+# in_root SUITE FOLDER COMMAND...: in that root, with the checkout at /src (also the working folder),
+# the folder at /out, and a /tmp of its own. The mounts are seen by the command alone.
+in_root()
+{
+	root=$roots/$1
+	root_out=$2
+	shift 2
+	mkdir -p "$root/src" "$root/out" "$root_out"
+	# shellcheck disable=SC2016 # the inner shell's
+	unshare -m sh -c '
+		root=$1 src=$2 out=$3
+		shift 3
+		mount --bind "$src" "$root/src" && mount --bind "$out" "$root/out" &&
+			mount -t proc proc "$root/proc" && mount -t sysfs sysfs "$root/sys" &&
+			mount -t tmpfs tmpfs "$root/tmp" &&
+			exec timeout 1800 chroot "$root" sh -c "cd /src && exec \"\$@\"" sh "$@"' sh \
+		"$root" "$top" "$root_out" "$@"
+}
+
+# Libraries of arm64, unpacked in $roots/arm64/tree.
+arm64_prepare()
+{
+	need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu || return
+	need qemu-aarch64-static qemu-user-static || return
+	[ -e "$roots/arm64/tree/lib/ld-linux-aarch64.so.1" ] && return
+	mkdir -p "$roots"
+	rm -rf "$roots/arm64.tmp"
+	if ! (
+		APT_ARCH=arm64
+		apt_update bookworm && apt_fetch bookworm "$roots/arm64.tmp" libc6 libtracefs-dev libtracefs1 \
+			libtraceevent-dev libtraceevent1 libkmod-dev libkmod2 libcmocka-dev libcmocka0 \
+			liblzma5 libssl3 libzstd1 libzstd-dev
+	) >"$tmp/arm64.log" 2>&1; then
+		echo "no packages of arm64: $(tail -n 1 "$tmp/arm64.log")"
+		return 1
+	fi
+	rm -rf "$roots/arm64"
+	mv "$roots/arm64.tmp" "$roots/arm64"
+}
+
+# Not by -L of QEMU: a program that opens / would be in there.
+run_arm64()
+{
+	tree=$roots/arm64/tree
+	timeout 900 qemu-aarch64-static "$tree/lib/ld-linux-aarch64.so.1" \
+		--library-path "$tree/usr/lib/aarch64-linux-gnu:$tree/lib/aarch64-linux-gnu" "$@"
+}
+
+# The source of cmocka, one file, in $roots/cmocka: Debian has none for musl.
+cmocka_prepare()
+{
+	[ -e "$roots/cmocka/src/cmocka.c" ] && return
+	mkdir -p "$roots"
+	rm -rf "$roots/cmocka.tmp"
+	mkdir "$roots/cmocka.tmp"
+	if ! (
+		apt_update bookworm || exit
+		list=$(apt_folder bookworm)/sources.list
+		cp "$list" "$tmp/sources.list"
+		sed 's/^deb /deb-src /' "$list" >>"$list.new" && cat "$list.new" >>"$list"
+		rm -f "$list.new"
+		apt_run bookworm apt-get update && cd "$roots/cmocka.tmp" &&
+			apt_run bookworm apt-get source --download-only cmocka
+		got=$?
+		cp "$tmp/sources.list" "$list"
+		[ "$got" = 0 ] && tar -xf cmocka_*.orig.tar.?z --strip-components=1
+	) >"$tmp/cmocka.log" 2>&1; then
+		echo "no source of cmocka: $(tail -n 1 "$tmp/cmocka.log")"
+		return 1
+	fi
+	rm -rf "$roots/cmocka"
+	mv "$roots/cmocka.tmp" "$roots/cmocka"
+}
