@@ -71,6 +71,7 @@ struct sdt_want {
 	const char *provider, *name;	/* patterns with * and ?; NULL = all */
 	enum sdt_as as[SDT_ARGS_MAX];	/* of the first argument, the second, ... */
 	const char *filter;		/* of the kernel's, for the events; NULL = none */
+	bool hint;			/* only tells how to show arguments of what others want */
 };
 
 /* A place where an event comes from. */

@@ -174,6 +174,7 @@ static int sdt_print(const struct sdt_opts *o, const struct sdt_spec *s, const s
 static int sdt_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_err *err)
 {
 	struct sdt_file f = { 0 };
+	struct sdt_hints h = { 0 };
 	struct sdt_plan p = { 0 };
 	struct sdt_spec s;
 	int ret = sdt_spec_parse(argv[0], &s, err);
@@ -182,8 +183,11 @@ static int sdt_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_
 		return ret;
 	ret = sdt_read(s.fd, s.path, &f, err);
 	ret = ret ? ret : sdt_spec_check(&s, &f, err);
+	if (!ret && sdt_hints_find(&s, &f, 1, &h))
+		ret = err_set(err, ENOMEM, "out of memory");
 	if (!ret) {
-		ret = sdt_plan_add(&p, &f, 0, &s.want, 1, MAX_LISTED);
+		h.want[h.n] = s.want;
+		ret = sdt_plan_add(&p, &f, 0, h.want, h.n + 1, MAX_LISTED);
 		if (ret)
 			err_set(err, -ret, "%s: %s", s.path,
 				ret == -E2BIG ? "too many markers to list: name some" : strerror(-ret));
@@ -197,6 +201,7 @@ static int sdt_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_
 	if (!ret && (p.unfit || f.bad))
 		ret = KVMFT_INCOMPLETE;
 	sdt_plan_free(&p);
+	sdt_hints_free(&h);
 	sdt_free(&f);
 	sdt_spec_free(&s);
 	return ret;

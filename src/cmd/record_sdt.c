@@ -22,7 +22,6 @@ struct record_sdt {
 	struct kprobes *probes;
 	unsigned int can; /* enum kuprobe_can */
 	struct sdt_spec *spec;
-	struct sdt_want *want;
 	size_t nspec;
 	struct sdt_plan plan;
 	char (*kname)[64];
@@ -36,8 +35,7 @@ static int specs_parse(struct record *r, struct record_sdt *s)
 	int ret = 0;
 
 	s->spec = calloc(list->n, sizeof(*s->spec));
-	s->want = calloc(list->n, sizeof(*s->want));
-	if (!s->spec || !s->want)
+	if (!s->spec)
 		return err_set(r->err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < list->n && !ret; i++) {
 		ret = sdt_spec_parse(list->v[i], &s->spec[i], r->err);
@@ -55,30 +53,35 @@ static bool same_file(const struct sdt_spec *a, const struct sdt_spec *b)
 static int plan_file(struct record *r, struct record_sdt *s, size_t i)
 {
 	const struct sdt_spec *spec = &s->spec[i];
+	struct sdt_hints h = { 0 };
 	struct sdt_file f = { 0 };
-	size_t n = 0;
+	size_t n;
 	int ret;
 
 	for (size_t k = 0; k < i; k++)
 		if (same_file(&s->spec[k], spec))
 			return 0;
 	ret = sdt_read(spec->fd, spec->path, &f, r->err);
+	if (!ret && sdt_hints_find(spec, &f, s->nspec, &h))
+		ret = err_set(r->err, ENOMEM, "out of memory");
+	n = h.n;
 	for (size_t k = i; k < s->nspec && !ret; k++) {
 		if (!same_file(&s->spec[k], spec))
 			continue;
-		s->want[n++] = s->spec[k].want;
+		h.want[n++] = s->spec[k].want;
 		ret = sdt_spec_check(&s->spec[k], &f, r->err);
 	}
 	if (!ret && f.arch == SDT_ARCH_OTHER)
 		ret = err_set(r->err, ENOTSUP, "%s: not a program for x86", spec->path);
 	if (!ret) {
-		ret = sdt_plan_add(&s->plan, &f, i, s->want, n, MAX_EVENTS);
+		ret = sdt_plan_add(&s->plan, &f, i, h.want, n, MAX_EVENTS);
 		if (ret == -E2BIG)
 			err_set(r->err, E2BIG, "%s: more than %d markers: name some, as in %s:PROVIDER:a* "
 				"(kvmft qemu sdt lists them)", spec->path, MAX_EVENTS, spec->path);
 		else if (ret)
 			err_set(r->err, -ret, "%s: %s", spec->path, strerror(-ret));
 	}
+	sdt_hints_free(&h);
 	sdt_free(&f);
 	return ret;
 }
@@ -239,7 +242,6 @@ void record_sdt_free(struct record *r)
 		sdt_spec_free(&s->spec[i]);
 	sdt_plan_free(&s->plan);
 	free(s->spec);
-	free(s->want);
 	free(s->kname);
 	free(s);
 	r->sdt = NULL;

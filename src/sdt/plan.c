@@ -212,7 +212,7 @@ int sdt_plan_add(struct sdt_plan *p, const struct sdt_file *f, size_t file, cons
 		for (size_t k = 0; k < n; k++) {
 			if (!sdt_want_match(&w[k], &f->v[i]))
 				continue;
-			wanted = true;
+			wanted |= !w[k].hint;
 			asked.filter = w[k].filter ? w[k].filter : asked.filter;
 			for (size_t a = 0; a < SDT_ARGS_MAX; a++)
 				if (w[k].as[a] != SDT_AS_NUMBER)

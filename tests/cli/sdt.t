@@ -102,6 +102,18 @@ status_is 0 "export to trace.dat"
 run "$kvmft" merge "$tmp/all.dat"
 is "$(lines ' sdt_demo:name: \([0-9a-f]+\) arg1="odd one" arg2=' "$out")" 2 "... keeps names and values"
 
+# ---- a marker of QEMU, whose declaration lies beside the program ----
+
+echo 'visit_file(void *v, const char *path, int n) "v %p path %s n %d"' >"$tmp/trace-events-all"
+run timeout 60 "$kvmft" record --host -q -e none --sdt "$prog:qemu" -o "$tmp/qemu" -- "$prog" 2
+status_is 0 "markers of a program that says it is QEMU"
+run "$kvmft" merge "$tmp/qemu"
+is "$(sed -n 's/.* sdt_qemu:visit_file: ([0-9a-f]*) arg1=0x[0-9a-f]* //p' "$out" | tr '\n' ';')" \
+	'arg2="even" arg3=-2;arg2="odd one" arg3=-1;' "... have texts where the declaration has"
+run "$kvmft" qemu sdt "$prog:qemu:visit*,arg2:hex"
+out_has 'qemu:visit_file +1  yes +arg1:x64 arg2:x64 arg3:s32$' "... unless something else is asked for"
+rm "$tmp/trace-events-all"
+
 # ---- filters, paths with blanks and colons ----
 
 cp "$prog" "$tmp/my prog:v1"

@@ -22,6 +22,7 @@ volatile GUARD(waiting);
 GUARD(numbers);
 GUARD(name);
 GUARD(twice);
+unsigned short qemu_visit_file_semaphore __attribute__((section(".probes")));
 
 #include <sys/sdt.h>
 
@@ -34,6 +35,8 @@ static inline __attribute__((always_inline)) void twice(uint32_t v)
 {
 	STAP_PROBE1(demo, twice, v);
 }
+
+static int twice_place;
 
 /* volatile: each argument is where the compiler likes it, not a constant. */
 static void round_of(uint32_t i)
@@ -56,6 +59,7 @@ static void round_of(uint32_t i)
 	STAP_PROBE3(demo, name, name, i, 42);
 	if (demo_guarded_semaphore)
 		STAP_PROBE1(demo, guarded, i);
+	STAP_PROBE3(qemu, visit_file, &twice_place, name, (int)i - 2);
 	twice(i);
 	if (u8)
 		twice(i + 1000);
