@@ -151,7 +151,10 @@ segment_sizes()
 }
 
 # events_of WORD: numbers of loops of the VM and of port writes in the time line must agree.
-cap=$tmp/rotate
+# In memory: a disk that others use may take long to make a file, and these rings are small.
+mkdir "$tmp/mem"
+mount -t tmpfs -o size=128M,mode=700 kvmft-test "$tmp/mem" 2>/dev/null && mounted=$tmp/mem
+cap=$tmp/mem/rotate
 run timeout 60 "$kvmft" record --host -e 'kvm:*' --rotate 512K -o "$cap" -- "$tinyvm" --iterations 6000
 status_is 0 "--rotate SIZE"
 n=$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')
@@ -162,12 +165,12 @@ is "$(grep -c '^segment n=' "$cap/meta")" $((n - 1)) "... meta names each"
 tid=$(vcpu_tid)
 adds_up "--rotate SIZE" 0
 is "$(grep -c "tinyvm-$tid .*kvm:kvm_pio: pio_write at 0x80 " "$out")" 6000 "... every port write is there"
-cap=$tmp/rotate-time
+cap=$tmp/mem/rotate-time
 run timeout 60 "$kvmft" record --host -e 'kvm:*' -b 2M --rotate 200ms -o "$cap" -- "$tinyvm" --ms 1500
 status_is 0 "--rotate DURATION"
 between "$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')" 2 9 "... several segments"
 adds_up "--rotate DURATION" 0
-cap=$tmp/keep
+cap=$tmp/mem/keep
 # All events fit into the ring, so that a busy machine loses none either.
 run timeout 60 "$kvmft" record --host -e 'kvm:*' -b 4M --rotate 256K --keep 3 -o "$cap" -- "$tinyvm" --iterations 8000
 status_is 0 "--keep"
@@ -178,6 +181,8 @@ run "$kvmft" merge "$cap"
 status_is 0 "... can be read, and nothing is missing"
 is "$([ "$(wc -l <"$out")" -gt 1000 ] && echo yes)" yes "... and has events"
 nothing_left "--keep"
+[ -z "$mounted" ] || umount "$mounted"
+mounted=
 for wrong in '--rotate 10' '--rotate 1K' '--rotate x' '--rotate 0s' '--keep 3' '--keep 0 --rotate 1M' \
 	'--flight-recorder --rotate 1M' '--trigger kvm:kvm_pio' '--cpus x' '--vcpu 0'; do
 	# shellcheck disable=SC2086 # several words
