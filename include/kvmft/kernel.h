@@ -444,6 +444,13 @@ const char *kmodule_backend(void);
 
 /* ---- what a killed kvmft left ---- */
 
+/* An owner in a name; sep is '.' (instances, with a trailing number) or '_' (groups). Pure. */
+struct kowner {
+	int32_t pid;
+	uint64_t start; /* field 22 of /proc/PID/stat, clock ticks since boot */
+	uint32_t seq;
+};
+
 struct kreset {
 	/* Removed, or found with dry_run; a synthetic event counts as a probe. */
 	unsigned int instances, probes;
@@ -458,14 +465,10 @@ struct kreset {
  * The first failure is returned, but the sweep goes on.
  */
 int kreset_sweep(struct ktracefs *t, bool dry_run, struct kreset *r, struct kvmft_err *err);
+/* The same for what @only left, whoever else is gone; NULL is everybody. */
+int kreset_sweep_of(struct ktracefs *t, const struct kowner *only, bool dry_run, struct kreset *r,
+		    struct kvmft_err *err);
 void kreset_free(struct kreset *r);
-
-/* An owner in a name; sep is '.' (instances, with a trailing number) or '_' (groups). Pure. */
-struct kowner {
-	int32_t pid;
-	uint64_t start; /* field 22 of /proc/PID/stat, clock ticks since boot */
-	uint32_t seq;
-};
 
 int kowner_self(struct kowner *o) __must_check;
 int kowner_parse(const char *name, char sep, struct kowner *o) __must_check;

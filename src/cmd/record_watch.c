@@ -18,8 +18,9 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#define STEP_US	 (10 * 1000)
-#define STEPS	 500 /* 5 s: then others have to clean up */
+/* Pauses grow: looking for who has an instance open takes a while on a machine with many processes. */
+#define PAUSE_US     (10 * 1000)
+#define PAUSE_MAX_US (640 * 1000) /* after 5 s in all others have to clean up */
 
 /* Nothing of the recorder may stay open here, or the kernel would not see that it is gone. */
 static void close_all_but(int a, int b)
@@ -48,20 +49,27 @@ static void close_std(void)
 		close(null);
 }
 
+/* Is there nothing of the recorder left to remove? */
+static bool watch_cleaned(struct record *r, const struct kowner *recorder)
+{
+	struct kreset found = { 0 };
+	bool done;
+
+	if (kowner_alive(recorder)) /* it is still closing its files */
+		return false;
+	(void)!kreset_sweep_of(r->t, recorder, false, &found, NULL);
+	done = !found.busy;
+	kreset_free(&found);
+	return done;
+}
+
 static void watch_clean(struct record *r, const struct kowner *recorder)
 {
-	for (int i = 0; i < STEPS; i++) {
-		struct kreset found = { 0 };
-		bool again = kowner_alive(recorder); /* it is still closing its files */
+	unsigned int pause = PAUSE_US;
 
-		if (!again) {
-			(void)!kreset_sweep(r->t, false, &found, NULL);
-			again = found.busy > 0;
-			kreset_free(&found);
-		}
-		if (!again)
-			return;
-		usleep(STEP_US);
+	for (int more = 8; !watch_cleaned(r, recorder) && more; more -= pause == PAUSE_MAX_US) {
+		usleep(pause);
+		pause = MIN(2 * pause, (unsigned int)PAUSE_MAX_US);
 	}
 }
 

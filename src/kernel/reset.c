@@ -20,10 +20,21 @@
 struct sweep {
 	struct ktracefs *t;
 	struct kreset *r;
+	const struct kowner *only; /* NULL: whatever has no owner any more */
 	bool dry_run;
 	struct kvmft_err *err;
 	int first; /* first failure */
 };
+
+static bool left_behind(struct sweep *s, const struct kowner *o)
+{
+	if (s->only && (o->pid != s->only->pid || o->start != s->only->start))
+		return false;
+	if (!kowner_alive(o))
+		return true;
+	s->r->live++;
+	return false;
+}
 
 static void sweep_failed(struct sweep *s, int got, const char *what, const char *name)
 {
@@ -87,12 +98,8 @@ static void sweep_instance(struct sweep *s, const char *name)
 	struct kowner o;
 	int got = 0;
 
-	if (kowner_parse(name, '.', &o))
+	if (kowner_parse(name, '.', &o) || !left_behind(s, &o))
 		return;
-	if (kowner_alive(&o)) {
-		s->r->live++;
-		return;
-	}
 	if (!s->dry_run)
 		got = instance_rmdir(s, name);
 	if (got == -EBUSY) {
@@ -160,12 +167,9 @@ static void sweep_probe(struct sweep *s, const char *file, const char *line)
 	struct kowner o;
 	int got = 0;
 
-	if (probe_names(line, group, name, sizeof(group)) || kowner_parse(group, '_', &o))
+	if (probe_names(line, group, name, sizeof(group)) || kowner_parse(group, '_', &o) ||
+	    !left_behind(s, &o))
 		return;
-	if (kowner_alive(&o)) {
-		s->r->live++;
-		return;
-	}
 	snprintf(text, sizeof(text), "-:%s/%s", group, name);
 	if (!s->dry_run)
 		got = knob_write(NULL, s->t->dirfd, file, text, NULL);
@@ -207,12 +211,8 @@ static void sweep_synth(struct sweep *s, const char *line)
 		return;
 	memcpy(name, line, len);
 	name[len] = '\0';
-	if (kowner_parse(name, '_', &o))
+	if (kowner_parse(name, '_', &o) || !left_behind(s, &o))
 		return;
-	if (kowner_alive(&o)) {
-		s->r->live++;
-		return;
-	}
 	if (!s->dry_run)
 		got = ksynth_remove(s->t, name);
 	if (got == -EBUSY) {
@@ -243,6 +243,12 @@ static int sweep_lines(struct sweep *s, const char *file, void (*fn)(struct swee
 
 int kreset_sweep(struct ktracefs *t, bool dry_run, struct kreset *r, struct kvmft_err *err)
 {
+	return kreset_sweep_of(t, NULL, dry_run, r, err);
+}
+
+int kreset_sweep_of(struct ktracefs *t, const struct kowner *only, bool dry_run, struct kreset *r,
+		    struct kvmft_err *err)
+{
 	/* After the instances, which use them. */
 	static const struct {
 		const char *file;
@@ -252,7 +258,7 @@ int kreset_sweep(struct ktracefs *t, bool dry_run, struct kreset *r, struct kvmf
 		{ "uprobe_events", sweep_uprobe },
 		{ "synthetic_events", sweep_synth },
 	};
-	struct sweep s = { .t = t, .r = r, .dry_run = dry_run, .err = err };
+	struct sweep s = { .t = t, .r = r, .only = only, .dry_run = dry_run, .err = err };
 	const char *what = "instances";
 	int got;
 
