@@ -99,8 +99,6 @@ void monitor_patience(struct monitor *m, uint64_t timeout_ns);
 
 /* Adds QEMU's version, "7.2.22 (Debian 1:7.2+dfsg)". */
 int monitor_version(struct monitor *m, struct sbuf *out, struct kvmft_err *err) __must_check;
-/* Has the monitor a command for people of this name? 1, 0 or -errno. */
-int monitor_human_has(struct monitor *m, const char *command, struct kvmft_err *err) __must_check;
 /* Runs a command line of HMP, through QMP too, and adds what it prints, with \n only. */
 int monitor_human(struct monitor *m, const char *line, struct sbuf *out,
 		  struct kvmft_err *err) __must_check;

@@ -373,18 +373,3 @@ int monitor_human(struct monitor *m, const char *line, struct sbuf *out, struct 
 		return err_usage(err, "a command for a monitor is one line");
 	return m->ops->human(m, line, out, err);
 }
-
-int monitor_human_has(struct monitor *m, const char *command, struct kvmft_err *err)
-{
-	struct sbuf line = { 0 }, out = { 0 };
-	int ret;
-
-	sbuf_addf(&line, "help %s", command);
-	ret = line.s ? monitor_human(m, line.s, &out, err) : -ENOMEM;
-	/* "unknown command: 'X'", or, in old versions, nothing at all */
-	if (!ret)
-		ret = out.s && str_starts(out.s, command);
-	sbuf_free(&line);
-	sbuf_free(&out);
-	return ret;
-}

@@ -21,7 +21,7 @@ fake()
 	rm -f "$sock"
 	"$fakemon" "$sock" "$@" >"$tmp/said" &
 	fake_pid=$!
-	wait_until test -S "$sock"
+	wait_until listens "$sock" "$sock"
 }
 
 fake_end()
@@ -56,7 +56,7 @@ is "$(sed 's/.*execute":"\([a-z_-]*\)".*/\1/' "$tmp/said" | tr '\n' ' ')" \
 	"qmp_capabilities query-version trace-event-get-state " "... and asked for no more than that"
 
 fake "$hello" @sleep=400 @wait "$caps" @sleep=400 @wait "$version" @wait @sleep=400 "$three" @hold
-run "$kvmft" qemu events --qmp "$sock" --timeout 5s --format csv b_one
+run "$kvmft" qemu events --qmp "$sock" --timeout 20s --format csv b_one
 status_is 0 "late answers within the time limit"
 is "$(cat "$out")" "name,state,vcpu
 b_one,disabled,0" "... are as good as others"
@@ -75,11 +75,11 @@ fake_end
 fake @deaf
 told "no greeting" "busy: no greeting within 200 ms, so another client" events --qmp "$sock" --timeout 200ms
 fake "$hello" @wait @hold
-told "no answer" "no complete answer within 200 ms" events --qmp "$sock" --timeout 200ms
+told "no answer" "no complete answer within 2 s" events --qmp "$sock" --timeout 2s
 fake "$hello" @wait "$caps" @wait "$version" @wait '{"return": [{"name": "b_' @hold
-told "half an answer" "no complete answer within 300 ms" events --qmp "$sock" --timeout 300ms
+told "half an answer" "no complete answer within 2 s" events --qmp "$sock" --timeout 2s
 fake "$hello" @wait "$caps" @wait "$version" @wait "@endless=$event"
-told "messages without end" "no complete answer within 500 ms|sends without end" events --qmp "$sock" --timeout 500ms
+told "messages without end" "no complete answer within 2 s|sends without end" events --qmp "$sock" --timeout 2s
 fake "$hello" @wait "$caps" @wait "$version" @wait '{"return": [' '@endless={"name": "x", "state": "enabled"}, '
 told "an answer without end" "sends without end|no complete answer" events --qmp "$sock" --timeout 3s
 fake "$hello" @wait "$caps" @wait "$version" @wait
@@ -104,7 +104,7 @@ told "an error, with control characters" "QEMU refused trace-event-get-state" ev
 is "$(tr -dc '\033' <"$err" | wc -c | tr -d ' ')" 0 "... which do not reach the terminal"
 deep=$(awk 'BEGIN { for (i = 0; i < 2000; i++) printf "[" }')
 fake "$hello" @wait "$deep" @hold
-told "nested without end" "no complete answer|not JSON" events --qmp "$sock" --timeout 300ms
+told "nested without end" "no complete answer|not JSON" events --qmp "$sock" --timeout 2s
 
 # ---- set: all or nothing ----
 
@@ -259,7 +259,7 @@ if ! strings_has "$(command -v qemu-system-x86_64)" trace-file; then
 fi
 # While somebody else is served HMP answers; while both are, nothing does.
 hold_socket "$tmp/dir/qmp.sock"
-run "$kvmft" qemu events --vm "$vm_name" --timeout 500ms virtio_notify
+run "$kvmft" qemu events --vm "$vm_name" --timeout 3s virtio_notify
 is "$rc $(cat "$out")" "0 enabled      virtio_notify" "QMP is held by another client: HMP is used"
 run "$kvmft" qemu events --qmp "$tmp/dir/qmp.sock" --timeout 300ms
 status_is 1 "... but not when QMP was asked for"

@@ -23,6 +23,12 @@ have_qemu()
 	qemu_version=$(qemu-system-x86_64 --version | sed -n '1s/.*version \([0-9.]*\).*/\1/p')
 }
 
+# listens PATH NAME: is the socket there, and served? NAME is what it was bound as.
+listens()
+{
+	[ -S "$1" ] && grep -q " 00010000 .* [^ ]*$2\$" /proc/net/unix
+}
+
 # qemu_start DIR OPTION...: in DIR, as VM $vm_name; returns when its monitors listen.
 qemu_start()
 {
@@ -30,13 +36,23 @@ qemu_start()
 	vm_count=$((${vm_count:-0} + 1))
 	qemu_dir=$1
 	shift
-	# A log that says whether it is up; -pidfile is written when all is set up.
 	rm -f "$qemu_dir/pid"
 	(cd "$qemu_dir" && exec timeout 300 qemu-system-x86_64 -machine none -nodefaults -display none -S \
 		-name "guest=$vm_name" -pidfile pid "$@") >"$tmp/qemu.log" 2>&1 &
 	qemu_job=$!
 	wait_until test -s "$qemu_dir/pid"
 	qemu_pid=$(cat "$qemu_dir/pid")
+	# The pid file comes before the monitors; these are all called DIR/NAME.sock here.
+	for arg in "$@"; do
+		case $arg in
+		*.sock,*)
+			arg=${arg%%.sock,*}.sock
+			arg=${arg##*/}
+			arg=$(echo "${arg##*:}" | sed 's/,,/,/')
+			wait_until listens "$qemu_dir/$arg" "$arg"
+			;;
+		esac
+	done
 }
 
 qemu_stop()
