@@ -134,7 +134,7 @@ static int result_of(int map, struct result *r)
 int main(int argc, char **argv)
 {
 	struct timespec nap = { .tv_nsec = 100 * 1000 * 1000 };
-	int map = make_map(), prog = -1, link, ret = map;
+	int map = make_map(), prog = -1, link = -1, ret = map;
 	struct result r;
 
 	if (argc != 3 || strtoul(argv[1], NULL, 10) > 1000) {
