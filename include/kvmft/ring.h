@@ -234,6 +234,11 @@ struct fmt_quick {
 };
 
 int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err) __must_check;
+/*
+ * One more format, whose text is copied; what fmt_find() and the like gave stays valid. -ENOMEM;
+ * -EBADMSG: not a format, or its id is taken (fmt_note() tells).
+ */
+int fmt_add(struct fmt *f, const struct cap_format *c) __must_check;
 void fmt_free(struct fmt *f);
 /* The i-th thing that was wrong with the formats (a line of text), or NULL past the last. */
 const char *fmt_note(const struct fmt *f, size_t i);

@@ -12,10 +12,13 @@
 
 #include "kvmft/hostmap.h"
 #include "kvmft/migrate.h"
+#include "kvmft/qemu_trace.h"
 
 #define TL_MAX_LABEL 64
+#define TL_NO_CPU    UINT32_MAX
 
 struct tl_comms; /* task names of one source */
+struct qsource;
 
 /* One capture on the timeline. */
 struct tl_source {
@@ -24,6 +27,7 @@ struct tl_source {
 	char label[TL_MAX_LABEL]; /* "host", or the VM's name; of several captures of it NAME#N */
 	bool guest;
 	const struct migrate *link; /* a host that a VM moved to; NULL: the first one */
+	struct qsource *qemu;	  /* a trace of QEMU; NULL: a capture */
 	bool alone;		  /* of tl_new_alone(): a guest, too, has no VM then */
 	size_t index;		  /* 0 = host, guests from 1 */
 	size_t vm;		  /* guest: index into the host map, of this capture's entry */
@@ -31,6 +35,7 @@ struct tl_source {
 	uint64_t backwards;
 	bool lost_unknown;	  /* some gap had no count */
 	struct tl_comms *comms;
+	const struct tl_comms *names; /* those of tl_comm(): of QEMU the host's */
 	uint32_t renames;	  /* how often the walk changed a name that tl_comm() gives */
 	int error;		  /* -errno of a failed read */
 };
@@ -47,12 +52,14 @@ struct tl_item {
 	uint64_t host;	    /* host TSC, cycles: the first that fits */
 	uint64_t width;	    /* the last that fits is host + width; TL_GAP: length of the gap */
 	bool unplaced;	    /* host is only the place of a neighbour */
-	uint32_t cpu;	    /* of the source's own machine */
+	uint64_t around;    /* QEMU: as much earlier or later it may be than host, cycles */
+	uint32_t cpu;	    /* of the source's own machine; TL_NO_CPU: QEMU, which does not tell */
 	int64_t vcpu;	    /* guest event: its vCPU id; host event: the one its thread runs; -1 */
 	int64_t vm;	    /* index into the host map of the VM that vcpu belongs to (`of`); -1 */
 	int32_t tid;
 	const struct rec *rec;
 	const struct fmt_event *ev; /* NULL: an event without a format */
+	const char *device; /* who is behind the address of a kvm_fast_mmio; NULL: not known */
 	uint64_t lost;	    /* TL_GAP: how many; 0 = unknown. TL_DAMAGE: index of the sub-buffer */
 };
 
@@ -67,6 +74,30 @@ int tl_new(struct hostmap *map, struct timeline **out, struct kvmft_err *err) __
  */
 int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt *fmt, size_t vm,
 		 struct kvmft_err *err) __must_check;
+/* A trace of QEMU. */
+struct tl_qemu {
+	const char *path;
+	enum qtrace_format format;
+	const struct qevents *events; /* borrowed; NULL: none at hand */
+	int64_t vm;		      /* index into the host map; -1: told by its threads */
+};
+/*
+ * Adds the events of a QEMU on the host: times by the host capture's readings of the clock that the
+ * back end uses. Its items have the side "qemu". -errno with err.
+ */
+int tl_add_qemu(struct timeline *t, const struct tl_qemu *q, struct kvmft_err *err) __must_check;
+
+struct tl_qemu_report {
+	const struct qtrace_stats *stats;
+	uint64_t worst;	  /* the largest `around` of an event, cycles */
+	uint64_t outside; /* events before or after the recording, left out */
+	uint64_t untimed; /* events without a time stamp */
+	uint64_t steps;	  /* times that CLOCK_REALTIME was set while the host recorded */
+	bool no_clock;	  /* the host capture does not say enough of the clock that is needed */
+};
+/* After the walk, of a source with `qemu`. */
+void tl_qemu_report(const struct tl_source *s, struct tl_qemu_report *r);
+
 /*
  * Adds a host that a VM moved to; after the guests. The link is borrowed. `host` of all items remains
  * the first host's TSC.
@@ -98,6 +129,10 @@ struct tl_source *tl_source(const struct timeline *t, size_t i);
 struct hostmap *tl_hostmap(const struct timeline *t);
 /* The vCPU that a CPU of a guest is: its APIC id where the capture has it, else its number. */
 uint32_t tl_vcpu_of_cpu(const struct capture *cap, uint32_t cpu);
+/* "host", "guest" or "qemu". */
+const char *tl_side(const struct tl_source *s);
+/* The fields of an event with a format, as text. */
+void tl_print(const struct tl_item *item, struct sbuf *out);
 /* Name of a thread as known at this point of the walk; never NULL. */
 const char *tl_comm(const struct tl_source *s, int32_t tid);
 void tl_free(struct timeline *t);

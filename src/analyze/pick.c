@@ -123,7 +123,7 @@ bool pick_side_is(const struct timeline *t, const struct tl_source *s, const cha
 {
 	const struct hostmap *map = tl_hostmap(t);
 
-	return !strcmp(side, s->guest ? "guest" : "host") || !strcmp(side, s->label) ||
+	return !strcmp(side, tl_side(s)) || !strcmp(side, s->label) ||
 	       (s->guest && !s->alone && !strcmp(side, map->vm[map->vm[s->vm].of].label));
 }
 

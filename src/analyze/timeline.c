@@ -13,6 +13,7 @@
 
 #include "comms.h"
 #include "guest_time.h"
+#include "qemu_source.h"
 
 struct tl_stream {
 	struct tl_source *src;
@@ -30,6 +31,7 @@ struct tl_stream {
 	bool unplaced;
 	bool placed;	/* host is a place, of an event before or of the first one after */
 	uint64_t begin; /* of the host's recording */
+	struct tl_item item; /* QEMU: all of it */
 };
 
 struct timeline {
@@ -41,6 +43,9 @@ struct timeline {
 	size_t nstream;
 	struct rmerge *merge;
 	uint64_t from, to; /* host TSC: what is outside is left out */
+	struct qdevices devices;
+	const struct fmt_event *doorbell; /* the host's kvm_fast_mmio, when devices are known */
+	struct fmt_field gpa;
 	bool pending; /* the winner was handed out and must be popped */
 };
 
@@ -63,7 +68,10 @@ static struct tl_source *source_add(struct timeline *t, const struct capture *ca
 	s->index = t->nsrc;
 	snprintf(s->label, sizeof(s->label), "%.63s", label);
 	t->nsrc++;
-	return comms_new(cap, fmt, &s->comms) ? NULL : s;
+	if (comms_new(cap, fmt, &s->comms))
+		return NULL;
+	s->names = s->comms;
+	return s;
 }
 
 static int new_with(struct hostmap *map, const char *label, struct timeline **out,
@@ -175,6 +183,54 @@ int tl_add_host(struct timeline *t, const struct migrate *link, struct kvmft_err
 	return 0;
 }
 
+/* "qemu", and of several "qemu#1", "qemu#2". */
+static void label_qemu(struct timeline *t, struct tl_source *s)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < t->nsrc; i++)
+		n += t->src[i]->qemu != NULL;
+	for (size_t i = 0; i < t->nsrc && n == 2; i++)
+		if (t->src[i]->qemu)
+			snprintf(t->src[i]->label, sizeof(t->src[i]->label), "qemu#1");
+	if (n > 1)
+		snprintf(s->label, sizeof(s->label), "qemu#%u", n);
+}
+
+/* Threads of a QEMU are the host's, and so are their names. */
+static int add_qemu_source(struct timeline *t, struct qsource *q)
+{
+	struct tl_source *s = source_add(t, qsource_capture(q), qsource_fmt(q), "qemu");
+
+	if (!s)
+		return -ENOMEM;
+	s->qemu = q;
+	s->names = t->src[0]->comms;
+	label_qemu(t, s);
+	return 0;
+}
+
+int tl_add_qemu(struct timeline *t, const struct tl_qemu *p, struct kvmft_err *err)
+{
+	struct qsource *q;
+	int ret = qsource_new(t->map, p, &q, err);
+
+	if (!ret && add_qemu_source(t, q))
+		ret = err_set(err, ENOMEM, "out of memory");
+	if (ret) {
+		qsource_free(q);
+		return ret;
+	}
+	ret = p->events ? qsource_devices(q, &t->devices) : 0;
+	ret = ret ? ret : qdevices_name(&t->devices);
+	if (ret)
+		return err_set(err, -ret, "cannot read %s: %s", p->path, strerror(-ret));
+	t->doorbell = t->devices.n ? fmt_find(t->map->fmt, "kvm", "kvm_fast_mmio") : NULL;
+	if (t->doorbell && !fmt_field(t->doorbell, "gpa", &t->gpa))
+		t->doorbell = NULL;
+	return 0;
+}
+
 /* ---- one stream ---- */
 
 /*
@@ -239,10 +295,27 @@ static void place_gap(struct tl_stream *s)
 	s->unplaced = false;
 }
 
+static bool qemu_next(struct tl_stream *s, uint64_t *key)
+{
+	int ret;
+
+	do {
+		ret = qsource_next(s->src->qemu, &s->item);
+		if (ret < 0)
+			s->src->error = ret;
+		if (ret <= 0)
+			return false;
+	} while (s->item.host + s->item.width < s->from);
+	*key = s->item.host;
+	return true;
+}
+
 static bool stream_next(void *arg, uint64_t *key)
 {
 	struct tl_stream *s = arg;
 
+	if (s->src->qemu)
+		return qemu_next(s, key);
 	do {
 		switch (rstream_next(&s->r)) {
 		case R_EVENT:
@@ -323,6 +396,12 @@ static int stream_open(struct timeline *t, struct tl_source *src, const struct c
 	return ret;
 }
 
+static int stream_open_qemu(struct timeline *t, struct tl_source *src)
+{
+	t->stream[t->nstream++] = (struct tl_stream){ .src = src, .from = t->from };
+	return qsource_start(src->qemu);
+}
+
 void tl_window(struct timeline *t, uint64_t from, uint64_t to)
 {
 	t->from = from;
@@ -369,8 +448,11 @@ int tl_start(struct timeline *t, struct kvmft_err *err)
 	int ret;
 
 	for (size_t i = 0; i < t->nsrc; i++)
-		n += t->src[i]->cap->nstream;
+		n += t->src[i]->qemu ? 1 : t->src[i]->cap->nstream;
 	ret = streams_open(t, n);
+	for (size_t i = 0; i < t->nsrc && !ret; i++)
+		if (t->src[i]->qemu)
+			ret = stream_open_qemu(t, t->src[i]);
 	for (size_t i = 0; i < t->nsrc && !ret; i++)
 		for (size_t k = 0; k < t->src[i]->cap->nstream && !ret; k++)
 			ret = stream_open(t, t->src[i], &t->src[i]->cap->stream[k]);
@@ -416,6 +498,23 @@ static void item_fill_other(struct tl_stream *s, struct tl_item *item)
 	s->src->lost_unknown |= s->r.lost == 0;
 }
 
+static void item_fill_qemu(const struct timeline *t, struct tl_stream *s, struct tl_item *item)
+{
+	struct tl_source *src = s->src;
+
+	*item = s->item;
+	item->src = src;
+	src->renames = t->src[0]->renames; /* the host's names are used */
+	if (item->kind == TL_EVENT) {
+		src->events++;
+		src->unplaced += item->unplaced;
+		return;
+	}
+	src->gaps++;
+	src->lost += item->lost;
+	src->lost_unknown |= !item->lost;
+}
+
 /* Another thread on a CPU of the host. */
 static void stream_thread(const struct timeline *t, struct tl_stream *s, int32_t tid)
 {
@@ -433,6 +532,12 @@ static inline void item_fill(const struct timeline *t, struct tl_stream *s, stru
 {
 	struct tl_source *src = s->src;
 
+	if (src->qemu) {
+		item_fill_qemu(t, s, item);
+		return;
+	}
+	item->around = 0;
+	item->device = NULL;
 	item->kind = s->kind;
 	item->src = src;
 	item->host = s->host;
@@ -455,6 +560,12 @@ static inline void item_fill(const struct timeline *t, struct tl_stream *s, stru
 		stream_thread(t, s, item->tid);
 		item->vcpu = s->vcpu;
 		item->vm = s->vm;
+	}
+	if (t->doorbell && item->ev == t->doorbell) {
+		uint64_t gpa;
+
+		if (fmt_u64(s->src->fmt, &t->gpa, item->rec, &gpa))
+			item->device = qdevices_find(&t->devices, gpa, item->host, item->vm);
 	}
 }
 
@@ -493,9 +604,27 @@ struct hostmap *tl_hostmap(const struct timeline *t)
 	return t->map;
 }
 
+const char *tl_side(const struct tl_source *s)
+{
+	return s->qemu ? "qemu" : s->guest ? "guest" : "host";
+}
+
+void tl_print(const struct tl_item *i, struct sbuf *out)
+{
+	if (i->src->qemu)
+		qsource_print(i->src->qemu, i, out);
+	else
+		fmt_print(i->src->fmt, i->ev, i->rec, out);
+}
+
+void tl_qemu_report(const struct tl_source *s, struct tl_qemu_report *r)
+{
+	qsource_report(s->qemu, r);
+}
+
 const char *tl_comm(const struct tl_source *s, int32_t tid)
 {
-	return comms_get(s->comms, tid);
+	return comms_get(s->names, tid);
 }
 
 void tl_free(struct timeline *t)
@@ -503,8 +632,10 @@ void tl_free(struct timeline *t)
 	if (!t)
 		return;
 	streams_close(t);
+	qdevices_free(&t->devices);
 	for (size_t i = 0; i < t->nsrc; i++) {
 		comms_free(t->src[i]->comms);
+		qsource_free(t->src[i]->qemu);
 		free(t->src[i]);
 		guest_time_free(t->gtime[i]);
 		free(t->gtime[i]);

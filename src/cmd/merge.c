@@ -9,6 +9,7 @@
 
 #include "kvmft/windows.h"
 #include "merge_pick.h"
+#include "merge_qemu.h"
 #include "sink.h"
 #include "window.h"
 
@@ -20,6 +21,8 @@ struct merge_opts {
 	bool force, quiet;
 	struct merge_pick_opts pick;
 	struct opt_list host;
+	struct opt_list qemu;
+	const char *trace_events;
 };
 
 static const struct opt merge_options[] = {
@@ -36,10 +39,15 @@ static const struct opt merge_options[] = {
 	       "the guest's TSC offset, instead of what the host capture says"),
 	OPTION(0, "tsc-ratio", OPT_STR, struct merge_opts, tsc_ratio, "R/F",
 	       "the guest's TSC scaling ratio and its fraction bits"),
+	OPTION(0, "qemu", OPT_LIST, struct merge_opts, qemu, "FILE[:FORMAT[:VM]]",
+	       "also the events of a trace that QEMU wrote: simple, log, syslog or ust;\n"
+	       "may be repeated"),
+	OPTION(0, "trace-events", OPT_STR, struct merge_opts, trace_events, "FILE",
+	       "the trace-events-all of that QEMU (default: one of /usr/share/qemu)"),
 	OPTION(0, "from", OPT_STR, struct merge_opts, from, "T", WINDOW_HELP_FROM),
 	OPTION(0, "to", OPT_STR, struct merge_opts, to, "T", WINDOW_HELP_TO),
 	OPTION(0, "side", OPT_LIST, struct merge_opts, pick.side, "SIDE",
-	       "only lines of host, guest (any), or a guest's name; may be repeated"),
+	       "only lines of host, guest (any), qemu, or a guest's name; may be repeated"),
 	OPTION(0, "vcpu", OPT_LIST, struct merge_opts, pick.vcpu, "LIST",
 	       "only events of these vCPUs and of the host threads that run them, e.g. 0,2-5"),
 	OPTION('e', "event", OPT_LIST, struct merge_opts, pick.event, "EVENT",
@@ -60,6 +68,7 @@ struct merge {
 	struct pairing p;
 	struct windows *w;
 	struct sink s;
+	struct merge_qemu q;
 	struct pick *pick; /* NULL: everything is wanted */
 };
 
@@ -83,7 +92,7 @@ static int merge_walk(struct merge *m)
 	int ret;
 
 	while ((ret = tl_next(m->p.t, &item)) > 0) {
-		ret = m->p.nguest ? win_feed(m->w, &item) : 0;
+		ret = m->p.nguest && !item.src->qemu ? win_feed(m->w, &item) : 0;
 		if (!ret)
 			ret = merge_item(m, &item);
 		if (ret)
@@ -159,9 +168,12 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret)
 		ret = pairing_add_hosts(&m.p, &m.o->host, err);
 	if (!ret)
+		ret = merge_qemu_add(&m.q, &m.p, &m.o->qemu, m.o->trace_events, err);
+	if (!ret)
 		ret = merge_write(&m);
 	if (!ret) {
 		complete = pairing_summary(m.p.t, m.o->quiet);
+		merge_qemu_summary(&m.q, m.p.t, m.o->quiet);
 		if (m.o->pick.grep.n && !m.o->quiet)
 			cli_note("%llu matches", (unsigned long long)pick_matches(m.pick));
 		if (m.pick && pick_dropped(m.pick))
@@ -180,6 +192,7 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	pick_free(m.pick);
 	sink_free(&m.s);
 	pairing_close(&m.p);
+	merge_qemu_free(&m.q);
 	if (ret == -EPIPE)
 		return KVMFT_OK;
 	if (ret)

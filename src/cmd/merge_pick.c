@@ -32,12 +32,12 @@ static int add_vcpus(struct pick *p, const char *list)
 /* A side that is none would silently show nothing. */
 static int add_side(struct pick *p, const struct timeline *t, const char *side, struct kvmft_err *err)
 {
-	bool known = !strcmp(side, "host") || !strcmp(side, "guest");
+	bool known = !strcmp(side, "host") || !strcmp(side, "guest") || !strcmp(side, "qemu");
 
 	for (size_t i = 0; i < tl_sources(t); i++)
 		known |= pick_side_is(t, tl_source(t, i), side);
 	if (!known)
-		return err_usage(err, "option --side: '%s' is neither host nor guest nor the name of a guest here",
+		return err_usage(err, "option --side: '%s' is neither host nor guest nor qemu nor the name of a guest here",
 				 side);
 	return pick_add_side(p, side) ? err_set(err, ENOMEM, "out of memory") : 0;
 }

@@ -143,7 +143,7 @@ static uint64_t who(struct html *h, const struct tl_item *i)
 		return 0;
 	put(h, TAG_WHO);
 	put(h, i->src->index);
-	put(h, i->cpu);
+	put(h, i->cpu == TL_NO_CPU ? 0 : i->cpu);
 	put_signed(h, i->vcpu);
 	put_signed(h, i->vm);
 	put_signed(h, i->tid);
@@ -345,7 +345,7 @@ static void gap(struct out *o, struct html *h, const struct tl_item *i)
 	put(h, TAG_GAP);
 	put(h, t);
 	put(h, i->src->index);
-	put(h, i->cpu);
+	put(h, i->cpu == TL_NO_CPU ? 0 : i->cpu);
 	put(h, i->kind == TL_GAP && o->clock.khz ? out_cycles_to_ns(i->width, o->clock.khz) : i->width);
 	put(h, i->kind == TL_GAP ? i->lost : 0);
 }

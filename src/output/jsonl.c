@@ -81,7 +81,7 @@ static void key_time(struct json *j, const char *key, bool known, uint64_t v)
 static void put_source(struct json *j, const struct tl_source *s)
 {
 	json_object_begin(j);
-	key_str(j, "side", s->guest ? "guest" : "host");
+	key_str(j, "side", tl_side(s));
 	key_str(j, "name", s->label);
 	key_str(j, "path", s->cap->path);
 	key_str(j, "trace_clock", s->cap->clock);
@@ -155,17 +155,16 @@ static void put_place(struct json *j, const struct out *o, const struct tl_item 
 	uint64_t t = 0;
 	bool known;
 
-	key_str(j, "side", i->src->guest ? "guest" : "host");
+	key_str(j, "side", tl_side(i->src));
 	key_str(j, "vm", i->vm >= 0 ? tl_hostmap(o->t)->vm[i->vm].label :
 			 i->src->guest ? i->src->label : NULL);
 	if (i->src->guest && i->vm >= 0 && tl_hostmap(o->t)->vm[i->vm].next != HOSTMAP_END)
 		key_u64(j, "source", i->src->index); /* the name alone does not tell */
-	key_u64(j, "cpu", i->cpu);
+	key_number(j, "cpu", i->cpu != TL_NO_CPU, i->cpu);
 	key_number(j, "vcpu", i->vcpu >= 0, i->vcpu);
 	if (i->kind == TL_EVENT) {
-		json_key(j, "pid");
-		json_s64(j, i->tid);
-		key_str(j, "comm", tl_comm(i->src, i->tid));
+		key_number(j, "pid", i->tid >= 0 || !i->src->qemu, i->tid);
+		key_str(j, "comm", i->tid >= 0 || !i->src->qemu ? tl_comm(i->src, i->tid) : NULL);
 	}
 	known = out_item_time(o, i, &t);
 	key_time(j, "t", known, t);
@@ -195,6 +194,8 @@ static int put_event(struct json *j, struct out *o, const struct tl_item *i)
 	if (evinfo_reason(&p->types, e, i, reason, sizeof(reason)))
 		key_str(j, "reason", reason);
 	put_fields(j, i);
+	if (i->device)
+		key_str(j, "device", i->device);
 	return 0;
 }
 

@@ -24,6 +24,8 @@
 
 static struct pf_track *cpu_track(struct out *o, const struct tl_item *i)
 {
+	if (i->cpu == TL_NO_CPU) /* a thread of QEMU, 0: nobody knows which */
+		return pf_track(o, o->priv, PF_THREAD, i->src->index, (uint32_t)MAX(i->tid, 0));
 	return pf_track(o, o->priv, PF_CPU, i->src->index, i->cpu);
 }
 

@@ -68,9 +68,11 @@ static char *text_cpu(const struct tl_item *i, char *p)
 	char *from = p;
 
 	*p++ = '[';
-	if (i->src->guest) {
+	if (i->src->guest || (i->src->qemu && i->vcpu >= 0)) {
 		*p++ = 'v';
 		p = put_sdec(p, i->vcpu);
+	} else if (i->cpu == TL_NO_CPU) {
+		p = put_mem(p, "---", 3);
 	} else {
 		p = put_dec_fixed(p, i->cpu, i->cpu > 999 ? 4 : 3);
 	}
@@ -85,12 +87,12 @@ static char *text_who(const struct out *o, const struct tl_item *i, char *p)
 
 	p = put_mem(p, i->src->label, strnlen(i->src->label, sizeof(i->src->label)));
 	p = from = pad(p, from, (size_t)o->label_width + 1);
-	if (i->kind == TL_EVENT) {
+	if (i->kind == TL_EVENT && i->tid >= 0) {
 		name = tl_comm(i->src, i->tid);
 		p = put_mem(p, name, strnlen(name, 15));
 	}
 	*p++ = '-';
-	if (i->kind == TL_EVENT)
+	if (i->kind == TL_EVENT && i->tid >= 0)
 		p = put_sdec(p, i->tid);
 	p = pad(p, from, TASK_WIDTH);
 	*p++ = ' ';
@@ -222,14 +224,17 @@ static void text_head(struct out *o, const struct tl_item *i)
 static void text_event(struct out *o, const struct tl_item *i)
 {
 	if (i->ev)
-		fmt_print(i->src->fmt, i->ev, i->rec, &o->line);
+		tl_print(i, &o->line);
 	else
 		sbuf_addf(&o->line, "event-%u: (no format in the capture, %u bytes)", i->rec->id,
 			  i->rec->len);
+	if (i->device)
+		sbuf_addf(&o->line, " device=%s", i->device);
 }
 
 static void text_gap(struct out *o, const struct tl_item *i)
 {
+	const char *of = i->src->qemu ? "QEMU" : "CPU";
 	struct sbuf *b = &o->line;
 	char ns[32];
 
@@ -239,9 +244,9 @@ static void text_gap(struct out *o, const struct tl_item *i)
 		return;
 	}
 	if (i->lost)
-		sbuf_addf(b, "LOST %llu EVENTS of this CPU", (unsigned long long)i->lost);
+		sbuf_addf(b, "LOST %llu EVENTS of this %s", (unsigned long long)i->lost, of);
 	else
-		sbuf_add(b, "LOST EVENTS of this CPU, their number is unknown");
+		sbuf_addf(b, "LOST EVENTS of this %s, their number is unknown", of);
 	if (o->clock.khz)
 		sbuf_addf(b, " within %s",
 			  str_ns(ns, sizeof(ns), out_cycles_to_ns(i->width, o->clock.khz)));

@@ -49,6 +49,7 @@ static void event_free(struct fmt_event *e)
 	free(e->sys_copy);
 	free(e->name_copy);
 	free(e->title);
+	free(e);
 }
 
 static bool text_ok(const struct cap_format *c)
@@ -108,18 +109,21 @@ static int event_parse(struct fmt *f, struct fmt_event *e, const struct cap_form
 
 static int add_event(struct fmt *f, const struct cap_format *c)
 {
-	struct fmt_event *e = &f->event[f->n];
+	struct fmt_event **slot = array_grow(&f->event, f->n, &f->cap, sizeof(*slot));
+	struct fmt_event *e = slot ? calloc(1, sizeof(*e)) : NULL;
 	const char *why = "";
 	int ret;
 
+	if (!e)
+		return -ENOMEM;
 	ret = event_parse(f, e, c, &why);
 	if (!ret) {
+		*slot = e;
 		f->n++;
 		f->quick.by_id[e->id] = e;
 		return 0;
 	}
 	event_free(e);
-	memset(e, 0, sizeof(*e));
 	if (ret == -EBADMSG)
 		note(f, c->sys, c->name, why);
 	return ret == -EBADMSG ? 0 : ret;
@@ -130,11 +134,11 @@ static void find_common(struct fmt *f)
 {
 	if (!f->n)
 		return;
-	fmt_field(&f->event[0], "common_pid", &f->pid);
+	fmt_field(f->event[0], "common_pid", &f->pid);
 	if (f->pid.size == 4 && !f->pid.is_array && !f->swap)
 		f->quick.pid_end = f->pid.off + 4u;
-	fmt_field(&f->event[0], "common_flags", &f->flags);
-	fmt_field(&f->event[0], "common_preempt_count", &f->preempt);
+	fmt_field(f->event[0], "common_flags", &f->flags);
+	fmt_field(f->event[0], "common_preempt_count", &f->preempt);
 }
 
 int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err)
@@ -148,9 +152,6 @@ int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err)
 	f->big_endian = cap->big_endian;
 	f->swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 	f->long_size = cap->long_size;
-	f->event = calloc(MAX(cap->nformat, (size_t)1), sizeof(*f->event));
-	if (!f->event)
-		ret = -ENOMEM;
 	for (i = 0; i < cap->nformat && !ret; i++)
 		ret = add_event(f, &cap->format[i]);
 	if (ret) {
@@ -162,6 +163,16 @@ int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err)
 	return 0;
 }
 
+int fmt_add(struct fmt *f, const struct cap_format *c)
+{
+	size_t before = f->n;
+	int ret = add_event(f, c);
+
+	if (!ret && !before)
+		find_common(f);
+	return ret ? ret : f->n > before ? 0 : -EBADMSG;
+}
+
 void fmt_free(struct fmt *f)
 {
 	size_t i;
@@ -169,7 +180,7 @@ void fmt_free(struct fmt *f)
 	if (!f)
 		return;
 	for (i = 0; i < f->n; i++)
-		event_free(&f->event[i]);
+		event_free(f->event[i]);
 	for (i = 0; i < f->nnote; i++)
 		free(f->note[i]);
 	fmt_plan_close(f);
@@ -183,14 +194,14 @@ const struct fmt_event *fmt_find(const struct fmt *f, const char *sys, const cha
 	size_t i;
 
 	for (i = 0; i < f->n; i++)
-		if (!strcmp(f->event[i].name, name) && !strcmp(f->event[i].sys, sys))
-			return &f->event[i];
+		if (!strcmp(f->event[i]->name, name) && !strcmp(f->event[i]->sys, sys))
+			return f->event[i];
 	return NULL;
 }
 
 const struct fmt_event *fmt_at(const struct fmt *f, size_t i)
 {
-	return i < f->n ? &f->event[i] : NULL;
+	return i < f->n ? f->event[i] : NULL;
 }
 
 const char *fmt_sys(const struct fmt_event *e)

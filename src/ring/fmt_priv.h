@@ -60,8 +60,8 @@ struct fmt {
 	struct fmt_quick quick; /* first: see ring.h */
 	bool swap, big_endian;
 	uint32_t long_size;
-	struct fmt_event *event;
-	size_t n;
+	struct fmt_event **event;
+	size_t n, cap;
 	struct fmt_field pid, flags, preempt;
 	void *tep; /* struct tep_handle, made on first use */
 	char **note;

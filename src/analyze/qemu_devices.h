@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * qemu_devices.h: which device rings when a guest writes to an address: QEMU tells KVM so by
+ * registering an ioeventfd for it. Private to src/analyze.
+ */
+#ifndef KVMFT_ANALYZE_QEMU_DEVICES_H
+#define KVMFT_ANALYZE_QEMU_DEVICES_H
+
+#include "kvmft/qemu_trace.h"
+
+struct qdevices {
+	struct qdevice {
+		uint64_t addr, from; /* host TSC, cycles */
+		uint64_t before;     /* index + 1 of the one of this address before it */
+		int64_t vm;	     /* -1: unknown */
+		int64_t fd;	     /* -1: not registered any more */
+		char *name;
+	} *v;
+	size_t n, cap;
+	struct u64map last;   /* address: index of its last registration */
+	struct u64map region; /* address: index + 1 into name */
+	char **name;
+	size_t nname, name_cap;
+};
+
+/* Takes what an event tells, if it does; it happened at host TSC `host`. 0 or -ENOMEM. */
+int qdevices_feed(struct qdevices *d, const struct qtrace_item *i, uint64_t host, int64_t vm)
+	__must_check;
+/* After the last one: the names. */
+int qdevices_name(struct qdevices *d) __must_check;
+/* The device behind an address at that time; NULL: not known. */
+const char *qdevices_find(const struct qdevices *d, uint64_t addr, uint64_t host, int64_t vm);
+void qdevices_free(struct qdevices *d);
+
+#endif

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * qemu_source.c: QEMU's events by host TSC.
+ *
+ * Stamps are taken before events are written, by threads that overtake each other, and the back end
+ * simple writes a loss ahead of what is still in its ring: so events pass through a heap that holds
+ * more of them than that ring does.
+ */
+#include "qemu_source.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/samples.h"
+#include "qemu_types.h"
+
+#define WINDOW 16384u /* events; QEMU's ring of 256 KiB holds 8192 of the smallest */
+#define SLACK_MS 6000 /* a recording that was cut short went on after its last reading of the clocks */
+
+struct qheld {
+	struct tl_item item;
+	struct rec rec;
+	uint8_t *data;
+	uint64_t seq; /* keeps the order of the file among equals */
+};
+
+struct qclock {
+	struct cap_pieces pieces;
+	int error; /* why it cannot be used; 0: it can */
+};
+
+struct qsource {
+	const struct hostmap *map;
+	struct qtrace *trace;
+	struct qtypes types;
+	struct capture cap; /* what outputs ask a source for */
+	struct cap_damage damage;
+	struct qclock clock[3]; /* by enum qtrace_clock */
+	uint64_t begin, end;	/* of the host's recording, TSC */
+	int64_t vm;
+	struct qheld **heap, *out;
+	size_t n;
+	uint64_t seq, file_host, last_host; /* of the event before, in the file and handed out */
+	bool last_outside, file_end;
+	struct tl_qemu_report report;
+};
+
+/* ---- setting up ---- */
+
+static void clocks_init(struct qsource *s)
+{
+	const struct capture *host = s->map->cap;
+
+	s->clock[QTRACE_NO_CLOCK].error = -ENODATA;
+	s->clock[QTRACE_MONO].error = cap_pieces_init(&s->clock[QTRACE_MONO].pieces, host, CAP_CLOCK_MONO, 0);
+	s->clock[QTRACE_REALTIME].error = cap_pieces_init(&s->clock[QTRACE_REALTIME].pieces, host,
+							  CAP_CLOCK_REALTIME, 0);
+	s->begin = host->begin_tsc;
+	s->end = host->end_tsc;
+	for (size_t i = 0; i < host->nbracket; i++) {
+		const struct cap_bracket *b = &host->bracket[i];
+		uint64_t last = b->tsc + MIN(b->width, UINT64_MAX - b->tsc);
+
+		s->begin = MIN(s->begin, b->tsc);
+		if (!host->end_tsc && !host->complete && host->tsc_khz < UINT32_MAX)
+			last += MIN(host->tsc_khz * SLACK_MS, UINT64_MAX - last);
+		s->end = MAX(s->end, last);
+	}
+	for (size_t i = 0; !s->clock[QTRACE_REALTIME].error &&
+			   i + 1 < s->clock[QTRACE_REALTIME].pieces.pieces.n; i++)
+		s->report.steps += s->clock[QTRACE_REALTIME].pieces.v[i].step;
+}
+
+/* What the summary and JSON say of the source. */
+static void capture_init(struct qsource *s, char *path)
+{
+	static char mono[] = "mono", real[] = "realtime";
+
+	s->cap.path = path;
+	s->cap.clock = s->report.stats->format == QTRACE_SIMPLE ? mono : real;
+	s->cap.complete = true;
+	s->cap.long_size = sizeof(long);
+	s->cap.tsc_khz = s->map->cap->tsc_khz;
+}
+
+int qsource_new(const struct hostmap *map, const struct tl_qemu *q, struct qsource **out,
+		struct kvmft_err *err)
+{
+	struct qsource *s = calloc(1, sizeof(*s));
+	const struct capture *host = map->cap;
+	struct qtrace_options o = { .format = q->format, .events = q->events };
+	int ret;
+
+	*out = s;
+	if (!s)
+		return err_set(err, ENOMEM, "out of memory");
+	s->map = map;
+	s->vm = q->vm;
+	o.near = host->nbracket ? host->bracket[0].real : 0;
+	ret = qtrace_open(q->path, &o, &s->trace, err);
+	ret = ret ? ret : qtypes_init(&s->types, err);
+	if (ret)
+		return ret;
+	s->report.stats = qtrace_stats(s->trace);
+	clocks_init(s);
+	s->heap = calloc(WINDOW, sizeof(*s->heap));
+	capture_init(s, strdup(q->path));
+	return s->heap && s->cap.path ? 0 : err_set(err, ENOMEM, "out of memory");
+}
+
+static void held_free(struct qheld *h)
+{
+	if (h)
+		free(h->data);
+	free(h);
+}
+
+static void heap_empty(struct qsource *s)
+{
+	while (s->n)
+		held_free(s->heap[--s->n]);
+	held_free(s->out);
+	s->out = NULL;
+}
+
+void qsource_free(struct qsource *s)
+{
+	if (!s)
+		return;
+	if (s->heap)
+		heap_empty(s);
+	free(s->heap);
+	for (size_t i = 0; i < ARRAY_SIZE(s->clock); i++)
+		cap_pieces_free(&s->clock[i].pieces);
+	qtypes_free(&s->types);
+	qtrace_close(s->trace);
+	free(s->cap.path);
+	free(s->damage.text);
+	free(s);
+}
+
+const struct capture *qsource_capture(const struct qsource *s)
+{
+	return &s->cap;
+}
+
+const struct fmt *qsource_fmt(const struct qsource *s)
+{
+	return s->types.fmt;
+}
+
+/* ---- time ---- */
+
+/* Whether the clock was set somewhere in lo..hi: then no place in it is better than another. */
+static bool stepped(const struct clock_pieces *p, uint64_t lo, uint64_t hi)
+{
+	for (size_t i = 0; p->stepped && i + 1 < p->n; i++)
+		if (p->v[i].step && p->v[i].tsc_before <= hi && lo <= p->v[i + 1].tsc_after)
+			return true;
+	return false;
+}
+
+/*
+ * A clock that was set back shows some times twice, the second one perhaps behind the recording: of the
+ * intervals between readings one alone may hold it, and none in which it was set.
+ */
+static int once(const struct clock_pieces *p, uint64_t ns, uint64_t *lo, uint64_t *hi)
+{
+	struct clock_pieces only = *p;
+	size_t found = 0;
+
+	only.n = 2;
+	only.stepped = false;
+	for (size_t i = 0; i + 1 < p->n; i++) {
+		uint64_t from = p->v[i].ns, to = p->v[i + 1].ns, d;
+
+		d = (uint64_t)((unsigned __int128)(p->v[i + 1].tsc_after - p->v[i].tsc_before) * 1000000 /
+			       p->tsc_khz);
+		/* Either it was not set yet, or it was already. */
+		if (p->v[i].step && (ns - from <= d || to - ns <= d))
+			return -ENOTUNIQ;
+		if (p->v[i].step || ns < from || ns > to)
+			continue;
+		only.v = &p->v[i];
+		found++;
+	}
+	return found == 1 ? clock_pieces_to_tsc(&only, ns, lo, hi) : -ENOTUNIQ;
+}
+
+static int to_tsc(const struct clock_pieces *p, uint64_t ns, uint64_t *lo, uint64_t *hi)
+{
+	int ret = clock_pieces_to_tsc(p, ns, lo, hi);
+
+	return ret == -ENOTUNIQ ? once(p, ns, lo, hi) : ret;
+}
+
+/*
+ * Host TSC of a stamp, the middle of what is possible, and how far off it may be. False: nobody knows.
+ * *outside: it is not of the time of the recording.
+ */
+static bool locate(struct qsource *s, const struct qtrace_item *i, uint64_t *host, uint64_t *around,
+		   bool *outside)
+{
+	const struct qclock *c = &s->clock[i->clock];
+	uint64_t lo, hi, lo2, hi2;
+	int ret;
+
+	*outside = false;
+	if (c->error) {
+		s->report.no_clock |= i->clock != QTRACE_NO_CLOCK;
+		return false;
+	}
+	ret = to_tsc(&c->pieces.pieces, i->ns, &lo, &hi);
+	if (ret == -ERANGE) { /* far before the recording, or far after it */
+		*outside = true;
+		return false;
+	}
+	if (ret < 0)
+		return false;
+	if (i->unit > 1 && to_tsc(&c->pieces.pieces, i->ns + i->unit - 1, &lo2, &hi2) >= 0)
+		hi = MAX(hi, hi2);
+	*host = lo + (hi - lo) / 2;
+	*around = (hi - lo + 1) / 2;
+	*outside = hi < s->begin || lo > s->end;
+	return *outside || !stepped(&c->pieces.pieces, lo, hi);
+}
+
+/* Fills host, around, unplaced; false: it is not to be shown. */
+static bool place(struct qsource *s, const struct qtrace_item *i, struct tl_item *item)
+{
+	uint64_t host = 0, around = 0;
+	bool outside, known = locate(s, i, &host, &around, &outside);
+
+	if (outside) {
+		s->last_outside = true;
+		s->report.outside += i->kind == QTRACE_EVENT;
+		return false;
+	}
+	if (!known && s->last_outside && i->clock == QTRACE_NO_CLOCK) { /* among others that are outside */
+		s->report.outside += i->kind == QTRACE_EVENT;
+		return false;
+	}
+	s->last_outside = false;
+	item->unplaced = !known;
+	if (known)
+		s->file_host = host;
+	item->host = s->file_host;
+	item->around = around;
+	if (known && i->kind == QTRACE_EVENT)
+		s->report.worst = MAX(s->report.worst, around);
+	s->report.untimed += i->clock == QTRACE_NO_CLOCK;
+	return true;
+}
+
+/* ---- who ---- */
+
+static void attribute(const struct qsource *s, int32_t tid, struct tl_item *item)
+{
+	const struct hostmap_thread *t = tid > 0 ? hostmap_thread(s->map, tid) : NULL;
+	uint64_t tgid = (uint64_t)tid;
+
+	item->tid = tid > 0 ? tid : -1;
+	item->vm = s->vm;
+	item->vcpu = -1;
+	if (t && (s->vm < 0 || (size_t)s->vm == t->vm)) {
+		item->vm = (int64_t)t->vm;
+		item->vcpu = t->vcpu;
+	}
+	if (tid <= 0 || item->vm >= 0)
+		return;
+	u64map_get(&s->map->tgid_of, (uint64_t)(uint32_t)tid, &tgid);
+	for (size_t i = 0; i < s->map->nvm && item->vm < 0; i++)
+		if (s->map->vm[i].pid == (int32_t)tgid)
+			item->vm = (int64_t)i;
+}
+
+/* ---- the heap ---- */
+
+static bool before(const struct qheld *a, const struct qheld *b)
+{
+	return a->item.host != b->item.host ? a->item.host < b->item.host : a->seq < b->seq;
+}
+
+static void heap_put(struct qsource *s, struct qheld *h)
+{
+	size_t at = s->n++;
+
+	for (; at && before(h, s->heap[(at - 1) / 2]); at = (at - 1) / 2)
+		s->heap[at] = s->heap[(at - 1) / 2];
+	s->heap[at] = h;
+}
+
+static struct qheld *heap_take(struct qsource *s)
+{
+	struct qheld *first = s->heap[0], *last = s->heap[--s->n];
+	size_t at = 0, child;
+
+	while ((child = 2 * at + 1) < s->n) {
+		child += child + 1 < s->n && before(s->heap[child + 1], s->heap[child]);
+		if (!before(s->heap[child], last))
+			break;
+		s->heap[at] = s->heap[child];
+		at = child;
+	}
+	s->heap[at] = last;
+	return first;
+}
+
+/* ---- events ---- */
+
+static int hold(struct qsource *s, const struct qtrace_item *i)
+{
+	struct tl_item item = { .cpu = i->cpu < 0 ? TL_NO_CPU : (uint32_t)i->cpu };
+	struct qheld *h;
+	int ret = 0;
+
+	if (!place(s, i, &item))
+		return 0;
+	attribute(s, i->tid, &item);
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return -ENOMEM;
+	h->item = item;
+	h->seq = s->seq++;
+	h->item.kind = i->kind == QTRACE_LOST ? TL_GAP : TL_EVENT;
+	h->item.lost = i->lost;
+	if (i->kind == QTRACE_EVENT)
+		ret = qtypes_record(&s->types, i, &h->rec.id, &h->data, &h->rec.len);
+	if (ret) {
+		held_free(h);
+		return ret;
+	}
+	h->rec.data = h->data;
+	h->rec.ts = i->ns;
+	heap_put(s, h);
+	return 0;
+}
+
+/* Once the trace is read: what is missing of it. */
+static int finish(struct qsource *s)
+{
+	const struct qtrace_stats *st = qtrace_stats(s->trace);
+
+	s->file_end = true;
+	s->cap.complete = !st->truncated;
+	if (!st->damage || s->damage.text)
+		return 0;
+	s->damage.text = strdup(st->damage);
+	s->cap.damage = &s->damage;
+	s->cap.ndamage = 1;
+	return s->damage.text ? 0 : -ENOMEM;
+}
+
+static int fill(struct qsource *s)
+{
+	struct qtrace_item i;
+	int ret = 1;
+
+	while (s->n < WINDOW && !s->file_end && ret > 0) {
+		ret = qtrace_next(s->trace, &i);
+		if (ret > 0) {
+			int held = hold(s, &i);
+
+			ret = held ? held : 1;
+		}
+	}
+	return ret ? MIN(ret, 0) : finish(s);
+}
+
+int qsource_start(struct qsource *s)
+{
+	uint64_t steps = s->report.steps;
+
+	heap_empty(s);
+	s->seq = s->last_host = 0;
+	s->file_host = s->begin;
+	s->file_end = s->last_outside = false;
+	s->report = (struct tl_qemu_report){ .stats = qtrace_stats(s->trace), .steps = steps };
+	return qtrace_rewind(s->trace);
+}
+
+int qsource_next(struct qsource *s, struct tl_item *item)
+{
+	int ret = fill(s);
+	struct qheld *h;
+
+	if (ret || !s->n)
+		return ret;
+	held_free(s->out);
+	h = s->out = heap_take(s);
+	if (h->item.host < s->last_host) { /* later in the file than the window reaches */
+		h->item.host = s->last_host;
+		h->item.unplaced = true;
+	}
+	if (h->item.kind == TL_GAP) { /* between the event before it and its own time */
+		uint64_t from = s->last_host ? s->last_host : h->item.host;
+
+		h->item.width = h->item.host - from;
+		h->item.host = from;
+		h->item.unplaced = false;
+	}
+	s->last_host = h->item.host;
+	*item = h->item;
+	if (item->kind == TL_EVENT) {
+		item->rec = &h->rec;
+		item->ev = fmt_by_id(s->types.fmt, h->rec.id);
+	}
+	return 1;
+}
+
+int qsource_devices(struct qsource *s, struct qdevices *d)
+{
+	struct qtrace_item i;
+	int ret = qsource_start(s), more = 1;
+
+	while (!ret && (more = qtrace_next(s->trace, &i)) > 0) {
+		struct tl_item item = { .host = 0 };
+
+		/* Most are from before the recording, and hold from its beginning on. */
+		if (!i.ev || !i.has_args)
+			continue;
+		attribute(s, i.tid, &item);
+		ret = qdevices_feed(d, &i, place(s, &i, &item) ? item.host : s->file_host > s->begin ?
+					    s->file_host : 0, item.vm);
+	}
+	return ret ? ret : MIN(more, 0);
+}
+
+void qsource_print(const struct qsource *s, const struct tl_item *item, struct sbuf *out)
+{
+	qtypes_print(&s->types, item->rec, out);
+}
+
+void qsource_report(const struct qsource *s, struct tl_qemu_report *r)
+{
+	*r = s->report;
+}

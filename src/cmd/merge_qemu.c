@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * merge_qemu.c: which traces of QEMU, in which format, of which VM; and how well they were placed.
+ */
+#include "merge_qemu.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/output.h"
+
+static int format_named(const char *name, size_t n)
+{
+	for (int i = 0; qtrace_format_names[i]; i++)
+		if (strlen(qtrace_format_names[i]) == n && !memcmp(qtrace_format_names[i], name, n))
+			return i;
+	return n ? -1 : QTRACE_AUTO;
+}
+
+/* A file may have colons in its name: what exists as a whole is a file. */
+static int split(const char *text, struct tl_qemu *q, char **path, const char **vm, struct kvmft_err *err)
+{
+	const char *at;
+	int format;
+
+	*vm = NULL;
+	*path = strdup(text);
+	if (!*path)
+		return err_set(err, ENOMEM, "out of memory");
+	if (!access(text, F_OK))
+		return 0;
+	for (at = strchr(text, ':'); at; at = strchr(at + 1, ':')) {
+		size_t n = strcspn(at + 1, ":");
+
+		(*path)[at - text] = '\0';
+		if (!access(*path, F_OK)) {
+			format = format_named(at + 1, n);
+			if (format < 0)
+				return err_usage(err, "option --qemu: '%.*s' is no format: simple, log, syslog "
+						      "or ust", (int)n, at + 1);
+			q->format = (enum qtrace_format)format;
+			*vm = at[1 + n] && at[2 + n] ? at + 2 + n : NULL;
+			return 0;
+		}
+		(*path)[at - text] = ':';
+	}
+	return err_set(err, ENOENT, "cannot open %s: %s", text, strerror(ENOENT));
+}
+
+static int add_one(struct merge_qemu *m, struct pairing *p, const char *text, struct kvmft_err *err)
+{
+	struct tl_qemu q = { .events = m->events, .vm = -1 };
+	_cleanup_free_ char *path = NULL;
+	const char *vm;
+	int ret = split(text, &q, &path, &vm, err);
+
+	if (ret)
+		return ret;
+	q.path = path;
+	if (vm) {
+		q.vm = hostmap_find_vm(p->map, vm, err);
+		if (q.vm < 0)
+			return (int)q.vm;
+	}
+	return tl_add_qemu(p->t, &q, err);
+}
+
+/* Where QEMU installs its declarations; a QEMU of another version has others. */
+static void find_events(struct merge_qemu *m)
+{
+	static const char *const places[] = {
+		"/usr/share/qemu/trace-events-all", "/usr/share/qemu/trace-events",
+		"/usr/local/share/qemu/trace-events-all", "/usr/share/qemu-kvm/trace-events-all",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(places) && !m->events; i++)
+		if (qevents_load(places[i], &m->events, NULL))
+			m->events = NULL;
+	m->found = m->events != NULL;
+}
+
+int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct opt_list *traces,
+		   const char *events, struct kvmft_err *err)
+{
+	int ret = 0;
+
+	if (events && !traces->n)
+		return err_usage(err, "option --trace-events: of which trace? It needs --qemu");
+	if (!traces->n)
+		return 0;
+	if (events)
+		ret = qevents_load(events, &m->events, err);
+	else
+		find_events(m);
+	for (size_t i = 0; i < traces->n && !ret; i++)
+		ret = add_one(m, p, traces->v[i], err);
+	return ret;
+}
+
+void merge_qemu_free(struct merge_qemu *m)
+{
+	qevents_free(m->events);
+	m->events = NULL;
+}
+
+/* ---- the summary ---- */
+
+static void add_bound(const struct tl_source *s, const struct tl_qemu_report *r, struct sbuf *b)
+{
+	const char *clock = r->stats->format == QTRACE_SIMPLE ? "CLOCK_MONOTONIC" : "CLOCK_REALTIME";
+
+	sbuf_addf(b, "by %s, off by at most ", clock);
+	pairing_add_magnitude(b, r->worst, s->cap->tsc_khz);
+	if (r->stats->format != QTRACE_SIMPLE && r->steps)
+		sbuf_addf(b, "; the clock was set %" PRIu64 " times while the host recorded: what falls there is "
+			     "marked with ?", r->steps);
+}
+
+static void note_times(const struct tl_source *s, const struct tl_qemu_report *r, bool quiet)
+{
+	struct sbuf b = { 0 };
+
+	if (r->no_clock)
+		cli_note("%s: the host capture has no readings of the clock of this trace: nothing can be placed",
+			 s->label);
+	if (r->untimed)
+		cli_note("%s: %" PRIu64 " events without a time stamp, marked with ?%s", s->label, r->untimed,
+			 r->stats->format == QTRACE_LOG ? " (QEMU writes it with -msg timestamp=on)" : "");
+	if ((!quiet || r->steps) && s->events > s->unplaced) {
+		add_bound(s, r, &b);
+		cli_note("%s: placed %s", s->label, b.s ? b.s : "");
+		sbuf_free(&b);
+	}
+	if (r->outside && !quiet)
+		cli_note("%s: %" PRIu64 " events are from before or after the recording, and left out", s->label,
+			 r->outside);
+}
+
+static void note_text(const struct merge_qemu *m, const struct tl_source *s,
+		      const struct tl_qemu_report *r)
+{
+	if (r->stats->foreign)
+		cli_note("%s: %" PRIu64 " lines are no trace events", s->label, r->stats->foreign);
+	if (r->stats->folded)
+		cli_note("%s: %" PRIu64 " repeated lines were folded by the syslog daemon", s->label,
+			 r->stats->folded);
+	if (r->stats->undeclared || r->stats->misfits)
+		cli_note("%s: %" PRIu64 " events are not declared in %s, the arguments of %" PRIu64
+			 " do not fit: is it that of this QEMU?", s->label, r->stats->undeclared,
+			 qevents_name(m->events), r->stats->misfits);
+}
+
+void merge_qemu_summary(const struct merge_qemu *m, const struct timeline *t, bool quiet)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < tl_sources(t); i++) {
+		const struct tl_source *s = tl_source(t, i);
+		struct tl_qemu_report r;
+
+		if (!s->qemu)
+			continue;
+		any = true;
+		tl_qemu_report(s, &r);
+		if (!quiet && r.stats->format == QTRACE_SIMPLE)
+			cli_note("%s: %s, back end simple, format %u%s", s->label, s->cap->path,
+				 r.stats->version, r.stats->big_endian ? ", big endian" : "");
+		else if (!quiet)
+			cli_note("%s: %s, back end %s", s->label, s->cap->path,
+				 qtrace_format_names[r.stats->format]);
+		note_times(s, &r, quiet);
+		if (!quiet)
+			note_text(m, s, &r);
+	}
+	if (any && m->found && !quiet)
+		cli_note("QEMU's events by %s; --trace-events FILE names that of another QEMU",
+			 qevents_name(m->events));
+	else if (any && !m->events && !quiet)
+		cli_note("no trace-events-all of QEMU is at hand: arguments are shown as they are (see "
+			 "--trace-events)");
+}

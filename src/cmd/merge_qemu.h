@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * merge_qemu.h: `kvmft merge --qemu`, traces of QEMU on the time line.
+ */
+#ifndef KVMFT_CMD_MERGE_QEMU_H
+#define KVMFT_CMD_MERGE_QEMU_H
+
+#include "kvmft/cli.h"
+#include "pairing.h"
+
+struct merge_qemu {
+	struct qevents *events; /* NULL: none at hand */
+	bool found;		/* ... they were not named by the user */
+};
+
+/*
+ * Adds the traces FILE[:FORMAT[:VM]] to the time line. events: the trace-events-all to use, NULL = look
+ * for one. To be freed with merge_qemu_free() behind the time line, also after a failure.
+ */
+int merge_qemu_add(struct merge_qemu *q, struct pairing *p, const struct opt_list *traces,
+		   const char *events, struct kvmft_err *err) __must_check;
+void merge_qemu_free(struct merge_qemu *q);
+/* After the walk: lines on standard error about each trace; quiet: only what is wrong. */
+void merge_qemu_summary(const struct merge_qemu *q, const struct timeline *t, bool quiet);
+
+#endif

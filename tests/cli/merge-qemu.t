@@ -1,0 +1,134 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# merge-qemu.t: traces of QEMU between the events of a host, and what a trace-events-all declares.
+. "$(dirname "$0")/lib.sh"
+
+golden=$top/tests/golden
+tools=${KVMFT_TOOLS:-$top/build/tests/tools}
+TZ=UTC
+export TZ
+cd "$tmp" || exit 1
+"$tools/mkcap" --capture host "$golden/qemu-host.txt"
+
+# The golden files are rewritten with GOLDEN=update, to be looked at before they are believed.
+same()
+{
+	[ "${GOLDEN:-}" = update ] && cp "$1" "$golden/$2"
+	diff "$1" "$golden/$2"
+}
+
+# Every format of simple, of both byte orders, in simpletrace.py's layout.
+dumps()
+{
+	for v in 0 2 3 4; do
+		"$tools/genqemu" --simple "$v" "v$v" "$golden/qemu-simple.txt" || return 1
+		"$tools/genqemu" --simple "$v" --big "v$v-big" "$golden/qemu-simple.txt" || return 1
+		"$tools/genqemu" --dump "v$v" "$golden/qemu-events.txt" >dump || return 1
+		"$tools/genqemu" --dump "v$v-big" "$golden/qemu-events.txt" >dump-big || return 1
+		cmp dump dump-big || return 1
+		echo "format $v"
+		cat dump
+	done >dumps
+	same dumps qemu-dump.out
+}
+ok "simple, formats 0 to 4, both byte orders, in simpletrace.py's layout" dumps
+
+merged()
+{
+	format=$1 trace=$2
+	shift 2
+	"$kvmft" merge --format "$format" host --qemu "$trace" \
+		--trace-events "$golden/qemu-events.txt" "$@" >lines 2>notes
+}
+
+simple()
+{
+	merged text v4
+	[ $? -eq 3 ] || return 1
+	sed 's/^kvmft merge: //' notes >>lines
+	same lines qemu-merge.out
+}
+ok "simple on the time line: order, device, a loss at its place, the bound" simple
+ok "dropped events and their number are told" sh -c "grep -q 'qemu: 3 events, 2 lost' notes"
+
+log()
+{
+	merged text "$golden/qemu-merge.log" || return 1
+	sed -e 's/^kvmft merge: //' -e "s|$golden/||" notes >>lines
+	same lines qemu-merge-log.out
+}
+ok "log lines on the time line: steps of the clock, lines without time, foreign lines" log
+
+sides()
+{
+	merged text v4 --side qemu
+	[ "$(grep -vc '^qemu ' lines)" -eq 0 ] && [ "$(grep -c qemu: lines)" -eq 3 ] &&
+		merged text v4 --event 'virtio_queue_notify/n == 0/'
+	[ "$(grep -c . lines)" -eq 2 ] && grep -q 'virtio_queue_notify: vdev 0x5500 n 0 vq 0x5600' lines
+}
+ok "--side qemu, --event with a filter on QEMU's arguments" sides
+
+json()
+{
+	merged json v4
+	grep '"kind":"event"' lines | grep -q '"side":"qemu".*"event":"qemu:virtio_queue_notify".*"vdev":21760' &&
+		grep -q '"event":"kvm:kvm_fast_mmio".*"device":"virtio-pci-notify-virtio-blk"' lines
+}
+ok "JSON: fields of QEMU's events, the device behind a doorbell" json
+
+others()
+{
+	merged perfetto v4 -o perfetto
+	[ $? -eq 3 ] && strings perfetto | grep -q qemu:virtio_queue_notify && merged html v4
+	[ $? -eq 3 ] && [ -s lines ]
+}
+ok "perfetto and html take them too" others
+
+cut()
+{
+	size=$(wc -c <v4)
+	head -c $((size - 3)) v4 >cut
+	merged text cut
+	[ $? -eq 3 ] && grep -q 'cut short' notes
+}
+ok "a trace that is cut: exit 3 and a line" cut
+
+refused()
+{
+	merged text v4:nosuch
+	[ $? -eq 2 ] || return 1
+	merged text v4:simple:nobody
+	[ $? -eq 1 ] && grep -q 'nobody' notes || return 1
+	merged text nosuchfile
+	[ $? -eq 1 ] || return 1
+	merged text "$golden/qemu-host.txt"
+	[ $? -eq 1 ] && grep -q 'no trace event of QEMU' notes || return 1
+	merged text v4:simple:one
+	[ $? -eq 3 ]
+}
+ok "unknown format, VM and file are refused; FILE:FORMAT:VM" refused
+
+formats()
+{
+	"$kvmft" qemu list-formats "$golden/qemu-events.txt" >lines || return 1
+	echo >>lines
+	"$kvmft" qemu list-formats --format csv "$golden/qemu-events.txt" >>lines || return 1
+	echo >>lines
+	"$kvmft" qemu list-formats --format json "$golden/qemu-events.txt" 'foo_*' >>lines || return 1
+	sed -i "s|$golden/||" lines
+	same lines qemu-formats.out
+}
+ok "list-formats: properties, arguments and formats as text, CSV and JSON" formats
+
+broken()
+{
+	printf 'good(int a) "%%d"\nbad line\n' >broken
+	"$kvmft" qemu list-formats broken >lines 2>notes
+	[ $? -eq 3 ] && grep -q 'line 2' notes || return 1
+	"$kvmft" qemu list-formats "$golden/qemu-host.txt" >lines 2>notes
+	[ $? -eq 1 ] && grep -q 'declares no trace event' notes
+}
+ok "list-formats: lines that are none are told, a file without events refused" broken
+
+finish
