@@ -114,8 +114,10 @@ endif
 kv_libs := $(pkg_libs) $(kmod_libs) -lpthread
 
 # ---- sources ----
-cmds_not := $(if $(filter 1,$(SMALL)),src/cmd/cmds.c,src/cmd/cmds_small.c)
-lib_src  := $(filter-out $(cmds_not),$(sort $(wildcard src/*/*.c)))
+only_whole := $(addprefix src/cmd/,cmds.c record_qemu.c record_qemu_keep.c record_sdt.c)
+only_small := $(addprefix src/cmd/,cmds_small.c record_small.c)
+lib_src  := $(filter-out $(if $(filter 1,$(SMALL)),$(only_whole),$(only_small)),$(sort \
+	$(wildcard src/*/*.c)))
 lib_obj  := $(lib_src:%.c=$(O)/%.o)
 main_obj := $(O)/src/main.o
 lib      := $(O)/libkvmft.a

@@ -19,6 +19,7 @@
  * record_watch.c   the process that cleans up after a recorder that was killed
  * record_qemu.c    --qemu, and the process that speaks to QEMU
  * record_qemu_keep.c what that process does
+ * record_small.c   refuses --qemu and --sdt, in the small build
  * record_loop.c    the wait: signals, time, child, limits
  */
 #ifndef KVMFT_CMD_RECORD_H

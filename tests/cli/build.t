@@ -64,6 +64,12 @@ while read -r cmd; do
 	run "$small" help "$cmd"
 	status_is 0 "small kvmft has $cmd"
 done <"$tmp/here"
+for option in "--qemu default" "--sdt /bin/sh"; do
+	# shellcheck disable=SC2086 # two words
+	run "$small" record --host -o "$tmp/none" $option -- true
+	status_is 4 "small kvmft refuses $option"
+	err_has "this small build has no ${option% *}: use the whole kvmft" "... and says why"
+done
 if [ "$(uname -m)" = x86_64 ]; then
 	strip -o "$tmp/stripped" "$small"
 	size=$(wc -c <"$tmp/stripped")

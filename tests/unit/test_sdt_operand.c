@@ -192,7 +192,7 @@ static void test_noise(void **state __unused_arg)
 		text[n] = '\0';
 		while (sdt_arg_next(&rest, &a) > 0) {
 			struct sbuf out = { 0 };
-			int ret = sdt_arg_fetch(SDT_ARCH_X86_64, &a, i % 3, &out, &why);
+			int ret = sdt_arg_fetch(SDT_ARCH_X86_64, &a, (enum sdt_as)(i % 3), &out, &why);
 
 			assert_true(ret == 0 || ret == -ENOTSUP);
 			assert_int_equal(ret == 0, out.len != 0);

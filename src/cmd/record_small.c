@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * record_small.c: `make SMALL=1` takes this file in place of record_qemu.c, record_qemu_keep.c and
+ * record_sdt.c: --qemu and --sdt are a fifth of the whole, and refused here.
+ */
+#include "record.h"
+
+#include <errno.h>
+
+int record_qemu_check(const struct record_opts *o, struct kvmft_err *err)
+{
+	if (o->qemu.n || o->qmp.n || o->hmp.n)
+		return err_lack(err, ENOTSUP, "this small build has no --qemu: use the whole kvmft");
+	if (o->sdt.n)
+		return err_lack(err, ENOTSUP, "this small build has no --sdt: use the whole kvmft");
+	return 0;
+}
+
+int record_qemu_start(struct record *r __unused_arg)
+{
+	return 0;
+}
+
+int record_qemu_facts(struct record *r __unused_arg)
+{
+	return 0;
+}
+
+int record_qemu_on(struct record *r __unused_arg)
+{
+	return 0;
+}
+
+int record_qemu_end(struct record *r __unused_arg)
+{
+	return 0;
+}
+
+int record_sdt_prepare(struct record *r __unused_arg)
+{
+	return 0;
+}
+
+int record_sdt_name(const struct record *r __unused_arg, const struct kevent *e, const char **sys,
+		    const char **name, char **format __unused_arg)
+{
+	*sys = e->sys;
+	*name = e->name;
+	return 0;
+}
+
+int record_sdt_facts(struct record *r __unused_arg)
+{
+	return 0;
+}
+
+void record_sdt_free(struct record *r __unused_arg)
+{
+}
