@@ -19,6 +19,7 @@
 
 struct tl_comms; /* task names of one source */
 struct qsource;
+struct qmarker;
 
 /* One capture on the timeline. */
 struct tl_source {
@@ -59,6 +60,7 @@ struct tl_item {
 	int32_t tid;
 	const struct rec *rec;
 	const struct fmt_event *ev; /* NULL: an event without a format */
+	const struct qmarker *marker; /* an event of QEMU that a marker of the host tells of; else NULL */
 	const char *device; /* who is behind the address of a kvm_fast_mmio; NULL: not known */
 	uint64_t lost;	    /* TL_GAP: how many; 0 = unknown. TL_DAMAGE: index of the sub-buffer */
 };
@@ -86,6 +88,14 @@ struct tl_qemu {
  * back end uses. Its items have the side "qemu". -errno with err.
  */
 int tl_add_qemu(struct timeline *t, const struct tl_qemu *q, struct kvmft_err *err) __must_check;
+
+/*
+ * Markers (ftrace:print) of the first host that are events of a QEMU are shown as such: ev and rec of
+ * their items are then the event's. events are borrowed. -errno with err.
+ */
+int tl_add_markers(struct timeline *t, const struct qevents *events, struct kvmft_err *err) __must_check;
+/* How many such events tl_next() gave so far. */
+uint64_t tl_markers(const struct timeline *t);
 
 struct tl_qemu_report {
 	const struct qtrace_stats *stats;
@@ -131,6 +141,13 @@ struct hostmap *tl_hostmap(const struct timeline *t);
 uint32_t tl_vcpu_of_cpu(const struct capture *cap, uint32_t cpu);
 /* "host", "guest" or "qemu". */
 const char *tl_side(const struct tl_source *s);
+/* The formats that ev and rec of an item belong to. */
+const struct fmt *tl_fmt(const struct tl_item *item);
+/* A number for the type of an event, the same for all of that type and source. */
+static inline uint64_t tl_type(const struct tl_item *item)
+{
+	return (uint64_t)item->src->index << 17 | (uint64_t)(item->marker != NULL) << 16 | item->rec->id;
+}
 /* The fields of an event with a format, as text. */
 void tl_print(const struct tl_item *item, struct sbuf *out);
 /* Name of a thread as known at this point of the walk; never NULL. */

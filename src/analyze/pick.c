@@ -22,7 +22,7 @@ struct spec {
 struct specs {
 	struct spec v[MAX_SPECS];
 	size_t n;
-	struct u64map known; /* source << 16 | event id → set of specs whose names match */
+	struct u64map known; /* tl_type() → set of specs whose names match */
 };
 
 /* A copy of an item that was not shown. */
@@ -146,7 +146,7 @@ static bool vcpu_wanted(const struct pick *p, int64_t vcpu)
 /* The specs whose names fit this event type. */
 static uint64_t specs_of(struct specs *s, const struct tl_item *i)
 {
-	uint64_t key = (uint64_t)i->src->index << 16 | i->rec->id, set = 0;
+	uint64_t key = tl_type(i), set = 0;
 
 	if (u64map_get(&s->known, key, &set))
 		return set;
@@ -167,7 +167,7 @@ static bool specs_match(struct specs *s, const struct tl_item *i)
 	set = specs_of(s, i);
 	for (size_t k = 0; set; k++, set >>= 1)
 		if ((set & 1) && (!s->v[k].filter ||
-				  filter_match(s->v[k].filter, i->src->fmt, i->ev, i->rec)))
+				  filter_match(s->v[k].filter, tl_fmt(i), i->ev, i->rec)))
 			return true;
 	return false;
 }

@@ -13,6 +13,7 @@
 
 #include "comms.h"
 #include "guest_time.h"
+#include "qemu_marker.h"
 #include "qemu_source.h"
 
 struct tl_stream {
@@ -44,6 +45,7 @@ struct timeline {
 	struct rmerge *merge;
 	uint64_t from, to; /* host TSC: what is outside is left out */
 	struct qdevices devices;
+	struct qmarker *markers; /* NULL: all stay text */
 	const struct fmt_event *doorbell; /* the host's kvm_fast_mmio, when devices are known */
 	struct fmt_field gpa;
 	bool pending; /* the winner was handed out and must be popped */
@@ -229,6 +231,16 @@ int tl_add_qemu(struct timeline *t, const struct tl_qemu *p, struct kvmft_err *e
 	if (t->doorbell && !fmt_field(t->doorbell, "gpa", &t->gpa))
 		t->doorbell = NULL;
 	return 0;
+}
+
+int tl_add_markers(struct timeline *t, const struct qevents *events, struct kvmft_err *err)
+{
+	return qmarker_new(t->map, events, &t->markers, err);
+}
+
+uint64_t tl_markers(const struct timeline *t)
+{
+	return t->markers ? qmarker_met(t->markers) : 0;
 }
 
 /* ---- one stream ---- */
@@ -471,6 +483,8 @@ int tl_start_stream(struct timeline *t, size_t i, size_t k, struct kvmft_err *er
 void tl_stop(struct timeline *t)
 {
 	streams_close(t);
+	if (t->markers)
+		qmarker_restart(t->markers);
 	for (size_t i = 0; i < t->nsrc; i++) {
 		struct tl_source *s = t->src[i];
 
@@ -538,6 +552,7 @@ static inline void item_fill(const struct timeline *t, struct tl_stream *s, stru
 	}
 	item->around = 0;
 	item->device = NULL;
+	item->marker = NULL;
 	item->kind = s->kind;
 	item->src = src;
 	item->host = s->host;
@@ -586,6 +601,8 @@ int tl_next(struct timeline *t, struct tl_item *item)
 	if (item->kind == TL_EVENT)
 		ret = comms_feed(item->src->comms, item->rec);
 	item->src->renames += ret > 0;
+	if (ret >= 0 && t->markers && item->kind == TL_EVENT && item->src == t->src[0])
+		ret = qmarker_resolve(t->markers, item);
 	return ret < 0 ? ret : 1;
 }
 
@@ -609,10 +626,17 @@ const char *tl_side(const struct tl_source *s)
 	return s->qemu ? "qemu" : s->guest ? "guest" : "host";
 }
 
+const struct fmt *tl_fmt(const struct tl_item *i)
+{
+	return i->marker ? qmarker_fmt(i->marker) : i->src->fmt;
+}
+
 void tl_print(const struct tl_item *i, struct sbuf *out)
 {
 	if (i->src->qemu)
 		qsource_print(i->src->qemu, i, out);
+	else if (i->marker)
+		qmarker_print(i->marker, i, out);
 	else
 		fmt_print(i->src->fmt, i->ev, i->rec, out);
 }
@@ -633,6 +657,7 @@ void tl_free(struct timeline *t)
 		return;
 	streams_close(t);
 	qdevices_free(&t->devices);
+	qmarker_free(t->markers);
 	for (size_t i = 0; i < t->nsrc; i++) {
 		comms_free(t->src[i]->comms);
 		qsource_free(t->src[i]->qemu);

@@ -86,9 +86,12 @@ int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct opt_lis
 {
 	int ret = 0;
 
-	if (events && !traces->n)
-		return err_usage(err, "option --trace-events: of which trace? It needs --qemu");
-	if (!traces->n)
+	const bool markers = fmt_find(p->map->fmt, "ftrace", "print");
+
+	if (events && !traces->n && !markers)
+		return err_usage(err, "option --trace-events: of which trace? It needs --qemu, or a host "
+				 "recorded with --marker");
+	if (!traces->n && !markers)
 		return 0;
 	if (events)
 		ret = qevents_load(events, &m->events, err);
@@ -96,6 +99,8 @@ int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct opt_lis
 		find_events(m);
 	for (size_t i = 0; i < traces->n && !ret; i++)
 		ret = add_one(m, p, traces->v[i], err);
+	if (!ret && markers && m->events)
+		ret = tl_add_markers(p->t, m->events, err);
 	return ret;
 }
 
@@ -154,7 +159,11 @@ static void note_text(const struct merge_qemu *m, const struct tl_source *s,
 
 void merge_qemu_summary(const struct merge_qemu *m, const struct timeline *t, bool quiet)
 {
-	bool any = false;
+	const uint64_t markers = tl_markers(t);
+	bool any = markers != 0;
+
+	if (markers && !quiet)
+		cli_note("host: %" PRIu64 " events of QEMU from its trace marker: exact", markers);
 
 	for (size_t i = 0; i < tl_sources(t); i++) {
 		const struct tl_source *s = tl_source(t, i);

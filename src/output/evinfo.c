@@ -112,7 +112,7 @@ const struct evinfo *evinfo_get(struct evinfos *s, const struct tl_item *i)
 	struct evinfo **slot;
 	uint64_t at;
 
-	if (u64map_get(&src->by_id, i->rec->id, &at))
+	if (u64map_get(&src->by_id, tl_type(i), &at))
 		return src->v[at];
 	slot = array_grow(&src->v, src->n, &src->cap, sizeof(*slot));
 	if (!slot)
@@ -120,7 +120,7 @@ const struct evinfo *evinfo_get(struct evinfos *s, const struct tl_item *i)
 	*slot = evinfo_new(i->ev);
 	if (!*slot)
 		return NULL;
-	if (u64map_put(&src->by_id, i->rec->id, src->n)) {
+	if (u64map_put(&src->by_id, tl_type(i), src->n)) {
 		evinfo_free(*slot);
 		return NULL;
 	}
@@ -129,7 +129,7 @@ const struct evinfo *evinfo_get(struct evinfos *s, const struct tl_item *i)
 
 bool evinfo_u64(const struct evinfo *e, const struct tl_item *i, size_t n, uint64_t *v)
 {
-	return fmt_u64(i->src->fmt, &e->f[n], i->rec, v);
+	return fmt_u64(tl_fmt(i), &e->f[n], i->rec, v);
 }
 
 bool evinfo_reason(const struct evinfos *s, const struct evinfo *e, const struct tl_item *i,

@@ -186,7 +186,7 @@ static size_t fields_of(const struct fmt_event *e)
 
 static uint64_t type(struct html *h, const struct tl_item *i)
 {
-	uint64_t key = (uint64_t)i->src->index << 16 | i->rec->id, at, name, fields[256];
+	uint64_t key = tl_type(i), at, name, fields[256];
 	size_t common, n;
 	struct sbuf full = { 0 };
 
@@ -228,10 +228,10 @@ static uint64_t exit_reason(struct html *h, const struct tl_item *i)
 	uint64_t r, a = 0;
 	char name[EXIT_NAME_MAX];
 
-	if (!fmt_field(i->ev, "exit_reason", &reason) || !fmt_u64(i->src->fmt, &reason, i->rec, &r))
+	if (!fmt_field(i->ev, "exit_reason", &reason) || !fmt_u64(tl_fmt(i), &reason, i->rec, &r))
 		return 0;
 	if (fmt_field(i->ev, "isa", &isa))
-		(void)fmt_u64(i->src->fmt, &isa, i->rec, &a);
+		(void)fmt_u64(tl_fmt(i), &isa, i->rec, &a);
 	return text(h, exit_reason_text(&h->exits, exit_isa(&h->exits, a), r, name, sizeof(name)));
 }
 
@@ -242,7 +242,7 @@ static uint64_t numbers(struct html *h, const struct tl_item *i, const struct fm
 	uint64_t at;
 
 	for (uint32_t k = 0; k < v->len && k < 64; k++)
-		sbuf_addf(&b, "%s%llx", k ? " " : "", (unsigned long long)fmt_element(i->src->fmt, v, k));
+		sbuf_addf(&b, "%s%llx", k ? " " : "", (unsigned long long)fmt_element(tl_fmt(i), v, k));
 	at = text(h, b.s ? b.s : "");
 	if (b.error)
 		h->data.error = b.error;
@@ -279,7 +279,7 @@ static void event_fields(struct html *h, const struct tl_item *i, const uint64_t
 			put(h, *strings++);
 			continue;
 		}
-		fmt_value(i->src->fmt, f, i->rec, &v);
+		fmt_value(tl_fmt(i), f, i->rec, &v);
 		put_signed(h, v.kind == FMT_ABSENT || v.kind >= FMT_STRING ? 0 : (int64_t)v.num);
 	}
 }
@@ -297,7 +297,7 @@ static void event_strings(struct html *h, const struct tl_item *i, uint64_t *str
 
 		if (kind_of(f, fmt_field_name(i->ev, common + k)) != KIND_STRING)
 			continue;
-		fmt_value(i->src->fmt, f, i->rec, &v);
+		fmt_value(tl_fmt(i), f, i->rec, &v);
 		*strings++ = string_value(h, i, &v);
 	}
 }

@@ -142,9 +142,9 @@ static void put_fields(struct json *j, const struct tl_item *i)
 	json_key(j, "fields");
 	json_object_begin(j);
 	for (size_t k = fmt_common_fields(i->ev); (fld = fmt_field_at(i->ev, k)); k++) {
-		fmt_value(i->src->fmt, fld, i->rec, &v);
+		fmt_value(tl_fmt(i), fld, i->rec, &v);
 		json_key(j, fmt_field_name(i->ev, k));
-		put_value(j, i->src->fmt, &v);
+		put_value(j, tl_fmt(i), &v);
 	}
 	json_object_end(j);
 }

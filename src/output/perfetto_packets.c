@@ -268,7 +268,7 @@ static void put_fields(struct sbuf *b, const struct tl_item *i, uint64_t iid)
 	for (size_t k = fmt_common_fields(i->ev); (fld = fmt_field_at(i->ev, k)); k++) {
 		size_t mark;
 
-		fmt_value(i->src->fmt, fld, i->rec, &v);
+		fmt_value(tl_fmt(i), fld, i->rec, &v);
 		if (v.kind == FMT_ABSENT)
 			continue;
 		mark = pb_begin(b, EVENT_ANNOTATION);
@@ -278,7 +278,7 @@ static void put_fields(struct sbuf *b, const struct tl_item *i, uint64_t iid)
 		case FMT_UNSIGNED: pb_u64(b, NOTE_UINT, v.num); break;
 		case FMT_POINTER: pb_u64(b, NOTE_POINTER, v.num); break;
 		case FMT_STRING: pb_str_mem(b, NOTE_STRING, v.p, v.len); break;
-		default: put_array(b, i->src->fmt, &v); break;
+		default: put_array(b, tl_fmt(i), &v); break;
 		}
 		pb_end(b, mark);
 	}

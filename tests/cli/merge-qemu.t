@@ -18,6 +18,30 @@ same()
 	diff "$1" "$golden/$2"
 }
 
+# What QEMU wrote to the trace marker is an event, what others wrote stays a text.
+markers()
+{
+	{
+		cat "$golden/qemu-host.txt"
+		echo "event ftrace print 5 u64:ip text:buf"
+		echo "1 9000 100 ftrace:print ip=0 buf=virtio_queue_notify vdev 0x5500 n 3 vq 0x5600"
+		echo "1 9100 100 ftrace:print ip=0 buf=virtio_queue_notify cut"
+		echo "1 9200 100 ftrace:print ip=0 buf=something else"
+		echo "1 9300 999 ftrace:print ip=0 buf=virtio_queue_notify vdev 0x5500 n 4 vq 0x5600"
+	} >marked.txt
+	"$tools/mkcap" --capture marked marked.txt || return 1
+	"$kvmft" merge marked --trace-events "$golden/qemu-events.txt" >lines 2>notes || return 1
+	grep -q '^host qemu-100 .*\[001\] .*000009000  qemu:virtio_queue_notify: vdev 0x5500 n 3 vq 0x5600$' lines &&
+		grep -q '000009100  qemu:virtio_queue_notify: cut$' lines &&
+		[ "$(grep -c ' ftrace:print: ' lines)" -eq 2 ] &&
+		grep -q 'host: 2 events of QEMU from its trace marker: exact' notes || return 1
+	"$kvmft" merge marked --trace-events "$golden/qemu-events.txt" --format json \
+		--event 'qemu:virtio_queue_notify/n == 3/' >lines 2>notes || return 1
+	grep '"kind":"event"' lines >found
+	[ "$(wc -l <found)" -eq 1 ] && grep -q '"side":"host".*"event":"qemu:virtio_queue_notify".*"vdev":21760,"n":3' found
+}
+ok "markers of QEMU in the host's capture: events, exact; those of others stay text" markers
+
 # Every format of simple, of both byte orders, in simpletrace.py's layout.
 dumps()
 {

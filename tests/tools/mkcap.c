@@ -7,7 +7,8 @@
  * Lines of TEXT; '#' begins a comment:
  *
  *   meta vm id=100-12 pid=100 name=one        a line of the capture's meta file (not in a trace.dat)
- *   event SYS NAME ID TYPE:FIELD...           an event format; TYPE is u8 ... u64, s8 ... s64. Without it
+ *   event SYS NAME ID TYPE:FIELD...           an event format; TYPE is u8 ... u64, s8 ... s64; text
+ *                                             is the last one, and takes the rest of a line. Without it
  *                                             an event has the format of tests/data/formats-6.18-x86.txt
  *   CPU TIME TID NAME [FIELD=VALUE]...        an event of system kvm; SYS:NAME for another
  *   CPU gap [COUNT]                           events are lost here; no COUNT: nobody knows how many
@@ -28,6 +29,7 @@
 #define MAX_CPUS 16
 #define MAX_OWN	 32
 #define MAX_USED 64
+#define MAX_REC	 512
 #define DIE(...) die(line, __VA_ARGS__)
 
 struct used {
@@ -158,6 +160,10 @@ static void own_format(struct mkcap *m, unsigned int line, char *save)
 		uint32_t size = (uint32_t)strtoul(word + 1, NULL, 10) / 8;
 		char *colon = strchr(word, ':');
 
+		if (!strncmp(word, "text:", 5)) {
+			sbuf_addf(&b, "\tfield:char %s[];\toffset:%u;\tsize:0;\tsigned:0;\n", word + 5, off);
+			continue;
+		}
 		if (!size || !colon)
 			DIE("'%s' is not TYPE:FIELD", word);
 		off = (off + size - 1) / size * size;
@@ -190,34 +196,60 @@ static void page_begin(struct mkcap *m, struct cpu *c, uint64_t ts)
 	c->open = true;
 }
 
+/* A text: the rest of the line, behind all that has a size; how long the record is then. */
+static uint32_t put_text(uint8_t *rec, const struct used *u, const char *name, char *value,
+			 const char *rest)
+{
+	char pattern[80];
+	uint32_t len;
+	const char *at;
+
+	snprintf(pattern, sizeof(pattern), " %s[];", name);
+	at = strstr(u->text, pattern);
+	at = at ? strstr(at, "offset:") : NULL;
+	if (!at)
+		return 0;
+	if (*rest) /* as it was before it became words */
+		value[strlen(value)] = ' ';
+	len = (uint32_t)strtoul(at + 7, NULL, 10);
+	snprintf((char *)rec + len, MAX_REC - len, "%s\n", value);
+	return (len + (uint32_t)strlen((char *)rec + len) + 4) & ~3u;
+}
+
 static void event(struct mkcap *m, unsigned int line, struct cpu *c, char *first, char *save)
 {
 	uint64_t ts = number(line, first), tid = number(line, strtok_r(NULL, " \t", &save));
 	char *word = strtok_r(NULL, " \t", &save);
-	uint32_t off, size;
-	uint8_t rec[512] = { 0 };
+	uint32_t off, size, len, text;
+	uint8_t rec[MAX_REC] = { 0 };
 	struct used *u;
 
 	if (!word)
 		DIE("which event?");
 	u = find_used(m, line, word);
 	enc_record(rec, &m->g, u->id, (int32_t)tid, 0, u->len);
+	len = u->len;
 	while ((word = strtok_r(NULL, " \t", &save))) {
 		char *eq = strchr(word, '=');
 
 		if (eq)
 			*eq = '\0';
+		text = eq ? put_text(rec, u, word, eq + 1, save) : 0;
+		if (text) {
+			len = text;
+			break;
+		}
 		if (!eq || !field(u->text, word, &off, &size))
 			DIE("%s has no field '%s'", u->name, word);
 		enc_put(rec + off, m->g.big_endian, number(line, eq + 1), size);
 	}
 	if (!c->open)
 		page_begin(m, c, ts);
-	if (enc_event(&c->p, ts, rec, u->len))
+	if (enc_event(&c->p, ts, rec, len))
 		return;
 	page_end(c);
 	page_begin(m, c, ts);
-	if (!enc_event(&c->p, ts, rec, u->len))
+	if (!enc_event(&c->p, ts, rec, len))
 		DIE("%s does not fit a sub-buffer", u->name);
 }
 

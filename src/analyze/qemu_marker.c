@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * qemu_marker.c: events of QEMU in the host's own trace. Their stamps are the ring's: nothing has to
+ * be converted.
+ */
+#include "qemu_marker.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "qemu_types.h"
+
+struct qmarker {
+	const struct hostmap *map;
+	const struct qevents *events;
+	struct qtypes types;
+	const struct fmt_event *print; /* the host's ftrace:print */
+	uint32_t text;		       /* where its text begins */
+	struct rec rec;
+	uint8_t *data;
+	uint64_t met;
+};
+
+int qmarker_new(const struct hostmap *map, const struct qevents *events, struct qmarker **out,
+		struct kvmft_err *err)
+{
+	struct qmarker *m = calloc(1, sizeof(*m));
+	struct fmt_field buf; /* an array without a size, the last field */
+	int ret;
+
+	*out = NULL;
+	if (!m)
+		return err_set(err, ENOMEM, "out of memory");
+	m->map = map;
+	m->events = events;
+	m->print = fmt_find(map->fmt, "ftrace", "print");
+	if (!m->print || !fmt_field(m->print, "buf", &buf)) {
+		qmarker_free(m);
+		return 0;
+	}
+	m->text = buf.off;
+	ret = qtypes_init(&m->types, err);
+	if (ret)
+		qmarker_free(m);
+	else
+		*out = m;
+	return ret;
+}
+
+void qmarker_free(struct qmarker *m)
+{
+	if (!m)
+		return;
+	if (m->types.fmt)
+		qtypes_free(&m->types);
+	free(m->data);
+	free(m);
+}
+
+/*
+ * Any program may write what looks like an event: a thread of a VM's process is believed. Where no VM
+ * is known, a text whose arguments fit the declaration.
+ */
+static bool is_qemu(const struct qmarker *m, const struct tl_item *item, const struct qtrace_item *i)
+{
+	return m->map->nvm ? hostmap_task_vm(m->map, item->tid) >= 0 : i->has_args;
+}
+
+int qmarker_resolve(struct qmarker *m, struct tl_item *item)
+{
+	const struct rec *rec = item->rec;
+	struct qtrace_item i;
+	const char *text;
+	int ret;
+
+	if (item->ev != m->print || rec->len <= m->text)
+		return 0;
+	text = (const char *)rec->data + m->text;
+	if (!qtrace_marker(m->events, text, strnlen(text, rec->len - m->text), &i) ||
+	    !is_qemu(m, item, &i))
+		return 0;
+	i.tid = item->tid;
+	free(m->data);
+	ret = qtypes_record(&m->types, &i, &m->rec.id, &m->data, &m->rec.len);
+	if (ret)
+		return ret;
+	m->rec.data = m->data;
+	m->rec.ts = rec->ts;
+	m->met++;
+	item->rec = &m->rec;
+	item->ev = fmt_by_id(m->types.fmt, m->rec.id);
+	item->marker = m;
+	return 0;
+}
+
+uint64_t qmarker_met(const struct qmarker *m)
+{
+	return m->met;
+}
+
+void qmarker_restart(struct qmarker *m)
+{
+	m->met = 0;
+}
+
+const struct fmt *qmarker_fmt(const struct qmarker *m)
+{
+	return m->types.fmt;
+}
+
+void qmarker_print(const struct qmarker *m, const struct tl_item *item, struct sbuf *out)
+{
+	qtypes_print(&m->types, item->rec, out);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * qemu_marker.h: what QEMU's back end ftrace wrote to the trace marker, told from what others wrote.
+ * Private to src/analyze.
+ */
+#ifndef KVMFT_ANALYZE_QEMU_MARKER_H
+#define KVMFT_ANALYZE_QEMU_MARKER_H
+
+#include "kvmft/timeline.h"
+
+struct qmarker;
+
+/* Borrows both; *out is NULL when the host's capture has no markers. 0 or -errno. */
+int qmarker_new(const struct hostmap *map, const struct qevents *events, struct qmarker **out,
+		struct kvmft_err *err) __must_check;
+void qmarker_free(struct qmarker *m); /* NULL is fine */
+/*
+ * Makes a host's item that is QEMU's marker into the event that it tells of, valid until the next
+ * call; others stay as they are. 0, -ENOMEM, -E2BIG.
+ */
+int qmarker_resolve(struct qmarker *m, struct tl_item *item) __must_check;
+/* Events that were resolved since qmarker_restart(). */
+uint64_t qmarker_met(const struct qmarker *m);
+void qmarker_restart(struct qmarker *m);
+const struct fmt *qmarker_fmt(const struct qmarker *m);
+void qmarker_print(const struct qmarker *m, const struct tl_item *item, struct sbuf *out);
+
+#endif
