@@ -72,7 +72,7 @@ uint64_t tdw_trace_id_of_uuid(const char *uuid)
 	char low[64];
 	size_t n;
 
-	for (n = 0; uuid[n] && n < sizeof(low); n++)
+	for (n = 0; n < sizeof(low) && uuid[n]; n++)
 		low[n] = (char)tolower((unsigned char)uuid[n]);
 	return hash_bytes(HASH_SEED, low, n) | 1;
 }

@@ -157,14 +157,16 @@ static int guest_guessed(struct dat *d, size_t vm)
 {
 	const struct hostmap *m = d->p->map;
 	const struct cap_vm *cap = m->vm[vm].cap;
-	_cleanup_free_ struct hostmap_thread *t = calloc(m->nthread + 1, sizeof(*t));
-	_cleanup_free_ int32_t *tid = calloc(m->nthread + 1, sizeof(*tid));
+	_cleanup_free_ struct hostmap_thread *t = NULL;
+	_cleanup_free_ int32_t *tid = NULL;
 	uint32_t n = 0, k = 0;
 
-	if (!t || !tid)
-		return -ENOMEM;
 	if (!cap || (!cap->trace_id && !cap->uuid))
 		return 0;
+	t = calloc(m->nthread + 1, sizeof(*t));
+	tid = calloc(m->nthread + 1, sizeof(*tid));
+	if (!t || !tid)
+		return -ENOMEM;
 	for (size_t i = 0; i < m->nthread; i++)
 		if (m->thread[i].vm == vm)
 			t[n++] = m->thread[i];

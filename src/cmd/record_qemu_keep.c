@@ -3,7 +3,8 @@
  * record_qemu_keep.c: the process of a recorder that speaks to QEMU's monitors.
  *
  * It holds a connection to each QEMU for the whole capture, so that nobody else can take the place
- * that the way back needs. It switches on only what was off, and exactly these off again: also when the recorder was killed, which it sees by the end of its pipe.
+ * that the way back needs. It switches on only what was off, and exactly these off again: also when
+ * the recorder was killed, which it sees by the end of its pipe.
  */
 #include "record.h"
 #include "qemu.h"

@@ -237,14 +237,15 @@ static int hist_feed(struct khist *h, int fd, char *buf)
 
 int kinst_hist_walk(struct kinst *k, const char *sys, const char *name, struct khist *h)
 {
-	_cleanup_free_ char *buf = malloc(HIST_CHUNK);
+	_cleanup_free_ char *buf = NULL;
 	_cleanup_close_ int fd = -1;
 	char path[320];
 
-	if (!buf)
-		return -ENOMEM;
 	if (!kname_ok(sys) || !kname_ok(name))
 		return -EINVAL;
+	buf = malloc(HIST_CHUNK);
+	if (!buf)
+		return -ENOMEM;
 	snprintf(path, sizeof(path), "events/%s/%s/hist", sys, name);
 	fd = openat(k->dirfd, path, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? -errno : hist_feed(h, fd, buf);

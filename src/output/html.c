@@ -66,7 +66,7 @@ static void put(struct html *h, uint64_t v)
 
 static void put_signed(struct html *h, int64_t v)
 {
-	put(h, (uint64_t)v << 1 ^ (uint64_t)(v >> 63));
+	put(h, (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0));
 }
 
 /* ---- dictionaries ---- */

@@ -143,7 +143,7 @@ fake "$greet" @wait 'x\r\n9.2.1\r\n(qemu) ' @wait "x\\r\\nunknown command: 'info
 told "HMP: no events" "not an event: 'unknown command" events --hmp "$sock"
 fake "$greet" @wait '@endless=abc\n'
 told "HMP: output without end" "sends without end|no complete answer" events --hmp "$sock" --timeout 2s
-fake "$greet" @wait 'x\r\n9.2' 
+fake "$greet" @wait 'x\r\n9.2'
 told "HMP: hangs up" "closed the connection" events --hmp "$sock"
 fake 'login: ' @hold
 told "HMP: something else" "not how QEMU's monitor greets: 'login: '" events --hmp "$sock"
