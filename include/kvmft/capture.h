@@ -114,6 +114,12 @@ struct cap_task {
 	char *comm;
 };
 
+/* A QEMU whose monitor was spoken to for the recording. */
+struct cap_qemu {
+	int32_t pid;	       /* 0 = unknown */
+	char *version, *binary; /* NULL when unknown; binary: a path of the recorded machine */
+};
+
 /*
  * Source of one CPU's sub-buffers: consecutive pieces of files, each a whole number of sub-buffers.
  * fd -1: segNNNNNN/cpuN of the capture directory, opened per read, so that a capture may have
@@ -194,6 +200,8 @@ struct capture {
 	size_t nstream, stream_cap;
 	struct cap_vm *vm;
 	size_t nvm, vm_cap;
+	struct cap_qemu *qemu;
+	size_t nqemu, qemu_cap;
 	struct cap_pvclock *pvclock;
 	size_t npvclock, pvclock_cap;
 	struct cap_bracket *bracket;

@@ -373,6 +373,21 @@ static int rec_raw(struct capture *c, const struct meta_rec *rec)
 	return 0;
 }
 
+static int rec_qemu(struct capture *c, const struct meta_rec *rec)
+{
+	struct cap_qemu *q;
+
+	if (c->nqemu >= CAP_MAX_VMS)
+		return 0;
+	q = array_grow(&c->qemu, c->nqemu, &c->qemu_cap, sizeof(*q));
+	if (!q)
+		return -ENOMEM;
+	*q = (struct cap_qemu){ 0 };
+	c->nqemu++;
+	meta_get_s32(rec, "pid", &q->pid);
+	return set(&q->version, rec, "version") || set(&q->binary, rec, "binary") ? -ENOMEM : 0;
+}
+
 static int rec_task(struct capture *c, const struct meta_rec *rec)
 {
 	int32_t tid, tgid = 0;
@@ -430,6 +445,7 @@ static const struct {
 	{ "time", rec_time },	    /* tsc width mono_raw mono boot real */
 	{ "clock", rec_clock },	    /* name tsc width ns */
 	{ "raw", rec_raw },	    /* last mult shift nsec base clocksource source */
+	{ "qemu", rec_qemu },	    /* pid version monitor name binary backends */
 	{ "task", rec_task },	    /* tid tgid comm */
 	{ "begin", rec_begin },	    /* tsc */
 	{ "stop", rec_stop },	    /* tsc */

@@ -95,6 +95,10 @@ static void free_lists(struct capture *c)
 		free(c->stream[i].ext);
 	for (i = 0; i < c->nvm; i++)
 		free_vm(&c->vm[i]);
+	for (i = 0; i < c->nqemu; i++) {
+		free(c->qemu[i].version);
+		free(c->qemu[i].binary);
+	}
 	for (i = 0; i < c->ntask; i++)
 		free(c->task[i].comm);
 	for (i = 0; i < c->ndamage; i++)
@@ -105,6 +109,7 @@ static void free_lists(struct capture *c)
 	free(c->cpu);
 	free(c->stream);
 	free(c->vm);
+	free(c->qemu);
 	free(c->pvclock);
 	free(c->bracket);
 	free(c->sample);

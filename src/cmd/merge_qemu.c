@@ -6,8 +6,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "kvmft/output.h"
 
@@ -67,17 +69,48 @@ static int add_one(struct merge_qemu *m, struct pairing *p, const char *text, st
 	return tl_add_qemu(p->t, &q, err);
 }
 
+static bool try_events(struct merge_qemu *m, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) || !S_ISREG(st.st_mode)) /* a capture may name anything */
+		return false;
+	if (!m->events && qevents_load(path, &m->events, NULL))
+		m->events = NULL;
+	return m->events != NULL;
+}
+
+/* In the directory of the program, and where it installs its files: PREFIX/bin, PREFIX/share/qemu. */
+static bool find_beside(struct merge_qemu *m, const char *binary)
+{
+	static const char *const places[] = {
+		"trace-events-all", "../share/qemu/trace-events-all", "../share/qemu/trace-events",
+		"trace/trace-events-all", "../share/qemu-kvm/trace-events-all",
+	};
+	const char *slash = binary ? strrchr(binary, '/') : NULL;
+	char path[PATH_MAX];
+	bool found = false;
+
+	for (size_t i = 0; slash && *binary == '/' && i < ARRAY_SIZE(places) && !found; i++) {
+		int n = snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - binary), binary, places[i]);
+
+		found = n > 0 && (size_t)n < sizeof(path) && try_events(m, path);
+	}
+	return found;
+}
+
 /* Where QEMU installs its declarations; a QEMU of another version has others. */
-static void find_events(struct merge_qemu *m)
+static void find_events(struct merge_qemu *m, const struct capture *host)
 {
 	static const char *const places[] = {
 		"/usr/share/qemu/trace-events-all", "/usr/share/qemu/trace-events",
 		"/usr/local/share/qemu/trace-events-all", "/usr/share/qemu-kvm/trace-events-all",
 	};
 
+	for (size_t i = 0; i < host->nqemu && !m->events; i++)
+		find_beside(m, host->qemu[i].binary);
 	for (size_t i = 0; i < ARRAY_SIZE(places) && !m->events; i++)
-		if (qevents_load(places[i], &m->events, NULL))
-			m->events = NULL;
+		try_events(m, places[i]);
 	m->found = m->events != NULL;
 }
 
@@ -96,7 +129,7 @@ int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct opt_lis
 	if (events)
 		ret = qevents_load(events, &m->events, err);
 	else
-		find_events(m);
+		find_events(m, p->map->cap);
 	for (size_t i = 0; i < traces->n && !ret; i++)
 		ret = add_one(m, p, traces->v[i], err);
 	if (!ret && markers && m->events)
