@@ -80,15 +80,33 @@ static bool one_vm(const struct vm_list *l, uint32_t pid)
 	return n == 1;
 }
 
-/* A vCPU whose thread nobody tells: any thread of the process may be it. */
+/* The vCPU whose thread nobody tells; EXITS_NONE when that are none or several. */
+static uint32_t who_is_left(const struct vm *vm)
+{
+	uint32_t id = EXITS_NONE;
+	size_t n = 0;
+
+	for (size_t i = 0; i < vm->n_vcpus; i++)
+		if (!vm->vcpu[i].tid) {
+			id = vm->vcpu[i].id;
+			n++;
+		}
+	return n == 1 ? id : EXITS_NONE;
+}
+
+/*
+ * A vCPU whose thread nobody tells: any thread of the process may be it. If it is the only one,
+ * whichever of them is seen to leave a guest is it.
+ */
 static int who_process(struct exits *e, const struct vm *vm, uint32_t at)
 {
+	uint32_t vcpu = who_is_left(vm);
 	uint32_t *tid = NULL;
 	size_t n = 0;
 	int ret = vm_thread_ids(NULL, vm, VM_TIDS_PROCESS, &tid, &n);
 
 	for (size_t i = 0; i < n && !ret; i++)
-		ret = who_set(e, tid[i], at, EXITS_NONE, vm->pid);
+		ret = who_set(e, tid[i], at, vcpu, vm->pid);
 	free(tid);
 	return ret == -ENOMEM ? ret : 0;
 }

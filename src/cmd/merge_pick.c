@@ -37,7 +37,9 @@ static int add_side(struct pick *p, const struct timeline *t, const char *side, 
 	for (size_t i = 0; i < tl_sources(t); i++)
 		known |= pick_side_is(t, tl_source(t, i), side);
 	if (!known)
-		return err_usage(err, "option --side: '%s' is neither host nor guest nor qemu nor the name of a guest here",
+		return err_usage(err,
+				 "option --side: '%s' is neither host nor guest nor qemu nor the name "
+				 "of a guest here",
 				 side);
 	return pick_add_side(p, side) ? err_set(err, ENOMEM, "out of memory") : 0;
 }
