@@ -131,8 +131,8 @@ ok "perfetto and html take them too" others
 cut()
 {
 	size=$(wc -c <v4)
-	head -c $((size - 3)) v4 >cut
-	merged text cut
+	head -c $((size - 3)) v4 >shorter
+	merged text shorter
 	[ $? -eq 3 ] && grep -q 'cut short' notes
 }
 ok "a trace that is cut: exit 3 and a line" cut
