@@ -304,6 +304,18 @@ static int empty_maps(struct exits_run *x)
 	return 0;
 }
 
+/*
+ * Exits go on while the maps are read. Read last, the sums hold at least what the maxima hold: no
+ * maximum is above its total in the table that a run ends with. Between intervals that cannot be
+ * had: an exit of that moment is in the sum of one and in the maximum of the other.
+ */
+static int read_times(struct exits_run *x, bool last, struct khist *h)
+{
+	int ret = last ? read_max(x) : read_sums(x, h);
+
+	return ret ? ret : last ? read_sums(x, h) : read_max(x);
+}
+
 static int hist_read(struct exits_run *x, bool last)
 {
 	struct khist h;
@@ -311,10 +323,8 @@ static int hist_read(struct exits_run *x, bool last)
 
 	x->hist->last = last;
 	/* Times first: an exit is counted before it is timed, so there are never more times. */
-	if (x->o->time) {
-		ret = read_sums(x, &h);
-		ret = ret ? ret : read_max(x);
-	}
+	if (x->o->time)
+		ret = read_times(x, last, &h);
 	ret = ret ? ret : read_counts(x, &h);
 	if (!ret && !last && h.entries > x->hist->size / 4 * 3 &&
 	    exits_ended(&x->table) > h.entries / 4)

@@ -36,16 +36,17 @@ moments()
 	sed -nE 's/^.*\] +([0-9.]+)  (kvm:kvm_msr|msr:read_msr): .*/\1/p' "$1" | tr -d .
 }
 
-# Each rdmsr: the host serves it, then the guest has its value. LIMIT in units of the clock; the
-# first one runs code that emulation has to translate: only its order counts.
+# Each rdmsr: the host serves it, then the guest has its value. LIMIT in units of the clock, for the
+# quickest: an emulated machine may be held up at any of them, but a wrong conversion shows in all.
 agree()
 {
 	moments "$rig/trace-host-$1" >"$tmp/host"
 	moments "$rig/trace-guest-$1" >"$tmp/guest"
 	is "$(wc -l <"$tmp/host" | tr -d ' ') $(wc -l <"$tmp/guest" | tr -d ' ')" "4 4" "$1: four rdmsr on both sides"
 	paste "$tmp/host" "$tmp/guest" | awk -v limit="$2" '{ d = $2 - $1; printf "# host before guest by %d\n", d
-		if (d <= 0 || (NR > 1 && d >= limit)) bad++ } END { exit bad > 0 || NR == 0 }' >"$tmp/agree"
-	result $? "$1: host before guest by less than $2"
+		if (d <= 0) bad++
+		if (NR == 1 || d < best) best = d } END { exit bad > 0 || NR == 0 || best >= limit }' >"$tmp/agree"
+	result $? "$1: host before guest, at best by less than $2"
 	cat "$tmp/agree"
 }
 
