@@ -117,9 +117,8 @@ static void find_events(struct merge_qemu *m, const struct capture *host)
 int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct opt_list *traces,
 		   const char *events, struct kvmft_err *err)
 {
-	int ret = 0;
-
 	const bool markers = fmt_find(p->map->fmt, "ftrace", "print");
+	int ret = 0;
 
 	if (events && !traces->n && !markers)
 		return err_usage(err, "option --trace-events: of which trace? It needs --qemu, or a host "

@@ -192,6 +192,15 @@ static int qmp_events(struct monitor *m, struct mon_events *list, struct kvmft_e
 	return ret ? err_set(err, -ret, "%s: cannot keep the events: %s", m->name, strerror(-ret)) : 0;
 }
 
+/* qmp_execute() with arguments that j wrote into args. */
+static int qmp_call(struct monitor *m, const char *command, struct json *j, const struct sbuf *args,
+		    struct jval *v, size_t *len, struct kvmft_err *err)
+{
+	int ret = json_finish(j);
+
+	return ret ? err_set(err, -ret, "out of memory") : qmp_execute(m, command, args->s, v, len, err);
+}
+
 static int qmp_set(struct monitor *m, const char *pattern, bool on, struct kvmft_err *err)
 {
 	struct sbuf args = { 0 };
@@ -209,11 +218,7 @@ static int qmp_set(struct monitor *m, const char *pattern, bool on, struct kvmft
 	json_key(&j, "ignore-unavailable");
 	json_bool(&j, true);
 	json_object_end(&j);
-	ret = json_finish(&j);
-	if (ret)
-		ret = err_set(err, -ret, "out of memory");
-	else
-		ret = qmp_execute(m, "trace-event-set-state", args.s, &v, &len, err);
+	ret = qmp_call(m, "trace-event-set-state", &j, &args, &v, &len, err);
 	if (!ret)
 		mon_consume(m, len);
 	sbuf_free(&args);
@@ -234,11 +239,7 @@ static int qmp_human(struct monitor *m, const char *line, struct sbuf *out, stru
 	json_key(&j, "command-line");
 	json_str(&j, line);
 	json_object_end(&j);
-	ret = json_finish(&j);
-	if (ret)
-		ret = err_set(err, -ret, "out of memory");
-	else
-		ret = qmp_execute(m, "human-monitor-command", args.s, &v, &len, err);
+	ret = qmp_call(m, "human-monitor-command", &j, &args, &v, &len, err);
 	if (!ret) {
 		ret = jval_text(v, &text);
 		for (size_t i = 0; i < text.len; i++)
