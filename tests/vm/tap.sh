@@ -12,7 +12,7 @@ plain=${KVMFT_PLAIN:-$top/build/kvmft}
 # kernels patch their code (see lost_race in run): a kernel hangs or dies, the scenario bails out.
 rig_broke()
 {
-	[ "$rig_status" -ge 124 ] || grep -q '^Bail out!' "$tmp/rig.log"
+	[ "$rig_status" -ge 124 ] || grep -q 'Bail out!' "$tmp/rig.log"
 }
 
 # rig SCENARIO [OPTIONS]: runs a scenario into $rig; its own tests become tests here. A rig that
@@ -26,7 +26,7 @@ rig()
 		rig_status=$?
 		rig_broke || break
 		echo "# $name: the emulated machines broke (status $rig_status), attempt $attempt"
-		grep -E '^(Bail out!|run: )' "$tmp/rig.log" | sed 's/^/# /'
+		grep -E 'Bail out!|^run: ' "$tmp/rig.log" | sed 's/^/# /'
 	done
 	while IFS= read -r line; do
 		case $line in

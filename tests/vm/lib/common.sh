@@ -39,7 +39,8 @@ skip()
 }
 
 # check DESCRIPTION COMMAND...: one test. What the command prints follows as comments when
-# it fails. Returns the command's verdict.
+# it fails. Returns the command's verdict. A die in the command ends the script, not only the
+# subshell it ran in: the rig broke, and no test failed.
 check()
 {
 	check_name=$1
@@ -48,6 +49,12 @@ check()
 		pass "$check_name"
 		return 0
 	fi
+	case $check_out in
+	*"Bail out! $RIG_NAME: "*)
+		echo "$check_out"
+		exit 1
+		;;
+	esac
 	fail "$check_name"
 	[ -z "$check_out" ] || echo "$check_out" | sed 's/^/# /'
 	return 1
@@ -75,7 +82,7 @@ finish()
 guest_kernel_hung()
 {
 	[ "$RIG_ROLE" = host ] &&
-		grep -qsaE 'int3: 0000|soft lockup' "$RESULTS"/console-*.log
+		grep -qsaE 'int3: 0000|soft lockup|Kernel panic' "$RESULTS"/console-*.log
 }
 
 # wait_until SECONDS COMMAND...: poll until the command succeeds.
