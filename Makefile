@@ -114,7 +114,8 @@ endif
 kv_libs := $(pkg_libs) $(kmod_libs) -lpthread
 
 # ---- sources ----
-only_whole := $(addprefix src/cmd/,cmds.c record_qemu.c record_qemu_keep.c record_sdt.c)
+only_whole := $(addprefix src/cmd/,cmds.c record_qemu.c record_qemu_keep.c record_sdt.c \
+	qemu_left.c)
 only_small := $(addprefix src/cmd/,cmds_small.c record_small.c)
 lib_src  := $(filter-out $(if $(filter 1,$(SMALL)),$(only_whole),$(only_small)),$(sort \
 	$(wildcard src/*/*.c)))

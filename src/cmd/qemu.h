@@ -64,6 +64,21 @@ const char *qemu_nearest(const struct mon_events *events, const char *name);
 /* Prints notes, which end each with '\n', on stderr. */
 void qemu_print_notes(const struct sbuf *notes);
 
+/* ---- qemu_left.c: what to switch off when the one who switched it on was killed ---- */
+
+/* Adds the line of a QEMU; lines "on EVENT" follow. */
+void qemu_left_add(struct sbuf *text, const struct qemu *q, const struct qemu_target *t);
+/* Keeps text under the name of this process, until qemu_left_done(). */
+int qemu_left_write(const struct sbuf *text, struct kvmft_err *err) __must_check;
+void qemu_left_done(void);
+/*
+ * Switches off what processes that are gone have left on; each answer of a QEMU may take timeout_ns.
+ * Adds a line to out for each QEMU, with the names of the events. dry_run only looks. 0, or the first
+ * failure with err set: then the file stays, to be tried again.
+ */
+int qemu_left_sweep(bool dry_run, uint64_t timeout_ns, struct sbuf *out,
+		    struct kvmft_err *err) __must_check;
+
 extern const struct cmd cmd_qemu_formats;
 extern const struct cmd cmd_qemu_sdt;
 

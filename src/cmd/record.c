@@ -205,6 +205,7 @@ static void sweep_leftovers(struct record *r)
 	if (kreset_sweep(r->t, false, &leftovers, NULL) == 0 && leftovers.instances && !r->o->quiet)
 		cli_note("removed %u instance(s) that a killed kvmft had left", leftovers.instances);
 	kreset_free(&leftovers);
+	record_qemu_leftovers();
 }
 
 static int count_cpus(struct record *r)

@@ -290,6 +290,8 @@ void record_detach(const char *name, int a, int b);
 
 /* The options alone: 0 or -EINVAL with err set. */
 int record_qemu_check(const struct record_opts *o, struct kvmft_err *err);
+/* Switches off what killed recorders have left on, which is told. */
+void record_qemu_leftovers(void);
 /* --qemu: finds the QEMUs and looks whether they have the events. Nothing is switched yet. */
 int record_qemu_start(struct record *r);
 /* What was found, for the capture. */

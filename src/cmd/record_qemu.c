@@ -15,6 +15,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
+/* A recording does not wait long for a QEMU that it may not even be about. */
+#define LEFT_TIMEOUT_NS 1000000000ull
+
 int record_qemu_check(const struct record_opts *o, struct kvmft_err *err)
 {
 	struct mon_switches s = { 0 };
@@ -67,7 +70,7 @@ static int take_answer(struct record *r)
 		if (got <= 0) {
 			sbuf_free(&b);
 			return err_set(r->err, EPIPE, "the process that speaks to QEMU was killed: its trace "
-				       "events may still be on (kvmft qemu events --state enabled)");
+				       "events may still be on (kvmft reset switches them off)");
 		}
 		if (c != '\n') {
 			sbuf_addc(&b, c);
@@ -99,6 +102,21 @@ static int put_facts(struct record *r)
 	}
 	sbuf_reset(&r->qemu.facts);
 	return ret;
+}
+
+void record_qemu_leftovers(void)
+{
+	struct kvmft_err err = { .text = "" };
+	struct sbuf out = { 0 };
+	char *save = NULL, *line;
+	int ret = qemu_left_sweep(false, LEFT_TIMEOUT_NS, &out, &err);
+
+	line = out.s ? strtok_r(out.s, "\n", &save) : NULL;
+	for (; line; line = strtok_r(NULL, "\n", &save))
+		cli_note("%s", line);
+	if (ret)
+		cli_note("%s", err.text);
+	sbuf_free(&out);
 }
 
 /* ---- its life ---- */

@@ -31,6 +31,7 @@ static const char *const default_events[] = {
 
 struct kept {
 	struct qemu q;
+	struct qemu_target where;
 	struct mon_events before;
 	struct mon_switches want;
 	bool gone; /* QEMU has ended, or closed the connection */
@@ -84,6 +85,7 @@ static int add_qemu(struct keep *k, const struct qemu_target *t, struct kvmft_er
 		return err_set(err, ENOMEM, "out of memory");
 	ret = qemu_open(t, &slot->q, err);
 	ret = ret ? ret : monitor_events(slot->q.m, &slot->before, err);
+	slot->where = (struct qemu_target){ .qmp = t->qmp, .hmp = t->hmp };
 	if (ret) {
 		qemu_close(&slot->q);
 		return ret;
@@ -293,6 +295,26 @@ static int set_wanted(struct kept *q, struct kvmft_err *err)
 	return ret;
 }
 
+/* Before anything is switched: what has to go off if we get killed. Without that it works as well. */
+static void note_left(struct keep *k)
+{
+	struct kvmft_err err = { .text = "" };
+	struct sbuf text = { 0 };
+
+	for (size_t i = 0; i < k->n; i++) {
+		const struct kept *q = &k->v[i];
+
+		qemu_left_add(&text, &q->q, &q->where);
+		for (size_t j = 0; j < q->before.n; j++)
+			if (q->before.v[j].state == MON_DISABLED &&
+			    mon_switches_get(&q->want, q->before.v[j].name) == 1)
+				sbuf_addf(&text, "on %s\n", q->before.v[j].name);
+	}
+	if (qemu_left_write(&text, &err))
+		answer_line(k, 'N', err.text);
+	sbuf_free(&text);
+}
+
 static int switch_on(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
 	struct mon_events now = { 0 };
@@ -375,7 +397,7 @@ static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 	if (!ret)
 		return 0;
 	return err_set(err, ret, "trace events of QEMU %u stay on: %s (kvmft qemu events --state enabled "
-		       "shows them, kvmft qemu set PATTERN off helps)", q->q.pid, err->text);
+		       "shows them, kvmft reset tries again)", q->q.pid, err->text);
 }
 
 static int switch_all(struct keep *k, int (*how)(struct keep *, struct kept *, struct kvmft_err *),
@@ -446,12 +468,15 @@ _Noreturn void qemu_keep_main(const struct record_opts *o, int in, int out)
 	if (!answer_end(&k, out))
 		word = wait_word(&k, in);
 	if (word == QEMU_KEEP_ON) {
+		note_left(&k);
 		if (switch_all(&k, switch_on, true, &err))
 			answer_error(&k, &err);
 		word = answer_end(&k, out) ? 0 : wait_word(&k, in);
 	}
 	if (switch_all(&k, switch_back, false, &err))
 		answer_error(&k, &err);
+	else
+		qemu_left_done();
 	if (word)
 		(void)!answer_end(&k, out);
 	keep_free(&k);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * record_small.c: `make SMALL=1` takes this file in place of record_qemu.c, record_qemu_keep.c and
- * record_sdt.c: --qemu and --sdt are a fifth of the whole, and refused here.
+ * record_small.c: `make SMALL=1` takes this file in place of record_qemu.c, record_qemu_keep.c,
+ * record_sdt.c and qemu_left.c: --qemu and --sdt are a fifth of the whole, and refused here.
  */
 #include "record.h"
+#include "qemu.h"
 
 #include <errno.h>
 
@@ -13,6 +14,17 @@ int record_qemu_check(const struct record_opts *o, struct kvmft_err *err)
 		return err_lack(err, ENOTSUP, "this small build has no --qemu: use the whole kvmft");
 	if (o->sdt.n)
 		return err_lack(err, ENOTSUP, "this small build has no --sdt: use the whole kvmft");
+	return 0;
+}
+
+/* What a whole kvmft has left in a QEMU takes a whole one. */
+void record_qemu_leftovers(void)
+{
+}
+
+int qemu_left_sweep(bool dry_run __unused_arg, uint64_t timeout_ns __unused_arg,
+		    struct sbuf *out __unused_arg, struct kvmft_err *err __unused_arg)
+{
 	return 0;
 }
 

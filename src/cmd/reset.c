@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * reset.c: `kvmft reset` removes what a killed kvmft left in the kernel, and nothing else.
+ * reset.c: `kvmft reset` removes what a killed kvmft left in the kernel and in QEMUs, and nothing else.
  */
 #include "cmds.h"
+#include "qemu.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,10 +20,8 @@ static const struct opt reset_options[] = {
 	OPT_END,
 };
 
-static int reset_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
-		     struct kvmft_err *err)
+static int reset_kernel(bool dry_run, struct kvmft_err *err)
 {
-	const struct reset_opts *o = opts;
 	struct ktracefs *t;
 	struct kreset r = { 0 };
 	int ret;
@@ -30,11 +29,11 @@ static int reset_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	ret = ktracefs_open(NULL, 0, &t, err);
 	if (ret)
 		return ret;
-	ret = kreset_sweep(t, o->dry_run, &r, err);
+	ret = kreset_sweep(t, dry_run, &r, err);
 	if (r.text.s)
 		fputs(r.text.s, stdout);
 	printf("%s %u instance(s) and %u probe(s); %u of a running kvmft left alone, %u in use\n",
-	       o->dry_run ? "would remove" : "removed", r.instances, r.probes, r.live, r.busy);
+	       dry_run ? "would remove" : "removed", r.instances, r.probes, r.live, r.busy);
 	if (!ret && r.busy)
 		ret = err_set(err, EBUSY, "something is still in use by another process: see above");
 	kreset_free(&r);
@@ -42,11 +41,32 @@ static int reset_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	return ret;
 }
 
+static int reset_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
+		     struct kvmft_err *err)
+{
+	const struct reset_opts *o = opts;
+	struct kvmft_err first = { .text = "" };
+	struct sbuf out = { 0 };
+	int ret = qemu_left_sweep(o->dry_run, MON_TIMEOUT_NS, &out, &first), kernel;
+
+	if (out.s)
+		fputs(out.s, stdout);
+	sbuf_free(&out);
+	kernel = reset_kernel(o->dry_run, err);
+	if (!ret)
+		return kernel;
+	if (kernel)
+		cli_note("%s", err->text);
+	*err = first;
+	return ret;
+}
+
 const struct cmd cmd_reset = {
 	.name = "reset",
-	.summary = "remove what a killed kvmft left in the kernel",
+	.summary = "remove what a killed kvmft left behind",
 	.description = "Removes instances and probes of kvmft whose process is gone. What belongs to a running\n"
-		       "kvmft, or to anybody else, is left alone. Every start of `kvmft record` does the same.",
+		       "kvmft, or to anybody else, is left alone. Trace events of QEMU that `record --qemu` had\n"
+		       "switched on go off again. Every start of `kvmft record` does the same.",
 	.opts = reset_options,
 	.opts_size = sizeof(struct reset_opts),
 	.run = reset_run,

@@ -88,6 +88,37 @@ for signal in TERM INT HUP KILL; do
 	ok "SIG$signal: ... and off again" wait_until is_off
 done
 
+# The process that switches back is killed as well: what is on is on disk, and reset finishes the work.
+kill_both()
+{
+	"$kvmft" record --host -q -e kvm:kvm_pio -o "$tmp/both" --qmp "$qmp" --qemu 'virtio_n*' &
+	recorder=$!
+	wait_until is_on || return 1
+	# The helper's PID is in the name of its file, whoever else records.
+	helper=$(grep -l "^qemu $qemu_pid " /run/kvmft/kvmft.* | head -n 1)
+	helper=${helper##*/kvmft.}
+	kill -KILL "${helper%%.*}" "$recorder"
+	wait "$recorder" 2>/dev/null
+	recorder=
+	rm -rf "$tmp/both"
+	sleep 0.3
+	is_on
+}
+
+ok "recorder and helper killed: events stay on" kill_both
+run timeout 60 "$kvmft" reset --dry-run
+out_has "^QEMU $qemu_pid: [0-9]+ trace events that a killed kvmft had switched on: .*virtio_notify( |$)" \
+	"... reset says which"
+ok "... --dry-run changes nothing" is_on
+run timeout 60 "$kvmft" reset
+out_has "^QEMU $qemu_pid: .* are off again: .*virtio_notify( |$)" "... reset switches them off"
+is "$(states --hmp "$hmp")" "$before" "... and no others"
+ok "... once" sh -c "! grep -qs '^qemu $qemu_pid ' /run/kvmft/kvmft.*"
+ok "both killed again" kill_both
+run timeout 60 "$kvmft" record --host -e kvm:kvm_pio -o "$tmp/next" -d 0.1s
+err_has "QEMU $qemu_pid: .* are off again" "... the next recording switches them off as well"
+is "$(states --hmp "$hmp")" "$before" "... and no others"
+
 # A QEMU that ends meanwhile takes its states with it.
 run timeout 60 "$kvmft" record --host -e kvm:kvm_pio -o "$tmp/e" --qmp "$qmp" --qemu 'virtio_n*' -- \
 	sh -c "kill $qemu_pid; while kill -0 $qemu_pid 2>/dev/null; do sleep 0.1; done"
