@@ -115,6 +115,13 @@ struct vm_list {
  */
 int vm_scan(const struct vm_roots *roots, struct vm_list **list,
 	    struct kvmft_err *err) __must_check;
+/*
+ * As vm_scan(), for who does it often: where debugfs can be read only the processes that it names are
+ * looked at, not the descriptors of every process of the machine. Missing is what only those show: a
+ * VM without a directory (see vm.note), which has no offsets anyway.
+ */
+int vm_scan_told(const struct vm_roots *roots, struct vm_list **list,
+		 struct kvmft_err *err) __must_check;
 void vm_list_free(struct vm_list *list);
 
 /*

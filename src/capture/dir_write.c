@@ -140,6 +140,18 @@ int capw_meta(struct capw *w, struct sbuf *line)
 	return ret;
 }
 
+/* Opens the directory step of dirfd, and makes it when it is not there: most are. */
+static int open_step(int dirfd, const char *step)
+{
+	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	int fd = openat(dirfd, step, flags);
+
+	/* It may exist now: another thread's. */
+	if (fd >= 0 || errno != ENOENT || (mkdirat(dirfd, step, 0700) < 0 && errno != EEXIST))
+		return fd;
+	return openat(dirfd, step, flags);
+}
+
 /* Opens the directory that holds name, making the ones on the way; *base is name's last step. */
 static int open_parents(const struct capw *w, const char *name, const char **base)
 {
@@ -150,13 +162,8 @@ static int open_parents(const struct capw *w, const char *name, const char **bas
 		_cleanup_free_ char *step = strndup(name, (size_t)(slash - name));
 		int next, e;
 
-		if (!step || (mkdirat(fd, step, 0700) < 0 && errno != EEXIST)) {
-			e = step ? errno : ENOMEM;
-			close(fd);
-			return -e;
-		}
-		next = openat(fd, step, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		e = errno;
+		next = step ? open_step(fd, step) : -1;
+		e = step ? errno : ENOMEM;
 		close(fd);
 		if (next < 0)
 			return -e;

@@ -194,6 +194,7 @@ static void record_undo(struct record *r)
 	kevent_list_free(&r->events);
 	ktracefs_close(r->t);
 	free(r->tids.v);
+	u64map_free(&r->tasks_told);
 	free(r->env.affinity);
 	sbuf_free(&r->line);
 }

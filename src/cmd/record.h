@@ -110,6 +110,8 @@ struct record {
 		int32_t *v;
 		size_t n, cap;
 	} tids;			    /* --vm, --vcpu and -p: in set_event_pid */
+	struct u64map tasks_told; /* threads in meta: id, and a hash of what was told */
+	bool tgids;		  /* the kernel notes the process of every thread, for us */
 	struct record_clocks clocks;
 	struct sbuf line;	    /* meta record under construction */
 	struct record_flight flight;
@@ -137,6 +139,8 @@ struct record {
 int record_side(struct record *r);
 int record_events(struct record *r);
 int record_tids(struct record *r);
+/* Do events come from threads of which /proc may not tell before they end? */
+bool record_wants_tgids(const struct record *r);
 /*
  * Threads that have appeared since; cheap when nothing is filtered by thread. With --vcpu it costs
  * a look through debugfs, which is left out when all have threads, unless thorough.

@@ -246,6 +246,44 @@ static int facts_vm(struct record *r, const struct vm *vm, bool end)
 	return ret;
 }
 
+/* FNV-1a */
+static uint64_t task_hash(const struct vm_task *t)
+{
+	uint64_t h = 0xcbf29ce484222325u ^ t->tgid;
+
+	for (const char *p = t->comm; *p; p++)
+		h = (h ^ (uint8_t)*p) * 0x100000001b3u;
+	return h;
+}
+
+static int task_record(const struct vm_task *t, void *ctx)
+{
+	uint64_t hash = task_hash(t), told;
+	struct record *r = ctx;
+
+	if (u64map_get(&r->tasks_told, t->tid, &told) && told == hash)
+		return 0;
+	if (u64map_put(&r->tasks_told, t->tid, hash))
+		return err_set(r->err, ENOMEM, "out of memory");
+	meta_begin(&r->line, "task");
+	meta_u64(&r->line, "tid", t->tid);
+	meta_u64(&r->line, "tgid", t->tgid);
+	meta_str(&r->line, "comm", t->comm);
+	return record_put(r);
+}
+
+/* The threads of the VMs: at the beginning, because a VM may end, and those that came since. */
+static int facts_vm_tasks(struct record *r)
+{
+	int ret = 0;
+
+	for (size_t i = 0; r->vms && i < r->vms->n && !ret; i++) {
+		ret = vm_tasks_walk(NULL, VM_TASKS_PROCESS, r->vms->vm[i].pid, task_record, r);
+		ret = ret == -ESRCH ? 0 : ret;
+	}
+	return ret;
+}
+
 int record_facts_vms(struct record *r, bool end)
 {
 	int ret;
@@ -254,10 +292,10 @@ int record_facts_vms(struct record *r, bool end)
 		return 0;
 	vm_list_free(r->vms);
 	r->vms = NULL;
-	ret = vm_scan(NULL, &r->vms, r->err);
+	ret = vm_scan_told(NULL, &r->vms, r->err);
 	for (size_t i = 0; !ret && i < r->vms->n; i++)
 		ret = facts_vm(r, &r->vms->vm[i], end);
-	return ret;
+	return ret || end ? ret : facts_vm_tasks(r);
 }
 
 int record_facts_bracket(struct record *r)
@@ -274,17 +312,6 @@ int record_facts_bracket(struct record *r)
 	meta_u64(&r->line, "mono", b.mono);
 	meta_u64(&r->line, "boot", b.boot);
 	meta_u64(&r->line, "real", b.real);
-	return record_put(r);
-}
-
-static int task_record(const struct vm_task *t, void *ctx)
-{
-	struct record *r = ctx;
-
-	meta_begin(&r->line, "task");
-	meta_u64(&r->line, "tid", t->tid);
-	meta_u64(&r->line, "tgid", t->tgid);
-	meta_str(&r->line, "comm", t->comm);
 	return record_put(r);
 }
 
@@ -308,16 +335,13 @@ int record_facts_tasks(struct record *r)
 	if (r->side == CAP_SIDE_GUEST)
 		ret = vm_tasks_walk(NULL, VM_TASKS_ALL, 0, task_record, r);
 	else
-		for (size_t i = 0; r->vms && i < r->vms->n && !ret; i++) {
-			ret = vm_tasks_walk(NULL, VM_TASKS_PROCESS, r->vms->vm[i].pid, task_record, r);
-			ret = ret == -ESRCH ? 0 : ret;
-		}
+		ret = facts_vm_tasks(r);
 	if (ret)
 		return ret;
 	/* All are optional: names only make the output nicer. */
 	if (ktracefs_saved_cmdlines(r->t, &names) == 0)
 		ret = put_names(r, "saved_cmdlines", names);
-	if (!ret && ktracefs_saved_tgids(r->t, &tgids) == 0)
+	if (!ret && r->tgids && ktracefs_saved_tgids(r->t, &tgids) == 0)
 		ret = put_names(r, "saved_tgids", tgids);
 	if (!ret && ktracefs_read(r->t, "printk_formats", PRINTK_MAX, &printk) > 0)
 		ret = put_names(r, "printk_formats", printk);

@@ -98,7 +98,7 @@ int record_instance(struct record *r)
 	c.clock = r->o->clock;
 	c.buffer_percent = 50;
 	c.overwrite = r->o->overwrite || r->o->flight;
-	c.record_tgid = true;
+	r->tgids = c.record_tgid = record_wants_tgids(r);
 	c.pid = r->tids.v;
 	c.npid = r->tids.n;
 	c.event_fork = r->tids.n != 0;

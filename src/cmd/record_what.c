@@ -19,16 +19,21 @@ int record_side(struct record *r)
 
 	if (r->o->host && r->o->guest)
 		return err_usage(r->err, "--host and --guest exclude each other");
-	ret = vm_scan(NULL, &r->vms, r->err);
+	ret = r->o->vms.n ? vm_scan(NULL, &r->vms, r->err) : 0;
 	if (ret)
 		return ret;
-	if (r->o->host || r->o->guest)
+	if (r->o->host || r->o->guest) {
 		r->side = r->o->host ? CAP_SIDE_HOST : CAP_SIDE_GUEST;
-	else if (r->vms->n || !str_starts(r->tsc.hv_signature, "KVMKVMKVM"))
-		r->side = CAP_SIDE_HOST;
-	else
+		return 0;
+	}
+	r->side = CAP_SIDE_HOST;
+	if (!str_starts(r->tsc.hv_signature, "KVMKVMKVM"))
+		return 0;
+	if (!r->vms)
+		ret = vm_scan_told(NULL, &r->vms, r->err);
+	if (!ret && !r->vms->n)
 		r->side = CAP_SIDE_GUEST;
-	return 0;
+	return ret;
 }
 
 /* The default sets name what kernels of all ages have; what this one lacks is left out. */
@@ -86,6 +91,21 @@ int record_events(struct record *r)
 }
 
 /* ---- threads ---- */
+
+/*
+ * KVM's events come from threads of VMs, and of those /proc tells. For all others only the kernel's
+ * own table does, which costs the traced side at each switch and us at the end: it has a place for
+ * each thread that ever ran, four million of them on a usual machine.
+ */
+bool record_wants_tgids(const struct record *r)
+{
+	if (r->side == CAP_SIDE_GUEST || r->marker != RECORD_MARKER_NONE)
+		return true;
+	for (size_t i = 0; i < r->events.n; i++)
+		if (strcmp(r->events.v[i].sys, "kvm"))
+			return true;
+	return false;
+}
 
 /* 1 when it is new, 0 when it was there, or -errno. */
 static int tid_note(struct record *r, uint32_t tid)
@@ -253,7 +273,7 @@ int record_tids_again(struct record *r, bool thorough)
 		struct vm_list *now = NULL;
 
 		/* Which thread runs a vCPU is only in debugfs. */
-		if (vm_scan(NULL, &now, NULL))
+		if (vm_scan_told(NULL, &now, NULL))
 			return 0;
 		vm_list_free(r->vms);
 		r->vms = now;

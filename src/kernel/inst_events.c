@@ -93,6 +93,7 @@ static int event_switch(struct kinst *k, const struct kevent *e, bool on)
 
 int kinst_events_enable(struct kinst *k, struct kvmft_err *err)
 {
+	k->events_on = true;
 	for (size_t i = 0; i < k->ev.n; i++) {
 		const struct kevent *e = &k->ev.v[i];
 		int got = event_switch(k, e, true);
@@ -110,13 +111,14 @@ int kinst_events_disable(struct kinst *k)
 {
 	int first = 0;
 
-	for (size_t i = 0; i < k->ev.n; i++) {
+	for (size_t i = 0; i < k->ev.n && k->events_on; i++) {
 		int got = event_switch(k, &k->ev.v[i], false);
 
 		/* -ENOENT: its module was unloaded, and the event with it. */
 		if (got && got != -ENOENT && !first)
 			first = got;
 	}
+	k->events_on = first != 0;
 	return first;
 }
 

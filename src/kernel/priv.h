@@ -43,6 +43,7 @@ struct kinst {
 	uint64_t buffer_kb;
 	struct sbuf notes;
 	struct kevent_list ev;
+	bool events_on; /* they may be: were switched on, and not all of them off since */
 	struct kjournal triggers; /* to be removed, newest first */
 };
 

@@ -213,7 +213,7 @@ static int add_task(const struct vm_task *task, void *ctx)
 	return add_tid(ctx, task->tid);
 }
 
-static int compare_u32(const void *a, const void *b)
+int vm_compare_u32(const void *a, const void *b)
 {
 	const uint32_t *x = a, *y = b;
 
@@ -236,7 +236,7 @@ static void sort_unique(struct tids *t)
 
 	if (!t->n)
 		return;
-	qsort(t->v, t->n, sizeof(*t->v), compare_u32);
+	qsort(t->v, t->n, sizeof(*t->v), vm_compare_u32);
 	for (size_t i = 1; i < t->n; i++)
 		if (t->v[i] != t->v[out])
 			t->v[++out] = t->v[i];

@@ -70,6 +70,8 @@ char *vm_proc_vmm(int procfd, uint32_t pid);
 ssize_t vm_proc_cmdline(int procfd, uint32_t pid, char **out);
 /* Every process that has KVM descriptors. */
 int vm_procs_scan(int procfd, struct vm_procs *procs);
+/* The same of these n alone, which get sorted; one may be in the list twice. */
+int vm_procs_scan_some(int procfd, uint32_t *pid, size_t n, struct vm_procs *procs);
 void vm_procs_free(struct vm_procs *procs);
 const struct vm_proc *vm_procs_get(const struct vm_procs *procs, uint32_t pid);
 bool vm_proc_has_vm_fd(const struct vm_proc *proc, uint32_t fd);
@@ -125,6 +127,7 @@ int vm_threads_guess(const struct vm_roots *roots, struct vm *vm);
 
 /* ---- find.c ---- */
 
+int vm_compare_u32(const void *a, const void *b);
 int vm_vcpu_compare(const void *a, const void *b);
 void vm_free_members(struct vm *vm);
 /* Adds a sentence to vm->note. */

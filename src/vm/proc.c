@@ -237,6 +237,7 @@ static int proc_scan_fds(int procfd, struct vm_proc *proc, bool *truncated)
 {
 	char path[PATH_SIZE], link[64];
 	_cleanup_dir_ DIR *dir = NULL;
+	bool hidden = false;
 	size_t looked = 0;
 	uint32_t fd;
 
@@ -254,8 +255,10 @@ static int proc_scan_fds(int procfd, struct vm_proc *proc, bool *truncated)
 		}
 		snprintf(path, sizeof(path), "%u", fd);
 		len = readlinkat(dirfd(dir), path, link, sizeof(link) - 1);
-		if (len <= 0)
+		if (len <= 0) {
+			hidden |= len < 0 && errno == EACCES;
 			continue;
+		}
 		link[len] = '\0';
 		if (!proc_parse_link(link, &k))
 			continue;
@@ -265,7 +268,7 @@ static int proc_scan_fds(int procfd, struct vm_proc *proc, bool *truncated)
 		*slot = k;
 		proc->n++;
 	}
-	return 0;
+	return hidden ? -EACCES : 0;
 }
 
 static int proc_compare_fd(const void *a, const void *b)
@@ -282,38 +285,60 @@ static int proc_compare(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
+/* Notes a process when it has KVM descriptors: 0 or -ENOMEM. */
+static int procs_look(int procfd, uint32_t pid, struct vm_procs *procs)
+{
+	struct vm_proc proc = { .pid = pid }, *slot = NULL;
+	int ret = proc_scan_fds(procfd, &proc, &procs->truncated);
+
+	if (ret == -EACCES || ret == -EPERM)
+		procs->n_hidden++;
+	if (ret != -ENOMEM && proc.n) {
+		qsort(proc.fd, proc.n, sizeof(*proc.fd), proc_compare_fd);
+		slot = array_grow(&procs->v, procs->n, &procs->cap, sizeof(*slot));
+		if (!slot)
+			ret = -ENOMEM;
+	}
+	if (!slot) {
+		free(proc.fd);
+		return ret == -ENOMEM ? ret : 0;
+	}
+	*slot = proc;
+	procs->n++;
+	return 0;
+}
+
+static void procs_sort(struct vm_procs *procs)
+{
+	if (procs->n)
+		qsort(procs->v, procs->n, sizeof(*procs->v), proc_compare);
+}
+
 int vm_procs_scan(int procfd, struct vm_procs *procs)
 {
 	_cleanup_dir_ DIR *dir = vm_dir_open(procfd, ".");
 	uint32_t pid;
-	int ret;
+	int ret = 0;
 
 	if (!dir)
 		return -errno;
-	while (vm_dir_next_u32(dir, &pid)) {
-		struct vm_proc proc = { .pid = pid }, *slot = NULL;
+	while (!ret && vm_dir_next_u32(dir, &pid))
+		ret = procs_look(procfd, pid, procs);
+	procs_sort(procs);
+	return ret;
+}
 
-		ret = proc_scan_fds(procfd, &proc, &procs->truncated);
-		if (ret == -EACCES || ret == -EPERM)
-			procs->n_hidden++;
-		if (ret != -ENOMEM && proc.n) {
-			qsort(proc.fd, proc.n, sizeof(*proc.fd), proc_compare_fd);
-			slot = array_grow(&procs->v, procs->n, &procs->cap, sizeof(*slot));
-			if (!slot)
-				ret = -ENOMEM;
-		}
-		if (!slot) {
-			free(proc.fd);
-			if (ret == -ENOMEM)
-				return ret;
-			continue;
-		}
-		*slot = proc;
-		procs->n++;
-	}
-	if (procs->n)
-		qsort(procs->v, procs->n, sizeof(*procs->v), proc_compare);
-	return 0;
+int vm_procs_scan_some(int procfd, uint32_t *pid, size_t n, struct vm_procs *procs)
+{
+	int ret = 0;
+
+	if (n)
+		qsort(pid, n, sizeof(*pid), vm_compare_u32);
+	for (size_t i = 0; i < n && !ret; i++)
+		if (!i || pid[i] != pid[i - 1])
+			ret = procs_look(procfd, pid[i], procs);
+	procs_sort(procs);
+	return ret;
 }
 
 void vm_procs_free(struct vm_procs *procs)

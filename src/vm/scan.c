@@ -25,6 +25,7 @@
 struct scan {
 	struct vm_roots roots;
 	int procfd, kvmfd;
+	bool told; /* only what debugfs tells of, where it does */
 	struct vm_list *list;
 	struct vm_procs procs;
 };
@@ -186,6 +187,54 @@ static int resolve_pids(struct scan *s)
 					  vm->pid, vm->fd);
 	}
 	return ret;
+}
+
+/* ---- 2: who has KVM descriptors ---- */
+
+/*
+ * Looks only at the processes of VMs that debugfs tells of: by the thread that created the VM, and by
+ * a vCPU's thread, for the case that the first one is gone. *all: each VM found its process, or it
+ * is no use to look at more of them because descriptors are not shown to us.
+ */
+static int look_at_told(struct scan *s, bool *all)
+{
+	size_t n = 0, cap = 0;
+	uint32_t *pid = NULL;
+	int ret = 0;
+
+	for (size_t i = 0; i < s->list->n && !ret; i++) {
+		const struct vm *vm = &s->list->vm[i];
+		uint32_t tid[] = { vm->dir_pid, vm->n_vcpus ? vm->vcpu[0].tid : 0 };
+
+		for (size_t k = 0; k < ARRAY_SIZE(tid) && !ret; k++) {
+			uint32_t *slot = array_grow(&pid, n, &cap, sizeof(*pid));
+
+			if (!slot)
+				ret = -ENOMEM;
+			else if (tid[k] && !vm_proc_tgid(s->procfd, tid[k], slot))
+				n++;
+		}
+	}
+	ret = ret ? ret : vm_procs_scan_some(s->procfd, pid, n, &s->procs);
+	free(pid);
+	for (size_t i = 0; i < s->list->n; i++)
+		*all &= resolve_by_creator(s, &s->list->vm[i]) || resolve_by_vcpus(s, &s->list->vm[i]);
+	*all |= s->procs.n_hidden != 0;
+	return ret;
+}
+
+static int look_at_processes(struct scan *s)
+{
+	bool all = s->told && s->list->debugfs == VM_DEBUGFS_OK;
+	int ret;
+
+	if (all) {
+		ret = look_at_told(s, &all);
+		if (ret || all)
+			return ret;
+		vm_procs_free(&s->procs);
+	}
+	return vm_procs_scan(s->procfd, &s->procs);
 }
 
 /* ---- 4: VMs without a directory ---- */
@@ -399,7 +448,7 @@ static int scan_all(struct scan *s)
 
 	ret = scan_debugfs(s);
 	if (!ret)
-		ret = vm_procs_scan(s->procfd, &s->procs);
+		ret = look_at_processes(s);
 	if (!ret)
 		ret = resolve_pids(s);
 	if (!ret)
@@ -414,9 +463,11 @@ static int scan_all(struct scan *s)
 	return ret;
 }
 
-int vm_scan(const struct vm_roots *roots, struct vm_list **list, struct kvmft_err *err)
+static int scan(const struct vm_roots *roots, bool told, struct vm_list **list, struct kvmft_err *err)
 {
-	struct scan s = { .roots = vm_roots_fill(roots), .procfd = -1, .kvmfd = -1 };
+	struct scan s = {
+		.roots = vm_roots_fill(roots), .procfd = -1, .kvmfd = -1, .told = told,
+	};
 	int ret;
 
 	s.procfd = vm_proc_open(&s.roots);
@@ -435,4 +486,14 @@ int vm_scan(const struct vm_roots *roots, struct vm_list **list, struct kvmft_er
 	}
 	*list = s.list;
 	return 0;
+}
+
+int vm_scan(const struct vm_roots *roots, struct vm_list **list, struct kvmft_err *err)
+{
+	return scan(roots, false, list, err);
+}
+
+int vm_scan_told(const struct vm_roots *roots, struct vm_list **list, struct kvmft_err *err)
+{
+	return scan(roots, true, list, err);
 }

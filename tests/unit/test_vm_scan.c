@@ -351,6 +351,62 @@ static void test_no_directory(void **state)
 	vm_list_free(list);
 }
 
+static struct vm_list *scan_told(struct fixture *fx)
+{
+	struct kvmft_err err = { .code = 0 };
+	struct vm_list *list = NULL;
+
+	assert_int_equal(vm_scan_told(&fx->roots, &list, &err), 0);
+	assert_non_null(list);
+	return list;
+}
+
+/* The quick look finds what debugfs tells of, and does more where that does not lead to a process. */
+static void test_told(void **state)
+{
+	struct fixture *fx = *state;
+	struct vm_list *list;
+
+	FX_PROCESS(fx, 100, QEMU, "q\0-name\0threaded");
+	fx_link(fx, "anon_inode:kvm-vm", "proc/100/fd/9");
+	fx_thread(fx, 100, 150, "creator");
+	fx_vcpu(fx, "150-9", 0, "0\n", "7\n", NULL, NULL);
+	fx_vcpu(fx, "150-9", 1, "0\n", "8\n", NULL, NULL);
+	FX_PROCESS(fx, 300, QEMU, "q\0-name\0byvcpu");
+	fx_link(fx, "anon_inode:kvm-vm", "proc/300/fd/9");
+	fx_thread(fx, 300, 301, "CPU 0/KVM");
+	fx_vcpu(fx, "350-9", 0, "301\n", "0\n", NULL, NULL);
+	FX_PROCESS(fx, 400, QEMU, "q\0-name\0nodir");
+	fx_link(fx, "anon_inode:kvm-vm", "proc/400/fd/5");
+
+	list = scan_told(fx);
+	assert_int_equal(list->n, 2);
+	assert_int_equal(list->vm[0].pid, 100);
+	assert_string_equal(list->vm[0].name, "threaded");
+	assert_int_equal(list->vm[0].vcpu[1].tsc_offset, 8);
+	assert_int_equal(list->vm[1].pid, 300);
+	assert_string_equal(list->vm[1].name, "byvcpu");
+	assert_true(list->vm[0].pid_sure && list->vm[1].pid_sure);
+	vm_list_free(list);
+
+	/* neither creator nor vCPU leads to 200: all are looked at */
+	FX_PROCESS(fx, 200, QEMU, "q\0-name\0gone");
+	fx_link(fx, "anon_inode:kvm-vm", "proc/200/fd/30");
+	fx_vcpu(fx, "250-30", 0, "0\n", "0\n", NULL, NULL);
+	list = scan_told(fx);
+	assert_int_equal(list->n, 4);
+	assert_string_equal(list->vm[1].name, "gone");
+	assert_true(list->vm[1].pid_sure);
+	assert_string_equal(list->vm[3].name, "nodir");
+	vm_list_free(list);
+
+	/* and without debugfs as well */
+	fx_drop(fx, "debugfs/kvm");
+	list = scan_told(fx);
+	assert_int_equal(list->n, 4);
+	vm_list_free(list);
+}
+
 static void test_no_proc(void **state)
 {
 	struct fixture *fx = *state;
@@ -435,7 +491,8 @@ int main(void)
 		FX_TEST(test_ratio),	     FX_TEST(test_clock_trouble),
 		FX_TEST(test_reread),	     FX_TEST(test_two_in_one),
 		FX_TEST(test_creator_threads), FX_TEST(test_no_directory),
-		FX_TEST(test_no_proc),	     cmocka_unit_test(test_live),
+		FX_TEST(test_told),	     FX_TEST(test_no_proc),
+		cmocka_unit_test(test_live),
 	};
 
 	return cmocka_run_group_tests_name("vm/scan", tests, NULL, NULL);
