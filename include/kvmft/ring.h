@@ -198,6 +198,14 @@ struct rmerge_src {
 	void *src;
 };
 
+/* Who is first; a struct rmerge begins with it. */
+struct rmerge_first {
+	uint64_t key;
+	uint32_t rank; /* index of the source, RMERGE_ENDED added when it has ended */
+};
+
+#define RMERGE_ENDED (1u << 31)
+
 struct rmerge;
 /* Takes a copy of the n sources and pulls the first item of each. */
 int rmerge_new(struct rmerge **out, const struct rmerge_src *src, size_t n) __must_check;
@@ -205,7 +213,16 @@ int rmerge_new(struct rmerge **out, const struct rmerge_src *src, size_t n) __mu
  * The source index whose current item has the smallest key (ties: lowest index), or -1 at the
  * end. The item stays current until rmerge_pop().
  */
-ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key);
+static inline ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key)
+{
+	const struct rmerge_first *first = (const struct rmerge_first *)m;
+
+	if (first->rank & RMERGE_ENDED)
+		return -1;
+	*key = first->key;
+	return (ssize_t)first->rank;
+}
+
 /* Consumes the current item of the winner and pulls that source's next one. */
 void rmerge_pop(struct rmerge *m);
 void rmerge_free(struct rmerge *m);
@@ -233,6 +250,12 @@ struct fmt_quick {
 	uint32_t pid_end; /* common_pid is the 4 bytes before that, in this machine's order; 0: it is not */
 };
 
+/* The same of an event's type; a struct fmt_event begins with it. */
+struct fmt_line {
+	const char *title; /* "sys:name: " */
+	size_t title_len;
+};
+
 int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err) __must_check;
 /*
  * One more format, whose text is copied; what fmt_find() and the like gave stays valid. -ENOMEM;
@@ -252,7 +275,12 @@ static inline const struct fmt_event *fmt_by_id(const struct fmt *f, uint16_t id
 const char *fmt_sys(const struct fmt_event *e);
 const char *fmt_name(const struct fmt_event *e);
 /* "sys:name: ", as lines of text have it; PUT_SLACK bytes more are readable (put.h). */
-const char *fmt_title(const struct fmt_event *e, size_t *len);
+static inline const char *fmt_title(const struct fmt_event *e, size_t *len)
+{
+	*len = ((const struct fmt_line *)e)->title_len;
+	return ((const struct fmt_line *)e)->title;
+}
+
 uint16_t fmt_id(const struct fmt_event *e);
 /* The i-th event, in the order of the capture; NULL past the last. */
 const struct fmt_event *fmt_at(const struct fmt *f, size_t i);

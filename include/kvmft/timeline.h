@@ -148,8 +148,17 @@ static inline uint64_t tl_type(const struct tl_item *item)
 {
 	return (uint64_t)item->src->index << 17 | (uint64_t)(item->marker != NULL) << 16 | item->rec->id;
 }
+/* tl_print() of what QEMU tells, itself or by its markers. */
+void tl_print_other(const struct tl_item *item, struct sbuf *out);
 /* The fields of an event with a format, as text. */
-void tl_print(const struct tl_item *item, struct sbuf *out);
+static inline void tl_print(const struct tl_item *item, struct sbuf *out)
+{
+	if (item->src->qemu || item->marker)
+		tl_print_other(item, out);
+	else
+		fmt_print(item->src->fmt, item->ev, item->rec, out);
+}
+
 /* Name of a thread as known at this point of the walk; never NULL. */
 const char *tl_comm(const struct tl_source *s, int32_t tid);
 void tl_free(struct timeline *t);

@@ -268,7 +268,8 @@ static void place_as_next(struct tl_stream *s)
 	rstream_close(&r);
 }
 
-static void place(struct tl_stream *s, uint64_t ts)
+/* By everything that is known of the stream's clock. */
+static __attribute__((noinline)) void place_rare(struct tl_stream *s, uint64_t ts)
 {
 	uint64_t lo = ts, hi = ts;
 	bool ok = true;
@@ -291,6 +292,19 @@ static void place(struct tl_stream *s, uint64_t ts)
 	else if (!s->placed && s->gtime)
 		place_as_next(s);
 	s->placed |= ok;
+}
+
+/* Mostly it is a stamp of the first host, no earlier than the one before. */
+static inline void place(struct tl_stream *s, uint64_t ts)
+{
+	if (s->gtime || s->link || ts < s->host) {
+		place_rare(s, ts);
+		return;
+	}
+	s->unplaced = false;
+	s->width = 0;
+	s->host = ts;
+	s->placed = true;
 }
 
 /* A gap begins at the event before it and ends where the next sub-buffer begins. */
@@ -631,14 +645,12 @@ const struct fmt *tl_fmt(const struct tl_item *i)
 	return i->marker ? qmarker_fmt(i->marker) : i->src->fmt;
 }
 
-void tl_print(const struct tl_item *i, struct sbuf *out)
+void tl_print_other(const struct tl_item *i, struct sbuf *out)
 {
 	if (i->src->qemu)
 		qsource_print(i->src->qemu, i, out);
-	else if (i->marker)
-		qmarker_print(i->marker, i, out);
 	else
-		fmt_print(i->src->fmt, i->ev, i->rec, out);
+		qmarker_print(i->marker, i, out);
 }
 
 void tl_qemu_report(const struct tl_source *s, struct tl_qemu_report *r)

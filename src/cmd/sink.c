@@ -131,8 +131,10 @@ int sink_open(struct sink *s, const char *path, bool force, struct kvmft_err *er
 
 	s->path = path;
 	s->f = stdout;
-	if (!path)
+	if (!path) {
+		setvbuf(s->f, NULL, _IONBF, 0); /* outputs write by large pieces: no copy, and no remainders */
 		return 0;
+	}
 	if (force && (fd = file_remove_old(path)))
 		return err_set(err, -fd, "cannot replace %s: %s", path,
 			       fd == -EEXIST ? "it is no plain file" : strerror(-fd));
@@ -145,6 +147,7 @@ int sink_open(struct sink *s, const char *path, bool force, struct kvmft_err *er
 		close(fd);
 		return err_set(err, ENOMEM, "out of memory");
 	}
+	setvbuf(s->f, NULL, _IONBF, 0);
 	return 0;
 }
 

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define FLUSH_AT (64u << 10)
+#define FLUSH_AT (256u << 10)
 
 extern const struct out_format out_text, out_json, out_perfetto, out_html;
 

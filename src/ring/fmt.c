@@ -48,7 +48,7 @@ static void event_free(struct fmt_event *e)
 	free(e->text);
 	free(e->sys_copy);
 	free(e->name_copy);
-	free(e->title);
+	free((char *)e->line.title);
 	free(e);
 }
 
@@ -71,10 +71,10 @@ static bool make_title(struct fmt_event *e)
 	struct sbuf b = { 0 };
 
 	sbuf_addf(&b, "%s:%s: ", e->sys_copy, e->name_copy);
-	e->title_len = b.len;
+	e->line.title_len = b.len;
 	sbuf_add_mem(&b, slack, sizeof(slack));
-	e->title = sbuf_take(&b);
-	return e->title;
+	e->line.title = sbuf_take(&b);
+	return e->line.title;
 }
 
 /* Fills *e from a format; -EBADMSG with *why: this event is left out. */
@@ -214,12 +214,6 @@ const char *fmt_name(const struct fmt_event *e)
 	return e->name;
 }
 
-const char *fmt_title(const struct fmt_event *e, size_t *len)
-{
-	*len = e->title_len;
-	return e->title;
-}
-
 uint16_t fmt_id(const struct fmt_event *e)
 {
 	return e->id;
@@ -269,15 +263,4 @@ bool fmt_has_plan(const struct fmt *f __unused_arg, const struct fmt_event *e)
 		lazy->plan = fmt_plan_new(lazy->f, e);
 	}
 	return lazy->plan;
-}
-
-void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
-	       struct sbuf *out)
-{
-	const struct fmt_plan *plan = e->lazy->plan;
-
-	if (!plan && fmt_has_plan(f, e))
-		plan = e->lazy->plan;
-	if (!plan || rec->len < e->need || !fmt_plan_print(plan, f, rec, out))
-		fmt_print_fields(f, e, rec, out);
 }

@@ -336,47 +336,60 @@ static inline uint64_t memo_key(const struct pmemo *m, const struct rec *rec)
 	return key;
 }
 
-static void memo_miss(struct pmemo *m, struct pmemo_slot *slot, uint64_t key, const struct fmt *f,
-		      const struct rec *rec, struct pout *out)
+/*
+ * n segments at p, to be in to. What printing calls for rare things takes and returns the end of the text:
+ * print_steps() has no variable whose address leaves it.
+ */
+static __attribute__((noinline)) char *print_segments(const struct pseg *s, size_t n, const struct fmt *f,
+						      const struct rec *rec, char *p, struct sbuf *to)
 {
-	const char *begin = out->p;
-	size_t n;
+	struct pout out = { .p = p, .to = to };
 
-	for (size_t i = 0; i < m->nseg; i++)
-		plan_segment(&m->seg[i], f, rec, out);
-	n = (size_t)(out->p - begin);
-	if (n > sizeof(slot->text))
-		return;
-	slot->key = key;
-	slot->used = true;
-	slot->len = (uint8_t)n;
-	memcpy(slot->text, begin, n);
+	while (n--)
+		plan_segment(s++, f, rec, &out);
+	return out.p;
 }
 
-static inline char *memo_print(struct pmemo *m, const struct fmt *f, const struct rec *rec,
-			       struct pout *out, char *p)
+static __attribute__((noinline)) char *memo_miss(struct pmemo *m, struct pmemo_slot *slot, uint64_t key,
+						 const struct fmt *f, const struct rec *rec, char *p,
+						 struct sbuf *to)
+{
+	char *end = print_segments(m->seg, m->nseg, f, rec, p, to);
+	size_t n = (size_t)(end - p);
+
+	if (n <= sizeof(slot->text)) {
+		slot->key = key;
+		slot->used = true;
+		slot->len = (uint8_t)n;
+		memcpy(slot->text, p, n);
+	}
+	return end;
+}
+
+static inline char *memo_print(struct pmemo *m, const struct fmt *f, const struct rec *rec, char *p,
+			       struct sbuf *to)
 {
 	uint64_t key = memo_key(m, rec);
 	struct pmemo_slot *slot = &m->slot[key * 0x9e3779b97f4a7c15 >> 58];
 
 	_Static_assert(MEMO_SLOTS == 1 << (64 - 58), "the hash gives a slot");
-	if (slot->used && slot->key == key)
-		return put_padded(p, slot->text, slot->len);
-	out->p = p;
-	memo_miss(m, slot, key, f, rec, out);
-	return out->p;
+	if (slot->used && slot->key == key) {
+		__builtin_memcpy(p, slot->text, sizeof(slot->text));
+		return p + slot->len;
+	}
+	return memo_miss(m, slot, key, f, rec, p, to);
 }
 
-/* The end of the text is kept in a register: out is for what is printed by others. */
-static char *print_steps(const struct pstep *s, const struct fmt *f, const struct rec *rec,
-			 struct pout *out)
+static inline char *print_steps(const struct pstep *s, const struct fmt *f, const struct rec *rec, char *p,
+				struct sbuf *to)
 {
-	char *p = out->p;
+	const uint8_t *data = rec->data;
 
 	for (;; s++) {
-		const uint8_t *at = rec->data + s->off;
+		const uint8_t *at = data + s->off;
 
-		p = put_padded(p, s->text, s->len);
+		__builtin_memcpy(p, s->text, sizeof(s->text));
+		p += s->len;
 		switch ((enum pcode)s->code) {
 		case C_END: return p;
 		case C_DEC_U32: p = put_dec(p, load_u32(at)); break;
@@ -387,33 +400,42 @@ static char *print_steps(const struct pstep *s, const struct fmt *f, const struc
 		case C_HEX_U64: p = put_hex(p, load_u64(at)); break;
 		case C_HEX8_U32: p = put_hex8(p, load_u32(at)); break;
 		case C_HEX16_U64: p = put_hex16(p, load_u64(at)); break;
-		case C_MEMO: p = memo_print(s->memo, f, rec, out, p); break;
-		case C_SEGMENT:
-			out->p = p;
-			plan_segment(s->seg, f, rec, out);
-			p = out->p;
-			break;
+		case C_MEMO: p = memo_print(s->memo, f, rec, p, to); break;
+		case C_SEGMENT: p = print_segments(s->seg, 1, f, rec, p, to); break;
+		default: __builtin_unreachable(); /* plan_lower() makes no others */
 		}
 	}
 }
 
-bool fmt_plan_print(const struct fmt_plan *p, const struct fmt *f, const struct rec *rec,
-		    struct sbuf *to)
+/* Whether all dynamic fields lie inside the record, as print_steps() expects. */
+static __attribute__((noinline)) bool dynamic_fit(const struct fmt_plan *p, const struct fmt *f,
+						  const struct rec *rec)
 {
-	struct pout out = { .to = to };
 	const uint8_t *data;
 	uint32_t len;
 
 	for (size_t i = 0; i < p->ndyn; i++)
 		if (!fmt_bytes(f, &p->dyn[i], rec, &data, &len))
 			return false;
-	if (!sbuf_room(to, p->room + p->room_len * rec->len))
-		return true;
-	out.p = to->s + to->len;
-	out.p = print_steps(p->step, f, rec, &out);
-	to->len = (size_t)(out.p - to->s);
-	*out.p = '\0';
 	return true;
+}
+
+void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec *rec, struct sbuf *out)
+{
+	const struct fmt_plan *p = e->lazy->plan;
+	char *end;
+
+	if (!p && fmt_has_plan(f, e))
+		p = e->lazy->plan;
+	if (!p || rec->len < e->need || (p->ndyn && !dynamic_fit(p, f, rec))) {
+		fmt_print_fields(f, e, rec, out);
+		return;
+	}
+	if (!sbuf_room(out, p->room + p->room_len * rec->len))
+		return;
+	end = print_steps(p->step, f, rec, out->s + out->len, out);
+	out->len = (size_t)(end - out->s);
+	*end = '\0';
 }
 
 void fmt_plan_free(struct fmt_plan *p)
@@ -434,7 +456,8 @@ void fmt_plan_free(struct fmt_plan *p)
 	for (i = 0; i < p->nseg; i++)
 		free(p->seg[i].text);
 	for (i = 0; i < p->nstep; i++)
-		free(p->step[i].memo);
+		if (p->step[i].code == C_MEMO)
+			free(p->step[i].memo);
 	free(p->step);
 	free(p->seg);
 	free(p->dyn);

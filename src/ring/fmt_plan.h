@@ -93,7 +93,9 @@ struct pseg {
 
 /*
  * What is done for one event, in order: copy the text, then print one value. The common ways of
- * printing fields have a code of their own; all others go through the segment.
+ * printing fields have a code of their own; all others go through the segment. A text is copied as
+ * one block whatever its length, since a loop over blocks ends where no branch predictor expects it;
+ * the few that are longer are segments.
  */
 enum pcode {
 	C_END,		/* only the text */
@@ -104,13 +106,17 @@ enum pcode {
 	C_MEMO,		/* memo: texts that few values decide */
 };
 
+#define STEP_TEXT 16
+
 struct pstep {
-	const char *text; /* PUT_SLACK bytes more are readable */
-	uint32_t len;
-	uint16_t off;	  /* of the field */
+	char text[STEP_TEXT];
+	uint8_t len;
 	uint8_t code;
-	const struct pseg *seg;
-	struct pmemo *memo;
+	uint16_t off; /* of the field */
+	union {
+		const struct pseg *seg; /* C_SEGMENT */
+		struct pmemo *memo;	/* C_MEMO */
+	};
 };
 
 /*
@@ -118,7 +124,7 @@ struct pstep {
  * exit reasons are looked up once per reason and not once per exit. Direct-mapped.
  */
 #define MEMO_SLOTS  64
-#define MEMO_TEXT   51
+#define MEMO_TEXT   48 /* copied as one block */
 #define MEMO_FIELDS 4
 
 struct pmemo {
@@ -132,10 +138,9 @@ struct pmemo {
 	size_t nseg;
 	struct pmemo_slot {
 		uint64_t key;
-		uint8_t used, len, unused[3];
-		char text[MEMO_TEXT]; /* its blocks are copied whole */
+		uint8_t used, len;
+		char text[MEMO_TEXT];
 	} slot[MEMO_SLOTS];
-	char slack[16]; /* behind the last text */
 };
 
 struct fmt_plan {

@@ -39,10 +39,9 @@ struct fmt_lazy {
 };
 
 struct fmt_event {
+	struct fmt_line line; /* first: see ring.h; title is owned */
 	const char *sys, *name; /* own copies, in `text` and `name_copy` */
 	char *name_copy, *sys_copy;
-	char *title; /* "sys:name: " */
-	size_t title_len;
 	char *text;		/* the whole format */
 	size_t len;
 	const char *print;	/* behind "print fmt: ", NULL when there is none */
@@ -98,9 +97,7 @@ static inline uint64_t fmt_get(const void *p, uint32_t size, bool swap)
 /* fmt_compile.c: NULL when the print format cannot be used (or out of memory). */
 struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e);
 void fmt_plan_close(struct fmt *f); /* frees f->tep */
-/* fmt_plan.c: false, with nothing added, when this record does not fit the plan. */
-bool fmt_plan_print(const struct fmt_plan *p, const struct fmt *f, const struct rec *rec,
-		    struct sbuf *out);
+/* fmt_plan.c */
 void fmt_plan_free(struct fmt_plan *p);
 
 #endif

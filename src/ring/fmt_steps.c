@@ -19,6 +19,7 @@ static struct room longer(struct room a, struct room b)
 }
 
 #define ROOM_NUMBER 32 /* sign, 0x, 22 octal digits */
+#define ROOM_BLOCKS (MEMO_TEXT + STEP_TEXT + 2 * PUT_SLACK) /* behind the end, whole blocks are copied */
 
 /* A text, of which each piece may be padded to width. */
 static struct room text_room(const struct pnode *n, size_t width)
@@ -201,12 +202,14 @@ static struct pstep *step_add(struct fmt_plan *p)
 static bool lower_value(struct fmt_plan *p, const struct fmt *f, struct pstep *step, size_t *i)
 {
 	const struct pseg *s = &p->seg[*i];
+	struct pmemo *memo;
 	bool ok;
 
-	step->memo = memo_new(p, *i, &ok);
-	if (step->memo) {
+	memo = memo_new(p, *i, &ok);
+	if (memo) {
+		step->memo = memo;
 		step->code = C_MEMO;
-		*i += step->memo->nseg;
+		*i += memo->nseg;
 		return true;
 	}
 	step->code = (uint8_t)field_code(s, f);
@@ -219,10 +222,9 @@ static bool lower_value(struct fmt_plan *p, const struct fmt *f, struct pstep *s
 
 bool plan_lower(struct fmt_plan *p, const struct fmt *f)
 {
-	static const char none[PUT_SLACK];
 	size_t i = 0;
 
-	p->room = 4 * PUT_SLACK;
+	p->room = ROOM_BLOCKS;
 	for (size_t k = 0; k < p->nseg; k++) {
 		struct room r = segment_room(&p->seg[k]);
 
@@ -234,11 +236,10 @@ bool plan_lower(struct fmt_plan *p, const struct fmt *f)
 
 		if (!step)
 			return false;
-		step->text = none;
 		step->code = C_END;
-		if (i < p->nseg && !p->seg[i].spec.conv) {
-			step->text = p->seg[i].text;
-			step->len = (uint32_t)p->seg[i++].len;
+		if (i < p->nseg && !p->seg[i].spec.conv && p->seg[i].len <= STEP_TEXT) {
+			step->len = (uint8_t)p->seg[i].len;
+			memcpy(step->text, p->seg[i++].text, step->len);
 		}
 		if (i == p->nseg)
 			return true;

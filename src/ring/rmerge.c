@@ -16,12 +16,11 @@
  * ENDED in its rank. Of equal keys the lower index wins: leaves are in order of their index, so at each
  * node that is the side of the left child.
  */
-#define ENDED (1u << 31)
+#define ENDED RMERGE_ENDED
 
 struct rmerge {
+	struct rmerge_first first; /* first: see ring.h */
 	size_t n, leaf; /* leaf: position of leaf 0, a power of two */
-	uint64_t key; /* of the winner */
-	uint32_t rank;
 	/* Losers, [1 .. leaf-1]. Two arrays: compilers move pairs through vector registers and stall. */
 	uint64_t *loser_key;
 	uint32_t *loser_rank;
@@ -30,14 +29,16 @@ struct rmerge {
 
 #define KEY_ENDED (UINT64_MAX - 1) /* so that adding 1 does not wrap */
 
-static inline uint32_t pull(const struct rmerge *m, uint32_t i, uint64_t *key)
+/* The next item of source i: m->first becomes it. */
+static inline void pull(struct rmerge *m, uint32_t i)
 {
-	if (i < m->n && m->src[i].next(m->src[i].src, key)) {
-		*key = MIN(*key, KEY_ENDED - 1);
-		return i;
+	m->first.rank = i;
+	if (i < m->n && m->src[i].next(m->src[i].src, &m->first.key)) {
+		m->first.key = MIN(m->first.key, KEY_ENDED - 1);
+	} else {
+		m->first.key = KEY_ENDED;
+		m->first.rank |= ENDED;
 	}
-	*key = KEY_ENDED;
-	return i | ENDED;
 }
 
 /*
@@ -71,15 +72,16 @@ static void play_all(struct rmerge *m)
 	for (size_t node = 1; node < m->leaf; node++)
 		m->loser_rank[node] = UINT32_MAX;
 	for (uint32_t i = 0; i < m->leaf; i++) {
-		rank = pull(m, i, &key);
+		pull(m, i);
+		key = m->first.key;
+		rank = m->first.rank;
 		for (at = m->leaf + i; at > 1 && m->loser_rank[at / 2] != UINT32_MAX; at /= 2)
 			play(m->loser_key, m->loser_rank, at, &key, &rank);
 		if (at > 1) {
 			m->loser_key[at / 2] = key;
 			m->loser_rank[at / 2] = rank;
 		} else {
-			m->key = key;
-			m->rank = rank;
+			m->first = (struct rmerge_first){ key, rank };
 		}
 	}
 }
@@ -110,27 +112,21 @@ int rmerge_new(struct rmerge **out, const struct rmerge_src *src, size_t n)
 	return 0;
 }
 
-ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key)
-{
-	if (m->rank & ENDED)
-		return -1;
-	*key = m->key;
-	return (ssize_t)m->rank;
-}
-
 void rmerge_pop(struct rmerge *m)
 {
-	uint64_t *loser_key = m->loser_key, pulled, key;
-	uint32_t *loser_rank = m->loser_rank, rank = m->rank;
+	uint64_t *loser_key = m->loser_key, key;
+	uint32_t *loser_rank = m->loser_rank, rank = m->first.rank;
 	size_t at = m->leaf + rank;
 
 	if (rank & ENDED)
 		return;
-	rank = pull(m, rank, &pulled);
-	for (key = pulled; at > 1; at /= 2) /* key has no address: it stays in a register */
+	pull(m, rank);
+	key = m->first.key;
+	rank = m->first.rank;
+	for (; at > 1; at /= 2)
 		play(loser_key, loser_rank, at, &key, &rank);
-	m->key = key;
-	m->rank = rank;
+	m->first.key = key;
+	m->first.rank = rank;
 }
 
 void rmerge_free(struct rmerge *m)
