@@ -314,6 +314,8 @@ int capw_stamp_prune(int dirfd, size_t keep, size_t *removed, struct kvmft_err *
 int capw_meta(struct capw *w, struct sbuf *line) __must_check;
 /* Writes a whole small file below the capture; parent directories of name are made (0700). */
 int capw_file(struct capw *w, const char *name, const void *data, size_t len) __must_check;
+/* Appends to the file of format texts; *at is where the text begins there, bytes. 0 or -errno. */
+int capw_format(struct capw *w, const char *text, uint64_t *at) __must_check;
 /* Opens the data file of a CPU in a segment for writing; returns fd (owned by the caller). */
 int capw_data_open(struct capw *w, unsigned int segment, unsigned int cpu) __must_check;
 /* Removes a segment and its data files; *freed is what they held, bytes. 0 (also when gone), -errno. */

@@ -19,7 +19,8 @@
 
 struct capw {
 	char *path;
-	int dirfd, meta;
+	int dirfd, meta, formats; /* formats is made when the first one comes */
+	uint64_t formats_len;
 	uint64_t reserved; /* bytes set aside for meta */
 };
 
@@ -88,7 +89,7 @@ int capw_create_at(int dirfd, const char *dir, const char *base, unsigned int fl
 	*out = NULL;
 	if (!w)
 		return err_set(err, ENOMEM, "out of memory");
-	w->dirfd = w->meta = -1;
+	w->dirfd = w->meta = w->formats = -1;
 	sbuf_addf(&path, "%s%s%s", dir ? dir : "", dir && strcmp(dir, "/") ? "/" : "", base);
 	w->path = sbuf_take(&path);
 	ret = w->path ? make_room(dirfd, base, w->path, flags, err)
@@ -188,6 +189,22 @@ int capw_file(struct capw *w, const char *name, const void *data, size_t len)
 	return full_write(fd, data, len, NULL);
 }
 
+int capw_format(struct capw *w, const char *text, uint64_t *at)
+{
+	size_t len = strlen(text);
+	int ret;
+
+	if (w->formats < 0)
+		w->formats = file_create(w->dirfd, "formats");
+	if (w->formats < 0)
+		return w->formats;
+	*at = w->formats_len;
+	ret = full_write(w->formats, text, len, NULL);
+	if (!ret)
+		w->formats_len += len;
+	return ret;
+}
+
 int capw_data_open(struct capw *w, unsigned int segment, unsigned int cpu)
 {
 	_cleanup_close_ int dir = -1;
@@ -240,6 +257,7 @@ void capw_close(struct capw *w)
 		unreserve(w);
 		close(w->meta);
 	}
+	util_close_fd(&w->formats);
 	if (w->dirfd >= 0)
 		close(w->dirfd);
 	free(w->path);

@@ -105,6 +105,31 @@ ssize_t cap_read_file(int dirfd, const char *path, size_t max, char **out, bool 
 	return n;
 }
 
+ssize_t cap_read_part(int dirfd, const char *path, uint64_t at, size_t len, char **out)
+{
+	_cleanup_close_ int fd = -1;
+	uint64_t size = 0;
+	ssize_t n;
+	char *text;
+
+	fd = cap_open_file(dirfd, path, &size);
+	if (fd < 0)
+		return fd;
+	if (at > size || len > size - at)
+		return -ENODATA;
+	text = malloc(len + 1);
+	if (!text)
+		return -ENOMEM;
+	n = full_pread(fd, text, len, at);
+	if (n < 0) {
+		free(text);
+		return n;
+	}
+	text[n] = '\0';
+	*out = text;
+	return n;
+}
+
 void cap_data_name(char *buf, size_t size, uint32_t segment, uint32_t cpu)
 {
 	snprintf(buf, size, "seg%06u/cpu%u", segment, cpu);

@@ -169,16 +169,23 @@ static int rec_event(struct capture *c, const struct meta_rec *rec)
 {
 	const char *sys = meta_get(rec, "sys"), *name = meta_get(rec, "name");
 	_cleanup_free_ char *text = NULL;
+	uint64_t at, size;
 	char path[600];
+	bool more = false;
 	ssize_t len;
-	bool more;
 
 	if (!sys || !cap_name_ok(sys))
 		return bad(c, rec, "sys");
 	if (!name || !cap_name_ok(name))
 		return bad(c, rec, "name");
-	snprintf(path, sizeof(path), "events/%s/%s", sys, name);
-	len = cap_read_file(cap_priv(c)->dirfd, path, CAPTURE_MAX_FORMAT, &text, &more);
+	if (meta_get_u64(rec, "at", &at) && meta_get_u64(rec, "len", &size)) {
+		snprintf(path, sizeof(path), "formats: %s:%s", sys, name);
+		more = size > CAPTURE_MAX_FORMAT;
+		len = more ? 0 : cap_read_part(cap_priv(c)->dirfd, "formats", at, (size_t)size, &text);
+	} else {
+		snprintf(path, sizeof(path), "events/%s/%s", sys, name);
+		len = cap_read_file(cap_priv(c)->dirfd, path, CAPTURE_MAX_FORMAT, &text, &more);
+	}
 	if (len == -ENOMEM)
 		return -ENOMEM;
 	if (len < 0 || more) {

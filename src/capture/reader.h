@@ -77,6 +77,9 @@ int cap_open_dir(int dirfd, const char *path) __must_check;
  */
 ssize_t cap_read_file(int dirfd, const char *path, size_t max, char **out, bool *more)
 	__must_check;
+/* The len bytes at `at` of a file, likewise; -ENODATA when it is shorter. */
+ssize_t cap_read_part(int dirfd, const char *path, uint64_t at, size_t len, char **out)
+	__must_check;
 /* "segNNNNNN/cpuN" */
 void cap_data_name(char *buf, size_t size, uint32_t segment, uint32_t cpu);
 /* True for one path step of a name from the file: no slash, no dots only, printable. */

@@ -108,7 +108,7 @@ int record_facts_event(struct record *r, const struct kevent *e)
 {
 	_cleanup_free_ char *text = NULL;
 	const char *sys, *name;
-	char path[512];
+	uint64_t at = 0;
 	uint32_t id;
 	int ret;
 
@@ -121,14 +121,15 @@ int record_facts_event(struct record *r, const struct kevent *e)
 	ret = record_sdt_name(r, e, &sys, &name, &text);
 	if (ret)
 		return err_set(r->err, -ret, "out of memory");
-	snprintf(path, sizeof(path), "events/%s/%s", sys, name);
-	ret = put_file(r, path, text);
+	ret = capw_format(r->w, text, &at);
 	if (ret)
-		return ret;
+		return err_set(r->err, -ret, "cannot write %s/formats: %s", capw_path(r->w), strerror(-ret));
 	meta_begin(&r->line, "event");
 	meta_u64(&r->line, "id", id);
 	meta_str(&r->line, "sys", sys);
 	meta_str(&r->line, "name", name);
+	meta_u64(&r->line, "at", at);
+	meta_u64(&r->line, "len", strlen(text));
 	meta_str(&r->line, "filter", e->filter);
 	return record_put(r);
 }

@@ -201,8 +201,16 @@ printf '\377\377\377\377' | dd of="$tmp/commit/$data" bs=1 seek=8 conv=notrunc 2
 incomplete "commit word that is too large" "1 damaged sub-buffers left out" "$tmp/commit"
 out_has 'DAMAGED' "... and stands in the time line"
 cp -r "$host" "$tmp/noformat"
-rm "$tmp/noformat/events/kvm/kvm_userspace_exit"
-incomplete "format of an event missing" "events/kvm/kvm_userspace_exit: No such file" "$tmp/noformat"
+rm "$tmp/noformat/formats"
+incomplete "file of formats missing" "formats: kvm:kvm_userspace_exit: No such file" "$tmp/noformat"
+relabel "$host" "$tmp/oneformat" 's/\(name=kvm_userspace_exit at=\)[0-9]*/\199999999/'
+incomplete "format of an event missing" "formats: kvm:kvm_userspace_exit: No data" "$tmp/oneformat"
+relabel "$host" "$tmp/apart" 's/\(name=kvm_userspace_exit\) at=[0-9]* len=[0-9]*/\1/'
+incomplete "format of an event nowhere" "events/kvm/kvm_userspace_exit: No such file" "$tmp/apart"
+mkdir -p "$tmp/apart/events/kvm"
+sed -n '/^name: kvm_userspace_exit$/,/^print fmt/p' "$host/formats" >"$tmp/apart/events/kvm/kvm_userspace_exit"
+run "$kvmft" merge "$tmp/apart"
+is "$rc" 0 "format of an event in a file of its own"
 cp -r "$host" "$tmp/linked"
 rm "$tmp/linked/$data"
 ln -s "$host/$data" "$tmp/linked/$data"
@@ -220,7 +228,7 @@ bad_status=
 while [ $seed -le 40 ]; do
 	rm -rf "$tmp/fuzz"
 	cp -r "$host" "$tmp/fuzz"
-	for file in meta "$data" header_page events/kvm/kvm_exit events/kvm/kvm_entry; do
+	for file in meta "$data" header_page formats; do
 		length=$(stat -c %s "$tmp/fuzz/$file")
 		awk -v seed="$seed" -v n="$length" 'BEGIN { srand(seed); for (i = 0; i < 4; i++)
 			printf "%d %o\n", int(rand() * (n < 20000 ? n : 20000)), int(rand() * 256) }' |

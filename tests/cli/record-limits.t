@@ -133,9 +133,16 @@ if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; 
 	inject ENOSPC splice 2 'cannot write the data of CPU [01]: No space left' 'kvm:*'
 	inject EDQUOT splice 2 'cannot write the data of CPU [01]: .*[Qq]uota' 'kvm:*'
 	inject EFBIG splice 4 'cannot write the data of CPU [01]: File too large' 'kvm:*'
-	# meta, after recording has begun: 17 lines and the VMs come before
-	inject EIO write 24+ 'cannot write .*: Input/output error' kvm:kvm_pio
-	inject ENOSPC write 24+ 'cannot write .*: No space left' kvm:kvm_pio
+	# meta, after recording has begun: how many lines come before depends on the VMs and their threads
+	"$tinyvm" --ms 20000 >/dev/null 2>&1 &
+	vm=$!
+	"$kvmft" record --host -q -e kvm:kvm_pio -b 1M -p "$vm" -d 1 -o "$tmp/lines"
+	kill "$vm"
+	wait "$vm" 2>/dev/null
+	vm=
+	begun=$(awk '/^(vm|vcpu|task) / { n = NR } /^stop / { print n + 4; exit }' "$tmp/lines/meta")
+	inject EIO write "$begun+" 'cannot write .*: Input/output error' kvm:kvm_pio
+	inject ENOSPC write "$begun+" 'cannot write .*: No space left' kvm:kvm_pio
 else
 	skip "injected errors" "strace is not installed, or may not trace"
 fi

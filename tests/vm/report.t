@@ -53,7 +53,7 @@ ok "... and the time is the same within 2 %" test "$(((own - total) * 100 / tota
 # ---- perf's own events, given to kvmft: its table to the last digit ----
 
 # Names of exits to their numbers, by the format that the rig's kernel has.
-tr '{' '\n' <"$rig/beside-perf/events/kvm/kvm_exit" | awk '
+sed -n '/^name: kvm_exit$/,/^print fmt/p' "$rig/beside-perf/formats" | tr '{' '\n' | awk '
 	/^ *-?(0x)?[0-9a-f]+( \+ [0-9]+)?, "/ {
 		split($0, q, "\""); if (q[2] == "read_cr0") svm = 1
 		if (svm) { v = q[1]; gsub(/[ ,]/, "", v); print q[2] "\t" v }
