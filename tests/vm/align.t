@@ -126,6 +126,9 @@ else
 	skip "Perfetto" "no protoc"
 fi
 
+sums_of "the pair" all "$rig/host" "$rig/guest"
+sums_of "the host alone" irq,sched,timer "$rig/host"
+
 # Text of the captures is the same in both builds.
 ok "plain build prints the same" sh -c "'$plain' merge -q '$rig/host' '$rig/guest' | cmp - '$tmp/timeline'"
 finish

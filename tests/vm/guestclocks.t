@@ -94,4 +94,6 @@ run "$kvmft" merge "$rig/host" "$rig/jump=vm1" "$rig/vm2=vm2"
 status_is 0 "two guests on one time line"
 err_has "alignment of vm1: .* 0 outside" "two guests: vm1 aligned"
 err_has "alignment of vm2: .* 0 outside" "two guests: vm2 aligned"
+sums_of "a TSC that is written" irq,sched,timer "$rig/host" "$rig/jump=vm1"
+sums_of "without kvmclock" all "$rig/host" "$rig/vm2=vm2"
 finish

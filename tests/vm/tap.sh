@@ -52,6 +52,16 @@ sums()
 	fi
 }
 
+# sums_of NAME ANALYSES CAPTURE...: of these captures, whatever they hold.
+sums_of()
+{
+	name=$1 kinds=$2
+	shift 2
+	run "$kvmft" latency "$kinds" --format json --worst 0 -q "$@"
+	status_is 0 "$name: latency $kinds"
+	sums "... the parts are the whole"
+}
+
 # fact NAME: what the scenario noted.
 fact()
 {

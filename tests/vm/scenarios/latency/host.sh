@@ -12,7 +12,8 @@ rob=$(dirname "$KVMFT")/tests/tools/rob
 need_kvmft
 [ -x "$rob" ] || die "no $rob: make tests"
 note "the host runs, its guest boots"
-guest_start vm1 --env "IRQS_OFF_MS=$MS"
+# Its VMM logs with time stamps what it is told to trace.
+guest_start vm1 --env "IRQS_OFF_MS=$MS" --qemu-args "-msg timestamp=on -D /tmp/qemu.trace"
 guest_wait_up vm1
 flag_wait guest-ready
 
@@ -63,6 +64,7 @@ flag_wait guest1-done 120
 for vcpu in 0 1; do
 	taskset -p 2 "$(guest_tid vm1 $vcpu)" >/dev/null
 done
+guest_monitor vm1 trace-event 'virtio_blk_*' on >/dev/null
 guest_monitor vm1 block_set_io_throttle virtio0 0 0 0 0 0 $WRITES_PER_SEC >/dev/null
 flag_set slow-disk
 flag_wait guest2-records
@@ -80,4 +82,5 @@ fact ms "$MS"
 fact write_us $((1000000 / WRITES_PER_SEC))
 flag_set host-done
 check "guest: all well" guest_wait_done vm1
+carry /tmp/qemu.trace
 finish
