@@ -13,8 +13,11 @@
 
 enum lat_kind { LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_KINDS };
 
-/* The tables of the analyses; sched has two: whom it hit, and who ran instead. */
-enum lat_table_id { LAT_T_IRQ, LAT_T_SCHED, LAT_T_STEALER, LAT_T_IO, LAT_T_TIMER, LAT_TABLES };
+/*
+ * The tables of the analyses; sched has two: whom it hit, and who ran instead; so has timer: what the guest
+ * set its hardware to, and its own high-resolution timers.
+ */
+enum lat_table_id { LAT_T_IRQ, LAT_T_SCHED, LAT_T_STEALER, LAT_T_IO, LAT_T_TIMER, LAT_T_HRTIMER, LAT_TABLES };
 
 #define LAT_STAGES 10 /* most stages of a table, the total included */
 #define LAT_CAUSES 10

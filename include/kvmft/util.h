@@ -206,6 +206,8 @@ int u64map_put(struct u64map *m, uint64_t key, uint64_t val) __must_check;
 bool u64map_get(const struct u64map *m, uint64_t key, uint64_t *val);
 /* The value of key, added as 0 when absent; NULL when out of memory. Valid until the next put. */
 uint64_t *u64map_at(struct u64map *m, uint64_t key);
+/* Takes key out, if it is there; its slot is free for others. */
+void u64map_del(struct u64map *m, uint64_t key);
 void u64map_free(struct u64map *m);
 
 /* ---- growable array of fixed-size elements ---- */

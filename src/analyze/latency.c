@@ -15,10 +15,17 @@ const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", NULL };
 static const struct lat_desc *const descs[LAT_TABLES] = {
 	[LAT_T_IRQ] = &lat_desc_irq, [LAT_T_SCHED] = &lat_desc_sched,
 	[LAT_T_STEALER] = &lat_desc_stealer, [LAT_T_IO] = &lat_desc_io,
-	[LAT_T_TIMER] = &lat_desc_timer,
+	[LAT_T_TIMER] = &lat_desc_timer, [LAT_T_HRTIMER] = &lat_desc_hrtimer,
 };
 
 /* ---- tables ---- */
+
+int64_t lat_vm_of(const struct lat *l, const struct lat_in *in)
+{
+	int64_t vm = in->i->vm >= 0 ? in->i->vm : hostmap_task_vm(l->map, in->i->tid);
+
+	return vm < 0 && l->map->nvm == 1 ? 0 : vm;
+}
 
 bool lat_wanted(const struct lat *l, int64_t vm, int64_t vcpu)
 {
@@ -130,10 +137,16 @@ int lat_note_add(struct lat *l, const char *text)
 	return *slot ? 0 : -ENOMEM;
 }
 
+/* The first guest's; QEMU's traces and other hosts come behind the guests. */
+static const struct lat_decoder *guest_decoder(const struct lat *l)
+{
+	return l->nsrc > 1 && tl_source(l->t, 1)->guest ? l->dec[1] : NULL;
+}
+
 /* What an answer would need and no capture has. */
 static int notes(struct lat *l)
 {
-	const struct lat_decoder *host = l->dec[0], *guest = l->nsrc > 1 ? l->dec[1] : NULL;
+	const struct lat_decoder *host = l->dec[0], *guest = guest_decoder(l);
 	int ret = 0;
 
 	if ((l->o.want[LAT_SCHED] || l->o.want[LAT_TIMER] || l->o.want[LAT_IRQ]) &&
@@ -155,7 +168,7 @@ static int notes(struct lat *l)
 
 static int need(const struct lat *l, struct kvmft_err *err)
 {
-	const struct lat_decoder *host = l->dec[0], *guest = l->nsrc > 1 ? l->dec[1] : NULL;
+	const struct lat_decoder *host = l->dec[0], *guest = guest_decoder(l);
 
 	if (!lat_decoder_has(host, LE_ENTRY) || !lat_decoder_has(host, LE_EXIT))
 		return err_set(err, ENOENT, "the host capture has no kvm_entry and kvm_exit: record them with "
@@ -201,8 +214,9 @@ static int tables(struct lat *l)
 	if (!l->guest)
 		return -ENOMEM;
 	for (size_t i = 1; i < l->nsrc; i++)
-		guest_capture(l, tl_source(l->t, i));
-	return lat_io_new(l) ? -ENOMEM : lat_workers_new(l);
+		if (tl_source(l->t, i)->guest)
+			guest_capture(l, tl_source(l->t, i));
+	return lat_io_new(l) || lat_workers_new(l) ? -ENOMEM : lat_hrtimers_new(l);
 }
 
 int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out, struct kvmft_err *err)
@@ -317,6 +331,8 @@ static int feed_guest(struct lat *l, const struct lat_in *in)
 	ret = lat_irq_guest(l, v, in);
 	if (!ret)
 		ret = lat_io_guest(l, v, in);
+	if (!ret)
+		ret = lat_hrtimer_guest(l, v, in);
 	lat_vcpu_guest(l, v, in);
 	return ret;
 }
@@ -324,6 +340,10 @@ static int feed_guest(struct lat *l, const struct lat_in *in)
 /* Whatever was going on may have ended in the gap. */
 static void feed_gap(struct lat *l, const struct tl_item *i)
 {
+	if (i->src->qemu) {
+		lat_io_qemu_forget(l);
+		return;
+	}
 	if (!i->src->guest)
 		l->blind_until = MAX(l->blind_until, i->host + i->width);
 	for (size_t k = 0; k < l->nvcpu; k++) {
@@ -341,6 +361,9 @@ static void feed_gap(struct lat *l, const struct tl_item *i)
 		v->armed = false;
 	}
 	lat_io_forget(l);
+	for (size_t vm = 0; vm < l->map->nvm; vm++)
+		if (!i->src->guest || (int64_t)vm == i->vm)
+			lat_hrtimers_forget(l, vm);
 	if (!i->src->guest)
 		lat_workers_forget(l);
 	l->raised.valid = false;
@@ -352,6 +375,11 @@ int lat_feed(struct lat *l, const struct tl_item *i)
 
 	if (i->kind != TL_EVENT) {
 		feed_gap(l, i);
+		return 0;
+	}
+	if (i->src->qemu || i->marker) {
+		if (i->host >= l->blind_until && lat_decode_qemu(i, &in))
+			lat_io_qemu(l, &in);
 		return 0;
 	}
 	l->now = MAX(l->now, i->host);
@@ -395,6 +423,19 @@ static int sort_groups(struct lat_table *t)
 	return 0;
 }
 
+/* How far the stages that QEMU's own events part may be off. */
+static int note_qemu(struct lat *l)
+{
+	uint64_t around = lat_io_qemu_around(l);
+	char text[128], off[32];
+
+	if (!around)
+		return 0;
+	snprintf(text, sizeof(text), "take, block and notify are by QEMU's own clock, and may be off by %s either way",
+		 str_ns(off, sizeof(off), lat_ns(l, around)));
+	return lat_note_add(l, text);
+}
+
 int lat_finish(struct lat *l)
 {
 	int ret;
@@ -405,6 +446,9 @@ int lat_finish(struct lat *l)
 	}
 	ret = lat_irq_finish(l);
 	lat_io_finish(l);
+	lat_hrtimers_finish(l);
+	if (!ret)
+		ret = note_qemu(l);
 	for (unsigned int i = 0; i < LAT_TABLES && !ret; i++) {
 		ret = sort_groups(&l->table[i]);
 		if (l->table[i].nworst)
@@ -471,5 +515,6 @@ void lat_free(struct lat *l)
 	u64map_free(&l->irq_vector);
 	lat_io_free(l);
 	lat_workers_free(l);
+	lat_hrtimers_free(l);
 	free(l);
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ON_HOST = 1, ON_GUEST = 2 };
+enum { ON_HOST = 1, ON_GUEST = 2, ON_QEMU = 4 };
 
 /* Fields in the order of lat_in.f; "a|b": the first that the format has. */
 static const struct {
@@ -46,7 +46,12 @@ static const struct {
 	{ LE_IRQ_EXIT, ON_GUEST, "irq", "irq_handler_exit", { "irq" }, NULL },
 	{ LE_SOFTIRQ_ENTRY, ON_GUEST, "irq", "softirq_entry", { "vec" }, NULL },
 	{ LE_SOFTIRQ_EXIT, ON_GUEST, "irq", "softirq_exit", { "vec" }, NULL },
-	{ LE_HRTIMER_EXPIRE, ON_GUEST, "timer", "hrtimer_expire_entry", { "hrtimer", "now" }, NULL },
+	{ LE_HRTIMER_START, ON_GUEST, "timer", "hrtimer_start", { "hrtimer", "expires" }, NULL },
+	{ LE_HRTIMER_CANCEL, ON_GUEST, "timer", "hrtimer_cancel", { "hrtimer" }, NULL },
+	{ LE_HRTIMER_EXPIRE, ON_GUEST, "timer", "hrtimer_expire_entry", { "hrtimer", "now", "function" }, NULL },
+	{ LE_Q_READ, ON_QEMU, "qemu", "virtio_blk_handle_read", { "req", "sector", "nsectors" }, NULL },
+	{ LE_Q_WRITE, ON_QEMU, "qemu", "virtio_blk_handle_write", { "req", "sector", "nsectors" }, NULL },
+	{ LE_Q_DONE, ON_QEMU, "qemu", "virtio_blk_req_complete", { "req" }, NULL },
 };
 
 struct decoded {
@@ -59,7 +64,7 @@ struct lat_decoder {
 	struct decoded *ev;
 	size_t nev, ev_cap;
 	uint8_t at[UINT16_MAX + 1]; /* event id → index + 1 */
-	uint32_t has;		    /* bit per enum lat_ev */
+	uint64_t has;		    /* bit per enum lat_ev */
 };
 
 static bool field_of(const struct fmt_event *e, const char *names, struct fmt_field *f)
@@ -89,7 +94,7 @@ static struct decoded *add(struct lat_decoder *d, const struct fmt_event *e, enu
 		return NULL;
 	ev->kind = kind;
 	d->at[fmt_id(e)] = (uint8_t)++d->nev;
-	d->has |= 1u << kind;
+	d->has |= 1ull << kind;
 	return ev;
 }
 
@@ -140,24 +145,40 @@ int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
 	return guest ? add_vectors(d) : 0;
 }
 
-bool lat_decode(const struct lat_decoder *d, const struct tl_item *i, struct lat_in *in)
+static bool decode(const struct fmt *fmt, const struct decoded *ev, const struct tl_item *i, struct lat_in *in)
 {
-	const struct decoded *ev;
-	uint8_t at = d->at[i->rec->id];
-
-	if (!at)
-		return false;
-	ev = &d->ev[at - 1];
 	in->kind = ev->kind;
 	in->i = i;
 	in->t = i->host;
 	in->has = 0;
 	for (unsigned int k = 0; k < LAT_FIELDS; k++) {
 		in->f[k] = 0;
-		if (ev->field[k].size && fmt_u64(d->fmt, &ev->field[k], i->rec, &in->f[k]))
+		if (ev->field[k].size && fmt_u64(fmt, &ev->field[k], i->rec, &in->f[k]))
 			in->has |= 1u << k;
 	}
 	return true;
+}
+
+bool lat_decode(const struct lat_decoder *d, const struct tl_item *i, struct lat_in *in)
+{
+	uint8_t at = d->at[i->rec->id];
+
+	return at && decode(d->fmt, &d->ev[at - 1], i, in);
+}
+
+/* QEMU's events have no formats before they are met, and few kinds matter: they are looked up by name. */
+bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in)
+{
+	for (size_t k = ARRAY_SIZE(events); i->ev && k-- && events[k].side == ON_QEMU;) {
+		struct decoded ev = { .kind = events[k].kind };
+
+		if (strcmp(fmt_name(i->ev), events[k].name))
+			continue;
+		for (size_t n = 0; n < LAT_FIELDS && events[k].field[n]; n++)
+			fmt_field(i->ev, events[k].field[n], &ev.field[n]);
+		return decode(tl_fmt(i), &ev, i, in);
+	}
+	return false;
 }
 
 bool lat_decoder_has(const struct lat_decoder *d, enum lat_ev kind)

@@ -10,6 +10,10 @@
  * A request is known by VM, device and first sector. One doorbell may serve several requests, and a
  * device that is busy needs none; one interrupt may end several. Where two requests of one device
  * have the same sector in flight, neither can be told from the other: both are left out.
+ *
+ * QEMU's own events, when there are any, part the host's time: until its virtio-blk takes the request off
+ * the queue, until it has it done, until it raises the interrupt. They tell sector, length and direction,
+ * and not which of the guest's devices it is: one open request alone must fit.
  */
 #include "latency_priv.h"
 
@@ -23,13 +27,14 @@
 #define SECTOR_SIZE   512u
 #define MINORBITS     20 /* dev of the block events is MAJOR << 20 | MINOR (include/linux/kdev_t.h) */
 
-enum { ST_TOTAL, ST_SUBMIT, ST_HOST, ST_DELIVER, ST_COMPLETE, ST_VMM, ST_DISK };
+enum { ST_TOTAL, ST_SUBMIT, ST_HOST, ST_DELIVER, ST_COMPLETE, ST_VMM, ST_DISK, ST_TAKE, ST_BLOCK, ST_NOTIFY };
 
 const struct lat_desc lat_desc_io = {
 	.name = "io",
 	.title = "block requests of the guest, and where their time went",
 	.key = "Device",
-	.stage = { "total", "submit", "host", "deliver", "complete", "vmm-wait", "disk" },
+	.stage = { "total", "submit", "host", "deliver", "complete", "vmm-wait", "disk", "take",
+		   "block", "notify" },
 	.stage_help = {
 		"from block_rq_issue to block_rq_complete in the guest",
 		"from the issue to the exit of the doorbell's write",
@@ -38,6 +43,9 @@ const struct lat_desc lat_desc_io = {
 		"from the handler to the completion",
 		"of host: from the doorbell until a thread of the VMM or vhost got a CPU, if none ran",
 		"of host: the host's own request, where one alone fits by size and direction",
+		"of host: from the doorbell until QEMU took the request off the queue",
+		"of host: from there until QEMU's block layer had it done",
+		"of host: from there to the source of the completion interrupt",
 	},
 	.cause = { "", "in the guest before the doorbell", "on the host", "interrupt delivery",
 		   "in the guest after the interrupt" },
@@ -54,6 +62,8 @@ struct request {
 	uint32_t nsect, vcpu;
 	char rwbs[8];
 	uint64_t t_issue, t_doorbell, t_vmm, t_disk, t_disk_end;
+	uint64_t qemu_req, qemu_around; /* QEMU's pointer to it; cycles that its stamps may be off by */
+	uint64_t t_take, t_done;	/* by QEMU's events; 0: none seen */
 	bool waiting;  /* for a doorbell */
 	bool vmm_wait; /* rung, and nobody of the VMM worked since */
 };
@@ -61,11 +71,12 @@ struct request {
 struct lat_io {
 	struct request *req;
 	size_t nreq, req_cap;
-	struct u64map at; /* hash of vm, dev, sector → index + 1 of the request, 0: done */
+	struct u64map at; /* hash of vm, dev, sector → index + 1 of the request */
 	uint32_t *spare;
 	size_t nspare, spare_cap;
 	size_t open;
 	size_t vmm_wait; /* how many have it */
+	uint64_t qemu_around; /* the most that a stamp of QEMU may be off by, cycles */
 	struct u64map handler_of; /* device → hash of its interrupts' handlers, learnt */
 };
 
@@ -102,7 +113,7 @@ static struct request *request_find(struct lat *l, uint64_t vm, uint64_t dev, ui
 	uint64_t at;
 	struct request *r;
 
-	if (!u64map_get(&l->io->at, request_key(vm, dev, sector), &at) || !at)
+	if (!u64map_get(&l->io->at, request_key(vm, dev, sector), &at))
 		return NULL;
 	r = &l->io->req[at - 1];
 	return r->used && r->vm == vm && r->dev == dev && r->sector == sector ? r : NULL;
@@ -136,6 +147,7 @@ static int request_end(struct lat *l, struct request *r)
 {
 	struct lat_io *io = l->io;
 	uint32_t *slot = array_grow(&io->spare, io->nspare, &io->spare_cap, sizeof(*slot));
+	uint64_t key = request_key(r->vm, r->dev, r->sector), at;
 
 	if (!slot)
 		return -ENOMEM;
@@ -144,7 +156,9 @@ static int request_end(struct lat *l, struct request *r)
 	io->open--;
 	io->vmm_wait -= r->vmm_wait;
 	r->used = false;
-	return u64map_put(&io->at, request_key(r->vm, r->dev, r->sector), 0);
+	if (u64map_get(&io->at, key, &at) && at == *slot + 1)
+		u64map_del(&io->at, key);
+	return 0;
 }
 
 static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
@@ -219,6 +233,24 @@ static const struct irq_chain *completing(struct lat *l, const struct lat_vcpu *
 	return best ? &best->last_device : NULL;
 }
 
+/* The parts of the host's time by QEMU's events, which may be off by a little: what is off by more is not it. */
+static void qemu_stages(struct lat *l, const struct request *r, const struct irq_chain *c, struct lat_case *k)
+{
+	uint64_t from = r->t_doorbell, to = c ? c->t_source : 0, take = MAX(r->t_take, from), done = r->t_done;
+
+	if (!r->t_take || (from && from - MIN(from, r->t_take) > r->qemu_around))
+		return;
+	if (from)
+		lat_stage(k, ST_TAKE, lat_ns(l, take - from));
+	if (done < take)
+		return;
+	if (to && done > to && done - to <= r->qemu_around)
+		done = MAX(to, take);
+	lat_stage(k, ST_BLOCK, lat_ns(l, done - take));
+	if (to >= done)
+		lat_stage(k, ST_NOTIFY, lat_ns(l, to - done));
+}
+
 static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct request *r, uint64_t t,
 			   struct lat_case *k)
 {
@@ -245,6 +277,7 @@ static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct
 		lat_stage(k, ST_VMM, lat_ns(l, r->t_vmm - r->t_doorbell));
 	if (r->t_disk && r->t_disk_end > r->t_disk)
 		lat_stage(k, ST_DISK, lat_ns(l, r->t_disk_end - r->t_disk));
+	qemu_stages(l, r, c, k);
 	for (unsigned int s = ST_SUBMIT; s <= ST_COMPLETE; s++)
 		if (k->known >> s & 1 && k->stage_ns[s] > k->ns / 2 && k->stage_ns[s] > longest) {
 			longest = k->stage_ns[s];
@@ -394,6 +427,68 @@ void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		vcpu_is_vmm(l, v, in->t);
 	else if (in->kind == LE_RQ_ISSUE || in->kind == LE_RQ_COMPLETE)
 		host_disk(l, in);
+}
+
+/* ---- QEMU ---- */
+
+static void qemu_takes(struct lat *l, uint64_t vm, const struct lat_in *in)
+{
+	bool read = in->kind == LE_Q_READ;
+	struct request *one = NULL;
+
+	for (size_t i = 0; i < l->io->nreq; i++) {
+		struct request *r = &l->io->req[i];
+
+		if (!r->used || r->ambiguous || r->t_take || r->vm != vm || r->sector != in->f[1] ||
+		    r->nsect != in->f[2] || (r->rwbs[0] == 'R') != read)
+			continue;
+		if (one)
+			return;
+		one = r;
+	}
+	if (!one)
+		return;
+	one->t_take = in->t;
+	one->qemu_req = in->f[0];
+	one->qemu_around = in->i->around;
+	l->io->qemu_around = MAX(l->io->qemu_around, in->i->around);
+}
+
+/* QEMU's record of a request is used again for others: the one that has it now. */
+static void qemu_done(struct lat *l, uint64_t vm, const struct lat_in *in)
+{
+	for (size_t i = 0; i < l->io->nreq; i++) {
+		struct request *r = &l->io->req[i];
+
+		if (!r->used || !r->t_take || r->t_done || r->vm != vm || r->qemu_req != in->f[0])
+			continue;
+		r->t_done = in->t;
+		r->qemu_around = MAX(r->qemu_around, in->i->around);
+		return;
+	}
+}
+
+void lat_io_qemu(struct lat *l, const struct lat_in *in)
+{
+	int64_t vm = lat_vm_of(l, in);
+
+	if (!l->io->open || vm < 0 || in->i->unplaced)
+		return;
+	if (in->kind == LE_Q_DONE)
+		qemu_done(l, (uint64_t)vm, in);
+	else if ((in->has & 7) == 7)
+		qemu_takes(l, (uint64_t)vm, in);
+}
+
+void lat_io_qemu_forget(struct lat *l)
+{
+	for (size_t i = 0; i < l->io->nreq; i++)
+		l->io->req[i].t_take = l->io->req[i].t_done = 0;
+}
+
+uint64_t lat_io_qemu_around(const struct lat *l)
+{
+	return l->io->qemu_around;
 }
 
 void lat_io_forget(struct lat *l)

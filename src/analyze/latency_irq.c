@@ -92,14 +92,6 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 	l->raised.source = in->kind == LE_MSI ? SRC_MSI : in->kind == LE_IPI ? SRC_IPI : SRC_LINE;
 }
 
-/* The VM of an event outside vCPU threads: of its process, or the only one. */
-static int64_t foreign_vm(const struct lat *l, const struct lat_in *in)
-{
-	int64_t vm = in->i->vm >= 0 ? in->i->vm : hostmap_task_vm(l->map, in->i->tid);
-
-	return vm < 0 && l->map->nvm == 1 ? 0 : vm;
-}
-
 /* The vCPU that an APIC belongs to; NULL when it never runs in this capture (whose ids are not trusted). */
 static struct lat_vcpu *apic_vcpu(struct lat *l, size_t vm, uint32_t id)
 {
@@ -137,7 +129,7 @@ static int chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c);
 
 int lat_irq_accept(struct lat *l, const struct lat_in *in)
 {
-	int64_t vm = foreign_vm(l, in);
+	int64_t vm = lat_vm_of(l, in);
 	uint8_t vector = (uint8_t)in->f[1];
 	struct irq_chain *c;
 	struct lat_vcpu *v;
@@ -245,7 +237,7 @@ int lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t)
 
 int lat_irq_eoi(struct lat *l, const struct lat_in *in)
 {
-	int64_t vm = foreign_vm(l, in);
+	int64_t vm = lat_vm_of(l, in);
 	struct lat_vcpu *v = vm >= 0 ? apic_vcpu(l, (size_t)vm, (uint32_t)in->f[0]) : NULL;
 	uint8_t vector = (uint8_t)in->f[1];
 	struct irq_chain *c = v && v->chain ? &v->chain[vector] : NULL;

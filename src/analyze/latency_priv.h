@@ -7,6 +7,7 @@
  *   latency_worker.c   the threads of the VMM and of vhost
  *   latency_irq.c      an interrupt from its source to its handler's end
  *   latency_timer.c    a deadline and what became of it
+ *   latency_hrtimer.c  a high-resolution timer of the guest and what became of it
  *   latency_io.c       a block request of the guest
  *   latency_sched.c    stolen time by guest task and by thief
  *   latency.c          the walk, tables, worst cases
@@ -25,7 +26,9 @@ enum lat_ev {
 	LE_SWITCH, LE_WAKE, LE_RQ_ISSUE, LE_RQ_COMPLETE,
 	/* guest */
 	LE_VECTOR_ENTRY, LE_VECTOR_EXIT, LE_IRQ_ENTRY, LE_IRQ_EXIT, LE_SOFTIRQ_ENTRY,
-	LE_SOFTIRQ_EXIT, LE_HRTIMER_EXPIRE,
+	LE_SOFTIRQ_EXIT, LE_HRTIMER_START, LE_HRTIMER_CANCEL, LE_HRTIMER_EXPIRE,
+	/* QEMU's own */
+	LE_Q_READ, LE_Q_WRITE, LE_Q_DONE,
 };
 
 #define LAT_FIELDS 4
@@ -44,6 +47,8 @@ struct lat_decoder; /* of one source */
 int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out) __must_check;
 /* False: the record means nothing to the analyses. */
 bool lat_decode(const struct lat_decoder *d, const struct tl_item *i, struct lat_in *in);
+/* The same of an event of QEMU. */
+bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in);
 /* Whether the capture has the format of such an event. */
 bool lat_decoder_has(const struct lat_decoder *d, enum lat_ev kind);
 /* The text field of the event (device or handler name, comm); "" when there is none. */
@@ -77,6 +82,8 @@ struct irq_chain {
 
 /* ---- vCPUs ---- */
 
+#define LAT_OFF 32
+
 struct lat_vcpu {
 	size_t vm;
 	uint32_t id;
@@ -92,6 +99,8 @@ struct lat_vcpu {
 	uint64_t steal_begin;
 	uint32_t steal_cpu;
 	uint64_t thief_since;
+	struct lat_off { uint64_t begin, end; } off[LAT_OFF]; /* the last times that it was, a ring */
+	uint64_t noff;
 	/* the guest */
 	bool guest_known; /* its current task is known */
 	int32_t guest_tid;
@@ -144,6 +153,7 @@ struct lat_worker {
 
 struct lat_io;
 struct lat_workers;
+struct lat_hrtimers;
 
 struct lat {
 	const struct timeline *t;
@@ -165,6 +175,7 @@ struct lat {
 	size_t nnote, note_cap;
 	struct lat_io *io;
 	struct lat_workers *workers;
+	struct lat_hrtimers *hrtimers;
 	struct u64map irq_vector; /* vm << 32 | irq → vector, learnt */
 	uint64_t now;
 	bool begun;
@@ -201,6 +212,8 @@ struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm,
 int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t ns);
 /* Takes c (its stages by stage_ns and known) into group g and, if it is long enough, among the worst. */
 int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c);
+/* The VM of an event outside vCPU threads: of its process, or the only one. */
+int64_t lat_vm_of(const struct lat *l, const struct lat_in *in);
 bool lat_wanted(const struct lat *l, int64_t vm, int64_t vcpu);
 
 /* A remark on what is missing. 0 or -ENOMEM. */
@@ -209,6 +222,8 @@ int lat_note_add(struct lat *l, const char *text) __must_check;
 /* latency_vcpu.c */
 uint64_t lat_time(const struct lat_vcpu *v, enum vs_state s, uint64_t t);
 void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES]);
+/* Cycles in [from, to] in which v was robbed of its CPU; false: more happened than is remembered. */
+bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t *off);
 int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
 int lat_vcpu_switch(struct lat *l, const struct lat_in *in) __must_check;
 void lat_vcpu_wake(struct lat *l, const struct lat_in *in);
@@ -245,6 +260,21 @@ void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_timer_tick(struct lat_vcpu *v, uint64_t t); /* before anything changes at t */
 void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c);
 int lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c) __must_check;
+/* The stages of a timer due at host TSC from, whose interrupt is c, up to end; both timers' tables have them. */
+void lat_timer_stages(const struct lat *l, const struct irq_chain *c, uint64_t from, uint64_t end,
+		      struct lat_case *k);
+/* For timers: TOTAL is stage 0 and OFFCPU the last. */
+enum { TIMER_ST_TOTAL, TIMER_ST_EXPIRE, TIMER_ST_DELIVER, TIMER_ST_MASKED, TIMER_ST_ENTER, TIMER_ST_GUEST,
+	TIMER_ST_OFFCPU };
+enum { TIMER_BY_NOTHING, TIMER_BY_HOST, TIMER_BY_GUEST, TIMER_BY_OFFCPU, TIMER_BY_EARLY };
+#define TIMER_VECTOR 0xec /* LOCAL_TIMER_VECTOR of Linux guests (arch/x86/include/asm/irq_vectors.h) */
+
+/* latency_hrtimer.c */
+int lat_hrtimers_new(struct lat *l) __must_check;
+int lat_hrtimer_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+void lat_hrtimers_forget(struct lat *l, size_t vm);
+void lat_hrtimers_finish(struct lat *l);
+void lat_hrtimers_free(struct lat *l);
 
 /* latency_io.c */
 int lat_io_new(struct lat *l) __must_check;
@@ -252,12 +282,15 @@ int lat_io_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __m
 void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 /* A thread of the VMM or of vhost was woken, and runs. */
 void lat_io_worker_runs(struct lat *l, const struct lat_worker *w);
+void lat_io_qemu(struct lat *l, const struct lat_in *in);
+void lat_io_qemu_forget(struct lat *l); /* QEMU's events were lost */
+uint64_t lat_io_qemu_around(const struct lat *l); /* cycles */
 void lat_io_forget(struct lat *l);
 void lat_io_finish(struct lat *l);
 void lat_io_free(struct lat *l);
 
 extern const struct lat_desc lat_desc_irq, lat_desc_sched, lat_desc_stealer, lat_desc_io,
-	lat_desc_timer;
+	lat_desc_timer, lat_desc_hrtimer;
 
 /* Counters of the tables: indices into lat_desc.count. */
 enum { IRQ_ACCEPTED, IRQ_MEASURED, IRQ_LOST, IRQ_UNMATCHED, IRQ_UNTRACED, IRQ_OUTSIDE, IRQ_CUT, IRQ_OPEN,
@@ -266,5 +299,7 @@ enum { SCHED_INTERVALS, SCHED_NO_TASK, SCHED_CUT, SCHED_OPEN };
 enum { IO_ISSUED, IO_COMPLETED, IO_AMBIGUOUS, IO_NO_DOORBELL, IO_NO_IRQ, IO_CUT, IO_OPEN, IO_STRAY };
 enum { TIMER_ARMED, TIMER_FIRED, TIMER_CANCELLED, TIMER_REARMED, TIMER_UNPLACED, TIMER_CUT, TIMER_OPEN,
 	TIMER_MEASURED };
+enum { HRT_STARTED, HRT_EXPIRED, HRT_CANCELLED, HRT_REARMED, HRT_CUT, HRT_OPEN, HRT_UNPLACED, HRT_ALONE,
+	HRT_STRAY };
 
 #endif

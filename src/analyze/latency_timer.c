@@ -12,9 +12,6 @@
 #include <string.h>
 
 #define MSR_TSC_DEADLINE 0x6e0u
-#define TIMER_VECTOR	 0xec /* LOCAL_TIMER_VECTOR of Linux guests (arch/x86/include/asm/irq_vectors.h) */
-
-enum { ST_TOTAL, ST_EXPIRE, ST_DELIVER, ST_MASKED, ST_ENTER, ST_GUEST, ST_OFFCPU };
 
 const struct lat_desc lat_desc_timer = {
 	.name = "timer",
@@ -35,8 +32,6 @@ const struct lat_desc lat_desc_timer = {
 	.count = { "armed", "fired", "cancelled", "set anew before they fired", "not to be placed",
 		   "cut by lost events", "open at the end", "measured" },
 };
-
-enum { BY_NOTHING, BY_HOST, BY_GUEST, BY_OFFCPU, BY_EARLY };
 
 static uint64_t *timer_count(struct lat *l, unsigned int which)
 {
@@ -93,35 +88,42 @@ void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 	*timer_count(l, TIMER_FIRED) += 1;
 }
 
+void lat_timer_stages(const struct lat *l, const struct irq_chain *c, uint64_t from, uint64_t end,
+		      struct lat_case *k)
+{
+	uint64_t deliver = c->t_inject - MAX(c->t_accept, MIN(from, c->t_inject));
+	uint64_t masked = MIN(c->masked, deliver);
+
+	lat_stage(k, TIMER_ST_EXPIRE, c->t_accept > from ? lat_ns(l, c->t_accept - from) : 0);
+	lat_stage(k, TIMER_ST_DELIVER, lat_ns(l, deliver - masked));
+	lat_stage(k, TIMER_ST_MASKED, lat_ns(l, masked));
+	lat_stage(k, TIMER_ST_ENTER, lat_ns(l, c->t_entry - MAX(c->t_inject, MIN(from, c->t_entry))));
+	if (c->handled)
+		lat_stage(k, TIMER_ST_GUEST, lat_ns(l, end - MAX(c->t_entry, MIN(from, end))));
+}
+
 static void timer_stages(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c, struct lat_case *k)
 {
-	uint64_t end = c->handled ? c->t_handler : c->t_entry, now[VS_STATES], deliver, masked;
+	uint64_t end = c->handled ? c->t_handler : c->t_entry, now[VS_STATES];
 	/* A deadline in the past fires at once: it is late from the moment it was set. */
 	uint64_t from = MAX(c->deadline, c->armed_at);
 
 	k->begin = MIN(from, end);
 	k->end = end;
 	k->ns = lat_ns(l, end - k->begin);
-	lat_stage(k, ST_TOTAL, k->ns);
-	lat_stage(k, ST_EXPIRE, c->t_accept > from ? lat_ns(l, c->t_accept - from) : 0);
-	deliver = c->t_inject - MAX(c->t_accept, MIN(from, c->t_inject));
-	masked = MIN(c->masked, deliver);
-	lat_stage(k, ST_DELIVER, lat_ns(l, deliver - masked));
-	lat_stage(k, ST_MASKED, lat_ns(l, masked));
-	lat_stage(k, ST_ENTER, lat_ns(l, c->t_entry - MAX(c->t_inject, MIN(from, c->t_entry))));
-	if (c->handled)
-		lat_stage(k, ST_GUEST, lat_ns(l, c->t_handler - MAX(c->t_entry, MIN(from, c->t_handler))));
+	lat_stage(k, TIMER_ST_TOTAL, k->ns);
+	lat_timer_stages(l, c, from, end, k);
 	lat_times_at(v, end, now);
-	lat_stage(k, ST_OFFCPU, lat_ns(l, now[VS_WAITING] - c->at_deadline[VS_WAITING] + now[VS_PREEMPTED] -
-				      c->at_deadline[VS_PREEMPTED]));
+	lat_stage(k, TIMER_ST_OFFCPU, lat_ns(l, now[VS_WAITING] - c->at_deadline[VS_WAITING] + now[VS_PREEMPTED] -
+					    c->at_deadline[VS_PREEMPTED]));
 	if (end < from)
-		k->cause = BY_EARLY;
-	else if (k->stage_ns[ST_OFFCPU] > k->ns / 2)
-		k->cause = BY_OFFCPU;
-	else if (k->stage_ns[ST_GUEST] + k->stage_ns[ST_MASKED] > k->ns / 2)
-		k->cause = BY_GUEST;
+		k->cause = TIMER_BY_EARLY;
+	else if (k->stage_ns[TIMER_ST_OFFCPU] > k->ns / 2)
+		k->cause = TIMER_BY_OFFCPU;
+	else if (k->stage_ns[TIMER_ST_GUEST] + k->stage_ns[TIMER_ST_MASKED] > k->ns / 2)
+		k->cause = TIMER_BY_GUEST;
 	else
-		k->cause = k->ns ? BY_HOST : BY_NOTHING;
+		k->cause = k->ns ? TIMER_BY_HOST : TIMER_BY_NOTHING;
 }
 
 /* A chain got to its handler, or (host alone) to the entry. */

@@ -80,8 +80,23 @@ static int robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
 
 	if (!ret)
 		ret = lat_stolen(l, v, t);
+	v->off[v->noff++ % LAT_OFF] = (struct lat_off){ v->steal_begin, t };
 	l->nrobbed--;
 	return ret;
+}
+
+bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t *off)
+{
+	*off = robbed(v) && to > MAX(from, v->steal_begin) ? to - MAX(from, v->steal_begin) : 0;
+	for (uint64_t i = v->noff; i && v->noff - i < LAT_OFF; i--) {
+		const struct lat_off *o = &v->off[(i - 1) % LAT_OFF];
+
+		if (o->end <= from)
+			return true;
+		if (MIN(o->end, to) > MAX(o->begin, from))
+			*off += MIN(o->end, to) - MAX(o->begin, from);
+	}
+	return v->noff <= LAT_OFF;
 }
 
 /* An event of the thread itself: it is on a CPU, whatever the scheduler's events said. */

@@ -10,6 +10,7 @@
 #include "kvmft/lat_output.h"
 #include "kvmft/windows.h"
 #include "latency_stories.h"
+#include "merge_qemu.h"
 #include "sink.h"
 
 #define WORST_MAX   1000u
@@ -18,7 +19,8 @@
 struct latency_opts {
 	const char *vm, *output, *format;
 	struct opt_u64 vcpu, than, worst, context, tsc_offset;
-	const char *tsc_ratio;
+	const char *tsc_ratio, *trace_events;
+	struct opt_list qemu;
 	bool force, quiet;
 };
 
@@ -38,6 +40,11 @@ static const struct opt latency_options[] = {
 	       "the guest's TSC offset, instead of what the host capture says"),
 	OPTION(0, "tsc-ratio", OPT_STR, struct latency_opts, tsc_ratio, "R/F",
 	       "the guest's TSC scaling ratio and its fraction bits"),
+	OPTION(0, "qemu", OPT_LIST, struct latency_opts, qemu, "FILE[:FORMAT[:VM]]",
+	       "a trace that QEMU wrote, for io: simple, log, syslog or ust; may be repeated"),
+	OPTION(0, "trace-events", OPT_STR, struct latency_opts, trace_events, "FILE",
+	       "the trace-events-all of that QEMU, also for markers in HOST\n"
+	       "(default: beside the QEMU that HOST names, or of /usr/share/qemu)"),
 	OPTION(0, "force", OPT_FLAG, struct latency_opts, force, NULL, "replace an existing OUT"),
 	OPTION('q', "quiet", OPT_FLAG, struct latency_opts, quiet, NULL,
 	       "no summary on standard error unless something is wrong"),
@@ -56,6 +63,7 @@ struct latency {
 	const struct latency_opts *o;
 	struct kvmft_err *err;
 	struct pairing p, again;
+	struct merge_qemu q, q_again;
 	struct windows *w;
 	struct lat *lat;
 	struct sink s;
@@ -113,7 +121,7 @@ static int latency_walk(struct latency *m)
 	int ret;
 
 	while ((ret = tl_next(m->p.t, &item)) > 0) {
-		ret = win_feed(m->w, &item);
+		ret = item.src->qemu ? 0 : win_feed(m->w, &item);
 		if (!ret)
 			ret = lat_feed(m->lat, &item);
 		if (ret)
@@ -147,6 +155,17 @@ static void bound(const struct latency *m, struct lat_view *v)
 	v->late_ns = out_cycles_to_ns((uint64_t)s.late, v->clock->khz);
 }
 
+/* The time line of all captures and traces, started. */
+static int latency_pair(struct latency *m, int argc, char **argv, struct pairing *p, struct merge_qemu *q)
+{
+	int ret = pairing_prepare(p, argv[0], argv + 1, (size_t)argc - 1, m->has_forced ? &m->forced : NULL,
+				  PAIRING_CLOCKS, m->err);
+
+	if (!ret)
+		ret = merge_qemu_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
+	return ret ? ret : tl_start(p->t, m->err);
+}
+
 /* All events of both sides, walked again, and the results beside them. */
 static int latency_page(struct latency *m, const struct lat_format *fmt, const struct lat_view *v)
 {
@@ -178,8 +197,7 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 
 	bound(m, &v);
 	if (stories || fmt->page)
-		ret = pairing_open(&m->again, argv[0], argv + 1, (size_t)argc - 1,
-				   m->has_forced ? &m->forced : NULL, m->err);
+		ret = latency_pair(m, argc, argv, &m->again, &m->q_again);
 	if (!ret && stories && stories_tell(&v, &m->again, m->o->context.v))
 		ret = err_set(m->err, ENOMEM, "cannot read the captures a second time");
 	if (!ret)
@@ -195,8 +213,7 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 static int latency_open(struct latency *m, int argc, char **argv, struct out_clock *clock)
 {
 	ssize_t vm;
-	int ret = pairing_open(&m->p, argv[0], argv + 1, (size_t)argc - 1, m->has_forced ? &m->forced : NULL,
-			       m->err);
+	int ret = latency_pair(m, argc, argv, &m->p, &m->q);
 
 	if (!ret && m->o->vm) {
 		vm = hostmap_find_vm(m->p.map, m->o->vm, m->err);
@@ -241,6 +258,7 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = latency_walk(&m);
 	if (!ret) {
 		complete = pairing_summary(m.p.t, m.o->quiet);
+		merge_qemu_summary(&m.q, m.p.t, m.o->quiet);
 		summary(&m);
 		if (!any_result(&m))
 			ret = err_set(err, ENODATA, "nothing to measure: the captures hold no such %s",
@@ -253,6 +271,8 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	sink_free(&m.s);
 	pairing_close(&m.again);
 	pairing_close(&m.p);
+	merge_qemu_free(&m.q_again);
+	merge_qemu_free(&m.q);
 	if (ret == -EPIPE)
 		return KVMFT_OK;
 	if (ret)
@@ -269,6 +289,7 @@ const struct cmd cmd_latency = {
 		       "the host: kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup",
 	.examples = "  kvmft latency irq host guest\n"
 		    "  kvmft latency io --than 2ms --worst 5 host guest\n"
+		    "  kvmft latency io --qemu qemu.log host guest\n"
 		    "  kvmft latency sched,timer host            # what the host alone can tell",
 	.opts = latency_options,
 	.opts_size = sizeof(struct latency_opts),

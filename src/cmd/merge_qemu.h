@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * merge_qemu.h: `kvmft merge --qemu`, traces of QEMU on the time line.
+ * merge_qemu.h: option --qemu of `kvmft merge` and `kvmft latency`, traces of QEMU on the time line.
  */
 #ifndef KVMFT_CMD_MERGE_QEMU_H
 #define KVMFT_CMD_MERGE_QEMU_H

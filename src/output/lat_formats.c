@@ -29,6 +29,7 @@ enum lat_kind lat_table_kind(enum lat_table_id id)
 	switch (id) {
 	case LAT_T_IRQ: return LAT_IRQ;
 	case LAT_T_IO: return LAT_IO;
+	case LAT_T_HRTIMER:
 	case LAT_T_TIMER: return LAT_TIMER;
 	default: return LAT_SCHED;
 	}

@@ -36,10 +36,15 @@ static uint64_t map_seed(const struct u64map *m)
 	return seed[0] ? seed[0] : 1;
 }
 
+static size_t map_home(const struct u64map *m, uint64_t key)
+{
+	return (size_t)mix(mix(key ^ m->seed) + m->seed) & (m->cap - 1);
+}
+
 /* The slot of key or the free one where it belongs; at least one slot is free. */
 static struct u64map_slot *map_probe(const struct u64map *m, uint64_t key)
 {
-	size_t i = (size_t)mix(mix(key ^ m->seed) + m->seed) & (m->cap - 1);
+	size_t i = map_home(m, key);
 
 	while (m->slot[i].used && m->slot[i].key != key)
 		i = (i + 1) & (m->cap - 1);
@@ -104,6 +109,27 @@ bool u64map_get(const struct u64map *m, uint64_t key, uint64_t *val)
 	if (slot->used && val)
 		*val = slot->val;
 	return slot->used;
+}
+
+/* Slots behind it move up, where that brings them no further from home: no marks of the dead are needed. */
+void u64map_del(struct u64map *m, uint64_t key)
+{
+	struct u64map_slot *slot = m->cap ? map_probe(m, key) : NULL;
+	size_t hole, mask = m->cap - 1;
+
+	if (!slot || !slot->used)
+		return;
+	hole = (size_t)(slot - m->slot);
+	for (size_t i = (hole + 1) & mask; m->slot[i].used; i = (i + 1) & mask) {
+		size_t home = map_home(m, m->slot[i].key);
+
+		if (((i - home) & mask) < ((i - hole) & mask))
+			continue; /* the hole lies before its home */
+		m->slot[hole] = m->slot[i];
+		hole = i;
+	}
+	m->slot[hole] = (struct u64map_slot){ 0 };
+	m->n--;
 }
 
 void u64map_free(struct u64map *m)

@@ -132,6 +132,40 @@ static void test_many(void **state __unused_arg)
 	u64map_free(&m);
 }
 
+/* Keys come and go in any order; the map keeps what is there, and no more room than that took. */
+static void test_del(void **state __unused_arg)
+{
+	struct u64map m = { 0 };
+	bool there[64] = { 0 };
+	uint64_t v, x = 1;
+	size_t n = 0;
+
+	u64map_del(&m, 1);
+	for (unsigned int round = 0; round < 50000; round++) {
+		unsigned int k;
+
+		x = x * 6364136223846793005ull + 1442695040888963407ull;
+		k = (unsigned int)(x >> 58);
+		if (x >> 33 & 1) {
+			assert_int_equal(u64map_put(&m, k << 12, k + round), 0);
+			n += !there[k];
+		} else {
+			u64map_del(&m, k << 12);
+			n -= there[k];
+		}
+		there[k] = x >> 33 & 1;
+		assert_int_equal(m.n, n);
+		for (unsigned int i = round % 8; i < 64; i += 8)
+			assert_int_equal(u64map_get(&m, i << 12, &v), there[i]);
+	}
+	for (uint64_t i = 0; i < 50000; i++) {
+		assert_int_equal(u64map_put(&m, 1 + (i << 20), i), 0);
+		u64map_del(&m, 1 + (i << 20));
+	}
+	assert_true(m.cap <= 128);
+	u64map_free(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -141,6 +175,7 @@ int main(void)
 		cmocka_unit_test(test_colliding),
 		cmocka_unit_test(test_seed),
 		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_del),
 	};
 
 	return cmocka_run_group_tests_name("util/map", tests, NULL, NULL);
