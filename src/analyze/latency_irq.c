@@ -87,6 +87,7 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 	l->raised.valid = true;
 	l->raised.tid = in->i->tid;
 	l->raised.cpu = in->i->cpu;
+	l->raised.vector = -1;
 	l->raised.t = in->t;
 	l->raised.has_wake = lat_worker_raises(l, in->i->tid, &l->raised.wake);
 	l->raised.source = in->kind == LE_MSI ? SRC_MSI : in->kind == LE_IPI ? SRC_IPI : SRC_LINE;
@@ -104,10 +105,20 @@ static struct lat_vcpu *apic_vcpu(struct lat *l, size_t vm, uint32_t id)
 
 /* ---- accepted, injected, entered ---- */
 
+/* One message may go to several vCPUs, with one vector. */
+static bool is_raised(struct lat *l, const struct lat_in *in, uint8_t vector)
+{
+	if (!l->raised.valid || l->raised.tid != in->i->tid || l->raised.cpu != in->i->cpu)
+		return false;
+	if (l->raised.vector < 0)
+		l->raised.vector = vector;
+	return l->raised.vector == vector;
+}
+
 static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, uint8_t vector,
 		       const struct lat_in *in)
 {
-	bool raised = l->raised.valid && l->raised.tid == in->i->tid && l->raised.cpu == in->i->cpu;
+	bool raised = is_raised(l, in, vector);
 
 	memset(c, 0, sizeof(*c));
 	c->open = true;
@@ -179,6 +190,7 @@ int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	uint8_t vector = (uint8_t)in->f[0];
 	struct irq_chain *c;
+	int ret;
 
 	if (in->has & 2 && in->f[1])
 		return 0; /* a software interrupt of the guest */
@@ -189,6 +201,11 @@ int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		c->reinjected++;
 		*irq_count(l, IRQ_REINJECTED) += 1;
 		return 0;
+	}
+	if (c->open && c->entered) { /* posted, and taken without a handler: this is another one */
+		ret = chain_end(l, v, c);
+		if (ret)
+			return ret;
 	}
 	if (!c->open) { /* accepted before the capture, or by the PIC, which has no such event */
 		*irq_count(l, IRQ_ACCEPTED) += 1;
@@ -409,7 +426,13 @@ static bool awaits_handler(const struct lat_vcpu *v, unsigned int vec)
 {
 	const struct irq_chain *c = &v->chain[vec];
 
-	return is_device(vec) && c->open && c->entered && !c->handled;
+	return is_device(vec) && c->open && (c->entered || c->posted) && !c->handled;
+}
+
+/* A running guest takes what is posted at once. */
+static uint64_t went_in(const struct irq_chain *c)
+{
+	return c->entered ? c->t_entry : c->t_accept;
 }
 
 /*
@@ -429,10 +452,10 @@ static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq)
 		for (uint64_t bits = v->open[w]; bits; bits &= bits - 1) {
 			unsigned int vec = w * 64 + (unsigned int)__builtin_ctzll(bits);
 
-			if (!awaits_handler(v, vec) || v->chain[vec].t_entry < last)
+			if (!awaits_handler(v, vec) || went_in(&v->chain[vec]) < last)
 				continue;
-			found = v->chain[vec].t_entry == last ? -1 : (int)vec;
-			last = v->chain[vec].t_entry;
+			found = went_in(&v->chain[vec]) == last ? -1 : (int)vec;
+			last = went_in(&v->chain[vec]);
 		}
 	if (found >= 0 && u64map_put(&l->irq_vector, key, (uint64_t)found))
 		return -1;

@@ -186,6 +186,7 @@ struct lat {
 		int32_t tid;
 		uint32_t cpu;
 		enum irq_source source;
+		int vector; /* of the first that accepted it; -1: none did */
 		uint64_t t, wake;
 		bool has_wake;
 	} raised;

@@ -75,6 +75,140 @@ run "$kvmft" latency all --format json -q "$tmp/gap" "$tmp/guest=one"
 status_is 3 "a host with lost events"
 sums "... what the gap cut is counted, and the parts are the whole" cut
 
+# ---- posted, accepted again, injected again ----
+
+{
+	sed -n '/^meta/p' "$golden/latency-host.txt"
+	cat <<'END'
+0   1000 101 kvm_entry vcpu_id=0
+# posted into the guest while it runs: it never leaves
+1   2000 100 kvm_msi_set_irq address=0xfee00000 data=0x30
+1   2100 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x30
+1   2110 100 kvm_apicv_accept_irq apicid=0 dm=0 tm=0 vec=0x30
+# posted while it is halted: it takes it at the entry
+0   3000 101 kvm_exit exit_reason=12 isa=1
+1   3100 100 kvm_msi_set_irq address=0xfee00000 data=0x30
+1   3150 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x30
+1   3160 100 kvm_apicv_accept_irq apicid=0 dm=0 tm=0 vec=0x30
+0   3400 101 kvm_vcpu_wakeup ns=300 waited=1 valid=1
+0   3500 101 kvm_entry vcpu_id=0
+# accepted three times until it is injected, twice
+0   4000 101 kvm_exit exit_reason=1 isa=1
+1   4100 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x31
+1   4200 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x31
+1   4300 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x31
+0   4400 101 kvm_inj_virq vector=0x31 soft=0 reinjected=0
+0   4450 101 kvm_entry vcpu_id=0
+0   4460 101 kvm_exit exit_reason=48 isa=1
+0   4500 101 kvm_inj_virq vector=0x31 soft=0 reinjected=1
+0   4600 101 kvm_entry vcpu_id=0
+0   9000 101 kvm_exit exit_reason=1 isa=1
+END
+} >"$tmp/posted.txt"
+{
+	sed -n '/^meta/p' "$golden/latency-guest.txt"
+	cat <<'END'
+0   1100  77 sched:sched_switch prev_pid=0 prev_state=0 next_pid=77
+0   2200  77 irq:irq_handler_entry irq=30
+0   2250  77 irq:irq_handler_exit irq=30
+0   3550  77 irq:irq_handler_entry irq=30
+0   3580  77 irq:irq_handler_exit irq=30
+0   4700  77 irq:irq_handler_entry irq=31
+0   4800  77 irq:irq_handler_exit irq=31
+END
+} >"$tmp/posted-guest.txt"
+"$mkcap" --capture "$tmp/posted" "$tmp/posted.txt"
+"$mkcap" --capture "$tmp/posted-guest" "$tmp/posted-guest.txt"
+run "$kvmft" latency irq --context 0 -q "$tmp/posted" "$tmp/posted-guest=one"
+status_is 0 "posted interrupts"
+out_has '^accepted 3; measured 3; coalesced 2; injected again 1; posted 2$' "... are counted; and what was accepted or injected again"
+out_has '^2\. 450 ns: MSI irq 30 to vCPU 0, posted, one; wake-up of a halted vCPU$' "... one to a halted vCPU is marked"
+out_has '^3\. 200 ns: MSI irq 30 to vCPU 0, posted, one' "... so is one to a guest that runs"
+run "$kvmft" latency irq --format json -q "$tmp/posted" "$tmp/posted-guest=one"
+sums "... the parts are the whole"
+
+# ---- QEMU's own events: here from the marker of the host's capture ----
+
+cat >"$tmp/trace-events" <<'END'
+virtio_blk_req_complete(void *vdev, void *req, int status) "vdev %p req %p status %d"
+virtio_blk_handle_write(void *vdev, void *req, uint64_t sector, size_t nsectors) "vdev %p req %p sector %"PRIu64" nsectors %zu"
+virtio_blk_handle_read(void *vdev, void *req, uint64_t sector, size_t nsectors) "vdev %p req %p sector %"PRIu64" nsectors %zu"
+END
+# marked NAME: the golden host, and what QEMU says on standard input, while its thread works on CPU 1.
+marked()
+{
+	{
+		sed -n '1,/^1   7000/p' "$golden/latency-host.txt" | sed '$d'
+		echo "event ftrace print 5 u64:ip text:buf"
+		cat
+		sed -n '/^1   7000/,$p' "$golden/latency-host.txt"
+	} >"$tmp/$1.txt"
+	"$mkcap" --capture "$tmp/$1" "$tmp/$1.txt"
+}
+marked marked <<'END'
+1   2600 100 ftrace:print ip=0 buf=virtio_blk_handle_write vdev 0x50 req 0x60 sector 2048 nsectors 8
+1   2700 100 ftrace:print ip=0 buf=virtio_blk_handle_write vdev 0x50 req 0x70 sector 4096 nsectors 8
+1   2800 100 ftrace:print ip=0 buf=virtio_blk_handle_read vdev 0x50 req 0x80 sector 2048 nsectors 8
+1   6000 100 ftrace:print ip=0 buf=virtio_blk_req_complete vdev 0x50 req 0x70 status 0
+1   6700 100 ftrace:print ip=0 buf=virtio_blk_req_complete vdev 0x50 req 0x60 status 0
+END
+run "$kvmft" latency io --format csv -q --trace-events "$tmp/trace-events" "$tmp/marked" "$tmp/guest=one"
+status_is 0 "io with QEMU's events"
+for stage in host,1,5.000 take,1,0.600 block,1,4.100 notify,1,0.300; do
+	out_has "^io,\"one\",\"254,0 write\",$stage" "... $stage: the host's time is parted"
+done
+run "$kvmft" latency io --format json -q --trace-events "$tmp/trace-events" "$tmp/marked" "$tmp/guest=one"
+sums "... and the parts are the whole"
+marked undone <<'END'
+1   2600 100 ftrace:print ip=0 buf=virtio_blk_handle_write vdev 0x50 req 0x60 sector 2048 nsectors 16
+1   2700 999 ftrace:print ip=0 buf=virtio_blk_handle_write vdev 0x50 req 0x60 sector 2048 nsectors 8
+1   6700 100 ftrace:print ip=0 buf=virtio_blk_req_complete vdev 0x50 req 0x60 status 0
+END
+run "$kvmft" latency io --format csv -q --trace-events "$tmp/trace-events" "$tmp/undone" "$tmp/guest=one"
+is "$(grep -cE ',(take|block|notify),' "$out")" 0 "what does not fit, or is not QEMU's, parts nothing"
+run "$kvmft" latency io --qemu "$tmp/nosuch" "$tmp/host" "$tmp/guest=one"
+status_is 1 "a trace of QEMU that is not there"
+
+# ---- high-resolution timers ----
+
+# CLOCK_MONOTONIC is 1 ms ahead of the TSC, CLOCK_REALTIME began at 1608130130 s. 0x10 is called from the
+# timer's interrupt, 0x20 is started anew, and called outside of it, as is 0x30 of CLOCK_REALTIME; 0x40 is of
+# CLOCK_TAI, which is 37 s ahead of that; 0x50 stays open; 0x60 was not seen to start; 0x70 is early.
+{
+	sed -n '/^meta/p' "$golden/latency-guest.txt"
+	cat <<'END'
+meta time tsc=0 width=0 mono_raw=1000000 mono=1000000 boot=1000000 real=1608130130000000000
+meta time tsc=1000000 width=0 mono_raw=2000000 mono=2000000 boot=2000000 real=1608130130001000000
+0   8010   0 timer:hrtimer_start hrtimer=0x10 function=0xaa expires=1009400
+0   8020   0 timer:hrtimer_start hrtimer=0x20 function=0xbb expires=1009000
+0   8030   0 timer:hrtimer_start hrtimer=0x20 function=0xbb expires=1010000
+0   8040   0 timer:hrtimer_start hrtimer=0x30 function=0xcc expires=1608130130000010100
+0   8050   0 timer:hrtimer_start hrtimer=0x40 function=0xdd expires=1608130167000010100
+0   8060   0 timer:hrtimer_start hrtimer=0x50 function=0xee expires=1009000
+0   8070   0 timer:hrtimer_start hrtimer=0x70 function=0xff expires=1010750
+0  10530   0 irq_vectors:local_timer_entry vector=236
+0  10560   0 timer:hrtimer_expire_entry hrtimer=0x10 now=1010540 function=0xaa
+0  10630   0 irq_vectors:local_timer_exit vector=236
+0  10640   0 timer:hrtimer_expire_entry hrtimer=0x20 now=1010540 function=0xbb
+0  10650   0 timer:hrtimer_expire_entry hrtimer=0x30 now=1608130130000010540 function=0xcc
+0  10660   0 timer:hrtimer_expire_entry hrtimer=0x40 now=1608130167000010540 function=0xdd
+0  10670   0 timer:hrtimer_expire_entry hrtimer=0x60 now=1010540 function=0xee
+0  10680   0 timer:hrtimer_expire_entry hrtimer=0x70 now=1010540 function=0xff
+END
+} >"$tmp/hrt.txt"
+"$mkcap" --capture "$tmp/hrt" "$tmp/hrt.txt"
+run "$kvmft" latency timer --format csv -q "$tmp/host" "$tmp/hrt=one"
+status_is 0 "timers with hrtimer_start"
+for stage in total,1,1.160 expire,1,0.310 deliver,1,0.140 masked,1,0.600 enter,1,0.050 guest,1,0.060 off-cpu,1,0.000; do
+	out_has "^hrtimer,\"one\",\"hrtimer 0xaa\",$stage" "... $stage of the one in the timer's interrupt"
+done
+out_has '^hrtimer,"one","hrtimer 0xbb",total,1,0\.640' "... one that was started anew: by what it was started to last"
+out_has '^hrtimer,"one","hrtimer 0xcc",total,1,0\.550' "... one of CLOCK_REALTIME"
+out_has '^hrtimer,"one","hrtimer 0xff",total,1,0\.000' "... one that is early"
+run "$kvmft" latency timer --format json -q "$tmp/host" "$tmp/hrt=one"
+out_has '"started":7,"expired":4,"cancelled":0,"started anew":1,"cut by lost events":0,"open at the end":1,"not to be placed":1,"outside the timer.s interrupt":3,"expiries of timers not seen to start":1' "... each has come to some end"
+sums "... the parts are the whole"
+
 # ---- handlers that the guest does not tell of ----
 
 # The timer's interrupt twice more, of which the last is seen.
