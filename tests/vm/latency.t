@@ -71,8 +71,8 @@ delayed()
 {
 	run "$kvmft" latency "$@" -q "$rig/host2" "$rig/guest2"
 }
-delayed io,irq --format csv
-status_is 0 "io, irq as CSV"
+delayed io,irq --format csv --qemu "$rig/qemu.trace"
+status_is 0 "io, irq as CSV, with what QEMU logged"
 grep -E '^io|virtio1|local_timer' "$out" | sed 's/^/# /'
 write=$(fact write_us)
 host=$(us io write host avg_us)
@@ -80,10 +80,17 @@ between "a throttled write takes its time on the host, in us" "$host" $((write *
 guest=$(($(us io write submit avg_us) + $(us io write deliver avg_us) + $(us io write complete avg_us)))
 between "... and not in the guest" "$guest" 0 $((host * 3 / 10))
 between "... nor does it wait for the VMM" "$(us io write vmm-wait avg_us)" 0 $((host * 3 / 10))
+between "... it is QEMU's block layer that takes it, in us" "$(us io write block avg_us)" $((write * 7 / 10)) \
+	$((write * 14 / 10))
+parts=$(($(us io write take sum_us) + $(us io write block sum_us) + $(us io write notify sum_us)))
+between "... and QEMU's stages are the host's, in us" "$parts" $(($(us io write host sum_us) * 99 / 100)) \
+	$(($(us io write host sum_us) + 10))
 bully=$(fact vmm_sum_us)
 waited=$(($(us io read vmm-wait sum_us) + $(us irq 'virtio' wake sum_us)))
 # On a busy machine there is more to wait for; what was taken must be seen before the interrupt is accepted.
 between "a VMM without a CPU is waited for, in us" "$waited" $((bully * 6 / 10)) $((bully * 3))
+between "... before QEMU takes the request, in us" "$(us io read take sum_us)" "$(us io read vmm-wait sum_us)" \
+	"$(us io read host sum_us)"
 between "... on the host rather than in the delivery, in us" "$(us io read deliver sum_us)" 0 \
 	"$(us io read host sum_us)"
 delayed io --than "$half" --worst 1000 --context 0
@@ -95,7 +102,7 @@ between "timers that were late by interrupts off in the guest" \
 	"$(worst_count 'local_timer .*; interrupts off in the guest$')" 7 20
 between "... for as long as they were off, in us" "$(sed -n 's/^ .* masked \([0-9]*\)\.*[0-9]* ms .*/\1000/p' "$out" |
 	sort -n | tail -n 1)" $((off * 7 / 10)) $((off * 12 / 10))
-delayed all --format json --worst 0
+delayed all --format json --worst 0 --qemu "$rig/qemu.trace"
 status_is 0 "all, delayed"
 sums "the parts are the whole"
 finish
