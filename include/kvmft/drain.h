@@ -102,7 +102,8 @@ void drain_settle(struct drain_cpu *c, size_t granted, size_t written);
 
 /*
  * Prepares a CPU whose cpu, src and store are set and the rest zero; its data file of segment 0 is
- * made at once, so that an output that cannot be written to is known early. 0 or -errno.
+ * made at once, so that an output that cannot be written to is known early. 0 or -errno; -ENOBUFS when
+ * no pipe can be had that takes a sub-buffer (fs.pipe-user-pages-soft).
  */
 int drain_open(struct drain_cpu *c) __must_check;
 /* Closes all but src; a CPU that was never opened (store NULL) is fine. */

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #define PIPE_WANTED (1u << 20) /* the most that needs no privilege by default */
+#define PIPE_SLOT   4096u
 #define STACK_SIZE  (128u << 10)
 
 static void drain_fail(struct drain_cpu *c, int error, bool is_write)
@@ -295,25 +296,46 @@ int drain_signal_init(void)
 	return sigaction(DRAIN_SIGNAL, &sa, NULL) < 0 ? -errno : 0;
 }
 
-int drain_open(struct drain_cpu *c)
+/*
+ * As large as this user may have it: above the limit for all of a user's pipes a new one has two slots
+ * and may not grow. Newer kernels take the free bytes of a pipe for the most that a splice() may
+ * move, although a slot can hold more; with less than a sub-buffer it fails with EINVAL.
+ */
+static int pipe_grow(struct drain_cpu *c)
 {
 	uint32_t subbuf = c->store->subbuf;
+	unsigned int want = PIPE_WANTED;
 	int size;
 
+	while (fcntl(c->pipe[1], F_SETPIPE_SZ, want) < 0) {
+		if (errno != EPERM && errno != EBUSY && errno != ENOMEM)
+			return -errno;
+		want /= 2;
+		if (want < MAX(subbuf, PIPE_SLOT))
+			break;
+	}
+	size = fcntl(c->pipe[1], F_GETPIPE_SZ);
+	if (size < 0 || (uint32_t)size < subbuf)
+		return -ENOBUFS;
+	/* Older kernels go by slots. */
+	c->pipe_size = (size_t)size / PIPE_SLOT * subbuf;
+	return 0;
+}
+
+int drain_open(struct drain_cpu *c)
+{
+	int ret;
+
 	c->pipe[0] = c->pipe[1] = c->dst = -1;
-	c->tmp = malloc(subbuf);
+	c->tmp = malloc(c->store->subbuf);
 	if (!c->tmp)
 		return -ENOMEM;
 	if (pipe2(c->pipe, O_CLOEXEC) < 0) {
 		c->pipe[0] = c->pipe[1] = -1;
 		return -errno;
 	}
-	/* One pipe slot holds one sub-buffer, so the kernel's batch is bounded by slots. */
-	if (fcntl(c->pipe[1], F_SETPIPE_SZ, PIPE_WANTED) < 0 && errno != EPERM && errno != EBUSY)
-		return -errno;
-	size = fcntl(c->pipe[1], F_GETPIPE_SZ);
-	c->pipe_size = MAX((size_t)MAX(size, 0) / 4096 * subbuf, (size_t)subbuf);
-	return (int)drain_reserve(c, 0);
+	ret = pipe_grow(c);
+	return ret ? ret : (int)drain_reserve(c, 0);
 }
 
 void drain_close(struct drain_cpu *c)

@@ -251,6 +251,7 @@ static int record_prepare(struct record *r)
 	ret = ret ? ret : record_flight_arm(r);
 	ret = ret ? ret : record_output(r);
 	ret = ret ? ret : record_store_open(r);
+	ret = ret ? ret : record_cpus_open(r);
 	ret = ret ? ret : record_facts_begin(r);
 	return ret ? ret : record_qemu_facts(r);
 }

@@ -175,7 +175,12 @@ void record_marker_stop(struct record *r);
 int record_affinity(struct record *r);	/* --cpus, before any thread */
 int record_nofile(struct record *r);
 int record_instance(struct record *r);
-/* Begins to record the CPUs that are online and were not before. */
+/*
+ * Opens what is needed to record the CPUs that are online: before privileges are dropped, because many
+ * CPUs' pipes may need them.
+ */
+int record_cpus_open(struct record *r);
+/* The same for those that were not before, and starts their threads. */
 int record_cpus(struct record *r);
 uint64_t record_ring_bytes(const struct record *r); /* of one CPU */
 

@@ -124,19 +124,15 @@ static int stats_record(struct record *r, const char *when, uint32_t cpu, const 
 
 int record_loss_begin(struct record *r)
 {
-	struct kcpus online = { 0 };
 	struct kstats s;
-	int ret = kcpus_read(KCPU_ONLINE, &online);
+	int ret = 0;
 
-	if (ret)
-		return err_set(r->err, -ret, "cannot read the list of CPUs: %s", strerror(-ret));
-	for (size_t i = 0; i < online.n && !ret; i++) {
-		ret = stats_read(r, online.cpu[i], &s);
-		if (!ret && i < r->ncpu_max) /* the same order as in drain[], when nothing changes */
+	for (size_t i = 0; i < r->ncpu && !ret; i++) {
+		ret = stats_read(r, r->drain[i].cpu, &s);
+		if (!ret)
 			r->seen[i].now = s.now;
-		ret = ret ? ret : stats_record(r, "begin", online.cpu[i], &s, NULL);
+		ret = ret ? ret : stats_record(r, "begin", r->drain[i].cpu, &s, NULL);
 	}
-	kcpus_free(&online);
 	return ret;
 }
 

@@ -185,6 +185,9 @@ static bool cpu_known(const struct record *r, uint32_t cpu)
 /* What to do about it, where that is known. */
 static int too_many_files(struct record *r, int ret)
 {
+	if (ret == -ENOBUFS)
+		return err_lack(r->err, ENOBUFS, "no pipe of %u KiB can be had, one for each CPU is needed: raise "
+				"fs.pipe-user-pages-soft (sysctl)", r->store.subbuf / 1024);
 	if (ret != -EMFILE)
 		return ret;
 	return err_set(r->err, EMFILE, "%zu descriptors are needed for %zu CPUs, more than this process "
@@ -204,22 +207,26 @@ static int cpu_add(struct record *r, uint32_t cpu)
 	if (d->src < 0)
 		return too_many_files(r, d->src);
 	ret = drain_open(d);
-	if (ret == -EMFILE)
+	if (ret == -EMFILE || ret == -ENOBUFS)
 		return too_many_files(r, ret);
 	if (ret)
 		return err_set(r->err, -ret, "cannot create a data file in %s: %s",
 			       capw_path(r->w), strerror(-ret));
-	ret = r->o->flight ? 0 : drain_start(d);
-	if (ret)
-		return err_set(r->err, -ret, "cannot start the recording thread of CPU %u: %s", cpu,
-			       strerror(-ret));
 	return 0;
 }
 
-int record_cpus(struct record *r)
+static int cpus_start(struct record *r)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < r->ncpu && !ret && !r->o->flight; i++)
+		ret = r->drain[i].started ? 0 : drain_start(&r->drain[i]);
+	return ret ? err_set(r->err, -ret, "cannot start a recording thread: %s", strerror(-ret)) : 0;
+}
+
+int record_cpus_open(struct record *r)
 {
 	struct kcpus online = { 0 };
-	size_t before = r->ncpu;
 	int ret = kcpus_read(KCPU_ONLINE, &online);
 
 	if (ret)
@@ -228,6 +235,15 @@ int record_cpus(struct record *r)
 		if (!cpu_known(r, online.cpu[i]))
 			ret = cpu_add(r, online.cpu[i]);
 	kcpus_free(&online);
+	return ret;
+}
+
+int record_cpus(struct record *r)
+{
+	size_t before = r->ncpu;
+	int ret = record_cpus_open(r);
+
+	ret = ret ? ret : cpus_start(r);
 	if (ret || !r->started || r->ncpu == before)
 		return ret;
 	for (size_t i = before; i < r->ncpu && !r->o->quiet; i++)

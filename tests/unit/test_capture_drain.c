@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "kvmft/drain.h"
 
@@ -138,10 +140,91 @@ static void test_many_cpus(void **state __unused_arg)
 	free(m);
 }
 
+/* ---- a user whose pipes have reached their limit ---- */
+
+#define NOBODY	   61234 /* an account of its own: nobody else's pipes are in the way, nor ours in theirs */
+#define PIPES_MOST 200
+#define BIG	   65536u
+
+static int memfd_open(void *ctx __unused_arg, unsigned int segment __unused_arg,
+		      unsigned int cpu __unused_arg)
+{
+	int fd = memfd_create("kvmft-test", MFD_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* drain_open() with large sub-buffers: what it returns; *size is what its pipe may take. */
+static int open_one(size_t *size)
+{
+	struct drain_store s = { .subbuf = BIG, .wake_fd = -1, .open = memfd_open };
+	struct drain_cpu c = { .store = &s };
+	int got = drain_store_init(&s);
+
+	got = got ? got : drain_open(&c);
+	*size = c.pipe_size;
+	drain_close(&c);
+	drain_store_free(&s);
+	return got;
+}
+
+/* In a child. 0, or the line of the first thing that is not so; 77 when there is no limit here. */
+static int without_pipes(void)
+{
+	int fds[PIPES_MOST][2], n = 0;
+	size_t size;
+
+	if (setgid(NOBODY) || setuid(NOBODY))
+		return 77;
+	while (n < PIPES_MOST && !pipe2(fds[n], O_CLOEXEC) && fcntl(fds[n][1], F_SETPIPE_SZ, 1 << 20) > 0)
+		n++;
+	if (n == PIPES_MOST || errno != EPERM)
+		return 77;
+	/* The last one has what is left; a new one is too small for a sub-buffer. */
+	while (!pipe2(fds[n + 1], O_CLOEXEC) && fcntl(fds[n + 1][1], F_GETPIPE_SZ) >= (int)BIG &&
+	       n + 2 < PIPES_MOST)
+		n++;
+	if (open_one(&size) != -ENOBUFS)
+		return __LINE__;
+	/* One megabyte free: not all of it, because a pipe is there before it grows. */
+	close(fds[0][0]);
+	close(fds[0][1]);
+	if (open_one(&size) || size < (size_t)BIG * 16)
+		return __LINE__;
+	close(fds[1][0]);
+	close(fds[1][1]);
+	if (open_one(&size) || size < (size_t)BIG * 256)
+		return __LINE__;
+	return 0;
+}
+
+static void test_pipe_limit(void **state __unused_arg)
+{
+	int status;
+	pid_t pid;
+
+	if (geteuid()) {
+		print_message("skipped: only root can become a user without pipes\n");
+		skip();
+	}
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(without_pipes() & 0xff);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77) {
+		print_message("skipped: this kernel limits no user's pipes\n");
+		skip();
+	}
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_many_cpus),
+		cmocka_unit_test(test_pipe_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
