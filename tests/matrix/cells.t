@@ -232,7 +232,9 @@ else
 	leave clang "clang" "clang is not installed"
 fi
 compiler gcc-san "gcc, ASan and UBSan" CC=gcc SAN=address,undefined CFLAGS="-O1 -g"
-compiler small "gcc -Os, SMALL=1 MINIMAL=1" CC=gcc SMALL=1 MINIMAL=1
+compiler small "gcc -Os, SMALL=1" CC=gcc SMALL=1
+compiler smallest "gcc -Os, SMALL=1 MINIMAL=1" CC=gcc SMALL=1 MINIMAL=1
+compiler static "gcc -O2, STATIC=1" CC=gcc STATIC=1
 trixie
 arm64
 musl
