@@ -22,6 +22,11 @@ static void skip_blanks(const char **p, const char *end)
 		(*p)++;
 }
 
+static bool one_of(char c, const char *set)
+{
+	return c && strchr(set, c);
+}
+
 static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -66,7 +71,7 @@ static bool check_string(struct check *c)
 			if (hex4(c->p + 1, c->end) < 0)
 				return false;
 			c->p += 4;
-		} else if (!memchr("\"\\/bfnrt", *c->p, 8)) {
+		} else if (!one_of(*c->p, "\"\\/bfnrt")) {
 			return false;
 		}
 	}
@@ -409,7 +414,7 @@ int jframe_find(struct jframe *f, const char *text, size_t n, size_t *len)
 		} else if (c == '{' || c == '[') {
 			f->depth++;
 		} else if (!f->depth) {
-			if (!memchr(" \t\r\n", c, 4))
+			if (!one_of(c, " \t\r\n"))
 				return -EINVAL;
 		} else if (c == '"') {
 			f->in_string = true;
