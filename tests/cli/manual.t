@@ -4,9 +4,9 @@
 # The examples of the manual are run: every line with a prompt in man/*.
 #
 # What only calculates must print what the page shows. What reads captures is run on small ones that are made here,
-# and must succeed. What needs a machine to record ("host#", "guest#", "#") is run on a small VM when
-# CHECK_ALL=1; make check looks whether its command has all its options. An example that cannot be
-# run here is in not_run() with the reason; none is left out unseen.
+# and must succeed. What needs a machine to record ("host#", "guest#", "#") is run for a short time, with a small VM
+# in place of the page's, when CHECK_ALL=1; make check looks whether its options exist. An example that
+# cannot be run here is in not_run() with the reason; none is left out unseen.
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/vmlib.sh"
@@ -59,6 +59,9 @@ not_run()
 	install*) echo "changes the machine" ;;
 	find* | cat* | grep* | echo* | less*) echo "not a command of kvmft" ;;
 	*"ssh guest"*) echo "needs a guest with ssh" ;;
+	*qemu-system* | "kvmft qemu"*) echo "needs a QEMU; tests/cli/qemu.t and record-qemu.t run such" ;;
+	*./prog*) echo "needs a program with markers; tests/cli/sdt.t runs such" ;;
+	*"--kvmclock vm1"* | *guest-offset*) echo "needs a kvmclock guest; tests/vm/clocks.t and guestclocks.t have one" ;;
 	esac
 }
 
@@ -67,15 +70,17 @@ not_run()
 uuid=8ab13543-95fc-4a78-9056-d605a03e9033
 make_captures()
 {
-	mkdir -p "$tmp/run/vm1" && cd "$tmp/run" || exit
+	mkdir "$tmp/run" && cd "$tmp/run" || exit
 	{
-		sed "s/name=one/name=vm1 uuid=$uuid/" "$golden/latency-host.txt"
-		# What relates the clocks.
-		echo "meta time tsc=1 width=2 mono_raw=1 mono=1 boot=1 real=1795236600000000001"
+		echo "0 900 101 kvm_pvclock_update vcpu_id=0 version=2 tsc_timestamp=900 system_time=5 tsc_to_system_mul=2147483648 tsc_shift=1"
+		sed "s/ pid=100 fd=12 name=one/ pid=4711 fd=12 name=vm1 uuid=$uuid/" "$golden/latency-host.txt"
+		# What relates the clocks; it is 14:05 in UTC.
+		echo "meta time tsc=1 width=2 mono_raw=1 mono=1 boot=1 real=1795269900000000000"
 		echo "meta time tsc=200000000000 width=2 mono_raw=200000000000 mono=200000000000 $(
-			)boot=200000000000 real=1795236800000000000"
+			)boot=200000000000 real=1795270100000000000"
 		echo "meta clock name=perf tsc=1 width=2 ns=1"
 		echo "meta clock name=perf tsc=20000000000000 width=2 ns=20000000000000"
+		echo "meta raw last=0 mult=8388608 shift=23 nsec=0 base=0 clocksource=tsc source=mkcap"
 	} >host.txt
 	{
 		cat "$golden/latency-guest.txt"
@@ -83,71 +88,155 @@ make_captures()
 		echo "meta sched kvm_sched_clock_offset=2210749078"
 		echo "meta pvclock cpu=0 version=6 tsc_timestamp=1000 system_time=0 mul=2147483648 shift=1 flags=1"
 	} >guest.txt
-	"$mkcap" --capture host host.txt && "$mkcap" --capture guest guest.txt || return
+	"$mkcap" --capture host host.txt && "$mkcap" --capture guest guest.txt &&
+		"$mkcap" --capture kvmft.data "$golden/report-access.txt" || return
+	mkdir vm1
 	for copy in local rec guest-vm1 vm1/kvmft-20261121T064500Z; do
 		cp -R guest "$copy"
 	done
-	mkdir host/.keep && rm -r host/.keep
-	cp -R host host-cron
-	"$mkcap" --trace-dat trace.dat "$golden/report-basic.txt"
+	cp -R host one && mv one host/kvmft-20261121T064500Z
+	kvmft export -q -i host -o pair.dat guest=vm1 && kvmft export -q -i host -o trace.dat &&
+		kvmft export -q -i guest -o guest.dat
 }
 
-# has_options COMMAND: its kvmft commands have the options that the example uses.
-has_options()
+# unknown_options: of all examples, those options that their commands do not have.
+unknown_options()
 {
-	printf '%s\n' "$1" | sed 's/ -- .*//; s/|/\n/g; s/\$(/\n/g; s/`/\n/g' | sed -n 's/^.*kvmft /kvmft /p' |
-	while read -r _ name rest; do
-		case $name in
-		qemu) name="qemu ${rest%% *}" ;;
-		esac
+	kvmft --list-options | cut -f 1 >"$tmp/commands"
+	kvmft --list-options qemu | awk -F '\t' 'NF == 2 { print $1 }' >>"$tmp/commands"
+	while read -r name; do
 		# shellcheck disable=SC2086 # one word, or two of a group
-		"$kvmft" --list-options $name | awk -F '\t' 'NF > 2 { print "--" $2; if ($3) print "-" $3 }' >"$tmp/known"
-		[ -s "$tmp/known" ] || echo "no command $name"
-		printf '%s\n' "$rest" | sed "s/'[^']*'//g" | tr -s ' ' '\n' |
-			grep -E -- '^(-[a-zA-Z]|--[a-z][a-z-]*)' | sed 's/[=)].*//' |
-			grep -vxF -f "$tmp/known" | sed "s/^/$name has no /"
-	done
+		kvmft --list-options $name | awk -F '\t' -v name="$name" 'NF > 2 {
+			print name " --" $2; if ($3) print name " -" $3 }'
+	done <"$tmp/commands" >"$tmp/known"
+	cat "$tmp"/ex/*.[0-9][0-9][0-9] | awk -v q="'" '
+		FNR == NR { known[$0] = 1; sub(/ -.*/, ""); known[$0] = 1; next }
+		{
+			gsub(q "[^" q "]*" q, "")
+			n = split($0, part, /[|`]|\$\(/)
+			for (i = 1; i <= n; i++) {
+				if (!sub(/^(.*[ (])?kvmft +/, "", part[i]))
+					continue
+				sub(/ -- .*/, "", part[i])
+				words = split(part[i], word, /[ ="()]+/)
+				name = word[1] == "qemu" ? word[1] " " word[2] : word[1]
+				if (!(name in known))
+					print "there is no command " name
+				for (w = 2; w <= words; w++)
+					if (word[w] ~ /^(-[a-zA-Z]|--[a-z].*)$/ && !((name " " word[w]) in known))
+						print name " has no " word[w]
+			}
+		}' "$tmp/known" -
 }
 
 # Blanks and line ends as one blank.
 one_line() { tr -s ' \n' ' ' | sed 's/ $//'; }
 
-# calculates PAGE COMMAND FILE: the page shows what comes out.
+# calculates EXAMPLE: the page shows what comes out.
 calculates()
 {
-	sh -c "$2" </dev/null >"$out" 2>"$err"
+	sh -c "$cmd" </dev/null >"$out" 2>"$err"
 	rc=$?
-	is "$(cat "$out" "$err" | one_line)" "$(one_line <"$3.want")" "$1: $2: as in the page"
+	is "$(cat "$out" "$err" | one_line)" "$(one_line <"$1.want")" "$name: as in the page"
 }
 
-# reads PAGE COMMAND
+# It succeeds; what it writes is replaced. An offset that the page gives to verify is wrong for the captures here.
 reads()
 {
-	run sh -c "$(printf '%s' "$2" | sed 's/| less$/| cat/')"
-	ok "$1: $2 (exit $rc)" test "$rc" = 0 -o "$rc" = 3
-	[ "$rc" = 0 ] || [ "$rc" = 3 ] || show_run
+	case $cmd in
+	*" -o "*) written=$(echo "$cmd" | sed 's/.* -o \([^ ]*\).*/\1/') && rm -f "${written%.*}"*.* ;;
+	esac
+	run sh -c "$(printf '%s' "$cmd" | sed 's/| less$/| cat/; s/=4711/=vm1/')"
+	case $cmd in
+	"kvmft verify --tsc-offset"*)
+		status_is 1 "$name"
+		out_has "misaligned" "... says that this offset is wrong here"
+		;;
+	*)
+		ok "$name (exit $rc)" test "$rc" = 0 -o "$rc" = 3
+		[ "$rc" = 0 ] || [ "$rc" = 3 ] || show_run
+		;;
+	esac
 }
 
-extract
-ok "captures for the examples" make_captures
+# live: with the VM here in place of the page's, for a short time, in a folder of its own. -N may wait longer than that.
+live()
+{
+	[ "${CHECK_ALL:-0}" = 1 ] || { left=$((left + 1)); return; }
+	[ -n "$vm" ] || start_vm
+	rm -rf "$tmp/live"
+	mkdir -p "$tmp/live/lib" && cd "$tmp/live" || exit
+	case $cmd in
+	*"--guest-capture rec") cp -R "$tmp/run/rec" . ;;
+	esac
+	ln -s "$tinyvm" vmm
+	echo true >work.sh
+	set -- "$(printf '%s' "$cmd" | sed "s,/var/lib/[a-z_]*,lib,; s,/tmp/,,g; s,-- vmm,-- ./vmm,
+		s/fio job/true/; s/if=.dev.vda/if=\/dev\/zero/; s/-d [0-9]*s/-d 300ms/; s/| less$/| cat/; s/ -v 4/ -v 9/
+		s/2390/$vm/; s/2428/$(echo "$tids" | cut -d ' ' -f 1)/; s/2429/$(echo "$tids" | cut -d ' ' -f 2)/
+		s/149237-15/$vm-$vm_fd/; s/offset \$offset/offset 5/; s/--min-free 1G//")"
+	case $prompt$1 in
+	guest*) ;;
+	*"kvmft record"*) set -- "$(echo "$1" | sed 's/kvmft record/kvmft record --host/')" ;;
+	esac
+	case $cmd in
+	*"kvmft check"* | *"kvmft list"*) limit=60 ;;
+	*) limit=2 ;;
+	esac
+	run timeout --preserve-status -s INT -k 20 $limit sh -c "trap : INT; $1"
+	case $cmd in
+	*"-v 4 1") status_is 1 "$name: the VM has no such vCPU" ;;
+	*"check"*) ok "$name (exit $rc)" test "$rc" = 0 -o "$rc" = 4 ;;
+	*)
+		why=$(sed -n 's/.*\(its KVM raises no kvm_exit\).*/\1/p; s/.*\(this kernel has no hist triggers\).*/\1/p' "$err")
+		case $rc$why in
+		0 | 3 | 130) ok "$name (exit $rc)" true ;;
+		[14]?*) skip "$name" "$why" ;;
+		*) status_is 0 "$name" ;;
+		esac
+		;;
+	esac
+	cd "$tmp/run" || exit
+}
+
+start_vm()
+{
+	need_recording "the examples that need a VM"
+	"$tinyvm" --ms 300000 --vcpus 2 --name vm1 >"$tmp/vm.log" 2>&1 &
+	vm=$!
+	wait_for_line "$tmp/vm.log"
+	vm_fd=$(sed -n 's/^pid .* vm-fd \([0-9]*\) .*/\1/p' "$tmp/vm.log")
+	tids=$(sed -n 's/^pid .* tids //p' "$tmp/vm.log")
+}
+
+left=0
+TZ=UTC
+export TZ
 mkdir "$tmp/bin"
 ln -s "$kvmft" "$tmp/bin/kvmft"
 PATH=$tmp/bin:$PATH
+extract
+ok "captures for the examples" make_captures
+is "$(unknown_options)" "" "the commands of all examples have the options that they use"
 cd "$tmp/run" || exit
 for ex in "$tmp"/ex/*.[0-9][0-9][0-9]; do
 	page=$(sed -n 1p "$ex") prompt=$(sed -n 2p "$ex") cmd=$(sed -n '3,$p' "$ex")
+	name="$page: $(printf '%s' "$cmd" | tr '\\' /)"
 	why=$(not_run "$cmd")
-	if [ -z "${why%%not a command of kvmft}" ] && [ -n "$why" ]; then
-		continue
-	fi
-	is "$(has_options "$cmd")" "" "$page: $cmd: has these options"
-	case $prompt$cmd in
-	*) [ -z "$why" ] || { skip "$page: $cmd" "$why"; continue; } ;;
-	esac
-	case $prompt$cmd in
-	'$kvmft list'* | '$kvmft record'* | '$kvmft qemu'*) continue ;; # live
-	'$'*" -i "* | '$kvmft '[!c]*) reads "$page" "$cmd" ;;
-	'$'*) calculates "$page" "$cmd" "$ex" ;;
+	case $why$prompt$cmd in
+	"not a command"*) ;;
+	'$kvmft list'* | '$kvmft record'* | '$kvmft qemu'*) live ;;
+	'$'*" -i "* | '$kvmft '[!c]*) reads ;;
+	'$'*) if [ -s "$ex.want" ]; then calculates "$ex"; else reads; fi ;;
+	*'#kvmft '* | *'#eval'*)
+		if [ -n "$why" ]; then
+			skip "$name" "$why"
+		else
+			live
+		fi
+		;;
+	*) skip "$name" "$why" ;;
 	esac
 done
+[ "$left" = 0 ] || skip "$left examples that record this machine" "make check-all runs them"
 finish
