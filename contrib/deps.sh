@@ -30,8 +30,9 @@ DEBIAN_TEST="clang libcmocka-dev trace-cmd mandoc cppcheck shellcheck codespell 
 	clang-format strace protobuf-compiler zsh fish dpkg-dev debhelper lintian
 	nodejs chromium libkshark-dev libjson-c-dev libtracecmd-dev systemtap-sdt-dev"
 
-# tests/matrix: foreign roots, architectures and C libraries. Only for make check-all.
-DEBIAN_MATRIX="debootstrap gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static musl-tools"
+# tests/matrix: foreign roots, architectures and C libraries; what builds a QEMU. Only for make check-all.
+DEBIAN_MATRIX="debootstrap gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static musl-tools
+	meson ninja-build python3 libglib2.0-dev libpixman-1-dev libfdt-dev"
 
 FEDORA_RIG="qemu-system-x86 busybox cpio kmod xz zstd msr-tools util-linux perl dpkg apt"
 FEDORA_BUILD="gcc make pkgconf-pkg-config libtracefs-devel libtraceevent-devel kmod-devel

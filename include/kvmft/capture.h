@@ -114,7 +114,7 @@ struct cap_task {
 	char *comm;
 };
 
-/* A QEMU whose monitor was spoken to for the recording. */
+/* A QEMU that was met while recording. */
 struct cap_qemu {
 	int32_t pid;	       /* 0 = unknown */
 	char *version, *binary; /* NULL when unknown; binary: a path of the recorded machine */
@@ -202,6 +202,7 @@ struct capture {
 	size_t nvm, vm_cap;
 	struct cap_qemu *qemu;
 	size_t nqemu, qemu_cap;
+	bool marker_of_command; /* markers are those of the command that was recorded, and its children */
 	struct cap_pvclock *pvclock;
 	size_t npvclock, pvclock_cap;
 	struct cap_bracket *bracket;

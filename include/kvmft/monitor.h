@@ -58,12 +58,23 @@ int mon_qemu_find(const struct vm_roots *roots, const struct vm_list *list, cons
 		  const struct vm **vm, struct kvmft_err *err) __must_check;
 
 /*
- * The file that process pid runs, and the trace back ends that texts within it tell of
- * ("log,simple"; nothing when none is found): a guess. What could be told is added even when the
- * result is -errno.
+ * What a QEMU is. backends is a list, "log,simple"; found tells by what each was found:
+ *	log:text	a text in the program that only this back end brings
+ *	dtrace:note	a note about a marker of provider qemu in the program
+ *	ust:library	a library that the process has loaded
  */
-int mon_binary(const struct vm_roots *roots, uint32_t pid, struct sbuf *path,
-	       struct sbuf *backends) __must_check;
+struct mon_program {
+	struct sbuf path;
+	struct sbuf version; /* "7.2.22 (Debian 1:7.2+dfsg)"; empty: this is no QEMU's program */
+	struct sbuf backends, found;
+};
+
+/*
+ * Looks at the file that process pid runs, and at the process. A file may be changed while it is read;
+ * what could be told is added even when the result is -errno. m: mon_program_free().
+ */
+int mon_program_read(const struct vm_roots *roots, uint32_t pid, struct mon_program *m) __must_check;
+void mon_program_free(struct mon_program *m);
 
 /* ---- one monitor ---- */
 

@@ -59,11 +59,13 @@ void qmarker_free(struct qmarker *m)
 
 /*
  * Any program may write what looks like an event: a thread of a VM's process is believed. Where no VM
- * is known, a text whose arguments fit the declaration.
+ * is known, or only the recorded command could write, a text whose arguments fit the declaration.
  */
 static bool is_qemu(const struct qmarker *m, const struct tl_item *item, const struct qtrace_item *i)
 {
-	return m->map->nvm ? hostmap_task_vm(m->map, item->tid) >= 0 : i->has_args;
+	if (m->map->nvm && hostmap_task_vm(m->map, item->tid) >= 0)
+		return true;
+	return i->has_args && (!m->map->nvm || m->map->cap->marker_of_command);
 }
 
 int qmarker_resolve(struct qmarker *m, struct tl_item *item)

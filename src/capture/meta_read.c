@@ -395,6 +395,14 @@ static int rec_qemu(struct capture *c, const struct meta_rec *rec)
 	return set(&q->version, rec, "version") || set(&q->binary, rec, "binary") ? -ENOMEM : 0;
 }
 
+static int rec_marker(struct capture *c, const struct meta_rec *rec)
+{
+	const char *of = meta_get(rec, "of");
+
+	c->marker_of_command = of && !strcmp(of, "command");
+	return 0;
+}
+
 static int rec_task(struct capture *c, const struct meta_rec *rec)
 {
 	int32_t tid, tgid = 0;
@@ -452,7 +460,8 @@ static const struct {
 	{ "time", rec_time },	    /* tsc width mono_raw mono boot real */
 	{ "clock", rec_clock },	    /* name tsc width ns */
 	{ "raw", rec_raw },	    /* last mult shift nsec base clocksource source */
-	{ "qemu", rec_qemu },	    /* pid version monitor name binary backends */
+	{ "qemu", rec_qemu },	    /* pid version monitor name binary backends found */
+	{ "marker", rec_marker },   /* of */
 	{ "task", rec_task },	    /* tid tgid comm */
 	{ "begin", rec_begin },	    /* tsc */
 	{ "stop", rec_stop },	    /* tsc */

@@ -195,6 +195,7 @@ static void record_undo(struct record *r)
 	ktracefs_close(r->t);
 	free(r->tids.v);
 	u64map_free(&r->tasks_told);
+	free(r->met.v);
 	free(r->env.affinity);
 	sbuf_free(&r->line);
 }
@@ -339,9 +340,10 @@ static int record_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	}
 	if (!ret) {
 		record_child_release(&child);
+		ret = record_met_command(&r, &child, true);
 		if (!o->quiet && !argc && !o->duration.set && isatty(STDERR_FILENO))
 			cli_note("recording into %s, Ctrl-C ends it", capw_path(r.w));
-		ret = record_wait(&r, &child);
+		ret = ret ? ret : record_wait(&r, &child);
 	}
 	if (!ret && argc)
 		ret = record_child_error(&child, argv[0], err);

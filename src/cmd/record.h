@@ -16,6 +16,7 @@
  * record_flight.c  the flight recorder: triggers, and writing the ring out
  * record_trigger.c ... and the trigger that no event is: an exit that lasts long
  * record_child.c   COMMAND
+ * record_met.c     the QEMUs that were met
  * record_watch.c   the process that cleans up after a recorder that was killed
  * record_qemu.c    --qemu, and the process that speaks to QEMU
  * record_qemu_keep.c what that process does
@@ -35,6 +36,7 @@
 #include "kvmft/drain.h"
 #include "kvmft/guest_clock.h"
 #include "kvmft/kernel.h"
+#include "kvmft/monitor.h"
 #include "kvmft/vm.h"
 
 enum record_marker { RECORD_MARKER_COMMAND, RECORD_MARKER_ALL, RECORD_MARKER_NONE };
@@ -124,6 +126,10 @@ struct record {
 		int to, from;	   /* pipes to it */
 		struct sbuf facts; /* records for meta, a line each */
 	} qemu;
+	struct {
+		uint32_t *v;
+		size_t n, cap;
+	} met;			    /* PIDs of QEMUs that meta tells of */
 	uint64_t lost;		    /* events, all CPUs; known after the end */
 	uint64_t stored;	    /* events in the capture */
 	uint64_t did_not_fit;	    /* part of lost: a limit or a failure kept them out */
@@ -285,6 +291,17 @@ void record_child_release(struct record_child *c);
 int record_child_error(struct record_child *c, const char *name, struct kvmft_err *err);
 /* Never let it run (set-up failed), or end it (SIGTERM) and reap it. */
 void record_child_end(struct record_child *c);
+
+/* ---- record_met.c ---- */
+
+/* Begins the record of a QEMU: all but its version. */
+void record_met_line(struct sbuf *line, uint32_t pid, const struct mon_program *p);
+/* Such a record was written by somebody else. */
+void record_met_told(struct record *r, const char *line);
+/* Writes the record of process pid, if it is a QEMU, and was not written yet. 0 or -errno. */
+int record_met(struct record *r, uint32_t pid);
+/* The same for COMMAND and its children; begin: it was released just now. */
+int record_met_command(struct record *r, const struct record_child *c, bool begin);
 
 /* ---- record_watch.c ---- */
 

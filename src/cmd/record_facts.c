@@ -244,7 +244,7 @@ static int facts_vm(struct record *r, const struct vm *vm, bool end)
 	ret = record_put(r);
 	for (size_t i = 0; i < vm->n_vcpus && !ret; i++)
 		ret = facts_vcpu(r, vm, &vm->vcpu[i], end);
-	return ret;
+	return ret ? ret : record_met(r, vm->pid);
 }
 
 /* FNV-1a */

@@ -170,12 +170,13 @@ static int take_store(struct record *r)
 }
 
 /* Once a second: what has appeared. Every fifth time also a bracket, and no old data in the ring. */
-static int take_tick(struct record *r, unsigned int tick)
+static int take_tick(struct record *r, const struct record_child *c, unsigned int tick)
 {
 	bool fifth = tick % BRACKET_TICKS == 0;
 	int ret = record_cpus(r);
 
 	ret = ret ? ret : record_tids_again(r, fifth);
+	ret = ret ? ret : record_met_command(r, c, false);
 	ret = ret ? ret : record_store_news(r);
 	if (!fifth || ret)
 		return ret;
@@ -225,7 +226,7 @@ static int take_all(struct record *r, const struct pollfd *p, struct record_chil
 	if (!ret && take_count(&p[W_TRIGGER]))
 		ret = take_trigger(r);
 	if (!ret && take_count(&p[W_TICK]))
-		ret = take_tick(r, ++*tick);
+		ret = take_tick(r, c, ++*tick);
 	return ret;
 }
 

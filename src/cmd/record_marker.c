@@ -54,7 +54,13 @@ int record_marker_facts(struct record *r)
 	char sys[] = "ftrace", name[] = "print";
 	const struct kevent print = { .sys = sys, .name = name };
 
-	return r->marker == RECORD_MARKER_NONE ? 0 : record_facts_event(r, &print);
+	int ret = r->marker == RECORD_MARKER_NONE ? 0 : record_facts_event(r, &print);
+
+	if (ret || r->marker == RECORD_MARKER_NONE)
+		return ret;
+	meta_begin(&r->line, "marker");
+	meta_str(&r->line, "of", record_marker_choices[r->marker]);
+	return record_put(r);
 }
 
 int record_marker_start(struct record *r)

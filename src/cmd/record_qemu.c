@@ -47,6 +47,7 @@ static int take_line(struct record *r, const char *line, size_t n)
 	if (n && *line == 'M') {
 		sbuf_add_mem(&r->qemu.facts, line + 1, n - 1);
 		sbuf_addc(&r->qemu.facts, '\n');
+		record_met_told(r, line + 1);
 	}
 	if (n < 2 || *line != 'E')
 		return 0;

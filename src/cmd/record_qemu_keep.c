@@ -194,27 +194,35 @@ static int want_all(struct keep *k, struct kept *q, struct kvmft_err *err)
 	return ret;
 }
 
-/* "qemu pid binary version monitor ...": which QEMU was met. */
+/* The monitor knows the command of back end simple, if it is there, better than any text in a file. */
+static void ask_simple(const struct kept *q, struct mon_program *p)
+{
+	struct sbuf help = { 0 };
+
+	if (!monitor_human(q->q.m, "help trace-file", &help, NULL) && help.s && strstr(help.s, "trace-file"))
+		sbuf_addf(&p->found, "%ssimple:command", p->found.len ? "," : "");
+	sbuf_free(&help);
+}
+
+/* "qemu pid version monitor ...": which QEMU was met. */
 static int tell_qemu(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
-	struct sbuf line = { 0 }, version = { 0 }, path = { 0 }, backends = { 0 };
+	struct mon_program p = { .path = { 0 } };
+	struct sbuf line = { 0 }, version = { 0 };
 	int ret = monitor_version(q->q.m, &version, err);
 
 	if (q->q.pid)
-		(void)!mon_binary(NULL, q->q.pid, &path, &backends);
-	meta_begin(&line, "qemu");
-	meta_u64(&line, "pid", q->q.pid);
+		(void)!mon_program_read(NULL, q->q.pid, &p);
+	ask_simple(q, &p);
+	record_met_line(&line, q->q.pid, &p);
 	meta_str(&line, "version", version.s);
 	meta_str(&line, "monitor", monitor_name(q->q.m));
 	meta_str(&line, "name", q->q.name);
-	meta_str(&line, "binary", path.s);
-	meta_str(&line, "backends", backends.s);
 	if (line.s)
 		answer_line(k, 'M', line.s);
 	sbuf_free(&line);
 	sbuf_free(&version);
-	sbuf_free(&path);
-	sbuf_free(&backends);
+	mon_program_free(&p);
 	return ret;
 }
 

@@ -13,6 +13,12 @@
 
 #include <string.h>
 
+/*
+ * Whole seconds are from time(), which asks a clock of the kernel's that is brought up to date by its
+ * ticks: it is behind by one of them, and by what kept the CPU from it in a VM.
+ */
+#define COARSE_LAG 100000000ull
+
 /* "Nov 21 09:54:00": of the year that brings it nearest to the capture. */
 static bool old_date(const struct qtrace *t, struct qline *l, struct qtrace_item *item)
 {
@@ -42,6 +48,8 @@ static bool old_date(const struct qtrace *t, struct qline *l, struct qtrace_item
 		}
 	}
 	item->clock = QTRACE_REALTIME;
+	if (item->unit == 1000000000)
+		item->unit += COARSE_LAG;
 	*l = at;
 	return best < INT64_MAX;
 }

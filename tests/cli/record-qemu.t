@@ -41,7 +41,7 @@ is "$during" "runstate_set virtio_blk_handle_read virtio_blk_handle_write virtio
 	"... which are on meanwhile, but for those left out"
 err_has "^kvmft: 2 trace events of QEMU $qemu_pid are on" "... which is told"
 is "$(states --hmp "$hmp")" "$before" "... and as they were afterwards"
-file_has "$tmp/a/meta" "^qemu pid=$qemu_pid version=$qemu_version.* monitor=QMP%20.* binary=/.*qemu-system-x86_64 backends=" \
+file_has "$tmp/a/meta" "^qemu pid=$qemu_pid binary=/.*qemu-system-x86_64 backends=.*log.* found=.*log:text.* version=$qemu_version.* monitor=QMP%20" \
 	"the capture knows QEMU, its version, its program and back ends"
 file_has "$tmp/a/meta" "^qemu_on pid=$qemu_pid before=0 events=virtio_blk_handle_write,virtio_blk_submit_multireq$" \
 	"... what was switched on"

@@ -95,16 +95,8 @@ cmocka_prepare()
 	rm -rf "$roots/cmocka.tmp"
 	mkdir "$roots/cmocka.tmp"
 	if ! (
-		apt_update bookworm || exit
-		list=$(apt_folder bookworm)/sources.list
-		cp "$list" "$tmp/sources.list"
-		sed 's/^deb /deb-src /' "$list" >>"$list.new" && cat "$list.new" >>"$list"
-		rm -f "$list.new"
-		apt_run bookworm apt-get update && cd "$roots/cmocka.tmp" &&
-			apt_run bookworm apt-get source --download-only cmocka
-		got=$?
-		cp "$tmp/sources.list" "$list"
-		[ "$got" = 0 ] && tar -xf cmocka_*.orig.tar.?z --strip-components=1
+		apt_source bookworm "$roots/cmocka.tmp" --download-only cmocka && cd "$roots/cmocka.tmp" &&
+			tar -xf cmocka_*.orig.tar.?z --strip-components=1
 	) >"$tmp/cmocka.log" 2>&1; then
 		echo "no source of cmocka: $(tail -n 1 "$tmp/cmocka.log")"
 		return 1

@@ -322,11 +322,11 @@ static void test_syslog(void **state)
 
 	/* near: 2026-01-01 00:00:00 */
 	check_text(f, text, (struct qtrace_options){ .events = f->events, .near = 1767225600000000000 },
-		   "real 1767225598000000000/1000000000 tid=719585 kvm_run_exit cpu_index 0, reason 2\n"
+		   "real 1767225598000000000/1100000000 tid=719585 kvm_run_exit cpu_index 0, reason 2\n"
 		   "real 1767225601250000000/1000000 tid=719585 kvm_run_exit cpu_index 0, reason 3\n"
 		   "real 1767225602500000000/1000 tid=719585 unheard_of 'a'\n"
 		   "real 1767225603125000000/1000000 tid=719585 kvm_run_exit cpu_index 0, reason 4\n"
-		   "real 1767225605000000000/1000000000 tid=0 lost 17\n"
+		   "real 1767225605000000000/1100000000 tid=0 lost 17\n"
 		   "mono 12345678000/1000 tid=719585 first \n", 2);
 }
 

@@ -83,3 +83,25 @@ apt_fetch()
 	done
 	rm -rf "$fetch_into/deb"
 }
+
+# apt_source SUITE DIR [OPTION...] PACKAGE: a source package into the folder DIR, unpacked with Debian's
+# patches unless an option says otherwise. 1 when it cannot be had.
+apt_source()
+{
+	source_suite=$1
+	source_into=$2
+	shift 2
+	apt_update "$source_suite" || return
+	source_list=$(apt_folder "$source_suite")/sources.list
+	source_deb=$(cat "$source_list")
+	{
+		echo "$source_deb"
+		echo "$source_deb" | sed 's/^deb /deb-src /'
+	} >"$source_list"
+	mkdir -p "$source_into"
+	apt_run "$source_suite" apt-get update &&
+		(cd "$source_into" && apt_run "$source_suite" apt-get source "$@")
+	source_got=$?
+	echo "$source_deb" >"$source_list"
+	return "$source_got"
+}
