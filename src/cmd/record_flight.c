@@ -64,10 +64,27 @@ static int arm_watch(struct record *r)
 	return ret;
 }
 
+/*
+ * A trigger without a condition is obeyed before the kernel asks whose event it is; one with a condition
+ * after that, with an event of a thread in set_event_pid in hand (trace_event_buffer_reserve() in
+ * kernel/trace/trace_events.c). So where threads were chosen it gets a condition that always holds.
+ */
+static int arm_kernel(struct record *r, const struct kevent *e)
+{
+	const char *condition = e->filter ? e->filter : r->tids.n ? "common_pid >= 0" : NULL;
+	struct sbuf text = { 0 };
+	int ret;
+
+	sbuf_addf(&text, "traceoff%s%s", condition ? " if " : "", condition ? condition : "");
+	ret = text.error ? err_set(r->err, ENOMEM, "out of memory")
+			 : kinst_trigger(r->k, e->sys, e->name, text.s, r->err);
+	sbuf_free(&text);
+	return ret;
+}
+
 int record_flight_arm(struct record *r)
 {
 	const struct kevent *e = r->flight.on.v;
-	struct sbuf text = { 0 };
 	int ret;
 
 	if (!r->o->trigger)
@@ -78,10 +95,7 @@ int record_flight_arm(struct record *r)
 					"stopped the machine's main trace", r->o->trigger);
 		ret = record_trigger_longer_arm(r);
 	} else if (traceoff_is_ours() && kinst_has_trigger(r->k, e->sys, e->name)) {
-		sbuf_addf(&text, "traceoff%s%s", e->filter ? " if " : "", e->filter ? e->filter : "");
-		ret = text.error ? err_set(r->err, ENOMEM, "out of memory")
-				 : kinst_trigger(r->k, e->sys, e->name, text.s, r->err);
-		sbuf_free(&text);
+		ret = arm_kernel(r, e);
 	} else {
 		ret = arm_watch(r);
 	}

@@ -131,6 +131,8 @@ static int tid_add(struct record *r, uint32_t tid)
 	if (ret <= 0 || !r->k)
 		return MIN(ret, 0);
 	ret = kinst_pid_add(r->k, (int32_t)tid, r->err);
+	if (!ret && r->flight.watch)
+		ret = kinst_pid_add(r->flight.watch, (int32_t)tid, r->err);
 	if (ret != -ESRCH)
 		return ret;
 	r->err->text[0] = '\0'; /* it was there and is gone */

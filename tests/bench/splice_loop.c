@@ -3,13 +3,19 @@
  * splice_loop: the least that a recorder can do, as the measure of ours: a thread per CPU that
  * splices trace_pipe_raw of an instance through a pipe into a file, until SIGINT.
  *
- *   splice_loop INSTANCE DIR NCPU SUBBUF
+ *   splice_loop [--own] INSTANCE DIR NCPU SUBBUF
+ *
+ * --own: it also makes the instance, with a ring of 8 MiB per CPU, the clock x86-tsc and all events of
+ * kvm, and in the end switches them off and removes it, like a recorder that starts from nothing.
  */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAX_CPUS 256
@@ -46,15 +52,45 @@ static void *loop(void *arg)
 	return NULL;
 }
 
+static int put(const char *instance, const char *file, const char *text)
+{
+	char path[4096];
+	int fd, bad;
+
+	snprintf(path, sizeof(path), "%s/%s", instance, file);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 1;
+	bad = write(fd, text, strlen(text)) < 0;
+	close(fd);
+	return bad;
+}
+
+static int make(const char *instance, const char *subbuf)
+{
+	char kb[16];
+
+	snprintf(kb, sizeof(kb), "%d", atoi(subbuf) / 1024);
+	if (mkdir(instance, 0700) || put(instance, "tracing_on", "0"))
+		return 1;
+	(void)put(instance, "buffer_subbuf_size_kb", kb);
+	return put(instance, "buffer_size_kb", "8192") || put(instance, "trace_clock", "x86-tsc") ||
+	       put(instance, "events/kvm/enable", "1") || put(instance, "tracing_on", "1");
+}
+
 int main(int argc, char **argv)
 {
 	struct sigaction sa = { .sa_handler = on_signal };
+	bool own = argc > 1 && !strcmp(argv[1], "--own");
 	static struct cpu cpu[MAX_CPUS];
-	int n = argc == 5 ? atoi(argv[3]) : 0;
 	char path[4096];
 	sigset_t set;
+	int n;
 
-	if (n < 1 || n > MAX_CPUS)
+	argc -= own;
+	argv += own;
+	n = argc == 5 ? atoi(argv[3]) : 0;
+	if (n < 1 || n > MAX_CPUS || (own && make(argv[1], argv[4])))
 		return 2;
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGUSR1, &sa, NULL);
@@ -79,6 +115,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < n; i++) {
 		pthread_kill(cpu[i].thread, SIGUSR1);
 		pthread_join(cpu[i].thread, NULL);
+		close(cpu[i].src);
 	}
-	return 0;
+	return own && (put(argv[1], "events/kvm/enable", "0") || rmdir(argv[1]));
 }

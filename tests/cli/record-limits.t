@@ -251,6 +251,15 @@ run timeout 60 "$kvmft" record --host -e 'kvm:*' --flight-recorder -b 256K -p "$
 	--trigger 'kvm:kvm_pio/port == 0x81/'
 status_is 0 "--trigger that never happens"
 is "$(grep -c 'why=trigger' "$cap/meta") $(grep -c 'why=end' "$cap/meta")" "0 1" "... what was last is there"
+sleep 60 &
+sleeper=$!
+cap=$tmp/trigger-other
+run timeout 60 "$kvmft" record --host -e 'kvm:*' --flight-recorder -b 256K -p "$sleeper" -d 500ms -o "$cap" \
+	--trigger kvm:kvm_pio
+kill "$sleeper"
+wait "$sleeper" 2>/dev/null
+status_is 0 "--trigger with -p, while another process has such events"
+is "$(grep -c 'why=trigger' "$cap/meta")" 0 "... which do not count"
 # An exit that lasts longer; what it does is proved in the emulated host (tests/vm/flight.t).
 for wrong in exit-longer= exit-longer=0 exit-longer=5q exit-longer=5ms/ exit-longer=5ms/x exit-longer=5ms//; do
 	run "$kvmft" record --host --flight-recorder -d 1ms -o "$tmp/none" --trigger "$wrong"
