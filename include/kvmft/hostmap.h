@@ -81,7 +81,7 @@ int hostmap_add_side(struct hostmap *m, size_t vm, size_t *out) __must_check;
 
 /* The vCPU that a thread runs; NULL when it runs none. */
 const struct hostmap_thread *hostmap_thread(const struct hostmap *m, int32_t tid);
-/* Number of the VM whose process thread tid belongs to; -1 when that is none, or two VMs'. */
+/* Number of the VM that thread tid belongs to, or works for as vhost's do; -1 when that is none, or two VMs'. */
 ssize_t hostmap_task_vm(const struct hostmap *m, int32_t tid);
 /* Index of the VM that sel names (UUID, name, PID, PID-FD); -errno with candidates in err. */
 ssize_t hostmap_find_vm(const struct hostmap *m, const char *sel, struct kvmft_err *err);

@@ -134,6 +134,17 @@ static int thread_set(struct hostmap *m, int32_t tid, size_t vm, uint32_t vcpu)
 	return u64map_put(&m->by_tid, (uint32_t)tid, m->nthread++);
 }
 
+/* The process that a thread works for: its own, or of vhost-PID, a thread of the kernel (drivers/vhost/vhost.c), PID. */
+static uint32_t works_for(const struct cap_task *t)
+{
+	static const char vhost[] = "vhost-";
+	uint32_t pid = (uint32_t)t->tgid;
+
+	if (t->comm && !strncmp(t->comm, vhost, sizeof(vhost) - 1) && t->tgid == t->tid)
+		pid = (uint32_t)strtoul(t->comm + sizeof(vhost) - 1, NULL, 10);
+	return pid ? pid : (uint32_t)t->tgid;
+}
+
 static int map_known(struct hostmap *m)
 {
 	const struct capture *c = m->cap;
@@ -141,8 +152,7 @@ static int map_known(struct hostmap *m)
 
 	for (size_t i = 0; i < c->ntask && !ret; i++)
 		if (c->task[i].tgid)
-			ret = u64map_put(&m->tgid_of, (uint32_t)c->task[i].tid,
-					 (uint32_t)c->task[i].tgid);
+			ret = u64map_put(&m->tgid_of, (uint32_t)c->task[i].tid, works_for(&c->task[i]));
 	for (size_t i = 0; i < c->nvm && !ret; i++) {
 		ssize_t vm = vm_add(m, &c->vm[i], c->vm[i].pid);
 

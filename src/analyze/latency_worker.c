@@ -8,27 +8,12 @@
 #include "latency_priv.h"
 
 #include <errno.h>
-#include <string.h>
-
-#define VHOST "vhost-" /* vhost-PID, a thread of the kernel (drivers/vhost/vhost.c) */
 
 struct lat_workers {
 	struct lat_worker *w;
 	size_t n, cap;
 	struct u64map at; /* tid → index */
 };
-
-static int64_t vm_of_task(const struct lat *l, const struct cap_task *t)
-{
-	int64_t pid = t->tgid;
-
-	if (t->comm && !strncmp(t->comm, VHOST, strlen(VHOST)))
-		pid = strtol(t->comm + strlen(VHOST), NULL, 10);
-	for (size_t i = 0; i < l->map->nvm; i++)
-		if (l->map->vm[i].pid == pid)
-			return (int64_t)i;
-	return -1;
-}
 
 int lat_workers_new(struct lat *l)
 {
@@ -39,7 +24,7 @@ int lat_workers_new(struct lat *l)
 		return -ENOMEM;
 	for (size_t i = 0; i < cap->ntask; i++) {
 		const struct cap_task *t = &cap->task[i];
-		int64_t vm = vm_of_task(l, t);
+		int64_t vm = hostmap_task_vm(l->map, t->tid);
 		struct lat_worker *w;
 		uint64_t at;
 

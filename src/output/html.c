@@ -8,7 +8,7 @@
  *   1  string: length, bytes (UTF-8). Strings are counted from 1; 0 is "".
  *   2  type: of a guest?, name (string), number of fields, and of each: name (string), kind
  *      (0 unsigned, 1 signed, 2 string, 3 shown in hex). Types are counted from 0.
- *   3  who: source, CPU, vCPU (signed), VM (signed), tid (signed), name (string); counted from 0.
+ *   3  who: source, CPU, vCPU (signed), VM (signed; of the host's threads also the VMM's), tid (signed), name (string); counted from 0.
  *   4  gap: time since the record before, source, CPU, length, events lost (0: unknown)
  *   5  clock: name, unit (strings), value at 0, host TSC at 0, kHz of the host's TSC
  *   6  source: label (string), a guest?; counted from 0
@@ -130,11 +130,13 @@ static uint64_t text(struct html *h, const char *s)
 	return string(h, s, strlen(s));
 }
 
-static uint64_t who(struct html *h, const struct tl_item *i)
+static uint64_t who(const struct out *o, struct html *h, const struct tl_item *i)
 {
 	const char *comm = i->kind == TL_EVENT ? tl_comm(i->src, i->tid) : "";
 	uint64_t name = text(h, comm), at;
-	const int64_t key[] = { (int64_t)i->src->index, i->cpu, i->vcpu, i->vm, i->tid, (int64_t)name };
+	/* A thread of the VMM, or vhost's, is its VM's; only vCPUs' threads have a vCPU. */
+	int64_t vm = i->vm >= 0 || i->src->guest ? i->vm : hostmap_task_vm(tl_hostmap(o->t), i->tid);
+	const int64_t key[] = { (int64_t)i->src->index, i->cpu, i->vcpu, vm, i->tid, (int64_t)name };
 	uint64_t k = hash(0x84222325cbf29ce4ull, key, sizeof(key));
 
 	if (u64map_get(&h->whos, k, &at))
@@ -145,7 +147,7 @@ static uint64_t who(struct html *h, const struct tl_item *i)
 	put(h, i->src->index);
 	put(h, i->cpu == TL_NO_CPU ? 0 : i->cpu);
 	put_signed(h, i->vcpu);
-	put_signed(h, i->vm);
+	put_signed(h, vm);
 	put_signed(h, i->tid);
 	put(h, name);
 	if (u64map_put(&h->whos, k, h->nwho))
@@ -327,7 +329,7 @@ static uint64_t since(struct out *o, struct html *h, const struct tl_item *i)
 
 static void event(struct out *o, struct html *h, const struct tl_item *i)
 {
-	uint64_t strings[257] = { 0 }, t = since(o, h, i), y = type(h, i), w = who(h, i);
+	uint64_t strings[257] = { 0 }, t = since(o, h, i), y = type(h, i), w = who(o, h, i);
 
 	if (i->ev)
 		event_strings(h, i, strings);
