@@ -54,6 +54,21 @@ async function hands(p) {
 	await p.key('0');
 }
 
+async function words(p) {
+	const used = await p.value('new Set(lanes.flatMap((l) => l.c)).size');
+	ok(await p.value('document.querySelectorAll("#legend span").length') > (used > 0), 'the legend tells the colours', String(used));
+	await p.key('?');
+	ok(await p.value('$("help").open && $("help").textContent.includes("search")'), '? shows the keys');
+	const from = await p.value('t0');
+	await p.key('d');
+	ok(await p.value('t0') === from, 'keys do nothing behind that');
+	await p.key('?');
+	ok(!(await p.value('$("help").open')), '? hides them');
+	ok(await p.value('lanes.every((l) => l.p.length || l.s.length)'), 'no lane is empty');
+	ok(await p.value('lanes.every((l) => l.s.every((s, k) => s <= l.e[k] && (!k || l.s[k - 1] <= s)))'), 'slices are in order');
+	ok(await p.value('new Set(lanes.flatMap((l) => l.p)).size === N'), 'every event is on a lane');
+}
+
 async function search(p) {
 	const word = await p.value('types[TYPE[0]].name');
 	const want = await p.value(`(() => { let n = 0; for (let i = 0; i < N; i++) n += types[TYPE[i]].name === ${JSON.stringify(word)}; return n; })()`);
@@ -90,6 +105,7 @@ async function speed(p) {
 	await p.close();
 	p = await look(false);
 	await hands(p);
+	await words(p);
 	await search(p);
 	await speed(p);
 	ok(p.errors.length === 0, 'no error in all of it', p.errors.join(' '));
