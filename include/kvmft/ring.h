@@ -50,6 +50,12 @@ struct rec {
  * fit the size (the sub-buffer must be skipped).
  */
 int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g) __must_check;
+/*
+ * The same where only the first bytes of buf are there, g->header or more: *sb has the place of all data,
+ * and lost_count is what the g->long_size bytes behind them will tell (subbuf_lost_count()).
+ */
+int subbuf_begin_head(struct subbuf *sb, const void *buf, const struct subbuf_geom *g) __must_check;
+uint64_t subbuf_lost_count(const void *p, const struct subbuf_geom *g);
 /* What subbuf_next() does not do in line: time, padding, long events, byte order, the end. */
 int subbuf_next_rare(struct subbuf *sb, struct rec *rec) __must_check;
 
@@ -102,9 +108,16 @@ struct rstream {
 	const struct capture *cap;
 	const struct cap_stream *s;
 	struct subbuf_geom geom;
-	uint8_t *buf;	  /* one batch of sub-buffers */
+	uint8_t *buf;	  /* one batch of sub-buffers, or a part of one */
 	uint64_t idx;	  /* next sub-buffer to read */
 	uint32_t batch, have, at; /* sub-buffers per read, in buf, current */
+	/*
+	 * Many CPUs with large sub-buffers: so many bytes are read at once and handed out as if they were a
+	 * sub-buffer (0: whole ones). Of the current one the data from part_at on, part_left bytes, are
+	 * still to be read; the time is part_ts there.
+	 */
+	uint32_t window, part_at, part_left;
+	uint64_t part_ts;
 	struct cap_file file;	  /* kept open between reads */
 	struct rloss *loss;	  /* nloss of them, ascending; loss_at is the next */
 	size_t nloss, loss_at;
@@ -141,8 +154,8 @@ static inline enum rkind rstream_next(struct rstream *r)
 }
 
 /*
- * The next sub-buffer as a whole: R_EVENT and *sb, to be walked to its end by subbuf_next(), valid
- * until the next call; or a gap before it, damage, or the end. Not to be mixed with
+ * The next sub-buffer as a whole (or a part of one that is too large for that): R_EVENT and *sb, to be
+ * walked to its end by subbuf_next(), valid until the next call; or a gap before it, damage, or the end. Not to be mixed with
  * rstream_next() inside one sub-buffer.
  */
 enum rkind rstream_subbuf(struct rstream *r, struct subbuf *sb);

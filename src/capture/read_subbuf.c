@@ -130,7 +130,15 @@ int capture_read_subbuf(const struct capture *c, const struct cap_stream *s, uin
 	return n == 1 ? 0 : n ? (int)n : -ENODATA;
 }
 
-int capture_read_head(const struct capture *c, const struct cap_stream *s, uint64_t idx,
+bool capture_has_parts(const struct cap_stream *s)
+{
+	for (size_t i = 0; i < s->next; i++)
+		if (s->ext[i].packed)
+			return false;
+	return true;
+}
+
+int capture_read_part(const struct capture *c, const struct cap_stream *s, uint64_t idx, uint32_t at,
 		      void *buf, size_t n, struct cap_file *file)
 {
 	const struct cap_extent *e;
@@ -139,7 +147,7 @@ int capture_read_head(const struct capture *c, const struct cap_stream *s, uint6
 	e = find_extent(c, s, idx, &off);
 	if (!e)
 		return -ENODATA;
-	if (n > c->subbuf_size)
+	if (at > c->subbuf_size || n > c->subbuf_size - at)
 		return -EINVAL;
-	return read_extent(c, s, e, off, buf, n, file);
+	return read_extent(c, s, e, off + at, buf, n, file);
 }

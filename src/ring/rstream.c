@@ -2,7 +2,8 @@
 /*
  * rstream.c: one CPU's sub-buffers in order, as events, gaps and damage.
  *
- * Sub-buffers are read in batches, so memory per CPU is constant however long the capture is.
+ * Sub-buffers are read in batches, so memory per CPU is constant however long the capture is; where
+ * there are too many CPUs for a sub-buffer of each, in parts that end between two events.
  * A corrupt sub-buffer costs the rest of itself and nothing else.
  */
 #include "kvmft/ring.h"
@@ -15,7 +16,7 @@
 /* What is read at once: all streams of a capture together shall fit into a second-level cache. */
 #define BATCH_BYTES  (256u << 10)
 #define BATCH_MIN    (32u << 10)
-#define BATCH_ALL    (4u << 20) /* ... of all streams together, where sub-buffers are small enough */
+#define BATCH_ALL    (4u << 20) /* ... of all streams together */
 #define PAGE	     4096u
 #define SEEK_PROBES  64		  /* stamps looked at to see whether they ascend */
 
@@ -49,17 +50,21 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 	};
 	bytes = (uint32_t)MAX(BATCH_MIN, BATCH_BYTES / MAX(cap->nstream, (size_t)1));
 	bytes = (uint32_t)MIN(bytes, BATCH_ALL / MAX(cap->nstream, (size_t)1));
+	if (bytes < size && capture_has_parts(s))
+		r->window = MAX(bytes / PAGE * PAGE, PAGE);
 	r->batch = MAX(bytes / size, 1u);
 	if (s->nsub < r->batch)
 		r->batch = (uint32_t)MAX(s->nsub, 1u);
 	/* A copy to an address just behind the source's, modulo a page, takes four times as long. */
-	r->buf = aligned_alloc(PAGE, ((size_t)r->batch * size + PAGE - 1) / PAGE * PAGE);
+	size = r->window ? r->window : r->batch * size;
+	r->buf = aligned_alloc(PAGE, ((size_t)size + PAGE - 1) / PAGE * PAGE);
 	return r->buf ? rstream_place_losses(r) : -ENOMEM;
 }
 
 static enum rkind damage(struct rstream *r)
 {
 	r->open = false;
+	r->part_left = 0;
 	r->damage_index = r->idx - r->have + r->at - 1;
 	r->damaged++;
 	return R_DAMAGE;
@@ -80,9 +85,112 @@ static enum rkind gap(struct rstream *r)
 	return R_GAP;
 }
 
+/* ---- sub-buffers in parts ---- */
+
+/* How much has to be read for the event at p, of whose data `left` bytes are still there. */
+static uint32_t event_bytes(const struct rstream *r, const uint8_t *p, uint32_t left)
+{
+	uint32_t head = load_u32(p), type, len = load_u32(p + 4);
+
+	if (r->geom.swap) {
+		head = __builtin_bswap32(head);
+		len = __builtin_bswap32(len);
+	}
+	type = r->geom.big_endian ? head >> 27 : head & 31;
+	if (type && type != 29)
+		return MIN(4u + 4 * 28, left);
+	return len < left ? MIN(4 + ((len + 3) & ~3u), left) : 0;
+}
+
+static int part_read(struct rstream *r, uint32_t n)
+{
+	return capture_read_part(r->cap, r->s, r->idx - 1, r->part_at, r->buf, n,
+				 r->keep ? &r->file : NULL);
+}
+
+/*
+ * Makes the next part of the current sub-buffer what is walked: whole events, as many as there is room for,
+ * and at least one: for a longer one room is made. What is broken is left to be found by the walk.
+ */
+static int part_next(struct rstream *r)
+{
+	uint32_t n = MIN(r->part_left, r->window), used, want;
+	struct subbuf *sb = &r->sb, scan;
+	struct rec rec;
+	uint8_t *buf;
+	int ret;
+
+	for (;;) {
+		ret = part_read(r, n);
+		if (ret)
+			return ret;
+		sb->p = r->buf;
+		sb->end = r->buf + n;
+		sb->plain = r->geom.swap || r->geom.big_endian ? r->buf : sb->end;
+		sb->ts = r->part_ts;
+		scan = *sb;
+		while ((ret = subbuf_next(&scan, &rec)) > 0)
+			;
+		used = (uint32_t)(scan.p - r->buf);
+		if (n == r->part_left || (!ret && used < n)) { /* the last part, or nothing but filling follows */
+			r->part_left = 0;
+			return 0;
+		}
+		if (used)
+			break;
+		want = event_bytes(r, r->buf, r->part_left); /* n is the window: 8 bytes are there */
+		if (want <= n) { /* broken */
+			r->part_left = 0;
+			return 0;
+		}
+		buf = realloc(r->buf, want);
+		if (!buf)
+			return -ENOMEM;
+		r->buf = buf;
+		n = want;
+	}
+	sb->end = scan.p;
+	sb->plain = r->geom.swap || r->geom.big_endian ? r->buf : sb->end;
+	r->part_ts = scan.ts;
+	r->part_at += used;
+	r->part_left -= used;
+	return 0;
+}
+
+/* Begins sub-buffer idx - 1 by its head: 0, -EBADMSG, or another error of reading. */
+static int part_begin(struct rstream *r)
+{
+	uint8_t count[8];
+	int ret;
+
+	r->part_at = 0;
+	ret = part_read(r, r->geom.header);
+	ret = ret ? ret : subbuf_begin_head(&r->sb, r->buf, &r->geom);
+	if (ret)
+		return ret;
+	r->part_left = (uint32_t)(r->sb.end - r->sb.p);
+	r->part_at = r->geom.header;
+	r->part_ts = r->sb.ts;
+	if (r->sb.lost_counted) {
+		ret = capture_read_part(r->cap, r->s, r->idx - 1, r->part_at + r->part_left, count,
+					r->geom.long_size, r->keep ? &r->file : NULL);
+		if (ret)
+			return ret;
+		r->sb.lost_count = subbuf_lost_count(count, &r->geom);
+	}
+	return part_next(r);
+}
+
+/* ---- whole ones ---- */
+
 /* Makes the next sub-buffer current, reading a batch when needed: 1, 0 at the end, -errno. */
 static int advance(struct rstream *r)
 {
+	if (r->window) {
+		r->have = r->at = r->idx < r->s->nsub;
+		r->idx += r->have;
+		return (int)r->have;
+	}
 	if (r->at >= r->have) {
 		ssize_t n = capture_read_subbufs_kept(r->cap, r->s, r->idx, r->batch, r->buf,
 						      r->keep ? &r->file : NULL);
@@ -123,6 +231,11 @@ static enum rkind begin_next(struct rstream *r)
 	r->open = false;
 	if (r->error)
 		return R_END;
+	if (r->part_left) {
+		r->error = part_next(r);
+		r->open = !r->error;
+		return r->error ? R_END : R_EVENT;
+	}
 	ret = advance(r);
 	if (!ret && r->loss_at < r->nloss) {
 		r->sb.lost = r->sb.lost_counted = false;
@@ -133,8 +246,16 @@ static enum rkind begin_next(struct rstream *r)
 		r->error = ret;
 		return R_END;
 	}
-	if (subbuf_begin(&r->sb, r->buf + (size_t)(r->at - 1) * r->geom.size, &r->geom))
+	if (r->window)
+		ret = part_begin(r);
+	else
+		ret = subbuf_begin(&r->sb, r->buf + (size_t)(r->at - 1) * r->geom.size, &r->geom);
+	if (ret == -EBADMSG)
 		return damage(r);
+	if (ret) {
+		r->error = ret;
+		return R_END;
+	}
 	r->open = true;
 	if (r->loss_at < r->nloss)
 		add_losses(r, r->idx - r->have + r->at - 1);
@@ -184,7 +305,7 @@ struct seek {
 /* Base stamp of a sub-buffer. */
 static int read_stamp(struct rstream *r, uint64_t idx, uint64_t *ts)
 {
-	int ret = capture_read_head(r->cap, r->s, idx, ts, sizeof(*ts),
+	int ret = capture_read_part(r->cap, r->s, idx, 0, ts, sizeof(*ts),
 				    r->keep ? &r->file : NULL);
 
 	if (!ret && r->geom.swap)
@@ -255,7 +376,7 @@ int rstream_seek_by(struct rstream *r, bool (*before)(void *arg, uint64_t ts), v
 	uint64_t n = r->s->nsub, step = n / SEEK_PROBES + 1, at = 0;
 	int ret;
 
-	r->at = r->have = 0;
+	r->at = r->have = r->part_left = 0;
 	r->open = r->gap_told = false;
 	r->error = 0;
 	r->last_ts = 0;

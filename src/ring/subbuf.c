@@ -58,7 +58,12 @@ static inline uint64_t get_long(const void *p, const struct subbuf_geom *g)
 	return g->long_size == 8 ? get_u64(p, g->swap) : get_u32(p, g->swap);
 }
 
-int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g)
+uint64_t subbuf_lost_count(const void *p, const struct subbuf_geom *g)
+{
+	return get_long(p, g);
+}
+
+int subbuf_begin_head(struct subbuf *sb, const void *buf, const struct subbuf_geom *g)
 {
 	const uint8_t *b = buf;
 	uint64_t word, len, room;
@@ -86,8 +91,17 @@ int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g
 	sb->big_endian = g->big_endian;
 	sb->lost = word & SB_LOST;
 	sb->lost_counted = sb->lost && (word & SB_LOST_STORED);
-	sb->lost_count = sb->lost_counted ? get_long(sb->end, g) : 0;
+	sb->lost_count = 0;
 	return 0;
+}
+
+int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g)
+{
+	int ret = subbuf_begin_head(sb, buf, g);
+
+	if (!ret && sb->lost_counted)
+		sb->lost_count = get_long(sb->end, g);
+	return ret;
 }
 
 /*

@@ -296,9 +296,9 @@ static void test_data_files(void **state __unused_arg)
 	assert_int_equal(capture_read_subbufs(c, &c->stream[0], 5, 16, buf), 0);
 	assert_int_equal(capture_read_subbuf(c, &c->stream[0], 4, buf), 0);
 	assert_int_equal(capture_read_subbuf(c, &c->stream[0], 5, buf), -ENODATA);
-	assert_int_equal(capture_read_head(c, &c->stream[0], 3, &stamp, 8, NULL), 0);
+	assert_int_equal(capture_read_part(c, &c->stream[0], 3, 0, &stamp, 8, NULL), 0);
 	assert_int_equal(stamp, 16);
-	assert_int_equal(capture_read_head(c, &c->stream[1], 0, &stamp, 8, NULL), -ENODATA);
+	assert_int_equal(capture_read_part(c, &c->stream[1], 0, 0, &stamp, 8, NULL), -ENODATA);
 	capture_close(c);
 	free(pages);
 	free(buf);
