@@ -321,8 +321,19 @@ int capw_file(struct capw *w, const char *name, const void *data, size_t len) __
 int capw_format(struct capw *w, const char *text, uint64_t *at) __must_check;
 /* Opens the data file of a CPU in a segment for writing; returns fd (owned by the caller). */
 int capw_data_open(struct capw *w, unsigned int segment, unsigned int cpu) __must_check;
+/*
+ * Data files that have no name any more, held open: their last close is what takes time, for the file
+ * system gives back their blocks then. Zero = none.
+ */
+struct capw_removed {
+	int *fd;
+	size_t n, cap;
+};
+
 /* Removes a segment and its data files; *freed is what they held, bytes. 0 (also when gone), -errno. */
-int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed) __must_check;
+int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed,
+			struct capw_removed *x) __must_check;
+void capw_removed_close(struct capw_removed *x);
 /*
  * Sets so many bytes of the disk aside for meta, so that its last lines can be written when the data
  * have filled it; capw_close() gives back what was not needed. 0 or -errno (not every file system

@@ -37,10 +37,13 @@ struct drain_store {
 	/* Makes the data file of a CPU; fd open for reading and writing, or -errno. */
 	int (*open)(void *ctx, unsigned int segment, unsigned int cpu);
 	/*
-	 * A segment begins; old ones may be removed, whose bytes go to *freed. No other thread is
-	 * in it. 0 or -errno. NULL = nothing to do.
+	 * A segment begins; old ones may be removed, whose bytes go to *freed. Under the lock: no other
+	 * thread is in it or in open(), and all that have something to write wait. 0 or -errno. NULL =
+	 * nothing to do.
 	 */
 	int (*next)(void *ctx, unsigned int segment, uint64_t *freed);
+	/* One began: what next() left to do that takes time. Not under the lock. NULL = nothing. */
+	void (*began)(void *ctx);
 	/* How many events a sub-buffer holds that was taken from the kernel and did not fit. */
 	uint64_t (*events)(void *ctx, const void *subbuf);
 	/* Sub-buffers of this CPU were moved: time to look at its counters. NULL = nothing to do. */
@@ -48,6 +51,9 @@ struct drain_store {
 
 	/* the store's own */
 	pthread_mutex_t lock;
+	pthread_cond_t none_opening;
+	unsigned int opening; /* threads in open() */
+	bool fresh;	      /* began() is to be called */
 	uint64_t used, in_flight, segment_used;
 	_Atomic unsigned int segment;
 	_Atomic int stop; /* enum drain_stop: first reason wins */

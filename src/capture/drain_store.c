@@ -14,11 +14,14 @@
 
 int drain_store_init(struct drain_store *s)
 {
-	return -pthread_mutex_init(&s->lock, NULL);
+	int ret = -pthread_mutex_init(&s->lock, NULL);
+
+	return ret ? ret : -pthread_cond_init(&s->none_opening, NULL);
 }
 
 void drain_store_free(struct drain_store *s)
 {
+	pthread_cond_destroy(&s->none_opening);
 	pthread_mutex_destroy(&s->lock);
 }
 
@@ -39,13 +42,20 @@ void drain_set_stop(struct drain_store *s, enum drain_stop why)
 		drain_wake(s);
 }
 
-/* Under the lock. */
+/* Under the lock, which is free while it waits. */
 static int segment_begin(struct drain_store *s)
 {
-	unsigned int segment = atomic_load(&s->segment) + 1;
+	unsigned int segment = atomic_load(&s->segment);
 	uint64_t freed = 0;
-	int ret = s->next ? s->next(s->ctx, segment, &freed) : 0;
+	int ret;
 
+	/* A thread could bring back the folder of a segment that others have left and removed meanwhile. */
+	while (s->opening)
+		pthread_cond_wait(&s->none_opening, &s->lock);
+	if (segment++ != atomic_load(&s->segment))
+		return 0; /* another thread was quicker */
+	ret = s->next ? s->next(s->ctx, segment, &freed) : 0;
+	s->fresh = true;
 	if (ret)
 		return ret;
 	s->used -= MIN(freed, s->used);
@@ -55,6 +65,17 @@ static int segment_begin(struct drain_store *s)
 	return 0;
 }
 
+/* What is left of a segment's beginning is done when nobody has to wait for it. */
+static void store_unlock(struct drain_store *s)
+{
+	bool fresh = s->fresh;
+
+	s->fresh = false;
+	pthread_mutex_unlock(&s->lock);
+	if (fresh && s->began)
+		s->began(s->ctx);
+}
+
 int drain_rotate(struct drain_store *s)
 {
 	int ret = 0;
@@ -62,7 +83,7 @@ int drain_rotate(struct drain_store *s)
 	pthread_mutex_lock(&s->lock);
 	if (s->segment_used)
 		ret = segment_begin(s);
-	pthread_mutex_unlock(&s->lock);
+	store_unlock(s);
 	return ret;
 }
 
@@ -93,7 +114,7 @@ static ssize_t reserve(struct drain_store *s, size_t n)
 	if (stop == DRAIN_MAX_SIZE || stop == DRAIN_MIN_FREE)
 		return 0;
 	if (s->rotate_bytes) {
-		if (s->segment_used && s->segment_used + s->subbuf > s->rotate_bytes) {
+		while (s->segment_used && s->segment_used + s->subbuf > s->rotate_bytes) {
 			int ret = segment_begin(s);
 
 			if (ret)
@@ -114,16 +135,18 @@ static ssize_t reserve(struct drain_store *s, size_t n)
 }
 
 /*
- * The data file of this segment; the one of an earlier segment is done with. Under the lock: no
- * thread may bring back the folder of a segment that others have left and removed meanwhile.
+ * The data file of this segment; the one of an earlier segment is done with. Not under the lock: on a busy
+ * file system a new file may take as long as the ring of another CPU needs to be full.
  */
 static int store_file(struct drain_cpu *c, unsigned int segment)
 {
-	int fd;
+	struct drain_store *s = c->store;
+	int fd = s->open(s->ctx, segment, c->cpu);
 
-	if (c->dst >= 0 && c->segment == segment)
-		return 0;
-	fd = c->store->open(c->store->ctx, segment, c->cpu);
+	pthread_mutex_lock(&s->lock);
+	if (!--s->opening)
+		pthread_cond_broadcast(&s->none_opening);
+	pthread_mutex_unlock(&s->lock);
 	if (fd < 0)
 		return fd;
 	util_close_fd(&c->dst);
@@ -136,18 +159,25 @@ static int store_file(struct drain_cpu *c, unsigned int segment)
 ssize_t drain_reserve(struct drain_cpu *c, size_t n)
 {
 	struct drain_store *s = c->store;
+	unsigned int segment;
 	ssize_t room;
+	bool missing;
 	int ret;
 
 	pthread_mutex_lock(&s->lock);
 	room = n ? reserve(s, n) : 0;
-	ret = room < 0 ? (int)room : store_file(c, atomic_load(&s->segment));
-	if (!ret && room > 0) {
+	segment = atomic_load(&s->segment);
+	missing = room >= 0 && (c->dst < 0 || c->segment != segment);
+	s->opening += missing;
+	if (room > 0) {
 		s->used += (uint64_t)room;
 		s->in_flight += (uint64_t)room;
 		s->segment_used += (uint64_t)room;
 	}
-	pthread_mutex_unlock(&s->lock);
+	store_unlock(s);
+	ret = missing ? store_file(c, segment) : 0;
+	if (ret && room > 0)
+		drain_settle(c, (size_t)room, 0);
 	return ret ? ret : room;
 }
 

@@ -11,8 +11,30 @@
 #include <string.h>
 #include <sys/stat.h>
 
+void capw_removed_close(struct capw_removed *x)
+{
+	for (size_t i = 0; i < x->n; i++)
+		close(x->fd[i]);
+	free(x->fd);
+	*x = (struct capw_removed){ 0 };
+}
+
+/* A file that is about to be unlinked; without a descriptor to be had it is gone at once, and slowly. */
+static void hold_open(int dirfd, const char *name, struct capw_removed *x)
+{
+	int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	int *slot = fd < 0 ? NULL : array_grow(&x->fd, x->n, &x->cap, sizeof(*slot));
+
+	if (slot) {
+		*slot = fd;
+		x->n++;
+	} else if (fd >= 0) {
+		close(fd);
+	}
+}
+
 /* Unlinks the data files; what is not one of them was not made by us and stays. */
-static int unlink_data(int fd, uint64_t *freed)
+static int unlink_data(int fd, uint64_t *freed, struct capw_removed *x)
 {
 	DIR *dir = fdopendir(fd);
 	struct dirent *e;
@@ -28,6 +50,7 @@ static int unlink_data(int fd, uint64_t *freed)
 		if (strncmp(e->d_name, "cpu", 3) ||
 		    fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
 			continue;
+		hold_open(dirfd(dir), e->d_name, x);
 		if (!unlinkat(dirfd(dir), e->d_name, 0))
 			*freed += (uint64_t)st.st_size;
 		else if (!ret)
@@ -37,7 +60,7 @@ static int unlink_data(int fd, uint64_t *freed)
 	return ret;
 }
 
-int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed)
+int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed, struct capw_removed *x)
 {
 	char name[32];
 	int fd, ret;
@@ -47,7 +70,7 @@ int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed)
 	fd = openat(capw_dirfd(w), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
-	ret = unlink_data(fd, freed);
+	ret = unlink_data(fd, freed, x);
 	if (!ret && unlinkat(capw_dirfd(w), name, AT_REMOVEDIR))
 		ret = -errno;
 	return ret;

@@ -102,6 +102,7 @@ struct record {
 	struct drain_cpu *drain;    /* room for ncpu_max; an entry never moves */
 	struct record_seen *seen;
 	struct drain_store store;
+	struct capw_removed removed; /* under the store's lock */
 	pthread_mutex_t meta_lock;  /* of later below: threads add to it */
 	struct sbuf later;	    /* records that wait to be written to meta */
 	unsigned int segments_told; /* in meta */

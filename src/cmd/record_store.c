@@ -62,10 +62,28 @@ static int store_open(void *ctx, unsigned int segment, unsigned int cpu)
 static int store_next(void *ctx, unsigned int segment, uint64_t *freed)
 {
 	struct record *r = ctx;
+	int ret;
 
 	if (!r->o->keep.set || segment < r->o->keep.v)
 		return 0;
-	return capw_segment_remove(r->w, segment - (unsigned int)r->o->keep.v, freed);
+	ret = capw_segment_remove(r->w, segment - (unsigned int)r->o->keep.v, freed, &r->removed);
+	/* Where the room on the disk is looked at, it has to be there. */
+	if (r->store.min_free)
+		capw_removed_close(&r->removed);
+	return ret;
+}
+
+/* Under its lock again, because the next one may begin meanwhile. */
+static void store_began(void *ctx)
+{
+	struct record *r = ctx;
+	struct capw_removed x;
+
+	pthread_mutex_lock(&r->store.lock);
+	x = r->removed;
+	r->removed = (struct capw_removed){ 0 };
+	pthread_mutex_unlock(&r->store.lock);
+	capw_removed_close(&x);
 }
 
 int record_store_open(struct record *r)
@@ -86,6 +104,7 @@ int record_store_open(struct record *r)
 	s->ctx = r;
 	s->open = store_open;
 	s->next = store_next;
+	s->began = store_began;
 	s->events = record_loss_events;
 	s->moved = record_loss_look;
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -157,6 +176,7 @@ void record_store_close(struct record *r)
 		drain_close(&r->drain[i]);
 		util_close_fd(&r->drain[i].src);
 	}
+	capw_removed_close(&r->removed);
 	free(r->drain);
 	free(r->seen);
 	if (r->store_ready) {
