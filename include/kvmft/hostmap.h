@@ -30,8 +30,9 @@ struct hostmap_vm {
 	size_t forced_vcpus; /* ... for ids below this, and for those seen */
 	struct hostmap_forced {
 		uint32_t vcpu;
+		uint64_t from; /* host TSC; 0: from the beginning */
 		struct tsc_map map;
-	} *own; /* ... but for these vCPUs */
+	} *own; /* ... but for these vCPUs; by time */
 	size_t n_own, own_cap;
 };
 
@@ -107,8 +108,12 @@ int hostmap_add_pvclock_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t
  */
 int hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)
 	__must_check;
-/* Another one for that vCPU alone, after hostmap_force_map(). */
-int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct tsc_map *map)
+/*
+ * Another one for that vCPU alone, after hostmap_force_map(); from host TSC `from` on: 0 for the
+ * beginning, later ones only change the offset.
+ */
+int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t from,
+		       const struct tsc_map *map)
 	__must_check;
 
 #endif

@@ -59,6 +59,24 @@ void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t gues
  * may be called again. 0 (r->found or r->why), or -ENOMEM.
  */
 int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r) __must_check;
+/*
+ * One vCPU whose offset changed: part[] are stretches of its events, in order, each with an offset of
+ * its own that serves it, as far as they can be told; *n of them, 0 if none. After the last add. 0 or
+ * -ENOMEM.
+ */
+#define SOLVE_PARTS 16
+struct solve_part {
+	size_t first, last; /* its events, by number: from first on, and before last */
+	uint64_t host_first, host_last; /* host TSC of the first and the last one */
+	struct solve_result r; /* of which only offsets and counts are those of the part */
+};
+int solve_run_parts(struct solve *s, uint32_t vcpu, struct solve_part part[SOLVE_PARTS], size_t *n)
+	__must_check;
+/*
+ * Does a result leave events of a vCPU without a place, before or after those that it serves, though
+ * the host was recorded then? After a run.
+ */
+bool solve_leaves(const struct solve *s, uint32_t vcpu, const struct solve_result *r);
 /* vCPUs with windows and events, in no order. */
 size_t solve_vcpus(const struct solve *s);
 uint32_t solve_vcpu_id(const struct solve *s, size_t i);

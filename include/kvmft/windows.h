@@ -2,7 +2,8 @@
 /*
  * windows.h: the alignment check. A guest event on vCPU n can only have happened between a
  * kvm_entry and the next kvm_exit of that vCPU's thread: the entry is stamped before the guest
- * runs, the exit after it stopped. With a right conversion no event is outside; and how far the
+ * runs, the exit after it stopped (and where the host's interrupts are recorded, the first one that
+ * the thread takes tells of the exit sooner). With a right conversion no event is outside; and how far the
  * guest's clock could be moved before one would be is the bound of the error.
  */
 #ifndef KVMFT_WINDOWS_H
@@ -45,6 +46,7 @@ struct win_vcpu {
 	uint64_t entry, exit;	   /* host TSC of the last ones */
 	uint64_t first_in, last_in; /* guest events in the open window */
 	bool any_in;
+	bool left; /* an interrupt told of the exit; its kvm_exit is still to come */
 	/* events since the last exit: outside, if an entry comes next */
 	uint64_t pending, pending_first, pending_last;
 };

@@ -385,9 +385,26 @@ static int feed_reads(struct hostmap *m, size_t vm, bool end)
 static const struct tsc_map *forced_of(const struct hostmap_vm *v, uint32_t vcpu)
 {
 	for (size_t i = 0; i < v->n_own; i++)
-		if (v->own[i].vcpu == vcpu)
+		if (v->own[i].vcpu == vcpu && !v->own[i].from)
 			return &v->own[i].map;
 	return &v->forced;
+}
+
+/* Changes that were forced, from number *next on, as far as they come before `until`. */
+static int feed_changes(struct hostmap *m, size_t vm, size_t *next, uint64_t until)
+{
+	const struct hostmap_vm *v = &m->vm[vm];
+	int ret = 0;
+
+	for (; *next < v->n_own && v->own[*next].from <= until && !ret; ++*next) {
+		const struct hostmap_forced *f = &v->own[*next];
+		const struct epoch_vcpu *e = epoch_vm_find(v->epochs, f->vcpu);
+
+		if (f->from && e && e->n)
+			ret = epoch_vm_write_offset(v->epochs, f->vcpu, f->from, e->v[e->n - 1].map.offset,
+						    f->map.offset);
+	}
+	return ret;
 }
 
 static int feed_forced(struct hostmap *m, size_t vm)
@@ -415,6 +432,7 @@ static bool event_concerns(const struct hostmap *m, const struct hostmap_event *
 static int build_epochs(struct hostmap *m, size_t vm)
 {
 	bool forced = m->vm[vm].has_forced;
+	size_t change = 0;
 	int ret;
 
 	epoch_vm_free(m->vm[vm].epochs);
@@ -422,9 +440,13 @@ static int build_epochs(struct hostmap *m, size_t vm)
 	if (!m->vm[vm].epochs)
 		return -ENOMEM;
 	ret = forced ? feed_forced(m, vm) : feed_reads(m, vm, false);
-	for (size_t i = 0; i < m->nevent && !ret; i++)
-		if (event_concerns(m, &m->event[i], vm) && !(forced && m->event[i].kind == EV_OFFSET))
+	for (size_t i = 0; i < m->nevent && !ret; i++) {
+		ret = feed_changes(m, vm, &change, m->event[i].ts);
+		if (!ret && event_concerns(m, &m->event[i], vm) && !(forced && m->event[i].kind == EV_OFFSET))
 			ret = feed_event(m, vm, &m->event[i]);
+	}
+	if (!ret)
+		ret = feed_changes(m, vm, &change, UINT64_MAX);
 	return ret || forced || m->vm[m->vm[vm].of].moved ? ret : feed_reads(m, vm, true);
 }
 
@@ -632,14 +654,17 @@ int hostmap_add_foreign(struct hostmap *m, const struct hostmap_vm *vm, size_t *
 	return 0;
 }
 
-int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct tsc_map *map)
+int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t from,
+		       const struct tsc_map *map)
 {
 	struct hostmap_vm *v = &m->vm[vm];
-	struct hostmap_forced *f = array_grow(&v->own, v->n_own, &v->own_cap, sizeof(*f));
+	size_t i = v->n_own;
 
-	if (!f)
+	if (!array_grow(&v->own, v->n_own, &v->own_cap, sizeof(*v->own)))
 		return -ENOMEM;
-	*f = (struct hostmap_forced){ .vcpu = vcpu, .map = *map };
+	for (; i && v->own[i - 1].from > from; i--)
+		v->own[i] = v->own[i - 1];
+	v->own[i] = (struct hostmap_forced){ .vcpu = vcpu, .from = from, .map = *map };
 	v->n_own++;
 	return build_epochs(m, vm);
 }

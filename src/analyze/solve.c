@@ -105,6 +105,8 @@ static void thin_events(struct solve *s)
 
 		for (size_t k = 0; k < v->ne / 2; k++)
 			v->e[k] = v->e[2 * k];
+		for (size_t k = 0; k < v->np; k++)
+			v->p[k].at /= 2;
 		v->ne /= 2;
 		s->events += v->ne;
 	}
@@ -133,14 +135,35 @@ int solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest)
 void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t guest)
 {
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
-	int64_t later = (int64_t)(guest - tsc_to_guest(&s->map, host));
+	struct solve_pair *p;
 
-	if (!v)
+	if (!v || v->np >= MAX_EVENTS)
 		return; /* it only helps */
-	/* Offsets may be anywhere in 64 bits, but are all near each other. */
-	if (!v->pairs || (int64_t)((uint64_t)later - (uint64_t)v->pair_least) < 0)
-		v->pair_least = later;
-	v->pairs++;
+	p = array_grow(&v->p, v->np, &v->pcap, sizeof(*p));
+	if (!p)
+		return;
+	*p = (struct solve_pair){ .at = v->ne, .later = (int64_t)(guest - tsc_to_guest(&s->map, host)) };
+	v->np++;
+}
+
+/*
+ * Pairs that count: their number, and the least of their differences. Offsets may be anywhere in 64
+ * bits, but are all near each other.
+ */
+static uint64_t pairs_least(const struct solve *s, const struct solve_vcpu *v, int64_t *least)
+{
+	size_t first, last;
+	uint64_t n = 0;
+
+	solve_range(s, v, &first, &last);
+	for (size_t i = 0; i < v->np; i++) {
+		if (v->p[i].at < first || v->p[i].at >= MAX(last, (size_t)1))
+			continue;
+		if (!n || (int64_t)((uint64_t)v->p[i].later - (uint64_t)*least) < 0)
+			*least = v->p[i].later;
+		n++;
+	}
+	return n;
 }
 
 /* ---- the problem in terms of H and G ---- */
@@ -175,8 +198,9 @@ static uint32_t next_random(uint32_t *seed)
 /* All events of vCPUs that have windows, in random order, so that any few of them are a sample. */
 static int shuffle_events(struct solve *s)
 {
-	uint64_t last = 0;
+	uint64_t latest = 0;
 	uint32_t seed = 1;
+	size_t first, last;
 
 	s->g0 = UINT64_MAX;
 	s->nev = 0;
@@ -184,15 +208,19 @@ static int shuffle_events(struct solve *s)
 	s->ev = calloc(s->events ? s->events : 1, sizeof(*s->ev));
 	if (!s->ev)
 		return -ENOMEM;
-	for (size_t i = 0; i < s->nv; i++)
-		for (size_t k = 0; solve_takes(s, &s->v[i]) && k < s->v[i].ne; k++) {
+	for (size_t i = 0; i < s->nv; i++) {
+		solve_range(s, &s->v[i], &first, &last);
+		for (size_t k = first; solve_takes(s, &s->v[i]) && k < last; k++) {
 			s->g0 = MIN(s->g0, s->v[i].e[k]);
-			last = MAX(last, s->v[i].e[k]);
+			latest = MAX(latest, s->v[i].e[k]);
 		}
-	for (size_t i = 0; i < s->nv; i++)
-		for (size_t k = 0; solve_takes(s, &s->v[i]) && k < s->v[i].ne; k++)
+	}
+	for (size_t i = 0; i < s->nv; i++) {
+		solve_range(s, &s->v[i], &first, &last);
+		for (size_t k = first; solve_takes(s, &s->v[i]) && k < last; k++)
 			s->ev[s->nev++] = (struct solve_event){ .g = (int64_t)(s->v[i].e[k] - s->g0),
 								.v = (uint32_t)i };
+	}
 	for (size_t i = s->nev; i > 1; i--) {
 		size_t k = next_random(&seed) % i;
 		struct solve_event e = s->ev[i - 1];
@@ -200,7 +228,7 @@ static int shuffle_events(struct solve *s)
 		s->ev[i - 1] = s->ev[k];
 		s->ev[k] = e;
 	}
-	s->gspan = s->nev ? last - s->g0 : 0;
+	s->gspan = s->nev ? latest - s->g0 : 0;
 	return 0;
 }
 
@@ -225,11 +253,12 @@ static void note_most(const struct solve *s, struct solve_result *r)
 {
 	for (size_t i = 0; i < s->nv; i++) {
 		const struct solve_vcpu *v = &s->v[i];
+		int64_t least = 0;
 
-		if (!v->pairs || (s->only != SOLVE_ALL && s->only != (int64_t)v->id))
+		if ((s->only != SOLVE_ALL && s->only != (int64_t)v->id) || !pairs_least(s, v, &least))
 			continue;
-		if (!r->has_most || (int64_t)((uint64_t)v->pair_least - r->at_most) < 0)
-			r->at_most = (uint64_t)v->pair_least;
+		if (!r->has_most || (int64_t)((uint64_t)least - r->at_most) < 0)
+			r->at_most = (uint64_t)least;
 		r->has_most = true;
 	}
 }
@@ -244,12 +273,14 @@ static uint64_t narrow_by_pairs(const struct solve *s, int64_t *lo, int64_t *hi)
 	int64_t least = 0, late;
 
 	for (size_t i = 0; i < s->nv; i++) {
-		int64_t d = (int64_t)((uint64_t)s->v[i].pair_least - base);
+		int64_t d = 0;
+		uint64_t more = solve_takes(s, &s->v[i]) ? pairs_least(s, &s->v[i], &d) : 0;
 
-		if (!solve_takes(s, &s->v[i]) || !s->v[i].pairs)
+		if (!more)
 			continue;
+		d = (int64_t)((uint64_t)d - base);
 		least = n ? MIN(least, d) : d;
-		n += s->v[i].pairs;
+		n += more;
 	}
 	late = n < MANY_PAIRS ? PAIR_LATE : MANY_LATE;
 	if (n < MIN_PAIRS || least <= s->lo || least - late >= s->hi)
@@ -452,12 +483,11 @@ static int solve_both(struct solve *s, struct solve_result *r)
 	return ret || r->found ? ret : solve_tolerant(s, r);
 }
 
-int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
+static int run(struct solve *s, struct solve_result *r)
 {
 	int ret;
 
 	memset(r, 0, sizeof(*r));
-	s->only = vcpu;
 	note_most(s, r);
 	scale_windows(s);
 	ret = shuffle_events(s);
@@ -479,6 +509,22 @@ int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
 	return r->why ? 0 : ret;
 }
 
+int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
+{
+	s->only = vcpu;
+	s->first = 0;
+	s->last = SIZE_MAX;
+	return run(s, r);
+}
+
+int solve_run_range(struct solve *s, uint32_t vcpu, size_t first, size_t last, struct solve_result *r)
+{
+	s->only = vcpu;
+	s->first = first;
+	s->last = last;
+	return run(s, r);
+}
+
 size_t solve_vcpus(const struct solve *s)
 {
 	return s->nv;
@@ -489,6 +535,17 @@ uint32_t solve_vcpu_id(const struct solve *s, size_t i)
 	return s->v[i].id;
 }
 
+enum solve_fit solve_fits(const struct solve *s, const struct solve_vcpu *v, uint64_t guest,
+			  uint64_t offset)
+{
+	int64_t h = solve_h(s, guest - offset); /* as a host time, scaled */
+	size_t w = solve_window_at(s, v, h);
+
+	if (!v->nw || h < solve_h(s, v->w[0].from) || w >= v->nw)
+		return SOLVE_UNKNOWN; /* of that time nothing is known */
+	return solve_h(s, v->w[w].from) <= h ? SOLVE_INSIDE : SOLVE_OUTSIDE;
+}
+
 void solve_count(const struct solve *s, size_t i, const struct solve_result *r, uint64_t *inside,
 		 uint64_t *outside)
 {
@@ -496,15 +553,10 @@ void solve_count(const struct solve *s, size_t i, const struct solve_result *r, 
 
 	*inside = *outside = 0;
 	for (size_t k = 0; v->nw && k < v->ne; k++) {
-		uint64_t at = v->e[k] - r->offset; /* as a host time, scaled */
-		size_t w = solve_window_at(s, v, solve_h(s, at));
+		enum solve_fit fit = solve_fits(s, v, v->e[k], r->offset);
 
-		if (solve_h(s, at) < solve_h(s, v->w[0].from) || w >= v->nw)
-			continue; /* of that time nothing is known */
-		if (solve_h(s, v->w[w].from) <= solve_h(s, at))
-			++*inside;
-		else
-			++*outside;
+		*inside += fit == SOLVE_INSIDE;
+		*outside += fit == SOLVE_OUTSIDE;
 	}
 }
 
@@ -515,6 +567,7 @@ void solve_free(struct solve *s)
 	for (size_t i = 0; i < s->nv; i++) {
 		free(s->v[i].w);
 		free(s->v[i].e);
+		free(s->v[i].p);
 	}
 	u64map_free(&s->deadline);
 	free(s->v);

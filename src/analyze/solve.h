@@ -19,9 +19,11 @@ struct solve_vcpu {
 	size_t nw, wcap;
 	uint64_t *e;
 	size_t ne, ecap;
-	/* Pairs by value: their number, and the least of guest time minus scaled host time. */
-	uint64_t pairs;
-	int64_t pair_least;
+	struct solve_pair {
+		size_t at;     /* index of the event after it */
+		int64_t later; /* guest time minus scaled host time */
+	} *p; /* pairs by value */
+	size_t np, pcap;
 };
 
 struct solve_event {
@@ -38,6 +40,7 @@ struct solve_cell {
 struct solve {
 	struct tsc_map map;
 	int64_t only; /* the vCPU that is solved, or SOLVE_ALL */
+	size_t first, last; /* of its events those from first on, and before last; else all */
 	bool scaled;  /* windows are in guest cycles */
 	struct solve_vcpu *v;
 	size_t nv, vcap;
@@ -72,6 +75,22 @@ static inline bool solve_takes(const struct solve *s, const struct solve_vcpu *v
 {
 	return v->nw && v->ne && (s->only == SOLVE_ALL || s->only == (int64_t)v->id);
 }
+
+/* Its events that count are [*first, *last). */
+static inline void solve_range(const struct solve *s, const struct solve_vcpu *v, size_t *first,
+			       size_t *last)
+{
+	*first = s->only == SOLVE_ALL ? 0 : MIN(s->first, v->ne);
+	*last = s->only == SOLVE_ALL ? v->ne : MIN(s->last, v->ne);
+}
+
+enum solve_fit { SOLVE_UNKNOWN, SOLVE_INSIDE, SOLVE_OUTSIDE };
+
+/* What an event at guest TSC `guest` is with that offset. Windows must be scaled. */
+enum solve_fit solve_fits(const struct solve *s, const struct solve_vcpu *v, uint64_t guest,
+			  uint64_t offset);
+/* solve_run() with events [first, last) of that vCPU. */
+int solve_run_range(struct solve *s, uint32_t vcpu, size_t first, size_t last, struct solve_result *r);
 
 /* Fills s->cell with those cells of the grid that may hold the answer. 0, -ENOMEM, -E2BIG, -ENODATA. */
 int solve_grid(struct solve *s);

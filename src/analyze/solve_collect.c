@@ -10,11 +10,13 @@
 
 #include "kvmft/pairs.h"
 #include "kvmft/timeline.h"
+#include "leave.h"
 
 #define MAX_DEADLINES (1u << 18)
 
 struct vcpu_state {
 	bool known, in_guest;
+	bool left; /* an interrupt told of the exit; its kvm_exit is still to come */
 	uint64_t since; /* the guest may be running since then, or the time of the last exit */
 };
 
@@ -22,6 +24,7 @@ struct collect {
 	struct solve *s;
 	size_t vm;
 	const struct fmt_event *entry, *exit;
+	struct leave_events leave;
 	struct pair_events msr;
 	struct u64map by_id; /* vCPU → index into v */
 	struct vcpu_state *v;
@@ -49,8 +52,10 @@ static struct vcpu_state *state_at(struct collect *c, uint32_t id)
 /* Host events were lost: from the last thing known on, every guest may have run. */
 static void collect_gap(struct collect *c)
 {
-	for (size_t i = 0; i < c->n; i++)
+	for (size_t i = 0; i < c->n; i++) {
 		c->v[i].in_guest = c->v[i].known;
+		c->v[i].left = false;
+	}
 }
 
 static uint64_t deadline_key(uint32_t vcpu, uint64_t value)
@@ -70,32 +75,44 @@ static void collect_deadline(struct solve *s, uint32_t vcpu, uint64_t value, uin
 	(void)!u64map_put(&s->deadline, key, host); /* it only helps */
 }
 
-static int collect_item(struct collect *c, const struct tl_item *i)
+/* The vCPU's thread at an entry, an exit, or (neither) an interrupt that tells of the exit. */
+static int collect_turn(struct collect *c, struct vcpu_state *v, const struct tl_item *i)
 {
 	bool entry = i->ev == c->entry, exit = i->ev == c->exit;
-	struct vcpu_state *v;
-	enum pair_kind kind;
-	uint64_t value;
 	int ret = 0;
 
-	if (i->kind == TL_GAP || i->kind == TL_DAMAGE)
-		collect_gap(c);
-	if (i->kind != TL_EVENT || i->vm != (int64_t)c->vm || i->vcpu < 0 || !i->ev)
+	if (exit && v->left) {
+		v->left = false;
 		return 0;
-	if (pair_match(&c->msr, i->src->fmt, i->ev, i->rec, &kind, &value) && kind == PAIR_DEADLINE)
-		collect_deadline(c->s, (uint32_t)i->vcpu, value, i->host);
-	if (!entry && !exit)
+	}
+	if (!entry && !exit && (!v->known || !v->in_guest))
 		return 0;
-	v = state_at(c, (uint32_t)i->vcpu);
-	if (!v)
-		return -ENOMEM;
-	if (v->known && exit)
+	if (v->known && !entry)
 		ret = solve_add_window(c->s, (uint32_t)i->vcpu, v->since, i->host);
-	if (exit || !v->known || !v->in_guest)
+	if (!entry || !v->known || !v->in_guest)
 		v->since = i->host;
 	v->known = true;
 	v->in_guest = entry;
+	v->left = !entry && !exit;
 	return ret;
+}
+
+static int collect_item(struct collect *c, const struct tl_item *i)
+{
+	struct vcpu_state *v;
+	enum pair_kind kind;
+	uint64_t value;
+
+	if (i->kind == TL_GAP || i->kind == TL_DAMAGE)
+		collect_gap(c);
+	if (i->kind != TL_EVENT || i->vm != (int64_t)c->vm || i->vcpu < 0 || !i->ev || i->marker)
+		return 0;
+	if (pair_match(&c->msr, i->src->fmt, i->ev, i->rec, &kind, &value) && kind == PAIR_DEADLINE)
+		collect_deadline(c->s, (uint32_t)i->vcpu, value, i->host);
+	if (i->ev != c->entry && i->ev != c->exit && !leave_events_has(&c->leave, fmt_id(i->ev)))
+		return 0;
+	v = state_at(c, (uint32_t)i->vcpu);
+	return v ? collect_turn(c, v, i) : -ENOMEM;
 }
 
 int solve_add_host(struct solve *s, struct hostmap *map, size_t vm, struct kvmft_err *err)
@@ -109,6 +126,7 @@ int solve_add_host(struct solve *s, struct hostmap *map, size_t vm, struct kvmft
 	int ret = tl_new(map, &t, err);
 
 	pair_events_init(&c.msr, map->fmt, false);
+	leave_events_init(&c.leave, map->fmt);
 	if (!ret)
 		ret = tl_start(t, err);
 	while (!ret && (ret = tl_next(t, &item)) > 0)

@@ -8,10 +8,14 @@
  *
  * An event after an exit is outside only once an entry follows. If another exit does, the guest had
  * been re-entered without an event (the fast path of older kernels): nothing is known of that time.
+ *
+ * An interrupt that the vCPU's thread takes (leave.h) ends the window before kvm_exit is written.
  */
 #include "kvmft/windows.h"
 
 #include <errno.h>
+
+#include "leave.h"
 
 #define RECENT 64 /* vCPUs found without the map */
 #define SLICE_MIN_SHIFT 16 /* 2^16 cycles; doubled whenever the slices do not reach far enough */
@@ -34,6 +38,7 @@ struct windows {
 	struct win_events {
 		const struct fmt_event *entry, *exit;
 		size_t host; /* which of the hosts it is */
+		struct leave_events *leave;
 	} *ev;
 	size_t hosts;
 };
@@ -80,6 +85,12 @@ int win_new(const struct timeline *t, struct windows **out)
 		w->hosts += !s->guest;
 		w->ev[i].entry = fmt_find(s->fmt, "kvm", "kvm_entry");
 		w->ev[i].exit = fmt_find(s->fmt, "kvm", "kvm_exit");
+		if (s->guest)
+			continue;
+		w->ev[i].leave = malloc(sizeof(*w->ev[i].leave));
+		if (!w->ev[i].leave)
+			return -ENOMEM;
+		leave_events_init(w->ev[i].leave, s->fmt);
 	}
 	return 0;
 }
@@ -212,22 +223,41 @@ static void win_entry(struct windows *w, struct win_vcpu *v, uint64_t t)
 	settle_outside(w, v, true, t);
 	v->state = WIN_IN_GUEST;
 	v->entry = t;
+	v->any_in = v->left = false;
+}
+
+static void win_close(struct windows *w, struct win_vcpu *v, uint64_t t)
+{
+	v->windows++;
+	if (v->any_in) {
+		account_slack(w, v, t, false, (int64_t)(v->first_in - v->entry));
+		account_slack(w, v, t, true, (int64_t)(t - v->last_in));
+	}
+	v->state = WIN_OUT;
+	v->exit = t;
 	v->any_in = false;
 }
 
 static void win_exit(struct windows *w, struct win_vcpu *v, uint64_t t)
 {
-	if (v->state == WIN_IN_GUEST) {
-		v->windows++;
-		if (v->any_in) {
-			account_slack(w, v, t, false, (int64_t)(v->first_in - v->entry));
-			account_slack(w, v, t, true, (int64_t)(t - v->last_in));
-		}
+	if (v->left) {
+		v->left = false; /* the exit that the interrupt had told of */
+		return;
 	}
+	if (v->state == WIN_IN_GUEST)
+		win_close(w, v, t);
 	settle_unknown(w, v);
 	v->state = WIN_OUT;
 	v->exit = t;
-	v->any_in = false;
+}
+
+/* The thread took an interrupt. */
+static void win_left(struct windows *w, struct win_vcpu *v, uint64_t t)
+{
+	if (v->state != WIN_IN_GUEST)
+		return;
+	win_close(w, v, t);
+	v->left = true;
 }
 
 static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct tl_item *i)
@@ -260,7 +290,7 @@ static void win_forget(struct windows *w, struct win_vcpu *v)
 {
 	settle_unknown(w, v);
 	v->state = WIN_UNKNOWN;
-	v->any_in = false;
+	v->any_in = v->left = false;
 }
 
 /*
@@ -276,16 +306,20 @@ static void win_gap(struct windows *w, const struct tl_item *i)
 		win_forget(w, &w->v[k]);
 }
 
-static void win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item *i, bool entry)
+static void win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item *i)
 {
-	if (entry)
+	const struct win_events *ev = &w->ev[i->src->index];
+
+	if (i->ev == ev->entry)
 		win_entry(w, v, i->host);
-	else
+	else if (i->ev == ev->exit)
 		win_exit(w, v, i->host);
-	v->on = w->ev[i->src->index].host;
+	else
+		win_left(w, v, i->host);
+	v->on = ev->host;
 }
 
-static int win_event(struct windows *w, const struct tl_item *i, size_t vm, bool entry)
+static int win_event(struct windows *w, const struct tl_item *i, size_t vm)
 {
 	struct win_vcpu *v = win_at(w, vm, (uint32_t)i->vcpu);
 
@@ -299,8 +333,16 @@ static int win_event(struct windows *w, const struct tl_item *i, size_t vm, bool
 	} else if (i->src->guest)
 		win_guest_event(w, v, i);
 	else
-		win_turn(w, v, i, entry);
+		win_turn(w, v, i);
 	return 0;
+}
+
+/* Does the host's event tell when a guest ran? */
+static bool win_wants(const struct win_events *ev, const struct tl_item *i)
+{
+	if (!i->ev || i->marker)
+		return false;
+	return i->ev == ev->entry || i->ev == ev->exit || leave_events_has(ev->leave, fmt_id(i->ev));
 }
 
 int win_feed(struct windows *w, const struct tl_item *i)
@@ -320,13 +362,13 @@ int win_feed(struct windows *w, const struct tl_item *i)
 		w->last_host = i->host;
 	if (i->vcpu < 0 || i->vm < 0)
 		return 0;
-	if (!i->src->guest && (!i->ev || (i->ev != ev->entry && i->ev != ev->exit)))
-		return 0;
 	if (i->src->guest)
-		return win_event(w, i, i->src->vm, false);
+		return win_event(w, i, i->src->vm);
+	if (!win_wants(ev, i))
+		return 0;
 	/* The host's windows are those of all captures of the VM. */
 	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END && !ret; vm = tl_hostmap(w->t)->vm[vm].next)
-		ret = win_event(w, i, vm, i->ev == ev->entry);
+		ret = win_event(w, i, vm);
 	return ret;
 }
 
@@ -385,6 +427,8 @@ void win_free(struct windows *w)
 	if (!w)
 		return;
 	free(w->v);
+	for (size_t i = 0; w->ev && i < tl_sources(w->t); i++)
+		free(w->ev[i].leave);
 	free(w->ev);
 	u64map_free(&w->by_key);
 	free(w);

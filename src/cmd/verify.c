@@ -165,6 +165,8 @@ static void verify_close(struct verify *v)
 		for (size_t k = 0; k < v->guest[i].nreason; k++)
 			free(v->guest[i].reason[k]);
 		free(v->guest[i].reason);
+		for (size_t k = 0; k < v->guest[i].n_own; k++)
+			free(v->guest[i].own[k].part);
 		free(v->guest[i].own);
 	}
 	free(v->guest);

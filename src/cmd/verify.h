@@ -21,6 +21,8 @@ struct verify_guest {
 	struct verify_vcpu {
 		uint32_t id;
 		struct solve_result r;
+		struct solve_part *part; /* NULL, or of some time only: SOLVE_PARTS, nparts used */
+		size_t nparts;
 	} *own; /* vCPUs that it is not right for, and what is right for them alone */
 	size_t n_own, own_cap;
 	struct tsc_map map;   /* as it was before, of the first vCPU; ratio 0 where unknown */

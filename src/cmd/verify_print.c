@@ -328,6 +328,20 @@ static void json_offset(struct json *j, const struct solve_result *r)
 	field_u64(j, "pairs", r->pairs);
 }
 
+static void json_parts(struct json *j, const struct verify_vcpu *o)
+{
+	json_key(j, "parts");
+	json_array_begin(j);
+	for (size_t i = 0; i < o->nparts; i++) {
+		json_object_begin(j);
+		field_u64(j, "from_host_tsc", o->part[i].host_first);
+		field_u64(j, "to_host_tsc", o->part[i].host_last);
+		json_offset(j, &o->part[i].r);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
 static void json_solution(struct json *j, const struct verify_guest *g)
 {
 	json_key(j, "solution");
@@ -343,6 +357,8 @@ static void json_solution(struct json *j, const struct verify_guest *g)
 		json_object_begin(j);
 		field_u64(j, "vcpu", g->own[i].id);
 		json_offset(j, &g->own[i].r);
+		if (g->own[i].nparts)
+			json_parts(j, &g->own[i]);
 		json_object_end(j);
 	}
 	json_array_end(j);

@@ -21,7 +21,12 @@ static void known_map(struct verify *v, struct verify_guest *g)
 	}
 }
 
-/* Too many events of some vCPU contradict what serves the others. */
+static bool fits(const struct solve_result *r)
+{
+	return r->found && r->outside <= r->inside / 16;
+}
+
+/* Too many events of some vCPU contradict what serves the others, or have no place. */
 static bool need_own(const struct solve *s, const struct solve_result *all)
 {
 	bool need = !all->found;
@@ -30,9 +35,28 @@ static bool need_own(const struct solve *s, const struct solve_result *all)
 		uint64_t inside, outside;
 
 		solve_count(s, i, all, &inside, &outside);
-		need = outside > inside / 16;
+		need = outside > inside / 16 || solve_leaves(s, solve_vcpu_id(s, i), all);
 	}
 	return need;
+}
+
+/* Where one offset does not serve all events, several may, one after the other. */
+static int solve_over_time(struct solve *s, struct verify_vcpu *o)
+{
+	int ret;
+
+	if (fits(&o->r) && !solve_leaves(s, o->id, &o->r))
+		return 0;
+	o->part = calloc(SOLVE_PARTS, sizeof(*o->part));
+	if (!o->part)
+		return -ENOMEM;
+	ret = solve_run_parts(s, o->id, o->part, &o->nparts);
+	if (o->nparts == 1 && fits(&o->r))
+		o->nparts = 0; /* what it leaves has no place */
+	for (size_t i = 0; i < o->nparts; i++)
+		if (!i || o->part[i].r.inside > o->r.inside)
+			o->r = o->part[i].r;
+	return ret;
 }
 
 /*
@@ -44,18 +68,22 @@ static int solve_own(struct verify_guest *g, struct solve *s)
 	struct verify_vcpu *most = NULL, *slot;
 	int ret = 0;
 
-	if (solve_vcpus(s) < 2 || !need_own(s, &g->solution))
+	if (!need_own(s, &g->solution))
 		return 0;
 	for (size_t i = 0; i < solve_vcpus(s) && !ret; i++) {
-		struct solve_result r;
+		struct verify_vcpu o = { .id = solve_vcpu_id(s, i), .r = g->solution };
 
-		ret = solve_run(s, solve_vcpu_id(s, i), &r);
-		if (ret || !r.found)
+		if (solve_vcpus(s) > 1)
+			ret = solve_run(s, o.id, &o.r);
+		if (!ret)
+			ret = solve_over_time(s, &o);
+		slot = o.r.found ? array_grow(&g->own, g->n_own, &g->own_cap, sizeof(*slot)) : NULL;
+		if (!slot) {
+			free(o.part);
+			ret = o.r.found && !ret ? -ENOMEM : ret;
 			continue;
-		slot = array_grow(&g->own, g->n_own, &g->own_cap, sizeof(*slot));
-		if (!slot)
-			return -ENOMEM;
-		*slot = (struct verify_vcpu){ .id = solve_vcpu_id(s, i), .r = r };
+		}
+		*slot = o;
 		g->n_own++;
 	}
 	for (size_t i = 0; i < g->n_own; i++)
@@ -67,6 +95,28 @@ static int solve_own(struct verify_guest *g, struct solve *s)
 	return ret;
 }
 
+/* The moment between two parts of a vCPU. */
+static uint64_t change_of(const struct verify_vcpu *o, size_t part)
+{
+	uint64_t from = o->part[part - 1].host_last, to = o->part[part].host_first;
+
+	return from + (to - from) / 2;
+}
+
+static int use_own(struct verify *v, struct verify_guest *g, const struct verify_vcpu *o)
+{
+	struct tsc_map map = g->map;
+	int ret;
+
+	map.offset = o->nparts ? o->part[0].r.offset : o->r.offset;
+	ret = hostmap_force_vcpu(v->p.map, g->g->vm, o->id, 0, &map);
+	for (size_t i = 1; i < o->nparts && !ret; i++) {
+		map.offset = o->part[i].r.offset;
+		ret = hostmap_force_vcpu(v->p.map, g->g->vm, o->id, change_of(o, i), &map);
+	}
+	return ret;
+}
+
 int verify_use_solution(struct verify *v, struct verify_guest *g)
 {
 	struct tsc_map map = g->map;
@@ -75,10 +125,8 @@ int verify_use_solution(struct verify *v, struct verify_guest *g)
 	if (g->solution.found)
 		map.offset = g->solution.offset;
 	ret = hostmap_force_map(v->p.map, g->g->vm, g->g->c.cap->ncpu, &map);
-	for (size_t i = 0; i < g->n_own && !ret; i++) {
-		map.offset = g->own[i].r.offset;
-		ret = hostmap_force_vcpu(v->p.map, g->g->vm, g->own[i].id, &map);
-	}
+	for (size_t i = 0; i < g->n_own && !ret; i++)
+		ret = use_own(v, g, &g->own[i]);
 	return ret;
 }
 
@@ -189,6 +237,33 @@ static void compare_used(const struct verify *v, const struct verify_guest *g, c
 	pairing_add_cycles(b, (int64_t)(used - o->r.offset), v->khz);
 }
 
+/* One line for each of its offsets. */
+static int parts_reason(struct verify *v, struct verify_guest *g, const struct verify_vcpu *o)
+{
+	struct sbuf b = { 0 };
+	int ret;
+
+	sbuf_addf(&b, "vCPU %" PRIu32 ": ", o->id);
+	if (o->nparts > 1)
+		sbuf_addf(&b, "its TSC offset changed%s", o->nparts > 2 ? ", several times" : "");
+	else
+		sbuf_add(&b, "no offset fits all the time");
+	ret = verify_reason(g, &b);
+	for (size_t i = 0; i < o->nparts && !ret; i++) {
+		const struct solve_part *p = &o->part[i];
+
+		sbuf_addf(&b, "vCPU %" PRIu32 ": %sTSC offset %" PRId64 ", from ", o->id,
+			  v->solved ? "solved: " : "the data ask for ", (int64_t)p->r.offset);
+		verify_time(v, p->host_first, &b);
+		sbuf_add(&b, " to ");
+		verify_time(v, p->host_last, &b);
+		sbuf_addf(&b, " (%" PRIu64 " of %" PRIu64 " events inside, as with any from %" PRId64 " to %" PRId64 ")",
+			  p->r.inside, p->r.events, (int64_t)p->r.offset_lo, (int64_t)p->r.offset_hi);
+		ret = verify_reason(g, &b);
+	}
+	return ret;
+}
+
 static int own_reason(struct verify *v, struct verify_guest *g, const struct verify_vcpu *o)
 {
 	const struct solve_result *r = &o->r;
@@ -213,7 +288,7 @@ static int own_reasons(struct verify *v, struct verify_guest *g)
 	int ret = 0;
 
 	for (size_t i = 0; i < g->n_own && !ret; i++)
-		ret = own_reason(v, g, &g->own[i]);
+		ret = g->own[i].nparts ? parts_reason(v, g, &g->own[i]) : own_reason(v, g, &g->own[i]);
 	return ret;
 }
 

@@ -168,6 +168,31 @@ pair hidden --jump 3000000 --hidden
 verify hidden --tsc-offset $offset
 status_is 1 "the same without the event"
 out_has 'only vCPU 0 of 2 is concerned.* from 0\.10[0-9]+ s .*the offset changed' "... which vCPU, and since when"
+out_has '^  vCPU 0: the data ask for TSC offset -89999(69|70)[0-9]+, from 0\.100[0-9]+ s' "... and the offset from then on"
+
+# Solved in parts: nothing tells of the change but the events.
+parts()
+{
+	status_is 0 "$1: a hidden write of the TSC is solved"
+	out_has 'vCPU 0: its TSC offset changed$' "$1: ... said"
+	for want in $offset $2; do
+		found=$(sed -n 's/^  vCPU 0: solved: TSC offset \(-*[0-9]*\), from .*/\1/p' "$out" |
+			awk -v want="$want" '$1 - want >= -1500 && $1 - want <= 1500 { n++ } END { print n + 0 }')
+		is "$found" 1 "$1: ... $want is one of its parts"
+	done
+	out_has '^  all +[0-9]{4} +0 +[0-9] ' "$1: ... none outside"
+}
+verify hidden --solve
+parts "by 1.5 ms" $((offset + 3000000))
+pair far --jump 900000000000 --hidden --no-debugfs
+verify far --solve
+parts "beyond the recording" 0
+verify far --solve --format json
+is "$(grep -oE '"parts":\[\{"from_host_tsc":[0-9]+,"to_host_tsc":[0-9]+,"tsc_offset":' "$out" | wc -l | tr -d ' ')" 1 "... in JSON"
+pair alone --jump 50000000 --hidden --vcpus 1
+verify alone --solve
+parts "a single vCPU" $((offset + 50000000))
+
 pair drift --drift 20000
 verify drift
 status_is 1 "a clock that runs 20 ppm fast"

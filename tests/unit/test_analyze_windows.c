@@ -19,7 +19,7 @@ struct walk {
 	struct timeline *t;
 	struct windows *w;
 	struct tl_source guest; /* not one of the timeline's: fed by hand */
-	const struct fmt_event *entry, *exit;
+	const struct fmt_event *entry, *exit, *irq, *other;
 };
 
 /* A host that knows one VM, and nothing happened yet. */
@@ -33,6 +33,8 @@ static struct walk begin(void)
 	fx_meta(&meta, &g);
 	fx_event(x.dir, &meta, "kvm", "kvm_entry");
 	fx_event(x.dir, &meta, "kvm", "kvm_exit");
+	fx_event(x.dir, &meta, "irq_vectors", "call_function_entry");
+	fx_event(x.dir, &meta, "irq_vectors", "call_function_exit");
 	sbuf_add(&meta, "vm id=7-9 pid=7 fd=9 name=one\n");
 	fx_end(&meta);
 	fx_write(x.dir, &meta);
@@ -45,6 +47,8 @@ static struct walk begin(void)
 	assert_int_equal(win_new(x.t, &x.w), 0);
 	x.entry = fmt_find(x.fmt, "kvm", "kvm_entry");
 	x.exit = fmt_find(x.fmt, "kvm", "kvm_exit");
+	x.irq = fmt_find(x.fmt, "irq_vectors", "call_function_entry");
+	x.other = fmt_find(x.fmt, "irq_vectors", "call_function_exit");
 	return x;
 }
 
@@ -134,6 +138,50 @@ static void test_outside(void **state)
 	end(&x);
 }
 
+/* An interrupt of the thread ends the window, the kvm_exit after it is not another one. */
+static void test_interrupt(void **state)
+{
+	struct walk x = begin();
+	struct tl_source *host = tl_source(x.t, 0);
+	struct align a;
+
+	(void)state;
+	for (uint64_t t = 1000; t < 100000; t += 1000) {
+		entry(&x, t);
+		guest(&x, t + 30);
+		feed(&x, host, x.irq, 0, t + 40);
+		feed(&x, host, x.irq, 0, t + 45); /* no longer in the guest anyway */
+		leave(&x, t + 100);
+		feed(&x, host, x.irq, 0, t + 110);
+	}
+	entry(&x, 100000);
+	guest(&x, 100050);
+	feed(&x, host, x.other, 0, 100060); /* tells nothing */
+	guest(&x, 100070);
+	leave(&x, 100100);
+	align_judge(x.w, 0, &a);
+	assert_int_equal(a.kind, ALIGN_OK);
+	assert_int_equal(a.total.inside, 101);
+	assert_int_equal(a.windows, 100);
+	assert_true(a.shift_lo == -30 && a.shift_hi == 10);
+	entry(&x, 101000);
+	feed(&x, host, x.irq, 0, 101040);
+	guest(&x, 101050); /* 10 after it */
+	leave(&x, 101100);
+	entry(&x, 102000);
+	leave(&x, 102100);
+	leave(&x, 102200); /* re-entered without an event */
+	guest(&x, 102250);
+	leave(&x, 102300);
+	win_finish(x.w);
+	align_judge(x.w, 0, &a);
+	assert_int_equal(a.kind, ALIGN_BAD);
+	assert_int_equal(a.total.outside, 1);
+	assert_int_equal(a.total.late, -10);
+	assert_int_equal(a.total.unchecked, 1);
+	end(&x);
+}
+
 /* Before the first entry, between two exits, after a gap, and at the end nothing is known. */
 static void test_unknown(void **state)
 {
@@ -196,6 +244,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_inside),
 		cmocka_unit_test(test_outside),
+		cmocka_unit_test(test_interrupt),
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_slices),
 	};

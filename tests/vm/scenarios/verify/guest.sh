@@ -44,13 +44,12 @@ work()
 	done
 }
 
-# both NAME: the same work through two trace clocks.
-both()
+# record NAME CLOCK: what stands close to entries and exits. Each event more is a second more until
+# the recording begins.
+record()
 {
-	start "$1tsc" x86-tsc -e sched:sched_switch -e 'irq_vectors:*' -e 'msr:*' -e power:cpu_idle
-	start "$1local" local -e sched:sched_switch -e 'msr:*'
-	work
-	stop
+	start "$1" "$2" -e sched:sched_switch -e irq_vectors:local_timer_entry -e irq_vectors:local_timer_exit \
+		-e irq_vectors:reschedule_entry -e msr:write_msr -e msr:read_msr
 }
 
 RIG_CPUS=$(grep -c '^processor' /proc/cpuinfo)
@@ -61,7 +60,13 @@ boot=first
 note "$RIG_NAME: $boot boot, $RIG_CPUS CPUs, clocksource $(clocksource)"
 flag_set "$RIG_NAME-ready"
 flag_wait host-recording 500
-both "$RIG_NAME$boot"
+# The same work through two trace clocks.
+record "$RIG_NAME${boot}tsc" x86-tsc
+[ "$boot" = second ] || record "$RIG_NAME${boot}local" local
+note "$RIG_NAME: records after $(uptime_cs) cs"
+work
+stop
+note "$RIG_NAME: recorded after $(uptime_cs) cs"
 if [ "$RIG_NAME $boot" = "vm1 first" ]; then
 	flag_set vm1-first
 	flag_wait offsets-read 400

@@ -13,8 +13,11 @@ guest_start vm1 --vcpus 2 --qemu-args "-cpu host,-tsc-adjust -action reboot=rese
 guest_start vm2 --vcpus 4 --cmdline "no-kvmclock tsc=reliable tsc_early_khz=$(tsc_khz)"
 flag_wait vm1-ready 400
 flag_wait vm2-ready 400
+note "guests are up after $(uptime_cs) cs"
 # What proves the alignment, and no more: a guest that boots makes a million events of other kinds.
-"$KVMFT" record -o /tmp/host -b 8M -e kvm:kvm_entry -e kvm:kvm_exit -e kvm:kvm_msr 2>/tmp/record.err &
+# Interrupts tell of an exit sooner than kvm_exit does.
+"$KVMFT" record -o /tmp/host -b 8M -e kvm:kvm_entry -e kvm:kvm_exit -e kvm:kvm_msr \
+	-e irq_vectors:local_timer_entry -e irq_vectors:reschedule_entry 2>/tmp/record.err &
 recorder=$!
 recording()
 {
@@ -22,14 +25,15 @@ recording()
 }
 wait_until 240 recording || die "the host's recording did not start: $(cat /tmp/record.err)"
 flag_set host-recording
-note "the host records, both guests record"
+note "the host records after $(uptime_cs) cs, both guests record"
 flag_wait vm1-first 400
 flag_wait vm2-first 400
 fact vm1_offset "$(guest_tsc_offset vm1 0)"
 fact vm2_offset "$(guest_tsc_offset vm2 0)"
 flag_set offsets-read
-note "vm1 writes a TSC and reboots"
+note "vm1 writes a TSC and reboots after $(uptime_cs) cs"
 flag_wait vm1-second 500
+note "recorded after $(uptime_cs) cs"
 fact vm1_offset2 "$(guest_tsc_offset vm1 0)"
 kill -TERM "$recorder"
 wait "$recorder"

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * solve_parts.c: one vCPU whose offset changed while it was recorded. Its events are in order, so an
+ * offset is right for a stretch of them. A stretch that no offset serves is halved; of one that is
+ * served in part, what stands before and after that part is searched again. In the end each part is
+ * extended as far as its offset is right, and parts must follow each other on the host as well.
+ */
+#include "solve.h"
+
+#include <string.h>
+
+#define PART_MIN  48 /* events that tell an offset from an accident */
+#define MAX_DEPTH 12
+
+struct parts {
+	const struct solve *s;
+	struct solve *run; /* the same, to be searched */
+	const struct solve_vcpu *v;
+	struct solve_part *p; /* by event */
+	size_t n;
+	unsigned int runs; /* that are left: searches take time */
+};
+
+static enum solve_fit fit(const struct parts *x, size_t event, uint64_t offset)
+{
+	return solve_fits(x->s, x->v, x->v->e[event], offset);
+}
+
+/* Wrong ones are few. */
+static bool mostly(uint64_t outside, uint64_t inside)
+{
+	return outside <= inside / 16;
+}
+
+/* Host time of an event of that part, in guest cycles, counted from the first window. */
+static int64_t host_of(const struct parts *x, const struct solve_part *p, size_t event)
+{
+	return (int64_t)(x->v->e[event] - p->r.offset - x->v->w[0].from);
+}
+
+/*
+ * Could events [first, last) have a place of their own in a stretch of host time of that length? By
+ * the rule that captures overlap by half.
+ */
+static bool has_room(const struct parts *x, size_t first, size_t last, int64_t room)
+{
+	uint64_t span;
+
+	if (last - first < PART_MIN || room <= 0)
+		return false;
+	span = x->v->e[last - 1] - x->v->e[first];
+	return (uint64_t)room >= span / 2;
+}
+
+/*
+ * The stretch of [first, last) that the offset serves best. Events beyond it are inside now and then
+ * as well, so one that is outside outweighs several that are not.
+ */
+static void served(const struct parts *x, uint64_t offset, size_t *first, size_t *last)
+{
+	int64_t sum = 0, best = 0;
+	size_t from = *first, best_from = *first, best_to = *first;
+
+	for (size_t i = *first; i < *last; i++) {
+		enum solve_fit f = fit(x, i, offset);
+
+		sum += f == SOLVE_INSIDE ? 1 : f == SOLVE_OUTSIDE ? -16 : 0;
+		if (sum <= 0) {
+			sum = 0;
+			from = i + 1;
+		} else if (sum > best) {
+			best = sum;
+			best_from = from;
+			best_to = i + 1;
+		}
+	}
+	*first = best_from;
+	*last = best_to;
+}
+
+static void part_add(struct parts *x, size_t first, size_t last, const struct solve_result *r)
+{
+	size_t i = x->n++;
+
+	for (; i && x->p[i - 1].first > first; i--)
+		x->p[i] = x->p[i - 1];
+	x->p[i] = (struct solve_part){ .first = first, .last = last, .r = *r };
+}
+
+static int parts_find(struct parts *x, size_t first, size_t last, unsigned int depth);
+
+static int parts_rest(struct parts *x, size_t first, size_t last, const struct solve_result *r,
+		      unsigned int depth)
+{
+	struct solve_part p = { .first = first, .last = last, .r = *r };
+	int64_t end = (int64_t)(x->v->w[x->v->nw - 1].to - x->v->w[0].from);
+	int ret = 0;
+
+	served(x, r->offset, &p.first, &p.last);
+	if (p.first == p.last)
+		return 0;
+	part_add(x, p.first, p.last, r);
+	if (has_room(x, first, p.first, host_of(x, &p, p.first)))
+		ret = parts_find(x, first, p.first, depth);
+	if (!ret && has_room(x, p.last, last, end - host_of(x, &p, p.last - 1)))
+		ret = parts_find(x, p.last, last, depth);
+	return ret;
+}
+
+static int parts_find(struct parts *x, size_t first, size_t last, unsigned int depth)
+{
+	size_t mid = first + (last - first) / 2;
+	struct solve_result r;
+	int ret;
+
+	if (last - first < PART_MIN || depth > MAX_DEPTH || x->n == SOLVE_PARTS || !x->runs)
+		return 0;
+	x->runs--;
+	ret = solve_run_range(x->run, x->v->id, first, last, &r);
+	if (ret)
+		return ret;
+	if (r.found && mostly(r.outside, r.inside) && !r.equal && r.inside >= PART_MIN)
+		return parts_rest(x, first, last, &r, depth + 1);
+	ret = parts_find(x, first, mid, depth + 1);
+	return ret ? ret : parts_find(x, mid, last, depth + 1);
+}
+
+/* Halves of what is one. */
+static bool join(struct solve_part *a, const struct solve_part *b)
+{
+	uint64_t base = a->r.offset_lo;
+	int64_t lo = (int64_t)(b->r.offset_lo - base), hi = (int64_t)(b->r.offset_hi - base);
+
+	lo = MAX(lo, 0);
+	hi = MIN(hi, (int64_t)(a->r.offset_hi - base));
+	if (lo > hi)
+		return false;
+	a->r.offset_lo = base + (uint64_t)lo;
+	a->r.offset_hi = base + (uint64_t)hi;
+	a->r.offset = base + (uint64_t)(lo + (hi - lo) / 2);
+	a->last = b->last;
+	return true;
+}
+
+static void drop(struct parts *x, size_t i)
+{
+	memmove(&x->p[i], &x->p[i + 1], (x->n - i - 1) * sizeof(*x->p));
+	x->n--;
+}
+
+static void parts_join(struct parts *x)
+{
+	for (size_t i = 1; i < x->n;)
+		if (join(&x->p[i - 1], &x->p[i]))
+			drop(x, i);
+		else
+			i++;
+}
+
+static bool in_order(const struct parts *x, const struct solve_part *a, const struct solve_part *b)
+{
+	return host_of(x, b, b->first) > host_of(x, a, a->last - 1);
+}
+
+/*
+ * Time goes on. Where two parts are in another order on the host, the last events of the first one
+ * or the first ones of the other are inside by accident, of one its eighth at most.
+ */
+static bool trim(const struct parts *x, struct solve_part *a, struct solve_part *b)
+{
+	size_t last = a->last - (a->last - a->first) / 8, first = b->first + (b->last - b->first) / 8;
+
+	while (!in_order(x, a, b) && a->last > last)
+		a->last--;
+	while (!in_order(x, a, b) && b->first < first)
+		b->first++;
+	return in_order(x, a, b);
+}
+
+/* ... or all of the smaller one. */
+static void parts_order(struct parts *x)
+{
+	for (size_t i = 1; i < x->n;) {
+		struct solve_part *a = &x->p[i - 1], *b = &x->p[i];
+
+		if (trim(x, a, b)) {
+			i++;
+			continue;
+		}
+		drop(x, a->last - a->first < b->last - b->first ? i - 1 : i);
+		i = i > 1 ? i - 1 : 1;
+	}
+}
+
+/* Each reaches to the next one, as far as its offset is right. */
+static void parts_extend(struct parts *x)
+{
+	for (size_t i = 0; i < x->n; i++) {
+		struct solve_part *p = &x->p[i];
+		size_t from = i ? x->p[i - 1].last : 0;
+		size_t to = i + 1 < x->n ? x->p[i + 1].first : x->v->ne;
+
+		while (p->last < to && fit(x, p->last, p->r.offset) == SOLVE_INSIDE &&
+		       (i + 1 == x->n || host_of(x, p, p->last) < host_of(x, p + 1, p[1].first)))
+			p->last++;
+		while (p->first > from && fit(x, p->first - 1, p->r.offset) == SOLVE_INSIDE &&
+		       (!i || host_of(x, p, p->first - 1) > host_of(x, p - 1, p[-1].last - 1)))
+			p->first--;
+	}
+}
+
+static uint64_t host_tsc(const struct parts *x, const struct solve_part *p, size_t event)
+{
+	uint64_t lo = 0, hi;
+
+	return tsc_to_host(&x->s->map, x->v->e[event] - p->r.offset, &lo, &hi) ? 0 : lo;
+}
+
+static void parts_count(struct parts *x)
+{
+	for (size_t i = 0; i < x->n; i++) {
+		struct solve_part *p = &x->p[i];
+
+		p->r.inside = p->r.outside = 0;
+		p->r.events = p->last - p->first;
+		for (size_t k = p->first; k < p->last; k++) {
+			enum solve_fit f = fit(x, k, p->r.offset);
+
+			p->r.inside += f == SOLVE_INSIDE;
+			p->r.outside += f == SOLVE_OUTSIDE;
+		}
+		p->host_first = host_tsc(x, p, p->first);
+		p->host_last = host_tsc(x, p, p->last - 1);
+	}
+}
+
+static const struct solve_vcpu *vcpu_of(const struct solve *s, uint32_t id)
+{
+	for (size_t i = 0; i < s->nv; i++)
+		if (s->v[i].id == id)
+			return &s->v[i];
+	return NULL;
+}
+
+bool solve_leaves(const struct solve *s, uint32_t vcpu, const struct solve_result *r)
+{
+	struct parts x = { .s = s, .v = vcpu_of(s, vcpu) };
+	struct solve_part p = { .r = *r };
+	int64_t end;
+
+	if (!x.v || !x.v->nw || !x.v->ne)
+		return false;
+	p.last = x.v->ne;
+	served(&x, r->offset, &p.first, &p.last);
+	if (p.first == p.last)
+		return true;
+	end = (int64_t)(x.v->w[x.v->nw - 1].to - x.v->w[0].from);
+	return has_room(&x, 0, p.first, host_of(&x, &p, p.first)) ||
+	       has_room(&x, p.last, x.v->ne, end - host_of(&x, &p, p.last - 1));
+}
+
+int solve_run_parts(struct solve *s, uint32_t vcpu, struct solve_part part[SOLVE_PARTS], size_t *n)
+{
+	struct parts x = { .s = s, .run = s, .v = vcpu_of(s, vcpu), .p = part, .runs = 4 * SOLVE_PARTS };
+	int ret;
+
+	*n = 0;
+	if (!x.v || !x.v->nw)
+		return 0;
+	ret = parts_find(&x, 0, x.v->ne, 0);
+	if (ret)
+		return ret;
+	parts_join(&x);
+	parts_order(&x);
+	parts_join(&x);
+	parts_extend(&x);
+	parts_count(&x);
+	*n = x.n;
+	return 0;
+}
