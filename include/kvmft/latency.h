@@ -44,6 +44,7 @@ struct lat_desc {
 	const char *key;   /* head of the first column */
 	const char *stage[LAT_STAGES];
 	const char *stage_help[LAT_STAGES];
+	uint32_t parts; /* bit per stage: those that follow each other, and are the total together */
 	const char *cause[LAT_CAUSES]; /* [0] = none stands out */
 	const char *count[LAT_COUNTS]; /* what was counted, matched or not */
 };

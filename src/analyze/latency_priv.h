@@ -267,6 +267,9 @@ void lat_timer_stages(const struct lat *l, const struct irq_chain *c, uint64_t f
 /* For timers: TOTAL is stage 0 and OFFCPU the last. */
 enum { TIMER_ST_TOTAL, TIMER_ST_EXPIRE, TIMER_ST_DELIVER, TIMER_ST_MASKED, TIMER_ST_ENTER, TIMER_ST_GUEST,
 	TIMER_ST_OFFCPU };
+#define TIMER_PARTS \
+	(1u << TIMER_ST_EXPIRE | 1u << TIMER_ST_DELIVER | 1u << TIMER_ST_MASKED | 1u << TIMER_ST_ENTER | \
+	 1u << TIMER_ST_GUEST)
 enum { TIMER_BY_NOTHING, TIMER_BY_HOST, TIMER_BY_GUEST, TIMER_BY_OFFCPU, TIMER_BY_EARLY };
 #define TIMER_VECTOR 0xec /* LOCAL_TIMER_VECTOR of Linux guests (arch/x86/include/asm/irq_vectors.h) */
 

@@ -13,6 +13,7 @@ const struct lat_desc lat_desc_sched = {
 	.stage = { "total", "preempted", "waiting" },
 	.stage_help = { "from losing the CPU, or waking, to having one again",
 			"after another thread took its CPU", "from the wake-up to a CPU" },
+	.parts = 1u << 1 | 1u << 2,
 	.cause = { "task", "interrupt", "softirq", "lock or preemption off", "idle", "not known" },
 	.count = { "intervals", "without a known guest task", "cut by lost events",
 		   "open at the end" },

@@ -9,10 +9,80 @@
 #include <string.h>
 
 #define BAR_WIDTH 40
+#define SHARES	  6 /* of a headline */
 
 static void us(struct sbuf *b, uint64_t ns)
 {
 	sbuf_addf(b, " %9llu.%03llu", (unsigned long long)(ns / 1000), (unsigned long long)(ns % 1000));
+}
+
+/* ---- the answer in short ---- */
+
+struct share {
+	const char *name;
+	unsigned __int128 sum;
+};
+
+static int larger(const void *a, const void *b)
+{
+	const struct share *x = a, *y = b;
+
+	return x->sum < y->sum ? 1 : -(x->sum > y->sum);
+}
+
+/* The largest of them, in percent of the whole; what is less than 1 % is not told. */
+static void shares(struct sbuf *b, const char *head, struct share *s, size_t n, unsigned __int128 whole)
+{
+	const char *sep = "";
+
+	qsort(s, n, sizeof(*s), larger);
+	for (size_t i = 0; i < MIN(n, (size_t)SHARES) && whole && s[i].sum * 100 >= whole; i++) {
+		sbuf_addf(b, "%s%s %llu %%", sep[0] ? sep : head, s[i].name,
+			  (unsigned long long)(s[i].sum * 100 / whole));
+		sep = ", ";
+	}
+	if (sep[0])
+		sbuf_addc(b, '\n');
+}
+
+/* How long, which stages, of what. */
+static int headline(struct sbuf *b, const struct lat_view *v, const struct lat_table *t, bool crosses)
+{
+	struct share part[LAT_STAGES] = { 0 }, *of = calloc(t->ngroup + 1, sizeof(*of));
+	struct loghist *all = calloc(1, sizeof(*all));
+	char half[32], most[32], longest[32];
+
+	if (!all || !of) {
+		free(all);
+		free(of);
+		return -ENOMEM;
+	}
+	for (size_t g = 0; g < t->ngroup; g++) {
+		of[g].name = t->group[g].name;
+		for (unsigned int s = 0; s < LAT_STAGES && t->group[g].stage[0]; s++) {
+			part[s].name = t->desc->stage[s];
+			if (t->group[g].stage[s] && t->desc->parts >> s & 1)
+				part[s].sum += t->group[g].stage[s]->sum;
+		}
+		if (t->group[g].stage[0]) {
+			of[g].sum = t->group[g].stage[0]->sum;
+			loghist_merge(all, t->group[g].stage[0]);
+		}
+	}
+	if (all->n)
+		sbuf_addf(b, "  %llu measured: half took up to %s, 99 %% up to %s, the longest %s\n",
+			  (unsigned long long)all->n, str_ns(half, sizeof(half), loghist_percentile(all, 50, 100)),
+			  str_ns(most, sizeof(most), loghist_percentile(all, 99, 100)),
+			  str_ns(longest, sizeof(longest), all->max));
+	shares(b, "  where the time went: ", part, LAT_STAGES, all->sum);
+	shares(b, "  most of it: ", of, t->ngroup, all->sum);
+	if (crosses && v->has_bound && all->n && (v->early_ns + v->late_ns) * 100 > loghist_percentile(all, 50, 100))
+		sbuf_addf(b, "  what crosses between host and guest may be off by -%s/+%s\n",
+			  str_ns(half, sizeof(half), v->early_ns), str_ns(most, sizeof(most), v->late_ns));
+	sbuf_addc(b, '\n');
+	free(all);
+	free(of);
+	return 0;
 }
 
 /* ---- stages ---- */
@@ -109,6 +179,27 @@ static void histogram(struct sbuf *b, const struct lat_table *t)
 	}
 }
 
+/* What the stages of the table mean. */
+static void meanings(struct sbuf *b, const struct lat_table *t)
+{
+	for (unsigned int s = 0; s < LAT_STAGES; s++) {
+		bool used = false;
+
+		for (size_t g = 0; g < t->ngroup && !used; g++)
+			used = t->group[g].stage[s];
+		if (used)
+			sbuf_addf(b, "%s  %-9s %s\n", s ? "" : "\n", t->desc->stage[s], t->desc->stage_help[s]);
+	}
+}
+
+static bool any_count(const struct lat_table *t)
+{
+	for (unsigned int c = 0; c < LAT_COUNTS; c++)
+		if (t->count[c])
+			return true;
+	return false;
+}
+
 static void counts(struct sbuf *b, const struct lat_table *t)
 {
 	const char *sep = "";
@@ -188,11 +279,13 @@ static int text_print(const struct lat_view *v, FILE *f)
 	for (unsigned int id = 0; id < LAT_TABLES && !ret; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
 
-		if (!v->want[lat_table_kind((enum lat_table_id)id)])
+		if (!v->want[lat_table_kind((enum lat_table_id)id)] || (id == LAT_T_HRTIMER && !any_count(t)))
 			continue;
-		sbuf_addf(&b, "%s%s: %s\n\n", first ? "" : "\n", t->desc->name, t->desc->title);
+		sbuf_addf(&b, "%s%s: %s\n", first ? "" : "\n", t->desc->name, t->desc->title);
 		first = false;
+		ret = headline(&b, v, t, lat_table_kind((enum lat_table_id)id) != LAT_SCHED);
 		groups(&b, v, t);
+		meanings(&b, t);
 		histogram(&b, t);
 		counts(&b, t);
 		worst(&b, v, t, v->story[id]);
