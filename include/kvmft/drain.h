@@ -66,6 +66,7 @@ struct drain_cpu {
 	uint64_t dropped;	 /* sub-buffers taken from the kernel that did not fit ... */
 	uint64_t dropped_events; /* ... and the events in them */
 	uint64_t wakeups;
+	uint64_t write_ns, write_max_ns; /* that the output took: for all, for one batch */
 	int error;		 /* -errno of the first failed call */
 	bool error_is_write;
 

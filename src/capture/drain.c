@@ -151,6 +151,25 @@ static void drain_pipe_out(struct drain_cpu *c, size_t n)
 	}
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The same, timed: when the ring is full meanwhile it is the output that is to blame. */
+static void drain_pipe_out_timed(struct drain_cpu *c, size_t n)
+{
+	uint64_t took = now_ns();
+
+	drain_pipe_out(c, n);
+	took = now_ns() - took;
+	c->write_ns += took;
+	c->write_max_ns = MAX(c->write_max_ns, took);
+}
+
 /* ---- from the kernel to the pipe ---- */
 
 /* One splice from the kernel; > 0 bytes moved, 0 nothing now, -errno. */
@@ -161,7 +180,7 @@ static ssize_t drain_splice(struct drain_cpu *c, unsigned int flags)
 	if (n < 0)
 		return errno == EINTR || errno == EAGAIN ? 0 : -errno;
 	if (n > 0) {
-		drain_pipe_out(c, (size_t)n);
+		drain_pipe_out_timed(c, (size_t)n);
 		if (c->store->moved)
 			c->store->moved(c->store->ctx, c);
 	}

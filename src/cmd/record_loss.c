@@ -14,6 +14,11 @@
 #include <string.h>
 
 #include "kvmft/ring.h"
+#include "session.h"
+
+/* From here on an output is called too slow: of the time, or for what a pipe holds. */
+#define SLOW_PERCENT 50u
+#define SLOW_NS	     100000000u
 
 static bool keeps_oldest(const struct record *r)
 {
@@ -142,6 +147,20 @@ static void add_cause(struct sbuf *b, uint64_t n, const char *what)
 		sbuf_addf(b, "%s%llu %s", b->len ? ", " : "", (unsigned long long)n, what);
 }
 
+/* The ring was full: was it because the output could not take more? */
+static void add_output(const struct record *r, const struct drain_cpu *c, struct sbuf *b)
+{
+	uint64_t total = session_now_ns() - r->live_ns, percent;
+
+	if (!c->write_ns || !total)
+		return;
+	percent = MIN(c->write_ns * 100 / total, (uint64_t)100);
+	sbuf_addf(b, "; the output took %llu %% of the time, up to %llu ms at once",
+		  (unsigned long long)percent, (unsigned long long)c->write_max_ns / 1000000);
+	if (percent >= SLOW_PERCENT || c->write_max_ns >= SLOW_NS)
+		sbuf_add(b, ": it is too slow");
+}
+
 static void tell(const struct record *r, const struct drain_cpu *c, const struct kstats *s,
 		 uint64_t lost, uint64_t produced)
 {
@@ -153,6 +172,8 @@ static void tell(const struct record *r, const struct drain_cpu *c, const struct
 	add_cause(&why, r->o->flight ? 0 : s->overrun, "were overwritten in it");
 	add_cause(&why, s->commit_overrun, "came while an interrupted one was being written");
 	add_cause(&why, c->dropped_events + s->entries, "were not written out");
+	if (s->dropped || (s->overrun && !r->o->flight))
+		add_output(r, c, &why);
 	cli_note("CPU %u lost %llu of %llu events (%s)", c->cpu, (unsigned long long)lost,
 		 (unsigned long long)produced, why.s ? why.s : "");
 	sbuf_free(&why);
