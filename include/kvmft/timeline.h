@@ -61,7 +61,7 @@ struct tl_item {
 	const struct rec *rec;
 	const struct fmt_event *ev; /* NULL: an event without a format */
 	const struct qmarker *marker; /* an event of QEMU that a marker of the host tells of; else NULL */
-	const char *device; /* who is behind the address of a kvm_fast_mmio; NULL: not known */
+	const char *device; /* who is behind the address of a kvm_fast_mmio or kvm_mmio; NULL: not known */
 	uint64_t lost;	    /* TL_GAP: how many; 0 = unknown. TL_DAMAGE: index of the sub-buffer */
 };
 

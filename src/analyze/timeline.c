@@ -46,8 +46,10 @@ struct timeline {
 	uint64_t from, to; /* host TSC: what is outside is left out */
 	struct qdevices devices;
 	struct qmarker *markers; /* NULL: all stay text */
-	const struct fmt_event *doorbell; /* the host's kvm_fast_mmio, when devices are known */
-	struct fmt_field gpa;
+	struct { /* the host's kvm_fast_mmio (Intel) and kvm_mmio (AMD), when devices are known */
+		const struct fmt_event *ev;
+		struct fmt_field gpa;
+	} doorbell[2];
 	bool pending; /* the winner was handed out and must be popped */
 };
 
@@ -212,6 +214,28 @@ static int add_qemu_source(struct timeline *t, struct qsource *q)
 	return 0;
 }
 
+static void find_doorbells(struct timeline *t)
+{
+	static const char *const names[ARRAY_SIZE(t->doorbell)] = { "kvm_fast_mmio", "kvm_mmio" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		t->doorbell[i].ev = t->devices.n ? fmt_find(t->map->fmt, "kvm", names[i]) : NULL;
+		if (t->doorbell[i].ev && !fmt_field(t->doorbell[i].ev, "gpa", &t->doorbell[i].gpa))
+			t->doorbell[i].ev = NULL;
+	}
+}
+
+/* Who is behind the address. */
+static void item_device(const struct timeline *t, struct tl_item *item)
+{
+	uint64_t gpa;
+
+	for (size_t i = 0; i < ARRAY_SIZE(t->doorbell); i++)
+		if (item->ev == t->doorbell[i].ev &&
+		    fmt_u64(item->src->fmt, &t->doorbell[i].gpa, item->rec, &gpa))
+			item->device = qdevices_find(&t->devices, gpa, item->host, item->vm);
+}
+
 int tl_add_qemu(struct timeline *t, const struct tl_qemu *p, struct kvmft_err *err)
 {
 	struct qsource *q;
@@ -227,9 +251,7 @@ int tl_add_qemu(struct timeline *t, const struct tl_qemu *p, struct kvmft_err *e
 	ret = ret ? ret : qdevices_name(&t->devices);
 	if (ret)
 		return err_set(err, -ret, "cannot read %s: %s", p->path, strerror(-ret));
-	t->doorbell = t->devices.n ? fmt_find(t->map->fmt, "kvm", "kvm_fast_mmio") : NULL;
-	if (t->doorbell && !fmt_field(t->doorbell, "gpa", &t->gpa))
-		t->doorbell = NULL;
+	find_doorbells(t);
 	return 0;
 }
 
@@ -590,12 +612,8 @@ static inline void item_fill(const struct timeline *t, struct tl_stream *s, stru
 		item->vcpu = s->vcpu;
 		item->vm = s->vm;
 	}
-	if (t->doorbell && item->ev == t->doorbell) {
-		uint64_t gpa;
-
-		if (fmt_u64(s->src->fmt, &t->gpa, item->rec, &gpa))
-			item->device = qdevices_find(&t->devices, gpa, item->host, item->vm);
-	}
+	if (t->devices.n && item->ev)
+		item_device(t, item);
 }
 
 int tl_next(struct timeline *t, struct tl_item *item)
