@@ -34,10 +34,14 @@ Q := @
 say = @printf '  %-7s %s\n'
 endif
 
+# `make -n` installs and runs nothing: a recipe with the word $(MAKE) would be run all the same.
+dry_run := $(if $(findstring n,$(firstword -$(MAKEFLAGS))),1)
+make_program = $(MAKE)
+
 # ---- targets that need packages install what is missing (NODEPS=1: never) ----
 needs_build := check check-all demo bench fuzz lint
 ifneq ($(filter $(needs_build),$(MAKECMDGOALS)),)
-ifneq ($(NODEPS),1)
+ifeq ($(filter 1,$(NODEPS) $(dry_run)),)
 deps_set := $(if $(filter check-all,$(MAKECMDGOALS)),matrix,$(if $(filter-out \
 	demo,$(filter $(needs_build),$(MAKECMDGOALS))),all,demo))
 ifneq ($(shell sh contrib/deps.sh $(deps_set) >&2; echo $$?),0)
@@ -177,19 +181,19 @@ $(tools): %: %.o $(test_lib_obj) $(lib)
 tests: $(prog) $(unit) $(tools)
 
 check:
-	$(Q)sh tests/check '$(MAKE)' '$(O)'
+	$(Q)sh tests/check '$(make_program)' '$(O)'
 
 check-all:
-	$(Q)CHECK_ALL=1 sh tests/check '$(MAKE)' '$(O)'
+	$(Q)CHECK_ALL=1 sh tests/check '$(make_program)' '$(O)'
 
 demo: $(prog)
 	$(Q)KVMFT=$(abspath $(prog)) sh contrib/demo
 
 bench:
-	$(Q)sh tests/bench/run '$(MAKE)' '$(O)'
+	$(Q)sh tests/bench/run '$(make_program)' '$(O)'
 
 fuzz:
-	$(Q)sh tests/fuzz/run '$(MAKE)' '$(O)'
+	$(Q)sh tests/fuzz/run '$(make_program)' '$(O)'
 
 lint:
 	$(Q)sh contrib/lint '$(O)'
