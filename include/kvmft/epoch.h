@@ -39,9 +39,6 @@ static inline bool epoch_result_usable(enum epoch_result r)
 	return r <= EPOCH_DOUBTFUL;
 }
 
-/* A short text for messages; "unknown" outside of the enum.  Never NULL. */
-const char *epoch_result_text(enum epoch_result r);
-
 /* What was noticed about a vCPU while its epochs were built; a bit set. */
 enum epoch_note {
 	EPOCH_NOTE_READ_MISMATCH = 1 << 0,  /* first event's previous differs from what debugfs said */

@@ -12,7 +12,7 @@
  *	json_init(&j, &out);
  *	json_object_begin(&j);
  *	json_key(&j, "wall_ms");
- *	json_fixed(&j, 1250, 3);
+ *	json_fixed_u64(&j, 1250, 3);
  *	json_object_end(&j);
  *	err = json_finish(&j);			{"wall_ms":1.250}
  *
@@ -26,7 +26,7 @@
 #include "kvmft/util.h"
 
 #define JSON_DEPTH_MAX 64  /* containers open at the same time */
-#define JSON_SCALE_MAX 100 /* decimals of json_fixed() */
+#define JSON_SCALE_MAX 100 /* decimals of json_fixed_u64() */
 
 /* Private to json.c, here so that it can live on a stack. */
 struct json {
@@ -62,8 +62,7 @@ void json_u64(struct json *j, uint64_t v);
 void json_s64(struct json *j, int64_t v);
 void json_bool(struct json *j, bool v);
 void json_null(struct json *j);
-/* v / 10^scale with exactly scale decimals: (-5, 3) is -0.005, (7, 0) is 7. */
-void json_fixed(struct json *j, int64_t v, unsigned int scale);
+/* v / 10^scale with exactly scale decimals: (5, 3) is 0.005, (7, 0) is 7. */
 void json_fixed_u64(struct json *j, uint64_t v, unsigned int scale);
 
 #endif

@@ -159,8 +159,6 @@ const char *kinst_name(const struct kinst *k);
 const char *kinst_clock(const struct kinst *k);		/* as read back */
 uint32_t kinst_subbuf_size(const struct kinst *k);	/* bytes, header included */
 uint64_t kinst_buffer_kb(const struct kinst *k);	/* per CPU, as read back */
-/* What was asked for and this kernel cannot do, one line each; "" when nothing. Borrowed. */
-const char *kinst_notes(const struct kinst *k);
 int kinst_dirfd(const struct kinst *k);			/* borrowed */
 
 int kinst_tracing(struct kinst *k, bool on, struct kvmft_err *err) __must_check;
@@ -198,8 +196,6 @@ int kinst_trigger_add(struct kinst *k, const char *sys, const char *name, const 
 /* Removes a trigger that kinst_trigger_add() set with this text. */
 int kinst_trigger_remove(struct kinst *k, const char *sys, const char *name, const char *text,
 			 struct kvmft_err *err) __must_check;
-/* The event's hist file, the caller's. */
-int kinst_hist_read(struct kinst *k, const char *sys, const char *name, char **text) __must_check;
 
 #define KHIST_PAIRS 16
 #define KHIST_TEXT  1024 /* bytes of one entry */

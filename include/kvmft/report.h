@@ -21,7 +21,6 @@ const struct event_class *class_at(size_t i);
 const struct event_class *class_find(const char *name); /* NULL: there is none */
 const char *class_name(const struct event_class *c);	/* "vmexit" */
 const char *class_title(const struct event_class *c);	/* head of the table's first column */
-const char *class_help(const struct event_class *c);	/* one line */
 bool class_has_perf(const struct event_class *c);	/* whether perf kvm has such a table */
 
 /* ---- the walk ---- */

@@ -42,7 +42,7 @@ struct class_rules {
 };
 
 struct event_class {
-	const char *name, *title, *help;
+	const char *name, *title;
 	/* Of system kvm. The first one is what the class cannot do without. */
 	struct class_tp {
 		const char *name;

@@ -23,7 +23,6 @@ static void describe(const struct exit_names *names __unused_arg, uint64_t key, 
 const struct event_class class_cpuid = {
 	.name = "cpuid",
 	.title = "CPUID",
-	.help = "CPUID instructions by leaf and subleaf",
 	.tp = { { "kvm_cpuid", { "function", "index" } } },
 	.exact = { begin, class_end_entry },
 	.describe = describe,

@@ -26,7 +26,6 @@ static void describe(const struct exit_names *names __unused_arg, uint64_t key, 
 const struct event_class class_fast_mmio = {
 	.name = "fast-mmio",
 	.title = "Fast MMIO",
-	.help = "doorbells (ioeventfd) by guest physical address",
 	.tp = { { "kvm_fast_mmio", { "gpa" } } },
 	.exact = { begin, class_end_entry },
 	.describe = describe,

@@ -33,7 +33,6 @@ static void describe(const struct exit_names *names __unused_arg, uint64_t key, 
 const struct event_class class_hypercall = {
 	.name = "hypercall",
 	.title = "Hypercall",
-	.help = "hypercalls by number",
 	.tp = {
 		[TP_KVM] = { "kvm_hypercall", { "nr" } },
 		[TP_HV] = { "kvm_hv_hypercall", { "code" } },

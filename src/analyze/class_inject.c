@@ -29,7 +29,6 @@ static void describe(const struct exit_names *names __unused_arg, uint64_t key, 
 const struct event_class class_inject = {
 	.name = "inject",
 	.title = "Injected IRQ",
-	.help = "injected interrupts by vector",
 	.tp = { { "kvm_inj_virq", { "vector", "soft", "irq" } } },
 	.exact = { begin, class_end_entry },
 	.describe = describe,

@@ -50,7 +50,6 @@ static void describe(const struct exit_names *names __unused_arg, uint64_t key, 
 const struct event_class class_ioport = {
 	.name = "ioport",
 	.title = "IO Port Access",
-	.help = "accesses to I/O ports by port",
 	.tp = {
 		[TP_PIO] = { "kvm_pio", { "port", "rw", "val" } },
 		[TP_DONE] = { "kvm_mmio_done", { "vcpu_id" } },

@@ -88,7 +88,6 @@ static void describe(const struct exit_names *names __unused_arg, uint64_t key, 
 const struct event_class class_mmio = {
 	.name = "mmio",
 	.title = "MMIO Access",
-	.help = "accesses to emulated device memory by guest physical address",
 	.tp = {
 		[TP_MMIO] = { "kvm_mmio", { "gpa", "type" } },
 		[TP_BEGIN] = { "kvm_mmio_begin", { "gpa", "type", "rw" } },

@@ -41,7 +41,6 @@ static void describe(const struct exit_names *names __unused_arg, uint64_t key, 
 const struct event_class class_msr = {
 	.name = "msr",
 	.title = "MSR Access",
-	.help = "accesses to model specific registers by register",
 	.tp = { { "kvm_msr", { "ecx", "write" } } },
 	.exact = { begin, class_end_entry },
 	.perf = { perf_begin, class_end_entry },

@@ -28,7 +28,6 @@ static void describe(const struct exit_names *names __unused_arg, uint64_t key, 
 const struct event_class class_page_fault = {
 	.name = "page-fault",
 	.title = "Page Fault",
-	.help = "faults on guest memory by page (4 KiB)",
 	.tp = { { "kvm_page_fault", { "fault_address" } } },
 	.exact = { begin, class_end_entry },
 	.describe = describe,

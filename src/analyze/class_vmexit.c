@@ -45,7 +45,6 @@ static void describe(const struct exit_names *names, uint64_t key, char *buf, si
 const struct event_class class_vmexit = {
 	.name = "vmexit",
 	.title = "VM-EXIT",
-	.help = "exits by reason",
 	.exact = { begin, class_end_entry },
 	.perf = { perf_begin, class_end_entry },
 	.describe = describe,

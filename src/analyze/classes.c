@@ -40,11 +40,6 @@ const char *class_title(const struct event_class *c)
 	return c->title;
 }
 
-const char *class_help(const struct event_class *c)
-{
-	return c->help;
-}
-
 bool class_has_perf(const struct event_class *c)
 {
 	return c->perf.begin;

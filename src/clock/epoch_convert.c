@@ -10,23 +10,6 @@
 
 #include "wide.h"
 
-const char *epoch_result_text(enum epoch_result r)
-{
-	static const char *const text[EPOCH_NR_RESULTS] = {
-		[EPOCH_EXACT] = "exact",
-		[EPOCH_BORROWED] = "pvclock record first seen later",
-		[EPOCH_DOUBTFUL] = "doubtful: events were lost, or the TSC ratio is unknown or changed",
-		[EPOCH_AMBIGUOUS] = "more than one host time is possible",
-		[EPOCH_NONE] = "no host time is possible",
-		[EPOCH_BEFORE_FIRST] = "before the first known TSC offset",
-		[EPOCH_NO_MAP] = "no TSC offset known for this vCPU",
-		[EPOCH_NO_RECORD] = "no pvclock record known for that time",
-		[EPOCH_RANGE] = "outside of the clock's range",
-	};
-
-	return (unsigned int)r < EPOCH_NR_RESULTS ? text[r] : "unknown";
-}
-
 long epoch_index(const struct epoch_vcpu *c, uint64_t host)
 {
 	size_t lo = 0, hi = c->n;

@@ -29,14 +29,13 @@ static int knob(struct kinst *k, const char *file, const char *text, struct kvmf
 	return 0;
 }
 
-/* A knob that older kernels lack: its absence is a note, not a failure. */
+/* A knob that older kernels lack: `kvmft check` tells of it, and its absence is no failure. */
 static int knob_optional(struct kinst *k, const char *file, const char *text,
 			 struct kvmft_err *err)
 {
 	if (kfile_exists(k->dirfd, file))
 		return knob(k, file, text, err);
-	sbuf_addf(&k->notes, "this kernel has no %s: '%s' was not set\n", file, text);
-	return k->notes.error;
+	return 0;
 }
 
 /* ---- birth ---- */
@@ -290,12 +289,9 @@ static int set_dead_man(struct kinst *k, const struct kinst_config *c, struct kv
 	got = knob_optional(k, "options/disable_on_free", "1", err);
 	if (got)
 		return got;
+	/* Without it the events stay on until somebody sweeps: no reason not to record. */
 	k->free_fd = openat(k->dirfd, "free_buffer", O_WRONLY | O_CLOEXEC);
-	if (k->free_fd >= 0)
-		return 0;
-	got = errno;
-	sbuf_addf(&k->notes, "no dead-man switch: free_buffer: %s\n", strerror(got));
-	return k->notes.error;
+	return 0;
 }
 
 /* set_event_pid takes a list; writing without truncation adds to it. */
@@ -430,7 +426,6 @@ int kinst_destroy(struct kinst *k, struct kvmft_err *err)
 		tracefs_instance_free(k->tr);
 	}
 	kevent_list_free(&k->ev);
-	sbuf_free(&k->notes);
 	free(k->name);
 	free(k);
 	return got;

@@ -215,16 +215,3 @@ void kinst_triggers_sweep(int instfd)
 	else if (synth >= 0)
 		close(synth);
 }
-
-int kinst_hist_read(struct kinst *k, const char *sys, const char *name, char **text)
-{
-	char path[320];
-	ssize_t n;
-	int got = event_file(sys, name, "hist", path, sizeof(path));
-
-	*text = NULL;
-	if (got)
-		return got;
-	n = kinst_read(k, path, KFILE_MAX, text);
-	return n < 0 ? (int)n : 0;
-}

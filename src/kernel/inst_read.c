@@ -35,11 +35,6 @@ uint64_t kinst_buffer_kb(const struct kinst *k)
 	return k->buffer_kb;
 }
 
-const char *kinst_notes(const struct kinst *k)
-{
-	return k->notes.s ? k->notes.s : "";
-}
-
 int kinst_dirfd(const struct kinst *k)
 {
 	return k->dirfd;

@@ -41,7 +41,6 @@ struct kinst {
 	char clock[32];
 	uint32_t subbuf_size;
 	uint64_t buffer_kb;
-	struct sbuf notes;
 	struct kevent_list ev;
 	bool events_on; /* they may be: were switched on, and not all of them off since */
 	struct kjournal triggers; /* to be removed, newest first */

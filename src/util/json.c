@@ -202,7 +202,7 @@ void json_null(struct json *j)
 		sbuf_add(j->out, "null");
 }
 
-static void json_decimal(struct json *j, bool minus, uint64_t v, unsigned int scale)
+void json_fixed_u64(struct json *j, uint64_t v, unsigned int scale)
 {
 	char digit[JSON_SCALE_MAX + 20]; /* least significant first */
 	unsigned int n = 0;
@@ -215,22 +215,9 @@ static void json_decimal(struct json *j, bool minus, uint64_t v, unsigned int sc
 		digit[n++] = (char)('0' + v % 10);
 		v /= 10;
 	} while (v || n <= scale);
-	if (minus)
-		sbuf_addc(j->out, '-');
 	while (n) {
 		sbuf_addc(j->out, digit[--n]);
 		if (n && n == scale)
 			sbuf_addc(j->out, '.');
 	}
-}
-
-void json_fixed(struct json *j, int64_t v, unsigned int scale)
-{
-	/* Negated as unsigned: INT64_MIN has no positive counterpart. */
-	json_decimal(j, v < 0, v < 0 ? 0 - (uint64_t)v : (uint64_t)v, scale);
-}
-
-void json_fixed_u64(struct json *j, uint64_t v, unsigned int scale)
-{
-	json_decimal(j, false, v, scale);
 }

@@ -606,16 +606,6 @@ static void test_free_anything(void **state)
 	epoch_vm_free(vm);
 }
 
-static void test_texts(void **state)
-{
-	int r;
-
-	(void)state;
-	for (r = 0; r < EPOCH_NR_RESULTS; r++)
-		assert_true(strcmp(epoch_result_text((enum epoch_result)r), "unknown") != 0);
-	assert_string_equal(epoch_result_text(EPOCH_NR_RESULTS), "unknown");
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -638,7 +628,6 @@ int main(void)
 		cmocka_unit_test(test_record_ends_with_offset),
 		cmocka_unit_test(test_bad_records),
 		cmocka_unit_test(test_free_anything),
-		cmocka_unit_test(test_texts),
 	};
 
 	return cmocka_run_group_tests_name("clock epoch", tests, NULL, NULL);

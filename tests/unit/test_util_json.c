@@ -137,22 +137,19 @@ static void test_keys_escaped(void **state __unused_arg)
 static void test_fixed(void **state __unused_arg)
 {
 	static const struct {
-		int64_t v;
+		uint64_t v;
 		unsigned int scale;
 		const char *want;
 	} row[] = {
 		{ 0, 0, "0" },
 		{ 7, 0, "7" },
-		{ -7, 0, "-7" },
 		{ 0, 3, "0.000" },
 		{ 5, 3, "0.005" },
-		{ -5, 3, "-0.005" },
 		{ 1250, 3, "1.250" },
 		{ 999, 3, "0.999" },
 		{ 1000, 3, "1.000" },
 		{ INT64_MAX, 9, "9223372036.854775807" },
-		{ INT64_MIN, 9, "-9223372036.854775808" },
-		{ INT64_MIN, 19, "-0.9223372036854775808" },
+		{ INT64_MAX, 19, "0.9223372036854775807" },
 		{ 1, 25, "0.0000000000000000000000001" },
 	};
 	struct sbuf out = { 0 };
@@ -160,7 +157,7 @@ static void test_fixed(void **state __unused_arg)
 
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
 		json_init(&j, &out);
-		json_fixed(&j, row[i].v, row[i].scale);
+		json_fixed_u64(&j, row[i].v, row[i].scale);
 		expect(&j, row[i].want);
 	}
 	json_init(&j, &out);
@@ -172,7 +169,7 @@ static void test_fixed(void **state __unused_arg)
 	assert_int_equal(json_finish(&j), 0);
 	sbuf_free(&out);
 	json_init(&j, &out);
-	json_fixed(&j, 1, JSON_SCALE_MAX + 1);
+	json_fixed_u64(&j, 1, JSON_SCALE_MAX + 1);
 	assert_int_equal(json_finish(&j), -EINVAL);
 	assert_int_equal(out.len, 0);
 }
