@@ -156,6 +156,23 @@ pair big --vcpus 256 --id-step 2 --cpus 32 --ms 20
 verify big
 status_is 0 "256 vCPUs with every other id"
 out_has '^  vCPU 510 ' "... up to the last"
+
+# 512 streams on one time line: all in order. Memory is that of the streams, not of the files.
+pair wide --vcpus 256 --cpus 256 --ms 10
+run "$kvmft" merge --clock host-tsc "$tmp/wide/host" "$tmp/wide/guest"
+status_is 0 "merge of 256 CPUs and 256 vCPUs"
+is "$(awk '{ for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]+[?]?$/ && length($i) > 8) {
+	if ($i ~ /[?]/ || $i + 0 < last) bad++; last = $i + 0; n++; break } } END { print (n > 50000), NR - n, bad + 0 }' "$out")" \
+	"1 0 0" "... no line out of order"
+for ms in 40 400; do
+	pair "ms$ms" --vcpus 32 --cpus 32 --ms $ms
+	kb=$("${genpair%genpair}cpu" "${KVMFT_PLAIN:-$kvmft}" merge -q "$tmp/ms$ms/host" "$tmp/ms$ms/guest" | cut -d ' ' -f 2)
+	echo "# merge of 64 streams, $(du -sk "$tmp/ms$ms" | cut -f 1) KB: $kb KB of memory"
+	rss="${rss:-} ${kb:-0}"
+done
+# shellcheck disable=SC2086 # two numbers
+ok "merge of 64 streams: ten times the data take no more memory ($rss KB)" \
+	sh -c 'test "$1" -gt 0 -a "$2" -lt $(($1 + 1024))' - $rss
 pair gaps --vcpus 3 --id-step 7 --no-debugfs
 solved gaps $offset
 
