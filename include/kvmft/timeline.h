@@ -90,7 +90,7 @@ struct tl_qemu {
 int tl_add_qemu(struct timeline *t, const struct tl_qemu *q, struct kvmft_err *err) __must_check;
 
 /*
- * Markers (ftrace:print) of the first host that are events of a QEMU are shown as such: ev and rec of
+ * Markers (ftrace:print) of the hosts added before that are events of a QEMU are shown as such: ev and rec of
  * their items are then the event's. events are borrowed. -errno with err.
  */
 int tl_add_markers(struct timeline *t, const struct qevents *events, struct kvmft_err *err) __must_check;

@@ -111,6 +111,26 @@ const char *qdevices_find(const struct qdevices *d, uint64_t addr, uint64_t host
 	return NULL;
 }
 
+void qdevices_bells(struct qdevices *d, const struct fmt *fmt)
+{
+	static const char *const names[ARRAY_SIZE(d->bell)] = { "kvm_fast_mmio", "kvm_mmio" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		d->bell[i].ev = fmt_find(fmt, "kvm", names[i]);
+		if (d->bell[i].ev && !fmt_field(d->bell[i].ev, "gpa", &d->bell[i].gpa))
+			d->bell[i].ev = NULL;
+	}
+}
+
+void qdevices_item(const struct qdevices *d, struct tl_item *item)
+{
+	uint64_t gpa;
+
+	for (size_t i = 0; i < ARRAY_SIZE(d->bell); i++)
+		if (item->ev == d->bell[i].ev && fmt_u64(item->src->fmt, &d->bell[i].gpa, item->rec, &gpa))
+			item->device = qdevices_find(d, gpa, item->host, item->vm);
+}
+
 void qdevices_free(struct qdevices *d)
 {
 	for (size_t i = 0; i < d->n; i++)

@@ -6,7 +6,7 @@
 #ifndef KVMFT_ANALYZE_QEMU_DEVICES_H
 #define KVMFT_ANALYZE_QEMU_DEVICES_H
 
-#include "kvmft/qemu_trace.h"
+#include "kvmft/timeline.h"
 
 struct qdevices {
 	struct qdevice {
@@ -21,6 +21,10 @@ struct qdevices {
 	struct u64map region; /* address: index + 1 into name */
 	char **name;
 	size_t nname, name_cap;
+	struct { /* the host's kvm_fast_mmio (Intel) and kvm_mmio (AMD); NULL: it has none */
+		const struct fmt_event *ev;
+		struct fmt_field gpa;
+	} bell[2];
 };
 
 /* Takes what an event tells, if it does; it happened at host TSC `host`. 0 or -ENOMEM. */
@@ -30,6 +34,10 @@ int qdevices_feed(struct qdevices *d, const struct qtrace_item *i, uint64_t host
 int qdevices_name(struct qdevices *d) __must_check;
 /* The device behind an address at that time; NULL: not known. */
 const char *qdevices_find(const struct qdevices *d, uint64_t addr, uint64_t host, int64_t vm);
+/* Which events of the host have the address of a doorbell; for qdevices_item(). fmt is borrowed. */
+void qdevices_bells(struct qdevices *d, const struct fmt *fmt);
+/* Sets the device of an event that is such a one. */
+void qdevices_item(const struct qdevices *d, struct tl_item *item);
 void qdevices_free(struct qdevices *d);
 
 #endif

@@ -95,16 +95,6 @@ int qmarker_resolve(struct qmarker *m, struct tl_item *item)
 	return 0;
 }
 
-uint64_t qmarker_met(const struct qmarker *m)
-{
-	return m->met;
-}
-
-void qmarker_restart(struct qmarker *m)
-{
-	m->met = 0;
-}
-
 const struct fmt *qmarker_fmt(const struct qmarker *m)
 {
 	return m->types.fmt;
@@ -113,4 +103,51 @@ const struct fmt *qmarker_fmt(const struct qmarker *m)
 void qmarker_print(const struct qmarker *m, const struct tl_item *item, struct sbuf *out)
 {
 	qtypes_print(&m->types, item->rec, out);
+}
+
+/* ---- of several hosts ---- */
+
+int qmarkers_add(struct qmarkers *m, size_t source, const struct hostmap *map, const struct qevents *events,
+		 struct kvmft_err *err)
+{
+	struct qmarker **slot;
+
+	do {
+		slot = array_grow(&m->v, m->n, &m->cap, sizeof(*slot));
+		if (!slot)
+			return err_set(err, ENOMEM, "out of memory");
+		*slot = NULL;
+	} while (m->n++ < source);
+	return qmarker_new(map, events, slot, err);
+}
+
+int qmarkers_resolve(struct qmarkers *m, struct tl_item *item)
+{
+	const size_t i = item->src->index;
+
+	return i < m->n && m->v[i] ? qmarker_resolve(m->v[i], item) : 0;
+}
+
+uint64_t qmarkers_met(const struct qmarkers *m)
+{
+	uint64_t met = 0;
+
+	for (size_t i = 0; i < m->n; i++)
+		met += m->v[i] ? m->v[i]->met : 0;
+	return met;
+}
+
+void qmarkers_restart(struct qmarkers *m)
+{
+	for (size_t i = 0; i < m->n; i++)
+		if (m->v[i])
+			m->v[i]->met = 0;
+}
+
+void qmarkers_free(struct qmarkers *m)
+{
+	for (size_t i = 0; i < m->n; i++)
+		qmarker_free(m->v[i]);
+	free(m->v);
+	*m = (struct qmarkers){ 0 };
 }

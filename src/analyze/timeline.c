@@ -45,11 +45,7 @@ struct timeline {
 	struct rmerge *merge;
 	uint64_t from, to; /* host TSC: what is outside is left out */
 	struct qdevices devices;
-	struct qmarker *markers; /* NULL: all stay text */
-	struct { /* the host's kvm_fast_mmio (Intel) and kvm_mmio (AMD), when devices are known */
-		const struct fmt_event *ev;
-		struct fmt_field gpa;
-	} doorbell[2];
+	struct qmarkers markers; /* of the hosts */
 	bool pending; /* the winner was handed out and must be popped */
 };
 
@@ -214,28 +210,6 @@ static int add_qemu_source(struct timeline *t, struct qsource *q)
 	return 0;
 }
 
-static void find_doorbells(struct timeline *t)
-{
-	static const char *const names[ARRAY_SIZE(t->doorbell)] = { "kvm_fast_mmio", "kvm_mmio" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		t->doorbell[i].ev = t->devices.n ? fmt_find(t->map->fmt, "kvm", names[i]) : NULL;
-		if (t->doorbell[i].ev && !fmt_field(t->doorbell[i].ev, "gpa", &t->doorbell[i].gpa))
-			t->doorbell[i].ev = NULL;
-	}
-}
-
-/* Who is behind the address. */
-static void item_device(const struct timeline *t, struct tl_item *item)
-{
-	uint64_t gpa;
-
-	for (size_t i = 0; i < ARRAY_SIZE(t->doorbell); i++)
-		if (item->ev == t->doorbell[i].ev &&
-		    fmt_u64(item->src->fmt, &t->doorbell[i].gpa, item->rec, &gpa))
-			item->device = qdevices_find(&t->devices, gpa, item->host, item->vm);
-}
-
 int tl_add_qemu(struct timeline *t, const struct tl_qemu *p, struct kvmft_err *err)
 {
 	struct qsource *q;
@@ -251,18 +225,26 @@ int tl_add_qemu(struct timeline *t, const struct tl_qemu *p, struct kvmft_err *e
 	ret = ret ? ret : qdevices_name(&t->devices);
 	if (ret)
 		return err_set(err, -ret, "cannot read %s: %s", p->path, strerror(-ret));
-	find_doorbells(t);
+	qdevices_bells(&t->devices, t->map->fmt);
 	return 0;
 }
 
 int tl_add_markers(struct timeline *t, const struct qevents *events, struct kvmft_err *err)
 {
-	return qmarker_new(t->map, events, &t->markers, err);
+	int ret = 0;
+
+	for (size_t i = 0; i < t->nsrc && !ret; i++) {
+		const struct tl_source *s = t->src[i];
+
+		if (!s->guest && !s->qemu)
+			ret = qmarkers_add(&t->markers, s->index, s->link ? s->link->map : t->map, events, err);
+	}
+	return ret;
 }
 
 uint64_t tl_markers(const struct timeline *t)
 {
-	return t->markers ? qmarker_met(t->markers) : 0;
+	return qmarkers_met(&t->markers);
 }
 
 /* ---- one stream ---- */
@@ -519,8 +501,7 @@ int tl_start_stream(struct timeline *t, size_t i, size_t k, struct kvmft_err *er
 void tl_stop(struct timeline *t)
 {
 	streams_close(t);
-	if (t->markers)
-		qmarker_restart(t->markers);
+	qmarkers_restart(&t->markers);
 	for (size_t i = 0; i < t->nsrc; i++) {
 		struct tl_source *s = t->src[i];
 
@@ -613,7 +594,7 @@ static inline void item_fill(const struct timeline *t, struct tl_stream *s, stru
 		item->vm = s->vm;
 	}
 	if (t->devices.n && item->ev)
-		item_device(t, item);
+		qdevices_item(&t->devices, item);
 }
 
 int tl_next(struct timeline *t, struct tl_item *item)
@@ -633,8 +614,8 @@ int tl_next(struct timeline *t, struct tl_item *item)
 	if (item->kind == TL_EVENT)
 		ret = comms_feed(item->src->comms, item->rec);
 	item->src->renames += ret > 0;
-	if (ret >= 0 && t->markers && item->kind == TL_EVENT && item->src == t->src[0])
-		ret = qmarker_resolve(t->markers, item);
+	if (ret >= 0 && item->kind == TL_EVENT && t->markers.n)
+		ret = qmarkers_resolve(&t->markers, item);
 	return ret < 0 ? ret : 1;
 }
 
@@ -687,7 +668,7 @@ void tl_free(struct timeline *t)
 		return;
 	streams_close(t);
 	qdevices_free(&t->devices);
-	qmarker_free(t->markers);
+	qmarkers_free(&t->markers);
 	for (size_t i = 0; i < t->nsrc; i++) {
 		comms_free(t->src[i]->comms);
 		qsource_free(t->src[i]->qemu);

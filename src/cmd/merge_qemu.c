@@ -99,16 +99,23 @@ static bool find_beside(struct merge_qemu *m, const char *binary)
 	return found;
 }
 
+static void find_beside_all(struct merge_qemu *m, const struct capture *host)
+{
+	for (size_t i = 0; i < host->nqemu && !m->events; i++)
+		find_beside(m, host->qemu[i].binary);
+}
+
 /* Where QEMU installs its declarations; a QEMU of another version has others. */
-static void find_events(struct merge_qemu *m, const struct capture *host)
+static void find_events(struct merge_qemu *m, const struct pairing *p)
 {
 	static const char *const places[] = {
 		"/usr/share/qemu/trace-events-all", "/usr/share/qemu/trace-events",
 		"/usr/local/share/qemu/trace-events-all", "/usr/share/qemu-kvm/trace-events-all",
 	};
 
-	for (size_t i = 0; i < host->nqemu && !m->events; i++)
-		find_beside(m, host->qemu[i].binary);
+	find_beside_all(m, p->map->cap);
+	for (size_t i = 0; i < p->nlater; i++)
+		find_beside_all(m, p->later[i].map->cap);
 	for (size_t i = 0; i < ARRAY_SIZE(places) && !m->events; i++)
 		try_events(m, places[i]);
 	m->found = m->events != NULL;
@@ -117,8 +124,11 @@ static void find_events(struct merge_qemu *m, const struct capture *host)
 int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct opt_list *traces,
 		   const char *events, struct kvmft_err *err)
 {
-	const bool markers = fmt_find(p->map->fmt, "ftrace", "print");
+	bool markers = fmt_find(p->map->fmt, "ftrace", "print");
 	int ret = 0;
+
+	for (size_t i = 0; i < p->nlater; i++)
+		markers = markers || fmt_find(p->later[i].map->fmt, "ftrace", "print");
 
 	if (events && !traces->n && !markers)
 		return err_usage(err, "option --trace-events: of which trace? It needs --qemu, or a host "
@@ -128,7 +138,7 @@ int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct opt_lis
 	if (events)
 		ret = qevents_load(events, &m->events, err);
 	else
-		find_events(m, p->map->cap);
+		find_events(m, p);
 	for (size_t i = 0; i < traces->n && !ret; i++)
 		ret = add_one(m, p, traces->v[i], err);
 	if (!ret && markers && m->events)
