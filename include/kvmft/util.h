@@ -251,6 +251,8 @@ void loghist_bounds(unsigned int bucket, uint64_t *lo, uint64_t *hi);
 /* ---- strings ---- */
 
 bool str_starts(const char *s, const char *prefix);
+/* Whether n bytes are printable ASCII, tabs and line feeds. */
+bool str_is_text(const char *s, size_t n);
 /* Does all of s match a pattern in which * stands for any text and ? for one character? No others. */
 bool str_glob(const char *pattern, const char *s);
 /*

@@ -141,12 +141,7 @@ int cap_task_add(struct capture *c, int32_t tid, int32_t tgid, const char *comm,
 
 static bool format_text_ok(const char *text, size_t len)
 {
-	size_t i;
-
-	for (i = 0; i < len; i++)
-		if ((text[i] < ' ' || text[i] > '~') && text[i] != '\t' && text[i] != '\n')
-			return false;
-	return len > 0;
+	return len && str_is_text(text, len);
 }
 
 int cap_format_add(struct capture *c, const char *sys, const char *name, const char *text,

@@ -36,14 +36,11 @@ const char *fmt_note(const struct fmt *f, size_t i)
 
 static void event_free(struct fmt_event *e)
 {
-	size_t i;
-
-	for (i = 0; i < e->nfld; i++)
-		free(e->fld[i].name);
 	free(e->fld);
-	fmt_free_symbols(e);
-	if (e->lazy)
+	if (e->lazy) {
+		fmt_free_symbols(e->lazy);
 		fmt_plan_free(e->lazy->plan);
+	}
 	free(e->lazy);
 	free(e->text);
 	free(e->sys_copy);
@@ -54,15 +51,8 @@ static void event_free(struct fmt_event *e)
 
 static bool text_ok(const struct cap_format *c)
 {
-	size_t i;
-
-	if (!c->text || !c->len || c->len > CAPTURE_MAX_FORMAT || strlen(c->text) != c->len)
-		return false;
-	for (i = 0; i < c->len; i++)
-		if ((c->text[i] < ' ' || c->text[i] > '~') && c->text[i] != '\t' &&
-		    c->text[i] != '\n')
-			return false;
-	return true;
+	return c->text && c->len && c->len <= CAPTURE_MAX_FORMAT && strlen(c->text) == c->len &&
+	       str_is_text(c->text, c->len);
 }
 
 static bool make_title(struct fmt_event *e)
@@ -70,11 +60,36 @@ static bool make_title(struct fmt_event *e)
 	static const char slack[PUT_SLACK];
 	struct sbuf b = { 0 };
 
-	sbuf_addf(&b, "%s:%s: ", e->sys_copy, e->name_copy);
+	sbuf_add(&b, e->sys_copy);
+	sbuf_addc(&b, ':');
+	sbuf_add(&b, e->name_copy);
+	sbuf_add(&b, ": ");
 	e->line.title_len = b.len;
 	sbuf_add_mem(&b, slack, sizeof(slack));
 	e->line.title = sbuf_take(&b);
 	return e->line.title;
+}
+
+char *fmt_name_copy(struct fmt *f, const char *s, size_t n)
+{
+	struct fmt_names *names = f->names;
+	char *copy;
+
+	if (!names || n >= names->room) {
+		names = malloc(sizeof(*names) + MAX(n + 1, (size_t)FMT_NAMES_BLOCK));
+		if (!names)
+			return NULL;
+		names->next = f->names;
+		names->used = 0;
+		names->room = MAX(n + 1, (size_t)FMT_NAMES_BLOCK);
+		f->names = names;
+	}
+	copy = names->text + names->used;
+	memcpy(copy, s, n);
+	copy[n] = '\0';
+	names->used += n + 1;
+	names->room -= n + 1;
+	return copy;
 }
 
 /* Fills *e from a format; -EBADMSG with *why: this event is left out. */
@@ -104,7 +119,7 @@ static int event_parse(struct fmt *f, struct fmt_event *e, const struct cap_form
 		*why = "its id is used by another event";
 		return -EBADMSG;
 	}
-	return fmt_parse_symbols(e);
+	return 0;
 }
 
 static int add_event(struct fmt *f, const struct cap_format *c)
@@ -183,6 +198,12 @@ void fmt_free(struct fmt *f)
 		event_free(f->event[i]);
 	for (i = 0; i < f->nnote; i++)
 		free(f->note[i]);
+	while (f->names) {
+		struct fmt_names *next = f->names->next;
+
+		free(f->names);
+		f->names = next;
+	}
 	fmt_plan_close(f);
 	free(f->event);
 	free(f->note);

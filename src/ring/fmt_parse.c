@@ -30,7 +30,9 @@ static bool line_number(const char *line, const char *end, const char *key, uint
 	size_t n = strlen(key), digits;
 	const char *p;
 
-	for (p = line; (size_t)(end - p) > n; p++) {
+	for (p = line; (p = memchr(p, key[0], (size_t)(end - p))); p++) {
+		if ((size_t)(end - p) <= n)
+			break;
 		if (memcmp(p, key, n))
 			continue;
 		p += n;
@@ -122,7 +124,7 @@ static int add_field(struct fmt_event *e, const char *decl, const char *semi,
 					at->size;
 	if (fld->f.is_dynamic && at->size != 4)
 		return -EBADMSG;
-	fld->name = strndup(name, (size_t)(end - name));
+	fld->name = fmt_name_copy(e->lazy->f, name, (size_t)(end - name));
 	if (!fld->name)
 		return -ENOMEM;
 	e->nfld++;
@@ -181,7 +183,17 @@ int fmt_parse_text(struct fmt_event *e, const char **why)
 		eol = memchr(p, '\n', (size_t)(end - p));
 		if (!eol)
 			eol = end;
-		if (str_starts(p, "name: ")) {
+		if (*p == '\t' && str_starts(p, "\tfield:")) { /* most lines are */
+			in_fields = true;
+			ret = parse_field(e, p + 7, eol);
+			if (ret == -EBADMSG)
+				*why = "a field is damaged or out of bounds";
+			if (ret)
+				return ret;
+		} else if (p == eol) {
+			if (in_fields && !e->ncommon)
+				e->ncommon = e->nfld;
+		} else if (str_starts(p, "name: ")) {
 			have_name = strlen(e->name) == (size_t)(eol - p) - 6 &&
 				    !memcmp(p + 6, e->name, (size_t)(eol - p) - 6);
 		} else if (str_starts(p, "ID: ")) {
@@ -192,15 +204,6 @@ int fmt_parse_text(struct fmt_event *e, const char **why)
 			have_id = !parse_u64(num, &v) && v && v < 65536;
 			id = (uint32_t)v;
 			e->id = have_id ? (uint16_t)id : 0;
-		} else if (str_starts(p, "\tfield:")) {
-			in_fields = true;
-			ret = parse_field(e, p + 7, eol);
-			if (ret == -EBADMSG)
-				*why = "a field is damaged or out of bounds";
-			if (ret)
-				return ret;
-		} else if (p == eol && in_fields && !e->ncommon) {
-			e->ncommon = e->nfld;
 		} else if (str_starts(p, "print fmt: ")) {
 			e->print = print_of(e, p + 11);
 			break;

@@ -31,11 +31,16 @@ struct fmt_symtab {
 
 struct fmt_plan;
 
-/* The print plan is compiled when an event type is printed for the first time. */
+/*
+ * Of the thousands of event types that a kernel declares few are looked at: the print plan is compiled when
+ * one is printed for the first time, its tables of names are read when the first name is asked for.
+ */
 struct fmt_lazy {
 	struct fmt *f;
 	struct fmt_plan *plan;
-	bool tried;
+	bool tried, tab_tried;
+	struct fmt_symtab *tab;
+	size_t ntab, tab_cap;
 };
 
 struct fmt_event {
@@ -50,9 +55,16 @@ struct fmt_event {
 	size_t nfld, fld_cap;
 	size_t ncommon;		/* the first ones, up to the empty line */
 	uint32_t need;		/* bytes a record must have for all its fields */
-	struct fmt_symtab *tab;
-	size_t ntab, tab_cap;
 	struct fmt_lazy *lazy;
+};
+
+/* Names of fields, tens of thousands of them, one behind the other. */
+#define FMT_NAMES_BLOCK 16384
+
+struct fmt_names {
+	struct fmt_names *next;
+	size_t used, room;
+	char text[];
 };
 
 struct fmt {
@@ -65,13 +77,16 @@ struct fmt {
 	void *tep; /* struct tep_handle, made on first use */
 	char **note;
 	size_t nnote, note_cap;
+	struct fmt_names *names;
 };
+
+/* fmt.c: n bytes of s and a NUL, freed with f; NULL without memory. */
+char *fmt_name_copy(struct fmt *f, const char *s, size_t n);
 
 /* fmt_parse.c: fills e->fld and the rest from e->text. -EBADMSG with *why set; -ENOMEM. */
 int fmt_parse_text(struct fmt_event *e, const char **why) __must_check;
-/* fmt_sym.c: collects the __print_symbolic() tables of e->print. 0 or -ENOMEM. */
-int fmt_parse_symbols(struct fmt_event *e) __must_check;
-void fmt_free_symbols(struct fmt_event *e);
+/* fmt_sym.c */
+void fmt_free_symbols(struct fmt_lazy *lazy);
 const struct fmt_fld *fmt_find_fld(const struct fmt_event *e, const char *name, size_t len);
 
 /* fmt_value.c: the bytes of a (possibly dynamic) array field; false when outside the record. */

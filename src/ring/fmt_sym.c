@@ -183,19 +183,20 @@ static int by_value(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-static int parse_table(struct fmt_event *e, const char *p)
+static int parse_table(const struct fmt_event *e, const char *p)
 {
 	const char *end = arg_end(p);
 	const struct fmt_fld *field = arg_field(e, p, end);
+	struct fmt_lazy *lazy = e->lazy;
 	struct fmt_symtab *t;
 	int ret;
 
-	if (!field || e->ntab >= 256)
+	if (!field || lazy->ntab >= 256)
 		return 0;
-	t = array_grow(&e->tab, e->ntab, &e->tab_cap, sizeof(*t));
+	t = array_grow(&lazy->tab, lazy->ntab, &lazy->tab_cap, sizeof(*t));
 	if (!t)
 		return -ENOMEM;
-	e->ntab++;
+	lazy->ntab++;
 	t->field = field;
 	for (p = end; *p == ','; ) {
 		p++;
@@ -210,11 +211,13 @@ static int parse_table(struct fmt_event *e, const char *p)
 	return 0;
 }
 
-int fmt_parse_symbols(struct fmt_event *e)
+/* Collects the __print_symbolic() tables of e->print; without memory, those that there was memory for. */
+static void parse_symbols(const struct fmt_event *e)
 {
 	const char *p = e->print;
 	int ret = 0;
 
+	e->lazy->tab_tried = true;
 	while (p && *p && !ret) {
 		if (*p == '"') {
 			p = skip_string(p);
@@ -225,7 +228,6 @@ int fmt_parse_symbols(struct fmt_event *e)
 			p++;
 		}
 	}
-	return ret;
 }
 
 const char *fmt_symbol(const struct fmt_event *e, const char *field, unsigned int nth,
@@ -234,11 +236,13 @@ const char *fmt_symbol(const struct fmt_event *e, const char *field, unsigned in
 	const struct fmt_symtab *t = NULL;
 	size_t i, lo, hi;
 
-	for (i = 0; i < e->ntab; i++) {
-		if (strcmp(e->tab[i].field->name, field))
+	if (!e->lazy->tab_tried)
+		parse_symbols(e);
+	for (i = 0; i < e->lazy->ntab; i++) {
+		if (strcmp(e->lazy->tab[i].field->name, field))
 			continue;
 		if (!nth--) {
-			t = &e->tab[i];
+			t = &e->lazy->tab[i];
 			break;
 		}
 	}
@@ -257,14 +261,14 @@ const char *fmt_symbol(const struct fmt_event *e, const char *field, unsigned in
 	return lo < t->n && t->sym[lo].value == value ? t->sym[lo].name : NULL;
 }
 
-void fmt_free_symbols(struct fmt_event *e)
+void fmt_free_symbols(struct fmt_lazy *lazy)
 {
 	size_t i, k;
 
-	for (i = 0; i < e->ntab; i++) {
-		for (k = 0; k < e->tab[i].n; k++)
-			free(e->tab[i].sym[k].name);
-		free(e->tab[i].sym);
+	for (i = 0; i < lazy->ntab; i++) {
+		for (k = 0; k < lazy->tab[i].n; k++)
+			free(lazy->tab[i].sym[k].name);
+		free(lazy->tab[i].sym);
 	}
-	free(e->tab);
+	free(lazy->tab);
 }

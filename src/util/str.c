@@ -14,6 +14,30 @@ bool str_starts(const char *s, const char *prefix)
 	return !strncmp(s, prefix, strlen(prefix));
 }
 
+/* 8 at a time: a byte below ' ' borrows, one above '~' carries into or has its highest bit. */
+bool str_is_text(const char *s, size_t n)
+{
+	const uint64_t ones = 0x0101010101010101;
+	uint64_t w;
+
+	while (n) {
+		size_t k = MIN(n, sizeof(w));
+
+		if (k == sizeof(w)) {
+			memcpy(&w, s, sizeof(w));
+			if (!(((w - ones * ' ') | (w + ones) | w) & ones << 7)) {
+				s += k;
+				n -= k;
+				continue;
+			}
+		}
+		for (n -= k; k; k--, s++)
+			if ((*s < ' ' || *s > '~') && *s != '\t' && *s != '\n')
+				return false;
+	}
+	return true;
+}
+
 /* On a mismatch the last * takes one character more: earlier ones need not be tried again. */
 bool str_glob(const char *pattern, const char *s)
 {

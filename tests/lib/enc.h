@@ -72,6 +72,8 @@ struct enc_dat {
 	int version; /* 6 or 7 */
 	struct subbuf_geom g;
 	const char *const *events; /* "sys", "name" pairs, NULL-terminated; NULL = none */
+	/* Version 6: so many further formats, of a system "more", and symbols of the kernel. */
+	uint32_t more_formats, symbols;
 	const char *cmdlines;
 	const char *clock; /* as the trace_clock file, "[x86-tsc] local"; NULL = no option */
 	uint32_t ncpu;

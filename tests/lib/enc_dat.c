@@ -36,6 +36,45 @@ static void header_info(const struct enc_dat *d, struct sbuf *b)
 	text64(b, d->g.big_endian, "# compressed entry header\n\ttype_len    :    5 bits\n");
 }
 
+/* What else a kernel declares: the formats of tests/data again and again, with names and ids of their own. */
+static void more_formats(const struct enc_dat *d, struct sbuf *b)
+{
+	const char *sys, *name, *text, *fields;
+	size_t at = 0;
+
+	sbuf_add_mem(b, "more", 5);
+	enc_u32(b, d->g.big_endian, d->more_formats);
+	for (uint32_t i = 0; i < d->more_formats;) {
+		struct sbuf one = { 0 };
+
+		text = enc_format_at(at++, &sys, &name);
+		if (!text) {
+			at = 0;
+			continue;
+		}
+		fields = strstr(text, "format:");
+		if (!fields)
+			continue;
+		sbuf_addf(&one, "name: more_%u\nID: %u\n%s", i, 20000 + i, fields);
+		text64(b, d->g.big_endian, one.s);
+		sbuf_free(&one);
+		i++;
+	}
+}
+
+/* As /proc/kallsyms has them. */
+static void kallsyms(const struct enc_dat *d, struct sbuf *b)
+{
+	struct sbuf text = { 0 };
+
+	for (uint32_t i = 0; i < d->symbols; i++)
+		sbuf_addf(&text, "%llx %c kernel_symbol_number_%u\n", 0xffffffff81000000ull + 192ull * i,
+			  i % 3 ? 't' : 'T', i);
+	enc_u32(b, d->g.big_endian, (uint32_t)text.len);
+	sbuf_add_mem(b, text.s ? text.s : "", text.len);
+	sbuf_free(&text);
+}
+
 /* Events of one system must stand together in d->events. */
 static void event_formats(const struct enc_dat *d, struct sbuf *b)
 {
@@ -45,6 +84,7 @@ static void event_formats(const struct enc_dat *d, struct sbuf *b)
 
 	for (e = d->events; e && *e; e += 2)
 		systems += e == d->events || strcmp(e[0], e[-2]);
+	systems += d->more_formats != 0;
 	enc_u32(b, big, systems);
 	for (e = d->events; e && *e; e = k) {
 		for (k = e, n = 0; *k && !strcmp(*k, *e); k += 2)
@@ -54,6 +94,8 @@ static void event_formats(const struct enc_dat *d, struct sbuf *b)
 		for (k = e; *k && !strcmp(*k, *e); k += 2)
 			text64(b, big, enc_format(k[0], k[1]));
 	}
+	if (d->more_formats)
+		more_formats(d, b);
 }
 
 static void pad_to(struct sbuf *b, size_t align)
@@ -105,7 +147,7 @@ static void build_v6(const struct enc_dat *d, struct sbuf *b)
 	header_info(d, b);
 	enc_u32(b, big, 0);
 	event_formats(d, b);
-	enc_u32(b, big, 0);
+	kallsyms(d, b);
 	enc_u32(b, big, 0);
 	text64(b, big, d->cmdlines ? d->cmdlines : "");
 	enc_u32(b, big, d->ncpu);

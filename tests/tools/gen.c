@@ -7,7 +7,9 @@
  * Each exit has a reason, mostly an event that tells more about it, and an entry; how often which
  * one comes is in the table below. Numbers are random but the same in every run.
  *
- *   gen --capture DIR | --trace-dat FILE  [--events N] [--cpus N] [--subbuf BYTES]
+ *   gen --capture DIR | --trace-dat FILE  [--events N] [--cpus N] [--subbuf BYTES] [--whole]
+ *
+ * --whole: the trace.dat declares what that of a whole machine does, 2,000 formats and 100,000 symbols.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -74,6 +76,7 @@ struct gen {
 	uint32_t cpus;
 	struct subbuf_geom g;
 	uint32_t seed;
+	bool whole;
 };
 
 static uint32_t rnd(struct gen *g)
@@ -343,6 +346,10 @@ static int gen_trace_dat(struct gen *g, const char *path)
 
 	if (!data || !cpu || !names)
 		return -ENOMEM;
+	if (g->whole) {
+		d.more_formats = 2000;
+		d.symbols = 100000;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(event); i++) {
 		events[2 * i] = "kvm";
 		events[2 * i + 1] = event[i].name;
@@ -374,7 +381,7 @@ int main(int argc, char **argv)
 	static const struct option opts[] = {
 		{ "capture", required_argument, NULL, 'c' }, { "trace-dat", required_argument, NULL, 't' },
 		{ "events", required_argument, NULL, 'e' },  { "cpus", required_argument, NULL, 'n' },
-		{ "subbuf", required_argument, NULL, 's' },
+		{ "subbuf", required_argument, NULL, 's' },  { "whole", no_argument, NULL, 'w' },
 		{ 0 },
 	};
 	struct gen g = { .events = 100000, .cpus = 2 };
@@ -387,6 +394,8 @@ int main(int argc, char **argv)
 			capture = optarg;
 		} else if (o == 't') {
 			dat = optarg;
+		} else if (o == 'w') {
+			g.whole = true;
 		} else if (o == 's' && !parse_size(optarg, &subbuf) && subbuf >= 1024 &&
 			   subbuf <= CAPTURE_MAX_SUBBUF) {
 			continue;

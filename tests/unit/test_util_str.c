@@ -19,6 +19,24 @@ static void test_starts(void **state __unused_arg)
 	assert_false(str_starts("", "k"));
 }
 
+/* Each byte at each place of texts of several lengths, against the plain rule. */
+static void test_is_text(void **state __unused_arg)
+{
+	char s[24];
+
+	assert_true(str_is_text("", 0));
+	for (size_t n = 1; n <= sizeof(s); n++) {
+		for (size_t at = 0; at < n; at++) {
+			for (int c = 0; c < 256; c++) {
+				memset(s, c & 1 ? ' ' : '~', sizeof(s));
+				s[at] = (char)c;
+				assert_int_equal(str_is_text(s, n),
+						 (c >= ' ' && c <= '~') || c == '\t' || c == '\n');
+			}
+		}
+	}
+}
+
 static void test_utf8(void **state __unused_arg)
 {
 	static const struct {
@@ -185,6 +203,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_starts),
+		cmocka_unit_test(test_is_text),
 		cmocka_unit_test(test_utf8),
 		cmocka_unit_test(test_printable),
 		cmocka_unit_test(test_distance),
