@@ -42,6 +42,35 @@ markers()
 }
 ok "markers of QEMU in the host's capture: events, exact; those of others stay text" markers
 
+# host_of NAME PID TSC OFFSET: a host on which the VM runs from TSC on, and its QEMU writes a marker.
+host_of()
+{
+	{
+		echo "meta vm id=$2-12 pid=$2 fd=12 name=one"
+		echo "meta vcpu vm=$2-12 id=0 tid=$(($2 + 1)) offset=$4 ratio=0 frac=48"
+		echo "meta task tid=$2 tgid=$2 comm=qemu"
+		echo "event ftrace print 5 u64:ip text:buf"
+		echo "0 $3 $(($2 + 1)) kvm_entry vcpu_id=0"
+		echo "0 $(($3 + 1000)) $(($2 + 1)) kvm_exit exit_reason=48 isa=1"
+		echo "0 $(($3 + 1100)) $2 ftrace:print ip=0 buf=virtio_queue_notify vdev 0x5500 n $2 vq 0x5600"
+	} >"$1.txt"
+	"$tools/mkcap" --capture "$1" "$1.txt"
+}
+
+two_hosts()
+{
+	host_of from 100 2000 0 && host_of to 200 600000 -500000 || return 1
+	printf '%s\n' "meta side name=guest" "meta cpu n=0 apicid=0" \
+		"0 2500 0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=77" \
+		"0 100500 77 sched:sched_switch prev_pid=77 prev_state=0 next_pid=0" >guest.txt
+	"$tools/mkcap" --capture guest guest.txt || return 1
+	"$kvmft" merge from --host to guest=one --trace-events "$golden/qemu-events.txt" >lines 2>notes || return 1
+	grep -q '^host#1 .* 0.000003100  qemu:virtio_queue_notify: vdev 0x5500 n 100 ' lines &&
+		grep -q '^host#2 .* 0.000101100  qemu:virtio_queue_notify: vdev 0x5500 n 200 ' lines &&
+		grep -q 'host: 2 events of QEMU from its trace marker: exact' notes
+}
+ok "markers on both hosts of a guest that moved" two_hosts
+
 # The declarations lie beside the program that the capture names, or where that one is installed.
 beside()
 {
