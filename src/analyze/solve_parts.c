@@ -11,6 +11,8 @@
 
 #define PART_MIN  48 /* events that tell an offset from an accident */
 #define MAX_DEPTH 12
+#define RUNS	  6 /* halves and quarters, ... */
+#define RUNS_MORE 6 /* ... and that many more for each part that is found */
 
 struct parts {
 	const struct solve *s;
@@ -18,7 +20,7 @@ struct parts {
 	const struct solve_vcpu *v;
 	struct solve_part *p; /* by event */
 	size_t n;
-	unsigned int runs; /* that are left: searches take time */
+	unsigned int runs; /* that are left: searches take time, and a wrong pair has no parts */
 };
 
 static enum solve_fit fit(const struct parts *x, size_t event, uint64_t offset)
@@ -100,6 +102,7 @@ static int parts_rest(struct parts *x, size_t first, size_t last, const struct s
 	if (p.first == p.last)
 		return 0;
 	part_add(x, p.first, p.last, r);
+	x->runs += RUNS_MORE;
 	if (has_room(x, first, p.first, host_of(x, &p, p.first)))
 		ret = parts_find(x, first, p.first, depth);
 	if (!ret && has_room(x, p.last, last, end - host_of(x, &p, p.last - 1)))
@@ -261,7 +264,7 @@ bool solve_leaves(const struct solve *s, uint32_t vcpu, const struct solve_resul
 
 int solve_run_parts(struct solve *s, uint32_t vcpu, struct solve_part part[SOLVE_PARTS], size_t *n)
 {
-	struct parts x = { .s = s, .run = s, .v = vcpu_of(s, vcpu), .p = part, .runs = 4 * SOLVE_PARTS };
+	struct parts x = { .s = s, .run = s, .v = vcpu_of(s, vcpu), .p = part, .runs = RUNS + 1 };
 	int ret;
 
 	*n = 0;
