@@ -134,7 +134,9 @@ static int thread_set(struct hostmap *m, int32_t tid, size_t vm, uint32_t vcpu)
 	return u64map_put(&m->by_tid, (uint32_t)tid, m->nthread++);
 }
 
-/* The process that a thread works for: its own, or of vhost-PID, a thread of the kernel (drivers/vhost/vhost.c), PID. */
+/*
+ * The process that a thread works for: its own; for vhost-PID, a thread of the kernel (drivers/vhost/vhost.c), PID.
+ */
 static uint32_t works_for(const struct cap_task *t)
 {
 	static const char vhost[] = "vhost-";
