@@ -194,6 +194,8 @@ uint64_t record_ring_bytes(const struct record *r); /* of one CPU */
 /* ---- record_store.c ---- */
 
 int record_store_check(struct record *r); /* the options, before anything is made */
+/* --min-free: is there any room above it, where dirfd is? Before it is recorded to. */
+int record_store_room(struct record *r, int dirfd, const char *path);
 int record_store_open(struct record *r);
 /* From any thread: a record that is to be written to meta. Frees it. */
 void record_store_add(struct record *r, struct sbuf *line);

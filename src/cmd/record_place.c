@@ -75,7 +75,8 @@ int record_output(struct record *r)
 	if (!r->o->output_dir) {
 		if (!r->o->output)
 			flags |= CAPW_ROTATE_OLD;
-		return capw_create(r->o->output ? r->o->output : DEFAULT_OUTPUT, flags, &r->w, r->err);
+		ret = capw_create(r->o->output ? r->o->output : DEFAULT_OUTPUT, flags, &r->w, r->err);
+		return ret ? ret : record_store_room(r, capw_dirfd(r->w), capw_path(r->w));
 	}
 	dir = strdup(r->o->output_dir);
 	if (!dir)
@@ -87,5 +88,6 @@ int record_output(struct record *r)
 		return r->place;
 	ret = place_lock(r, dir);
 	ret = ret ? ret : place_prune(r);
+	ret = ret ? ret : record_store_room(r, r->place, dir);
 	return ret ? ret : place_next(r, dir);
 }

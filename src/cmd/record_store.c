@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/statvfs.h>
 
 #define META_RESERVE	  (64u << 10) /* for the last lines, on a disk that the data filled ... */
 #define META_RESERVE_CPU  512u	      /* ... which has some for each CPU */
@@ -84,6 +85,21 @@ static void store_began(void *ctx)
 	r->removed = (struct capw_removed){ 0 };
 	pthread_mutex_unlock(&r->store.lock);
 	capw_removed_close(&x);
+}
+
+int record_store_room(struct record *r, int dirfd, const char *path)
+{
+	struct statvfs vfs;
+	uint64_t free_bytes;
+	char size[32];
+
+	if (!r->o->min_free.set || fstatvfs(dirfd, &vfs))
+		return 0;
+	free_bytes = (uint64_t)vfs.f_bavail * vfs.f_frsize;
+	if (free_bytes >= r->o->min_free.v && free_bytes - r->o->min_free.v >= END_FILES + SMALLEST_SEGMENT)
+		return 0;
+	return err_set(r->err, ENOSPC, "nothing was recorded: %s are free where %s is, which leaves no room above "
+		       "--min-free", str_bytes(size, sizeof(size), free_bytes), path);
 }
 
 int record_store_open(struct record *r)

@@ -101,6 +101,13 @@ wrong()
 wrong "--output and --output-dir" "exclude each other" -o x --output-dir "$dir"
 wrong "--keep-captures alone" "goes with --output-dir" --keep-captures 2
 wrong "--keep-captures 0" "would remove the capture that is made" --output-dir "$dir" --keep-captures 0
+before=$(ls "$dir")
+run "$kvmft" record --host --output-dir "$dir" -e kvm:kvm_exit -d 1ms --min-free 1000000G
+status_is 1 "a disk with less room than --min-free"
+err_has 'nothing was recorded: .* are free where .* is, which leaves no room above --min-free' "... is told"
+is "$(ls "$dir")" "$before" "... and no capture is made"
+run "$kvmft" record --host -o "$tmp/noroom" -e kvm:kvm_exit -d 1ms --min-free 1000000G
+status_is 1 "... with -o as well"
 run "$kvmft" record --host --output-dir "$tmp/nowhere" -e kvm:kvm_exit -d 1ms
 status_is 1 "a directory that is not there"
 err_has "cannot open directory $tmp/nowhere: No such file" "... is told"

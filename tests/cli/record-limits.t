@@ -143,20 +143,6 @@ if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; 
 	begun=$(awk '/^(vm|vcpu|task) / { n = NR } /^stop / { print n + 4; exit }' "$tmp/lines/meta")
 	inject EIO write "$begun+" 'cannot write .*: Input/output error' kvm:kvm_pio
 	inject ENOSPC write "$begun+" 'cannot write .*: No space left' kvm:kvm_pio
-
-	# An output that takes 0.3 s for each batch: who reads the line knows what to change.
-	cap=$tmp/slow
-	"$tinyvm" --ms 20000 >/dev/null 2>&1 &
-	vm=$!
-	ASAN_OPTIONS=detect_leaks=0 run timeout 60 strace -f -qq -o "$tmp/strace.log" -P "$cap/seg000000/cpu0" \
-		-P "$cap/seg000000/cpu1" -e trace=splice -e inject=splice:delay_enter=300000 \
-		"$kvmft" record --host -e 'kvm:*' -b 256K -p "$vm" -d 2 -o "$cap"
-	kill "$vm"
-	wait "$vm" 2>/dev/null
-	vm=
-	status_is 3 "slow output: exit 3"
-	err_has 'found the ring full; the output took [0-9]+ % of the time, up to [0-9]+ ms at once: it is too slow\)' \
-		"... is told"
 else
 	skip "injected errors" "strace is not installed, or may not trace"
 fi
