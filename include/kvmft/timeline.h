@@ -60,8 +60,8 @@ struct tl_item {
 	int32_t tid;
 	const struct rec *rec;
 	const struct fmt_event *ev; /* NULL: an event without a format */
-	const struct qmarker *marker; /* an event of QEMU that a marker of the host tells of; else NULL */
-	const char *device; /* who is behind the address of a kvm_fast_mmio or kvm_mmio; NULL: not known */
+	const struct qmarker *marker; /* of the host, that tells of an event of QEMU; or NULL */
+	const char *device; /* behind the address of a kvm_fast_mmio or kvm_mmio; or NULL */
 	uint64_t lost;	    /* TL_GAP: how many; 0 = unknown. TL_DAMAGE: index of the sub-buffer */
 };
 
