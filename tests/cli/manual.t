@@ -94,6 +94,7 @@ make_captures()
 	for copy in local rec guest-vm1 vm1/kvmft-20261121T064500Z; do
 		cp -R guest "$copy"
 	done
+	cp "$golden/qemu-log.log" qemu.log
 	cp -R host one && mv one host/kvmft-20261121T064500Z
 	kvmft export -q -i host -o pair.dat guest=vm1 && kvmft export -q -i host -o trace.dat &&
 		kvmft export -q -i guest -o guest.dat
