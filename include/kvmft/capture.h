@@ -300,6 +300,8 @@ int capw_create_at(int dirfd, const char *dir, const char *base, unsigned int fl
  * in a sticky one. Returns its descriptor (the caller's) or -errno.
  */
 int capw_dir_open(const char *path, struct kvmft_err *err) __must_check;
+/* The directory that a capture of this name would be made in, opened in the same way. */
+int capw_parent_open(const char *path, struct kvmft_err *err) __must_check;
 
 /*
  * Captures of one directory named by their time: kvmft-20261121T064240Z, with -01 .. -99 behind it

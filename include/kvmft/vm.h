@@ -97,7 +97,7 @@ struct vm_list {
 	size_t n, cap;
 	enum vm_debugfs_state debugfs;
 	char *debugfs_text; /* one line: what is wrong and how to mend it; NULL when OK */
-	size_t n_hidden;    /* processes whose descriptors we may not look at (not root) */
+	size_t n_hidden;    /* processes whose descriptors we may not look at: see vm_task_hidden() */
 	bool truncated;	    /* a bound (VM_MAX_*) was hit: there may be more VMs than listed */
 	char *clocksource;  /* the host's current clocksource; NULL when unknown */
 };
@@ -197,6 +197,9 @@ int vm_tasks_walk(const struct vm_roots *roots, enum vm_tasks_scope scope, uint3
  */
 int vm_task_read(const struct vm_roots *roots, uint32_t tid, struct vm_task *task,
 		 uint64_t *start_time) __must_check;
+
+/* May we not look at the descriptors of process tgid? (not root, or root without CAP_SYS_PTRACE) */
+bool vm_task_hidden(const struct vm_roots *roots, uint32_t tgid);
 
 /* ---- the guest's own side ---- */
 

@@ -112,17 +112,27 @@ int capw_create_at(int dirfd, const char *dir, const char *base, unsigned int fl
 	return 0;
 }
 
+static int open_parent(const char *path, char **parent, char **base, struct kvmft_err *err)
+{
+	int ret = cap_path_split(path, parent, base);
+
+	return ret ? err_set(err, -ret, "'%s' cannot be the name of a capture", path)
+		   : capw_dir_open(*parent, err);
+}
+
+int capw_parent_open(const char *path, struct kvmft_err *err)
+{
+	_cleanup_free_ char *parent = NULL, *base = NULL;
+
+	return open_parent(path, &parent, &base, err);
+}
+
 int capw_create(const char *path, unsigned int flags, struct capw **out, struct kvmft_err *err)
 {
 	_cleanup_free_ char *parent = NULL, *base = NULL;
-	_cleanup_close_ int pfd = -1;
-	int ret;
+	_cleanup_close_ int pfd = open_parent(path, &parent, &base, err);
 
 	*out = NULL;
-	ret = cap_path_split(path, &parent, &base);
-	if (ret)
-		return err_set(err, -ret, "'%s' cannot be the name of a capture", path);
-	pfd = capw_dir_open(parent, err);
 	if (pfd < 0)
 		return pfd;
 	/* Messages and later openers get the path as it was given. */

@@ -106,9 +106,9 @@ static const struct vm *first_vm_of(const struct vm_list *l, uint32_t pid, size_
 
 static int not_a_vm(struct exits_run *x, const struct vm_task *task, const char *what)
 {
-	if (x->vms->n_hidden)
-		return err_lack(x->err, EPERM, "%s %" PRIu32 " (%s) is no VM that can be seen: run as root",
-				what, task->tid, task->comm);
+	if (vm_task_hidden(NULL, task->tgid))
+		return err_lack(x->err, EPERM, "cannot tell whether %s %" PRIu32 " (%s) is a VM: its descriptors "
+				"are hidden: run as root, with CAP_SYS_PTRACE", what, task->tid, task->comm);
 	return err_set(x->err, ENOENT, "%s %" PRIu32 " (%s) is not a VM: process %" PRIu32
 		       " holds no KVM descriptor (kvmft list shows the VMs)", what, task->tid,
 		       task->comm, task->tgid);

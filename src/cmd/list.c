@@ -253,8 +253,7 @@ static void list_notes(const struct vm_list *l)
 	if (l->truncated)
 		cli_note("there are more VMs than can be listed");
 	if (l->n_hidden)
-		cli_note("%zu processes could not be looked into: run as root to see all VMs",
-			 l->n_hidden);
+		cli_note("processes that could not be looked into, by lack of rights: %zu", l->n_hidden);
 }
 
 static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,

@@ -66,18 +66,29 @@ static int place_next(struct record *r, const char *dir)
 	return ret;
 }
 
-int record_output(struct record *r)
+/* A capture that --force replaces gives its room back first: then the drain itself sees what is left. */
+static int output_named(struct record *r, const char *path)
 {
 	unsigned int flags = r->o->force ? CAPW_FORCE : 0;
+	_cleanup_close_ int parent = -1;
+	int ret = 0;
+
+	if (!r->o->output)
+		flags |= CAPW_ROTATE_OLD;
+	if (!r->o->force) {
+		parent = capw_parent_open(path, r->err);
+		ret = parent < 0 ? parent : record_store_room(r, parent, path);
+	}
+	return ret ? ret : capw_create(path, flags, &r->w, r->err);
+}
+
+int record_output(struct record *r)
+{
 	_cleanup_free_ char *dir = NULL;
 	int ret;
 
-	if (!r->o->output_dir) {
-		if (!r->o->output)
-			flags |= CAPW_ROTATE_OLD;
-		ret = capw_create(r->o->output ? r->o->output : DEFAULT_OUTPUT, flags, &r->w, r->err);
-		return ret ? ret : record_store_room(r, capw_dirfd(r->w), capw_path(r->w));
-	}
+	if (!r->o->output_dir)
+		return output_named(r, r->o->output ? r->o->output : DEFAULT_OUTPUT);
 	dir = strdup(r->o->output_dir);
 	if (!dir)
 		return err_set(r->err, ENOMEM, "out of memory");

@@ -157,3 +157,15 @@ int vm_task_read(const struct vm_roots *roots, uint32_t tid, struct vm_task *tas
 	snprintf(path, sizeof(path), "%u/comm", tid);
 	return ret ? ret : vm_proc_comm(procfd, path, task->comm, sizeof(task->comm));
 }
+
+bool vm_task_hidden(const struct vm_roots *roots, uint32_t tgid)
+{
+	struct vm_roots r = vm_roots_fill(roots);
+	_cleanup_close_ int procfd = vm_proc_open(&r);
+	struct vm_procs procs = { 0 };
+	bool hidden;
+
+	hidden = procfd >= 0 && !vm_procs_scan_some(procfd, &tgid, 1, &procs) && procs.n_hidden;
+	vm_procs_free(&procs);
+	return hidden;
+}
