@@ -15,16 +15,21 @@ struct lat_story {
 	uint64_t left_out; /* lines of its middle */
 };
 
+/* The alignment bound of a VM: how far stages that cross between host and guest may be off. */
+struct lat_bound {
+	bool guest; /* there is a capture of it */
+	bool known; /* its events are all inside, and both ways something would be outside */
+	uint64_t early_ns, late_ns;
+};
+
 /* What is shown; all borrowed. */
 struct lat_view {
 	const struct lat *lat;
 	const struct timeline *t;
 	const struct out_clock *clock;
-	const bool *want;		    /* by enum lat_kind */
+	const bool *want;		    /* by enum lat_kind, see lat_answers() */
 	struct lat_story *story[LAT_TABLES]; /* by table, as many as worst cases; NULL: none */
-	/* Alignment bound of the guests, ns: how far stages that cross between host and guest may be off. */
-	uint64_t early_ns, late_ns;
-	bool has_bound;
+	const struct lat_bound *bound;	    /* by VM */
 };
 
 struct lat_format {
@@ -43,5 +48,8 @@ const struct lat_format *lat_format_find(const char *name);
 enum lat_kind lat_table_kind(enum lat_table_id id);
 /* The name of a group's VM; "host" for -1. */
 const char *lat_vm_label(const struct lat_view *v, int64_t vm);
+/* How far this stage of a group may be off; NULL: it does not cross, or nobody knows. */
+const struct lat_bound *lat_stage_bound(const struct lat_view *v, const struct lat_desc *d,
+					const struct lat_group *g, unsigned int stage);
 
 #endif

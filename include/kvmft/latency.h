@@ -45,6 +45,8 @@ struct lat_desc {
 	const char *stage[LAT_STAGES];
 	const char *stage_help[LAT_STAGES];
 	uint32_t parts; /* bit per stage: those that follow each other, and are the total together */
+	/* Bit per stage: those from a clock of one side to one of the other. They are as wrong as the alignment is. */
+	uint32_t crosses;
 	const char *cause[LAT_CAUSES]; /* [0] = none stands out */
 	const char *count[LAT_COUNTS]; /* what was counted, matched or not */
 };
@@ -102,8 +104,8 @@ struct lat_opts {
 struct lat;
 
 /*
- * The timeline is borrowed, and walked by the caller. -ENODATA with err: the host's TSC rate is
- * not known; -ENOENT: an analysis needs events that no capture has (named).
+ * The timeline is borrowed, and walked by the caller. An analysis that needs events which no capture has is left out;
+ * -ENOENT with err if none is left (named). -ENODATA with err: the host's TSC rate is not known.
  */
 int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out,
 	    struct kvmft_err *err) __must_check;
@@ -112,6 +114,10 @@ int lat_feed(struct lat *l, const struct tl_item *i) __must_check;
 /* Ends open chains and sorts. 0 or -ENOMEM. */
 int lat_finish(struct lat *l) __must_check;
 const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id);
+/* By lat_kind: what was wanted and not left out. */
+const bool *lat_answers(const struct lat *l);
+/* What this analysis would have needed and no capture has, if it was wanted; otherwise NULL. */
+const char *lat_left_out(const struct lat *l, enum lat_kind kind);
 size_t lat_vcpus(const struct lat *l);
 void lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t);
 /* The i-th remark on what is missing for full answers (a line of text); NULL past the last. */

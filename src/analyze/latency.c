@@ -143,13 +143,26 @@ static const struct lat_decoder *guest_decoder(const struct lat *l)
 	return l->nsrc > 1 && tl_source(l->t, 1)->guest ? l->dec[1] : NULL;
 }
 
+static int notes_left_out(struct lat *l)
+{
+	char text[256];
+	int ret = 0;
+
+	for (unsigned int k = 0; k < LAT_KINDS && !ret; k++) {
+		snprintf(text, sizeof(text), "%s is left out: %s", lat_kind_names[k], l->left_out[k] ? l->left_out[k] : "");
+		if (l->left_out[k])
+			ret = lat_note_add(l, text);
+	}
+	return ret;
+}
+
 /* What an answer would need and no capture has. */
 static int notes(struct lat *l)
 {
 	const struct lat_decoder *host = l->dec[0], *guest = guest_decoder(l);
-	int ret = 0;
+	int ret = notes_left_out(l);
 
-	if ((l->o.want[LAT_SCHED] || l->o.want[LAT_TIMER] || l->o.want[LAT_IRQ]) &&
+	if (!ret && (l->o.want[LAT_SCHED] || l->o.want[LAT_TIMER] || l->o.want[LAT_IRQ]) &&
 	    !lat_decoder_has(host, LE_SWITCH))
 		ret = lat_note_add(l, "the host capture has no sched:sched_switch: time off the CPU is not known "
 			      "and counts as what the vCPU did before");
@@ -166,26 +179,57 @@ static int notes(struct lat *l)
 	return ret;
 }
 
-static int need(const struct lat *l, struct kvmft_err *err)
-{
-	const struct lat_decoder *host = l->dec[0], *guest = guest_decoder(l);
+/* What each analysis cannot do without; all is about vCPUs, which kvm_entry and kvm_exit make known. */
+static const struct {
+	enum lat_kind kind;
+	bool guest; /* of its capture */
+	enum lat_ev ev[2];
+	const char *lacks;
+} needs[] = {
+	{ LAT_IRQ, false, { LE_ACCEPT, LE_ACCEPT },
+	  "the host capture has no kvm:kvm_apic_accept_irq: record it (it is in kvmft record's default events)" },
+	{ LAT_TIMER, false, { LE_MSR, LE_ACCEPT },
+	  "the host capture has no kvm:kvm_msr and kvm:kvm_apic_accept_irq: record them (they are in kvmft "
+	  "record's default events)" },
+	{ LAT_IO, true, { LE_RQ_ISSUE, LE_RQ_COMPLETE },
+	  "the guest capture has no block:block_rq_issue and block:block_rq_complete: record them" },
+};
 
-	if (!lat_decoder_has(host, LE_ENTRY) || !lat_decoder_has(host, LE_EXIT))
+/* What is missing for this analysis; NULL: nothing. */
+static const char *lacks(const struct lat *l, unsigned int kind)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(needs); i++) {
+		const struct lat_decoder *d = needs[i].guest ? guest_decoder(l) : l->dec[0];
+
+		if (needs[i].kind != kind)
+			continue;
+		if (!d)
+			return "needs a capture of the guest, with block:block_rq_issue and block:block_rq_complete";
+		if (!lat_decoder_has(d, needs[i].ev[0]) || !lat_decoder_has(d, needs[i].ev[1]))
+			return needs[i].lacks;
+	}
+	return NULL;
+}
+
+/* What cannot be answered is left out, with a note; if that is all that was asked for, it is an error. */
+static int need(struct lat *l, struct kvmft_err *err)
+{
+	unsigned int first = LAT_KINDS;
+	bool any = false;
+
+	if (!lat_decoder_has(l->dec[0], LE_ENTRY) || !lat_decoder_has(l->dec[0], LE_EXIT))
 		return err_set(err, ENOENT, "the host capture has no kvm_entry and kvm_exit: record them with "
 					    "`kvmft record` on the host (`kvmft list` tells whether its KVM has them)");
-	if (l->o.want[LAT_IRQ] && !lat_decoder_has(host, LE_ACCEPT))
-		return err_set(err, ENOENT, "the host capture has no kvm:kvm_apic_accept_irq: record it (it is "
-					    "in kvmft record's default events)");
-	if (l->o.want[LAT_TIMER] && (!lat_decoder_has(host, LE_MSR) || !lat_decoder_has(host, LE_ACCEPT)))
-		return err_set(err, ENOENT, "the host capture has no kvm:kvm_msr and kvm:kvm_apic_accept_irq: record "
-					    "them (they are in kvmft record's default events)");
-	if (l->o.want[LAT_IO] && !guest)
-		return err_set(err, ENOENT, "io needs a capture of the guest, with block:block_rq_issue and "
-					    "block:block_rq_complete");
-	if (l->o.want[LAT_IO] && (!lat_decoder_has(guest, LE_RQ_ISSUE) || !lat_decoder_has(guest, LE_RQ_COMPLETE)))
-		return err_set(err, ENOENT, "the guest capture has no block:block_rq_issue and "
-					    "block:block_rq_complete: record them");
-	return 0;
+	for (unsigned int k = 0; k < LAT_KINDS; k++) {
+		l->left_out[k] = l->o.want[k] ? lacks(l, k) : NULL;
+		l->o.want[k] &= !l->left_out[k];
+		any |= l->o.want[k];
+		if (l->left_out[k])
+			first = MIN(first, k);
+	}
+	if (any || first == LAT_KINDS)
+		return 0;
+	return err_set(err, ENOENT, "%s: %s", lat_kind_names[first], l->left_out[first]);
 }
 
 /* Where its end is known, what follows is not taken for something that it does not tell. */
@@ -235,13 +279,15 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 	l->dec = calloc(l->nsrc, sizeof(*l->dec));
 	for (size_t i = 0; l->dec && !ret && i < l->nsrc; i++)
 		ret = lat_decoder_new(tl_source(t, i)->fmt, tl_source(t, i)->guest, &l->dec[i]);
-	if (!l->dec || ret || tables(l) || notes(l))
+	if (!l->dec || ret)
 		ret = err_set(err, ENOMEM, "out of memory");
 	else if (!l->khz)
 		ret = err_set(err, ENODATA, "%s does not say how fast the host's TSC runs",
 			      tl_source(t, 0)->cap->path);
 	else
 		ret = need(l, err);
+	if (!ret && (tables(l) || notes(l)))
+		ret = err_set(err, ENOMEM, "out of memory");
 	if (ret)
 		lat_free(l);
 	else
@@ -364,8 +410,10 @@ static void feed_gap(struct lat *l, const struct tl_item *i)
 	for (size_t vm = 0; vm < l->map->nvm; vm++)
 		if (!i->src->guest || (int64_t)vm == i->vm)
 			lat_hrtimers_forget(l, vm);
-	if (!i->src->guest)
+	if (!i->src->guest) {
 		lat_workers_forget(l);
+		lat_cpus_forget(l);
+	}
 	l->raised.valid = false;
 }
 
@@ -449,6 +497,9 @@ int lat_finish(struct lat *l)
 	lat_hrtimers_finish(l);
 	if (!ret)
 		ret = note_qemu(l);
+	if (!ret && l->o.want[LAT_SCHED] && l->unseen_switches)
+		ret = lat_note_add(l, "the host's switches between other threads were not recorded (record --vm takes "
+			      "the VM's alone): who else ran between the first and the last that are named is not known");
 	for (unsigned int i = 0; i < LAT_TABLES && !ret; i++) {
 		ret = sort_groups(&l->table[i]);
 		if (l->table[i].nworst)
@@ -475,6 +526,16 @@ void lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t)
 
 	*t = (struct lat_times){ .vm = v->vm, .vcpu = v->id, .tid = v->tid, .first = v->first, .last = v->last };
 	memcpy(t->time, v->time, sizeof(t->time));
+}
+
+const bool *lat_answers(const struct lat *l)
+{
+	return l->o.want;
+}
+
+const char *lat_left_out(const struct lat *l, enum lat_kind kind)
+{
+	return l->left_out[kind];
 }
 
 const char *lat_note(const struct lat *l, size_t i)

@@ -37,6 +37,7 @@ const struct lat_desc lat_desc_hrtimer = {
 		"from the entry until the function is called",
 		"... and how much of it all the vCPU's thread wanted a CPU and had none",
 	},
+	.crosses = TIMER_CROSSES,
 	.parts = TIMER_PARTS,
 	.cause = { "", "late on the host", "late in the guest", "vCPU off its CPU", "early" },
 	/* The first is the sum of those up to "not to be placed". */

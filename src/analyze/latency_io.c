@@ -47,6 +47,7 @@ const struct lat_desc lat_desc_io = {
 		"of host: from there until QEMU's block layer had it done",
 		"of host: from there to the source of the completion interrupt",
 	},
+	.crosses = 1u << ST_SUBMIT | 1u << ST_DELIVER,
 	.parts = 1u << ST_SUBMIT | 1u << ST_HOST | 1u << ST_DELIVER | 1u << ST_COMPLETE,
 	.cause = { "", "in the guest before the doorbell", "on the host", "interrupt delivery",
 		   "in the guest after the interrupt" },

@@ -137,9 +137,13 @@ struct lat_guest {
 	struct lat_handler *handler; /* IRQ_VECTORS of them, made at the first interrupt */
 };
 
-/* Who runs on a CPU of the host. */
+/*
+ * Who runs on a CPU of the host: the thread of the last switch. Where the host was recorded for some threads only,
+ * switches between others are missing: then another one may be the last to have run.
+ */
 struct lat_cpu {
-	int32_t tid;
+	int32_t tid, last;
+	uint64_t since; /* tid's switch */
 	bool known;
 };
 
@@ -158,7 +162,8 @@ struct lat_hrtimers;
 struct lat {
 	const struct timeline *t;
 	struct hostmap *map;
-	struct lat_opts o;
+	struct lat_opts o;			/* want: less what is left out */
+	const char *left_out[LAT_KINDS];	/* what that lacks */
 	uint64_t khz;
 	struct lat_decoder **dec; /* by source */
 	size_t nsrc;
@@ -169,6 +174,7 @@ struct lat {
 	struct lat_cpu *cpu;
 	size_t ncpu, cpu_cap;
 	size_t nrobbed; /* vCPUs that are being robbed */
+	bool unseen_switches; /* between other threads of the host */
 	struct lat_table table[LAT_TABLES];
 	struct u64map group_at[LAT_TABLES];
 	char **note;
@@ -230,11 +236,12 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in) __must_check;
 void lat_vcpu_wake(struct lat *l, const struct lat_in *in);
 void lat_vcpu_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v);
+void lat_cpus_forget(struct lat *l); /* who runs on CPUs of the host */
 void lat_vcpu_finish(struct lat *l, struct lat_vcpu *v);
 
-/* latency_sched.c: v was robbed of its CPU in [v->steal_begin, t]; thief had it in [from, t] */
+/* latency_sched.c: v was robbed of its CPU in [v->steal_begin, t]; c (NULL: not known) was taken in [v->thief_since, t] */
 int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
-int lat_thief(struct lat *l, struct lat_vcpu *v, int32_t tid, bool known, uint64_t t) __must_check;
+int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64_t t) __must_check;
 
 /* latency_worker.c */
 int lat_workers_new(struct lat *l) __must_check;
@@ -270,6 +277,8 @@ enum { TIMER_ST_TOTAL, TIMER_ST_EXPIRE, TIMER_ST_DELIVER, TIMER_ST_MASKED, TIMER
 #define TIMER_PARTS \
 	(1u << TIMER_ST_EXPIRE | 1u << TIMER_ST_DELIVER | 1u << TIMER_ST_MASKED | 1u << TIMER_ST_ENTER | \
 	 1u << TIMER_ST_GUEST)
+/* The deadline is the guest's; so is the total, but by two clocks: that of the deadline, and that of the events. */
+#define TIMER_CROSSES (1u << TIMER_ST_TOTAL | 1u << TIMER_ST_EXPIRE | 1u << TIMER_ST_GUEST)
 enum { TIMER_BY_NOTHING, TIMER_BY_HOST, TIMER_BY_GUEST, TIMER_BY_OFFCPU, TIMER_BY_EARLY };
 #define TIMER_VECTOR 0xec /* LOCAL_TIMER_VECTOR of Linux guests (arch/x86/include/asm/irq_vectors.h) */
 

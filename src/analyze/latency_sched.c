@@ -26,8 +26,12 @@ const struct lat_desc lat_desc_stealer = {
 	.stage = { "total" },
 	.stage_help = { "on the CPU that a vCPU wanted" },
 	.cause = { "" },
-	.count = { "slices", "of unknown tasks" },
+	.count = { "slices", "of unknown tasks", "of several, of which the first and the last are named" },
 };
+
+enum { STEALER_SLICES, STEALER_UNKNOWN, STEALER_SEVERAL };
+
+#define TID_MASK 0x3fffffu /* PID_MAX_LIMIT of the kernel (include/linux/threads.h), less one */
 
 enum { HIT_TASK, HIT_IRQ, HIT_SOFTIRQ, HIT_LOCK, HIT_IDLE, HIT_UNKNOWN };
 
@@ -79,31 +83,61 @@ int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t)
 	return lat_case_add(l, LAT_T_SCHED, g, &c);
 }
 
-int lat_thief(struct lat *l, struct lat_vcpu *v, int32_t tid, bool known, uint64_t t)
+static int thief_name(const struct lat *l, int32_t tid, char *buf, size_t size)
 {
-	struct lat_case c = {
+	if (!tid)
+		return snprintf(buf, size, "(nobody)");
+	return snprintf(buf, size, "%.15s-%d", tl_comm(tl_source(l->t, 0), tid), tid);
+}
+
+/*
+ * The group of who ran on c from `from` on. Where others followed the first without a switch that was recorded, only
+ * the first, if it was seen to begin, and the last are known: such a time is theirs together.
+ */
+static struct lat_group *thief_group(struct lat *l, const struct lat_cpu *c, uint64_t from, uint32_t *index)
+{
+	bool known = c && c->known, several = known && c->tid != c->last, first = known && from <= c->since;
+	uint64_t key = known ? (uint32_t)c->last & TID_MASK : 1ull << 52;
+	struct lat_group *g;
+	int n = 0;
+
+	if (several)
+		key |= first ? 1ull << 51 | (uint64_t)((uint32_t)c->tid & TID_MASK) << 24 : 1ull << 50;
+	g = lat_group_get(l, LAT_T_STEALER, -1, key, index);
+	if (!g)
+		return NULL;
+	g->rest = !known || (!several && !c->tid);
+	if (!known)
+		snprintf(g->name, sizeof(g->name), "(not known)");
+	else if (several && first)
+		n = thief_name(l, c->tid, g->name, sizeof(g->name));
+	if (several)
+		n += snprintf(g->name + n, sizeof(g->name) - (size_t)n, "%s... ", n ? " " : "");
+	if (known)
+		thief_name(l, c->last, g->name + n, sizeof(g->name) - (size_t)n);
+	return g;
+}
+
+int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64_t t)
+{
+	bool known = c && c->known;
+	struct lat_case k = {
 		.begin = v->thief_since, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
 		.ns = lat_ns(l, t - v->thief_since), .known = 1,
 	};
+	uint64_t from = v->thief_since;
 	struct lat_group *g;
 
 	v->thief_since = t;
-	if (!l->o.want[LAT_SCHED] || !lat_wanted(l, c.vm, c.vcpu) || (!c.ns && known))
+	if (!l->o.want[LAT_SCHED] || !lat_wanted(l, k.vm, k.vcpu) || (!k.ns && known))
 		return 0;
-	l->table[LAT_T_STEALER].count[0]++;
-	if (!known)
-		l->table[LAT_T_STEALER].count[1]++;
-	g = lat_group_get(l, LAT_T_STEALER, -1, known ? (uint64_t)(uint32_t)tid : 1ull << 40, &c.group);
+	l->table[LAT_T_STEALER].count[STEALER_SLICES]++;
+	l->table[LAT_T_STEALER].count[STEALER_UNKNOWN] += !known;
+	l->table[LAT_T_STEALER].count[STEALER_SEVERAL] += known && c->tid != c->last;
+	g = thief_group(l, c, from, &k.group);
 	if (!g)
 		return 0;
-	g->rest = !known || !tid;
-	if (known && !tid)
-		snprintf(g->name, sizeof(g->name), "(nobody)");
-	else if (known)
-		snprintf(g->name, sizeof(g->name), "%s-%d", tl_comm(tl_source(l->t, 0), tid), tid);
-	else
-		snprintf(g->name, sizeof(g->name), "(not known)");
-	snprintf(c.what, sizeof(c.what), "%.60s", g->name);
-	c.stage_ns[0] = c.ns;
-	return lat_case_add(l, LAT_T_STEALER, g, &c);
+	snprintf(k.what, sizeof(k.what), "%.60s", g->name);
+	k.stage_ns[0] = k.ns;
+	return lat_case_add(l, LAT_T_STEALER, g, &k);
 }

@@ -27,6 +27,7 @@ const struct lat_desc lat_desc_timer = {
 		"from the entry to the handler",
 		"... and how much of it all the vCPU's thread wanted a CPU and had none",
 	},
+	.crosses = TIMER_CROSSES,
 	.parts = TIMER_PARTS,
 	.cause = { "", "late on the host", "late in the guest", "vCPU off its CPU", "early" },
 	/* The first is the sum of those up to "open at the end". */

@@ -75,8 +75,7 @@ static bool is_user(uint64_t rip)
 
 static int robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
-	const struct lat_cpu *c = v->steal_cpu < l->ncpu ? &l->cpu[v->steal_cpu] : NULL;
-	int ret = lat_thief(l, v, c ? c->tid : 0, c && c->known, t);
+	int ret = lat_thief(l, v, v->steal_cpu < l->ncpu ? &l->cpu[v->steal_cpu] : NULL, t);
 
 	if (!ret)
 		ret = lat_stolen(l, v, t);
@@ -141,25 +140,28 @@ static struct lat_vcpu *vcpu_of_tid(struct lat *l, int32_t tid)
 	return th ? lat_vcpu_get(l, th->vm, th->vcpu) : NULL;
 }
 
-/* Another thread takes a CPU that robbed vCPUs wait for. */
-static int change_thief(struct lat *l, uint32_t cpu, int32_t next, uint64_t t)
+/* The CPU of a switch; NULL: no memory, or its number cannot be. */
+static struct lat_cpu *cpu_get(struct lat *l, uint32_t cpu)
 {
-	struct lat_cpu *c;
-	int ret = 0;
-
 	if (cpu >= CPUS_MAX)
-		return 0;
+		return NULL;
 	while (l->ncpu <= cpu) {
 		if (!array_grow(&l->cpu, l->ncpu, &l->cpu_cap, sizeof(*l->cpu)))
-			return -ENOMEM;
+			return NULL;
 		l->ncpu++;
 	}
-	c = &l->cpu[cpu];
+	return &l->cpu[cpu];
+}
+
+/* Another thread takes a CPU that robbed vCPUs wait for. */
+static int change_thief(struct lat *l, struct lat_cpu *c, int32_t next, uint64_t t)
+{
+	int ret = 0;
+
 	for (size_t i = 0; l->nrobbed && i < l->nvcpu && !ret; i++)
-		if (robbed(l->vcpu[i]) && l->vcpu[i]->steal_cpu == cpu)
-			ret = lat_thief(l, l->vcpu[i], c->tid, c->known, t);
-	c->tid = next;
-	c->known = true;
+		if (robbed(l->vcpu[i]) && l->vcpu[i]->steal_cpu == (size_t)(c - l->cpu))
+			ret = lat_thief(l, l->vcpu[i], c, t);
+	*c = (struct lat_cpu){ .tid = next, .last = next, .since = t, .known = true };
 	return ret;
 }
 
@@ -167,8 +169,15 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 {
 	struct lat_vcpu *prev = vcpu_of_tid(l, (int32_t)in->f[0]);
 	struct lat_vcpu *next = vcpu_of_tid(l, (int32_t)in->f[2]);
+	struct lat_cpu *c = cpu_get(l, in->i->cpu);
 	int ret;
 
+	if (!c)
+		return in->i->cpu < CPUS_MAX ? -ENOMEM : 0;
+	if (c->known && c->tid != (int32_t)in->f[0]) {
+		c->last = (int32_t)in->f[0];
+		l->unseen_switches = true;
+	}
 	if (next && robbed(next)) {
 		ret = robbed_end(l, next, in->t);
 		if (ret)
@@ -178,7 +187,7 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 		next->asleep = false;
 		set_state(l, next, next->base, in->t);
 	}
-	ret = change_thief(l, in->i->cpu, (int32_t)in->f[2], in->t);
+	ret = change_thief(l, c, (int32_t)in->f[2], in->t);
 	if (ret || !prev)
 		return ret;
 	/* Whom a signal stops in its sleep goes on sleeping. */
@@ -236,6 +245,12 @@ void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v)
 		set_state(l, v, VS_UNKNOWN, MAX(l->now, v->since));
 	v->base = VS_UNKNOWN;
 	v->asleep = false;
+}
+
+void lat_cpus_forget(struct lat *l)
+{
+	for (size_t i = 0; i < l->ncpu; i++)
+		l->cpu[i].known = false;
 }
 
 /* What was going on went on until the capture ended. */

@@ -135,24 +135,36 @@ static int latency_walk(struct latency *m)
 
 static bool any_result(const struct latency *m)
 {
+	const bool *want = lat_answers(m->lat);
+
 	for (unsigned int id = 0; id < LAT_TABLES; id++)
-		if (m->lo.want[lat_table_kind((enum lat_table_id)id)] &&
+		if (want[lat_table_kind((enum lat_table_id)id)] &&
 		    lat_table(m->lat, (enum lat_table_id)id)->ngroup)
 			return true;
 	/* A vCPU that was never robbed is an answer, too. */
-	return m->lo.want[LAT_SCHED] && lat_vcpus(m->lat);
+	return want[LAT_SCHED] && lat_vcpus(m->lat);
 }
 
-static void bound(const struct latency *m, struct lat_view *v)
+static int bounds(const struct latency *m, const struct out_clock *clock, struct lat_bound **out)
 {
-	struct win_stats s;
+	struct lat_bound *b = calloc(m->p.map->nvm + 1, sizeof(*b));
 
-	win_total(m->w, m->lo.vm, &s);
-	v->has_bound = m->p.nguest && s.has_early && s.has_late && s.early >= 0 && s.late >= 0;
-	if (!v->has_bound)
-		return;
-	v->early_ns = out_cycles_to_ns((uint64_t)s.early, v->clock->khz);
-	v->late_ns = out_cycles_to_ns((uint64_t)s.late, v->clock->khz);
+	*out = b;
+	if (!b)
+		return err_set(m->err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < m->p.nguest; i++) {
+		size_t vm = m->p.guest[i].vm;
+		struct win_stats s;
+
+		win_total(m->w, (int64_t)vm, &s);
+		b[vm].guest = true;
+		b[vm].known = s.has_early && s.has_late && s.early >= 0 && s.late >= 0 && !s.outside;
+		if (!b[vm].known)
+			continue;
+		b[vm].early_ns = out_cycles_to_ns((uint64_t)s.early, clock->khz);
+		b[vm].late_ns = out_cycles_to_ns((uint64_t)s.late, clock->khz);
+	}
+	return 0;
 }
 
 /* The time line of all captures and traces, started. */
@@ -191,12 +203,13 @@ static int latency_page(struct latency *m, const struct lat_format *fmt, const s
 static int latency_show(struct latency *m, int argc, char **argv, const struct out_clock *clock)
 {
 	const struct lat_format *fmt = lat_format_find(m->o->format ? m->o->format : "text");
-	struct lat_view v = { .lat = m->lat, .t = m->p.t, .clock = clock, .want = m->lo.want };
+	struct lat_view v = { .lat = m->lat, .t = m->p.t, .clock = clock, .want = lat_answers(m->lat) };
 	bool stories = m->lo.worst && !fmt->page && strcmp(fmt->name, "csv");
-	int ret = 0;
+	struct lat_bound *bound;
+	int ret = bounds(m, clock, &bound);
 
-	bound(m, &v);
-	if (stories || fmt->page)
+	v.bound = bound;
+	if (!ret && (stories || fmt->page))
 		ret = latency_pair(m, argc, argv, &m->again, &m->q_again);
 	if (!ret && stories && stories_tell(&v, &m->again, m->o->context.v))
 		ret = err_set(m->err, ENOMEM, "cannot read the captures a second time");
@@ -207,6 +220,7 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 	else if (!ret)
 		ret = sink_close(&m->s, false, fmt->print(&v, m->s.f), m->err);
 	stories_free(&v);
+	free(bound);
 	return ret;
 }
 
@@ -228,6 +242,19 @@ static int latency_open(struct latency *m, int argc, char **argv, struct out_clo
 	if (!ret && win_new(m->p.t, &m->w))
 		ret = err_set(m->err, ENOMEM, "out of memory");
 	return ret;
+}
+
+/* False: something was left out that was asked for by name. */
+static bool summary_left_out(const struct latency *m, bool all)
+{
+	bool complete = true;
+
+	for (unsigned int k = 0; k < LAT_KINDS; k++)
+		if (lat_left_out(m->lat, k)) {
+			cli_note("%s is left out: %s", lat_kind_names[k], lat_left_out(m->lat, k));
+			complete = all;
+		}
+	return complete;
 }
 
 static void summary(const struct latency *m)
@@ -260,6 +287,7 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		complete = pairing_summary(m.p.t, m.o->quiet);
 		merge_qemu_summary(&m.q, m.p.t, m.o->quiet);
 		summary(&m);
+		complete &= summary_left_out(&m, !strcmp(argv[0], "all"));
 		if (!any_result(&m))
 			ret = err_set(err, ENODATA, "nothing to measure: the captures hold no such %s",
 				      m.lo.want[LAT_IO] ? "requests" : "events");

@@ -39,3 +39,11 @@ const char *lat_vm_label(const struct lat_view *v, int64_t vm)
 {
 	return vm < 0 ? "host" : tl_hostmap(v->t)->vm[vm].label;
 }
+
+const struct lat_bound *lat_stage_bound(const struct lat_view *v, const struct lat_desc *d,
+					const struct lat_group *g, unsigned int stage)
+{
+	if (g->vm < 0 || !(d->crosses >> stage & 1) || !v->bound[g->vm].known)
+		return NULL;
+	return &v->bound[g->vm];
+}

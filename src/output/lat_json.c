@@ -19,11 +19,12 @@ static void member_str(struct json *j, const char *key, const char *v)
 	json_str(j, v);
 }
 
-static void stages(struct json *j, const struct lat_desc *d, const struct lat_group *g)
+static void stages(struct json *j, const struct lat_view *v, const struct lat_desc *d, const struct lat_group *g)
 {
 	json_key(j, "stages");
 	json_object_begin(j);
 	for (unsigned int s = 0; s < LAT_STAGES; s++) {
+		const struct lat_bound *off = lat_stage_bound(v, d, g, s);
 		const struct loghist *h = g->stage[s];
 
 		if (!h)
@@ -37,6 +38,10 @@ static void stages(struct json *j, const struct lat_desc *d, const struct lat_gr
 		member_u64(j, "p99_ns", loghist_percentile(h, 99, 100));
 		member_u64(j, "max_ns", h->max);
 		member_u64(j, "total_ns", h->sum > UINT64_MAX ? UINT64_MAX : (uint64_t)h->sum);
+		if (off) {
+			member_u64(j, "off_early_ns", off->early_ns);
+			member_u64(j, "off_late_ns", off->late_ns);
+		}
 		json_object_end(j);
 	}
 	json_object_end(j);
@@ -47,7 +52,7 @@ static void group_json(struct json *j, const struct lat_view *v, const struct la
 	json_object_begin(j);
 	member_str(j, "vm", g->vm < 0 ? NULL : lat_vm_label(v, g->vm));
 	member_str(j, "name", g->name);
-	stages(j, d, g);
+	stages(j, v, d, g);
 	json_key(j, "causes");
 	json_object_begin(j);
 	for (unsigned int c = 0; c < LAT_CAUSES; c++)
@@ -122,6 +127,25 @@ static void vcpus_json(struct json *j, const struct lat_view *v)
 	json_array_end(j);
 }
 
+/* null: how far is not known. */
+static void bounds_json(struct json *j, const struct lat_view *v)
+{
+	json_key(j, "alignment");
+	json_array_begin(j);
+	for (size_t m = 0; m < tl_hostmap(v->t)->nvm; m++) {
+		if (!v->bound[m].guest)
+			continue;
+		json_object_begin(j);
+		member_str(j, "vm", lat_vm_label(v, (int64_t)m));
+		json_key(j, "off_early_ns");
+		v->bound[m].known ? json_u64(j, v->bound[m].early_ns) : json_null(j);
+		json_key(j, "off_late_ns");
+		v->bound[m].known ? json_u64(j, v->bound[m].late_ns) : json_null(j);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
 static int write_out(struct sbuf *b, FILE *f)
 {
 	int ret = b->error;
@@ -150,13 +174,7 @@ static int json_print(const struct lat_view *v, FILE *f)
 	}
 	if (v->want[LAT_SCHED])
 		vcpus_json(&j, v);
-	if (v->has_bound) {
-		json_key(&j, "alignment_ns");
-		json_object_begin(&j);
-		member_u64(&j, "early", v->early_ns);
-		member_u64(&j, "late", v->late_ns);
-		json_object_end(&j);
-	}
+	bounds_json(&j, v);
 	json_key(&j, "notes");
 	json_array_begin(&j);
 	for (size_t i = 0; lat_note(v->lat, i); i++)
@@ -194,39 +212,51 @@ static void csv_text(struct sbuf *b, const char *s)
 	sbuf_addc(b, '"');
 }
 
+static void csv_us(struct sbuf *b, uint64_t ns)
+{
+	sbuf_addf(b, ",%llu.%03llu", (unsigned long long)(ns / 1000), (unsigned long long)(ns % 1000));
+}
+
+static void csv_stage(struct sbuf *b, const struct lat_view *v, const struct lat_desc *d, const struct lat_group *g,
+		      unsigned int s)
+{
+	const struct lat_bound *off = lat_stage_bound(v, d, g, s);
+	const struct loghist *h = g->stage[s];
+
+	sbuf_addf(b, "%s,", d->name);
+	csv_text(b, lat_vm_label(v, g->vm));
+	sbuf_addc(b, ',');
+	csv_text(b, g->name);
+	sbuf_addf(b, ",%s,%llu", d->stage[s], (unsigned long long)h->n);
+	csv_us(b, h->min);
+	csv_us(b, loghist_mean(h));
+	csv_us(b, loghist_percentile(h, 50, 100));
+	csv_us(b, loghist_percentile(h, 99, 100));
+	csv_us(b, h->max);
+	csv_us(b, (uint64_t)h->sum);
+	if (off) {
+		csv_us(b, off->early_ns);
+		csv_us(b, off->late_ns);
+	} else {
+		sbuf_add(b, ",,");
+	}
+	sbuf_addc(b, '\n');
+}
+
 static int csv_print(const struct lat_view *v, FILE *f)
 {
 	struct sbuf b = { 0 };
 
-	sbuf_add(&b, "table,vm,name,stage,count,min_us,avg_us,p50_us,p99_us,max_us,sum_us\n");
+	sbuf_add(&b, "table,vm,name,stage,count,min_us,avg_us,p50_us,p99_us,max_us,sum_us,off_early_us,off_late_us\n");
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
 
 		if (!v->want[lat_table_kind((enum lat_table_id)id)])
 			continue;
 		for (size_t i = 0; i < t->ngroup; i++)
-			for (unsigned int s = 0; s < LAT_STAGES; s++) {
-				const struct loghist *h = t->group[i].stage[s];
-				uint64_t ns[6];
-
-				if (!h)
-					continue;
-				sbuf_addf(&b, "%s,", t->desc->name);
-				csv_text(&b, lat_vm_label(v, t->group[i].vm));
-				sbuf_addc(&b, ',');
-				csv_text(&b, t->group[i].name);
-				sbuf_addf(&b, ",%s,%llu", t->desc->stage[s], (unsigned long long)h->n);
-				ns[0] = h->min;
-				ns[1] = loghist_mean(h);
-				ns[2] = loghist_percentile(h, 50, 100);
-				ns[3] = loghist_percentile(h, 99, 100);
-				ns[4] = h->max;
-				ns[5] = (uint64_t)h->sum;
-				for (unsigned int k = 0; k < ARRAY_SIZE(ns); k++)
-					sbuf_addf(&b, ",%llu.%03llu", (unsigned long long)(ns[k] / 1000),
-						  (unsigned long long)(ns[k] % 1000));
-				sbuf_addc(&b, '\n');
-			}
+			for (unsigned int s = 0; s < LAT_STAGES; s++)
+				if (t->group[i].stage[s])
+					csv_stage(&b, v, t->desc, &t->group[i], s);
 	}
 	return write_out(&b, f);
 }

@@ -45,8 +45,35 @@ static void shares(struct sbuf *b, const char *head, struct share *s, size_t n, 
 		sbuf_addc(b, '\n');
 }
 
+/* How far what crosses may be off, where that matters beside this time. */
+static bool not_negligible(const struct lat_bound *off, uint64_t ns)
+{
+	return off && off->known && (off->early_ns + off->late_ns) * 100 > ns;
+}
+
+/* A line per VM. */
+static void bounds(struct sbuf *b, const struct lat_view *v, const char *head, uint64_t ns)
+{
+	const struct hostmap *map = tl_hostmap(v->t);
+	char early[32], late[32];
+
+	for (size_t m = 0; m < map->nvm; m++) {
+		const struct lat_bound *off = &v->bound[m];
+
+		if (not_negligible(off, ns))
+			sbuf_addf(b, "%swhat crosses between host and guest may be off by -%s/+%s", head,
+				  str_ns(early, sizeof(early), off->early_ns),
+				  str_ns(late, sizeof(late), off->late_ns));
+		else if (off->guest && !off->known)
+			sbuf_addf(b, "%show far what crosses between host and guest may be off is not known", head);
+		else
+			continue;
+		sbuf_addf(b, map->nvm > 1 ? ", %s\n" : "\n", map->vm[m].label);
+	}
+}
+
 /* How long, which stages, of what. */
-static int headline(struct sbuf *b, const struct lat_view *v, const struct lat_table *t, bool crosses)
+static int headline(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
 	struct share part[LAT_STAGES] = { 0 }, *of = calloc(t->ngroup + 1, sizeof(*of));
 	struct loghist *all = calloc(1, sizeof(*all));
@@ -76,9 +103,8 @@ static int headline(struct sbuf *b, const struct lat_view *v, const struct lat_t
 			  str_ns(longest, sizeof(longest), all->max));
 	shares(b, "  where the time went: ", part, LAT_STAGES, all->sum);
 	shares(b, "  most of it: ", of, t->ngroup, all->sum);
-	if (crosses && v->has_bound && all->n && (v->early_ns + v->late_ns) * 100 > loghist_percentile(all, 50, 100))
-		sbuf_addf(b, "  what crosses between host and guest may be off by -%s/+%s\n",
-			  str_ns(half, sizeof(half), v->early_ns), str_ns(most, sizeof(most), v->late_ns));
+	if (t->desc->crosses && all->n)
+		bounds(b, v, "  ", loghist_percentile(all, 50, 100));
 	sbuf_addc(b, '\n');
 	free(all);
 	free(of);
@@ -87,7 +113,8 @@ static int headline(struct sbuf *b, const struct lat_view *v, const struct lat_t
 
 /* ---- stages ---- */
 
-static void stage_row(struct sbuf *b, const char *group, const char *stage, const struct loghist *h)
+static void stage_row(struct sbuf *b, const char *group, const char *stage, const struct loghist *h,
+		      const struct lat_bound *off)
 {
 	sbuf_addf(b, "%-32.32s %-9s %9llu", group, stage, (unsigned long long)h->n);
 	us(b, (uint64_t)(h->sum / 1000));
@@ -96,7 +123,7 @@ static void stage_row(struct sbuf *b, const char *group, const char *stage, cons
 	us(b, loghist_percentile(h, 50, 100));
 	us(b, loghist_percentile(h, 99, 100));
 	us(b, h->max);
-	sbuf_addc(b, '\n');
+	sbuf_add(b, not_negligible(off, loghist_percentile(h, 50, 100)) ? " ~\n" : "\n");
 }
 
 static void group_causes(struct sbuf *b, const struct lat_desc *d, const struct lat_group *g)
@@ -134,7 +161,8 @@ static void groups(struct sbuf *b, const struct lat_view *v, const struct lat_ta
 			}
 			for (unsigned int s = 0; s < LAT_STAGES; s++)
 				if (g->stage[s])
-					stage_row(b, s ? "" : g->name, t->desc->stage[s], g->stage[s]);
+					stage_row(b, s ? "" : g->name, t->desc->stage[s], g->stage[s],
+						  lat_stage_bound(v, t->desc, g, s));
 			group_causes(b, t->desc, g);
 		}
 	}
@@ -270,10 +298,23 @@ static void vcpu_times(struct sbuf *b, const struct lat_view *v)
 	}
 }
 
+static void notes(struct sbuf *b, const struct lat_view *v, bool crosses)
+{
+	size_t blank = b->len;
+
+	sbuf_addc(b, '\n');
+	for (size_t i = 0; lat_note(v->lat, i); i++)
+		sbuf_addf(b, "note: %s\n", lat_note(v->lat, i));
+	if (crosses)
+		bounds(b, v, "note: ~: ", 0);
+	if (b->len == blank + 1)
+		b->len = blank; /* none */
+}
+
 static int text_print(const struct lat_view *v, FILE *f)
 {
 	struct sbuf b = { 0 };
-	bool first = true;
+	bool first = true, crosses = false;
 	int ret = 0;
 
 	for (unsigned int id = 0; id < LAT_TABLES && !ret; id++) {
@@ -283,7 +324,8 @@ static int text_print(const struct lat_view *v, FILE *f)
 			continue;
 		sbuf_addf(&b, "%s%s: %s\n", first ? "" : "\n", t->desc->name, t->desc->title);
 		first = false;
-		ret = headline(&b, v, t, lat_table_kind((enum lat_table_id)id) != LAT_SCHED);
+		crosses |= t->desc->crosses;
+		ret = headline(&b, v, t);
 		groups(&b, v, t);
 		meanings(&b, t);
 		histogram(&b, t);
@@ -292,14 +334,7 @@ static int text_print(const struct lat_view *v, FILE *f)
 	}
 	if (v->want[LAT_SCHED])
 		vcpu_times(&b, v);
-	for (size_t i = 0; lat_note(v->lat, i); i++)
-		sbuf_addf(&b, "\nnote: %s", lat_note(v->lat, i));
-	if (v->has_bound)
-		sbuf_addf(&b, "\nnote: stages that cross between host and guest may be off by "
-			  "-%llu.%03llu/+%llu.%03llu us",
-			  (unsigned long long)(v->early_ns / 1000), (unsigned long long)(v->early_ns % 1000),
-			  (unsigned long long)(v->late_ns / 1000), (unsigned long long)(v->late_ns % 1000));
-	sbuf_addc(&b, '\n');
+	notes(&b, v, crosses);
 	if (!ret)
 		ret = b.error;
 	if (!ret && fwrite(b.s, 1, b.len, f) != b.len)

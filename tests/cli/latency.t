@@ -61,6 +61,24 @@ run "$kvmft" latency io "$tmp/host"
 status_is 1 "io of the host alone"
 err_has "needs a capture of the guest" "... is told"
 err_one_line "io of the host alone"
+run "$kvmft" latency all --worst 0 "$tmp/host"
+status_is 0 "all of the host alone"
+err_has "^kvmft: io is left out: needs a capture of the guest" "... what cannot be answered is left out"
+out_has "^note: io is left out: needs a capture of the guest" "... which the result says, too"
+is "$(grep -cE '^(irq|sched|timer|io): ' "$out")" 3 "... and the others are answered"
+run "$kvmft" latency io,irq --worst 0 "$tmp/host"
+status_is 3 "io by name, and irq, of the host alone"
+out_has "^irq: " "... irq is answered"
+grep -v "block:" "$golden/latency-guest.txt" >"$tmp/noblock.txt"
+"$mkcap" --capture "$tmp/noblock" "$tmp/noblock.txt"
+run "$kvmft" latency all --format json -q "$tmp/host" "$tmp/noblock=one"
+status_is 0 "all of a guest without block events"
+err_has "io is left out: the guest capture has no block:block_rq_issue" "... io is left out"
+out_has '"notes":.*"io is left out: the guest capture has no block:block_rq_issue' "... as the document says"
+sums "... the parts are the whole"
+run "$kvmft" latency io "$tmp/host" "$tmp/noblock=one"
+status_is 1 "io alone of that"
+err_has "io: the guest capture has no block:block_rq_issue" "... is told"
 grep -v "sched:" "$golden/latency-host.txt" >"$tmp/nosched.txt"
 "$mkcap" --capture "$tmp/nosched" "$tmp/nosched.txt"
 run "$kvmft" latency sched -q "$tmp/nosched" "$tmp/guest=one"
@@ -76,6 +94,38 @@ sed '/^0   3000/a 0 gap 5' "$golden/latency-host.txt" >"$tmp/gap.txt"
 run "$kvmft" latency all --format json -q "$tmp/gap" "$tmp/guest=one"
 status_is 3 "a host with lost events"
 sums "... what the gap cut is counted, and the parts are the whole" cut
+
+# ---- who ran instead, where the host was recorded for the VM's threads only ----
+
+# 55 runs and is seen to end; 55 runs, and 66 is the last; 66 is the last of those that ran before a wake-up.
+{
+	sed -n '/^meta/p' "$golden/latency-host.txt"
+	cat <<'END'
+meta task tid=66 tgid=66 comm=other
+0   1000 101 kvm_entry vcpu_id=0
+0   2000 101 kvm_exit exit_reason=1 isa=1
+0   2000 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55
+0   2400  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
+0   2500 101 kvm_entry vcpu_id=0
+0   3000 101 kvm_exit exit_reason=1 isa=1
+0   3000 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55
+0   3700  66 sched:sched_switch prev_pid=66 prev_state=0 next_pid=101
+0   3800 101 kvm_entry vcpu_id=0
+0   4000 101 kvm_exit exit_reason=12 isa=1
+0   4100 101 sched:sched_switch prev_pid=101 prev_state=1 next_pid=55
+0   5000  66 sched:sched_wakeup pid=101 target_cpu=0
+0   5300  66 sched:sched_switch prev_pid=66 prev_state=0 next_pid=101
+0   5400 101 kvm_entry vcpu_id=0
+END
+} >"$tmp/some.txt"
+"$mkcap" --capture "$tmp/some" "$tmp/some.txt"
+run "$kvmft" latency sched --worst 0 -q "$tmp/some"
+status_is 0 "a host of which some switches were not recorded"
+out_has "^thief-55 +total +1 .* 0\.400\$" "... one that ran to the end has its time"
+out_has "^thief-55 \.\.\. other-66 +total +1 .* 0\.700\$" "... of several the first and the last are named"
+out_has "^\.\.\. other-66 +total +1 .* 0\.300\$" "... or the last, where nobody knows who was first"
+out_has "^slices 3; of unknown tasks 0; of several, .* 2\$" "... they are counted"
+out_has "^note: the host's switches between other threads were not recorded" "... and this is told"
 
 # ---- posted, accepted again, injected again ----
 
@@ -258,8 +308,8 @@ forms()
 			case $format in
 			text) ok "... has a table" grep -qE '^(Interrupt|Guest task|Device|Timer) +Stage +Count' "$tmp/form" ;;
 			json) ok "... is one document" grep -q "^{\"$kind\":{.*}\$" "$tmp/form" ;;
-			csv) ok "... has rows of 11 columns" sh -c "sed 's/,\(\"[^\",]*\),\([^\",]*\",\)/,\1;\2/' '$tmp/form' |
-				awk -F , '/^$kind,/ { n++ } NF != 11 { bad++ } END { exit bad || !n }'" ;;
+			csv) ok "... has rows of 13 columns" sh -c "sed 's/,\(\"[^\",]*\),\([^\",]*\",\)/,\1;\2/' '$tmp/form' |
+				awk -F , '/^$kind,/ { n++ } NF != 13 { bad++ } END { exit bad || !n }'" ;;
 			html) ok "... is whole" sh -c "tail -n 1 '$tmp/form' | grep -q '</html>'" ;;
 			esac
 		done
