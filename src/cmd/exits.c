@@ -165,8 +165,12 @@ static int prepare(struct exits_run *x)
 static int nothing_seen(struct exits_run *x)
 {
 	char text[32];
+	int ret;
 
 	str_ns(text, sizeof(text), session_now_ns() - x->begin_ns);
+	ret = exits_who_list(x, true);
+	if (ret)
+		return ret;
 	if (!x->vms->n)
 		return err_set(x->err, ENODATA, "no exits of %s were seen in %s: no VM runs here",
 			       x->target.title.s, text);
@@ -232,16 +236,15 @@ static int exits_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	x.table.timed = x.o->time;
 	ret = check_options(&x, argc, argv);
 	ret = ret ? ret : prepare(&x);
-	if (!ret) {
-		ret = exits_who_scan(&x);
-		x.begin_ns = x.interval_ns = session_now_ns();
-	}
 	if (!ret && x.o->top)
 		ret = exits_top_begin(&x);
 	if (!ret) {
-		say_what(&x);
-		ret = exits_loop(&x);
+		say_what(&x); /* counting has begun */
+		ret = x.engine->settle ? x.engine->settle(&x) : 0;
+		ret = ret ? ret : exits_who_scan(&x);
+		x.begin_ns = x.interval_ns = session_now_ns();
 	}
+	ret = ret ? ret : exits_loop(&x);
 	exits_top_end(&x);
 	if (!ret)
 		ret = result(&x);

@@ -37,6 +37,7 @@ struct exits_engine {
 	const char *name;
 	unsigned int tick_ms; /* tick() is to be called so often; 0 = never */
 	int (*start)(struct exits_run *x);
+	int (*settle)(struct exits_run *x); /* what can wait until it counts; NULL = nothing */
 	int (*tick)(struct exits_run *x);
 	/* Brings x->table and x->lost up to date. last: nothing is to be counted any more. */
 	int (*read)(struct exits_run *x, bool last);
@@ -81,6 +82,7 @@ struct exits_run {
 	const char *clock; /* for --time; one that counts ns */
 
 	struct vm_list *vms; /* the last look; NULL = none yet */
+	bool undirected;     /* a VM has no directory in debugfs: only its descriptors tell of it */
 	struct exits_target target;
 	struct exits table;
 	size_t looked; /* threads of the table that were asked for already */
@@ -122,7 +124,9 @@ void exits_target_free(struct exits_target *t);
 void exits_who_begin(struct exits_run *x);
 /* vCPUs of this machine, and VMs; without a look at processes, so roughly. */
 size_t exits_who_count(void);
-/* Looks at all VMs again. */
+/* A new x->vms: of those in debugfs, or of all that any process has a descriptor of. */
+int exits_who_list(struct exits_run *x, bool all);
+/* Looks at the VMs again. */
 int exits_who_scan(struct exits_run *x);
 /* Threads that turned up since the last call get their process, VM and vCPU. */
 int exits_who_new(struct exits_run *x);

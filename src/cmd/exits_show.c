@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -92,17 +93,32 @@ static int show_page(struct exits_run *x, int fd)
 
 /* ---- a file that is there whole or not at all ---- */
 
+/* Told now, not when there are counts to lose. */
+static int check_folder(const char *path, struct kvmft_err *err)
+{
+	const char *slash = strrchr(path, '/');
+	size_t len = slash ? (size_t)(slash - path) : 0;
+	char folder[PATH_MAX];
+	int ret;
+
+	if (len >= sizeof(folder))
+		return err_set(err, ENAMETOOLONG, "cannot write %s: %s", path, strerror(ENAMETOOLONG));
+	snprintf(folder, sizeof(folder), "%.*s", (int)len, path);
+	ret = access(len ? folder : slash ? "/" : ".", W_OK | X_OK);
+	return ret < 0 ? err_set(err, errno, "cannot write %s: its folder: %s", path, strerror(errno)) : 0;
+}
+
 /* Never through a link, never over a device: renaming would replace those themselves. */
 int exits_file_check(const char *path, struct kvmft_err *err)
 {
 	struct stat st;
 
 	if (lstat(path, &st) < 0)
-		return errno == ENOENT ? 0 : err_set(err, errno, "cannot write %s: %s", path,
-						     strerror(errno));
+		return errno == ENOENT ? check_folder(path, err) :
+					 err_set(err, errno, "cannot write %s: %s", path, strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, EEXIST, "cannot write %s: it exists and is not a plain file", path);
-	return 0;
+	return check_folder(path, err);
 }
 
 /* For others to read, as far as the umask lets them: a collector runs as somebody else. */

@@ -259,7 +259,7 @@ static int find_process(struct exits_run *x)
 	else
 		sbuf_addf(&g->title, "PID %" PRIu32, g->pid);
 	if (o->alltids)
-		sbuf_add(&g->title, " and its all threads");
+		sbuf_add(&g->title, " and all its threads");
 	if (!o->vcpu.set)
 		return 0;
 	sbuf_addf(&g->title, " VCPU %" PRIu64, o->vcpu.v);
@@ -288,19 +288,11 @@ static int find_pids(struct exits_run *x)
 			     g->pid, strerror(-ret)) : 0;
 }
 
-int exits_target_find(struct exits_run *x)
+static int find_in_list(struct exits_run *x)
 {
 	struct exits_target *g = &x->target;
 	int ret;
 
-	if (!x->o->tid.set && !x->o->tids && !x->o->pid.set && !x->o->vm) {
-		/* Looking at all processes can wait until counting has begun. */
-		sbuf_add(&g->title, "all threads");
-		return g->title.error;
-	}
-	ret = vm_scan(NULL, &x->vms, x->err);
-	if (ret)
-		return ret;
 	if (x->o->tid.set) {
 		g->threads = true;
 		g->group = EXITS_BY_REASON;
@@ -316,6 +308,29 @@ int exits_target_find(struct exits_run *x)
 	}
 	ret = ret ? ret : find_pids(x);
 	return ret ? ret : g->title.error;
+}
+
+int exits_target_find(struct exits_run *x)
+{
+	int ret;
+
+	if (!x->o->tid.set && !x->o->tids && !x->o->pid.set && !x->o->vm) {
+		/* Looking at VMs can wait until counting has begun. */
+		sbuf_add(&x->target.title, "all threads");
+		return x->target.title.error;
+	}
+	ret = exits_who_list(x, false);
+	if (ret)
+		return ret;
+	ret = find_in_list(x);
+	if (!ret)
+		return 0;
+	/* Nobody is told that there is no such VM without a look at everybody. */
+	*x->err = (struct kvmft_err){ .text = "" };
+	exits_target_free(&x->target);
+	x->target = (struct exits_target){ 0 };
+	ret = exits_who_list(x, true);
+	return ret ? ret : find_in_list(x);
 }
 
 bool exits_wanted(const void *ctx, const struct exits *e, const struct exits_thread *t)

@@ -5,6 +5,9 @@
  * The counts know thread ids only, and a thread that has ended can no longer be asked about. So
  * VMs are looked at when counting begins and whenever debugfs gets or loses one, which inotify
  * tells at once; the vCPUs of a new one turn up a little later, so there are a few looks more.
+ *
+ * What debugfs tells is enough for nearly all, and reading every descriptor of every process of a
+ * busy host takes longer than all the rest of a start. That is done for those that need it.
  */
 #include "exits.h"
 
@@ -148,19 +151,29 @@ static bool still_there(const struct vm_list *l, const char *sel)
 	return false;
 }
 
-int exits_who_scan(struct exits_run *x)
+int exits_who_list(struct exits_run *x, bool all)
+{
+	struct vm_list *list = NULL;
+	int ret;
+
+	all |= x->undirected;
+	ret = all ? vm_scan(NULL, &list, x->err) : vm_scan_told(NULL, &list, x->err);
+	if (ret)
+		return ret;
+	vm_list_free(x->vms);
+	x->vms = list;
+	/* From now on only a look at all processes tells whether that one is still there. */
+	for (size_t i = 0; i < list->n; i++)
+		x->undirected |= !list->vm[i].has_debugfs;
+	return 0;
+}
+
+/* The table learns from x->vms. */
+static int who_update(struct exits_run *x)
 {
 	struct exits *e = &x->table;
-	struct vm_list *list = NULL;
 	int ret = 0;
 
-	if (x->begin_ns || !x->vms) { /* the target may have needed the first one */
-		ret = vm_scan(NULL, &list, x->err);
-		if (ret)
-			return ret;
-		vm_list_free(x->vms);
-		x->vms = list;
-	}
 	for (size_t i = 0; i < e->nvm; i++) {
 		if (e->vm[i].ended || still_there(x->vms, e->vm[i].sel))
 			continue;
@@ -170,6 +183,14 @@ int exits_who_scan(struct exits_run *x)
 	for (size_t i = 0; i < x->vms->n && !ret; i++)
 		ret = who_vm(x, &x->vms->vm[i]);
 	return ret ? err_set(x->err, ENOMEM, "out of memory") : 0;
+}
+
+int exits_who_scan(struct exits_run *x)
+{
+	/* The target may have needed the first list. */
+	int ret = x->begin_ns || !x->vms ? exits_who_list(x, false) : 0;
+
+	return ret ? ret : who_update(x);
 }
 
 /* A thread of which the list of VMs says nothing. */
@@ -188,16 +209,23 @@ static void who_ask(struct exits_run *x, struct exits_thread *t)
 			t->vm = (uint32_t)i;
 }
 
+static bool is_any_unknown(const struct exits_run *x)
+{
+	for (size_t i = x->looked; i < x->table.nthread; i++)
+		if (x->table.thread[i].vm == EXITS_NONE)
+			return true;
+	return false;
+}
+
 int exits_who_new(struct exits_run *x)
 {
 	struct exits *e = &x->table;
-	bool unknown = false;
 	int ret = 0;
 
-	for (size_t i = x->looked; i < e->nthread; i++)
-		unknown |= e->thread[i].vm == EXITS_NONE;
-	if (unknown)
-		ret = exits_who_scan(x);
+	for (int all = 0; all < 2 && !ret && is_any_unknown(x); all++) {
+		ret = exits_who_list(x, all);
+		ret = ret ? ret : who_update(x);
+	}
 	for (size_t i = x->looked; i < e->nthread; i++)
 		if (e->thread[i].vm == EXITS_NONE)
 			who_ask(x, &e->thread[i]);

@@ -193,10 +193,30 @@ static int memory_check(struct kinst *k, uint64_t kb, struct kvmft_err *err)
 		       "one", kb, ncpu, avail);
 }
 
+static void buffer_read_back(struct kinst *k)
+{
+	char line[64];
+
+	/* "X" when CPUs differ, which only somebody else can have caused: not worth failing. */
+	if (!file_read_line(k->dirfd, "buffer_size_kb", line, sizeof(line)))
+		(void)!kbuffer_kb_parse(line, &k->buffer_kb);
+}
+
+int kinst_buffer_set(struct kinst *k, uint64_t kb, struct kvmft_err *err)
+{
+	char text[24];
+	int got = memory_check(k, kb, err);
+
+	snprintf(text, sizeof(text), "%" PRIu64, kb);
+	got = got ? got : knob(k, "buffer_size_kb", text, err);
+	if (!got)
+		buffer_read_back(k);
+	return got;
+}
+
 static int set_sizes(struct kinst *k, const struct kinst_config *c, struct kvmft_err *err)
 {
 	char text[24];
-	char line[64];
 	int got = 0;
 
 	if (c->subbuf_kb) {
@@ -205,18 +225,11 @@ static int set_sizes(struct kinst *k, const struct kinst_config *c, struct kvmft
 	}
 	if (!got)
 		got = subbuf_read_back(k, err);
-	if (!got && c->buffer_kb) {
-		snprintf(text, sizeof(text), "%" PRIu64, c->buffer_kb);
-		got = memory_check(k, c->buffer_kb, err);
-		if (!got)
-			got = knob(k, "buffer_size_kb", text, err);
-	}
-	if (got)
-		return got;
-	/* "X" when CPUs differ, which only somebody else can have caused: not worth failing. */
-	if (!file_read_line(k->dirfd, "buffer_size_kb", line, sizeof(line)))
-		(void)!kbuffer_kb_parse(line, &k->buffer_kb);
-	return 0;
+	if (!got && c->buffer_kb)
+		return kinst_buffer_set(k, c->buffer_kb, err);
+	if (!got)
+		buffer_read_back(k);
+	return got;
 }
 
 /* ---- clock, options, pids ---- */

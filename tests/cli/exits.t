@@ -52,6 +52,9 @@ for file in "$tmp/dir" "$tmp/link" /dev/null; do
 	err_has 'not a plain file' "... and why"
 done
 ok "... /dev/null is what it was" test -c /dev/null
+run "$kvmft" exits -o "$tmp/none/x" 1
+status_is 1 "-o in a folder that is not there is refused"
+err_has 'its folder: No such file' "... at once"
 
 # ---- a table of 1,000 vCPUs with 40 reasons each ----
 
