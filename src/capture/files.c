@@ -78,46 +78,11 @@ int cap_open_file(int dirfd, const char *path, uint64_t *size)
 	return fd;
 }
 
-ssize_t cap_read_file(int dirfd, const char *path, size_t max, char **out, bool *more)
+static ssize_t read_text(int fd, uint64_t at, size_t len, char **out)
 {
-	_cleanup_close_ int fd = -1;
-	uint64_t size = 0;
+	char *text = malloc(len + 1);
 	ssize_t n;
-	char *text;
 
-	*more = false;
-	fd = cap_open_file(dirfd, path, &size);
-	if (fd < 0)
-		return fd;
-	*more = size > max;
-	if (size > max)
-		size = max;
-	text = malloc((size_t)size + 1);
-	if (!text)
-		return -ENOMEM;
-	n = full_pread(fd, text, (size_t)size, 0);
-	if (n < 0) {
-		free(text);
-		return n;
-	}
-	text[n] = '\0';
-	*out = text;
-	return n;
-}
-
-ssize_t cap_read_part(int dirfd, const char *path, uint64_t at, size_t len, char **out)
-{
-	_cleanup_close_ int fd = -1;
-	uint64_t size = 0;
-	ssize_t n;
-	char *text;
-
-	fd = cap_open_file(dirfd, path, &size);
-	if (fd < 0)
-		return fd;
-	if (at > size || len > size - at)
-		return -ENODATA;
-	text = malloc(len + 1);
 	if (!text)
 		return -ENOMEM;
 	n = full_pread(fd, text, len, at);
@@ -128,6 +93,34 @@ ssize_t cap_read_part(int dirfd, const char *path, uint64_t at, size_t len, char
 	text[n] = '\0';
 	*out = text;
 	return n;
+}
+
+ssize_t cap_read_file(int dirfd, const char *path, size_t max, char **out, bool *more)
+{
+	_cleanup_close_ int fd = -1;
+	uint64_t size = 0;
+
+	*more = false;
+	fd = cap_open_file(dirfd, path, &size);
+	if (fd < 0)
+		return fd;
+	*more = size > max;
+	if (size > max)
+		size = max;
+	return read_text(fd, 0, (size_t)size, out);
+}
+
+ssize_t cap_read_part(int dirfd, const char *path, uint64_t at, size_t len, char **out)
+{
+	_cleanup_close_ int fd = -1;
+	uint64_t size = 0;
+
+	fd = cap_open_file(dirfd, path, &size);
+	if (fd < 0)
+		return fd;
+	if (at > size || len > size - at)
+		return -ENODATA;
+	return read_text(fd, at, len, out);
 }
 
 void cap_data_name(char *buf, size_t size, uint32_t segment, uint32_t cpu)

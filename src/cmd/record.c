@@ -318,6 +318,9 @@ static int record_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	struct record_child child = { .go = -1, .failed = -1 };
 	int ret, exit_code = KVMFT_FAILED;
 
+	/* What is wrong with the options is told before anything is swept or started. */
+	if (o->host && o->guest)
+		return err_usage(err, "--host and --guest exclude each other");
 	ret = record_place_options(opts, err);
 	ret = ret ? ret : record_environment(argv, err);
 	ret = ret ? ret : record_store_check(&r);

@@ -15,11 +15,8 @@
 /* A guest is told by KVM's CPUID signature; a nested host has VMs of its own. */
 int record_side(struct record *r)
 {
-	int ret;
+	int ret = r->o->vms.n ? vm_scan(NULL, &r->vms, r->err) : 0;
 
-	if (r->o->host && r->o->guest)
-		return err_usage(r->err, "--host and --guest exclude each other");
-	ret = r->o->vms.n ? vm_scan(NULL, &r->vms, r->err) : 0;
 	if (ret)
 		return ret;
 	if (r->o->host || r->o->guest) {
