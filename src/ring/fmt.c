@@ -37,16 +37,9 @@ const char *fmt_note(const struct fmt *f, size_t i)
 static void event_free(struct fmt_event *e)
 {
 	free(e->fld);
-	if (e->lazy) {
-		fmt_free_symbols(e->lazy);
-		fmt_plan_free(e->lazy->plan);
-	}
-	free(e->lazy);
-	free(e->text);
-	free(e->sys_copy);
-	free(e->name_copy);
-	free((char *)e->line.title);
-	free(e);
+	fmt_free_symbols(e->lazy);
+	fmt_plan_free(e->lazy->plan);
+	free(e); /* and what stands behind it */
 }
 
 static bool text_ok(const struct cap_format *c)
@@ -55,19 +48,45 @@ static bool text_ok(const struct cap_format *c)
 	       str_is_text(c->text, c->len);
 }
 
-static bool make_title(struct fmt_event *e)
-{
-	static const char slack[PUT_SLACK];
-	struct sbuf b = { 0 };
+/* One block for all that an event always has: a machine declares thousands of them. */
+struct event_block {
+	struct fmt_event e;
+	struct fmt_lazy lazy;
+	char text[]; /* the strings of e, each with its NUL; the title has PUT_SLACK bytes more */
+};
 
-	sbuf_add(&b, e->sys_copy);
-	sbuf_addc(&b, ':');
-	sbuf_add(&b, e->name_copy);
-	sbuf_add(&b, ": ");
-	e->line.title_len = b.len;
-	sbuf_add_mem(&b, slack, sizeof(slack));
-	e->line.title = sbuf_take(&b);
-	return e->line.title;
+/* n bytes of s and `end` at *at, which goes behind them. */
+static char *put_string(char **at, const char *s, size_t n, char end)
+{
+	char *to = *at;
+
+	memcpy(to, s, n);
+	to[n] = end;
+	*at += n + 1;
+	return to;
+}
+
+static struct fmt_event *event_new(struct fmt *f, const struct cap_format *c)
+{
+	size_t sys = strlen(c->sys), name = strlen(c->name), title = sys + 1 + name + 2;
+	struct event_block *b = calloc(1, sizeof(*b) + sys + 1 + name + 1 + title + PUT_SLACK + c->len + 1);
+	char *at = b ? b->text : NULL;
+	struct fmt_event *e;
+
+	if (!b)
+		return NULL;
+	e = &b->e;
+	e->sys = put_string(&at, c->sys, sys, '\0');
+	e->name = put_string(&at, c->name, name, '\0');
+	e->text = put_string(&at, c->text, c->len, '\0');
+	e->len = c->len;
+	e->line.title = put_string(&at, c->sys, sys, ':');
+	put_string(&at, c->name, name, ':');
+	*at = ' ';
+	e->line.title_len = title;
+	e->lazy = &b->lazy;
+	e->lazy->f = f;
+	return e;
 }
 
 char *fmt_name_copy(struct fmt *f, const char *s, size_t n)
@@ -92,53 +111,46 @@ char *fmt_name_copy(struct fmt *f, const char *s, size_t n)
 	return copy;
 }
 
-/* Fills *e from a format; -EBADMSG with *why: this event is left out. */
-static int event_parse(struct fmt *f, struct fmt_event *e, const struct cap_format *c,
+/* The event of a format; -EBADMSG with *why: it is left out. */
+static int event_parse(struct fmt *f, const struct cap_format *c, struct fmt_event **out,
 		       const char **why)
 {
+	struct fmt_event *e;
 	int ret;
 
 	if (!text_ok(c)) {
 		*why = "no text";
 		return -EBADMSG;
 	}
-	e->text = strdup(c->text);
-	e->sys_copy = strdup(c->sys);
-	e->name_copy = strdup(c->name);
-	e->lazy = calloc(1, sizeof(*e->lazy));
-	if (!e->text || !e->sys_copy || !e->name_copy || !e->lazy || !make_title(e))
+	e = event_new(f, c);
+	if (!e)
 		return -ENOMEM;
-	e->len = c->len;
-	e->sys = e->sys_copy;
-	e->name = e->name_copy;
-	e->lazy->f = f;
 	ret = fmt_parse_text(e, why);
-	if (ret)
-		return ret;
-	if (fmt_by_id(f, e->id)) {
+	if (!ret && fmt_by_id(f, e->id)) {
 		*why = "its id is used by another event";
-		return -EBADMSG;
+		ret = -EBADMSG;
 	}
-	return 0;
+	if (ret)
+		event_free(e);
+	else
+		*out = e;
+	return ret;
 }
 
 static int add_event(struct fmt *f, const struct cap_format *c)
 {
 	struct fmt_event **slot = array_grow(&f->event, f->n, &f->cap, sizeof(*slot));
-	struct fmt_event *e = slot ? calloc(1, sizeof(*e)) : NULL;
 	const char *why = "";
 	int ret;
 
-	if (!e)
+	if (!slot)
 		return -ENOMEM;
-	ret = event_parse(f, e, c, &why);
+	ret = event_parse(f, c, slot, &why);
 	if (!ret) {
-		*slot = e;
+		f->quick.by_id[(*slot)->id] = *slot;
 		f->n++;
-		f->quick.by_id[e->id] = e;
 		return 0;
 	}
-	event_free(e);
 	if (ret == -EBADMSG)
 		note(f, c->sys, c->name, why);
 	return ret == -EBADMSG ? 0 : ret;
@@ -245,7 +257,7 @@ const struct fmt_fld *fmt_find_fld(const struct fmt_event *e, const char *name, 
 	size_t i;
 
 	for (i = 0; i < e->nfld; i++)
-		if (strlen(e->fld[i].name) == len && !memcmp(e->fld[i].name, name, len))
+		if (!strncmp(e->fld[i].name, name, len) && !e->fld[i].name[len])
 			return &e->fld[i];
 	return NULL;
 }

@@ -24,25 +24,23 @@
 
 #define MAX_EXTENT 65536
 
-/* "KEY:NUMBER;" anywhere in the line. */
-static bool line_number(const char *line, const char *end, const char *key, uint32_t *v)
+/* "KEY:NUMBER;" behind blanks at *p, which goes behind it. key has n bytes, its ':' included. */
+static bool line_number(const char **p, const char *end, const char *key, size_t n, uint32_t *v)
 {
-	size_t n = strlen(key), digits;
-	const char *p;
+	const char *at = *p;
+	size_t digits = 0;
 
-	for (p = line; (p = memchr(p, key[0], (size_t)(end - p))); p++) {
-		if ((size_t)(end - p) <= n)
-			break;
-		if (memcmp(p, key, n))
-			continue;
-		p += n;
-		for (*v = 0, digits = 0; p < end && isdigit((unsigned char)*p) && digits < 9; p++) {
-			*v = *v * 10 + (uint32_t)(*p - '0');
-			digits++;
-		}
-		return digits && p < end && *p == ';';
-	}
-	return false;
+	while (at < end && (*at == '\t' || *at == ' '))
+		at++;
+	if ((size_t)(end - at) <= n || memcmp(at, key, n))
+		return false;
+	at += n;
+	for (*v = 0; at < end && *at >= '0' && *at <= '9' && digits < 9; at++, digits++)
+		*v = *v * 10 + (uint32_t)(*at - '0');
+	if (!digits || at >= end || *at != ';')
+		return false;
+	*p = at + 1;
+	return true;
 }
 
 static bool span_has(const char *p, const char *end, const char *word)
@@ -114,8 +112,8 @@ static int add_field(struct fmt_event *e, const char *decl, const char *semi,
 	fld->f = *at;
 	fld->decl = decl;
 	fld->decl_len = (size_t)(semi - decl);
-	fld->f.is_relative = span_has(decl, name, "__rel_loc");
-	fld->f.is_dynamic = fld->f.is_relative || span_has(decl, name, "__data_loc");
+	fld->f.is_relative = *decl == '_' && span_has(decl, name, "__rel_loc");
+	fld->f.is_dynamic = fld->f.is_relative || (*decl == '_' && span_has(decl, name, "__data_loc"));
 	fld->f.is_array = fld->f.is_dynamic || memchr(decl, '[', (size_t)(semi - decl));
 	fld->f.is_pointer = memchr(decl, '*', (size_t)(name - decl));
 	fld->f.is_string = fld->f.is_array && span_has(decl, name, "char") &&
@@ -136,15 +134,17 @@ static int parse_field(struct fmt_event *e, const char *line, const char *eol)
 {
 	struct fmt_field at = { 0 };
 	uint32_t off, size, sign = 0;
-	const char *semi;
+	const char *semi, *p;
 
 	semi = memchr(line, ';', (size_t)(eol - line));
-	if (!semi || !line_number(semi, eol, "offset:", &off) ||
-	    !line_number(semi, eol, "size:", &size))
+	if (!semi)
+		return -EBADMSG;
+	p = semi + 1;
+	if (!line_number(&p, eol, "offset:", 7, &off) || !line_number(&p, eol, "size:", 5, &size))
 		return -EBADMSG;
 	if (off > MAX_EXTENT || size > MAX_EXTENT || off + size >= MAX_EXTENT)
 		return -EBADMSG;
-	line_number(semi, eol, "signed:", &sign); /* absent in very old kernels */
+	line_number(&p, eol, "signed:", 7, &sign); /* absent in very old kernels */
 	at.off = (uint16_t)off;
 	at.size = (uint16_t)size;
 	at.is_signed = sign;

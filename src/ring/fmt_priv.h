@@ -44,10 +44,9 @@ struct fmt_lazy {
 };
 
 struct fmt_event {
-	struct fmt_line line; /* first: see ring.h; title is owned */
-	const char *sys, *name; /* own copies, in `text` and `name_copy` */
-	char *name_copy, *sys_copy;
-	char *text;		/* the whole format */
+	struct fmt_line line; /* first: see ring.h */
+	const char *sys, *name;
+	const char *text;	/* the whole format */
 	size_t len;
 	const char *print;	/* behind "print fmt: ", NULL when there is none */
 	uint16_t id;

@@ -14,28 +14,32 @@ bool str_starts(const char *s, const char *prefix)
 	return !strncmp(s, prefix, strlen(prefix));
 }
 
-/* 8 at a time: a byte below ' ' borrows, one above '~' carries into or has its highest bit. */
+#define TEXT_BLOCK 128
+
+/* Not 0 when one of n bytes is no text; without a branch, so that a whole block is looked at at once. */
+static inline unsigned char bytes_no_text(const char *s, size_t n)
+{
+	unsigned char bad = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)s[i];
+
+		bad |= (unsigned char)(c - ' ') > '~' - ' ' && (unsigned char)(c - '\t') > 1;
+	}
+	return bad;
+}
+
 bool str_is_text(const char *s, size_t n)
 {
-	const uint64_t ones = 0x0101010101010101;
-	uint64_t w;
+	const char *last;
 
-	while (n) {
-		size_t k = MIN(n, sizeof(w));
-
-		if (k == sizeof(w)) {
-			memcpy(&w, s, sizeof(w));
-			if (!(((w - ones * ' ') | (w + ones) | w) & ones << 7)) {
-				s += k;
-				n -= k;
-				continue;
-			}
-		}
-		for (n -= k; k; k--, s++)
-			if ((*s < ' ' || *s > '~') && *s != '\t' && *s != '\n')
-				return false;
-	}
-	return true;
+	if (n < TEXT_BLOCK)
+		return !bytes_no_text(s, n);
+	last = s + n - TEXT_BLOCK; /* overlaps the one before */
+	for (; s < last; s += TEXT_BLOCK)
+		if (bytes_no_text(s, TEXT_BLOCK))
+			return false;
+	return !bytes_no_text(last, TEXT_BLOCK);
 }
 
 /* On a mismatch the last * takes one character more: earlier ones need not be tried again. */

@@ -134,6 +134,36 @@ done
 report basic.dat
 out_has '^# kernel: an unknown kernel' "a kernel that is not known is said"
 
+# ---- beside perf kvm stat report, of the same events ----
+
+# Rows of a table in perf's layout, in an order of their own.
+rows()
+{
+	sed -n '/us ( +-/{ s/  */ /g; s/^ //; p; }' | LC_ALL=C sort
+}
+
+# beside_perf INPUT [OPTION]: all tables of INPUT.dat, whose clock is ns, and of the perf.data made of it.
+beside_perf()
+{
+	ok "$1: as perf.data" "${mkcap%/*}/perfdata" ${2:+"$2"} "$tmp/$1.dat" "$tmp/$1.perf" \
+		kvm_entry kvm_exit kvm_mmio kvm_pio kvm_msr
+	for event in vmexit mmio ioport msr; do
+		perf kvm -i "$tmp/$1.perf" stat report --event "$event" 2>&1 | rows >"$tmp/perf.rows"
+		report "$1.dat" --semantics perf --per all --event "$event" --tsc-khz 1000000
+		ok "$1 --event $event: perf has a table" test -s "$tmp/perf.rows"
+		is "$(rows <"$out")" "$(cat "$tmp/perf.rows")" "... and it is the same to the last digit"
+	done
+}
+
+case $(perf version 2>&1) in
+"perf version 6.1."*)
+	"${mkcap%/*}/gen" --trace-dat "$tmp/gen.dat" --events 6000 --cpus 3
+	beside_perf gen
+	beside_perf access --intel
+	;;
+*) skip "the tables of perf kvm stat report" "this is not perf 6.1" ;;
+esac
+
 # ---- nothing to show ----
 
 report split --event mmio

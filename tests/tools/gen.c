@@ -27,7 +27,7 @@
 /* One field of an event, and how it is filled. */
 struct gfield {
 	const char *name;
-	enum { ZERO, VCPU, REASON, ISA_SVM, ADDRESS, SMALL, RANDOM, PORT, MSR, ONE } how;
+	enum { ZERO, VCPU, REASON, ISA_SVM, ADDRESS, GPA, SMALL, RANDOM, PORT, MSR, ONE } how;
 	uint32_t off, size;
 };
 
@@ -50,9 +50,9 @@ static struct gevent event[] = {
 					       { "fault_address", ADDRESS }, { "error_code", SMALL } } },
 	[G_PIO] = { "kvm_pio", { { "rw", ONE }, { "port", PORT }, { "size", ONE }, { "count", ONE },
 				 { "val", SMALL } } },
-	[G_MMIO] = { "kvm_mmio", { { "type", ONE }, { "len", ONE }, { "gpa", ADDRESS },
+	[G_MMIO] = { "kvm_mmio", { { "type", ONE }, { "len", ONE }, { "gpa", GPA },
 				   { "val", RANDOM } } },
-	[G_FAST_MMIO] = { "kvm_fast_mmio", { { "gpa", ADDRESS } } },
+	[G_FAST_MMIO] = { "kvm_fast_mmio", { { "gpa", GPA } } },
 	[G_VIRQ] = { "kvm_inj_virq", { { "vector", SMALL } } },
 	[G_HYPERCALL] = { "kvm_hypercall", { { "nr", SMALL }, { "a0", RANDOM } } },
 	[G_CPUID] = { "kvm_cpuid", { { "function", SMALL }, { "rax", RANDOM }, { "rbx", RANDOM } } },
@@ -136,6 +136,7 @@ static uint64_t field_value(struct gen *g, const struct gfield *f, uint32_t cpu,
 	case ISA_SVM: return 2;
 	case ONE: return 1;
 	case ADDRESS: return 0xffffffff81000000u + (uint64_t)(rnd(g) & 0xfffff0);
+	case GPA: return 0xfe000000u + (uint64_t)(rnd(g) & 0xfffff0);
 	case SMALL: return 32 + rnd(g) % 200;
 	case PORT: return 0x60 + rnd(g) % 8;
 	case MSR: return 0x830 + rnd(g) % 8;
