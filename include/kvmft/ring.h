@@ -155,8 +155,8 @@ static inline enum rkind rstream_next(struct rstream *r)
 
 /*
  * The next sub-buffer as a whole (or a part of one that is too large for that): R_EVENT and *sb, to be
- * walked to its end by subbuf_next(), valid until the next call; or a gap before it, damage, or the end. Not to be mixed with
- * rstream_next() inside one sub-buffer.
+ * walked to its end by subbuf_next(), valid until the next call; or a gap before it, damage, or the end. Not to be
+ * mixed with rstream_next() inside one sub-buffer.
  */
 enum rkind rstream_subbuf(struct rstream *r, struct subbuf *sb);
 /* Counts the sub-buffer that rstream_subbuf() gave as damaged. */

@@ -149,9 +149,10 @@ static int notes_left_out(struct lat *l)
 	int ret = 0;
 
 	for (unsigned int k = 0; k < LAT_KINDS && !ret; k++) {
-		snprintf(text, sizeof(text), "%s is left out: %s", lat_kind_names[k], l->left_out[k] ? l->left_out[k] : "");
-		if (l->left_out[k])
-			ret = lat_note_add(l, text);
+		if (!l->left_out[k])
+			continue;
+		snprintf(text, sizeof(text), "%s is left out: %s", lat_kind_names[k], l->left_out[k]);
+		ret = lat_note_add(l, text);
 	}
 	return ret;
 }
@@ -498,8 +499,9 @@ int lat_finish(struct lat *l)
 	if (!ret)
 		ret = note_qemu(l);
 	if (!ret && l->o.want[LAT_SCHED] && l->unseen_switches)
-		ret = lat_note_add(l, "the host's switches between other threads were not recorded (record --vm takes "
-			      "the VM's alone): who else ran between the first and the last that are named is not known");
+		ret = lat_note_add(l, "the host's switches between other threads were not recorded (record --vm "
+			      "takes the VM's alone): who else ran between the first and the last that are named "
+			      "is not known");
 	for (unsigned int i = 0; i < LAT_TABLES && !ret; i++) {
 		ret = sort_groups(&l->table[i]);
 		if (l->table[i].nworst)

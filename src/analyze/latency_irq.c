@@ -42,7 +42,8 @@ const struct lat_desc lat_desc_irq = {
 		"from the handler's begin to the end of interrupt",
 	},
 	.crosses = 1u << ST_TOTAL | 1u << ST_GUEST | 1u << ST_EOI,
-	.parts = 1u << ST_RAISE | 1u << ST_DELIVER | 1u << ST_MASKED | 1u << ST_OFFCPU | 1u << ST_ENTER | 1u << ST_GUEST,
+	.parts = 1u << ST_RAISE | 1u << ST_DELIVER | 1u << ST_MASKED | 1u << ST_OFFCPU | 1u << ST_ENTER |
+		 1u << ST_GUEST,
 	.cause = { "", "kick out of the guest", "wake-up of a halted vCPU", "vCPU busy in KVM",
 		   "vCPU busy in the VMM", "vCPU off its CPU", "interrupts off in the guest",
 		   "late in the guest", "late at the source" },

@@ -239,7 +239,8 @@ void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v);
 void lat_cpus_forget(struct lat *l); /* who runs on CPUs of the host */
 void lat_vcpu_finish(struct lat *l, struct lat_vcpu *v);
 
-/* latency_sched.c: v was robbed of its CPU in [v->steal_begin, t]; c (NULL: not known) was taken in [v->thief_since, t] */
+/* latency_sched.c: v was robbed of its CPU in [v->steal_begin, t]; c's tasks had it (NULL: not known) in
+ * [v->thief_since, t]. */
 int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
 int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64_t t) __must_check;
 

@@ -258,7 +258,8 @@ static int parts_reason(struct verify *v, struct verify_guest *g, const struct v
 		verify_time(v, p->host_first, &b);
 		sbuf_add(&b, " to ");
 		verify_time(v, p->host_last, &b);
-		sbuf_addf(&b, " (%" PRIu64 " of %" PRIu64 " events inside, as with any from %" PRId64 " to %" PRId64 ")",
+		sbuf_addf(&b, " (%" PRIu64 " of %" PRIu64 " events inside, as with any from %" PRId64
+			  " to %" PRId64 ")",
 			  p->r.inside, p->r.events, (int64_t)p->r.offset_lo, (int64_t)p->r.offset_hi);
 		ret = verify_reason(g, &b);
 	}

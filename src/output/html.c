@@ -8,7 +8,8 @@
  *   1  string: length, bytes (UTF-8). Strings are counted from 1; 0 is "".
  *   2  type: of a guest?, name (string), number of fields, and of each: name (string), kind
  *      (0 unsigned, 1 signed, 2 string, 3 shown in hex). Types are counted from 0.
- *   3  who: source, CPU, vCPU (signed), VM (signed; of the host's threads also the VMM's), tid (signed), name (string); counted from 0.
+ *   3  who: source, CPU, vCPU (signed), VM (signed; of the host's threads also the VMM's), tid (signed), name
+ *      (string); counted from 0.
  *   4  gap: time since the record before, source, CPU, length, events lost (0: unknown)
  *   5  clock: name, unit (strings), value at 0, host TSC at 0, kHz of the host's TSC
  *   6  source: label (string), a guest?; counted from 0
