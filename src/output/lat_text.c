@@ -113,10 +113,10 @@ static int headline(struct sbuf *b, const struct lat_view *v, const struct lat_t
 
 /* ---- stages ---- */
 
-static void stage_row(struct sbuf *b, const char *group, const char *stage, const struct loghist *h,
+static void stage_row(struct sbuf *b, int width, const char *group, const char *stage, const struct loghist *h,
 		      const struct lat_bound *off)
 {
-	sbuf_addf(b, "%-32.32s %-9s %9llu", group, stage, (unsigned long long)h->n);
+	sbuf_addf(b, "%-*s %-9s %9llu", width, group, stage, (unsigned long long)h->n);
 	us(b, (uint64_t)(h->sum / 1000));
 	us(b, h->min);
 	us(b, loghist_mean(h));
@@ -126,7 +126,7 @@ static void stage_row(struct sbuf *b, const char *group, const char *stage, cons
 	sbuf_add(b, not_negligible(off, loghist_percentile(h, 50, 100)) ? " ~\n" : "\n");
 }
 
-static void group_causes(struct sbuf *b, const struct lat_desc *d, const struct lat_group *g)
+static void group_causes(struct sbuf *b, int width, const struct lat_desc *d, const struct lat_group *g)
 {
 	const char *sep = "";
 
@@ -134,7 +134,7 @@ static void group_causes(struct sbuf *b, const struct lat_desc *d, const struct 
 		if (!g->cause[c] || !d->cause[c] || !d->cause[c][0])
 			continue;
 		if (!sep[0])
-			sbuf_addf(b, "%-32s cause: ", "");
+			sbuf_addf(b, "%-*s cause: ", width, "");
 		sbuf_addf(b, "%s%s %llu", sep, d->cause[c], (unsigned long long)g->cause[c]);
 		sep = ", ";
 	}
@@ -145,8 +145,11 @@ static void group_causes(struct sbuf *b, const struct lat_desc *d, const struct 
 static void groups(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
 	const char *vm = "";
+	int width = 32;
 
-	sbuf_addf(b, "%-32s %-9s %9s %13s %13s %13s %13s %13s %13s\n", t->desc->key, "Stage",
+	for (size_t i = 0; i < t->ngroup; i++)
+		width = MAX(width, (int)strlen(t->group[i].name));
+	sbuf_addf(b, "%-*s %-9s %9s %13s %13s %13s %13s %13s %13s\n", width, t->desc->key, "Stage",
 		  "Count", "Sum ms", "Min us", "Avg us",
 		  "p50 us", "p99 us", "Max us");
 	for (size_t m = 0; m <= tl_hostmap(v->t)->nvm; m++) {
@@ -161,9 +164,9 @@ static void groups(struct sbuf *b, const struct lat_view *v, const struct lat_ta
 			}
 			for (unsigned int s = 0; s < LAT_STAGES; s++)
 				if (g->stage[s])
-					stage_row(b, s ? "" : g->name, t->desc->stage[s], g->stage[s],
+					stage_row(b, width, s ? "" : g->name, t->desc->stage[s], g->stage[s],
 						  lat_stage_bound(v, t->desc, g, s));
-			group_causes(b, t->desc, g);
+			group_causes(b, width, t->desc, g);
 		}
 	}
 	if (t->crowded)
