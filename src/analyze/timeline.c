@@ -125,6 +125,23 @@ static void label_first(struct timeline *t, size_t vm)
 			snprintf(t->src[i]->label, sizeof(t->src[i]->label), "%.54s#1", first->label);
 }
 
+/*
+ * A record that the guest read before the host was recorded is that of the first moment of which the host tells: a
+ * new one in between would have needed a TSC written, or a new master clock.
+ */
+static bool read_before(const struct epoch_vcpu *v, uint64_t tsc, uint64_t *host)
+{
+	for (size_t i = 0; v && i < v->n; i++) {
+		const struct epoch *e = &v->v[i];
+
+		if (!e->has_map)
+			continue;
+		*host = e->from;
+		return (int64_t)(tsc_to_guest(&e->map, e->from) - tsc) > 0;
+	}
+	return false;
+}
+
 /* The guest's pvclock records become epochs when the clock needs them. */
 static int guest_records(struct timeline *t, const struct guest_time *g, const struct capture *cap,
 			 size_t vm)
@@ -137,7 +154,7 @@ static int guest_records(struct timeline *t, const struct guest_time *g, const s
 		const struct epoch_vcpu *v = epoch_vm_find(t->map->vm[vm].epochs, vcpu);
 		struct pvclock pv = cap_pvclock_record(&cap->pvclock[i]);
 
-		if (epoch_result_usable(guest_time_tsc_to_host(g, v, tsc, &lo, &hi)))
+		if (epoch_result_usable(guest_time_tsc_to_host(g, v, tsc, &lo, &hi)) || read_before(v, tsc, &lo))
 			ret = hostmap_add_pvclock_at(t->map, vm, vcpu, lo, &pv);
 	}
 	return ret == -ENOMEM ? ret : 0;

@@ -355,4 +355,37 @@ status_is 2 "no such format"
 run "$kvmft" merge "$tmp/plain/host" "$tmp/plain/guest"
 err_has 'alignment of syn: [0-9]+ guest events checked, 0 outside .*; slack -1500 cycles .* / \+1500 cycles' \
 	"merge: its line says the same"
+
+# ---- a guest that was recorded before its host ----
+
+# The pvclock record that it read then still holds when the host begins to tell, at 4000: kvmclock is 70000 ns at TSC 1000.
+mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
+{
+	grep '^meta' "$top/tests/golden/latency-host.txt"
+	echo "0 5000 101 kvm_entry vcpu_id=0"
+	echo "0 9000 101 kvm_exit exit_reason=1 isa=1"
+} >"$tmp/late.txt"
+# early NAME STAMP: a guest with one event
+early()
+{
+	{
+		grep '^meta' "$top/tests/golden/latency-guest.txt"
+		echo "meta time tsc=2000 width=0 mono_raw=1 mono=1 boot=1 real=1"
+		echo "meta sched kvm_sched_clock_offset=0 kernel_sched_clock_offset=0 is_tsc=0 source=kprobe"
+		echo "meta pvclock cpu=0 version=6 tsc_timestamp=1000 system_time=70000 mul=2147483648 shift=1 flags=1"
+		echo "0 $2 77 irq:irq_handler_entry irq=30"
+	} >"$tmp/$1.txt"
+	"$mkcap" --capture "$tmp/$1" "$tmp/$1.txt"
+}
+"$mkcap" --capture "$tmp/late" "$tmp/late.txt"
+sed -i 's/^begin tsc=0$/begin tsc=4000/' "$tmp/late/meta"
+early tsc 6000
+early local 75500
+sed -i 's/^ring clock=x86-tsc/ring clock=local/' "$tmp/local/meta"
+run "$kvmft" merge -q --clock kvmclock "$tmp/late" "$tmp/tsc=one"
+is "$(awk '{ printf "%s ", $1 ~ /host/ ? $5 : $4 }' "$out")" "0.000074000 0.000075000 0.000078000 " "kvmclock: all have times"
+run "$kvmft" merge -q --clock host-tsc "$tmp/late" "$tmp/local=one"
+is "$(awk '$1 == "one" { print $4 }' "$out")" 6500 "... and an event in the guest's local clock has its place"
+run "$kvmft" verify "$tmp/late" "$tmp/local=one"
+out_has '^one: aligned' "... it is aligned"
 finish
