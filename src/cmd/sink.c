@@ -78,6 +78,18 @@ static int own_clock(const struct capture *cap, int kind, struct out_clock *c, s
 	return 0;
 }
 
+/* Whether anything tells of the VM's kvmclock: otherwise there would be no time in any row. */
+static bool has_kvmclock(const struct out_clock *c)
+{
+	const struct epoch_vm *vm = c->map->vm[c->vm].epochs;
+
+	for (size_t i = 0; vm && i < vm->n; i++)
+		for (size_t k = 0; k < vm->vcpus[i]->n; k++)
+			if (vm->vcpus[i]->v[k].has_pv)
+				return true;
+	return false;
+}
+
 int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clock *c,
 	       struct kvmft_err *err)
 {
@@ -106,6 +118,11 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 		return -EINVAL;
 	if ((c->kind == OUT_CLOCK_GUEST_TSC || c->kind == OUT_CLOCK_KVMCLOCK) && !p->nguest)
 		return err_usage(err, "--clock %s needs a guest", out_clock_names[c->kind]);
+	if (c->kind == OUT_CLOCK_KVMCLOCK && !has_kvmclock(c))
+		return err_set(err, ENODATA,
+			       "--clock kvmclock: no pvclock record of %s is known: record the guest with kvmft, or the "
+			       "host while the guest boots; a guest without kvm-clock has none",
+			       c->map->vm[c->vm].label);
 	if (c->kind >= OUT_CLOCK_MONO_RAW)
 		return sampled_clock(s, p, c, err);
 	return 0;
