@@ -118,8 +118,12 @@ void sbuf_add_hex(struct sbuf *b, uint64_t v);
 void sbuf_add_escaped(struct sbuf *b, const char *text);
 /* Adds text as one field of CSV (RFC 4180): in quotes where it needs them. NULL is an empty one. */
 void sbuf_add_csv(struct sbuf *b, const char *text);
+/* Adds a comma and ns in microseconds, with all of them: ",1234.567". */
+void sbuf_add_csv_us(struct sbuf *b, uint64_t ns);
 /* Undoes sbuf_add_escaped() in place; a broken escape is kept as it stands. */
 void str_unescape(char *s);
+/* What a hex digit of either case is worth, or -1. */
+int str_hex_value(char c);
 /*
  * Replaces control characters (C0, DEL, C1) and bytes that are not UTF-8 by '?', in place: text
  * from files and guests must not drive a terminal.

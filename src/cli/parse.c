@@ -126,13 +126,11 @@ static int cli_set_number(const struct opt *o, void *field, const char *text,
 	}
 }
 
-static int cli_set(const struct cmd *c, const struct opt *o, void *opts, const char *text,
-		   struct kvmft_err *err)
+static int cli_set(const struct opt *o, void *opts, const char *text, struct kvmft_err *err)
 {
 	void *field = (char *)opts + o->offset;
 	int ret;
 
-	(void)c;
 	switch (o->type) {
 	case OPT_FLAG: *(bool *)field = true; return 0;
 	case OPT_STR: *(const char **)field = text ? text : ""; return 0;
@@ -207,7 +205,7 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 			return err_usage(err, "option %s needs an argument", argv[optind - 1]);
 		if (val == '?')
 			return cli_unknown(c, argv, optopt < CLI_LONG_BASE ? optopt : 0, err);
-		ret = cli_set(c, cli_opt_of(c, val), opts, optarg, err);
+		ret = cli_set(cli_opt_of(c, val), opts, optarg, err);
 		if (ret)
 			return ret;
 	}

@@ -244,7 +244,7 @@ static void csv_number(struct sbuf *b, uint64_t v, bool have)
 static void csv_us(struct sbuf *b, uint64_t ns, bool have)
 {
 	if (have)
-		sbuf_addf(b, ",%" PRIu64 ".%03u", ns / 1000, (unsigned int)(ns % 1000));
+		sbuf_add_csv_us(b, ns);
 	else
 		sbuf_addc(b, ',');
 }

@@ -212,11 +212,6 @@ static void csv_text(struct sbuf *b, const char *s)
 	sbuf_addc(b, '"');
 }
 
-static void csv_us(struct sbuf *b, uint64_t ns)
-{
-	sbuf_addf(b, ",%llu.%03llu", (unsigned long long)(ns / 1000), (unsigned long long)(ns % 1000));
-}
-
 static void csv_stage(struct sbuf *b, const struct lat_view *v, const struct lat_desc *d, const struct lat_group *g,
 		      unsigned int s)
 {
@@ -228,15 +223,15 @@ static void csv_stage(struct sbuf *b, const struct lat_view *v, const struct lat
 	sbuf_addc(b, ',');
 	csv_text(b, g->name);
 	sbuf_addf(b, ",%s,%llu", d->stage[s], (unsigned long long)h->n);
-	csv_us(b, h->min);
-	csv_us(b, loghist_mean(h));
-	csv_us(b, loghist_percentile(h, 50, 100));
-	csv_us(b, loghist_percentile(h, 99, 100));
-	csv_us(b, h->max);
-	csv_us(b, (uint64_t)h->sum);
+	sbuf_add_csv_us(b, h->min);
+	sbuf_add_csv_us(b, loghist_mean(h));
+	sbuf_add_csv_us(b, loghist_percentile(h, 50, 100));
+	sbuf_add_csv_us(b, loghist_percentile(h, 99, 100));
+	sbuf_add_csv_us(b, h->max);
+	sbuf_add_csv_us(b, (uint64_t)h->sum);
 	if (off) {
-		csv_us(b, off->early_ns);
-		csv_us(b, off->late_ns);
+		sbuf_add_csv_us(b, off->early_ns);
+		sbuf_add_csv_us(b, off->late_ns);
 	} else {
 		sbuf_add(b, ",,");
 	}

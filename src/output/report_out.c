@@ -300,11 +300,6 @@ static void json_print(const struct report_doc *d, struct sbuf *b)
 
 /* ---- CSV ---- */
 
-static void csv_us(struct sbuf *b, uint64_t ns)
-{
-	sbuf_addf(b, ",%" PRIu64 ".%03u", ns / 1000, (unsigned int)(ns % 1000));
-}
-
 static void csv_pct(struct sbuf *b, uint32_t v)
 {
 	sbuf_addf(b, ",%u.%02u", v / 100, v % 100);
@@ -322,18 +317,18 @@ static void csv_row(const struct report_doc *d, const struct report_section *s,
 	sbuf_addf(b, ",%" PRIu64, row->samples);
 	csv_pct(b, row->samples_pct);
 	csv_pct(b, row->time_pct);
-	csv_us(b, row->min_ns);
-	csv_us(b, row->max_ns);
-	csv_us(b, row->avg_ns);
+	sbuf_add_csv_us(b, row->min_ns);
+	sbuf_add_csv_us(b, row->max_ns);
+	sbuf_add_csv_us(b, row->avg_ns);
 	csv_pct(b, row->stderr_pct);
-	csv_us(b, row->total_ns);
+	sbuf_add_csv_us(b, row->total_ns);
 	if (d->opts->percentiles) {
-		csv_us(b, row->p50_ns);
-		csv_us(b, row->p90_ns);
-		csv_us(b, row->p99_ns);
+		sbuf_add_csv_us(b, row->p50_ns);
+		sbuf_add_csv_us(b, row->p90_ns);
+		sbuf_add_csv_us(b, row->p99_ns);
 	}
 	for (int p = 0; d->opts->split && p < REPORT_PARTS; p++)
-		csv_us(b, row->part_ns[p]);
+		sbuf_add_csv_us(b, row->part_ns[p]);
 	sbuf_addc(b, '\n');
 	flush(d, b);
 }

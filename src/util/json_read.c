@@ -27,14 +27,6 @@ static bool one_of(char c, const char *set)
 	return c && strchr(set, c);
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Four hex digits; negative when there are fewer. */
 static int32_t hex4(const char *p, const char *end)
 {
@@ -43,7 +35,7 @@ static int32_t hex4(const char *p, const char *end)
 	if (end - p < 4)
 		return -1;
 	for (int i = 0; i < 4; i++) {
-		int d = hex_digit(p[i]);
+		int d = str_hex_value(p[i]);
 
 		if (d < 0)
 			return -1;

@@ -8,6 +8,7 @@
 #include "kvmft/util.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -128,6 +129,11 @@ void sbuf_add_csv(struct sbuf *b, const char *text)
 	}
 	if (quote)
 		sbuf_addc(b, '"');
+}
+
+void sbuf_add_csv_us(struct sbuf *b, uint64_t ns)
+{
+	sbuf_addf(b, ",%" PRIu64 ".%03u", ns / 1000, (unsigned int)(ns % 1000));
 }
 
 void sbuf_reset(struct sbuf *b)

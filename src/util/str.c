@@ -66,7 +66,7 @@ bool str_glob(const char *pattern, const char *s)
 	return !*pattern;
 }
 
-static int hex_value(char c)
+int str_hex_value(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -84,8 +84,8 @@ static char escape_value(const char *s)
 
 	if (s[0] != '%')
 		return 0;
-	high = hex_value(s[1]);
-	low = high < 0 ? -1 : hex_value(s[2]);
+	high = str_hex_value(s[1]);
+	low = high < 0 ? -1 : str_hex_value(s[2]);
 	return (char)(low < 0 ? 0 : high << 4 | low);
 }
 

@@ -26,17 +26,6 @@ static int read_uuid(const struct vm_roots *r, char *uuid)
 	return vm_uuid_parse(line, strlen(line), uuid) ? 0 : -EINVAL;
 }
 
-static void read_clocksource(const struct vm_roots *r, char *buf, size_t size)
-{
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), "%s/devices/system/clocksource/clocksource0/current_clocksource",
-		 r->sys);
-	if (file_read_line(AT_FDCWD, path, buf, size) < 0)
-		buf[0] = '\0';
-	str_printable(buf);
-}
-
 /* "key\t\t: value" with exactly this key ("initial apicid" is another one). */
 static bool line_value(const char *line, const char *key, uint32_t *v)
 {
@@ -89,7 +78,7 @@ int vm_guest_facts(const struct vm_roots *roots, struct vm_guest_facts *facts)
 	facts->uuid_error = read_uuid(&r, facts->uuid);
 	if (facts->uuid_error)
 		facts->uuid[0] = '\0';
-	read_clocksource(&r, facts->clocksource, sizeof(facts->clocksource));
+	vm_sys_clocksource(&r, facts->clocksource, sizeof(facts->clocksource));
 	ret = read_cpus(&r, facts);
 	if (ret)
 		vm_guest_facts_free(facts);

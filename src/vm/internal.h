@@ -21,6 +21,8 @@
 
 /* Places with the defaults filled in. */
 struct vm_roots vm_roots_fill(const struct vm_roots *roots);
+/* The kernel's name of the clocksource it uses; "" when it cannot be read. */
+void vm_sys_clocksource(const struct vm_roots *roots, char *buf, size_t size);
 
 /* ---- directories of numbers ---- */
 

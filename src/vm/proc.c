@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +27,17 @@ struct vm_roots vm_roots_fill(const struct vm_roots *roots)
 	if (roots && roots->sys)
 		r.sys = roots->sys;
 	return r;
+}
+
+void vm_sys_clocksource(const struct vm_roots *roots, char *buf, size_t size)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/devices/system/clocksource/clocksource0/current_clocksource",
+		 roots->sys);
+	if (file_read_line(AT_FDCWD, path, buf, size) < 0)
+		buf[0] = '\0';
+	str_printable(buf);
 }
 
 void vm_dir_close(DIR **dir)

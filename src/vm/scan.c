@@ -430,20 +430,9 @@ static int compare_vm(const void *a, const void *b)
 	return (x->dir_pid > y->dir_pid) - (x->dir_pid < y->dir_pid);
 }
 
-static void read_clocksource(struct scan *s)
-{
-	char path[PATH_MAX], line[64];
-
-	snprintf(path, sizeof(path), "%s/devices/system/clocksource/clocksource0/current_clocksource",
-		 s->roots.sys);
-	if (file_read_line(AT_FDCWD, path, line, sizeof(line)) < 0)
-		return;
-	str_printable(line);
-	s->list->clocksource = strdup(line);
-}
-
 static int scan_all(struct scan *s)
 {
+	char line[64];
 	int ret;
 
 	ret = scan_debugfs(s);
@@ -459,7 +448,8 @@ static int scan_all(struct scan *s)
 	s->list->truncated |= s->procs.truncated;
 	if (s->list->n)
 		qsort(s->list->vm, s->list->n, sizeof(*s->list->vm), compare_vm);
-	read_clocksource(s);
+	vm_sys_clocksource(&s->roots, line, sizeof(line));
+	s->list->clocksource = line[0] ? strdup(line) : NULL;
 	return ret;
 }
 
