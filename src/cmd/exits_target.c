@@ -41,6 +41,8 @@ int exits_target_options(struct exits_run *x)
 		return err_usage(x->err, "option -p: %" PRIu64 " is not a process id", o->pid.v);
 	if (o->tid.set && (!o->tid.v || o->tid.v > INT32_MAX))
 		return err_usage(x->err, "option -t: %" PRIu64 " is not a thread id", o->tid.v);
+	if (o->tids && o->tids[strspn(o->tids, "0123456789, ")])
+		return err_usage(x->err, "option -T: '%s' is not a list of thread ids", o->tids);
 	return 0;
 }
 

@@ -36,6 +36,7 @@ wrong 'not a duration' soon
 wrong 'not a duration' 0
 wrong 'too many operands' 1 2
 wrong 'not a process id' -p 0
+wrong 'not a list of thread ids' -T 1,x
 wrong 'not a process id' -p 99999999999
 wrong 'is none of text, json, csv, openmetrics' --format xml
 wrong 'is none of auto, kernel, user' --engine bpf
