@@ -35,6 +35,7 @@ struct tl_source {
 	uint64_t events, gaps, lost, damaged, unplaced; /* of what tl_next() gave so far */
 	uint64_t backwards;
 	bool lost_unknown;	  /* some gap had no count */
+	bool windowed;		  /* by tl_window(): these are not of all of the capture */
 	struct tl_comms *comms;
 	const struct tl_comms *names; /* those of tl_comm(): of QEMU the host's */
 	uint32_t renames;	  /* how often the walk changed a name that tl_comm() gives */

@@ -453,6 +453,8 @@ void tl_window(struct timeline *t, uint64_t from, uint64_t to)
 {
 	t->from = from;
 	t->to = to;
+	for (size_t i = 0; i < t->nsrc; i++)
+		t->src[i]->windowed = from || to != UINT64_MAX;
 }
 
 static void streams_close(struct timeline *t)

@@ -308,7 +308,11 @@ static uint64_t cpu_lost(const struct capture *c, const struct cap_cpustat *st)
 
 void pairing_loss(const struct tl_source *s, struct pairing_loss *loss)
 {
-	pairing_loss_of(s->cap, s->events, s->lost, s->lost_unknown, loss);
+	/* Counters are of the whole capture. */
+	if (s->windowed)
+		*loss = (struct pairing_loss){ .total = s->lost, .unknown = s->lost_unknown };
+	else
+		pairing_loss_of(s->cap, s->events, s->lost, s->lost_unknown, loss);
 }
 
 void pairing_loss_of(const struct capture *cap, uint64_t events, uint64_t lost, bool lost_unknown,

@@ -47,6 +47,20 @@ out_has "$edge" "... with its event"
 
 run "$kvmft" merge --from 0.01 --to 0.02 "$tmp/cap"
 err_has "host: $(within 0.01 0.02 "$tmp/all" | wc -l) events, 0 lost" "the summary counts what is shown"
+# Of a capture whose counters tell how many events there were.
+cp -r "$tmp/cap" "$tmp/counted"
+n=$(wc -l <"$tmp/all" | tr -d ' ')
+sed -i "/^stats /d; s/^end /stats when=begin cpu=0 entries=0 overrun=0 commit_overrun=0 dropped=0 read=0\nstats when=end cpu=0 entries=0 overrun=0 commit_overrun=0 dropped=0 read=$n\n&/" "$tmp/counted/meta"
+run "$kvmft" merge "$tmp/counted"
+status_is 0 "a capture with counters is complete"
+run "$kvmft" merge --from 0.01 --to 0.02 "$tmp/counted"
+status_is 0 "... and so is a part of it: what is not shown is not lost"
+err_has "host: $(within 0.01 0.02 "$tmp/all" | wc -l) events, 0 lost" "... as the summary says"
+run "$kvmft" export -q --from 0.01 --until 0.02 -i "$tmp/counted" -o "$tmp/counted.dat"
+status_is 0 "... exported, too"
+sed -i "s/\(when=end .*read=\).*/\1$((n + 5))/" "$tmp/counted/meta"
+run "$kvmft" merge "$tmp/counted"
+err_has 'host: [0-9]+ events, 5 lost' "what its files lack is lost"
 
 # ---- what cannot be ----
 run "$kvmft" merge --from 0.02 --to 0.01 "$tmp/cap"
