@@ -120,8 +120,8 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 		return err_usage(err, "--clock %s needs a guest", out_clock_names[c->kind]);
 	if (c->kind == OUT_CLOCK_KVMCLOCK && !has_kvmclock(c))
 		return err_set(err, ENODATA,
-			       "--clock kvmclock: no pvclock record of %s is known: record the guest with kvmft, or the "
-			       "host while the guest boots; a guest without kvm-clock has none",
+			       "--clock kvmclock: no pvclock record of %s is known: record the guest with kvmft, or "
+			       "the host while the guest boots; a guest without kvm-clock has none",
 			       c->map->vm[c->vm].label);
 	if (c->kind >= OUT_CLOCK_MONO_RAW)
 		return sampled_clock(s, p, c, err);
