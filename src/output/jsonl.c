@@ -9,7 +9,7 @@
  *	 "t":7429335005,"event":"kvm:kvm_exit","reason":"msr","fields":{"exit_reason":124,...}}
  *	{"kind":"gap","side":"host","vm":null,"cpu":0,"vcpu":null,"t":1,"until":2,"lost":17}
  *	{"kind":"damage","side":"host","vm":null,"cpu":0,"vcpu":null,"t":1,"subbuf":3}
- *	{"kind":"end","events":2,"gaps":1,"lost":17,"damaged":1}
+ *	{"kind":"end","events":2,"gaps":1,"lost":17,"damaged":1}	with traces of QEMU also "qemu":[...]
  */
 #include "kvmft/output.h"
 
@@ -259,6 +259,61 @@ static int jsonl_epoch(struct out *o, const struct out_epoch *e)
 	return line_end(&j, o);
 }
 
+/* ---- the last line ---- */
+
+/* Rounded up; null: none of its events has a time of its own. */
+static void put_bound(struct json *j, const struct tl_source *s, uint64_t worst)
+{
+	uint64_t khz = s->cap->tsc_khz;
+	bool known = s->events > s->unplaced && khz;
+	unsigned __int128 ns = known ? ((unsigned __int128)worst * 1000000 + khz - 1) / khz : 0;
+
+	key_number(j, "bound_ns", known, (int64_t)MIN(ns, (unsigned __int128)INT64_MAX));
+}
+
+static void put_trace(struct json *j, const struct tl_source *s)
+{
+	struct tl_qemu_report r;
+
+	tl_qemu_report(s, &r);
+	json_object_begin(j);
+	key_str(j, "name", s->label);
+	key_str(j, "format", qtrace_format_names[r.stats->format]);
+	key_str(j, "clock", r.stats->format == QTRACE_SIMPLE ? "mono" : "realtime");
+	put_bound(j, s, r.worst);
+	key_u64(j, "events", s->events);
+	key_u64(j, "unplaced", s->unplaced);
+	key_u64(j, "outside", r.outside);
+	key_u64(j, "steps", r.stats->format == QTRACE_SIMPLE ? 0 : r.steps);
+	json_object_end(j);
+}
+
+/* How exactly each trace of QEMU was placed; markers are events of the host's own ring. */
+static void put_traces(struct json *j, const struct out *o)
+{
+	bool some = tl_markers(o->t) != 0;
+
+	for (size_t i = 0; i < tl_sources(o->t); i++)
+		some = some || tl_source(o->t, i)->qemu;
+	if (!some)
+		return;
+	json_key(j, "qemu");
+	json_array_begin(j);
+	if (tl_markers(o->t)) {
+		json_object_begin(j);
+		key_str(j, "name", tl_source(o->t, 0)->label);
+		key_str(j, "format", "marker");
+		key_str(j, "clock", tl_source(o->t, 0)->cap->clock);
+		key_u64(j, "bound_ns", 0);
+		key_u64(j, "events", tl_markers(o->t));
+		json_object_end(j);
+	}
+	for (size_t i = 0; i < tl_sources(o->t); i++)
+		if (tl_source(o->t, i)->qemu)
+			put_trace(j, tl_source(o->t, i));
+	json_array_end(j);
+}
+
 static int jsonl_end(struct out *o)
 {
 	struct jsonl *p = o->priv;
@@ -272,6 +327,7 @@ static int jsonl_end(struct out *o)
 	key_u64(&j, "gaps", p->gaps);
 	key_number(&j, "lost", !p->lost_unknown, (int64_t)p->lost);
 	key_u64(&j, "damaged", p->damaged);
+	put_traces(&j, o);
 	ret = line_end(&j, o);
 	evinfos_free(&p->types);
 	free(p);

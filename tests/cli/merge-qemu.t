@@ -149,6 +149,21 @@ json()
 }
 ok "JSON: fields of QEMU's events, the device behind a doorbell" json
 
+bounds()
+{
+	merged json v4
+	tail -n 1 lines | grep -q '"kind":"end".*"qemu":\[{"name":"qemu","format":"simple","clock":"mono","bound_ns":2,"events":3,"unplaced":0,"outside":2,"steps":0}\]}$' ||
+		return 1
+	merged json "$golden/qemu-merge.log"
+	tail -n 1 lines | grep -q '"qemu":\[{"name":"qemu","format":"log","clock":"realtime","bound_ns":502,"events":5,"unplaced":2,"outside":1,"steps":1}' || return 1
+	"$kvmft" merge marked --trace-events "$golden/qemu-events.txt" --format json >lines 2>notes
+	tail -n 1 lines | grep -q '"qemu":\[{"name":"host","format":"marker","clock":"x86-tsc","bound_ns":0,"events":[12]}\]}$' ||
+		return 1
+	"$kvmft" merge --format json host >lines 2>notes
+	! tail -n 1 lines | grep -q qemu
+}
+ok "JSON: the last line has each source's bound" bounds
+
 others()
 {
 	merged perfetto v4 -o perfetto
