@@ -324,7 +324,7 @@ static int record_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	ret = record_place_options(opts, err);
 	ret = ret ? ret : record_environment(argv, err);
 	ret = ret ? ret : record_store_check(&r);
-	ret = ret ? ret : record_marker_check(&r, argc ? argv[0] : NULL);
+	ret = ret ? ret : record_marker_check(&r, argc ? argv : NULL);
 	ret = ret ? ret : record_qemu_check(o, err);
 	if (ret)
 		return ret;

@@ -169,8 +169,8 @@ void record_sdt_free(struct record *r);
 
 /* ---- record_marker.c ---- */
 
-/* Whose markers, by option and COMMAND (NULL: none); before anything is made. */
-int record_marker_check(struct record *r, const char *command);
+/* Whose markers, by option and COMMAND (NULL: none; else NULL-terminated); before anything is made. */
+int record_marker_check(struct record *r, char **argv);
 int record_marker_ready(struct record *r); /* can this kernel? With the instance there. */
 int record_marker_facts(struct record *r);
 /* While the instance copies, tracing must be on: after it is switched on, before it is off. */

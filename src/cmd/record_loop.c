@@ -17,6 +17,7 @@
 #include "session.h"
 
 #define TICK_NS	      1000000000ull
+#define FIRST_TICK_NS 250000000ull /* with a COMMAND: what it has started by then is looked at */
 #define TRIGGER_NS    100000000ull
 /* Clock brackets in between allow for clocks that are slewed: one every few seconds is plenty. */
 #define BRACKET_TICKS 5
@@ -82,7 +83,7 @@ static uint64_t duration_left(const struct record *r)
 	return r->o->duration.v - MIN(gone, r->o->duration.v);
 }
 
-static int wait_open(struct record *r, struct pollfd *p)
+static int wait_open(struct record *r, const struct record_child *c, struct pollfd *p)
 {
 	sigset_t set;
 	int ret;
@@ -94,7 +95,7 @@ static int wait_open(struct record *r, struct pollfd *p)
 	if (p[W_SIGNAL].fd < 0)
 		return -errno;
 	p[W_STORE].fd = r->store.wake_fd;
-	ret = wait_timer(&p[W_TICK], TICK_NS, TICK_NS);
+	ret = wait_timer(&p[W_TICK], c->pid > 0 ? FIRST_TICK_NS : TICK_NS, TICK_NS);
 	if (!ret && r->flight.armed)
 		ret = wait_timer(&p[W_TRIGGER], TRIGGER_NS, TRIGGER_NS);
 	if (!ret && r->rotate_ns)
@@ -236,7 +237,7 @@ int record_wait(struct record *r, struct record_child *c)
 	unsigned int tick = 0;
 	int ret;
 
-	ret = wait_open(r, p);
+	ret = wait_open(r, c, p);
 	while (!ret && !r->end_reason) {
 		if (poll(p, W_COUNT, -1) < 0)
 			ret = errno == EINTR ? 0 : -errno;

@@ -13,23 +13,34 @@
 
 const char *const record_marker_choices[] = { "command", "all", "none", NULL };
 
-/* A QEMU as COMMAND gets its own marker without being asked for: it does no other program good. */
-static bool is_qemu(const char *command)
+static bool is_qemu(const char *word, bool command)
 {
-	const char *slash = strrchr(command, '/');
-	const char *name = slash ? slash + 1 : command;
+	const char *slash = strrchr(word, '/');
+	const char *name = slash ? slash + 1 : word;
 
-	return str_starts(name, "qemu-system-") || !strcmp(name, "qemu-kvm") || !strcmp(name, "kvm");
+	return str_starts(name, "qemu-system-") || !strcmp(name, "qemu-kvm") || (command && !strcmp(name, "kvm"));
 }
 
-int record_marker_check(struct record *r, const char *command)
+/*
+ * A QEMU gets its own marker without being asked for, also from taskset, timeout and the like; to programs
+ * that do not write to it it makes no difference.
+ */
+static bool starts_qemu(char **argv)
+{
+	for (size_t i = 0; argv[i]; i++)
+		if (is_qemu(argv[i], !i))
+			return true;
+	return false;
+}
+
+int record_marker_check(struct record *r, char **argv)
 {
 	int asked = r->o->marker;
 
 	if (asked < 0)
-		asked = command && is_qemu(command) ? RECORD_MARKER_COMMAND : RECORD_MARKER_NONE;
+		asked = argv && starts_qemu(argv) ? RECORD_MARKER_COMMAND : RECORD_MARKER_NONE;
 	r->marker = (enum record_marker)asked;
-	if (r->marker == RECORD_MARKER_COMMAND && !command)
+	if (r->marker == RECORD_MARKER_COMMAND && !argv)
 		return err_usage(r->err, "option --marker command needs a COMMAND; for programs that run "
 				 "already: --marker all");
 	/* While an instance that copies does not record, the kernel refuses everybody's markers. */

@@ -259,6 +259,9 @@ run timeout 60 "$kvmft" record --host -q -e none -o "$tmp/mqemu" -- "$tmp/qemu-s
 status_is 0 "a QEMU has one of its own without asking"
 run "$kvmft" merge --trace-events "$tmp/none-of-them" "$tmp/mqemu"
 is "$(lines ' ftrace:print: virtio_notify vdev 0x[0-9a-f]+ vq [01]$' "$out")" 2 "... whose lines are there"
+run timeout 60 "$kvmft" record --host -q -e none -o "$tmp/mwrapped" -- env A=b "$tmp/qemu-system-test" --marker 1
+run "$kvmft" merge --trace-events "$tmp/none-of-them" "$tmp/mwrapped"
+is "$(lines ' ftrace:print: virtio_notify vdev 0x[0-9a-f]+ vq 0$' "$out")" 1 "... also when another program starts it"
 # A child that lives on writes after the end: refused, and the capture's numbers agree.
 run timeout 60 "$kvmft" record --host -e none --marker command -d 500ms -o "$tmp/mlong" -- "$prog" --marker 100000
 status_is 0 "a command that writes until the end"
