@@ -246,6 +246,8 @@ static int left_file(int dir, const char *name, struct left *l, struct kvmft_err
 	char *save = NULL, *line;
 	int first = 0, ret;
 
+	if (n == -ENOENT) /* somebody else has finished that just now */
+		return 0;
 	if (n < 0)
 		return err_set(err, (int)n, "cannot read %s of kvmft's: %s", name, strerror((int)-n));
 	l->kind = NULL;
@@ -258,7 +260,7 @@ static int left_file(int dir, const char *name, struct left *l, struct kvmft_err
 	first = first ? first : ret;
 	if (first == -EINVAL || first == -ENOMEM)
 		return err_set(err, first, "cannot use %s of kvmft's: %s", name, strerror(-first));
-	if (!first && !l->dry_run && unlinkat(dir, name, 0) < 0)
+	if (!first && !l->dry_run && unlinkat(dir, name, 0) < 0 && errno != ENOENT)
 		return err_set(err, errno, "cannot remove %s of kvmft's: %s", name, strerror(errno));
 	return first;
 }

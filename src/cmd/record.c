@@ -90,13 +90,12 @@ static int record_start(struct record *r)
 {
 	int ret;
 
-	ret = record_cpus(r);
-	if (ret)
-		return ret;
 	r->started = true;
 	r->tracing = true;
 	/* Enabling takes its time for each event; what is recorded begins with all of them at once. */
 	ret = kinst_events_enable(r->k, r->err);
+	/* Not sooner: a ring that is off does not let its readers sleep. */
+	ret = ret ? ret : record_cpus(r);
 	if (ret)
 		return ret;
 	meta_begin(&r->line, "begin");
@@ -129,31 +128,35 @@ static bool ring_is_empty(struct record *r)
 }
 
 /*
- * Tracing off, so that what is recorded ends with all events at once; and the events (a disabled ring still
- * costs). Where a full disk does not take the line, others will fail that matter more.
+ * So that what is recorded ends with all events at once. Where a full disk does not take the line, others will
+ * fail that matter more.
  */
-static int record_off(struct record *r)
+static void record_off(struct record *r)
 {
-	if (!kinst_tracing(r->k, false, NULL)) {
-		meta_begin(&r->line, "stop");
-		meta_u64(&r->line, "tsc", krdtsc_now());
-		(void)!capw_meta(r->w, &r->line);
-	}
-	return kinst_events_disable(r->k);
+	if (kinst_tracing(r->k, false, NULL))
+		return;
+	meta_begin(&r->line, "stop");
+	meta_u64(&r->line, "tsc", krdtsc_now());
+	(void)!capw_meta(r->w, &r->line);
 }
 
-/* Recording off, then empty the ring. */
+/*
+ * Recording off, then the events (a ring that is off still costs), then empty it. The threads end before the
+ * events, which take their time one by one: a ring that is off does not let its readers sleep.
+ */
 static int record_stop(struct record *r)
 {
 	int ret = 0, off = 0;
 
 	record_marker_stop(r);
 	if (r->tracing)
-		off = record_off(r);
+		record_off(r);
+	drain_join(r->drain, r->ncpu);
+	if (r->tracing)
+		off = kinst_events_disable(r->k);
 	r->tracing = false;
 	if (off && !r->err->text[0])
 		err_set(r->err, -off, "cannot disable the events: %s", strerror(-off));
-	drain_join(r->drain, r->ncpu);
 	if (r->o->flight)
 		return off;
 	for (int i = 0; i < 3 && !ret; i++) {

@@ -396,7 +396,7 @@ int kinst_rmdir(struct tracefs_instance *tr, unsigned int wait_ms)
 		if (!tracefs_instance_destroy(tr))
 			return 0;
 		got = errno ? -errno : -EIO;
-		if (got == -ENOENT)
+		if (got == -ENOENT || got == -ENODEV) /* somebody else has removed it, or does so */
 			return 0;
 		if (got != -EBUSY || waited >= wait_ms)
 			return got;

@@ -78,14 +78,14 @@ static int instance_triggers(struct sweep *s, const char *name)
 	return 0;
 }
 
+/* -ENOENT: somebody else has removed it just now. */
 static int instance_rmdir(struct sweep *s, const char *name)
 {
-	struct tracefs_instance *tr = tracefs_instance_create(name);
+	struct tracefs_instance *tr = tracefs_instance_alloc(NULL, name);
 	int got;
 
 	if (!tr)
 		return errno ? -errno : -EIO;
-	/* new: somebody else removed it just now, and ours is a fresh one to be taken away again */
 	got = kinst_rmdir(tr, 0);
 	if (got == -EBUSY && !instance_triggers(s, name))
 		got = kinst_rmdir(tr, 0);
@@ -102,6 +102,8 @@ static void sweep_instance(struct sweep *s, const char *name)
 		return;
 	if (!s->dry_run)
 		got = instance_rmdir(s, name);
+	if (got == -ENOENT)
+		return;
 	if (got == -EBUSY) {
 		instance_busy(s, name);
 	} else if (got) {

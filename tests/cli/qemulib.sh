@@ -7,14 +7,14 @@
 qemu_pid=
 holding=
 
-# Up to 20 s.
+# Up to 60 s.
 wait_until()
 {
-	for _ in $(seq 400); do
-		"$@" && return 0
+	wait_end=$(($(date +%s) + 60))
+	until "$@"; do
+		[ "$(date +%s)" -lt "$wait_end" ] || return 1
 		sleep 0.05
 	done
-	return 1
 }
 
 have_qemu()

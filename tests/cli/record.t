@@ -188,6 +188,20 @@ out_has "^instance kvmft\.$recorder\.[0-9]+\.[0-9]+: removed$" "... removes it"
 is "$(our_instances | wc -l | tr -d ' ')" 0 "... it is gone"
 killed_capture
 
+# Several sweep at once: what another one has just removed is no error.
+for n in 0 1 2 3 4 5; do
+	mkdir "$tracefs/instances/kvmft.4194302.1.$n"
+done
+for n in 1 2 3 4; do
+	"$kvmft" reset >/dev/null 2>"$tmp/reset$n.err" &
+	eval "reset$n=\$!"
+done
+# shellcheck disable=SC2154 # reset1 to reset4, by eval
+for n in "$reset1" "$reset2" "$reset3" "$reset4"; do
+	wait "$n" || echo "exit $?" >>"$tmp/reset1.err"
+done
+is "$(cat "$tmp"/reset?.err) $(our_instances | wc -l | tr -d ' ')" " 0" "reset by four at once: all is gone, and no error"
+
 cap=$tmp/killed-watcher
 start_recording "$cap"
 watcher=$(watcher_of "$recorder")
