@@ -159,8 +159,6 @@ const char *kinst_name(const struct kinst *k);
 const char *kinst_clock(const struct kinst *k);		/* as read back */
 uint32_t kinst_subbuf_size(const struct kinst *k);	/* bytes, header included */
 uint64_t kinst_buffer_kb(const struct kinst *k);	/* per CPU, as read back */
-/* Another size of the ring, KB per CPU: 0, or -errno with err set. Keeps triggers and events. */
-int kinst_buffer_set(struct kinst *k, uint64_t kb, struct kvmft_err *err) __must_check;
 int kinst_dirfd(const struct kinst *k);			/* borrowed */
 
 int kinst_tracing(struct kinst *k, bool on, struct kvmft_err *err) __must_check;

@@ -240,8 +240,7 @@ static int exits_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = exits_top_begin(&x);
 	if (!ret) {
 		say_what(&x); /* counting has begun */
-		ret = x.engine->settle ? x.engine->settle(&x) : 0;
-		ret = ret ? ret : exits_who_scan(&x);
+		ret = exits_who_scan(&x);
 		x.begin_ns = x.interval_ns = session_now_ns();
 	}
 	ret = ret ? ret : exits_loop(&x);

@@ -37,7 +37,6 @@ struct exits_engine {
 	const char *name;
 	unsigned int tick_ms; /* tick() is to be called so often; 0 = never */
 	int (*start)(struct exits_run *x);
-	int (*settle)(struct exits_run *x); /* what can wait until it counts; NULL = nothing */
 	int (*tick)(struct exits_run *x);
 	/* Brings x->table and x->lost up to date. last: nothing is to be counted any more. */
 	int (*read)(struct exits_run *x, bool last);

@@ -24,7 +24,7 @@
 #define REASONS_GUESS 48u     /* that a vCPU has in its life; 20 are usual */
 #define MAP_MIN	      4096u   /* cells ... */
 #define MAP_MAX	      131072u /* ... TRACING_MAP_BITS_MAX of kernel/trace/tracing_map.h */
-#define RING_KB	      64u
+#define RING_KB	      64u     /* of which nothing is used */
 
 /* How the kernel names the maps. Two maxima are there at a time, and maps of an event must differ. */
 #define COUNT_MAP "common_pid,exit_reason"
@@ -117,7 +117,12 @@ static int start_times(struct exits_run *x)
 
 static int hist_start(struct exits_run *x)
 {
-	struct kinst_config c = { .clock = x->o->time ? x->clock : NULL, .buffer_percent = -1 };
+	/*
+	 * The size has to be set before the first trigger: until a ring was given a size, kernels before
+	 * 6.8 make the main trace's ring a big one at that moment.
+	 */
+	struct kinst_config c = { .clock = x->o->time ? x->clock : NULL, .buffer_kb = RING_KB,
+				  .buffer_percent = -1 };
 	struct exits_hist *h;
 	char text[96];
 	int ret;
@@ -133,9 +138,6 @@ static int hist_start(struct exits_run *x)
 	c.npid = x->target.npids;
 	c.event_fork = x->target.pid != 0;
 	ret = kinst_create(x->t, &c, &x->k, x->err);
-	/* A kernel may stop tracing while it makes a ring smaller: so before the first stamp. */
-	if (!ret && x->o->time)
-		ret = kinst_buffer_set(x->k, RING_KB, x->err);
 	/*
 	 * Stamps are right only while the ring is on: else a stamp of 0 would be kept, and the time
 	 * since boot be taken for that of an exit. The events are not enabled, so it stays empty.
@@ -150,12 +152,6 @@ static int hist_start(struct exits_run *x)
 		sbuf_addf(&x->engine_text, "the kernel counts: hist triggers in %s, maps of %" PRIu64
 			  " cells, nothing is recorded", kinst_name(x->k), h->size);
 	return ret;
-}
-
-/* A new instance's ring has the size of the main trace's, of which nothing is used. */
-static int hist_settle(struct exits_run *x)
-{
-	return x->o->time ? 0 : kinst_buffer_set(x->k, RING_KB, x->err);
 }
 
 static void hist_stop(struct exits_run *x)
@@ -343,7 +339,6 @@ static int hist_read(struct exits_run *x, bool last)
 const struct exits_engine exits_engine_hist = {
 	.name = "kernel",
 	.start = hist_start,
-	.settle = hist_settle,
 	.read = hist_read,
 	.stop = hist_stop,
 };

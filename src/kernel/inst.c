@@ -202,7 +202,7 @@ static void buffer_read_back(struct kinst *k)
 		(void)!kbuffer_kb_parse(line, &k->buffer_kb);
 }
 
-int kinst_buffer_set(struct kinst *k, uint64_t kb, struct kvmft_err *err)
+static int set_buffer(struct kinst *k, uint64_t kb, struct kvmft_err *err)
 {
 	char text[24];
 	int got = memory_check(k, kb, err);
@@ -226,7 +226,7 @@ static int set_sizes(struct kinst *k, const struct kinst_config *c, struct kvmft
 	if (!got)
 		got = subbuf_read_back(k, err);
 	if (!got && c->buffer_kb)
-		return kinst_buffer_set(k, c->buffer_kb, err);
+		return set_buffer(k, c->buffer_kb, err);
 	if (!got)
 		buffer_read_back(k);
 	return got;
