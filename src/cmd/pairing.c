@@ -233,7 +233,9 @@ int pairing_add_hosts(struct pairing *p, const struct opt_list *hosts, struct kv
 		return err_usage(err, "option --host: a guest links two hosts, and there is none");
 	for (size_t i = 1; i < p->nguest; i++)
 		if (p->map->vm[p->guest[i].vm].of != p->guest[0].vm)
-			return err_usage(err, "option --host: captures of one VM, not of %s and %s",
+			return err_usage(err,
+					 "option --host: the TSC of one guest links both hosts: give the captures of "
+					 "%s and those of %s in a run each",
 					 p->map->vm[p->guest[0].vm].label, p->map->vm[p->guest[i].vm].label);
 	p->later = calloc(hosts->n, sizeof(*p->later));
 	if (!p->later)

@@ -321,6 +321,12 @@ both verify --solve
 status_is 2 "--solve with two hosts: wrong usage"
 run "$kvmft" merge --host "$tmp/host2" "$tmp/moved/host"
 status_is 2 "two hosts without a guest: wrong usage"
+cp -r "$tmp/moved/host" "$tmp/hosttwo"
+sed -i 's/^vm .*/&\nvm id=77-7 pid=77 fd=7 name=two vmm=test/' "$tmp/hosttwo/meta"
+cp -r "$tmp/moved/guest" "$tmp/guesttwo"
+run "$kvmft" merge --host "$tmp/host2" "$tmp/hosttwo" "$tmp/moved/guest=syn" "$tmp/guesttwo=two"
+status_is 2 "two hosts with guests of two VMs: wrong usage"
+err_has 'the TSC of one guest links both hosts: give the captures of syn and those of two in a run each' "... why, and what else"
 sed -i 's/uuid=6b766d66[^ ]*/uuid=00000000-0000-0000-0000-000000000000/' "$tmp/host2/meta"
 both merge
 status_is 1 "the second host does not know the VM"
