@@ -22,4 +22,5 @@ else
 	result 1 "each request: issued, doorbell, QEMU's stages, interrupt, completed, in this order"
 fi
 sed 's/^/# /' "$tmp/order"
+sums_of "the pair" all "$rig/host" "$rig/guest"
 finish

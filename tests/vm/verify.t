@@ -33,6 +33,10 @@ is "$(awk '$1 == "vm1#3" && !first { first = NR } $1 ~ /^vm1#[124]$/ { last = NR
 	"$out")" 1 "all at once: the second boot stands after all of the first"
 is "$(grep -c ' EPOCH .*TSC offset' "$out" | awk '{ print ($1 >= 8) }')" 1 "all at once: epochs of the write and the reboot are lines"
 
+for capture in $captures; do
+	sums_of "$capture" all "$h" "$rig/$capture"
+done
+
 # Errors: whatever is more than the slack is found, and 20 us where the slack is less.
 khz=$(sed -n 's/^tsc khz=\([0-9]*\).*/\1/p' "$h/meta")
 us20=$((khz * 20 / 1000))
