@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* The magic line is given, so that no input is wasted on finding it. */
 	if (full_write(fd, "kvmft-capture version=1\n", 24, NULL) == 0 &&
 	    full_write(fd, data, size, NULL) == 0)
-		fuzz_open_and_walk(dir);
+		fuzz_open_and_walk(dir, true);
 	close(fd);
 	unlink(path);
 	rmdir(dir);
