@@ -263,13 +263,12 @@ ssize_t capture_read_subbufs_kept(const struct capture *c, const struct cap_stre
 void capture_file_close(struct cap_file *file);
 
 /*
- * n bytes at `at` of sub-buffer idx: 0, -ENODATA past the last one, -EINVAL behind its end, -errno.
- * file may be NULL.
+ * n bytes at `at` of sub-buffer idx: 0, -ENODATA past the last one, -EINVAL behind its end, -EBADMSG where
+ * compressed data is damaged, -errno. file may be NULL. Parts of compressed sub-buffers are cheap in their
+ * order; each step back, and each to another CPU, unpacks all before it again.
  */
 int capture_read_part(const struct capture *c, const struct cap_stream *s, uint64_t idx, uint32_t at,
 		      void *buf, size_t n, struct cap_file *file) __must_check;
-/* Whether such parts can be read by themselves; of packed data each costs as much as all around it. */
-bool capture_has_parts(const struct cap_stream *s);
 
 /* Finds the VM that sel names: UUID, name, PID or PID-FD. -ENOENT, or -ENOTUNIQ (err lists them). */
 int capture_find_vm(const struct capture *c, const char *sel, const struct cap_vm **vm,

@@ -13,13 +13,16 @@
 #include <errno.h>
 #include <string.h>
 
-#define CHUNK 512
+/* Entries of such an array; fewer where there are many CPUs. */
+#define CHUNK_MIN 32
+#define CHUNK_MAX 512
+#define CHUNK_ALL (3u << 20) /* bytes of all arrays together */
 
 struct wstream {
 	struct rstream s;
 	struct subbuf sb;    /* the sub-buffer that is decoded, if open */
 	bool open;
-	struct rev ev[CHUNK];
+	struct rev *ev;	     /* w->chunk of them */
 	uint32_t at, n;	     /* not fed yet: ev[at .. n-1] */
 	uint32_t to;	     /* ... of this slice: ev[at .. to-1] */
 	int32_t last_tid;    /* whose index is last_thread */
@@ -35,7 +38,9 @@ struct wstream {
 struct walk {
 	struct report *r;
 	struct wstream *st;
-	uint32_t n;
+	struct rev *ev;
+	uint32_t n, chunk;
+	uint32_t low;	     /* an array is refilled when it has no more entries than that */
 	uint64_t slice;
 	uint8_t entry_begin, entry_end; /* what the class says of kvm_entry: always the same */
 	int error;
@@ -278,12 +283,12 @@ static inline bool decode_usual(const struct walk *w, struct wstream *st, const 
 static void fill_subbuf(struct walk *w, struct wstream *st)
 {
 	uint64_t last_ts = st->last_ts, to = w->r->to, usual = 0, entries = 0;
-	uint32_t n = st->n;
+	uint32_t n = st->n, full = w->chunk - 3;
 	struct subbuf sb = st->sb;
 	struct rec rec;
 	int ret = 1;
 
-	while (n < CHUNK - 3 && (ret = subbuf_next(&sb, &rec)) > 0) {
+	while (n < full && (ret = subbuf_next(&sb, &rec)) > 0) {
 		if (rec.ts > to) { /* so is all that follows */
 			st->ended = true;
 			break;
@@ -314,13 +319,23 @@ static void fill_subbuf(struct walk *w, struct wstream *st)
 	}
 }
 
-/* Refills an array that was fed whole. */
+static bool gap_left(const struct wstream *st)
+{
+	for (uint32_t i = 0; i < st->n; i++)
+		if (st->ev[i].op >= OP_GAP)
+			return true;
+	return false;
+}
+
+/* Refills an array; what was not fed of it stays, in front. */
 static void fill(struct walk *w, struct wstream *st)
 {
-	st->at = st->n = st->to = 0;
-	st->has_gap = st->in_gap;
-	st->mixed = false;
-	while (st->n < CHUNK - 3 && !st->ended) {
+	st->n -= st->at;
+	memmove(st->ev, st->ev + st->at, st->n * sizeof(*st->ev));
+	st->at = st->to = 0;
+	st->has_gap = st->in_gap || (st->has_gap && gap_left(st));
+	st->mixed = st->mixed && st->n;
+	while (st->n < w->chunk - 3 && !st->ended) {
 		enum rkind k = R_EVENT;
 
 		if (!st->open)
@@ -416,7 +431,7 @@ static int slice(struct walk *w)
 	for (uint32_t i = 0; i < w->n; i++) {
 		struct wstream *st = &w->st[i];
 
-		if (st->at == st->n && !st->ended)
+		if (st->n - st->at <= w->low && !st->ended)
 			fill(w, st);
 		if (w->error)
 			return w->error;
@@ -450,11 +465,17 @@ static int open_streams(struct walk *w)
 	const struct capture *cap = w->r->cap;
 	int ret = 0;
 
-	w->st = calloc(MAX(cap->nstream, (size_t)1), sizeof(*w->st));
-	if (!w->st)
+	w->chunk = (uint32_t)(CHUNK_ALL / sizeof(*w->ev) / MAX(cap->nstream, (size_t)1));
+	w->chunk = MIN(MAX(w->chunk, (uint32_t)CHUNK_MIN), (uint32_t)CHUNK_MAX);
+	/* A slice ends where the first array does: small ones are kept half full, or slices were tiny. */
+	w->low = w->chunk < CHUNK_MAX ? w->chunk / 2 : 0;
+	w->st = calloc(cap->nstream + 1, sizeof(*w->st));
+	w->ev = calloc(cap->nstream + 1, w->chunk * sizeof(*w->ev));
+	if (!w->st || !w->ev)
 		return -ENOMEM;
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {
 		ret = rstream_open(&w->st[i].s, cap, &cap->stream[i]);
+		w->st[i].ev = w->ev + i * w->chunk;
 		w->st[i].last_tid = -1;
 		w->st[i].exit = (struct class_event){ .tp = CLASS_EXIT, .tps = w->r->tps };
 		w->n += !ret;
@@ -494,6 +515,7 @@ int report_walk(struct report *r, struct kvmft_err *err)
 		rstream_close(&w.st[i].s);
 	}
 	free(w.st);
+	free(w.ev);
 	if (ret)
 		return err_set(err, -ret, "cannot read %s: %s", r->cap->path, strerror(-ret));
 	pair_finish(r);

@@ -79,6 +79,7 @@ static void free_priv(struct cap_priv *p)
 		free(p->instance[i]);
 	free(p->instance);
 	u64map_free(&p->task_by_tid);
+	cap_unpacker_free(p->unpacker);
 	free(p);
 }
 

@@ -40,24 +40,6 @@ static int read_exact(int fd, void *buf, size_t len, uint64_t off)
 	return (size_t)n == len ? 0 : -EIO; /* the file shrank under us */
 }
 
-/* Unpacks a whole extent and copies len bytes at off out of it. */
-static int read_packed(const struct cap_extent *e, uint64_t off, void *buf, size_t len)
-{
-	_cleanup_free_ uint8_t *packed = malloc(e->packed), *plain = malloc((size_t)e->len);
-	int ret;
-
-	if (!packed || !plain)
-		return -ENOMEM;
-	ret = read_exact(e->fd, packed, e->packed, e->off);
-	if (!ret)
-		ret = cap_unpack(packed, e->packed, plain, (size_t)e->len);
-	if (ret)
-		memset(buf, 0xff, len); /* no valid sub-buffer: counted as damage by its reader */
-	else
-		memcpy(buf, plain + off, len);
-	return ret == -EBADMSG ? 0 : ret;
-}
-
 /* Makes *file the data file of the extent. */
 static int file_switch(const struct capture *c, const struct cap_stream *s,
 		       const struct cap_extent *e, struct cap_file *file)
@@ -74,7 +56,7 @@ static int file_switch(const struct capture *c, const struct cap_stream *s,
 	return MIN(file->fd, 0);
 }
 
-/* Reads exactly len bytes at off inside an extent. */
+/* Reads exactly len bytes at off inside an extent; -EBADMSG: they were compressed, and are damaged. */
 static int read_extent(const struct capture *c, const struct cap_stream *s,
 		       const struct cap_extent *e, uint64_t off, void *buf, size_t len,
 		       struct cap_file *file)
@@ -83,7 +65,7 @@ static int read_extent(const struct capture *c, const struct cap_stream *s,
 	int ret;
 
 	if (e->packed)
-		return read_packed(e, off, buf, len);
+		return cap_unpack_at(&cap_priv(c)->unpacker, e, off, buf, len);
 	if (e->fd >= 0)
 		return read_exact(e->fd, buf, len, e->off + off);
 	file = file ? file : &own;
@@ -113,6 +95,10 @@ ssize_t capture_read_subbufs_kept(const struct capture *c, const struct cap_stre
 	n = MIN(n, (e->len - off) / c->subbuf_size);
 	n = MIN(n, (uint64_t)(SSIZE_MAX / CAPTURE_MAX_SUBBUF));
 	ret = read_extent(c, s, e, off, buf, (size_t)(n * c->subbuf_size), file);
+	if (ret == -EBADMSG) { /* no valid sub-buffers: counted as damage by their reader */
+		memset(buf, 0xff, (size_t)(n * c->subbuf_size));
+		ret = 0;
+	}
 	return ret ? ret : (ssize_t)n;
 }
 
@@ -130,14 +116,6 @@ int capture_read_subbuf(const struct capture *c, const struct cap_stream *s, uin
 	return n == 1 ? 0 : n ? (int)n : -ENODATA;
 }
 
-bool capture_has_parts(const struct cap_stream *s)
-{
-	for (size_t i = 0; i < s->next; i++)
-		if (s->ext[i].packed)
-			return false;
-	return true;
-}
-
 int capture_read_part(const struct capture *c, const struct cap_stream *s, uint64_t idx, uint32_t at,
 		      void *buf, size_t n, struct cap_file *file)
 {
@@ -149,5 +127,7 @@ int capture_read_part(const struct capture *c, const struct cap_stream *s, uint6
 		return -ENODATA;
 	if (at > c->subbuf_size || n > c->subbuf_size - at)
 		return -EINVAL;
+	if (!n)
+		return 0;
 	return read_extent(c, s, e, off + at, buf, n, file);
 }

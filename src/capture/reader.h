@@ -25,6 +25,7 @@ struct cap_priv {
 	struct u64map task_by_tid; /* index into c->task */
 	size_t damage_dropped;
 	uint32_t segments_told;	   /* 1 + the highest segment that meta mentions */
+	struct cap_unpacker *unpacker; /* made when a compressed chunk is read */
 };
 
 /* ---- model.c: filling struct capture, bounded and checked ---- */
@@ -120,6 +121,14 @@ int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err
 /* unpack.c: whether there is compression at all, and one chunk. -EOPNOTSUPP, -EBADMSG. */
 bool cap_can_unpack(void);
 int cap_unpack(const void *packed, size_t n, void *plain, size_t len) __must_check;
+/*
+ * len > 0 bytes of a compressed chunk, from off on: what is asked for in order is unpacked once. *slot is made
+ * when it is NULL, and freed by its owner. As above, -EIO, -ENOMEM.
+ */
+struct cap_unpacker;
+int cap_unpack_at(struct cap_unpacker **slot, const struct cap_extent *e, uint64_t off, void *buf,
+		  size_t len) __must_check;
+void cap_unpacker_free(struct cap_unpacker *u);
 /* The way back: bytes that n may become at most; the number they became, -errno. */
 size_t cap_pack_bound(size_t n);
 ssize_t cap_pack(const void *plain, size_t n, void *packed, size_t room) __must_check;

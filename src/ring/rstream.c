@@ -17,7 +17,9 @@
 #define BATCH_BYTES  (256u << 10)
 #define BATCH_MIN    (32u << 10)
 #define BATCH_ALL    (4u << 20) /* ... of all streams together */
+#define PACKED_ALL   (6u << 20) /* ... where each batch costs the unpacking of what lies before it */
 #define PAGE	     4096u
+#define PART_MIN     1024u	/* where there are thousands of CPUs */
 #define SEEK_PROBES  64		  /* stamps looked at to see whether they ascend */
 
 /* A quarter of the descriptors for one capture: several may be open at once. */
@@ -30,9 +32,37 @@ static bool keep_files(const struct capture *cap)
 
 static int rstream_place_losses(struct rstream *r);
 
+static bool is_packed(const struct cap_stream *s)
+{
+	return s->next && s->ext[0].packed;
+}
+
+/* How much is read at once, and the buffer for it. */
+static int rstream_buffer(struct rstream *r, size_t nstream)
+{
+	uint32_t size = r->geom.size, bytes;
+
+	nstream = MAX(nstream, (size_t)1);
+	bytes = (uint32_t)MAX(BATCH_MIN, BATCH_BYTES / nstream);
+	bytes = (uint32_t)MIN(bytes, (is_packed(r->s) ? PACKED_ALL : BATCH_ALL) / nstream);
+	if (bytes < size)
+		r->window = MIN(MAX(bytes / PART_MIN * PART_MIN, PART_MIN), size);
+	r->batch = MAX(bytes / size, 1u);
+	if (r->s->nsub < r->batch)
+		r->batch = (uint32_t)MAX(r->s->nsub, 1u);
+	size = r->window ? r->window : r->batch * size;
+	/* A copy to an address just behind the source's, modulo a page, takes four times as long. */
+	if (size > PAGE)
+		r->buf = aligned_alloc(PAGE, ((size_t)size + PAGE - 1) / PAGE * PAGE);
+	else
+		r->buf = malloc(size);
+	return r->buf ? 0 : -ENOMEM;
+}
+
 int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_stream *s)
 {
-	uint32_t size = cap->subbuf_size, bytes;
+	uint32_t size = cap->subbuf_size;
+	int ret;
 
 	memset(r, 0, sizeof(*r));
 	r->file.fd = -1;
@@ -48,17 +78,8 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 		.big_endian = cap->big_endian,
 		.swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__),
 	};
-	bytes = (uint32_t)MAX(BATCH_MIN, BATCH_BYTES / MAX(cap->nstream, (size_t)1));
-	bytes = (uint32_t)MIN(bytes, BATCH_ALL / MAX(cap->nstream, (size_t)1));
-	if (bytes < size && capture_has_parts(s))
-		r->window = MAX(bytes / PAGE * PAGE, PAGE);
-	r->batch = MAX(bytes / size, 1u);
-	if (s->nsub < r->batch)
-		r->batch = (uint32_t)MAX(s->nsub, 1u);
-	/* A copy to an address just behind the source's, modulo a page, takes four times as long. */
-	size = r->window ? r->window : r->batch * size;
-	r->buf = aligned_alloc(PAGE, ((size_t)size + PAGE - 1) / PAGE * PAGE);
-	return r->buf ? rstream_place_losses(r) : -ENOMEM;
+	ret = rstream_buffer(r, cap->nstream);
+	return ret ? ret : rstream_place_losses(r);
 }
 
 static enum rkind damage(struct rstream *r)
@@ -232,9 +253,12 @@ static enum rkind begin_next(struct rstream *r)
 	if (r->error)
 		return R_END;
 	if (r->part_left) {
-		r->error = part_next(r);
-		r->open = !r->error;
-		return r->error ? R_END : R_EVENT;
+		ret = part_next(r);
+		if (ret == -EBADMSG)
+			return damage(r);
+		r->error = ret;
+		r->open = !ret;
+		return ret ? R_END : R_EVENT;
 	}
 	ret = advance(r);
 	if (!ret && r->loss_at < r->nloss) {
@@ -308,6 +332,10 @@ static int read_stamp(struct rstream *r, uint64_t idx, uint64_t *ts)
 	int ret = capture_read_part(r->cap, r->s, idx, 0, ts, sizeof(*ts),
 				    r->keep ? &r->file : NULL);
 
+	if (ret == -EBADMSG) { /* damaged: does not ascend */
+		*ts = UINT64_MAX;
+		return 0;
+	}
 	if (!ret && r->geom.swap)
 		*ts = __builtin_bswap64(*ts);
 	return ret;

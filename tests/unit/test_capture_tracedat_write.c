@@ -6,6 +6,7 @@
 #include "unit/capture_fixture.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <sys/stat.h>
 
@@ -105,6 +106,16 @@ static void check_stream(const struct capture *c, size_t i, uint32_t cpu, const 
 		assert_int_equal(capture_read_subbuf(c, &c->stream[i], k, buf), 0);
 		assert_memory_equal(buf, pages + k * FX_SUB, FX_SUB);
 	}
+	/* Parts, against their order too: what is compressed is unpacked anew then. */
+	for (uint64_t k = nsub; k--;) {
+		uint32_t at = (uint32_t)(k * 37 % FX_SUB), n = MIN(100u, FX_SUB - at);
+
+		assert_int_equal(capture_read_part(c, &c->stream[i], k, at, buf, n, NULL), 0);
+		assert_memory_equal(buf, pages + k * FX_SUB + at, n);
+		n = FX_SUB - at - n; /* goes on */
+		assert_int_equal(capture_read_part(c, &c->stream[i], k, FX_SUB - n, buf, n, NULL), 0);
+		assert_memory_equal(buf, pages + k * FX_SUB + FX_SUB - n, n);
+	}
 }
 
 static const struct cap_stream *find_stream(const struct capture *c, uint32_t cpu, const char *name)
@@ -178,6 +189,79 @@ static void test_round_trip(void **state __unused_arg)
 	enc_rmtree(dir);
 }
 
+/* All of CPU 0, by parts of so many bytes (0: whole sub-buffers); damage to *damaged. */
+static uint64_t count_events(const char *path, uint32_t window, uint64_t *damaged)
+{
+	struct capture *c = fx_open(path);
+	struct rstream r;
+	uint64_t n;
+
+	assert_non_null(c);
+	*damaged = 1;
+	if (!c->nstream) { /* the damage is to what names the CPUs */
+		assert_false(c->complete);
+		capture_close(c);
+		return 0;
+	}
+	assert_int_equal(rstream_open(&r, c, &c->stream[0]), 0);
+	assert_int_equal(r.window, 0);
+	r.window = window;
+	while (rstream_next(&r) != R_END)
+		;
+	assert_int_equal(r.error, 0);
+	n = r.events;
+	*damaged = r.damaged;
+	rstream_close(&r);
+	capture_close(c);
+	return n;
+}
+
+/* A byte of compressed data that is wrong costs what is behind it in its chunk, and is told of. */
+static void test_damaged_chunks(void **state __unused_arg)
+{
+	char *dir = enc_tmpdir(), path[512];
+	struct capture none = { 0 };
+	struct tdw_spec s = { .version = 7, .zstd = true, .g = enc_geom(FX_SUB, 8, false), .cap = &none,
+			      .clock = "x86-tsc", .cpus = 1 };
+	uint8_t *pages = fx_pages_of(&s.g, NSUB, 20, 1000, 10, KVM_EXIT, 72), byte;
+	uint64_t whole, parts, damaged, seen = 0;
+	struct tdw *w;
+	struct stat st;
+	int fd;
+
+	if (!tdw_has_zstd()) {
+		print_message("[     INFO ] built without zstd\n");
+		skip();
+	}
+	snprintf(path, sizeof(path), "%s/x.dat", dir);
+	assert_int_equal(tdw_create(path, &s, &w), 0);
+	assert_int_equal(tdw_buffer(w), 0);
+	assert_int_equal(tdw_cpu(w, 0), 0);
+	for (int i = 0; i < NSUB; i++)
+		assert_int_equal(tdw_subbuf(w, pages + (size_t)i * FX_SUB), 0);
+	assert_int_equal(tdw_close(w, 0), 0);
+	assert_int_equal(count_events(path, 0, &damaged), NSUB * 20);
+	assert_int_equal(count_events(path, 64, &damaged), NSUB * 20);
+	assert_int_equal(damaged, 0);
+	fd = open(path, O_RDWR);
+	assert_true(fd >= 0 && fstat(fd, &st) == 0);
+	for (off_t at = st.st_size / 2; at < st.st_size - 200; at += 7) {
+		assert_int_equal(pread(fd, &byte, 1, at), 1);
+		byte ^= 0x55;
+		assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+		whole = count_events(path, 0, &damaged);
+		seen += damaged > 0;
+		parts = count_events(path, 64, &damaged);
+		assert_true(parts >= whole || damaged);
+		byte ^= 0x55;
+		assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+	}
+	assert_true(seen > 0);
+	close(fd);
+	free(pages);
+	enc_rmtree(dir);
+}
+
 /* Whatever goes wrong, no file is left, and none that was there is touched. */
 static void test_failures(void **state __unused_arg)
 {
@@ -248,6 +332,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_damaged_chunks),
 		cmocka_unit_test(test_failures),
 		cmocka_unit_test(test_tsc2nsec),
 		cmocka_unit_test(test_ids),
