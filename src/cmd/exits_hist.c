@@ -118,8 +118,8 @@ static int start_times(struct exits_run *x)
 static int hist_start(struct exits_run *x)
 {
 	/*
-	 * The size has to be set before the first trigger: until a ring was given a size, kernels before
-	 * 6.8 make the main trace's ring a big one at that moment.
+	 * The size has to be set before the first trigger: as long as no ring was given a size, older
+	 * kernels (seen with 6.1) make the main trace's ring a big one at that moment.
 	 */
 	struct kinst_config c = { .clock = x->o->time ? x->clock : NULL, .buffer_kb = RING_KB,
 				  .buffer_percent = -1 };
