@@ -238,6 +238,8 @@ struct capture {
  * unreadable. A cut or damaged capture opens as far as it goes (c->damage, !c->complete).
  */
 int capture_open(const char *path, struct capture **out, struct kvmft_err *err) __must_check;
+/* As capture_open(), of a directory only: what uses no other needs no reader of trace.dat. */
+int capture_open_dir(const char *path, struct capture **out, struct kvmft_err *err) __must_check;
 void capture_close(struct capture *c);
 
 /*

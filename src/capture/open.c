@@ -9,8 +9,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Decides by what the path is: a directory is ours, a file must be a trace.dat. */
-static int open_any(struct capture *c, const char *path, struct kvmft_err *err)
+typedef int (*read_file_fn)(struct capture *c, int fd, uint64_t size, struct kvmft_err *err);
+
+/* Decides by what the path is: a directory is ours, a file is for read_file(). */
+static int open_any(struct capture *c, const char *path, read_file_fn read_file, struct kvmft_err *err)
 {
 	/* O_NONBLOCK: a FIFO must not hang the reader; the path itself may be a link. */
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -23,16 +25,18 @@ static int open_any(struct capture *c, const char *path, struct kvmft_err *err)
 	}
 	if (S_ISDIR(st.st_mode))
 		ret = cap_dir_read(c, fd, err);
-	else if (S_ISREG(st.st_mode))
-		ret = cap_tracedat_read(c, fd, (uint64_t)st.st_size, err);
+	else if (S_ISREG(st.st_mode) && read_file)
+		ret = read_file(c, fd, (uint64_t)st.st_size, err);
 	else
-		return err_set(err, EINVAL, "%s is neither a capture directory nor a file", path);
+		return err_set(err, EINVAL, "%s is %s", path,
+			       read_file ? "neither a capture directory nor a file" : "no capture directory");
 	if (!ret)
 		fd = -1; /* taken over */
 	return ret;
 }
 
-int capture_open(const char *path, struct capture **out, struct kvmft_err *err)
+static int open_with(const char *path, read_file_fn read_file, struct capture **out,
+		     struct kvmft_err *err)
 {
 	struct capture *c = cap_new();
 	struct kvmft_err why = { 0 };
@@ -42,7 +46,7 @@ int capture_open(const char *path, struct capture **out, struct kvmft_err *err)
 		return err_set(err, ENOMEM, "out of memory");
 	ret = cap_set_str(&c->path, path);
 	if (!ret)
-		ret = open_any(c, path, &why);
+		ret = open_any(c, path, read_file, &why);
 	if (ret) {
 		if (!why.text[0])
 			err_set(err, ret, "cannot read capture %s: %s", path, strerror(-ret));
@@ -56,6 +60,16 @@ int capture_open(const char *path, struct capture **out, struct kvmft_err *err)
 	cap_note_rest(c);
 	*out = c;
 	return 0;
+}
+
+int capture_open(const char *path, struct capture **out, struct kvmft_err *err)
+{
+	return open_with(path, cap_tracedat_read, out, err);
+}
+
+int capture_open_dir(const char *path, struct capture **out, struct kvmft_err *err)
+{
+	return open_with(path, NULL, out, err);
 }
 
 static void free_vm(struct cap_vm *vm)

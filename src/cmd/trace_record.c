@@ -80,7 +80,7 @@ static int records_of(struct trace *t, const struct capture *cap)
 static int record_from_capture(struct trace *t)
 {
 	struct capture *cap = NULL;
-	int ret = capture_open(t->o->guest_capture, &cap, t->err);
+	int ret = capture_open_dir(t->o->guest_capture, &cap, t->err);
 
 	if (ret)
 		return ret;
