@@ -7,7 +7,8 @@
 . "$VM_LIB/host.sh"
 
 MS=50
-WRITES_PER_SEC=20
+# So few that what the guest does between two writes, which the throttle counts too, is little of it.
+WRITES_PER_SEC=8
 rob=$(dirname "$KVMFT")/tests/tools/rob
 need_kvmft
 [ -x "$rob" ] || die "no $rob: make tests"
@@ -17,12 +18,16 @@ guest_start vm1 --env "IRQS_OFF_MS=$MS" --qemu-args "-msg timestamp=on -D /tmp/q
 guest_wait_up vm1
 flag_wait guest-ready
 
+# record_begin NAME [OPTIONS]
 record_begin()
 {
-	"$KVMFT" record -o "/tmp/$1" --vm vm1 -e default -e sched:sched_switch -e sched:sched_wakeup \
-		2>"/tmp/$1.err" &
+	name=$1
+	shift
+	"$KVMFT" record -o "/tmp/$name" "$@" -e default -e sched:sched_switch -e sched:sched_wakeup \
+		2>"/tmp/$name.err" &
 	recorder=$!
-	wait_until 60 grep -qs '^begin ' "/tmp/$1/meta" || die "recording $1 did not start: $(cat "/tmp/$1.err")"
+	wait_until 60 grep -qs '^begin ' "/tmp/$name/meta" ||
+		die "recording $name did not start: $(cat "/tmp/$name.err")"
 }
 record_end()
 {
@@ -49,6 +54,7 @@ taskset -a -p 1 "$vmm" >/dev/null
 taskset -p 2 "$(guest_tid vm1 0)" >/dev/null
 flag_set pinned
 flag_wait victim-runs
+# Of all threads: who ran instead is known.
 record_begin host1
 sleep 1
 note "the VMM is stopped"
@@ -68,7 +74,7 @@ guest_monitor vm1 trace-event 'virtio_blk_*' on >/dev/null
 guest_monitor vm1 block_set_io_throttle virtio0 0 0 0 0 0 $WRITES_PER_SEC >/dev/null
 flag_set slow-disk
 flag_wait guest2-records
-record_begin host2
+record_begin host2 --vm vm1
 flag_set host2-records
 note "the guest writes to a disk of $WRITES_PER_SEC writes a second"
 flag_wait reads 120
