@@ -11,7 +11,7 @@
 enum { ON_HOST = 1, ON_GUEST = 2, ON_QEMU = 4 };
 
 /* Fields in the order of lat_in.f; "a|b": the first that the format has. */
-static const struct {
+static const struct lat_event {
 	enum lat_ev kind;
 	unsigned int side;
 	const char *sys, *name;
@@ -169,13 +169,14 @@ bool lat_decode(const struct lat_decoder *d, const struct tl_item *i, struct lat
 /* QEMU's events have no formats before they are met, and few kinds matter: they are looked up by name. */
 bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in)
 {
-	for (size_t k = ARRAY_SIZE(events); i->ev && k-- && events[k].side == ON_QEMU;) {
-		struct decoded ev = { .kind = events[k].kind };
+	for (size_t k = ARRAY_SIZE(events); i->ev && k && events[k - 1].side == ON_QEMU; k--) {
+		const struct lat_event *e = &events[k - 1];
+		struct decoded ev = { .kind = e->kind };
 
-		if (strcmp(fmt_name(i->ev), events[k].name))
+		if (strcmp(fmt_name(i->ev), e->name))
 			continue;
-		for (size_t n = 0; n < LAT_FIELDS && events[k].field[n]; n++)
-			fmt_field(i->ev, events[k].field[n], &ev.field[n]);
+		for (size_t n = 0; n < LAT_FIELDS && e->field[n]; n++)
+			fmt_field(i->ev, e->field[n], &ev.field[n]);
 		return decode(tl_fmt(i), &ev, i, in);
 	}
 	return false;

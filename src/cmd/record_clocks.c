@@ -47,8 +47,8 @@ static void *clocks_thread(void *record)
 		add_sample(r, sampled[i]);
 	while (sem_wait(&c->stop))
 		; /* a signal */
-	for (size_t i = ARRAY_SIZE(sampled); have && c->wanted && i--;)
-		add_sample(r, sampled[i]);
+	for (size_t i = ARRAY_SIZE(sampled); have && c->wanted && i; i--)
+		add_sample(r, sampled[i - 1]);
 	(void)kclock_sampler_free(c->sampler, &c->err);
 	return NULL;
 }

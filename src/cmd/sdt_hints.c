@@ -11,6 +11,8 @@
 
 #include "kvmft/qemu_events.h"
 
+_Static_assert(QEV_MAX_ARGS <= SDT_ARGS_MAX, "a marker has room for all of an event");
+
 static struct qevents *load_beside(const char *binary)
 {
 	static const char *const places[] = { "", "../share/qemu/", "../share/qemu-kvm/" };
@@ -40,7 +42,7 @@ static bool hint_of(const struct qev *e, struct sdt_want *w)
 	bool any = false;
 
 	*w = (struct sdt_want){ .provider = "qemu", .name = e->name, .hint = true };
-	for (size_t i = 0; i < e->nargs && i < SDT_ARGS_MAX; i++) {
+	for (size_t i = 0; i < e->nargs && i < ARRAY_SIZE(e->arg); i++) {
 		if (e->arg[i].kind == QEV_STRING)
 			w->as[i] = SDT_AS_STRING;
 		else if (e->arg[i].kind == QEV_POINTER)
