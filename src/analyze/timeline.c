@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * timeline.c: per CPU streams of all captures through one tournament tree.
- *
  * Each stream converts its own stamps as it goes, so the tree only compares numbers. Memory is one
  * batch of sub-buffers per stream, whatever the size of the captures.
  */
