@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
@@ -35,6 +36,15 @@ static inline void util_free_ptr(void *p)
 
 /* Closing keeps errno, so that `return -errno` after it still tells the first failure. */
 void util_close_fd(int *fd);
+
+/* CLOCK_MONOTONIC, ns. */
+static inline uint64_t util_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 #define _cleanup_free_	__attribute__((cleanup(util_free_ptr)))
 #define _cleanup_close_ __attribute__((cleanup(util_close_fd)))

@@ -151,21 +151,13 @@ static void drain_pipe_out(struct drain_cpu *c, size_t n)
 	}
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* The same, timed: when the ring is full meanwhile it is the output that is to blame. */
 static void drain_pipe_out_timed(struct drain_cpu *c, size_t n)
 {
-	uint64_t took = now_ns();
+	uint64_t took = util_now_ns();
 
 	drain_pipe_out(c, n);
-	took = now_ns() - took;
+	took = util_now_ns() - took;
 	c->write_ns += took;
 	c->write_max_ns = MAX(c->write_max_ns, took);
 }

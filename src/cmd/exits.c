@@ -167,7 +167,7 @@ static int nothing_seen(struct exits_run *x)
 	char text[32];
 	int ret;
 
-	str_ns(text, sizeof(text), session_now_ns() - x->begin_ns);
+	str_ns(text, sizeof(text), util_now_ns() - x->begin_ns);
 	ret = exits_who_list(x, true);
 	if (ret)
 		return ret;
@@ -241,7 +241,7 @@ static int exits_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret) {
 		say_what(&x); /* counting has begun */
 		ret = exits_who_scan(&x);
-		x.begin_ns = x.interval_ns = session_now_ns();
+		x.begin_ns = x.interval_ns = util_now_ns();
 	}
 	ret = ret ? ret : exits_loop(&x);
 	exits_top_end(&x);

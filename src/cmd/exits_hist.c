@@ -288,7 +288,7 @@ static int empty_map(struct exits_run *x, bool sums, struct khist *h)
 /* The maps are full of threads that are no more. While they are emptied, exits go by uncounted. */
 static int empty_maps(struct exits_run *x)
 {
-	uint64_t begin = session_now_ns();
+	uint64_t begin = util_now_ns();
 	char text[32];
 	struct khist h;
 	int ret;
@@ -301,7 +301,7 @@ static int empty_maps(struct exits_run *x)
 	exits_raw_reset(&x->table);
 	if (!x->screen.on)
 		cli_note("the kernel's map was full of ended VMs and was emptied: exits of %s are not "
-			 "counted", str_ns(text, sizeof(text), session_now_ns() - begin));
+			 "counted", str_ns(text, sizeof(text), util_now_ns() - begin));
 	x->lost_unknown = true;
 	if ((x->o->interval.set || x->o->top) && exits_prune(&x->table))
 		return err_set(x->err, ENOMEM, "out of memory");

@@ -47,7 +47,7 @@ static int wait_until(struct exits_run *x, uint64_t when)
 		{ .fd = x->screen.keys ? STDIN_FILENO : -1, .events = POLLIN },
 		{ .fd = x->o->file ? -1 : STDOUT_FILENO }, /* POLLERR: the reader is gone */
 	};
-	uint64_t now = session_now_ns();
+	uint64_t now = util_now_ns();
 	uint64_t ms = when > now ? (when - now + 999999) / 1000000 : 0;
 
 	if (poll(p, 4, (int)MIN(ms, (uint64_t)60000)) < 0 && errno != EINTR)
@@ -75,7 +75,7 @@ static int table(struct exits_run *x, bool last)
 		return ret;
 	x->tables++;
 	exits_interval(&x->table);
-	x->interval_ns = session_now_ns();
+	x->interval_ns = util_now_ns();
 	if (x->o->count.set && x->tables >= x->o->count.v && !x->end)
 		x->end = EXITS_COUNT;
 	return 0;
@@ -92,12 +92,12 @@ struct due {
 
 static int do_due(struct exits_run *x, struct due *d)
 {
-	uint64_t now = session_now_ns(), step = interval_ns(x);
+	uint64_t now = util_now_ns(), step = interval_ns(x);
 	int ret = 0;
 
 	if (x->engine->tick && now >= d->tick) {
 		ret = x->engine->tick(x);
-		d->tick = session_now_ns() + (uint64_t)x->engine->tick_ms * 1000000;
+		d->tick = util_now_ns() + (uint64_t)x->engine->tick_ms * 1000000;
 	}
 	if (!ret && now >= d->alive) {
 		ret = exits_who_tick(x);
@@ -113,7 +113,7 @@ static int do_due(struct exits_run *x, struct due *d)
 	if (!ret && step && now >= d->table && !x->end) {
 		ret = table(x, false);
 		d->table += step;
-		d->table = MAX(d->table, session_now_ns());
+		d->table = MAX(d->table, util_now_ns());
 	}
 	return ret;
 }

@@ -52,7 +52,7 @@ void exits_page_fill(const struct exits_run *x, const struct exits_view *v, stru
 			   x->target.pid || x->target.threads ? EXITS_COL_TID : EXITS_COL_PID_TID,
 		.tid_header = x->target.threads ? "TIDS" : "TID",
 		.realtime_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec,
-		.elapsed_ns = session_now_ns() - x->interval_ns,
+		.elapsed_ns = util_now_ns() - x->interval_ns,
 		.lost = x->lost,
 		.engine = x->engine->name,
 		.target = x->target.title.s,

@@ -133,7 +133,7 @@ static int who_vm(struct exits_run *x, const struct vm *vm)
 	if (never_ran && !x->rescan_ns) {
 		x->rescan_step = MAX(2 * x->rescan_step, (uint64_t)RESCAN_IDLE);
 		x->rescan_step = MIN(x->rescan_step, (uint64_t)RESCAN_LAST);
-		x->rescan_ns = session_now_ns() + x->rescan_step;
+		x->rescan_ns = util_now_ns() + x->rescan_step;
 	}
 	if (unknown && one_vm(x->vms, vm->pid))
 		ret = who_process(e, vm, (uint32_t)at);
@@ -240,12 +240,12 @@ void exits_who_changed(struct exits_run *x)
 	while (read(x->inotify_fd, buf, sizeof(buf)) > 0)
 		;
 	x->rescan_step = RESCAN_FIRST;
-	x->rescan_ns = session_now_ns() + x->rescan_step;
+	x->rescan_ns = util_now_ns() + x->rescan_step;
 }
 
 int exits_who_tick(struct exits_run *x)
 {
-	uint64_t now = session_now_ns();
+	uint64_t now = util_now_ns();
 
 	if (!x->rescan_ns || now < x->rescan_ns)
 		return 0;

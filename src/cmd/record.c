@@ -9,7 +9,6 @@
  */
 #include "record.h"
 #include "cmds.h"
-#include "session.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -103,7 +102,7 @@ static int record_start(struct record *r)
 	ret = kinst_tracing(r->k, true, r->err);
 	if (ret)
 		return ret;
-	r->live_ns = session_now_ns();
+	r->live_ns = util_now_ns();
 	ret = capw_meta(r->w, &r->line);
 	if (ret)
 		return err_set(r->err, -ret, "cannot write meta: %s", strerror(-ret));

@@ -107,7 +107,7 @@ struct record {
 	struct sbuf later;	    /* records that wait to be written to meta */
 	unsigned int segments_told; /* in meta */
 	uint64_t rotate_ns;
-	uint64_t live_ns;	    /* session_now_ns() when all events were on */
+	uint64_t live_ns;	    /* util_now_ns() when all events were on */
 	struct vm_list *vms;	    /* as last scanned */
 	struct kpids {
 		int32_t *v;

@@ -14,7 +14,6 @@
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 
-#include "session.h"
 
 #define TICK_NS	      1000000000ull
 #define FIRST_TICK_NS 250000000ull /* with a COMMAND: what it has started by then is looked at */
@@ -78,7 +77,7 @@ static int wait_timer(struct pollfd *p, uint64_t first_ns, uint64_t every_ns)
 /* It counts from when the events were on, whatever else there was to do since. */
 static uint64_t duration_left(const struct record *r)
 {
-	uint64_t gone = session_now_ns() - r->live_ns;
+	uint64_t gone = util_now_ns() - r->live_ns;
 
 	return r->o->duration.v - MIN(gone, r->o->duration.v);
 }

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "kvmft/ring.h"
-#include "session.h"
 
 /* From here on an output is called too slow: of the time, or for what a pipe holds. */
 #define SLOW_PERCENT 50u
@@ -150,7 +149,7 @@ static void add_cause(struct sbuf *b, uint64_t n, const char *what)
 /* The ring was full: was it because the output could not take more? */
 static void add_output(const struct record *r, const struct drain_cpu *c, struct sbuf *b)
 {
-	uint64_t total = session_now_ns() - r->live_ns, percent;
+	uint64_t total = util_now_ns() - r->live_ns, percent;
 
 	if (!c->write_ns || !total)
 		return;

@@ -118,14 +118,6 @@ int session_live_open(struct kinst *k, const struct kcpus *cpus, const int *raw,
 
 /* ---- time, signals, output ---- */
 
-uint64_t session_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 int session_signals(struct kvmft_err *err)
 {
 	sigset_t set;

@@ -24,8 +24,6 @@ void session_raw_close(int *raw, size_t n);
 int session_live_open(struct kinst *k, const struct kcpus *cpus, const int *raw,
 		      struct live **live, struct kvmft_err *err) __must_check;
 
-/* CLOCK_MONOTONIC. */
-uint64_t session_now_ns(void);
 /* Blocks the signals that end a session and makes them readable: descriptor or -errno. */
 int session_signals(struct kvmft_err *err) __must_check;
 

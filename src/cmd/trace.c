@@ -69,7 +69,7 @@ static int trace_start(struct trace *t)
 {
 	int ret;
 
-	t->begin_ns = session_now_ns();
+	t->begin_ns = util_now_ns();
 	t->start = krdtsc_now();
 	ret = kinst_tracing(t->k, true, t->err);
 	if (!ret)

@@ -13,7 +13,7 @@
 
 uint64_t trace_elapsed_ms(struct trace *t)
 {
-	uint64_t ns = session_now_ns() - t->begin_ns;
+	uint64_t ns = util_now_ns() - t->begin_ns;
 
 	if (!t->end && t->o->duration.set && ns >= t->o->duration.v)
 		t->end = TRACE_DURATION;

@@ -190,7 +190,7 @@ static int record_from_kvm(struct trace *t)
 	struct wait w = { .found = false };
 	int ret;
 
-	t->begin_ns = session_now_ns();
+	t->begin_ns = util_now_ns();
 	ret = wait_setup(t, &w);
 	if (!ret)
 		ret = wait_ticks(t, &w);

@@ -20,17 +20,9 @@ static const struct mon_ops *const ops_of[] = {
 	[MON_HMP] = &mon_hmp_ops,
 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 void mon_begin(struct monitor *m)
 {
-	uint64_t now = now_ns();
+	uint64_t now = util_now_ns();
 
 	m->deadline = m->timeout_ns < UINT64_MAX - now ? now + m->timeout_ns : UINT64_MAX;
 }
@@ -55,7 +47,7 @@ static int wait_for(struct monitor *m, short events)
 	struct pollfd p = { .fd = m->fd, .events = events };
 
 	for (;;) {
-		uint64_t now = now_ns();
+		uint64_t now = util_now_ns();
 		uint64_t left = m->deadline > now ? m->deadline - now : 0;
 		int ms = (int)MIN((left + 999999) / 1000000, (uint64_t)60000);
 		int ret = poll(&p, 1, ms);
@@ -133,7 +125,7 @@ int mon_receive(struct monitor *m, struct kvmft_err *err)
 			return ret;
 		got = take(m);
 		if (got > 0)
-			return now_ns() > m->deadline ? late(m, err) : 0;
+			return util_now_ns() > m->deadline ? late(m, err) : 0;
 		if (got == 0)
 			return hung_up(m, err);
 		if (got != -EAGAIN)
