@@ -115,6 +115,28 @@ static int check_again(struct pairing *p, struct pairing_guest *g, struct kvmft_
 	return 0;
 }
 
+/* What a map given by hand is about to replace. */
+static int keep_recorded(const struct pairing *p, struct pairing_guest *g)
+{
+	const struct epoch_vm *e = p->map->vm[g->vm].epochs;
+
+	for (size_t i = 0; e && i < e->n; i++) {
+		const struct epoch_vcpu *c = e->vcpus[i];
+
+		for (size_t k = 0; k < c->n; k++) {
+			struct pairing_recorded *r = array_grow(&g->recorded, g->nrecorded, &g->recorded_cap,
+								sizeof(*r));
+
+			if (!r)
+				return -ENOMEM;
+			*r = (struct pairing_recorded){ .vcpu = c->id, .from = c->v[k].from, .map = c->v[k].map,
+							.sure = c->v[k].has_map && !c->v[k].doubtful };
+			g->nrecorded++;
+		}
+	}
+	return 0;
+}
+
 static int open_guest(struct pairing *p, const char *operand, const struct tsc_map *forced,
 		      struct kvmft_err *err)
 {
@@ -144,7 +166,7 @@ static int open_guest(struct pairing *p, const char *operand, const struct tsc_m
 	ret = check_again(p, g, err);
 	if (ret)
 		return ret;
-	if (forced && hostmap_force_map(p->map, g->vm, g->c.cap->ncpu, forced))
+	if (forced && (keep_recorded(p, g) || hostmap_force_map(p->map, g->vm, g->c.cap->ncpu, forced)))
 		return err_set(err, ENOMEM, "out of memory");
 	return tl_add_guest(p->t, g->c.cap, g->c.fmt, g->vm, err);
 }
@@ -269,8 +291,10 @@ void pairing_close(struct pairing *p)
 		close_one(&p->later[i].c);
 	}
 	free(p->later);
-	for (size_t i = 0; i < p->nguest; i++)
+	for (size_t i = 0; i < p->nguest; i++) {
 		close_one(&p->guest[i].c);
+		free(p->guest[i].recorded);
+	}
 	free(p->guest);
 	close_one(&p->host);
 }

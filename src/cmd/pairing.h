@@ -18,6 +18,14 @@ struct pairing_capture {
 struct pairing_guest {
 	struct pairing_capture c;
 	size_t vm; /* index into the host map */
+	/* Under a forced map: what the host recorded, vCPU by vCPU, each until the next one of the same vCPU. */
+	struct pairing_recorded {
+		uint32_t vcpu;
+		bool sure;     /* has a map, and nothing puts it in doubt */
+		uint64_t from; /* host TSC */
+		struct tsc_map map;
+	} *recorded;
+	size_t nrecorded, recorded_cap;
 };
 
 struct pairing {

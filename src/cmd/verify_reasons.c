@@ -34,6 +34,68 @@ void verify_time(const struct verify *v, uint64_t host, struct sbuf *b)
 		  ns % 1000000000 / 1000, host);
 }
 
+/* The map that the host recorded for all vCPUs while the guest's events happened; NULL: there is no such one. */
+static const struct tsc_map *recorded_map(const struct verify_guest *g)
+{
+	const struct pairing_recorded *r = g->g->recorded;
+	const struct tsc_map *map = NULL;
+
+	for (size_t i = 0; i < g->g->nrecorded; i++) {
+		if (r[i].from > g->last)
+			continue;
+		if (i + 1 < g->g->nrecorded && r[i + 1].vcpu == r[i].vcpu && r[i + 1].from <= g->first)
+			continue;
+		if (!r[i].sure || (map && !tsc_map_equal(map, &r[i].map)))
+			return NULL;
+		map = &r[i].map;
+	}
+	return map;
+}
+
+/*
+ * What was given by hand against what the host recorded: by how many cycles guest times would have to
+ * be moved. Windows leave some room to either side; the record leaves none. NULL: they are the same, or
+ * it is not one number.
+ */
+static const struct tsc_map *off_record(const struct verify *v, const struct verify_guest *g, int64_t *by)
+{
+	const struct tsc_map *given = &v->p.map->vm[g->g->vm].forced, *map = recorded_map(g);
+	struct tsc_map shifted;
+	uint64_t host, hi;
+
+	if (v->solved || !map)
+		return NULL;
+	shifted = *map;
+	shifted.offset = given->offset;
+	if (!tsc_map_equal(&shifted, given) || tsc_to_host(map, tsc_to_guest(given, g->first), &host, &hi))
+		return NULL;
+	*by = (int64_t)(host - g->first);
+	return *by ? map : NULL;
+}
+
+/* The windows hold for both, so it is the record that decides. */
+static bool record_contradicts(const struct verify *v, const struct verify_guest *g)
+{
+	int64_t by;
+
+	return off_record(v, g, &by) && by >= g->a.shift_lo && by <= g->a.shift_hi;
+}
+
+static int record_reason(const struct verify *v, struct verify_guest *g)
+{
+	struct sbuf b = { 0 };
+	const struct tsc_map *map;
+	int64_t by;
+
+	map = off_record(v, g, &by);
+	if (!map)
+		return 0;
+	sbuf_addf(&b, "the host recorded TSC offset %" PRId64 ": by that, guest times would be moved by ",
+		  (int64_t)map->offset);
+	pairing_add_cycles(&b, by, v->khz);
+	return verify_reason(g, &b);
+}
+
 static int aligned(struct verify *v, struct verify_guest *g)
 {
 	const struct align *a = &g->a;
@@ -108,6 +170,11 @@ static int misaligned(struct verify *v, struct verify_guest *g)
 
 	if (!a->total.checked && verify_elsewhere(v, g)) {
 		sbuf_add(&b, "misaligned: the guest's events are placed outside of the time that the host recorded");
+		return verify_reason(g, &b);
+	}
+	if (!a->total.outside && record_contradicts(v, g)) {
+		sbuf_add(&b, "misaligned: the windows hold, but the TSC offset is not the one that the host recorded, "
+			     "for which they hold as well");
 		return verify_reason(g, &b);
 	}
 	if (!a->total.outside) {
@@ -214,6 +281,8 @@ int verify_reasons(struct verify *v, struct verify_guest *g)
 
 	if (g->a.kind != ALIGN_BAD && pairs_contradict(v, g))
 		g->a.kind = ALIGN_BAD;
+	if (g->a.kind == ALIGN_OK && record_contradicts(v, g))
+		g->a.kind = ALIGN_BAD;
 	if (g->a.kind == ALIGN_OK)
 		ret = aligned(v, g);
 	else if (g->a.kind == ALIGN_BAD)
@@ -222,6 +291,8 @@ int verify_reasons(struct verify *v, struct verify_guest *g)
 		ret = unknown(v, g);
 	if (!ret)
 		ret = verify_solution_reasons(v, g);
+	if (!ret)
+		ret = record_reason(v, g);
 	if (!ret)
 		ret = pair_reason(v, g);
 	return ret ? ret : other_reasons(v, g);

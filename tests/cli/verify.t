@@ -64,11 +64,18 @@ fi
 
 # ---- wrong offsets ----
 
-# The slack is 1500 either way: up to there nobody can tell, beyond it everybody must.
+# The slack is 1500 either way: up to there the windows cannot tell, beyond it they must.
+pair bare --no-debugfs
 for error in -1500 1499; do
-	verify plain --tsc-offset $((offset + error))
+	verify bare --tsc-offset $((offset + error))
 	status_is 0 "an error of $error cycles is within the bound"
+	verify plain --tsc-offset $((offset + error))
+	status_is 1 "... but not where the host recorded the offset"
+	out_has '^syn: misaligned: the windows hold, but the TSC offset is not the one' "... said"
+	out_has "recorded TSC offset $offset: by that, .* moved by [+]?$error cycles" "... by how much"
 done
+verify plain --tsc-offset $offset
+status_is 0 "the offset that the host recorded, given by hand"
 for error in -1501 1501 -40000 40000 2000000 -100000000; do
 	verify plain --tsc-offset $((offset + error))
 	status_is 1 "an error of $error cycles is found"
