@@ -42,6 +42,11 @@ int pick_feed(struct pick *p, const struct tl_item *item,
 uint64_t pick_matches(const struct pick *p);
 /* Items of the context that were dropped because too many bytes would have had to be kept. */
 uint64_t pick_dropped(const struct pick *p);
+/*
+ * The i-th of what was asked for by a name or number that nothing in the time line has, as a sentence in b:
+ * most often a slip of the pen. False: there are no more.
+ */
+bool pick_unmet(const struct pick *p, size_t i, struct sbuf *b) __must_check;
 void pick_free(struct pick *p);
 
 /* ---- filters, by themselves ---- */
@@ -53,6 +58,8 @@ int filter_parse(const char *text, size_t n, struct filter **out, struct kvmft_e
 /* Whether the record of that event passes. */
 bool filter_match(const struct filter *f, const struct fmt *fmt, const struct fmt_event *ev,
 		  const struct rec *rec);
+/* The first field in it that the event does not have, NULL = it has all of them. Borrowed from f. */
+const char *filter_lacks(const struct filter *f, const struct fmt_event *ev);
 void filter_free(struct filter *f);
 
 #endif

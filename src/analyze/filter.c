@@ -226,6 +226,16 @@ void filter_free(struct filter *f)
 	free(f);
 }
 
+const char *filter_lacks(const struct filter *f, const struct fmt_event *ev)
+{
+	struct fmt_field fld;
+
+	for (size_t i = 0; i < f->n; i++)
+		if (f->s[i].kind == STEP_TERM && !fmt_field(ev, f->s[i].field, &fld))
+			return f->s[i].field;
+	return NULL;
+}
+
 /* ---- run time ---- */
 
 static bool text_match(const struct step *s, const char *text)

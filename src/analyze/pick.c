@@ -17,6 +17,8 @@
 struct spec {
 	char *sys, *name; /* patterns; sys NULL = any */
 	struct filter *filter;
+	bool met, hit;	   /* an event of that name was seen; one passed the filter */
+	const char *lacks; /* a field of the filter that an event of that name does not have */
 };
 
 struct specs {
@@ -38,6 +40,7 @@ struct pick {
 	struct specs event, match;
 	uint32_t *vcpu;
 	size_t nvcpu, vcpu_cap;
+	bool vcpu_met;
 	char **side;
 	size_t nside, side_cap;
 	uint64_t context, after; /* items still to be shown after the last match */
@@ -135,11 +138,11 @@ static bool side_wanted(const struct pick *p, const struct tl_source *s)
 	return !p->nside;
 }
 
-static bool vcpu_wanted(const struct pick *p, int64_t vcpu)
+static bool vcpu_wanted(struct pick *p, int64_t vcpu)
 {
 	for (size_t i = 0; i < p->nvcpu; i++)
 		if (vcpu == (int64_t)p->vcpu[i])
-			return true;
+			return p->vcpu_met = true;
 	return !p->nvcpu;
 }
 
@@ -150,10 +153,16 @@ static uint64_t specs_of(struct specs *s, const struct tl_item *i)
 
 	if (u64map_get(&s->known, key, &set))
 		return set;
-	for (size_t k = 0; i->ev && k < s->n; k++)
-		if ((!s->v[k].sys || !fnmatch(s->v[k].sys, fmt_sys(i->ev), 0)) &&
-		    !fnmatch(s->v[k].name, fmt_name(i->ev), 0))
-			set |= 1ull << k;
+	for (size_t k = 0; i->ev && k < s->n; k++) {
+		struct spec *x = &s->v[k];
+
+		if ((x->sys && fnmatch(x->sys, fmt_sys(i->ev), 0)) || fnmatch(x->name, fmt_name(i->ev), 0))
+			continue;
+		set |= 1ull << k;
+		x->met = true;
+		if (x->filter && !x->lacks)
+			x->lacks = filter_lacks(x->filter, i->ev);
+	}
 	(void)!u64map_put(&s->known, key, set); /* a cache: without memory it is slower */
 	return set;
 }
@@ -168,7 +177,7 @@ static bool specs_match(struct specs *s, const struct tl_item *i)
 	for (size_t k = 0; set; k++, set >>= 1)
 		if ((set & 1) && (!s->v[k].filter ||
 				  filter_match(s->v[k].filter, tl_fmt(i), i->ev, i->rec)))
-			return true;
+			return s->v[k].hit = true;
 	return false;
 }
 
@@ -285,6 +294,37 @@ uint64_t pick_matches(const struct pick *p)
 uint64_t pick_dropped(const struct pick *p)
 {
 	return p->dropped;
+}
+
+static bool spec_unmet(const struct spec *x, struct sbuf *b)
+{
+	const char *sys = x->sys ? x->sys : "", *colon = x->sys ? ":" : "";
+
+	if (!x->met)
+		sbuf_addf(b, "no event named %s%s%s was met", sys, colon, x->name);
+	else if (!x->hit && x->lacks)
+		sbuf_addf(b, "%s%s%s has no field %s", sys, colon, x->name, x->lacks);
+	return !x->met || (!x->hit && x->lacks);
+}
+
+bool pick_unmet(const struct pick *p, size_t i, struct sbuf *b)
+{
+	const struct specs *both[] = { &p->event, &p->match };
+
+	if (p->nvcpu && !p->vcpu_met) { /* of the rest nothing is known then */
+		if (!i)
+			sbuf_addf(b, "no event of a vCPU that was named was met");
+		return !i;
+	}
+	for (size_t k = 0, found = 0; k < ARRAY_SIZE(both) && !found; k++) /* matches see what the events leave */
+		for (size_t n = 0; n < both[k]->n; n++) {
+			if (!spec_unmet(&both[k]->v[n], b))
+				continue;
+			if (found++ == i)
+				return true;
+			sbuf_reset(b);
+		}
+	return false;
 }
 
 static void specs_free(struct specs *s)

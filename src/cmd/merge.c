@@ -27,7 +27,7 @@ struct merge_opts {
 
 static const struct opt merge_options[] = {
 	OPTION_CHOICE(0, "clock", struct merge_opts, clock, "CLOCK", out_clock_names,
-		      "clock of all rows (default: ns since the first event)"),
+		      "clock of all rows (default: ns since the recording began)"),
 	OPTION('o', "output", OPT_STR, struct merge_opts, output, "OUT",
 	       "write the time line to this new file (default: standard output)"),
 	OPTION(0, "format", OPT_STR, struct merge_opts, format, "FORMAT",
@@ -135,6 +135,24 @@ static int merge_write(struct merge *m)
 
 /* ---- what the user must know about the result ---- */
 
+static void summary_pick(const struct merge *m)
+{
+	struct sbuf b = { 0 };
+
+	if (!m->pick)
+		return;
+	for (size_t i = 0; !m->o->quiet && pick_unmet(m->pick, i, &b); i++) {
+		cli_note("%s", b.s ? b.s : "out of memory");
+		sbuf_reset(&b);
+	}
+	sbuf_free(&b);
+	if (m->o->pick.grep.n && !m->o->quiet)
+		cli_note("%llu matches", (unsigned long long)pick_matches(m->pick));
+	if (pick_dropped(m->pick))
+		cli_note("%llu lines of context were left out: too large to be kept",
+			 (unsigned long long)pick_dropped(m->pick));
+}
+
 static void summary_alignment(struct merge *m, const struct tl_source *g)
 {
 	struct sbuf b = { 0 };
@@ -175,11 +193,7 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret) {
 		complete = pairing_summary(m.p.t, m.o->quiet);
 		merge_qemu_summary(&m.q, m.p.t, m.o->quiet);
-		if (m.o->pick.grep.n && !m.o->quiet)
-			cli_note("%llu matches", (unsigned long long)pick_matches(m.pick));
-		if (m.pick && pick_dropped(m.pick))
-			cli_note("%llu lines of context were left out: too large to be kept",
-				 (unsigned long long)pick_dropped(m.pick));
+		summary_pick(&m);
 		for (size_t i = 0; i < tl_sources(m.p.t); i++) {
 			if (tl_source(m.p.t, i)->guest)
 				summary_alignment(&m, tl_source(m.p.t, i));

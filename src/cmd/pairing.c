@@ -202,6 +202,20 @@ static int host_map(struct pairing *p, bool alone, struct kvmft_err *err)
 	return ret ? err_set(err, -ret, "out of memory") : 0;
 }
 
+/* What a TSC map given by hand says holds at all times: the guests may have begun before the host. */
+static int begin_of_guests(struct pairing *p, struct kvmft_err *err)
+{
+	struct tl_item item;
+	int ret = tl_start(p->t, err);
+
+	if (ret)
+		return ret;
+	if (tl_next(p->t, &item) > 0)
+		p->begin = MIN(p->begin, item.host);
+	tl_stop(p->t);
+	return 0;
+}
+
 int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
 		    const struct tsc_map *forced, enum pairing_need need, struct kvmft_err *err)
 {
@@ -218,13 +232,14 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 		return err_set(err, EINVAL,
 			       "%s is the capture of a guest: the host's comes first, kvmft merge HOST GUEST",
 			       host);
+	p->begin = p->host.cap->begin_tsc;
 	/* The capture's own list of VMs tells the threads, if it has one. */
 	ret = host_map(p, !n && (need == PAIRING_LINES || (need == PAIRING_VCPUS && p->host.cap->nvm)), err);
 	if (!ret)
 		ret = tl_new(p->map, &p->t, err);
 	for (size_t i = 0; i < n && !ret; i++)
 		ret = open_guest(p, guests[i], forced, err);
-	return ret;
+	return ret || !forced || !n ? ret : begin_of_guests(p, err);
 }
 
 static int add_host(struct pairing *p, const char *path, struct kvmft_err *err)
@@ -274,6 +289,8 @@ int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *er
 	memset(p, 0, sizeof(*p));
 	p->alone = true;
 	ret = open_one(path, &p->host, err);
+	if (!ret)
+		p->begin = p->host.cap->begin_tsc;
 	if (!ret)
 		ret = hostmap_new(p->host.cap, p->host.fmt, &p->map, err);
 	if (!ret)

@@ -40,6 +40,7 @@ struct pairing {
 	} *later; /* hosts that the VM moved to, in that order */
 	size_t nlater;
 	struct timeline *t;
+	uint64_t begin; /* host TSC: the host's recording began, or earlier a guest with a TSC map given by hand */
 	bool alone; /* host is the only capture, and may be a guest's: see tl_new_alone() */
 };
 

@@ -100,7 +100,7 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 	c->map = p->map;
 	c->vm = p->nguest ? p->guest[0].vm : 0;
 	c->khz = host->tsc_khz;
-	c->base = host->begin_tsc;
+	c->base = p->begin;
 	if (p->alone) {
 		int ret = own_clock(host, kind, c, err);
 

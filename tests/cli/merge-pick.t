@@ -66,6 +66,29 @@ only "--vcpu with a list" '(\[v[02]\]|-400[13] )' --vcpu 0,2-2
 only "all of them" '^syn .*\[v2\].* msr:write_msr: ' --side syn --vcpu 2 -e write_msr
 merge -e 'read_msr/nosuchfield==1/'
 is "$(grep -vc EPOCH "$out")" 0 "filter: a field that is not there matches nothing"
+err_has '^kvmft: read_msr has no field nosuchfield$' "... and that is said"
+merge -e kvm_exti --grep kvm_exit
+err_has '^kvmft: no event named kvm_exti was met$' "--event: a name that is not there is said"
+is "$(grep -cE 'named kvm_exit ' "$err")" 0 "... and not what it left nothing of"
+merge --grep 'kvm:*msr' --grep 'kvm_exit/vcpu==1/'
+is "$(grep -cE 'no event named kvm:' "$err")" 0 "--grep: nor what is there"
+err_has '^kvmft: kvm_exit has no field vcpu$' "... a slip in the second one is said"
+merge -e 'kvm_e*/vcpu_id==77/'
+is "$(grep -cE 'named|no field' "$err")" 0 "a value that is not there is no slip"
+merge --vcpu 9
+status_is 0 "--vcpu: one that is not there"
+err_has '^kvmft: no event of a vCPU that was named was met$' "... is said"
+merge -q -e nosuch
+is "$(cat "$err")" "" "-q: nothing is said"
+
+# ---- a guest that began before the host, by an offset given by hand ----
+
+cp -r "$tmp/host" "$tmp/late"
+sed -i 's/^begin tsc=.*/begin tsc=1000080000000/' "$tmp/late/meta"
+run "$kvmft" merge --tsc-offset -900000000000 --side guest "$tmp/late" "$tmp/guest"
+status_is 0 "a guest that began before the host"
+out_has '^syn .* 0\.0000[0-9]* ' "... seconds count from its beginning"
+is "$(grep -cE ' [0-9]{5,}\.[0-9]{9} ' "$out")" 0 "... and are none of another century"
 
 # ---- time ----
 
