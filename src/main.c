@@ -102,10 +102,16 @@ static int flushed(int ret)
 	return KVMFT_FAILED;
 }
 
+static void print_version(void)
+{
+	printf("kvmft %s\n", KVMFT_VERSION);
+}
+
 static int print_help(char **argv)
 {
 	char joined[64];
 	const char *name = joined_name(argv, joined, sizeof(joined));
+	struct kvmft_err err = { .text = "" };
 	const struct cmd *c;
 
 	if (!name) {
@@ -115,6 +121,10 @@ static int print_help(char **argv)
 	c = cli_find(name);
 	if (!c)
 		return unknown_command(name);
+	if (c->verbs && argv[1] && !cli_find_verb(c, argv[1], &err)) {
+		fprintf(stderr, "kvmft %s: %s\n", c->name, err.text);
+		return KVMFT_USAGE;
+	}
 	cli_print_help(c, stdout);
 	return KVMFT_OK;
 }
@@ -152,7 +162,16 @@ static void confine_reader(const struct cmd *c, const void *opts)
 	(void)sandbox_enter(&s);
 }
 
-/* The command of a group that the operands name; else its help (0) or wrong usage (2). */
+/* What --help or --version asks of a command; first: see cli_parse(). */
+static void print_about(const struct cmd *c, int first)
+{
+	if (first == CLI_VERSION)
+		print_version();
+	else
+		cli_print_help(c, stdout);
+}
+
+/* The command of a group that the operands name; else its help or version (0) or wrong usage (2). */
 static int find_verb(const struct cmd **c, int *argc, char ***argv)
 {
 	const struct cmd *group = *c;
@@ -160,8 +179,8 @@ static int find_verb(const struct cmd **c, int *argc, char ***argv)
 	char none;
 	int first = cli_parse(group, &none, *argc, *argv, &err);
 
-	if (first == 0) {
-		cli_print_help(group, stdout);
+	if (first == 0 || first == CLI_VERSION) {
+		print_about(group, first);
 		return flushed(KVMFT_OK);
 	}
 	*c = first > 0 ? cli_find_verb(group, (*argv)[first], &err) : NULL;
@@ -178,6 +197,7 @@ static int run_command(const struct cmd *c, int argc, char **argv)
 {
 	_cleanup_free_ void *opts = calloc(1, c->opts_size ? c->opts_size : 1);
 	struct kvmft_err err = { .text = "" };
+	bool about;
 	int ret, first;
 
 	if (!opts) {
@@ -185,14 +205,14 @@ static int run_command(const struct cmd *c, int argc, char **argv)
 		return KVMFT_FAILED;
 	}
 	first = cli_parse(c, opts, argc, argv, &err);
-	if (first > 0 && c->reader)
+	about = first == 0 || first == CLI_VERSION;
+	ret = first < 0 ? KVMFT_USAGE : KVMFT_OK;
+	if (about)
+		print_about(c, first);
+	if (first > 0 && !about && c->reader)
 		confine_reader(c, opts);
-	if (first > 0)
+	if (first > 0 && !about)
 		ret = c->run(opts, argc - first, argv + first, &err);
-	else
-		ret = first < 0 ? KVMFT_USAGE : KVMFT_OK;
-	if (first == 0)
-		cli_print_help(c, stdout);
 	cli_free(c, opts);
 	if (ret < 0) /* a negative errno that a run() passed on */
 		ret = err.code ? err.code : KVMFT_FAILED;
@@ -218,7 +238,7 @@ int main(int argc, char **argv)
 		return KVMFT_USAGE;
 	}
 	if (!strcmp(argv[1], "--version")) {
-		printf("kvmft %s\n", KVMFT_VERSION);
+		print_version();
 		return flushed(KVMFT_OK);
 	}
 	if (!strcmp(argv[1], "--list-options"))

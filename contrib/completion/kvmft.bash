@@ -62,7 +62,7 @@ _kvmft()
 	fi
 	verbs=$(_kvmft_verbs "$cmd")
 	if [[ -n $verbs && $COMP_CWORD -eq 2 ]]; then
-		_kvmft_words "$verbs --help" "$word"
+		_kvmft_words "$verbs --help --version" "$word"
 		return
 	fi
 	[[ -n $verbs ]] && cmd="$cmd ${COMP_WORDS[2]}"

@@ -9,6 +9,7 @@
 #ifndef KVMFT_CLI_H
 #define KVMFT_CLI_H
 
+#include <limits.h>
 #include <stdio.h>
 
 #include "kvmft/util.h"
@@ -111,8 +112,9 @@ extern const char *const kvmft_cmds_elsewhere[];
 
 /*
  * Parses argv[1..] by the table. Returns the index of the first operand, 0 when help was asked
- * for (and should be printed), or -EINVAL with err set (exit code 2).
+ * for (and should be printed), CLI_VERSION when --version was, or -EINVAL with err set (exit code 2).
  */
+#define CLI_VERSION INT_MAX
 int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvmft_err *err);
 void cli_free(const struct cmd *c, void *opts);
 void cli_print_help(const struct cmd *c, FILE *f);

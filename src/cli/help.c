@@ -97,6 +97,7 @@ void cli_print_help(const struct cmd *c, FILE *f)
 		if (!(o->flags & OPT_HIDDEN))
 			cli_print_opt(o, f);
 	fprintf(f, "  %-26s %s\n", "-h, --help", "print this text");
+	fprintf(f, "  %-26s %s\n", "    --version", "print name and version");
 	if (c->examples)
 		fprintf(f, "\nexamples:\n%s\n", c->examples);
 }
@@ -117,6 +118,7 @@ void cli_print_list(const struct cmd *c, FILE *f)
 		fputc('\n', f);
 	}
 	fprintf(f, "%s\thelp\th\t\tprint this text\t\n", c->name);
+	fprintf(f, "%s\tversion\t\t\tprint name and version\t\n", c->name);
 }
 
 /* In a NULL-terminated array; word is compared with what follows the first skip bytes of names. */

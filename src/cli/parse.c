@@ -10,10 +10,12 @@
 
 #define CLI_MAX_OPTS 64
 /* Long options without a short form get values from here on. */
-#define CLI_LONG_BASE 0x100
+#define CLI_LONG_BASE	 0x102
+#define CLI_LONG_HELP	 0x100
+#define CLI_LONG_VERSION 0x101
 
 struct cli_tables {
-	struct option longs[CLI_MAX_OPTS + 2];
+	struct option longs[CLI_MAX_OPTS + 3];
 	char shorts[2 * CLI_MAX_OPTS + 4];
 };
 
@@ -49,7 +51,9 @@ static void cli_build(const struct cmd *c, struct cli_tables *t)
 		}
 	}
 	t->longs[n].name = "help";
-	t->longs[n].val = 'h';
+	t->longs[n++].val = CLI_LONG_HELP;
+	t->longs[n].name = "version";
+	t->longs[n].val = CLI_LONG_VERSION;
 	t->shorts[s++] = 'h';
 }
 
@@ -159,12 +163,28 @@ static const char *cli_nearest_opt(const struct cmd *c, const char *name)
 	return best;
 }
 
+/* How many options begin like this word, up to its "=". */
+static unsigned int cli_beginnings(const struct cmd *c, const char *word)
+{
+	size_t len = strcspn(word, "=");
+	unsigned int n = 0;
+
+	for (const struct opt *o = c->opts; o->name; o++)
+		n += !strncmp(o->name, word, len);
+	return n;
+}
+
 static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_err *err)
 {
 	const char *word = argv[optind - 1], *near;
 
+	if (val >= CLI_LONG_HELP) /* getopt knows it, but not with what stands behind = */
+		return err_usage(err, "option %.*s takes no argument", (int)strcspn(word, "="), word);
 	if (val)
 		return err_usage(err, "unknown option -%c (see kvmft help %s)", val, c->name);
+	if (str_starts(word, "--") && word[2] && cli_beginnings(c, word + 2) > 1)
+		return err_usage(err, "option %.*s is ambiguous: more of its letters are needed (see kvmft help %s)",
+				 (int)strcspn(word, "="), word, c->name);
 	near = cli_nearest_opt(c, str_starts(word, "--") ? word + 2 : word);
 	if (near)
 		return err_usage(err, "unknown option %s (did you mean --%s?)", word, near);
@@ -174,11 +194,11 @@ static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_e
 static int cli_check_operands(const struct cmd *c, int n, struct kvmft_err *err)
 {
 	if (n < c->min_args)
-		return err_usage(err, "operands are missing: kvmft %s [OPTIONS] %s", c->name,
-				 c->args ? c->args : "");
+		return err_usage(err, "operands are missing: kvmft %s [OPTIONS]%s%s", c->name,
+				 c->args ? " " : "", c->args ? c->args : "");
 	if (c->max_args >= 0 && n > c->max_args)
-		return err_usage(err, "too many operands: kvmft %s [OPTIONS] %s", c->name,
-				 c->args ? c->args : "");
+		return err_usage(err, "too many operands: kvmft %s [OPTIONS]%s%s", c->name,
+				 c->args ? " " : "", c->args ? c->args : "");
 	return 0;
 }
 
@@ -199,12 +219,14 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 	optind = 0; /* begin anew: a group's own options were parsed before its command's */
 	opterr = 0;
 	while ((val = getopt_long(argc, argv, t.shorts, t.longs, NULL)) != -1) {
-		if (val == 'h')
+		if (val == 'h' || val == CLI_LONG_HELP)
 			return 0;
+		if (val == CLI_LONG_VERSION)
+			return CLI_VERSION;
 		if (val == ':')
 			return err_usage(err, "option %s needs an argument", argv[optind - 1]);
 		if (val == '?')
-			return cli_unknown(c, argv, optopt < CLI_LONG_BASE ? optopt : 0, err);
+			return cli_unknown(c, argv, optopt, err);
 		ret = cli_set(cli_opt_of(c, val), opts, optarg, err);
 		if (ret)
 			return ret;

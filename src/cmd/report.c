@@ -446,7 +446,6 @@ static int report_run(void *opts, int argc __unused_arg, char **argv __unused_ar
 const struct cmd cmd_report = {
 	.name = "report",
 	.summary = "why vCPUs left their guests, and how long it took",
-	.args = "",
 	.description = "Statistics of exits, or of what they were for, from a capture of the host: on this\n"
 		       "machine or any other. The tables look like those of `perf kvm stat report`.",
 	.examples = "  kvmft report\n"

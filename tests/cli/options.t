@@ -55,7 +55,7 @@ man_options()
 	{
 		man_part "$1"
 		case $1 in
-		*" "*) echo ".It Fl h , Fl Fl help" ;;
+		*" "*) printf '.It Fl h , Fl Fl help\n.It Fl Fl version\n' ;;
 		esac
 	} | sed -nE 's/^\.It Fl (.) , Fl Fl ([a-z0-9-]+).*/-\1 --\2/p; s/^\.It Fl Fl ([a-z0-9-]+).*/ --\1/p' |
 		LC_ALL=C sort
@@ -67,7 +67,7 @@ man_synopsis_lacks()
 	sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/p' "$top/man/kvmft-${1%% *}.1" >"$tmp/synopsis"
 	list_options "$1" | while read -r a b; do
 		case $a in
-		--help | -h) continue ;;
+		--help | -h | --version) continue ;;
 		--*) pattern="Fl Fl ${a#--}( |\$)" ;;
 		*) pattern="Fl ${a#-}( |\$)" ;;
 		esac
@@ -86,6 +86,8 @@ while read -r cmd; do
 		run "$kvmft" $cmd $how
 		ok "$cmd $how prints the same" cmp "$out" "$tmp/help.cmd"
 	done
+	# shellcheck disable=SC2086
+	is "$("$kvmft" $cmd --version)" "$("$kvmft" --version)" "$cmd --version"
 	list_options "$cmd" >"$tmp/list"
 	ok "$cmd: the list has options" grep -q -- --help "$tmp/list"
 	is "$(help_options "$cmd")" "$(cat "$tmp/list")" "$cmd: help and list have the same options"
@@ -131,7 +133,7 @@ if command -v bash >/dev/null; then
 			"$(list_options "$cmd" | sed 's/.*--/--/' | LC_ALL=C sort)" \
 			"bash completion: options of $cmd"
 	done <"$tmp/all"
-	is "$(complete_bash kvmft qemu "")" "$( (grep '^qemu ' "$tmp/verbs" | cut -d ' ' -f 2 && echo --help) |
+	is "$(complete_bash kvmft qemu "")" "$( (grep '^qemu ' "$tmp/verbs" | cut -d ' ' -f 2 && printf '%s\n' --help --version) |
 		LC_ALL=C sort)" "bash completion: commands of a group"
 	is "$(complete_bash kvmft rec)" "record" "bash completion: rest of a command"
 	is "$(complete_bash kvmft record --max)" "--max-size" "bash completion: rest of an option"
@@ -179,7 +181,11 @@ wrong "near option" "did you mean --buffer-size\?" record --bufer-size 8M
 wrong "near option of reset" "did you mean --dry-run\?" reset --dryrun
 wrong "option without its argument, long" "option --output needs an argument" record --output
 wrong "option without its argument, short" "option -o needs an argument" record -o
-wrong "argument for a flag" "quiet" record --quiet=yes
+wrong "argument for a flag" "option --quiet takes no argument" record --quiet=yes
+wrong "argument for --help" "option --help takes no argument" record --help=yes
+wrong "beginning of two options" "option --out is ambiguous" record --out=x
+wrong "help of an unknown command of a group" "^kvmft qemu: unknown command 'xyzzy-plugh'" help qemu xyzzy-plugh
+wrong "too many operands" "too many operands: kvmft report \[OPTIONS\]$" report x
 wrong "operands for a command without" "too many operands" reset something
 wrong "operands are missing" "operands are missing" merge
 wrong "an option after operands is one" "there is no format 'nosuch'" merge a b --format nosuch
