@@ -117,4 +117,6 @@ is "$split" 1 "most of the time of HLT is spent halted"
 run "$kvmft" report -i "$rig/beside-trace-cmd" --vm vm1 --per vcpu
 out_has '^Analyze events for VM vm1, all VCPUs:$' "--vm vm1"
 out_has '^Analyze events for VM vm1, VCPU 1:$' "--per vcpu"
+sums_of beside-perf sched "$rig/beside-perf"
+sums_of beside-trace-cmd irq,sched,timer "$rig/beside-trace-cmd"
 finish
