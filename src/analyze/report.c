@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kvmft/clockgraph.h"
+
 #define CELLS_LIMIT (3u << 19) /* some 9000 keys; a row of a table takes about as much again */
 #define HISTS_LIMIT (5u << 20)
 #define MAX_THREADS 65536
@@ -177,15 +179,12 @@ static uint64_t bracket_khz(const struct capture *c)
 /* What a tick of the trace clock is. */
 static int clock_scale(struct report *r, struct kvmft_err *err)
 {
-	static const char *const ns_clocks[] = { "local", "global", "perf", "mono", "mono_raw", "boot",
-						 "tai" };
 	const struct capture *c = r->cap;
 	const char *clock = c->clock ? c->clock : "local";
 
 	r->mul = r->div = 1;
-	for (size_t i = 0; i < ARRAY_SIZE(ns_clocks); i++)
-		if (!strcmp(clock, ns_clocks[i]))
-			return 0;
+	if (clock_trace_is_ns(clock))
+		return 0;
 	if (c->has_tsc2nsec && c->tsc2nsec_mult && c->tsc2nsec_shift < 63 && !r->opts.khz) {
 		r->mul = c->tsc2nsec_mult;
 		r->div = 1ull << c->tsc2nsec_shift;

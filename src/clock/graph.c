@@ -120,6 +120,16 @@ bool clock_in_cycles(enum clock_id id)
 	return id == CLK_HOST_TSC || id == CLK_GUEST_TSC;
 }
 
+bool clock_trace_is_ns(const char *name)
+{
+	static const char *const ns[] = { "local", "global", "perf", "mono", "mono_raw", "boot", "tai" };
+
+	for (size_t i = 0; i < sizeof(ns) / sizeof(ns[0]); i++)
+		if (!strcmp(ns[i], name))
+			return true;
+	return false;
+}
+
 /* Is @full the name @name with the prefix @prefix? */
 static bool prefixed(const char *full, const char *prefix, const char *name)
 {

@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "kvmft/clockgraph.h"
+
 /* mono_raw, mono, boot, realtime: by the host capture's own readings. */
 static int readings(struct cap_pieces *pieces, const struct capture *host, const struct out_clock *c,
 		    struct kvmft_err *err)
@@ -63,17 +65,18 @@ static int check_hosts(const struct pairing *p, enum out_clock_kind kind, struct
 static int own_clock(const struct capture *cap, int kind, struct out_clock *c, struct kvmft_err *err)
 {
 	bool tsc = cap->clock && !strcmp(cap->clock, "x86-tsc");
+	bool count = !tsc && cap->clock && !clock_trace_is_ns(cap->clock); /* the clock counter, or uptime */
 
 	if (tsc && kind >= OUT_CLOCK_MONO_RAW)
 		return 0;
-	if (kind >= 0 && kind != OUT_CLOCK_NS && (!tsc || kind == OUT_CLOCK_KVMCLOCK))
+	if (kind >= 0 && (kind != OUT_CLOCK_NS || count) && (!tsc || kind == OUT_CLOCK_KVMCLOCK))
 		return err_usage(err, "--clock %s: %s alone has no such time, its trace clock is %s",
 				 out_clock_names[kind], cap->path, cap->clock ? cap->clock : "unknown");
 	if (!tsc) { /* ns already: as if of a TSC that counts them */
-		c->khz = 1000000;
+		c->khz = count ? 0 : 1000000;
 		c->base = 0;
 	}
-	if (kind == OUT_CLOCK_GUEST_TSC) /* stamps as they are */
+	if (kind == OUT_CLOCK_GUEST_TSC || count) /* stamps as they are */
 		c->kind = OUT_CLOCK_HOST_TSC;
 	return 0;
 }
@@ -131,9 +134,14 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 int sink_check(const struct out_format *fmt, const struct out_clock *c, const char *path,
 	       struct kvmft_err *err)
 {
+	const struct capture *cap = c->map->cap;
+
+	if (fmt->only_ns && cap->clock && strcmp(cap->clock, "x86-tsc") && !clock_trace_is_ns(cap->clock))
+		return err_set(err, ENODATA, "format %s has times in ns, and %s was recorded with the trace clock "
+					     "%s, which is no time", fmt->name, cap->path, cap->clock);
 	if (fmt->only_ns && strcmp(out_clock_unit(c), "ns") && !c->khz)
 		return err_set(err, ENODATA, "format %s has times in ns, and %s does not say how fast its "
-					     "TSC runs", fmt->name, c->map->cap->path);
+					     "TSC runs", fmt->name, cap->path);
 	if (fmt->only_ns && strcmp(out_clock_unit(c), "ns"))
 		return err_usage(err, "format %s has times in ns: use a --clock other than %s", fmt->name,
 				 out_clock_names[c->kind]);

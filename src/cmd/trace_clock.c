@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "kvmft/clockgraph.h"
 #include "kvmft/output.h"
 
 #define TSC_CLOCK "x86-tsc"
@@ -48,10 +49,8 @@ int trace_clock_choose(struct trace *t)
 		t->time = TRACE_KVMCLOCK;
 	else if (!strcmp(t->clock, TSC_CLOCK) && !o->tsc && !o->clock)
 		t->time = TRACE_SINCE_START;
-	else if (!strcmp(t->clock, TSC_CLOCK) || !strcmp(t->clock, "counter"))
-		t->time = TRACE_UNITS;
 	else
-		t->time = TRACE_NS;
+		t->time = clock_trace_is_ns(t->clock) ? TRACE_NS : TRACE_UNITS;
 	return t->time == TRACE_SINCE_START ? choose_since_start(t) : 0;
 }
 
