@@ -59,7 +59,7 @@ not_run()
 	install*) echo "changes the machine" ;;
 	find* | cat* | grep* | echo* | less*) echo "not a command of kvmft" ;;
 	*"ssh guest"*) echo "needs a guest with ssh" ;;
-	*qemu-system* | "kvmft qemu"*) echo "needs a QEMU; tests/cli/qemu.t and record-qemu.t run such" ;;
+	*qemu-system* | "kvmft qemu"* | *"--qemu trace-"*) echo "needs a QEMU; tests/cli/qemu.t and record-qemu.t run such" ;;
 	*./prog*) echo "needs a program with markers; tests/cli/sdt.t runs such" ;;
 	*"--kvmclock vm1"* | *guest-offset*) echo "needs a kvmclock guest; tests/vm/clocks.t and guestclocks.t have one" ;;
 	esac
