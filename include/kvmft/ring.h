@@ -136,6 +136,10 @@ struct rstream {
 	int error; /* -errno of a failed read, sticky */
 };
 
+/*
+ * At the beginning of stream s of cap; both are borrowed. 0, and rstream_close() in the end; -errno with
+ * nothing to close: -EINVAL for a capture without sub-buffers, -ENOMEM, or a read that failed.
+ */
 int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_stream *s)
 	__must_check;
 /* The first of a sub-buffer, its end, gaps and damage: what rstream_next() does not do in line. */

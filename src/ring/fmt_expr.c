@@ -173,8 +173,8 @@ static struct pnode *number_field(struct build *b, const char *name)
 
 	if (!f)
 		return NULL;
-	if (f->is_array && !(f->size == 1 || f->size == 2 || f->size == 4 || f->size == 8))
-		return zero(b); /* not a number: libtraceevent reads 0 */
+	if (!fmt_is_number(f->size))
+		return zero(b); /* libtraceevent reads 0, too */
 	n = build_node(b, P_FIELD);
 	if (!n)
 		return NULL;
@@ -195,6 +195,8 @@ static struct pnode *number_element(struct build *b, const struct tep_print_arg 
 	if (!left || left->type != TEP_PRINT_FIELD)
 		return build_fail(b);
 	f = build_field(b, left->field.name);
+	if (f && f->is_array && !f->is_dynamic && !fmt_is_number(f->elem))
+		return zero(b);
 	n = build_node(b, P_ELEMENT);
 	if (!f || !n || !f->is_array || f->is_dynamic)
 		return build_fail(b);

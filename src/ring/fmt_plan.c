@@ -77,10 +77,10 @@ static inline uint64_t field_value(const struct pnode *n, const struct fmt *f,
 static uint64_t element(const struct pnode *n, const struct fmt *f, const struct rec *rec)
 {
 	uint64_t i = plan_eval(n->a, f, rec);
-	uint32_t len, elem = n->fld.elem;
+	uint32_t len, elem = n->fld.elem; /* a size that a number has */
 	const uint8_t *p;
 
-	if (!elem || !fmt_bytes(f, &n->fld, rec, &p, &len) || i >= len / elem)
+	if (!fmt_bytes(f, &n->fld, rec, &p, &len) || i >= len / elem)
 		return 0;
 	return plan_fit(fmt_get(p + i * elem, elem, f->swap), elem, n->fld.is_signed);
 }
@@ -201,8 +201,7 @@ static void print_array(const struct pnode *n, const struct fmt *f, const struct
 	const uint8_t *p;
 	uint32_t len;
 
-	if ((elem != 1 && elem != 2 && elem != 4 && elem != 8) ||
-	    !fmt_bytes(f, &n->fld, rec, &p, &len))
+	if (elem > 8 || !fmt_is_number((uint32_t)elem) || !fmt_bytes(f, &n->fld, rec, &p, &len))
 		len = 0;
 	pout_char(out, '{');
 	for (i = 0; len && i < len / elem && i < want; i++) {

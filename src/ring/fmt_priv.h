@@ -91,7 +91,13 @@ const struct fmt_fld *fmt_find_fld(const struct fmt_event *e, const char *name, 
 /* fmt_value.c: the bytes of a (possibly dynamic) array field; false when outside the record. */
 bool fmt_bytes(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec,
 	       const uint8_t **p, uint32_t *len);
-/* Unsigned value of 1, 2, 4 or 8 bytes in the file's order; 0 for other sizes. */
+/* Sizes that a number has; what a format declares with another one counts as 0. */
+static inline bool fmt_is_number(uint32_t size)
+{
+	return size == 1 || size == 2 || size == 4 || size == 8;
+}
+
+/* Unsigned value of so many bytes in the file's order; 0 for sizes that no number has. */
 static inline uint64_t fmt_get(const void *p, uint32_t size, bool swap)
 {
 	switch (size) {

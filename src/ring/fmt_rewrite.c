@@ -3,9 +3,10 @@
  * fmt_rewrite.c: a print format in words that libtraceevent reads as C does.
  *
  * Left alone it groups a - b - c from the right, takes "a || b == c ? d : e" for "a || (...)", takes
- * a conditional behind a ':' for one about everything before it, forgets the parentheses of a right
- * operand as in "a & (b | c)", and knows no "{ }" at the end of a table. So operands are grouped
- * here, by parentheses; those of a right operand hide behind a cast that changes nothing.
+ * a conditional behind a ':' for one about everything before it, crashes on an element of an array
+ * there, forgets the parentheses of a right operand as in "a & (b | c)", and knows no "{ }" at the end
+ * of a table. So operands are grouped here, by parentheses; those of a right operand hide behind a
+ * cast that changes nothing.
  *
  * The text has passed fmt_check.c: brackets and quotes match, nesting is bounded.
  */
@@ -262,16 +263,25 @@ static const char *find_colon(struct span s, bool *nested)
 	return s.end;
 }
 
-static void rewrite_branch(struct sbuf *b, struct span s, bool nested)
+static bool has_element(struct span s)
 {
-	sbuf_add(b, nested ? " (" : " ");
+	for (const char *p = s.p; p < s.end; p = *p == '"' ? string_end(p, s.end) : p + 1)
+		if (*p == '[')
+			return true;
+	return false;
+}
+
+static void rewrite_branch(struct sbuf *b, struct span s, bool group)
+{
+	sbuf_add(b, group ? " (" : " ");
 	rewrite_cond(b, s);
-	sbuf_add(b, nested ? ") " : " ");
+	sbuf_add(b, group ? ") " : " ");
 }
 
 static void rewrite_cond(struct sbuf *b, struct span s)
 {
 	const char *p, *colon;
+	struct span rest;
 	bool nested;
 
 	s.p = skip_blanks(s.p, s.end);
@@ -288,8 +298,9 @@ static void rewrite_cond(struct sbuf *b, struct span s)
 	if (colon == s.end)
 		return;
 	sbuf_addc(b, ':');
-	find_colon((struct span){ colon + 1, s.end }, &nested);
-	rewrite_branch(b, (struct span){ colon + 1, s.end }, nested);
+	rest = (struct span){ colon + 1, s.end };
+	find_colon(rest, &nested);
+	rewrite_branch(b, rest, nested || has_element(rest));
 }
 
 void fmt_rewrite(struct sbuf *b, const char *print)

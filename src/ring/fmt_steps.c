@@ -95,7 +95,7 @@ static bool memo_fields(struct pmemo *m, const struct pnode *n)
 		return true;
 	switch (n->kind) {
 	case P_FIELD:
-		return (n->size == 1 || n->size == 2 || n->size == 4 || n->size == 8) && memo_add(m, n);
+		return memo_add(m, n);
 	case P_CONST:
 	case P_TEXT:
 		return true;

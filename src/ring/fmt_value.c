@@ -19,9 +19,7 @@ bool fmt_u64(const struct fmt *f, const struct fmt_field *fld, const struct rec 
 {
 	uint32_t size = fld->size;
 
-	if ((size != 1 && size != 2 && size != 4 && size != 8) || fld->is_array)
-		return false;
-	if ((uint32_t)fld->off + size > rec->len)
+	if (!fmt_is_number(size) || fld->is_array || fld->off + size > rec->len)
 		return false;
 	*v = fmt_get(rec->data + fld->off, size, f->swap);
 	if (fld->is_signed)
@@ -120,7 +118,7 @@ void fmt_value(const struct fmt *f, const struct fmt_field *fld, const struct re
 		v->len = (uint32_t)strnlen((const char *)v->p, len);
 	} else {
 		v->kind = FMT_NUMBERS;
-		v->elem = fld->elem == 2 || fld->elem == 4 || fld->elem == 8 ? fld->elem : 1;
+		v->elem = fmt_is_number(fld->elem) ? fld->elem : 1;
 		v->len = len / v->elem;
 	}
 }
@@ -142,11 +140,8 @@ static void add_bytes_printable(struct sbuf *out, const uint8_t *p, uint32_t len
 static void add_array(const struct fmt *f, const struct fmt_field *fld, const uint8_t *p,
 		      uint32_t len, struct sbuf *out)
 {
-	uint32_t elem = fld->elem, i, n;
+	uint32_t elem = fmt_is_number(fld->elem) ? fld->elem : 1, n = len / elem, i;
 
-	if (elem != 1 && elem != 2 && elem != 4 && elem != 8)
-		elem = 1;
-	n = len / elem;
 	sbuf_addc(out, '{');
 	for (i = 0; i < n && i < SHOWN_ELEMENTS; i++) {
 		sbuf_add(out, i ? ",0x" : "0x");

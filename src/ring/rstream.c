@@ -79,7 +79,10 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 		.swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__),
 	};
 	ret = rstream_buffer(r, cap->nstream);
-	return ret ? ret : rstream_place_losses(r);
+	ret = ret ? ret : rstream_place_losses(r);
+	if (ret)
+		rstream_close(r);
+	return ret;
 }
 
 static enum rkind damage(struct rstream *r)

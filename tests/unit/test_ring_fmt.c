@@ -269,6 +269,43 @@ static void test_declarations(void **state __unused_arg)
 	}
 }
 
+/* Sizes that no number has: such fields count as 0, wherever a print format uses them. */
+static void test_odd_sizes(void **state __unused_arg)
+{
+	static const struct {
+		const char *decl;
+		unsigned int size;
+	} t[] = {
+		{ "struct big a", 16 }, { "struct big a", 12 }, { "struct none a", 0 }, { "struct odd a", 3 },
+		{ "struct huge a", 256 }, { "u64 a[2]", 48 }, { "u64 a[1]", 3 },
+	};
+	uint8_t data[512];
+	struct rec rec = { .data = data, .len = sizeof(data), .id = 7 };
+
+	memset(data, 0xff, sizeof(data));
+	for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
+		struct capture c = { .long_size = 8 };
+		struct sbuf b = { 0 }, out = { 0 };
+		struct fmt *f;
+
+		sbuf_addf(&b, "name: x\nID: 7\nformat:\n"
+			  "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n"
+			  "\tfield:%s;\toffset:8;\tsize:%u;\tsigned:1;\n\n"
+			  "print fmt: \"%%5d %%d %%d\", REC->a%s, REC->a%s + 1, REC->a%s < 0 ? 1 : REC->a%s\n",
+			  t[i].decl, t[i].size, i == 5 ? "[0]" : "", i == 5 ? "[1]" : "",
+			  i == 5 ? "[0]" : "", i == 5 ? "[0]" : "");
+		add_format(&c, "kvm", "x", b.s);
+		f = load(&c);
+		assert_true(fmt_has_plan(f, fmt_find(f, "kvm", "x")));
+		fmt_print(f, fmt_find(f, "kvm", "x"), &rec, &out);
+		assert_string_equal(out.s, "    0 1 0");
+		fmt_free(f);
+		free_formats(&c);
+		sbuf_free(&b);
+		sbuf_free(&out);
+	}
+}
+
 /* Damaged format texts must cost their event at most. */
 static void test_mutated_formats(void **state __unused_arg)
 {
@@ -321,6 +358,7 @@ int main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_hostile_records),
 		cmocka_unit_test(test_declarations),
+		cmocka_unit_test(test_odd_sizes),
 		cmocka_unit_test(test_mutated_formats),
 	};
 

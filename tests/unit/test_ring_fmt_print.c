@@ -281,9 +281,10 @@ static void test_print_like_kernel(void **state __unused_arg)
 	"\tfield:s8 b;\toffset:8;\tsize:1;\tsigned:1;\n"                \
 	"\tfield:u32 u;\toffset:12;\tsize:4;\tsigned:0;\n"              \
 	"\tfield:s32 s;\toffset:16;\tsize:4;\tsigned:1;\n"              \
-	"\tfield:s64 l;\toffset:24;\tsize:8;\tsigned:1;\n\nprint fmt: "
+	"\tfield:s64 l;\toffset:24;\tsize:8;\tsigned:1;\n"                \
+	"\tfield:u16 a[2];\toffset:32;\tsize:4;\tsigned:0;\n\nprint fmt: "
 
-/* The conversions of C, with b = -3, u = 7, s = -9, l = INT64_MIN. */
+/* The conversions of C, with b = -3, u = 7, s = -9, l = INT64_MIN, a = { 11, 22 }. */
 static void test_arithmetic(void **state __unused_arg)
 {
 	static const struct {
@@ -319,8 +320,12 @@ static void test_arithmetic(void **state __unused_arg)
 		{ "\"%s\", __print_symbolic(REC->u, { 1, \"x\" }, { }, { 7, \"y\" })", "0x7" },
 		{ "\"[%s]\", __print_flags(REC->u - 7, \"|\", { NAME, \"x\" })", "[]" },
 		{ "\"%s\", __print_flags(REC->u, \"|\", { 3, \"x\" }, { 1, \"y\" })", "x|0x4" },
+		/* libtraceevent 1.7.1 crashes on these as they stand */
+		{ "\"%d\", REC->u ? REC->a[0] : REC->a[1]", "11" },
+		{ "\"%d %d\", !REC->u ? 1 : REC->a[1] + 1, !REC->u ? 1 : 2 * REC->a[1]", "23 44" },
+		{ "\"%d\", !REC->u ? 1 : !REC->u ? 2 : -REC->a[0]", "-11" },
 	};
-	uint8_t data[32] = { 0 };
+	uint8_t data[36] = { 0 };
 	struct rec rec = { .data = data, .len = sizeof(data), .id = 60001 };
 	size_t i;
 
@@ -328,6 +333,8 @@ static void test_arithmetic(void **state __unused_arg)
 	enc_put(data + 12, false, 7, 4);
 	enc_put(data + 16, false, (uint64_t)-9, 4);
 	enc_put(data + 24, false, (uint64_t)INT64_MIN, 8);
+	enc_put(data + 32, false, 11, 2);
+	enc_put(data + 34, false, 22, 2);
 	for (i = 0; i < ARRAY_SIZE(list); i++) {
 		struct capture c = { .long_size = 8 };
 		struct sbuf text = { 0 }, out = { 0 };

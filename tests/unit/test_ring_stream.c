@@ -352,13 +352,44 @@ static void test_many_large(void **state __unused_arg)
 	enc_rmtree(dir);
 }
 
+/* A stream that cannot be opened leaves nothing behind: no memory (the sanitizer looks), no descriptor. */
+static void test_not_opened(void **state __unused_arg)
+{
+	struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
+	uint8_t *pages = fx_pages(&g, 4, 5, 1000, 10, 7);
+	char *dir = enc_tmpdir(), path[256];
+	struct sbuf meta = { 0 };
+	int before, after;
+	struct capture *c;
+	struct rstream r;
+
+	fx_meta(&meta, &g);
+	sbuf_add(&meta, "lost cpu=0 count=5 from=0 to=99999\n"); /* to be placed by the stamps of the data */
+	fx_end(&meta);
+	fx_write(dir, &meta);
+	enc_file(dir, "seg000000/cpu0", pages, 4 * g.size);
+	c = fx_open(dir);
+	assert_non_null(c);
+	snprintf(path, sizeof(path), "%s/seg000000/cpu0", dir);
+	assert_int_equal(truncate(path, 0), 0);
+	before = dup(0);
+	assert_int_equal(rstream_open(&r, c, &c->stream[0]), -EIO);
+	after = dup(0);
+	assert_int_equal(after, before + 1);
+	close(before);
+	close(after);
+	capture_close(c);
+	free(pages);
+	enc_rmtree(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_in_order),	   cmocka_unit_test(test_gap_and_damage),
 		cmocka_unit_test(test_seek),		   cmocka_unit_test(test_cpus_in_time_order),
 		cmocka_unit_test(test_file_shrinks),	   cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_many_large),
+		cmocka_unit_test(test_many_large),	   cmocka_unit_test(test_not_opened),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
