@@ -39,7 +39,7 @@ struct scan {
 	struct hostmap *m;
 	uint16_t entry_id, exit_id;
 	bool has_entry, has_exit;
-	struct fmt_field entry_vcpu, exit_vcpu;
+	struct fmt_field entry_vcpu;
 	struct scan_event clock[4]; /* by enum ev_kind */
 };
 
@@ -74,7 +74,6 @@ static void scan_init(struct scan *s, struct hostmap *m)
 	if (e) {
 		s->exit_id = fmt_id(e);
 		s->has_exit = true;
-		fmt_field(e, "vcpu_id", &s->exit_vcpu);
 	}
 	for (size_t k = 0; k < ARRAY_SIZE(clock_events); k++) {
 		s->clock[k].ev = fmt_find(m->fmt, "kvm", clock_events[k]);
@@ -123,7 +122,7 @@ static int thread_set(struct hostmap *m, int32_t tid, size_t vm, uint32_t vcpu)
 	struct hostmap_thread *t;
 
 	if (u64map_get(&m->by_tid, (uint32_t)tid, &at)) {
-		/* kvm_entry knows best; a thread that runs another vCPU later keeps the first. */
+		/* Recorded with several vCPUs: the last one counts, until its kvm_entry says more. */
 		m->thread[at].vcpu = vcpu;
 		return 0;
 	}
@@ -189,14 +188,14 @@ static ssize_t vm_of_tid(const struct hostmap *m, int32_t tid)
 	return t ? (ssize_t)t->vm : hostmap_task_vm(m, tid);
 }
 
-static int scan_entry(struct scan *s, const struct rec *rec, const struct fmt_field *vcpu_field)
+static int scan_entry(struct scan *s, const struct rec *rec)
 {
 	struct hostmap *m = s->m;
 	int32_t tid = fmt_pid(m->fmt, rec);
 	uint64_t vcpu, at;
 	ssize_t vm;
 
-	if (tid <= 0 || !fmt_u64(m->fmt, vcpu_field, rec, &vcpu) || vcpu > UINT32_MAX)
+	if (tid <= 0 || !fmt_u64(m->fmt, &s->entry_vcpu, rec, &vcpu) || vcpu > UINT32_MAX)
 		return 0;
 	if (u64map_get(&m->by_tid, (uint32_t)tid, &at)) {
 		m->thread[at].vcpu = (uint32_t)vcpu;
@@ -272,7 +271,7 @@ static int scan_event(struct scan *s, const struct rec *rec, int32_t *last_tid)
 		if (tid == *last_tid)
 			return 0; /* the usual case: nothing new */
 		*last_tid = tid;
-		return scan_entry(s, rec, &s->entry_vcpu);
+		return scan_entry(s, rec);
 	}
 	if (s->has_exit && rec->id == s->exit_id) {
 		m->exits++;

@@ -25,7 +25,7 @@ struct wstream {
 	struct rev *ev;	     /* w->chunk of them */
 	uint32_t at, n;	     /* not fed yet: ev[at .. n-1] */
 	uint32_t to;	     /* ... of this slice: ev[at .. to-1] */
-	int32_t last_tid;    /* whose index is last_thread */
+	int64_t last_tid;    /* as a record has it, u32: whose index is last_thread; -1: nobody's yet */
 	uint32_t last_thread;
 	uint64_t last_ts;
 	bool ended, in_gap;
@@ -72,14 +72,14 @@ static inline uint32_t thread_of(struct walk *w, struct wstream *st, int32_t tid
 {
 	uint32_t at;
 
-	if (tid == st->last_tid)
+	if ((uint32_t)tid == st->last_tid)
 		return st->last_thread;
 	if (tid <= 0) /* an idle task runs no vCPU */
 		return UINT32_MAX;
 	at = known ? report_thread_known(w->r, tid) : report_thread(w->r, tid);
 	if (at == UINT32_MAX)
 		return at;
-	st->last_tid = tid;
+	st->last_tid = (uint32_t)tid;
 	st->last_thread = at;
 	st->mixed |= st->n > 0;
 	return at;
@@ -259,7 +259,7 @@ static inline bool decode_usual(const struct walk *w, struct wstream *st, const 
 	const struct rplan *p = &r->plan[r->plan_of[rec->id]];
 
 	if (!p->usual || rec->len < p->need || rec->ts < last_ts || rec->ts < r->from ||
-	    load_u32(rec->data + r->pid.off) != (uint32_t)st->last_tid)
+	    load_u32(rec->data + r->pid.off) != st->last_tid)
 		return false;
 	e->ts = rec->ts;
 	e->thread = st->last_thread;

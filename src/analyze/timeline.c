@@ -22,7 +22,6 @@ struct tl_stream {
 	const struct migrate *link;	 /* of a host that is not the first one */
 	const struct epoch_vcpu *epochs; /* guest: of the vCPU that this CPU is */
 	int64_t vcpu, vm; /* guest: the CPU's; host: what the thread seen last runs; or -1 */
-	bool open;
 	uint64_t from; /* of the window, host TSC */
 	int32_t tid;   /* host: the thread seen last */
 	/* the current item */
@@ -435,7 +434,6 @@ static int stream_open(struct timeline *t, struct tl_source *src, const struct c
 	s->from = t->from;
 	s->begin = src->alone ? 0 : t->map->cap->begin_tsc;
 	ret = rstream_open(&s->r, src->cap, cs);
-	s->open = !ret;
 	t->nstream += !ret;
 	if (!ret && t->from)
 		ret = rstream_seek_by(&s->r, s->gtime ? guest_before : host_before, s);

@@ -97,6 +97,15 @@ int win_new(const struct timeline *t, struct windows **out)
 
 /* ---- figures ---- */
 
+/*
+ * From one host TSC to a later one. Stamps that lie years apart are a damaged file's: cut so that figures can be
+ * negated and subtracted.
+ */
+static int64_t distance(uint64_t from, uint64_t to)
+{
+	return (int64_t)MIN(to - from, (uint64_t)1 << 61);
+}
+
 static void slack(int64_t *field, bool *has, int64_t value)
 {
 	if (!*has || value < *field)
@@ -191,8 +200,8 @@ static void settle_outside(struct windows *w, struct win_vcpu *v, bool entered, 
 
 	if (!v->pending)
 		return;
-	to_exit = (int64_t)(v->pending_last - v->exit);
-	to_entry = entered ? (int64_t)(entry - v->pending_first) : INT64_MAX;
+	to_exit = distance(v->exit, v->pending_last);
+	to_entry = entered ? distance(v->pending_first, entry) : INT64_MAX;
 	account(w, v, v->pending_first, &s);
 	/* All too late by to_exit, or all too early by to_entry: the nearer one is blamed. */
 	if (to_exit <= to_entry)
@@ -230,8 +239,8 @@ static void win_close(struct windows *w, struct win_vcpu *v, uint64_t t)
 {
 	v->windows++;
 	if (v->any_in) {
-		account_slack(w, v, t, false, (int64_t)(v->first_in - v->entry));
-		account_slack(w, v, t, true, (int64_t)(t - v->last_in));
+		account_slack(w, v, t, false, distance(v->entry, v->first_in));
+		account_slack(w, v, t, true, distance(v->last_in, t));
 	}
 	v->state = WIN_OUT;
 	v->exit = t;

@@ -104,6 +104,14 @@ status_is 1 "--vcpu: one that is not there"
 err_has '0 of thread 101' "... vCPUs are listed"
 err_one_line "--vcpu: one that is not there"
 
+# ---- events of no thread: -1 is what some readers have for nobody ----
+
+printf '%s kvm_exit exit_reason=12 isa=1 vcpu_id=0\n' '0 1000 -1' '1 1000 0' >"$tmp/nobody.txt"
+ok "events of thread -1 and 0: compiled" "$mkcap" --capture "$tmp/nobody" "$tmp/nobody.txt"
+report nobody
+status_is 1 "events of thread -1 and 0: of no vCPU"
+err_one_line "events of thread -1 and 0"
+
 # ---- a window of time ----
 
 report basic --from 3us --to 10us --per all --format csv

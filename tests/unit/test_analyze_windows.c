@@ -239,6 +239,25 @@ static void test_slices(void **state)
 	end(&x);
 }
 
+/* Stamps of a damaged file: as far apart as numbers are, and still no figure runs over. */
+static void test_far_apart(void **state __unused_arg)
+{
+	struct walk x = begin();
+	struct align a;
+
+	entry(&x, 1);
+	leave(&x, 2);
+	guest(&x, 2 + (1ull << 63));
+	entry(&x, UINT64_MAX - 9);
+	leave(&x, UINT64_MAX - 8);
+	win_finish(x.w);
+	align_judge(x.w, 0, &a);
+	assert_int_equal(a.kind, ALIGN_BAD);
+	assert_int_equal(a.total.outside, 1);
+	assert_int_equal(a.total.outside_max, 1ull << 61);
+	end(&x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +266,7 @@ int main(void)
 		cmocka_unit_test(test_interrupt),
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_slices),
+		cmocka_unit_test(test_far_apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
