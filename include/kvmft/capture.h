@@ -295,10 +295,9 @@ int capw_create(const char *path, unsigned int flags, struct capw **out,
 int capw_create_at(int dirfd, const char *dir, const char *base, unsigned int flags,
 		   struct capw **out, struct kvmft_err *err) __must_check;
 /*
- * Opens a directory for captures. Refused: one that others can write to without the sticky bit
- * (by group: unless the group is root), a symbolic link, and a path that leads through a directory
- * which everybody can write to without the sticky bit, or through a link that somebody else made
- * in a sticky one. Returns its descriptor (the caller's) or -errno.
+ * Opens a directory for captures. Refused: one that everybody can write to without the sticky bit, a
+ * symbolic link, and a path that leads through such a directory, or through a link that somebody else
+ * made in a sticky one. Returns its descriptor (the caller's) or -errno.
  */
 int capw_dir_open(const char *path, struct kvmft_err *err) __must_check;
 /* The directory that a capture of this name would be made in, opened in the same way. */

@@ -10,8 +10,8 @@
  *                      changing a meaning costs a new version.
  *   DIR/header_page    the kernel's events/header_page (sub-buffer layout)
  *   DIR/header_event   the kernel's events/header_event
- *   DIR/formats        the kernel's format texts, one after the other; `event` records say where.
- *                      A text of its own, DIR/events/S/N, is read for an event S:N that does not
+ *   DIR/formats        the kernel's format texts, one after the other; `event` records say where;
+ *                      where the one of S:N does not, its text is in a file DIR/events/S/N
  *   DIR/saved_cmdlines "TID COMM" lines of the kernel, optional
  *   DIR/saved_tgids    "TID TGID" lines of the kernel, optional
  *   DIR/printk_formats the kernel's file of that name, optional

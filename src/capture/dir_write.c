@@ -139,6 +139,18 @@ int capw_create(const char *path, unsigned int flags, struct capw **out, struct 
 	return capw_create_at(pfd, strchr(path, '/') ? parent : NULL, base, flags, out, err);
 }
 
+/* All of it or nothing: what is written later must not stand behind the beginning of something else. */
+static int append(int fd, const void *p, size_t n)
+{
+	size_t done = 0;
+	int ret = full_write(fd, p, n, &done);
+	off_t at = ret && done ? lseek(fd, -(off_t)done, SEEK_CUR) : -1;
+
+	if (at >= 0 && ftruncate(fd, at) < 0)
+		return ret; /* readers take a cut line for what it is */
+	return ret;
+}
+
 int capw_meta(struct capw *w, struct sbuf *line)
 {
 	int ret;
@@ -146,7 +158,7 @@ int capw_meta(struct capw *w, struct sbuf *line)
 	sbuf_addc(line, '\n');
 	ret = line->error;
 	if (!ret)
-		ret = full_write(w->meta, line->s, line->len, NULL);
+		ret = append(w->meta, line->s, line->len);
 	sbuf_reset(line);
 	return ret;
 }
@@ -167,7 +179,7 @@ static int open_step(int dirfd, const char *step)
 static int open_parents(const struct capw *w, const char *name, const char **base)
 {
 	const char *slash;
-	int fd = dup(w->dirfd);
+	int fd = fcntl(w->dirfd, F_DUPFD_CLOEXEC, 0);
 
 	while (fd >= 0 && (slash = strchr(name, '/'))) {
 		_cleanup_free_ char *step = strndup(name, (size_t)(slash - name));
@@ -209,7 +221,7 @@ int capw_format(struct capw *w, const char *text, uint64_t *at)
 	if (w->formats < 0)
 		return w->formats;
 	*at = w->formats_len;
-	ret = full_write(w->formats, text, len, NULL);
+	ret = append(w->formats, text, len);
 	if (!ret)
 		w->formats_len += len;
 	return ret;

@@ -139,11 +139,6 @@ int cap_task_add(struct capture *c, int32_t tid, int32_t tgid, const char *comm,
 	return u64map_put(map, (uint32_t)tid, c->ntask - 1);
 }
 
-static bool format_text_ok(const char *text, size_t len)
-{
-	return len && str_is_text(text, len);
-}
-
 int cap_format_add(struct capture *c, const char *sys, const char *name, const char *text,
 		   size_t len)
 {
@@ -153,7 +148,7 @@ int cap_format_add(struct capture *c, const char *sys, const char *name, const c
 		cap_note(c, "event %s:%s: not a name", sys, name);
 		return 0;
 	}
-	if (len > CAPTURE_MAX_FORMAT || !format_text_ok(text, len)) {
+	if (!len || len > CAPTURE_MAX_FORMAT || !str_is_text(text, len)) {
 		cap_note(c, "event %s:%s: its format is no text, or too long", sys, name);
 		return 0;
 	}

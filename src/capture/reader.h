@@ -39,6 +39,7 @@ void cap_note_rest(struct capture *c);
 int cap_set_str(char **slot, const char *val) __must_check;
 /* The entry of a CPU, made when absent. NULL: number too high (noted) or out of memory. */
 struct cap_cpu *cap_cpu_at(struct capture *c, uint64_t cpu);
+/* The entry of a VM, likewise: NULL with CAP_MAX_VMS of them (noted), or out of memory. */
 struct cap_vm *cap_vm_at(struct capture *c, const char *id);
 /* Adds a task, or completes the one with that tid; a later comm wins when `override`. */
 int cap_task_add(struct capture *c, int32_t tid, int32_t tgid, const char *comm, bool override)

@@ -101,8 +101,10 @@ int capw_stamp_prune(int dirfd, size_t keep, size_t *removed, struct kvmft_err *
 		ret = err_set(err, -ret, "cannot list the old captures: %s", strerror(-ret));
 	if (!ret && names.n) /* by name is by age */
 		qsort(names.v, names.n, sizeof(*names.v), compare);
-	for (; !ret && n + keep < names.n; n++)
+	while (!ret && n + keep < names.n) {
 		ret = cap_remove(dirfd, names.v[n], err);
+		n += !ret;
+	}
 	free(names.v);
 	if (removed)
 		*removed = n;

@@ -21,6 +21,7 @@ struct td {
 	uint64_t size;	   /* of the file */
 	uint64_t start;	   /* v7: where sections begin */
 	uint64_t left;	   /* event bytes that may still be claimed: areas must not overlap */
+	uint64_t meta_left; /* v7: bytes that metadata may still take, as plain: sections must not either */
 	bool swap;
 	bool compressed;   /* v7 with a compressor */
 	bool has_clock;	   /* option TRACECLOCK was seen */

@@ -155,7 +155,9 @@ static int opt_guest(struct td *t, struct cursor opt)
 	}
 	snprintf(text, sizeof(text), "trace:%" PRIx64, id);
 	vm = cap_vm_at(t->c, text);
-	if (!vm || cap_set_str(&vm->name, name))
+	if (!vm)
+		return t->c->nvm < CAP_MAX_VMS ? -ENOMEM : 0;
+	if (cap_set_str(&vm->name, name))
 		return -ENOMEM;
 	vm->trace_id = id;
 	while (n-- && !cur_u32(&opt, &cpu) && !cur_u32(&opt, &tid)) {

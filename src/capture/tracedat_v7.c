@@ -54,6 +54,15 @@ static int section_at(struct td *t, uint64_t off, struct section *s)
 	return 0;
 }
 
+/* Each section counts once: many that claim the same bytes would cost time without end. */
+static int take_meta(struct td *t, uint64_t n)
+{
+	if (n > t->meta_left)
+		return -EBADMSG;
+	t->meta_left -= n;
+	return 0;
+}
+
 /* u32 packed, u32 plain, bytes -> *out. */
 static int unpack(struct td *t, const uint8_t *data, size_t len, uint8_t **out, size_t *n)
 {
@@ -63,7 +72,7 @@ static int unpack(struct td *t, const uint8_t *data, size_t len, uint8_t **out, 
 
 	if (cur_u32(&cur, &packed) || cur_u32(&cur, &plain) || cur_bytes(&cur, packed, &p))
 		return -ENODATA;
-	if (plain > MAX_PLAIN)
+	if (plain > MAX_PLAIN || take_meta(t, plain))
 		return -EBADMSG;
 	*out = malloc((size_t)plain + 1);
 	if (!*out)
@@ -79,7 +88,7 @@ static int section_load(struct td *t, const struct section *s, uint8_t **out, si
 	size_t n = 0;
 	int ret;
 
-	if (s->size > CAPTURE_MAX_META)
+	if (s->size > CAPTURE_MAX_META || take_meta(t, MIN(s->size, t->size - MIN(s->off, t->size))))
 		return -EBADMSG;
 	if (!(s->flags & PACKED))
 		return td_load(t, s->off, s->size, out, len);
@@ -174,8 +183,8 @@ cut:
 static int opt_buffer(struct td *t, struct cursor opt)
 {
 	const char *name, *clock, *instance;
+	struct section s = { .id = TD_DONE }; /* not that of a buffer, should it lie outside the file */
 	uint32_t page, n, cpu;
-	struct section s;
 	uint64_t at, off, len;
 	int ret = 0;
 
@@ -277,6 +286,7 @@ static int walk_sections(struct td *t, uint64_t off)
 	struct section s;
 	int ret;
 
+	t->meta_left = t->size + MAX_PLAIN; /* they do not overlap, though some may have been read before */
 	while (!section_at(t, off, &s)) {
 		if (s.id == TD_BUFFER)
 			cap_note(t->c, "a buffer of %" PRIu64 " bytes has no CPU table: its events "
@@ -296,6 +306,7 @@ int td_read_v7(struct td *t, uint64_t off)
 	uint64_t at = off, next;
 	int ret = 0;
 
+	t->meta_left = t->size + 4ull * MAX_PLAIN; /* what is compressed may be more than the file */
 	while (at && !ret) {
 		if (u64map_get(&t->seen, at, &next)) {
 			cap_note(t->c, "the chain of options runs in a circle");

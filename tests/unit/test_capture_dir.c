@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cmocka.h>
@@ -305,6 +307,49 @@ static void test_data_files(void **state __unused_arg)
 	enc_rmtree(dir);
 }
 
+/*
+ * A disk that is full for a while costs the record that did not fit and no other. The limit for the size of files
+ * plays the disk.
+ */
+static void test_line_that_did_not_fit(void **state __unused_arg)
+{
+	struct rlimit old, low;
+	char *dir = enc_tmpdir(), path[256], longer[300];
+	struct kvmft_err err = { 0 };
+	struct sbuf line = { 0 };
+	struct capture *c;
+	struct capw *w;
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/c", dir);
+	assert_int_equal(capw_create(path, 0, &w, &err), 0);
+	assert_int_equal(fstatat(capw_dirfd(w), "meta", &st, 0), 0);
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = '\0';
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	low = old;
+	low.rlim_cur = (rlim_t)st.st_size + 40;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+	meta_begin(&line, "tool");
+	meta_str(&line, "version", longer);
+	assert_int_equal(capw_meta(w, &line), -EFBIG);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	meta_begin(&line, "end");
+	meta_str(&line, "reason", "signal");
+	assert_int_equal(capw_meta(w, &line), 0);
+	sbuf_free(&line);
+	capw_close(w);
+	c = fx_open(path);
+	assert_non_null(c);
+	assert_true(c->complete);
+	assert_string_equal(c->end_reason, "signal");
+	assert_null(c->tool);
+	assert_false(fx_noted(c, "is damaged"));
+	capture_close(c);
+	enc_rmtree(dir);
+}
+
 /* The meta file itself must be a plain file, and formats are not fetched through links. */
 static void test_links_refused(void **state __unused_arg)
 {
@@ -365,6 +410,7 @@ int main(void)
 		cmocka_unit_test(test_records),	      cmocka_unit_test(test_cut_everywhere),
 		cmocka_unit_test(test_versions),      cmocka_unit_test(test_damaged_lines),
 		cmocka_unit_test(test_data_files),    cmocka_unit_test(test_links_refused),
+		cmocka_unit_test(test_line_that_did_not_fit),
 		cmocka_unit_test(test_notes_bounded),
 	};
 

@@ -381,6 +381,81 @@ static void test_circle(void **state __unused_arg)
 	enc_rmtree(dir);
 }
 
+/* Further options of a file that is else empty, opened. */
+static struct capture *with_options(int version, struct sbuf *options)
+{
+	struct enc_dat d = { .version = version, .g = enc_geom(FX_SUB, 8, false), .clock = CLOCKS,
+			     .options = *options };
+	char *dir = enc_tmpdir(), path[256];
+	struct sbuf file = { 0 };
+	struct capture *c;
+
+	enc_dat_build(&d, &file);
+	enc_file(dir, "trace.dat", file.s, file.len);
+	snprintf(path, sizeof(path), "%s/trace.dat", dir);
+	c = fx_open(path);
+	sbuf_free(&file);
+	sbuf_free(options);
+	enc_rmtree(dir);
+	return c;
+}
+
+/* More guests than any host has: said, and the rest is read all the same. */
+static void test_many_guests(void **state __unused_arg)
+{
+	struct enc_dat d = { .g = enc_geom(FX_SUB, 8, false) };
+	struct capture *c;
+
+	for (uint64_t i = 0; i < 4100; i++) {
+		struct sbuf o = { 0 };
+
+		sbuf_add_mem(&o, "vm", 3);
+		enc_u64(&o, false, i + 1);
+		enc_u32(&o, false, 0);
+		enc_option(&d, 13, o.s, o.len);
+		sbuf_free(&o);
+	}
+	c = with_options(6, &d.options);
+	assert_non_null(c);
+	assert_int_equal(c->nvm, 4096);
+	assert_true(fx_noted(c, "more than 4096 VMs"));
+	capture_close(c);
+}
+
+/* A chain of options in version 7, each of which claims all the rest of the file: its end is not waited for. */
+static void test_overlapping_options(void **state __unused_arg)
+{
+	static const uint8_t start[] = { 0x17, 0x08, 0x44, 't', 'r', 'a', 'c', 'i', 'n', 'g', '7', 0, 0, 8 };
+	const uint64_t size = 60 << 20;
+	char *dir = enc_tmpdir(), path[256];
+	struct sbuf b = { 0 };
+	struct capture *c;
+
+	sbuf_add_mem(&b, start, sizeof(start));
+	enc_u32(&b, false, FX_SUB);
+	sbuf_add_mem(&b, "none\0", 6);
+	enc_u64(&b, false, b.len + 8);
+	for (unsigned int i = 0; i < 3000; i++) {
+		enc_u16(&b, false, 0); /* OPTIONS */
+		enc_u16(&b, false, 0);
+		enc_u32(&b, false, 0);
+		enc_u64(&b, false, size);
+		enc_u16(&b, false, 0); /* DONE */
+		enc_u32(&b, false, 8);
+		enc_u64(&b, false, b.len + 8);
+	}
+	enc_file(dir, "trace.dat", b.s, b.len);
+	snprintf(path, sizeof(path), "%s/trace.dat", dir);
+	assert_int_equal(truncate(path, (off_t)size), 0);
+	c = fx_open(path);
+	assert_non_null(c);
+	assert_true(fx_noted(c, "the options are damaged"));
+	assert_false(c->complete);
+	capture_close(c);
+	sbuf_free(&b);
+	enc_rmtree(dir);
+}
+
 /* ---- trace-cmd as a witness ---- */
 
 static bool have_tracecmd(void)
@@ -495,7 +570,8 @@ int main(void)
 		cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_cut_v6),
 		cmocka_unit_test(test_cut_v7),	     cmocka_unit_test(test_corrupt_page),
 		cmocka_unit_test(test_mutated),	     cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_circle),	     cmocka_unit_test(test_trace_cmd_agrees),
+		cmocka_unit_test(test_circle),	     cmocka_unit_test(test_many_guests),
+		cmocka_unit_test(test_overlapping_options), cmocka_unit_test(test_trace_cmd_agrees),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
