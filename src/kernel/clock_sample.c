@@ -27,14 +27,17 @@ int kclock_parse_marker(const char *text, unsigned int n, uint64_t *ts)
 {
 	unsigned long long stamp;
 	unsigned int cpu, number;
+	const char *eol;
 	int pid;
 
-	for (; text && *text; text = strchr(text, '\n'), text += text != NULL)
+	for (; text; text = eol ? eol + 1 : NULL) {
+		eol = strchr(text, '\n');
 		if (sscanf(text, "%d %u %llu # %*s " MARKER "%u", &pid, &cpu, &stamp, &number) == 4 &&
 		    number == n) {
 			*ts = stamp;
 			return 0;
 		}
+	}
 	return -ENOENT;
 }
 
