@@ -61,10 +61,10 @@ wait $never
 check "a filter that no exit matches: ends well" same $? 0
 check "... no trigger" same "$(triggers never)" 0
 cat late.err never.err | sed 's/^/# /'
-"$KVMFT" merge late >late.txt 2>&1
+"$KVMFT" merge late >late.txt 2>late.note
 check "the capture can be read" test "$(wc -l <late.txt)" -gt 10
 check "... and ends with the late entry" sh -c 'tail -n 1 late.txt | grep kvm:kvm_entry'
-tail -n 3 late.txt | cut -c 1-100 | sed 's/^/# /'
+{ tail -n 3 late.txt; cat late.note; } | cut -c 1-100 | sed 's/^/# /'
 
 # Killed: the watcher removes the instance and what its triggers need.
 flight killed exit-longer=1s
