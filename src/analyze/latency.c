@@ -384,6 +384,21 @@ static int feed_guest(struct lat *l, const struct lat_in *in)
 	return ret;
 }
 
+/* What means nothing else tells whose it is, and whether preemption was off. */
+static int feed_other(struct lat *l, const struct tl_item *i)
+{
+	const struct lat_in in = { .kind = LE_NONE, .i = i, .t = i->host };
+	struct lat_vcpu *v;
+
+	if (!i->src->guest || i->vm < 0 || i->vcpu < 0)
+		return 0;
+	v = lat_vcpu_get(l, (size_t)i->vm, (uint32_t)i->vcpu);
+	if (!v)
+		return -ENOMEM;
+	lat_vcpu_guest(l, v, &in);
+	return 0;
+}
+
 /* Whatever was going on may have ended in the gap. */
 static void feed_gap(struct lat *l, const struct tl_item *i)
 {
@@ -438,8 +453,10 @@ int lat_feed(struct lat *l, const struct tl_item *i)
 		l->begun = true;
 		l->end = MAX(l->end, i->host);
 	}
-	if (i->host < l->blind_until || !lat_decode(l->dec[i->src->index], i, &in))
+	if (i->host < l->blind_until)
 		return 0;
+	if (!lat_decode(l->dec[i->src->index], i, &in))
+		return feed_other(l, i);
 	return i->src->guest ? feed_guest(l, &in) : feed_host(l, &in);
 }
 

@@ -20,6 +20,9 @@
 
 #define FIRST_SYSTEM_VECTOR 0xec /* LOCAL_TIMER_VECTOR: above are the kernel's own */
 #define FIRST_DEVICE_VECTOR 0x20
+/* Of common_flags (include/linux/trace_events.h). */
+#define FLAG_HARDIRQ 0x08
+#define FLAG_SOFTIRQ 0x10
 
 enum { ST_TOTAL, ST_WAKE, ST_RAISE, ST_DELIVER, ST_MASKED, ST_OFFCPU, ST_ENTER, ST_GUEST, ST_HANDLER, ST_EOI };
 enum { BY_NOTHING, BY_KICK, BY_HALT, BY_KERNEL, BY_VMM, BY_OFFCPU, BY_MASKED, BY_GUEST, BY_RAISE };
@@ -74,6 +77,19 @@ static uint64_t *irq_count(struct lat *l, unsigned int which)
 
 /* ---- the source ---- */
 
+/*
+ * Who may only use an irqfd: the ioctls are the VMM's, so not vhost's threads, not a work item of irqfd itself
+ * (virt/kvm/eventfd.c: irqfd_inject), and not an interrupt of the host. The VMM's own threads may use either.
+ */
+static bool by_irqfd(const struct lat_in *in)
+{
+	const struct tl_source *host = in->i->src;
+	const char *comm = tl_comm(host, in->i->tid);
+
+	return fmt_flags(host->fmt, in->i->rec) & (FLAG_HARDIRQ | FLAG_SOFTIRQ) || !strncmp(comm, "vhost-", 6) ||
+	       !strncmp(comm, "kworker/", 8);
+}
+
 void lat_irq_raised(struct lat *l, const struct lat_in *in)
 {
 	switch (in->kind) {
@@ -93,7 +109,12 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 	l->raised.vector = -1;
 	l->raised.t = in->t;
 	l->raised.has_wake = lat_worker_raises(l, in->i->tid, &l->raised.wake);
-	l->raised.source = in->kind == LE_MSI ? SRC_MSI : in->kind == LE_IPI ? SRC_IPI : SRC_LINE;
+	if (in->kind == LE_IPI)
+		l->raised.source = SRC_IPI;
+	else if (by_irqfd(in))
+		l->raised.source = SRC_IRQFD;
+	else
+		l->raised.source = in->kind == LE_MSI ? SRC_MSI : SRC_LINE;
 }
 
 /* The vCPU that an APIC belongs to; NULL when it never runs in this capture (whose ids are not trusted). */
@@ -328,7 +349,7 @@ static void chain_stages(const struct lat *l, const struct irq_chain *c, struct 
 
 static void group_name(struct lat_group *g, const struct irq_chain *c)
 {
-	static const char *const source[] = { "", "MSI ", "line ", "IPI " };
+	static const char *const source[] = { "", "MSI ", "line ", "IPI ", "irqfd " };
 
 	if (c->irq >= 0)
 		snprintf(g->name, sizeof(g->name), "%sirq %d%s%s", source[c->source], c->irq,

@@ -59,7 +59,7 @@ void lat_decoder_free(struct lat_decoder *d);
 
 #define IRQ_VECTORS 256
 
-enum irq_source { SRC_UNKNOWN, SRC_MSI, SRC_LINE, SRC_IPI };
+enum irq_source { SRC_UNKNOWN, SRC_MSI, SRC_LINE, SRC_IPI, SRC_IRQFD };
 
 struct irq_chain {
 	bool open, posted, injected, entered, handled;

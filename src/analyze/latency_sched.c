@@ -35,10 +35,9 @@ enum { STEALER_SLICES, STEALER_UNKNOWN, STEALER_SEVERAL };
 
 enum { HIT_TASK, HIT_IRQ, HIT_SOFTIRQ, HIT_LOCK, HIT_IDLE, HIT_UNKNOWN };
 
+/* Of a task that is known. */
 static uint32_t hit_context(const struct lat_vcpu *v)
 {
-	if (!v->guest_known)
-		return HIT_UNKNOWN;
 	if (v->irq_depth)
 		return HIT_IRQ;
 	if (v->softirq_depth)
@@ -55,7 +54,8 @@ int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t)
 	bool known = guest && v->guest_known && v->steal_begin < l->guest[v->vm].stop;
 	struct lat_case c = {
 		.begin = v->steal_begin, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
-		.ns = lat_ns(l, t - v->steal_begin), .cause = hit_context(v), .known = 1,
+		.ns = lat_ns(l, t - v->steal_begin), .cause = known ? hit_context(v) : HIT_UNKNOWN,
+		.known = 1,
 	};
 	struct lat_group *g;
 

@@ -212,7 +212,8 @@ void lat_vcpu_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	const struct tl_source *s = in->i->src;
 
-	v->guest_preempt = fmt_preempt(s->fmt, in->i->rec);
+	/* The upper half is of migration (since 5.12: tracing_gen_ctx_irq_test() in kernel/trace/trace.c). */
+	v->guest_preempt = fmt_preempt(s->fmt, in->i->rec) & 15;
 	if (in->kind == LE_SWITCH) {
 		v->guest_known = true;
 		v->guest_tid = (int32_t)in->f[2];

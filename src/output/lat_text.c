@@ -30,9 +30,10 @@ static int larger(const void *a, const void *b)
 	return x->sum < y->sum ? 1 : -(x->sum > y->sum);
 }
 
-/* The largest of them, in percent of the whole; what is less than 1 % is not told. */
-static void shares(struct sbuf *b, const char *head, struct share *s, size_t n, unsigned __int128 whole)
+/* The largest of them, in percent of the whole; what is less than 1 % is not told. With all, the rest is. */
+static void shares(struct sbuf *b, const char *head, struct share *s, size_t n, unsigned __int128 whole, bool all)
 {
+	unsigned __int128 rest = whole;
 	const char *sep = "";
 
 	qsort(s, n, sizeof(*s), larger);
@@ -41,6 +42,10 @@ static void shares(struct sbuf *b, const char *head, struct share *s, size_t n, 
 			  (unsigned long long)(s[i].sum * 100 / whole));
 		sep = ", ";
 	}
+	for (size_t i = 0; i < n; i++)
+		rest -= MIN(rest, s[i].sum);
+	if (all && sep[0] && rest * 100 >= whole)
+		sbuf_addf(b, ", not known %llu %%", (unsigned long long)(rest * 100 / whole));
 	if (sep[0])
 		sbuf_addc(b, '\n');
 }
@@ -101,8 +106,8 @@ static int headline(struct sbuf *b, const struct lat_view *v, const struct lat_t
 			  (unsigned long long)all->n, str_ns(half, sizeof(half), loghist_percentile(all, 50, 100)),
 			  str_ns(most, sizeof(most), loghist_percentile(all, 99, 100)),
 			  str_ns(longest, sizeof(longest), all->max));
-	shares(b, "  where the time went: ", part, LAT_STAGES, all->sum);
-	shares(b, "  most of it: ", of, t->ngroup, all->sum);
+	shares(b, "  where the time went: ", part, LAT_STAGES, all->sum, true);
+	shares(b, "  most of it: ", of, t->ngroup, all->sum, false);
 	if (t->desc->crosses && all->n)
 		bounds(b, v, "  ", loghist_percentile(all, 50, 100));
 	sbuf_addc(b, '\n');
