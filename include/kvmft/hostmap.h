@@ -32,7 +32,7 @@ struct hostmap_vm {
 		uint32_t vcpu;
 		uint64_t from; /* host TSC; 0: from the beginning */
 		struct tsc_map map;
-	} *own; /* ... but for these vCPUs; by time */
+	} *own; /* ... but for these vCPUs; by time. Not forced: what the capture lacks */
 	size_t n_own, own_cap;
 };
 
@@ -109,11 +109,16 @@ int hostmap_add_pvclock_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t
 int hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)
 	__must_check;
 /*
- * Another one for that vCPU alone, after hostmap_force_map(); from host TSC `from` on: 0 for the
- * beginning, later ones only change the offset.
+ * Another one for that vCPU alone, after hostmap_force_map(), or one where the capture has none; from host TSC
+ * `from` on: 0 for the beginning, later ones only change the offset.
  */
 int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t from,
 		       const struct tsc_map *map)
 	__must_check;
+/*
+ * What the guest's own file tells of its vCPUs' offsets, as trace-cmd writes them (TIME_SHIFT), where the host's
+ * capture, to which that must refer, says nothing of them. 0, -ENOMEM.
+ */
+int hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest) __must_check;
 
 #endif

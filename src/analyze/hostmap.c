@@ -380,7 +380,10 @@ static int feed_reads(struct hostmap *m, size_t vm, bool end)
 		if (ret == -EINVAL)
 			ret = 0; /* nonsense in the file: this vCPU stays without a map */
 	}
-	return ret < 0 ? ret : 0;
+	for (size_t i = 0; !end && i < m->vm[vm].n_own && (ret >= 0 || ret == -EINVAL); i++)
+		if (!m->vm[vm].own[i].from)
+			ret = epoch_vm_read(m->vm[vm].epochs, m->vm[vm].own[i].vcpu, 0, &m->vm[vm].own[i].map);
+	return ret < 0 && ret != -EINVAL ? ret : 0;
 }
 
 static const struct tsc_map *forced_of(const struct hostmap_vm *v, uint32_t vcpu)
@@ -672,6 +675,7 @@ int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t fro
 
 int hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)
 {
+	m->vm[vm].n_own = 0;
 	m->vm[vm].has_forced = true;
 	m->vm[vm].forced = *map;
 	m->vm[vm].forced_vcpus = MIN(n, (size_t)CAPTURE_MAX_CPUS);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "kvmft/output.h"
+#include "kvmft/tracedat.h"
 
 static int open_one(const char *path, struct pairing_capture *c, struct kvmft_err *err)
 {
@@ -51,15 +52,22 @@ static int pair_error(const struct pairing *p, const struct capture *g, int erro
 	return ret;
 }
 
+/* By UUID; in files of trace-cmd by the id that the host's has of the guest's. */
+static bool is_same_vm(const struct cap_vm *v, const struct capture *g)
+{
+	return (v->uuid && g->uuid && !strcasecmp(v->uuid, g->uuid)) ||
+	       (v->trace_id && (g->trace_id || g->uuid) && v->trace_id == tdw_trace_id(g));
+}
+
 static int pair_by_uuid(const struct pairing *p, const struct capture *g, size_t *vm,
 			struct kvmft_err *err)
 {
 	ssize_t found = -1;
 
-	for (size_t i = 0; g->uuid && i < p->map->nvm; i++) {
+	for (size_t i = 0; i < p->map->nvm; i++) {
 		const struct cap_vm *v = p->map->vm[i].cap;
 
-		if (p->map->vm[i].of != i || !v || !v->uuid || strcasecmp(v->uuid, g->uuid))
+		if (p->map->vm[i].of != i || !v || !is_same_vm(v, g))
 			continue;
 		if (found >= 0)
 			return pair_error(p, g, ENOTUNIQ, "matches several VMs by UUID", err);
@@ -166,6 +174,8 @@ static int open_guest(struct pairing *p, const char *operand, const struct tsc_m
 	ret = check_again(p, g, err);
 	if (ret)
 		return ret;
+	if (!forced && hostmap_add_shift(p->map, g->vm, g->c.cap))
+		return err_set(err, ENOMEM, "out of memory");
 	if (forced && (keep_recorded(p, g) || hostmap_force_map(p->map, g->vm, g->c.cap->ncpu, forced)))
 		return err_set(err, ENOMEM, "out of memory");
 	return tl_add_guest(p->t, g->c.cap, g->c.fmt, g->vm, err);

@@ -157,6 +157,30 @@ done
 run "$kvmft" verify --tsc-offset 0 "$tmp/pair.dat" "$tmp/pair-syn.dat=syn"
 status_is 0 "a pair of one export is on the host's clock"
 
+# A pair with TIME_SHIFT, as trace-cmd makes them, has all that is needed: the host's file names the guest's.
+"$kvmft" export -q --time-shift -i "$tmp/plain/host" -o "$tmp/shift.dat" "$tmp/plain/guest"
+run "$kvmft" verify "$tmp/shift.dat" "$tmp/shift-syn.dat"
+status_is 0 "a pair with TIME_SHIFT: aligned without any option"
+"$kvmft" merge -q --clock host-tsc --side guest "$tmp/shift.dat" "$tmp/shift-syn.dat" | awk '{ print $4, $5 }' >"$tmp/got"
+"$kvmft" merge -q --clock host-tsc --side guest "$tmp/plain/host" "$tmp/plain/guest" | awk '{ print $4, $5 }' >"$tmp/want"
+ok "... to the same cycle as the captures" sh -c "test -s '$tmp/want' && cmp '$tmp/want' '$tmp/got'"
+run "$kvmft" verify --tsc-offset 5 "$tmp/shift.dat" "$tmp/shift-syn.dat"
+status_is 1 "... an offset by hand goes before what the file says"
+run "$kvmft" verify --solve "$tmp/shift.dat" "$tmp/shift-syn.dat"
+status_is 0 "... --solve as well"
+# A TSC that was written meanwhile: the events of the host do not tell it, the samples do.
+pair moved --jump 3000000
+pair unseen --jump 3000000 --hidden
+"$kvmft" export -q --time-shift -i "$tmp/moved/host" -o "$tmp/moved.dat" "$tmp/moved/guest"
+"$kvmft" export -q -i "$tmp/unseen/host" -o "$tmp/unseen.dat" "$tmp/unseen/guest" 2>"$err"
+run "$kvmft" verify "$tmp/unseen.dat" "$tmp/moved-syn.dat"
+status_is 0 "TIME_SHIFT with two offsets of a vCPU"
+cp -r "$tmp/plain/host" "$tmp/other"
+sed -i 's/^begin tsc=.*/begin tsc=999999999999/' "$tmp/other/meta"
+"$kvmft" export -q -i "$tmp/other" -o "$tmp/other.dat"
+run "$kvmft" verify "$tmp/other.dat" "$tmp/shift-syn.dat=syn"
+status_is 4 "TIME_SHIFT onto another host's clock is not used"
+
 # ---- size, gaps in ids ----
 
 pair big --vcpus 256 --id-step 2 --cpus 32 --ms 20
