@@ -39,6 +39,7 @@ struct guest_offset {
 	struct mono_raw_line raw;
 	bool unstable;	      /* sched_clock: global and perf are bent by the kernel */
 	char why_no_tracefs[256];
+	char why_no_log[256];
 };
 
 /* A whole word of the kernel's command line. */
@@ -82,7 +83,9 @@ static int gather(struct guest_offset *o, struct kvmft_err *err)
 	ktracefs_close(t);
 	if (ret)
 		return err_set(err, -ret, "cannot read the guest's clock: %s", strerror(-ret));
-	if (klog_read(&log, NULL) == 0 && klog_parse_sched(log, &s) == 0)
+	if (klog_read(&log, &why))
+		snprintf(o->why_no_log, sizeof(o->why_no_log), "%.255s", why.text);
+	else if (klog_parse_sched(log, &s) == 0)
 		o->unstable = s.unstable;
 	return 0;
 }
@@ -92,6 +95,17 @@ static const char *why_not(const struct guest_offset *o)
 	if (o->why_no_tracefs[0])
 		return o->why_no_tracefs;
 	return o->g.why[0] ? o->g.why : "the kernel does not name the variable";
+}
+
+/* Neither way leads to the variable: why, and what to do instead. */
+static int no_way(const struct guest_offset *o, const char *variable, const char *line, const char *instead,
+		  struct kvmft_err *err)
+{
+	if (o->why_no_log[0])
+		return err_lack(err, ENODATA, "cannot tell %s: no kprobe (%s), and %s; %s", variable, why_not(o),
+				o->why_no_log, instead);
+	return err_lack(err, ENODATA, "cannot tell %s: no kprobe (%s), and no \"%s\" in the kernel log; %s", variable,
+			why_not(o), line, instead);
 }
 
 /* Is there a kvmclock behind the trace clocks of this machine, and do we know the way? */
@@ -108,10 +122,8 @@ static int check(const struct guest_offset *o, struct kvmft_err *err)
 				"sched_clock of this guest is the TSC, not kvmclock (no-kvmclock): trace "
 				"with clock x86-tsc on both sides, and add the TSC offset on the host");
 	if (!g->has_kvm_offset)
-		return err_lack(err, ENODATA,
-				"cannot tell kvm_sched_clock_offset: no kprobe (%s), and no \"kvm-clock: "
-				"using sched offset\" in the kernel log; trace with clock x86-tsc instead",
-				why_not(o));
+		return no_way(o, "kvm_sched_clock_offset", "kvm-clock: using sched offset",
+			      "trace with clock x86-tsc instead", err);
 	return 0;
 }
 
@@ -122,10 +134,8 @@ static int check_kernel_offset(const struct guest_offset *o, struct kvmft_err *e
 				"sched_clock is marked unstable, so no constant leads from global or perf "
 				"to kvmclock: use clock local or x86-tsc");
 	if (!o->g.has_kernel_offset)
-		return err_lack(err, ENODATA,
-				"cannot tell __sched_clock_offset: no kprobe (%s), and no \"sched_clock: "
-				"Marking stable\" in the kernel log; use clock local or x86-tsc instead",
-				why_not(o));
+		return no_way(o, "__sched_clock_offset", "sched_clock: Marking stable",
+			      "use clock local or x86-tsc instead", err);
 	return 0;
 }
 

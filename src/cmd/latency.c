@@ -289,8 +289,9 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		summary(&m);
 		complete &= summary_left_out(&m, !strcmp(argv[0], "all"));
 		if (!any_result(&m))
-			ret = err_set(err, ENODATA, "nothing to measure: the captures hold no such %s",
-				      m.lo.want[LAT_IO] ? "requests" : "events");
+			ret = err_set(err, ENODATA, "nothing to measure: the captures hold no such %s%s",
+				      m.lo.want[LAT_IO] ? "requests" : "events",
+				      m.lo.vcpu >= 0 ? " of the vCPU that --vcpu names" : "");
 	}
 	if (!ret)
 		ret = latency_show(&m, argc - 1, argv + 1, &clock);

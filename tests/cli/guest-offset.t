@@ -49,4 +49,17 @@ for clock in local global perf; do
 	# shellcheck disable=SC2154
 	is "$(cat "$out")" "$(printf '0x%x' "$want")" "... is the same in hex"
 done
+
+# A kernel log that may not be read is not one without the lines.
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null && [ "$(cat /proc/sys/kernel/dmesg_restrict)" = 1 ]; then
+	chmod 711 "$tmp"
+	cp "$kvmft" "$tmp/kvmft"
+	chmod 755 "$tmp/kvmft"
+	run setpriv --reuid 65534 --regid 65534 --clear-groups "$tmp/kvmft" guest-offset
+	status_is 4 "without rights"
+	err_has 'cannot read the kernel log: .*run as root' "... says that the log cannot be read"
+	err_one_line "... one line"
+else
+	skip "without rights" "not root, no setpriv, or everybody may read the kernel log"
+fi
 finish
