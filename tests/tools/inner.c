@@ -3,8 +3,8 @@
  * inner.c: how fast the decode engine is by itself, against yardsticks of the same process: a plain
  * sum of the same memory, libtraceevent's kbuffer walk over the same sub-buffers, and the walk
  * without order for the merge. "pair" is all that `kvmft report` does between opening and the table:
- * reading the file, walking, pairing exits with entries, histograms. Rounds of all of them are interleaved; the first is dropped, and of
- * the rest the median counts.
+ * reading the file, walking, pairing exits with entries, histograms. Rounds of all of them are
+ * interleaved; the first is dropped, and of the rest the median counts.
  *
  *   inner [--rounds N] CAPTURE...
  *
