@@ -30,14 +30,24 @@ class Page {
 		await p.send('Page.enable');
 		await p.send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: false });
 		await p.send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }] });
-		p.begin = Date.now();
-		await p.send('Page.navigate', { url });
-		while (!(await p.value('document.documentElement?.dataset.ready === "1"'))) {
-			if (p.errors.length || Date.now() - p.begin > 30000) break;
+		await p.go(url);
+		return p;
+	}
+
+	async go(url) {
+		const begin = Date.now();
+		await this.send('Page.navigate', { url });
+		while (!(await this.value('document.documentElement?.dataset.ready === "1"'))) {
+			if (this.errors.length || Date.now() - begin > 30000) break;
 			await new Promise((r) => setTimeout(r, 20));
 		}
-		p.opened = Date.now() - p.begin;
-		return p;
+		this.opened = Date.now() - begin;
+	}
+
+	// ms that the page's thread ran on a CPU, after Performance.enable with threadTicks.
+	async busy() {
+		const { metrics } = await this.send('Performance.getMetrics');
+		return metrics.find((m) => m.name === 'TaskDuration').value * 1000;
 	}
 
 	receive(text) {
