@@ -11,6 +11,7 @@
 #include "sink.h"
 #include "window.h"
 
+#define DEFAULT_INPUT "kvmft.data"
 #define TRACE_DAT "trace.dat"
 
 static const struct opt export_options[] = {
@@ -52,7 +53,7 @@ static void export_defaults(void *opts)
 	struct export_opts *o = opts;
 
 	o->clock = -1;
-	o->input = "kvmft.data";
+	o->input = DEFAULT_INPUT;
 	o->to = TRACE_DAT;
 }
 
@@ -91,6 +92,9 @@ static int export_open(struct pairing *p, const struct export_opts *o, int argc,
 
 	if (ret)
 		return ret;
+	if (!strcmp(o->input, DEFAULT_INPUT) && access(DEFAULT_INPUT, F_OK))
+		return err_set(err, ENOENT, "no %s here: name a capture with -i, or make one with `kvmft record`",
+			       DEFAULT_INPUT);
 	if (!argc)
 		return pairing_open_alone(p, o->input, err);
 	return pairing_open(p, o->input, argv, (size_t)argc, force_map ? &forced : NULL, err);

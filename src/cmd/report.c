@@ -398,6 +398,9 @@ static int report(struct run *run)
 	bool part;
 	int ret;
 
+	if (!strcmp(run->o->input, DEFAULT_INPUT) && access(DEFAULT_INPUT, F_OK))
+		return err_set(run->err, ENOENT, "no %s here: name a capture with -i, or make one with `kvmft record`",
+			       DEFAULT_INPUT);
 	ret = capture_open(run->o->input, &run->cap, run->err);
 	ret = ret ? ret : fmt_load(run->cap, &run->fmt, run->err);
 	ret = ret ? ret : report_new(run->cap, run->fmt, &run->ro, &run->r, run->err);

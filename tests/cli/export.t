@@ -374,4 +374,9 @@ is "$("$kvmft" export -q -i "$tmp/window.dat" --to text --clock host-tsc | wc -l
 usage "a window that ends before it begins" 'option --until: .* is before --from' -i "$tmp/host" --to text \
 	--from "$until" --until "$from"
 
+
+mkdir "$tmp/nothing"
+(cd "$tmp/nothing" && "$kvmft" export --to text) >"$out" 2>"$err"
+is "$?" 1 "no kvmft.data, and no -i"
+err_has '^kvmft export: no kvmft.data here: name a capture with -i, or make one' "... says what to do"
 finish

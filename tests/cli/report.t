@@ -249,4 +249,9 @@ awk 'BEGIN { print "0 500 101 kvm_entry vcpu_id=0"; for (i = 0; i < 3000; i++) {
 is "$("$kvmft" report -i "$tmp/many" --event page-fault 2>"$err" | grep -cE '^ *0x[0-9a-f]+ ')" 3000 "a long table is whole"
 { "$kvmft" report -i "$tmp/many" --event page-fault 2>"$err"; echo $? >"$tmp/rc"; } | head -n 1 >/dev/null
 is "$(cat "$tmp/rc") $(wc -c <"$err" | tr -d ' ')" "0 0" "a reader that goes away early is no error"
+
+mkdir "$tmp/nothing"
+(cd "$tmp/nothing" && "$kvmft" report) >"$out" 2>"$err"
+is "$?" 1 "no kvmft.data, and no -i"
+err_has '^kvmft report: no kvmft.data here: name a capture with -i, or make one' "... says what to do"
 finish
