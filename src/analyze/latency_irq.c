@@ -103,7 +103,15 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 			l->raised.valid = false;
 		return;
 	}
+	/* A line that is routed to a message makes both events: it began with the first. */
+	if (in->kind == LE_MSI && l->raised.valid && l->raised.line && l->raised.tid == in->i->tid &&
+	    l->raised.cpu == in->i->cpu && l->raised.vector < 0) {
+		l->raised.line = false;
+		l->raised.source = l->raised.source == SRC_LINE ? SRC_MSI : l->raised.source;
+		return;
+	}
 	l->raised.valid = true;
+	l->raised.line = in->kind == LE_SET_IRQ;
 	l->raised.tid = in->i->tid;
 	l->raised.cpu = in->i->cpu;
 	l->raised.vector = -1;

@@ -188,7 +188,7 @@ struct lat {
 	uint64_t begin, end; /* of the host's events */
 	/* the last message of an emitter, for the accept that follows it */
 	struct {
-		bool valid;
+		bool valid, line;
 		int32_t tid;
 		uint32_t cpu;
 		enum irq_source source;

@@ -207,6 +207,36 @@ sed 's/^\(1   7[01]00\) 200/\1 101/; s/kvm_msi_set_irq/& common_flags=8/' "$tmp/
 run "$kvmft" latency irq --format csv -q "$tmp/vfio" "$tmp/guest=one"
 out_has '^irq,"one","irqfd irq 30",total,1,1\.050' "an interrupt of the host that raises one uses an irqfd, too"
 
+# A line, a line that is routed to a message, an IPI of another vCPU's thread.
+{
+	sed -n '/^meta/p' "$golden/latency-host.txt"
+	cat <<'END'
+0   1000 101 kvm_exit exit_reason=1 isa=1
+1   1100 100 kvm_set_irq gsi=4 level=1
+1   1150 100 kvm_ioapic_set_irq pin=4
+1   1200 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x24
+0   1300 101 kvm_inj_virq vector=0x24
+0   1400 101 kvm_entry vcpu_id=0
+0   2000 101 kvm_exit exit_reason=1 isa=1
+1   2100 100 kvm_set_irq gsi=24 level=1
+1   2150 100 kvm_msi_set_irq address=0xfee00000 data=0x25
+1   2200 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x25
+0   2300 101 kvm_inj_virq vector=0x25
+0   2400 101 kvm_entry vcpu_id=0
+0   3000 101 kvm_exit exit_reason=1 isa=1
+1   3100 102 kvm_apic_ipi icr_low=0xfd dest_id=0
+1   3130 102 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0xfd
+0   3300 101 kvm_inj_virq vector=0xfd
+0   3400 101 kvm_entry vcpu_id=0
+0   4000 101 kvm_exit exit_reason=1 isa=1
+END
+} >"$tmp/sources.txt"
+"$mkcap" --capture "$tmp/sources" "$tmp/sources.txt"
+run "$kvmft" latency irq --format csv -q "$tmp/sources"
+for source in 'line 36",raise,1,0\.100' 'MSI 37",raise,1,0\.100' 'IPI 253",raise,1,0\.030'; do
+	out_has "^irq,\"one\",\"$source" "from its source: $source"
+done
+
 # ---- what the task that was hit was at ----
 
 # Four times robbed for 100: in a handler, in a softirq, with preemption off, and after the guest's last event.
