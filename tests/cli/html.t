@@ -32,9 +32,18 @@ is "$(grep -c '</script>' "$tmp/evil.html")" "$(grep -c '</script>' "$tmp/page.h
 # A later message of the same vector, to an APIC that does not accept it, is not the source of what is injected,
 # nor is one from before events were lost.
 mkcap=$(dirname "$gen")/mkcap
+cat >"$tmp/trace-events" <<'END'
+virtio_blk_handle_write(void *vdev, void *req, uint64_t sector, size_t nsectors) "vdev %p req %p sector %"PRIu64" nsectors %zu"
+virtio_blk_req_complete(void *vdev, void *req, int status) "vdev %p req %p status %d"
+said(const char *what) "says %s"
+END
 {
+	echo "event ftrace print 5 u64:ip text:buf"
 	sed '/^1   7100/a 1 7500 100 kvm_msi_set_irq address=0xfee01000 data=0x26' "$top/tests/golden/latency-host.txt"
 	cat <<'END'
+1  17100 100 ftrace:print ip=0 buf=virtio_blk_handle_write vdev 0x50 req 0x60 sector 4096 nsectors 8
+1  17200 100 ftrace:print ip=0 buf=said says </script><img src=x onerror=document.title=1>
+1  17300 100 ftrace:print ip=0 buf=virtio_blk_req_complete vdev 0x50 req 0x60 status 0
 1  17500 100 kvm_msi_set_irq address=0xfee00000 data=0x40
 1  17600 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x40
 0 gap 5
@@ -45,8 +54,10 @@ END
 } >"$tmp/chain-host.txt"
 "$mkcap" --capture "$tmp/chain-host" "$tmp/chain-host.txt"
 "$mkcap" --capture "$tmp/chain-guest" "$top/tests/golden/latency-guest.txt"
-run "$kvmft" latency all --format html -o "$tmp/chain.html" "$tmp/chain-host" "$tmp/chain-guest=one"
+run "$kvmft" latency all --format html -o "$tmp/chain.html" --trace-events "$tmp/trace-events" \
+	"$tmp/chain-host" "$tmp/chain-guest=one"
 status_is 3 "latency --format html, of a capture with a gap"
+is "$(grep -c 'onerror' "$tmp/chain.html")" 0 "what QEMU said is nowhere in the page as text"
 
 # ---- in a browser ----
 
@@ -58,8 +69,9 @@ if [ -n "$missing" ]; then
 	skip "in a browser" "not installed:$missing"
 	finish
 fi
-want_chain='{ "lanes": ["one v0", "· one tasks", "· one interrupts", "one block I/O", "· qemu-100", "thief-55 ran instead"],
-	"slices": ["guest", "halted", "preempted", "waiting", "write 2048", "local_timer"], "gaps": 1, "link": true, "arrows": [
+want_chain='{ "lanes": ["one v0", "· one tasks", "· one interrupts", "one block I/O", "one QEMU", "· qemu-100", "thief-55 ran instead"],
+	"slices": ["guest", "halted", "preempted", "waiting", "write 2048", "write 4096", "local_timer"],
+	"said": "</script><img src=x onerror=document.title=1>", "gaps": 1, "link": true, "arrows": [
 	"· one tasks > · one tasks: 500 7120", "· qemu-100 > one v0: 6000 6900", "one v0 > · one interrupts: 6900 7050",
 	"one v0 > · one interrupts: 9450 9530" ] }'
 for page in page evil chain; do
