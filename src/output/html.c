@@ -14,6 +14,7 @@
  *   5  clock: name, unit (strings), value at 0, host TSC at 0, kHz of the host's TSC
  *   6  source: label (string), a guest?; counted from 0
  *   7  results of latency analyses: JSON (string)
+ *   8  VM: label (string); counted from 0
  *   16 and above: event of type tag - 16: time since the record before, who, and its fields: signed
  *      numbers, or strings.
  *
@@ -32,7 +33,7 @@
 #define EVENT_ROOM  (64u << 10)
 #define CHUNK	    3072u /* bytes turned into base64 at a time: a multiple of 3 */
 
-enum { TAG_STRING = 1, TAG_TYPE, TAG_WHO, TAG_GAP, TAG_CLOCK, TAG_SOURCE, TAG_LATENCY, TAG_EVENT = 16 };
+enum { TAG_STRING = 1, TAG_TYPE, TAG_WHO, TAG_GAP, TAG_CLOCK, TAG_SOURCE, TAG_LATENCY, TAG_VM, TAG_EVENT = 16 };
 enum { KIND_UNSIGNED, KIND_SIGNED, KIND_STRING, KIND_HEX };
 
 /* The page, as the linker has it: the compiler never sees what is in it. */
@@ -398,6 +399,12 @@ static int html_begin(struct out *o)
 		put(h, TAG_SOURCE);
 		put(h, label);
 		put(h, tl_source(o->t, i)->guest);
+	}
+	for (size_t i = 0; i < tl_hostmap(o->t)->nvm; i++) {
+		uint64_t label = text(h, tl_hostmap(o->t)->vm[i].label);
+
+		put(h, TAG_VM);
+		put(h, label);
 	}
 	return h->data.error;
 }

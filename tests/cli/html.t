@@ -59,6 +59,13 @@ run "$kvmft" latency all --format html -o "$tmp/chain.html" --trace-events "$tmp
 status_is 3 "latency --format html, of a capture with a gap"
 is "$(grep -c 'onerror' "$tmp/chain.html")" 0 "what QEMU said is nowhere in the page as text"
 
+# The VM's name is the host's knowledge, too.
+sed 's/name=one/name=castor/' "$tmp/chain-host.txt" >"$tmp/castor.txt"
+"$mkcap" --capture "$tmp/castor" "$tmp/castor.txt"
+run "$kvmft" merge --format html -o "$tmp/castor.html" "$tmp/castor"
+ok "a host's page has the name of its VM" sh -c "sed -n 's/.*id=\"data\">//; /^[A-Za-z0-9+/=]*\(<.*\)*\$/s/<.*//p' '$tmp/castor.html' |
+	base64 -d 2>/dev/null | grep -aq castor"
+
 # ---- in a browser ----
 
 missing=
