@@ -380,7 +380,7 @@ static int feed_guest(struct lat *l, const struct lat_in *in)
 		ret = lat_io_guest(l, v, in);
 	if (!ret)
 		ret = lat_hrtimer_guest(l, v, in);
-	lat_vcpu_guest(l, v, in);
+	lat_vcpu_guest(v, in);
 	return ret;
 }
 
@@ -395,7 +395,7 @@ static int feed_other(struct lat *l, const struct tl_item *i)
 	v = lat_vcpu_get(l, (size_t)i->vm, (uint32_t)i->vcpu);
 	if (!v)
 		return -ENOMEM;
-	lat_vcpu_guest(l, v, &in);
+	lat_vcpu_guest(v, &in);
 	return 0;
 }
 

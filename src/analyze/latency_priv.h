@@ -32,6 +32,7 @@ enum lat_ev {
 };
 
 #define LAT_FIELDS 4
+#define TASK_REPORT 0x7fu /* prev_state: bits of sleep (include/linux/sched.h); above them 0x100, preempted */
 
 /* A record, as far as it matters here. Absent fields are 0 and not in `has`. */
 struct lat_in {
@@ -213,7 +214,7 @@ static inline void lat_stage(struct lat_case *k, unsigned int which, uint64_t ns
 
 /* latency.c */
 struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id);
-/* The group of a table by key; NULL when there is no room (counted) or the VM is filtered out. */
+/* The group of a table by key; NULL when there is no room (counted). */
 struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm, uint64_t key,
 				uint32_t *index);
 int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t ns);
@@ -234,7 +235,7 @@ bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t 
 int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
 int lat_vcpu_switch(struct lat *l, const struct lat_in *in) __must_check;
 void lat_vcpu_wake(struct lat *l, const struct lat_in *in);
-void lat_vcpu_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
+void lat_vcpu_guest(struct lat_vcpu *v, const struct lat_in *in);
 void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v);
 void lat_cpus_forget(struct lat *l); /* who runs on CPUs of the host */
 void lat_vcpu_finish(struct lat *l, struct lat_vcpu *v);

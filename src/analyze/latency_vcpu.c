@@ -14,9 +14,7 @@
 #define VMX_HLT	    12u
 #define SVM_HLT	    0x78u
 #define CPUS_MAX    65536u /* a capture that speaks of more is not believed */
-/* Bits of prev_state (include/linux/sched.h): those in which a task sleeps, and in which others stopped it. */
-#define TASK_REPORT  0x7fu
-#define TASK_STOPPED 0x0cu /* __TASK_STOPPED, __TASK_TRACED */
+#define TASK_STOPPED 0x0cu /* prev_state: __TASK_STOPPED, __TASK_TRACED, others stopped it */
 
 const char *const vs_names[VS_STATES] = {
 	[VS_UNKNOWN] = "unknown", [VS_GUEST] = "guest",	   [VS_KERNEL] = "kernel",
@@ -208,7 +206,7 @@ void lat_vcpu_wake(struct lat *l, const struct lat_in *in)
 }
 
 /* What the guest does on this vCPU. */
-void lat_vcpu_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+void lat_vcpu_guest(struct lat_vcpu *v, const struct lat_in *in)
 {
 	const struct tl_source *s = in->i->src;
 
@@ -232,7 +230,6 @@ void lat_vcpu_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	case LE_SOFTIRQ_EXIT: v->softirq_depth -= v->softirq_depth > 0; break;
 	default: break;
 	}
-	(void)l;
 }
 
 /* Events were lost: nothing is known any more. */

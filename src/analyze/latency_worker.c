@@ -63,7 +63,7 @@ void lat_worker_switch(struct lat *l, const struct lat_in *in)
 
 	if (prev) {
 		prev->running = prev->fresh = false;
-		prev->waiting = !in->f[1]; /* it lost its CPU, and wants one */
+		prev->waiting = !(in->f[1] & TASK_REPORT); /* it lost its CPU, and wants one */
 		prev->woken = in->t;
 	}
 	if (!next)

@@ -171,13 +171,15 @@ int record_store_news(struct record *r)
 		meta_u64(&r->line, "tsc", krdtsc_now());
 		ret = put(r);
 	}
+	if (ret)
+		return ret; /* what is for later stays there */
 	pthread_mutex_lock(&r->meta_lock);
 	if (r->later.len) {
 		sbuf_add_mem(&r->line, r->later.s, r->later.len);
 		sbuf_reset(&r->later);
 	}
 	pthread_mutex_unlock(&r->meta_lock);
-	return !ret && r->line.len ? put(r) : ret;
+	return r->line.len ? put(r) : 0;
 }
 
 void record_store_no_more_data(struct record *r)

@@ -272,6 +272,27 @@ status_is 0 "a task that was hit at different things"
 out_has "^ +cause: interrupt 1, softirq 1, lock or preemption off 1\$" "... and which they were"
 out_has "^ +cause: not known 1\$" "... but not after the guest's capture"
 
+# ---- the thread that raises it had lost its CPU ----
+
+# preempted STATE: the golden host, whose thread 100 goes off its CPU in this prev_state, and is back 0.4 us later.
+preempted()
+{
+	{
+		sed -n '1,/^1   7000/p' "$golden/latency-host.txt" | sed '$d'
+		echo "1   6500 100 sched:sched_switch prev_pid=100 prev_state=$1 next_pid=55"
+		echo "1   6900  55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=100"
+		sed -n '/^1   7000/,$p' "$golden/latency-host.txt"
+	} >"$tmp/preempted.txt"
+	"$mkcap" --capture "$tmp/preempted" "$tmp/preempted.txt"
+	run "$kvmft" latency irq --format csv -q "$tmp/preempted" "$tmp/guest=one"
+}
+for state in 0 0x100; do
+	preempted $state
+	out_has '^irq,"one","MSI irq 30",wake,1,0\.400,' "prev_state $state: it waited for its CPU"
+done
+preempted 1
+is "$(grep -c ',wake,' "$out")" 0 "prev_state 1: it slept, and nothing was seen to wake it"
+
 # ---- QEMU's own events: here from the marker of the host's capture ----
 
 cat >"$tmp/trace-events" <<'END'
