@@ -128,7 +128,6 @@ static int export_lines(struct pairing *p, const struct export_opts *o, struct k
 	struct out_clock clock;
 	struct sink s = { 0 };
 	struct tl_item item;
-	bool begun = false;
 	int ret;
 
 	ret = sink_clock(&s, p, o->clock, &clock, err);
@@ -137,11 +136,10 @@ static int export_lines(struct pairing *p, const struct export_opts *o, struct k
 	if (!ret)
 		ret = sink_open(&s, o->output, o->force, err);
 	if (!ret) {
-		begun = true;
 		ret = out_begin(&s.out, p->t, fmt, &clock, s.f);
 		while (!ret && (ret = tl_next(p->t, &item)) > 0)
 			ret = out_item(&s.out, &item);
-		ret = sink_close(&s, begun, ret, err);
+		ret = sink_close(&s, true, ret, err);
 	}
 	sink_free(&s);
 	return ret;

@@ -40,7 +40,7 @@ static int parse_date(const char *text, uint64_t around, uint64_t *ns)
 	}
 	tm.tm_isdst = -1;
 	then = mktime(&tm);
-	if (then < 0)
+	if (then < 0 || (uint64_t)then >= UINT64_MAX / 1000000000u) /* the year 2554 */
 		return -ERANGE;
 	*ns = (uint64_t)then * 1000000000u + frac;
 	return 0;

@@ -10,7 +10,7 @@
  *      (0 unsigned, 1 signed, 2 string, 3 shown in hex). Types are counted from 0.
  *   3  who: source, CPU, vCPU (signed), VM (signed; of the host's threads also the VMM's), tid (signed), name
  *      (string); counted from 0.
- *   4  gap: time since the record before, source, CPU, length, events lost (0: unknown)
+ *   4  gap: time since the record before, source, CPU, length in the clock's unit, events lost (0: unknown)
  *   5  clock: name, unit (strings), value at 0, host TSC at 0, kHz of the host's TSC
  *   6  source: label (string), a guest?; counted from 0
  *   7  results of latency analyses: JSON (string)
@@ -86,10 +86,9 @@ static uint64_t string_define(struct html *h, const char *s, size_t n)
 {
 	char **slot = array_grow(&h->text, h->nstring, &h->string_cap, sizeof(*slot));
 
-	if (!slot)
-		return 0;
-	*slot = strndup(s, n);
-	if (!*slot) {
+	if (slot)
+		*slot = strndup(s, n);
+	if (!slot || !*slot) {
 		h->data.error = -ENOMEM;
 		return 0;
 	}
@@ -122,7 +121,7 @@ static uint64_t string(struct html *h, const char *s, size_t n)
 		return h->dots;
 	}
 	at = string_define(h, s, n);
-	if (u64map_put(&h->strings, key, at))
+	if (at && u64map_put(&h->strings, key, at))
 		h->data.error = -ENOMEM;
 	return at;
 }
@@ -344,13 +343,14 @@ static void event(struct out *o, struct html *h, const struct tl_item *i)
 
 static void gap(struct out *o, struct html *h, const struct tl_item *i)
 {
+	bool ns = o->clock.khz && !strcmp(out_clock_unit(&o->clock), "ns"); /* of the clock, as all times */
 	uint64_t t = since(o, h, i);
 
 	put(h, TAG_GAP);
 	put(h, t);
 	put(h, i->src->index);
 	put(h, i->cpu == TL_NO_CPU ? 0 : i->cpu);
-	put(h, i->kind == TL_GAP && o->clock.khz ? out_cycles_to_ns(i->width, o->clock.khz) : i->width);
+	put(h, ns && i->kind == TL_GAP ? out_cycles_to_ns(i->width, o->clock.khz) : i->width);
 	put(h, i->kind == TL_GAP ? i->lost : 0);
 }
 

@@ -5,6 +5,7 @@
 #include "kvmft/lat_output.h"
 
 #include <errno.h>
+
 #include "kvmft/json.h"
 
 static void member_u64(struct json *j, const char *key, uint64_t v)

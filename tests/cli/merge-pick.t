@@ -122,6 +122,8 @@ is "$(grep -cE '  2026-11-21 06:42:39\.5[0-9]{8}  [a-z]+:' "$out")" "$(wc -l <"$
 merge --clock realtime --from '2026-11-21 06:42:39.52' --to 06:42:39.521
 ok "... --from with a date, --to without" test "$(lines)" -gt 10 -a "$(lines)" -lt 500
 is "$(grep -vcE ' 06:42:39\.52(0|1000000)' "$out")" 0 "... just these"
+merge --clock realtime --from '2611-06-12 06:17:13.25'
+status_is 2 "--from in a year that 64 bits of ns do not reach, and would be 2026 in"
 
 # ---- matches ----
 
