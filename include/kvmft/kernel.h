@@ -417,8 +417,6 @@ struct klog_sched {
 
 int klog_parse_sched(const char *text, struct klog_sched *s) __must_check;
 
-/* UUID of this machine from DMI, lower case; -errno (-ENOENT: none, -EACCES: not root). */
-int kernel_machine_uuid(char *buf, size_t size) __must_check;
 
 /* ---- modules ---- */
 

@@ -160,8 +160,6 @@ struct mon_switches {
 	size_t n, cap;
 };
 
-/* Does name match? '*' stands for any text, '?' for one character. */
-bool mon_match(const char *pattern, const char *name);
 bool mon_is_pattern(const char *text); /* has it a wildcard? */
 /* Letters, digits, '_', '*', '?', and not empty: what can name events. */
 bool mon_pattern_ok(const char *text);

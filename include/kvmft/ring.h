@@ -354,7 +354,7 @@ uint8_t fmt_preempt(const struct fmt *f, const struct rec *rec);
 void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
 	       struct sbuf *out);
 /* Whether fmt_print() can use the event's print format. */
-bool fmt_has_plan(const struct fmt *f, const struct fmt_event *e);
+bool fmt_has_plan(const struct fmt_event *e);
 /* Appends name=value for every field that is not a common one. */
 void fmt_print_fields(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
 		      struct sbuf *out);

@@ -269,6 +269,8 @@ bool str_starts(const char *s, const char *prefix);
 bool str_is_text(const char *s, size_t n);
 /* Does all of s match a pattern in which * stands for any text and ? for one character? No others. */
 bool str_glob(const char *pattern, const char *s);
+/* Behind the string of C that begins with the quote at p < end; end when it does not end before. */
+const char *str_quoted_end(const char *p, const char *end);
 /*
  * Length (1 to 4) of the UTF-8 character at s, of which n bytes may be read; 0 when n is 0 or the
  * bytes are cut, overlong, a surrogate or beyond U+10FFFF (RFC 3629).

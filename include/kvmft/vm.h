@@ -203,20 +203,18 @@ bool vm_task_hidden(const struct vm_roots *roots, uint32_t tgid);
 
 /* ---- the guest's own side ---- */
 
-struct vm_guest_cpu {
-	uint32_t cpu, apicid; /* apicid equals the host's vcpu_id */
+/* The product UUID of DMI, lower case, which is the host's -uuid. 0, -ENOENT: none, -EACCES: not root, -EINVAL. */
+int vm_guest_uuid(const struct vm_roots *roots, char uuid[37]) __must_check;
+
+struct vm_guest_cpus {
+	struct vm_guest_cpu {
+		uint32_t cpu, apicid; /* apicid equals the host's vcpu_id */
+	} *v; /* online CPUs in /proc/cpuinfo order; none on arm64 */
+	size_t n, cap;
 };
 
-struct vm_guest_facts {
-	char uuid[40];	      /* DMI product UUID, lower case; "" when unreadable */
-	int uuid_error;	      /* why: 0 or -errno (-EACCES: not root; -ENOENT: no DMI) */
-	char clocksource[64]; /* current clocksource; "" when unreadable */
-	struct vm_guest_cpu *cpu; /* online CPUs in /proc/cpuinfo order; none on arm64 */
-	size_t n_cpus, cap_cpus;
-};
-
-/* Fills *facts (to be freed with vm_guest_facts_free()). 0 or -ENOMEM; what is missing is empty. */
-int vm_guest_facts(const struct vm_roots *roots, struct vm_guest_facts *facts) __must_check;
-void vm_guest_facts_free(struct vm_guest_facts *facts);
+/* Fills *cpus (to be freed with vm_guest_cpus_free()). 0 or -ENOMEM; none where /proc does not tell. */
+int vm_guest_cpus(const struct vm_roots *roots, struct vm_guest_cpus *cpus) __must_check;
+void vm_guest_cpus_free(struct vm_guest_cpus *cpus);
 
 #endif

@@ -13,6 +13,8 @@
 extern const struct cmd cmd_qemu_events;
 extern const struct cmd cmd_qemu_set;
 extern const struct cmd cmd_qemu_trace_file;
+extern const struct cmd cmd_qemu_sdt;
+extern const struct cmd cmd_qemu_formats;
 
 /* ---- qemu_target.c: which QEMU, and a connection to it ---- */
 
@@ -78,8 +80,5 @@ void qemu_left_done(void);
  */
 int qemu_left_sweep(bool dry_run, uint64_t timeout_ns, struct sbuf *out,
 		    struct kvmft_err *err) __must_check;
-
-extern const struct cmd cmd_qemu_formats;
-extern const struct cmd cmd_qemu_sdt;
 
 #endif

@@ -93,7 +93,7 @@ static int check_one(const struct mon_events *events, const struct mon_switch *s
 	for (size_t i = 0; i < events->n; i++) {
 		const struct mon_event *m = &events->v[i];
 
-		if (!mon_match(s->pattern, m->name))
+		if (!str_glob(s->pattern, m->name))
 			continue;
 		n++;
 		compiled_out += m->state == MON_UNAVAILABLE;
@@ -122,7 +122,7 @@ int qemu_apply(struct monitor *m, const struct mon_events *events, const struct 
 	if (!strchr(s->pattern, '?') || strchr(s->pattern, '*'))
 		return monitor_set(m, s->pattern, s->on, err);
 	for (size_t i = 0; i < events->n && !ret; i++)
-		if (events->v[i].state != MON_UNAVAILABLE && mon_match(s->pattern, events->v[i].name))
+		if (events->v[i].state != MON_UNAVAILABLE && str_glob(s->pattern, events->v[i].name))
 			ret = monitor_set(m, events->v[i].name, s->on, err);
 	return ret;
 }

@@ -36,7 +36,7 @@ static int facts_machine(struct record *r)
 {
 	const uint16_t probe = 1;
 	struct utsname u;
-	char uuid[64];
+	char uuid[37];
 	struct sbuf text = { 0 };
 
 	if (uname(&u) < 0)
@@ -52,7 +52,7 @@ static int facts_machine(struct record *r)
 		meta_str(&r->line, "hypervisor", r->tsc.hv_signature);
 	if (r->tsc.vendor[0])
 		meta_str(&r->line, "vendor", r->tsc.vendor);
-	if (kernel_machine_uuid(uuid, sizeof(uuid)) == 0)
+	if (vm_guest_uuid(NULL, uuid) == 0)
 		meta_str(&r->line, "uuid", uuid);
 	sbuf_free(&text);
 	return record_put(r);
@@ -136,16 +136,16 @@ int record_facts_event(struct record *r, const struct kevent *e)
 
 int record_facts_cpus(struct record *r)
 {
-	struct vm_guest_facts g = { 0 };
-	int ret = vm_guest_facts(NULL, &g);
+	struct vm_guest_cpus cpus;
+	int ret = vm_guest_cpus(NULL, &cpus);
 
-	for (size_t i = 0; i < g.n_cpus && !ret; i++) {
+	for (size_t i = 0; i < cpus.n && !ret; i++) {
 		meta_begin(&r->line, "cpu");
-		meta_u64(&r->line, "n", g.cpu[i].cpu);
-		meta_u64(&r->line, "apicid", g.cpu[i].apicid);
+		meta_u64(&r->line, "n", cpus.v[i].cpu);
+		meta_u64(&r->line, "apicid", cpus.v[i].apicid);
 		ret = record_put(r);
 	}
-	vm_guest_facts_free(&g);
+	vm_guest_cpus_free(&cpus);
 	return ret;
 }
 

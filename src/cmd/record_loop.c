@@ -14,7 +14,6 @@
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 
-
 #define TICK_NS	      1000000000ull
 #define FIRST_TICK_NS 250000000ull /* with a COMMAND: what it has started by then is looked at */
 #define TRIGGER_NS    100000000ull

@@ -358,7 +358,7 @@ static bool has_ended(struct kept *q)
 static bool any_was_on(const struct kept *q, const char *pattern)
 {
 	for (size_t i = 0; i < q->before.n; i++)
-		if (q->before.v[i].state == MON_ENABLED && mon_match(pattern, q->before.v[i].name))
+		if (q->before.v[i].state == MON_ENABLED && str_glob(pattern, q->before.v[i].name))
 			return true;
 	return false;
 }

@@ -104,6 +104,7 @@ int trace_setup_vms(struct trace *t);
 int trace_setup_events(struct trace *t);
 int trace_setup_tids(struct trace *t);
 int trace_setup_instance(struct trace *t);
+
 /* ---- trace_clock.c ---- */
 
 /* Looks at the options; sets t->time and t->clock. */

@@ -150,7 +150,7 @@ void kevent_list_free(struct kevent_list *list)
 
 /* ---- what tracefs says about one event ---- */
 
-static int event_path(const char *sys, const char *name, const char *file, char *buf, size_t size)
+int kevent_path(const char *sys, const char *name, const char *file, char *buf, size_t size)
 {
 	if (!kname_ok(sys) || !kname_ok(name))
 		return -EINVAL;
@@ -163,14 +163,14 @@ bool kevent_exists(const struct ktracefs *t, const char *sys, const char *name)
 {
 	char path[320];
 
-	return !event_path(sys, name, "enable", path, sizeof(path)) && ktracefs_has(t, path);
+	return !kevent_path(sys, name, "enable", path, sizeof(path)) && ktracefs_has(t, path);
 }
 
 int kevent_id(const struct ktracefs *t, const char *sys, const char *name, uint32_t *id)
 {
 	char path[320];
 	uint64_t v;
-	int err = event_path(sys, name, "id", path, sizeof(path));
+	int err = kevent_path(sys, name, "id", path, sizeof(path));
 
 	if (!err)
 		err = file_read_u64(t->dirfd, path, &v);
@@ -186,7 +186,7 @@ int kevent_format(const struct ktracefs *t, const char *sys, const char *name, c
 {
 	char path[320];
 	ssize_t got;
-	int err = event_path(sys, name, "format", path, sizeof(path));
+	int err = kevent_path(sys, name, "format", path, sizeof(path));
 
 	*text = NULL;
 	if (err)

@@ -31,14 +31,6 @@ void kerr_add_lines(struct kvmft_err *err, const char *lines)
 	err->text[n] = '\0';
 }
 
-static int event_file(const char *sys, const char *name, const char *file, char *buf, size_t size)
-{
-	if (!kname_ok(sys) || !kname_ok(name))
-		return -EINVAL;
-	snprintf(buf, size, "events/%s/%s/%s", sys, name, file);
-	return 0;
-}
-
 /*
  * Writes to a file of one event; the kernel explains a refusal in the instance's error_log, or in
  * the top level's, which is not ours to clear. undo (or NULL) takes the write back.
@@ -48,7 +40,7 @@ static int event_write(struct kinst *k, const char *sys, const char *name, const
 {
 	char path[320];
 	char *log;
-	int got = event_file(sys, name, file, path, sizeof(path));
+	int got = kevent_path(sys, name, file, path, sizeof(path));
 
 	if (got)
 		return err_set(err, -got, "%s:%s: not an event name", sys, name);
@@ -86,7 +78,7 @@ int kinst_events_add(struct kinst *k, const struct kevent_list *list, struct kvm
 static int event_switch(struct kinst *k, const struct kevent *e, bool on)
 {
 	char path[320];
-	int got = event_file(e->sys, e->name, "enable", path, sizeof(path));
+	int got = kevent_path(e->sys, e->name, "enable", path, sizeof(path));
 
 	return got ? got : knob_write(NULL, k->dirfd, path, on ? "1" : "0", NULL);
 }
@@ -131,7 +123,7 @@ bool kinst_has_trigger(const struct kinst *k, const char *sys, const char *name)
 {
 	char path[320];
 
-	return !event_file(sys, name, "trigger", path, sizeof(path)) && kfile_exists(k->dirfd, path);
+	return !kevent_path(sys, name, "trigger", path, sizeof(path)) && kfile_exists(k->dirfd, path);
 }
 
 int kinst_trigger(struct kinst *k, const char *sys, const char *name, const char *text,

@@ -19,7 +19,6 @@
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
-
 static const char *const state_text[] = {
 	[KMODULE_UNKNOWN] = "unknown",	   [KMODULE_LOADED] = "loaded",
 	[KMODULE_BUILTIN] = "built in",	   [KMODULE_AVAILABLE] = "available, not loaded",

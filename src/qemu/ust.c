@@ -46,13 +46,6 @@ struct group {
 	const char *begin, *end; /* between the braces */
 };
 
-static const char *string_end(const char *p, const char *end)
-{
-	for (p++; p < end && *p != '"'; p++)
-		p += *p == '\\' && p + 1 < end;
-	return p < end ? p + 1 : end;
-}
-
 /* The next group of a line; l is moved behind it. */
 static bool next_group(struct qline *l, struct group *g)
 {
@@ -64,7 +57,7 @@ static bool next_group(struct qline *l, struct group *g)
 	begin = ++p;
 	while (p < l->end && depth) {
 		if (*p == '"') {
-			p = string_end(p, l->end);
+			p = str_quoted_end(p, l->end);
 			continue;
 		}
 		depth += *p == '{';
@@ -95,7 +88,7 @@ static bool member(const struct group *g, const char *name, size_t len, struct q
 			p++;
 		value->p = p;
 		while (p < g->end && *p != ',')
-			p = *p == '"' ? string_end(p, g->end) : p + 1;
+			p = *p == '"' ? str_quoted_end(p, g->end) : p + 1;
 		value->end = p;
 		while (value->end > value->p && value->end[-1] == ' ')
 			value->end--;

@@ -287,7 +287,7 @@ size_t fmt_common_fields(const struct fmt_event *e)
 	return e->ncommon;
 }
 
-bool fmt_has_plan(const struct fmt *f __unused_arg, const struct fmt_event *e)
+bool fmt_has_plan(const struct fmt_event *e)
 {
 	struct fmt_lazy *lazy = e->lazy;
 

@@ -424,7 +424,7 @@ void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec 
 	const struct fmt_plan *p = e->lazy->plan;
 	char *end;
 
-	if (!p && fmt_has_plan(f, e))
+	if (!p && fmt_has_plan(e))
 		p = e->lazy->plan;
 	if (!p || rec->len < e->need || (p->ndyn && !dynamic_fit(p, f, rec))) {
 		fmt_print_fields(f, e, rec, out);

@@ -35,14 +35,6 @@ static const char *skip_blanks(const char *p, const char *end)
 	return p;
 }
 
-/* Behind the string at *p == '"'. */
-static const char *string_end(const char *p, const char *end)
-{
-	for (p++; p < end && *p != '"'; p++)
-		p += *p == '\\' && p + 1 < end;
-	return p < end ? p + 1 : end;
-}
-
 /* Behind the bracket that closes the one at *p. */
 static const char *bracket_end(const char *p, const char *end)
 {
@@ -50,7 +42,7 @@ static const char *bracket_end(const char *p, const char *end)
 
 	while (p < end) {
 		if (*p == '"') {
-			p = string_end(p, end);
+			p = str_quoted_end(p, end);
 			continue;
 		}
 		if (strchr("([{", *p))
@@ -74,7 +66,7 @@ static const char *primary_end(const char *p, const char *end)
 
 	while (p < end) {
 		if (*p == '"')
-			p = string_end(p, end);
+			p = str_quoted_end(p, end);
 		else if (strchr("([{", *p))
 			p = bracket_end(p, end);
 		else if (is_word(*p))
@@ -137,7 +129,7 @@ static void rewrite_list(struct sbuf *b, struct span s)
 
 	while (p < s.end) {
 		if (*p == '"') {
-			p = string_end(p, s.end);
+			p = str_quoted_end(p, s.end);
 		} else if (strchr("([{", *p)) {
 			p = bracket_end(p, s.end);
 		} else if (*p == ',') {
@@ -168,7 +160,7 @@ static void rewrite_operand(struct sbuf *b, struct span s)
 
 	while (p < s.end) {
 		if (*p == '"') {
-			q = string_end(p, s.end);
+			q = str_quoted_end(p, s.end);
 			sbuf_add_mem(b, p, (size_t)(q - p));
 		} else if (strchr("([{", *p)) {
 			q = bracket_end(p, s.end);
@@ -249,7 +241,7 @@ static const char *find_colon(struct span s, bool *nested)
 	*nested = false;
 	while (p < s.end) {
 		if (*p == '"') {
-			p = string_end(p, s.end);
+			p = str_quoted_end(p, s.end);
 		} else if (strchr("([{", *p)) {
 			p = bracket_end(p, s.end);
 		} else {
@@ -265,7 +257,7 @@ static const char *find_colon(struct span s, bool *nested)
 
 static bool has_element(struct span s)
 {
-	for (const char *p = s.p; p < s.end; p = *p == '"' ? string_end(p, s.end) : p + 1)
+	for (const char *p = s.p; p < s.end; p = *p == '"' ? str_quoted_end(p, s.end) : p + 1)
 		if (*p == '[')
 			return true;
 	return false;

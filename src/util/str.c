@@ -66,6 +66,13 @@ bool str_glob(const char *pattern, const char *s)
 	return !*pattern;
 }
 
+const char *str_quoted_end(const char *p, const char *end)
+{
+	for (p++; p < end && *p != '"'; p++)
+		p += *p == '\\' && p + 1 < end;
+	return p < end ? p + 1 : end;
+}
+
 int str_hex_value(char c)
 {
 	if (c >= '0' && c <= '9')

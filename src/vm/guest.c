@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * guest.c: what a guest knows about itself that its host knows too: the product UUID (the host's
- * -uuid), the APIC ids (the host's vcpu_id), and which clocksource it uses.
+ * -uuid) and the APIC ids (the host's vcpu_id).
  */
 #include "internal.h"
 
@@ -14,12 +14,13 @@
 /* About 2 KiB per CPU, and 8192 CPUs at most. */
 #define MAX_CPUINFO (32u * 1024 * 1024)
 
-static int read_uuid(const struct vm_roots *r, char *uuid)
+int vm_guest_uuid(const struct vm_roots *roots, char uuid[37])
 {
+	struct vm_roots r = vm_roots_fill(roots);
 	char path[PATH_MAX], line[64];
 	int ret;
 
-	snprintf(path, sizeof(path), "%s/class/dmi/id/product_uuid", r->sys);
+	snprintf(path, sizeof(path), "%s/class/dmi/id/product_uuid", r.sys);
 	ret = file_read_line(AT_FDCWD, path, line, sizeof(line));
 	if (ret < 0)
 		return ret;
@@ -39,7 +40,7 @@ static bool line_value(const char *line, const char *key, uint32_t *v)
 	return vm_text_u32(&line, v);
 }
 
-static int read_cpus(const struct vm_roots *r, struct vm_guest_facts *facts)
+static int read_cpus(const struct vm_roots *r, struct vm_guest_cpus *cpus)
 {
 	_cleanup_free_ char *text = NULL;
 	struct vm_guest_cpu *slot;
@@ -57,38 +58,31 @@ static int read_cpus(const struct vm_roots *r, struct vm_guest_facts *facts)
 		if (line_value(line, "processor", &cpu)) {
 			in_cpu = true;
 		} else if (in_cpu && line_value(line, "apicid", &apicid)) {
-			slot = array_grow(&facts->cpu, facts->n_cpus, &facts->cap_cpus,
-					  sizeof(*slot));
+			slot = array_grow(&cpus->v, cpus->n, &cpus->cap, sizeof(*slot));
 			if (!slot)
 				return -ENOMEM;
 			*slot = (struct vm_guest_cpu){ cpu, apicid };
-			facts->n_cpus++;
+			cpus->n++;
 			in_cpu = false;
 		}
 	}
 	return 0;
 }
 
-int vm_guest_facts(const struct vm_roots *roots, struct vm_guest_facts *facts)
+int vm_guest_cpus(const struct vm_roots *roots, struct vm_guest_cpus *cpus)
 {
 	struct vm_roots r = vm_roots_fill(roots);
 	int ret;
 
-	*facts = (struct vm_guest_facts){ 0 };
-	facts->uuid_error = read_uuid(&r, facts->uuid);
-	if (facts->uuid_error)
-		facts->uuid[0] = '\0';
-	vm_sys_clocksource(&r, facts->clocksource, sizeof(facts->clocksource));
-	ret = read_cpus(&r, facts);
+	*cpus = (struct vm_guest_cpus){ 0 };
+	ret = read_cpus(&r, cpus);
 	if (ret)
-		vm_guest_facts_free(facts);
+		vm_guest_cpus_free(cpus);
 	return ret;
 }
 
-void vm_guest_facts_free(struct vm_guest_facts *facts)
+void vm_guest_cpus_free(struct vm_guest_cpus *cpus)
 {
-	free(facts->cpu);
-	facts->cpu = NULL;
-	facts->n_cpus = 0;
-	facts->cap_cpus = 0;
+	free(cpus->v);
+	*cpus = (struct vm_guest_cpus){ 0 };
 }

@@ -85,30 +85,6 @@ int monitor_set(struct monitor *m, const char *pattern, bool on, struct kvmft_er
 
 /* ---- patterns ---- */
 
-/* Goes back to the last star only: linear in practice, never exponential. */
-bool mon_match(const char *pattern, const char *name)
-{
-	const char *star = NULL, *again = NULL;
-
-	while (*name) {
-		if (*pattern == '*') {
-			star = pattern++;
-			again = name;
-		} else if (*pattern == '?' || *pattern == *name) {
-			pattern++;
-			name++;
-		} else if (star) {
-			pattern = star + 1;
-			name = ++again;
-		} else {
-			return false;
-		}
-	}
-	while (*pattern == '*')
-		pattern++;
-	return !*pattern;
-}
-
 bool mon_is_pattern(const char *text)
 {
 	return strpbrk(text, "*?") != NULL;
@@ -199,7 +175,7 @@ void mon_switches_free(struct mon_switches *s)
 int mon_switches_get(const struct mon_switches *s, const char *name)
 {
 	for (size_t i = s->n; i-- > 0;)
-		if (mon_match(s->v[i].pattern, name))
+		if (str_glob(s->v[i].pattern, name))
 			return s->v[i].on;
 	return -1;
 }

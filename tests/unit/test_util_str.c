@@ -192,11 +192,30 @@ static void test_glob(void **state __unused_arg)
 		{ "*ab", "aab", true },	   { "*a?", "aba", false },  { "a**", "a", true },
 		{ "[a]", "a", false },	   { "[a]", "[a]", true },   { "ab", "a", false },
 		{ "virtio_*", "virtio_notify", true },
+		{ "virtio_blk_*", "virtio_notify", false },
+		{ "a*", "a", true },	   { "a?c", "ac", false },   { "**", "ab", true },
+		{ "*a?b*c", "xaybzc", true },
+		{ "*aaaaaaaaaaaaaaaab*", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++)
 		if (str_glob(row[i].pattern, row[i].s) != row[i].match)
 			fail_msg("'%s' and '%s'", row[i].pattern, row[i].s);
+}
+
+static void test_quoted_end(void **state __unused_arg)
+{
+	static const struct {
+		const char *text;
+		size_t end;
+	} row[] = {
+		{ "\"\"", 2 },	  { "\"a\"b", 3 },	 { "\"a\\\"b\" c", 6 }, { "\"\\\\\"x", 4 },
+		{ "\"", 1 },	  { "\"abc", 4 }, { "\"a\\", 3 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++)
+		assert_int_equal(str_quoted_end(row[i].text, row[i].text + strlen(row[i].text)) - row[i].text,
+				 row[i].end);
 }
 
 int main(void)
@@ -210,6 +229,7 @@ int main(void)
 		cmocka_unit_test(test_ns),
 		cmocka_unit_test(test_bytes),
 		cmocka_unit_test(test_glob),
+		cmocka_unit_test(test_quoted_end),
 	};
 
 	return cmocka_run_group_tests_name("util/str", tests, NULL, NULL);

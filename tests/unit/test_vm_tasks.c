@@ -80,42 +80,43 @@ static void test_errors(void **state)
 	assert_int_equal(vm_tasks_walk(&fx->roots, VM_TASKS_ALL, 0, see, &s), -ESRCH);
 }
 
-static void test_guest_facts(void **state)
+static void test_guest_cpus(void **state)
 {
 	struct fixture *fx = *state;
-	struct vm_guest_facts f;
+	struct vm_guest_cpus c;
 
 	fx_file(fx,
 		"processor\t: 0\ninitial apicid\t: 77\napicid\t\t: 0\n\n"
 		"processor\t: 1\napicid\t\t: 8\ninitial apicid\t: 8\n\n"
 		"processor\t: 7\nmodel name\t: x\n\nprocessor\t: 9\napicid\t\t: 4000\n",
 		"proc/cpuinfo");
-	fx_file(fx, "6A1D2F3E-0b1c-4d5e-8f90-a1b2c3d4e5f6\n", "sys/class/dmi/id/product_uuid");
-	assert_int_equal(vm_guest_facts(&fx->roots, &f), 0);
-	assert_string_equal(f.uuid, "6a1d2f3e-0b1c-4d5e-8f90-a1b2c3d4e5f6");
-	assert_int_equal(f.uuid_error, 0);
-	assert_string_equal(f.clocksource, "tsc");
-	assert_int_equal(f.n_cpus, 3);
-	assert_int_equal(f.cpu[0].apicid, 0);
-	assert_int_equal(f.cpu[1].cpu, 1);
-	assert_int_equal(f.cpu[1].apicid, 8);
-	assert_int_equal(f.cpu[2].cpu, 9);
-	assert_int_equal(f.cpu[2].apicid, 4000);
-	vm_guest_facts_free(&f);
+	assert_int_equal(vm_guest_cpus(&fx->roots, &c), 0);
+	assert_int_equal(c.n, 3);
+	assert_int_equal(c.v[0].apicid, 0);
+	assert_int_equal(c.v[1].cpu, 1);
+	assert_int_equal(c.v[1].apicid, 8);
+	assert_int_equal(c.v[2].cpu, 9);
+	assert_int_equal(c.v[2].apicid, 4000);
+	vm_guest_cpus_free(&c);
 
-	fx_file(fx, "Not Settable\n", "sys/class/dmi/id/product_uuid");
-	assert_int_equal(vm_guest_facts(&fx->roots, &f), 0);
-	assert_string_equal(f.uuid, "");
-	assert_int_equal(f.uuid_error, -EINVAL);
-	vm_guest_facts_free(&f);
-
-	fx_drop(fx, "sys");
 	fx_drop(fx, "proc/cpuinfo");
-	assert_int_equal(vm_guest_facts(&fx->roots, &f), 0);
-	assert_int_equal(f.uuid_error, -ENOENT);
-	assert_string_equal(f.clocksource, "");
-	assert_int_equal(f.n_cpus, 0);
-	vm_guest_facts_free(&f);
+	assert_int_equal(vm_guest_cpus(&fx->roots, &c), 0);
+	assert_int_equal(c.n, 0);
+	vm_guest_cpus_free(&c);
+}
+
+static void test_guest_uuid(void **state)
+{
+	struct fixture *fx = *state;
+	char uuid[37];
+
+	fx_file(fx, "6A1D2F3E-0b1c-4d5e-8f90-a1b2c3d4e5f6\n", "sys/class/dmi/id/product_uuid");
+	assert_int_equal(vm_guest_uuid(&fx->roots, uuid), 0);
+	assert_string_equal(uuid, "6a1d2f3e-0b1c-4d5e-8f90-a1b2c3d4e5f6");
+	fx_file(fx, "Not Settable\n", "sys/class/dmi/id/product_uuid");
+	assert_int_equal(vm_guest_uuid(&fx->roots, uuid), -EINVAL);
+	fx_drop(fx, "sys");
+	assert_int_equal(vm_guest_uuid(&fx->roots, uuid), -ENOENT);
 }
 
 int main(void)
@@ -123,7 +124,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_scopes, setup, fx_teardown),
 		cmocka_unit_test_setup_teardown(test_errors, setup, fx_teardown),
-		cmocka_unit_test_setup_teardown(test_guest_facts, fx_setup, fx_teardown),
+		cmocka_unit_test_setup_teardown(test_guest_cpus, fx_setup, fx_teardown),
+		cmocka_unit_test_setup_teardown(test_guest_uuid, fx_setup, fx_teardown),
 	};
 
 	return cmocka_run_group_tests_name("vm/tasks", tests, NULL, NULL);
