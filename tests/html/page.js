@@ -37,6 +37,14 @@ async function hands(p) {
 	ok(near < all * 0.7, 'the wheel zooms in', `${all} ${near}`);
 	await p.key('-');
 	ok(await width() > near, 'a key zooms out');
+	// A touchpad: two fingers that move sideways are a wheel's deltaX, a pinch is a wheel with ctrl.
+	const left = await p.value('t0'), wide = await width();
+	await p.mouse('mouseWheel', 700, 120, { deltaX: 200, deltaY: 0 });
+	await p.frame();
+	ok(await p.value('t0') > left && Math.abs(await width() - wide) < wide * 0.01, 'two fingers sideways move');
+	await p.mouse('mouseWheel', 700, 120, { deltaX: 0, deltaY: -100, modifiers: 2 });
+	await p.frame();
+	ok(await width() < wide * 0.95 && await p.value('visualViewport.scale') === 1, 'a pinch zooms the time line, not the page');
 	const from = await p.value('t0');
 	await p.key('ArrowRight');
 	ok(await p.value('t0') > from, 'a key moves');
@@ -80,6 +88,12 @@ async function search(p) {
 	const at = await p.value('hit');
 	await p.key('n');
 	ok(want < 2 || await p.value('hit') === at + 1, 'n goes to the next');
+	await p.key('Escape');
+	await p.key('/');
+	await p.value('$("find").value = ""');
+	for (const c of 'no such thing') await p.key(c);
+	await p.key('Enter');
+	ok(await p.value('hits.length === 0 && $("found").textContent === "0 found"'), 'what is typed and not there is not found');
 	await p.key('Escape');
 	// A slice is chosen with the mouse: what it is stands beside, and its like are counted.
 	const spot = await p.value(`(() => { for (const l of lanes) for (let k = 0; k < l.s.length; k++) { show(l.s[k] - (l.e[k] - l.s[k]), l.e[k] + (l.e[k] - l.s[k])); draw();
