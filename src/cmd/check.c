@@ -17,8 +17,6 @@
 #include "kvmft/kernel.h"
 #include "kvmft/vm.h"
 
-static const char *const check_formats[] = { "text", "json", NULL };
-
 struct check_opts {
 	int format;
 	bool host, guest;
@@ -28,7 +26,7 @@ static const struct opt check_options[] = {
 	OPTION(0, "host", OPT_FLAG, struct check_opts, host, NULL,
 	       "what a KVM host needs (default: told by the machine)"),
 	OPTION(0, "guest", OPT_FLAG, struct check_opts, guest, NULL, "what a guest needs"),
-	OPTION_CHOICE(0, "format", struct check_opts, format, "FORMAT", check_formats,
+	OPTION_CHOICE(0, "format", struct check_opts, format, "FORMAT", cli_formats,
 		      "how to print (default: text)"),
 	OPT_END,
 };
@@ -108,15 +106,15 @@ static void json_field(struct json *j, const char *key, const char *text)
 	json_str(j, text);
 }
 
+static const char *const state_names[] = {
+	[KFEAT_HAVE] = "ok", [KFEAT_LACK] = "lacking", [KFEAT_UNKNOWN] = "unknown"
+};
+
 static void json_item(struct json *j, const struct check *c, const struct kfeat_result *r)
 {
-	static const char *const state[] = {
-		[KFEAT_HAVE] = "ok", [KFEAT_LACK] = "lacking", [KFEAT_UNKNOWN] = "unknown"
-	};
-
 	json_object_begin(j);
 	json_field(j, "name", r->name);
-	json_field(j, "state", state[r->state]);
+	json_field(j, "state", state_names[r->state]);
 	json_key(j, "required");
 	json_bool(j, r->need & c->side);
 	json_field(j, "found", r->detail);
@@ -147,8 +145,31 @@ static int check_json(const struct check *c, struct sbuf *b)
 	return ret;
 }
 
-static int (*const check_print[])(const struct check *c, struct sbuf *b) = { check_text,
-									      check_json };
+/* ---- CSV ---- */
+
+static int check_csv(const struct check *c, struct sbuf *b)
+{
+	sbuf_add(b, "side,name,state,required,found,purpose,remedy\n");
+	for (size_t i = 0; i < c->n; i++) {
+		const struct kfeat_result *r = &c->item[i];
+		const char *const field[] = { r->name, state_names[r->state], r->need & c->side ? "yes" : "no",
+					      r->detail, r->purpose, r->remedy };
+
+		sbuf_add(b, side_name(c));
+		for (size_t k = 0; k < ARRAY_SIZE(field); k++) {
+			sbuf_addc(b, ',');
+			sbuf_add_csv(b, field[k]);
+		}
+		sbuf_addc(b, '\n');
+	}
+	return 0;
+}
+
+static int (*const check_print[])(const struct check *c, struct sbuf *b) = {
+	[FORMAT_TEXT] = check_text,
+	[FORMAT_JSON] = check_json,
+	[FORMAT_CSV] = check_csv,
+};
 
 /* ---- the command ---- */
 
@@ -222,7 +243,7 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	c.side = o->host ? KFEAT_HOST : o->guest ? KFEAT_GUEST : side_of_machine();
 	ret = check_probe(&c, &env);
 	if (!ret)
-		ret = check_print[o->format < 0 ? 0 : o->format](&c, &b);
+		ret = check_print[o->format < 0 ? FORMAT_TEXT : o->format](&c, &b);
 	if (!ret)
 		ret = b.error;
 	if (ret)

@@ -19,8 +19,6 @@ struct verify_opts {
 	struct opt_list host;
 };
 
-static const char *const verify_formats[] = { "text", "json", NULL };
-
 static const struct opt verify_options[] = {
 	OPTION(0, "tsc-offset", OPT_BITS, struct verify_opts, tsc_offset, "N",
 	       "the guest's TSC offset, instead of what the captures say"),
@@ -30,8 +28,8 @@ static const struct opt verify_options[] = {
 	       "the host that the guest moved to; may be repeated, in that order"),
 	OPTION(0, "solve", OPT_FLAG, struct verify_opts, solve, NULL,
 	       "find the offset in the data alone, then verify that"),
-	OPTION_CHOICE(0, "format", struct verify_opts, format, "FORMAT", verify_formats,
-		      "text (default) or json"),
+	OPTION_CHOICE(0, "format", struct verify_opts, format, "FORMAT", cli_formats,
+		      "how to print (default: text)"),
 	OPT_END,
 };
 
@@ -189,6 +187,12 @@ static int verify_exit(const struct verify *v)
 	return code;
 }
 
+static void (*const verify_print[])(const struct verify *v, struct sbuf *b) = {
+	[FORMAT_TEXT] = verify_text,
+	[FORMAT_JSON] = verify_json,
+	[FORMAT_CSV] = verify_csv,
+};
+
 static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct verify_opts *o = opts;
@@ -205,10 +209,7 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret)
 		ret = verify_judge(&v, err);
 	if (!ret) {
-		if (o->format == 1)
-			verify_json(&v, &b);
-		else
-			verify_text(&v, &b);
+		verify_print[o->format < 0 ? FORMAT_TEXT : o->format](&v, &b);
 		if (b.error)
 			ret = err_set(err, ENOMEM, "out of memory");
 		else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * verify.h: what `kvmft verify` found out, and its two ways of saying it.
+ * verify.h: what `kvmft verify` found out, and its ways of saying it.
  */
 #ifndef KVMFT_CMD_VERIFY_H
 #define KVMFT_CMD_VERIFY_H
@@ -58,5 +58,6 @@ int verify_solution_reasons(struct verify *v, struct verify_guest *g) __must_che
 void verify_time(const struct verify *v, uint64_t host, struct sbuf *b);
 void verify_text(const struct verify *v, struct sbuf *b);
 void verify_json(const struct verify *v, struct sbuf *b);
+void verify_csv(const struct verify *v, struct sbuf *b);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * verify_print.c: the result of `kvmft verify`, for people and for programs.
+ * verify_print.c: the result of `kvmft verify`, for people, for programs and for tables.
  */
 #include "verify.h"
 
@@ -413,4 +413,97 @@ void verify_json(const struct verify *v, struct sbuf *b)
 	if (json_finish(&j) && !b->error)
 		b->error = -EINVAL;
 	sbuf_addc(b, '\n');
+}
+
+/* ---- CSV: one header for windows and pairs, what a row has not is empty ---- */
+
+/* ",CYCLES,NS" */
+static void csv_cycles(struct sbuf *b, bool has, int64_t cycles, uint64_t khz)
+{
+	uint64_t abs = cycles < 0 ? 0 - (uint64_t)cycles : (uint64_t)cycles;
+
+	if (has)
+		sbuf_addf(b, ",%" PRId64 ",", cycles);
+	else
+		sbuf_add(b, ",,");
+	if (has && khz)
+		sbuf_addf(b, "%s%" PRIu64, cycles < 0 ? "-" : "", out_cycles_to_ns(abs, khz));
+}
+
+static void csv_begin(const struct verify *v, const struct verify_guest *g, const char *part, const char *name,
+		      struct sbuf *b)
+{
+	sbuf_add_csv(b, v->p.map->vm[v->p.map->vm[g->g->vm].of].label);
+	sbuf_addc(b, ',');
+	sbuf_add_csv(b, g->src->cap->path);
+	sbuf_addf(b, ",%s,%s,", align_names[g->a.kind], part);
+	sbuf_add_csv(b, name);
+}
+
+static void csv_stats(const struct verify *v, const struct verify_guest *g, const char *part, const char *name,
+		      const struct win_stats *s, struct sbuf *b)
+{
+	csv_begin(v, g, part, name, b);
+	sbuf_addf(b, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, s->inside, s->outside, s->unchecked);
+	csv_cycles(b, s->has_early, -s->early, v->khz);
+	csv_cycles(b, s->has_late, s->late, v->khz);
+	sbuf_add(b, ",,,,,,,,,\n");
+}
+
+static void csv_slices(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
+{
+	uint64_t from, width;
+	struct win_stats s;
+	char name[32];
+
+	win_slices(v->w, &from, &width);
+	for (size_t i = 0; i < WIN_SLICES; i++) {
+		slices_sum(v, g->g->vm, i, 1, &s);
+		snprintf(name, sizeof(name), "%" PRIu64, from + i * width);
+		if (s.checked || s.unchecked)
+			csv_stats(v, g, "slice", name, &s, b);
+	}
+}
+
+static void csv_pairs(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
+{
+	for (int k = 0; k < PAIR_KINDS; k++) {
+		const struct pair_stats *s = pairs_get(v->pairs, g->g->vm, (enum pair_kind)k);
+
+		if (!s)
+			continue;
+		csv_begin(v, g, "pairs", pair_names[k], b);
+		sbuf_addf(b, ",,,,,,,,%" PRIu64 ",%" PRIu64 ",%" PRIu64, s->n, s->violations,
+			  s->alone_host + s->alone_guest);
+		csv_cycles(b, s->n, s->min, v->khz);
+		csv_cycles(b, s->late.n, (int64_t)loghist_percentile(&s->late, 50, 100), v->khz);
+		csv_cycles(b, s->n, s->max, v->khz);
+		sbuf_addc(b, '\n');
+	}
+}
+
+static void csv_guest(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
+{
+	struct win_stats s;
+	char name[32];
+
+	csv_stats(v, g, "all", "", &g->a.total, b);
+	for (size_t i = 0; i < win_hosts(v->w) && win_hosts(v->w) > 1; i++) {
+		win_host_total(v->w, g->g->vm, i, &s);
+		csv_stats(v, g, "host", host_name(v, i), &s, b);
+	}
+	for (const struct win_vcpu *c = NULL; (c = next_vcpu(v, g->g->vm, c));) {
+		snprintf(name, sizeof(name), "%" PRIu32, c->vcpu);
+		csv_stats(v, g, "vcpu", name, &c->s, b);
+	}
+	csv_slices(v, g, b);
+	csv_pairs(v, g, b);
+}
+
+void verify_csv(const struct verify *v, struct sbuf *b)
+{
+	sbuf_add(b, "vm,capture,verdict,part,name,inside,outside,unchecked,earliest_cycles,earliest_ns,latest_cycles,"
+		    "latest_ns,pairs,reversed,unpaired,min_cycles,min_ns,median_cycles,median_ns,max_cycles,max_ns\n");
+	for (size_t i = 0; i < v->p.nguest; i++)
+		csv_guest(v, &v->guest[i], b);
 }

@@ -32,7 +32,7 @@ in_namespaces()
 
 run "$kvmft" check --host --guest
 status_is 2 "host and guest at once"
-run "$kvmft" check --format csv
+run "$kvmft" check --format xml
 status_is 2 "format that it has not"
 
 # ---- not root ----
@@ -89,6 +89,12 @@ for side in host guest; do
 		want == 1 { if ($0 !~ /^ +remedy: /) print name; want = 0 }' "$out")" "" \
 		"$side: all that lacks has purpose and remedy"
 	cp "$out" "$tmp/text"
+	run "$kvmft" check --$side --format csv
+	is "$(head -n 1 "$out")" "side,name,state,required,found,purpose,remedy" "$side: CSV has a header"
+	is "$(sed -n "s/^$side,\([a-z0-9-]*\),.*/\1/p" "$out")" \
+		"$(awk '/^[a-z0-9-]+ +(ok|LACKING|absent|unknown) / { print $1 }' "$tmp/text")" \
+		"$side: CSV and text have the same items"
+	is "$(grep -c "^$side,[a-z0-9-]*,lacking,yes," "$out")" "$lacking" "$side: CSV and text lack the same"
 	run "$kvmft" check --$side --format json
 	is "$(wc -l <"$out" | tr -d ' ')" 1 "$side: JSON is one line"
 	is "$(tr '{' '\n' <"$out" | sed -n 's/^"name":"\([a-z0-9-]*\)".*/\1/p')" \

@@ -62,6 +62,15 @@ else
 	skip "... is a document" "no python3"
 fi
 
+verify plain --format csv
+status_is 0 "CSV"
+is "$(awk -F, '{ print NF }' "$out" | sort -u)" 21 "... all rows have the columns of the header"
+is "$(awk -F, '$4 == "all" { print $6 + $7 "," $9 "," $11 }' "$out")" \
+	"$(awk -F, '$4 == "vcpu" { n += $6 + $7 } END { print n }' "$out"),-1500,1500" "... the vCPUs are the whole, and the slack"
+is "$(awk -F, '$4 == "slice" { n += $6 + $7 } $4 == "all" { all = $6 + $7 } END { print n - all }' "$out")" 0 \
+	"... so are the slices"
+out_has '^syn,.*,aligned,pairs,tsc_deadline,,,,,,,,[1-9][0-9]*,0,0,[0-9]+,' "... pairs"
+
 # ---- wrong offsets ----
 
 # The slack is 1500 either way: up to there the windows cannot tell, beyond it they must.
