@@ -262,11 +262,6 @@ static int put_header(struct capw *w)
 	return ret;
 }
 
-static int put_to_fd(void *to, const void *page, size_t len)
-{
-	return full_write(*(int *)to, page, len, NULL);
-}
-
 static int put_to_sbuf(void *to, const void *page, size_t len)
 {
 	struct sbuf *b = to;
@@ -275,17 +270,26 @@ static int put_to_sbuf(void *to, const void *page, size_t len)
 	return b->error;
 }
 
+/*
+ * Each file at once: what is written page by page lies so in the page cache, too, and takes longer to read. The
+ * recorder moves 64 KB and more at a time.
+ */
 static int gen_streams(struct gen *g, struct capw *w)
 {
+	struct sbuf file = { 0 };
 	int ret = 0;
 
 	for (uint32_t c = 0; c < g->cpus && !ret; c++) {
 		int fd = capw_data_open(w, 0, c);
 
-		ret = fd < 0 ? fd : gen_cpu(g, c, put_to_fd, &fd);
+		sbuf_reset(&file);
+		ret = fd < 0 ? fd : gen_cpu(g, c, put_to_sbuf, &file);
+		if (!ret)
+			ret = full_write(fd, file.s, file.len, NULL);
 		if (fd >= 0)
 			close(fd);
 	}
+	sbuf_free(&file);
 	return ret;
 }
 
