@@ -352,6 +352,8 @@ static int record_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	}
 	if (!ret && argc)
 		ret = record_child_error(&child, argv[0], err);
+	if (!ret && argc)
+		record_child_tell(&child, argv[0]);
 	record_child_end(&child);
 	if (r.started) {
 		struct kvmft_err first = *err;

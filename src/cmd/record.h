@@ -285,6 +285,7 @@ struct record_child {
 	int pid;
 	int go;	    /* write end of the pipe that releases the child */
 	int failed; /* read end of the pipe on which it tells that exec failed */
+	int status; /* of waitpid(), once it has ended: pid is 0 then */
 };
 
 /* Forks COMMAND, which waits until record_child_release(). 0 or -errno. */
@@ -292,6 +293,8 @@ int record_child_fork(const struct record *r, char **argv, struct record_child *
 void record_child_release(struct record_child *c);
 /* After its end: 0, or -errno with err set when the command could not be run at all. */
 int record_child_error(struct record_child *c, const char *name, struct kvmft_err *err);
+/* Says on stderr how it ended when that was not well: what was recorded may not be what was wanted. */
+void record_child_tell(const struct record_child *c, const char *name);
 /* Never let it run (set-up failed), or end it (SIGTERM) and reap it. */
 void record_child_end(struct record_child *c);
 

@@ -103,6 +103,16 @@ int record_child_error(struct record_child *c, const char *name, struct kvmft_er
 	return err_set(err, error, "cannot run %s: %s", name, strerror(error));
 }
 
+void record_child_tell(const struct record_child *c, const char *name)
+{
+	if (c->pid || !c->status || (WIFSIGNALED(c->status) && WTERMSIG(c->status) == SIGINT)) /* Ctrl-C was for both */
+		return;
+	if (WIFSIGNALED(c->status))
+		cli_note("%s was killed by signal %d (%s)", name, WTERMSIG(c->status), strsignal(WTERMSIG(c->status)));
+	else
+		cli_note("%s ended with exit status %d", name, WEXITSTATUS(c->status));
+}
+
 void record_child_release(struct record_child *c)
 {
 	if (c->pid <= 0 || c->go < 0)

@@ -118,12 +118,9 @@ static bool take_count(const struct pollfd *p)
 	return p->revents && read(p->fd, &n, sizeof(n)) == (ssize_t)sizeof(n);
 }
 
-/* True when the command has ended (its status is the caller's business no more). */
 static bool child_gone(struct record_child *c)
 {
-	int status;
-
-	if (c->pid <= 0 || waitpid(c->pid, &status, WNOHANG) != c->pid)
+	if (c->pid <= 0 || waitpid(c->pid, &c->status, WNOHANG) != c->pid)
 		return false;
 	c->pid = 0;
 	return true;

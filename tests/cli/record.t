@@ -97,6 +97,10 @@ status_is 1 "command that does not exist"
 err_has 'cannot run /nonexistent/command: No such file' "... is told"
 err_one_line "command that does not exist"
 nothing_left "command that does not exist"
+cap=$tmp/fails
+run timeout 60 "$kvmft" record --host -q -e 'kvm:*' -o "$cap" -- sh -c 'exit 7'
+status_is 0 "command that fails: it was recorded"
+is "$(cat "$err")" "kvmft: sh ended with exit status 7" "... is told"
 
 cap=$tmp/max
 run timeout 60 "$kvmft" record --host -e 'kvm:*' --max-size 1M -o "$cap" -- "$tinyvm" --ms 20000
