@@ -7,4 +7,5 @@
 . "$(dirname "$0")/tap.sh"
 
 rig flight --timeout 200
+sums_of "what was written out" sched "$rig/late"
 finish

@@ -66,6 +66,8 @@ check "the capture can be read" test "$(wc -l <late.txt)" -gt 10
 check "... and ends with the late entry" sh -c 'tail -n 1 late.txt | grep kvm:kvm_entry'
 { tail -n 3 late.txt; cat late.note; } | cut -c 1-100 | sed 's/^/# /'
 
+tar -cf "$RESULTS/flight.tar" -C /tmp late
+
 # Killed: the watcher removes the instance and what its triggers need.
 flight killed exit-longer=1s
 kill -KILL $recorder
