@@ -6,7 +6,7 @@
 
 . "$(dirname "$0")/tap.sh"
 
-rig guestclocks --timeout 600
+rig guestclocks --timeout 450
 
 # stamps FILE: kvmclock ns of the guest's rdmsr events, one per line.
 stamps()
