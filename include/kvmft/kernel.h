@@ -417,7 +417,6 @@ struct klog_sched {
 
 int klog_parse_sched(const char *text, struct klog_sched *s) __must_check;
 
-
 /* ---- modules ---- */
 
 enum kmodule_state {

@@ -186,10 +186,18 @@ static void field_u64(struct json *j, const char *key, uint64_t value)
 	json_u64(j, value);
 }
 
+/* khz is not 0. */
+static int64_t signed_ns(int64_t cycles, uint64_t khz)
+{
+	uint64_t abs = cycles < 0 ? 0 - (uint64_t)cycles : (uint64_t)cycles;
+	int64_t ns = (int64_t)out_cycles_to_ns(abs, khz);
+
+	return cycles < 0 ? -ns : ns;
+}
+
 /* KEY_cycles, and KEY_ns where the TSC's rate is known; null when there is no value. */
 static void field_cycles(struct json *j, const char *key, bool has, int64_t cycles, uint64_t khz)
 {
-	uint64_t abs = cycles < 0 ? 0 - (uint64_t)cycles : (uint64_t)cycles;
 	char name[48];
 
 	snprintf(name, sizeof(name), "%s_cycles", key);
@@ -201,7 +209,7 @@ static void field_cycles(struct json *j, const char *key, bool has, int64_t cycl
 	snprintf(name, sizeof(name), "%s_ns", key);
 	json_key(j, name);
 	if (has && khz)
-		json_s64(j, (cycles < 0 ? -1 : 1) * (int64_t)out_cycles_to_ns(abs, khz));
+		json_s64(j, signed_ns(cycles, khz));
 	else
 		json_null(j);
 }
@@ -420,14 +428,12 @@ void verify_json(const struct verify *v, struct sbuf *b)
 /* ",CYCLES,NS" */
 static void csv_cycles(struct sbuf *b, bool has, int64_t cycles, uint64_t khz)
 {
-	uint64_t abs = cycles < 0 ? 0 - (uint64_t)cycles : (uint64_t)cycles;
-
 	if (has)
 		sbuf_addf(b, ",%" PRId64 ",", cycles);
 	else
 		sbuf_add(b, ",,");
 	if (has && khz)
-		sbuf_addf(b, "%s%" PRIu64, cycles < 0 ? "-" : "", out_cycles_to_ns(abs, khz));
+		sbuf_addf(b, "%" PRId64, signed_ns(cycles, khz));
 }
 
 static void csv_begin(const struct verify *v, const struct verify_guest *g, const char *part, const char *name,
