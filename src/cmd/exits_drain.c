@@ -183,17 +183,20 @@ static int take_event(struct exits_run *x, const struct rec *rec)
 	return exits_pair_entry(&d->pair, (uint32_t)tid, rec->ts);
 }
 
-static int walk_subbuf(struct exits_run *x)
+/* *small: most of the sub-buffer was empty. */
+static int walk_subbuf(struct exits_run *x, bool *small)
 {
 	struct exits_drain *d = x->drain;
 	struct subbuf sb;
 	struct rec rec;
 	int got, ret;
 
+	*small = false;
 	if (subbuf_begin(&sb, d->buf, &d->geom)) {
 		d->damaged++;
 		return 0;
 	}
+	*small = (size_t)(sb.end - sb.p) < d->geom.size / 2;
 	if (sb.lost)
 		d->lost_in_band += sb.lost_counted ? sb.lost_count : 1;
 	while ((got = subbuf_next(&sb, &rec)) > 0) {
@@ -205,10 +208,15 @@ static int walk_subbuf(struct exits_run *x)
 	return 0;
 }
 
-/* 1: this CPU may have more. */
-static int drain_cpu(struct exits_run *x, int fd)
+/*
+ * 1: this CPU may have more. Reading on until there is nothing would be to get a sub-buffer for each exit that
+ * comes meanwhile: so one of which little is used is the last one for now. But not the first one, which is the
+ * rest of what the reading before this ended with.
+ */
+static int drain_cpu(struct exits_run *x, int fd, bool last)
 {
 	struct exits_drain *d = x->drain;
+	bool small;
 
 	for (unsigned int i = 0; i < READS_PER_CPU; i++) {
 		ssize_t n = read(fd, d->buf, d->geom.size);
@@ -222,20 +230,20 @@ static int drain_cpu(struct exits_run *x, int fd)
 			return 0;
 		if ((size_t)n != d->geom.size)
 			return -EMSGSIZE;
-		ret = walk_subbuf(x);
-		if (ret)
+		ret = walk_subbuf(x, &small);
+		if (ret || (i && small && !last))
 			return ret;
 	}
 	return 1;
 }
 
-static int drain_counts(struct exits_run *x)
+static int drain_counts(struct exits_run *x, bool last)
 {
 	struct exits_drain *d = x->drain;
 	int more = 0;
 
 	for (size_t i = 0; i < d->cpus.n && more >= 0; i++) {
-		int got = drain_cpu(x, d->raw[i]);
+		int got = drain_cpu(x, d->raw[i], last);
 
 		more = got < 0 ? got : more | got;
 	}
@@ -264,7 +272,7 @@ static int drain_all(struct exits_run *x, bool last, bool once)
 	int more;
 
 	do {
-		more = x->drain->live ? drain_times(x, last) : drain_counts(x);
+		more = x->drain->live ? drain_times(x, last) : drain_counts(x, last);
 	} while (more > 0 && !once);
 	return more < 0 ? err_set(x->err, -more, "cannot read the ring: %s", strerror(-more)) : 0;
 }

@@ -29,6 +29,7 @@ struct live_cpu {
 	struct live_block *head, *tail;
 	size_t blocks;
 	bool full;	/* the kernel has more than the queue takes */
+	bool small;	/* most of the sub-buffer read last was empty */
 	uint64_t last;	/* newest stamp in the queue so far */
 	struct subbuf sb; /* walk over head, when open */
 	bool open, have;
@@ -130,14 +131,16 @@ static void block_put(struct live *l, struct live_block *b)
 	l->nspare++;
 }
 
-/* The newest stamp of a sub-buffer; what cannot be read is told when it is given out. */
+/* The newest stamp of a sub-buffer, and its use; what cannot be read is told when it is given out. */
 static void scan_newest(struct live_cpu *c, const struct live_block *b)
 {
 	struct subbuf sb;
 	struct rec rec;
 
+	c->small = false;
 	if (subbuf_begin(&sb, b->data, &c->l->geom))
 		return;
+	c->small = (size_t)(sb.end - sb.p) < c->l->geom.size / 2;
 	c->last = MAX(c->last, sb.ts);
 	while (subbuf_next(&sb, &rec) > 0)
 		c->last = MAX(c->last, rec.ts);
@@ -181,12 +184,20 @@ static size_t queue_limit(const struct live *l)
 	return MAX(bytes / l->geom.size, (size_t)2);
 }
 
-static int cpu_read(struct live_cpu *c, size_t limit)
+/*
+ * What came until `before` is read, and more. Reading on until there is nothing would be to get a sub-buffer for
+ * each event that comes meanwhile: so one of which little is used is the last one for now. But not the first one,
+ * which is the rest of what the reading before this ended with.
+ */
+static int cpu_read(struct live_cpu *c, size_t limit, uint64_t before)
 {
+	bool enough = false;
 	int got = 1;
 
-	while (got > 0 && c->blocks < limit)
+	for (size_t n = 0; got > 0 && !enough && c->blocks < limit; n++) {
 		got = cpu_fetch(c);
+		enough = n && c->small && c->last > before;
+	}
 	/* Full says "perhaps more": the next read will know. */
 	c->full = c->blocks >= limit;
 	c->l->newest = MAX(c->l->newest, c->last);
@@ -303,7 +314,7 @@ int live_read(struct live *l, bool last)
 
 	drop_given(l);
 	for (size_t i = 0; i < l->n; i++) {
-		got = cpu_read(l->cpu[i], limit);
+		got = cpu_read(l->cpu[i], limit, last ? UINT64_MAX : before);
 		first = first ? first : got;
 	}
 	l->horizon = last ? UINT64_MAX : before;

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <sys/ioctl.h>
 
 #include <cmocka.h>
 
@@ -183,7 +184,7 @@ static void test_gap_and_damage(void **state __unused_arg)
 /* More than a queue takes (8 MiB): the rest comes in later reads, and order holds against CPU 1. */
 static void test_full_queue(void **state __unused_arg)
 {
-	const unsigned int pages = 3000, per = 20;
+	const unsigned int pages = 3000, per = 100; /* more than half of a sub-buffer */
 	unsigned int put_pages = 0, got = 0, full = 0;
 	uint64_t last = 0;
 	struct rig r;
@@ -208,6 +209,42 @@ static void test_full_queue(void **state __unused_arg)
 		got += take(&r, &last);
 	} while (ret);
 	assert_int_equal(got, pages * per + 20);
+	assert_int_equal(live_totals(r.l)->late, 0);
+	rig_close(&r);
+}
+
+static unsigned int unread(const struct rig *r, int cpu)
+{
+	int bytes = 0;
+
+	assert_int_equal(ioctl(r->rd[cpu], FIONREAD, &bytes), 0);
+	return (unsigned int)bytes / FX_SUB;
+}
+
+/* A CPU that writes while it is read from is left alone when there is little left, unless that is old. */
+static void test_small(void **state __unused_arg)
+{
+	uint64_t last = 0;
+	struct rig r;
+
+	rig_open(&r);
+	for (uint64_t i = 0; i < 6; i++)
+		put_events(&r, 0, 1000 + i * 100, 10, 5, -1);
+	assert_int_equal(live_read(r.l, false), 0);
+	assert_int_equal(unread(&r, 0), 4);
+	put_events(&r, 1, 1000000, 10, 5, -1);
+	assert_int_equal(live_read(r.l, false), 0);
+	assert_int_equal(unread(&r, 0), 2);
+	/* Older than what CPU 1 had shown: all of it, as it is to be given out now. */
+	put_events(&r, 1, 2000000, 10, 5, -1);
+	assert_int_equal(live_read(r.l, false), 0);
+	assert_int_equal(unread(&r, 0), 0);
+	assert_int_equal(take(&r, &last), 6 * 5 + 5);
+	for (uint64_t i = 0; i < 4; i++)
+		put_events(&r, 2, 3000000 + i * 100, 10, 5, -1);
+	assert_int_equal(live_read(r.l, true), 0);
+	assert_int_equal(unread(&r, 2), 0);
+	assert_int_equal(take(&r, &last), 5 + 4 * 5);
 	assert_int_equal(live_totals(r.l)->late, 0);
 	rig_close(&r);
 }
@@ -243,7 +280,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order_over_cpus), cmocka_unit_test(test_window),
 		cmocka_unit_test(test_late),		cmocka_unit_test(test_gap_and_damage),
-		cmocka_unit_test(test_full_queue),	cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_full_queue),	cmocka_unit_test(test_small),
+		cmocka_unit_test(test_errors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
