@@ -37,14 +37,22 @@ struct exit_names {
 void exit_names_init(struct exit_names *n, const struct fmt_event *ev, const char *vendor);
 
 /* The value of a field isa, or the one for events without it (0). */
-enum exit_isa exit_isa(const struct exit_names *n, uint64_t isa);
+static inline enum exit_isa exit_isa(const struct exit_names *n, uint64_t isa)
+{
+	return isa ? (enum exit_isa)(uint32_t)isa : n->isa;
+}
+
+#define EXIT_VMX_BASIC 0xffffu
 
 /*
  * The number by which exits are counted: VMX keeps the basic reason (bits 0-15) apart from flags
  * (bits 16-31, Intel SDM vol. 3 "Basic VM-Exit Information"); SVM and PVM have no flags, bit 31 of
  * a GHCB code belongs to it, and SVM's -1 is 0xffffffff.
  */
-uint32_t exit_reason_key(enum exit_isa isa, uint64_t reason);
+static inline uint32_t exit_reason_key(enum exit_isa isa, uint64_t reason)
+{
+	return isa == EXIT_ISA_VMX ? (uint32_t)reason & EXIT_VMX_BASIC : (uint32_t)reason;
+}
 /* The flag bits, in place: 0 but for VMX. */
 uint32_t exit_reason_flags(enum exit_isa isa, uint64_t reason);
 /* "FAILED_VMENTRY BUS_LOCK": names (numbers where there is none) of flags; "" for 0. */

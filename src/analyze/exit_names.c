@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define VMX_BASIC_MASK 0xffffu
 #define MAX_TABLES     8 /* of one format text; Linux has two, PVM's kernels three */
 
 struct exit_entry {
@@ -140,19 +139,9 @@ void exit_names_init(struct exit_names *n, const struct fmt_event *ev, const cha
 		find_tables(n);
 }
 
-enum exit_isa exit_isa(const struct exit_names *n, uint64_t isa)
-{
-	return isa ? (enum exit_isa)(uint32_t)isa : n->isa;
-}
-
-uint32_t exit_reason_key(enum exit_isa isa, uint64_t reason)
-{
-	return isa == EXIT_ISA_VMX ? (uint32_t)reason & VMX_BASIC_MASK : (uint32_t)reason;
-}
-
 uint32_t exit_reason_flags(enum exit_isa isa, uint64_t reason)
 {
-	return isa == EXIT_ISA_VMX ? (uint32_t)reason & ~VMX_BASIC_MASK : 0;
+	return isa == EXIT_ISA_VMX ? (uint32_t)reason & ~EXIT_VMX_BASIC : 0;
 }
 
 char *exit_flags_text(uint32_t flags, char *buf, size_t size)

@@ -277,8 +277,10 @@ static inline bool exact_usual(struct report *r, struct rthread *t, const struct
 	if (e->op != OP_ENTRY || e->end != MARK_YES || e->begin || t->v->vcpu != (int64_t)e->key)
 		return false;
 	if (t->open) {
-		c = t->v->cells.cache[cell_slot(t->key)];
-		if (!c || c->key != t->key || e->ts < t->from || over_gap(r, t->from, t->from_cpu, cpu))
+		if (e->ts < t->from || over_gap(r, t->from, t->from_cpu, cpu))
+			return false;
+		c = cell_get(&t->v->cells, &r->budget, t->key);
+		if (!c)
 			return false;
 		cell_time(c, &r->budget, e->ts - t->from);
 		t->open = OPEN_NONE;

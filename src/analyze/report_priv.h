@@ -39,7 +39,7 @@ struct cell {
 	struct cell *next;
 };
 
-#define CELL_CACHE 16
+#define CELL_CACHE 32
 
 /* Cells of one vCPU. */
 struct cells {
@@ -62,9 +62,10 @@ void cell_time_hist(struct cell *c, struct cell_budget *b, uint64_t ticks);
 void cell_hist_add(const struct cell *c, struct loghist *h);
 void cells_free(struct cells *c);
 
+/* The usual reasons of VMX are in different slots, and so are those of SVM. */
 static inline unsigned int cell_slot(uint64_t key)
 {
-	return (unsigned int)(key ^ key >> 12 ^ key >> 33) % CELL_CACHE;
+	return (unsigned int)(key ^ key >> 4 ^ key >> 12 ^ key >> 33) % CELL_CACHE;
 }
 
 static inline struct cell *cell_get(struct cells *c, struct cell_budget *b, uint64_t key)
