@@ -321,6 +321,12 @@ int capw_meta(struct capw *w, struct sbuf *line) __must_check;
 int capw_file(struct capw *w, const char *name, const void *data, size_t len) __must_check;
 /* Appends to the file of format texts; *at is where the text begins there, bytes. 0 or -errno. */
 int capw_format(struct capw *w, const char *text, uint64_t *at) __must_check;
+/*
+ * Records and format texts that follow are kept in memory until capw_release() writes them at once; it returns
+ * 0 or -errno, and what it could not write is lost. For the many that stand at the beginning.
+ */
+void capw_hold(struct capw *w);
+int capw_release(struct capw *w) __must_check;
 /* Opens the data file of a CPU in a segment for writing; returns fd (owned by the caller). */
 int capw_data_open(struct capw *w, unsigned int segment, unsigned int cpu) __must_check;
 /*

@@ -108,11 +108,11 @@ bool kevent_list_has(const struct kevent_list *list, const char *sys, const char
 void kevent_list_free(struct kevent_list *list);
 
 bool kevent_exists(const struct ktracefs *t, const char *sys, const char *name);
-int kevent_id(const struct ktracefs *t, const char *sys, const char *name,
-	      uint32_t *id) __must_check;
 /* The format text; the caller's. */
 int kevent_format(const struct ktracefs *t, const char *sys, const char *name,
 		  char **text) __must_check;
+/* The number of the event as that text has it; -EBADMSG, or -ERANGE when no record could hold it. */
+int kevent_format_id(const char *text, uint32_t *id) __must_check;
 /* 0, or -ENOENT with the reason why the kvm events are absent (module not loaded, ...). */
 int kevent_kvm_check(const struct ktracefs *t, struct kvmft_err *err) __must_check;
 

@@ -21,6 +21,8 @@ struct capw {
 	char *path;
 	int dirfd, meta, formats; /* formats is made when the first one comes */
 	uint64_t formats_len;
+	bool held;	   /* what follows is kept here, for capw_release() */
+	struct sbuf held_meta, held_formats;
 	uint64_t reserved; /* bytes set aside for meta */
 };
 
@@ -157,9 +159,31 @@ int capw_meta(struct capw *w, struct sbuf *line)
 
 	sbuf_addc(line, '\n');
 	ret = line->error;
-	if (!ret)
+	if (!ret && w->held)
+		sbuf_add_mem(&w->held_meta, line->s, line->len);
+	else if (!ret)
 		ret = append(w->meta, line->s, line->len);
 	sbuf_reset(line);
+	return ret;
+}
+
+void capw_hold(struct capw *w)
+{
+	w->held = true;
+}
+
+int capw_release(struct capw *w)
+{
+	int ret = w->held_formats.error ? w->held_formats.error : w->held_meta.error;
+
+	w->held = false;
+	/* The texts first: who finds a record finds what it tells of. */
+	if (!ret && w->held_formats.len)
+		ret = append(w->formats, w->held_formats.s, w->held_formats.len);
+	if (!ret && w->held_meta.len)
+		ret = append(w->meta, w->held_meta.s, w->held_meta.len);
+	sbuf_free(&w->held_formats);
+	sbuf_free(&w->held_meta);
 	return ret;
 }
 
@@ -221,7 +245,9 @@ int capw_format(struct capw *w, const char *text, uint64_t *at)
 	if (w->formats < 0)
 		return w->formats;
 	*at = w->formats_len;
-	ret = append(w->formats, text, len);
+	if (w->held)
+		sbuf_add_mem(&w->held_formats, text, len);
+	ret = w->held ? w->held_formats.error : append(w->formats, text, len);
 	if (!ret)
 		w->formats_len += len;
 	return ret;
@@ -280,6 +306,8 @@ void capw_close(struct capw *w)
 		close(w->meta);
 	}
 	util_close_fd(&w->formats);
+	sbuf_free(&w->held_formats);
+	sbuf_free(&w->held_meta);
 	if (w->dirfd >= 0)
 		close(w->dirfd);
 	free(w->path);

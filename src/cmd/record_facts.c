@@ -112,9 +112,9 @@ int record_facts_event(struct record *r, const struct kevent *e)
 	uint32_t id;
 	int ret;
 
-	ret = kevent_id(r->t, e->sys, e->name, &id);
+	ret = kevent_format(r->t, e->sys, e->name, &text);
 	if (!ret)
-		ret = kevent_format(r->t, e->sys, e->name, &text);
+		ret = kevent_format_id(text, &id);
 	if (ret)
 		return err_set(r->err, -ret, "cannot read the format of %s:%s: %s", e->sys, e->name,
 			       strerror(-ret));
@@ -200,8 +200,11 @@ int record_facts_begin(struct record *r)
 	ret = ret ? ret : facts_ring(r);
 	ret = ret ? ret : facts_tsc(r);
 	ret = ret ? ret : facts_header(r);
+	capw_hold(r->w);
 	for (size_t i = 0; i < r->events.n && !ret; i++)
 		ret = record_facts_event(r, &r->events.v[i]);
+	if (!ret && (ret = capw_release(r->w)))
+		err_set(r->err, -ret, "cannot write %s: %s", capw_path(r->w), strerror(-ret));
 	ret = ret ? ret : record_sdt_facts(r);
 	ret = ret ? ret : record_marker_facts(r);
 	ret = ret ? ret : record_facts_cpus(r);

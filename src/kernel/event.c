@@ -166,16 +166,17 @@ bool kevent_exists(const struct ktracefs *t, const char *sys, const char *name)
 	return !kevent_path(sys, name, "enable", path, sizeof(path)) && ktracefs_has(t, path);
 }
 
-int kevent_id(const struct ktracefs *t, const char *sys, const char *name, uint32_t *id)
+int kevent_format_id(const char *text, uint32_t *id)
 {
-	char path[320];
+	const char *line = strstr(text, "\nID:");
+	char *end;
 	uint64_t v;
-	int err = kevent_path(sys, name, "id", path, sizeof(path));
 
-	if (!err)
-		err = file_read_u64(t->dirfd, path, &v);
-	if (err)
-		return err;
+	if (!line)
+		return -EBADMSG;
+	v = strtoull(line + 4, &end, 10);
+	if (end == line + 4 || *end != '\n')
+		return -EBADMSG;
 	if (v > UINT16_MAX) /* common_type has 16 bits */
 		return -ERANGE;
 	*id = (uint32_t)v;

@@ -103,6 +103,9 @@ int kinst_events_disable(struct kinst *k)
 {
 	int first = 0;
 
+	/* The instance is ours alone: all at once, a write instead of one for each. */
+	if (k->events_on && k->ev.n > 1 && !knob_write(NULL, k->dirfd, "events/enable", "0", NULL))
+		k->events_on = false;
 	for (size_t i = 0; i < k->ev.n && k->events_on; i++) {
 		int got = event_switch(k, &k->ev.v[i], false);
 

@@ -350,6 +350,64 @@ static void test_line_that_did_not_fit(void **state __unused_arg)
 	enc_rmtree(dir);
 }
 
+static off_t size_of(const struct capw *w, const char *name)
+{
+	struct stat st;
+
+	return fstatat(capw_dirfd(w), name, &st, 0) ? -1 : st.st_size;
+}
+
+/* What is held is not in the files; released, it is as if it had not been held; a full disk takes all of it. */
+static void test_held(void **state __unused_arg)
+{
+	struct kvmft_err err = { 0 };
+	char *dir = enc_tmpdir(), path[256];
+	struct rlimit old, low;
+	struct sbuf line = { 0 };
+	uint64_t at = 1, next = 1;
+	struct capw *w;
+	off_t before;
+
+	snprintf(path, sizeof(path), "%s/c", dir);
+	assert_int_equal(capw_create(path, 0, &w, &err), 0);
+	before = size_of(w, "meta");
+	capw_hold(w);
+	assert_int_equal(capw_format(w, "name: a\n", &at), 0);
+	assert_int_equal(capw_format(w, "name: b\n", &next), 0);
+	assert_int_equal(at, 0);
+	assert_int_equal(next, 8);
+	meta_begin(&line, "tool");
+	assert_int_equal(capw_meta(w, &line), 0);
+	assert_int_equal(size_of(w, "meta"), before);
+	assert_int_equal(size_of(w, "formats"), 0);
+	assert_int_equal(capw_release(w), 0);
+	assert_true(size_of(w, "meta") > before);
+	assert_int_equal(size_of(w, "formats"), 16);
+	assert_int_equal(capw_format(w, "name: c\n", &next), 0);
+	assert_int_equal(next, 16);
+	assert_int_equal(size_of(w, "formats"), 24);
+
+	before = size_of(w, "meta");
+	capw_hold(w);
+	meta_begin(&line, "side");
+	meta_str(&line, "name", "host");
+	assert_int_equal(capw_meta(w, &line), 0);
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	low = old;
+	low.rlim_cur = (rlim_t)before + 3;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+	assert_int_equal(capw_release(w), -EFBIG);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	assert_int_equal(size_of(w, "meta"), before);
+	capw_hold(w);
+	meta_begin(&line, "side");
+	assert_int_equal(capw_meta(w, &line), 0);
+	sbuf_free(&line);
+	capw_close(w); /* and what was not released goes with it */
+	enc_rmtree(dir);
+}
+
 /* The meta file itself must be a plain file, and formats are not fetched through links. */
 static void test_links_refused(void **state __unused_arg)
 {
@@ -409,7 +467,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_records),	      cmocka_unit_test(test_cut_everywhere),
 		cmocka_unit_test(test_versions),      cmocka_unit_test(test_damaged_lines),
-		cmocka_unit_test(test_data_files),    cmocka_unit_test(test_links_refused),
+		cmocka_unit_test(test_data_files),    cmocka_unit_test(test_held),
+		cmocka_unit_test(test_links_refused),
 		cmocka_unit_test(test_line_that_did_not_fit),
 		cmocka_unit_test(test_notes_bounded),
 	};

@@ -168,11 +168,13 @@ static void test_facts(void **state)
 	assert_true(kevent_exists(fx->t, "kvm", "kvm_exit"));
 	assert_false(kevent_exists(fx->t, "kvm", "../kvm/kvm_exit"));
 	assert_false(kevent_exists(fx->t, "..", "events"));
-	assert_int_equal(kevent_id(fx->t, "kvm", "kvm_exit", &id), 0);
+	assert_int_equal(kevent_format_id("name: kvm_exit\nID: 1001\nformat:\n", &id), 0);
 	assert_int_equal(id, 1001);
-	assert_int_equal(kevent_id(fx->t, "two", "same", &id), -ERANGE);
-	assert_true(kevent_id(fx->t, "ksm", "ksm_enter", &id) < 0);
-	assert_int_equal(kevent_id(fx->t, "kvm", "none", &id), -ENOENT);
+	assert_int_equal(kevent_format_id("name: x\nID: 65536\n", &id), -ERANGE);
+	assert_int_equal(kevent_format_id("name: x\nID: \n", &id), -EBADMSG);
+	assert_int_equal(kevent_format_id("name: x\nID: 7", &id), -EBADMSG);
+	assert_int_equal(kevent_format_id("name: ID: 7\n", &id), -EBADMSG);
+	assert_int_equal(kevent_format_id("", &id), -EBADMSG);
 	assert_int_equal(id, 1001);
 	assert_int_equal(kevent_format(fx->t, "kvm", "kvm_exit", &text), 0);
 	assert_string_equal(text, "name: x\n");

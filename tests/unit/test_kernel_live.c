@@ -297,10 +297,10 @@ static void test_texts(void **state)
 	assert_int_equal(ktracefs_saved_cmdlines(l->t, &text), 0);
 	free(text);
 	if (kevent_exists(l->t, "sched", "sched_switch")) {
-		assert_int_equal(kevent_id(l->t, "sched", "sched_switch", &id), 0);
-		assert_true(id > 0);
 		assert_int_equal(kevent_format(l->t, "sched", "sched_switch", &text), 0);
 		assert_non_null(strstr(text, "prev_comm"));
+		assert_int_equal(kevent_format_id(text, &id), 0);
+		assert_true(id > 0);
 		free(text);
 	}
 }
