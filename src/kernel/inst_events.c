@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * inst_events.c: events, filters and triggers of an instance of our own. Only the wanted events
- * are enabled, one by one: a whole system costs time for events that nobody reads.
+ * are enabled: a whole system costs time for events that nobody reads.
  */
 #include "priv.h"
 
@@ -83,12 +83,69 @@ static int event_switch(struct kinst *k, const struct kevent *e, bool on)
 	return got ? got : knob_write(NULL, k->dirfd, path, on ? "1" : "0", NULL);
 }
 
+/* How many events the system has; SIZE_MAX when that cannot be told. */
+static size_t system_count(const struct kinst *k, const char *sys)
+{
+	struct dirent *e;
+	char path[160];
+	size_t n = 0;
+	DIR *dir;
+	int fd;
+
+	snprintf(path, sizeof(path), "events/%s", sys);
+	fd = openat(k->dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	while (dir && (e = readdir(dir))) {
+		if (e->d_type == DT_UNKNOWN)
+			n = SIZE_MAX / 2;
+		n += e->d_type == DT_DIR && e->d_name[0] != '.';
+	}
+	if (dir)
+		closedir(dir);
+	else if (fd >= 0)
+		close(fd);
+	return dir && n < SIZE_MAX / 2 ? n : SIZE_MAX;
+}
+
+static size_t system_wanted(const struct kinst *k, const char *sys)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < k->ev.n; i++)
+		n += !strcmp(k->ev.v[i].sys, sys);
+	return n;
+}
+
+/*
+ * Whether event i was enabled with its whole system: by one write, when all of it is wanted, as with kvm:*. `done`
+ * is the system of the event before, if that was so.
+ */
+static bool enabled_with_system(struct kinst *k, size_t i, const char **done)
+{
+	const char *sys = k->ev.v[i].sys;
+	char path[160];
+	size_t wanted;
+
+	if (*done && !strcmp(*done, sys))
+		return true;
+	*done = NULL;
+	wanted = i && !strcmp(k->ev.v[i - 1].sys, sys) ? 0 : system_wanted(k, sys);
+	if (wanted < 2 || system_count(k, sys) != wanted)
+		return false;
+	snprintf(path, sizeof(path), "events/%s/enable", sys);
+	if (!knob_write(NULL, k->dirfd, path, "1", NULL))
+		*done = sys;
+	return *done; /* else one by one: then it is known which */
+}
+
 int kinst_events_enable(struct kinst *k, struct kvmft_err *err)
 {
+	const char *done = NULL;
+
 	k->events_on = true;
 	for (size_t i = 0; i < k->ev.n; i++) {
 		const struct kevent *e = &k->ev.v[i];
-		int got = event_switch(k, e, true);
+		int got = enabled_with_system(k, i, &done) ? 0 : event_switch(k, e, true);
 
 		if (!got)
 			continue;
