@@ -11,7 +11,8 @@
 
 #include "kvmft/clockgraph.h"
 
-#define CELLS_LIMIT (3u << 19) /* some 9000 keys; a row of a table takes about as much again */
+/* Some 24000 keys; with histograms, half of that. A row of a table takes about as much again. */
+#define CELLS_LIMIT (3u << 20)
 #define HISTS_LIMIT (5u << 20)
 #define MAX_THREADS 65536
 #define NSEC_PER_MSEC 1000000
@@ -286,8 +287,8 @@ int report_new(const struct capture *cap, const struct fmt *fmt, const struct re
 	r->opts = *opts;
 	r->rules = opts->semantics == REPORT_PERF ? &opts->cls->perf : &opts->cls->exact;
 	r->swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-	r->budget = (struct cell_budget){ .limit = CELLS_LIMIT, .hist_limit = HISTS_LIMIT,
-					  .hist = opts->percentiles, .part = opts->split };
+	r->budget = (struct cell_budget){ .limit = opts->percentiles ? CELLS_LIMIT / 2 : CELLS_LIMIT,
+					  .hist_limit = HISTS_LIMIT, .hist = opts->percentiles, .part = opts->split };
 	exit_names_init(&r->names, fmt_find(fmt, "kvm", "kvm_exit"), cap->vendor);
 	r->gap_to = calloc(MAX(cap->nstream, (size_t)1), sizeof(*r->gap_to));
 	ret = r->gap_to ? hostmap_known(cap, fmt, &r->map) : -ENOMEM;

@@ -9,7 +9,9 @@
 
 #include <string.h>
 
-#define MAP_SLOT 48 /* bytes that a key costs in struct u64map, at its usual load */
+#define MAP_SLOT  48 /* bytes that a key costs in struct u64map, at its usual load */
+#define HEAP_HEAD 16 /* ... that an allocation costs besides */
+#define LIST_MAX  24 /* cells of one vCPU that are found without a map: all reasons that one has, mostly */
 
 static size_t cell_size(const struct cell_budget *b)
 {
@@ -17,17 +19,54 @@ static size_t cell_size(const struct cell_budget *b)
 	       (b->hist ? sizeof(struct cell_hist) : 0);
 }
 
+struct cell *cell_find(const struct cells *c, uint64_t key)
+{
+	struct cell *cell = c->first;
+	uint64_t at;
+
+	if (c->n > LIST_MAX)
+		return u64map_get(&c->by_key, key, &at) ? (struct cell *)(uintptr_t)at : NULL;
+	while (cell && cell->key != key)
+		cell = cell->next;
+	return cell;
+}
+
+/* Puts a cell where it is found; with the first one that is too many for a list, all of them into a map. */
+static int cell_add(struct cells *c, struct cell *cell)
+{
+	int ret = 0;
+
+	for (struct cell *i = c->n == LIST_MAX ? c->first : NULL; i && !ret; i = i->next)
+		ret = u64map_put(&c->by_key, i->key, (uint64_t)(uintptr_t)i);
+	if (!ret && c->n >= LIST_MAX)
+		ret = u64map_put(&c->by_key, cell->key, (uint64_t)(uintptr_t)cell);
+	if (ret)
+		return ret;
+	cell->next = c->first;
+	c->first = cell;
+	c->n++;
+	return 0;
+}
+
+/* What one more cell takes. */
+static size_t cell_cost(const struct cells *c, size_t size)
+{
+	size_t mapped = c->n < LIST_MAX ? 0 : c->n == LIST_MAX ? LIST_MAX + 1 : 1;
+
+	return size + HEAP_HEAD + mapped * MAP_SLOT;
+}
+
 static struct cell *cell_new(struct cells *c, struct cell_budget *b, uint64_t key, bool others)
 {
-	size_t size = cell_size(b);
+	size_t size = cell_size(b), cost = cell_cost(c, size);
 	struct cell *cell;
 
-	if (!others && b->used + size + MAP_SLOT > b->limit)
+	if (!others && b->used + cost > b->limit)
 		return NULL;
 	cell = calloc(1, size);
 	if (!cell)
 		return NULL;
-	b->used += size + MAP_SLOT;
+	b->used += cost;
 	cell->key = key;
 	cell->min = UINT64_MAX;
 	if (b->part)
@@ -35,34 +74,26 @@ static struct cell *cell_new(struct cells *c, struct cell_budget *b, uint64_t ke
 	if (b->hist)
 		cell->hist = (struct cell_hist *)((char *)(cell + 1) +
 						  (b->part ? REPORT_PARTS * sizeof(uint64_t) : 0));
-	if (u64map_put(&c->by_key, key, (uint64_t)(uintptr_t)cell)) {
+	if (cell_add(c, cell)) {
 		free(cell);
 		return NULL;
 	}
-	cell->next = c->first;
-	c->first = cell;
 	return cell;
 }
 
 struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key)
 {
-	struct cell *cell;
-	uint64_t at;
+	struct cell *cell = cell_find(c, key);
 
-	if (u64map_get(&c->by_key, key, &at)) {
-		cell = (struct cell *)(uintptr_t)at;
-		c->cache[cell_slot(key)] = cell;
-		return cell;
-	}
-	cell = cell_new(c, b, key, false);
+	if (!cell)
+		cell = cell_new(c, b, key, false);
 	if (cell) {
 		c->cache[cell_slot(key)] = cell;
 		return cell;
 	}
 	b->crowded++;
-	if (u64map_get(&c->by_key, CELL_OTHERS, &at))
-		return (struct cell *)(uintptr_t)at;
-	return cell_new(c, b, CELL_OTHERS, true);
+	cell = cell_find(c, CELL_OTHERS);
+	return cell ? cell : cell_new(c, b, CELL_OTHERS, true);
 }
 
 /* A further row of a histogram; false when there is no memory for it. */

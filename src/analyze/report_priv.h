@@ -44,8 +44,9 @@ struct cell {
 /* Cells of one vCPU. */
 struct cells {
 	struct cell *cache[CELL_CACHE]; /* by low bits of the key's hash */
-	struct u64map by_key;		/* key → address of the cell */
+	struct u64map by_key;		/* key → address of the cell, once they are many */
 	struct cell *first;
+	uint32_t n;
 };
 
 /* Memory of all cells together is limited, and so is that of their histograms. */
@@ -55,6 +56,8 @@ struct cell_budget {
 	uint64_t crowded; /* samples that went to CELL_OTHERS for want of memory */
 };
 
+/* The cell of key, or NULL. */
+struct cell *cell_find(const struct cells *c, uint64_t key);
 /* The cell of key, made when it is new; NULL when out of memory. */
 struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key);
 void cell_time_hist(struct cell *c, struct cell_budget *b, uint64_t ticks);

@@ -180,16 +180,15 @@ static uint32_t relative_error(const struct report_row *row)
 
 static void percentiles(const struct build *b, struct report_row *row, struct loghist *h)
 {
-	uint64_t at;
+	const struct cell *c;
 
 	memset(h, 0, sizeof(*h));
 	h->n = row->timed;
 	h->min = row->min;
 	h->max = row->max;
 	for (size_t i = 0; i < b->r->nvcpu; i++)
-		if (report_matches(b->r, b->f, i) &&
-		    u64map_get(&b->r->vcpu[i]->cells.by_key, row->key, &at))
-			cell_hist_add((const struct cell *)(uintptr_t)at, h);
+		if (report_matches(b->r, b->f, i) && (c = cell_find(&b->r->vcpu[i]->cells, row->key)))
+			cell_hist_add(c, h);
 	row->p50_ns = report_ns(b->r, loghist_percentile(h, 50, 100));
 	row->p90_ns = report_ns(b->r, loghist_percentile(h, 90, 100));
 	row->p99_ns = report_ns(b->r, loghist_percentile(h, 99, 100));

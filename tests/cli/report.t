@@ -250,6 +250,15 @@ is "$("$kvmft" report -i "$tmp/many" --event page-fault 2>"$err" | grep -cE '^ *
 { "$kvmft" report -i "$tmp/many" --event page-fault 2>"$err"; echo $? >"$tmp/rc"; } | head -n 1 >/dev/null
 is "$(cat "$tmp/rc") $(wc -c <"$err" | tr -d ' ')" "0 0" "a reader that goes away early is no error"
 
+# A machine full of small VMs: its keys are no more than there is memory for.
+"$KVMFT_TOOLS/gen" --capture "$tmp/wide" --events 100000 --cpus 2048
+report wide
+status_is 0 "2048 vCPUs"
+is "$(grep -c others "$out")" 0 "... each reason of each has a place"
+samples=$(sed -n 's/^Total Samples:\([0-9]*\),.*/\1/p' "$out")
+is "$(awk '$3 ~ /%$/ { n += $2 } END { print n }' "$out")" "$samples" "... and the rows add up"
+rm -r "$tmp/wide"
+
 mkdir "$tmp/nothing"
 (cd "$tmp/nothing" && "$kvmft" report) >"$out" 2>"$err"
 is "$?" 1 "no kvmft.data, and no -i"
