@@ -248,18 +248,16 @@ static inline void decode_event(struct walk *w, struct wstream *st, struct rec *
 }
 
 /*
- * What most events are: an entry or an exit of the thread that had the event before, later than that,
- * with fields of 4 bytes in this machine's order. Kept apart from the general way, decode_event(), so
- * that the loop's state stays in registers. False: not of that kind, nothing was done.
+ * What most events are: an entry or an exit of the thread that had the event before, with fields of 4 bytes in
+ * this machine's order. Kept apart from the general way, decode_event(), so that the loop's state stays in
+ * registers. False: not of that kind, nothing was done.
  */
-static inline bool decode_usual(const struct walk *w, struct wstream *st, const struct rec *rec,
-				uint64_t last_ts, struct rev *e)
+static inline bool decode_usual(const struct walk *w, struct wstream *st, const struct rplan *p,
+				const struct rec *rec, struct rev *e)
 {
 	const struct report *r = w->r;
-	const struct rplan *p = &r->plan[r->plan_of[rec->id]];
 
-	if (!p->usual || rec->len < p->need || rec->ts < last_ts || rec->ts < r->from ||
-	    load_u32(rec->data + r->pid.off) != st->last_tid)
+	if (!p->usual || rec->len < p->need || load_u32(rec->data + r->pid.off) != st->last_tid)
 		return false;
 	e->ts = rec->ts;
 	e->thread = st->last_thread;
@@ -282,8 +280,9 @@ static inline bool decode_usual(const struct walk *w, struct wstream *st, const 
 /* The rest of the open sub-buffer, as far as it fits: one event makes at most 3 entries. */
 static void fill_subbuf(struct walk *w, struct wstream *st)
 {
-	uint64_t last_ts = st->last_ts, to = w->r->to, usual = 0, entries = 0;
+	uint64_t last_ts = st->last_ts, from = w->r->from, to = w->r->to, usual = 0, entries = 0, others = 0;
 	uint32_t n = st->n, full = w->chunk - 3;
+	const struct report *r = w->r;
 	struct subbuf sb = st->sb;
 	struct rec rec;
 	int ret = 1;
@@ -293,12 +292,21 @@ static void fill_subbuf(struct walk *w, struct wstream *st)
 			st->ended = true;
 			break;
 		}
-		if (!st->in_gap && decode_usual(w, st, &rec, last_ts, &st->ev[n])) {
-			last_ts = rec.ts;
-			entries += st->ev[n].op == OP_ENTRY;
-			usual++;
-			n++;
-			continue;
+		if (rec.ts >= last_ts && rec.ts >= from && !st->in_gap) {
+			uint32_t plan = r->plan_of[rec.id];
+
+			if (!plan) {
+				last_ts = rec.ts;
+				others++;
+				continue;
+			}
+			if (decode_usual(w, st, &r->plan[plan], &rec, &st->ev[n])) {
+				last_ts = rec.ts;
+				entries += st->ev[n].op == OP_ENTRY;
+				usual++;
+				n++;
+				continue;
+			}
 		}
 		st->n = n;
 		st->last_ts = last_ts;
@@ -308,7 +316,7 @@ static void fill_subbuf(struct walk *w, struct wstream *st)
 	}
 	st->n = n;
 	st->last_ts = last_ts;
-	st->events += usual;
+	st->events += usual + others;
 	st->entries += entries;
 	st->exits += usual - entries;
 	st->sb = sb;
