@@ -82,10 +82,10 @@ want_chain='{ "lanes": ["one v0", "· one tasks", "· one interrupts", "one bloc
 	"· one tasks > · one tasks: 500 7120", "· qemu-100 > one v0: 6000 6900", "one v0 > · one interrupts: 6900 7050",
 	"one v0 > · one interrupts: 9450 9530" ] }'
 for page in page evil chain; do
-	name= want= n=$events
+	name='' want='' n=$events
 	case $page in
 	evil) name='</script><img src=x onerror=document.title=1>"' ;;
-	chain) want=$want_chain n= ;;
+	chain) want=$want_chain n='' ;;
 	esac
 	if timeout 100 node "$top/tests/html/page.js" "$tmp/$page.html" "$n" "$name" "$want" >"$tmp/$page.tap" 2>&1; then
 		result 0 "$page.html: the browser test ends"
