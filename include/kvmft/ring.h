@@ -90,6 +90,16 @@ __must_check static inline int subbuf_next(struct subbuf *sb, struct rec *rec)
 	return ret;
 }
 
+/*
+ * Whether little of a sub-buffer that was just begun is used. Who reads a ring that is being written gets one for
+ * each event, the more the larger sub-buffers are, if he reads on until there is nothing; behind one like this he
+ * may leave it alone for a while. An eighth: so that one is not taken for it that the next event did not fit into.
+ */
+static inline bool subbuf_sparse(const struct subbuf *sb, const struct subbuf_geom *g)
+{
+	return (size_t)(sb->end - sb->p) < g->size / 8;
+}
+
 /* ---- one CPU ---- */
 
 enum rkind {

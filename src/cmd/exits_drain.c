@@ -183,20 +183,19 @@ static int take_event(struct exits_run *x, const struct rec *rec)
 	return exits_pair_entry(&d->pair, (uint32_t)tid, rec->ts);
 }
 
-/* *small: most of the sub-buffer was empty. */
-static int walk_subbuf(struct exits_run *x, bool *small)
+static int walk_subbuf(struct exits_run *x, bool *sparse)
 {
 	struct exits_drain *d = x->drain;
 	struct subbuf sb;
 	struct rec rec;
 	int got, ret;
 
-	*small = false;
+	*sparse = false;
 	if (subbuf_begin(&sb, d->buf, &d->geom)) {
 		d->damaged++;
 		return 0;
 	}
-	*small = (size_t)(sb.end - sb.p) < d->geom.size / 2;
+	*sparse = subbuf_sparse(&sb, &d->geom);
 	if (sb.lost)
 		d->lost_in_band += sb.lost_counted ? sb.lost_count : 1;
 	while ((got = subbuf_next(&sb, &rec)) > 0) {
@@ -209,14 +208,13 @@ static int walk_subbuf(struct exits_run *x, bool *small)
 }
 
 /*
- * 1: this CPU may have more. Reading on until there is nothing would be to get a sub-buffer for each exit that
- * comes meanwhile: so one of which little is used is the last one for now. But not the first one, which is the
- * rest of what the reading before this ended with.
+ * 1: this CPU may have more. A sparse sub-buffer is the last one for now, but not the first, which is the rest of
+ * what the reading before this ended with.
  */
 static int drain_cpu(struct exits_run *x, int fd, bool last)
 {
 	struct exits_drain *d = x->drain;
-	bool small;
+	bool sparse;
 
 	for (unsigned int i = 0; i < READS_PER_CPU; i++) {
 		ssize_t n = read(fd, d->buf, d->geom.size);
@@ -230,8 +228,8 @@ static int drain_cpu(struct exits_run *x, int fd, bool last)
 			return 0;
 		if ((size_t)n != d->geom.size)
 			return -EMSGSIZE;
-		ret = walk_subbuf(x, &small);
-		if (ret || (i && small && !last))
+		ret = walk_subbuf(x, &sparse);
+		if (ret || (i && sparse && !last))
 			return ret;
 	}
 	return 1;

@@ -29,7 +29,7 @@ struct live_cpu {
 	struct live_block *head, *tail;
 	size_t blocks;
 	bool full;	/* the kernel has more than the queue takes */
-	bool small;	/* most of the sub-buffer read last was empty */
+	bool sparse;	/* the sub-buffer read last was */
 	uint64_t last;	/* newest stamp in the queue so far */
 	struct subbuf sb; /* walk over head, when open */
 	bool open, have;
@@ -137,10 +137,10 @@ static void scan_newest(struct live_cpu *c, const struct live_block *b)
 	struct subbuf sb;
 	struct rec rec;
 
-	c->small = false;
+	c->sparse = false;
 	if (subbuf_begin(&sb, b->data, &c->l->geom))
 		return;
-	c->small = (size_t)(sb.end - sb.p) < c->l->geom.size / 2;
+	c->sparse = subbuf_sparse(&sb, &c->l->geom);
 	c->last = MAX(c->last, sb.ts);
 	while (subbuf_next(&sb, &rec) > 0)
 		c->last = MAX(c->last, rec.ts);
@@ -185,9 +185,8 @@ static size_t queue_limit(const struct live *l)
 }
 
 /*
- * What came until `before` is read, and more. Reading on until there is nothing would be to get a sub-buffer for
- * each event that comes meanwhile: so one of which little is used is the last one for now. But not the first one,
- * which is the rest of what the reading before this ended with.
+ * What came until `before` is read, and more, up to a sparse one: but not the first, which is the rest of what
+ * the reading before this ended with.
  */
 static int cpu_read(struct live_cpu *c, size_t limit, uint64_t before)
 {
@@ -196,7 +195,7 @@ static int cpu_read(struct live_cpu *c, size_t limit, uint64_t before)
 
 	for (size_t n = 0; got > 0 && !enough && c->blocks < limit; n++) {
 		got = cpu_fetch(c);
-		enough = n && c->small && c->last > before;
+		enough = n && c->sparse && c->last > before;
 	}
 	/* Full says "perhaps more": the next read will know. */
 	c->full = c->blocks >= limit;

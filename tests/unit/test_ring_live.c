@@ -184,7 +184,7 @@ static void test_gap_and_damage(void **state __unused_arg)
 /* More than a queue takes (8 MiB): the rest comes in later reads, and order holds against CPU 1. */
 static void test_full_queue(void **state __unused_arg)
 {
-	const unsigned int pages = 3000, per = 100; /* more than half of a sub-buffer */
+	const unsigned int pages = 3000, per = 100; /* what fills most of a sub-buffer */
 	unsigned int put_pages = 0, got = 0, full = 0;
 	uint64_t last = 0;
 	struct rig r;
