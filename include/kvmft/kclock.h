@@ -15,25 +15,18 @@ struct kclock_sample {
 	uint64_t tsc, width, ns;
 };
 
-struct kclock_sampler;
-
 /*
- * Makes the instance that the markers go to; nothing is recorded in it otherwise. t is borrowed.
- * *out goes to kclock_sampler_free(). -ENOTSUP: no TSC, or no trace_marker.
+ * The tightest of tries (1 to 256) readings of trace clock `clock`, one that counts ns. They go to k,
+ * an instance of our own in which nothing else may be recorded then: its clock is `clock` from here on,
+ * which empties its ring when that is a change, and the markers stay there until it is set again
+ * (kinst_set_clock()). -EINVAL: no such clock here; -ENOTSUP: no TSC, no trace_marker or no option raw;
+ * -ENODATA: the kernel printed no stamp that can be read.
  */
-int kclock_sampler_new(struct ktracefs *t, struct kclock_sampler **out,
-		       struct kvmft_err *err) __must_check;
-/*
- * The tightest of tries (1 to 256) readings of trace clock `clock`, one that counts ns. -EINVAL: no
- * such clock here; -ENODATA: the kernel printed no stamp that can be read.
- */
-int kclock_sample(struct kclock_sampler *s, const char *clock, unsigned int tries,
-		  struct kclock_sample *out, struct kvmft_err *err) __must_check;
-/* As kinst_destroy(). NULL is fine. */
-int kclock_sampler_free(struct kclock_sampler *s, struct kvmft_err *err);
+int kclock_sample(struct kinst *k, const char *clock, unsigned int tries, struct kclock_sample *out,
+		  struct kvmft_err *err) __must_check;
 
 /* Stamp of marker number n in text that `trace` shows with option raw. Pure. -ENOENT: none. */
-int kclock_parse_marker(const char *text, unsigned int n, uint64_t *ts) __must_check;
+int kclock_parse_marker(const char *text, uint64_t n, uint64_t *ts) __must_check;
 
 /* ---- the line of CLOCK_MONOTONIC_RAW, as the kernel keeps it ---- */
 

@@ -155,6 +155,12 @@ int kinst_create(struct ktracefs *t, const struct kinst_config *c, struct kinst 
  */
 int kinst_destroy(struct kinst *k, struct kvmft_err *err);
 
+/*
+ * Its trace clock from here on, read back; NULL leaves it. What the ring holds is lost, also when it is
+ * the clock that it has. The kernel waits for an RCU grace period, some 20 ms. -EINVAL: no such clock.
+ */
+int kinst_set_clock(struct kinst *k, const char *clock, struct kvmft_err *err) __must_check;
+
 const char *kinst_name(const struct kinst *k);
 const char *kinst_clock(const struct kinst *k);		/* as read back */
 uint32_t kinst_subbuf_size(const struct kinst *k);	/* bytes, header included */
@@ -373,6 +379,12 @@ struct ktsc_facts {
 			      "hypervisor cpuid 0x40000010", "measured"; "" = unknown */
 	bool exact;	   /* it is the number the kernel itself computes with */
 	bool constant, nonstop, known_freq; /* CPU flags */
+	/*
+	 * The boot log says that sched_clock() is stable, and nothing since has denied it: local_clock(), and with
+	 * it the trace clocks global and perf, is sched_clock() (local) + sched_offset ns (kernel: sched_clock_cpu()).
+	 */
+	bool sched_stable;
+	int64_t sched_offset;
 	char clocksource[32];
 	char vendor[16];   /* "GenuineIntel", "AuthenticAMD", ... */
 	bool hypervisor;   /* we are a guest */
@@ -401,9 +413,7 @@ uint64_t krdtsc_now(void);
 /* The kernel log, oldest first, one line per record as "text" without its prefix. */
 int klog_read(char **text, struct kvmft_err *err) __must_check;
 typedef int (*klog_fn)(const char *line, void *arg); /* non-zero stops and is returned */
-/* Calls fn for each line that contains needle. 0, what fn returned, or -errno. */
-int klog_find(const char *needle, klog_fn fn, void *arg);
-/* The same on a text that was read before. line is a private copy. */
+/* Calls fn for each line of the text that contains needle. 0, what fn returned, or -ENOMEM. line is a private copy. */
 int klog_find_in(const char *text, const char *needle, klog_fn fn, void *arg);
 
 /* Offsets of sched_clock(), as the boot log tells them. */

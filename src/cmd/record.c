@@ -109,7 +109,6 @@ static int record_start(struct record *r)
 	ret = record_marker_start(r);
 	if (ret)
 		return ret;
-	record_clocks_start(r);
 	ret = record_facts_vms(r, false);
 	ret = ret ? ret : record_tids_again(r, true);
 	return ret ? ret : record_qemu_on(r);
@@ -182,7 +181,6 @@ static void record_undo(struct record *r)
 	if (r->started)
 		record_stop(r);
 	(void)!record_qemu_end(r);
-	record_clocks_free(r);
 	record_store_close(r);
 	record_flight_free(r);
 	if (kinst_destroy(r->k, &err) && err.text[0])
@@ -275,13 +273,12 @@ static int record_finish(struct record *r)
 	first = off ? record_flight_dump(r, "end") : 0;
 	ret = record_stop(r);
 	first = first ? first : record_qemu_end(r);
-	record_clocks_stop(r);
 	first = first ? first : ret;
 	ret = record_facts_vms(r, true);
 	first = first ? first : ret;
 	for (size_t i = 0; i < ARRAY_SIZE(step); i++) {
-		/* Names are nice to have; on a full disk the last line matters more. */
-		if (step[i] == record_facts_tasks && first)
+		/* Clocks and names are nice to have; on a full disk the last line matters more. */
+		if (first && (step[i] == record_facts_tasks || step[i] == record_clocks_end))
 			continue;
 		ret = step[i](r);
 		first = first ? first : ret;

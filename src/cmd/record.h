@@ -27,7 +27,6 @@
 #define KVMFT_CMD_RECORD_H
 
 #include <sched.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -60,6 +59,8 @@ struct record_env {
 	bool has_nofile;
 };
 
+#define RECORD_CLOCKS 3 /* local, global, perf */
+
 /* Counters of a CPU's ring: where they stood when they were looked at last. */
 struct record_seen {
 	uint64_t dropped; /* by a full ring that keeps the oldest; not flagged in the data */
@@ -77,14 +78,9 @@ struct record_flight {
 	bool armed, fired;
 };
 
-/* The thread that reads trace clocks: once for the beginning, once for the end. */
+/* Trace clocks beside the TSC, read when there was no capture yet to write them to: width UINT64_MAX = not read. */
 struct record_clocks {
-	struct kclock_sampler *sampler; /* of the thread, like err until it has ended */
-	struct kvmft_err err;
-	pthread_t thread;
-	sem_t stop;
-	bool running;
-	bool wanted; /* the readings at the end; set before stop is */
+	struct kclock_sample first[RECORD_CLOCKS];
 };
 
 struct record {
@@ -239,17 +235,12 @@ int record_facts_end(struct record *r);
 
 /* ---- record_clocks.c: as above ---- */
 
+/* In the new instance, whose clock is what it was born with, before anything else uses it. */
+void record_clocks_first(struct record *r);
 /* Before tracing starts; g: the guest's clock, NULL on a host. */
 int record_clocks_begin(struct record *r, const struct kguest_clock *g);
-/*
- * Trace clocks are read by a thread, because the kernel takes its time for that: start() when the
- * events are on, stop() when they are off, and end() waits and has the readings in meta.
- */
-void record_clocks_start(struct record *r);
-void record_clocks_stop(struct record *r);
+/* When all that the ring has to tell was told: it is used for this. */
 int record_clocks_end(struct record *r);
-/* Of a recording that failed before its end. */
-void record_clocks_free(struct record *r);
 
 /* ---- record_loss.c ---- */
 

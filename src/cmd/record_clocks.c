@@ -7,91 +7,54 @@
  * All of it is optional: where the kernel does not give it the capture lacks it, and whoever
  * converts such a clock is told.
  *
- * Each change of an instance's clock costs an RCU grace period, some 20 ms, and making and removing
- * the instance as much again. So a thread does it, beside the recording, and reads the clocks at
- * the end in the opposite order: the last one is still set.
+ * The instance that records serves for it, before its first event and after its last: another one would
+ * cost as much as all the rest of a recording of a second. It is born with the clock local; changing to
+ * another one costs an RCU grace period, some 20 ms, and so global and perf are not read at the beginning
+ * where the boot log says how far they are ahead of local: that is exact.
  */
 #include "record.h"
 
-#include <string.h>
-
 #include "mono_raw.h"
 
-#define TRIES	   32
-#define STACK_SIZE (512u << 10)
+#define TRIES 32
 
-static const char *const sampled[] = { "local", "global", "perf" };
+static const char *const sampled[RECORD_CLOCKS] = { "local", "global", "perf" };
 
-static void add_sample(struct record *r, const char *clock)
+void record_clocks_first(struct record *r)
 {
-	struct sbuf line = { 0 };
-	struct kclock_sample s;
+	struct kclock_sample *v = r->clocks.first;
 
-	if (kclock_sample(r->clocks.sampler, clock, TRIES, &s, NULL))
-		return;
-	meta_begin(&line, "clock");
-	meta_str(&line, "name", clock);
-	meta_u64(&line, "tsc", s.tsc);
-	meta_u64(&line, "width", s.width);
-	meta_u64(&line, "ns", s.ns);
-	record_store_add(r, &line);
+	for (size_t i = 0; i < RECORD_CLOCKS; i++) {
+		if (i && r->tsc.sched_stable && v[0].width != UINT64_MAX) {
+			v[i] = v[0];
+			v[i].ns += (uint64_t)r->tsc.sched_offset;
+		} else if (kclock_sample(r->k, sampled[i], TRIES, &v[i], NULL)) {
+			v[i].width = UINT64_MAX;
+		}
+	}
 }
 
-static void *clocks_thread(void *record)
+static int put_sample(struct record *r, const char *clock, const struct kclock_sample *s)
 {
-	struct record *r = record;
-	struct record_clocks *c = &r->clocks;
-	bool have = kclock_sampler_new(r->t, &c->sampler, NULL) == 0;
-
-	for (size_t i = 0; have && i < ARRAY_SIZE(sampled); i++)
-		add_sample(r, sampled[i]);
-	while (sem_wait(&c->stop))
-		; /* a signal */
-	for (size_t i = ARRAY_SIZE(sampled); have && c->wanted && i; i--)
-		add_sample(r, sampled[i - 1]);
-	(void)kclock_sampler_free(c->sampler, &c->err);
-	return NULL;
-}
-
-void record_clocks_start(struct record *r)
-{
-	struct record_clocks *c = &r->clocks;
-	pthread_attr_t attr;
-
-	if (sem_init(&c->stop, 0, 0) || pthread_attr_init(&attr))
-		return;
-	(void)pthread_attr_setstacksize(&attr, STACK_SIZE);
-	/* Signals that end a recording are blocked here as in the thread that we are in. */
-	c->running = !pthread_create(&c->thread, &attr, clocks_thread, r);
-	pthread_attr_destroy(&attr);
-}
-
-void record_clocks_stop(struct record *r)
-{
-	r->clocks.wanted = true;
-	if (r->clocks.running)
-		(void)sem_post(&r->clocks.stop);
+	if (s->width == UINT64_MAX)
+		return 0;
+	meta_begin(&r->line, "clock");
+	meta_str(&r->line, "name", clock);
+	meta_u64(&r->line, "tsc", s->tsc);
+	meta_u64(&r->line, "width", s->width);
+	meta_u64(&r->line, "ns", s->ns);
+	return record_put(r);
 }
 
 int record_clocks_end(struct record *r)
 {
-	struct record_clocks *c = &r->clocks;
+	struct kclock_sample s;
+	int ret = 0;
 
-	if (c->running)
-		pthread_join(c->thread, NULL);
-	c->running = false;
-	if (c->err.text[0])
-		cli_note("%s", c->err.text);
-	c->err.text[0] = '\0';
-	return record_store_news(r);
-}
-
-void record_clocks_free(struct record *r)
-{
-	if (!r->clocks.running)
-		return;
-	(void)sem_post(&r->clocks.stop);
-	(void)record_clocks_end(r);
+	for (size_t i = 0; i < RECORD_CLOCKS && !ret; i++)
+		if (!kclock_sample(r->k, sampled[i], TRIES, &s, NULL))
+			ret = put_sample(r, sampled[i], &s);
+	return ret;
 }
 
 static int put_raw(struct record *r, const struct mono_raw_line *m)
@@ -110,6 +73,11 @@ static int put_raw(struct record *r, const struct mono_raw_line *m)
 int record_clocks_begin(struct record *r, const struct kguest_clock *g)
 {
 	struct mono_raw_line m;
+	int ret = 0;
 
-	return mono_raw_learn(r->t, r->tsc.clocksource, g, &m, NULL) == 0 ? put_raw(r, &m) : 0;
+	for (size_t i = 0; i < RECORD_CLOCKS && !ret; i++)
+		ret = put_sample(r, sampled[i], &r->clocks.first[i]);
+	if (ret || mono_raw_learn(r->t, r->tsc.clocksource, g, &m, NULL))
+		return ret;
+	return put_raw(r, &m);
 }

@@ -95,7 +95,6 @@ int record_instance(struct record *r)
 	struct kinst_config c = KINST_CONFIG_DEFAULT;
 	int ret;
 
-	c.clock = r->o->clock;
 	c.buffer_percent = 50;
 	c.overwrite = r->o->overwrite || r->o->flight;
 	r->tgids = c.record_tgid = record_wants_tgids(r);
@@ -110,7 +109,9 @@ int record_instance(struct record *r)
 	if (ret)
 		return ret;
 	say_forced(r);
-	return kinst_events_add(r->k, &r->events, r->err);
+	record_clocks_first(r);
+	ret = kinst_set_clock(r->k, r->o->clock, r->err);
+	return ret ? ret : kinst_events_add(r->k, &r->events, r->err);
 }
 
 uint64_t record_ring_bytes(const struct record *r)

@@ -9,6 +9,8 @@
 #include "kvmft/kclock.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,23 +19,18 @@
 #define MAX_TRIES 256
 #define MARKER	  "kvmft-"
 
-struct kclock_sampler {
-	struct kinst *k;
-	int marker;	   /* fd */
-	unsigned int next; /* number of the next marker: old ones may still be in the ring */
-};
-
-int kclock_parse_marker(const char *text, unsigned int n, uint64_t *ts)
+int kclock_parse_marker(const char *text, uint64_t n, uint64_t *ts)
 {
-	unsigned long long stamp;
-	unsigned int cpu, number;
 	const char *eol;
-	int pid;
 
 	for (; text; text = eol ? eol + 1 : NULL) {
+		uint64_t stamp, number;
+		unsigned int cpu;
+		int pid;
+
 		eol = strchr(text, '\n');
-		if (sscanf(text, "%d %u %llu # %*s " MARKER "%u", &pid, &cpu, &stamp, &number) == 4 &&
-		    number == n) {
+		if (sscanf(text, "%d %u %" SCNu64 " # %*s " MARKER "%" SCNu64, &pid, &cpu, &stamp,
+			   &number) == 4 && number == n) {
 			*ts = stamp;
 			return 0;
 		}
@@ -41,57 +38,23 @@ int kclock_parse_marker(const char *text, unsigned int n, uint64_t *ts)
 	return -ENOENT;
 }
 
-int kclock_sampler_new(struct ktracefs *t, struct kclock_sampler **out, struct kvmft_err *err)
+struct try {
+	uint64_t number; /* of its marker: a TSC, as markers of an earlier time may be in the ring */
+	uint64_t tsc, width;
+};
+
+/* A marker between two readings of the TSC. */
+static int mark(int fd, struct try *at)
 {
-	struct kinst_config c = KINST_CONFIG_DEFAULT;
-	struct kclock_sampler *s;
-	int ret;
-
-	*out = NULL;
-	if (!krdtsc_now())
-		return err_lack(err, ENOTSUP, "this machine has no TSC");
-	s = calloc(1, sizeof(*s));
-	if (!s)
-		return err_set(err, ENOMEM, "out of memory");
-	s->marker = -1;
-	c.buffer_kb = 64;
-	ret = kinst_create(t, &c, &s->k, err);
-	if (!ret) {
-		s->marker = kinst_marker_open(s->k, false);
-		if (s->marker < 0)
-			ret = err_lack(err, ENOTSUP, "cannot open trace_marker: %s", strerror(-s->marker));
-	}
-	if (!ret && knob_write(NULL, kinst_dirfd(s->k), "options/raw", "1", NULL))
-		ret = err_lack(err, ENOTSUP, "this kernel has no trace option raw");
-	if (ret)
-		(void)kclock_sampler_free(s, NULL);
-	else
-		*out = s;
-	return ret;
-}
-
-int kclock_sampler_free(struct kclock_sampler *s, struct kvmft_err *err)
-{
-	int ret;
-
-	if (!s)
-		return 0;
-	util_close_fd(&s->marker);
-	ret = kinst_destroy(s->k, err);
-	free(s);
-	return ret;
-}
-
-/* Marker number n, between two readings of the TSC. */
-static int mark(struct kclock_sampler *s, unsigned int n, struct kclock_sample *at)
-{
-	char text[32];
-	int len = snprintf(text, sizeof(text), MARKER "%u\n", n);
+	char text[40];
 	uint64_t end;
 	ssize_t put;
+	int len;
 
+	at->number = krdtsc_now();
+	len = snprintf(text, sizeof(text), MARKER "%" PRIu64 "\n", at->number);
 	at->tsc = krdtsc_now();
-	put = write(s->marker, text, (size_t)len);
+	put = write(fd, text, (size_t)len);
 	end = krdtsc_now();
 	if (put < 0)
 		return -errno;
@@ -100,62 +63,76 @@ static int mark(struct kclock_sampler *s, unsigned int n, struct kclock_sample *
 	return 0;
 }
 
-/* Changing the clock empties the ring, and the kernel waits for an RCU grace period to do so. */
-static int use_clock(struct kclock_sampler *s, const char *clock, struct kvmft_err *err)
+static int mark_all(struct kinst *k, struct try *at, unsigned int tries, struct kvmft_err *err)
 {
+	_cleanup_close_ int fd = kinst_marker_open(k, false);
 	int ret;
 
-	if (!strcmp(s->k->clock, clock))
-		return 0;
-	ret = ktracefs_clock_check(s->k->t, clock, err);
-	if (ret)
-		return ret;
-	s->k->clock[0] = '\0';
-	if (knob_write(NULL, kinst_dirfd(s->k), "trace_clock", clock, NULL))
-		return err_set(err, EIO, "%s: cannot set trace clock %s", kinst_name(s->k), clock);
-	snprintf(s->k->clock, sizeof(s->k->clock), "%s", clock);
-	return 0;
-}
-
-/* The first marker has number s->next. */
-static int mark_all(struct kclock_sampler *s, struct kclock_sample *at, unsigned int tries,
-		    struct kvmft_err *err)
-{
-	int ret = kinst_tracing(s->k, true, err);
-
+	if (fd < 0)
+		return err_lack(err, ENOTSUP, "cannot open trace_marker: %s", strerror(-fd));
+	ret = kinst_tracing(k, true, err);
 	if (ret)
 		return ret;
 	for (unsigned int i = 0; i < tries && !ret; i++)
-		ret = mark(s, s->next + i, &at[i]);
+		ret = mark(fd, &at[i]);
 	if (ret)
-		err_set(err, -ret, "%s: cannot write to trace_marker: %s", kinst_name(s->k), strerror(-ret));
-	return kinst_tracing(s->k, false, NULL) && !ret ? -EIO : ret;
+		err_set(err, -ret, "%s: cannot write to trace_marker: %s", kinst_name(k), strerror(-ret));
+	return kinst_tracing(k, false, NULL) && !ret ? -EIO : ret;
 }
 
-int kclock_sample(struct kclock_sampler *s, const char *clock, unsigned int tries,
-		  struct kclock_sample *out, struct kvmft_err *err)
+/* The tightest one whose stamp is in the text. */
+static bool tightest(struct try *at, unsigned int n, const char *text, struct kclock_sample *out)
+{
+	for (unsigned int left = n; left; left--) {
+		struct try *best = at;
+
+		for (unsigned int i = 1; i < n; i++)
+			if (at[i].width < best->width)
+				best = &at[i];
+		if (best->width == UINT64_MAX)
+			return false;
+		*out = (struct kclock_sample){ .tsc = best->tsc, .width = best->width };
+		if (!kclock_parse_marker(text, best->number, &out->ns))
+			return true;
+		best->width = UINT64_MAX;
+	}
+	return false;
+}
+
+/* The text that all the markers are in; the option is of no use for anything else. */
+static ssize_t read_raw(struct kinst *k, char **text)
+{
+	ssize_t n;
+
+	if (knob_write(NULL, k->dirfd, "options/raw", "1", NULL))
+		return -ENOTSUP;
+	n = kinst_read(k, "trace", KFILE_MAX, text);
+	(void)!knob_write(NULL, k->dirfd, "options/raw", "0", NULL);
+	return n;
+}
+
+int kclock_sample(struct kinst *k, const char *clock, unsigned int tries, struct kclock_sample *out,
+		  struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
-	struct kclock_sample at[MAX_TRIES];
+	struct try at[MAX_TRIES];
 	ssize_t n;
-	int ret;
+	int ret = 0;
 
-	*out = (struct kclock_sample){ .width = UINT64_MAX };
+	if (!krdtsc_now())
+		return err_lack(err, ENOTSUP, "this machine has no TSC");
 	tries = MIN(MAX(tries, 1u), (unsigned int)MAX_TRIES);
-	ret = use_clock(s, clock, err);
-	if (!ret)
-		ret = mark_all(s, at, tries, err);
+	if (strcmp(k->clock, clock))
+		ret = kinst_set_clock(k, clock, err);
+	ret = ret ? ret : mark_all(k, at, tries, err);
 	if (ret)
 		return ret;
-	n = kinst_read(s->k, "trace", KFILE_MAX, &text);
+	n = read_raw(k, &text);
+	if (n == -ENOTSUP)
+		return err_lack(err, ENOTSUP, "this kernel has no trace option raw");
 	if (n < 0)
-		return err_set(err, (int)-n, "%s: cannot read trace: %s", kinst_name(s->k),
-			       strerror((int)-n));
-	for (unsigned int i = 0; i < tries; i++)
-		if (at[i].width < out->width && kclock_parse_marker(text, s->next + i, &at[i].ns) == 0)
-			*out = at[i];
-	s->next += tries;
-	if (out->width == UINT64_MAX)
-		return err_set(err, ENODATA, "%s: no marker's stamp can be read", kinst_name(s->k));
+		return err_set(err, (int)-n, "%s: cannot read trace: %s", kinst_name(k), strerror((int)-n));
+	if (!tightest(at, tries, text, out))
+		return err_set(err, ENODATA, "%s: no marker's stamp can be read", kinst_name(k));
 	return 0;
 }

@@ -234,7 +234,7 @@ static int set_sizes(struct kinst *k, const struct kinst_config *c, struct kvmft
 
 /* ---- clock, options, pids ---- */
 
-static int set_clock(struct kinst *k, const char *clock, struct kvmft_err *err)
+int kinst_set_clock(struct kinst *k, const char *clock, struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
 	ssize_t n;
@@ -347,7 +347,7 @@ static int inst_configure(struct kinst *k, const struct kinst_config *c, struct 
 	if (!got)
 		got = set_sizes(k, c, err);
 	if (!got)
-		got = set_clock(k, c->clock, err);
+		got = kinst_set_clock(k, c->clock, err);
 	if (!got)
 		got = set_options(k, c, err);
 	if (!got)

@@ -153,14 +153,6 @@ int klog_find_in(const char *text, const char *needle, klog_fn fn, void *arg)
 	return 0;
 }
 
-int klog_find(const char *needle, klog_fn fn, void *arg)
-{
-	_cleanup_free_ char *text = NULL;
-	int got = klog_read(&text, NULL);
-
-	return got ? got : klog_find_in(text, needle, fn, arg);
-}
-
 /* ---- sched_clock() ---- */
 
 static int take_kvm_offset(const char *line, void *arg)

@@ -212,10 +212,16 @@ static bool khz_take(struct ktsc_facts *f, uint64_t khz, const char *source, boo
 
 static void khz_find(struct ktracefs *t, struct ktsc_facts *f)
 {
+	_cleanup_free_ char *log = NULL;
+	struct klog_sched sched = { 0 };
 	struct log_khz k = { 0 };
 
 	/* The log is the cheap witness; a probe costs an instance and is asked when it is silent. */
-	(void)klog_find("tsc: ", log_line, &k);
+	if (!klog_read(&log, NULL) && !klog_find_in(log, "tsc: ", log_line, &k) &&
+	    !klog_parse_sched(log, &sched) && sched.has_kernel && !sched.unstable) {
+		f->sched_stable = true;
+		f->sched_offset = sched.kernel_sched_offset;
+	}
 	if (khz_take(f, k.refined, "dmesg refined", true) ||
 	    khz_take(f, k.detected, "dmesg detected", true) ||
 	    khz_take(f, khz_from_kernel(t), "kprobe tsc_khz", true) ||

@@ -201,7 +201,7 @@ static void spawn(struct run *r)
 	_exit(127);
 }
 
-/* The recorder's first instance, which records (another samples clocks); false when it has none. */
+/* The recorder's first instance, which records; false when it has none. */
 static bool find_instance(const struct run *r, char *name, size_t size)
 {
 	char path[300], prefix[32];

@@ -131,17 +131,34 @@ static uint64_t now_raw(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+static uint64_t ring_entries(const struct kinst *k)
+{
+	struct kcpus online = { 0 };
+	uint64_t n = 0;
+
+	assert_int_equal(kcpus_read(KCPU_ONLINE, &online), 0);
+	for (size_t i = 0; i < online.n; i++) {
+		struct kstats s;
+
+		assert_int_equal(kinst_stats(k, online.cpu[i], &s, NULL), 0);
+		n += s.entries;
+	}
+	kcpus_free(&online);
+	return n;
+}
+
 /* The trace clock mono_raw is CLOCK_MONOTONIC_RAW: between two readings by clock_gettime(). */
 static void test_live(void **state)
 {
 	struct kvmft_err err = { 0 };
+	struct kinst_config c = KINST_CONFIG_DEFAULT;
 	struct ktracefs *t = NULL;
-	struct kclock_sampler *s = NULL;
+	struct kinst *s = NULL;
 	struct kclock_sample a, b;
 	uint64_t before, after;
 
 	(void)state;
-	if (ktracefs_open(NULL, KTRACEFS_MOUNT, &t, &err) || kclock_sampler_new(t, &s, &err)) {
+	if (ktracefs_open(NULL, KTRACEFS_MOUNT, &t, &err) || kinst_create(t, &c, &s, &err)) {
 		print_message("skipped: %s\n", err.text);
 		ktracefs_close(t);
 		skip();
@@ -157,7 +174,13 @@ static void test_live(void **state)
 	assert_true(b.ns > a.ns);
 	assert_in_range((b.tsc - a.tsc) / (b.ns - a.ns + 1), 0, 20);
 	assert_int_equal(kclock_sample(s, "sundial", 1, &a, &err), -EINVAL);
-	assert_int_equal(kclock_sampler_free(s, &err), 0);
+	/* it is left as it was, but for the clock; setting one empties the ring, also the same one */
+	assert_int_equal(kinst_tracing_get(s), 0);
+	assert_string_equal(kinst_clock(s), "local");
+	assert_true(ring_entries(s) >= 64);
+	assert_int_equal(kinst_set_clock(s, "local", &err), 0);
+	assert_int_equal(ring_entries(s), 0);
+	assert_int_equal(kinst_destroy(s, &err), 0);
 	ktracefs_close(t);
 }
 
