@@ -12,78 +12,78 @@
 #include <stdlib.h>
 
 /*
- * A source in the tournament is its key and its rank: the index. An ended source has the highest key and
- * ENDED in its rank. Of equal keys the lower index wins: leaves are in order of their index, so at each
- * node that is the side of the left child.
+ * Whom a source plays with is one word: how far its key is above the base, and below that, in as many bits as there
+ * are levels, its index. So of equal keys the lower index wins, and a match is a minimum and a maximum: who wins is
+ * anybody's guess, and a branch on it would be mispredicted every other time.
+ *
+ * A key may be too far above the base for that. FAR stands for all of those, and when nothing nearer is left, the
+ * least of them becomes the base. Keys of one recording are weeks apart at most, so that this is rare.
  */
-#define ENDED RMERGE_ENDED
-
 struct rmerge {
 	struct rmerge_first first; /* first: see ring.h */
 	size_t n, leaf; /* leaf: position of leaf 0, a power of two */
-	/* Losers, [1 .. leaf-1]. Two arrays: compilers move pairs through vector registers and stall. */
-	uint64_t *loser_key;
-	uint32_t *loser_rank;
-	struct rmerge_src src[];
+	unsigned int levels;
+	uint64_t base;
+	uint64_t *loser; /* [1 .. leaf-1] */
+	uint64_t *key;	 /* of each source's current item */
+	struct rmerge_src src[]; /* next: NULL = has ended */
 };
 
-#define KEY_ENDED (UINT64_MAX - 1) /* so that adding 1 does not wrap */
-
-/* The next item of source i: m->first becomes it. */
-static inline void pull(struct rmerge *m, uint32_t i)
+/* Words of sources without an item and of far ones begin with these. */
+static inline uint64_t ended(const struct rmerge *m)
 {
-	m->first.rank = i;
-	if (i < m->n && m->src[i].next(m->src[i].src, &m->first.key)) {
-		m->first.key = MIN(m->first.key, KEY_ENDED - 1);
-	} else {
-		m->first.key = KEY_ENDED;
-		m->first.rank |= ENDED;
-	}
+	return UINT64_MAX >> m->levels;
 }
 
-/*
- * The match at node `at / 2` of what comes from position `at`: *key and *rank become those of the winner,
- * the loser's stay at the node. Who wins is anybody's guess, so there is no branch on it.
- */
-static inline void play(uint64_t *loser_key, uint32_t *loser_rank, size_t at, uint64_t *key,
-			uint32_t *rank)
+static inline uint64_t far(const struct rmerge *m)
 {
-	uint64_t k = loser_key[at / 2], lost = 0 - (uint64_t)(k < *key + (at & 1)), dk;
-	uint32_t r = loser_rank[at / 2], dr;
-
-	dk = (k ^ *key) & lost;
-	dr = (r ^ *rank) & (uint32_t)lost;
-	loser_key[at / 2] = k ^ dk;
-	loser_rank[at / 2] = r ^ dr;
-	*key ^= dk;
-	*rank ^= dr;
+	return ended(m) - 1;
 }
 
-/*
- * Leaves join one by one, those without a source as ended. A node keeps who comes first: its other half
- * has nobody yet, and the last one of the halves to come plays on.
- */
-static void play_all(struct rmerge *m)
+static uint64_t word_of(const struct rmerge *m, size_t i)
 {
-	uint64_t key;
-	uint32_t rank;
-	size_t at;
+	if (i >= m->n || !m->src[i].next)
+		return ended(m) << m->levels | i;
+	return MIN(m->key[i] - m->base, far(m)) << m->levels | i;
+}
 
-	for (size_t node = 1; node < m->leaf; node++)
-		m->loser_rank[node] = UINT32_MAX;
-	for (uint32_t i = 0; i < m->leaf; i++) {
-		pull(m, i);
-		key = m->first.key;
-		rank = m->first.rank;
-		for (at = m->leaf + i; at > 1 && m->loser_rank[at / 2] != UINT32_MAX; at /= 2)
-			play(m->loser_key, m->loser_rank, at, &key, &rank);
-		if (at > 1) {
-			m->loser_key[at / 2] = key;
-			m->loser_rank[at / 2] = rank;
-		} else {
-			m->first = (struct rmerge_first){ key, rank };
-		}
-	}
+/* Lets all sources below a node play; the word of the winner. */
+static uint64_t play_all(struct rmerge *m, size_t node)
+{
+	uint64_t a, b;
+
+	if (node >= m->leaf)
+		return word_of(m, node - m->leaf);
+	a = play_all(m, 2 * node);
+	b = play_all(m, 2 * node + 1);
+	m->loser[node] = MAX(a, b);
+	return MIN(a, b);
+}
+
+/* From the least key on. */
+static __attribute__((noinline)) void rebase(struct rmerge *m)
+{
+	uint64_t first;
+
+	m->base = UINT64_MAX;
+	for (size_t i = 0; i < m->n; i++)
+		if (m->src[i].next)
+			m->base = MIN(m->base, m->key[i]);
+	first = play_all(m, 1);
+	m->first.key = m->base;
+	m->first.rank = (uint32_t)(first & (m->leaf - 1));
+	if (first >> m->levels == ended(m))
+		m->first.rank |= RMERGE_ENDED;
+}
+
+/* The next item of source i. */
+static inline bool pull(struct rmerge *m, size_t i)
+{
+	bool more = m->src[i].next(m->src[i].src, &m->key[i]);
+
+	if (!more)
+		m->src[i].next = NULL;
+	return more;
 }
 
 int rmerge_new(struct rmerge **out, const struct rmerge_src *src, size_t n)
@@ -91,49 +91,66 @@ int rmerge_new(struct rmerge **out, const struct rmerge_src *src, size_t n)
 	struct rmerge *m;
 	size_t i;
 
-	if (n >= ENDED / 2 || n > SIZE_MAX / (4 * sizeof(*src)))
+	if (n >= RMERGE_ENDED / 2 || n > SIZE_MAX / (4 * sizeof(*src)))
 		return -EINVAL;
 	m = calloc(1, sizeof(*m) + n * sizeof(*src));
 	if (!m)
 		return -ENOMEM;
 	m->n = n;
 	for (m->leaf = 1; m->leaf < n; m->leaf *= 2)
-		;
-	m->loser_key = calloc(m->leaf, sizeof(*m->loser_key));
-	m->loser_rank = calloc(m->leaf, sizeof(*m->loser_rank));
-	if (!m->loser_key || !m->loser_rank) {
+		m->levels++;
+	m->loser = calloc(m->leaf, sizeof(*m->loser));
+	m->key = calloc(n + 1, sizeof(*m->key));
+	if (!m->loser || !m->key) {
 		rmerge_free(m);
 		return -ENOMEM;
 	}
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
 		m->src[i] = src[i];
-	play_all(m);
+		(void)pull(m, i);
+	}
+	rebase(m);
 	*out = m;
 	return 0;
 }
 
 void rmerge_pop(struct rmerge *m)
 {
-	uint64_t *loser_key = m->loser_key, key;
-	uint32_t *loser_rank = m->loser_rank, rank = m->first.rank;
-	size_t at = m->leaf + rank;
+	uint64_t *loser = m->loser, above, word;
+	uint32_t i = m->first.rank;
 
-	if (rank & ENDED)
+	if (i & RMERGE_ENDED)
 		return;
-	pull(m, rank);
-	key = m->first.key;
-	rank = m->first.rank;
-	for (; at > 1; at /= 2)
-		play(loser_key, loser_rank, at, &key, &rank);
-	m->first.key = key;
-	m->first.rank = rank;
+	above = pull(m, i) ? m->key[i] - m->base : ended(m);
+	if (above >= far(m)) {
+		/* The end, far, or below the base, which a source in order never is. */
+		if (m->src[i].next && m->key[i] < m->base) {
+			rebase(m);
+			return;
+		}
+		above = MIN(above, m->src[i].next ? far(m) : ended(m));
+	}
+	word = above << m->levels | i;
+	for (size_t at = (m->leaf + i) / 2; at; at /= 2) {
+		uint64_t other = loser[at];
+
+		loser[at] = MAX(other, word);
+		word = MIN(other, word);
+	}
+	above = word >> m->levels;
+	if (above >= far(m)) {
+		rebase(m);
+		return;
+	}
+	m->first.key = m->base + above;
+	m->first.rank = (uint32_t)(word & (m->leaf - 1));
 }
 
 void rmerge_free(struct rmerge *m)
 {
 	if (!m)
 		return;
-	free(m->loser_key);
-	free(m->loser_rank);
+	free(m->loser);
+	free(m->key);
 	free(m);
 }

@@ -31,7 +31,17 @@ static int by_key(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void check(size_t n, unsigned int seed, uint64_t spread)
+/* Small numbers; with far set, some of them behind jumps of any size. */
+static uint64_t any_key(unsigned int *seed, uint64_t spread, bool far)
+{
+	uint64_t key = (uint64_t)rand_r(seed) % spread;
+
+	if (far && rand_r(seed) % 2)
+		key += ((uint64_t)rand_r(seed) << 33 ^ (uint64_t)rand_r(seed)) >> rand_r(seed) % 48;
+	return far && rand_r(seed) % 50 == 0 ? UINT64_MAX - key % 3 : key;
+}
+
+static void check(size_t n, unsigned int seed, uint64_t spread, bool far)
 {
 	struct list *l = calloc(n + 1, sizeof(*l));
 	struct rmerge_src *src = calloc(n + 1, sizeof(*src));
@@ -43,7 +53,7 @@ static void check(size_t n, unsigned int seed, uint64_t spread)
 	for (i = 0; i < n; i++) {
 		l[i].n = (size_t)rand_r(&seed) % 65; /* some are empty */
 		for (k = 0; k < l[i].n; k++)
-			all[total++] = l[i].key[k] = (uint64_t)rand_r(&seed) % spread;
+			all[total++] = l[i].key[k] = any_key(&seed, spread, far);
 		qsort(l[i].key, l[i].n, sizeof(uint64_t), by_key);
 		src[i] = (struct rmerge_src){ list_next, &l[i] };
 	}
@@ -76,7 +86,29 @@ static void test_sorted(void **state __unused_arg)
 
 	for (n = 0; n <= 40; n++)
 		for (seed = 1; seed <= 8; seed++)
-			check(n, seed, seed % 2 ? 1u << 30 : 5);
+			check(n, seed, seed % 2 ? 1u << 30 : 5, false);
+	for (n = 0; n <= 40; n++)
+		for (seed = 1; seed <= 40; seed++)
+			check(n, seed, seed % 2 ? 1u << 30 : 5, true);
+}
+
+/* A source that breaks its promise: what it has is first, once it has it. */
+static void test_backwards(void **state __unused_arg)
+{
+	struct list a = { .key = { 1000, 50, 2000 }, .n = 3 }, b = { .key = { 1000, 1500 }, .n = 2 };
+	const struct rmerge_src src[] = { { list_next, &a }, { list_next, &b } };
+	const uint64_t want[] = { 1000, 50, 1000, 1500, 2000 };
+	struct rmerge *m;
+	uint64_t key;
+
+	assert_int_equal(rmerge_new(&m, src, 2), 0);
+	for (size_t i = 0; i < 5; i++) {
+		assert_true(rmerge_peek(m, &key) >= 0);
+		assert_int_equal(key, want[i]);
+		rmerge_pop(m);
+	}
+	assert_int_equal(rmerge_peek(m, &key), -1);
+	rmerge_free(m);
 }
 
 static void test_extreme_keys(void **state __unused_arg)
@@ -103,6 +135,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sorted),
+		cmocka_unit_test(test_backwards),
 		cmocka_unit_test(test_extreme_keys),
 	};
 
