@@ -59,8 +59,8 @@ uint64_t subbuf_lost_count(const void *p, const struct subbuf_geom *g);
 /* What subbuf_next() does not do in line: time, padding, long events, byte order, the end. */
 int subbuf_next_rare(struct subbuf *sb, struct rec *rec) __must_check;
 
-/* The next data event: 1; 0 at the end; -EBADMSG at a broken event (the rest must be skipped). */
-__must_check static inline int subbuf_next(struct subbuf *sb, struct rec *rec)
+/* The next data event, if it is one of the common kind: else subbuf_next() tells. */
+static inline __must_check bool subbuf_next_plain(struct subbuf *sb, struct rec *rec)
 {
 	const uint8_t *p = sb->p;
 	ptrdiff_t left = sb->plain - p;
@@ -77,9 +77,17 @@ __must_check static inline int subbuf_next(struct subbuf *sb, struct rec *rec)
 			rec->id = load_u16(p + 4);
 			rec->ts = sb->ts += head >> 5;
 			sb->p = p + 4 + 4 * words;
-			return 1;
+			return true;
 		}
 	}
+	return false;
+}
+
+/* The next data event: 1; 0 at the end; -EBADMSG at a broken event (the rest must be skipped). */
+static inline __must_check int subbuf_next(struct subbuf *sb, struct rec *rec)
+{
+	if (subbuf_next_plain(sb, rec))
+		return 1;
 	/* Copies: only their addresses leave this function, so that the walk may stay in registers. */
 	struct subbuf rest = *sb;
 	struct rec found = { .len = 0 };
@@ -155,13 +163,27 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 /* The first of a sub-buffer, its end, gaps and damage: what rstream_next() does not do in line. */
 enum rkind rstream_next_rare(struct rstream *r);
 
+static inline void rstream_count(struct rstream *r)
+{
+	r->events++;
+	r->backwards += r->rec.ts < r->last_ts;
+	r->last_ts = r->rec.ts;
+}
+
+/* As rstream_next(), when that is an event of the common kind: else false, and nothing was done. */
+static inline __must_check bool rstream_next_plain(struct rstream *r)
+{
+	if (!r->open || !subbuf_next_plain(&r->sb, &r->rec))
+		return false;
+	rstream_count(r);
+	return true;
+}
+
 /* The next thing of the stream: r->rec, r->lost or r->damage_index by what is returned. */
 static inline enum rkind rstream_next(struct rstream *r)
 {
 	if (r->open && subbuf_next(&r->sb, &r->rec) > 0) {
-		r->events++;
-		r->backwards += r->rec.ts < r->last_ts;
-		r->last_ts = r->rec.ts;
+		rstream_count(r);
 		return R_EVENT;
 	}
 	return rstream_next_rare(r);

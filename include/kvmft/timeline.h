@@ -133,8 +133,8 @@ int tl_start(struct timeline *t, struct kvmft_err *err) __must_check;
 int tl_start_stream(struct timeline *t, size_t i, size_t k, struct kvmft_err *err) __must_check;
 /* Closes what was opened and forgets what was counted; another start may follow. */
 void tl_stop(struct timeline *t);
-/* The next item in host TSC order: 1; 0 at the end; -errno. */
-int tl_next(struct timeline *t, struct tl_item *item) __must_check;
+/* The next item in host TSC order: 1; 0 at the end; -errno. *item is the timeline's, until the next call. */
+int tl_next(struct timeline *t, const struct tl_item **item) __must_check;
 size_t tl_sources(const struct timeline *t);
 struct tl_source *tl_source(const struct timeline *t, size_t i);
 struct hostmap *tl_hostmap(const struct timeline *t);

@@ -122,7 +122,7 @@ int solve_add_host(struct solve *s, struct hostmap *map, size_t vm, struct kvmft
 		.exit = fmt_find(map->fmt, "kvm", "kvm_exit"),
 	};
 	struct timeline *t;
-	struct tl_item item;
+	const struct tl_item *item;
 	int ret = tl_new(map, &t, err);
 
 	pair_events_init(&c.msr, map->fmt, false);
@@ -130,7 +130,7 @@ int solve_add_host(struct solve *s, struct hostmap *map, size_t vm, struct kvmft
 	if (!ret)
 		ret = tl_start(t, err);
 	while (!ret && (ret = tl_next(t, &item)) > 0)
-		ret = collect_item(&c, &item);
+		ret = collect_item(&c, item);
 	tl_free(t);
 	u64map_free(&c.by_id);
 	free(c.v);

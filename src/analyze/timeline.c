@@ -11,41 +11,7 @@
 #include <string.h>
 
 #include "comms.h"
-#include "guest_time.h"
-#include "qemu_marker.h"
-#include "qemu_source.h"
-
-struct tl_stream {
-	struct tl_source *src;
-	struct rstream r;
-	const struct guest_time *gtime;	 /* NULL for the host */
-	const struct migrate *link;	 /* of a host that is not the first one */
-	const struct epoch_vcpu *epochs; /* guest: of the vCPU that this CPU is */
-	int64_t vcpu, vm; /* guest: the CPU's; host: what the thread seen last runs; or -1 */
-	uint64_t from; /* of the window, host TSC */
-	int32_t tid;   /* host: the thread seen last */
-	/* the current item */
-	enum tl_kind kind;
-	uint64_t host, width;
-	bool unplaced;
-	bool placed;	/* host is a place, of an event before or of the first one after */
-	uint64_t begin; /* of the host's recording */
-	struct tl_item item; /* QEMU: all of it */
-};
-
-struct timeline {
-	struct hostmap *map;
-	struct tl_source **src;
-	struct guest_time **gtime; /* by source */
-	size_t nsrc, src_cap, gtime_cap, nlink;
-	struct tl_stream *stream;
-	size_t nstream;
-	struct rmerge *merge;
-	uint64_t from, to; /* host TSC: what is outside is left out */
-	struct qdevices devices;
-	struct qmarkers markers; /* of the hosts */
-	bool pending; /* the winner was handed out and must be popped */
-};
+#include "tl_priv.h"
 
 static struct tl_source *source_add(struct timeline *t, const struct capture *cap,
 				    const struct fmt *fmt, const char *label)
@@ -262,189 +228,7 @@ uint64_t tl_markers(const struct timeline *t)
 	return qmarkers_met(&t->markers);
 }
 
-/* ---- one stream ---- */
-
-/*
- * Nothing stands before it that has a place: that of the first one after it, found by a walk of its
- * own, which few captures need; else the host's beginning.
- */
-static void place_as_next(struct tl_stream *s)
-{
-	struct rstream r;
-	uint64_t lo, hi;
-	enum rkind k;
-
-	s->host = s->begin;
-	s->placed = true;
-	if (rstream_open(&r, s->src->cap, s->r.s))
-		return;
-	while ((k = rstream_next(&r)) != R_END)
-		if (k == R_EVENT &&
-		    epoch_result_usable(guest_time_to_host(s->gtime, s->epochs, r.rec.ts, &lo, &hi))) {
-			s->host = lo;
-			break;
-		}
-	rstream_close(&r);
-}
-
-/* By everything that is known of the stream's clock. */
-static __attribute__((noinline)) void place_rare(struct tl_stream *s, uint64_t ts)
-{
-	uint64_t lo = ts, hi = ts;
-	bool ok = true;
-
-	if (s->gtime) {
-		ok = epoch_result_usable(guest_time_to_host(s->gtime, s->epochs, ts, &lo, &hi));
-	} else if (s->link) {
-		ok = migrate_to_line(s->link, ts, &lo);
-		hi = lo;
-	}
-	/* A stamp before its predecessor on the same CPU cannot be right either. */
-	if (ok && s->placed && lo < s->host) {
-		s->src->backwards++;
-		ok = false;
-	}
-	s->unplaced = !ok;
-	s->width = ok ? hi - lo : 0;
-	if (ok)
-		s->host = lo;
-	else if (!s->placed && s->gtime)
-		place_as_next(s);
-	s->placed |= ok;
-}
-
-/* Mostly it is a stamp of the first host, no earlier than the one before. */
-static inline void place(struct tl_stream *s, uint64_t ts)
-{
-	if (s->gtime || s->link || ts < s->host) {
-		place_rare(s, ts);
-		return;
-	}
-	s->unplaced = false;
-	s->width = 0;
-	s->host = ts;
-	s->placed = true;
-}
-
-/* A gap begins at the event before it and ends where the next sub-buffer begins. */
-static void place_gap(struct tl_stream *s)
-{
-	uint64_t begin = s->host;
-	bool first = !s->placed;
-
-	place(s, s->r.sb.ts);
-	if (first)
-		begin = s->host; /* nothing before it on this CPU */
-	s->width = s->host - begin;
-	s->host = begin;
-	s->unplaced = false;
-}
-
-static bool qemu_next(struct tl_stream *s, uint64_t *key)
-{
-	int ret;
-
-	do {
-		ret = qsource_next(s->src->qemu, &s->item);
-		if (ret < 0)
-			s->src->error = ret;
-		if (ret <= 0)
-			return false;
-	} while (s->item.host + s->item.width < s->from);
-	*key = s->item.host;
-	return true;
-}
-
-static bool stream_next(void *arg, uint64_t *key)
-{
-	struct tl_stream *s = arg;
-
-	if (s->src->qemu)
-		return qemu_next(s, key);
-	do {
-		switch (rstream_next(&s->r)) {
-		case R_EVENT:
-			s->kind = TL_EVENT;
-			place(s, s->r.rec.ts);
-			break;
-		case R_GAP:
-			s->kind = TL_GAP;
-			place_gap(s);
-			break;
-		case R_DAMAGE:
-			s->kind = TL_DAMAGE;
-			s->width = 0;
-			if (!s->placed)
-				s->host = s->begin;
-			break;
-		case R_END:
-		default:
-			if (s->r.error)
-				s->src->error = s->r.error;
-			return false;
-		}
-		/* Until the window begins; damage is told wherever it is met. */
-	} while (s->host + s->width < s->from && s->kind != TL_DAMAGE);
-	*key = s->host;
-	return true;
-}
-
-static bool host_before(void *arg, uint64_t ts)
-{
-	const struct tl_stream *s = arg;
-
-	if (s->link && !migrate_to_line(s->link, ts, &ts))
-		return false;
-	return ts < s->from;
-}
-
-/* A stamp that has no place on the host yet is not known to be before anything. */
-static bool guest_before(void *arg, uint64_t ts)
-{
-	const struct tl_stream *s = arg;
-	uint64_t lo, hi;
-
-	return epoch_result_usable(guest_time_to_host(s->gtime, s->epochs, ts, &lo, &hi)) &&
-	       hi < s->from;
-}
-
-uint32_t tl_vcpu_of_cpu(const struct capture *cap, uint32_t cpu)
-{
-	for (size_t i = 0; i < cap->ncpu; i++)
-		if (cap->cpu[i].cpu == cpu && cap->cpu[i].has_apicid)
-			return cap->cpu[i].apicid;
-	return cpu;
-}
-
-static int stream_open(struct timeline *t, struct tl_source *src, const struct cap_stream *cs)
-{
-	struct tl_stream *s = &t->stream[t->nstream];
-	int ret;
-
-	s->src = src;
-	s->vcpu = s->vm = s->tid = -1;
-	if (src->guest)
-		s->vcpu = tl_vcpu_of_cpu(src->cap, cs->cpu);
-	if (src->guest && !src->alone) {
-		s->vm = (int64_t)t->map->vm[src->vm].of;
-		s->gtime = t->gtime[src->index];
-		s->epochs = epoch_vm_find(t->map->vm[src->vm].epochs, (uint32_t)s->vcpu);
-	}
-	s->link = src->link;
-	s->from = t->from;
-	s->begin = src->alone ? 0 : t->map->cap->begin_tsc;
-	ret = rstream_open(&s->r, src->cap, cs);
-	t->nstream += !ret;
-	if (!ret && t->from)
-		ret = rstream_seek_by(&s->r, s->gtime ? guest_before : host_before, s);
-	return ret;
-}
-
-static int stream_open_qemu(struct timeline *t, struct tl_source *src)
-{
-	t->stream[t->nstream++] = (struct tl_stream){ .src = src, .from = t->from };
-	return qsource_start(src->qemu);
-}
+/* ---- all streams ---- */
 
 void tl_window(struct timeline *t, uint64_t from, uint64_t to)
 {
@@ -480,7 +264,7 @@ static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
 	if (!ms)
 		ret = -ENOMEM;
 	for (size_t i = 0; ms && i < t->nstream; i++)
-		ms[i] = (struct rmerge_src){ .next = stream_next, .src = &t->stream[i] };
+		ms[i] = (struct rmerge_src){ .next = tl_stream_next, .src = &t->stream[i] };
 	if (!ret)
 		ret = rmerge_new(&t->merge, ms, t->nstream);
 	if (ret)
@@ -498,10 +282,10 @@ int tl_start(struct timeline *t, struct kvmft_err *err)
 	ret = streams_open(t, n);
 	for (size_t i = 0; i < t->nsrc && !ret; i++)
 		if (t->src[i]->qemu)
-			ret = stream_open_qemu(t, t->src[i]);
+			ret = tl_stream_open_qemu(t, t->src[i]);
 	for (size_t i = 0; i < t->nsrc && !ret; i++)
 		for (size_t k = 0; k < t->src[i]->cap->nstream && !ret; k++)
-			ret = stream_open(t, t->src[i], &t->src[i]->cap->stream[k]);
+			ret = tl_stream_open(t, t->src[i], &t->src[i]->cap->stream[k]);
 	return streams_merge(t, ret, err);
 }
 
@@ -510,7 +294,7 @@ int tl_start_stream(struct timeline *t, size_t i, size_t k, struct kvmft_err *er
 	int ret = streams_open(t, 1);
 
 	if (!ret)
-		ret = stream_open(t, t->src[i], &t->src[i]->cap->stream[k]);
+		ret = tl_stream_open(t, t->src[i], &t->src[i]->cap->stream[k]);
 	return streams_merge(t, ret, err);
 }
 
@@ -527,39 +311,49 @@ void tl_stop(struct timeline *t)
 	}
 }
 
-static void item_fill_other(struct tl_stream *s, struct tl_item *item)
+static void count_lost(struct tl_source *src, uint64_t lost)
 {
+	src->gaps++;
+	src->lost += lost;
+	src->lost_unknown |= !lost;
+}
+
+/* A gap, or damage. */
+static struct tl_item *item_other(struct timeline *t, struct tl_stream *s)
+{
+	struct tl_source *src = s->src;
+	struct tl_item *item = &t->other;
+
+	*item = s->item;
 	item->tid = -1;
 	item->rec = NULL;
 	item->ev = NULL;
-	if (!s->src->guest)
+	if (!src->guest)
 		item->vcpu = item->vm = -1;
-	if (s->kind == TL_DAMAGE) {
+	if (item->kind == TL_DAMAGE) {
 		item->lost = s->r.damage_index;
-		s->src->damaged++;
-		return;
+		src->damaged++;
+		return item;
 	}
 	item->lost = s->r.lost;
-	s->src->gaps++;
-	s->src->lost += s->r.lost;
-	s->src->lost_unknown |= s->r.lost == 0;
+	count_lost(src, item->lost);
+	return item;
 }
 
-static void item_fill_qemu(const struct timeline *t, struct tl_stream *s, struct tl_item *item)
+static struct tl_item *item_qemu(const struct timeline *t, struct tl_stream *s)
 {
 	struct tl_source *src = s->src;
+	struct tl_item *item = &s->item;
 
-	*item = s->item;
 	item->src = src;
 	src->renames = t->src[0]->renames; /* the host's names are used */
-	if (item->kind == TL_EVENT) {
-		src->events++;
-		src->unplaced += item->unplaced;
-		return;
+	if (item->kind != TL_EVENT) {
+		count_lost(src, item->lost);
+		return item;
 	}
-	src->gaps++;
-	src->lost += item->lost;
-	src->lost_unknown |= !item->lost;
+	src->events++;
+	src->unplaced += item->unplaced;
+	return item;
 }
 
 /* Another thread on a CPU of the host. */
@@ -567,57 +361,52 @@ static void stream_thread(const struct timeline *t, struct tl_stream *s, int32_t
 {
 	const struct hostmap_thread *thread = hostmap_thread(s->link ? s->link->map : t->map, tid);
 
-	s->tid = tid;
-	s->vcpu = thread ? (int64_t)thread->vcpu : -1;
-	s->vm = thread ? (int64_t)thread->vm : -1;
+	s->item.vcpu = thread ? (int64_t)thread->vcpu : -1;
+	s->item.vm = thread ? (int64_t)thread->vm : -1;
 	if (s->link && thread)
-		s->vm = (int64_t)s->link->vm[thread->vm];
+		s->item.vm = (int64_t)s->link->vm[thread->vm];
 }
 
-/* All fields, one by one: this is done for each event. */
-static inline void item_fill(const struct timeline *t, struct tl_stream *s, struct tl_item *item)
+/* What the stream's item lacks, now that it is its turn. */
+static inline struct tl_item *item_of(struct timeline *t, struct tl_stream *s)
 {
 	struct tl_source *src = s->src;
+	struct tl_item *item = &s->item;
+	int32_t tid;
 
-	if (src->qemu) {
-		item_fill_qemu(t, s, item);
-		return;
-	}
-	item->around = 0;
-	item->device = NULL;
-	item->marker = NULL;
-	item->kind = s->kind;
-	item->src = src;
-	item->host = s->host;
-	item->width = s->width;
-	item->unplaced = s->unplaced;
-	item->cpu = s->r.s->cpu;
-	item->vcpu = s->vcpu;
-	item->vm = s->vm;
-	if (s->kind != TL_EVENT) {
-		item_fill_other(s, item);
-		return;
-	}
+	if (src->qemu)
+		return item_qemu(t, s);
+	if (item->kind != TL_EVENT)
+		return item_other(t, s);
 	src->events++;
-	src->unplaced += s->unplaced;
-	item->lost = 0;
-	item->rec = &s->r.rec;
+	src->unplaced += item->unplaced;
 	item->ev = fmt_by_id(src->fmt, s->r.rec.id);
-	item->tid = fmt_pid(src->fmt, &s->r.rec);
-	if (item->tid != s->tid && !src->guest) { /* what runs on a CPU mostly stays there for a while */
-		stream_thread(t, s, item->tid);
-		item->vcpu = s->vcpu;
-		item->vm = s->vm;
+	tid = fmt_pid(src->fmt, &s->r.rec);
+	if (tid != item->tid && !src->guest) /* what runs on a CPU mostly stays there for a while */
+		stream_thread(t, s, tid);
+	item->tid = tid;
+	if (t->devices.n) {
+		item->device = NULL;
+		if (item->ev)
+			qdevices_item(&t->devices, item);
 	}
-	if (t->devices.n && item->ev)
-		qdevices_item(&t->devices, item);
+	return item;
 }
 
-int tl_next(struct timeline *t, struct tl_item *item)
+/* The walk goes on with the item as it was recorded. */
+static int resolve_marker(struct timeline *t, const struct tl_item **item)
 {
+	t->other = **item;
+	*item = &t->other;
+	return qmarkers_resolve(&t->markers, &t->other);
+}
+
+int tl_next(struct timeline *t, const struct tl_item **item)
+{
+	const struct tl_item *i;
 	uint64_t key;
 	ssize_t win;
-	int ret = 0;
+	int ret;
 
 	if (t->pending)
 		rmerge_pop(t->merge);
@@ -626,12 +415,13 @@ int tl_next(struct timeline *t, struct tl_item *item)
 	if (win < 0 || key > t->to)
 		return 0;
 	t->pending = true;
-	item_fill(t, &t->stream[win], item);
-	if (item->kind == TL_EVENT)
-		ret = comms_feed(item->src->comms, item->rec);
-	item->src->renames += ret > 0;
-	if (ret >= 0 && item->kind == TL_EVENT && t->markers.n)
-		ret = qmarkers_resolve(&t->markers, item);
+	*item = i = item_of(t, &t->stream[win]);
+	if (i->kind != TL_EVENT)
+		return 1;
+	ret = comms_feed(i->src->comms, i->rec);
+	i->src->renames += ret > 0;
+	if (ret >= 0 && t->markers.n)
+		ret = resolve_marker(t, item);
 	return ret < 0 ? ret : 1;
 }
 

@@ -127,7 +127,7 @@ static int export_lines(struct pairing *p, const struct export_opts *o, struct k
 	const struct out_format *fmt = out_format_find(o->to);
 	struct out_clock clock;
 	struct sink s = { 0 };
-	struct tl_item item;
+	const struct tl_item *item;
 	int ret;
 
 	ret = sink_clock(&s, p, o->clock, &clock, err);
@@ -138,7 +138,7 @@ static int export_lines(struct pairing *p, const struct export_opts *o, struct k
 	if (!ret) {
 		ret = out_begin(&s.out, p->t, fmt, &clock, s.f);
 		while (!ret && (ret = tl_next(p->t, &item)) > 0)
-			ret = out_item(&s.out, &item);
+			ret = out_item(&s.out, item);
 		ret = sink_close(&s, true, ret, err);
 	}
 	sink_free(&s);

@@ -230,7 +230,7 @@ static int put_stream(struct dat *d, const struct dat_stream *s)
 {
 	struct timeline *t = d->p->t;
 	struct subbuf_writer sw;
-	struct tl_item i;
+	const struct tl_item *i;
 	int ret;
 
 	ret = tdw_cpu(d->w, s->cpu);
@@ -240,14 +240,14 @@ static int put_stream(struct dat *d, const struct dat_stream *s)
 		return ret;
 	ret = subbuf_writer_init(&sw, &d->spec.g, tdw_subbuf, d->w);
 	while (!ret && (ret = tl_next(t, &i)) > 0) {
-		if (i.kind == TL_EVENT)
-			ret = subbuf_write(&sw, d->placed ? i.host : i.rec->ts, i.rec->data, i.rec->len);
+		if (i->kind == TL_EVENT)
+			ret = subbuf_write(&sw, d->placed ? i->host : i->rec->ts, i->rec->data, i->rec->len);
 		else
-			ret = subbuf_write_lost(&sw, i.kind == TL_GAP ? i.lost : 0);
+			ret = subbuf_write_lost(&sw, i->kind == TL_GAP ? i->lost : 0);
 	}
 	if (ret == -EMSGSIZE)
 		err_set(d->err, EMSGSIZE, "an event of %u bytes does not fit into sub-buffers of %u bytes: "
-					  "use a larger --subbuf", i.rec->len, d->spec.g.size);
+					  "use a larger --subbuf", i->rec->len, d->spec.g.size);
 	if (!ret)
 		ret = subbuf_write_end(&sw);
 	subbuf_writer_free(&sw);

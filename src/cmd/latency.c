@@ -117,13 +117,13 @@ static int latency_check(struct latency *m, const char *kinds)
 
 static int latency_walk(struct latency *m)
 {
-	struct tl_item item;
+	const struct tl_item *item;
 	int ret;
 
 	while ((ret = tl_next(m->p.t, &item)) > 0) {
-		ret = item.src->qemu ? 0 : win_feed(m->w, &item);
+		ret = item->src->qemu ? 0 : win_feed(m->w, item);
 		if (!ret)
-			ret = lat_feed(m->lat, &item);
+			ret = lat_feed(m->lat, item);
 		if (ret)
 			break;
 	}
@@ -182,7 +182,7 @@ static int latency_pair(struct latency *m, int argc, char **argv, struct pairing
 static int latency_page(struct latency *m, const struct lat_format *fmt, const struct lat_view *v)
 {
 	const struct out_format *page = out_format_find(fmt->name);
-	struct tl_item item;
+	const struct tl_item *item;
 	char *json = NULL;
 	size_t size;
 	FILE *f = open_memstream(&json, &size);
@@ -195,7 +195,7 @@ static int latency_page(struct latency *m, const struct lat_format *fmt, const s
 	if (!ret)
 		ret = out_html_attach(&m->s.out, json);
 	while (!ret && (ret = tl_next(m->again.t, &item)) > 0)
-		ret = out_item(&m->s.out, &item);
+		ret = out_item(&m->s.out, item);
 	free(json);
 	return ret;
 }

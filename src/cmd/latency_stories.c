@@ -114,7 +114,7 @@ static int teller_item(struct stories *s, struct teller *t, const struct tl_item
 
 static int walk(struct stories *s, struct timeline *again)
 {
-	struct tl_item i;
+	const struct tl_item *i;
 	size_t open = s->n;
 	int ret;
 
@@ -122,12 +122,12 @@ static int walk(struct stories *s, struct timeline *again)
 		open = 0;
 		ret = 0;
 		for (size_t k = 0; k < s->n && !ret; k++) {
-			ret = teller_item(s, &s->t[k], &i);
+			ret = teller_item(s, &s->t[k], i);
 			open += !s->t[k].ended;
 		}
 		if (ret)
 			return ret;
-		keep(s, &i);
+		keep(s, i);
 	}
 	return open ? ret : 0;
 }

@@ -89,13 +89,13 @@ static int merge_item(struct merge *m, const struct tl_item *item)
 
 static int merge_walk(struct merge *m)
 {
-	struct tl_item item;
+	const struct tl_item *item;
 	int ret;
 
 	while ((ret = tl_next(m->p.t, &item)) > 0) {
-		ret = m->p.nguest && !item.src->qemu ? win_feed(m->w, &item) : 0;
+		ret = m->p.nguest && !item->src->qemu ? win_feed(m->w, item) : 0;
 		if (!ret)
-			ret = merge_item(m, &item);
+			ret = merge_item(m, item);
 		if (ret)
 			break;
 	}

@@ -215,13 +215,13 @@ static int host_map(struct pairing *p, bool alone, struct kvmft_err *err)
 /* What a TSC map given by hand says holds at all times: the guests may have begun before the host. */
 static int begin_of_guests(struct pairing *p, struct kvmft_err *err)
 {
-	struct tl_item item;
+	const struct tl_item *item;
 	int ret = tl_start(p->t, err);
 
 	if (ret)
 		return ret;
 	if (tl_next(p->t, &item) > 0)
-		p->begin = MIN(p->begin, item.host);
+		p->begin = MIN(p->begin, item->host);
 	tl_stop(p->t);
 	return 0;
 }

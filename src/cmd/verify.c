@@ -72,16 +72,16 @@ static void note_span(struct verify *v, const struct tl_item *i)
 
 static int verify_walk(struct verify *v)
 {
-	struct tl_item item;
+	const struct tl_item *item;
 	int ret = win_new(v->p.t, &v->w);
 
 	if (!ret)
 		ret = pairs_new(v->p.t, &v->pairs);
 	while (!ret && (ret = tl_next(v->p.t, &item)) > 0) {
-		note_span(v, &item);
-		ret = win_feed(v->w, &item);
+		note_span(v, item);
+		ret = win_feed(v->w, item);
 		if (!ret)
-			ret = pairs_feed(v->pairs, &item);
+			ret = pairs_feed(v->pairs, item);
 	}
 	if (ret)
 		return ret;

@@ -99,15 +99,25 @@ static char *text_who(const struct out *o, const struct tl_item *i, char *p)
 	return text_cpu(i, p);
 }
 
-/* text_who() of an event, from those that are known. */
+static inline size_t head_slot(const struct tl_item *i)
+{
+	return ((uint32_t)i->tid * 31 + i->cpu) % HEADS;
+}
+
+static inline bool head_fits(const struct head *h, const struct tl_item *i)
+{
+	return h->src == i->src && h->tid == i->tid && h->cpu == i->cpu && h->vcpu == i->vcpu &&
+	       h->renames == i->src->renames;
+}
+
+/* text_who() of an event, known from here on. */
 static char *text_who_kept(const struct out *o, const struct tl_item *i, char *p)
 {
 	struct heads *all = o->priv;
-	struct head *h = &all->head[((uint32_t)i->tid * 31 + i->cpu) % HEADS];
+	struct head *h = &all->head[head_slot(i)];
 	char *end;
 
-	if (h->src == i->src && h->tid == i->tid && h->cpu == i->cpu && h->vcpu == i->vcpu &&
-	    h->renames == i->src->renames)
+	if (head_fits(h, i))
 		return put_padded(p, h->text, h->len);
 	end = text_who(o, i, p);
 	h->src = NULL;
@@ -140,21 +150,13 @@ static char *text_value(char *p, uint64_t v, bool cycles, bool doubt)
 	return p;
 }
 
-/* text_value() without doubt, from the digits that are known. */
-static char *text_value_kept(struct heads *all, char *p, uint64_t v, bool cycles)
+/* text_value() without doubt, whose first digits are to be known from here on. */
+static char *text_value_keep(struct heads *all, char *p, uint64_t v, bool cycles)
 {
+	char *end = text_value(p, v, cycles, false);
+	size_t len = (size_t)(end - p) - LOW_DIGITS;
 	struct high *h = &all->high;
-	uint64_t low = v - h->base;
-	size_t len;
-	char *end;
 
-	if (h->len && low < LOW_SPAN) {
-		__builtin_memcpy(p, h->text, sizeof(h->text));
-		put_word(p + h->len, put_dec_word((uint32_t)low));
-		return p + h->len + LOW_DIGITS;
-	}
-	end = text_value(p, v, cycles, false);
-	len = (size_t)(end - p) - LOW_DIGITS;
 	/* Small numbers of cycles have blanks where others have zeros. */
 	h->len = (cycles && v < LOW_SPAN) || len > sizeof(h->text) ? 0 : (uint32_t)len;
 	h->base = v - v % LOW_SPAN;
@@ -192,7 +194,7 @@ static char *text_time(struct out *o, const struct tl_item *i, char *p)
 	if (o->clock.kind == OUT_CLOCK_HOST_TSC || out_item_time(o, i, &v)) {
 		if (o->clock.kind == OUT_CLOCK_REALTIME)
 			return text_date(o, v, i->unplaced, p);
-		return i->unplaced ? text_value(p, v, cycles, true) : text_value_kept(o->priv, p, v, cycles);
+		return i->unplaced ? text_value(p, v, cycles, true) : text_value_keep(o->priv, p, v, cycles);
 	}
 	memset(p, ' ', TIME_WIDTH);
 	p[TIME_WIDTH - 1] = '?';
@@ -202,7 +204,7 @@ static char *text_time(struct out *o, const struct tl_item *i, char *p)
 }
 
 /* Everything before the event. */
-static void text_head(struct out *o, const struct tl_item *i)
+static __attribute__((noinline)) void text_head(struct out *o, const struct tl_item *i)
 {
 	struct sbuf *b = &o->line;
 	size_t len = 0;
@@ -276,11 +278,44 @@ static int text_epoch(struct out *o, const struct out_epoch *e)
 	return 0;
 }
 
+/*
+ * text_head() of an event, where all of it is known but the last digits of the time: mostly it is. False: nothing
+ * was written.
+ */
+static inline bool text_head_kept(struct out *o, const struct tl_item *i)
+{
+	struct heads *all = o->priv;
+	const struct head *h = &all->head[head_slot(i)];
+	struct sbuf *b = &o->line;
+	uint64_t v = i->host, low;
+	const char *title;
+	size_t len;
+	char *p;
+
+	if (i->kind != TL_EVENT || !i->ev || i->unplaced || !head_fits(h, i))
+		return false;
+	if (o->clock.kind != OUT_CLOCK_HOST_TSC && (o->clock.kind == OUT_CLOCK_REALTIME || !out_item_time(o, i, &v)))
+		return false;
+	low = v - all->high.base;
+	title = fmt_title(i->ev, &len);
+	if (!all->high.len || low >= LOW_SPAN || HEAD_ROOM + len >= b->cap - b->len || b->error)
+		return false;
+	p = put_padded(b->s + b->len, h->text, h->len);
+	__builtin_memcpy(p, all->high.text, sizeof(all->high.text));
+	p += all->high.len;
+	put_word(p, put_dec_word((uint32_t)low));
+	p = put_mem(p + LOW_DIGITS, "  ", 2);
+	p = put_padded(p, title, len);
+	b->len = (size_t)(p - b->s);
+	return true;
+}
+
 static int text_item(struct out *o, const struct tl_item *i)
 {
 	struct sbuf *b = &o->line;
 
-	text_head(o, i);
+	if (!text_head_kept(o, i))
+		text_head(o, i);
 	if (i->kind == TL_EVENT)
 		text_event(o, i);
 	else

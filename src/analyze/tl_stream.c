@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tl_stream.c: the events of one CPU of one capture, or of one QEMU, each at its place on the first
+ * host's TSC.
+ */
+#include "tl_priv.h"
+
+/*
+ * Nothing stands before it that has a place: that of the first one after it, found by a walk of its
+ * own, which few captures need; else the host's beginning.
+ */
+static void place_as_next(struct tl_stream *s)
+{
+	struct rstream r;
+	uint64_t lo, hi;
+	enum rkind k;
+
+	s->item.host = s->begin;
+	s->placed = true;
+	if (rstream_open(&r, s->src->cap, s->r.s))
+		return;
+	while ((k = rstream_next(&r)) != R_END)
+		if (k == R_EVENT &&
+		    epoch_result_usable(guest_time_to_host(s->gtime, s->epochs, r.rec.ts, &lo, &hi))) {
+			s->item.host = lo;
+			break;
+		}
+	rstream_close(&r);
+}
+
+static void place(struct tl_stream *s, uint64_t ts)
+{
+	uint64_t lo = ts, hi = ts;
+	bool ok = true;
+
+	if (s->gtime) {
+		ok = epoch_result_usable(guest_time_to_host(s->gtime, s->epochs, ts, &lo, &hi));
+	} else if (s->link) {
+		ok = migrate_to_line(s->link, ts, &lo);
+		hi = lo;
+	}
+	/* A stamp before its predecessor on the same CPU cannot be right either. */
+	if (ok && s->placed && lo < s->item.host) {
+		s->src->backwards++;
+		ok = false;
+	}
+	s->item.unplaced = !ok;
+	s->item.width = ok ? hi - lo : 0;
+	if (ok)
+		s->item.host = lo;
+	else if (!s->placed && s->gtime)
+		place_as_next(s);
+	s->placed |= ok;
+}
+
+/* A gap begins at the event before it and ends where the next sub-buffer begins. */
+static void place_gap(struct tl_stream *s)
+{
+	uint64_t begin = s->item.host;
+	bool first = !s->placed;
+
+	place(s, s->r.sb.ts);
+	if (first)
+		begin = s->item.host; /* nothing before it on this CPU */
+	s->item.width = s->item.host - begin;
+	s->item.host = begin;
+	s->item.unplaced = false;
+}
+
+static bool qemu_next(struct tl_stream *s, uint64_t *key)
+{
+	int ret;
+
+	do {
+		ret = qsource_next(s->src->qemu, &s->item);
+		if (ret < 0)
+			s->src->error = ret;
+		if (ret <= 0)
+			return false;
+	} while (s->item.host + s->item.width < s->from);
+	*key = s->item.host;
+	return true;
+}
+
+/* By everything that there is; have: rstream_next() has given an event. */
+static __attribute__((noinline)) bool next_rare(struct tl_stream *s, bool have, uint64_t *key)
+{
+	if (s->src->qemu)
+		return qemu_next(s, key);
+	do {
+		enum rkind k = have ? R_EVENT : rstream_next(&s->r);
+
+		have = false;
+		switch (k) {
+		case R_EVENT:
+			s->item.kind = TL_EVENT;
+			place(s, s->r.rec.ts);
+			break;
+		case R_GAP:
+			s->item.kind = TL_GAP;
+			place_gap(s);
+			break;
+		case R_DAMAGE:
+			s->item.kind = TL_DAMAGE;
+			s->item.width = 0;
+			if (!s->placed)
+				s->item.host = s->begin;
+			break;
+		case R_END:
+		default:
+			if (s->r.error)
+				s->src->error = s->r.error;
+			return false;
+		}
+		/* Until the window begins; damage is told wherever it is met. */
+	} while (s->item.host + s->item.width < s->from && s->item.kind != TL_DAMAGE);
+	*key = s->item.host;
+	return true;
+}
+
+/* Mostly it is an event of the first host, no earlier than the one before, and of the window. */
+bool tl_stream_next(void *stream, uint64_t *key)
+{
+	struct tl_stream *s = stream;
+	uint64_t ts;
+
+	if (s->odd || !rstream_next_plain(&s->r))
+		return next_rare(s, false, key);
+	ts = s->r.rec.ts;
+	if (ts < s->item.host || ts < s->from)
+		return next_rare(s, true, key);
+	s->item.kind = TL_EVENT;
+	s->item.host = *key = ts;
+	s->item.width = 0;
+	s->item.unplaced = false;
+	s->placed = true;
+	return true;
+}
+
+static bool host_before(void *arg, uint64_t ts)
+{
+	const struct tl_stream *s = arg;
+
+	if (s->link && !migrate_to_line(s->link, ts, &ts))
+		return false;
+	return ts < s->from;
+}
+
+/* A stamp that has no place on the host yet is not known to be before anything. */
+static bool guest_before(void *arg, uint64_t ts)
+{
+	const struct tl_stream *s = arg;
+	uint64_t lo, hi;
+
+	return epoch_result_usable(guest_time_to_host(s->gtime, s->epochs, ts, &lo, &hi)) &&
+	       hi < s->from;
+}
+
+uint32_t tl_vcpu_of_cpu(const struct capture *cap, uint32_t cpu)
+{
+	for (size_t i = 0; i < cap->ncpu; i++)
+		if (cap->cpu[i].cpu == cpu && cap->cpu[i].has_apicid)
+			return cap->cpu[i].apicid;
+	return cpu;
+}
+
+int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_stream *cs)
+{
+	struct tl_stream *s = &t->stream[t->nstream];
+	int ret;
+
+	s->src = src;
+	s->item = (struct tl_item){ .src = src, .cpu = cs->cpu, .vcpu = -1, .vm = -1, .tid = -1, .rec = &s->r.rec };
+	if (src->guest)
+		s->item.vcpu = tl_vcpu_of_cpu(src->cap, cs->cpu);
+	if (src->guest && !src->alone) {
+		s->item.vm = (int64_t)t->map->vm[src->vm].of;
+		s->gtime = t->gtime[src->index];
+		s->epochs = epoch_vm_find(t->map->vm[src->vm].epochs, (uint32_t)s->item.vcpu);
+	}
+	s->link = src->link;
+	s->odd = s->gtime || s->link;
+	s->from = t->from;
+	s->begin = src->alone ? 0 : t->map->cap->begin_tsc;
+	ret = rstream_open(&s->r, src->cap, cs);
+	t->nstream += !ret;
+	if (!ret && t->from)
+		ret = rstream_seek_by(&s->r, s->gtime ? guest_before : host_before, s);
+	return ret;
+}
+
+int tl_stream_open_qemu(struct timeline *t, struct tl_source *src)
+{
+	t->stream[t->nstream++] = (struct tl_stream){ .src = src, .from = t->from, .odd = true };
+	return qsource_start(src->qemu);
+}
