@@ -49,6 +49,7 @@ struct heads {
 	struct head head[HEADS];
 	char slack[PUT_SLACK];
 	struct high high;
+	uint64_t time; /* of this event; not a local variable: its address leaves the function that prints */
 	char date[32 + PUT_SLACK]; /* of this second; "" = none yet */
 	time_t second;
 };
@@ -287,16 +288,19 @@ static inline bool text_head_kept(struct out *o, const struct tl_item *i)
 	struct heads *all = o->priv;
 	const struct head *h = &all->head[head_slot(i)];
 	struct sbuf *b = &o->line;
-	uint64_t v = i->host, low;
+	uint64_t low = i->host;
 	const char *title;
 	size_t len;
 	char *p;
 
 	if (i->kind != TL_EVENT || !i->ev || i->unplaced || !head_fits(h, i))
 		return false;
-	if (o->clock.kind != OUT_CLOCK_HOST_TSC && (o->clock.kind == OUT_CLOCK_REALTIME || !out_item_time(o, i, &v)))
-		return false;
-	low = v - all->high.base;
+	if (o->clock.kind != OUT_CLOCK_HOST_TSC) {
+		if (o->clock.kind == OUT_CLOCK_REALTIME || !out_item_time(o, i, &all->time))
+			return false;
+		low = all->time;
+	}
+	low -= all->high.base;
 	title = fmt_title(i->ev, &len);
 	if (!all->high.len || low >= LOW_SPAN || HEAD_ROOM + len >= b->cap - b->len || b->error)
 		return false;
@@ -310,17 +314,22 @@ static inline bool text_head_kept(struct out *o, const struct tl_item *i)
 	return true;
 }
 
-static int text_item(struct out *o, const struct tl_item *i)
+static __attribute__((noinline)) void text_rare(struct out *o, const struct tl_item *i)
 {
-	struct sbuf *b = &o->line;
-
-	if (!text_head_kept(o, i))
-		text_head(o, i);
+	text_head(o, i);
 	if (i->kind == TL_EVENT)
 		text_event(o, i);
 	else
 		text_gap(o, i);
-	sbuf_addc(b, '\n');
+}
+
+static int text_item(struct out *o, const struct tl_item *i)
+{
+	if (text_head_kept(o, i))
+		text_event(o, i);
+	else
+		text_rare(o, i);
+	sbuf_addc(&o->line, '\n');
 	return 0;
 }
 
