@@ -387,6 +387,7 @@ static inline char *print_steps(const struct pstep *s, const struct fmt *f, cons
 				struct sbuf *to)
 {
 	static const void *const by_code[] = {
+		/* cppcheck-suppress assignBoolToPointer ; GNU C: && before a label is its address */
 		[C_END] = &&end, [C_DEC_U32] = &&dec_u32, [C_DEC_S32] = &&dec_s32, [C_DEC_U64] = &&dec_u64,
 		[C_DEC_S64] = &&dec_s64, [C_HEX_U32] = &&hex_u32, [C_HEX_U64] = &&hex_u64,
 		[C_HEX8_U32] = &&hex8_u32, [C_HEX16_U64] = &&hex16_u64, [C_MEMO] = &&memo,
