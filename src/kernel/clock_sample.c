@@ -9,7 +9,6 @@
 #include "kvmft/kclock.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
