@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "kvmft/cli.h"
 #include "kvmft/sandbox.h"
@@ -162,6 +163,20 @@ static void confine_reader(const struct cmd *c, const void *opts)
 	(void)sandbox_enter(&s);
 }
 
+/*
+ * A capture is read with a file open for each CPU, as far as descriptors go: the soft limit, 1,024 as a rule, is
+ * low for select(), which nothing here uses, and a reader has no children to leave it to.
+ */
+static void allow_files(void)
+{
+	struct rlimit max;
+
+	if (!getrlimit(RLIMIT_NOFILE, &max)) {
+		max.rlim_cur = max.rlim_max;
+		(void)!setrlimit(RLIMIT_NOFILE, &max);
+	}
+}
+
 /* What --help or --version asks of a command; first: see cli_parse(). */
 static void print_about(const struct cmd *c, int first)
 {
@@ -209,8 +224,10 @@ static int run_command(const struct cmd *c, int argc, char **argv)
 	ret = first < 0 ? KVMFT_USAGE : KVMFT_OK;
 	if (about)
 		print_about(c, first);
-	if (first > 0 && !about && c->reader)
+	if (first > 0 && !about && c->reader) {
+		allow_files();
 		confine_reader(c, opts);
+	}
 	if (first > 0 && !about)
 		ret = c->run(opts, argc - first, argv + first, &err);
 	cli_free(c, opts);
