@@ -46,6 +46,7 @@ struct report_opts {
 	enum report_semantics semantics;
 	bool percentiles;    /* histograms are kept */
 	bool split;	     /* parts are kept; class vmexit, REPORT_EXACT */
+	bool vcpus;	     /* tables of less than a VM will be asked for: by vCPU, thread or PID */
 	uint64_t khz;	     /* of the clock x86-tsc when the capture does not tell; 0 = take its */
 	bool has_from, has_to;
 	uint64_t from, to;   /* only events of this time, both ends included: ns since the capture began */
@@ -78,6 +79,9 @@ struct report_totals {
 	uint64_t open;		 /* without end when the capture ended */
 	uint64_t negative;	 /* ends before their begin: left out */
 	uint64_t crowded;	 /* samples of keys that memory did not suffice for: in one row */
+	uint64_t no_hist;	 /* samples that no percentile can be made of, for want of memory */
+	uint64_t left_out;	 /* events of threads that memory did not suffice for */
+	uint64_t misplaced;	 /* entries of vCPUs ...: they count for another one of their thread's */
 	bool no_sched;		 /* split: no sched_switch was recorded */
 	uint64_t poll_grow, poll_shrink; /* kvm_halt_poll_ns: changes of the polling time */
 	uint64_t fail_entry;	 /* kvm_exit with a flag bit of VMX set: see exit_names.h */
@@ -104,25 +108,33 @@ const struct hostmap_vm *report_vm(const struct report *r, size_t i);
 /* Index of the VM that sel names; -errno with err listing the candidates. */
 ssize_t report_find_vm(const struct report *r, const char *sel, struct kvmft_err *err);
 
+#define REPORT_PERCENTILES 3
+extern const unsigned int report_percentiles[REPORT_PERCENTILES];
+
 struct report_row {
-	char name[64];
 	uint64_t key;
 	uint64_t samples; /* all */
 	uint64_t timed;	  /* those with begin and end: what times are of */
 	uint64_t total_ns, min_ns, max_ns, avg_ns;
 	/* percent times 100, rounded: of all samples, of the whole time; of the average */
 	uint32_t samples_pct, time_pct, stderr_pct;
-	uint64_t p50_ns, p90_ns, p99_ns;
+	bool counted; /* all timed samples are in a histogram: percentiles are known */
+	uint64_t percentile_ns[REPORT_PERCENTILES];
 	uint64_t part_ns[REPORT_PARTS]; /* their sum is total_ns */
 	/* for sorting and adding up */
 	unsigned __int128 ticks, squares, order;
 	uint64_t min, max;
+	uint64_t rank; /* of the name among those of the table */
 };
+
+#define REPORT_NAME 64
+/* What the row's key is called, as the class has it. */
+void report_row_name(const struct report *r, const struct report_row *row, char name[REPORT_NAME]);
 
 enum report_key { KEY_SAMPLE, KEY_TIME, KEY_MAX, KEY_MIN, KEY_MEAN, KEY_NAME };
 extern const char *const report_keys[]; /* "sample", ..., NULL: by enum report_key */
 
-/* Which vCPUs a table is of: all that fit each criterion. */
+/* Which vCPUs a table is of: all that fit each criterion; those below the VM need opts.vcpus. */
 struct report_filter {
 	int64_t vm;	/* -1: any */
 	bool unknown_vm; /* only those whose VM is not known; vm is -1 */
@@ -143,9 +155,13 @@ struct report_table {
 };
 
 bool report_matches(const struct report *r, const struct report_filter *f, size_t vcpu);
-/* Makes a table, sorted by key (descending; names ascending). 0 or -ENOMEM. Free it below. */
-int report_table(const struct report *r, const struct report_filter *f, enum report_key key,
-		 struct report_table *t) __must_check;
+/*
+ * Makes a table, sorted by key (descending; names ascending). 0, or -errno with nothing to free: -ENOMEM, and
+ * where there are so many vCPUs that memory does not suffice for the samples of each, those of a walk that is
+ * repeated for some of them. Free it below.
+ */
+int report_table(struct report *r, const struct report_filter *f, enum report_key key, struct report_table *t)
+	__must_check;
 void report_table_free(struct report_table *t);
 
 #endif

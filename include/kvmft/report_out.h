@@ -7,23 +7,21 @@
 
 #include "kvmft/report.h"
 
-/* One table and whose it is. */
+/* A table that is to be printed: whose it is. */
 struct report_section {
 	bool all;		     /* nobody asked for a VM */
 	const struct hostmap_vm *vm; /* the one it is of; NULL: several, or not known */
-	bool unknown_vm;	     /* of threads whose VM is not known */
-	int64_t vcpu;		     /* -1: all */
-	int32_t tid;		     /* of that vCPU; 0: several or not asked for */
-	struct report_table t;
+	struct report_filter of;     /* what it is made of */
 };
 
 /* All that is printed; everything is borrowed. */
 struct report_doc {
-	const struct report *r;
+	struct report *r; /* walked again where tables need it, else not changed */
 	const struct report_opts *opts;
 	const char *pids; /* as the user gave them; NULL: all */
-	const struct report_section *section;
-	size_t n;
+	/* The next table, in the order in which they are made and printed; false: there is none. */
+	bool (*next)(void *arg, struct report_section *s);
+	enum report_key key; /* by which each table is sorted */
 	size_t top;	  /* rows of each table; 0 = all */
 	uint64_t lost;	  /* events that the capture lacks, from gaps and counters */
 	bool lost_unknown; /* ... at least */
@@ -40,7 +38,7 @@ struct report_format {
 	void (*print)(const struct report_doc *d, struct sbuf *out);
 };
 
-/* NULL: there is no such format. Errors of print() are those of the sbuf. */
+/* NULL: there is no such format. Errors of print() are those of the sbuf, and -ENOMEM there for a table's. */
 const struct report_format *report_format_find(const char *name);
 
 #endif

@@ -14,9 +14,10 @@
  *   while ((k = rstream_next(&r)) != R_END)	     events, gaps and damage one by one: the usual way
  *	     if (k == R_EVENT) use(&r.rec);
  *
- *   while ((k = rstream_subbuf(&r, &sb)) != R_END)  by whole sub-buffers: the walk stays in
+ *   while ((k = rstream_subbuf(&r)) != R_END)	     by whole sub-buffers: the walk stays in
  *	     if (k == R_EVENT) {		     registers, about twice as fast; events are
- *		     while ((ret = subbuf_next(&sb, &rec)) > 0)	      not counted in r
+ *		     sb = r.sb;			     not counted in r
+ *		     while ((ret = subbuf_next(&sb, &rec)) > 0)
  *			     use(&rec);
  *		     if (ret < 0) rstream_damage(&r);
  *	     }
@@ -190,11 +191,11 @@ static inline enum rkind rstream_next(struct rstream *r)
 }
 
 /*
- * The next sub-buffer as a whole (or a part of one that is too large for that): R_EVENT and *sb, to be
- * walked to its end by subbuf_next(), valid until the next call; or a gap before it, damage, or the end. Not to be
- * mixed with rstream_next() inside one sub-buffer.
+ * The next sub-buffer as a whole (or a part of one that is too large for that): R_EVENT and r->sb, to be walked to its
+ * end by subbuf_next(), at once or bit by bit, until the next call; or a gap before it, damage, or the end. Not to
+ * be mixed with rstream_next() inside one sub-buffer.
  */
-enum rkind rstream_subbuf(struct rstream *r, struct subbuf *sb);
+enum rkind rstream_subbuf(struct rstream *r);
 /* Counts the sub-buffer that rstream_subbuf() gave as damaged. */
 void rstream_damage(struct rstream *r);
 /* Positions the stream so that no event with ts >= from is skipped; uses the sub-buffers' stamps. */

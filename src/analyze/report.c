@@ -14,7 +14,16 @@
 /* Some 24000 keys; with histograms, half of that. A row of a table takes about as much again. */
 #define CELLS_LIMIT (3u << 20)
 #define HISTS_LIMIT (5u << 20)
-#define MAX_THREADS 65536
+/* ... less what streams beyond so many cost, down to the least that makes sense. */
+#define STREAMS_FREE 4096u
+#define CELLS_STREAM 640u
+#define HISTS_STREAM 1280u
+#define CELLS_LEAST  (384u << 10)
+#define HISTS_LEAST  (192u << 10)
+#define MAX_THREADS 16384
+/* vCPUs that have cells of their own at a time; fewer where each cell has a histogram. */
+#define APART_MAX   512u
+#define APART_HIST  256u
 #define NSEC_PER_MSEC 1000000
 
 /* Events that every report looks at, and those of --split. */
@@ -273,6 +282,21 @@ static void remark_split(struct report *r)
 		report_remark(r, "no kvm_userspace_exit in the capture: User is in Kernel");
 }
 
+/* All together, with the streams, shall fit into 16 MiB. */
+static void set_budget(struct report *r)
+{
+	size_t over = r->cap->nstream - MIN(r->cap->nstream, (size_t)STREAMS_FREE);
+	size_t cells = r->opts.percentiles ? CELLS_LIMIT / 2 : CELLS_LIMIT, hists = HISTS_LIMIT;
+
+	r->budget = (struct cell_budget){
+		.limit = MAX(cells - MIN(cells, over * CELLS_STREAM), (size_t)CELLS_LEAST),
+		.hist_limit = MAX(hists - MIN(hists, over * HISTS_STREAM), (size_t)HISTS_LEAST),
+		.hist = r->opts.percentiles, .part = r->opts.split,
+	};
+	r->apart_max = r->opts.percentiles ? APART_HIST : APART_MAX;
+	r->apart_max /= over ? 2 : 1;
+}
+
 int report_new(const struct capture *cap, const struct fmt *fmt, const struct report_opts *opts,
 	       struct report **out, struct kvmft_err *err)
 {
@@ -287,11 +311,14 @@ int report_new(const struct capture *cap, const struct fmt *fmt, const struct re
 	r->opts = *opts;
 	r->rules = opts->semantics == REPORT_PERF ? &opts->cls->perf : &opts->cls->exact;
 	r->swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-	r->budget = (struct cell_budget){ .limit = opts->percentiles ? CELLS_LIMIT / 2 : CELLS_LIMIT,
-					  .hist_limit = HISTS_LIMIT, .hist = opts->percentiles, .part = opts->split };
+	set_budget(r);
 	exit_names_init(&r->names, fmt_find(fmt, "kvm", "kvm_exit"), cap->vendor);
 	r->gap_to = calloc(MAX(cap->nstream, (size_t)1), sizeof(*r->gap_to));
 	ret = r->gap_to ? hostmap_known(cap, fmt, &r->map) : -ENOMEM;
+	if (!ret) {
+		r->of_vm = calloc(r->map->nvm + 1, sizeof(struct cells *));
+		ret = r->of_vm ? 0 : -ENOMEM;
+	}
 	if (ret)
 		err_set(err, -ret, "out of memory");
 	ret = ret ? ret : plans(r, err);
@@ -312,20 +339,18 @@ void report_free(struct report *r)
 {
 	if (!r)
 		return;
-	for (size_t i = 0; i < r->nthread; i++) {
-		free(r->thread[i]->split);
+	for (size_t i = 0; i < r->nthread; i++)
 		free(r->thread[i]);
-	}
-	for (size_t i = 0; i < r->nvcpu; i++) {
-		cells_free(&r->vcpu[i]->cells);
+	apart_free(r);
+	for (size_t i = 0; i < r->nvcpu; i++)
 		free(r->vcpu[i]);
-	}
 	for (size_t i = 0; i < r->nnote; i++)
 		free(r->note[i]);
 	free(r->note);
 	free(r->thread);
 	free(r->vcpu);
 	free(r->gap_to);
+	free(r->of_vm);
 	u64map_free(&r->by_tid);
 	u64map_free(&r->by_vcpu);
 	hostmap_free(r->map);
@@ -333,6 +358,14 @@ void report_free(struct report *r)
 }
 
 /* ---- threads and vCPUs ---- */
+
+/* Index of the VM that a thread belongs to; -1 when the capture does not tell. */
+static int64_t vm_of(const struct report *r, int32_t tid)
+{
+	const struct hostmap_thread *t = hostmap_thread(r->map, tid);
+
+	return t ? (int64_t)t->vm : hostmap_task_vm(r->map, tid);
+}
 
 static struct rvcpu *vcpu_new(struct report *r, int32_t tid, int64_t vcpu)
 {
@@ -343,6 +376,12 @@ static struct rvcpu *vcpu_new(struct report *r, int32_t tid, int64_t vcpu)
 		return NULL;
 	v->tid = tid;
 	v->vcpu = vcpu;
+	v->vm = vm_of(r, tid);
+	v->share = (uint8_t)apart_first(r);
+	if (apart_give(r, v)) {
+		free(v);
+		return NULL;
+	}
 	*slot = v;
 	r->nvcpu++;
 	return v;
@@ -351,21 +390,16 @@ static struct rvcpu *vcpu_new(struct report *r, int32_t tid, int64_t vcpu)
 static struct rthread *thread_new(struct report *r, int32_t tid)
 {
 	const struct hostmap_thread *known = hostmap_thread(r->map, tid);
-	struct rthread *t = calloc(1, sizeof(*t));
+	bool split = r->opts.split && r->opts.semantics == REPORT_EXACT;
+	struct rthread *t = calloc(1, sizeof(*t) + (split ? sizeof(*t->split) : 0));
 
 	if (!t)
 		return NULL;
 	t->tid = tid;
-	if (r->opts.split && r->opts.semantics == REPORT_EXACT)
-		t->split = calloc(1, sizeof(*t->split));
-	t->v = vcpu_new(r, tid, -1);
-	if (!t->v || (r->opts.split && !t->split)) {
-		free(t->split);
-		free(t);
-		return NULL;
-	}
-	if (known && report_set_vcpu(r, t, known->vcpu)) {
-		free(t->split);
+	if (split)
+		t->split = (struct rsplit *)(t + 1);
+	t->v = t->first = vcpu_new(r, tid, -1);
+	if (!t->v || (known && report_set_vcpu(r, t, known->vcpu))) {
 		free(t);
 		return NULL;
 	}
@@ -384,8 +418,12 @@ uint32_t report_thread(struct report *r, int32_t tid)
 	uint32_t at = report_thread_known(r, tid);
 	struct rthread **slot;
 
-	if (at != UINT32_MAX || r->nthread >= MAX_THREADS)
+	if (at != UINT32_MAX)
 		return at;
+	if (r->nthread >= MAX_THREADS) {
+		r->tot.left_out++;
+		return at;
+	}
 	slot = array_grow(&r->thread, r->nthread, &r->thread_cap, sizeof(*slot));
 	if (slot)
 		*slot = thread_new(r, tid);
@@ -403,16 +441,20 @@ int report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu)
 		return 0;
 	if (t->v->vcpu < 0) { /* what the thread did before belongs to the same vCPU */
 		t->v->vcpu = vcpu;
-		for (at = 0; at < r->nvcpu && r->vcpu[at] != t->v; at++)
-			;
-		return u64map_put(&r->by_vcpu, key, at);
+		return 0;
+	}
+	if (t->first->vcpu == vcpu) {
+		t->v = t->first;
+		return 0;
 	}
 	if (u64map_get(&r->by_vcpu, key, &at)) {
 		t->v = r->vcpu[at];
 		return 0;
 	}
-	if (r->nvcpu >= 2 * MAX_THREADS)
+	if (r->nvcpu >= 2 * MAX_THREADS) {
+		r->tot.misplaced++;
 		return 0;
+	}
 	t->v = vcpu_new(r, t->tid, vcpu);
 	return t->v ? u64map_put(&r->by_vcpu, key, r->nvcpu - 1) : -ENOMEM;
 }

@@ -7,16 +7,28 @@
  */
 #include "report_priv.h"
 
-#include <string.h>
+#include <stdlib.h>
 
 #define MAP_SLOT  48 /* bytes that a key costs in struct u64map, at its usual load */
 #define HEAP_HEAD 16 /* ... that an allocation costs besides */
+#define CACHE     32 /* slots; a power of 2 */
+#define CACHE_FEW 8
 #define LIST_MAX  24 /* cells of one vCPU that are found without a map: all reasons that one has, mostly */
 
 static size_t cell_size(const struct cell_budget *b)
 {
 	return sizeof(struct cell) + (b->part ? REPORT_PARTS * sizeof(uint64_t) : 0) +
 	       (b->hist ? sizeof(struct cell_hist) : 0);
+}
+
+struct cells *cells_new(bool few)
+{
+	uint32_t slots = few ? CACHE_FEW : CACHE;
+	struct cells *c = calloc(1, sizeof(*c) + slots * sizeof(c->cache[0]));
+
+	if (c)
+		c->mask = slots - 1;
+	return c;
 }
 
 struct cell *cell_find(const struct cells *c, uint64_t key)
@@ -85,13 +97,13 @@ struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key)
 {
 	struct cell *cell = cell_find(c, key);
 
-	if (!cell)
+	if (!cell && !c->closed)
 		cell = cell_new(c, b, key, false);
 	if (cell) {
-		c->cache[cell_slot(key)] = cell;
+		c->cache[cell_slot(c, key)] = cell;
 		return cell;
 	}
-	b->crowded++;
+	b->crowded += !c->closed;
 	cell = cell_find(c, CELL_OTHERS);
 	return cell ? cell : cell_new(c, b, CELL_OTHERS, true);
 }
@@ -120,11 +132,14 @@ void cell_time_hist(struct cell *c, struct cell_budget *b, uint64_t ticks)
 	uint32_t *count;
 
 	if (!c->hist->at[octave] && !add_row(c->hist, b, octave)) {
-		b->crowded++;
+		b->no_hist++;
 		return;
 	}
 	count = &c->hist->row[c->hist->at[octave] - 1][i % LOGHIST_STEPS];
-	*count += *count != UINT32_MAX;
+	if (*count != UINT32_MAX)
+		++*count;
+	else
+		b->no_hist++;
 }
 
 void cell_hist_add(const struct cell *c, struct loghist *h)
@@ -138,6 +153,8 @@ void cells_free(struct cells *c)
 {
 	struct cell *cell, *next;
 
+	if (!c)
+		return;
 	for (cell = c->first; cell; cell = next) {
 		next = cell->next;
 		if (cell->hist)
@@ -145,5 +162,5 @@ void cells_free(struct cells *c)
 		free(cell);
 	}
 	u64map_free(&c->by_key);
-	memset(c, 0, sizeof(*c));
+	free(c);
 }

@@ -40,9 +40,10 @@ static int sample(struct report *r, struct rthread *t, uint64_t from, uint32_t f
 		r->tot.negative++;
 		return 0;
 	}
-	c = cell_get(&t->v->cells, &r->budget, t->key);
+	c = cell_get(t->v->cells, &r->budget, t->key);
 	if (!c)
 		return -ENOMEM;
+	t->v->sampled = true;
 	cell_time(c, &r->budget, to - from);
 	if (cell)
 		*cell = c;
@@ -59,11 +60,12 @@ static int close_open(struct report *r, struct rthread *t, uint64_t to, uint32_t
 /* What is open ends without a time of its own. */
 static int close_untimed(struct report *r, struct rthread *t)
 {
-	struct cell *c = cell_get(&t->v->cells, &r->budget, t->key);
+	struct cell *c = cell_get(t->v->cells, &r->budget, t->key);
 
 	t->open = OPEN_NONE;
 	if (!c)
 		return -ENOMEM;
+	t->v->sampled = true;
 	c->n++;
 	return 0;
 }
@@ -221,15 +223,17 @@ static int perf_any(struct report *r, struct rthread *t, const struct rev *e)
 	}
 	if (!e->end || !from || (!t->perf_key && e->end != MARK_KEY))
 		return 0;
-	c = cell_get(&t->v->cells, &r->budget, t->perf_key ? t->key : e->key);
+	c = cell_get(t->v->cells, &r->budget, t->perf_key ? t->key : e->key);
 	if (!c)
 		return -ENOMEM;
 	t->perf_key = false;
 	t->from = 0;
-	if (e->ts < from)
+	if (e->ts < from) {
 		r->tot.negative++;
-	else
-		cell_time(c, &r->budget, e->ts - from);
+		return 0;
+	}
+	t->v->sampled = true;
+	cell_time(c, &r->budget, e->ts - from);
 	return 0;
 }
 
@@ -279,10 +283,11 @@ static inline bool exact_usual(struct report *r, struct rthread *t, const struct
 	if (t->open) {
 		if (e->ts < t->from || over_gap(r, t->from, t->from_cpu, cpu))
 			return false;
-		c = cell_get(&t->v->cells, &r->budget, t->key);
+		c = cell_get(t->v->cells, &r->budget, t->key);
 		if (!c)
 			return false;
 		cell_time(c, &r->budget, e->ts - t->from);
+		t->v->sampled = true;
 		t->open = OPEN_NONE;
 	}
 	t->state = STATE_GUEST;

@@ -7,6 +7,7 @@
  *   report_pair.c   begin and end of samples, per thread
  *   report_split.c  what the time of an exit was spent on
  *   report_cells.c  samples by key
+ *   report_apart.c  whose cells are kept apart, and further walks for more of them
  *   report_table.c  tables from that
  */
 #ifndef KVMFT_ANALYZE_REPORT_PRIV_H
@@ -33,20 +34,20 @@ struct cell {
 	uint64_t key;
 	uint64_t n, timed; /* samples; those with begin and end */
 	uint64_t min, max; /* ticks */
+	struct cell *next;
 	u128 sum, squares; /* of ticks; squares stays at its maximum when it would overflow */
 	struct cell_hist *hist;
 	uint64_t *part; /* REPORT_PARTS sums of ticks */
-	struct cell *next;
 };
 
-#define CELL_CACHE 32
-
-/* Cells of one vCPU. */
+/* Cells of one vCPU, or of several in common. */
 struct cells {
-	struct cell *cache[CELL_CACHE]; /* by low bits of the key's hash */
-	struct u64map by_key;		/* key → address of the cell, once they are many */
 	struct cell *first;
 	uint32_t n;
+	uint32_t mask;	      /* of indices of cache */
+	bool closed;	      /* nobody wants to know the keys */
+	struct u64map by_key; /* key → address of the cell, once they are many */
+	struct cell *cache[]; /* by low bits of the key's hash */
 };
 
 /* Memory of all cells together is limited, and so is that of their histograms. */
@@ -54,8 +55,11 @@ struct cell_budget {
 	size_t used, limit, hist_used, hist_limit;
 	bool hist, part;
 	uint64_t crowded; /* samples that went to CELL_OTHERS for want of memory */
+	uint64_t no_hist; /* ... that are in no histogram */
 };
 
+/* few: with a small cache, where there are very many of them. NULL: out of memory. */
+struct cells *cells_new(bool few);
 /* The cell of key, or NULL. */
 struct cell *cell_find(const struct cells *c, uint64_t key);
 /* The cell of key, made when it is new; NULL when out of memory. */
@@ -66,14 +70,14 @@ void cell_hist_add(const struct cell *c, struct loghist *h);
 void cells_free(struct cells *c);
 
 /* The usual reasons of VMX are in different slots, and so are those of SVM. */
-static inline unsigned int cell_slot(uint64_t key)
+static inline unsigned int cell_slot(const struct cells *c, uint64_t key)
 {
-	return (unsigned int)(key ^ key >> 4 ^ key >> 12 ^ key >> 33) % CELL_CACHE;
+	return (unsigned int)(key ^ key >> 4 ^ key >> 12 ^ key >> 33) & c->mask;
 }
 
 static inline struct cell *cell_get(struct cells *c, struct cell_budget *b, uint64_t key)
 {
-	struct cell *cell = c->cache[cell_slot(key)];
+	struct cell *cell = c->cache[cell_slot(c, key)];
 
 	return cell && cell->key == key ? cell : cell_slow(c, b, key);
 }
@@ -94,13 +98,24 @@ static inline void cell_time(struct cell *c, struct cell_budget *b, uint64_t tic
 
 /* ---- threads and vCPUs ---- */
 
+/* Whose cells a vCPU's samples go to. */
+enum rshare {
+	SHARE_VM,   /* those of all of its VM that share them */
+	SHARE_OWN,  /* its own */
+	SHARE_NONE, /* nobody asks for this vCPU now */
+};
+
 /* A vCPU by the thread that runs it: what samples are kept for. */
 struct rvcpu {
 	int32_t tid;
+	uint8_t share;
+	bool owner;   /* of the cells: they are to be counted once */
+	bool sampled; /* has samples of its own in them */
 	int64_t vcpu; /* -1: not known (yet) */
-	struct cells cells;
-	u128 guest;   /* ticks between entries and exits */
+	int64_t vm;   /* -1: not known */
+	struct cells *cells;
 	uint64_t windows;
+	u128 guest;   /* ticks between entries and exits */
 };
 
 enum rstate { STATE_UNKNOWN, STATE_GUEST, STATE_EXITED };
@@ -122,6 +137,7 @@ struct rthread {
 	uint32_t slice_cpu;   /* report_walk.c: the stream that had it in slice `slice` */
 	uint64_t slice;
 	struct rvcpu *v;
+	struct rvcpu *first;  /* that it ran; report.by_vcpu knows the others */
 	enum rstate state;
 	enum ropen open;
 	bool known;	      /* perf: kvm_entry was seen */
@@ -134,7 +150,7 @@ struct rthread {
 	uint32_t mark_cpu;
 	uint64_t entered;     /* STATE_GUEST: since when */
 	uint32_t entered_cpu;
-	struct rsplit *split; /* NULL without opts.split */
+	struct rsplit *split; /* behind the struct; NULL without opts.split */
 };
 
 /* ---- events on their way from the walk to the pairing ---- */
@@ -210,7 +226,10 @@ struct report {
 	struct u64map by_tid;  /* tid → index */
 	struct rvcpu **vcpu;
 	size_t nvcpu, vcpu_cap;
-	struct u64map by_vcpu; /* tid << 32 | vcpu → index */
+	struct u64map by_vcpu; /* tid << 32 | vcpu → index: vCPUs of threads that had another one before */
+	struct cells **of_vm;  /* by VM, the unknown one last: those of SHARE_VM */
+	struct cells *none;    /* of SHARE_NONE */
+	size_t napart, apart_max; /* vCPUs of SHARE_OWN */
 	struct cell_budget budget;
 
 	uint64_t *gap_to;      /* by stream: where its last gap ended, UINT64_MAX: not yet */
@@ -234,6 +253,16 @@ uint32_t report_thread(struct report *r, int32_t tid);
 uint32_t report_thread_known(const struct report *r, int32_t tid);
 /* The vCPU of a thread from its kvm_entry; -ENOMEM. */
 int report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu) __must_check;
+
+/* ---- report_apart.c ---- */
+
+/* Where v's samples go, by v->share: 0, -ENOMEM. */
+int apart_give(struct report *r, struct rvcpu *v) __must_check;
+/* The share of a vCPU that is met for the first time. */
+enum rshare apart_first(struct report *r);
+/* Sees to it that the cells tell what f asks for, by another walk if need be: 0, -errno. */
+int apart_for(struct report *r, const struct report_filter *f) __must_check;
+void apart_free(struct report *r);
 
 /* ---- report_pair.c, report_split.c: cpu is the index of the stream ---- */
 

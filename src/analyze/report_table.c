@@ -14,15 +14,9 @@ const char *const report_keys[] = {
 	NULL,
 };
 
+const unsigned int report_percentiles[REPORT_PERCENTILES] = { 50, 90, 99 };
+
 /* ---- whose ---- */
-
-/* Index of the VM that a thread belongs to; -1 when the capture does not tell. */
-static int64_t vm_of(const struct report *r, int32_t tid)
-{
-	const struct hostmap_thread *t = hostmap_thread(r->map, tid);
-
-	return t ? (int64_t)t->vm : hostmap_task_vm(r->map, tid);
-}
 
 size_t report_vcpus(const struct report *r)
 {
@@ -33,9 +27,7 @@ void report_vcpu(const struct report *r, size_t i, struct report_vcpu *v)
 {
 	const struct rvcpu *vc = r->vcpu[i];
 
-	*v = (struct report_vcpu){ .tid = vc->tid, .vcpu = vc->vcpu, .vm = vm_of(r, vc->tid) };
-	for (const struct cell *c = vc->cells.first; c && !v->samples; c = c->next)
-		v->samples = c->n;
+	*v = (struct report_vcpu){ .tid = vc->tid, .vcpu = vc->vcpu, .vm = vc->vm, .samples = vc->sampled };
 }
 
 size_t report_vms(const struct report *r)
@@ -84,28 +76,42 @@ struct build {
 	const struct report *r;
 	const struct report_filter *f;
 	struct report_table *t;
-	size_t cap;
 	struct u64map at; /* key → row */
 	u128 ticks;	  /* of all rows */
 };
 
-static int add_cell(struct build *b, const struct cell *c)
+/* A row for each key, with no memory for more: there may be tens of thousands. */
+static int make_rows(struct build *b)
+{
+	struct report_table *t = b->t;
+
+	for (size_t i = 0; i < b->r->nvcpu; i++) {
+		const struct rvcpu *v = b->r->vcpu[i];
+		const struct cell *c = v->owner && report_matches(b->r, b->f, i) ? v->cells->first : NULL;
+
+		for (; c; c = c->next) {
+			if (!c->n || u64map_get(&b->at, c->key, NULL))
+				continue;
+			if (u64map_put(&b->at, c->key, t->n))
+				return -ENOMEM;
+			t->n++;
+		}
+	}
+	t->row = calloc(t->n + 1, sizeof(*t->row));
+	return t->row ? 0 : -ENOMEM;
+}
+
+static void add_cell(struct build *b, const struct cell *c)
 {
 	struct report_row *row;
 	uint64_t i;
 
-	if (!c->n)
-		return 0;
-	if (u64map_get(&b->at, c->key, &i)) {
-		row = &b->t->row[i];
-	} else {
-		row = array_grow(&b->t->row, b->t->n, &b->cap, sizeof(*row));
-		if (!row || u64map_put(&b->at, c->key, b->t->n))
-			return -ENOMEM;
-		b->t->n++;
-		row->key = c->key;
+	if (!c->n || !u64map_get(&b->at, c->key, &i))
+		return;
+	row = &b->t->row[i];
+	if (!row->samples)
 		row->min = UINT64_MAX;
-	}
+	row->key = c->key;
 	row->samples += c->n;
 	row->timed += c->timed;
 	row->min = MIN(row->min, c->min);
@@ -117,20 +123,17 @@ static int add_cell(struct build *b, const struct cell *c)
 	b->ticks += c->sum;
 	for (int p = 0; c->part && p < REPORT_PARTS; p++)
 		row->part_ns[p] += c->part[p]; /* ticks until row_finish() */
-	return 0;
 }
 
-static int add_vcpu(struct build *b, const struct rvcpu *v, u128 *guest)
+static void add_vcpu(struct build *b, const struct rvcpu *v, u128 *guest)
 {
 	const struct cell *c;
-	int ret = 0;
 
-	for (c = v->cells.first; c && !ret; c = c->next)
-		ret = add_cell(b, c);
+	for (c = v->owner ? v->cells->first : NULL; c; c = c->next)
+		add_cell(b, c);
 	*guest += v->guest;
 	b->t->windows += v->windows;
-	b->t->vcpus += v->cells.first != NULL;
-	return ret;
+	b->t->vcpus += v->sampled;
 }
 
 /* 100 * 100 * part / whole, rounded; whole 0 gives 0. */
@@ -181,17 +184,21 @@ static uint32_t relative_error(const struct report_row *row)
 static void percentiles(const struct build *b, struct report_row *row, struct loghist *h)
 {
 	const struct cell *c;
+	uint64_t n = 0;
 
 	memset(h, 0, sizeof(*h));
 	h->n = row->timed;
 	h->min = row->min;
 	h->max = row->max;
 	for (size_t i = 0; i < b->r->nvcpu; i++)
-		if (report_matches(b->r, b->f, i) && (c = cell_find(&b->r->vcpu[i]->cells, row->key)))
+		if (b->r->vcpu[i]->owner && report_matches(b->r, b->f, i) &&
+		    (c = cell_find(b->r->vcpu[i]->cells, row->key)))
 			cell_hist_add(c, h);
-	row->p50_ns = report_ns(b->r, loghist_percentile(h, 50, 100));
-	row->p90_ns = report_ns(b->r, loghist_percentile(h, 90, 100));
-	row->p99_ns = report_ns(b->r, loghist_percentile(h, 99, 100));
+	for (size_t i = 0; i < LOGHIST_BUCKETS; i++)
+		n += h->count[i];
+	row->counted = n == h->n;
+	for (size_t i = 0; row->counted && i < REPORT_PERCENTILES; i++)
+		row->percentile_ns[i] = report_ns(b->r, loghist_percentile(h, report_percentiles[i], 100));
 }
 
 /* Parts in ns whose sum is the total in ns: rounding is left in the first. */
@@ -210,10 +217,6 @@ static void row_finish(struct build *b, struct report_row *row, struct loghist *
 {
 	const struct report *r = b->r;
 
-	if (row->key == CELL_OTHERS)
-		snprintf(row->name, sizeof(row->name), "(others)");
-	else
-		r->opts.cls->describe(&r->names, row->key, row->name, sizeof(row->name));
 	if (!row->timed)
 		row->min = 0;
 	row->total_ns = report_ns(r, row->ticks);
@@ -233,11 +236,43 @@ static void row_finish(struct build *b, struct report_row *row, struct loghist *
 
 /* ---- order ---- */
 
-static int cmp_name(const struct report_row *x, const struct report_row *y)
+void report_row_name(const struct report *r, const struct report_row *row, char name[REPORT_NAME])
 {
+	if (row->key == CELL_OTHERS)
+		snprintf(name, REPORT_NAME, "(others)");
+	else
+		r->opts.cls->describe(&r->names, row->key, name, REPORT_NAME);
+}
+
+struct named {
+	char name[REPORT_NAME];
+	struct report_row *row;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	const struct named *x = a, *y = b;
 	int d = strcmp(x->name, y->name);
 
-	return d ? d : x->key < y->key ? -1 : x->key > y->key;
+	return d ? d : x->row->key < y->row->key ? -1 : x->row->key > y->row->key;
+}
+
+/* The names are needed only for their order, and are long: rows keep the rank alone. */
+static int rank_names(const struct report *r, struct report_table *t)
+{
+	struct named *v = calloc(t->n + 1, sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->n; i++) {
+		v[i].row = &t->row[i];
+		report_row_name(r, v[i].row, v[i].name);
+	}
+	qsort(v, t->n, sizeof(*v), by_name);
+	for (size_t i = 0; i < t->n; i++)
+		v[i].row->rank = i;
+	free(v);
+	return 0;
 }
 
 static int by_order(const void *a, const void *b)
@@ -246,7 +281,7 @@ static int by_order(const void *a, const void *b)
 
 	if (x->order != y->order)
 		return x->order > y->order ? -1 : 1;
-	return cmp_name(x, y);
+	return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
 static unsigned __int128 order(const struct report_row *row, enum report_key key)
@@ -261,8 +296,7 @@ static unsigned __int128 order(const struct report_row *row, enum report_key key
 	}
 }
 
-int report_table(const struct report *r, const struct report_filter *f, enum report_key key,
-		 struct report_table *t)
+int report_table(struct report *r, const struct report_filter *f, enum report_key key, struct report_table *t)
 {
 	struct build b = { .r = r, .f = f, .t = t };
 	struct loghist *h = NULL;
@@ -270,11 +304,17 @@ int report_table(const struct report *r, const struct report_filter *f, enum rep
 	int ret = 0;
 
 	memset(t, 0, sizeof(*t));
+	ret = apart_for(r, f);
+	if (ret)
+		return ret;
 	if (r->opts.percentiles && !(h = malloc(sizeof(*h))))
 		return -ENOMEM;
+	ret = make_rows(&b);
 	for (size_t i = 0; i < r->nvcpu && !ret; i++)
 		if (report_matches(r, f, i))
-			ret = add_vcpu(&b, r->vcpu[i], &guest);
+			add_vcpu(&b, r->vcpu[i], &guest);
+	u64map_free(&b.at);
+	ret = ret ? ret : rank_names(r, t);
 	for (size_t i = 0; i < t->n && !ret; i++)
 		row_finish(&b, &t->row[i], h);
 	for (size_t i = 0; i < t->n && !ret; i++)
@@ -284,7 +324,6 @@ int report_table(const struct report *r, const struct report_filter *f, enum rep
 	if (!ret && t->n)
 		qsort(t->row, t->n, sizeof(*t->row), by_order);
 	free(h);
-	u64map_free(&b.at);
 	if (ret)
 		report_table_free(t);
 	return ret;

@@ -11,17 +11,19 @@
 #include "report_priv.h"
 
 #include <errno.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <string.h>
 
 /* Entries of such an array; fewer where there are many CPUs. */
-#define CHUNK_MIN 32
+#define CHUNK_MIN 8
 #define CHUNK_MAX 512
-#define CHUNK_ALL (3u << 20) /* bytes of all arrays together */
+#define CHUNK_ALL (3u << 19) /* bytes of all arrays together */
 
 struct wstream {
 	struct rstream s;
-	struct subbuf sb;    /* the sub-buffer that is decoded, if open */
-	bool open;
+	bool open;	     /* s.sb is being decoded */
 	struct rev *ev;	     /* w->chunk of them */
 	uint32_t at, n;	     /* not fed yet: ev[at .. n-1] */
 	uint32_t to;	     /* ... of this slice: ev[at .. to-1] */
@@ -30,7 +32,6 @@ struct wstream {
 	uint64_t last_ts;
 	bool ended, in_gap;
 	bool has_gap;	     /* a gap begins or ends in the array */
-	struct class_event exit; /* an exit on its way to the class */
 	bool mixed;	     /* the array has entries of several threads */
 	uint64_t events, exits, entries, failed;
 };
@@ -42,6 +43,7 @@ struct walk {
 	uint32_t n, chunk;
 	uint32_t low;	     /* an array is refilled when it has no more entries than that */
 	uint64_t slice;
+	struct class_event exit; /* an exit on its way to the class */
 	uint8_t entry_begin, entry_end; /* what the class says of kvm_entry: always the same */
 	int error;
 };
@@ -112,7 +114,7 @@ static inline void push_exit(struct walk *w, struct wstream *st, const struct rp
 {
 	const struct report *r = w->r;
 	struct rev *e = push(st, rec->ts, thread, OP_EXIT, 0);
-	struct class_event *ce = &st->exit;
+	struct class_event *ce = &w->exit;
 
 	ce->v[0] = get(r, &p->f[0], rec);
 	ce->v[1] = exit_isa(&r->names, p->f[1].size ? get(r, &p->f[1], rec) : 0);
@@ -252,7 +254,7 @@ static inline void decode_event(struct walk *w, struct wstream *st, struct rec *
  * this machine's order. Kept apart from the general way, decode_event(), so that the loop's state stays in
  * registers. False: not of that kind, nothing was done.
  */
-static inline bool decode_usual(const struct walk *w, struct wstream *st, const struct rplan *p,
+static inline bool decode_usual(struct walk *w, struct wstream *st, const struct rplan *p,
 				const struct rec *rec, struct rev *e)
 {
 	const struct report *r = w->r;
@@ -268,12 +270,12 @@ static inline bool decode_usual(const struct walk *w, struct wstream *st, const 
 		e->end = w->entry_end;
 		return true;
 	}
-	st->exit.v[0] = load_u32(rec->data + p->f[0].off);
-	st->exit.v[1] = exit_isa(&r->names, load_u32(rec->data + p->f[1].off));
-	st->failed += st->exit.v[0] >> 31 & (st->exit.v[1] == EXIT_ISA_VMX);
+	w->exit.v[0] = load_u32(rec->data + p->f[0].off);
+	w->exit.v[1] = exit_isa(&r->names, load_u32(rec->data + p->f[1].off));
+	st->failed += w->exit.v[0] >> 31 & (w->exit.v[1] == EXIT_ISA_VMX);
 	e->op = OP_EXIT;
 	e->end = MARK_NO;
-	e->begin = (uint8_t)r->rules->begin(&st->exit, &e->key);
+	e->begin = (uint8_t)r->rules->begin(&w->exit, &e->key);
 	return true;
 }
 
@@ -283,7 +285,7 @@ static void fill_subbuf(struct walk *w, struct wstream *st)
 	uint64_t last_ts = st->last_ts, from = w->r->from, to = w->r->to, usual = 0, entries = 0, others = 0;
 	uint32_t n = st->n, full = w->chunk - 3;
 	const struct report *r = w->r;
-	struct subbuf sb = st->sb;
+	struct subbuf sb = st->s.sb;
 	struct rec rec;
 	int ret = 1;
 
@@ -319,7 +321,7 @@ static void fill_subbuf(struct walk *w, struct wstream *st)
 	st->events += usual + others;
 	st->entries += entries;
 	st->exits += usual - entries;
-	st->sb = sb;
+	st->s.sb = sb;
 	st->open = ret > 0;
 	if (ret < 0) {
 		rstream_damage(&st->s);
@@ -347,7 +349,7 @@ static void fill(struct walk *w, struct wstream *st)
 		enum rkind k = R_EVENT;
 
 		if (!st->open)
-			k = rstream_subbuf(&st->s, &st->sb);
+			k = rstream_subbuf(&st->s);
 		if (k == R_END) {
 			st->ended = true;
 			w->error = st->s.error;
@@ -485,7 +487,6 @@ static int open_streams(struct walk *w)
 		ret = rstream_open(&w->st[i].s, cap, &cap->stream[i]);
 		w->st[i].ev = w->ev + i * w->chunk;
 		w->st[i].last_tid = -1;
-		w->st[i].exit = (struct class_event){ .tp = CLASS_EXIT, .tps = w->r->tps };
 		w->n += !ret;
 		if (!ret && w->r->from)
 			ret = rstream_seek(&w->st[i].s, w->r->from);
@@ -507,7 +508,7 @@ static void add_totals(struct report *r, const struct wstream *st)
 int report_walk(struct report *r, struct kvmft_err *err)
 {
 	const struct class_event entry = { .tp = CLASS_ENTRY, .tps = r->tps };
-	struct walk w = { .r = r };
+	struct walk w = { .r = r, .exit = { .tp = CLASS_EXIT, .tps = r->tps } };
 	uint64_t none;
 	int ret;
 
@@ -524,9 +525,13 @@ int report_walk(struct report *r, struct kvmft_err *err)
 	}
 	free(w.st);
 	free(w.ev);
+#ifdef __GLIBC__ /* what the streams had lies among the cells; tables would come on top of it */
+	malloc_trim(0);
+#endif
 	if (ret)
 		return err_set(err, -ret, "cannot read %s: %s", r->cap->path, strerror(-ret));
 	pair_finish(r);
 	r->tot.crowded = r->budget.crowded;
+	r->tot.no_hist = r->budget.no_hist;
 	return 0;
 }

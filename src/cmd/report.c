@@ -74,10 +74,12 @@ struct run {
 	struct report *r;
 	struct report_filter filter;
 	int32_t *pid;
-	struct report_section *sec;
-	size_t n, sec_cap;
+	/* next_section(): how many VMs have samples, and where it is among those and their vCPUs */
+	size_t groups, at_vm, at_vcpu;
+	struct report_filter group;
+	bool begun, in_group;
 	struct pairing_loss loss;
-	char *remark[8];
+	char *remark[12];
 	size_t nremark;
 	int write_error; /* errno of the first write that failed */
 };
@@ -152,10 +154,11 @@ static int parse(struct run *run)
 		run->filter.vcpu = (int64_t)o->vcpu.v;
 	if (o->pids && parse_pids(run))
 		return -EINVAL;
+	run->ro.vcpus = o->vcpu.set || o->pids || o->per == PER_VCPU;
 	return parse_class(run);
 }
 
-/* ---- tables ---- */
+/* ---- of whom there are tables ---- */
 
 static bool has_samples(const struct run *run, const struct report_filter *f)
 {
@@ -169,38 +172,6 @@ static bool has_samples(const struct run *run, const struct report_filter *f)
 	return false;
 }
 
-static struct report_section *add_section(struct run *run, const struct report_filter *f)
-{
-	struct report_section *s = array_grow(&run->sec, run->n, &run->sec_cap, sizeof(*s));
-
-	if (!s)
-		return NULL;
-	*s = (struct report_section){ .vcpu = f->vcpu, .tid = f->tid, .unknown_vm = f->unknown_vm };
-	if (f->vm >= 0)
-		s->vm = report_vm(run->r, (size_t)f->vm);
-	if (report_table(run->r, f, run->o->key < 0 ? KEY_SAMPLE : (enum report_key)run->o->key, &s->t))
-		return NULL;
-	run->n++;
-	return s;
-}
-
-static int add_vcpus(struct run *run, const struct report_filter *group)
-{
-	for (size_t i = 0; i < report_vcpus(run->r); i++) {
-		struct report_filter f = *group;
-		struct report_vcpu v;
-
-		report_vcpu(run->r, i, &v);
-		if (!v.samples || !report_matches(run->r, group, i))
-			continue;
-		f.vcpu = v.vcpu;
-		f.tid = v.tid;
-		if (!add_section(run, &f))
-			return -ENOMEM;
-	}
-	return 0;
-}
-
 /* VM number vm, or those threads whose VM is not known (vm = report_vms()). */
 static bool group_filter(const struct run *run, size_t vm, struct report_filter *f)
 {
@@ -212,45 +183,83 @@ static bool group_filter(const struct run *run, size_t vm, struct report_filter 
 	return has_samples(run, f);
 }
 
-static int add_groups(struct run *run, size_t groups, enum per per)
+/* How many VMs (and "unknown") have samples; *only: one of them. */
+static size_t count_groups(const struct run *run, size_t *only)
 {
-	int ret = 0;
-
-	for (size_t vm = 0; vm <= report_vms(run->r) && !ret; vm++) {
-		struct report_filter f;
-
-		if (!group_filter(run, vm, &f))
-			continue;
-		if (groups > 1 && !add_section(run, &f))
-			return -ENOMEM;
-		if (per == PER_VCPU)
-			ret = add_vcpus(run, &f);
-	}
-	return ret;
-}
-
-static int make_tables(struct run *run)
-{
-	enum per per = run->o->per < 0 ? PER_VM : (enum per)run->o->per;
-	struct report_section *s;
 	struct report_filter f;
-	size_t groups = 0, only = 0;
+	size_t n = 0;
 
 	for (size_t vm = 0; vm <= report_vms(run->r); vm++) {
 		if (!group_filter(run, vm, &f))
 			continue;
-		groups++;
-		only = vm;
+		*only = vm;
+		n++;
 	}
-	s = add_section(run, &run->filter);
-	if (!s)
-		return err_set(run->err, ENOMEM, "out of memory");
-	s->all = run->filter.vm < 0;
-	if (groups == 1 && only < report_vms(run->r))
-		s->vm = report_vm(run->r, only);
-	if (per != PER_ALL && s->t.samples && add_groups(run, groups, per))
-		return err_set(run->err, ENOMEM, "out of memory");
-	return 0;
+	return n;
+}
+
+static struct report_section section_of(const struct run *run, const struct report_filter *f)
+{
+	return (struct report_section){ .of = *f, .vm = f->vm < 0 ? NULL : report_vm(run->r, (size_t)f->vm) };
+}
+
+/* The table of all that was asked for, which may be one VM. */
+static struct report_section section_first(struct run *run)
+{
+	struct report_section s = section_of(run, &run->filter);
+	size_t only = 0;
+
+	run->groups = count_groups(run, &only);
+	s.all = run->filter.vm < 0;
+	if (run->groups == 1 && only < report_vms(run->r))
+		s.vm = report_vm(run->r, only);
+	return s;
+}
+
+/* The next vCPU of the current group. */
+static bool next_vcpu(struct run *run, struct report_section *s)
+{
+	while (run->at_vcpu < report_vcpus(run->r)) {
+		struct report_filter f = run->group;
+		size_t i = run->at_vcpu++;
+		struct report_vcpu v;
+
+		report_vcpu(run->r, i, &v);
+		if (!v.samples || !report_matches(run->r, &run->group, i))
+			continue;
+		f.vcpu = v.vcpu;
+		f.tid = v.tid;
+		*s = section_of(run, &f);
+		return true;
+	}
+	return false;
+}
+
+/* Names the tables one by one: all, then for each VM its own and those of its vCPUs. */
+static bool next_section(void *arg, struct report_section *s)
+{
+	struct run *run = arg;
+	enum per per = run->o->per < 0 ? PER_VM : (enum per)run->o->per;
+
+	if (!run->begun) {
+		run->begun = true;
+		*s = section_first(run);
+		return true;
+	}
+	if (per == PER_ALL)
+		return false;
+	for (;;) {
+		if (run->in_group && per == PER_VCPU && next_vcpu(run, s))
+			return true;
+		run->in_group = run->at_vm <= report_vms(run->r) && group_filter(run, run->at_vm, &run->group);
+		run->at_vcpu = 0;
+		if (run->at_vm++ > report_vms(run->r))
+			return false;
+		if (run->in_group && run->groups > 1) {
+			*s = section_of(run, &run->group);
+			return true;
+		}
+	}
 }
 
 /* ---- nothing to show is no success ---- */
@@ -321,6 +330,15 @@ static void remarks(struct run *run)
 	if (t->crowded)
 		remark(run, "more keys than memory is used for: %llu samples are in one row, (others)",
 		       ULL(t->crowded));
+	if (t->no_hist)
+		remark(run, "more keys than memory is used for: %llu samples are in no histogram, and rows that "
+		       "lack one have no percentiles", ULL(t->no_hist));
+	if (t->left_out)
+		remark(run, "more threads than memory is used for: %llu events of the later ones are left out",
+		       ULL(t->left_out));
+	if (t->misplaced)
+		remark(run, "more vCPUs than memory is used for: %llu entries count for another one of their thread",
+		       ULL(t->misplaced));
 	if (t->damaged)
 		remark(run, "%llu damaged sub-buffers: the rest of them is left out", ULL(t->damaged));
 	if (run->ro.split && (t->poll_grow || t->poll_shrink))
@@ -337,7 +355,7 @@ static bool incomplete(struct run *run)
 		run->loss = (struct pairing_loss){ t->lost, t->lost_unknown };
 	else
 		pairing_loss_of(run->cap, t->events, t->lost, t->lost_unknown, &run->loss);
-	return run->loss.total || run->loss.unknown || t->damaged || run->cap->ndamage;
+	return run->loss.total || run->loss.unknown || t->damaged || t->left_out || run->cap->ndamage;
 }
 
 static void tell_incomplete(const struct run *run)
@@ -365,7 +383,8 @@ static int print(struct run *run)
 	const struct report_format *fmt =
 		report_format_find(cli_formats[MAX(run->o->format, 0)]);
 	struct report_doc d = {
-		.r = run->r, .opts = &run->ro, .pids = run->o->pids, .section = run->sec, .n = run->n,
+		.r = run->r, .opts = &run->ro, .pids = run->o->pids, .next = next_section,
+		.key = run->o->key < 0 ? KEY_SAMPLE : (enum report_key)run->o->key,
 		.top = run->o->top.v, .lost = run->loss.total, .lost_unknown = run->loss.unknown,
 		.flush = write_out, .arg = run, .remark = (const char *const *)run->remark,
 		.nremark = run->nremark,
@@ -411,13 +430,12 @@ static int report(struct run *run)
 		run->filter.vm = vm;
 		ret = vm < 0 ? (int)vm : 0;
 	}
-	ret = ret ? ret : make_tables(run);
 	if (ret)
 		return ret;
 	part = incomplete(run);
 	if (part)
 		tell_incomplete(run);
-	if (!run->sec[0].t.samples || !report_totals(run->r)->entries)
+	if (!has_samples(run, &run->filter) || !report_totals(run->r)->entries)
 		return why_empty(run);
 	remarks(run);
 	ret = print(run);
@@ -434,11 +452,8 @@ static int report_run(void *opts, int argc __unused_arg, char **argv __unused_ar
 
 	if (!ret)
 		ret = report(&run);
-	for (size_t i = 0; i < run.n; i++)
-		report_table_free(&run.sec[i].t);
 	for (size_t i = 0; i < run.nremark; i++)
 		free(run.remark[i]);
-	free(run.sec);
 	free(run.pid);
 	report_free(run.r);
 	fmt_free(run.fmt);

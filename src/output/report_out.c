@@ -41,6 +41,17 @@ static size_t rows_of(const struct report_doc *d, const struct report_table *t)
 	return d->top ? MIN(d->top, t->n) : t->n;
 }
 
+/* Makes a section's table; when that fails it is out's error. */
+static int make_table(const struct report_doc *d, const struct report_section *s, struct report_table *t,
+		      struct sbuf *out)
+{
+	int ret = report_table(d->r, &s->of, d->key, t);
+
+	if (ret && !out->error)
+		out->error = ret;
+	return ret;
+}
+
 /* ---- text ---- */
 
 /* Floats, for perf prints floats: the last digit of its tables is theirs. */
@@ -64,10 +75,10 @@ static void text_whose(const struct report_doc *d, const struct report_section *
 		sbuf_addf(b, "VM %s, ", s->vm->label);
 	else
 		sbuf_add(b, "unknown VM, ");
-	if (s->vcpu >= 0)
-		sbuf_addf(b, "VCPU %" PRId64 ":\n\n", s->vcpu);
-	else if (s->tid)
-		sbuf_addf(b, "thread %d:\n\n", s->tid);
+	if (s->of.vcpu >= 0)
+		sbuf_addf(b, "VCPU %" PRId64 ":\n\n", s->of.vcpu);
+	else if (s->of.tid)
+		sbuf_addf(b, "thread %d:\n\n", s->of.tid);
 	else
 		sbuf_add(b, "all VCPUs:\n\n");
 }
@@ -75,27 +86,30 @@ static void text_whose(const struct report_doc *d, const struct report_section *
 static void text_row(const struct report_doc *d, const struct report_table *t,
 		     const struct report_row *row, struct sbuf *b)
 {
-	sbuf_addf(b, "%40s %10" PRIu64 " ", row->name, row->samples);
+	char name[REPORT_NAME];
+
+	report_row_name(d->r, row, name);
+	sbuf_addf(b, "%40s %10" PRIu64 " ", name, row->samples);
 	add_pct(b, row->samples, t->samples);
 	add_pct(b, row->total_ns, t->total_ns);
 	add_us(b, 9, (double)row->min_ns);
 	add_us(b, 9, (double)row->max_ns);
 	add_us(b, 9, row->timed ? (double)row->total_ns / (double)row->timed : 0);
 	sbuf_addf(b, "( +-%4u.%02u%% )", row->stderr_pct / 100, row->stderr_pct % 100);
-	if (d->opts->percentiles) {
+	if (d->opts->percentiles)
 		sbuf_addc(b, ' ');
-		add_us(b, 9, (double)row->p50_ns);
-		add_us(b, 9, (double)row->p90_ns);
-		add_us(b, 9, (double)row->p99_ns);
+	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++) {
+		if (row->counted)
+			add_us(b, 9, (double)row->percentile_ns[i]);
+		else
+			sbuf_addf(b, "%11s ", "-");
 	}
 	sbuf_addc(b, '\n');
 	flush(d, b);
 }
 
-static void text_split(const struct report_doc *d, const struct report_section *s, struct sbuf *b)
+static void text_split(const struct report_doc *d, const struct report_table *t, struct sbuf *b)
 {
-	const struct report_table *t = &s->t;
-
 	sbuf_addf(b, "%40s %14s ", "Where the time went", "Total time");
 	for (int p = 0; p < REPORT_PARTS; p++)
 		sbuf_addf(b, "%9s ", parts[p].head);
@@ -104,8 +118,11 @@ static void text_split(const struct report_doc *d, const struct report_section *
 		const struct report_row *row = i < rows_of(d, t) ? &t->row[i] : NULL;
 		const uint64_t *part = row ? row->part_ns : t->part_ns;
 		uint64_t total = row ? row->total_ns : t->total_ns;
+		char name[REPORT_NAME] = "all";
 
-		sbuf_addf(b, "%40s ", row ? row->name : "all");
+		if (row)
+			report_row_name(d->r, row, name);
+		sbuf_addf(b, "%40s ", name);
 		add_us(b, 12, (double)total);
 		for (int p = 0; p < REPORT_PARTS; p++)
 			add_pct(b, part[p], total);
@@ -119,23 +136,28 @@ static void text_split(const struct report_doc *d, const struct report_section *
 static void text_section(const struct report_doc *d, const struct report_section *s,
 			 struct sbuf *b)
 {
-	size_t n = rows_of(d, &s->t);
+	struct report_table t;
+	size_t n;
 
+	if (make_table(d, s, &t, b))
+		return;
+	n = rows_of(d, &t);
 	sbuf_add(b, "\n\nAnalyze events for ");
 	text_whose(d, s, b);
 	sbuf_addf(b, "%40s %10s %9s %9s %11s %11s %16s ", class_title(d->opts->cls), "Samples",
 		  "Samples%", "Time%", "Min Time", "Max Time", "Avg time");
-	if (d->opts->percentiles)
-		sbuf_addf(b, "%18s %11s %11s ", "p50", "p90", "p99");
+	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++)
+		sbuf_addf(b, "%*sp%u ", i ? 8 : 15, "", report_percentiles[i]);
 	sbuf_add(b, "\n\n");
 	for (size_t i = 0; i < n; i++)
-		text_row(d, &s->t, &s->t.row[i], b);
-	if (n < s->t.n)
+		text_row(d, &t, &t.row[i], b);
+	if (n < t.n)
 		sbuf_addf(b, "%40s\n", "...");
-	sbuf_addf(b, "\nTotal Samples:%" PRIu64 ", Total events handled time:%.2fus.\n\n", s->t.samples,
-		  (double)s->t.total_ns / 1000);
+	sbuf_addf(b, "\nTotal Samples:%" PRIu64 ", Total events handled time:%.2fus.\n\n", t.samples,
+		  (double)t.total_ns / 1000);
 	if (d->opts->split)
-		text_split(d, s, b);
+		text_split(d, &t, b);
+	report_table_free(&t);
 }
 
 static void text_notes(const struct report_doc *d, struct sbuf *b)
@@ -153,8 +175,10 @@ static void text_notes(const struct report_doc *d, struct sbuf *b)
 
 static void text_print(const struct report_doc *d, struct sbuf *b)
 {
-	for (size_t i = 0; i < d->n; i++)
-		text_section(d, &d->section[i], b);
+	struct report_section s;
+
+	while (!b->error && d->next(d->arg, &s))
+		text_section(d, &s, b);
 	text_notes(d, b);
 }
 
@@ -190,8 +214,11 @@ static void json_parts(struct json *j, const uint64_t *part)
 
 static void json_row(const struct report_doc *d, const struct report_row *row, struct json *j)
 {
+	char name[REPORT_NAME];
+
+	report_row_name(d->r, row, name);
 	json_object_begin(j);
-	field_str(j, "event", row->name);
+	field_str(j, "event", name);
 	field_u64(j, "samples", row->samples);
 	field_u64(j, "timed", row->timed);
 	field_pct(j, "samples_pct", row->samples_pct);
@@ -201,10 +228,15 @@ static void json_row(const struct report_doc *d, const struct report_row *row, s
 	field_u64(j, "max_ns", row->max_ns);
 	field_u64(j, "avg_ns", row->avg_ns);
 	field_pct(j, "stderr_pct", row->stderr_pct);
-	if (d->opts->percentiles) {
-		field_u64(j, "p50_ns", row->p50_ns);
-		field_u64(j, "p90_ns", row->p90_ns);
-		field_u64(j, "p99_ns", row->p99_ns);
+	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++) {
+		char key[16];
+
+		snprintf(key, sizeof(key), "p%u_ns", report_percentiles[i]);
+		json_key(j, key);
+		if (row->counted)
+			json_u64(j, row->percentile_ns[i]);
+		else
+			json_null(j);
 	}
 	if (d->opts->split)
 		json_parts(j, row->part_ns);
@@ -214,37 +246,42 @@ static void json_row(const struct report_doc *d, const struct report_row *row, s
 static void json_section(const struct report_doc *d, const struct report_section *s,
 			 struct json *j)
 {
+	struct report_table t;
+
+	if (make_table(d, s, &t, j->out))
+		return;
 	json_object_begin(j);
 	field_str(j, "vm", s->vm ? s->vm->label : NULL);
 	field_str(j, "vm_id", s->vm && s->vm->cap ? s->vm->cap->id : NULL);
 	field_str(j, "uuid", s->vm && s->vm->cap ? s->vm->cap->uuid : NULL);
 	json_key(j, "vcpu");
-	if (s->vcpu >= 0)
-		json_s64(j, s->vcpu);
+	if (s->of.vcpu >= 0)
+		json_s64(j, s->of.vcpu);
 	else
 		json_null(j);
 	json_key(j, "tid");
-	if (s->tid)
-		json_s64(j, s->tid);
+	if (s->of.tid)
+		json_s64(j, s->of.tid);
 	else
 		json_null(j);
-	field_u64(j, "vcpus", s->t.vcpus);
-	field_u64(j, "total_samples", s->t.samples);
-	field_u64(j, "total_ns", s->t.total_ns);
+	field_u64(j, "vcpus", t.vcpus);
+	field_u64(j, "total_samples", t.samples);
+	field_u64(j, "total_ns", t.total_ns);
 	if (d->opts->split) {
-		json_parts(j, s->t.part_ns);
-		field_u64(j, "guest_ns", s->t.guest_ns);
-		field_u64(j, "entries", s->t.windows);
+		json_parts(j, t.part_ns);
+		field_u64(j, "guest_ns", t.guest_ns);
+		field_u64(j, "entries", t.windows);
 	}
-	field_u64(j, "rows_total", s->t.n);
+	field_u64(j, "rows_total", t.n);
 	json_key(j, "rows");
 	json_array_begin(j);
-	for (size_t i = 0; i < rows_of(d, &s->t); i++) {
-		json_row(d, &s->t.row[i], j);
+	for (size_t i = 0; i < rows_of(d, &t); i++) {
+		json_row(d, &t.row[i], j);
 		flush(d, j->out);
 	}
 	json_array_end(j);
 	json_object_end(j);
+	report_table_free(&t);
 }
 
 static void json_totals(const struct report_doc *d, struct json *j)
@@ -264,6 +301,9 @@ static void json_totals(const struct report_doc *d, struct json *j)
 	field_u64(j, "negative", t->negative);
 	field_u64(j, "backwards", t->backwards);
 	field_u64(j, "crowded", t->crowded);
+	field_u64(j, "without_histogram", t->no_hist);
+	field_u64(j, "left_out", t->left_out);
+	field_u64(j, "misplaced", t->misplaced);
 	if (d->opts->split) {
 		field_u64(j, "halt_poll_grow", t->poll_grow);
 		field_u64(j, "halt_poll_shrink", t->poll_shrink);
@@ -272,6 +312,7 @@ static void json_totals(const struct report_doc *d, struct json *j)
 
 static void json_print(const struct report_doc *d, struct sbuf *b)
 {
+	struct report_section s;
 	const char *note;
 	struct json j;
 
@@ -289,8 +330,8 @@ static void json_print(const struct report_doc *d, struct sbuf *b)
 	json_array_end(&j);
 	json_key(&j, "sections");
 	json_array_begin(&j);
-	for (size_t i = 0; i < d->n; i++)
-		json_section(d, &d->section[i], &j);
+	while (!b->error && d->next(d->arg, &s))
+		json_section(d, &s, &j);
 	json_array_end(&j);
 	json_object_end(&j);
 	if (json_finish(&j) && !b->error)
@@ -308,12 +349,15 @@ static void csv_pct(struct sbuf *b, uint32_t v)
 static void csv_row(const struct report_doc *d, const struct report_section *s,
 		    const struct report_row *row, struct sbuf *b)
 {
+	char name[REPORT_NAME];
+
+	report_row_name(d->r, row, name);
 	sbuf_add_csv(b, s->vm ? s->vm->label : NULL);
 	sbuf_addc(b, ',');
-	if (s->vcpu >= 0)
-		sbuf_add_s64(b, s->vcpu);
+	if (s->of.vcpu >= 0)
+		sbuf_add_s64(b, s->of.vcpu);
 	sbuf_addc(b, ',');
-	sbuf_add_csv(b, row->name);
+	sbuf_add_csv(b, name);
 	sbuf_addf(b, ",%" PRIu64, row->samples);
 	csv_pct(b, row->samples_pct);
 	csv_pct(b, row->time_pct);
@@ -322,10 +366,11 @@ static void csv_row(const struct report_doc *d, const struct report_section *s,
 	sbuf_add_csv_us(b, row->avg_ns);
 	csv_pct(b, row->stderr_pct);
 	sbuf_add_csv_us(b, row->total_ns);
-	if (d->opts->percentiles) {
-		sbuf_add_csv_us(b, row->p50_ns);
-		sbuf_add_csv_us(b, row->p90_ns);
-		sbuf_add_csv_us(b, row->p99_ns);
+	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++) {
+		if (row->counted)
+			sbuf_add_csv_us(b, row->percentile_ns[i]);
+		else
+			sbuf_addc(b, ',');
 	}
 	for (int p = 0; d->opts->split && p < REPORT_PARTS; p++)
 		sbuf_add_csv_us(b, row->part_ns[p]);
@@ -335,15 +380,23 @@ static void csv_row(const struct report_doc *d, const struct report_section *s,
 
 static void csv_print(const struct report_doc *d, struct sbuf *b)
 {
+	struct report_section s;
+
 	sbuf_add(b, "vm,vcpu,event,samples,samples_pct,time_pct,min_us,max_us,avg_us,stderr_pct,total_us");
-	if (d->opts->percentiles)
-		sbuf_add(b, ",p50_us,p90_us,p99_us");
+	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++)
+		sbuf_addf(b, ",p%u_us", report_percentiles[i]);
 	for (int p = 0; d->opts->split && p < REPORT_PARTS; p++)
 		sbuf_addf(b, ",%s_us", parts[p].name);
 	sbuf_addc(b, '\n');
-	for (size_t i = 0; i < d->n; i++)
-		for (size_t k = 0; k < rows_of(d, &d->section[i].t); k++)
-			csv_row(d, &d->section[i], &d->section[i].t.row[k], b);
+	while (!b->error && d->next(d->arg, &s)) {
+		struct report_table t;
+
+		if (make_table(d, &s, &t, b))
+			return;
+		for (size_t k = 0; k < rows_of(d, &t); k++)
+			csv_row(d, &s, &t.row[k], b);
+		report_table_free(&t);
+	}
 }
 
 static const struct report_format formats[] = {

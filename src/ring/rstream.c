@@ -18,8 +18,13 @@
 #define BATCH_MIN    (32u << 10)
 #define BATCH_ALL    (4u << 20) /* ... of all streams together */
 #define PACKED_ALL   (6u << 20) /* ... where each batch costs the unpacking of what lies before it */
+/* Where there are thousands, what else each of them needs is much, too. */
+#define STREAMS_MANY 1024u
+#define BATCH_MANY   (2u << 20)
+#define STREAMS_MOST 4096u
+#define BATCH_MOST   (3u << 19)
 #define PAGE	     4096u
-#define PART_MIN     1024u	/* where there are thousands of CPUs */
+#define PART_MIN     64u	/* where there are thousands of CPUs */
 #define SEEK_PROBES  64		  /* stamps looked at to see whether they ascend */
 
 /* A quarter of the descriptors for one capture: several may be open at once. */
@@ -37,6 +42,18 @@ static bool is_packed(const struct cap_stream *s)
 	return s->next && s->ext[0].packed;
 }
 
+/* Bytes that the buffers of all streams may have together. */
+static uint32_t batch_all(const struct cap_stream *s, size_t nstream)
+{
+	bool packed = is_packed(s);
+
+	if (nstream > STREAMS_MOST)
+		return BATCH_MOST;
+	if (nstream > STREAMS_MANY)
+		return packed ? BATCH_ALL : BATCH_MANY;
+	return packed ? PACKED_ALL : BATCH_ALL;
+}
+
 /* How much is read at once, and the buffer for it. */
 static int rstream_buffer(struct rstream *r, size_t nstream)
 {
@@ -44,7 +61,7 @@ static int rstream_buffer(struct rstream *r, size_t nstream)
 
 	nstream = MAX(nstream, (size_t)1);
 	bytes = (uint32_t)MAX(BATCH_MIN, BATCH_BYTES / nstream);
-	bytes = (uint32_t)MIN(bytes, (is_packed(r->s) ? PACKED_ALL : BATCH_ALL) / nstream);
+	bytes = (uint32_t)MIN(bytes, batch_all(r->s, nstream) / nstream);
 	if (bytes < size)
 		r->window = MIN(MAX(bytes / PART_MIN * PART_MIN, PART_MIN), size);
 	r->batch = MAX(bytes / size, 1u);
@@ -310,15 +327,13 @@ enum rkind rstream_next_rare(struct rstream *r)
 	}
 }
 
-enum rkind rstream_subbuf(struct rstream *r, struct subbuf *sb)
+enum rkind rstream_subbuf(struct rstream *r)
 {
 	/* A gap was told of: the sub-buffer behind it is the one. */
 	bool told = r->open && r->gap_told;
 	enum rkind k = told ? R_EVENT : begin_next(r);
 
 	r->gap_told = k == R_GAP;
-	if (k == R_EVENT)
-		*sb = r->sb;
 	return k;
 }
 

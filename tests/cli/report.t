@@ -257,7 +257,65 @@ status_is 0 "2048 vCPUs"
 is "$(grep -c others "$out")" 0 "... each reason of each has a place"
 samples=$(sed -n 's/^Total Samples:\([0-9]*\),.*/\1/p' "$out")
 is "$(awk '$3 ~ /%$/ { n += $2 } END { print n }' "$out")" "$samples" "... and the rows add up"
+# Tables of single vCPUs, of more than are kept apart at a time: the capture is walked several times.
+report wide --per vcpu --format csv
+status_is 0 "2048 vCPUs, each with a table"
+is "$(awk -F, '$2 != "" { n += $4 } END { print n }' "$out")" "$samples" "... they add up to the same"
+# shellcheck disable=SC2016 # awk's
+is "$(awk -F, '$2 != "" && $1 $2 != last { if (seen[$1, $2]++) bad++; last = $1 $2; n++ } END { print (n > 1000), bad + 0 }' "$out")" \
+	"1 0" "... in the order of VMs, each once"
 rm -r "$tmp/wide"
+
+# fits CAPTURE ARGUMENT...: a report takes no more than 16 MiB.
+fits()
+{
+	in=$1
+	shift
+	kb=$("$KVMFT_TOOLS/cpu" "${KVMFT_PLAIN:-$kvmft}" report -i "$tmp/$in" "$@") || [ $? = 3 ] || kb="0 0"
+	kb=${kb#* }
+	ok "$in $*: $kb KB" test "$kb" -gt 1000 -a "$kb" -le 16384
+}
+
+# Whatever the file: as many CPUs as a capture may have, and half of them; more addresses than there is memory for.
+for cpus in 8192 4096; do
+	"$KVMFT_TOOLS/gen" --capture "$tmp/cpus-$cpus" --events 100000 --cpus $cpus
+	fits cpus-$cpus
+	fits cpus-$cpus --percentiles --split
+	fits cpus-$cpus --event mmio --percentiles
+	fits cpus-$cpus --per vcpu
+	fits cpus-$cpus --per vcpu --percentiles --split
+	rm -r "$tmp/cpus-$cpus"
+done
+"$KVMFT_TOOLS/gen" --capture "$tmp/keys" --events 3000000 --cpus 64
+fits keys --event mmio
+fits keys --event mmio --percentiles --per vcpu
+fits keys --event page-fault --percentiles -k ev_name
+report keys --event mmio --percentiles
+status_is 0 "more addresses than there is memory for"
+out_has '^ *[(]others[)] ' "... the rest is one row"
+out_has '^# more keys than memory is used for: [0-9]* samples are in one row, [(]others[)]$' "... and that is said"
+samples=$(sed -n 's/^Total Samples:\([0-9]*\),.*/\1/p' "$out")
+is "$(awk '$3 ~ /%$/ { n += $2 } END { print n }' "$out")" "$samples" "... rows add up"
+if grep -q 'samples are in no histogram' "$out"; then
+	out_has ' -           -           - $' "... a row whose histogram lacks samples has no percentiles"
+fi
+rm -r "$tmp/keys"
+
+# More threads than there is memory for: what is left out is counted.
+awk 'BEGIN { for (i = 0; i < 16500; i++) { t = 1000 + 100 * i; tid = 1000 + i
+	print "meta vcpu vm=100-12 id=" i " tid=" tid
+	print "0 " t " " tid " kvm_entry vcpu_id=" i; print "0 " t + 10 " " tid " kvm_exit exit_reason=" i % 60 " isa=1"
+	print "0 " t + 20 " " tid " kvm_entry vcpu_id=" i } }' >"$tmp/threads.txt"
+sed -i '1i meta vm id=100-12 pid=100 fd=12 name=one' "$tmp/threads.txt"
+ok "16500 threads: compiled" "$mkcap" --capture "$tmp/threads" "$tmp/threads.txt"
+report threads
+status_is 3 "... exit 3"
+out_has '^Total Samples:16384,' "... 16384 of them are counted"
+out_has '^# more threads than memory is used for: 348 events of the later ones are left out$' "... and what is left out"
+err_has '0 events lost' "... which is not lost"
+fits threads --percentiles --split
+fits threads --per vcpu
+rm -r "$tmp/threads" "$tmp/threads.txt"
 
 mkdir "$tmp/nothing"
 (cd "$tmp/nothing" && "$kvmft" report) >"$out" 2>"$err"

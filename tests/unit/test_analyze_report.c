@@ -223,6 +223,35 @@ static void compare(const struct plan *p, const struct opened *o)
 	}
 }
 
+/* Cells that all vCPUs share hold what those of each would hold together. */
+static void compare_all(const struct opened *apart, const struct opened *shared)
+{
+	const struct report_filter f = { .vm = -1, .vcpu = -1 };
+	struct report_table want, got;
+
+	assert_int_equal(report_table(apart->r, &f, KEY_NAME, &want), 0);
+	assert_int_equal(report_table(shared->r, &f, KEY_NAME, &got), 0);
+	assert_int_equal(got.n, want.n);
+	assert_int_equal(got.vcpus, want.vcpus);
+	assert_int_equal(got.samples, want.samples);
+	assert_int_equal(got.total_ns, want.total_ns);
+	assert_int_equal(got.guest_ns, want.guest_ns);
+	for (size_t i = 0; i < want.n; i++) {
+		assert_int_equal(got.row[i].key, want.row[i].key);
+		assert_int_equal(got.row[i].samples, want.row[i].samples);
+		assert_int_equal(got.row[i].timed, want.row[i].timed);
+		assert_int_equal(got.row[i].min_ns, want.row[i].min_ns);
+		assert_int_equal(got.row[i].max_ns, want.row[i].max_ns);
+		assert_int_equal(got.row[i].avg_ns, want.row[i].avg_ns);
+		assert_int_equal(got.row[i].stderr_pct, want.row[i].stderr_pct);
+		assert_memory_equal(got.row[i].percentile_ns, want.row[i].percentile_ns,
+				    sizeof(want.row[i].percentile_ns));
+		assert_true(got.row[i].counted);
+	}
+	report_table_free(&want);
+	report_table_free(&got);
+}
+
 static void test_any_migration(void **state __unused_arg)
 {
 	static const uint32_t move[] = { 1, 3, 20, 300, 1u << 23 };
@@ -231,16 +260,121 @@ static void test_any_migration(void **state __unused_arg)
 		for (size_t m = 0; m < ARRAY_SIZE(move); m++) {
 			struct plan p = make_plan(seed * 77, 6000, move[m]);
 			char *dir = make_capture(&p);
-			struct opened o = open_report(dir, (struct report_opts){ 0 });
+			struct report_opts by_vcpu = { .vcpus = true, .percentiles = true };
+			struct opened o = open_report(dir, by_vcpu);
+			struct opened all = open_report(dir, (struct report_opts){ .percentiles = true });
 
 			assert_int_equal(report_totals(o.r)->events, p.n);
 			assert_int_equal(report_totals(o.r)->backwards, 0);
 			compare(&p, &o);
+			compare_all(&o, &all);
 			close_report(&o);
+			close_report(&all);
 			enc_rmtree(dir);
 			free(p.ev);
 		}
 	}
+}
+
+/* ---- more vCPUs than have cells of their own ---- */
+
+#define MANY 1300
+
+/* Thread i exits i % 3 + 1 times for reason i % 5, for i + 1 each. */
+static struct plan many_vcpus(void)
+{
+	struct plan p = { calloc(MANY * 7, sizeof(struct event)), 0 };
+	uint64_t ts = 1000;
+
+	for (uint32_t i = 0; i < MANY; i++)
+		p.ev[p.n++] = (struct event){ .ts = ts++, .tid = 100 + (int32_t)i };
+	for (uint32_t k = 0; k < 3; k++) {
+		for (uint32_t i = 0; i < MANY; i++) {
+			if (i % 3 < k)
+				continue;
+			p.ev[p.n++] = (struct event){ ts, 0, 100 + (int32_t)i, true, i % 5 };
+			ts += i + 1;
+			p.ev[p.n++] = (struct event){ ts, 0, 100 + (int32_t)i, false, 0 };
+		}
+	}
+	return p;
+}
+
+static void check_one(const struct opened *o, uint32_t i, bool percentiles)
+{
+	struct report_filter f = { .vm = -1, .vcpu = i, .tid = 100 + (int32_t)i };
+	struct report_table t;
+
+	assert_int_equal(report_table(o->r, &f, KEY_SAMPLE, &t), 0);
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.vcpus, 1);
+	assert_int_equal(t.row[0].key & 0xffff, i % 5);
+	assert_int_equal(t.row[0].samples, i % 3 + 1);
+	assert_int_equal(t.row[0].min_ns, i + 1);
+	assert_int_equal(t.total_ns, (i % 3 + 1) * (i + 1));
+	assert_int_equal(t.windows, i % 3 + 1);
+	assert_int_equal(t.row[0].counted, percentiles);
+	if (percentiles)
+		assert_in_range(t.row[0].percentile_ns[2], i + 1 - i / 16, i + 1);
+	report_table_free(&t);
+}
+
+/* Those of threads lo..hi-1, or with lo = hi of all: sums of what check_one() has of each. */
+static void check_some(const struct opened *o, uint32_t lo, uint32_t hi)
+{
+	_cleanup_free_ int32_t *pid = calloc(MANY, sizeof(*pid));
+	struct report_filter f = { .vm = -1, .vcpu = -1, .pid = lo < hi ? pid : NULL, .npid = hi - lo };
+	uint64_t samples[5] = { 0 }, total = 0;
+	struct report_table t;
+
+	for (uint32_t i = 0; i < MANY; i++) {
+		if (lo < hi && (i < lo || i >= hi))
+			continue;
+		if (lo < hi)
+			pid[i - lo] = 100 + (int32_t)i;
+		samples[i % 5] += i % 3 + 1;
+		total += (uint64_t)(i % 3 + 1) * (i + 1);
+	}
+	assert_int_equal(report_table(o->r, &f, KEY_NAME, &t), 0);
+	assert_int_equal(t.n, 5);
+	assert_int_equal(t.total_ns, total);
+	assert_int_equal(t.vcpus, lo < hi ? hi - lo : MANY);
+	for (size_t i = 0; i < t.n; i++)
+		assert_int_equal(t.row[i].samples, samples[t.row[i].key & 0xffff]);
+	report_table_free(&t);
+}
+
+static void check_many(const char *dir, struct report_opts opts)
+{
+	struct opened o = open_report(dir, opts);
+	struct report_totals tot = *report_totals(o.r);
+
+	assert_int_equal(report_vcpus(o.r), MANY);
+	check_some(&o, 0, 0);
+	for (uint32_t i = 0; i < MANY; i += 50) /* back and forth */
+		check_one(&o, i * 7 % MANY, opts.percentiles);
+	check_some(&o, 0, 0);
+	check_some(&o, 300, 1100); /* more than are apart at a time: the others' go to nobody */
+	check_some(&o, 300, 310);  /* of those that are there together */
+	check_some(&o, 10, 20);	   /* of those that were left out */
+	check_some(&o, 300, 1100);
+	check_some(&o, 0, 0);
+	check_one(&o, MANY - 1, opts.percentiles);
+	assert_memory_equal(&tot, report_totals(o.r), sizeof(tot)); /* not counted twice */
+	assert_int_equal(report_vcpus(o.r), MANY);
+	close_report(&o);
+}
+
+static void test_many_vcpus(void **state __unused_arg)
+{
+	struct plan p = many_vcpus();
+	char *dir = make_capture(&p);
+
+	check_many(dir, (struct report_opts){ .vcpus = true });
+	check_many(dir, (struct report_opts){ .vcpus = true, .percentiles = true, .split = true });
+	check_many(dir, (struct report_opts){ .semantics = REPORT_EXACT }); /* it may be asked for nevertheless */
+	enc_rmtree(dir);
+	free(p.ev);
 }
 
 /* ---- figures ---- */
@@ -330,9 +464,9 @@ static void test_percentiles(void **state __unused_arg)
 	t = table_of(&o, KEY_SAMPLE);
 	qsort(d, ARRAY_SIZE(d), sizeof(d[0]), cmp_u64);
 	assert_int_equal(t.n, 1);
-	check_near(t.row[0].p50_ns, d[499]);
-	check_near(t.row[0].p90_ns, d[899]);
-	check_near(t.row[0].p99_ns, d[989]);
+	check_near(t.row[0].percentile_ns[0], d[499]);
+	check_near(t.row[0].percentile_ns[1], d[899]);
+	check_near(t.row[0].percentile_ns[2], d[989]);
 	assert_int_equal(t.row[0].min_ns, d[0]);
 	assert_int_equal(t.row[0].max_ns, d[999]);
 	report_table_free(&t);
@@ -349,7 +483,7 @@ static void test_crowded(void **state __unused_arg)
 	struct report_table t;
 	struct opened o;
 	struct plan p;
-	char *dir;
+	char *dir, name[REPORT_NAME];
 
 	for (size_t i = 0; i < n; i++)
 		d[i] = 50;
@@ -362,9 +496,42 @@ static void test_crowded(void **state __unused_arg)
 	assert_int_equal(samples, n);
 	assert_int_equal(t.samples, n);
 	assert_int_equal(t.total_ns, n * 50);
-	assert_string_equal(t.row[0].name, "(others)"); /* the one with most samples */
+	report_row_name(o.r, &t.row[0], name); /* the one with most samples */
+	assert_string_equal(name, "(others)");
 	assert_true(t.n > 3000 && t.n < 10000);
 	assert_true(report_totals(o.r)->crowded >= t.row[0].samples);
+	report_table_free(&t);
+	close_report(&o);
+	enc_rmtree(dir);
+	free(p.ev);
+	free(d);
+}
+
+/* More histograms than there is memory for: a row whose histogram lacks samples has no percentiles, not wrong ones. */
+static void test_no_histogram(void **state __unused_arg)
+{
+	enum { KEYS = 6000, EACH = 16 }; /* every other one with a row of 16 octaves each */
+	uint64_t *d = malloc(KEYS * EACH * sizeof(*d)), lacking = 0;
+	struct report_table t;
+	struct opened o;
+	struct plan p;
+	char *dir;
+
+	for (size_t i = 0; i < KEYS * EACH; i++)
+		d[i] = 16ull << (i % 2 ? i / KEYS : 0);
+	p = durations(d, KEYS * EACH, KEYS);
+	dir = make_capture(&p);
+	o = open_report(dir, (struct report_opts){ .percentiles = true });
+	t = table_of(&o, KEY_SAMPLE);
+	assert_int_equal(t.n, KEYS);
+	assert_int_equal(report_totals(o.r)->crowded, 0);
+	for (size_t i = 0; i < t.n; i++) {
+		assert_int_equal(t.row[i].timed, EACH);
+		lacking += !t.row[i].counted;
+		assert_int_equal(t.row[i].percentile_ns[0], t.row[i].counted ? 16 : 0);
+	}
+	assert_int_equal(lacking, KEYS / 2);
+	assert_true(report_totals(o.r)->no_hist >= lacking);
 	report_table_free(&t);
 	close_report(&o);
 	enc_rmtree(dir);
@@ -392,7 +559,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_any_migration), cmocka_unit_test(test_standard_error),
 		cmocka_unit_test(test_percentiles),   cmocka_unit_test(test_crowded),
-		cmocka_unit_test(test_classes),
+		cmocka_unit_test(test_classes),	      cmocka_unit_test(test_many_vcpus),
+		cmocka_unit_test(test_no_histogram),
 	};
 
 	return cmocka_run_group_tests_name("analyze/report", tests, NULL, NULL);
