@@ -111,8 +111,10 @@ static void plan_add(struct report *r, const struct fmt_event *e, enum rplan_kin
 		p->has |= (uint8_t)(1u << i);
 		p->need = MAX(p->need, (uint16_t)(p->f[i].off + p->f[i].size));
 	}
-	p->usual = !r->swap && r->pid.size == 4 && p->f[0].size == 4 &&
-		   (kind == RE_ENTRY || (kind == RE_EXIT && p->f[1].size == 4));
+	p->need_usual = UINT16_MAX;
+	if (!r->swap && r->pid.size == 4 && p->f[0].size == 4 &&
+	    (kind == RE_ENTRY || (kind == RE_EXIT && p->f[1].size == 4)))
+		p->need_usual = p->need;
 	r->plan_of[fmt_id(e)] = (uint8_t)r->nplan++;
 }
 

@@ -23,7 +23,7 @@
 /* Events were lost between then, on cpu a, and now, on cpu b: anything may have happened. */
 static bool over_gap(const struct report *r, uint64_t then, uint32_t a, uint32_t b)
 {
-	return r->gap_to[a] > then || r->gap_to[b] > then;
+	return r->tot.gaps && (r->gap_to[a] > then || r->gap_to[b] > then);
 }
 
 /* A sample of key from `from` to `to`; *cell gets its cell when it counted. */
@@ -109,11 +109,11 @@ static int exact_begin(struct report *r, struct rthread *t, const struct rev *e,
 	uint32_t from_cpu = cpu;
 	int ret = 0;
 
-	if (e->begin == MARK_AT_EXIT && t->state == STATE_UNKNOWN) {
+	if (e->is.begin == MARK_AT_EXIT && t->state == STATE_UNKNOWN) {
 		r->tot.no_begin++;
 		return 0;
 	}
-	if (e->begin == MARK_AT_EXIT && t->state == STATE_EXITED) {
+	if (e->is.begin == MARK_AT_EXIT && t->state == STATE_EXITED) {
 		from = t->mark;
 		from_cpu = t->mark_cpu;
 	}
@@ -121,9 +121,9 @@ static int exact_begin(struct report *r, struct rthread *t, const struct rev *e,
 		bool late = t->open == OPEN_AT_EXIT;
 
 		ret = close_open(r, t, late ? t->last : e->ts, cpu, NULL);
-		from = late && e->begin == MARK_AT_EXIT ? t->last : e->ts;
+		from = late && e->is.begin == MARK_AT_EXIT ? t->last : e->ts;
 	}
-	t->open = e->begin == MARK_AT_EXIT ? OPEN_AT_EXIT : OPEN_HERE;
+	t->open = e->is.begin == MARK_AT_EXIT ? OPEN_AT_EXIT : OPEN_HERE;
 	t->key = e->key;
 	t->from = from;
 	t->from_cpu = from_cpu;
@@ -161,7 +161,7 @@ static int exact_end(struct report *r, struct rthread *t, const struct rev *e, u
 
 	if (t->open)
 		ret = close_open(r, t, e->ts, cpu, &c);
-	if (t->split && c && e->op == OP_ENTRY)
+	if (t->split && c && e->is.op == OP_ENTRY)
 		split_entry(t->split, e->ts, e->ts - t->from, c);
 	t->mark = e->ts;
 	t->mark_cpu = cpu;
@@ -172,22 +172,22 @@ static int exact_any(struct report *r, struct rthread *t, const struct rev *e, u
 {
 	int ret = 0;
 
-	if (e->op > OP_CLASS) {
+	if (e->is.op > OP_CLASS) {
 		if (t->split)
 			split_event(r, t, e);
 		return 0;
 	}
-	if (e->op == OP_EXIT)
+	if (e->is.op == OP_EXIT)
 		ret = exact_exit(r, t, e, cpu);
-	if (!ret && e->end == MARK_YES)
+	if (!ret && e->is.end == MARK_YES)
 		ret = exact_end(r, t, e, cpu);
-	if (!ret && e->end == MARK_KEY)
+	if (!ret && e->is.end == MARK_KEY)
 		ret = exact_end_key(r, t, e, cpu);
-	if (!ret && e->begin)
+	if (!ret && e->is.begin)
 		ret = exact_begin(r, t, e, cpu);
-	if (e->op == OP_CLASS && t->split)
+	if (e->is.op == OP_CLASS && t->split)
 		split_event(r, t, e);
-	if (e->op == OP_ENTRY) {
+	if (e->is.op == OP_ENTRY) {
 		t->state = STATE_GUEST;
 		t->entered = e->ts;
 		t->entered_cpu = cpu;
@@ -205,23 +205,23 @@ static int perf_any(struct report *r, struct rthread *t, const struct rev *e)
 	uint64_t from = t->from;
 	int ret;
 
-	if (e->op > OP_CLASS)
+	if (e->is.op > OP_CLASS)
 		return 0;
 	if (!t->known) {
-		if (e->op != OP_ENTRY)
+		if (e->is.op != OP_ENTRY)
 			return 0;
 		t->known = true;
 		ret = e->key == VCPU_UNKNOWN ? 0 : report_set_vcpu(r, t, (uint32_t)e->key);
 		if (ret)
 			return ret;
 	}
-	if (e->begin) {
-		t->perf_key = e->begin != MARK_YES;
+	if (e->is.begin) {
+		t->perf_key = e->is.begin != MARK_YES;
 		t->key = e->key;
 		t->from = e->ts;
 		return 0;
 	}
-	if (!e->end || !from || (!t->perf_key && e->end != MARK_KEY))
+	if (!e->is.end || !from || (!t->perf_key && e->is.end != MARK_KEY))
 		return 0;
 	c = cell_get(t->v->cells, &r->budget, t->perf_key ? t->key : e->key);
 	if (!c)
@@ -240,8 +240,8 @@ static int perf_any(struct report *r, struct rthread *t, const struct rev *e)
 /* Threads whose last event was on this CPU may have missed anything. */
 static void gap(struct report *r, const struct rev *e, uint32_t cpu)
 {
-	r->gap_to[cpu] = e->op == OP_GAP ? UINT64_MAX : e->ts;
-	if (e->op != OP_GAP)
+	r->gap_to[cpu] = e->is.op == OP_GAP ? UINT64_MAX : e->ts;
+	if (e->is.op != OP_GAP)
 		return;
 	for (size_t i = 0; i < r->nthread; i++) {
 		struct rthread *t = r->thread[i];
@@ -258,36 +258,41 @@ static void gap(struct report *r, const struct rev *e, uint32_t cpu)
 }
 
 /*
- * The two that most events are, where nothing is special: an exit out of the guest, and an entry that
+ * The two that most events are (e->is.usual), where nothing is special: an exit out of the guest, and an entry that
  * ends what the exit began. False: take the long way.
  */
-static inline bool exact_usual(struct report *r, struct rthread *t, const struct rev *e,
-			       uint32_t cpu)
+static inline bool usual_exit(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
 {
+	struct rvcpu *v = t->v;
+
+	if (t->state != STATE_GUEST || t->open || e->ts < t->entered ||
+	    over_gap(r, t->entered, t->entered_cpu, cpu))
+		return false;
+	v->guest += e->ts - t->entered;
+	v->windows++;
+	t->state = STATE_EXITED;
+	t->mark = t->from = e->ts;
+	t->mark_cpu = t->from_cpu = cpu;
+	t->open = e->is.begin ? OPEN_HERE : OPEN_NONE;
+	t->key = e->key;
+	return true;
+}
+
+static inline bool usual_entry(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
+{
+	struct rvcpu *v = t->v;
 	struct cell *c;
 
-	if (e->op == OP_EXIT && t->state == STATE_GUEST && !t->open && e->begin <= MARK_KEY &&
-	    e->begin != MARK_YES && !e->end && e->ts >= t->entered &&
-	    !over_gap(r, t->entered, t->entered_cpu, cpu)) {
-		t->v->guest += e->ts - t->entered;
-		t->v->windows++;
-		t->state = STATE_EXITED;
-		t->mark = t->from = e->ts;
-		t->mark_cpu = t->from_cpu = cpu;
-		t->open = e->begin ? OPEN_HERE : OPEN_NONE;
-		t->key = e->key;
-		return true;
-	}
-	if (e->op != OP_ENTRY || e->end != MARK_YES || e->begin || t->v->vcpu != (int64_t)e->key)
+	if (v->vcpu != (int64_t)e->key)
 		return false;
 	if (t->open) {
 		if (e->ts < t->from || over_gap(r, t->from, t->from_cpu, cpu))
 			return false;
-		c = cell_get(t->v->cells, &r->budget, t->key);
+		c = cell_get(v->cells, &r->budget, t->key);
 		if (!c)
 			return false;
 		cell_time(c, &r->budget, e->ts - t->from);
-		t->v->sampled = true;
+		v->sampled = true;
 		t->open = OPEN_NONE;
 	}
 	t->state = STATE_GUEST;
@@ -296,25 +301,38 @@ static inline bool exact_usual(struct report *r, struct rthread *t, const struct
 	return true;
 }
 
+/* What is not usual: not in line, so that the usual is a short loop. */
+static __attribute__((noinline)) int pair_one(struct report *r, const struct rev *e, uint32_t cpu)
+{
+	if (e->is.op >= OP_GAP) {
+		gap(r, e, cpu);
+		return 0;
+	}
+	if (r->opts.semantics == REPORT_PERF)
+		return perf_any(r, r->thread[e->thread], e);
+	return exact_any(r, r->thread[e->thread], e, cpu);
+}
+
 int pair_run(struct report *r, const struct rev *e, size_t n, uint32_t cpu)
 {
-	bool is_perf = r->opts.semantics == REPORT_PERF, split = r->opts.split;
-	int ret = 0;
+	bool plain = r->opts.semantics == REPORT_EXACT && !r->opts.split;
 
-	for (const struct rev *end = e + n; e < end && !ret; e++) {
-		struct rthread *t;
+	for (const struct rev *end = e + n; e < end; e++) {
+		bool done = false;
 
-		if (e->op >= OP_GAP) {
-			gap(r, e, cpu);
-			continue;
+		if (plain && e->is.usual) {
+			struct rthread *t = r->thread[e->thread];
+
+			done = e->is.op == OP_EXIT ? usual_exit(r, t, e, cpu) : usual_entry(r, t, e, cpu);
 		}
-		t = r->thread[e->thread];
-		if (is_perf)
-			ret = perf_any(r, t, e);
-		else if (split || !exact_usual(r, t, e, cpu))
-			ret = exact_any(r, t, e, cpu);
+		if (!done) {
+			int ret = pair_one(r, e, cpu);
+
+			if (ret)
+				return ret;
+		}
 	}
-	return ret;
+	return 0;
 }
 
 void pair_finish(struct report *r)

@@ -69,10 +69,13 @@ void cell_time_hist(struct cell *c, struct cell_budget *b, uint64_t ticks);
 void cell_hist_add(const struct cell *c, struct loghist *h);
 void cells_free(struct cells *c);
 
-/* The usual reasons of VMX are in different slots, and so are those of SVM. */
+/*
+ * The usual reasons of VMX are in different ones of 32 slots, and so are those of SVM: the factor is one of many
+ * random numbers.
+ */
 static inline unsigned int cell_slot(const struct cells *c, uint64_t key)
 {
-	return (unsigned int)(key ^ key >> 4 ^ key >> 12 ^ key >> 33) & c->mask;
+	return (unsigned int)(key * 0x91ced082e1f2e3fd >> 59) & c->mask;
 }
 
 static inline struct cell *cell_get(struct cells *c, struct cell_budget *b, uint64_t key)
@@ -138,11 +141,11 @@ struct rthread {
 	uint64_t slice;
 	struct rvcpu *v;
 	struct rvcpu *first;  /* that it ran; report.by_vcpu knows the others */
-	enum rstate state;
-	enum ropen open;
+	enum rstate state;    /* not beside `open`: both would be read as one word just after they were */
 	bool known;	      /* perf: kvm_entry was seen */
 	bool perf_key;	      /* perf: the begin had a key */
 	uint32_t from_cpu;    /* stream of the begin */
+	enum ropen open;      /* written one by one, which makes processors wait for the writes */
 	uint64_t key;
 	uint64_t from;	      /* of what is open; perf: 0 = none */
 	uint64_t last;	      /* OPEN_AT_EXIT: where it ends when another one follows */
@@ -156,6 +159,7 @@ struct rthread {
 /* ---- events on their way from the walk to the pairing ---- */
 
 enum rop {
+	OP_NONE,
 	OP_ENTRY,   /* key: vcpu_id, or VCPU_UNKNOWN */
 	OP_EXIT,    /* key: the class's */
 	OP_CLASS,   /* key: the class's */
@@ -169,11 +173,17 @@ enum rop {
 	OP_GAP_END, /* ... to here */
 };
 
-/* One event, decoded: begin and end are what the class says of it (enum class_mark). */
+/* What an event is; begin and end are what the class says of it (enum class_mark). */
+struct rwhat {
+	uint8_t op, begin, end;
+	bool usual; /* an exit that the class begins at, if at all, or an entry that it just ends at */
+};
+
+/* One event, decoded. */
 struct rev {
 	uint64_t ts, key;
 	uint32_t thread; /* index */
-	uint8_t op, begin, end;
+	struct rwhat is;
 };
 
 #define VCPU_UNKNOWN UINT32_MAX
@@ -201,8 +211,9 @@ enum rplan_kind {
 
 struct rplan {
 	uint8_t kind, tp, has;
-	bool usual;    /* entry or exit whose fields, and the thread, are u32 of this byte order */
 	uint16_t need; /* bytes of a record that has all the fields */
+	/* ... of an entry or exit whose fields, and the thread, are u32 of this byte order; else more than any */
+	uint16_t need_usual;
 	struct rfield f[CLASS_FIELDS];
 };
 

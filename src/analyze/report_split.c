@@ -80,7 +80,7 @@ void split_event(struct report *r, struct rthread *t, const struct rev *e)
 	struct rsplit *s = t->split;
 	bool guest = t->state == STATE_GUEST;
 
-	switch (e->op) {
+	switch (e->is.op) {
 	case OP_OUT:
 		s->off = e->key ? OFF_ASLEEP : OFF_PREEMPTED;
 		s->off_since = e->ts;

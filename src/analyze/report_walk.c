@@ -36,6 +36,16 @@ struct wstream {
 	uint64_t events, exits, entries, failed;
 };
 
+#define EXITS_SAID 64 /* more than there are usual reasons */
+
+/* What the class said of an exit, which depends on nothing but these two fields: it need not be asked each time. */
+struct exit_said {
+	uint32_t reason, isa; /* as recorded; at index reason % EXITS_SAID */
+	uint64_t key;
+	struct rwhat is;
+	bool failed;
+};
+
 struct walk {
 	struct report *r;
 	struct wstream *st;
@@ -43,8 +53,9 @@ struct walk {
 	uint32_t n, chunk;
 	uint32_t low;	     /* an array is refilled when it has no more entries than that */
 	uint64_t slice;
+	struct rwhat entry;  /* every kvm_entry */
 	struct class_event exit; /* an exit on its way to the class */
-	uint8_t entry_begin, entry_end; /* what the class says of kvm_entry: always the same */
+	struct exit_said said[EXITS_SAID];
 	int error;
 };
 
@@ -92,7 +103,7 @@ static inline struct rev *push(struct wstream *st, uint64_t ts, uint32_t thread,
 {
 	struct rev *e = &st->ev[st->n++];
 
-	*e = (struct rev){ .ts = ts, .key = key, .thread = thread, .op = (uint8_t)op };
+	*e = (struct rev){ .ts = ts, .key = key, .thread = thread, .is.op = (uint8_t)op };
 	st->mixed |= thread != st->last_thread;
 	return e;
 }
@@ -104,9 +115,13 @@ static inline void push_entry(struct walk *w, struct wstream *st, const struct r
 
 	if (p->f[0].size)
 		e->key = (uint32_t)get(w->r, &p->f[0], rec);
-	e->begin = w->entry_begin;
-	e->end = w->entry_end;
+	e->is = w->entry;
 	st->entries++;
+}
+
+static bool exit_usual(enum class_mark begin)
+{
+	return begin == MARK_NO || begin == MARK_KEY;
 }
 
 static inline void push_exit(struct walk *w, struct wstream *st, const struct rplan *p,
@@ -120,7 +135,8 @@ static inline void push_exit(struct walk *w, struct wstream *st, const struct rp
 	ce->v[1] = exit_isa(&r->names, p->f[1].size ? get(r, &p->f[1], rec) : 0);
 	st->exits++;
 	st->failed += ce->v[0] >> 31 & (ce->v[1] == EXIT_ISA_VMX);
-	e->begin = (uint8_t)r->rules->begin(ce, &e->key);
+	e->is.begin = (uint8_t)r->rules->begin(ce, &e->key);
+	e->is.usual = exit_usual((enum class_mark)e->is.begin);
 }
 
 static void push_class(struct walk *w, struct wstream *st, const struct rplan *p,
@@ -134,9 +150,9 @@ static void push_class(struct walk *w, struct wstream *st, const struct rplan *p
 		if (p->f[i].size)
 			ce.v[i] = get(r, &p->f[i], rec);
 	r->tot.class_events++;
-	e->begin = (uint8_t)r->rules->begin(&ce, &e->key);
-	e->end = (uint8_t)r->rules->end(&ce, &e->key);
-	if (!e->begin && !e->end)
+	e->is.begin = (uint8_t)r->rules->begin(&ce, &e->key);
+	e->is.end = (uint8_t)r->rules->end(&ce, &e->key);
+	if (!e->is.begin && !e->is.end)
 		st->n--;
 }
 
@@ -228,7 +244,8 @@ static void decode_gap(struct walk *w, struct wstream *st)
 	w->r->tot.gaps++;
 }
 
-static inline void decode_event(struct walk *w, struct wstream *st, struct rec *rec)
+/* Not in line, like what else is rare: the loop that calls it is to keep its state in registers. */
+static __attribute__((noinline)) void decode_event(struct walk *w, struct wstream *st, struct rec *rec)
 {
 	struct report *r = w->r;
 
@@ -249,74 +266,98 @@ static inline void decode_event(struct walk *w, struct wstream *st, struct rec *
 		decode(w, st, &r->plan[r->plan_of[rec->id]], rec);
 }
 
+static __attribute__((noinline)) void ask_of_exit(struct walk *w, struct exit_said *x, uint32_t reason, uint32_t isa)
+{
+	struct class_event *ce = &w->exit;
+	enum class_mark begin;
+	uint64_t key = 0;
+
+	ce->v[0] = reason;
+	ce->v[1] = exit_isa(&w->r->names, isa);
+	begin = w->r->rules->begin(ce, &key);
+	*x = (struct exit_said){
+		.reason = reason, .isa = isa, .key = key,
+		.is = { .op = OP_EXIT, .begin = (uint8_t)begin, .usual = exit_usual(begin) },
+		.failed = reason >> 31 && ce->v[1] == EXIT_ISA_VMX,
+	};
+}
+
 /*
  * What most events are: an entry or an exit of the thread that had the event before, with fields of 4 bytes in
  * this machine's order. Kept apart from the general way, decode_event(), so that the loop's state stays in
- * registers. False: not of that kind, nothing was done.
+ * registers. OP_ENTRY, OP_EXIT, or OP_NONE: not of that kind, nothing was done.
  */
-static inline bool decode_usual(struct walk *w, struct wstream *st, const struct rplan *p,
-				const struct rec *rec, struct rev *e)
+static inline enum rop decode_usual(struct walk *w, struct wstream *st, const struct rplan *p,
+				    const struct rec *rec, uint32_t pid_off, struct rev *e)
 {
-	const struct report *r = w->r;
+	uint32_t reason, isa;
+	struct exit_said *x;
 
-	if (!p->usual || rec->len < p->need || load_u32(rec->data + r->pid.off) != st->last_tid)
-		return false;
+	if (rec->len < p->need_usual || load_u32(rec->data + pid_off) != st->last_tid)
+		return OP_NONE;
 	e->ts = rec->ts;
 	e->thread = st->last_thread;
 	if (p->kind == RE_ENTRY) {
 		e->key = load_u32(rec->data + p->f[0].off);
-		e->op = OP_ENTRY;
-		e->begin = w->entry_begin;
-		e->end = w->entry_end;
-		return true;
+		e->is = w->entry;
+		return OP_ENTRY;
 	}
-	w->exit.v[0] = load_u32(rec->data + p->f[0].off);
-	w->exit.v[1] = exit_isa(&r->names, load_u32(rec->data + p->f[1].off));
-	st->failed += w->exit.v[0] >> 31 & (w->exit.v[1] == EXIT_ISA_VMX);
-	e->op = OP_EXIT;
-	e->end = MARK_NO;
-	e->begin = (uint8_t)r->rules->begin(&w->exit, &e->key);
-	return true;
+	reason = load_u32(rec->data + p->f[0].off);
+	isa = load_u32(rec->data + p->f[1].off);
+	x = &w->said[reason % EXITS_SAID];
+	if (x->reason != reason || x->isa != isa)
+		ask_of_exit(w, x, reason, isa);
+	st->failed += x->failed;
+	e->key = x->key;
+	e->is = x->is;
+	return OP_EXIT;
 }
 
 /* The rest of the open sub-buffer, as far as it fits: one event makes at most 3 entries. */
-static void fill_subbuf(struct walk *w, struct wstream *st)
+static __attribute__((noinline)) void fill_subbuf(struct walk *w, struct wstream *st)
 {
 	uint64_t last_ts = st->last_ts, from = w->r->from, to = w->r->to, usual = 0, entries = 0, others = 0;
-	uint32_t n = st->n, full = w->chunk - 3;
+	/* Not before this is the usual way open; not at all in a gap. */
+	uint64_t least = st->in_gap ? UINT64_MAX : MAX(last_ts, from);
+	struct rev *e = st->ev + st->n, *full = st->ev + w->chunk - 3;
 	const struct report *r = w->r;
+	uint32_t pid_off = r->pid.off;
 	struct subbuf sb = st->s.sb;
-	struct rec rec;
+	struct rec rec, other;
 	int ret = 1;
 
-	while (n < full && (ret = subbuf_next(&sb, &rec)) > 0) {
+	while (e < full && (ret = subbuf_next(&sb, &rec)) > 0) {
 		if (rec.ts > to) { /* so is all that follows */
 			st->ended = true;
 			break;
 		}
-		if (rec.ts >= last_ts && rec.ts >= from && !st->in_gap) {
+		if (rec.ts >= least) {
 			uint32_t plan = r->plan_of[rec.id];
+			enum rop op;
 
 			if (!plan) {
-				last_ts = rec.ts;
+				last_ts = least = rec.ts;
 				others++;
 				continue;
 			}
-			if (decode_usual(w, st, &r->plan[plan], &rec, &st->ev[n])) {
-				last_ts = rec.ts;
-				entries += st->ev[n].op == OP_ENTRY;
+			op = decode_usual(w, st, &r->plan[plan], &rec, pid_off, e);
+			if (op != OP_NONE) {
+				last_ts = least = rec.ts;
+				entries += op == OP_ENTRY;
 				usual++;
-				n++;
+				e++;
 				continue;
 			}
 		}
-		st->n = n;
+		st->n = (uint32_t)(e - st->ev);
 		st->last_ts = last_ts;
-		decode_event(w, st, &rec);
-		n = st->n;
+		other = rec; /* a copy: the address of the loop's own does not leave this function */
+		decode_event(w, st, &other);
+		e = st->ev + st->n;
 		last_ts = st->last_ts;
+		least = st->in_gap ? UINT64_MAX : MAX(last_ts, from);
 	}
-	st->n = n;
+	st->n = (uint32_t)(e - st->ev);
 	st->last_ts = last_ts;
 	st->events += usual + others;
 	st->entries += entries;
@@ -332,7 +373,7 @@ static void fill_subbuf(struct walk *w, struct wstream *st)
 static bool gap_left(const struct wstream *st)
 {
 	for (uint32_t i = 0; i < st->n; i++)
-		if (st->ev[i].op >= OP_GAP)
+		if (st->ev[i].is.op >= OP_GAP)
 			return true;
 	return false;
 }
@@ -512,8 +553,14 @@ int report_walk(struct report *r, struct kvmft_err *err)
 	uint64_t none;
 	int ret;
 
-	w.entry_begin = (uint8_t)r->rules->begin(&entry, &none);
-	w.entry_end = (uint8_t)r->rules->end(&entry, &none);
+	w.entry = (struct rwhat){
+		.op = OP_ENTRY,
+		.begin = (uint8_t)r->rules->begin(&entry, &none),
+		.end = (uint8_t)r->rules->end(&entry, &none),
+	};
+	w.entry.usual = w.entry.end == MARK_YES && w.entry.begin == MARK_NO;
+	for (uint32_t i = 0; i < EXITS_SAID; i++)
+		w.said[i].reason = i + 1; /* no exit that is looked for here */
 	ret = open_streams(&w);
 	if (!ret)
 		do
