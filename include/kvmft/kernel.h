@@ -246,6 +246,12 @@ int kinst_hist_walk(struct kinst *k, const char *sys, const char *name,
 		    struct khist *h) __must_check;
 
 /*
+ * A filter for a field lat that is a difference of two stamps: not below 0, which as u64 is longer than any time.
+ * Seen once in an emulated machine, -728 ms with mono_raw.
+ */
+#define KSYNTH_LAT_SANE "lat < 0x8000000000000000"
+
+/*
  * A synthetic event of our own: synthetic/kvmft_PID_STARTTIME with these fields ("int pid; u64
  * lat"), which triggers of any instance may raise. name gets the event's name. One per process.
  * -ENOENT: this kernel has none. To be removed after all triggers that use it are gone.

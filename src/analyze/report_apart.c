@@ -162,7 +162,6 @@ static int walk_again(struct report *r)
 {
 	const struct report_totals tot = r->tot;
 	struct cell_budget *b = &r->budget;
-	bool crowded = b->crowded;
 	struct kvmft_err err = { .text = "" };
 	int ret = 0;
 
@@ -182,9 +181,11 @@ static int walk_again(struct report *r)
 	memset(r->gap_to, 0, r->cap->nstream * sizeof(*r->gap_to));
 	ret = ret ? ret : report_walk(r, &err);
 	r->tot = tot;
-	if (b->crowded && !crowded)
-		report_remark(r, "more keys than memory is used for: samples of vCPUs are in one row, (others)");
-	b->crowded |= crowded;
+	if ((b->crowded || b->no_hist) && !r->told_crowded) {
+		report_remark(r, "more keys than memory is used for: in tables of vCPUs, samples are in one row, "
+			      "(others), or rows have no percentiles");
+		r->told_crowded = true;
+	}
 	return ret;
 }
 

@@ -242,6 +242,7 @@ struct report {
 	struct cells *none;    /* of SHARE_NONE */
 	size_t napart, apart_max; /* vCPUs of SHARE_OWN */
 	struct cell_budget budget;
+	bool told_crowded; /* of a further walk */
 
 	uint64_t *gap_to;      /* by stream: where its last gap ended, UINT64_MAX: not yet */
 	uint64_t from, to;     /* window in ticks, both ends included; by default all */

@@ -30,11 +30,8 @@
 #define COUNT_MAP "common_pid,exit_reason"
 #define SUM_MAP	  "pid,reason:vals=hitcount,lat"
 
-/*
- * A difference below 0, as u64: seen once in an emulated machine, -728 ms with mono_raw. It would be the longest
- * time of all, and take the sum with it; so it is no time. The exit itself is counted elsewhere.
- */
-#define SANE_LAT " if lat < 0x8000000000000000"
+/* An exit of which it is not so has no time; its count is elsewhere. */
+#define SANE_LAT " if " KSYNTH_LAT_SANE
 
 static const char *const max_map[] = { "reason,pid:vals=hitcount", "pid,reason:vals=hitcount" };
 

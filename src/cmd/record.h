@@ -74,7 +74,7 @@ struct record_flight {
 	/* of record_trigger.c: its synthetic event ("" = none), how long in clock units, its trigger */
 	char synth[64];
 	uint64_t bound;
-	char bound_text[96];
+	char bound_text[128];
 	bool armed, fired;
 };
 

@@ -112,8 +112,8 @@ static int set_bound(struct record *r, uint64_t since)
 {
 	struct record_flight *f = &r->flight;
 
-	snprintf(f->bound_text, sizeof(f->bound_text), "traceoff if lat > %" PRIu64 " && t0 > %" PRIu64,
-		 f->bound, since);
+	snprintf(f->bound_text, sizeof(f->bound_text),
+		 "traceoff if lat > %" PRIu64 " && " KSYNTH_LAT_SANE " && t0 > %" PRIu64, f->bound, since);
 	return kinst_trigger_add(r->k, "synthetic", f->synth, f->bound_text, r->err);
 }
 
