@@ -30,8 +30,9 @@
 /* State of a walk; all pointers into the caller's buffer. */
 struct subbuf {
 	const uint8_t *p, *end; /* rest of the data */
-	const uint8_t *plain;	/* end when both are little-endian: what subbuf_next() walks in line */
+	uintptr_t last_head;    /* the last address of room for a head, where subbuf_next_plain() can read it; else 0 */
 	uint64_t ts;		/* running time stamp, trace clock units */
+	uint32_t head;		/* of the event at p, read ahead; 0: of none that subbuf_next_plain() can read */
 	bool swap, big_endian;
 	bool lost;	        /* events were lost before this sub-buffer */
 	bool lost_counted;      /* ... and lost_count says how many */
@@ -60,28 +61,47 @@ uint64_t subbuf_lost_count(const void *p, const struct subbuf_geom *g);
 /* What subbuf_next() does not do in line: time, padding, long events, byte order, the end. */
 int subbuf_next_rare(struct subbuf *sb, struct rec *rec) __must_check;
 
-/* The next data event, if it is one of the common kind: else subbuf_next() tells. */
+static inline void subbuf_ahead(struct subbuf *sb)
+{
+	sb->head = (uintptr_t)sb->p <= sb->last_head ? load_u32(sb->p) : 0;
+}
+
+/* Makes p .. end what is walked next, at the time that sb->ts has. */
+static inline void subbuf_walk(struct subbuf *sb, const uint8_t *p, const uint8_t *end)
+{
+	sb->p = p;
+	sb->end = end;
+	sb->last_head = sb->swap || sb->big_endian || end - p < 4 ? 0 : (uintptr_t)end - 4;
+	subbuf_ahead(sb);
+}
+
+/*
+ * The next data event, if it is one of the common kind, and not the last: else subbuf_next() tells.
+ *
+ * Where an event is depends on the length of the one before it: that chain of loads is what a walk takes. So the
+ * next head is read as soon as this one's length is known, by an address of base and index; the next p is computed
+ * aside, which the empty asm sees to: else one address would be made for both.
+ */
 static inline __must_check bool subbuf_next_plain(struct subbuf *sb, struct rec *rec)
 {
 	const uint8_t *p = sb->p;
-	ptrdiff_t left = sb->plain - p;
+	uint32_t head = sb->head;
+	size_t words = head & 31, same = words; /* of payload */
+	uintptr_t next;
 
-	if (left >= 4) {
-		uint32_t head = load_u32(p);
-		size_t words = head & 31; /* of payload */
-
-		if (words - 1 < 28 && (ptrdiff_t)(4 + 4 * words) <= left) {
-			/* Hardware stops at the end of a page, and forgets a stream that waits for others. */
-			__builtin_prefetch(p + 256);
-			rec->data = p + 4;
-			rec->len = (uint32_t)(4 * words);
-			rec->id = load_u16(p + 4);
-			rec->ts = sb->ts += head >> 5;
-			sb->p = p + 4 + 4 * words;
-			return true;
-		}
-	}
-	return false;
+	__asm__("" : "+r"(same));
+	next = (uintptr_t)p + 4 + 4 * same;
+	if (words - 1 >= 28 || next > sb->last_head)
+		return false;
+	sb->head = load_u32(p + 4 + 4 * words);
+	/* Hardware stops at the end of a page, and forgets a stream that waits for others. */
+	__builtin_prefetch(p + 1536);
+	rec->data = p + 4;
+	rec->len = (uint32_t)(4 * words);
+	rec->id = load_u16(p + 4);
+	rec->ts = sb->ts += head >> 5;
+	sb->p = (const uint8_t *)next;
+	return true;
 }
 
 /* The next data event: 1; 0 at the end; -EBADMSG at a broken event (the rest must be skipped). */
@@ -128,6 +148,7 @@ struct rstream {
 	const struct cap_stream *s;
 	struct subbuf_geom geom;
 	uint8_t *buf;	  /* one batch of sub-buffers, or a part of one */
+	uint8_t *mem;	  /* what buf lies in */
 	uint64_t idx;	  /* next sub-buffer to read */
 	uint32_t batch, have, at; /* sub-buffers per read, in buf, current */
 	/*

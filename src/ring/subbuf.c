@@ -83,15 +83,16 @@ int subbuf_begin_head(struct subbuf *sb, const void *buf, const struct subbuf_ge
 	if ((word & SB_LOST_STORED) && room - len < g->long_size)
 		return -EBADMSG;
 
-	sb->p = b + g->header;
-	sb->end = sb->p + len;
-	sb->plain = g->swap || g->big_endian ? b : sb->end;
 	sb->ts = get_u64(b, g->swap);
 	sb->swap = g->swap;
 	sb->big_endian = g->big_endian;
 	sb->lost = word & SB_LOST;
 	sb->lost_counted = sb->lost && (word & SB_LOST_STORED);
 	sb->lost_count = 0;
+	sb->p = b + g->header;
+	sb->end = sb->p + len;
+	sb->last_head = 0; /* the data may not be there: subbuf_walk() is for who has them */
+	sb->head = 0;
 	return 0;
 }
 
@@ -99,9 +100,12 @@ int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g
 {
 	int ret = subbuf_begin_head(sb, buf, g);
 
-	if (!ret && sb->lost_counted)
+	if (ret)
+		return ret;
+	if (sb->lost_counted)
 		sb->lost_count = get_long(sb->end, g);
-	return ret;
+	subbuf_walk(sb, sb->p, sb->end);
+	return 0;
 }
 
 /*
@@ -188,6 +192,7 @@ int subbuf_next_rare(struct subbuf *sb, struct rec *rec)
 		}
 		sb->ts += delta;
 		sb->p += step;
+		subbuf_ahead(sb);
 		rec->ts = sb->ts;
 		rec->len = len;
 		rec->id = load_u16(rec->data);
