@@ -111,10 +111,10 @@ static void plan_add(struct report *r, const struct fmt_event *e, enum rplan_kin
 		p->has |= (uint8_t)(1u << i);
 		p->need = MAX(p->need, (uint16_t)(p->f[i].off + p->f[i].size));
 	}
-	p->need_usual = UINT16_MAX;
 	if (!r->swap && r->pid.size == 4 && p->f[0].size == 4 &&
 	    (kind == RE_ENTRY || (kind == RE_EXIT && p->f[1].size == 4)))
-		p->need_usual = p->need;
+		*(kind == RE_ENTRY ? &r->entry : &r->exit) =
+			(struct rusual){ fmt_id(e), p->need, { p->f[0].off, p->f[1].off } };
 	r->plan_of[fmt_id(e)] = (uint8_t)r->nplan++;
 }
 
@@ -125,6 +125,7 @@ static int plans(struct report *r, struct kvmft_err *err)
 
 	if (!e)
 		return err_set(err, ENOENT, "%s holds no event formats", r->cap->path);
+	r->entry.id = r->exit.id = NO_EVENT;
 	r->pid = resolve(e, "common_pid");
 	if (!r->pid.size)
 		return err_set(err, ENOENT, "%s: its events do not tell their thread (no common_pid)",

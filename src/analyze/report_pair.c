@@ -66,7 +66,7 @@ static int close_untimed(struct report *r, struct rthread *t)
 	if (!c)
 		return -ENOMEM;
 	t->v->sampled = true;
-	c->n++;
+	c->untimed++;
 	return 0;
 }
 
@@ -258,46 +258,30 @@ static void gap(struct report *r, const struct rev *e, uint32_t cpu)
 }
 
 /*
- * The two that most events are (e->is.usual), where nothing is special: an exit out of the guest, and an entry that
- * ends what the exit began. False: take the long way.
+ * What most events are, by two: an exit out of the guest (e[0]), and behind it the entry that ends what the exit began
+ * (e[1]). False where anything is special, and then nothing was done.
  */
-static inline bool usual_exit(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
+static inline bool usual_pair(struct report *r, const struct rev *e, uint32_t cpu)
 {
+	struct rthread *t = r->thread[e->thread];
 	struct rvcpu *v = t->v;
+	uint64_t exit = e[0].ts, entry = e[1].ts;
 
-	if (t->state != STATE_GUEST || t->open || e->ts < t->entered ||
-	    over_gap(r, t->entered, t->entered_cpu, cpu))
+	if (e[1].is.usual != OP_ENTRY || e[1].thread != e->thread || t->state != STATE_GUEST || t->open ||
+	    exit < t->entered || entry < exit || v->vcpu != (int64_t)e[1].key)
 		return false;
-	v->guest += e->ts - t->entered;
-	v->windows++;
-	t->state = STATE_EXITED;
-	t->mark = t->from = e->ts;
-	t->mark_cpu = t->from_cpu = cpu;
-	t->open = e->is.begin ? OPEN_HERE : OPEN_NONE;
-	t->key = e->key;
-	return true;
-}
+	if (e->is.begin) {
+		struct cell *c = cell_get(v->cells, &r->budget, e->key);
 
-static inline bool usual_entry(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
-{
-	struct rvcpu *v = t->v;
-	struct cell *c;
-
-	if (v->vcpu != (int64_t)e->key)
-		return false;
-	if (t->open) {
-		if (e->ts < t->from || over_gap(r, t->from, t->from_cpu, cpu))
-			return false;
-		c = cell_get(v->cells, &r->budget, t->key);
 		if (!c)
 			return false;
-		cell_time(c, &r->budget, e->ts - t->from);
+		cell_time(c, &r->budget, entry - exit);
 		v->sampled = true;
-		t->open = OPEN_NONE;
 	}
-	t->state = STATE_GUEST;
-	t->mark = t->entered = e->ts;
-	t->mark_cpu = t->entered_cpu = cpu;
+	sum_add(&v->guest, exit - t->entered);
+	v->windows++;
+	t->entered = entry;
+	t->entered_cpu = cpu;
 	return true;
 }
 
@@ -315,22 +299,19 @@ static __attribute__((noinline)) int pair_one(struct report *r, const struct rev
 
 int pair_run(struct report *r, const struct rev *e, size_t n, uint32_t cpu)
 {
-	bool plain = r->opts.semantics == REPORT_EXACT && !r->opts.split;
+	bool plain = r->opts.semantics == REPORT_EXACT && !r->opts.split && !r->tot.gaps;
+	const struct rev *end = e + n, *last = plain && n ? end - 1 : e;
 
-	for (const struct rev *end = e + n; e < end; e++) {
-		bool done = false;
+	while (e < end) {
+		int ret;
 
-		if (plain && e->is.usual) {
-			struct rthread *t = r->thread[e->thread];
-
-			done = e->is.op == OP_EXIT ? usual_exit(r, t, e, cpu) : usual_entry(r, t, e, cpu);
+		if (e < last && e->is.usual == OP_EXIT && usual_pair(r, e, cpu)) {
+			e += 2;
+			continue;
 		}
-		if (!done) {
-			int ret = pair_one(r, e, cpu);
-
-			if (ret)
-				return ret;
-		}
+		ret = pair_one(r, e++, cpu);
+		if (ret)
+			return ret;
 	}
 	return 0;
 }

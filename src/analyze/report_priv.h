@@ -32,7 +32,7 @@ struct cell_hist {
 
 struct cell {
 	uint64_t key;
-	uint64_t n, timed; /* samples; those with begin and end */
+	uint64_t timed, untimed; /* samples with begin and end, and others */
 	uint64_t min, max; /* ticks */
 	struct cell *next;
 	u128 sum, squares; /* of ticks; squares stays at its maximum when it would overflow */
@@ -85,15 +85,23 @@ static inline struct cell *cell_get(struct cells *c, struct cell_budget *b, uint
 	return cell && cell->key == key ? cell : cell_slow(c, b, key);
 }
 
+/* *sum += v. As such a compiler makes ten instructions of it where there are two. */
+static inline void sum_add(u128 *sum, uint64_t v)
+{
+	uint64_t low = (uint64_t)*sum, high = (uint64_t)(*sum >> 64);
+
+	high += __builtin_add_overflow(low, v, &low);
+	*sum = (u128)high << 64 | low;
+}
+
 static inline void cell_time(struct cell *c, struct cell_budget *b, uint64_t ticks)
 {
 	u128 sq = (u128)ticks * ticks;
 
-	c->n++;
 	c->timed++;
 	c->min = ticks < c->min ? ticks : c->min;
 	c->max = ticks > c->max ? ticks : c->max;
-	c->sum += ticks;
+	sum_add(&c->sum, ticks);
 	c->squares = c->squares + sq < sq ? ~(u128)0 : c->squares + sq;
 	if (b->hist)
 		cell_time_hist(c, b, ticks);
@@ -176,7 +184,7 @@ enum rop {
 /* What an event is; begin and end are what the class says of it (enum class_mark). */
 struct rwhat {
 	uint8_t op, begin, end;
-	bool usual; /* an exit that the class begins at, if at all, or an entry that it just ends at */
+	uint8_t usual; /* op, of an exit that the class begins at, if at all, or an entry that it just ends at */
 };
 
 /* One event, decoded. */
@@ -212,10 +220,16 @@ enum rplan_kind {
 struct rplan {
 	uint8_t kind, tp, has;
 	uint16_t need; /* bytes of a record that has all the fields */
-	/* ... of an entry or exit whose fields, and the thread, are u32 of this byte order; else more than any */
-	uint16_t need_usual;
 	struct rfield f[CLASS_FIELDS];
 };
+
+/* An entry or exit whose fields, and the thread, are u32 of this byte order: where two fields are. */
+struct rusual {
+	uint32_t id; /* NO_EVENT: there is none such */
+	uint16_t need, off[2];
+};
+
+#define NO_EVENT UINT32_MAX
 
 #define RPLANS 16
 
@@ -232,6 +246,7 @@ struct report {
 	uint8_t plan_of[65536]; /* by event id: index into plan, 0 = none */
 	struct rplan plan[RPLANS];
 	size_t nplan;
+	struct rusual entry, exit;
 	struct rthread **thread;
 	size_t nthread, thread_cap;
 	struct u64map by_tid;  /* tid → index */

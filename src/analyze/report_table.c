@@ -90,7 +90,7 @@ static int make_rows(struct build *b)
 		const struct cell *c = v->owner && report_matches(b->r, b->f, i) ? v->cells->first : NULL;
 
 		for (; c; c = c->next) {
-			if (!c->n || u64map_get(&b->at, c->key, NULL))
+			if (!(c->timed + c->untimed) || u64map_get(&b->at, c->key, NULL))
 				continue;
 			if (u64map_put(&b->at, c->key, t->n))
 				return -ENOMEM;
@@ -103,22 +103,22 @@ static int make_rows(struct build *b)
 
 static void add_cell(struct build *b, const struct cell *c)
 {
+	uint64_t samples = c->timed + c->untimed, i;
 	struct report_row *row;
-	uint64_t i;
 
-	if (!c->n || !u64map_get(&b->at, c->key, &i))
+	if (!samples || !u64map_get(&b->at, c->key, &i))
 		return;
 	row = &b->t->row[i];
 	if (!row->samples)
 		row->min = UINT64_MAX;
 	row->key = c->key;
-	row->samples += c->n;
+	row->samples += samples;
 	row->timed += c->timed;
 	row->min = MIN(row->min, c->min);
 	row->max = MAX(row->max, c->max);
 	row->ticks += c->sum;
 	row->squares = row->squares + c->squares < c->squares ? ~(u128)0 : row->squares + c->squares;
-	b->t->samples += c->n;
+	b->t->samples += samples;
 	b->t->timed += c->timed;
 	b->ticks += c->sum;
 	for (int p = 0; c->part && p < REPORT_PARTS; p++)

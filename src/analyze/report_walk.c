@@ -43,7 +43,6 @@ struct exit_said {
 	uint32_t reason, isa; /* as recorded; at index reason % EXITS_SAID */
 	uint64_t key;
 	struct rwhat is;
-	bool failed;
 };
 
 struct walk {
@@ -56,6 +55,7 @@ struct walk {
 	struct rwhat entry;  /* every kvm_entry */
 	struct class_event exit; /* an exit on its way to the class */
 	struct exit_said said[EXITS_SAID];
+	struct exit_said odd; /* the last one that is not kept there */
 	int error;
 };
 
@@ -119,6 +119,11 @@ static inline void push_entry(struct walk *w, struct wstream *st, const struct r
 	st->entries++;
 }
 
+static bool exit_failed(const struct class_event *exit)
+{
+	return exit->v[0] >> 31 && exit->v[1] == EXIT_ISA_VMX;
+}
+
 static bool exit_usual(enum class_mark begin)
 {
 	return begin == MARK_NO || begin == MARK_KEY;
@@ -134,9 +139,9 @@ static inline void push_exit(struct walk *w, struct wstream *st, const struct rp
 	ce->v[0] = get(r, &p->f[0], rec);
 	ce->v[1] = exit_isa(&r->names, p->f[1].size ? get(r, &p->f[1], rec) : 0);
 	st->exits++;
-	st->failed += ce->v[0] >> 31 & (ce->v[1] == EXIT_ISA_VMX);
+	st->failed += exit_failed(ce);
 	e->is.begin = (uint8_t)r->rules->begin(ce, &e->key);
-	e->is.usual = exit_usual((enum class_mark)e->is.begin);
+	e->is.usual = exit_usual((enum class_mark)e->is.begin) ? OP_EXIT : OP_NONE;
 }
 
 static void push_class(struct walk *w, struct wstream *st, const struct rplan *p,
@@ -266,8 +271,10 @@ static __attribute__((noinline)) void decode_event(struct walk *w, struct wstrea
 		decode(w, st, &r->plan[r->plan_of[rec->id]], rec);
 }
 
-static __attribute__((noinline)) void ask_of_exit(struct walk *w, struct exit_said *x, uint32_t reason, uint32_t isa)
+static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk *w, struct wstream *st,
+								     uint32_t reason, uint32_t isa)
 {
+	struct exit_said *x = &w->said[reason % EXITS_SAID];
 	struct class_event *ce = &w->exit;
 	enum class_mark begin;
 	uint64_t key = 0;
@@ -275,87 +282,94 @@ static __attribute__((noinline)) void ask_of_exit(struct walk *w, struct exit_sa
 	ce->v[0] = reason;
 	ce->v[1] = exit_isa(&w->r->names, isa);
 	begin = w->r->rules->begin(ce, &key);
-	*x = (struct exit_said){
-		.reason = reason, .isa = isa, .key = key,
-		.is = { .op = OP_EXIT, .begin = (uint8_t)begin, .usual = exit_usual(begin) },
-		.failed = reason >> 31 && ce->v[1] == EXIT_ISA_VMX,
-	};
+	if (exit_failed(ce)) { /* has to be counted each time, so it is asked for each time */
+		st->failed++;
+		x = &w->odd;
+	}
+	*x = (struct exit_said){ reason, isa, key, { .op = OP_EXIT, .begin = (uint8_t)begin } };
+	x->is.usual = exit_usual(begin) ? OP_EXIT : OP_NONE;
+	return x;
+}
+
+static inline void push_usual_exit(struct walk *w, struct wstream *st, struct rev *e, uint32_t reason, uint32_t isa)
+{
+	const struct exit_said *x = &w->said[reason % EXITS_SAID];
+
+	if (x->reason != reason || x->isa != isa)
+		x = ask_of_exit(w, st, reason, isa);
+	e->key = x->key;
+	e->is = x->is;
+}
+
+/* What is not usual, from the loop below: its state to where others look for it, and back. */
+static __attribute__((noinline)) struct rev *fill_other(struct walk *w, struct wstream *st, struct rev *e,
+							uint64_t last_ts, struct rec rec)
+{
+	st->n = (uint32_t)(e - st->ev);
+	st->last_ts = last_ts;
+	decode_event(w, st, &rec);
+	return st->ev + st->n;
 }
 
 /*
- * What most events are: an entry or an exit of the thread that had the event before, with fields of 4 bytes in
- * this machine's order. Kept apart from the general way, decode_event(), so that the loop's state stays in
- * registers. OP_ENTRY, OP_EXIT, or OP_NONE: not of that kind, nothing was done.
+ * The rest of the open sub-buffer, as far as it fits: one event makes at most 3 entries.
+ *
+ * Most events are an entry or an exit of the thread that had the event before, or nothing to the report. They are
+ * dealt with here, apart from the general way, decode_event(), so that the loop's state stays in registers.
  */
-static inline enum rop decode_usual(struct walk *w, struct wstream *st, const struct rplan *p,
-				    const struct rec *rec, uint32_t pid_off, struct rev *e)
-{
-	uint32_t reason, isa;
-	struct exit_said *x;
-
-	if (rec->len < p->need_usual || load_u32(rec->data + pid_off) != st->last_tid)
-		return OP_NONE;
-	e->ts = rec->ts;
-	e->thread = st->last_thread;
-	if (p->kind == RE_ENTRY) {
-		e->key = load_u32(rec->data + p->f[0].off);
-		e->is = w->entry;
-		return OP_ENTRY;
-	}
-	reason = load_u32(rec->data + p->f[0].off);
-	isa = load_u32(rec->data + p->f[1].off);
-	x = &w->said[reason % EXITS_SAID];
-	if (x->reason != reason || x->isa != isa)
-		ask_of_exit(w, x, reason, isa);
-	st->failed += x->failed;
-	e->key = x->key;
-	e->is = x->is;
-	return OP_EXIT;
-}
-
-/* The rest of the open sub-buffer, as far as it fits: one event makes at most 3 entries. */
 static __attribute__((noinline)) void fill_subbuf(struct walk *w, struct wstream *st)
 {
-	uint64_t last_ts = st->last_ts, from = w->r->from, to = w->r->to, usual = 0, entries = 0, others = 0;
-	/* Not before this is the usual way open; not at all in a gap. */
-	uint64_t least = st->in_gap ? UINT64_MAX : MAX(last_ts, from);
-	struct rev *e = st->ev + st->n, *full = st->ev + w->chunk - 3;
 	const struct report *r = w->r;
+	const struct rusual entry = r->entry, exit = r->exit;
 	uint32_t pid_off = r->pid.off;
+	uint64_t to = r->to, last_ts = st->last_ts, others = 0, entries = 0, usual = 0;
+	struct rev *e = st->ev + st->n, *full = st->ev + w->chunk - 3;
 	struct subbuf sb = st->s.sb;
-	struct rec rec, other;
+	struct rec rec;
 	int ret = 1;
 
-	while (e < full && (ret = subbuf_next(&sb, &rec)) > 0) {
+	for (;;) {
+		/*
+		 * The usual way is for times from here: not before the last event, in the window, in no gap. What
+		 * subbuf_next_plain() gives is not before what it gave last.
+		 */
+		uint64_t least = MAX(last_ts, r->from), span = st->in_gap || least > to ? 0 : to - least + 1;
+		const struct rev *first = e;
+		bool have;
+
+		while ((have = e < full && subbuf_next_plain(&sb, &rec)) && rec.ts - least < span) {
+			if (rec.id == exit.id) {
+				if (rec.len < exit.need || load_u32(rec.data + pid_off) != st->last_tid)
+					break;
+				e->ts = rec.ts;
+				e->thread = st->last_thread;
+				push_usual_exit(w, st, e++, load_u32(rec.data + exit.off[0]),
+						load_u32(rec.data + exit.off[1]));
+			} else if (rec.id == entry.id) {
+				if (rec.len < entry.need || load_u32(rec.data + pid_off) != st->last_tid)
+					break;
+				e->ts = rec.ts;
+				e->thread = st->last_thread;
+				e->key = load_u32(rec.data + entry.off[0]);
+				e->is = w->entry;
+				e++;
+				entries++;
+			} else if (!r->plan_of[rec.id]) {
+				others++;
+			} else {
+				break;
+			}
+			last_ts = rec.ts;
+		}
+		usual += (uint64_t)(e - first);
+		if (!have && (e >= full || (ret = subbuf_next(&sb, &rec)) <= 0))
+			break;
 		if (rec.ts > to) { /* so is all that follows */
 			st->ended = true;
 			break;
 		}
-		if (rec.ts >= least) {
-			uint32_t plan = r->plan_of[rec.id];
-			enum rop op;
-
-			if (!plan) {
-				last_ts = least = rec.ts;
-				others++;
-				continue;
-			}
-			op = decode_usual(w, st, &r->plan[plan], &rec, pid_off, e);
-			if (op != OP_NONE) {
-				last_ts = least = rec.ts;
-				entries += op == OP_ENTRY;
-				usual++;
-				e++;
-				continue;
-			}
-		}
-		st->n = (uint32_t)(e - st->ev);
-		st->last_ts = last_ts;
-		other = rec; /* a copy: the address of the loop's own does not leave this function */
-		decode_event(w, st, &other);
-		e = st->ev + st->n;
+		e = fill_other(w, st, e, last_ts, rec);
 		last_ts = st->last_ts;
-		least = st->in_gap ? UINT64_MAX : MAX(last_ts, from);
 	}
 	st->n = (uint32_t)(e - st->ev);
 	st->last_ts = last_ts;
@@ -518,8 +532,8 @@ static int open_streams(struct walk *w)
 
 	w->chunk = (uint32_t)(CHUNK_ALL / sizeof(*w->ev) / MAX(cap->nstream, (size_t)1));
 	w->chunk = MIN(MAX(w->chunk, (uint32_t)CHUNK_MIN), (uint32_t)CHUNK_MAX);
-	/* A slice ends where the first array does: small ones are kept half full, or slices were tiny. */
-	w->low = w->chunk < CHUNK_MAX ? w->chunk / 2 : 0;
+	/* A slice ends where the first array does: they are kept half full, or slices were tiny. */
+	w->low = w->chunk / 2;
 	w->st = calloc(cap->nstream + 1, sizeof(*w->st));
 	w->ev = calloc(cap->nstream + 1, w->chunk * sizeof(*w->ev));
 	if (!w->st || !w->ev)
@@ -558,7 +572,7 @@ int report_walk(struct report *r, struct kvmft_err *err)
 		.begin = (uint8_t)r->rules->begin(&entry, &none),
 		.end = (uint8_t)r->rules->end(&entry, &none),
 	};
-	w.entry.usual = w.entry.end == MARK_YES && w.entry.begin == MARK_NO;
+	w.entry.usual = w.entry.end == MARK_YES && w.entry.begin == MARK_NO ? OP_ENTRY : OP_NONE;
 	for (uint32_t i = 0; i < EXITS_SAID; i++)
 		w.said[i].reason = i + 1; /* no exit that is looked for here */
 	ret = open_streams(&w);
