@@ -36,8 +36,13 @@
 enum { TAG_STRING = 1, TAG_TYPE, TAG_WHO, TAG_GAP, TAG_CLOCK, TAG_SOURCE, TAG_LATENCY, TAG_VM, TAG_EVENT = 16 };
 enum { KIND_UNSIGNED, KIND_SIGNED, KIND_STRING, KIND_HEX };
 
-/* The page, as the linker has it: the compiler never sees what is in it. */
+/*
+ * The page, as the linker has it: the compiler never sees what is in it. Global: with -flto, what refers to it may end
+ * up in another unit.
+ */
 __asm__(".pushsection .rodata\n"
+	".globl html_page\n"
+	".hidden html_page\n"
 	"html_page: .incbin \"src/output/html/page.html\"\n"
 	".byte 0\n"
 	".popsection\n");

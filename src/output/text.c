@@ -325,10 +325,12 @@ static __attribute__((noinline)) void text_rare(struct out *o, const struct tl_i
 
 static int text_item(struct out *o, const struct tl_item *i)
 {
-	if (text_head_kept(o, i))
+	if (!text_head_kept(o, i))
+		text_rare(o, i);
+	else if (i->device)
 		text_event(o, i);
 	else
-		text_rare(o, i);
+		tl_print(i, &o->line);
 	sbuf_addc(&o->line, '\n');
 	return 0;
 }

@@ -254,6 +254,7 @@ if command -v clang >/dev/null; then
 else
 	leave clang "clang" "clang is not installed"
 fi
+compiler lto "gcc -O2 -flto, as some distributions build" CC=gcc CFLAGS="-O2 -g -flto=auto" LDFLAGS=-flto=auto
 compiler gcc-san "gcc, ASan and UBSan" CC=gcc SAN=address,undefined CFLAGS="-O1 -g"
 compiler small "gcc -Os, SMALL=1" CC=gcc SMALL=1
 compiler smallest "gcc -Os, SMALL=1 MINIMAL=1" CC=gcc SMALL=1 MINIMAL=1
