@@ -104,6 +104,14 @@ static inline __must_check bool subbuf_next_plain(struct subbuf *sb, struct rec 
 	return true;
 }
 
+/* Whether subbuf_next_plain() would give one. */
+static inline bool subbuf_at_plain(const struct subbuf *sb)
+{
+	size_t words = sb->head & 31;
+
+	return words - 1 < 28 && (uintptr_t)sb->p + 4 + 4 * words <= sb->last_head;
+}
+
 /* The next data event: 1; 0 at the end; -EBADMSG at a broken event (the rest must be skipped). */
 static inline __must_check int subbuf_next(struct subbuf *sb, struct rec *rec)
 {
@@ -199,6 +207,12 @@ static inline __must_check bool rstream_next_plain(struct rstream *r)
 		return false;
 	rstream_count(r);
 	return true;
+}
+
+/* Whether rstream_next_plain() would: the data of the event before stay where they are then. */
+static inline bool rstream_at_plain(const struct rstream *r)
+{
+	return r->open && subbuf_at_plain(&r->sb);
 }
 
 /* The next thing of the stream: r->rec, r->lost or r->damage_index by what is returned. */

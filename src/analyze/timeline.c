@@ -401,9 +401,45 @@ static int resolve_marker(struct timeline *t, const struct tl_item **item)
 	return qmarkers_resolve(&t->markers, &t->other);
 }
 
+/*
+ * Whether the stream's current item is an event whose data stay where they are when the stream goes on. Then it can
+ * be copied and the next winner be found at once, before this one is printed: who that is takes a chain of loads and
+ * comparisons, which a processor does beside the printing only when it comes first.
+ */
+static inline bool goes_on(const struct timeline *t, const struct tl_stream *s)
+{
+	return !s->odd && s->item.kind == TL_EVENT && rstream_at_plain(&s->r) && !t->devices.n && !t->markers.n;
+}
+
+/* item_of() such a one, as a copy. */
+static inline const struct tl_item *item_ahead(struct timeline *t, struct tl_stream *s)
+{
+	struct tl_source *src = s->src;
+	struct tl_item *item = &t->other;
+	int32_t tid;
+
+	*item = s->item;
+	t->rec = s->r.rec;
+	item->rec = &t->rec;
+	src->events++;
+	src->unplaced += item->unplaced;
+	item->ev = fmt_by_id(src->fmt, t->rec.id);
+	tid = fmt_pid(src->fmt, &t->rec);
+	if (tid != item->tid) {
+		if (!src->guest)
+			stream_thread(t, s, tid);
+		item->vcpu = s->item.vcpu;
+		item->vm = s->item.vm;
+		item->tid = s->item.tid = tid;
+	}
+	return item;
+}
+
 int tl_next(struct timeline *t, const struct tl_item **item)
 {
 	const struct tl_item *i;
+	struct tl_stream *s;
+	bool ahead;
 	uint64_t key;
 	ssize_t win;
 	int ret;
@@ -414,8 +450,13 @@ int tl_next(struct timeline *t, const struct tl_item **item)
 	win = rmerge_peek(t->merge, &key);
 	if (win < 0 || key > t->to)
 		return 0;
-	t->pending = true;
-	*item = i = item_of(t, &t->stream[win]);
+	s = &t->stream[win];
+	ahead = goes_on(t, s);
+	*item = i = ahead ? item_ahead(t, s) : item_of(t, s);
+	if (ahead)
+		rmerge_pop(t->merge);
+	else
+		t->pending = true;
 	if (i->kind != TL_EVENT)
 		return 1;
 	ret = comms_feed(i->src->comms, i->rec);

@@ -41,6 +41,7 @@ struct timeline {
 	struct qmarkers markers; /* of the hosts */
 	bool pending; /* the winner was handed out and must be popped */
 	struct tl_item other; /* handed out instead of the winner's, of which it is a changed copy */
+	struct rec rec;	      /* its, where the stream has gone on */
 };
 
 /* Both take the next entry of t->stream, which has room for it. 0 or -errno. */
