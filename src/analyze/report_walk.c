@@ -18,7 +18,7 @@
 
 /* Entries of such an array; fewer where there are many CPUs. */
 #define CHUNK_MIN 8
-#define CHUNK_MAX 512
+#define CHUNK_MAX 1024
 #define CHUNK_ALL (3u << 19) /* bytes of all arrays together */
 
 struct wstream {

@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 
 /* What is read at once: all streams of a capture together shall fit into a second-level cache. */
-#define BATCH_BYTES  (256u << 10)
+#define BATCH_BYTES  (512u << 10)
 #define BATCH_MIN    (32u << 10)
 #define BATCH_ALL    (4u << 20) /* ... of all streams together */
 #define PACKED_ALL   (6u << 20) /* ... where each batch costs the unpacking of what lies before it */
