@@ -367,7 +367,7 @@ static void stream_thread(const struct timeline *t, struct tl_stream *s, int32_t
 		s->item.vm = (int64_t)s->link->vm[thread->vm];
 }
 
-/* What the stream's item lacks, now that it is its turn. */
+/* What the stream is at, as an item. */
 static inline struct tl_item *item_of(struct timeline *t, struct tl_stream *s)
 {
 	struct tl_source *src = s->src;
@@ -376,12 +376,17 @@ static inline struct tl_item *item_of(struct timeline *t, struct tl_stream *s)
 
 	if (src->qemu)
 		return item_qemu(t, s);
+	item->kind = s->at.kind;
+	item->host = s->at.host;
+	item->width = s->at.width;
+	item->unplaced = s->at.unplaced;
 	if (item->kind != TL_EVENT)
 		return item_other(t, s);
+	s->rec = s->r.rec;
 	src->events++;
 	src->unplaced += item->unplaced;
-	item->ev = fmt_by_id(src->fmt, s->r.rec.id);
-	tid = fmt_pid(src->fmt, &s->r.rec);
+	item->ev = fmt_by_id(src->fmt, s->rec.id);
+	tid = fmt_pid(src->fmt, &s->rec);
 	if (tid != item->tid && !src->guest) /* what runs on a CPU mostly stays there for a while */
 		stream_thread(t, s, tid);
 	item->tid = tid;
@@ -393,6 +398,18 @@ static inline struct tl_item *item_of(struct timeline *t, struct tl_stream *s)
 	return item;
 }
 
+/*
+ * Whether the next of the stream is an event for which nothing is read: the data of the current one stay where they
+ * are. Then the next winner is found at once, before this one is printed: who that is takes a chain of loads and
+ * comparisons, which a processor does beside the printing only when it comes first.
+ *
+ * Before a window begins events are left out, and then something may be read.
+ */
+static inline bool goes_on(const struct tl_stream *s)
+{
+	return (!s->odd || (!s->from && !s->src->qemu)) && s->at.kind == TL_EVENT && rstream_at_plain(&s->r);
+}
+
 /* The walk goes on with the item as it was recorded. */
 static int resolve_marker(struct timeline *t, const struct tl_item **item)
 {
@@ -401,45 +418,10 @@ static int resolve_marker(struct timeline *t, const struct tl_item **item)
 	return qmarkers_resolve(&t->markers, &t->other);
 }
 
-/*
- * Whether the stream's current item is an event whose data stay where they are when the stream goes on. Then it can
- * be copied and the next winner be found at once, before this one is printed: who that is takes a chain of loads and
- * comparisons, which a processor does beside the printing only when it comes first.
- */
-static inline bool goes_on(const struct timeline *t, const struct tl_stream *s)
-{
-	return !s->odd && s->item.kind == TL_EVENT && rstream_at_plain(&s->r) && !t->devices.n && !t->markers.n;
-}
-
-/* item_of() such a one, as a copy. */
-static inline const struct tl_item *item_ahead(struct timeline *t, struct tl_stream *s)
-{
-	struct tl_source *src = s->src;
-	struct tl_item *item = &t->other;
-	int32_t tid;
-
-	*item = s->item;
-	t->rec = s->r.rec;
-	item->rec = &t->rec;
-	src->events++;
-	src->unplaced += item->unplaced;
-	item->ev = fmt_by_id(src->fmt, t->rec.id);
-	tid = fmt_pid(src->fmt, &t->rec);
-	if (tid != item->tid) {
-		if (!src->guest)
-			stream_thread(t, s, tid);
-		item->vcpu = s->item.vcpu;
-		item->vm = s->item.vm;
-		item->tid = s->item.tid = tid;
-	}
-	return item;
-}
-
 int tl_next(struct timeline *t, const struct tl_item **item)
 {
 	const struct tl_item *i;
 	struct tl_stream *s;
-	bool ahead;
 	uint64_t key;
 	ssize_t win;
 	int ret;
@@ -451,12 +433,10 @@ int tl_next(struct timeline *t, const struct tl_item **item)
 	if (win < 0 || key > t->to)
 		return 0;
 	s = &t->stream[win];
-	ahead = goes_on(t, s);
-	*item = i = ahead ? item_ahead(t, s) : item_of(t, s);
-	if (ahead)
+	*item = i = item_of(t, s);
+	t->pending = !goes_on(s);
+	if (!t->pending)
 		rmerge_pop(t->merge);
-	else
-		t->pending = true;
 	if (i->kind != TL_EVENT)
 		return 1;
 	ret = comms_feed(i->src->comms, i->rec);

@@ -19,13 +19,20 @@ struct tl_stream {
 	const struct epoch_vcpu *epochs; /* guest: of the vCPU that this CPU is */
 	uint64_t from; /* of the window, host TSC */
 	bool odd;	/* not simply the first host's stamps */
-	bool placed;	/* item.host is a place, of an event before or of the first one after */
+	bool placed;	/* at.host is a place, of an event before or of the first one after */
 	uint64_t begin; /* of the host's recording */
+	struct {	/* what the stream is at, and r tells more of; but not QEMU's */
+		uint64_t host, width;
+		enum tl_kind kind;
+		bool unplaced;
+	} at;
 	/*
-	 * The current item, handed out in place: what all events of the stream have in common stays in it. vcpu and
-	 * vm: a guest's are the CPU's, a host's what the thread seen last (tid) runs. QEMU: all of it is made anew.
+	 * What was handed out last, when the stream may be further already; what all its events have in common stays
+	 * here. vcpu and vm: a guest's are the CPU's, a host's what the thread seen last (tid) runs. QEMU: all of it is
+	 * made anew, and is what the stream is at.
 	 */
 	struct tl_item item;
+	struct rec rec; /* item's */
 };
 
 struct timeline {
@@ -41,7 +48,6 @@ struct timeline {
 	struct qmarkers markers; /* of the hosts */
 	bool pending; /* the winner was handed out and must be popped */
 	struct tl_item other; /* handed out instead of the winner's, of which it is a changed copy */
-	struct rec rec;	      /* its, where the stream has gone on */
 };
 
 /* Both take the next entry of t->stream, which has room for it. 0 or -errno. */

@@ -15,14 +15,14 @@ static void place_as_next(struct tl_stream *s)
 	uint64_t lo, hi;
 	enum rkind k;
 
-	s->item.host = s->begin;
+	s->at.host = s->begin;
 	s->placed = true;
 	if (rstream_open(&r, s->src->cap, s->r.s))
 		return;
 	while ((k = rstream_next(&r)) != R_END)
 		if (k == R_EVENT &&
 		    epoch_result_usable(guest_time_to_host(s->gtime, s->epochs, r.rec.ts, &lo, &hi))) {
-			s->item.host = lo;
+			s->at.host = lo;
 			break;
 		}
 	rstream_close(&r);
@@ -40,14 +40,14 @@ static void place(struct tl_stream *s, uint64_t ts)
 		hi = lo;
 	}
 	/* A stamp before its predecessor on the same CPU cannot be right either. */
-	if (ok && s->placed && lo < s->item.host) {
+	if (ok && s->placed && lo < s->at.host) {
 		s->src->backwards++;
 		ok = false;
 	}
-	s->item.unplaced = !ok;
-	s->item.width = ok ? hi - lo : 0;
+	s->at.unplaced = !ok;
+	s->at.width = ok ? hi - lo : 0;
 	if (ok)
-		s->item.host = lo;
+		s->at.host = lo;
 	else if (!s->placed && s->gtime)
 		place_as_next(s);
 	s->placed |= ok;
@@ -56,15 +56,15 @@ static void place(struct tl_stream *s, uint64_t ts)
 /* A gap begins at the event before it and ends where the next sub-buffer begins. */
 static void place_gap(struct tl_stream *s)
 {
-	uint64_t begin = s->item.host;
+	uint64_t begin = s->at.host;
 	bool first = !s->placed;
 
 	place(s, s->r.sb.ts);
 	if (first)
-		begin = s->item.host; /* nothing before it on this CPU */
-	s->item.width = s->item.host - begin;
-	s->item.host = begin;
-	s->item.unplaced = false;
+		begin = s->at.host; /* nothing before it on this CPU */
+	s->at.width = s->at.host - begin;
+	s->at.host = begin;
+	s->at.unplaced = false;
 }
 
 static bool qemu_next(struct tl_stream *s, uint64_t *key)
@@ -93,18 +93,18 @@ static __attribute__((noinline)) bool next_rare(struct tl_stream *s, bool have, 
 		have = false;
 		switch (k) {
 		case R_EVENT:
-			s->item.kind = TL_EVENT;
+			s->at.kind = TL_EVENT;
 			place(s, s->r.rec.ts);
 			break;
 		case R_GAP:
-			s->item.kind = TL_GAP;
+			s->at.kind = TL_GAP;
 			place_gap(s);
 			break;
 		case R_DAMAGE:
-			s->item.kind = TL_DAMAGE;
-			s->item.width = 0;
+			s->at.kind = TL_DAMAGE;
+			s->at.width = 0;
 			if (!s->placed)
-				s->item.host = s->begin;
+				s->at.host = s->begin;
 			break;
 		case R_END:
 		default:
@@ -113,8 +113,8 @@ static __attribute__((noinline)) bool next_rare(struct tl_stream *s, bool have, 
 			return false;
 		}
 		/* Until the window begins; damage is told wherever it is met. */
-	} while (s->item.host + s->item.width < s->from && s->item.kind != TL_DAMAGE);
-	*key = s->item.host;
+	} while (s->at.host + s->at.width < s->from && s->at.kind != TL_DAMAGE);
+	*key = s->at.host;
 	return true;
 }
 
@@ -127,12 +127,12 @@ bool tl_stream_next(void *stream, uint64_t *key)
 	if (s->odd || !rstream_next_plain(&s->r))
 		return next_rare(s, false, key);
 	ts = s->r.rec.ts;
-	if (ts < s->item.host || ts < s->from)
+	if (ts < s->at.host || ts < s->from)
 		return next_rare(s, true, key);
-	s->item.kind = TL_EVENT;
-	s->item.host = *key = ts;
-	s->item.width = 0;
-	s->item.unplaced = false;
+	s->at.kind = TL_EVENT;
+	s->at.host = *key = ts;
+	s->at.width = 0;
+	s->at.unplaced = false;
 	s->placed = true;
 	return true;
 }
@@ -170,7 +170,7 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	int ret;
 
 	s->src = src;
-	s->item = (struct tl_item){ .src = src, .cpu = cs->cpu, .vcpu = -1, .vm = -1, .tid = -1, .rec = &s->r.rec };
+	s->item = (struct tl_item){ .src = src, .cpu = cs->cpu, .vcpu = -1, .vm = -1, .tid = -1, .rec = &s->rec };
 	if (src->guest)
 		s->item.vcpu = tl_vcpu_of_cpu(src->cap, cs->cpu);
 	if (src->guest && !src->alone) {
