@@ -268,7 +268,8 @@ static inline bool usual_pair(struct report *r, const struct rev *e, uint32_t cp
 	uint64_t exit = e[0].ts, entry = e[1].ts;
 
 	if (e[1].is.usual != OP_ENTRY || e[1].thread != e->thread || t->state != STATE_GUEST || t->open ||
-	    exit < t->entered || entry < exit || v->vcpu != (int64_t)e[1].key)
+	    exit < t->entered || entry < exit || v->vcpu != (int64_t)e[1].key ||
+	    over_gap(r, t->entered, t->entered_cpu, cpu) || over_gap(r, exit, cpu, cpu))
 		return false;
 	if (e->is.begin) {
 		struct cell *c = cell_get(v->cells, &r->budget, e->key);
@@ -299,7 +300,7 @@ static __attribute__((noinline)) int pair_one(struct report *r, const struct rev
 
 int pair_run(struct report *r, const struct rev *e, size_t n, uint32_t cpu)
 {
-	bool plain = r->opts.semantics == REPORT_EXACT && !r->opts.split && !r->tot.gaps;
+	bool plain = r->opts.semantics == REPORT_EXACT && !r->opts.split;
 	const struct rev *end = e + n, *last = plain && n ? end - 1 : e;
 
 	while (e < end) {

@@ -224,7 +224,7 @@ static __attribute__((noinline)) void text_head(struct out *o, const struct tl_i
 	*p = '\0';
 }
 
-static void text_event(struct out *o, const struct tl_item *i)
+static inline void text_event(struct out *o, const struct tl_item *i)
 {
 	if (i->ev)
 		tl_print(i, &o->line);
@@ -325,12 +325,10 @@ static __attribute__((noinline)) void text_rare(struct out *o, const struct tl_i
 
 static int text_item(struct out *o, const struct tl_item *i)
 {
-	if (!text_head_kept(o, i))
-		text_rare(o, i);
-	else if (i->device)
+	if (text_head_kept(o, i))
 		text_event(o, i);
 	else
-		tl_print(i, &o->line);
+		text_rare(o, i);
 	sbuf_addc(&o->line, '\n');
 	return 0;
 }
