@@ -129,19 +129,45 @@ static bool exit_usual(enum class_mark begin)
 	return begin == MARK_NO || begin == MARK_KEY;
 }
 
+static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk *w, struct wstream *st,
+								     uint32_t reason, uint32_t isa)
+{
+	struct exit_said *x = &w->said[reason % EXITS_SAID];
+	struct class_event *ce = &w->exit;
+	enum class_mark begin;
+	uint64_t key = 0;
+
+	ce->v[0] = reason;
+	ce->v[1] = exit_isa(&w->r->names, isa);
+	begin = w->r->rules->begin(ce, &key);
+	if (exit_failed(ce)) { /* has to be counted each time, so it is asked for each time */
+		st->failed++;
+		x = &w->odd;
+	}
+	*x = (struct exit_said){ reason, isa, key, { .op = OP_EXIT, .begin = (uint8_t)begin } };
+	x->is.usual = exit_usual(begin) ? OP_EXIT : OP_NONE;
+	return x;
+}
+
+/* What an exit is, as the class says: the rest of e is the caller's. */
+static inline void set_exit(struct walk *w, struct wstream *st, struct rev *e, uint32_t reason, uint32_t isa)
+{
+	const struct exit_said *x = &w->said[reason % EXITS_SAID];
+
+	if (x->reason != reason || x->isa != isa)
+		x = ask_of_exit(w, st, reason, isa);
+	e->key = x->key;
+	e->is = x->is;
+}
+
 static inline void push_exit(struct walk *w, struct wstream *st, const struct rplan *p,
 			     const struct rec *rec, uint32_t thread)
 {
 	const struct report *r = w->r;
 	struct rev *e = push(st, rec->ts, thread, OP_EXIT, 0);
-	struct class_event *ce = &w->exit;
 
-	ce->v[0] = get(r, &p->f[0], rec);
-	ce->v[1] = exit_isa(&r->names, p->f[1].size ? get(r, &p->f[1], rec) : 0);
+	set_exit(w, st, e, (uint32_t)get(r, &p->f[0], rec), p->f[1].size ? (uint32_t)get(r, &p->f[1], rec) : 0);
 	st->exits++;
-	st->failed += exit_failed(ce);
-	e->is.begin = (uint8_t)r->rules->begin(ce, &e->key);
-	e->is.usual = exit_usual((enum class_mark)e->is.begin) ? OP_EXIT : OP_NONE;
 }
 
 static void push_class(struct walk *w, struct wstream *st, const struct rplan *p,
@@ -271,36 +297,6 @@ static __attribute__((noinline)) void decode_event(struct walk *w, struct wstrea
 		decode(w, st, &r->plan[r->plan_of[rec->id]], rec);
 }
 
-static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk *w, struct wstream *st,
-								     uint32_t reason, uint32_t isa)
-{
-	struct exit_said *x = &w->said[reason % EXITS_SAID];
-	struct class_event *ce = &w->exit;
-	enum class_mark begin;
-	uint64_t key = 0;
-
-	ce->v[0] = reason;
-	ce->v[1] = exit_isa(&w->r->names, isa);
-	begin = w->r->rules->begin(ce, &key);
-	if (exit_failed(ce)) { /* has to be counted each time, so it is asked for each time */
-		st->failed++;
-		x = &w->odd;
-	}
-	*x = (struct exit_said){ reason, isa, key, { .op = OP_EXIT, .begin = (uint8_t)begin } };
-	x->is.usual = exit_usual(begin) ? OP_EXIT : OP_NONE;
-	return x;
-}
-
-static inline void push_usual_exit(struct walk *w, struct wstream *st, struct rev *e, uint32_t reason, uint32_t isa)
-{
-	const struct exit_said *x = &w->said[reason % EXITS_SAID];
-
-	if (x->reason != reason || x->isa != isa)
-		x = ask_of_exit(w, st, reason, isa);
-	e->key = x->key;
-	e->is = x->is;
-}
-
 /* What is not usual, from the loop below: its state to where others look for it, and back. */
 static __attribute__((noinline)) struct rev *fill_other(struct walk *w, struct wstream *st, struct rev *e,
 							uint64_t last_ts, struct rec rec)
@@ -343,8 +339,8 @@ static __attribute__((noinline)) void fill_subbuf(struct walk *w, struct wstream
 					break;
 				e->ts = rec.ts;
 				e->thread = st->last_thread;
-				push_usual_exit(w, st, e++, load_u32(rec.data + exit.off[0]),
-						load_u32(rec.data + exit.off[1]));
+				set_exit(w, st, e++, load_u32(rec.data + exit.off[0]),
+					 load_u32(rec.data + exit.off[1]));
 			} else if (rec.id == entry.id) {
 				if (rec.len < entry.need || load_u32(rec.data + pid_off) != st->last_tid)
 					break;
