@@ -86,10 +86,16 @@ struct sbuf {
 /* sbuf_room() where there is none yet. */
 bool sbuf_grow(struct sbuf *b, size_t n);
 
+/* Whether n more bytes and a NUL can be added as things are. */
+static inline bool sbuf_has_room(const struct sbuf *b, size_t n)
+{
+	return n < b->cap - b->len && !b->error;
+}
+
 /* Makes room for n more bytes and a NUL; false (and the sticky error) when there is none. */
 static inline bool sbuf_room(struct sbuf *b, size_t n)
 {
-	return (n < b->cap - b->len && !b->error) || sbuf_grow(b, n);
+	return sbuf_has_room(b, n) || sbuf_grow(b, n);
 }
 
 /* sbuf_add_mem() where room has to be made first. */
@@ -108,10 +114,11 @@ static inline void sbuf_add_mem(struct sbuf *b, const void *p, size_t n)
 
 static inline void sbuf_addc(struct sbuf *b, char c)
 {
+	const char text[2] = { c, '\0' };
+
 	if (!sbuf_room(b, 1))
 		return;
-	b->s[b->len++] = c;
-	b->s[b->len] = '\0';
+	__builtin_memcpy(b->s + b->len++, text, sizeof(text));
 }
 
 static inline void sbuf_add(struct sbuf *b, const char *text)

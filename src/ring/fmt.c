@@ -86,6 +86,7 @@ static struct fmt_event *event_new(struct fmt *f, const struct cap_format *c)
 	e->line.title_len = title;
 	e->lazy = &b->lazy;
 	e->lazy->f = f;
+	e->lazy->e = e;
 	return e;
 }
 
@@ -294,6 +295,8 @@ bool fmt_has_plan(const struct fmt_event *e)
 	if (!lazy->tried) {
 		lazy->tried = true;
 		lazy->plan = fmt_plan_new(lazy->f, e);
+		if (lazy->plan)
+			fmt_plan_quick(lazy->plan, lazy->e);
 	}
 	return lazy->plan;
 }

@@ -110,14 +110,19 @@ enum pcode {
 
 struct pstep {
 	char text[STEP_TEXT];
-	uint8_t len;
-	uint8_t code;
-	uint16_t off; /* of the field */
+	pstep_print *print;
 	union {
+		size_t off;		/* of the field */
 		const struct pseg *seg; /* C_SEGMENT */
 		struct pmemo *memo;	/* C_MEMO */
 	};
+	const struct fmt *f;
+	uint8_t len;
 };
+
+/* fmt_print.c */
+pstep_print *plan_step(enum pcode code);
+bool plan_is_memo(const struct pstep *s);
 
 /*
  * The texts of consecutive segments by the values of the few fields that they depend on: names of
@@ -133,6 +138,8 @@ struct pmemo {
 		uint8_t size;
 	} in[MEMO_FIELDS];
 	size_t nin;
+	uint64_t mask;	/* not 0: they are these bits of the 8 bytes at at */
+	uint16_t at;
 	bool two_words; /* 2 fields of 4 bytes */
 	const struct pseg *seg;
 	size_t nseg;
@@ -150,6 +157,7 @@ struct fmt_plan {
 	struct fmt_field *dyn; /* dynamic fields the plan uses */
 	size_t ndyn, dyn_cap;
 	struct pstep *step;    /* ends with C_END */
+	uint32_t need;	       /* least length of a record */
 	size_t nstep, step_cap;
 	/* A line needs at most room + room_len * length of the record. */
 	size_t room, room_len;

@@ -37,14 +37,26 @@ struct fmt_plan;
  */
 struct fmt_lazy {
 	struct fmt *f;
+	struct fmt_event *e; /* whose this is */
 	struct fmt_plan *plan;
 	bool tried, tab_tried;
 	struct fmt_symtab *tab;
 	size_t ntab, tab_cap;
 };
 
+/*
+ * Prints the value of s and goes on with all that stands behind it; data: the record's. Then the text is to's, which
+ * has room for it.
+ */
+struct pstep;
+typedef void pstep_print(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec, struct sbuf *to);
+
 struct fmt_event {
 	struct fmt_line line; /* first: see ring.h */
+	/* From the plan, NULL: there is none yet, or it asks more of a record than its length. */
+	const struct pstep *step;
+	pstep_print *first; /* step->print */
+	size_t room, room_len;
 	const char *sys, *name;
 	const char *text;	/* the whole format */
 	size_t len;
@@ -116,6 +128,8 @@ static inline uint64_t fmt_get(const void *p, uint32_t size, bool swap)
 
 /* fmt_compile.c: NULL when the print format cannot be used (or out of memory). */
 struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e);
+/* fmt_print.c: makes known to e what fmt_print() asks of a plan. */
+void fmt_plan_quick(const struct fmt_plan *p, struct fmt_event *e);
 void fmt_plan_close(struct fmt *f); /* frees f->tep */
 /* fmt_plan.c */
 void fmt_plan_free(struct fmt_plan *p);

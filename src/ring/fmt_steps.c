@@ -133,6 +133,27 @@ static bool worth_it(const struct pseg *s)
 	return s->spec.conv == 's' && s->arg->kind != P_TEXT;
 }
 
+/* One load and a mask give all fields when they lie in 8 bytes that every record has. */
+static void memo_mask(struct pmemo *m, uint32_t need)
+{
+	uint8_t mask[8] = { 0 };
+	uint32_t from = UINT16_MAX, to = 0;
+
+	for (size_t i = 0; i < m->nin; i++) {
+		from = MIN(from, (uint32_t)m->in[i].off);
+		to = MAX(to, (uint32_t)m->in[i].off + m->in[i].size);
+	}
+	if (to > need || need < sizeof(mask))
+		return;
+	from = MIN(from, need - (uint32_t)sizeof(mask));
+	if (to - from > sizeof(mask))
+		return;
+	for (size_t i = 0; i < m->nin; i++)
+		memset(mask + m->in[i].off - from, 0xff, m->in[i].size);
+	m->at = (uint16_t)from;
+	memcpy(&m->mask, mask, sizeof(mask));
+}
+
 /* The group that begins at segment i, NULL when there is none (*ok) or no memory. */
 static struct pmemo *memo_new(const struct fmt_plan *p, size_t i, bool *ok)
 {
@@ -152,6 +173,7 @@ static struct pmemo *memo_new(const struct fmt_plan *p, size_t i, bool *ok)
 		free(m);
 		return NULL;
 	}
+	memo_mask(m, p->need);
 	m->two_words = m->nin == 2 && m->in[0].size == 4 && m->in[1].size == 4;
 	return m;
 }
@@ -203,18 +225,21 @@ static bool lower_value(struct fmt_plan *p, const struct fmt *f, struct pstep *s
 {
 	const struct pseg *s = &p->seg[*i];
 	struct pmemo *memo;
+	enum pcode code;
 	bool ok;
 
 	memo = memo_new(p, *i, &ok);
 	if (memo) {
 		step->memo = memo;
-		step->code = C_MEMO;
+		step->print = plan_step(C_MEMO);
 		*i += memo->nseg;
 		return true;
 	}
-	step->code = (uint8_t)field_code(s, f);
-	step->seg = s;
-	if (step->code != C_SEGMENT)
+	code = field_code(s, f);
+	step->print = plan_step(code);
+	if (code == C_SEGMENT)
+		step->seg = s;
+	else
 		step->off = s->arg->off;
 	++*i;
 	return ok;
@@ -236,7 +261,8 @@ bool plan_lower(struct fmt_plan *p, const struct fmt *f)
 
 		if (!step)
 			return false;
-		step->code = C_END;
+		step->f = f;
+		step->print = plan_step(C_END);
 		if (i < p->nseg && !p->seg[i].spec.conv && p->seg[i].len <= STEP_TEXT) {
 			step->len = (uint8_t)p->seg[i].len;
 			memcpy(step->text, p->seg[i++].text, step->len);

@@ -221,7 +221,7 @@ static void parse_symbols(const struct fmt_event *e)
 	while (p && *p && !ret) {
 		if (*p == '"') {
 			p = skip_string(p);
-		} else if (str_starts(p, CALL)) {
+		} else if (*p == CALL[0] && str_starts(p, CALL)) {
 			p += strlen(CALL);
 			ret = parse_table(e, p);
 		} else {

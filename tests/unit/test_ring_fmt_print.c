@@ -356,6 +356,117 @@ static void test_arithmetic(void **state __unused_arg)
 	}
 }
 
+#define NAMES                                                           \
+	"name: names\nID: 60002\nformat:\n" COMMON                      \
+	"\tfield:u8 a;\toffset:8;\tsize:1;\tsigned:0;\n"                \
+	"\tfield:u16 b;\toffset:10;\tsize:2;\tsigned:0;\n"              \
+	"\tfield:u32 c;\toffset:12;\tsize:4;\tsigned:0;\n"              \
+	"\tfield:u32 far;\toffset:24;\tsize:4;\tsigned:0;\n"            \
+	"\tfield:u8 end;\toffset:31;\tsize:1;\tsigned:0;\n\nprint fmt: "
+#define NAME_OF(field) "__print_symbolic(REC->" field ", { 1, \"one\" }, { 2, \"two\" })"
+
+/*
+ * Texts that few values decide are kept by those values: wherever the fields lie, each has its own, and what other
+ * fields hold does not matter.
+ */
+static void test_kept_names(void **state __unused_arg)
+{
+	static const struct {
+		const char *print;
+		struct {
+			uint16_t off, size;
+		} field[3];
+	} list[] = {
+		{ "\"%s.\", " NAME_OF("a"), { { 8, 1 } } },
+		{ "\"%s.\", " NAME_OF("b"), { { 10, 2 } } },
+		{ "\"%s.\", " NAME_OF("end"), { { 31, 1 } } }, /* the last byte of a record */
+		{ "\"%s.%s.\", " NAME_OF("a") ", " NAME_OF("c"), { { 8, 1 }, { 12, 4 } } },
+		{ "\"%s.%s.\", " NAME_OF("c") ", " NAME_OF("a"), { { 12, 4 }, { 8, 1 } } },
+		{ "\"%s.%s.\", " NAME_OF("c") ", " NAME_OF("far"), { { 12, 4 }, { 24, 4 } } },
+		{ "\"%s.%s.\", " NAME_OF("a") ", " NAME_OF("end"), { { 8, 1 }, { 31, 1 } } },
+		{ "\"%s.%s.%s.\", " NAME_OF("b") ", " NAME_OF("end") ", " NAME_OF("far"),
+		  { { 10, 2 }, { 31, 1 }, { 24, 4 } } },
+	};
+	static const char *const name[] = { "0x0.", "one.", "two.", "0x3." };
+
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
+		struct capture c = { .long_size = 8 };
+		struct sbuf text = { 0 };
+		unsigned int seed = 3;
+		struct fmt *f;
+
+		sbuf_addf(&text, "%s%s\n", NAMES, list[i].print);
+		add_format(&c, "t", "names", text.s);
+		f = load(&c);
+		assert_true(fmt_has_plan(fmt_by_id(f, 60002)));
+		for (unsigned int round = 0; round < 300; round++) {
+			uint8_t *data = malloc(32);
+			struct rec rec = { .data = data, .len = 32, .id = 60002 };
+			struct sbuf out = { 0 }, want = { 0 };
+
+			for (size_t k = 0; k < rec.len; k++)
+				data[k] = (uint8_t)rand_r(&seed);
+			for (size_t k = 0; k < ARRAY_SIZE(list[i].field) && list[i].field[k].size; k++) {
+				unsigned int v = (unsigned int)rand_r(&seed) % 4;
+
+				enc_put(data + list[i].field[k].off, false, v, list[i].field[k].size);
+				sbuf_add(&want, name[v]);
+			}
+			fmt_print(f, fmt_by_id(f, 60002), &rec, &out);
+			assert_string_equal(out.s, want.s);
+			sbuf_free(&out);
+			sbuf_free(&want);
+			free(data);
+		}
+		fmt_free(f);
+		free_formats(&c);
+		sbuf_free(&text);
+	}
+}
+
+/* As many pieces as a format text has room for: none waits on the stack for all that come behind it. */
+static void test_many_pieces(void **state __unused_arg)
+{
+	static const struct {
+		unsigned int values, percents;
+	} list[] = { { 900, 0 }, { 1400, 0 }, { 500, 500 }, { 1, 100000 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
+		struct sbuf text = { 0 }, out = { 0 }, want = { 0 };
+		struct capture c = { .long_size = 8 };
+		uint8_t data[36] = { 0 };
+		struct rec rec = { .data = data, .len = sizeof(data), .id = 60001 };
+		struct fmt *f;
+
+		sbuf_addf(&text, "%s\"", ARITHMETIC);
+		for (unsigned int k = 0; k < list[i].values; k++)
+			sbuf_add(&text, k % 7 ? "%u" : "%d");
+		for (unsigned int k = 0; k < list[i].percents; k++)
+			sbuf_add(&text, "%%");
+		sbuf_addc(&text, '"');
+		for (unsigned int k = 0; k < list[i].values; k++) {
+			sbuf_add(&text, k % 7 ? ",REC->u" : ",REC->b");
+			sbuf_addf(&want, "%d", k % 7 ? 1234567890 : -3);
+		}
+		for (unsigned int k = 0; k < list[i].percents; k++)
+			sbuf_addc(&want, '%');
+		sbuf_addc(&text, '\n');
+		data[8] = (uint8_t)-3;
+		enc_put(data + 12, false, 1234567890, 4);
+		add_format(&c, "t", "sums", text.s);
+		f = load(&c);
+		assert_true(fmt_has_plan(fmt_by_id(f, 60001)));
+		fmt_print(f, fmt_by_id(f, 60001), &rec, &out);
+		assert_int_equal(out.len, want.len);
+		assert_string_equal(out.s, want.s);
+		fmt_free(f);
+		free_formats(&c);
+		sbuf_free(&text);
+		sbuf_free(&out);
+		sbuf_free(&want);
+	}
+}
+
 /* Events of the running kernel, where tracefs can be read: skipped visibly elsewhere. */
 static void test_print_live(void **state __unused_arg)
 {
@@ -409,6 +520,8 @@ int main(void)
 		cmocka_unit_test(test_print_like_tep_swapped),
 		cmocka_unit_test(test_print_like_kernel),
 		cmocka_unit_test(test_arithmetic),
+		cmocka_unit_test(test_kept_names),
+		cmocka_unit_test(test_many_pieces),
 		cmocka_unit_test(test_print_live),
 	};
 

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fmt_print.c: the steps of a plan, gone through for one event.
+ *
+ * A step prints one value, copies the text of the step behind it and ends by calling that one: a jump, of which the
+ * branch predictor learns separately for each kind of step, and no register has to be saved on the way. Which one is
+ * the first is what the processor waits for most: events of many CPUs come in no order that it could foresee. So it
+ * is found with few loads from the event's type (fmt_event.first, .step).
+ */
+#include "fmt_plan.h"
+
+#include <string.h>
+
+/* Beyond that the stack might not do where a compiler makes calls of the jumps. */
+#define MAX_STEPS 1024
+
+static inline void step_at(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,
+			   struct sbuf *to)
+{
+	__builtin_memcpy(p, s->text, sizeof(s->text));
+	s->print(s, data, p + s->len, rec, to);
+}
+
+static void step_end(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec, struct sbuf *to)
+{
+	(void)s;
+	(void)data;
+	(void)rec;
+	*p = '\0';
+	to->len = (size_t)(p - to->s);
+}
+
+#define STEP(name, put)                                                                                            \
+	static void step_##name(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,        \
+				struct sbuf *to)                                                                   \
+	{                                                                                                          \
+		step_at(s + 1, data, put, rec, to);                                                                \
+	}
+
+STEP(dec_s32, put_sdec(p, (int32_t)load_u32(data + s->off)))
+STEP(dec_u64, put_dec(p, load_u64(data + s->off)))
+STEP(dec_s64, put_sdec(p, (int64_t)load_u64(data + s->off)))
+STEP(hex_u32, put_hex(p, load_u32(data + s->off)))
+STEP(hex_u64, put_hex(p, load_u64(data + s->off)))
+STEP(hex8_u32, put_hex8(p, load_u32(data + s->off)))
+STEP(hex16_u64, put_hex16(p, load_u64(data + s->off)))
+
+static __attribute__((noinline)) void step_dec_long(const struct pstep *s, const uint8_t *data, char *p,
+						    const struct rec *rec, struct sbuf *to)
+{
+	step_at(s + 1, data, put_dec(p, load_u32(data + s->off)), rec, to);
+}
+
+/* Numbers of vCPUs, mostly of one digit. What is printed elsewhere has no say in which registers this one saves. */
+static void step_dec_u32(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec, struct sbuf *to)
+{
+	uint32_t v = load_u32(data + s->off);
+
+	if (v < 10) {
+		*p = (char)('0' + v);
+		step_at(s + 1, data, p + 1, rec, to);
+	} else {
+		step_dec_long(s, data, p, rec, to);
+	}
+}
+
+/* n segments at p; the end of their text. */
+static char *print_segments(const struct pseg *s, size_t n, const struct fmt *f, char *p, const struct rec *rec,
+			    struct sbuf *to)
+{
+	struct pout out = { .p = p, .to = to };
+
+	while (n--)
+		plan_segment(s++, f, rec, &out);
+	return out.p;
+}
+
+static void step_segment(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec, struct sbuf *to)
+{
+	step_at(s + 1, data, print_segments(s->seg, 1, s->f, p, rec, to), rec, to);
+}
+
+/* ---- texts that few values decide ---- */
+
+static inline uint64_t memo_field(const struct pmemo *m, size_t i, const uint8_t *data)
+{
+	const uint8_t *p = data + m->in[i].off;
+
+	switch (m->in[i].size) {
+	case 1: return *p;
+	case 2: return load_u16(p);
+	case 4: return load_u32(p);
+	default: return load_u64(p);
+	}
+}
+
+/* The fields that decide: mostly they lie in 8 bytes, or are two of 4 bytes; else one behind the other. */
+static inline uint64_t memo_key(const struct pmemo *m, const uint8_t *data)
+{
+	uint64_t key;
+
+	if (m->mask)
+		return load_u64(data + m->at) & m->mask;
+	if (m->two_words)
+		return (uint64_t)load_u32(data + m->in[0].off) << 32 | load_u32(data + m->in[1].off);
+	key = memo_field(m, 0, data);
+	for (size_t i = 1; i < m->nin; i++)
+		key = key << 8 * m->in[i].size | memo_field(m, i, data);
+	return key;
+}
+
+static inline struct pmemo_slot *memo_slot(struct pmemo *m, uint64_t key)
+{
+	_Static_assert(MEMO_SLOTS == 1 << (64 - 58), "the hash gives a slot");
+	return &m->slot[key * 0x9e3779b97f4a7c15 >> 58];
+}
+
+/* A text that is not known: from here on it is. */
+static __attribute__((noinline)) void memo_miss(const struct pstep *s, const uint8_t *data, char *p,
+						const struct rec *rec, struct sbuf *to)
+{
+	struct pmemo *m = s->memo;
+	uint64_t key = memo_key(m, data);
+	struct pmemo_slot *slot = memo_slot(m, key);
+	char *end = print_segments(m->seg, m->nseg, s->f, p, rec, to);
+	size_t n = (size_t)(end - p);
+
+	if (n <= sizeof(slot->text)) {
+		slot->key = key;
+		slot->used = true;
+		slot->len = (uint8_t)n;
+		memcpy(slot->text, p, n);
+	}
+	step_at(s + 1, data, end, rec, to);
+}
+
+static void step_memo(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec, struct sbuf *to)
+{
+	uint64_t key = memo_key(s->memo, data);
+	const struct pmemo_slot *slot = memo_slot(s->memo, key);
+
+	if (!slot->used || slot->key != key) {
+		memo_miss(s, data, p, rec, to);
+		return;
+	}
+	__builtin_memcpy(p, slot->text, sizeof(slot->text));
+	step_at(s + 1, data, p + slot->len, rec, to);
+}
+
+bool plan_is_memo(const struct pstep *s)
+{
+	return s->print == step_memo;
+}
+
+/* ---- an event ---- */
+
+static pstep_print *const step_of[] = {
+	[C_END] = step_end, [C_DEC_U32] = step_dec_u32, [C_DEC_S32] = step_dec_s32, [C_DEC_U64] = step_dec_u64,
+	[C_DEC_S64] = step_dec_s64, [C_HEX_U32] = step_hex_u32, [C_HEX_U64] = step_hex_u64,
+	[C_HEX8_U32] = step_hex8_u32, [C_HEX16_U64] = step_hex16_u64, [C_SEGMENT] = step_segment,
+	[C_MEMO] = step_memo,
+};
+
+pstep_print *plan_step(enum pcode code)
+{
+	return step_of[code];
+}
+
+/* Whether all dynamic fields lie inside the record, as the steps expect. */
+static bool dynamic_fit(const struct fmt_plan *p, const struct fmt *f, const struct rec *rec)
+{
+	const uint8_t *data;
+	uint32_t len;
+
+	for (size_t i = 0; i < p->ndyn; i++)
+		if (!fmt_bytes(f, &p->dyn[i], rec, &data, &len))
+			return false;
+	return true;
+}
+
+static void print_many(const struct fmt_plan *p, const struct fmt *f, const struct rec *rec, struct sbuf *out)
+{
+	char *end = print_segments(p->seg, p->nseg, f, out->s + out->len, rec, out);
+
+	*end = '\0';
+	out->len = (size_t)(end - out->s);
+}
+
+/* The first event of its kind, one that does not fit its plan, or one for which room must be made. */
+static __attribute__((noinline)) void print_rare(const struct fmt *f, const struct fmt_event *e,
+						 const struct rec *rec, struct sbuf *out)
+{
+	const struct fmt_plan *p = fmt_has_plan(e) ? e->lazy->plan : NULL;
+
+	if (!p || rec->len < e->need || !dynamic_fit(p, f, rec)) {
+		fmt_print_fields(f, e, rec, out);
+		return;
+	}
+	if (!sbuf_room(out, p->room + p->room_len * rec->len))
+		return;
+	if (p->nstep > MAX_STEPS)
+		print_many(p, f, rec, out);
+	else
+		step_at(p->step, rec->data, out->s + out->len, rec, out);
+}
+
+void fmt_plan_quick(const struct fmt_plan *p, struct fmt_event *e)
+{
+	e->room = p->room;
+	e->room_len = p->room_len;
+	e->first = p->step->print;
+	e->step = p->ndyn || p->nstep > MAX_STEPS ? NULL : p->step;
+}
+
+void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec *rec, struct sbuf *out)
+{
+	const struct pstep *s = e->step;
+	char *p;
+
+	if (!s || rec->len < e->need || !sbuf_has_room(out, e->room + e->room_len * rec->len)) {
+		print_rare(f, e, rec, out);
+		return;
+	}
+	p = out->s + out->len;
+	__builtin_memcpy(p, s->text, sizeof(s->text));
+	e->first(s, rec->data, p + s->len, rec, out);
+}
