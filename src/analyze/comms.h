@@ -20,10 +20,16 @@ struct tl_comms {
 
 int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms **out) __must_check;
 int comms_learn(struct tl_comms *c, const struct rec *rec) __must_check;
+/* Whether it may be of an event to learn from. */
+static inline bool comms_wants(const struct tl_comms *c, const struct rec *rec)
+{
+	return c->ids >> (rec->id % 64) & 1;
+}
+
 /* Learns from sched events; cheap for all others. 1 when a name changed, 0, or -ENOMEM. */
 static inline int comms_feed(struct tl_comms *c, const struct rec *rec)
 {
-	return c->ids >> (rec->id % 64) & 1 ? comms_learn(c, rec) : 0;
+	return comms_wants(c, rec) ? comms_learn(c, rec) : 0;
 }
 
 const char *comms_get(const struct tl_comms *c, int32_t tid);

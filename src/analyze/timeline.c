@@ -263,6 +263,9 @@ static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
 
 	if (!ms)
 		ret = -ENOMEM;
+	t->more_asked = t->devices.n || t->markers.n;
+	for (size_t i = 0; i < t->nsrc; i++)
+		t->more_asked |= t->src[i]->qemu != NULL;
 	for (size_t i = 0; ms && i < t->nstream; i++)
 		ms[i] = (struct rmerge_src){ .next = tl_stream_next, .src = &t->stream[i] };
 	if (!ret)
@@ -318,6 +321,14 @@ static void count_lost(struct tl_source *src, uint64_t lost)
 	src->lost_unknown |= !lost;
 }
 
+static inline void item_place(const struct tl_stream *s, struct tl_item *item)
+{
+	item->kind = s->at.kind;
+	item->host = s->at.host;
+	item->width = s->at.width;
+	item->unplaced = s->at.unplaced;
+}
+
 /* A gap, or damage. */
 static struct tl_item *item_other(struct timeline *t, struct tl_stream *s)
 {
@@ -325,6 +336,7 @@ static struct tl_item *item_other(struct timeline *t, struct tl_stream *s)
 	struct tl_item *item = &t->other;
 
 	*item = s->item;
+	item_place(s, item);
 	item->tid = -1;
 	item->rec = NULL;
 	item->ev = NULL;
@@ -367,47 +379,18 @@ static void stream_thread(const struct timeline *t, struct tl_stream *s, int32_t
 		s->item.vm = (int64_t)s->link->vm[thread->vm];
 }
 
-/* What the stream is at, as an item. */
-static inline struct tl_item *item_of(struct timeline *t, struct tl_stream *s)
+/* What the stream is at, an event of a capture, as an item. */
+static inline void item_event(struct tl_stream *s)
 {
 	struct tl_source *src = s->src;
 	struct tl_item *item = &s->item;
-	int32_t tid;
 
-	if (src->qemu)
-		return item_qemu(t, s);
-	item->kind = s->at.kind;
-	item->host = s->at.host;
-	item->width = s->at.width;
-	item->unplaced = s->at.unplaced;
-	if (item->kind != TL_EVENT)
-		return item_other(t, s);
+	item_place(s, item);
 	s->rec = s->r.rec;
 	src->events++;
 	src->unplaced += item->unplaced;
-	item->ev = fmt_by_id(src->fmt, s->rec.id);
-	tid = fmt_pid(src->fmt, &s->rec);
-	if (tid != item->tid && !src->guest) /* what runs on a CPU mostly stays there for a while */
-		stream_thread(t, s, tid);
-	item->tid = tid;
-	if (t->devices.n) {
-		item->device = NULL;
-		if (item->ev)
-			qdevices_item(&t->devices, item);
-	}
-	return item;
-}
-
-/*
- * Whether the next of the stream is an event for which nothing is read: the data of the current one stay where they
- * are. Then the next winner is found at once, before this one is printed: who that is takes a chain of loads and
- * comparisons, which a processor does beside the printing only when it comes first.
- *
- * Before a window begins events are left out, and then something may be read.
- */
-static inline bool goes_on(const struct tl_stream *s)
-{
-	return (!s->odd || (!s->from && !s->src->qemu)) && s->at.kind == TL_EVENT && rstream_at_plain(&s->r);
+	item->ev = s->at.ev;
+	item->tid = s->at.tid;
 }
 
 /* The walk goes on with the item as it was recorded. */
@@ -418,32 +401,84 @@ static int resolve_marker(struct timeline *t, const struct tl_item **item)
 	return qmarkers_resolve(&t->markers, &t->other);
 }
 
+/*
+ * Whether the next of the stream, which is at an event, is one for which nothing is read: the data of this one stay
+ * where they are. Then the next winner is found at once, before this one is printed: who that is takes a chain of loads
+ * and comparisons, which a processor does beside the printing only when it comes first.
+ *
+ * Before a window begins events are left out, and then something may be read.
+ */
+static inline bool goes_on(const struct tl_stream *s)
+{
+	return (!s->odd || !s->from) && rstream_at_plain(&s->r);
+}
+
+static inline void pop_or_later(struct timeline *t, const struct tl_stream *s)
+{
+	t->pending = !goes_on(s);
+	if (!t->pending)
+		rmerge_pop(t->merge);
+}
+
+/* An event of a capture of which more is asked than its place. */
+static int event_rare(struct timeline *t, struct tl_stream *s, const struct tl_item **item)
+{
+	struct tl_source *src = s->src;
+	int ret;
+
+	if (s->at.tid != s->item.tid && !src->guest) /* what runs on a CPU mostly stays there for a while */
+		stream_thread(t, s, s->at.tid);
+	item_event(s);
+	if (t->devices.n) {
+		s->item.device = NULL;
+		if (s->item.ev)
+			qdevices_item(&t->devices, &s->item);
+	}
+	pop_or_later(t, s);
+	*item = &s->item;
+	ret = comms_feed(src->comms, &s->rec);
+	src->renames += ret > 0;
+	if (ret >= 0 && t->markers.n)
+		ret = resolve_marker(t, item);
+	return ret < 0 ? ret : 1;
+}
+
+/* Whatever it is that the stream is at. */
+static __attribute__((noinline)) int next_rare(struct timeline *t, struct tl_stream *s, const struct tl_item **item)
+{
+	if (!s->src->qemu && s->at.kind == TL_EVENT)
+		return event_rare(t, s, item);
+	t->pending = true;
+	*item = s->src->qemu ? item_qemu(t, s) : item_other(t, s);
+	return 1;
+}
+
+static __attribute__((noinline)) int next_after(struct timeline *t, const struct tl_item **item)
+{
+	t->pending = false;
+	rmerge_pop(t->merge);
+	return tl_next(t, item);
+}
+
+/* Events are many: what is not asked of most of them is elsewhere. */
 int tl_next(struct timeline *t, const struct tl_item **item)
 {
-	const struct tl_item *i;
 	struct tl_stream *s;
 	uint64_t key;
 	ssize_t win;
-	int ret;
 
 	if (t->pending)
-		rmerge_pop(t->merge);
-	t->pending = false;
+		return next_after(t, item);
 	win = rmerge_peek(t->merge, &key);
 	if (win < 0 || key > t->to)
 		return 0;
 	s = &t->stream[win];
-	*item = i = item_of(t, s);
-	t->pending = !goes_on(s);
-	if (!t->pending)
-		rmerge_pop(t->merge);
-	if (i->kind != TL_EVENT)
-		return 1;
-	ret = comms_feed(i->src->comms, i->rec);
-	i->src->renames += ret > 0;
-	if (ret >= 0 && t->markers.n)
-		ret = resolve_marker(t, item);
-	return ret < 0 ? ret : 1;
+	if (t->more_asked || s->at.kind != TL_EVENT || s->at.rare || s->at.tid != s->item.tid)
+		return next_rare(t, s, item);
+	item_event(s);
+	*item = &s->item;
+	pop_or_later(t, s);
+	return 1;
 }
 
 size_t tl_sources(const struct timeline *t)

@@ -13,6 +13,7 @@
 
 struct tl_stream {
 	struct tl_source *src;
+	const struct fmt *fmt; /* src's */
 	struct rstream r;
 	const struct guest_time *gtime;	 /* NULL for the host */
 	const struct migrate *link;	 /* of a host that is not the first one */
@@ -21,10 +22,17 @@ struct tl_stream {
 	bool odd;	/* not simply the first host's stamps */
 	bool placed;	/* at.host is a place, of an event before or of the first one after */
 	uint64_t begin; /* of the host's recording */
-	struct {	/* what the stream is at, and r tells more of; but not QEMU's */
+	/*
+	 * What the stream is at, and r tells more of; but not QEMU's. ev, tid and rare are an event's: looked for when
+	 * it is read, they are there when it has won and decide what is done.
+	 */
+	struct {
 		uint64_t host, width;
 		enum tl_kind kind;
 		bool unplaced;
+		bool rare; /* names of threads may change with it */
+		int32_t tid;
+		const struct fmt_event *ev;
 	} at;
 	/*
 	 * What was handed out last, when the stream may be further already; what all its events have in common stays
@@ -46,6 +54,7 @@ struct timeline {
 	uint64_t from, to; /* host TSC: what is outside is left out */
 	struct qdevices devices;
 	struct qmarkers markers; /* of the hosts */
+	bool more_asked; /* of each event than its place and its thread: some source is a QEMU's, or has its devices */
 	bool pending; /* the winner was handed out and must be popped */
 	struct tl_item other; /* handed out instead of the winner's, of which it is a changed copy */
 };

@@ -3,6 +3,7 @@
  * tl_stream.c: the events of one CPU of one capture, or of one QEMU, each at its place on the first
  * host's TSC.
  */
+#include "comms.h"
 #include "tl_priv.h"
 
 /*
@@ -82,6 +83,14 @@ static bool qemu_next(struct tl_stream *s, uint64_t *key)
 	return true;
 }
 
+static inline void look_at(struct tl_stream *s)
+{
+	s->at.kind = TL_EVENT;
+	s->at.ev = fmt_by_id(s->fmt, s->r.rec.id);
+	s->at.tid = fmt_pid(s->fmt, &s->r.rec);
+	s->at.rare = comms_wants(s->src->comms, &s->r.rec);
+}
+
 /* By everything that there is; have: rstream_next() has given an event. */
 static __attribute__((noinline)) bool next_rare(struct tl_stream *s, bool have, uint64_t *key)
 {
@@ -93,7 +102,7 @@ static __attribute__((noinline)) bool next_rare(struct tl_stream *s, bool have, 
 		have = false;
 		switch (k) {
 		case R_EVENT:
-			s->at.kind = TL_EVENT;
+			look_at(s);
 			place(s, s->r.rec.ts);
 			break;
 		case R_GAP:
@@ -129,7 +138,7 @@ bool tl_stream_next(void *stream, uint64_t *key)
 	ts = s->r.rec.ts;
 	if (ts < s->at.host || ts < s->from)
 		return next_rare(s, true, key);
-	s->at.kind = TL_EVENT;
+	look_at(s);
 	s->at.host = *key = ts;
 	s->at.width = 0;
 	s->at.unplaced = false;
@@ -170,6 +179,7 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	int ret;
 
 	s->src = src;
+	s->fmt = src->fmt;
 	s->item = (struct tl_item){ .src = src, .cpu = cs->cpu, .vcpu = -1, .vm = -1, .tid = -1, .rec = &s->rec };
 	if (src->guest)
 		s->item.vcpu = tl_vcpu_of_cpu(src->cap, cs->cpu);

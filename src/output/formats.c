@@ -122,17 +122,21 @@ bool out_item_time(const struct out *o, const struct tl_item *i, uint64_t *v)
 	return out_clock_value(&o->clock, i->host, i->vm == (int64_t)o->clock.vm ? i->vcpu : -1, v);
 }
 
+/* What comes before the item. */
+static __attribute__((noinline)) int item_after(struct out *o, const struct tl_item *item)
+{
+	int ret = o->line.len >= FLUSH_AT ? out_flush(o) : 0;
+
+	if (!ret)
+		ret = epochs_until(o, item->host);
+	return ret ? ret : o->fmt->item(o, item);
+}
+
 int out_item(struct out *o, const struct tl_item *item)
 {
-	int ret = 0;
-
-	if (o->epoch_at < o->nepoch)
-		ret = epochs_until(o, item->host);
-	if (!ret)
-		ret = o->fmt->item(o, item);
-	if (!ret && o->line.len >= FLUSH_AT)
-		ret = out_flush(o);
-	return ret;
+	if (o->epoch_at < o->nepoch || o->line.len >= FLUSH_AT)
+		return item_after(o, item);
+	return o->fmt->item(o, item);
 }
 
 int out_end(struct out *o)

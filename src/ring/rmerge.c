@@ -23,28 +23,23 @@ struct rmerge {
 	struct rmerge_first first; /* first: see ring.h */
 	size_t n, leaf; /* leaf: position of leaf 0, a power of two */
 	unsigned int levels;
-	uint64_t base;
+	uint64_t base, far;
 	uint64_t *loser; /* [1 .. leaf-1] */
 	uint64_t *key;	 /* of each source's current item */
 	struct rmerge_src src[]; /* next: NULL = has ended */
 };
 
-/* Words of sources without an item and of far ones begin with these. */
+/* Words of sources without an item begin with it, those of far ones with the number below: far. */
 static inline uint64_t ended(const struct rmerge *m)
 {
 	return UINT64_MAX >> m->levels;
-}
-
-static inline uint64_t far(const struct rmerge *m)
-{
-	return ended(m) - 1;
 }
 
 static uint64_t word_of(const struct rmerge *m, size_t i)
 {
 	if (i >= m->n || !m->src[i].next)
 		return ended(m) << m->levels | i;
-	return MIN(m->key[i] - m->base, far(m)) << m->levels | i;
+	return MIN(m->key[i] - m->base, m->far) << m->levels | i;
 }
 
 /* Lets all sources below a node play; the word of the winner. */
@@ -99,6 +94,7 @@ int rmerge_new(struct rmerge **out, const struct rmerge_src *src, size_t n)
 	m->n = n;
 	for (m->leaf = 1; m->leaf < n; m->leaf *= 2)
 		m->levels++;
+	m->far = ended(m) - 1;
 	m->loser = calloc(m->leaf, sizeof(*m->loser));
 	m->key = calloc(n + 1, sizeof(*m->key));
 	if (!m->loser || !m->key) {
@@ -122,13 +118,13 @@ void rmerge_pop(struct rmerge *m)
 	if (i & RMERGE_ENDED)
 		return;
 	above = pull(m, i) ? m->key[i] - m->base : ended(m);
-	if (above >= far(m)) {
+	if (above >= m->far) {
 		/* The end, far, or below the base, which a source in order never is. */
 		if (m->src[i].next && m->key[i] < m->base) {
 			rebase(m);
 			return;
 		}
-		above = MIN(above, m->src[i].next ? far(m) : ended(m));
+		above = MIN(above, m->src[i].next ? m->far : ended(m));
 	}
 	word = above << m->levels | i;
 	for (size_t at = (m->leaf + i) / 2; at; at /= 2) {
@@ -138,7 +134,7 @@ void rmerge_pop(struct rmerge *m)
 		word = MIN(other, word);
 	}
 	above = word >> m->levels;
-	if (above >= far(m)) {
+	if (above >= m->far) {
 		rebase(m);
 		return;
 	}
