@@ -258,32 +258,48 @@ static void gap(struct report *r, const struct rev *e, uint32_t cpu)
 }
 
 /*
- * What most events are, by two: an exit out of the guest (e[0]), and behind it the entry that ends what the exit began
- * (e[1]). False where anything is special, and then nothing was done.
+ * What most events are: exits out of the guest, each with an entry behind it that ends what the exit began, all of one
+ * thread. What they change of the thread and its vCPU is written once, behind the last one. Returns what comes then,
+ * which may be e itself: anything special is left to exact_any().
  */
-static inline bool usual_pair(struct report *r, const struct rev *e, uint32_t cpu)
+static const struct rev *usual_run(struct report *r, const struct rev *e, const struct rev *last, uint32_t cpu)
 {
-	struct rthread *t = r->thread[e->thread];
+	const uint32_t thread = e->thread;
+	struct rthread *t = r->thread[thread];
 	struct rvcpu *v = t->v;
-	uint64_t exit = e[0].ts, entry = e[1].ts;
+	struct cells *cells = v->cells;
+	const uint64_t vcpu = (uint64_t)v->vcpu;
+	uint64_t entered = t->entered, guest = 0, began = 0;
+	const struct rev *first = e;
 
-	if (e[1].is.usual != OP_ENTRY || e[1].thread != e->thread || t->state != STATE_GUEST || t->open ||
-	    exit < t->entered || entry < exit || v->vcpu != (int64_t)e[1].key ||
-	    over_gap(r, t->entered, t->entered_cpu, cpu) || over_gap(r, exit, cpu, cpu))
-		return false;
-	if (e->is.begin) {
-		struct cell *c = cell_get(v->cells, &r->budget, e->key);
+	/* No gap since the first time is none since a later one. */
+	if (t->state != STATE_GUEST || t->open || over_gap(r, entered, t->entered_cpu, cpu))
+		return e;
+	for (; e < last && e[0].is.usual == OP_EXIT && e[1].is.usual == OP_ENTRY; e += 2) {
+		uint64_t exit = e[0].ts, entry = e[1].ts;
 
-		if (!c)
-			return false;
-		cell_time(c, &r->budget, entry - exit);
-		v->sampled = true;
+		if (e[0].thread != thread || e[1].thread != thread || exit < entered || entry < exit ||
+		    e[1].key != vcpu)
+			break;
+		if (e->is.begin) {
+			struct cell *c = cell_get(cells, &r->budget, e->key);
+
+			if (!c)
+				break;
+			cell_time(c, &r->budget, entry - exit);
+			began++;
+		}
+		guest += exit - entered;
+		entered = entry;
 	}
-	sum_add(&v->guest, exit - t->entered);
-	v->windows++;
-	t->entered = entry;
+	if (e == first)
+		return e;
+	v->sampled |= began != 0;
+	v->guest += guest;
+	v->windows += (uint64_t)(e - first) / 2;
+	t->entered = entered;
 	t->entered_cpu = cpu;
-	return true;
+	return e;
 }
 
 /* What is not usual: not in line, so that the usual is a short loop. */
@@ -306,9 +322,13 @@ int pair_run(struct report *r, const struct rev *e, size_t n, uint32_t cpu)
 	while (e < end) {
 		int ret;
 
-		if (e < last && e->is.usual == OP_EXIT && usual_pair(r, e, cpu)) {
-			e += 2;
-			continue;
+		if (e < last && e->is.usual == OP_EXIT) {
+			const struct rev *next = usual_run(r, e, last, cpu);
+
+			if (next > e) {
+				e = next;
+				continue;
+			}
 		}
 		ret = pair_one(r, e++, cpu);
 		if (ret)
