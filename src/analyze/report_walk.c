@@ -19,6 +19,7 @@
 /* Entries of such an array; fewer where there are many CPUs. */
 #define CHUNK_MIN 8
 #define CHUNK_MAX 1024
+#define TRIM_STREAMS 64
 #define CHUNK_ALL (3u << 19) /* bytes of all arrays together */
 
 struct wstream {
@@ -582,8 +583,9 @@ int report_walk(struct report *r, struct kvmft_err *err)
 	}
 	free(w.st);
 	free(w.ev);
-#ifdef __GLIBC__ /* what the streams had lies among the cells; tables would come on top of it */
-	malloc_trim(0);
+#ifdef __GLIBC__ /* what many streams had lies among the cells; tables would come on top of it */
+	if (w.n > TRIM_STREAMS)
+		malloc_trim(0);
 #endif
 	if (ret)
 		return err_set(err, -ret, "cannot read %s: %s", r->cap->path, strerror(-ret));
