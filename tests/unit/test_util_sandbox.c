@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -146,6 +147,19 @@ static int child_files(struct places *p)
 	return 0;
 }
 
+static const long denied[] = {
+	SYS_socket, SYS_socketpair, SYS_process_vm_readv, SYS_process_vm_writev, SYS_add_key, SYS_request_key,
+	SYS_keyctl, SYS_setns, SYS_personality, SYS_io_setup, SYS_clock_adjtime, SYS_open_by_handle_at,
+#ifdef SYS_io_uring_setup
+	SYS_io_uring_setup,
+#endif
+};
+static const long allowed[] = {
+	SYS_read, SYS_close, SYS_lseek, SYS_fstat, SYS_getpid, SYS_sendto, SYS_getsockname, SYS_fsync, SYS_getuid,
+	SYS_getppid, SYS_gettid, SYS_readahead, SYS_io_destroy, SYS_openat, SYS_unlinkat, SYS_pread64, SYS_getcpu,
+	SYS_syncfs, SYS_getrandom, SYS_copy_file_range, SYS_statx,
+};
+
 static int child_calls(struct places *p __unused_arg)
 {
 	const struct sandbox s = { 0 };
@@ -155,6 +169,11 @@ static int child_calls(struct places *p __unused_arg)
 		return 0;
 	EXPECT(socket(AF_UNIX, SOCK_STREAM, 0) < 0 && errno == EPERM);
 	EXPECT(socket(AF_INET, SOCK_DGRAM, 0) < 0 && errno == EPERM);
+	/* Low numbers, high ones and those between; none of them would do anything if it were not denied. */
+	for (size_t i = 0; i < ARRAY_SIZE(denied); i++)
+		EXPECT(syscall(denied[i], -1, 0, 0, 0, 0) < 0 && errno == EPERM);
+	for (size_t i = 0; i < ARRAY_SIZE(allowed); i++)
+		EXPECT(syscall(allowed[i], -1, 0, 0, 0, 0) >= 0 || errno != EPERM);
 	/* Also for what is started from now on. */
 	pid_t pid = fork();
 
