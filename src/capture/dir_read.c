@@ -208,18 +208,18 @@ static int by_number(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Numbers of the entries called `fmt` in a directory, ascending. Takes over fd. */
+/* Numbers of the entries called `fmt` in a directory, ascending. */
 static int list_numbers(int fd, const char *fmt, uint32_t max, uint32_t **out, size_t *count)
 {
 	size_t n = 0, cap = 0;
 	uint32_t *v = NULL, *slot, number;
 	struct dirent *de;
-	DIR *dir = fdopendir(fd);
-	int ret = 0;
+	int ret = 0, own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = own < 0 ? NULL : fdopendir(own);
 
 	if (!dir) {
 		ret = -errno;
-		close(fd);
+		util_close_fd(&own);
 		return ret;
 	}
 	while (!ret && (errno = 0, de = readdir(dir))) {
@@ -261,14 +261,15 @@ static struct cap_stream *stream_of(struct capture *c, struct u64map *map, uint3
 static int read_segment(struct capture *c, int dirfd, struct u64map *map, uint32_t segment)
 {
 	_cleanup_free_ uint32_t *cpu = NULL;
+	_cleanup_close_ int dir = -1;
 	struct cap_stream *s;
 	char name[64];
 	size_t n, i;
 	int fd, ret;
 
 	snprintf(name, sizeof(name), "seg%06u", segment);
-	fd = cap_open_dir(dirfd, name);
-	ret = fd < 0 ? fd : list_numbers(fd, "cpu%u", CAPTURE_MAX_CPUS - 1, &cpu, &n);
+	dir = cap_open_dir(dirfd, name);
+	ret = dir < 0 ? dir : list_numbers(dir, "cpu%u", CAPTURE_MAX_CPUS - 1, &cpu, &n);
 	if (ret) {
 		cap_note(c, "%s: %s", name, strerror(-ret));
 		return ret == -ENOMEM ? ret : 0;
@@ -277,7 +278,7 @@ static int read_segment(struct capture *c, int dirfd, struct u64map *map, uint32
 		uint64_t size = 0;
 
 		cap_data_name(name, sizeof(name), segment, cpu[i]);
-		fd = cap_open_file(dirfd, name, &size);
+		fd = cap_open_file(dir, strchr(name, '/') + 1, &size);
 		if (fd < 0) {
 			cap_note(c, "%s: %s", name, strerror(-fd));
 			continue;
@@ -304,10 +305,9 @@ static int read_segments(struct capture *c, int dirfd)
 	_cleanup_free_ uint32_t *seg = NULL;
 	struct u64map map = { 0 };
 	size_t n = 0, i;
-	int fd, ret;
+	int ret;
 
-	fd = cap_open_dir(dirfd, ".");
-	ret = fd < 0 ? fd : list_numbers(fd, "seg%06u", CAP_MAX_SEGMENT, &seg, &n);
+	ret = list_numbers(dirfd, "seg%06u", CAP_MAX_SEGMENT, &seg, &n);
 	if (ret)
 		return ret;
 	c->trimmed = n && seg[0] > 0;
@@ -348,6 +348,7 @@ int cap_dir_read(struct capture *c, int dirfd, struct kvmft_err *err)
 	c->version = CAPTURE_VERSION;
 	cap_priv(c)->dirfd = dirfd;
 	ret = read_meta(c, dirfd, err);
+	util_close_fd(&cap_priv(c)->formats.fd);
 	if (!ret)
 		ret = read_geometry(c, dirfd);
 	if (!ret)

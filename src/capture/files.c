@@ -22,10 +22,10 @@ static int step_open(int fd, const char *name, int flags)
 	return ret < 0 ? -errno : ret;
 }
 
-/* Walks the directories of path; *last is its final step. Returns a new fd or -errno. */
+/* Walks the directories of path; *last is its final step. Returns dirfd itself, a new fd or -errno. */
 static int walk_dirs(int dirfd, const char *path, const char **last)
 {
-	int fd = step_open(dirfd, ".", O_DIRECTORY), next;
+	int fd = dirfd, next;
 	const char *slash;
 	char step[STEP_MAX];
 
@@ -39,7 +39,8 @@ static int walk_dirs(int dirfd, const char *path, const char **last)
 			step[n] = '\0';
 			next = step_open(fd, step, O_DIRECTORY);
 		}
-		close(fd);
+		if (fd != dirfd)
+			close(fd);
 		fd = next;
 		path = slash + 1;
 	}
@@ -47,26 +48,30 @@ static int walk_dirs(int dirfd, const char *path, const char **last)
 	return fd;
 }
 
+static int path_open(int dirfd, const char *path, int flags)
+{
+	const char *last;
+	int parent = walk_dirs(dirfd, path, &last), fd;
+
+	if (parent < 0)
+		return parent;
+	fd = step_open(parent, last, flags);
+	if (parent != dirfd)
+		close(parent);
+	return fd;
+}
+
 int cap_open_dir(int dirfd, const char *path)
 {
-	_cleanup_close_ int parent = -1;
-	const char *last;
-
-	parent = walk_dirs(dirfd, path, &last);
-	return parent < 0 ? parent : step_open(parent, last, O_DIRECTORY);
+	return path_open(dirfd, path, O_DIRECTORY);
 }
 
 int cap_open_file(int dirfd, const char *path, uint64_t *size)
 {
-	_cleanup_close_ int parent = -1;
-	const char *last;
 	struct stat st;
 	int fd, err;
 
-	parent = walk_dirs(dirfd, path, &last);
-	if (parent < 0)
-		return parent;
-	fd = step_open(parent, last, 0);
+	fd = path_open(dirfd, path, 0);
 	if (fd < 0)
 		return fd;
 	err = fstat(fd, &st) ? -errno : S_ISREG(st.st_mode) ? 0 : -EINVAL;
@@ -110,17 +115,16 @@ ssize_t cap_read_file(int dirfd, const char *path, size_t max, char **out, bool 
 	return read_text(fd, 0, (size_t)size, out);
 }
 
-ssize_t cap_read_part(int dirfd, const char *path, uint64_t at, size_t len, char **out)
+ssize_t cap_read_part(int dirfd, const char *path, struct cap_part *file, uint64_t at, size_t len, char **out)
 {
-	_cleanup_close_ int fd = -1;
-	uint64_t size = 0;
-
-	fd = cap_open_file(dirfd, path, &size);
-	if (fd < 0)
-		return fd;
-	if (at > size || len > size - at)
+	if (file->fd < 0) {
+		file->fd = cap_open_file(dirfd, path, &file->size);
+		if (file->fd < 0)
+			return file->fd;
+	}
+	if (at > file->size || len > file->size - at)
 		return -ENODATA;
-	return read_text(fd, at, len, out);
+	return read_text(file->fd, at, len, out);
 }
 
 void cap_data_name(char *buf, size_t size, uint32_t segment, uint32_t cpu)

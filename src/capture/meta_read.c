@@ -181,7 +181,8 @@ static int rec_event(struct capture *c, const struct meta_rec *rec)
 	if (meta_get_u64(rec, "at", &at) && meta_get_u64(rec, "len", &size)) {
 		snprintf(path, sizeof(path), "formats: %s:%s", sys, name);
 		more = size > CAPTURE_MAX_FORMAT;
-		len = more ? 0 : cap_read_part(cap_priv(c)->dirfd, "formats", at, (size_t)size, &text);
+		len = more ? 0 : cap_read_part(cap_priv(c)->dirfd, "formats", &cap_priv(c)->formats, at,
+						 (size_t)size, &text);
 	} else {
 		snprintf(path, sizeof(path), "events/%s/%s", sys, name);
 		len = cap_read_file(cap_priv(c)->dirfd, path, CAPTURE_MAX_FORMAT, &text, &more);

@@ -18,7 +18,7 @@ struct capture *cap_new(void)
 		free(p);
 		return NULL;
 	}
-	p->dirfd = p->fd = -1;
+	p->dirfd = p->fd = p->formats.fd = -1;
 	c->priv = p;
 	return c;
 }

@@ -17,8 +17,15 @@
 #define CAP_MAX_SEGMENTS 100000
 
 /* Owned by struct capture through ->priv. */
+/* A file of which parts are read. */
+struct cap_part {
+	int fd;
+	uint64_t size;
+};
+
 struct cap_priv {
 	int dirfd;	   /* capture directory, -1 for a trace.dat */
+	struct cap_part formats; /* of a directory, while meta is read */
 	int fd;		   /* trace.dat, -1 for a directory */
 	char **instance;   /* names of trace-cmd buffers, pointed to by streams */
 	size_t ninstance, instance_cap;
@@ -79,8 +86,11 @@ int cap_open_dir(int dirfd, const char *path) __must_check;
  */
 ssize_t cap_read_file(int dirfd, const char *path, size_t max, char **out, bool *more)
 	__must_check;
-/* The len bytes at `at` of a file, likewise; -ENODATA when it is shorter. */
-ssize_t cap_read_part(int dirfd, const char *path, uint64_t at, size_t len, char **out)
+/*
+ * The len bytes at `at` of a file, likewise; -ENODATA when it is shorter. It stays open in *file, whose fd is -1 at
+ * first, for the next part of the same file.
+ */
+ssize_t cap_read_part(int dirfd, const char *path, struct cap_part *file, uint64_t at, size_t len, char **out)
 	__must_check;
 /* "segNNNNNN/cpuN" */
 void cap_data_name(char *buf, size_t size, uint32_t segment, uint32_t cpu);

@@ -215,16 +215,17 @@ static int gen_cpu(struct gen *g, uint32_t cpu, int (*put)(void *to, const void 
 static int put_event(struct capw *w, struct sbuf *line, const struct gevent *e)
 {
 	const char *text = enc_format("kvm", e->name);
-	char path[128];
+	uint64_t at;
 
-	snprintf(path, sizeof(path), "events/kvm/%s", e->name);
+	if (capw_format(w, text, &at))
+		return -EIO;
 	meta_begin(line, "event");
 	meta_u64(line, "id", e->id);
 	meta_str(line, "sys", "kvm");
 	meta_str(line, "name", e->name);
-	if (capw_meta(w, line))
-		return -EIO;
-	return capw_file(w, path, text, strlen(text));
+	meta_u64(line, "at", at);
+	meta_u64(line, "len", strlen(text));
+	return capw_meta(w, line);
 }
 
 /* One VM with a thread per CPU. */
