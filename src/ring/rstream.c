@@ -26,7 +26,7 @@
 #define PAGE	     4096u
 #define LINE	     64u
 #define PART_MIN     64u	/* where there are thousands of CPUs */
-#define SEEK_PROBES  64		  /* stamps looked at to see whether they ascend */
+#define SEEK_PROBES  16 /* stamps looked at to see whether they ascend; each is a read, for each CPU */
 
 /* A quarter of the descriptors for one capture: several may be open at once. */
 static bool keep_files(const struct capture *cap)
