@@ -149,7 +149,7 @@ static void memo_mask(struct pmemo *m, uint32_t need)
 	if (to - from > sizeof(mask))
 		return;
 	for (size_t i = 0; i < m->nin; i++)
-		memset(mask + m->in[i].off - from, 0xff, m->in[i].size);
+		memset(mask + (m->in[i].off - from), 0xff, m->in[i].size);
 	m->at = (uint16_t)from;
 	memcpy(&m->mask, mask, sizeof(mask));
 }

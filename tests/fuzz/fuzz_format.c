@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			     .page_header = 16, .path = (char[]){ "fuzz" } };
 	struct rec rec = { .data = nul ? nul + 1 : data, .len = nul ? (uint32_t)(size - len - 1) : 0 };
 	const struct fmt_event *e;
-	struct sbuf out = { 0 };
+	struct sbuf out = { 0 }, again = { 0 };
 	struct fmt *f = NULL;
 
 	cf.text = strndup((const char *)data, len);
@@ -26,10 +26,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    (e = fmt_find(f, "kvm", "kvm_exit"))) {
 		rec.id = fmt_id(e);
 		fmt_print(f, e, &rec, &out);
+		fmt_print(f, e, &rec, &again); /* now with the plan made, and texts that are known */
+		if (out.len != again.len || (out.len && memcmp(out.s, again.s, out.len)))
+			__builtin_trap();
 		fmt_print_fields(f, e, &rec, &out);
 		fmt_symbol(e, "exit_reason", 0, 1);
 	}
 	sbuf_free(&out);
+	sbuf_free(&again);
 	fmt_free(f);
 	free(cf.text);
 	return 0;
