@@ -11,6 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* libtraceevent 1.7.1 loses memory of some formats that it refuses. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:libtraceevent";
+}
+
 /* Where inputs become files: in memory if that can be had, a disk would be most of the time. */
 static inline const char *fuzz_dir(void)
 {

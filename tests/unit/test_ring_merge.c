@@ -99,7 +99,7 @@ static void test_backwards(void **state __unused_arg)
 	const struct rmerge_src src[] = { { list_next, &a }, { list_next, &b } };
 	const uint64_t want[] = { 1000, 50, 1000, 1500, 2000 };
 	struct rmerge *m;
-	uint64_t key;
+	uint64_t key = 0;
 
 	assert_int_equal(rmerge_new(&m, src, 2), 0);
 	for (size_t i = 0; i < 5; i++) {
