@@ -272,10 +272,6 @@ void capture_file_close(struct cap_file *file);
 int capture_read_part(const struct capture *c, const struct cap_stream *s, uint64_t idx, uint32_t at,
 		      void *buf, size_t n, struct cap_file *file) __must_check;
 
-/* Finds the VM that sel names: UUID, name, PID or PID-FD. -ENOENT, or -ENOTUNIQ (err lists them). */
-int capture_find_vm(const struct capture *c, const char *sel, const struct cap_vm **vm,
-		    struct kvmft_err *err) __must_check;
-
 /* ---- writing a capture directory ---- */
 
 struct capw;

@@ -13,10 +13,25 @@
 #include "kvmft/epoch.h"
 #include "kvmft/ring.h"
 
+/* What it rests on that certain threads are a VM; the weakest link counts. */
+enum hostmap_basis {
+	HOSTMAP_RECORDED,   /* the capture says so */
+	HOSTMAP_BY_PROCESS, /* they are of one process, or there is but one */
+	HOSTMAP_BY_WAKES,   /* they wake each other */
+	HOSTMAP_BY_IDS,	    /* their thread ids follow each other, with different vCPU ids */
+	HOSTMAP_BY_USER,    /* "tids:LIST" */
+	HOSTMAP_BY_GUEST,   /* a guest's events fit these threads and no others */
+};
+extern const char *const hostmap_basis_names[];
+
 struct hostmap_vm {
 	const struct cap_vm *cap; /* NULL: known from events only */
-	int32_t pid;		  /* tgid of the VMM */
-	char label[64];		  /* name, else UUID, else PID-FD, else "pid:N" */
+	int32_t pid;		  /* tgid of the VMM; 0 = unknown; beyond HOSTMAP_BY_PROCESS by a task's name */
+	char label[64];		  /* name, else UUID, else PID-FD, else "pid:N", else "tids:N,M" */
+	enum hostmap_basis basis;
+	uint64_t first, last; /* kvm_entry, host stamps; of VMs without cap */
+	bool empty;  /* its threads turned out to be another's */
+	bool paired; /* a guest capture is of it: its threads stay */
 	struct epoch_vm *epochs;
 	/*
 	 * A VM of which there are several guest captures has an entry for each, because their clocks
@@ -25,8 +40,10 @@ struct hostmap_vm {
 	 */
 	size_t of, next;
 	bool moved; /* to another host: what debugfs said at the end is not the last word */
-	bool has_forced; /* a map given by hand replaces all that the capture says */
+	bool has_forced; /* a map given by hand, or solved, replaces all that the capture says */
+	uint64_t uncertain; /* solved: by as much it may be wrong either way, host cycles; 0: it was not solved */
 	struct tsc_map forced;
+	const struct tsc_map *scale; /* ratio and fraction bits, given by hand; NULL: as recorded */
 	size_t forced_vcpus; /* ... for ids below this, and for those seen */
 	struct hostmap_forced {
 		uint32_t vcpu;
@@ -40,7 +57,7 @@ struct hostmap_vm {
 
 struct hostmap_thread {
 	int32_t tid;
-	size_t vm; /* index into hostmap.vm */
+	size_t vm; /* index into hostmap.vm; HOSTMAP_END: none, until the events were read */
 	uint32_t vcpu;
 };
 
@@ -84,8 +101,18 @@ int hostmap_add_side(struct hostmap *m, size_t vm, size_t *out) __must_check;
 const struct hostmap_thread *hostmap_thread(const struct hostmap *m, int32_t tid);
 /* Number of the VM that thread tid belongs to, or works for as vhost's do; -1 when that is none, or two VMs'. */
 ssize_t hostmap_task_vm(const struct hostmap *m, int32_t tid);
-/* Index of the VM that sel names (UUID, name, PID, PID-FD); -errno with candidates in err. */
-ssize_t hostmap_find_vm(const struct hostmap *m, const char *sel, struct kvmft_err *err);
+/*
+ * Index of the VM that sel names (see vmsel.h); -errno with candidates in err. A list of threads makes a VM of
+ * them, if they were not taken for one, and others lose them.
+ */
+ssize_t hostmap_find_vm(struct hostmap *m, const char *sel, struct kvmft_err *err);
+/* The VM that has these threads and no others: made, where there is none. Its index or -errno with err. */
+ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n, enum hostmap_basis basis,
+			     struct kvmft_err *err);
+/* All VMs, as selectors; "none". */
+void hostmap_list(const struct hostmap *m, struct sbuf *out);
+/* "tids:137,138": the threads of a VM. 0 or -ENOMEM. */
+int hostmap_vm_tids(const struct hostmap *m, size_t vm, struct sbuf *out) __must_check;
 /* The thread of vCPU id of VM number vm; NULL when none was seen. */
 const struct hostmap_thread *hostmap_vcpu(const struct hostmap *m, size_t vm, uint32_t id);
 /*
@@ -108,6 +135,8 @@ int hostmap_add_pvclock_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t
  */
 int hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)
 	__must_check;
+/* The ratio and fraction bits of all VMs, with the offsets that were recorded. Borrowed. 0 or -ENOMEM. */
+int hostmap_set_scale(struct hostmap *m, const struct tsc_map *scale) __must_check;
 /*
  * Another one for that vCPU alone, after hostmap_force_map(), or one where the capture has none; from host TSC
  * `from` on: 0 for the beginning, later ones only change the offset.

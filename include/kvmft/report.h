@@ -46,6 +46,8 @@ struct report_opts {
 	enum report_semantics semantics;
 	bool percentiles;    /* histograms are kept */
 	bool split;	     /* parts are kept; class vmexit, REPORT_EXACT */
+	bool vms;	     /* tables of VMs will be asked for; by their names, PIDs or threads */
+	const char *vm;	     /* ... or of that VM alone: SEL; NULL: of all */
 	bool vcpus;	     /* tables of less than a VM will be asked for: by vCPU, thread or PID */
 	uint64_t khz;	     /* of the clock x86-tsc when the capture does not tell; 0 = take its */
 	bool has_from, has_to;
@@ -104,9 +106,9 @@ struct report_vcpu {
 size_t report_vcpus(const struct report *r);
 void report_vcpu(const struct report *r, size_t i, struct report_vcpu *v);
 size_t report_vms(const struct report *r); /* all of the host map, also those without events */
+/* Index of the VM that opts.vm names; -1: none was named. */
+int64_t report_vm_named(const struct report *r);
 const struct hostmap_vm *report_vm(const struct report *r, size_t i);
-/* Index of the VM that sel names; -errno with err listing the candidates. */
-ssize_t report_find_vm(const struct report *r, const char *sel, struct kvmft_err *err);
 
 #define REPORT_PERCENTILES 3
 extern const unsigned int report_percentiles[REPORT_PERCENTILES];

@@ -12,7 +12,7 @@
 #ifndef KVMFT_SOLVE_H
 #define KVMFT_SOLVE_H
 
-#include "kvmft/hostmap.h"
+#include "kvmft/runs.h"
 
 struct solve;
 
@@ -28,7 +28,6 @@ struct solve_result {
 	bool has_next;		    /* the best of all other places ... */
 	int64_t next_distance;	    /* ... is that far away, guest cycles */
 	uint64_t next_inside, next_outside;
-	unsigned int tolerance;	    /* places that leave more than this many 64ths outside were dropped */
 	bool sampled;		    /* not all events were used */
 	uint64_t pairs;		    /* the search was narrowed by so many pairs by value; 0 = not */
 	bool has_most;		    /* pairs by value: the offset is no more than this, found or not */
@@ -45,12 +44,16 @@ int solve_new(const struct tsc_map *map, struct solve **out) __must_check;
 int solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t exit) __must_check;
 /* An event of that vCPU, guest TSC; in any order. */
 int solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest) __must_check;
-/*
- * All windows of a VM, then all events of a guest capture that is in guest TSC, and all pairs of both.
- */
-int solve_add_host(struct solve *s, struct hostmap *map, size_t vm, struct kvmft_err *err)
+/* All runs of a thread, as windows of that vCPU; of several threads in the order of their time. */
+int solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, int32_t tid) __must_check;
+/* The same of all threads of a VM. */
+int solve_add_host(struct solve *s, const struct hostmap *map, size_t vm, const struct runs *runs)
 	__must_check;
-int solve_add_guest(struct solve *s, const struct capture *cap, const struct fmt *fmt) __must_check;
+/* All events of a guest capture that is in guest TSC, and all pairs of both sides; after the threads. */
+int solve_add_guest(struct solve *s, const struct runs *runs, const struct capture *cap,
+		    const struct fmt *fmt) __must_check;
+/* Forgets the windows of a vCPU, so that another thread can be tried. */
+void solve_clear_windows(struct solve *s, uint32_t vcpu);
 /* The host served an access of that vCPU, whose event the guest has at guest TSC `guest`. */
 void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t guest);
 #define SOLVE_ALL (-1)
@@ -80,6 +83,7 @@ bool solve_leaves(const struct solve *s, uint32_t vcpu, const struct solve_resul
 /* vCPUs with windows and events, in no order. */
 size_t solve_vcpus(const struct solve *s);
 uint32_t solve_vcpu_id(const struct solve *s, size_t i);
+enum solve_fit { SOLVE_UNKNOWN, SOLVE_INSIDE, SOLVE_OUTSIDE };
 /* Events of vCPU number i that were used: how many are inside and outside with the result's offset. */
 void solve_count(const struct solve *s, size_t i, const struct solve_result *r, uint64_t *inside,
 		 uint64_t *outside);

@@ -17,6 +17,7 @@
 #define TL_MAX_LABEL 64
 #define TL_NO_CPU    UINT32_MAX
 
+struct match;
 struct tl_comms; /* task names of one source */
 struct qsource;
 struct qmarker;
@@ -27,6 +28,7 @@ struct tl_source {
 	const struct fmt *fmt;
 	char label[TL_MAX_LABEL]; /* "host", or the VM's name; of several captures of it NAME#N */
 	bool guest;
+	const struct match *match; /* guest: why it is of that VM; or NULL */
 	const struct migrate *link; /* a host that a VM moved to; NULL: the first one */
 	struct qsource *qemu;	  /* a trace of QEMU; NULL: a capture */
 	bool alone;		  /* of tl_new_alone(): a guest, too, has no VM then */

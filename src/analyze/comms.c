@@ -8,12 +8,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define COMM_LEN 16
-
-struct comm {
-	char name[COMM_LEN];
-};
-
 struct learn {
 	const struct fmt_event *ev;
 	struct fmt_field pid, comm;
@@ -42,6 +36,7 @@ static int comms_set(struct tl_comms *c, int32_t tid, const char *name)
 		m = array_grow(&c->v, c->n, &c->cap, sizeof(*m));
 		if (!m || u64map_put(&c->by_tid, (uint32_t)tid, c->n))
 			return -ENOMEM;
+		m->tid = tid;
 		c->n++;
 	}
 	if (!strncmp(m->name, name, COMM_LEN - 1))

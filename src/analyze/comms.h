@@ -8,6 +8,13 @@
 #include "kvmft/capture.h"
 #include "kvmft/ring.h"
 
+#define COMM_LEN 16
+
+struct comm {
+	char name[COMM_LEN];
+	int32_t tid;
+};
+
 struct tl_comms {
 	const struct fmt *fmt;
 	struct comm *v;

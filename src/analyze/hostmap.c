@@ -3,16 +3,18 @@
  * hostmap.c: threads, vCPUs, VMs, and the epochs of their clocks.
  *
  * The order of belief for "which vCPU does this thread run": kvm_entry of that thread, then
- * debugfs/proc as recorded. VM of a thread: the recorded vCPU list, then its process. Clock events
- * carry a vCPU id but no VM: the emitting thread's process is the VM.
+ * debugfs/proc as recorded. VM of a thread: the recorded vCPU list, then its process, then what the
+ * events tell (vmgroup.c). Clock events carry a vCPU id but no VM: the emitting thread's process is
+ * the VM.
  */
-#include "kvmft/hostmap.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+#include "hostmap_priv.h"
+#include "vmgroup.h"
 
 #define MAX_CLOCK_EVENTS (1u << 22) /* a hostile file must not take all memory */
 
@@ -98,7 +100,7 @@ static ssize_t vm_by_pid(const struct hostmap *m, int32_t pid)
 	return found;
 }
 
-static ssize_t vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid)
+ssize_t hostmap_vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid)
 {
 	struct hostmap_vm *vm = array_grow(&m->vm, m->nvm, &m->vm_cap, sizeof(*vm));
 
@@ -108,12 +110,11 @@ static ssize_t vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid)
 	vm->pid = pid;
 	vm->of = m->nvm;
 	vm->next = HOSTMAP_END;
-	if (cap && (cap->name || cap->uuid || cap->id))
-		snprintf(vm->label, sizeof(vm->label), "%.63s",
-			 cap->name ? cap->name : cap->uuid ? cap->uuid : cap->id);
-	else
-		snprintf(vm->label, sizeof(vm->label), "pid:%d", pid);
-	return (ssize_t)m->nvm++;
+	vm->first = UINT64_MAX;
+	m->nvm++;
+	if (cap || pid)
+		hostmap_vm_label(m, m->nvm - 1);
+	return (ssize_t)m->nvm - 1;
 }
 
 static int thread_set(struct hostmap *m, int32_t tid, size_t vm, uint32_t vcpu)
@@ -155,7 +156,7 @@ static int map_known(struct hostmap *m)
 		if (c->task[i].tgid)
 			ret = u64map_put(&m->tgid_of, (uint32_t)c->task[i].tid, works_for(&c->task[i]));
 	for (size_t i = 0; i < c->nvm && !ret; i++) {
-		ssize_t vm = vm_add(m, &c->vm[i], c->vm[i].pid);
+		ssize_t vm = hostmap_vm_add(m, &c->vm[i], c->vm[i].pid);
 
 		if (vm < 0)
 			return (int)vm;
@@ -185,7 +186,7 @@ static ssize_t vm_of_tid(const struct hostmap *m, int32_t tid)
 {
 	const struct hostmap_thread *t = hostmap_thread(m, tid);
 
-	return t ? (ssize_t)t->vm : hostmap_task_vm(m, tid);
+	return t && t->vm != HOSTMAP_END ? (ssize_t)t->vm : hostmap_task_vm(m, tid);
 }
 
 static int scan_entry(struct scan *s, const struct rec *rec)
@@ -202,14 +203,9 @@ static int scan_entry(struct scan *s, const struct rec *rec)
 		return 0;
 	}
 	vm = vm_of_tid(m, tid);
-	if (vm < 0) {
-		if (vm_by_pid(m, process_of(m, tid)) == -2)
-			return 0; /* cannot be told apart: leave the thread without a VM */
-		vm = vm_add(m, NULL, process_of(m, tid));
-		if (vm < 0)
-			return (int)vm;
-	}
-	return thread_set(m, tid, (size_t)vm, (uint32_t)vcpu);
+	if (vm < 0 && vm_by_pid(m, process_of(m, tid)) == -2)
+		return 0; /* cannot be told apart: leave the thread without a VM */
+	return thread_set(m, tid, vm < 0 ? HOSTMAP_END : (size_t)vm, (uint32_t)vcpu);
 }
 
 /* ---- clock events ---- */
@@ -361,6 +357,14 @@ static int feed_event(struct hostmap *m, size_t vm, const struct hostmap_event *
 	return -EINVAL;
 }
 
+static void set_ratio(const struct hostmap_vm *v, struct tsc_map *map)
+{
+	if (!v->scale)
+		return;
+	map->ratio = v->scale->ratio;
+	map->frac = v->scale->frac;
+}
+
 static int feed_reads(struct hostmap *m, size_t vm, bool end)
 {
 	const struct cap_vm *c = m->vm[vm].cap;
@@ -370,11 +374,13 @@ static int feed_reads(struct hostmap *m, size_t vm, bool end)
 		const struct cap_vcpu *v = &c->vcpu[i];
 		struct tsc_map map = { .offset = v->offset, .ratio = v->ratio, .frac = v->frac };
 
+		set_ratio(&m->vm[vm], &map);
 		if (!end && v->has_offset)
 			ret = epoch_vm_read(m->vm[vm].epochs, v->id, v->tsc, &map);
 		if (end && v->has_end) {
 			map.offset = v->end_offset;
 			map.ratio = v->end_ratio;
+			set_ratio(&m->vm[vm], &map);
 			ret = epoch_vm_check_end(m->vm[vm].epochs, v->id, &map);
 		}
 		if (ret == -EINVAL)
@@ -470,10 +476,11 @@ static int sort_events(struct hostmap *m)
 	return ret;
 }
 
-static int build_all(struct hostmap *m)
+int hostmap_build(struct hostmap *m)
 {
 	int ret;
 
+	m->foreign = m->ignored = 0;
 	for (size_t i = 0; i < m->nevent; i++) {
 		m->event[i].vm = vm_of_tid(m, m->event[i].tid);
 		if (m->event[i].vm < 0)
@@ -519,7 +526,9 @@ int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap
 	for (size_t i = 0; i < cap->nstream && !ret; i++)
 		ret = scan_stream(&s, &cap->stream[i]);
 	if (!ret)
-		ret = build_all(m);
+		ret = vmgroup_make(m);
+	if (!ret)
+		ret = hostmap_build(m);
 	if (ret) {
 		hostmap_free(m);
 		return err_set(err, -ret, "cannot read the host capture %s: %s", cap->path,
@@ -550,7 +559,7 @@ int hostmap_add_side(struct hostmap *m, size_t vm, size_t *out)
 {
 	const struct hostmap_vm *first;
 	size_t last = m->vm[vm].of, n = 2;
-	ssize_t at = vm_add(m, m->vm[vm].cap, m->vm[vm].pid);
+	ssize_t at = hostmap_vm_add(m, m->vm[vm].cap, m->vm[vm].pid);
 
 	if (at < 0)
 		return (int)at;
@@ -577,26 +586,6 @@ const struct hostmap_thread *hostmap_vcpu(const struct hostmap *m, size_t vm, ui
 		if (m->thread[i].vm == m->vm[vm].of && m->thread[i].vcpu == id)
 			return &m->thread[i];
 	return NULL;
-}
-
-ssize_t hostmap_find_vm(const struct hostmap *m, const char *sel, struct kvmft_err *err)
-{
-	const struct cap_vm *cap = NULL;
-	uint64_t pid;
-	int ret;
-
-	ret = capture_find_vm(m->cap, sel, &cap, err);
-	if (ret == 0) {
-		for (size_t i = 0; i < m->nvm; i++)
-			if (m->vm[i].cap == cap)
-				return (ssize_t)i;
-	}
-	/* VMs without metadata (trace-cmd files) are known by their process alone. */
-	if (ret == -ENOENT && !parse_u64(sel, &pid))
-		for (size_t i = 0; i < m->nvm; i++)
-			if (!m->vm[i].cap && m->vm[i].pid == (int32_t)pid)
-				return (ssize_t)i;
-	return ret ? ret : -ENOENT;
 }
 
 /* An event that no stream of the capture holds; of all captures of the VM. */
@@ -649,7 +638,7 @@ int hostmap_add_offset_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t 
 
 int hostmap_add_foreign(struct hostmap *m, const struct hostmap_vm *vm, size_t *out)
 {
-	ssize_t at = vm_add(m, vm->cap, -1);
+	ssize_t at = hostmap_vm_add(m, vm->cap, -1);
 
 	if (at < 0)
 		return (int)at;
@@ -671,6 +660,13 @@ int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t fro
 	v->own[i] = (struct hostmap_forced){ .vcpu = vcpu, .from = from, .map = *map };
 	v->n_own++;
 	return build_epochs(m, vm);
+}
+
+int hostmap_set_scale(struct hostmap *m, const struct tsc_map *scale)
+{
+	for (size_t i = 0; i < m->nvm; i++)
+		m->vm[i].scale = scale;
+	return hostmap_build(m);
 }
 
 int hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)

@@ -300,6 +300,26 @@ static void set_budget(struct report *r)
 	r->apart_max /= over ? 2 : 1;
 }
 
+/*
+ * Which thread is of which VM: as recorded; where nothing was and it matters, by the events, which takes walks of
+ * their own.
+ */
+static int know_vms(struct report *r, struct kvmft_err *err)
+{
+	int ret;
+
+	r->vm_named = -1;
+	if (!r->cap->nvm && (r->opts.vms || r->opts.vm))
+		ret = hostmap_new(r->cap, r->fmt, &r->map, err);
+	else
+		ret = hostmap_known(r->cap, r->fmt, &r->map) ? err_set(err, ENOMEM, "out of memory") : 0;
+	if (!ret && r->opts.vm) {
+		r->vm_named = hostmap_find_vm(r->map, r->opts.vm, err);
+		ret = r->vm_named < 0 ? (int)r->vm_named : 0;
+	}
+	return ret;
+}
+
 int report_new(const struct capture *cap, const struct fmt *fmt, const struct report_opts *opts,
 	       struct report **out, struct kvmft_err *err)
 {
@@ -317,13 +337,11 @@ int report_new(const struct capture *cap, const struct fmt *fmt, const struct re
 	set_budget(r);
 	exit_names_init(&r->names, fmt_find(fmt, "kvm", "kvm_exit"), cap->vendor);
 	r->gap_to = calloc(MAX(cap->nstream, (size_t)1), sizeof(*r->gap_to));
-	ret = r->gap_to ? hostmap_known(cap, fmt, &r->map) : -ENOMEM;
+	ret = r->gap_to ? know_vms(r, err) : err_set(err, ENOMEM, "out of memory");
 	if (!ret) {
 		r->of_vm = calloc(r->map->nvm + 1, sizeof(struct cells *));
-		ret = r->of_vm ? 0 : -ENOMEM;
+		ret = r->of_vm ? 0 : err_set(err, ENOMEM, "out of memory");
 	}
-	if (ret)
-		err_set(err, -ret, "out of memory");
 	ret = ret ? ret : plans(r, err);
 	ret = ret ? ret : check_events(r, err);
 	ret = ret ? ret : clock_scale(r, err);

@@ -240,6 +240,7 @@ struct report {
 	const struct class_rules *rules;
 	struct exit_names names;
 	struct hostmap *map;
+	int64_t vm_named; /* -1: none */
 	unsigned int tps; /* tracepoints of the class that the capture's kernel has */
 	bool swap;
 	struct rfield pid;

@@ -40,9 +40,9 @@ const struct hostmap_vm *report_vm(const struct report *r, size_t i)
 	return &r->map->vm[i];
 }
 
-ssize_t report_find_vm(const struct report *r, const char *sel, struct kvmft_err *err)
+int64_t report_vm_named(const struct report *r)
 {
-	return hostmap_find_vm(r->map, sel, err);
+	return r->vm_named;
 }
 
 static bool pid_matches(const struct report *r, const struct report_filter *f,

@@ -5,132 +5,181 @@
  * Host time is cut into cells of a power of two cycles. Per vCPU one bit per cell says whether the
  * guest may have run in it or in the cell before. For one event, the offsets (in cells) that do not
  * contradict it are then that row of bits, shifted by the event's time: 64 offsets with one
- * operation. Each offset has a counter of contradictions in four bit planes and is given up at 16,
- * so some events may be wrong: how many depends on how many are tested. What is left is a few cells,
- * to be solved exactly.
+ * operation. Each offset has a counter of contradictions in four bit planes and is given up at 16.
+ * So many events are tested that a wrong offset contradicts about 64 of them: chance leaves one of
+ * 10^11 wrong offsets, and a right one stays even when a quarter as many events are wrong as a wrong
+ * one would make.
  */
 #include "solve.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define BLOCK	   1024		/* words of 64 candidates that are worked on at once */
+#define BLOCK	   512		/* words of 64 candidates that are worked on at once: they stay in the L1 cache */
 #define MAX_BITS   (1ull << 27) /* cells of host time or of offsets */
-#define MAX_VCPUS  8		/* whose windows are looked at here */
-#define MAX_SHIFT  22
-#define MAX_CELLS  (1u << 18)
-#define MAX_TESTS  16384	/* events; bounds the time that hostile captures can cost */
+#define MAX_ROWS   8		/* vCPUs whose windows are looked at here, ... */
+#define ROW_BITS   (1ull << 29) /* ... if that takes no more memory */
+#define MAX_SHIFT  30
+#define MAX_CELLS  (1u << 17)
+#define WORD_WORK  3
+
+/* What is seen of gaps between windows by cells of 2^n cycles. */
+struct gaps {
+	uint64_t count[64], sum[64]; /* by the gap's highest bit */
+	uint64_t known;		     /* time from the first window to the end of the last */
+};
 
 struct row {
-	uint64_t *bit; /* reversed: bit n - 1 - b is that of cell b */
-	int64_t n;
+	uint64_t *bit; /* reversed: bit 64 + n - 1 - b is that of cell b; ones before and behind */
+	int64_t n, words;
 };
 
 struct planes {
 	uint64_t m[4][BLOCK], dead[BLOCK];
 };
 
-/* Parts of 1024 of the vCPUs' time in which a cell of that size would be seen to be empty. */
-static uint64_t empty_share(const struct solve *s, unsigned int shift)
+/* ---- how fine the grid has to be ---- */
+
+static void gaps_of(const struct solve_vcpu *v, struct gaps *g)
 {
-	uint64_t empty = 0, all = 1, need = shift ? 3ull << shift : 0;
+	*g = (struct gaps){ .known = v->w.v[v->w.n - 1].to - v->w.v[0].from + 1 };
+	for (size_t k = 1; k < v->w.n; k++) {
+		uint64_t gap = v->w.v[k].from - v->w.v[k - 1].to;
+		int bit = 63 - __builtin_clzll(gap | 1);
 
-	for (size_t i = 0; i < s->nv; i++) {
-		const struct solve_vcpu *v = &s->v[i];
-
-		if (!solve_takes(s, v))
-			continue;
-		all += v->w[v->nw - 1].to - v->w[0].from;
-		for (size_t k = 1; k < v->nw; k++) {
-			uint64_t gap = v->w[k].from - v->w[k - 1].to;
-
-			empty += gap > need ? gap - need : 0;
-		}
+		g->count[bit]++;
+		g->sum[bit] += gap;
 	}
-	return (uint64_t)((unsigned __int128)empty * 1024 / all);
 }
 
-/* The largest cells that still show half of all gaps; -1: windows without gaps tell nothing. */
-static int pick_shift(const struct solve *s)
+/* Share of the known time, 2^-SHARE_BITS, in which cells of 2^shift cycles are seen to be empty. */
+static uint64_t seen_empty(const struct gaps *g, unsigned int shift)
 {
-	uint64_t span = MAX(s->hspan, (uint64_t)(s->hi - s->lo)), all = empty_share(s, 0);
+	uint64_t empty = 0;
+
+	for (unsigned int b = shift ? shift + 2 : 0; b < 64; b++)
+		empty += g->sum[b] - g->count[b] * (shift ? 3ull << shift : 0);
+	return (uint64_t)(((unsigned __int128)empty << SHARE_BITS) / g->known);
+}
+
+/* The same of all vCPUs, each by its events: of so many events is an offset that is wrong seen to be. */
+static uint64_t all_empty(const struct solve *s, const struct gaps *g, unsigned int shift)
+{
+	unsigned __int128 sum = 0;
+
+	for (size_t i = 0; i < s->nv; i++)
+		if (g[i].known)
+			sum += (unsigned __int128)seen_empty(&g[i], shift) * s->v[i].taken;
+	return (uint64_t)(sum / MAX(s->nev, (size_t)1));
+}
+
+/* The largest cells that still show half of all gaps, and enough of them; -1: there are no gaps. */
+static int pick_shift(struct solve *s, const struct gaps *g)
+{
+	uint64_t span = MAX(s->hspan, (uint64_t)(s->hi - s->lo)), all = all_empty(s, g, 0);
 	unsigned int shift = MAX_SHIFT, least = 0;
 
 	while (span >> least > MAX_BITS)
 		least++;
-	while (shift > least && empty_share(s, shift) * 2 < all)
+	while (shift > least && (all_empty(s, g, shift) * 2 < all ||
+				 all_empty(s, g, shift) * s->nev < 64ull << SHARE_BITS))
 		shift--;
 	shift = MAX(shift, least);
-	return empty_share(s, shift) ? (int)shift : -1;
+	s->share = all_empty(s, g, shift);
+	return s->share ? (int)shift : -1;
 }
 
-static void set_cell(struct row *r, int64_t b)
+/* ---- rows: where the guest may have run ---- */
+
+static void set_bits(uint64_t *bit, int64_t from, int64_t to)
 {
-	if (b >= 0 && b < r->n)
-		r->bit[(r->n - 1 - b) / 64] |= 1ull << ((r->n - 1 - b) % 64);
+	for (int64_t b = from; b <= to; b++) {
+		if (!(b & 63) && to - b >= 63) {
+			bit[b >> 6] = ~0ull;
+			b += 63;
+		} else {
+			bit[b >> 6] |= 1ull << (b & 63);
+		}
+	}
 }
 
-static int make_row(const struct solve *s, const struct solve_vcpu *v, unsigned int shift,
-		    struct row *r)
+/* Cells from..to of the row, as far as there are such. */
+static void set_cells(struct row *r, int64_t from, int64_t to)
 {
-	int64_t first = solve_h(s, v->w[0].from) >> shift;
-	int64_t last = solve_h(s, v->w[v->nw - 1].to) >> shift;
+	from = MAX(from, 0);
+	to = MIN(to, r->n - 1);
+	if (from <= to)
+		set_bits(r->bit, 64 + r->n - 1 - to, 64 + r->n - 1 - from);
+}
+
+static int make_row(struct solve *s, const struct solve_vcpu *v, unsigned int shift, struct row *r)
+{
+	int64_t first = solve_h(s, v->w.v[0].from) >> shift;
+	int64_t last = solve_h(s, v->w.v[v->w.n - 1].to) >> shift;
 
 	r->n = (int64_t)(s->hspan >> shift) + 2;
-	r->bit = calloc((size_t)r->n / 64 + 1, sizeof(*r->bit));
+	r->words = r->n / 64 + 3;
+	r->bit = calloc((size_t)r->words, sizeof(*r->bit));
 	if (!r->bit)
 		return -ENOMEM;
+	set_bits(r->bit, 0, 63);
+	set_bits(r->bit, 64 + r->n, r->words * 64 - 1);
 	/* Before its first entry and after its last exit nothing is known of a vCPU. */
-	for (int64_t b = 0; b <= first; b++)
-		set_cell(r, b);
-	for (int64_t b = last; b < r->n; b++)
-		set_cell(r, b);
-	for (size_t i = 0; i < v->nw; i++) {
-		int64_t from = solve_h(s, v->w[i].from) >> shift, to = solve_h(s, v->w[i].to) >> shift;
-
-		for (int64_t b = from; b <= to + 1; b++)
-			set_cell(r, b);
-	}
-	return 0;
+	set_cells(r, 0, first);
+	set_cells(r, last, r->n - 1);
+	for (size_t i = 0; i < v->w.n; i++)
+		set_cells(r, solve_h(s, v->w.v[i].from) >> shift, (solve_h(s, v->w.v[i].to) >> shift) + 1);
+	return solve_spend(s, v->w.n * 8 + (uint64_t)r->words) ? 0 : -ETIME;
 }
 
-/* 64 bits from pos on; beyond the row everything is possible. */
-static uint64_t bits_at(const struct row *r, int64_t pos)
+/* ---- events against candidates ---- */
+
+/* 64 * 8 candidates at once: a compiler makes vector instructions of the inner loops. */
+static inline void test_words(struct planes *p, const uint64_t *row, unsigned int s, size_t at)
 {
-	int64_t w = pos >> 6, words = r->n / 64 + 1;
-	unsigned int s = (unsigned int)(pos & 63);
-	uint64_t lo = w >= 0 && w < words ? r->bit[w] : ~0ull;
-	uint64_t hi = w + 1 >= 0 && w + 1 < words ? r->bit[w + 1] : ~0ull;
+	uint64_t carry[8], next;
 
-	/* The last word's tail is beyond the row as well. */
-	if (w == words - 1)
-		lo |= ~0ull << (r->n & 63);
-	if (w + 1 == words - 1)
-		hi |= ~0ull << (r->n & 63);
-	return s ? lo >> s | hi << (64 - s) : lo;
+	for (int i = 0; i < 8; i++)
+		carry[i] = ~(row[i] >> s | (row[i + 1] << 1) << (63 - s)) & ~p->dead[at + (size_t)i];
+	for (int k = 0; k < 4; k++)
+		for (int i = 0; i < 8; i++) {
+			next = p->m[k][at + (size_t)i] & carry[i];
+			p->m[k][at + (size_t)i] ^= carry[i];
+			carry[i] = next;
+		}
+	for (int i = 0; i < 8; i++)
+		p->dead[at + (size_t)i] |= carry[i];
 }
 
+/* Candidate i of the block asks bit pos + i of the row; outside of the row all is possible. */
 static void test_event(struct planes *p, const struct row *r, int64_t pos, size_t words)
 {
-	for (size_t i = 0; i < words; i++) {
-		uint64_t carry = ~bits_at(r, pos + (int64_t)i * 64) & ~p->dead[i];
+	int64_t w = (pos + 64) >> 6, from = w < 0 ? (-w + 7) & ~7ll : 0;
+	int64_t to = MIN((int64_t)words, r->words - 1 - w);
+	unsigned int s = (unsigned int)((pos + 64) & 63);
+	uint64_t edge[9];
 
-		for (int k = 0; k < 4; k++) {
-			uint64_t next = p->m[k][i] & carry;
+	if (w < 0 && from > 0)
+		from -= 8; /* the words before the row's first are ones */
+	for (int64_t i = from; i < to; i += 8) {
+		const uint64_t *row = r->bit + w + i;
 
-			p->m[k][i] ^= carry;
-			carry = next;
+		if (w + i < 0 || w + i + 9 > r->words) {
+			for (int64_t k = 0; k < 9; k++)
+				edge[k] = w + i + k >= 0 && w + i + k < r->words ? row[k] : ~0ull;
+			row = edge;
 		}
-		p->dead[i] |= carry;
+		test_words(p, row, s, (size_t)i);
 	}
 }
 
 static bool all_dead(const struct planes *p, size_t words)
 {
+	uint64_t alive = 0;
+
 	for (size_t i = 0; i < words; i++)
-		if (~p->dead[i])
-			return false;
-	return true;
+		alive |= ~p->dead[i];
+	return !alive;
 }
 
 static int keep_cells(struct solve *s, const struct planes *p, int64_t first, size_t words,
@@ -168,10 +217,34 @@ static int search_block(struct solve *s, struct planes *p, const struct row *row
 		if (!r->bit)
 			continue;
 		test_event(p, r, r->n - 1 - cell + first, words);
+		if (!solve_spend(s, words * WORD_WORK))
+			return -ETIME;
 		if (!(++done % 16) && all_dead(p, words))
 			return 0;
 	}
 	return keep_cells(s, p, first, words, shift);
+}
+
+/* Events with g below that. */
+static size_t events_before(const struct solve *s, int64_t g)
+{
+	size_t lo = 0, hi = s->nev;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (s->order[mid] < g)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* No candidate of [from, to) moves enough events into the time that the host was recorded. */
+static bool is_void(const struct solve *s, int64_t from, int64_t to)
+{
+	return events_before(s, to + (int64_t)s->hspan) - events_before(s, from) < solve_least(s->nev);
 }
 
 static int search(struct solve *s, const struct row *row, size_t tests, unsigned int shift)
@@ -183,36 +256,82 @@ static int search(struct solve *s, const struct row *row, size_t tests, unsigned
 	s->ncell = 0;
 	for (int64_t first = 0; first < cells && !ret; first += BLOCK * 64) {
 		size_t words = (size_t)MIN(cells - first + 63, (int64_t)BLOCK * 64) / 64;
+		int64_t from = s->lo + (first << shift);
 
+		if (is_void(s, from, from + ((int64_t)words * 64 << shift)))
+			continue;
 		ret = search_block(s, p, row, tests, first, words, shift);
 	}
 	free(p);
 	return ret;
 }
 
-int solve_grid(struct solve *s)
+/* Of the vCPUs that have no row yet the one whose events tell most. */
+static ssize_t next_row(const struct solve *s, const struct gaps *g, const struct row *row)
 {
-	struct row *row = calloc(s->nv, sizeof(*row));
-	int shift = pick_shift(s), ret = row ? 0 : -ENOMEM;
-	size_t rows = 0;
+	unsigned __int128 most = 0;
+	ssize_t best = -1;
+
+	for (size_t i = 0; i < s->nv; i++) {
+		unsigned __int128 tells = g[i].known ? (unsigned __int128)seen_empty(&g[i], 0) * s->v[i].taken : 0;
+
+		if (row[i].bit || tells <= most)
+			continue;
+		most = tells;
+		best = (ssize_t)i;
+	}
+	return best;
+}
+
+static int make_rows(struct solve *s, const struct gaps *g, struct row *row, unsigned int shift)
+{
+	ssize_t v;
+	int ret = 0;
+
+	for (size_t n = 0; n < MAX_ROWS && !ret && (v = next_row(s, g, row)) >= 0; n++) {
+		if (n && (s->hspan >> shift) * (n + 1) > ROW_BITS)
+			break;
+		ret = make_row(s, &s->v[v], shift, &row[v]);
+	}
+	return ret;
+}
+
+static int run_grid(struct solve *s, const struct gaps *g, struct row *row)
+{
+	int shift = pick_shift(s, g), ret;
+	size_t tests;
 
 	if (shift < 0)
-		ret = ret ? ret : -ENODATA;
-	s->width = shift < 0 ? 0 : (int64_t)1 << shift;
-	for (size_t i = 0; i < s->nv && !ret && rows < MAX_VCPUS; i++) {
-		if (!solve_takes(s, &s->v[i]))
-			continue;
-		ret = make_row(s, &s->v[i], (unsigned int)shift, &row[i]);
-		rows++;
-	}
-	for (size_t tests = s->tests; !ret; tests *= 4) {
+		return -ENODATA;
+	s->width = (int64_t)1 << shift;
+	ret = make_rows(s, g, row, (unsigned int)shift);
+	/* Too many survive: of events that come in bursts more are needed. */
+	for (tests = solve_enough(s); !ret; tests *= 4) {
 		ret = search(s, row, tests, (unsigned int)shift);
-		if (ret != -E2BIG || tests >= MIN(s->nev, (size_t)MAX_TESTS))
+		if (ret != -E2BIG || tests >= s->nev)
 			break;
 		ret = 0;
 	}
+	return ret;
+}
+
+int solve_grid(struct solve *s)
+{
+	struct row *row = calloc(s->nv, sizeof(*row));
+	struct gaps *g = calloc(s->nv, sizeof(*g));
+	int ret = row && g ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < s->nv && !ret; i++)
+		if (solve_takes(s, &s->v[i])) {
+			gaps_of(&s->v[i], &g[i]);
+			s->v[i].outside_share = seen_empty(&g[i], 0);
+			ret = solve_spend(s, s->v[i].w.n) ? 0 : -ETIME;
+		}
+	if (!ret)
+		ret = run_grid(s, g, row);
 	for (size_t i = 0; row && i < s->nv; i++)
 		free(row[i].bit);
 	free(row);
+	free(g);
 	return ret;
 }

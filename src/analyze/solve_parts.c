@@ -37,7 +37,7 @@ static bool mostly(uint64_t outside, uint64_t inside)
 /* Host time of an event of that part, in guest cycles, counted from the first window. */
 static int64_t host_of(const struct parts *x, const struct solve_part *p, size_t event)
 {
-	return (int64_t)(x->v->e[event] - p->r.offset - x->v->w[0].from);
+	return (int64_t)(x->v->e[event] - p->r.offset - x->v->w.v[0].from);
 }
 
 /*
@@ -95,7 +95,7 @@ static int parts_rest(struct parts *x, size_t first, size_t last, const struct s
 		      unsigned int depth)
 {
 	struct solve_part p = { .first = first, .last = last, .r = *r };
-	int64_t end = (int64_t)(x->v->w[x->v->nw - 1].to - x->v->w[0].from);
+	int64_t end = (int64_t)(x->v->w.v[x->v->w.n - 1].to - x->v->w.v[0].from);
 	int ret = 0;
 
 	served(x, r->offset, &p.first, &p.last);
@@ -110,10 +110,21 @@ static int parts_rest(struct parts *x, size_t first, size_t last, const struct s
 	return ret;
 }
 
+/* Where a stretch is cut: at a pause as long as half of it, where the TSC may have been moved; else in the middle. */
+static size_t cut_of(const struct parts *x, size_t first, size_t last)
+{
+	uint64_t span = x->v->e[last - 1] - x->v->e[first];
+
+	for (size_t i = first + PART_MIN; i + PART_MIN <= last; i++)
+		if (x->v->e[i] - x->v->e[i - 1] > span / 2)
+			return i;
+	return first + (last - first) / 2;
+}
+
 static int parts_find(struct parts *x, size_t first, size_t last, unsigned int depth)
 {
-	size_t mid = first + (last - first) / 2;
 	struct solve_result r;
+	size_t mid;
 	int ret;
 
 	if (last - first < PART_MIN || depth > MAX_DEPTH || x->n == SOLVE_PARTS || !x->runs)
@@ -124,6 +135,7 @@ static int parts_find(struct parts *x, size_t first, size_t last, unsigned int d
 		return ret;
 	if (r.found && mostly(r.outside, r.inside) && !r.equal && r.inside >= PART_MIN)
 		return parts_rest(x, first, last, &r, depth + 1);
+	mid = cut_of(x, first, last);
 	ret = parts_find(x, first, mid, depth + 1);
 	return ret ? ret : parts_find(x, mid, last, depth + 1);
 }
@@ -195,21 +207,54 @@ static void parts_order(struct parts *x)
 	}
 }
 
+/* How far the offset is right, from an event of the part backwards and forwards. */
+static size_t reach_back(const struct parts *x, const struct solve_part *p, size_t least)
+{
+	size_t i = p->first;
+
+	while (i > least && fit(x, i - 1, p->r.offset) == SOLVE_INSIDE)
+		i--;
+	return i;
+}
+
+static size_t reach_on(const struct parts *x, const struct solve_part *p, size_t most)
+{
+	size_t i = p->last;
+
+	while (i < most && fit(x, i, p->r.offset) == SOLVE_INSIDE)
+		i++;
+	return i;
+}
+
+/*
+ * Where one part ends and the next begins. Of events for which both offsets would do the order on the host tells: time
+ * goes on from the last event of the one to the first of the other. Else each keeps what it has.
+ */
+static void set_border(const struct parts *x, struct solve_part *a, struct solve_part *b)
+{
+	size_t from = reach_back(x, b, a->first + 1), to = reach_on(x, a, b->last - 1);
+
+	if (from > to) { /* events that neither serves */
+		a->last = to;
+		b->first = from;
+		return;
+	}
+	for (size_t i = from; i <= to; i++)
+		if (host_of(x, a, i - 1) < host_of(x, b, i)) {
+			a->last = b->first = i;
+			return;
+		}
+}
+
 /* Each reaches to the next one, as far as its offset is right. */
 static void parts_extend(struct parts *x)
 {
-	for (size_t i = 0; i < x->n; i++) {
-		struct solve_part *p = &x->p[i];
-		size_t from = i ? x->p[i - 1].last : 0;
-		size_t to = i + 1 < x->n ? x->p[i + 1].first : x->v->ne;
-
-		while (p->last < to && fit(x, p->last, p->r.offset) == SOLVE_INSIDE &&
-		       (i + 1 == x->n || host_of(x, p, p->last) < host_of(x, p + 1, p[1].first)))
-			p->last++;
-		while (p->first > from && fit(x, p->first - 1, p->r.offset) == SOLVE_INSIDE &&
-		       (!i || host_of(x, p, p->first - 1) > host_of(x, p - 1, p[-1].last - 1)))
-			p->first--;
-	}
+	if (!x->n)
+		return;
+	x->p[0].first = reach_back(x, &x->p[0], 0);
+	x->p[x->n - 1].last = reach_on(x, &x->p[x->n - 1], x->v->ne);
+	for (size_t i = 1; i < x->n; i++)
+		set_border(x, &x->p[i - 1], &x->p[i]);
 }
 
 static uint64_t host_tsc(const struct parts *x, const struct solve_part *p, size_t event)
@@ -237,38 +282,30 @@ static void parts_count(struct parts *x)
 	}
 }
 
-static const struct solve_vcpu *vcpu_of(const struct solve *s, uint32_t id)
-{
-	for (size_t i = 0; i < s->nv; i++)
-		if (s->v[i].id == id)
-			return &s->v[i];
-	return NULL;
-}
-
 bool solve_leaves(const struct solve *s, uint32_t vcpu, const struct solve_result *r)
 {
-	struct parts x = { .s = s, .v = vcpu_of(s, vcpu) };
+	struct parts x = { .s = s, .v = solve_find(s, vcpu) };
 	struct solve_part p = { .r = *r };
 	int64_t end;
 
-	if (!x.v || !x.v->nw || !x.v->ne)
+	if (!x.v || !x.v->w.n || !x.v->ne)
 		return false;
 	p.last = x.v->ne;
 	served(&x, r->offset, &p.first, &p.last);
 	if (p.first == p.last)
 		return true;
-	end = (int64_t)(x.v->w[x.v->nw - 1].to - x.v->w[0].from);
+	end = (int64_t)(x.v->w.v[x.v->w.n - 1].to - x.v->w.v[0].from);
 	return has_room(&x, 0, p.first, host_of(&x, &p, p.first)) ||
 	       has_room(&x, p.last, x.v->ne, end - host_of(&x, &p, p.last - 1));
 }
 
 int solve_run_parts(struct solve *s, uint32_t vcpu, struct solve_part part[SOLVE_PARTS], size_t *n)
 {
-	struct parts x = { .s = s, .run = s, .v = vcpu_of(s, vcpu), .p = part, .runs = RUNS + 1 };
+	struct parts x = { .s = s, .run = s, .v = solve_find(s, vcpu), .p = part, .runs = RUNS + 1 };
 	int ret;
 
 	*n = 0;
-	if (!x.v || !x.v->nw)
+	if (!x.v || !x.v->w.n)
 		return 0;
 	ret = parts_find(&x, 0, x.v->ne, 0);
 	if (ret)

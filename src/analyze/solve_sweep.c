@@ -8,6 +8,9 @@
 
 #include <errno.h>
 
+#define LOOK_WORK 20  /* an event's window is looked up */
+#define TURN_WORK 100 /* ... and what follows from it is sorted */
+
 struct turn {
 	int64_t d; /* from this candidate on ... */
 	int32_t inside, outside; /* ... the counts differ by this */
@@ -20,12 +23,12 @@ struct turns {
 
 size_t solve_window_at(const struct solve *s, const struct solve_vcpu *v, int64_t h)
 {
-	size_t lo = 0, hi = v->nw;
+	size_t lo = 0, hi = v->w.n;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (solve_h(s, v->w[mid].to) < h)
+		if (solve_h(s, v->w.v[mid].to) < h)
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -54,23 +57,25 @@ static int add_inside(struct turns *t, const struct solve_cell *c, int64_t from,
 	return turn_add(t, from, 1, -1) || turn_add(t, to + 1, -1, 1) ? -ENOMEM : 0;
 }
 
-static int event_turns(const struct solve *s, const struct solve_event *e,
-		       const struct solve_cell *c, struct turns *t)
+static int event_turns(struct solve *s, const struct solve_event *e, const struct solve_cell *c,
+		       struct turns *t)
 {
 	const struct solve_vcpu *v = &s->v[e->v];
-	int64_t first = solve_h(s, v->w[0].from), last = solve_h(s, v->w[v->nw - 1].to);
+	int64_t first = solve_h(s, v->w.v[0].from), last = solve_h(s, v->w.v[v->w.n - 1].to);
 	int64_t from = MAX(c->from, e->g - last), to = MIN(c->to - 1, e->g - first);
 	int ret;
 
 	if (from > to)
 		return 0; /* never within the time that is known of this vCPU */
 	ret = turn_add(t, from, 0, 1) || turn_add(t, to + 1, 0, -1) ? -ENOMEM : 0;
-	for (size_t i = solve_window_at(s, v, e->g - c->to + 1); i < v->nw && !ret; i++) {
-		int64_t h = solve_h(s, v->w[i].from);
+	for (size_t i = solve_window_at(s, v, e->g - c->to + 1); i < v->w.n && !ret; i++) {
+		int64_t h = solve_h(s, v->w.v[i].from);
 
 		if (e->g - h < c->from)
 			break;
-		ret = add_inside(t, c, e->g - solve_h(s, v->w[i].to), e->g - h);
+		ret = add_inside(t, c, e->g - solve_h(s, v->w.v[i].to), e->g - h);
+		if (!solve_spend(s, TURN_WORK))
+			ret = -ETIME;
 	}
 	return ret;
 }
@@ -82,8 +87,7 @@ static int turn_cmp(const void *a, const void *b)
 	return x->d < y->d ? -1 : x->d > y->d;
 }
 
-static void sweep(const struct turns *t, const struct solve_cell *c, int64_t cost,
-		  struct solve_place *best)
+static void sweep(const struct turns *t, const struct solve_cell *c, struct solve_place *best)
 {
 	int64_t inside = 0, outside = 0;
 	bool any = false, open = false;
@@ -100,7 +104,7 @@ static void sweep(const struct turns *t, const struct solve_cell *c, int64_t cos
 		}
 		if (d >= c->to)
 			break;
-		score = inside - cost * outside;
+		score = inside - SOLVE_COST * outside;
 		/* Neighbours that are as good, though with other events, are one place. */
 		if (any && score == best->score && best->to == d - 1) {
 			open = true;
@@ -113,18 +117,60 @@ static void sweep(const struct turns *t, const struct solve_cell *c, int64_t cos
 	}
 }
 
-int solve_sweep(struct solve *s, const struct solve_cell *c, struct solve_place *best)
+int solve_sweep(struct solve *s, const struct solve_cell *c, size_t n, struct solve_place *best)
 {
 	struct turns t = { 0 };
 	int ret = 0;
 
 	*best = (struct solve_place){ .from = c->from, .to = c->from, .score = INT64_MIN };
-	for (size_t i = 0; i < s->nev && !ret; i++)
+	for (size_t i = 0; i < MIN(n, s->nev) && !ret; i++) {
 		ret = event_turns(s, &s->ev[i], c, &t);
+		if (!solve_spend(s, TURN_WORK))
+			ret = -ETIME;
+	}
 	if (!ret && t.n) {
 		qsort(t.v, t.n, sizeof(*t.v), turn_cmp);
-		sweep(&t, c, s->cost, best);
+		sweep(&t, c, best);
 	}
 	free(t.v);
 	return ret;
+}
+
+/*
+ * Every event leaves some room around a candidate that has it inside: where all have, what they leave in
+ * common is the place, and no sweep is needed. False: one is outside.
+ */
+static bool common_room(const struct solve *s, int64_t d, struct solve_place *room)
+{
+	*room = (struct solve_place){ .from = INT64_MIN, .to = INT64_MAX };
+	for (size_t i = 0; i < s->nev; i++) {
+		const struct solve_vcpu *v = &s->v[s->ev[i].v];
+		int64_t g = s->ev[i].g;
+		size_t w = MIN(solve_window_at(s, v, g - d), v->w.n - 1);
+		bool early = solve_h(s, v->w.v[w].from) > g - d, late = solve_h(s, v->w.v[w].to) < g - d;
+
+		if (early && w)
+			return false; /* in a gap, not before all that is known */
+		/* An event of which nothing is known may come into the nearest window, but not out of it. */
+		if (!late)
+			room->from = MAX(room->from, g - solve_h(s, v->w.v[w].to));
+		if (!early)
+			room->to = MIN(room->to, g - solve_h(s, v->w.v[w].from));
+		room->inside += !early && !late;
+	}
+	room->score = (int64_t)room->inside;
+	return true;
+}
+
+int solve_settle(struct solve *s, const struct solve_cell *c, struct solve_place *best)
+{
+	struct solve_place room;
+
+	if (!solve_spend(s, s->nev * LOOK_WORK))
+		return -ETIME;
+	if (best->score == INT64_MIN || best->outside ||
+	    !common_room(s, best->from + (best->to - best->from) / 2, &room))
+		return solve_sweep(s, c, s->nev, best);
+	*best = room;
+	return 0;
 }

@@ -38,10 +38,7 @@ static const struct opt export_options[] = {
 	OPTION(0, "from", OPT_STR, struct export_opts, from, "T",
 	       "leave out what was before T, a time as --to text shows it"),
 	OPTION(0, "until", OPT_STR, struct export_opts, until, "T", WINDOW_HELP_TO),
-	OPTION(0, "tsc-offset", OPT_BITS, struct export_opts, tsc_offset, "N",
-	       "the guests' TSC offset, instead of what INPUT says"),
-	OPTION(0, "tsc-ratio", OPT_STR, struct export_opts, tsc_ratio, "R/F",
-	       "the guests' TSC scaling ratio and its fraction bits"),
+	PAIRING_CLOCK_OPTIONS(struct export_opts, pair),
 	OPTION(0, "force", OPT_FLAG, struct export_opts, force, NULL, "replace existing files"),
 	OPTION('q', "quiet", OPT_FLAG, struct export_opts, quiet, NULL,
 	       "no summary on standard error unless something is wrong"),
@@ -77,8 +74,8 @@ static int check_options(const struct export_opts *o, int guests, struct kvmft_e
 				      ", whose stamps are the kernel's");
 	if (is_dat(o) && !o->output)
 		return err_usage(err, "a " TRACE_DAT " needs a file: -o OUT");
-	if (!guests && (o->tsc_offset.set || o->tsc_ratio || o->time_shift))
-		return err_usage(err, "--tsc-offset, --tsc-ratio and --time-shift are about guests: "
+	if (!guests && (o->pair.tsc_offset.set || o->pair.tsc_ratio || o->pair.solve || o->time_shift))
+		return err_usage(err, "--tsc-offset, --tsc-ratio, --solve and --time-shift are about guests: "
 				      "name their captures");
 	return 0;
 }
@@ -86,18 +83,14 @@ static int check_options(const struct export_opts *o, int guests, struct kvmft_e
 static int export_open(struct pairing *p, const struct export_opts *o, int argc, char **argv,
 		       struct kvmft_err *err)
 {
-	struct tsc_map forced;
-	bool force_map = false;
-	int ret = pairing_parse_map(&o->tsc_offset, o->tsc_ratio, &forced, &force_map, err);
+	struct pairing_opts po = { .need = PAIRING_CLOCKS, .clock = &o->pair };
 
-	if (ret)
-		return ret;
 	if (!strcmp(o->input, DEFAULT_INPUT) && access(DEFAULT_INPUT, F_OK))
 		return err_set(err, ENOENT, "no %s here: name a capture with -i, or make one with `kvmft record`",
 			       DEFAULT_INPUT);
 	if (!argc)
 		return pairing_open_alone(p, o->input, err);
-	return pairing_open(p, o->input, argv, (size_t)argc, force_map ? &forced : NULL, err);
+	return pairing_open(p, o->input, argv, (size_t)argc, &po, err);
 }
 
 /* The time line begins anew, with what is wanted of it. */
@@ -161,6 +154,8 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret)
 		ret = is_dat(o) ? export_dat(&p, o, err) : export_lines(&p, o, err);
 	if (!ret) {
+		if (!o->quiet)
+			pairing_tell_assumed(&p);
 		complete = pairing_summary(p.t, o->quiet);
 		for (size_t i = 0; i < tl_sources(p.t); i++)
 			events += tl_source(p.t, i)->events;

@@ -12,8 +12,9 @@ struct export_opts {
 	const char *input, *output, *to;
 	int clock;
 	bool v7, zstd, time_shift, force, quiet;
-	struct opt_u64 subbuf, tsc_offset;
-	const char *instance, *tsc_ratio;
+	struct opt_u64 subbuf;
+	const char *instance;
+	struct pairing_clock pair;
 	const char *from, *until;
 };
 

@@ -18,8 +18,9 @@
 
 struct latency_opts {
 	const char *vm, *output, *format;
-	struct opt_u64 vcpu, than, worst, context, tsc_offset;
-	const char *tsc_ratio, *trace_events;
+	struct opt_u64 vcpu, than, worst, context;
+	const char *trace_events;
+	struct pairing_clock clock;
 	struct opt_list qemu;
 	bool force, quiet;
 };
@@ -36,10 +37,7 @@ static const struct opt latency_options[] = {
 	       "text (default), json, csv, or html: a page to look at"),
 	OPTION('o', "output", OPT_STR, struct latency_opts, output, "OUT",
 	       "write to this new file (default: standard output)"),
-	OPTION(0, "tsc-offset", OPT_BITS, struct latency_opts, tsc_offset, "N",
-	       "the guest's TSC offset, instead of what the host capture says"),
-	OPTION(0, "tsc-ratio", OPT_STR, struct latency_opts, tsc_ratio, "R/F",
-	       "the guest's TSC scaling ratio and its fraction bits"),
+	PAIRING_CLOCK_OPTIONS(struct latency_opts, clock),
 	OPTION(0, "qemu", OPT_LIST, struct latency_opts, qemu, "FILE[:FORMAT[:VM]]",
 	       "a trace that QEMU wrote, for io: simple, log, syslog or ust; may be repeated"),
 	OPTION(0, "trace-events", OPT_STR, struct latency_opts, trace_events, "FILE",
@@ -68,8 +66,6 @@ struct latency {
 	struct lat *lat;
 	struct sink s;
 	struct lat_opts lo;
-	struct tsc_map forced;
-	bool has_forced;
 };
 
 /* "irq", "irq,timer" or "all". */
@@ -112,7 +108,7 @@ static int latency_check(struct latency *m, const char *kinds)
 	m->lo.vm = -1;
 	m->lo.than_ns = o->than.v;
 	m->lo.worst = o->worst.v;
-	return pairing_parse_map(&o->tsc_offset, o->tsc_ratio, &m->forced, &m->has_forced, m->err);
+	return 0;
 }
 
 static int latency_walk(struct latency *m)
@@ -170,8 +166,8 @@ static int bounds(const struct latency *m, const struct out_clock *clock, struct
 /* The time line of all captures and traces, started. */
 static int latency_pair(struct latency *m, int argc, char **argv, struct pairing *p, struct merge_qemu *q)
 {
-	int ret = pairing_prepare(p, argv[0], argv + 1, (size_t)argc - 1, m->has_forced ? &m->forced : NULL,
-				  PAIRING_CLOCKS, m->err);
+	struct pairing_opts po = { .clock = &m->o->clock, .need = PAIRING_CLOCKS };
+	int ret = pairing_prepare(p, argv[0], argv + 1, (size_t)argc - 1, &po, m->err);
 
 	if (!ret)
 		ret = merge_qemu_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
@@ -284,6 +280,8 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret)
 		ret = latency_walk(&m);
 	if (!ret) {
+		if (!m.o->quiet)
+			pairing_tell_assumed(&m.p);
 		complete = pairing_summary(m.p.t, m.o->quiet);
 		merge_qemu_summary(&m.q, m.p.t, m.o->quiet);
 		summary(&m);

@@ -16,8 +16,7 @@
 struct merge_opts {
 	int clock;
 	const char *output, *format, *from, *to;
-	struct opt_u64 tsc_offset;
-	const char *tsc_ratio;
+	struct pairing_clock pair;
 	bool force, quiet;
 	struct merge_pick_opts pick;
 	struct opt_list host;
@@ -35,10 +34,7 @@ static const struct opt merge_options[] = {
 	       "or html (a page to look at)"),
 	OPTION(0, "host", OPT_LIST, struct merge_opts, host, "HOST2",
 	       "the host that the guest moved to; may be repeated, in that order"),
-	OPTION(0, "tsc-offset", OPT_BITS, struct merge_opts, tsc_offset, "N",
-	       "the guest's TSC offset, instead of what the host capture says"),
-	OPTION(0, "tsc-ratio", OPT_STR, struct merge_opts, tsc_ratio, "R/F",
-	       "the guest's TSC scaling ratio and its fraction bits"),
+	PAIRING_CLOCK_OPTIONS(struct merge_opts, pair),
 	OPTION(0, "qemu", OPT_LIST, struct merge_opts, qemu, "FILE[:FORMAT[:VM]]",
 	       "also the events of a trace that QEMU wrote: simple, log, syslog or ust;\n"
 	       "may be repeated"),
@@ -169,21 +165,20 @@ static void summary_alignment(struct merge *m, const struct tl_source *g)
 static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct merge m = { .o = opts, .err = err };
-	struct tsc_map forced;
-	bool force_map = false, complete = true;
+	struct pairing_opts po = {
+		.need = m.o->format && strcmp(m.o->format, "text") ? PAIRING_VCPUS : PAIRING_LINES,
+		.clock = &m.o->pair,
+		.undecided_ok = m.o->host.n, /* another host may know more */
+	};
+	bool complete = true;
 	uint64_t events = 0;
 	int ret;
 
 	if (m.o->format && !out_format_find(m.o->format))
 		return err_usage(err, "option --format: there is no format '%s'", m.o->format);
-	ret = pairing_parse_map(&m.o->tsc_offset, m.o->tsc_ratio, &forced, &force_map, err);
-	if (!ret)
-		ret = pairing_prepare(&m.p, argv[0], argv + 1, (size_t)argc - 1,
-				      force_map ? &forced : NULL,
-				      m.o->format && strcmp(m.o->format, "text") ? PAIRING_VCPUS : PAIRING_LINES,
-				      err);
-	if (!ret && force_map && m.o->host.n)
-		ret = err_usage(err, "options --tsc-offset and --tsc-ratio: each --host has its own");
+	if (m.o->host.n && (m.o->pair.tsc_offset.set || m.o->pair.tsc_ratio || m.o->pair.solve))
+		return err_usage(err, "options --tsc-offset, --tsc-ratio and --solve: each --host has its own");
+	ret = pairing_prepare(&m.p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
 	if (!ret)
 		ret = pairing_add_hosts(&m.p, &m.o->host, err);
 	if (!ret)
@@ -191,6 +186,8 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret)
 		ret = merge_write(&m);
 	if (!ret) {
+		if (!m.o->quiet)
+			pairing_tell_assumed(&m.p);
 		complete = pairing_summary(m.p.t, m.o->quiet);
 		merge_qemu_summary(&m.q, m.p.t, m.o->quiet);
 		summary_pick(&m);

@@ -8,12 +8,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "kvmft/output.h"
-#include "kvmft/tracedat.h"
-
 static int open_one(const char *path, struct pairing_capture *c, struct kvmft_err *err)
 {
 	int ret = capture_open(path, &c->cap, err);
@@ -27,72 +24,23 @@ static void close_one(struct pairing_capture *c)
 	capture_close(c->cap);
 }
 
-/* Lists what could be meant, so that the user can say it with =SEL. */
-static int pair_error(const struct pairing *p, const struct capture *g, int error, const char *what,
-		      struct kvmft_err *err)
-{
-	struct sbuf b = { 0 };
-	int ret;
-
-	for (size_t i = 0; i < p->map->nvm; i++) {
-		const struct hostmap_vm *vm = &p->map->vm[i];
-
-		if (vm->of == i)
-			sbuf_addf(&b, "%s%s%s%s%s", i ? ", " : "", vm->label, vm->cap ? " (" : "",
-				  vm->cap ? vm->cap->id : "", vm->cap ? ")" : "");
-	}
-	if (p->map->nvm)
-		ret = err_set(err, error, "guest %s %s; name one: %s=SEL. VMs there: %s", g->path, what,
-			      g->path, b.s);
-	else
-		ret = err_set(err, error, "guest %s: host capture %s knows no VM; was one running, and was "
-			      "debugfs readable?",
-			      g->path, p->host.cap->path);
-	sbuf_free(&b);
-	return ret;
-}
-
-/* By UUID; in files of trace-cmd by the id that the host's has of the guest's. */
-static bool is_same_vm(const struct cap_vm *v, const struct capture *g)
-{
-	return (v->uuid && g->uuid && !strcasecmp(v->uuid, g->uuid)) ||
-	       (v->trace_id && (g->trace_id || g->uuid) && v->trace_id == tdw_trace_id(g));
-}
-
-static int pair_by_uuid(const struct pairing *p, const struct capture *g, size_t *vm,
-			struct kvmft_err *err)
-{
-	ssize_t found = -1;
-
-	for (size_t i = 0; i < p->map->nvm; i++) {
-		const struct cap_vm *v = p->map->vm[i].cap;
-
-		if (p->map->vm[i].of != i || !v || !is_same_vm(v, g))
-			continue;
-		if (found >= 0)
-			return pair_error(p, g, ENOTUNIQ, "matches several VMs by UUID", err);
-		found = (ssize_t)i;
-	}
-	if (found < 0)
-		return pair_error(p, g, ENOENT,
-				  g->uuid ? "has a UUID that no VM of the host capture has"
-					  : "has no UUID",
-				  err);
-	*vm = (size_t)found;
-	return 0;
-}
-
-/* GUEST=SEL; a path that contains '=' and exists as a whole is a path. */
+/* GUEST=SEL; both may have a '=' in them: what exists as a file is the path. */
 static int split_operand(const char *text, char **path, const char **sel)
 {
 	const char *eq = strrchr(text, '=');
 
 	*sel = NULL;
-	if (eq && access(text, F_OK)) {
-		*path = strndup(text, (size_t)(eq - text));
+	*path = strdup(text);
+	for (size_t n = strlen(text); *path && access(*path, F_OK) && n; n--) {
+		if (text[n - 1] != '=')
+			continue;
+		(*path)[n - 1] = 0;
+		*sel = text + n;
+	}
+	if (*path && *sel && access(*path, F_OK)) { /* to be missed by the name that was meant */
+		strcpy(*path, text);
+		(*path)[eq - text] = 0;
 		*sel = eq + 1;
-	} else {
-		*path = strdup(text);
 	}
 	return *path ? 0 : -ENOMEM;
 }
@@ -145,8 +93,31 @@ static int keep_recorded(const struct pairing *p, struct pairing_guest *g)
 	return 0;
 }
 
-static int open_guest(struct pairing *p, const char *operand, const struct tsc_map *forced,
-		      struct kvmft_err *err)
+/* So many vCPUs it has at least, by their numbers. */
+static size_t count_cpus(const struct capture *c)
+{
+	size_t n = c->ncpu;
+
+	for (size_t i = 0; i < c->nstream; i++)
+		n = MAX(n, (size_t)c->stream[i].cpu + 1);
+	return n;
+}
+
+/* Its clock, given by hand or solved, takes the place of what the captures say. */
+static int set_clock(struct pairing *p, struct pairing_guest *g)
+{
+	int ret = 0;
+
+	if (p->has_forced || g->match.solved)
+		ret = keep_recorded(p, g);
+	if (!ret && p->has_forced)
+		ret = hostmap_force_map(p->map, g->vm, count_cpus(g->c.cap), &p->forced);
+	else if (!ret && g->match.solved)
+		ret = solution_force(&g->match.sol, p->map, g->vm, count_cpus(g->c.cap));
+	return ret;
+}
+
+static int open_guest(struct pairing *p, const char *operand, struct kvmft_err *err)
 {
 	struct pairing_guest *g = &p->guest[p->nguest++];
 	_cleanup_free_ char *path = NULL;
@@ -160,43 +131,26 @@ static int open_guest(struct pairing *p, const char *operand, const struct tsc_m
 		return ret;
 	if (g->c.cap->side == CAP_SIDE_HOST)
 		return err_set(err, EINVAL, "%s is the capture of a host, not of a guest", path);
-	if (sel) {
-		ssize_t vm = hostmap_find_vm(p->map, sel, err);
-
-		if (vm < 0)
-			return (int)vm;
-		g->vm = (size_t)vm;
-	} else {
-		ret = pair_by_uuid(p, g->c.cap, &g->vm, err);
-		if (ret)
-			return ret;
-	}
+	ret = match_guest(&p->matcher, g->c.cap, g->c.fmt, sel, p->has_forced, &g->match, err);
+	if (ret)
+		return ret;
+	g->vm = g->match.vm;
+	p->map->vm[g->vm].paired = true;
 	ret = check_again(p, g, err);
 	if (ret)
 		return ret;
-	if (!forced && hostmap_add_shift(p->map, g->vm, g->c.cap))
+	if (set_clock(p, g))
 		return err_set(err, ENOMEM, "out of memory");
-	if (forced && (keep_recorded(p, g) || hostmap_force_map(p->map, g->vm, g->c.cap->ncpu, forced)))
-		return err_set(err, ENOMEM, "out of memory");
-	return tl_add_guest(p->t, g->c.cap, g->c.fmt, g->vm, err);
-}
-
-int pairing_restart(struct pairing *p, struct kvmft_err *err)
-{
-	int ret;
-
-	tl_free(p->t);
-	p->t = NULL;
-	ret = tl_new(p->map, &p->t, err);
-	for (size_t i = 0; i < p->nguest && !ret; i++)
-		ret = tl_add_guest(p->t, p->guest[i].c.cap, p->guest[i].c.fmt, p->guest[i].vm, err);
-	return ret ? ret : tl_start(p->t, err);
+	ret = tl_add_guest(p->t, g->c.cap, g->c.fmt, g->vm, err);
+	if (!ret)
+		tl_source(p->t, p->nguest)->match = &g->match;
+	return ret;
 }
 
 int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
-		 const struct tsc_map *forced, struct kvmft_err *err)
+		 const struct pairing_opts *o, struct kvmft_err *err)
 {
-	int ret = pairing_prepare(p, host, guests, n, forced, PAIRING_CLOCKS, err);
+	int ret = pairing_prepare(p, host, guests, n, o, err);
 
 	return ret ? ret : tl_start(p->t, err);
 }
@@ -212,7 +166,7 @@ static int host_map(struct pairing *p, bool alone, struct kvmft_err *err)
 	return ret ? err_set(err, -ret, "out of memory") : 0;
 }
 
-/* What a TSC map given by hand says holds at all times: the guests may have begun before the host. */
+/* A TSC map given by hand, or solved, holds at all times: the guests may have begun before the host. */
 static int begin_of_guests(struct pairing *p, struct kvmft_err *err)
 {
 	const struct tl_item *item;
@@ -226,12 +180,29 @@ static int begin_of_guests(struct pairing *p, struct kvmft_err *err)
 	return 0;
 }
 
-int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
-		    const struct tsc_map *forced, enum pairing_need need, struct kvmft_err *err)
+/* A ratio alone goes with offsets as recorded, or sought; --solve is to seek them anyway. */
+static int take_clock(struct pairing *p, const struct pairing_clock *c, struct kvmft_err *err)
 {
+	bool given;
+	int ret = pairing_parse_map(&c->tsc_offset, c->tsc_ratio, &p->forced, &given, err);
+
+	p->has_forced = c->tsc_offset.set && !c->solve;
+	p->matcher.scale = c->tsc_ratio ? &p->forced : NULL;
+	p->matcher.solve = c->solve;
+	return ret;
+}
+
+int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
+		    const struct pairing_opts *o, struct kvmft_err *err)
+{
+	bool begins = false;
 	int ret;
 
 	memset(p, 0, sizeof(*p));
+	p->matcher = (struct matcher){ .guests = n, .undecided_ok = o->undecided_ok };
+	ret = o->clock ? take_clock(p, o->clock, err) : 0;
+	if (ret)
+		return ret;
 	p->guest = calloc(n ? n : 1, sizeof(*p->guest));
 	if (!p->guest)
 		return err_set(err, ENOMEM, "out of memory");
@@ -244,12 +215,19 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 			       host);
 	p->begin = p->host.cap->begin_tsc;
 	/* The capture's own list of VMs tells the threads, if it has one. */
-	ret = host_map(p, !n && (need == PAIRING_LINES || (need == PAIRING_VCPUS && p->host.cap->nvm)), err);
+	ret = host_map(p, !n && (o->need == PAIRING_LINES || (o->need == PAIRING_VCPUS && p->host.cap->nvm)),
+		       err);
 	if (!ret)
 		ret = tl_new(p->map, &p->t, err);
-	for (size_t i = 0; i < n && !ret; i++)
-		ret = open_guest(p, guests[i], forced, err);
-	return ret || !forced || !n ? ret : begin_of_guests(p, err);
+	p->matcher.map = p->map;
+	if (!ret && p->matcher.scale && hostmap_set_scale(p->map, p->matcher.scale))
+		ret = err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < n && !ret; i++) {
+		ret = open_guest(p, guests[i], err);
+		begins |= !ret && (p->has_forced || p->guest[i].match.solved);
+	}
+	matcher_free(&p->matcher);
+	return ret || !begins ? ret : begin_of_guests(p, err);
 }
 
 static int add_host(struct pairing *p, const char *path, struct kvmft_err *err)
@@ -321,6 +299,7 @@ void pairing_close(struct pairing *p)
 	for (size_t i = 0; i < p->nguest; i++) {
 		close_one(&p->guest[i].c);
 		free(p->guest[i].recorded);
+		match_free(&p->guest[i].match);
 	}
 	free(p->guest);
 	close_one(&p->host);
@@ -482,6 +461,8 @@ void pairing_alignment_text(const struct hostmap *map, const struct windows *w, 
 		sbuf_add(out, " / ");
 		pairing_add_cycles(out, s.late, khz);
 	}
+	if (map->vm[vm >= 0 ? vm : 0].uncertain)
+		sbuf_add(out, "; the TSC offset was found in the events: guest times may be off by that much");
 	if (s.outside)
 		sbuf_addf(out, ": MISALIGNED by up to %" PRId64 " cycles", s.outside_max);
 }

@@ -7,8 +7,24 @@
 #define KVMFT_CMD_PAIRING_H
 
 #include "kvmft/cli.h"
+#include "kvmft/match.h"
 #include "kvmft/timeline.h"
 #include "kvmft/windows.h"
+
+/* Options about the clock of all guests, for a member `m` of that type in struct st. */
+struct pairing_clock {
+	struct opt_u64 tsc_offset;
+	const char *tsc_ratio;
+	bool solve;
+};
+
+#define PAIRING_CLOCK_OPTIONS(st, m)                                                                \
+	OPTION(0, "tsc-offset", OPT_BITS, st, m.tsc_offset, "N",                                    \
+	       "the guest's TSC offset, instead of what the captures say"),                         \
+	OPTION(0, "tsc-ratio", OPT_STR, st, m.tsc_ratio, "R/F",                                     \
+	       "the guest's TSC scaling ratio and its fraction bits"),                              \
+	OPTION(0, "solve", OPT_FLAG, st, m.solve, NULL,                                             \
+	       "find the TSC offset in the events, whatever the captures say")
 
 struct pairing_capture {
 	struct capture *cap;
@@ -18,6 +34,7 @@ struct pairing_capture {
 struct pairing_guest {
 	struct pairing_capture c;
 	size_t vm; /* index into the host map */
+	struct match match; /* why it is that VM, and its offsets where the events told them */
 	/* Under a forced map: what the host recorded, vCPU by vCPU, each until the next one of the same vCPU. */
 	struct pairing_recorded {
 		uint32_t vcpu;
@@ -33,6 +50,9 @@ struct pairing {
 	struct pairing_guest *guest;
 	size_t nguest;
 	struct hostmap *map;
+	struct matcher matcher;
+	struct tsc_map forced; /* given by hand, for all guests */
+	bool has_forced;
 	struct pairing_host {
 		struct pairing_capture c;
 		struct hostmap *map;
@@ -51,25 +71,29 @@ enum pairing_need {
 	PAIRING_CLOCKS, /* and what its clock was */
 };
 
+struct pairing_opts {
+	const struct pairing_clock *clock; /* given by hand; NULL: what the captures say */
+	bool undecided_ok; /* guests may stay without offsets that can be relied on: the caller tells */
+	enum pairing_need need;
+};
+
 /*
- * Opens everything and starts the timeline, with PAIRING_CLOCKS. guests are the operands GUEST[=SEL]. forced: the TSC
- * map of all guests, given by hand; NULL = what the host capture says.
- */
-int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
-		 const struct tsc_map *forced, struct kvmft_err *err);
-/*
- * The same without starting the timeline, so that it can be given a window first: tl_start() is the
- * caller's. What is not needed is left out where it would cost a walk over the whole capture.
+ * Opens everything: guests are the operands GUEST[=SEL]. The time line is not started, so that it can be given a
+ * window first: tl_start() is the caller's. What is not needed is left out where it would cost a walk over the
+ * whole capture.
  */
 int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
-		    const struct tsc_map *forced, enum pairing_need need, struct kvmft_err *err) __must_check;
+		    const struct pairing_opts *o, struct kvmft_err *err) __must_check;
+/* The same and starts the time line. */
+int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
+		 const struct pairing_opts *o, struct kvmft_err *err) __must_check;
+/* What was assumed for want of a record: lines on standard error. */
+void pairing_tell_assumed(const struct pairing *p);
 /* Hosts that the guests' VM, which must be one, moved to: after pairing_prepare(). */
 int pairing_add_hosts(struct pairing *p, const struct opt_list *hosts, struct kvmft_err *err) __must_check;
 /* One capture, host or guest, in any trace clock. */
 int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *err);
 void pairing_close(struct pairing *p);
-/* Starts the timeline anew, with TSC maps that were forced in the host map since. */
-int pairing_restart(struct pairing *p, struct kvmft_err *err);
 
 /* --tsc-offset and --tsc-ratio; *given tells whether there was any. */
 int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct tsc_map *map,

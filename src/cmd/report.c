@@ -154,6 +154,8 @@ static int parse(struct run *run)
 		run->filter.vcpu = (int64_t)o->vcpu.v;
 	if (o->pids && parse_pids(run))
 		return -EINVAL;
+	run->ro.vm = o->vm;
+	run->ro.vms = o->per != PER_ALL || o->pids;
 	run->ro.vcpus = o->vcpu.set || o->pids || o->per == PER_VCPU;
 	return parse_class(run);
 }
@@ -424,14 +426,9 @@ static int report(struct run *run)
 	ret = ret ? ret : fmt_load(run->cap, &run->fmt, run->err);
 	ret = ret ? ret : report_new(run->cap, run->fmt, &run->ro, &run->r, run->err);
 	ret = ret ? ret : report_walk(run->r, run->err);
-	if (!ret && run->o->vm) {
-		ssize_t vm = report_find_vm(run->r, run->o->vm, run->err);
-
-		run->filter.vm = vm;
-		ret = vm < 0 ? (int)vm : 0;
-	}
 	if (ret)
 		return ret;
+	run->filter.vm = report_vm_named(run->r);
 	part = incomplete(run);
 	if (part)
 		tell_incomplete(run);

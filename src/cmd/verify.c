@@ -12,22 +12,15 @@
 #include "cmds.h"
 
 struct verify_opts {
-	struct opt_u64 tsc_offset;
-	const char *tsc_ratio;
-	bool solve;
+	struct pairing_clock clock;
 	int format;
 	struct opt_list host;
 };
 
 static const struct opt verify_options[] = {
-	OPTION(0, "tsc-offset", OPT_BITS, struct verify_opts, tsc_offset, "N",
-	       "the guest's TSC offset, instead of what the captures say"),
-	OPTION(0, "tsc-ratio", OPT_STR, struct verify_opts, tsc_ratio, "R/F",
-	       "the guest's TSC scaling ratio and its fraction bits"),
+	PAIRING_CLOCK_OPTIONS(struct verify_opts, clock),
 	OPTION(0, "host", OPT_LIST, struct verify_opts, host, "HOST2",
 	       "the host that the guest moved to; may be repeated, in that order"),
-	OPTION(0, "solve", OPT_FLAG, struct verify_opts, solve, NULL,
-	       "find the offset in the data alone, then verify that"),
 	OPTION_CHOICE(0, "format", struct verify_opts, format, "FORMAT", cli_formats,
 		      "how to print (default: text)"),
 	OPT_END,
@@ -39,6 +32,7 @@ static void verify_sources(struct verify *v)
 	for (size_t i = 0; v->p.t && i < v->p.nguest; i++) {
 		v->guest[i].g = &v->p.guest[i];
 		v->guest[i].src = tl_source(v->p.t, i + 1);
+		v->guest[i].solved = v->p.guest[i].match.solved;
 	}
 }
 
@@ -90,25 +84,6 @@ static int verify_walk(struct verify *v)
 	return 0;
 }
 
-/* What was found takes the place of what the captures say. */
-static int verify_solve_all(struct verify *v, struct kvmft_err *err)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < v->p.nguest && !ret; i++) {
-		struct verify_guest *g = &v->guest[i];
-
-		ret = verify_solve(v, g, err);
-		if (!ret && verify_use_solution(v, g))
-			ret = err_set(err, ENOMEM, "out of memory");
-	}
-	v->solved = true;
-	if (!ret)
-		ret = pairing_restart(&v->p, err);
-	verify_sources(v);
-	return ret;
-}
-
 static int verify_judge(struct verify *v, struct kvmft_err *err)
 {
 	int ret = 0;
@@ -119,11 +94,14 @@ static int verify_judge(struct verify *v, struct kvmft_err *err)
 
 		align_judge(v->w, g->g->vm, &g->a);
 		/* By how much? The windows alone know that only of small errors. */
-		if (!v->solved && (g->a.kind == ALIGN_BAD || verify_elsewhere(v, g)))
+		if (!g->solved && !g->g->match.sol.tried && (g->a.kind == ALIGN_BAD || verify_elsewhere(v, g)))
 			ret = verify_solve(v, g, err);
 		/* Its events could be placed, and belong elsewhere. */
-		if (g->a.kind == ALIGN_UNKNOWN && g->has_solution && g->solution.found && g->has_map && !v->solved)
+		if (g->a.kind == ALIGN_UNKNOWN && g->sol.r.found && g->has_map)
 			g->a.kind = ALIGN_BAD;
+		/* As good as another one is not proved. */
+		if (g->solved && g->a.kind == ALIGN_OK && !solution_is_sure(verify_solution(g)))
+			g->a.kind = ALIGN_UNKNOWN;
 		if (!ret && verify_reasons(v, g))
 			ret = err_set(err, ENOMEM, "out of memory");
 	}
@@ -133,16 +111,13 @@ static int verify_judge(struct verify *v, struct kvmft_err *err)
 static int verify_open(struct verify *v, const struct verify_opts *o, int argc, char **argv,
 		       struct kvmft_err *err)
 {
-	struct tsc_map forced;
-	bool force_map;
-	int ret = pairing_parse_map(&o->tsc_offset, o->tsc_ratio, &forced, &force_map, err);
+	struct pairing_opts po = { .clock = &o->clock, .undecided_ok = true, .need = PAIRING_CLOCKS };
+	int ret;
 
-	if (!ret && o->host.n && (force_map || o->solve))
-		ret = err_usage(err, "option --%s: each --host has its own offset",
-				o->solve ? "solve" : "tsc-offset");
-	if (!ret)
-		ret = pairing_prepare(&v->p, argv[0], argv + 1, (size_t)argc - 1,
-				      force_map ? &forced : NULL, PAIRING_CLOCKS, err);
+	if (o->host.n && (o->clock.tsc_offset.set || o->clock.tsc_ratio || o->clock.solve))
+		return err_usage(err, "option --%s: each --host has its own offset",
+				 o->clock.solve ? "solve" : "tsc-offset");
+	ret = pairing_prepare(&v->p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
 	if (!ret)
 		ret = pairing_add_hosts(&v->p, &o->host, err);
 	if (!ret)
@@ -154,7 +129,7 @@ static int verify_open(struct verify *v, const struct verify_opts *o, int argc, 
 	if (!v->guest)
 		return err_set(err, ENOMEM, "out of memory");
 	verify_sources(v);
-	return o->solve ? verify_solve_all(v, err) : 0;
+	return 0;
 }
 
 static void verify_close(struct verify *v)
@@ -163,13 +138,12 @@ static void verify_close(struct verify *v)
 		for (size_t k = 0; k < v->guest[i].nreason; k++)
 			free(v->guest[i].reason[k]);
 		free(v->guest[i].reason);
-		for (size_t k = 0; k < v->guest[i].n_own; k++)
-			free(v->guest[i].own[k].part);
-		free(v->guest[i].own);
+		solution_free(&v->guest[i].sol);
 	}
 	free(v->guest);
 	win_free(v->w);
 	pairs_free(v->pairs);
+	runs_free(v->runs);
 	pairing_close(&v->p);
 }
 
@@ -209,6 +183,7 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret)
 		ret = verify_judge(&v, err);
 	if (!ret) {
+		pairing_tell_assumed(&v.p);
 		verify_print[o->format < 0 ? FORMAT_TEXT : o->format](&v, &b);
 		if (b.error)
 			ret = err_set(err, ENOMEM, "out of memory");

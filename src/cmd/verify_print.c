@@ -336,7 +336,7 @@ static void json_offset(struct json *j, const struct solve_result *r)
 	field_u64(j, "pairs", r->pairs);
 }
 
-static void json_parts(struct json *j, const struct verify_vcpu *o)
+static void json_parts(struct json *j, const struct solution_vcpu *o)
 {
 	json_key(j, "parts");
 	json_array_begin(j);
@@ -352,21 +352,23 @@ static void json_parts(struct json *j, const struct verify_vcpu *o)
 
 static void json_solution(struct json *j, const struct verify_guest *g)
 {
+	const struct solution *sol = verify_solution(g);
+
 	json_key(j, "solution");
-	if (!g->has_solution || !g->solution.found) {
+	if (!sol->r.found) {
 		json_null(j);
 		return;
 	}
 	json_object_begin(j);
-	json_offset(j, &g->solution);
+	json_offset(j, &sol->r);
 	json_key(j, "vcpus");
 	json_array_begin(j);
-	for (size_t i = 0; i < g->n_own; i++) {
+	for (size_t i = 0; i < sol->n_own; i++) {
 		json_object_begin(j);
-		field_u64(j, "vcpu", g->own[i].id);
-		json_offset(j, &g->own[i].r);
-		if (g->own[i].nparts)
-			json_parts(j, &g->own[i]);
+		field_u64(j, "vcpu", sol->own[i].id);
+		json_offset(j, &sol->own[i].r);
+		if (sol->own[i].nparts)
+			json_parts(j, &sol->own[i]);
 		json_object_end(j);
 	}
 	json_array_end(j);

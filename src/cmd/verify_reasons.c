@@ -63,7 +63,7 @@ static const struct tsc_map *off_record(const struct verify *v, const struct ver
 	struct tsc_map shifted;
 	uint64_t host, hi;
 
-	if (v->solved || !map)
+	if (g->solved || !map)
 		return NULL;
 	shifted = *map;
 	shifted.offset = given->offset;
@@ -145,7 +145,7 @@ static int misaligned_by(struct verify *v, struct verify_guest *g)
 	const struct align *a = &g->a;
 	struct sbuf b = { 0 };
 
-	if (g->has_solution && g->solution.found && !g->solution.outside && g->has_map && !v->solved)
+	if (g->sol.r.found && !g->sol.r.outside && g->has_map)
 		return 0; /* the solution says it better */
 	if (a->has_shift && (a->shift_lo > 0 || a->shift_hi < 0)) {
 		sbuf_add(&b, "the offset is wrong: all events would be inside if guest times were moved by ");

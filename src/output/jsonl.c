@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "kvmft/json.h"
+#include "kvmft/match.h"
 #include "evinfo.h"
 
 #define JSONL_VERSION 1
@@ -78,7 +79,28 @@ static void key_time(struct json *j, const char *key, bool known, uint64_t v)
 
 /* ---- the first line ---- */
 
-static void put_source(struct json *j, const struct tl_source *s)
+/* What was concluded and not recorded: which VM the capture is of, which threads that is, where its offset is from. */
+static void put_match(struct json *j, const struct hostmap *m, const struct tl_source *s)
+{
+	const struct hostmap_vm *vm = &m->vm[m->vm[s->vm].of];
+	uint64_t uncertain = m->vm[s->vm].uncertain;
+	struct sbuf tids = { 0 };
+
+	key_str(j, "paired_by", match_by_names[s->match->by]);
+	if (!vm->cap && !hostmap_vm_tids(m, vm->of, &tids)) {
+		key_str(j, "threads", tids.s);
+		key_str(j, "threads_by", hostmap_basis_names[vm->basis]);
+	}
+	sbuf_free(&tids);
+	if (uncertain) {
+		key_str(j, "tsc_offset_from", "events");
+		key_u64(j, "uncertain_cycles", uncertain);
+		key_number(j, "uncertain_ns", m->cap->tsc_khz,
+			   m->cap->tsc_khz ? (int64_t)out_cycles_to_ns(uncertain, m->cap->tsc_khz) : 0);
+	}
+}
+
+static void put_source(struct json *j, const struct hostmap *m, const struct tl_source *s)
 {
 	json_object_begin(j);
 	key_str(j, "side", tl_side(s));
@@ -89,6 +111,8 @@ static void put_source(struct json *j, const struct tl_source *s)
 	key_u64(j, "cpus", s->cap->nstream);
 	json_key(j, "complete");
 	json_bool(j, s->cap->complete);
+	if (s->match)
+		put_match(j, m, s);
 	json_object_end(j);
 }
 
@@ -110,7 +134,7 @@ static int jsonl_begin(struct out *o)
 	json_key(&j, "sources");
 	json_array_begin(&j);
 	for (size_t i = 0; i < tl_sources(o->t); i++)
-		put_source(&j, tl_source(o->t, i));
+		put_source(&j, tl_hostmap(o->t), tl_source(o->t, i));
 	json_array_end(&j);
 	return line_end(&j, o);
 }

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "kvmft/vmsel.h"
+
 int vm_vcpu_compare(const void *a, const void *b)
 {
 	const struct vm_vcpu *x = a, *y = b;
@@ -74,16 +76,37 @@ void vm_describe(const struct vm *vm, struct sbuf *out)
 	sbuf_addf(out, " vmm=%s", vm->vmm);
 }
 
+static bool runs_thread(const struct vm *vm, int32_t tid)
+{
+	for (size_t i = 0; i < vm->n_vcpus; i++)
+		if (vm->vcpu[i].tid == (uint32_t)tid)
+			return true;
+	return false;
+}
+
+/* "tids:LIST", all of them vCPUs of the VM. */
+static bool runs_threads(const struct vm *vm, const char *sel)
+{
+	_cleanup_free_ int32_t *tid = NULL;
+	size_t n, i = 0;
+
+	if (vmsel_tids(sel, &tid, &n))
+		return false;
+	while (i < n && runs_thread(vm, tid[i]))
+		i++;
+	return i == n;
+}
+
 static bool matches(const struct vm *vm, const char *sel)
 {
-	const char *p = sel;
+	const char *name = vmsel_name(sel);
 	uint32_t pid;
 
-	if (vm->uuid && !strcasecmp(vm->uuid, sel))
+	if (vm->uuid && !strcasecmp(vm->uuid, name))
 		return true;
-	if (vm->name && !strcmp(vm->name, sel))
+	if (vm->name && (!strcmp(vm->name, sel) || !strcmp(vm->name, name)))
 		return true;
-	return vm_text_u32(&p, &pid) && !*p && (pid == vm->pid || pid == vm->dir_pid);
+	return (vmsel_pid(sel, &pid) && (pid == vm->pid || pid == vm->dir_pid)) || runs_threads(vm, sel);
 }
 
 /* Room for the sentence around the candidates in kvmft_err.text. */

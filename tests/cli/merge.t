@@ -98,9 +98,11 @@ is "$(wc -l <"$out" | tr -d ' ')" $((2 * lines)) "... all of both captures"
 
 # ---- which guest? ----
 
-failed "no UUID" "has no UUID; name one: .*=SEL. VMs there: one \($id\)" "$host" "$tmp/nouuid"
-failed "no VM has that UUID" "has a UUID that no VM .*VMs there: one \($id\)" "$host" "$tmp/stranger"
-failed "two VMs have that UUID" "several VMs by UUID.*VMs there: one \($id\), two \(9999-7\)" \
+run "$kvmft" merge "$host" "$tmp/nouuid"
+status_is 0 "no UUID, one VM: it is that"
+err_has "nouuid: one: the only VM there" "... said"
+failed "no VM has that UUID" "has a UUID that no VM .*VMs there: $id \(one\)" "$host" "$tmp/stranger"
+failed "two VMs have that UUID" "several VMs by UUID.*VMs there: $id \(one\), 9999-7 \(two\)" \
 	"$tmp/twins" "$tmp/guest"
 failed "no VM of that name" "nosuch.*one" "$host" "$tmp/guest=nosuch"
 failed "one capture twice" "guest and .*guest are one and the same capture" --tsc-offset 0 "$host" "$tmp/guest" \

@@ -2,7 +2,7 @@
 /*
  * mkcap.c: compiles a text that people can read into a capture directory, or a trace.dat.
  *
- *   mkcap --capture DIR | --trace-dat FILE  TEXT
+ *   mkcap --capture DIR | --trace-dat FILE [--clock CLOCK]  TEXT
  *
  * Lines of TEXT; '#' begins a comment:
  *
@@ -13,7 +13,8 @@
  *   CPU TIME TID NAME [FIELD=VALUE]...        an event of system kvm; SYS:NAME for another
  *   CPU gap [COUNT]                           events are lost here; no COUNT: nobody knows how many
  *
- * Times are ticks of the clock x86-tsc at 1 GHz, so that a tick is a ns. Lines of a CPU are in order.
+ * Times are ticks of the clock x86-tsc at 1 GHz, so that a tick is a ns; in a trace.dat, of which no frequency is
+ * known, of that clock (local). Lines of a CPU are in order.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -365,15 +366,17 @@ static void capture(struct mkcap *m, const char *path)
 	capw_close(w);
 }
 
-static void trace_dat(struct mkcap *m, const char *path)
+static void trace_dat(struct mkcap *m, const char *path, const char *clock)
 {
 	const char *events[2 * MAX_USED + 1] = { NULL };
 	struct enc_cpu cpu[MAX_CPUS];
-	struct enc_dat d = { .version = 6, .g = m->g, .events = events, .clock = "[local] x86-tsc",
+	char names[64];
+	struct enc_dat d = { .version = 6, .g = m->g, .events = events, .clock = names,
 			     .ncpu = m->ncpu, .cpu = cpu };
 	struct sbuf file = { 0 };
 	int fd;
 
+	snprintf(names, sizeof(names), "[%s] global", clock);
 	for (size_t i = 0; i < m->nev; i++) {
 		if (!enc_format(m->ev[i].sys, m->ev[i].name))
 			die(0, "a trace.dat has only events of the corpus, not %s", m->ev[i].name);
@@ -395,10 +398,11 @@ int main(int argc, char **argv)
 	static const struct option opts[] = {
 		{ "capture", required_argument, NULL, 'c' },
 		{ "trace-dat", required_argument, NULL, 't' },
+		{ "clock", required_argument, NULL, 'C' },
 		{ 0 },
 	};
 	struct mkcap *m = calloc(1, sizeof(*m));
-	const char *dir = NULL, *dat = NULL;
+	const char *dir = NULL, *dat = NULL, *clock = "local";
 	FILE *f = stdin;
 	int o;
 
@@ -407,6 +411,8 @@ int main(int argc, char **argv)
 			dir = optarg;
 		else if (o == 't')
 			dat = optarg;
+		else if (o == 'C')
+			clock = optarg;
 		else
 			return 2;
 	}
@@ -417,7 +423,7 @@ int main(int argc, char **argv)
 	m->g = enc_geom(SUBBUF, 8, false);
 	compile(m, f);
 	if (dat)
-		trace_dat(m, dat);
+		trace_dat(m, dat, clock);
 	if (dir)
 		capture(m, dir);
 	for (uint32_t i = 0; i < m->ncpu; i++)

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "analyze/solve.h"
+#include "lib/solve_load.h"
 
 static uint64_t rnd(uint32_t *seed, uint64_t from, uint64_t to)
 {
@@ -223,10 +224,10 @@ static void test_nothing(void **state)
 /* Every candidate of a small problem, counted one by one, against the sweep. */
 static void test_sweep(void **state)
 {
-	struct solve_window w[] = { { 0, 10 }, { 14, 20 }, { 50, 60 } };
-	struct solve_vcpu v = { .w = w, .nw = 3 };
+	struct vcpu_run w[] = { { 0, 10 }, { 14, 20 }, { 50, 60 } };
+	struct solve_vcpu v = { .w = { .v = w, .n = 3 } };
 	struct solve_event e[] = { { 105, 0 }, { 112, 0 }, { 117, 0 }, { 155, 0 }, { 130, 0 } };
-	struct solve s = { .v = &v, .nv = 1, .ev = e, .nev = 5, .cost = 3, .width = 1 };
+	struct solve s = { .v = &v, .nv = 1, .ev = e, .nev = 5, .width = 1, .limit = UINT64_MAX };
 	struct solve_cell c = { .from = 60, .to = 160 };
 	struct solve_place best;
 	int64_t most = INT64_MIN, first = 0;
@@ -246,14 +247,37 @@ static void test_sweep(void **state)
 			inside += in;
 			outside += !in;
 		}
-		if (inside - 3 * outside > most) {
-			most = inside - 3 * outside;
+		if (inside - SOLVE_COST * outside > most) {
+			most = inside - SOLVE_COST * outside;
 			first = d;
 		}
 	}
-	assert_int_equal(solve_sweep(&s, &c, &best), 0);
+	assert_int_equal(solve_sweep(&s, &c, 5, &best), 0);
 	assert_int_equal(best.score, most);
 	assert_int_equal(best.from, first);
+}
+
+/* Whatever the stamps are, the work ends, and four times as many events cost about four times as much at most. */
+static void test_bounded(void **state)
+{
+	struct tsc_map map = { 0 };
+	struct solve_result r;
+	struct solve *s;
+
+	(void)state;
+	for (size_t k = 0; solve_load_kind(k); k++)
+		for (size_t n = 2000; n <= 32000; n *= 4) {
+			assert_int_equal(solve_new(&map, &s), 0);
+			assert_int_equal(solve_load(s, solve_load_kind(k), n, 3), 0);
+			assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
+			assert_true(s->spent < (1ull << 28) + 2 * n * 2048 + (1u << 20));
+			if (!strcmp(solve_load_kind(k), "aligned"))
+				assert_true(r.found && r.offset_lo <= SOLVE_LOAD_OFFSET &&
+					    r.offset_hi >= SOLVE_LOAD_OFFSET);
+			else if (r.found)
+				assert_true(r.equal > 0);
+			solve_free(s);
+		}
 }
 
 int main(void)
@@ -264,6 +288,7 @@ int main(void)
 		cmocka_unit_test(test_pairs),
 		cmocka_unit_test(test_own),
 		cmocka_unit_test(test_nothing), cmocka_unit_test(test_sweep),
+		cmocka_unit_test(test_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

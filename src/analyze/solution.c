@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * solution.c: which vCPUs, and which stretches of time, are solved together.
+ */
+#include "kvmft/solution.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Those outside are few enough to be accidents. */
+static bool serves(uint64_t inside, uint64_t outside)
+{
+	return outside <= inside / 64;
+}
+
+static bool fits(const struct solve_result *r)
+{
+	return r->found && serves(r->inside, r->outside);
+}
+
+/* Too many events of some vCPU contradict what serves the others, or have no place. */
+static bool need_own(const struct solve *s, const struct solve_result *all)
+{
+	bool need = !all->found;
+
+	for (size_t i = 0; i < solve_vcpus(s) && !need; i++) {
+		uint64_t inside, outside;
+
+		solve_count(s, i, all, &inside, &outside);
+		need = !serves(inside, outside) || solve_leaves(s, solve_vcpu_id(s, i), all);
+	}
+	return need;
+}
+
+/* Where one offset does not serve all events, several may, one after the other. */
+static int over_time(struct solve *s, struct solution_vcpu *o)
+{
+	int ret;
+
+	if (fits(&o->r) && !solve_leaves(s, o->id, &o->r))
+		return 0;
+	o->part = calloc(SOLVE_PARTS, sizeof(*o->part));
+	if (!o->part)
+		return -ENOMEM;
+	ret = solve_run_parts(s, o->id, o->part, &o->nparts);
+	if (o->nparts == 1 && fits(&o->r))
+		o->nparts = 0; /* what it leaves has no place */
+	for (size_t i = 0; i < o->nparts; i++)
+		if (!i || o->part[i].r.inside > o->r.inside)
+			o->r = o->part[i].r;
+	return ret;
+}
+
+static int add_own(struct solution *out, const struct solution_vcpu *o)
+{
+	struct solution_vcpu *slot =
+		o->r.found ? array_grow(&out->own, out->n_own, &out->own_cap, sizeof(*slot)) : NULL;
+
+	if (!slot) {
+		free(o->part);
+		return o->r.found ? -ENOMEM : 0;
+	}
+	*slot = *o;
+	out->n_own++;
+	return 0;
+}
+
+/*
+ * vCPUs may have offsets of their own: a guest wrote the TSC of one, or they were plugged in at
+ * different times. Then each is solved alone.
+ */
+static int find_own(struct solve *s, struct solution *out)
+{
+	const struct solution_vcpu *most = NULL;
+	int ret = 0;
+
+	for (size_t i = 0; i < solve_vcpus(s) && !ret; i++) {
+		struct solution_vcpu o = { .id = solve_vcpu_id(s, i), .r = out->r };
+
+		if (solve_vcpus(s) > 1)
+			ret = solve_run(s, o.id, &o.r);
+		/* Two vCPUs of which nothing fits: it is not the time, but the wrong VM or rate. */
+		if (!ret && (out->n_own || i < 2))
+			ret = over_time(s, &o);
+		if (ret)
+			free(o.part);
+		else
+			ret = add_own(out, &o);
+	}
+	for (size_t i = 0; i < out->n_own; i++)
+		if (!most || out->own[i].r.inside > most->r.inside)
+			most = &out->own[i];
+	/* What has most witnesses is taken for those vCPUs that say nothing. */
+	if (most)
+		out->r = most->r;
+	return ret;
+}
+
+static bool has_own(const struct solution *s, uint32_t vcpu)
+{
+	for (size_t i = 0; i < s->n_own; i++)
+		if (s->own[i].id == vcpu)
+			return true;
+	return false;
+}
+
+/* What is taken for a vCPU that could not be solved alone may not serve it. */
+static void count_rest(struct solve *s, struct solution *out)
+{
+	for (size_t i = 0; out->n_own && i < solve_vcpus(s); i++) {
+		uint64_t inside, outside;
+
+		if (has_own(out, solve_vcpu_id(s, i)))
+			continue;
+		solve_count(s, i, &out->r, &inside, &outside);
+		out->rest += inside + outside;
+		out->rest_outside += outside;
+	}
+}
+
+int solution_find(struct solve *s, const struct tsc_map *map, struct solution *out)
+{
+	int ret = solve_run(s, SOLVE_ALL, &out->r);
+
+	out->tried = true;
+	out->map = *map;
+	if (!ret && need_own(s, &out->r))
+		ret = find_own(s, out);
+	if (!ret)
+		count_rest(s, out);
+	return ret;
+}
+
+static bool is_sure(const struct solution_vcpu *o)
+{
+	for (size_t i = 0; i < o->nparts; i++)
+		if (o->part[i].r.outside)
+			return false;
+	return o->r.found && !o->r.outside && (o->nparts || !o->r.equal);
+}
+
+int solution_find_vcpu(struct solve *s, uint32_t vcpu, struct solution *out)
+{
+	struct solution_vcpu o = { .id = vcpu };
+	int ret = solve_run(s, vcpu, &o.r);
+
+	if (!ret)
+		ret = over_time(s, &o);
+	if (!ret && is_sure(&o))
+		return add_own(out, &o);
+	free(o.part);
+	return ret;
+}
+
+int solution_add(struct solution *out, uint32_t vcpu, const struct solve_result *r)
+{
+	struct solution_vcpu o = { .id = vcpu, .r = *r };
+
+	return add_own(out, &o);
+}
+
+void solution_count(const struct solution *s, uint64_t *events, uint64_t *outside)
+{
+	*events = s->rest;
+	*outside = s->rest_outside;
+	if (!s->n_own && s->r.found) {
+		*events = s->r.inside + s->r.outside;
+		*outside = s->r.outside;
+	}
+	for (size_t i = 0; i < s->n_own; i++) {
+		const struct solution_vcpu *o = &s->own[i];
+
+		if (!o->nparts) {
+			*events += o->r.inside + o->r.outside;
+			*outside += o->r.outside;
+		}
+		for (size_t k = 0; k < o->nparts; k++) {
+			*events += o->part[k].r.events;
+			*outside += o->part[k].r.outside;
+		}
+	}
+}
+
+bool solution_is_sure(const struct solution *s)
+{
+	uint64_t events, outside;
+
+	for (size_t i = 0; i < s->n_own; i++)
+		if (s->own[i].r.equal && !s->own[i].nparts)
+			return false;
+	solution_count(s, &events, &outside);
+	return s->r.found && !s->r.equal && events && !outside;
+}
+
+uint64_t solution_width(const struct solution *s)
+{
+	uint64_t width = 0;
+
+	if (!s->n_own && s->r.found)
+		width = s->r.offset_hi - s->r.offset_lo;
+	for (size_t i = 0; i < s->n_own; i++) {
+		const struct solution_vcpu *o = &s->own[i];
+
+		if (!o->nparts)
+			width = MAX(width, o->r.offset_hi - o->r.offset_lo);
+		for (size_t k = 0; k < o->nparts; k++)
+			width = MAX(width, o->part[k].r.offset_hi - o->part[k].r.offset_lo);
+	}
+	return width;
+}
+
+/* The moment between two parts of a vCPU. */
+static uint64_t change_of(const struct solution_vcpu *o, size_t part)
+{
+	uint64_t from = o->part[part - 1].host_last, to = o->part[part].host_first;
+
+	return from + (to - from) / 2;
+}
+
+static int force_own(const struct solution *s, struct hostmap *m, size_t vm, const struct solution_vcpu *o)
+{
+	struct tsc_map map = s->map;
+	int ret;
+
+	map.offset = o->nparts ? o->part[0].r.offset : o->r.offset;
+	ret = hostmap_force_vcpu(m, vm, o->id, 0, &map);
+	for (size_t i = 1; i < o->nparts && !ret; i++) {
+		map.offset = o->part[i].r.offset;
+		ret = hostmap_force_vcpu(m, vm, o->id, change_of(o, i), &map);
+	}
+	return ret;
+}
+
+/* Half the width, in host cycles: at least 1, for an offset that is not known. */
+static uint64_t uncertain(const struct solution *s)
+{
+	struct tsc_map scale = { .ratio = s->map.ratio, .frac = s->map.frac };
+	uint64_t lo, hi;
+
+	return tsc_to_host(&scale, solution_width(s) / 2 + 1, &lo, &hi) ? UINT64_MAX / 4 : MAX(hi, lo);
+}
+
+int solution_fill(const struct solution *s, struct hostmap *m, size_t vm)
+{
+	int ret = 0;
+
+	if (s->n_own && solution_width(s))
+		m->vm[vm].uncertain = uncertain(s);
+	for (size_t i = 0; i < s->n_own && !ret; i++)
+		ret = force_own(s, m, vm, &s->own[i]);
+	return ret;
+}
+
+int solution_force(const struct solution *s, struct hostmap *m, size_t vm, size_t ncpu)
+{
+	struct tsc_map map = s->map;
+	int ret;
+
+	m->vm[vm].uncertain = uncertain(s);
+
+	map.offset = s->r.offset;
+	ret = hostmap_force_map(m, vm, ncpu, &map);
+	for (size_t i = 0; i < s->n_own && !ret; i++)
+		ret = force_own(s, m, vm, &s->own[i]);
+	return ret;
+}
+
+void solution_free(struct solution *s)
+{
+	for (size_t i = 0; i < s->n_own; i++)
+		free(s->own[i].part);
+	free(s->own);
+	memset(s, 0, sizeof(*s));
+}

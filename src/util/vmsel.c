@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kvmft/vmsel.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define MAX_TIDS 65536
+
+static const char *after(const char *text, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return strncmp(text, prefix, n) ? NULL : text + n;
+}
+
+const char *vmsel_name(const char *sel)
+{
+	const char *name = after(sel, "name=");
+
+	if (!name)
+		name = after(sel, "uuid=");
+	return name ? name : sel;
+}
+
+bool vmsel_pid(const char *sel, uint32_t *pid)
+{
+	const char *text = after(sel, "pid:");
+	uint64_t v;
+
+	if (!text)
+		text = after(sel, "pid=");
+	if (parse_u64(text ? text : sel, &v) || !v || v > INT32_MAX)
+		return false;
+	*pid = (uint32_t)v;
+	return true;
+}
+
+/* A number of a list, up to `,`, `-` or the end. */
+static bool take_tid(const char **p, int32_t *tid)
+{
+	uint64_t v = 0;
+	const char *q = *p;
+
+	for (; *q >= '0' && *q <= '9' && v <= INT32_MAX; q++)
+		v = v * 10 + (uint64_t)(*q - '0');
+	if (q == *p || !v || v > INT32_MAX)
+		return false;
+	*p = q;
+	*tid = (int32_t)v;
+	return true;
+}
+
+static int add_range(int32_t from, int32_t to, int32_t **tid, size_t *n, size_t *cap)
+{
+	if (to < from)
+		return -EINVAL;
+	for (int64_t i = from; i <= to; i++) {
+		int32_t *slot = *n < MAX_TIDS ? array_grow(tid, *n, cap, sizeof(*slot)) : NULL;
+
+		if (!slot)
+			return *n < MAX_TIDS ? -ENOMEM : -EINVAL;
+		*slot = (int32_t)i;
+		++*n;
+	}
+	return 0;
+}
+
+int vmsel_tids(const char *sel, int32_t **tid, size_t *n)
+{
+	const char *p = after(sel, "tids:");
+	size_t cap = 0;
+	int ret = p ? 0 : -ENOENT;
+
+	*tid = NULL;
+	*n = 0;
+	while (!ret) {
+		int32_t from, to;
+
+		if (!take_tid(&p, &from))
+			ret = -EINVAL;
+		to = from;
+		if (!ret && *p == '-' && p++ && !take_tid(&p, &to))
+			ret = -EINVAL;
+		if (!ret)
+			ret = add_range(from, to, tid, n, &cap);
+		if (!ret && !*p)
+			return 0;
+		if (!ret && *p++ != ',')
+			ret = -EINVAL;
+	}
+	free(*tid);
+	*tid = NULL;
+	*n = 0;
+	return ret;
+}

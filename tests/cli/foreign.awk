@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# foreign.awk: texts for mkcap of a host and its guests that never were, of which nothing is written down but their
+# events. Each vCPU thread has a CPU of the host for itself.
+#
+#	awk -f foreign.awk -v dir=DIR -v seed=N -v vms="NAME:OFFSET:TID,TID[:FROM:TO[:JUMP]] ..." [-v wakes=1]
+#		[-v windows=N] [-v regular=1] [-v comm=1]
+#
+# writes DIR/host.txt and DIR/NAME.txt. A VM lives from window FROM to TO; half-way vCPU 0's TSC is moved by JUMP.
+# Guest events are in their windows by at least 300 cycles on either side. regular: all windows alike.
+
+function rnd(from, to) { return from + int(rand() * (to - from + 1)) }
+
+function host(text) { print text >(dir "/host.txt") }
+
+# One window of vCPU v of the VM, which begins at t; where it ends.
+function window(name, offset, cpu, v, tid, t,   n, k, at) {
+	host(sprintf("%d %.0f %d kvm_entry vcpu_id=%d", cpu, t, tid, v))
+	at = t + 300
+	n = regular ? 2 : rnd(0, 3)
+	for (k = 0; k < n; k++) {
+		if (k)
+			at += regular ? 3000 : rnd(200, 6000)
+		printf "%d %.0f %d irq:softirq_raise vec=%d\n", v, at + offset, 100 + v, k >(dir "/" name ".txt")
+	}
+	t = at + 300 + (regular ? 0 : rnd(0, 500))
+	host(sprintf("%d %.0f %d kvm_exit exit_reason=12 isa=1", cpu, t, tid))
+	return t
+}
+
+function vm(spec, cpu,   f, tid, n, v, i, t, offset, from, to) {
+	split(spec, f, ":")
+	n = split(f[3], tid, ",")
+	from = f[4] == "" ? 0 : f[4]
+	to = f[5] == "" ? windows : f[5]
+	for (v = 0; v < n; v++) {
+		offset = f[2]
+		t = 20000000000 + from * 40000 + v * 1000
+		for (i = from; i < to; i++) {
+			if (f[6] != "" && v == 0 && i == int((from + to) / 2))
+				offset += f[6]
+			t = window(f[1], offset, cpu + v, v, tid[v + 1], t)
+			if (wakes && n > 1 && i % 5 == 0)
+				host(sprintf("%d %.0f %d sched:sched_waking pid=%d", cpu + v, t + 50, tid[v + 1],
+					     tid[(v + 1) % n + 1]))
+			t += regular ? 30000 : rnd(1, 8) == 1 ? rnd(60000, 300000) : rnd(2000, 15000)
+		}
+	}
+	return n
+}
+
+BEGIN {
+	srand(seed)
+	windows = windows ? windows : 400
+	count = split(vms, spec, " ")
+	cpu = 0
+	for (s = 1; s <= count; s++)
+		cpu += vm(spec[s], cpu)
+}

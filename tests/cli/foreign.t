@@ -1,0 +1,188 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Captures that kvmft did not make: trace.dat files of which nobody wrote down which VM they are of, which threads ran
+# it, and by which offset their clocks differ. The events tell.
+
+. "$(dirname "$0")/lib.sh"
+
+mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
+plain=${KVMFT_PLAIN:-$top/build/kvmft}
+
+# make NAME VMS [AWK OPTIONS]: $tmp/NAME/host.dat and a .dat of each VM.
+make()
+{
+	set=$tmp/$1
+	vms=$2
+	shift 2
+	mkdir "$set"
+	awk -v dir="$set" -v vms="$vms" "$@" -f "$top/tests/cli/foreign.awk" || exit 1
+	for text in "$set"/*.txt; do
+		"$mkcap" --clock x86-tsc --trace-dat "${text%.txt}.dat" "$text" || exit 1
+	done
+}
+
+# Every offset that the last run says, and how far it may be off, against the true one.
+offset_near()
+{
+	awk -v want="$1" '
+		{
+			for (i = 1; i < NF; i++)
+				if ($i == "offset" && $(i + 1) ~ /^-?[0-9]+$/) {
+					bound = substr($(i + 2), 3) + 0
+					d = $(i + 1) - want
+					if (d < 0)
+						d = -d
+					n++
+					bad += d > bound || bound > 600
+				}
+		}
+		END { exit !(n && !bad) }' "$err"
+}
+
+# ---- one VM ----
+
+make one "web:-7000000000:137,138" -v seed=1 -v wakes=1
+pair="$tmp/one/host.dat $tmp/one/web.dat"
+# shellcheck disable=SC2086 # two words
+run "$kvmft" merge $pair
+status_is 0 "merge of two files, no option"
+err_has "web.dat: tids:137,138 \(tids:137,138, one VM since they wake each other\): the only VM there" "... the VM"
+err_has 'web.dat: TSC offset -7[0-9]+ \+-[0-9]+ cycles( \([0-9.]+ us\))?, found in [0-9]+ events' "... the offset"
+ok "... which is the true one, within what is said" offset_near -7000000000
+err_has 'alignment of tids:137,138: [0-9]+ guest events checked, 0 outside.*; the TSC offset was found' "... the proof"
+for clock in host-tsc guest-tsc; do
+	# shellcheck disable=SC2086
+	run "$kvmft" merge --clock $clock $pair
+	status_is 0 "merge --clock $clock"
+done
+# shellcheck disable=SC2086
+for command in "verify" "merge --format json" "merge --format html -o $tmp/page.html" "export -o $tmp/e.dat -i"; do
+	run "$kvmft" $command $pair
+	status_is 0 "$command: no option but the files"
+done
+# shellcheck disable=SC2086
+run "$kvmft" merge -q --format json $pair
+out_has '"paired_by":"only-vm","threads":"tids:137,138","threads_by":"wakeups","tsc_offset_from":"events","uncertain_cycles":[0-9]+' \
+	"JSON says what was concluded"
+# shellcheck disable=SC2086
+run "$kvmft" verify --format json $pair
+out_has '"tsc_offset":-7' "JSON of verify has the solution"
+run "$kvmft" merge -q --tsc-offset -7000000000 "$tmp/one/host.dat" "$tmp/one/web.dat"
+status_is 0 "an offset by hand"
+is "$(wc -c <"$err")" 0 "... leaves nothing to be concluded"
+run "$kvmft" verify --tsc-offset -7000100000 "$tmp/one/host.dat" "$tmp/one/web.dat"
+status_is 1 "a wrong one is found out"
+out_has 'the one used is wrong by about -100' "... and by how much"
+
+# ---- two VMs, whose threads were made in turns ----
+
+make two "web:-7000000000:258,261 db:-9000000000:259,262" -v seed=2 -v wakes=1
+run "$kvmft" merge "$tmp/two/host.dat" "$tmp/two/web.dat" "$tmp/two/db.dat"
+status_is 0 "two VMs, two guests"
+err_has 'web.dat: tids:258,261 .*: all [0-9]+ events fit' "... each its threads"
+err_has 'db.dat: tids:259,262 .*: all [0-9]+ events fit' "... the other, too"
+err_has 'alignment of tids:258,261: .* 0 outside' "... aligned"
+err_has 'alignment of tids:259,262: .* 0 outside' "... both"
+run "$kvmft" merge "$tmp/two/host.dat" "$tmp/two/db.dat"
+status_is 0 "one of two guests"
+ok "... its offset" offset_near -9000000000
+# Nobody wakes anybody: ids alone put the wrong threads together, the guest's events say so.
+make blind "web:-7000000000:258,261 db:-9000000000:259,262" -v seed=3
+run "$kvmft" merge "$tmp/blind/host.dat" "$tmp/blind/web.dat" "$tmp/blind/db.dat"
+status_is 0 "no wakeups: the guests tell their threads"
+err_has 'web.dat: tids:258,261 \(tids:258,261, the threads that fit its events\)' "... web's"
+err_has 'db.dat: tids:259,262 ' "... db's"
+run "$kvmft" merge "$tmp/blind/host.dat" "$tmp/blind/web.dat=tids:258,261"
+status_is 0 "threads named by hand"
+err_has 'alignment of tids:258,261: .* 0 outside' "... are a VM then"
+run "$kvmft" merge "$tmp/blind/host.dat" "$tmp/blind/web.dat=tids:258,262"
+status_is 4 "wrong ones"
+err_one_line "wrong ones"
+run "$kvmft" merge "$tmp/blind/host.dat" "$tmp/blind/web.dat=tids:258,999"
+status_is 1 "a thread that runs no vCPU"
+err_has "thread 999 made no kvm_entry" "... is told"
+run "$kvmft" merge "$tmp/blind/host.dat" "$tmp/blind/web.dat=tids:5-"
+status_is 2 "no list of threads"
+
+# ---- started again ----
+
+make again "a:-7000000000:137,138:0:400 b:-5000000000:337,338:420:800" -v seed=4
+for side in a b; do
+	run "$kvmft" merge "$tmp/again/host.dat" "$tmp/again/$side.dat"
+	status_is 0 "a VM that was started again: $side"
+done
+err_has 'b.dat: tids:337,338 ' "... as another VM"
+
+# ---- offsets of their own, and a TSC that was written ----
+
+make jump "web:-7000000000:137,138:0:800:5000000" -v seed=5 -v windows=800
+run "$kvmft" merge "$tmp/jump/host.dat" "$tmp/jump/web.dat"
+status_is 0 "the TSC of a vCPU was moved"
+err_has 'TSC offsets found in the events: vCPU 0 -7000[0-9]+ then -6995[0-9]+, vCPU 1 -7000[0-9]+' "... told, with both offsets"
+err_has 'alignment of .* 0 outside' "... nothing is outside"
+
+# ---- what cannot be told ----
+
+make same "web:-7000000000:137" -v seed=6 -v regular=1
+run "$kvmft" merge "$tmp/same/host.dat" "$tmp/same/web.dat"
+status_is 4 "every window like any other: cannot tell"
+err_one_line "every window like any other"
+err_has 'TSC offset .* is not recorded' "... why"
+is "$(wc -c <"$out")" 0 "... and nothing is printed"
+make few "web:-7000000000:137" -v seed=7 -v windows=6
+run "$kvmft" merge "$tmp/few/host.dat" "$tmp/few/web.dat"
+status_is 4 "too few events"
+run "$kvmft" verify "$tmp/few/host.dat" "$tmp/few/web.dat"
+status_is 4 "... to verify as well"
+make novm "web:-7000000000:137" -v seed=8
+grep -v kvm_entry "$tmp/novm/host.txt" >"$tmp/novm/none.txt"
+"$mkcap" --clock x86-tsc --trace-dat "$tmp/novm/none.dat" "$tmp/novm/none.txt"
+run "$kvmft" merge "$tmp/novm/none.dat" "$tmp/novm/web.dat"
+status_is 1 "no kvm_entry, no VM"
+err_has "knows no VM: it has no kvm_entry events" "... is told"
+
+# ---- strangers: each guest fits its own host and no other ----
+
+n=0
+taken=0
+fitting=0
+while [ $n -lt 11 ]; do
+	make "s$n" "web:-$((7 + n))000000000:137,138" -v seed=$((20 + n)) -v windows=200
+	n=$((n + 1))
+done
+for host in 0 1 2 3 4 5 6 7 8 9 10; do
+	for guest in 0 1 2 3 4 5 6 7 8 9 10; do
+		"$plain" merge "$tmp/s$host/host.dat" "$tmp/s$guest/web.dat" >"$out" 2>"$err"
+		rc=$?
+		if [ $host = $guest ]; then
+			[ $rc = 0 ] && offset_near -$((7 + guest))000000000 && fitting=$((fitting + 1))
+		elif [ $rc != 4 ] || [ -s "$out" ]; then
+			taken=$((taken + 1))
+			sed "s/^/# $host $guest: /" "$err"
+		fi
+	done
+done
+is "$fitting" 11 "11 guests fit their host, with the true offset"
+is "$taken" 0 "110 pairs of strangers are refused"
+
+# ---- what is printed as a selector is one, everywhere ----
+
+run "$kvmft" merge "$tmp/two/host.dat" "$tmp/two/web.dat=nosuch"
+status_is 1 "no such VM"
+sels=$(grep -oE '(pid|tids):[0-9,-]*[0-9]' "$err" | sort -u)
+is "$(echo "$sels" | wc -l)" 2 "both VMs are listed"
+for sel in $sels; do
+	guest=$tmp/two/web.dat
+	[ "$sel" = tids:258,261 ] || guest=$tmp/two/db.dat
+	for command in merge verify; do
+		run "$kvmft" $command "$tmp/two/host.dat" "$guest=$sel"
+		status_is 0 "$command GUEST=$sel"
+	done
+	run "$kvmft" report -i "$tmp/two/host.dat" --tsc-khz 1000000 --vm "$sel"
+	status_is 0 "report --vm $sel"
+	out_has "VM $sel," "... has its table"
+	run "$kvmft" convert -i "$tmp/two/host.dat" --vm "$sel" --tsc-offset 5 --from host-tsc --to guest-tsc 10
+	status_is 0 "convert --vm $sel"
+done
+finish
