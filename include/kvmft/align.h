@@ -16,6 +16,9 @@ struct align {
 	enum align_kind kind;
 	struct win_stats total;
 	uint64_t windows;	/* that were seen closed, of this VM */
+	uint64_t apart;		/* of total.unchecked: before or after the host's recording */
+	unsigned int share;	/* of the other events: so many of 100 could be checked */
+	size_t vcpus_blind;	/* vCPUs with events of which none could be */
 	/* Shifts that leave every event inside, lo <= hi: with lo <= 0 <= hi the bound of the error. */
 	bool has_shift;
 	int64_t shift_lo, shift_hi;
@@ -33,8 +36,10 @@ struct align {
 	uint64_t bad_after_good; /* ... of these, before their first outside one */
 };
 
-/* After win_finish(). */
-void align_judge(const struct windows *w, size_t vm, struct align *a);
+/* Below that share, what could not be checked is too much for a verdict. */
+#define ALIGN_MIN_SHARE 75
+/* After win_finish(). apart: guest events that were placed before the host's first event or after its last. */
+void align_judge(const struct windows *w, size_t vm, uint64_t apart, struct align *a);
 /* Shifts that the figures allow; false when they contradict each other or know one side only. */
 bool align_shift(const struct win_stats *s, int64_t *lo, int64_t *hi);
 

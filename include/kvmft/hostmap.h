@@ -109,6 +109,8 @@ ssize_t hostmap_find_vm(struct hostmap *m, const char *sel, struct kvmft_err *er
 /* The VM that has these threads and no others: made, where there is none. Its index or -errno with err. */
 ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n, enum hostmap_basis basis,
 			     struct kvmft_err *err);
+/* The threads of VM `from` are those of VM vm, of which none are known. 0 or -ENOMEM. */
+int hostmap_adopt(struct hostmap *m, size_t vm, size_t from) __must_check;
 /* All VMs, as selectors; "none". */
 void hostmap_list(const struct hostmap *m, struct sbuf *out);
 /* "tids:137,138": the threads of a VM. 0 or -ENOMEM. */

@@ -13,6 +13,7 @@ struct solution_vcpu {
 	struct solve_result r;
 	struct solve_part *part; /* NULL, or of some time only: SOLVE_PARTS, nparts used */
 	size_t nparts;
+	uint64_t left; /* events that no part serves */
 };
 
 /* Zero-initialised; freed with solution_free(). */

@@ -64,8 +64,8 @@ void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t gues
 int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r) __must_check;
 /*
  * One vCPU whose offset changed: part[] are stretches of its events, in order, each with an offset of
- * its own that serves it, as far as they can be told; *n of them, 0 if none. After the last add. 0 or
- * -ENOMEM.
+ * its own that serves it, as far as they can be told; *n of them, 0 if none. *left events are of none,
+ * though the host was recorded when they would be. After the last add. 0 or -ENOMEM.
  */
 #define SOLVE_PARTS 16
 struct solve_part {
@@ -73,7 +73,8 @@ struct solve_part {
 	uint64_t host_first, host_last; /* host TSC of the first and the last one */
 	struct solve_result r; /* of which only offsets and counts are those of the part */
 };
-int solve_run_parts(struct solve *s, uint32_t vcpu, struct solve_part part[SOLVE_PARTS], size_t *n)
+int solve_run_parts(struct solve *s, uint32_t vcpu, struct solve_part part[SOLVE_PARTS], size_t *n,
+		    uint64_t *left)
 	__must_check;
 /*
  * Does a result leave events of a vCPU without a place, before or after those that it serves, though

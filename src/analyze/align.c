@@ -83,6 +83,7 @@ static void judge_outside(const struct windows *w, size_t vm, struct align *a)
 		if (!v->s.checked && !v->s.unchecked)
 			continue; /* runs on the host, but has no guest events */
 		a->vcpus++;
+		a->vcpus_blind += !v->s.checked;
 		if (!v->s.outside)
 			continue;
 		a->bad_vcpu = v->vcpu;
@@ -94,16 +95,26 @@ static void judge_outside(const struct windows *w, size_t vm, struct align *a)
 	}
 }
 
-void align_judge(const struct windows *w, size_t vm, struct align *a)
+/* How many of 100 events that the host's recording could say something about. */
+static unsigned int share(const struct align *a)
+{
+	uint64_t all = a->total.checked + a->total.unchecked - a->apart;
+
+	return all ? (unsigned int)(a->total.checked * 100 / all) : 0;
+}
+
+void align_judge(const struct windows *w, size_t vm, uint64_t apart, struct align *a)
 {
 	*a = (struct align){ 0 };
 	win_total(w, (int64_t)vm, &a->total);
 	a->has_shift = align_shift(&a->total, &a->shift_lo, &a->shift_hi);
 	judge_outside(w, vm, a);
 	judge_drift(w, vm, a);
+	a->apart = MIN(apart, a->total.unchecked);
+	a->share = share(a);
 	if (a->total.outside)
 		a->kind = ALIGN_BAD;
-	else if (!a->total.checked || !a->has_shift)
+	else if (!a->total.checked || !a->has_shift || a->share < ALIGN_MIN_SHARE)
 		a->kind = ALIGN_UNKNOWN;
 	else
 		a->kind = ALIGN_OK;

@@ -188,6 +188,16 @@ ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n, en
 	return regroup(m, tid, n, basis);
 }
 
+int hostmap_adopt(struct hostmap *m, size_t vm, size_t from)
+{
+	for (size_t i = 0; i < m->nthread; i++)
+		if (m->thread[i].vm == from)
+			m->thread[i].vm = vm;
+	m->vm[vm].basis = m->vm[from].basis;
+	m->vm[from].empty = true;
+	return hostmap_build(m);
+}
+
 static ssize_t find_by_threads(struct hostmap *m, const char *sel, struct kvmft_err *err)
 {
 	_cleanup_free_ int32_t *tid = NULL;

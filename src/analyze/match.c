@@ -229,12 +229,20 @@ static ssize_t by_uuid(const struct hostmap *map, const struct capture *g, struc
 	return found;
 }
 
+static bool has_threads(const struct hostmap *map, size_t vm)
+{
+	for (size_t i = 0; i < map->nthread; i++)
+		if (map->thread[i].vm == map->vm[vm].of)
+			return true;
+	return false;
+}
+
 /* It may be the guest's: it ran, and nothing says that it is another. */
 static bool may_be(const struct hostmap *map, size_t vm, const struct capture *g)
 {
 	const struct hostmap_vm *v = &map->vm[vm];
 
-	return v->of == vm && !v->empty && !(v->cap && v->cap->uuid && g->uuid);
+	return v->of == vm && !v->empty && has_threads(map, vm) && !(v->cap && v->cap->uuid && g->uuid);
 }
 
 static int all_trials(struct matcher *m, const struct capture *g, struct trial **out, size_t *n)
@@ -333,27 +341,59 @@ static int decide_by_events(struct matcher *m, const struct capture *g, const st
 	return 0;
 }
 
+/* Offsets that are known are the touchstone: an accident or two aside the events of its guest fit. */
+static int check_only(struct matcher *m, const struct capture *g, const struct fmt *fmt, struct trial *t,
+		      struct kvmft_err *err)
+{
+	int ret;
+
+	if (m->solve || m->undecided_ok || !match_is_known(m->map, t->vm, g))
+		return 0;
+	ret = match_try(m, t, g, fmt, err);
+	if (ret || t->outside <= t->checked / 64)
+		return ret;
+	return undecided(m, g, t, 1, 0, err);
+}
+
 /* One VM is there: it is the guest's, unless there are more guests, which then must show whose it is. */
-static int decide(struct matcher *m, const struct capture *g, const struct fmt *fmt, struct match *out,
-		  struct kvmft_err *err)
+static int decide(struct matcher *m, const struct capture *g, const struct fmt *fmt, bool known,
+		  struct match *out, struct kvmft_err *err)
 {
 	struct trial *t;
 	size_t n;
 	int ret = all_trials(m, g, &t, &n);
 
 	if (ret)
-		ret = err_set(err, ENOMEM, "out of memory");
-	else if (!n && g->uuid && m->map->nvm)
+		return err_set(err, ENOMEM, "out of memory");
+	if (!n && g->uuid && m->map->nvm)
 		ret = name_one(m->map, g, ENOENT, "has a UUID that no VM of the host capture has", err);
 	else if (!n)
 		ret = err_set(err, ENOENT, "guest %s: host capture %s knows no VM: it has no kvm_entry events and no "
 					   "list of VMs", g->path, m->map->cap->path);
-	else if (n == 1 && m->guests == 1)
-		match_take(m, out, t, MATCH_ONLY_VM);
-	else
+	else if (n > 1 || m->guests > 1)
 		ret = decide_by_events(m, g, fmt, t, n, out, err);
+	else if (known || !(ret = check_only(m, g, fmt, t, err)))
+		match_take(m, out, t, MATCH_ONLY_VM);
 	free_trials(t, n);
 	return ret;
+}
+
+/*
+ * trace-cmd names the guest and may not know its threads: those that nobody else has, and that the events say, are
+ * given to it.
+ */
+static int decide_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt, bool known,
+			  struct match *out, struct kvmft_err *err)
+{
+	size_t vm = out->vm;
+	int ret = decide(m, cap, fmt, known, out, err);
+
+	if (ret)
+		return ret;
+	if (hostmap_adopt(m->map, vm, out->vm))
+		return err_set(err, ENOMEM, "out of memory");
+	out->vm = vm;
+	return 0;
 }
 
 int match_guest(struct matcher *m, const struct capture *cap, const struct fmt *fmt, const char *sel,
@@ -367,7 +407,9 @@ int match_guest(struct matcher *m, const struct capture *cap, const struct fmt *
 	out->vm = vm < 0 ? 0 : (size_t)vm;
 	out->by = sel ? MATCH_BY_USER : MATCH_BY_UUID;
 	if (vm < 0)
-		ret = decide(m, cap, fmt, out, err);
+		ret = decide(m, cap, fmt, known, out, err);
+	else if (!sel && m->map->nthread && !has_threads(m->map, out->vm))
+		ret = decide_threads(m, cap, fmt, known, out, err);
 	if (!ret && !known && hostmap_add_shift(m->map, out->vm, cap))
 		ret = err_set(err, ENOMEM, "out of memory");
 	if (!ret && !known)

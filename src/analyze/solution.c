@@ -42,9 +42,9 @@ static int over_time(struct solve *s, struct solution_vcpu *o)
 	o->part = calloc(SOLVE_PARTS, sizeof(*o->part));
 	if (!o->part)
 		return -ENOMEM;
-	ret = solve_run_parts(s, o->id, o->part, &o->nparts);
+	ret = solve_run_parts(s, o->id, o->part, &o->nparts, &o->left);
 	if (o->nparts == 1 && fits(&o->r))
-		o->nparts = 0; /* what it leaves has no place */
+		o->nparts = o->left = 0; /* what it leaves has no place */
 	for (size_t i = 0; i < o->nparts; i++)
 		if (!i || o->part[i].r.inside > o->r.inside)
 			o->r = o->part[i].r;
@@ -136,7 +136,7 @@ static bool is_sure(const struct solution_vcpu *o)
 	for (size_t i = 0; i < o->nparts; i++)
 		if (o->part[i].r.outside)
 			return false;
-	return o->r.found && !o->r.outside && (o->nparts || !o->r.equal);
+	return o->r.found && !o->r.outside && !o->left && (o->nparts || !o->r.equal);
 }
 
 int solution_find_vcpu(struct solve *s, uint32_t vcpu, struct solution *out)
@@ -174,6 +174,8 @@ void solution_count(const struct solution *s, uint64_t *events, uint64_t *outsid
 			*events += o->r.inside + o->r.outside;
 			*outside += o->r.outside;
 		}
+		*events += o->left;
+		*outside += o->left;
 		for (size_t k = 0; k < o->nparts; k++) {
 			*events += o->part[k].r.events;
 			*outside += o->part[k].r.outside;

@@ -3,8 +3,8 @@
  * solve.c: states the problem, narrows the cells that the grid left, and judges the best place.
  *
  * An offset is a number of guest cycles, so host times are scaled first: what is left to find is a
- * plain difference, d. Captures must overlap by half of the shorter one; the candidates follow from
- * that.
+ * plain difference, d. Captures must overlap by an eighth of the shorter one; the candidates follow
+ * from that.
  */
 #include "solve.h"
 
@@ -21,7 +21,9 @@
 #define MANY_TESTS  (1u << 14) /* cells that pass so many are solved */
 #define TEST_WORK   20 /* a window is looked up */
 #define CHANCE_BITS 10 /* one wrong answer in 2^10 */
+#define AROUND	    8  /* windows to either side that are "around" one */
 #define MIN_EVENTS  8
+#define LEAST_OVERLAP 8 /* captures overlap by that part of the shorter one at least */
 #define MIN_PAIRS   4
 #define MANY_PAIRS  64
 #define PAIR_LATE   (1 << 24) /* cycles, some ms: of several pairs one is closer than that ... */
@@ -326,7 +328,7 @@ static const char *prepare(struct solve *s)
 		return "the guest capture has too few events on vCPUs that the host capture shows";
 	if (s->hspan >> 61 || s->gspan >> 61)
 		return "the stamps of one capture are too far apart";
-	overlap = MIN(s->hspan, s->gspan) / 2;
+	overlap = MIN(s->hspan, s->gspan) / LEAST_OVERLAP;
 	s->lo = -(int64_t)(s->hspan - overlap);
 	s->hi = (int64_t)(s->gspan - overlap) + 1;
 	return NULL;
@@ -595,13 +597,28 @@ static uint64_t log2_8(uint64_t x)
 }
 
 /*
- * How many windows have events of the vCPU in them, and how many events are in none. Events of one
+ * How little it is to be expected that an event of this window is in one: 2^-8 bits, by how much of the time around
+ * it the vCPU was in its guest. A wrong offset may put all events into a time when it hardly left it.
+ */
+static uint64_t window_bits(const struct solve_vcpu *v, size_t w)
+{
+	size_t from = w > AROUND ? w - AROUND : 0, to = MIN(w + AROUND, v->w.n - 1);
+	uint64_t in = 0, all = v->w.v[to].to - v->w.v[from].from + 1;
+
+	for (size_t i = from; i <= to; i++)
+		in += v->w.v[i].to - v->w.v[i].from + 1;
+	return log2_8(all) - log2_8(in);
+}
+
+/*
+ * What events of the vCPU being in windows is worth, and how many events and windows of them there are. Events of one
  * window, as they follow each other, say the same about an offset.
  */
-static void count_hits(const struct solve *s, const struct solve_vcpu *v, uint64_t offset, uint64_t *hits,
-		       uint64_t *wrong)
+static uint64_t count_bits(const struct solve *s, const struct solve_vcpu *v, uint64_t offset, uint64_t *hits,
+			   uint64_t *wrong)
 {
 	size_t first, last, before = SIZE_MAX;
+	uint64_t bits = 0;
 
 	*hits = *wrong = 0;
 	solve_range(s, v, &first, &last);
@@ -611,31 +628,28 @@ static void count_hits(const struct solve *s, const struct solve_vcpu *v, uint64
 
 		if (w >= v->w.n || h < solve_h(s, v->w.v[0].from))
 			continue;
-		if (solve_h(s, v->w.v[w].from) > h)
+		if (solve_h(s, v->w.v[w].from) > h) {
 			++*wrong;
-		else
-			*hits += w != before;
+		} else if (w != before) {
+			++*hits;
+			bits += window_bits(v, w);
+		}
 		before = w;
 	}
+	return bits;
 }
 
-/*
- * The chance that events of another VM, or of another time, fit as well at one of all places, as a
- * power of 2: an event that is anywhere is inside with the chance that the vCPU is in the guest at
- * all.
- */
+/* Could events of another VM, or of another time, fit as well at one of all places that there are? */
 static bool is_chance(const struct solve *s, const struct solve_result *r)
 {
 	uint64_t gain = 0, cost = log2_8((uint64_t)((s->hi - s->lo) / s->width) + 1) + CHANCE_BITS * 256;
 
 	for (size_t i = 0; i < s->nv; i++) {
-		const struct solve_vcpu *v = &s->v[i];
-		uint64_t hits, wrong, in = (1ull << SHARE_BITS) - v->outside_share;
+		uint64_t hits, wrong;
 
-		if (!v->taken)
+		if (!s->v[i].taken)
 			continue;
-		count_hits(s, v, r->offset, &hits, &wrong);
-		gain += hits * (SHARE_BITS * 256 - log2_8(in + !in));
+		gain += count_bits(s, &s->v[i], r->offset, &hits, &wrong);
 		if (wrong)
 			cost += wrong * log2_8(3 * (hits + wrong) / wrong);
 	}

@@ -23,7 +23,6 @@ struct solve_vcpu {
 	size_t np, pcap;
 	/* Of a run: */
 	size_t taken;		/* its events */
-	uint64_t outside_share; /* of its known time, 2^-SHARE_BITS: what lies outside of windows */
 };
 
 #define SHARE_BITS 20

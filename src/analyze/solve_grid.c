@@ -324,7 +324,6 @@ int solve_grid(struct solve *s)
 	for (size_t i = 0; i < s->nv && !ret; i++)
 		if (solve_takes(s, &s->v[i])) {
 			gaps_of(&s->v[i], &g[i]);
-			s->v[i].outside_share = seen_empty(&g[i], 0);
 			ret = solve_spend(s, s->v[i].w.n) ? 0 : -ETIME;
 		}
 	if (!ret)

@@ -41,17 +41,22 @@ static int64_t host_of(const struct parts *x, const struct solve_part *p, size_t
 }
 
 /*
- * Could events [first, last) have a place of their own in a stretch of host time of that length? By
- * the rule that captures overlap by half.
+ * Could events before those that a part serves, from first on, have a place of their own? The vCPU ran before it while
+ * nothing of the guest is placed there.
  */
-static bool has_room(const struct parts *x, size_t first, size_t last, int64_t room)
+static bool room_before(const struct parts *x, const struct solve_part *p, size_t first)
 {
-	uint64_t span;
+	int64_t h = solve_h(x->s, x->v->e[p->first] - p->r.offset);
 
-	if (last - first < PART_MIN || room <= 0)
-		return false;
-	span = x->v->e[last - 1] - x->v->e[first];
-	return (uint64_t)room >= span / 2;
+	return p->first - first >= PART_MIN && solve_window_at(x->s, x->v, h) >= PART_MIN;
+}
+
+/* The same behind it. */
+static bool room_behind(const struct parts *x, const struct solve_part *p, size_t last)
+{
+	int64_t h = solve_h(x->s, x->v->e[p->last - 1] - p->r.offset);
+
+	return last - p->last >= PART_MIN && solve_window_at(x->s, x->v, h) + PART_MIN < x->v->w.n;
 }
 
 /*
@@ -95,7 +100,6 @@ static int parts_rest(struct parts *x, size_t first, size_t last, const struct s
 		      unsigned int depth)
 {
 	struct solve_part p = { .first = first, .last = last, .r = *r };
-	int64_t end = (int64_t)(x->v->w.v[x->v->w.n - 1].to - x->v->w.v[0].from);
 	int ret = 0;
 
 	served(x, r->offset, &p.first, &p.last);
@@ -103,9 +107,9 @@ static int parts_rest(struct parts *x, size_t first, size_t last, const struct s
 		return 0;
 	part_add(x, p.first, p.last, r);
 	x->runs += RUNS_MORE;
-	if (has_room(x, first, p.first, host_of(x, &p, p.first)))
+	if (room_before(x, &p, first))
 		ret = parts_find(x, first, p.first, depth);
-	if (!ret && has_room(x, p.last, last, end - host_of(x, &p, p.last - 1)))
+	if (!ret && room_behind(x, &p, last))
 		ret = parts_find(x, p.last, last, depth);
 	return ret;
 }
@@ -286,7 +290,6 @@ bool solve_leaves(const struct solve *s, uint32_t vcpu, const struct solve_resul
 {
 	struct parts x = { .s = s, .v = solve_find(s, vcpu) };
 	struct solve_part p = { .r = *r };
-	int64_t end;
 
 	if (!x.v || !x.v->w.n || !x.v->ne)
 		return false;
@@ -294,17 +297,30 @@ bool solve_leaves(const struct solve *s, uint32_t vcpu, const struct solve_resul
 	served(&x, r->offset, &p.first, &p.last);
 	if (p.first == p.last)
 		return true;
-	end = (int64_t)(x.v->w.v[x.v->w.n - 1].to - x.v->w.v[0].from);
-	return has_room(&x, 0, p.first, host_of(&x, &p, p.first)) ||
-	       has_room(&x, p.last, x.v->ne, end - host_of(&x, &p, p.last - 1));
+	return room_before(&x, &p, 0) || room_behind(&x, &p, x.v->ne);
 }
 
-int solve_run_parts(struct solve *s, uint32_t vcpu, struct solve_part part[SOLVE_PARTS], size_t *n)
+/* Events between parts, and those before the first and behind the last that these do not move out of known time. */
+static uint64_t parts_left(const struct parts *x)
+{
+	uint64_t left = 0;
+
+	for (size_t i = 1; i < x->n; i++)
+		left += x->p[i].first - x->p[i - 1].last;
+	for (size_t k = 0; x->n && k < x->p[0].first; k++)
+		left += fit(x, k, x->p[0].r.offset) != SOLVE_UNKNOWN;
+	for (size_t k = x->n ? x->p[x->n - 1].last : x->v->ne; k < x->v->ne; k++)
+		left += fit(x, k, x->p[x->n - 1].r.offset) != SOLVE_UNKNOWN;
+	return left;
+}
+
+int solve_run_parts(struct solve *s, uint32_t vcpu, struct solve_part part[SOLVE_PARTS], size_t *n,
+		    uint64_t *left)
 {
 	struct parts x = { .s = s, .run = s, .v = solve_find(s, vcpu), .p = part, .runs = RUNS + 1 };
 	int ret;
 
-	*n = 0;
+	*n = *left = 0;
 	if (!x.v || !x.v->w.n)
 		return 0;
 	ret = parts_find(&x, 0, x.v->ne, 0);
@@ -316,5 +332,6 @@ int solve_run_parts(struct solve *s, uint32_t vcpu, struct solve_part part[SOLVE
 	parts_extend(&x);
 	parts_count(&x);
 	*n = x.n;
+	*left = parts_left(&x);
 	return 0;
 }

@@ -24,7 +24,7 @@ static void add_vm(const struct pairing *p, const struct pairing_guest *g, struc
 	const char *basis = vm->basis < ARRAY_SIZE(basis_texts) ? basis_texts[vm->basis] : NULL;
 
 	sbuf_add(b, vm->label);
-	if (vm->cap)
+	if (vm->basis == HOSTMAP_RECORDED)
 		return;
 	sbuf_add(b, " (");
 	if (hostmap_vm_tids(p->map, vm->of, b))

@@ -53,12 +53,17 @@ static void note_span(struct verify *v, const struct tl_item *i)
 	if (!i->src->guest) {
 		if (!v->host_first)
 			v->host_first = i->host;
+		if (i->host != v->host_last)
+			for (size_t k = 0; k < v->p.nguest; k++)
+				v->guest[k].after = 0;
 		v->host_last = i->host;
 		return;
 	}
 	g = guest_of(v, i->src);
 	if (!g)
 		return;
+	g->before += !v->host_first;
+	g->after++;
 	if (!g->first)
 		g->first = i->host;
 	g->last = i->host;
@@ -92,7 +97,7 @@ static int verify_judge(struct verify *v, struct kvmft_err *err)
 	for (size_t i = 0; i < v->p.nguest && !ret; i++) {
 		struct verify_guest *g = &v->guest[i];
 
-		align_judge(v->w, g->g->vm, &g->a);
+		align_judge(v->w, g->g->vm, v->host_first ? g->before + g->after : 0, &g->a);
 		/* By how much? The windows alone know that only of small errors. */
 		if (!g->solved && !g->g->match.sol.tried && (g->a.kind == ALIGN_BAD || verify_elsewhere(v, g)))
 			ret = verify_solve(v, g, err);

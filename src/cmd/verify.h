@@ -16,6 +16,7 @@ struct verify_guest {
 	const struct tl_source *src;
 	struct align a;
 	uint64_t first, last; /* host TSC of its first and last placed event; 0 = none */
+	uint64_t before, after; /* events before the host's first, and since its last so far */
 	bool solved;	      /* its offset is what the events say: the captures have none, or --solve */
 	struct solution sol;  /* tried: the offset was looked for in the data, and not used */
 	struct tsc_map map;   /* that is used, of the first vCPU */

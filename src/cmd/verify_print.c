@@ -392,6 +392,8 @@ static void json_guest(struct json *j, const struct verify *v, const struct veri
 	field_u64(j, "events", g->src->events);
 	field_u64(j, "unplaced", g->src->unplaced);
 	field_u64(j, "windows", g->a.windows);
+	field_u64(j, "outside_recording", g->a.apart);
+	field_u64(j, "checked_pct", g->a.share);
 	json_stats(j, v, &g->a.total);
 	json_solution(j, g);
 	json_hosts(j, v, g->g->vm);

@@ -96,6 +96,38 @@ static int record_reason(const struct verify *v, struct verify_guest *g)
 	return verify_reason(g, &b);
 }
 
+/* ", 4617 not checkable: 12 before or after the host's recording, ..." */
+static void add_unchecked(const struct align *a, struct sbuf *b)
+{
+	uint64_t rest = a->total.unchecked - a->apart;
+
+	if (!a->total.unchecked)
+		return;
+	sbuf_addf(b, "; not checkable: ");
+	if (a->apart)
+		sbuf_addf(b, "%" PRIu64 " outside of the host's recording", a->apart);
+	if (rest)
+		sbuf_addf(b, "%s%" PRIu64 " (%u %%) in it", a->apart ? ", " : "", rest, 100 - a->share);
+}
+
+/* vCPUs of which nothing could be checked, by number. */
+static int blind_reason(const struct verify *v, struct verify_guest *g)
+{
+	struct sbuf b = { 0 };
+
+	if (!g->a.vcpus_blind)
+		return 0;
+	for (size_t k = 0; k < win_count(v->w); k++) {
+		const struct win_vcpu *c = win_vcpu(v->w, k);
+
+		if (c->vm == g->g->vm && !c->s.checked && c->s.unchecked)
+			sbuf_addf(&b, "%s %" PRIu32, b.len ? "," : "not checked at all: vCPU", c->vcpu);
+	}
+	sbuf_addf(&b, ": %s", g->a.windows ? "no entry or exit of it on the host while its guest had events" :
+					     "the host shows no entries and exits");
+	return verify_reason(g, &b);
+}
+
 static int aligned(struct verify *v, struct verify_guest *g)
 {
 	const struct align *a = &g->a;
@@ -107,8 +139,11 @@ static int aligned(struct verify *v, struct verify_guest *g)
 	ret = verify_reason(g, &b);
 	sbuf_addf(&b, "all %" PRIu64 " guest events that could be checked lie in the %" PRIu64
 		      " entry..exit windows of their vCPUs", a->total.checked, a->windows);
+	add_unchecked(a, &b);
 	if (!ret)
 		ret = verify_reason(g, &b);
+	if (!ret)
+		ret = blind_reason(v, g);
 	sbuf_add(&b, "moved by more than ");
 	pairing_add_cycles(&b, a->shift_lo, v->khz);
 	sbuf_add(&b, " or ");
@@ -214,6 +249,12 @@ static void unknown_cause(const struct verify *v, const struct verify_guest *g, 
 		sbuf_add(b, "no stamp of the guest can be converted: the captures do not tell the TSC offset of its "
 			    "vCPUs, or another one; give --tsc-offset N (kvmft list and debugfs show it), or use "
 			    "--solve");
+	else if (g->solved && !solution_is_sure(verify_solution(g)))
+		sbuf_add(b, "the offset, which only the events tell, is not the only one that would do: record longer, or "
+			    "give --tsc-offset N");
+	else if (g->a.total.checked && g->a.share < ALIGN_MIN_SHARE)
+		sbuf_addf(b, "that is %u %% of those in the host's recording, where %u %% are needed; they fit", g->a.share,
+			  ALIGN_MIN_SHARE);
 	else if (verify_elsewhere(v, g))
 		sbuf_add(b, "the guest's events lie outside of the time that the host recorded: not recorded at the "
 			    "same time, or the offset is wrong; --solve tells");
@@ -228,9 +269,12 @@ static int unknown(struct verify *v, struct verify_guest *g)
 	int ret;
 
 	sbuf_addf(&b, "cannot tell: %" PRIu64 " guest events could be checked", g->a.total.checked);
+	add_unchecked(&g->a, &b);
 	ret = verify_reason(g, &b);
 	unknown_cause(v, g, &b);
-	return ret ? ret : verify_reason(g, &b);
+	if (!ret)
+		ret = verify_reason(g, &b);
+	return ret ? ret : blind_reason(v, g);
 }
 
 /* Deadlines are unique, so their order counts; that of values which repeat may be an accident. */

@@ -87,7 +87,7 @@ static void put_match(struct json *j, const struct hostmap *m, const struct tl_s
 	struct sbuf tids = { 0 };
 
 	key_str(j, "paired_by", match_by_names[s->match->by]);
-	if (!vm->cap && !hostmap_vm_tids(m, vm->of, &tids)) {
+	if (vm->basis != HOSTMAP_RECORDED && !hostmap_vm_tids(m, vm->of, &tids)) {
 		key_str(j, "threads", tids.s);
 		key_str(j, "threads_by", hostmap_basis_names[vm->basis]);
 	}

@@ -75,6 +75,13 @@ run "$kvmft" verify --tsc-offset -7000100000 "$tmp/one/host.dat" "$tmp/one/web.d
 status_is 1 "a wrong one is found out"
 out_has 'the one used is wrong by about -100' "... and by how much"
 
+run "$kvmft" verify --tsc-offset -7000000000 "$tmp/one/host.dat" "$tmp/one/web.dat=tids:137"
+status_is 4 "half of the events cannot be checked: no verdict"
+out_has 'cannot tell: [0-9]+ guest events could be checked; not checkable: [0-9]+ \(5[0-9] %\) in it' "... the share"
+out_has 'not checked at all: vCPU 1: no entry or exit' "... and the vCPU"
+run "$kvmft" verify --format json --tsc-offset -7000000000 "$tmp/one/host.dat" "$tmp/one/web.dat=tids:137"
+out_has '"checked_pct":[45][0-9]' "... in JSON"
+
 # ---- two VMs, whose threads were made in turns ----
 
 make two "web:-7000000000:258,261 db:-9000000000:259,262" -v seed=2 -v wakes=1
