@@ -142,6 +142,8 @@ struct tl_source *tl_source(const struct timeline *t, size_t i);
 struct hostmap *tl_hostmap(const struct timeline *t);
 /* The vCPU that a CPU of a guest is: its APIC id where the capture has it, else its number. */
 uint32_t tl_vcpu_of_cpu(const struct capture *cap, uint32_t cpu);
+/* So many vCPUs a guest has at least, by the numbers of its CPUs. */
+size_t tl_cpus(const struct capture *cap);
 /* "host", "guest" or "qemu". */
 const char *tl_side(const struct tl_source *s);
 /* The formats that ev and rec of an item belong to. */

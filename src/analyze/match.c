@@ -198,23 +198,34 @@ static bool is_same_vm(const struct cap_vm *v, const struct capture *g)
 	       (v->trace_id && (g->trace_id || g->uuid) && v->trace_id == tdw_trace_id(g));
 }
 
-/* Lists what could be meant, so that the user can say it with =SEL. */
-static int name_one(const struct hostmap *map, const struct capture *g, int error, const char *what,
+/* "guest.dat=SEL. VMs there: " */
+static void add_naming(const struct matcher *m, const struct capture *g, struct sbuf *b)
+{
+	if (m->naming)
+		sbuf_add(b, m->naming);
+	else
+		sbuf_addf(b, "%s=SEL", g->path);
+	sbuf_add(b, ". VMs there: ");
+}
+
+/* Lists what could be meant, so that the user can say it. */
+static int name_one(const struct matcher *m, const struct capture *g, int error, const char *what,
 		    struct kvmft_err *err)
 {
 	struct sbuf b = { 0 };
 	int ret;
 
-	hostmap_list(map, &b);
-	ret = err_set(err, error, "guest %s %s; name one: %s=SEL. VMs there: %s", g->path, what, g->path,
-		      b.s ? b.s : "");
+	add_naming(m, g, &b);
+	hostmap_list(m->map, &b);
+	ret = err_set(err, error, "guest %s %s; name one: %s", g->path, what, b.s ? b.s : "");
 	sbuf_free(&b);
 	return ret;
 }
 
 /* -ENOENT without err: none has it. */
-static ssize_t by_uuid(const struct hostmap *map, const struct capture *g, struct kvmft_err *err)
+static ssize_t by_uuid(const struct matcher *m, const struct capture *g, struct kvmft_err *err)
 {
+	const struct hostmap *map = m->map;
 	ssize_t found = -ENOENT;
 
 	for (size_t i = 0; i < map->nvm; i++) {
@@ -223,7 +234,7 @@ static ssize_t by_uuid(const struct hostmap *map, const struct capture *g, struc
 		if (map->vm[i].of != i || !v || !is_same_vm(v, g))
 			continue;
 		if (found >= 0)
-			return name_one(map, g, ENOTUNIQ, "matches several VMs by UUID", err);
+			return name_one(m, g, ENOTUNIQ, "matches several VMs by UUID", err);
 		found = (ssize_t)i;
 	}
 	return found;
@@ -295,6 +306,8 @@ static void add_trial(const struct matcher *m, const struct trial *t, struct sbu
 	sbuf_addf(b, "%s (", m->map->vm[t->vm].label);
 	if (match_fits(t))
 		sbuf_addf(b, "all %" PRIu64 " events fit", t->checked);
+	else if (t->known && !t->checked)
+		sbuf_add(b, "no event while it was recorded");
 	else if (t->known || t->sol.r.found)
 		sbuf_addf(b, "%" PRIu64 " of %" PRIu64 " events outside", t->outside, t->checked);
 	else
@@ -308,12 +321,13 @@ static int undecided(const struct matcher *m, const struct capture *g, const str
 	struct sbuf b = { 0 };
 	int ret;
 
-	for (size_t i = 0; i < n && b.len < 600; i++) {
+	add_naming(m, g, &b);
+	for (size_t i = 0; i < n && b.len < 700; i++) {
 		sbuf_add(&b, i ? ", " : "");
 		add_trial(m, &t[i], &b);
 	}
-	ret = err_lack(err, EDOM, "guest %s: its events fit %s; name its VM: %s=SEL. VMs there: %s", g->path,
-		       fits ? "several VMs of the host" : "no VM of the host", g->path, b.s ? b.s : "");
+	ret = err_lack(err, EDOM, "guest %s: its events fit %s; name its VM: %s", g->path,
+		       fits ? "several VMs of the host" : "no VM of the host", b.s ? b.s : "");
 	sbuf_free(&b);
 	return ret;
 }
@@ -341,6 +355,18 @@ static int decide_by_events(struct matcher *m, const struct capture *g, const st
 	return 0;
 }
 
+/* Anything to be checked against: some KVMs show no entries. */
+static bool has_runs(const struct matcher *m, size_t vm)
+{
+	for (size_t i = 0; i < m->map->nthread; i++) {
+		const struct run_list *l = m->map->thread[i].vm == vm ? runs_of(m->runs, m->map->thread[i].tid) : NULL;
+
+		if (l && l->n)
+			return true;
+	}
+	return false;
+}
+
 /* Offsets that are known are the touchstone: an accident or two aside the events of its guest fit. */
 static int check_only(struct matcher *m, const struct capture *g, const struct fmt *fmt, struct trial *t,
 		      struct kvmft_err *err)
@@ -350,7 +376,7 @@ static int check_only(struct matcher *m, const struct capture *g, const struct f
 	if (m->solve || m->undecided_ok || !match_is_known(m->map, t->vm, g))
 		return 0;
 	ret = match_try(m, t, g, fmt, err);
-	if (ret || t->outside <= t->checked / 64)
+	if (ret || !has_runs(m, t->vm) || (t->checked >= MIN_CHECKED && t->outside <= t->checked / 64))
 		return ret;
 	return undecided(m, g, t, 1, 0, err);
 }
@@ -366,7 +392,7 @@ static int decide(struct matcher *m, const struct capture *g, const struct fmt *
 	if (ret)
 		return err_set(err, ENOMEM, "out of memory");
 	if (!n && g->uuid && m->map->nvm)
-		ret = name_one(m->map, g, ENOENT, "has a UUID that no VM of the host capture has", err);
+		ret = name_one(m, g, ENOENT, "has a UUID that no VM of the host capture has", err);
 	else if (!n)
 		ret = err_set(err, ENOENT, "guest %s: host capture %s knows no VM: it has no kvm_entry events and no "
 					   "list of VMs", g->path, m->map->cap->path);
@@ -399,7 +425,7 @@ static int decide_threads(struct matcher *m, const struct capture *cap, const st
 int match_guest(struct matcher *m, const struct capture *cap, const struct fmt *fmt, const char *sel,
 		bool known, struct match *out, struct kvmft_err *err)
 {
-	ssize_t vm = sel ? hostmap_find_vm(m->map, sel, err) : by_uuid(m->map, cap, err);
+	ssize_t vm = sel ? hostmap_find_vm(m->map, sel, err) : by_uuid(m, cap, err);
 	int ret = 0;
 
 	if (vm < 0 && (sel || vm != -ENOENT || err->text[0]))

@@ -173,6 +173,15 @@ uint32_t tl_vcpu_of_cpu(const struct capture *cap, uint32_t cpu)
 	return cpu;
 }
 
+size_t tl_cpus(const struct capture *cap)
+{
+	size_t n = cap->ncpu;
+
+	for (size_t i = 0; i < cap->nstream; i++)
+		n = MAX(n, (size_t)cap->stream[i].cpu + 1);
+	return n;
+}
+
 int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_stream *cs)
 {
 	struct tl_stream *s = &t->stream[t->nstream];

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "convert_ctx.h"
+#include "pairing.h"
 
 struct convert_opts {
 	const char *from, *to;
@@ -37,6 +38,8 @@ static const struct opt convert_options[] = {
 	PARAM(0, "tsc-offset", OPT_BITS, tsc_offset, "N", "guest TSC = scaled host TSC + N"),
 	PARAM(0, "tsc-ratio", OPT_STR, tsc_ratio, "R/F",
 	      "scaled TSC = TSC * R >> F (F: 48 on Intel, 32 on AMD)"),
+	PARAM(0, "solve", OPT_FLAG, solve, NULL,
+	      "find the TSC offset in the events of both captures"),
 	PARAM(0, "pvclock", OPT_STR, pvclock, "TSC,SYSTEM_TIME,MUL,SHIFT[,FLAGS]",
 	      "the guest's pvclock record"),
 	PARAM(0, "sched-offset", OPT_BITS, sched_offset, "N",
@@ -368,6 +371,8 @@ static int convert_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		return ret;
 	v.cycles = clock_in_cycles(from);
 	ret = convert_ctx_open(&v.c, &v.o->p, from, to, err);
+	if (!ret && v.c.guest && v.c.map)
+		pairing_tell_match(v.c.map, v.c.guest, &v.c.match);
 	if (!ret && clock_route_find(&v.c.clock, from, to, &v.route, &missing))
 		ret = no_way(&v, missing, err);
 	if (!ret)

@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "kvmft/timeline.h"
 #include "kvmft/vm.h"
@@ -75,45 +74,43 @@ static int open_captures(struct convert_ctx *c, struct kvmft_err *err)
 
 /* ---- the VM and the vCPU ---- */
 
-static int which_vm(const struct convert_ctx *c, const char *why, struct kvmft_err *err)
+/* Of the guest's capture, as merge finds it; its offset too, if nobody recorded that. */
+static ssize_t vm_of_guest(struct convert_ctx *c, struct kvmft_err *err)
+{
+	struct matcher m = {
+		.map = c->map, .guests = 1, .solve = c->p->solve, .naming = "--vm SEL",
+	};
+	bool tsc = c->guest->clock && !strcmp(c->guest->clock, "x86-tsc");
+	int ret = fmt_load(c->guest, &c->guest_fmt, err);
+
+	m.undecided_ok = !tsc; /* the record of its clock may be all that is needed */
+	if (!ret)
+		ret = match_guest(&m, c->guest, c->guest_fmt, c->p->vm, c->p->tsc_offset.set, &c->match, err);
+	matcher_free(&m);
+	if (ret)
+		return ret;
+	if (c->match.solved && solution_force(&c->match.sol, c->map, c->match.vm, tl_cpus(c->guest)))
+		return err_set(err, ENOMEM, "out of memory");
+	return (ssize_t)c->match.vm;
+}
+
+/* Index of the VM that is meant, -ENODATA when the capture knows none. */
+static ssize_t pick_vm(struct convert_ctx *c, struct kvmft_err *err)
 {
 	struct sbuf b = { 0 };
 	int ret;
 
-	for (size_t i = 0; i < c->map->nvm; i++)
-		sbuf_addf(&b, "%s%s", i ? ", " : "", c->map->vm[i].label);
-	ret = err_set(err, ENOTUNIQ, "%s: %s; choose one with --vm: %s", c->host->path, why,
+	if (c->guest && c->map->nvm)
+		return vm_of_guest(c, err);
+	if (c->p->vm)
+		return hostmap_find_vm(c->map, c->p->vm, err);
+	if (c->map->nvm <= 1)
+		return c->map->nvm ? 0 : -ENODATA;
+	hostmap_list(c->map, &b);
+	ret = err_set(err, ENOTUNIQ, "%s: it holds several VMs; choose one with --vm: %s", c->host->path,
 		      b.s ? b.s : "");
 	sbuf_free(&b);
 	return ret;
-}
-
-/* Index of the VM that is meant, -ENODATA when the capture knows none. */
-static ssize_t pick_vm(const struct convert_ctx *c, struct kvmft_err *err)
-{
-	const char *uuid = c->guest ? c->guest->uuid : NULL;
-	ssize_t found = -1;
-
-	if (c->p->vm)
-		return hostmap_find_vm(c->map, c->p->vm, err);
-	if (!c->map->nvm)
-		return -ENODATA;
-	for (size_t i = 0; uuid && i < c->map->nvm; i++) {
-		const struct cap_vm *v = c->map->vm[i].cap;
-
-		if (!v || !v->uuid || strcasecmp(v->uuid, uuid))
-			continue;
-		if (found >= 0)
-			return which_vm(c, "several VMs have the UUID of the guest", err);
-		found = (ssize_t)i;
-	}
-	if (found >= 0)
-		return found;
-	if (c->map->nvm > 1)
-		return which_vm(c, "it holds several VMs", err);
-	if (uuid && c->map->vm[0].cap && c->map->vm[0].cap->uuid)
-		return which_vm(c, "its VM has not the UUID of the guest", err);
-	return 0;
 }
 
 /* Do two vCPUs convert alike at all times? */
@@ -388,8 +385,10 @@ void convert_ctx_close(struct convert_ctx *c)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(c->sample); i++)
 		cap_pieces_free(&c->sample[i]);
+	match_free(&c->match);
 	hostmap_free(c->map);
 	fmt_free(c->fmt);
+	fmt_free(c->guest_fmt);
 	capture_close(c->guest);
 	capture_close(c->host);
 }

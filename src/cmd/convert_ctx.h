@@ -8,12 +8,13 @@
 
 #include "kvmft/cli.h"
 #include "kvmft/clockgraph.h"
-#include "kvmft/hostmap.h"
+#include "kvmft/match.h"
 #include "kvmft/samples.h"
 
 /* The options as parsed; texts are borrowed from argv. */
 struct convert_params {
 	const char *input, *guest, *vm;
+	bool solve;
 	struct opt_u64 vcpu, tsc_offset, sched_offset, tsc_khz;
 	const char *tsc_ratio, *pvclock, *kernel_sched;
 	struct opt_list mono_raw, cyc2ns;
@@ -28,8 +29,9 @@ struct convert_ctx {
 	struct clock_ctx clock;
 	char vm[64]; /* label of the VM, "" when it has none */
 	struct capture *host, *guest;
-	struct fmt *fmt; /* of host */
+	struct fmt *fmt, *guest_fmt;
 	struct hostmap *map;
+	struct match match; /* the guest's VM */
 	struct cap_pieces sample[CLK_NR]; /* what clock.pieces borrow */
 };
 

@@ -93,16 +93,6 @@ static int keep_recorded(const struct pairing *p, struct pairing_guest *g)
 	return 0;
 }
 
-/* So many vCPUs it has at least, by their numbers. */
-static size_t count_cpus(const struct capture *c)
-{
-	size_t n = c->ncpu;
-
-	for (size_t i = 0; i < c->nstream; i++)
-		n = MAX(n, (size_t)c->stream[i].cpu + 1);
-	return n;
-}
-
 /* Its clock, given by hand or solved, takes the place of what the captures say. */
 static int set_clock(struct pairing *p, struct pairing_guest *g)
 {
@@ -111,9 +101,9 @@ static int set_clock(struct pairing *p, struct pairing_guest *g)
 	if (p->has_forced || g->match.solved)
 		ret = keep_recorded(p, g);
 	if (!ret && p->has_forced)
-		ret = hostmap_force_map(p->map, g->vm, count_cpus(g->c.cap), &p->forced);
+		ret = hostmap_force_map(p->map, g->vm, tl_cpus(g->c.cap), &p->forced);
 	else if (!ret && g->match.solved)
-		ret = solution_force(&g->match.sol, p->map, g->vm, count_cpus(g->c.cap));
+		ret = solution_force(&g->match.sol, p->map, g->vm, tl_cpus(g->c.cap));
 	return ret;
 }
 

@@ -87,8 +87,10 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 /* The same and starts the time line. */
 int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
 		 const struct pairing_opts *o, struct kvmft_err *err) __must_check;
-/* What was assumed for want of a record: lines on standard error. */
+/* What was concluded for want of a record: lines on standard error. */
 void pairing_tell_assumed(const struct pairing *p);
+/* The same of one guest. */
+void pairing_tell_match(const struct hostmap *map, const struct capture *guest, const struct match *m);
 /* Hosts that the guests' VM, which must be one, moved to: after pairing_prepare(). */
 int pairing_add_hosts(struct pairing *p, const struct opt_list *hosts, struct kvmft_err *err) __must_check;
 /* One capture, host or guest, in any trace clock. */

@@ -18,29 +18,27 @@ static const char *const basis_texts[] = {
 };
 
 /* "pid:152 (tids:213,215, one VM since they wake each other)" */
-static void add_vm(const struct pairing *p, const struct pairing_guest *g, struct sbuf *b)
+static void add_vm(const struct hostmap *map, const struct match *m, struct sbuf *b)
 {
-	const struct hostmap_vm *vm = &p->map->vm[p->map->vm[g->vm].of];
+	const struct hostmap_vm *vm = &map->vm[map->vm[m->vm].of];
 	const char *basis = vm->basis < ARRAY_SIZE(basis_texts) ? basis_texts[vm->basis] : NULL;
 
 	sbuf_add(b, vm->label);
 	if (vm->basis == HOSTMAP_RECORDED)
 		return;
 	sbuf_add(b, " (");
-	if (hostmap_vm_tids(p->map, vm->of, b))
+	if (hostmap_vm_tids(map, vm->of, b))
 		b->error = -ENOMEM;
 	sbuf_addf(b, "%s)", basis ? basis : "");
 }
 
-static void add_pairing(const struct pairing *p, const struct pairing_guest *g, struct sbuf *b)
+static void add_pairing(const struct hostmap *map, const struct match *m, struct sbuf *b)
 {
-	const struct match *m = &g->match;
-
 	if (m->by == MATCH_ONLY_VM) {
-		add_vm(p, g, b);
+		add_vm(map, m, b);
 		sbuf_add(b, ": the only VM there");
 	} else if (m->by == MATCH_BY_EVENTS) {
-		add_vm(p, g, b);
+		add_vm(map, m, b);
 		sbuf_addf(b, ": all %" PRIu64 " events fit", m->checked);
 		if (m->others)
 			sbuf_addf(b, "; in the next best VM %" PRIu64 " of %" PRIu64 " are outside", m->others_outside,
@@ -51,17 +49,17 @@ static void add_pairing(const struct pairing *p, const struct pairing_guest *g, 
 }
 
 /* Half of it, in the unit of both. */
-static void add_bound(const struct pairing *p, uint64_t width, struct sbuf *b)
+static void add_bound(const struct hostmap *map, uint64_t width, struct sbuf *b)
 {
 	sbuf_add(b, "+-");
-	pairing_add_magnitude(b, width / 2 + width % 2, p->host.cap->tsc_khz);
+	pairing_add_magnitude(b, width / 2 + width % 2, map->cap->tsc_khz);
 }
 
-static void add_offset(const struct pairing *p, const struct solution *s, struct sbuf *b)
+static void add_offset(const struct hostmap *map, const struct solution *s, struct sbuf *b)
 {
 	if (!s->n_own) {
 		sbuf_addf(b, "TSC offset %" PRId64 " ", (int64_t)s->r.offset);
-		add_bound(p, solution_width(s), b);
+		add_bound(map, solution_width(s), b);
 		sbuf_addf(b, ", found in %" PRIu64 " events", s->r.inside + s->r.outside);
 		return;
 	}
@@ -75,7 +73,7 @@ static void add_offset(const struct pairing *p, const struct solution *s, struct
 			sbuf_addf(b, " then %" PRId64, (int64_t)o->part[k].r.offset);
 	}
 	sbuf_add(b, ", each ");
-	add_bound(p, solution_width(s), b);
+	add_bound(map, solution_width(s), b);
 }
 
 static void tell(const char *path, struct sbuf *b)
@@ -85,18 +83,20 @@ static void tell(const char *path, struct sbuf *b)
 	sbuf_reset(b);
 }
 
-void pairing_tell_assumed(const struct pairing *p)
+void pairing_tell_match(const struct hostmap *map, const struct capture *guest, const struct match *m)
 {
 	struct sbuf b = { 0 };
 
-	for (size_t i = 0; i < p->nguest; i++) {
-		const struct pairing_guest *g = &p->guest[i];
-
-		add_pairing(p, g, &b);
-		tell(g->c.cap->path, &b);
-		if (g->match.solved || g->match.sol.n_own)
-			add_offset(p, &g->match.sol, &b);
-		tell(g->c.cap->path, &b);
-	}
+	add_pairing(map, m, &b);
+	tell(guest->path, &b);
+	if (m->solved || m->sol.n_own)
+		add_offset(map, &m->sol, &b);
+	tell(guest->path, &b);
 	sbuf_free(&b);
+}
+
+void pairing_tell_assumed(const struct pairing *p)
+{
+	for (size_t i = 0; i < p->nguest; i++)
+		pairing_tell_match(p->map, p->guest[i].c.cap, &p->guest[i].match);
 }

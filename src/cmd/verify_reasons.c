@@ -250,11 +250,11 @@ static void unknown_cause(const struct verify *v, const struct verify_guest *g, 
 			    "vCPUs, or another one; give --tsc-offset N (kvmft list and debugfs show it), or use "
 			    "--solve");
 	else if (g->solved && !solution_is_sure(verify_solution(g)))
-		sbuf_add(b, "the offset, which only the events tell, is not the only one that would do: record longer, or "
-			    "give --tsc-offset N");
+		sbuf_add(b, "the offset, which only the events tell, is not the only one that would do: "
+			    "record longer, or give --tsc-offset N");
 	else if (g->a.total.checked && g->a.share < ALIGN_MIN_SHARE)
-		sbuf_addf(b, "that is %u %% of those in the host's recording, where %u %% are needed; they fit", g->a.share,
-			  ALIGN_MIN_SHARE);
+		sbuf_addf(b, "that is %u %% of those in the host's recording, where %u %% are needed; "
+			     "they fit", g->a.share, ALIGN_MIN_SHARE);
 	else if (verify_elsewhere(v, g))
 		sbuf_add(b, "the guest's events lie outside of the time that the host recorded: not recorded at the "
 			    "same time, or the offset is wrong; --solve tells");

@@ -82,6 +82,13 @@ out_has 'not checked at all: vCPU 1: no entry or exit' "... and the vCPU"
 run "$kvmft" verify --format json --tsc-offset -7000000000 "$tmp/one/host.dat" "$tmp/one/web.dat=tids:137"
 out_has '"checked_pct":[45][0-9]' "... in JSON"
 
+run "$kvmft" convert -i "$tmp/one/host.dat" --guest-capture "$tmp/one/web.dat" --from guest-tsc --to host-tsc 50000000000
+status_is 0 "convert with both files"
+ok "... says its bound" offset_near -7000000000
+ok "... and is within it ($(cat "$out"))" test "$(cat "$out")" -ge 56999999400 -a "$(cat "$out")" -le 57000000600
+run "$kvmft" convert -i "$tmp/one/host.dat" --from guest-tsc --to host-tsc 50000000000
+status_is 1 "convert of the host's file alone: no offset"
+
 # ---- two VMs, whose threads were made in turns ----
 
 make two "web:-7000000000:258,261 db:-9000000000:259,262" -v seed=2 -v wakes=1
