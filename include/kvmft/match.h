@@ -13,8 +13,8 @@ struct matcher {
 	struct hostmap *map;
 	size_t guests;	   /* captures of guests there are in all */
 	bool solve;	   /* offsets are sought even where they are known */
-	const struct tsc_map *scale; /* ratio and fraction bits, given by hand; NULL: what the captures say */
-	const char *naming; /* how the user names a VM, for messages; NULL: behind the guest's path, "=SEL" */
+	const struct tsc_map *scale; /* ratio and fraction bits, given by hand; NULL: as recorded */
+	const char *naming;	     /* how a VM is named, for messages; NULL: "GUEST=SEL" */
 	bool undecided_ok; /* a VM without an offset that can be relied on is no error */
 	struct runs *runs; /* collected when they are needed */
 };
