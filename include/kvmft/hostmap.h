@@ -30,6 +30,7 @@ struct hostmap_vm {
 	char label[64];		  /* name, else UUID, else PID-FD, else "pid:N", else "tids:N,M" */
 	enum hostmap_basis basis;
 	uint64_t first, last; /* kvm_entry, host stamps; of VMs without cap */
+	size_t threads; /* index of its first one; HOSTMAP_END: none are known */
 	bool empty;  /* its threads turned out to be another's */
 	bool paired; /* a guest capture is of it: its threads stay */
 	struct epoch_vm *epochs;
@@ -59,6 +60,7 @@ struct hostmap_thread {
 	int32_t tid;
 	size_t vm; /* index into hostmap.vm; HOSTMAP_END: none, until the events were read */
 	uint32_t vcpu;
+	size_t next; /* the VM's next one; HOSTMAP_END: it is the last */
 };
 
 struct hostmap_event; /* a remembered clock event */
@@ -96,6 +98,11 @@ void hostmap_free(struct hostmap *m);
 
 /* Makes an entry for one more capture of VM number vm: *out. 0 or -ENOMEM. */
 int hostmap_add_side(struct hostmap *m, size_t vm, size_t *out) __must_check;
+
+/* for (...) over the threads of a VM, t: const struct hostmap_thread * */
+#define hostmap_each_thread(m, v, t)                                                                \
+	for (size_t each_ = (m)->vm[(m)->vm[v].of].threads;                                         \
+	     each_ != HOSTMAP_END && ((t) = &(m)->thread[each_]); each_ = (m)->thread[each_].next)
 
 /* The vCPU that a thread runs; NULL when it runs none. */
 const struct hostmap_thread *hostmap_thread(const struct hostmap *m, int32_t tid);

@@ -111,6 +111,7 @@ ssize_t hostmap_vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid)
 	vm->of = m->nvm;
 	vm->next = HOSTMAP_END;
 	vm->first = UINT64_MAX;
+	vm->threads = HOSTMAP_END;
 	m->nvm++;
 	if (cap || pid)
 		hostmap_vm_label(m, m->nvm - 1);
@@ -420,16 +421,17 @@ static int feed_changes(struct hostmap *m, size_t vm, size_t *next, uint64_t unt
 static int feed_forced(struct hostmap *m, size_t vm)
 {
 	struct hostmap_vm *v = &m->vm[vm];
+	const struct hostmap_thread *t;
 	int ret = 0;
 
 	for (uint32_t id = 0; id < v->forced_vcpus && !ret; id++)
 		ret = epoch_vm_read(v->epochs, id, 0, forced_of(v, id));
-	for (size_t i = 0; i < m->nthread && !ret; i++)
-		if (m->thread[i].vm == v->of && m->thread[i].vcpu >= v->forced_vcpus) {
-			ret = epoch_vm_read(v->epochs, m->thread[i].vcpu, 0,
-					    forced_of(v, m->thread[i].vcpu));
-			ret = ret == -EINVAL ? 0 : ret; /* two threads of one vCPU */
-		}
+	hostmap_each_thread(m, vm, t) {
+		if (ret || t->vcpu < v->forced_vcpus)
+			continue;
+		ret = epoch_vm_read(v->epochs, t->vcpu, 0, forced_of(v, t->vcpu));
+		ret = ret == -EINVAL ? 0 : ret; /* two threads of one vCPU */
+	}
 	return ret;
 }
 
@@ -460,6 +462,20 @@ static int build_epochs(struct hostmap *m, size_t vm)
 	return ret || forced || m->vm[m->vm[vm].of].moved ? ret : feed_reads(m, vm, true);
 }
 
+void hostmap_chain(struct hostmap *m)
+{
+	for (size_t i = 0; i < m->nvm; i++)
+		m->vm[i].threads = HOSTMAP_END;
+	for (size_t i = m->nthread; i-- > 0;) {
+		struct hostmap_thread *t = &m->thread[i];
+
+		if (t->vm == HOSTMAP_END)
+			continue;
+		t->next = m->vm[t->vm].threads;
+		m->vm[t->vm].threads = i;
+	}
+}
+
 /* Orders the events and notes each vCPU's last write; their VMs are known. */
 static int sort_events(struct hostmap *m)
 {
@@ -481,6 +497,7 @@ int hostmap_build(struct hostmap *m)
 	int ret;
 
 	m->foreign = m->ignored = 0;
+	hostmap_chain(m);
 	for (size_t i = 0; i < m->nevent; i++) {
 		m->event[i].vm = vm_of_tid(m, m->event[i].tid);
 		if (m->event[i].vm < 0)
@@ -503,6 +520,7 @@ int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostm
 	m->cap = cap;
 	m->fmt = fmt;
 	ret = map_known(m);
+	hostmap_chain(m);
 	if (ret) {
 		hostmap_free(m);
 		return ret;
@@ -582,9 +600,11 @@ const struct hostmap_thread *hostmap_thread(const struct hostmap *m, int32_t tid
 
 const struct hostmap_thread *hostmap_vcpu(const struct hostmap *m, size_t vm, uint32_t id)
 {
-	for (size_t i = 0; i < m->nthread; i++)
-		if (m->thread[i].vm == m->vm[vm].of && m->thread[i].vcpu == id)
-			return &m->thread[i];
+	const struct hostmap_thread *t;
+
+	hostmap_each_thread(m, vm, t)
+		if (t->vcpu == id)
+			return t;
 	return NULL;
 }
 

@@ -28,12 +28,17 @@ static int tid_cmp(const void *a, const void *b)
 /* The threads of a VM in order: to be freed; NULL when out of memory. */
 static int32_t *threads_of(const struct hostmap *m, size_t vm, size_t *n)
 {
-	int32_t *tid = calloc(m->nthread + 1, sizeof(*tid));
+	const struct hostmap_thread *t;
+	int32_t *tid;
 
 	*n = 0;
-	for (size_t i = 0; tid && i < m->nthread; i++)
-		if (m->thread[i].vm == vm)
-			tid[(*n)++] = m->thread[i].tid;
+	hostmap_each_thread(m, vm, t)
+		++*n;
+	tid = calloc(*n + 1, sizeof(*tid));
+	*n = 0;
+	if (tid)
+		hostmap_each_thread(m, vm, t)
+			tid[(*n)++] = t->tid;
 	if (tid)
 		qsort(tid, *n, sizeof(*tid), tid_cmp);
 	return tid;
@@ -147,17 +152,15 @@ static int regroup(struct hostmap *m, const int32_t *tid, size_t n, enum hostmap
 	if (vm < 0)
 		return (int)vm;
 	m->vm[vm].basis = basis;
-	for (size_t i = 0; i < m->nvm; i++)
-		m->vm[i].empty = !m->vm[i].cap;
 	for (size_t i = 0; i < n; i++) {
 		uint64_t at = 0;
 
 		if (u64map_get(&m->by_tid, (uint32_t)tid[i], &at))
 			m->thread[at].vm = (size_t)vm;
 	}
-	for (size_t i = 0; i < m->nthread; i++)
-		if (m->thread[i].vm != HOSTMAP_END)
-			m->vm[m->thread[i].vm].empty = false;
+	hostmap_chain(m);
+	for (size_t i = 0; i < m->nvm; i++)
+		m->vm[i].empty = !m->vm[i].cap && m->vm[i].threads == HOSTMAP_END;
 	for (size_t i = 0; i < m->nvm; i++)
 		if (!m->vm[i].cap && !m->vm[i].paired && m->vm[i].of == i)
 			hostmap_vm_label(m, i);
@@ -168,10 +171,10 @@ ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n, en
 			     struct kvmft_err *err)
 {
 	size_t of_vm = HOSTMAP_END, same = 0, all = 0;
+	const struct hostmap_thread *t;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct hostmap_thread *t = hostmap_thread(m, tid[i]);
-
+		t = hostmap_thread(m, tid[i]);
 		if (!t)
 			return err_set(err, ENOENT, "thread %d made no kvm_entry in %s: it runs no vCPU there",
 				       tid[i], m->cap->path);
@@ -181,8 +184,9 @@ ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n, en
 		same += !i || t->vm == of_vm;
 		of_vm = t->vm;
 	}
-	for (size_t i = 0; i < m->nthread; i++)
-		all += m->thread[i].vm == of_vm;
+	if (of_vm != HOSTMAP_END)
+		hostmap_each_thread(m, of_vm, t)
+			all++;
 	if (same == n && all == n && of_vm != HOSTMAP_END)
 		return (ssize_t)of_vm;
 	return regroup(m, tid, n, basis);

@@ -11,6 +11,8 @@
 ssize_t hostmap_vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid);
 /* Names it by what is known of it; its threads must have it. */
 void hostmap_vm_label(struct hostmap *m, size_t vm);
+/* Makes the lists of the VMs' threads anew. */
+void hostmap_chain(struct hostmap *m);
 /* Gives the clock events to VMs and builds all epochs anew. 0 or -ENOMEM. */
 int hostmap_build(struct hostmap *m) __must_check;
 

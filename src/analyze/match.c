@@ -15,6 +15,7 @@
 #include "match_priv.h"
 
 #define MIN_CHECKED 8
+#define MAX_TRIALS  1024 /* VMs; each takes a walk over all of the guest's events */
 
 const char *const match_by_names[] = {
 	[MATCH_BY_UUID] = "uuid",
@@ -38,16 +39,22 @@ struct vcpu_runs {
 
 static int runs_of_vcpu(const struct matcher *m, size_t vm, uint32_t vcpu, struct vcpu_runs *v)
 {
+	const struct hostmap_thread *t;
+	size_t all = 0;
+
+	hostmap_each_thread(m->map, vm, t)
+		all++;
 	v->n = 0;
-	v->list = calloc(m->map->nthread + 1, sizeof(*v->list));
-	for (size_t i = 0; v->list && i < m->map->nthread; i++) {
-		const struct hostmap_thread *t = &m->map->thread[i];
-		const struct run_list *l = t->vm == vm && t->vcpu == vcpu ? runs_of(m->runs, t->tid) : NULL;
+	v->list = calloc(all + 1, sizeof(*v->list));
+	if (!v->list)
+		return -ENOMEM;
+	hostmap_each_thread(m->map, vm, t) {
+		const struct run_list *l = t->vcpu == vcpu ? runs_of(m->runs, t->tid) : NULL;
 
 		if (l && l->n)
 			v->list[v->n++] = l;
 	}
-	return v->list ? 0 : -ENOMEM;
+	return 0;
 }
 
 /* Could it have been in the guest at host TSC lo..hi? */
@@ -240,20 +247,12 @@ static ssize_t by_uuid(const struct matcher *m, const struct capture *g, struct 
 	return found;
 }
 
-static bool has_threads(const struct hostmap *map, size_t vm)
-{
-	for (size_t i = 0; i < map->nthread; i++)
-		if (map->thread[i].vm == map->vm[vm].of)
-			return true;
-	return false;
-}
-
 /* It may be the guest's: it ran, and nothing says that it is another. */
 static bool may_be(const struct hostmap *map, size_t vm, const struct capture *g)
 {
 	const struct hostmap_vm *v = &map->vm[vm];
 
-	return v->of == vm && !v->empty && has_threads(map, vm) && !(v->cap && v->cap->uuid && g->uuid);
+	return v->of == vm && !v->empty && v->threads != HOSTMAP_END && !(v->cap && v->cap->uuid && g->uuid);
 }
 
 static int all_trials(struct matcher *m, const struct capture *g, struct trial **out, size_t *n)
@@ -339,6 +338,8 @@ static int decide_by_events(struct matcher *m, const struct capture *g, const st
 	ssize_t best = -1;
 	int ret = 0;
 
+	if (n > MAX_TRIALS)
+		return err_set(err, E2BIG, "guest %s: %zu VMs are too many to be tried: name one", g->path, n);
 	for (size_t i = 0; i < n && !ret; i++) {
 		ret = match_try(m, &t[i], g, fmt, err);
 		fits += !ret && match_fits(&t[i]);
@@ -358,8 +359,10 @@ static int decide_by_events(struct matcher *m, const struct capture *g, const st
 /* Anything to be checked against: some KVMs show no entries. */
 static bool has_runs(const struct matcher *m, size_t vm)
 {
-	for (size_t i = 0; i < m->map->nthread; i++) {
-		const struct run_list *l = m->map->thread[i].vm == vm ? runs_of(m->runs, m->map->thread[i].tid) : NULL;
+	const struct hostmap_thread *t;
+
+	hostmap_each_thread(m->map, vm, t) {
+		const struct run_list *l = runs_of(m->runs, t->tid);
 
 		if (l && l->n)
 			return true;
@@ -434,7 +437,7 @@ int match_guest(struct matcher *m, const struct capture *cap, const struct fmt *
 	out->by = sel ? MATCH_BY_USER : MATCH_BY_UUID;
 	if (vm < 0)
 		ret = decide(m, cap, fmt, known, out, err);
-	else if (!sel && m->map->nthread && !has_threads(m->map, out->vm))
+	else if (!sel && m->map->nthread && m->map->vm[m->map->vm[vm].of].threads == HOSTMAP_END)
 		ret = decide_threads(m, cap, fmt, known, out, err);
 	if (!ret && !known && hostmap_add_shift(m->map, out->vm, cap))
 		ret = err_set(err, ENOMEM, "out of memory");

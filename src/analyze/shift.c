@@ -35,11 +35,50 @@ static bool is_known(const struct hostmap *m, size_t vm, uint32_t vcpu)
 	return false;
 }
 
-static int add_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct cap_shift *s)
+static const struct cap_stream *stream_of(const struct capture *guest, uint32_t cpu)
+{
+	for (size_t i = 0; i < guest->nstream; i++)
+		if (guest->stream[i].cpu == cpu && !*guest->stream[i].instance)
+			return &guest->stream[i];
+	return NULL;
+}
+
+/*
+ * trace-cmd looks now and then; the offset may have changed before it saw that. Where events before and after guest TSC
+ * `until`, at which it looked, are further apart than the change, it is exact. Else the new offset begins with the
+ * event whose stamp is later than the one before it by more than the change, and by most.
+ */
+static uint64_t first_after(const struct capture *guest, uint32_t cpu, uint64_t change, uint64_t until)
+{
+	const struct cap_stream *st = stream_of(guest, cpu);
+	uint64_t last = 0, first = until, widest = change, gap;
+	struct rstream r;
+	enum rkind k;
+
+	if (!st || !change || change >> 63 || rstream_open(&r, guest, st))
+		return until;
+	while (last < until && (k = rstream_next(&r)) != R_END) {
+		if (k != R_EVENT)
+			continue;
+		gap = last && r.rec.ts > last ? r.rec.ts - last : 0;
+		if (r.rec.ts >= until && gap > change) {
+			first = until;
+		} else if (r.rec.ts < until && gap > widest) {
+			first = r.rec.ts;
+			widest = gap;
+		}
+		last = r.rec.ts;
+	}
+	rstream_close(&r);
+	return first;
+}
+
+static int add_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct cap_shift *s,
+		    const struct capture *guest, uint32_t cpu)
 {
 	struct tsc_map map;
 	unsigned int changes = 0;
-	uint64_t lo, hi;
+	uint64_t lo, hi, from;
 	int ret;
 
 	map = map_of(s, &s->sample[0]);
@@ -51,9 +90,10 @@ static int add_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct ca
 
 		if (next.offset == map.offset)
 			continue;
+		from = first_after(guest, cpu, next.offset - map.offset, (uint64_t)s->sample[i].time);
 		map.offset = next.offset;
 		changes++;
-		if (!tsc_to_host(&map, (uint64_t)s->sample[i].time, &lo, &hi) && lo)
+		if (!tsc_to_host(&map, from, &lo, &hi) && lo)
 			ret = hostmap_force_vcpu(m, vm, vcpu, lo, &map);
 	}
 	return ret;
@@ -71,7 +111,7 @@ int hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest)
 		uint32_t vcpu = tl_vcpu_of_cpu(guest, (uint32_t)i);
 
 		if (guest->shift[i].nsample && !is_known(m, vm, vcpu))
-			ret = add_vcpu(m, vm, vcpu, &guest->shift[i]);
+			ret = add_vcpu(m, vm, vcpu, &guest->shift[i], guest, (uint32_t)i);
 	}
 	return ret;
 }

@@ -17,11 +17,11 @@ int solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, in
 
 int solve_add_host(struct solve *s, const struct hostmap *map, size_t vm, const struct runs *runs)
 {
+	const struct hostmap_thread *t;
 	int ret = 0;
 
-	for (size_t i = 0; i < map->nthread && !ret; i++)
-		if (map->thread[i].vm == map->vm[vm].of)
-			ret = solve_add_thread(s, map->thread[i].vcpu, runs, map->thread[i].tid);
+	hostmap_each_thread(map, vm, t)
+		ret = ret ? ret : solve_add_thread(s, t->vcpu, runs, t->tid);
 	return ret;
 }
 

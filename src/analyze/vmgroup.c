@@ -464,6 +464,7 @@ static int drop_doubles(struct grouping *g, size_t first_vm)
 		vm->pid = g->m->vm[other].pid = 0;
 	}
 	u64map_free(&owner);
+	hostmap_chain(g->m);
 	for (size_t i = first_vm; i < g->m->nvm; i++)
 		hostmap_vm_label(g->m, i);
 	return ret;
