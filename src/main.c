@@ -3,7 +3,6 @@
  * main.c: global options, dispatch to a command descriptor, one line per failure, exit codes.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
@@ -130,36 +129,11 @@ static int print_help(char **argv)
 	return KVMFT_OK;
 }
 
-/* Where --output of the command leads to, opened for Landlock; -1 when there is none. */
-static int output_parent(const struct cmd *c, const void *opts)
+/* Root may read all captures: that stays. Nothing is made or written but what is open already. */
+static void confine_reader(void)
 {
-	for (const struct opt *o = c->opts; o->name; o++) {
-		const char *path, *slash;
-		_cleanup_free_ char *dir = NULL;
+	const struct sandbox s = { .caps = SANDBOX_CAP(CAP_DAC_READ_SEARCH), .files = true };
 
-		if (o->type != OPT_STR || strcmp(o->name, "output"))
-			continue;
-		path = *(const char *const *)((const char *)opts + o->offset);
-		slash = path ? strrchr(path, '/') : NULL;
-		if (!path)
-			return -1;
-		dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-		return dir ? open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-	}
-	return -1;
-}
-
-/* Root may read all captures, and put the result anywhere: these two stay. */
-static void confine_reader(const struct cmd *c, const void *opts)
-{
-	_cleanup_close_ int out = output_parent(c, opts);
-	const struct sandbox_dir dir = { .fd = out, .rights = SANDBOX_WRITE | SANDBOX_CREATE };
-	struct sandbox s = { .caps = SANDBOX_CAP(CAP_DAC_READ_SEARCH), .files = true, .dir = &dir };
-
-	if (out >= 0) {
-		s.ndir = 1;
-		s.caps |= SANDBOX_CAP(CAP_DAC_OVERRIDE);
-	}
 	(void)sandbox_enter(&s);
 }
 
@@ -208,6 +182,18 @@ static int find_verb(const struct cmd **c, int *argc, char ***argv)
 	return KVMFT_OK;
 }
 
+static int run_reader(const struct cmd *c, void *opts, int argc, char **argv, struct kvmft_err *err)
+{
+	int ret;
+
+	allow_files();
+	ret = c->output ? c->output(opts, argc, err) : 0;
+	if (ret)
+		return ret;
+	confine_reader();
+	return c->run(opts, argc, argv, err);
+}
+
 static int run_command(const struct cmd *c, int argc, char **argv)
 {
 	_cleanup_free_ void *opts = calloc(1, c->opts_size ? c->opts_size : 1);
@@ -224,12 +210,9 @@ static int run_command(const struct cmd *c, int argc, char **argv)
 	ret = first < 0 ? KVMFT_USAGE : KVMFT_OK;
 	if (about)
 		print_about(c, first);
-	if (first > 0 && !about && c->reader) {
-		allow_files();
-		confine_reader(c, opts);
-	}
 	if (first > 0 && !about)
-		ret = c->run(opts, argc - first, argv + first, &err);
+		ret = c->reader ? run_reader(c, opts, argc - first, argv + first, &err) :
+				  c->run(opts, argc - first, argv + first, &err);
 	cli_free(c, opts);
 	if (ret < 0) /* a negative errno that a run() passed on */
 		ret = err.code ? err.code : KVMFT_FAILED;

@@ -91,14 +91,16 @@ struct cmd {
 	size_t opts_size;
 	void (*defaults)(void *opts);
 	int (*run)(void *opts, int argc, char **argv, struct kvmft_err *err);
-	int (*release)(void *opts); /* may be NULL; frees what parsing allocated beyond lists */
+	int (*release)(void *opts); /* may be NULL; frees what parsing and output() made beyond lists */
 	int min_args, max_args;	    /* operands; max -1 = any */
 	bool options_first;	    /* what follows the first operand is none of ours: a COMMAND, -5 */
 	/*
 	 * It reads files that anybody may have made, and prints: before run(), main gives up all that
-	 * takes more than that (sandbox.h). Below the directory of its --output it may write.
+	 * takes more than that (sandbox.h). The files that it writes are opened before that, by output();
+	 * argc: the number of operands. 0 or -errno with err set.
 	 */
 	bool reader;
+	int (*output)(void *opts, int argc, struct kvmft_err *err);
 	/*
 	 * A group, such as `kvmft qemu`: its first operand is one of these, NULL-terminated, whose
 	 * names begin with the group's: "qemu events". It has options_first, and no run() of its own.

@@ -57,8 +57,11 @@ struct tdw_spec {
 };
 
 bool tdw_has_zstd(void);
-/* Makes a new file, never replacing one. 0 or -errno; spec and what it points to must outlive it. */
-int tdw_create(const char *path, const struct tdw_spec *spec, struct tdw **out) __must_check;
+/*
+ * Begins one in an empty file, open for writing (borrowed). 0 or -errno; spec and what it points to must
+ * outlive it.
+ */
+int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out) __must_check;
 /* Before the first buffer; data is in the file's byte order already. */
 int tdw_option(struct tdw *w, enum td_opt id, const void *data, size_t len) __must_check;
 /* The next buffer: the top one first, then the named ones. */
@@ -67,10 +70,7 @@ int tdw_buffer(struct tdw *w) __must_check;
 int tdw_cpu(struct tdw *w, uint32_t cpu) __must_check;
 /* spec->g.size bytes of the current CPU. w is the struct tdw, as a writer of sub-buffers passes it on. */
 int tdw_subbuf(void *w, const void *buf) __must_check;
-/*
- * Completes and closes the file: 0 or -errno. ret != 0: what went wrong before; the file is removed
- * then, and also when completing it fails. Frees w.
- */
+/* Completes the file: 0 or -errno. ret != 0: what went wrong before, which it passes on. Frees w. */
 int tdw_close(struct tdw *w, int ret) __must_check;
 
 /* Numbers in the file's byte order, for options. */

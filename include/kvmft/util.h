@@ -185,11 +185,42 @@ int file_write_text(int dirfd, const char *path, const char *text) __must_check;
  * the umask. Returns fd or -errno (-EEXIST for anything that has the name, a dangling link too).
  */
 int file_create(int dirfd, const char *name) __must_check;
+
 /*
- * Makes room for file_create(): removes a plain file or a link of that name, if there is one. -EEXIST
- * for anything else: /dev/null is for writing to, not for replacing.
+ * ---- files that are there whole or not at all ----
+ *
+ * Written under a name of their own (mode 0600, or 0644 as far as the umask lets it), in the
+ * directory where they belong; what had their name stays until they are finished.
  */
-int file_remove_old(const char *path) __must_check;
+
+struct newfile {
+	int dir;       /* borrowed */
+	int fd;	       /* to write and read; -1 = none */
+	char temp[40]; /* "" = none, or it has its name */
+};
+
+enum newfile_flags {
+	NEWFILE_REPLACE = 1 << 0, /* what has the name, if it is a plain file or a link */
+	NEWFILE_SYNC = 1 << 1,	  /* not before all of it is on the disk */
+};
+
+/*
+ * Opens the directory that path leads to, as a place (O_PATH); *base is the rest of path. -EISDIR when
+ * there is none, or -errno.
+ */
+int file_parent_open(const char *path, const char **base) __must_check;
+/*
+ * Would base in dir be a part of what path names: that file itself, under any name, or something
+ * below that directory? False when path names nothing.
+ */
+bool file_is_part(int dir, const char *base, const char *path);
+/* Can a file be called base: 0, -EEXIST, or with replace -EINVAL for what is no plain file, -errno. */
+int newfile_check(int dir, const char *base, bool replace) __must_check;
+int newfile_open(struct newfile *f, int dir, mode_t mode) __must_check;
+/* Names it; errors of newfile_check(), and -errno. Afterwards, and after an error: newfile_close(). */
+int newfile_commit(struct newfile *f, const char *base, unsigned int flags) __must_check;
+/* Removes one that has no name yet. */
+void newfile_close(struct newfile *f);
 
 /*
  * ---- numbers as users write them; each returns 0, -EINVAL or -ERANGE ----

@@ -166,7 +166,7 @@ bool tdw_has_zstd(void)
 	return cap_can_unpack();
 }
 
-int tdw_create(const char *path, const struct tdw_spec *spec, struct tdw **out)
+int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out)
 {
 	struct sbuf b = { 0 };
 	struct tdw *w;
@@ -179,13 +179,10 @@ int tdw_create(const char *path, const struct tdw_spec *spec, struct tdw **out)
 	if (!w)
 		return -ENOMEM;
 	w->spec = spec;
-	w->fd = -1;
-	w->path = strdup(path);
+	w->fd = fd;
 	w->buf = malloc(OUT_BUFFER);
-	ret = w->path && w->buf ? 0 : -ENOMEM;
-	if (!ret)
-		ret = w->fd = file_create(AT_FDCWD, path);
-	if (ret >= 0) {
+	ret = w->buf ? 0 : -ENOMEM;
+	if (!ret) {
 		put_start(w, &b);
 		ret = tdw_write_sbuf(w, &b);
 	}
@@ -273,18 +270,11 @@ int tdw_close(struct tdw *w, int ret)
 		ret = tdw_v7_end(w);
 	if (!ret)
 		ret = flush(w);
-	if (w->fd >= 0) {
-		if (close(w->fd) && !ret)
-			ret = -errno;
-		if (ret)
-			unlink(w->path);
-	}
 	tdw_pack_free(w);
 	sbuf_free(&w->options);
 	sbuf_free(&w->table);
 	free(w->offset_at);
 	free(w->buf);
-	free(w->path);
 	free(w);
 	return ret;
 }

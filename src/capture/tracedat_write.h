@@ -9,7 +9,6 @@
 
 struct tdw {
 	const struct tdw_spec *spec;
-	char *path;
 	int fd;
 	uint8_t *buf; /* bytes not written yet */
 	size_t fill;

@@ -122,41 +122,25 @@ int exits_file_check(const char *path, struct kvmft_err *err)
 }
 
 /* For others to read, as far as the umask lets them: a collector runs as somebody else. */
-static int temp_open(const char *path, struct sbuf *temp, struct kvmft_err *err)
-{
-	int fd;
-
-	sbuf_addf(temp, "%s.%d.tmp", path, (int)getpid());
-	if (temp->error)
-		return err_set(err, ENOMEM, "out of memory");
-	fd = open(temp->s, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY, 0644);
-	return fd < 0 ? err_set(err, errno, "cannot create %s: %s", temp->s, strerror(errno)) : fd;
-}
-
 static int show_file(struct exits_run *x)
 {
-	struct sbuf temp = { 0 };
-	int fd, ret;
+	struct newfile f = { .fd = -1 };
+	_cleanup_close_ int dir = -1;
+	const char *base;
+	int ret;
 
 	ret = exits_file_check(x->o->file, x->err);
 	if (ret)
 		return ret;
-	fd = temp_open(x->o->file, &temp, x->err);
-	if (fd < 0) {
-		sbuf_free(&temp);
-		return fd;
-	}
-	ret = show_page(x, fd);
-	if (close(fd) < 0 && !ret)
-		ret = -errno;
-	if (!ret && rename(temp.s, x->o->file) < 0)
-		ret = -errno;
-	if (ret) {
-		err_set(x->err, -ret, "cannot write %s: %s", x->o->file, strerror(-ret));
-		unlink(temp.s);
-	}
-	sbuf_free(&temp);
-	return ret;
+	ret = dir = file_parent_open(x->o->file, &base);
+	if (ret >= 0)
+		ret = newfile_open(&f, dir, 0644);
+	if (!ret)
+		ret = show_page(x, f.fd);
+	if (!ret)
+		ret = newfile_commit(&f, base, NEWFILE_REPLACE);
+	newfile_close(&f);
+	return ret ? err_set(x->err, -ret, "cannot write %s: %s", x->o->file, strerror(-ret)) : 0;
 }
 
 int exits_show(struct exits_run *x)

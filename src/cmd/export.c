@@ -127,7 +127,9 @@ static int export_lines(struct pairing *p, const struct export_opts *o, struct k
 	if (!ret)
 		ret = sink_check(fmt, &clock, o->output, err);
 	if (!ret)
-		ret = sink_open(&s, o->output, o->force, err);
+		ret = outfile_check(o->out, NULL, p->t, NULL, err);
+	if (!ret)
+		ret = sink_open(&s, o->out, err);
 	if (!ret) {
 		ret = out_begin(&s.out, p->t, fmt, &clock, s.f);
 		while (!ret && (ret = tl_next(p->t, &item)) > 0)
@@ -135,6 +137,22 @@ static int export_lines(struct pairing *p, const struct export_opts *o, struct k
 		ret = sink_close(&s, true, ret, err);
 	}
 	sink_free(&s);
+	return ret;
+}
+
+/* All of them, when all are finished. */
+static int export_commit(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
+{
+	int ret = outfile_commit(o->out, 0, NULL, err);
+
+	for (size_t i = 0; is_dat(o) && i < p->nguest && !ret; i++) {
+		const char *name = p->map->vm[p->guest[i].vm].label;
+		_cleanup_free_ char *path = outfile_name(o->out, name);
+
+		ret = outfile_commit(o->out, i + 1, name, err);
+		if (!ret && !o->quiet)
+			cli_note("%s: %s", name, path ? path : "");
+	}
 	return ret;
 }
 
@@ -163,12 +181,27 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 			ret = err_set(err, ENODATA, "the captures hold no events%s",
 				      o->from || o->until ? " in that time" : "");
 	}
+	if (!ret && o->out)
+		ret = export_commit(&p, o, err);
 	pairing_close(&p);
 	if (ret == -EPIPE)
 		return KVMFT_OK;
 	if (ret)
 		return ret;
 	return complete ? KVMFT_OK : KVMFT_INCOMPLETE;
+}
+
+static int export_output(void *opts, int argc, struct kvmft_err *err)
+{
+	struct export_opts *o = opts;
+
+	return outfile_open(o->output, o->force, is_dat(o) ? 1 + (size_t)argc : 1, &o->out, err);
+}
+
+static int export_release(void *opts)
+{
+	outfile_close(((struct export_opts *)opts)->out);
+	return 0;
 }
 
 const struct cmd cmd_export = {
@@ -186,6 +219,8 @@ const struct cmd cmd_export = {
 	.defaults = export_defaults,
 	.run = export_run,
 	.reader = true,
+	.output = export_output,
+	.release = export_release,
 	.min_args = 0,
 	.max_args = -1,
 };

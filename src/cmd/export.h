@@ -10,6 +10,7 @@
 
 struct export_opts {
 	const char *input, *output, *to;
+	struct outfile *out;
 	int clock;
 	bool v7, zstd, time_shift, force, quiet;
 	struct opt_u64 subbuf;

@@ -6,12 +6,11 @@
  * get another size. A guest's stamps become the host's TSC in that: readers cannot convert scaled
  * TSCs or kvmclock, and what they call TIME_SHIFT they apply to the top buffer alone.
  */
-#include <ctype.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "export.h"
+#include "outfile.h"
 
 struct dat_stream {
 	size_t number; /* in the capture */
@@ -267,75 +266,68 @@ static int put_buffers(struct dat *d)
 	return ret;
 }
 
-static int put_file(struct dat *d, const char *path)
+static int put_file(struct dat *d, int fd)
 {
 	int ret = plan_file(d);
 
 	if (ret)
 		return ret;
-	if (d->o->force && (ret = file_remove_old(path)))
-		return err_set(d->err, -ret, "cannot replace %s: %s", path,
-			       ret == -EEXIST ? "it is no plain file" : strerror(-ret));
-	ret = tdw_create(path, &d->spec, &d->w);
-	if (ret)
-		return err_set(d->err, -ret, "cannot create %s: %s%s", path, strerror(-ret),
-			       ret == -EEXIST ? " (use --force to replace it)" : "");
-	ret = put_facts(d);
+	ret = tdw_create(fd, &d->spec, &d->w);
+	if (!ret)
+		ret = put_facts(d);
 	if (!ret)
 		ret = put_buffers(d);
-	ret = tdw_close(d->w, ret);
-	if (ret && !d->err->text[0])
-		err_set(d->err, -ret, "cannot write %s: %s", path, strerror(-ret));
-	return ret;
+	return d->w ? tdw_close(d->w, ret) : ret;
 }
 
-static int one_file(struct pairing *p, const struct export_opts *o, size_t source, const char *path,
-		    struct kvmft_err *err)
+/* After whom it is named; NULL = the host's. */
+static const char *file_of(const struct pairing *p, size_t source)
+{
+	return source ? p->map->vm[p->guest[source - 1].vm].label : NULL;
+}
+
+static int one_file(struct pairing *p, const struct export_opts *o, size_t source, struct kvmft_err *err)
 {
 	struct dat d = { .p = p, .o = o, .err = err, .source = source };
 	int ret;
 
 	d.cap = source ? p->guest[source - 1].c.cap : p->host.cap;
 	d.placed = source && !o->time_shift;
-	ret = put_file(&d, path);
+	ret = put_file(&d, outfile_fd(o->out, source));
+	if (ret && !err->text[0]) {
+		_cleanup_free_ char *path = outfile_name(o->out, file_of(p, source));
+
+		err_set(err, -ret, "cannot write %s: %s", path ? path : o->output, strerror(-ret));
+	}
 	free(d.stream);
 	free(d.name);
 	free(d.cpus);
 	return ret;
 }
 
-/* "pair.dat" and "web 1" make "pair-web_1.dat", as trace-cmd names the files of guests. */
-static char *guest_path(const char *path, const char *name)
+/* "web 1" and "web_1" want the same one. */
+static int check_names(struct pairing *p, const struct export_opts *o, size_t source, struct kvmft_err *err)
 {
-	const char *base = strrchr(path, '/'), *dot = strrchr(base ? base : path, '.');
-	size_t stem = dot && dot != (base ? base + 1 : path) ? (size_t)(dot - path) : strlen(path);
-	struct sbuf b = { 0 };
-	char *text;
+	_cleanup_free_ char *path = outfile_name(o->out, file_of(p, source));
 
-	sbuf_add_mem(&b, path, stem);
-	sbuf_addc(&b, '-');
-	for (; *name; name++)
-		sbuf_addc(&b, isalnum((unsigned char)*name) || strchr("._-", *name) ? *name : '_');
-	sbuf_add(&b, path + stem);
-	text = sbuf_take(&b);
-	sbuf_free(&b);
-	return text;
+	for (size_t i = 1; i < source && path; i++) {
+		_cleanup_free_ char *other = outfile_name(o->out, file_of(p, i));
+
+		if (other && !strcmp(path, other))
+			return err_set(err, EEXIST, "%s would hold %s and %s: export them one by one", path,
+				       file_of(p, i), file_of(p, source));
+	}
+	return outfile_check(o->out, file_of(p, source), p->t, NULL, err);
 }
 
 int export_dat(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
 {
-	int ret;
+	int ret = 0;
 
 	tl_stop(p->t); /* streams are walked one by one */
-	ret = one_file(p, o, 0, o->output, err);
-	for (size_t i = 0; i < p->nguest && !ret; i++) {
-		_cleanup_free_ char *path = guest_path(o->output, p->map->vm[p->guest[i].vm].label);
-
-		if (!path)
-			return err_set(err, ENOMEM, "out of memory");
-		ret = one_file(p, o, i + 1, path, err);
-		if (!ret && !o->quiet)
-			cli_note("%s: %s", p->map->vm[p->guest[i].vm].label, path);
-	}
+	for (size_t i = 0; i <= p->nguest && !ret; i++)
+		ret = check_names(p, o, i, err);
+	for (size_t i = 0; i <= p->nguest && !ret; i++)
+		ret = one_file(p, o, i, err);
 	return ret;
 }

@@ -18,6 +18,7 @@
 
 struct latency_opts {
 	const char *vm, *output, *format;
+	struct outfile *out;
 	struct opt_u64 vcpu, than, worst, context;
 	const char *trace_events;
 	struct pairing_clock clock;
@@ -210,7 +211,7 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 	if (!ret && stories && stories_tell(&v, &m->again, m->o->context.v))
 		ret = err_set(m->err, ENOMEM, "cannot read the captures a second time");
 	if (!ret)
-		ret = sink_open(&m->s, m->o->output, m->o->force, m->err);
+		ret = sink_open(&m->s, m->o->out, m->err);
 	if (!ret && fmt->page)
 		ret = sink_close(&m->s, true, latency_page(m, fmt, &v), m->err);
 	else if (!ret)
@@ -225,6 +226,8 @@ static int latency_open(struct latency *m, int argc, char **argv, struct out_clo
 	ssize_t vm;
 	int ret = latency_pair(m, argc, argv, &m->p, &m->q);
 
+	if (!ret)
+		ret = outfile_check(m->o->out, NULL, m->p.t, m->o->trace_events, m->err);
 	if (!ret && m->o->vm) {
 		vm = hostmap_find_vm(m->p.map, m->o->vm, m->err);
 		if (vm < 0)
@@ -293,6 +296,8 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	}
 	if (!ret)
 		ret = latency_show(&m, argc - 1, argv + 1, &clock);
+	if (!ret)
+		ret = outfile_commit(m.o->out, 0, NULL, err);
 	lat_free(m.lat);
 	win_free(m.w);
 	sink_free(&m.s);
@@ -305,6 +310,19 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (ret)
 		return ret;
 	return complete ? KVMFT_OK : KVMFT_INCOMPLETE;
+}
+
+static int latency_output(void *opts, int argc __unused_arg, struct kvmft_err *err)
+{
+	struct latency_opts *o = opts;
+
+	return outfile_open(o->output, o->force, 1, &o->out, err);
+}
+
+static int latency_release(void *opts)
+{
+	outfile_close(((struct latency_opts *)opts)->out);
+	return 0;
 }
 
 const struct cmd cmd_latency = {
@@ -323,6 +341,8 @@ const struct cmd cmd_latency = {
 	.defaults = latency_defaults,
 	.run = latency_run,
 	.reader = true,
+	.output = latency_output,
+	.release = latency_release,
 	.min_args = 2,
 	.max_args = -1,
 };

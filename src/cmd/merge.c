@@ -16,6 +16,7 @@
 struct merge_opts {
 	int clock;
 	const char *output, *format, *from, *to;
+	struct outfile *out;
 	struct pairing_clock pair;
 	bool force, quiet;
 	struct merge_pick_opts pick;
@@ -120,7 +121,9 @@ static int merge_write(struct merge *m)
 	if (!ret)
 		ret = win_new(m->p.t, &m->w);
 	if (!ret)
-		ret = sink_open(&m->s, m->o->output, m->o->force, m->err);
+		ret = outfile_check(m->o->out, NULL, m->p.t, m->o->trace_events, m->err);
+	if (!ret)
+		ret = sink_open(&m->s, m->o->out, m->err);
 	if (ret)
 		return ret;
 	ret = out_begin(&m->s.out, m->p.t, fmt, &clock, m->s.f);
@@ -200,6 +203,8 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 			ret = err_set(err, ENODATA, "the captures hold no events%s",
 				      m.o->from || m.o->to ? " in that time" : "");
 	}
+	if (!ret)
+		ret = outfile_commit(m.o->out, 0, NULL, err);
 	win_free(m.w);
 	pick_free(m.pick);
 	sink_free(&m.s);
@@ -210,6 +215,19 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (ret)
 		return ret;
 	return complete ? KVMFT_OK : KVMFT_INCOMPLETE;
+}
+
+static int merge_output(void *opts, int argc __unused_arg, struct kvmft_err *err)
+{
+	struct merge_opts *o = opts;
+
+	return outfile_open(o->output, o->force, 1, &o->out, err);
+}
+
+static int merge_release(void *opts)
+{
+	outfile_close(((struct merge_opts *)opts)->out);
+	return 0;
 }
 
 const struct cmd cmd_merge = {
@@ -226,6 +244,8 @@ const struct cmd cmd_merge = {
 	.opts_size = sizeof(struct merge_opts),
 	.run = merge_run,
 	.reader = true,
+	.output = merge_output,
+	.release = merge_release,
 	.min_args = 1,
 	.max_args = -1,
 };

@@ -150,29 +150,21 @@ int sink_check(const struct out_format *fmt, const struct out_clock *c, const ch
 	return 0;
 }
 
-int sink_open(struct sink *s, const char *path, bool force, struct kvmft_err *err)
+int sink_open(struct sink *s, struct outfile *file, struct kvmft_err *err)
 {
 	int fd;
 
-	s->path = path;
+	s->file = file;
 	s->f = stdout;
-	if (!path) {
-		setvbuf(s->f, NULL, _IONBF, 0); /* outputs write by large pieces: no copy, and no remainders */
-		return 0;
+	if (file) {
+		fd = fcntl(outfile_fd(file, 0), F_DUPFD_CLOEXEC, 0);
+		s->f = fd < 0 ? NULL : fdopen(fd, "w");
+		if (!s->f) {
+			util_close_fd(&fd);
+			return err_set(err, ENOMEM, "out of memory");
+		}
 	}
-	if (force && (fd = file_remove_old(path)))
-		return err_set(err, -fd, "cannot replace %s: %s", path,
-			       fd == -EEXIST ? "it is no plain file" : strerror(-fd));
-	fd = file_create(AT_FDCWD, path);
-	if (fd < 0)
-		return err_set(err, -fd, "cannot create %s: %s%s", path, strerror(-fd),
-			       fd == -EEXIST ? " (use --force to replace it)" : "");
-	s->f = fdopen(fd, "w");
-	if (!s->f) {
-		close(fd);
-		return err_set(err, ENOMEM, "out of memory");
-	}
-	setvbuf(s->f, NULL, _IONBF, 0);
+	setvbuf(s->f, NULL, _IONBF, 0); /* outputs write by large pieces: no copy, and no remainders */
 	return 0;
 }
 
@@ -185,7 +177,7 @@ int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err)
 		ret = -errno;
 	s->f = NULL;
 	if (ret && ret != -EPIPE && !err->text[0])
-		err_set(err, -ret, "cannot write %s: %s", s->path ? s->path : "the time line",
+		err_set(err, -ret, "cannot write %s: %s", s->file ? outfile_path(s->file) : "the time line",
 			strerror(-ret));
 	return ret;
 }

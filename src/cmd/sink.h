@@ -7,6 +7,7 @@
 
 #include "kvmft/output.h"
 #include "kvmft/samples.h"
+#include "outfile.h"
 #include "pairing.h"
 
 struct sink {
@@ -16,7 +17,7 @@ struct sink {
 	struct out_clock_later *clock_later;
 	size_t nlater;
 	FILE *f;
-	const char *path; /* NULL = standard output */
+	struct outfile *file; /* borrowed; NULL = standard output */
 };
 
 /*
@@ -28,8 +29,11 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 /* Whether the format can be written in that clock, and to path (NULL = standard output). */
 int sink_check(const struct out_format *fmt, const struct out_clock *c, const char *path,
 	       struct kvmft_err *err) __must_check;
-/* Makes the new file path; NULL = standard output. force: an existing one is replaced. */
-int sink_open(struct sink *s, const char *path, bool force, struct kvmft_err *err) __must_check;
+/*
+ * Into file, NULL = standard output. It gets its name from the caller, when all has gone well: see
+ * outfile_check() and outfile_commit().
+ */
+int sink_open(struct sink *s, struct outfile *file, struct kvmft_err *err) __must_check;
 /*
  * Ends the output that out_begin() began (begun) and closes the file; ret is how the walk ended.
  * -EPIPE is passed on without a word: `| head` has seen enough.

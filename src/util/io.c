@@ -176,17 +176,6 @@ int file_write_text(int dirfd, const char *path, const char *text)
 	return (size_t)got == n ? 0 : -EIO;
 }
 
-int file_remove_old(const char *path)
-{
-	struct stat st;
-
-	if (lstat(path, &st) < 0)
-		return errno == ENOENT ? 0 : -errno;
-	if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
-		return -EEXIST;
-	return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
-}
-
 int file_create(int dirfd, const char *name)
 {
 	int fd, err;

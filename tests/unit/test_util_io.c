@@ -371,29 +371,6 @@ static void test_create_refuses(void **state)
 	free(out);
 }
 
-static void test_remove_old(void **state)
-{
-	const struct place *pl = *state;
-	char file[96], fifo[96], link[96];
-	struct stat st;
-
-	snprintf(file, sizeof(file), "%s/file", pl->path);
-	snprintf(fifo, sizeof(fifo), "%s/fifo", pl->path);
-	snprintf(link, sizeof(link), "%s/link", pl->path);
-	assert_int_equal(file_remove_old(file), 0);
-	assert_int_equal(close(file_create(AT_FDCWD, file)), 0);
-	assert_int_equal(mkfifo(fifo, 0600), 0);
-	assert_int_equal(symlink("fifo", link), 0);
-	assert_int_equal(file_remove_old(fifo), -EEXIST);
-	assert_int_equal(file_remove_old(pl->path), -EEXIST);
-	assert_int_equal(file_remove_old(link), 0);
-	assert_int_equal(file_remove_old(file), 0);
-	assert_int_equal(lstat(fifo, &st), 0);
-	assert_int_equal(lstat(link, &st), -1);
-	assert_int_equal(lstat(file, &st), -1);
-	assert_int_equal(unlink(fifo), 0);
-}
-
 #define io_test(f) cmocka_unit_test_setup_teardown(f, place_setup, place_teardown)
 
 int main(void)
@@ -403,7 +380,6 @@ int main(void)
 		cmocka_unit_test(test_write_full_pipe),
 		cmocka_unit_test(test_write_slow_reader),
 		cmocka_unit_test(test_write_interrupted),
-		io_test(test_remove_old),
 		io_test(test_write_file_limit),
 		cmocka_unit_test(test_write_errors),
 		io_test(test_pread),

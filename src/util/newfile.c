@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * newfile.c: files that take their name when they are finished, so that whoever fails, or is killed,
+ * leaves what had the name before.
+ */
+#include "kvmft/util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define TEMP_NAMES 100 /* to try: somebody may have taken some of them */
+#define DEPTH_MAX  256 /* directories above a file: more is a file system that changes under us */
+
+int file_parent_open(const char *path, const char **base)
+{
+	const char *slash = strrchr(path, '/');
+	size_t len = slash ? (size_t)(slash - path) + 1 : 1;
+	char dir[PATH_MAX];
+	int fd;
+
+	*base = slash ? slash + 1 : path;
+	if (len >= sizeof(dir))
+		return -ENAMETOOLONG;
+	if (!**base || !strcmp(*base, ".") || !strcmp(*base, ".."))
+		return -EISDIR;
+	memcpy(dir, slash ? path : ".", len);
+	dir[len] = '\0';
+	fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Is dir, or a directory above it, the one that st tells of? */
+static bool is_below(int dir, const struct stat *st)
+{
+	_cleanup_close_ int fd = openat(dir, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct stat at, above;
+
+	for (int i = 0; i < DEPTH_MAX && fd >= 0 && !fstat(fd, &at); i++) {
+		int up;
+
+		if (same_file(&at, st))
+			return true;
+		up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		util_close_fd(&fd);
+		fd = up;
+		if (fd < 0 || fstat(fd, &above) || same_file(&at, &above))
+			break;
+	}
+	return false;
+}
+
+bool file_is_part(int dir, const char *base, const char *path)
+{
+	struct stat whole, st;
+
+	if (stat(path, &whole))
+		return false;
+	if (S_ISDIR(whole.st_mode) && is_below(dir, &whole))
+		return true;
+	return !fstatat(dir, base, &st, 0) && same_file(&st, &whole);
+}
+
+int newfile_check(int dir, const char *base, bool replace)
+{
+	struct stat st;
+
+	if (fstatat(dir, base, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!replace)
+		return -EEXIST;
+	/* /dev/null is for writing to, not for replacing. */
+	return S_ISREG(st.st_mode) || S_ISLNK(st.st_mode) ? 0 : -EINVAL;
+}
+
+int newfile_open(struct newfile *f, int dir, mode_t mode)
+{
+	*f = (struct newfile){ .dir = dir, .fd = -EEXIST };
+	for (int i = 0; i < TEMP_NAMES && f->fd == -EEXIST; i++) {
+		snprintf(f->temp, sizeof(f->temp), ".kvmft.%ld.%d.tmp", (long)getpid(), i);
+		f->fd = openat(dir, f->temp, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_RDWR,
+			       mode);
+		if (f->fd < 0)
+			f->fd = -errno;
+	}
+	if (f->fd < 0) {
+		f->temp[0] = '\0';
+		return f->fd;
+	}
+	/* A umask of 0277 would leave a file nobody can read. */
+	if (mode == 0600 && fchmod(f->fd, mode) < 0) {
+		int err = -errno;
+
+		newfile_close(f);
+		return err;
+	}
+	return 0;
+}
+
+/* The file under this name, unless there is one. */
+static int take_name(const struct newfile *f, const char *base)
+{
+	if (!syscall(SYS_renameat2, f->dir, f->temp, f->dir, base, RENAME_NOREPLACE))
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS)
+		return -errno;
+	/* A file system that cannot, NFS for one. */
+	if (linkat(f->dir, f->temp, f->dir, base, 0) < 0)
+		return -errno;
+	return unlinkat(f->dir, f->temp, 0) < 0 ? -errno : 0;
+}
+
+int newfile_commit(struct newfile *f, const char *base, unsigned int flags)
+{
+	struct stat ours, named;
+	int ret = newfile_check(f->dir, base, flags & NEWFILE_REPLACE);
+
+	if (ret)
+		return ret;
+	/* Where others may write, the name could have become theirs. */
+	if (fstat(f->fd, &ours) || fstatat(f->dir, f->temp, &named, AT_SYMLINK_NOFOLLOW))
+		return -errno;
+	if (!same_file(&ours, &named))
+		return -ESTALE;
+	/* What was there goes for good: not before what comes is safe. */
+	if ((flags & NEWFILE_SYNC) && fsync(f->fd))
+		ret = -errno;
+	else if (!(flags & NEWFILE_REPLACE))
+		ret = take_name(f, base);
+	else if (renameat(f->dir, f->temp, f->dir, base))
+		ret = -errno;
+	if (!ret)
+		f->temp[0] = '\0';
+	return ret;
+}
+
+void newfile_close(struct newfile *f)
+{
+	if (f->temp[0])
+		(void)unlinkat(f->dir, f->temp, 0);
+	f->temp[0] = '\0';
+	util_close_fd(&f->fd);
+}

@@ -1,0 +1,159 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# -o of the commands that read captures: what was read is never written over, what had the name stays
+# until the new file is finished, and nothing else is left when a command fails or is killed.
+
+. "$(dirname "$0")/lib.sh"
+
+umask 022
+pair()
+{
+	"$KVMFT_TOOLS/genpair" --host "$1/host" --guest "$1/guest" --ms "$2" --vcpus 2 >"$tmp/gen.log" 2>&1 &&
+		"$KVMFT_TOOLS/gen" --trace-dat "$1/host.dat" --events 5000 >"$tmp/gen.log" 2>&1
+}
+mkdir "$tmp/in" "$tmp/out"
+if ! pair "$tmp/in" 20; then
+	ok "captures can be made" false
+	sed 's/^/# /' "$tmp/gen.log"
+	finish
+fi
+host=$tmp/in/host
+guest=$tmp/in/guest
+# A log of QEMU, and its declarations.
+echo 'virtio_notify(void *vdev, void *vq) "vdev %p vq %p"' >"$tmp/in/events"
+echo '100@1.000000:virtio_notify vdev 0x1 vq 0x2' >"$tmp/in/qemu.log"
+ln -s host.dat "$tmp/in/link.dat"
+ln "$tmp/in/host.dat" "$tmp/in/hard.dat"
+ln -s "$host" "$tmp/in/hostlink"
+sum()
+{
+	(cd "$1" && find . -type f -exec cksum {} + | sort -k3 && find . | sort)
+}
+before=$(sum "$tmp/in")
+
+# ---- its own input ----
+
+# kept NAME ARGUMENT...: refused, and the input is as it was.
+kept()
+{
+	name=$1
+	shift
+	run "$kvmft" "$@"
+	status_is 1 "$name: refused"
+	err_has "which is read: choose another name" "... with its message"
+	err_one_line "$name"
+	is "$(sum "$tmp/in")" "$before" "... and the input is as it was"
+}
+
+file=$(cd "$host" && find . -name 'cpu[0-9]*' -type f | sort | head -n 1)
+for out_name in host.dat hard.dat link.dat ../in/host.dat; do
+	kept "merge --force, OUT is $out_name" merge --force -o "$tmp/in/$out_name" "$tmp/in/host.dat"
+	kept "export --force, OUT is $out_name" export --force -i "$tmp/in/host.dat" -o "$tmp/in/$out_name"
+done
+kept "export --to json, OUT is the input" export --force --to json -i "$tmp/in/host.dat" -o "$tmp/in/host.dat"
+kept "OUT is the input through a link" merge --force -o "$tmp/in/host.dat" "$tmp/in/link.dat"
+for part in meta formats "$file" new seg000000/new; do
+	kept "OUT is $part of the host" merge --force -o "$host/$part" "$host" "$guest"
+	kept "OUT is $part of the guest" merge --force -o "$guest/$part" "$host" "$guest"
+	kept "export: OUT is $part of the host" export --force -i "$host" -o "$host/$part"
+done
+kept "OUT is in the host through a link" merge --force -o "$host/meta" "$tmp/in/hostlink"
+kept "export of a guest" export --force -i "$host" -o "$guest/x.dat" "$guest"
+kept "latency" latency --force -o "$host/meta" all "$host" "$guest"
+kept "latency, html" latency --force --format html -o "$guest/meta" all "$host" "$guest"
+kept "a trace of QEMU" merge --force --qemu "$tmp/in/qemu.log" -o "$tmp/in/qemu.log" "$host"
+kept "its declarations" merge --force --qemu "$tmp/in/qemu.log" --trace-events "$tmp/in/events" \
+	-o "$tmp/in/events" "$host"
+# The file of a guest has the name of the guest's capture.
+vm=$("$kvmft" merge -q "$host" "$guest" | awk '$1 != "host" { print $1; exit }')
+"$kvmft" export -q -i "$guest" -o "$tmp/in/p-$vm.dat" 2>"$err"
+before=$(sum "$tmp/in")
+kept "a guest's file is its input" export --force -q --tsc-offset 0 -i "$host" -o "$tmp/in/p.dat" "$tmp/in/p-$vm.dat=$vm"
+run "$kvmft" merge --force -q -o "$tmp/out/meta" "$host"
+status_is 0 "a file of the same name elsewhere is fine"
+
+# ---- a command that fails leaves the old file, and nothing else ----
+
+left()
+{
+	is "$(cat "$tmp/out/old")" "precious" "$1: the old file is there"
+	is "$(ls -A "$tmp/out")" "old" "... and no other"
+}
+
+rm -f "$tmp/out"/*
+echo precious >"$tmp/out/old"
+run "$kvmft" merge --force -o "$tmp/out/old" "$tmp/none"
+status_is 1 "input missing"
+left "input missing"
+run "$kvmft" merge --force --from 1h -o "$tmp/out/old" "$host"
+status_is 1 "no events in that time"
+left "no events in that time"
+run "$kvmft" export --force --until 0 -i "$host" -o "$tmp/out/old"
+status_is 1 "export: no events in that time"
+left "export: no events in that time"
+run "$kvmft" export --force --subbuf 3000 -i "$host" -o "$tmp/out/old"
+status_is 2 "wrong size"
+left "wrong size"
+run sh -c "ulimit -f 8; exec \"\$@\"" sh "$kvmft" merge --force -o "$tmp/out/old" "$host"
+is "$([ "$rc" != 0 ] && echo yes)" yes "a file that may not grow: exit $rc"
+left "a file that may not grow"
+# Killed while it writes: a FIFO as --qemu would be refused, so a capture that takes a while.
+"$KVMFT_TOOLS/gen" --capture "$tmp/long" --events 3000000 --cpus 2 >"$tmp/gen.log" 2>&1
+for sig in INT TERM KILL; do
+	"$kvmft" merge --force -o "$tmp/out/old" "$tmp/long" 2>"$err" &
+	merge=$!
+	n=0
+	while [ "$(ls -A "$tmp/out" | wc -l)" != 2 ] && [ $n -lt 500 ]; do
+		sleep 0.01
+		n=$((n + 1))
+	done
+	ok "merge writes a file of its own" test "$(ls -A "$tmp/out" | wc -l)" = 2
+	# A shell starts it with SIGINT ignored.
+	[ $sig = INT ] || kill -$sig $merge
+	[ $sig != INT ] || kill -HUP $merge
+	wait $merge 2>/dev/null
+	n=0
+	while [ "$(ls -A "$tmp/out" | wc -l)" != 1 ] && [ $n -lt 500 ]; do
+		sleep 0.01
+		n=$((n + 1))
+	done
+	left "killed (SIG$sig)"
+done
+rm -rf "$tmp/long"
+
+# ---- and one that succeeds replaces it ----
+
+run "$kvmft" merge --force -q -o "$tmp/out/old" "$host"
+status_is 0 "--force"
+is "$(ls -A "$tmp/out")" "old" "... one file"
+"$kvmft" merge -q "$host" >"$tmp/want"
+ok "... with the time line" cmp "$tmp/out/old" "$tmp/want"
+is "$(stat -c %a "$tmp/out/old")" 600 "... for its owner"
+ln -s "$tmp/victim" "$tmp/out/link"
+run "$kvmft" merge --force -q -o "$tmp/out/link" "$host"
+status_is 0 "a link is replaced itself"
+ok "... not what it leads to" test ! -e "$tmp/victim" -a ! -L "$tmp/out/link"
+mkfifo "$tmp/out/fifo"
+for thing in fifo . ..; do
+	run "$kvmft" merge --force -q -o "$tmp/out/$thing" "$host"
+	status_is 1 "OUT is $thing"
+	err_one_line "OUT is $thing"
+done
+run "$kvmft" merge --force -q -o /dev/null "$host"
+status_is 1 "OUT is a device"
+err_has "is no plain file" "... is told"
+ok "... which is there" test -c /dev/null
+rm -f "$tmp/out"/*
+run "$kvmft" export -i "$host" -o "$tmp/out/pair.dat" "$guest"
+status_is 0 "export with a guest"
+is "$(ls -A "$tmp/out" | tr '\n' ' ')" "pair-$vm.dat pair.dat " "... makes two files"
+err_has "^kvmft: $vm: $tmp/out/pair-$vm.dat\$" "... and tells the second"
+rm "$tmp/out/pair.dat"
+run "$kvmft" export -i "$host" -o "$tmp/out/pair.dat" "$guest"
+status_is 1 "the guest's exists"
+err_has "pair-$vm.dat: File exists .use --force" "... is told"
+ok "... and the host's is not made" test ! -e "$tmp/out/pair.dat"
+run "$kvmft" export --force -q -i "$host" -o "$tmp/out/pair.dat" "$guest"
+status_is 0 "... --force"
+finish
