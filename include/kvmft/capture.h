@@ -276,28 +276,46 @@ int capture_read_part(const struct capture *c, const struct cap_stream *s, uint6
 
 struct capw;
 
-enum capw_flags {
-	CAPW_ROTATE_OLD = 1 << 0, /* move an existing capture to PATH.old (default name only) */
-	CAPW_FORCE = 1 << 1,	  /* replace an existing capture (never anything else) */
+/* What becomes of a capture that has the name already. Anything else is never touched. */
+enum capw_old {
+	CAPW_REFUSE,  /* nothing may have it */
+	CAPW_ROTATE,  /* it moves to NAME.old, or to NAME.cut, see capw_name_take() */
+	CAPW_REPLACE, /* it goes when the new one is complete, until then it is NAME.replaced */
 };
 
+#define CAPW_NAME_SIZE 256
+
+struct capw_name {
+	int dir;	   /* borrowed: capw_dir_open() or capw_parent_open() */
+	const char *shown; /* borrowed: what stands before the name in messages, "" or "dir/" */
+	enum capw_old old;
+	bool taken;
+	char name[CAPW_NAME_SIZE], temp[CAPW_NAME_SIZE], aside[CAPW_NAME_SIZE];
+};
+
+/* Can a capture have this name? Nothing is changed. 0 or -errno with err set. */
+int capw_name_init(struct capw_name *n, int dir, const char *shown, const char *name,
+		   enum capw_old old, struct kvmft_err *err) __must_check;
 /*
- * Creates the directory PATH (0700) and its meta file. Refuses (err says why) an existing path,
- * and a parent that capw_dir_open() refuses.
+ * The capture that was made takes its name. With CAPW_ROTATE, one that was cut short does not replace a
+ * NAME.old that was not: it is NAME.cut then. 0 or -errno with err set.
  */
-int capw_create(const char *path, unsigned int flags, struct capw **out,
-		struct kvmft_err *err) __must_check;
-/* The same in an open directory; dir is its name in messages, NULL = the working directory. */
-int capw_create_at(int dirfd, const char *dir, const char *base, unsigned int flags,
-		   struct capw **out, struct kvmft_err *err) __must_check;
+int capw_name_take(struct capw_name *n, struct kvmft_err *err) __must_check;
+/* It is complete: what it replaces goes. */
+int capw_name_done(struct capw_name *n, struct kvmft_err *err) __must_check;
+/* Removes one that never took its name, if there is any. */
+void capw_name_drop(const struct capw_name *n);
+
+/* Makes the directory (0700), under its first name, and its meta file. 0 or -errno with err set. */
+int capw_create(const struct capw_name *n, struct capw **out, struct kvmft_err *err) __must_check;
 /*
  * Opens a directory for captures. Refused: one that everybody can write to without the sticky bit, a
  * symbolic link, and a path that leads through such a directory, or through a link that somebody else
  * made in a sticky one. Returns its descriptor (the caller's) or -errno.
  */
 int capw_dir_open(const char *path, struct kvmft_err *err) __must_check;
-/* The directory that a capture of this name would be made in, opened in the same way. */
-int capw_parent_open(const char *path, struct kvmft_err *err) __must_check;
+/* The directory that a capture of this path would be made in, opened in the same way; *base: its name, to be freed. */
+int capw_parent_open(const char *path, char **base, struct kvmft_err *err) __must_check;
 
 /*
  * Captures of one directory named by their time: kvmft-20261121T064240Z, with -01 .. -99 behind it
@@ -307,10 +325,17 @@ int capw_parent_open(const char *path, struct kvmft_err *err) __must_check;
 /* time: seconds since 1970; n < 100. -EOVERFLOW for a time beyond the year 9999. */
 int capw_stamp_name(int64_t time, unsigned int n, char *buf, size_t size) __must_check;
 /*
- * Removes the oldest of them until at most keep are left. Only captures with such names count and
- * are touched. *removed (may be NULL) is how many went.
+ * Removes the oldest of them until at most keep are left. Only captures with such names count and are
+ * touched; the newest that is complete stays in any case. *removed (may be NULL) is how many went.
  */
 int capw_stamp_prune(int dirfd, size_t keep, size_t *removed, struct kvmft_err *err) __must_check;
+/* What the newest complete one of them takes on the disk, bytes; 0 when there is none. */
+uint64_t capw_stamp_usage(int dirfd);
+/*
+ * Makes room by removing as few of the oldest of these as give that many bytes of disk; none when all
+ * would not give enough. 1 = there is room for them now, 0 = there is not, -errno with err set.
+ */
+int capw_stamp_room(int dirfd, size_t keep, uint64_t bytes, struct kvmft_err *err) __must_check;
 /* Appends one record to meta; the sbuf was built with meta_begin() .. meta_*(); it is reset. */
 int capw_meta(struct capw *w, struct sbuf *line) __must_check;
 /* Writes a whole small file below the capture; parent directories of name are made (0700). */
@@ -334,6 +359,8 @@ struct capw_removed {
 	size_t n, cap;
 };
 
+/* Makes the folder of a segment, if it is not there. 0 or -errno. */
+int capw_segment_make(const struct capw *w, unsigned int segment) __must_check;
 /* Removes a segment and its data files; *freed is what they held, bytes. 0 (also when gone), -errno. */
 int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed,
 			struct capw_removed *x) __must_check;

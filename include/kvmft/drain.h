@@ -37,7 +37,7 @@ struct drain_store {
 	/* Makes the data file of a CPU; fd open for reading and writing, or -errno. */
 	int (*open)(void *ctx, unsigned int segment, unsigned int cpu);
 	/*
-	 * A segment begins; old ones may be removed, whose bytes go to *freed. Under the lock: no other
+	 * A segment begins: it is made; old ones may be removed, whose bytes go to *freed. Under the lock: no other
 	 * thread is in it or in open(), and all that have something to write wait. 0 or -errno. NULL =
 	 * nothing to do.
 	 */
@@ -94,6 +94,8 @@ int drain_rotate(struct drain_store *s) __must_check;
 void drain_set_stop(struct drain_store *s, enum drain_stop why);
 /* Would min_free hold with n bytes more in the file system? */
 bool drain_room(const struct drain_store *s, size_t n);
+/* Outside of next(): so many bytes of old data were removed. */
+void drain_freed(struct drain_store *s, uint64_t bytes);
 /* Makes wake_fd readable. */
 void drain_wake(struct drain_store *s);
 /*

@@ -8,11 +8,9 @@
  * descriptor and created anew (O_EXCL, O_NOFOLLOW, 0600): nobody can put a link in our way.
  */
 #include "kvmft/capture.h"
-#include "place.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,44 +23,6 @@ struct capw {
 	struct sbuf held_meta, held_formats;
 	uint64_t reserved; /* bytes set aside for meta */
 };
-
-/* kvmft.data → kvmft.data.old, as perf does, but only ever over captures. */
-static int rotate_old(int parent, const char *base, struct kvmft_err *err)
-{
-	char old[NAME_MAX + 1];
-	struct stat st;
-
-	if ((size_t)snprintf(old, sizeof(old), "%s.old", base) >= sizeof(old))
-		return err_set(err, ENAMETOOLONG, "%s: name too long", base);
-	if (!cap_is_capture(parent, base))
-		return err_set(err, EEXIST,
-			       "%s exists and is not a kvmft capture: it is not touched, use -o",
-			       base);
-	if (fstatat(parent, old, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-		int ret = cap_remove(parent, old, err);
-
-		if (ret)
-			return ret;
-	}
-	if (renameat(parent, base, parent, old) < 0)
-		return err_set(err, errno, "cannot rename %s to %s: %s", base, old, strerror(errno));
-	return 0;
-}
-
-static int make_room(int parent, const char *base, const char *path, unsigned int flags,
-		     struct kvmft_err *err)
-{
-	struct stat st;
-
-	if (fstatat(parent, base, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0
-				       : err_set(err, errno, "%s: %s", path, strerror(errno));
-	if (flags & CAPW_FORCE)
-		return cap_remove(parent, base, err);
-	if (flags & CAPW_ROTATE_OLD)
-		return rotate_old(parent, base, err);
-	return err_set(err, EEXIST, "output %s exists: choose another name or use --force", path);
-}
 
 static int open_new(struct capw *w, int parent, const char *base, struct kvmft_err *err)
 {
@@ -81,8 +41,7 @@ static int open_new(struct capw *w, int parent, const char *base, struct kvmft_e
 	return 0;
 }
 
-int capw_create_at(int dirfd, const char *dir, const char *base, unsigned int flags,
-		   struct capw **out, struct kvmft_err *err)
+int capw_create(const struct capw_name *n, struct capw **out, struct kvmft_err *err)
 {
 	struct sbuf line = { 0 }, path = { 0 };
 	struct capw *w = calloc(1, sizeof(*w));
@@ -92,12 +51,9 @@ int capw_create_at(int dirfd, const char *dir, const char *base, unsigned int fl
 	if (!w)
 		return err_set(err, ENOMEM, "out of memory");
 	w->dirfd = w->meta = w->formats = -1;
-	sbuf_addf(&path, "%s%s%s", dir ? dir : "", dir && strcmp(dir, "/") ? "/" : "", base);
+	sbuf_addf(&path, "%s%s", n->shown, n->name);
 	w->path = sbuf_take(&path);
-	ret = w->path ? make_room(dirfd, base, w->path, flags, err)
-		      : err_set(err, ENOMEM, "out of memory");
-	if (!ret)
-		ret = open_new(w, dirfd, base, err);
+	ret = w->path ? open_new(w, n->dir, n->temp, err) : err_set(err, ENOMEM, "out of memory");
 	if (!ret) {
 		meta_begin(&line, "kvmft-capture");
 		meta_u64(&line, "version", CAPTURE_VERSION);
@@ -112,33 +68,6 @@ int capw_create_at(int dirfd, const char *dir, const char *base, unsigned int fl
 	}
 	*out = w;
 	return 0;
-}
-
-static int open_parent(const char *path, char **parent, char **base, struct kvmft_err *err)
-{
-	int ret = cap_path_split(path, parent, base);
-
-	return ret ? err_set(err, -ret, "'%s' cannot be the name of a capture", path)
-		   : capw_dir_open(*parent, err);
-}
-
-int capw_parent_open(const char *path, struct kvmft_err *err)
-{
-	_cleanup_free_ char *parent = NULL, *base = NULL;
-
-	return open_parent(path, &parent, &base, err);
-}
-
-int capw_create(const char *path, unsigned int flags, struct capw **out, struct kvmft_err *err)
-{
-	_cleanup_free_ char *parent = NULL, *base = NULL;
-	_cleanup_close_ int pfd = open_parent(path, &parent, &base, err);
-
-	*out = NULL;
-	if (pfd < 0)
-		return pfd;
-	/* Messages and later openers get the path as it was given. */
-	return capw_create_at(pfd, strchr(path, '/') ? parent : NULL, base, flags, out, err);
 }
 
 /* All of it or nothing: what is written later must not stand behind the beginning of something else. */

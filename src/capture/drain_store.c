@@ -87,6 +87,13 @@ int drain_rotate(struct drain_store *s)
 	return ret;
 }
 
+void drain_freed(struct drain_store *s, uint64_t bytes)
+{
+	pthread_mutex_lock(&s->lock);
+	s->used -= MIN(bytes, s->used);
+	pthread_mutex_unlock(&s->lock);
+}
+
 /* What may be written before the file system has less than min_free, writes on their way included. */
 static uint64_t room_on_disk(const struct drain_store *s, size_t n)
 {

@@ -171,53 +171,114 @@ int capw_dir_open(const char *path, struct kvmft_err *err)
 	return fd;
 }
 
-/* ---- removing a capture ---- */
+int capw_parent_open(const char *path, char **base, struct kvmft_err *err)
+{
+	_cleanup_free_ char *parent = NULL;
+	int ret = cap_path_split(path, &parent, base);
+
+	return ret ? err_set(err, -ret, "'%s' cannot be the name of a capture", path)
+		   : capw_dir_open(parent, err);
+}
+
+/* ---- what is there ---- */
+
+static int open_meta(int parent, const char *base)
+{
+	_cleanup_close_ int dir = openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return dir < 0 ? -1 : openat(dir, "meta", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
 
 bool cap_is_capture(int parent, const char *base)
 {
+	_cleanup_close_ int fd = open_meta(parent, base);
 	char head[sizeof(CAPTURE_MAGIC)] = "";
-	_cleanup_close_ int dir = -1, fd = -1;
 
-	dir = openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0)
-		return false;
-	fd = openat(dir, "meta", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	return full_pread(fd, head, sizeof(head) - 1, 0) == (ssize_t)sizeof(head) - 1 &&
+	return fd >= 0 && full_pread(fd, head, sizeof(head) - 1, 0) == (ssize_t)sizeof(head) - 1 &&
 	       !strcmp(head, CAPTURE_MAGIC);
 }
 
-/* Removes a tree without ever following a link out of it. */
-static int remove_tree(int parent, const char *base, unsigned int depth)
+/* The last record is its end, and no error. */
+bool cap_is_complete(int parent, const char *base)
+{
+	_cleanup_close_ int fd = open_meta(parent, base);
+	char tail[4096], *last;
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return false;
+	n = full_pread(fd, tail, sizeof(tail) - 1,
+		       (uint64_t)st.st_size - MIN((uint64_t)st.st_size, sizeof(tail) - 1));
+	if (n <= 0 || tail[n - 1] != '\n')
+		return false;
+	tail[n - 1] = '\0';
+	last = strrchr(tail, '\n');
+	return strlen(tail) == (size_t)n - 1 && last && str_starts(last + 1, "end ") &&
+	       !strstr(last, " reason=error");
+}
+
+typedef int (*entry_fn)(int dir, const char *name, void *arg);
+
+/* Calls fn for all that is in a directory and is none, up to an error; depth first, no link is followed. */
+static int walk_tree(int parent, const char *base, unsigned int depth, entry_fn fn, entry_fn left, void *arg)
 {
 	struct dirent *d;
+	struct stat st;
 	int fd, ret = 0;
 	DIR *dir;
 
 	if (depth > CAP_MAX_DEPTH)
 		return -ELOOP;
 	fd = openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	dir = fdopendir(fd);
+	dir = fd < 0 ? NULL : fdopendir(fd);
 	if (!dir) {
 		ret = -errno;
-		close(fd);
+		util_close_fd(&fd);
 		return ret;
 	}
 	while (!ret && (d = readdir(dir))) {
 		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
 			continue;
-		if (unlinkat(fd, d->d_name, 0) == 0)
-			continue;
-		ret = errno == EISDIR || errno == EPERM ? remove_tree(fd, d->d_name, depth + 1)
-							: -errno;
+		if (fstatat(fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW))
+			ret = -errno;
+		else if (S_ISDIR(st.st_mode))
+			ret = walk_tree(fd, d->d_name, depth + 1, fn, left, arg);
+		else
+			ret = fn(fd, d->d_name, arg);
 	}
 	closedir(dir);
-	if (!ret && unlinkat(parent, base, AT_REMOVEDIR) < 0)
-		ret = -errno;
-	return ret;
+	return ret ? ret : left(parent, base, arg);
+}
+
+static int entry_count(int dir, const char *name, void *arg)
+{
+	uint64_t *bytes = arg;
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW))
+		return -errno;
+	*bytes += (uint64_t)st.st_blocks * 512;
+	return 0;
+}
+
+uint64_t cap_disk_usage(int parent, const char *base)
+{
+	uint64_t bytes = 0;
+
+	return walk_tree(parent, base, 0, entry_count, entry_count, &bytes) ? 0 : bytes;
+}
+
+/* ---- removing a capture ---- */
+
+static int entry_remove(int dir, const char *name, void *arg __unused_arg)
+{
+	return unlinkat(dir, name, 0) ? -errno : 0;
+}
+
+static int folder_remove(int dir, const char *name, void *arg __unused_arg)
+{
+	return unlinkat(dir, name, AT_REMOVEDIR) ? -errno : 0;
 }
 
 int cap_remove(int parent, const char *base, struct kvmft_err *err)
@@ -229,7 +290,7 @@ int cap_remove(int parent, const char *base, struct kvmft_err *err)
 			       "%s exists and is not a kvmft capture: it is not touched, choose "
 			       "another name",
 			       base);
-	ret = remove_tree(parent, base, 0);
+	ret = walk_tree(parent, base, 0, entry_remove, folder_remove, NULL);
 	if (ret)
 		return err_set(err, -ret, "cannot remove the old capture %s: %s", base,
 			       strerror(-ret));

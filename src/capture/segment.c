@@ -60,13 +60,26 @@ static int unlink_data(int fd, uint64_t *freed, struct capw_removed *x)
 	return ret;
 }
 
+static void segment_name(char *buf, size_t size, unsigned int segment)
+{
+	snprintf(buf, size, "seg%06u", segment);
+}
+
+int capw_segment_make(const struct capw *w, unsigned int segment)
+{
+	char name[32];
+
+	segment_name(name, sizeof(name), segment);
+	return mkdirat(capw_dirfd(w), name, 0700) && errno != EEXIST ? -errno : 0;
+}
+
 int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed, struct capw_removed *x)
 {
 	char name[32];
 	int fd, ret;
 
 	*freed = 0;
-	snprintf(name, sizeof(name), "seg%06u", segment);
+	segment_name(name, sizeof(name), segment);
 	fd = openat(capw_dirfd(w), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;

@@ -91,22 +91,72 @@ static int names_read(int dirfd, struct names *names)
 	return ret;
 }
 
+/* All of them, by name, which is by age. */
+static int names_sorted(int dirfd, struct names *names, struct kvmft_err *err)
+{
+	int ret = names_read(dirfd, names);
+
+	if (ret)
+		return err_set(err, -ret, "cannot list the old captures: %s", strerror(-ret));
+	if (names->n)
+		qsort(names->v, names->n, sizeof(*names->v), compare);
+	return 0;
+}
+
+/* Of those that may go, so that keep are left, the newest complete one stays when none behind them is. */
+static size_t last_complete(int dirfd, const struct names *names, size_t keep)
+{
+	size_t i = names->n;
+
+	while (i && !cap_is_complete(dirfd, names->v[i - 1]))
+		i--;
+	return i && i <= names->n - MIN(keep, names->n) ? i - 1 : SIZE_MAX;
+}
+
 int capw_stamp_prune(int dirfd, size_t keep, size_t *removed, struct kvmft_err *err)
 {
 	struct names names = { 0 };
-	int ret = names_read(dirfd, &names);
-	size_t n = 0;
+	int ret = names_sorted(dirfd, &names, err);
+	size_t n = 0, stays = ret ? 0 : last_complete(dirfd, &names, keep);
 
-	if (ret)
-		ret = err_set(err, -ret, "cannot list the old captures: %s", strerror(-ret));
-	if (!ret && names.n) /* by name is by age */
-		qsort(names.v, names.n, sizeof(*names.v), compare);
-	while (!ret && n + keep < names.n) {
-		ret = cap_remove(dirfd, names.v[n], err);
+	for (size_t i = 0; !ret && i + keep < names.n; i++) {
+		if (i == stays)
+			continue;
+		ret = cap_remove(dirfd, names.v[i], err);
 		n += !ret;
 	}
 	free(names.v);
 	if (removed)
 		*removed = n;
 	return ret;
+}
+
+int capw_stamp_room(int dirfd, size_t keep, uint64_t bytes, struct kvmft_err *err)
+{
+	struct names names = { 0 };
+	int ret = names_sorted(dirfd, &names, err);
+	size_t stays = ret ? 0 : last_complete(dirfd, &names, keep), end = 0;
+	uint64_t given = 0;
+
+	for (; !ret && given < bytes && end + keep < names.n; end++)
+		given += end == stays ? 0 : cap_disk_usage(dirfd, names.v[end]);
+	for (size_t i = 0; !ret && given >= bytes && i < end; i++)
+		if (i != stays)
+			ret = cap_remove(dirfd, names.v[i], err);
+	free(names.v);
+	return ret ? ret : given >= bytes;
+}
+
+uint64_t capw_stamp_usage(int dirfd)
+{
+	struct names names = { 0 };
+	uint64_t bytes = 0;
+	size_t i;
+
+	if (!names_sorted(dirfd, &names, NULL)) {
+		i = last_complete(dirfd, &names, 0);
+		bytes = i == SIZE_MAX ? 0 : cap_disk_usage(dirfd, names.v[i]);
+	}
+	free(names.v);
+	return bytes;
 }

@@ -111,7 +111,8 @@ static int record_start(struct record *r)
 		return ret;
 	ret = record_facts_vms(r, false);
 	ret = ret ? ret : record_tids_again(r, true);
-	return ret ? ret : record_qemu_on(r);
+	ret = ret ? ret : record_qemu_on(r);
+	return ret ? ret : record_watch_tell(r, RECORD_LIVE);
 }
 
 /* An event whose handler was running when its event was disabled may come last of all. */
@@ -189,7 +190,7 @@ static void record_undo(struct record *r)
 	record_sdt_free(r);
 	record_watch_end(r);
 	capw_close(r->w);
-	util_close_fd(&r->place);
+	record_place_free(r);
 	vm_list_free(r->vms);
 	kevent_list_free(&r->events);
 	ktracefs_close(r->t);
@@ -227,6 +228,7 @@ static int record_prepare(struct record *r)
 	int ret;
 
 	ret = ktracefs_open(NULL, KTRACEFS_MOUNT, &r->t, r->err);
+	ret = ret ? ret : record_place_open(r);
 	ret = ret ? ret : record_watch_start(r);
 	if (ret)
 		return ret;
@@ -250,7 +252,7 @@ static int record_prepare(struct record *r)
 	ret = ret ? ret : record_instance(r);
 	ret = ret ? ret : record_marker_ready(r);
 	ret = ret ? ret : record_flight_arm(r);
-	ret = ret ? ret : record_output(r);
+	ret = ret ? ret : capw_create(&r->place.name, &r->w, r->err);
 	ret = ret ? ret : record_store_open(r);
 	ret = ret ? ret : record_cpus_open(r);
 	ret = ret ? ret : record_facts_begin(r);
@@ -307,12 +309,24 @@ static int record_result(struct record *r)
 	return incomplete ? KVMFT_INCOMPLETE : KVMFT_OK;
 }
 
+/* What had the name of the capture before, and old ones: they go when the new one is complete. */
+static void record_replaced(struct record *r, int ret)
+{
+	struct kvmft_err first = *r->err;
+
+	if (!ret && (r->o->force || r->o->keep_captures.set) && record_watch_tell(r, RECORD_DONE))
+		cli_note("%s", r->err->text);
+	else if (ret && r->place.name.aside[0])
+		cli_note("what it was to replace is there as %s%s", r->place.shown, r->place.name.aside);
+	*r->err = first;
+}
+
 static int record_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct record_opts *o = opts;
 	struct record r = {
-		.o = o, .err = err, .watcher_pipe = -1, .place = -1, .store = { .wake_fd = -1 },
-		.qemu = { .to = -1, .from = -1 },
+		.o = o, .err = err, .watch = { .to = -1, .from = -1 }, .place = { .dir = -1 },
+		.store = { .wake_fd = -1 }, .qemu = { .to = -1, .from = -1 },
 	};
 	struct record_child child = { .go = -1, .failed = -1 };
 	int ret, exit_code = KVMFT_FAILED;
@@ -363,6 +377,7 @@ static int record_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		if (is_disk_error(ret))
 			err->code = KVMFT_INCOMPLETE;
 	}
+	record_replaced(&r, ret);
 	if (!ret)
 		exit_code = record_result(&r);
 	record_undo(&r);

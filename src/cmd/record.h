@@ -59,6 +59,10 @@ struct record_env {
 	bool has_nofile;
 };
 
+#define RECORD_END_FILES	(128u << 10) /* names of tasks, written when the data are */
+#define RECORD_SMALLEST_SEGMENT (64u << 10)
+#define RECORD_LEAST_ROOM	(RECORD_END_FILES + RECORD_SMALLEST_SEGMENT)
+
 #define RECORD_CLOCKS 3 /* local, global, perf */
 
 /* Counters of a CPU's ring: where they stood when they were looked at last. */
@@ -117,7 +121,10 @@ struct record {
 	struct record_sdt *sdt;	    /* NULL without --sdt */
 	enum record_marker marker;
 	bool copying;		    /* the kernel copies markers into the instance */
-	int watcher, watcher_pipe;
+	struct record_watch {
+		int pid;      /* 0 = none */
+		int to, from; /* pipes to it */
+	} watch;
 	struct record_qemu {
 		int pid;	   /* of the process that speaks to QEMU; 0 = none */
 		int to, from;	   /* pipes to it */
@@ -133,7 +140,11 @@ struct record {
 	bool stand_in;		    /* in tids for want of a vCPU that has run */
 	bool store_ready, tracing, started;
 	const char *end_reason;
-	int place;		    /* --output-dir, locked while it is open; -1 = none */
+	struct record_place {
+		int dir;	   /* that the capture is in; --output-dir: locked while it is open */
+		char *shown;	   /* what stands before its name in messages */
+		struct capw_name name;
+	} place;
 	unsigned int confined;	    /* enum sandbox_layer */
 };
 
@@ -190,13 +201,13 @@ uint64_t record_ring_bytes(const struct record *r); /* of one CPU */
 /* ---- record_store.c ---- */
 
 int record_store_check(struct record *r); /* the options, before anything is made */
-/* --min-free: is there any room above it, where dirfd is? Before it is recorded to. */
-int record_store_room(struct record *r, int dirfd, const char *path);
 int record_store_open(struct record *r);
 /* From any thread: a record that is to be written to meta. Frees it. */
 void record_store_add(struct record *r, struct sbuf *line);
 /* Writes to meta what threads have left for it. */
 int record_store_news(struct record *r);
+/* Flight recorder: all of a segment is written, and an old one may go. 0 or -errno. */
+int record_store_written(struct record *r, unsigned int segment);
 /* What was kept free for the names of tasks may be used. */
 void record_store_no_more_data(struct record *r);
 void record_store_close(struct record *r);
@@ -205,8 +216,12 @@ void record_store_close(struct record *r);
 
 /* Options that do not go together: 0 or -EINVAL. Quiet when it is cron that reads our words. */
 int record_place_options(struct record_opts *o, struct kvmft_err *err);
-/* Makes the capture: r->w, and r->place with --output-dir. 0 or -errno with r->err set. */
-int record_output(struct record *r);
+/* Opens the directory, finds a name and room. Nothing is made. 0 or -errno with r->err set. */
+int record_place_open(struct record *r);
+void record_place_free(struct record *r);
+/* By the watcher, when it is told: see record_watch_tell(). */
+int record_place_take(struct record *r, struct kvmft_err *err);
+int record_place_done(struct record *r, struct kvmft_err *err);
 
 /* ---- record_guard.c ---- */
 
@@ -302,12 +317,20 @@ int record_met_command(struct record *r, const struct record_child *c, bool begi
 
 /* ---- record_watch.c ---- */
 
+/* After record_place_open(). */
 int record_watch_start(struct record *r);
+/* What the watcher is told. Each once, in this order. */
+enum record_stage {
+	RECORD_LIVE = 'l', /* it records: the capture takes its name */
+	RECORD_DONE = 'd', /* it is complete: what it replaces goes */
+};
+/* 0 or -errno with r->err set. */
+int record_watch_tell(struct record *r, enum record_stage stage);
 /* The instance is gone: the watcher has nothing to do any more. */
 void record_watch_end(struct record *r);
 
-/* Makes a forked process independent of the recorder: only a and b of its files stay open. */
-void record_detach(const char *name, int a, int b);
+/* Makes a forked process independent of the recorder: of its files only these n stay open. */
+void record_detach(const char *name, const int *keep, size_t n);
 
 /* ---- record_qemu.c ---- */
 

@@ -160,6 +160,10 @@ int record_flight_dump(struct record *r, const char *why)
 	if (ret)
 		return err_set(r->err, -ret, "cannot write %s/meta: %s", capw_path(r->w),
 			       strerror(-ret));
+	ret = record_store_written(r, segment);
+	if (ret)
+		return err_set(r->err, -ret, "cannot remove an old segment of %s: %s", capw_path(r->w),
+			       strerror(-ret));
 	if (!r->o->quiet)
 		cli_note("%s: segment %u written, %s (%s)", capw_path(r->w), segment,
 			 str_bytes(size, sizeof(size), bytes), why);

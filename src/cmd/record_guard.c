@@ -86,10 +86,15 @@ static uint64_t caps_for_tracefs(void)
 	return geteuid() ? SANDBOX_CAP(CAP_DAC_OVERRIDE) | SANDBOX_CAP(CAP_DAC_READ_SEARCH) : 0;
 }
 
-/* CAP_SYS_PTRACE: with hidepid=2 a process that we may not look at seems to be gone. */
+/*
+ * CAP_SYS_PTRACE: with hidepid=2 a process that we may not look at seems to be gone. CAP_DAC_OVERRIDE: the
+ * directory of the capture may be somebody else's.
+ */
 void record_confine_watcher(void)
 {
-	const struct sandbox s = { .caps = SANDBOX_CAP(CAP_SYS_PTRACE) | caps_for_tracefs() };
+	const struct sandbox s = {
+		.caps = SANDBOX_CAP(CAP_SYS_PTRACE) | SANDBOX_CAP(CAP_DAC_OVERRIDE) | caps_for_tracefs(),
+	};
 
 	(void)sandbox_enter(&s);
 }

@@ -2,6 +2,9 @@
 /*
  * record_place.c: where a recording goes. One named capture, or, for cron and timers, the next one
  * in a directory of its own (--output-dir), which one recorder at a time has to itself.
+ *
+ * The recorder itself can do nothing there once it records. The watcher gives the capture its name,
+ * and removes old ones when it is complete.
  */
 #include "record.h"
 
@@ -9,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
 #define DEFAULT_OUTPUT	"kvmft.data"
@@ -32,7 +36,7 @@ int record_place_options(struct record_opts *o, struct kvmft_err *err)
 /* Released when the descriptor is closed, so also when this process is killed. */
 static int place_lock(struct record *r, const char *dir)
 {
-	if (!flock(r->place, LOCK_EX | LOCK_NB))
+	if (!flock(r->place.dir, LOCK_EX | LOCK_NB))
 		return 0;
 	if (errno == EWOULDBLOCK)
 		return err_set(r->err, EBUSY,
@@ -41,15 +45,50 @@ static int place_lock(struct record *r, const char *dir)
 	return err_set(r->err, errno, "cannot lock %s: %s", dir, strerror(errno));
 }
 
-/* Before the new one is made: there are never more of them than asked for. */
-static int place_prune(struct record *r)
+/* ---- room ---- */
+
+static uint64_t free_bytes(int dir)
 {
-	if (!r->o->keep_captures.set)
-		return 0;
-	return capw_stamp_prune(r->place, r->o->keep_captures.v - 1, NULL, r->err);
+	struct statvfs vfs;
+
+	return fstatvfs(dir, &vfs) ? UINT64_MAX : (uint64_t)vfs.f_bavail * vfs.f_frsize;
 }
 
-static int place_next(struct record *r, const char *dir)
+/*
+ * What the new capture may take: as much as it is allowed, or a quarter more than the last one. Old
+ * captures that would go at its end go now when there is no room for it otherwise.
+ */
+static int room_by_pruning(struct record *r, uint64_t least)
+{
+	uint64_t usual = r->o->max_size.set ? r->o->max_size.v : capw_stamp_usage(r->place.dir) / 4 * 5;
+	const uint64_t want[] = { MAX(least, r->o->min_free.v + usual), least };
+	uint64_t have = free_bytes(r->place.dir);
+	int ret = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(want) && !ret; i++)
+		ret = have >= want[i] ? 1 : capw_stamp_room(r->place.dir, r->o->keep_captures.v - 1,
+							    want[i] - have, r->err);
+	return MIN(ret, 0);
+}
+
+/* --min-free: is there any room above it? */
+static int place_room(struct record *r)
+{
+	uint64_t least = r->o->min_free.v + RECORD_LEAST_ROOM, have;
+	char size[32];
+	int ret = r->o->keep_captures.set ? room_by_pruning(r, least) : 0;
+
+	have = free_bytes(r->place.dir);
+	if (ret || !r->o->min_free.set || have >= least)
+		return ret;
+	return err_set(r->err, ENOSPC, "nothing was recorded: %s are free where %s%s is, which leaves no room "
+		       "above --min-free", str_bytes(size, sizeof(size), have), r->place.shown,
+		       r->o->output_dir ? "" : r->place.name.name);
+}
+
+/* ---- the name ---- */
+
+static int name_by_time(struct record *r)
 {
 	char name[CAPW_STAMP_SIZE];
 	int64_t now = time(NULL);
@@ -59,46 +98,87 @@ static int place_next(struct record *r, const char *dir)
 		ret = capw_stamp_name(now, n, name, sizeof(name));
 		if (ret)
 			return err_set(r->err, -ret, "cannot name a capture by the time of the clock");
-		ret = capw_create_at(r->place, dir, name, 0, &r->w, r->err);
+		ret = capw_name_init(&r->place.name, r->place.dir, r->place.shown, name, CAPW_REFUSE, r->err);
 	}
 	if (!ret)
 		r->err->text[0] = '\0'; /* of names that were taken */
 	return ret;
 }
 
-/* A capture that --force replaces gives its room back first: then the drain itself sees what is left. */
-static int output_named(struct record *r, const char *path)
+/* What stands before the last step of path. */
+static char *shown_before(const char *path)
 {
-	unsigned int flags = r->o->force ? CAPW_FORCE : 0;
-	_cleanup_close_ int parent = -1;
-	int ret = 0;
+	size_t len = strlen(path);
+	const char *slash;
 
-	if (!r->o->output)
-		flags |= CAPW_ROTATE_OLD;
-	if (!r->o->force) {
-		parent = capw_parent_open(path, r->err);
-		ret = parent < 0 ? parent : record_store_room(r, parent, path);
-	}
-	return ret ? ret : capw_create(path, flags, &r->w, r->err);
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	slash = memrchr(path, '/', len);
+	return strndup(path, slash ? (size_t)(slash + 1 - path) : 0);
 }
 
-int record_output(struct record *r)
+static int open_named(struct record *r)
 {
-	_cleanup_free_ char *dir = NULL;
+	const char *path = r->o->output ? r->o->output : DEFAULT_OUTPUT;
+	enum capw_old old = r->o->force ? CAPW_REPLACE : r->o->output ? CAPW_REFUSE : CAPW_ROTATE;
+	_cleanup_free_ char *base = NULL;
+
+	r->place.shown = shown_before(path);
+	if (!r->place.shown)
+		return err_set(r->err, ENOMEM, "out of memory");
+	r->place.dir = capw_parent_open(path, &base, r->err);
+	if (r->place.dir < 0)
+		return r->place.dir;
+	return capw_name_init(&r->place.name, r->place.dir, r->place.shown, base, old, r->err);
+}
+
+static int open_dir(struct record *r)
+{
+	_cleanup_free_ char *dir = strdup(r->o->output_dir);
+	struct sbuf shown = { 0 };
 	int ret;
 
-	if (!r->o->output_dir)
-		return output_named(r, r->o->output ? r->o->output : DEFAULT_OUTPUT);
-	dir = strdup(r->o->output_dir);
 	if (!dir)
 		return err_set(r->err, ENOMEM, "out of memory");
 	for (size_t len = strlen(dir); len > 1 && dir[len - 1] == '/'; len--)
 		dir[len - 1] = '\0';
-	r->place = capw_dir_open(dir, r->err);
-	if (r->place < 0)
-		return r->place;
+	sbuf_addf(&shown, "%s%s", dir, strcmp(dir, "/") ? "/" : "");
+	r->place.shown = sbuf_take(&shown);
+	if (!r->place.shown)
+		return err_set(r->err, ENOMEM, "out of memory");
+	r->place.dir = capw_dir_open(dir, r->err);
+	if (r->place.dir < 0)
+		return r->place.dir;
 	ret = place_lock(r, dir);
-	ret = ret ? ret : place_prune(r);
-	ret = ret ? ret : record_store_room(r, r->place, dir);
-	return ret ? ret : place_next(r, dir);
+	return ret ? ret : name_by_time(r);
+}
+
+int record_place_open(struct record *r)
+{
+	int ret = r->o->output_dir ? open_dir(r) : open_named(r);
+
+	return ret ? ret : place_room(r);
+}
+
+/* ---- called by the watcher ---- */
+
+int record_place_take(struct record *r, struct kvmft_err *err)
+{
+	return capw_name_take(&r->place.name, err);
+}
+
+int record_place_done(struct record *r, struct kvmft_err *err)
+{
+	int ret = capw_name_done(&r->place.name, err);
+
+	if (ret || !r->o->keep_captures.set)
+		return ret;
+	return capw_stamp_prune(r->place.dir, r->o->keep_captures.v, NULL, err);
+}
+
+void record_place_free(struct record *r)
+{
+	util_close_fd(&r->place.dir);
+	free(r->place.shown);
+	r->place.shown = NULL;
 }

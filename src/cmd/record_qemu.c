@@ -151,7 +151,9 @@ int record_qemu_start(struct record *r)
 		return err_set(r->err, saved, "cannot fork: %s", strerror(saved));
 	}
 	if (!r->qemu.pid) {
-		record_detach("kvmft-qemu", to[0], from[1]);
+		const int keep[] = { to[0], from[1] };
+
+		record_detach("kvmft-qemu", keep, ARRAY_SIZE(keep));
 		qemu_keep_main(r->o, to[0], from[1]);
 	}
 	close(to[0]);

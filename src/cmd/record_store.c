@@ -9,12 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/statvfs.h>
 
 #define META_RESERVE	  (64u << 10) /* for the last lines, on a disk that the data filled ... */
 #define META_RESERVE_CPU  512u	      /* ... which has some for each CPU */
-#define END_FILES	  (128u << 10) /* names of tasks, written when the data are */
-#define SMALLEST_SEGMENT  (64u << 10)
+#define SMALLEST_SEGMENT  RECORD_SMALLEST_SEGMENT
+#define END_FILES	  RECORD_END_FILES
 
 /* "10M" is a size and "10m" a time; a bare number could be either. */
 static int rotate_parse(struct record *r)
@@ -60,17 +59,47 @@ static int store_open(void *ctx, unsigned int segment, unsigned int cpu)
 	return capw_data_open(r->w, segment, cpu);
 }
 
+/* The whole ring of all CPUs, which is what a flight recorder writes out. */
+static bool ring_fits(const struct record *r)
+{
+	const struct drain_store *s = &r->store;
+	uint64_t bytes = r->ncpu * (record_ring_bytes(r) + s->subbuf);
+
+	return (!s->max_bytes || s->used + bytes <= s->max_bytes) && drain_room(s, bytes);
+}
+
+/* A flight recorder's last segment goes when the next is written, others before it where room is wanted. */
+static bool goes_later(const struct record *r)
+{
+	return r->o->flight && (r->o->keep.v == 1 || ring_fits(r));
+}
+
+/* What cannot be made must not cost what is there: the new one first. */
 static int store_next(void *ctx, unsigned int segment, uint64_t *freed)
 {
 	struct record *r = ctx;
-	int ret;
+	int ret = capw_segment_make(r->w, segment);
 
-	if (!r->o->keep.set || segment < r->o->keep.v)
-		return 0;
+	if (ret || !r->o->keep.set || segment < r->o->keep.v || goes_later(r))
+		return ret;
 	ret = capw_segment_remove(r->w, segment - (unsigned int)r->o->keep.v, freed, &r->removed);
 	/* Where the room on the disk is looked at, it has to be there. */
 	if (r->store.min_free)
 		capw_removed_close(&r->removed);
+	return ret;
+}
+
+int record_store_written(struct record *r, unsigned int segment)
+{
+	struct capw_removed x = { 0 };
+	uint64_t freed = 0;
+	int ret;
+
+	if (!r->o->keep.set || segment < r->o->keep.v)
+		return 0;
+	ret = capw_segment_remove(r->w, segment - (unsigned int)r->o->keep.v, &freed, &x);
+	capw_removed_close(&x);
+	drain_freed(&r->store, freed);
 	return ret;
 }
 
@@ -85,21 +114,6 @@ static void store_began(void *ctx)
 	r->removed = (struct capw_removed){ 0 };
 	pthread_mutex_unlock(&r->store.lock);
 	capw_removed_close(&x);
-}
-
-int record_store_room(struct record *r, int dirfd, const char *path)
-{
-	struct statvfs vfs;
-	uint64_t free_bytes;
-	char size[32];
-
-	if (!r->o->min_free.set || fstatvfs(dirfd, &vfs))
-		return 0;
-	free_bytes = (uint64_t)vfs.f_bavail * vfs.f_frsize;
-	if (free_bytes >= r->o->min_free.v && free_bytes - r->o->min_free.v >= END_FILES + SMALLEST_SEGMENT)
-		return 0;
-	return err_set(r->err, ENOSPC, "nothing was recorded: %s are free where %s is, which leaves no room above "
-		       "--min-free", str_bytes(size, sizeof(size), free_bytes), path);
 }
 
 int record_store_open(struct record *r)

@@ -19,19 +19,26 @@
 #include <sys/wait.h>
 
 /* Pauses grow: looking for who has an instance open takes a while on a machine with many processes. */
+#define WATCH_END    'q'
 #define PAUSE_US     (10 * 1000)
 #define PAUSE_MAX_US (640 * 1000) /* after 5 s in all others have to clean up */
 
+static bool is_kept(int fd, const int *keep, size_t n)
+{
+	while (n && keep[n - 1] != fd)
+		n--;
+	return n || fd <= STDERR_FILENO;
+}
+
 /* Nothing of the recorder may stay open here, or the kernel would not see that it is gone. */
-static void close_all_but(int a, int b)
+static void close_all_but(const int *keep, size_t n)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	struct dirent *e;
 	uint64_t fd;
 
 	while (dir && (e = readdir(dir)))
-		if (!parse_u64(e->d_name, &fd) && fd > STDERR_FILENO && (int)fd != a &&
-		    (int)fd != b && (int)fd != dirfd(dir))
+		if (!parse_u64(e->d_name, &fd) && !is_kept((int)fd, keep, n) && (int)fd != dirfd(dir))
 			close((int)fd);
 	if (dir)
 		closedir(dir);
@@ -73,27 +80,49 @@ static void watch_clean(struct record *r, const struct kowner *recorder)
 	}
 }
 
-void record_detach(const char *name, int a, int b)
+void record_detach(const char *name, const int *keep, size_t n)
 {
 	(void)setsid(); /* a Ctrl-C is for the recorder alone */
 	(void)prctl(PR_SET_NAME, name);
 	for (int sig = 1; sig < SIGRTMIN; sig++)
 		if (sig != SIGCHLD)
 			(void)signal(sig, SIG_IGN);
-	close_all_but(a, b);
+	close_all_but(keep, n);
 	close_std();
 }
 
-static _Noreturn void watch_main(struct record *r, int pipe, const struct kowner *recorder)
+struct answer {
+	int ret;
+	struct kvmft_err err;
+	char aside[CAPW_NAME_SIZE];
+};
+
+static void watch_obey(struct record *r, char stage, int to)
 {
-	char byte;
+	struct answer a = { .err = { .text = "" } };
+
+	a.ret = stage == RECORD_LIVE ? record_place_take(r, &a.err) : record_place_done(r, &a.err);
+	memcpy(a.aside, r->place.name.aside, sizeof(a.aside));
+	(void)!full_write(to, &a, sizeof(a), NULL); /* without a recorder there is end of file as well */
+}
+
+static _Noreturn void watch_main(struct record *r, int from, int to, const struct kowner *recorder)
+{
+	/* Of its own: what is locked is the recorder's descriptor. */
+	const int place = openat(r->place.dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const int keep[] = { from, to, ktracefs_dirfd(r->t), place };
+	char byte = 0;
 	ssize_t n;
 
-	record_detach("kvmft-watch", pipe, ktracefs_dirfd(r->t));
+	r->place.dir = r->place.name.dir = place;
+	record_detach("kvmft-watch", keep, ARRAY_SIZE(keep));
 	record_confine_watcher();
 	do {
-		n = read(pipe, &byte, 1);
-	} while (n < 0 && errno == EINTR);
+		n = read(from, &byte, 1);
+		if (n == 1 && byte != WATCH_END)
+			watch_obey(r, byte, to);
+	} while ((n < 0 && errno == EINTR) || (n == 1 && byte != WATCH_END));
+	capw_name_drop(&r->place.name);
 	if (n == 0)
 		watch_clean(r, recorder);
 	_exit(0);
@@ -101,6 +130,7 @@ static _Noreturn void watch_main(struct record *r, int pipe, const struct kowner
 
 int record_watch_start(struct record *r)
 {
+	_cleanup_close_ int theirs_in = -1, theirs_out = -1;
 	struct kowner self;
 	int fds[2], ret = kowner_self(&self);
 
@@ -108,30 +138,49 @@ int record_watch_start(struct record *r)
 		return err_set(r->err, -ret, "cannot read /proc/self/stat: %s", strerror(-ret));
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
-	r->watcher = fork();
-	if (r->watcher < 0) {
+	theirs_in = fds[0];
+	r->watch.to = fds[1];
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
+	r->watch.from = fds[0];
+	theirs_out = fds[1];
+	r->watch.pid = fork();
+	if (r->watch.pid < 0) {
 		ret = errno;
-		r->watcher = 0;
-		close(fds[0]);
-		close(fds[1]);
+		r->watch.pid = 0;
 		return err_set(r->err, ret, "cannot fork: %s", strerror(ret));
 	}
-	if (!r->watcher) {
-		close(fds[1]);
-		watch_main(r, fds[0], &self);
-	}
-	close(fds[0]);
-	r->watcher_pipe = fds[1];
+	if (!r->watch.pid)
+		watch_main(r, theirs_in, theirs_out, &self);
 	return 0;
+}
+
+int record_watch_tell(struct record *r, enum record_stage stage)
+{
+	char byte = (char)stage;
+	struct answer a;
+
+	if (full_write(r->watch.to, &byte, 1, NULL) || read(r->watch.from, &a, sizeof(a)) != sizeof(a))
+		return err_set(r->err, EPIPE, "the process kvmft-watch was killed: %s%s",
+			       stage == RECORD_LIVE ? "it names the capture" : "old captures stay where ",
+			       stage == RECORD_LIVE ? "" : capw_path(r->w));
+	memcpy(r->place.name.aside, a.aside, sizeof(a.aside));
+	r->place.name.aside[sizeof(a.aside) - 1] = '\0';
+	if (a.ret)
+		*r->err = a.err;
+	return a.ret;
 }
 
 void record_watch_end(struct record *r)
 {
-	if (r->watcher_pipe >= 0 && write(r->watcher_pipe, "q", 1) < 0)
+	const char end = WATCH_END;
+
+	if (r->watch.to >= 0 && write(r->watch.to, &end, 1) < 0)
 		errno = 0; /* it was killed */
-	util_close_fd(&r->watcher_pipe);
-	if (r->watcher > 0)
-		while (waitpid(r->watcher, NULL, 0) < 0 && errno == EINTR)
+	util_close_fd(&r->watch.to);
+	util_close_fd(&r->watch.from);
+	if (r->watch.pid > 0)
+		while (waitpid(r->watch.pid, NULL, 0) < 0 && errno == EINTR)
 			;
-	r->watcher = 0;
+	r->watch.pid = 0;
 }

@@ -257,8 +257,8 @@ int record_tids(struct record *r)
 	 * which sleeps, stands in for it.
 	 */
 	if (!ret && r->o->vcpus.n && !r->tids.n)
-		ret = MIN(tid_note(r, (uint32_t)r->watcher), 0);
-	r->stand_in = r->tids.n == 1 && r->tids.v[0] == r->watcher;
+		ret = MIN(tid_note(r, (uint32_t)r->watch.pid), 0);
+	r->stand_in = r->tids.n == 1 && r->tids.v[0] == r->watch.pid;
 	return ret;
 }
 

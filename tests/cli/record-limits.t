@@ -134,16 +134,9 @@ if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; 
 	inject ENOSPC splice 2 'cannot write the data of CPU [01]: No space left' 'kvm:*'
 	inject EDQUOT splice 2 'cannot write the data of CPU [01]: .*[Qq]uota' 'kvm:*'
 	inject EFBIG splice 4 'cannot write the data of CPU [01]: File too large' 'kvm:*'
-	# meta, after recording has begun: how many lines come before depends on the VMs and their threads
-	"$tinyvm" --ms 20000 >/dev/null 2>&1 &
-	vm=$!
-	"$kvmft" record --host -q -e kvm:kvm_pio -b 1M -p "$vm" -d 1 -o "$tmp/lines"
-	kill "$vm"
-	wait "$vm" 2>/dev/null
-	vm=
-	begun=$(awk '/^(vm|vcpu|task) / { n = NR } /^stop / { print n + 4; exit }' "$tmp/lines/meta")
-	inject EIO write "$begun+" 'cannot write .*: Input/output error' kvm:kvm_pio
-	inject ENOSPC write "$begun+" 'cannot write .*: No space left' kvm:kvm_pio
+	# meta, once the capture has its name
+	inject EIO write "2+" 'cannot write .*: Input/output error' kvm:kvm_pio
+	inject ENOSPC write "2+" 'cannot write .*: No space left' kvm:kvm_pio
 else
 	skip "injected errors" "strace is not installed, or may not trace"
 fi
@@ -355,7 +348,7 @@ if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; 
 	# What is left after our instance, our capture, and /dev/null.
 	grep -E 'O_WRONLY|O_RDWR|O_CREAT|^[0-9]+ +(creat|mkdir|rmdir|unlink|rename|truncate|chmod|fchmod|link|symlink|mount)' \
 		"$tmp/strace.log" | grep -vE ' = -1 ' |
-		grep -vE '/instances/kvmft\.[0-9.]+[">/]|<'"$cap"'[>/]|"'"$cap"'|"traced"|/dev/null|/proc/self/' >"$tmp/foreign"
+		grep -vE '/instances/kvmft\.[0-9.]+[">/]|<'"$cap"'[>/]|"'"$cap"'|"traced"|/\.traced\.[0-9]*\.new[>/]|"\.traced\.[0-9]*\.new", (0700|AT_FDCWD|[0-9]+<[^>]*>, "traced")|/dev/null|/proc/self/' >"$tmp/foreign"
 	# Only its own lines: added, and taken away again.
 	grep -vE '"kprobe_events"' "$tmp/foreign" >"$tmp/foreign2"
 	is "$(cat "$tmp/foreign2")" "" "... nothing else was opened for writing, made or removed"

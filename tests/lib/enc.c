@@ -237,6 +237,24 @@ static int remove_one(const char *path, const struct stat *st __unused_arg, int 
 	return remove(path);
 }
 
+int enc_capture(const char *path, struct capw **w, struct kvmft_err *err)
+{
+	_cleanup_free_ char *base = NULL;
+	_cleanup_close_ int dir = capw_parent_open(path, &base, err);
+	size_t before = base && strlen(path) > strlen(base) ? strlen(path) - strlen(base) : 0;
+	_cleanup_free_ char *shown = strndup(path, before);
+	struct capw_name n;
+	int ret;
+
+	*w = NULL;
+	if (dir < 0)
+		return dir;
+	ret = shown ? capw_name_init(&n, dir, shown, base, CAPW_REPLACE, err) : -ENOMEM;
+	ret = ret ? ret : capw_create(&n, w, err);
+	ret = ret ? ret : capw_name_take(&n, err);
+	return ret ? ret : capw_name_done(&n, err);
+}
+
 void enc_rmtree(char *dir)
 {
 	nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);

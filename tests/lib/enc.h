@@ -52,6 +52,8 @@ void enc_record(void *data, const struct subbuf_geom *g, uint16_t id, int32_t pi
 /* A new temporary directory; freed with enc_rmtree(). */
 char *enc_tmpdir(void);
 void enc_rmtree(char *dir);
+/* A new capture, in place of one that has the path; as capw_create(). */
+int enc_capture(const char *path, struct capw **w, struct kvmft_err *err);
 /* Writes DIR/NAME, making parents. */
 void enc_file(const char *dir, const char *name, const void *data, size_t len);
 char *enc_data_file(const char *name, size_t *len); /* of tests/data */

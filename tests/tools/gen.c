@@ -326,7 +326,7 @@ static int gen_capture(struct gen *g, const char *path)
 	struct capw *w;
 	int ret;
 
-	ret = capw_create(path, CAPW_FORCE, &w, &err);
+	ret = enc_capture(path, &w, &err);
 	if (ret) {
 		fprintf(stderr, "gen: %s\n", err.text);
 		return ret;

@@ -356,7 +356,7 @@ static int write_out(struct gen *g, struct out *o)
 	struct capw *w;
 	size_t len;
 	char *header = enc_data_file("header_page-x86_64.txt", &len);
-	int ret = o->path ? capw_create(o->path, CAPW_FORCE, &w, &err) : 1;
+	int ret = o->path ? enc_capture(o->path, &w, &err) : 1;
 
 	if (!ret) {
 		put_meta(g, o, w, &line);

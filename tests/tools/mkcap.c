@@ -337,7 +337,7 @@ static void capture(struct mkcap *m, const char *path)
 	char *header, *save = NULL, *line;
 	size_t len;
 
-	if (capw_create(path, CAPW_FORCE, &w, &err))
+	if (enc_capture(path, &w, &err))
 		die(0, "%s", err.text);
 	for (size_t i = 0; i < ARRAY_SIZE(head); i++) {
 		sbuf_add(&b, head[i]);

@@ -317,7 +317,7 @@ static void test_line_that_did_not_fit(void **state __unused_arg)
 	struct stat st;
 
 	snprintf(path, sizeof(path), "%s/c", dir);
-	assert_int_equal(capw_create(path, 0, &w, &err), 0);
+	assert_int_equal(enc_capture(path, &w, &err), 0);
 	assert_int_equal(fstatat(capw_dirfd(w), "meta", &st, 0), 0);
 	memset(longer, 'x', sizeof(longer) - 1);
 	longer[sizeof(longer) - 1] = '\0';
@@ -364,7 +364,7 @@ static void test_held(void **state __unused_arg)
 	off_t before;
 
 	snprintf(path, sizeof(path), "%s/c", dir);
-	assert_int_equal(capw_create(path, 0, &w, &err), 0);
+	assert_int_equal(enc_capture(path, &w, &err), 0);
 	before = size_of(w, "meta");
 	capw_hold(w);
 	assert_int_equal(capw_format(w, "name: a\n", &at), 0);

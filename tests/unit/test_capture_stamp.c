@@ -54,10 +54,27 @@ static int store_teardown(void **state)
 
 static void make(const struct store *s, const char *name)
 {
-	struct capw *w = NULL;
+	struct capw_name n;
+	struct capw *w;
 
-	assert_int_equal(capw_create_at(s->fd, s->dir, name, 0, &w, NULL), 0);
+	assert_int_equal(capw_name_init(&n, s->fd, "", name, CAPW_REFUSE, NULL), 0);
+	assert_int_equal(capw_create(&n, &w, NULL), 0);
+	assert_int_equal(capw_name_take(&n, NULL), 0);
 	capw_close(w);
+}
+
+/* ... and ends it. */
+static void complete(const struct store *s, const char *name, const char *reason)
+{
+	_cleanup_free_ char *path = NULL;
+	_cleanup_close_ int fd = -1;
+	char line[64];
+
+	assert_true(asprintf(&path, "%s/meta", name) > 0);
+	fd = openat(s->fd, path, O_WRONLY | O_APPEND);
+	assert_true(fd >= 0);
+	snprintf(line, sizeof(line), "end reason=%s tsc=1\n", reason);
+	assert_int_equal(full_write(fd, line, strlen(line), NULL), 0);
 }
 
 static bool has(const struct store *s, const char *name)
@@ -116,6 +133,164 @@ static void test_prune(void **state)
 	assert_true(has(s, "kvmft-19990101T000000Z") && has(s, "kvmft-19990101T000001Z"));
 }
 
+/* However few are to be left: one that is complete is among them, if there is any. */
+static void test_prune_whole(void **state)
+{
+	struct store *s = *state;
+	size_t removed;
+
+	make(s, "kvmft-20200101T000000Z");
+	make(s, "kvmft-20200102T000000Z");
+	make(s, "kvmft-20200103T000000Z");
+	make(s, "kvmft-20200104T000000Z");
+	make(s, "kvmft-20200105T000000Z");
+	complete(s, "kvmft-20200101T000000Z", "duration");
+	complete(s, "kvmft-20200102T000000Z", "signal");
+	complete(s, "kvmft-20200103T000000Z", "error");
+	assert_int_equal(capw_stamp_prune(s->fd, 2, &removed, NULL), 0);
+	assert_int_equal(removed, 2);
+	assert_true(has(s, "kvmft-20200102T000000Z"));
+	assert_int_equal(capw_stamp_prune(s->fd, 0, &removed, NULL), 0);
+	assert_int_equal(removed, 2);
+	assert_true(has(s, "kvmft-20200102T000000Z"));
+	make(s, "kvmft-20200106T000000Z");
+	complete(s, "kvmft-20200106T000000Z", "duration");
+	assert_int_equal(capw_stamp_prune(s->fd, 1, &removed, NULL), 0);
+	assert_int_equal(removed, 1);
+	assert_true(has(s, "kvmft-20200106T000000Z"));
+}
+
+static void test_room(void **state)
+{
+	static const char *const name[] = { "kvmft-20200101T000000Z", "kvmft-20200102T000000Z",
+					    "kvmft-20200103T000000Z" };
+	struct store *s = *state;
+	uint64_t each;
+
+	assert_int_equal(capw_stamp_usage(s->fd), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(name); i++) {
+		make(s, name[i]);
+		complete(s, name[i], "duration");
+	}
+	each = capw_stamp_usage(s->fd);
+	assert_true(each >= 4096);
+	assert_int_equal(capw_stamp_room(s->fd, 0, 3 * each, NULL), 0); /* the last one stays */
+	assert_int_equal(capw_stamp_room(s->fd, 2, each + 1, NULL), 0);
+	assert_int_equal(capw_stamp_room(s->fd, 3, 1, NULL), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(name); i++)
+		assert_true(has(s, name[i]));
+	assert_int_equal(capw_stamp_room(s->fd, 1, 1, NULL), 1);
+	assert_true(!has(s, name[0]) && has(s, name[1]));
+	assert_int_equal(capw_stamp_room(s->fd, 0, each, NULL), 1);
+	assert_true(!has(s, name[1]) && has(s, name[2]));
+}
+
+/* ---- the name of one ---- */
+
+static void named(const struct store *s, struct capw_name *n, const char *name, enum capw_old old)
+{
+	struct capw *w;
+
+	assert_int_equal(capw_name_init(n, s->fd, "", name, old, NULL), 0);
+	assert_int_equal(capw_create(n, &w, NULL), 0);
+	capw_close(w);
+}
+
+static ino_t inode(const struct store *s, const char *name)
+{
+	struct stat st;
+
+	return fstatat(s->fd, name, &st, AT_SYMLINK_NOFOLLOW) ? 0 : st.st_ino;
+}
+
+static void test_name_refuse(void **state)
+{
+	struct store *s = *state;
+	struct capw_name a, b;
+
+	named(s, &a, "x", CAPW_REFUSE);
+	assert_false(has(s, "x"));
+	capw_name_drop(&a);
+	assert_false(has(s, a.temp));
+	named(s, &a, "x", CAPW_REFUSE);
+	b = a;
+	assert_int_equal(capw_name_take(&a, NULL), 0);
+	capw_name_drop(&a);
+	assert_true(has(s, "x") && !has(s, a.temp));
+	assert_int_equal(capw_name_init(&b, s->fd, "", "x", CAPW_REFUSE, NULL), -EEXIST);
+	/* What came there meanwhile is not replaced, whatever it is. */
+	named(s, &b, "y", CAPW_REFUSE);
+	assert_int_equal(mkdirat(s->fd, "y", 0700), 0);
+	assert_int_equal(capw_name_take(&b, NULL), -EEXIST);
+	capw_name_drop(&b);
+	assert_false(has(s, b.temp));
+	assert_int_equal(capw_name_init(&b, s->fd, "", "y", CAPW_REPLACE, NULL), -EEXIST);
+	assert_int_equal(capw_name_init(&b, s->fd, "", "y", CAPW_ROTATE, NULL), -EEXIST);
+}
+
+static void test_name_replace(void **state)
+{
+	struct store *s = *state;
+	struct capw_name n;
+	ino_t first, second;
+
+	make(s, "x");
+	first = inode(s, "x");
+	named(s, &n, "x", CAPW_REPLACE);
+	assert_true(inode(s, "x") == first);
+	assert_int_equal(capw_name_take(&n, NULL), 0);
+	assert_true(inode(s, "x") != first && inode(s, "x.replaced") == first);
+	second = inode(s, "x");
+	/* That one was not completed: another one leaves both, and is. */
+	named(s, &n, "x", CAPW_REPLACE);
+	assert_int_equal(capw_name_take(&n, NULL), 0);
+	assert_true(inode(s, "x.replaced") == first && inode(s, "x.replaced-2") == second);
+	assert_int_equal(capw_name_done(&n, NULL), 0);
+	assert_true(inode(s, "x.replaced") == first && !has(s, "x.replaced-2"));
+	named(s, &n, "z", CAPW_REPLACE);
+	assert_int_equal(capw_name_take(&n, NULL), 0);
+	assert_int_equal(capw_name_done(&n, NULL), 0);
+	assert_true(has(s, "z") && !has(s, "z.replaced"));
+}
+
+static void test_name_rotate(void **state)
+{
+	struct store *s = *state;
+	struct capw_name n;
+	ino_t whole, cut;
+
+	make(s, "x");
+	complete(s, "x", "signal");
+	whole = inode(s, "x");
+	named(s, &n, "x", CAPW_ROTATE);
+	assert_int_equal(capw_name_take(&n, NULL), 0);
+	assert_true(inode(s, "x.old") == whole);
+	for (int i = 0; i < 2; i++) {
+		cut = inode(s, "x");
+		named(s, &n, "x", CAPW_ROTATE);
+		assert_int_equal(capw_name_take(&n, NULL), 0);
+		assert_true(inode(s, "x.old") == whole && inode(s, "x.cut") == cut);
+	}
+	complete(s, "x", "signal");
+	whole = inode(s, "x");
+	named(s, &n, "x", CAPW_ROTATE);
+	assert_int_equal(capw_name_take(&n, NULL), 0);
+	assert_true(inode(s, "x.old") == whole && inode(s, "x.cut") == cut);
+}
+
+static void test_name_long(void **state)
+{
+	char name[CAPW_NAME_SIZE + 1];
+	struct store *s = *state;
+	struct capw_name n;
+
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	assert_int_equal(capw_name_init(&n, s->fd, "", name, CAPW_REFUSE, NULL), -ENAMETOOLONG);
+	name[CAPW_NAME_SIZE - 8] = '\0';
+	assert_int_equal(capw_name_init(&n, s->fd, "", name, CAPW_REFUSE, NULL), -ENAMETOOLONG);
+}
+
 static int open_below(const struct store *s, const char *path, struct kvmft_err *err)
 {
 	char whole[160];
@@ -165,6 +340,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test_setup_teardown(test_prune, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_prune_whole, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_room, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_name_refuse, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_name_replace, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_name_rotate, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_name_long, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_dirs, store_setup, store_teardown),
 	};
 

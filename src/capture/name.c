@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * name.c: how a capture comes by its name, and what becomes of the one that had it.
+ *
+ * It is made as .NAME.PID.new and takes its name when it records, so that a recorder that cannot
+ * start leaves everything as it was. A capture that it replaces goes only when the new one is complete;
+ * of kvmft.data and kvmft.data.old the last one that is whole always stays.
+ */
+#include "kvmft/capture.h"
+#include "place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define ASIDE_NAMES 99
+
+static bool exists(int dir, const char *name)
+{
+	return !faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+static int name_add(char *to, struct kvmft_err *err, const char *name, const char *suffix)
+{
+	if (snprintf(to, CAPW_NAME_SIZE, "%s%s", name, suffix) < CAPW_NAME_SIZE)
+		return 0;
+	return err_set(err, ENAMETOOLONG, "%s: name too long", name);
+}
+
+static int check_capture(const struct capw_name *n, const char *name, const char *remedy,
+			 struct kvmft_err *err)
+{
+	if (!exists(n->dir, name) || cap_is_capture(n->dir, name))
+		return 0;
+	return err_set(err, EEXIST, "%s exists and is not a kvmft capture: it is not touched, %s", name,
+		       remedy);
+}
+
+static int check_old(const struct capw_name *n, struct kvmft_err *err)
+{
+	char other[CAPW_NAME_SIZE];
+	int ret;
+
+	switch (n->old) {
+	case CAPW_REFUSE:
+		if (!exists(n->dir, n->name))
+			return 0;
+		return err_set(err, EEXIST, "output %s%s exists: choose another name or use --force",
+			       n->shown, n->name);
+	case CAPW_ROTATE:
+		ret = check_capture(n, n->name, "use -o", err);
+		ret = ret ? ret : name_add(other, err, n->name, ".old");
+		return ret ? ret : check_capture(n, other, "choose another name", err);
+	default:
+		return check_capture(n, n->name, "choose another name", err);
+	}
+}
+
+int capw_name_init(struct capw_name *n, int dir, const char *shown, const char *name,
+		   enum capw_old old, struct kvmft_err *err)
+{
+	char pid[32];
+	int ret;
+
+	*n = (struct capw_name){ .dir = dir, .shown = shown, .old = old };
+	snprintf(pid, sizeof(pid), ".%ld.new", (long)getpid());
+	ret = name_add(n->name, err, name, "");
+	ret = ret ? ret : name_add(n->temp, err, ".", name);
+	if (!ret && strlen(n->temp) + strlen(pid) >= sizeof(n->temp))
+		ret = err_set(err, ENAMETOOLONG, "%s: name too long", name);
+	if (!ret)
+		strcat(n->temp, pid);
+	return ret ? ret : check_old(n, err);
+}
+
+/* The name, which nothing has: whatever came there meanwhile is not replaced. */
+static int take(const struct capw_name *n, struct kvmft_err *err)
+{
+	int ret = 0;
+
+	if (syscall(SYS_renameat2, n->dir, n->temp, n->dir, n->name, RENAME_NOREPLACE))
+		ret = errno;
+	/* A file system that cannot: over an empty directory at most. */
+	if ((ret == EINVAL || ret == ENOSYS) && !exists(n->dir, n->name))
+		ret = renameat(n->dir, n->temp, n->dir, n->name) ? errno : 0;
+	return ret ? err_set(err, ret, "cannot give the capture its name %s%s: %s", n->shown, n->name,
+			     strerror(ret))
+		   : 0;
+}
+
+static int move(const struct capw_name *n, const char *to, struct kvmft_err *err)
+{
+	if (!renameat(n->dir, n->name, n->dir, to))
+		return 0;
+	return err_set(err, errno, "cannot rename %s to %s: %s", n->name, to, strerror(errno));
+}
+
+/*
+ * To NAME.old, as perf does; but when it was cut short, and NAME.old was not, to NAME.cut: there may be
+ * no other whole one.
+ */
+static int take_rotated(const struct capw_name *n, struct kvmft_err *err)
+{
+	char to[CAPW_NAME_SIZE];
+	int ret = name_add(to, err, n->name, ".old");
+
+	if (!ret && !cap_is_complete(n->dir, n->name) && cap_is_complete(n->dir, to))
+		ret = name_add(to, err, n->name, ".cut");
+	if (!ret && exists(n->dir, to))
+		ret = cap_remove(n->dir, to, err);
+	ret = ret ? ret : move(n, to, err);
+	return ret ? ret : take(n, err);
+}
+
+/* To NAME.replaced, until the new one is complete. */
+static int take_replaced(struct capw_name *n, struct kvmft_err *err)
+{
+	char number[24] = ".replaced";
+	int ret = name_add(n->aside, err, n->name, number);
+
+	for (int i = 2; !ret && exists(n->dir, n->aside) && i <= ASIDE_NAMES; i++) {
+		snprintf(number, sizeof(number), ".replaced-%d", i);
+		ret = name_add(n->aside, err, n->name, number);
+	}
+	ret = ret ? ret : move(n, n->aside, err);
+	if (ret) {
+		n->aside[0] = '\0';
+		return ret;
+	}
+	ret = take(n, err);
+	if (ret && !renameat(n->dir, n->aside, n->dir, n->name))
+		n->aside[0] = '\0';
+	return ret;
+}
+
+int capw_name_take(struct capw_name *n, struct kvmft_err *err)
+{
+	int ret = check_old(n, err);
+
+	if (!ret && !exists(n->dir, n->name))
+		ret = take(n, err);
+	else if (!ret)
+		ret = n->old == CAPW_ROTATE ? take_rotated(n, err) : take_replaced(n, err);
+	n->taken = !ret;
+	return ret;
+}
+
+int capw_name_done(struct capw_name *n, struct kvmft_err *err)
+{
+	int ret = n->aside[0] ? cap_remove(n->dir, n->aside, err) : 0;
+
+	n->aside[0] = '\0';
+	return ret;
+}
+
+void capw_name_drop(const struct capw_name *n)
+{
+	if (!n->taken && n->temp[0])
+		(void)!cap_remove(n->dir, n->temp, NULL);
+}
