@@ -53,8 +53,8 @@ struct qevents;
  */
 int qevents_parse(const char *text, size_t len, const char *name, struct qevents **out,
 		  struct kvmft_err *err) __must_check;
-/* The same from a file. */
-int qevents_load(const char *path, struct qevents **out, struct kvmft_err *err) __must_check;
+/* The same from a plain file; own: for a name that is not the user's, see file_open_plain(). */
+int qevents_load(const char *path, bool own, struct qevents **out, struct kvmft_err *err) __must_check;
 void qevents_free(struct qevents *q); /* NULL is fine */
 /* In the order of the file, which is that of their numbers; NULL past the last. */
 const struct qev *qevents_at(const struct qevents *q, uint64_t i);

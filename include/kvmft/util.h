@@ -171,6 +171,13 @@ ssize_t full_pread(int fd, void *p, size_t n, uint64_t off) __must_check;
  * *out is NULL on failure. A FIFO is read to its end, waiting for its writer.
  */
 ssize_t file_read_all(int dirfd, const char *path, size_t max, char **out) __must_check;
+/*
+ * Opens a file that may be anything, and reads one: only a plain file, whatever its name leads to, and
+ * nothing else is opened (-EINVAL). own: nobody but root and we may be able to change it (-EPERM), for
+ * names that come from files and from processes of others.
+ */
+int file_open_plain(const char *path, bool own) __must_check;
+ssize_t file_read_plain(const char *path, size_t max, bool own, char **out) __must_check;
 /* The first line of a small file, without newline; -EFBIG when it does not fit, or -errno. */
 int file_read_line(int dirfd, const char *path, char *buf, size_t size) __must_check;
 /* The number that is all of the first line, blanks around it aside; errors of both parts. */

@@ -9,7 +9,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "kvmft/output.h"
 
@@ -69,14 +68,13 @@ static int add_one(struct merge_qemu *m, struct pairing *p, const char *text, st
 	return tl_add_qemu(p->t, &q, err);
 }
 
+/* A capture may name anything. */
 static bool try_events(struct merge_qemu *m, const char *path)
 {
-	struct stat st;
+	struct kvmft_err err = { .text = "" };
 
-	if (stat(path, &st) || !S_ISREG(st.st_mode)) /* a capture may name anything */
-		return false;
-	if (!m->events && qevents_load(path, &m->events, NULL))
-		m->events = NULL;
+	if (!m->events && qevents_load(path, true, &m->events, &err) == -EPERM && !m->refused)
+		m->refused = strdup(err.text);
 	return m->events != NULL;
 }
 
@@ -136,7 +134,7 @@ int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct opt_lis
 	if (!traces->n && !markers)
 		return 0;
 	if (events)
-		ret = qevents_load(events, &m->events, err);
+		ret = qevents_load(events, false, &m->events, err);
 	else
 		find_events(m, p);
 	for (size_t i = 0; i < traces->n && !ret; i++)
@@ -150,6 +148,8 @@ void merge_qemu_free(struct merge_qemu *m)
 {
 	qevents_free(m->events);
 	m->events = NULL;
+	free(m->refused);
+	m->refused = NULL;
 }
 
 /* ---- the summary ---- */
@@ -225,6 +225,8 @@ void merge_qemu_summary(const struct merge_qemu *m, const struct timeline *t, bo
 		if (!quiet)
 			note_text(m, s, &r);
 	}
+	if (any && m->refused && !quiet)
+		cli_note("%s; if it is right, name it with --trace-events", m->refused);
 	if (any && m->found && !quiet)
 		cli_note("QEMU's events by %s; --trace-events FILE names that of another QEMU",
 			 qevents_name(m->events));

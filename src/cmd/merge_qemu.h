@@ -11,6 +11,7 @@
 struct merge_qemu {
 	struct qevents *events; /* NULL: none at hand */
 	bool found;		/* ... they were not named by the user */
+	char *refused;		/* why a file that was found is not used; NULL: none */
 };
 
 /*

@@ -210,7 +210,7 @@ static int formats_run(void *opts, int argc __unused_arg, char **argv, struct kv
 	struct qevents *q;
 	const char *note;
 	size_t bad = 0;
-	int ret = qevents_load(argv[0], &q, err);
+	int ret = qevents_load(argv[0], false, &q, err);
 
 	if (ret)
 		return ret;

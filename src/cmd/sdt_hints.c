@@ -27,12 +27,12 @@ static struct qevents *load_beside(const char *binary)
 
 		sbuf_add_mem(&path, binary, dir);
 		sbuf_addf(&path, "%strace-events-all", places[i]);
-		if (path.error || qevents_load(path.s, &q, NULL))
+		if (path.error || qevents_load(path.s, false, &q, NULL))
 			q = NULL;
 		sbuf_free(&path);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(installed) && !q; i++)
-		if (qevents_load(installed[i], &q, NULL))
+		if (qevents_load(installed[i], true, &q, NULL))
 			q = NULL;
 	return q;
 }

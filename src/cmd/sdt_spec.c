@@ -19,15 +19,14 @@
 
 static int open_regular(const char *path, struct sdt_spec *s)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), ret;
+	int fd = file_open_plain(path, false);
 	struct stat st;
 
 	if (fd < 0)
-		return -errno;
-	ret = fstat(fd, &st) < 0 ? -errno : S_ISREG(st.st_mode) ? 0 : -ENOENT;
-	if (ret) {
+		return fd == -EINVAL ? -ENOENT : fd;
+	if (fstat(fd, &st) < 0) {
 		close(fd);
-		return ret;
+		return -errno;
 	}
 	s->path = strdup(path);
 	s->fd = fd;

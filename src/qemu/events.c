@@ -9,7 +9,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -529,12 +528,16 @@ int qevents_parse(const char *text, size_t len, const char *name, struct qevents
 	return 0;
 }
 
-int qevents_load(const char *path, struct qevents **out, struct kvmft_err *err)
+int qevents_load(const char *path, bool own, struct qevents **out, struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
-	ssize_t len = file_read_all(AT_FDCWD, path, QEV_MAX_FILE, &text);
+	ssize_t len = file_read_plain(path, QEV_MAX_FILE, own, &text);
 
 	*out = NULL;
+	if (len == -EINVAL)
+		return err_set(err, EINVAL, "cannot read %s: it is no plain file", path);
+	if (len == -EPERM && own)
+		return err_set(err, EPERM, "%s is not used: others than root and you can change it", path);
 	if (len < 0)
 		return err_set(err, (int)-len, "cannot read %s: %s", path, strerror((int)-len));
 	return qevents_parse(text, (size_t)len, path, out, err);

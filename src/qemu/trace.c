@@ -5,7 +5,6 @@
 #include "trace.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -144,13 +143,13 @@ static int open_file(struct qtrace *t, const char *path, struct kvmft_err *err)
 {
 	struct stat st;
 
-	t->buf.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	t->buf.fd = file_open_plain(path, false);
+	if (t->buf.fd == -EINVAL)
+		return err_set(err, EINVAL, "%s is no regular file", path);
 	if (t->buf.fd < 0)
-		return err_set(err, errno, "cannot open %s: %s", path, strerror(errno));
+		return err_set(err, t->buf.fd, "cannot open %s: %s", path, strerror(-t->buf.fd));
 	if (fstat(t->buf.fd, &st) < 0)
 		return err_set(err, errno, "cannot look at %s: %s", path, strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		return err_set(err, EINVAL, "%s is no regular file", path);
 	t->size = (uint64_t)st.st_size;
 	return 0;
 }

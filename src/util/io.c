@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -80,15 +81,11 @@ static ssize_t read_some(int fd, void *p, size_t n)
 	return got < 0 ? -errno : got;
 }
 
-ssize_t file_read_all(int dirfd, const char *path, size_t max, char **out)
+static ssize_t read_whole(int fd, size_t max, char **out)
 {
-	_cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	_cleanup_free_ char *buf = NULL;
 	size_t len = 0, cap = 0;
 
-	*out = NULL;
-	if (fd < 0)
-		return -errno;
 	/* st_size is 0 in tracefs and proc: only reading to the end tells the length. */
 	max = MIN(max, (size_t)SSIZE_MAX / 2);
 	for (;;) {
@@ -117,6 +114,47 @@ ssize_t file_read_all(int dirfd, const char *path, size_t max, char **out)
 	*out = buf;
 	buf = NULL;
 	return (ssize_t)len;
+}
+
+ssize_t file_read_all(int dirfd, const char *path, size_t max, char **out)
+{
+	_cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+	*out = NULL;
+	return fd < 0 ? -errno : read_whole(fd, max, out);
+}
+
+/* Root and we ourselves can change it, nobody else. */
+static bool is_ours(const struct stat *st)
+{
+	return (st->st_uid == 0 || st->st_uid == geteuid()) && !(st->st_mode & (S_IWGRP | S_IWOTH));
+}
+
+int file_open_plain(const char *path, bool own)
+{
+	/* First as a place: to open a device may have effects, and to open a FIFO takes a writer. */
+	_cleanup_close_ int at = open(path, O_PATH | O_CLOEXEC);
+	char self[32];
+	struct stat st;
+	int fd;
+
+	if (at < 0 || fstat(at, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	if (own && !is_ours(&st))
+		return -EPERM;
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", at);
+	fd = open(self, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+ssize_t file_read_plain(const char *path, size_t max, bool own, char **out)
+{
+	_cleanup_close_ int fd = file_open_plain(path, own);
+
+	*out = NULL;
+	return fd < 0 ? fd : read_whole(fd, max, out);
 }
 
 int file_read_line(int dirfd, const char *path, char *buf, size_t size)

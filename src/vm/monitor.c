@@ -211,10 +211,23 @@ static int connect_failed(struct monitor *m, int errnum, struct kvmft_err *err)
 	}
 }
 
-static int connect_unix(struct monitor *m, const char *path, bool abstract, struct kvmft_err *err)
+/* 0 or the errno. */
+static int connect_to(int fd, const struct sockaddr_un *a, size_t n, const struct mon_peer *peer)
+{
+	int ret = peer ? -mon_owner_begin(peer->owner) : 0, back;
+
+	if (!ret && connect(fd, (const struct sockaddr *)a, (socklen_t)n) < 0)
+		ret = errno;
+	back = peer ? -mon_owner_end(peer->owner) : 0;
+	return back ? back : ret;
+}
+
+static int connect_unix(struct monitor *m, const char *path, bool abstract, const struct mon_peer *peer,
+			struct kvmft_err *err)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	size_t n = strlen(path);
+	int ret;
 
 	if (n + 1 > sizeof(a.sun_path))
 		return err_set(err, ENAMETOOLONG,
@@ -225,9 +238,10 @@ static int connect_unix(struct monitor *m, const char *path, bool abstract, stru
 	if (m->fd < 0)
 		return err_set(err, errno, "cannot make a socket: %s", strerror(errno));
 	n += offsetof(struct sockaddr_un, sun_path) + 1;
-	if (connect(m->fd, (const struct sockaddr *)&a, (socklen_t)n) < 0)
-		return connect_failed(m, errno, err);
-	return 0;
+	ret = connect_to(m->fd, &a, n, peer);
+	if (ret)
+		return connect_failed(m, ret, err);
+	return peer ? mon_peer_check(m->fd, peer, err) : 0;
 }
 
 /* Nothing was said in time: an idle QEMU greets at once, so it is serving somebody else. */
@@ -288,14 +302,14 @@ int mon_attach(enum mon_kind kind, int fd, const char *name, uint64_t timeout_ns
 }
 
 int mon_open_as(enum mon_kind kind, const char *path, bool abstract, const char *name,
-		uint64_t timeout_ns, struct monitor **m, struct kvmft_err *err)
+		const struct mon_peer *peer, uint64_t timeout_ns, struct monitor **m, struct kvmft_err *err)
 {
 	int ret;
 
 	*m = monitor_new(kind, name, timeout_ns);
 	if (!*m)
 		return err_set(err, ENOMEM, "out of memory");
-	ret = connect_unix(*m, path, abstract, err);
+	ret = connect_unix(*m, path, abstract, peer, err);
 	ret = ret ? ret : greet(*m, err);
 	if (ret) {
 		monitor_close(*m);
@@ -314,7 +328,7 @@ int monitor_open(enum mon_kind kind, const char *path, bool abstract, uint64_t t
 	sbuf_addf(&name, "%s %s%s", ops_of[kind]->name, abstract ? "@" : "", path);
 	if (!name.s)
 		return err_set(err, ENOMEM, "out of memory");
-	ret = mon_open_as(kind, path, abstract, name.s, timeout_ns, m, err);
+	ret = mon_open_as(kind, path, abstract, name.s, NULL, timeout_ns, m, err);
 	sbuf_free(&name);
 	return ret;
 }

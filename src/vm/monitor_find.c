@@ -11,10 +11,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
-
-#define NET_UNIX_MAX (16u << 20)
+#include <sys/syscall.h>
 
 /* ---- processes ---- */
 
@@ -149,64 +149,51 @@ int mon_qemu_find(const struct vm_roots *roots, const struct vm_list *list, cons
 
 /* ---- sockets ---- */
 
-/* The socket itself, as a descriptor that can only be connected to: O_PATH. */
-static int open_socket(int procfd, const struct vm *vm, const char *path)
+/*
+ * The socket itself, as a descriptor that can only be connected to (O_PATH), with the rights of QEMU's
+ * user. A link does not lead out of QEMU's root, where the kernel can see to it (Linux 5.6).
+ */
+static int open_below(int base, const char *path)
 {
-	_cleanup_close_ int base = -1;
-	char dir[64];
-	int fd;
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	int fd = (int)syscall(SYS_openat2, base, path, &how, sizeof(how));
 
-	snprintf(dir, sizeof(dir), "%u/%s", vm->pid, *path == '/' ? "root" : "cwd");
-	base = openat(procfd, dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (base < 0)
-		return -errno;
-	path += strspn(path, "/");
-	fd = openat(base, path, O_PATH | O_CLOEXEC);
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+		fd = openat(base, path, O_PATH | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 
-/* "...: 00000002 00000000 00010000 0001 01 12345 /run/x": the path of this inode, or NULL. */
-static char *path_of_inode(char *table, const char *inode)
+static int open_socket(const struct mon_peer *peer, const char *path)
 {
-	char *line, *next;
+	_cleanup_close_ int base = -1;
+	char dir[64];
+	int fd, ret;
 
-	for (line = table; line && *line; line = next) {
-		size_t n = strcspn(line, "\n");
-		char number[32];
-		int at = 0;
-
-		next = line + n + !!line[n];
-		line[n] = '\0';
-		if (sscanf(line, "%*s %*s %*s %*s %*s %*s %31s %n", number, &at) == 1 && at &&
-		    !strcmp(number, inode))
-			return line[at] ? strdup(line + at) : NULL;
+	snprintf(dir, sizeof(dir), "%u/%s", peer->vm->pid, *path == '/' ? "root" : "cwd");
+	base = openat(peer->procfd, dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (base < 0)
+		return -errno;
+	ret = mon_owner_begin(peer->owner);
+	if (ret)
+		return ret;
+	fd = open_below(base, path + strspn(path, "/"));
+	ret = mon_owner_end(peer->owner);
+	if (ret && fd >= 0) {
+		close(fd);
+		return ret;
 	}
-	return NULL;
+	return fd;
 }
 
-/* Where the socket that QEMU has as descriptor fd was bound; NULL when that cannot be told. */
-static char *path_of_fd(int procfd, const struct vm *vm, int fd)
+static int cannot_reach(const struct mon_peer *peer, const char *path, int errnum, struct kvmft_err *err)
 {
-	_cleanup_free_ char *table = NULL;
-	char path[64], link[64];
-	ssize_t n;
+	const struct vm *vm = peer->vm;
 
-	snprintf(path, sizeof(path), "%u/fd/%d", vm->pid, fd);
-	n = readlinkat(procfd, path, link, sizeof(link) - 1);
-	if (n <= 0)
-		return NULL;
-	link[n] = '\0';
-	if (!str_starts(link, "socket:[") || link[n - 1] != ']')
-		return NULL;
-	link[n - 1] = '\0';
-	snprintf(path, sizeof(path), "%u/net/unix", vm->pid);
-	if (file_read_all(procfd, path, NET_UNIX_MAX, &table) < 0)
-		return NULL;
-	return path_of_inode(table, link + strlen("socket:["));
-}
-
-static int cannot_reach(const struct vm *vm, const char *path, int errnum, struct kvmft_err *err)
-{
+	if (errnum == EACCES && !peer->owner->ours)
+		return err_set(err, errnum, "%s: refused: its user %u may not open it; if it is to be trusted: "
+			       "--qmp %s", path, peer->owner->uid, path);
 	if (errnum == EACCES || errnum == EPERM)
 		return err_lack(err, errnum, "%s: permission denied: run as root", path);
 	if (errnum == ENOENT)
@@ -215,44 +202,62 @@ static int cannot_reach(const struct vm *vm, const char *path, int errnum, struc
 	return err_set(err, errnum, "%s: %s", path, strerror(errnum));
 }
 
-static int open_path(int procfd, const struct vm *vm, enum mon_kind kind, const char *path,
-		     uint64_t timeout_ns, struct monitor **m, struct kvmft_err *err)
+static int open_path(const struct mon_peer *peer, enum mon_kind kind, uint64_t timeout_ns,
+		     struct monitor **m, struct kvmft_err *err)
 {
-	_cleanup_close_ int fd = open_socket(procfd, vm, path);
+	_cleanup_close_ int fd = open_socket(peer, peer->path);
 	struct sbuf name = { 0 };
 	char self[64];
 	int ret;
 
 	if (fd < 0)
-		return cannot_reach(vm, path, -fd, err);
+		return cannot_reach(peer, peer->path, -fd, err);
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	sbuf_addf(&name, "%s %s of QEMU %u", kind == MON_QMP ? "QMP" : "HMP", path, vm->pid);
-	ret = name.s ? mon_open_as(kind, self, false, name.s, timeout_ns, m, err) : -ENOMEM;
+	sbuf_addf(&name, "%s %s of QEMU %u", kind == MON_QMP ? "QMP" : "HMP", peer->path, peer->vm->pid);
+	ret = name.s ? mon_open_as(kind, self, false, name.s, peer, timeout_ns, m, err) : -ENOMEM;
+	sbuf_free(&name);
+	if (ret == -EACCES)
+		return cannot_reach(peer, peer->path, EACCES, err);
+	return ret;
+}
+
+static char *text_of(const char *a, const char *b)
+{
+	struct sbuf t = { 0 };
+
+	sbuf_add(&t, a);
+	sbuf_add(&t, b);
+	return sbuf_take(&t);
+}
+
+static int open_abstract(const struct mon_peer *peer, enum mon_kind kind, uint64_t timeout_ns,
+			 struct monitor **m, struct kvmft_err *err)
+{
+	struct sbuf name = { 0 };
+	int ret;
+
+	sbuf_addf(&name, "%s %s of QEMU %u", kind == MON_QMP ? "QMP" : "HMP", peer->path, peer->vm->pid);
+	ret = name.s ? mon_open_as(kind, peer->path + 1, true, name.s, peer, timeout_ns, m, err) : -ENOMEM;
 	sbuf_free(&name);
 	return ret;
 }
 
-static int open_place(int procfd, const struct vm *vm, const struct mon_place *p,
+static int open_place(int procfd, const struct vm *vm, struct mon_owner *owner, const struct mon_place *p,
 		      uint64_t timeout_ns, struct monitor **m, struct kvmft_err *err)
 {
 	_cleanup_free_ char *bound = NULL;
-	const char *path = p->path;
-	bool abstract = p->abstract;
+	struct mon_peer peer = { .procfd = procfd, .vm = vm, .owner = owner };
 
 	if (p->why_not)
 		return err_set(err, ENOTSUP, "%s", p->why_not);
-	if (!path) {
-		bound = path_of_fd(procfd, vm, p->fd);
-		if (!bound)
-			return err_set(err, ENOTSUP,
-				       "descriptor %d, passed by who started it (libvirt does so), has no path",
-				       p->fd);
-		abstract = *bound == '@';
-		path = bound + abstract;
-	}
-	if (abstract)
-		return monitor_open(p->kind, path, true, timeout_ns, m, err);
-	return open_path(procfd, vm, p->kind, path, timeout_ns, m, err);
+	bound = p->path ? text_of(p->abstract ? "@" : "", p->path) : mon_path_of_fd(procfd, vm, p->fd);
+	if (!bound && p->path)
+		return err_set(err, ENOMEM, "out of memory");
+	if (!bound)
+		return err_set(err, ENOTSUP,
+			       "descriptor %d, passed by who started it (libvirt does so), has no path", p->fd);
+	peer.path = bound;
+	return (p->abstract || *bound == '@' ? open_abstract : open_path)(&peer, p->kind, timeout_ns, m, err);
 }
 
 /* What to do about it, for the end of the line. */
@@ -273,8 +278,8 @@ static void add_remedy(struct sbuf *b, const struct vm *vm, const struct mon_pla
 		sbuf_add(b, "give QEMU one more: -qmp unix:PATH,server=on,wait=off");
 }
 
-static int open_first(int procfd, const struct vm *vm, const struct mon_places *places,
-		      uint64_t timeout_ns, struct monitor **m, struct kvmft_err *err)
+static int open_first(int procfd, const struct vm *vm, struct mon_owner *owner,
+		      const struct mon_places *places, uint64_t timeout_ns, struct monitor **m, struct kvmft_err *err)
 {
 	struct kvmft_err why = { .text = "" };
 	struct sbuf b = { 0 };
@@ -284,7 +289,7 @@ static int open_first(int procfd, const struct vm *vm, const struct mon_places *
 		for (size_t i = 0; i < places->n; i++) {
 			if ((int)places->v[i].kind != kind)
 				continue;
-			ret = open_place(procfd, vm, &places->v[i], timeout_ns, m, &why);
+			ret = open_place(procfd, vm, owner, &places->v[i], timeout_ns, m, &why);
 			if (!ret) {
 				sbuf_free(&b);
 				return 0;
@@ -309,6 +314,7 @@ int monitor_open_vm(const struct vm_roots *given, const struct vm *vm, uint64_t 
 	_cleanup_close_ int procfd = vm_proc_open(&roots);
 	_cleanup_free_ char *args = NULL;
 	struct mon_places places = { 0 };
+	struct mon_owner owner = { 0 };
 	ssize_t len;
 	int ret;
 
@@ -319,10 +325,11 @@ int monitor_open_vm(const struct vm_roots *given, const struct vm *vm, uint64_t 
 	if (len < 0)
 		return err_set(err, (int)-len, "cannot read the command line of process %u: %s", vm->pid,
 			       strerror((int)-len));
-	ret = mon_cmdline_parse(args, (size_t)len, &places);
-	if (ret)
-		return err_set(err, -ret, "out of memory");
-	ret = open_first(procfd, vm, &places, timeout_ns, m, err);
+	ret = mon_owner_read(procfd, vm, &owner, err);
+	if (!ret && mon_cmdline_parse(args, (size_t)len, &places))
+		ret = err_set(err, ENOMEM, "out of memory");
+	ret = ret ? ret : open_first(procfd, vm, &owner, &places, timeout_ns, m, err);
 	mon_places_free(&places);
+	mon_owner_free(&owner);
 	return ret;
 }

@@ -6,6 +6,7 @@
  * monitor_qmp.c    what is said in QMP, monitor_hmp.c in HMP: a struct mon_ops each
  * monitor_events.c trace events on top of either; patterns
  * monitor_find.c   where monitors are; monitor_cmdline.c by QEMU's command line
+ * monitor_trust.c  whose process it is, and whether it is the one that answers
  * monitor_binary.c which program a QEMU is
  */
 #ifndef KVMFT_VM_MONITOR_INTERNAL_H
@@ -38,9 +39,43 @@ struct monitor {
 	uint64_t id;	   /* of the last QMP command */
 };
 
-/* monitor_open() with a name for messages, because path is a detour. */
+/* The user that a process runs as. */
+struct mon_owner {
+	uint32_t uid, gid;
+	gid_t *group;
+	size_t ngroup, group_cap;
+	bool ours;   /* the same as we */
+	bool acting; /* between begin and end; what follows is what we were before */
+	uid_t own_uid;
+	gid_t own_gid, *own_group;
+	size_t own_groups;
+};
+
+/* Refused (err says why): somebody else's process that holds no VM of KVM, or runs as several users. */
+int mon_owner_read(int procfd, const struct vm *vm, struct mon_owner *o, struct kvmft_err *err)
+	__must_check;
+void mon_owner_free(struct mon_owner *o);
+/* Between them this process has that user's rights and no others. 0 or -errno. */
+int mon_owner_begin(struct mon_owner *o) __must_check;
+int mon_owner_end(struct mon_owner *o) __must_check;
+
+/* Who has to answer. */
+struct mon_peer {
+	int procfd;
+	const struct vm *vm;
+	const char *path;	 /* of the socket, as it was bound */
+	struct mon_owner *owner; /* with whose rights it is connected to */
+};
+
+/* Is it that process which listens at the other end of fd? Before a byte is sent. */
+int mon_peer_check(int fd, const struct mon_peer *p, struct kvmft_err *err) __must_check;
+/* Where the socket that QEMU has as descriptor fd was bound; NULL when that cannot be told. */
+char *mon_path_of_fd(int procfd, const struct vm *vm, int fd);
+
+/* monitor_open() with a name for messages, because path may be a detour; peer: who has to answer, NULL = anybody. */
 int mon_open_as(enum mon_kind kind, const char *path, bool abstract, const char *name,
-		uint64_t timeout_ns, struct monitor **m, struct kvmft_err *err) __must_check;
+		const struct mon_peer *peer, uint64_t timeout_ns, struct monitor **m,
+		struct kvmft_err *err) __must_check;
 /* The same on a socket that is connected, and taken over; for tests. */
 int mon_attach(enum mon_kind kind, int fd, const char *name, uint64_t timeout_ns,
 	       struct monitor **m, struct kvmft_err *err) __must_check;

@@ -144,7 +144,7 @@ static int dump(const char *path, const char *events)
 	struct qtrace *t;
 	uint64_t last = 0;
 
-	if (events && qevents_load(events, &q, &err))
+	if (events && qevents_load(events, false, &q, &err))
 		die(err.text);
 	o.events = q;
 	if (qtrace_open(path, &o, &t, &err))
