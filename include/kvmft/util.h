@@ -244,6 +244,22 @@ int parse_size(const char *s, uint64_t *bytes) __must_check;
 int parse_duration(const char *s, uint64_t *ns) __must_check;
 
 /*
+ * ---- a keyed hash of bytes ----
+ *
+ * For whatever is looked up by a text from a file or a process. Its maker does not know the key, and
+ * so cannot make two that have one hash: of 64 bits it can stand for the text.
+ */
+
+struct hash_key {
+	uint64_t k[2];
+};
+
+/* A key of this process: the same each time, another one in the next. */
+void hash_key_init(struct hash_key *k);
+/* The same on all machines; with a key that is known, nothing more than a checksum. */
+uint64_t hash_bytes(const struct hash_key *k, const void *p, size_t n);
+
+/*
  * ---- u64 → u64 map, open addressing ----
  *
  * Each map mixes its keys with a seed of its own, which differs from run to run: whoever writes a

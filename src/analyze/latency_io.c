@@ -79,12 +79,15 @@ struct lat_io {
 	size_t open;
 	size_t vmm_wait; /* how many have it */
 	uint64_t qemu_around; /* the most that a stamp of QEMU may be off by, cycles */
+	struct hash_key key;
 	struct u64map handler_of; /* device → hash of its interrupts' handlers, learnt */
 };
 
 int lat_io_new(struct lat *l)
 {
 	l->io = calloc(1, sizeof(*l->io));
+	if (l->io)
+		hash_key_init(&l->io->key);
 	return l->io ? 0 : -ENOMEM;
 }
 
@@ -194,14 +197,10 @@ static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	return 0;
 }
 
-/* "virtio2-req.1" and "virtio2-req.0" are queues of one device: FNV-1a of what stands before the dash. */
-static uint64_t device_hash(const char *handler)
+/* "virtio2-req.1" and "virtio2-req.0" are queues of one device, whose name stands before the dash. */
+static uint64_t device_hash(const struct lat *l, const char *handler)
 {
-	uint64_t h = 0xcbf29ce484222325ull;
-
-	for (; *handler && *handler != '-'; handler++)
-		h = (h ^ (uint8_t)*handler) * 0x100000001b3ull;
-	return h;
+	return hash_bytes(&l->io->key, handler, strcspn(handler, "-"));
 }
 
 static bool tells_of(const struct lat_vcpu *v, const struct request *r, uint64_t t)
@@ -221,14 +220,14 @@ static const struct irq_chain *completing(struct lat *l, const struct lat_vcpu *
 	bool known = u64map_get(&l->io->handler_of, key, &device);
 	const struct lat_vcpu *best = NULL;
 
-	if (tells_of(v, r, t) && (!known || device == device_hash(v->last_device.name))) {
-		if (known || !u64map_put(&l->io->handler_of, key, device_hash(v->last_device.name)))
+	if (tells_of(v, r, t) && (!known || device == device_hash(l, v->last_device.name))) {
+		if (known || !u64map_put(&l->io->handler_of, key, device_hash(l, v->last_device.name)))
 			return &v->last_device;
 	}
 	for (size_t i = 0; known && i < l->nvcpu; i++) {
 		const struct lat_vcpu *o = l->vcpu[i];
 
-		if (tells_of(o, r, t) && device == device_hash(o->last_device.name) &&
+		if (tells_of(o, r, t) && device == device_hash(l, o->last_device.name) &&
 		    (!best || o->last_device.t_handler > best->last_device.t_handler))
 			best = o;
 	}

@@ -28,6 +28,7 @@ int qtypes_init(struct qtypes *t, struct kvmft_err *err)
 		.long_size = sizeof(long), .big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
 	};
 
+	hash_key_init(&t->key);
 	return fmt_load(&none, &t->fmt, err);
 }
 
@@ -83,13 +84,11 @@ static char *format_text(const char *name, size_t id, const struct qev *ev, enum
 	return text;
 }
 
-static uint64_t key_of(const char *name, size_t len, enum shape shape)
+static uint64_t key_of(const struct qtypes *t, const char *name, size_t len, enum shape shape)
 {
-	uint64_t h = 0xcbf29ce484222325ull + shape;
+	const struct hash_key key = { { t->key.k[0] + shape, t->key.k[1] } };
 
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ (uint8_t)name[i]) * 0x100000001b3ull;
-	return h;
+	return hash_bytes(&key, name, len);
 }
 
 static int type_add(struct qtypes *t, char *name, const struct qev *ev, enum shape shape)
@@ -112,7 +111,7 @@ static int type_add(struct qtypes *t, char *name, const struct qev *ev, enum sha
 
 static int type_of(struct qtypes *t, const struct qtrace_item *i, enum shape shape, uint16_t *id)
 {
-	uint64_t key = key_of(i->name, i->name_len, shape), at;
+	uint64_t key = key_of(t, i->name, i->name_len, shape), at;
 	char *name;
 	int ret;
 

@@ -16,6 +16,7 @@ struct qtypes {
 		char *name;
 	} *v; /* by event id - 1 */
 	size_t n, cap;
+	struct hash_key key;
 	struct u64map by_key;
 };
 

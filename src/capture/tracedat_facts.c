@@ -55,17 +55,13 @@ int tdw_facts(struct tdw *w, const struct tdw_spec *s)
 
 /* ---- ids ---- */
 
-/* FNV-1a over texts and numbers, with their ends. */
-static uint64_t hash_bytes(uint64_t h, const void *p, size_t n)
+/* Ids are told to others, and by other processes: they are made with no key. */
+static uint64_t id_add(uint64_t id, const void *p, size_t n)
 {
-	const uint8_t *b = p;
+	const struct hash_key before = { { id } };
 
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ b[i]) * 0x100000001b3ull;
-	return (h ^ 0xff) * 0x100000001b3ull;
+	return hash_bytes(&before, p, n);
 }
-
-#define HASH_SEED 0xcbf29ce484222325ull
 
 uint64_t tdw_trace_id_of_uuid(const char *uuid)
 {
@@ -74,7 +70,7 @@ uint64_t tdw_trace_id_of_uuid(const char *uuid)
 
 	for (n = 0; n < sizeof(low) && uuid[n]; n++)
 		low[n] = (char)tolower((unsigned char)uuid[n]);
-	return hash_bytes(HASH_SEED, low, n) | 1;
+	return id_add(0, low, n) | 1;
 }
 
 /*
@@ -83,20 +79,20 @@ uint64_t tdw_trace_id_of_uuid(const char *uuid)
  */
 uint64_t tdw_trace_id(const struct capture *c)
 {
-	uint64_t h = HASH_SEED;
+	uint64_t h = 0;
 
 	if (c->trace_id)
 		return c->trace_id;
 	if (c->side == CAP_SIDE_GUEST && c->uuid)
 		return tdw_trace_id_of_uuid(c->uuid);
 	if (c->uname)
-		h = hash_bytes(h, c->uname, strlen(c->uname));
+		h = id_add(h, c->uname, strlen(c->uname));
 	if (c->uuid)
-		h = hash_bytes(h, c->uuid, strlen(c->uuid));
-	h = hash_bytes(h, &c->begin_tsc, sizeof(c->begin_tsc));
-	h = hash_bytes(h, &c->end_tsc, sizeof(c->end_tsc));
+		h = id_add(h, c->uuid, strlen(c->uuid));
+	h = id_add(h, &c->begin_tsc, sizeof(c->begin_tsc));
+	h = id_add(h, &c->end_tsc, sizeof(c->end_tsc));
 	if (c->nbracket)
-		h = hash_bytes(h, &c->bracket[0].real, sizeof(c->bracket[0].real));
+		h = id_add(h, &c->bracket[0].real, sizeof(c->bracket[0].real));
 	return h | 1; /* 0 means none */
 }
 

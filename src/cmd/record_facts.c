@@ -250,14 +250,13 @@ static int facts_vm(struct record *r, const struct vm *vm, bool end)
 	return ret ? ret : record_met(r, vm->pid);
 }
 
-/* FNV-1a */
 static uint64_t task_hash(const struct vm_task *t)
 {
-	uint64_t h = 0xcbf29ce484222325u ^ t->tgid;
+	struct hash_key key;
 
-	for (const char *p = t->comm; *p; p++)
-		h = (h ^ (uint8_t)*p) * 0x100000001b3u;
-	return h;
+	hash_key_init(&key);
+	key.k[0] ^= t->tgid;
+	return hash_bytes(&key, t->comm, strlen(t->comm));
 }
 
 static int task_record(const struct vm_task *t, void *ctx)

@@ -50,6 +50,7 @@ extern const char html_page[] __attribute__((visibility("hidden")));
 
 struct html {
 	struct sbuf data; /* not yet in base64 */
+	struct hash_key key;
 	struct u64map strings; /* hash → number */
 	char **text;	       /* by number - 1 */
 	size_t nstring, string_cap;
@@ -78,15 +79,6 @@ static void put_signed(struct html *h, int64_t v)
 
 /* ---- dictionaries ---- */
 
-static uint64_t hash(uint64_t h, const void *p, size_t n)
-{
-	const uint8_t *b = p;
-
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ b[i]) * 0x100000001b3ull;
-	return h;
-}
-
 static uint64_t string_define(struct html *h, const char *s, size_t n)
 {
 	char **slot = array_grow(&h->text, h->nstring, &h->string_cap, sizeof(*slot));
@@ -114,7 +106,7 @@ static uint64_t string(struct html *h, const char *s, size_t n)
 	n = MIN(n, (size_t)STRING_MAX);
 	if (!n)
 		return 0;
-	key = hash(0xcbf29ce484222325ull, s, n);
+	key = hash_bytes(&h->key, s, n);
 	if (u64map_get(&h->strings, key, &at)) {
 		if (strlen(h->text[at - 1]) == n && !memcmp(h->text[at - 1], s, n))
 			return at;
@@ -143,7 +135,7 @@ static uint64_t who(const struct out *o, struct html *h, const struct tl_item *i
 	/* A thread of the VMM, or vhost's, is its VM's; only vCPUs' threads have a vCPU. */
 	int64_t vm = i->vm >= 0 || i->src->guest ? i->vm : hostmap_task_vm(tl_hostmap(o->t), i->tid);
 	const int64_t key[] = { (int64_t)i->src->index, i->cpu, i->vcpu, vm, i->tid, (int64_t)name };
-	uint64_t k = hash(0x84222325cbf29ce4ull, key, sizeof(key));
+	uint64_t k = hash_bytes(&h->key, key, sizeof(key));
 
 	if (u64map_get(&h->whos, k, &at))
 		return at;
@@ -396,6 +388,7 @@ static int html_begin(struct out *o)
 	o->priv = h;
 	if (!h || !mark)
 		return -ENOMEM;
+	hash_key_init(&h->key);
 	exit_names_init(&h->exits, fmt_find(tl_source(o->t, 0)->fmt, "kvm", "kvm_exit"), host->vendor);
 	sbuf_add_mem(&o->line, html_page, (size_t)(mark - html_page));
 	for (size_t i = 0; i < tl_sources(o->t); i++) {

@@ -32,7 +32,8 @@ struct qevents {
 	char *name;
 	struct qev **v;
 	size_t n, cap;
-	struct u64map by_name; /* hash of a name: index of the first with it, + 1 */
+	struct hash_key key;
+	struct u64map by_name; /* hash of a name: index of the first with it */
 	char **note;
 	size_t nnote, note_cap;
 };
@@ -64,15 +65,6 @@ static void event_free(struct qev *e)
 	free(e);
 }
 
-static uint64_t hash(const char *s, size_t n)
-{
-	uint64_t h = 0xcbf29ce484222325ull;
-
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ (uint8_t)s[i]) * 0x100000001b3ull;
-	return h;
-}
-
 static bool same(const struct qev *e, const char *name, size_t len)
 {
 	return strlen(e->name) == len && !memcmp(e->name, name, len);
@@ -82,21 +74,16 @@ const struct qev *qevents_find(const struct qevents *q, const char *name, size_t
 {
 	uint64_t at;
 
-	if (!q || !u64map_get(&q->by_name, hash(name, len), &at))
+	if (!q || !u64map_get(&q->by_name, hash_bytes(&q->key, name, len), &at))
 		return NULL;
-	if (same(q->v[at], name, len))
-		return q->v[at];
-	for (size_t i = 0; i < q->n; i++) /* two names with one hash: somebody made them */
-		if (same(q->v[i], name, len))
-			return q->v[i];
-	return NULL;
+	return same(q->v[at], name, len) ? q->v[at] : NULL;
 }
 
 /* Takes e, also when it fails. */
 static int add(struct qevents *q, struct qev *e)
 {
 	struct qev **slot = q->n < MAX_EVENTS ? array_grow(&q->v, q->n, &q->cap, sizeof(*slot)) : NULL;
-	uint64_t h = hash(e->name, strlen(e->name));
+	uint64_t h = hash_bytes(&q->key, e->name, strlen(e->name));
 
 	if (!slot) {
 		event_free(e);
@@ -510,6 +497,7 @@ int qevents_parse(const char *text, size_t len, const char *name, struct qevents
 	*out = NULL;
 	if (!q)
 		return err_set(err, ENOMEM, "out of memory");
+	hash_key_init(&q->key);
 	q->name = strdup(name);
 	if (q->name)
 		str_printable(q->name);

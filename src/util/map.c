@@ -9,8 +9,6 @@
 #include "kvmft/util.h"
 
 #include <errno.h>
-#include <string.h>
-#include <sys/auxv.h>
 
 #define MAP_FIRST_CAP 16
 
@@ -21,19 +19,16 @@ static uint64_t mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-/*
- * The kernel gives each process 16 random bytes; no system call, which a sandbox might not allow.
- * The address tells maps of one process apart.
- */
+/* The address tells maps of one process apart. */
 static uint64_t map_seed(const struct u64map *m)
 {
-	const void *random = (const void *)getauxval(AT_RANDOM);
-	uint64_t seed[2] = { 0 };
+	uintptr_t at = (uintptr_t)m;
+	struct hash_key key;
+	uint64_t seed;
 
-	if (random)
-		memcpy(seed, random, sizeof(seed));
-	seed[0] = mix(seed[0] ^ mix(seed[1] ^ (uintptr_t)m));
-	return seed[0] ? seed[0] : 1;
+	hash_key_init(&key);
+	seed = hash_bytes(&key, &at, sizeof(at));
+	return seed ? seed : 1;
 }
 
 static size_t map_home(const struct u64map *m, uint64_t key)

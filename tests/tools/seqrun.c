@@ -133,7 +133,7 @@ static bool volatile_file(const char *name)
 	return name[0] == '.' || str_starts(name, "kvmft_");
 }
 
-static void hash_bytes(uint64_t *h, const char *p, size_t n)
+static void sum_bytes(uint64_t *h, const char *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		*h = (*h ^ (uint8_t)p[i]) * 0x100000001b3ull;
@@ -155,9 +155,9 @@ static void hash_tree(int parent, const char *name, uint64_t *h, unsigned int *f
 			ssize_t n = file_read_all(dirfd(dir), e->d_name, 1 << 20, &text);
 			uint64_t one = 0xcbf29ce484222325ull;
 
-			hash_bytes(&one, e->d_name, strlen(e->d_name));
+			sum_bytes(&one, e->d_name, strlen(e->d_name));
 			if (n > 0)
-				hash_bytes(&one, text, (size_t)n);
+				sum_bytes(&one, text, (size_t)n);
 			free(text);
 			*h += one; /* whatever the order of the directory */
 			++*files;
