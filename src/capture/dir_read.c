@@ -39,6 +39,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -146,38 +147,59 @@ static int read_printk(struct capture *c, char *text)
 	return cap_set_printk(c, text, strlen(text));
 }
 
+const char *const cap_text_names[CAP_TEXTS] = {
+	[CAP_TEXT_CMDLINES] = "saved_cmdlines",
+	[CAP_TEXT_TGIDS] = "saved_tgids",
+	[CAP_TEXT_PRINTK] = "printk_formats",
+};
+
+/* What of a text is not there is said; n: what was read of it. */
+static void check_text(struct capture *c, enum cap_text which, const char *text, size_t n)
+{
+	const char *name = cap_text_names[which];
+
+	if (cap_priv(c)->text[which].told && n < cap_priv(c)->text[which].bytes)
+		cap_note(c, "%s is cut: %zu of %" PRIu64 " bytes", name, n, cap_priv(c)->text[which].bytes);
+	else if (n && text[n - 1] != '\n')
+		cap_note(c, "%s is cut: it ends inside a line", name);
+	if (strlen(text) < n)
+		cap_note(c, "%s is no text behind byte %zu", name, strlen(text));
+}
+
+typedef int text_parser(struct capture *c, char *text);
+
 /* All are optional: without them tasks have no names but the recorded ones. */
+static int read_text(struct capture *c, int dirfd, enum cap_text which)
+{
+	static text_parser *const parse[] = {
+		[CAP_TEXT_CMDLINES] = cap_parse_cmdlines,
+		[CAP_TEXT_TGIDS] = cap_parse_tgids,
+		[CAP_TEXT_PRINTK] = read_printk,
+	};
+	const char *name = cap_text_names[which];
+	_cleanup_free_ char *text = NULL;
+	bool more = false;
+	ssize_t n;
+
+	n = cap_read_file(dirfd, name, CAP_MAX_TEXT, &text, &more);
+	if (n == -ENOENT && cap_priv(c)->text[which].told)
+		cap_note(c, "%s is missing", name);
+	if (n == -ENOENT)
+		return 0;
+	if (n < 0 || more)
+		cap_note(c, "%s: %s", name, more ? "too long, cut" : strerror((int)-n));
+	else
+		check_text(c, which, text, (size_t)n);
+	return n < 0 ? 0 : parse[which](c, text);
+}
+
 static int read_texts(struct capture *c, int dirfd)
 {
-	static const struct {
-		const char *name;
-		int (*parse)(struct capture *c, char *text);
-	} file[] = {
-		{ "saved_cmdlines", cap_parse_cmdlines },
-		{ "saved_tgids", cap_parse_tgids },
-		{ "printk_formats", read_printk },
-	};
-	size_t i;
+	int ret = 0;
 
-	for (i = 0; i < ARRAY_SIZE(file); i++) {
-		_cleanup_free_ char *text = NULL;
-		bool more = false;
-		ssize_t n;
-		int ret;
-
-		n = cap_read_file(dirfd, file[i].name, CAP_MAX_TEXT, &text, &more);
-		if (n == -ENOENT)
-			continue;
-		if (n < 0 || more)
-			cap_note(c, "%s: %s", file[i].name,
-				 more ? "too long, cut" : strerror((int)-n));
-		if (n < 0)
-			continue;
-		ret = file[i].parse(c, text);
-		if (ret)
-			return ret;
-	}
-	return 0;
+	for (int i = 0; i < CAP_TEXTS && !ret; i++)
+		ret = read_text(c, dirfd, (enum cap_text)i);
+	return ret;
 }
 
 /* The number in "PREFIXnnn", when it is written exactly as `fmt` would write it. */

@@ -436,6 +436,21 @@ static int rec_segment(struct capture *c, const struct meta_rec *rec)
 	return 0;
 }
 
+static int rec_file(struct capture *c, const struct meta_rec *rec)
+{
+	const char *name = meta_get(rec, "name");
+	uint64_t bytes;
+
+	if (!name || !meta_get_u64(rec, "bytes", &bytes))
+		return bad(c, rec, name ? "bytes" : "name");
+	for (size_t i = 0; i < CAP_TEXTS; i++)
+		if (!strcmp(cap_text_names[i], name)) {
+			cap_priv(c)->text[i].told = true;
+			cap_priv(c)->text[i].bytes = bytes;
+		}
+	return 0;
+}
+
 static int rec_end(struct capture *c, const struct meta_rec *rec)
 {
 	c->complete = true;
@@ -469,6 +484,7 @@ static const struct {
 	{ "stats", rec_stats },	    /* when cpu entries overrun commit_overrun dropped read ... */
 	{ "lost", rec_lost },	    /* cpu count from to first last */
 	{ "segment", rec_segment }, /* n why tsc */
+	{ "file", rec_file },	    /* name bytes */
 	{ "end", rec_end },	    /* reason tsc */
 };
 

@@ -23,6 +23,10 @@ struct cap_part {
 	uint64_t size;
 };
 
+/* Files of text in a directory; all are optional, but those that meta tells of should be there. */
+enum cap_text { CAP_TEXT_CMDLINES, CAP_TEXT_TGIDS, CAP_TEXT_PRINTK, CAP_TEXTS };
+extern const char *const cap_text_names[CAP_TEXTS];
+
 struct cap_priv {
 	int dirfd;	   /* capture directory, -1 for a trace.dat */
 	struct cap_part formats; /* of a directory, while meta is read */
@@ -31,6 +35,10 @@ struct cap_priv {
 	size_t ninstance, instance_cap;
 	struct u64map task_by_tid; /* index into c->task */
 	size_t damage_dropped;
+	struct {
+		bool told;
+		uint64_t bytes;
+	} text[CAP_TEXTS];
 	uint32_t segments_told;	   /* 1 + the highest segment that meta mentions */
 	struct cap_unpacker *unpacker; /* made when a compressed chunk is read */
 };

@@ -321,8 +321,16 @@ int record_facts_bracket(struct record *r)
 /* A file of names, unless --min-free forbids it. */
 static int put_names(struct record *r, const char *name, const char *text)
 {
-	if (drain_room(&r->store, strlen(text)))
-		return put_file(r, name, text);
+	if (drain_room(&r->store, strlen(text))) {
+		int ret = put_file(r, name, text);
+
+		if (ret)
+			return ret;
+		meta_begin(&r->line, "file");
+		meta_str(&r->line, "name", name);
+		meta_u64(&r->line, "bytes", strlen(text));
+		return record_put(r);
+	}
 	if (!r->o->quiet)
 		cli_note("--min-free: %s was not written, some names of tasks may be missing",
 			 name);

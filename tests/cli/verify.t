@@ -71,6 +71,18 @@ is "$(awk -F, '$4 == "slice" { n += $6 + $7 } $4 == "all" { all = $6 + $7 } END 
 	"... so are the slices"
 out_has '^syn,.*,aligned,pairs,tsc_deadline,,,,,,,,[1-9][0-9]*,0,0,[0-9]+,' "... pairs"
 
+# ---- a VM that is known by its threads alone ----
+
+cp -r "$tmp/plain/host" "$tmp/bare"
+sed -i '/^vm /d; /^vcpu /d' "$tmp/bare/meta"
+run "$kvmft" verify --tsc-offset 5 "$tmp/bare" "$tmp/plain/guest=tids:4001,4002"
+status_is 1 "a VM without facts, misaligned"
+is "$(wc -c <"$err" | tr -d ' ')" 0 "... and nothing on stderr"
+run "$kvmft" verify "$tmp/bare" "$tmp/plain/guest=4999"
+status_is 1 "... there is no other"
+err_has "no VM '4999' in" "... is told"
+err_one_line "... no other"
+
 # ---- wrong offsets ----
 
 # The slack is 1500 either way: up to there the windows cannot tell, beyond it they must.

@@ -194,6 +194,53 @@ static int open_meta(const char *dir, const char *text, size_t len, char *why, s
 	return ret;
 }
 
+/* A file of names that meta tells of is missed; one that is cut, or no text, is told, in old captures too. */
+static void test_texts(void **state __unused_arg)
+{
+	static const char cmdlines[] = "12 one\n13 two\n";
+	static const struct {
+		const char *text; /* NULL: no file */
+		size_t n;
+		bool told;
+		const char *note; /* NULL: none */
+	} want[] = {
+		{ cmdlines, sizeof(cmdlines) - 1, true, NULL },
+		{ cmdlines, sizeof(cmdlines) - 1, false, NULL },
+		{ NULL, 0, false, NULL },
+		{ NULL, 0, true, "saved_cmdlines is missing" },
+		{ cmdlines, 7, true, "saved_cmdlines is cut: 7 of 14 bytes" },
+		{ cmdlines, 7, false, NULL },
+		{ cmdlines, 10, false, "saved_cmdlines is cut: it ends inside a line" },
+		{ "", 0, true, "saved_cmdlines is cut: 0 of 14 bytes" },
+		{ "12 one\n\0" "3 two\n", 14, true, "saved_cmdlines is no text behind byte 7" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
+		struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
+		struct sbuf meta = { 0 };
+		char *dir = enc_tmpdir();
+		struct capture *c;
+
+		fx_meta(&meta, &g);
+		if (want[i].told)
+			sbuf_add(&meta, "file name=saved_cmdlines bytes=14\n");
+		sbuf_add(&meta, "file name=of_tomorrow bytes=9\nend reason=signal tsc=1\n");
+		enc_file(dir, "meta", meta.s, meta.len);
+		enc_file(dir, "seg000000/cpu0", "", 0);
+		if (want[i].text)
+			enc_file(dir, "saved_cmdlines", want[i].text, want[i].n);
+		c = fx_open(dir);
+		assert_non_null(c);
+		if (want[i].note)
+			assert_true(fx_noted(c, want[i].note));
+		assert_int_equal(fx_noted(c, "saved_cmdlines"), want[i].note != NULL);
+		assert_false(fx_noted(c, "of_tomorrow"));
+		capture_close(c);
+		sbuf_free(&meta);
+		enc_rmtree(dir);
+	}
+}
+
 static void test_versions(void **state __unused_arg)
 {
 	char *dir = enc_tmpdir(), why[1024];
@@ -461,6 +508,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_records),	      cmocka_unit_test(test_cut_everywhere),
+		cmocka_unit_test(test_texts),
 		cmocka_unit_test(test_versions),      cmocka_unit_test(test_damaged_lines),
 		cmocka_unit_test(test_data_files),    cmocka_unit_test(test_held),
 		cmocka_unit_test(test_links_refused),
