@@ -183,6 +183,7 @@ struct capture {
 	bool trimmed;		  /* the oldest segments were removed on purpose */
 	char *uname, *hypervisor, *uuid, *clocksource, *vendor, *tool;
 	uint64_t tsc_khz;	  /* 0 = unknown */
+	uint64_t tsc_khz_min, tsc_khz_max; /* it is between these; 0 = nothing is said of that */
 	char *tsc_khz_source;
 	uint64_t begin_tsc, stop_tsc, end_tsc; /* 0 = unknown; stop: no event is later */
 

@@ -53,6 +53,12 @@ static inline uint32_t exit_reason_key(enum exit_isa isa, uint64_t reason)
 {
 	return isa == EXIT_ISA_VMX ? (uint32_t)reason & EXIT_VMX_BASIC : (uint32_t)reason;
 }
+/* Whether the guest executed HLT: of PVM it is not known. */
+static inline bool exit_is_halt(enum exit_isa isa, uint64_t reason)
+{
+	return exit_reason_key(isa, reason) == (isa == EXIT_ISA_VMX ? 12u : isa == EXIT_ISA_SVM ? 0x78u : UINT32_MAX);
+}
+
 /* The flag bits, in place: 0 but for VMX. */
 uint32_t exit_reason_flags(enum exit_isa isa, uint64_t reason);
 /* "FAILED_VMENTRY BUS_LOCK": names (numbers where there is none) of flags; "" for 0. */

@@ -49,7 +49,6 @@ struct report_opts {
 	bool vms;	     /* tables of VMs will be asked for; by their names, PIDs or threads */
 	const char *vm;	     /* ... or of that VM alone: SEL; NULL: of all */
 	bool vcpus;	     /* tables of less than a VM will be asked for: by vCPU, thread or PID */
-	uint64_t khz;	     /* of the clock x86-tsc when the capture does not tell; 0 = take its */
 	bool has_from, has_to;
 	uint64_t from, to;   /* only events of this time, both ends included: ns since the capture began */
 };
@@ -90,6 +89,8 @@ struct report_totals {
 };
 
 const struct report_totals *report_totals(const struct report *r);
+/* Whether its times are cycles, as those of an x86-tsc whose frequency the capture does not say; else they are ns. */
+bool report_in_cycles(const struct report *r);
 /* The i-th remark that belongs beside the table (a line of text); NULL past the last. */
 const char *report_note(const struct report *r, size_t i);
 
@@ -113,16 +114,17 @@ const struct hostmap_vm *report_vm(const struct report *r, size_t i);
 #define REPORT_PERCENTILES 3
 extern const unsigned int report_percentiles[REPORT_PERCENTILES];
 
+/* Times are in ns, or cycles: see report_in_cycles(). */
 struct report_row {
 	uint64_t key;
 	uint64_t samples; /* all */
 	uint64_t timed;	  /* those with begin and end: what times are of */
-	uint64_t total_ns, min_ns, max_ns, avg_ns;
+	uint64_t total_time, min_time, max_time, avg_time;
 	/* percent times 100, rounded: of all samples, of the whole time; of the average */
 	uint32_t samples_pct, time_pct, stderr_pct;
 	bool counted; /* all timed samples are in a histogram: percentiles are known */
-	uint64_t percentile_ns[REPORT_PERCENTILES];
-	uint64_t part_ns[REPORT_PARTS]; /* their sum is total_ns */
+	uint64_t percentile_time[REPORT_PERCENTILES];
+	uint64_t part_time[REPORT_PARTS]; /* their sum is total_time */
 	/* for sorting and adding up */
 	unsigned __int128 ticks, squares, order;
 	uint64_t min, max;
@@ -149,9 +151,9 @@ struct report_filter {
 struct report_table {
 	struct report_row *row;
 	size_t n;
-	uint64_t samples, timed, total_ns;
-	uint64_t part_ns[REPORT_PARTS];
-	uint64_t guest_ns; /* between entries and exits; only REPORT_EXACT of vmexit */
+	uint64_t samples, timed, total_time;
+	uint64_t part_time[REPORT_PARTS];
+	uint64_t guest_time; /* between entries and exits; only REPORT_EXACT of vmexit */
 	uint64_t windows;  /* how many */
 	size_t vcpus;	   /* that had samples */
 };

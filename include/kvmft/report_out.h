@@ -17,6 +17,7 @@ struct report_section {
 /* All that is printed; everything is borrowed. */
 struct report_doc {
 	struct report *r; /* walked again where tables need it, else not changed */
+	const struct capture *cap; /* what it is of */
 	const struct report_opts *opts;
 	const char *pids; /* as the user gave them; NULL: all */
 	/* The next table, in the order in which they are made and printed; false: there is none. */

@@ -25,13 +25,12 @@ struct cap_pieces {
 };
 
 /*
- * Lines between the capture's readings of a clock. khz: nominal TSC rate, 0 = as the capture says,
- * or else measured with mono_raw. -ENODATA: fewer than two readings; -ENOTSUP: no TSC rate;
+ * Lines between the capture's readings of a clock. The TSC's nominal rate is as the capture says, or
+ * else measured with mono_raw. -ENODATA: fewer than two readings; -ENOTSUP: no TSC rate;
  * -EINVAL: readings that contradict each other; -ENOMEM. Freed with cap_pieces_free(), also after a
  * failure.
  */
-int cap_pieces_init(struct cap_pieces *p, const struct capture *cap, enum cap_clock clock,
-		    uint64_t khz) __must_check;
+int cap_pieces_init(struct cap_pieces *p, const struct capture *cap, enum cap_clock clock) __must_check;
 void cap_pieces_free(struct cap_pieces *p);
 
 /* A capture's pvclock record as the clock room has it; still to be checked (pvclock_check()). */

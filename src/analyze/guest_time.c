@@ -20,7 +20,7 @@ static const struct {
 static int need_samples(struct guest_time *g, const struct capture *cap, enum cap_clock clock,
 			struct kvmft_err *err)
 {
-	int ret = cap_pieces_init(&g->samples, cap, clock, 0);
+	int ret = cap_pieces_init(&g->samples, cap, clock);
 
 	g->kind = GCLOCK_SAMPLED;
 	if (ret)

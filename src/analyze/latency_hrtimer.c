@@ -76,8 +76,8 @@ int lat_hrtimers_new(struct lat *l)
 
 		if (!s->guest || s->qemu || !lat_decoder_has(l->dec[i], LE_HRTIMER_START))
 			continue;
-		c->has_mono = !cap_pieces_init(&c->mono, s->cap, CAP_CLOCK_MONO, 0);
-		c->has_real = !cap_pieces_init(&c->real, s->cap, CAP_CLOCK_REALTIME, 0);
+		c->has_mono = !cap_pieces_init(&c->mono, s->cap, CAP_CLOCK_MONO);
+		c->has_real = !cap_pieces_init(&c->real, s->cap, CAP_CLOCK_REALTIME);
 	}
 	return 0;
 }

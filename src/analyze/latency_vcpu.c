@@ -11,8 +11,8 @@
 
 #include <errno.h>
 
-#define VMX_HLT	    12u
-#define SVM_HLT	    0x78u
+#include "kvmft/exit_names.h"
+
 #define CPUS_MAX    65536u /* a capture that speaks of more is not believed */
 #define TASK_STOPPED 0x0cu /* prev_state: __TASK_STOPPED, __TASK_TRACED, others stopped it */
 
@@ -60,9 +60,7 @@ static void set_base(const struct lat *l, struct lat_vcpu *v, enum vs_state base
 
 static bool is_halt(const struct lat_in *in)
 {
-	uint32_t reason = (uint32_t)in->f[0];
-
-	return in->has & 2 && in->f[1] == 2 ? reason == SVM_HLT : (reason & 0xffff) == VMX_HLT;
+	return exit_is_halt(in->has & 2 && in->f[1] == EXIT_ISA_SVM ? EXIT_ISA_SVM : EXIT_ISA_VMX, in->f[0]);
 }
 
 /* Linux keeps the upper half for itself, and below 4 GiB (32 bit) the last of its four parts. */

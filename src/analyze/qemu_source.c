@@ -52,9 +52,9 @@ static void clocks_init(struct qsource *s)
 	const struct capture *host = s->map->cap;
 
 	s->clock[QTRACE_NO_CLOCK].error = -ENODATA;
-	s->clock[QTRACE_MONO].error = cap_pieces_init(&s->clock[QTRACE_MONO].pieces, host, CAP_CLOCK_MONO, 0);
+	s->clock[QTRACE_MONO].error = cap_pieces_init(&s->clock[QTRACE_MONO].pieces, host, CAP_CLOCK_MONO);
 	s->clock[QTRACE_REALTIME].error = cap_pieces_init(&s->clock[QTRACE_REALTIME].pieces, host,
-							  CAP_CLOCK_REALTIME, 0);
+							  CAP_CLOCK_REALTIME);
 	s->begin = host->begin_tsc;
 	s->end = host->end_tsc;
 	for (size_t i = 0; i < host->nbracket; i++) {

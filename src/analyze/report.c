@@ -67,12 +67,17 @@ const char *report_note(const struct report *r, size_t i)
 	return i < r->nnote ? r->note[i] : NULL;
 }
 
+bool report_in_cycles(const struct report *r)
+{
+	return r->cycles;
+}
+
 const struct report_totals *report_totals(const struct report *r)
 {
 	return &r->tot;
 }
 
-uint64_t report_ns(const struct report *r, u128 ticks)
+uint64_t report_time(const struct report *r, u128 ticks)
 {
 	u128 most = ~(u128)0 / r->mul, ns;
 
@@ -174,21 +179,6 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 	return 0;
 }
 
-static uint64_t bracket_khz(const struct capture *c)
-{
-	const struct cap_bracket *a, *b;
-	uint64_t ns;
-
-	if (c->nbracket < 2)
-		return 0;
-	a = &c->bracket[0];
-	b = &c->bracket[c->nbracket - 1];
-	ns = b->mono_raw - a->mono_raw;
-	if (b->tsc <= a->tsc || b->mono_raw <= a->mono_raw || ns < NSEC_PER_MSEC)
-		return 0;
-	return (uint64_t)((u128)(b->tsc - a->tsc) * NSEC_PER_MSEC / ns);
-}
-
 /* What a tick of the trace clock is. */
 static int clock_scale(struct report *r, struct kvmft_err *err)
 {
@@ -198,7 +188,7 @@ static int clock_scale(struct report *r, struct kvmft_err *err)
 	r->mul = r->div = 1;
 	if (clock_trace_is_ns(clock))
 		return 0;
-	if (c->has_tsc2nsec && c->tsc2nsec_mult && c->tsc2nsec_shift < 63 && !r->opts.khz) {
+	if (c->has_tsc2nsec && c->tsc2nsec_mult && c->tsc2nsec_shift < 63) {
 		r->mul = c->tsc2nsec_mult;
 		r->div = 1ull << c->tsc2nsec_shift;
 		return 0;
@@ -206,11 +196,14 @@ static int clock_scale(struct report *r, struct kvmft_err *err)
 	if (strcmp(clock, "x86-tsc"))
 		return err_set(err, ENOTSUP, "%s was recorded with the trace clock %s, which is no time",
 			       c->path, clock);
-	r->mul = NSEC_PER_MSEC;
-	r->div = r->opts.khz ? r->opts.khz : c->tsc_khz ? c->tsc_khz : bracket_khz(c);
-	if (!r->div)
-		return err_set(err, ENODATA,
-			       "%s does not say how fast its TSC runs: give it with --tsc-khz", c->path);
+	r->cycles = !c->tsc_khz;
+	if (r->cycles && (r->opts.has_from || r->opts.has_to))
+		return err_set(err, ENODATA, "--from and --to are times, and nothing in %s tells how fast its TSC "
+					     "runs: give that with --tsc-khz", c->path);
+	if (!r->cycles) {
+		r->mul = NSEC_PER_MSEC;
+		r->div = c->tsc_khz;
+	}
 	return 0;
 }
 

@@ -263,8 +263,9 @@ struct report {
 	uint64_t *gap_to;      /* by stream: where its last gap ended, UINT64_MAX: not yet */
 	uint64_t from, to;     /* window in ticks, both ends included; by default all */
 
-	/* ns = ticks * mul / div */
+	/* ns = ticks * mul / div; cycles: both are 1 */
 	uint64_t mul, div;
+	bool cycles;
 
 	struct report_totals tot;
 	char **note;
@@ -273,7 +274,7 @@ struct report {
 
 /* Adds a remark; out of memory only loses it. */
 void report_remark(struct report *r, const char *fmt, ...) __printf(2, 3);
-uint64_t report_ns(const struct report *r, u128 ticks);
+uint64_t report_time(const struct report *r, u128 ticks);
 
 /* The thread's index, made when new (UINT32_MAX: too many, or out of memory). */
 uint32_t report_thread(struct report *r, int32_t tid);

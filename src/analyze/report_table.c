@@ -122,7 +122,7 @@ static void add_cell(struct build *b, const struct cell *c)
 	b->t->timed += c->timed;
 	b->ticks += c->sum;
 	for (int p = 0; c->part && p < REPORT_PARTS; p++)
-		row->part_ns[p] += c->part[p]; /* ticks until row_finish() */
+		row->part_time[p] += c->part[p]; /* ticks until row_finish() */
 }
 
 static void add_vcpu(struct build *b, const struct rvcpu *v, u128 *guest)
@@ -198,16 +198,16 @@ static void percentiles(const struct build *b, struct report_row *row, struct lo
 		n += h->count[i];
 	row->counted = n == h->n;
 	for (size_t i = 0; row->counted && i < REPORT_PERCENTILES; i++)
-		row->percentile_ns[i] = report_ns(b->r, loghist_percentile(h, report_percentiles[i], 100));
+		row->percentile_time[i] = report_time(b->r, loghist_percentile(h, report_percentiles[i], 100));
 }
 
 /* Parts in ns whose sum is the total in ns: rounding is left in the first. */
-static void finish_parts(const struct report *r, uint64_t *part, uint64_t total_ns)
+static void finish_parts(const struct report *r, uint64_t *part, uint64_t total_time)
 {
-	uint64_t left = total_ns;
+	uint64_t left = total_time;
 
 	for (int p = PART_KERNEL + 1; p < REPORT_PARTS; p++) {
-		part[p] = MIN(report_ns(r, part[p]), left);
+		part[p] = MIN(report_time(r, part[p]), left);
 		left -= part[p];
 	}
 	part[PART_KERNEL] = left;
@@ -219,17 +219,17 @@ static void row_finish(struct build *b, struct report_row *row, struct loghist *
 
 	if (!row->timed)
 		row->min = 0;
-	row->total_ns = report_ns(r, row->ticks);
-	row->min_ns = report_ns(r, row->min);
-	row->max_ns = report_ns(r, row->max);
-	row->avg_ns = row->timed ? report_ns(r, (row->ticks + row->timed / 2) / row->timed) : 0;
+	row->total_time = report_time(r, row->ticks);
+	row->min_time = report_time(r, row->min);
+	row->max_time = report_time(r, row->max);
+	row->avg_time = row->timed ? report_time(r, (row->ticks + row->timed / 2) / row->timed) : 0;
 	row->samples_pct = percent(row->samples, b->t->samples);
 	row->time_pct = percent(row->ticks, b->ticks);
 	row->stderr_pct = relative_error(row);
 	if (r->opts.split)
-		finish_parts(r, row->part_ns, row->total_ns);
+		finish_parts(r, row->part_time, row->total_time);
 	for (int p = 0; p < REPORT_PARTS; p++)
-		b->t->part_ns[p] += row->part_ns[p];
+		b->t->part_time[p] += row->part_time[p];
 	if (h)
 		percentiles(b, row, h);
 }
@@ -319,8 +319,8 @@ int report_table(struct report *r, const struct report_filter *f, enum report_ke
 		row_finish(&b, &t->row[i], h);
 	for (size_t i = 0; i < t->n && !ret; i++)
 		t->row[i].order = order(&t->row[i], key);
-	t->total_ns = report_ns(r, b.ticks);
-	t->guest_ns = report_ns(r, guest);
+	t->total_time = report_time(r, b.ticks);
+	t->guest_time = report_time(r, guest);
 	if (!ret && t->n)
 		qsort(t->row, t->n, sizeof(*t->row), by_order);
 	free(h);

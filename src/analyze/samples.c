@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "kvmft/tsc_rate.h"
+
 /* What NTP may steer a clock by, and as much again for a tsc_khz that is not exact. */
 #define STEP_PPM 1000
 /* A rate is never believed to be steadier than this, however steady it looks. */
@@ -80,20 +82,6 @@ static size_t take(const struct capture *cap, enum cap_clock clock, struct clock
 	return kept;
 }
 
-/* The nominal rate: recorded, or measured with the clock that nobody steers. */
-static uint64_t khz_of(const struct capture *cap)
-{
-	const struct cap_bracket *a = cap->bracket, *b = a;
-	unsigned __int128 khz;
-
-	if (cap->nbracket)
-		b += cap->nbracket - 1;
-	if (cap->tsc_khz || !cap->nbracket || b->tsc <= a->tsc || b->mono_raw <= a->mono_raw)
-		return cap->tsc_khz;
-	khz = (unsigned __int128)(b->tsc - a->tsc) * 1000000 / (b->mono_raw - a->mono_raw);
-	return khz > UINT32_MAX ? 0 : (uint64_t)khz;
-}
-
 /* Rate of interval i, ns per cycle in units of 2^-40; 0 when it does not move forward. */
 static unsigned __int128 rate(const struct clock_sample *s)
 {
@@ -120,16 +108,17 @@ static uint32_t slew_of(const struct clock_sample *v, size_t n)
 	return (uint32_t)most;
 }
 
-int cap_pieces_init(struct cap_pieces *p, const struct capture *cap, enum cap_clock clock,
-		    uint64_t khz)
+int cap_pieces_init(struct cap_pieces *p, const struct capture *cap, enum cap_clock clock)
 {
+	struct tsc_rate nominal;
+	uint64_t khz;
 	size_t n;
 
 	memset(p, 0, sizeof(*p));
 	if (readings(cap, clock) < 2)
 		return -ENODATA;
-	if (!khz)
-		khz = khz_of(cap);
+	tsc_rate_said(cap, &nominal);
+	khz = nominal.khz;
 	if (!khz || khz > UINT32_MAX)
 		return -ENOTSUP;
 	p->v = calloc(readings(cap, clock), sizeof(*p->v));

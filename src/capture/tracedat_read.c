@@ -156,6 +156,8 @@ static int finish(struct capture *c)
 
 		khz += rest * 2 >= c->tsc2nsec_mult;
 		c->tsc_khz = khz <= UINT32_MAX ? (uint64_t)khz : 0;
+		if (cap_set_str(&c->tsc_khz_source, "TSC2NSEC"))
+			return -ENOMEM;
 	}
 	return c->clock ? 0 : cap_set_str(&c->clock, "local");
 }

@@ -14,6 +14,7 @@
 
 #include "convert_ctx.h"
 #include "pairing.h"
+#include "rate.h"
 
 struct convert_opts {
 	const char *from, *to;
@@ -56,7 +57,7 @@ static const struct opt convert_options[] = {
 	      "without kvmclock; given twice: for --from and for --to"),
 	OPTION_CHOICE(0, "clocksource", struct convert_opts, p.clocksource, "NAME",
 		      convert_clocksources, "what LAST of the guest's --mono-raw counts"),
-	PARAM(0, "tsc-khz", OPT_U64, tsc_khz, "N", "rate of the TSC, for captures that lack it"),
+	RATE_OPTION(struct convert_opts, p.tsc_khz),
 	OPT_END,
 };
 

@@ -14,6 +14,7 @@
 
 #include "kvmft/timeline.h"
 #include "kvmft/vm.h"
+#include "rate.h"
 
 #define DEFAULT_INPUT "kvmft.data"
 
@@ -54,7 +55,7 @@ static int open_input(struct convert_ctx *c, const char *path, bool is_guest,
 	if (!is_guest && cap->side == CAP_SIDE_GUEST)
 		return err_set(err, EINVAL, "%s is the capture of a guest: give it with --guest-capture",
 			       path);
-	return 0;
+	return rate_given(cap, &c->p->tsc_khz, err);
 }
 
 static int open_captures(struct convert_ctx *c, struct kvmft_err *err)

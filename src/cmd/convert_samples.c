@@ -32,8 +32,7 @@ static int add_clock(struct convert_ctx *c, const struct capture *cap, const str
 		     bool guest, struct kvmft_err *err)
 {
 	enum clock_id id = guest ? s->guest : s->host;
-	int ret = cap_pieces_init(&c->sample[id], cap, s->clock,
-				  c->p->tsc_khz.set ? c->p->tsc_khz.v : 0);
+	int ret = cap_pieces_init(&c->sample[id], cap, s->clock);
 
 	if (ret == -ENODATA)
 		return 0; /* the missing edge tells */

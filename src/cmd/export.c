@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cmds.h"
+#include "rate.h"
 #include "sink.h"
 #include "window.h"
 
@@ -39,6 +40,7 @@ static const struct opt export_options[] = {
 	       "leave out what was before T, a time as --to text shows it"),
 	OPTION(0, "until", OPT_STR, struct export_opts, until, "T", WINDOW_HELP_TO),
 	PAIRING_CLOCK_OPTIONS(struct export_opts, pair),
+	RATE_OPTION(struct export_opts, khz),
 	OPTION(0, "force", OPT_FLAG, struct export_opts, force, NULL, "replace existing files"),
 	OPTION('q', "quiet", OPT_FLAG, struct export_opts, quiet, NULL,
 	       "no summary on standard error unless something is wrong"),
@@ -84,13 +86,21 @@ static int export_open(struct pairing *p, const struct export_opts *o, int argc,
 		       struct kvmft_err *err)
 {
 	struct pairing_opts po = { .need = PAIRING_CLOCKS, .clock = &o->pair };
+	int ret = rate_check(&o->khz, err);
 
+	if (ret)
+		return ret;
 	if (!strcmp(o->input, DEFAULT_INPUT) && access(DEFAULT_INPUT, F_OK))
 		return err_set(err, ENOENT, "no %s here: name a capture with -i, or make one with `kvmft record`",
 			       DEFAULT_INPUT);
-	if (!argc)
-		return pairing_open_alone(p, o->input, err);
-	return pairing_open(p, o->input, argv, (size_t)argc, &po, err);
+	ret = argc ? pairing_open(p, o->input, argv, (size_t)argc, &po, err) :
+		     pairing_open_alone(p, o->input, err);
+	if (ret)
+		return ret;
+	/* What is only supposed, or known to some part in a million, would be a fact in a trace.dat. */
+	if (is_dat(o))
+		return rate_given(p->host.cap, &o->khz, err);
+	return rate_of_pairing(p, &o->khz, o->quiet, sink_cycles(o->to, o->clock), err);
 }
 
 /* The time line begins anew, with what is wanted of it. */

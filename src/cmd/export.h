@@ -13,7 +13,7 @@ struct export_opts {
 	struct outfile *out;
 	int clock;
 	bool v7, zstd, time_shift, force, quiet;
-	struct opt_u64 subbuf;
+	struct opt_u64 subbuf, khz;
 	const char *instance;
 	struct pairing_clock pair;
 	const char *from, *until;

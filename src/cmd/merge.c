@@ -10,6 +10,7 @@
 #include "kvmft/windows.h"
 #include "merge_pick.h"
 #include "merge_qemu.h"
+#include "rate.h"
 #include "sink.h"
 #include "window.h"
 
@@ -18,6 +19,7 @@ struct merge_opts {
 	const char *output, *format, *from, *to;
 	struct outfile *out;
 	struct pairing_clock pair;
+	struct opt_u64 khz;
 	bool force, quiet;
 	struct merge_pick_opts pick;
 	struct opt_list host;
@@ -36,6 +38,7 @@ static const struct opt merge_options[] = {
 	OPTION(0, "host", OPT_LIST, struct merge_opts, host, "HOST2",
 	       "the host that the guest moved to; may be repeated, in that order"),
 	PAIRING_CLOCK_OPTIONS(struct merge_opts, pair),
+	RATE_OPTION(struct merge_opts, khz),
 	OPTION(0, "qemu", OPT_LIST, struct merge_opts, qemu, "FILE[:FORMAT[:VM]]",
 	       "also the events of a trace that QEMU wrote: simple, log, syslog or ust;\n"
 	       "may be repeated"),
@@ -181,7 +184,11 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		return err_usage(err, "option --format: there is no format '%s'", m.o->format);
 	if (m.o->host.n && (m.o->pair.tsc_offset.set || m.o->pair.tsc_ratio || m.o->pair.solve))
 		return err_usage(err, "options --tsc-offset, --tsc-ratio and --solve: each --host has its own");
-	ret = pairing_prepare(&m.p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
+	ret = rate_check(&m.o->khz, err);
+	if (!ret)
+		ret = pairing_prepare(&m.p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
+	if (!ret)
+		ret = rate_of_pairing(&m.p, &m.o->khz, m.o->quiet, sink_cycles(m.o->format, m.o->clock), err);
 	if (!ret)
 		ret = pairing_add_hosts(&m.p, &m.o->host, err);
 	if (!ret)

@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kvmft/output.h"
 #include "kvmft/report_out.h"
 #include "pairing.h"
+#include "rate.h"
 
 #define DEFAULT_INPUT "kvmft.data"
 
@@ -50,8 +52,7 @@ static const struct opt report_options[] = {
 	       "leave out what was before T, seconds since the capture began"),
 	OPTION(0, "to", OPT_DURATION, struct opts, to, "T", "leave out what was after T"),
 	OPTION(0, "top", OPT_U64, struct opts, top, "N", "only the first N rows of each table"),
-	OPTION(0, "tsc-khz", OPT_U64, struct opts, khz, "KHZ",
-	       "frequency of the TSC, where the capture does not tell"),
+	RATE_OPTION(struct opts, khz),
 	OPTION_CHOICE(0, "format", struct opts, format, "FORMAT", cli_formats,
 		      "how to print (default: text)"),
 	OPT_END,
@@ -140,14 +141,14 @@ static int parse(struct run *run)
 
 	run->ro = (struct report_opts){
 		.semantics = o->semantics == 1 ? REPORT_PERF : REPORT_EXACT,
-		.percentiles = o->percentiles, .split = o->split, .khz = o->khz.v,
+		.percentiles = o->percentiles, .split = o->split,
 		.has_from = o->from.set, .from = o->from.v, .has_to = o->to.set, .to = o->to.v,
 	};
 	run->filter = (struct report_filter){ .vm = -1, .vcpu = -1 };
 	if (o->vcpu.set && o->vcpu.v > UINT32_MAX)
 		return err_usage(run->err, "option --vcpu: no vCPU has such an id");
-	if (o->khz.set && !o->khz.v)
-		return err_usage(run->err, "option --tsc-khz: 0 is no frequency");
+	if (rate_check(&o->khz, run->err))
+		return -EINVAL;
 	if (o->from.set && o->to.set && o->to.v < o->from.v)
 		return err_usage(run->err, "option --to: it is before --from");
 	if (o->vcpu.set)
@@ -318,7 +319,13 @@ static void __printf(2, 3) remark(struct run *run, const char *fmt, ...)
 static void remarks(struct run *run)
 {
 	const struct report_totals *t = report_totals(run->r);
+	struct sbuf b = { 0 };
 
+	/* Where there is no place for remarks it was told before. */
+	if (report_format_find(cli_formats[MAX(run->o->format, 0)])->has_notes &&
+	    out_rate_remark(run->cap, report_in_cycles(run->r) ? "times are in cycles" : NULL, &b) && b.s)
+		remark(run, "%s", b.s);
+	sbuf_free(&b);
 	if (t->no_end)
 		remark(run, "%llu exits were followed by another exit without kvm_entry: they count, but "
 		       "have no time", ULL(t->no_end));
@@ -385,7 +392,7 @@ static int print(struct run *run)
 	const struct report_format *fmt =
 		report_format_find(cli_formats[MAX(run->o->format, 0)]);
 	struct report_doc d = {
-		.r = run->r, .opts = &run->ro, .pids = run->o->pids, .next = next_section,
+		.r = run->r, .cap = run->cap, .opts = &run->ro, .pids = run->o->pids, .next = next_section,
 		.key = run->o->key < 0 ? KEY_SAMPLE : (enum report_key)run->o->key,
 		.top = run->o->top.v, .lost = run->loss.total, .lost_unknown = run->loss.unknown,
 		.flush = write_out, .arg = run, .remark = (const char *const *)run->remark,
@@ -424,6 +431,8 @@ static int report(struct run *run)
 			       DEFAULT_INPUT);
 	ret = capture_open(run->o->input, &run->cap, run->err);
 	ret = ret ? ret : fmt_load(run->cap, &run->fmt, run->err);
+	ret = ret ? ret : rate_of_capture(run->cap, run->fmt, &run->o->khz, false,
+				    run->ro.has_from || run->ro.has_to ? NULL : "times are in cycles", run->err);
 	ret = ret ? ret : report_new(run->cap, run->fmt, &run->ro, &run->r, run->err);
 	ret = ret ? ret : report_walk(run->r, run->err);
 	if (ret)

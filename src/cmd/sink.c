@@ -14,13 +14,16 @@
 static int readings(struct cap_pieces *pieces, const struct capture *host, const struct out_clock *c,
 		    struct kvmft_err *err)
 {
-	int ret = cap_pieces_init(pieces, host, (enum cap_clock)(c->kind - OUT_CLOCK_MONO_RAW), 0);
+	int ret = cap_pieces_init(pieces, host, (enum cap_clock)(c->kind - OUT_CLOCK_MONO_RAW));
 
 	if (ret == -ENODATA)
 		return err_set(err, ENODATA,
 			       "%s has no readings of %s beside the TSC (kvmft record makes them): use "
 			       "another --clock",
 			       host->path, out_clock_names[c->kind]);
+	if (ret == -ENOTSUP)
+		return err_set(err, ENODATA, "--clock %s needs the frequency of the TSC, and %s does not say it: give "
+					     "it with --tsc-khz", out_clock_names[c->kind], host->path);
 	if (ret)
 		return err_set(err, -ret, "%s: its readings of %s cannot be used: %s", host->path,
 			       out_clock_names[c->kind], strerror(-ret));
@@ -113,9 +116,10 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 	if (c->kind == OUT_CLOCK_NS && !c->khz) {
 		if (kind >= 0)
 			return err_set(err, ENODATA,
-				       "%s does not say how fast the host's TSC runs: use --clock host-tsc",
-				       host->path);
+				       "--clock ns: nothing in %s tells how fast its TSC runs: give that with "
+				       "--tsc-khz, or use --clock host-tsc", host->path);
 		c->kind = OUT_CLOCK_HOST_TSC;
+		c->no_rate = true;
 	}
 	if (check_hosts(p, c->kind, err))
 		return -EINVAL;
@@ -131,17 +135,26 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 	return 0;
 }
 
-int sink_check(const struct out_format *fmt, const struct out_clock *c, const char *path,
-	       struct kvmft_err *err)
+const char *sink_cycles(const char *format, int kind)
+{
+	const struct out_format *fmt = format ? out_format_find(format) : NULL;
+
+	if (kind >= 0)
+		return NULL;
+	return fmt && fmt->only_ns ? "what the trace calls a ns is a cycle" : "times are in cycles";
+}
+
+int sink_check(const struct out_format *fmt, struct out_clock *c, const char *path, struct kvmft_err *err)
 {
 	const struct capture *cap = c->map->cap;
 
 	if (fmt->only_ns && cap->clock && strcmp(cap->clock, "x86-tsc") && !clock_trace_is_ns(cap->clock))
 		return err_set(err, ENODATA, "format %s has times in ns, and %s was recorded with the trace clock "
 					     "%s, which is no time", fmt->name, cap->path, cap->clock);
-	if (fmt->only_ns && strcmp(out_clock_unit(c), "ns") && !c->khz)
-		return err_set(err, ENODATA, "format %s has times in ns, and %s does not say how fast its "
-					     "TSC runs", fmt->name, cap->path);
+	if (fmt->only_ns && c->no_rate) { /* ... then what it calls a ns is a cycle */
+		c->kind = OUT_CLOCK_NS;
+		c->khz = 1000000;
+	}
 	if (fmt->only_ns && strcmp(out_clock_unit(c), "ns"))
 		return err_usage(err, "format %s has times in ns: use a --clock other than %s", fmt->name,
 				 out_clock_names[c->kind]);

@@ -10,15 +10,18 @@
 #include <string.h>
 
 #include "cmds.h"
+#include "rate.h"
 
 struct verify_opts {
 	struct pairing_clock clock;
+	struct opt_u64 khz;
 	int format;
 	struct opt_list host;
 };
 
 static const struct opt verify_options[] = {
 	PAIRING_CLOCK_OPTIONS(struct verify_opts, clock),
+	RATE_OPTION(struct verify_opts, khz),
 	OPTION(0, "host", OPT_LIST, struct verify_opts, host, "HOST2",
 	       "the host that the guest moved to; may be repeated, in that order"),
 	OPTION_CHOICE(0, "format", struct verify_opts, format, "FORMAT", cli_formats,
@@ -122,7 +125,11 @@ static int verify_open(struct verify *v, const struct verify_opts *o, int argc, 
 	if (o->host.n && (o->clock.tsc_offset.set || o->clock.tsc_ratio || o->clock.solve))
 		return err_usage(err, "option --%s: each --host has its own offset",
 				 o->clock.solve ? "solve" : "tsc-offset");
-	ret = pairing_prepare(&v->p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
+	ret = rate_check(&o->khz, err);
+	if (!ret)
+		ret = pairing_prepare(&v->p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
+	if (!ret)
+		ret = rate_of_pairing(&v->p, &o->khz, false, "times are in cycles", err);
 	if (!ret)
 		ret = pairing_add_hosts(&v->p, &o->host, err);
 	if (!ret)

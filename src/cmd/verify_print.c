@@ -411,11 +411,7 @@ void verify_json(const struct verify *v, struct sbuf *b)
 	json_object_begin(&j);
 	json_key(&j, "complete");
 	json_bool(&j, v->complete);
-	json_key(&j, "tsc_khz");
-	if (v->khz)
-		json_u64(&j, v->khz);
-	else
-		json_null(&j);
+	out_json_rate(&j, v->p.host.cap);
 	json_key(&j, "guests");
 	json_array_begin(&j);
 	for (size_t i = 0; i < v->p.nguest; i++)

@@ -4,6 +4,10 @@
  */
 #include "kvmft/output.h"
 
+#include <inttypes.h>
+
+#include "kvmft/json.h"
+
 const char *const out_clock_names[] = {
 	[OUT_CLOCK_HOST_TSC] = "host-tsc",
 	[OUT_CLOCK_GUEST_TSC] = "guest-tsc",
@@ -19,6 +23,41 @@ const char *const out_clock_names[] = {
 const char *out_clock_unit(const struct out_clock *c)
 {
 	return c->kind == OUT_CLOCK_HOST_TSC || c->kind == OUT_CLOCK_GUEST_TSC ? "cycles" : "ns";
+}
+
+static void rate_member(struct json *j, const char *key, uint64_t khz)
+{
+	json_key(j, key);
+	if (khz)
+		json_u64(j, khz);
+	else
+		json_null(j);
+}
+
+void out_json_rate(struct json *j, const struct capture *host)
+{
+	rate_member(j, "tsc_khz", host->tsc_khz);
+	json_key(j, "tsc_khz_source");
+	json_str(j, host->tsc_khz ? host->tsc_khz_source : NULL);
+	rate_member(j, "tsc_khz_min", host->tsc_khz_max ? host->tsc_khz_min : host->tsc_khz);
+	rate_member(j, "tsc_khz_max", host->tsc_khz_max ? host->tsc_khz_max : host->tsc_khz);
+}
+
+bool out_rate_remark(const struct capture *host, const char *cycles, struct sbuf *b)
+{
+	if (cycles)
+		sbuf_addf(b, "%s: how fast the TSC runs is not known (--tsc-khz KHZ tells it)", cycles);
+	else if (host->tsc_khz_max > host->tsc_khz_min)
+		sbuf_addf(b, "times are by a TSC of %" PRIu64 " kHz, known by %s to be %" PRIu64 " to %" PRIu64,
+			  host->tsc_khz, host->tsc_khz_source, host->tsc_khz_min, host->tsc_khz_max);
+	return cycles || host->tsc_khz_max > host->tsc_khz_min;
+}
+
+bool out_clock_remark(const struct out_clock *c, struct sbuf *b)
+{
+	const char *cycles = c->kind == OUT_CLOCK_NS ? "1 ns IS 1 CYCLE here" : "times are in CYCLES";
+
+	return out_rate_remark(c->map->cap, c->no_rate ? cycles : NULL, b);
 }
 
 uint64_t out_cycles_to_ns(uint64_t cycles, uint64_t khz)

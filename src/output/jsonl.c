@@ -131,6 +131,7 @@ static int jsonl_begin(struct out *o)
 	key_str(&j, "clock", out_clock_names[o->clock.kind]);
 	key_str(&j, "unit", out_clock_unit(&o->clock));
 	key_number(&j, "khz", o->clock.khz, (int64_t)o->clock.khz);
+	out_json_rate(&j, tl_source(o->t, 0)->cap);
 	json_key(&j, "sources");
 	json_array_begin(&j);
 	for (size_t i = 0; i < tl_sources(o->t); i++)

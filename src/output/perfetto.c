@@ -8,6 +8,7 @@
  *	guest vm1	CPU 0		slices: the task, within it interrupts
  *			tasks		a track for each, slices while it runs
  *			lost events
+ *	what must be said of all times, if anything must
  *
  * All other events are instants, on the vCPU's track when its thread causes them, else on the
  * CPU's. Arrows follow an interrupt: the vCPU's APIC accepts it, the host injects it, the guest's
@@ -296,13 +297,29 @@ static int put_gap(struct out *o, const struct tl_item *i)
 				.type = PF_COUNTER, .value = (int64_t)p->lost[i->src->index] });
 }
 
+/* A track with an event on it: one without is not shown. */
+static int put_remark(struct out *o)
+{
+	struct pf *p = o->priv;
+	struct pf_track *t = pf_track(o, p, PF_REMARK, 0, 0);
+	int ret = t ? pf_put(o, p, t, &(struct pf_event){ .type = PF_INSTANT, .name = p->remark.s }) : -ENOMEM;
+
+	sbuf_reset(&p->remark);
+	return ret;
+}
+
 static int perfetto_item(struct out *o, const struct tl_item *i)
 {
 	struct pf *p = o->priv;
 	uint64_t t;
+	int ret = 0;
 
 	if (out_item_time(o, i, &t))
 		p->now = t; /* else it stands at its neighbour's place */
+	if (p->remark.len)
+		ret = put_remark(o);
+	if (ret)
+		return ret;
 	return i->kind == TL_EVENT ? put_event(o, i) : put_gap(o, i);
 }
 
@@ -335,6 +352,7 @@ static int perfetto_begin(struct out *o)
 	p->lost = calloc(tl_sources(o->t) + 1, sizeof(*p->lost));
 	if (!p->lost || evinfos_init(&p->types, o->t))
 		return -ENOMEM;
+	out_clock_remark(&o->clock, &p->remark);
 	ret = pf_head(o, p);
 	/* The counters start at 0, and tell that nothing was lost where they stay there. */
 	for (size_t i = 0; i < tl_sources(o->t) && !ret; i++)
@@ -349,6 +367,7 @@ static int perfetto_end(struct out *o)
 	if (!p)
 		return 0;
 	evinfos_free(&p->types);
+	sbuf_free(&p->remark);
 	for (size_t i = 0; i < p->ntrack; i++)
 		free(p->track[i]);
 	for (size_t i = 0; i < p->nirqs; i++)

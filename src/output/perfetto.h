@@ -18,7 +18,7 @@ struct pf_track {
 	enum pf_slice open[PF_DEPTH];
 };
 
-enum pf_kind { PF_SOURCE = 1, PF_CPU, PF_VM, PF_VCPU, PF_TASKS, PF_THREAD, PF_LOST };
+enum pf_kind { PF_SOURCE = 1, PF_CPU, PF_VM, PF_VCPU, PF_TASKS, PF_THREAD, PF_LOST, PF_REMARK };
 
 /* Interrupts of a vCPU that are under way: flow id by vector, 0 = none. */
 struct pf_irqs {
@@ -40,6 +40,7 @@ struct pf {
 	uint64_t add;	       /* ns between the output's clock and the trace's */
 	uint64_t now;	       /* the last time known */
 	uint64_t *lost;	       /* by source, so far */
+	struct sbuf remark;    /* what must be said of all times, the name of a track; empty: nothing, or it was said */
 };
 
 /* An event on a track. */

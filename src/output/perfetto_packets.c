@@ -136,11 +136,12 @@ static uint64_t uuid_of(enum pf_kind kind, size_t source, uint32_t number)
 static void track_name(const struct out *o, enum pf_kind kind, size_t source, uint32_t number,
 		       char *buf, size_t size)
 {
+	const struct pf *p = o->priv;
 	const struct hostmap *map = tl_hostmap(o->t);
 	const struct tl_source *s = NULL;
 	const struct hostmap_thread *t;
 
-	if (kind != PF_VM && kind != PF_VCPU)
+	if (kind != PF_VM && kind != PF_VCPU && kind != PF_REMARK)
 		s = tl_source(o->t, source);
 	switch (kind) {
 	case PF_SOURCE: snprintf(buf, size, "%s%s", s->guest && !s->alone ? "guest " : "", s->label); break;
@@ -153,6 +154,7 @@ static void track_name(const struct out *o, enum pf_kind kind, size_t source, ui
 	case PF_TASKS: snprintf(buf, size, "tasks"); break;
 	case PF_THREAD: snprintf(buf, size, "%s %u", tl_comm(s, (int32_t)number), number); break;
 	case PF_LOST: snprintf(buf, size, "lost events"); break;
+	case PF_REMARK: snprintf(buf, size, "%s", p->remark.s ? p->remark.s : ""); break;
 	}
 }
 
@@ -163,7 +165,7 @@ static const struct {
 	[PF_SOURCE] = { 0, 0 },		    [PF_CPU] = { PF_SOURCE, 1 },
 	[PF_VM] = { 0, 0 },		    [PF_VCPU] = { PF_VM, 0 },
 	[PF_TASKS] = { PF_SOURCE, 100000 }, [PF_THREAD] = { PF_TASKS, 0 },
-	[PF_LOST] = { PF_SOURCE, 0 },
+	[PF_LOST] = { PF_SOURCE, 0 },	    [PF_REMARK] = { 0, 0 },
 };
 
 static int put_track(struct out *o, struct pf *p, enum pf_kind kind, size_t source, uint32_t number)
@@ -171,7 +173,7 @@ static int put_track(struct out *o, struct pf *p, enum pf_kind kind, size_t sour
 	enum pf_kind parent = place[kind].parent;
 	struct sbuf *b = &o->line;
 	size_t packet, mark, counter;
-	char name[128];
+	char name[256];
 
 	if (parent && !pf_track(o, p, parent, source, 0))
 		return -ENOMEM;

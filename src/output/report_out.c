@@ -14,8 +14,9 @@
 #include <string.h>
 
 #include "kvmft/json.h"
+#include "kvmft/output.h"
 
-/* Columns of --split; also the keys of JSON and, with "_us", of CSV. */
+/* Columns of --split; also the keys of JSON and CSV, with the unit behind them. */
 static const struct {
 	const char *name, *head;
 } parts[REPORT_PARTS] = {
@@ -54,10 +55,22 @@ static int make_table(const struct report_doc *d, const struct report_section *s
 
 /* ---- text ---- */
 
-/* Floats, for perf prints floats: the last digit of its tables is theirs. */
-static void add_us(struct sbuf *b, int width, double ns)
+/* Floats, for perf prints floats: the last digit of its tables is theirs. width is without the unit. */
+static void add_time(const struct report_doc *d, struct sbuf *b, int width, double time)
 {
-	sbuf_addf(b, "%*.2fus ", width, ns / 1000);
+	if (report_in_cycles(d->r))
+		sbuf_addf(b, "%*.0f ", width + 2, time);
+	else
+		sbuf_addf(b, "%*.2fus ", width, time / 1000);
+}
+
+/* A sum in a sentence. */
+static void add_sum(const struct report_doc *d, struct sbuf *b, const char *what, uint64_t time)
+{
+	if (report_in_cycles(d->r))
+		sbuf_addf(b, "%s:%" PRIu64 " cycles", what, time);
+	else
+		sbuf_addf(b, "%s:%.2fus", what, (double)time / 1000);
 }
 
 static void add_pct(struct sbuf *b, uint64_t part, uint64_t whole)
@@ -91,16 +104,16 @@ static void text_row(const struct report_doc *d, const struct report_table *t,
 	report_row_name(d->r, row, name);
 	sbuf_addf(b, "%40s %10" PRIu64 " ", name, row->samples);
 	add_pct(b, row->samples, t->samples);
-	add_pct(b, row->total_ns, t->total_ns);
-	add_us(b, 9, (double)row->min_ns);
-	add_us(b, 9, (double)row->max_ns);
-	add_us(b, 9, row->timed ? (double)row->total_ns / (double)row->timed : 0);
+	add_pct(b, row->total_time, t->total_time);
+	add_time(d, b, 9, (double)row->min_time);
+	add_time(d, b, 9, (double)row->max_time);
+	add_time(d, b, 9, row->timed ? (double)row->total_time / (double)row->timed : 0);
 	sbuf_addf(b, "( +-%4u.%02u%% )", row->stderr_pct / 100, row->stderr_pct % 100);
 	if (d->opts->percentiles)
 		sbuf_addc(b, ' ');
 	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++) {
 		if (row->counted)
-			add_us(b, 9, (double)row->percentile_ns[i]);
+			add_time(d, b, 9, (double)row->percentile_time[i]);
 		else
 			sbuf_addf(b, "%11s ", "-");
 	}
@@ -110,32 +123,33 @@ static void text_row(const struct report_doc *d, const struct report_table *t,
 
 static void text_split(const struct report_doc *d, const struct report_table *t, struct sbuf *b)
 {
-	sbuf_addf(b, "%40s %14s ", "Where the time went", "Total time");
+	sbuf_addf(b, "%40s %14s ", "Where the time went", report_in_cycles(d->r) ? "Total cycles" : "Total time");
 	for (int p = 0; p < REPORT_PARTS; p++)
 		sbuf_addf(b, "%9s ", parts[p].head);
 	sbuf_add(b, "\n\n");
 	for (size_t i = 0; i <= rows_of(d, t); i++) {
 		const struct report_row *row = i < rows_of(d, t) ? &t->row[i] : NULL;
-		const uint64_t *part = row ? row->part_ns : t->part_ns;
-		uint64_t total = row ? row->total_ns : t->total_ns;
+		const uint64_t *part = row ? row->part_time : t->part_time;
+		uint64_t total = row ? row->total_time : t->total_time;
 		char name[REPORT_NAME] = "all";
 
 		if (row)
 			report_row_name(d->r, row, name);
 		sbuf_addf(b, "%40s ", name);
-		add_us(b, 12, (double)total);
+		add_time(d, b, 12, (double)total);
 		for (int p = 0; p < REPORT_PARTS; p++)
 			add_pct(b, part[p], total);
 		sbuf_addc(b, '\n');
 		flush(d, b);
 	}
-	sbuf_addf(b, "\nGuest run time:%.2fus in %" PRIu64 " entries.\n\n", (double)t->guest_ns / 1000,
-		  t->windows);
+	add_sum(d, b, "\nGuest run time", t->guest_time);
+	sbuf_addf(b, " in %" PRIu64 " entries.\n\n", t->windows);
 }
 
 static void text_section(const struct report_doc *d, const struct report_section *s,
 			 struct sbuf *b)
 {
+	bool cycles = report_in_cycles(d->r);
 	struct report_table t;
 	size_t n;
 
@@ -145,7 +159,8 @@ static void text_section(const struct report_doc *d, const struct report_section
 	sbuf_add(b, "\n\nAnalyze events for ");
 	text_whose(d, s, b);
 	sbuf_addf(b, "%40s %10s %9s %9s %11s %11s %16s ", class_title(d->opts->cls), "Samples",
-		  "Samples%", "Time%", "Min Time", "Max Time", "Avg time");
+		  "Samples%", "Time%", cycles ? "Min cycles" : "Min Time", cycles ? "Max cycles" : "Max Time",
+		  cycles ? "Avg cycles" : "Avg time");
 	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++)
 		sbuf_addf(b, "%*sp%u ", i ? 8 : 15, "", report_percentiles[i]);
 	sbuf_add(b, "\n\n");
@@ -153,8 +168,9 @@ static void text_section(const struct report_doc *d, const struct report_section
 		text_row(d, &t, &t.row[i], b);
 	if (n < t.n)
 		sbuf_addf(b, "%40s\n", "...");
-	sbuf_addf(b, "\nTotal Samples:%" PRIu64 ", Total events handled time:%.2fus.\n\n", t.samples,
-		  (double)t.total_ns / 1000);
+	sbuf_addf(b, "\nTotal Samples:%" PRIu64 ", ", t.samples);
+	add_sum(d, b, "Total events handled time", t.total_time);
+	sbuf_add(b, ".\n\n");
 	if (d->opts->split)
 		text_split(d, &t, b);
 	report_table_free(&t);
@@ -202,14 +218,24 @@ static void field_pct(struct json *j, const char *key, uint32_t v)
 	json_fixed_u64(j, v, 2);
 }
 
-static void json_parts(struct json *j, const uint64_t *part)
+static void key_time(const struct report_doc *d, struct json *j, const char *name)
 {
 	char key[32];
 
-	for (int p = 0; p < REPORT_PARTS; p++) {
-		snprintf(key, sizeof(key), "%s_ns", parts[p].name);
-		field_u64(j, key, part[p]);
-	}
+	snprintf(key, sizeof(key), "%s_%s", name, report_in_cycles(d->r) ? "cycles" : "ns");
+	json_key(j, key);
+}
+
+static void field_time(const struct report_doc *d, struct json *j, const char *name, uint64_t v)
+{
+	key_time(d, j, name);
+	json_u64(j, v);
+}
+
+static void json_parts(const struct report_doc *d, struct json *j, const uint64_t *part)
+{
+	for (int p = 0; p < REPORT_PARTS; p++)
+		field_time(d, j, parts[p].name, part[p]);
 }
 
 static void json_row(const struct report_doc *d, const struct report_row *row, struct json *j)
@@ -223,23 +249,23 @@ static void json_row(const struct report_doc *d, const struct report_row *row, s
 	field_u64(j, "timed", row->timed);
 	field_pct(j, "samples_pct", row->samples_pct);
 	field_pct(j, "time_pct", row->time_pct);
-	field_u64(j, "total_ns", row->total_ns);
-	field_u64(j, "min_ns", row->min_ns);
-	field_u64(j, "max_ns", row->max_ns);
-	field_u64(j, "avg_ns", row->avg_ns);
+	field_time(d, j, "total", row->total_time);
+	field_time(d, j, "min", row->min_time);
+	field_time(d, j, "max", row->max_time);
+	field_time(d, j, "avg", row->avg_time);
 	field_pct(j, "stderr_pct", row->stderr_pct);
 	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++) {
 		char key[16];
 
-		snprintf(key, sizeof(key), "p%u_ns", report_percentiles[i]);
-		json_key(j, key);
+		snprintf(key, sizeof(key), "p%u", report_percentiles[i]);
+		key_time(d, j, key);
 		if (row->counted)
-			json_u64(j, row->percentile_ns[i]);
+			json_u64(j, row->percentile_time[i]);
 		else
 			json_null(j);
 	}
 	if (d->opts->split)
-		json_parts(j, row->part_ns);
+		json_parts(d, j, row->part_time);
 	json_object_end(j);
 }
 
@@ -266,10 +292,10 @@ static void json_section(const struct report_doc *d, const struct report_section
 		json_null(j);
 	field_u64(j, "vcpus", t.vcpus);
 	field_u64(j, "total_samples", t.samples);
-	field_u64(j, "total_ns", t.total_ns);
+	field_time(d, j, "total", t.total_time);
 	if (d->opts->split) {
-		json_parts(j, t.part_ns);
-		field_u64(j, "guest_ns", t.guest_ns);
+		json_parts(d, j, t.part_time);
+		field_time(d, j, "guest", t.guest_time);
 		field_u64(j, "entries", t.windows);
 	}
 	field_u64(j, "rows_total", t.n);
@@ -320,6 +346,8 @@ static void json_print(const struct report_doc *d, struct sbuf *b)
 	json_object_begin(&j);
 	field_str(&j, "class", class_name(d->opts->cls));
 	field_str(&j, "semantics", d->opts->semantics == REPORT_PERF ? "perf" : "exact");
+	field_str(&j, "unit", report_in_cycles(d->r) ? "cycles" : "ns");
+	out_json_rate(&j, d->cap);
 	json_totals(d, &j);
 	json_key(&j, "notes");
 	json_array_begin(&j);
@@ -341,6 +369,14 @@ static void json_print(const struct report_doc *d, struct sbuf *b)
 
 /* ---- CSV ---- */
 
+static void csv_time(const struct report_doc *d, struct sbuf *b, uint64_t v)
+{
+	if (report_in_cycles(d->r))
+		sbuf_addf(b, ",%" PRIu64, v);
+	else
+		sbuf_add_csv_us(b, v);
+}
+
 static void csv_pct(struct sbuf *b, uint32_t v)
 {
 	sbuf_addf(b, ",%u.%02u", v / 100, v % 100);
@@ -361,32 +397,33 @@ static void csv_row(const struct report_doc *d, const struct report_section *s,
 	sbuf_addf(b, ",%" PRIu64, row->samples);
 	csv_pct(b, row->samples_pct);
 	csv_pct(b, row->time_pct);
-	sbuf_add_csv_us(b, row->min_ns);
-	sbuf_add_csv_us(b, row->max_ns);
-	sbuf_add_csv_us(b, row->avg_ns);
+	csv_time(d, b, row->min_time);
+	csv_time(d, b, row->max_time);
+	csv_time(d, b, row->avg_time);
 	csv_pct(b, row->stderr_pct);
-	sbuf_add_csv_us(b, row->total_ns);
+	csv_time(d, b, row->total_time);
 	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++) {
 		if (row->counted)
-			sbuf_add_csv_us(b, row->percentile_ns[i]);
+			csv_time(d, b, row->percentile_time[i]);
 		else
 			sbuf_addc(b, ',');
 	}
 	for (int p = 0; d->opts->split && p < REPORT_PARTS; p++)
-		sbuf_add_csv_us(b, row->part_ns[p]);
+		csv_time(d, b, row->part_time[p]);
 	sbuf_addc(b, '\n');
 	flush(d, b);
 }
 
 static void csv_print(const struct report_doc *d, struct sbuf *b)
 {
+	const char *u = report_in_cycles(d->r) ? "cycles" : "us";
 	struct report_section s;
 
-	sbuf_add(b, "vm,vcpu,event,samples,samples_pct,time_pct,min_us,max_us,avg_us,stderr_pct,total_us");
+	sbuf_addf(b, "vm,vcpu,event,samples,samples_pct,time_pct,min_%s,max_%s,avg_%s,stderr_pct,total_%s", u, u, u, u);
 	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++)
-		sbuf_addf(b, ",p%u_us", report_percentiles[i]);
+		sbuf_addf(b, ",p%u_%s", report_percentiles[i], u);
 	for (int p = 0; d->opts->split && p < REPORT_PARTS; p++)
-		sbuf_addf(b, ",%s_us", parts[p].name);
+		sbuf_addf(b, ",%s_%s", parts[p].name, u);
 	sbuf_addc(b, '\n');
 	while (!b->error && d->next(d->arg, &s)) {
 		struct report_table t;

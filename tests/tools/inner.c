@@ -217,7 +217,7 @@ static void run_merge(struct input *in, struct result *r)
 /* It has no sum of stamps to compare; that it saw all events is compared. Guests have nothing to pair. */
 static void run_pair(struct input *in, struct result *r)
 {
-	struct report_opts opts = { .cls = class_find("vmexit"), .khz = 2000000 };
+	struct report_opts opts = { .cls = class_find("vmexit") };
 	struct kvmft_err err = { .text = "" };
 	struct report *rep = NULL;
 

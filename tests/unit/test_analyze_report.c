@@ -211,9 +211,9 @@ static void compare(const struct plan *p, const struct opened *o)
 
 			assert_int_equal(row->samples, w->n);
 			assert_int_equal(row->timed, w->timed);
-			assert_int_equal(row->total_ns, w->sum);
-			assert_int_equal(row->min_ns, w->timed ? w->min : 0);
-			assert_int_equal(row->max_ns, w->max);
+			assert_int_equal(row->total_time, w->sum);
+			assert_int_equal(row->min_time, w->timed ? w->min : 0);
+			assert_int_equal(row->max_time, w->max);
 			samples += row->samples;
 		}
 		for (uint32_t k = 0; k < REASONS; k++)
@@ -234,18 +234,18 @@ static void compare_all(const struct opened *apart, const struct opened *shared)
 	assert_int_equal(got.n, want.n);
 	assert_int_equal(got.vcpus, want.vcpus);
 	assert_int_equal(got.samples, want.samples);
-	assert_int_equal(got.total_ns, want.total_ns);
-	assert_int_equal(got.guest_ns, want.guest_ns);
+	assert_int_equal(got.total_time, want.total_time);
+	assert_int_equal(got.guest_time, want.guest_time);
 	for (size_t i = 0; i < want.n; i++) {
 		assert_int_equal(got.row[i].key, want.row[i].key);
 		assert_int_equal(got.row[i].samples, want.row[i].samples);
 		assert_int_equal(got.row[i].timed, want.row[i].timed);
-		assert_int_equal(got.row[i].min_ns, want.row[i].min_ns);
-		assert_int_equal(got.row[i].max_ns, want.row[i].max_ns);
-		assert_int_equal(got.row[i].avg_ns, want.row[i].avg_ns);
+		assert_int_equal(got.row[i].min_time, want.row[i].min_time);
+		assert_int_equal(got.row[i].max_time, want.row[i].max_time);
+		assert_int_equal(got.row[i].avg_time, want.row[i].avg_time);
 		assert_int_equal(got.row[i].stderr_pct, want.row[i].stderr_pct);
-		assert_memory_equal(got.row[i].percentile_ns, want.row[i].percentile_ns,
-				    sizeof(want.row[i].percentile_ns));
+		assert_memory_equal(got.row[i].percentile_time, want.row[i].percentile_time,
+				    sizeof(want.row[i].percentile_time));
 		assert_true(got.row[i].counted);
 	}
 	report_table_free(&want);
@@ -310,12 +310,12 @@ static void check_one(const struct opened *o, uint32_t i, bool percentiles)
 	assert_int_equal(t.vcpus, 1);
 	assert_int_equal(t.row[0].key & 0xffff, i % 5);
 	assert_int_equal(t.row[0].samples, i % 3 + 1);
-	assert_int_equal(t.row[0].min_ns, i + 1);
-	assert_int_equal(t.total_ns, (i % 3 + 1) * (i + 1));
+	assert_int_equal(t.row[0].min_time, i + 1);
+	assert_int_equal(t.total_time, (i % 3 + 1) * (i + 1));
 	assert_int_equal(t.windows, i % 3 + 1);
 	assert_int_equal(t.row[0].counted, percentiles);
 	if (percentiles)
-		assert_in_range(t.row[0].percentile_ns[2], i + 1 - i / 16, i + 1);
+		assert_in_range(t.row[0].percentile_time[2], i + 1 - i / 16, i + 1);
 	report_table_free(&t);
 }
 
@@ -337,7 +337,7 @@ static void check_some(const struct opened *o, uint32_t lo, uint32_t hi)
 	}
 	assert_int_equal(report_table(o->r, &f, KEY_NAME, &t), 0);
 	assert_int_equal(t.n, 5);
-	assert_int_equal(t.total_ns, total);
+	assert_int_equal(t.total_time, total);
 	assert_int_equal(t.vcpus, lo < hi ? hi - lo : MANY);
 	for (size_t i = 0; i < t.n; i++)
 		assert_int_equal(t.row[i].samples, samples[t.row[i].key & 0xffff]);
@@ -464,11 +464,11 @@ static void test_percentiles(void **state __unused_arg)
 	t = table_of(&o, KEY_SAMPLE);
 	qsort(d, ARRAY_SIZE(d), sizeof(d[0]), cmp_u64);
 	assert_int_equal(t.n, 1);
-	check_near(t.row[0].percentile_ns[0], d[499]);
-	check_near(t.row[0].percentile_ns[1], d[899]);
-	check_near(t.row[0].percentile_ns[2], d[989]);
-	assert_int_equal(t.row[0].min_ns, d[0]);
-	assert_int_equal(t.row[0].max_ns, d[999]);
+	check_near(t.row[0].percentile_time[0], d[499]);
+	check_near(t.row[0].percentile_time[1], d[899]);
+	check_near(t.row[0].percentile_time[2], d[989]);
+	assert_int_equal(t.row[0].min_time, d[0]);
+	assert_int_equal(t.row[0].max_time, d[999]);
 	report_table_free(&t);
 	close_report(&o);
 	enc_rmtree(dir);
@@ -495,7 +495,7 @@ static void test_crowded(void **state __unused_arg)
 		samples += t.row[i].samples;
 	assert_int_equal(samples, n);
 	assert_int_equal(t.samples, n);
-	assert_int_equal(t.total_ns, n * 50);
+	assert_int_equal(t.total_time, n * 50);
 	report_row_name(o.r, &t.row[0], name); /* the one with most samples */
 	assert_string_equal(name, "(others)");
 	assert_true(t.n > 3000 && t.n < 10000);
@@ -528,7 +528,7 @@ static void test_no_histogram(void **state __unused_arg)
 	for (size_t i = 0; i < t.n; i++) {
 		assert_int_equal(t.row[i].timed, EACH);
 		lacking += !t.row[i].counted;
-		assert_int_equal(t.row[i].percentile_ns[0], t.row[i].counted ? 16 : 0);
+		assert_int_equal(t.row[i].percentile_time[0], t.row[i].counted ? 16 : 0);
 	}
 	assert_int_equal(lacking, KEYS / 2);
 	assert_true(report_totals(o.r)->no_hist >= lacking);

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tsc_rate_events.c: what a host's events tell of its TSC's frequency.
+ *
+ *   kvm_pvclock_update   the record that KVM computes from the frequency
+ *   kvm_vcpu_wakeup      how many ns of CLOCK_MONOTONIC a halted vCPU waited. The exit that halted it was before that,
+ *                        and this event after it: so many cycles are no fewer than those of the wait. From where its
+ *                        thread went to sleep until it ran again, by sched_switch, they are no more.
+ *
+ * The longest waits are the narrowest bounds. That clock follows NTP, which may steer it by 500 parts per million.
+ * Where events were lost nothing is known of any thread.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/exit_names.h"
+#include "kvmft/tsc_rate.h"
+
+typedef unsigned __int128 u128;
+
+/* From min to max: more is not looked for. To see whether a record fits them, less will do. */
+#define ENOUGH_PPM  100
+#define CHECKS_PPM  5000
+#define TASK_SLEEPS 0x1u /* prev_state: TASK_INTERRUPTIBLE, as waits of KVM are */
+#define THREADS_MAX (1u << 20) /* a hostile file must not take all memory */
+
+enum ev { EV_NONE, EV_EXIT, EV_ENTRY, EV_USER, EV_WAKEUP, EV_SWITCH, EV_PVCLOCK, EV_KINDS };
+
+static const struct {
+	const char *sys, *name, *field[3];
+} events[EV_KINDS] = {
+	[EV_EXIT] = { "kvm", "kvm_exit", { "exit_reason", "isa" } },
+	[EV_ENTRY] = { "kvm", "kvm_entry", { NULL } },
+	[EV_USER] = { "kvm", "kvm_userspace_exit", { NULL } },
+	[EV_WAKEUP] = { "kvm", "kvm_vcpu_wakeup", { "ns" } },
+	[EV_SWITCH] = { "sched", "sched_switch", { "prev_pid", "prev_state", "next_pid" } },
+	[EV_PVCLOCK] = { "kvm", "kvm_pvclock_update", { "tsc_to_system_mul", "tsc_shift" } },
+};
+
+/* A thread whose vCPU is halted; stamps, 0: not yet. */
+struct halted {
+	uint64_t exit, sleep, slept_from, slept_to;
+};
+
+struct rate_scan {
+	const struct capture *cap;
+	const struct fmt *fmt;
+	uint8_t kind[UINT16_MAX + 1]; /* event id → enum ev */
+	struct fmt_field field[EV_KINDS][3];
+	struct exit_names names;
+	struct u64map at; /* tid → index into thread */
+	struct halted *thread;
+	size_t n, thread_cap;
+	struct tsc_rate_events *e;
+	struct rate_stream {
+		struct rate_scan *scan;
+		struct rstream r;
+		bool gap;
+	} *stream;
+	size_t nstream;
+};
+
+static bool resolve(struct rate_scan *s)
+{
+	bool has[EV_KINDS] = { false };
+
+	for (unsigned int k = EV_NONE + 1; k < EV_KINDS; k++) {
+		const struct fmt_event *ev = fmt_find(s->fmt, events[k].sys, events[k].name);
+
+		has[k] = ev;
+		for (size_t i = 0; ev && i < ARRAY_SIZE(events[k].field) && events[k].field[i]; i++)
+			has[k] &= fmt_field(ev, events[k].field[i], &s->field[k][i]) || (k == EV_EXIT && i);
+		if (has[k])
+			s->kind[fmt_id(ev)] = (uint8_t)k;
+	}
+	exit_names_init(&s->names, fmt_find(s->fmt, "kvm", "kvm_exit"), s->cap->vendor);
+	return has[EV_PVCLOCK] || (has[EV_EXIT] && has[EV_WAKEUP] && has[EV_SWITCH]);
+}
+
+static uint64_t value(const struct rate_scan *s, enum ev kind, size_t i, const struct rec *rec)
+{
+	uint64_t v = 0;
+
+	return fmt_u64(s->fmt, &s->field[kind][i], rec, &v) ? v : 0;
+}
+
+/* ---- waits ---- */
+
+static struct halted *halted_of(const struct rate_scan *s, int32_t tid)
+{
+	uint64_t at;
+
+	return u64map_get(&s->at, (uint32_t)tid, &at) ? &s->thread[at] : NULL;
+}
+
+static int thread_halts(struct rate_scan *s, int32_t tid, uint64_t t)
+{
+	struct halted *h = halted_of(s, tid);
+
+	if (!h) {
+		if (s->n >= THREADS_MAX)
+			return 0;
+		h = array_grow(&s->thread, s->n, &s->thread_cap, sizeof(*h));
+		if (!h || u64map_put(&s->at, (uint32_t)tid, s->n))
+			return -ENOMEM;
+		s->n++;
+	}
+	*h = (struct halted){ .exit = t };
+	return 0;
+}
+
+static void thread_goes_on(struct rate_scan *s, int32_t tid)
+{
+	struct halted *h = halted_of(s, tid);
+
+	if (h)
+		*h = (struct halted){ 0 };
+}
+
+static void thread_switch(struct rate_scan *s, const struct rec *rec)
+{
+	struct halted *prev = halted_of(s, (int32_t)value(s, EV_SWITCH, 0, rec));
+	struct halted *next = halted_of(s, (int32_t)value(s, EV_SWITCH, 2, rec));
+
+	if (prev && prev->exit && value(s, EV_SWITCH, 1, rec) == TASK_SLEEPS)
+		prev->sleep = rec->ts;
+	if (!next || !next->sleep)
+		return;
+	if (!next->slept_from)
+		next->slept_from = next->sleep;
+	next->slept_to = rec->ts;
+	next->sleep = 0;
+}
+
+/* ns took no fewer than `least` cycles, and no more than `most`. */
+static void bound(struct tsc_rate_events *e, uint64_t ns, uint64_t least, uint64_t most)
+{
+	u128 min = ((u128)least * 1000000 + ns - 1) / ns, max = (u128)most * 1000000 / ns;
+
+	if (min <= UINT32_MAX)
+		e->min = MAX(e->min, (uint64_t)min);
+	if (max <= UINT32_MAX)
+		e->max = MIN(e->max, (uint64_t)max);
+}
+
+static void thread_wakes(struct rate_scan *s, const struct rec *rec)
+{
+	struct halted *h = halted_of(s, fmt_pid(s->fmt, rec));
+	uint64_t ns = value(s, EV_WAKEUP, 0, rec);
+
+	if (!h || !h->exit)
+		return;
+	if (ns && rec->ts > h->exit)
+		bound(s->e, ns, h->slept_to - h->slept_from, rec->ts - h->exit);
+	*h = (struct halted){ 0 };
+}
+
+static int scan_exit(struct rate_scan *s, const struct rec *rec)
+{
+	int32_t tid = fmt_pid(s->fmt, rec);
+	enum exit_isa isa = exit_isa(&s->names, value(s, EV_EXIT, 1, rec));
+
+	if (exit_is_halt(isa, value(s, EV_EXIT, 0, rec)))
+		return thread_halts(s, tid, rec->ts);
+	thread_goes_on(s, tid);
+	return 0;
+}
+
+/* ---- records ---- */
+
+/* The ratio of the vCPU that the thread runs; NULL: the capture does not tell. */
+static const struct cap_vcpu *vcpu_of(const struct capture *cap, int32_t tid)
+{
+	for (size_t i = 0; i < cap->nvm; i++)
+		for (size_t k = 0; k < cap->vm[i].nvcpu; k++)
+			if (cap->vm[i].vcpu[k].tid == tid && cap->vm[i].vcpu[k].has_offset)
+				return &cap->vm[i].vcpu[k];
+	return NULL;
+}
+
+static void scan_pvclock(struct rate_scan *s, const struct rec *rec)
+{
+	const struct cap_vcpu *v = vcpu_of(s->cap, fmt_pid(s->fmt, rec));
+	struct tsc_map map = { .ratio = v ? v->ratio : 0, .frac = v ? v->frac : 0 };
+	struct tsc_rate guest;
+
+	if (s->e->pvclock.source && !s->e->pvclock.supposed)
+		return;
+	if (!tsc_rate_of_pvclock((uint32_t)value(s, EV_PVCLOCK, 0, rec),
+				 (int8_t)value(s, EV_PVCLOCK, 1, rec), &guest) ||
+	    !tsc_rate_of_guest(&guest, v ? &map : NULL, &s->e->pvclock))
+		s->e->pvclock = (struct tsc_rate){ 0 };
+}
+
+/* ---- the walk, in the order of time over all CPUs: threads move ---- */
+
+static bool stream_next(void *stream, uint64_t *key)
+{
+	struct rate_stream *st = stream;
+	enum rkind k;
+
+	while ((k = rstream_next(&st->r)) != R_END) {
+		st->gap = k != R_EVENT;
+		*key = st->gap ? st->r.sb.ts : st->r.rec.ts;
+		if (st->gap || st->scan->kind[st->r.rec.id])
+			return true;
+	}
+	return false;
+}
+
+static int scan_event(struct rate_scan *s, const struct rec *rec)
+{
+	switch ((enum ev)s->kind[rec->id]) {
+	case EV_EXIT: return scan_exit(s, rec);
+	case EV_ENTRY:
+	case EV_USER: thread_goes_on(s, fmt_pid(s->fmt, rec)); break;
+	case EV_WAKEUP: thread_wakes(s, rec); break;
+	case EV_SWITCH: thread_switch(s, rec); break;
+	case EV_PVCLOCK: scan_pvclock(s, rec); break;
+	default: break;
+	}
+	return 0;
+}
+
+/* No event could tell more, or not enough to matter. */
+static bool is_enough(const struct rate_scan *s)
+{
+	const struct tsc_rate_events *e = s->e;
+
+	uint64_t ppm = e->pvclock.source ? CHECKS_PPM : ENOUGH_PPM;
+
+	return (e->pvclock.source && !e->pvclock.supposed) ||
+	       (e->min && e->max != UINT64_MAX && (e->max - MIN(e->min, e->max)) * 1000000 <= e->min * ppm);
+}
+
+static int walk(struct rate_scan *s, struct rmerge *m)
+{
+	uint64_t key;
+	ssize_t at;
+	int ret = 0;
+
+	while (!ret && !is_enough(s) && (at = rmerge_peek(m, &key)) >= 0) {
+		struct rate_stream *st = &s->stream[at];
+
+		if (st->gap)
+			memset(s->thread, 0, s->n * sizeof(*s->thread));
+		else
+			ret = scan_event(s, &st->r.rec);
+		rmerge_pop(m);
+	}
+	for (size_t i = 0; i < s->nstream && !ret; i++)
+		ret = s->stream[i].r.error;
+	return ret;
+}
+
+static int walk_all(struct rate_scan *s)
+{
+	_cleanup_free_ struct rmerge_src *src = calloc(s->cap->nstream + 1, sizeof(*src));
+	struct rmerge *m = NULL;
+	int ret = 0;
+
+	s->stream = calloc(s->cap->nstream + 1, sizeof(*s->stream));
+	if (!src || !s->stream)
+		return -ENOMEM;
+	for (; s->nstream < s->cap->nstream && !ret; s->nstream += !ret) {
+		struct rate_stream *st = &s->stream[s->nstream];
+
+		st->scan = s;
+		src[s->nstream] = (struct rmerge_src){ .next = stream_next, .src = st };
+		ret = rstream_open(&st->r, s->cap, &s->cap->stream[s->nstream]);
+	}
+	if (!ret)
+		ret = rmerge_new(&m, src, s->nstream);
+	if (!ret)
+		ret = walk(s, m);
+	rmerge_free(m);
+	return ret;
+}
+
+int tsc_rate_scan(const struct capture *cap, const struct fmt *fmt, struct tsc_rate_events *e)
+{
+	struct rate_scan *s = calloc(1, sizeof(*s));
+	int ret = 0;
+
+	*e = (struct tsc_rate_events){ .max = UINT64_MAX };
+	if (!s)
+		return -ENOMEM;
+	s->cap = cap;
+	s->fmt = fmt;
+	s->e = e;
+	if (resolve(s))
+		ret = walk_all(s);
+	for (size_t i = 0; i < s->nstream; i++)
+		rstream_close(&s->stream[i].r);
+	free(s->stream);
+	free(s->thread);
+	u64map_free(&s->at);
+	free(s);
+	return ret;
+}
