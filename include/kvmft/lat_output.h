@@ -15,11 +15,12 @@ struct lat_story {
 	uint64_t left_out; /* lines of its middle */
 };
 
-/* The alignment bound of a VM: how far stages that cross between host and guest may be off. */
+/* The alignment bound of a VM: how far stages that cross between host and guest may be off, in their unit. */
 struct lat_bound {
 	bool guest; /* there is a capture of it */
 	bool known; /* its events are all inside, and both ways something would be outside */
-	uint64_t early_ns, late_ns;
+	uint64_t early, late;
+	uint64_t uncertain; /* its offset was found in the events, and is known to so much either way; 0: it is known */
 };
 
 /* What is shown; all borrowed. */
@@ -51,5 +52,16 @@ const char *lat_vm_label(const struct lat_view *v, int64_t vm);
 /* How far this stage of a group may be off; NULL: it does not cross, or nobody knows. */
 const struct lat_bound *lat_stage_bound(const struct lat_view *v, const struct lat_desc *d,
 					const struct lat_group *g, unsigned int stage);
+/* How uncertain a stage is that crosses, 0: it is not. One with a median below that may as well have taken no time. */
+uint64_t lat_stage_uncertain(const struct lat_view *v, const struct lat_desc *d, const struct lat_group *g,
+			     unsigned int stage);
+/* "accepted 3; measured 2; ...": all that is not 0, and the first two. */
+void lat_counts_text(const struct lat_table *t, struct sbuf *b);
+/* "ns" or "cycles": what lengths of time are in. */
+const char *lat_unit(const struct lat_view *v);
+/* "12.3 us" or "4711 cycles". */
+char *lat_amount(const struct lat_view *v, char *buf, size_t size, uint64_t time);
+/* Cycles of the host in the unit. */
+uint64_t lat_of_cycles(const struct lat_view *v, uint64_t cycles);
 
 #endif

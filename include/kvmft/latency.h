@@ -5,6 +5,8 @@
  * One walk over a timeline feeds all analyses that are wanted. Each follows chains of events from
  * their beginning to their end and measures the stages between; chains that a gap cut, or that
  * cannot be told apart, are counted and left out. Memory is bounded by open chains.
+ *
+ * Lengths of time are in ns, or in cycles of the host where nothing tells how fast its TSC runs: lat_in_cycles().
  */
 #ifndef KVMFT_LATENCY_H
 #define KVMFT_LATENCY_H
@@ -21,7 +23,7 @@ enum lat_table_id { LAT_T_IRQ, LAT_T_SCHED, LAT_T_STEALER, LAT_T_IO, LAT_T_TIMER
 
 #define LAT_STAGES 10 /* most stages of a table, the total included */
 #define LAT_CAUSES 10
-#define LAT_COUNTS 12
+#define LAT_COUNTS 14
 #define LAT_NAME   64
 
 /* What a vCPU's thread is doing. */
@@ -56,19 +58,19 @@ struct lat_group {
 	char name[LAT_NAME];
 	bool rest;	     /* of what cannot be told: comes last */
 	uint32_t order;	     /* used while it is sorted */
-	struct loghist *stage[LAT_STAGES]; /* ns; NULL: never measured */
+	struct loghist *stage[LAT_STAGES]; /* NULL: never measured */
 	uint64_t cause[LAT_CAUSES];
 };
 
 /* One of the worst. */
 struct lat_case {
 	uint64_t begin, end; /* host TSC */
-	uint64_t ns;	     /* the total */
+	uint64_t time;	     /* the total */
 	int64_t vm, vcpu;
 	uint32_t group;
 	uint32_t cause;
 	uint32_t known;	     /* bit per stage */
-	uint64_t stage_ns[LAT_STAGES];
+	uint64_t stage_time[LAT_STAGES];
 	char what[LAT_NAME]; /* "vector 38", "vda sector 3328 read 64 KiB" */
 };
 
@@ -97,7 +99,7 @@ struct lat_times {
 struct lat_opts {
 	bool want[LAT_KINDS];
 	int64_t vm, vcpu;  /* only this one; -1: any */
-	uint64_t than_ns;  /* only longer ones are kept as worst */
+	uint64_t than_ns;  /* only longer ones are kept as worst; 0 where the results are in cycles */
 	size_t worst;	   /* how many are kept per table */
 };
 
@@ -105,7 +107,7 @@ struct lat;
 
 /*
  * The timeline is borrowed, and walked by the caller. An analysis that needs events which no capture has is left out;
- * -ENOENT with err if none is left (named). -ENODATA with err: the host's TSC rate is not known.
+ * -ENOENT with err if none is left (named).
  */
 int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out,
 	    struct kvmft_err *err) __must_check;
@@ -113,6 +115,7 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 int lat_feed(struct lat *l, const struct tl_item *i) __must_check;
 /* Ends open chains and sorts. 0 or -ENOMEM. */
 int lat_finish(struct lat *l) __must_check;
+bool lat_in_cycles(const struct lat *l);
 const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id);
 /* By lat_kind: what was wanted and not left out. */
 const bool *lat_answers(const struct lat *l);

@@ -239,6 +239,8 @@ int rstream_seek(struct rstream *r, uint64_t from) __must_check;
 int rstream_seek_by(struct rstream *r, bool (*before)(void *arg, uint64_t ts), void *arg)
 	__must_check;
 void rstream_close(struct rstream *r);
+/* The stamp of the stream's last event, of which only the end is read; 0: it has none. 0 or -errno. */
+int rstream_end(const struct capture *cap, const struct cap_stream *s, uint64_t *ts) __must_check;
 
 /* ---- writing sub-buffers ---- */
 

@@ -137,6 +137,11 @@ int tl_start_stream(struct timeline *t, size_t i, size_t k, struct kvmft_err *er
 void tl_stop(struct timeline *t);
 /* The next item in host TSC order: 1; 0 at the end; -errno. *item is the timeline's, until the next call. */
 int tl_next(struct timeline *t, const struct tl_item **item) __must_check;
+/*
+ * Host TSC at which the recording of a source, not a trace of QEMU, ended: when it was stopped, or that of its last
+ * event. False: nothing of it has a place.
+ */
+bool tl_source_end(const struct timeline *t, const struct tl_source *s, uint64_t *host);
 size_t tl_sources(const struct timeline *t);
 struct tl_source *tl_source(const struct timeline *t, size_t i);
 struct hostmap *tl_hostmap(const struct timeline *t);

@@ -57,14 +57,14 @@ struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm,
 	return g;
 }
 
-int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t ns)
+int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time)
 {
 	if (!g->stage[stage]) {
 		g->stage[stage] = calloc(1, sizeof(*g->stage[stage]));
 		if (!g->stage[stage])
 			return -ENOMEM;
 	}
-	loghist_add(g->stage[stage], ns);
+	loghist_add(g->stage[stage], time);
 	return 0;
 }
 
@@ -75,9 +75,9 @@ static void heap_down(struct lat_case *c, size_t n, size_t i)
 		size_t least = i, kid = 2 * i + 1;
 		struct lat_case swap;
 
-		if (kid < n && c[kid].ns < c[least].ns)
+		if (kid < n && c[kid].time < c[least].time)
 			least = kid;
-		if (kid + 1 < n && c[kid + 1].ns < c[least].ns)
+		if (kid + 1 < n && c[kid + 1].time < c[least].time)
 			least = kid + 1;
 		if (least == i)
 			return;
@@ -90,14 +90,14 @@ static void heap_down(struct lat_case *c, size_t n, size_t i)
 
 static void worst_add(struct lat *l, struct lat_table *t, const struct lat_case *c)
 {
-	if (c->ns < l->o.than_ns || !l->o.worst)
+	if (c->time < l->o.than_ns || !l->o.worst)
 		return;
 	if (t->nworst < l->o.worst) {
 		t->worst[t->nworst++] = *c;
 		if (t->nworst == l->o.worst)
 			for (size_t i = t->nworst / 2 + 1; i--;)
 				heap_down(t->worst, t->nworst, i);
-	} else if (c->ns > t->worst[0].ns) {
+	} else if (c->time > t->worst[0].time) {
 		t->worst[0] = *c;
 		heap_down(t->worst, t->nworst, 0);
 	}
@@ -109,7 +109,7 @@ int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struc
 
 	for (unsigned int s = 0; s < LAT_STAGES && !ret; s++)
 		if (c->known >> s & 1)
-			ret = lat_stage_add(g, s, c->stage_ns[s]);
+			ret = lat_stage_add(g, s, c->stage_time[s]);
 	g->cause[c->cause]++;
 	worst_add(l, &l->table[id], c);
 	return ret;
@@ -119,8 +119,8 @@ static int longer(const void *a, const void *b)
 {
 	const struct lat_case *x = a, *y = b;
 
-	if (x->ns != y->ns)
-		return x->ns < y->ns ? 1 : -1;
+	if (x->time != y->time)
+		return x->time < y->time ? 1 : -1;
 	return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
@@ -219,8 +219,8 @@ static int need(struct lat *l, struct kvmft_err *err)
 	bool any = false;
 
 	if (!lat_decoder_has(l->dec[0], LE_ENTRY) || !lat_decoder_has(l->dec[0], LE_EXIT))
-		return err_set(err, ENOENT, "the host capture has no kvm_entry and kvm_exit: record them with "
-					    "`kvmft record` on the host (`kvmft list` tells whether its KVM has them)");
+		return err_set(err, ENOENT, "the host capture has no kvm_entry and kvm_exit: record them with `kvmft "
+					    "record` on the host (`kvmft check` tells whether its KVM has them)");
 	for (unsigned int k = 0; k < LAT_KINDS; k++) {
 		l->left_out[k] = l->o.want[k] ? lacks(l, k) : NULL;
 		l->o.want[k] &= !l->left_out[k];
@@ -237,14 +237,13 @@ static int need(struct lat *l, struct kvmft_err *err)
 static void guest_capture(struct lat *l, const struct tl_source *s)
 {
 	struct lat_guest *g = &l->guest[l->map->vm[s->vm].of];
-	const struct epoch_vm *vm = l->map->vm[s->vm].epochs;
-	const struct epoch_vcpu *e = vm && vm->n ? vm->vcpus[0] : NULL;
-	uint64_t lo, hi, stop = UINT64_MAX;
+	uint64_t stop;
 
-	if (s->cap->stop_tsc && e && epoch_result_usable(epoch_guest_to_host(e, s->cap->stop_tsc, &lo, &hi)))
-		stop = hi;
+	if (!tl_source_end(l->t, s, &stop))
+		stop = UINT64_MAX;
 	g->stop = g->src ? MAX(g->stop, stop) : stop; /* a VM may have several captures */
 	g->src = s;
+	g->uncertain = MAX(g->uncertain, l->map->vm[s->vm].uncertain);
 }
 
 static int tables(struct lat *l)
@@ -258,6 +257,8 @@ static int tables(struct lat *l)
 	l->guest = calloc(l->map->nvm + 1, sizeof(*l->guest));
 	if (!l->guest)
 		return -ENOMEM;
+	if (!tl_source_end(l->t, tl_source(l->t, 0), &l->stop))
+		l->stop = UINT64_MAX;
 	for (size_t i = 1; i < l->nsrc; i++)
 		if (tl_source(l->t, i)->guest)
 			guest_capture(l, tl_source(l->t, i));
@@ -282,9 +283,6 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 		ret = lat_decoder_new(tl_source(t, i)->fmt, tl_source(t, i)->guest, &l->dec[i]);
 	if (!l->dec || ret)
 		ret = err_set(err, ENOMEM, "out of memory");
-	else if (!l->khz)
-		ret = err_set(err, ENODATA, "%s does not say how fast the host's TSC runs",
-			      tl_source(t, 0)->cap->path);
 	else
 		ret = need(l, err);
 	if (!ret && (tables(l) || notes(l)))
@@ -335,6 +333,8 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 			ret = lat_irq_entry(l, v, in->t);
 		if (!ret)
 			ret = lat_vcpu_host(l, v, in);
+		if (!ret && in->kind == LE_EXIT && v->state == VS_HALTED)
+			ret = lat_irq_passed(l, v, in->t, -1, true);
 		if (ret)
 			return ret;
 	}
@@ -360,22 +360,33 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 	}
 }
 
+/* The first event of a guest: what had gone in before was handled, or not, where nobody recorded. */
+static int guest_begins(struct lat *l, size_t vm, uint64_t t)
+{
+	int ret = 0;
+
+	l->guest[vm].begun = true;
+	l->guest[vm].begin = t;
+	for (size_t k = 0; k < l->nvcpu && !ret; k++)
+		if (l->vcpu[k]->vm == vm)
+			ret = lat_irq_passed(l, l->vcpu[k], t, -1, true);
+	return ret;
+}
+
 static int feed_guest(struct lat *l, const struct lat_in *in)
 {
 	struct lat_vcpu *v;
-	struct lat_guest *g;
-	int ret;
+	int ret = 0;
 
 	if (in->i->vm < 0 || in->i->vcpu < 0)
 		return 0;
-	g = &l->guest[in->i->vm];
-	if (!g->begun)
-		g->begin = in->t;
-	g->begun = true;
 	v = lat_vcpu_get(l, (size_t)in->i->vm, (uint32_t)in->i->vcpu);
 	if (!v)
 		return -ENOMEM;
-	ret = lat_irq_guest(l, v, in);
+	if (!l->guest[in->i->vm].begun && !in->i->unplaced)
+		ret = guest_begins(l, (size_t)in->i->vm, in->t);
+	if (!ret)
+		ret = lat_irq_guest(l, v, in);
 	if (!ret)
 		ret = lat_io_guest(l, v, in);
 	if (!ret)
@@ -384,19 +395,12 @@ static int feed_guest(struct lat *l, const struct lat_in *in)
 	return ret;
 }
 
-/* What means nothing else tells whose it is, and whether preemption was off. */
+/* What means nothing else tells of a guest whose it is, whether preemption was off, and interrupts. */
 static int feed_other(struct lat *l, const struct tl_item *i)
 {
 	const struct lat_in in = { .kind = LE_NONE, .i = i, .t = i->host };
-	struct lat_vcpu *v;
 
-	if (!i->src->guest || i->vm < 0 || i->vcpu < 0)
-		return 0;
-	v = lat_vcpu_get(l, (size_t)i->vm, (uint32_t)i->vcpu);
-	if (!v)
-		return -ENOMEM;
-	lat_vcpu_guest(v, &in);
-	return 0;
+	return i->src->guest ? feed_guest(l, &in) : 0;
 }
 
 /* Whatever was going on may have ended in the gap. */
@@ -497,8 +501,12 @@ static int note_qemu(struct lat *l)
 
 	if (!around)
 		return 0;
+	if (l->khz)
+		str_ns(off, sizeof(off), lat_span(l, around));
+	else
+		snprintf(off, sizeof(off), "%llu cycles", (unsigned long long)around);
 	snprintf(text, sizeof(text), "take, block and notify are by QEMU's own clock, and may be off by %s either way",
-		 str_ns(off, sizeof(off), lat_ns(l, around)));
+		 off);
 	return lat_note_add(l, text);
 }
 
@@ -511,6 +519,8 @@ int lat_finish(struct lat *l)
 		l->table[LAT_T_TIMER].count[TIMER_OPEN] += l->vcpu[k]->armed;
 	}
 	ret = lat_irq_finish(l);
+	l->table[LAT_T_TIMER].count[TIMER_UNSEEN] =
+		l->table[LAT_T_TIMER].count[TIMER_FIRED] - l->table[LAT_T_TIMER].count[TIMER_MEASURED];
 	lat_io_finish(l);
 	lat_hrtimers_finish(l);
 	if (!ret)
@@ -532,6 +542,11 @@ int lat_finish(struct lat *l)
 const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id)
 {
 	return &l->table[id];
+}
+
+bool lat_in_cycles(const struct lat *l)
+{
+	return !l->khz;
 }
 
 size_t lat_vcpus(const struct lat *l)

@@ -40,9 +40,10 @@ const struct lat_desc lat_desc_hrtimer = {
 	.crosses = TIMER_CROSSES,
 	.parts = TIMER_PARTS,
 	.cause = { "", "late on the host", "late in the guest", "vCPU off its CPU", "early" },
-	/* The first is the sum of those up to "not to be placed". */
+	/* The first is the sum of those up to "outside the host's capture". */
 	.count = { "started", "expired", "cancelled", "started anew", "cut by lost events", "open at the end",
-		   "not to be placed", "outside the timer's interrupt", "expiries of timers not seen to start" },
+		   "not to be placed", "outside the host's capture", "outside the timer's interrupt",
+		   "expiries of timers not seen to start" },
 };
 
 struct hrtimer {
@@ -175,20 +176,20 @@ static void timer_stages(const struct lat *l, const struct lat_vcpu *v, const st
 
 	k->begin = MIN(from, in->t);
 	k->end = in->t;
-	k->ns = lat_ns(l, in->t - k->begin);
-	lat_stage(k, TIMER_ST_TOTAL, k->ns);
+	k->time = lat_span(l, in->t - k->begin);
+	lat_stage(k, TIMER_ST_TOTAL, k->time);
 	if (v->running.open && v->running.vector == TIMER_VECTOR)
 		lat_timer_stages(l, &v->running, from, in->t, k);
 	if (lat_off_cpu(v, from, in->t, &off))
-		lat_stage(k, TIMER_ST_OFFCPU, lat_ns(l, off));
+		lat_stage(k, TIMER_ST_OFFCPU, lat_span(l, off));
 	if (in->t < from)
 		k->cause = TIMER_BY_EARLY;
-	else if (k->stage_ns[TIMER_ST_OFFCPU] > k->ns / 2)
+	else if (k->stage_time[TIMER_ST_OFFCPU] > k->time / 2)
 		k->cause = TIMER_BY_OFFCPU;
-	else if (k->stage_ns[TIMER_ST_GUEST] + k->stage_ns[TIMER_ST_MASKED] > k->ns / 2)
+	else if (k->stage_time[TIMER_ST_GUEST] + k->stage_time[TIMER_ST_MASKED] > k->time / 2)
 		k->cause = TIMER_BY_GUEST;
 	else if (k->known >> TIMER_ST_EXPIRE & 1)
-		k->cause = k->ns ? TIMER_BY_HOST : TIMER_BY_NOTHING;
+		k->cause = k->time ? TIMER_BY_HOST : TIMER_BY_NOTHING;
 }
 
 static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
@@ -197,19 +198,20 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 	struct hrtimer *t = timer_find(l->hrtimers, v->vm, in->f[0]);
 	uint64_t due = 0, read = 0;
 	struct lat_group *g;
-	bool placed;
+	bool placed, outside;
 	int ret;
 
 	if (!t) {
 		*hrt_count(l, HRT_STRAY) += 1;
 		return 0;
 	}
-	placed = timer_place(l, v, in, t->expires, &due) && timer_place(l, v, in, in->f[1], &read) &&
+	placed = l->khz && timer_place(l, v, in, t->expires, &due) && timer_place(l, v, in, in->f[1], &read) &&
 		 read <= in->t + l->khz * AHEAD_MS && read + l->khz * BEHIND_MS >= in->t;
 	due = MAX(due, t->set_at); /* one that was due already is late from when it was set */
+	outside = !l->begun || MIN(due, in->t) < l->begin || in->t > l->stop;
 	ret = timer_drop(l->hrtimers, t);
-	*hrt_count(l, placed ? HRT_EXPIRED : HRT_UNPLACED) += 1;
-	if (ret || !placed)
+	*hrt_count(l, !placed ? HRT_UNPLACED : outside ? HRT_OUTSIDE : HRT_EXPIRED) += 1;
+	if (ret || !placed || outside)
 		return ret;
 	*hrt_count(l, HRT_ALONE) += !v->running.open || v->running.vector != TIMER_VECTOR;
 	if (!lat_wanted(l, k.vm, k.vcpu))

@@ -52,7 +52,7 @@ const struct lat_desc lat_desc_io = {
 	.cause = { "", "in the guest before the doorbell", "on the host", "interrupt delivery",
 		   "in the guest after the interrupt" },
 	.count = { "issued", "completed", "ambiguous: left out", "without a doorbell of their own",
-		   "without a known interrupt", "cut by lost events", "open at the end",
+		   "without a known interrupt", "outside the host's capture", "cut by lost events", "open at the end",
 		   "completions of requests not seen" },
 };
 
@@ -60,6 +60,7 @@ enum { BY_NOTHING, BY_SUBMIT, BY_HOST, BY_DELIVER, BY_COMPLETE };
 
 struct request {
 	bool used, ambiguous;
+	bool early; /* issued before the host recorded */
 	uint64_t vm, dev, sector;
 	uint32_t nsect, vcpu;
 	char rwbs[8];
@@ -191,6 +192,7 @@ static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	r->nsect = (uint32_t)in->f[2];
 	r->vcpu = v->id;
 	r->t_issue = in->t;
+	r->early = !l->begun;
 	r->waiting = true;
 	v->io_pending++;
 	lat_decode_text(l->dec[in->i->src->index], in, r->rwbs, sizeof(r->rwbs));
@@ -242,14 +244,14 @@ static void qemu_stages(struct lat *l, const struct request *r, const struct irq
 	if (!r->t_take || (from && from - MIN(from, r->t_take) > r->qemu_around))
 		return;
 	if (from)
-		lat_stage(k, ST_TAKE, lat_ns(l, take - from));
+		lat_stage(k, ST_TAKE, lat_span(l, take - from));
 	if (done < take)
 		return;
 	if (to && done > to && done - to <= r->qemu_around)
 		done = MAX(to, take);
-	lat_stage(k, ST_BLOCK, lat_ns(l, done - take));
+	lat_stage(k, ST_BLOCK, lat_span(l, done - take));
 	if (to >= done)
-		lat_stage(k, ST_NOTIFY, lat_ns(l, to - done));
+		lat_stage(k, ST_NOTIFY, lat_span(l, to - done));
 }
 
 static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct request *r, uint64_t t,
@@ -260,28 +262,28 @@ static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct
 
 	k->begin = r->t_issue;
 	k->end = t;
-	k->ns = lat_ns(l, t - r->t_issue);
-	lat_stage(k, ST_TOTAL, k->ns);
+	k->time = lat_span(l, t - r->t_issue);
+	lat_stage(k, ST_TOTAL, k->time);
 	if (r->t_doorbell)
-		lat_stage(k, ST_SUBMIT, lat_ns(l, r->t_doorbell - r->t_issue));
+		lat_stage(k, ST_SUBMIT, lat_span(l, r->t_doorbell - r->t_issue));
 	else
 		*io_count(l, IO_NO_DOORBELL) += 1;
 	if (c) {
 		if (r->t_doorbell)
-			lat_stage(k, ST_HOST, lat_ns(l, c->t_source - r->t_doorbell));
-		lat_stage(k, ST_DELIVER, lat_ns(l, c->t_handler - c->t_source));
-		lat_stage(k, ST_COMPLETE, lat_ns(l, t - c->t_handler));
+			lat_stage(k, ST_HOST, lat_span(l, c->t_source - r->t_doorbell));
+		lat_stage(k, ST_DELIVER, lat_span(l, c->t_handler - c->t_source));
+		lat_stage(k, ST_COMPLETE, lat_span(l, t - c->t_handler));
 	} else {
 		*io_count(l, IO_NO_IRQ) += 1;
 	}
 	if (r->t_doorbell && r->t_vmm > r->t_doorbell)
-		lat_stage(k, ST_VMM, lat_ns(l, r->t_vmm - r->t_doorbell));
+		lat_stage(k, ST_VMM, lat_span(l, r->t_vmm - r->t_doorbell));
 	if (r->t_disk && r->t_disk_end > r->t_disk)
-		lat_stage(k, ST_DISK, lat_ns(l, r->t_disk_end - r->t_disk));
+		lat_stage(k, ST_DISK, lat_span(l, r->t_disk_end - r->t_disk));
 	qemu_stages(l, r, c, k);
 	for (unsigned int s = ST_SUBMIT; s <= ST_COMPLETE; s++)
-		if (k->known >> s & 1 && k->stage_ns[s] > k->ns / 2 && k->stage_ns[s] > longest) {
-			longest = k->stage_ns[s];
+		if (k->known >> s & 1 && k->stage_time[s] > k->time / 2 && k->stage_time[s] > longest) {
+			longest = k->stage_time[s];
 			k->cause = s;
 		}
 }
@@ -301,7 +303,9 @@ static int complete(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	from = lat_vcpu_get(l, v->vm, r->vcpu);
 	if (from && r->waiting && from->io_pending)
 		from->io_pending--;
-	if (r->ambiguous)
+	if (!r->ambiguous && (r->early || in->t > l->stop))
+		*io_count(l, IO_OUTSIDE) += 1;
+	if (r->ambiguous || r->early || in->t > l->stop)
 		return request_end(l, r);
 	*io_count(l, IO_COMPLETED) += 1;
 	k.vcpu = r->vcpu;

@@ -6,6 +6,7 @@
  *   latency_vcpu.c     what each vCPU does, and the time it is robbed of
  *   latency_worker.c   the threads of the VMM and of vhost
  *   latency_irq.c      an interrupt from its source to its handler's end
+ *   latency_irq_end.c  how that ends: measured, or closed and counted
  *   latency_timer.c    a deadline and what became of it
  *   latency_hrtimer.c  a high-resolution timer of the guest and what became of it
  *   latency_io.c       a block request of the guest
@@ -59,14 +60,17 @@ void lat_decoder_free(struct lat_decoder *d);
 /* ---- interrupts ---- */
 
 #define IRQ_VECTORS 256
+#define FIRST_DEVICE_VECTOR 0x20
+#define FIRST_SYSTEM_VECTOR 0xec /* LOCAL_TIMER_VECTOR: above are the kernel's own */
 
 enum irq_source { SRC_UNKNOWN, SRC_MSI, SRC_LINE, SRC_IPI, SRC_IRQFD };
 
 struct irq_chain {
 	bool open, posted, injected, entered, handled;
+	bool early; /* the first of its vector, injected and not accepted: that was before the recording, or in a gap */
 	enum irq_source source;
 	uint8_t vector;
-	uint32_t coalesced, reinjected;
+	uint32_t coalesced, reinjected, eoi_entries; /* the last: entries since t_eoi */
 	enum vs_state at_accept;
 	uint64_t entries; /* of the vCPU when it was accepted */
 	bool has_wake;
@@ -109,7 +113,7 @@ struct lat_vcpu {
 	uint8_t guest_preempt;
 	/* interrupts */
 	struct irq_chain *chain; /* IRQ_VECTORS of them, made at the first */
-	uint64_t open[IRQ_VECTORS / 64];
+	uint64_t open[IRQ_VECTORS / 64], met[IRQ_VECTORS / 64]; /* bit per vector; met: since the last gap */
 	struct irq_chain running; /* open: the one whose handler runs */
 	bool has_last;
 	struct irq_chain last_device; /* the device interrupt whose handler ran last */
@@ -125,7 +129,7 @@ struct lat_vcpu {
 struct lat_handler {
 	bool begun;
 	uint64_t begin, last; /* host TSC */
-	uint64_t unmatched;   /* chains without a handler since the last: it may be traced no more */
+	uint64_t unmatched, ended; /* chains without a handler since the last: it may be traced no more */
 	uint64_t untraced;    /* and before the first */
 };
 
@@ -135,6 +139,7 @@ struct lat_guest {
 	bool begun;
 	uint64_t begin; /* host TSC of its first event */
 	uint64_t stop;	/* and of its end; UINT64_MAX: not known */
+	uint64_t uncertain; /* cycles that its stamps may be off by, either way */
 	struct lat_handler *handler; /* IRQ_VECTORS of them, made at the first interrupt */
 };
 
@@ -165,7 +170,7 @@ struct lat {
 	struct hostmap *map;
 	struct lat_opts o;			/* want: less what is left out */
 	const char *left_out[LAT_KINDS];	/* what that lacks */
-	uint64_t khz;
+	uint64_t khz; /* of the host's TSC; 0: not known */
 	struct lat_decoder **dec; /* by source */
 	size_t nsrc;
 	struct lat_vcpu **vcpu;
@@ -187,6 +192,7 @@ struct lat {
 	uint64_t now;
 	bool begun;
 	uint64_t begin, end; /* of the host's events */
+	uint64_t stop;	     /* of its recording; UINT64_MAX: not known */
 	/* the last message of an emitter, for the accept that follows it */
 	struct {
 		bool valid, line;
@@ -200,15 +206,16 @@ struct lat {
 	uint64_t blind_until; /* host events were lost up to here */
 };
 
-static inline uint64_t lat_ns(const struct lat *l, uint64_t cycles)
+/* A length of time in what results are in: ns, or cycles. */
+static inline uint64_t lat_span(const struct lat *l, uint64_t cycles)
 {
-	return (uint64_t)((unsigned __int128)cycles * 1000000u / l->khz);
+	return l->khz ? (uint64_t)((unsigned __int128)cycles * 1000000u / l->khz) : cycles;
 }
 
 /* A stage of a case was measured. */
-static inline void lat_stage(struct lat_case *k, unsigned int which, uint64_t ns)
+static inline void lat_stage(struct lat_case *k, unsigned int which, uint64_t time)
 {
-	k->stage_ns[which] = ns;
+	k->stage_time[which] = time;
 	k->known |= 1u << which;
 }
 
@@ -217,8 +224,8 @@ struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id);
 /* The group of a table by key; NULL when there is no room (counted). */
 struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm, uint64_t key,
 				uint32_t *index);
-int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t ns);
-/* Takes c (its stages by stage_ns and known) into group g and, if it is long enough, among the worst. */
+int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time);
+/* Takes c (its stages by stage_time and known) into group g and, if it is long enough, among the worst. */
 int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c);
 /* The VM of an event outside vCPU threads: of its process, or the only one. */
 int64_t lat_vm_of(const struct lat *l, const struct lat_in *in);
@@ -262,8 +269,29 @@ int lat_irq_accept(struct lat *l, const struct lat_in *in) __must_check;
 int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
 int lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
 int lat_irq_eoi(struct lat *l, const struct lat_in *in) __must_check;
+/* Any event of the guest. */
 int lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
 void lat_irq_forget(struct lat *l, struct lat_vcpu *v);
+
+/* latency_irq_end.c */
+bool lat_is_device(unsigned int vector);
+/* Host TSC at which it went in: a running guest takes what is posted at once. */
+uint64_t lat_chain_in(const struct irq_chain *c);
+/* It was posted, the guest ran, and took it without an exit. */
+void lat_chain_taken(struct irq_chain *c);
+/* Posted, and the guest, which traces its handler, has not begun that: a further one is coalesced with it. */
+bool lat_chain_pending(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c);
+/* An event of its handler, in the guest. */
+int lat_handler_seen(struct lat *l, size_t vm, unsigned int vector, uint64_t t) __must_check;
+void lat_chain_close(struct lat_vcpu *v, struct irq_chain *c);
+/* Counts what became of it; lat_chain_end() closes it, too. */
+int lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c) __must_check;
+int lat_chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c) __must_check;
+/*
+ * With a guest's capture: at t the vCPU was past all that had gone in before, but for vector except, and, unless
+ * posted is set, what is posted.
+ */
+int lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, bool posted) __must_check;
 
 /* latency_timer.c */
 void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
@@ -308,13 +336,13 @@ extern const struct lat_desc lat_desc_irq, lat_desc_sched, lat_desc_stealer, lat
 	lat_desc_timer, lat_desc_hrtimer;
 
 /* Counters of the tables: indices into lat_desc.count. */
-enum { IRQ_ACCEPTED, IRQ_MEASURED, IRQ_LOST, IRQ_UNMATCHED, IRQ_UNTRACED, IRQ_OUTSIDE, IRQ_CUT, IRQ_OPEN,
-	IRQ_COALESCED, IRQ_REINJECTED, IRQ_POSTED, IRQ_STRAY };
+enum { IRQ_ACCEPTED, IRQ_MEASURED, IRQ_LOST, IRQ_UNMATCHED, IRQ_ENDED, IRQ_UNTRACED, IRQ_OUTSIDE, IRQ_BEFORE, IRQ_CUT,
+	IRQ_OPEN, IRQ_COALESCED, IRQ_REINJECTED, IRQ_POSTED, IRQ_STRAY };
 enum { SCHED_INTERVALS, SCHED_NO_TASK, SCHED_CUT, SCHED_OPEN };
-enum { IO_ISSUED, IO_COMPLETED, IO_AMBIGUOUS, IO_NO_DOORBELL, IO_NO_IRQ, IO_CUT, IO_OPEN, IO_STRAY };
+enum { IO_ISSUED, IO_COMPLETED, IO_AMBIGUOUS, IO_NO_DOORBELL, IO_NO_IRQ, IO_OUTSIDE, IO_CUT, IO_OPEN, IO_STRAY };
 enum { TIMER_ARMED, TIMER_FIRED, TIMER_CANCELLED, TIMER_REARMED, TIMER_UNPLACED, TIMER_CUT, TIMER_OPEN,
-	TIMER_MEASURED };
-enum { HRT_STARTED, HRT_EXPIRED, HRT_CANCELLED, HRT_REARMED, HRT_CUT, HRT_OPEN, HRT_UNPLACED, HRT_ALONE,
+	TIMER_MEASURED, TIMER_UNSEEN };
+enum { HRT_STARTED, HRT_EXPIRED, HRT_CANCELLED, HRT_REARMED, HRT_CUT, HRT_OPEN, HRT_UNPLACED, HRT_OUTSIDE, HRT_ALONE,
 	HRT_STRAY };
 
 #endif

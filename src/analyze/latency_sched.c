@@ -54,7 +54,7 @@ int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t)
 	bool known = guest && v->guest_known && v->steal_begin < l->guest[v->vm].stop;
 	struct lat_case c = {
 		.begin = v->steal_begin, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
-		.ns = lat_ns(l, t - v->steal_begin), .cause = known ? hit_context(v) : HIT_UNKNOWN,
+		.time = lat_span(l, t - v->steal_begin), .cause = known ? hit_context(v) : HIT_UNKNOWN,
 		.known = 1,
 	};
 	struct lat_group *g;
@@ -77,9 +77,9 @@ int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t)
 	else
 		snprintf(g->name, sizeof(g->name), "<idle>/%u", v->id);
 	snprintf(c.what, sizeof(c.what), "%.40s on vCPU %u", g->name, v->id);
-	c.stage_ns[v->state == VS_PREEMPTED ? 1 : 2] = c.ns;
+	c.stage_time[v->state == VS_PREEMPTED ? 1 : 2] = c.time;
 	c.known |= v->state == VS_PREEMPTED ? 2 : 4;
-	c.stage_ns[0] = c.ns;
+	c.stage_time[0] = c.time;
 	return lat_case_add(l, LAT_T_SCHED, g, &c);
 }
 
@@ -123,13 +123,13 @@ int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64
 	bool known = c && c->known;
 	struct lat_case k = {
 		.begin = v->thief_since, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
-		.ns = lat_ns(l, t - v->thief_since), .known = 1,
+		.time = lat_span(l, t - v->thief_since), .known = 1,
 	};
 	uint64_t from = v->thief_since;
 	struct lat_group *g;
 
 	v->thief_since = t;
-	if (!l->o.want[LAT_SCHED] || !lat_wanted(l, k.vm, k.vcpu) || (!k.ns && known))
+	if (!l->o.want[LAT_SCHED] || !lat_wanted(l, k.vm, k.vcpu) || (!k.time && known))
 		return 0;
 	l->table[LAT_T_STEALER].count[STEALER_SLICES]++;
 	l->table[LAT_T_STEALER].count[STEALER_UNKNOWN] += !known;
@@ -138,6 +138,6 @@ int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64
 	if (!g)
 		return 0;
 	snprintf(k.what, sizeof(k.what), "%.60s", g->name);
-	k.stage_ns[0] = k.ns;
+	k.stage_time[0] = k.time;
 	return lat_case_add(l, LAT_T_STEALER, g, &k);
 }

@@ -30,9 +30,9 @@ const struct lat_desc lat_desc_timer = {
 	.crosses = TIMER_CROSSES,
 	.parts = TIMER_PARTS,
 	.cause = { "", "late on the host", "late in the guest", "vCPU off its CPU", "early" },
-	/* The first is the sum of those up to "open at the end". */
+	/* The first is the sum of those up to "open at the end"; those that fired, of the two behind that. */
 	.count = { "armed", "fired", "cancelled", "set anew before they fired", "not to be placed",
-		   "cut by lost events", "open at the end", "measured" },
+		   "cut by lost events", "open at the end", "measured", "fired, their handler not seen" },
 };
 
 static uint64_t *timer_count(struct lat *l, unsigned int which)
@@ -96,12 +96,12 @@ void lat_timer_stages(const struct lat *l, const struct irq_chain *c, uint64_t f
 	uint64_t deliver = c->t_inject - MAX(c->t_accept, MIN(from, c->t_inject));
 	uint64_t masked = MIN(c->masked, deliver);
 
-	lat_stage(k, TIMER_ST_EXPIRE, c->t_accept > from ? lat_ns(l, c->t_accept - from) : 0);
-	lat_stage(k, TIMER_ST_DELIVER, lat_ns(l, deliver - masked));
-	lat_stage(k, TIMER_ST_MASKED, lat_ns(l, masked));
-	lat_stage(k, TIMER_ST_ENTER, lat_ns(l, c->t_entry - MAX(c->t_inject, MIN(from, c->t_entry))));
+	lat_stage(k, TIMER_ST_EXPIRE, c->t_accept > from ? lat_span(l, c->t_accept - from) : 0);
+	lat_stage(k, TIMER_ST_DELIVER, lat_span(l, deliver - masked));
+	lat_stage(k, TIMER_ST_MASKED, lat_span(l, masked));
+	lat_stage(k, TIMER_ST_ENTER, lat_span(l, c->t_entry - MAX(c->t_inject, MIN(from, c->t_entry))));
 	if (c->handled)
-		lat_stage(k, TIMER_ST_GUEST, lat_ns(l, end - MAX(c->t_entry, MIN(from, end))));
+		lat_stage(k, TIMER_ST_GUEST, lat_span(l, end - MAX(c->t_entry, MIN(from, end))));
 }
 
 static void timer_stages(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c, struct lat_case *k)
@@ -112,20 +112,20 @@ static void timer_stages(struct lat *l, struct lat_vcpu *v, const struct irq_cha
 
 	k->begin = MIN(from, end);
 	k->end = end;
-	k->ns = lat_ns(l, end - k->begin);
-	lat_stage(k, TIMER_ST_TOTAL, k->ns);
+	k->time = lat_span(l, end - k->begin);
+	lat_stage(k, TIMER_ST_TOTAL, k->time);
 	lat_timer_stages(l, c, from, end, k);
 	lat_times_at(v, end, now);
-	lat_stage(k, TIMER_ST_OFFCPU, lat_ns(l, now[VS_WAITING] - c->at_deadline[VS_WAITING] + now[VS_PREEMPTED] -
+	lat_stage(k, TIMER_ST_OFFCPU, lat_span(l, now[VS_WAITING] - c->at_deadline[VS_WAITING] + now[VS_PREEMPTED] -
 					    c->at_deadline[VS_PREEMPTED]));
 	if (end < from)
 		k->cause = TIMER_BY_EARLY;
-	else if (k->stage_ns[TIMER_ST_OFFCPU] > k->ns / 2)
+	else if (k->stage_time[TIMER_ST_OFFCPU] > k->time / 2)
 		k->cause = TIMER_BY_OFFCPU;
-	else if (k->stage_ns[TIMER_ST_GUEST] + k->stage_ns[TIMER_ST_MASKED] > k->ns / 2)
+	else if (k->stage_time[TIMER_ST_GUEST] + k->stage_time[TIMER_ST_MASKED] > k->time / 2)
 		k->cause = TIMER_BY_GUEST;
 	else
-		k->cause = k->ns ? TIMER_BY_HOST : TIMER_BY_NOTHING;
+		k->cause = k->time ? TIMER_BY_HOST : TIMER_BY_NOTHING;
 }
 
 /* A chain got to its handler, or (host alone) to the entry. */

@@ -11,6 +11,7 @@
 #include "kvmft/windows.h"
 #include "latency_stories.h"
 #include "merge_qemu.h"
+#include "rate.h"
 #include "sink.h"
 
 #define WORST_MAX   1000u
@@ -19,7 +20,7 @@
 struct latency_opts {
 	const char *vm, *output, *format;
 	struct outfile *out;
-	struct opt_u64 vcpu, than, worst, context;
+	struct opt_u64 vcpu, than, worst, context, khz;
 	const char *trace_events;
 	struct pairing_clock clock;
 	struct opt_list qemu;
@@ -39,6 +40,7 @@ static const struct opt latency_options[] = {
 	OPTION('o', "output", OPT_STR, struct latency_opts, output, "OUT",
 	       "write to this new file (default: standard output)"),
 	PAIRING_CLOCK_OPTIONS(struct latency_opts, clock),
+	RATE_OPTION(struct latency_opts, khz),
 	OPTION(0, "qemu", OPT_LIST, struct latency_opts, qemu, "FILE[:FORMAT[:VM]]",
 	       "a trace that QEMU wrote, for io: simple, log, syslog or ust; may be repeated"),
 	OPTION(0, "trace-events", OPT_STR, struct latency_opts, trace_events, "FILE",
@@ -109,7 +111,7 @@ static int latency_check(struct latency *m, const char *kinds)
 	m->lo.vm = -1;
 	m->lo.than_ns = o->than.v;
 	m->lo.worst = o->worst.v;
-	return 0;
+	return rate_check(&o->khz, m->err);
 }
 
 static int latency_walk(struct latency *m)
@@ -142,7 +144,31 @@ static bool any_result(const struct latency *m)
 	return want[LAT_SCHED] && lat_vcpus(m->lat);
 }
 
-static int bounds(const struct latency *m, const struct out_clock *clock, struct lat_bound **out)
+/* Nothing was measured: what the captures hold none of, or what became of what there was. */
+static int no_result(const struct latency *m)
+{
+	struct sbuf b = { 0 };
+	int ret;
+
+	for (unsigned int id = 0; id < LAT_TABLES; id++) {
+		const struct lat_table *t = lat_table(m->lat, (enum lat_table_id)id);
+
+		if (!lat_answers(m->lat)[lat_table_kind((enum lat_table_id)id)] || !t->count[0])
+			continue;
+		sbuf_addf(&b, "%s%s: ", b.len ? ". " : "", t->desc->name);
+		lat_counts_text(t, &b);
+	}
+	if (b.s)
+		ret = err_set(m->err, ENODATA, "nothing could be measured. %s", b.s);
+	else
+		ret = err_set(m->err, ENODATA, "nothing to measure: the captures hold no such %s%s",
+			      m->lo.want[LAT_IO] ? "requests" : "events",
+			      m->lo.vcpu >= 0 ? " of the vCPU that --vcpu names" : "");
+	sbuf_free(&b);
+	return ret;
+}
+
+static int bounds(const struct latency *m, const struct lat_view *v, struct lat_bound **out)
 {
 	struct lat_bound *b = calloc(m->p.map->nvm + 1, sizeof(*b));
 
@@ -150,26 +176,36 @@ static int bounds(const struct latency *m, const struct out_clock *clock, struct
 	if (!b)
 		return err_set(m->err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < m->p.nguest; i++) {
-		size_t vm = m->p.guest[i].vm;
+		size_t vm = m->p.guest[i].vm, of = m->p.map->vm[vm].of;
 		struct win_stats s;
 
 		win_total(m->w, (int64_t)vm, &s);
 		b[vm].guest = true;
+		b[vm].uncertain = lat_of_cycles(v, m->p.map->vm[vm].uncertain);
+		b[of].uncertain = MAX(b[of].uncertain, b[vm].uncertain);
 		b[vm].known = s.has_early && s.has_late && s.early >= 0 && s.late >= 0 && !s.outside;
 		if (!b[vm].known)
 			continue;
-		b[vm].early_ns = out_cycles_to_ns((uint64_t)s.early, clock->khz);
-		b[vm].late_ns = out_cycles_to_ns((uint64_t)s.late, clock->khz);
+		b[vm].early = lat_of_cycles(v, (uint64_t)s.early);
+		b[vm].late = lat_of_cycles(v, (uint64_t)s.late);
 	}
 	return 0;
 }
 
-/* The time line of all captures and traces, started. */
+/* The time line of all captures and traces, started; the second one has the TSC's frequency from the first. */
 static int latency_pair(struct latency *m, int argc, char **argv, struct pairing *p, struct merge_qemu *q)
 {
 	struct pairing_opts po = { .clock = &m->o->clock, .need = PAIRING_CLOCKS };
 	int ret = pairing_prepare(p, argv[0], argv + 1, (size_t)argc - 1, &po, m->err);
 
+	if (!ret && p == &m->p)
+		ret = rate_of_pairing(p, &m->o->khz, m->o->quiet, m->o->than.set ? NULL : "times are in cycles",
+				      m->err);
+	else if (!ret)
+		ret = rate_like(p->host.cap, m->p.host.cap, m->err);
+	if (!ret && m->o->than.set && !p->host.cap->tsc_khz)
+		ret = err_set(m->err, ENODATA, "--than is a time, and nothing in %s tells how fast its TSC runs: give "
+					       "that with --tsc-khz", argv[0]);
 	if (!ret)
 		ret = merge_qemu_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
 	return ret ? ret : tl_start(p->t, m->err);
@@ -203,7 +239,7 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 	struct lat_view v = { .lat = m->lat, .t = m->p.t, .clock = clock, .want = lat_answers(m->lat) };
 	bool stories = m->lo.worst && !fmt->page && strcmp(fmt->name, "csv");
 	struct lat_bound *bound;
-	int ret = bounds(m, clock, &bound);
+	int ret = bounds(m, &v, &bound);
 
 	v.bound = bound;
 	if (!ret && (stories || fmt->page))
@@ -235,7 +271,7 @@ static int latency_open(struct latency *m, int argc, char **argv, struct out_clo
 		m->lo.vm = vm;
 	}
 	if (!ret)
-		ret = sink_clock(&m->s, &m->p, OUT_CLOCK_NS, clock, m->err);
+		ret = sink_clock(&m->s, &m->p, -1, clock, m->err);
 	if (!ret)
 		ret = lat_new(m->p.t, &m->lo, &m->lat, m->err);
 	if (!ret && win_new(m->p.t, &m->w))
@@ -290,9 +326,7 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		summary(&m);
 		complete &= summary_left_out(&m, !strcmp(argv[0], "all"));
 		if (!any_result(&m))
-			ret = err_set(err, ENODATA, "nothing to measure: the captures hold no such %s%s",
-				      m.lo.want[LAT_IO] ? "requests" : "events",
-				      m.lo.vcpu >= 0 ? " of the vCPU that --vcpu names" : "");
+			ret = no_result(&m);
 	}
 	if (!ret)
 		ret = latency_show(&m, argc - 1, argv + 1, &clock);

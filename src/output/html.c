@@ -15,6 +15,7 @@
  *   6  source: label (string), a guest?; counted from 0
  *   7  results of latency analyses: JSON (string)
  *   8  VM: label (string); counted from 0
+ *   9  what must be said of all times (string)
  *   16 and above: event of type tag - 16: time since the record before, who, and its fields: signed
  *      numbers, or strings.
  *
@@ -33,7 +34,8 @@
 #define EVENT_ROOM  (64u << 10)
 #define CHUNK	    3072u /* bytes turned into base64 at a time: a multiple of 3 */
 
-enum { TAG_STRING = 1, TAG_TYPE, TAG_WHO, TAG_GAP, TAG_CLOCK, TAG_SOURCE, TAG_LATENCY, TAG_VM, TAG_EVENT = 16 };
+enum { TAG_STRING = 1, TAG_TYPE, TAG_WHO, TAG_GAP, TAG_CLOCK, TAG_SOURCE, TAG_LATENCY, TAG_VM, TAG_REMARK,
+	TAG_EVENT = 16 };
 enum { KIND_UNSIGNED, KIND_SIGNED, KIND_STRING, KIND_HEX };
 
 /*
@@ -379,6 +381,19 @@ static void base64(struct html *h, struct sbuf *out, bool all)
 
 #define MARK "@DATA@"
 
+static void remark(const struct out *o, struct html *h)
+{
+	struct sbuf b = { 0 };
+	uint64_t at;
+
+	if (out_clock_remark(&o->clock, &b) && b.s) {
+		at = text(h, b.s);
+		put(h, TAG_REMARK);
+		put(h, at);
+	}
+	sbuf_free(&b);
+}
+
 static int html_begin(struct out *o)
 {
 	struct html *h = calloc(1, sizeof(*h));
@@ -398,6 +413,7 @@ static int html_begin(struct out *o)
 		put(h, label);
 		put(h, tl_source(o->t, i)->guest);
 	}
+	remark(o, h);
 	for (size_t i = 0; i < tl_hostmap(o->t)->nvm; i++) {
 		uint64_t label = text(h, tl_hostmap(o->t)->vm[i].label);
 

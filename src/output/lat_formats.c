@@ -4,6 +4,8 @@
  */
 #include "kvmft/lat_output.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 extern const struct lat_format lat_text, lat_json, lat_csv, lat_html;
@@ -46,4 +48,40 @@ const struct lat_bound *lat_stage_bound(const struct lat_view *v, const struct l
 	if (g->vm < 0 || !(d->crosses >> stage & 1) || !v->bound[g->vm].known)
 		return NULL;
 	return &v->bound[g->vm];
+}
+
+uint64_t lat_stage_uncertain(const struct lat_view *v, const struct lat_desc *d, const struct lat_group *g,
+			     unsigned int stage)
+{
+	return g->vm >= 0 && d->crosses >> stage & 1 ? v->bound[g->vm].uncertain : 0;
+}
+
+void lat_counts_text(const struct lat_table *t, struct sbuf *b)
+{
+	const char *sep = "";
+
+	for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++) {
+		if (c > 1 && !t->count[c])
+			continue;
+		sbuf_addf(b, "%s%s %llu", sep, t->desc->count[c], (unsigned long long)t->count[c]);
+		sep = "; ";
+	}
+}
+
+const char *lat_unit(const struct lat_view *v)
+{
+	return lat_in_cycles(v->lat) ? "cycles" : "ns";
+}
+
+char *lat_amount(const struct lat_view *v, char *buf, size_t size, uint64_t time)
+{
+	if (!lat_in_cycles(v->lat))
+		return str_ns(buf, size, time);
+	snprintf(buf, size, "%" PRIu64 " cycles", time);
+	return buf;
+}
+
+uint64_t lat_of_cycles(const struct lat_view *v, uint64_t cycles)
+{
+	return lat_in_cycles(v->lat) ? cycles : out_cycles_to_ns(cycles, v->clock->khz);
 }

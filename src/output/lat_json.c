@@ -5,6 +5,7 @@
 #include "kvmft/lat_output.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "kvmft/json.h"
 
@@ -12,6 +13,15 @@ static void member_u64(struct json *j, const char *key, uint64_t v)
 {
 	json_key(j, key);
 	json_u64(j, v);
+}
+
+/* KEY_ns, or KEY_cycles. */
+static void member_time(struct json *j, const struct lat_view *v, const char *key, uint64_t time)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s_%s", key, lat_unit(v));
+	member_u64(j, name, time);
 }
 
 static void member_str(struct json *j, const char *key, const char *v)
@@ -27,21 +37,27 @@ static void stages(struct json *j, const struct lat_view *v, const struct lat_de
 	for (unsigned int s = 0; s < LAT_STAGES; s++) {
 		const struct lat_bound *off = lat_stage_bound(v, d, g, s);
 		const struct loghist *h = g->stage[s];
+		uint64_t uncertain = lat_stage_uncertain(v, d, g, s);
 
 		if (!h)
 			continue;
 		json_key(j, d->stage[s]);
 		json_object_begin(j);
 		member_u64(j, "count", h->n);
-		member_u64(j, "min_ns", h->min);
-		member_u64(j, "avg_ns", loghist_mean(h));
-		member_u64(j, "p50_ns", loghist_percentile(h, 50, 100));
-		member_u64(j, "p99_ns", loghist_percentile(h, 99, 100));
-		member_u64(j, "max_ns", h->max);
-		member_u64(j, "total_ns", h->sum > UINT64_MAX ? UINT64_MAX : (uint64_t)h->sum);
+		member_time(j, v, "min", h->min);
+		member_time(j, v, "avg", loghist_mean(h));
+		member_time(j, v, "p50", loghist_percentile(h, 50, 100));
+		member_time(j, v, "p99", loghist_percentile(h, 99, 100));
+		member_time(j, v, "max", h->max);
+		member_time(j, v, "total", h->sum > UINT64_MAX ? UINT64_MAX : (uint64_t)h->sum);
 		if (off) {
-			member_u64(j, "off_early_ns", off->early_ns);
-			member_u64(j, "off_late_ns", off->late_ns);
+			member_time(j, v, "off_early", off->early);
+			member_time(j, v, "off_late", off->late);
+		}
+		if (uncertain) {
+			member_time(j, v, "uncertain", uncertain);
+			json_key(j, "below_uncertainty");
+			json_bool(j, loghist_percentile(h, 50, 100) < uncertain);
 		}
 		json_object_end(j);
 	}
@@ -73,12 +89,12 @@ static void case_json(struct json *j, const struct lat_view *v, const struct lat
 	json_s64(j, c->vcpu);
 	member_u64(j, "begin_host_tsc", c->begin);
 	member_u64(j, "end_host_tsc", c->end);
-	member_u64(j, "total_ns", c->ns);
-	json_key(j, "stages_ns");
+	member_time(j, v, "total", c->time);
+	json_key(j, lat_in_cycles(v->lat) ? "stages_cycles" : "stages_ns");
 	json_object_begin(j);
 	for (unsigned int s = 1; s < LAT_STAGES; s++)
 		if (c->known >> s & 1)
-			member_u64(j, d->stage[s], c->stage_ns[s]);
+			member_u64(j, d->stage[s], c->stage_time[s]);
 	json_object_end(j);
 	member_str(j, "cause", d->cause[c->cause] && d->cause[c->cause][0] ? d->cause[c->cause] : NULL);
 	if (story && story->text)
@@ -128,6 +144,18 @@ static void vcpus_json(struct json *j, const struct lat_view *v)
 	json_array_end(j);
 }
 
+static void bound_json(struct json *j, const struct lat_view *v, const char *key, bool known, uint64_t time)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s_%s", key, lat_unit(v));
+	json_key(j, name);
+	if (known)
+		json_u64(j, time);
+	else
+		json_null(j);
+}
+
 /* null: how far is not known. */
 static void bounds_json(struct json *j, const struct lat_view *v)
 {
@@ -138,10 +166,9 @@ static void bounds_json(struct json *j, const struct lat_view *v)
 			continue;
 		json_object_begin(j);
 		member_str(j, "vm", lat_vm_label(v, (int64_t)m));
-		json_key(j, "off_early_ns");
-		v->bound[m].known ? json_u64(j, v->bound[m].early_ns) : json_null(j);
-		json_key(j, "off_late_ns");
-		v->bound[m].known ? json_u64(j, v->bound[m].late_ns) : json_null(j);
+		bound_json(j, v, "off_early", v->bound[m].known, v->bound[m].early);
+		bound_json(j, v, "off_late", v->bound[m].known, v->bound[m].late);
+		bound_json(j, v, "uncertain", true, v->bound[m].uncertain);
 		json_object_end(j);
 	}
 	json_array_end(j);
@@ -165,6 +192,8 @@ static int json_print(const struct lat_view *v, FILE *f)
 
 	json_init(&j, &b);
 	json_object_begin(&j);
+	member_str(&j, "unit", lat_unit(v));
+	out_json_rate(&j, tl_source(v->t, 0)->cap);
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
 
@@ -213,37 +242,62 @@ static void csv_text(struct sbuf *b, const char *s)
 	sbuf_addc(b, '"');
 }
 
+static void csv_time(struct sbuf *b, const struct lat_view *v, uint64_t time)
+{
+	if (lat_in_cycles(v->lat))
+		sbuf_addf(b, ",%llu", (unsigned long long)time);
+	else
+		sbuf_add_csv_us(b, time);
+}
+
 static void csv_stage(struct sbuf *b, const struct lat_view *v, const struct lat_desc *d, const struct lat_group *g,
 		      unsigned int s)
 {
 	const struct lat_bound *off = lat_stage_bound(v, d, g, s);
 	const struct loghist *h = g->stage[s];
+	uint64_t uncertain = lat_stage_uncertain(v, d, g, s);
 
 	sbuf_addf(b, "%s,", d->name);
 	csv_text(b, lat_vm_label(v, g->vm));
 	sbuf_addc(b, ',');
 	csv_text(b, g->name);
 	sbuf_addf(b, ",%s,%llu", d->stage[s], (unsigned long long)h->n);
-	sbuf_add_csv_us(b, h->min);
-	sbuf_add_csv_us(b, loghist_mean(h));
-	sbuf_add_csv_us(b, loghist_percentile(h, 50, 100));
-	sbuf_add_csv_us(b, loghist_percentile(h, 99, 100));
-	sbuf_add_csv_us(b, h->max);
-	sbuf_add_csv_us(b, (uint64_t)h->sum);
+	csv_time(b, v, h->min);
+	csv_time(b, v, loghist_mean(h));
+	csv_time(b, v, loghist_percentile(h, 50, 100));
+	csv_time(b, v, loghist_percentile(h, 99, 100));
+	csv_time(b, v, h->max);
+	csv_time(b, v, (uint64_t)h->sum);
 	if (off) {
-		sbuf_add_csv_us(b, off->early_ns);
-		sbuf_add_csv_us(b, off->late_ns);
+		csv_time(b, v, off->early);
+		csv_time(b, v, off->late);
 	} else {
 		sbuf_add(b, ",,");
 	}
-	sbuf_addc(b, '\n');
+	if (uncertain)
+		csv_time(b, v, uncertain);
+	else
+		sbuf_addc(b, ',');
+	sbuf_addf(b, ",%s\n", !uncertain ? "" : loghist_percentile(h, 50, 100) < uncertain ? "1" : "0");
+}
+
+/* What was counted beside: a line each, of which stage says so. */
+static void csv_counts(struct sbuf *b, const struct lat_table *t)
+{
+	for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++) {
+		sbuf_addf(b, "%s,\"\",", t->desc->name);
+		csv_text(b, t->desc->count[c]);
+		sbuf_addf(b, ",counted,%llu,,,,,,,,,,\n", (unsigned long long)t->count[c]);
+	}
 }
 
 static int csv_print(const struct lat_view *v, FILE *f)
 {
+	const char *u = lat_in_cycles(v->lat) ? "cycles" : "us";
 	struct sbuf b = { 0 };
 
-	sbuf_add(&b, "table,vm,name,stage,count,min_us,avg_us,p50_us,p99_us,max_us,sum_us,off_early_us,off_late_us\n");
+	sbuf_addf(&b, "table,vm,name,stage,count,min_%s,avg_%s,p50_%s,p99_%s,max_%s,sum_%s,off_early_%s,off_late_%s,"
+		      "uncertain_%s,below_uncertainty\n", u, u, u, u, u, u, u, u, u);
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
 
@@ -253,6 +307,7 @@ static int csv_print(const struct lat_view *v, FILE *f)
 			for (unsigned int s = 0; s < LAT_STAGES; s++)
 				if (t->group[i].stage[s])
 					csv_stage(&b, v, t->desc, &t->group[i], s);
+		csv_counts(&b, t);
 	}
 	return write_out(&b, f);
 }

@@ -11,9 +11,18 @@
 #define BAR_WIDTH 40
 #define SHARES	  6 /* of a headline */
 
-static void us(struct sbuf *b, uint64_t ns)
+static void thousandths(struct sbuf *b, uint64_t v)
 {
-	sbuf_addf(b, " %9llu.%03llu", (unsigned long long)(ns / 1000), (unsigned long long)(ns % 1000));
+	sbuf_addf(b, " %9llu.%03llu", (unsigned long long)(v / 1000), (unsigned long long)(v % 1000));
+}
+
+/* ns as us, or cycles as they are. */
+static void put_time(struct sbuf *b, const struct lat_view *v, uint64_t time)
+{
+	if (lat_in_cycles(v->lat))
+		sbuf_addf(b, " %13llu", (unsigned long long)time);
+	else
+		thousandths(b, time);
 }
 
 /* ---- the answer in short ---- */
@@ -51,13 +60,13 @@ static void shares(struct sbuf *b, const char *head, struct share *s, size_t n, 
 }
 
 /* How far what crosses may be off, where that matters beside this time. */
-static bool not_negligible(const struct lat_bound *off, uint64_t ns)
+static bool not_negligible(const struct lat_bound *off, uint64_t time)
 {
-	return off && off->known && (off->early_ns + off->late_ns) * 100 > ns;
+	return off && off->known && (off->early + off->late) * 100 > time;
 }
 
 /* A line per VM. */
-static void bounds(struct sbuf *b, const struct lat_view *v, const char *head, uint64_t ns)
+static void bounds(struct sbuf *b, const struct lat_view *v, const char *head, uint64_t time)
 {
 	const struct hostmap *map = tl_hostmap(v->t);
 	char early[32], late[32];
@@ -65,16 +74,29 @@ static void bounds(struct sbuf *b, const struct lat_view *v, const char *head, u
 	for (size_t m = 0; m < map->nvm; m++) {
 		const struct lat_bound *off = &v->bound[m];
 
-		if (not_negligible(off, ns))
+		if (not_negligible(off, time))
 			sbuf_addf(b, "%swhat crosses between host and guest may be off by -%s/+%s", head,
-				  str_ns(early, sizeof(early), off->early_ns),
-				  str_ns(late, sizeof(late), off->late_ns));
+				  lat_amount(v, early, sizeof(early), off->early),
+				  lat_amount(v, late, sizeof(late), off->late));
 		else if (off->guest && !off->known)
 			sbuf_addf(b, "%show far what crosses between host and guest may be off is not known", head);
 		else
 			continue;
 		sbuf_addf(b, map->nvm > 1 ? ", %s\n" : "\n", map->vm[m].label);
 	}
+}
+
+/* What the mark < is about: a line per VM whose offset is not known to the cycle. */
+static void uncertainties(struct sbuf *b, const struct lat_view *v)
+{
+	const struct hostmap *map = tl_hostmap(v->t);
+	char off[32];
+
+	for (size_t m = 0; m < map->nvm; m++)
+		if (v->bound[m].uncertain)
+			sbuf_addf(b, "note: <: half of these are shorter than the alignment of %s is uncertain by, "
+				     "+-%s: they may be none at all\n", map->vm[m].label,
+				  lat_amount(v, off, sizeof(off), v->bound[m].uncertain));
 }
 
 /* How long, which stages, of what. */
@@ -103,9 +125,10 @@ static int headline(struct sbuf *b, const struct lat_view *v, const struct lat_t
 	}
 	if (all->n)
 		sbuf_addf(b, "  %llu measured: half took up to %s, 99 %% up to %s, the longest %s\n",
-			  (unsigned long long)all->n, str_ns(half, sizeof(half), loghist_percentile(all, 50, 100)),
-			  str_ns(most, sizeof(most), loghist_percentile(all, 99, 100)),
-			  str_ns(longest, sizeof(longest), all->max));
+			  (unsigned long long)all->n,
+			  lat_amount(v, half, sizeof(half), loghist_percentile(all, 50, 100)),
+			  lat_amount(v, most, sizeof(most), loghist_percentile(all, 99, 100)),
+			  lat_amount(v, longest, sizeof(longest), all->max));
 	shares(b, "  where the time went: ", part, LAT_STAGES, all->sum, true);
 	shares(b, "  most of it: ", of, t->ngroup, all->sum, false);
 	if (t->desc->crosses && all->n)
@@ -118,17 +141,24 @@ static int headline(struct sbuf *b, const struct lat_view *v, const struct lat_t
 
 /* ---- stages ---- */
 
-static void stage_row(struct sbuf *b, int width, const char *group, const char *stage, const struct loghist *h,
-		      const struct lat_bound *off)
+static void stage_row(struct sbuf *b, const struct lat_view *v, int width, const struct lat_table *t,
+		      const struct lat_group *g, unsigned int s)
 {
-	sbuf_addf(b, "%-*s %-9s %9llu", width, group, stage, (unsigned long long)h->n);
-	us(b, (uint64_t)(h->sum / 1000));
-	us(b, h->min);
-	us(b, loghist_mean(h));
-	us(b, loghist_percentile(h, 50, 100));
-	us(b, loghist_percentile(h, 99, 100));
-	us(b, h->max);
-	sbuf_add(b, not_negligible(off, loghist_percentile(h, 50, 100)) ? " ~\n" : "\n");
+	const struct loghist *h = g->stage[s];
+	uint64_t median = loghist_percentile(h, 50, 100);
+
+	sbuf_addf(b, "%-*s %-9s %9llu", width, s ? "" : g->name, t->desc->stage[s], (unsigned long long)h->n);
+	thousandths(b, (uint64_t)(h->sum / 1000));
+	put_time(b, v, h->min);
+	put_time(b, v, loghist_mean(h));
+	put_time(b, v, median);
+	put_time(b, v, loghist_percentile(h, 99, 100));
+	put_time(b, v, h->max);
+	if (not_negligible(lat_stage_bound(v, t->desc, g, s), median))
+		sbuf_add(b, " ~");
+	if (median < lat_stage_uncertain(v, t->desc, g, s))
+		sbuf_add(b, " <");
+	sbuf_addc(b, '\n');
 }
 
 static void group_causes(struct sbuf *b, int width, const struct lat_desc *d, const struct lat_group *g)
@@ -149,14 +179,14 @@ static void group_causes(struct sbuf *b, int width, const struct lat_desc *d, co
 
 static void groups(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
-	const char *vm = "";
-	int width = 32;
+	const char *vm = "", *u = lat_in_cycles(v->lat) ? "cyc" : "us";
+	int width = 32, room = 12 - (int)strlen(u);
 
 	for (size_t i = 0; i < t->ngroup; i++)
 		width = MAX(width, (int)strlen(t->group[i].name));
-	sbuf_addf(b, "%-*s %-9s %9s %13s %13s %13s %13s %13s %13s\n", width, t->desc->key, "Stage",
-		  "Count", "Sum ms", "Min us", "Avg us",
-		  "p50 us", "p99 us", "Max us");
+	sbuf_addf(b, "%-*s %-9s %9s %13s %*s %s %*s %s %*s %s %*s %s %*s %s\n", width, t->desc->key, "Stage", "Count",
+		  lat_in_cycles(v->lat) ? "Sum Mcyc" : "Sum ms", room, "Min", u, room, "Avg", u, room, "p50", u, room,
+		  "p99", u, room, "Max", u);
 	for (size_t m = 0; m <= tl_hostmap(v->t)->nvm; m++) {
 		for (size_t i = 0; i < t->ngroup; i++) {
 			const struct lat_group *g = &t->group[i];
@@ -169,8 +199,7 @@ static void groups(struct sbuf *b, const struct lat_view *v, const struct lat_ta
 			}
 			for (unsigned int s = 0; s < LAT_STAGES; s++)
 				if (g->stage[s])
-					stage_row(b, width, s ? "" : g->name, t->desc->stage[s], g->stage[s],
-						  lat_stage_bound(v, t->desc, g, s));
+					stage_row(b, v, width, t, g, s);
 			group_causes(b, width, t->desc, g);
 		}
 	}
@@ -178,9 +207,9 @@ static void groups(struct sbuf *b, const struct lat_view *v, const struct lat_ta
 		sbuf_addf(b, "%llu more of groups that there was no room for\n", (unsigned long long)t->crowded);
 }
 
-/* ---- histogram: powers of two of ns ---- */
+/* ---- histogram: powers of two ---- */
 
-static void histogram(struct sbuf *b, const struct lat_table *t)
+static void histogram(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
 	uint64_t count[64] = { 0 }, most = 0, lo, hi;
 	unsigned int first = 64, last = 0;
@@ -206,8 +235,9 @@ static void histogram(struct sbuf *b, const struct lat_table *t)
 		char from[32], to[32];
 		unsigned int bar = (unsigned int)((count[k] * BAR_WIDTH + most - 1) / most);
 
-		str_ns(from, sizeof(from), k ? 1ull << k : 0);
-		str_ns(to, sizeof(to), k < 63 ? 2ull << k : UINT64_MAX);
+		lat_amount(v, from, sizeof(from), k ? 1ull << k : 0);
+		lat_amount(v, to, sizeof(to), k < 63 ? 2ull << k : UINT64_MAX);
+		from[strcspn(from, "c")] = '\0'; /* one "cycles" of two will do */
 		sbuf_addf(b, "%10s - %-10s %9llu |", from, to, (unsigned long long)count[k]);
 		for (unsigned int i = 0; i < bar; i++)
 			sbuf_addc(b, '#');
@@ -236,20 +266,6 @@ static bool any_count(const struct lat_table *t)
 	return false;
 }
 
-static void counts(struct sbuf *b, const struct lat_table *t)
-{
-	const char *sep = "";
-
-	sbuf_addc(b, '\n');
-	for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++) {
-		if (c > 1 && !t->count[c])
-			continue;
-		sbuf_addf(b, "%s%s %llu", sep, t->desc->count[c], (unsigned long long)t->count[c]);
-		sep = "; ";
-	}
-	sbuf_addc(b, '\n');
-}
-
 /* ---- the worst ---- */
 
 static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_table *t, const struct lat_story *story)
@@ -259,15 +275,16 @@ static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_tab
 	for (size_t i = 0; i < t->nworst; i++) {
 		const struct lat_case *c = &t->worst[i];
 
-		sbuf_addf(b, "\n%zu. %s: %s", i + 1, str_ns(text, sizeof(text), c->ns), c->what);
+		sbuf_addf(b, "\n%zu. %s: %s", i + 1, lat_amount(v, text, sizeof(text), c->time), c->what);
 		if (c->vm >= 0)
 			sbuf_addf(b, ", %s", lat_vm_label(v, c->vm));
 		if (t->desc->cause[c->cause] && t->desc->cause[c->cause][0])
 			sbuf_addf(b, "; %s", t->desc->cause[c->cause]);
-		sbuf_add(b, "\n  ");
+		sbuf_add(b, c->known >> 1 ? "\n  " : "");
 		for (unsigned int s = 1; s < LAT_STAGES; s++)
 			if (c->known >> s & 1)
-				sbuf_addf(b, " %s %s", t->desc->stage[s], str_ns(text, sizeof(text), c->stage_ns[s]));
+				sbuf_addf(b, " %s %s", t->desc->stage[s],
+					  lat_amount(v, text, sizeof(text), c->stage_time[s]));
 		sbuf_addc(b, '\n');
 		if (!story)
 			continue;
@@ -282,7 +299,7 @@ static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_tab
 
 static void vcpu_times(struct sbuf *b, const struct lat_view *v)
 {
-	sbuf_addf(b, "\n%-24s %5s %13s", "VM", "vCPU", "Wall ms");
+	sbuf_addf(b, "\n%-24s %5s %13s", "VM", "vCPU", lat_in_cycles(v->lat) ? "Wall Mcyc" : "Wall ms");
 	for (unsigned int s = VS_GUEST; s < VS_STATES; s++)
 		sbuf_addf(b, " %10s%%", vs_names[s]);
 	sbuf_addf(b, " %10s%%\n", vs_names[VS_UNKNOWN]);
@@ -295,7 +312,7 @@ static void vcpu_times(struct sbuf *b, const struct lat_view *v)
 		if (!wall)
 			continue;
 		sbuf_addf(b, "%-24.24s %5u %13llu", lat_vm_label(v, (int64_t)t.vm), t.vcpu,
-			  (unsigned long long)(out_cycles_to_ns(wall, v->clock->khz) / 1000000));
+			  (unsigned long long)(lat_of_cycles(v, wall) / 1000000));
 		for (unsigned int s = VS_GUEST; s <= VS_STATES; s++) {
 			unsigned int which = s == VS_STATES ? VS_UNKNOWN : s;
 			uint64_t pct = (uint64_t)((unsigned __int128)t.time[which] * 10000 / wall);
@@ -306,15 +323,28 @@ static void vcpu_times(struct sbuf *b, const struct lat_view *v)
 	}
 }
 
+/* That times are cycles, or how well they are known. */
+static void remark(struct sbuf *b, const struct lat_view *v)
+{
+	struct sbuf text = { 0 };
+
+	if (out_clock_remark(v->clock, &text) && text.s)
+		sbuf_addf(b, "note: %s\n", text.s);
+	sbuf_free(&text);
+}
+
 static void notes(struct sbuf *b, const struct lat_view *v, bool crosses)
 {
 	size_t blank = b->len;
 
 	sbuf_addc(b, '\n');
+	remark(b, v);
 	for (size_t i = 0; lat_note(v->lat, i); i++)
 		sbuf_addf(b, "note: %s\n", lat_note(v->lat, i));
 	if (crosses)
 		bounds(b, v, "note: ~: ", 0);
+	if (crosses)
+		uncertainties(b, v);
 	if (b->len == blank + 1)
 		b->len = blank; /* none */
 }
@@ -336,8 +366,10 @@ static int text_print(const struct lat_view *v, FILE *f)
 		ret = headline(&b, v, t);
 		groups(&b, v, t);
 		meanings(&b, t);
-		histogram(&b, t);
-		counts(&b, t);
+		histogram(&b, v, t);
+		sbuf_addc(&b, '\n');
+		lat_counts_text(t, &b);
+		sbuf_addc(&b, '\n');
 		worst(&b, v, t, v->story[id]);
 	}
 	if (v->want[LAT_SCHED])

@@ -53,11 +53,21 @@ END
 END
 } >"$tmp/chain-host.txt"
 "$mkcap" --capture "$tmp/chain-host" "$tmp/chain-host.txt"
-"$mkcap" --capture "$tmp/chain-guest" "$top/tests/golden/latency-guest.txt"
+cp "$top/tests/golden/latency-guest.txt" "$tmp/chain-guest.txt"
+"$mkcap" --capture "$tmp/chain-guest" "$tmp/chain-guest.txt"
 run "$kvmft" latency all --format html -o "$tmp/chain.html" --trace-events "$tmp/trace-events" \
 	"$tmp/chain-host" "$tmp/chain-guest=one"
 status_is 3 "latency --format html, of a capture with a gap"
 is "$(grep -c 'onerror' "$tmp/chain.html")" 0 "what QEMU said is nowhere in the page as text"
+
+# Nothing tells how fast the TSC runs.
+grep -v 'sched_switch\|kvm_vcpu_wakeup' "$top/tests/golden/latency-host.txt" >"$tmp/cycles-host.txt"
+for side in host guest; do
+	"$mkcap" --capture "$tmp/cycles-$side" "$tmp/$([ $side = host ] && echo cycles || echo chain)-$side.txt"
+	sed -i '/^tsc /d' "$tmp/cycles-$side/meta"
+done
+run "$kvmft" latency irq --format html -o "$tmp/cycles.html" "$tmp/cycles-host" "$tmp/cycles-guest=one"
+status_is 0 "latency --format html, in cycles"
 
 # The VM's name is the host's knowledge, too.
 sed 's/name=one/name=castor/' "$tmp/chain-host.txt" >"$tmp/castor.txt"
@@ -81,11 +91,14 @@ want_chain='{ "lanes": ["one v0", "· one tasks", "· one interrupts", "one bloc
 	"said": "</script><img src=x onerror=document.title=1>", "gaps": 1, "link": true, "arrows": [
 	"· one tasks > · one tasks: 500 7120", "· qemu-100 > one v0: 6000 6900", "one v0 > · one interrupts: 6900 7050",
 	"one v0 > · one interrupts: 9450 9530" ] }'
-for page in page evil chain; do
+want_cycles='{ "lanes": ["one v0"], "link": true, "beside": ["times are in CYCLES", "lanes, 17000 cycles", "MSI irq 30: 1, p50 1050 cycles",
+	"accepted 3; measured 2; open at the end 1"] }'
+for page in page evil chain cycles; do
 	name='' want='' n=$events
 	case $page in
 	evil) name='</script><img src=x onerror=document.title=1>"' ;;
 	chain) want=$want_chain n='' ;;
+	cycles) want=$want_cycles n='' ;;
 	esac
 	if timeout 100 node "$top/tests/html/page.js" "$tmp/$page.html" "$n" "$name" "$want" >"$tmp/$page.tap" 2>&1; then
 		result 0 "$page.html: the browser test ends"

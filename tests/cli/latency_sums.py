@@ -15,16 +15,20 @@ import sys
 WHOLE = {
     "irq": ("accepted", (
         "measured", "never injected", "injected, handler not seen",
-        "of vectors that the guest did not trace", "outside the guest's capture",
+        "ended (EOI) before a handler was seen", "of vectors that the guest did not trace",
+        "outside the guest's capture", "begun before the host's capture",
         "cut by lost events", "open at the end")),
-    "io": ("issued", ("completed", "ambiguous: left out", "cut by lost events", "open at the end")),
+    "io": ("issued", (
+        "completed", "ambiguous: left out", "outside the host's capture", "cut by lost events",
+        "open at the end")),
     "timer": ("armed", (
         "fired", "cancelled", "set anew before they fired", "not to be placed",
         "cut by lost events", "open at the end")),
     "hrtimer": ("started", (
         "expired", "cancelled", "started anew", "cut by lost events", "open at the end",
-        "not to be placed")),
+        "not to be placed", "outside the host's capture")),
 }
+FIRED = ("fired", ("measured", "fired, their handler not seen"))
 # Stages that follow each other: where all of them are always known, their sum is the whole, but for
 # what is cut off of each ns.
 TIMER = ("total", ("expire", "deliver", "masked", "enter", "guest"))
@@ -48,6 +52,8 @@ for table, (whole, parts) in WHOLE.items():
         continue
     counts = doc[table]["counts"]
     assert counts[whole] == sum(counts[p] for p in parts), (table, counts)
+    if table == "timer":
+        assert counts[FIRED[0]] == sum(counts[p] for p in FIRED[1]), (table, counts)
     cut += counts["cut by lost events"]
     checked += counts[whole]
     # What is in the tables is no more than what was measured.

@@ -139,6 +139,7 @@ async function things(p, want) {
 	const arrows = await p.value('arrows.map((a) => `${byKey.get(a.from).label} > ${byKey.get(a.to).label}: ${a.s} ${a.e}`)');
 	if (want.arrows) ok(JSON.stringify(arrows) === JSON.stringify(want.arrows), 'arrows as they should be', arrows.join(', '));
 	for (const name of want.slices || []) ok(await p.value(`lanes.some((l) => l.n.includes(${JSON.stringify(name)}))`), `slice "${name}"`);
+	for (const text of want.beside || []) ok((await p.value('$("about").textContent + $("cases").textContent')).includes(text), `beside it: ${text}`);
 	if (want.said) ok(await p.value(`strings.some((s) => s.includes(${JSON.stringify(want.said)}))`), 'what was said is there, as text');
 	if (want.gaps !== undefined) ok(await p.value('gaps.length') === want.gaps, 'gaps', String(await p.value('gaps.length')));
 	if (want.gaps) {

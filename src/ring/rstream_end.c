@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * rstream_end.c: when a stream ends, without reading it.
+ */
+#include "kvmft/ring.h"
+
+#define TRIES 8 /* sub-buffers from the end; the last ones may hold nothing but a loss */
+
+/* The last stamp of sub-buffer idx and those behind it; 0: no event there. */
+static uint64_t last_from(struct rstream *r, uint64_t idx)
+{
+	r->at = r->have = r->part_left = 0;
+	r->open = r->gap_told = false;
+	r->last_ts = 0;
+	r->idx = idx;
+	r->loss_at = r->nloss;
+	while (rstream_next(r) != R_END)
+		;
+	return r->last_ts;
+}
+
+int rstream_end(const struct capture *cap, const struct cap_stream *s, uint64_t *ts)
+{
+	struct rstream r;
+	int ret;
+
+	*ts = 0;
+	if (!s->nsub)
+		return 0;
+	ret = rstream_open(&r, cap, s);
+	if (ret)
+		return ret;
+	for (uint64_t n = 1; n <= MIN((uint64_t)TRIES, s->nsub) && !*ts && !ret; n++) {
+		*ts = last_from(&r, s->nsub - n);
+		ret = r.error;
+	}
+	rstream_close(&r);
+	return ret;
+}
