@@ -374,7 +374,8 @@ bool pairing_source_complete(const struct tl_source *s)
 	struct pairing_loss loss;
 
 	pairing_loss(s, &loss);
-	return !loss.total && !loss.unknown && !s->damaged && !s->error && !s->cap->ndamage;
+	return !loss.total && !loss.unknown && !s->damaged && !s->error && !s->cap->ndamage &&
+	       !(s->qemu && s->unplaced);
 }
 
 bool pairing_summary(const struct timeline *t, bool quiet)

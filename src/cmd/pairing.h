@@ -106,7 +106,7 @@ struct pairing_loss {
 	bool unknown;
 };
 
-/* After the walk: nothing of the source was lost, damaged or unreadable. */
+/* After the walk: nothing of the source was lost, damaged or unreadable; of a trace of QEMU all has a place. */
 bool pairing_source_complete(const struct tl_source *s);
 
 /* Lost events of a source after the walk: in-band counts and counters, each counted once. */

@@ -126,11 +126,26 @@ ok "dropped events and their number are told" sh -c "grep -q 'qemu: 3 events, 2 
 
 log()
 {
-	merged text "$golden/qemu-merge.log" || return 1
+	merged text "$golden/qemu-merge.log" -q
+	[ $? -eq 3 ] && grep -q 'qemu: 2 stamps could not be placed' notes || return 1
+	merged text "$golden/qemu-merge.log"
+	[ $? -eq 3 ] || return 1
 	sed -e 's/^kvmft merge: //' -e "s|$golden/||" notes >>lines
 	same lines qemu-merge-log.out
 }
 ok "log lines on the time line: steps of the clock, lines without time, foreign lines" log
+
+# Without readings of its clock in the host's capture no stamp of a trace has a place.
+unplaced()
+{
+	rm -rf mute
+	cp -r host mute
+	sed -i '/^time /d' mute/meta
+	"$kvmft" merge mute --qemu "$golden/qemu-merge.log" --trace-events "$golden/qemu-events.txt" >lines 2>notes
+	[ $? -eq 3 ] && [ "$(grep -c '^qemu .*?  qemu:' lines)" -eq "$(grep -c '^qemu ' lines)" ] &&
+		grep -q 'no readings of the clock of this trace: nothing can be placed' notes
+}
+ok "a trace of which nothing has a place: exit 3" unplaced
 
 sides()
 {
