@@ -98,7 +98,6 @@ struct out {
 	struct out_clock clock;
 	const struct timeline *t;
 	struct sbuf line;
-	int label_width;
 	struct out_epoch *epoch; /* of all vCPUs whose guests are shown, by time */
 	size_t nepoch, epoch_cap, epoch_at;
 	void *priv; /* the format's own */

@@ -92,6 +92,7 @@ struct trace {
 
 	struct trace_comms comms;
 	struct sbuf line;	/* text of this tick */
+	int task_width, time_width; /* of the columns, as wide as what stood in them so far */
 	int signal_fd;
 	uint64_t begin_ns;	/* CLOCK_MONOTONIC, for the duration */
 	uint64_t tick, printed;

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kvmft/put.h"
+
 #define COMMS_MAX   65536 /* then all are forgotten */
 #define COMMS_TICKS (2000 / TRACE_TICK_MS) /* a name is believed this long: exec changes it */
 
@@ -102,12 +104,22 @@ static void line_time(struct trace *t, const struct live_item *i, int32_t tid)
 	else
 		snprintf(text, sizeof(text), "%" PRIu64 ".%09" PRIu64, v / 1000000000u,
 			 v % 1000000000u);
-	sbuf_addf(&t->line, "%17s  ", text);
+	t->time_width = MAX(t->time_width, (int)strlen(text));
+	sbuf_addf(&t->line, "%*s  ", t->time_width, text);
+}
+
+/* What stands before the time. Nobody waits for wider ones to come: a column grows when it must. */
+static void line_who(struct trace *t, const char *task, uint32_t cpu)
+{
+	uint32_t last = t->cpus.n ? t->cpus.cpu[t->cpus.n - 1] : 0;
+
+	t->task_width = MAX(t->task_width, (int)strlen(task));
+	sbuf_addf(&t->line, "%-*s [%0*u] ", t->task_width, task, (int)put_dec_len(last), cpu);
 }
 
 static void line_lost(struct trace *t, const struct live_item *i)
 {
-	sbuf_addf(&t->line, "%-24s [%03u] ", "-", i->cpu);
+	line_who(t, "-", i->cpu);
 	line_time(t, i, -1);
 	if (i->kind == R_DAMAGE)
 		sbuf_add(&t->line, "DAMAGED: a sub-buffer of this CPU could not be read\n");
@@ -131,7 +143,7 @@ bool trace_line(struct trace *t, const struct live_item *i)
 		return false;
 	tid = fmt_pid(t->fmt, &i->rec);
 	snprintf(task, sizeof(task), "%s-%" PRId32, comm_get(t, tid), tid);
-	sbuf_addf(&t->line, "%-24s [%03u] ", task, i->cpu);
+	line_who(t, task, i->cpu);
 	line_time(t, i, tid);
 	ev = fmt_by_id(t->fmt, i->rec.id);
 	if (ev) {

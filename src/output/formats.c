@@ -110,8 +110,6 @@ int out_begin(struct out *o, const struct timeline *t, const struct out_format *
 	o->f = f;
 	o->clock = *clock;
 	o->t = t;
-	for (size_t i = 0; i < tl_sources(t); i++)
-		o->label_width = MAX(o->label_width, (int)strlen(tl_source(t, i)->label));
 	if (fmt->epoch)
 		ret = epochs_list(o);
 	return ret || !fmt->begin ? ret : fmt->begin(o);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * text.c: one line per event, fixed width:
+ * text.c: one line per event, in columns:
  *   SIDE  TASK-TID  [CPU|vN]  TIME  SYSTEM:EVENT: FIELDS
  */
 #include "kvmft/output.h"
@@ -10,16 +10,16 @@
 #include <string.h>
 #include <time.h>
 
-#define TASK_WIDTH 24
-#define TIME_WIDTH 17
 #define DATE_WIDTH 29 /* 2026-11-21 06:42:39.123456789 */
+#define LABEL_CUT  20 /* longer labels end in ~, unless that makes two of them one */
+#define MAX_LABEL  sizeof(((struct tl_source *)0)->label)
 
 /* A label, a name of 15 bytes and three numbers: text_head() writes no more. */
-#define HEAD_ROOM (sizeof(((struct tl_source *)0)->label) + 160 + PUT_SLACK)
+#define HEAD_ROOM (MAX_LABEL + 160 + PUT_SLACK)
 
 /*
  * The columns in front of the time are the same for all events of a thread on a CPU: they are kept,
- * direct-mapped, until a task gets another name.
+ * direct-mapped, until a task gets another name or a column another width.
  */
 #define HEADS	  256
 #define HEAD_TEXT 96
@@ -45,6 +45,25 @@ struct high {
 	char text[PUT_SLACK];
 };
 
+/*
+ * Columns are as wide as what stands in them. The first lines are kept until there are so many, or no more: then
+ * each of their columns gets the width of its widest text, and what follows that of the longest one which can be
+ * foreseen, too. A task whose name is longer than all before it widens its column from there on.
+ */
+#define EARLY_LINES 512
+#define EARLY_BYTES (128u << 10)
+
+enum column { COL_LABEL, COL_TASK, COL_CPU, COL_TIME, COLUMNS };
+
+struct early {
+	struct {
+		uint8_t len;
+		char text[MAX_LABEL + PUT_SLACK];
+	} column[COLUMNS];
+	char mark;   /* of the time: text_mark() */
+	size_t body; /* where the rest of the line begins in o->line; it ends where the next one begins */
+};
+
 struct heads {
 	struct head head[HEADS];
 	char slack[PUT_SLACK];
@@ -52,52 +71,85 @@ struct heads {
 	uint64_t time; /* of this event; not a local variable: its address leaves the function that prints */
 	char date[32 + PUT_SLACK]; /* of this second; "" = none yet */
 	time_t second;
+	size_t width[COLUMNS];
+	size_t label_cut;	/* bytes of a label that are shown; the last one is ~ where there are more */
+	unsigned int cpu_digits; /* of the hosts */
+	struct early *early;	/* the first lines; NULL: they are out */
+	size_t nearly;
 };
 
-static char *pad(char *p, char *from, size_t width)
-{
-	size_t n = (size_t)(p - from);
+/* ---- what stands in the columns ---- */
 
-	if (n >= width)
-		return p;
-	memset(p, ' ', width - n);
-	return from + width;
+static char *text_label(const struct heads *all, const struct tl_item *i, char *p)
+{
+	size_t n = strnlen(i->src->label, MAX_LABEL);
+
+	if (n <= all->label_cut)
+		return put_mem(p, i->src->label, n);
+	p = put_mem(p, i->src->label, all->label_cut - 1);
+	*p++ = '~';
+	return p;
 }
 
-static char *text_cpu(const struct tl_item *i, char *p)
-{
-	char *from = p;
-
-	*p++ = '[';
-	if (i->src->guest || (i->src->qemu && i->vcpu >= 0)) {
-		*p++ = 'v';
-		p = put_sdec(p, i->vcpu);
-	} else if (i->cpu == TL_NO_CPU) {
-		p = put_mem(p, "---", 3);
-	} else {
-		p = put_dec_fixed(p, i->cpu, i->cpu > 999 ? 4 : 3);
-	}
-	*p++ = ']';
-	return pad(p, from, 6);
-}
-
-static char *text_who(const struct out *o, const struct tl_item *i, char *p)
+static char *text_task(const struct tl_item *i, char *p)
 {
 	const char *name;
-	char *from = p;
 
-	p = put_mem(p, i->src->label, strnlen(i->src->label, sizeof(i->src->label)));
-	p = from = pad(p, from, (size_t)o->label_width + 1);
 	if (i->kind == TL_EVENT && i->tid >= 0) {
 		name = tl_comm(i->src, i->tid);
 		p = put_mem(p, name, strnlen(name, 15));
 	}
 	*p++ = '-';
-	if (i->kind == TL_EVENT && i->tid >= 0)
-		p = put_sdec(p, i->tid);
-	p = pad(p, from, TASK_WIDTH);
+	return i->kind == TL_EVENT && i->tid >= 0 ? put_sdec(p, i->tid) : p;
+}
+
+static char *text_cpu(const struct heads *all, const struct tl_item *i, char *p)
+{
+	*p++ = '[';
+	if (i->src->guest || (i->src->qemu && i->vcpu >= 0)) {
+		*p++ = 'v';
+		p = put_sdec(p, i->vcpu);
+	} else if (i->cpu == TL_NO_CPU) {
+		memset(p, '-', all->cpu_digits);
+		p += all->cpu_digits;
+	} else {
+		p = put_dec_fixed(p, i->cpu, MAX(put_dec_len(i->cpu), all->cpu_digits));
+	}
+	*p++ = ']';
+	return p;
+}
+
+/* ---- columns ---- */
+
+static void heads_forget(struct heads *all)
+{
+	for (size_t k = 0; k < HEADS; k++)
+		all->head[k].src = NULL;
+	all->high.len = 0;
+}
+
+/* What begins at from fills its column; a text that is too long makes it wider from here on. */
+static char *column_end(struct heads *all, enum column c, char *from, char *p)
+{
+	size_t n = (size_t)(p - from);
+
+	if (n > all->width[c]) {
+		all->width[c] = n;
+		heads_forget(all);
+	}
+	memset(p, ' ', all->width[c] - n);
+	return from + all->width[c];
+}
+
+static char *text_who(struct heads *all, const struct tl_item *i, char *p)
+{
+	p = column_end(all, COL_LABEL, p, text_label(all, i, p));
 	*p++ = ' ';
-	return text_cpu(i, p);
+	p = column_end(all, COL_TASK, p, text_task(i, p));
+	*p++ = ' ';
+	p = column_end(all, COL_CPU, p, text_cpu(all, i, p));
+	*p++ = ' ';
+	return p;
 }
 
 static inline size_t head_slot(const struct tl_item *i)
@@ -112,15 +164,14 @@ static inline bool head_fits(const struct head *h, const struct tl_item *i)
 }
 
 /* text_who() of an event, known from here on. */
-static char *text_who_kept(const struct out *o, const struct tl_item *i, char *p)
+static char *text_who_kept(struct heads *all, const struct tl_item *i, char *p)
 {
-	struct heads *all = o->priv;
 	struct head *h = &all->head[head_slot(i)];
 	char *end;
 
 	if (head_fits(h, i))
 		return put_padded(p, h->text, h->len);
-	end = text_who(o, i, p);
+	end = text_who(all, i, p);
 	h->src = NULL;
 	if ((size_t)(end - p) > sizeof(h->text))
 		return end;
@@ -130,32 +181,39 @@ static char *text_who_kept(const struct out *o, const struct tl_item *i, char *p
 	return end;
 }
 
+/* ---- times ---- */
+
+static unsigned int value_len(uint64_t v, bool cycles)
+{
+	return cycles ? put_dec_len(v) : put_dec_len(v / 1000000000u) + 10;
+}
+
 /* Seconds and nanoseconds, or cycles, right-aligned. */
-static char *text_value(char *p, uint64_t v, bool cycles, bool doubt)
+static char *text_value(struct heads *all, char *p, uint64_t v, bool cycles)
 {
 	uint64_t front = cycles ? v : v / 1000000000u;
-	unsigned int n = put_dec_len(front), all = n + (cycles ? 0 : 10) + doubt;
+	unsigned int n = value_len(v, cycles);
 
-	if (all < TIME_WIDTH) {
-		memset(p, ' ', TIME_WIDTH);
-		p += TIME_WIDTH - all;
+	if (n < all->width[COL_TIME]) {
+		memset(p, ' ', all->width[COL_TIME] - n);
+		p += all->width[COL_TIME] - n;
+	} else if (n > all->width[COL_TIME] && !all->early) {
+		all->width[COL_TIME] = n;
+		all->high.len = 0;
 	}
-	p = put_dec_fixed(p, front, n);
+	p = put_dec_fixed(p, front, cycles ? n : n - 10);
 	if (!cycles) {
 		*p++ = '.';
 		p = put_dec_fixed(p, v % 1000000000u, 9);
 	}
-	/* A stamp that could not be converted stands at its neighbour's place: say so. */
-	if (doubt)
-		*p++ = '?';
 	return p;
 }
 
-/* text_value() without doubt, whose first digits are to be known from here on. */
+/* text_value(), whose first digits are to be known from here on. */
 static char *text_value_keep(struct heads *all, char *p, uint64_t v, bool cycles)
 {
-	char *end = text_value(p, v, cycles, false);
-	size_t len = (size_t)(end - p) - LOW_DIGITS;
+	char *end = text_value(all, p, v, cycles);
+	size_t len = (size_t)(end - p) - MIN((size_t)(end - p), (size_t)LOW_DIGITS);
 	struct high *h = &all->high;
 
 	/* Small numbers of cycles have blanks where others have zeros. */
@@ -166,58 +224,152 @@ static char *text_value_keep(struct heads *all, char *p, uint64_t v, bool cycles
 }
 
 /* Date and time of the day, local; the last one made is kept, since a second has many events. */
-static char *text_date(struct out *o, uint64_t ns, bool doubt, char *p)
+static char *text_date(struct heads *all, uint64_t ns, char *p)
 {
-	struct heads *all = o->priv;
 	time_t second = (time_t)(ns / 1000000000u);
 	struct tm tm;
 
-	*p++ = ' ';
 	if (!all->date[0] || all->second != second) {
 		all->second = second;
 		if (!localtime_r(&second, &tm) ||
 		    strftime(all->date, sizeof(all->date), "%Y-%m-%d %H:%M:%S", &tm) != DATE_WIDTH - 10)
-			return text_value(p, ns, false, doubt);
+			return text_value(all, p, ns, false);
 	}
 	p = put_mem(p, all->date, DATE_WIDTH - 10);
 	*p++ = '.';
-	p = put_dec_fixed(p, ns % 1000000000u, 9);
-	if (doubt)
-		*p++ = '?';
-	return p;
+	return put_dec_fixed(p, ns % 1000000000u, 9);
+}
+
+static bool in_cycles(const struct out *o)
+{
+	return o->clock.kind == OUT_CLOCK_HOST_TSC || o->clock.kind == OUT_CLOCK_GUEST_TSC;
 }
 
 static char *text_time(struct out *o, const struct tl_item *i, char *p)
 {
-	bool cycles = o->clock.kind == OUT_CLOCK_HOST_TSC || o->clock.kind == OUT_CLOCK_GUEST_TSC;
+	struct heads *all = o->priv;
 	uint64_t v = i->host;
 
 	if (o->clock.kind == OUT_CLOCK_HOST_TSC || out_item_time(o, i, &v)) {
 		if (o->clock.kind == OUT_CLOCK_REALTIME)
-			return text_date(o, v, i->unplaced, p);
-		return i->unplaced ? text_value(p, v, cycles, true) : text_value_keep(o->priv, p, v, cycles);
+			return text_date(all, v, p);
+		return text_value_keep(all, p, v, in_cycles(o));
 	}
-	memset(p, ' ', TIME_WIDTH);
-	p[TIME_WIDTH - 1] = '?';
-	if (i->unplaced)
-		p[TIME_WIDTH - 2] = '?';
-	return p + TIME_WIDTH;
+	memset(p, ' ', all->width[COL_TIME]);
+	p += MAX(all->width[COL_TIME], (size_t)1);
+	p[-1] = '?';
+	return p;
 }
+
+/* A stamp that could not be converted stands at its neighbour's place: say so. */
+static char text_mark(const struct tl_item *i)
+{
+	return i->unplaced ? '?' : ' ';
+}
+
+/* ---- the first lines ---- */
+
+static void early_head(struct out *o, const struct tl_item *i)
+{
+	struct heads *all = o->priv;
+	struct early *e = &all->early[all->nearly++];
+	char *end[COLUMNS];
+
+	end[COL_LABEL] = text_label(all, i, e->column[COL_LABEL].text);
+	end[COL_TASK] = text_task(i, e->column[COL_TASK].text);
+	end[COL_CPU] = text_cpu(all, i, e->column[COL_CPU].text);
+	end[COL_TIME] = text_time(o, i, e->column[COL_TIME].text);
+	for (unsigned int c = 0; c < COLUMNS; c++) {
+		e->column[c].len = (uint8_t)(end[c] - e->column[c].text);
+		all->width[c] = c == COL_TIME ? 0 : MAX(all->width[c], (size_t)e->column[c].len);
+	}
+	e->mark = text_mark(i);
+	e->body = o->line.len;
+}
+
+static void early_line(const struct heads *all, const struct early *e, const char *body, size_t n, struct sbuf *b)
+{
+	for (unsigned int c = 0; c < COLUMNS; c++) {
+		int width = (int)all->width[c];
+
+		sbuf_addf(b, "%*.*s%c", c == COL_TIME ? width : -width, e->column[c].len, e->column[c].text,
+			  c == COL_TIME ? e->mark : ' ');
+	}
+	sbuf_addc(b, ' ');
+	sbuf_add_mem(b, body, n);
+}
+
+/* The widths of what is known to come: names of sides, numbers of CPUs, the last stamp. */
+static void foresee(struct out *o)
+{
+	struct heads *all = o->priv;
+
+	for (size_t i = 0; i < tl_sources(o->t); i++) {
+		const struct tl_source *s = tl_source(o->t, i);
+		size_t n = strnlen(s->label, MAX_LABEL);
+		uint64_t end, v;
+
+		all->width[COL_LABEL] = MAX(all->width[COL_LABEL], MIN(n, all->label_cut));
+		for (size_t k = 0; k < s->cap->nstream; k++) {
+			uint32_t cpu = s->cap->stream[k].cpu;
+			size_t digits = s->guest ? 1 + put_dec_len(tl_vcpu_of_cpu(s->cap, cpu)) : all->cpu_digits;
+
+			all->width[COL_CPU] = MAX(all->width[COL_CPU], digits + 2);
+		}
+		if (s->qemu || o->clock.kind == OUT_CLOCK_REALTIME || !tl_source_end(o->t, s, &end) ||
+		    !out_clock_value(&o->clock, end, -1, &v))
+			continue;
+		all->width[COL_TIME] = MAX(all->width[COL_TIME], (size_t)value_len(v, in_cycles(o)));
+	}
+}
+
+/* All of them are known, and written; more follow, or do not. */
+static void early_end(struct out *o, bool more)
+{
+	struct heads *all = o->priv;
+	struct sbuf bodies = o->line;
+	struct early *early = all->early;
+
+	o->line = (struct sbuf){ .error = bodies.error };
+	all->early = NULL;
+	for (size_t k = 0; k < all->nearly; k++)
+		all->width[COL_TIME] = MAX(all->width[COL_TIME], (size_t)early[k].column[COL_TIME].len);
+	if (more)
+		foresee(o);
+	for (size_t k = 0; k < all->nearly; k++) {
+		size_t end = k + 1 < all->nearly ? early[k + 1].body : bodies.len;
+
+		early_line(all, &early[k], bodies.s + early[k].body, end - early[k].body, &o->line);
+	}
+	heads_forget(all);
+	free(early);
+	sbuf_free(&bodies);
+}
+
+/* ---- lines ---- */
 
 /* Everything before the event. */
 static __attribute__((noinline)) void text_head(struct out *o, const struct tl_item *i)
 {
+	struct heads *all = o->priv;
 	struct sbuf *b = &o->line;
 	size_t len = 0;
 	const char *title = i->ev ? fmt_title(i->ev, &len) : "";
 	char *p;
 
+	if (all->early && (all->nearly == EARLY_LINES || b->len >= EARLY_BYTES))
+		early_end(o, true);
 	if (!sbuf_room(b, HEAD_ROOM + len))
 		return;
 	p = b->s + b->len;
-	p = i->kind == TL_EVENT ? text_who_kept(o, i, p) : text_who(o, i, p);
-	p = text_time(o, i, p);
-	p = put_mem(p, "  ", 2);
+	if (all->early) {
+		early_head(o, i);
+	} else {
+		p = i->kind == TL_EVENT ? text_who_kept(all, i, p) : text_who(all, i, p);
+		p = text_time(o, i, p);
+		*p++ = text_mark(i);
+		*p++ = ' ';
+	}
 	if (len)
 		p = put_padded(p, title, len);
 	b->len = (size_t)(p - b->s);
@@ -333,15 +485,39 @@ static int text_item(struct out *o, const struct tl_item *i)
 	return 0;
 }
 
+/* Long labels are cut, if they still tell their sources apart. */
+static size_t label_cut(const struct timeline *t)
+{
+	for (size_t i = 1; i < tl_sources(t); i++)
+		for (size_t k = 0; k < i; k++)
+			if (!strncmp(tl_source(t, i)->label, tl_source(t, k)->label, LABEL_CUT - 1))
+				return MAX_LABEL;
+	return LABEL_CUT;
+}
+
 static int text_begin(struct out *o)
 {
-	o->priv = calloc(1, sizeof(struct heads));
-	return o->priv ? 0 : -ENOMEM;
+	struct heads *all = calloc(1, sizeof(*all));
+
+	o->priv = all;
+	if (!all)
+		return -ENOMEM;
+	all->label_cut = label_cut(o->t);
+	all->cpu_digits = 1;
+	for (size_t i = 0; i < tl_sources(o->t); i++)
+		for (size_t k = 0; k < tl_source(o->t, i)->cap->nstream && !tl_source(o->t, i)->guest; k++)
+			all->cpu_digits = MAX(all->cpu_digits, put_dec_len(tl_source(o->t, i)->cap->stream[k].cpu));
+	all->early = calloc(EARLY_LINES, sizeof(*all->early));
+	return all->early ? 0 : -ENOMEM;
 }
 
 static int text_end(struct out *o)
 {
-	free(o->priv);
+	struct heads *all = o->priv;
+
+	if (all && all->early)
+		early_end(o, false);
+	free(all);
 	o->priv = NULL;
 	return 0;
 }

@@ -29,6 +29,9 @@ lines()
 	wc -l <"$out" | tr -d ' '
 }
 
+# Columns are as wide as what is shown needs.
+squeeze() { tr -s ' '; }
+
 # only NAME PATTERN OPTION...: exactly the lines of the whole time line that match are shown.
 only()
 {
@@ -37,8 +40,8 @@ only()
 	shift 2
 	merge "$@"
 	status_is 0 "$name"
-	grep -E -- "$pattern" "$tmp/all" >"$tmp/want"
-	grep -v EPOCH "$out" >"$tmp/got"
+	grep -E -- "$pattern" "$tmp/all" | squeeze >"$tmp/want"
+	grep -v EPOCH "$out" | squeeze >"$tmp/got"
 	ok "... shows the lines it should ($(wc -l <"$tmp/want" | tr -d ' '))" \
 		sh -c "test -s '$tmp/want' && cmp '$tmp/want' '$tmp/got'"
 }
@@ -99,10 +102,10 @@ at()
 from=$(at 1000)
 to=$(at 1500)
 awk -v from="$from" -v to="$to" '{ for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]+[.][0-9]+$/) { if ($i >= from && $i <= to) print
-	next } }' "$tmp/all" >"$tmp/want"
+	next } }' "$tmp/all" | squeeze >"$tmp/want"
 merge --from "$from" --to "$to"
 status_is 0 "--from and --to"
-grep -v EPOCH "$out" >"$tmp/got"
+grep -v EPOCH "$out" | squeeze >"$tmp/got"
 ok "... both included" cmp "$tmp/want" "$tmp/got"
 merge --from 20ms --to 21ms
 ok "... with a unit" test "$(lines)" -gt 10 -a "$(lines)" -lt 500
@@ -117,7 +120,7 @@ status_is 2 "--from in seconds, clock in cycles"
 
 merge --clock realtime
 status_is 0 "--clock realtime"
-is "$(grep -cE '  2026-11-21 06:42:39\.5[0-9]{8}  [a-z]+:' "$out")" "$(wc -l <"$tmp/all" | tr -d ' ')" \
+is "$(grep -cE ' 2026-11-21 06:42:39\.5[0-9]{8}  [a-z]+:' "$out")" "$(wc -l <"$tmp/all" | tr -d ' ')" \
 	"... date and time of each event"
 merge --clock realtime --from '2026-11-21 06:42:39.52' --to 06:42:39.521
 ok "... --from with a date, --to without" test "$(lines)" -gt 10 -a "$(lines)" -lt 500
@@ -131,17 +134,17 @@ only "--grep alone" ' kvm:kvm_write_tsc_offset: ' --grep kvm_write_tsc_offset
 err_has '^kvmft: 1 matches$' "... counts"
 merge --grep kvm_write_tsc_offset --context 4
 at=$(grep -n kvm_write_tsc_offset "$tmp/all" | cut -d: -f1)
-sed -n "$((at - 4)),$((at + 4))p" "$tmp/all" >"$tmp/want"
-grep -v EPOCH "$out" >"$tmp/got"
+sed -n "$((at - 4)),$((at + 4))p" "$tmp/all" | squeeze >"$tmp/want"
+grep -v EPOCH "$out" | squeeze >"$tmp/got"
 ok "--context: four lines before and after" cmp "$tmp/want" "$tmp/got"
 grep -n EPOCH "$out" | sed 's/^/# /'
-grep -n -B 7 -A 7 ' msr:write_msr: ' "$tmp/all" | grep -v -- '^--$' | sed 's/^[0-9]*[:-]//' >"$tmp/want"
+grep -n -B 7 -A 7 ' msr:write_msr: ' "$tmp/all" | grep -v -- '^--$' | sed 's/^[0-9]*[:-]//' | squeeze >"$tmp/want"
 merge --grep write_msr -C 7
-grep -v EPOCH "$out" >"$tmp/got"
+grep -v EPOCH "$out" | squeeze >"$tmp/got"
 ok "... the same as grep does, where contexts overlap" cmp "$tmp/want" "$tmp/got"
-grep -E '^syn ' "$tmp/all" | grep -B 2 -A 2 ' msr:write_msr: ' | grep -v -- '^--$' >"$tmp/want"
+grep -E '^syn ' "$tmp/all" | grep -B 2 -A 2 ' msr:write_msr: ' | grep -v -- '^--$' | squeeze >"$tmp/want"
 merge --side syn --grep write_msr -C 2
-grep -v EPOCH "$out" >"$tmp/got"
+grep -v EPOCH "$out" | squeeze >"$tmp/got"
 ok "... of the lines that other options leave" cmp "$tmp/want" "$tmp/got"
 merge --format json --grep write_msr -C 1
 status_is 0 "JSON too"
