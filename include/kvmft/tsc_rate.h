@@ -21,17 +21,21 @@ enum tsc_rate_source {
 	TSC_RATE_PVCLOCK,  /* kvm_pvclock_update: KVM computes the record from it */
 	TSC_RATE_GUEST,	   /* the capture of a guest: its pvclock record, or its own frequency */
 	TSC_RATE_WAITS,	   /* kvm_vcpu_wakeup: ns of a wait, between events that surround it and events within */
+	TSC_RATE_TIMERS,   /* hrtimer_expire_entry: ns that a clock showed between events */
+	TSC_RATE_GUEST_TIMERS, /* the same of a guest */
 };
 
 struct tsc_rate {
 	enum tsc_rate_source source;
 	uint64_t khz, min, max; /* kHz; it is somewhere from min to max */
 	bool supposed;		/* ... if the guest's TSC is not scaled, of which nothing tells */
+	uint64_t at_most;	/* TSC_RATE_UNKNOWN: it is no more than that; 0: not even that is known */
 };
 
 /* A guest of the machine. */
 struct tsc_rate_guest {
 	const struct capture *cap;
+	const struct fmt *fmt;
 	bool has_map; /* what its vCPUs' TSC is made by, of which the ratio counts */
 	struct tsc_map map;
 };
@@ -62,7 +66,10 @@ bool tsc_rate_of_guest(const struct tsc_rate *guest, const struct tsc_map *map, 
 /* What the events tell (tsc_rate_events.c). */
 struct tsc_rate_events {
 	struct tsc_rate pvclock; /* of the first VM that has one, TSC_RATE_UNKNOWN: none */
-	uint64_t min, max;	 /* kHz, by waits; 0 and UINT64_MAX: not known */
+	struct tsc_rate_bounds {
+		uint64_t min, max; /* kHz; 0 and UINT32_MAX: not known. max < min: they contradict each other */
+		uint64_t n;	   /* times that they are of */
+	} waits, timers;
 };
 int tsc_rate_scan(const struct capture *cap, const struct fmt *fmt, struct tsc_rate_events *e) __must_check;
 

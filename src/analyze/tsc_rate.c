@@ -14,6 +14,7 @@
 typedef unsigned __int128 u128;
 
 #define USEFUL_PPM 5000 /* either way: what is known worse is not known */
+#define GOOD_PPM   50 /* ... and from here on no other capture is looked at */
 #define KHZ_MIN	   1000 /* what is slower, or faster, is nonsense of a file */
 #define KHZ_MAX	   100000000
 /* The kernel's multiplier of CLOCK_MONOTONIC_RAW is rounded: its rate is off by up to 240 parts per 10^9. */
@@ -124,16 +125,66 @@ static bool by_guest(const struct tsc_rate_guest *g, struct tsc_rate *r)
 
 /* ---- all together ---- */
 
-/* What supposes that a guest's TSC is not scaled must fit what waits tell. */
+/* What supposes that a guest's TSC is not scaled must fit what the host's events tell. */
 static bool fits(const struct tsc_rate *r, const struct tsc_rate_events *e)
 {
-	return r->source && (!r->supposed || (r->max >= e->min && r->min <= e->max));
+	return r->source && (!r->supposed || (r->max >= e->waits.min && r->min <= e->waits.max &&
+					      r->max >= e->timers.min && r->min <= e->timers.max));
+}
+
+static void keep_narrower(struct tsc_rate *r, const struct tsc_rate *other)
+{
+	if (other->source && (!r->source || other->max - other->min < r->max - r->min))
+		*r = *other;
+}
+
+static struct tsc_rate of_bounds(enum tsc_rate_source source, const struct tsc_rate_bounds *b)
+{
+	struct tsc_rate r;
+
+	return between(source, b->min, b->max, &r) ? r : (struct tsc_rate){ 0 };
+}
+
+/* What a guest's timers tell of the host. */
+static int by_guest_timers(const struct tsc_rate_guest *g, struct tsc_rate *r)
+{
+	struct tsc_rate_events e;
+	struct tsc_rate own;
+	int ret;
+
+	*r = (struct tsc_rate){ 0 };
+	if (!g->cap->clock || strcmp(g->cap->clock, "x86-tsc"))
+		return 0;
+	ret = tsc_rate_scan(g->cap, g->fmt, &e);
+	own = of_bounds(TSC_RATE_GUEST_TIMERS, &e.timers);
+	if (ret || !tsc_rate_of_guest(&own, g->has_map ? &g->map : NULL, r))
+		*r = (struct tsc_rate){ 0 };
+	return ret;
+}
+
+/* The narrowest of the bounds that events give. */
+static int by_bounds(const struct tsc_rate_events *e, const struct tsc_rate_guest *guest, size_t nguest,
+		     struct tsc_rate *r)
+{
+	struct tsc_rate by = of_bounds(TSC_RATE_WAITS, &e->waits);
+	int ret = 0;
+
+	*r = of_bounds(TSC_RATE_TIMERS, &e->timers);
+	keep_narrower(r, &by);
+	for (size_t i = 0; i < nguest && !ret && (!r->source || tsc_rate_ppm(r) > GOOD_PPM); i++) {
+		ret = by_guest_timers(&guest[i], &by);
+		if (!ret && fits(&by, e))
+			keep_narrower(r, &by);
+	}
+	if (!r->source && e->waits.max >= MAX(e->waits.min, (uint64_t)KHZ_MIN) && e->waits.max <= KHZ_MAX)
+		r->at_most = e->waits.max;
+	return ret;
 }
 
 int tsc_rate_find(const struct capture *cap, const struct fmt *fmt, const struct tsc_rate_guest *guest, size_t nguest,
 		  struct tsc_rate *r)
 {
-	struct tsc_rate_events e = { .max = UINT64_MAX };
+	struct tsc_rate_events e;
 	struct tsc_rate by = { 0 };
 	int ret;
 
@@ -150,9 +201,7 @@ int tsc_rate_find(const struct capture *cap, const struct fmt *fmt, const struct
 	if (ret || fits(&by, &e))
 		return ret;
 	*r = e.pvclock;
-	if (!fits(r, &e) && !between(TSC_RATE_WAITS, e.min, e.max, r))
-		*r = (struct tsc_rate){ 0 };
-	return 0;
+	return fits(r, &e) ? 0 : by_bounds(&e, guest, nguest, r);
 }
 
 int tsc_rate_use(struct capture *cap, const struct tsc_rate *r)
@@ -163,6 +212,8 @@ int tsc_rate_use(struct capture *cap, const struct tsc_rate *r)
 		[TSC_RATE_PVCLOCK] = "kvm_pvclock_update",
 		[TSC_RATE_GUEST] = "capture of a guest",
 		[TSC_RATE_WAITS] = "kvm_vcpu_wakeup",
+		[TSC_RATE_TIMERS] = "hrtimer_expire_entry",
+		[TSC_RATE_GUEST_TIMERS] = "hrtimer_expire_entry of a guest",
 	};
 	char *text;
 

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tsc_rate_events.c: what a host's events tell of its TSC's frequency.
+ * tsc_rate_events.c: what the events of a capture tell of its TSC's frequency.
  *
- *   kvm_pvclock_update   the record that KVM computes from the frequency
- *   kvm_vcpu_wakeup      how many ns of CLOCK_MONOTONIC a halted vCPU waited. The exit that halted it was before that,
- *                        and this event after it: so many cycles are no fewer than those of the wait. From where its
- *                        thread went to sleep until it ran again, by sched_switch, they are no more.
+ *   kvm_pvclock_update     the record that KVM computes from the frequency
+ *   kvm_vcpu_wakeup        how many ns of CLOCK_MONOTONIC a halted vCPU waited. The exit that halted it was before
+ *                          that, and this event after it: so many cycles are no fewer than those of the wait. From
+ *                          where its thread went to sleep until it ran again, by sched_switch, they are no more.
+ *   hrtimer_expire_entry   what a clock showed: it was read after all that the CPU did in a task, and after the timer's
+ *                          interrupt began, and before this event. Two readings for one timer on one CPU, whose TSC
+ *                          that is, bound from both sides what passed between them.
  *
- * The longest waits are the narrowest bounds. That clock follows NTP, which may steer it by 500 parts per million.
+ * The longest times are the narrowest bounds. Those clocks follow NTP, which may steer them by 500 parts per million.
  * Where events were lost nothing is known of any thread.
  */
 #include <errno.h>
@@ -18,13 +21,20 @@
 
 typedef unsigned __int128 u128;
 
-/* From min to max: more is not looked for. To see whether a record fits them, less will do. */
+/*
+ * From min to max: more is not looked for. To see whether a record fits them, less will do. But so many must have
+ * agreed: where a clock was set, or a VM stood still, others contradict.
+ */
+#define ENOUGH	    256
 #define ENOUGH_PPM  100
 #define CHECKS_PPM  5000
 #define TASK_SLEEPS 0x1u /* prev_state: TASK_INTERRUPTIBLE, as waits of KVM are */
 #define THREADS_MAX (1u << 20) /* a hostile file must not take all memory */
 
-enum ev { EV_NONE, EV_EXIT, EV_ENTRY, EV_USER, EV_WAKEUP, EV_SWITCH, EV_PVCLOCK, EV_KINDS };
+#define TIMERS_MAX  65536u
+#define FLAG_IRQ    0x58 /* of common_flags: an interrupt, a softirq, an NMI */
+
+enum ev { EV_NONE, EV_EXIT, EV_ENTRY, EV_USER, EV_WAKEUP, EV_SWITCH, EV_PVCLOCK, EV_TIMER_IRQ, EV_EXPIRE, EV_KINDS };
 
 static const struct {
 	const char *sys, *name, *field[3];
@@ -35,11 +45,23 @@ static const struct {
 	[EV_WAKEUP] = { "kvm", "kvm_vcpu_wakeup", { "ns" } },
 	[EV_SWITCH] = { "sched", "sched_switch", { "prev_pid", "prev_state", "next_pid" } },
 	[EV_PVCLOCK] = { "kvm", "kvm_pvclock_update", { "tsc_to_system_mul", "tsc_shift" } },
+	[EV_TIMER_IRQ] = { "irq_vectors", "local_timer_entry", { NULL } },
+	[EV_EXPIRE] = { "timer", "hrtimer_expire_entry", { "hrtimer", "now" } },
 };
 
 /* A thread whose vCPU is halted; stamps, 0: not yet. */
 struct halted {
 	uint64_t exit, sleep, slept_from, slept_to;
+};
+
+/* A clock showed now, ns, at some TSC between those. */
+struct reading {
+	uint64_t before, after, now;
+};
+
+/* A timer on a CPU. */
+struct expiries {
+	struct reading first, best; /* the narrowest */
 };
 
 struct rate_scan {
@@ -51,11 +73,16 @@ struct rate_scan {
 	struct u64map at; /* tid → index into thread */
 	struct halted *thread;
 	size_t n, thread_cap;
+	struct u64map timer_at; /* of timer and CPU → index into timer */
+	struct expiries *timer;
+	size_t ntimer, timer_cap;
 	struct tsc_rate_events *e;
 	struct rate_stream {
 		struct rate_scan *scan;
 		struct rstream r;
 		bool gap;
+		uint64_t task;	 /* stamp of the last event in a task, or of a timer's interrupt */
+		uint64_t before; /* ... before this one */
 	} *stream;
 	size_t nstream;
 };
@@ -74,7 +101,7 @@ static bool resolve(struct rate_scan *s)
 			s->kind[fmt_id(ev)] = (uint8_t)k;
 	}
 	exit_names_init(&s->names, fmt_find(s->fmt, "kvm", "kvm_exit"), s->cap->vendor);
-	return has[EV_PVCLOCK] || (has[EV_EXIT] && has[EV_WAKEUP] && has[EV_SWITCH]);
+	return has[EV_PVCLOCK] || (has[EV_EXIT] && has[EV_WAKEUP]) || has[EV_EXPIRE];
 }
 
 static uint64_t value(const struct rate_scan *s, enum ev kind, size_t i, const struct rec *rec)
@@ -133,14 +160,13 @@ static void thread_switch(struct rate_scan *s, const struct rec *rec)
 }
 
 /* ns took no fewer than `least` cycles, and no more than `most`. */
-static void bound(struct tsc_rate_events *e, uint64_t ns, uint64_t least, uint64_t most)
+static void bound(struct tsc_rate_bounds *b, uint64_t ns, uint64_t least, uint64_t most)
 {
 	u128 min = ((u128)least * 1000000 + ns - 1) / ns, max = (u128)most * 1000000 / ns;
 
-	if (min <= UINT32_MAX)
-		e->min = MAX(e->min, (uint64_t)min);
-	if (max <= UINT32_MAX)
-		e->max = MIN(e->max, (uint64_t)max);
+	b->min = MAX(b->min, (uint64_t)MIN(min, (u128)UINT32_MAX));
+	b->max = MIN(b->max, (uint64_t)MIN(max, (u128)UINT32_MAX));
+	b->n++;
 }
 
 static void thread_wakes(struct rate_scan *s, const struct rec *rec)
@@ -151,7 +177,7 @@ static void thread_wakes(struct rate_scan *s, const struct rec *rec)
 	if (!h || !h->exit)
 		return;
 	if (ns && rec->ts > h->exit)
-		bound(s->e, ns, h->slept_to - h->slept_from, rec->ts - h->exit);
+		bound(&s->e->waits, ns, h->slept_to - h->slept_from, rec->ts - h->exit);
 	*h = (struct halted){ 0 };
 }
 
@@ -163,6 +189,42 @@ static int scan_exit(struct rate_scan *s, const struct rec *rec)
 	if (exit_is_halt(isa, value(s, EV_EXIT, 0, rec)))
 		return thread_halts(s, tid, rec->ts);
 	thread_goes_on(s, tid);
+	return 0;
+}
+
+/* ---- timers ---- */
+
+static void between_readings(struct tsc_rate_events *e, const struct reading *a, const struct reading *b)
+{
+	if (b->now > a->now && b->after > a->before)
+		bound(&e->timers, b->now - a->now, b->before > a->after ? b->before - a->after : 0,
+		      b->after - a->before);
+}
+
+static int timer_expires(struct rate_scan *s, const struct rate_stream *st)
+{
+	const struct rec *rec = &st->r.rec;
+	const struct reading r = { .before = st->before, .after = rec->ts, .now = value(s, EV_EXPIRE, 1, rec) };
+	uint64_t key = value(s, EV_EXPIRE, 0, rec) ^ (uint64_t)(st - s->stream) << 48, at;
+	struct expiries *t;
+
+	if (!r.before)
+		return 0;
+	if (u64map_get(&s->timer_at, key, &at)) {
+		t = &s->timer[at];
+		between_readings(s->e, &t->first, &r);
+		between_readings(s->e, &t->best, &r);
+		if (r.after - r.before < t->best.after - t->best.before)
+			t->best = r;
+		return 0;
+	}
+	if (s->ntimer >= TIMERS_MAX)
+		return 0;
+	t = array_grow(&s->timer, s->ntimer, &s->timer_cap, sizeof(*t));
+	if (!t || u64map_put(&s->timer_at, key, s->ntimer))
+		return -ENOMEM;
+	s->ntimer++;
+	*t = (struct expiries){ r, r };
 	return 0;
 }
 
@@ -200,16 +262,23 @@ static bool stream_next(void *stream, uint64_t *key)
 	enum rkind k;
 
 	while ((k = rstream_next(&st->r)) != R_END) {
+		enum ev kind = k == R_EVENT ? (enum ev)st->scan->kind[st->r.rec.id] : EV_NONE;
+
 		st->gap = k != R_EVENT;
+		st->before = st->task;
 		*key = st->gap ? st->r.sb.ts : st->r.rec.ts;
-		if (st->gap || st->scan->kind[st->r.rec.id])
+		if (st->gap || kind == EV_TIMER_IRQ || !(fmt_flags(st->scan->fmt, &st->r.rec) & FLAG_IRQ))
+			st->task = st->gap ? 0 : *key;
+		if (st->gap || kind)
 			return true;
 	}
 	return false;
 }
 
-static int scan_event(struct rate_scan *s, const struct rec *rec)
+static int scan_event(struct rate_scan *s, const struct rate_stream *st)
 {
+	const struct rec *rec = &st->r.rec;
+
 	switch ((enum ev)s->kind[rec->id]) {
 	case EV_EXIT: return scan_exit(s, rec);
 	case EV_ENTRY:
@@ -217,20 +286,24 @@ static int scan_event(struct rate_scan *s, const struct rec *rec)
 	case EV_WAKEUP: thread_wakes(s, rec); break;
 	case EV_SWITCH: thread_switch(s, rec); break;
 	case EV_PVCLOCK: scan_pvclock(s, rec); break;
+	case EV_EXPIRE: return timer_expires(s, st);
 	default: break;
 	}
 	return 0;
+}
+
+static bool is_narrow(const struct tsc_rate_bounds *b, uint64_t ppm)
+{
+	return b->n >= ENOUGH && b->min && b->max >= b->min && (b->max - b->min) * 1000000 <= b->min * ppm;
 }
 
 /* No event could tell more, or not enough to matter. */
 static bool is_enough(const struct rate_scan *s)
 {
 	const struct tsc_rate_events *e = s->e;
-
 	uint64_t ppm = e->pvclock.source ? CHECKS_PPM : ENOUGH_PPM;
 
-	return (e->pvclock.source && !e->pvclock.supposed) ||
-	       (e->min && e->max != UINT64_MAX && (e->max - MIN(e->min, e->max)) * 1000000 <= e->min * ppm);
+	return (e->pvclock.source && !e->pvclock.supposed) || is_narrow(&e->waits, ppm) || is_narrow(&e->timers, ppm);
 }
 
 static int walk(struct rate_scan *s, struct rmerge *m)
@@ -242,10 +315,10 @@ static int walk(struct rate_scan *s, struct rmerge *m)
 	while (!ret && !is_enough(s) && (at = rmerge_peek(m, &key)) >= 0) {
 		struct rate_stream *st = &s->stream[at];
 
-		if (st->gap)
-			memset(s->thread, 0, s->n * sizeof(*s->thread));
-		else
-			ret = scan_event(s, &st->r.rec);
+		for (size_t i = 0; st->gap && i < s->n; i++)
+			s->thread[i] = (struct halted){ 0 };
+		if (!st->gap)
+			ret = scan_event(s, st);
 		rmerge_pop(m);
 	}
 	for (size_t i = 0; i < s->nstream && !ret; i++)
@@ -282,7 +355,7 @@ int tsc_rate_scan(const struct capture *cap, const struct fmt *fmt, struct tsc_r
 	struct rate_scan *s = calloc(1, sizeof(*s));
 	int ret = 0;
 
-	*e = (struct tsc_rate_events){ .max = UINT64_MAX };
+	*e = (struct tsc_rate_events){ .waits.max = UINT32_MAX, .timers.max = UINT32_MAX };
 	if (!s)
 		return -ENOMEM;
 	s->cap = cap;
@@ -294,7 +367,9 @@ int tsc_rate_scan(const struct capture *cap, const struct fmt *fmt, struct tsc_r
 		rstream_close(&s->stream[i].r);
 	free(s->stream);
 	free(s->thread);
+	free(s->timer);
 	u64map_free(&s->at);
+	u64map_free(&s->timer_at);
 	free(s);
 	return ret;
 }

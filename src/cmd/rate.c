@@ -5,6 +5,7 @@
 #include "rate.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "kvmft/tsc_rate.h"
@@ -49,9 +50,13 @@ int rate_like(struct capture *cap, const struct capture *other, struct kvmft_err
 /* What was found, and how good it is; what the user or the capture says needs no words. */
 static void tell(const struct capture *cap, const struct tsc_rate *r, bool quiet, const char *then)
 {
+	char most[64] = "";
+
+	if (r->at_most)
+		snprintf(most, sizeof(most), ", but that it is at most %llu kHz", ULL(r->at_most));
 	if (!r->source && then)
-		cli_note("%s does not say how fast its TSC runs, nor do its events: %s; --tsc-khz KHZ tells it",
-			 cap->path, then);
+		cli_note("%s does not say how fast its TSC runs, nor do its events%s: %s; --tsc-khz KHZ tells it",
+			 cap->path, most, then);
 	if (quiet || r->source == TSC_RATE_UNKNOWN || r->source == TSC_RATE_CAPTURE)
 		return;
 	if (r->min == r->max)
@@ -86,9 +91,9 @@ static struct tsc_rate_guest guest_of(const struct pairing *p, size_t i)
 {
 	const struct epoch_vm *vm = p->map->vm[p->guest[i].vm].epochs;
 	const struct epoch_vcpu *v = vm && vm->n ? vm->vcpus[0] : NULL;
-	struct tsc_rate_guest g = { .cap = p->guest[i].c.cap };
+	struct tsc_rate_guest g = { .cap = p->guest[i].c.cap, .fmt = p->guest[i].c.fmt };
 
-	if (v && v->n && v->v[0].has_map) {
+	if (v && v->n && v->v[0].has_map && !(v->notes & EPOCH_NOTE_RATIO_UNKNOWN)) {
 		g.has_map = true;
 		g.map = v->v[0].map;
 	}

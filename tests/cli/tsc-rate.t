@@ -83,6 +83,45 @@ $vm
 END
 rate short "$unknown" "what a short wait tells is of no use"
 
+# The exit alone, of a host without sched events: one bound.
+unsaid most <<END
+$vm
+$(echo "$wait" | grep -v sched:)
+END
+rate most "$unknown" "without sched_switch a wait tells no more than one bound"
+err_has "nor do its events, but that it is at most 2500049 kHz: times are in cycles" "... which is told"
+
+# ---- timers: a clock read at 402,000 and 1,000,402,000 ns, between the interrupt's beginning and the event ----
+
+timers='0    900000 1 kvm_cpuid function=1
+0   1000000 1 irq_vectors:local_timer_entry vector=236 common_flags=9
+0   1010000 1 timer:hrtimer_expire_entry hrtimer=0x10 function=0xaa now=402000 common_flags=9
+0   1020000 1 irq_vectors:local_timer_exit vector=236 common_flags=9
+0 2501000000 1 irq_vectors:local_timer_entry vector=236 common_flags=9
+0 2501010000 1 timer:hrtimer_expire_entry hrtimer=0x10 function=0xaa now=1000402000 common_flags=9'
+exits='1   1000000 101 kvm_exit exit_reason=1 isa=1
+1   1000100 101 kvm_entry vcpu_id=0'
+# timed NAME WANT SED: the host's timers, changed
+timed()
+{
+	unsaid timed <<END
+$vm
+$(echo "$timers" | sed "$3")
+$exits
+END
+	rate timed "$2" "$1"
+}
+timed "timers of the host" '2500000 "hrtimer_expire_entry" 2499990 2500010' ''
+timed "... from what the CPU did before in a task, without the interrupt's event" \
+	'2499930 "hrtimer_expire_entry" 2499750 2500110' '5i 0 2500760000 1 kvm_cpuid function=1
+/local_timer/d'
+timed "no measure: nothing was before" "$unknown" '/local_timer/d; /kvm_cpuid/d'
+timed "no measure: another timer" "$unknown" '6s/0x10/0x20/'
+timed "no measure: a clock that went back" "$unknown" '6s/now=1000402000/now=300000/'
+timed "no measure: events were lost" "$unknown" '6i 0 gap 3'
+timed "no measure: three readings that contradict each other" "$unknown" \
+	'$a 0 5001000000 1 irq_vectors:local_timer_entry vector=236 common_flags=9\n0 5001010000 1 timer:hrtimer_expire_entry hrtimer=0x10 function=0xaa now=1500402000 common_flags=9'
+
 # ---- kvm_pvclock_update ----
 
 pvclock="0 900000 101 kvm_pvclock_update vcpu_id=0 version=2 tsc_timestamp=5 system_time=5 flags=1"
@@ -129,6 +168,13 @@ cp -r "$tmp/mute" "$tmp/record"
 echo "pvclock cpu=0 version=2 tsc_timestamp=5 system_time=5 mul=3435973836 shift=-1 flags=1" >>"$tmp/record/meta"
 run "$kvmft" latency irq --format json -q "$tmp/none" "$tmp/record=one"
 out_has '"tsc_khz":2500000,"tsc_khz_source":"capture of a guest"' "the pvclock record of a guest's capture"
+{
+	sed -n '/^meta/p' "$golden/latency-guest.txt"
+	echo "$timers" | grep -v kvm_cpuid
+} | unsaid ticks
+"$kvmft" merge --format json "$tmp/none" "$tmp/ticks=one" >"$out" 2>"$err"
+out_has '"tsc_khz":2500000,"tsc_khz_source":"hrtimer_expire_entry of a guest","tsc_khz_min":2499990,"tsc_khz_max":2500010' \
+	"timers of a guest"
 cp -r "$tmp/none" "$tmp/read"
 cat >>"$tmp/read/meta" <<'END'
 time tsc=1000 width=100 mono_raw=1000 mono=1000 boot=1000 real=1608130130000000000
