@@ -6,6 +6,7 @@
 #define KVMFT_FUZZ_WALK_H
 
 #include "kvmft/ring.h"
+#include "kvmft/tsc_rate.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -66,10 +67,20 @@ static inline void fuzz_open_and_walk(const char *path, bool print)
 	struct capture *c = NULL;
 	struct fmt *f = NULL;
 	struct sbuf text = { 0 };
+	struct tsc_rate_events e;
+	struct tsc_rate rate;
+	uint64_t end;
 
-	if (capture_open(path, &c, &err) == 0 && fmt_load(c, &f, &err) == 0)
-		for (size_t i = 0; i < c->nstream; i++)
+	if (capture_open(path, &c, &err) == 0 && fmt_load(c, &f, &err) == 0) {
+		for (size_t i = 0; i < c->nstream; i++) {
 			fuzz_walk_stream(c, f, &c->stream[i], print, &text);
+			if (rstream_end(c, &c->stream[i], &end))
+				break;
+		}
+		/* Also of a file that says its frequency. */
+		if (!tsc_rate_scan(c, f, &e) && !tsc_rate_find(c, f, NULL, 0, &rate) && tsc_rate_use(c, &rate))
+			abort();
+	}
 	sbuf_free(&text);
 	fmt_free(f);
 	capture_close(c);
