@@ -25,7 +25,7 @@
 #ifndef KVMFT_RING_H
 #define KVMFT_RING_H
 
-#include "kvmft/capture.h"
+#include "kvmft/subbuf.h"
 
 /* State of a walk; all pointers into the caller's buffer. */
 struct subbuf {
@@ -241,38 +241,6 @@ int rstream_seek_by(struct rstream *r, bool (*before)(void *arg, uint64_t ts), v
 void rstream_close(struct rstream *r);
 /* The stamp of the stream's last event, of which only the end is read; 0: it has none. 0 or -errno. */
 int rstream_end(const struct capture *cap, const struct cap_stream *s, uint64_t *ts) __must_check;
-
-/* ---- writing sub-buffers ---- */
-
-/* Puts events into sub-buffers, in the layout that subbuf_begin() reads. */
-struct subbuf_writer {
-	struct subbuf_geom g;
-	int (*emit)(void *arg, const void *buf); /* takes g.size bytes; 0 or -errno */
-	void *arg;
-	uint8_t *buf;
-	uint32_t pos;	/* bytes of data in buf */
-	uint64_t begin, ts; /* of the first and the last event */
-	bool open;	/* buf was begun */
-	bool lost;	/* events were lost before it */
-	bool uncounted; /* ... and how many is not known */
-	uint64_t lost_count;
-	uint64_t emitted;
-};
-
-/* -EINVAL for a geometry without room for events; freed with subbuf_writer_free() always. */
-int subbuf_writer_init(struct subbuf_writer *w, const struct subbuf_geom *g,
-		       int (*emit)(void *arg, const void *buf), void *arg) __must_check;
-/*
- * Adds an event; data as in struct rec, in the geometry's byte order. A stamp before the last one
- * begins a new sub-buffer. -EMSGSIZE: it does not fit into any sub-buffer of that size.
- */
-int subbuf_write(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len)
-	__must_check;
-/* Events were lost before the next one: count, 0 = number unknown. Counts add up. */
-int subbuf_write_lost(struct subbuf_writer *w, uint64_t count) __must_check;
-/* Hands out what is there. A loss that no event follows makes an empty sub-buffer. */
-int subbuf_write_end(struct subbuf_writer *w) __must_check;
-void subbuf_writer_free(struct subbuf_writer *w);
 
 /* ---- many CPUs, ordered ---- */
 

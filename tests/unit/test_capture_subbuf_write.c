@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * test_ring_subbuf_write.c: tests of src/ring/subbuf_write.c: whatever events and losses are
+ * test_capture_subbuf_write.c: tests of src/capture/subbuf_write.c: whatever events and losses are
  * written, the walker reads back, in every byte order, word size and size of sub-buffers.
  */
 #include "lib/enc.h"
