@@ -4,9 +4,9 @@
  *
  * The writer (capw_*) makes kvmft's own capture directory; its layout is described above the
  * reader in src/capture/dir_read.c and in kvmft-capture(5). The reader (capture_open) takes a
- * capture directory or a trace.dat and shows both as one struct capture: facts in plain arrays,
- * and per CPU a stream of sub-buffers that is read piecewise, so that memory does not grow with
- * the file. Everything in a capture is hostile until checked: strings are made printable,
+ * capture directory, a trace.dat or a perf.data and shows each as one struct capture: facts in
+ * plain arrays, and per CPU a stream of sub-buffers that is read piecewise, so that memory does not
+ * grow with the file. Everything in a capture is hostile until checked: strings are made printable,
  * counts and sizes are bounded, and what is missing or damaged is counted, never guessed.
  */
 #ifndef KVMFT_CAPTURE_H
@@ -73,6 +73,14 @@ struct cap_raw {
 	bool known;
 	bool over_kvmclock; /* cycles are kvmclock ns; else TSC cycles */
 	uint64_t last, nsec, base;
+	uint32_t mult;
+	uint8_t shift;
+};
+
+/* The trace clock as a line over the TSC, where it is that: ns = zero + (TSC * mult >> shift). */
+struct cap_line {
+	bool known;
+	uint64_t zero; /* ns, wrapping */
 	uint32_t mult;
 	uint8_t shift;
 };
@@ -168,8 +176,9 @@ struct cap_shift {
 struct capture {
 	char *path;
 	enum cap_side side;
-	int version;		  /* of the capture format; 6 or 7 for a trace.dat */
+	int version;		  /* of the capture format; 6 or 7 for a trace.dat, 2 for a perf.data */
 	bool is_tracedat;
+	bool is_perfdata;
 	bool complete;		  /* an "end" record was found: the recorder ended by itself */
 	char *end_reason;
 
@@ -213,6 +222,7 @@ struct capture {
 	struct cap_clock_sample *sample;
 	size_t nsample, sample_cap;
 	struct cap_raw raw;
+	struct cap_line line;
 	struct cap_task *task;
 	size_t ntask, task_cap;
 	struct cap_damage *damage;
@@ -234,12 +244,12 @@ struct capture {
 };
 
 /*
- * Opens a capture directory or a trace.dat and reads everything but the sub-buffers.
+ * Opens a capture directory, a trace.dat or a perf.data and reads everything but the sub-buffers.
  * *out is freed with capture_close(). -errno with err set: not a capture, version too new,
  * unreadable. A cut or damaged capture opens as far as it goes (c->damage, !c->complete).
  */
 int capture_open(const char *path, struct capture **out, struct kvmft_err *err) __must_check;
-/* As capture_open(), of a directory only: what uses no other needs no reader of trace.dat. */
+/* As capture_open(), of a directory only: what uses no other needs no reader of files. */
 int capture_open_dir(const char *path, struct capture **out, struct kvmft_err *err) __must_check;
 void capture_close(struct capture *c);
 

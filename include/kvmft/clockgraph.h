@@ -57,7 +57,10 @@ bool clock_in_cycles(enum clock_id id);
  */
 int clock_by_name(const char *name, enum clock_side side, enum clock_id *id);
 
-/* Does this trace clock, as the kernel names it, count ns? Not so x86-tsc, counter, uptime and unknown ones. */
+/*
+ * Does this trace clock, as the kernel names it, count ns? Not so x86-tsc, counter, uptime and
+ * unknown ones. (perf has realtime, too.)
+ */
 bool clock_trace_is_ns(const char *name);
 
 /* One kind of knowledge each.  The first clock named is the nearer one to the TSC. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * open.c: opening a capture of either format, closing it, and finding a VM in it.
+ * open.c: opening a capture of any format, closing it, and finding a VM in it.
  */
 #include "reader.h"
 
@@ -11,8 +11,26 @@
 
 typedef int (*read_file_fn)(struct capture *c, int fd, uint64_t size, struct kvmft_err *err);
 
-/* Decides by what the path is: a directory is ours, a file is for read_file(). */
-static int open_any(struct capture *c, const char *path, read_file_fn read_file, struct kvmft_err *err)
+static bool is_perf(int fd)
+{
+	char magic[8] = "";
+
+	return full_pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+	       (!memcmp(magic, "PERFILE2", sizeof(magic)) || !memcmp(magic, "2ELIFREP", sizeof(magic)));
+}
+
+/* What perf record --threads makes: its file "data" holds no events. */
+static bool is_perf_dir(int dirfd)
+{
+	_cleanup_close_ int fd = -1;
+	uint64_t size;
+
+	fd = cap_open_file(dirfd, "data", &size);
+	return fd >= 0 && is_perf(fd);
+}
+
+/* Decides by what the path is: a directory is ours, a file is for of_file(). */
+static int open_any(struct capture *c, const char *path, read_file_fn of_file, struct kvmft_err *err)
 {
 	/* O_NONBLOCK: a FIFO must not hang the reader; the path itself may be a link. */
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -23,19 +41,23 @@ static int open_any(struct capture *c, const char *path, read_file_fn read_file,
 		ret = -errno;
 		return err_set(err, ret, "cannot open capture %s: %s", path, strerror(-ret));
 	}
+	if (S_ISDIR(st.st_mode) && is_perf_dir(fd))
+		return err_set(err, EOPNOTSUPP,
+			       "%s was made by perf record --threads, a directory of files that kvmft "
+			       "does not read: record without --threads", path);
 	if (S_ISDIR(st.st_mode))
 		ret = cap_dir_read(c, fd, err);
-	else if (S_ISREG(st.st_mode) && read_file)
-		ret = read_file(c, fd, (uint64_t)st.st_size, err);
+	else if (S_ISREG(st.st_mode) && of_file)
+		ret = of_file(c, fd, (uint64_t)st.st_size, err);
 	else
 		return err_set(err, EINVAL, "%s is %s", path,
-			       read_file ? "neither a capture directory nor a file" : "no capture directory");
+			       of_file ? "neither a capture directory nor a file" : "no capture directory");
 	if (!ret)
 		fd = -1; /* taken over */
 	return ret;
 }
 
-static int open_with(const char *path, read_file_fn read_file, struct capture **out,
+static int open_with(const char *path, read_file_fn of_file, struct capture **out,
 		     struct kvmft_err *err)
 {
 	struct capture *c = cap_new();
@@ -46,7 +68,7 @@ static int open_with(const char *path, read_file_fn read_file, struct capture **
 		return err_set(err, ENOMEM, "out of memory");
 	ret = cap_set_str(&c->path, path);
 	if (!ret)
-		ret = open_any(c, path, read_file, &why);
+		ret = open_any(c, path, of_file, &why);
 	if (ret) {
 		if (!why.text[0])
 			err_set(err, ret, "cannot read capture %s: %s", path, strerror(-ret));
@@ -62,9 +84,14 @@ static int open_with(const char *path, read_file_fn read_file, struct capture **
 	return 0;
 }
 
+static int read_file(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
+{
+	return is_perf(fd) ? cap_perfdata_read(c, fd, size, err) : cap_tracedat_read(c, fd, size, err);
+}
+
 int capture_open(const char *path, struct capture **out, struct kvmft_err *err)
 {
-	return open_with(path, cap_tracedat_read, out, err);
+	return open_with(path, read_file, out, err);
 }
 
 int capture_open_dir(const char *path, struct capture **out, struct kvmft_err *err)
@@ -94,6 +121,8 @@ static void free_priv(struct cap_priv *p)
 	free(p->instance);
 	u64map_free(&p->task_by_tid);
 	cap_unpacker_free(p->unpacker);
+	if (p->maker.free)
+		p->maker.free(p->maker.arg);
 	free(p);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * reader.h: what the readers of the two capture formats share; private to src/capture.
+ * reader.h: what the readers of capture formats share; private to src/capture.
  */
 #ifndef KVMFT_CAPTURE_READER_H
 #define KVMFT_CAPTURE_READER_H
@@ -27,10 +27,18 @@ struct cap_part {
 enum cap_text { CAP_TEXT_CMDLINES, CAP_TEXT_TGIDS, CAP_TEXT_PRINTK, CAP_TEXTS };
 extern const char *const cap_text_names[CAP_TEXTS];
 
+/* Sub-buffers that are not in a file, but made from one: of the stream that an extent's off is. */
+struct cap_maker {
+	/* *buf: the maker's, until the next call. 0 or -errno. */
+	int (*make)(void *arg, uint64_t stream, uint64_t idx, const uint8_t **buf);
+	void (*free)(void *arg);
+	void *arg;
+};
+
 struct cap_priv {
-	int dirfd;	   /* capture directory, -1 for a trace.dat */
+	int dirfd;	   /* capture directory, -1 for a file */
 	struct cap_part formats; /* of a directory, while meta is read */
-	int fd;		   /* trace.dat, -1 for a directory */
+	int fd;		   /* trace.dat or perf.data, -1 for a directory */
 	char **instance;   /* names of trace-cmd buffers, pointed to by streams */
 	size_t ninstance, instance_cap;
 	struct u64map task_by_tid; /* index into c->task */
@@ -41,6 +49,7 @@ struct cap_priv {
 	} text[CAP_TEXTS];
 	uint32_t segments_told;	   /* 1 + the highest segment that meta mentions */
 	struct cap_unpacker *unpacker; /* made when a compressed chunk is read */
+	struct cap_maker maker;
 };
 
 /* ---- model.c: filling struct capture, bounded and checked ---- */
@@ -130,11 +139,13 @@ bool meta_get_s32(const struct meta_rec *rec, const char *key, int32_t *v);
 /* meta_read.c: applies one record to c; 0 or -ENOMEM. Unknown records are ignored. */
 int meta_apply(struct capture *c, const struct meta_rec *rec) __must_check;
 
-/* ---- the two formats ---- */
+/* ---- the formats ---- */
 
 /* dirfd / fd are taken over by c->priv on success only. */
 int cap_dir_read(struct capture *c, int dirfd, struct kvmft_err *err) __must_check;
 int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
+	__must_check;
+int cap_perfdata_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
 	__must_check;
 
 /* unpack.c: whether there is compression at all, and one chunk. -EOPNOTSUPP, -EBADMSG. */

@@ -55,6 +55,12 @@ int td_option(struct td *t, uint32_t id, struct cursor opt) __must_check;
 
 /* tracedat_v6.c: everything behind the common start, which ends at off. */
 int td_read_v6(struct td *t, uint64_t off) __must_check;
+/*
+ * The first n blocks, from *off on, which moves behind them: 1, or 0 where one is cut or damaged,
+ * which is noted; -ENOMEM. The first TD_TRACING_DATA of them are what a perf.data has, too.
+ */
+#define TD_TRACING_DATA 6
+int td_read_blocks(struct td *t, size_t n, uint64_t *off) __must_check;
 /* tracedat_v7.c */
 int td_read_v7(struct td *t, uint64_t off) __must_check;
 

@@ -326,7 +326,7 @@ static int read_top(struct td *t, uint64_t off)
 	return read_flyrecord(t, &cur, t->cpus, "");
 }
 
-int td_read_v6(struct td *t, uint64_t off)
+int td_read_blocks(struct td *t, size_t n, uint64_t *off)
 {
 	struct scan *s = calloc(1, sizeof(*s));
 	int ret = 0;
@@ -336,14 +336,19 @@ int td_read_v6(struct td *t, uint64_t off)
 		return -ENOMEM;
 	s->t = t;
 	/* Each block begins where the one before ends: after a broken one nothing can be found. */
-	for (i = 0; i < ARRAY_SIZE(block) && !ret; i++)
-		ret = read_block(t, s, i, &off);
-	if (ret)
-		ret = survive(t, ret, block[i - 1].what);
-	else
-		ret = survive(t, read_top(t, off), "top buffer");
+	for (i = 0; i < n && !ret; i++)
+		ret = read_block(t, s, i, off);
 	free(s);
-	for (i = 0; i < t->nbuf && !ret; i++)
+	return ret ? survive(t, ret, block[i - 1].what) : 1;
+}
+
+int td_read_v6(struct td *t, uint64_t off)
+{
+	int ret = td_read_blocks(t, ARRAY_SIZE(block), &off);
+
+	if (ret > 0)
+		ret = survive(t, read_top(t, off), "top buffer");
+	for (size_t i = 0; i < t->nbuf && !ret; i++)
 		ret = survive(t, read_instance(t, &t->buf[i]), t->buf[i].name);
 	return ret;
 }

@@ -90,5 +90,7 @@ struct enc_dat {
 void enc_option(struct enc_dat *d, uint16_t id, const void *data, size_t len);
 /* The whole file. */
 void enc_dat_build(const struct enc_dat *d, struct sbuf *out);
+/* Its formats and names alone, as a perf.data has them. */
+void enc_dat_tracing(const struct enc_dat *d, struct sbuf *out);
 
 #endif

@@ -138,11 +138,9 @@ static void put_option(struct sbuf *b, bool big, uint16_t id, const void *data, 
 	sbuf_add_mem(b, data, len);
 }
 
-static void build_v6(const struct enc_dat *d, struct sbuf *b)
+static void blocks_v6(const struct enc_dat *d, struct sbuf *b)
 {
 	bool big = d->g.big_endian;
-	struct sbuf opt = { 0 };
-	size_t buffer_at = 0;
 
 	header_info(d, b);
 	enc_u32(b, big, 0);
@@ -150,6 +148,15 @@ static void build_v6(const struct enc_dat *d, struct sbuf *b)
 	kallsyms(d, b);
 	enc_u32(b, big, 0);
 	text64(b, big, d->cmdlines ? d->cmdlines : "");
+}
+
+static void build_v6(const struct enc_dat *d, struct sbuf *b)
+{
+	bool big = d->g.big_endian;
+	struct sbuf opt = { 0 };
+	size_t buffer_at = 0;
+
+	blocks_v6(d, b);
 	enc_u32(b, big, d->ncpu);
 	sbuf_add_mem(b, "options  ", 10);
 	if (d->clock)
@@ -266,17 +273,28 @@ static void build_v7(const struct enc_dat *d, struct sbuf *b)
 	sbuf_free(&options);
 }
 
-void enc_dat_build(const struct enc_dat *d, struct sbuf *b)
+static void start(const struct enc_dat *d, const char *version, struct sbuf *b)
 {
 	static const uint8_t magic[] = { 0x17, 0x08, 0x44, 't', 'r', 'a', 'c', 'i', 'n', 'g' };
 
 	sbuf_add_mem(b, magic, sizeof(magic));
-	sbuf_add_mem(b, d->version == 6 ? "6" : "7", 2);
+	sbuf_add_mem(b, version, strlen(version) + 1);
 	enc_u8(b, d->g.big_endian);
 	enc_u8(b, (uint8_t)d->g.long_size);
 	enc_u32(b, d->g.big_endian, d->g.size);
+}
+
+void enc_dat_build(const struct enc_dat *d, struct sbuf *b)
+{
+	start(d, d->version == 6 ? "6" : "7", b);
 	if (d->version == 6)
 		build_v6(d, b);
 	else
 		build_v7(d, b);
+}
+
+void enc_dat_tracing(const struct enc_dat *d, struct sbuf *b)
+{
+	start(d, "0.6", b);
+	blocks_v6(d, b);
 }

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * perfdata_file.c: reading a perf.data of `perf record` or `perf kvm stat record`.
+ *
+ * A tracepoint's samples hold the same record as ftrace's ring; what its fields are says the
+ * feature tracing data, which begins as a trace.dat does. perf writes it when it ends: without it
+ * nothing can be understood. Samples are shown as sub-buffers, made as they are read
+ * (perfdata_block.c), so that whoever reads a capture reads these.
+ */
+#include "perfdata.h"
+#include "tracedat.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_STRING 4096u
+
+enum feature {
+	TRACING_DATA = 1,
+	HOSTNAME = 3,
+	OSRELEASE = 4,
+	VERSION = 5,
+	ARCH = 6,
+	NRCPUS = 7,
+	CPUID = 9,
+	COMPRESSED = 27,
+};
+
+/* ---- features ---- */
+
+static bool has_feature(const struct pd_head *h, unsigned int f)
+{
+	return h->bits[f / 64] >> (f % 64) & 1;
+}
+
+/* u32 length and a text, as much of it as is there; NULL: none. */
+static char *get_string(struct cursor *c)
+{
+	const uint8_t *b;
+	uint32_t n;
+
+	if (cur_u32(c, &n))
+		return NULL;
+	n = (uint32_t)MIN((size_t)MIN(n, MAX_STRING), c->left);
+	return cur_bytes(c, n, &b) ? NULL : strndup((const char *)b, n);
+}
+
+static int feature_host(struct pd_head *h, struct cursor *c)
+{
+	h->host = get_string(c);
+	return 0;
+}
+
+static int feature_release(struct pd_head *h, struct cursor *c)
+{
+	h->release = get_string(c);
+	return 0;
+}
+
+static int feature_arch(struct pd_head *h, struct cursor *c)
+{
+	h->arch = get_string(c);
+	return 0;
+}
+
+static int feature_version(struct pd_head *h, struct cursor *c)
+{
+	_cleanup_free_ char *version = get_string(c), *tool = NULL;
+
+	if (!version || asprintf(&tool, "perf %s", version) < 0) {
+		tool = NULL;
+		return 0;
+	}
+	return cap_set_str(&h->p->c->tool, tool);
+}
+
+/* "GenuineIntel,6,143,8" */
+static int feature_cpuid(struct pd_head *h, struct cursor *c)
+{
+	_cleanup_free_ char *id = get_string(c);
+
+	if (!id)
+		return 0;
+	id[strcspn(id, ",")] = '\0';
+	return cap_set_str(&h->p->c->vendor, id);
+}
+
+/* u32 that can be there, u32 that are. */
+static int feature_cpus(struct pd_head *h, struct cursor *c)
+{
+	uint32_t avail, online;
+
+	if (cur_u32(c, &avail) || cur_u32(c, &online))
+		return 0;
+	for (uint32_t i = 0; i < MIN(online, (uint32_t)CAPTURE_MAX_CPUS); i++)
+		if (!cap_cpu_at(h->p->c, i))
+			return -ENOMEM;
+	return 0;
+}
+
+static const struct {
+	enum feature feature;
+	int (*read)(struct pd_head *h, struct cursor *c);
+} small[] = {
+	{ HOSTNAME, feature_host }, { OSRELEASE, feature_release }, { VERSION, feature_version },
+	{ ARCH, feature_arch },	    { NRCPUS, feature_cpus },	    { CPUID, feature_cpuid },
+};
+
+static int read_small(struct pd_head *h, unsigned int f, const struct pd_section *s)
+{
+	uint8_t b[4 + MAX_STRING];
+	struct cursor c;
+	ssize_t n;
+
+	for (size_t i = 0; i < ARRAY_SIZE(small); i++) {
+		if ((unsigned int)small[i].feature != f)
+			continue;
+		n = full_pread(h->p->fd, b, (size_t)MIN((uint64_t)sizeof(b), s->size), s->at);
+		if (n < 0)
+			return (int)n;
+		c = pd_cursor(h->p, b, (size_t)n);
+		return small[i].read(h, &c);
+	}
+	return 0;
+}
+
+/*
+ * As the head of a trace.dat, of a version of its own, which says whether there are names of
+ * tasks.
+ */
+static int read_tracing(struct pd_head *h, const struct pd_section *s)
+{
+	static const uint8_t magic[] = { 0x17, 0x08, 0x44, 't', 'r', 'a', 'c', 'i', 'n', 'g' };
+	struct capture *c = h->p->c;
+	struct td t = { .c = c, .fd = h->p->fd, .size = s->at + s->size, .swap = h->p->swap };
+	uint8_t b[32], order, long_size;
+	struct cursor cur;
+	const uint8_t *p;
+	const char *version;
+	uint32_t page;
+	uint64_t off;
+	ssize_t n = full_pread(t.fd, b, (size_t)MIN((uint64_t)sizeof(b), s->size), s->at);
+	int ret;
+
+	if (n < 0)
+		return (int)n;
+	cur = pd_cursor(h->p, b, (size_t)n);
+	if (cur_bytes(&cur, sizeof(magic), &p) || memcmp(p, magic, sizeof(magic)) ||
+	    cur_str(&cur, &version) || cur_u8(&cur, &order) || cur_u8(&cur, &long_size) ||
+	    cur_u32(&cur, &page) || (long_size != 4 && long_size != 8) || order != c->big_endian)
+		return err_set(h->err, EBADMSG, "its event formats are damaged");
+	c->long_size = long_size;
+	off = s->at + (uint64_t)n - cur.left;
+	ret = td_read_blocks(&t, TD_TRACING_DATA - !strcmp(version, "0.5"), &off);
+	return MIN(ret, 0);
+}
+
+static int read_feature(struct pd_head *h, unsigned int f, struct cursor *index)
+{
+	struct pd_section s;
+
+	if (pd_section(index, &s) || !pd_inside(h->p, &s)) {
+		h->cut = true;
+		return 0;
+	}
+	if (f == TRACING_DATA)
+		return read_tracing(h, &s);
+	return read_small(h, f, &s);
+}
+
+static int read_features(struct pd_head *h)
+{
+	uint8_t b[16 * PD_FEATURES];
+	struct cursor index;
+	ssize_t n;
+	int ret = 0;
+
+	if (h->cut)
+		return 0;
+	n = full_pread(h->p->fd, b, sizeof(b), h->p->end);
+	if (n < 0)
+		return (int)n;
+	index = pd_cursor(h->p, b, (size_t)n);
+	for (unsigned int f = 0; f < PD_FEATURES && !ret; f++)
+		if (has_feature(h, f))
+			ret = read_feature(h, f, &index);
+	return ret;
+}
+
+/* ---- all of it ---- */
+
+static int check(const struct pd_head *h)
+{
+	const struct capture *c = h->p->c;
+
+	if (has_feature(h, COMPRESSED) && !h->cut)
+		return err_set(
+			h->err, EOPNOTSUPP,
+			"compressed (perf record -z), which kvmft does not read: record without -z");
+	if (!h->tracepoints && h->no_raw)
+		return err_set(
+			h->err, EOPNOTSUPP,
+			"its tracepoints were recorded without their fields, time or CPU: record with "
+			"perf record -R -T -e 'kvm:*' -a");
+	if (!h->tracepoints)
+		return err_set(
+			h->err, ENODATA,
+			"it holds no tracepoints, only other events of perf: record with perf record -e "
+			"'kvm:*' -a");
+	if (!c->nformat && h->cut)
+		return err_set(
+			h->err, ENODATA,
+			"its end is missing, where perf writes the formats of events, so nothing in it can be "
+			"understood: perf was killed, or the file was cut; end perf with Ctrl-C or SIGINT");
+	if (!c->nformat)
+		return err_set(h->err, ENODATA, "it holds no event formats (tracing data)");
+	return 0;
+}
+
+/* What ftrace calls the clocks of perf record -k. */
+static const char *clock_name(const struct pd_head *h)
+{
+	static const char *const names[] = {
+		[0] = "realtime", [1] = "mono", [4] = "mono_raw", [7] = "boot", [11] = "tai"
+	};
+
+	if (!h->use_clockid)
+		return "perf";
+	return h->clockid < ARRAY_SIZE(names) && names[h->clockid] ? names[h->clockid] : "unknown";
+}
+
+static int set_uname(struct pd_head *h)
+{
+	_cleanup_free_ char *text = NULL;
+
+	if (!h->release)
+		return 0;
+	if (asprintf(&text, "Linux %s %s %s", h->host ? h->host : "-", h->release,
+		     h->arch ? h->arch : "") < 0) {
+		text = NULL;
+		return -ENOMEM;
+	}
+	return cap_set_str(&h->p->c->uname, text);
+}
+
+static bool is_x86(const char *arch)
+{
+	if (!arch || !strcmp(arch, "x86_64"))
+		return true;
+	return strlen(arch) == 4 && arch[0] == 'i' && !strcmp(arch + 2, "86");
+}
+
+/* perf's own clock, where it is a line over the TSC. */
+static void set_clock_line(struct pd_head *h)
+{
+	struct capture *c = h->p->c;
+	struct cap_line *l = &c->line;
+	unsigned __int128 khz;
+
+	l->known &= !h->use_clockid && is_x86(h->arch);
+	if (!l->known)
+		return;
+	khz = (((unsigned __int128)1000000 << l->shift) + l->mult / 2) / l->mult;
+	c->tsc_khz = khz <= UINT32_MAX ? (uint64_t)khz : 0;
+}
+
+static int stream_cmp(const void *a, const void *b)
+{
+	const struct pd_stream *x = *(const struct pd_stream *const *)a,
+			       *y = *(const struct pd_stream *const *)b;
+
+	if (x->cpu != y->cpu)
+		return x->cpu < y->cpu ? -1 : 1;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+/*
+ * In the order of CPUs, whatever order they were met in: of equal times the first one's event
+ * comes first.
+ */
+static int add_streams(struct perfdata *p)
+{
+	_cleanup_free_ struct pd_stream **order =
+		calloc(p->nstream + 1, sizeof(struct pd_stream *));
+	struct td t = { .c = p->c };
+	char name[32] = "";
+	int ret = 0;
+
+	if (!order)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->nstream; i++)
+		order[i] = &p->stream[i];
+	qsort(order, p->nstream, sizeof(struct pd_stream *), stream_cmp);
+	for (size_t i = 0; i < p->nstream && !ret; i++) {
+		const struct pd_stream *st = order[i];
+		struct cap_extent e = { .fd = p->fd,
+					.off = (uint64_t)(st - p->stream),
+					.len = st->nblock * p->c->subbuf_size };
+		struct cap_stream *s;
+
+		if (p->by_thread)
+			snprintf(name, sizeof(name), "thread-%d", st->tid);
+		s = cap_stream_add(p->c, st->cpu, td_instance(&t, name));
+		if (!s || !s->instance)
+			return -ENOMEM;
+		ret = cap_stream_extend(p->c, s, &e);
+	}
+	return ret;
+}
+
+/* What is needed to make sub-buffers, and to read them. */
+static void set_geometry(struct perfdata *p)
+{
+	struct capture *c = p->c;
+
+	p->w.g.long_size = c->long_size;
+	p->w.g.header = c->page_header = 8 + c->long_size;
+	p->w.g.big_endian = c->big_endian;
+	p->w.g.swap = p->swap;
+}
+
+static int start_making(struct perfdata *p)
+{
+	struct cap_priv *priv = cap_priv(p->c);
+
+	p->c->subbuf_size = p->w.g.size;
+	p->made_stream = UINT32_MAX;
+	p->raw = malloc(p->w.g.size);
+	if (!p->raw || pd_writer_init(p))
+		return -ENOMEM;
+	priv->maker = (struct cap_maker){ .make = pd_make, .free = pd_free, .arg = p };
+	return 0;
+}
+
+static int read_all(struct pd_head *h)
+{
+	struct perfdata *p = h->p;
+	int ret = pd_read_head(h);
+
+	ret = ret ? ret : read_features(h);
+	ret = ret ? ret : check(h);
+	if (!ret) {
+		set_geometry(p);
+		ret = pd_scan(p, h->err);
+	}
+	if (ret)
+		return ret;
+	p->c->complete &= !h->cut;
+	if (h->cut)
+		cap_note(p->c, "the end is missing: perf was killed, or the file was cut");
+	set_clock_line(h);
+	ret = cap_set_str(&p->c->clock, clock_name(h));
+	ret = ret ? ret : set_uname(h);
+	ret = ret ? ret : start_making(p);
+	return ret ? ret : add_streams(p);
+}
+
+int cap_perfdata_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
+{
+	struct perfdata *p = calloc(1, sizeof(*p));
+	struct pd_head h = { .p = p, .err = err };
+	int ret;
+
+	if (!p)
+		return -ENOMEM;
+	p->c = c;
+	p->fd = fd;
+	p->size = size;
+	c->is_perfdata = true;
+	c->version = 2;
+	c->complete = true;
+	ret = read_all(&h);
+	free(h.host);
+	free(h.release);
+	free(h.arch);
+	if (ret && !cap_priv(c)->maker.arg)
+		pd_free(p);
+	if (!ret)
+		cap_priv(c)->fd = fd;
+	return ret;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * perfdata_head.c: what a perf.data begins with: where its parts are, and how the records of its
+ * events are laid out.
+ *
+ *   "PERFILE2", u64 size of the header, u64 size of an attribute with its ids' section
+ *   sections { u64 offset, u64 size }: attributes, records, event types (of old)
+ *   u64 x 4: bits of the features that are there; their sections, in the order of the bits, stand
+ *   behind the records
+ *
+ * All integers are in the byte order of the machine that wrote the file. The number that the
+ * magic is tells which; a size of 16 is a header of a pipe, behind which nothing is in its place.
+ */
+#include "perfdata.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#define HEADER	    104
+#define PIPE_HEADER 16
+#define ATTR_LEAST  64
+#define ATTR_MOST   4096
+#define MAX_ATTRS   65536u
+#define MAX_LAYOUTS 64u
+#define MAX_IDS	    65536u /* ranges */
+#define IDS_AT_ONCE 512u
+
+enum { TYPE_TRACEPOINT = 2 };
+enum flag { SAMPLE_ID_ALL = 18, USE_CLOCKID = 25, WRITE_BACKWARD = 27 };
+
+struct cursor pd_cursor(const struct perfdata *p, const uint8_t *b, size_t n)
+{
+	return (struct cursor){ .p = b, .left = n, .swap = p->swap };
+}
+
+bool pd_inside(const struct perfdata *p, const struct pd_section *s)
+{
+	return s->at <= p->size && s->size <= p->size - s->at;
+}
+
+/* ---- the header ---- */
+
+int pd_section(struct cursor *c, struct pd_section *s)
+{
+	return cur_u64(c, &s->at) || cur_u64(c, &s->size) ? -ENODATA : 0;
+}
+
+static int read_header(struct pd_head *h)
+{
+	struct perfdata *p = h->p;
+	struct pd_section types;
+	uint8_t b[HEADER];
+	struct cursor c;
+	uint64_t size;
+	ssize_t n = full_pread(p->fd, b, sizeof(b), 0);
+
+	if (n < 0)
+		return (int)n;
+	p->swap = b[0] == (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 'P' : '2');
+	p->c->big_endian = b[0] == '2';
+	c = pd_cursor(p, b, (size_t)n);
+	if (cur_skip(&c, 8) || cur_u64(&c, &size))
+		return err_set(h->err, EBADMSG, "cut in its first bytes");
+	if (size == PIPE_HEADER)
+		return err_set(
+			h->err, EOPNOTSUPP,
+			"perf wrote it to a pipe (perf record -o -), in a form that kvmft does not "
+			"read: record with -o FILE");
+	if (cur_u64(&c, &h->attr_size) || pd_section(&c, &h->attrs) || pd_section(&c, &h->data) ||
+	    pd_section(&c, &types))
+		return err_set(h->err, EBADMSG, "cut in its first bytes");
+	for (size_t i = 0; i < ARRAY_SIZE(h->bits); i++)
+		if (cur_u64(&c, &h->bits[i]))
+			return err_set(h->err, EBADMSG, "cut in its first bytes");
+	if (size < HEADER || h->attr_size < ATTR_LEAST + 16 || h->attr_size > ATTR_MOST ||
+	    !pd_inside(p, &h->attrs))
+		return err_set(h->err, EBADMSG,
+			       "its header is damaged (size %" PRIu64 ", attributes of %" PRIu64
+			       " bytes)",
+			       size, h->attr_size);
+	h->cut = !h->data.size || !pd_inside(p, &h->data);
+	p->begin = MIN(h->data.at, p->size);
+	p->end = h->cut ? p->size : h->data.at + h->data.size;
+	return 0;
+}
+
+/* ---- attributes ---- */
+
+/*
+ * The first named bit is the lowest one of a little-endian machine, and the highest one of
+ * others.
+ */
+static bool has_flag(const struct perfdata *p, uint64_t flags, enum flag bit)
+{
+	return flags >> (p->c->big_endian ? 63 - bit : (unsigned int)bit) & 1;
+}
+
+static int layout_add(struct perfdata *p, const struct pd_layout *l, uint32_t *which)
+{
+	struct pd_layout *slot;
+
+	for (size_t i = 0; i < p->nlayout; i++)
+		if (p->layout[i].sample_type == l->sample_type &&
+		    p->layout[i].read_format == l->read_format &&
+		    p->layout[i].tracepoint == l->tracepoint && p->layout[i].id_all == l->id_all) {
+			*which = (uint32_t)i;
+			return 0;
+		}
+	if (p->nlayout >= MAX_LAYOUTS)
+		return -E2BIG;
+	slot = array_grow(&p->layout, p->nlayout, &p->layout_cap, sizeof(*slot));
+	if (!slot)
+		return -ENOMEM;
+	*slot = *l;
+	*which = (uint32_t)p->nlayout++;
+	return 0;
+}
+
+/*
+ * struct perf_event_attr, as much of it as there is: which layout it asks for, and where its ids
+ * are.
+ */
+static int read_attr(struct pd_head *h, uint64_t i, uint32_t *which, struct pd_section *ids)
+{
+	struct perfdata *p = h->p;
+	uint64_t config, period, flags = 0;
+	struct pd_layout l = { 0 };
+	uint32_t type, size;
+	uint8_t b[ATTR_MOST];
+	struct cursor c, end;
+	ssize_t n = full_pread(p->fd, b, h->attr_size, h->attrs.at + i * h->attr_size);
+
+	if (n < 0 || (size_t)n != h->attr_size)
+		return n < 0 ? (int)n : -EIO;
+	c = pd_cursor(p, b, h->attr_size - 16);
+	end = pd_cursor(p, b + h->attr_size - 16, 16);
+	if (cur_u32(&c, &type) || cur_u32(&c, &size) || cur_u64(&c, &config) ||
+	    cur_u64(&c, &period) || cur_u64(&c, &l.sample_type) || cur_u64(&c, &l.read_format) ||
+	    cur_u64(&c, &flags) || pd_section(&end, ids))
+		return -EBADMSG;
+	if (has_flag(p, flags, WRITE_BACKWARD))
+		return err_set(
+			h->err, EOPNOTSUPP,
+			"recorded with perf's option --overwrite, its events stand backwards: "
+			"record without");
+	h->use_clockid |=
+		has_flag(p, flags, USE_CLOCKID) && !cur_skip(&c, 44) && !cur_u32(&c, &h->clockid);
+	l.id_all = has_flag(p, flags, SAMPLE_ID_ALL);
+	l.tracepoint = type == TYPE_TRACEPOINT;
+	pd_layout_places(&l);
+	h->no_raw |= type == TYPE_TRACEPOINT && !l.tracepoint;
+	h->tracepoints |= l.tracepoint;
+	return layout_add(p, &l, which);
+}
+
+static int add_id(struct perfdata *p, uint64_t id, uint32_t layout)
+{
+	struct pd_ids *last = p->nids ? &p->ids[p->nids - 1] : NULL;
+
+	if (last && last->layout == layout && id == last->last + 1) {
+		last->last = id;
+		return 0;
+	}
+	if (p->nids >= MAX_IDS)
+		return -E2BIG;
+	last = array_grow(&p->ids, p->nids, &p->ids_cap, sizeof(*last));
+	if (!last)
+		return -ENOMEM;
+	*last = (struct pd_ids){ .first = id, .last = id, .layout = layout };
+	p->nids++;
+	return 0;
+}
+
+static int read_ids(struct perfdata *p, const struct pd_section *s, uint32_t layout)
+{
+	uint8_t b[8 * IDS_AT_ONCE];
+	int ret = 0;
+
+	if (!pd_inside(p, s))
+		return -EBADMSG;
+	for (uint64_t at = 0; at < s->size && !ret; at += sizeof(b)) {
+		ssize_t n = full_pread(p->fd, b, (size_t)MIN((uint64_t)sizeof(b), s->size - at),
+				       s->at + at);
+		struct cursor c = pd_cursor(p, b, n > 0 ? (size_t)n : 0);
+		uint64_t id;
+
+		ret = n < 0 ? (int)n : 0;
+		while (!ret && !cur_u64(&c, &id))
+			ret = add_id(p, id, layout);
+	}
+	return ret;
+}
+
+static int ids_cmp(const void *a, const void *b)
+{
+	const struct pd_ids *x = a, *y = b;
+
+	return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* Where samples differ, an id must say which they are, at a place that they agree on. */
+static bool ids_agree(const struct perfdata *p)
+{
+	const struct pd_layout *a = &p->layout[0];
+
+	for (size_t i = 0; i < p->nlayout; i++) {
+		const struct pd_layout *l = &p->layout[i];
+
+		if (l->sample.id == PD_NOWHERE || l->sample.id != a->sample.id ||
+		    l->id_all != a->id_all ||
+		    (l->id_all &&
+		     l->trailer.size - l->trailer.id != a->trailer.size - a->trailer.id))
+			return false;
+	}
+	return true;
+}
+
+static int read_attrs(struct pd_head *h)
+{
+	struct perfdata *p = h->p;
+	uint64_t n = h->attrs.size / h->attr_size;
+	struct pd_section ids;
+	uint32_t which;
+	int ret = n > MAX_ATTRS ? -E2BIG : 0;
+
+	for (uint64_t i = 0; i < n && !ret; i++)
+		ret = read_attr(h, i, &which, &ids);
+	if (!ret && p->nlayout > 1 && !ids_agree(p))
+		return err_set(h->err, EBADMSG,
+			       "its samples differ, and nothing tells which are which");
+	for (uint64_t i = 0; i < n && !ret && p->nlayout > 1; i++) {
+		ret = read_attr(h, i, &which, &ids);
+		ret = ret ? ret : read_ids(p, &ids, which);
+	}
+	if (p->nids)
+		qsort(p->ids, p->nids, sizeof(*p->ids), ids_cmp);
+	if (ret == -E2BIG)
+		return err_set(h->err, E2BIG,
+			       "it has more events, or kinds of them, than kvmft reads");
+	return ret;
+}
+
+int pd_read_head(struct pd_head *h)
+{
+	int ret = read_header(h);
+
+	return ret ? ret : read_attrs(h);
+}
