@@ -64,10 +64,12 @@ struct hostmap_thread {
 };
 
 struct hostmap_event; /* a remembered clock event */
+struct own_tsc;
 
 struct hostmap {
 	const struct capture *cap;
 	const struct fmt *fmt;
+	struct own_tsc *own; /* trace clock to TSC; NULL: it is that, or cannot be */
 	struct hostmap_vm *vm;
 	size_t nvm, vm_cap;
 	struct hostmap_thread *thread;
@@ -84,7 +86,8 @@ struct hostmap {
 
 /*
  * Reads the host capture. cap and fmt are borrowed and must outlive the map. 0, or -errno with
- * err set. A capture that is not in x86-tsc gives threads, but -ENOTSUP for clocks.
+ * err set. A capture whose trace clock cannot be put on the host's TSC gives threads, but no
+ * clocks: see hostmap_clock().
  */
 int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap **out,
 		struct kvmft_err *err) __must_check;
@@ -94,6 +97,8 @@ int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap
  */
 int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostmap **out)
 	__must_check;
+/* 0; -ENOTSUP with err: the capture's trace clock cannot be put on the host's TSC, and what to do. */
+int hostmap_clock(const struct hostmap *m, struct kvmft_err *err) __must_check;
 void hostmap_free(struct hostmap *m);
 
 /* Makes an entry for one more capture of VM number vm: *out. 0 or -ENOMEM. */

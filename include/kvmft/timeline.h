@@ -56,7 +56,7 @@ struct tl_item {
 	uint64_t host;	    /* host TSC, cycles: the first that fits */
 	uint64_t width;	    /* the last that fits is host + width; TL_GAP: length of the gap */
 	bool unplaced;	    /* host is only the place of a neighbour */
-	uint64_t around;    /* QEMU: as much earlier or later it may be than host, cycles */
+	uint64_t around;    /* QEMU, sampled clock of a host: it may be that much off, cycles */
 	uint32_t cpu;	    /* of the source's own machine; TL_NO_CPU: QEMU, which does not tell */
 	int64_t vcpu;	    /* guest event: its vCPU id; host event: the one its thread runs; -1 */
 	int64_t vm;	    /* index into the host map of the VM that vcpu belongs to (`of`); -1 */

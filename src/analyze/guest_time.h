@@ -5,22 +5,14 @@
 #ifndef KVMFT_GUEST_TIME_H
 #define KVMFT_GUEST_TIME_H
 
-#include "kvmft/capture.h"
 #include "kvmft/epoch.h"
-#include "kvmft/samples.h"
 
-enum guest_clock_kind {
-	GCLOCK_TSC,	 /* stamps are guest TSC */
-	GCLOCK_KVMCLOCK, /* stamps + offset are kvmclock ns */
-	GCLOCK_RAW,	 /* stamps lie on a line over the guest TSC */
-	GCLOCK_SAMPLED,	 /* ns of a clock that the capture read beside the guest TSC */
-};
+#include "own_tsc.h"
 
 struct guest_time {
-	enum guest_clock_kind kind;
+	bool kvmclock;	/* stamps + offset are kvmclock ns; else by the guest's own TSC */
 	int64_t offset; /* ns to add to get kvmclock */
-	struct mono_raw raw;
-	struct cap_pieces samples;
+	struct own_tsc own;
 	/* About when it was: guest TSC near_guest was host TSC near_host, by both wall clocks. */
 	bool has_near;
 	uint64_t near_guest, near_host;

@@ -14,6 +14,7 @@
 #include <strings.h>
 
 #include "hostmap_priv.h"
+#include "own_tsc.h"
 #include "vmgroup.h"
 
 #define MAX_CLOCK_EVENTS (1u << 22) /* a hostile file must not take all memory */
@@ -222,6 +223,7 @@ static int scan_clock(struct scan *s, enum ev_kind k, const struct rec *rec)
 {
 	struct hostmap *m = s->m;
 	struct hostmap_event *e;
+	uint64_t width;
 
 	if (m->nevent >= MAX_CLOCK_EVENTS)
 		return -E2BIG;
@@ -229,6 +231,8 @@ static int scan_clock(struct scan *s, enum ev_kind k, const struct rec *rec)
 	if (!e)
 		return -ENOMEM;
 	e->ts = rec->ts;
+	if (m->own && !own_tsc_place(m->own, rec->ts, &e->ts, &width))
+		return 0; /* of no time on the line */
 	e->kind = k;
 	e->tid = fmt_pid(m->fmt, rec);
 	e->vm = -1;
@@ -509,6 +513,30 @@ int hostmap_build(struct hostmap *m)
 	return ret;
 }
 
+static int clock_new(struct hostmap *m)
+{
+	int ret;
+
+	if (!m->cap->clock || !strcmp(m->cap->clock, "x86-tsc"))
+		return 0;
+	m->own = calloc(1, sizeof(*m->own));
+	ret = m->own ? own_tsc_init(m->own, m->cap, NULL) : -ENOMEM;
+	if (ret) {
+		free(m->own);
+		m->own = NULL;
+	}
+	return ret == -ENOMEM ? ret : 0;
+}
+
+int hostmap_clock(const struct hostmap *m, struct kvmft_err *err)
+{
+	struct own_tsc own = { 0 };
+	int ret = m->own ? 0 : own_tsc_init(&own, m->cap, err);
+
+	own_tsc_free(&own);
+	return ret;
+}
+
 int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostmap **out)
 {
 	struct hostmap *m = calloc(1, sizeof(*m));
@@ -519,7 +547,8 @@ int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostm
 		return -ENOMEM;
 	m->cap = cap;
 	m->fmt = fmt;
-	ret = map_known(m);
+	ret = clock_new(m);
+	ret = ret ? ret : map_known(m);
 	hostmap_chain(m);
 	if (ret) {
 		hostmap_free(m);
@@ -570,6 +599,8 @@ void hostmap_free(struct hostmap *m)
 	u64map_free(&m->by_tid);
 	u64map_free(&m->tgid_of);
 	u64map_free(&m->last_write);
+	own_tsc_free(m->own);
+	free(m->own);
 	free(m);
 }
 

@@ -149,6 +149,7 @@ static void add_deadline(struct runs *r, int32_t tid, uint64_t value, uint64_t h
 static int collect_turn(struct collect *c, size_t thread, const struct tl_item *i)
 {
 	bool entry = i->ev == c->entry, exit = i->ev == c->exit;
+	uint64_t late = i->host + i->width + i->around; /* a host's clock may not be exact */
 	struct turn *t = &c->turn[thread];
 	int ret = 0;
 
@@ -159,9 +160,9 @@ static int collect_turn(struct collect *c, size_t thread, const struct tl_item *
 	if (!entry && !exit && (!t->known || !t->in_guest))
 		return 0;
 	if (t->known && !entry)
-		ret = add_run(c->r, thread, t->since, i->host);
+		ret = add_run(c->r, thread, t->since, late);
 	if (!entry || !t->known || !t->in_guest)
-		t->since = i->host;
+		t->since = entry ? i->host - MIN(i->host, i->around) : late;
 	t->known = true;
 	t->in_guest = entry;
 	t->left = !entry && !exit;

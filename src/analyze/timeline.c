@@ -58,13 +58,10 @@ static int new_with(struct hostmap *map, const char *label, struct timeline **ou
 
 int tl_new(struct hostmap *map, struct timeline **out, struct kvmft_err *err)
 {
+	int ret = hostmap_clock(map, err);
+
 	*out = NULL;
-	if (!map->cap->clock || strcmp(map->cap->clock, "x86-tsc"))
-		return err_set(err, ENOTSUP,
-			       "host capture %s: trace clock %s cannot be put on the host's TSC; record the "
-			       "host with --clock x86-tsc (trace-cmd: -C x86-tsc)",
-			       map->cap->path, map->cap->clock ? map->cap->clock : "(not said)");
-	return new_with(map, "host", out, err);
+	return ret ? ret : new_with(map, "host", out, err);
 }
 
 int tl_new_alone(struct hostmap *map, struct timeline **out, struct kvmft_err *err)

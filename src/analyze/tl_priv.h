@@ -16,10 +16,11 @@ struct tl_stream {
 	const struct fmt *fmt; /* src's */
 	struct rstream r;
 	const struct guest_time *gtime;	 /* NULL for the host */
+	const struct own_tsc *own;	 /* of the first host, where its stamps are no TSC */
 	const struct migrate *link;	 /* of a host that is not the first one */
 	const struct epoch_vcpu *epochs; /* guest: of the vCPU that this CPU is */
 	uint64_t from; /* of the window, host TSC */
-	bool odd;	/* not simply the first host's stamps */
+	bool odd;	/* not simply the stamps of a first host */
 	bool placed;	/* at.host is a place, of an event before or of the first one after */
 	uint64_t begin; /* of the host's recording */
 	/*

@@ -39,6 +39,9 @@ static void place(struct tl_stream *s, uint64_t ts)
 	} else if (s->link) {
 		ok = migrate_to_line(s->link, ts, &lo);
 		hi = lo;
+	} else if (s->own) {
+		ok = own_tsc_place(s->own, ts, &lo, &hi);
+		hi += lo;
 	}
 	/* A stamp before its predecessor on the same CPU cannot be right either. */
 	if (ok && s->placed && lo < s->at.host) {
@@ -150,9 +153,13 @@ static bool host_before(void *arg, uint64_t ts)
 {
 	const struct tl_stream *s = arg;
 
+	uint64_t width = 0;
+
 	if (s->link && !migrate_to_line(s->link, ts, &ts))
 		return false;
-	return ts < s->from;
+	if (s->own && !own_tsc_place(s->own, ts, &ts, &width))
+		return false;
+	return ts + width < s->from;
 }
 
 /* A stamp that has no place on the host yet is not known to be before anything. */
@@ -198,7 +205,10 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 		s->epochs = epoch_vm_find(t->map->vm[src->vm].epochs, (uint32_t)s->item.vcpu);
 	}
 	s->link = src->link;
-	s->odd = s->gtime || s->link;
+	if (!src->guest && !src->link && !src->alone)
+		s->own = t->map->own;
+	s->item.around = s->own ? own_tsc_around(s->own) : 0;
+	s->odd = s->gtime || s->link || s->own;
 	s->from = t->from;
 	s->begin = src->alone ? 0 : t->map->cap->begin_tsc;
 	ret = rstream_open(&s->r, src->cap, cs);

@@ -229,6 +229,8 @@ static void settle_unknown(struct windows *w, struct win_vcpu *v)
 static void win_entry(struct windows *w, struct win_vcpu *v, uint64_t t)
 {
 	/* entry after entry: the first one failed or its exit was not traced; no slack from it. */
+	if (v->pending && v->pending_last >= t) /* what came after it may as well have been in this window */
+		settle_unknown(w, v);
 	settle_outside(w, v, true, t);
 	v->state = WIN_IN_GUEST;
 	v->entry = t;
@@ -282,8 +284,9 @@ static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct 
 		v->any_in = true;
 		account_inside(w, v, i->host);
 		return;
-	} else if (i->host == v->exit) {
+	} else if (i->host <= v->exit) {
 		s.checked = s.inside = 1;
+		s.late = (int64_t)(v->exit - i->host);
 		s.has_late = true;
 	} else {
 		if (!v->pending++)
@@ -319,12 +322,13 @@ static void win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item
 {
 	const struct win_events *ev = &w->ev[i->src->index];
 
+	/* As early, and as late, as they may have been. */
 	if (i->ev == ev->entry)
-		win_entry(w, v, i->host);
+		win_entry(w, v, i->host - MIN(i->host, i->around));
 	else if (i->ev == ev->exit)
-		win_exit(w, v, i->host);
+		win_exit(w, v, i->host + i->width + i->around);
 	else
-		win_left(w, v, i->host);
+		win_left(w, v, i->host + i->width + i->around);
 	v->on = ev->host;
 }
 

@@ -213,6 +213,8 @@ static int load_epochs(struct convert_ctx *c, struct kvmft_err *err)
 	if (!ret)
 		ret = hostmap_new(c->host, c->fmt, &c->map, err);
 	if (!ret)
+		ret = hostmap_clock(c->map, err);
+	if (!ret)
 		ret = convert_params_map(c->p, &map, &forced, err);
 	if (ret)
 		return ret;
@@ -245,14 +247,8 @@ static int use_host(struct convert_ctx *c, struct kvmft_err *err)
 	/* Reading all events of the capture is for guests alone. */
 	if (ret || (!convert_is_guest(c->from) && !convert_is_guest(c->to)))
 		return ret;
-	if (!c->host->clock || strcmp(c->host->clock, "x86-tsc")) {
-		if (c->p->tsc_offset.set)
-			return 0;
-		return err_set(err, ENOTSUP,
-			       "%s was recorded with the trace clock %s, which does not place its clock "
-			       "events: record with x86-tsc, or give --tsc-offset",
-			       c->host->path, c->host->clock ? c->host->clock : "(unknown)");
-	}
+	if (c->p->tsc_offset.set && (!c->host->clock || strcmp(c->host->clock, "x86-tsc")))
+		return 0;
 	ret = load_epochs(c, err);
 	if (ret || !c->clock.epochs)
 		return ret;

@@ -10,6 +10,7 @@
  *           [--reboot DIR2]         half-way; the second boot is captured in DIR2
  *           [--migrate DIR2]        half-way to a host of its own, whose capture is DIR2
  *           [--no-debugfs]          the host capture lacks offsets
+ *           [--host-clock NAME]     local, global or perf: the host's stamps are ns, and it read that clock twice
  *
  * The guest is in its windows by at least SLACK cycles on either side.
  */
@@ -69,6 +70,7 @@ struct stream {
 /* One capture in the making. */
 struct out {
 	const char *path;
+	const char *clock; /* NULL: x86-tsc */
 	bool host;
 	int32_t pid; /* of the VMM */
 	uint64_t khz;
@@ -242,7 +244,38 @@ static uint32_t record_len(const char *text)
 	return end;
 }
 
-static void encode(struct gen *g, struct stream *s, struct sbuf *out)
+static void meta(struct capw *w, struct sbuf *line)
+{
+	if (capw_meta(w, line))
+		abort();
+}
+
+/* The trace clock at a TSC. */
+static uint64_t stamp(const struct out *o, uint64_t tsc)
+{
+	struct cyc2ns line = { .offset = 0ull - 77777777 };
+
+	if (!o->clock)
+		return tsc;
+	if (cyc2ns_params((uint32_t)o->khz, &line.mult, &line.shift))
+		abort();
+	return cyc2ns_to_ns(&line, tsc);
+}
+
+/* So far apart, and so wide, as record takes them: before the first event and after the last one. */
+static void put_clock(struct gen *g, const struct out *o, struct capw *w, struct sbuf *line)
+{
+	const uint64_t at[] = { BEGIN - g->khz, BEGIN + (g->ms + 10) * g->khz };
+
+	for (int i = 0; i < 2 && o->clock; i++) {
+		sbuf_addf(line, "clock name=%s tsc=%llu width=%d ns=%llu", o->clock,
+			  (unsigned long long)at[i], 200 + 60 * i,
+			  (unsigned long long)stamp(o, at[i] + 130 - 60 * (uint64_t)i));
+		meta(w, line);
+	}
+}
+
+static void encode(struct gen *g, const struct out *o, struct stream *s, struct sbuf *out)
 {
 	struct subbuf_geom geom = enc_geom(SUBBUF, 8, false);
 	uint8_t page[SUBBUF], rec[256];
@@ -251,7 +284,7 @@ static void encode(struct gen *g, struct stream *s, struct sbuf *out)
 	if (!s->n)
 		return;
 	qsort(s->v, s->n, sizeof(*s->v), by_time);
-	enc_page_begin(&p, &geom, page, s->v[0].ts);
+	enc_page_begin(&p, &geom, page, stamp(o, s->v[0].ts));
 	for (size_t i = 0; i < s->n; i++) {
 		const struct event *e = &s->v[i];
 		const uint64_t value[3] = { e->a, e->b, e->c };
@@ -260,21 +293,15 @@ static void encode(struct gen *g, struct stream *s, struct sbuf *out)
 		enc_record(rec, &geom, g->id[e->kind], e->pid, 0, len);
 		for (int k = 0; k < 3 && types[e->kind].field[k]; k++)
 			put_field(g->text[e->kind], types[e->kind].field[k], rec, value[k]);
-		if (enc_event(&p, e->ts, rec, len))
+		if (enc_event(&p, stamp(o, e->ts), rec, len))
 			continue;
 		enc_page_end(&p);
 		sbuf_add_mem(out, page, sizeof(page));
-		enc_page_begin(&p, &geom, page, e->ts);
-		enc_event(&p, e->ts, rec, len);
+		enc_page_begin(&p, &geom, page, stamp(o, e->ts));
+		enc_event(&p, stamp(o, e->ts), rec, len);
 	}
 	enc_page_end(&p);
 	sbuf_add_mem(out, page, sizeof(page));
-}
-
-static void meta(struct capw *w, struct sbuf *line)
-{
-	if (capw_meta(w, line))
-		abort();
 }
 
 static void put_vcpus(struct gen *g, const struct out *o, struct capw *w, struct sbuf *line, bool end)
@@ -295,6 +322,7 @@ static void put_vcpus(struct gen *g, const struct out *o, struct capw *w, struct
 
 static void put_meta(struct gen *g, const struct out *o, struct capw *w, struct sbuf *line)
 {
+	const char *clock = o->clock ? o->clock : "x86-tsc";
 	uint64_t at;
 
 	sbuf_addf(line, "side name=%s", o->host ? "host" : "guest");
@@ -302,7 +330,7 @@ static void put_meta(struct gen *g, const struct out *o, struct capw *w, struct 
 	sbuf_addf(line, "machine uname=Linux arch=x86_64 long=8 endian=little%s",
 		  o->host ? "" : " uuid=" UUID);
 	meta(w, line);
-	sbuf_add(line, "ring clock=x86-tsc trace_clock=[x86-tsc] subbuf=4096 header=16");
+	sbuf_addf(line, "ring clock=%s trace_clock=[%s] subbuf=4096 header=16", clock, clock);
 	meta(w, line);
 	sbuf_addf(line, "tsc khz=%llu source=generated", (unsigned long long)o->khz);
 	meta(w, line);
@@ -342,6 +370,7 @@ static void put_meta(struct gen *g, const struct out *o, struct capw *w, struct 
 			  1795243359500000000ull + g->ms * 1000000);
 		meta(w, line);
 	}
+	put_clock(g, o, w, line);
 	if (o->host) {
 		sbuf_addf(line, "vm id=%d-9 pid=%d fd=9 name=syn uuid=" UUID " vmm=test", o->pid, o->pid);
 		meta(w, line);
@@ -365,7 +394,7 @@ static int write_out(struct gen *g, struct out *o)
 			struct sbuf data = { 0 };
 			int fd = capw_data_open(w, 0, c);
 
-			encode(g, &o->cpu[c], &data);
+			encode(g, o, &o->cpu[c], &data);
 			ret = fd < 0 ? fd : full_write(fd, data.s, data.len, NULL);
 			close(fd);
 			sbuf_free(&data);
@@ -453,14 +482,14 @@ static const struct option options[] = {
 	{ "khz", required_argument, NULL, 'k' },    { "drift", required_argument, NULL, 'd' },
 	{ "jump", required_argument, NULL, 'j' },   { "hidden", no_argument, NULL, 'H' },
 	{ "reboot", required_argument, NULL, 'b' }, { "migrate", required_argument, NULL, 'M' },
-	{ "no-debugfs", no_argument, NULL, 'D' },   { 0 },
+	{ "no-debugfs", no_argument, NULL, 'D' },   { "host-clock", required_argument, NULL, 'C' }, { 0 },
 };
 
 static bool set_option(struct gen *g, int o)
 {
 	int64_t v = 0;
 
-	if (optarg && !strchr("hgbM", o) && parse_s64(optarg, &v))
+	if (optarg && !strchr("hgbMC", o) && parse_s64(optarg, &v))
 		return false;
 	switch (o) {
 	case 'h': g->host.path = optarg; return true;
@@ -477,6 +506,7 @@ static bool set_option(struct gen *g, int o)
 	case 'd': g->drift = v; return true;
 	case 'j': g->jump = v; return true;
 	case 'H': g->hidden = true; return true;
+	case 'C': g->host.clock = optarg; return true;
 	case 'D': g->no_debugfs = true; return true;
 	case 'b': g->reboot = true; g->guest2.path = optarg; return true;
 	case 'M': g->migrate = true; g->host2.path = optarg; return true;
