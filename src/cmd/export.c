@@ -17,7 +17,7 @@
 
 static const struct opt export_options[] = {
 	OPTION('i', "input", OPT_STR, struct export_opts, input, "INPUT",
-	       "capture or trace.dat to read (default: kvmft.data)"),
+	       "capture, trace.dat or perf.data to read (default: kvmft.data)"),
 	OPTION('o', "output", OPT_STR, struct export_opts, output, "OUT",
 	       "write to this new file (trace.dat: needed; else default: standard output)"),
 	OPTION(0, "to", OPT_STR, struct export_opts, to, "FORMAT",

@@ -241,9 +241,9 @@ const struct cmd cmd_merge = {
 	.name = "merge",
 	.summary = "one aligned time line from a host capture and guest captures",
 	.args = "HOST GUEST[=SEL]...",
-	.description = "HOST and GUEST are captures of `kvmft record` or trace.dat files. A guest is paired with\n"
-		       "its VM by UUID; GUEST=SEL names the VM (UUID, name, PID or PID-FD) when that is not\n"
-		       "possible. The last lines on standard error tell how well the clocks align.",
+	.description = "HOST and GUEST are captures of `kvmft record`, trace.dat or perf.data files. A guest is\n"
+		       "paired with its VM by UUID; GUEST=SEL names the VM (UUID, name, PID or PID-FD) when\n"
+		       "that is not possible. The last lines on standard error tell how well the clocks align.",
 	.examples = "  kvmft merge host guest\n"
 		    "  kvmft merge --clock kvmclock host guest=vm1 > timeline.txt\n"
 		    "  kvmft merge --grep 'kvm_msr/ecx==0x11/' -C 5 host guest",

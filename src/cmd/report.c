@@ -29,7 +29,7 @@ static const char *const per_names[] = { "all", "vm", "vcpu", NULL };
 
 static const struct opt report_options[] = {
 	OPTION('i', "input", OPT_STR, struct opts, input, "INPUT",
-	       "capture of a host, or a trace.dat (default: kvmft.data)"),
+	       "capture of a host, trace.dat or perf.data (default: kvmft.data)"),
 	OPTION(0, "event", OPT_STR, struct opts, event, "CLASS",
 	       "what to count: vmexit (default), mmio, ioport, msr, hypercall,\n"
 	       "cpuid, page-fault, fast-mmio, inject"),

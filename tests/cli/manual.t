@@ -89,7 +89,8 @@ make_captures()
 		echo "meta pvclock cpu=0 version=6 tsc_timestamp=1000 system_time=0 mul=2147483648 shift=1 flags=1"
 	} >guest.txt
 	"$mkcap" --capture host host.txt && "$mkcap" --capture guest guest.txt &&
-		"$mkcap" --capture kvmft.data "$golden/report-access.txt" || return
+		"$mkcap" --capture kvmft.data "$golden/report-access.txt" &&
+		"${mkcap%/*}/perfdata" kvmft.data perf.data kvm_entry kvm_exit kvm_mmio || return
 	mkdir vm1
 	for copy in local rec guest-vm1 vm1/kvmft-20261121T064500Z; do
 		cp -R guest "$copy"

@@ -1,0 +1,313 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# perf.data as input: made from the same events as a trace.dat it gives the same tables and lines; as the host
+# of a pair; beside perf itself, of a small VM that perf records here; and what is refused.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/vmlib.sh"
+
+golden=$top/tests/golden
+tools=${KVMFT_TOOLS:-$top/build/tests/tools}
+events="kvm_entry kvm_exit kvm_mmio kvm_pio kvm_msr kvm_hypercall kvm_cpuid kvm_page_fault kvm_fast_mmio kvm_inj_virq \
+	kvm_userspace_exit kvm_vcpu_wakeup kvm_halt_poll_ns kvm_write_tsc_offset sched:sched_switch sched:sched_wakeup \
+	syscalls:sys_enter_ioctl"
+
+# perf_data INPUT FILE [OPTION...]
+perf_data()
+{
+	in=$1
+	to=$2
+	shift 2
+	# shellcheck disable=SC2086 # names
+	"$tools/perfdata" "$@" "$in" "$to" $events
+}
+
+# ---- the same events, in either file ----
+
+for f in basic access split loss; do
+	ok "$f: as trace.dat" "$tools/mkcap" --trace-dat "$tmp/$f.dat" "$golden/report-$f.txt"
+	ok "$f: as perf.data" perf_data "$tmp/$f.dat" "$tmp/$f.perf"
+done
+
+# same_report NAME OPTION...: of all together, for perf tells of processes what a trace.dat does not.
+same_report()
+{
+	f=$1
+	shift
+	set -- --per all "$@"
+	"$kvmft" report -i "$tmp/$f.dat" "$@" 2>"$err" >"$tmp/want"
+	want=$?
+	run "$kvmft" report -i "$tmp/$f.perf" "$@"
+	status_is "$want" "$f $*: same status"
+	# What the kernel was, and on which CPU's clock, is not in both.
+	grep -v '^# kernel:' "$tmp/want" >"$tmp/a"
+	grep -v '^# kernel:' "$out" >"$tmp/b"
+	ok "... same tables" sh -c "test -s '$tmp/a' && diff '$tmp/a' '$tmp/b'"
+}
+
+for format in text csv json; do
+	same_report basic --percentiles --format $format
+done
+same_report basic --vcpu 0
+same_report basic -p 101
+for event in vmexit mmio ioport msr hypercall cpuid page-fault fast-mmio inject; do
+	same_report access --event $event
+done
+for event in vmexit mmio ioport msr; do
+	same_report access --event $event --semantics perf
+done
+same_report split --split --percentiles
+same_report loss
+err_has 'events lost' "... and losses are told"
+status_is 3 "... exit 3"
+for f in basic split loss; do
+	"$kvmft" export -q -i "$tmp/$f.dat" --to text >"$tmp/want" 2>"$err"
+	run "$kvmft" export -q -i "$tmp/$f.perf" --to text
+	ok "$f: same lines" sh -c "test -s '$tmp/want' && diff '$tmp/want' '$out'"
+done
+
+# ---- to other formats ----
+
+run "$kvmft" export -i "$tmp/split.perf" -o "$tmp/back.dat"
+status_is 0 "export to trace.dat"
+"$kvmft" export -q -i "$tmp/split.perf" --to text >"$tmp/want" 2>"$err"
+run "$kvmft" export -q -i "$tmp/back.dat" --to text
+ok "... which holds the same" sh -c "test -s '$tmp/want' && diff '$tmp/want' '$out'"
+if command -v trace-cmd >/dev/null; then
+	is "$(trace-cmd report -i "$tmp/back.dat" 2>/dev/null | grep -c ': kvm_')" "$(grep -c ' kvm:' "$tmp/want")" \
+		"... and which trace-cmd reads"
+else
+	skip "trace-cmd reads it" "trace-cmd is not installed"
+fi
+run "$kvmft" export -i "$tmp/split.perf" --to json
+status_is 0 "export to JSON"
+is "$(grep -c '"event":"kvm:kvm_exit"' "$out")" "$(grep -c 'kvm_exit:' "$tmp/want")" "... every exit is there"
+run "$kvmft" export -i "$tmp/split.perf" --to perfetto -o "$tmp/perfetto"
+status_is 0 "export to perfetto"
+run "$kvmft" export -i "$tmp/split.perf" --to html -o "$tmp/html"
+status_is 0 "export to html"
+
+# ---- a part of the time ----
+
+"$tools/gen" --trace-dat "$tmp/gen.dat" --events 20000 --cpus 3
+ok "larger: as perf.data" perf_data "$tmp/gen.dat" "$tmp/gen.perf"
+for window in "" "--from 0.02" "--to 0.02" "--from 0.02 --to 0.03"; do
+	# shellcheck disable=SC2086 # several words
+	same_report gen --tsc-khz 1000000 $window
+done
+"$kvmft" export -q -i "$tmp/gen.perf" --to text >"$tmp/all" 2>"$err"
+sed -nE '/\] +0\.02[0-9]{7} /p' "$tmp/all" >"$tmp/want"
+run "$kvmft" export -q -i "$tmp/gen.perf" --to text --from 0.02 --until 0.029999999
+ok "the lines of a part are those of all" sh -c "test $(wc -l <"$tmp/want") -gt 1000 && diff '$tmp/want' '$out'"
+
+# ---- as a host ----
+
+# pair NAME [OPTION...]: $tmp/NAME/host, guest and perf.data, which is the host's.
+pair()
+{
+	dir=$tmp/$1
+	shift
+	mkdir "$dir"
+	"$tools/genpair" --host "$dir/host" --guest "$dir/guest" "$@"
+	perf_data "$dir/host" "$dir/perf.data" --conv --khz 2000000
+}
+
+offset=-900000000000
+ok "a pair" pair pair
+cd "$tmp/pair" || exit 1
+run "$kvmft" verify --tsc-offset $offset perf.data guest=4000
+status_is 0 "perf.data as the host: aligned"
+# A cycle is half a ns: an exit may have been one later than the first that fits.
+out_has '^  moved by more than -150[0-2] cycles .* or \+150[0-2] cycles' "... as exactly as perf's clock allows"
+out_has '^pid:4000: aligned' "... the VM is known by its process"
+run "$kvmft" verify --tsc-offset $((offset + 3200)) perf.data guest=4000
+status_is 1 "an offset that is 1.6 us wrong: misaligned"
+run "$kvmft" verify --solve perf.data guest=4000
+status_is 0 "the offset solved"
+run "$kvmft" merge perf.data guest
+status_is 0 "no option at all: VM and offset are found in the events"
+err_has 'pid:4000 [(]tids:4001,4002[)]: the only VM there' "... the VM by what perf says of its threads"
+err_has ' guest events checked, 0 outside' "... aligned"
+run "$kvmft" report -i perf.data --vm 4000 --per vcpu --format csv
+status_is 0 "report --vm PID"
+is "$(cut -d, -f 1,2 "$out" | sort -u | tr '\n' ' ')" "pid:4000, pid:4000,0 pid:4000,1 vm,vcpu " "... with its vCPUs"
+# stamps FILE OPTION...: of all lines, in cycles.
+stamps()
+{
+	"$kvmft" merge -q --clock host-tsc "$@" 2>"$err" | sed -nE 's/.*\] +([0-9]+)  .*/\1/p' | sort -n
+}
+
+stamps host guest >"$tmp/want"
+stamps --tsc-offset $offset perf.data guest=4000 >"$tmp/have"
+is "$(wc -l <"$tmp/have")" "$(wc -l <"$tmp/want")" "merge: as many lines as of the host's own capture"
+paste "$tmp/want" "$tmp/have" | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d }
+	END { print "furthest: " most; exit !(NR > 1000 && most <= 2) }' >"$tmp/far"
+result $? "... each within a ns of where that has it"
+sed 's/^/# /' "$tmp/far"
+run "$kvmft" merge --tsc-offset $offset --from 500.05 --to 500.06 perf.data guest=4000
+status_is 0 "merge: a part of it"
+err_has 'alignment of pid:4000: [1-9][0-9]* guest events checked, 0 outside' "... aligned"
+run "$kvmft" merge --tsc-offset $offset --format json perf.data guest=4000
+status_is 0 "merge to JSON"
+run "$kvmft" latency irq --tsc-offset $offset perf.data guest=4000
+is "$([ "$rc" = 0 ] || [ "$rc" = 1 ]; echo $?)" 0 "latency takes it"
+run "$kvmft" export -q -i perf.data --tsc-offset $offset -o both.dat guest=4000
+status_is 0 "export of the pair"
+ok "... the guest's file is there" test -s both-pid_4000.dat
+cd "$top" || exit 1
+
+# The offset is told by events: no option is needed.
+ok "a pair whose TSC is written" pair jump --vcpus 1 --jump 3000000
+run "$kvmft" verify "$tmp/jump/perf.data" "$tmp/jump/guest=4000"
+status_is 0 "kvm_write_tsc_offset in a perf.data: aligned"
+out_has ' 0 +0 +-' "... nothing outside"
+
+ok "no word of the TSC" perf_data "$tmp/pair/host" "$tmp/bare.perf" --khz 2000000
+run "$kvmft" merge --tsc-offset $offset "$tmp/bare.perf" "$tmp/pair/guest=4000"
+status_is 1 "perf's clock alone: refused"
+err_has 'does not say how perf.s clock goes with the TSC.*record with kvmft record' "... says why, and what to do"
+err_one_line "perf's clock alone"
+
+# A host whose trace clock is not its TSC, in a capture of kvmft's own.
+for clock in local global perf; do
+	mkdir "$tmp/$clock"
+	"$tools/genpair" --host "$tmp/$clock/host" --guest "$tmp/$clock/guest" --host-clock $clock --jump 3000000
+	run "$kvmft" verify "$tmp/$clock/host" "$tmp/$clock/guest"
+	status_is 0 "a host in trace clock $clock: aligned"
+	# Its readings of the clock are 100 to 130 cycles wide on either side.
+	out_has '^  moved by more than -1[56][0-9][0-9] cycles .* or \+1[56][0-9][0-9] cycles' "... within what its readings allow"
+done
+sed -i '/^clock /d' "$tmp/local/host/meta"
+run "$kvmft" merge "$tmp/local/host" "$tmp/local/guest"
+status_is 1 "... without readings: refused"
+err_has 'trace clock local needs readings of that clock beside the TSC' "... says why"
+
+# ---- memory ----
+
+# fits FILE OPTION...: a report takes no more than 16 MiB.
+fits()
+{
+	in=$1
+	shift
+	kb=$("$KVMFT_TOOLS/cpu" "${KVMFT_PLAIN:-$kvmft}" report -i "$in" "$@") || [ $? = 3 ] || kb="0 0"
+	kb=${kb#* }
+	ok "${in##*/} $*: $kb KB" test "$kb" -gt 1000 -a "$kb" -le 16384
+}
+
+if [ -n "${KVMFT_TOOLS:-}" ]; then
+	for cpus in 64 2048 8192; do
+		"$tools/gen" --trace-dat "$tmp/wide.dat" --events 300000 --cpus $cpus
+		perf_data "$tmp/wide.dat" "$tmp/cpus-$cpus.perf" --vcpus 64
+		fits "$tmp/cpus-$cpus.perf" --percentiles --split
+		[ $cpus = 8192 ] || fits "$tmp/cpus-$cpus.perf" --per vcpu
+	done
+	"$tools/gen" --trace-dat "$tmp/wide.dat" --events 3000000 --cpus 16
+	perf_data "$tmp/wide.dat" "$tmp/long.perf"
+	fits "$tmp/long.perf" --percentiles --per vcpu
+	rm "$tmp/wide.dat" "$tmp"/cpus-*.perf "$tmp/long.perf"
+else
+	skip "memory" "KVMFT_TOOLS is not set"
+fi
+
+# ---- beside perf itself ----
+
+need_recording "recordings of perf"
+if ! perf record -q -e kvm:kvm_pio -o "$tmp/try" true >"$tmp/try.log" 2>&1; then
+	skip "recordings of perf" "perf cannot record: $(head -n 1 "$tmp/try.log")"
+	finish
+fi
+
+# perf_of FILE OPTION...: perf records the small VM for a moment.
+perf_of()
+{
+	to=$1
+	shift
+	"$tinyvm" --ms 60000 >/dev/null 2>&1 &
+	vm=$!
+	sleep 0.1
+	perf "$@" -o "$to" -p $vm -- sleep 0.3 >"$tmp/perf.log" 2>&1
+	kill -KILL $vm
+	wait $vm 2>/dev/null
+	vm=
+}
+
+# What perf script says, a line for each event: thread, CPU, time in ns, name.
+script()
+{
+	perf script -i "$1" --ns -G -F tid,cpu,time,event 2>/dev/null | sed -nE 's/^ *([0-9]+) +\[0*([0-9]+)\] +([0-9]+)\.([0-9]+): +([a-z]+:[a-z_0-9]+): *$/\1 \2 \3\4 \5/p'
+}
+
+lines()
+{
+	"$kvmft" export -q -i "$1" --to text 2>"$err" | sed -nE 's/^host .*-([0-9]+) +\[0*([0-9]+)\] +([0-9]+)\.([0-9]+)  ([a-z]+:[a-z_0-9]+):.*$/\1 \2 \3\4 \5/p'
+}
+
+same_as_script()
+{
+	script "$1" >"$tmp/want"
+	lines "$1" >"$tmp/have"
+	ok "$2: perf has events" test "$(wc -l <"$tmp/want")" -gt 100
+	ok "... one by one the same, in the same order" cmp "$tmp/want" "$tmp/have"
+}
+
+perf_of "$tmp/all.data" record -q -e 'kvm:*'
+same_as_script "$tmp/all.data" "perf record -e kvm:*"
+perf_of "$tmp/stat.data" kvm stat record
+same_as_script "$tmp/stat.data" "perf kvm stat record"
+perf_of "$tmp/chain.data" record -q -g -e kvm:kvm_pio -e kvm:kvm_mmio
+same_as_script "$tmp/chain.data" "with call chains"
+perf_of "$tmp/mix.data" record -q --sample-cpu -e kvm:kvm_pio -e cpu-clock
+same_as_script "$tmp/mix.data" "with samples of another kind"
+perf_of "$tmp/thread.data" record -q --per-thread -e kvm:kvm_pio -e kvm:kvm_userspace_exit
+same_as_script "$tmp/thread.data" "--per-thread"
+perf_of "$tmp/mono.data" record -q -k mono -e kvm:kvm_pio
+same_as_script "$tmp/mono.data" "-k mono"
+run "$kvmft" merge "$tmp/mono.data"
+err_has 'clock mono cannot be put on the TSC: record without perf.s option -k' "... is not for merge"
+
+# Too small a ring: what perf lost is what kvmft says was lost.
+perf_of "$tmp/lost.data" record -q -m 1 -e 'kvm:*'
+perf report -D -i "$tmp/lost.data" 2>/dev/null | grep -a 'PERF_RECORD_LOST' >"$tmp/lost"
+want=$(sed -nE 's/.*lost samples *: *([0-9]+).*/\1/p' "$tmp/lost" | awk '{ n += $1 } END { print n + 0 }')
+run "$kvmft" export -i "$tmp/lost.data" --to text
+ok "perf lost something" test "$want" -gt 0
+err_has "host: $(script "$tmp/lost.data" | wc -l) events, $want lost\$" "events stored and lost are perf's ($want lost)"
+status_is 3 "... exit 3"
+
+# refused FILE PATTERN NAME
+refused()
+{
+	run "$kvmft" report -i "$1"
+	status_is 1 "$3: refused"
+	err_has "$2" "... says why"
+	err_one_line "$3"
+}
+
+perf_of "$tmp/z.data" record -q -z -e kvm:kvm_pio
+refused "$tmp/z.data" 'compressed [(]perf record -z[)].*record without -z' "perf record -z"
+perf_of "$tmp/dir.data" record -q --threads -e kvm:kvm_pio
+refused "$tmp/dir.data" 'perf record --threads.*record without --threads' "perf record --threads"
+perf_of "$tmp/over.data" record -q --overwrite -e kvm:kvm_pio
+refused "$tmp/over.data" 'record without' "perf record --overwrite"
+perf_of "$tmp/hw.data" record -q -e cpu-clock
+refused "$tmp/hw.data" 'no tracepoints.*perf record -e' "no tracepoints"
+perf record -q -e kvm:kvm_pio -o - true >"$tmp/pipe.data" 2>"$tmp/perf.log"
+refused "$tmp/pipe.data" 'to a pipe.*record with -o FILE' "perf record -o -"
+"$tinyvm" --ms 60000 >/dev/null 2>&1 &
+vm=$!
+# The shell becomes perf: then its id is known.
+sh -c "exec perf record -q -e kvm:kvm_pio -p $vm -o '$tmp/killed.data'" >"$tmp/perf.log" 2>&1 &
+recorder=$!
+sleep 0.7
+kill -KILL $recorder $vm
+wait $recorder $vm 2>/dev/null
+recorder='' vm=
+refused "$tmp/killed.data" 'perf was killed, or the file was cut; end perf with' "perf was killed"
+size=$(stat -c %s "$tmp/stat.data")
+truncate -s $((size - 100)) "$tmp/stat.data"
+run "$kvmft" export -q -i "$tmp/stat.data" --to text
+is "$([ "$rc" = 1 ] || [ "$rc" = 3 ]; echo $?)" 0 "the end of the file is cut off: not exit 0"
+truncate -s $((size / 2)) "$tmp/stat.data"
+refused "$tmp/stat.data" 'its end is missing' "half of the file"
+finish
