@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 #
-# Records a working guest with kvmft and perf kvm stat, then with kvmft and trace-cmd. The guest is stopped while
-# recorders start and end, so that both must have the same exits. Leaves the recordings in $RESULTS.
+# Records a working guest with kvmft and perf kvm stat, with kvmft and trace-cmd, and then with perf and kvmft in clocks
+# other than the TSC while the guest records itself. The guest is stopped while recorders start and end, so that all must
+# have the same exits. Leaves the recordings in $RESULTS.
 
 . "$VM_LIB/host.sh"
 
@@ -63,9 +64,26 @@ sed 's/^/# /' /tmp/kvmft.log
 wait "$tracecmd"
 check "trace-cmd record exits 0" same "$?" 0
 
+rm /tmp/stop /tmp/*.ready
+fact vm1_pid "$(guest_pid vm1)"
+fact vm1_offset "$(guest_tsc_offset vm1)"
+start pair perf record -q -e 'kvm:*' -a -o /tmp/pair.data --
+pids=$started
+for clock in local perf mono_raw mono; do
+	start "host-$clock" "$KVMFT" record -o "/tmp/host-$clock" -b 8M --clock "$clock" -e kvm:kvm_entry \
+		-e kvm:kvm_exit --
+	pids="$pids $started"
+done
+work 3
+for pid in $pids; do
+	wait "$pid"
+	check "a recorder beside the guest's exits 0" same "$?" 0
+done
+
 note "recorded, collecting"
 guest_monitor vm1 cont >/dev/null
 flag_set host-done
-tar -cf "$RESULTS/report.tar" -C /tmp beside-perf beside-trace-cmd trace.dat perf.data
+tar -cf "$RESULTS/report.tar" -C /tmp beside-perf beside-trace-cmd trace.dat perf.data pair.data \
+	host-local host-perf host-mono_raw host-mono
 check "guest: all well" guest_wait_done vm1
 finish
