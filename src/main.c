@@ -4,6 +4,9 @@
  */
 #include <errno.h>
 #include <linux/capability.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -233,6 +236,10 @@ int main(int argc, char **argv)
 
 	/* A closed pipe must end in an error that is handled, not in sudden death before clean-up. */
 	signal(SIGPIPE, SIG_IGN);
+#ifdef __GLIBC__
+	/* Its default, but fixed: else arrays of some MB lie in the heap and leave holes when they grow. */
+	mallopt(M_MMAP_THRESHOLD, 128 << 10);
+#endif
 	if (argc < 2) {
 		print_usage(stderr);
 		return KVMFT_USAGE;
