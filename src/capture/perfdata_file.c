@@ -191,10 +191,30 @@ static int read_features(struct pd_head *h)
 
 /* ---- all of it ---- */
 
+static bool is_x86(const char *arch)
+{
+	if (!arch || !strcmp(arch, "x86_64"))
+		return true;
+	return strlen(arch) == 4 && arch[0] == 'i' && !strcmp(arch + 2, "86");
+}
+
+/* KVM's events there have other fields, or none that are known. */
+static int refuse_arch(const struct pd_head *h)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+	bool shown = *h->arch && !h->arch[strspn(h->arch, plain)]; /* it may be any bytes */
+
+	return err_set(h->err, EOPNOTSUPP,
+		       "recorded on %s: of perf's files kvmft reads those of x86 (x86_64, i386 to i686)",
+		       shown ? h->arch : "another architecture");
+}
+
 static int check(const struct pd_head *h)
 {
 	const struct capture *c = h->p->c;
 
+	if (h->arch && !is_x86(h->arch))
+		return refuse_arch(h);
 	if (has_feature(h, COMPRESSED) && !h->cut)
 		return err_set(
 			h->err, EOPNOTSUPP,
@@ -245,13 +265,6 @@ static int set_uname(struct pd_head *h)
 	return cap_set_str(&h->p->c->uname, text);
 }
 
-static bool is_x86(const char *arch)
-{
-	if (!arch || !strcmp(arch, "x86_64"))
-		return true;
-	return strlen(arch) == 4 && arch[0] == 'i' && !strcmp(arch + 2, "86");
-}
-
 /* perf's own clock, where it is a line over the TSC. */
 static void set_clock_line(struct pd_head *h)
 {
@@ -259,7 +272,7 @@ static void set_clock_line(struct pd_head *h)
 	struct cap_line *l = &c->line;
 	unsigned __int128 khz;
 
-	l->known &= !h->use_clockid && is_x86(h->arch);
+	l->known &= !h->use_clockid;
 	if (!l->known)
 		return;
 	khz = (((unsigned __int128)1000000 << l->shift) + l->mult / 2) / l->mult;
