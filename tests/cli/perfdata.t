@@ -299,7 +299,11 @@ vm=$!
 # The shell becomes perf: then its id is known.
 sh -c "exec perf record -q -e kvm:kvm_pio -p $vm -o '$tmp/killed.data'" >"$tmp/perf.log" 2>&1 &
 recorder=$!
-sleep 0.7
+for _ in $(seq 100); do
+	[ -s "$tmp/killed.data" ] && break
+	sleep 0.1
+done
+sleep 0.3
 kill -KILL $recorder $vm
 wait $recorder $vm 2>/dev/null
 recorder='' vm=
