@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Recordings that trace-cmd made of a real host and a real guest (tests/golden/foreign), with no option but the two files:
+# every command works, and what it found is what KVM had.
+
+. "$(dirname "$0")/lib.sh"
+
+golden=$top/tests/golden/foreign
+fact() { sed -n "s/^$2=//p" "$golden/$1/facts"; }
+
+"$kvmft" export -q -i "$golden/pair/host.dat" --json -o "$tmp/probe" 2>"$err"
+if grep -q 'zstd' "$err"; then
+	skip "recordings of trace-cmd" "$(head -n 1 "$err")"
+	finish
+fi
+
+# ---- made by hand on both sides ----
+
+cp "$golden"/pair/*.dat "$tmp"
+cd "$tmp" || exit
+true_offset=$(fact pair vm1_before_vcpu0_offset)
+pid=$(fact pair vm1_before_pid)
+threads=$(fact pair vm1_before_vcpu0_tid),$(fact pair vm1_before_vcpu1_tid)
+
+run "$kvmft" verify host.dat guest.dat
+status_is 0 "verify: a pair"
+err_has "guest.dat: pid:$pid .tids:$threads," "... its VM's PID and threads"
+err_has "TSC offset -[0-9]* .-[0-9]* cycles" "... its offset, and by what it is uncertain"
+out_has "not checkable: [0-9]* outside of the host's recording" "... what could not be checked"
+run "$kvmft" verify --format json host.dat guest.dat
+min=$(sed -n 's/.*"tsc_offset_min":\(-[0-9]*\).*/\1/p' "$out")
+max=$(sed -n 's/.*"tsc_offset_max":\(-[0-9]*\).*/\1/p' "$out")
+ok "the true offset is in what was found: $min..$max" test "${min:-0}" -le "$true_offset" -a "${max:--1}" -ge "$true_offset"
+width=$(((${max:-0} - ${min:-0}) / 2))
+run "$kvmft" verify --tsc-offset "$true_offset" host.dat guest.dat
+status_is 0 "... and it aligns"
+slack=$(sed -n 's/.*aligned within \([0-9]*\) cycles.*/\1/p' "$out")
+ok "... half of what was found, $width, is no wider than the slack then, ${slack:-none}" test "$width" -le "${slack:-0}"
+
+run "$kvmft" merge --clock host-tsc --side guest host.dat guest.dat
+status_is 0 "merge"
+is "$(wc -l <"$out" | tr -d ' ')" "$("$kvmft" merge --clock host-tsc --side guest --tsc-offset "$true_offset" \
+	host.dat guest.dat 2>/dev/null | wc -l | tr -d ' ')" "... as many lines as with the offset by hand"
+run "$kvmft" latency sched host.dat guest.dat
+status_is 0 "latency sched"
+err_has "pid:$pid" "... says which VM it took"
+err_has "guest times may be off by that much" "... and that its offset was found"
+for selector in "pid:$pid" "tids:$threads" "tids:${threads#*,},${threads%,*}"; do
+	run "$kvmft" verify host.dat "guest.dat=$selector"
+	status_is 0 "=$selector"
+	run "$kvmft" report --vm "$selector" -i host.dat
+	status_is 0 "report --vm $selector"
+done
+run "$kvmft" report -i host.dat
+status_is 0 "report"
+run "$kvmft" merge --format html -o page.html host.dat guest.dat
+status_is 0 "html"
+run "$kvmft" export -i host.dat -o both.dat guest.dat
+status_is 0 "export"
+run "$kvmft" merge --format perfetto -o both.pftrace host.dat guest.dat
+status_is 0 "perfetto"
+
+# ---- trace-cmd's own ----
+
+run "$kvmft" verify "$golden/agent/host.dat" "$golden/agent/host-vm1.dat"
+status_is 0 "trace-cmd record -A"
+out_has "^vm1: aligned within" "... its VM's name"
+is "$(wc -l <"$err" | tr -d ' ')" 0 "... nothing had to be assumed"
+
+# ---- of two hosts ----
+
+run "$kvmft" merge "$golden/agent/host.dat" "$golden/pair/guest.dat"
+status_is 4 "a guest that the host did not run"
+run "$kvmft" merge "$golden/pair/host.dat" "$golden/agent/host-vm1.dat"
+status_is 4 "... the other way round"
+finish
