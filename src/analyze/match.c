@@ -142,23 +142,28 @@ bool match_is_known(const struct hostmap *map, size_t vm, const struct capture *
 
 /* ---- with offsets that are not ---- */
 
-/* Ratio and fraction bits, given or as far as the host knows them; vCPUs of a VM share them. */
-struct tsc_map match_scale(const struct matcher *m, size_t vm)
+static int solve_scaled(const struct matcher *m, struct trial *t, const struct capture *cap, const struct fmt *fmt,
+			const struct tsc_map *map)
 {
-	const struct epoch_vm *e = m->map->vm[vm].epochs;
+	struct solve *s = NULL;
+	int ret = solve_new(map, &s);
 
-	if (m->scale)
-		return *m->scale;
-	for (size_t i = 0; e && i < e->n; i++)
-		if (e->vcpus[i]->n && e->vcpus[i]->v[0].has_map)
-			return e->vcpus[i]->v[0].map;
-	return (struct tsc_map){ 0 };
+	solution_free(&t->sol);
+	if (!ret)
+		ret = solve_add_host(s, m->map, t->vm, m->runs);
+	if (!ret)
+		ret = solve_add_guest(s, m->runs, cap, fmt);
+	if (!ret)
+		ret = solution_find(s, map, &t->sol);
+	solve_free(s);
+	return ret;
 }
 
+/* A guest that runs at the host's speed is the usual case, which is what the last of the maps says. */
 static int solve_vm(const struct matcher *m, struct trial *t, const struct capture *cap, const struct fmt *fmt)
 {
-	struct tsc_map map = match_scale(m, t->vm);
-	struct solve *s = NULL;
+	struct tsc_map map[MATCH_SCALES];
+	size_t n = 0;
 	int ret;
 
 	if (!cap->clock || strcmp(cap->clock, "x86-tsc")) {
@@ -167,14 +172,9 @@ static int solve_vm(const struct matcher *m, struct trial *t, const struct captu
 			       "(trace-cmd: -C x86-tsc)";
 		return 0;
 	}
-	ret = solve_new(&map, &s);
-	if (!ret)
-		ret = solve_add_host(s, m->map, t->vm, m->runs);
-	if (!ret)
-		ret = solve_add_guest(s, m->runs, cap, fmt);
-	if (!ret)
-		ret = solution_find(s, &map, &t->sol);
-	solve_free(s);
+	ret = match_scales(m, t->vm, cap, map, &n);
+	for (size_t i = 0; i < n && !ret && !solution_is_sure(&t->sol); i++)
+		ret = solve_scaled(m, t, cap, fmt, &map[i]);
 	solution_count(&t->sol, &t->checked, &t->outside);
 	return ret;
 }

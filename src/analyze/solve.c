@@ -397,7 +397,7 @@ static enum solve_fit possible(const struct solve *s, const struct solve_event *
  */
 static uint64_t allowed(const struct solve *s, size_t n)
 {
-	return 2 + MIN(n * s->share >> (SHARE_BITS + 2), n / 64);
+	return 2 + MIN(n * s->share >> (SHARE_BITS + 2), n / 32);
 }
 
 /* Tests with the first n events; gives up above what is allowed. 1: it may be, 0: it is not, -ETIME. */

@@ -55,12 +55,19 @@ static void add_bound(const struct hostmap *map, uint64_t width, struct sbuf *b)
 	pairing_add_magnitude(b, width / 2 + width % 2, map->cap->tsc_khz);
 }
 
+static void add_ratio(const struct tsc_map *m, struct sbuf *b)
+{
+	if (m->ratio && m->ratio != 1ull << m->frac)
+		sbuf_addf(b, ", TSC ratio %" PRIu64 "/%u", m->ratio, m->frac);
+}
+
 static void add_offset(const struct hostmap *map, const struct solution *s, struct sbuf *b)
 {
 	if (!s->n_own) {
 		sbuf_addf(b, "TSC offset %" PRId64 " ", (int64_t)s->r.offset);
 		add_bound(map, solution_width(s), b);
 		sbuf_addf(b, ", found in %" PRIu64 " events", s->r.inside + s->r.outside);
+		add_ratio(&s->map, b);
 		return;
 	}
 	sbuf_add(b, "TSC offsets found in the events:");
@@ -74,6 +81,7 @@ static void add_offset(const struct hostmap *map, const struct solution *s, stru
 	}
 	sbuf_add(b, ", each ");
 	add_bound(map, solution_width(s), b);
+	add_ratio(&s->map, b);
 }
 
 static void tell(const char *path, struct sbuf *b)

@@ -86,10 +86,13 @@ static uint64_t shifted(const struct tsc_map *m, uint64_t offset, int64_t shift)
 static int offset_reason(struct verify *v, struct verify_guest *g)
 {
 	const struct solve_result *r = &verify_solution(g)->r;
+	const struct tsc_map *m = &verify_solution(g)->map;
 	struct sbuf b = { 0 };
 
 	if (g->solved) {
 		sbuf_addf(&b, "solved: TSC offset %" PRId64, (int64_t)r->offset);
+		if (m->ratio && m->ratio != 1ull << m->frac)
+			sbuf_addf(&b, ", TSC ratio %" PRIu64 "/%u", m->ratio, m->frac);
 		if (g->a.kind == ALIGN_OK)
 			sbuf_addf(&b, "; any from %" PRId64 " to %" PRId64 " leaves no event outside",
 				  (int64_t)shifted(&verify_solution(g)->map, r->offset, g->a.shift_hi),

@@ -29,7 +29,8 @@ bool vmsel_pid(const char *sel, uint32_t *pid)
 
 	if (!text)
 		text = after(sel, "pid=");
-	if (parse_u64(text ? text : sel, &v) || !v || v > INT32_MAX)
+	text = text ? text : sel;
+	if (*text == '0' || parse_u64(text, &v) || v > INT32_MAX) /* nobody prints 0123 */
 		return false;
 	*pid = (uint32_t)v;
 	return true;

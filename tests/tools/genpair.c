@@ -447,14 +447,16 @@ static void make_out(struct out *o, bool host, uint32_t ncpu, int32_t pid, uint6
 
 static int generate(struct gen *g)
 {
+	const struct tsc_map scale = { .ratio = g->map.ratio, .frac = g->map.frac };
+	uint64_t guest_khz = tsc_to_guest(&scale, g->khz);
 	int ret = load_formats(g);
 
 	if (ret)
 		return ret;
 	make_out(&g->host, true, (uint32_t)g->cpus, 4000, g->khz);
 	make_out(&g->host2, true, (uint32_t)g->cpus, 5000, g->khz);
-	make_out(&g->guest, false, (uint32_t)g->vcpus, 0, g->khz);
-	make_out(&g->guest2, false, (uint32_t)g->vcpus, 0, g->khz);
+	make_out(&g->guest, false, (uint32_t)g->vcpus, 0, guest_khz);
+	make_out(&g->guest2, false, (uint32_t)g->vcpus, 0, guest_khz);
 	g->host.map = g->host2.map = g->map;
 	g->host.jump = (uint64_t)g->jump;
 	/* Host 2 counts 777e9 cycles ahead: the offset that lets the guest's TSC go on. */
