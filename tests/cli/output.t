@@ -48,11 +48,12 @@ kept()
 
 file=$(cd "$host" && find . -name 'cpu[0-9]*' -type f | sort | head -n 1)
 for out_name in host.dat hard.dat link.dat ../in/host.dat; do
-	kept "merge --force, OUT is $out_name" merge --force -o "$tmp/in/$out_name" "$tmp/in/host.dat"
+	kept "merge --force, OUT is $out_name" merge --tsc-khz 2000000 --force -o "$tmp/in/$out_name" "$tmp/in/host.dat"
 	kept "export --force, OUT is $out_name" export --force -i "$tmp/in/host.dat" -o "$tmp/in/$out_name"
 done
-kept "export --to json, OUT is the input" export --force --to json -i "$tmp/in/host.dat" -o "$tmp/in/host.dat"
-kept "OUT is the input through a link" merge --force -o "$tmp/in/host.dat" "$tmp/in/link.dat"
+kept "export --to json, OUT is the input" export \
+	--tsc-khz 2000000 --force --to json -i "$tmp/in/host.dat" -o "$tmp/in/host.dat"
+kept "OUT is the input through a link" merge --tsc-khz 2000000 --force -o "$tmp/in/host.dat" "$tmp/in/link.dat"
 for part in meta formats "$file" new seg000000/new; do
 	kept "OUT is $part of the host" merge --force -o "$host/$part" "$host" "$guest"
 	kept "OUT is $part of the guest" merge --force -o "$guest/$part" "$host" "$guest"
