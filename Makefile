@@ -134,7 +134,10 @@ unit_src := $(sort $(wildcard tests/unit/test_*.c))
 unit     := $(unit_src:%.c=$(O)/%)
 tool_src := $(sort $(wildcard tests/tools/*.c))
 tools    := $(tool_src:%.c=$(O)/%)
-all_obj  := $(lib_obj) $(main_obj) $(test_lib_obj) $(unit:%=%.o) $(tools:%=%.o)
+# kvmft, and the program that attacks its sandbox, with a filter that kills where kvmft's says no
+kill_obj := $(O)/tests/kill/seccomp.o
+killed   := $(O)/tests/kill/kvmft $(O)/tests/kill/sandbox
+all_obj  := $(lib_obj) $(main_obj) $(test_lib_obj) $(unit:%=%.o) $(tools:%=%.o) $(kill_obj)
 
 .PHONY: all tests check check-all demo bench fuzz lint install uninstall dist deb clean deps help FORCE
 .SECONDARY: $(all_obj)
@@ -175,10 +178,22 @@ $(tools): %: %.o $(test_lib_obj) $(lib)
 	$(say) LD $@
 	$(Q)$(CC) $(kv_ldflags) $(LDFLAGS) -o $@ $^ $(kv_libs)
 
+$(kill_obj): src/util/seccomp.c $(O)/.flags
+	@mkdir -p $(@D)
+	$(say) CC $@
+	$(Q)$(CC) $(kv_cflags) $(CFLAGS) $(CPPFLAGS) -DKVMFT_SANDBOX_KILL -MMD -MP -c -o $@ $<
+
+# What is named first is not taken from the library.
+$(O)/tests/kill/kvmft: $(kill_obj) $(main_obj) $(lib)
+$(O)/tests/kill/sandbox: $(kill_obj) $(O)/tests/tools/sandbox.o $(lib)
+$(killed):
+	$(say) LD $@
+	$(Q)$(CC) $(kv_ldflags) $(LDFLAGS) -o $@ $^ $(kv_libs)
+
 -include $(all_obj:.o=.d)
 
 # ---- tests ----
-tests: $(prog) $(unit) $(tools)
+tests: $(prog) $(unit) $(tools) $(killed)
 
 check:
 	$(Q)sh tests/check '$(make_program)' '$(O)'

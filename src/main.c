@@ -3,7 +3,6 @@
  * main.c: global options, dispatch to a command descriptor, one line per failure, exit codes.
  */
 #include <errno.h>
-#include <linux/capability.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -22,7 +21,7 @@
 
 static void print_usage(FILE *f)
 {
-	fputs("usage: kvmft COMMAND [OPTIONS] [ARGUMENTS]\n"
+	fputs("usage: kvmft [-v | --verbose] COMMAND [OPTIONS] [ARGUMENTS]\n"
 	      "       kvmft help [COMMAND] | --help | --version\n\n"
 	      "kvmft shows what a KVM host and its guests did on one time line (ftrace only).\n\n"
 	      "commands:\n",
@@ -132,12 +131,17 @@ static int print_help(char **argv)
 	return KVMFT_OK;
 }
 
-/* Root may read all captures: that stays. Nothing is made or written but what is open already. */
-static void confine_reader(void)
+static void tell_layers(unsigned int layers)
 {
-	const struct sandbox s = { .caps = SANDBOX_CAP(CAP_DAC_READ_SEARCH), .files = true };
+	static const char *const names[] = { "capabilities", "Landlock", "seccomp" };
+	struct sbuf have = { 0 }, lack = { 0 };
 
-	(void)sandbox_enter(&s);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		sbuf_addf(layers >> i & 1 ? &have : &lack, " %s", names[i]);
+	cli_note("confined by:%s%s%s%s", have.s ? have.s : " nothing", lack.s ? "; this kernel lacks:" : "",
+		 lack.s ? lack.s : "", lack.s ? " (kvmft check)" : "");
+	sbuf_free(&have);
+	sbuf_free(&lack);
 }
 
 /*
@@ -185,19 +189,22 @@ static int find_verb(const struct cmd **c, int *argc, char ***argv)
 	return KVMFT_OK;
 }
 
-static int run_reader(const struct cmd *c, void *opts, int argc, char **argv, struct kvmft_err *err)
+static int run_reader(const struct cmd *c, void *opts, int argc, char **argv, bool verbose, struct kvmft_err *err)
 {
+	unsigned int layers;
 	int ret;
 
 	allow_files();
 	ret = c->output ? c->output(opts, argc, err) : 0;
+	ret = ret ? ret : sandbox_enter_reader(&layers, err);
 	if (ret)
 		return ret;
-	confine_reader();
+	if (verbose)
+		tell_layers(layers);
 	return c->run(opts, argc, argv, err);
 }
 
-static int run_command(const struct cmd *c, int argc, char **argv)
+static int run_command(const struct cmd *c, int argc, char **argv, bool verbose)
 {
 	_cleanup_free_ void *opts = calloc(1, c->opts_size ? c->opts_size : 1);
 	struct kvmft_err err = { .text = "" };
@@ -214,7 +221,7 @@ static int run_command(const struct cmd *c, int argc, char **argv)
 	if (about)
 		print_about(c, first);
 	if (first > 0 && !about)
-		ret = c->reader ? run_reader(c, opts, argc - first, argv + first, &err) :
+		ret = c->reader ? run_reader(c, opts, argc - first, argv + first, verbose, &err) :
 				  c->run(opts, argc - first, argv + first, &err);
 	cli_free(c, opts);
 	if (ret < 0) /* a negative errno that a run() passed on */
@@ -233,6 +240,7 @@ static int run_command(const struct cmd *c, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	const struct cmd *c;
+	bool verbose = false;
 
 	/* A closed pipe must end in an error that is handled, not in sudden death before clean-up. */
 	signal(SIGPIPE, SIG_IGN);
@@ -252,6 +260,11 @@ int main(int argc, char **argv)
 		return flushed(print_list(argv + 2));
 	if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
 		return flushed(print_help(argv + 2));
+	if (argc > 2 && (!strcmp(argv[1], "--verbose") || !strcmp(argv[1], "-v"))) {
+		verbose = true;
+		argc--;
+		argv++;
+	}
 	c = cli_find(argv[1]);
 	if (!c)
 		return unknown_command(argv[1]);
@@ -265,5 +278,5 @@ int main(int argc, char **argv)
 			return ret;
 		c = verb;
 	}
-	return run_command(c, argc, argv);
+	return run_command(c, argc, argv, verbose);
 }

@@ -4,8 +4,8 @@
  *
  * Recorders run as root and readers get files from anybody. Once the work is clear, each shuts the
  * doors that it will not go through: capabilities, system calls, places to write to. What a kernel
- * does not have (Landlock before 5.13, seccomp left out of the build) is left out; nothing that
- * is asked for here is needed for a right result.
+ * does not have (Landlock before 5.13, seccomp left out of the build) is left out, and can be told;
+ * that a layer which it has does not go in is an error.
  */
 #ifndef KVMFT_SANDBOX_H
 #define KVMFT_SANDBOX_H
@@ -23,8 +23,23 @@ struct sandbox_dir {
 	unsigned int rights; /* enum sandbox_rights */
 };
 
+/* Which system calls are left: those that the work of this process takes (src/util/sandbox_calls.c). */
+enum sandbox_calls {
+	SANDBOX_CALLS_READER,	/* reading files and printing; nothing is opened to be written to */
+	SANDBOX_CALLS_RECORDER, /* also making files and threads, and moving data to them */
+	SANDBOX_CALLS_WATCHER,	/* reading, renaming, removing */
+	SANDBOX_CALLS_MONITOR,	/* speaking by sockets that are open, making and removing files */
+};
+
 struct sandbox {
+	enum sandbox_calls calls;
+	pid_t child; /* may be sent signals; 0 = nobody */
 	uint64_t caps; /* capabilities to keep of those we have: SANDBOX_CAP(CAP_X) */
+	/*
+	 * No program that is executed gets any again. That holds without it, by no_new_privs: it is for those
+	 * who have time, a call for each of the 41.
+	 */
+	bool bounding;
 	/*
 	 * Confine by Landlock: nothing is written, made or removed but below dir, nothing is executed
 	 * and no TCP connection made. Reading stays as it is, except that /proc/PID/fd and the like
@@ -38,16 +53,23 @@ struct sandbox {
 #define SANDBOX_CAP(c) ((uint64_t)1 << (c))
 
 enum sandbox_layer {
-	SANDBOX_CAPS = 1 << 0,	   /* no capabilities but those, none to be had again */
+	SANDBOX_CAPS = 1 << 0, /* no capabilities but those, none to be had again */
 	SANDBOX_LANDLOCK = 1 << 1,
-	SANDBOX_SECCOMP = 1 << 2,  /* no exec, sockets, ptrace, mounts, modules, ... */
+	SANDBOX_SECCOMP = 1 << 2,
 };
 
 /*
- * For the calling thread and all it starts from now on; there is no way back. Processes forked
- * before are not touched. Returns the layers that are in force (enum sandbox_layer); a failure is
- * a layer that is missing.
+ * For the calling thread and all it starts from now on; there is no way back. Processes forked before are
+ * not touched. *layers: what is in force then (enum sandbox_layer). 0, or -errno with err set.
  */
-unsigned int sandbox_enter(const struct sandbox *s);
+int sandbox_enter(const struct sandbox *s, unsigned int *layers, struct kvmft_err *err) __must_check;
+/* What a command that reads files and prints keeps: root may read all of them. */
+int sandbox_enter_reader(unsigned int *layers, struct kvmft_err *err) __must_check;
+/* The layers that this kernel has. */
+unsigned int sandbox_have(void);
+/* Does kvmft know the system calls of this processor? */
+bool sandbox_has_calls(void);
+/* The kernel's version of Landlock, 0 = none. */
+long sandbox_landlock_abi(void);
 
 #endif

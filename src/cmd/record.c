@@ -350,10 +350,10 @@ static int record_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	ret = ret ? ret : record_prepare(&r);
 	if (!ret && argc)
 		ret = record_child_fork(&r, argv, &child);
-	if (!ret) {
-		record_confine(&r, argc != 0);
+	if (!ret)
+		ret = record_confine(&r, child.pid);
+	if (!ret)
 		ret = record_start(&r);
-	}
 	if (!ret) {
 		record_child_release(&child);
 		ret = record_met_command(&r, &child, true);

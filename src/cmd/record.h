@@ -36,6 +36,7 @@
 #include "kvmft/guest_clock.h"
 #include "kvmft/kernel.h"
 #include "kvmft/monitor.h"
+#include "kvmft/sandbox.h"
 #include "kvmft/vm.h"
 
 enum record_marker { RECORD_MARKER_COMMAND, RECORD_MARKER_ALL, RECORD_MARKER_NONE };
@@ -233,9 +234,9 @@ int record_modules(struct record *r);
  * Drops what is not needed from here on, for this thread and those started later. After the
  * capture and the instance exist and COMMAND was forked, before the draining threads.
  */
-void record_confine(struct record *r, bool has_command);
-/* The same for the watcher, which only removes instances. */
-void record_confine_watcher(void);
+int record_confine(struct record *r, pid_t child);
+/* The same for its helpers: the watcher, and who speaks to QEMU. 0 or -errno with err set. */
+int record_confine_helper(enum sandbox_calls calls, struct kvmft_err *err);
 
 /* ---- record_facts.c: each appends to meta; 0 or -errno with r->err set ---- */
 

@@ -90,13 +90,15 @@ static uint64_t caps_for_tracefs(void)
  * CAP_SYS_PTRACE: with hidepid=2 a process that we may not look at seems to be gone. CAP_DAC_OVERRIDE: the
  * directory of the capture may be somebody else's.
  */
-void record_confine_watcher(void)
+int record_confine_helper(enum sandbox_calls calls, struct kvmft_err *err)
 {
 	const struct sandbox s = {
+		.calls = calls, .bounding = true,
 		.caps = SANDBOX_CAP(CAP_SYS_PTRACE) | SANDBOX_CAP(CAP_DAC_OVERRIDE) | caps_for_tracefs(),
 	};
+	unsigned int layers;
 
-	(void)sandbox_enter(&s);
+	return sandbox_enter(&s, &layers, err);
 }
 
 /*
@@ -104,7 +106,7 @@ void record_confine_watcher(void)
  * CAP_SYS_PTRACE stays, and Landlock, which would hide /proc/PID/fd whatever the capabilities, is
  * left out. A guest has nothing to look for.
  */
-void record_confine(struct record *r, bool has_command)
+int record_confine(struct record *r, pid_t child)
 {
 	_cleanup_close_ int instances =
 		openat(ktracefs_dirfd(r->t), "instances", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -118,15 +120,18 @@ void record_confine(struct record *r, bool has_command)
 		/* The same for the probes of --sdt; the last, which may be absent. */
 		{ uprobes, SANDBOX_WRITE },
 	};
-	struct sandbox s = { .dir = dir, .ndir = ARRAY_SIZE(dir) - (uprobes < 0) };
+	struct sandbox s = {
+		.calls = SANDBOX_CALLS_RECORDER, .child = child, .bounding = true, .dir = dir,
+		.ndir = ARRAY_SIZE(dir) - (uprobes < 0),
+	};
 
 	/* Pipes beyond the limit of an unprivileged user: there is one for each CPU. */
 	s.caps = SANDBOX_CAP(CAP_SYS_RESOURCE) | caps_for_tracefs();
 	/* COMMAND may have become another user, and must still be ended. */
-	if (has_command)
+	if (child > 0)
 		s.caps |= SANDBOX_CAP(CAP_KILL);
 	if (r->side == CAP_SIDE_HOST)
 		s.caps |= SANDBOX_CAP(CAP_SYS_PTRACE);
 	s.files = r->side == CAP_SIDE_GUEST && instances >= 0;
-	r->confined = sandbox_enter(&s);
+	return sandbox_enter(&s, &r->confined, r->err);
 }

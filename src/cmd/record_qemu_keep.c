@@ -438,8 +438,11 @@ static char wait_word(struct keep *k, int in)
 		for (size_t i = 0; i < k->n; i++)
 			p[i + 1] = (struct pollfd){ .fd = k->v[i].gone ? -1 : monitor_fd(k->v[i].q.m),
 						    .events = POLLIN };
-		if (poll(p, k->n + 1, -1) < 0)
-			continue;
+		if (poll(p, k->n + 1, -1) < 0) {
+			if (errno == EINTR)
+				continue;
+			break;
+		}
 		for (size_t i = 0; i < k->n; i++)
 			if (p[i + 1].revents && monitor_idle(k->v[i].q.m))
 				k->v[i].gone = true;
@@ -470,9 +473,8 @@ _Noreturn void qemu_keep_main(const struct record_opts *o, int in, int out)
 	struct kvmft_err err = { .text = "" };
 	char word = 0;
 
-	if (prepare(&k, &err))
+	if (prepare(&k, &err) || record_confine_helper(SANDBOX_CALLS_MONITOR, &err))
 		answer_error(&k, &err);
-	record_confine_watcher();
 	if (!answer_end(&k, out))
 		word = wait_word(&k, in);
 	if (word == QEMU_KEEP_ON) {

@@ -97,11 +97,11 @@ struct answer {
 	char aside[CAPW_NAME_SIZE];
 };
 
-static void watch_obey(struct record *r, char stage, int to)
+/* a: what has failed so far. */
+static void watch_obey(struct record *r, char stage, struct answer a, int to)
 {
-	struct answer a = { .err = { .text = "" } };
-
-	a.ret = stage == RECORD_LIVE ? record_place_take(r, &a.err) : record_place_done(r, &a.err);
+	if (!a.ret)
+		a.ret = stage == RECORD_LIVE ? record_place_take(r, &a.err) : record_place_done(r, &a.err);
 	memcpy(a.aside, r->place.name.aside, sizeof(a.aside));
 	(void)!full_write(to, &a, sizeof(a), NULL); /* without a recorder there is end of file as well */
 }
@@ -111,16 +111,17 @@ static _Noreturn void watch_main(struct record *r, int from, int to, const struc
 	/* Of its own: what is locked is the recorder's descriptor. */
 	const int place = openat(r->place.dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	const int keep[] = { from, to, ktracefs_dirfd(r->t), place };
+	struct answer confined = { .err = { .text = "" } };
 	char byte = 0;
 	ssize_t n;
 
 	r->place.dir = r->place.name.dir = place;
 	record_detach("kvmft-watch", keep, ARRAY_SIZE(keep));
-	record_confine_watcher();
+	confined.ret = record_confine_helper(SANDBOX_CALLS_WATCHER, &confined.err);
 	do {
 		n = read(from, &byte, 1);
 		if (n == 1 && byte != WATCH_END)
-			watch_obey(r, byte, to);
+			watch_obey(r, byte, confined, to);
 	} while ((n < 0 && errno == EINTR) || (n == 1 && byte != WATCH_END));
 	capw_name_drop(&r->place.name);
 	if (n == 0)

@@ -254,6 +254,10 @@ static const struct feat feat[] = {
 	  KERNEL_OPTION("version 5.2 or newer"), NULL },
 	{ "marker-raw", "calibration marks in the trace", 0, BOTH, "trace_marker_raw",
 	  KERNEL_OPTION("version 4.10 or newer"), NULL },
+	{ "landlock", "keeping who takes over a reader or the recorder from files", 0, BOTH, NULL,
+	  KERNEL_OPTION("CONFIG_SECURITY_LANDLOCK, and boot with lsm=landlock,..."), feat_landlock },
+	{ "seccomp", "keeping who takes over a reader or the recorder from system calls", 0, BOTH, NULL,
+	  KERNEL_OPTION("CONFIG_SECCOMP_FILTER"), feat_seccomp },
 	{ "copy-marker", "marks that others write, in a capture too", 0, BOTH,
 	  "options/copy_trace_marker", KERNEL_OPTION("version 6.16 or newer"), NULL },
 };

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "kvmft/sandbox.h"
+
 #define RING_DEFAULT_KB 8192u /* for each CPU, as `kvmft record` takes it */
 #define RING_MINIMUM_KB 256u
 #define RING_PERCENT	5u
@@ -277,4 +279,23 @@ void feat_kvm_vendor(const struct kfeat_env *e, struct kfeat_result *r)
 		 kmodule_state_text(amd), other.len ? ", and" : "", other.s ? other.s : "",
 		 kmodule_backend());
 	sbuf_free(&other);
+}
+
+/* ---- what confines us ---- */
+
+void feat_landlock(const struct kfeat_env *e __unused_arg, struct kfeat_result *r)
+{
+	long abi = sandbox_landlock_abi();
+
+	feat_say(r, abi ? KFEAT_HAVE : KFEAT_LACK, abi ? "version %ld" : "none", abi);
+}
+
+void feat_seccomp(const struct kfeat_env *e __unused_arg, struct kfeat_result *r)
+{
+	bool have = sandbox_have() & SANDBOX_SECCOMP;
+
+	feat_say(r, have ? KFEAT_HAVE : KFEAT_LACK, "%s",
+		 have		       ? "filters of system calls" :
+		 sandbox_has_calls() ? "no filters of system calls" :
+					 "kvmft has no list of calls for this processor");
 }
