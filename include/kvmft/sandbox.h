@@ -16,6 +16,8 @@
 enum sandbox_rights {
 	SANDBOX_WRITE = 1 << 0,	 /* write to files that are there */
 	SANDBOX_CREATE = 1 << 1, /* make and remove files and directories */
+	SANDBOX_REMOVE = 1 << 2, /* remove directories */
+	SANDBOX_READ = 1 << 3,	 /* with sandbox.reads */
 };
 
 struct sandbox_dir {
@@ -28,6 +30,7 @@ enum sandbox_calls {
 	SANDBOX_CALLS_READER,	/* reading files and printing; nothing is opened to be written to */
 	SANDBOX_CALLS_RECORDER, /* also making files and threads, and moving data to them */
 	SANDBOX_CALLS_WATCHER,	/* reading, renaming, removing */
+	SANDBOX_CALLS_LOOKER,	/* reading */
 	SANDBOX_CALLS_MONITOR,	/* speaking by sockets that are open, making and removing files */
 };
 
@@ -46,6 +49,7 @@ struct sandbox {
 	 * of other processes are closed to a confined process, whatever its capabilities.
 	 */
 	bool files;
+	bool reads; /* also: nothing is opened for reading that has no SANDBOX_READ */
 	const struct sandbox_dir *dir;
 	size_t ndir;
 };

@@ -123,6 +123,9 @@ int vm_scan(const struct vm_roots *roots, struct vm_list **list,
 int vm_scan_told(const struct vm_roots *roots, struct vm_list **list,
 		 struct kvmft_err *err) __must_check;
 void vm_list_free(struct vm_list *list);
+/* As bytes that another process of this program can make a list of again. 0 or -errno. */
+int vm_list_pack(const struct vm_list *list, struct sbuf *b) __must_check;
+int vm_list_unpack(const void *p, size_t len, struct vm_list **list) __must_check;
 
 /*
  * The VM that sel names: PID-FD, UUID in any case, name, or PID (tgid, or thread that created it).

@@ -188,6 +188,7 @@ static void record_undo(struct record *r)
 		cli_note("%s", err.text);
 	record_trigger_free(r);
 	record_sdt_free(r);
+	record_look_end(r);
 	record_watch_end(r);
 	capw_close(r->w);
 	record_place_free(r);
@@ -242,6 +243,7 @@ static int record_prepare(struct record *r)
 	ret = count_cpus(r);
 	ret = ret ? ret : record_nofile(r);
 	ret = ret ? ret : record_side(r);
+	ret = ret ? ret : record_look_start(r);
 	ret = ret ? ret : record_tids(r);
 	ret = ret ? ret : record_modules(r);
 	ret = ret ? ret : record_qemu_start(r);
@@ -326,7 +328,7 @@ static int record_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	const struct record_opts *o = opts;
 	struct record r = {
 		.o = o, .err = err, .watch = { .to = -1, .from = -1 }, .place = { .dir = -1 },
-		.store = { .wake_fd = -1 }, .qemu = { .to = -1, .from = -1 },
+		.store = { .wake_fd = -1 }, .qemu = { .to = -1, .from = -1 }, .look = { .to = -1, .from = -1 },
 	};
 	struct record_child child = { .go = -1, .failed = -1 };
 	int ret, exit_code = KVMFT_FAILED;

@@ -17,6 +17,7 @@
  * record_trigger.c ... and the trigger that no event is: an exit that lasts long
  * record_child.c   COMMAND
  * record_met.c     the QEMUs that were met
+ * record_look.c    the process that looks at others for a recorder that may not
  * record_watch.c   the process that cleans up after a recorder that was killed
  * record_qemu.c    --qemu, and the process that speaks to QEMU
  * record_qemu_keep.c what that process does
@@ -146,6 +147,10 @@ struct record {
 		char *shown;	   /* what stands before its name in messages */
 		struct capw_name name;
 	} place;
+	struct record_look {
+		int pid;      /* 0 = none */
+		int to, from; /* pipes to it */
+	} look;
 	unsigned int confined;	    /* enum sandbox_layer */
 };
 
@@ -311,10 +316,22 @@ void record_child_end(struct record_child *c);
 void record_met_line(struct sbuf *line, uint32_t pid, const struct mon_program *p);
 /* Such a record was written by somebody else. */
 void record_met_told(struct record *r, const char *line);
+/* Appends the record of process pid, if it is a QEMU, to line. 0 or -errno. */
+int record_met_look(uint32_t pid, struct sbuf *line);
 /* Writes the record of process pid, if it is a QEMU, and was not written yet. 0 or -errno. */
 int record_met(struct record *r, uint32_t pid);
 /* The same for COMMAND and its children; begin: it was released just now. */
 int record_met_command(struct record *r, const struct record_child *c, bool begin);
+
+/* ---- record_look.c: what is asked of other processes, by whoever may look at them ---- */
+
+/* On a host; after record_side() and before record_confine(). 0 or -errno with r->err set. */
+int record_look_start(struct record *r);
+void record_look_end(struct record *r);
+int record_look_vms(struct record *r, struct vm_list **list, struct kvmft_err *err); /* vm_scan_told() */
+int record_look_tasks(struct record *r, uint32_t pid, vm_task_fn fn, void *ctx);     /* vm_tasks_walk() */
+int record_look_qemu(struct record *r, uint32_t pid, struct sbuf *line);	     /* record_met_look() */
+int record_look_children(struct record *r, uint32_t pid, char **text); /* "ID ID ...", to be freed */
 
 /* ---- record_watch.c ---- */
 

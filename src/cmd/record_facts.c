@@ -281,7 +281,7 @@ static int facts_vm_tasks(struct record *r)
 	int ret = 0;
 
 	for (size_t i = 0; r->vms && i < r->vms->n && !ret; i++) {
-		ret = vm_tasks_walk(NULL, VM_TASKS_PROCESS, r->vms->vm[i].pid, task_record, r);
+		ret = record_look_tasks(r, r->vms->vm[i].pid, task_record, r);
 		ret = ret == -ESRCH ? 0 : ret;
 	}
 	return ret;
@@ -295,7 +295,7 @@ int record_facts_vms(struct record *r, bool end)
 		return 0;
 	vm_list_free(r->vms);
 	r->vms = NULL;
-	ret = vm_scan_told(NULL, &r->vms, r->err);
+	ret = record_look_vms(r, &r->vms, r->err);
 	for (size_t i = 0; !ret && i < r->vms->n; i++)
 		ret = facts_vm(r, &r->vms->vm[i], end);
 	return ret || end ? ret : facts_vm_tasks(r);

@@ -88,41 +88,51 @@ static uint64_t caps_for_tracefs(void)
 
 /*
  * CAP_SYS_PTRACE: with hidepid=2 a process that we may not look at seems to be gone. CAP_DAC_OVERRIDE: the
- * directory of the capture may be somebody else's.
+ * directory of the capture may be somebody else's. No Landlock: it would hide /proc/PID/fd.
  */
 int record_confine_helper(enum sandbox_calls calls, struct kvmft_err *err)
 {
+	const bool looks = calls == SANDBOX_CALLS_LOOKER;
 	const struct sandbox s = {
 		.calls = calls, .bounding = true,
-		.caps = SANDBOX_CAP(CAP_SYS_PTRACE) | SANDBOX_CAP(CAP_DAC_OVERRIDE) | caps_for_tracefs(),
+		.caps = SANDBOX_CAP(CAP_SYS_PTRACE) | caps_for_tracefs() |
+			SANDBOX_CAP(looks ? CAP_DAC_READ_SEARCH : CAP_DAC_OVERRIDE),
 	};
 	unsigned int layers;
 
 	return sandbox_enter(&s, &layers, err);
 }
 
+/* What is read while it records, and at its end, beside the capture: counters of the ring, which CPUs are there. */
+#define CPUS_DIR "/sys/devices/system/cpu"
+
 /*
- * On a host the end of the recording looks through all processes for VMs again: for that,
- * CAP_SYS_PTRACE stays, and Landlock, which would hide /proc/PID/fd whatever the capabilities, is
- * left out. A guest has nothing to look for.
+ * What is asked of other processes is left to kvmft-look. A guest's recorder lists the threads of all at
+ * its end, which takes /proc and nothing more.
  */
 int record_confine(struct record *r, pid_t child)
 {
-	_cleanup_close_ int instances =
-		openat(ktracefs_dirfd(r->t), "instances", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_close_ int uprobes =
-		r->sdt ? openat(ktracefs_dirfd(r->t), "uprobe_events", O_PATH | O_CLOEXEC) : -1;
+	const int root = ktracefs_dirfd(r->t);
+	_cleanup_close_ int instances = openat(root, "instances", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int uprobes = r->sdt ? openat(root, "uprobe_events", O_PATH | O_CLOEXEC) : -1;
+	_cleanup_close_ int synth =
+		r->flight.synth[0] ? openat(root, "synthetic_events", O_PATH | O_CLOEXEC) : -1;
+	_cleanup_close_ int cpus = open(CPUS_DIR, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int proc = r->side == CAP_SIDE_GUEST ? open("/proc", O_PATH | O_CLOEXEC) : -1;
 	const struct sandbox_dir dir[] = {
-		{ capw_dirfd(r->w), SANDBOX_WRITE | SANDBOX_CREATE },
+		{ capw_dirfd(r->w), SANDBOX_READ | SANDBOX_WRITE | SANDBOX_CREATE },
 		{ kinst_dirfd(r->k), SANDBOX_WRITE },
-		/* To remove ours; a flight recorder may have two. */
-		{ instances, SANDBOX_WRITE | SANDBOX_CREATE },
-		/* The same for the probes of --sdt; the last, which may be absent. */
-		{ uprobes, SANDBOX_WRITE },
+		{ r->flight.watch ? kinst_dirfd(r->flight.watch) : -1, SANDBOX_WRITE },
+		{ instances, SANDBOX_REMOVE }, /* ours, at the end */
+		{ uprobes, SANDBOX_WRITE },    /* the same for the probes of --sdt ... */
+		{ synth, SANDBOX_WRITE },      /* ... and the event of --trigger */
+		{ root, SANDBOX_READ },
+		{ cpus, SANDBOX_READ },
+		{ proc, SANDBOX_READ },
 	};
 	struct sandbox s = {
-		.calls = SANDBOX_CALLS_RECORDER, .child = child, .bounding = true, .dir = dir,
-		.ndir = ARRAY_SIZE(dir) - (uprobes < 0),
+		.calls = SANDBOX_CALLS_RECORDER, .child = child, .bounding = true, .files = true, .reads = true,
+		.dir = dir, .ndir = ARRAY_SIZE(dir),
 	};
 
 	/* Pipes beyond the limit of an unprivileged user: there is one for each CPU. */
@@ -130,8 +140,5 @@ int record_confine(struct record *r, pid_t child)
 	/* COMMAND may have become another user, and must still be ended. */
 	if (child > 0)
 		s.caps |= SANDBOX_CAP(CAP_KILL);
-	if (r->side == CAP_SIDE_HOST)
-		s.caps |= SANDBOX_CAP(CAP_SYS_PTRACE);
-	s.files = r->side == CAP_SIDE_GUEST && instances >= 0;
 	return sandbox_enter(&s, &r->confined, r->err);
 }

@@ -13,8 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EXEC_WAIT_MS  100
-#define CHILDREN_MAX  4096
+#define EXEC_WAIT_MS 100
 
 void record_met_line(struct sbuf *line, uint32_t pid, const struct mon_program *p)
 {
@@ -25,27 +24,29 @@ void record_met_line(struct sbuf *line, uint32_t pid, const struct mon_program *
 	meta_str(line, "found", p->found.s);
 }
 
-/* False: it was met before. */
-static bool met_add(struct record *r, uint32_t pid)
+static bool is_met(const struct record *r, uint32_t pid)
 {
-	uint32_t *slot;
-
 	for (size_t i = 0; i < r->met.n; i++)
 		if (r->met.v[i] == pid)
-			return false;
-	slot = array_grow(&r->met.v, r->met.n, &r->met.cap, sizeof(*slot));
+			return true;
+	return false;
+}
+
+static void met_add(struct record *r, uint32_t pid)
+{
+	uint32_t *slot = array_grow(&r->met.v, r->met.n, &r->met.cap, sizeof(*slot));
+
 	if (!slot)
-		return false;
+		return;
 	*slot = pid;
 	r->met.n++;
-	return true;
 }
 
 void record_met_told(struct record *r, const char *line)
 {
 	unsigned int pid;
 
-	if (sscanf(line, "qemu pid=%u ", &pid) == 1)
+	if (sscanf(line, "qemu pid=%u ", &pid) == 1 && !is_met(r, pid))
 		met_add(r, pid);
 }
 
@@ -65,35 +66,44 @@ static bool may_be_qemu(uint32_t pid)
 	return name && (strstr(name, "qemu") || !strcmp(name, "/kvm"));
 }
 
-int record_met(struct record *r, uint32_t pid)
+int record_met_look(uint32_t pid, struct sbuf *line)
 {
 	struct mon_program p = { .path = { 0 } };
-	int ret = 0;
 
-	if (!pid || !may_be_qemu(pid) || !met_add(r, pid))
+	if (!may_be_qemu(pid))
 		return 0;
 	(void)!mon_program_read(NULL, pid, &p);
 	if (p.version.len) {
-		record_met_line(&r->line, pid, &p);
-		meta_str(&r->line, "version", p.version.s);
-		ret = record_put(r);
-	} else {
-		r->met.n--;
+		record_met_line(line, pid, &p);
+		meta_str(line, "version", p.version.s);
 	}
 	mon_program_free(&p);
-	return ret;
+	return line->error;
+}
+
+int record_met(struct record *r, uint32_t pid)
+{
+	int ret;
+
+	if (!pid || is_met(r, pid))
+		return 0;
+	sbuf_reset(&r->line);
+	ret = record_look_qemu(r, pid, &r->line);
+	if (ret || !r->line.len)
+		return ret;
+	met_add(r, pid);
+	return record_put(r);
 }
 
 /* A shell, env or timeout that started it. */
 static int met_children(struct record *r, int pid)
 {
 	_cleanup_free_ char *text = NULL;
-	char path[64], *save = NULL, *word;
-	int ret = 0;
+	char *save = NULL, *word;
+	int ret = record_look_children(r, (uint32_t)pid, &text);
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
-	if (file_read_all(AT_FDCWD, path, CHILDREN_MAX, &text) < 0)
-		return 0;
+	if (ret)
+		return ret;
 	for (word = strtok_r(text, " ", &save); word && !ret; word = strtok_r(NULL, " ", &save)) {
 		uint64_t child;
 

@@ -136,17 +136,14 @@ static int tid_add(struct record *r, uint32_t tid)
 	return 0;
 }
 
+static int tid_of_task(const struct vm_task *t, void *ctx)
+{
+	return tid_add(ctx, t->tid);
+}
+
 static int tids_of_process(struct record *r, uint32_t pid)
 {
-	struct vm self = { .pid = pid };
-	uint32_t *tid = NULL;
-	size_t n = 0;
-	int ret = vm_thread_ids(NULL, &self, VM_TIDS_PROCESS, &tid, &n);
-
-	for (size_t i = 0; i < n && !ret; i++)
-		ret = tid_add(r, tid[i]);
-	free(tid);
-	return ret;
+	return record_look_tasks(r, pid, tid_of_task, r);
 }
 
 static int vcpu_wanted(const struct record *r, uint32_t id, bool *wanted)
@@ -272,7 +269,7 @@ int record_tids_again(struct record *r, bool thorough)
 		struct vm_list *now = NULL;
 
 		/* Which thread runs a vCPU is only in debugfs. */
-		if (vm_scan_told(NULL, &now, NULL))
+		if (record_look_vms(r, &now, NULL))
 			return 0;
 		vm_list_free(r->vms);
 		r->vms = now;

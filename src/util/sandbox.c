@@ -51,6 +51,8 @@ static int caps_drop(uint64_t keep, bool bounding)
 enum {
 	LL_EXECUTE = 1 << 0,
 	LL_WRITE_FILE = 1 << 1,
+	LL_READ_FILE = 1 << 2,
+	LL_READ_DIR = 1 << 3,
 	LL_REMOVE_DIR = 1 << 4,
 	LL_REMOVE_FILE = 1 << 5,
 	LL_MAKE_CHAR = 1 << 6,
@@ -100,11 +102,17 @@ static bool ll_allow(int set, const struct ll_ruleset *r, const struct sandbox_d
 {
 	struct ll_beneath rule = { .fd = d->fd };
 
+	if (d->rights & SANDBOX_READ)
+		rule.access |= LL_READ_FILE | LL_READ_DIR;
+	if (d->rights & SANDBOX_REMOVE)
+		rule.access |= LL_REMOVE_DIR;
 	if (d->rights & SANDBOX_WRITE)
 		rule.access |= LL_WRITE_FILE | LL_TRUNCATE;
 	if (d->rights & SANDBOX_CREATE)
 		rule.access |= LL_CREATE | LL_REFER;
 	rule.access &= r->fs;
+	if (d->fd < 0 || !rule.access) /* not there, so nothing is allowed */
+		return true;
 	return !syscall(SYS_landlock_add_rule, set, LL_PATH_BENEATH, &rule, 0);
 }
 
@@ -128,6 +136,9 @@ static int landlock_enter(const struct sandbox *s)
 	if (!abi)
 		return -ENOSYS;
 	size = ll_handled(abi, &r);
+#ifndef KVMFT_SANITIZED /* which read about this process at its end */
+	r.fs |= s->reads ? LL_READ_FILE | LL_READ_DIR : 0;
+#endif
 	set = (int)syscall(SYS_landlock_create_ruleset, &r, size, 0);
 	if (set < 0)
 		return -errno;
@@ -139,10 +150,11 @@ static int landlock_enter(const struct sandbox *s)
 
 /* ---- all of it ---- */
 
-static const struct sandbox_call *const call_lists[][4] = {
+static const struct sandbox_call *const call_lists[][5] = {
 	[SANDBOX_CALLS_READER] = { sandbox_base, sandbox_reader, sandbox_sanitizer },
 	[SANDBOX_CALLS_RECORDER] = { sandbox_base, sandbox_recorder, sandbox_sanitizer },
 	[SANDBOX_CALLS_WATCHER] = { sandbox_base, sandbox_watcher, sandbox_sanitizer },
+	[SANDBOX_CALLS_LOOKER] = { sandbox_base, sandbox_reader, sandbox_looker, sandbox_sanitizer },
 	[SANDBOX_CALLS_MONITOR] = { sandbox_base, sandbox_monitor, sandbox_sanitizer },
 };
 

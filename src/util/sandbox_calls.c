@@ -128,6 +128,9 @@ const struct sandbox_call sandbox_watcher[] = {
 	END,
 };
 
+/* Who looks at other processes: are two descriptors one? */
+const struct sandbox_call sandbox_looker[] = { ANY(kcmp), END };
+
 /* Who speaks to monitors of QEMU by sockets that are open, and writes down what it has switched on. */
 const struct sandbox_call sandbox_monitor[] = {
 	RULE(openat, OPENAT_WRITE), RULE(mkdirat, MODE_2), ANY(unlinkat), RULE(fchmod, MODE_1), RULE(fcntl, FCNTL),

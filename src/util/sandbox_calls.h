@@ -68,7 +68,7 @@ struct sandbox_call {
 #define SANDBOX_CALLS_MAX 160
 
 extern const struct sandbox_call sandbox_base[], sandbox_reader[], sandbox_recorder[], sandbox_watcher[],
-	sandbox_monitor[], sandbox_sanitizer[];
+	sandbox_looker[], sandbox_monitor[], sandbox_sanitizer[];
 
 /*
  * Denies all but the calls of these lists (NULL: no more), for this thread and what it starts, after
