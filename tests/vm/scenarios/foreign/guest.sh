@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+#
+# Does what host.sh says by in_guest, one command after the other, across reboots too.
+
+. "$VM_LIB/guest.sh"
+. "$SCENARIO_DIR/../foreign-functions.sh"
+
+EVENTS="-e sched -e irq -e irq_vectors -e timer -e block"
+
+# work ROUNDS: disk, MSR, forks on each CPU, timers; then nothing for a second, then a busy loop.
+work()
+{
+	i=0
+	while [ $i -lt "$1" ]; do
+		dd if="$GUEST_DISK" of=/dev/null bs=4k count=4 skip=$((i * 4)) iflag=direct 2>/dev/null
+		dd if=/dev/zero of="$GUEST_DISK" bs=4k count=2 seek=$((i * 4)) oflag=direct 2>/dev/null
+		rdmsr -p $((i % 2)) 0x11 >/dev/null
+		taskset -c $((i % 2)) true
+		sleep 0.03
+		i=$((i + 1))
+	done
+	sleep 1
+	while [ $i -lt $(($1 + 4000)) ]; do
+		i=$((i + 1))
+	done
+}
+
+# recorded_work NAME ROUNDS FILE [OPTION...]
+recorded_work()
+{
+	rw_name=$1
+	rw_rounds=$2
+	rw_file=$3
+	shift 3
+	# shellcheck disable=SC2086 # a list
+	record_begin "$rw_name" $EVENTS "$@"
+	sleep 0.5
+	work "$rw_rounds"
+	record_end "$rw_name" "$rw_file"
+}
+
+# As any machine is called: not as the VM.
+hostname debian
+number=1
+while flag_test "$RIG_NAME-did-$number"; do
+	number=$((number + 1))
+done
+flag_set "$RIG_NAME-ready"
+while :; do
+	flag_wait "$RIG_NAME-do-$number" 300
+	command=$(flag_get "$RIG_NAME-do-$number")
+	[ "$command" != end ] || break
+	note "$(uptime_cs) cs: $command"
+	eval "$command"
+	flag_set "$RIG_NAME-did-$number" "$?"
+	number=$((number + 1))
+done
+pass "$RIG_NAME did what it was told"
+finish
