@@ -27,6 +27,11 @@ guest_uuid()
 	fi
 }
 
+# Command that runs the next guests' QEMU, such as a recorder with its options; the guest's PID is then
+# the command's. And the QEMU.
+GUEST_WRAP=
+GUEST_QEMU=qemu-system-x86_64
+
 # guest_start NAME [--vcpus N] [--mem MB] [--uuid U] [--script FILE] [--cmdline "ARGS"]
 #	[--env NAME=VALUE]... [--qemu-args "ARGS"]
 # Starts a guest in the background.
@@ -79,7 +84,7 @@ guest_env()
 guest_qemu()
 {
 	# shellcheck disable=SC2086 # --qemu-args is a list
-	setsid qemu-system-x86_64 -name "$gs_name,debug-threads=on" -uuid "$gs_uuid" \
+	setsid $GUEST_WRAP $GUEST_QEMU -name "$gs_name,debug-threads=on" -uuid "$gs_uuid" \
 		-machine q35,accel=kvm -cpu host -smp "$gs_vcpus" -m "$gs_mem" \
 		-nodefaults -no-user-config -display none -no-reboot \
 		-kernel "/.outer$RIG_GUEST_KERNEL/$RIG_IMAGE" -initrd "/.outer$RIG_GUEST_INITRAMFS" \
@@ -160,6 +165,15 @@ guest_tid()
 {
 	grep -l "^CPU $2/KVM\$" "/proc/$(guest_pid "$1")"/task/*/comm |
 		sed 's|.*/task/\([0-9]*\)/comm|\1|' | grep .
+}
+
+# guest_forget NAME: of one that ended: the name may be started again. Its logs stay.
+guest_forget()
+{
+	for gf_log in console qemu; do
+		mv "$RESULTS/$gf_log-$1.log" "$RESULTS/$gf_log-$1-until-$(uptime_cs).log"
+	done
+	rm -rf "${GUEST_RUN:?}/$1" "$RESULTS/.rig/$1.up" "$RESULTS/.rig/$1.rc"
 }
 
 # guest_debugfs NAME: its folder PID-FD in debugfs.

@@ -5,6 +5,8 @@
 # lib/guest.sh. What a capture must not tell, offsets, PIDs and names of VMs, is kept beside it in
 # PAIR/facts, which only tests read.
 
+TRACE_CMD=${TRACE_CMD:-trace-cmd}
+
 # tool_begin NAME COMMAND...: a recorder in the background, until it says that it records. Its PID in
 # $recorder.
 tool_begin()
@@ -31,7 +33,7 @@ record_begin()
 {
 	rb_name=$1
 	shift
-	tool_begin "$rb_name" trace-cmd record -C x86-tsc -o "/tmp/$rb_name.dat" "$@"
+	tool_begin "$rb_name" "$TRACE_CMD" record -C x86-tsc -o "/tmp/$rb_name.dat" "$@"
 }
 
 # record_end NAME FILE [PID]: into FILE of $RESULTS.
@@ -68,7 +70,7 @@ pair_begin()
 	note "$pair after $(uptime_cs) cs"
 	pair_fact kernel "$(uname -r)"
 	pair_fact host_tsc_khz "$(tsc_khz)"
-	pair_fact trace_cmd "$(trace-cmd --version | sed -n 's/^trace-cmd version \([^ ]*\).*/\1/p')"
+	pair_fact trace_cmd "$("$TRACE_CMD" --version | sed -n 's/^trace-cmd version \([^ ]*\).*/\1/p')"
 }
 
 pair_fact()
@@ -101,14 +103,16 @@ pair_vm()
 	done
 }
 
-# pair_same_offsets NAME [AS]: they are still as they were noted.
+# pair_same_offsets NAME [AS]: are they still as they were noted? If not, emulation made the guest's
+# kernel fault, and it rebooted by itself.
 pair_same_offsets()
 {
 	for ps_vcpu in "$(guest_debugfs "$1")"/vcpu*; do
 		ps_number=${ps_vcpu##*/vcpu}
-		check "$pair: offset of vCPU $ps_number of $1 did not change" grep -q \
-			"^${2:-$1}_vcpu${ps_number}_offset=$(cat "$ps_vcpu/tsc-offset")\$" "$RESULTS/$pair/facts"
+		grep -q "^${2:-$1}_vcpu${ps_number}_offset=$(cat "$ps_vcpu/tsc-offset")\$" "$RESULTS/$pair/facts" ||
+			die "$pair: the offset of vCPU $ps_number of $1 changed by itself"
 	done
+	pass "$pair: the offsets of $1 are as they were"
 }
 
 # guest_needed NAME [OPTION VALUE]...: started and waiting for commands.

@@ -7,6 +7,10 @@
 . "$SCENARIO_DIR/../foreign-functions.sh"
 
 EVENTS="-e sched -e irq -e irq_vectors -e timer -e block"
+# Each event that is switched on patches the kernel, which emulation does not like while much runs.
+FEW_EVENTS="-e sched:sched_switch -e sched:sched_waking -e irq:irq_handler_entry -e irq_vectors:local_timer_entry
+	-e irq_vectors:local_timer_exit -e irq_vectors:reschedule_entry -e timer:hrtimer_expire_entry -e block:block_rq_issue
+	-e block:block_rq_complete"
 
 # work ROUNDS: disk, MSR, forks on each CPU, timers; then nothing for a second, then a busy loop.
 work()
@@ -34,10 +38,25 @@ recorded_work()
 	rw_file=$3
 	shift 3
 	# shellcheck disable=SC2086 # a list
-	record_begin "$rw_name" $EVENTS "$@"
+	record_begin "$rw_name" ${events:-$EVENTS} "$@"
 	sleep 0.5
 	work "$rw_rounds"
 	record_end "$rw_name" "$rw_file"
+}
+
+# write_tsc VCPU CYCLES: ahead by about so many.
+write_tsc()
+{
+	wrmsr -p "$1" 0x10 $(($(printf '%d' "0x$(rdmsr -p "$1" 0x10)") + $2))
+}
+
+agent_needed()
+{
+	[ -z "${agent:-}" ] || return 0
+	modprobe vmw_vsock_virtio_transport
+	stdbuf -oL "$TRACE_CMD" agent --notimeout >/tmp/agent.log 2>&1 </dev/null &
+	agent=$!
+	wait_until 60 grep -q listening /tmp/agent.log || die "no agent: $(cat /tmp/agent.log)"
 }
 
 # As any machine is called: not as the VM.
@@ -48,7 +67,7 @@ while flag_test "$RIG_NAME-did-$number"; do
 done
 flag_set "$RIG_NAME-ready"
 while :; do
-	flag_wait "$RIG_NAME-do-$number" 300
+	flag_wait "$RIG_NAME-do-$number" 900
 	command=$(flag_get "$RIG_NAME-do-$number")
 	[ "$command" != end ] || break
 	note "$(uptime_cs) cs: $command"
@@ -56,5 +75,6 @@ while :; do
 	flag_set "$RIG_NAME-did-$number" "$?"
 	number=$((number + 1))
 done
+[ -z "${agent:-}" ] || kill "$agent"
 pass "$RIG_NAME did what it was told"
 finish
