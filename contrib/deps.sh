@@ -30,9 +30,10 @@ DEBIAN_TEST="clang libcmocka-dev trace-cmd mandoc cppcheck shellcheck codespell 
 	clang-format strace protobuf-compiler zsh fish dpkg-dev debhelper lintian
 	nodejs chromium libkshark-dev libjson-c-dev libtracecmd-dev systemtap-sdt-dev"
 
-# tests/matrix: foreign roots, architectures and C libraries; what builds a QEMU. Only for make check-all.
+# tests/matrix: foreign roots, architectures and C libraries; what builds a QEMU, there and for tests/vm. Only
+# for make check-all.
 DEBIAN_MATRIX="debootstrap gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static musl-tools
-	meson ninja-build python3 libglib2.0-dev libpixman-1-dev libfdt-dev"
+	meson ninja-build python3 libglib2.0-dev libpixman-1-dev libfdt-dev libattr1-dev libcap-ng-dev"
 
 FEDORA_RIG="qemu-system-x86 busybox cpio kmod xz zstd msr-tools util-linux perl dpkg apt"
 FEDORA_BUILD="gcc make pkgconf-pkg-config libtracefs-devel libtraceevent-devel kmod-devel

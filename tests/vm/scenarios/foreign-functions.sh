@@ -50,12 +50,14 @@ record_end()
 in_guest()
 {
 	eval "in_guest_$1=\$((\${in_guest_$1:-0} + 1))"
+	ig_number=
 	eval "ig_number=\$in_guest_$1"
 	flag_set "$1-do-$ig_number" "$2"
 }
 
 done_in_guest()
 {
+	ig_number=
 	eval "ig_number=\$in_guest_$1"
 	flag_wait "$1-did-$ig_number" "${2:-240}"
 	check "$1: $(flag_get "$1-do-$ig_number")" same "$(flag_get "$1-did-$ig_number")" 0

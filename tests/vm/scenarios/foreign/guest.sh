@@ -12,6 +12,8 @@ FEW_EVENTS="-e sched:sched_switch -e sched:sched_waking -e irq:irq_handler_entry
 	-e irq_vectors:local_timer_exit -e irq_vectors:reschedule_entry -e timer:hrtimer_expire_entry -e block:block_rq_issue
 	-e block:block_rq_complete"
 
+SMALL_EVENTS="-e sched:sched_switch -e irq_vectors:local_timer_entry -e irq_vectors:reschedule_entry"
+
 # work ROUNDS: disk, MSR, forks on each CPU, timers; then nothing for a second, then a busy loop.
 work()
 {
@@ -28,6 +30,15 @@ work()
 	while [ $i -lt $(($1 + 4000)) ]; do
 		i=$((i + 1))
 	done
+}
+
+# little_work: of each kind once.
+little_work()
+{
+	dd if="$GUEST_DISK" of=/dev/null bs=4k count=2 iflag=direct 2>/dev/null
+	rdmsr -p 0 0x11 >/dev/null
+	rdmsr -p 1 0x11 >/dev/null
+	sleep 0.05
 }
 
 # recorded_work NAME ROUNDS FILE [OPTION...]
@@ -48,6 +59,18 @@ recorded_work()
 write_tsc()
 {
 	wrmsr -p "$1" 0x10 $(($(printf '%d' "0x$(rdmsr -p "$1" 0x10)") + $2))
+}
+
+# spin_until FLAG: on all CPUs.
+spin_until()
+{
+	while :; do :; done &
+	spinner=$!
+	i=0
+	until [ $((i % 20000)) -eq 0 ] && flag_test "$1"; do
+		i=$((i + 1))
+	done
+	kill $spinner
 }
 
 agent_needed()

@@ -1,0 +1,25 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# As foreign.t with other kernels, and with other options of trace-cmd.
+
+. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/foreign.sh"
+
+rig foreign --kernel 6.12 --env "FOREIGN=plain kvmonly stacks v6 tsc2nsec" --timeout 600
+
+for pair in plain kvmonly stacks v6 tsc2nsec; do
+	version=7
+	[ "$pair" != v6 ] || version=6
+	opens "$pair" host "$version" 10000
+	opens "$pair" guest "$version" 2000
+	vcpu_threads "$pair" host vm1
+	hides "$pair" host vm1
+	hides "$pair" guest vm1
+	aligned "$pair" host guest vm1
+done
+trace-cmd dump --options -i "$rig/tsc2nsec/host.dat" >"$tmp/options"
+ok "tsc2nsec: the host's file tells how long a cycle is" grep -q 'Option TSC2NSEC' "$tmp/options"
+report_of kvmonly host
+is "$(grep -cE ': (sched|irq|softirq)_' "$report")" 0 "kvmonly: nothing but KVM's events"
+finish

@@ -1,0 +1,55 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# As foreign.t with two VMs on one host; with one that writes its TSC, is reset, is started anew; with one that
+# begins and ends while the host is recorded.
+
+. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/foreign.sh"
+
+rig foreign --host-cpus 3 --env "FOREIGN=twovms unrecorded" --timeout 600
+
+for file in host vm1 vm2; do
+	opens twovms $file 7 5000
+	hides twovms $file vm1
+	hides twovms $file vm2
+done
+vcpu_threads twovms host vm1 vm2
+aligned twovms host vm1 vm1
+aligned twovms host vm2 vm2
+opens unrecorded host 7 10000
+opens unrecorded guest 7 2000
+vcpu_threads unrecorded host vm1 vm2
+aligned unrecorded host guest vm1
+
+rig foreign --env "FOREIGN=tscwrite tscwrite_told reset restart comego" --timeout 700
+
+for pair in tscwrite tscwrite-told; do
+	opens $pair host 7 10000
+	opens $pair guest 7 2000
+	vcpu_threads $pair host vm1_before
+	aligned $pair host guest vm1_before vm1_after
+done
+for vm in vm1_before vm1_after; do
+	hides tscwrite host $vm
+	hides tscwrite guest $vm
+done
+report_of tscwrite-told host
+is "$(grep -c 'kvm_write_tsc_offset:.* vcpu=0 ' "$report")" 1 "tscwrite-told: the host's file tells of the write"
+for pair in reset restart; do
+	opens $pair host 7 10000
+	vcpu_threads $pair host vm1_first vm1_second
+	for life in first second; do
+		opens $pair $life 7 2000
+		hides $pair host vm1_$life
+		hides $pair $life vm1_$life
+		aligned $pair host $life vm1_$life
+	done
+done
+opens comego host 7 10000
+opens comego guest 7 2000
+vcpu_threads comego host vm3
+hides comego host vm3
+hides comego guest vm3
+aligned comego host guest vm3
+finish
