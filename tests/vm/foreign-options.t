@@ -6,7 +6,7 @@
 . "$(dirname "$0")/tap.sh"
 . "$(dirname "$0")/foreign.sh"
 
-rig foreign --kernel 6.12 --env "FOREIGN=plain kvmonly stacks v6 tsc2nsec" --timeout 600
+rig foreign --kernel 6.12 --env "FOREIGN=plain kvmonly stacks v6 tsc2nsec lossy" --timeout 700
 
 for pair in plain kvmonly stacks v6 tsc2nsec; do
 	version=7
@@ -20,6 +20,10 @@ for pair in plain kvmonly stacks v6 tsc2nsec; do
 done
 trace-cmd dump --options -i "$rig/tsc2nsec/host.dat" >"$tmp/options"
 ok "tsc2nsec: the host's file tells how long a cycle is" grep -q 'Option TSC2NSEC' "$tmp/options"
+opens lossy host 7 5000
+ok "lossy: the host's file tells of losses" grep -q 'EVENTS DROPPED' "$report"
+vcpu_threads lossy host vm1
+opens lossy guest 7 2000
 report_of kvmonly host
 is "$(grep -cE ': (sched|irq|softirq)_' "$report")" 0 "kvmonly: nothing but KVM's events"
 finish

@@ -16,7 +16,7 @@ agent_of_vm1()
 	agent_protocol=$2
 	agent_work=$3
 	shift 3
-	in_guest vm1 "until flag_test $pair-go; do sleep 2; done; $agent_work"
+	in_guest vm1 "until flag_test $pair-go; do sleep 1; done; $agent_work"
 	agent_tries=0
 	agent_record "$@"
 	until grep -q "Negotiated $agent_protocol time sync" "/tmp/$pair.log"; do

@@ -82,6 +82,13 @@ step_tsc2nsec()
 	rounds=6 pair_of_vm1 tsc2nsec --tsc2nsec $HOST_EVENTS
 }
 
+# Buffers of a few pages: the host loses events, and its file says where.
+# shellcheck disable=SC2086 # a list
+step_lossy()
+{
+	rounds=4 pair_of_vm1 lossy -b 16 -s 20000 $HOST_EVENTS
+}
+
 # clocks_fact NAME: clocks of the host beside its TSC, now.
 clocks_fact()
 {

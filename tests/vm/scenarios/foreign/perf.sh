@@ -16,7 +16,12 @@ perf_begin()
 
 perf_counts()
 {
-	find /proc/"$perf"/fd -lname "*perf_event*" 2>/dev/null | grep -q .
+	for perf_fd in /proc/"$perf"/fd/*; do
+		case $(readlink "$perf_fd") in
+		*perf_event*) return 0 ;;
+		esac
+	done
+	return 1
 }
 
 # perf_of NAME ARGUMENT...: while the guest works, into NAME.data.

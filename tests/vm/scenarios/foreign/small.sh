@@ -55,7 +55,7 @@ step_small_tscwrite()
 step_small_agent()
 {
 	hide_symbols
-	BARE_EVENTS=$SMALL_HOST
+	BARE_EVENTS="-e kvm:kvm_entry -e kvm:kvm_exit"
 	agent_of_vm1 small-agent kvm little_work
 }
 
