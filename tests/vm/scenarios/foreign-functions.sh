@@ -15,13 +15,23 @@ tool_begin()
 	shift
 	stdbuf -oL "$@" >"$tool_log" 2>&1 </dev/null &
 	recorder=$!
-	wait_until 180 grep -qs 'Hit Ctrl' "$tool_log" || die "no recording by $*: $(cat "$tool_log")"
+	wait_until 300 grep -qs 'Hit Ctrl' "$tool_log" || die "no recording by $*: $(cat "$tool_log")"
 }
 
-# tool_end NAME [PID]: Ctrl-C. What trace-cmd said of losses stays in $RESULTS.
+# tool_ended PID: a child that was not waited for yet is a zombie.
+tool_ended()
+{
+	case $(cat "/proc/$1/stat" 2>/dev/null) in
+	'' | *") Z "*) return 0 ;;
+	esac
+	return 1
+}
+
+# tool_end NAME [PID]: Ctrl-C. What the recorder said stays in $RESULTS.
 tool_end()
 {
 	kill -INT "${2:-$recorder}"
+	wait_until 180 tool_ended "${2:-$recorder}" || die "$1: the recorder does not end: $(cat "/tmp/$1.log")"
 	wait "${2:-$recorder}"
 	check "$RIG_NAME: $1: the recorder exits 0" same "$?" 0
 	cp "/tmp/$1.log" "$RESULTS/log-$RIG_NAME-$1"

@@ -82,11 +82,26 @@ step_tsc2nsec()
 	rounds=6 pair_of_vm1 tsc2nsec --tsc2nsec $HOST_EVENTS
 }
 
-# Buffers of a few pages: the host loses events, and its file says where.
-# shellcheck disable=SC2086 # a list
+# The recorders on the host have no CPU for a second, and buffers of a few pages: its file says where events are
+# lost.
 step_lossy()
 {
-	rounds=4 pair_of_vm1 lossy -b 16 -s 20000 $HOST_EVENTS
+	vm1_needed
+	pair_begin lossy
+	pair_vm vm1
+	# shellcheck disable=SC2086 # a list
+	record_begin lossy -b 64 $HOST_EVENTS
+	in_guest vm1 "recorded_work lossy 6 lossy/guest.dat"
+	sleep 8
+	children=$(cat /proc/"$recorder"/task/"$recorder"/children)
+	# shellcheck disable=SC2086 # a list
+	kill -STOP $children
+	sleep 1
+	# shellcheck disable=SC2086 # a list
+	kill -CONT $children
+	done_in_guest vm1
+	record_end lossy lossy/host.dat
+	pair_same_offsets vm1
 }
 
 # clocks_fact NAME: clocks of the host beside its TSC, now.
