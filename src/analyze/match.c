@@ -126,10 +126,13 @@ static int count_known(const struct matcher *m, struct trial *t, const struct ca
 	return ret;
 }
 
-/* Is the TSC of any vCPU known of which the guest has events? */
+/*
+ * Is the TSC of any vCPU known of which the guest has events? What was solved for another capture of the VM is no
+ * knowledge: that may be of another boot.
+ */
 bool match_is_known(const struct hostmap *map, size_t vm, const struct capture *cap)
 {
-	for (size_t i = 0; i < cap->nstream; i++) {
+	for (size_t i = 0; i < cap->nstream && !map->vm[vm].has_forced; i++) {
 		const struct epoch_vcpu *v =
 			epoch_vm_find(map->vm[vm].epochs, tl_vcpu_of_cpu(cap, cap->stream[i].cpu));
 
