@@ -237,9 +237,9 @@ static int force_own(const struct solution *s, struct hostmap *m, size_t vm, con
 static uint64_t uncertain(const struct solution *s)
 {
 	struct tsc_map scale = { .ratio = s->map.ratio, .frac = s->map.frac };
-	uint64_t lo, hi;
+	uint64_t width = solution_width(s), lo, hi;
 
-	return tsc_to_host(&scale, solution_width(s) / 2 + 1, &lo, &hi) ? UINT64_MAX / 4 : MAX(hi, lo);
+	return tsc_to_host(&scale, MAX(width / 2 + width % 2, UINT64_C(1)), &lo, &hi) ? UINT64_MAX / 4 : MAX(hi, lo);
 }
 
 int solution_fill(const struct solution *s, struct hostmap *m, size_t vm)

@@ -432,7 +432,7 @@ void pairing_add_magnitude(struct sbuf *b, uint64_t cycles, uint64_t khz)
 void pairing_alignment_text(const struct hostmap *map, const struct windows *w, int64_t vm,
 			    struct sbuf *out)
 {
-	uint64_t khz = map->cap->tsc_khz;
+	uint64_t khz = map->cap->tsc_khz, uncertain = map->vm[vm >= 0 ? vm : 0].uncertain;
 	struct win_stats s;
 
 	win_total(w, vm, &s);
@@ -452,8 +452,10 @@ void pairing_alignment_text(const struct hostmap *map, const struct windows *w, 
 		sbuf_add(out, " / ");
 		pairing_add_cycles(out, s.late, khz);
 	}
-	if (map->vm[vm >= 0 ? vm : 0].uncertain)
-		sbuf_add(out, "; the TSC offset was found in the events: guest times may be off by that much");
+	if (uncertain) {
+		sbuf_add(out, "; the TSC offset was found in the events: guest times may be off by ");
+		add_amount(out, "", uncertain, khz);
+	}
 	if (s.outside)
 		sbuf_addf(out, ": MISALIGNED by up to %" PRId64 " cycles", s.outside_max);
 }

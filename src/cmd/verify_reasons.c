@@ -128,6 +128,17 @@ static int blind_reason(const struct verify *v, struct verify_guest *g)
 	return verify_reason(g, &b);
 }
 
+/*
+ * The slack is that of one shift of all vCPUs. Where each has an offset of its own, found apart, the widest interval is
+ * how far one may be off.
+ */
+static uint64_t bound(const struct verify *v, const struct verify_guest *g)
+{
+	uint64_t slack = (uint64_t)MAX(-g->a.shift_lo, g->a.shift_hi);
+
+	return verify_solution(g)->n_own ? MAX(slack, v->p.map->vm[g->g->vm].uncertain) : slack;
+}
+
 static int aligned(struct verify *v, struct verify_guest *g)
 {
 	const struct align *a = &g->a;
@@ -135,7 +146,7 @@ static int aligned(struct verify *v, struct verify_guest *g)
 	int ret;
 
 	sbuf_add(&b, "aligned within ");
-	pairing_add_magnitude(&b, (uint64_t)MAX(-a->shift_lo, a->shift_hi), v->khz);
+	pairing_add_magnitude(&b, bound(v, g), v->khz);
 	ret = verify_reason(g, &b);
 	sbuf_addf(&b, "all %" PRIu64 " guest events that could be checked lie in the %" PRIu64
 		      " entry..exit windows of their vCPUs", a->total.checked, a->windows);
