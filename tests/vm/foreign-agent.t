@@ -6,6 +6,7 @@
 
 . "$(dirname "$0")/tap.sh"
 . "$(dirname "$0")/foreign.sh"
+. "$(dirname "$0")/foreign_kvmft.sh"
 KVMFT_CACHE=${KVMFT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/kvmft}
 note()
 {
@@ -35,6 +36,18 @@ agent_pair()
 	is "$(sed -n "s/ \[peer's protocol flags\]//p" "$tmp/shift")" "$3" "... the protocol's flags"
 }
 
+# kvmft asks for nothing, concludes nothing, and finds the same if it has to.
+agent_understood()
+{
+	understood "$1" host "$2" sched vm1_before vm1_after
+	run "$kvmft" merge --format json "$h" "$g"
+	is "$(grep -cE 'found|the only VM|since|taken for' "$err")" 0 "... nothing had to be concluded"
+	run "$kvmft" merge --solve --format json "$h" "$g"
+	status_is "$status" "... solved from the events"
+	found "... agrees with TIME_SHIFT and with KVM" vm1_before vm1_after
+	err_has 'TSC offsets? ' "... and was found in them"
+}
+
 # Guests' threads and offsets by KVM's debugfs.
 synchronized()
 {
@@ -44,22 +57,36 @@ synchronized()
 	is "$(sed -n 's/^\t\([-0-9]*\) \* 1 >> 0 @.*/\1/p; s/^\t\([-0-9]*\) 1 0 [0-9]*\[offset.*/\1/p' "$tmp/shift" | sort -u)" \
 		"$(sed -n 's/^vm1_[a-z]*_vcpu[0-9]*_offset=/-/p' "$rig/$1/facts" | sed 's/^--//' | sort -u)" "... TSC offsets"
 	aligned "$1" host host-vm1 vm1_before vm1_after
+	agent_understood "$1" host-vm1
 }
 
 both_levels()
 {
-	rig foreign --env "FOREIGN=agent agent_v6 agent_tscwrite agent_ptp agent_blind" --timeout 700 "$@"
+	rig foreign --env "FOREIGN=agent agent_v6 agent_tscwrite agent_ptp agent_blind" --timeout 1200 "$@"
 	synchronized agent 7
 	synchronized agent-v6 6
+	# trace-cmd writes its guest's file in version 7 whatever it was told.
+	trace-cmd convert --file-version 6 -i "$rig/agent-v6/host-vm1.dat" -o "$rig/agent-v6/six.dat" >/dev/null 2>&1
+	opens agent-v6 six 6 2000
+	agent_understood agent-v6 six
 	synchronized agent-tscwrite 7
 	ok "agent-tscwrite: many points of synchronization" test "$(grep -c 'offset.*scaling' "$tmp/shift")" -gt 8
 	agent_pair agent-ptp 7 0x1
+	for command in merge verify "latency sched"; do
+		# shellcheck disable=SC2086 # words
+		run "$kvmft" $command "$rig/agent-ptp/host.dat" "$rig/agent-ptp/host-vm1.dat"
+		ok "agent-ptp: $command refuses clock local: exit $rc" test "$rc" = 1 -o "$rc" = 4
+		err_has 'clock local .*x86-tsc' "... says so, and what to record"
+		is "$(wc -c <"$out")" 0 "... and prints nothing"
+	done
 	opens agent-blind host 7 5000
 	opens agent-blind host-vm1 7 2000
 	is "$(option agent-blind host-vm1 TimeShift)" "" "agent-blind: nothing of offsets"
 	option agent-blind host GUEST >"$tmp/guest"
 	ok "... and of no threads" grep -q '^0 \[Guest CPUs\]' "$tmp/guest"
 	aligned agent-blind host host-vm1 vm1_before vm1_after
+	understood agent-blind host host-vm1 sched vm1_before vm1_after
+	strangers "$rig/agent" "$rig/agent-v6" "$rig/agent-tscwrite" "$rig/agent-blind"
 }
 
 both_levels

@@ -5,6 +5,7 @@
 
 . "$(dirname "$0")/tap.sh"
 . "$(dirname "$0")/foreign.sh"
+. "$(dirname "$0")/foreign_kvmft.sh"
 
 rig foreign --kernel 6.12 --env "FOREIGN=plain kvmonly stacks v6 tsc2nsec lossy" --timeout 700
 
@@ -17,6 +18,9 @@ for pair in plain kvmonly stacks v6 tsc2nsec; do
 	hides "$pair" host vm1
 	hides "$pair" guest vm1
 	aligned "$pair" host guest vm1
+	analyses="irq sched io timer"
+	[ "$pair" != stacks ] || analyses=sched
+	understood "$pair" host guest "$analyses" vm1
 done
 trace-cmd dump --options -i "$rig/tsc2nsec/host.dat" >"$tmp/options"
 ok "tsc2nsec: the host's file tells how long a cycle is" grep -q 'Option TSC2NSEC' "$tmp/options"
@@ -24,6 +28,8 @@ opens lossy host 7 5000
 ok "lossy: the host's file tells of losses" grep -q 'EVENTS DROPPED' "$report"
 vcpu_threads lossy host vm1
 opens lossy guest 7 2000
+understood lossy host guest "" vm1
 report_of kvmonly host
 is "$(grep -cE ': (sched|irq|softirq)_' "$report")" 0 "kvmonly: nothing but KVM's events"
+strangers "$rig"/*/
 finish

@@ -5,6 +5,7 @@
 
 . "$(dirname "$0")/tap.sh"
 . "$(dirname "$0")/foreign.sh"
+. "$(dirname "$0")/foreign_kvmft.sh"
 
 if ! command -v perf >/dev/null; then
 	skip "perf.data of a host" "perf is not installed"
@@ -16,6 +17,7 @@ opens perf host 7 10000
 opens perf guest 7 5000
 vcpu_threads perf host vm1
 aligned perf host guest vm1
+understood perf host guest sched vm1
 
 # exits FILE: TID and RIP of each kvm_exit, of what perf or trace-cmd printed.
 exits()

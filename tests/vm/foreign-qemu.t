@@ -6,6 +6,7 @@
 
 . "$(dirname "$0")/tap.sh"
 . "$(dirname "$0")/foreign.sh"
+. "$(dirname "$0")/foreign_kvmft.sh"
 KVMFT_CACHE=${KVMFT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/kvmft}
 note()
 {
@@ -25,8 +26,15 @@ for pair in $steps; do
 	opens "$pair" guest 7 2000
 	vcpu_threads "$pair" host vm1
 	aligned "$pair" host guest vm1
+	understood "$pair" host guest "irq sched io timer" vm1
 	is "$(grep -cvE '^([0-9]+@[0-9.]+:)?(virtio|kvm)_' "$rig/$pair/qemu.log")" 0 "$pair: the log holds nothing else"
 done
+
+set --
+for pair in $steps; do
+	set -- "$@" "$rig/$pair"
+done
+strangers "$@"
 
 # clock WHEN NAME: ns of a clock of the host when the recording began or ended.
 clock()

@@ -2,17 +2,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Two files of trace-cmd's, of a host and of its guest, made by hand: kvmft knows nothing of the VM but what
-# they hold.
+# they hold. Short ones; foreign-*.t have those of many seconds.
 
 . "$(dirname "$0")/tap.sh"
 . "$(dirname "$0")/foreign.sh"
+. "$(dirname "$0")/foreign_kvmft.sh"
 
-rig foreign --env "FOREIGN=plain"
+rig foreign --env "FOREIGN=small"
 
-opens plain host 7 50000
-opens plain guest 7 5000
-vcpu_threads plain host vm1
-hides plain host vm1
-hides plain guest vm1
-aligned plain host guest vm1
+least=500
+opens small host 7 2000
+opens small guest 7 1000
+vcpu_threads small host vm1_before
+hides small host vm1_before
+hides small guest vm1_before
+aligned small host guest vm1_before vm1_after
+understood small host guest sched vm1_before vm1_after
 finish
