@@ -128,6 +128,17 @@ for side in a b; do
 done
 err_has 'b.dat: tids:337,338 ' "... as another VM"
 
+# ---- reset: the same threads, another offset ----
+
+make reset "a:-7000000000:137,138:0:400 b:-5000000000:137,138:420:800" -v seed=9
+for sel in "" "=tids:137,138"; do
+	run "$kvmft" merge "$tmp/reset/host.dat" "$tmp/reset/a.dat$sel" "$tmp/reset/b.dat$sel"
+	status_is 0 "both boots of a VM${sel:+, named}"
+	err_has 'a.dat: TSC offset -(7000|6999)[0-9]+ ' "... the first one's offset"
+	err_has 'b.dat: TSC offset -(5000|4999)[0-9]+ ' "... and the second one's"
+	is "$(grep -cE 'alignment of tids:137,138#[12]: [1-9][0-9]* guest events checked, 0 outside' "$err")" 2 "... fit"
+done
+
 # ---- offsets of their own, and a TSC that was written ----
 
 make jump "web:-7000000000:137,138:0:800:5000000" -v seed=5 -v windows=800
@@ -135,6 +146,10 @@ run "$kvmft" merge "$tmp/jump/host.dat" "$tmp/jump/web.dat"
 status_is 0 "the TSC of a vCPU was moved"
 err_has 'TSC offsets found in the events: vCPU 0 -7000[0-9]+ then -6995[0-9]+, vCPU 1 -7000[0-9]+' "... told, with both offsets"
 err_has 'alignment of .* 0 outside' "... nothing is outside"
+widest=$(sed -n 's/.*, each +-\([0-9]*\) cycles.*/\1/p' "$err")
+err_has "guest times may be off by $widest cycles" "... the widest of their intervals is the bound"
+run "$kvmft" verify "$tmp/jump/host.dat" "$tmp/jump/web.dat"
+out_has ": aligned within $widest cycles" "... to verify as well"
 
 # ---- what cannot be told ----
 
