@@ -88,7 +88,8 @@ struct tl_qemu {
 };
 /*
  * Adds the events of a QEMU on the host: times by the host capture's readings of the clock that the
- * back end uses. Its items have the side "qemu". -errno with err.
+ * back end uses; where there are none, or the trace has no times, by the events that both sides show.
+ * Its items have the side "qemu". -errno with err.
  */
 int tl_add_qemu(struct timeline *t, const struct tl_qemu *q, struct kvmft_err *err) __must_check;
 
@@ -103,10 +104,14 @@ uint64_t tl_markers(const struct timeline *t);
 struct tl_qemu_report {
 	const struct qtrace_stats *stats;
 	uint64_t worst;	  /* the largest `around` of an event, cycles */
+	uint64_t median;  /* `around` of half of the events is no larger */
 	uint64_t outside; /* events before or after the recording, left out */
 	uint64_t untimed; /* events without a time stamp */
 	uint64_t steps;	  /* times that CLOCK_REALTIME was set while the host recorded */
 	bool no_clock;	  /* the host capture does not say enough of the clock that is needed */
+	uint64_t shown;	  /* ... so it was placed by that many events that both sides show, ... */
+	bool by_order;	  /* ... by their order alone, as it has no times */
+	const char *why;  /* ... or was not, which is why */
 };
 /* After the walk, of a source with `qemu`. */
 void tl_qemu_report(const struct tl_source *s, struct tl_qemu_report *r);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_source.c: QEMU's events by host TSC.
+ * qemu_source.c: QEMU's events by host TSC: by readings of the clock of their stamps, or by events that the host shows
+ * as well.
  *
  * Stamps are taken before events are written, by threads that overtake each other, and the back end
  * simple writes a loss ahead of what is still in its ring: so events pass through a heap that holds
@@ -12,6 +13,7 @@
 #include <string.h>
 
 #include "kvmft/samples.h"
+#include "qemu_place.h"
 #include "qemu_types.h"
 
 #define WINDOW 16384u /* events; QEMU's ring of 256 KiB holds 8192 of the smallest */
@@ -40,9 +42,12 @@ struct qsource {
 	int64_t vm;
 	struct qheld **heap, *out;
 	size_t n;
+	struct qplace placed;	/* for a clock that nobody read */
+	uint64_t number;	/* of the event in the file, from 0 */
 	uint64_t seq, file_host, last_host; /* of the event before, in the file and handed out */
 	bool last_outside, file_end;
 	struct tl_qemu_report report;
+	struct loghist around; /* of placed events */
 };
 
 /* ---- setting up ---- */
@@ -108,6 +113,41 @@ int qsource_new(const struct hostmap *map, const struct tl_qemu *q, struct qsour
 	return s->heap && s->cap.path ? 0 : err_set(err, ENOMEM, "out of memory");
 }
 
+/* The clock of the first event, which is that of most. 1, 0 where there is none, -errno. */
+static int first_clock(struct qsource *s, enum qtrace_clock *clock)
+{
+	struct qtrace_item i;
+	int ret = qtrace_rewind(s->trace);
+
+	while (!ret && (ret = qtrace_next(s->trace, &i)) > 0) {
+		*clock = i.clock;
+		if (i.kind == QTRACE_EVENT)
+			return 1;
+		ret = 0;
+	}
+	return ret;
+}
+
+int qsource_place(struct qsource *s, struct hostmap *map, struct kvmft_err *err)
+{
+	enum qtrace_clock id = QTRACE_NO_CLOCK;
+	int ret = first_clock(s, &id);
+	struct qclock *c = &s->clock[id];
+
+	if (ret <= 0 || !c->error)
+		return MIN(ret, 0);
+	ret = qplace_find(&s->placed, map, s->vm, s->trace, id != QTRACE_NO_CLOCK, err);
+	if (!s->end) { /* a capture without readings does not say when it was made */
+		s->begin = s->placed.first;
+		s->end = s->placed.last;
+	}
+	if (ret || !s->placed.pairs || s->placed.by_order)
+		return ret;
+	cap_pieces_free(&c->pieces);
+	c->error = clock_pieces_init(&c->pieces.pieces, s->placed.v, s->placed.n, s->placed.khz, s->placed.slew_ppb);
+	return 0;
+}
+
 static void held_free(struct qheld *h)
 {
 	if (h)
@@ -132,6 +172,7 @@ void qsource_free(struct qsource *s)
 	free(s->heap);
 	for (size_t i = 0; i < ARRAY_SIZE(s->clock); i++)
 		cap_pieces_free(&s->clock[i].pieces);
+	qplace_free(&s->placed);
 	qtypes_free(&s->types);
 	qtrace_close(s->trace);
 	free(s->cap.path);
@@ -194,6 +235,22 @@ static int to_tsc(const struct clock_pieces *p, uint64_t ns, uint64_t *lo, uint6
 	return ret == -ENOTUNIQ ? once(p, ns, lo, hi) : ret;
 }
 
+/* Before the first that both sides show, and after the last, it is taken as of another time. */
+static bool locate_by_order(const struct qsource *s, const struct qtrace_item *i, uint64_t *host, uint64_t *around,
+			    bool *outside)
+{
+	uint64_t lo, hi;
+
+	if (i->kind != QTRACE_EVENT)
+		return false;
+	*outside = !qplace_order(&s->placed, s->number, &lo, &hi);
+	if (*outside)
+		return false;
+	*host = lo + (hi - lo) / 2;
+	*around = (hi - lo + 1) / 2;
+	return true;
+}
+
 /*
  * Host TSC of a stamp, the middle of what is possible, and how far off it may be. False: nobody knows.
  * *outside: it is not of the time of the recording.
@@ -206,6 +263,8 @@ static bool locate(struct qsource *s, const struct qtrace_item *i, uint64_t *hos
 	int ret;
 
 	*outside = false;
+	if (i->clock == QTRACE_NO_CLOCK && s->placed.by_order && s->placed.pairs)
+		return locate_by_order(s, i, host, around, outside);
 	if (c->error) {
 		s->report.no_clock |= i->clock != QTRACE_NO_CLOCK;
 		return false;
@@ -246,9 +305,11 @@ static bool place(struct qsource *s, const struct qtrace_item *i, struct tl_item
 		s->file_host = host;
 	item->host = s->file_host;
 	item->around = around;
-	if (known && i->kind == QTRACE_EVENT)
+	if (known && i->kind == QTRACE_EVENT) {
 		s->report.worst = MAX(s->report.worst, around);
-	s->report.untimed += i->clock == QTRACE_NO_CLOCK;
+		loghist_add(&s->around, around);
+	}
+	s->report.untimed += !known && i->clock == QTRACE_NO_CLOCK;
 	return true;
 }
 
@@ -312,9 +373,12 @@ static int hold(struct qsource *s, const struct qtrace_item *i)
 {
 	struct tl_item item = { .cpu = i->cpu < 0 ? TL_NO_CPU : (uint32_t)i->cpu };
 	struct qheld *h;
+	bool placed;
 	int ret = 0;
 
-	if (!place(s, i, &item))
+	placed = place(s, i, &item);
+	s->number += i->kind == QTRACE_EVENT;
+	if (!placed)
 		return 0;
 	attribute(s, i->tid, &item);
 	h = calloc(1, sizeof(*h));
@@ -372,10 +436,13 @@ int qsource_start(struct qsource *s)
 	uint64_t steps = s->report.steps;
 
 	heap_empty(s);
-	s->seq = s->last_host = 0;
+	s->around = (struct loghist){ 0 };
+	s->seq = s->last_host = s->number = 0;
 	s->file_host = s->begin;
 	s->file_end = s->last_outside = false;
-	s->report = (struct tl_qemu_report){ .stats = qtrace_stats(s->trace), .steps = steps };
+	s->report = (struct tl_qemu_report){ .stats = qtrace_stats(s->trace), .steps = steps,
+					     .shown = s->placed.pairs, .by_order = s->placed.by_order,
+					     .why = s->placed.pairs ? NULL : s->placed.why };
 	return qtrace_rewind(s->trace);
 }
 
@@ -415,13 +482,14 @@ int qsource_devices(struct qsource *s, struct qdevices *d)
 
 	while (!ret && (more = qtrace_next(s->trace, &i)) > 0) {
 		struct tl_item item = { .host = 0 };
+		bool placed = place(s, &i, &item);
 
-		/* Most are from before the recording, and hold from its beginning on. */
+		s->number += i.kind == QTRACE_EVENT;
 		if (!i.ev || !i.has_args)
 			continue;
 		attribute(s, i.tid, &item);
-		ret = qdevices_feed(d, &i, place(s, &i, &item) ? item.host : s->file_host > s->begin ?
-					    s->file_host : 0, item.vm);
+		/* Most are from before the recording, and hold from its beginning on. */
+		ret = qdevices_feed(d, &i, placed ? item.host : s->file_host > s->begin ? s->file_host : 0, item.vm);
 	}
 	return ret ? ret : MIN(more, 0);
 }
@@ -434,4 +502,5 @@ void qsource_print(const struct qsource *s, const struct tl_item *item, struct s
 void qsource_report(const struct qsource *s, struct tl_qemu_report *r)
 {
 	*r = s->report;
+	r->median = loghist_percentile(&s->around, 1, 2);
 }

@@ -17,6 +17,11 @@ struct qsource;
 /* err: what is missing. vm: index into the host map, -1 = by the events' threads. */
 int qsource_new(const struct hostmap *map, const struct tl_qemu *q, struct qsource **out,
 		struct kvmft_err *err) __must_check;
+/*
+ * Where the host capture has no readings of its clock, or it has no times: looks for what both sides show. Before
+ * anything else is asked of it. 0, also when nothing was found; -errno.
+ */
+int qsource_place(struct qsource *s, struct hostmap *map, struct kvmft_err *err) __must_check;
 void qsource_free(struct qsource *s); /* NULL is fine */
 const struct capture *qsource_capture(const struct qsource *s);
 const struct fmt *qsource_fmt(const struct qsource *s);

@@ -193,6 +193,7 @@ int tl_add_qemu(struct timeline *t, const struct tl_qemu *p, struct kvmft_err *e
 	struct qsource *q;
 	int ret = qsource_new(t->map, p, &q, err);
 
+	ret = ret ? ret : qsource_place(q, t->map, err);
 	if (!ret && add_qemu_source(t, q))
 		ret = err_set(err, ENOMEM, "out of memory");
 	if (ret) {

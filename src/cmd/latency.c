@@ -322,7 +322,7 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		if (!m.o->quiet)
 			pairing_tell_assumed(&m.p);
 		complete = pairing_summary(m.p.t, m.o->quiet);
-		merge_qemu_summary(&m.q, m.p.t, m.o->quiet);
+		(void)merge_qemu_summary(&m.q, m.p.t, m.o->quiet);
 		summary(&m);
 		complete &= summary_left_out(&m, !strcmp(argv[0], "all"));
 		if (!any_result(&m))

@@ -199,7 +199,7 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		if (!m.o->quiet)
 			pairing_tell_assumed(&m.p);
 		complete = pairing_summary(m.p.t, m.o->quiet);
-		merge_qemu_summary(&m.q, m.p.t, m.o->quiet);
+		complete = merge_qemu_summary(&m.q, m.p.t, m.o->quiet) && complete;
 		summary_pick(&m);
 		for (size_t i = 0; i < tl_sources(m.p.t); i++) {
 			if (tl_source(m.p.t, i)->guest)

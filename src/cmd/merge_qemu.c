@@ -158,9 +158,17 @@ static void add_bound(const struct tl_source *s, const struct tl_qemu_report *r,
 {
 	const char *clock = r->stats->format == QTRACE_SIMPLE ? "CLOCK_MONOTONIC" : "CLOCK_REALTIME";
 
-	sbuf_addf(b, "by %s, off by at most ", clock);
+	if (r->shown)
+		sbuf_addf(b, "by %s%" PRIu64 " events that both sides show, off by at most ",
+			  r->by_order ? "the order of " : "", r->shown);
+	else
+		sbuf_addf(b, "by %s, off by at most ", clock);
 	pairing_add_magnitude(b, r->worst, s->cap->tsc_khz);
-	if (r->stats->format != QTRACE_SIMPLE && r->steps)
+	if (r->shown) {
+		sbuf_add(b, ", half of them by ");
+		pairing_add_magnitude(b, r->median, s->cap->tsc_khz);
+	}
+	if (r->stats->format != QTRACE_SIMPLE && r->steps && !r->shown)
 		sbuf_addf(b, "; the clock was set %" PRIu64 " times while the host recorded: what falls there is "
 			     "marked with ?", r->steps);
 }
@@ -170,8 +178,10 @@ static void note_times(const struct tl_source *s, const struct tl_qemu_report *r
 	struct sbuf b = { 0 };
 
 	if (r->no_clock)
-		cli_note("%s: the host capture has no readings of the clock of this trace: nothing can be placed",
-			 s->label);
+		cli_note("%s: the host capture has no readings of the clock of this trace%s%s: nothing can be placed",
+			 s->label, r->why ? "; " : "", r->why ? r->why : "");
+	else if (r->why)
+		cli_note("%s: %s", s->label, r->why);
 	if (r->untimed)
 		cli_note("%s: %" PRIu64 " events without a time stamp, marked with ?%s", s->label, r->untimed,
 			 r->stats->format == QTRACE_LOG ? " (QEMU writes it with -msg timestamp=on)" : "");
@@ -199,10 +209,10 @@ static void note_text(const struct merge_qemu *m, const struct tl_source *s,
 			 qevents_name(m->events), r->stats->misfits);
 }
 
-void merge_qemu_summary(const struct merge_qemu *m, const struct timeline *t, bool quiet)
+bool merge_qemu_summary(const struct merge_qemu *m, const struct timeline *t, bool quiet)
 {
 	const uint64_t markers = tl_markers(t);
-	bool any = markers != 0;
+	bool any = markers != 0, some = true;
 
 	if (markers && !quiet)
 		cli_note("host: %" PRIu64 " events of QEMU from its trace marker: exact", markers);
@@ -214,6 +224,7 @@ void merge_qemu_summary(const struct merge_qemu *m, const struct timeline *t, bo
 		if (!s->qemu)
 			continue;
 		any = true;
+		some = some && (!s->events || s->unplaced < s->events);
 		tl_qemu_report(s, &r);
 		if (!quiet && r.stats->format == QTRACE_SIMPLE)
 			cli_note("%s: %s, back end simple, format %u%s", s->label, s->cap->path,
@@ -233,4 +244,5 @@ void merge_qemu_summary(const struct merge_qemu *m, const struct timeline *t, bo
 	else if (any && !m->events && !quiet)
 		cli_note("no trace-events-all of QEMU is at hand: arguments are shown as they are (see "
 			 "--trace-events)");
+	return some;
 }

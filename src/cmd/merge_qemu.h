@@ -21,7 +21,10 @@ struct merge_qemu {
 int merge_qemu_add(struct merge_qemu *q, struct pairing *p, const struct opt_list *traces,
 		   const char *events, struct kvmft_err *err) __must_check;
 void merge_qemu_free(struct merge_qemu *q);
-/* After the walk: lines on standard error about each trace; quiet: only what is wrong. */
-void merge_qemu_summary(const struct merge_qemu *q, const struct timeline *t, bool quiet);
+/*
+ * After the walk: lines on standard error about each trace; quiet: only what is wrong. False: nothing of some trace
+ * has a place.
+ */
+bool merge_qemu_summary(const struct merge_qemu *q, const struct timeline *t, bool quiet);
 
 #endif

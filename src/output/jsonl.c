@@ -310,6 +310,12 @@ static void put_trace(struct json *j, const struct tl_source *s)
 	key_u64(j, "unplaced", s->unplaced);
 	key_u64(j, "outside", r.outside);
 	key_u64(j, "steps", r.stats->format == QTRACE_SIMPLE ? 0 : r.steps);
+	if (r.shown) {
+		key_str(j, "by", r.by_order ? "order" : "events");
+		key_u64(j, "shown", r.shown);
+		key_u64(j, "bound_cycles", r.worst);
+		key_u64(j, "median_cycles", r.median);
+	}
 	json_object_end(j);
 }
 

@@ -211,6 +211,118 @@ refused()
 }
 ok "unknown format, VM and file are refused; FILE:FORMAT:VM" refused
 
+# ---- a clock that nobody read, and no clock at all ----
+
+# shared NAME SEED COUNT KIND: NAME.txt, a host without readings of any clock; NAME.log, what its QEMU wrote;
+# NAME.bare, the same without times; NAME.true, TSC of its lines. KIND: bells of two queues, ports, or a steady bell.
+shared()
+{
+	awk -v seed="$2" -v count="$3" -v kind="$4" -v name="$1" '
+	function random(n) { seed = seed * 16807 % 2147483647; return seed % n }
+	function host(tsc, cpu, tid, text) { printf "%d %.0f %d %s\n", cpu, tsc, tid, text >(name ".txt") }
+	function qemu(tsc, text,    ns)
+	{
+		ns = tsc * 1.00001 + 7654321
+		printf "100@%d.%06d:%s\n", 1608130130 + int(ns / 1e9), int(ns % 1e9 / 1e3), text >(name ".log")
+		print text >(name ".bare")
+		printf "%.0f\n", tsc >(name ".true")
+	}
+	function bell(t, q)
+	{
+		host(t - 200, 0, 101, "kvm_mmio type=2 len=2 gpa=" 1000000 + q * 4 " val=0")
+		host(t, 0, 101, "kvm_entry vcpu_id=0")
+		qemu(t + 4000 + random(9000), "virtio_queue_notify vdev 0x5500 n " q " vq 0x560" q)
+		t += 20000 + random(3000)
+		qemu(t, "virtio_notify vdev 0x5500 vq 0x560" q)
+		host(t + 3000 + random(9000), 1, 100, "kvm_msi_set_irq address=0xfee00000 data=" 32 + q)
+	}
+	function port(t, p)
+	{
+		host(t - 200, 0, 101, "kvm_pio rw=1 port=" p " size=1 count=1 val=0")
+		host(t, 0, 101, "kvm_userspace_exit reason=2 errno=0")
+		qemu(t + 2000 + random(2000), "kvm_run_exit cpu_index 0, reason 2")
+		qemu(t + 5000 + random(9000), "memory_region_ops_write cpu 0 mr 0x1 addr 0x" p " value 0x0 size 1")
+		host(t + 16000 + random(9000), 0, 101, "kvm_entry vcpu_id=0")
+	}
+	BEGIN {
+		print "meta vm id=100-12 pid=100 fd=12 name=one" >(name ".txt")
+		print "meta vcpu vm=100-12 id=0 tid=101 offset=0 ratio=0 frac=48" >(name ".txt")
+		for (t = 1000000; i < count; i++) {
+			t += kind == "steady" ? 5000000 : 100000 + random(20000000)
+			host(t - 300, 0, 101, "kvm_exit exit_reason=48 isa=1")
+			if (kind == "ports")
+				port(t, 70 + random(2))
+			else
+				bell(t, kind == "steady" ? 0 : random(2))
+		}
+	}'
+	"$tools/mkcap" --capture "$1" "$1.txt"
+}
+
+# close_to TRUE COUNT: at least so many of QEMU's events are in `lines`, all as near to their true times, from some line
+# on, as the last line has it. Events lie much farther apart.
+close_to()
+{
+	sed -n 's/.*"side":"qemu".*"t":\([0-9]*\),.*/\1/p' lines >times
+	bound=$(sed -n '$s/.*"bound_cycles":\([0-9]*\).*/\1/p' lines)
+	[ "${bound:-0}" -gt 0 ] && [ "$(wc -l <times)" -ge "$2" ] && awk -v bound="$bound" '
+		NR == FNR { true[n++] = $1; next }
+		{ t[m++] = $1 }
+		END {
+			for (; skip + m <= n; skip++) {
+				for (i = 0; i < m && (t[i] - true[skip + i]) ^ 2 <= bound ^ 2; i++)
+					;
+				if (i == m)
+					exit 0
+			}
+			exit 1
+		}' "$1" times
+}
+
+by_events()
+{
+	for kind in bells ports; do
+		shared "$kind" 7 150 "$kind" || return 1
+		"$kvmft" merge --format json "$kind" --qemu "$kind.log" >lines 2>notes || return 1
+		grep -q 'qemu: placed by [0-9]* events that both sides show, off by at most [0-9]* cycles' notes &&
+			close_to "$kind.true" 300 && [ "$bound" -lt 25000 ] || return 1
+	done
+	tail -n 1 lines | grep -q '"unplaced":0,"outside":0,"steps":0,"by":"events","shown":'
+}
+ok "no reading of the clock: by doorbells and interrupts, by ports, within the bound" by_events
+
+# The recording is a part of what QEMU tells, in the middle of it.
+part_of()
+{
+	sed -n '1,2p' bells.txt >part.txt
+	sed -n '200,560p' bells.txt >>part.txt
+	"$tools/mkcap" --capture part part.txt || return 1
+	"$kvmft" merge --format json part --qemu bells.log >lines 2>notes || return 1
+	close_to bells.true 100 && tail -n 1 lines | grep -q '"outside":1[0-9][0-9],'
+}
+ok "... of a recording that saw a part of it" part_of
+
+by_order()
+{
+	"$kvmft" merge --format json bells --qemu bells.bare >lines 2>notes || return 1
+	grep -q 'qemu: placed by the order of [0-9]* events that both sides show' notes &&
+		grep -q '"by":"order"' lines || return 1
+	close_to bells.true 290
+}
+ok "no times: by the order of what both sides show" by_order
+
+# Nothing is placed by what may be chance.
+undecided()
+{
+	shared other 99 150 bells && shared steady 3 150 steady || return 1
+	for pair in bells:other.log steady:steady.log steady:steady.bare bells:other.bare bells:ports.log; do
+		"$kvmft" merge "${pair%:*}" --qemu "${pair#*:}" >lines 2>notes
+		[ $? -eq 3 ] && grep -q 'stamps could not be placed' notes || return 1
+		grep -q 'both sides show\|by their order alone' notes || return 1
+	done
+}
+ok "... another machine's, one as regular as a clock: refused with exit 3" undecided
+
 formats()
 {
 	"$kvmft" qemu list-formats "$golden/qemu-events.txt" >lines || return 1

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * qemu_anchor.c: the anchors of either side.
+ *
+ * Labels of both sides need not be equal for what belongs together: an address on one is a queue on the other. So they
+ * are hashes, and only tell that two anchors of one side are about the same.
+ */
+#include "qemu_anchor.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define KVM_RUN	       0xae80
+#define KVM_SIGNAL_MSI 0x4020aea5
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
+	return hash ^ hash >> 29;
+}
+
+static uint64_t mix_text(uint64_t hash, const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		hash = mix(hash, (uint8_t)s[i]);
+	return hash;
+}
+
+static struct qanchor *anchor_add(struct qanchors *a, const struct qanchor *v)
+{
+	struct qanchor *slot = array_grow(&a->v, a->n, &a->cap, sizeof(*slot));
+
+	if (!slot)
+		return NULL;
+	*slot = *v;
+	a->n++;
+	return slot;
+}
+
+/* ---- the host ---- */
+
+enum host_event { H_ENTRY, H_EXIT, H_USER, H_MMIO, H_FAST, H_PIO, H_MSI, H_IRQ, H_PRINT, H_EVENTS };
+
+static const struct {
+	const char *sys, *name, *field[3];
+} host_events[H_EVENTS] = {
+	[H_ENTRY] = { "kvm", "kvm_entry", { NULL } },
+	[H_EXIT] = { "kvm", "kvm_exit", { NULL } },
+	[H_USER] = { "kvm", "kvm_userspace_exit", { "reason", "errno" } },
+	[H_MMIO] = { "kvm", "kvm_mmio", { "gpa", "type" } },
+	[H_FAST] = { "kvm", "kvm_fast_mmio", { "gpa" } },
+	[H_PIO] = { "kvm", "kvm_pio", { "port", "rw" } },
+	[H_MSI] = { "kvm", "kvm_msi_set_irq", { "address", "data" } },
+	[H_IRQ] = { "kvm", "kvm_set_irq", { "gsi", "level" } },
+	[H_PRINT] = { "ftrace", "print", { "buf" } },
+};
+
+#define MAX_WAITING 8 /* anchors of a vCPU whose end is still to come */
+
+/* A thread that runs a vCPU, or raises interrupts. */
+struct host_thread {
+	uint64_t exit, user; /* kvm_exit and kvm_userspace_exit since the last entry; 0: there was none */
+	uint64_t msi;	     /* its last one */
+	size_t waiting[MAX_WAITING], nwaiting; /* indices of anchors */
+};
+
+struct host_side {
+	struct qanchors *out;
+	int64_t vm;
+	const struct fmt_event *ev[H_EVENTS];
+	struct fmt_field field[H_EVENTS][3];
+	struct u64map by_tid;
+	struct host_thread *t;
+	size_t nt, tcap;
+};
+
+static struct host_thread *host_thread(struct host_side *h, int32_t tid)
+{
+	struct host_thread *t;
+	uint64_t at;
+
+	if (u64map_get(&h->by_tid, (uint32_t)tid, &at))
+		return &h->t[at];
+	t = array_grow(&h->t, h->nt, &h->tcap, sizeof(*t));
+	if (!t || u64map_put(&h->by_tid, (uint32_t)tid, h->nt))
+		return NULL;
+	h->nt++;
+	return t;
+}
+
+/* An anchor of a vCPU that ends when the thread enters its guest again. */
+static int host_waits(struct host_side *h, struct host_thread *t, const struct qanchor *v)
+{
+	if (t->nwaiting == MAX_WAITING)
+		return 0;
+	t->waiting[t->nwaiting++] = h->out->n;
+	return anchor_add(h->out, v) ? 0 : -ENOMEM;
+}
+
+/*
+ * What waits is settled: an access that QEMU was not asked for was served by the kernel, which a bell is, and which
+ * may be anything else.
+ */
+static void host_entry(struct host_side *h, struct host_thread *t, uint64_t host)
+{
+	for (size_t i = 0; i < t->nwaiting; i++) {
+		struct qanchor *a = &h->out->v[t->waiting[i]];
+
+		if (!t->user) {
+			a->kind = QANCHOR_BELL;
+			continue;
+		}
+		a->hi = host;
+		a->at = a->kind == QANCHOR_RUN ? host : a->at;
+	}
+	t->exit = t->user = 0;
+	t->nwaiting = 0;
+}
+
+static int host_user(struct host_side *h, struct host_thread *t, struct qanchor *a, uint32_t tid, const uint64_t f[3])
+{
+	int ret = 0;
+
+	t->user = a->lo = a->at;
+	a->kind = QANCHOR_RUN;
+	a->label = tid;
+	ret = host_waits(h, t, a);
+	a->kind = QANCHOR_EXIT;
+	a->label = mix(tid, f[0]);
+	return ret || (int32_t)f[1] < 0 ? ret : host_waits(h, t, a);
+}
+
+/* Writes are told before they are served, reads after. */
+static int host_access(struct host_side *h, struct host_thread *t, struct qanchor *a, uint64_t where, bool write)
+{
+	a->label = mix(write, where);
+	if (write) {
+		a->kind = QANCHOR_WRITE;
+		a->lo = a->at;
+		return host_waits(h, t, a);
+	}
+	if (!t->user)
+		return 0; /* served by the kernel */
+	a->kind = QANCHOR_READ;
+	a->lo = t->user;
+	a->hi = a->at;
+	return anchor_add(h->out, a) ? 0 : -ENOMEM;
+}
+
+static int host_bell(struct host_side *h, struct qanchor *a, uint64_t where)
+{
+	a->kind = QANCHOR_BELL;
+	a->label = mix(true, where);
+	a->lo = a->at;
+	return anchor_add(h->out, a) ? 0 : -ENOMEM;
+}
+
+/* A thread raises one after the other: it had not told of this one when the one before was raised. */
+static int host_irq(struct host_side *h, struct host_thread *t, struct qanchor *a, int32_t tid, enum host_event e,
+		    const uint64_t f[3])
+{
+	a->kind = QANCHOR_IRQ;
+	a->tid = tid;
+	a->label = mix(mix(mix((uint32_t)tid, e), f[0]), f[1]);
+	a->hi = a->at;
+	a->lo = e == H_MSI ? t->msi : 0;
+	t->msi = a->at;
+	return anchor_add(h->out, a) ? 0 : -ENOMEM;
+}
+
+static int host_print(struct host_side *h, struct qanchor *a, const struct tl_item *i)
+{
+	struct fmt_value text;
+	size_t n = 0;
+
+	fmt_value(i->src->fmt, &h->field[H_PRINT][0], i->rec, &text);
+	if (text.kind != FMT_STRING)
+		return 0;
+	while (n < text.len && text.p[n] && text.p[n] != ' ' && text.p[n] != '\n')
+		n++;
+	h->out->prints = true;
+	a->kind = QANCHOR_PRINT;
+	a->label = mix_text(0, (const char *)text.p, n);
+	a->hi = a->at;
+	return anchor_add(h->out, a) ? 0 : -ENOMEM;
+}
+
+static bool host_fields(const struct host_side *h, const struct tl_item *i, enum host_event e, uint64_t f[3])
+{
+	for (size_t k = 0; k < 3; k++) {
+		f[k] = 0;
+		if (e != H_PRINT && host_events[e].field[k] &&
+		    !fmt_u64(i->src->fmt, &h->field[e][k], i->rec, &f[k]))
+			return false;
+	}
+	return true;
+}
+
+static int host_vcpu_event(struct host_side *h, struct host_thread *t, struct qanchor *a, enum host_event e,
+			   int32_t tid, const uint64_t f[3])
+{
+	switch (e) {
+	case H_ENTRY:
+		host_entry(h, t, a->at);
+		return 0;
+	case H_EXIT:
+		t->exit = a->at;
+		t->user = t->nwaiting = 0; /* of an exit whose entry was lost nothing is known */
+		return 0;
+	case H_USER:
+		return host_user(h, t, a, (uint32_t)tid, f);
+	case H_MMIO:
+		return f[1] ? host_access(h, t, a, f[0], f[1] == 2) : 0;
+	case H_PIO:
+		return host_access(h, t, a, f[0], f[1]);
+	default:
+		return host_bell(h, a, f[0]);
+	}
+}
+
+static int host_event(struct host_side *h, const struct tl_item *i, enum host_event e)
+{
+	struct qanchor a = { .at = i->host, .hi = UINT64_MAX };
+	struct host_thread *t;
+	uint64_t f[3];
+
+	if (!host_fields(h, i, e, f) || h->out->n + 2 > QANCHOR_MAX)
+		return 0;
+	if (e == H_PRINT)
+		return host_print(h, &a, i);
+	t = host_thread(h, i->tid);
+	if (!t)
+		return -ENOMEM;
+	if (e == H_MSI || e == H_IRQ)
+		return host_irq(h, t, &a, i->tid, e, f);
+	if (h->vm >= 0 && i->vm != h->vm)
+		return 0;
+	return host_vcpu_event(h, t, &a, e, i->tid, f);
+}
+
+/* Entries, exits and interrupts may have been lost: nothing follows from those before. */
+static void host_gap(struct host_side *h)
+{
+	for (size_t i = 0; i < h->nt; i++)
+		h->t[i] = (struct host_thread){ 0 };
+}
+
+static int host_item(struct host_side *h, const struct tl_item *i)
+{
+	if (i->kind != TL_EVENT) {
+		host_gap(h);
+		return 0;
+	}
+	h->out->first = MIN(h->out->first, i->host);
+	h->out->last = i->host;
+	for (int e = 0; i->ev && e < H_EVENTS; e++)
+		if (i->ev == h->ev[e])
+			return host_event(h, i, (enum host_event)e);
+	return 0;
+}
+
+static void host_init(struct host_side *h, const struct fmt *fmt)
+{
+	for (int e = 0; e < H_EVENTS; e++) {
+		h->ev[e] = fmt_find(fmt, host_events[e].sys, host_events[e].name);
+		for (int k = 0; h->ev[e] && k < 3 && host_events[e].field[k]; k++)
+			fmt_field(h->ev[e], host_events[e].field[k], &h->field[e][k]);
+	}
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct qanchor *x = a, *y = b;
+
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+/* What never got the end that it waited for tells nothing. */
+static void host_settle(struct host_side *h)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < h->out->n; i++) {
+		const struct qanchor *a = &h->out->v[i];
+
+		if (a->hi != UINT64_MAX || a->kind == QANCHOR_BELL)
+			h->out->v[n++] = *a;
+	}
+	h->out->n = n;
+	if (n)
+		qsort(h->out->v, n, sizeof(*h->out->v), by_time);
+}
+
+int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out, struct kvmft_err *err)
+{
+	struct host_side h = { .out = out, .vm = vm };
+	const struct tl_item *item;
+	struct timeline *t;
+	int ret;
+
+	out->first = UINT64_MAX;
+	host_init(&h, map->fmt);
+	ret = tl_new(map, &t, err);
+	if (!ret)
+		ret = tl_start(t, err);
+	while (!ret && (ret = tl_next(t, &item)) > 0)
+		ret = host_item(&h, item);
+	tl_free(t);
+	host_settle(&h);
+	u64map_free(&h.by_tid);
+	free(h.t);
+	return ret < 0 ? ret : 0;
+}
+
+/* ---- QEMU ---- */
+
+static const struct {
+	const char *name;
+	enum qanchor_kind kind;
+	/* Only of this argument depends what it is about; NULL: of all of them. raw: its number. */
+	const char *about;
+	uint32_t raw;
+	uint64_t ioctl; /* its argument "type" has to be that; 0: it has none */
+} qemu_events[] = {
+	{ "virtio_queue_notify", QANCHOR_BELL, NULL, 0, 0 },
+	{ "virtio_notify", QANCHOR_IRQ, NULL, 0, 0 },
+	{ "virtio_notify_irqfd", QANCHOR_IRQ, NULL, 0, 0 },
+	{ "kvm_vm_ioctl", QANCHOR_IRQ, "type", 0, KVM_SIGNAL_MSI },
+	{ "kvm_run_exit", QANCHOR_EXIT, NULL, 0, 0 },
+	{ "kvm_vcpu_ioctl", QANCHOR_RUN, "cpu_index", 0, KVM_RUN },
+	{ "memory_region_ops_write", QANCHOR_WRITE, "addr", 2, 0 },
+	{ "memory_region_ops_read", QANCHOR_READ, "addr", 2, 0 },
+};
+
+/* The number that stands behind its name in a text, as in "addr 0x70 value". */
+static bool text_arg(const struct qtrace_item *i, const char *name, uint64_t *value)
+{
+	size_t len = strlen(name), at = 0;
+	char number[24];
+
+	for (; at + len + 1 < i->text_len; at++)
+		if ((!at || i->text[at - 1] == ' ') && !memcmp(i->text + at, name, len) && i->text[at + len] == ' ')
+			break;
+	if (at + len + 1 >= i->text_len)
+		return false;
+	at += len + 1;
+	len = MIN(i->text_len - at, sizeof(number) - 1);
+	memcpy(number, i->text + at, len);
+	number[len] = '\0';
+	*value = strtoull(number, NULL, 0);
+	return number[0] >= '0' && number[0] <= '9';
+}
+
+/* An argument by name, or by number where it is not declared. */
+static bool qemu_arg(const struct qtrace_item *i, const char *name, uint32_t raw, uint64_t *value)
+{
+	for (size_t k = 0; i->has_args && k < i->ev->nargs; k++)
+		if (!strcmp(i->ev->arg[k].name, name)) {
+			*value = i->arg[k].num;
+			return true;
+		}
+	if (!i->has_args && i->text)
+		return text_arg(i, name, value);
+	if (i->has_args || raw >= i->nraw)
+		return false;
+	*value = i->raw[raw];
+	return true;
+}
+
+static uint64_t qemu_label(const struct qtrace_item *i)
+{
+	uint64_t hash = 0;
+
+	if (i->has_args)
+		for (size_t k = 0; k < i->ev->nargs; k++)
+			hash = i->arg[k].s ? mix_text(hash, i->arg[k].s, i->arg[k].len) :
+					     mix(hash, i->arg[k].num);
+	else if (i->text)
+		hash = mix_text(hash, i->text, i->text_len);
+	else
+		for (uint32_t k = 0; k < i->nraw; k++)
+			hash = mix(hash, i->raw[k]);
+	return hash;
+}
+
+static bool qemu_known(const struct qtrace_item *i, struct qanchor *a)
+{
+	uint64_t type;
+
+	for (size_t e = 0; e < ARRAY_SIZE(qemu_events); e++) {
+		if (strlen(qemu_events[e].name) != i->name_len || memcmp(qemu_events[e].name, i->name, i->name_len))
+			continue;
+		/* The number of the argument "type" is 0 of VMs and 1 of vCPUs. */
+		if (qemu_events[e].ioctl &&
+		    (!qemu_arg(i, "type", qemu_events[e].kind == QANCHOR_RUN, &type) ||
+		     type != qemu_events[e].ioctl))
+			return false;
+		a->kind = (uint8_t)qemu_events[e].kind;
+		if (!qemu_events[e].about)
+			a->label = qemu_label(i);
+		else if (!qemu_arg(i, qemu_events[e].about, qemu_events[e].raw, &a->label))
+			return false;
+		a->label = mix(mix(a->label, e), (uint32_t)i->tid);
+		return true;
+	}
+	return false;
+}
+
+static int qemu_event(const struct qtrace_item *i, uint32_t seq, bool timed, bool prints, struct qanchors *out)
+{
+	struct qanchor a = { .seq = seq, .at = timed ? i->ns : seq };
+
+	out->unit = timed ? MAX(out->unit, i->unit) : 0;
+	if (qemu_known(i, &a) && !anchor_add(out, &a))
+		return -ENOMEM;
+	a.kind = QANCHOR_PRINT;
+	a.label = mix_text(0, i->name, i->name_len);
+	return !prints || anchor_add(out, &a) ? 0 : -ENOMEM;
+}
+
+int qanchors_qemu(struct qtrace *trace, bool timed, bool prints, struct qanchors *out)
+{
+	struct qtrace_item i;
+	uint32_t seq = 0;
+	int ret = 0;
+
+	while (out->n + 2 <= QANCHOR_MAX && (ret = qtrace_next(trace, &i)) > 0) {
+		if (i.kind != QTRACE_EVENT)
+			continue;
+		if ((i.clock != QTRACE_NO_CLOCK) == timed)
+			ret = qemu_event(&i, seq, timed, prints, out);
+		seq++;
+		if (ret < 0)
+			break;
+	}
+	return MIN(ret, 0);
+}
+
+void qanchors_free(struct qanchors *a)
+{
+	free(a->v);
+	*a = (struct qanchors){ 0 };
+}
