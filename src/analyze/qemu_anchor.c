@@ -26,6 +26,25 @@ static uint64_t mix_text(uint64_t hash, const char *s, size_t n)
 	return hash;
 }
 
+static int by_lane(const void *a, const void *b)
+{
+	const struct qanchor *x = a, *y = b;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	if (x->label != y->label)
+		return x->label < y->label ? -1 : 1;
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
+	return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+void qanchors_sort_lanes(struct qanchors *a)
+{
+	if (a->n)
+		qsort(a->v, a->n, sizeof(*a->v), by_lane);
+}
+
 static struct qanchor *anchor_add(struct qanchors *a, const struct qanchor *v)
 {
 	struct qanchor *slot = array_grow(&a->v, a->n, &a->cap, sizeof(*slot));
@@ -61,6 +80,8 @@ static const struct {
 struct host_thread {
 	uint64_t exit, user; /* kvm_exit and kvm_userspace_exit since the last entry; 0: there was none */
 	uint64_t msi;	     /* its last one */
+	uint64_t printed;    /* its last marker, ... */
+	size_t print;	     /* ... and the index + 1 of that anchor */
 	size_t waiting[MAX_WAITING], nwaiting; /* indices of anchors */
 };
 
@@ -168,7 +189,11 @@ static int host_irq(struct host_side *h, struct host_thread *t, struct qanchor *
 	return anchor_add(h->out, a) ? 0 : -ENOMEM;
 }
 
-static int host_print(struct host_side *h, struct qanchor *a, const struct tl_item *i)
+/*
+ * QEMU's back ends are served one after the other, nobody knows in which order: its event stands after the thread's
+ * marker before this one, and before the one after it.
+ */
+static int host_print(struct host_side *h, struct host_thread *t, struct qanchor *a, const struct tl_item *i)
 {
 	struct fmt_value text;
 	size_t n = 0;
@@ -178,10 +203,14 @@ static int host_print(struct host_side *h, struct qanchor *a, const struct tl_it
 		return 0;
 	while (n < text.len && text.p[n] && text.p[n] != ' ' && text.p[n] != '\n')
 		n++;
+	if (t->print)
+		h->out->v[t->print - 1].hi = a->at;
 	h->out->prints = true;
 	a->kind = QANCHOR_PRINT;
 	a->label = mix_text(0, (const char *)text.p, n);
-	a->hi = a->at;
+	a->lo = t->printed;
+	t->printed = a->at;
+	t->print = h->out->n + 1;
 	return anchor_add(h->out, a) ? 0 : -ENOMEM;
 }
 
@@ -226,11 +255,11 @@ static int host_event(struct host_side *h, const struct tl_item *i, enum host_ev
 
 	if (!host_fields(h, i, e, f) || h->out->n + 2 > QANCHOR_MAX)
 		return 0;
-	if (e == H_PRINT)
-		return host_print(h, &a, i);
 	t = host_thread(h, i->tid);
 	if (!t)
 		return -ENOMEM;
+	if (e == H_PRINT)
+		return host_print(h, t, &a, i);
 	if (e == H_MSI || e == H_IRQ)
 		return host_irq(h, t, &a, i->tid, e, f);
 	if (h->vm >= 0 && i->vm != h->vm)

@@ -47,6 +47,8 @@ int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out, struct 
  * have none. prints: events of any name, for the host's markers. 0 or -errno.
  */
 int qanchors_qemu(struct qtrace *trace, bool timed, bool prints, struct qanchors *out) __must_check;
+/* By kind, by label, by time. */
+void qanchors_sort_lanes(struct qanchors *a);
 void qanchors_free(struct qanchors *a);
 
 #endif

@@ -55,19 +55,6 @@ struct match {
 
 /* ---- lanes ---- */
 
-static int by_lane(const void *a, const void *b)
-{
-	const struct qanchor *x = a, *y = b;
-
-	if (x->kind != y->kind)
-		return x->kind < y->kind ? -1 : 1;
-	if (x->label != y->label)
-		return x->label < y->label ? -1 : 1;
-	if (x->at != y->at)
-		return x->at < y->at ? -1 : 1;
-	return x->seq < y->seq ? -1 : x->seq > y->seq;
-}
-
 static int longer_lane(const void *a, const void *b)
 {
 	const struct lane *x = a, *y = b;
@@ -92,8 +79,7 @@ static void lanes_init(struct side *s, struct qanchors *a)
 {
 	struct lane l = { 0 };
 
-	if (a->n)
-		qsort(a->v, a->n, sizeof(*a->v), by_lane);
+	qanchors_sort_lanes(a);
 	for (size_t i = 0; i < a->n; i++) {
 		if (i && a->v[i].kind == a->v[i - 1].kind && a->v[i].label == a->v[i - 1].label) {
 			l.n++;
@@ -106,9 +92,13 @@ static void lanes_init(struct side *s, struct qanchors *a)
 	qsort(s->lane, s->n, sizeof(l), longer_lane);
 }
 
-/* A queue is also handled by the vCPU's thread itself, which then leaves the kernel for it. */
+/*
+ * Markers have the same name. A queue is also handled by the vCPU's thread itself, which then leaves the kernel for it.
+ */
 static bool may_be_same(const struct lane *q, const struct lane *h)
 {
+	if (q->v->kind == QANCHOR_PRINT)
+		return h->v->kind == QANCHOR_PRINT && q->v->label == h->v->label;
 	return q->v->kind == h->v->kind || (q->v->kind == QANCHOR_BELL && h->v->kind == QANCHOR_WRITE);
 }
 
@@ -300,17 +290,6 @@ static uint64_t model_at(const struct model *m, uint64_t t)
 	return b->lo < a->lo ? a->lo : a->lo + (uint64_t)((s128)(b->lo - a->lo) * (t - a->at) / (b->at - a->at));
 }
 
-static int pair_add(struct qpairs *p, const struct qanchor *q, const struct qanchor *h)
-{
-	struct qpair *slot = array_grow(&p->v, p->n, &p->cap, sizeof(*slot));
-
-	if (!slot)
-		return -ENOMEM;
-	*slot = (struct qpair){ .at = q->at, .lo = h->lo, .hi = h->hi };
-	p->n++;
-	return 0;
-}
-
 /* Is number i of the lane apart from those before and after it? */
 static bool stands_alone(const struct match *x, const struct lane *q, size_t i, uint64_t host, uint64_t tol)
 {
@@ -322,10 +301,9 @@ static bool stands_alone(const struct match *x, const struct lane *q, size_t i, 
  * sure[i]: number + 1 in h of what number i of q is, 0: unknown. Between two that are sure, with as many on either
  * side, one follows the other.
  */
-static int fill_between(struct match *x, const struct lane *q, const struct lane *h, size_t *sure)
+static void fill_between(const struct lane *q, size_t *sure)
 {
 	size_t last = SIZE_MAX;
-	int ret = 0;
 
 	for (size_t i = 0; i < q->n; i++) {
 		if (!sure[i])
@@ -334,10 +312,6 @@ static int fill_between(struct match *x, const struct lane *q, const struct lane
 			sure[k] = sure[last] + (k - last);
 		last = i;
 	}
-	for (size_t i = 0; i < q->n && !ret; i++)
-		if (sure[i])
-			ret = pair_add(x->out, &q->v[i], &h->v[sure[i] - 1]);
-	return ret;
 }
 
 /*
@@ -367,20 +341,50 @@ static bool lane_within(const struct match *x, const struct lane *q, const struc
 }
 
 /*
- * Pairs of two lanes, if they mostly fit: those of the first lane happened some time before or after their like, those
- * of others some other time.
+ * What each event of a lane is, if two lanes mostly fit: those of the first lane happened some time before or after
+ * their like, those of others some other time.
  */
-static int lane_pairs(struct match *x, const struct lane *q, const struct lane *h)
+static bool lane_sure(const struct match *x, const struct lane *q, const struct lane *h, size_t *sure)
 {
-	_cleanup_free_ size_t *sure = calloc(q->n, sizeof(*sure));
 	uint64_t tol = x->m.tol;
 
-	if (!sure)
-		return -ENOMEM;
-	for (int i = 0; i < WIDER; i++, tol *= 2)
-		if (lane_within(x, q, h, tol, 1 + q->n / SAMPLE, sure) && lane_within(x, q, h, tol, 1, sure))
-			return fill_between(x, q, h, sure);
-	return 0;
+	for (int i = 0; i < WIDER; i++, tol *= 2) {
+		if (!lane_within(x, q, h, tol, 1 + q->n / SAMPLE, sure) || !lane_within(x, q, h, tol, 1, sure))
+			continue;
+		fill_between(q, sure);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Pairs of a lane. Where several of the host's fit it, as those of queues do that are always used together, nobody
+ * knows which of them is the right one: what all of them allow holds.
+ */
+static int lane_pairs(struct match *x, const struct lane *q)
+{
+	_cleanup_free_ size_t *sure = calloc(q->n, sizeof(*sure));
+	_cleanup_free_ struct qanchor *all = calloc(q->n, sizeof(*all));
+	int ret = sure && all ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < q->n && !ret; i++)
+		all[i].lo = UINT64_MAX;
+	for (size_t k = 0; k < x->h.n && !ret; k++) {
+		const struct lane *h = &x->h.lane[k];
+
+		if (!may_be_same(q, h) || !lane_sure(x, q, h, sure))
+			continue;
+		for (size_t i = 0; i < q->n; i++) {
+			if (!sure[i])
+				continue;
+			all[i].lo = MIN(all[i].lo, h->v[sure[i] - 1].lo);
+			all[i].hi = MAX(all[i].hi, h->v[sure[i] - 1].hi);
+		}
+	}
+	for (size_t i = 0; i < q->n && !ret; i++)
+		if (all[i].lo <= all[i].hi)
+			ret = qpairs_add(x->out, q->v[i].at, &all[i]);
+	return ret;
 }
 
 static int all_pairs(struct match *x)
@@ -390,12 +394,10 @@ static int all_pairs(struct match *x)
 	x->out->n = 0;
 	x->out->rate = x->m.rate;
 	for (size_t i = 0; i < x->q.n && !ret; i++)
-		for (size_t k = 0; k < x->h.n && !ret; k++)
-			if (may_be_same(&x->q.lane[i], &x->h.lane[k]))
-				ret = lane_pairs(x, &x->q.lane[i], &x->h.lane[k]);
+		ret = lane_pairs(x, &x->q.lane[i]);
 	if (ret || x->out->n < LEAST)
 		return ret;
-	qsort(x->out->v, x->out->n, sizeof(*x->out->v), by_at);
+	qpairs_sort(x->out);
 	return 1;
 }
 
@@ -442,6 +444,23 @@ int qmatch_timed(struct qanchors *q, struct qanchors *h, uint64_t khz, struct qp
 	free(x->m.knot);
 	free(x);
 	return ret;
+}
+
+int qpairs_add(struct qpairs *p, uint64_t at, const struct qanchor *h)
+{
+	struct qpair *slot = array_grow(&p->v, p->n, &p->cap, sizeof(*slot));
+
+	if (!slot)
+		return -ENOMEM;
+	*slot = (struct qpair){ .at = at, .lo = h->lo, .hi = h->hi };
+	p->n++;
+	return 0;
+}
+
+void qpairs_sort(struct qpairs *p)
+{
+	if (p->n)
+		qsort(p->v, p->n, sizeof(*p->v), by_at);
 }
 
 void qpairs_free(struct qpairs *p)

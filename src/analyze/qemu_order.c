@@ -119,17 +119,6 @@ static int row_places(struct order *o, size_t *q, size_t *h, size_t *count)
 	return found;
 }
 
-static int pair_add(struct order *o, uint64_t at, uint64_t lo, uint64_t hi)
-{
-	struct qpair *slot = array_grow(&o->out->v, o->out->n, &o->out->cap, sizeof(*slot));
-
-	if (!slot)
-		return -ENOMEM;
-	*slot = (struct qpair){ .at = at, .lo = lo, .hi = hi };
-	o->out->n++;
-	return 0;
-}
-
 /* 1: it fits at one place, and its pairs were added; 0; -E2BIG: at several; -ENOMEM. */
 static int try_row(struct order *o)
 {
@@ -139,7 +128,7 @@ static int try_row(struct order *o)
 	if (ret != 1 || o->work >= WORK)
 		return ret > 1 ? -E2BIG : 0;
 	for (size_t i = 0; i < count && ret > 0; i++)
-		if (pair_add(o, o->q.v[q + i]->seq, o->h.v[h + i]->lo, o->h.v[h + i]->hi))
+		if (qpairs_add(o->out, o->q.v[q + i]->seq, o->h.v[h + i]))
 			ret = -ENOMEM;
 	return ret;
 }
@@ -214,22 +203,9 @@ static int bells_pairs(struct order *o, struct bells *b)
 		at = move;
 	}
 	for (size_t i = 0; i < b->nq && fits == 1; i++)
-		if (pair_add(o, b->q[i].seq, b->h[at + i].lo, b->h[at + i].hi))
+		if (qpairs_add(o->out, b->q[i].seq, &b->h[at + i]))
 			return -ENOMEM;
 	return 0;
-}
-
-static int by_label(const void *a, const void *b)
-{
-	const struct qanchor *x = a, *y = b;
-
-	if (x->kind != y->kind)
-		return x->kind < y->kind ? -1 : 1;
-	if (x->label != y->label)
-		return x->label < y->label ? -1 : 1;
-	if (x->at != y->at)
-		return x->at < y->at ? -1 : 1;
-	return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
 /* The next lane of bells from number i on, and where it ends. */
@@ -244,13 +220,6 @@ static size_t next_lane(const struct qanchors *a, size_t *i)
 	return end;
 }
 
-static int by_number(const void *a, const void *b)
-{
-	const struct qpair *x = a, *y = b;
-
-	return x->at < y->at ? -1 : x->at > y->at;
-}
-
 /* From the interrupts, which are all pairs so far. */
 static int add_bells(struct order *o, struct qanchors *q, struct qanchors *h)
 {
@@ -258,15 +227,15 @@ static int add_bells(struct order *o, struct qanchors *q, struct qanchors *h)
 	int ret = 0;
 
 	o->irqs = o->out->n;
-	qsort(q->v, q->n, sizeof(*q->v), by_label);
-	qsort(h->v, h->n, sizeof(*h->v), by_label);
+	qanchors_sort_lanes(q);
+	qanchors_sort_lanes(h);
 	for (i = 0; (qend = next_lane(q, &i)) > i && !ret; i = qend)
 		for (k = 0; (hend = next_lane(h, &k)) > k && !ret; k = hend) {
 			struct bells b = { &q->v[i], &h->v[k], qend - i, hend - k };
 
 			ret = bells_pairs(o, &b);
 		}
-	qsort(o->out->v, o->out->n, sizeof(*o->out->v), by_number);
+	qpairs_sort(o->out);
 	return ret;
 }
 
@@ -315,8 +284,7 @@ static int order_all(struct order *o, struct qanchors *q, struct qanchors *h)
 		more = try_kind(o, q, h, served[i], 0);
 		ret = more == -ENOMEM || more > 0 ? more : ret > 0 ? ret : MIN(ret, more);
 	}
-	if (o->out->n)
-		qsort(o->out->v, o->out->n, sizeof(*o->out->v), by_number);
+	qpairs_sort(o->out);
 	return ret;
 }
 

@@ -214,7 +214,8 @@ ok "unknown format, VM and file are refused; FILE:FORMAT:VM" refused
 # ---- a clock that nobody read, and no clock at all ----
 
 # shared NAME SEED COUNT KIND: NAME.txt, a host without readings of any clock; NAME.log, what its QEMU wrote;
-# NAME.bare, the same without times; NAME.true, TSC of its lines. KIND: bells of two queues, ports, or a steady bell.
+# NAME.bare, the same without times; NAME.true, TSC of its lines. KIND: bells of two queues, ports,
+# markers, or a steady bell.
 shared()
 {
 	awk -v seed="$2" -v count="$3" -v kind="$4" -v name="$1" '
@@ -244,13 +245,23 @@ shared()
 		qemu(t + 5000 + random(9000), "memory_region_ops_write cpu 0 mr 0x1 addr 0x" p " value 0x0 size 1")
 		host(t + 16000 + random(9000), 0, 101, "kvm_entry vcpu_id=0")
 	}
+	function mark(t)
+	{
+		host(t - 1000, 1, 100, "ftrace:print ip=0 buf=before")
+		qemu(t + random(2000), "qemu_event a 1")
+		host(t + random(2000), 1, 100, "ftrace:print ip=0 buf=qemu_event a 1")
+		host(t + 3000, 1, 100, "ftrace:print ip=0 buf=after")
+	}
 	BEGIN {
+		print "event ftrace print 5 u64:ip text:buf" >(name ".txt")
 		print "meta vm id=100-12 pid=100 fd=12 name=one" >(name ".txt")
 		print "meta vcpu vm=100-12 id=0 tid=101 offset=0 ratio=0 frac=48" >(name ".txt")
 		for (t = 1000000; i < count; i++) {
 			t += kind == "steady" ? 5000000 : 100000 + random(20000000)
 			host(t - 300, 0, 101, "kvm_exit exit_reason=48 isa=1")
-			if (kind == "ports")
+			if (kind == "marks")
+				mark(t)
+			else if (kind == "ports")
 				port(t, 70 + random(2))
 			else
 				bell(t, kind == "steady" ? 0 : random(2))
@@ -281,20 +292,20 @@ close_to()
 
 by_events()
 {
-	for kind in bells ports; do
+	for kind in bells ports marks; do
 		shared "$kind" 7 150 "$kind" || return 1
 		"$kvmft" merge --format json "$kind" --qemu "$kind.log" >lines 2>notes || return 1
 		grep -q 'qemu: placed by [0-9]* events that both sides show, off by at most [0-9]* cycles' notes &&
-			close_to "$kind.true" 300 && [ "$bound" -lt 25000 ] || return 1
+			close_to "$kind.true" 150 && [ "$bound" -lt 25000 ] || return 1
 	done
 	tail -n 1 lines | grep -q '"unplaced":0,"outside":0,"steps":0,"by":"events","shown":'
 }
-ok "no reading of the clock: by doorbells and interrupts, by ports, within the bound" by_events
+ok "no reading of the clock: by doorbells and interrupts, by ports, by markers, within the bound" by_events
 
 # The recording is a part of what QEMU tells, in the middle of it.
 part_of()
 {
-	sed -n '1,2p' bells.txt >part.txt
+	sed -n '1,3p' bells.txt >part.txt
 	sed -n '200,560p' bells.txt >>part.txt
 	"$tools/mkcap" --capture part part.txt || return 1
 	"$kvmft" merge --format json part --qemu bells.log >lines 2>notes || return 1
