@@ -15,7 +15,7 @@
  *   6  source: label (string), a guest?; counted from 0
  *   7  results of latency analyses: JSON (string)
  *   8  VM: label (string); counted from 0
- *   9  what must be said of all times (string)
+ *   9  what must be said of all times, or was concluded (string); several
  *   16 and above: event of type tag - 16: time since the record before, who, and its fields: signed
  *      numbers, or strings.
  *
@@ -24,6 +24,7 @@
 #include "kvmft/output.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "kvmft/exit_names.h"
@@ -381,17 +382,47 @@ static void base64(struct html *h, struct sbuf *out, bool all)
 
 #define MARK "@DATA@"
 
-static void remark(const struct out *o, struct html *h)
+static void put_remark(struct html *h, const char *words)
+{
+	uint64_t at = text(h, words);
+
+	put(h, TAG_REMARK);
+	put(h, at);
+}
+
+/* What was concluded of a guest and not recorded. */
+static void guest_remark(const struct hostmap *m, const struct tl_source *s, struct html *h)
+{
+	const struct hostmap_vm *vm = &m->vm[m->vm[s->vm].of];
+	uint64_t uncertain = m->vm[s->vm].uncertain;
+	struct sbuf b = { 0 };
+	char span[32];
+
+	sbuf_addf(&b, "%s: ", s->label);
+	if (vm->basis != HOSTMAP_RECORDED) {
+		if (hostmap_vm_tids(m, vm->of, &b))
+			b.error = true;
+		sbuf_addf(&b, " taken for one VM by %s; ", hostmap_basis_names[vm->basis]);
+	}
+	if (uncertain)
+		sbuf_addf(&b, "TSC offset found in the events: times may be off by %" PRIu64 " cycles", uncertain);
+	if (uncertain && m->cap->tsc_khz)
+		sbuf_addf(&b, " (%s)", str_ns(span, sizeof(span), out_cycles_to_ns(uncertain, m->cap->tsc_khz)));
+	if (!b.error && (uncertain || vm->basis != HOSTMAP_RECORDED))
+		put_remark(h, b.s);
+	sbuf_free(&b);
+}
+
+static void remarks(const struct out *o, struct html *h)
 {
 	struct sbuf b = { 0 };
-	uint64_t at;
 
-	if (out_clock_remark(&o->clock, &b) && b.s) {
-		at = text(h, b.s);
-		put(h, TAG_REMARK);
-		put(h, at);
-	}
+	if (out_clock_remark(&o->clock, &b) && b.s)
+		put_remark(h, b.s);
 	sbuf_free(&b);
+	for (size_t i = 0; i < tl_sources(o->t); i++)
+		if (tl_source(o->t, i)->guest && !tl_source(o->t, i)->alone)
+			guest_remark(tl_hostmap(o->t), tl_source(o->t, i), h);
 }
 
 static int html_begin(struct out *o)
@@ -413,7 +444,7 @@ static int html_begin(struct out *o)
 		put(h, label);
 		put(h, tl_source(o->t, i)->guest);
 	}
-	remark(o, h);
+	remarks(o, h);
 	for (size_t i = 0; i < tl_hostmap(o->t)->nvm; i++) {
 		uint64_t label = text(h, tl_hostmap(o->t)->vm[i].label);
 

@@ -76,6 +76,15 @@ run "$kvmft" merge --format html -o "$tmp/castor.html" "$tmp/castor"
 ok "a host's page has the name of its VM" sh -c "sed -n 's/.*id=\"data\">//; /^[A-Za-z0-9+/=]*\(<.*\)*\$/s/<.*//p' '$tmp/castor.html' |
 	base64 -d 2>/dev/null | grep -aq castor"
 
+# What was concluded of a recording of trace-cmd's.
+foreign=
+if "$kvmft" merge -q --format html -o "$tmp/foreign.html" "$top/tests/golden/foreign/pair/host.dat" \
+	"$top/tests/golden/foreign/pair/guest.dat" 2>"$err"; then
+	foreign=foreign
+else
+	skip "a page of trace-cmd's recordings" "$(head -n 1 "$err")"
+fi
+
 # ---- in a browser ----
 
 missing=
@@ -93,12 +102,15 @@ want_chain='{ "lanes": ["one v0", "· one tasks", "· one interrupts", "one bloc
 	"one v0 > · one interrupts: 9450 9530" ] }'
 want_cycles='{ "lanes": ["one v0"], "link": true, "beside": ["times are in CYCLES", "lanes, 17000 cycles", "MSI irq 30: 1, p50 1050 cycles",
 	"accepted 3; measured 2; open at the end 1"] }'
-for page in page evil chain cycles; do
+want_foreign='{ "beside": ["pid:161: tids:228,232 taken for one VM by thread-ids; TSC offset found in the events: ",
+	"times may be off by 42549 cycles"] }'
+for page in page evil chain cycles $foreign; do
 	name='' want='' n=$events
 	case $page in
 	evil) name='</script><img src=x onerror=document.title=1>"' ;;
 	chain) want=$want_chain n='' ;;
 	cycles) want=$want_cycles n='' ;;
+	foreign) want=$want_foreign n='' ;;
 	esac
 	if timeout 100 node "$top/tests/html/page.js" "$tmp/$page.html" "$n" "$name" "$want" >"$tmp/$page.tap" 2>&1; then
 		result 0 "$page.html: the browser test ends"

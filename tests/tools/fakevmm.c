@@ -56,9 +56,11 @@ static int listen_at(const char *path)
 /* As libvirt does: the socket is somebody else's, who is no QEMU. */
 static int hand_over(int fd)
 {
-	pid_t pid;
+	pid_t pid = -1;
 
-	if (dup2(fd, HANDED) < 0 || (pid = fork()) < 0)
+	if (dup2(fd, HANDED) >= 0)
+		pid = fork();
+	if (pid < 0)
 		die("hand over");
 	if (pid) {
 		execlp("sleep", "sleep", "120", NULL);
