@@ -195,8 +195,9 @@ if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; 
 		-e inject=mkdirat:error=ENOSPC:when=1+ \
 		"$kvmft" record --host -q -e 'kvm:*' -b 1M -d 3 --rotate 64K --keep 1 -o "$cap"
 	is "$([ "$rc" != 0 ] && echo yes)" yes "a segment that cannot be made: exit $rc"
-	is "$(find "$cap" -mindepth 1 -maxdepth 1 -name 'seg*' -exec basename {} \;) $([ "$(data_size "$cap")" -gt 0 ] && echo full)" \
-		"seg000000 full" "... does not cost the one before"
+	# Which one it is depends on when the capture took its name, which is what strace goes by.
+	is "$(find "$cap" -mindepth 1 -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ') $([ "$(data_size "$cap")" -gt 0 ] && echo full)" \
+		"1 full" "... does not cost the one before"
 else
 	skip "a segment that cannot be made" "strace is not installed, or may not trace"
 fi
