@@ -23,7 +23,9 @@ struct solution {
 	struct solve_result r;	/* for all vCPUs; or, with own, what has most witnesses; or r.why */
 	struct solution_vcpu *own; /* vCPUs that one offset for all does not serve */
 	size_t n_own, own_cap;
-	uint64_t rest, rest_outside; /* events of other vCPUs, which r is taken for, and those it puts outside */
+	uint64_t rest, rest_outside; /* events of other vCPUs, which r is taken for, and those it does not serve */
+	uint32_t missed; /* one of these of which there are such events ... */
+	const char *missed_why; /* ... and why it has no offset of its own; NULL: there is none */
 };
 
 /* What the events of s say. 0 (s->r.found or s->r.why), or -ENOMEM. */

@@ -81,6 +81,16 @@ int solve_run_parts(struct solve *s, uint32_t vcpu, struct solve_part part[SOLVE
  * the host was recorded then? After a run.
  */
 bool solve_leaves(const struct solve *s, uint32_t vcpu, const struct solve_result *r);
+/* Host times between which a result puts events of any vCPU into windows; from > to: none. After a run. */
+struct solve_span {
+	int64_t from, to;
+};
+struct solve_span solve_span_of(const struct solve *s, const struct solve_result *r);
+/*
+ * The events of vCPU number i, if a result puts none of them into the time that is known of it, though the vCPU ran
+ * again and again in that span, in which there should be some; else 0.
+ */
+uint64_t solve_absent(const struct solve *s, size_t i, const struct solve_result *r, const struct solve_span *span);
 /* vCPUs with windows and events, in no order. */
 size_t solve_vcpus(const struct solve *s);
 uint32_t solve_vcpu_id(const struct solve *s, size_t i);

@@ -105,9 +105,19 @@ static int fill_unknown(struct matcher *m, const struct capture *cap, const stru
 
 /* ---- nothing is known of any ---- */
 
+/* One of several vCPUs for which several offsets would do. */
+static const struct solution_vcpu *unclear(const struct solution *s)
+{
+	for (size_t i = 0; i < s->n_own; i++)
+		if (s->own[i].r.equal && !s->own[i].nparts)
+			return &s->own[i];
+	return NULL;
+}
+
 static int no_offset(const struct matcher *m, const struct capture *g, const struct match *r,
 		     struct kvmft_err *err)
 {
+	const struct solution_vcpu *o = unclear(&r->sol);
 	const char *label = m->map->vm[r->vm].label;
 
 	if (!r->sol.r.found)
@@ -117,6 +127,14 @@ static int no_offset(const struct matcher *m, const struct capture *g, const str
 		return err_lack(err, EDOM, "%s: the TSC offset of %s is not recorded, and %" PRIu64 " others fit the "
 					   "events as well as the best: record longer, or give --tsc-offset N",
 				g->path, label, r->sol.r.equal);
+	if (o)
+		return err_lack(err, EDOM, "%s: the TSC offset of %s is not recorded, and for vCPU %" PRIu32 " %" PRIu64
+					   " others fit as well as the best: record longer, or give --tsc-offset N",
+				g->path, label, o->id, o->r.equal);
+	if (r->sol.missed_why)
+		return err_lack(err, EDOM, "%s: the TSC offset of %s is not recorded, and the events do not tell that "
+					   "of vCPU %" PRIu32 ": %s; see kvmft verify --solve",
+				g->path, label, r->sol.missed, r->sol.missed_why);
 	return err_lack(err, EDOM, "%s: the TSC offset of %s is not recorded, and no offset fits all events: %" PRIu64
 				   " of %" PRIu64 " are outside with the best; see kvmft verify --solve",
 			g->path, label, r->outside, r->checked);

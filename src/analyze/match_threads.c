@@ -67,65 +67,93 @@ static int set_thread(struct regroup *g, uint32_t vcpu, int32_t tid)
 	return tid ? solve_add_thread(g->s, vcpu, g->m->runs, tid) : 0;
 }
 
-/* How many events of the vCPU are inside of the thread's runs with that offset; 0 if one is outside. */
-static int fit_thread(struct regroup *g, uint32_t vcpu, int32_t tid, const struct solve_result *r,
-		      uint64_t *inside)
+/*
+ * What an offset, found with the anchor's events, makes of those of another vCPU, in the best of the threads that may
+ * run it.
+ */
+struct fitting {
+	const struct solve_result *r;
+	struct solve_span span; /* in which the anchor has events */
+	uint64_t inside;	/* so many of its events are */
+	int32_t tid;
+	bool tried, may; /* there are such threads; no event speaks against one of them */
+};
+
+static int fit_thread(struct regroup *g, uint32_t vcpu, int32_t tid, struct fitting *f)
 {
-	uint64_t outside = 0;
+	uint64_t inside = 0, outside = 0, absent = 0;
 	int ret = set_thread(g, vcpu, tid);
 
-	*inside = 0;
 	for (size_t i = 0; i < solve_vcpus(g->s) && !ret; i++)
-		if (solve_vcpu_id(g->s, i) == vcpu)
-			solve_count(g->s, i, r, inside, &outside);
-	if (outside)
-		*inside = 0;
+		if (solve_vcpu_id(g->s, i) == vcpu) {
+			solve_count(g->s, i, f->r, &inside, &outside);
+			absent = solve_absent(g->s, i, f->r, &f->span);
+		}
+	f->tried = true;
+	f->may |= !outside && !absent;
+	if (!outside && inside > f->inside) {
+		f->inside = inside;
+		f->tid = tid;
+	}
 	return ret ? ret : set_thread(g, vcpu, 0);
 }
 
-/* The best thread for each vCPU but the first, which has one; the events that fit. */
-static int fill_group(struct regroup *g, size_t anchor, int32_t tid, const struct solve_result *r, size_t *n,
-		      uint64_t *events)
+static int fit_vcpu(struct regroup *g, uint32_t vcpu, struct fitting *f)
 {
 	const struct hostmap *m = g->m->map;
 	int ret = 0;
 
+	f->inside = 0;
+	f->tried = f->may = false;
+	for (size_t i = 0; i < m->nthread && !ret; i++)
+		if (is_free(m, &m->thread[i], vcpu))
+			ret = fit_thread(g, vcpu, m->thread[i].tid, f);
+	return ret;
+}
+
+/* The best thread for each vCPU but the anchor, which has one; the events that fit: 0 if some vCPU's fit none. */
+static int fill_group(struct regroup *g, size_t anchor, int32_t tid, struct fitting *f, size_t *n, uint64_t *events)
+{
 	*n = 1;
 	g->tid[0] = tid;
-	*events = r->inside;
-	for (size_t c = 0; c < g->ncpu && !ret; c++) {
-		uint64_t most = 0, inside;
+	*events = f->r->inside;
+	for (size_t c = 0; c < g->ncpu; c++) {
+		int ret;
 
-		for (size_t i = 0; c != anchor && i < m->nthread && !ret; i++) {
-			if (!is_free(m, &m->thread[i], g->cpu[c].vcpu))
-				continue;
-			ret = fit_thread(g, g->cpu[c].vcpu, m->thread[i].tid, r, &inside);
-			if (inside <= most)
-				continue;
-			most = inside;
-			g->tid[*n] = m->thread[i].tid;
+		if (c == anchor)
+			continue;
+		ret = fit_vcpu(g, g->cpu[c].vcpu, f);
+		if (ret)
+			return ret;
+		if (f->tried && !f->may) {
+			*events = 0;
+			return 0;
 		}
-		*n += most > 0;
-		*events += most;
+		if (f->inside)
+			g->tid[(*n)++] = f->tid;
+		*events += f->inside;
 	}
-	return ret;
+	return 0;
 }
 
 static int try_anchor(struct regroup *g, size_t anchor, int32_t tid)
 {
 	struct solve_result r = { 0 };
+	struct fitting f = { .r = &r };
 	uint64_t events;
 	size_t n;
 	int ret = set_thread(g, g->cpu[anchor].vcpu, tid);
 
 	if (!ret)
 		ret = solve_run(g->s, SOLVE_ALL, &r);
+	if (!ret && r.found)
+		f.span = solve_span_of(g->s, &r);
 	if (!ret)
 		ret = set_thread(g, g->cpu[anchor].vcpu, 0);
 	if (ret || !r.found || r.equal || r.outside)
 		return ret;
-	ret = fill_group(g, anchor, tid, &r, &n, &events);
-	if (ret || events < g->best_events)
+	ret = fill_group(g, anchor, tid, &f, &n, &events);
+	if (ret || !events || events < g->best_events)
 		return ret;
 	g->tie = events == g->best_events;
 	g->best_events = events;

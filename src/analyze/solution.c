@@ -82,6 +82,10 @@ static int find_own(struct solve *s, struct solution *out)
 		/* Two vCPUs of which nothing fits: it is not the time, but the wrong VM or rate. */
 		if (!ret && (out->n_own || i < 2))
 			ret = over_time(s, &o);
+		if (!ret && !o.r.found) {
+			out->missed = o.id;
+			out->missed_why = o.r.why;
+		}
 		if (ret)
 			free(o.part);
 		else
@@ -104,17 +108,30 @@ static bool has_own(const struct solution *s, uint32_t vcpu)
 	return false;
 }
 
-/* What is taken for a vCPU that could not be solved alone may not serve it. */
+/*
+ * What is taken for a vCPU that could not be solved alone may not serve it: contradict its events, or move all of
+ * them out of the host's recording.
+ */
 static void count_rest(struct solve *s, struct solution *out)
 {
-	for (size_t i = 0; out->n_own && i < solve_vcpus(s); i++) {
-		uint64_t inside, outside;
+	const struct solve_span span = solve_span_of(s, &out->r);
+	uint32_t sought = out->missed;
+	const char *why = out->missed_why;
 
-		if (has_own(out, solve_vcpu_id(s, i)))
+	out->missed_why = NULL;
+	for (size_t i = 0; out->r.found && i < solve_vcpus(s); i++) {
+		uint32_t id = solve_vcpu_id(s, i);
+		uint64_t inside, outside, absent = solve_absent(s, i, &out->r, &span);
+
+		if (has_own(out, id) || (!out->n_own && !absent))
 			continue;
 		solve_count(s, i, &out->r, &inside, &outside);
-		out->rest += inside + outside;
-		out->rest_outside += outside;
+		out->rest += inside + outside + absent;
+		out->rest_outside += outside + absent;
+		if (!outside && !absent)
+			continue;
+		out->missed = id;
+		out->missed_why = why && sought == id ? why : "what serves the others does not serve it";
 	}
 }
 
@@ -164,8 +181,8 @@ void solution_count(const struct solution *s, uint64_t *events, uint64_t *outsid
 	*events = s->rest;
 	*outside = s->rest_outside;
 	if (!s->n_own && s->r.found) {
-		*events = s->r.inside + s->r.outside;
-		*outside = s->r.outside;
+		*events += s->r.inside + s->r.outside;
+		*outside += s->r.outside;
 	}
 	for (size_t i = 0; i < s->n_own; i++) {
 		const struct solution_vcpu *o = &s->own[i];

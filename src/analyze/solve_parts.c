@@ -11,6 +11,7 @@
 
 #define PART_MIN  48 /* events that tell an offset from an accident */
 #define MAX_DEPTH 12
+#define ABSENT_MIN 8 /* events of which one at least should be where the vCPU ran */
 #define RUNS	  6 /* halves and quarters, ... */
 #define RUNS_MORE 6 /* ... and that many more for each part that is found */
 
@@ -298,6 +299,33 @@ bool solve_leaves(const struct solve *s, uint32_t vcpu, const struct solve_resul
 	if (p.first == p.last)
 		return true;
 	return room_before(&x, &p, 0) || room_behind(&x, &p, x.v->ne);
+}
+
+struct solve_span solve_span_of(const struct solve *s, const struct solve_result *r)
+{
+	struct solve_span span = { .from = INT64_MAX, .to = INT64_MIN };
+
+	for (size_t i = 0; i < s->nv; i++)
+		for (size_t k = 0; k < s->v[i].ne; k++) {
+			int64_t h = solve_h(s, s->v[i].e[k] - r->offset);
+
+			if (solve_fits(s, &s->v[i], s->v[i].e[k], r->offset) != SOLVE_INSIDE)
+				continue;
+			span.from = MIN(span.from, h);
+			span.to = MAX(span.to, h);
+		}
+	return span;
+}
+
+uint64_t solve_absent(const struct solve *s, size_t i, const struct solve_result *r, const struct solve_span *span)
+{
+	const struct solve_vcpu *v = &s->v[i];
+	uint64_t inside, outside;
+
+	solve_count(s, i, r, &inside, &outside);
+	if (!v->w.n || v->ne < ABSENT_MIN || inside || outside || span->from > span->to)
+		return 0;
+	return solve_window_at(s, v, span->to) - solve_window_at(s, v, span->from) >= PART_MIN ? v->ne : 0;
 }
 
 /* Events between parts, and those before the first and behind the last that these do not move out of known time. */

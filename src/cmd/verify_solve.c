@@ -179,6 +179,16 @@ static int own_reason(struct verify *v, struct verify_guest *g, const struct sol
 	return verify_reason(g, &b);
 }
 
+/* One that has none: it was given that of another. */
+static int missed_reason(struct verify_guest *g)
+{
+	const struct solution *sol = verify_solution(g);
+	struct sbuf b = { 0 };
+
+	sbuf_addf(&b, "vCPU %" PRIu32 ": no offset found: %s", sol->missed, sol->missed_why);
+	return verify_reason(g, &b);
+}
+
 /* Of each vCPU that has its own. */
 static int own_reasons(struct verify *v, struct verify_guest *g)
 {
@@ -187,7 +197,7 @@ static int own_reasons(struct verify *v, struct verify_guest *g)
 
 	for (size_t i = 0; i < sol->n_own && !ret; i++)
 		ret = sol->own[i].nparts ? parts_reason(v, g, &sol->own[i]) : own_reason(v, g, &sol->own[i]);
-	return ret;
+	return ret || !sol->missed_why ? ret : missed_reason(g);
 }
 
 /* Not found, but bounded on one side. */

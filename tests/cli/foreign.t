@@ -151,6 +151,19 @@ err_has "guest times may be off by $widest cycles" "... the widest of their inte
 run "$kvmft" verify "$tmp/jump/host.dat" "$tmp/jump/web.dat"
 out_has ": aligned within $widest cycles" "... to verify as well"
 
+# Too few events of a vCPU whose offset is its own: that of the other one would move them out of the recording, where
+# nothing contradicts.
+for wakes in 0 1; do
+	make apart$wakes "web:-7000000000:137,138" -v seed=10 -v wakes=$wakes
+	awk '$1 == 1 { if (n++ % 24) next; $2 = sprintf("%.0f", $2 + 149000000000) } 1' "$tmp/apart$wakes/web.txt" \
+		>"$tmp/apart$wakes/few.txt"
+	"$mkcap" --clock x86-tsc --trace-dat "$tmp/apart$wakes/few.dat" "$tmp/apart$wakes/few.txt"
+	run "$kvmft" merge "$tmp/apart$wakes/host.dat" "$tmp/apart$wakes/few.dat"
+	status_is 4 "a vCPU with an offset of its own and few events, wakes=$wakes"
+	err_has 'vCPU 1: ' "... which it is, and why"
+	is "$(wc -c <"$out")" 0 "... nothing is printed"
+done
+
 # ---- what cannot be told ----
 
 make same "web:-7000000000:137" -v seed=6 -v regular=1
