@@ -62,6 +62,7 @@ synchronized()
 
 both_levels()
 {
+	rm -f "$tmp"/report-* # pairs have the same names each time
 	rig foreign --env "FOREIGN=agent agent_v6 agent_tscwrite agent_ptp agent_blind" --timeout 1200 "$@"
 	synchronized agent 7
 	synchronized agent-v6 6
