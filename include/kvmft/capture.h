@@ -382,6 +382,8 @@ void capw_removed_close(struct capw_removed *x);
  * can).
  */
 int capw_reserve(struct capw *w, uint64_t bytes) __must_check;
+/* What meta has, and the names of segments, are on the disk. 0 or -errno. */
+int capw_sync(struct capw *w) __must_check;
 int capw_dirfd(const struct capw *w);
 const char *capw_path(const struct capw *w);
 /* fsync-free close; everything was already written. NULL is fine. */

@@ -31,6 +31,7 @@ struct drain_store {
 	uint64_t max_bytes;    /* of all data that is there */
 	uint64_t min_free;     /* of the file system of dirfd */
 	uint64_t rotate_bytes; /* of one segment, all CPUs together; at least one sub-buffer */
+	bool sync;	       /* what was flushed is on the disk */
 	int dirfd;	       /* borrowed */
 	int wake_fd;	       /* eventfd: written when stop is set or a segment began; -1 = none */
 	void *ctx;	       /* first argument of the functions */
@@ -46,6 +47,11 @@ struct drain_store {
 	void (*began)(void *ctx);
 	/* How many events a sub-buffer holds that was taken from the kernel and did not fit. */
 	uint64_t (*events)(void *ctx, const void *subbuf);
+	/*
+	 * Puts the events of a sub-buffer behind those of another: how many bytes that one has then, or -errno:
+	 * it stays as it was. NULL = never.
+	 */
+	int (*join)(void *ctx, void *subbuf, const void *more);
 	/* Sub-buffers of this CPU were moved: time to look at its counters. NULL = nothing to do. */
 	void (*moved)(void *ctx, struct drain_cpu *c);
 
@@ -79,9 +85,13 @@ struct drain_cpu {
 	size_t pipe_size;
 	bool copy; /* the data file cannot take splice: copy through user space */
 	uint8_t *tmp;
+	uint8_t *tail; /* a copy of the last sub-buffer in the file, when it may be added to ... */
+	uint64_t tail_end; /* ... which is there, in segment tail_segment; 0 = none */
+	unsigned int tail_segment;
 	pthread_t thread;
 	bool started;
-	_Atomic bool stopping, done, flush;
+	_Atomic bool stopping, done;
+	_Atomic int flush; /* enum drain_flush */
 };
 
 /* ---- the store ---- */
@@ -125,8 +135,14 @@ void drain_close(struct drain_cpu *c);
 #define DRAIN_SIGNAL SIGRTMIN
 int drain_signal_init(void) __must_check;
 int drain_start(struct drain_cpu *c) __must_check;
-/* Lets the threads fetch complete sub-buffers now, without waiting for a ring that is half full. */
-void drain_flush(struct drain_cpu *cpu, size_t n);
+enum drain_flush {
+	DRAIN_FLUSH_NONE,
+	DRAIN_FLUSH_COMPLETE, /* complete sub-buffers, without waiting for a ring that is half full */
+	DRAIN_FLUSH_ALL,      /* also what is in the one that is being written */
+};
+
+/* Lets the threads fetch what there is now. */
+void drain_flush(struct drain_cpu *cpu, size_t n, enum drain_flush what);
 /*
  * Moves what is in the ring now, the sub-buffer being written included as far as it got, but not
  * much more than limit bytes; for a CPU without a thread and with a non-blocking src. 0 or -errno.

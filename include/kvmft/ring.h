@@ -242,6 +242,13 @@ void rstream_close(struct rstream *r);
 /* The stamp of the stream's last event, of which only the end is read; 0: it has none. 0 or -errno. */
 int rstream_end(const struct capture *cap, const struct cap_stream *s, uint64_t *ts) __must_check;
 
+/*
+ * Puts the events of one sub-buffer behind those of another one of the same CPU that has room for them, both
+ * in this machine's byte order. The bytes of events that page has then; -ENOSPC: they do not fit, or events
+ * were lost in between; -EBADMSG.
+ */
+int subbuf_join(void *page, const void *more, const struct subbuf_geom *g) __must_check;
+
 /* ---- many CPUs, ordered ---- */
 
 /*

@@ -203,6 +203,12 @@ int capw_reserve(struct capw *w, uint64_t bytes)
 	return 0;
 }
 
+int capw_sync(struct capw *w)
+{
+	/* The folder too: a segment may have begun. */
+	return fdatasync(w->meta) < 0 || fsync(w->dirfd) < 0 ? -errno : 0;
+}
+
 static void unreserve(struct capw *w)
 {
 	struct stat st;

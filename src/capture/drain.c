@@ -19,6 +19,7 @@
 #define PIPE_WANTED (1u << 20) /* the most that needs no privilege by default */
 #define PIPE_SLOT   4096u
 #define STACK_SIZE  (128u << 10)
+#define TAIL_LENGTH ((1u << 30) - 1) /* of a commit word: see src/ring/subbuf.c */
 
 static void drain_fail(struct drain_cpu *c, int error, bool is_write)
 {
@@ -162,6 +163,53 @@ static void drain_pipe_out_timed(struct drain_cpu *c, size_t n)
 	c->write_max_ns = MAX(c->write_max_ns, took);
 }
 
+/* ---- what is in the sub-buffer that the kernel is writing ---- */
+
+/* The sub-buffer that drain_read() has stored last can be added to until something else comes behind it. */
+static void tail_keep(struct drain_cpu *c)
+{
+	c->tail_end = 0;
+	if (!c->tail)
+		c->tail = malloc(c->store->subbuf);
+	if (!c->tail)
+		return;
+	memcpy(c->tail, c->tmp, c->store->subbuf);
+	c->tail_end = c->off;
+	c->tail_segment = c->segment;
+}
+
+/* The length, at its front, comes last: whenever we are killed, the file is whole. */
+static int tail_write(struct drain_cpu *c, size_t from, size_t end)
+{
+	const size_t head = sizeof(uint64_t) + sizeof(long);
+	const off_t at = (off_t)(c->tail_end - c->store->subbuf);
+	ssize_t n = pwrite(c->dst, c->tail + from, end - from, at + (off_t)from);
+
+	if (n == (ssize_t)(end - from))
+		n = pwrite(c->dst, c->tail, head, at) == (ssize_t)head ? 0 : -1;
+	return n ? (errno ? -errno : -EIO) : 0;
+}
+
+/* c->tmp has a sub-buffer: 1 when its events are in the file now, 0 when not, or -errno. */
+static int tail_join(struct drain_cpu *c)
+{
+	const struct drain_store *s = c->store;
+	size_t from;
+	int len, ret;
+
+	if (!s->join || !c->tail_end || c->tail_end != c->off || c->tail_segment != c->segment ||
+	    c->tail_segment != atomic_load(&s->segment))
+		return 0;
+	from = load_u32(c->tail + sizeof(uint64_t)) & TAIL_LENGTH;
+	len = s->join(s->ctx, c->tail, c->tmp);
+	if (len < 0)
+		return 0;
+	from = MIN(from, (size_t)len) + sizeof(uint64_t) + sizeof(long);
+	errno = 0;
+	ret = tail_write(c, from, (size_t)len + sizeof(uint64_t) + sizeof(long));
+	return ret ? ret : 1;
+}
+
 /* ---- from the kernel to the pipe ---- */
 
 /* One splice from the kernel; > 0 bytes moved, 0 nothing now, -errno. */
@@ -196,8 +244,11 @@ static ssize_t drain_read(struct drain_cpu *c)
 		return -EMSGSIZE; /* not a source of whole sub-buffers */
 	if (!n)
 		return 0;
-	room = c->error ? 0 : drain_reserve(c, subbuf);
-	ret = room < 0 ? (int)room : 0;
+	ret = c->error ? 0 : tail_join(c);
+	if (ret > 0)
+		return n;
+	room = c->error || ret ? 0 : drain_reserve(c, subbuf);
+	ret = room < 0 ? (int)room : ret;
 	if (room > 0) {
 		ret = full_write(c->dst, c->tmp, subbuf, NULL);
 		drain_settle(c, subbuf, ret ? 0 : subbuf);
@@ -205,6 +256,7 @@ static ssize_t drain_read(struct drain_cpu *c)
 	if (room > 0 && !ret) {
 		c->off += subbuf;
 		c->bytes += subbuf;
+		tail_keep(c);
 		return n;
 	}
 	drain_drop(c);
@@ -268,6 +320,27 @@ static int drain_rest(struct drain_cpu *c)
 	return n < 0 ? (int)n : 0;
 }
 
+/* All that there is now, at the pace of drain_flush(). */
+static ssize_t drain_all(struct drain_cpu *c)
+{
+	int fl = fcntl(c->src, F_GETFL);
+	ssize_t n = drain_complete(c, UINT64_MAX);
+
+	if (n < 0 || drain_limited(c))
+		return n;
+	/* An empty ring would keep a read() that may sleep. */
+	if (fl < 0 || fcntl(c->src, F_SETFL, fl | O_NONBLOCK) < 0)
+		return -errno;
+	n = drain_read(c);
+	if (fcntl(c->src, F_SETFL, fl) < 0)
+		return -errno;
+	if (n > 0 && c->store->moved)
+		c->store->moved(c->store->ctx, c);
+	if (n >= 0 && c->store->sync && c->dst >= 0 && fdatasync(c->dst))
+		drain_fail(c, -errno, true);
+	return n;
+}
+
 /* ---- threads ---- */
 
 static void *drain_thread(void *arg)
@@ -276,13 +349,13 @@ static void *drain_thread(void *arg)
 	struct drain_cpu *c = arg;
 
 	while (!atomic_load(&c->stopping) && !drain_limited(c)) {
-		bool flush = atomic_exchange(&c->flush, false);
+		int flush = atomic_exchange(&c->flush, DRAIN_FLUSH_NONE);
 		ssize_t n = flush ? 1 : drain_splice(c, 0);
 
 		c->wakeups++;
 		/* More than fits into the pipe: do not wait for a half-full ring again. */
 		if (flush || n == (ssize_t)c->pipe_size) {
-			ssize_t more = drain_complete(c, UINT64_MAX);
+			ssize_t more = flush == DRAIN_FLUSH_ALL ? drain_all(c) : drain_complete(c, UINT64_MAX);
 
 			n = more < 0 ? more : 1;
 		}
@@ -357,7 +430,8 @@ void drain_close(struct drain_cpu *c)
 	util_close_fd(&c->pipe[1]);
 	util_close_fd(&c->dst);
 	free(c->tmp);
-	c->tmp = NULL;
+	free(c->tail);
+	c->tmp = c->tail = NULL;
 }
 
 int drain_start(struct drain_cpu *c)
@@ -386,10 +460,10 @@ static void drain_kick(struct drain_cpu *c)
 		pthread_kill(c->thread, DRAIN_SIGNAL);
 }
 
-void drain_flush(struct drain_cpu *cpu, size_t n)
+void drain_flush(struct drain_cpu *cpu, size_t n, enum drain_flush what)
 {
 	for (size_t i = 0; i < n; i++) {
-		atomic_store(&cpu[i].flush, true);
+		atomic_store(&cpu[i].flush, what);
 		drain_kick(&cpu[i]);
 	}
 }

@@ -54,6 +54,11 @@ static const struct opt record_options[] = {
 	       "stop when the capture holds this much event data"),
 	OPTION(0, "min-free", OPT_SIZE, struct record_opts, min_free, "SIZE",
 	       "stop before the file system has less free than this"),
+	OPTION(0, "flush", OPT_DURATION, struct record_opts, flush, "DURATION",
+	       "write out what is in the ring this often, so that no more is lost when the\n"
+	       "recorder is killed (default: 1s; 0: only when the ring is half full)"),
+	OPTION(0, "sync", OPT_FLAG, struct record_opts, sync, NULL,
+	       "and have it on the disk, for the case that the machine dies"),
 	OPTION(0, "rotate", OPT_STR, struct record_opts, rotate, "SIZE|DURATION",
 	       "begin a new segment at this size (100M) or after this time (10m)"),
 	OPTION(0, "keep", OPT_U64, struct record_opts, keep, "N",

@@ -49,6 +49,8 @@ struct record_opts {
 	int marker; /* enum record_marker, -1 = not given */
 	struct opt_list qemu, qmp, hmp;
 	struct opt_u64 buffer, duration, max_size, min_free, keep, keep_captures;
+	struct opt_u64 flush;
+	bool sync;
 	bool host, guest, force, overwrite, allow_lost, quiet, flight, load_modules;
 };
 
@@ -72,6 +74,7 @@ struct record_seen {
 	uint64_t dropped; /* by a full ring that keeps the oldest; not flagged in the data */
 	uint64_t now;	  /* ring's clock */
 	uint64_t taken;	  /* sub-buffers, of the whole recording */
+	uint64_t flushed; /* events read, when it was flushed last */
 };
 
 struct record_flight {
@@ -108,7 +111,7 @@ struct record {
 	pthread_mutex_t meta_lock;  /* of later below: threads add to it */
 	struct sbuf later;	    /* records that wait to be written to meta */
 	unsigned int segments_told; /* in meta */
-	uint64_t rotate_ns;
+	uint64_t rotate_ns, flush_ns; /* 0 = never */
 	uint64_t live_ns;	    /* util_now_ns() when all events were on */
 	struct vm_list *vms;	    /* as last scanned */
 	struct kpids {
@@ -269,6 +272,7 @@ int record_loss_begin(struct record *r);
 /* For struct drain_store: from the draining threads. */
 void record_loss_look(void *record, struct drain_cpu *c);
 uint64_t record_loss_events(void *record, const void *subbuf);
+int record_loss_join(void *record, void *subbuf, const void *more);
 /* Final counters into meta and into r, and a line for each CPU that lost events. */
 int record_loss_end(struct record *r);
 

@@ -65,7 +65,7 @@ static int timer_new(uint64_t first_ns, uint64_t every_ns)
 	return fd;
 }
 
-enum { W_SIGNAL, W_STORE, W_TICK, W_TRIGGER, W_ROTATE, W_DURATION, W_COUNT };
+enum { W_SIGNAL, W_STORE, W_TICK, W_TRIGGER, W_ROTATE, W_FLUSH, W_DURATION, W_COUNT };
 
 static int wait_timer(struct pollfd *p, uint64_t first_ns, uint64_t every_ns)
 {
@@ -98,6 +98,8 @@ static int wait_open(struct record *r, const struct record_child *c, struct poll
 		ret = wait_timer(&p[W_TRIGGER], TRIGGER_NS, TRIGGER_NS);
 	if (!ret && r->rotate_ns)
 		ret = wait_timer(&p[W_ROTATE], r->rotate_ns, r->rotate_ns);
+	if (!ret && r->flush_ns)
+		ret = wait_timer(&p[W_FLUSH], r->flush_ns, r->flush_ns);
 	if (!ret && r->o->duration.set)
 		ret = wait_timer(&p[W_DURATION], duration_left(r), 0);
 	return ret;
@@ -140,7 +142,7 @@ static int take_signals(struct record *r, int fd, struct record_child *c)
 		} else if (r->o->flight) {
 			ret = record_flight_dump(r, "signal");
 		} else {
-			drain_flush(r->drain, r->ncpu);
+			drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_ALL);
 		}
 	}
 	return ret;
@@ -176,8 +178,8 @@ static int take_tick(struct record *r, const struct record_child *c, unsigned in
 	ret = ret ? ret : record_store_news(r);
 	if (!fifth || ret)
 		return ret;
-	if (!r->o->flight)
-		drain_flush(r->drain, r->ncpu);
+	if (!r->o->flight && !r->flush_ns)
+		drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_COMPLETE);
 	return record_facts_bracket(r);
 }
 
@@ -189,6 +191,23 @@ static int take_rotate(struct record *r)
 		return err_set(r->err, -ret, "cannot begin a segment in %s: %s", capw_path(r->w),
 			       strerror(-ret));
 	return 0;
+}
+
+/* Only threads of CPUs that have something are woken. */
+static int take_flush(struct record *r)
+{
+	struct kstats s;
+	int ret;
+
+	for (size_t i = 0; i < r->ncpu; i++) {
+		if (kinst_stats(r->k, r->drain[i].cpu, &s, NULL))
+			continue;
+		if (s.entries || (r->o->sync && s.read != r->seen[i].flushed))
+			drain_flush(&r->drain[i], 1, DRAIN_FLUSH_ALL);
+		r->seen[i].flushed = s.read;
+	}
+	ret = r->o->sync ? capw_sync(r->w) : 0;
+	return ret ? err_set(r->err, -ret, "cannot write %s to the disk: %s", capw_path(r->w), strerror(-ret)) : 0;
 }
 
 static int take_trigger(struct record *r)
@@ -219,6 +238,8 @@ static int take_all(struct record *r, const struct pollfd *p, struct record_chil
 		r->end_reason = "duration";
 	if (!ret && take_count(&p[W_ROTATE]))
 		ret = take_rotate(r);
+	if (!ret && take_count(&p[W_FLUSH]))
+		ret = take_flush(r);
 	if (!ret && take_count(&p[W_TRIGGER]))
 		ret = take_trigger(r);
 	if (!ret && take_count(&p[W_TICK]))

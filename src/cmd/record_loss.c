@@ -26,13 +26,24 @@ static bool keeps_oldest(const struct record *r)
 
 /* ---- from the draining threads ---- */
 
-uint64_t record_loss_events(void *record, const void *data)
+static struct subbuf_geom geom(const struct record *r)
 {
-	struct record *r = record;
-	struct subbuf_geom g = {
+	return (struct subbuf_geom){
 		.size = r->store.subbuf, .header = 8 + sizeof(long), .long_size = sizeof(long),
 		.big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
 	};
+}
+
+int record_loss_join(void *record, void *subbuf, const void *more)
+{
+	const struct subbuf_geom g = geom(record);
+
+	return subbuf_join(subbuf, more, &g);
+}
+
+uint64_t record_loss_events(void *record, const void *data)
+{
+	const struct subbuf_geom g = geom(record);
 	struct subbuf sb;
 	struct rec rec = { 0 };
 	uint64_t n = 0;
@@ -60,7 +71,7 @@ static uint64_t subbufs_taken(const struct record *r, const struct drain_cpu *c)
 /*
  * The ring was full when it refused, so the loss stands before the sub-buffer that is as many after
  * the ones taken by then as the ring has: by the last look at least, by now at most. One more may
- * be in the reader's hand, outside the ring.
+ * be in the reader's hand, outside the ring, and with --flush be taken in two parts.
  */
 static void lost_line(struct record *r, const struct drain_cpu *c, const struct record_seen *last,
 		      const struct kstats *s)
@@ -73,7 +84,7 @@ static void lost_line(struct record *r, const struct drain_cpu *c, const struct 
 	meta_u64(&line, "from", last->now);
 	meta_u64(&line, "to", s->now + s->now_step);
 	meta_u64(&line, "first", last->taken + ring_subbufs(r));
-	meta_u64(&line, "last", subbufs_taken(r, c) + ring_subbufs(r) + 1);
+	meta_u64(&line, "last", subbufs_taken(r, c) + ring_subbufs(r) + 2);
 	record_store_add(r, &line);
 }
 
@@ -87,7 +98,9 @@ void record_loss_look(void *record, struct drain_cpu *c)
 		return;
 	if (s.dropped > seen->dropped)
 		lost_line(r, c, seen, &s);
-	*seen = (struct record_seen){ s.dropped, s.now, subbufs_taken(r, c) };
+	seen->dropped = s.dropped;
+	seen->now = s.now;
+	seen->taken = subbufs_taken(r, c);
 }
 
 /* ---- begin and end ---- */

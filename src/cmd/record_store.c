@@ -14,6 +14,7 @@
 #define META_RESERVE_CPU  512u	      /* ... which has some for each CPU */
 #define SMALLEST_SEGMENT  RECORD_SMALLEST_SEGMENT
 #define END_FILES	  RECORD_END_FILES
+#define FLUSH_NS	  1000000000ull
 
 /* "10M" is a size and "10m" a time; a bare number could be either. */
 static int rotate_parse(struct record *r)
@@ -47,6 +48,12 @@ int record_store_check(struct record *r)
 		return err_usage(r->err, "option --keep needs --rotate or --flight-recorder");
 	if (o->keep.set && !o->keep.v)
 		return err_usage(r->err, "option --keep: at least 1");
+	if (o->flight && (o->flush.set || o->sync))
+		return err_usage(r->err, "--flush and --sync are not for --flight-recorder, whose ring is written out "
+					 "when something happens");
+	r->flush_ns = o->flight ? 0 : o->flush.set ? o->flush.v : FLUSH_NS;
+	if (o->sync && !r->flush_ns)
+		return err_usage(r->err, "--sync goes with a --flush of more than 0");
 	return o->rotate ? rotate_parse(r) : 0;
 }
 
@@ -136,6 +143,8 @@ int record_store_open(struct record *r)
 	s->next = store_next;
 	s->began = store_began;
 	s->events = record_loss_events;
+	s->join = record_loss_join;
+	s->sync = r->o->sync;
 	s->moved = record_loss_look;
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->wake_fd < 0)

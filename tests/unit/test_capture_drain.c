@@ -121,7 +121,7 @@ static void test_many_cpus(void **state __unused_arg)
 	assert_int_equal(drain_signal_init(), 0);
 	start_all(m);
 	produce(m, 0, SUBBUFS / 2);
-	drain_flush(m->cpu, CPUS);
+	drain_flush(m->cpu, CPUS, DRAIN_FLUSH_COMPLETE);
 	produce(m, SUBBUFS / 2, SUBBUFS);
 	/* Threads that sleep in splice() with nothing to come are woken, all of them. */
 	drain_join(m->cpu, CPUS);

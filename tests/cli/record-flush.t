@@ -1,0 +1,120 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# --flush: what is lost when a recorder is killed is bounded in time, at a low, a bursty and a full rate; what is
+# written piece by piece is all there and in order; and who has no events is not woken. CHECK_ALL=1: 200 kills.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/vmlib.sh"
+
+need_recording record-flush
+plain=${KVMFT_PLAIN:-$kvmft}
+if [ "${CHECK_ALL:-0}" = 1 ]; then
+	kills=67 runs=100
+else
+	kills=2 runs=8
+fi
+
+# ---- the options ----
+
+run "$kvmft" record --host -o "$tmp/no" --flight-recorder --flush 1s
+status_is 2 "--flush with --flight-recorder"
+err_has "--flush and --sync are not for --flight-recorder" "... is refused"
+run "$kvmft" record --host -o "$tmp/no" --flush 0 --sync
+status_is 2 "--sync without --flush"
+err_has "--sync goes with a --flush" "... is refused"
+
+# ---- killed ----
+
+# Processes to be recorded: they sleep and wake at this pace.
+low='while :; do sleep 0.1; done'
+bursty='while :; do for i in 1 2 3 4 5 6 7 8; do sleep 0; done; sleep 0.3; done'
+full='while :; do sleep 0; done'
+
+# killed OPTION...: milliseconds of events that are there, of 3000 and more; how many; how many out of order.
+killed()
+{
+	rm -rf "$tmp/k"
+	"$plain" record --host -q -e sched:sched_switch -e sched:sched_waking -p "$vm" -o "$tmp/k" "$@" &
+	recorder=$!
+	wait_for_line "$tmp/k/meta"
+	sleep 3
+	kill -KILL $recorder
+	wait $recorder 2>/dev/null
+	recorder=
+	"$plain" merge -q "$tmp/k" 2>"$tmp/merge.err" |
+		awk '{ for (i = 1; i <= NF; i++) if ($i ~ /^[0-9]+\.[0-9]+$/) { t = $i; n++; break } }
+			t < last { back++ }
+			{ last = t }
+			END { printf "%d %d %d\n", last * 1000, n, back }'
+}
+
+for rate in low bursty full; do
+	eval "script=\$$rate"
+	sh -c "$script" >"$tmp/pace.log" 2>&1 &
+	vm=$!
+	k=0
+	short=
+	while [ $k -lt $kills ]; do
+		# shellcheck disable=SC2046 # words
+		set -- $(killed --flush 500ms)
+		[ "$1" -ge 2000 ] && [ "$2" -gt 0 ] && [ "$3" = 0 ] || short="$short $1ms,$2,$3"
+		k=$((k + 1))
+	done
+	is "$short" "" "$kills times SIGKILL at a $rate rate: no more than the last half second is missing"
+	if [ $rate = low ]; then
+		# shellcheck disable=SC2046
+		set -- $(killed --flush 0)
+		is "$2" 0 "... without --flush all is"
+		# shellcheck disable=SC2046
+		set -- $(killed --sync)
+		ok "... with the default one, and --sync, a second" test "$1" -ge 1500 -a "$2" -gt 0
+		is "$(find "$tmp/k" -name 'cpu*' -size +64k | wc -l | tr -d ' ')" 0 "... pieces become one sub-buffer"
+	fi
+	kill -KILL $vm
+	wait $vm 2>/dev/null
+	vm=
+done
+run timeout 60 "$kvmft" reset
+nothing_left "after the kills"
+
+# ---- all there, in order, whatever the pieces ----
+
+numbered()
+{
+	name=$1
+	shift
+	mkdir -p "$tmp/seq"
+	ok "$name" timeout 600 "$KVMFT_TOOLS/seqrun" --kvmft "$plain" --dir "$tmp/seq" --tracefs "$tracefs" \
+		--seed "${KVMFT_SEED:-$(date +%s)}" "$@"
+	rm -rf "$tmp/seq"
+}
+
+for ring in 256K 1M; do
+	numbered "numbered events, ring $ring, flushed all the time" --runs $runs --pause -- -b $ring --flush 1ms
+	numbered "... in a ring that overwrites" --runs $runs --pause -- -b $ring --flush 3ms --overwrite
+done
+numbered "... in segments" --runs $runs -- -b 1M --flush 1ms --rotate 256K
+numbered "... killed at any moment" --runs $runs --kill -- -b 1M --flush 2ms
+
+# ---- at no cost ----
+
+# Of a CPU without events no thread runs.
+"$plain" record --host -q -e kvm:kvm_exit -p $$ -o "$tmp/idle" --flush 50ms &
+recorder=$!
+wait_for_line "$tmp/idle/meta"
+sleep 1
+switches()
+{
+	cat /proc/$recorder/task/*/status | awk -v main="$recorder" '/^Pid:/ { p = $2 }
+		/^voluntary_ctxt_switches:/ && p != main { n += $2 } END { print n }'
+}
+before=$(switches)
+sleep 2
+is "$(($(switches) - before))" 0 "40 flushes of CPUs without events wake no thread"
+kill -INT $recorder
+wait $recorder
+is "$?" 0 "... and the recording ends well"
+recorder=
+nothing_left "after all"
+finish
