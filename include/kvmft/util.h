@@ -133,8 +133,13 @@ void sbuf_add_s64(struct sbuf *b, int64_t v);
 void sbuf_add_hex(struct sbuf *b, uint64_t v);
 /* Adds text with every byte outside 0x21..0x7e, and '%' and '=', as %XX, so that it is one word. */
 void sbuf_add_escaped(struct sbuf *b, const char *text);
-/* Adds text as one field of CSV (RFC 4180): in quotes where it needs them. NULL is an empty one. */
+/*
+ * Adds text as one field of CSV (RFC 4180): in quotes where it needs them. NULL is an empty one. What a spreadsheet
+ * would run as a formula gets a ' in front.
+ */
 void sbuf_add_csv(struct sbuf *b, const char *text);
+/* The same, in quotes always. */
+void sbuf_add_csv_quoted(struct sbuf *b, const char *text);
 /* Adds a comma and ns in microseconds, with all of them: ",1234.567". */
 void sbuf_add_csv_us(struct sbuf *b, uint64_t ns);
 /* Undoes sbuf_add_escaped() in place; a broken escape is kept as it stands. */
@@ -142,8 +147,9 @@ void str_unescape(char *s);
 /* What a hex digit of either case is worth, or -1. */
 int str_hex_value(char c);
 /*
- * Replaces control characters (C0, DEL, C1) and bytes that are not UTF-8 by '?', in place: text
- * from files and guests must not drive a terminal.
+ * Replaces control characters (C0, DEL, C1), those that are not seen or turn the direction of others (bidi,
+ * zero width, line separators), and bytes that are not UTF-8, by '?', in place: text from files and guests
+ * must not drive a terminal, nor show what it is not.
  */
 void str_printable(char *s);
 /* Empties b but keeps memory and error: text that was written out in parts can be trusted. */

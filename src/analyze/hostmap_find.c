@@ -2,6 +2,7 @@
 /*
  * hostmap_find.c: what the VMs of a host map are called, and which one the user means.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,15 +63,29 @@ int hostmap_vm_tids(const struct hostmap *m, size_t vm, struct sbuf *out)
 	return 0;
 }
 
+/* Would lines of this VM look as if they were of another side? "host", " Host", "qemu#2", "guest?" */
+static bool is_side(const char *name)
+{
+	static const char *const side[] = { "host", "guest", "qemu" };
+	const char *p = name + strspn(name, " ?");
+
+	for (size_t i = 0; i < ARRAY_SIZE(side); i++)
+		if (!strncasecmp(p, side[i], strlen(side[i])) && !isalnum((unsigned char)p[strlen(side[i])]))
+			return true;
+	return false;
+}
+
 /* Name, UUID, PID-FD; else the PID; else its threads, or where those are many the first of them. */
 void hostmap_vm_label(struct hostmap *m, size_t vm)
 {
 	struct hostmap_vm *v = &m->vm[vm];
 	const struct cap_vm *cap = v->cap;
+	bool side = cap && cap->name && is_side(cap->name);
 	struct sbuf b = { 0 };
 
 	if (cap && (cap->name || cap->uuid || cap->id)) {
-		snprintf(v->label, sizeof(v->label), "%.63s",
+		/* With name= it can still be selected: see vmsel_name(). */
+		snprintf(v->label, sizeof(v->label), "%s%.*s", side ? "name=" : "", side ? 58 : 63,
 			 cap->name ? cap->name : cap->uuid ? cap->uuid : cap->id);
 	} else if (v->pid > 0) {
 		snprintf(v->label, sizeof(v->label), "pid:%d", v->pid);

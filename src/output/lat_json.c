@@ -228,20 +228,6 @@ const struct lat_format lat_html = {
 
 /* ---- CSV ---- */
 
-/* RFC 4180: quoted, quotes doubled. A text that a spreadsheet would run as a formula gets a blank first. */
-static void csv_text(struct sbuf *b, const char *s)
-{
-	sbuf_addc(b, '"');
-	if (*s == '=' || *s == '+' || *s == '-' || *s == '@')
-		sbuf_addc(b, ' ');
-	for (; *s; s++) {
-		if (*s == '"')
-			sbuf_addc(b, '"');
-		sbuf_addc(b, *s);
-	}
-	sbuf_addc(b, '"');
-}
-
 static void csv_time(struct sbuf *b, const struct lat_view *v, uint64_t time)
 {
 	if (lat_in_cycles(v->lat))
@@ -258,9 +244,9 @@ static void csv_stage(struct sbuf *b, const struct lat_view *v, const struct lat
 	uint64_t uncertain = lat_stage_uncertain(v, d, g, s);
 
 	sbuf_addf(b, "%s,", d->name);
-	csv_text(b, lat_vm_label(v, g->vm));
+	sbuf_add_csv_quoted(b, lat_vm_label(v, g->vm));
 	sbuf_addc(b, ',');
-	csv_text(b, g->name);
+	sbuf_add_csv_quoted(b, g->name);
 	sbuf_addf(b, ",%s,%llu", d->stage[s], (unsigned long long)h->n);
 	csv_time(b, v, h->min);
 	csv_time(b, v, loghist_mean(h));

@@ -116,19 +116,34 @@ void sbuf_add_escaped(struct sbuf *b, const char *text)
 	}
 }
 
-void sbuf_add_csv(struct sbuf *b, const char *text)
+static bool is_formula(const char *text)
 {
-	bool quote = text && strpbrk(text, ",\"\r\n");
+	return text && *text && strchr("=+-@\t\r", *text);
+}
 
-	if (quote)
-		sbuf_addc(b, '"');
+void sbuf_add_csv_quoted(struct sbuf *b, const char *text)
+{
+	sbuf_addc(b, '"');
+	if (is_formula(text))
+		sbuf_addc(b, '\'');
 	for (; text && *text; text++) {
 		if (*text == '"')
 			sbuf_addc(b, '"');
 		sbuf_addc(b, *text);
 	}
-	if (quote)
-		sbuf_addc(b, '"');
+	sbuf_addc(b, '"');
+}
+
+void sbuf_add_csv(struct sbuf *b, const char *text)
+{
+	if (text && strpbrk(text, ",\"\r\n")) {
+		sbuf_add_csv_quoted(b, text);
+		return;
+	}
+	if (is_formula(text))
+		sbuf_addc(b, '\'');
+	if (text)
+		sbuf_add(b, text);
 }
 
 void sbuf_add_csv_us(struct sbuf *b, uint64_t ns)

@@ -135,14 +135,36 @@ size_t str_utf8_len(const char *s, size_t n)
 	return len;
 }
 
-/* C0, DEL, and C1 in its two-byte form, where U+009B alone starts a terminal sequence. */
-static bool is_control(const char *s, size_t len)
+static uint32_t code_point(const char *s, size_t len)
 {
-	unsigned char c = (unsigned char)s[0];
+	const unsigned char *p = (const unsigned char *)s;
+	uint32_t code = len > 1 ? p[0] & (0x7fu >> len) : p[0];
 
-	if (len == 2)
-		return c == 0xc2 && (unsigned char)s[1] < 0xa0;
-	return len == 1 && (c < 0x20 || c == 0x7f);
+	for (size_t i = 1; i < len; i++)
+		code = code << 6 | (p[i] & 0x3f);
+	return code;
+}
+
+/*
+ * What drives a terminal (C0, DEL, C1), turns the direction of what follows, breaks lines, or is not seen at
+ * all, by which two different names look the same.
+ */
+static bool is_unseen(uint32_t code)
+{
+	static const struct {
+		uint32_t first, last;
+	} range[] = {
+		{ 0, 0x1f },	     { 0x7f, 0x9f },	 { 0xad, 0xad },     { 0x34f, 0x34f },
+		{ 0x61c, 0x61c },    { 0x115f, 0x1160 }, { 0x17b4, 0x17b5 }, { 0x180b, 0x180f },
+		{ 0x200b, 0x200f },  { 0x2028, 0x202e }, { 0x2060, 0x206f }, { 0x2800, 0x2800 },
+		{ 0x3164, 0x3164 },  { 0xfe00, 0xfe0f }, { 0xfeff, 0xfeff }, { 0xffa0, 0xffa0 },
+		{ 0xfff0, 0xfffb },  { 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(range) && code >= range[i].first; i++)
+		if (code <= range[i].last)
+			return true;
+	return false;
 }
 
 void str_printable(char *s)
@@ -152,7 +174,7 @@ void str_printable(char *s)
 	while (n) {
 		size_t len = str_utf8_len(s, n);
 
-		if (!len || is_control(s, len)) {
+		if (!len || is_unseen(code_point(s, len))) {
 			len = MAX(len, (size_t)1);
 			memset(s, '?', len);
 		}

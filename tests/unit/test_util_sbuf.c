@@ -149,6 +149,16 @@ static void test_csv(void **state __unused_arg)
 {
 	struct sbuf b = { 0 };
 
+	for (const char *s = "=+-@\t"; *s; s++) {
+		const char text[] = { *s, '1', '\0' }, want[] = { '\'', *s, '1', '\0' };
+
+		sbuf_add_csv(&b, text);
+		assert_string_equal(b.s, want);
+		sbuf_reset(&b);
+	}
+	sbuf_add_csv(&b, "=1,2");
+	assert_string_equal(b.s, "\"'=1,2\"");
+	sbuf_reset(&b);
 	sbuf_add_csv(&b, "plain");
 	sbuf_addc(&b, ',');
 	sbuf_add_csv(&b, NULL);

@@ -91,6 +91,11 @@ static void test_printable(void **state __unused_arg)
 		{ "a\xff\xfe" "b", "a??b" },
 		{ "cut \xe2\x82", "cut ??" },
 		{ "cut \xc3", "cut ?" },
+		{ "a\xe2\x80\xae" "b", "a???b" },	      /* U+202E turns the rest around */
+		{ "\xe2\x81\xa6x\xe2\x81\xa9", "???x???" }, /* U+2066, U+2069 */
+		{ "a\xe2\x80\xa8" "b\xe2\x80\xa9", "a???b???" }, /* line, paragraph */
+		{ "vm\xe2\x80\x8b" "1\xef\xbb\xbf\xc2\xad", "vm???1?????" }, /* zero width */
+		{ "\xf3\xa0\x81\x81", "????" },	      /* a tag */
 	};
 	char text[64];
 

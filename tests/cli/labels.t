@@ -1,0 +1,68 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Names of VMs and tasks that deceive who reads them: as if they were the host, turned around, not seen, or run by
+# a spreadsheet. In all outputs; what a name is shown as selects it.
+
+. "$(dirname "$0")/lib.sh"
+
+mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
+golden=$top/tests/golden
+
+# named NAME: captures of a host and a guest whose VM is called so, as it is written in meta.
+named()
+{
+	rm -rf "$tmp/host" "$tmp/guest"
+	sed "s/name=one/name=$1/" "$golden/latency-host.txt" >"$tmp/host.txt"
+	"$mkcap" --capture "$tmp/host" "$tmp/host.txt" && "$mkcap" --capture "$tmp/guest" "$golden/latency-guest.txt"
+}
+
+sides()
+{
+	awk '{ print $1 }' "$out" | sort -u | tr '\n' ' '
+}
+
+for vm in host Host guest QEMU; do
+	ok "a VM called $vm" named $vm
+	run "$kvmft" merge -q "$tmp/host" "$tmp/guest=$vm"
+	status_is 0 "... is selected by its name"
+	is "$(sides)" "host name=$vm " "... and shown as what it is"
+	run "$kvmft" merge -q --side name=$vm "$tmp/host" "$tmp/guest=name=$vm"
+	is "$(sides)" "name=$vm " "... by which it is selected"
+	for format in json perfetto; do
+		run "$kvmft" merge -q --format $format "$tmp/host" "$tmp/guest=name=$vm"
+		ok "... as $format" grep -qa "name=$vm" "$out"
+	done
+done
+ok "a VM called hostess" named hostess
+run "$kvmft" merge -q "$tmp/host" "$tmp/guest=hostess"
+is "$(sides)" "host hostess " "... is nobody else"
+
+# U+202E, U+2028, U+200B, U+2066 and U+E0041; as the words of meta have them
+for code in %E2%80%AE %E2%80%A8 %E2%80%8B %E2%81%A6 %F3%A0%81%81; do
+	raw=$(printf '%b' "$(for byte in $(echo $code | tr '%' ' '); do printf '\\0%03o' "0x$byte"; done)")
+	ok "$code in a name" named "a${code}b"
+	for format in text json perfetto html; do
+		run "$kvmft" merge -q --format $format "$tmp/host" "$tmp/guest=100-12"
+		status_is 0 "... $format"
+		ok "... without it" sh -c '! grep -qaF "$0" "$1"' "$raw" "$out"
+	done
+	for format in text json csv; do
+		run "$kvmft" report -i "$tmp/host" --format $format
+		ok "... report, $format" sh -c '! grep -qaF "$0" "$1"' "$raw" "$out"
+		run "$kvmft" latency irq --format $format "$tmp/host"
+		ok "... latency, $format" sh -c '! grep -qaF "$0" "$1"' "$raw" "$out"
+	done
+done
+
+for first in %3D + - @; do
+	ok "a VM called ${first}x1" named "${first}x1"
+	shown=$(echo "$first" | sed 's/%3D/=/')x1
+	for command in "report -i $tmp/host" "latency irq $tmp/host" "verify $tmp/host $tmp/guest=100-12"; do
+		# shellcheck disable=SC2086 # words
+		run "$kvmft" $command --format csv
+		ok "... ${command%% *}: is no formula" grep -qF "'$shown" "$out"
+		is "$(grep -cE "(^|,)\"?[=$first]x1" "$out")" 0 "... in no cell"
+	done
+done
+finish
