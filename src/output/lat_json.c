@@ -272,7 +272,7 @@ static void csv_counts(struct sbuf *b, const struct lat_table *t)
 {
 	for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++) {
 		sbuf_addf(b, "%s,\"\",", t->desc->name);
-		csv_text(b, t->desc->count[c]);
+		sbuf_add_csv_quoted(b, t->desc->count[c]);
 		sbuf_addf(b, ",counted,%llu,,,,,,,,,,\n", (unsigned long long)t->count[c]);
 	}
 }
