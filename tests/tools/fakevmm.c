@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #define HANDED 7
+#define HELD   64
 #define LIFE_S 120
 
 static void die(const char *what)
@@ -77,6 +78,17 @@ static void become(const char *uid, int saved)
 		die("setresuid");
 }
 
+/* Held at a number that no socket is handed over at, however many descriptors the starter has open. */
+static void make_vm(void)
+{
+	int kvm = open("/dev/kvm", O_RDWR), vm = kvm < 0 ? -1 : ioctl(kvm, KVM_CREATE_VM, 0);
+
+	if (vm < 0 || fcntl(vm, F_DUPFD, HELD) < 0)
+		die("KVM_CREATE_VM");
+	close(vm);
+	close(kvm);
+}
+
 /* a_one is what it was set to, b_two is on. */
 static int answer(int fd, const char *line, int *on)
 {
@@ -122,12 +134,12 @@ int main(void)
 {
 	const char *vm = getenv("FAKE_VM"), *at = getenv("FAKE_LISTEN"), *uid = getenv("FAKE_UID");
 	const char *euid = getenv("FAKE_EUID"), *later = getenv("FAKE_LATER");
-	int kvm = vm ? open("/dev/kvm", O_RDWR) : -1, fd = at ? listen_at(at) : -1;
+	int fd = at ? listen_at(at) : -1;
 
 	signal(SIGPIPE, SIG_IGN);
 	alarm(LIFE_S);
-	if (vm && (kvm < 0 || ioctl(kvm, KVM_CREATE_VM, 0) < 0))
-		die("KVM_CREATE_VM");
+	if (vm)
+		make_vm();
 	if (getenv("FAKE_HAND"))
 		fd = hand_over(fd);
 	alarm(LIFE_S); /* the child's own */
