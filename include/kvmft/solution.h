@@ -43,11 +43,8 @@ int solution_fill(const struct solution *s, struct hostmap *map, size_t vm) __mu
 bool solution_is_sure(const struct solution *s);
 /* Events that it was found with, and of these those outside. */
 void solution_count(const struct solution *s, uint64_t *events, uint64_t *outside);
-/*
- * The widest interval of any vCPU and time, guest cycles: by half of it each offset may be wrong. 0 where
- * nothing was found.
- */
-uint64_t solution_width(const struct solution *s);
+/* By how much any offset, of any vCPU and time, may be wrong; guest cycles. 0 where nothing was found. */
+uint64_t solution_bound(const struct solution *s);
 /* Makes it what holds for VM number vm of the map, for vCPUs 0..ncpu-1 and those known. 0 or -ENOMEM. */
 int solution_force(const struct solution *s, struct hostmap *map, size_t vm, size_t ncpu) __must_check;
 void solution_free(struct solution *s);

@@ -18,8 +18,8 @@ struct solve;
 
 struct solve_result {
 	bool found;
-	uint64_t offset;	    /* middle of the range below; 64 bits, wrapping */
-	uint64_t offset_lo, offset_hi; /* all of these do equally well; guest cycles */
+	uint64_t offset; /* middle of the widest stretch of offsets that do equally well; 64 bits, wrapping */
+	uint64_t offset_lo, offset_hi; /* least and greatest that do; some between them may not */
 	uint64_t events;	    /* that were used, of all that the capture has */
 	uint64_t inside, outside;   /* of those, with this offset; the rest is outside of all time known */
 	/* How unique it is. */

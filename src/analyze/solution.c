@@ -211,21 +211,26 @@ bool solution_is_sure(const struct solution *s)
 	return s->r.found && !s->r.equal && events && !outside;
 }
 
-uint64_t solution_width(const struct solution *s)
+static uint64_t bound(const struct solve_result *r)
 {
-	uint64_t width = 0;
+	return MAX(r->offset_hi - r->offset, r->offset - r->offset_lo);
+}
+
+uint64_t solution_bound(const struct solution *s)
+{
+	uint64_t most = 0;
 
 	if (!s->n_own && s->r.found)
-		width = s->r.offset_hi - s->r.offset_lo;
+		most = bound(&s->r);
 	for (size_t i = 0; i < s->n_own; i++) {
 		const struct solution_vcpu *o = &s->own[i];
 
 		if (!o->nparts)
-			width = MAX(width, o->r.offset_hi - o->r.offset_lo);
+			most = MAX(most, bound(&o->r));
 		for (size_t k = 0; k < o->nparts; k++)
-			width = MAX(width, o->part[k].r.offset_hi - o->part[k].r.offset_lo);
+			most = MAX(most, bound(&o->part[k].r));
 	}
-	return width;
+	return most;
 }
 
 /* The moment between two parts of a vCPU. */
@@ -250,20 +255,20 @@ static int force_own(const struct solution *s, struct hostmap *m, size_t vm, con
 	return ret;
 }
 
-/* Half the width, in host cycles: at least 1, for an offset that is not known. */
+/* In host cycles: at least 1, for an offset that is not known. */
 static uint64_t uncertain(const struct solution *s)
 {
 	struct tsc_map scale = { .ratio = s->map.ratio, .frac = s->map.frac };
-	uint64_t width = solution_width(s), lo, hi;
+	uint64_t lo, hi;
 
-	return tsc_to_host(&scale, MAX(width / 2 + width % 2, UINT64_C(1)), &lo, &hi) ? UINT64_MAX / 4 : MAX(hi, lo);
+	return tsc_to_host(&scale, MAX(solution_bound(s), UINT64_C(1)), &lo, &hi) ? UINT64_MAX / 4 : MAX(hi, lo);
 }
 
 int solution_fill(const struct solution *s, struct hostmap *m, size_t vm)
 {
 	int ret = 0;
 
-	if (s->n_own && solution_width(s))
+	if (s->n_own && solution_bound(s))
 		m->vm[vm].uncertain = uncertain(s);
 	for (size_t i = 0; i < s->n_own && !ret; i++)
 		ret = force_own(s, m, vm, &s->own[i]);

@@ -493,8 +493,8 @@ static void take_place(struct solve *s, const struct solve_place *p, struct solv
 			best->to = p->to;
 		else if (p->score == best->score && p->to + 1 == best->from)
 			best->from = p->from;
-		else if (p->score > best->score)
-			*best = *p;
+		if (p->score >= best->score)
+			solve_place_add(best, p);
 		return;
 	}
 	if (p->score > best->score) {
@@ -511,8 +511,8 @@ static void fill_result(const struct solve *s, const struct solve_place *best,
 	uint64_t base = s->g0 - s->h0;
 
 	r->found = true;
-	r->offset_lo = base + (uint64_t)best->from;
-	r->offset_hi = base + (uint64_t)best->to;
+	r->offset_lo = base + (uint64_t)best->low;
+	r->offset_hi = base + (uint64_t)best->high;
 	r->offset = base + (uint64_t)(best->from + (best->to - best->from) / 2);
 	r->inside = best->inside;
 	r->outside = best->outside;

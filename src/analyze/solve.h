@@ -131,11 +131,14 @@ size_t solve_window_at(const struct solve *s, const struct solve_vcpu *v, int64_
 
 /* The best place within a cell, exactly. */
 struct solve_place {
-	int64_t from, to; /* every d in [from, to] is as good */
+	int64_t from, to; /* every d in [from, to] is as good; the widest such stretch */
+	int64_t low, high; /* all that are as good, near it: there may be worse ones between them */
 	int64_t score;
 	uint64_t inside, outside;
 };
 
+/* One more stretch, at least as good, near the best one. */
+void solve_place_add(struct solve_place *best, const struct solve_place *p);
 /* With the first n events. 0, -ENOMEM, -ETIME. */
 int solve_sweep(struct solve *s, const struct solve_cell *c, size_t n, struct solve_place *best);
 /* With all events, in the cell where some have the place *best. 0, -ENOMEM, -ETIME. */

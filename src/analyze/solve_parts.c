@@ -97,6 +97,28 @@ static void part_add(struct parts *x, size_t first, size_t last, const struct so
 
 static int parts_find(struct parts *x, size_t first, size_t last, unsigned int depth);
 
+/*
+ * Events that are not of the part had a say in its offset: those that are inside of it by accident move it a little.
+ * It is sought with events of the part alone, and without those near a border, which is not known to the event yet.
+ */
+static int purify(struct parts *x, struct solve_part *p, size_t first, size_t last)
+{
+	size_t margin = (p->last - p->first) / 8;
+	size_t from = p->first > first ? p->first + margin : first, to = p->last < last ? p->last - margin : last;
+	int ret;
+
+	if (to - from < PART_MIN)
+		return 0;
+	ret = solve_run_range(x->run, x->v->id, from, to, &p->r);
+	p->first = first;
+	p->last = last;
+	if (!ret && p->r.found && !p->r.equal && mostly(p->r.outside, p->r.inside))
+		served(x, p->r.offset, &p->first, &p->last);
+	else
+		p->last = first;
+	return ret;
+}
+
 static int parts_rest(struct parts *x, size_t first, size_t last, const struct solve_result *r,
 		      unsigned int depth)
 {
@@ -104,9 +126,11 @@ static int parts_rest(struct parts *x, size_t first, size_t last, const struct s
 	int ret = 0;
 
 	served(x, r->offset, &p.first, &p.last);
-	if (p.first == p.last)
-		return 0;
-	part_add(x, p.first, p.last, r);
+	if (p.first < p.last && r->outside)
+		ret = purify(x, &p, first, last);
+	if (ret || p.first == p.last)
+		return ret;
+	part_add(x, p.first, p.last, &p.r);
 	x->runs += RUNS_MORE;
 	if (room_before(x, &p, first))
 		ret = parts_find(x, first, p.first, depth);
@@ -145,11 +169,21 @@ static int parts_find(struct parts *x, size_t first, size_t last, unsigned int d
 	return ret ? ret : parts_find(x, mid, last, depth + 1);
 }
 
+/* Does the offset put no event of that stretch outside? */
+static bool serves_all(const struct parts *x, size_t first, size_t last, uint64_t offset)
+{
+	for (size_t i = first; i < last; i++)
+		if (fit(x, i, offset) == SOLVE_OUTSIDE)
+			return false;
+	return true;
+}
+
 /* Halves of what is one. */
-static bool join(struct solve_part *a, const struct solve_part *b)
+static bool join(const struct parts *x, struct solve_part *a, const struct solve_part *b)
 {
 	uint64_t base = a->r.offset_lo;
 	int64_t lo = (int64_t)(b->r.offset_lo - base), hi = (int64_t)(b->r.offset_hi - base);
+	uint64_t middle;
 
 	lo = MAX(lo, 0);
 	hi = MIN(hi, (int64_t)(a->r.offset_hi - base));
@@ -157,7 +191,11 @@ static bool join(struct solve_part *a, const struct solve_part *b)
 		return false;
 	a->r.offset_lo = base + (uint64_t)lo;
 	a->r.offset_hi = base + (uint64_t)hi;
-	a->r.offset = base + (uint64_t)(lo + (hi - lo) / 2);
+	middle = base + (uint64_t)(lo + (hi - lo) / 2);
+	if (serves_all(x, a->first, b->last, middle)) /* not all between both need to */
+		a->r.offset = middle;
+	else if (!serves_all(x, a->first, b->last, a->r.offset))
+		a->r.offset = b->r.offset;
 	a->last = b->last;
 	return true;
 }
@@ -171,7 +209,7 @@ static void drop(struct parts *x, size_t i)
 static void parts_join(struct parts *x)
 {
 	for (size_t i = 1; i < x->n;)
-		if (join(&x->p[i - 1], &x->p[i]))
+		if (join(x, &x->p[i - 1], &x->p[i]))
 			drop(x, i);
 		else
 			i++;

@@ -80,6 +80,20 @@ static int event_turns(struct solve *s, const struct solve_event *e, const struc
 	return ret;
 }
 
+void solve_place_add(struct solve_place *best, const struct solve_place *p)
+{
+	int64_t low = MIN(best->low, p->low), high = MAX(best->high, p->high);
+
+	if (p->score > best->score) {
+		*best = *p;
+		return;
+	}
+	if (p->to - p->from > best->to - best->from)
+		*best = *p;
+	best->low = low;
+	best->high = high;
+}
+
 static int turn_cmp(const void *a, const void *b)
 {
 	const struct turn *x = a, *y = b;
@@ -87,33 +101,37 @@ static int turn_cmp(const void *a, const void *b)
 	return x->d < y->d ? -1 : x->d > y->d;
 }
 
+/* From cur->from to `to` nothing is better than the best so far, and this stretch is as good or better. */
+static void take_stretch(struct solve_place *best, struct solve_place *cur, int64_t to)
+{
+	cur->to = cur->high = to;
+	solve_place_add(best, cur);
+}
+
 static void sweep(const struct turns *t, const struct solve_cell *c, struct solve_place *best)
 {
+	struct solve_place cur = { .score = INT64_MIN };
 	int64_t inside = 0, outside = 0;
-	bool any = false, open = false;
+	bool open = false;
 
 	for (size_t i = 0; i < t->n;) {
 		int64_t d = t->v[i].d, score;
 
-		if (open)
-			best->to = d - 1;
-		open = false;
 		for (; i < t->n && t->v[i].d == d; i++) {
 			inside += t->v[i].inside;
 			outside += t->v[i].outside;
 		}
+		score = inside - SOLVE_COST * outside;
+		/* Neighbours that are as good, though with other events, are one stretch. */
+		if (open && d < c->to && score == cur.score)
+			continue;
+		if (open)
+			take_stretch(best, &cur, d - 1);
+		open = d < c->to && score >= best->score;
 		if (d >= c->to)
 			break;
-		score = inside - SOLVE_COST * outside;
-		/* Neighbours that are as good, though with other events, are one place. */
-		if (any && score == best->score && best->to == d - 1) {
-			open = true;
-		} else if (!any || score > best->score) {
-			*best = (struct solve_place){ .from = d, .to = d, .score = score,
-						      .inside = (uint64_t)inside,
-						      .outside = (uint64_t)outside };
-			any = open = true;
-		}
+		cur = (struct solve_place){ .from = d, .low = d, .score = score, .inside = (uint64_t)inside,
+					    .outside = (uint64_t)outside };
 	}
 }
 
@@ -122,7 +140,8 @@ int solve_sweep(struct solve *s, const struct solve_cell *c, size_t n, struct so
 	struct turns t = { 0 };
 	int ret = 0;
 
-	*best = (struct solve_place){ .from = c->from, .to = c->from, .score = INT64_MIN };
+	*best = (struct solve_place){ .from = c->from, .to = c->from, .low = c->from, .high = c->from,
+				      .score = INT64_MIN };
 	for (size_t i = 0; i < MIN(n, s->nev) && !ret; i++) {
 		ret = event_turns(s, &s->ev[i], c, &t);
 		if (!solve_spend(s, TURN_WORK))
@@ -171,6 +190,8 @@ int solve_settle(struct solve *s, const struct solve_cell *c, struct solve_place
 	if (best->score == INT64_MIN || best->outside ||
 	    !common_room(s, best->from + (best->to - best->from) / 2, &room))
 		return solve_sweep(s, c, s->nev, best);
+	room.low = best->low < best->from ? best->low : room.from;
+	room.high = best->high > best->to ? best->high : room.to;
 	*best = room;
 	return 0;
 }

@@ -48,11 +48,10 @@ static void add_pairing(const struct hostmap *map, const struct match *m, struct
 	}
 }
 
-/* Half of it, in the unit of both. */
-static void add_bound(const struct hostmap *map, uint64_t width, struct sbuf *b)
+static void add_bound(const struct hostmap *map, const struct solution *s, struct sbuf *b)
 {
 	sbuf_add(b, "+-");
-	pairing_add_magnitude(b, width / 2 + width % 2, map->cap->tsc_khz);
+	pairing_add_magnitude(b, solution_bound(s), map->cap->tsc_khz);
 }
 
 static void add_ratio(const struct tsc_map *m, struct sbuf *b)
@@ -65,7 +64,7 @@ static void add_offset(const struct hostmap *map, const struct solution *s, stru
 {
 	if (!s->n_own) {
 		sbuf_addf(b, "TSC offset %" PRId64 " ", (int64_t)s->r.offset);
-		add_bound(map, solution_width(s), b);
+		add_bound(map, s, b);
 		sbuf_addf(b, ", found in %" PRIu64 " events", s->r.inside + s->r.outside);
 		add_ratio(&s->map, b);
 		return;
@@ -80,7 +79,7 @@ static void add_offset(const struct hostmap *map, const struct solution *s, stru
 			sbuf_addf(b, " then %" PRId64, (int64_t)o->part[k].r.offset);
 	}
 	sbuf_add(b, ", each ");
-	add_bound(map, solution_width(s), b);
+	add_bound(map, s, b);
 	add_ratio(&s->map, b);
 }
 

@@ -129,14 +129,14 @@ static int blind_reason(const struct verify *v, struct verify_guest *g)
 }
 
 /*
- * The slack is that of one shift of all vCPUs. Where each has an offset of its own, found apart, the widest interval is
- * how far one may be off.
+ * The slack is that of one shift of all vCPUs, from the offsets used. Where these were found in the events each
+ * vCPU may be off by as much as the search left open.
  */
 static uint64_t bound(const struct verify *v, const struct verify_guest *g)
 {
 	uint64_t slack = (uint64_t)MAX(-g->a.shift_lo, g->a.shift_hi);
 
-	return verify_solution(g)->n_own ? MAX(slack, v->p.map->vm[g->g->vm].uncertain) : slack;
+	return MAX(slack, v->p.map->vm[g->g->vm].uncertain);
 }
 
 static int aligned(struct verify *v, struct verify_guest *g)

@@ -153,7 +153,7 @@ static int parts_reason(struct verify *v, struct verify_guest *g, const struct s
 		verify_time(v, p->host_first, &b);
 		sbuf_add(&b, " to ");
 		verify_time(v, p->host_last, &b);
-		sbuf_addf(&b, " (%" PRIu64 " of %" PRIu64 " events inside, as with any from %" PRId64
+		sbuf_addf(&b, " (%" PRIu64 " of %" PRIu64 " events inside, as with others from %" PRId64
 			  " to %" PRId64 ")",
 			  p->r.inside, p->r.events, (int64_t)p->r.offset_lo, (int64_t)p->r.offset_hi);
 		ret = verify_reason(g, &b);
@@ -173,7 +173,7 @@ static int own_reason(struct verify *v, struct verify_guest *g, const struct sol
 		  (int64_t)r->offset);
 	if (!g->solved)
 		compare_used(v, g, o, &b);
-	sbuf_addf(&b, " (%" PRIu64 " of %" PRIu64 " events inside, as with any from %" PRId64 " to %" PRId64 "); ",
+	sbuf_addf(&b, " (%" PRIu64 " of %" PRIu64 " events inside, as with others from %" PRId64 " to %" PRId64 "); ",
 		  r->inside, r->inside + r->outside, (int64_t)r->offset_lo, (int64_t)r->offset_hi);
 	unique_text(v, r, &b);
 	return verify_reason(g, &b);

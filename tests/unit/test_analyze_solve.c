@@ -221,40 +221,60 @@ static void test_nothing(void **state)
 	solve_free(NULL);
 }
 
-/* Every candidate of a small problem, counted one by one, against the sweep. */
+/* What a candidate is worth, its events counted one by one. */
+static int64_t score_of(const struct solve *s, size_t n, int64_t d)
+{
+	const struct run_list *w = &s->v[0].w;
+	int64_t inside = 0, outside = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int64_t h = s->ev[i].g - d;
+		bool in = false;
+
+		if (h < (int64_t)w->v[0].from || h > (int64_t)w->v[w->n - 1].to)
+			continue;
+		for (size_t k = 0; k < w->n; k++)
+			in |= h >= (int64_t)w->v[k].from && h <= (int64_t)w->v[k].to;
+		inside += in;
+		outside += !in;
+	}
+	return inside - SOLVE_COST * outside;
+}
+
+/* Every candidate of small problems against the sweep: the best ones, their widest stretch, and their ends. */
 static void test_sweep(void **state)
 {
 	struct vcpu_run w[] = { { 0, 10 }, { 14, 20 }, { 50, 60 } };
 	struct solve_vcpu v = { .w = { .v = w, .n = 3 } };
 	struct solve_event e[] = { { 105, 0 }, { 112, 0 }, { 117, 0 }, { 155, 0 }, { 130, 0 } };
-	struct solve s = { .v = &v, .nv = 1, .ev = e, .nev = 5, .width = 1, .limit = UINT64_MAX };
+	struct solve s = { .v = &v, .nv = 1, .ev = e, .width = 1, .limit = UINT64_MAX };
 	struct solve_cell c = { .from = 60, .to = 160 };
-	struct solve_place best;
-	int64_t most = INT64_MIN, first = 0;
+	size_t apart = 0;
 
 	(void)state;
-	for (int64_t d = c.from; d < c.to; d++) {
-		int64_t inside = 0, outside = 0;
+	for (s.nev = 1; s.nev <= 5; s.nev++) {
+		int64_t most = INT64_MIN, low = 0, high = 0, widest = 0, width = 0;
+		struct solve_place best;
 
-		for (size_t i = 0; i < s.nev; i++) {
-			int64_t h = e[i].g - d;
-			bool in = false;
-
-			if (h < 0 || h > 60)
-				continue;
-			for (size_t k = 0; k < 3; k++)
-				in |= h >= (int64_t)w[k].from && h <= (int64_t)w[k].to;
-			inside += in;
-			outside += !in;
+		for (int64_t d = c.from; d < c.to; d++)
+			most = MAX(most, score_of(&s, s.nev, d));
+		for (int64_t d = c.to - 1; d >= c.from; d--)
+			low = score_of(&s, s.nev, d) == most ? d : low;
+		for (int64_t d = c.from; d < c.to; d++) {
+			width = score_of(&s, s.nev, d) == most ? width + 1 : 0;
+			high = width ? d : high;
+			widest = MAX(widest, width);
 		}
-		if (inside - SOLVE_COST * outside > most) {
-			most = inside - SOLVE_COST * outside;
-			first = d;
-		}
+		assert_int_equal(solve_sweep(&s, &c, s.nev, &best), 0);
+		assert_int_equal(best.score, most);
+		assert_int_equal(best.low, low);
+		assert_int_equal(best.high, high);
+		assert_int_equal(best.to - best.from + 1, widest);
+		assert_int_equal(score_of(&s, s.nev, best.from), most);
+		assert_int_equal(score_of(&s, s.nev, best.to), most);
+		apart += widest < high - low + 1;
 	}
-	assert_int_equal(solve_sweep(&s, &c, 5, &best), 0);
-	assert_int_equal(best.score, most);
-	assert_int_equal(best.from, first);
+	assert_true(apart > 1);
 }
 
 /* Whatever the stamps are, the work ends, and four times as many events cost about four times as much at most. */

@@ -25,6 +25,7 @@ exits()
 	sed -nE 's/^.*(-| )([0-9]+) +\[[0-9]+\] *[0-9.]+: +(kvm:)?kvm_exit: .* rip 0x([0-9a-f]+) .*/\2 \4/p' "$1"
 }
 
+report_of perf guest
 exits "$report" >"$tmp/exits" # of the guest: none
 is "$(wc -l <"$tmp/exits")" 0 "the guest itself has no exits"
 report_of perf host

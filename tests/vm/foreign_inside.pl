@@ -3,27 +3,40 @@
 # foreign_inside.pl HOST GUEST TID=OFFSET[,OFFSET]...: without kvmft, from what `trace-cmd report --raw-ts` prints
 # of two files: is each event of the guest's CPU n, its stamp minus an OFFSET of the n-th TID, between a
 # kvm_entry and the next kvm_exit of that thread? Prints "inside outside unknown"; unknown is what lies outside
-# of the host's recording, or on the far side of an offset's change.
+# of the host's recording, where that lost events, or on the far side of an offset's change.
 
 use strict;
 use warnings;
 
 my $line = qr/^\s*.*-(\d+)\s+\[(\d+)\]\s*(\d+):\s+(\w+):/;
 my ($host, $guest, @vcpus) = @ARGV;
-my (@windows, %vcpu_of, @offsets);
+my (@windows, @lost, %vcpu_of, %last, %dropped, @offsets);
 
 for my $vcpu (0 .. $#vcpus) {
 	my ($tid, $list) = split /=/, $vcpus[$vcpu];
 	$vcpu_of{$tid} = $vcpu;
 	$offsets[$vcpu] = [split /,/, $list];
 	$windows[$vcpu] = [];
+	$lost[$vcpu] = [];
 }
 
 open my $in, '<', $host or die "$host: $!\n";
 while (<$in>) {
-	next unless /$line/ && defined $vcpu_of{$1};
+	$dropped{$1} = 1 if /CPU:(\d+) \[.*EVENTS DROPPED\]/;
+	next unless /$line/;
+	# What the CPU lost may be of any vCPU: of each nothing is known from its entry before to the next one.
+	if (delete $dropped{$2}) {
+		my $from = $last{$2} // 0;
+		for my $vcpu (0 .. $#lost) {
+			my ($entry) = grep { $_->[0] <= $from } reverse @{$windows[$vcpu]};
+			push @{$lost[$vcpu]}, [$entry ? $entry->[0] : 0, undef];
+		}
+	}
+	$last{$2} = $3;
+	next unless defined $vcpu_of{$1};
 	my ($list, $ts, $event) = ($windows[$vcpu_of{$1}], $3, $4);
 	if ($event eq 'kvm_entry') {
+		$_->[1] //= $ts for @{$lost[$vcpu_of{$1}]};
 		push @$list, [$ts, undef];
 	} elsif ($event eq 'kvm_exit' && @$list && !defined $list->[-1][1]) {
 		$list->[-1][1] = $ts;
@@ -34,8 +47,10 @@ while (<$in>) {
 # 1 inside, 0 outside, undef before the first or after the last window.
 sub inside
 {
-	my ($list, $ts) = @_;
+	my ($vcpu, $ts) = @_;
+	my $list = $windows[$vcpu];
 	return undef if !@$list || $ts < $list->[0][0] || $ts > $list->[-1][1];
+	return undef if grep { $ts >= $_->[0] && (!defined $_->[1] || $ts <= $_->[1]) } @{$lost[$vcpu]};
 	my ($low, $high) = (0, $#$list);
 	while ($low < $high) {
 		my $middle = int(($low + $high + 1) / 2);
@@ -49,7 +64,7 @@ open $in, '<', $guest or die "$guest: $!\n";
 while (<$in>) {
 	next unless /$line/ && defined $offsets[$2];
 	my ($cpu, $ts) = ($2, $3);
-	my @seen = map { inside($windows[$cpu], $ts - $_) } @{$offsets[$cpu]};
+	my @seen = map { inside($cpu, $ts - $_) } @{$offsets[$cpu]};
 	my $verdict = (grep { $_ } @seen) ? 1 : (grep { !defined } @seen) ? 'unknown' : 0;
 	$count{$verdict}++;
 }

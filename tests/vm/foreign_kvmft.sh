@@ -121,7 +121,7 @@ exported()
 	guest_events=$(events_in "$report")
 	is "$(events_in "$tmp/export/guest")" "$guest_events" "... the guest's events"
 	report_of "$pair" "$host"
-	is "$(grep -cE '^ *[^ ]*both(-[^ ]*)?\.dat: .*\[[0-9]+\]' "$tmp/export/all")" \
+	is "$(grep -cE '^.*-[0-9]+ +\[[0-9]+\] *[0-9.]+: ' "$tmp/export/all")" \
 		$(($(events_in "$report") + guest_events)) "... all in one list"
 	trace-cmd dump --options -i "$tmp/export/both.dat" >"$tmp/export/options" 2>&1
 	tids=$(sed -n 's/^ *[0-9]* \([0-9]*\) \[guest cpu, host pid\]/\1/p' "$tmp/export/options")
