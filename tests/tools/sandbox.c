@@ -376,7 +376,7 @@ static void set_up(void)
 
 static void tell_prey(void)
 {
-	int status, typed = 0;
+	int status = 0, typed = 0;
 	struct stat st;
 
 	must(!ioctl(TTY, FIONREAD, &typed), "FIONREAD");
