@@ -67,7 +67,7 @@ same_tables()
 
 same_tables "$rig/perf.data" "perf kvm stat record"
 same_tables "$rig/pair.data" "perf record -e kvm:*"
-perf script -i "$rig/pair.data" --ns -F tid,cpu,time,event 2>/dev/null | awk '{ print $1, $2, $3 $4 }' >"$tmp/want"
+perf script -i "$rig/pair.data" --ns -F tid,cpu,time,event 2>/dev/null | awk '{ sub(/\[0*/, "[", $2); sub(/\[\]/, "[0]", $2); print $1, $2, $3 $4 }' >"$tmp/want"
 "$kvmft" export -q -i "$rig/pair.data" --to text 2>/dev/null |
 	sed -nE 's/^host .*-([0-9]+) +(\[[0-9]+\]) +([0-9.]+)  ([a-z]+:[a-z_0-9]+:) .*$/\1 \2 \3:\4/p' >"$tmp/have"
 ok "as many events as perf script prints" test "$(wc -l <"$tmp/want")" -gt 3000
@@ -90,7 +90,7 @@ done
 
 # One line each: thread, CPU, time, event, fields.
 trace-cmd report -N -t "$rig/trace.dat" 2>/dev/null |
-	sed -nE 's/^ *.*-([0-9]+) +\[([0-9]+)\] *([0-9]+): ([a-z_0-9]+): +(.*)$/\1 \2 \3 \4 \5/p' |
+	sed -nE 's/^ *.*-([0-9]+) +\[0*([0-9]+)\] *([0-9]+): ([a-z_0-9]+): +(.*)$/\1 \2 \3 \4 \5/p' |
 	sed 's/ *$//' >"$tmp/trace-cmd"
 "$kvmft" merge -q --clock host-tsc "$rig/trace.dat" |
 	sed -nE 's/^host .*-([0-9]+) +\[([0-9]+)\] +([0-9]+)  [a-z_0-9]+:([a-z_0-9]+): (.*)$/\1 \2 \3 \4 \5/p' |
