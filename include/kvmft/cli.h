@@ -18,29 +18,12 @@
 enum opt_type {
 	OPT_FLAG,     /* bool */
 	OPT_STR,      /* const char * */
-	OPT_LIST,     /* struct opt_list: may be given several times, in order */
+	OPT_LIST,     /* struct str_list: may be given several times, in order */
 	OPT_U64,      /* struct opt_u64 */
-	OPT_S64,      /* struct opt_s64 */
 	OPT_BITS,     /* struct opt_u64; signed, unsigned or hex: 64 bits as they are */
 	OPT_SIZE,     /* struct opt_u64, bytes */
 	OPT_DURATION, /* struct opt_u64, ns */
 	OPT_CHOICE,   /* int: index into opt->choices; -1 = not given */
-	OPT_CUSTOM,   /* opt->parse() */
-};
-
-struct opt_list {
-	const char **v;
-	size_t n, cap;
-};
-
-struct opt_u64 {
-	bool set;
-	uint64_t v;
-};
-
-struct opt_s64 {
-	bool set;
-	int64_t v;
 };
 
 struct opt {
@@ -51,13 +34,11 @@ struct opt {
 	const char *arg;	    /* metavariable; NULL for a flag */
 	const char *help;	    /* one line, or several joined by '\n' */
 	const char *const *choices; /* OPT_CHOICE: NULL-terminated */
-	int (*parse)(void *opts, const char *text, struct kvmft_err *err); /* OPT_CUSTOM */
 	unsigned int flags;
 };
 
 enum opt_flags {
 	OPT_HIDDEN = 1 << 0, /* accepted, not shown */
-	OPT_OPTARG = 1 << 1, /* the argument may be left out (OPT_STR gets "") */
 };
 
 /* short name or 0, long name, type, option struct, its member, metavariable or NULL, help */
@@ -138,7 +119,7 @@ const char *cli_nearest_cmd(const char *name);
 enum table_format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV };
 extern const char *const cli_formats[]; /* "text", "json", "csv", NULL */
 
-/* A warning or note line on stderr: "kvmft CMD: text". Only the command layer uses it. */
+/* The note_fn of the commands: a line on stderr, "kvmft: text". */
 void cli_note(const char *fmt, ...) __printf(1, 2);
 /* Flushes stdout; a failed write (full disk, closed pipe) becomes an error. 0 or -errno. */
 int cli_flush(struct kvmft_err *err);

@@ -72,6 +72,8 @@ uint64_t tsc_to_guest(const struct tsc_map *m, uint64_t host);
  */
 int tsc_to_host(const struct tsc_map *m, uint64_t guest, uint64_t *lo, uint64_t *hi);
 
+/* Cycles of a TSC in ns, rounded down; khz must not be 0. */
+uint64_t tsc_cycles_to_ns(uint64_t cycles, uint64_t khz);
 /*
  * Scaling ratio KVM programs for a guest that asked for @user_khz on a @host_khz host:
  * floor((user_khz << frac) / host_khz) (kernel: set_tsc_khz() in arch/x86/kvm/x86.c).  KVM does

@@ -51,9 +51,6 @@ bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uin
  * first vCPU. False when there is none.
  */
 bool out_clock_host(const struct out_clock *c, uint64_t v, uint64_t *host);
-/* Cycles of the host's TSC in ns, rounded down; khz must not be 0. */
-uint64_t out_cycles_to_ns(uint64_t cycles, uint64_t khz);
-
 /* The unit of its values: "cycles" or "ns". */
 const char *out_clock_unit(const struct out_clock *c);
 

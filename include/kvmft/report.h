@@ -14,7 +14,7 @@
 
 /* ---- event classes: what can be reported ---- */
 
-struct event_class; /* src/analyze/class.h */
+struct event_class; /* src/exits/class.h */
 
 /* The i-th class, in the order in which help shows them; NULL past the last. */
 const struct event_class *class_at(size_t i);

@@ -150,10 +150,6 @@ bool tl_source_end(const struct timeline *t, const struct tl_source *s, uint64_t
 size_t tl_sources(const struct timeline *t);
 struct tl_source *tl_source(const struct timeline *t, size_t i);
 struct hostmap *tl_hostmap(const struct timeline *t);
-/* The vCPU that a CPU of a guest is: its APIC id where the capture has it, else its number. */
-uint32_t tl_vcpu_of_cpu(const struct capture *cap, uint32_t cpu);
-/* So many vCPUs a guest has at least, by the numbers of its CPUs. */
-size_t tl_cpus(const struct capture *cap);
 /* "host", "guest" or "qemu". */
 const char *tl_side(const struct tl_source *s);
 /* The formats that ev and rec of an item belong to. */
@@ -177,5 +173,20 @@ static inline void tl_print(const struct tl_item *item, struct sbuf *out)
 /* Name of a thread as known at this point of the walk; never NULL. */
 const char *tl_comm(const struct tl_source *s, int32_t tid);
 void tl_free(struct timeline *t);
+
+/* ---- loss.c ---- */
+
+struct tl_loss {
+	uint64_t total;
+	bool unknown;
+};
+
+/* Lost events of a source after the walk: in-band counts and counters, each counted once. */
+void tl_loss(const struct tl_source *s, struct tl_loss *loss);
+/* The same from what a walk over all of the capture saw: events, in-band losses. */
+void tl_loss_of(const struct capture *cap, uint64_t events, uint64_t lost, bool lost_unknown,
+		struct tl_loss *loss);
+/* After the walk: nothing of the source was lost, damaged or unreadable; of a trace of QEMU all has a place. */
+bool tl_source_complete(const struct tl_source *s);
 
 #endif

@@ -75,6 +75,21 @@ int err_set(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3,
 int err_lack(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3, 4);
 int err_usage(struct kvmft_err *err, const char *fmt, ...) __printf(2, 3);
 
+/* How a room below the commands tells what its user should know: a line, without '\n' at its end. */
+typedef void note_fn(const char *fmt, ...) __printf(1, 2);
+
+/* ---- what may be given or not ---- */
+
+struct opt_u64 {
+	bool set;
+	uint64_t v;
+};
+
+struct str_list {
+	const char **v; /* none of the texts is its own */
+	size_t n, cap;
+};
+
 /* ---- growable text; a failed allocation sticks and every later call is a no-op ---- */
 
 struct sbuf {

@@ -207,3 +207,20 @@ bool cap_subbuf_ok(uint64_t size)
 {
 	return size >= 64 && size <= CAPTURE_MAX_SUBBUF && !(size & (size - 1));
 }
+
+uint32_t cap_vcpu_of_cpu(const struct capture *cap, uint32_t cpu)
+{
+	for (size_t i = 0; i < cap->ncpu; i++)
+		if (cap->cpu[i].cpu == cpu && cap->cpu[i].has_apicid)
+			return cap->cpu[i].apicid;
+	return cpu;
+}
+
+size_t cap_cpus(const struct capture *cap)
+{
+	size_t n = cap->ncpu;
+
+	for (size_t i = 0; i < cap->nstream; i++)
+		n = MAX(n, (size_t)cap->stream[i].cpu + 1);
+	return n;
+}

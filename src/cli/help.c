@@ -17,7 +17,7 @@ static void cli_print_opt_name(const struct opt *o, struct sbuf *b)
 		sbuf_add(b, "    ");
 	sbuf_addf(b, "--%s", o->name);
 	if (o->arg)
-		sbuf_addf(b, (o->flags & OPT_OPTARG) ? "[=%s]" : " %s", o->arg);
+		sbuf_addf(b, " %s", o->arg);
 }
 
 /* Help text may have several lines; each is put in the second column. */
@@ -66,7 +66,7 @@ void cli_print_synopsis(const struct cmd *c, FILE *f)
 		else
 			sbuf_addf(&b, " [--%s", o->name);
 		if (o->arg)
-			sbuf_addf(&b, (o->flags & OPT_OPTARG) ? "[=%s]" : " %s", o->arg);
+			sbuf_addf(&b, " %s", o->arg);
 		sbuf_addf(&b, "]%s", o->type == OPT_LIST ? "..." : "");
 		if (col + b.len > 96) {
 			fprintf(f, "\n%*s", lead, "");

@@ -38,15 +38,12 @@ static void cli_build(const struct cmd *c, struct cli_tables *t)
 	t->shorts[s++] = ':';
 	for (const struct opt *o = c->opts; o->name && n < CLI_MAX_OPTS; o++, n++) {
 		bool has_arg = o->arg != NULL;
-		int kind = !has_arg ? no_argument : (o->flags & OPT_OPTARG) ? optional_argument
-									    : required_argument;
-
 		t->longs[n].name = o->name;
-		t->longs[n].has_arg = kind;
+		t->longs[n].has_arg = has_arg ? required_argument : no_argument;
 		t->longs[n].val = CLI_LONG_BASE + (int)n;
 		if (o->short_name) {
 			t->shorts[s++] = o->short_name;
-			if (kind == required_argument)
+			if (has_arg)
 				t->shorts[s++] = ':';
 		}
 	}
@@ -90,7 +87,7 @@ static int cli_set_choice(const struct opt *o, int *field, const char *text, str
 	return ret;
 }
 
-static int cli_list_add(struct opt_list *l, const char *text)
+static int cli_list_add(struct str_list *l, const char *text)
 {
 	const char **slot = array_grow(&l->v, l->n, &l->cap, sizeof(*l->v));
 
@@ -105,15 +102,11 @@ static int cli_set_number(const struct opt *o, void *field, const char *text,
 			  struct kvmft_err *err)
 {
 	struct opt_u64 *u = field;
-	struct opt_s64 *s = field;
 
 	switch (o->type) {
 	case OPT_U64:
 		u->set = true;
 		return parse_u64(text, &u->v) ? cli_bad(err, o, text, "an unsigned number") : 0;
-	case OPT_S64:
-		s->set = true;
-		return parse_s64(text, &s->v) ? cli_bad(err, o, text, "a number") : 0;
 	case OPT_BITS:
 		u->set = true;
 		return parse_bits64(text, &u->v) ? cli_bad(err, o, text, "a 64-bit number") : 0;
@@ -137,12 +130,11 @@ static int cli_set(const struct opt *o, void *opts, const char *text, struct kvm
 
 	switch (o->type) {
 	case OPT_FLAG: *(bool *)field = true; return 0;
-	case OPT_STR: *(const char **)field = text ? text : ""; return 0;
+	case OPT_STR: *(const char **)field = text; return 0;
 	case OPT_LIST:
 		ret = cli_list_add(field, text);
 		return ret ? err_set(err, -ret, "out of memory") : 0;
 	case OPT_CHOICE: return cli_set_choice(o, field, text, err);
-	case OPT_CUSTOM: return o->parse(opts, text, err);
 	default: return cli_set_number(o, field, text, err);
 	}
 }
@@ -240,7 +232,7 @@ void cli_free(const struct cmd *c, void *opts)
 	if (c->release)
 		c->release(opts);
 	for (const struct opt *o = c->opts; o->name; o++) {
-		struct opt_list *l = (void *)((char *)opts + o->offset);
+		struct str_list *l = (void *)((char *)opts + o->offset);
 
 		if (o->type != OPT_LIST)
 			continue;

@@ -101,3 +101,10 @@ int tsc_map_compose(const struct tsc_map *l1, const struct tsc_map *l2, struct t
 	*out = m;
 	return 0;
 }
+
+uint64_t tsc_cycles_to_ns(uint64_t cycles, uint64_t khz)
+{
+	if (cycles < UINT64_MAX / 1000000u) /* hours of it: no division of 128 bits */
+		return cycles * 1000000u / khz;
+	return (uint64_t)((unsigned __int128)cycles * 1000000u / khz);
+}

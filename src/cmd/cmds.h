@@ -2,8 +2,8 @@
 /*
  * cmds.h: the command descriptors, one per file in this folder. Order of help: see cmds.c.
  */
-#ifndef KVMFT_CMDS_H
-#define KVMFT_CMDS_H
+#ifndef KVMFT_CMD_CMDS_H
+#define KVMFT_CMD_CMDS_H
 
 #include "kvmft/cli.h"
 

@@ -6,6 +6,7 @@
  * printed without stdio in between, since whole traces are piped through this command.
  */
 #include "cmds.h"
+#include "options.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,8 +14,8 @@
 #include <string.h>
 
 #include "convert_ctx.h"
-#include "pairing.h"
-#include "rate.h"
+#include "kvmft/pairing.h"
+#include "kvmft/rate.h"
 
 struct convert_opts {
 	const char *from, *to;
@@ -373,7 +374,7 @@ static int convert_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	v.cycles = clock_in_cycles(from);
 	ret = convert_ctx_open(&v.c, &v.o->p, from, to, err);
 	if (!ret && v.c.guest && v.c.map)
-		pairing_tell_match(v.c.map, v.c.guest, &v.c.match);
+		pairing_tell_match(v.c.map, v.c.guest, &v.c.match, cli_note);
 	if (!ret && clock_route_find(&v.c.clock, from, to, &v.route, &missing))
 		ret = no_way(&v, missing, err);
 	if (!ret)

@@ -14,7 +14,7 @@
 
 #include "kvmft/timeline.h"
 #include "kvmft/vm.h"
-#include "rate.h"
+#include "kvmft/rate.h"
 
 #define DEFAULT_INPUT "kvmft.data"
 
@@ -90,7 +90,7 @@ static ssize_t vm_of_guest(struct convert_ctx *c, struct kvmft_err *err)
 	matcher_free(&m);
 	if (ret)
 		return ret;
-	if (c->match.solved && solution_force(&c->match.sol, c->map, c->match.vm, tl_cpus(c->guest)))
+	if (c->match.solved && solution_force(&c->match.sol, c->map, c->match.vm, cap_cpus(c->guest)))
 		return err_set(err, ENOMEM, "out of memory");
 	return (ssize_t)c->match.vm;
 }
@@ -160,7 +160,7 @@ static int merge_records(struct convert_ctx *c, size_t vm, struct kvmft_err *err
 
 	for (size_t i = 0; i < g->npvclock; i++) {
 		struct pvclock pv = cap_pvclock_record(&g->pvclock[i]);
-		uint32_t vcpu = tl_vcpu_of_cpu(g, g->pvclock[i].cpu);
+		uint32_t vcpu = cap_vcpu_of_cpu(g, g->pvclock[i].cpu);
 		int ret = hostmap_add_pvclock(c->map, vm, vcpu, g->begin_tsc, &pv);
 
 		for (size_t k = 0; k < g->nbracket && ret == -ESRCH; k++)
@@ -181,7 +181,7 @@ static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
 		const struct cap_pvclock *p = &g->pvclock[i];
 		struct pvclock pv = cap_pvclock_record(p), first;
 
-		if (c->p->vcpu.set && tl_vcpu_of_cpu(g, p->cpu) != c->p->vcpu.v)
+		if (c->p->vcpu.set && cap_vcpu_of_cpu(g, p->cpu) != c->p->vcpu.v)
 			continue;
 		first = use ? cap_pvclock_record(use) : pv;
 		if (!pvclock_same_body(&first, &pv))

@@ -17,7 +17,7 @@ struct convert_params {
 	bool solve;
 	struct opt_u64 vcpu, tsc_offset, sched_offset, tsc_khz;
 	const char *tsc_ratio, *pvclock, *kernel_sched;
-	struct opt_list mono_raw, cyc2ns;
+	struct str_list mono_raw, cyc2ns;
 	int clocksource; /* index into convert_clocksources, -1 = not given */
 };
 

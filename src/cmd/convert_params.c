@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "pairing.h"
-#include "params.h"
+#include "kvmft/pairing.h"
+#include "kvmft/params.h"
 
 /*
  * The edges of the graph that an epoch list of a capture gave are no longer to be used, because
@@ -146,7 +146,7 @@ static int apply_raw_text(struct convert_ctx *c, const char *text, enum clock_id
 /* Given once it is about the mono_raw that is converted; given twice, about --from, then --to. */
 static int apply_raw(struct convert_ctx *c, struct kvmft_err *err)
 {
-	const struct opt_list *l = &c->p->mono_raw;
+	const struct str_list *l = &c->p->mono_raw;
 	enum clock_id ends[2];
 	size_t n = 0;
 	int ret = 0;
@@ -208,7 +208,7 @@ static int apply_cyc2ns_text(struct convert_ctx *c, const char *text, enum clock
 
 static int apply_cyc2ns(struct convert_ctx *c, struct kvmft_err *err)
 {
-	const struct opt_list *l = &c->p->cyc2ns;
+	const struct str_list *l = &c->p->cyc2ns;
 	bool from = is_cyc2ns_clock(c->from), to = is_cyc2ns_clock(c->to);
 	enum clock_id first = from ? c->from : c->to;
 	int ret;

@@ -2,13 +2,14 @@
 /*
  * export.c: `kvmft export -i INPUT -o OUT [GUEST[=SEL]...]`, the same events for other tools.
  */
-#include "export.h"
+#include "kvmft/export.h"
+#include "options.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "cmds.h"
-#include "rate.h"
+#include "kvmft/rate.h"
 #include "sink.h"
 #include "window.h"
 
@@ -100,7 +101,7 @@ static int export_open(struct pairing *p, const struct export_opts *o, int argc,
 	/* What is only supposed, or known to some part in a million, would be a fact in a trace.dat. */
 	if (is_dat(o))
 		return rate_given(p->host.cap, &o->khz, err);
-	return rate_of_pairing(p, &o->khz, o->quiet, sink_cycles(o->to, o->clock), err);
+	return rate_of_pairing(p, &o->khz, o->quiet, sink_cycles(o->to, o->clock), cli_note, err);
 }
 
 /* The time line begins anew, with what is wanted of it. */
@@ -183,8 +184,8 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = is_dat(o) ? export_dat(&p, o, err) : export_lines(&p, o, err);
 	if (!ret) {
 		if (!o->quiet)
-			pairing_tell_assumed(&p);
-		complete = pairing_summary(p.t, o->quiet);
+			pairing_tell_assumed(&p, cli_note);
+		complete = pairing_summary(p.t, o->quiet, cli_note);
 		for (size_t i = 0; i < tl_sources(p.t); i++)
 			events += tl_source(p.t, i)->events;
 		if (!events)

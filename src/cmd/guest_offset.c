@@ -15,7 +15,7 @@
 
 #include "kvmft/clock.h"
 #include "kvmft/guest_clock.h"
-#include "mono_raw.h"
+#include "kvmft/mono_raw.h"
 
 enum { CLOCK_LOCAL, CLOCK_GLOBAL, CLOCK_PERF };
 static const char *const guest_clocks[] = {

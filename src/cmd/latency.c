@@ -3,6 +3,7 @@
  * latency.c: `kvmft latency irq|sched|io|timer HOST GUEST`, answers about times across both sides.
  */
 #include "cmds.h"
+#include "options.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "kvmft/windows.h"
 #include "latency_stories.h"
 #include "merge_qemu.h"
-#include "rate.h"
+#include "kvmft/rate.h"
 #include "sink.h"
 
 #define WORST_MAX   1000u
@@ -23,7 +24,7 @@ struct latency_opts {
 	struct opt_u64 vcpu, than, worst, context, khz;
 	const char *trace_events;
 	struct pairing_clock clock;
-	struct opt_list qemu;
+	struct str_list qemu;
 	bool force, quiet;
 };
 
@@ -200,7 +201,7 @@ static int latency_pair(struct latency *m, int argc, char **argv, struct pairing
 
 	if (!ret && p == &m->p)
 		ret = rate_of_pairing(p, &m->o->khz, m->o->quiet, m->o->than.set ? NULL : "times are in cycles",
-				      m->err);
+				      cli_note, m->err);
 	else if (!ret)
 		ret = rate_like(p->host.cap, m->p.host.cap, m->err);
 	if (!ret && m->o->than.set && !p->host.cap->tsc_khz)
@@ -320,8 +321,8 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = latency_walk(&m);
 	if (!ret) {
 		if (!m.o->quiet)
-			pairing_tell_assumed(&m.p);
-		complete = pairing_summary(m.p.t, m.o->quiet);
+			pairing_tell_assumed(&m.p, cli_note);
+		complete = pairing_summary(m.p.t, m.o->quiet, cli_note);
 		(void)merge_qemu_summary(&m.q, m.p.t, m.o->quiet);
 		summary(&m);
 		complete &= summary_left_out(&m, !strcmp(argv[0], "all"));

@@ -4,7 +4,7 @@
 #define KVMFT_CMD_LATENCY_STORIES_H
 
 #include "kvmft/lat_output.h"
-#include "pairing.h"
+#include "kvmft/pairing.h"
 
 /*
  * Fills v->story from a new timeline over the same captures. context: lines before and after each

@@ -3,6 +3,7 @@
  * merge.c: `kvmft merge HOST GUEST[=SEL]...`, one aligned time line and its proof.
  */
 #include "cmds.h"
+#include "options.h"
 
 #include <errno.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "kvmft/windows.h"
 #include "merge_pick.h"
 #include "merge_qemu.h"
-#include "rate.h"
+#include "kvmft/rate.h"
 #include "sink.h"
 #include "window.h"
 
@@ -22,8 +23,8 @@ struct merge_opts {
 	struct opt_u64 khz;
 	bool force, quiet;
 	struct merge_pick_opts pick;
-	struct opt_list host;
-	struct opt_list qemu;
+	struct str_list host;
+	struct str_list qemu;
 	const char *trace_events;
 };
 
@@ -188,7 +189,7 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret)
 		ret = pairing_prepare(&m.p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
 	if (!ret)
-		ret = rate_of_pairing(&m.p, &m.o->khz, m.o->quiet, sink_cycles(m.o->format, m.o->clock), err);
+		ret = rate_of_pairing(&m.p, &m.o->khz, m.o->quiet, sink_cycles(m.o->format, m.o->clock), cli_note, err);
 	if (!ret)
 		ret = pairing_add_hosts(&m.p, &m.o->host, err);
 	if (!ret)
@@ -197,8 +198,8 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = merge_write(&m);
 	if (!ret) {
 		if (!m.o->quiet)
-			pairing_tell_assumed(&m.p);
-		complete = pairing_summary(m.p.t, m.o->quiet);
+			pairing_tell_assumed(&m.p, cli_note);
+		complete = pairing_summary(m.p.t, m.o->quiet, cli_note);
 		complete = merge_qemu_summary(&m.q, m.p.t, m.o->quiet) && complete;
 		summary_pick(&m);
 		for (size_t i = 0; i < tl_sources(m.p.t); i++) {

@@ -9,7 +9,7 @@
 #include "kvmft/pick.h"
 
 struct merge_pick_opts {
-	struct opt_list event, grep, side, vcpu;
+	struct str_list event, grep, side, vcpu;
 	struct opt_u64 context;
 };
 

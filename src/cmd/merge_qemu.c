@@ -119,7 +119,7 @@ static void find_events(struct merge_qemu *m, const struct pairing *p)
 	m->found = m->events != NULL;
 }
 
-int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct opt_list *traces,
+int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct str_list *traces,
 		   const char *events, struct kvmft_err *err)
 {
 	bool markers = fmt_find(p->map->fmt, "ftrace", "print");

@@ -6,7 +6,7 @@
 #define KVMFT_CMD_MERGE_QEMU_H
 
 #include "kvmft/cli.h"
-#include "pairing.h"
+#include "kvmft/pairing.h"
 
 struct merge_qemu {
 	struct qevents *events; /* NULL: none at hand */
@@ -18,7 +18,7 @@ struct merge_qemu {
  * Adds the traces FILE[:FORMAT[:VM]] to the time line. events: the trace-events-all to use, NULL = look
  * for one. To be freed with merge_qemu_free() behind the time line, also after a failure.
  */
-int merge_qemu_add(struct merge_qemu *q, struct pairing *p, const struct opt_list *traces,
+int merge_qemu_add(struct merge_qemu *q, struct pairing *p, const struct str_list *traces,
 		   const char *events, struct kvmft_err *err) __must_check;
 void merge_qemu_free(struct merge_qemu *q);
 /*

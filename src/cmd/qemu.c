@@ -5,6 +5,20 @@
 #include "qemu.h"
 #include "cmds.h"
 
+#include <string.h>
+
+void qemu_print_notes(const struct sbuf *notes)
+{
+	const char *p = notes->s;
+
+	while (p && *p) {
+		size_t n = strcspn(p, "\n");
+
+		cli_note("%.*s", (int)n, p);
+		p += n + !!p[n];
+	}
+}
+
 static const struct cmd *const qemu_verbs[] = {
 	&cmd_qemu_events,
 	&cmd_qemu_set,

@@ -3,6 +3,7 @@
  * qemu_events.c: `kvmft qemu events`, the trace events of a running QEMU and their states.
  */
 #include "qemu.h"
+#include "options.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "kvmft/json.h"
-#include "sdt_spec.h"
+#include "kvmft/sdt_spec.h"
 
 #define MAX_LISTED 16384 /* events; QEMU has a few thousand */
 

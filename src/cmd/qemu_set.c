@@ -6,6 +6,7 @@
  * back as far as it still listens.
  */
 #include "qemu.h"
+#include "options.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,7 @@
 
 struct set_opts {
 	struct qemu_target target;
-	struct opt_list files;
+	struct str_list files;
 };
 
 static const struct opt set_options[] = {

@@ -4,6 +4,7 @@
  * command is one of HMP; QMP passes it on.
  */
 #include "qemu.h"
+#include "options.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
  * report.c: `kvmft report`, why vCPUs left their guests and how long it took.
  */
 #include "cmds.h"
+#include "options.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,8 +11,8 @@
 
 #include "kvmft/output.h"
 #include "kvmft/report_out.h"
-#include "pairing.h"
-#include "rate.h"
+#include "kvmft/pairing.h"
+#include "kvmft/rate.h"
 
 #define DEFAULT_INPUT "kvmft.data"
 
@@ -79,7 +80,7 @@ struct run {
 	size_t groups, at_vm, at_vcpu;
 	struct report_filter group;
 	bool begun, in_group;
-	struct pairing_loss loss;
+	struct tl_loss loss;
 	char *remark[12];
 	size_t nremark;
 	int write_error; /* errno of the first write that failed */
@@ -361,9 +362,9 @@ static bool incomplete(struct run *run)
 
 	/* Counters are of the whole capture. */
 	if (run->ro.has_from || run->ro.has_to)
-		run->loss = (struct pairing_loss){ t->lost, t->lost_unknown };
+		run->loss = (struct tl_loss){ t->lost, t->lost_unknown };
 	else
-		pairing_loss_of(run->cap, t->events, t->lost, t->lost_unknown, &run->loss);
+		tl_loss_of(run->cap, t->events, t->lost, t->lost_unknown, &run->loss);
 	return run->loss.total || run->loss.unknown || t->damaged || t->left_out || run->cap->ndamage;
 }
 
@@ -432,7 +433,8 @@ static int report(struct run *run)
 	ret = capture_open(run->o->input, &run->cap, run->err);
 	ret = ret ? ret : fmt_load(run->cap, &run->fmt, run->err);
 	ret = ret ? ret : rate_of_capture(run->cap, run->fmt, &run->o->khz, false,
-				    run->ro.has_from || run->ro.has_to ? NULL : "times are in cycles", run->err);
+				    run->ro.has_from || run->ro.has_to ? NULL : "times are in cycles", cli_note,
+				    run->err);
 	ret = ret ? ret : report_new(run->cap, run->fmt, &run->ro, &run->r, run->err);
 	ret = ret ? ret : report_walk(run->r, run->err);
 	if (ret)

@@ -3,7 +3,7 @@
  * reset.c: `kvmft reset` removes what a killed kvmft left in the kernel and in QEMUs, and nothing else.
  */
 #include "cmds.h"
-#include "qemu.h"
+#include "kvmft/qemu_switch.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
 
 #include "kvmft/output.h"
 #include "kvmft/samples.h"
-#include "outfile.h"
-#include "pairing.h"
+#include "kvmft/outfile.h"
+#include "kvmft/pairing.h"
 
 struct sink {
 	struct out out;

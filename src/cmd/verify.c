@@ -3,20 +3,21 @@
  * verify.c: `kvmft verify HOST GUEST[=SEL]...`, the proof of an alignment: one walk over the time
  * line that merge would print, with all that can contradict it looking on.
  */
-#include "verify.h"
+#include "kvmft/verify.h"
+#include "options.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cmds.h"
-#include "rate.h"
+#include "kvmft/rate.h"
 
 struct verify_opts {
 	struct pairing_clock clock;
 	struct opt_u64 khz;
 	int format;
-	struct opt_list host;
+	struct str_list host;
 };
 
 static const struct opt verify_options[] = {
@@ -96,7 +97,7 @@ static int verify_judge(struct verify *v, struct kvmft_err *err)
 {
 	int ret = 0;
 
-	v->complete = pairing_summary(v->p.t, true);
+	v->complete = pairing_summary(v->p.t, true, cli_note);
 	for (size_t i = 0; i < v->p.nguest && !ret; i++) {
 		struct verify_guest *g = &v->guest[i];
 
@@ -129,7 +130,7 @@ static int verify_open(struct verify *v, const struct verify_opts *o, int argc, 
 	if (!ret)
 		ret = pairing_prepare(&v->p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
 	if (!ret)
-		ret = rate_of_pairing(&v->p, &o->khz, false, "times are in cycles", err);
+		ret = rate_of_pairing(&v->p, &o->khz, false, "times are in cycles", cli_note, err);
 	if (!ret)
 		ret = pairing_add_hosts(&v->p, &o->host, err);
 	if (!ret)
@@ -195,7 +196,7 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret)
 		ret = verify_judge(&v, err);
 	if (!ret) {
-		pairing_tell_assumed(&v.p);
+		pairing_tell_assumed(&v.p, cli_note);
 		verify_print[o->format < 0 ? FORMAT_TEXT : o->format](&v, &b);
 		if (b.error)
 			ret = err_set(err, ENOMEM, "out of memory");

@@ -60,13 +60,6 @@ bool out_clock_remark(const struct out_clock *c, struct sbuf *b)
 	return out_rate_remark(c->map->cap, c->no_rate ? cycles : NULL, b);
 }
 
-uint64_t out_cycles_to_ns(uint64_t cycles, uint64_t khz)
-{
-	if (cycles < UINT64_MAX / 1000000u) /* hours of it: no division of 128 bits */
-		return cycles * 1000000u / khz;
-	return (uint64_t)((unsigned __int128)cycles * 1000000u / khz);
-}
-
 /* The readings that a moment belongs to; host becomes that host's own TSC. */
 static const struct clock_pieces *pieces_at(const struct out_clock *c, uint64_t *host)
 {
@@ -105,7 +98,7 @@ bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uin
 	switch (c->kind) {
 	case OUT_CLOCK_HOST_TSC: *v = host; return true;
 	case OUT_CLOCK_NS:
-		*v = out_cycles_to_ns(host - c->base, c->khz);
+		*v = tsc_cycles_to_ns(host - c->base, c->khz);
 		return true;
 	case OUT_CLOCK_GUEST_TSC:
 		return epoch_result_usable(epoch_host_to_guest(clock_vcpu(c, vcpu), host, v));

@@ -350,7 +350,7 @@ static void gap(struct out *o, struct html *h, const struct tl_item *i)
 	put(h, t);
 	put(h, i->src->index);
 	put(h, i->cpu == TL_NO_CPU ? 0 : i->cpu);
-	put(h, ns && i->kind == TL_GAP ? out_cycles_to_ns(i->width, o->clock.khz) : i->width);
+	put(h, ns && i->kind == TL_GAP ? tsc_cycles_to_ns(i->width, o->clock.khz) : i->width);
 	put(h, i->kind == TL_GAP ? i->lost : 0);
 }
 
@@ -407,7 +407,7 @@ static void guest_remark(const struct hostmap *m, const struct tl_source *s, str
 	if (uncertain)
 		sbuf_addf(&b, "TSC offset found in the events: times may be off by %" PRIu64 " cycles", uncertain);
 	if (uncertain && m->cap->tsc_khz)
-		sbuf_addf(&b, " (%s)", str_ns(span, sizeof(span), out_cycles_to_ns(uncertain, m->cap->tsc_khz)));
+		sbuf_addf(&b, " (%s)", str_ns(span, sizeof(span), tsc_cycles_to_ns(uncertain, m->cap->tsc_khz)));
 	if (!b.error && (uncertain || vm->basis != HOSTMAP_RECORDED))
 		put_remark(h, b.s);
 	sbuf_free(&b);

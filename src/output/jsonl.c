@@ -96,7 +96,7 @@ static void put_match(struct json *j, const struct hostmap *m, const struct tl_s
 		key_str(j, "tsc_offset_from", "events");
 		key_u64(j, "uncertain_cycles", uncertain);
 		key_number(j, "uncertain_ns", m->cap->tsc_khz,
-			   m->cap->tsc_khz ? (int64_t)out_cycles_to_ns(uncertain, m->cap->tsc_khz) : 0);
+			   m->cap->tsc_khz ? (int64_t)tsc_cycles_to_ns(uncertain, m->cap->tsc_khz) : 0);
 	}
 }
 

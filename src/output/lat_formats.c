@@ -83,5 +83,5 @@ char *lat_amount(const struct lat_view *v, char *buf, size_t size, uint64_t time
 
 uint64_t lat_of_cycles(const struct lat_view *v, uint64_t cycles)
 {
-	return lat_in_cycles(v->lat) ? cycles : out_cycles_to_ns(cycles, v->clock->khz);
+	return lat_in_cycles(v->lat) ? cycles : tsc_cycles_to_ns(cycles, v->clock->khz);
 }

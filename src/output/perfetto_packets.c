@@ -102,8 +102,8 @@ static uint64_t boot_at_base(const struct out *o, const struct cap_bracket *r)
 	uint64_t base = o->clock.base, khz = o->clock.khz;
 
 	if (base >= r->tsc)
-		return r->boot + out_cycles_to_ns(base - r->tsc, khz);
-	return r->boot - out_cycles_to_ns(r->tsc - base, khz);
+		return r->boot + tsc_cycles_to_ns(base - r->tsc, khz);
+	return r->boot - tsc_cycles_to_ns(r->tsc - base, khz);
 }
 
 int pf_head(struct out *o, struct pf *p)

@@ -312,7 +312,7 @@ static void foresee(struct out *o)
 		all->width[COL_LABEL] = MAX(all->width[COL_LABEL], MIN(n, all->label_cut));
 		for (size_t k = 0; k < s->cap->nstream; k++) {
 			uint32_t cpu = s->cap->stream[k].cpu;
-			size_t digits = s->guest ? 1 + put_dec_len(tl_vcpu_of_cpu(s->cap, cpu)) : all->cpu_digits;
+			size_t digits = s->guest ? 1 + put_dec_len(cap_vcpu_of_cpu(s->cap, cpu)) : all->cpu_digits;
 
 			all->width[COL_CPU] = MAX(all->width[COL_CPU], digits + 2);
 		}
@@ -404,7 +404,7 @@ static void text_gap(struct out *o, const struct tl_item *i)
 		sbuf_addf(b, "LOST EVENTS of this %s, their number is unknown", of);
 	if (o->clock.khz)
 		sbuf_addf(b, " within %s",
-			  str_ns(ns, sizeof(ns), out_cycles_to_ns(i->width, o->clock.khz)));
+			  str_ns(ns, sizeof(ns), tsc_cycles_to_ns(i->width, o->clock.khz)));
 	else
 		sbuf_addf(b, " within %llu cycles", (unsigned long long)i->width);
 }

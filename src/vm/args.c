@@ -2,7 +2,7 @@
 /*
  * args.c: taking a command line apart: arguments, and the option lists of QEMU.
  */
-#include "internal.h"
+#include "kvmft/vm_proc.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * others: --name NAME | --name=NAME | --id NAME (firecracker), and --platform uuid=U
  *         (cloud-hypervisor): best effort.
  */
-#include "internal.h"
+#include "kvmft/vm_proc.h"
 
 #include <errno.h>
 #include <string.h>

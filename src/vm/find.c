@@ -2,7 +2,7 @@
 /*
  * find.c: the VM that a user means, and the small services of struct vm.
  */
-#include "internal.h"
+#include "kvmft/vm_proc.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * pack.c: a list of VMs as bytes, for a pipe between two processes of one program. Numbers are as the
  * compiler laid them out.
  */
-#include "internal.h"
+#include "kvmft/vm_proc.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * proc.c: reading one process in /proc: who it is, what it was started with, which KVM descriptors
  * it holds. A process can end between any two reads: that is never an error of the scan.
  */
-#include "internal.h"
+#include "kvmft/vm_proc.h"
 
 #include <errno.h>
 #include <fcntl.h>

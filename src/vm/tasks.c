@@ -2,7 +2,7 @@
 /*
  * tasks.c: walks threads: of everything, of one process, or of a process and its descendants.
  */
-#include "internal.h"
+#include "kvmft/vm_proc.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * names are free text, are missing in QEMU without debug-threads=on, and are compared in full
  * ("CPU 1/KVM" is not "CPU 10/KVM").
  */
-#include "internal.h"
+#include "kvmft/vm_proc.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * fuzz_monitor.c: what a monitor of QEMU may say, and what a QEMU command line may be. The first
  * byte chooses: QMP, HMP, a command line, JSON alone, a file of patterns.
  */
-#include "vm/monitor_internal.h"
+#include "qemu/monitor_internal.h"
 
 #include <sys/socket.h>
 

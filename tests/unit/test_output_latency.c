@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analyze/latency_priv.h"
-#include "analyze/tl_priv.h"
+#include "latency/priv.h"
+#include "timeline/priv.h"
 #include "kvmft/lat_output.h"
 
 enum { TOTAL = 0, GUEST = 7 }; /* stages of irq */

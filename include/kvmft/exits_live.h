@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * exits_live.h: counts, while they happen, how often the guests of this machine exit and why, and prints it.
+ */
+#ifndef KVMFT_EXITS_LIVE_H
+#define KVMFT_EXITS_LIVE_H
+
+#include "kvmft/util.h"
+
+enum exits_engine_choice { EXITS_ENGINE_AUTO, EXITS_ENGINE_KERNEL, EXITS_ENGINE_USER };
+
+struct exits_config {
+	struct opt_u64 duration, pid, vcpu, tid, interval, count, map_size;
+	const char *tids, *vm, *file;
+	bool alltids, time, top, verbose;
+	int format; /* enum exits_format, -1 = not given */
+	int engine; /* enum exits_engine_choice, -1 = not given */
+};
+
+/* Until a signal, the duration or the count ends it. An exit code, or -errno with err set. */
+int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err *err) __must_check;
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * mono_raw.h: the line of this machine's CLOCK_MONOTONIC_RAW, read and checked.
+ */
+#ifndef KVMFT_MONO_RAW_H
+#define KVMFT_MONO_RAW_H
+
+#include "kvmft/clock.h"
+#include "kvmft/guest_clock.h"
+
+struct mono_raw_line {
+	struct mono_raw raw;
+	bool over_kvmclock; /* its cycles are kvmclock ns, not TSC cycles */
+	char source[48];    /* "kprobe tk_core" */
+};
+
+/*
+ * Takes what g (NULL: not a guest) has read, else reads the kernel's timekeeper, and accepts it only
+ * if it gives what clock_gettime() says at this moment. -ENODATA with err: not to be had, or it does
+ * not fit. t is borrowed.
+ */
+int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kguest_clock *g,
+		   struct mono_raw_line *m, struct kvmft_err *err) __must_check;
+
+#endif

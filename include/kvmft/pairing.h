@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * pairing.h: what merge, verify and latency share: opening one host capture with its guests,
+ * finding out which guest is which VM, and saying how well they align.
+ */
+#ifndef KVMFT_PAIRING_H
+#define KVMFT_PAIRING_H
+
+#include "kvmft/match.h"
+#include "kvmft/timeline.h"
+#include "kvmft/windows.h"
+
+/* What the user says of the clock of all guests. */
+struct pairing_clock {
+	struct opt_u64 tsc_offset;
+	const char *tsc_ratio;
+	bool solve;
+};
+
+struct pairing_capture {
+	struct capture *cap;
+	struct fmt *fmt;
+};
+
+struct pairing_guest {
+	struct pairing_capture c;
+	size_t vm; /* index into the host map */
+	struct match match; /* why it is that VM, and its offsets where the events told them */
+	/* Under a forced map: what the host recorded, vCPU by vCPU, each until the next one of the same vCPU. */
+	struct pairing_recorded {
+		uint32_t vcpu;
+		bool sure;     /* has a map, and nothing puts it in doubt */
+		uint64_t from; /* host TSC */
+		struct tsc_map map;
+	} *recorded;
+	size_t nrecorded, recorded_cap;
+};
+
+struct pairing {
+	struct pairing_capture host;
+	struct pairing_guest *guest;
+	size_t nguest;
+	struct hostmap *map;
+	struct matcher matcher;
+	struct tsc_map forced; /* given by hand, for all guests */
+	bool has_forced;
+	struct pairing_host {
+		struct pairing_capture c;
+		struct hostmap *map;
+		struct migrate *link;
+	} *later; /* hosts that the VM moved to, in that order */
+	size_t nlater;
+	struct timeline *t;
+	uint64_t begin; /* host TSC: the host's recording began, or earlier a guest with a TSC map given by hand */
+	bool alone; /* host is the only capture, and may be a guest's: see tl_new_alone() */
+};
+
+/* What must be known of the host's vCPUs; with guests it is always all. */
+enum pairing_need {
+	PAIRING_LINES,	/* nothing: its events are only shown */
+	PAIRING_VCPUS,	/* which vCPU an event's thread runs */
+	PAIRING_CLOCKS, /* and what its clock was */
+};
+
+struct pairing_opts {
+	const struct pairing_clock *clock; /* given by hand; NULL: what the captures say */
+	bool undecided_ok; /* guests may stay without offsets that can be relied on: the caller tells */
+	enum pairing_need need;
+};
+
+/*
+ * Opens everything: guests are the operands GUEST[=SEL]. The time line is not started, so that it can be given a
+ * window first: tl_start() is the caller's. What is not needed is left out where it would cost a walk over the
+ * whole capture.
+ */
+int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
+		    const struct pairing_opts *o, struct kvmft_err *err) __must_check;
+/* The same and starts the time line. */
+int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
+		 const struct pairing_opts *o, struct kvmft_err *err) __must_check;
+/* What was concluded for want of a record, as notes. */
+void pairing_tell_assumed(const struct pairing *p, note_fn *note);
+/* The same of one guest. */
+void pairing_tell_match(const struct hostmap *map, const struct capture *guest, const struct match *m,
+			note_fn *note);
+/* Hosts that the guests' VM, which must be one, moved to: after pairing_prepare(). */
+int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, struct kvmft_err *err) __must_check;
+/* One capture, host or guest, in any trace clock. */
+int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *err);
+void pairing_close(struct pairing *p);
+
+/* --tsc-offset and --tsc-ratio; *given tells whether there was any. */
+int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct tsc_map *map,
+		      bool *given, struct kvmft_err *err);
+
+/*
+ * After the walk: a note for each source, with its losses and damage; quiet: only
+ * for those that lack something. Whether all were complete.
+ */
+bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note);
+
+/* "+59094 cycles (+24.165 us)"; khz 0: cycles alone. */
+void pairing_add_cycles(struct sbuf *b, int64_t cycles, uint64_t khz);
+/* The same without signs. */
+void pairing_add_magnitude(struct sbuf *b, uint64_t cycles, uint64_t khz);
+
+/* One line: how well the VM's guest events lie in their windows, in cycles and us. */
+void pairing_alignment_text(const struct hostmap *map, const struct windows *w, int64_t vm,
+			    struct sbuf *out);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * qemu_switch.h: a running QEMU whose trace events are switched: which one it is, switching, and what is to be
+ * switched back when whoever did it was killed.
+ */
+#ifndef KVMFT_QEMU_SWITCH_H
+#define KVMFT_QEMU_SWITCH_H
+
+#include "kvmft/monitor.h"
+
+/* ---- target.c: which QEMU, and a connection to it ---- */
+
+/* What options say: at most one of vm, qmp and hmp. */
+struct qemu_target {
+	const char *vm, *qmp, *hmp;
+	struct opt_u64 timeout;
+};
+
+struct qemu {
+	struct monitor *m;
+	uint32_t pid; /* 0 = unknown */
+	char *name;   /* of the VM; NULL = unknown */
+};
+
+int qemu_open(const struct qemu_target *t, struct qemu *q, struct kvmft_err *err) __must_check;
+void qemu_close(struct qemu *q);
+
+/* ---- switch.c: switching, for `set` and for `record --qemu` ---- */
+
+/*
+ * Looks whether QEMU can do what s says. -ENOENT for an event that it does not know, -ENOTSUP for
+ * one that is to be switched on and was compiled out; what is worth a word is added to notes, a
+ * line each.
+ */
+int qemu_check(const struct mon_events *events, const struct mon_switches *s, struct sbuf *notes,
+	       struct kvmft_err *err) __must_check;
+/* Does what one of them says, to the events that QEMU has. */
+int qemu_apply(struct monitor *m, const struct mon_events *events, const struct mon_switch *s,
+	       struct kvmft_err *err) __must_check;
+/*
+ * Switches events back whose state in now is not that of before; those that only one of them knows
+ * are left alone. All are tried; the first failure is returned.
+ */
+int qemu_restore(struct monitor *m, const struct mon_events *before, const struct mon_events *now,
+		 struct kvmft_err *err) __must_check;
+/* The nearest name of an event, or NULL. */
+const char *qemu_nearest(const struct mon_events *events, const char *name);
+
+/* ---- left.c: what to switch off when the one who switched it on was killed ---- */
+
+/* Adds the line of a QEMU; lines "on EVENT" follow. */
+void qemu_left_add(struct sbuf *text, const struct qemu *q, const struct qemu_target *t);
+/* Keeps text under the name of this process, until qemu_left_done(). */
+int qemu_left_write(const struct sbuf *text, struct kvmft_err *err) __must_check;
+void qemu_left_done(void);
+/*
+ * Switches off what processes that are gone have left on; each answer of a QEMU may take timeout_ns.
+ * Adds a line to out for each QEMU, with the names of the events. dry_run only looks. 0, or the first
+ * failure with err set: then the file stays, to be tried again.
+ */
+int qemu_left_sweep(bool dry_run, uint64_t timeout_ns, struct sbuf *out,
+		    struct kvmft_err *err) __must_check;
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * sdt_spec.h: "BINARY[:PROVIDER[:MARKER]][,argN:TYPE]...[/FILTER/]", as `record --sdt` and
+ * `qemu sdt` take it.
+ */
+#ifndef KVMFT_SDT_SPEC_H
+#define KVMFT_SDT_SPEC_H
+
+#include "kvmft/sdt.h"
+
+struct sdt_spec {
+	char *path;	      /* of the file, as it was found */
+	int fd;		      /* open for reading */
+	uint64_t dev, ino;    /* two with the same are the same file */
+	struct sdt_want want; /* points into text */
+	char *text;
+};
+
+/* Opens the file; a name without a slash is looked for here, then in PATH. 0 or -errno. */
+int sdt_spec_parse(const char *arg, struct sdt_spec *s, struct kvmft_err *err) __must_check;
+void sdt_spec_free(struct sdt_spec *s);
+/* After a plan was made for these wants: -ENOENT when one means no marker, naming those there are. */
+int sdt_spec_check(const struct sdt_spec *s, const struct sdt_file *f, struct kvmft_err *err) __must_check;
+
+/*
+ * What is known of the arguments of QEMU's markers: which are texts, which pointers. They are declared in
+ * trace-events-all, beside the binary or where QEMU is installed.
+ */
+struct sdt_hints {
+	struct qevents *events; /* NULL: no QEMU, or no such file */
+	struct sdt_want *want;	/* n hints, and room for as many wants behind them as were asked for */
+	size_t n;
+};
+
+/* 0, also when nothing is known; -ENOMEM. To be freed after the plan was made. */
+int sdt_hints_find(const struct sdt_spec *s, const struct sdt_file *f, size_t room, struct sdt_hints *h)
+	__must_check;
+void sdt_hints_free(struct sdt_hints *h);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * options.h: options that several commands have, for a member of that type in their struct.
+ */
+#ifndef KVMFT_CMD_OPTIONS_H
+#define KVMFT_CMD_OPTIONS_H
+
+#include "kvmft/cli.h"
+#include "kvmft/pairing.h"
+#include "kvmft/qemu_switch.h"
+#include "kvmft/rate.h"
+
+/* struct pairing_clock */
+#define PAIRING_CLOCK_OPTIONS(st, m)                                                                \
+	OPTION(0, "tsc-offset", OPT_BITS, st, m.tsc_offset, "N",                                    \
+	       "the guest's TSC offset, instead of what the captures say"),                         \
+	OPTION(0, "tsc-ratio", OPT_STR, st, m.tsc_ratio, "R/F",                                     \
+	       "the guest's TSC scaling ratio and its fraction bits"),                              \
+	OPTION(0, "solve", OPT_FLAG, st, m.solve, NULL,                                             \
+	       "find the TSC offset in the events, whatever the captures say")
+
+/* struct opt_u64 */
+#define RATE_OPTION(struct_, member) \
+	OPTION(0, "tsc-khz", OPT_U64, struct_, member, "KHZ", \
+	       "frequency of the host's TSC, instead of what the captures say")
+
+/* struct qemu_target */
+#define QEMU_TARGET_OPTIONS(st, member)                                                            \
+	OPTION(0, "vm", OPT_STR, st, member.vm, "SEL",                                             \
+	       "the QEMU of this VM: UUID, name, PID or PID-FD (default: the only one)"),          \
+	OPTION(0, "qmp", OPT_STR, st, member.qmp, "SOCKET", "speak QMP to this socket"),           \
+	OPTION(0, "hmp", OPT_STR, st, member.hmp, "SOCKET",                                        \
+	       "speak HMP, the monitor for people, to this socket"),                               \
+	OPTION(0, "timeout", OPT_DURATION, st, member.timeout, "DURATION",                         \
+	       "wait so long for each answer of QEMU (default: 5s)")
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * pair.c: how long exits were handled, from events in order of time.
+ */
+#include "kvmft/exits.h"
+
+#include <errno.h>
+
+static struct exits_open *open_at(struct exits_pair *p, uint32_t tid)
+{
+	struct exits_open *o;
+	uint64_t at;
+
+	if (u64map_get(&p->by_tid, tid, &at))
+		return &p->v[at];
+	o = array_grow(&p->v, p->n, &p->cap, sizeof(*o));
+	if (!o || u64map_put(&p->by_tid, tid, p->n))
+		return NULL;
+	p->n++;
+	return o;
+}
+
+int exits_pair_exit(struct exits_pair *p, uint32_t tid, uint64_t ts, uint32_t reason)
+{
+	struct exits_open *o = open_at(p, tid);
+
+	if (!o)
+		return -ENOMEM;
+	*o = (struct exits_open){ .ts = ts, .reason = reason, .open = true };
+	return 0;
+}
+
+int exits_pair_entry(struct exits_pair *p, uint32_t tid, uint64_t ts)
+{
+	struct exits_open *o = open_at(p, tid);
+	bool pair;
+
+	if (!o)
+		return -ENOMEM;
+	pair = o->open && ts >= o->ts;
+	o->open = false;
+	return pair ? exits_time_add(p->e, tid, o->reason, 1, ts - o->ts, ts - o->ts) : 0;
+}
+
+void exits_pair_gap(struct exits_pair *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		p->v[i].open = false;
+}
+
+void exits_pair_free(struct exits_pair *p)
+{
+	free(p->v);
+	u64map_free(&p->by_tid);
+	*p = (struct exits_pair){ 0 };
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * report_priv.h: what the files of the report share; private to this room.
+ *
+ *   report.c        opening: event plans, clock, notes; who is which vCPU
+ *   report_walk.c   streams in, events in each thread's order out
+ *   report_pair.c   begin and end of samples, per thread
+ *   report_split.c  what the time of an exit was spent on
+ *   report_cells.c  samples by key
+ *   report_apart.c  whose cells are kept apart, and further walks for more of them
+ *   report_table.c  tables from that
+ */
+#ifndef KVMFT_EXITS_REPORT_PRIV_H
+#define KVMFT_EXITS_REPORT_PRIV_H
+
+#include "class.h"
+
+typedef unsigned __int128 u128;
+
+/* ---- report_cells.c ---- */
+
+#define CELL_OTHERS UINT64_MAX /* key of samples that there was no memory for a cell of */
+
+#define OCTAVES (64 - LOGHIST_BITS + 1)
+
+/* A loghist that has only those rows of LOGHIST_STEPS buckets in memory that are in use. */
+struct cell_hist {
+	uint8_t at[OCTAVES]; /* 1 + index into row, 0: no such row */
+	uint8_t n;
+	uint32_t (*row)[LOGHIST_STEPS];
+};
+
+struct cell {
+	uint64_t key;
+	uint64_t timed, untimed; /* samples with begin and end, and others */
+	uint64_t min, max; /* ticks */
+	struct cell *next;
+	u128 sum, squares; /* of ticks; squares stays at its maximum when it would overflow */
+	struct cell_hist *hist;
+	uint64_t *part; /* REPORT_PARTS sums of ticks */
+};
+
+/* Cells of one vCPU, or of several in common. */
+struct cells {
+	struct cell *first;
+	uint32_t n;
+	uint32_t mask;	      /* of indices of cache */
+	bool closed;	      /* nobody wants to know the keys */
+	struct u64map by_key; /* key → address of the cell, once they are many */
+	struct cell *cache[]; /* by low bits of the key's hash */
+};
+
+/* Memory of all cells together is limited, and so is that of their histograms. */
+struct cell_budget {
+	size_t used, limit, hist_used, hist_limit;
+	bool hist, part;
+	uint64_t crowded; /* samples that went to CELL_OTHERS for want of memory */
+	uint64_t no_hist; /* ... that are in no histogram */
+};
+
+/* few: with a small cache, where there are very many of them. NULL: out of memory. */
+struct cells *cells_new(bool few);
+/* The cell of key, or NULL. */
+struct cell *cell_find(const struct cells *c, uint64_t key);
+/* The cell of key, made when it is new; NULL when out of memory. */
+struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key);
+void cell_time_hist(struct cell *c, struct cell_budget *b, uint64_t ticks);
+/* Adds what a cell's histogram counts to h; n, min and max of h are the caller's. */
+void cell_hist_add(const struct cell *c, struct loghist *h);
+void cells_free(struct cells *c);
+
+/*
+ * The usual reasons of VMX are in different ones of 32 slots, and so are those of SVM: the factor is one of many
+ * random numbers.
+ */
+static inline unsigned int cell_slot(const struct cells *c, uint64_t key)
+{
+	return (unsigned int)(key * 0x91ced082e1f2e3fd >> 59) & c->mask;
+}
+
+static inline struct cell *cell_get(struct cells *c, struct cell_budget *b, uint64_t key)
+{
+	struct cell *cell = c->cache[cell_slot(c, key)];
+
+	return cell && cell->key == key ? cell : cell_slow(c, b, key);
+}
+
+/* *sum += v. As such a compiler makes ten instructions of it where there are two. */
+static inline void sum_add(u128 *sum, uint64_t v)
+{
+	uint64_t low = (uint64_t)*sum, high = (uint64_t)(*sum >> 64);
+
+	high += __builtin_add_overflow(low, v, &low);
+	*sum = (u128)high << 64 | low;
+}
+
+static inline void cell_time(struct cell *c, struct cell_budget *b, uint64_t ticks)
+{
+	u128 sq = (u128)ticks * ticks;
+
+	c->timed++;
+	c->min = ticks < c->min ? ticks : c->min;
+	c->max = ticks > c->max ? ticks : c->max;
+	sum_add(&c->sum, ticks);
+	c->squares = c->squares + sq < sq ? ~(u128)0 : c->squares + sq;
+	if (b->hist)
+		cell_time_hist(c, b, ticks);
+}
+
+/* ---- threads and vCPUs ---- */
+
+/* Whose cells a vCPU's samples go to. */
+enum rshare {
+	SHARE_VM,   /* those of all of its VM that share them */
+	SHARE_OWN,  /* its own */
+	SHARE_NONE, /* nobody asks for this vCPU now */
+};
+
+/* A vCPU by the thread that runs it: what samples are kept for. */
+struct rvcpu {
+	int32_t tid;
+	uint8_t share;
+	bool owner;   /* of the cells: they are to be counted once */
+	bool sampled; /* has samples of its own in them */
+	int64_t vcpu; /* -1: not known (yet) */
+	int64_t vm;   /* -1: not known */
+	struct cells *cells;
+	uint64_t windows;
+	u128 guest;   /* ticks between entries and exits */
+};
+
+enum rstate { STATE_UNKNOWN, STATE_GUEST, STATE_EXITED };
+enum ropen { OPEN_NONE, OPEN_HERE, OPEN_AT_EXIT };
+
+/* What a thread does inside an exit. */
+struct rsplit {
+	uint64_t part[REPORT_PARTS]; /* ticks since the exit; PART_KERNEL is the rest */
+	uint64_t blocked, runnable;  /* of those, since the last kvm_vcpu_wakeup */
+	uint64_t off_guest;	     /* off its CPU since the entry */
+	bool in_user;
+	uint64_t user_since;
+	enum { ON_CPU, OFF_ASLEEP, OFF_WOKEN, OFF_PREEMPTED } off;
+	uint64_t off_since;
+};
+
+struct rthread {
+	int32_t tid;
+	uint32_t slice_cpu;   /* report_walk.c: the stream that had it in slice `slice` */
+	uint64_t slice;
+	struct rvcpu *v;
+	struct rvcpu *first;  /* that it ran; report.by_vcpu knows the others */
+	enum rstate state;    /* not beside `open`: both would be read as one word just after they were */
+	bool known;	      /* perf: kvm_entry was seen */
+	bool perf_key;	      /* perf: the begin had a key */
+	uint32_t from_cpu;    /* stream of the begin */
+	enum ropen open;      /* written one by one, which makes processors wait for the writes */
+	uint64_t key;
+	uint64_t from;	      /* of what is open; perf: 0 = none */
+	uint64_t last;	      /* OPEN_AT_EXIT: where it ends when another one follows */
+	uint64_t mark;	      /* STATE_EXITED: up to here the time since the exit is given away */
+	uint32_t mark_cpu;
+	uint64_t entered;     /* STATE_GUEST: since when */
+	uint32_t entered_cpu;
+	struct rsplit *split; /* behind the struct; NULL without opts.split */
+};
+
+/* ---- events on their way from the walk to the pairing ---- */
+
+enum rop {
+	OP_NONE,
+	OP_ENTRY,   /* key: vcpu_id, or VCPU_UNKNOWN */
+	OP_EXIT,    /* key: the class's */
+	OP_CLASS,   /* key: the class's */
+	OP_USER,    /* kvm_userspace_exit */
+	OP_RESUME,  /* the thread is in KVM's run loop again */
+	OP_WAKEUP,  /* kvm_vcpu_wakeup; key: ns, bit 63: waited */
+	OP_OUT,	    /* sched_switch away; key: 1 = asleep, 0 = preempted */
+	OP_IN,	    /* sched_switch to */
+	OP_WOKEN,   /* sched_wakeup */
+	OP_GAP,	    /* events of this CPU are missing from here ... */
+	OP_GAP_END, /* ... to here */
+};
+
+/* What an event is; begin and end are what the class says of it (enum class_mark). */
+struct rwhat {
+	uint8_t op, begin, end;
+	uint8_t usual; /* op, of an exit that the class begins at, if at all, or an entry that it just ends at */
+};
+
+/* One event, decoded. */
+struct rev {
+	uint64_t ts, key;
+	uint32_t thread; /* index */
+	struct rwhat is;
+};
+
+#define VCPU_UNKNOWN UINT32_MAX
+
+/* A field, resolved: value at off, size bytes. */
+struct rfield {
+	uint16_t off;
+	uint8_t size; /* 0: absent */
+};
+
+/* What an event is to the report; the fields that its plan resolves stand behind. */
+enum rplan_kind {
+	RE_NONE,
+	RE_ENTRY,  /* vcpu_id */
+	RE_EXIT,   /* exit_reason, isa, vcpu_id */
+	RE_CLASS,  /* those of the class */
+	RE_USER,
+	RE_RESUME,
+	RE_IOCTL,  /* cmd */
+	RE_WAKEUP, /* ns, waited */
+	RE_POLL,   /* grow */
+	RE_SWITCH, /* prev_pid, prev_state, next_pid */
+	RE_WOKEN,  /* pid */
+};
+
+struct rplan {
+	uint8_t kind, tp, has;
+	uint16_t need; /* bytes of a record that has all the fields */
+	struct rfield f[CLASS_FIELDS];
+};
+
+/* An entry or exit whose fields, and the thread, are u32 of this byte order: where two fields are. */
+struct rusual {
+	uint32_t id; /* NO_EVENT: there is none such */
+	uint16_t need, off[2];
+};
+
+#define NO_EVENT UINT32_MAX
+
+#define RPLANS 16
+
+struct report {
+	const struct capture *cap;
+	const struct fmt *fmt;
+	struct report_opts opts;
+	const struct class_rules *rules;
+	struct exit_names names;
+	struct hostmap *map;
+	int64_t vm_named; /* -1: none */
+	unsigned int tps; /* tracepoints of the class that the capture's kernel has */
+	bool swap;
+	struct rfield pid;
+	uint8_t plan_of[65536]; /* by event id: index into plan, 0 = none */
+	struct rplan plan[RPLANS];
+	size_t nplan;
+	struct rusual entry, exit;
+	struct rthread **thread;
+	size_t nthread, thread_cap;
+	struct u64map by_tid;  /* tid → index */
+	struct rvcpu **vcpu;
+	size_t nvcpu, vcpu_cap;
+	struct u64map by_vcpu; /* tid << 32 | vcpu → index: vCPUs of threads that had another one before */
+	struct cells **of_vm;  /* by VM, the unknown one last: those of SHARE_VM */
+	struct cells *none;    /* of SHARE_NONE */
+	size_t napart, apart_max; /* vCPUs of SHARE_OWN */
+	struct cell_budget budget;
+	bool told_crowded; /* of a further walk */
+
+	uint64_t *gap_to;      /* by stream: where its last gap ended, UINT64_MAX: not yet */
+	uint64_t from, to;     /* window in ticks, both ends included; by default all */
+
+	/* ns = ticks * mul / div; cycles: both are 1 */
+	uint64_t mul, div;
+	bool cycles;
+
+	struct report_totals tot;
+	char **note;
+	size_t nnote, note_cap;
+};
+
+/* Adds a remark; out of memory only loses it. */
+void report_remark(struct report *r, const char *fmt, ...) __printf(2, 3);
+uint64_t report_time(const struct report *r, u128 ticks);
+
+/* The thread's index, made when new (UINT32_MAX: too many, or out of memory). */
+uint32_t report_thread(struct report *r, int32_t tid);
+/* Index of a thread that is known, else UINT32_MAX. */
+uint32_t report_thread_known(const struct report *r, int32_t tid);
+/* The vCPU of a thread from its kvm_entry; -ENOMEM. */
+int report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu) __must_check;
+
+/* ---- report_apart.c ---- */
+
+/* Where v's samples go, by v->share: 0, -ENOMEM. */
+int apart_give(struct report *r, struct rvcpu *v) __must_check;
+/* The share of a vCPU that is met for the first time. */
+enum rshare apart_first(struct report *r);
+/* Sees to it that the cells tell what f asks for, by another walk if need be: 0, -errno. */
+int apart_for(struct report *r, const struct report_filter *f) __must_check;
+void apart_free(struct report *r);
+
+/* ---- report_pair.c, report_split.c: cpu is the index of the stream ---- */
+
+/* Feeds n events of one stream, which are in order; those of a thread must be so over all calls. */
+int pair_run(struct report *r, const struct rev *e, size_t n, uint32_t cpu) __must_check;
+/* Counts what is open when the capture ends. */
+void pair_finish(struct report *r);
+
+void split_exit(struct rsplit *s);
+void split_event(struct report *r, struct rthread *t, const struct rev *e);
+/* Closes the parts of an exit that took `total` ticks until now, and adds them to the cell. */
+void split_entry(struct rsplit *s, uint64_t now, uint64_t total, struct cell *c);
+/* Ticks that the thread was off its CPU while it seemed to be in the guest. */
+uint64_t split_guest(struct rsplit *s, uint64_t now);
+
+#endif

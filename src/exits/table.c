@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * table.c: the table of exits per thread and reason, and a sorted view of it.
+ */
+#include "kvmft/exits.h"
+
+#include <errno.h>
+#include <string.h>
+
+void exits_free(struct exits *e)
+{
+	for (size_t i = 0; i < e->nvm; i++) {
+		free(e->vm[i].sel);
+		free(e->vm[i].name);
+		free(e->vm[i].uuid);
+	}
+	free(e->vm);
+	free(e->thread);
+	free(e->cell);
+	free(e->time);
+	u64map_free(&e->by_tid);
+	free(e->by_key);
+	*e = (struct exits){ .timed = e->timed };
+}
+
+/* ---- threads and VMs ---- */
+
+static int64_t thread_new(struct exits *e, uint32_t tid, uint32_t older)
+{
+	struct exits_thread *t = array_grow(&e->thread, e->nthread, &e->thread_cap, sizeof(*t));
+
+	if (!t || u64map_put(&e->by_tid, tid, e->nthread))
+		return -ENOMEM;
+	*t = (struct exits_thread){
+		.tid = tid, .vm = EXITS_NONE, .vcpu = EXITS_NONE, .older = older,
+	};
+	return (int64_t)e->nthread++;
+}
+
+int64_t exits_thread(struct exits *e, uint32_t tid)
+{
+	uint64_t at;
+
+	if (u64map_get(&e->by_tid, tid, &at))
+		return (int64_t)at;
+	return thread_new(e, tid, EXITS_NONE);
+}
+
+int64_t exits_thread_renew(struct exits *e, uint32_t tid)
+{
+	uint64_t at;
+
+	if (!u64map_get(&e->by_tid, tid, &at))
+		return thread_new(e, tid, EXITS_NONE);
+	return thread_new(e, tid, (uint32_t)at);
+}
+
+static int copy_text(char **to, const char *text)
+{
+	*to = text ? strdup(text) : NULL;
+	return text && !*to ? -ENOMEM : 0;
+}
+
+int64_t exits_vm(struct exits *e, const char *sel, const char *name, const char *uuid,
+		 uint32_t pid)
+{
+	struct exits_vm *vm;
+
+	/* The newest first: a PID-FD may come again after its VM ended. */
+	for (size_t i = e->nvm; i-- > 0;)
+		if (!e->vm[i].ended && !strcmp(e->vm[i].sel, sel))
+			return (int64_t)i;
+	vm = array_grow(&e->vm, e->nvm, &e->vm_cap, sizeof(*vm));
+	if (!vm)
+		return -ENOMEM;
+	*vm = (struct exits_vm){ .pid = pid };
+	if (copy_text(&vm->sel, sel) || copy_text(&vm->name, name) || copy_text(&vm->uuid, uuid)) {
+		free(vm->sel);
+		free(vm->name);
+		return -ENOMEM;
+	}
+	return (int64_t)e->nvm++;
+}
+
+/* ---- counting ---- */
+
+/* Thread numbers and reasons are small: the multiplication spreads them (Knuth 6.4). */
+static size_t key_slot(const struct exits *e, uint32_t thread, uint32_t reason)
+{
+	uint64_t mixed = ((uint64_t)thread << 32 | reason) * 0x9e3779b97f4a7c15;
+	size_t i = (size_t)(mixed >> 32) & (e->key_cap - 1);
+
+	while (e->by_key[i]) {
+		const struct exits_cell *c = &e->cell[e->by_key[i] - 1];
+
+		if (c->thread == thread && c->reason == reason)
+			break;
+		i = (i + 1) & (e->key_cap - 1);
+	}
+	return i;
+}
+
+/* A new table for cap (a power of two) cells, filled. */
+static int keys_make(struct exits *e, size_t cap)
+{
+	uint32_t *table = calloc(cap, sizeof(*table));
+
+	if (!table)
+		return -ENOMEM;
+	free(e->by_key);
+	e->by_key = table;
+	e->key_cap = cap;
+	for (size_t i = 0; i < e->n; i++)
+		table[key_slot(e, e->cell[i].thread, e->cell[i].reason)] = (uint32_t)i + 1;
+	return 0;
+}
+
+/* -1: there is none. */
+static int64_t cell_find(const struct exits *e, uint32_t thread, uint32_t reason)
+{
+	if (!e->key_cap)
+		return -1;
+	return (int64_t)e->by_key[key_slot(e, thread, reason)] - 1;
+}
+
+static int64_t cell_new(struct exits *e, uint32_t thread, uint32_t reason)
+{
+	struct exits_cell *c;
+	struct exits_time *t = NULL;
+
+	/* At most three quarters full; and numbers are 32 bits. */
+	if (e->n >= e->key_cap - e->key_cap / 4 &&
+	    (e->n > UINT32_MAX / 4 || keys_make(e, MAX(2 * e->key_cap, (size_t)64))))
+		return -ENOMEM;
+	c = array_grow(&e->cell, e->n, &e->cap, sizeof(*c));
+	if (e->timed)
+		t = array_grow(&e->time, e->n, &e->time_cap, sizeof(*t));
+	if (!c || (e->timed && !t))
+		return -ENOMEM;
+	*c = (struct exits_cell){ .thread = thread, .reason = reason };
+	e->by_key[key_slot(e, thread, reason)] = (uint32_t)++e->n;
+	return (int64_t)e->n - 1;
+}
+
+static int64_t cell_at(struct exits *e, uint32_t thread, uint32_t reason)
+{
+	int64_t at = cell_find(e, thread, reason);
+
+	return at >= 0 ? at : cell_new(e, thread, reason);
+}
+
+static int64_t cell_of(struct exits *e, uint32_t tid, uint32_t reason)
+{
+	int64_t thread = exits_thread(e, tid);
+
+	return thread < 0 ? thread : cell_at(e, (uint32_t)thread, reason);
+}
+
+int exits_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n)
+{
+	int64_t at = cell_of(e, tid, reason);
+
+	if (at < 0)
+		return (int)at;
+	e->cell[at].count += n;
+	return 0;
+}
+
+/* The cell of a thread that had the tid before, or -1. */
+static int64_t cell_before(const struct exits *e, uint32_t thread, uint32_t reason)
+{
+	int64_t at = -1;
+
+	for (uint32_t t = e->thread[thread].older; t != EXITS_NONE && at < 0;
+	     t = e->thread[t].older)
+		at = cell_find(e, t, reason);
+	return at;
+}
+
+/* The cell of who has the tid now; a new one begins where the one before it stood. */
+static int64_t cell_of_raw(struct exits *e, uint32_t tid, uint32_t reason)
+{
+	int64_t thread = exits_thread(e, tid), at, old;
+	size_t cells = e->n;
+
+	if (thread < 0)
+		return thread;
+	at = cell_at(e, (uint32_t)thread, reason);
+	if (at < 0 || e->n == cells)
+		return at;
+	old = cell_before(e, (uint32_t)thread, reason);
+	if (old < 0)
+		return at;
+	e->cell[at].raw = e->cell[old].raw;
+	if (e->timed) {
+		e->time[at].raw_n = e->time[old].raw_n;
+		e->time[at].raw_total = e->time[old].raw_total;
+	}
+	return at;
+}
+
+/* Less than before: the source was emptied behind our back, and counts anew. */
+static uint64_t raw_more(uint64_t *raw, uint64_t now)
+{
+	uint64_t more = now >= *raw ? now - *raw : now;
+
+	*raw = now;
+	return more;
+}
+
+int exits_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n)
+{
+	int64_t at = cell_of_raw(e, tid, reason);
+
+	if (at < 0)
+		return (int)at;
+	e->cell[at].count += raw_more(&e->cell[at].raw, n);
+	return 0;
+}
+
+int exits_time_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total)
+{
+	int64_t at = cell_of_raw(e, tid, reason);
+
+	if (at < 0)
+		return (int)at;
+	e->time[at].n += raw_more(&e->time[at].raw_n, n);
+	e->time[at].total += raw_more(&e->time[at].raw_total, total);
+	return 0;
+}
+
+void exits_raw_reset(struct exits *e)
+{
+	for (size_t i = 0; i < e->n; i++) {
+		e->cell[i].raw = 0;
+		if (e->timed)
+			e->time[i].raw_n = e->time[i].raw_total = 0;
+	}
+}
+
+int exits_time_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total,
+		   uint64_t max)
+{
+	int64_t at = cell_of(e, tid, reason);
+	struct exits_time *t;
+
+	if (at < 0)
+		return (int)at;
+	t = &e->time[at];
+	t->n += n;
+	t->total += total;
+	t->max = MAX(t->max, max);
+	return 0;
+}
+
+void exits_interval(struct exits *e)
+{
+	for (size_t i = 0; i < e->n; i++) {
+		e->cell[i].shown = e->cell[i].count;
+		if (!e->timed)
+			continue;
+		e->time[i].shown_n = e->time[i].n;
+		e->time[i].shown_total = e->time[i].total;
+		e->time[i].max = 0;
+	}
+	for (size_t i = 0; i < e->nvm; i++)
+		e->vm[i].ended += e->vm[i].ended != 0;
+}
+
+bool exits_past(const struct exits *e, const struct exits_thread *t)
+{
+	return t->vm != EXITS_NONE && e->vm[t->vm].ended > 2;
+}
+
+size_t exits_ended(const struct exits *e)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < e->n; i++) {
+		const struct exits_thread *t = &e->thread[e->cell[i].thread];
+
+		n += t->vm != EXITS_NONE && e->vm[t->vm].ended;
+	}
+	return n;
+}
+
+int exits_prune(struct exits *e)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < e->n; i++) {
+		if (exits_past(e, &e->thread[e->cell[i].thread]))
+			continue;
+		e->cell[kept] = e->cell[i];
+		if (e->timed)
+			e->time[kept] = e->time[i];
+		kept++;
+	}
+	e->n = kept;
+	return e->key_cap ? keys_make(e, e->key_cap) : 0;
+}
+
+/* ---- views ---- */
+
+static uint64_t cell_count(const struct exits_cell *c, bool whole)
+{
+	return whole ? c->count : c->count - c->shown;
+}
+
+/* Adds one cell to the sums, as if it had been a thread of number 0. */
+static int sum_add(struct exits *sum, const struct exits *e, size_t i, bool whole)
+{
+	const struct exits_time *t = e->timed ? &e->time[i] : NULL;
+	const struct exits_cell *c = &e->cell[i];
+	int ret = exits_add(sum, 0, c->reason, cell_count(c, whole));
+
+	if (!ret && t)
+		ret = exits_time_add(sum, 0, c->reason, whole ? t->n : t->n - t->shown_n,
+				     whole ? t->total : t->total - t->shown_total, t->max);
+	return ret;
+}
+
+static int view_sum(struct exits_view *v, exits_filter filter, const void *ctx)
+{
+	const struct exits *e = v->e;
+	int ret = 0;
+
+	v->sum = calloc(1, sizeof(*v->sum));
+	if (!v->sum)
+		return -ENOMEM;
+	v->sum->timed = e->timed;
+	for (size_t i = 0; i < e->n && !ret; i++)
+		if (!filter || filter(ctx, e, &e->thread[e->cell[i].thread]))
+			ret = sum_add(v->sum, e, i, v->whole);
+	return ret;
+}
+
+/* What the indices of the view are of. */
+static const struct exits *view_of(const struct exits_view *v)
+{
+	return v->sum ? v->sum : v->e;
+}
+
+static bool view_whole(const struct exits_view *v)
+{
+	return v->sum || v->whole;
+}
+
+static int compare_cells(const void *a, const void *b, void *ctx)
+{
+	const struct exits_view *v = ctx;
+	const struct exits *e = view_of(v);
+	const struct exits_cell *x = &e->cell[*(const uint32_t *)a];
+	const struct exits_cell *y = &e->cell[*(const uint32_t *)b];
+	uint64_t n = cell_count(x, view_whole(v)), m = cell_count(y, view_whole(v));
+	uint32_t tx = e->thread[x->thread].tid, ty = e->thread[y->thread].tid;
+
+	if (n != m)
+		return n < m ? 1 : -1;
+	if (tx != ty)
+		return tx > ty ? 1 : -1;
+	if (x->thread != y->thread)
+		return x->thread > y->thread ? 1 : -1;
+	return (x->reason > y->reason) - (x->reason < y->reason);
+}
+
+static int view_fill(struct exits_view *v, exits_filter filter, const void *ctx)
+{
+	const struct exits *e = view_of(v);
+
+	v->cell = malloc(MAX(e->n, (size_t)1) * sizeof(*v->cell));
+	if (!v->cell)
+		return -ENOMEM;
+	for (size_t i = 0; i < e->n; i++) {
+		uint64_t n = cell_count(&e->cell[i], view_whole(v));
+
+		if (!n || (filter && !filter(ctx, e, &e->thread[e->cell[i].thread])))
+			continue;
+		v->cell[v->n++] = (uint32_t)i;
+		v->count += n;
+	}
+	if (v->n)
+		qsort_r(v->cell, v->n, sizeof(*v->cell), compare_cells, v);
+	return 0;
+}
+
+int exits_view_make(const struct exits *e, enum exits_group group, bool whole,
+		    exits_filter filter, const void *ctx, struct exits_view *v)
+{
+	int ret = 0;
+
+	*v = (struct exits_view){ .e = e, .whole = whole };
+	if (group == EXITS_BY_REASON) {
+		ret = view_sum(v, filter, ctx);
+		filter = NULL;
+	}
+	if (!ret)
+		ret = view_fill(v, filter, ctx);
+	if (ret)
+		exits_view_free(v);
+	return ret;
+}
+
+void exits_view_row(const struct exits_view *v, size_t i, struct exits_row *row)
+{
+	const struct exits *e = view_of(v);
+	const struct exits_cell *c = &e->cell[v->cell[i]];
+	bool whole = view_whole(v);
+
+	*row = (struct exits_row){
+		.thread = v->sum ? NULL : &e->thread[c->thread],
+		.reason = c->reason,
+		.count = cell_count(c, whole),
+	};
+	if (e->timed) {
+		const struct exits_time *t = &e->time[v->cell[i]];
+
+		row->timed = whole ? t->n : t->n - t->shown_n;
+		row->total = whole ? t->total : t->total - t->shown_total;
+		row->max = t->max;
+	}
+}
+
+void exits_view_free(struct exits_view *v)
+{
+	free(v->cell);
+	if (v->sum)
+		exits_free(v->sum);
+	free(v->sum);
+	v->cell = NULL;
+	v->sum = NULL;
+	v->n = 0;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * comms.c: tid → name. The kernel's saved_cmdlines has few entries, so sched_switch and
+ * sched_wakeup, where they were recorded, correct and complete it as the walk goes on.
+ */
+#include "kvmft/comms.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct learn {
+	const struct fmt_event *ev;
+	struct fmt_field pid, comm;
+};
+
+static const struct {
+	const char *name, *pid, *comm;
+} learn_from[] = {
+	{ "sched_switch", "next_pid", "next_comm" },
+	{ "sched_switch", "prev_pid", "prev_comm" },
+	{ "sched_wakeup", "pid", "comm" },
+	{ "sched_wakeup_new", "pid", "comm" },
+};
+
+/* 1 when that is news, 0, or -ENOMEM. */
+static int comms_set(struct tl_comms *c, int32_t tid, const char *name)
+{
+	uint64_t at;
+	struct comm *m;
+
+	if (tid <= 0 || !name[0])
+		return 0;
+	if (u64map_get(&c->by_tid, (uint32_t)tid, &at)) {
+		m = &c->v[at];
+	} else {
+		m = array_grow(&c->v, c->n, &c->cap, sizeof(*m));
+		if (!m || u64map_put(&c->by_tid, (uint32_t)tid, c->n))
+			return -ENOMEM;
+		m->tid = tid;
+		c->n++;
+	}
+	if (!strncmp(m->name, name, COMM_LEN - 1))
+		return 0;
+	strncpy(m->name, name, COMM_LEN - 1);
+	return 1;
+}
+
+int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms **out)
+{
+	struct tl_comms *c = calloc(1, sizeof(*c));
+	int ret = 0;
+
+	*out = c;
+	if (!c)
+		return -ENOMEM;
+	c->fmt = fmt;
+	c->nlearn = ARRAY_SIZE(learn_from);
+	c->learn = calloc(c->nlearn, sizeof(*c->learn));
+	if (!c->learn)
+		return -ENOMEM;
+	for (size_t i = 0; i < cap->ntask && ret >= 0; i++)
+		if (cap->task[i].comm)
+			ret = comms_set(c, cap->task[i].tid, cap->task[i].comm);
+	for (size_t i = 0; i < c->nlearn; i++) {
+		struct learn *l = &c->learn[i];
+
+		l->ev = fmt_find(fmt, "sched", learn_from[i].name);
+		if (l->ev && (!fmt_field(l->ev, learn_from[i].pid, &l->pid) ||
+			      !fmt_field(l->ev, learn_from[i].comm, &l->comm)))
+			l->ev = NULL;
+		if (l->ev)
+			c->ids |= 1ull << (fmt_id(l->ev) % 64);
+	}
+	return MIN(ret, 0);
+}
+
+int comms_learn(struct tl_comms *c, const struct rec *rec)
+{
+	char name[COMM_LEN];
+	bool changed = false;
+	uint64_t pid;
+
+	for (size_t i = 0; i < c->nlearn; i++) {
+		const struct learn *l = &c->learn[i];
+		int ret;
+
+		if (!l->ev || fmt_id(l->ev) != rec->id || !fmt_u64(c->fmt, &l->pid, rec, &pid) ||
+		    !fmt_str(c->fmt, &l->comm, rec, name, sizeof(name)))
+			continue;
+		ret = comms_set(c, (int32_t)pid, name);
+		if (ret < 0)
+			return ret;
+		changed |= ret;
+	}
+	return changed;
+}
+
+const char *comms_get(const struct tl_comms *c, int32_t tid)
+{
+	uint64_t at;
+
+	if (tid == 0)
+		return "<idle>";
+	return u64map_get(&c->by_tid, (uint32_t)tid, &at) ? c->v[at].name : "<...>";
+}
+
+void comms_free(struct tl_comms *c)
+{
+	if (!c)
+		return;
+	free(c->v);
+	free(c->learn);
+	u64map_free(&c->by_tid);
+	free(c);
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * find.c: what the VMs of a host map are called, and which one the user means.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "priv.h"
+#include "kvmft/vmsel.h"
+
+#define LISTED_MAX 640 /* bytes of candidates in one message */
+
+const char *const hostmap_basis_names[] = {
+	[HOSTMAP_RECORDED] = "recorded", [HOSTMAP_BY_PROCESS] = "process", [HOSTMAP_BY_WAKES] = "wakeups",
+	[HOSTMAP_BY_IDS] = "thread-ids", [HOSTMAP_BY_USER] = "given",	   [HOSTMAP_BY_GUEST] = "guest-events",
+};
+
+static int tid_cmp(const void *a, const void *b)
+{
+	const int32_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* The threads of a VM in order: to be freed; NULL when out of memory. */
+static int32_t *threads_of(const struct hostmap *m, size_t vm, size_t *n)
+{
+	const struct hostmap_thread *t;
+	int32_t *tid;
+
+	*n = 0;
+	hostmap_each_thread(m, vm, t)
+		++*n;
+	tid = calloc(*n + 1, sizeof(*tid));
+	*n = 0;
+	if (tid)
+		hostmap_each_thread(m, vm, t)
+			tid[(*n)++] = t->tid;
+	if (tid)
+		qsort(tid, *n, sizeof(*tid), tid_cmp);
+	return tid;
+}
+
+int hostmap_vm_tids(const struct hostmap *m, size_t vm, struct sbuf *out)
+{
+	size_t n, last;
+	_cleanup_free_ int32_t *tid = threads_of(m, m->vm[vm].of, &n);
+
+	if (!tid)
+		return -ENOMEM;
+	sbuf_add(out, "tids:");
+	for (size_t i = 0; i < n; i = last + 1) {
+		for (last = i; last + 1 < n && tid[last + 1] == tid[last] + 1; last++)
+			;
+		sbuf_addf(out, "%s%" PRId32, i ? "," : "", tid[i]);
+		if (last > i)
+			sbuf_addf(out, "%c%" PRId32, last == i + 1 ? ',' : '-', tid[last]);
+	}
+	return 0;
+}
+
+/* Would lines of this VM look as if they were of another side? "host", " Host", "qemu#2", "guest?" */
+static bool is_side(const char *name)
+{
+	static const char *const side[] = { "host", "guest", "qemu" };
+	const char *p = name + strspn(name, " ?");
+
+	for (size_t i = 0; i < ARRAY_SIZE(side); i++)
+		if (!strncasecmp(p, side[i], strlen(side[i])) && !isalnum((unsigned char)p[strlen(side[i])]))
+			return true;
+	return false;
+}
+
+/* Name, UUID, PID-FD; else the PID; else its threads, or where those are many the first of them. */
+void hostmap_vm_label(struct hostmap *m, size_t vm)
+{
+	struct hostmap_vm *v = &m->vm[vm];
+	const struct cap_vm *cap = v->cap;
+	bool side = cap && cap->name && is_side(cap->name);
+	struct sbuf b = { 0 };
+
+	if (cap && (cap->name || cap->uuid || cap->id)) {
+		/* With name= it can still be selected: see vmsel_name(). */
+		snprintf(v->label, sizeof(v->label), "%s%.*s", side ? "name=" : "", side ? 58 : 63,
+			 cap->name ? cap->name : cap->uuid ? cap->uuid : cap->id);
+	} else if (v->pid > 0) {
+		snprintf(v->label, sizeof(v->label), "pid:%d", v->pid);
+	} else {
+		(void)!hostmap_vm_tids(m, vm, &b); /* a label that is cut says less, and no wrong thing */
+		snprintf(v->label, sizeof(v->label), "%.60s", b.s ? b.s : "tids:");
+		if (b.len > 60)
+			*strrchr(v->label, ',') = 0;
+	}
+	sbuf_free(&b);
+}
+
+/* A VM of its own, and not another capture's entry, or one whose threads all went to others. */
+static bool is_listed(const struct hostmap *m, size_t vm)
+{
+	return m->vm[vm].of == vm && !m->vm[vm].empty;
+}
+
+static void list_one(const struct hostmap *m, size_t vm, struct sbuf *out)
+{
+	const struct hostmap_vm *v = &m->vm[vm];
+
+	if (v->cap && v->cap->id) {
+		sbuf_add(out, v->cap->id);
+		if (v->cap->name)
+			sbuf_addf(out, " (%s)", v->cap->name);
+		return;
+	}
+	sbuf_add(out, v->label);
+	if (v->pid > 0) {
+		sbuf_add(out, " (");
+		(void)!hostmap_vm_tids(m, vm, out);
+		sbuf_add(out, ")");
+	}
+}
+
+void hostmap_list(const struct hostmap *m, struct sbuf *out)
+{
+	size_t begin = out->len, left = 0;
+
+	for (size_t i = 0; i < m->nvm; i++) {
+		if (!is_listed(m, i))
+			continue;
+		if (out->len - begin > LISTED_MAX) {
+			left++;
+			continue;
+		}
+		if (out->len > begin)
+			sbuf_add(out, ", ");
+		list_one(m, i, out);
+	}
+	if (left)
+		sbuf_addf(out, " and %zu more", left);
+	if (out->len == begin)
+		sbuf_add(out, "none");
+}
+
+/* ---- selecting ---- */
+
+static bool is_called(const struct hostmap_vm *v, const char *sel)
+{
+	const struct cap_vm *cap = v->cap;
+	const char *name = vmsel_name(sel);
+	uint32_t pid;
+
+	if (cap && ((cap->uuid && !strcasecmp(cap->uuid, name)) || (cap->id && !strcmp(cap->id, sel)) ||
+		    (cap->name && (!strcmp(cap->name, sel) || !strcmp(cap->name, name)))))
+		return true;
+	if (!strcmp(v->label, sel))
+		return true;
+	return v->pid > 0 && vmsel_pid(sel, &pid) && pid == (uint32_t)v->pid;
+}
+
+/* Takes the threads out of the VMs that they were taken for. */
+static int regroup(struct hostmap *m, const int32_t *tid, size_t n, enum hostmap_basis basis)
+{
+	ssize_t vm = hostmap_vm_add(m, NULL, 0);
+
+	if (vm < 0)
+		return (int)vm;
+	m->vm[vm].basis = basis;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t at = 0;
+
+		if (u64map_get(&m->by_tid, (uint32_t)tid[i], &at))
+			m->thread[at].vm = (size_t)vm;
+	}
+	hostmap_chain(m);
+	for (size_t i = 0; i < m->nvm; i++)
+		m->vm[i].empty = !m->vm[i].cap && m->vm[i].threads == HOSTMAP_END;
+	for (size_t i = 0; i < m->nvm; i++)
+		if (!m->vm[i].cap && !m->vm[i].paired && m->vm[i].of == i)
+			hostmap_vm_label(m, i);
+	return hostmap_build(m) ? -ENOMEM : (int)vm;
+}
+
+ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n, enum hostmap_basis basis,
+			     struct kvmft_err *err)
+{
+	size_t of_vm = HOSTMAP_END, same = 0, all = 0;
+	const struct hostmap_thread *t;
+
+	for (size_t i = 0; i < n; i++) {
+		t = hostmap_thread(m, tid[i]);
+		if (!t)
+			return err_set(err, ENOENT, "thread %d made no kvm_entry in %s: it runs no vCPU there",
+				       tid[i], m->cap->path);
+		if (t->vm != HOSTMAP_END && m->vm[t->vm].paired)
+			return err_set(err, EBUSY, "thread %d runs a vCPU of %s, which has a guest capture already",
+				       tid[i], m->vm[t->vm].label);
+		same += !i || t->vm == of_vm;
+		of_vm = t->vm;
+	}
+	if (of_vm != HOSTMAP_END)
+		hostmap_each_thread(m, of_vm, t)
+			all++;
+	if (same == n && all == n && of_vm != HOSTMAP_END)
+		return (ssize_t)of_vm;
+	return regroup(m, tid, n, basis);
+}
+
+int hostmap_adopt(struct hostmap *m, size_t vm, size_t from)
+{
+	for (size_t i = 0; i < m->nthread; i++)
+		if (m->thread[i].vm == from)
+			m->thread[i].vm = vm;
+	m->vm[vm].basis = m->vm[from].basis;
+	m->vm[from].empty = true;
+	return hostmap_build(m);
+}
+
+static ssize_t find_by_threads(struct hostmap *m, const char *sel, struct kvmft_err *err)
+{
+	_cleanup_free_ int32_t *tid = NULL;
+	size_t n;
+	int ret = vmsel_tids(sel, &tid, &n);
+
+	if (ret == -ENOENT)
+		return ret;
+	if (ret)
+		return ret == -ENOMEM ? err_set(err, ENOMEM, "out of memory")
+				      : err_usage(err, "'%s' is no list of thread ids such as tids:137,138", sel);
+	return hostmap_take_threads(m, tid, n, HOSTMAP_BY_USER, err);
+}
+
+static ssize_t several(const struct hostmap *m, const char *sel, struct kvmft_err *err)
+{
+	struct sbuf b = { 0 };
+	int ret;
+
+	for (size_t i = 0; i < m->nvm; i++)
+		if (is_listed(m, i) && is_called(&m->vm[i], sel)) {
+			sbuf_add(&b, b.len ? ", " : "");
+			list_one(m, i, &b);
+		}
+	ret = err_set(err, ENOTUNIQ, "VM '%s' is ambiguous in %s: %s", sel, m->cap->path, b.s ? b.s : "");
+	sbuf_free(&b);
+	return ret;
+}
+
+ssize_t hostmap_find_vm(struct hostmap *m, const char *sel, struct kvmft_err *err)
+{
+	struct sbuf b = { 0 };
+	ssize_t found = -1;
+	int ret;
+
+	for (size_t i = 0; i < m->nvm; i++) {
+		if (!is_listed(m, i) || !is_called(&m->vm[i], sel))
+			continue;
+		if (found >= 0)
+			return several(m, sel, err);
+		found = (ssize_t)i;
+	}
+	if (found < 0)
+		found = find_by_threads(m, sel, err);
+	if (found != -ENOENT || err->text[0])
+		return found;
+	hostmap_list(m, &b);
+	ret = err_set(err, ENOENT, "no VM '%s' in %s (it has: %s)", sel, m->cap->path, b.s ? b.s : "");
+	sbuf_free(&b);
+	return ret;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * guest_time.c: from a guest's trace clock to host TSC: by kvmclock, where the capture has the
+ * constants that make it that; else by the guest's TSC (own_tsc.c).
+ */
+#include "kvmft/guest_time.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Over kvmclock, whose rate it then has, mono_raw is kvmclock and a constant. */
+static bool raw_over_kvmclock(struct guest_time *g, const struct capture *cap)
+{
+	const struct cap_raw *r = &cap->raw;
+	const struct mono_raw raw = {
+		.last = r->last, .nsec = r->nsec, .base = r->base, .mult = r->mult, .shift = r->shift,
+	};
+	struct pvclock pv;
+	uint64_t lo, hi;
+
+	if (!r->known || !r->over_kvmclock || strcmp(cap->clock, "mono_raw") || !cap->npvclock ||
+	    r->mult != 1ull << r->shift)
+		return false;
+	pv = cap_pvclock_record(&cap->pvclock[0]);
+	for (size_t i = 0; i < cap->nbracket; i++)
+		if (pvclock_check(&pv) || pvclock_to_ns(&pv, cap->bracket[i].tsc, &lo) ||
+		    pvclock_to_ns(&pv, cap->bracket[i].tsc + cap->bracket[i].width, &hi) ||
+		    !mono_raw_fits(&raw, lo, hi, cap->bracket[i].mono_raw))
+			return false;
+	g->offset = (int64_t)(r->last - r->base - (r->nsec >> r->shift));
+	return cap->nbracket > 0;
+}
+
+/*
+ * local is sched_clock(); global and perf are local_clock() = sched_clock() + an offset. Exact
+ * with the constants.
+ */
+static bool sched_over_kvmclock(struct guest_time *g, const struct capture *cap)
+{
+	bool local = !strcmp(cap->clock, "local");
+
+	if (!local && strcmp(cap->clock, "global") && strcmp(cap->clock, "perf"))
+		return false;
+	if (cap->sched_is_tsc || !cap->has_sched_offset || (!local && !cap->has_kernel_sched_offset))
+		return false;
+	g->offset = (int64_t)((uint64_t)cap->kvm_sched_clock_offset -
+			      (local ? 0 : (uint64_t)cap->kernel_sched_offset));
+	return true;
+}
+
+int guest_time_init(struct guest_time *g, const struct capture *cap, struct kvmft_err *err)
+{
+	memset(g, 0, sizeof(*g));
+	g->kvmclock = cap->clock && (sched_over_kvmclock(g, cap) || raw_over_kvmclock(g, cap));
+	return g->kvmclock ? 0 : own_tsc_init(&g->own, cap, err);
+}
+
+void guest_time_free(struct guest_time *g)
+{
+	if (g)
+		own_tsc_free(&g->own);
+}
+
+void guest_time_anchor(struct guest_time *g, const struct capture *cap, const struct capture *host)
+{
+	const struct cap_bracket *b = cap->bracket, *h = host->bracket;
+	unsigned __int128 cycles;
+	uint64_t ns;
+
+	if (!cap->nbracket || !host->nbracket || !host->tsc_khz || !b->real || !h->real)
+		return;
+	ns = b->real > h->real ? b->real - h->real : h->real - b->real;
+	cycles = (unsigned __int128)ns * host->tsc_khz / 1000000;
+	if (cycles > INT64_MAX)
+		return;
+	g->near_host = b->real > h->real ? h->tsc + (uint64_t)cycles : h->tsc - (uint64_t)cycles;
+	g->near_guest = b->tsc;
+	g->has_near = true;
+}
+
+/* The nearest to what the wall clocks say of all epochs that can have read ts. */
+static enum epoch_result nearest(const struct guest_time *g, const struct epoch_vcpu *v, uint64_t ts,
+				 uint64_t *lo, uint64_t *hi)
+{
+	uint64_t want = g->near_host + (ts - g->near_guest), best = UINT64_MAX;
+
+	for (size_t i = 0; i < v->n; i++) {
+		uint64_t from, to, d;
+
+		if (!v->v[i].has_map || tsc_to_host(&v->v[i].map, ts, &from, &to) ||
+		    from < v->v[i].from || (i + 1 < v->n && from >= v->v[i + 1].from))
+			continue;
+		d = from > want ? from - want : want - from;
+		if (d >= best)
+			continue;
+		best = d;
+		*lo = from;
+		*hi = MAX(from, to);
+	}
+	return best == UINT64_MAX ? EPOCH_AMBIGUOUS : EPOCH_DOUBTFUL;
+}
+
+/* From guest TSC; where the epochs leave a choice the wall clocks make it. */
+enum epoch_result guest_time_tsc_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
+					 uint64_t ts, uint64_t *lo, uint64_t *hi)
+{
+	enum epoch_result r = epoch_guest_to_host(v, ts, lo, hi);
+
+	return r == EPOCH_AMBIGUOUS && g->has_near ? nearest(g, v, ts, lo, hi) : r;
+}
+
+/*
+ * A clock beside the TSC gives a range of it. Of a line both ends are the vCPU's TSC; where the
+ * readings are all that is known, the middle is the best guess, and both ends bound it.
+ */
+static enum epoch_result own_to_host(const struct guest_time *g, const struct epoch_vcpu *v, uint64_t ts,
+				     uint64_t *lo, uint64_t *hi)
+{
+	uint64_t from, to, unused;
+	enum epoch_result r, last;
+
+	if (!own_tsc_range(&g->own, ts, &from, &to))
+		return EPOCH_RANGE;
+	if (g->own.kind == OWN_SAMPLED) {
+		r = guest_time_tsc_to_host(g, v, from + (to - from) / 2, lo, &unused);
+		*hi = epoch_result_usable(r) ? *lo + (to - from) / 2 : 0;
+		return r;
+	}
+	r = guest_time_tsc_to_host(g, v, from, lo, hi);
+	last = to > from ? guest_time_tsc_to_host(g, v, to, &unused, hi) : r;
+	return epoch_result_usable(last) ? r : last;
+}
+
+enum epoch_result guest_time_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
+				     uint64_t ts, uint64_t *lo, uint64_t *hi)
+{
+	if (g->kvmclock)
+		return epoch_kvmclock_to_host(v, ts + (uint64_t)g->offset, lo, hi);
+	if (g->own.kind == OWN_TSC)
+		return guest_time_tsc_to_host(g, v, ts, lo, hi);
+	return own_to_host(g, v, ts, lo, hi);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * own_tsc.c: picks the way from a trace clock to the TSC beside it. The arithmetic is the clock
+ * room's; here is only which of it a capture needs, and whether it has what that takes.
+ */
+#include "kvmft/own_tsc.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const struct {
+	const char *name;
+	enum cap_clock clock;
+} sampled[] = {
+	{ "local", CAP_CLOCK_LOCAL }, { "global", CAP_CLOCK_GLOBAL },
+	{ "perf", CAP_CLOCK_PERF },   { "mono_raw", CAP_CLOCK_MONO_RAW },
+	{ "mono", CAP_CLOCK_MONO },   { "boot", CAP_CLOCK_BOOT },
+};
+
+/* perf tells of no other clock than its own, and of that where it is the machine's TSC. */
+static int refuse_perf(const struct capture *cap, struct kvmft_err *err)
+{
+	if (strcmp(cap->clock, "perf"))
+		return err_set(
+			err, ENOTSUP,
+			"%s: clock %s cannot be put on the TSC: record without perf's option -k, or with "
+			"kvmft record",
+			cap->path, cap->clock);
+	return err_set(
+		err, ENOTSUP,
+		"%s does not say how perf's clock goes with the TSC: on a machine that is no x86, has "
+		"kvm-clock itself or a TSC that is not stable, perf cannot; record with kvmft record, or "
+		"trace-cmd record -C x86-tsc",
+		cap->path);
+}
+
+static int use_samples(struct own_tsc *o, const struct capture *cap, enum cap_clock clock,
+		       struct kvmft_err *err)
+{
+	int ret = cap_pieces_init(&o->samples, cap, clock);
+
+	o->kind = OWN_SAMPLED;
+	if (!ret || ret == -ENOMEM)
+		return ret;
+	own_tsc_free(o);
+	return err_set(
+		err, ENOTSUP,
+		"%s: trace clock %s needs readings of that clock beside the TSC, which the capture %s: record "
+		"with --clock x86-tsc (trace-cmd: -C x86-tsc)",
+		cap->path, cap->clock, ret == -ENODATA ? "lacks" : "has wrong");
+}
+
+/* perf's own clock, as perf.data tells of it. */
+static bool use_line(struct own_tsc *o, const struct capture *cap)
+{
+	const struct cap_line *l = &cap->line;
+
+	o->line = (struct cyc2ns){ .offset = l->zero, .mult = l->mult, .shift = l->shift };
+	o->kind = OWN_LINE;
+	return l->known && !cyc2ns_check(&o->line);
+}
+
+/*
+ * The kernel's own line, where the capture has it: exact. It must give what the capture read of
+ * the clock each time, else the samples do.
+ */
+static bool use_raw(struct own_tsc *o, const struct capture *cap)
+{
+	const struct cap_raw *r = &cap->raw;
+
+	o->raw = (struct mono_raw){
+		.last = r->last,
+		.nsec = r->nsec,
+		.base = r->base,
+		.mult = r->mult,
+		.shift = r->shift,
+	};
+	o->kind = OWN_RAW;
+	if (!r->known || r->over_kvmclock || strcmp(cap->clock, "mono_raw"))
+		return false;
+	for (size_t i = 0; i < cap->nbracket; i++)
+		if (!mono_raw_fits(&o->raw, cap->bracket[i].tsc,
+				   cap->bracket[i].tsc + cap->bracket[i].width,
+				   cap->bracket[i].mono_raw))
+			return false;
+	return cap->nbracket > 0;
+}
+
+int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err *err)
+{
+	memset(o, 0, sizeof(*o));
+	if (!cap->clock)
+		return err_set(err, ENOTSUP, "%s does not say what its trace clock is", cap->path);
+	if (!strcmp(cap->clock, "x86-tsc") || use_line(o, cap) || use_raw(o, cap)) {
+		if (!strcmp(cap->clock, "x86-tsc"))
+			o->kind = OWN_TSC;
+		return 0;
+	}
+	if (cap->is_perfdata)
+		return refuse_perf(cap, err);
+	for (size_t i = 0; i < ARRAY_SIZE(sampled); i++)
+		if (!strcmp(cap->clock, sampled[i].name))
+			return use_samples(o, cap, sampled[i].clock, err);
+	return err_set(err, ENOTSUP,
+		       "%s: trace clock %s cannot be aligned: record with --clock x86-tsc "
+		       "(trace-cmd: -C x86-tsc)",
+		       cap->path, cap->clock);
+}
+
+void own_tsc_free(struct own_tsc *o)
+{
+	if (o)
+		cap_pieces_free(&o->samples);
+}
+
+bool own_tsc_range(const struct own_tsc *o, uint64_t ts, uint64_t *lo, uint64_t *hi)
+{
+	switch (o->kind) {
+	case OWN_TSC: *lo = *hi = ts; return true;
+	case OWN_LINE: return !cyc2ns_to_tsc_range(&o->line, ts, lo, hi);
+	case OWN_RAW: return !mono_raw_to_cyc_range(&o->raw, ts, lo, hi);
+	case OWN_SAMPLED: return clock_pieces_to_tsc(&o->samples.pieces, ts, lo, hi) >= 0;
+	}
+	return false;
+}
+
+bool own_tsc_place(const struct own_tsc *o, uint64_t ts, uint64_t *at, uint64_t *width)
+{
+	uint64_t lo, hi;
+
+	if (!own_tsc_range(o, ts, &lo, &hi))
+		return false;
+	hi = MAX(lo, hi); /* a ns that no cycle reads: the first one after it */
+	*at = o->kind == OWN_SAMPLED ? lo + (hi - lo) / 2 : lo;
+	*width = o->kind == OWN_SAMPLED ? 0 : hi - lo;
+	return true;
+}
+
+uint64_t own_tsc_around(const struct own_tsc *o)
+{
+	const struct clock_pieces *p = &o->samples.pieces;
+	uint64_t most = 0, lo, hi;
+
+	for (size_t i = 0; o->kind == OWN_SAMPLED && i < p->n; i++)
+		if (clock_pieces_to_tsc(p, p->v[i].ns, &lo, &hi) >= 0)
+			most = MAX(most, (hi - lo) / 2 + 1);
+	return most;
+}

@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * vmgroup.c: vCPU threads without a VM become VMs, by what their host capture shows of them.
+ *
+ * In this order: threads of one process (saved tgids, task_newtask with CLONE_THREAD) belong
+ * together; so do those that wake each other outside of interrupts, as vCPUs that send interrupts to each other
+ * do; the rest joins in the order of thread ids, which a VMM creates one after the other. Never do two
+ * threads that ran the same vCPU id at the same time: those are two VMs. If they ran it one after the
+ * other, the VM was started again, with another VMM.
+ */
+#include "vmgroup.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/comms.h"
+#include "priv.h"
+
+#define CLONE_THREAD 0x10000 /* include/uapi/linux/sched.h */
+#define IN_INTERRUPT 0x58    /* TRACE_FLAG_HARDIRQ, _SOFTIRQ, _NMI: common_flags, include/linux/trace_events.h */
+#define MIN_WAKES    2
+#define MAX_STEPS    (1u << 20)
+#define PID_REACH    4096 /* thread ids that a VMM's first vCPU thread is after the VMM's PID, at most */
+
+struct member {
+	size_t thread; /* index into the host map */
+	int32_t tid, tgid;
+	uint32_t vcpu;
+	uint64_t first, last; /* entries, host stamps */
+	/* Members of a group are a ring through `next`; `group` is the one that stands for it, which knows its size. */
+	size_t group, next, size;
+	bool by_pid, by_wakes;
+	/* Of a group: its VMM, by a thread that is called so and wakes vCPUs or is woken by them. */
+	int32_t named, vmm;
+	uint64_t vmm_wakes;
+};
+
+struct edge {
+	size_t a, b;
+	uint64_t n;
+};
+
+struct grouping {
+	struct hostmap *m;
+	struct tl_comms *comms;
+	struct member *v; /* by tid */
+	size_t n;
+	struct u64map at;     /* tid → index into v */
+	struct u64map parent; /* thread → the thread of the same process that made it */
+	struct u64map wakes;  /* a << 32 | b → count, a < b */
+	struct u64map others; /* index << 32 | tid of another thread → how often one woke the other */
+	struct u64map runs;   /* group << 32 | vCPU id → the last member that ran it */
+	uint64_t steps;	      /* of joining, so that no capture takes more than its size allows */
+	int32_t *pid;	      /* that may be VMMs', by what tasks are called; sorted */
+	size_t npid;
+	const struct fmt_event *entry, *wake[2], *newtask;
+	struct fmt_field wake_pid[2], new_pid, new_flags;
+};
+
+/* ---- what the capture shows ---- */
+
+static int member_cmp(const void *a, const void *b)
+{
+	const struct member *x = a, *y = b;
+
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+static int collect_members(struct grouping *g)
+{
+	const struct hostmap *m = g->m;
+	int ret = 0;
+
+	g->v = calloc(m->nthread + 1, sizeof(*g->v));
+	if (!g->v)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->nthread; i++)
+		if (m->thread[i].vm == HOSTMAP_END)
+			g->v[g->n++] = (struct member){ .thread = i, .tid = m->thread[i].tid,
+							.vcpu = m->thread[i].vcpu, .first = UINT64_MAX };
+	qsort(g->v, g->n, sizeof(*g->v), member_cmp);
+	for (size_t i = 0; i < g->n && !ret; i++) {
+		g->v[i].group = g->v[i].next = i;
+		g->v[i].size = 1;
+		ret = u64map_put(&g->at, (uint32_t)g->v[i].tid, i);
+		if (!ret)
+			ret = u64map_put(&g->runs, (uint64_t)i << 32 | g->v[i].vcpu, i);
+	}
+	return ret;
+}
+
+static void resolve(struct grouping *g)
+{
+	static const char *const wake[2] = { "sched_waking", "sched_wakeup" };
+	const struct fmt *f = g->m->fmt;
+
+	g->entry = fmt_find(f, "kvm", "kvm_entry");
+	for (size_t i = 0; i < 2; i++) {
+		g->wake[i] = fmt_find(f, "sched", wake[i]);
+		if (g->wake[i] && !fmt_field(g->wake[i], "pid", &g->wake_pid[i]))
+			g->wake[i] = NULL;
+	}
+	g->newtask = fmt_find(f, "task", "task_newtask");
+	if (g->newtask && (!fmt_field(g->newtask, "pid", &g->new_pid) ||
+			   !fmt_field(g->newtask, "clone_flags", &g->new_flags)))
+		g->newtask = NULL;
+}
+
+static struct member *member_of(const struct grouping *g, uint64_t tid)
+{
+	uint64_t at;
+
+	return u64map_get(&g->at, tid, &at) ? &g->v[at] : NULL;
+}
+
+static int see_wake(struct grouping *g, const struct fmt_field *pid, const struct rec *rec)
+{
+	uint64_t waker = (uint32_t)fmt_pid(g->m->fmt, rec), tid, *n;
+	const struct member *a = member_of(g, waker), *b;
+
+	if (fmt_flags(g->m->fmt, rec) & IN_INTERRUPT || !fmt_u64(g->m->fmt, pid, rec, &tid))
+		return 0;
+	b = member_of(g, tid);
+	if ((!a && !b) || a == b)
+		return 0;
+	if (a && b)
+		n = u64map_at(&g->wakes, (uint64_t)(MIN(a, b) - g->v) << 32 | (uint64_t)(MAX(a, b) - g->v));
+	else
+		n = u64map_at(&g->others, (uint64_t)((a ? a : b) - g->v) << 32 | (uint32_t)(a ? tid : waker));
+	if (!n)
+		return -ENOMEM;
+	++*n;
+	return 0;
+}
+
+static int see_newtask(struct grouping *g, const struct rec *rec)
+{
+	uint64_t tid, flags;
+
+	if (!fmt_u64(g->m->fmt, &g->new_pid, rec, &tid) || !fmt_u64(g->m->fmt, &g->new_flags, rec, &flags) ||
+	    !(flags & CLONE_THREAD))
+		return 0;
+	return u64map_put(&g->parent, tid, (uint32_t)fmt_pid(g->m->fmt, rec));
+}
+
+static int see(struct grouping *g, const struct rec *rec)
+{
+	const struct fmt_event *ev = fmt_by_id(g->m->fmt, rec->id);
+	struct member *v;
+
+	if (!ev)
+		return 0;
+	if (ev == g->entry) {
+		v = member_of(g, (uint32_t)fmt_pid(g->m->fmt, rec));
+		if (v) {
+			v->first = MIN(v->first, rec->ts);
+			v->last = MAX(v->last, rec->ts);
+		}
+		return 0;
+	}
+	for (size_t i = 0; i < 2; i++)
+		if (ev == g->wake[i])
+			return see_wake(g, &g->wake_pid[i], rec);
+	return ev == g->newtask ? see_newtask(g, rec) : 0;
+}
+
+static int see_all(struct grouping *g)
+{
+	const struct capture *cap = g->m->cap;
+	int ret = 0;
+
+	for (size_t i = 0; i < cap->nstream && !ret; i++) {
+		struct rstream r;
+		enum rkind k;
+
+		ret = rstream_open(&r, cap, &cap->stream[i]);
+		if (ret)
+			return ret;
+		while (!ret && (k = rstream_next(&r)) != R_END)
+			if (k == R_EVENT) {
+				ret = see(g, &r.rec);
+				if (!ret)
+					ret = MIN(comms_feed(g->comms, &r.rec), 0);
+			}
+		ret = ret ? ret : r.error;
+		rstream_close(&r);
+	}
+	return ret;
+}
+
+/* ---- groups ---- */
+
+/*
+ * Can the members of group b be of group a as well? At the same time no two threads of a VM run one vCPU; one
+ * after the other only where `again` says so.
+ */
+static bool fits(struct grouping *g, size_t a, size_t b, bool again)
+{
+	uint64_t other;
+	size_t i = b;
+
+	do {
+		const struct member *x = &g->v[i], *y;
+
+		g->steps++;
+		if (u64map_get(&g->runs, (uint64_t)a << 32 | x->vcpu, &other)) {
+			y = &g->v[other];
+			if (!again || (x->first <= y->last && y->first <= x->last))
+				return false;
+		}
+		i = x->next;
+	} while (i != b);
+	return true;
+}
+
+/* The smaller one goes into the larger one. */
+static int merge(struct grouping *g, size_t a, size_t b)
+{
+	size_t i = b, next;
+	int ret = 0;
+
+	do {
+		struct member *x = &g->v[i];
+		uint64_t key = (uint64_t)a << 32 | x->vcpu, other;
+
+		if (!u64map_get(&g->runs, key, &other) || g->v[other].last < x->last)
+			ret = u64map_put(&g->runs, key, i);
+		x->group = a;
+		i = x->next;
+	} while (i != b && !ret);
+	next = g->v[a].next;
+	g->v[a].next = g->v[b].next;
+	g->v[b].next = next;
+	g->v[a].size += g->v[b].size;
+	return ret;
+}
+
+/* 1: they are one group now, 0: they cannot be, or -ENOMEM. */
+static int join(struct grouping *g, size_t i, size_t k, bool again)
+{
+	size_t a = g->v[i].group, b = g->v[k].group, swap = a;
+
+	if (a == b)
+		return 1;
+	if (g->v[a].size < g->v[b].size) {
+		a = b;
+		b = swap;
+	}
+	if (g->steps > MAX_STEPS + g->n * 64 || !fits(g, a, b, again))
+		return 0;
+	return merge(g, a, b) ? -ENOMEM : 1;
+}
+
+/* The process that a thread is of, as far as that was recorded. */
+static int32_t process(const struct grouping *g, int32_t tid)
+{
+	uint64_t up;
+
+	for (int i = 0; i < 8; i++) {
+		if (u64map_get(&g->m->tgid_of, (uint32_t)tid, &up))
+			return (int32_t)up;
+		if (!u64map_get(&g->parent, (uint32_t)tid, &up))
+			return i ? tid : 0;
+		tid = (int32_t)up;
+	}
+	return 0;
+}
+
+/* A vCPU that was unplugged and plugged in again is another thread of the same process. */
+static int join_processes(struct grouping *g)
+{
+	struct u64map first = { 0 };
+	uint64_t other;
+	int ret = 0;
+
+	for (size_t i = 0; i < g->n && ret >= 0; i++) {
+		struct member *v = &g->v[i];
+
+		v->tgid = process(g, v->tid);
+		if (!v->tgid)
+			continue;
+		if (u64map_get(&first, (uint32_t)v->tgid, &other))
+			ret = join(g, other, i, true);
+		else
+			ret = u64map_put(&first, (uint32_t)v->tgid, i);
+		v->by_pid = ret > 0;
+	}
+	u64map_free(&first);
+	return MIN(ret, 0);
+}
+
+static int edge_cmp(const void *a, const void *b)
+{
+	const struct edge *x = a, *y = b;
+
+	if (x->n != y->n)
+		return x->n > y->n ? -1 : 1;
+	return x->a != y->a ? (x->a < y->a ? -1 : 1) : x->b < y->b ? -1 : x->b > y->b;
+}
+
+static bool other_process(const struct member *a, const struct member *b)
+{
+	return a->tgid && b->tgid && a->tgid != b->tgid;
+}
+
+static int join_wakers(struct grouping *g)
+{
+	_cleanup_free_ struct edge *e = calloc(g->wakes.n + 1, sizeof(*e));
+	size_t n = 0;
+	int ret = 0;
+
+	if (!e)
+		return -ENOMEM;
+	for (size_t i = 0; i < g->wakes.cap; i++)
+		if (g->wakes.slot[i].used && g->wakes.slot[i].val >= MIN_WAKES)
+			e[n++] = (struct edge){ .a = g->wakes.slot[i].key >> 32,
+						.b = g->wakes.slot[i].key & UINT32_MAX,
+						.n = g->wakes.slot[i].val };
+	qsort(e, n, sizeof(*e), edge_cmp);
+	for (size_t i = 0; i < n && ret >= 0; i++) {
+		struct member *a = &g->v[e[i].a], *b = &g->v[e[i].b];
+
+		ret = other_process(a, b) ? 0 : join(g, e[i].a, e[i].b, false);
+		if (ret > 0)
+			a->by_wakes = b->by_wakes = true;
+	}
+	return MIN(ret, 0);
+}
+
+static bool is_alone(const struct member *v)
+{
+	return !v->by_pid && !v->by_wakes && !v->tgid;
+}
+
+/* Each one of which nothing else is known, to the thread before it. */
+static int join_neighbours(struct grouping *g)
+{
+	int ret = 0;
+
+	for (size_t i = 1; i < g->n && ret >= 0; i++)
+		if ((is_alone(&g->v[i]) || is_alone(&g->v[i - 1])) && !other_process(&g->v[i - 1], &g->v[i]))
+			ret = join(g, i - 1, i, false);
+	return MIN(ret, 0);
+}
+
+/* ---- VMs ---- */
+
+/* PID of "vhost-PID" and "kvm-pit/PID", threads that the kernel names so; 0. */
+static int32_t named_pid(const char *comm)
+{
+	static const char *const prefix[] = { "vhost-", "kvm-pit/" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(prefix); i++)
+		if (!strncmp(comm, prefix[i], strlen(prefix[i])))
+			return (int32_t)strtoul(comm + strlen(prefix[i]), NULL, 10);
+	return 0;
+}
+
+static bool is_vmm(const char *comm)
+{
+	return !strncmp(comm, "qemu-", 5) || !strcmp(comm, "kvm");
+}
+
+static int pid_cmp(const void *a, const void *b)
+{
+	const int32_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* PIDs that tasks name outright, and tasks with the name of a VMM that run no vCPU. */
+static int collect_pids(struct grouping *g)
+{
+	g->pid = calloc(g->comms->n + 1, sizeof(*g->pid));
+	if (!g->pid)
+		return -ENOMEM;
+	for (size_t i = 0; i < g->comms->n; i++) {
+		const struct comm *c = &g->comms->v[i];
+
+		if (named_pid(c->name) > 0)
+			g->pid[g->npid++] = named_pid(c->name);
+		else if (is_vmm(c->name) && !member_of(g, (uint32_t)c->tid))
+			g->pid[g->npid++] = c->tid;
+	}
+	qsort(g->pid, g->npid, sizeof(*g->pid), pid_cmp);
+	return 0;
+}
+
+/* A thread that has to do with a group: is it its VMM's? The main thread is the oldest of those that often do. */
+static void see_other(struct grouping *g, struct member *group, int32_t tid, uint64_t wakes)
+{
+	const char *comm = comms_get(g->comms, tid);
+
+	if (wakes < MIN_WAKES)
+		return;
+	if (named_pid(comm) > 0)
+		group->named = named_pid(comm);
+	if (!is_vmm(comm) || wakes < group->vmm_wakes / 16)
+		return;
+	if (!group->vmm || tid < group->vmm || group->vmm_wakes < wakes / 16)
+		group->vmm = tid;
+	group->vmm_wakes = MAX(group->vmm_wakes, wakes);
+}
+
+static void see_others(struct grouping *g)
+{
+	for (size_t i = 0; i < g->others.cap; i++)
+		if (g->others.slot[i].used)
+			see_other(g, &g->v[g->v[g->others.slot[i].key >> 32].group],
+				  (int32_t)(g->others.slot[i].key & UINT32_MAX), g->others.slot[i].val);
+}
+
+/* The only one that comes after the thread before the group's first one, and not after this one. */
+static int32_t pid_before(const struct grouping *g, const struct member *first)
+{
+	int32_t before = first > g->v ? first[-1].tid : 0;
+	size_t lo = 0, hi = g->npid;
+
+	before = MAX(before, first->tid - PID_REACH);
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (g->pid[mid] <= before)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == g->npid || g->pid[lo] > first->tid)
+		return 0;
+	for (hi = lo + 1; hi < g->npid && g->pid[hi] <= first->tid; hi++)
+		if (g->pid[hi] != g->pid[lo])
+			return 0;
+	return g->pid[lo];
+}
+
+static int32_t guess_pid(const struct grouping *g, const struct member *first)
+{
+	const struct member *group = &g->v[first->group];
+
+	if (group->named)
+		return group->named;
+	if (group->vmm && group->vmm <= first->tid)
+		return group->vmm;
+	return pid_before(g, first);
+}
+
+/* A PID that was guessed for two VMs is neither's. */
+static int drop_doubles(struct grouping *g, size_t first_vm)
+{
+	struct u64map owner = { 0 };
+	int ret = 0;
+
+	for (size_t i = first_vm; i < g->m->nvm && !ret; i++) {
+		struct hostmap_vm *vm = &g->m->vm[i];
+		uint64_t other;
+
+		if (vm->pid <= 0 || vm->basis == HOSTMAP_BY_PROCESS)
+			continue;
+		if (!u64map_get(&owner, (uint32_t)vm->pid, &other)) {
+			ret = u64map_put(&owner, (uint32_t)vm->pid, i);
+			continue;
+		}
+		vm->pid = g->m->vm[other].pid = 0;
+	}
+	u64map_free(&owner);
+	hostmap_chain(g->m);
+	for (size_t i = first_vm; i < g->m->nvm; i++)
+		hostmap_vm_label(g->m, i);
+	return ret;
+}
+
+static enum hostmap_basis basis_of(const struct member *v)
+{
+	return v->by_pid || v->tgid ? HOSTMAP_BY_PROCESS : v->by_wakes ? HOSTMAP_BY_WAKES : HOSTMAP_BY_IDS;
+}
+
+/* first: the member with the lowest thread id of its group. */
+static int make_vm(struct grouping *g, size_t first)
+{
+	ssize_t at = hostmap_vm_add(g->m, NULL, g->v[first].tgid);
+	struct hostmap_vm *vm;
+	size_t i = first;
+
+	if (at < 0)
+		return (int)at;
+	vm = &g->m->vm[at];
+	if (!vm->pid)
+		vm->pid = guess_pid(g, &g->v[first]);
+	do {
+		struct member *v = &g->v[i];
+
+		g->m->thread[v->thread].vm = (size_t)at;
+		vm->basis = MAX(vm->basis, basis_of(v));
+		vm->first = MIN(vm->first, v->first);
+		vm->last = MAX(vm->last, v->last);
+		i = v->next;
+	} while (i != first);
+	if (g->n == 1)
+		vm->basis = HOSTMAP_BY_PROCESS;
+	return 0;
+}
+
+static int make_groups(struct grouping *g)
+{
+	size_t first_vm = g->m->nvm;
+	int ret = see_all(g);
+
+	if (!ret)
+		ret = join_processes(g);
+	if (!ret)
+		ret = join_wakers(g);
+	if (!ret)
+		ret = join_neighbours(g);
+	if (!ret)
+		ret = collect_pids(g);
+	see_others(g);
+	for (size_t i = 0; i < g->n && !ret; i++)
+		if (g->m->thread[g->v[i].thread].vm == HOSTMAP_END)
+			ret = make_vm(g, i);
+	return ret ? ret : drop_doubles(g, first_vm);
+}
+
+int vmgroup_make(struct hostmap *m)
+{
+	struct grouping g = { .m = m };
+	int ret = collect_members(&g);
+
+	if (!ret && g.n)
+		ret = comms_new(m->cap, m->fmt, &g.comms);
+	if (!ret && g.n) {
+		resolve(&g);
+		ret = make_groups(&g);
+	}
+	comms_free(g.comms);
+	u64map_free(&g.at);
+	u64map_free(&g.parent);
+	u64map_free(&g.wakes);
+	u64map_free(&g.others);
+	u64map_free(&g.runs);
+	free(g.v);
+	free(g.pid);
+	return ret;
+}

@@ -1,0 +1,615 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * feed.c: the walk behind all latency analyses, their tables, and the worst cases.
+ */
+#include "priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define GROUPS_MAX 256 /* of a table; a hostile capture must not make more */
+
+const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", NULL };
+
+static const struct lat_desc *const descs[LAT_TABLES] = {
+	[LAT_T_IRQ] = &lat_desc_irq, [LAT_T_SCHED] = &lat_desc_sched,
+	[LAT_T_STEALER] = &lat_desc_stealer, [LAT_T_IO] = &lat_desc_io,
+	[LAT_T_TIMER] = &lat_desc_timer, [LAT_T_HRTIMER] = &lat_desc_hrtimer,
+};
+
+/* ---- tables ---- */
+
+int64_t lat_vm_of(const struct lat *l, const struct lat_in *in)
+{
+	int64_t vm = in->i->vm >= 0 ? in->i->vm : hostmap_task_vm(l->map, in->i->tid);
+
+	return vm < 0 && l->map->nvm == 1 ? 0 : vm;
+}
+
+bool lat_wanted(const struct lat *l, int64_t vm, int64_t vcpu)
+{
+	return (l->o.vm < 0 || vm == l->o.vm) && (l->o.vcpu < 0 || vcpu == l->o.vcpu);
+}
+
+struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm, uint64_t key,
+				uint32_t *index)
+{
+	struct lat_table *t = &l->table[id];
+	uint64_t k = key * 1024 + (uint64_t)(vm + 1), at;
+	struct lat_group *g;
+
+	if (u64map_get(&l->group_at[id], k, &at)) {
+		*index = (uint32_t)at;
+		return &t->group[at];
+	}
+	if (t->ngroup >= GROUPS_MAX) {
+		t->crowded++;
+		return NULL;
+	}
+	g = array_grow(&t->group, t->ngroup, &t->group_cap, sizeof(*g));
+	if (!g || u64map_put(&l->group_at[id], k, t->ngroup)) {
+		t->crowded++;
+		return NULL;
+	}
+	g->vm = vm;
+	*index = (uint32_t)t->ngroup++;
+	return g;
+}
+
+int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time)
+{
+	if (!g->stage[stage]) {
+		g->stage[stage] = calloc(1, sizeof(*g->stage[stage]));
+		if (!g->stage[stage])
+			return -ENOMEM;
+	}
+	loghist_add(g->stage[stage], time);
+	return 0;
+}
+
+/* worst[] is a heap with the shortest on top while the walk goes on. */
+static void heap_down(struct lat_case *c, size_t n, size_t i)
+{
+	for (;;) {
+		size_t least = i, kid = 2 * i + 1;
+		struct lat_case swap;
+
+		if (kid < n && c[kid].time < c[least].time)
+			least = kid;
+		if (kid + 1 < n && c[kid + 1].time < c[least].time)
+			least = kid + 1;
+		if (least == i)
+			return;
+		swap = c[i];
+		c[i] = c[least];
+		c[least] = swap;
+		i = least;
+	}
+}
+
+static void worst_add(struct lat *l, struct lat_table *t, const struct lat_case *c)
+{
+	if (c->time < l->o.than_ns || !l->o.worst)
+		return;
+	if (t->nworst < l->o.worst) {
+		t->worst[t->nworst++] = *c;
+		if (t->nworst == l->o.worst)
+			for (size_t i = t->nworst / 2 + 1; i--;)
+				heap_down(t->worst, t->nworst, i);
+	} else if (c->time > t->worst[0].time) {
+		t->worst[0] = *c;
+		heap_down(t->worst, t->nworst, 0);
+	}
+}
+
+int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c)
+{
+	int ret = 0;
+
+	for (unsigned int s = 0; s < LAT_STAGES && !ret; s++)
+		if (c->known >> s & 1)
+			ret = lat_stage_add(g, s, c->stage_time[s]);
+	g->cause[c->cause]++;
+	worst_add(l, &l->table[id], c);
+	return ret;
+}
+
+static int longer(const void *a, const void *b)
+{
+	const struct lat_case *x = a, *y = b;
+
+	if (x->time != y->time)
+		return x->time < y->time ? 1 : -1;
+	return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/* ---- set-up ---- */
+
+int lat_note_add(struct lat *l, const char *text)
+{
+	char **slot = array_grow(&l->note, l->nnote, &l->note_cap, sizeof(*slot));
+
+	if (!slot)
+		return -ENOMEM;
+	*slot = strdup(text);
+	l->nnote += *slot != NULL;
+	return *slot ? 0 : -ENOMEM;
+}
+
+/* The first guest's; QEMU's traces and other hosts come behind the guests. */
+static const struct lat_decoder *guest_decoder(const struct lat *l)
+{
+	return l->nsrc > 1 && tl_source(l->t, 1)->guest ? l->dec[1] : NULL;
+}
+
+static int notes_left_out(struct lat *l)
+{
+	char text[256];
+	int ret = 0;
+
+	for (unsigned int k = 0; k < LAT_KINDS && !ret; k++) {
+		if (!l->left_out[k])
+			continue;
+		snprintf(text, sizeof(text), "%s is left out: %s", lat_kind_names[k], l->left_out[k]);
+		ret = lat_note_add(l, text);
+	}
+	return ret;
+}
+
+/* What an answer would need and no capture has. */
+static int notes(struct lat *l)
+{
+	const struct lat_decoder *host = l->dec[0], *guest = guest_decoder(l);
+	int ret = notes_left_out(l);
+
+	if (!ret && (l->o.want[LAT_SCHED] || l->o.want[LAT_TIMER] || l->o.want[LAT_IRQ]) &&
+	    !lat_decoder_has(host, LE_SWITCH))
+		ret = lat_note_add(l, "the host capture has no sched:sched_switch: time off the CPU is not known "
+			      "and counts as what the vCPU did before");
+	if (!ret && l->o.want[LAT_SCHED] && lat_decoder_has(host, LE_SWITCH) && !lat_decoder_has(host, LE_WAKE))
+		ret = lat_note_add(l, "the host capture has no sched:sched_wakeup: waiting for a CPU after a wake-up "
+			      "counts as sleep");
+	if (!ret && !guest && (l->o.want[LAT_IRQ] || l->o.want[LAT_TIMER]))
+		ret = lat_note_add(l, "no guest capture: measured to the entry of the guest, not to its handler");
+	if (!ret && !guest && l->o.want[LAT_SCHED])
+		ret = lat_note_add(l, "no guest capture: which guest task was hit is not known");
+	if (!ret && guest && l->o.want[LAT_SCHED] && !lat_decoder_has(guest, LE_SWITCH))
+		ret = lat_note_add(l, "the guest capture has no sched:sched_switch: which guest task was hit is known "
+			      "only where it made other events");
+	return ret;
+}
+
+/* What each analysis cannot do without; all is about vCPUs, which kvm_entry and kvm_exit make known. */
+static const struct {
+	enum lat_kind kind;
+	bool guest; /* of its capture */
+	enum lat_ev ev[2];
+	const char *lacks;
+} needs[] = {
+	{ LAT_IRQ, false, { LE_ACCEPT, LE_ACCEPT },
+	  "the host capture has no kvm:kvm_apic_accept_irq: record it (it is in kvmft record's default events)" },
+	{ LAT_TIMER, false, { LE_MSR, LE_ACCEPT },
+	  "the host capture has no kvm:kvm_msr and kvm:kvm_apic_accept_irq: record them (they are in kvmft "
+	  "record's default events)" },
+	{ LAT_IO, true, { LE_RQ_ISSUE, LE_RQ_COMPLETE },
+	  "the guest capture has no block:block_rq_issue and block:block_rq_complete: record them" },
+};
+
+/* What is missing for this analysis; NULL: nothing. */
+static const char *lacks(const struct lat *l, unsigned int kind)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(needs); i++) {
+		const struct lat_decoder *d = needs[i].guest ? guest_decoder(l) : l->dec[0];
+
+		if (needs[i].kind != kind)
+			continue;
+		if (!d)
+			return "needs a capture of the guest, with block:block_rq_issue and block:block_rq_complete";
+		if (!lat_decoder_has(d, needs[i].ev[0]) || !lat_decoder_has(d, needs[i].ev[1]))
+			return needs[i].lacks;
+	}
+	return NULL;
+}
+
+/* What cannot be answered is left out, with a note; if that is all that was asked for, it is an error. */
+static int need(struct lat *l, struct kvmft_err *err)
+{
+	unsigned int first = LAT_KINDS;
+	bool any = false;
+
+	if (!lat_decoder_has(l->dec[0], LE_ENTRY) || !lat_decoder_has(l->dec[0], LE_EXIT))
+		return err_set(err, ENOENT, "the host capture has no kvm_entry and kvm_exit: record them with `kvmft "
+					    "record` on the host (`kvmft check` tells whether its KVM has them)");
+	for (unsigned int k = 0; k < LAT_KINDS; k++) {
+		l->left_out[k] = l->o.want[k] ? lacks(l, k) : NULL;
+		l->o.want[k] &= !l->left_out[k];
+		any |= l->o.want[k];
+		if (l->left_out[k])
+			first = MIN(first, k);
+	}
+	if (any || first == LAT_KINDS)
+		return 0;
+	return err_set(err, ENOENT, "%s: %s", lat_kind_names[first], l->left_out[first]);
+}
+
+/* Where its end is known, what follows is not taken for something that it does not tell. */
+static void guest_capture(struct lat *l, const struct tl_source *s)
+{
+	struct lat_guest *g = &l->guest[l->map->vm[s->vm].of];
+	uint64_t stop;
+
+	if (!tl_source_end(l->t, s, &stop))
+		stop = UINT64_MAX;
+	g->stop = g->src ? MAX(g->stop, stop) : stop; /* a VM may have several captures */
+	g->src = s;
+	g->uncertain = MAX(g->uncertain, l->map->vm[s->vm].uncertain);
+}
+
+static int tables(struct lat *l)
+{
+	for (unsigned int i = 0; i < LAT_TABLES; i++) {
+		l->table[i].desc = descs[i];
+		l->table[i].worst = calloc(l->o.worst ? l->o.worst : 1, sizeof(*l->table[i].worst));
+		if (!l->table[i].worst)
+			return -ENOMEM;
+	}
+	l->guest = calloc(l->map->nvm + 1, sizeof(*l->guest));
+	if (!l->guest)
+		return -ENOMEM;
+	if (!tl_source_end(l->t, tl_source(l->t, 0), &l->stop))
+		l->stop = UINT64_MAX;
+	for (size_t i = 1; i < l->nsrc; i++)
+		if (tl_source(l->t, i)->guest)
+			guest_capture(l, tl_source(l->t, i));
+	return lat_io_new(l) || lat_workers_new(l) ? -ENOMEM : lat_hrtimers_new(l);
+}
+
+int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out, struct kvmft_err *err)
+{
+	struct lat *l = calloc(1, sizeof(*l));
+	int ret = l ? 0 : -ENOMEM;
+
+	*out = NULL;
+	if (!l)
+		return err_set(err, ENOMEM, "out of memory");
+	l->t = t;
+	l->map = tl_hostmap(t);
+	l->o = *o;
+	l->nsrc = tl_sources(t);
+	l->khz = tl_source(t, 0)->cap->tsc_khz;
+	l->dec = calloc(l->nsrc, sizeof(*l->dec));
+	for (size_t i = 0; l->dec && !ret && i < l->nsrc; i++)
+		ret = lat_decoder_new(tl_source(t, i)->fmt, tl_source(t, i)->guest, &l->dec[i]);
+	if (!l->dec || ret)
+		ret = err_set(err, ENOMEM, "out of memory");
+	else
+		ret = need(l, err);
+	if (!ret && (tables(l) || notes(l)))
+		ret = err_set(err, ENOMEM, "out of memory");
+	if (ret)
+		lat_free(l);
+	else
+		*out = l;
+	return ret;
+}
+
+/* ---- the walk ---- */
+
+struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id)
+{
+	uint64_t key = (uint64_t)vm << 32 | id, at;
+	struct lat_vcpu **slot, *v;
+
+	if (u64map_get(&l->vcpu_at, key, &at))
+		return l->vcpu[at];
+	v = calloc(1, sizeof(*v));
+	slot = v ? array_grow(&l->vcpu, l->nvcpu, &l->vcpu_cap, sizeof(*slot)) : NULL;
+	if (!slot || u64map_put(&l->vcpu_at, key, l->nvcpu)) {
+		free(v);
+		return NULL;
+	}
+	*slot = v;
+	l->nvcpu++;
+	v->vm = vm;
+	v->id = id;
+	return v;
+}
+
+static int feed_host(struct lat *l, const struct lat_in *in)
+{
+	struct lat_vcpu *v = NULL;
+	int ret = 0;
+
+	if (in->i->vm >= 0 && in->i->vcpu >= 0) {
+		v = lat_vcpu_get(l, (size_t)in->i->vm, (uint32_t)in->i->vcpu);
+		if (!v)
+			return -ENOMEM;
+	}
+	/* sched and block events are made by, but do not tell of, the thread. */
+	if (v && in->kind < LE_SWITCH && in->kind != LE_ACCEPT && in->kind != LE_APICV_ACCEPT) {
+		/* An injection is part of the entry that follows it. */
+		if (in->kind == LE_ENTRY)
+			ret = lat_irq_entry(l, v, in->t);
+		if (!ret)
+			ret = lat_vcpu_host(l, v, in);
+		if (!ret && in->kind == LE_EXIT && v->state == VS_HALTED)
+			ret = lat_irq_passed(l, v, in->t, -1, true);
+		if (ret)
+			return ret;
+	}
+	lat_io_host(l, v, in);
+	lat_irq_raised(l, in);
+	switch (in->kind) {
+	case LE_ACCEPT:
+	case LE_APICV_ACCEPT: return lat_irq_accept(l, in);
+	case LE_INJ: return v ? lat_irq_inject(l, v, in) : 0;
+	case LE_EOI: return lat_irq_eoi(l, in);
+	case LE_MSR:
+		if (v)
+			lat_timer_msr(l, v, in);
+		return 0;
+	case LE_SWITCH:
+		lat_worker_switch(l, in);
+		return lat_vcpu_switch(l, in);
+	case LE_WAKE:
+		lat_worker_wake(l, in);
+		lat_vcpu_wake(l, in);
+		return 0;
+	default: return 0;
+	}
+}
+
+/* The first event of a guest: what had gone in before was handled, or not, where nobody recorded. */
+static int guest_begins(struct lat *l, size_t vm, uint64_t t)
+{
+	int ret = 0;
+
+	l->guest[vm].begun = true;
+	l->guest[vm].begin = t;
+	for (size_t k = 0; k < l->nvcpu && !ret; k++)
+		if (l->vcpu[k]->vm == vm)
+			ret = lat_irq_passed(l, l->vcpu[k], t, -1, true);
+	return ret;
+}
+
+static int feed_guest(struct lat *l, const struct lat_in *in)
+{
+	struct lat_vcpu *v;
+	int ret = 0;
+
+	if (in->i->vm < 0 || in->i->vcpu < 0)
+		return 0;
+	v = lat_vcpu_get(l, (size_t)in->i->vm, (uint32_t)in->i->vcpu);
+	if (!v)
+		return -ENOMEM;
+	if (!l->guest[in->i->vm].begun && !in->i->unplaced)
+		ret = guest_begins(l, (size_t)in->i->vm, in->t);
+	if (!ret)
+		ret = lat_irq_guest(l, v, in);
+	if (!ret)
+		ret = lat_io_guest(l, v, in);
+	if (!ret)
+		ret = lat_hrtimer_guest(l, v, in);
+	lat_vcpu_guest(v, in);
+	return ret;
+}
+
+/* What means nothing else tells of a guest whose it is, whether preemption was off, and interrupts. */
+static int feed_other(struct lat *l, const struct tl_item *i)
+{
+	const struct lat_in in = { .kind = LE_NONE, .i = i, .t = i->host };
+
+	return i->src->guest ? feed_guest(l, &in) : 0;
+}
+
+/* Whatever was going on may have ended in the gap. */
+static void feed_gap(struct lat *l, const struct tl_item *i)
+{
+	if (i->src->qemu) {
+		lat_io_qemu_forget(l);
+		return;
+	}
+	if (!i->src->guest)
+		l->blind_until = MAX(l->blind_until, i->host + i->width);
+	for (size_t k = 0; k < l->nvcpu; k++) {
+		struct lat_vcpu *v = l->vcpu[k];
+
+		if (i->src->guest && (int64_t)v->vm != i->vm)
+			continue;
+		lat_irq_forget(l, v);
+		v->guest_known = false;
+		v->irq_depth = v->softirq_depth = 0;
+		if (i->src->guest)
+			continue;
+		lat_vcpu_forget(l, v);
+		l->table[LAT_T_TIMER].count[TIMER_CUT] += v->armed;
+		v->armed = false;
+	}
+	lat_io_forget(l);
+	for (size_t vm = 0; vm < l->map->nvm; vm++)
+		if (!i->src->guest || (int64_t)vm == i->vm)
+			lat_hrtimers_forget(l, vm);
+	if (!i->src->guest) {
+		lat_workers_forget(l);
+		lat_cpus_forget(l);
+	}
+	l->raised.valid = false;
+}
+
+int lat_feed(struct lat *l, const struct tl_item *i)
+{
+	struct lat_in in;
+
+	if (i->kind != TL_EVENT) {
+		feed_gap(l, i);
+		return 0;
+	}
+	if (i->src->qemu || i->marker) {
+		if (i->host >= l->blind_until && lat_decode_qemu(i, &in))
+			lat_io_qemu(l, &in);
+		return 0;
+	}
+	l->now = MAX(l->now, i->host);
+	if (!i->src->guest) {
+		if (!l->begun)
+			l->begin = i->host;
+		l->begun = true;
+		l->end = MAX(l->end, i->host);
+	}
+	if (i->host < l->blind_until)
+		return 0;
+	if (!lat_decode(l->dec[i->src->index], i, &in))
+		return feed_other(l, i);
+	return i->src->guest ? feed_guest(l, &in) : feed_host(l, &in);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct lat_group *x = a, *y = b;
+	unsigned __int128 p = x->stage[0] ? x->stage[0]->sum : 0, q = y->stage[0] ? y->stage[0]->sum : 0;
+
+	if (x->rest != y->rest)
+		return x->rest ? 1 : -1;
+	return p < q ? 1 : p > q ? -1 : strcmp(x->name, y->name);
+}
+
+/* The greatest sum first. The worst cases tell their group by index, which was its order in the table. */
+static int sort_groups(struct lat_table *t)
+{
+	uint32_t *now = calloc(t->ngroup ? t->ngroup : 1, sizeof(*now));
+
+	if (!now)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->ngroup; i++)
+		t->group[i].order = (uint32_t)i;
+	if (t->ngroup)
+		qsort(t->group, t->ngroup, sizeof(*t->group), by_time);
+	for (size_t i = 0; i < t->ngroup; i++)
+		now[t->group[i].order] = (uint32_t)i;
+	for (size_t i = 0; i < t->nworst; i++)
+		t->worst[i].group = now[t->worst[i].group];
+	free(now);
+	return 0;
+}
+
+/* How far the stages that QEMU's own events part may be off. */
+static int note_qemu(struct lat *l)
+{
+	uint64_t around = lat_io_qemu_around(l);
+	char text[128], off[32];
+
+	if (!around)
+		return 0;
+	if (l->khz)
+		str_ns(off, sizeof(off), lat_span(l, around));
+	else
+		snprintf(off, sizeof(off), "%llu cycles", (unsigned long long)around);
+	snprintf(text, sizeof(text), "take, block and notify are by QEMU's own clock, and may be off by %s either way",
+		 off);
+	return lat_note_add(l, text);
+}
+
+int lat_finish(struct lat *l)
+{
+	int ret;
+
+	for (size_t k = 0; k < l->nvcpu; k++) {
+		lat_vcpu_finish(l, l->vcpu[k]);
+		l->table[LAT_T_TIMER].count[TIMER_OPEN] += l->vcpu[k]->armed;
+	}
+	ret = lat_irq_finish(l);
+	l->table[LAT_T_TIMER].count[TIMER_UNSEEN] =
+		l->table[LAT_T_TIMER].count[TIMER_FIRED] - l->table[LAT_T_TIMER].count[TIMER_MEASURED];
+	lat_io_finish(l);
+	lat_hrtimers_finish(l);
+	if (!ret)
+		ret = note_qemu(l);
+	if (!ret && l->o.want[LAT_SCHED] && l->unseen_switches)
+		ret = lat_note_add(l, "the host's switches between other threads were not recorded (record --vm "
+			      "takes the VM's alone): who else ran between the first and the last that are named "
+			      "is not known");
+	for (unsigned int i = 0; i < LAT_TABLES && !ret; i++) {
+		ret = sort_groups(&l->table[i]);
+		if (l->table[i].nworst)
+			qsort(l->table[i].worst, l->table[i].nworst, sizeof(*l->table[i].worst), longer);
+	}
+	return ret;
+}
+
+/* ---- results ---- */
+
+const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id)
+{
+	return &l->table[id];
+}
+
+bool lat_in_cycles(const struct lat *l)
+{
+	return !l->khz;
+}
+
+size_t lat_vcpus(const struct lat *l)
+{
+	return l->nvcpu;
+}
+
+void lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t)
+{
+	const struct lat_vcpu *v = l->vcpu[i];
+
+	*t = (struct lat_times){ .vm = v->vm, .vcpu = v->id, .tid = v->tid, .first = v->first, .last = v->last };
+	memcpy(t->time, v->time, sizeof(t->time));
+}
+
+const bool *lat_answers(const struct lat *l)
+{
+	return l->o.want;
+}
+
+const char *lat_left_out(const struct lat *l, enum lat_kind kind)
+{
+	return l->left_out[kind];
+}
+
+const char *lat_note(const struct lat *l, size_t i)
+{
+	return i < l->nnote ? l->note[i] : NULL;
+}
+
+void lat_free(struct lat *l)
+{
+	if (!l)
+		return;
+	for (size_t i = 0; l->dec && i < l->nsrc; i++)
+		lat_decoder_free(l->dec[i]);
+	free(l->dec);
+	for (size_t i = 0; i < l->nvcpu; i++) {
+		free(l->vcpu[i]->chain);
+		free(l->vcpu[i]);
+	}
+	free(l->vcpu);
+	for (unsigned int i = 0; i < LAT_TABLES; i++) {
+		struct lat_table *t = &l->table[i];
+
+		for (size_t g = 0; g < t->ngroup; g++)
+			for (unsigned int s = 0; s < LAT_STAGES; s++)
+				free(t->group[g].stage[s]);
+		free(t->group);
+		free(t->worst);
+		u64map_free(&l->group_at[i]);
+	}
+	for (size_t i = 0; i < l->nnote; i++)
+		free(l->note[i]);
+	free(l->note);
+	free(l->cpu);
+	for (size_t i = 0; l->guest && i <= l->map->nvm; i++)
+		free(l->guest[i].handler);
+	free(l->guest);
+	u64map_free(&l->vcpu_at);
+	u64map_free(&l->irq_vector);
+	lat_io_free(l);
+	lat_workers_free(l);
+	lat_hrtimers_free(l);
+	free(l);
+}

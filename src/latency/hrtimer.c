@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * hrtimer.c: the guest's high-resolution timers, and how late their functions were called.
+ *
+ * hrtimer_start tells when a timer is due, in ns of the guest's CLOCK_MONOTONIC, or of CLOCK_REALTIME. What
+ * the guest's capture read of that clock and of its TSC makes a guest TSC of it, the vCPU's clock a host TSC.
+ * The time that hrtimer_expire_entry tells goes the same way, and must not be later than that event, nor much
+ * earlier: else the timer is of another clock (CLOCK_TAI, a CLOCK_BOOTTIME that was suspended) and left out.
+ *
+ * The local timer's interrupt whose handler runs on the vCPU is what called it; without one the total alone is
+ * known. hrtimer_cancel, where it was recorded, comes before hrtimer_expire_entry, too.
+ */
+#include "priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/samples.h"
+
+#define OPEN_MAX   65536	   /* timers that are set at once; more are not believed */
+#define REAL_FIRST 1000000000000000000ull /* ns: CLOCK_REALTIME is past September 2001, CLOCK_MONOTONIC not */
+#define BEHIND_MS  10000u	   /* a vCPU may have been off its CPU before it made the event ... */
+#define AHEAD_MS   1u		   /* ... but it cannot have read the future */
+
+const struct lat_desc lat_desc_hrtimer = {
+	.name = "hrtimer",
+	.title = "how late the guest's high-resolution timers were",
+	.key = "Function",
+	.stage = { "total", "expire", "deliver", "masked", "enter", "guest", "off-cpu" },
+	.stage_help = {
+		"from when it was due to hrtimer_expire_entry",
+		"from when it was due to the APIC",
+		"from there to the injection, less the part that follows",
+		"... the guest ran with interrupts off",
+		"from the injection to the entry of the guest",
+		"from the entry until the function is called",
+		"... and how much of it all the vCPU's thread wanted a CPU and had none",
+	},
+	.crosses = TIMER_CROSSES,
+	.parts = TIMER_PARTS,
+	.cause = { "", "late on the host", "late in the guest", "vCPU off its CPU", "early" },
+	/* The first is the sum of those up to "outside the host's capture". */
+	.count = { "started", "expired", "cancelled", "started anew", "cut by lost events", "open at the end",
+		   "not to be placed", "outside the host's capture", "outside the timer's interrupt",
+		   "expiries of timers not seen to start" },
+};
+
+struct hrtimer {
+	bool cancelled;
+	uint64_t vm, timer; /* the guest's pointer */
+	uint64_t expires;   /* ns of the guest's clock */
+	uint64_t set_at;    /* host TSC */
+};
+
+struct lat_hrtimers {
+	struct hrtimer *v;
+	size_t n, cap;
+	struct u64map at; /* of VM and pointer → index */
+	struct clocks {
+		struct cap_pieces mono, real;
+		bool has_mono, has_real;
+	} *clock; /* by source */
+};
+
+int lat_hrtimers_new(struct lat *l)
+{
+	l->hrtimers = calloc(1, sizeof(*l->hrtimers));
+	if (!l->hrtimers)
+		return -ENOMEM;
+	l->hrtimers->clock = calloc(l->nsrc, sizeof(*l->hrtimers->clock));
+	if (!l->hrtimers->clock)
+		return -ENOMEM;
+	for (size_t i = 1; i < l->nsrc && l->o.want[LAT_TIMER]; i++) {
+		const struct tl_source *s = tl_source(l->t, i);
+		struct clocks *c = &l->hrtimers->clock[i];
+
+		if (!s->guest || s->qemu || !lat_decoder_has(l->dec[i], LE_HRTIMER_START))
+			continue;
+		c->has_mono = !cap_pieces_init(&c->mono, s->cap, CAP_CLOCK_MONO);
+		c->has_real = !cap_pieces_init(&c->real, s->cap, CAP_CLOCK_REALTIME);
+	}
+	return 0;
+}
+
+void lat_hrtimers_free(struct lat *l)
+{
+	struct lat_hrtimers *h = l->hrtimers;
+
+	if (!h)
+		return;
+	for (size_t i = 0; h->clock && i < l->nsrc; i++) {
+		cap_pieces_free(&h->clock[i].mono);
+		cap_pieces_free(&h->clock[i].real);
+	}
+	free(h->clock);
+	free(h->v);
+	u64map_free(&h->at);
+	free(h);
+}
+
+static uint64_t *hrt_count(struct lat *l, unsigned int which)
+{
+	return &l->table[LAT_T_HRTIMER].count[which];
+}
+
+static uint64_t timer_key(uint64_t vm, uint64_t timer)
+{
+	return timer ^ vm << 48;
+}
+
+static struct hrtimer *timer_find(struct lat_hrtimers *h, uint64_t vm, uint64_t timer)
+{
+	uint64_t at;
+
+	if (!u64map_get(&h->at, timer_key(vm, timer), &at))
+		return NULL;
+	return h->v[at].vm == vm && h->v[at].timer == timer ? &h->v[at] : NULL;
+}
+
+/* The last one takes its place. */
+static int timer_drop(struct lat_hrtimers *h, struct hrtimer *t)
+{
+	const struct hrtimer *last = &h->v[--h->n];
+
+	u64map_del(&h->at, timer_key(t->vm, t->timer));
+	if (t == last)
+		return 0;
+	*t = *last;
+	return u64map_put(&h->at, timer_key(t->vm, t->timer), (uint64_t)(t - h->v));
+}
+
+static int timer_start(struct lat *l, const struct lat_vcpu *v, const struct lat_in *in)
+{
+	struct lat_hrtimers *h = l->hrtimers;
+	struct hrtimer *t = timer_find(h, v->vm, in->f[0]);
+
+	*hrt_count(l, HRT_STARTED) += 1;
+	if (t) {
+		*hrt_count(l, t->cancelled ? HRT_CANCELLED : HRT_REARMED) += 1;
+	} else if (h->n >= OPEN_MAX || u64map_get(&h->at, timer_key(v->vm, in->f[0]), NULL)) {
+		*hrt_count(l, HRT_UNPLACED) += 1;
+		return 0;
+	} else {
+		t = array_grow(&h->v, h->n, &h->cap, sizeof(*t));
+		if (!t || u64map_put(&h->at, timer_key(v->vm, in->f[0]), h->n))
+			return -ENOMEM;
+		h->n++;
+	}
+	*t = (struct hrtimer){ .vm = v->vm, .timer = in->f[0], .expires = in->f[1], .set_at = in->t };
+	return 0;
+}
+
+/* Host TSC at which the guest's clock read ns. */
+static bool timer_place(const struct lat *l, const struct lat_vcpu *v, const struct lat_in *in, uint64_t ns,
+			uint64_t *host)
+{
+	const struct clocks *c = &l->hrtimers->clock[in->i->src->index];
+	const struct epoch_vcpu *e = epoch_vm_find(l->map->vm[in->i->src->vm].epochs, v->id);
+	bool real = ns >= REAL_FIRST;
+	uint64_t lo, hi, from, to;
+
+	if (!e || !(real ? c->has_real : c->has_mono) ||
+	    clock_pieces_to_tsc(real ? &c->real.pieces : &c->mono.pieces, ns, &lo, &hi) < 0)
+		return false;
+	if (!epoch_result_usable(epoch_guest_to_host(e, lo + (hi - lo) / 2, &from, &to)))
+		return false;
+	*host = from;
+	return true;
+}
+
+static void timer_stages(const struct lat *l, const struct lat_vcpu *v, const struct lat_in *in, uint64_t from,
+			 struct lat_case *k)
+{
+	uint64_t off;
+
+	k->begin = MIN(from, in->t);
+	k->end = in->t;
+	k->time = lat_span(l, in->t - k->begin);
+	lat_stage(k, TIMER_ST_TOTAL, k->time);
+	if (v->running.open && v->running.vector == TIMER_VECTOR)
+		lat_timer_stages(l, &v->running, from, in->t, k);
+	if (lat_off_cpu(v, from, in->t, &off))
+		lat_stage(k, TIMER_ST_OFFCPU, lat_span(l, off));
+	if (in->t < from)
+		k->cause = TIMER_BY_EARLY;
+	else if (k->stage_time[TIMER_ST_OFFCPU] > k->time / 2)
+		k->cause = TIMER_BY_OFFCPU;
+	else if (k->stage_time[TIMER_ST_GUEST] + k->stage_time[TIMER_ST_MASKED] > k->time / 2)
+		k->cause = TIMER_BY_GUEST;
+	else if (k->known >> TIMER_ST_EXPIRE & 1)
+		k->cause = k->time ? TIMER_BY_HOST : TIMER_BY_NOTHING;
+}
+
+static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	struct lat_case k = { .vm = (int64_t)v->vm, .vcpu = v->id };
+	struct hrtimer *t = timer_find(l->hrtimers, v->vm, in->f[0]);
+	uint64_t due = 0, read = 0;
+	struct lat_group *g;
+	bool placed, outside;
+	int ret;
+
+	if (!t) {
+		*hrt_count(l, HRT_STRAY) += 1;
+		return 0;
+	}
+	placed = l->khz && timer_place(l, v, in, t->expires, &due) && timer_place(l, v, in, in->f[1], &read) &&
+		 read <= in->t + l->khz * AHEAD_MS && read + l->khz * BEHIND_MS >= in->t;
+	due = MAX(due, t->set_at); /* one that was due already is late from when it was set */
+	outside = !l->begun || MIN(due, in->t) < l->begin || in->t > l->stop;
+	ret = timer_drop(l->hrtimers, t);
+	*hrt_count(l, !placed ? HRT_UNPLACED : outside ? HRT_OUTSIDE : HRT_EXPIRED) += 1;
+	if (ret || !placed || outside)
+		return ret;
+	*hrt_count(l, HRT_ALONE) += !v->running.open || v->running.vector != TIMER_VECTOR;
+	if (!lat_wanted(l, k.vm, k.vcpu))
+		return 0;
+	g = lat_group_get(l, LAT_T_HRTIMER, k.vm, in->f[2], &k.group);
+	if (!g)
+		return 0;
+	snprintf(g->name, sizeof(g->name), "hrtimer 0x%llx", (unsigned long long)in->f[2]);
+	snprintf(k.what, sizeof(k.what), "%.40s on vCPU %u", g->name, v->id);
+	timer_stages(l, v, in, due, &k);
+	return lat_case_add(l, LAT_T_HRTIMER, g, &k);
+}
+
+int lat_hrtimer_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	struct hrtimer *t;
+
+	if (!l->o.want[LAT_TIMER] || in->i->unplaced)
+		return 0;
+	switch (in->kind) {
+	case LE_HRTIMER_START: return timer_start(l, v, in);
+	case LE_HRTIMER_EXPIRE: return timer_expire(l, v, in);
+	case LE_HRTIMER_CANCEL:
+		t = timer_find(l->hrtimers, v->vm, in->f[0]);
+		if (t)
+			t->cancelled = true;
+		return 0;
+	default: return 0;
+	}
+}
+
+void lat_hrtimers_forget(struct lat *l, size_t vm)
+{
+	struct lat_hrtimers *h = l->hrtimers;
+
+	for (size_t i = h->n; i--;) {
+		if (h->v[i].vm != vm)
+			continue;
+		*hrt_count(l, h->v[i].cancelled ? HRT_CANCELLED : HRT_CUT) += 1;
+		if (timer_drop(h, &h->v[i]))
+			return; /* cannot be: what is put back had a slot */
+	}
+}
+
+void lat_hrtimers_finish(struct lat *l)
+{
+	for (size_t i = 0; i < l->hrtimers->n; i++)
+		*hrt_count(l, l->hrtimers->v[i].cancelled ? HRT_CANCELLED : HRT_OPEN) += 1;
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * irq.c: an interrupt from its source on the host to the end of its handler in the guest.
+ *
+ *   raised      kvm_msi_set_irq, kvm_set_irq or kvm_apic_ipi of the thread that accepts it next
+ *   accepted    kvm_apic_accept_irq: pending in the vCPU's APIC (posted: kvm_apicv_accept_irq)
+ *   injected    kvm_inj_virq: goes in with the next entry; posted ones have none
+ *   entered     kvm_entry: the guest can take it
+ *   handled     irq_vectors:*_entry of its vector, or irq_handler_entry of a device, in the guest
+ *
+ * An APIC holds a vector once: what is accepted again before it was injected is coalesced, and where it is posted,
+ * before its handler. The events of devices' handlers tell the guest's interrupt number and not the vector; which is
+ * which is learnt from what was injected last, and handlers that stay ambiguous are left out and counted.
+ *
+ * A handler ends a chain only if it can be of it: the guest takes what goes in at once, with interrupts off until the
+ * handler begins. What halts, takes another interrupt, or shows interrupts on since is past it: the handler was not
+ * traced, and a later one is another interrupt's. How chains end is in irq_end.c.
+ */
+#include "priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Of common_flags (include/linux/trace_events.h). */
+#define FLAG_HARDIRQ 0x08
+#define FLAG_SOFTIRQ 0x10
+#define FLAG_BUSY    0x49 /* interrupts off, in one, or in an NMI */
+#define EOI_ENTRIES  4	  /* of the guest between the end of interrupt, which comes first, and the handler */
+
+static struct irq_chain *chain_at(struct lat_vcpu *v, uint8_t vector)
+{
+	if (!v->chain)
+		v->chain = calloc(IRQ_VECTORS, sizeof(*v->chain));
+	return v->chain ? &v->chain[vector] : NULL;
+}
+
+static uint64_t *irq_count(struct lat *l, unsigned int which)
+{
+	return &l->table[LAT_T_IRQ].count[which];
+}
+
+/* ---- the source ---- */
+
+/*
+ * Who may only use an irqfd: the ioctls are the VMM's, so not vhost's threads, not a work item of irqfd itself
+ * (virt/kvm/eventfd.c: irqfd_inject), and not an interrupt of the host. The VMM's own threads may use either.
+ */
+static bool by_irqfd(const struct lat_in *in)
+{
+	const struct tl_source *host = in->i->src;
+	const char *comm = tl_comm(host, in->i->tid);
+
+	return fmt_flags(host->fmt, in->i->rec) & (FLAG_HARDIRQ | FLAG_SOFTIRQ) || !strncmp(comm, "vhost-", 6) ||
+	       !strncmp(comm, "kworker/", 8);
+}
+
+void lat_irq_raised(struct lat *l, const struct lat_in *in)
+{
+	switch (in->kind) {
+	case LE_MSI:
+	case LE_SET_IRQ:
+	case LE_IPI: break;
+	case LE_ACCEPT: /* one message may go to several vCPUs */
+	case LE_APICV_ACCEPT: return;
+	default:
+		if (in->i->tid == l->raised.tid)
+			l->raised.valid = false;
+		return;
+	}
+	/* A line that is routed to a message makes both events: it began with the first. */
+	if (in->kind == LE_MSI && l->raised.valid && l->raised.line && l->raised.tid == in->i->tid &&
+	    l->raised.cpu == in->i->cpu && l->raised.vector < 0) {
+		l->raised.line = false;
+		l->raised.source = l->raised.source == SRC_LINE ? SRC_MSI : l->raised.source;
+		return;
+	}
+	l->raised.valid = true;
+	l->raised.line = in->kind == LE_SET_IRQ;
+	l->raised.tid = in->i->tid;
+	l->raised.cpu = in->i->cpu;
+	l->raised.vector = -1;
+	l->raised.t = in->t;
+	l->raised.has_wake = lat_worker_raises(l, in->i->tid, &l->raised.wake);
+	if (in->kind == LE_IPI)
+		l->raised.source = SRC_IPI;
+	else if (by_irqfd(in))
+		l->raised.source = SRC_IRQFD;
+	else
+		l->raised.source = in->kind == LE_MSI ? SRC_MSI : SRC_LINE;
+}
+
+/* The vCPU that an APIC belongs to; NULL when it never runs in this capture (whose ids are not trusted). */
+static struct lat_vcpu *apic_vcpu(struct lat *l, size_t vm, uint32_t id)
+{
+	uint64_t at;
+
+	if (u64map_get(&l->vcpu_at, (uint64_t)vm << 32 | id, &at))
+		return l->vcpu[at];
+	return hostmap_vcpu(l->map, vm, id) ? lat_vcpu_get(l, vm, id) : NULL;
+}
+
+/* ---- accepted, injected, entered ---- */
+
+/* One message may go to several vCPUs, with one vector. */
+static bool is_raised(struct lat *l, const struct lat_in *in, uint8_t vector)
+{
+	if (!l->raised.valid || l->raised.tid != in->i->tid || l->raised.cpu != in->i->cpu)
+		return false;
+	if (l->raised.vector < 0)
+		l->raised.vector = vector;
+	return l->raised.vector == vector;
+}
+
+static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, uint8_t vector,
+		       const struct lat_in *in)
+{
+	bool raised = is_raised(l, in, vector);
+
+	memset(c, 0, sizeof(*c));
+	c->open = true;
+	c->vector = vector;
+	c->irq = -1;
+	c->source = raised ? l->raised.source : SRC_UNKNOWN;
+	c->t_source = raised ? l->raised.t : in->t;
+	c->has_wake = raised && l->raised.has_wake;
+	c->wake = l->raised.wake;
+	c->t_accept = in->t;
+	c->at_accept = v->state;
+	c->entries = v->entries;
+	lat_times_at(v, in->t, c->spent);
+	lat_timer_accept(l, v, c);
+	v->open[vector / 64] |= 1ull << vector % 64;
+}
+
+int lat_irq_accept(struct lat *l, const struct lat_in *in)
+{
+	int64_t vm = lat_vm_of(l, in);
+	uint8_t vector = (uint8_t)in->f[1];
+	struct irq_chain *c;
+	struct lat_vcpu *v;
+	int ret = 0;
+
+	/* NMI, INIT and SIPI are no interrupts with a vector. */
+	if (vm < 0 || (in->has & 4 && (in->f[2] >> 8 & 7) > 1 && (in->f[2] >> 8 & 7) != 7))
+		return 0;
+	v = apic_vcpu(l, (size_t)vm, (uint32_t)in->f[0]);
+	if (!v)
+		return 0;
+	c = chain_at(v, vector);
+	if (!c)
+		return -ENOMEM;
+	if (in->kind == LE_APICV_ACCEPT) {
+		if (c->open && !c->posted) {
+			c->posted = true;
+			*irq_count(l, IRQ_POSTED) += 1;
+		}
+		return 0;
+	}
+	if (c->open && !c->injected && (!c->posted || lat_chain_pending(l, v, c))) {
+		c->coalesced++;
+		*irq_count(l, IRQ_COALESCED) += 1;
+		return 0;
+	}
+	if (c->open)
+		ret = lat_chain_end(l, v, c);
+	*irq_count(l, IRQ_ACCEPTED) += 1;
+	chain_open(l, v, c, vector, in);
+	v->met[vector / 64] |= 1ull << vector % 64;
+	return ret;
+}
+
+static void spent_since_accept(struct lat_vcpu *v, struct irq_chain *c, uint64_t t)
+{
+	uint64_t now[VS_STATES];
+
+	lat_times_at(v, t, now);
+	for (unsigned int s = 0; s < VS_STATES; s++)
+		c->spent[s] = now[s] - c->spent[s];
+	/* It was entered without the interrupt: KVM could not inject it. Before that, it was kicked. */
+	if (c->first_entry)
+		c->masked = MIN(c->spent[VS_GUEST], t - c->first_entry);
+}
+
+int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	uint8_t vector = (uint8_t)in->f[0];
+	struct irq_chain *c;
+	int ret;
+
+	if (in->has & 2 && in->f[1])
+		return 0; /* a software interrupt of the guest */
+	c = chain_at(v, vector);
+	if (!c)
+		return -ENOMEM;
+	if (c->open && c->injected) {
+		c->reinjected++;
+		*irq_count(l, IRQ_REINJECTED) += 1;
+		return 0;
+	}
+	if (c->open && c->entered) { /* posted, and taken without a handler: this is another one */
+		ret = lat_chain_end(l, v, c);
+		if (ret)
+			return ret;
+	}
+	if (!c->open) { /* accepted before the capture, or by the PIC, which has no such event */
+		*irq_count(l, IRQ_ACCEPTED) += 1;
+		l->raised.valid = false;
+		chain_open(l, v, c, vector, in);
+		c->early = !(v->met[vector / 64] >> vector % 64 & 1);
+	}
+	v->met[vector / 64] |= 1ull << vector % 64;
+	c->injected = true;
+	c->t_inject = in->t;
+	spent_since_accept(v, c, in->t);
+	return lat_irq_passed(l, v, in->t, vector, true);
+}
+
+/* It goes in; or is in, and the vCPU ends it and goes on. */
+static int chain_entered(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, uint64_t t)
+{
+	if (c->entered)
+		return c->t_eoi && ++c->eoi_entries > EOI_ENTRIES ? lat_chain_end(l, v, c) : 0;
+	if (c->injected) {
+		c->entered = true;
+		c->t_entry = t;
+	} else if (c->posted) {
+		/* A running guest takes it at once, any other at the entry. */
+		c->entered = true;
+		c->t_entry = t;
+		c->t_inject = t;
+		spent_since_accept(v, c, t);
+	} else if (!c->first_entry) {
+		c->first_entry = t;
+	}
+	return c->entered && !l->guest[v->vm].src ? lat_timer_fired(l, v, c) : 0;
+}
+
+/* Tells all open chains of the entry; few are. Without a guest this is as far as a timer is seen. */
+int lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t)
+{
+	int ret = 0;
+
+	for (unsigned int w = 0; w < ARRAY_SIZE(v->open); w++)
+		for (uint64_t bits = v->open[w]; bits && !ret; bits &= bits - 1) {
+			ret = chain_entered(l, v, &v->chain[w * 64 + (unsigned int)__builtin_ctzll(bits)], t);
+		}
+	return ret;
+}
+
+int lat_irq_eoi(struct lat *l, const struct lat_in *in)
+{
+	int64_t vm = lat_vm_of(l, in);
+	struct lat_vcpu *v = vm >= 0 ? apic_vcpu(l, (size_t)vm, (uint32_t)in->f[0]) : NULL;
+	uint8_t vector = (uint8_t)in->f[1];
+	struct irq_chain *c = v && v->chain ? &v->chain[vector] : NULL;
+
+	if (v && v->running.open && v->running.vector == vector && !v->running.t_eoi) {
+		v->running.t_eoi = in->t;
+		return 0;
+	}
+	if (!c || !c->open || !c->entered || c->t_eoi)
+		return 0;
+	c->t_eoi = in->t;
+	return l->guest[vm].src ? 0 : lat_chain_end(l, v, c);
+}
+
+/* ---- the guest ---- */
+
+static bool awaits_handler(const struct lat_vcpu *v, unsigned int vec)
+{
+	const struct irq_chain *c = &v->chain[vec];
+
+	return lat_is_device(vec) && c->open && (c->entered || c->posted) && !c->handled;
+}
+
+/*
+ * The vector behind interrupt number irq of the guest: learnt, or else the one that went in last. KVM
+ * injects one with each entry; posted ones may go in together, and are then ambiguous: -1.
+ */
+static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq)
+{
+	uint64_t key = ((uint64_t)v->vm << 32 | (uint32_t)irq) << 8 ^ v->id, known, last = 0;
+	int found = -1;
+
+	if (!v->chain)
+		return -1;
+	if (u64map_get(&l->irq_vector, key, &known) && awaits_handler(v, (unsigned int)known))
+		return (int)known;
+	for (unsigned int w = 0; w < ARRAY_SIZE(v->open); w++)
+		for (uint64_t bits = v->open[w]; bits; bits &= bits - 1) {
+			unsigned int vec = w * 64 + (unsigned int)__builtin_ctzll(bits);
+
+			if (!awaits_handler(v, vec) || lat_chain_in(&v->chain[vec]) < last)
+				continue;
+			found = lat_chain_in(&v->chain[vec]) == last ? -1 : (int)vec;
+			last = lat_chain_in(&v->chain[vec]);
+		}
+	if (found >= 0 && u64map_put(&l->irq_vector, key, (uint64_t)found))
+		return -1;
+	return found;
+}
+
+/* The APIC may accept the vector again while its handler runs: the chain moves out of its place. */
+static int handler_takes(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
+{
+	int ret = v->running.open ? lat_chain_count(l, v, &v->running) : 0;
+
+	v->running = *c;
+	lat_chain_close(v, c);
+	return ret ? ret : lat_timer_fired(l, v, &v->running);
+}
+
+static int handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	bool device = in->kind != LE_VECTOR_ENTRY;
+	int vec = device ? device_vector(l, v, (int32_t)in->f[0]) : (uint8_t)in->f[0];
+	struct irq_chain *c;
+
+	if (lat_handler_seen(l, v->vm, device ? FIRST_DEVICE_VECTOR : (unsigned int)vec, in->t))
+		return -ENOMEM;
+	if (!l->begun || in->t > l->stop) /* the host saw nothing of it */
+		return 0;
+	c = vec >= 0 && v->chain ? &v->chain[vec] : NULL;
+	if (!c || !c->open || c->handled || (!c->entered && !c->posted)) {
+		/* A shared line has several handlers: only its first is the end of the way. */
+		if (!v->running.open)
+			*irq_count(l, IRQ_STRAY) += 1;
+		return 0;
+	}
+	if (!c->entered) /* posted into a guest that ran: it never left */
+		lat_chain_taken(c);
+	c->handled = true;
+	c->t_handler = in->t;
+	if (device) {
+		c->irq = (int32_t)in->f[0];
+		lat_decode_text(l->dec[in->i->src->index], in, c->name, sizeof(c->name));
+		v->last_device = *c;
+		v->has_last = true;
+	} else {
+		const char *name = fmt_name(in->i->ev);
+
+		snprintf(c->name, sizeof(c->name), "%.*s", (int)(strrchr(name, '_') - name), name);
+	}
+	return handler_takes(l, v, c);
+}
+
+static int handler_end(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	struct irq_chain *c = &v->running;
+
+	if (!c->open || (in->kind == LE_VECTOR_EXIT ? c->vector != (uint8_t)in->f[0] : c->irq != (int32_t)in->f[0]))
+		return 0;
+	c->t_end = in->t;
+	c->open = false;
+	return lat_chain_count(l, v, c);
+}
+
+/*
+ * Where interrupts are on the guest has taken what had gone in before. It switches tasks with interrupts off, but not
+ * in a handler: what was injected it has taken, and what is posted may still wait.
+ */
+static int guest_goes_on(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	bool on = !(fmt_flags(in->i->src->fmt, in->i->rec) & FLAG_BUSY);
+
+	if (in->t > l->stop || (!on && in->kind != LE_SWITCH))
+		return 0;
+	return lat_irq_passed(l, v, in->t, -1, on);
+}
+
+int lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	if (in->i->unplaced)
+		return 0;
+	switch (in->kind) {
+	case LE_VECTOR_ENTRY:
+	case LE_IRQ_ENTRY: return handler_begin(l, v, in);
+	case LE_VECTOR_EXIT:
+	case LE_IRQ_EXIT: return handler_end(l, v, in);
+	default: return guest_goes_on(l, v, in);
+	}
+}
+

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * irq_end.c: how the chains of irq.c end: measured, or closed for a reason that is counted.
+ */
+#include "priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ST_TOTAL, ST_WAKE, ST_RAISE, ST_DELIVER, ST_MASKED, ST_OFFCPU, ST_ENTER, ST_GUEST, ST_HANDLER, ST_EOI };
+enum { BY_NOTHING, BY_KICK, BY_HALT, BY_KERNEL, BY_VMM, BY_OFFCPU, BY_MASKED, BY_GUEST, BY_RAISE };
+
+const struct lat_desc lat_desc_irq = {
+	.name = "irq",
+	.title = "interrupts, from the source on the host to the guest's handler",
+	.key = "Interrupt",
+	.stage = { "total", "wake", "raise", "deliver", "masked", "off-cpu", "enter", "guest", "handler", "eoi" },
+	.stage_help = {
+		"from the source to the first event of the handler (without a guest: to the entry)",
+		"before it: the VMM's thread that raised it had waited for a CPU; no part of the total",
+		"from the source to the APIC of the vCPU",
+		"from there to the injection, less the two parts that follow",
+		"... the guest ran with interrupts off",
+		"... the vCPU's thread wanted a CPU and had none",
+		"from the injection to the entry of the guest",
+		"from the entry to the handler",
+		"in the handler",
+		"from the handler's begin to the end of interrupt",
+	},
+	.crosses = 1u << ST_TOTAL | 1u << ST_GUEST | 1u << ST_EOI,
+	.parts = 1u << ST_RAISE | 1u << ST_DELIVER | 1u << ST_MASKED | 1u << ST_OFFCPU | 1u << ST_ENTER |
+		 1u << ST_GUEST,
+	.cause = { "", "kick out of the guest", "wake-up of a halted vCPU", "vCPU busy in KVM",
+		   "vCPU busy in the VMM", "vCPU off its CPU", "interrupts off in the guest",
+		   "late in the guest", "late at the source" },
+	/* The first is the sum of those up to "open at the end". */
+	.count = { "accepted", "measured", "never injected", "injected, handler not seen",
+		   "ended (EOI) before a handler was seen", "of vectors that the guest did not trace",
+		   "outside the guest's capture", "begun before the host's capture", "cut by lost events",
+		   "open at the end", "coalesced", "injected again", "posted",
+		   "handlers without an interrupt of the host" },
+};
+
+static uint64_t *irq_count(struct lat *l, unsigned int which)
+{
+	return &l->table[LAT_T_IRQ].count[which];
+}
+
+void lat_chain_close(struct lat_vcpu *v, struct irq_chain *c)
+{
+	c->open = false;
+	v->open[c->vector / 64] &= ~(1ull << c->vector % 64);
+}
+
+/* ---- measured ---- */
+
+static uint32_t cause_of(const struct irq_chain *c, const uint64_t *stage, uint64_t total)
+{
+	uint64_t host = stage[ST_DELIVER];
+
+	if (stage[ST_MASKED] > total / 2)
+		return BY_MASKED;
+	if (stage[ST_OFFCPU] > total / 2)
+		return BY_OFFCPU;
+	if (stage[ST_GUEST] > total / 2)
+		return BY_GUEST;
+	if (stage[ST_RAISE] > total / 2)
+		return BY_RAISE;
+	if (host <= total / 2)
+		return BY_NOTHING;
+	if (c->spent[VS_USER] > c->spent[VS_KERNEL] && c->spent[VS_USER] > c->spent[VS_HALTED])
+		return BY_VMM;
+	switch (c->at_accept) {
+	case VS_HALTED: return BY_HALT;
+	case VS_GUEST: return BY_KICK;
+	case VS_USER: return BY_VMM;
+	default: return BY_KERNEL;
+	}
+}
+
+static void chain_stages(const struct lat *l, const struct irq_chain *c, struct lat_case *k)
+{
+	uint64_t offcpu = c->spent[VS_WAITING] + c->spent[VS_PREEMPTED];
+	uint64_t deliver = c->t_inject - c->t_accept;
+
+	k->begin = c->t_source;
+	k->end = c->handled ? c->t_handler : c->t_entry;
+	if (c->has_wake)
+		lat_stage(k, ST_WAKE, lat_span(l, c->wake));
+	lat_stage(k, ST_RAISE, lat_span(l, c->t_accept - c->t_source));
+	lat_stage(k, ST_MASKED, lat_span(l, MIN(c->masked, deliver)));
+	lat_stage(k, ST_OFFCPU, lat_span(l, MIN(offcpu, deliver - MIN(c->masked, deliver))));
+	lat_stage(k, ST_DELIVER, lat_span(l, deliver) - k->stage_time[ST_MASKED] - k->stage_time[ST_OFFCPU]);
+	lat_stage(k, ST_ENTER, lat_span(l, c->t_entry - c->t_inject));
+	if (c->handled) {
+		lat_stage(k, ST_GUEST, lat_span(l, c->t_handler - c->t_entry));
+		if (c->t_end)
+			lat_stage(k, ST_HANDLER, lat_span(l, c->t_end - c->t_handler));
+		if (c->t_eoi > c->t_handler)
+			lat_stage(k, ST_EOI, lat_span(l, c->t_eoi - c->t_handler));
+	} else if (c->t_eoi > c->t_entry) {
+		lat_stage(k, ST_EOI, lat_span(l, c->t_eoi - c->t_entry));
+	}
+	k->time = lat_span(l, k->end - k->begin);
+	lat_stage(k, ST_TOTAL, k->time);
+	k->cause = cause_of(c, k->stage_time, k->time);
+}
+
+static void group_name(struct lat_group *g, const struct irq_chain *c)
+{
+	static const char *const source[] = { "", "MSI ", "line ", "IPI ", "irqfd " };
+
+	if (c->irq >= 0)
+		snprintf(g->name, sizeof(g->name), "%sirq %d%s%s", source[c->source], c->irq,
+			 c->name[0] ? " " : "", c->name);
+	else if (c->name[0])
+		snprintf(g->name, sizeof(g->name), "%s%u %s", source[c->source], c->vector, c->name);
+	else if (!g->name[0])
+		snprintf(g->name, sizeof(g->name), "%s%u", source[c->source], c->vector);
+}
+
+/* ---- closed ---- */
+
+bool lat_is_device(unsigned int vector)
+{
+	return vector >= FIRST_DEVICE_VECTOR && vector < FIRST_SYSTEM_VECTOR;
+}
+
+uint64_t lat_chain_in(const struct irq_chain *c)
+{
+	return c->entered ? c->t_entry : c->t_accept;
+}
+
+/* The handler's events of a vector; devices' share irq_handler_entry, which does not tell it. */
+static struct lat_handler *handler_of(struct lat *l, size_t vm, unsigned int vector)
+{
+	struct lat_guest *g = &l->guest[vm];
+
+	if (!g->handler)
+		g->handler = calloc(IRQ_VECTORS, sizeof(*g->handler));
+	return g->handler ? &g->handler[lat_is_device(vector) ? 0 : vector] : NULL;
+}
+
+int lat_handler_seen(struct lat *l, size_t vm, unsigned int vector, uint64_t t)
+{
+	struct lat_handler *h = handler_of(l, vm, vector);
+
+	if (!h)
+		return -ENOMEM;
+	*irq_count(l, IRQ_UNMATCHED) += h->unmatched;
+	*irq_count(l, IRQ_ENDED) += h->ended;
+	h->unmatched = h->ended = 0;
+	if (!h->begun)
+		h->begin = t;
+	h->begun = true;
+	h->last = t;
+	return 0;
+}
+
+/*
+ * It went in, and no handler was seen. A recorder enables and disables events one by one, and not all: only
+ * between the first and the last event of its handler the guest should have told of it.
+ */
+static int chain_unhandled(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c)
+{
+	const struct lat_guest *g = &l->guest[v->vm];
+	struct lat_handler *h = handler_of(l, v->vm, c->vector);
+	uint64_t in = lat_chain_in(c);
+
+	if (!h)
+		return -ENOMEM;
+	if (!g->begun || in < g->begin || in >= g->stop)
+		*irq_count(l, IRQ_OUTSIDE) += 1;
+	else if (!h->begun || in < h->begin)
+		h->untraced++;
+	else if (in < h->last)
+		*irq_count(l, c->t_eoi ? IRQ_ENDED : IRQ_UNMATCHED) += 1;
+	else if (c->t_eoi)
+		h->ended++;
+	else
+		h->unmatched++;
+	return 0;
+}
+
+bool lat_chain_pending(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c)
+{
+	const struct lat_guest *g = &l->guest[v->vm];
+	const struct lat_handler *h = g->src ? handler_of(l, v->vm, c->vector) : NULL;
+
+	return h && h->begun && lat_chain_in(c) >= h->begin && lat_chain_in(c) < g->stop;
+}
+
+void lat_chain_taken(struct irq_chain *c)
+{
+	c->entered = true;
+	c->t_entry = c->t_inject = c->t_accept;
+	memset(c->spent, 0, sizeof(c->spent));
+}
+
+int lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
+{
+	struct lat_case k = { .vm = (int64_t)v->vm, .vcpu = v->id };
+	struct lat_group *g;
+
+	if (!c->entered && c->posted && c->at_accept == VS_GUEST)
+		lat_chain_taken(c);
+	if (c->early || !c->entered) {
+		*irq_count(l, c->early ? IRQ_BEFORE : IRQ_LOST) += 1;
+		return 0;
+	}
+	if (l->guest[v->vm].src && !c->handled)
+		return chain_unhandled(l, v, c);
+	*irq_count(l, IRQ_MEASURED) += 1;
+	if (!l->o.want[LAT_IRQ] || !lat_wanted(l, k.vm, k.vcpu))
+		return 0;
+	/* A device's vector is another one on each vCPU. */
+	g = lat_group_get(l, LAT_T_IRQ, k.vm, c->irq >= 0 ? 1ull << 32 | (uint32_t)c->irq : c->vector, &k.group);
+	if (!g)
+		return 0;
+	group_name(g, c);
+	chain_stages(l, c, &k);
+	snprintf(k.what, sizeof(k.what), "%.40s to vCPU %u%s", g->name, v->id, c->posted ? ", posted" : "");
+	return lat_case_add(l, LAT_T_IRQ, g, &k);
+}
+
+int lat_chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
+{
+	int ret = lat_chain_count(l, v, c);
+
+	lat_chain_close(v, c);
+	return ret;
+}
+
+int lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, bool posted)
+{
+	uint64_t slack = l->guest[v->vm].uncertain;
+	int ret = 0;
+
+	for (unsigned int w = 0; w < ARRAY_SIZE(v->open) && l->guest[v->vm].src; w++)
+		for (uint64_t bits = v->open[w]; bits && !ret; bits &= bits - 1) {
+			struct irq_chain *c = &v->chain[w * 64 + (unsigned int)__builtin_ctzll(bits)];
+
+			if (c->entered && (posted || c->injected) && c->vector != except && c->t_entry < t &&
+			    t - c->t_entry > slack)
+				ret = lat_chain_end(l, v, c);
+		}
+	return ret;
+}
+
+void lat_irq_forget(struct lat *l, struct lat_vcpu *v)
+{
+	for (unsigned int w = 0; w < ARRAY_SIZE(v->open); w++) {
+		*irq_count(l, IRQ_CUT) += (uint64_t)__builtin_popcountll(v->open[w]);
+		for (uint64_t bits = v->open[w]; bits; bits &= bits - 1)
+			v->chain[w * 64 + (unsigned int)__builtin_ctzll(bits)].open = false;
+		v->open[w] = 0;
+	}
+	*irq_count(l, IRQ_CUT) += v->running.open;
+	v->running.open = false;
+	v->has_last = false;
+	memset(v->met, 0, sizeof(v->met));
+}
+
+/* Without a guest an interrupt that went in is measured, even if its end is not seen. */
+static int finish_vcpu(struct lat *l, struct lat_vcpu *v)
+{
+	int ret = 0;
+
+	for (unsigned int w = 0; w < ARRAY_SIZE(v->open); w++)
+		for (uint64_t bits = v->open[w]; bits && !ret; bits &= bits - 1) {
+			struct irq_chain *c = &v->chain[w * 64 + (unsigned int)__builtin_ctzll(bits)];
+
+			if (c->entered && !l->guest[v->vm].src)
+				ret = lat_chain_end(l, v, c);
+			else
+				*irq_count(l, IRQ_OPEN) += 1;
+		}
+	*irq_count(l, IRQ_OPEN) += v->running.open;
+	return ret;
+}
+
+/* After the last event of a handler the guest's capture is over, for that vector. */
+static int finish_guest(struct lat *l, size_t vm)
+{
+	const struct lat_handler *h = l->guest[vm].handler;
+	struct sbuf names = { 0 };
+	int ret;
+
+	for (unsigned int vec = 0; h && vec < IRQ_VECTORS; vec++) {
+		*irq_count(l, IRQ_OUTSIDE) += h[vec].unmatched + h[vec].ended;
+		*irq_count(l, IRQ_UNTRACED) += h[vec].untraced;
+		if (!h[vec].untraced || h[vec].begun)
+			continue;
+		if (vec)
+			sbuf_addf(&names, "%s%u", names.len ? ", " : "", vec);
+		else
+			sbuf_add(&names, "those of devices");
+		sbuf_addf(&names, " (%llu)", (unsigned long long)h[vec].untraced);
+	}
+	ret = names.error;
+	if (!ret && names.len && l->o.want[LAT_IRQ]) {
+		struct sbuf text = { 0 };
+
+		sbuf_addf(&text, "%s has no handler events of these vectors: %s", l->map->vm[vm].label, names.s);
+		ret = text.error ? text.error : lat_note_add(l, text.s);
+		sbuf_free(&text);
+	}
+	sbuf_free(&names);
+	return ret;
+}
+
+int lat_irq_finish(struct lat *l)
+{
+	int ret = 0;
+
+	for (size_t k = 0; k < l->nvcpu && !ret; k++)
+		ret = finish_vcpu(l, l->vcpu[k]);
+	for (size_t vm = 0; vm < l->map->nvm && !ret; vm++)
+		ret = finish_guest(l, vm);
+	return ret;
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * priv.h: what the files of the latency analyses share.
+ *
+ *   events.c   a record becomes a struct lat_in: its kind and the fields that matter
+ *   vcpu.c     what each vCPU does, and the time it is robbed of
+ *   worker.c   the threads of the VMM and of vhost
+ *   irq.c      an interrupt from its source to its handler's end
+ *   irq_end.c  how that ends: measured, or closed and counted
+ *   timer.c    a deadline and what became of it
+ *   hrtimer.c  a high-resolution timer of the guest and what became of it
+ *   io.c       a block request of the guest
+ *   sched.c    stolen time by guest task and by thief
+ *   feed.c     the walk, tables, worst cases
+ */
+#ifndef KVMFT_LATENCY_PRIV_H
+#define KVMFT_LATENCY_PRIV_H
+
+#include "kvmft/latency.h"
+
+enum lat_ev {
+	LE_NONE,
+	/* host */
+	LE_ENTRY, LE_EXIT, LE_USEREXIT, LE_VCPU_WAKEUP, LE_PIO, LE_MMIO, LE_FAST_MMIO, LE_MSR,
+	LE_SET_IRQ, LE_MSI, LE_IPI, LE_ACCEPT, LE_APICV_ACCEPT, LE_INJ, LE_EOI,
+	/* both sides */
+	LE_SWITCH, LE_WAKE, LE_RQ_ISSUE, LE_RQ_COMPLETE,
+	/* guest */
+	LE_VECTOR_ENTRY, LE_VECTOR_EXIT, LE_IRQ_ENTRY, LE_IRQ_EXIT, LE_SOFTIRQ_ENTRY,
+	LE_SOFTIRQ_EXIT, LE_HRTIMER_START, LE_HRTIMER_CANCEL, LE_HRTIMER_EXPIRE,
+	/* QEMU's own */
+	LE_Q_READ, LE_Q_WRITE, LE_Q_DONE,
+};
+
+#define LAT_FIELDS 4
+#define TASK_REPORT 0x7fu /* prev_state: bits of sleep (include/linux/sched.h); above them 0x100, preempted */
+
+/* A record, as far as it matters here. Absent fields are 0 and not in `has`. */
+struct lat_in {
+	enum lat_ev kind;
+	const struct tl_item *i;
+	uint64_t t; /* host TSC */
+	uint64_t f[LAT_FIELDS];
+	uint32_t has;
+};
+
+struct lat_decoder; /* of one source */
+
+int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out) __must_check;
+/* False: the record means nothing to the analyses. */
+bool lat_decode(const struct lat_decoder *d, const struct tl_item *i, struct lat_in *in);
+/* The same of an event of QEMU. */
+bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in);
+/* Whether the capture has the format of such an event. */
+bool lat_decoder_has(const struct lat_decoder *d, enum lat_ev kind);
+/* The text field of the event (device or handler name, comm); "" when there is none. */
+void lat_decode_text(const struct lat_decoder *d, const struct lat_in *in, char *buf, size_t size);
+void lat_decoder_free(struct lat_decoder *d);
+
+/* ---- interrupts ---- */
+
+#define IRQ_VECTORS 256
+#define FIRST_DEVICE_VECTOR 0x20
+#define FIRST_SYSTEM_VECTOR 0xec /* LOCAL_TIMER_VECTOR: above are the kernel's own */
+
+enum irq_source { SRC_UNKNOWN, SRC_MSI, SRC_LINE, SRC_IPI, SRC_IRQFD };
+
+struct irq_chain {
+	bool open, posted, injected, entered, handled;
+	bool early; /* the first of its vector, injected and not accepted: that was before the recording, or in a gap */
+	enum irq_source source;
+	uint8_t vector;
+	uint32_t coalesced, reinjected, eoi_entries; /* the last: entries since t_eoi */
+	enum vs_state at_accept;
+	uint64_t entries; /* of the vCPU when it was accepted */
+	bool has_wake;
+	uint64_t wake; /* cycles that the thread which raised it had waited for a CPU */
+	uint64_t t_source, t_accept, t_inject, t_entry, t_handler, t_end, t_eoi;
+	uint64_t first_entry; /* after t_accept, 0: none yet */
+	uint64_t spent[VS_STATES];  /* what the vCPU had done until it was accepted; then: since */
+	uint64_t masked;      /* cycles in the guest before it, when first_entry */
+	bool is_timer;	      /* the local timer's: */
+	uint64_t deadline, armed_at, at_deadline[VS_STATES]; /* host TSC; times of the vCPU then */
+	int32_t irq;	      /* the guest's number of it, -1 */
+	char name[24];	      /* of its handler */
+};
+
+/* ---- vCPUs ---- */
+
+#define LAT_OFF 32
+
+struct lat_vcpu {
+	size_t vm;
+	uint32_t id;
+	int32_t tid;
+	enum vs_state state, base; /* base: what it does when it is on a CPU */
+	uint64_t since, first, last;
+	uint64_t exit; /* its last kvm_exit */
+	bool in_user;  /* the guest was in user space then */
+	uint64_t time[VS_STATES];
+	uint64_t entries;
+	bool seen, asleep;
+	/* robbed of its CPU since steal_begin */
+	uint64_t steal_begin;
+	uint32_t steal_cpu;
+	uint64_t thief_since;
+	struct lat_off { uint64_t begin, end; } off[LAT_OFF]; /* the last times that it was, a ring */
+	uint64_t noff;
+	/* the guest */
+	bool guest_known; /* its current task is known */
+	int32_t guest_tid;
+	int irq_depth, softirq_depth;
+	uint8_t guest_preempt;
+	/* interrupts */
+	struct irq_chain *chain; /* IRQ_VECTORS of them, made at the first */
+	uint64_t open[IRQ_VECTORS / 64], met[IRQ_VECTORS / 64]; /* bit per vector; met: since the last gap */
+	struct irq_chain running; /* open: the one whose handler runs */
+	bool has_last;
+	struct irq_chain last_device; /* the device interrupt whose handler ran last */
+	/* timer */
+	bool armed, due;
+	uint64_t deadline, armed_at;
+	uint64_t at_deadline[VS_STATES];
+	/* block requests that no doorbell was rung for yet */
+	uint32_t io_pending;
+};
+
+/* The events of one vector's handlers in a guest capture; those of all devices are one event. */
+struct lat_handler {
+	bool begun;
+	uint64_t begin, last; /* host TSC */
+	uint64_t unmatched, ended; /* chains without a handler since the last: it may be traced no more */
+	uint64_t untraced;    /* and before the first */
+};
+
+/* What is known of a VM's guest capture while it is walked. */
+struct lat_guest {
+	const struct tl_source *src; /* NULL: none */
+	bool begun;
+	uint64_t begin; /* host TSC of its first event */
+	uint64_t stop;	/* and of its end; UINT64_MAX: not known */
+	uint64_t uncertain; /* cycles that its stamps may be off by, either way */
+	struct lat_handler *handler; /* IRQ_VECTORS of them, made at the first interrupt */
+};
+
+/*
+ * Who runs on a CPU of the host: the thread of the last switch. Where the host was recorded for some threads only,
+ * switches between others are missing: then another one may be the last to have run.
+ */
+struct lat_cpu {
+	int32_t tid, last;
+	uint64_t since; /* tid's switch */
+	bool known;
+};
+
+/* A thread that works for a VM, and is no vCPU. */
+struct lat_worker {
+	size_t vm;
+	bool running, waiting; /* it was woken or preempted, and has no CPU */
+	bool fresh;	       /* it raised no interrupt since it waited */
+	uint64_t woken, ran;   /* when it last began to wait, and to run */
+};
+
+struct lat_io;
+struct lat_workers;
+struct lat_hrtimers;
+
+struct lat {
+	const struct timeline *t;
+	struct hostmap *map;
+	struct lat_opts o;			/* want: less what is left out */
+	const char *left_out[LAT_KINDS];	/* what that lacks */
+	uint64_t khz; /* of the host's TSC; 0: not known */
+	struct lat_decoder **dec; /* by source */
+	size_t nsrc;
+	struct lat_vcpu **vcpu;
+	size_t nvcpu, vcpu_cap;
+	struct u64map vcpu_at; /* vm << 32 | id → index */
+	struct lat_guest *guest; /* by VM */
+	struct lat_cpu *cpu;
+	size_t ncpu, cpu_cap;
+	size_t nrobbed; /* vCPUs that are being robbed */
+	bool unseen_switches; /* between other threads of the host */
+	struct lat_table table[LAT_TABLES];
+	struct u64map group_at[LAT_TABLES];
+	char **note;
+	size_t nnote, note_cap;
+	struct lat_io *io;
+	struct lat_workers *workers;
+	struct lat_hrtimers *hrtimers;
+	struct u64map irq_vector; /* vm << 32 | irq → vector, learnt */
+	uint64_t now;
+	bool begun;
+	uint64_t begin, end; /* of the host's events */
+	uint64_t stop;	     /* of its recording; UINT64_MAX: not known */
+	/* the last message of an emitter, for the accept that follows it */
+	struct {
+		bool valid, line;
+		int32_t tid;
+		uint32_t cpu;
+		enum irq_source source;
+		int vector; /* of the first that accepted it; -1: none did */
+		uint64_t t, wake;
+		bool has_wake;
+	} raised;
+	uint64_t blind_until; /* host events were lost up to here */
+};
+
+/* A length of time in what results are in: ns, or cycles. */
+static inline uint64_t lat_span(const struct lat *l, uint64_t cycles)
+{
+	return l->khz ? (uint64_t)((unsigned __int128)cycles * 1000000u / l->khz) : cycles;
+}
+
+/* A stage of a case was measured. */
+static inline void lat_stage(struct lat_case *k, unsigned int which, uint64_t time)
+{
+	k->stage_time[which] = time;
+	k->known |= 1u << which;
+}
+
+/* feed.c */
+struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id);
+/* The group of a table by key; NULL when there is no room (counted). */
+struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm, uint64_t key,
+				uint32_t *index);
+int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time);
+/* Takes c (its stages by stage_time and known) into group g and, if it is long enough, among the worst. */
+int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c);
+/* The VM of an event outside vCPU threads: of its process, or the only one. */
+int64_t lat_vm_of(const struct lat *l, const struct lat_in *in);
+bool lat_wanted(const struct lat *l, int64_t vm, int64_t vcpu);
+
+/* A remark on what is missing. 0 or -ENOMEM. */
+int lat_note_add(struct lat *l, const char *text) __must_check;
+
+/* vcpu.c */
+uint64_t lat_time(const struct lat_vcpu *v, enum vs_state s, uint64_t t);
+void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES]);
+/* Cycles in [from, to] in which v was robbed of its CPU; false: more happened than is remembered. */
+bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t *off);
+int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+int lat_vcpu_switch(struct lat *l, const struct lat_in *in) __must_check;
+void lat_vcpu_wake(struct lat *l, const struct lat_in *in);
+void lat_vcpu_guest(struct lat_vcpu *v, const struct lat_in *in);
+void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v);
+void lat_cpus_forget(struct lat *l); /* who runs on CPUs of the host */
+void lat_vcpu_finish(struct lat *l, struct lat_vcpu *v);
+
+/* sched.c: v was robbed of its CPU in [v->steal_begin, t]; c's tasks had it (NULL: not known) in
+ * [v->thief_since, t]. */
+int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
+int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64_t t) __must_check;
+
+/* worker.c */
+int lat_workers_new(struct lat *l) __must_check;
+void lat_worker_wake(struct lat *l, const struct lat_in *in);
+void lat_worker_switch(struct lat *l, const struct lat_in *in);
+bool lat_worker_raises(struct lat *l, int32_t tid, uint64_t *waited);
+uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t since);
+void lat_workers_forget(struct lat *l);
+void lat_workers_free(struct lat *l);
+
+/* irq.c */
+/* Any event of the host: what was raised belongs to the accepts that follow it at once. */
+void lat_irq_raised(struct lat *l, const struct lat_in *in);
+int lat_irq_finish(struct lat *l) __must_check;
+int lat_irq_accept(struct lat *l, const struct lat_in *in) __must_check;
+int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+int lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
+int lat_irq_eoi(struct lat *l, const struct lat_in *in) __must_check;
+/* Any event of the guest. */
+int lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+void lat_irq_forget(struct lat *l, struct lat_vcpu *v);
+
+/* irq_end.c */
+bool lat_is_device(unsigned int vector);
+/* Host TSC at which it went in: a running guest takes what is posted at once. */
+uint64_t lat_chain_in(const struct irq_chain *c);
+/* It was posted, the guest ran, and took it without an exit. */
+void lat_chain_taken(struct irq_chain *c);
+/* Posted, and the guest, which traces its handler, has not begun that: a further one is coalesced with it. */
+bool lat_chain_pending(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c);
+/* An event of its handler, in the guest. */
+int lat_handler_seen(struct lat *l, size_t vm, unsigned int vector, uint64_t t) __must_check;
+void lat_chain_close(struct lat_vcpu *v, struct irq_chain *c);
+/* Counts what became of it; lat_chain_end() closes it, too. */
+int lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c) __must_check;
+int lat_chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c) __must_check;
+/*
+ * With a guest's capture: at t the vCPU was past all that had gone in before, but for vector except, and, unless
+ * posted is set, what is posted.
+ */
+int lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, bool posted) __must_check;
+
+/* timer.c */
+void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
+void lat_timer_tick(struct lat_vcpu *v, uint64_t t); /* before anything changes at t */
+void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c);
+int lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c) __must_check;
+/* The stages of a timer due at host TSC from, whose interrupt is c, up to end; both timers' tables have them. */
+void lat_timer_stages(const struct lat *l, const struct irq_chain *c, uint64_t from, uint64_t end,
+		      struct lat_case *k);
+/* For timers: TOTAL is stage 0 and OFFCPU the last. */
+enum { TIMER_ST_TOTAL, TIMER_ST_EXPIRE, TIMER_ST_DELIVER, TIMER_ST_MASKED, TIMER_ST_ENTER, TIMER_ST_GUEST,
+	TIMER_ST_OFFCPU };
+#define TIMER_PARTS \
+	(1u << TIMER_ST_EXPIRE | 1u << TIMER_ST_DELIVER | 1u << TIMER_ST_MASKED | 1u << TIMER_ST_ENTER | \
+	 1u << TIMER_ST_GUEST)
+/* The deadline is the guest's; so is the total, but by two clocks: that of the deadline, and that of the events. */
+#define TIMER_CROSSES (1u << TIMER_ST_TOTAL | 1u << TIMER_ST_EXPIRE | 1u << TIMER_ST_GUEST)
+enum { TIMER_BY_NOTHING, TIMER_BY_HOST, TIMER_BY_GUEST, TIMER_BY_OFFCPU, TIMER_BY_EARLY };
+#define TIMER_VECTOR 0xec /* LOCAL_TIMER_VECTOR of Linux guests (arch/x86/include/asm/irq_vectors.h) */
+
+/* hrtimer.c */
+int lat_hrtimers_new(struct lat *l) __must_check;
+int lat_hrtimer_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+void lat_hrtimers_forget(struct lat *l, size_t vm);
+void lat_hrtimers_finish(struct lat *l);
+void lat_hrtimers_free(struct lat *l);
+
+/* io.c */
+int lat_io_new(struct lat *l) __must_check;
+int lat_io_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
+/* A thread of the VMM or of vhost was woken, and runs. */
+void lat_io_worker_runs(struct lat *l, const struct lat_worker *w);
+void lat_io_qemu(struct lat *l, const struct lat_in *in);
+void lat_io_qemu_forget(struct lat *l); /* QEMU's events were lost */
+uint64_t lat_io_qemu_around(const struct lat *l); /* cycles */
+void lat_io_forget(struct lat *l);
+void lat_io_finish(struct lat *l);
+void lat_io_free(struct lat *l);
+
+extern const struct lat_desc lat_desc_irq, lat_desc_sched, lat_desc_stealer, lat_desc_io,
+	lat_desc_timer, lat_desc_hrtimer;
+
+/* Counters of the tables: indices into lat_desc.count. */
+enum { IRQ_ACCEPTED, IRQ_MEASURED, IRQ_LOST, IRQ_UNMATCHED, IRQ_ENDED, IRQ_UNTRACED, IRQ_OUTSIDE, IRQ_BEFORE, IRQ_CUT,
+	IRQ_OPEN, IRQ_COALESCED, IRQ_REINJECTED, IRQ_POSTED, IRQ_STRAY };
+enum { SCHED_INTERVALS, SCHED_NO_TASK, SCHED_CUT, SCHED_OPEN };
+enum { IO_ISSUED, IO_COMPLETED, IO_AMBIGUOUS, IO_NO_DOORBELL, IO_NO_IRQ, IO_OUTSIDE, IO_CUT, IO_OPEN, IO_STRAY };
+enum { TIMER_ARMED, TIMER_FIRED, TIMER_CANCELLED, TIMER_REARMED, TIMER_UNPLACED, TIMER_CUT, TIMER_OPEN,
+	TIMER_MEASURED, TIMER_UNSEEN };
+enum { HRT_STARTED, HRT_EXPIRED, HRT_CANCELLED, HRT_REARMED, HRT_CUT, HRT_OPEN, HRT_UNPLACED, HRT_OUTSIDE, HRT_ALONE,
+	HRT_STRAY };
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * sched.c: stolen time: whom of the guest it hit, and who ran on the host instead.
+ */
+#include "priv.h"
+
+#include <stdio.h>
+
+const struct lat_desc lat_desc_sched = {
+	.name = "sched",
+	.title = "time that vCPUs wanted to run and could not, by the guest's task that was hit",
+	.key = "Guest task",
+	.stage = { "total", "preempted", "waiting" },
+	.stage_help = { "from losing the CPU, or waking, to having one again",
+			"after another thread took its CPU", "from the wake-up to a CPU" },
+	.parts = 1u << 1 | 1u << 2,
+	.cause = { "task", "interrupt", "softirq", "lock or preemption off", "idle", "not known" },
+	.count = { "intervals", "without a known guest task", "cut by lost events",
+		   "open at the end" },
+};
+
+const struct lat_desc lat_desc_stealer = {
+	.name = "stealer",
+	.title = "who ran on the host meanwhile",
+	.key = "Host task",
+	.stage = { "total" },
+	.stage_help = { "on the CPU that a vCPU wanted" },
+	.cause = { "" },
+	.count = { "slices", "of unknown tasks", "of several, of which the first and the last are named" },
+};
+
+enum { STEALER_SLICES, STEALER_UNKNOWN, STEALER_SEVERAL };
+
+#define TID_MASK 0x3fffffu /* PID_MAX_LIMIT of the kernel (include/linux/threads.h), less one */
+
+enum { HIT_TASK, HIT_IRQ, HIT_SOFTIRQ, HIT_LOCK, HIT_IDLE, HIT_UNKNOWN };
+
+/* Of a task that is known. */
+static uint32_t hit_context(const struct lat_vcpu *v)
+{
+	if (v->irq_depth)
+		return HIT_IRQ;
+	if (v->softirq_depth)
+		return HIT_SOFTIRQ;
+	if (!v->guest_tid)
+		return HIT_IDLE;
+	/* The count is of the task's last event, which tracing itself held at 1. */
+	return v->guest_preempt > 1 && !v->in_user ? HIT_LOCK : HIT_TASK;
+}
+
+int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t)
+{
+	const struct tl_source *guest = l->guest[v->vm].src;
+	bool known = guest && v->guest_known && v->steal_begin < l->guest[v->vm].stop;
+	struct lat_case c = {
+		.begin = v->steal_begin, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
+		.time = lat_span(l, t - v->steal_begin), .cause = known ? hit_context(v) : HIT_UNKNOWN,
+		.known = 1,
+	};
+	struct lat_group *g;
+
+	if (!l->o.want[LAT_SCHED] || !lat_wanted(l, c.vm, c.vcpu))
+		return 0;
+	l->table[LAT_T_SCHED].count[SCHED_INTERVALS]++;
+	if (!known)
+		l->table[LAT_T_SCHED].count[SCHED_NO_TASK]++;
+	g = lat_group_get(l, LAT_T_SCHED, c.vm,
+			  !known ? 1ull << 41 : v->guest_tid ? (uint64_t)(uint32_t)v->guest_tid : (1ull << 40) + v->id,
+			  &c.group);
+	if (!g)
+		return 0;
+	g->rest = !known;
+	if (!known)
+		snprintf(g->name, sizeof(g->name), "(not known)");
+	else if (v->guest_tid)
+		snprintf(g->name, sizeof(g->name), "%s-%d", tl_comm(guest, v->guest_tid), v->guest_tid);
+	else
+		snprintf(g->name, sizeof(g->name), "<idle>/%u", v->id);
+	snprintf(c.what, sizeof(c.what), "%.40s on vCPU %u", g->name, v->id);
+	c.stage_time[v->state == VS_PREEMPTED ? 1 : 2] = c.time;
+	c.known |= v->state == VS_PREEMPTED ? 2 : 4;
+	c.stage_time[0] = c.time;
+	return lat_case_add(l, LAT_T_SCHED, g, &c);
+}
+
+static int thief_name(const struct lat *l, int32_t tid, char *buf, size_t size)
+{
+	if (!tid)
+		return snprintf(buf, size, "(nobody)");
+	return snprintf(buf, size, "%.15s-%d", tl_comm(tl_source(l->t, 0), tid), tid);
+}
+
+/*
+ * The group of who ran on c from `from` on. Where others followed the first without a switch that was recorded, only
+ * the first, if it was seen to begin, and the last are known: such a time is theirs together.
+ */
+static struct lat_group *thief_group(struct lat *l, const struct lat_cpu *c, uint64_t from, uint32_t *index)
+{
+	bool known = c && c->known, several = known && c->tid != c->last, first = known && from <= c->since;
+	uint64_t key = known ? (uint32_t)c->last & TID_MASK : 1ull << 52;
+	struct lat_group *g;
+	int n = 0;
+
+	if (several)
+		key |= first ? 1ull << 51 | (uint64_t)((uint32_t)c->tid & TID_MASK) << 24 : 1ull << 50;
+	g = lat_group_get(l, LAT_T_STEALER, -1, key, index);
+	if (!g)
+		return NULL;
+	g->rest = !known || (!several && !c->tid);
+	if (!known)
+		snprintf(g->name, sizeof(g->name), "(not known)");
+	else if (several && first)
+		n = thief_name(l, c->tid, g->name, sizeof(g->name));
+	if (several)
+		n += snprintf(g->name + n, sizeof(g->name) - (size_t)n, "%s... ", n ? " " : "");
+	if (known)
+		thief_name(l, c->last, g->name + n, sizeof(g->name) - (size_t)n);
+	return g;
+}
+
+int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64_t t)
+{
+	bool known = c && c->known;
+	struct lat_case k = {
+		.begin = v->thief_since, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
+		.time = lat_span(l, t - v->thief_since), .known = 1,
+	};
+	uint64_t from = v->thief_since;
+	struct lat_group *g;
+
+	v->thief_since = t;
+	if (!l->o.want[LAT_SCHED] || !lat_wanted(l, k.vm, k.vcpu) || (!k.time && known))
+		return 0;
+	l->table[LAT_T_STEALER].count[STEALER_SLICES]++;
+	l->table[LAT_T_STEALER].count[STEALER_UNKNOWN] += !known;
+	l->table[LAT_T_STEALER].count[STEALER_SEVERAL] += known && c->tid != c->last;
+	g = thief_group(l, c, from, &k.group);
+	if (!g)
+		return 0;
+	snprintf(k.what, sizeof(k.what), "%.60s", g->name);
+	k.stage_time[0] = k.time;
+	return lat_case_add(l, LAT_T_STEALER, g, &k);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * vcpu.c: what each vCPU's thread does at any time, from the events of the host.
+ *
+ * The thread is in the guest, in KVM, in the VMM, or halted (base), unless the scheduler says that it
+ * is off its CPU while it wants one, or was stopped by a signal: then it is robbed. A thread that
+ * sleeps keeps its base: a sleeping VMM is still the VMM's time. Without sched events of the host
+ * nothing is ever robbed.
+ */
+#include "priv.h"
+
+#include <errno.h>
+
+#include "kvmft/exit_names.h"
+
+#define CPUS_MAX    65536u /* a capture that speaks of more is not believed */
+#define TASK_STOPPED 0x0cu /* prev_state: __TASK_STOPPED, __TASK_TRACED, others stopped it */
+
+const char *const vs_names[VS_STATES] = {
+	[VS_UNKNOWN] = "unknown", [VS_GUEST] = "guest",	   [VS_KERNEL] = "kernel",
+	[VS_USER] = "vmm",	  [VS_HALTED] = "halted", [VS_WAITING] = "waiting",
+	[VS_PREEMPTED] = "preempted",
+};
+
+uint64_t lat_time(const struct lat_vcpu *v, enum vs_state s, uint64_t t)
+{
+	return v->time[s] + (v->state == s && t > v->since ? t - v->since : 0);
+}
+
+void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES])
+{
+	for (unsigned int s = 0; s < VS_STATES; s++)
+		time[s] = lat_time(v, (enum vs_state)s, t);
+}
+
+static void set_state(const struct lat *l, struct lat_vcpu *v, enum vs_state s, uint64_t t)
+{
+	lat_timer_tick(v, t);
+	if (!v->seen) {
+		v->seen = true;
+		v->first = v->since = l->begin; /* of the capture: unknown until now */
+	}
+	v->time[v->state] += t - v->since;
+	v->since = t;
+	v->last = t;
+	v->state = s;
+}
+
+static bool robbed(const struct lat_vcpu *v)
+{
+	return v->state == VS_WAITING || v->state == VS_PREEMPTED;
+}
+
+static void set_base(const struct lat *l, struct lat_vcpu *v, enum vs_state base, uint64_t t)
+{
+	v->base = base;
+	v->asleep = false;
+	set_state(l, v, base, t);
+}
+
+static bool is_halt(const struct lat_in *in)
+{
+	return exit_is_halt(in->has & 2 && in->f[1] == EXIT_ISA_SVM ? EXIT_ISA_SVM : EXIT_ISA_VMX, in->f[0]);
+}
+
+/* Linux keeps the upper half for itself, and below 4 GiB (32 bit) the last of its four parts. */
+static bool is_user(uint64_t rip)
+{
+	return !(rip >> 63) && (rip < 0xc0000000u || rip > UINT32_MAX);
+}
+
+static int robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
+{
+	int ret = lat_thief(l, v, v->steal_cpu < l->ncpu ? &l->cpu[v->steal_cpu] : NULL, t);
+
+	if (!ret)
+		ret = lat_stolen(l, v, t);
+	v->off[v->noff++ % LAT_OFF] = (struct lat_off){ v->steal_begin, t };
+	l->nrobbed--;
+	return ret;
+}
+
+bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t *off)
+{
+	*off = robbed(v) && to > MAX(from, v->steal_begin) ? to - MAX(from, v->steal_begin) : 0;
+	for (uint64_t i = v->noff; i && v->noff - i < LAT_OFF; i--) {
+		const struct lat_off *o = &v->off[(i - 1) % LAT_OFF];
+
+		if (o->end <= from)
+			return true;
+		if (MIN(o->end, to) > MAX(o->begin, from))
+			*off += MIN(o->end, to) - MAX(o->begin, from);
+	}
+	return v->noff <= LAT_OFF;
+}
+
+/* An event of the thread itself: it is on a CPU, whatever the scheduler's events said. */
+int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	int ret = 0;
+
+	v->tid = in->i->tid;
+	if (robbed(v))
+		ret = robbed_end(l, v, in->t);
+	switch (in->kind) {
+	case LE_ENTRY:
+		v->entries++;
+		set_base(l, v, VS_GUEST, in->t);
+		break;
+	case LE_EXIT:
+		v->exit = in->t;
+		v->in_user = in->has & 4 && is_user(in->f[2]);
+		set_base(l, v, is_halt(in) ? VS_HALTED : VS_KERNEL, in->t);
+		break;
+	case LE_USEREXIT: set_base(l, v, VS_USER, in->t); break;
+	case LE_VCPU_WAKEUP: set_base(l, v, VS_KERNEL, in->t); break;
+	default: set_state(l, v, v->base, in->t);
+	}
+	return ret;
+}
+
+static void rob(struct lat *l, struct lat_vcpu *v, enum vs_state s, uint32_t cpu, uint64_t t)
+{
+	if (robbed(v) || v->base == VS_UNKNOWN)
+		return;
+	set_state(l, v, s, t);
+	v->steal_begin = v->thief_since = t;
+	v->steal_cpu = cpu;
+	l->nrobbed++;
+}
+
+static struct lat_vcpu *vcpu_of_tid(struct lat *l, int32_t tid)
+{
+	const struct hostmap_thread *th = tid > 0 ? hostmap_thread(l->map, tid) : NULL;
+
+	return th ? lat_vcpu_get(l, th->vm, th->vcpu) : NULL;
+}
+
+/* The CPU of a switch; NULL: no memory, or its number cannot be. */
+static struct lat_cpu *cpu_get(struct lat *l, uint32_t cpu)
+{
+	if (cpu >= CPUS_MAX)
+		return NULL;
+	while (l->ncpu <= cpu) {
+		if (!array_grow(&l->cpu, l->ncpu, &l->cpu_cap, sizeof(*l->cpu)))
+			return NULL;
+		l->ncpu++;
+	}
+	return &l->cpu[cpu];
+}
+
+/* Another thread takes a CPU that robbed vCPUs wait for. */
+static int change_thief(struct lat *l, struct lat_cpu *c, int32_t next, uint64_t t)
+{
+	int ret = 0;
+
+	for (size_t i = 0; l->nrobbed && i < l->nvcpu && !ret; i++)
+		if (robbed(l->vcpu[i]) && l->vcpu[i]->steal_cpu == (size_t)(c - l->cpu))
+			ret = lat_thief(l, l->vcpu[i], c, t);
+	*c = (struct lat_cpu){ .tid = next, .last = next, .since = t, .known = true };
+	return ret;
+}
+
+int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
+{
+	struct lat_vcpu *prev = vcpu_of_tid(l, (int32_t)in->f[0]);
+	struct lat_vcpu *next = vcpu_of_tid(l, (int32_t)in->f[2]);
+	struct lat_cpu *c = cpu_get(l, in->i->cpu);
+	int ret;
+
+	if (!c)
+		return in->i->cpu < CPUS_MAX ? -ENOMEM : 0;
+	if (c->known && c->tid != (int32_t)in->f[0]) {
+		c->last = (int32_t)in->f[0];
+		l->unseen_switches = true;
+	}
+	if (next && robbed(next)) {
+		ret = robbed_end(l, next, in->t);
+		if (ret)
+			return ret;
+	}
+	if (next && next->base != VS_UNKNOWN) {
+		next->asleep = false;
+		set_state(l, next, next->base, in->t);
+	}
+	ret = change_thief(l, c, (int32_t)in->f[2], in->t);
+	if (ret || !prev)
+		return ret;
+	/* Whom a signal stops in its sleep goes on sleeping. */
+	if (in->f[1] & TASK_REPORT & ~TASK_STOPPED || (in->f[1] & TASK_STOPPED && prev->base == VS_HALTED))
+		prev->asleep = true;
+	else
+		rob(l, prev, VS_PREEMPTED, in->i->cpu, in->t);
+	return 0;
+}
+
+void lat_vcpu_wake(struct lat *l, const struct lat_in *in)
+{
+	struct lat_vcpu *v = vcpu_of_tid(l, (int32_t)in->f[0]);
+
+	/* Waking who is awake changes nothing. */
+	if (v && v->asleep)
+		rob(l, v, VS_WAITING, in->has & 2 ? (uint32_t)in->f[1] : in->i->cpu, in->t);
+}
+
+/* What the guest does on this vCPU. */
+void lat_vcpu_guest(struct lat_vcpu *v, const struct lat_in *in)
+{
+	const struct tl_source *s = in->i->src;
+
+	/* The upper half is of migration (since 5.12: tracing_gen_ctx_irq_test() in kernel/trace/trace.c). */
+	v->guest_preempt = fmt_preempt(s->fmt, in->i->rec) & 15;
+	if (in->kind == LE_SWITCH) {
+		v->guest_known = true;
+		v->guest_tid = (int32_t)in->f[2];
+		v->irq_depth = v->softirq_depth = 0;
+		v->guest_preempt = 0; /* what held it back was the scheduler's own lock */
+	} else if (!v->guest_known && !(fmt_flags(s->fmt, in->i->rec) & 0x58)) {
+		v->guest_known = true;
+		v->guest_tid = in->i->tid;
+	}
+	switch (in->kind) {
+	case LE_VECTOR_ENTRY:
+	case LE_IRQ_ENTRY: v->irq_depth++; break;
+	case LE_VECTOR_EXIT:
+	case LE_IRQ_EXIT: v->irq_depth -= v->irq_depth > 0; break;
+	case LE_SOFTIRQ_ENTRY: v->softirq_depth++; break;
+	case LE_SOFTIRQ_EXIT: v->softirq_depth -= v->softirq_depth > 0; break;
+	default: break;
+	}
+}
+
+/* Events were lost: nothing is known any more. */
+void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v)
+{
+	if (robbed(v)) {
+		l->nrobbed--;
+		l->table[LAT_T_SCHED].count[SCHED_CUT]++;
+	}
+	if (v->seen)
+		set_state(l, v, VS_UNKNOWN, MAX(l->now, v->since));
+	v->base = VS_UNKNOWN;
+	v->asleep = false;
+}
+
+void lat_cpus_forget(struct lat *l)
+{
+	for (size_t i = 0; i < l->ncpu; i++)
+		l->cpu[i].known = false;
+}
+
+/* What was going on went on until the capture ended. */
+void lat_vcpu_finish(struct lat *l, struct lat_vcpu *v)
+{
+	l->table[LAT_T_SCHED].count[SCHED_OPEN] += robbed(v) && lat_wanted(l, (int64_t)v->vm, v->id);
+	if (v->seen && l->end > v->since)
+		set_state(l, v, v->state, l->end);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * worker.c: threads that work for a VM and are no vCPU: the VMM's own, and vhost's. What they do for a
+ * guest cannot begin before they have a CPU: when they were woken, and when they ran.
+ *
+ * They are those that the capture names; threads that had ended before its end are not known.
+ */
+#include "priv.h"
+
+#include <errno.h>
+
+struct lat_workers {
+	struct lat_worker *w;
+	size_t n, cap;
+	struct u64map at; /* tid → index */
+};
+
+int lat_workers_new(struct lat *l)
+{
+	const struct capture *cap = tl_source(l->t, 0)->cap;
+
+	l->workers = calloc(1, sizeof(*l->workers));
+	if (!l->workers)
+		return -ENOMEM;
+	for (size_t i = 0; i < cap->ntask; i++) {
+		const struct cap_task *t = &cap->task[i];
+		int64_t vm = hostmap_task_vm(l->map, t->tid);
+		struct lat_worker *w;
+		uint64_t at;
+
+		if (vm < 0 || t->tid <= 0 || hostmap_thread(l->map, t->tid) ||
+		    u64map_get(&l->workers->at, (uint32_t)t->tid, &at))
+			continue;
+		w = array_grow(&l->workers->w, l->workers->n, &l->workers->cap, sizeof(*w));
+		if (!w || u64map_put(&l->workers->at, (uint32_t)t->tid, l->workers->n))
+			return -ENOMEM;
+		l->workers->n++;
+		w->vm = (size_t)vm;
+	}
+	return 0;
+}
+
+static struct lat_worker *worker_of(struct lat *l, uint64_t tid)
+{
+	uint64_t at;
+
+	return u64map_get(&l->workers->at, (uint32_t)tid, &at) ? &l->workers->w[at] : NULL;
+}
+
+void lat_worker_wake(struct lat *l, const struct lat_in *in)
+{
+	struct lat_worker *w = worker_of(l, in->f[0]);
+
+	if (!w || w->running || w->waiting)
+		return;
+	w->waiting = true;
+	w->woken = in->t;
+}
+
+void lat_worker_switch(struct lat *l, const struct lat_in *in)
+{
+	struct lat_worker *prev = worker_of(l, in->f[0]), *next = worker_of(l, in->f[2]);
+
+	if (prev) {
+		prev->running = prev->fresh = false;
+		prev->waiting = !(in->f[1] & TASK_REPORT); /* it lost its CPU, and wants one */
+		prev->woken = in->t;
+	}
+	if (!next)
+		return;
+	next->running = true;
+	next->ran = in->t;
+	if (!next->waiting)
+		return;
+	next->waiting = false;
+	next->fresh = true;
+	lat_io_worker_runs(l, next);
+}
+
+/* How long the thread had waited for its CPU, if this is the first interrupt that it raises since. */
+bool lat_worker_raises(struct lat *l, int32_t tid, uint64_t *waited)
+{
+	struct lat_worker *w = worker_of(l, (uint32_t)tid);
+
+	if (!w || !w->fresh)
+		return false;
+	w->fresh = false;
+	*waited = w->ran - w->woken;
+	return true;
+}
+
+/*
+ * A doorbell was rung in the exit at `exit`. When did a thread of the VM that waited then, or was woken since, get
+ * a CPU? 0: none did yet; UINT64_MAX: not known, since one was running and may have looked at it at once.
+ */
+uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t exit)
+{
+	uint64_t first = 0;
+
+	for (size_t i = 0; i < l->workers->n; i++) {
+		const struct lat_worker *w = &l->workers->w[i];
+
+		if (w->vm != vm)
+			continue;
+		if (w->running && w->ran < exit)
+			return UINT64_MAX;
+		if (w->ran >= exit && (!first || w->ran < first))
+			first = w->ran;
+	}
+	return first;
+}
+
+void lat_workers_forget(struct lat *l)
+{
+	for (size_t i = 0; i < l->workers->n; i++)
+		l->workers->w[i] = (struct lat_worker){ .vm = l->workers->w[i].vm };
+}
+
+void lat_workers_free(struct lat *l)
+{
+	if (!l->workers)
+		return;
+	free(l->workers->w);
+	u64map_free(&l->workers->at);
+	free(l->workers);
+}

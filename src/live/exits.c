@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * exits.c: counting exits live, from its options to its result.
+ */
+#include "exits.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int check_options(struct exits_run *x)
+{
+	const struct exits_config *o = x->o;
+
+	if (o->interval.set && !o->interval.v)
+		return err_usage(x->err, "option --interval: 0 is none");
+	if (o->count.set && (!o->count.v || !(o->interval.set || o->top)))
+		return err_usage(x->err, o->count.v ? "option --count needs --interval S" :
+						      "option --count: 0 tables are none");
+	if (o->map_size.set && (o->map_size.v < 128 || o->map_size.v > 131072))
+		return err_usage(x->err, "option --map-size: %" PRIu64 " is not within 128 to 131072",
+				 o->map_size.v);
+	if (o->top && o->format > EXITS_TEXT)
+		return err_usage(x->err, "options --top and --format %s exclude each other",
+				 exits_format_names[o->format]);
+	if (o->top && o->file)
+		return err_usage(x->err, "options --top and -o exclude each other");
+	if (o->file && exits_file_check(o->file, x->err))
+		return -EINVAL;
+	return exits_target_options(x);
+}
+
+/* ---- the machine ---- */
+
+/* Events without a word about their instruction set: the map has only numbers. */
+static enum exit_isa machine_isa(const struct exit_names *n)
+{
+	static const struct {
+		const char *module;
+		enum exit_isa isa;
+	} known[] = {
+		{ "/sys/module/kvm_intel", EXIT_ISA_VMX },
+		{ "/sys/module/kvm_amd", EXIT_ISA_SVM },
+		{ "/sys/module/kvm_pvm", EXIT_ISA_PVM },
+	};
+	struct stat st;
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (!stat(known[i].module, &st))
+			return known[i].isa;
+	return n->isa;
+}
+
+static int prepare_events(struct exits_run *x)
+{
+	static const char *const clocks[] = { "mono_raw", "mono", "local" };
+	int ret = kevent_kvm_check(x->t, x->err);
+
+	if (!ret && kevent_list_add(&x->events, "kvm", "kvm_exit", NULL))
+		ret = -ENOMEM;
+	if (!ret && x->o->time && kevent_list_add(&x->events, "kvm", "kvm_entry", NULL))
+		ret = -ENOMEM;
+	ret = ret ? ret : session_formats(x->t, &x->events, &x->fmt, x->err);
+	if (ret)
+		return ret;
+	x->ev_exit = fmt_find(x->fmt, "kvm", "kvm_exit");
+	x->ev_entry = fmt_find(x->fmt, "kvm", "kvm_entry");
+	if (!x->ev_exit || (x->o->time && !x->ev_entry))
+		return err_lack(x->err, EBADMSG, "the format of kvm_exit or kvm_entry cannot be understood");
+	exit_names_init(&x->names, x->ev_exit, NULL);
+	x->isa = machine_isa(&x->names);
+	if (!x->o->time)
+		return 0;
+	/* Clocks of ns; how fast a TSC runs would take a tenth of a second to find out. */
+	for (size_t i = 0; i < ARRAY_SIZE(clocks) && !x->clock; i++)
+		if (!ktracefs_clock_check(x->t, clocks[i], NULL))
+			x->clock = clocks[i];
+	return 0;
+}
+
+static int start_engine(struct exits_run *x)
+{
+	int ret;
+
+	x->engine = x->o->engine == EXITS_ENGINE_USER ? &exits_engine_drain : &exits_engine_hist;
+	ret = x->engine->start(x);
+	if (!ret || x->engine == &exits_engine_drain || x->o->engine == EXITS_ENGINE_KERNEL)
+		return ret;
+	if (x->o->verbose)
+		x->note("the kernel cannot count: %s", x->err->text);
+	x->engine->stop(x);
+	*x->err = (struct kvmft_err){ .text = "" };
+	sbuf_free(&x->engine_text);
+	x->engine = &exits_engine_drain;
+	return x->engine->start(x);
+}
+
+static int prepare(struct exits_run *x)
+{
+	int ret;
+
+	/* Before anything is set in the kernel, so that Ctrl-C always finds us ready to remove it. */
+	x->signal_fd = session_signals(x->err);
+	if (x->signal_fd < 0)
+		return x->signal_fd;
+	ret = ktracefs_open(NULL, KTRACEFS_MOUNT, &x->t, x->err);
+	if (ret)
+		return ret;
+	session_sweep(x->t, x->note);
+	ret = prepare_events(x);
+	exits_who_begin(x);
+	ret = ret ? ret : exits_target_find(x);
+	return ret ? ret : start_engine(x);
+}
+
+/* ---- the result ---- */
+
+static int nothing_seen(struct exits_run *x)
+{
+	char text[32];
+	int ret;
+
+	str_ns(text, sizeof(text), util_now_ns() - x->begin_ns);
+	ret = exits_who_list(x, true);
+	if (ret)
+		return ret;
+	if (!x->vms->n)
+		return err_set(x->err, ENODATA, "no exits of %s were seen in %s: no VM runs here",
+			       x->target.title.s, text);
+	return err_set(x->err, ENODATA, "no exits of %s were seen in %s although %zu VM%s: idle, or its "
+		       "KVM raises no kvm_exit%s", x->target.title.s, text, x->vms->n,
+		       x->vms->n == 1 ? " runs" : "s run",
+		       x->isa == EXIT_ISA_PVM ? " (kvm_pvm)" : "");
+}
+
+static int result(struct exits_run *x)
+{
+	if (x->lost)
+		x->note("%" PRIu64 "%s exits were not counted (%s)", x->lost,
+			 x->lost_unknown ? " or more" : "",
+			 x->engine == &exits_engine_hist ? "the kernel's map was full" : "the ring was full");
+	else if (x->lost_unknown)
+		x->note("some exits were not counted");
+	if (x->lost_time)
+		x->note("some exits were counted but not timed: the kernel's map of times was full");
+	if (x->lost || x->lost_unknown || x->lost_time)
+		return KVMFT_INCOMPLETE;
+	if (x->end == EXITS_READER_GONE || x->seen)
+		return KVMFT_OK;
+	return nothing_seen(x);
+}
+
+static void undo(struct exits_run *x)
+{
+	exits_top_end(x);
+	if (x->engine)
+		x->engine->stop(x);
+	exits_free(&x->table);
+	exits_target_free(&x->target);
+	vm_list_free(x->vms);
+	fmt_free(x->fmt);
+	kevent_list_free(&x->events);
+	ktracefs_close(x->t);
+	sbuf_free(&x->engine_text);
+	util_close_fd(&x->inotify_fd);
+	util_close_fd(&x->signal_fd);
+}
+
+static void say_what(struct exits_run *x)
+{
+	char text[32];
+
+	if (x->o->verbose)
+		x->note("%s", x->engine_text.s ? x->engine_text.s : x->engine->name);
+	if (!isatty(STDERR_FILENO) || x->screen.on)
+		return;
+	if (x->o->duration.set)
+		x->note("exit reasons of %s, for %s", x->target.title.s,
+			 str_ns(text, sizeof(text), x->o->duration.v));
+	else
+		x->note("exit reasons of %s... Ctrl-C ends and shows them", x->target.title.s);
+}
+
+int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err *err)
+{
+	struct exits_run x = { .o = c, .note = note, .err = err, .signal_fd = -1, .inotify_fd = -1 };
+	int ret;
+
+	x.table.timed = x.o->time;
+	ret = check_options(&x);
+	ret = ret ? ret : prepare(&x);
+	if (!ret && x.o->top)
+		ret = exits_top_begin(&x);
+	if (!ret) {
+		say_what(&x); /* counting has begun */
+		ret = exits_who_scan(&x);
+		x.begin_ns = x.interval_ns = util_now_ns();
+	}
+	ret = ret ? ret : exits_loop(&x);
+	exits_top_end(&x);
+	if (!ret)
+		ret = result(&x);
+	undo(&x);
+	return ret;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * exits.h: the parts of counting exits live.
+ *
+ * exits.c         order of setting up and undoing, result
+ * exits_target.c  whose exits: -p, -v, -a, -t, -T, --vm, and what can be wrong with them
+ * exits_who.c     which thread is whose vCPU, while VMs come and go
+ * exits_hist.c    engine 1: the kernel counts, in hist triggers
+ * exits_drain.c   engine 2: the events are read and counted here
+ * exits_loop.c    waiting: intervals, ticks, signals, targets that end
+ * exits_show.c    one table to standard output or to a file
+ * exits_top.c     the same on a whole terminal
+ */
+#ifndef KVMFT_LIVE_EXITS_H
+#define KVMFT_LIVE_EXITS_H
+
+#include <termios.h>
+
+#include "kvmft/exit_names.h"
+#include "kvmft/exits.h"
+#include "kvmft/exits_live.h"
+#include "kvmft/exits_out.h"
+#include "kvmft/vm.h"
+#include "session.h"
+
+struct exits_run;
+
+/* How exits get counted. start() and read() return 0 or -errno with x->err set. */
+struct exits_engine {
+	const char *name;
+	unsigned int tick_ms; /* tick() is to be called so often; 0 = never */
+	int (*start)(struct exits_run *x);
+	int (*tick)(struct exits_run *x);
+	/* Brings x->table and x->lost up to date. last: nothing is to be counted any more. */
+	int (*read)(struct exits_run *x, bool last);
+	void (*stop)(struct exits_run *x); /* also after a start() that failed */
+};
+
+extern const struct exits_engine exits_engine_hist, exits_engine_drain;
+
+struct exits_hist;
+struct exits_drain;
+
+/* Whose exits. All zero: everybody's. */
+struct exits_target {
+	enum exits_group group;
+	struct sbuf title; /* "PID 1273795 VCPU 0" */
+	uint32_t pid;	   /* the process; 0 = not one process */
+	uint64_t start;	   /* of it */
+	char *sel;	   /* of its VMs only this one; NULL = all */
+	char filter[48];   /* for the kernel: "vcpu_id==4" or "" */
+	int32_t *tid;	   /* only these threads; none = all */
+	uint64_t *tid_start;
+	size_t ntid, tid_cap, start_cap;
+	bool threads;	   /* the threads are what was asked for, not a way to find the vCPU */
+	int32_t *pids;	   /* what the kernel is told: ntid, or all threads of pid */
+	size_t npids;
+};
+
+enum exits_end { EXITS_GOING, EXITS_SIGNAL, EXITS_DURATION, EXITS_COUNT, EXITS_READER_GONE,
+		 EXITS_TARGET_GONE, EXITS_QUIT };
+
+struct exits_run {
+	const struct exits_config *o;
+	note_fn *note;
+	struct kvmft_err *err;
+	struct ktracefs *t;
+	struct kinst *k;
+	struct kevent_list events; /* kvm_exit, and kvm_entry for --time */
+	struct fmt *fmt;
+	const struct fmt_event *ev_exit, *ev_entry;
+	struct exit_names names;
+	enum exit_isa isa;
+	const char *clock; /* for --time; one that counts ns */
+
+	struct vm_list *vms; /* the last look; NULL = none yet */
+	bool undirected;     /* a VM has no directory in debugfs: only its descriptors tell of it */
+	struct exits_target target;
+	struct exits table;
+	size_t looked; /* threads of the table that were asked for already */
+
+	const struct exits_engine *engine;
+	struct exits_hist *hist;
+	struct exits_drain *drain;
+	struct sbuf engine_text; /* for -V */
+	uint64_t lost;		 /* exits that were not counted */
+	bool lost_time;		 /* some that were counted are not in the times */
+	bool lost_unknown;	 /* more than lost says */
+
+	int signal_fd, inotify_fd;
+	uint64_t begin_ns, interval_ns; /* CLOCK_MONOTONIC: of counting, of this interval */
+	uint64_t tables, seen;		/* tables shown, exits in them */
+	uint64_t rescan_ns, rescan_step;
+	enum exits_end end;
+	struct exits_screen {
+		bool on;
+		struct termios saved;
+		bool keys;
+	} screen;
+};
+
+/* ---- exits_target.c ---- */
+
+/* What can be said without looking at the machine. */
+int exits_target_options(struct exits_run *x);
+/* Finds the target, and x->vms if there is one. After x->ev_exit is known. */
+int exits_target_find(struct exits_run *x);
+/* For views: is this one of the target's threads? ctx is the exits_run. */
+bool exits_wanted(const void *ctx, const struct exits *e, const struct exits_thread *t);
+bool exits_target_gone(const struct exits_run *x);
+void exits_target_free(struct exits_target *t);
+
+/* ---- exits_who.c ---- */
+
+/* Begins to watch debugfs. */
+void exits_who_begin(struct exits_run *x);
+/* vCPUs of this machine, and VMs; without a look at processes, so roughly. */
+size_t exits_who_count(void);
+/* A new x->vms: of those in debugfs, or of all that any process has a descriptor of. */
+int exits_who_list(struct exits_run *x, bool all);
+/* Looks at the VMs again. */
+int exits_who_scan(struct exits_run *x);
+/* Threads that turned up since the last call get their process, VM and vCPU. */
+int exits_who_new(struct exits_run *x);
+/* The descriptor of x->inotify_fd is readable: a few looks are due from now on. */
+void exits_who_changed(struct exits_run *x);
+/* Looks when x->rescan_ns (0 = never) has come. */
+int exits_who_tick(struct exits_run *x);
+
+/* ---- exits_show.c ---- */
+
+/* One table: of this interval, or of OpenMetrics' counters. 0 or -errno with x->err set. */
+int exits_show(struct exits_run *x);
+/* Can path be replaced by a table? 0 or -errno with err set. */
+int exits_file_check(const char *path, struct kvmft_err *err);
+void exits_page_fill(const struct exits_run *x, const struct exits_view *v, struct exits_page *p);
+
+/* ---- exits_top.c ---- */
+
+int exits_top_begin(struct exits_run *x);
+int exits_top_show(struct exits_run *x);
+void exits_top_end(struct exits_run *x);
+
+/* ---- exits_loop.c ---- */
+
+int exits_loop(struct exits_run *x);
+
+#endif

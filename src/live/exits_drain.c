@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * exits_drain.c: engine 2, for kernels without hist triggers. The events are recorded into a ring
+ * of our own, read every few milliseconds and counted here.
+ *
+ * Counts need no order, so each CPU's sub-buffers are read with read() into one buffer and walked
+ * there: of the ways to empty a ring that is the cheapest by far, and the memory is that one
+ * buffer. Times need exit and entry of a thread in order over CPUs; then they go through live.h.
+ */
+#include "exits.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SUBBUF_KB     64u
+#define TICK_MS	      20u
+#define READS_PER_CPU 256u /* then the next CPU has its turn, so that none waits for ever */
+
+struct exits_drain {
+	struct kcpus cpus;
+	int *raw;
+	struct live *live; /* for times; else NULL */
+	struct subbuf_geom geom;
+	uint8_t *buf;	   /* one sub-buffer; for counts */
+	struct exits_pair pair;
+	struct fmt_field reason, vcpu, entry_vcpu;
+	uint16_t exit_id, entry_id;
+	uint64_t lost_in_band, damaged;
+};
+
+/* ---- setting up ---- */
+
+static int drain_instance(struct exits_run *x)
+{
+	struct kinst_config c = KINST_CONFIG_DEFAULT;
+	int ret;
+
+	c.clock = x->o->time ? x->clock : NULL;
+	c.subbuf_kb = SUBBUF_KB;
+	c.buffer_kb = session_buffer_kb(x->drain->cpus.n);
+	c.record_cmd = false;
+	c.pid = x->target.pids;
+	c.npid = x->target.npids;
+	c.event_fork = x->target.pid != 0;
+	ret = kinst_create(x->t, &c, &x->k, x->err);
+	for (size_t i = 0; i < x->events.n && !ret && x->target.filter[0]; i++) {
+		x->events.v[i].filter = strdup(x->target.filter);
+		ret = x->events.v[i].filter ? 0 : err_set(x->err, ENOMEM, "out of memory");
+	}
+	return ret ? ret : kinst_events_add(x->k, &x->events, x->err);
+}
+
+static int drain_fields(struct exits_run *x)
+{
+	struct exits_drain *d = x->drain;
+
+	if (!fmt_field(x->ev_exit, "exit_reason", &d->reason))
+		return err_lack(x->err, ENOENT, "kvm_exit of this kernel has no field exit_reason: "
+				"not an x86 machine?");
+	(void)fmt_field(x->ev_exit, "vcpu_id", &d->vcpu);
+	d->exit_id = fmt_id(x->ev_exit);
+	d->entry_id = d->exit_id;
+	if (x->ev_entry) {
+		d->entry_id = fmt_id(x->ev_entry);
+		(void)fmt_field(x->ev_entry, "vcpu_id", &d->entry_vcpu);
+	}
+	return 0;
+}
+
+static int drain_reader(struct exits_run *x)
+{
+	const bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+	struct exits_drain *d = x->drain;
+	int ret = session_raw_open(x->k, &d->cpus, &d->raw, x->err);
+
+	if (ret)
+		return ret;
+	d->pair.e = &x->table;
+	d->geom = (struct subbuf_geom){
+		.size = kinst_subbuf_size(x->k), .header = 8 + sizeof(long),
+		.long_size = sizeof(long), .big_endian = big,
+	};
+	if (x->o->time)
+		return session_live_open(x->k, &d->cpus, d->raw, &d->live, x->err);
+	d->buf = malloc(d->geom.size);
+	return d->buf ? 0 : err_set(x->err, ENOMEM, "out of memory");
+}
+
+static int drain_begin(struct exits_run *x)
+{
+	int ret;
+
+	x->drain = calloc(1, sizeof(*x->drain));
+	if (!x->drain)
+		return err_set(x->err, ENOMEM, "out of memory");
+	ret = kcpus_read(KCPU_POSSIBLE, &x->drain->cpus);
+	if (ret)
+		return err_set(x->err, -ret, "cannot read the list of CPUs: %s", strerror(-ret));
+	ret = drain_fields(x);
+	ret = ret ? ret : drain_instance(x);
+	ret = ret ? ret : drain_reader(x);
+	ret = ret ? ret : kinst_tracing(x->k, true, x->err);
+	return ret ? ret : kinst_events_enable(x->k, x->err);
+}
+
+static int drain_start(struct exits_run *x)
+{
+	int ret = drain_begin(x);
+
+	if (!ret)
+		sbuf_addf(&x->engine_text, "kvmft counts: events recorded in %s, %" PRIu64 " KB per CPU, "
+			  "read every %u ms", kinst_name(x->k), kinst_buffer_kb(x->k), TICK_MS);
+	return ret;
+}
+
+static void drain_stop(struct exits_run *x)
+{
+	struct kvmft_err undo = { .text = "" };
+	struct exits_drain *d = x->drain;
+
+	if (d) {
+		live_free(d->live);
+		session_raw_close(d->raw, d->cpus.n);
+		exits_pair_free(&d->pair);
+		kcpus_free(&d->cpus);
+		free(d->buf);
+		free(d);
+	}
+	x->drain = NULL;
+	if (kinst_destroy(x->k, &undo) && undo.text[0])
+		x->note("%s", undo.text);
+	x->k = NULL;
+}
+
+/* ---- counting ---- */
+
+/* The event says whose vCPU it is: better than anything found elsewhere. */
+static void take_vcpu(struct exits_run *x, const struct rec *rec, const struct fmt_field *field,
+		      uint32_t tid)
+{
+	int64_t at = exits_thread(&x->table, tid);
+	uint64_t vcpu;
+
+	if (at >= 0 && x->table.thread[at].vcpu == EXITS_NONE &&
+	    fmt_u64(x->fmt, field, rec, &vcpu) && vcpu < EXITS_NONE)
+		x->table.thread[at].vcpu = (uint32_t)vcpu;
+}
+
+static int take_exit(struct exits_run *x, const struct rec *rec, uint32_t tid)
+{
+	struct exits_drain *d = x->drain;
+	size_t threads = x->table.nthread;
+	uint64_t reason;
+	int ret;
+
+	if (!fmt_u64(x->fmt, &d->reason, rec, &reason)) {
+		d->damaged++;
+		return 0;
+	}
+	ret = exits_add(&x->table, tid, (uint32_t)reason, 1);
+	if (!ret && d->live)
+		ret = exits_pair_exit(&d->pair, tid, rec->ts, (uint32_t)reason);
+	if (!ret && x->table.nthread != threads)
+		take_vcpu(x, rec, &d->vcpu, tid);
+	return ret;
+}
+
+static int take_event(struct exits_run *x, const struct rec *rec)
+{
+	struct exits_drain *d = x->drain;
+	int32_t tid = fmt_pid(x->fmt, rec);
+
+	if (tid <= 0)
+		return 0;
+	if (rec->id == d->exit_id)
+		return take_exit(x, rec, (uint32_t)tid);
+	if (!d->live || rec->id != d->entry_id)
+		return 0;
+	if (!d->vcpu.size) /* before Linux 5.10 only the entry tells */
+		take_vcpu(x, rec, &d->entry_vcpu, (uint32_t)tid);
+	return exits_pair_entry(&d->pair, (uint32_t)tid, rec->ts);
+}
+
+static int walk_subbuf(struct exits_run *x, bool *sparse)
+{
+	struct exits_drain *d = x->drain;
+	struct subbuf sb;
+	struct rec rec;
+	int got, ret;
+
+	*sparse = false;
+	if (subbuf_begin(&sb, d->buf, &d->geom)) {
+		d->damaged++;
+		return 0;
+	}
+	*sparse = subbuf_sparse(&sb, &d->geom);
+	if (sb.lost)
+		d->lost_in_band += sb.lost_counted ? sb.lost_count : 1;
+	while ((got = subbuf_next(&sb, &rec)) > 0) {
+		ret = take_event(x, &rec);
+		if (ret)
+			return ret;
+	}
+	d->damaged += got < 0;
+	return 0;
+}
+
+/*
+ * 1: this CPU may have more. A sparse sub-buffer is the last one for now, but not the first, which is the rest of
+ * what the reading before this ended with.
+ */
+static int drain_cpu(struct exits_run *x, int fd, bool last)
+{
+	struct exits_drain *d = x->drain;
+	bool sparse;
+
+	for (unsigned int i = 0; i < READS_PER_CPU; i++) {
+		ssize_t n = read(fd, d->buf, d->geom.size);
+		int ret;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno != EAGAIN)
+			return -errno;
+		if (n <= 0)
+			return 0;
+		if ((size_t)n != d->geom.size)
+			return -EMSGSIZE;
+		ret = walk_subbuf(x, &sparse);
+		if (ret || (i && sparse && !last))
+			return ret;
+	}
+	return 1;
+}
+
+static int drain_counts(struct exits_run *x, bool last)
+{
+	struct exits_drain *d = x->drain;
+	int more = 0;
+
+	for (size_t i = 0; i < d->cpus.n && more >= 0; i++) {
+		int got = drain_cpu(x, d->raw[i], last);
+
+		more = got < 0 ? got : more | got;
+	}
+	return more;
+}
+
+static int drain_times(struct exits_run *x, bool last)
+{
+	struct exits_drain *d = x->drain;
+	int more = live_read(d->live, last), ret = 0;
+	struct live_item item;
+
+	while (more >= 0 && !ret && live_next(d->live, &item)) {
+		if (item.kind == R_EVENT)
+			ret = take_event(x, &item.rec);
+		else
+			exits_pair_gap(&d->pair);
+		d->damaged += item.kind == R_DAMAGE;
+	}
+	return ret ? ret : more;
+}
+
+/* once: what there is now, else until nothing is left. */
+static int drain_all(struct exits_run *x, bool last, bool once)
+{
+	int more;
+
+	do {
+		more = x->drain->live ? drain_times(x, last) : drain_counts(x, last);
+	} while (more > 0 && !once);
+	return more < 0 ? err_set(x->err, -more, "cannot read the ring: %s", strerror(-more)) : 0;
+}
+
+static int drain_tick(struct exits_run *x)
+{
+	return drain_all(x, false, true);
+}
+
+/* What the kernel's counters say got lost, because the ring was full. */
+static void drain_lost(struct exits_run *x)
+{
+	struct exits_drain *d = x->drain;
+	uint64_t lost = 0;
+
+	for (size_t i = 0; i < d->cpus.n; i++) {
+		struct kstats s;
+
+		if (kinst_stats(x->k, d->cpus.cpu[i], &s, NULL) == 0)
+			lost += s.overrun + s.commit_overrun + s.dropped;
+	}
+	x->lost = MAX(lost, d->lost_in_band);
+	x->lost_unknown |= d->damaged != 0;
+}
+
+static int drain_read(struct exits_run *x, bool last)
+{
+	int ret = last ? kinst_events_disable(x->k) : 0;
+
+	if (ret)
+		return err_set(x->err, -ret, "cannot disable the events: %s", strerror(-ret));
+	ret = drain_all(x, last, !last);
+	if (!ret)
+		drain_lost(x);
+	return ret;
+}
+
+const struct exits_engine exits_engine_drain = {
+	.name = "user",
+	.tick_ms = TICK_MS,
+	.start = drain_start,
+	.tick = drain_tick,
+	.read = drain_read,
+	.stop = drain_stop,
+};

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * exits_hist.c: engine 1, the kernel counts. A hist trigger on kvm_exit adds one to a cell of a map
+ * in the kernel; the event itself is not enabled, so nothing is written to a ring, and nothing
+ * happens here until somebody wants to see the counts.
+ *
+ * The map of counts is not cleared after reading, because exits between the two would get lost:
+ * what an interval has is a difference, exact to the last exit. Only when the threads of VMs that
+ * ended have filled it, it is emptied.
+ *
+ * Times need four triggers more. kvm_exit keeps stamp and reason per thread; kvm_entry takes the
+ * difference and raises a synthetic event of our own, which has a map of sums, read as the counts
+ * are, and one of maxima. A maximum is no difference, so each interval has a new map of them: the
+ * next is there before the last is read and removed. (Clearing it is not possible: the kernel takes
+ * the variable in the command for a second one of that name.)
+ */
+#include "exits.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define REASONS_GUESS 48u     /* that a vCPU has in its life; 20 are usual */
+#define MAP_MIN	      4096u   /* cells ... */
+#define MAP_MAX	      131072u /* ... TRACING_MAP_BITS_MAX of kernel/trace/tracing_map.h */
+#define RING_KB	      64u     /* of which nothing is used */
+
+/* How the kernel names the maps. Two maxima are there at a time, and maps of an event must differ. */
+#define COUNT_MAP "common_pid,exit_reason"
+#define SUM_MAP	  "pid,reason:vals=hitcount,lat"
+
+/* An exit of which it is not so has no time; its count is elsewhere. */
+#define SANE_LAT " if " KSYNTH_LAT_SANE
+
+static const char *const max_map[] = { "reason,pid:vals=hitcount", "pid,reason:vals=hitcount" };
+
+struct exits_hist {
+	uint64_t size;	      /* cells of a map */
+	char synth[64];	      /* our synthetic event; "" = none */
+	unsigned int turn;    /* which map of maxima counts */
+	bool last;	      /* read() is for the last time */
+	/* what the maps had dropped when they were read last */
+	uint64_t dropped, sum_dropped;
+};
+
+/* ---- setting up ---- */
+
+static uint64_t map_size(const struct exits_run *x)
+{
+	uint64_t want = exits_who_count() * REASONS_GUESS, size = MAP_MIN;
+
+	if (x->o->map_size.set) {
+		want = x->o->map_size.v;
+		size = 128;
+	}
+	while (size < want && size < MAP_MAX)
+		size *= 2;
+	return size;
+}
+
+static int trigger(struct exits_run *x, const char *sys, const char *name, const char *text)
+{
+	struct sbuf b = { 0 };
+	int ret;
+
+	sbuf_add(&b, text);
+	if (x->target.filter[0] && !strcmp(sys, "kvm"))
+		sbuf_addf(&b, " if %s", x->target.filter);
+	ret = b.error ? err_set(x->err, ENOMEM, "out of memory")
+		      : kinst_trigger_add(x->k, sys, name, b.s, x->err);
+	sbuf_free(&b);
+	return ret;
+}
+
+static void max_trigger(const struct exits_hist *h, unsigned int turn, char *buf, size_t size)
+{
+	snprintf(buf, size, "hist:keys=%s:size=%" PRIu64 ":m%u=lat:onmax($m%u).save(lat)" SANE_LAT,
+		 max_map[turn], h->size, turn, turn);
+}
+
+static void sum_trigger(const struct exits_hist *h, const char *more, char *buf, size_t size)
+{
+	snprintf(buf, size, "hist:keys=" SUM_MAP ":size=%" PRIu64 "%s" SANE_LAT, h->size, more);
+}
+
+static void count_trigger(const struct exits_hist *h, const char *more, char *buf, size_t size)
+{
+	snprintf(buf, size, "hist:keys=" COUNT_MAP ":size=%" PRIu64 "%s", h->size, more);
+}
+
+static int start_times(struct exits_run *x)
+{
+	struct exits_hist *h = x->hist;
+	uint64_t threads = MAX(h->size / 16, (uint64_t)1024);
+	char text[256];
+	int ret;
+
+	/* Types as the fields of kvm_exit have them: the kernel compares them by name. */
+	ret = ksynth_add(x->t, "int pid; unsigned int reason; u64 lat", h->synth, sizeof(h->synth),
+			 x->err);
+	if (ret) {
+		h->synth[0] = '\0';
+		return ret;
+	}
+	sum_trigger(h, "", text, sizeof(text));
+	ret = trigger(x, "synthetic", h->synth, text);
+	max_trigger(h, h->turn, text, sizeof(text));
+	ret = ret ? ret : trigger(x, "synthetic", h->synth, text);
+	snprintf(text, sizeof(text),
+		 "hist:keys=common_pid:ts0=common_timestamp,r0=exit_reason:size=%" PRIu64 ":clock=%s",
+		 threads, x->clock);
+	ret = ret ? ret : trigger(x, "kvm", "kvm_exit", text);
+	snprintf(text, sizeof(text),
+		 "hist:keys=common_pid:lat=common_timestamp-$ts0,r=$r0:size=%" PRIu64 ":clock=%s:"
+		 "onmatch(kvm.kvm_exit).trace(%s,common_pid,$r,$lat)",
+		 threads, x->clock, h->synth);
+	return ret ? ret : trigger(x, "kvm", "kvm_entry", text);
+}
+
+static int hist_start(struct exits_run *x)
+{
+	/*
+	 * The size has to be set before the first trigger: as long as no ring was given a size, older
+	 * kernels (seen with 6.1) make the main trace's ring a big one at that moment.
+	 */
+	struct kinst_config c = { .clock = x->o->time ? x->clock : NULL, .buffer_kb = RING_KB,
+				  .buffer_percent = -1 };
+	struct exits_hist *h;
+	char text[96];
+	int ret;
+
+	if (!kfeat_have(x->t, "hist-triggers"))
+		return err_lack(x->err, ENOTSUP,
+				"this kernel has no hist triggers (CONFIG_HIST_TRIGGERS)");
+	h = x->hist = calloc(1, sizeof(*h));
+	if (!h)
+		return err_set(x->err, ENOMEM, "out of memory");
+	h->size = map_size(x);
+	c.pid = x->target.pids;
+	c.npid = x->target.npids;
+	c.event_fork = x->target.pid != 0;
+	ret = kinst_create(x->t, &c, &x->k, x->err);
+	/*
+	 * Stamps are right only while the ring is on: else a stamp of 0 would be kept, and the time
+	 * since boot be taken for that of an exit. The events are not enabled, so it stays empty.
+	 */
+	if (!ret && x->o->time)
+		ret = kinst_tracing(x->k, true, x->err);
+	if (!ret && x->o->time)
+		ret = start_times(x);
+	count_trigger(h, "", text, sizeof(text));
+	ret = ret ? ret : trigger(x, "kvm", "kvm_exit", text);
+	if (!ret)
+		sbuf_addf(&x->engine_text, "the kernel counts: hist triggers in %s, maps of %" PRIu64
+			  " cells, nothing is recorded", kinst_name(x->k), h->size);
+	return ret;
+}
+
+static void hist_stop(struct exits_run *x)
+{
+	struct exits_hist *h = x->hist;
+	struct kvmft_err undo = { .text = "" };
+
+	if (kinst_destroy(x->k, &undo) && undo.text[0])
+		x->note("%s", undo.text);
+	x->k = NULL;
+	if (h && h->synth[0] && ksynth_remove(x->t, h->synth))
+		x->note("cannot remove the synthetic event %s (kvmft reset removes it later)", h->synth);
+	free(h);
+	x->hist = NULL;
+}
+
+/* ---- reading ---- */
+
+static int take_count(void *ctx, const struct khist_entry *e)
+{
+	struct exits_run *x = ctx;
+	uint64_t tid, reason, n;
+
+	if (!khist_get(e, "common_pid", &tid) || !khist_get(e, "exit_reason", &reason) ||
+	    !khist_get(e, "hitcount", &n) || tid > UINT32_MAX || reason > UINT32_MAX)
+		return -EBADMSG;
+	return exits_raw(&x->table, (uint32_t)tid, (uint32_t)reason, n);
+}
+
+static int take_sum(void *ctx, const struct khist_entry *e)
+{
+	struct exits_run *x = ctx;
+	uint64_t tid, reason, n, total;
+
+	if (!khist_get(e, "pid", &tid) || !khist_get(e, "reason", &reason) ||
+	    !khist_get(e, "hitcount", &n) || !khist_get(e, "lat", &total) || tid > UINT32_MAX ||
+	    reason > UINT32_MAX)
+		return -EBADMSG;
+	return exits_time_raw(&x->table, (uint32_t)tid, (uint32_t)reason, n, total);
+}
+
+static int take_max(void *ctx, const struct khist_entry *e)
+{
+	struct exits_run *x = ctx;
+	uint64_t tid, reason, max;
+
+	if (!khist_get(e, "pid", &tid) || !khist_get(e, "reason", &reason) ||
+	    !khist_get(e, "max", &max) || tid > UINT32_MAX || reason > UINT32_MAX)
+		return -EBADMSG;
+	return exits_time_add(&x->table, (uint32_t)tid, (uint32_t)reason, 0, 0, max);
+}
+
+static int read_map(struct exits_run *x, const char *sys, const char *event, const char *keys,
+		    khist_fn fn, struct khist *h)
+{
+	int ret;
+
+	khist_begin(h, keys, fn, x);
+	ret = kinst_hist_walk(x->k, sys, event, h);
+	if (!ret)
+		return 0;
+	return err_set(x->err, -ret, "cannot read the counts of %s:%s: %s%s", sys, event,
+		       strerror(-ret), ret == -EBADMSG ? " (not as any known kernel writes them)" : "");
+}
+
+static int read_max(struct exits_run *x)
+{
+	struct exits_hist *s = x->hist;
+	unsigned int now = s->turn;
+	char text[256];
+	struct khist h;
+	int ret = 0;
+
+	if (!s->last) {
+		s->turn = !now;
+		max_trigger(s, s->turn, text, sizeof(text));
+		ret = trigger(x, "synthetic", s->synth, text);
+	}
+	ret = ret ? ret : read_map(x, "synthetic", s->synth, max_map[now], take_max, &h);
+	x->lost_time |= !ret && h.dropped;
+	if (ret || s->last)
+		return ret;
+	max_trigger(s, now, text, sizeof(text));
+	return kinst_trigger_remove(x->k, "synthetic", s->synth, text, x->err);
+}
+
+static int control(struct exits_run *x, bool sums, const char *what)
+{
+	struct exits_hist *h = x->hist;
+	struct sbuf b = { 0 };
+	char text[256];
+	int ret;
+
+	(sums ? sum_trigger : count_trigger)(h, what, text, sizeof(text));
+	sbuf_add(&b, text);
+	if (x->target.filter[0] && !sums)
+		sbuf_addf(&b, " if %s", x->target.filter);
+	ret = b.error ? err_set(x->err, ENOMEM, "out of memory")
+		      : kinst_trigger(x->k, sums ? "synthetic" : "kvm", sums ? h->synth : "kvm_exit",
+				      b.s, x->err);
+	sbuf_free(&b);
+	return ret;
+}
+
+static int read_sums(struct exits_run *x, struct khist *h)
+{
+	int ret = read_map(x, "synthetic", x->hist->synth, SUM_MAP, take_sum, h);
+
+	x->lost_time |= !ret && h->dropped > x->hist->sum_dropped;
+	x->hist->sum_dropped = ret ? 0 : h->dropped;
+	return ret;
+}
+
+static int read_counts(struct exits_run *x, struct khist *h)
+{
+	int ret = read_map(x, "kvm", "kvm_exit", COUNT_MAP, take_count, h);
+
+	if (!ret && h->dropped > x->hist->dropped)
+		x->lost += h->dropped - x->hist->dropped;
+	x->hist->dropped = ret ? 0 : h->dropped;
+	return ret;
+}
+
+static int empty_map(struct exits_run *x, bool sums, struct khist *h)
+{
+	int ret = control(x, sums, ":pause");
+
+	if (!ret)
+		ret = sums ? read_sums(x, h) : read_counts(x, h);
+	ret = ret ? ret : control(x, sums, ":clear");
+	return ret ? ret : control(x, sums, ":cont");
+}
+
+/* The maps are full of threads that are no more. While they are emptied, exits go by uncounted. */
+static int empty_maps(struct exits_run *x)
+{
+	uint64_t begin = util_now_ns();
+	char text[32];
+	struct khist h;
+	int ret;
+
+	ret = x->o->time ? empty_map(x, true, &h) : 0;
+	ret = ret ? ret : empty_map(x, false, &h);
+	if (ret)
+		return ret;
+	x->hist->dropped = x->hist->sum_dropped = 0;
+	exits_raw_reset(&x->table);
+	if (!x->screen.on)
+		x->note("the kernel's map was full of ended VMs and was emptied: exits of %s are not "
+			 "counted", str_ns(text, sizeof(text), util_now_ns() - begin));
+	x->lost_unknown = true;
+	if ((x->o->interval.set || x->o->top) && exits_prune(&x->table))
+		return err_set(x->err, ENOMEM, "out of memory");
+	return 0;
+}
+
+/*
+ * Exits go on while the maps are read. Read last, the sums hold at least what the maxima hold: no
+ * maximum is above its total in the table that a run ends with. Between intervals that cannot be
+ * had: an exit of that moment is in the sum of one and in the maximum of the other.
+ */
+static int read_times(struct exits_run *x, bool last, struct khist *h)
+{
+	int ret = last ? read_max(x) : read_sums(x, h);
+
+	return ret ? ret : last ? read_sums(x, h) : read_max(x);
+}
+
+static int hist_read(struct exits_run *x, bool last)
+{
+	struct khist h;
+	int ret = 0;
+
+	x->hist->last = last;
+	/* Times first: an exit is counted before it is timed, so there are never more times. */
+	if (x->o->time)
+		ret = read_times(x, last, &h);
+	ret = ret ? ret : read_counts(x, &h);
+	if (!ret && !last && h.entries > x->hist->size / 4 * 3 &&
+	    exits_ended(&x->table) > h.entries / 4)
+		ret = empty_maps(x);
+	return ret;
+}
+
+const struct exits_engine exits_engine_hist = {
+	.name = "kernel",
+	.start = hist_start,
+	.read = hist_read,
+	.stop = hist_stop,
+};

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * exits_target.c: whose exits are counted, and telling users what is wrong with what they asked.
+ */
+#include "exits.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int exclusive(struct exits_run *x, const char *a, const char *b)
+{
+	return err_usage(x->err, "options %s and %s exclude each other", a, b);
+}
+
+int exits_target_options(struct exits_run *x)
+{
+	const struct exits_config *o = x->o;
+	const struct {
+		const char *name;
+		bool given;
+		bool whole; /* names a process or VM, within which -v and -a choose */
+	} opt[] = {
+		{ "-p", o->pid.set, true },	{ "--vm", o->vm != NULL, true },
+		{ "-t", o->tid.set, false },	{ "-T", o->tids != NULL, false },
+		{ "-v", o->vcpu.set, false },	{ "-a", o->alltids, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(opt); i++)
+		for (size_t k = i + 1; k < ARRAY_SIZE(opt); k++) {
+			bool within = opt[i].whole && (k >= 4);
+
+			if (opt[i].given && opt[k].given && !within)
+				return exclusive(x, opt[i].name, opt[k].name);
+		}
+	if ((o->vcpu.set || o->alltids) && !o->pid.set && !o->vm)
+		return err_usage(x->err, "option %s needs -p PID or --vm SEL",
+				 o->vcpu.set ? "-v" : "-a");
+	if (o->pid.set && (!o->pid.v || o->pid.v > INT32_MAX))
+		return err_usage(x->err, "option -p: %" PRIu64 " is not a process id", o->pid.v);
+	if (o->tid.set && (!o->tid.v || o->tid.v > INT32_MAX))
+		return err_usage(x->err, "option -t: %" PRIu64 " is not a thread id", o->tid.v);
+	if (o->tids && o->tids[strspn(o->tids, "0123456789, ")])
+		return err_usage(x->err, "option -T: '%s' is not a list of thread ids", o->tids);
+	return 0;
+}
+
+/* ---- looking at the machine ---- */
+
+static void *grow_or_say(struct exits_run *x, void *v, size_t n, size_t *cap, size_t size)
+{
+	void *slot = array_grow(v, n, cap, size);
+
+	if (!slot)
+		err_set(x->err, ENOMEM, "out of memory");
+	return slot;
+}
+
+static int tid_add(struct exits_run *x, uint32_t tid)
+{
+	struct exits_target *g = &x->target;
+	struct vm_task task;
+	uint64_t start = 0, *s;
+	int32_t *t;
+
+	if (vm_task_read(NULL, tid, &task, &start))
+		return err_set(x->err, ESRCH, "no thread %" PRIu32 " (kvmft list shows those of all VMs)",
+			       tid);
+	t = grow_or_say(x, &g->tid, g->ntid, &g->tid_cap, sizeof(*t));
+	s = t ? grow_or_say(x, &g->tid_start, g->ntid, &g->start_cap, sizeof(*s)) : NULL;
+	if (!s)
+		return -ENOMEM;
+	*t = (int32_t)tid;
+	*s = start;
+	g->ntid++;
+	return 0;
+}
+
+/* "0-3, 8": ids ascend. */
+static void add_ranges(struct sbuf *b, const struct vm *vm)
+{
+	for (size_t i = 0; i < vm->n_vcpus; i++) {
+		size_t last = i;
+
+		while (last + 1 < vm->n_vcpus && vm->vcpu[last + 1].id == vm->vcpu[last].id + 1)
+			last++;
+		sbuf_addf(b, "%s%" PRIu32, i ? ", " : "", vm->vcpu[i].id);
+		if (last > i)
+			sbuf_addf(b, "-%" PRIu32, vm->vcpu[last].id);
+		i = last;
+	}
+}
+
+static const struct vm *first_vm_of(const struct vm_list *l, uint32_t pid, size_t *n)
+{
+	const struct vm *found = NULL;
+
+	*n = 0;
+	for (size_t i = 0; i < l->n; i++) {
+		if (l->vm[i].pid != pid)
+			continue;
+		found = found ? found : &l->vm[i];
+		++*n;
+	}
+	return found;
+}
+
+static int not_a_vm(struct exits_run *x, const struct vm_task *task, const char *what)
+{
+	if (vm_task_hidden(NULL, task->tgid))
+		return err_lack(x->err, EPERM, "cannot tell whether %s %" PRIu32 " (%s) is a VM: its descriptors "
+				"are hidden: run as root, with CAP_SYS_PTRACE", what, task->tid, task->comm);
+	return err_set(x->err, ENOENT, "%s %" PRIu32 " (%s) is not a VM: process %" PRIu32
+		       " holds no KVM descriptor (kvmft list shows the VMs)", what, task->tid,
+		       task->comm, task->tgid);
+}
+
+/* The VM that -p or --vm means. *alone: its process has no other. */
+static int find_vm(struct exits_run *x, const struct vm **vm, bool *alone)
+{
+	struct exits_target *g = &x->target;
+	uint32_t pid = (uint32_t)x->o->pid.v;
+	struct vm_task task;
+	size_t n = 0;
+	int ret;
+
+	if (x->o->vm) {
+		ret = vm_list_find(x->vms, x->o->vm, vm, x->err);
+		if (ret)
+			return ret;
+		pid = (*vm)->pid;
+	}
+	if (vm_task_read(NULL, pid, &task, &g->start))
+		return err_set(x->err, ESRCH, "no process %" PRIu32 " (kvmft list shows the VMs)", pid);
+	if (task.tgid != pid)
+		return err_set(x->err, EINVAL, "%" PRIu32 " is a thread of process %" PRIu32
+			       ": use -t %" PRIu32 ", or -p %" PRIu32, pid, task.tgid, pid, task.tgid);
+	g->pid = pid;
+	if (x->o->vm) {
+		(void)first_vm_of(x->vms, pid, &n);
+		if (n > 1)
+			g->sel = strdup((*vm)->sel);
+	} else {
+		*vm = first_vm_of(x->vms, pid, &n);
+		if (!*vm)
+			return not_a_vm(x, &task, "PID");
+	}
+	*alone = n <= 1;
+	return 0;
+}
+
+static int find_vcpu(struct exits_run *x, const struct vm *vm, bool alone)
+{
+	struct exits_target *g = &x->target;
+	const struct vm_vcpu *v = NULL;
+	struct sbuf have = { 0 };
+	struct fmt_field field;
+	int ret;
+
+	if (!alone && !x->o->vm)
+		return err_set(x->err, EEXIST, "PID %" PRIu32 " runs more than one VM, each may have a "
+			       "vCPU %" PRIu64 ": choose one with --vm PID-FD (see kvmft list)", g->pid,
+			       x->o->vcpu.v);
+	for (size_t i = 0; i < vm->n_vcpus; i++)
+		if (vm->vcpu[i].id == x->o->vcpu.v)
+			v = &vm->vcpu[i];
+	if (!v) {
+		add_ranges(&have, vm);
+		ret = err_set(x->err, ENOENT, "PID %" PRIu32 " has no vCPU %" PRIu64 "; it has %s",
+			      g->pid, x->o->vcpu.v,
+			      have.len ? have.s : vm->note ? vm->note : "none yet");
+		sbuf_free(&have);
+		return ret;
+	}
+	/* Best by the event's own word, which holds whatever thread runs the vCPU. */
+	if (alone && fmt_field(x->ev_exit, "vcpu_id", &field)) {
+		snprintf(g->filter, sizeof(g->filter), "vcpu_id==%" PRIu32, v->id);
+		return 0;
+	}
+	if (!v->tid)
+		return err_lack(x->err, ENOENT, "the thread of vCPU %" PRIu32 " of %s is not known here: "
+				"start QEMU with -name NAME,debug-threads=on, or use -t TID", v->id,
+				vm->sel);
+	return tid_add(x, v->tid);
+}
+
+/* What nobody could have meant: a thread that runs no vCPU. */
+static int check_vcpu_thread(struct exits_run *x, uint32_t tid)
+{
+	struct sbuf have = { 0 };
+	bool unknown = false;
+	struct vm_task task;
+	const struct vm *vm;
+	uint64_t start;
+	size_t n;
+	int ret;
+
+	if (vm_task_read(NULL, tid, &task, &start))
+		return 0; /* told by tid_add() */
+	vm = first_vm_of(x->vms, task.tgid, &n);
+	if (!vm)
+		return not_a_vm(x, &task, "TID");
+	for (size_t k = 0; k < x->vms->n; k++) {
+		const struct vm *m = &x->vms->vm[k];
+
+		if (m->pid != task.tgid)
+			continue;
+		unknown |= m->n_vcpus == 0;
+		for (size_t i = 0; i < m->n_vcpus; i++) {
+			if (m->vcpu[i].tid == tid)
+				return 0;
+			unknown |= !m->vcpu[i].tid;
+			sbuf_addf(&have, " %" PRIu32, m->vcpu[i].tid);
+		}
+	}
+	ret = unknown ? 0 : err_set(x->err, ENOENT, "TID %" PRIu32 " (%s) runs no vCPU; those of PID %"
+				    PRIu32 " run in%s", tid, task.comm, task.tgid,
+				    have.s ? have.s : "");
+	sbuf_free(&have);
+	return ret;
+}
+
+static int find_tids(struct exits_run *x)
+{
+	_cleanup_free_ char *text = strdup(x->o->tids);
+	char *save, *word;
+	int ret = 0;
+
+	if (!text)
+		return err_set(x->err, ENOMEM, "out of memory");
+	for (word = strtok_r(text, ", ", &save); word && !ret; word = strtok_r(NULL, ", ", &save)) {
+		uint64_t tid;
+
+		if (parse_u64(word, &tid) || !tid || tid > INT32_MAX)
+			return err_usage(x->err, "option -T: '%s' is not a thread id", word);
+		ret = check_vcpu_thread(x, (uint32_t)tid);
+		if (!ret)
+			ret = tid_add(x, (uint32_t)tid);
+	}
+	if (!ret && !x->target.ntid)
+		return err_usage(x->err, "option -T: no thread id in '%s'", x->o->tids);
+	return ret;
+}
+
+static int find_process(struct exits_run *x)
+{
+	struct exits_target *g = &x->target;
+	const struct exits_config *o = x->o;
+	const struct vm *vm = NULL;
+	bool alone = false;
+	int ret;
+
+	ret = find_vm(x, &vm, &alone);
+	if (ret)
+		return ret;
+	g->group = o->alltids ? EXITS_BY_THREAD : EXITS_BY_REASON;
+	if (o->vm)
+		sbuf_addf(&g->title, "VM %s%s%s%s", vm->sel, vm->name ? " (" : "",
+			  vm->name ? vm->name : "", vm->name ? ")" : "");
+	else
+		sbuf_addf(&g->title, "PID %" PRIu32, g->pid);
+	if (o->alltids)
+		sbuf_add(&g->title, " and all its threads");
+	if (!o->vcpu.set)
+		return 0;
+	sbuf_addf(&g->title, " VCPU %" PRIu64, o->vcpu.v);
+	return find_vcpu(x, vm, alone);
+}
+
+/* The threads that the kernel is to look at: all of a process, because vCPUs may come. */
+static int find_pids(struct exits_run *x)
+{
+	struct exits_target *g = &x->target;
+	struct vm process = { .pid = g->pid };
+	uint32_t *tid = NULL;
+	int ret;
+
+	if (g->ntid) {
+		g->pids = malloc(g->ntid * sizeof(*g->pids));
+		if (!g->pids)
+			return err_set(x->err, ENOMEM, "out of memory");
+		memcpy(g->pids, g->tid, g->ntid * sizeof(*g->pids));
+		g->npids = g->ntid;
+		return 0;
+	}
+	ret = vm_thread_ids(NULL, &process, VM_TIDS_PROCESS, &tid, &g->npids);
+	g->pids = (int32_t *)tid; /* thread ids are positive: the same bits */
+	return ret ? err_set(x->err, -ret, "cannot list the threads of process %" PRIu32 ": %s",
+			     g->pid, strerror(-ret)) : 0;
+}
+
+static int find_in_list(struct exits_run *x)
+{
+	struct exits_target *g = &x->target;
+	int ret;
+
+	if (x->o->tid.set) {
+		g->threads = true;
+		g->group = EXITS_BY_REASON;
+		sbuf_addf(&g->title, "TID %" PRIu64, x->o->tid.v);
+		ret = check_vcpu_thread(x, (uint32_t)x->o->tid.v);
+		ret = ret ? ret : tid_add(x, (uint32_t)x->o->tid.v);
+	} else if (x->o->tids) {
+		g->threads = true;
+		sbuf_addf(&g->title, "TIDS %s", x->o->tids);
+		ret = find_tids(x);
+	} else {
+		ret = find_process(x);
+	}
+	ret = ret ? ret : find_pids(x);
+	return ret ? ret : g->title.error;
+}
+
+int exits_target_find(struct exits_run *x)
+{
+	int ret;
+
+	if (!x->o->tid.set && !x->o->tids && !x->o->pid.set && !x->o->vm) {
+		/* Looking at VMs can wait until counting has begun. */
+		sbuf_add(&x->target.title, "all threads");
+		return x->target.title.error;
+	}
+	ret = exits_who_list(x, false);
+	if (ret)
+		return ret;
+	ret = find_in_list(x);
+	if (!ret)
+		return 0;
+	/* Nobody is told that there is no such VM without a look at everybody. */
+	*x->err = (struct kvmft_err){ .text = "" };
+	exits_target_free(&x->target);
+	x->target = (struct exits_target){ 0 };
+	ret = exits_who_list(x, true);
+	return ret ? ret : find_in_list(x);
+}
+
+bool exits_wanted(const void *ctx, const struct exits *e, const struct exits_thread *t)
+{
+	const struct exits_run *x = ctx;
+	const struct exits_target *g = &x->target;
+
+	for (size_t i = 0; i < g->ntid; i++)
+		if ((uint32_t)g->tid[i] == t->tid)
+			return true;
+	if (g->ntid)
+		return false;
+	/* A thread that was gone before it could be asked: the kernel chose it by our list. */
+	if (g->pid && t->pid && t->pid != g->pid)
+		return false;
+	return !g->sel || (t->vm != EXITS_NONE && !strcmp(e->vm[t->vm].sel, g->sel));
+}
+
+static bool task_gone(uint32_t tid, uint64_t start)
+{
+	struct vm_task task;
+	uint64_t now;
+
+	return vm_task_read(NULL, tid, &task, &now) == -ESRCH || (start && now != start);
+}
+
+/* A process that nobody has waited for is still there, but its VM is not. */
+static bool vms_gone(const struct exits *e, uint32_t pid)
+{
+	size_t had = 0;
+
+	for (size_t i = 0; i < e->nvm; i++) {
+		if (e->vm[i].pid != pid)
+			continue;
+		if (!e->vm[i].ended)
+			return false;
+		had++;
+	}
+	return had != 0;
+}
+
+bool exits_target_gone(const struct exits_run *x)
+{
+	const struct exits_target *g = &x->target;
+
+	for (size_t i = 0; i < g->ntid; i++)
+		if (!task_gone((uint32_t)g->tid[i], g->tid_start[i]))
+			return false;
+	if (g->ntid)
+		return true;
+	return g->pid && (task_gone(g->pid, g->start) || vms_gone(&x->table, g->pid));
+}
+
+void exits_target_free(struct exits_target *g)
+{
+	sbuf_free(&g->title);
+	free(g->sel);
+	free(g->tid);
+	free(g->tid_start);
+	free(g->pids);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * trace.h: the parts of printing events live.
+ *
+ * trace.c           order of setting up and undoing
+ * trace_setup.c     events, threads, instance, formats
+ * trace_clock.c     which clock is shown, and a stamp in it
+ * trace_kvmclock.c  --kvmclock: the epochs of one VM, kept up to date by its events
+ * trace_record.c    ... and where its pvclock record comes from
+ * trace_line.c      one line per event; names of threads
+ * trace_loop.c      the ticks: read, order, print, until something ends it
+ */
+#ifndef KVMFT_LIVE_TRACE_H
+#define KVMFT_LIVE_TRACE_H
+
+#include "kvmft/epoch.h"
+#include "kvmft/kernel.h"
+#include "kvmft/live.h"
+#include "kvmft/trace.h"
+#include "kvmft/vm.h"
+#include "session.h"
+
+#define TRACE_TICK_MS 50 /* reading interval, and so the re-order window */
+
+enum trace_time {
+	TRACE_SINCE_START, /* seconds of the TSC since tracing began */
+	TRACE_UNITS,	   /* the stamp as it is: cycles, or a count */
+	TRACE_NS,	   /* the stamp is ns */
+	TRACE_KVMCLOCK,
+};
+
+struct trace_comms {
+	struct trace_comm {
+		char name[32];
+		uint64_t tick; /* when it was looked up */
+	} *v;
+	size_t n, cap;
+	struct u64map by_tid;
+	uint64_t asked; /* tick of the last look at the kernel's own list */
+};
+
+/* One event of the kernel with the fields that we look at. */
+struct trace_kvm_event {
+	const struct fmt_event *ev;
+	bool hidden; /* we wanted it, not the user */
+	struct fmt_field field[8];
+};
+
+/* The VM of --kvmclock. */
+struct trace_vm {
+	struct vm *vm;		/* in trace.vms */
+	struct epoch_vm *epochs;
+	struct u64map vcpu_of;	/* thread → vCPU id */
+	struct trace_kvm_event pvclock, write_offset;
+	struct trace_pvclock {
+		bool all; /* counts for all vCPUs */
+		uint32_t vcpu;
+		struct pvclock pv;
+	} *record;
+	size_t nrecord, record_cap;
+	uint64_t unknown;	/* stamps that could not be converted */
+};
+
+/* Why the ticks ended. */
+enum trace_end { TRACE_GOING, TRACE_SIGNAL, TRACE_DURATION, TRACE_COUNT, TRACE_READER_GONE };
+
+struct trace {
+	const struct trace_config *o;
+	note_fn *note;
+	struct kvmft_err *err;
+	struct ktracefs *t;
+	struct kinst *k;
+	struct kevent_list events;
+	struct fmt *fmt;
+	struct kcpus cpus;
+	int *raw;		/* cpus.n descriptors, or -1 */
+	struct live *live;
+	struct vm_list *vms;
+	int32_t *tids;		/* --vm and -p */
+	size_t ntids, tids_cap;
+
+	enum trace_time time;
+	const char *clock;	/* of the instance */
+	uint64_t khz, start;	/* TSC: rate, and when tracing began */
+	struct trace_vm kvmclock;
+
+	struct trace_comms comms;
+	struct sbuf line;	/* text of this tick */
+	int task_width, time_width; /* of the columns, as wide as what stood in them so far */
+	int signal_fd;
+	uint64_t begin_ns;	/* CLOCK_MONOTONIC, for the duration */
+	uint64_t tick, printed;
+	enum trace_end end;
+};
+
+/* ---- trace_setup.c: 0 or -errno with t->err set ---- */
+
+int trace_setup_vms(struct trace *t);
+int trace_setup_events(struct trace *t);
+int trace_setup_tids(struct trace *t);
+int trace_setup_instance(struct trace *t);
+
+/* ---- trace_clock.c ---- */
+
+/* Looks at the options; sets t->time and t->clock. */
+int trace_clock_choose(struct trace *t);
+/* Stamp ts of thread tid in the clock to be shown; false when that is not possible. */
+bool trace_clock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *v);
+
+/* ---- trace_kvmclock.c ---- */
+
+/* Finds the VM and adds its clock events to t->events. Before the instance is made. */
+int trace_kvmclock_prepare(struct trace *t);
+/* TSC offsets and record, once the clock events are being recorded. */
+int trace_kvmclock_begin(struct trace *t);
+/* Looks at an event before it is printed. False: the user did not ask for it. */
+bool trace_kvmclock_feed(struct trace *t, const struct rec *rec);
+bool trace_kvmclock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *v);
+/* The fields of a kvm_pvclock_update; false when it is not one of this VM. */
+bool trace_pvclock_event(const struct trace_vm *v, const struct trace_kvm_event *e,
+			 const struct fmt *fmt, const struct rec *rec, struct trace_pvclock *out);
+int trace_pvclock_resolve(struct trace_kvm_event *e, const struct fmt *fmt,
+			  struct kvmft_err *err);
+void trace_kvmclock_free(struct trace_vm *v);
+
+/* ---- trace_record.c ---- */
+
+/* Fills t->kvmclock.record from the options, or waits for the VM's kvm_pvclock_update. */
+int trace_record_get(struct trace *t);
+
+/* ---- trace_line.c ---- */
+
+/* Appends the line of an item to t->line; false when it is not to be seen. */
+bool trace_line(struct trace *t, const struct live_item *item);
+void trace_comms_free(struct trace_comms *c);
+
+/* ---- trace_loop.c ---- */
+
+/* Waits at most ms for a signal or the loss of the reader; sets t->end. 0 or -errno. */
+int trace_wait(struct trace *t, unsigned int ms);
+/* Milliseconds of CLOCK_MONOTONIC since tracing (or waiting) began; sets t->end at --duration. */
+uint64_t trace_elapsed_ms(struct trace *t);
+int trace_loop(struct trace *t);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * trace_clock.c: the clock of `kvmft trace`.
+ *
+ * The instance has the trace clock that is shown, so that the kernel itself does the work; only
+ * seconds since the start and a guest's kvmclock are computed here, from x86-tsc.
+ */
+#include "trace.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/clockgraph.h"
+#include "kvmft/output.h"
+
+#define TSC_CLOCK "x86-tsc"
+
+static int choose_since_start(struct trace *t)
+{
+	struct ktsc_facts f;
+	int ret = ktsc_facts_read(t->t, &f);
+
+	if (ret)
+		return err_set(t->err, -ret, "cannot read CPU facts: %s", strerror(-ret));
+	t->khz = f.khz;
+	if (!t->khz)
+		return err_lack(t->err, ENODATA,
+				"cannot tell how fast the TSC runs: use --tsc, or --clock mono_raw");
+	return 0;
+}
+
+int trace_clock_choose(struct trace *t)
+{
+	const struct trace_config *o = t->o;
+	int ret;
+
+	if (o->tsc + !!o->clock + !!o->kvmclock > 1)
+		return err_usage(t->err, "--tsc, --clock and --kvmclock exclude each other");
+	if ((o->guest_capture || o->pvclock) && !o->kvmclock)
+		return err_usage(t->err, "option --%s: it goes with --kvmclock SEL",
+				 o->pvclock ? "pvclock" : "guest-capture");
+	if (o->guest_capture && o->pvclock)
+		return err_usage(t->err, "--guest-capture and --pvclock exclude each other");
+	t->clock = o->clock ? o->clock : TSC_CLOCK;
+	ret = ktracefs_clock_check(t->t, t->clock, t->err);
+	if (ret)
+		return ret;
+	if (o->kvmclock)
+		t->time = TRACE_KVMCLOCK;
+	else if (!strcmp(t->clock, TSC_CLOCK) && !o->tsc && !o->clock)
+		t->time = TRACE_SINCE_START;
+	else
+		t->time = clock_trace_is_ns(t->clock) ? TRACE_NS : TRACE_UNITS;
+	return t->time == TRACE_SINCE_START ? choose_since_start(t) : 0;
+}
+
+bool trace_clock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *v)
+{
+	*v = ts;
+	if (t->time == TRACE_KVMCLOCK && !trace_kvmclock_value(t, ts, tid, v))
+		return false;
+	if (t->time == TRACE_SINCE_START)
+		*v = tsc_cycles_to_ns(ts > t->start ? ts - t->start : 0, t->khz);
+	/* Wraps on purpose: offsets are two's complement. */
+	*v += t->o->clock_offset.set ? t->o->clock_offset.v : 0;
+	return true;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * outfile.c: new files of a reader, and the process that names them.
+ *
+ * That process, kvmft-output, gets a number and the name of a guest for each file, nothing else, and
+ * does again what the reader has done to be able to tell the user: the reader may not be itself.
+ */
+#include "kvmft/outfile.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+struct outfile {
+	const char *path; /* of the command line */
+	const char *base; /* its last step */
+	bool force;
+	int dir;
+	int to, from; /* pipes to kvmft-output */
+	struct newfile *file;
+	size_t n;
+};
+
+/* One file is finished. */
+struct request {
+	uint32_t file;
+	char name[NAME_MAX + 1]; /* of the guest; "" = none */
+};
+
+static char *name_beside(const char *base, const char *name)
+{
+	const char *dot = name ? strrchr(base, '.') : NULL;
+	size_t stem = dot && dot != base ? (size_t)(dot - base) : strlen(base);
+	struct sbuf b = { 0 };
+	char *text;
+
+	sbuf_add_mem(&b, base, stem);
+	if (name)
+		sbuf_addc(&b, '-');
+	for (; name && *name; name++)
+		sbuf_addc(&b, isalnum((unsigned char)*name) || strchr("._-", *name) ? *name : '_');
+	sbuf_add(&b, base + stem);
+	text = sbuf_take(&b);
+	sbuf_free(&b);
+	return text;
+}
+
+char *outfile_name(const struct outfile *o, const char *name)
+{
+	_cleanup_free_ char *base = name_beside(o->base, name);
+	size_t dir = (size_t)(o->base - o->path);
+	char *path = base ? malloc(dir + strlen(base) + 1) : NULL;
+
+	if (!path)
+		return NULL;
+	memcpy(path, o->path, dir);
+	strcpy(path + dir, base);
+	return path;
+}
+
+/* ---- kvmft-output ---- */
+
+static int keeper_name(struct outfile *o, struct request *r)
+{
+	_cleanup_free_ char *base = NULL;
+	unsigned int flags = o->force ? NEWFILE_REPLACE : 0;
+
+	if (r->file >= o->n)
+		return -EINVAL;
+	r->name[NAME_MAX] = '\0';
+	base = name_beside(o->base, *r->name ? r->name : NULL);
+	if (!base)
+		return -ENOMEM;
+	if (!faccessat(o->dir, base, F_OK, AT_SYMLINK_NOFOLLOW))
+		flags |= NEWFILE_SYNC;
+	return newfile_commit(&o->file[r->file], base, flags);
+}
+
+static void close_files(struct outfile *o)
+{
+	for (size_t i = 0; i < o->n; i++)
+		newfile_close(&o->file[i]);
+}
+
+static _Noreturn void keeper_main(struct outfile *o, int in, int out)
+{
+	struct request r;
+	ssize_t n;
+
+	(void)setsid(); /* a Ctrl-C is for the reader alone */
+	(void)prctl(PR_SET_NAME, "kvmft-output");
+	(void)prctl(PR_SET_DUMPABLE, 0);
+	for (int sig = 1; sig < SIGRTMIN; sig++)
+		(void)signal(sig, SIG_IGN);
+	while ((n = read(in, &r, sizeof(r))) == sizeof(r)) {
+		int ret = keeper_name(o, &r);
+
+		if (full_write(out, &ret, sizeof(ret), NULL))
+			break;
+	}
+	close_files(o);
+	_exit(0);
+}
+
+static int keeper_start(struct outfile *o)
+{
+	_cleanup_close_ int in = -1, out = -1;
+	int fds[2];
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	in = fds[0];
+	o->to = fds[1];
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	o->from = fds[0];
+	out = fds[1];
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (!pid) {
+		close(o->to);
+		close(o->from);
+		keeper_main(o, in, out);
+	}
+	/* They are its own now; ours are closed and not removed. */
+	for (size_t i = 0; i < o->n; i++)
+		o->file[i].temp[0] = '\0';
+	return 0;
+}
+
+/* ---- the reader ---- */
+
+static int open_files(struct outfile *o, struct kvmft_err *err)
+{
+	int ret = newfile_check(o->dir, o->base, o->force);
+
+	if (ret == -EEXIST)
+		return err_set(err, EEXIST, "cannot create %s: %s (use --force to replace it)",
+			       o->path, strerror(EEXIST));
+	if (ret == -EINVAL)
+		return err_set(err, EEXIST, "cannot replace %s: it is no plain file", o->path);
+	for (size_t i = 0; i < o->n && !ret; i++)
+		ret = newfile_open(&o->file[i], o->dir, 0600);
+	return ret ? err_set(err, -ret, "cannot create %s: %s", o->path, strerror(-ret)) : 0;
+}
+
+int outfile_open(const char *path, bool force, size_t n, struct outfile **out,
+		 struct kvmft_err *err)
+{
+	struct outfile *o;
+	int ret;
+
+	*out = NULL;
+	if (!path)
+		return 0;
+	*out = o = calloc(1, sizeof(*o));
+	if (!o)
+		return err_set(err, ENOMEM, "out of memory");
+	*o = (struct outfile){ .path = path, .force = force, .to = -1, .from = -1 };
+	o->dir = file_parent_open(o->path, &o->base);
+	if (o->dir < 0)
+		return err_set(err, -o->dir, "cannot create %s: %s", o->path, strerror(-o->dir));
+	o->file = calloc(n, sizeof(*o->file));
+	if (!o->file)
+		return err_set(err, ENOMEM, "out of memory");
+	for (o->n = 0; o->n < n; o->n++)
+		o->file[o->n] = (struct newfile){ .dir = o->dir, .fd = -1 };
+	ret = open_files(o, err);
+	if (ret)
+		return ret;
+	ret = keeper_start(o);
+	return ret ? err_set(err, -ret, "cannot start what names %s: %s", o->path, strerror(-ret))
+		   : 0;
+}
+
+const char *outfile_path(const struct outfile *o)
+{
+	return o->path;
+}
+
+int outfile_fd(const struct outfile *o, size_t i)
+{
+	return o->file[i].fd;
+}
+
+static int check_input(const struct outfile *o, const char *base, const char *path,
+		       const char *input, struct kvmft_err *err)
+{
+	if (!file_is_part(o->dir, base, input))
+		return 0;
+	return err_set(err, EEXIST, "%s is, or is in, %s, which is read: choose another name", path,
+		       input);
+}
+
+int outfile_check(const struct outfile *o, const char *name, const struct timeline *t,
+		  const char *extra, struct kvmft_err *err)
+{
+	_cleanup_free_ char *path = NULL, *base = NULL;
+	int ret = 0;
+
+	if (!o)
+		return 0;
+	path = outfile_name(o, name);
+	base = name_beside(o->base, name);
+	if (!path || !base)
+		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < tl_sources(t) && !ret; i++)
+		ret = check_input(o, base, path, tl_source(t, i)->cap->path, err);
+	if (!ret && extra)
+		ret = check_input(o, base, path, extra, err);
+	if (ret)
+		return ret;
+	ret = newfile_check(o->dir, base, o->force);
+	if (ret)
+		return err_set(err, -ret, "cannot create %s: %s%s", path, strerror(-ret),
+			       ret == -EEXIST ? " (use --force to replace it)" : "");
+	return 0;
+}
+
+int outfile_commit(struct outfile *o, size_t i, const char *name, struct kvmft_err *err)
+{
+	_cleanup_free_ char *path = NULL;
+	struct request r = { .file = (uint32_t)i };
+	int ret, done;
+
+	if (!o)
+		return 0;
+	path = outfile_name(o, name);
+	if (!path)
+		return err_set(err, ENOMEM, "out of memory");
+	if (name && strlen(name) >= sizeof(r.name))
+		return err_set(err, ENAMETOOLONG, "cannot create %s: %s", path,
+			       strerror(ENAMETOOLONG));
+	if (name)
+		strcpy(r.name, name);
+	ret = full_write(o->to, &r, sizeof(r), NULL);
+	if (!ret && read(o->from, &done, sizeof(done)) != sizeof(done))
+		ret = -EIO;
+	ret = ret ? ret : done;
+	return ret ? err_set(err, -ret, "cannot create %s: %s", path, strerror(-ret)) : 0;
+}
+
+void outfile_close(struct outfile *o)
+{
+	char end;
+
+	if (!o)
+		return;
+	util_close_fd(&o->to);
+	/* Until it has removed what is not finished. */
+	while (o->from >= 0 && read(o->from, &end, 1) < 0 && errno == EINTR)
+		;
+	util_close_fd(&o->from);
+	close_files(o);
+	free(o->file);
+	util_close_fd(&o->dir);
+	free(o);
+}

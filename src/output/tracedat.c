@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tracedat.c: captures as trace.dat files.
+ *
+ * Every event is decoded and encoded again, so that what was damaged stays out and sub-buffers may
+ * get another size. A guest's stamps become the host's TSC in that: readers cannot convert scaled
+ * TSCs or kvmclock, and what they call TIME_SHIFT they apply to the top buffer alone.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/export.h"
+#include "kvmft/outfile.h"
+
+struct dat_stream {
+	size_t number; /* in the capture */
+	size_t buffer; /* 0 = top */
+	uint32_t cpu;
+};
+
+/* One file. */
+struct dat {
+	struct pairing *p;
+	const struct export_opts *o;
+	struct kvmft_err *err;
+	size_t source; /* on the time line */
+	const struct capture *cap;
+	bool placed;   /* stamps become the host's */
+	struct tdw_spec spec;
+	struct tdw *w;
+	struct dat_stream *stream;
+	const char **name; /* of named buffers */
+	uint32_t *cpus;
+	size_t nname;
+};
+
+/* ---- which stream goes where ---- */
+
+static size_t buffer_named(struct dat *d, const char *name)
+{
+	for (size_t i = 0; i < d->nname; i++)
+		if (!strcmp(d->name[i], name))
+			return i + 1;
+	d->name[d->nname] = name;
+	return ++d->nname;
+}
+
+static int stream_cmp(const void *a, const void *b)
+{
+	const struct dat_stream *x = a, *y = b;
+
+	if (x->buffer != y->buffer)
+		return x->buffer < y->buffer ? -1 : 1;
+	return x->cpu < y->cpu ? -1 : x->cpu > y->cpu;
+}
+
+static int plan_buffers(struct dat *d)
+{
+	const struct capture *c = d->cap;
+	uint32_t all = 1;
+
+	d->stream = calloc(c->nstream + 1, sizeof(*d->stream));
+	d->name = calloc(c->nstream + 1, sizeof(*d->name));
+	d->cpus = calloc(c->nstream + 1, sizeof(*d->cpus));
+	if (!d->stream || !d->name || !d->cpus)
+		return err_set(d->err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < c->nstream; i++) {
+		const char *name = c->stream[i].instance;
+		struct dat_stream *s = &d->stream[i];
+
+		name = *name || !d->o->instance ? name : d->o->instance;
+		*s = (struct dat_stream){ .number = i, .cpu = c->stream[i].cpu };
+		s->buffer = *name ? buffer_named(d, name) : 0;
+		all = MAX(all, s->cpu + 1);
+		if (s->buffer)
+			d->cpus[s->buffer - 1] = MAX(d->cpus[s->buffer - 1], s->cpu + 1);
+		else
+			d->spec.cpus = MAX(d->spec.cpus, s->cpu + 1);
+	}
+	if (!d->spec.cpus)
+		d->spec.cpus = all;
+	qsort(d->stream, c->nstream, sizeof(*d->stream), stream_cmp);
+	for (size_t i = 1; i < c->nstream; i++)
+		if (!stream_cmp(&d->stream[i], &d->stream[i - 1]))
+			return err_set(d->err, EBADMSG, "%s holds CPU %u twice: which is which cannot be told",
+				       c->path, d->stream[i].cpu);
+	d->spec.instance = d->name;
+	d->spec.instance_cpus = d->cpus;
+	d->spec.ninstance = d->nname;
+	return 0;
+}
+
+static int plan_file(struct dat *d)
+{
+	const struct capture *c = d->cap;
+	uint64_t size = d->o->subbuf.set ? d->o->subbuf.v : MAX(c->subbuf_size, 4096u);
+
+	if (size < 4096 || size > CAPTURE_MAX_SUBBUF || (size & (size - 1)))
+		return err_usage(d->err, "option --subbuf: sub-buffers have a power of two of bytes from "
+					 "4K to 1M");
+	d->spec.version = d->o->v7 || d->o->zstd ? 7 : 6;
+	d->spec.zstd = d->o->zstd;
+	if (d->o->zstd && !tdw_has_zstd())
+		return err_lack(d->err, EOPNOTSUPP,
+				"this kvmft was built without libzstd: leave --zstd out");
+	d->spec.cap = c;
+	/* What a damaged capture does not say is the kernel's default. */
+	d->spec.clock = d->placed ? "x86-tsc" : c->clock ? c->clock : "local";
+	d->spec.g = (struct subbuf_geom){
+		.size = (uint32_t)size, .header = c->page_header, .long_size = c->long_size,
+		.big_endian = c->big_endian,
+		.swap = c->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__),
+	};
+	return plan_buffers(d);
+}
+
+/* ---- facts ---- */
+
+uint32_t export_vcpu(const struct capture *cap, uint32_t cpu)
+{
+	for (size_t i = 0; i < cap->ncpu; i++)
+		if (cap->cpu[i].cpu == cpu && cap->cpu[i].has_apicid)
+			return cap->cpu[i].apicid;
+	return cpu;
+}
+
+/* A guest whose capture is at hand: its CPUs are the streams of that. */
+static int guest_known(struct dat *d, const struct pairing_guest *g)
+{
+	const struct capture *c = g->c.cap;
+	uint32_t n = 0;
+	_cleanup_free_ int32_t *tid = NULL;
+
+	for (size_t i = 0; i < c->nstream; i++)
+		n = MAX(n, c->stream[i].cpu + 1);
+	tid = calloc(n + 1, sizeof(*tid));
+	if (!tid)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct hostmap_thread *t = hostmap_vcpu(d->p->map, g->vm, export_vcpu(c, i));
+
+		tid[i] = t ? t->tid : 0;
+	}
+	return tdw_guest_option(d->w, &d->spec, d->p->map->vm[g->vm].label, tdw_trace_id(c), tid, n);
+}
+
+static int thread_cmp(const void *a, const void *b)
+{
+	const struct hostmap_thread *x = a, *y = b;
+
+	return x->vcpu < y->vcpu ? -1 : x->vcpu > y->vcpu;
+}
+
+/* A guest that only the host knows: its CPUs in the order of their vCPU ids, as guests count them. */
+static int guest_guessed(struct dat *d, size_t vm)
+{
+	const struct hostmap *m = d->p->map;
+	const struct cap_vm *cap = m->vm[vm].cap;
+	_cleanup_free_ struct hostmap_thread *t = NULL;
+	_cleanup_free_ int32_t *tid = NULL;
+	uint32_t n = 0, k = 0;
+
+	if (!cap || (!cap->trace_id && !cap->uuid))
+		return 0;
+	t = calloc(m->nthread + 1, sizeof(*t));
+	tid = calloc(m->nthread + 1, sizeof(*tid));
+	if (!t || !tid)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->nthread; i++)
+		if (m->thread[i].vm == vm)
+			t[n++] = m->thread[i];
+	qsort(t, n, sizeof(*t), thread_cmp);
+	for (uint32_t i = 0; i < n; i++)
+		if (!i || t[i].vcpu != t[i - 1].vcpu)
+			tid[k++] = t[i].tid;
+	return tdw_guest_option(d->w, &d->spec, m->vm[vm].label,
+				cap->trace_id ? cap->trace_id : tdw_trace_id_of_uuid(cap->uuid), tid, k);
+}
+
+static int put_guests(struct dat *d)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < d->p->nguest && !ret; i++)
+		ret = guest_known(d, &d->p->guest[i]);
+	for (size_t vm = 0; vm < d->p->map->nvm && !ret; vm++) {
+		bool known = false;
+
+		for (size_t i = 0; i < d->p->nguest; i++)
+			known |= d->p->guest[i].vm == vm;
+		if (!known)
+			ret = guest_guessed(d, vm);
+	}
+	return ret;
+}
+
+static int put_tsc2nsec(struct dat *d)
+{
+	const struct capture *c = d->p->host.cap; /* all stamps are, or will be, on its clock */
+	uint32_t mult = c->tsc2nsec_mult, shift = c->tsc2nsec_shift;
+
+	if (!c->has_tsc2nsec &&
+	    (strcmp(d->spec.clock, "x86-tsc") || !tdw_tsc2nsec(c->tsc_khz, &mult, &shift)))
+		return 0;
+	return tdw_tsc2nsec_option(d->w, &d->spec, mult, shift);
+}
+
+static int put_facts(struct dat *d)
+{
+	int ret = tdw_facts(d->w, &d->spec);
+
+	if (!ret)
+		ret = tdw_id_option(d->w, &d->spec, tdw_trace_id(d->cap));
+	if (!ret)
+		ret = put_tsc2nsec(d);
+	if (!ret && d->source && !d->placed)
+		ret = export_time_shift(d->p, &d->p->guest[d->source - 1], d->w, &d->spec, d->err);
+	if (!ret && !d->source && d->cap->nshift)
+		ret = tdw_time_shift_option(d->w, &d->spec, d->cap->shift_peer, d->cap->shift_flags,
+					    d->cap->shift, (uint32_t)d->cap->nshift);
+	if (!ret && !d->source && d->cap->side != CAP_SIDE_GUEST)
+		ret = put_guests(d);
+	return ret;
+}
+
+/* ---- events ---- */
+
+static int put_stream(struct dat *d, const struct dat_stream *s)
+{
+	struct timeline *t = d->p->t;
+	struct subbuf_writer sw;
+	const struct tl_item *i;
+	int ret;
+
+	ret = tdw_cpu(d->w, s->cpu);
+	if (!ret)
+		ret = tl_start_stream(t, d->source, s->number, d->err);
+	if (ret)
+		return ret;
+	ret = subbuf_writer_init(&sw, &d->spec.g, tdw_subbuf, d->w);
+	while (!ret && (ret = tl_next(t, &i)) > 0) {
+		if (i->kind == TL_EVENT)
+			ret = subbuf_write(&sw, d->placed ? i->host : i->rec->ts, i->rec->data, i->rec->len);
+		else
+			ret = subbuf_write_lost(&sw, i->kind == TL_GAP ? i->lost : 0);
+	}
+	if (ret == -EMSGSIZE)
+		err_set(d->err, EMSGSIZE, "an event of %u bytes does not fit into sub-buffers of %u bytes: "
+					  "use a larger --subbuf", i->rec->len, d->spec.g.size);
+	if (!ret)
+		ret = subbuf_write_end(&sw);
+	subbuf_writer_free(&sw);
+	return ret;
+}
+
+static int put_buffers(struct dat *d)
+{
+	size_t at = 0;
+	int ret = 0;
+
+	for (size_t b = 0; b <= d->nname && !ret; b++) {
+		ret = tdw_buffer(d->w);
+		for (; at < d->cap->nstream && d->stream[at].buffer == b && !ret; at++)
+			ret = put_stream(d, &d->stream[at]);
+	}
+	return ret;
+}
+
+static int put_file(struct dat *d, int fd)
+{
+	int ret = plan_file(d);
+
+	if (ret)
+		return ret;
+	ret = tdw_create(fd, &d->spec, &d->w);
+	if (!ret)
+		ret = put_facts(d);
+	if (!ret)
+		ret = put_buffers(d);
+	return d->w ? tdw_close(d->w, ret) : ret;
+}
+
+/* After whom it is named; NULL = the host's. */
+static const char *file_of(const struct pairing *p, size_t source)
+{
+	return source ? p->map->vm[p->guest[source - 1].vm].label : NULL;
+}
+
+static int one_file(struct pairing *p, const struct export_opts *o, size_t source, struct kvmft_err *err)
+{
+	struct dat d = { .p = p, .o = o, .err = err, .source = source };
+	int ret;
+
+	d.cap = source ? p->guest[source - 1].c.cap : p->host.cap;
+	d.placed = source && !o->time_shift;
+	ret = put_file(&d, outfile_fd(o->out, source));
+	if (ret && !err->text[0]) {
+		_cleanup_free_ char *path = outfile_name(o->out, file_of(p, source));
+
+		err_set(err, -ret, "cannot write %s: %s", path ? path : o->output, strerror(-ret));
+	}
+	free(d.stream);
+	free(d.name);
+	free(d.cpus);
+	return ret;
+}
+
+/* "web 1" and "web_1" want the same one. */
+static int check_names(struct pairing *p, const struct export_opts *o, size_t source, struct kvmft_err *err)
+{
+	_cleanup_free_ char *path = outfile_name(o->out, file_of(p, source));
+
+	for (size_t i = 1; i < source && path; i++) {
+		_cleanup_free_ char *other = outfile_name(o->out, file_of(p, i));
+
+		if (other && !strcmp(path, other))
+			return err_set(err, EEXIST, "%s would hold %s and %s: export them one by one", path,
+				       file_of(p, i), file_of(p, source));
+	}
+	return outfile_check(o->out, file_of(p, source), p->t, NULL, err);
+}
+
+int export_dat(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
+{
+	int ret = 0;
+
+	tl_stop(p->t); /* streams are walked one by one */
+	for (size_t i = 0; i <= p->nguest && !ret; i++)
+		ret = check_names(p, o, i, err);
+	for (size_t i = 0; i <= p->nguest && !ret; i++)
+		ret = one_file(p, o, i, err);
+	return ret;
+}

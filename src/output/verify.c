@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * verify.c: the result of `kvmft verify`, for people, for programs and for tables.
+ */
+#include "kvmft/verify.h"
+
+#include "kvmft/output.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "kvmft/json.h"
+
+#define TEXT_SLICES 8 /* rows of the table over time */
+
+/* ---- text ---- */
+
+/* A signed number of cycles as us with three decimals, or as cycles. */
+static const char *amount(char *buf, size_t size, bool has, int64_t cycles, uint64_t khz)
+{
+	uint64_t abs = cycles < 0 ? 0 - (uint64_t)cycles : (uint64_t)cycles, ns;
+
+	if (!has) {
+		snprintf(buf, size, "-");
+	} else if (!khz) {
+		snprintf(buf, size, "%+" PRId64, cycles);
+	} else {
+		ns = tsc_cycles_to_ns(abs, khz);
+		snprintf(buf, size, "%c%" PRIu64 ".%03u", cycles < 0 ? '-' : '+', ns / 1000,
+			 (unsigned int)(ns % 1000));
+	}
+	return buf;
+}
+
+static void text_row(const struct verify *v, const char *name, const struct win_stats *s,
+		     struct sbuf *b)
+{
+	char early[32], late[32];
+
+	sbuf_addf(b, "  %-20s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12s %12s\n", name, s->inside,
+		  s->outside, s->unchecked, amount(early, sizeof(early), s->has_early, -s->early, v->khz),
+		  amount(late, sizeof(late), s->has_late, s->late, v->khz));
+}
+
+/* The vCPUs of the VM that have guest events, by id: the one after `after`; NULL: the first, the end. */
+static const struct win_vcpu *next_vcpu(const struct verify *v, size_t vm,
+					const struct win_vcpu *after)
+{
+	const struct win_vcpu *best = NULL;
+
+	for (size_t k = 0; k < win_count(v->w); k++) {
+		const struct win_vcpu *c = win_vcpu(v->w, k);
+
+		if (c->vm == vm && (c->s.checked || c->s.unchecked) && (!after || c->vcpu > after->vcpu) &&
+		    (!best || c->vcpu < best->vcpu))
+			best = c;
+	}
+	return best;
+}
+
+/* Name of the i-th host. */
+static const char *host_name(const struct verify *v, size_t i)
+{
+	for (size_t k = 0; k < tl_sources(v->p.t); k++)
+		if (!tl_source(v->p.t, k)->guest && !i--)
+			return tl_source(v->p.t, k)->label;
+	return "";
+}
+
+/* The parts of the hosts that the VM ran on, if there are several. */
+static void text_hosts(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
+{
+	struct win_stats s;
+	char name[32];
+
+	for (size_t i = 0; i < win_hosts(v->w) && win_hosts(v->w) > 1; i++) {
+		win_host_total(v->w, g->g->vm, i, &s);
+		snprintf(name, sizeof(name), "on %.20s", host_name(v, i));
+		text_row(v, name, &s, b);
+	}
+}
+
+static void text_vcpus(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
+{
+	char name[32];
+
+	sbuf_addf(b, "  %-20s %9s %9s %9s %12s %12s\n", "", "inside", "outside", "unchecked",
+		  v->khz ? "earliest us" : "earliest cyc", v->khz ? "latest us" : "latest cyc");
+	text_row(v, "all", &g->a.total, b);
+	text_hosts(v, g, b);
+	for (const struct win_vcpu *c = NULL; (c = next_vcpu(v, g->g->vm, c));) {
+		snprintf(name, sizeof(name), "vCPU %" PRIu32, c->vcpu);
+		text_row(v, name, &c->s, b);
+	}
+}
+
+/* Figures of slices [i, i + n) of all vCPUs of the VM. */
+static void slices_sum(const struct verify *v, size_t vm, size_t i, size_t n, struct win_stats *s)
+{
+	*s = (struct win_stats){ 0 };
+	for (size_t k = 0; k < win_count(v->w); k++)
+		for (size_t m = i; win_vcpu(v->w, k)->vm == vm && m < i + n; m++)
+			win_stats_add(s, &win_vcpu(v->w, k)->slice[m]);
+}
+
+/* Distance from the host's first event, in ms. */
+static uint64_t slice_ms(const struct verify *v, uint64_t host)
+{
+	uint64_t d = host < v->host_first ? v->host_first - host : host - v->host_first;
+
+	return v->khz ? tsc_cycles_to_ns(d, v->khz) / 1000000 : 0;
+}
+
+static void text_slices(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
+{
+	const size_t step = WIN_SLICES / TEXT_SLICES;
+	uint64_t from, width, ms;
+	struct win_stats s;
+	char name[48];
+
+	win_slices(v->w, &from, &width);
+	for (size_t i = 0; i < WIN_SLICES; i += step) {
+		slices_sum(v, g->g->vm, i, step, &s);
+		if (!s.checked && !s.unchecked)
+			continue;
+		ms = slice_ms(v, from + i * width);
+		if (v->khz)
+			snprintf(name, sizeof(name), "from %s%" PRIu64 ".%03" PRIu64 " s",
+				 from + i * width < v->host_first ? "-" : "", ms / 1000, ms % 1000);
+		else
+			snprintf(name, sizeof(name), "%" PRIu64, from + i * width);
+		text_row(v, name, &s, b);
+	}
+	if (g->a.has_drift)
+		sbuf_addf(b, "  drift of the guest's clock against the host's: between %+" PRId64 " and %+" PRId64
+			     " parts per 10^9%s\n",
+			  -g->a.drift_hi, -g->a.drift_lo,
+			  g->a.drift_hi < g->a.drift_lo ? ": no steady rate" : "");
+}
+
+static void text_pairs(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
+{
+	bool any = false;
+
+	for (int k = 0; k < PAIR_KINDS; k++) {
+		const struct pair_stats *s = pairs_get(v->pairs, g->g->vm, (enum pair_kind)k);
+		char min[32], med[32], max[32];
+
+		if (!s)
+			continue;
+		if (!any)
+			sbuf_addf(b, "  %-20s %9s %9s %9s %12s %12s %12s\n", "host to guest", "pairs",
+				  "reversed", "unpaired", v->khz ? "min us" : "min cycles",
+				  v->khz ? "median us" : "median", v->khz ? "max us" : "max");
+		any = true;
+		sbuf_addf(b, "  %-20s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12s %12s %12s\n", pair_names[k],
+			  s->n, s->violations, s->alone_host + s->alone_guest,
+			  amount(min, sizeof(min), s->n, s->min, v->khz),
+			  amount(med, sizeof(med), s->late.n,
+				 (int64_t)loghist_percentile(&s->late, 50, 100), v->khz),
+			  amount(max, sizeof(max), s->n, s->max, v->khz));
+	}
+	if (!any && !pairs_possible(v->pairs, g->g->vm))
+		sbuf_add(b, "  no pairs by value: record kvm:kvm_msr on the host and msr:* in the guest for them\n");
+}
+
+void verify_text(const struct verify *v, struct sbuf *b)
+{
+	for (size_t i = 0; i < v->p.nguest; i++) {
+		const struct verify_guest *g = &v->guest[i];
+
+		for (size_t k = 0; k < g->nreason; k++)
+			sbuf_addf(b, "%s%s%s\n", k ? "  " : g->src->label, k ? "" : ": ",
+				  g->reason[k]);
+		text_vcpus(v, g, b);
+		if (g->a.total.checked)
+			text_slices(v, g, b);
+		text_pairs(v, g, b);
+	}
+}
+
+/* ---- JSON ---- */
+
+static void field_u64(struct json *j, const char *key, uint64_t value)
+{
+	json_key(j, key);
+	json_u64(j, value);
+}
+
+/* khz is not 0. */
+static int64_t signed_ns(int64_t cycles, uint64_t khz)
+{
+	uint64_t abs = cycles < 0 ? 0 - (uint64_t)cycles : (uint64_t)cycles;
+	int64_t ns = (int64_t)tsc_cycles_to_ns(abs, khz);
+
+	return cycles < 0 ? -ns : ns;
+}
+
+/* KEY_cycles, and KEY_ns where the TSC's rate is known; null when there is no value. */
+static void field_cycles(struct json *j, const char *key, bool has, int64_t cycles, uint64_t khz)
+{
+	char name[48];
+
+	snprintf(name, sizeof(name), "%s_cycles", key);
+	json_key(j, name);
+	if (has)
+		json_s64(j, cycles);
+	else
+		json_null(j);
+	snprintf(name, sizeof(name), "%s_ns", key);
+	json_key(j, name);
+	if (has && khz)
+		json_s64(j, signed_ns(cycles, khz));
+	else
+		json_null(j);
+}
+
+static void json_stats(struct json *j, const struct verify *v, const struct win_stats *s)
+{
+	field_u64(j, "checked", s->checked);
+	field_u64(j, "inside", s->inside);
+	field_u64(j, "outside", s->outside);
+	field_u64(j, "unchecked", s->unchecked);
+	field_cycles(j, "earliest", s->has_early, -s->early, v->khz);
+	field_cycles(j, "latest", s->has_late, s->late, v->khz);
+	field_cycles(j, "outside_max", s->outside, s->outside_max, v->khz);
+}
+
+static void json_vcpus(struct json *j, const struct verify *v, size_t vm)
+{
+	json_key(j, "vcpus");
+	json_array_begin(j);
+	for (const struct win_vcpu *c = NULL; (c = next_vcpu(v, vm, c));) {
+		json_object_begin(j);
+		field_u64(j, "vcpu", c->vcpu);
+		field_u64(j, "windows", c->windows);
+		json_stats(j, v, &c->s);
+		if (c->s.outside) {
+			field_u64(j, "outside_from_host_tsc", c->first_out);
+			field_u64(j, "outside_to_host_tsc", c->last_out);
+		}
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+static void json_hosts(struct json *j, const struct verify *v, size_t vm)
+{
+	struct win_stats s;
+
+	if (win_hosts(v->w) < 2)
+		return;
+	json_key(j, "hosts");
+	json_array_begin(j);
+	for (size_t i = 0; i < win_hosts(v->w); i++) {
+		win_host_total(v->w, vm, i, &s);
+		json_object_begin(j);
+		json_key(j, "host");
+		json_str(j, host_name(v, i));
+		json_stats(j, v, &s);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+static void json_slices(struct json *j, const struct verify *v, const struct verify_guest *g)
+{
+	uint64_t from, width;
+	struct win_stats s;
+
+	win_slices(v->w, &from, &width);
+	json_key(j, "slices");
+	json_array_begin(j);
+	for (size_t i = 0; i < WIN_SLICES; i++) {
+		slices_sum(v, g->g->vm, i, 1, &s);
+		if (!s.checked && !s.unchecked)
+			continue;
+		json_object_begin(j);
+		field_u64(j, "host_tsc", from + i * width);
+		json_stats(j, v, &s);
+		json_object_end(j);
+	}
+	json_array_end(j);
+	json_key(j, "drift_ppb");
+	if (g->a.has_drift) {
+		json_array_begin(j);
+		json_s64(j, -g->a.drift_hi);
+		json_s64(j, -g->a.drift_lo);
+		json_array_end(j);
+	} else {
+		json_null(j);
+	}
+}
+
+static void json_pairs(struct json *j, const struct verify *v, size_t vm)
+{
+	json_key(j, "pairs");
+	json_array_begin(j);
+	for (int k = 0; k < PAIR_KINDS; k++) {
+		const struct pair_stats *s = pairs_get(v->pairs, vm, (enum pair_kind)k);
+
+		if (!s)
+			continue;
+		json_object_begin(j);
+		json_key(j, "kind");
+		json_str(j, pair_names[k]);
+		field_u64(j, "pairs", s->n);
+		field_u64(j, "reversed", s->violations);
+		field_u64(j, "host_only", s->alone_host);
+		field_u64(j, "guest_only", s->alone_guest);
+		field_cycles(j, "min", s->n, s->min, v->khz);
+		field_cycles(j, "median", s->late.n, (int64_t)loghist_percentile(&s->late, 50, 100), v->khz);
+		field_cycles(j, "max", s->n, s->max, v->khz);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+static void json_offset(struct json *j, const struct solve_result *r)
+{
+	json_key(j, "tsc_offset");
+	json_s64(j, (int64_t)r->offset);
+	json_key(j, "tsc_offset_min");
+	json_s64(j, (int64_t)r->offset_lo);
+	json_key(j, "tsc_offset_max");
+	json_s64(j, (int64_t)r->offset_hi);
+	field_u64(j, "events", r->events);
+	field_u64(j, "inside", r->inside);
+	field_u64(j, "outside", r->outside);
+	field_u64(j, "searched_cycles", r->span);
+	field_u64(j, "others_as_good", r->equal);
+	json_key(j, "next_best_outside");
+	if (r->has_next)
+		json_u64(j, r->next_outside);
+	else
+		json_null(j);
+	field_u64(j, "pairs", r->pairs);
+}
+
+static void json_parts(struct json *j, const struct solution_vcpu *o)
+{
+	json_key(j, "parts");
+	json_array_begin(j);
+	for (size_t i = 0; i < o->nparts; i++) {
+		json_object_begin(j);
+		field_u64(j, "from_host_tsc", o->part[i].host_first);
+		field_u64(j, "to_host_tsc", o->part[i].host_last);
+		json_offset(j, &o->part[i].r);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+static void json_solution(struct json *j, const struct verify_guest *g)
+{
+	const struct solution *sol = verify_solution(g);
+
+	json_key(j, "solution");
+	if (!sol->r.found) {
+		json_null(j);
+		return;
+	}
+	json_object_begin(j);
+	json_offset(j, &sol->r);
+	json_key(j, "vcpus");
+	json_array_begin(j);
+	for (size_t i = 0; i < sol->n_own; i++) {
+		json_object_begin(j);
+		field_u64(j, "vcpu", sol->own[i].id);
+		json_offset(j, &sol->own[i].r);
+		if (sol->own[i].nparts)
+			json_parts(j, &sol->own[i]);
+		json_object_end(j);
+	}
+	json_array_end(j);
+	json_object_end(j);
+}
+
+static void json_guest(struct json *j, const struct verify *v, const struct verify_guest *g)
+{
+	json_object_begin(j);
+	json_key(j, "vm");
+	json_str(j, v->p.map->vm[v->p.map->vm[g->g->vm].of].label);
+	json_key(j, "capture");
+	json_str(j, g->src->cap->path);
+	json_key(j, "verdict");
+	json_str(j, align_names[g->a.kind]);
+	json_key(j, "reasons");
+	json_array_begin(j);
+	for (size_t k = 0; k < g->nreason; k++)
+		json_str(j, g->reason[k]);
+	json_array_end(j);
+	field_u64(j, "events", g->src->events);
+	field_u64(j, "unplaced", g->src->unplaced);
+	field_u64(j, "windows", g->a.windows);
+	field_u64(j, "outside_recording", g->a.apart);
+	field_u64(j, "checked_pct", g->a.share);
+	json_stats(j, v, &g->a.total);
+	json_solution(j, g);
+	json_hosts(j, v, g->g->vm);
+	json_vcpus(j, v, g->g->vm);
+	json_slices(j, v, g);
+	json_pairs(j, v, g->g->vm);
+	json_object_end(j);
+}
+
+void verify_json(const struct verify *v, struct sbuf *b)
+{
+	struct json j;
+
+	json_init(&j, b);
+	json_object_begin(&j);
+	json_key(&j, "complete");
+	json_bool(&j, v->complete);
+	out_json_rate(&j, v->p.host.cap);
+	json_key(&j, "guests");
+	json_array_begin(&j);
+	for (size_t i = 0; i < v->p.nguest; i++)
+		json_guest(&j, v, &v->guest[i]);
+	json_array_end(&j);
+	json_object_end(&j);
+	if (json_finish(&j) && !b->error)
+		b->error = -EINVAL;
+	sbuf_addc(b, '\n');
+}
+
+/* ---- CSV: one header for windows and pairs, what a row has not is empty ---- */
+
+/* ",CYCLES,NS" */
+static void csv_cycles(struct sbuf *b, bool has, int64_t cycles, uint64_t khz)
+{
+	if (has)
+		sbuf_addf(b, ",%" PRId64 ",", cycles);
+	else
+		sbuf_add(b, ",,");
+	if (has && khz)
+		sbuf_addf(b, "%" PRId64, signed_ns(cycles, khz));
+}
+
+static void csv_begin(const struct verify *v, const struct verify_guest *g, const char *part, const char *name,
+		      struct sbuf *b)
+{
+	sbuf_add_csv(b, v->p.map->vm[v->p.map->vm[g->g->vm].of].label);
+	sbuf_addc(b, ',');
+	sbuf_add_csv(b, g->src->cap->path);
+	sbuf_addf(b, ",%s,%s,", align_names[g->a.kind], part);
+	sbuf_add_csv(b, name);
+}
+
+static void csv_stats(const struct verify *v, const struct verify_guest *g, const char *part, const char *name,
+		      const struct win_stats *s, struct sbuf *b)
+{
+	csv_begin(v, g, part, name, b);
+	sbuf_addf(b, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, s->inside, s->outside, s->unchecked);
+	csv_cycles(b, s->has_early, -s->early, v->khz);
+	csv_cycles(b, s->has_late, s->late, v->khz);
+	sbuf_add(b, ",,,,,,,,,\n");
+}
+
+static void csv_slices(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
+{
+	uint64_t from, width;
+	struct win_stats s;
+	char name[32];
+
+	win_slices(v->w, &from, &width);
+	for (size_t i = 0; i < WIN_SLICES; i++) {
+		slices_sum(v, g->g->vm, i, 1, &s);
+		snprintf(name, sizeof(name), "%" PRIu64, from + i * width);
+		if (s.checked || s.unchecked)
+			csv_stats(v, g, "slice", name, &s, b);
+	}
+}
+
+static void csv_pairs(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
+{
+	for (int k = 0; k < PAIR_KINDS; k++) {
+		const struct pair_stats *s = pairs_get(v->pairs, g->g->vm, (enum pair_kind)k);
+
+		if (!s)
+			continue;
+		csv_begin(v, g, "pairs", pair_names[k], b);
+		sbuf_addf(b, ",,,,,,,,%" PRIu64 ",%" PRIu64 ",%" PRIu64, s->n, s->violations,
+			  s->alone_host + s->alone_guest);
+		csv_cycles(b, s->n, s->min, v->khz);
+		csv_cycles(b, s->late.n, (int64_t)loghist_percentile(&s->late, 50, 100), v->khz);
+		csv_cycles(b, s->n, s->max, v->khz);
+		sbuf_addc(b, '\n');
+	}
+}
+
+static void csv_guest(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
+{
+	struct win_stats s;
+	char name[32];
+
+	csv_stats(v, g, "all", "", &g->a.total, b);
+	for (size_t i = 0; i < win_hosts(v->w) && win_hosts(v->w) > 1; i++) {
+		win_host_total(v->w, g->g->vm, i, &s);
+		csv_stats(v, g, "host", host_name(v, i), &s, b);
+	}
+	for (const struct win_vcpu *c = NULL; (c = next_vcpu(v, g->g->vm, c));) {
+		snprintf(name, sizeof(name), "%" PRIu32, c->vcpu);
+		csv_stats(v, g, "vcpu", name, &c->s, b);
+	}
+	csv_slices(v, g, b);
+	csv_pairs(v, g, b);
+}
+
+void verify_csv(const struct verify *v, struct sbuf *b)
+{
+	sbuf_add(b, "vm,capture,verdict,part,name,inside,outside,unchecked,earliest_cycles,earliest_ns,latest_cycles,"
+		    "latest_ns,pairs,reversed,unpaired,min_cycles,min_ns,median_cycles,median_ns,max_cycles,max_ns\n");
+	for (size_t i = 0; i < v->p.nguest; i++)
+		csv_guest(v, &v->guest[i], b);
+}

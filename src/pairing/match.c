@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * match.c: each VM that may be meant is tried with all events of the guest.
+ */
+#include "kvmft/match.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+
+#include "kvmft/guest_time.h"
+#include "kvmft/timeline.h"
+#include "kvmft/tracedat.h"
+#include "match.h"
+
+#define MIN_CHECKED 8
+#define MAX_TRIALS  1024 /* VMs; each takes a walk over all of the guest's events */
+
+const char *const match_by_names[] = {
+	[MATCH_BY_UUID] = "uuid",
+	[MATCH_BY_USER] = "given",
+	[MATCH_ONLY_VM] = "only-vm",
+	[MATCH_BY_EVENTS] = "events",
+};
+
+int match_runs(struct matcher *m, struct kvmft_err *err)
+{
+	return m->runs ? 0 : runs_collect(m->map, &m->runs, err);
+}
+
+/* ---- with offsets that are known ---- */
+
+/* What is known of all threads that ran one vCPU. */
+struct vcpu_runs {
+	const struct run_list **list;
+	size_t n;
+};
+
+static int runs_of_vcpu(const struct matcher *m, size_t vm, uint32_t vcpu, struct vcpu_runs *v)
+{
+	const struct hostmap_thread *t;
+	size_t all = 0;
+
+	hostmap_each_thread(m->map, vm, t)
+		all++;
+	v->n = 0;
+	v->list = calloc(all + 1, sizeof(*v->list));
+	if (!v->list)
+		return -ENOMEM;
+	hostmap_each_thread(m->map, vm, t) {
+		const struct run_list *l = t->vcpu == vcpu ? runs_of(m->runs, t->tid) : NULL;
+
+		if (l && l->n)
+			v->list[v->n++] = l;
+	}
+	return 0;
+}
+
+/* Could it have been in the guest at host TSC lo..hi? */
+static enum solve_fit fit_at(const struct vcpu_runs *v, uint64_t lo, uint64_t hi)
+{
+	enum solve_fit fit = SOLVE_UNKNOWN;
+
+	for (size_t i = 0; i < v->n; i++) {
+		const struct run_list *l = v->list[i];
+		size_t at = run_list_at(l, lo);
+
+		if (at >= l->n || hi < l->v[0].from)
+			continue;
+		if (l->v[at].from <= hi)
+			return SOLVE_INSIDE;
+		fit = SOLVE_OUTSIDE;
+	}
+	return fit;
+}
+
+static int count_events(struct trial *t, const struct guest_time *g, const struct epoch_vcpu *e,
+			const struct vcpu_runs *v, const struct capture *cap, const struct cap_stream *st)
+{
+	struct rstream r;
+	enum rkind k;
+	int ret = rstream_open(&r, cap, st);
+
+	if (ret)
+		return ret;
+	while ((k = rstream_next(&r)) != R_END) {
+		uint64_t lo, hi;
+		enum solve_fit fit;
+
+		if (k != R_EVENT || !epoch_result_usable(guest_time_to_host(g, e, r.rec.ts, &lo, &hi)))
+			continue;
+		fit = fit_at(v, lo, hi);
+		t->checked += fit != SOLVE_UNKNOWN;
+		t->outside += fit == SOLVE_OUTSIDE;
+	}
+	ret = r.error;
+	rstream_close(&r);
+	return ret;
+}
+
+static int count_stream(const struct matcher *m, struct trial *t, const struct guest_time *g,
+			const struct capture *cap, const struct cap_stream *st)
+{
+	uint32_t vcpu = cap_vcpu_of_cpu(cap, st->cpu);
+	const struct epoch_vcpu *e = epoch_vm_find(m->map->vm[t->vm].epochs, vcpu);
+	struct vcpu_runs v;
+	int ret = e ? runs_of_vcpu(m, t->vm, vcpu, &v) : 0;
+
+	if (!e || ret)
+		return ret;
+	ret = count_events(t, g, e, &v, cap, st);
+	free(v.list);
+	return ret;
+}
+
+static int count_known(const struct matcher *m, struct trial *t, const struct capture *cap,
+		       struct kvmft_err *err)
+{
+	struct guest_time g;
+	int ret = guest_time_init(&g, cap, err);
+
+	for (size_t i = 0; i < cap->nstream && !ret; i++)
+		ret = count_stream(m, t, &g, cap, &cap->stream[i]);
+	guest_time_free(&g);
+	return ret;
+}
+
+/*
+ * Is the TSC of any vCPU known of which the guest has events? What was solved for another capture of the VM is no
+ * knowledge: that may be of another boot.
+ */
+bool match_is_known(const struct hostmap *map, size_t vm, const struct capture *cap)
+{
+	for (size_t i = 0; i < cap->nstream && !map->vm[vm].has_forced; i++) {
+		const struct epoch_vcpu *v =
+			epoch_vm_find(map->vm[vm].epochs, cap_vcpu_of_cpu(cap, cap->stream[i].cpu));
+
+		for (size_t k = 0; v && k < v->n; k++)
+			if (v->v[k].has_map)
+				return true;
+	}
+	return false;
+}
+
+/* ---- with offsets that are not ---- */
+
+static int solve_scaled(const struct matcher *m, struct trial *t, const struct capture *cap, const struct fmt *fmt,
+			const struct tsc_map *map)
+{
+	struct solve *s = NULL;
+	int ret = solve_new(map, &s);
+
+	solution_free(&t->sol);
+	if (!ret)
+		ret = solve_add_host(s, m->map, t->vm, m->runs);
+	if (!ret)
+		ret = solve_add_guest(s, m->runs, cap, fmt);
+	if (!ret)
+		ret = solution_find(s, map, &t->sol);
+	solve_free(s);
+	return ret;
+}
+
+/* A guest that runs at the host's speed is the usual case, which is what the last of the maps says. */
+static int solve_vm(const struct matcher *m, struct trial *t, const struct capture *cap, const struct fmt *fmt)
+{
+	struct tsc_map map[MATCH_SCALES];
+	size_t n = 0;
+	int ret;
+
+	if (!cap->clock || strcmp(cap->clock, "x86-tsc")) {
+		t->sol.tried = true;
+		t->sol.r.why = "only stamps in guest TSC can be solved: record the guest with --clock x86-tsc "
+			       "(trace-cmd: -C x86-tsc)";
+		return 0;
+	}
+	ret = match_scales(m, t->vm, cap, map, &n);
+	for (size_t i = 0; i < n && !ret && !solution_is_sure(&t->sol); i++)
+		ret = solve_scaled(m, t, cap, fmt, &map[i]);
+	solution_count(&t->sol, &t->checked, &t->outside);
+	return ret;
+}
+
+int match_try(struct matcher *m, struct trial *t, const struct capture *cap, const struct fmt *fmt,
+	      struct kvmft_err *err)
+{
+	int ret = match_runs(m, err);
+
+	if (ret)
+		return ret;
+	t->known = !m->solve && match_is_known(m->map, t->vm, cap);
+	ret = t->known ? count_known(m, t, cap, err) : solve_vm(m, t, cap, fmt);
+	return ret && !err->text[0] ? err_set(err, -ret, "cannot read %s: %s", cap->path, strerror(-ret)) : ret;
+}
+
+bool match_fits(const struct trial *t)
+{
+	return t->known ? t->checked >= MIN_CHECKED && !t->outside : solution_is_sure(&t->sol);
+}
+
+/* ---- which VMs there are ---- */
+
+/* By UUID; in files of trace-cmd by the id that the host's has of the guest's. */
+static bool is_same_vm(const struct cap_vm *v, const struct capture *g)
+{
+	return (v->uuid && g->uuid && !strcasecmp(v->uuid, g->uuid)) ||
+	       (v->trace_id && (g->trace_id || g->uuid) && v->trace_id == tdw_trace_id(g));
+}
+
+/* "guest.dat=SEL. VMs there: " */
+static void add_naming(const struct matcher *m, const struct capture *g, struct sbuf *b)
+{
+	if (m->naming)
+		sbuf_add(b, m->naming);
+	else
+		sbuf_addf(b, "%s=SEL", g->path);
+	sbuf_add(b, ". VMs there: ");
+}
+
+/* Lists what could be meant, so that the user can say it. */
+static int name_one(const struct matcher *m, const struct capture *g, int error, const char *what,
+		    struct kvmft_err *err)
+{
+	struct sbuf b = { 0 };
+	int ret;
+
+	add_naming(m, g, &b);
+	hostmap_list(m->map, &b);
+	ret = err_set(err, error, "guest %s %s; name one: %s", g->path, what, b.s ? b.s : "");
+	sbuf_free(&b);
+	return ret;
+}
+
+/* -ENOENT without err: none has it. */
+static ssize_t by_uuid(const struct matcher *m, const struct capture *g, struct kvmft_err *err)
+{
+	const struct hostmap *map = m->map;
+	ssize_t found = -ENOENT;
+
+	for (size_t i = 0; i < map->nvm; i++) {
+		const struct cap_vm *v = map->vm[i].cap;
+
+		if (map->vm[i].of != i || !v || !is_same_vm(v, g))
+			continue;
+		if (found >= 0)
+			return name_one(m, g, ENOTUNIQ, "matches several VMs by UUID", err);
+		found = (ssize_t)i;
+	}
+	return found;
+}
+
+/* It may be the guest's: it ran, and nothing says that it is another. */
+static bool may_be(const struct hostmap *map, size_t vm, const struct capture *g)
+{
+	const struct hostmap_vm *v = &map->vm[vm];
+
+	return v->of == vm && !v->empty && v->threads != HOSTMAP_END && !(v->cap && v->cap->uuid && g->uuid);
+}
+
+static int all_trials(struct matcher *m, const struct capture *g, struct trial **out, size_t *n)
+{
+	*n = 0;
+	*out = calloc(m->map->nvm + 1, sizeof(**out));
+	if (!*out)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->map->nvm; i++)
+		if (may_be(m->map, i, g))
+			(*out)[(*n)++].vm = i;
+	return 0;
+}
+
+static void free_trials(struct trial *t, size_t n)
+{
+	for (size_t i = 0; t && i < n; i++)
+		solution_free(&t[i].sol);
+	free(t);
+}
+
+/* ---- the decision ---- */
+
+void match_take(const struct matcher *m, struct match *out, struct trial *t, enum match_by by)
+{
+	out->vm = t->vm;
+	out->by = by;
+	out->checked = t->checked;
+	out->outside = t->outside;
+	out->sol = t->sol;
+	out->solved = m->undecided_ok ? t->sol.r.found : solution_is_sure(&t->sol);
+	t->sol = (struct solution){ 0 };
+}
+
+/* How near the best of those that it is not comes. */
+static void note_others(const struct trial *t, size_t n, struct match *out)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (t[i].vm == out->vm || !t[i].checked)
+			continue;
+		if (!out->others || t[i].outside * out->others < out->others_outside * t[i].checked) {
+			out->others = t[i].checked;
+			out->others_outside = t[i].outside;
+		}
+	}
+}
+
+static void add_trial(const struct matcher *m, const struct trial *t, struct sbuf *b)
+{
+	sbuf_addf(b, "%s (", m->map->vm[t->vm].label);
+	if (match_fits(t))
+		sbuf_addf(b, "all %" PRIu64 " events fit", t->checked);
+	else if (t->known && !t->checked)
+		sbuf_add(b, "no event while it was recorded");
+	else if (t->known || t->sol.r.found)
+		sbuf_addf(b, "%" PRIu64 " of %" PRIu64 " events outside", t->outside, t->checked);
+	else
+		sbuf_add(b, "no offset fits");
+	sbuf_add(b, ")");
+}
+
+static int undecided(const struct matcher *m, const struct capture *g, const struct trial *t, size_t n,
+		     size_t fits, struct kvmft_err *err)
+{
+	struct sbuf b = { 0 };
+	int ret;
+
+	add_naming(m, g, &b);
+	for (size_t i = 0; i < n && b.len < 700; i++) {
+		sbuf_add(&b, i ? ", " : "");
+		add_trial(m, &t[i], &b);
+	}
+	ret = err_lack(err, EDOM, "guest %s: its events fit %s; name its VM: %s", g->path,
+		       fits ? "several VMs of the host" : "no VM of the host", b.s ? b.s : "");
+	sbuf_free(&b);
+	return ret;
+}
+
+static int decide_by_events(struct matcher *m, const struct capture *g, const struct fmt *fmt, struct trial *t,
+			    size_t n, struct match *out, struct kvmft_err *err)
+{
+	size_t fits = 0;
+	ssize_t best = -1;
+	int ret = 0;
+
+	if (n > MAX_TRIALS)
+		return err_set(err, E2BIG, "guest %s: %zu VMs are too many to be tried: name one", g->path, n);
+	for (size_t i = 0; i < n && !ret; i++) {
+		ret = match_try(m, &t[i], g, fmt, err);
+		fits += !ret && match_fits(&t[i]);
+		best = !ret && match_fits(&t[i]) ? (ssize_t)i : best;
+	}
+	if (ret)
+		return ret;
+	if (fits != 1) { /* parts of one VM fit each */
+		ret = match_threads(m, g, fmt, out, err);
+		return ret ? MIN(ret, 0) : undecided(m, g, t, n, fits, err);
+	}
+	match_take(m, out, &t[best], MATCH_BY_EVENTS);
+	note_others(t, n, out);
+	return 0;
+}
+
+/* Anything to be checked against: some KVMs show no entries. */
+static bool has_runs(const struct matcher *m, size_t vm)
+{
+	const struct hostmap_thread *t;
+
+	hostmap_each_thread(m->map, vm, t) {
+		const struct run_list *l = runs_of(m->runs, t->tid);
+
+		if (l && l->n)
+			return true;
+	}
+	return false;
+}
+
+/* Offsets that are known are the touchstone: an accident or two aside the events of its guest fit. */
+static int check_only(struct matcher *m, const struct capture *g, const struct fmt *fmt, struct trial *t,
+		      struct kvmft_err *err)
+{
+	int ret;
+
+	if (m->solve || m->undecided_ok || !match_is_known(m->map, t->vm, g))
+		return 0;
+	ret = match_try(m, t, g, fmt, err);
+	if (ret || !has_runs(m, t->vm) || (t->checked >= MIN_CHECKED && t->outside <= t->checked / 64))
+		return ret;
+	return undecided(m, g, t, 1, 0, err);
+}
+
+/* One VM is there: it is the guest's, unless there are more guests, which then must show whose it is. */
+static int decide(struct matcher *m, const struct capture *g, const struct fmt *fmt, bool known,
+		  struct match *out, struct kvmft_err *err)
+{
+	struct trial *t;
+	size_t n;
+	int ret = all_trials(m, g, &t, &n);
+
+	if (ret)
+		return err_set(err, ENOMEM, "out of memory");
+	if (!n && g->uuid && m->map->nvm)
+		ret = name_one(m, g, ENOENT, "has a UUID that no VM of the host capture has", err);
+	else if (!n)
+		ret = err_set(err, ENOENT, "guest %s: host capture %s knows no VM: it has no kvm_entry events and no "
+					   "list of VMs", g->path, m->map->cap->path);
+	else if (n > 1 || m->guests > 1)
+		ret = decide_by_events(m, g, fmt, t, n, out, err);
+	else if (known || !(ret = check_only(m, g, fmt, t, err)))
+		match_take(m, out, t, MATCH_ONLY_VM);
+	free_trials(t, n);
+	return ret;
+}
+
+/*
+ * trace-cmd names the guest and may not know its threads: those that nobody else has, and that the events say, are
+ * given to it.
+ */
+static int decide_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt, bool known,
+			  struct match *out, struct kvmft_err *err)
+{
+	size_t vm = out->vm;
+	int ret = decide(m, cap, fmt, known, out, err);
+
+	if (ret)
+		return ret;
+	if (hostmap_adopt(m->map, vm, out->vm))
+		return err_set(err, ENOMEM, "out of memory");
+	out->vm = vm;
+	return 0;
+}
+
+int match_guest(struct matcher *m, const struct capture *cap, const struct fmt *fmt, const char *sel,
+		bool known, struct match *out, struct kvmft_err *err)
+{
+	ssize_t vm = sel ? hostmap_find_vm(m->map, sel, err) : by_uuid(m, cap, err);
+	int ret = 0;
+
+	if (vm < 0 && (sel || vm != -ENOENT || err->text[0]))
+		return (int)vm;
+	out->vm = vm < 0 ? 0 : (size_t)vm;
+	out->by = sel ? MATCH_BY_USER : MATCH_BY_UUID;
+	if (vm < 0)
+		ret = decide(m, cap, fmt, known, out, err);
+	else if (!sel && m->map->nthread && m->map->vm[m->map->vm[vm].of].threads == HOSTMAP_END)
+		ret = decide_threads(m, cap, fmt, known, out, err);
+	if (!ret && !known && hostmap_add_shift(m->map, out->vm, cap))
+		ret = err_set(err, ENOMEM, "out of memory");
+	if (!ret && !known)
+		ret = match_find_offset(m, cap, fmt, out, err);
+	return ret;
+}
+
+void match_free(struct match *r)
+{
+	solution_free(&r->sol);
+}
+
+void matcher_free(struct matcher *m)
+{
+	runs_free(m->runs);
+	m->runs = NULL;
+}

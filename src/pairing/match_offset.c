@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * match_offset.c: the TSC offsets of a guest whose VM is known, where the captures have none, or not of all vCPUs.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "kvmft/timeline.h"
+#include "match.h"
+
+/* Does some vCPU have events of the guest, and no thread that was seen to run it? */
+static bool lacks_threads(const struct hostmap *map, size_t vm, const struct capture *cap)
+{
+	for (size_t i = 0; i < cap->nstream; i++)
+		if (cap->stream[i].nsub && !hostmap_vcpu(map, vm, cap_vcpu_of_cpu(cap, cap->stream[i].cpu)))
+			return true;
+	return false;
+}
+
+/* What was concluded from ids and wakeups alone may be wrong. */
+static bool is_guess(const struct hostmap_vm *vm)
+{
+	return !vm->cap && (vm->basis == HOSTMAP_BY_WAKES || vm->basis == HOSTMAP_BY_IDS);
+}
+
+/* ---- vCPUs of which nothing is known, beside others of which all is ---- */
+
+static bool has_map(const struct epoch_vcpu *v)
+{
+	for (size_t i = 0; v && i < v->n; i++)
+		if (v->v[i].has_map)
+			return true;
+	return false;
+}
+
+/* An offset that serves another vCPU of the VM mostly serves this one as well. */
+static bool same_as_another(const struct matcher *m, const struct solve *s, size_t at, size_t vm,
+			    struct solve_result *r)
+{
+	const struct epoch_vm *e = m->map->vm[vm].epochs;
+
+	for (size_t i = 0; e && i < e->n; i++) {
+		const struct epoch_vcpu *v = e->vcpus[i];
+
+		if (!v->n || !v->v[v->n - 1].has_map)
+			continue;
+		*r = (struct solve_result){ .found = true, .offset = v->v[v->n - 1].map.offset };
+		r->offset_lo = r->offset_hi = r->offset;
+		solve_count(s, at, r, &r->inside, &r->outside);
+		if (!r->outside && r->inside)
+			return true;
+	}
+	return false;
+}
+
+static int solve_unknown(struct matcher *m, struct solve *s, struct match *out)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < solve_vcpus(s) && !ret; i++) {
+		uint32_t id = solve_vcpu_id(s, i);
+		struct solve_result r;
+
+		if (has_map(epoch_vm_find(m->map->vm[out->vm].epochs, id)))
+			continue;
+		if (same_as_another(m, s, i, out->vm, &r))
+			ret = solution_add(&out->sol, id, &r);
+		else
+			ret = solution_find_vcpu(s, id, &out->sol);
+	}
+	return ret;
+}
+
+/* What is not found stays without a place, and is told as such. */
+static int fill_unknown(struct matcher *m, const struct capture *cap, const struct fmt *fmt, struct match *out,
+			struct kvmft_err *err)
+{
+	struct tsc_map map = match_scale(m, out->vm);
+	struct solve *s = NULL;
+	bool any = false;
+	int ret;
+
+	for (size_t i = 0; i < cap->nstream; i++)
+		any |= cap->stream[i].nsub && !has_map(epoch_vm_find(m->map->vm[out->vm].epochs,
+								     cap_vcpu_of_cpu(cap, cap->stream[i].cpu)));
+	if (!any || !cap->clock || strcmp(cap->clock, "x86-tsc"))
+		return 0;
+	ret = match_runs(m, err);
+	if (ret)
+		return ret;
+	out->sol.map = map;
+	ret = solve_new(&map, &s);
+	if (!ret)
+		ret = solve_add_host(s, m->map, out->vm, m->runs);
+	if (!ret)
+		ret = solve_add_guest(s, m->runs, cap, fmt);
+	if (!ret)
+		ret = solve_unknown(m, s, out);
+	if (!ret)
+		ret = solution_fill(&out->sol, m->map, out->vm);
+	solve_free(s);
+	return ret ? err_set(err, -ret, "cannot read %s: %s", cap->path, strerror(-ret)) : 0;
+}
+
+/* ---- nothing is known of any ---- */
+
+/* One of several vCPUs for which several offsets would do. */
+static const struct solution_vcpu *unclear(const struct solution *s)
+{
+	for (size_t i = 0; i < s->n_own; i++)
+		if (s->own[i].r.equal && !s->own[i].nparts)
+			return &s->own[i];
+	return NULL;
+}
+
+static int no_offset(const struct matcher *m, const struct capture *g, const struct match *r,
+		     struct kvmft_err *err)
+{
+	const struct solution_vcpu *o = unclear(&r->sol);
+	const char *label = m->map->vm[r->vm].label;
+
+	if (!r->sol.r.found)
+		return err_lack(err, EDOM, "%s: the TSC offset of %s is not recorded, and the events do not tell it: "
+					   "%s; give it with --tsc-offset N", g->path, label, r->sol.r.why);
+	if (r->sol.r.equal)
+		return err_lack(err, EDOM, "%s: the TSC offset of %s is not recorded, and %" PRIu64 " others fit the "
+					   "events as well as the best: record longer, or give --tsc-offset N",
+				g->path, label, r->sol.r.equal);
+	if (o)
+		return err_lack(err, EDOM, "%s: the TSC offset of %s is not recorded, and for vCPU %" PRIu32 " %" PRIu64
+					   " others fit as well as the best: record longer, or give --tsc-offset N",
+				g->path, label, o->id, o->r.equal);
+	if (r->sol.missed_why)
+		return err_lack(err, EDOM, "%s: the TSC offset of %s is not recorded, and the events do not tell that "
+					   "of vCPU %" PRIu32 ": %s; see kvmft verify --solve",
+				g->path, label, r->sol.missed, r->sol.missed_why);
+	return err_lack(err, EDOM, "%s: the TSC offset of %s is not recorded, and no offset fits all events: %" PRIu64
+				   " of %" PRIu64 " are outside with the best; see kvmft verify --solve",
+			g->path, label, r->outside, r->checked);
+}
+
+/* The guest may know better which threads are a VM. */
+static int correct_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+			   struct match *out, struct kvmft_err *err)
+{
+	if (out->by == MATCH_BY_USER || !is_guess(&m->map->vm[out->vm]) ||
+	    (out->solved && !lacks_threads(m->map, out->vm, cap)))
+		return 0;
+	return MIN(match_threads(m, cap, fmt, out, err), 0);
+}
+
+int match_find_offset(struct matcher *m, const struct capture *cap, const struct fmt *fmt, struct match *out,
+		       struct kvmft_err *err)
+{
+	struct trial t = { .vm = out->vm };
+	bool all_known = m->solve;
+	int ret;
+
+	if (!m->solve && match_is_known(m->map, out->vm, cap))
+		return fill_unknown(m, cap, fmt, out, err);
+	if (out->solved)
+		return correct_threads(m, cap, fmt, out, err);
+	solution_free(&out->sol);
+	m->solve = true;
+	ret = match_try(m, &t, cap, fmt, err);
+	m->solve = all_known;
+	if (!ret) {
+		match_take(m, out, &t, out->by);
+		ret = correct_threads(m, cap, fmt, out, err);
+	}
+	if (!ret && !out->solved && !m->undecided_ok)
+		ret = no_offset(m, cap, out, err);
+	return ret;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * match_scale.c: the ratio of a guest's TSC to the host's, where the host did not record it.
+ *
+ * KVM scales the TSC of a guest that was promised another frequency than the host's (arch/x86/kvm/x86.c,
+ * set_tsc_khz()), by guest kHz / host kHz, both whole numbers. So two files that say their frequencies to the kHz say
+ * the ratio as well. Up to 250 parts per million (the default of tsc_tolerance_ppm) KVM lets the difference be.
+ */
+#include "match.h"
+
+#include <string.h>
+
+#include "kvmft/tsc_rate.h"
+#include "kvmft/util.h"
+
+#define TOLERANCE_PPM 250
+#define FRAC_VMX      48
+#define FRAC_SVM      32
+
+struct tsc_map match_scale(const struct matcher *m, size_t vm)
+{
+	const struct epoch_vm *e = m->map->vm[vm].epochs;
+
+	if (m->scale)
+		return *m->scale;
+	for (size_t i = 0; e && i < e->n; i++)
+		if (e->vcpus[i]->n && e->vcpus[i]->v[0].has_map)
+			return e->vcpus[i]->v[0].map;
+	return (struct tsc_map){ 0 };
+}
+
+/* To a kHz or so, and not because a guest has it. */
+static bool is_exact(const struct tsc_rate *r)
+{
+	return r->source && !r->supposed && r->max - r->min <= 2;
+}
+
+/* What the guest says itself; else what KVM told it, which the host may have seen. */
+static int guest_rate(const struct matcher *m, const struct capture *guest, struct tsc_rate *r)
+{
+	struct tsc_rate_events e;
+	int ret;
+
+	for (size_t i = 0; i < guest->npvclock; i++)
+		if (tsc_rate_of_pvclock(guest->pvclock[i].mul, guest->pvclock[i].shift, r))
+			return 0;
+	tsc_rate_said(guest, r);
+	if (is_exact(r) || m->map->nvm > 1) /* whose record it would be is not known */
+		return 0;
+	ret = tsc_rate_scan(m->map->cap, m->map->fmt, &e);
+	if (!ret)
+		*r = e.pvclock;
+	return ret;
+}
+
+static bool is_scaled(uint64_t guest, uint64_t host)
+{
+	uint64_t apart = guest > host ? guest - host : host - guest;
+
+	return (unsigned __int128)apart * 1000000 > (unsigned __int128)host * TOLERANCE_PPM;
+}
+
+static struct tsc_map scale_of(const struct capture *host, uint64_t guest_khz)
+{
+	bool svm = host->vendor && (!strcmp(host->vendor, "AuthenticAMD") || !strcmp(host->vendor, "HygonGenuine"));
+	struct tsc_map map = { .frac = svm ? FRAC_SVM : FRAC_VMX };
+
+	map.ratio = (uint64_t)(((unsigned __int128)guest_khz << map.frac) / host->tsc_khz);
+	return map;
+}
+
+int match_scales(const struct matcher *m, size_t vm, const struct capture *guest, struct tsc_map map[MATCH_SCALES],
+		 size_t *n)
+{
+	static const int rounding[MATCH_SCALES - 1] = { 0, 1, -1 }; /* what a guest computed its kHz from */
+	const struct capture *host = m->map->cap;
+	struct tsc_rate of_host, of_guest = { 0 };
+	int ret;
+
+	*n = 0;
+	map[0] = match_scale(m, vm);
+	tsc_rate_said(host, &of_host);
+	if (!m->scale && !map[0].ratio && host->tsc_khz && is_exact(&of_host)) {
+		ret = guest_rate(m, guest, &of_guest);
+		if (ret)
+			return ret;
+	}
+	if (is_exact(&of_guest) && is_scaled(of_guest.khz, of_host.khz))
+		for (size_t i = 0; i < ARRAY_SIZE(rounding); i++)
+			map[(*n)++] = scale_of(host, of_guest.khz + (uint64_t)rounding[i]);
+	map[(*n)++] = match_scale(m, vm);
+	return 0;
+}

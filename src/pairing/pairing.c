@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * pairing.c: host and guests, opened and matched.
+ */
+#include "kvmft/pairing.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int open_one(const char *path, struct pairing_capture *c, struct kvmft_err *err)
+{
+	int ret = capture_open(path, &c->cap, err);
+
+	return ret ? ret : fmt_load(c->cap, &c->fmt, err);
+}
+
+static void close_one(struct pairing_capture *c)
+{
+	fmt_free(c->fmt);
+	capture_close(c->cap);
+}
+
+/* GUEST=SEL; both may have a '=' in them: what exists as a file is the path. */
+static int split_operand(const char *text, char **path, const char **sel)
+{
+	const char *eq = strrchr(text, '=');
+
+	*sel = NULL;
+	*path = strdup(text);
+	for (size_t n = strlen(text); *path && access(*path, F_OK) && n; n--) {
+		if (text[n - 1] != '=')
+			continue;
+		(*path)[n - 1] = 0;
+		*sel = text + n;
+	}
+	if (*path && *sel && access(*path, F_OK)) { /* to be missed by the name that was meant */
+		strcpy(*path, text);
+		(*path)[eq - text] = 0;
+		*sel = eq + 1;
+	}
+	return *path ? 0 : -ENOMEM;
+}
+
+static bool same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/*
+ * Another capture of a VM that has one already: of another boot, or of other events. By its own stamps
+ * each finds its place; the same one twice would only be a slip of the pen.
+ */
+static int check_again(struct pairing *p, struct pairing_guest *g, struct kvmft_err *err)
+{
+	bool again = false;
+
+	for (const struct pairing_guest *o = p->guest; o != g; o++) {
+		if (same_file(o->c.cap->path, g->c.cap->path))
+			return err_set(err, EINVAL, "%s and %s are one and the same capture", o->c.cap->path,
+				       g->c.cap->path);
+		again |= p->map->vm[o->vm].of == g->vm;
+	}
+	if (again && hostmap_add_side(p->map, g->vm, &g->vm))
+		return err_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
+/* What a map given by hand is about to replace. */
+static int keep_recorded(const struct pairing *p, struct pairing_guest *g)
+{
+	const struct epoch_vm *e = p->map->vm[g->vm].epochs;
+
+	for (size_t i = 0; e && i < e->n; i++) {
+		const struct epoch_vcpu *c = e->vcpus[i];
+
+		for (size_t k = 0; k < c->n; k++) {
+			struct pairing_recorded *r = array_grow(&g->recorded, g->nrecorded, &g->recorded_cap,
+								sizeof(*r));
+
+			if (!r)
+				return -ENOMEM;
+			*r = (struct pairing_recorded){ .vcpu = c->id, .from = c->v[k].from, .map = c->v[k].map,
+							.sure = c->v[k].has_map && !c->v[k].doubtful };
+			g->nrecorded++;
+		}
+	}
+	return 0;
+}
+
+/* Its clock, given by hand or solved, takes the place of what the captures say. */
+static int set_clock(struct pairing *p, struct pairing_guest *g)
+{
+	int ret = 0;
+
+	if (p->has_forced || g->match.solved)
+		ret = keep_recorded(p, g);
+	if (!ret && p->has_forced)
+		ret = hostmap_force_map(p->map, g->vm, cap_cpus(g->c.cap), &p->forced);
+	else if (!ret && g->match.solved)
+		ret = solution_force(&g->match.sol, p->map, g->vm, cap_cpus(g->c.cap));
+	return ret;
+}
+
+static int open_guest(struct pairing *p, const char *operand, struct kvmft_err *err)
+{
+	struct pairing_guest *g = &p->guest[p->nguest++];
+	_cleanup_free_ char *path = NULL;
+	const char *sel;
+	int ret;
+
+	if (split_operand(operand, &path, &sel))
+		return err_set(err, ENOMEM, "out of memory");
+	ret = open_one(path, &g->c, err);
+	if (ret)
+		return ret;
+	if (g->c.cap->side == CAP_SIDE_HOST)
+		return err_set(err, EINVAL, "%s is the capture of a host, not of a guest", path);
+	ret = match_guest(&p->matcher, g->c.cap, g->c.fmt, sel, p->has_forced, &g->match, err);
+	if (ret)
+		return ret;
+	g->vm = g->match.vm;
+	p->map->vm[g->vm].paired = true;
+	ret = check_again(p, g, err);
+	if (ret)
+		return ret;
+	if (set_clock(p, g))
+		return err_set(err, ENOMEM, "out of memory");
+	ret = tl_add_guest(p->t, g->c.cap, g->c.fmt, g->vm, err);
+	if (!ret)
+		tl_source(p->t, p->nguest)->match = &g->match;
+	return ret;
+}
+
+int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
+		 const struct pairing_opts *o, struct kvmft_err *err)
+{
+	int ret = pairing_prepare(p, host, guests, n, o, err);
+
+	return ret ? ret : tl_start(p->t, err);
+}
+
+/* Without guests nobody asks for the clocks of vCPUs: no need to look for events that set them. */
+static int host_map(struct pairing *p, bool alone, struct kvmft_err *err)
+{
+	int ret;
+
+	if (!alone)
+		return hostmap_new(p->host.cap, p->host.fmt, &p->map, err);
+	ret = hostmap_known(p->host.cap, p->host.fmt, &p->map);
+	return ret ? err_set(err, -ret, "out of memory") : 0;
+}
+
+/* A TSC map given by hand, or solved, holds at all times: the guests may have begun before the host. */
+static int begin_of_guests(struct pairing *p, struct kvmft_err *err)
+{
+	const struct tl_item *item;
+	int ret = tl_start(p->t, err);
+
+	if (ret)
+		return ret;
+	if (tl_next(p->t, &item) > 0)
+		p->begin = MIN(p->begin, item->host);
+	tl_stop(p->t);
+	return 0;
+}
+
+/* A ratio alone goes with offsets as recorded, or sought; --solve is to seek them anyway. */
+static int take_clock(struct pairing *p, const struct pairing_clock *c, struct kvmft_err *err)
+{
+	bool given;
+	int ret = pairing_parse_map(&c->tsc_offset, c->tsc_ratio, &p->forced, &given, err);
+
+	p->has_forced = c->tsc_offset.set && !c->solve;
+	p->matcher.scale = c->tsc_ratio ? &p->forced : NULL;
+	p->matcher.solve = c->solve;
+	return ret;
+}
+
+int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
+		    const struct pairing_opts *o, struct kvmft_err *err)
+{
+	bool begins = false;
+	int ret;
+
+	memset(p, 0, sizeof(*p));
+	p->matcher = (struct matcher){ .guests = n, .undecided_ok = o->undecided_ok };
+	ret = o->clock ? take_clock(p, o->clock, err) : 0;
+	if (ret)
+		return ret;
+	p->guest = calloc(n ? n : 1, sizeof(*p->guest));
+	if (!p->guest)
+		return err_set(err, ENOMEM, "out of memory");
+	ret = open_one(host, &p->host, err);
+	if (ret)
+		return ret;
+	if (p->host.cap->side == CAP_SIDE_GUEST)
+		return err_set(err, EINVAL,
+			       "%s is the capture of a guest: the host's comes first, kvmft merge HOST GUEST",
+			       host);
+	p->begin = p->host.cap->begin_tsc;
+	/* The capture's own list of VMs tells the threads, if it has one. */
+	ret = host_map(p, !n && (o->need == PAIRING_LINES || (o->need == PAIRING_VCPUS && p->host.cap->nvm)),
+		       err);
+	if (!ret)
+		ret = tl_new(p->map, &p->t, err);
+	p->matcher.map = p->map;
+	if (!ret && p->matcher.scale && hostmap_set_scale(p->map, p->matcher.scale))
+		ret = err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < n && !ret; i++) {
+		ret = open_guest(p, guests[i], err);
+		begins |= !ret && (p->has_forced || p->guest[i].match.solved);
+	}
+	matcher_free(&p->matcher);
+	return ret || !begins ? ret : begin_of_guests(p, err);
+}
+
+static int add_host(struct pairing *p, const char *path, struct kvmft_err *err)
+{
+	struct pairing_host *h = &p->later[p->nlater++];
+	int ret = open_one(path, &h->c, err);
+
+	if (ret)
+		return ret;
+	if (h->c.cap->side == CAP_SIDE_GUEST)
+		return err_set(err, EINVAL, "%s is the capture of a guest, not of a host", path);
+	if (!h->c.cap->clock || strcmp(h->c.cap->clock, "x86-tsc"))
+		return err_set(err, ENOTSUP, "host capture %s: only trace clock x86-tsc can be linked to another "
+					     "host, not %s", path, h->c.cap->clock ? h->c.cap->clock : "(not said)");
+	ret = hostmap_new(h->c.cap, h->c.fmt, &h->map, err);
+	if (!ret)
+		ret = migrate_new(p->map, p->guest[0].vm, h->map, &h->link, err);
+	return ret ? ret : tl_add_host(p->t, h->link, err);
+}
+
+int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, struct kvmft_err *err)
+{
+	int ret = 0;
+
+	if (!hosts->n)
+		return 0;
+	if (!p->nguest)
+		return err_usage(err, "option --host: a guest links two hosts, and there is none");
+	for (size_t i = 1; i < p->nguest; i++)
+		if (p->map->vm[p->guest[i].vm].of != p->guest[0].vm)
+			return err_usage(err,
+					 "option --host: the TSC of one guest links both hosts: give the captures of "
+					 "%s and those of %s in a run each",
+					 p->map->vm[p->guest[0].vm].label, p->map->vm[p->guest[i].vm].label);
+	p->later = calloc(hosts->n, sizeof(*p->later));
+	if (!p->later)
+		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < hosts->n && !ret; i++)
+		ret = add_host(p, hosts->v[i], err);
+	return ret;
+}
+
+int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *err)
+{
+	int ret;
+
+	memset(p, 0, sizeof(*p));
+	p->alone = true;
+	ret = open_one(path, &p->host, err);
+	if (!ret)
+		p->begin = p->host.cap->begin_tsc;
+	if (!ret)
+		ret = hostmap_new(p->host.cap, p->host.fmt, &p->map, err);
+	if (!ret)
+		ret = tl_new_alone(p->map, &p->t, err);
+	return ret ? ret : tl_start(p->t, err);
+}
+
+void pairing_close(struct pairing *p)
+{
+	tl_free(p->t);
+	hostmap_free(p->map);
+	for (size_t i = 0; i < p->nlater; i++) {
+		migrate_free(p->later[i].link);
+		hostmap_free(p->later[i].map);
+		close_one(&p->later[i].c);
+	}
+	free(p->later);
+	for (size_t i = 0; i < p->nguest; i++) {
+		close_one(&p->guest[i].c);
+		free(p->guest[i].recorded);
+		match_free(&p->guest[i].match);
+	}
+	free(p->guest);
+	close_one(&p->host);
+}
+
+int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct tsc_map *map,
+		      bool *given, struct kvmft_err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	uint64_t r, f;
+	char *slash;
+
+	memset(map, 0, sizeof(*map));
+	*given = offset->set || ratio;
+	map->offset = offset->set ? offset->v : 0;
+	if (!ratio)
+		return 0;
+	text = strdup(ratio);
+	slash = text ? strchr(text, '/') : NULL;
+	if (slash)
+		*slash = 0;
+	if (!slash || parse_u64(text, &r) || parse_u64(slash + 1, &f) || f > 63)
+		return err_usage(err, "option --tsc-ratio: '%s' is not RATIO/FRACTION_BITS", ratio);
+	map->ratio = r;
+	map->frac = (uint8_t)f;
+	if (tsc_map_check(map))
+		return err_usage(err, "option --tsc-ratio: %s is no ratio that KVM uses", ratio);
+	return 0;
+}
+
+bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
+{
+	bool complete = true;
+
+	for (size_t i = 0; i < tl_sources(t); i++) {
+		const struct tl_source *s = tl_source(t, i);
+		struct tl_loss loss;
+
+		tl_loss(s, &loss);
+		complete &= tl_source_complete(s);
+		if (quiet && complete)
+			continue;
+		note("%s: %llu events, %llu lost%s%s", s->label, (unsigned long long)s->events,
+			 (unsigned long long)loss.total, loss.unknown ? " or more" : "",
+			 s->cap->complete ? "" : " (recording was cut short)");
+		if (s->unplaced)
+			note("%s: %llu stamps could not be placed and are marked with ?", s->label,
+				 (unsigned long long)s->unplaced);
+		if (s->damaged)
+			note("%s: %llu damaged sub-buffers left out", s->label,
+				 (unsigned long long)s->damaged);
+		for (size_t k = 0; k < s->cap->ndamage; k++)
+			note("%s: %s", s->label, s->cap->damage[k].text);
+	}
+	return complete;
+}
+
+static void add_amount(struct sbuf *b, const char *sign, uint64_t cycles, uint64_t khz)
+{
+	uint64_t ns;
+
+	sbuf_addf(b, "%s%" PRIu64 " cycles", sign, cycles);
+	if (!khz)
+		return;
+	ns = tsc_cycles_to_ns(cycles, khz);
+	sbuf_addf(b, " (%s%" PRIu64 ".%03u us)", sign, ns / 1000, (unsigned int)(ns % 1000));
+}
+
+void pairing_add_cycles(struct sbuf *b, int64_t cycles, uint64_t khz)
+{
+	if (cycles < 0)
+		add_amount(b, "-", 0 - (uint64_t)cycles, khz);
+	else
+		add_amount(b, "+", (uint64_t)cycles, khz);
+}
+
+void pairing_add_magnitude(struct sbuf *b, uint64_t cycles, uint64_t khz)
+{
+	add_amount(b, "", cycles, khz);
+}
+
+void pairing_alignment_text(const struct hostmap *map, const struct windows *w, int64_t vm,
+			    struct sbuf *out)
+{
+	uint64_t khz = map->cap->tsc_khz, uncertain = map->vm[vm >= 0 ? vm : 0].uncertain;
+	struct win_stats s;
+
+	win_total(w, vm, &s);
+	if (!s.checked) {
+		sbuf_addf(out, "cannot tell: no guest event stands between entries and exits (%" PRIu64
+			       " kvm_entry, %" PRIu64 " kvm_exit on the host)",
+			  map->entries, map->exits);
+		return;
+	}
+	sbuf_addf(out, "%" PRIu64 " guest events checked, %" PRIu64 " outside their vCPU's windows",
+		  s.checked, s.outside);
+	if (s.unchecked)
+		sbuf_addf(out, ", %" PRIu64 " not checkable", s.unchecked);
+	if (s.has_early && s.has_late) {
+		sbuf_add(out, "; slack ");
+		pairing_add_cycles(out, s.early < 0 ? (int64_t)(0 - (uint64_t)s.early) : -s.early, khz);
+		sbuf_add(out, " / ");
+		pairing_add_cycles(out, s.late, khz);
+	}
+	if (uncertain) {
+		sbuf_add(out, "; the TSC offset was found in the events: guest times may be off by ");
+		add_amount(out, "", uncertain, khz);
+	}
+	if (s.outside)
+		sbuf_addf(out, ": MISALIGNED by up to %" PRId64 " cycles", s.outside_max);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * rate.c: how fast the host's TSC runs, from the user or from the captures.
+ */
+#include "kvmft/rate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/tsc_rate.h"
+
+#define ULL(v) ((unsigned long long)(v))
+
+int rate_check(const struct opt_u64 *khz, struct kvmft_err *err)
+{
+	if (khz->set && (!khz->v || khz->v > UINT32_MAX))
+		return err_usage(err, "option --tsc-khz: no TSC has %llu kHz", ULL(khz->v));
+	return 0;
+}
+
+static int use(struct capture *cap, const struct tsc_rate *r, struct kvmft_err *err)
+{
+	return tsc_rate_use(cap, r) ? err_set(err, ENOMEM, "out of memory") : 0;
+}
+
+int rate_given(struct capture *cap, const struct opt_u64 *khz, struct kvmft_err *err)
+{
+	const struct tsc_rate r = { .source = TSC_RATE_GIVEN, .khz = khz->v, .min = khz->v, .max = khz->v };
+	int ret = rate_check(khz, err);
+
+	return ret || !khz->set ? ret : use(cap, &r, err);
+}
+
+int rate_like(struct capture *cap, const struct capture *other, struct kvmft_err *err)
+{
+	char *text = other->tsc_khz_source ? strdup(other->tsc_khz_source) : NULL;
+
+	if (other->tsc_khz_source && !text)
+		return err_set(err, ENOMEM, "out of memory");
+	free(cap->tsc_khz_source);
+	cap->tsc_khz_source = text;
+	cap->tsc_khz = other->tsc_khz;
+	cap->tsc_khz_min = other->tsc_khz_min;
+	cap->tsc_khz_max = other->tsc_khz_max;
+	cap->has_tsc2nsec = other->has_tsc2nsec;
+	return 0;
+}
+
+/* What was found, and how good it is; what the user or the capture says needs no words. */
+static void tell(const struct capture *cap, const struct tsc_rate *r, bool quiet, const char *then,
+		 note_fn *note)
+{
+	char most[64] = "";
+
+	if (r->at_most)
+		snprintf(most, sizeof(most), ", but that it is at most %llu kHz", ULL(r->at_most));
+	if (!r->source && then)
+		note("%s does not say how fast its TSC runs, nor do its events%s: %s; --tsc-khz KHZ tells it",
+			 cap->path, most, then);
+	if (quiet || r->source == TSC_RATE_UNKNOWN || r->source == TSC_RATE_CAPTURE)
+		return;
+	if (r->min == r->max)
+		note("%s: the TSC runs at %llu kHz, by %s", cap->path, ULL(r->khz), cap->tsc_khz_source);
+	else
+		note("%s: the TSC runs at %llu kHz, by %s: %llu to %llu, so times are right to %llu in a million",
+			 cap->path, ULL(r->khz), cap->tsc_khz_source, ULL(r->min), ULL(r->max), ULL(tsc_rate_ppm(r)));
+}
+
+static int find(struct capture *cap, const struct fmt *fmt, const struct tsc_rate_guest *guest, size_t n, bool quiet,
+		const char *then, note_fn *note, struct kvmft_err *err)
+{
+	struct tsc_rate r;
+	int ret = tsc_rate_find(cap, fmt, guest, n, &r);
+
+	if (ret)
+		return err_set(err, -ret, "cannot read %s: %s", cap->path, strerror(-ret));
+	ret = use(cap, &r, err);
+	if (!ret && cap->clock && !strcmp(cap->clock, "x86-tsc"))
+		tell(cap, &r, quiet, then, note);
+	return ret;
+}
+
+int rate_of_capture(struct capture *cap, const struct fmt *fmt, const struct opt_u64 *khz, bool quiet,
+		    const char *then, note_fn *note, struct kvmft_err *err)
+{
+	return khz->set ? rate_given(cap, khz, err) : find(cap, fmt, NULL, 0, quiet, then, note, err);
+}
+
+/* What makes the guest's TSC of the host's, by its first vCPU's clock. */
+static struct tsc_rate_guest guest_of(const struct pairing *p, size_t i)
+{
+	const struct epoch_vm *vm = p->map->vm[p->guest[i].vm].epochs;
+	const struct epoch_vcpu *v = vm && vm->n ? vm->vcpus[0] : NULL;
+	struct tsc_rate_guest g = { .cap = p->guest[i].c.cap, .fmt = p->guest[i].c.fmt };
+
+	if (v && v->n && v->v[0].has_map && !(v->notes & EPOCH_NOTE_RATIO_UNKNOWN)) {
+		g.has_map = true;
+		g.map = v->v[0].map;
+	}
+	return g;
+}
+
+int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, const char *then,
+		    note_fn *note, struct kvmft_err *err)
+{
+	_cleanup_free_ struct tsc_rate_guest *guest = NULL;
+
+	if (khz->set)
+		return rate_given(p->host.cap, khz, err);
+	guest = calloc(p->nguest + 1, sizeof(*guest));
+	if (!guest)
+		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < p->nguest; i++)
+		guest[i] = guest_of(p, i);
+	return find(p->host.cap, p->host.fmt, guest, p->nguest, quiet, then, note, err);
+}

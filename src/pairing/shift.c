@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * shift.c: the TSC offsets of a guest whose trace.dat tells them, as trace-cmd writes it when it records host
+ * and guest together (option TIME_SHIFT); the host's own file does not.
+ *
+ * A sample is { time, offset, scaling }: from that guest TSC on, the host's is guest TSC + offset. So KVM's
+ * offset is its negative, and the ratio is KVM's own, which no other reader applies the right way round.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/hostmap.h"
+#include "kvmft/timeline.h"
+
+#define MAX_CHANGES 64 /* of one vCPU: each costs a walk over all clock events */
+
+static struct tsc_map map_of(const struct cap_shift *s, const struct cap_shift_sample *v)
+{
+	struct tsc_map map = { .offset = 0 - (uint64_t)v->offset };
+
+	if (s->frac) { /* else the ratio is 1 */
+		map.ratio = (uint64_t)v->scaling;
+		map.frac = s->frac > 0 && s->frac < 64 ? (uint8_t)s->frac : 64; /* 64: refused */
+	}
+	return map;
+}
+
+static bool is_known(const struct hostmap *m, size_t vm, uint32_t vcpu)
+{
+	const struct epoch_vcpu *v = epoch_vm_find(m->vm[vm].epochs, vcpu);
+
+	for (size_t i = 0; v && i < v->n; i++)
+		if (v->v[i].has_map)
+			return true;
+	return false;
+}
+
+static const struct cap_stream *stream_of(const struct capture *guest, uint32_t cpu)
+{
+	for (size_t i = 0; i < guest->nstream; i++)
+		if (guest->stream[i].cpu == cpu && !*guest->stream[i].instance)
+			return &guest->stream[i];
+	return NULL;
+}
+
+/*
+ * trace-cmd looks now and then; the offset may have changed before it saw that. Where events before and after guest TSC
+ * `until`, at which it looked, are further apart than the change, it is exact. Else the new offset begins with the
+ * event whose stamp is later than the one before it by more than the change, and by most.
+ */
+static uint64_t first_after(const struct capture *guest, uint32_t cpu, uint64_t change, uint64_t until)
+{
+	const struct cap_stream *st = stream_of(guest, cpu);
+	uint64_t last = 0, first = until, widest = change, gap;
+	struct rstream r;
+	enum rkind k;
+
+	if (!st || !change || change >> 63 || rstream_open(&r, guest, st))
+		return until;
+	while (last < until && (k = rstream_next(&r)) != R_END) {
+		if (k != R_EVENT)
+			continue;
+		gap = last && r.rec.ts > last ? r.rec.ts - last : 0;
+		if (r.rec.ts >= until && gap > change) {
+			first = until;
+		} else if (r.rec.ts < until && gap > widest) {
+			first = r.rec.ts;
+			widest = gap;
+		}
+		last = r.rec.ts;
+	}
+	rstream_close(&r);
+	return first;
+}
+
+static int add_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct cap_shift *s,
+		    const struct capture *guest, uint32_t cpu)
+{
+	struct tsc_map map;
+	unsigned int changes = 0;
+	uint64_t lo, hi, from;
+	int ret;
+
+	map = map_of(s, &s->sample[0]);
+	if (tsc_map_check(&map)) /* nonsense: the vCPU stays without */
+		return 0;
+	ret = hostmap_force_vcpu(m, vm, vcpu, 0, &map);
+	for (size_t i = 1; i < s->nsample && changes < MAX_CHANGES && !ret; i++) {
+		struct tsc_map next = map_of(s, &s->sample[i]);
+
+		if (next.offset == map.offset)
+			continue;
+		from = first_after(guest, cpu, next.offset - map.offset, (uint64_t)s->sample[i].time);
+		map.offset = next.offset;
+		changes++;
+		if (!tsc_to_host(&map, from, &lo, &hi) && lo)
+			ret = hostmap_force_vcpu(m, vm, vcpu, lo, &map);
+	}
+	return ret;
+}
+
+int hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest)
+{
+	int ret = 0;
+
+	/* Bit 0: to be interpolated, which is what PTP gives, and not KVM's offset. */
+	if (!guest->nshift || !m->cap->trace_id || guest->shift_peer != m->cap->trace_id ||
+	    (guest->shift_flags & 1) || !guest->clock || strcmp(guest->clock, "x86-tsc"))
+		return 0;
+	for (size_t i = 0; i < guest->nshift && !ret; i++) {
+		uint32_t vcpu = cap_vcpu_of_cpu(guest, (uint32_t)i);
+
+		if (guest->shift[i].nsample && !is_known(m, vm, vcpu))
+			ret = add_vcpu(m, vm, vcpu, &guest->shift[i], guest, (uint32_t)i);
+	}
+	return ret;
+}

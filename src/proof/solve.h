@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * solve.h: the problem that solve.c states, solve_grid.c searches coarsely and solve_sweep.c solves
+ * exactly. Times are relative: H of a host time scaled to guest cycles, G of a guest time, both from
+ * the first one known; an event is at host time G - d, and d is sought.
+ */
+#ifndef KVMFT_PROOF_SOLVE_H
+#define KVMFT_PROOF_SOLVE_H
+
+#include "kvmft/solve.h"
+
+struct solve_vcpu {
+	uint32_t id;
+	struct run_list w; /* the guest may have run then: host TSC, later scaled to guest cycles */
+	int32_t *tid;	   /* threads that run it */
+	size_t ntid, tidcap;
+	uint64_t *e;
+	size_t ne, ecap;
+	struct solve_pair {
+		size_t at;     /* index of the event after it */
+		int64_t later; /* guest time minus scaled host time */
+	} *p; /* pairs by value */
+	size_t np, pcap;
+	/* Of a run: */
+	size_t taken;		/* its events */
+};
+
+#define SHARE_BITS 20
+
+struct solve_event {
+	int64_t g;
+	uint32_t v; /* index of its vCPU */
+};
+
+/* A stretch of candidates [from, to) with what is known of it. */
+struct solve_cell {
+	int64_t from, to;
+	uint64_t outside; /* at least so many of the tested events are outside */
+};
+
+struct solve {
+	struct tsc_map map;
+	int64_t only; /* the vCPU that is solved, or SOLVE_ALL */
+	size_t first, last; /* of its events those from first on, and before last; else all */
+	bool scaled;  /* windows are in guest cycles */
+	struct solve_vcpu *v;
+	size_t nv, vcap;
+	uint64_t windows, events, seen; /* totals kept; events seen */
+	uint64_t min_gap;		/* windows closer than this become one, host cycles */
+	uint64_t stride;		/* every so many-th event is kept */
+	uint64_t h0, g0;		/* what H and G count from */
+	uint64_t hspan, gspan;
+	struct solve_event *ev; /* all of them, shuffled */
+	int64_t *order;		/* their g alone, in order */
+	size_t nev;
+	int64_t lo, hi; /* candidates: lo <= d < hi */
+	struct solve_cell *cell;
+	size_t ncell, cellcap;
+	int64_t width; /* of a cell of the grid */
+	uint64_t share; /* of events that a wrong offset is expected to leave outside, 2^-SHARE_BITS */
+	uint64_t spent, limit; /* work done by all runs, and what may be done by this one; units of about 1 ns */
+};
+
+/* So many events are tested that a wrong offset is expected to leave 64 of them outside. */
+static inline size_t solve_enough(const struct solve *s)
+{
+	return (64ull << SHARE_BITS) / s->share + 1;
+}
+
+/*
+ * So many of n events must fall into times of which something is known: an offset that moves nearly all of them out of
+ * the host's recording is contradicted by nothing, and says nothing.
+ */
+static inline size_t solve_least(size_t n)
+{
+	return MAX(n / 64, (size_t)2);
+}
+
+/* An event outside counts against this many inside. */
+#define SOLVE_COST 19
+
+/* True while there is something left to be spent. */
+static inline bool solve_spend(struct solve *s, uint64_t work)
+{
+	s->spent += work;
+	return s->spent < s->limit;
+}
+
+/* NULL: nothing is known of it. */
+const struct solve_vcpu *solve_find(const struct solve *s, uint32_t id);
+/* One more thread's, at whatever time. 0 or -ENOMEM. */
+int solve_add_runs(struct solve *s, uint32_t vcpu, const struct run_list *l) __must_check;
+/* A thread runs the vCPU: its deadlines are the vCPU's. 0 or -ENOMEM. */
+int solve_name_thread(struct solve *s, uint32_t vcpu, int32_t tid) __must_check;
+/* When the host served the write of that deadline by the vCPU; 0 if it is not known. */
+uint64_t solve_deadline(const struct solve *s, uint32_t vcpu, const struct runs *runs, uint64_t value);
+
+/* Windows of one vCPU in terms of H. */
+static inline int64_t solve_h(const struct solve *s, uint64_t scaled)
+{
+	return (int64_t)(scaled - s->h0);
+}
+
+/* A vCPU that counts in this run. */
+static inline bool solve_takes(const struct solve *s, const struct solve_vcpu *v)
+{
+	return v->w.n && v->ne && (s->only == SOLVE_ALL || s->only == (int64_t)v->id);
+}
+
+/* Its events that count are [*first, *last). */
+static inline void solve_range(const struct solve *s, const struct solve_vcpu *v, size_t *first,
+			       size_t *last)
+{
+	*first = s->only == SOLVE_ALL ? 0 : MIN(s->first, v->ne);
+	*last = s->only == SOLVE_ALL ? v->ne : MIN(s->last, v->ne);
+}
+
+/* What an event at guest TSC `guest` is with that offset. Windows must be scaled. */
+enum solve_fit solve_fits(const struct solve *s, const struct solve_vcpu *v, uint64_t guest,
+			  uint64_t offset);
+/* solve_run() with events [first, last) of that vCPU. */
+int solve_run_range(struct solve *s, uint32_t vcpu, size_t first, size_t last, struct solve_result *r);
+
+/*
+ * Fills s->cell with those cells of the grid that may hold the answer. 0, -ENOMEM, -E2BIG: too many would do,
+ * -ENODATA: the windows have no gaps, -ETIME: the work allowed is done.
+ */
+int solve_grid(struct solve *s);
+/* The number of the first window that ends at or after h; w.n when there is none. */
+size_t solve_window_at(const struct solve *s, const struct solve_vcpu *v, int64_t h);
+
+/* The best place within a cell, exactly. */
+struct solve_place {
+	int64_t from, to; /* every d in [from, to] is as good; the widest such stretch */
+	int64_t low, high; /* all that are as good, near it: there may be worse ones between them */
+	int64_t score;
+	uint64_t inside, outside;
+};
+
+/* One more stretch, at least as good, near the best one. */
+void solve_place_add(struct solve_place *best, const struct solve_place *p);
+/* With the first n events. 0, -ENOMEM, -ETIME. */
+int solve_sweep(struct solve *s, const struct solve_cell *c, size_t n, struct solve_place *best);
+/* With all events, in the cell where some have the place *best. 0, -ENOMEM, -ETIME. */
+int solve_settle(struct solve *s, const struct solve_cell *c, struct solve_place *best);
+
+#endif

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * windows.c: entry..exit windows per vCPU, the events in them, and the slack they leave.
+ *
+ * Per vCPU one small state machine, fed in host TSC order. The host stream comes first among equal
+ * stamps, so an event stamped exactly like an entry is inside; one stamped exactly like an exit is
+ * taken as inside too.
+ *
+ * An event after an exit is outside only once an entry follows. If another exit does, the guest had
+ * been re-entered without an event (the fast path of older kernels): nothing is known of that time.
+ *
+ * An interrupt that the vCPU's thread takes (leave.h) ends the window before kvm_exit is written.
+ */
+#include "kvmft/windows.h"
+
+#include <errno.h>
+
+#include "kvmft/leave.h"
+
+#define RECENT 64 /* vCPUs found without the map */
+#define SLICE_MIN_SHIFT 16 /* 2^16 cycles; doubled whenever the slices do not reach far enough */
+
+struct windows {
+	const struct timeline *t;
+	struct win_vcpu *v;
+	size_t n, cap;
+	struct u64map by_key;  /* vm << 32 | vcpu → index */
+	struct {
+		uint64_t key;
+		size_t at; /* index + 1 */
+	} recent[RECENT];
+	uint64_t blind_until;  /* host events were lost up to here: no window is known */
+	uint64_t last_host;    /* the newest event of any host */
+	uint64_t from;	       /* where the slices begin */
+	unsigned int shift;    /* 2^shift cycles each */
+	bool started;
+	/* kvm_entry and kvm_exit of each source */
+	struct win_events {
+		const struct fmt_event *entry, *exit;
+		size_t host; /* which of the hosts it is */
+		struct leave_events *leave;
+	} *ev;
+	size_t hosts;
+};
+
+static struct win_vcpu *win_at(struct windows *w, size_t vm, uint32_t vcpu)
+{
+	uint64_t key = (uint64_t)vm << 32 | vcpu, at;
+	size_t r = (vm * 7 + vcpu) % RECENT;
+	struct win_vcpu *v;
+
+	if (w->recent[r].at && w->recent[r].key == key)
+		return &w->v[w->recent[r].at - 1];
+	w->recent[r].key = key;
+	if (u64map_get(&w->by_key, key, &at)) {
+		w->recent[r].at = at + 1;
+		return &w->v[at];
+	}
+	w->recent[r].at = 0;
+	v = array_grow(&w->v, w->n, &w->cap, sizeof(*v));
+	if (!v || u64map_put(&w->by_key, key, w->n))
+		return NULL;
+	v->vm = vm;
+	v->vcpu = vcpu;
+	w->n++;
+	return v;
+}
+
+int win_new(const struct timeline *t, struct windows **out)
+{
+	struct windows *w = calloc(1, sizeof(*w));
+
+	*out = w;
+	if (!w)
+		return -ENOMEM;
+	w->t = t;
+	w->shift = SLICE_MIN_SHIFT;
+	w->ev = calloc(tl_sources(t), sizeof(*w->ev));
+	if (!w->ev)
+		return -ENOMEM;
+	for (size_t i = 0; i < tl_sources(t); i++) {
+		const struct tl_source *s = tl_source(t, i);
+
+		w->ev[i].host = MIN(w->hosts, (size_t)WIN_HOSTS - 1);
+		w->hosts += !s->guest;
+		w->ev[i].entry = fmt_find(s->fmt, "kvm", "kvm_entry");
+		w->ev[i].exit = fmt_find(s->fmt, "kvm", "kvm_exit");
+		if (s->guest)
+			continue;
+		w->ev[i].leave = malloc(sizeof(*w->ev[i].leave));
+		if (!w->ev[i].leave)
+			return -ENOMEM;
+		leave_events_init(w->ev[i].leave, s->fmt);
+	}
+	return 0;
+}
+
+/* ---- figures ---- */
+
+/*
+ * From one host TSC to a later one. Stamps that lie years apart are a damaged file's: cut so that figures can be
+ * negated and subtracted.
+ */
+static int64_t distance(uint64_t from, uint64_t to)
+{
+	return (int64_t)MIN(to - from, (uint64_t)1 << 61);
+}
+
+static void slack(int64_t *field, bool *has, int64_t value)
+{
+	if (!*has || value < *field)
+		*field = value;
+	*has = true;
+}
+
+void win_stats_add(struct win_stats *a, const struct win_stats *b)
+{
+	a->checked += b->checked;
+	a->inside += b->inside;
+	a->outside += b->outside;
+	a->unchecked += b->unchecked;
+	if (b->has_early)
+		slack(&a->early, &a->has_early, b->early);
+	if (b->has_late)
+		slack(&a->late, &a->has_late, b->late);
+	a->outside_max = MAX(a->outside_max, b->outside_max);
+}
+
+/* Halves the number of slices in use by doubling their width. */
+static void slices_fold(struct windows *w)
+{
+	for (size_t k = 0; k < w->n; k++) {
+		struct win_stats *s = w->v[k].slice;
+
+		for (size_t i = 0; i < WIN_SLICES / 2; i++) {
+			struct win_stats sum = s[2 * i];
+
+			win_stats_add(&sum, &s[2 * i + 1]);
+			s[i] = sum;
+		}
+		for (size_t i = WIN_SLICES / 2; i < WIN_SLICES; i++)
+			s[i] = (struct win_stats){ 0 };
+	}
+	w->shift++;
+}
+
+static struct win_stats *slice_at(struct windows *w, struct win_vcpu *v, uint64_t host)
+{
+	uint64_t since = host > w->from ? host - w->from : 0;
+
+	while (since >> w->shift >= WIN_SLICES)
+		slices_fold(w);
+	return &v->slice[since >> w->shift];
+}
+
+/* Figures about the vCPU at a moment: into its slice and into its total. */
+static void account(struct windows *w, struct win_vcpu *v, uint64_t host, const struct win_stats *s)
+{
+	win_stats_add(slice_at(w, v, host), s);
+	win_stats_add(&v->part[v->on], s);
+	win_stats_add(&v->s, s);
+}
+
+/* The same for the usual case, one event that is inside. */
+static void account_inside(struct windows *w, struct win_vcpu *v, uint64_t host)
+{
+	struct win_stats *s = slice_at(w, v, host);
+
+	s->checked++;
+	s->inside++;
+	v->part[v->on].checked++;
+	v->part[v->on].inside++;
+	v->s.checked++;
+	v->s.inside++;
+}
+
+static void account_slack(struct windows *w, struct win_vcpu *v, uint64_t host, bool late,
+			  int64_t value)
+{
+	struct win_stats s = { 0 };
+
+	if (late) {
+		s.late = value;
+		s.has_late = true;
+	} else {
+		s.early = value;
+		s.has_early = true;
+	}
+	s.outside_max = value < 0 ? -value : 0;
+	account(w, v, host, &s);
+}
+
+/* ---- the state machine ---- */
+
+/* An entry (or the end of the host's events) comes next: what stands before it was outside. */
+static void settle_outside(struct windows *w, struct win_vcpu *v, bool entered, uint64_t entry)
+{
+	struct win_stats s = { .checked = v->pending, .outside = v->pending };
+	int64_t to_exit, to_entry;
+
+	if (!v->pending)
+		return;
+	to_exit = distance(v->exit, v->pending_last);
+	to_entry = entered ? distance(v->pending_first, entry) : INT64_MAX;
+	account(w, v, v->pending_first, &s);
+	/* All too late by to_exit, or all too early by to_entry: the nearer one is blamed. */
+	if (to_exit <= to_entry)
+		account_slack(w, v, v->pending_first, true, -to_exit);
+	else
+		account_slack(w, v, v->pending_first, false, -to_entry);
+	if (v->s.outside == v->pending) {
+		v->first_out = v->pending_first;
+		v->inside_before_out = v->s.inside;
+	}
+	v->last_out = v->pending_last;
+	v->pending = 0;
+}
+
+/* Nothing is known about the time since the exit. */
+static void settle_unknown(struct windows *w, struct win_vcpu *v)
+{
+	struct win_stats s = { .unchecked = v->pending };
+
+	if (v->pending)
+		account(w, v, v->pending_first, &s);
+	v->pending = 0;
+}
+
+static void win_entry(struct windows *w, struct win_vcpu *v, uint64_t t)
+{
+	/* entry after entry: the first one failed or its exit was not traced; no slack from it. */
+	if (v->pending && v->pending_last >= t) /* what came after it may as well have been in this window */
+		settle_unknown(w, v);
+	settle_outside(w, v, true, t);
+	v->state = WIN_IN_GUEST;
+	v->entry = t;
+	v->any_in = v->left = false;
+}
+
+static void win_close(struct windows *w, struct win_vcpu *v, uint64_t t)
+{
+	v->windows++;
+	if (v->any_in) {
+		account_slack(w, v, t, false, distance(v->entry, v->first_in));
+		account_slack(w, v, t, true, distance(v->last_in, t));
+	}
+	v->state = WIN_OUT;
+	v->exit = t;
+	v->any_in = false;
+}
+
+static void win_exit(struct windows *w, struct win_vcpu *v, uint64_t t)
+{
+	if (v->left) {
+		v->left = false; /* the exit that the interrupt had told of */
+		return;
+	}
+	if (v->state == WIN_IN_GUEST)
+		win_close(w, v, t);
+	settle_unknown(w, v);
+	v->state = WIN_OUT;
+	v->exit = t;
+}
+
+/* The thread took an interrupt. */
+static void win_left(struct windows *w, struct win_vcpu *v, uint64_t t)
+{
+	if (v->state != WIN_IN_GUEST)
+		return;
+	win_close(w, v, t);
+	v->left = true;
+}
+
+static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct tl_item *i)
+{
+	struct win_stats s = { 0 };
+
+	if (v->state == WIN_UNKNOWN || i->unplaced) {
+		s.unchecked = 1;
+	} else if (v->state == WIN_IN_GUEST) {
+		if (!v->any_in)
+			v->first_in = i->host;
+		v->last_in = i->host;
+		v->any_in = true;
+		account_inside(w, v, i->host);
+		return;
+	} else if (i->host <= v->exit) {
+		s.checked = s.inside = 1;
+		s.late = (int64_t)(v->exit - i->host);
+		s.has_late = true;
+	} else {
+		if (!v->pending++)
+			v->pending_first = i->host;
+		v->pending_last = i->host;
+		return;
+	}
+	account(w, v, i->host, &s);
+}
+
+/* Forgets the windows of a vCPU: entries or exits of it may have been lost. */
+static void win_forget(struct windows *w, struct win_vcpu *v)
+{
+	settle_unknown(w, v);
+	v->state = WIN_UNKNOWN;
+	v->any_in = v->left = false;
+}
+
+/*
+ * Lost host events may have been entries and exits of any vCPU, whichever CPU lost them. Lost guest
+ * events cost nothing: those that are left are still inside or outside.
+ */
+static void win_gap(struct windows *w, const struct tl_item *i)
+{
+	if (i->src->guest || (i->kind != TL_GAP && i->kind != TL_DAMAGE))
+		return;
+	w->blind_until = MAX(w->blind_until, i->host + i->width);
+	for (size_t k = 0; k < w->n; k++)
+		win_forget(w, &w->v[k]);
+}
+
+static void win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item *i)
+{
+	const struct win_events *ev = &w->ev[i->src->index];
+
+	/* As early, and as late, as they may have been. */
+	if (i->ev == ev->entry)
+		win_entry(w, v, i->host - MIN(i->host, i->around));
+	else if (i->ev == ev->exit)
+		win_exit(w, v, i->host + i->width + i->around);
+	else
+		win_left(w, v, i->host + i->width + i->around);
+	v->on = ev->host;
+}
+
+static int win_event(struct windows *w, const struct tl_item *i, size_t vm)
+{
+	struct win_vcpu *v = win_at(w, vm, (uint32_t)i->vcpu);
+
+	if (!v)
+		return -ENOMEM;
+	if (w->blind_until && i->host <= w->blind_until) {
+		struct win_stats s = { .unchecked = i->src->guest };
+
+		account(w, v, i->host, &s);
+		win_forget(w, v);
+	} else if (i->src->guest)
+		win_guest_event(w, v, i);
+	else
+		win_turn(w, v, i);
+	return 0;
+}
+
+/* Does the host's event tell when a guest ran? */
+static bool win_wants(const struct win_events *ev, const struct tl_item *i)
+{
+	if (!i->ev || i->marker)
+		return false;
+	return i->ev == ev->entry || i->ev == ev->exit || leave_events_has(ev->leave, fmt_id(i->ev));
+}
+
+int win_feed(struct windows *w, const struct tl_item *i)
+{
+	const struct win_events *ev = &w->ev[i->src->index];
+	int ret = 0;
+
+	if (!w->started) {
+		w->started = true;
+		w->from = i->host;
+	}
+	if (i->kind != TL_EVENT) {
+		win_gap(w, i);
+		return 0;
+	}
+	if (!i->src->guest)
+		w->last_host = i->host;
+	if (i->vcpu < 0 || i->vm < 0)
+		return 0;
+	if (i->src->guest)
+		return win_event(w, i, i->src->vm);
+	if (!win_wants(ev, i))
+		return 0;
+	/* The host's windows are those of all captures of the VM. */
+	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END && !ret; vm = tl_hostmap(w->t)->vm[vm].next)
+		ret = win_event(w, i, vm);
+	return ret;
+}
+
+void win_finish(struct windows *w)
+{
+	/* Where the host's recording had ended already, nothing is known of what came after. */
+	for (size_t k = 0; k < w->n; k++) {
+		struct win_vcpu *v = &w->v[k];
+
+		if (v->pending && v->pending_last < w->last_host)
+			settle_outside(w, v, false, 0);
+		else
+			settle_unknown(w, v);
+	}
+}
+
+size_t win_count(const struct windows *w)
+{
+	return w->n;
+}
+
+const struct win_vcpu *win_vcpu(const struct windows *w, size_t i)
+{
+	return &w->v[i];
+}
+
+void win_total(const struct windows *w, int64_t vm, struct win_stats *s)
+{
+	*s = (struct win_stats){ 0 };
+	for (size_t k = 0; k < w->n; k++)
+		if (vm < 0 || w->v[k].vm == (size_t)vm)
+			win_stats_add(s, &w->v[k].s);
+}
+
+size_t win_hosts(const struct windows *w)
+{
+	return MIN(w->hosts, (size_t)WIN_HOSTS);
+}
+
+void win_host_total(const struct windows *w, size_t vm, size_t i, struct win_stats *s)
+{
+	*s = (struct win_stats){ 0 };
+	for (size_t k = 0; k < w->n; k++)
+		if (w->v[k].vm == vm)
+			win_stats_add(s, &w->v[k].part[i]);
+}
+
+void win_slices(const struct windows *w, uint64_t *from, uint64_t *width)
+{
+	*from = w->from;
+	*width = 1ull << w->shift;
+}
+
+void win_free(struct windows *w)
+{
+	if (!w)
+		return;
+	free(w->v);
+	for (size_t i = 0; w->ev && i < tl_sources(w->t); i++)
+		free(w->ev[i].leave);
+	free(w->ev);
+	u64map_free(&w->by_key);
+	free(w);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * monitor_binary.c: which program a QEMU is, of which version, and which trace back ends it was built
+ * with. QEMU has no command that says the last, so its file and its process are looked at.
+ */
+#include "kvmft/vm_proc.h"
+#include "monitor_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define BINARY_MAX  (1u << 30)
+#define MAPS_MAX    (4u << 20)
+#define VERSION_MAX 200
+
+/* The head of `qemu-system-x86_64 --version`. */
+static const char version_mark[] = "QEMU emulator version ";
+
+/* Texts that a back end brings into the program and nothing else does. */
+static const struct {
+	const char *backend, *text;
+} marks[] = {
+	{ "log", "trace:PATTERN" },	/* a line of `-d help` */
+	{ "simple", "trace-file" },	/* the command of HMP */
+	{ "ftrace", "trace_marker" },	/* the file that it writes to */
+	{ "syslog", "openlog" },	/* the function of libc */
+};
+
+static const void *find(const char *p, size_t n, const char *text)
+{
+	return memmem(p, n, text, strlen(text));
+}
+
+static void add_backend(struct mon_program *m, const char *backend, const char *how)
+{
+	sbuf_addf(&m->backends, "%s%s", m->backends.len ? "," : "", backend);
+	sbuf_addf(&m->found, "%s%s:%s", m->found.len ? "," : "", backend, how);
+}
+
+/* A note of provider qemu: "stapsdt", three addresses, the provider's name. */
+static bool has_sdt(const char *p, size_t n)
+{
+	static const char owner[] = "stapsdt", provider[] = "qemu";
+	const size_t at = sizeof(owner) + 3 * sizeof(uint64_t), whole = at + sizeof(provider);
+	const char *end = p + n, *q;
+
+	for (; (q = memmem(p, (size_t)(end - p), owner, sizeof(owner))); p = q + 1) {
+		if ((size_t)(end - q) < whole)
+			return false;
+		if (!memcmp(q + at, provider, sizeof(provider)))
+			return true;
+	}
+	return false;
+}
+
+static void look_at_file(const char *p, size_t n, struct mon_program *m)
+{
+	const char *v = find(p, n, version_mark);
+
+	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
+		if (find(p, n, marks[i].text))
+			add_backend(m, marks[i].backend, "text");
+	if (has_sdt(p, n))
+		add_backend(m, "dtrace", "note");
+	if (v) {
+		v += sizeof(version_mark) - 1;
+		for (size_t left = (size_t)(p + n - v), i = 0; i < left && i < VERSION_MAX; i++) {
+			if ((unsigned char)v[i] < ' ')
+				break;
+			sbuf_addc(&m->version, v[i]);
+		}
+		if (m->version.s)
+			str_printable(m->version.s);
+	}
+}
+
+/* The library of LTTng may also be loaded later. */
+static void look_at_process(int procfd, uint32_t pid, struct mon_program *m)
+{
+	_cleanup_free_ char *maps = NULL;
+	char name[64];
+
+	snprintf(name, sizeof(name), "%u/maps", pid);
+	if (file_read_all(procfd, name, MAPS_MAX, &maps) >= 0 && strstr(maps, "/liblttng-ust.so"))
+		add_backend(m, "ust", "library");
+}
+
+int mon_program_read(const struct vm_roots *given, uint32_t pid, struct mon_program *m)
+{
+	struct vm_roots roots = vm_roots_fill(given);
+	_cleanup_close_ int procfd = vm_proc_open(&roots);
+	_cleanup_close_ int fd = -1;
+	char name[64], link[4096];
+	struct stat st;
+	ssize_t n;
+	void *p;
+
+	if (procfd < 0)
+		return procfd;
+	snprintf(name, sizeof(name), "%u/exe", pid);
+	n = readlinkat(procfd, name, link, sizeof(link) - 1);
+	if (n <= 0)
+		return -errno;
+	link[n] = '\0';
+	sbuf_add(&m->path, link);
+	/* Through /proc, so that it is the file that runs, also when another has its name now. */
+	fd = openat(procfd, name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_size <= 0 || (uint64_t)st.st_size > BINARY_MAX)
+		return -EFBIG;
+	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	look_at_file(p, (size_t)st.st_size, m);
+	munmap(p, (size_t)st.st_size);
+	look_at_process(procfd, pid, m);
+	return m->path.error ? m->path.error : m->backends.error;
+}
+
+void mon_program_free(struct mon_program *m)
+{
+	sbuf_free(&m->path);
+	sbuf_free(&m->version);
+	sbuf_free(&m->backends);
+	sbuf_free(&m->found);
+}

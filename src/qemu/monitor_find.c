@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * monitor_find.c: from a QEMU process to a monitor that answers.
+ *
+ * The path of a socket is what QEMU was given: it means something in QEMU's root and working
+ * directory, which need not be ours (containers, -chroot, a service's directory). So the socket is
+ * opened through /proc/PID/root or /proc/PID/cwd, and connected to by that descriptor.
+ */
+#include "kvmft/vm_proc.h"
+#include "monitor_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+/* ---- processes ---- */
+
+static bool is_qemu(const char *vmm)
+{
+	return strstr(vmm, "qemu-system") || !strcmp(vmm, "qemu-kvm") || !strcmp(vmm, "kvm") ||
+	       !strcmp(vmm, "qemu");
+}
+
+/* 0, also for a process that is no QEMU or has ended, or -ENOMEM. */
+static int add_process(int procfd, uint32_t pid, struct vm_list *list)
+{
+	struct vm vm = { .pid = pid, .dir_pid = pid, .pid_sure = true }, *slot;
+	_cleanup_free_ char *args = NULL;
+	struct vm_ident id;
+	struct sbuf sel = { 0 };
+	uint32_t ppid;
+	ssize_t len;
+
+	vm.vmm = vm_proc_vmm(procfd, pid);
+	if (!vm.vmm)
+		return -ENOMEM;
+	len = is_qemu(vm.vmm) ? vm_proc_cmdline(procfd, pid, &args) : 0;
+	if (len <= 0 || vm_proc_stat(procfd, pid, &ppid, &vm.start_time)) {
+		free(vm.vmm);
+		return len == -ENOMEM ? -ENOMEM : 0;
+	}
+	slot = array_grow(&list->vm, list->n, &list->cap, sizeof(*slot));
+	sbuf_add_u64(&sel, pid);
+	vm.sel = sbuf_take(&sel);
+	if (!slot || !vm.sel || vm_cmdline_parse(args, (size_t)len, vm.vmm, &id)) {
+		vm_free_members(&vm);
+		return -ENOMEM;
+	}
+	vm.name = id.name;
+	vm.uuid = id.uuid;
+	*slot = vm;
+	list->n++;
+	return 0;
+}
+
+static int compare_pid(const void *a, const void *b)
+{
+	const struct vm *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+int mon_qemu_scan(const struct vm_roots *given, struct vm_list **out, struct kvmft_err *err)
+{
+	struct vm_roots roots = vm_roots_fill(given);
+	_cleanup_close_ int procfd = vm_proc_open(&roots);
+	_cleanup_dir_ DIR *dir = procfd < 0 ? NULL : vm_dir_open(procfd, ".");
+	struct vm_list *list;
+	uint32_t pid;
+	int ret = 0;
+
+	if (!dir)
+		return err_set(err, errno, "cannot read %s: %s", roots.proc, strerror(errno));
+	list = calloc(1, sizeof(*list));
+	while (list && !ret && vm_dir_next_u32(dir, &pid))
+		ret = add_process(procfd, pid, list);
+	if (ret || !list) {
+		vm_list_free(list);
+		return err_set(err, ENOMEM, "out of memory");
+	}
+	if (list->n)
+		qsort(list->vm, list->n, sizeof(*list->vm), compare_pid);
+	*out = list;
+	return 0;
+}
+
+/* PID-FD is known to debugfs and /proc/PID/fd alone: it leads to a process id. */
+static int find_by_pid_fd(const struct vm_roots *roots, const struct vm_list *list,
+			  const char *sel, const struct vm **vm, struct kvmft_err *err)
+{
+	struct vm_list *all;
+	const struct vm *found;
+	int ret = vm_scan(roots, &all, err);
+
+	if (ret)
+		return ret;
+	ret = vm_list_find(all, sel, &found, err);
+	if (!ret) {
+		ret = -ENOENT;
+		for (size_t i = 0; i < list->n && ret; i++)
+			if (list->vm[i].pid == found->pid) {
+				*vm = &list->vm[i];
+				ret = 0;
+			}
+		if (ret)
+			err_set(err, ENOENT, "VM %s is run by %s, which has no monitor of QEMU", sel,
+				found->vmm);
+	}
+	vm_list_free(all);
+	return ret;
+}
+
+static bool is_pid_fd(const char *sel)
+{
+	uint32_t n;
+
+	return vm_text_u32(&sel, &n) && *sel++ == '-' && vm_text_u32(&sel, &n) && !*sel;
+}
+
+int mon_qemu_find(const struct vm_roots *roots, const struct vm_list *list, const char *sel,
+		  const struct vm **vm, struct kvmft_err *err)
+{
+	struct sbuf b = { 0 };
+	int ret;
+
+	if (!list->n)
+		return err_lack(err, ENOENT, "no QEMU is running here");
+	if (sel && is_pid_fd(sel))
+		return find_by_pid_fd(roots, list, sel, vm, err);
+	if (sel)
+		return vm_list_find(list, sel, vm, err);
+	if (list->n == 1) {
+		*vm = &list->vm[0];
+		return 0;
+	}
+	for (size_t i = 0; i < list->n && b.len < 700; i++) {
+		if (i)
+			sbuf_add(&b, ", ");
+		vm_describe(&list->vm[i], &b);
+	}
+	ret = err_set(err, EEXIST, "%zu QEMUs run here: choose one with --vm: %s", list->n,
+		      b.s ? b.s : "(out of memory)");
+	sbuf_free(&b);
+	return ret;
+}
+
+/* ---- sockets ---- */
+
+/*
+ * The socket itself, as a descriptor that can only be connected to (O_PATH), with the rights of QEMU's
+ * user. A link does not lead out of QEMU's root, where the kernel can see to it (Linux 5.6).
+ */
+static int open_below(int base, const char *path)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	int fd = (int)syscall(SYS_openat2, base, path, &how, sizeof(how));
+
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+		fd = openat(base, path, O_PATH | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int open_socket(const struct mon_peer *peer, const char *path)
+{
+	_cleanup_close_ int base = -1;
+	char dir[64];
+	int fd, ret;
+
+	snprintf(dir, sizeof(dir), "%u/%s", peer->vm->pid, *path == '/' ? "root" : "cwd");
+	base = openat(peer->procfd, dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (base < 0)
+		return -errno;
+	ret = mon_owner_begin(peer->owner);
+	if (ret)
+		return ret;
+	fd = open_below(base, path + strspn(path, "/"));
+	ret = mon_owner_end(peer->owner);
+	if (ret && fd >= 0) {
+		close(fd);
+		return ret;
+	}
+	return fd;
+}
+
+static int cannot_reach(const struct mon_peer *peer, const char *path, int errnum, struct kvmft_err *err)
+{
+	const struct vm *vm = peer->vm;
+
+	if (errnum == EACCES && !peer->owner->ours)
+		return err_set(err, errnum, "%s: refused: its user %u may not open it; if it is to be trusted: "
+			       "--qmp %s", path, peer->owner->uid, path);
+	if (errnum == EACCES || errnum == EPERM)
+		return err_lack(err, errnum, "%s: permission denied: run as root", path);
+	if (errnum == ENOENT)
+		return err_set(err, errnum, "%s: not there (any more), seen from process %u", path,
+			       vm->pid);
+	return err_set(err, errnum, "%s: %s", path, strerror(errnum));
+}
+
+static int open_path(const struct mon_peer *peer, enum mon_kind kind, uint64_t timeout_ns,
+		     struct monitor **m, struct kvmft_err *err)
+{
+	_cleanup_close_ int fd = open_socket(peer, peer->path);
+	struct sbuf name = { 0 };
+	char self[64];
+	int ret;
+
+	if (fd < 0)
+		return cannot_reach(peer, peer->path, -fd, err);
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	sbuf_addf(&name, "%s %s of QEMU %u", kind == MON_QMP ? "QMP" : "HMP", peer->path, peer->vm->pid);
+	ret = name.s ? mon_open_as(kind, self, false, name.s, peer, timeout_ns, m, err) : -ENOMEM;
+	sbuf_free(&name);
+	if (ret == -EACCES)
+		return cannot_reach(peer, peer->path, EACCES, err);
+	return ret;
+}
+
+static char *text_of(const char *a, const char *b)
+{
+	struct sbuf t = { 0 };
+
+	sbuf_add(&t, a);
+	sbuf_add(&t, b);
+	return sbuf_take(&t);
+}
+
+static int open_abstract(const struct mon_peer *peer, enum mon_kind kind, uint64_t timeout_ns,
+			 struct monitor **m, struct kvmft_err *err)
+{
+	struct sbuf name = { 0 };
+	int ret;
+
+	sbuf_addf(&name, "%s %s of QEMU %u", kind == MON_QMP ? "QMP" : "HMP", peer->path, peer->vm->pid);
+	ret = name.s ? mon_open_as(kind, peer->path + 1, true, name.s, peer, timeout_ns, m, err) : -ENOMEM;
+	sbuf_free(&name);
+	return ret;
+}
+
+static int open_place(int procfd, const struct vm *vm, struct mon_owner *owner, const struct mon_place *p,
+		      uint64_t timeout_ns, struct monitor **m, struct kvmft_err *err)
+{
+	_cleanup_free_ char *bound = NULL;
+	struct mon_peer peer = { .procfd = procfd, .vm = vm, .owner = owner };
+
+	if (p->why_not)
+		return err_set(err, ENOTSUP, "%s", p->why_not);
+	bound = p->path ? text_of(p->abstract ? "@" : "", p->path) : mon_path_of_fd(procfd, vm, p->fd);
+	if (!bound && p->path)
+		return err_set(err, ENOMEM, "out of memory");
+	if (!bound)
+		return err_set(err, ENOTSUP,
+			       "descriptor %d, passed by who started it (libvirt does so), has no path", p->fd);
+	peer.path = bound;
+	return (p->abstract || *bound == '@' ? open_abstract : open_path)(&peer, p->kind, timeout_ns, m, err);
+}
+
+/* What to do about it, for the end of the line. */
+static void add_remedy(struct sbuf *b, const struct vm *vm, const struct mon_places *places)
+{
+	bool libvirt = false;
+
+	for (size_t i = 0; i < places->n; i++)
+		libvirt = libvirt || strstr(places->v[i].spelling, "charmonitor") ||
+			  (places->v[i].path && strstr(places->v[i].path, "/libvirt/"));
+	if (!places->n)
+		sbuf_add(b, "its command line has no monitor; start it with "
+			    "-qmp unix:PATH,server=on,wait=off, or name its socket: --qmp SOCKET");
+	else if (libvirt)
+		sbuf_addf(b, "libvirt holds its own: virsh qemu-monitor-command %s --hmp 'trace-event "
+			     "PATTERN on', or give the domain one more monitor", vm->name ? vm->name : "DOMAIN");
+	else
+		sbuf_add(b, "give QEMU one more: -qmp unix:PATH,server=on,wait=off");
+}
+
+static int open_first(int procfd, const struct vm *vm, struct mon_owner *owner,
+		      const struct mon_places *places, uint64_t timeout_ns, struct monitor **m, struct kvmft_err *err)
+{
+	struct kvmft_err why = { .text = "" };
+	struct sbuf b = { 0 };
+	int ret = -ENOENT, code = 0;
+
+	for (int kind = MON_QMP; kind <= MON_HMP; kind++)
+		for (size_t i = 0; i < places->n; i++) {
+			if ((int)places->v[i].kind != kind)
+				continue;
+			ret = open_place(procfd, vm, owner, &places->v[i], timeout_ns, m, &why);
+			if (!ret) {
+				sbuf_free(&b);
+				return 0;
+			}
+			code = why.code;
+			if (b.len < 500)
+				sbuf_addf(&b, "%s: %s; ", places->v[i].spelling, why.text);
+		}
+	add_remedy(&b, vm, places);
+	err_set(err, -ret, "cannot speak to QEMU %u%s%s: %s", vm->pid, vm->name ? " " : "",
+		vm->name ? vm->name : "", b.s ? b.s : "out of memory");
+	if (err)
+		err->code = code;
+	sbuf_free(&b);
+	return ret;
+}
+
+int monitor_open_vm(const struct vm_roots *given, const struct vm *vm, uint64_t timeout_ns,
+		    struct monitor **m, struct kvmft_err *err)
+{
+	struct vm_roots roots = vm_roots_fill(given);
+	_cleanup_close_ int procfd = vm_proc_open(&roots);
+	_cleanup_free_ char *args = NULL;
+	struct mon_places places = { 0 };
+	struct mon_owner owner = { 0 };
+	ssize_t len;
+	int ret;
+
+	*m = NULL;
+	len = procfd < 0 ? procfd : vm_proc_cmdline(procfd, vm->pid, &args);
+	if (len == -ESRCH || len == 0)
+		return err_set(err, ESRCH, "QEMU %u has ended", vm->pid);
+	if (len < 0)
+		return err_set(err, (int)-len, "cannot read the command line of process %u: %s", vm->pid,
+			       strerror((int)-len));
+	ret = mon_owner_read(procfd, vm, &owner, err);
+	if (!ret && mon_cmdline_parse(args, (size_t)len, &places))
+		ret = err_set(err, ENOMEM, "out of memory");
+	ret = ret ? ret : open_first(procfd, vm, &owner, &places, timeout_ns, m, err);
+	mon_places_free(&places);
+	mon_owner_free(&owner);
+	return ret;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * sdt_hints.c: types for QEMU's markers. A marker knows sizes and signs only; QEMU's are made from
+ * declarations, whose arguments are its arguments, in order. A file of another build does no harm:
+ * what is taken for a text and is none becomes "(fault)".
+ */
+#include "kvmft/sdt_spec.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/qemu_events.h"
+
+_Static_assert(QEV_MAX_ARGS <= SDT_ARGS_MAX, "a marker has room for all of an event");
+
+static struct qevents *load_beside(const char *binary)
+{
+	static const char *const places[] = { "", "../share/qemu/", "../share/qemu-kvm/" };
+	static const char *const installed[] = { "/usr/share/qemu/trace-events-all",
+						 "/usr/share/qemu-kvm/trace-events-all" };
+	const char *slash = strrchr(binary, '/');
+	size_t dir = slash ? (size_t)(slash + 1 - binary) : 0;
+	struct qevents *q = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(places) && !q; i++) {
+		struct sbuf path = { 0 };
+
+		sbuf_add_mem(&path, binary, dir);
+		sbuf_addf(&path, "%strace-events-all", places[i]);
+		if (path.error || qevents_load(path.s, false, &q, NULL))
+			q = NULL;
+		sbuf_free(&path);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(installed) && !q; i++)
+		if (qevents_load(installed[i], true, &q, NULL))
+			q = NULL;
+	return q;
+}
+
+static bool hint_of(const struct qev *e, struct sdt_want *w)
+{
+	bool any = false;
+
+	*w = (struct sdt_want){ .provider = "qemu", .name = e->name, .hint = true };
+	for (size_t i = 0; i < e->nargs && i < ARRAY_SIZE(e->arg); i++) {
+		if (e->arg[i].kind == QEV_STRING)
+			w->as[i] = SDT_AS_STRING;
+		else if (e->arg[i].kind == QEV_POINTER)
+			w->as[i] = SDT_AS_HEX;
+		any |= w->as[i] != SDT_AS_NUMBER;
+	}
+	return any;
+}
+
+static bool has_qemu(const struct sdt_file *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (!strcmp(f->v[i].provider, "qemu"))
+			return true;
+	return false;
+}
+
+int sdt_hints_find(const struct sdt_spec *s, const struct sdt_file *f, size_t room, struct sdt_hints *h)
+{
+	size_t n;
+
+	*h = (struct sdt_hints){ .events = has_qemu(f) ? load_beside(s->path) : NULL };
+	n = h->events ? qevents_count(h->events) : 0;
+	h->want = calloc(n + room, sizeof(*h->want));
+	if (!h->want)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		h->n += hint_of(qevents_at(h->events, i), &h->want[h->n]);
+	return 0;
+}
+
+void sdt_hints_free(struct sdt_hints *h)
+{
+	qevents_free(h->events);
+	free(h->want);
+	*h = (struct sdt_hints){ 0 };
+}

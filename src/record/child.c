@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * child.c: COMMAND, which runs as if kvmft were not there: with the signals, CPUs and limits
+ * that kvmft was started with. It does not outlive the recorder: SIGTERM when that is killed.
+ */
+#include "record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static void env_restore(const struct record_env *env)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
+	umask(env->umask);
+	/* That it gets what it would have had is a courtesy: no reason not to run it. */
+	if (env->affinity)
+		(void)sched_setaffinity(0, env->affinity_size, env->affinity);
+	if (env->has_nofile)
+		(void)!setrlimit(RLIMIT_NOFILE, &env->nofile);
+}
+
+static _Noreturn void child_main(const struct record *r, char **argv, int go, int failed)
+{
+	int error;
+	char c;
+
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (r->marker == RECORD_MARKER_COMMAND) {
+		error = -kinst_private_marker(r->k);
+		if (full_write(failed, &error, sizeof(error), NULL))
+			_exit(125);
+	}
+	env_restore(&r->env);
+	/* End of file without a byte: the parent gave up before tracing was live. */
+	if (read(go, &c, 1) != 1)
+		_exit(125);
+	close(go);
+	execvp(argv[0], argv);
+	error = errno;
+	_exit(full_write(failed, &error, sizeof(error), NULL) ? 126 : 127);
+}
+
+/* How the child's private trace_marker came out. A QEMU that nobody asked it for runs without. */
+static int marker_result(const struct record *r, const struct record_child *c)
+{
+	int error;
+
+	if (r->marker != RECORD_MARKER_COMMAND)
+		return 0;
+	if (read(c->failed, &error, sizeof(error)) != sizeof(error))
+		return err_set(r->err, EIO, "the child that was to run the command died");
+	if (!error)
+		return 0;
+	if (r->o->marker >= 0)
+		return err_set(r->err, error, "cannot give the command a trace_marker of its own, in a mount "
+			       "namespace: %s%s", strerror(error), error == EPERM ? " (run as root)" : "");
+	if (!r->o->quiet)
+		r->note("no markers of this QEMU are recorded: a mount namespace of its own failed: %s",
+			 strerror(error));
+	return 0;
+}
+
+int record_child_fork(const struct record *r, char **argv, struct record_child *c)
+{
+	_cleanup_close_ int go_read = -1, failed_write = -1;
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
+	go_read = fds[0];
+	c->go = fds[1];
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
+	c->failed = fds[0];
+	failed_write = fds[1];
+	c->pid = fork();
+	if (c->pid < 0)
+		return err_set(r->err, errno, "cannot fork: %s", strerror(errno));
+	if (c->pid == 0) {
+		close(c->go);
+		child_main(r, argv, go_read, failed_write);
+	}
+	util_close_fd(&failed_write); /* or its death would not be seen */
+	return marker_result(r, c);
+}
+
+int record_child_error(struct record_child *c, const char *name, struct kvmft_err *err)
+{
+	int error;
+
+	/* The command itself holds no end of this pipe: nothing comes unless exec failed. */
+	if (c->pid || c->failed < 0 || read(c->failed, &error, sizeof(error)) != sizeof(error))
+		return 0;
+	return err_set(err, error, "cannot run %s: %s", name, strerror(error));
+}
+
+void record_child_tell(const struct record_child *c, const char *name, note_fn *note)
+{
+	if (c->pid || !c->status || (WIFSIGNALED(c->status) && WTERMSIG(c->status) == SIGINT)) /* Ctrl-C was for both */
+		return;
+	if (WIFSIGNALED(c->status))
+		note("%s was killed by signal %d (%s)", name, WTERMSIG(c->status), strsignal(WTERMSIG(c->status)));
+	else
+		note("%s ended with exit status %d", name, WEXITSTATUS(c->status));
+}
+
+void record_child_release(struct record_child *c)
+{
+	if (c->pid <= 0 || c->go < 0)
+		return;
+	/* A child that died meanwhile is noticed by SIGCHLD: EPIPE needs no care here. */
+	if (write(c->go, "g", 1) < 0)
+		errno = 0;
+	close(c->go);
+	c->go = -1;
+}
+
+void record_child_end(struct record_child *c)
+{
+	bool released = c->go < 0;
+
+	util_close_fd(&c->go); /* never released: it ends by itself */
+	util_close_fd(&c->failed);
+	if (c->pid <= 0)
+		return;
+	if (released)
+		kill(c->pid, SIGTERM);
+	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	c->pid = 0;
+}

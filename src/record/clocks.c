@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * clocks.c: what a capture says of clocks that user space cannot read: the trace clocks local,
+ * global and perf beside the TSC, at the beginning and at the end, and the line behind
+ * CLOCK_MONOTONIC_RAW.
+ *
+ * All of it is optional: where the kernel does not give it the capture lacks it, and whoever
+ * converts such a clock is told.
+ *
+ * The instance that records serves for it, before its first event and after its last: to make and remove
+ * another one costs 6 to 8 ms of CPU, where all of a short recording costs 60. It is born with the clock
+ * local; changing to another one costs an RCU grace period, some 20 ms, and so global and perf are not read
+ * at the beginning where the boot log says how far they are ahead of local: that is exact.
+ */
+#include "record.h"
+
+#include "kvmft/mono_raw.h"
+
+#define TRIES 32
+
+static const char *const sampled[RECORD_CLOCKS] = { "local", "global", "perf" };
+
+void record_clocks_first(struct record *r)
+{
+	struct kclock_sample *v = r->clocks.first;
+
+	for (size_t i = 0; i < RECORD_CLOCKS; i++) {
+		if (i && r->tsc.sched_stable && v[0].width != UINT64_MAX) {
+			v[i] = v[0];
+			v[i].ns += (uint64_t)r->tsc.sched_offset;
+		} else if (kclock_sample(r->k, sampled[i], TRIES, &v[i], NULL)) {
+			v[i].width = UINT64_MAX;
+		}
+	}
+}
+
+static int put_sample(struct record *r, const char *clock, const struct kclock_sample *s)
+{
+	if (s->width == UINT64_MAX)
+		return 0;
+	meta_begin(&r->line, "clock");
+	meta_str(&r->line, "name", clock);
+	meta_u64(&r->line, "tsc", s->tsc);
+	meta_u64(&r->line, "width", s->width);
+	meta_u64(&r->line, "ns", s->ns);
+	return record_put(r);
+}
+
+int record_clocks_end(struct record *r)
+{
+	struct kclock_sample s;
+	int ret = 0;
+
+	for (size_t i = 0; i < RECORD_CLOCKS && !ret; i++)
+		if (!kclock_sample(r->k, sampled[i], TRIES, &s, NULL))
+			ret = put_sample(r, sampled[i], &s);
+	return ret;
+}
+
+static int put_raw(struct record *r, const struct mono_raw_line *m)
+{
+	meta_begin(&r->line, "raw");
+	meta_u64(&r->line, "last", m->raw.last);
+	meta_u64(&r->line, "mult", m->raw.mult);
+	meta_u64(&r->line, "shift", m->raw.shift);
+	meta_u64(&r->line, "nsec", m->raw.nsec);
+	meta_u64(&r->line, "base", m->raw.base);
+	meta_str(&r->line, "clocksource", m->over_kvmclock ? "kvm-clock" : "tsc");
+	meta_str(&r->line, "source", m->source);
+	return record_put(r);
+}
+
+int record_clocks_begin(struct record *r, const struct kguest_clock *g)
+{
+	struct mono_raw_line m;
+	int ret = 0;
+
+	for (size_t i = 0; i < RECORD_CLOCKS && !ret; i++)
+		ret = put_sample(r, sampled[i], &r->clocks.first[i]);
+	if (ret || mono_raw_learn(r->t, r->tsc.clocksource, g, &m, NULL))
+		return ret;
+	return put_raw(r, &m);
+}

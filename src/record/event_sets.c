@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * event_sets.c: what is recorded when nothing else is asked for.
+ */
+#include "kvmft/event_sets.h"
+
+#include <stddef.h>
+
+/* Everything that the analyses use, and nothing that only repeats it (kvm_cr, kvm_pic_set_irq). */
+const char *const event_set_host[] = {
+	"kvm:kvm_entry",
+	"kvm:kvm_exit",
+	"kvm:kvm_userspace_exit",
+	"kvm:kvm_vcpu_wakeup",
+	"kvm:kvm_halt_poll_ns",
+	/* what an exit was for */
+	"kvm:kvm_pio",
+	"kvm:kvm_mmio",
+	"kvm:kvm_fast_mmio",
+	"kvm:kvm_msr",
+	"kvm:kvm_hypercall",
+	"kvm:kvm_cpuid",
+	"kvm:kvm_page_fault",
+	"kvm:kvm_nested_vmexit",
+	"kvm:kvm_nested_vmenter",
+	"kvm:kvm_nested_vmrun",
+	"kvm:kvm_vmgexit_enter",
+	"kvm:kvm_vmgexit_exit",
+	/* interrupts, from their source to the end */
+	"kvm:kvm_set_irq",
+	"kvm:kvm_msi_set_irq",
+	"kvm:kvm_ioapic_set_irq",
+	"kvm:kvm_apic_ipi",
+	"kvm:kvm_apic_accept_irq",
+	"kvm:kvm_apicv_accept_irq",
+	"kvm:kvm_inj_virq",
+	"kvm:kvm_inj_exception",
+	"kvm:kvm_eoi",
+	"kvm:kvm_pv_eoi",
+	"kvm:kvm_ack_irq",
+	"kvm:kvm_wait_lapic_expire",
+	"kvm:kvm_hv_timer_state",
+	"kvm:kvm_pi_irte_update",
+	NULL,
+};
+
+const char *const event_set_clock[] = {
+	"kvm:kvm_write_tsc_offset",
+	"kvm:kvm_track_tsc",
+	"kvm:kvm_update_master_clock",
+	"kvm:kvm_pvclock_update",
+	NULL,
+};
+
+const char *const event_set_guest[] = {
+	"sched:sched_switch",
+	"sched:sched_wakeup",
+	"sched:sched_wakeup_new",
+	"sched:sched_migrate_task",
+	"sched:sched_process_fork",
+	"sched:sched_process_exec",
+	"sched:sched_process_exit",
+	"irq:irq_handler_entry",
+	"irq:irq_handler_exit",
+	"irq:softirq_entry",
+	"irq:softirq_exit",
+	"irq:softirq_raise",
+	"irq_vectors:local_timer_entry",
+	"irq_vectors:local_timer_exit",
+	"irq_vectors:reschedule_entry",
+	"irq_vectors:reschedule_exit",
+	"irq_vectors:call_function_entry",
+	"irq_vectors:call_function_exit",
+	"irq_vectors:call_function_single_entry",
+	"irq_vectors:call_function_single_exit",
+	"irq_vectors:irq_work_entry",
+	"irq_vectors:irq_work_exit",
+	"timer:hrtimer_start",
+	"timer:hrtimer_expire_entry",
+	"timer:hrtimer_expire_exit",
+	"timer:timer_expire_entry",
+	"timer:timer_expire_exit",
+	"block:block_rq_insert",
+	"block:block_rq_issue",
+	"block:block_rq_complete",
+	"msr:read_msr",
+	"msr:write_msr",
+	NULL,
+};

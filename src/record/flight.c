@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * flight.c: the flight recorder. The kernel's ring turns round and nobody drains it; on a
+ * signal or a trigger it is written out as one segment, and recording goes on.
+ *
+ * The trigger is the kernel's own where it can be: `traceoff` on the event, which stops the ring
+ * at that very event; we see that within 100 ms, write it out and switch it on again. Before Linux
+ * 5.18 that trigger stopped the machine's main trace instead of the instance it was set in, and
+ * must not be used; then a second, tiny instance gets the event alone and we look whether it holds
+ * something, which is up to 100 ms late.
+ */
+#include "record.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#define WATCH_KB 16
+
+int record_flight_check(struct record *r)
+{
+	const struct record_config *o = r->o;
+	int ret;
+
+	if (!o->trigger)
+		return 0;
+	if (!o->flight)
+		return err_usage(r->err, "option --trigger needs --flight-recorder");
+	if (record_trigger_is_longer(r))
+		return record_trigger_longer_check(r);
+	ret = kevent_expand(r->t, o->trigger, &r->flight.on, r->err);
+	if (!ret && r->flight.on.n != 1)
+		return err_usage(r->err, "option --trigger: '%s' is %zu events, it must be one",
+				 o->trigger, r->flight.on.n);
+	return ret;
+}
+
+static bool traceoff_is_ours(void)
+{
+	unsigned int major, minor;
+	struct utsname u;
+
+	return !uname(&u) && sscanf(u.release, "%u.%u", &major, &minor) == 2 &&
+	       (major > 5 || (major == 5 && minor >= 18));
+}
+
+static int arm_watch(struct record *r)
+{
+	struct kinst_config c = KINST_CONFIG_DEFAULT;
+	int ret;
+
+	c.buffer_kb = WATCH_KB;
+	c.pid = r->tids.v;
+	c.npid = r->tids.n;
+	c.event_fork = r->tids.n != 0;
+	ret = kinst_create(r->t, &c, &r->flight.watch, r->err);
+	ret = ret ? ret : kinst_events_add(r->flight.watch, &r->flight.on, r->err);
+	ret = ret ? ret : kinst_tracing(r->flight.watch, true, r->err);
+	ret = ret ? ret : kinst_events_enable(r->flight.watch, r->err);
+	if (!ret && !r->o->quiet)
+		r->note("this kernel cannot stop the ring at the trigger: kvmft looks for it ten times "
+			 "a second");
+	return ret;
+}
+
+/*
+ * A trigger without a condition is obeyed before the kernel asks whose event it is; one with a condition
+ * after that, with an event of a thread in set_event_pid in hand (trace_event_buffer_reserve() in
+ * kernel/trace/trace_events.c). So where threads were chosen it gets a condition that always holds.
+ */
+static int arm_kernel(struct record *r, const struct kevent *e)
+{
+	const char *condition = e->filter ? e->filter : r->tids.n ? "common_pid >= 0" : NULL;
+	struct sbuf text = { 0 };
+	int ret;
+
+	sbuf_addf(&text, "traceoff%s%s", condition ? " if " : "", condition ? condition : "");
+	ret = text.error ? err_set(r->err, ENOMEM, "out of memory")
+			 : kinst_trigger(r->k, e->sys, e->name, text.s, r->err);
+	sbuf_free(&text);
+	return ret;
+}
+
+int record_flight_arm(struct record *r)
+{
+	const struct kevent *e = r->flight.on.v;
+	int ret;
+
+	if (!r->o->trigger)
+		return 0;
+	if (record_trigger_is_longer(r)) {
+		if (!traceoff_is_ours())
+			return err_lack(r->err, ENOTSUP, "--trigger %s needs Linux 5.18: before that a trigger "
+					"stopped the machine's main trace", r->o->trigger);
+		ret = record_trigger_longer_arm(r);
+	} else if (traceoff_is_ours() && kinst_has_trigger(r->k, e->sys, e->name)) {
+		ret = arm_kernel(r, e);
+	} else {
+		ret = arm_watch(r);
+	}
+	r->flight.armed = !ret;
+	return ret;
+}
+
+static int watch_fired(struct record *r)
+{
+	uint64_t seen = 0;
+
+	for (size_t i = 0; i < r->ncpu; i++) {
+		struct kstats s;
+
+		if (!kinst_stats(r->flight.watch, r->drain[i].cpu, &s, NULL))
+			seen += s.entries + s.overrun + s.commit_overrun;
+	}
+	if (!seen)
+		return 0;
+	/* Emptying it makes it ready for the next. */
+	return kinst_clear(r->flight.watch) ? -EIO : 1;
+}
+
+int record_flight_fired(struct record *r)
+{
+	int on;
+
+	if (!r->flight.armed)
+		return 0;
+	if (r->flight.watch)
+		return watch_fired(r);
+	on = kinst_tracing_get(r->k);
+	return on < 0 ? on : !on;
+}
+
+int record_flight_dump(struct record *r, const char *why)
+{
+	unsigned int segment;
+	uint64_t bytes = 0;
+	int ret = drain_rotate(&r->store);
+	char size[32];
+
+	if (ret)
+		return err_set(r->err, -ret, "cannot begin a segment in %s: %s", capw_path(r->w),
+			       strerror(-ret));
+	segment = atomic_load(&r->store.segment);
+	for (size_t i = 0; i < r->ncpu; i++) {
+		uint64_t before = r->drain[i].bytes;
+
+		ret = drain_now(&r->drain[i], record_ring_bytes(r) + r->store.subbuf);
+		bytes += r->drain[i].bytes - before;
+		if (ret)
+			return err_set(r->err, -ret, "cannot write the ring of CPU %u: %s",
+				       r->drain[i].cpu, strerror(-ret));
+	}
+	meta_begin(&r->line, "segment");
+	meta_u64(&r->line, "n", segment);
+	meta_str(&r->line, "why", why);
+	meta_u64(&r->line, "tsc", krdtsc_now());
+	r->segments_told = segment;
+	ret = capw_meta(r->w, &r->line);
+	if (ret)
+		return err_set(r->err, -ret, "cannot write %s/meta: %s", capw_path(r->w),
+			       strerror(-ret));
+	ret = record_store_written(r, segment);
+	if (ret)
+		return err_set(r->err, -ret, "cannot remove an old segment of %s: %s", capw_path(r->w),
+			       strerror(-ret));
+	if (!r->o->quiet)
+		r->note("%s: segment %u written, %s (%s)", capw_path(r->w), segment,
+			 str_bytes(size, sizeof(size), bytes), why);
+	return 0;
+}
+
+void record_flight_free(struct record *r)
+{
+	struct kvmft_err err = { .text = "" };
+
+	if (r->flight.watch && kinst_destroy(r->flight.watch, &err) && err.text[0])
+		r->note("%s", err.text);
+	r->flight.watch = NULL;
+	kevent_list_free(&r->flight.on);
+}

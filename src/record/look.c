@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * look.c: kvmft-look, the process that looks at other processes for a recorder on a host.
+ *
+ * Which process has which VM stands in /proc/PID/fd, which takes CAP_SYS_PTRACE, and is closed to whoever
+ * is confined by Landlock. So the recorder asks a process that was forked before: four questions, with a
+ * process id at most. It opens nothing for writing, and hears nothing but the recorder's questions.
+ */
+#include "record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define CHILDREN_MAX 4096
+
+struct question {
+	char what;
+	uint32_t pid;
+};
+
+enum { LOOK_READY = 'r', LOOK_VMS = 'v', LOOK_TASKS = 't', LOOK_QEMU = 'q', LOOK_CHILDREN = 'c' };
+
+struct answer {
+	int ret;
+	struct kvmft_err err;
+	size_t len; /* of what follows */
+};
+
+/* ---- kvmft-look ---- */
+
+static int add_task(const struct vm_task *t, void *ctx)
+{
+	struct sbuf *b = ctx;
+
+	sbuf_add_mem(b, t, sizeof(*t));
+	return b->error;
+}
+
+static int look_vms(struct sbuf *b, struct kvmft_err *err)
+{
+	struct vm_list *l = NULL;
+	int ret = vm_scan_told(NULL, &l, err);
+
+	ret = ret ? ret : vm_list_pack(l, b);
+	vm_list_free(l);
+	return ret;
+}
+
+static int look_children(uint32_t pid, struct sbuf *b)
+{
+	_cleanup_free_ char *text = NULL;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/task/%" PRIu32 "/children", pid, pid);
+	if (file_read_all(AT_FDCWD, path, CHILDREN_MAX, &text) > 0)
+		sbuf_add(b, text);
+	return b->error;
+}
+
+static int look(const struct question *q, struct sbuf *b, struct kvmft_err *err)
+{
+	switch (q->what) {
+	case LOOK_VMS: return look_vms(b, err);
+	case LOOK_TASKS: return vm_tasks_walk(NULL, VM_TASKS_PROCESS, q->pid, add_task, b);
+	case LOOK_QEMU: return record_met_look(q->pid, b);
+	case LOOK_CHILDREN: return look_children(q->pid, b);
+	default: return 0;
+	}
+}
+
+static _Noreturn void look_main(int in, int out)
+{
+	const int keep[] = { in, out };
+	struct kvmft_err err = { .text = "" };
+	struct question q;
+	int confined;
+
+	record_detach("kvmft-look", keep, ARRAY_SIZE(keep));
+	confined = record_confine_helper(SANDBOX_CALLS_LOOKER, &err);
+	while (read(in, &q, sizeof(q)) == sizeof(q)) {
+		struct answer a = { .ret = confined, .err = err };
+		struct sbuf b = { 0 };
+
+		if (!a.ret)
+			a.ret = look(&q, &b, &a.err);
+		a.len = a.ret ? 0 : b.len;
+		if (full_write(out, &a, sizeof(a), NULL) || full_write(out, b.s, a.len, NULL))
+			break;
+		sbuf_free(&b);
+	}
+	_exit(0);
+}
+
+/* ---- the recorder ---- */
+
+static int read_all(int fd, void *p, size_t n)
+{
+	for (size_t done = 0; done < n;) {
+		ssize_t got = read(fd, (char *)p + done, n - done);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got < 0 ? -errno : -EPIPE;
+		done += (size_t)got;
+	}
+	return 0;
+}
+
+/* *text gets what was answered, of len bytes and a NUL; to be freed. */
+static int ask(struct record *r, char what, uint32_t pid, char **text, size_t *len, struct kvmft_err *err)
+{
+	const struct question q = { .what = what, .pid = pid };
+	struct answer a;
+	int ret = full_write(r->look.to, &q, sizeof(q), NULL);
+
+	*text = NULL;
+	ret = ret ? ret : read_all(r->look.from, &a, sizeof(a));
+	if (!ret) {
+		*text = calloc(1, a.len + 1);
+		ret = *text ? read_all(r->look.from, *text, a.len) : -ENOMEM;
+	}
+	if (ret)
+		return err_set(err, -ret, "cannot ask the process kvmft-look, which looks for VMs: %s", strerror(-ret));
+	*len = a.len;
+	if (a.ret && err)
+		*err = a.err;
+	return a.ret;
+}
+
+int record_look_start(struct record *r)
+{
+	_cleanup_close_ int in = -1, out = -1;
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+	int fds[2], pid;
+
+	if (r->side != CAP_SIDE_HOST)
+		return 0;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
+	in = fds[0];
+	r->look.to = fds[1];
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
+	r->look.from = fds[0];
+	out = fds[1];
+	pid = fork();
+	if (pid < 0)
+		return err_set(r->err, errno, "cannot fork: %s", strerror(errno));
+	if (!pid)
+		look_main(in, out);
+	r->look.pid = pid;
+	return ask(r, LOOK_READY, 0, &text, &len, r->err);
+}
+
+void record_look_end(struct record *r)
+{
+	util_close_fd(&r->look.to);
+	util_close_fd(&r->look.from);
+	if (r->look.pid > 0)
+		while (waitpid(r->look.pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	r->look.pid = 0;
+}
+
+int record_look_vms(struct record *r, struct vm_list **list, struct kvmft_err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+	int ret;
+
+	if (!r->look.pid)
+		return vm_scan_told(NULL, list, err);
+	*list = NULL;
+	ret = ask(r, LOOK_VMS, 0, &text, &len, err);
+	if (ret)
+		return ret;
+	ret = vm_list_unpack(text, len, list);
+	return ret ? err_set(err, -ret, "cannot list the VMs: %s", strerror(-ret)) : 0;
+}
+
+int record_look_tasks(struct record *r, uint32_t pid, vm_task_fn fn, void *ctx)
+{
+	_cleanup_free_ char *text = NULL;
+	struct vm_task t;
+	size_t len;
+	int ret;
+
+	if (!r->look.pid)
+		return vm_tasks_walk(NULL, VM_TASKS_PROCESS, pid, fn, ctx);
+	ret = ask(r, LOOK_TASKS, pid, &text, &len, r->err);
+	for (size_t at = 0; !ret && len - at >= sizeof(t); at += sizeof(t)) {
+		memcpy(&t, text + at, sizeof(t));
+		ret = fn(&t, ctx);
+	}
+	return ret;
+}
+
+int record_look_qemu(struct record *r, uint32_t pid, struct sbuf *line)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+	int ret;
+
+	if (!r->look.pid)
+		return record_met_look(pid, line);
+	ret = ask(r, LOOK_QEMU, pid, &text, &len, r->err);
+	if (!ret)
+		sbuf_add(line, text);
+	return ret;
+}
+
+int record_look_children(struct record *r, uint32_t pid, char **text)
+{
+	size_t len;
+
+	return ask(r, LOOK_CHILDREN, pid, text, &len, r->err);
+}

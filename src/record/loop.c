@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * loop.c: what a running recording waits for. One poll() over a signalfd, timers and the
+ * eventfd of the draining threads; nothing is done in signal handlers.
+ */
+#include "record.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+
+#define TICK_NS	      1000000000ull
+#define FIRST_TICK_NS 250000000ull /* with a COMMAND: what it has started by then is looked at */
+#define TRIGGER_NS    100000000ull
+/* Clock brackets in between allow for clocks that are slewed: one every few seconds is plenty. */
+#define BRACKET_TICKS 5
+
+static void record_sigset(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGHUP);
+	sigaddset(set, SIGQUIT);
+	sigaddset(set, SIGUSR1);
+	sigaddset(set, SIGCHLD);
+}
+
+int record_signals_block(void)
+{
+	sigset_t set;
+
+	/* A file that may not grow is an error of the write, with a message, and not our death. */
+	(void)signal(SIGXFSZ, SIG_IGN);
+	record_sigset(&set);
+	return sigprocmask(SIG_BLOCK, &set, NULL) < 0 ? -errno : 0;
+}
+
+static int timer_new(uint64_t first_ns, uint64_t every_ns)
+{
+	struct itimerspec its = {
+		.it_value = { .tv_sec = (time_t)(first_ns / 1000000000u),
+			      .tv_nsec = (long)(first_ns % 1000000000u) },
+		.it_interval = { .tv_sec = (time_t)(every_ns / 1000000000u),
+				 .tv_nsec = (long)(every_ns % 1000000000u) },
+	};
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+
+	if (fd < 0)
+		return -errno;
+	/* A zero first expiry would disarm the timer. */
+	if (!first_ns)
+		its.it_value.tv_nsec = 1;
+	if (timerfd_settime(fd, 0, &its, NULL) < 0) {
+		int ret = -errno;
+
+		close(fd);
+		return ret;
+	}
+	return fd;
+}
+
+enum { W_SIGNAL, W_STORE, W_TICK, W_TRIGGER, W_ROTATE, W_FLUSH, W_DURATION, W_COUNT };
+
+static int wait_timer(struct pollfd *p, uint64_t first_ns, uint64_t every_ns)
+{
+	p->fd = timer_new(first_ns, every_ns);
+	return MIN(p->fd, 0);
+}
+
+/* It counts from when the events were on, whatever else there was to do since. */
+static uint64_t duration_left(const struct record *r)
+{
+	uint64_t gone = util_now_ns() - r->live_ns;
+
+	return r->o->duration.v - MIN(gone, r->o->duration.v);
+}
+
+static int wait_open(struct record *r, const struct record_child *c, struct pollfd *p)
+{
+	sigset_t set;
+	int ret;
+
+	record_sigset(&set);
+	for (int i = 0; i < W_COUNT; i++)
+		p[i] = (struct pollfd){ .fd = -1, .events = POLLIN };
+	p[W_SIGNAL].fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (p[W_SIGNAL].fd < 0)
+		return -errno;
+	p[W_STORE].fd = r->store.wake_fd;
+	ret = wait_timer(&p[W_TICK], c->pid > 0 ? FIRST_TICK_NS : TICK_NS, TICK_NS);
+	if (!ret && r->flight.armed)
+		ret = wait_timer(&p[W_TRIGGER], TRIGGER_NS, TRIGGER_NS);
+	if (!ret && r->rotate_ns)
+		ret = wait_timer(&p[W_ROTATE], r->rotate_ns, r->rotate_ns);
+	if (!ret && r->flush_ns)
+		ret = wait_timer(&p[W_FLUSH], r->flush_ns, r->flush_ns);
+	if (!ret && r->o->duration.set)
+		ret = wait_timer(&p[W_DURATION], duration_left(r), 0);
+	return ret;
+}
+
+static void wait_close(struct pollfd *p)
+{
+	for (int i = 0; i < W_COUNT; i++)
+		if (i != W_STORE && p[i].fd >= 0)
+			close(p[i].fd);
+}
+
+/* A timer or an eventfd: false when there was nothing after all. */
+static bool take_count(const struct pollfd *p)
+{
+	uint64_t n;
+
+	return p->revents && read(p->fd, &n, sizeof(n)) == (ssize_t)sizeof(n);
+}
+
+static bool child_gone(struct record_child *c)
+{
+	if (c->pid <= 0 || waitpid(c->pid, &c->status, WNOHANG) != c->pid)
+		return false;
+	c->pid = 0;
+	return true;
+}
+
+static int take_signals(struct record *r, int fd, struct record_child *c)
+{
+	struct signalfd_siginfo si;
+	int ret = 0;
+
+	while (!ret && !r->end_reason && read(fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+		if (si.ssi_signo == SIGCHLD) {
+			if (child_gone(c))
+				r->end_reason = "command";
+		} else if (si.ssi_signo != SIGUSR1) {
+			r->end_reason = "signal";
+		} else if (r->o->flight) {
+			ret = record_flight_dump(r, "signal");
+		} else {
+			drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_ALL);
+		}
+	}
+	return ret;
+}
+
+static const char *store_reason(const struct drain_store *s)
+{
+	switch (atomic_load(&s->stop)) {
+	case DRAIN_MAX_SIZE: return "max-size";
+	case DRAIN_MIN_FREE: return "min-free";
+	case DRAIN_ERROR: return "error";
+	default: return NULL;
+	}
+}
+
+static int take_store(struct record *r)
+{
+	int ret = record_store_news(r);
+
+	if (!ret && !r->end_reason)
+		r->end_reason = store_reason(&r->store);
+	return ret;
+}
+
+/* Once a second: what has appeared. Every fifth time also a bracket, and no old data in the ring. */
+static int take_tick(struct record *r, const struct record_child *c, unsigned int tick)
+{
+	bool fifth = tick % BRACKET_TICKS == 0;
+	int ret = record_cpus(r);
+
+	ret = ret ? ret : record_tids_again(r, fifth);
+	ret = ret ? ret : record_met_command(r, c, false);
+	ret = ret ? ret : record_store_news(r);
+	if (!fifth || ret)
+		return ret;
+	if (!r->o->flight && !r->flush_ns)
+		drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_COMPLETE);
+	return record_facts_bracket(r);
+}
+
+static int take_rotate(struct record *r)
+{
+	int ret = drain_rotate(&r->store);
+
+	if (ret)
+		return err_set(r->err, -ret, "cannot begin a segment in %s: %s", capw_path(r->w),
+			       strerror(-ret));
+	return 0;
+}
+
+/* Only threads of CPUs that have something are woken. */
+static int take_flush(struct record *r)
+{
+	struct kstats s;
+	int ret;
+
+	for (size_t i = 0; i < r->ncpu; i++) {
+		if (kinst_stats(r->k, r->drain[i].cpu, &s, NULL))
+			continue;
+		if (s.entries || (r->o->sync && s.read != r->seen[i].flushed))
+			drain_flush(&r->drain[i], 1, DRAIN_FLUSH_ALL);
+		r->seen[i].flushed = s.read;
+	}
+	ret = r->o->sync ? capw_sync(r->w) : 0;
+	return ret ? err_set(r->err, -ret, "cannot write %s to the disk: %s", capw_path(r->w), strerror(-ret)) : 0;
+}
+
+static int take_trigger(struct record *r)
+{
+	int ret = record_flight_fired(r);
+
+	if (ret < 0)
+		return err_set(r->err, -ret, "cannot look for the trigger: %s", strerror(-ret));
+	if (!ret)
+		return 0;
+	r->flight.fired = true;
+	ret = record_flight_dump(r, "trigger");
+	if (!ret && record_trigger_is_longer(r))
+		ret = record_trigger_longer_again(r);
+	return ret ? ret : kinst_tracing(r->k, true, r->err);
+}
+
+static int take_all(struct record *r, const struct pollfd *p, struct record_child *c,
+		    unsigned int *tick)
+{
+	int ret = 0;
+
+	if (p[W_SIGNAL].revents)
+		ret = take_signals(r, p[W_SIGNAL].fd, c);
+	if (!ret && take_count(&p[W_STORE]))
+		ret = take_store(r);
+	if (!ret && p[W_DURATION].revents && !r->end_reason)
+		r->end_reason = "duration";
+	if (!ret && take_count(&p[W_ROTATE]))
+		ret = take_rotate(r);
+	if (!ret && take_count(&p[W_FLUSH]))
+		ret = take_flush(r);
+	if (!ret && take_count(&p[W_TRIGGER]))
+		ret = take_trigger(r);
+	if (!ret && take_count(&p[W_TICK]))
+		ret = take_tick(r, c, ++*tick);
+	return ret;
+}
+
+int record_wait(struct record *r, struct record_child *c)
+{
+	struct pollfd p[W_COUNT];
+	unsigned int tick = 0;
+	int ret;
+
+	ret = wait_open(r, c, p);
+	while (!ret && !r->end_reason) {
+		if (poll(p, W_COUNT, -1) < 0)
+			ret = errno == EINTR ? 0 : -errno;
+		else
+			ret = take_all(r, p, c, &tick);
+	}
+	wait_close(p);
+	if (ret && !r->err->text[0])
+		return err_set(r->err, -ret, "cannot wait: %s", strerror(-ret));
+	return ret;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * qemu.c: `kvmft record --qemu`, trace events of QEMU on for the time of a capture.
+ *
+ * The monitors are spoken to by a process of its own (qemu_keep.c), forked before the
+ * recorder has anything that could be lost: it knows the states that were, keeps the connections
+ * open, and switches back when it is told to, or when the recorder is gone, however it went.
+ */
+#include "record.h"
+#include "kvmft/qemu_switch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* A recording does not wait long for a QEMU that it may not even be about. */
+#define LEFT_TIMEOUT_NS 1000000000ull
+
+int record_qemu_check(const struct record_config *o, struct kvmft_err *err)
+{
+	struct mon_switches s = { 0 };
+	int ret = 0;
+	bool any = false;
+
+	if (!o->qemu.n && (o->qmp.n || o->hmp.n))
+		return err_usage(err, "--qmp and --hmp say where --qemu finds QEMU: they need it");
+	for (size_t i = 0; i < o->qemu.n && !ret; i++) {
+		const char *text = o->qemu.v[i];
+
+		any = any || *text != '-';
+		ret = mon_switches_add(&s, text + (*text == '-'), *text != '-', err);
+	}
+	if (!ret && o->qemu.n && !any)
+		ret = err_usage(err, "--qemu: nothing to switch on, only to leave out");
+	mon_switches_free(&s);
+	return ret;
+}
+
+/* ---- answers ---- */
+
+static int take_line(struct record *r, const char *line, size_t n)
+{
+	if (n && *line == 'N' && !r->o->quiet)
+		r->note("%.*s", (int)n - 1, line + 1);
+	if (n && *line == 'M') {
+		sbuf_add_mem(&r->qemu.facts, line + 1, n - 1);
+		sbuf_addc(&r->qemu.facts, '\n');
+		record_met_told(r, line + 1);
+	}
+	if (n < 2 || *line != 'E')
+		return 0;
+	err_set(r->err, EREMOTEIO, "%.*s", (int)n - 2, line + 2);
+	r->err->code = line[1] - '0';
+	return -EREMOTEIO;
+}
+
+/* Reads an answer up to its end. 0, or -errno of what it tells. */
+static int take_answer(struct record *r)
+{
+	struct sbuf b = { 0 };
+	int ret = 0;
+
+	for (;;) {
+		char c;
+		ssize_t got = read(r->qemu.from, &c, 1);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0) {
+			sbuf_free(&b);
+			return err_set(r->err, EPIPE, "the process that speaks to QEMU was killed: its trace "
+				       "events may still be on (kvmft reset switches them off)");
+		}
+		if (c != '\n') {
+			sbuf_addc(&b, c);
+			continue;
+		}
+		if (b.len == 1 && *b.s == '.')
+			break;
+		if (b.len && !ret)
+			ret = take_line(r, b.s, b.len);
+		sbuf_reset(&b);
+	}
+	sbuf_free(&b);
+	return ret;
+}
+
+/* What was answered for the capture goes there. */
+static int put_facts(struct record *r)
+{
+	char *line = r->qemu.facts.s, *next;
+	int ret = 0;
+
+	for (; line && *line && !ret; line = next) {
+		size_t n = strcspn(line, "\n");
+
+		next = line + n + !!line[n];
+		sbuf_reset(&r->line);
+		sbuf_add_mem(&r->line, line, n);
+		ret = record_put(r);
+	}
+	sbuf_reset(&r->qemu.facts);
+	return ret;
+}
+
+void record_qemu_leftovers(note_fn *note)
+{
+	struct kvmft_err err = { .text = "" };
+	struct sbuf out = { 0 };
+	char *save = NULL, *line;
+	int ret = qemu_left_sweep(false, LEFT_TIMEOUT_NS, &out, &err);
+
+	line = out.s ? strtok_r(out.s, "\n", &save) : NULL;
+	for (; line; line = strtok_r(NULL, "\n", &save))
+		note("%s", line);
+	if (ret)
+		note("%s", err.text);
+	sbuf_free(&out);
+}
+
+/* ---- its life ---- */
+
+static void fork_failed(int *a, int *b)
+{
+	for (int i = 0; i < 2; i++) {
+		util_close_fd(&a[i]);
+		util_close_fd(&b[i]);
+	}
+}
+
+int record_qemu_start(struct record *r)
+{
+	int to[2] = { -1, -1 }, from[2] = { -1, -1 };
+
+	if (!r->o->qemu.n)
+		return 0;
+	if (pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0) {
+		int saved = errno;
+
+		fork_failed(to, from);
+		return err_set(r->err, saved, "cannot make a pipe: %s", strerror(saved));
+	}
+	r->qemu.pid = fork();
+	if (r->qemu.pid < 0) {
+		int saved = errno;
+
+		r->qemu.pid = 0;
+		fork_failed(to, from);
+		return err_set(r->err, saved, "cannot fork: %s", strerror(saved));
+	}
+	if (!r->qemu.pid) {
+		const int keep[] = { to[0], from[1] };
+
+		record_detach("kvmft-qemu", keep, ARRAY_SIZE(keep));
+		qemu_keep_main(r->o, to[0], from[1]);
+	}
+	close(to[0]);
+	close(from[1]);
+	r->qemu.to = to[1];
+	r->qemu.from = from[0];
+	return take_answer(r);
+}
+
+int record_qemu_facts(struct record *r)
+{
+	return put_facts(r);
+}
+
+static int tell(struct record *r, char what)
+{
+	int ret = full_write(r->qemu.to, &what, 1, NULL);
+
+	return ret == -EPIPE ? 0 : ret; /* what became of it tells the answer */
+}
+
+int record_qemu_on(struct record *r)
+{
+	int ret = r->qemu.pid ? tell(r, QEMU_KEEP_ON) : 0;
+
+	if (!r->qemu.pid)
+		return 0;
+	ret = ret ? ret : take_answer(r);
+	return ret ? ret : put_facts(r);
+}
+
+int record_qemu_end(struct record *r)
+{
+	struct kvmft_err first = *r->err;
+	int ret;
+
+	if (!r->qemu.pid)
+		return 0;
+	ret = tell(r, QEMU_KEEP_END);
+	ret = ret ? ret : take_answer(r);
+	util_close_fd(&r->qemu.to);
+	util_close_fd(&r->qemu.from);
+	while (waitpid(r->qemu.pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	r->qemu.pid = 0;
+	sbuf_free(&r->qemu.facts);
+	if (ret && first.text[0]) { /* there was an error before: both are told */
+		r->note("%s", r->err->text);
+		*r->err = first;
+	}
+	return ret;
+}

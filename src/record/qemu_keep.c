@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * qemu_keep.c: the process of a recorder that speaks to QEMU's monitors.
+ *
+ * It holds a connection to each QEMU for the whole capture, so that nobody else can take the place
+ * that the way back needs. It switches on only what was off, and exactly these off again: also when
+ * the recorder was killed, which it sees by the end of its pipe.
+ */
+#include "record.h"
+#include "kvmft/qemu_switch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+/* In a capture's meta, names of events on one line. */
+#define NAMES_PER_LINE 3000
+
+/* Switching back matters more than being quick. */
+#define BACK_TIMEOUT_NS 30000000000ull
+
+/* What `--qemu default` stands for; names that a QEMU does not have are left out. */
+static const char *const default_events[] = {
+	"virtio_queue_notify", "virtio_notify", "virtio_notify_irqfd",
+	"virtio_notify_irqfd_deferred_fn", "virtio_blk_handle_read", "virtio_blk_handle_write",
+	"virtio_blk_rw_complete", "virtio_blk_req_complete", "kvm_set_ioeventfd_mmio",
+	"kvm_set_ioeventfd_pio", "kvm_irqchip_add_msi_route", "kvm_irqchip_update_msi_route",
+	"kvm_irqchip_release_virq", "vm_state_notify", "runstate_set",
+};
+
+struct kept {
+	struct qemu q;
+	struct qemu_target where;
+	struct mon_events before;
+	struct mon_switches want;
+	bool gone; /* QEMU has ended, or closed the connection */
+	bool on;   /* something may have been switched */
+};
+
+struct keep {
+	const struct record_config *o;
+	struct kept *v;
+	size_t n, cap;
+	struct sbuf answer;
+};
+
+/* ---- answers: see record.h ---- */
+
+static void answer_line(struct keep *k, char what, const char *text)
+{
+	sbuf_addc(&k->answer, what);
+	for (; *text; text++)
+		sbuf_addc(&k->answer, *text == '\n' ? ' ' : *text);
+	sbuf_addc(&k->answer, '\n');
+}
+
+static void answer_error(struct keep *k, const struct kvmft_err *err)
+{
+	struct sbuf b = { 0 };
+
+	sbuf_addf(&b, "%d%s", err->code ? err->code : KVMFT_FAILED, err->text);
+	answer_line(k, 'E', b.s ? b.s : "1out of memory");
+	sbuf_free(&b);
+}
+
+static int answer_end(struct keep *k, int out)
+{
+	int ret;
+
+	sbuf_add(&k->answer, ".\n");
+	ret = full_write(out, k->answer.s, k->answer.len, NULL);
+	sbuf_reset(&k->answer);
+	return ret;
+}
+
+/* ---- finding ---- */
+
+static int add_qemu(struct keep *k, const struct qemu_target *t, struct kvmft_err *err)
+{
+	struct kept *slot = array_grow(&k->v, k->n, &k->cap, sizeof(*slot));
+	int ret;
+
+	if (!slot)
+		return err_set(err, ENOMEM, "out of memory");
+	ret = qemu_open(t, &slot->q, err);
+	ret = ret ? ret : monitor_events(slot->q.m, &slot->before, err);
+	slot->where = (struct qemu_target){ .qmp = t->qmp, .hmp = t->hmp };
+	if (ret) {
+		qemu_close(&slot->q);
+		return ret;
+	}
+	k->n++;
+	return 0;
+}
+
+static bool is_kept(const struct keep *k, uint32_t pid)
+{
+	for (size_t i = 0; i < k->n; i++)
+		if (pid && k->v[i].q.pid == pid)
+			return true;
+	return false;
+}
+
+/* All that run here: one that cannot be spoken to is told, but only none at all is an error. */
+static int add_all(struct keep *k, struct kvmft_err *err)
+{
+	struct vm_list *list = NULL;
+	int ret = mon_qemu_scan(NULL, &list, err);
+
+	if (ret)
+		return ret;
+	if (!list->n)
+		ret = err_lack(err, ENOENT, "--qemu: no QEMU is running here");
+	for (size_t i = 0; i < list->n; i++) {
+		const struct qemu_target t = { .vm = list->vm[i].sel };
+
+		ret = add_qemu(k, &t, err);
+		if (ret && (i + 1 < list->n || k->n))
+			answer_line(k, 'N', err->text);
+	}
+	vm_list_free(list);
+	return k->n ? 0 : ret;
+}
+
+static int add_vm(struct keep *k, const char *sel, struct kvmft_err *err)
+{
+	const struct qemu_target t = { .vm = sel };
+	struct vm_list *list = NULL;
+	const struct vm *vm;
+	int ret = mon_qemu_scan(NULL, &list, err);
+	bool again;
+
+	ret = ret ? ret : mon_qemu_find(NULL, list, sel, &vm, err);
+	again = !ret && is_kept(k, vm->pid); /* named twice */
+	vm_list_free(list);
+	return ret || again ? ret : add_qemu(k, &t, err);
+}
+
+static int find_qemus(struct keep *k, struct kvmft_err *err)
+{
+	const struct record_config *o = k->o;
+	int ret = 0;
+
+	for (size_t i = 0; i < o->qmp.n && !ret; i++)
+		ret = add_qemu(k, &(struct qemu_target){ .qmp = o->qmp.v[i] }, err);
+	for (size_t i = 0; i < o->hmp.n && !ret; i++)
+		ret = add_qemu(k, &(struct qemu_target){ .hmp = o->hmp.v[i] }, err);
+	if (o->qmp.n || o->hmp.n)
+		return ret;
+	for (size_t i = 0; i < o->vms.n && !ret; i++)
+		ret = add_vm(k, o->vms.v[i], err);
+	return o->vms.n ? ret : add_all(k, err);
+}
+
+/* ---- what is wanted of each ---- */
+
+static int want_default(struct kept *q, struct kvmft_err *err)
+{
+	size_t found = 0;
+	int ret = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(default_events) && !ret; i++)
+		if (mon_events_get(&q->before, default_events[i])) {
+			ret = mon_switches_add(&q->want, default_events[i], true, err);
+			found++;
+		}
+	return ret || found ? ret : err_set(err, ENOENT, "%s has none of the default events",
+					    monitor_name(q->q.m));
+}
+
+static int want_all(struct keep *k, struct kept *q, struct kvmft_err *err)
+{
+	struct sbuf notes = { 0 };
+	int ret = 0;
+
+	for (size_t i = 0; i < k->o->qemu.n && !ret; i++) {
+		const char *text = k->o->qemu.v[i];
+
+		if (!strcmp(text, "default"))
+			ret = want_default(q, err);
+		else
+			ret = mon_switches_add(&q->want, text + (*text == '-'), *text != '-', err);
+	}
+	ret = ret ? ret : qemu_check(&q->before, &q->want, &notes, err);
+	for (char *p = notes.s, *next; p && *p; p = next) {
+		size_t n = strcspn(p, "\n");
+
+		next = p + n + !!p[n];
+		p[n] = '\0';
+		answer_line(k, 'N', p);
+	}
+	sbuf_free(&notes);
+	return ret;
+}
+
+/* The monitor knows the command of back end simple, if it is there, better than any text in a file. */
+static void ask_simple(const struct kept *q, struct mon_program *p)
+{
+	struct sbuf help = { 0 };
+
+	if (!monitor_human(q->q.m, "help trace-file", &help, NULL) && help.s && strstr(help.s, "trace-file"))
+		sbuf_addf(&p->found, "%ssimple:command", p->found.len ? "," : "");
+	sbuf_free(&help);
+}
+
+/* "qemu pid version monitor ...": which QEMU was met. */
+static int tell_qemu(struct keep *k, struct kept *q, struct kvmft_err *err)
+{
+	struct mon_program p = { .path = { 0 } };
+	struct sbuf line = { 0 }, version = { 0 };
+	int ret = monitor_version(q->q.m, &version, err);
+
+	if (q->q.pid)
+		(void)!mon_program_read(NULL, q->q.pid, &p);
+	ask_simple(q, &p);
+	record_met_line(&line, q->q.pid, &p);
+	meta_str(&line, "version", version.s);
+	meta_str(&line, "monitor", monitor_name(q->q.m));
+	meta_str(&line, "name", q->q.name);
+	if (line.s)
+		answer_line(k, 'M', line.s);
+	sbuf_free(&line);
+	sbuf_free(&version);
+	mon_program_free(&p);
+	return ret;
+}
+
+static int prepare(struct keep *k, struct kvmft_err *err)
+{
+	int ret = find_qemus(k, err);
+
+	for (size_t i = 0; i < k->n && !ret; i++) {
+		ret = want_all(k, &k->v[i], err);
+		ret = ret ? ret : tell_qemu(k, &k->v[i], err);
+	}
+	return ret;
+}
+
+/* ---- on ---- */
+
+static void flush_names(struct keep *k, const struct kept *q, struct sbuf *names, bool was)
+{
+	struct sbuf line = { 0 };
+
+	if (!names->len)
+		return;
+	meta_begin(&line, "qemu_on");
+	meta_u64(&line, "pid", q->q.pid);
+	meta_u64(&line, "before", was);
+	meta_str(&line, "events", names->s);
+	if (line.s)
+		answer_line(k, 'M', line.s);
+	sbuf_free(&line);
+	sbuf_reset(names);
+}
+
+/* "qemu_on pid before events": those that are on; before: they were on already. */
+static size_t tell_on(struct keep *k, const struct kept *q, const struct mon_events *now)
+{
+	struct sbuf names[2] = { { 0 }, { 0 } };
+	size_t switched = 0;
+
+	for (size_t i = 0; i < now->n; i++) {
+		const struct mon_event *was = mon_events_get(&q->before, now->v[i].name);
+		bool before = was && was->state == MON_ENABLED;
+
+		if (now->v[i].state != MON_ENABLED)
+			continue;
+		switched += !before;
+		sbuf_addf(&names[before], "%s%s", names[before].len ? "," : "", now->v[i].name);
+		if (names[before].len > NAMES_PER_LINE)
+			flush_names(k, q, &names[before], before);
+	}
+	for (int i = 0; i < 2; i++) {
+		flush_names(k, q, &names[i], i);
+		sbuf_free(&names[i]);
+	}
+	return switched;
+}
+
+/* Without '-' patterns: they cannot go to QEMU as they are, what was on must stay on. */
+static bool only_on(const struct kept *q)
+{
+	for (size_t i = 0; i < q->want.n; i++)
+		if (!q->want.v[i].on)
+			return false;
+	return true;
+}
+
+static int set_wanted(struct kept *q, struct kvmft_err *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; only_on(q) && i < q->want.n && !ret; i++)
+		ret = qemu_apply(q->q.m, &q->before, &q->want.v[i], err);
+	for (size_t i = 0; !only_on(q) && i < q->before.n && !ret; i++) {
+		const struct mon_event *e = &q->before.v[i];
+
+		if (e->state == MON_DISABLED && mon_switches_get(&q->want, e->name) == 1)
+			ret = monitor_set(q->q.m, e->name, true, err);
+	}
+	return ret;
+}
+
+/* Before anything is switched: what has to go off if we get killed. Without that it works as well. */
+static void note_left(struct keep *k)
+{
+	struct kvmft_err err = { .text = "" };
+	struct sbuf text = { 0 };
+
+	for (size_t i = 0; i < k->n; i++) {
+		const struct kept *q = &k->v[i];
+
+		qemu_left_add(&text, &q->q, &q->where);
+		for (size_t j = 0; j < q->before.n; j++)
+			if (q->before.v[j].state == MON_DISABLED &&
+			    mon_switches_get(&q->want, q->before.v[j].name) == 1)
+				sbuf_addf(&text, "on %s\n", q->before.v[j].name);
+	}
+	if (qemu_left_write(&text, &err))
+		answer_line(k, 'N', err.text);
+	sbuf_free(&text);
+}
+
+static int switch_on(struct keep *k, struct kept *q, struct kvmft_err *err)
+{
+	struct mon_events now = { 0 };
+	struct sbuf note = { 0 };
+	size_t n;
+	int ret;
+
+	q->on = true;
+	ret = set_wanted(q, err);
+	ret = ret ? ret : monitor_events(q->q.m, &now, err);
+	if (ret)
+		return ret;
+	n = tell_on(k, q, &now);
+	sbuf_addf(&note, "%zu trace events of QEMU %u are on for this capture", n, q->q.pid);
+	if (note.s)
+		answer_line(k, 'N', note.s);
+	sbuf_free(&note);
+	mon_events_free(&now);
+	return 0;
+}
+
+/* ---- and back ---- */
+
+static bool has_ended(struct kept *q)
+{
+	struct vm_task task;
+	uint64_t start;
+
+	q->gone = q->gone || monitor_idle(q->q.m) != 0;
+	return q->gone && q->q.pid && vm_task_read(NULL, q->q.pid, &task, &start) != 0;
+}
+
+static bool any_was_on(const struct kept *q, const char *pattern)
+{
+	for (size_t i = 0; i < q->before.n; i++)
+		if (q->before.v[i].state == MON_ENABLED && str_glob(pattern, q->before.v[i].name))
+			return true;
+	return false;
+}
+
+/* A wildcard none of whose events was on goes off at once, not by thousands of names. */
+static int wildcards_off(struct kept *q, struct kvmft_err *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; only_on(q) && i < q->want.n && !ret; i++)
+		if (strchr(q->want.v[i].pattern, '*') && !any_was_on(q, q->want.v[i].pattern))
+			ret = monitor_set(q->q.m, q->want.v[i].pattern, false, err);
+	return ret;
+}
+
+static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
+{
+	struct mon_events now = { 0 };
+	struct sbuf note = { 0 };
+	int ret;
+
+	if (!q->on)
+		return 0;
+	monitor_patience(q->q.m, BACK_TIMEOUT_NS);
+	ret = wildcards_off(q, err);
+	ret = ret ? ret : monitor_events(q->q.m, &now, err);
+	/* Only what we switched: what somebody else has switched off meanwhile stays off. */
+	for (size_t i = 0; i < now.n; i++)
+		if (now.v[i].state != MON_ENABLED || mon_switches_get(&q->want, now.v[i].name) != 1) {
+			struct mon_event *was = mon_events_get(&q->before, now.v[i].name);
+
+			if (was)
+				was->state = now.v[i].state;
+		}
+	ret = ret ? ret : qemu_restore(q->q.m, &q->before, &now, err);
+	mon_events_free(&now);
+	if (ret && has_ended(q)) { /* with it went its states */
+		sbuf_addf(&note, "QEMU %u has ended during the capture", q->q.pid);
+		if (note.s)
+			answer_line(k, 'N', note.s);
+		sbuf_free(&note);
+		ret = 0;
+	}
+	if (!ret)
+		return 0;
+	return err_set(err, ret, "trace events of QEMU %u stay on: %s (kvmft qemu events --state enabled "
+		       "shows them, kvmft reset tries again)", q->q.pid, err->text);
+}
+
+static int switch_all(struct keep *k, int (*how)(struct keep *, struct kept *, struct kvmft_err *),
+		      bool stop, struct kvmft_err *err)
+{
+	int first = 0;
+
+	for (size_t i = 0; i < k->n && !(first && stop); i++) {
+		struct kvmft_err why = { .text = "" };
+		int ret = how(k, &k->v[i], &why);
+
+		if (ret && !first) {
+			first = ret;
+			*err = why;
+		}
+	}
+	return first;
+}
+
+/* ---- the process ---- */
+
+/* Until the recorder says something, or is gone (0); meanwhile QEMUs may talk, and end. */
+static char wait_word(struct keep *k, int in)
+{
+	struct pollfd *p = calloc(k->n + 1, sizeof(*p));
+	char word = 0;
+
+	while (p) {
+		p[0] = (struct pollfd){ .fd = in, .events = POLLIN };
+		for (size_t i = 0; i < k->n; i++)
+			p[i + 1] = (struct pollfd){ .fd = k->v[i].gone ? -1 : monitor_fd(k->v[i].q.m),
+						    .events = POLLIN };
+		if (poll(p, k->n + 1, -1) < 0) {
+			if (errno == EINTR)
+				continue;
+			break;
+		}
+		for (size_t i = 0; i < k->n; i++)
+			if (p[i + 1].revents && monitor_idle(k->v[i].q.m))
+				k->v[i].gone = true;
+		if (p[0].revents) {
+			if (read(in, &word, 1) != 1)
+				word = 0;
+			break;
+		}
+	}
+	free(p);
+	return word;
+}
+
+static void keep_free(struct keep *k)
+{
+	for (size_t i = 0; i < k->n; i++) {
+		qemu_close(&k->v[i].q);
+		mon_events_free(&k->v[i].before);
+		mon_switches_free(&k->v[i].want);
+	}
+	free(k->v);
+	sbuf_free(&k->answer);
+}
+
+_Noreturn void qemu_keep_main(const struct record_config *o, int in, int out)
+{
+	struct keep k = { .o = o };
+	struct kvmft_err err = { .text = "" };
+	char word = 0;
+
+	if (prepare(&k, &err) || record_confine_helper(SANDBOX_CALLS_MONITOR, &err))
+		answer_error(&k, &err);
+	if (!answer_end(&k, out))
+		word = wait_word(&k, in);
+	if (word == QEMU_KEEP_ON) {
+		note_left(&k);
+		if (switch_all(&k, switch_on, true, &err))
+			answer_error(&k, &err);
+		word = answer_end(&k, out) ? 0 : wait_word(&k, in);
+	}
+	if (switch_all(&k, switch_back, false, &err))
+		answer_error(&k, &err);
+	else
+		qemu_left_done();
+	if (word)
+		(void)!answer_end(&k, out);
+	keep_free(&k);
+	_exit(0);
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * record.c: a recording from its options to its end.
+ *
+ * Order matters here. The kernel is asked about everything that can fail (events, filters, clock)
+ * before the output exists; the instance records only when all is ready; TSC offsets are read
+ * after kvm_write_tsc_offset is being recorded, so that no change falls in between; and whatever
+ * happens, the way back runs through record_undo().
+ */
+#include "record.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- setting up and undoing ---- */
+
+static int record_start(struct record *r)
+{
+	int ret;
+
+	r->started = true;
+	r->tracing = true;
+	/* Enabling takes its time for each event; what is recorded begins with all of them at once. */
+	ret = kinst_events_enable(r->k, r->err);
+	/* Not sooner: a ring that is off does not let its readers sleep. */
+	ret = ret ? ret : record_cpus(r);
+	if (ret)
+		return ret;
+	meta_begin(&r->line, "begin");
+	meta_u64(&r->line, "tsc", krdtsc_now());
+	ret = kinst_tracing(r->k, true, r->err);
+	if (ret)
+		return ret;
+	r->live_ns = util_now_ns();
+	ret = capw_meta(r->w, &r->line);
+	if (ret)
+		return err_set(r->err, -ret, "cannot write meta: %s", strerror(-ret));
+	ret = record_marker_start(r);
+	if (ret)
+		return ret;
+	ret = record_facts_vms(r, false);
+	ret = ret ? ret : record_tids_again(r, true);
+	ret = ret ? ret : record_qemu_on(r);
+	return ret ? ret : record_watch_tell(r, RECORD_LIVE);
+}
+
+/* An event whose handler was running when its event was disabled may come last of all. */
+static bool ring_is_empty(struct record *r)
+{
+	struct kstats s;
+
+	for (size_t i = 0; i < r->ncpu; i++)
+		if (!kinst_stats(r->k, r->drain[i].cpu, &s, NULL) && s.entries)
+			return false;
+	return true;
+}
+
+/*
+ * So that what is recorded ends with all events at once. Where a full disk does not take the line, others will
+ * fail that matter more.
+ */
+static void record_off(struct record *r)
+{
+	if (kinst_tracing(r->k, false, NULL))
+		return;
+	meta_begin(&r->line, "stop");
+	meta_u64(&r->line, "tsc", krdtsc_now());
+	(void)!capw_meta(r->w, &r->line);
+}
+
+/*
+ * Recording off, then the events (a ring that is off still costs), then empty it. The threads end before the
+ * events, which take their time one by one: a ring that is off does not let its readers sleep.
+ */
+static int record_stop(struct record *r)
+{
+	int ret = 0, off = 0;
+
+	record_marker_stop(r);
+	if (r->tracing)
+		record_off(r);
+	drain_join(r->drain, r->ncpu);
+	if (r->tracing)
+		off = kinst_events_disable(r->k);
+	r->tracing = false;
+	if (off && !r->err->text[0])
+		err_set(r->err, -off, "cannot disable the events: %s", strerror(-off));
+	if (r->o->flight)
+		return off;
+	for (int i = 0; i < 3 && !ret; i++) {
+		ret = drain_finish(r->drain, r->ncpu);
+		if (ret || ring_is_empty(r))
+			break;
+		usleep(1000);
+	}
+	for (size_t i = 0; ret && i < r->ncpu; i++)
+		if (r->drain[i].error) {
+			err_set(r->err, -r->drain[i].error, "cannot %s the data of CPU %u: %s; what was "
+				"written before is readable",
+				r->drain[i].error_is_write ? "write" : "read", r->drain[i].cpu,
+				strerror(-r->drain[i].error));
+			break;
+		}
+	return off ? off : ret;
+}
+
+static void record_undo(struct record *r)
+{
+	struct kvmft_err err = { .text = "" };
+
+	if (r->started)
+		record_stop(r);
+	(void)!record_qemu_end(r);
+	record_store_close(r);
+	record_flight_free(r);
+	if (kinst_destroy(r->k, &err) && err.text[0])
+		r->note("%s", err.text);
+	record_trigger_free(r);
+	record_sdt_free(r);
+	record_look_end(r);
+	record_watch_end(r);
+	capw_close(r->w);
+	record_place_free(r);
+	vm_list_free(r->vms);
+	kevent_list_free(&r->events);
+	ktracefs_close(r->t);
+	free(r->tids.v);
+	u64map_free(&r->tasks_told);
+	free(r->met.v);
+	free(r->env.affinity);
+	sbuf_free(&r->line);
+}
+
+static void sweep_leftovers(struct record *r)
+{
+	struct kreset leftovers = { 0 };
+
+	if (kreset_sweep(r->t, false, &leftovers, NULL) == 0 && leftovers.instances && !r->o->quiet)
+		r->note("removed %u instance(s) that a killed kvmft had left", leftovers.instances);
+	kreset_free(&leftovers);
+	record_qemu_leftovers(r->note);
+}
+
+static int count_cpus(struct record *r)
+{
+	struct kcpus possible = { 0 };
+	int ret = kcpus_read(KCPU_POSSIBLE, &possible);
+
+	if (ret)
+		return err_set(r->err, -ret, "cannot read the list of CPUs: %s", strerror(-ret));
+	r->ncpu_max = possible.n;
+	kcpus_free(&possible);
+	return 0;
+}
+
+static int record_prepare(struct record *r)
+{
+	int ret;
+
+	ret = ktracefs_open(NULL, KTRACEFS_MOUNT, &r->t, r->err);
+	ret = ret ? ret : record_place_open(r);
+	ret = ret ? ret : record_watch_start(r);
+	if (ret)
+		return ret;
+	ret = ktsc_facts_read(r->t, &r->tsc);
+	if (ret)
+		return err_set(r->err, -ret, "cannot read CPU facts: %s", strerror(-ret));
+	sweep_leftovers(r);
+	/* For the TSC offsets; a machine without debugfs is told in the VM list, not here. */
+	if (vm_debugfs_mount(NULL, NULL))
+		errno = 0;
+	ret = count_cpus(r);
+	ret = ret ? ret : record_nofile(r);
+	ret = ret ? ret : record_side(r);
+	ret = ret ? ret : record_look_start(r);
+	ret = ret ? ret : record_tids(r);
+	ret = ret ? ret : record_modules(r);
+	ret = ret ? ret : record_qemu_start(r);
+	ret = ret ? ret : ktracefs_clock_check(r->t, r->o->clock, r->err);
+	ret = ret ? ret : record_events(r);
+	ret = ret ? ret : record_sdt_prepare(r);
+	ret = ret ? ret : record_flight_check(r);
+	ret = ret ? ret : record_instance(r);
+	ret = ret ? ret : record_marker_ready(r);
+	ret = ret ? ret : record_flight_arm(r);
+	ret = ret ? ret : capw_create(&r->place.name, &r->w, r->err);
+	ret = ret ? ret : record_store_open(r);
+	ret = ret ? ret : record_cpus_open(r);
+	ret = ret ? ret : record_facts_begin(r);
+	return ret ? ret : record_qemu_facts(r);
+}
+
+/* Even after a full disk as much as possible is written down; the first error counts. */
+static int record_finish(struct record *r)
+{
+	int (*const step[])(struct record *) = {
+		record_store_news, record_loss_end, record_facts_bracket, record_clocks_end,
+		record_facts_tasks, record_facts_end,
+	};
+	bool off = r->o->flight && !(r->o->trigger && r->flight.fired);
+	int first, ret;
+
+	record_marker_stop(r);
+	if (off && r->tracing) /* at the end, unless the trigger's was what was wanted */
+		off = !kinst_tracing(r->k, false, NULL);
+	first = off ? record_flight_dump(r, "end") : 0;
+	ret = record_stop(r);
+	first = first ? first : record_qemu_end(r);
+	first = first ? first : ret;
+	ret = record_facts_vms(r, true);
+	first = first ? first : ret;
+	for (size_t i = 0; i < ARRAY_SIZE(step); i++) {
+		/* Clocks and names are nice to have; on a full disk the last line matters more. */
+		if (first && (step[i] == record_facts_tasks || step[i] == record_clocks_end))
+			continue;
+		ret = step[i](r);
+		first = first ? first : ret;
+	}
+	return first;
+}
+
+/* It was recorded, as far as it could be written. */
+static bool is_disk_error(int ret)
+{
+	return ret == -ENOSPC || ret == -EDQUOT || ret == -EIO || ret == -EFBIG;
+}
+
+static int record_result(struct record *r)
+{
+	bool incomplete = r->lost && !r->o->allow_lost;
+	uint64_t bytes = 0;
+	char size[32];
+
+	for (size_t i = 0; i < r->ncpu; i++)
+		bytes += r->drain[i].bytes;
+	if (!r->o->quiet || incomplete)
+		r->note("%s: %llu events, %s, %llu lost (%s)", capw_path(r->w),
+			 (unsigned long long)r->stored, str_bytes(size, sizeof(size), bytes),
+			 (unsigned long long)r->lost, r->end_reason);
+	return incomplete ? KVMFT_INCOMPLETE : KVMFT_OK;
+}
+
+/* What had the name of the capture before, and old ones: they go when the new one is complete. */
+static void record_replaced(struct record *r, int ret)
+{
+	struct kvmft_err first = *r->err;
+
+	if (!ret && (r->o->force || r->o->keep_captures.set) && record_watch_tell(r, RECORD_DONE))
+		r->note("%s", r->err->text);
+	else if (ret && r->place.name.aside[0])
+		r->note("what it was to replace is there as %s%s", r->place.shown, r->place.name.aside);
+	*r->err = first;
+}
+
+int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft_err *err)
+{
+	bool command = argv[0] != NULL;
+	struct record r = {
+		.o = o, .note = note, .err = err, .watch = { .to = -1, .from = -1 }, .place = { .dir = -1 },
+		.store = { .wake_fd = -1 }, .qemu = { .to = -1, .from = -1 }, .look = { .to = -1, .from = -1 },
+	};
+	struct record_child child = { .go = -1, .failed = -1 };
+	int ret, exit_code = KVMFT_FAILED;
+
+	/* What is wrong with the options is told before anything is swept or started. */
+	if (o->host && o->guest)
+		return err_usage(err, "--host and --guest exclude each other");
+	ret = record_place_options(o, err);
+	ret = ret ? ret : record_environment(argv, err);
+	ret = ret ? ret : record_store_check(&r);
+	ret = ret ? ret : record_marker_check(&r, command ? argv : NULL);
+	ret = ret ? ret : record_qemu_check(o, err);
+	if (ret)
+		return ret;
+	/* A folder without rights for its owner would be closed to us, who gave up passing over them. */
+	r.env.umask = umask(077);
+	ret = record_signals_block();
+	if (ret)
+		return err_set(err, -ret, "cannot block signals: %s", strerror(-ret));
+	ret = record_affinity(&r);
+	ret = ret ? ret : record_prepare(&r);
+	if (!ret && command)
+		ret = record_child_fork(&r, argv, &child);
+	if (!ret)
+		ret = record_confine(&r, child.pid);
+	if (!ret)
+		ret = record_start(&r);
+	if (!ret) {
+		record_child_release(&child);
+		ret = record_met_command(&r, &child, true);
+		if (!o->quiet && !command && !o->duration.set && isatty(STDERR_FILENO))
+			note("recording into %s, Ctrl-C ends it", capw_path(r.w));
+		ret = ret ? ret : record_wait(&r, &child);
+	}
+	if (!ret && command)
+		ret = record_child_error(&child, argv[0], err);
+	if (!ret && command)
+		record_child_tell(&child, argv[0], note);
+	record_child_end(&child);
+	if (r.started) {
+		struct kvmft_err first = *err;
+		int fin = record_finish(&r);
+
+		r.started = false;
+		if (ret)
+			*err = first; /* what ended the recording tells more than what followed */
+		ret = ret ? ret : fin;
+		if (is_disk_error(ret))
+			err->code = KVMFT_INCOMPLETE;
+	}
+	record_replaced(&r, ret);
+	if (!ret)
+		exit_code = record_result(&r);
+	record_undo(&r);
+	return ret ? ret : exit_code;
+}

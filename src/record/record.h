@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * record.h: the parts of a recording.
+ *
+ * record.c         the order in which things are set up and undone
+ * what.c           which side, events and threads; threads that appear later
+ * ring.c           the instance and its size; CPUs, also those that come up later
+ * place.c          the capture's place: -o, or --output-dir with its lock and its retention
+ * guard.c          environment, modules, privileges
+ * store.c          the capture: limits, segments, and what becomes of old ones
+ * sdt.c            markers of programs, --sdt
+ * marker.c         markers of programs in trace_marker, --marker
+ * facts.c          what goes into the capture besides events
+ * clocks.c         ... and of clocks that need a trace or a probe to be read
+ * loss.c           the ring's counters: what was produced, stored and lost, and where
+ * flight.c         the flight recorder: triggers, and writing the ring out
+ * trigger.c        ... and the trigger that no event is: an exit that lasts long
+ * child.c          COMMAND
+ * met.c            the QEMUs that were met
+ * look.c           the process that looks at others for a recorder that may not
+ * watch.c          the process that cleans up after a recorder that was killed
+ * qemu.c           --qemu, and the process that speaks to QEMU
+ * qemu_keep.c      what that process does
+ * small.c          refuses --qemu and --sdt, in the small build
+ * loop.c           the wait: signals, time, child, limits
+ */
+#ifndef KVMFT_RECORD_RECORD_H
+#define KVMFT_RECORD_RECORD_H
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "kvmft/capture.h"
+#include "kvmft/drain.h"
+#include "kvmft/guest_clock.h"
+#include "kvmft/kernel.h"
+#include "kvmft/monitor.h"
+#include "kvmft/record.h"
+#include "kvmft/sandbox.h"
+#include "kvmft/vm.h"
+
+/* What COMMAND gets back of the things that we change for ourselves. */
+struct record_env {
+	mode_t umask;
+	struct rlimit nofile;
+	cpu_set_t *affinity; /* NULL = was not changed */
+	size_t affinity_size;
+	bool has_nofile;
+};
+
+#define RECORD_END_FILES	(128u << 10) /* names of tasks, written when the data are */
+#define RECORD_SMALLEST_SEGMENT (64u << 10)
+#define RECORD_LEAST_ROOM	(RECORD_END_FILES + RECORD_SMALLEST_SEGMENT)
+
+#define RECORD_CLOCKS 3 /* local, global, perf */
+
+/* Counters of a CPU's ring: where they stood when they were looked at last. */
+struct record_seen {
+	uint64_t dropped; /* by a full ring that keeps the oldest; not flagged in the data */
+	uint64_t now;	  /* ring's clock */
+	uint64_t taken;	  /* sub-buffers, of the whole recording */
+	uint64_t flushed; /* events read, when it was flushed last */
+};
+
+struct record_flight {
+	struct kinst *watch;   /* user space watches here for the trigger; NULL = the kernel does */
+	struct kevent_list on; /* the event, and its filter */
+	/* of trigger.c: its synthetic event ("" = none), how long in clock units, its trigger */
+	char synth[64];
+	uint64_t bound;
+	char bound_text[128];
+	bool armed, fired;
+};
+
+/* Trace clocks beside the TSC, read when there was no capture yet to write them to: width UINT64_MAX = not read. */
+struct record_clocks {
+	struct kclock_sample first[RECORD_CLOCKS];
+};
+
+struct record {
+	const struct record_config *o;
+	note_fn *note;
+	struct kvmft_err *err;
+	struct record_env env;
+	enum cap_side side;
+	struct ktracefs *t;
+	struct ktsc_facts tsc;
+	struct kevent_list events;
+	struct kinst *k;
+	struct capw *w;
+	size_t ncpu_max;	    /* possible CPUs */
+	size_t ncpu;		    /* of which so many are recorded: drain[], seen[] */
+	struct drain_cpu *drain;    /* room for ncpu_max; an entry never moves */
+	struct record_seen *seen;
+	struct drain_store store;
+	struct capw_removed removed; /* under the store's lock */
+	pthread_mutex_t meta_lock;  /* of later below: threads add to it */
+	struct sbuf later;	    /* records that wait to be written to meta */
+	unsigned int segments_told; /* in meta */
+	uint64_t rotate_ns, flush_ns; /* 0 = never */
+	uint64_t live_ns;	    /* util_now_ns() when all events were on */
+	struct vm_list *vms;	    /* as last scanned */
+	struct kpids {
+		int32_t *v;
+		size_t n, cap;
+	} tids;			    /* --vm, --vcpu and -p: in set_event_pid */
+	struct u64map tasks_told; /* threads in meta: id, and a hash of what was told */
+	bool tgids;		  /* the kernel notes the process of every thread, for us */
+	struct record_clocks clocks;
+	struct sbuf line;	    /* meta record under construction */
+	struct record_flight flight;
+	struct record_sdt *sdt;	    /* NULL without --sdt */
+	enum record_marker marker;
+	bool copying;		    /* the kernel copies markers into the instance */
+	struct record_watch {
+		int pid;      /* 0 = none */
+		int to, from; /* pipes to it */
+	} watch;
+	struct record_qemu {
+		int pid;	   /* of the process that speaks to QEMU; 0 = none */
+		int to, from;	   /* pipes to it */
+		struct sbuf facts; /* records for meta, a line each */
+	} qemu;
+	struct {
+		uint32_t *v;
+		size_t n, cap;
+	} met;			    /* PIDs of QEMUs that meta tells of */
+	uint64_t lost;		    /* events, all CPUs; known after the end */
+	uint64_t stored;	    /* events in the capture */
+	uint64_t did_not_fit;	    /* part of lost: a limit or a failure kept them out */
+	bool stand_in;		    /* in tids for want of a vCPU that has run */
+	bool store_ready, tracing, started;
+	const char *end_reason;
+	struct record_place {
+		int dir;	   /* that the capture is in; --output-dir: locked while it is open */
+		char *shown;	   /* what stands before its name in messages */
+		struct capw_name name;
+	} place;
+	struct record_look {
+		int pid;      /* 0 = none */
+		int to, from; /* pipes to it */
+	} look;
+	unsigned int confined;	    /* enum sandbox_layer */
+};
+
+/* ---- what.c ---- */
+
+int record_side(struct record *r);
+int record_events(struct record *r);
+int record_tids(struct record *r);
+/* Do events come from threads of which /proc may not tell before they end? */
+bool record_wants_tgids(const struct record *r);
+/*
+ * Threads that have appeared since; cheap when nothing is filtered by thread. With --vcpu it costs
+ * a look through debugfs, which is left out when all have threads, unless thorough.
+ */
+int record_tids_again(struct record *r, bool thorough);
+
+/* ---- sdt.c ---- */
+
+/* Makes the uprobes and adds their events to r->events; after the sweep, before the instance. */
+int record_sdt_prepare(struct record *r);
+/*
+ * What an event and its format text are called in the capture: of those that are no markers the
+ * names stay. *format is the caller's, before and after. 0 or -ENOMEM.
+ */
+int record_sdt_name(const struct record *r, const struct kevent *e, const char **sys,
+		    const char **name, char **format);
+int record_sdt_facts(struct record *r); /* as those of facts.c */
+void record_sdt_free(struct record *r);
+
+/* ---- marker.c ---- */
+
+/* Whose markers, by option and COMMAND (NULL: none; else NULL-terminated); before anything is made. */
+int record_marker_check(struct record *r, char **argv);
+int record_marker_ready(struct record *r); /* can this kernel? With the instance there. */
+int record_marker_facts(struct record *r);
+/* While the instance copies, tracing must be on: after it is switched on, before it is off. */
+int record_marker_start(struct record *r);
+void record_marker_stop(struct record *r);
+
+/* ---- ring.c ---- */
+
+int record_affinity(struct record *r);	/* --cpus, before any thread */
+int record_nofile(struct record *r);
+int record_instance(struct record *r);
+/*
+ * Opens what is needed to record the CPUs that are online: before privileges are dropped, because many
+ * CPUs' pipes may need them.
+ */
+int record_cpus_open(struct record *r);
+/* The same for those that were not before, and starts their threads. */
+int record_cpus(struct record *r);
+uint64_t record_ring_bytes(const struct record *r); /* of one CPU */
+
+/* ---- store.c ---- */
+
+int record_store_check(struct record *r); /* the options, before anything is made */
+int record_store_open(struct record *r);
+/* From any thread: a record that is to be written to meta. Frees it. */
+void record_store_add(struct record *r, struct sbuf *line);
+/* Writes to meta what threads have left for it. */
+int record_store_news(struct record *r);
+/* Flight recorder: all of a segment is written, and an old one may go. 0 or -errno. */
+int record_store_written(struct record *r, unsigned int segment);
+/* What was kept free for the names of tasks may be used. */
+void record_store_no_more_data(struct record *r);
+void record_store_close(struct record *r);
+
+/* ---- place.c ---- */
+
+/* Options that do not go together: 0 or -EINVAL. Quiet when it is cron that reads our words. */
+int record_place_options(struct record_config *o, struct kvmft_err *err);
+/* Opens the directory, finds a name and room. Nothing is made. 0 or -errno with r->err set. */
+int record_place_open(struct record *r);
+void record_place_free(struct record *r);
+/* By the watcher, when it is told: see record_watch_tell(). */
+int record_place_take(struct record *r, struct kvmft_err *err);
+int record_place_done(struct record *r, struct kvmft_err *err);
+
+/* ---- guard.c ---- */
+
+/* Refuses variables that would let somebody else's code in; command ends with NULL. */
+int record_environment(char **command, struct kvmft_err *err);
+/* --load-modules: 0 when nothing is missing (any more), or -errno with r->err set. */
+int record_modules(struct record *r);
+/*
+ * Drops what is not needed from here on, for this thread and those started later. After the
+ * capture and the instance exist and COMMAND was forked, before the draining threads.
+ */
+int record_confine(struct record *r, pid_t child);
+/* The same for its helpers: the watcher, and who speaks to QEMU. 0 or -errno with err set. */
+int record_confine_helper(enum sandbox_calls calls, struct kvmft_err *err);
+
+/* ---- facts.c: each appends to meta; 0 or -errno with r->err set ---- */
+
+int record_put(struct record *r); /* r->line as one record */
+int record_facts_begin(struct record *r);	/* before tracing starts */
+int record_facts_event(struct record *r, const struct kevent *e);
+int record_facts_cpus(struct record *r);
+int record_facts_vms(struct record *r, bool end); /* after it started, and again at the end */
+int record_facts_bracket(struct record *r);
+int record_facts_tasks(struct record *r);
+int record_facts_end(struct record *r);
+
+/* ---- clocks.c: as above ---- */
+
+/* In the new instance, whose clock is what it was born with, before anything else uses it. */
+void record_clocks_first(struct record *r);
+/* Before tracing starts; g: the guest's clock, NULL on a host. */
+int record_clocks_begin(struct record *r, const struct kguest_clock *g);
+/* When all that the ring has to tell was told: it is used for this. */
+int record_clocks_end(struct record *r);
+
+/* ---- loss.c ---- */
+
+int record_loss_begin(struct record *r);
+/* For struct drain_store: from the draining threads. */
+void record_loss_look(void *record, struct drain_cpu *c);
+uint64_t record_loss_events(void *record, const void *subbuf);
+int record_loss_join(void *record, void *subbuf, const void *more);
+/* Final counters into meta and into r, and a line for each CPU that lost events. */
+int record_loss_end(struct record *r);
+
+/* ---- flight.c ---- */
+
+int record_flight_check(struct record *r);
+/* Before tracing is on. */
+int record_flight_arm(struct record *r);
+/* Did the trigger fire since the last call? 1, 0 or -errno. */
+int record_flight_fired(struct record *r);
+/* Writes the ring out as a segment of its own. */
+int record_flight_dump(struct record *r, const char *why);
+void record_flight_free(struct record *r);
+
+/* ---- trigger.c: --trigger exit-longer=DURATION ---- */
+
+bool record_trigger_is_longer(const struct record *r);
+int record_trigger_longer_check(struct record *r); /* the option, before anything is made */
+int record_trigger_longer_arm(struct record *r);   /* in r->k, before tracing is on */
+int record_trigger_longer_again(struct record *r); /* the ring was off and is to be switched on */
+void record_trigger_free(struct record *r);	   /* after r->k is gone */
+
+/* ---- child.c ---- */
+
+struct record_child {
+	int pid;
+	int go;	    /* write end of the pipe that releases the child */
+	int failed; /* read end of the pipe on which it tells that exec failed */
+	int status; /* of waitpid(), once it has ended: pid is 0 then */
+};
+
+/* Forks COMMAND, which waits until record_child_release(). 0 or -errno. */
+int record_child_fork(const struct record *r, char **argv, struct record_child *c);
+void record_child_release(struct record_child *c);
+/* After its end: 0, or -errno with err set when the command could not be run at all. */
+int record_child_error(struct record_child *c, const char *name, struct kvmft_err *err);
+/* Notes how it ended when that was not well: what was recorded may not be what was wanted. */
+void record_child_tell(const struct record_child *c, const char *name, note_fn *note);
+/* Never let it run (set-up failed), or end it (SIGTERM) and reap it. */
+void record_child_end(struct record_child *c);
+
+/* ---- met.c ---- */
+
+/* Begins the record of a QEMU: all but its version. */
+void record_met_line(struct sbuf *line, uint32_t pid, const struct mon_program *p);
+/* Such a record was written by somebody else. */
+void record_met_told(struct record *r, const char *line);
+/* Appends the record of process pid, if it is a QEMU, to line. 0 or -errno. */
+int record_met_look(uint32_t pid, struct sbuf *line);
+/* Writes the record of process pid, if it is a QEMU, and was not written yet. 0 or -errno. */
+int record_met(struct record *r, uint32_t pid);
+/* The same for COMMAND and its children; begin: it was released just now. */
+int record_met_command(struct record *r, const struct record_child *c, bool begin);
+
+/* ---- look.c: what is asked of other processes, by whoever may look at them ---- */
+
+/* On a host; after record_side() and before record_confine(). 0 or -errno with r->err set. */
+int record_look_start(struct record *r);
+void record_look_end(struct record *r);
+int record_look_vms(struct record *r, struct vm_list **list, struct kvmft_err *err); /* vm_scan_told() */
+int record_look_tasks(struct record *r, uint32_t pid, vm_task_fn fn, void *ctx);     /* vm_tasks_walk() */
+int record_look_qemu(struct record *r, uint32_t pid, struct sbuf *line);	     /* record_met_look() */
+int record_look_children(struct record *r, uint32_t pid, char **text); /* "ID ID ...", to be freed */
+
+/* ---- watch.c ---- */
+
+/* After record_place_open(). */
+int record_watch_start(struct record *r);
+/* What the watcher is told. Each once, in this order. */
+enum record_stage {
+	RECORD_LIVE = 'l', /* it records: the capture takes its name */
+	RECORD_DONE = 'd', /* it is complete: what it replaces goes */
+};
+/* 0 or -errno with r->err set. */
+int record_watch_tell(struct record *r, enum record_stage stage);
+/* The instance is gone: the watcher has nothing to do any more. */
+void record_watch_end(struct record *r);
+
+/* Makes a forked process independent of the recorder: of its files only these n stay open. */
+void record_detach(const char *name, const int *keep, size_t n);
+
+/* ---- qemu.c ---- */
+
+/* The options alone: 0 or -EINVAL with err set. */
+int record_qemu_check(const struct record_config *o, struct kvmft_err *err);
+/* Switches off what killed recorders have left on, which is told. */
+void record_qemu_leftovers(note_fn *note);
+/* --qemu: finds the QEMUs and looks whether they have the events. Nothing is switched yet. */
+int record_qemu_start(struct record *r);
+/* What was found, for the capture. */
+int record_qemu_facts(struct record *r);
+/* Switches on; what is on goes into the capture. */
+int record_qemu_on(struct record *r);
+/* Switches back, once; harmless when nothing was begun. -errno with r->err set when it failed. */
+int record_qemu_end(struct record *r);
+
+/* ---- qemu_keep.c ---- */
+
+/*
+ * The life of the forked process: prepares, then obeys in (QEMU_KEEP_ON, QEMU_KEEP_END, end of
+ * file) and answers on out, in lines: 'M' and a record for the capture, 'N' and a note, 'E', a
+ * digit (exit code) and what has failed; and '.', the end of an answer.
+ */
+_Noreturn void qemu_keep_main(const struct record_config *o, int in, int out);
+#define QEMU_KEEP_ON  '1'
+#define QEMU_KEEP_END 'q'
+
+/* ---- loop.c ---- */
+
+/* Blocks the signals that end a recording; before any thread or child exists. */
+int record_signals_block(void);
+/*
+ * Waits until a signal, the duration, the command's exit or a limit ends the recording, takes
+ * clock brackets and looks for new CPUs and threads meanwhile, and sets r->end_reason. 0 or -errno.
+ */
+int record_wait(struct record *r, struct record_child *c);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * sdt.c: --sdt, the static markers of programs as events of the recording.
+ *
+ * The kernel's events live in the group kvmft_PID_STARTTIME, which `kvmft reset` knows; in the
+ * capture they are called as `perf` would call them, sdt_PROVIDER:MARKER. They are made before the
+ * instance, enabled in it alone, and removed after it.
+ */
+#include "record.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/sdt_spec.h"
+
+#define MAX_EVENTS 1000 /* each takes the kernel a while to switch on */
+
+/* What is kept of a recording's markers; the i-th event of the plan is the i-th of kname. */
+struct record_sdt {
+	struct kprobes *probes;
+	unsigned int can; /* enum kuprobe_can */
+	struct sdt_spec *spec;
+	size_t nspec;
+	struct sdt_plan plan;
+	char (*kname)[64];
+};
+
+/* ---- which markers ---- */
+
+static int specs_parse(struct record *r, struct record_sdt *s)
+{
+	const struct str_list *list = &r->o->sdt;
+	int ret = 0;
+
+	s->spec = calloc(list->n, sizeof(*s->spec));
+	if (!s->spec)
+		return err_set(r->err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < list->n && !ret; i++) {
+		ret = sdt_spec_parse(list->v[i], &s->spec[i], r->err);
+		s->nspec += !ret;
+	}
+	return ret;
+}
+
+static bool same_file(const struct sdt_spec *a, const struct sdt_spec *b)
+{
+	return a->dev == b->dev && a->ino == b->ino;
+}
+
+/* All that was said of the file of the i-th option, unless an earlier one named it already. */
+static int plan_file(struct record *r, struct record_sdt *s, size_t i)
+{
+	const struct sdt_spec *spec = &s->spec[i];
+	struct sdt_hints h = { 0 };
+	struct sdt_file f = { 0 };
+	size_t n;
+	int ret;
+
+	for (size_t k = 0; k < i; k++)
+		if (same_file(&s->spec[k], spec))
+			return 0;
+	ret = sdt_read(spec->fd, spec->path, &f, r->err);
+	if (!ret && sdt_hints_find(spec, &f, s->nspec, &h))
+		ret = err_set(r->err, ENOMEM, "out of memory");
+	n = h.n;
+	for (size_t k = i; k < s->nspec && !ret; k++) {
+		if (!same_file(&s->spec[k], spec))
+			continue;
+		h.want[n++] = s->spec[k].want;
+		ret = sdt_spec_check(&s->spec[k], &f, r->err);
+	}
+	if (!ret && f.arch == SDT_ARCH_OTHER)
+		ret = err_set(r->err, ENOTSUP, "%s: not a program for x86", spec->path);
+	if (!ret) {
+		ret = sdt_plan_add(&s->plan, &f, i, h.want, n, MAX_EVENTS);
+		if (ret == -E2BIG)
+			err_set(r->err, E2BIG, "%s: more than %d markers: name some, as in %s:PROVIDER:a* "
+				"(kvmft qemu sdt lists them)", spec->path, MAX_EVENTS, spec->path);
+		else if (ret)
+			err_set(r->err, -ret, "%s: %s", spec->path, strerror(-ret));
+	}
+	sdt_hints_free(&h);
+	sdt_free(&f);
+	return ret;
+}
+
+/* What will be missing is said before the recording, unless it was to be quiet. */
+static int plan_check(struct record *r, const struct record_sdt *s)
+{
+	const struct sdt_plan *p = &s->plan;
+
+	if (p->unfit && !p->n)
+		return err_set(r->err, EINVAL, "%s: no such marker can be probed: %s", s->spec[0].path,
+			       p->why_unfit);
+	if (p->unfit && !r->o->quiet)
+		r->note("%zu places of markers cannot be probed: %s", p->unfit, p->why_unfit);
+	for (size_t i = 0; i < p->n; i++) {
+		const struct sdt_event *e = &p->v[i];
+
+		if (e->guarded && !(s->can & KUPROBE_GUARD))
+			return err_lack(r->err, ENOTSUP, "%s:%s: the program guards this marker by a counter, "
+					"which the kernel counts up from Linux 4.20 on", e->provider,
+					e->marker);
+		if (*e->left_out && !r->o->quiet)
+			r->note("%s:%s is recorded without %s", e->provider, e->marker, e->left_out);
+	}
+	return 0;
+}
+
+/* ---- the kernel's events ---- */
+
+static int event_make(struct record *r, struct record_sdt *s, size_t i)
+{
+	const struct sdt_event *e = &s->plan.v[i];
+	int ret = 0;
+
+	snprintf(s->kname[i], sizeof(s->kname[i]), "%.50s_%u", e->name, (unsigned int)i);
+	for (size_t k = 0; k < e->n && !ret; k++) {
+		const struct sdt_place *place = &e->place[k];
+		const struct sdt_spec *spec = &s->spec[place->file];
+		const struct kuprobe u = { .name = s->kname[i], .fd = spec->fd, .path = spec->path,
+					   .offset = place->offset, .guard = place->semaphore,
+					   .args = place->args, .again = k > 0 };
+
+		ret = uprobe_add(s->probes, &u, r->err);
+	}
+	if (ret)
+		return ret;
+	ret = kevent_list_add(&r->events, kprobes_group(s->probes), s->kname[i], e->filter);
+	return ret ? err_set(r->err, ENOMEM, "out of memory") : 0;
+}
+
+int record_sdt_prepare(struct record *r)
+{
+	struct record_sdt *s;
+	int ret;
+
+	if (!r->o->sdt.n)
+		return 0;
+	s = r->sdt = calloc(1, sizeof(*s));
+	if (!s)
+		return err_set(r->err, ENOMEM, "out of memory");
+	ret = specs_parse(r, s);
+	ret = ret ? ret : uprobes_open(r->t, &s->probes, &s->can, r->err);
+	if (ret)
+		return ret;
+	s->plan.flags = (s->can & KUPROBE_CONSTANT ? 0 : SDT_NO_CONSTANTS) |
+			(s->can & KUPROBE_APPEND ? 0 : SDT_ONE_PLACE);
+	for (size_t i = 0; i < s->nspec && !ret; i++)
+		ret = plan_file(r, s, i);
+	ret = ret ? ret : plan_check(r, s);
+	if (ret)
+		return ret;
+	s->kname = calloc(s->plan.n, sizeof(*s->kname));
+	if (!s->kname)
+		return err_set(r->err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < s->plan.n && !ret; i++)
+		ret = event_make(r, s, i);
+	return ret;
+}
+
+/* ---- in the capture ---- */
+
+static const struct sdt_event *find_event(const struct record *r, const struct kevent *e)
+{
+	const struct record_sdt *s = r->sdt;
+
+	if (!s || strcmp(e->sys, kprobes_group(s->probes)))
+		return NULL;
+	for (size_t i = 0; i < s->plan.n; i++)
+		if (!strcmp(s->kname[i], e->name))
+			return &s->plan.v[i];
+	return NULL;
+}
+
+/* The first line of a format text is "name: KNAME". */
+static char *renamed(const char *format, const char *name)
+{
+	struct sbuf b = { 0 };
+
+	sbuf_addf(&b, "name: %s", name);
+	sbuf_add(&b, format + strcspn(format, "\n"));
+	return sbuf_take(&b);
+}
+
+int record_sdt_name(const struct record *r, const struct kevent *e, const char **sys,
+		    const char **name, char **format)
+{
+	const struct sdt_event *ours = find_event(r, e);
+	char *text;
+
+	*sys = e->sys;
+	*name = e->name;
+	if (!ours)
+		return 0;
+	text = renamed(*format, ours->name);
+	if (!text)
+		return -ENOMEM;
+	free(*format);
+	*format = text;
+	*sys = ours->sys;
+	*name = ours->name;
+	return 0;
+}
+
+int record_sdt_facts(struct record *r)
+{
+	const struct record_sdt *s = r->sdt;
+	int ret = 0;
+
+	for (size_t i = 0; s && i < s->plan.n && !ret; i++) {
+		const struct sdt_event *e = &s->plan.v[i];
+
+		meta_begin(&r->line, "sdt");
+		meta_str(&r->line, "sys", e->sys);
+		meta_str(&r->line, "name", e->name);
+		meta_str(&r->line, "provider", e->provider);
+		meta_str(&r->line, "marker", e->marker);
+		meta_str(&r->line, "binary", s->spec[e->place[0].file].path);
+		meta_u64(&r->line, "places", e->n);
+		meta_str(&r->line, "left_out", *e->left_out ? e->left_out : NULL);
+		ret = record_put(r);
+	}
+	return ret;
+}
+
+/* After the instance: an event that is enabled somewhere cannot be removed. */
+void record_sdt_free(struct record *r)
+{
+	struct record_sdt *s = r->sdt;
+	int ret;
+
+	if (!s)
+		return;
+	ret = kprobes_close(s->probes);
+	if (ret)
+		r->note("cannot remove the uprobes of the markers: %s (kvmft reset removes them later)",
+			 strerror(-ret));
+	for (size_t i = 0; i < s->nspec; i++)
+		sdt_spec_free(&s->spec[i]);
+	sdt_plan_free(&s->plan);
+	free(s->spec);
+	free(s->kname);
+	free(s);
+	r->sdt = NULL;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * what.c: which side is recorded, which events, and of which threads.
+ *
+ * --vm, --vcpu and -p become the kernel's own filter by thread, set_event_pid. The kernel adds
+ * children of its members by itself (event-fork); what it cannot know, such as a vCPU thread that
+ * was made between our look and its switch, is looked for again once a second.
+ */
+#include "record.h"
+#include "kvmft/event_sets.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* A guest is told by KVM's CPUID signature; a nested host has VMs of its own. */
+int record_side(struct record *r)
+{
+	int ret = r->o->vms.n ? vm_scan(NULL, &r->vms, r->err) : 0;
+
+	if (ret)
+		return ret;
+	if (r->o->host || r->o->guest) {
+		r->side = r->o->host ? CAP_SIDE_HOST : CAP_SIDE_GUEST;
+		return 0;
+	}
+	r->side = CAP_SIDE_HOST;
+	if (!str_starts(r->tsc.hv_signature, "KVMKVMKVM"))
+		return 0;
+	if (!r->vms)
+		ret = vm_scan_told(NULL, &r->vms, r->err);
+	if (!ret && !r->vms->n)
+		r->side = CAP_SIDE_GUEST;
+	return ret;
+}
+
+/* The default sets name what kernels of all ages have; what this one lacks is left out. */
+static int events_add_known(struct record *r, const char *const *set)
+{
+	size_t before = r->events.n;
+	int ret = 0;
+
+	for (; *set && !ret; set++) {
+		_cleanup_free_ char *spec = strdup(*set);
+		char *colon = spec ? strchr(spec, ':') : NULL;
+
+		if (!colon)
+			return -ENOMEM;
+		*colon = 0;
+		if (kevent_exists(r->t, spec, colon + 1) && !kevent_list_has(&r->events, spec, colon + 1))
+			ret = kevent_list_add(&r->events, spec, colon + 1, NULL);
+	}
+	if (!ret && r->events.n == before)
+		return -ENOENT;
+	return ret;
+}
+
+int record_events(struct record *r)
+{
+	bool host = r->side == CAP_SIDE_HOST;
+	bool want_default = !r->o->events.n;
+	int ret = 0;
+
+	for (size_t i = 0; i < r->o->events.n && !ret; i++) {
+		if (!strcmp(r->o->events.v[i], "none"))
+			continue;
+		if (!strcmp(r->o->events.v[i], "default"))
+			want_default = true;
+		else
+			ret = kevent_expand(r->t, r->o->events.v[i], &r->events, r->err);
+	}
+	if (ret)
+		return ret;
+	if (host && want_default) {
+		ret = kevent_kvm_check(r->t, r->err);
+		if (ret)
+			return ret;
+	}
+	if (want_default) {
+		ret = events_add_known(r, host ? event_set_host : event_set_guest);
+		if (ret)
+			return err_lack(r->err, -ret, "none of the default %s events exists here: %s",
+					host ? "host" : "guest", strerror(-ret));
+	}
+	/* Rare, and without them a change of a guest's clock would go unseen. */
+	if (host && kevent_exists(r->t, "kvm", "kvm_write_tsc_offset"))
+		ret = events_add_known(r, event_set_clock);
+	return ret == -ENOENT ? 0 : ret;
+}
+
+/* ---- threads ---- */
+
+/*
+ * KVM's events come from threads of VMs, and of those /proc tells. For all others only the kernel's
+ * own table does, which costs the traced side at each switch and us at the end: it has a place for
+ * each thread that ever ran, four million of them on a usual machine.
+ */
+bool record_wants_tgids(const struct record *r)
+{
+	if (r->side == CAP_SIDE_GUEST || r->marker != RECORD_MARKER_NONE)
+		return true;
+	for (size_t i = 0; i < r->events.n; i++)
+		if (strcmp(r->events.v[i].sys, "kvm"))
+			return true;
+	return false;
+}
+
+/* 1 when it is new, 0 when it was there, or -errno. */
+static int tid_note(struct record *r, uint32_t tid)
+{
+	int32_t *slot;
+
+	for (size_t i = 0; i < r->tids.n; i++)
+		if (r->tids.v[i] == (int32_t)tid)
+			return 0;
+	slot = array_grow(&r->tids.v, r->tids.n, &r->tids.cap, sizeof(*slot));
+	if (!slot)
+		return err_set(r->err, ENOMEM, "out of memory");
+	*slot = (int32_t)tid;
+	r->tids.n++;
+	return 1;
+}
+
+/* Once the instance is there the kernel is told at once; before, it gets all of them together. */
+static int tid_add(struct record *r, uint32_t tid)
+{
+	int ret = tid_note(r, tid);
+
+	if (ret <= 0 || !r->k)
+		return MIN(ret, 0);
+	ret = kinst_pid_add(r->k, (int32_t)tid, r->err);
+	if (!ret && r->flight.watch)
+		ret = kinst_pid_add(r->flight.watch, (int32_t)tid, r->err);
+	if (ret != -ESRCH)
+		return ret;
+	r->err->text[0] = '\0'; /* it was there and is gone */
+	return 0;
+}
+
+static int tid_of_task(const struct vm_task *t, void *ctx)
+{
+	return tid_add(ctx, t->tid);
+}
+
+static int tids_of_process(struct record *r, uint32_t pid)
+{
+	return record_look_tasks(r, pid, tid_of_task, r);
+}
+
+static int vcpu_wanted(const struct record *r, uint32_t id, bool *wanted)
+{
+	uint64_t n;
+
+	*wanted = false;
+	for (size_t i = 0; i < r->o->vcpus.n; i++) {
+		if (parse_u64(r->o->vcpus.v[i], &n) || n > UINT32_MAX)
+			return err_usage(r->err, "option --vcpu: '%s' is not a vcpu_id",
+					 r->o->vcpus.v[i]);
+		*wanted |= n == id;
+	}
+	return 0;
+}
+
+static int tids_of_vcpus(struct record *r, const struct vm *vm)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < vm->n_vcpus && !ret; i++) {
+		bool wanted;
+
+		ret = vcpu_wanted(r, vm->vcpu[i].id, &wanted);
+		if (!ret && wanted && vm->vcpu[i].tid)
+			ret = tid_add(r, vm->vcpu[i].tid);
+	}
+	return ret;
+}
+
+static int pid_of(struct record *r, const char *text, uint32_t *pid)
+{
+	uint64_t v;
+
+	if (parse_u64(text, &v) || !v || v > INT32_MAX)
+		return err_usage(r->err, "option --pid: '%s' is not a process id", text);
+	*pid = (uint32_t)v;
+	return 0;
+}
+
+/* Each --vcpu must exist now: a typing error must not become a capture without events. */
+static int vcpus_check(struct record *r)
+{
+	for (size_t i = 0; i < r->o->vcpus.n; i++) {
+		bool found = false, bad;
+		uint64_t id;
+
+		if (parse_u64(r->o->vcpus.v[i], &id) || id > UINT32_MAX)
+			return vcpu_wanted(r, 0, &bad);
+		for (size_t k = 0; k < r->o->vms.n && !found; k++) {
+			const struct vm *vm;
+
+			if (vm_list_find(r->vms, r->o->vms.v[k], &vm, NULL))
+				continue;
+			for (size_t c = 0; c < vm->n_vcpus; c++)
+				found |= vm->vcpu[c].id == id;
+		}
+		if (!found)
+			return err_set(r->err, ENOENT, "no vCPU %s in %s (see kvmft list)",
+				       r->o->vcpus.v[i], r->o->vms.v[0]);
+	}
+	return 0;
+}
+
+static int tids_of_vm(struct record *r, const char *sel, bool again)
+{
+	const struct vm *vm;
+	int ret = vm_list_find(r->vms, sel, &vm, again ? NULL : r->err);
+
+	if (ret)
+		return again ? 0 : ret;
+	if (r->o->vcpus.n)
+		return tids_of_vcpus(r, vm);
+	ret = tids_of_process(r, vm->pid);
+	if (ret == -ESRCH)
+		return again ? 0 : err_set(r->err, ESRCH, "no process %s: %s", sel, strerror(ESRCH));
+	return ret;
+}
+
+static int tids_look(struct record *r, bool again)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < r->o->vms.n && !ret; i++)
+		ret = tids_of_vm(r, r->o->vms.v[i], again);
+	for (size_t i = 0; i < r->o->pids.n && !ret; i++) {
+		uint32_t pid = 0;
+
+		ret = pid_of(r, r->o->pids.v[i], &pid);
+		ret = ret ? ret : tids_of_process(r, pid);
+		if (ret == -ESRCH)
+			ret = again ? 0 : err_set(r->err, ESRCH, "no process %s: %s",
+						  r->o->pids.v[i], strerror(ESRCH));
+	}
+	return ret;
+}
+
+int record_tids(struct record *r)
+{
+	int ret;
+
+	if (r->o->vcpus.n && !r->o->vms.n)
+		return err_usage(r->err, "option --vcpu needs --vm: which machine's?");
+	ret = vcpus_check(r);
+	ret = ret ? ret : tids_look(r, false);
+	/*
+	 * A vCPU that never ran has no thread yet. An empty filter would mean everything: the watcher,
+	 * which sleeps, stands in for it.
+	 */
+	if (!ret && r->o->vcpus.n && !r->tids.n)
+		ret = MIN(tid_note(r, (uint32_t)r->watch.pid), 0);
+	r->stand_in = r->tids.n == 1 && r->tids.v[0] == r->watch.pid;
+	return ret;
+}
+
+int record_tids_again(struct record *r, bool thorough)
+{
+	int ret;
+
+	if (!r->tids.n || (r->o->vcpus.n && !thorough && r->tids.n >= r->o->vcpus.n && !r->stand_in))
+		return 0;
+	if (r->o->vcpus.n) {
+		struct vm_list *now = NULL;
+
+		/* Which thread runs a vCPU is only in debugfs. */
+		if (record_look_vms(r, &now, NULL))
+			return 0;
+		vm_list_free(r->vms);
+		r->vms = now;
+	}
+	ret = tids_look(r, true);
+	r->stand_in &= r->tids.n == 1;
+	return ret;
+}

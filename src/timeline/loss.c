@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * loss.c: what a source of the time line lost, by gaps in its stream and by the counters beside it.
+ */
+#include "kvmft/timeline.h"
+
+static uint64_t cpu_lost(const struct capture *c, const struct cap_cpustat *st)
+{
+	uint64_t lost = st->dropped + st->commit_overrun + (c->flight ? 0 : st->overrun);
+
+	/* What a limit left in the ring; a trace.dat's counters are older than its end. */
+	return lost + (c->flight || c->is_tracedat ? 0 : st->entries);
+}
+
+void tl_loss(const struct tl_source *s, struct tl_loss *loss)
+{
+	/* Counters are of the whole capture. */
+	if (s->windowed)
+		*loss = (struct tl_loss){ .total = s->lost, .unknown = s->lost_unknown };
+	else
+		tl_loss_of(s->cap, s->events, s->lost, s->lost_unknown, loss);
+}
+
+void tl_loss_of(const struct capture *cap, uint64_t events, uint64_t lost, bool lost_unknown,
+		     struct tl_loss *loss)
+{
+	uint64_t counters = 0, taken = 0;
+	bool have = false;
+
+	/*
+	 * The overrun counter holds what the pages flag; dropped and commit overrun are apart. What
+	 * was read from the ring and is not in the files was lost on the way, or cut off since.
+	 */
+	for (size_t i = 0; i < cap->ncpu; i++) {
+		const struct cap_cpustat *b = &cap->cpu[i].begin, *e = &cap->cpu[i].end;
+
+		if (!e->valid)
+			continue;
+		have = true;
+		counters += cpu_lost(cap, e);
+		taken += e->read;
+		if (b->valid) {
+			counters -= cpu_lost(cap, b);
+			taken -= b->read;
+		}
+	}
+	/* Segments that were removed on purpose leave no way to tell. */
+	if (have && cap->complete && !cap->is_tracedat && !cap->trimmed &&
+	    taken > events && taken < INT64_MAX)
+		counters += taken - events;
+	/* What a flight recorder overwrote is no loss, though a gap where it shows. */
+	loss->total = have ? MAX(counters, cap->flight || cap->trimmed ? 0 : lost) : lost;
+	loss->unknown = !have && (lost_unknown || !cap->complete);
+}
+
+bool tl_source_complete(const struct tl_source *s)
+{
+	struct tl_loss loss;
+
+	tl_loss(s, &loss);
+	return !loss.total && !loss.unknown && !s->damaged && !s->error && !s->cap->ndamage &&
+	       !(s->qemu && s->unplaced);
+}

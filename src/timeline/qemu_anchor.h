@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * qemu_anchor.h: what the kernel's trace of a host and QEMU's trace of itself both show: doorbells, interrupts,
+ * returns to QEMU and the accesses that it serves. Where nothing tells the time of QEMU's trace, they do. Private to
+ * src/timeline.
+ */
+#ifndef KVMFT_TIMELINE_QEMU_ANCHOR_H
+#define KVMFT_TIMELINE_QEMU_ANCHOR_H
+
+#include "kvmft/timeline.h"
+
+enum qanchor_kind {
+	QANCHOR_BELL,  /* the guest writes to an ioeventfd; QEMU handles the queue later */
+	QANCHOR_IRQ,   /* QEMU raises an interrupt: it tells first, then KVM does */
+	QANCHOR_EXIT,  /* a vCPU came back to QEMU, by reason */
+	QANCHOR_RUN,   /* ... and is about to be run again */
+	QANCHOR_WRITE, /* QEMU serves a write of a port or of memory */
+	QANCHOR_READ,  /* ... or a read */
+	QANCHOR_PRINT, /* a marker that QEMU wrote itself */
+	QANCHOR_KINDS,
+};
+
+struct qanchor {
+	uint64_t at;	 /* host: TSC of the event; QEMU: ns, or its number where it has no time */
+	uint64_t lo, hi; /* host: when QEMU's event can have happened, TSC; 0, UINT64_MAX: no bound */
+	uint64_t label;	 /* what it is about: equal or not */
+	int32_t tid;	 /* host, QANCHOR_IRQ: that raised it; else 0 */
+	uint32_t seq;	 /* QEMU: number of the event in the file, from 0 */
+	uint8_t kind;
+};
+
+/* Zero-initialised. */
+struct qanchors {
+	struct qanchor *v;
+	size_t n, cap;
+	bool prints; /* host: markers are among them */
+	uint64_t unit;	      /* QEMU: what its times resolve, ns */
+	uint64_t first, last; /* host: TSC of its first and its last event of any kind */
+};
+
+#define QANCHOR_MAX (1u << 20) /* of one side; the rest is not needed */
+
+/* Those of the host capture of the map, for VM number vm or, with -1, for all; in order of time. 0 or -errno. */
+int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out, struct kvmft_err *err) __must_check;
+/*
+ * Those of QEMU's trace from where it is, in order of the file. timed: the events that have a time, else those that
+ * have none. prints: events of any name, for the host's markers. 0 or -errno.
+ */
+int qanchors_qemu(struct qtrace *trace, bool timed, bool prints, struct qanchors *out) __must_check;
+/* By kind, by label, by time. */
+void qanchors_sort_lanes(struct qanchors *a);
+void qanchors_free(struct qanchors *a);
+
+#endif

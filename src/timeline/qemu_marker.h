@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * qemu_marker.h: what QEMU's back end ftrace wrote to the trace marker, told from what others wrote.
+ * Private to src/timeline.
+ */
+#ifndef KVMFT_TIMELINE_QEMU_MARKER_H
+#define KVMFT_TIMELINE_QEMU_MARKER_H
+
+#include "kvmft/timeline.h"
+
+struct qmarker;
+
+/* Borrows both; *out is NULL when the host's capture has no markers. 0 or -errno. */
+int qmarker_new(const struct hostmap *map, const struct qevents *events, struct qmarker **out,
+		struct kvmft_err *err) __must_check;
+void qmarker_free(struct qmarker *m); /* NULL is fine */
+/*
+ * Makes a host's item that is QEMU's marker into the event that it tells of, valid until the next
+ * call; others stay as they are. 0, -ENOMEM, -E2BIG.
+ */
+int qmarker_resolve(struct qmarker *m, struct tl_item *item) __must_check;
+/* Those of several hosts, by the number of the source; of most there is one or none. */
+struct qmarkers {
+	struct qmarker **v;
+	size_t n, cap;
+};
+
+/* As qmarker_new(); sources come in the order of their numbers. */
+int qmarkers_add(struct qmarkers *m, size_t source, const struct hostmap *map, const struct qevents *events,
+		 struct kvmft_err *err) __must_check;
+int qmarkers_resolve(struct qmarkers *m, struct tl_item *item) __must_check;
+/* Events that were resolved since qmarkers_restart(). */
+uint64_t qmarkers_met(const struct qmarkers *m);
+void qmarkers_restart(struct qmarkers *m);
+void qmarkers_free(struct qmarkers *m);
+
+const struct fmt *qmarker_fmt(const struct qmarker *m);
+void qmarker_print(const struct qmarker *m, const struct tl_item *item, struct sbuf *out);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * qemu_place.h: when the events of a QEMU happened whose clock nobody read, by those of the host that tell of the
+ * same. Private to src/timeline.
+ */
+#ifndef KVMFT_TIMELINE_QEMU_PLACE_H
+#define KVMFT_TIMELINE_QEMU_PLACE_H
+
+#include "kvmft/clock.h"
+#include "qemu_match.h"
+
+/* Zero-initialised. */
+struct qplace {
+	uint64_t pairs;		 /* what it rests on; 0: it was not found */
+	const char *why;	 /* then: why not; NULL: nobody tried */
+	bool by_order;
+	uint64_t first, last;	 /* of the host's events, TSC */
+	struct clock_sample *v;	 /* what the clock showed, when: for clock_pieces_init() */
+	size_t n;
+	uint32_t khz, slew_ppb;
+	struct qpair *bound;	 /* by_order: those of events, by number */
+	size_t nbound;
+};
+
+/* Looks for it in the trace, from its beginning. timed: its events have times. 0 (p->pairs or p->why) or -errno. */
+int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace *trace, bool timed,
+		struct kvmft_err *err) __must_check;
+/* by_order: when event number seq of the file happened. False: before or after all that is known. */
+bool qplace_order(const struct qplace *p, uint64_t seq, uint64_t *lo, uint64_t *hi);
+void qplace_free(struct qplace *p);
+
+#endif

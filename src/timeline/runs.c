@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * runs.c: one ordered walk over a host capture; per vCPU thread one small state machine.
+ */
+#include "kvmft/runs.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/pairs.h"
+#include "kvmft/timeline.h"
+#include "kvmft/leave.h"
+
+#define MAX_DEADLINES (1u << 18)
+
+/* ---- lists ---- */
+
+int run_list_add(struct run_list *l, uint64_t from, uint64_t to, uint64_t min_gap)
+{
+	struct vcpu_run *last = l->n ? &l->v[l->n - 1] : NULL, *slot;
+
+	if (to < from || (last && to <= last->to))
+		return 0;
+	if (last && (from <= last->to || from - last->to < min_gap)) {
+		last->to = to;
+		return 0;
+	}
+	slot = array_grow(&l->v, l->n, &l->cap, sizeof(*slot));
+	if (!slot)
+		return -ENOMEM;
+	*slot = (struct vcpu_run){ .from = from, .to = to };
+	l->n++;
+	return 1;
+}
+
+void run_list_join(struct run_list *l, uint64_t min_gap)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n; i++) {
+		if (n && l->v[i].from - l->v[n - 1].to < min_gap)
+			l->v[n - 1].to = l->v[i].to;
+		else
+			l->v[n++] = l->v[i];
+	}
+	l->n = n;
+}
+
+size_t run_list_at(const struct run_list *l, uint64_t host)
+{
+	size_t lo = 0, hi = l->n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (l->v[mid].to < host)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* ---- the walk ---- */
+
+struct turn {
+	bool known, in_guest;
+	bool left;	/* an interrupt told of the exit; its kvm_exit is still to come */
+	uint64_t since; /* the guest may be running since then, or the time of the last exit */
+};
+
+struct collect {
+	struct runs *r;
+	const struct fmt_event *entry, *exit;
+	struct leave_events leave;
+	struct pair_events msr;
+	struct turn *turn; /* by index of the thread in r */
+	size_t turn_cap;
+};
+
+static ssize_t thread_at(struct collect *c, int32_t tid)
+{
+	struct runs *r = c->r;
+	struct run_thread *t;
+	uint64_t at;
+
+	if (u64map_get(&r->by_tid, (uint32_t)tid, &at))
+		return (ssize_t)at;
+	t = array_grow(&r->t, r->nt, &r->tcap, sizeof(*t));
+	if (!t || !array_grow(&c->turn, r->nt, &c->turn_cap, sizeof(*c->turn)) ||
+	    u64map_put(&r->by_tid, (uint32_t)tid, r->nt))
+		return -ENOMEM;
+	t->tid = tid;
+	return (ssize_t)r->nt++;
+}
+
+/* Host events were lost: from the last thing known on, every guest may have run. */
+static void collect_gap(struct collect *c)
+{
+	for (size_t i = 0; i < c->r->nt; i++) {
+		c->turn[i].in_guest = c->turn[i].known;
+		c->turn[i].left = false;
+	}
+}
+
+/* Half as many, of all threads. */
+static void thin(struct runs *r)
+{
+	while (r->total > RUNS_MAX / 2) {
+		r->min_gap = r->min_gap ? r->min_gap * 2 : 1024;
+		r->total = 0;
+		for (size_t i = 0; i < r->nt; i++) {
+			run_list_join(&r->t[i].list, r->min_gap);
+			r->total += r->t[i].list.n;
+		}
+	}
+}
+
+static int add_run(struct runs *r, size_t thread, uint64_t from, uint64_t to)
+{
+	int ret = run_list_add(&r->t[thread].list, from, to, r->min_gap);
+
+	if (ret < 0)
+		return ret;
+	r->total += (uint64_t)ret;
+	if (r->total >= RUNS_MAX)
+		thin(r);
+	return 0;
+}
+
+static uint64_t deadline_key(int32_t tid, uint64_t value)
+{
+	return value * 0x9e3779b97f4a7c15ull + (uint32_t)tid;
+}
+
+/* Each value is written once; one that is not belongs to nobody (time 0). */
+static void add_deadline(struct runs *r, int32_t tid, uint64_t value, uint64_t host)
+{
+	uint64_t key = deadline_key(tid, value), other;
+
+	if (u64map_get(&r->deadline, key, &other))
+		host = 0;
+	else if (r->ndeadline++ >= MAX_DEADLINES)
+		return;
+	(void)!u64map_put(&r->deadline, key, host); /* it only helps */
+}
+
+/* The thread at an entry, an exit, or (neither) an interrupt that tells of the exit. */
+static int collect_turn(struct collect *c, size_t thread, const struct tl_item *i)
+{
+	bool entry = i->ev == c->entry, exit = i->ev == c->exit;
+	uint64_t late = i->host + i->width + i->around; /* a host's clock may not be exact */
+	struct turn *t = &c->turn[thread];
+	int ret = 0;
+
+	if (exit && t->left) {
+		t->left = false;
+		return 0;
+	}
+	if (!entry && !exit && (!t->known || !t->in_guest))
+		return 0;
+	if (t->known && !entry)
+		ret = add_run(c->r, thread, t->since, late);
+	if (!entry || !t->known || !t->in_guest)
+		t->since = entry ? i->host - MIN(i->host, i->around) : late;
+	t->known = true;
+	t->in_guest = entry;
+	t->left = !entry && !exit;
+	return ret;
+}
+
+static int collect_item(struct collect *c, const struct tl_item *i)
+{
+	enum pair_kind kind;
+	ssize_t thread;
+	uint64_t value;
+
+	if (i->kind == TL_GAP || i->kind == TL_DAMAGE)
+		collect_gap(c);
+	if (i->kind != TL_EVENT || i->vcpu < 0 || !i->ev || i->marker)
+		return 0;
+	if (pair_match(&c->msr, i->src->fmt, i->ev, i->rec, &kind, &value) && kind == PAIR_DEADLINE)
+		add_deadline(c->r, i->tid, value, i->host);
+	if (i->ev != c->entry && i->ev != c->exit && !leave_events_has(&c->leave, fmt_id(i->ev)))
+		return 0;
+	thread = thread_at(c, i->tid);
+	return thread < 0 ? (int)thread : collect_turn(c, (size_t)thread, i);
+}
+
+static int collect(struct collect *c, struct hostmap *map, struct kvmft_err *err)
+{
+	const struct tl_item *item;
+	struct timeline *t;
+	int ret = tl_new(map, &t, err);
+
+	if (!ret)
+		ret = tl_start(t, err);
+	while (!ret && (ret = tl_next(t, &item)) > 0)
+		ret = collect_item(c, item);
+	tl_free(t);
+	return ret;
+}
+
+int runs_collect(struct hostmap *map, struct runs **out, struct kvmft_err *err)
+{
+	struct collect c = {
+		.r = calloc(1, sizeof(*c.r)), .entry = fmt_find(map->fmt, "kvm", "kvm_entry"),
+		.exit = fmt_find(map->fmt, "kvm", "kvm_exit"),
+	};
+	int ret;
+
+	*out = c.r;
+	if (!c.r)
+		return err_set(err, ENOMEM, "out of memory");
+	pair_events_init(&c.msr, map->fmt, false);
+	leave_events_init(&c.leave, map->fmt);
+	ret = collect(&c, map, err);
+	free(c.turn);
+	if (ret && !err->text[0])
+		err_set(err, -ret, "cannot read the host capture %s: %s", map->cap->path, strerror(-ret));
+	return ret;
+}
+
+const struct run_list *runs_of(const struct runs *r, int32_t tid)
+{
+	uint64_t at;
+
+	return u64map_get(&r->by_tid, (uint32_t)tid, &at) ? &r->t[at].list : NULL;
+}
+
+uint64_t runs_deadline(const struct runs *r, int32_t tid, uint64_t value)
+{
+	uint64_t host;
+
+	return u64map_get(&r->deadline, deadline_key(tid, value), &host) ? host : 0;
+}
+
+void runs_free(struct runs *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->nt; i++)
+		free(r->t[i].list.v);
+	free(r->t);
+	u64map_free(&r->by_tid);
+	u64map_free(&r->deadline);
+	free(r);
+}

@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * timeline.c: per CPU streams of all captures through one tournament tree.
+ * Each stream converts its own stamps as it goes, so the tree only compares numbers. Memory is one
+ * batch of sub-buffers per stream, whatever the size of the captures.
+ */
+#include "kvmft/timeline.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/comms.h"
+#include "priv.h"
+
+static struct tl_source *source_add(struct timeline *t, const struct capture *cap,
+				    const struct fmt *fmt, const char *label)
+{
+	struct tl_source **slot = array_grow(&t->src, t->nsrc, &t->src_cap, sizeof(*slot));
+	struct guest_time **gslot = array_grow(&t->gtime, t->nsrc, &t->gtime_cap, sizeof(*gslot));
+	struct tl_source *s;
+
+	if (!slot || !gslot)
+		return NULL;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	*slot = s;
+	*gslot = NULL;
+	s->cap = cap;
+	s->fmt = fmt;
+	s->index = t->nsrc;
+	snprintf(s->label, sizeof(s->label), "%.63s", label);
+	t->nsrc++;
+	if (comms_new(cap, fmt, &s->comms))
+		return NULL;
+	s->names = s->comms;
+	return s;
+}
+
+static int new_with(struct hostmap *map, const char *label, struct timeline **out,
+		    struct kvmft_err *err)
+{
+	struct timeline *t = calloc(1, sizeof(*t));
+
+	*out = NULL;
+	if (!t)
+		return err_set(err, ENOMEM, "out of memory");
+	t->map = map;
+	t->to = UINT64_MAX;
+	if (!source_add(t, map->cap, map->fmt, label)) {
+		tl_free(t);
+		return err_set(err, ENOMEM, "out of memory");
+	}
+	*out = t;
+	return 0;
+}
+
+int tl_new(struct hostmap *map, struct timeline **out, struct kvmft_err *err)
+{
+	int ret = hostmap_clock(map, err);
+
+	*out = NULL;
+	return ret ? ret : new_with(map, "host", out, err);
+}
+
+int tl_new_alone(struct hostmap *map, struct timeline **out, struct kvmft_err *err)
+{
+	bool guest = map->cap->side == CAP_SIDE_GUEST;
+	int ret = new_with(map, guest ? "guest" : "host", out, err);
+
+	if (!ret) {
+		(*out)->src[0]->alone = true;
+		(*out)->src[0]->guest = guest;
+	}
+	return ret;
+}
+
+/* Captures of one VM are told apart by a number behind its name. */
+static void label_first(struct timeline *t, size_t vm)
+{
+	const struct hostmap_vm *first = &t->map->vm[t->map->vm[vm].of];
+
+	for (size_t i = 0; i < t->nsrc && first->next != HOSTMAP_END; i++)
+		if (t->src[i]->guest && t->src[i]->vm == first->of)
+			snprintf(t->src[i]->label, sizeof(t->src[i]->label), "%.54s#1", first->label);
+}
+
+/*
+ * A record that the guest read before the host was recorded is that of the first moment of which the host tells: a
+ * new one in between would have needed a TSC written, or a new master clock.
+ */
+static bool read_before(const struct epoch_vcpu *v, uint64_t tsc, uint64_t *host)
+{
+	for (size_t i = 0; v && i < v->n; i++) {
+		const struct epoch *e = &v->v[i];
+
+		if (!e->has_map)
+			continue;
+		*host = e->from;
+		return (int64_t)(tsc_to_guest(&e->map, e->from) - tsc) > 0;
+	}
+	return false;
+}
+
+/* The guest's pvclock records become epochs when the clock needs them. */
+static int guest_records(struct timeline *t, const struct guest_time *g, const struct capture *cap,
+			 size_t vm)
+{
+	uint64_t tsc = cap->nbracket ? cap->bracket[0].tsc : cap->begin_tsc, lo, hi;
+	int ret = 0;
+
+	for (size_t i = 0; i < cap->npvclock && ret != -ENOMEM; i++) {
+		uint32_t vcpu = cap_vcpu_of_cpu(cap, cap->pvclock[i].cpu);
+		const struct epoch_vcpu *v = epoch_vm_find(t->map->vm[vm].epochs, vcpu);
+		struct pvclock pv = cap_pvclock_record(&cap->pvclock[i]);
+
+		if (epoch_result_usable(guest_time_tsc_to_host(g, v, tsc, &lo, &hi)) || read_before(v, tsc, &lo))
+			ret = hostmap_add_pvclock_at(t->map, vm, vcpu, lo, &pv);
+	}
+	return ret == -ENOMEM ? ret : 0;
+}
+
+int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt *fmt, size_t vm,
+		 struct kvmft_err *err)
+{
+	struct tl_source *s;
+	struct guest_time *g;
+	int ret;
+
+	s = source_add(t, cap, fmt, t->map->vm[vm].label);
+	g = calloc(1, sizeof(*g));
+	if (!s || !g) {
+		free(g);
+		return err_set(err, ENOMEM, "out of memory");
+	}
+	t->gtime[s->index] = g;
+	s->guest = true;
+	s->vm = vm;
+	label_first(t, vm);
+	ret = guest_time_init(g, cap, err);
+	if (ret)
+		return ret;
+	guest_time_anchor(g, cap, t->map->cap);
+	if (guest_records(t, g, cap, vm))
+		return err_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
+int tl_add_host(struct timeline *t, const struct migrate *link, struct kvmft_err *err)
+{
+	struct tl_source *s;
+	char label[TL_MAX_LABEL];
+
+	snprintf(t->src[0]->label, sizeof(t->src[0]->label), "host#1");
+	snprintf(label, sizeof(label), "host#%zu", ++t->nlink + 1);
+	s = source_add(t, link->map->cap, link->map->fmt, label);
+	if (!s)
+		return err_set(err, ENOMEM, "out of memory");
+	s->link = link;
+	return 0;
+}
+
+/* "qemu", and of several "qemu#1", "qemu#2". */
+static void label_qemu(struct timeline *t, struct tl_source *s)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < t->nsrc; i++)
+		n += t->src[i]->qemu != NULL;
+	for (size_t i = 0; i < t->nsrc && n == 2; i++)
+		if (t->src[i]->qemu)
+			snprintf(t->src[i]->label, sizeof(t->src[i]->label), "qemu#1");
+	if (n > 1)
+		snprintf(s->label, sizeof(s->label), "qemu#%u", n);
+}
+
+/* Threads of a QEMU are the host's, and so are their names. */
+static int add_qemu_source(struct timeline *t, struct qsource *q)
+{
+	struct tl_source *s = source_add(t, qsource_capture(q), qsource_fmt(q), "qemu");
+
+	if (!s)
+		return -ENOMEM;
+	s->qemu = q;
+	s->names = t->src[0]->comms;
+	label_qemu(t, s);
+	return 0;
+}
+
+int tl_add_qemu(struct timeline *t, const struct tl_qemu *p, struct kvmft_err *err)
+{
+	struct qsource *q;
+	int ret = qsource_new(t->map, p, &q, err);
+
+	ret = ret ? ret : qsource_place(q, t->map, err);
+	if (!ret && add_qemu_source(t, q))
+		ret = err_set(err, ENOMEM, "out of memory");
+	if (ret) {
+		qsource_free(q);
+		return ret;
+	}
+	ret = p->events ? qsource_devices(q, &t->devices) : 0;
+	ret = ret ? ret : qdevices_name(&t->devices);
+	if (ret)
+		return err_set(err, -ret, "cannot read %s: %s", p->path, strerror(-ret));
+	qdevices_bells(&t->devices, t->map->fmt);
+	return 0;
+}
+
+int tl_add_markers(struct timeline *t, const struct qevents *events, struct kvmft_err *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < t->nsrc && !ret; i++) {
+		const struct tl_source *s = t->src[i];
+
+		if (!s->guest && !s->qemu)
+			ret = qmarkers_add(&t->markers, s->index, s->link ? s->link->map : t->map, events, err);
+	}
+	return ret;
+}
+
+uint64_t tl_markers(const struct timeline *t)
+{
+	return qmarkers_met(&t->markers);
+}
+
+/* ---- all streams ---- */
+
+void tl_window(struct timeline *t, uint64_t from, uint64_t to)
+{
+	t->from = from;
+	t->to = to;
+	for (size_t i = 0; i < t->nsrc; i++)
+		t->src[i]->windowed = from || to != UINT64_MAX;
+}
+
+static void streams_close(struct timeline *t)
+{
+	rmerge_free(t->merge);
+	t->merge = NULL;
+	for (size_t i = 0; i < t->nstream; i++)
+		rstream_close(&t->stream[i].r);
+	free(t->stream);
+	t->stream = NULL;
+	t->nstream = 0;
+	t->pending = false;
+}
+
+static int streams_open(struct timeline *t, size_t n)
+{
+	streams_close(t);
+	t->stream = calloc(n ? n : 1, sizeof(*t->stream));
+	return t->stream ? 0 : -ENOMEM;
+}
+
+static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
+{
+	_cleanup_free_ struct rmerge_src *ms = calloc(t->nstream + 1, sizeof(*ms));
+
+	if (!ms)
+		ret = -ENOMEM;
+	t->more_asked = t->devices.n || t->markers.n;
+	for (size_t i = 0; i < t->nsrc; i++)
+		t->more_asked |= t->src[i]->qemu != NULL;
+	for (size_t i = 0; ms && i < t->nstream; i++)
+		ms[i] = (struct rmerge_src){ .next = tl_stream_next, .src = &t->stream[i] };
+	if (!ret)
+		ret = rmerge_new(&t->merge, ms, t->nstream);
+	if (ret)
+		return err_set(err, -ret, "cannot open the captures: %s", strerror(-ret));
+	return 0;
+}
+
+int tl_start(struct timeline *t, struct kvmft_err *err)
+{
+	size_t n = 0;
+	int ret;
+
+	for (size_t i = 0; i < t->nsrc; i++)
+		n += t->src[i]->qemu ? 1 : t->src[i]->cap->nstream;
+	ret = streams_open(t, n);
+	for (size_t i = 0; i < t->nsrc && !ret; i++)
+		if (t->src[i]->qemu)
+			ret = tl_stream_open_qemu(t, t->src[i]);
+	for (size_t i = 0; i < t->nsrc && !ret; i++)
+		for (size_t k = 0; k < t->src[i]->cap->nstream && !ret; k++)
+			ret = tl_stream_open(t, t->src[i], &t->src[i]->cap->stream[k]);
+	return streams_merge(t, ret, err);
+}
+
+int tl_start_stream(struct timeline *t, size_t i, size_t k, struct kvmft_err *err)
+{
+	int ret = streams_open(t, 1);
+
+	if (!ret)
+		ret = tl_stream_open(t, t->src[i], &t->src[i]->cap->stream[k]);
+	return streams_merge(t, ret, err);
+}
+
+void tl_stop(struct timeline *t)
+{
+	streams_close(t);
+	qmarkers_restart(&t->markers);
+	for (size_t i = 0; i < t->nsrc; i++) {
+		struct tl_source *s = t->src[i];
+
+		s->events = s->gaps = s->lost = s->damaged = s->unplaced = s->backwards = 0;
+		s->lost_unknown = false;
+		s->error = 0;
+	}
+}
+
+static void count_lost(struct tl_source *src, uint64_t lost)
+{
+	src->gaps++;
+	src->lost += lost;
+	src->lost_unknown |= !lost;
+}
+
+static inline void item_place(const struct tl_stream *s, struct tl_item *item)
+{
+	item->kind = s->at.kind;
+	item->host = s->at.host;
+	item->width = s->at.width;
+	item->unplaced = s->at.unplaced;
+}
+
+/* A gap, or damage. */
+static struct tl_item *item_other(struct timeline *t, struct tl_stream *s)
+{
+	struct tl_source *src = s->src;
+	struct tl_item *item = &t->other;
+
+	*item = s->item;
+	item_place(s, item);
+	item->tid = -1;
+	item->rec = NULL;
+	item->ev = NULL;
+	if (!src->guest)
+		item->vcpu = item->vm = -1;
+	if (item->kind == TL_DAMAGE) {
+		item->lost = s->r.damage_index;
+		src->damaged++;
+		return item;
+	}
+	item->lost = s->r.lost;
+	count_lost(src, item->lost);
+	return item;
+}
+
+static struct tl_item *item_qemu(const struct timeline *t, struct tl_stream *s)
+{
+	struct tl_source *src = s->src;
+	struct tl_item *item = &s->item;
+
+	item->src = src;
+	src->renames = t->src[0]->renames; /* the host's names are used */
+	if (item->kind != TL_EVENT) {
+		count_lost(src, item->lost);
+		return item;
+	}
+	src->events++;
+	src->unplaced += item->unplaced;
+	return item;
+}
+
+/* Another thread on a CPU of the host. */
+static void stream_thread(const struct timeline *t, struct tl_stream *s, int32_t tid)
+{
+	const struct hostmap_thread *thread = hostmap_thread(s->link ? s->link->map : t->map, tid);
+
+	s->item.vcpu = thread ? (int64_t)thread->vcpu : -1;
+	s->item.vm = thread ? (int64_t)thread->vm : -1;
+	if (s->link && thread)
+		s->item.vm = (int64_t)s->link->vm[thread->vm];
+}
+
+/* What the stream is at, an event of a capture, as an item. */
+static inline void item_event(struct tl_stream *s)
+{
+	struct tl_source *src = s->src;
+	struct tl_item *item = &s->item;
+
+	item_place(s, item);
+	s->rec = s->r.rec;
+	src->events++;
+	src->unplaced += item->unplaced;
+	item->ev = s->at.ev;
+	item->tid = s->at.tid;
+}
+
+/* The walk goes on with the item as it was recorded. */
+static int resolve_marker(struct timeline *t, const struct tl_item **item)
+{
+	t->other = **item;
+	*item = &t->other;
+	return qmarkers_resolve(&t->markers, &t->other);
+}
+
+/*
+ * Whether the next of the stream, which is at an event, is one for which nothing is read: the data of this one stay
+ * where they are. Then the next winner is found at once, before this one is printed: who that is takes a chain of loads
+ * and comparisons, which a processor does beside the printing only when it comes first.
+ *
+ * Before a window begins events are left out, and then something may be read.
+ */
+static inline bool goes_on(const struct tl_stream *s)
+{
+	return (!s->odd || !s->from) && rstream_at_plain(&s->r);
+}
+
+static inline void pop_or_later(struct timeline *t, const struct tl_stream *s)
+{
+	t->pending = !goes_on(s);
+	if (!t->pending)
+		rmerge_pop(t->merge);
+}
+
+/* An event of a capture of which more is asked than its place. */
+static int event_rare(struct timeline *t, struct tl_stream *s, const struct tl_item **item)
+{
+	struct tl_source *src = s->src;
+	int ret;
+
+	if (s->at.tid != s->item.tid && !src->guest) /* what runs on a CPU mostly stays there for a while */
+		stream_thread(t, s, s->at.tid);
+	item_event(s);
+	if (t->devices.n) {
+		s->item.device = NULL;
+		if (s->item.ev)
+			qdevices_item(&t->devices, &s->item);
+	}
+	pop_or_later(t, s);
+	*item = &s->item;
+	ret = comms_feed(src->comms, &s->rec);
+	src->renames += ret > 0;
+	if (ret >= 0 && t->markers.n)
+		ret = resolve_marker(t, item);
+	return ret < 0 ? ret : 1;
+}
+
+/* Whatever it is that the stream is at. */
+static __attribute__((noinline)) int next_rare(struct timeline *t, struct tl_stream *s, const struct tl_item **item)
+{
+	if (!s->src->qemu && s->at.kind == TL_EVENT)
+		return event_rare(t, s, item);
+	t->pending = true;
+	*item = s->src->qemu ? item_qemu(t, s) : item_other(t, s);
+	return 1;
+}
+
+static __attribute__((noinline)) int next_after(struct timeline *t, const struct tl_item **item)
+{
+	t->pending = false;
+	rmerge_pop(t->merge);
+	return tl_next(t, item);
+}
+
+/* Events are many: what is not asked of most of them is elsewhere. */
+int tl_next(struct timeline *t, const struct tl_item **item)
+{
+	struct tl_stream *s;
+	uint64_t key;
+	ssize_t win;
+
+	if (t->pending)
+		return next_after(t, item);
+	win = rmerge_peek(t->merge, &key);
+	if (win < 0 || key > t->to)
+		return 0;
+	s = &t->stream[win];
+	if (t->more_asked || s->at.kind != TL_EVENT || s->at.rare || s->at.tid != s->item.tid)
+		return next_rare(t, s, item);
+	item_event(s);
+	*item = &s->item;
+	pop_or_later(t, s);
+	return 1;
+}
+
+size_t tl_sources(const struct timeline *t)
+{
+	return t->nsrc;
+}
+
+struct tl_source *tl_source(const struct timeline *t, size_t i)
+{
+	return t->src[i];
+}
+
+struct hostmap *tl_hostmap(const struct timeline *t)
+{
+	return t->map;
+}
+
+const char *tl_side(const struct tl_source *s)
+{
+	return s->qemu ? "qemu" : s->guest ? "guest" : "host";
+}
+
+const struct fmt *tl_fmt(const struct tl_item *i)
+{
+	return i->marker ? qmarker_fmt(i->marker) : i->src->fmt;
+}
+
+void tl_print_other(const struct tl_item *i, struct sbuf *out)
+{
+	if (i->src->qemu)
+		qsource_print(i->src->qemu, i, out);
+	else
+		qmarker_print(i->marker, i, out);
+}
+
+void tl_qemu_report(const struct tl_source *s, struct tl_qemu_report *r)
+{
+	qsource_report(s->qemu, r);
+}
+
+const char *tl_comm(const struct tl_source *s, int32_t tid)
+{
+	return comms_get(s->names, tid);
+}
+
+void tl_free(struct timeline *t)
+{
+	if (!t)
+		return;
+	streams_close(t);
+	qdevices_free(&t->devices);
+	qmarkers_free(&t->markers);
+	for (size_t i = 0; i < t->nsrc; i++) {
+		comms_free(t->src[i]->comms);
+		qsource_free(t->src[i]->qemu);
+		free(t->src[i]);
+		guest_time_free(t->gtime[i]);
+		free(t->gtime[i]);
+	}
+	free(t->src);
+	free(t->gtime);
+	free(t);
+}

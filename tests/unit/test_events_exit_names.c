@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * test_events_exit_names.c: tests of src/events/exit_names.c: that the tables say what Linux 6.18
+ * says, that a captured format goes before them, masks, -1, and numbers that have no name.
+ */
+#include "kvmft/exit_names.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lib/enc.h"
+
+static struct fmt *load(const char *text)
+{
+	struct cap_format cf = { .sys = (char *)"kvm", .name = (char *)"kvm_exit",
+				 .text = (char *)text, .len = strlen(text) };
+	struct capture c = { .long_size = 8, .format = &cf, .nformat = 1 };
+	struct kvmft_err err = { .text = "" };
+	struct fmt *f = NULL;
+
+	assert_int_equal(fmt_load(&c, &f, &err), 0);
+	assert_non_null(fmt_find(f, "kvm", "kvm_exit"));
+	return f;
+}
+
+/* The kernel's own text and the tables agree on every number, and have equally many names. */
+static void test_tables_are_the_kernels(void **state __unused_arg)
+{
+	struct fmt *f = load(enc_format("kvm", "kvm_exit"));
+	const struct fmt_event *ev = fmt_find(f, "kvm", "kvm_exit");
+	static const uint32_t base[] = { 0, 0x400, 0x80000000, 0x8000f000, 0xfffff000 };
+	unsigned int found[2] = { 0 };
+	struct exit_names n;
+
+	exit_names_init(&n, NULL, NULL);
+	for (size_t b = 0; b < ARRAY_SIZE(base); b++) {
+		for (uint32_t i = 0; i < 0x1000; i++) {
+			for (unsigned int k = 0; k < 2; k++) {
+				enum exit_isa isa = k ? EXIT_ISA_SVM : EXIT_ISA_VMX;
+				const char *kernel, *own;
+				uint32_t r = base[b] + i;
+
+				if (isa == EXIT_ISA_VMX && r > 0xffff)
+					continue;
+				kernel = fmt_symbol(ev, "exit_reason", k, r);
+				own = exit_reason_name(&n, isa, r);
+				assert_int_equal(!kernel, !own);
+				if (kernel) {
+					assert_string_equal(kernel, own);
+					found[k]++;
+				}
+			}
+		}
+	}
+	assert_int_equal(found[0], 65);
+	assert_true(found[1] > 110);
+	fmt_free(f);
+}
+
+static const char *text(const struct exit_names *n, enum exit_isa isa, uint64_t reason)
+{
+	static char buf[EXIT_NAME_MAX];
+
+	return exit_reason_text(n, isa, reason, buf, sizeof(buf));
+}
+
+static void test_masks(void **state __unused_arg)
+{
+	struct fmt *f = load(enc_format("kvm", "kvm_exit"));
+	const struct fmt_event *ev[2] = { NULL, fmt_find(f, "kvm", "kvm_exit") };
+	struct exit_names n;
+	char buf[EXIT_NAME_MAX];
+
+	for (int i = 0; i < 2; i++) {
+		exit_names_init(&n, ev[i], "GenuineIntel");
+		assert_string_equal(text(&n, EXIT_ISA_VMX, 0x80000021), "INVALID_STATE");
+		assert_string_equal(text(&n, EXIT_ISA_VMX, 12), "HLT");
+		assert_string_equal(text(&n, EXIT_ISA_VMX, 0x04000030), "EPT_VIOLATION");
+		assert_string_equal(text(&n, EXIT_ISA_VMX, 78), "0x4e");
+		assert_string_equal(text(&n, EXIT_ISA_SVM, 0x4e), "PF excp");
+		assert_string_equal(text(&n, EXIT_ISA_SVM, 0xffffffff), "invalid_guest_state");
+		assert_string_equal(text(&n, EXIT_ISA_SVM, UINT64_MAX), "invalid_guest_state");
+		assert_string_equal(text(&n, EXIT_ISA_SVM, 0x80000011), "vmgexit_guest_request");
+		assert_string_equal(text(&n, EXIT_ISA_SVM, 0x11), "0x11");
+		assert_string_equal(text(&n, EXIT_ISA_PVM, 0x20000), "pvm:0x20000");
+		assert_string_equal(text(&n, EXIT_ISA_PVM, 12), "pvm:0xc");
+		assert_string_equal(text(&n, (enum exit_isa)9, 7), "isa9:0x7");
+	}
+	assert_int_equal(exit_reason_key(EXIT_ISA_VMX, 0x80000021), 0x21);
+	assert_int_equal(exit_reason_flags(EXIT_ISA_VMX, 0x80000021), 0x80000000);
+	assert_int_equal(exit_reason_key(EXIT_ISA_SVM, 0x80000011), 0x80000011);
+	assert_int_equal(exit_reason_flags(EXIT_ISA_SVM, 0x80000011), 0);
+	assert_int_equal(exit_reason_key(EXIT_ISA_PVM, 3u << 16), 3u << 16);
+	assert_string_equal(exit_flags_text(0x84000000, buf, sizeof(buf)), "BUS_LOCK FAILED_VMENTRY");
+	assert_string_equal(exit_flags_text(0x00010000, buf, sizeof(buf)), "0x10000");
+	assert_string_equal(exit_flags_text(0, buf, sizeof(buf)), "");
+	assert_string_equal(exit_flags_text(0xffffffff, buf, 8), "0x10000");
+	fmt_free(f);
+}
+
+#define HEAD                                                                      \
+	"name: kvm_exit\nID: 9\nformat:\n"                                        \
+	"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n"  \
+	"\tfield:unsigned int exit_reason;\toffset:8;\tsize:4;\tsigned:0;\n"      \
+	"\tfield:u32 isa;\toffset:12;\tsize:4;\tsigned:0;\n\nprint fmt: \"%s\", "
+
+/* What the kernel called it goes before the tables, whatever the order of its tables is. */
+static void test_captured_names(void **state __unused_arg)
+{
+	struct fmt *f = load(HEAD
+			     "(REC->isa == 3) ? __print_symbolic(REC->exit_reason, { 0x20000, "
+			     "\"HYPERCALL\" }) : (REC->isa == 2) ? __print_symbolic(REC->exit_reason, "
+			     "{ 0x78, \"hlt\" }, { 0x7b, \"port\" }) : "
+			     "__print_symbolic(REC->exit_reason, { 7, \"PENDING_INTERRUPT\" }, "
+			     "{ 12, \"HLT\" })\n");
+	struct exit_names n;
+
+	exit_names_init(&n, fmt_find(f, "kvm", "kvm_exit"), NULL);
+	assert_string_equal(text(&n, EXIT_ISA_VMX, 7), "PENDING_INTERRUPT");
+	assert_string_equal(text(&n, EXIT_ISA_VMX, 30), "IO_INSTRUCTION"); /* only in the table */
+	assert_string_equal(text(&n, EXIT_ISA_SVM, 0x7b), "port");
+	assert_string_equal(text(&n, EXIT_ISA_SVM, 0x400), "npf");
+	assert_string_equal(text(&n, EXIT_ISA_PVM, 0x20000), "HYPERCALL");
+	assert_string_equal(text(&n, EXIT_ISA_PVM, 0x20001), "pvm:0x20001");
+	fmt_free(f);
+}
+
+static void test_isa_and_hints(void **state __unused_arg)
+{
+	struct exit_names n;
+
+	exit_names_init(&n, NULL, NULL);
+	assert_int_equal(exit_isa(&n, 0), EXIT_ISA_VMX);
+	assert_int_equal(exit_isa(&n, 2), EXIT_ISA_SVM);
+	exit_names_init(&n, NULL, "AuthenticAMD");
+	assert_int_equal(exit_isa(&n, 0), EXIT_ISA_SVM);
+	assert_int_equal(exit_isa(&n, 1), EXIT_ISA_VMX);
+	exit_names_init(&n, NULL, "HygonGenuine");
+	assert_int_equal(exit_isa(&n, 0), EXIT_ISA_SVM);
+	assert_null(exit_reason_hint(EXIT_ISA_VMX, 12));
+	assert_non_null(exit_reason_hint(EXIT_ISA_PVM, 14));
+	assert_string_equal(exit_reason_hint(EXIT_ISA_PVM, 1025), "failed entry");
+	assert_string_equal(exit_reason_hint(EXIT_ISA_PVM, 1u << 16), "syscall");
+	assert_null(exit_reason_hint(EXIT_ISA_PVM, 9u << 16));
+	assert_string_equal(exit_userspace_name(2), "IO");
+	assert_string_equal(exit_userspace_name(30), "X86_WRMSR");
+	assert_string_equal(exit_userspace_name(37), "NOTIFY");
+	assert_null(exit_userspace_name(4711));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tables_are_the_kernels),
+		cmocka_unit_test(test_masks),
+		cmocka_unit_test(test_captured_names),
+		cmocka_unit_test(test_isa_and_hints),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

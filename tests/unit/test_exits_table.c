@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * test_exits_table.c: the table of exits: sums, intervals, threads that take over an id, VMs that
+ * end, order of a view, and times from events.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/exits.h"
+
+static uint64_t count_of(const struct exits_view *v, uint32_t tid, uint32_t reason)
+{
+	struct exits_row r;
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < v->n; i++) {
+		exits_view_row(v, i, &r);
+		if (r.reason == reason && (!r.thread || r.thread->tid == tid))
+			n += r.count;
+	}
+	return n;
+}
+
+static bool only_tid(const void *ctx, const struct exits *e __unused_arg,
+		     const struct exits_thread *t)
+{
+	return t->tid == *(const uint32_t *)ctx;
+}
+
+static void test_order(void **state __unused_arg)
+{
+	static const struct {
+		uint32_t tid, reason;
+		uint64_t n;
+	} in[] = { { 20, 7, 5 }, { 10, 12, 100 }, { 20, 12, 100 }, { 10, 1, 5 }, { 20, 1, 5 }, { 10, 9, 6 } };
+	static const uint32_t want[][2] = { { 10, 12 }, { 20, 12 }, { 10, 9 }, { 10, 1 }, { 20, 1 },
+					    { 20, 7 } };
+	struct exits e = { .timed = false };
+	struct exits_view v;
+	struct exits_row r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(in); i++)
+		assert_int_equal(exits_add(&e, in[i].tid, in[i].reason, in[i].n), 0);
+	assert_int_equal(exits_view_make(&e, EXITS_BY_THREAD, false, NULL, NULL, &v), 0);
+	assert_int_equal(v.n, ARRAY_SIZE(want));
+	assert_int_equal(v.count, 221);
+	for (size_t i = 0; i < v.n; i++) {
+		exits_view_row(&v, i, &r);
+		assert_int_equal(r.thread->tid, want[i][0]);
+		assert_int_equal(r.reason, want[i][1]);
+	}
+	exits_view_free(&v);
+	exits_free(&e);
+}
+
+static void test_by_reason(void **state __unused_arg)
+{
+	struct exits e = { .timed = true };
+	uint32_t tid = 20;
+	struct exits_view v;
+	struct exits_row r;
+
+	assert_int_equal(exits_add(&e, 10, 12, 3), 0);
+	assert_int_equal(exits_add(&e, 20, 12, 4), 0);
+	assert_int_equal(exits_add(&e, 20, 1, 5), 0);
+	assert_int_equal(exits_time_add(&e, 10, 12, 2, 100, 60), 0);
+	assert_int_equal(exits_time_add(&e, 20, 12, 1, 70, 70), 0);
+	assert_int_equal(exits_view_make(&e, EXITS_BY_REASON, false, NULL, NULL, &v), 0);
+	assert_int_equal(v.n, 2);
+	exits_view_row(&v, 0, &r);
+	assert_null(r.thread);
+	assert_int_equal(r.reason, 12);
+	assert_int_equal(r.count, 7);
+	assert_int_equal(r.timed, 3);
+	assert_int_equal(r.total, 170);
+	assert_int_equal(r.max, 70);
+	exits_view_free(&v);
+	assert_int_equal(exits_view_make(&e, EXITS_BY_REASON, false, only_tid, &tid, &v), 0);
+	assert_int_equal(v.n, 2);
+	assert_int_equal(count_of(&v, 0, 12), 4);
+	exits_view_free(&v);
+	exits_free(&e);
+}
+
+static void test_intervals(void **state __unused_arg)
+{
+	struct exits e = { .timed = true };
+	struct exits_view v;
+	struct exits_row r;
+
+	assert_int_equal(exits_raw(&e, 10, 12, 100), 0);
+	assert_int_equal(exits_time_raw(&e, 10, 12, 99, 990), 0);
+	assert_int_equal(exits_time_add(&e, 10, 12, 0, 0, 50), 0);
+	exits_interval(&e);
+	assert_int_equal(exits_view_make(&e, EXITS_BY_THREAD, false, NULL, NULL, &v), 0);
+	assert_int_equal(v.n, 0); /* nothing happened in this interval */
+	exits_view_free(&v);
+	assert_int_equal(exits_raw(&e, 10, 12, 103), 0);
+	assert_int_equal(exits_time_raw(&e, 10, 12, 101, 1000), 0);
+	assert_int_equal(exits_time_add(&e, 10, 12, 0, 0, 7), 0);
+	assert_int_equal(exits_view_make(&e, EXITS_BY_THREAD, false, NULL, NULL, &v), 0);
+	assert_int_equal(v.n, 1);
+	exits_view_row(&v, 0, &r);
+	assert_int_equal(r.count, 3);
+	assert_int_equal(r.timed, 2);
+	assert_int_equal(r.total, 10);
+	assert_int_equal(r.max, 7);
+	exits_view_free(&v);
+	assert_int_equal(exits_view_make(&e, EXITS_BY_THREAD, true, NULL, NULL, &v), 0);
+	exits_view_row(&v, 0, &r);
+	assert_int_equal(r.count, 103);
+	assert_int_equal(r.total, 1000);
+	exits_view_free(&v);
+	exits_free(&e);
+}
+
+/* The kernel's map goes by tid; who has it may change. */
+static void test_tid_again(void **state __unused_arg)
+{
+	struct exits e = { .timed = true };
+	struct exits_view v;
+	struct exits_row r;
+
+	assert_int_equal(exits_raw(&e, 10, 12, 100), 0);
+	assert_int_equal(exits_time_raw(&e, 10, 12, 100, 500), 0);
+	assert_true(exits_thread_renew(&e, 10) > 0);
+	assert_int_equal(exits_raw(&e, 10, 12, 130), 0);
+	assert_int_equal(exits_time_raw(&e, 10, 12, 129, 600), 0);
+	assert_int_equal(exits_raw(&e, 10, 1, 2), 0);
+	assert_int_equal(exits_view_make(&e, EXITS_BY_THREAD, false, NULL, NULL, &v), 0);
+	assert_int_equal(v.n, 3);
+	exits_view_row(&v, 0, &r);
+	assert_int_equal(r.count, 100);
+	exits_view_row(&v, 1, &r);
+	assert_int_equal(r.count, 30);
+	assert_int_equal(r.timed, 29);
+	assert_int_equal(r.total, 100);
+	exits_view_row(&v, 2, &r);
+	assert_int_equal(r.count, 2);
+	exits_view_free(&v);
+	/* A third one, whose reason the second never had. */
+	assert_true(exits_thread_renew(&e, 10) > 1);
+	assert_int_equal(exits_raw(&e, 10, 12, 131), 0);
+	assert_int_equal(exits_view_make(&e, EXITS_BY_THREAD, false, NULL, NULL, &v), 0);
+	exits_view_row(&v, v.n - 1, &r);
+	assert_int_equal(r.count, 1);
+	exits_view_free(&v);
+	exits_free(&e);
+}
+
+static void test_source_emptied(void **state __unused_arg)
+{
+	struct exits e = { .timed = false };
+
+	assert_int_equal(exits_raw(&e, 10, 12, 100), 0);
+	exits_raw_reset(&e);
+	assert_int_equal(exits_raw(&e, 10, 12, 100), 0);
+	assert_int_equal(e.cell[0].count, 200);
+	assert_int_equal(exits_raw(&e, 10, 12, 5), 0); /* by somebody else */
+	assert_int_equal(e.cell[0].count, 205);
+	exits_free(&e);
+}
+
+static void test_vms(void **state __unused_arg)
+{
+	struct exits e = { .timed = true };
+	int64_t a, b, t;
+
+	a = exits_vm(&e, "10-11", "one", NULL, 10);
+	assert_int_equal(a, 0);
+	assert_int_equal(exits_vm(&e, "10-11", "one", NULL, 10), a);
+	t = exits_thread(&e, 12);
+	assert_int_equal(t, 0);
+	assert_int_equal(exits_thread(&e, 12), t);
+	e.thread[t].vm = (uint32_t)a;
+	assert_int_equal(exits_add(&e, 12, 1, 5), 0);
+	assert_int_equal(exits_add(&e, 13, 1, 7), 0);
+	assert_int_equal(exits_ended(&e), 0);
+	e.vm[a].ended = 1;
+	assert_int_equal(exits_ended(&e), 1);
+	b = exits_vm(&e, "10-11", "two", "u", 10);
+	assert_int_equal(b, 1); /* the name came again */
+	assert_false(exits_past(&e, &e.thread[t]));
+	exits_interval(&e); /* its last exits were shown */
+	assert_false(exits_past(&e, &e.thread[t]));
+	exits_interval(&e);
+	assert_true(exits_past(&e, &e.thread[t]));
+	assert_int_equal(exits_prune(&e), 0);
+	assert_int_equal(e.n, 1);
+	assert_int_equal(e.cell[0].count, 7);
+	assert_int_equal(exits_add(&e, 13, 1, 1), 0);
+	assert_int_equal(e.n, 1);
+	assert_int_equal(e.cell[0].count, 8);
+	exits_free(&e);
+}
+
+static void test_pairs(void **state __unused_arg)
+{
+	struct exits e = { .timed = true };
+	struct exits_pair p = { .e = &e };
+
+	assert_int_equal(exits_pair_entry(&p, 10, 5), 0); /* of an exit before us */
+	assert_int_equal(exits_pair_exit(&p, 10, 10, 12), 0);
+	assert_int_equal(exits_pair_exit(&p, 20, 11, 12), 0);
+	assert_int_equal(exits_pair_entry(&p, 10, 30), 0);
+	assert_int_equal(exits_pair_entry(&p, 10, 40), 0); /* failed entry: nothing new */
+	assert_int_equal(exits_pair_exit(&p, 10, 50, 1), 0);
+	assert_int_equal(exits_pair_exit(&p, 10, 60, 1), 0); /* entered without an event */
+	assert_int_equal(exits_pair_entry(&p, 10, 61), 0);
+	assert_int_equal(e.n, 2);
+	assert_int_equal(e.time[0].n, 1);
+	assert_int_equal(e.time[0].total, 20);
+	assert_int_equal(e.time[1].n, 1);
+	assert_int_equal(e.time[1].total, 1);
+	exits_pair_gap(&p);
+	assert_int_equal(exits_pair_entry(&p, 20, 1000000), 0); /* its exit may be another by now */
+	assert_int_equal(e.n, 2);
+	assert_int_equal(exits_pair_exit(&p, 20, 100, 12), 0);
+	assert_int_equal(exits_pair_entry(&p, 20, 90), 0); /* clocks of two CPUs that disagree */
+	assert_int_equal(e.n, 2);
+	exits_pair_free(&p);
+	exits_free(&e);
+}
+
+/* Many threads and reasons, in any order, against a plain sum. */
+static void test_many(void **state __unused_arg)
+{
+	static uint64_t want[200][40];
+	struct exits e = { .timed = false };
+	uint64_t x = 1, last = UINT64_MAX, sum = 0;
+	struct exits_view v;
+	struct exits_row r;
+
+	for (int i = 0; i < 100000; i++) {
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		want[(x >> 33) % 200][(x >> 50) % 40] += x >> 62;
+		assert_int_equal(exits_add(&e, 1000 + (uint32_t)((x >> 33) % 200),
+					   (uint32_t)((x >> 50) % 40), x >> 62), 0);
+	}
+	assert_int_equal(exits_view_make(&e, EXITS_BY_THREAD, true, NULL, NULL, &v), 0);
+	for (size_t i = 0; i < v.n; i++) {
+		exits_view_row(&v, i, &r);
+		assert_true(r.count <= last);
+		assert_int_equal(r.count, want[r.thread->tid - 1000][r.reason]);
+		last = r.count;
+		sum += r.count;
+	}
+	assert_int_equal(sum, v.count);
+	exits_view_free(&v);
+	exits_free(&e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order),	   cmocka_unit_test(test_by_reason),
+		cmocka_unit_test(test_intervals),  cmocka_unit_test(test_tid_again),
+		cmocka_unit_test(test_source_emptied), cmocka_unit_test(test_vms),
+		cmocka_unit_test(test_pairs),	   cmocka_unit_test(test_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
