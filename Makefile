@@ -6,6 +6,8 @@ VERSION := 0.1.0
 
 # ---- where things go ----
 O          ?= build
+# One name for it, however it was given: the objects' lists of dependencies have it as well.
+override O := $(patsubst $(CURDIR)/%,%,$(abspath $(O)))
 prefix     ?= /usr/local
 sbindir    ?= $(prefix)/sbin
 datadir    ?= $(prefix)/share

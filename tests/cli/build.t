@@ -43,6 +43,15 @@ is "$(find "$tmp/local" -type f | wc -l | tr -d ' ')" 0 "... leaves nothing"
 ok "uninstall" "$make" -C "$top" NODEPS=1 O="$tmp/build" MINIMAL=1 WERROR=1 DESTDIR="$tmp/dest" prefix=/usr uninstall
 is "$(find "$tmp/dest" -type f | wc -l | tr -d ' ')" 0 "... leaves nothing"
 
+# ---- one folder by two names: `make check` gives the whole path ----
+
+again=build/again.$$
+object=$again/src/util/str.o
+ok "an object, by the folder's whole path" "$make" -C "$top" NODEPS=1 O="$top/$again" $object
+run "$make" -C "$top" NODEPS=1 -W include/kvmft/util.h O=$again $object
+out_has '^ *CC +src/util/str' "... is made anew by its short one when a header changed"
+rm -rf "${top:?}/$again"
+
 # ---- the build for small hosts ----
 
 rm -rf "$tmp/build"
