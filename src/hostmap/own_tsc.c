@@ -21,12 +21,12 @@ static const struct {
 static int refuse_perf(const struct capture *cap, struct kvmft_err *err)
 {
 	if (strcmp(cap->clock, "perf"))
-		return err_set(
+		return err_lack(
 			err, ENOTSUP,
 			"%s: clock %s cannot be put on the TSC: record without perf's option -k, or with "
 			"kvmft record",
 			cap->path, cap->clock);
-	return err_set(
+	return err_lack(
 		err, ENOTSUP,
 		"%s does not say how perf's clock goes with the TSC: on a machine that is no x86, has "
 		"kvm-clock itself or a TSC that is not stable, perf cannot; record with kvmft record, or "
@@ -43,7 +43,7 @@ static int use_samples(struct own_tsc *o, const struct capture *cap, enum cap_cl
 	if (!ret || ret == -ENOMEM)
 		return ret;
 	own_tsc_free(o);
-	return err_set(
+	return err_lack(
 		err, ENOTSUP,
 		"%s: trace clock %s needs readings of that clock beside the TSC, which the capture %s: record "
 		"with --clock x86-tsc (trace-cmd: -C x86-tsc)",
@@ -90,7 +90,7 @@ int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err 
 {
 	memset(o, 0, sizeof(*o));
 	if (!cap->clock)
-		return err_set(err, ENOTSUP, "%s does not say what its trace clock is", cap->path);
+		return err_lack(err, ENOTSUP, "%s does not say what its trace clock is", cap->path);
 	if (!strcmp(cap->clock, "x86-tsc") || use_line(o, cap) || use_raw(o, cap)) {
 		if (!strcmp(cap->clock, "x86-tsc"))
 			o->kind = OWN_TSC;
@@ -101,10 +101,10 @@ int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err 
 	for (size_t i = 0; i < ARRAY_SIZE(sampled); i++)
 		if (!strcmp(cap->clock, sampled[i].name))
 			return use_samples(o, cap, sampled[i].clock, err);
-	return err_set(err, ENOTSUP,
-		       "%s: trace clock %s cannot be aligned: record with --clock x86-tsc "
-		       "(trace-cmd: -C x86-tsc)",
-		       cap->path, cap->clock);
+	return err_lack(err, ENOTSUP,
+			"%s: trace clock %s cannot be aligned: record with --clock x86-tsc "
+			"(trace-cmd: -C x86-tsc)",
+			cap->path, cap->clock);
 }
 
 void own_tsc_free(struct own_tsc *o)
