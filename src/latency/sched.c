@@ -14,9 +14,10 @@ const struct lat_desc lat_desc_sched = {
 	.stage_help = { "from losing the CPU, or waking, to having one again",
 			"after another thread took its CPU", "from the wake-up to a CPU" },
 	.parts = 1u << 1 | 1u << 2,
-	.cause = { "task", "interrupt", "softirq", "lock or preemption off", "idle", "not known" },
-	.count = { "intervals", "without a known guest task", "cut by lost events",
-		   "open at the end" },
+	.cause = { "task", "interrupt", "softirq", "lock or preemption off", "idle", "not known",
+		   "guest not recorded" },
+	.count = { "intervals", "outside the guest's capture", "without a known guest task",
+		   "cut by lost events", "open at the end" },
 };
 
 const struct lat_desc lat_desc_stealer = {
@@ -33,7 +34,16 @@ enum { STEALER_SLICES, STEALER_UNKNOWN, STEALER_SEVERAL };
 
 #define TID_MASK 0x3fffffu /* PID_MAX_LIMIT of the kernel (include/linux/threads.h), less one */
 
-enum { HIT_TASK, HIT_IRQ, HIT_SOFTIRQ, HIT_LOCK, HIT_IDLE, HIT_UNKNOWN };
+enum { HIT_TASK, HIT_IRQ, HIT_SOFTIRQ, HIT_LOCK, HIT_IDLE, HIT_UNKNOWN, HIT_UNSEEN };
+
+/* Whose time has no task: of a VM they have keys beside those of its tasks, and of idle, from 1 << 40 on. */
+static const struct {
+	uint64_t key;
+	const char *name;
+} no_task[] = {
+	[HIT_UNKNOWN] = { 1ull << 41, "(not known)" },
+	[HIT_UNSEEN] = { 1ull << 42, "(guest not recorded)" },
+};
 
 /* Of a task that is known. */
 static uint32_t hit_context(const struct lat_vcpu *v)
@@ -48,34 +58,49 @@ static uint32_t hit_context(const struct lat_vcpu *v)
 	return v->guest_preempt > 1 && !v->in_user ? HIT_LOCK : HIT_TASK;
 }
 
+static uint32_t hit(const struct lat *l, const struct lat_vcpu *v)
+{
+	const struct lat_guest *g = &l->guest[v->vm];
+
+	if (!g->begun || v->steal_begin < g->begin || v->steal_begin >= g->stop)
+		return HIT_UNSEEN;
+	return v->guest_known ? hit_context(v) : HIT_UNKNOWN;
+}
+
+static struct lat_group *hit_group(struct lat *l, const struct lat_vcpu *v, struct lat_case *c)
+{
+	bool known = c->cause < HIT_UNKNOWN;
+	uint64_t key = v->guest_tid ? (uint64_t)(uint32_t)v->guest_tid : (1ull << 40) + v->id;
+	struct lat_group *g = lat_group_get(l, LAT_T_SCHED, c->vm, known ? key : no_task[c->cause].key, &c->group);
+
+	if (!g)
+		return NULL;
+	g->rest = c->cause == HIT_UNKNOWN;
+	if (!known)
+		snprintf(g->name, sizeof(g->name), "%s", no_task[c->cause].name);
+	else if (v->guest_tid)
+		snprintf(g->name, sizeof(g->name), "%s-%d", tl_comm(l->guest[v->vm].src, v->guest_tid), v->guest_tid);
+	else
+		snprintf(g->name, sizeof(g->name), "<idle>/%u", v->id);
+	return g;
+}
+
 int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
-	const struct tl_source *guest = l->guest[v->vm].src;
-	bool known = guest && v->guest_known && v->steal_begin < l->guest[v->vm].stop;
 	struct lat_case c = {
 		.begin = v->steal_begin, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
-		.time = lat_span(l, t - v->steal_begin), .cause = known ? hit_context(v) : HIT_UNKNOWN,
-		.known = 1,
+		.time = lat_span(l, t - v->steal_begin), .cause = hit(l, v), .known = 1,
 	};
 	struct lat_group *g;
 
 	if (!l->o.want[LAT_SCHED] || !lat_wanted(l, c.vm, c.vcpu))
 		return 0;
 	l->table[LAT_T_SCHED].count[SCHED_INTERVALS]++;
-	if (!known)
-		l->table[LAT_T_SCHED].count[SCHED_NO_TASK]++;
-	g = lat_group_get(l, LAT_T_SCHED, c.vm,
-			  !known ? 1ull << 41 : v->guest_tid ? (uint64_t)(uint32_t)v->guest_tid : (1ull << 40) + v->id,
-			  &c.group);
+	l->table[LAT_T_SCHED].count[SCHED_UNSEEN] += c.cause == HIT_UNSEEN;
+	l->table[LAT_T_SCHED].count[SCHED_NO_TASK] += c.cause == HIT_UNKNOWN;
+	g = hit_group(l, v, &c);
 	if (!g)
 		return 0;
-	g->rest = !known;
-	if (!known)
-		snprintf(g->name, sizeof(g->name), "(not known)");
-	else if (v->guest_tid)
-		snprintf(g->name, sizeof(g->name), "%s-%d", tl_comm(guest, v->guest_tid), v->guest_tid);
-	else
-		snprintf(g->name, sizeof(g->name), "<idle>/%u", v->id);
 	snprintf(c.what, sizeof(c.what), "%.40s on vCPU %u", g->name, v->id);
 	c.stage_time[v->state == VS_PREEMPTED ? 1 : 2] = c.time;
 	c.known |= v->state == VS_PREEMPTED ? 2 : 4;

@@ -28,6 +28,7 @@ static void put_time(struct sbuf *b, const struct lat_view *v, uint64_t time)
 /* ---- the answer in short ---- */
 
 struct share {
+	const char *vm; /* NULL: goes without saying */
 	const char *name;
 	unsigned __int128 sum;
 };
@@ -47,8 +48,8 @@ static void shares(struct sbuf *b, const char *head, struct share *s, size_t n, 
 
 	qsort(s, n, sizeof(*s), larger);
 	for (size_t i = 0; i < MIN(n, (size_t)SHARES) && whole && s[i].sum * 100 >= whole; i++) {
-		sbuf_addf(b, "%s%s %llu %%", sep[0] ? sep : head, s[i].name,
-			  (unsigned long long)(s[i].sum * 100 / whole));
+		sbuf_addf(b, "%s%s%s%s %llu %%", sep[0] ? sep : head, s[i].vm ? s[i].vm : "", s[i].vm ? " " : "",
+			  s[i].name, (unsigned long long)(s[i].sum * 100 / whole));
 		sep = ", ";
 	}
 	for (size_t i = 0; i < n; i++)
@@ -99,12 +100,21 @@ static void uncertainties(struct sbuf *b, const struct lat_view *v)
 				  lat_amount(v, off, sizeof(off), v->bound[m].uncertain));
 }
 
+static bool several_vms(const struct lat_table *t)
+{
+	for (size_t g = 1; g < t->ngroup; g++)
+		if (t->group[g].vm != t->group[0].vm)
+			return true;
+	return false;
+}
+
 /* How long, which stages, of what. */
 static int headline(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
 	struct share part[LAT_STAGES] = { 0 }, *of = calloc(t->ngroup + 1, sizeof(*of));
 	struct loghist *all = calloc(1, sizeof(*all));
 	char half[32], most[32], longest[32];
+	bool several = several_vms(t);
 
 	if (!all || !of) {
 		free(all);
@@ -113,6 +123,7 @@ static int headline(struct sbuf *b, const struct lat_view *v, const struct lat_t
 	}
 	for (size_t g = 0; g < t->ngroup; g++) {
 		of[g].name = t->group[g].name;
+		of[g].vm = several ? lat_vm_label(v, t->group[g].vm) : NULL;
 		for (unsigned int s = 0; s < LAT_STAGES && t->group[g].stage[0]; s++) {
 			part[s].name = t->desc->stage[s];
 			if (t->group[g].stage[s] && t->desc->parts >> s & 1)

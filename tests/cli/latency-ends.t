@@ -206,9 +206,13 @@ run "$kvmft" latency timer --format json -q "$tmp/hrt-host" "$tmp/hrt-guest=one"
 out_has '"started":3,"expired":1,.*"outside the host.s capture":2' "timers that the host saw part of"
 ok "... the parts are the whole" python3 "$here/latency_sums.py" "$out"
 
-# ---- whom stolen time hit is not known any more when the guest's recording is over, which no fact tells ----
+# ---- whom stolen time hit is not known before the guest was recorded, nor after, which no fact tells ----
 
 capture host stolen-host <<'END'
+0    100 101 kvm_entry vcpu_id=0
+0    200 101 kvm_exit exit_reason=1 isa=1
+0    210 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55
+0    250  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
 0   1000 101 kvm_entry vcpu_id=0
 0   2000 101 kvm_exit exit_reason=1 isa=1
 0   2100 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55
@@ -223,8 +227,11 @@ capture guest stolen-guest <<'END'
 0   1100   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=77
 0   2400  77 irq:softirq_raise vec=1
 END
-told sched stolen-host stolen-guest "intervals 2; without a known guest task 1" \
-	"stolen time after the guest's last event"
+told sched stolen-host stolen-guest "intervals 3; outside the guest's capture 2" "stolen time outside the guest's capture"
+run "$kvmft" latency sched -q "$tmp/stolen-host" "$tmp/stolen-guest=one"
+out_has '^  most of it: \(guest not recorded\) 77 %, victim-77 22 %' "... is said so"
+is "$(sed -n '/^Guest task/,$ s/^\([^ -].*[^ ]\) *total .*/\1/p' "$out" | head -n 1)" "(guest not recorded)" \
+	"... and has its place by what it is, not behind all others"
 
 # ---- posted: nine accepts of one vector while its handler cannot begin ----
 

@@ -56,7 +56,7 @@ run "$kvmft" latency irq,timer,sched --format csv "$tmp/host"
 status_is 0 "the host alone"
 out_has '^irq,"one","MSI 38",total,1,1\.000' "... interrupts to the entry"
 out_has '^timer,"one","deadline of vCPU 0",total,1,1\.000' "... timers to the entry"
-out_has '^sched,"one","\(not known\)",total,2' "... and the guest's tasks are not known"
+out_has '^sched,"one","\(guest not recorded\)",total,2' "... and the guest's tasks are not known"
 run "$kvmft" latency io "$tmp/host"
 status_is 1 "io of the host alone"
 err_has "needs a capture of the guest" "... is told"
@@ -270,7 +270,7 @@ END
 run "$kvmft" latency sched --worst 0 -q "$tmp/hit" "$tmp/hit-guest=one"
 status_is 0 "a task that was hit at different things"
 out_has "^ +cause: interrupt 1, softirq 1, lock or preemption off 1\$" "... and which they were"
-out_has "^ +cause: not known 1\$" "... but not after the guest's capture"
+out_has "^ +cause: guest not recorded 1\$" "... but not after the guest's capture"
 
 # ---- the thread that raises it had lost its CPU ----
 
