@@ -185,6 +185,48 @@ err_has 'trace clock local needs readings of that clock beside the TSC' "... say
 run "$kvmft" verify "$tmp/local/host" "$tmp/local/guest"
 status_is 4 "... verify does not say that it is misaligned"
 
+# ---- a host with two VMs, of one of which there is a guest's file ----
+
+# made NAME SEED VM...: $tmp/NAME/host.perf, whose processes have up to a hundred threads, and a .dat of each VM.
+made()
+{
+	dir=$tmp/$1 seed=$2
+	shift 2
+	mkdir "$dir"
+	awk -v dir="$dir" -v seed="$seed" -v vms="$*" -f "$top/tests/cli/foreign.awk" || exit 1
+	for text in "$dir"/*.txt; do
+		"$tools/mkcap" --clock x86-tsc --trace-dat "${text%.txt}.dat" "$text" || exit 1
+	done
+	perf_data "$dir/host.dat" "$dir/host.perf" --conv --khz 2000000 --vcpus 100
+}
+
+ok "two VMs in a perf.data" made two 7 web:-7000000000:201,202 db:-9000000000:301,302
+made other 8 web:-7000000000:201,202
+for guest in web:pid:200 db:pid:300; do
+	vm=${guest#*:} guest=${guest%%:*}
+	run "$kvmft" merge "$tmp/two/host.perf" "$tmp/two/$guest.dat"
+	status_is 0 "$guest of two VMs"
+	err_has "$guest.dat: $vm .*: all [1-9][0-9]* events fit" "... the right one, and why"
+	err_has "alignment of $vm: [1-9][0-9]* guest events checked, 0 outside" "... aligned"
+done
+run "$kvmft" merge "$tmp/two/host.perf" "$tmp/two/web.dat" "$tmp/two/db.dat"
+status_is 0 "both of them"
+is "$(grep -cE 'alignment of pid:[23]00: .* 0 outside' "$err")" 2 "... aligned"
+run "$kvmft" merge "$tmp/two/host.perf" "$tmp/two/web.dat=pid:300"
+status_is 4 "the wrong one, by hand: refused"
+is "$(wc -c <"$out")" 0 "... nothing is printed"
+run "$kvmft" merge "$tmp/two/host.perf" "$tmp/other/web.dat"
+status_is 4 "a guest of neither: refused"
+is "$(wc -c <"$out")" 0 "... nothing is printed"
+selectors=$(sed 's/.*VMs there: //' "$err" | grep -oE 'pid:[0-9]+' | sort)
+is "$(echo $selectors)" "pid:200 pid:300" "... with both VMs to choose from"
+for selector in $selectors; do
+	run "$kvmft" report -i "$tmp/two/host.perf" --vm "$selector"
+	status_is 0 "... $selector, which it names, is a VM"
+	run "$kvmft" merge "$tmp/two/host.perf" "$tmp/two/web.dat=$selector"
+	is "$rc" "$([ "$selector" = pid:200 ] && echo 0 || echo 4)" "... and one to pair with"
+done
+
 # ---- memory ----
 
 # fits FILE OPTION...: a report takes no more than 16 MiB.

@@ -62,3 +62,29 @@ step_perf()
 	done_in_guest vm1
 	pair_same_offsets vm1
 }
+
+# Both VMs of the host in one perf.data; one of them is recorded.
+step_perf_twovms()
+{
+	guest_needed vm2 --mem 768
+	vm1_needed
+	pair_begin perf-twovms
+	pair_vm vm1
+	pair_vm vm2
+	# shellcheck disable=SC2016 # for the guest
+	in_guest vm1 'record_begin perf-twovms $EVENTS'
+	done_in_guest vm1
+	perf_begin twovms record -e 'kvm:*' -a -o /tmp/twovms.data
+	in_guest vm1 "work 4"
+	in_guest vm2 "work 4"
+	done_in_guest vm1
+	done_in_guest vm2
+	kill -INT $perf
+	wait $perf
+	note "perf record: exit status $?"
+	mv /tmp/twovms.data "$RESULTS/perf-twovms/"
+	in_guest vm1 "record_end perf-twovms perf-twovms/guest.dat"
+	done_in_guest vm1
+	pair_same_offsets vm1
+	pair_same_offsets vm2
+}
