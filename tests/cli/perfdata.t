@@ -219,7 +219,7 @@ run "$kvmft" merge "$tmp/two/host.perf" "$tmp/other/web.dat"
 status_is 4 "a guest of neither: refused"
 is "$(wc -c <"$out")" 0 "... nothing is printed"
 selectors=$(sed 's/.*VMs there: //' "$err" | grep -oE 'pid:[0-9]+' | sort)
-is "$(echo $selectors)" "pid:200 pid:300" "... with both VMs to choose from"
+is "$selectors" "$(printf 'pid:200\npid:300')" "... with both VMs to choose from"
 for selector in $selectors; do
 	run "$kvmft" report -i "$tmp/two/host.perf" --vm "$selector"
 	status_is 0 "... $selector, which it names, is a VM"
