@@ -77,8 +77,8 @@ struct cmd {
 	bool options_first;	    /* what follows the first operand is none of ours: a COMMAND, -5 */
 	/*
 	 * It reads files that anybody may have made, and prints: before run(), main gives up all that
-	 * takes more than that (sandbox.h). The files that it writes are opened before that, by output();
-	 * argc: the number of operands. 0 or -errno with err set.
+	 * takes more than that (sandbox.h). The files that it writes are opened before that, by output(), and
+	 * what other processes tell is asked; argc: the number of operands. 0 or -errno with err set.
 	 */
 	bool reader;
 	int (*output)(void *opts, int argc, struct kvmft_err *err);

@@ -386,6 +386,18 @@ static int convert_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	return ret;
 }
 
+static int convert_prepare(void *opts, int argc __unused_arg, struct kvmft_err *err __unused_arg)
+{
+	convert_live_scan(&((struct convert_opts *)opts)->p);
+	return 0;
+}
+
+static int convert_release(void *opts)
+{
+	vm_list_free(((struct convert_opts *)opts)->p.live.list);
+	return 0;
+}
+
 const struct cmd cmd_convert = {
 	.name = "convert",
 	.summary = "time stamps of one clock as those of another",
@@ -404,6 +416,8 @@ const struct cmd cmd_convert = {
 	.run = convert_run,
 	.options_first = true,
 	.reader = true,
+	.output = convert_prepare,
+	.release = convert_release,
 	.min_args = 0,
 	.max_args = -1,
 };

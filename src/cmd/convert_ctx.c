@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "kvmft/timeline.h"
-#include "kvmft/vm.h"
 #include "kvmft/rate.h"
 
 #define DEFAULT_INPUT "kvmft.data"
@@ -325,21 +324,27 @@ static int take_live(struct convert_ctx *c, const struct vm *vm, struct kvmft_er
 
 static int use_live(struct convert_ctx *c, struct kvmft_err *err)
 {
-	struct vm_list *list = NULL;
+	const struct convert_live *live = &c->p->live;
 	const struct vm *vm = NULL;
-	int ret;
+	int ret = live->ret;
 
 	if (!c->p->vm || c->host || c->p->tsc_offset.set)
 		return 0;
-	ret = vm_scan(NULL, &list, err);
-	if (!ret)
-		ret = vm_list_find(list, c->p->vm, &vm, err);
-	if (!ret) {
-		snprintf(c->vm, sizeof(c->vm), "%s", vm->name ? vm->name : vm->sel);
-		ret = take_live(c, vm, err);
-	}
-	vm_list_free(list);
-	return ret;
+	if (ret)
+		*err = live->err;
+	else
+		ret = vm_list_find(live->list, c->p->vm, &vm, err);
+	if (ret)
+		return ret;
+	snprintf(c->vm, sizeof(c->vm), "%s", vm->name ? vm->name : vm->sel);
+	return take_live(c, vm, err);
+}
+
+void convert_live_scan(struct convert_params *p)
+{
+	/* With both captures -i is the host's, which tells of its VMs. */
+	if (p->vm && !p->tsc_offset.set && !(p->input && p->guest))
+		p->live.ret = vm_scan(NULL, &p->live.list, &p->live.err);
 }
 
 /* Samples of local, global and perf, where what is known so far leads nowhere. */

@@ -10,6 +10,14 @@
 #include "kvmft/clockgraph.h"
 #include "kvmft/match.h"
 #include "kvmft/samples.h"
+#include "kvmft/vm.h"
+
+/* The VMs of this machine, as they were before the sandbox, which hides other processes. */
+struct convert_live {
+	struct vm_list *list;
+	int ret; /* of vm_scan(), and its err */
+	struct kvmft_err err;
+};
 
 /* The options as parsed; texts are borrowed from argv. */
 struct convert_params {
@@ -19,6 +27,7 @@ struct convert_params {
 	const char *tsc_ratio, *pvclock, *kernel_sched;
 	struct str_list mono_raw, cyc2ns;
 	int clocksource; /* index into convert_clocksources, -1 = not given */
+	struct convert_live live;
 };
 
 extern const char *const convert_clocksources[]; /* "tsc", "kvm-clock", NULL */
@@ -43,6 +52,9 @@ struct convert_ctx {
 int convert_ctx_open(struct convert_ctx *c, const struct convert_params *p, enum clock_id from,
 		     enum clock_id to, struct kvmft_err *err) __must_check;
 void convert_ctx_close(struct convert_ctx *c);
+
+/* Looks for the VMs that run here if p may need one; before the sandbox. The caller frees p->live.list. */
+void convert_live_scan(struct convert_params *p);
 
 /* Is the clock one that exists within a guest only? kvmclock is. */
 bool convert_is_guest(enum clock_id id);

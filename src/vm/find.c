@@ -142,8 +142,8 @@ static int nothing_runs(const struct vm_list *list, struct kvmft_err *err)
 	else
 		sbuf_add(&b, list->debugfs_text ? list->debugfs_text : "debugfs is not readable");
 	if (list->n_hidden)
-		sbuf_addf(&b, "; %zu processes could not be looked at (run as root)",
-			  list->n_hidden);
+		sbuf_addf(&b, "; %zu processes could not be looked at%s", list->n_hidden,
+			  geteuid() ? " (run as root)" : "");
 	ret = err_lack(err, ENOENT, "no VM is running here (%s)", b.s ? b.s : "out of memory");
 	sbuf_free(&b);
 	return ret;

@@ -176,6 +176,22 @@ x86_64)
 esac
 cd "$tmp" || exit 1
 
+# ---- VMs of this machine: other processes are looked at before, as they are closed to whoever is confined ----
+
+run "$plain" convert --from host-tsc --to guest-tsc --vm no-such-vm 1
+case $rc in
+1 | 4) ok "convert --vm: no such VM" true ;;
+*) status_is 1 "convert --vm: no such VM" ;;
+esac
+if [ "$(id -u)" = 0 ]; then
+	ok "... and root is not told to be root" sh -c '! grep -q "run as root" "$0"' "$err"
+fi
+if [ -n "$tracer" ]; then
+	$tracer "$plain" convert --from host-tsc --to guest-tsc --vm no-such-vm 1 >"$out" 2>"$err" </dev/null
+	ok "... its processes were looked at" grep -q 'readlinkat.*= [0-9]' "$tmp/calls"
+	is "$(sed '1,/PR_SET_SECCOMP/d' "$tmp/calls" | grep -c readlinkat)" 0 "... and none once it is confined"
+fi
+
 # ---- what is missing is said ----
 
 run "$plain" -v convert --from host-tsc --to guest-tsc --tsc-offset 1 1
