@@ -167,6 +167,11 @@ int str_hex_value(char c);
  * must not drive a terminal, nor show what it is not.
  */
 void str_printable(char *s);
+/*
+ * Could name be taken for one of words (up to NULL)? "host", " Host", "host#2" for "host". So could whatever has
+ * letters that are not ASCII: others look like those of ASCII (Cyrillic, fullwidth), and no table tells of all.
+ */
+bool str_poses_as(const char *name, const char *const *words);
 /* Empties b but keeps memory and error: text that was written out in parts can be trusted. */
 void sbuf_reset(struct sbuf *b);
 /* Accepts NULL; b is empty and usable afterwards. */

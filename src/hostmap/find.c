@@ -2,7 +2,6 @@
 /*
  * find.c: what the VMs of a host map are called, and which one the user means.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -63,30 +62,22 @@ int hostmap_vm_tids(const struct hostmap *m, size_t vm, struct sbuf *out)
 	return 0;
 }
 
-/* Would lines of this VM look as if they were of another side? "host", " Host", "qemu#2", "guest?" */
-static bool is_side(const char *name)
-{
-	static const char *const side[] = { "host", "guest", "qemu" };
-	const char *p = name + strspn(name, " ?");
-
-	for (size_t i = 0; i < ARRAY_SIZE(side); i++)
-		if (!strncasecmp(p, side[i], strlen(side[i])) && !isalnum((unsigned char)p[strlen(side[i])]))
-			return true;
-	return false;
-}
+/* The sides that are none, and what a selector of another VM begins with. */
+static const char *const reserved[] = { "host", "guest", "qemu", "name", "uuid", "pid", "tids", NULL };
 
 /* Name, UUID, PID-FD; else the PID; else its threads, or where those are many the first of them. */
 void hostmap_vm_label(struct hostmap *m, size_t vm)
 {
 	struct hostmap_vm *v = &m->vm[vm];
 	const struct cap_vm *cap = v->cap;
-	bool side = cap && cap->name && is_side(cap->name);
+	bool poses = cap && cap->name && str_poses_as(cap->name, reserved);
 	struct sbuf b = { 0 };
 
 	if (cap && (cap->name || cap->uuid || cap->id)) {
 		/* With name= it can still be selected: see vmsel_name(). */
-		snprintf(v->label, sizeof(v->label), "%s%.*s", side ? "name=" : "", side ? 58 : 63,
+		snprintf(v->label, sizeof(v->label), "%s%.*s", poses ? "name=" : "", poses ? 58 : 63,
 			 cap->name ? cap->name : cap->uuid ? cap->uuid : cap->id);
+		str_printable(v->label); /* it may end within a character */
 	} else if (v->pid > 0) {
 		snprintf(v->label, sizeof(v->label), "pid:%d", v->pid);
 	} else {

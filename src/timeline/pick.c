@@ -11,6 +11,8 @@
 #include <fnmatch.h>
 #include <string.h>
 
+#include "kvmft/vmsel.h"
+
 #define MAX_SPECS   32
 #define MAX_KEPT    (16u << 20) /* bytes of copies */
 
@@ -122,12 +124,18 @@ int pick_add_side(struct pick *p, const char *side)
 
 /* ---- one item ---- */
 
+/* A name that is shown behind "name=" for its letters alone is nobody else's without that either. */
+static bool label_is(const char *label, const char *side)
+{
+	return !strcmp(side, label) || (!str_is_text(side, strlen(side)) && !strcmp(side, vmsel_name(label)));
+}
+
 bool pick_side_is(const struct timeline *t, const struct tl_source *s, const char *side)
 {
 	const struct hostmap *map = tl_hostmap(t);
 
-	return !strcmp(side, tl_side(s)) || !strcmp(side, s->label) ||
-	       (s->guest && !s->alone && !strcmp(side, map->vm[map->vm[s->vm].of].label));
+	return !strcmp(side, tl_side(s)) || label_is(s->label, side) ||
+	       (s->guest && !s->alone && label_is(map->vm[map->vm[s->vm].of].label, side));
 }
 
 static bool side_wanted(const struct pick *p, const struct tl_source *s)

@@ -4,8 +4,10 @@
  */
 #include "kvmft/util.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define DISTANCE_MAX 63
 
@@ -181,6 +183,19 @@ void str_printable(char *s)
 		s += len;
 		n -= len;
 	}
+}
+
+bool str_poses_as(const char *name, const char *const *words)
+{
+	const char *p = name + strspn(name, " ?");
+
+	for (const char *c = name; *c; c++)
+		if ((unsigned char)*c > '~')
+			return true;
+	for (; *words; words++)
+		if (!strncasecmp(p, *words, strlen(*words)) && !isalnum((unsigned char)p[strlen(*words)]))
+			return true;
+	return false;
 }
 
 unsigned int str_distance(const char *a, const char *b)

@@ -17,6 +17,24 @@ named()
 	"$mkcap" --capture "$tmp/host" "$tmp/host.txt" && "$mkcap" --capture "$tmp/guest" "$golden/latency-guest.txt"
 }
 
+# The bytes of a word of meta.
+raw()
+{
+	# shellcheck disable=SC2059 # made of octal numbers
+	printf "$(echo "$1" | awk '{
+		hex = "0123456789ABCDEF"
+		for (i = 1; i <= length($0); i++) {
+			c = substr($0, i, 1)
+			if (c == "%") {
+				printf "\\%03o", 16 * (index(hex, substr($0, i + 1, 1)) - 1) + index(hex, substr($0, i + 2, 1)) - 1
+				i += 2
+			} else {
+				printf "%s", c
+			}
+		}
+	}')"
+}
+
 sides()
 {
 	awk '{ print $1 }' "$out" | sort -u | tr '\n' ' '
@@ -38,9 +56,25 @@ ok "a VM called hostess" named hostess
 run "$kvmft" merge -q "$tmp/host" "$tmp/guest=hostess"
 is "$(sides)" "host hostess " "... is nobody else"
 
+# Letters that look like those of "host": Cyrillic, fullwidth, with a combining line; and what a selector begins with.
+for code in h%D0%BEst %EF%BD%88%EF%BD%8F%EF%BD%93%EF%BD%94 h%CC%B2ost caf%C3%A9 name%3Dhost pid:100 uuid%3Dx; do
+	vm=$(raw "$code")
+	ok "a VM called $code" named "$code"
+	run "$kvmft" merge -q "$tmp/host" "$tmp/guest=name=$vm"
+	is "$(sides)" "host name=$vm " "... is marked as a name"
+	case $code in
+	*[=:]* | *%3D*) sels=name=$vm ;;
+	*) sels="$vm name=$vm" ;;
+	esac
+	for sel in $sels; do
+		run "$kvmft" merge -q --side "$sel" "$tmp/host" "$tmp/guest=name=$vm"
+		is "$(sides)" "name=$vm " "... and selected by $sel"
+	done
+done
+
 # U+202E, U+2028, U+200B, U+2066 and U+E0041; as the words of meta have them
 for code in %E2%80%AE %E2%80%A8 %E2%80%8B %E2%81%A6 %F3%A0%81%81; do
-	raw=$(printf '%b' "$(for byte in $(echo $code | tr '%' ' '); do printf '\\0%03o' "0x$byte"; done)")
+	raw=$(raw "$code")
 	ok "$code in a name" named "a${code}b"
 	for format in text json perfetto html; do
 		run "$kvmft" merge -q --format $format "$tmp/host" "$tmp/guest=100-12"

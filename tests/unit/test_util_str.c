@@ -223,6 +223,27 @@ static void test_quoted_end(void **state __unused_arg)
 				 row[i].end);
 }
 
+static void test_poses(void **state __unused_arg)
+{
+	static const char *const words[] = { "host", "qemu", NULL };
+	static const struct {
+		const char *name;
+		bool poses;
+	} row[] = {
+		{ "host", true },  { "Host", true }, { " host", true }, { "?host", true }, { "host#2", true },
+		{ "qemu?", true }, { "vm1", false }, { "hostess", false }, { "host1", false }, { "a host", false },
+		{ "", false },	   { "~", false },
+		{ "hÐ¾st", true },				    /* Cyrillic o */
+		{ "ï½ï½ï½ï½", true }, /* fullwidth */
+		{ "hÌ²ost", true },				    /* a combining line */
+		{ "", true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++)
+		if (str_poses_as(row[i].name, words) != row[i].poses)
+			fail_msg("'%s'", row[i].name);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -230,6 +251,7 @@ int main(void)
 		cmocka_unit_test(test_is_text),
 		cmocka_unit_test(test_utf8),
 		cmocka_unit_test(test_printable),
+		cmocka_unit_test(test_poses),
 		cmocka_unit_test(test_distance),
 		cmocka_unit_test(test_ns),
 		cmocka_unit_test(test_bytes),
