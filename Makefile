@@ -186,7 +186,7 @@ $(kill_obj): src/util/seccomp.c $(O)/.flags
 
 # What is named first is not taken from the library.
 $(O)/tests/kill/kvmft: $(kill_obj) $(main_obj) $(lib)
-$(O)/tests/kill/sandbox: $(kill_obj) $(O)/tests/tools/sandbox.o $(lib)
+$(O)/tests/kill/sandbox: $(kill_obj) $(O)/tests/tools/sandbox.o $(test_lib_obj) $(lib)
 $(killed):
 	$(say) LD $@
 	$(Q)$(CC) $(kv_ldflags) $(LDFLAGS) -o $@ $^ $(kv_libs)

@@ -48,6 +48,11 @@ const char *qemu_nearest(const struct mon_events *events, const char *name);
 
 /* ---- left.c: what to switch off when the one who switched it on was killed ---- */
 
+/*
+ * Opens the directory of these notes, of our own, that nobody else can write to; make: when it is not there, it is
+ * made. A descriptor for the caller, or -errno.
+ */
+int qemu_left_place(bool make);
 /* Adds the line of a QEMU; lines "on EVENT" follow. */
 void qemu_left_add(struct sbuf *text, const struct qemu *q, const struct qemu_target *t);
 /* Keeps text under the name of this process, until qemu_left_done(). */

@@ -26,8 +26,7 @@
 
 /* ---- the place ---- */
 
-/* A directory of our own that nobody else can write to; -ENOENT when it is not there. */
-static int open_place(bool make)
+int qemu_left_place(bool make)
 {
 	const char *base = geteuid() ? getenv("XDG_RUNTIME_DIR") : "/run";
 	_cleanup_close_ int parent = -1;
@@ -74,7 +73,7 @@ void qemu_left_add(struct sbuf *text, const struct qemu *q, const struct qemu_ta
 
 int qemu_left_write(const struct sbuf *text, struct kvmft_err *err)
 {
-	_cleanup_close_ int dir = open_place(true), fd = -1;
+	_cleanup_close_ int dir = qemu_left_place(true), fd = -1;
 	char name[96];
 	int ret = dir < 0 ? dir : own_name(name, sizeof(name));
 
@@ -91,7 +90,7 @@ int qemu_left_write(const struct sbuf *text, struct kvmft_err *err)
 
 void qemu_left_done(void)
 {
-	_cleanup_close_ int dir = open_place(false);
+	_cleanup_close_ int dir = qemu_left_place(false);
 	char name[96];
 
 	if (dir >= 0 && !own_name(name, sizeof(name)))
@@ -283,7 +282,7 @@ static int sweep_dir(DIR *dir, struct left *l, struct kvmft_err *err)
 int qemu_left_sweep(bool dry_run, uint64_t timeout_ns, struct sbuf *out, struct kvmft_err *err)
 {
 	struct left l = { .dry_run = dry_run, .timeout = timeout_ns, .out = out };
-	int fd = open_place(false), ret;
+	int fd = qemu_left_place(false), ret;
 	DIR *dir;
 
 	if (fd == -ENOENT)

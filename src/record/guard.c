@@ -86,16 +86,15 @@ static uint64_t caps_for_tracefs(void)
 	return geteuid() ? SANDBOX_CAP(CAP_DAC_OVERRIDE) | SANDBOX_CAP(CAP_DAC_READ_SEARCH) : 0;
 }
 
-/*
- * CAP_SYS_PTRACE: with hidepid=2 a process that we may not look at seems to be gone. CAP_DAC_OVERRIDE: the
- * directory of the capture may be somebody else's. No Landlock: it would hide /proc/PID/fd.
- */
-int record_confine_helper(enum sandbox_calls calls, struct kvmft_err *err)
+int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *dir, size_t ndir, struct kvmft_err *err)
 {
 	const bool looks = calls == SANDBOX_CALLS_LOOKER;
 	const struct sandbox s = {
-		.calls = calls, .bounding = true,
+		.calls = calls, .bounding = true, .files = dir != NULL, .dir = dir, .ndir = ndir,
+		.reads = calls == SANDBOX_CALLS_MONITOR,
+		/* With hidepid=2 a process that we may not look at seems to be gone. */
 		.caps = SANDBOX_CAP(CAP_SYS_PTRACE) | caps_for_tracefs() |
+			/* The directory of the capture may be somebody else's. */
 			SANDBOX_CAP(looks ? CAP_DAC_READ_SEARCH : CAP_DAC_OVERRIDE),
 	};
 	unsigned int layers;
@@ -103,42 +102,95 @@ int record_confine_helper(enum sandbox_calls calls, struct kvmft_err *err)
 	return sandbox_enter(&s, &layers, err);
 }
 
-/* What is read while it records, and at its end, beside the capture: counters of the ring, which CPUs are there. */
-#define CPUS_DIR "/sys/devices/system/cpu"
+/* What is left of a recorder that was killed: in each instance, and each list of probes. */
+int record_confine_watch(const struct record *r, struct kvmft_err *err)
+{
+	static const char *const file[] = { "kprobe_events", "uprobe_events", "synthetic_events" };
+	struct sandbox_dir dir[2 + ARRAY_SIZE(file)] = {
+		{ r->place.dir, SANDBOX_WRITE | SANDBOX_CREATE | SANDBOX_REMOVE },
+		{ openat(ktracefs_dirfd(r->t), "instances", O_PATH | O_DIRECTORY | O_CLOEXEC), SANDBOX_WRITE | SANDBOX_REMOVE },
+	};
+	int ret;
+
+	for (size_t i = 0; i < ARRAY_SIZE(file); i++)
+		dir[2 + i] = (struct sandbox_dir){ openat(ktracefs_dirfd(r->t), file[i], O_PATH | O_CLOEXEC),
+						   SANDBOX_WRITE };
+	ret = record_confine_helper(SANDBOX_CALLS_WATCHER, dir, ARRAY_SIZE(dir), err);
+	for (size_t i = 1; i < ARRAY_SIZE(dir); i++)
+		util_close_fd(&dir[i].fd);
+	return ret;
+}
 
 /*
- * What is asked of other processes is left to kvmft-look. A guest's recorder lists the threads of all at
- * its end, which takes /proc and nothing more.
+ * What is opened while it records and at its end, beside the capture. Not all of tracefs: who may open
+ * trace_pipe takes the events of others out of their buffers. Not all of its own instance for writing: with the
+ * function tracer, or a ring as large as memory, it would stop the machine.
  */
+enum wall_of { OF_ROOT, OF_INSTANCE, OF_WATCH, OF_SDT, OF_SYNTH, OF_GUEST };
+
+static const struct {
+	enum wall_of of;
+	unsigned int rights;
+	const char *path;
+} walls[] = {
+	{ OF_ROOT, SANDBOX_READ, "trace_clock" },
+	{ OF_ROOT, SANDBOX_READ, "saved_cmdlines" },
+	{ OF_ROOT, SANDBOX_READ, "saved_tgids" },
+	{ OF_ROOT, SANDBOX_READ, "printk_formats" },
+	{ OF_ROOT, SANDBOX_REMOVE, "instances" }, /* ours, at the end */
+	{ OF_INSTANCE, SANDBOX_READ, "." },
+	{ OF_INSTANCE, SANDBOX_WRITE, "events" },
+	{ OF_INSTANCE, SANDBOX_WRITE, "options" },
+	{ OF_INSTANCE, SANDBOX_WRITE, "set_event_pid" },
+	{ OF_INSTANCE, SANDBOX_WRITE, "trace" },
+	{ OF_INSTANCE, SANDBOX_WRITE, "trace_clock" },
+	{ OF_INSTANCE, SANDBOX_WRITE, "trace_marker" },
+	{ OF_INSTANCE, SANDBOX_WRITE, "trace_marker_raw" },
+	{ OF_WATCH, SANDBOX_READ, "." },
+	{ OF_WATCH, SANDBOX_WRITE, "events" },
+	{ OF_SDT, SANDBOX_READ | SANDBOX_WRITE, "uprobe_events" }, /* its probes, at the end ... */
+	{ OF_SYNTH, SANDBOX_WRITE, "synthetic_events" },	   /* ... and the event of --trigger */
+	{ OF_ROOT, SANDBOX_READ, "/sys/devices/system/cpu" },
+	/* Its recorder lists the threads of all at its end; on a host what is asked of them is left to kvmft-look. */
+	{ OF_GUEST, SANDBOX_READ, "/proc" },
+};
+
+/* The folder that a path begins in; -1 = there is nothing of it. */
+static int wall_dir(const struct record *r, enum wall_of of)
+{
+	switch (of) {
+	case OF_INSTANCE: return kinst_dirfd(r->k);
+	case OF_WATCH: return r->flight.watch ? kinst_dirfd(r->flight.watch) : -1;
+	case OF_SDT: return r->sdt ? ktracefs_dirfd(r->t) : -1;
+	case OF_SYNTH: return r->flight.synth[0] ? ktracefs_dirfd(r->t) : -1;
+	case OF_GUEST: return r->side == CAP_SIDE_GUEST ? ktracefs_dirfd(r->t) : -1;
+	default: return ktracefs_dirfd(r->t);
+	}
+}
+
 int record_confine(struct record *r, pid_t child)
 {
-	const int root = ktracefs_dirfd(r->t);
-	_cleanup_close_ int instances = openat(root, "instances", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_close_ int uprobes = r->sdt ? openat(root, "uprobe_events", O_PATH | O_CLOEXEC) : -1;
-	_cleanup_close_ int synth =
-		r->flight.synth[0] ? openat(root, "synthetic_events", O_PATH | O_CLOEXEC) : -1;
-	_cleanup_close_ int cpus = open(CPUS_DIR, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_close_ int proc = r->side == CAP_SIDE_GUEST ? open("/proc", O_PATH | O_CLOEXEC) : -1;
-	const struct sandbox_dir dir[] = {
-		{ capw_dirfd(r->w), SANDBOX_READ | SANDBOX_WRITE | SANDBOX_CREATE },
-		{ kinst_dirfd(r->k), SANDBOX_WRITE },
-		{ r->flight.watch ? kinst_dirfd(r->flight.watch) : -1, SANDBOX_WRITE },
-		{ instances, SANDBOX_REMOVE }, /* ours, at the end */
-		{ uprobes, SANDBOX_WRITE },    /* the same for the probes of --sdt ... */
-		{ synth, SANDBOX_WRITE },      /* ... and the event of --trigger */
-		{ root, SANDBOX_READ },
-		{ cpus, SANDBOX_READ },
-		{ proc, SANDBOX_READ },
-	};
+	struct sandbox_dir dir[ARRAY_SIZE(walls) + 1];
 	struct sandbox s = {
 		.calls = SANDBOX_CALLS_RECORDER, .child = child, .bounding = true, .files = true, .reads = true,
 		.dir = dir, .ndir = ARRAY_SIZE(dir),
 	};
+	int ret;
 
+	for (size_t i = 0; i < ARRAY_SIZE(walls); i++) {
+		int at = wall_dir(r, walls[i].of);
+
+		dir[i].fd = at < 0 ? -1 : openat(at, walls[i].path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+		dir[i].rights = walls[i].rights;
+	}
+	dir[ARRAY_SIZE(walls)] = (struct sandbox_dir){ capw_dirfd(r->w), SANDBOX_READ | SANDBOX_WRITE | SANDBOX_CREATE };
 	/* Pipes beyond the limit of an unprivileged user: there is one for each CPU. */
 	s.caps = SANDBOX_CAP(CAP_SYS_RESOURCE) | caps_for_tracefs();
 	/* COMMAND may have become another user, and must still be ended. */
 	if (child > 0)
 		s.caps |= SANDBOX_CAP(CAP_KILL);
-	return sandbox_enter(&s, &r->confined, r->err);
+	ret = sandbox_enter(&s, &r->confined, r->err);
+	for (size_t i = 0; i < ARRAY_SIZE(walls); i++)
+		util_close_fd(&dir[i].fd);
+	return ret;
 }

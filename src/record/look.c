@@ -80,7 +80,7 @@ static _Noreturn void look_main(int in, int out)
 	int confined;
 
 	record_detach("kvmft-look", keep, ARRAY_SIZE(keep));
-	confined = record_confine_helper(SANDBOX_CALLS_LOOKER, &err);
+	confined = record_confine_helper(SANDBOX_CALLS_LOOKER, NULL, 0, &err);
 	while (read(in, &q, sizeof(q)) == sizeof(q)) {
 		struct answer a = { .ret = confined, .err = err };
 		struct sbuf b = { 0 };

@@ -10,6 +10,7 @@
 #include "kvmft/qemu_switch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -467,13 +468,25 @@ static void keep_free(struct keep *k)
 	sbuf_free(&k->answer);
 }
 
+/* What a QEMU answers is somebody else's; of all files this process only has to make the one that left.c tells of. */
+int record_confine_qemu(struct kvmft_err *err)
+{
+	_cleanup_close_ int place = qemu_left_place(true), proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const struct sandbox_dir dir[] = {
+		{ place, SANDBOX_READ | SANDBOX_WRITE | SANDBOX_CREATE },
+		{ proc, SANDBOX_READ }, /* is a QEMU still the same process? */
+	};
+
+	return record_confine_helper(SANDBOX_CALLS_MONITOR, dir, ARRAY_SIZE(dir), err);
+}
+
 _Noreturn void qemu_keep_main(const struct record_config *o, int in, int out)
 {
 	struct keep k = { .o = o };
 	struct kvmft_err err = { .text = "" };
 	char word = 0;
 
-	if (prepare(&k, &err) || record_confine_helper(SANDBOX_CALLS_MONITOR, &err))
+	if (prepare(&k, &err) || record_confine_qemu(&err))
 		answer_error(&k, &err);
 	if (!answer_end(&k, out))
 		word = wait_word(&k, in);

@@ -230,8 +230,13 @@ int record_modules(struct record *r);
  * capture and the instance exist and COMMAND was forked, before the draining threads.
  */
 int record_confine(struct record *r, pid_t child);
-/* The same for its helpers: the watcher, and who speaks to QEMU. 0 or -errno with err set. */
-int record_confine_helper(enum sandbox_calls calls, struct kvmft_err *err);
+/*
+ * The same for its helpers. dir: where it may make and remove files (borrowed), by Landlock, which hides /proc/PID/fd
+ * of others; NULL = no Landlock. 0 or -errno with err set.
+ */
+int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *dir, size_t ndir, struct kvmft_err *err);
+int record_confine_watch(const struct record *r, struct kvmft_err *err);
+int record_confine_qemu(struct kvmft_err *err); /* record_qemu_keep.c */
 
 /* ---- facts.c: each appends to meta; 0 or -errno with r->err set ---- */
 

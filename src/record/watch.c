@@ -117,7 +117,7 @@ static _Noreturn void watch_main(struct record *r, int from, int to, const struc
 
 	r->place.dir = r->place.name.dir = place;
 	record_detach("kvmft-watch", keep, ARRAY_SIZE(keep));
-	confined.ret = record_confine_helper(SANDBOX_CALLS_WATCHER, &confined.err);
+	confined.ret = record_confine_watch(r, &confined.err);
 	do {
 		n = read(from, &byte, 1);
 		if (n == 1 && byte != WATCH_END)

@@ -11,6 +11,7 @@
 #include <linux/seccomp.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 /* ---- capabilities ---- */
@@ -67,7 +68,8 @@ enum {
 	LL_IOCTL_DEV = 1 << 15,
 };
 
-#define LL_CREATE (LL_MAKE_DIR | LL_MAKE_REG | LL_REMOVE_DIR | LL_REMOVE_FILE)
+#define LL_OF_FILES (LL_EXECUTE | LL_WRITE_FILE | LL_READ_FILE | LL_TRUNCATE | LL_IOCTL_DEV)
+#define LL_CREATE   (LL_MAKE_DIR | LL_MAKE_REG | LL_REMOVE_DIR | LL_REMOVE_FILE)
 #define LL_ABI_1                                                                                   \
 	(LL_EXECUTE | LL_WRITE_FILE | LL_CREATE | LL_MAKE_CHAR | LL_MAKE_SOCK | LL_MAKE_FIFO |       \
 	 LL_MAKE_BLOCK | LL_MAKE_SYM)
@@ -101,7 +103,10 @@ static size_t ll_handled(long abi, struct ll_ruleset *r)
 static bool ll_allow(int set, const struct ll_ruleset *r, const struct sandbox_dir *d)
 {
 	struct ll_beneath rule = { .fd = d->fd };
+	struct stat st;
 
+	if (d->fd < 0) /* not there, so nothing is allowed */
+		return true;
 	if (d->rights & SANDBOX_READ)
 		rule.access |= LL_READ_FILE | LL_READ_DIR;
 	if (d->rights & SANDBOX_REMOVE)
@@ -111,7 +116,11 @@ static bool ll_allow(int set, const struct ll_ruleset *r, const struct sandbox_d
 	if (d->rights & SANDBOX_CREATE)
 		rule.access |= LL_CREATE | LL_REFER;
 	rule.access &= r->fs;
-	if (d->fd < 0 || !rule.access) /* not there, so nothing is allowed */
+	if (fstat(d->fd, &st))
+		return false;
+	if (!S_ISDIR(st.st_mode))
+		rule.access &= LL_OF_FILES;
+	if (!rule.access)
 		return true;
 	return !syscall(SYS_landlock_add_rule, set, LL_PATH_BENEATH, &rule, 0);
 }

@@ -239,7 +239,8 @@ if command -v strace >/dev/null && strace -o /dev/null true 2>"$err"; then
 			skip "... of Landlock" "this kernel has none"
 			continue
 		fi
-		is "$(grep -cE '= -1 (EACCES|EPERM)' "$tmp/calls")" 0 "... nothing is denied to it"
+		# The C library looks at how memory is given out when it gives some back, and does without.
+		is "$(grep -v overcommit_memory "$tmp/calls" | grep -cE '= -1 (EACCES|EPERM)')" 0 "... nothing is denied to it"
 		awk '/landlock_restrict_self/ { on[$1] = 1 }
 			on[$1] && /open/ && / = [0-9]+</ { sub(/.* = [0-9]+/, ""); print }' "$tmp/calls" |
 			grep -vE "^<($tmp/|$tracefs/|/sys/devices/system/cpu/)" >"$tmp/opened"

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * hijack.c: what a recorder could do that was taken over, or one of its helpers. Makes what a recorder has, an
+ * instance of its own and a capture, confines itself by the same function, and tries.
+ *
+ *   hijack WHO     free (nobody confines it), recorder, guest (a guest's recorder), look, watch, qemu
+ *
+ * A line "NAME: done" or "NAME: ERROR" for each attempt, those of tests/lib/attacks.c and of the tables here,
+ * in the current directory, which has to be empty. Files are opened and not written to.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "record/record.h"
+#include "lib/attacks.h"
+
+/* Folders that paths begin in. */
+enum { ROOT, TRACEFS, INSTANCE, OTHERS, CAPTURE, HERE, PREY, FOLDERS };
+enum { R = O_RDONLY, W = O_WRONLY, RW = O_RDWR, MAKE = O_WRONLY | O_CREAT | O_EXCL };
+
+static const struct {
+	const char *name;
+	int folder;
+	const char *path;
+	int flags;
+} opens[] = {
+	{ "read passwords", ROOT, "etc/shadow", R },
+	{ "list /root", ROOT, "root", R | O_DIRECTORY },
+	{ "write passwords", ROOT, "etc/passwd", W },
+	{ "write a crontab", ROOT, "etc/cron.d/hijack-new", MAKE },
+	{ "core_pattern", ROOT, "proc/sys/kernel/core_pattern", W },
+	{ "sysrq", ROOT, "proc/sysrq-trigger", W },
+	{ "kernel log", ROOT, "dev/kmsg", W },
+	{ "make a VM", ROOT, "dev/kvm", RW },
+	{ "a terminal", ROOT, "dev/tty", RW },
+	{ "take a CPU away", ROOT, "sys/devices/system/cpu/cpu1/online", W },
+	{ "read about CPUs", ROOT, "sys/devices/system/cpu/online", R },
+	{ "debugfs", ROOT, "sys/kernel/debug/kvm", R | O_DIRECTORY },
+	{ "list processes", ROOT, "proc", R | O_DIRECTORY },
+	{ "another's environment", PREY, "environ", R },
+	{ "another's memory, to read", PREY, "mem", R },
+	{ "another's memory, to write", PREY, "mem", W },
+	{ "another's descriptors", PREY, "fd", R | O_DIRECTORY },
+	{ "own memory", ROOT, "proc/self/mem", RW },
+	{ "main trace: read", TRACEFS, "trace", R },
+	{ "main trace: take its events", TRACEFS, "trace_pipe", R | O_NONBLOCK },
+	{ "main trace: take its pages", TRACEFS, "per_cpu/cpu0/trace_pipe_raw", R | O_NONBLOCK },
+	{ "main trace: stop it", TRACEFS, "tracing_on", W },
+	{ "main trace: clear it", TRACEFS, "per_cpu/cpu0/trace", W },
+	{ "main trace: write to it", TRACEFS, "trace_marker", W },
+	{ "main trace: its clock", TRACEFS, "trace_clock", W },
+	{ "main trace: its size", TRACEFS, "buffer_size_kb", W },
+	{ "main trace: its events", TRACEFS, "events/enable", W },
+	{ "main trace: its tracer", TRACEFS, "current_tracer", W },
+	{ "kprobes", TRACEFS, "kprobe_events", W },
+	{ "uprobes", TRACEFS, "uprobe_events", W },
+	{ "synthetic events", TRACEFS, "synthetic_events", W },
+	{ "names of tasks", TRACEFS, "saved_cmdlines", R },
+	{ "instances: list", TRACEFS, "instances", R | O_DIRECTORY },
+	{ "others' instance: take its events", OTHERS, "trace_pipe", R | O_NONBLOCK },
+	{ "others' instance: read", OTHERS, "trace", R },
+	{ "others' instance: stop it", OTHERS, "tracing_on", W },
+	{ "others' instance: its events", OTHERS, "events/enable", W },
+	{ "own instance: read", INSTANCE, "trace_pipe", R | O_NONBLOCK },
+	{ "own instance: its events", INSTANCE, "events/enable", W },
+	{ "own instance: its options", INSTANCE, "options/raw", W },
+	{ "own instance: whose events", INSTANCE, "set_event_pid", W },
+	{ "own instance: its size", INSTANCE, "buffer_size_kb", W },
+	{ "own instance: its tracer", INSTANCE, "current_tracer", W },
+	{ "own instance: functions", INSTANCE, "set_ftrace_filter", W },
+	{ "capture: a new file", CAPTURE, "new", MAKE },
+	{ "capture: set-uid", CAPTURE, "suid", MAKE },
+	{ "capture: meta", CAPTURE, "meta", W },
+	{ "beside the capture: a new file", HERE, "beside", MAKE },
+	{ "beside the capture: a file", HERE, "victim", W },
+};
+
+static struct record rec;
+static struct kvmft_err error;
+static const char *who;
+static int folder[FOLDERS];
+static pid_t command;
+static size_t tried; /* index into opens or others below */
+
+static void enter(void)
+{
+	int ret;
+
+	if (!strcmp(who, "free"))
+		return;
+	if (!strcmp(who, "watch"))
+		ret = record_confine_watch(&rec, &error);
+	else if (!strcmp(who, "qemu"))
+		ret = record_confine_qemu(&error);
+	else if (!strcmp(who, "look"))
+		ret = record_confine_helper(SANDBOX_CALLS_LOOKER, NULL, 0, &error);
+	else
+		ret = record_confine(&rec, command);
+	if (!ret)
+		return;
+	fprintf(stderr, "hijack: %s\n", error.text);
+	_exit(125);
+}
+
+static long try_open(const struct attack *a __unused_arg)
+{
+	mode_t mode = !strcmp(opens[tried].path, "suid") ? 04755 : 0600;
+	int at = folder[opens[tried].folder];
+	int fd = openat(at, opens[tried].path, opens[tried].flags | O_NOCTTY | O_CLOEXEC, mode);
+
+	if (fd >= 0 && opens[tried].flags == MAKE)
+		(void)!unlinkat(at, opens[tried].path, 0);
+	return fd;
+}
+
+/* ---- what takes more than one call ---- */
+
+/* A file that it may read is not made one that all may write to. */
+static long give_away(int at, const char *path)
+{
+	int fd = openat(at, path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	long ret;
+
+	if (fd < 0 || fstat(fd, &st))
+		return -1;
+	ret = fchmod(fd, st.st_mode | 0022);
+	if (!ret)
+		(void)!fchmod(fd, st.st_mode & 07777);
+	return ret;
+}
+
+static long give_trace(void) { return give_away(folder[INSTANCE], "trace"); }
+static long give_cpus(void) { return give_away(folder[ROOT], "sys/devices/system/cpu/online"); }
+static long give_capture(void) { return give_away(folder[CAPTURE], "meta"); }
+static long kill_command(void) { return kill(command, 0); }
+static long kill_parent(void) { return kill(getppid(), 0); }
+static long remove_others(void) { return rmdir("others"); }
+static long remove_victim(void) { return unlinkat(folder[HERE], "victim", 0); }
+static long new_dir(void) { return mkdirat(folder[CAPTURE], "seg000001", 0700); }
+static long new_link(void) { return symlinkat("/etc/shadow", folder[CAPTURE], "link"); }
+static long new_instance(void)
+{
+	long ret = mkdirat(folder[TRACEFS], "instances/hijack-new", 0700);
+
+	if (!ret)
+		(void)!unlinkat(folder[TRACEFS], "instances/hijack-new", AT_REMOVEDIR);
+	return ret;
+}
+
+static long capture_out(void) { return renameat(folder[CAPTURE], "meta", folder[HERE], "meta"); }
+static long remove_other_instance(void) { return unlinkat(folder[TRACEFS], "instances/hijack-others", AT_REMOVEDIR); }
+static long own_user(void) { return setuid(65534); }
+
+/* Whether it can get a process of its own, by the flags that threads have or by others. */
+static long new_process(void)
+{
+	long pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+
+	if (!pid)
+		_exit(0);
+	return pid;
+}
+
+static long new_namespace(void)
+{
+	return syscall(SYS_clone, CLONE_THREAD | CLONE_SIGHAND | CLONE_VM | CLONE_NEWUSER, 0, 0, 0, 0);
+}
+
+static const struct {
+	const char *name;
+	long (*run)(void);
+} others[] = {
+	{ "open own trace to all", give_trace },
+	{ "open the list of CPUs to all", give_cpus },
+	{ "open the capture to all", give_capture },
+	{ "signal COMMAND", kill_command },
+	{ "signal its parent", kill_parent },
+	{ "remove a folder beside the capture", remove_others },
+	{ "remove a file beside the capture", remove_victim },
+	{ "capture: a new folder", new_dir },
+	{ "capture: a link", new_link },
+	{ "capture: a file moved out of it", capture_out },
+	{ "make an instance", new_instance },
+	{ "remove an idle instance of others", remove_other_instance },
+	{ "become another user", own_user },
+	{ "a process", new_process },
+	{ "a thread in a new user namespace", new_namespace },
+};
+
+static long try_other(const struct attack *a __unused_arg)
+{
+	return others[tried].run();
+}
+
+/* ---- what a recorder has ---- */
+
+static int open_dir(int at, const char *path)
+{
+	int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	attack_must(fd >= 0, path);
+	return fd;
+}
+
+static void start_command(void)
+{
+	command = fork();
+	attack_must(command >= 0, "fork");
+	while (!command)
+		pause();
+}
+
+static void set_up(void)
+{
+	const struct kinst_config config = { .buffer_percent = -1, .buffer_kb = 64 };
+	struct capw_name *name = &rec.place.name;
+	char proc[64];
+
+	rec.err = &error;
+	rec.side = strcmp(who, "guest") ? CAP_SIDE_HOST : CAP_SIDE_GUEST;
+	attack_set_up();
+	attack_must(!mkdir("others", 0700), "others");
+	folder[HERE] = rec.place.dir = open_dir(AT_FDCWD, ".");
+	attack_must(!ktracefs_open(NULL, 0, &rec.t, &error) && !kinst_create(rec.t, &config, &rec.k, &error) &&
+		    !capw_name_init(name, rec.place.dir, "", "capture", CAPW_REFUSE, &error) &&
+		    !capw_create(name, &rec.w, &error), error.text);
+	folder[ROOT] = open_dir(AT_FDCWD, "/");
+	folder[TRACEFS] = ktracefs_dirfd(rec.t);
+	folder[INSTANCE] = kinst_dirfd(rec.k);
+	folder[CAPTURE] = capw_dirfd(rec.w);
+	attack_must(!mkdirat(folder[TRACEFS], "instances/hijack-others", 0700), "an instance of others");
+	folder[OTHERS] = open_dir(folder[TRACEFS], "instances/hijack-others");
+	snprintf(proc, sizeof(proc), "/proc/%d", attack_prey());
+	folder[PREY] = open_dir(AT_FDCWD, proc);
+	start_command();
+}
+
+/* A folder that is open keeps the instance from nothing: it may be gone already. */
+static void undo(void)
+{
+	attack_must(!kill(command, SIGKILL) && waitpid(command, NULL, 0) == command, "COMMAND");
+	capw_close(rec.w);
+	attack_must(!kinst_destroy(rec.k, &error), error.text);
+	close(folder[OTHERS]);
+	if (unlinkat(folder[TRACEFS], "instances/hijack-others", AT_REMOVEDIR))
+		attack_must(errno == ENOENT, "an instance of others");
+	ktracefs_close(rec.t);
+}
+
+int main(int argc, char **argv)
+{
+	const struct attack any = { .name = "" };
+
+	who = argc > 1 ? argv[1] : "free";
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	set_up();
+	for (tried = 0; tried < ARRAY_SIZE(opens); tried++)
+		printf("%s: %s\n", opens[tried].name, attack_word(attack_attempt(&any, try_open, enter)));
+	for (tried = 0; tried < ARRAY_SIZE(others); tried++)
+		printf("%s: %s\n", others[tried].name, attack_word(attack_attempt(&any, try_other, enter)));
+	attack_all(enter, true);
+	attack_tell();
+	undo();
+	return 0;
+}
