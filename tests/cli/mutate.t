@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Thousands of files that are almost right: tests/fuzz/mutate.pl says what is done to them, and what must hold.
+# make check tries a few, make check-all 10,000, from a seed that is printed (MUTATE_SEED).
+
+. "$(dirname "$0")/lib.sh"
+
+tools=${KVMFT_TOOLS:-$top/build/tests/tools}
+plain=${KVMFT_PLAIN:-$kvmft}
+golden=$top/tests/golden
+runs=100
+[ "${CHECK_ALL:-0}" != 1 ] || runs=10000
+runs=${MUTATE_RUNS:-$runs}
+seed=${MUTATE_SEED:-$(date +%s)}
+# Of ASan's own: what it cannot allocate is told by the reader, as in the plain build.
+ASAN_OPTIONS=${ASAN_OPTIONS:-exitcode=99}:detect_leaks=0:allocator_may_return_null=1
+export ASAN_OPTIONS
+
+mkdir "$tmp/seeds" && cd "$tmp/seeds" || exit 1
+seeds()
+{
+	for side in host guest; do
+		"$tools/mkcap" --capture $side "$golden/latency-$side.txt" || return
+	done
+	"$tools/mkcap" --capture access "$golden/report-access.txt" &&
+		"$tools/genpair" --host pair-host --guest pair-guest --vcpus 2 --ms 2 &&
+		"$tools/gen" --trace-dat v6.dat --events 200 --cpus 2 --subbuf 1K || return
+	"$plain" export -q --force -i v6.dat --v7 -o v7.dat || return
+	"$plain" export -q --force -i v6.dat --zstd -o zstd.dat 2>/dev/null || rm -f zstd.dat
+	"$tools/perfdata" v6.dat perf.data kvm_entry kvm_exit kvm_pio &&
+		"$tools/genqemu" --simple 4 qemu.simple "$golden/qemu-simple.txt" || return
+	cp "$golden/qemu-log.log" qemu.log
+	sed 's/^/Nov 23 10:00:00 host qemu-system-x86_64[100]: /' "$golden/qemu-log.log" >qemu.syslog
+	printf '[10:00:00.000001000] (+?.?????????) host qemu:%s: { cpu_id = 0 }, { pid = 1 }, { n = 1 }\n' a b >qemu.ust
+	cp "$golden/qemu-events.txt" trace-events
+	"$tools/gensdt" "$golden/sdt.txt" program
+}
+ok "the files that are changed" seeds
+jobs=$(nproc)
+pids=
+i=0
+while [ $i -lt "$jobs" ]; do
+	mkdir "$tmp/$i"
+	cp -R "$tmp/seeds" "$tmp/$i/"
+	perl "$top/tests/fuzz/mutate.pl" --dir "$tmp/$i" --san "$kvmft" --plain "$plain" \
+		--runs $((runs / jobs)) --seed $((seed + i)) ${MUTATE_KEEP:+--keep "$MUTATE_KEEP"} >"$tmp/$i.log" 2>&1 &
+	pids="$pids $!"
+	i=$((i + 1))
+done
+i=0
+for pid in $pids; do
+	wait "$pid"
+	is "$?" 0 "$((runs / jobs)) mutations of seed $((seed + i))"
+	sed 's/^[^#]/# &/' "$tmp/$i.log"
+	i=$((i + 1))
+done
+finish
