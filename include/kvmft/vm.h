@@ -122,10 +122,34 @@ int vm_scan(const struct vm_roots *roots, struct vm_list **list,
  */
 int vm_scan_told(const struct vm_roots *roots, struct vm_list **list,
 		 struct kvmft_err *err) __must_check;
+/* As vm_scan_told(), of those VMs alone that thread tid made: the PID of their PID-FD. */
+int vm_scan_made_by(const struct vm_roots *roots, uint32_t tid, struct vm_list **list,
+		    struct kvmft_err *err) __must_check;
 void vm_list_free(struct vm_list *list);
 /* As bytes that another process of this program can make a list of again. 0 or -errno. */
 int vm_list_pack(const struct vm_list *list, struct sbuf *b) __must_check;
 int vm_list_unpack(const void *p, size_t len, struct vm_list **list) __must_check;
+
+/* ---- VMs that come while one looks ---- */
+
+/*
+ * debugfs tells of a new directory by inotify: nothing is read until a VM is made. fd can be polled;
+ * what was opened before privileges are dropped works afterwards.
+ */
+struct vm_watch {
+	int fd; /* -1: not open */
+	char buf[4096];
+	size_t at, n;
+};
+
+/* 0, or -errno: debugfs has no directory of KVM that can be watched. w->fd is set in any case. */
+int vm_watch_open(const struct vm_roots *roots, struct vm_watch *w) __must_check;
+/*
+ * The next VM that was made, by its PID-FD: it may have ended since. 1; 0: none so far; -EOVERFLOW: there were more
+ * than the kernel keeps, so look at all; -errno.
+ */
+int vm_watch_next(struct vm_watch *w, uint32_t *pid, uint32_t *fd) __must_check;
+void vm_watch_close(struct vm_watch *w);
 
 /*
  * The VM that sel names: PID-FD, UUID in any case, name, or PID (tgid, or thread that created it).

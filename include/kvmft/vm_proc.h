@@ -35,6 +35,8 @@ DIR *vm_dir_open(int dirfd, const char *path);
 bool vm_dir_next_u32(DIR *dir, uint32_t *v);
 /* Plain decimal at *s up to its end or to another character; moves *s. */
 bool vm_text_u32(const char **s, uint32_t *v);
+/* "PID-FD", as debugfs names VMs; false: it is no such name. scan.c */
+bool vm_name_parse(const char *name, uint32_t *pid, uint32_t *fd);
 
 /* ---- proc.c: one process ---- */
 

@@ -235,18 +235,24 @@ static struct cap_vcpu *vcpu_new(struct capture *c, struct cap_vm *vm, uint32_t 
 	return v;
 }
 
+static struct cap_vcpu *vcpu_last(struct cap_vm *vm, uint32_t id)
+{
+	for (size_t i = vm->nvcpu; i--;)
+		if (vm->vcpu[i].id == id)
+			return &vm->vcpu[i];
+	return NULL;
+}
+
 /*
  * The values read when the capture ended, at the last entry of that vCPU. A vCPU without one came
  * while the capture ran: its entry has no beginning.
  */
 static int vcpu_end(struct capture *c, struct cap_vm *vm, uint32_t id, const struct meta_rec *rec)
 {
-	struct cap_vcpu *v = NULL;
-	size_t i;
+	struct cap_vcpu *v = vcpu_last(vm, id);
 
-	for (i = 0; i < vm->nvcpu; i++)
-		if (vm->vcpu[i].id == id)
-			v = &vm->vcpu[i];
+	if (v && !v->tid)
+		meta_get_s32(rec, "tid", &v->tid);
 	if (!v) {
 		v = vcpu_new(c, vm, id, rec);
 		if (!v)
@@ -277,9 +283,15 @@ static int rec_vcpu(struct capture *c, const struct meta_rec *rec)
 		return c->nvm < CAP_MAX_VMS ? -ENOMEM : 0;
 	if (at && !strcmp(at, "end"))
 		return vcpu_end(c, vm, id, rec);
-	v = vcpu_new(c, vm, id, rec);
+	v = vcpu_last(vm, id);
+	if (v && !v->tid) /* told once more, because a thread runs it now */
+		meta_get_s32(rec, "tid", &v->tid);
+	else
+		v = vcpu_new(c, vm, id, rec);
 	if (!v)
 		return vm->nvcpu < CAP_MAX_VCPUS ? -ENOMEM : 0;
+	if (v->has_offset)
+		return 0;
 	v->has_offset = meta_get_bits(rec, "offset", &v->offset);
 	meta_get_u64(rec, "ratio", &v->ratio);
 	meta_get_u64(rec, "tsc", &v->tsc);

@@ -233,10 +233,8 @@ static int facts_vcpu(struct record *r, const struct vm *vm, const struct vm_vcp
 	return record_put(r);
 }
 
-static int facts_vm(struct record *r, const struct vm *vm, bool end)
+static int facts_vm_alone(struct record *r, const struct vm *vm)
 {
-	int ret;
-
 	meta_begin(&r->line, "vm");
 	meta_str(&r->line, "id", vm->sel);
 	meta_u64(&r->line, "pid", vm->pid);
@@ -244,7 +242,13 @@ static int facts_vm(struct record *r, const struct vm *vm, bool end)
 	meta_str(&r->line, "name", vm->name);
 	meta_str(&r->line, "uuid", vm->uuid);
 	meta_str(&r->line, "vmm", vm->vmm);
-	ret = record_put(r);
+	return record_put(r);
+}
+
+static int facts_vm(struct record *r, const struct vm *vm, bool end)
+{
+	int ret = facts_vm_alone(r, vm);
+
 	for (size_t i = 0; i < vm->n_vcpus && !ret; i++)
 		ret = facts_vcpu(r, vm, &vm->vcpu[i], end);
 	return ret ? ret : record_met(r, vm->pid);
@@ -285,6 +289,28 @@ static int facts_vm_tasks(struct record *r)
 		ret = ret == -ESRCH ? 0 : ret;
 	}
 	return ret;
+}
+
+int record_facts_came(struct record *r, const struct vm *vm, struct u64map *told)
+{
+	bool news = !told->n;
+	int ret = news ? facts_vm_alone(r, vm) : 0;
+
+	for (size_t i = 0; i < vm->n_vcpus && !ret; i++) {
+		const struct vm_vcpu *v = &vm->vcpu[i];
+		uint64_t tid;
+
+		if (u64map_get(told, v->id, &tid) && (tid || !v->tid))
+			continue;
+		news = true;
+		ret = u64map_put(told, v->id, v->tid) ? err_set(r->err, ENOMEM, "out of memory") :
+							facts_vcpu(r, vm, v, false);
+	}
+	ret = ret || !news ? ret : record_met(r, vm->pid);
+	if (ret || !news)
+		return ret;
+	ret = record_look_tasks(r, vm->pid, task_record, r);
+	return ret == -ESRCH ? 0 : ret;
 }
 
 int record_facts_vms(struct record *r, bool end)

@@ -3,7 +3,7 @@
  * look.c: kvmft-look, the process that looks at other processes for a recorder on a host.
  *
  * Which process has which VM stands in /proc/PID/fd, which takes CAP_SYS_PTRACE, and is closed to whoever
- * is confined by Landlock. So the recorder asks a process that was forked before: four questions, with a
+ * is confined by Landlock. So the recorder asks a process that was forked before: five questions, with a
  * process id at most. It opens nothing for writing, and hears nothing but the recorder's questions.
  */
 #include "record.h"
@@ -22,7 +22,7 @@ struct question {
 	uint32_t pid;
 };
 
-enum { LOOK_READY = 'r', LOOK_VMS = 'v', LOOK_TASKS = 't', LOOK_QEMU = 'q', LOOK_CHILDREN = 'c' };
+enum { LOOK_READY = 'r', LOOK_VMS = 'v', LOOK_MADE_BY = 'm', LOOK_TASKS = 't', LOOK_QEMU = 'q', LOOK_CHILDREN = 'c' };
 
 struct answer {
 	int ret;
@@ -40,10 +40,11 @@ static int add_task(const struct vm_task *t, void *ctx)
 	return b->error;
 }
 
-static int look_vms(struct sbuf *b, struct kvmft_err *err)
+/* tid: that made them; 0: all */
+static int look_vms(uint32_t tid, struct sbuf *b, struct kvmft_err *err)
 {
 	struct vm_list *l = NULL;
-	int ret = vm_scan_told(NULL, &l, err);
+	int ret = tid ? vm_scan_made_by(NULL, tid, &l, err) : vm_scan_told(NULL, &l, err);
 
 	ret = ret ? ret : vm_list_pack(l, b);
 	vm_list_free(l);
@@ -64,7 +65,8 @@ static int look_children(uint32_t pid, struct sbuf *b)
 static int look(const struct question *q, struct sbuf *b, struct kvmft_err *err)
 {
 	switch (q->what) {
-	case LOOK_VMS: return look_vms(b, err);
+	case LOOK_VMS: return look_vms(0, b, err);
+	case LOOK_MADE_BY: return look_vms(q->pid, b, err);
 	case LOOK_TASKS: return vm_tasks_walk(NULL, VM_TASKS_PROCESS, q->pid, add_task, b);
 	case LOOK_QEMU: return record_met_look(q->pid, b);
 	case LOOK_CHILDREN: return look_children(q->pid, b);
@@ -168,20 +170,28 @@ void record_look_end(struct record *r)
 	r->look.pid = 0;
 }
 
-int record_look_vms(struct record *r, struct vm_list **list, struct kvmft_err *err)
+static int ask_vms(struct record *r, char what, uint32_t tid, struct vm_list **list, struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t len;
 	int ret;
 
-	if (!r->look.pid)
-		return vm_scan_told(NULL, list, err);
 	*list = NULL;
-	ret = ask(r, LOOK_VMS, 0, &text, &len, err);
+	ret = ask(r, what, tid, &text, &len, err);
 	if (ret)
 		return ret;
 	ret = vm_list_unpack(text, len, list);
 	return ret ? err_set(err, -ret, "cannot list the VMs: %s", strerror(-ret)) : 0;
+}
+
+int record_look_vms(struct record *r, struct vm_list **list, struct kvmft_err *err)
+{
+	return r->look.pid ? ask_vms(r, LOOK_VMS, 0, list, err) : vm_scan_told(NULL, list, err);
+}
+
+int record_look_made_by(struct record *r, uint32_t tid, struct vm_list **list, struct kvmft_err *err)
+{
+	return r->look.pid ? ask_vms(r, LOOK_MADE_BY, tid, list, err) : vm_scan_made_by(NULL, tid, list, err);
 }
 
 int record_look_tasks(struct record *r, uint32_t pid, vm_task_fn fn, void *ctx)

@@ -65,7 +65,7 @@ static int timer_new(uint64_t first_ns, uint64_t every_ns)
 	return fd;
 }
 
-enum { W_SIGNAL, W_STORE, W_TICK, W_TRIGGER, W_ROTATE, W_FLUSH, W_DURATION, W_COUNT };
+enum { W_SIGNAL, W_STORE, W_TICK, W_TRIGGER, W_ROTATE, W_FLUSH, W_DURATION, W_CAME, W_LOOK, W_COUNT };
 
 static int wait_timer(struct pollfd *p, uint64_t first_ns, uint64_t every_ns)
 {
@@ -93,6 +93,7 @@ static int wait_open(struct record *r, const struct record_child *c, struct poll
 	if (p[W_SIGNAL].fd < 0)
 		return -errno;
 	p[W_STORE].fd = r->store.wake_fd;
+	p[W_CAME].fd = r->newcomers.fd;
 	ret = wait_timer(&p[W_TICK], c->pid > 0 ? FIRST_TICK_NS : TICK_NS, TICK_NS);
 	if (!ret && r->flight.armed)
 		ret = wait_timer(&p[W_TRIGGER], TRIGGER_NS, TRIGGER_NS);
@@ -108,7 +109,7 @@ static int wait_open(struct record *r, const struct record_child *c, struct poll
 static void wait_close(struct pollfd *p)
 {
 	for (int i = 0; i < W_COUNT; i++)
-		if (i != W_STORE && p[i].fd >= 0)
+		if (i != W_STORE && i != W_CAME && p[i].fd >= 0)
 			close(p[i].fd);
 }
 
@@ -225,8 +226,19 @@ static int take_trigger(struct record *r)
 	return ret ? ret : kinst_tracing(r->k, true, r->err);
 }
 
-static int take_all(struct record *r, const struct pollfd *p, struct record_child *c,
-		    unsigned int *tick)
+/* The timer is there when a VM that came is to be looked at once more. */
+static int take_came(struct record *r, struct pollfd *look)
+{
+	int ret = record_came_take(r);
+	uint64_t due = record_came_due(r), now = util_now_ns();
+
+	if (look->fd >= 0)
+		close(look->fd);
+	look->fd = -1;
+	return ret || !due ? ret : wait_timer(look, due - MIN(due, now), 0);
+}
+
+static int take_all(struct record *r, struct pollfd *p, struct record_child *c, unsigned int *tick)
 {
 	int ret = 0;
 
@@ -242,6 +254,8 @@ static int take_all(struct record *r, const struct pollfd *p, struct record_chil
 		ret = take_flush(r);
 	if (!ret && take_count(&p[W_TRIGGER]))
 		ret = take_trigger(r);
+	if (!ret && (p[W_CAME].revents || p[W_LOOK].revents))
+		ret = take_came(r, &p[W_LOOK]);
 	if (!ret && take_count(&p[W_TICK]))
 		ret = take_tick(r, c, ++*tick);
 	return ret;
@@ -254,6 +268,7 @@ int record_wait(struct record *r, struct record_child *c)
 	int ret;
 
 	ret = wait_open(r, c, p);
+	ret = ret ? ret : take_came(r, &p[W_LOOK]);
 	while (!ret && !r->end_reason) {
 		if (poll(p, W_COUNT, -1) < 0)
 			ret = errno == EINTR ? 0 : -errno;

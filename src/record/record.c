@@ -41,6 +41,7 @@ static int record_start(struct record *r)
 	if (ret)
 		return ret;
 	ret = record_facts_vms(r, false);
+	ret = ret ? ret : record_came_begin(r);
 	ret = ret ? ret : record_tids_again(r, true);
 	ret = ret ? ret : record_qemu_on(r);
 	return ret ? ret : record_watch_tell(r, RECORD_LIVE);
@@ -128,6 +129,7 @@ static void record_undo(struct record *r)
 	ktracefs_close(r->t);
 	free(r->tids.v);
 	u64map_free(&r->tasks_told);
+	record_came_free(r);
 	free(r->met.v);
 	free(r->env.affinity);
 	sbuf_free(&r->line);
@@ -175,6 +177,7 @@ static int record_prepare(struct record *r)
 	ret = ret ? ret : record_nofile(r);
 	ret = ret ? ret : record_side(r);
 	ret = ret ? ret : record_look_start(r);
+	record_came_open(r);
 	ret = ret ? ret : record_tids(r);
 	ret = ret ? ret : record_modules(r);
 	ret = ret ? ret : record_qemu_start(r);
@@ -208,6 +211,8 @@ static int record_finish(struct record *r)
 	first = off ? record_flight_dump(r, "end") : 0;
 	ret = record_stop(r);
 	first = first ? first : record_qemu_end(r);
+	first = first ? first : ret;
+	ret = record_came_take(r);
 	first = first ? first : ret;
 	ret = record_facts_vms(r, true);
 	first = first ? first : ret;
@@ -259,7 +264,7 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 	bool command = argv[0] != NULL;
 	struct record r = {
 		.o = o, .note = note, .err = err, .watch = { .to = -1, .from = -1 }, .place = { .dir = -1 },
-		.store = { .wake_fd = -1 }, .qemu = { .to = -1, .from = -1 }, .look = { .to = -1, .from = -1 },
+		.store = { .wake_fd = -1 }, .newcomers = { .fd = -1 }, .qemu = { .to = -1, .from = -1 }, .look = { .to = -1, .from = -1 },
 	};
 	struct record_child child = { .go = -1, .failed = -1 };
 	int ret, exit_code = KVMFT_FAILED;

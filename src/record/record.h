@@ -17,6 +17,7 @@
  * trigger.c        ... and the trigger that no event is: an exit that lasts long
  * child.c          COMMAND
  * met.c            the QEMUs that were met
+ * came.c           VMs that are made while it records
  * look.c           the process that looks at others for a recorder that may not
  * watch.c          the process that cleans up after a recorder that was killed
  * qemu.c           --qemu, and the process that speaks to QEMU
@@ -142,6 +143,15 @@ struct record {
 		int to, from; /* pipes to it */
 	} look;
 	unsigned int confined;	    /* enum sandbox_layer */
+	struct vm_watch newcomers;  /* VMs that come while it records */
+	struct record_came {
+		uint32_t pid, fd;   /* its PID-FD */
+		unsigned int looks; /* at it */
+		uint64_t due;	    /* the next one, util_now_ns() */
+		size_t vcpus;	    /* at the last one */
+		struct u64map told; /* vCPUs in meta: id, and its thread or 0 */
+	} *came;		    /* of which not all is known yet */
+	size_t ncame, came_cap;
 };
 
 /* ---- what.c ---- */
@@ -245,9 +255,23 @@ int record_facts_begin(struct record *r);	/* before tracing starts */
 int record_facts_event(struct record *r, const struct kevent *e);
 int record_facts_cpus(struct record *r);
 int record_facts_vms(struct record *r, bool end); /* after it started, and again at the end */
+/* A VM that came since: what is not told yet. told: vCPUs that are, and their threads; 0: not known yet. */
+int record_facts_came(struct record *r, const struct vm *vm, struct u64map *told);
 int record_facts_bracket(struct record *r);
 int record_facts_tasks(struct record *r);
 int record_facts_end(struct record *r);
+
+/* ---- came.c: VMs that come while it records, and may be gone at its end ---- */
+
+/* Before anything is looked at, and before privileges are dropped. Where debugfs does not tell, nothing comes. */
+void record_came_open(struct record *r);
+/* After the first look at all VMs: those that had only begun are looked at again. */
+int record_came_begin(struct record *r);
+/* Takes what debugfs tells, and looks at what is due. */
+int record_came_take(struct record *r);
+/* When that has to be called again, util_now_ns(); 0: not before debugfs tells of one. */
+uint64_t record_came_due(const struct record *r);
+void record_came_free(struct record *r);
 
 /* ---- clocks.c: as above ---- */
 
@@ -325,6 +349,8 @@ int record_met_command(struct record *r, const struct record_child *c, bool begi
 int record_look_start(struct record *r);
 void record_look_end(struct record *r);
 int record_look_vms(struct record *r, struct vm_list **list, struct kvmft_err *err); /* vm_scan_told() */
+/* vm_scan_made_by() */
+int record_look_made_by(struct record *r, uint32_t tid, struct vm_list **list, struct kvmft_err *err);
 int record_look_tasks(struct record *r, uint32_t pid, vm_task_fn fn, void *ctx);     /* vm_tasks_walk() */
 int record_look_qemu(struct record *r, uint32_t pid, struct sbuf *line);	     /* record_met_look() */
 int record_look_children(struct record *r, uint32_t pid, char **text); /* "ID ID ...", to be freed */

@@ -26,6 +26,7 @@ struct scan {
 	struct vm_roots roots;
 	int procfd, kvmfd;
 	bool told; /* only what debugfs tells of, where it does */
+	uint32_t only; /* VMs that this thread made; 0: all */
 	struct vm_list *list;
 	struct vm_procs procs;
 };
@@ -77,6 +78,11 @@ static int scan_vm_dir(struct scan *s, uint32_t pid, uint32_t fd)
 	return ret ? vm_add_note(vm, "cannot list debugfs kvm/%s: %s", vm->sel, strerror(-ret)) : 0;
 }
 
+bool vm_name_parse(const char *name, uint32_t *pid, uint32_t *fd)
+{
+	return vm_text_u32(&name, pid) && *name++ == '-' && vm_text_u32(&name, fd) && !*name;
+}
+
 static int scan_debugfs(struct scan *s)
 {
 	_cleanup_dir_ DIR *dir = NULL;
@@ -90,10 +96,9 @@ static int scan_debugfs(struct scan *s)
 	if (!dir)
 		return -errno;
 	while (!ret && (de = readdir(dir))) {
-		const char *p = de->d_name;
 		uint32_t pid, fd;
 
-		if (!vm_text_u32(&p, &pid) || *p++ != '-' || !vm_text_u32(&p, &fd) || *p)
+		if (!vm_name_parse(de->d_name, &pid, &fd) || (s->only && s->only != pid))
 			continue;
 		if (list_full(s))
 			break;
@@ -228,6 +233,8 @@ static int look_at_processes(struct scan *s)
 	bool all = s->told && s->list->debugfs == VM_DEBUGFS_OK;
 	int ret;
 
+	if (s->only)
+		return look_at_told(s, &all);
 	if (all) {
 		ret = look_at_told(s, &all);
 		if (ret || all)
@@ -440,7 +447,7 @@ static int scan_all(struct scan *s)
 		ret = look_at_processes(s);
 	if (!ret)
 		ret = resolve_pids(s);
-	if (!ret)
+	if (!ret && !s->only) /* else descriptors of all others would seem to be VMs without a directory */
 		ret = scan_descriptors(s);
 	for (size_t i = 0; i < s->list->n && !ret; i++)
 		ret = identify(s, &s->list->vm[i]);
@@ -453,10 +460,11 @@ static int scan_all(struct scan *s)
 	return ret;
 }
 
-static int scan(const struct vm_roots *roots, bool told, struct vm_list **list, struct kvmft_err *err)
+static int scan(const struct vm_roots *roots, bool told, uint32_t only, struct vm_list **list,
+		struct kvmft_err *err)
 {
 	struct scan s = {
-		.roots = vm_roots_fill(roots), .procfd = -1, .kvmfd = -1, .told = told,
+		.roots = vm_roots_fill(roots), .procfd = -1, .kvmfd = -1, .told = told, .only = only,
 	};
 	int ret;
 
@@ -480,10 +488,15 @@ static int scan(const struct vm_roots *roots, bool told, struct vm_list **list, 
 
 int vm_scan(const struct vm_roots *roots, struct vm_list **list, struct kvmft_err *err)
 {
-	return scan(roots, false, list, err);
+	return scan(roots, false, 0, list, err);
 }
 
 int vm_scan_told(const struct vm_roots *roots, struct vm_list **list, struct kvmft_err *err)
 {
-	return scan(roots, true, list, err);
+	return scan(roots, true, 0, list, err);
+}
+
+int vm_scan_made_by(const struct vm_roots *roots, uint32_t tid, struct vm_list **list, struct kvmft_err *err)
+{
+	return scan(roots, true, tid, list, err);
 }

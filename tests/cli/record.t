@@ -64,6 +64,61 @@ run "$kvmft" merge "$tmp/filter"
 status_is 0 "... nothing is missing"
 is "$(grep -c "tinyvm-$tid .*kvm:kvm_pio:" "$out") $(grep -c "tinyvm-$tid .*kvm:kvm_mmio:" "$out")" "100 0" "... are applied"
 
+# ---- VMs that come and go ----
+
+# came FILE [AT]: the VM that printed these lines is in the capture, with a thread for each of its vCPUs.
+came()
+{
+	# shellcheck disable=SC2046 # words
+	set -- $(head -n 1 "$1")
+	grep -q "^vm id=$2-$4 pid=$2 fd=$4 .*vmm=tinyvm" "$cap/meta" || return 1
+	vmid=$2-$4
+	shift 5
+	for t; do
+		grep -q "^vcpu vm=$vmid id=[0-9]* tid=$t offset=.* tsc=[0-9]*$" "$cap/meta" &&
+			grep -q "^task tid=$t tgid=${vmid%-*} " "$cap/meta" || return 1
+	done
+}
+cap=$tmp/come
+cat >"$tmp/come.sh" <<EOF
+"$tinyvm" --ms 600 --vcpus 2 --name late >"$tmp/come1" &
+sleep 0.2
+"$tinyvm" --ms 300 --vcpus 3 --stride 2 >"$tmp/come2"
+wait
+"$tinyvm" --iterations 1 >"$tmp/come3"
+EOF
+run timeout 60 "$kvmft" record --host -q -e 'kvm:kvm_entry' -o "$cap" -- sh "$tmp/come.sh"
+status_is 0 "VMs that come and go"
+ok "... one beside another: process, vCPUs, threads, tasks" came "$tmp/come1"
+ok "... its name" grep -q '^vm id=.* name=late vmm=tinyvm' "$cap/meta"
+ok "... and the other one, whose ids have gaps" came "$tmp/come2"
+# shellcheck disable=SC2046
+set -- $(head -n 1 "$tmp/come3")
+ok "... one that lived for a moment" grep -q "^vm id=$2-$4 pid=$2 fd=$4" "$cap/meta"
+ok "... their offsets were read while it recorded" awk '
+	{ tsc = $NF; sub("tsc=", "", tsc) }
+	$1 == "begin" { begin = tsc }
+	$1 == "stop" { stop = tsc }
+	$1 == "vcpu" && $2 ~ /^vm='"$vmid"'$/ && tsc > begin + 0 && !stop { n++ }
+	END { exit n < 3 }' "$cap/meta"
+
+# A VM that has only begun: its vCPU's thread is known when it runs.
+cap=$tmp/paused
+mkfifo "$tmp/go"
+"$tinyvm" --wait --ms 600 <"$tmp/go" >"$tmp/paused.out" &
+vm=$!
+exec 7>"$tmp/go"
+wait_for_line "$tmp/paused.out"
+"$kvmft" record --host -q -e 'kvm:kvm_entry' -d 1500ms -o "$cap" &
+recorder=$!
+wait_for_line "$cap/meta"
+sleep 0.2
+echo >&7
+exec 7>&-
+wait "$recorder"
+wait "$vm"
+ok "a VM that had not run yet: its thread, as soon as it does" came "$tmp/paused.out"
+
 # ---- who ends it ----
 
 # ended_by NAME REASON: the last recording was ended so, and is whole.

@@ -26,6 +26,13 @@ static const char records[] =
 	"vcpu vm=4711-13 id=0 tid=4722 offset=-6\n"
 	"vcpu vm=4711-13 id=0 at=end offset=-7 ratio=8 tsc=2000\n"
 	"vcpu vm=4711-13 id=77 at=end offset=1\n"
+	/* Two that came while it was recorded: told when they were made, and again with their threads. */
+	"vm id=88-9 pid=88 fd=9\n"
+	"vcpu vm=88-9 id=0 offset=-3 ratio=0 frac=0 tsc=600\n"
+	"vcpu vm=88-9 id=1 offset=-3 ratio=0 frac=0 tsc=600\n"
+	"vm id=88-9 pid=88 fd=9 name=late\n"
+	"vcpu vm=88-9 id=0 tid=90 offset=-4 ratio=0 frac=0 tsc=700\n"
+	"vcpu vm=88-9 id=1 tid=91 at=end offset=-5 ratio=0 frac=0 tsc=800\n"
 	"sched kvm_sched_clock_offset=-12 kernel_sched_clock_offset=34 source=kprobe is_tsc=1\n"
 	"pvclock cpu=1 version=6 tsc_timestamp=10 system_time=20 mul=30 shift=-1 flags=1\n"
 	"time tsc=1 width=2 mono_raw=3 mono=4 boot=5 real=6\n"
@@ -70,7 +77,7 @@ static void check_vms(const struct capture *c)
 {
 	const struct cap_vm *vm;
 
-	assert_int_equal(c->nvm, 3);
+	assert_int_equal(c->nvm, 4);
 	vm = &c->vm[0];
 	assert_string_equal(vm->name, "web one");
 	/* The last one came while the capture ran: it has an end only, and that is no damage. */
@@ -93,6 +100,15 @@ static void check_vms(const struct capture *c)
 	vm = &c->vm[2];
 	assert_string_equal(vm->id, "99-8");
 	assert_int_equal(vm->fd, 8);
+
+	vm = &c->vm[3];
+	assert_string_equal(vm->name, "late");
+	assert_int_equal(vm->nvcpu, 2);
+	assert_int_equal(vm->vcpu[0].tid, 90);
+	assert_int_equal(vm->vcpu[0].offset, (uint64_t)-3);
+	assert_int_equal(vm->vcpu[0].tsc, 600);
+	assert_int_equal(vm->vcpu[1].tid, 91);
+	assert_int_equal(vm->vcpu[1].end_offset, (uint64_t)-5);
 }
 
 static const struct cap_task *task(const struct capture *c, int32_t tid)

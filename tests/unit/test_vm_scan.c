@@ -407,6 +407,71 @@ static void test_told(void **state)
 	vm_list_free(list);
 }
 
+/* Of one creator alone, and what others of its process have is no VM without a directory. */
+static void test_made_by(void **state)
+{
+	struct fixture *fx = *state;
+	struct vm_list *list;
+	struct kvmft_err err;
+
+	FX_PROCESS(fx, 100, QEMU, "q\0-name\0two");
+	fx_link(fx, "anon_inode:kvm-vm", "proc/100/fd/9");
+	fx_link(fx, "anon_inode:kvm-vm", "proc/100/fd/11");
+	fx_thread(fx, 100, 150, "creator");
+	fx_vcpu(fx, "100-9", 0, "0\n", "7\n", NULL, NULL);
+	fx_vcpu(fx, "150-11", 0, "151\n", "8\n", NULL, NULL);
+	assert_int_equal(vm_scan_made_by(&fx->roots, 150, &list, &err), 0);
+	assert_int_equal(list->n, 1);
+	assert_string_equal(list->vm[0].sel, "150-11");
+	assert_int_equal(list->vm[0].pid, 100);
+	assert_true(list->vm[0].pid_sure);
+	assert_int_equal(list->vm[0].vcpu[0].tsc_offset, 8);
+	assert_string_equal(list->vm[0].name, "two");
+	vm_list_free(list);
+	assert_int_equal(vm_scan_made_by(&fx->roots, 151, &list, &err), 0);
+	assert_int_equal(list->n, 0);
+	vm_list_free(list);
+}
+
+static void test_watch(void **state)
+{
+	struct fixture *fx = *state;
+	struct vm_watch w;
+	uint32_t pid, fd;
+
+	fx_drop(fx, "debugfs/kvm");
+	assert_int_equal(vm_watch_open(&fx->roots, &w), -ENOENT);
+	assert_int_equal(w.fd, -1);
+	fx_vcpu(fx, "100-9", 0, "0\n", "7\n", NULL, NULL);
+	assert_int_equal(vm_watch_open(&fx->roots, &w), 0);
+	assert_int_equal(vm_watch_next(&w, &pid, &fd), 0);
+	fx_vcpu(fx, "200-4", 0, "0\n", "7\n", NULL, NULL);
+	fx_file(fx, "0\n", "debugfs/kvm/blocking");
+	fx_vcpu(fx, "300-x", 0, "0\n", "7\n", NULL, NULL);
+	fx_vcpu(fx, "4294967295-12", 0, "0\n", "7\n", NULL, NULL);
+	fx_drop(fx, "debugfs/kvm/200-4");
+	assert_int_equal(vm_watch_next(&w, &pid, &fd), 1);
+	assert_int_equal(pid, 200);
+	assert_int_equal(fd, 4);
+	assert_int_equal(vm_watch_next(&w, &pid, &fd), 1);
+	assert_int_equal(pid, UINT32_MAX);
+	assert_int_equal(fd, 12);
+	assert_int_equal(vm_watch_next(&w, &pid, &fd), 0);
+	/* More than one reading holds, none is lost. */
+	for (unsigned int i = 1; i <= 300; i++) {
+		char sel[32];
+
+		snprintf(sel, sizeof(sel), "%u-5", i);
+		fx_vcpu(fx, sel, 0, "0\n", "7\n", NULL, NULL);
+	}
+	for (unsigned int i = 1; i <= 300; i++) {
+		assert_int_equal(vm_watch_next(&w, &pid, &fd), 1);
+		assert_int_equal(pid, i);
+	}
+	assert_int_equal(vm_watch_next(&w, &pid, &fd), 0);
+	vm_watch_close(&w);
+}
+
 static void test_no_proc(void **state)
 {
 	struct fixture *fx = *state;
@@ -492,6 +557,7 @@ int main(void)
 		FX_TEST(test_reread),	     FX_TEST(test_two_in_one),
 		FX_TEST(test_creator_threads), FX_TEST(test_no_directory),
 		FX_TEST(test_told),	     FX_TEST(test_no_proc),
+		FX_TEST(test_made_by),	     FX_TEST(test_watch),
 		cmocka_unit_test(test_live),
 	};
 
