@@ -313,10 +313,11 @@ static int join_wakers(struct grouping *g)
 	if (!e)
 		return -ENOMEM;
 	for (size_t i = 0; i < g->wakes.cap; i++)
-		if (g->wakes.slot[i].used && g->wakes.slot[i].val >= MIN_WAKES)
-			e[n++] = (struct edge){ .a = g->wakes.slot[i].key >> 32,
-						.b = g->wakes.slot[i].key & UINT32_MAX,
-						.n = g->wakes.slot[i].val };
+		if (g->wakes.slot[i].used && g->wakes.slot[i].val >= MIN_WAKES) {
+			e[n].a = g->wakes.slot[i].key >> 32;
+			e[n].b = g->wakes.slot[i].key & UINT32_MAX;
+			e[n++].n = g->wakes.slot[i].val;
+		}
 	qsort(e, n, sizeof(*e), edge_cmp);
 	for (size_t i = 0; i < n && ret >= 0; i++) {
 		struct member *a = &g->v[e[i].a], *b = &g->v[e[i].b];

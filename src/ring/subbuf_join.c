@@ -44,6 +44,7 @@ int subbuf_join(void *page, const void *more, const struct subbuf_geom *g)
 	struct subbuf a, b;
 	size_t len, add;
 	uint64_t from;
+	uint32_t commit;
 
 	if (subbuf_begin(&a, page, g) || subbuf_begin(&b, more, g))
 		return -EBADMSG;
@@ -60,8 +61,9 @@ int subbuf_join(void *page, const void *more, const struct subbuf_geom *g)
 	len += extend(data + len, from - a.ts, g);
 	memcpy(data + len, b.p, add);
 	len += add;
+	commit = (uint32_t)len | (a.lost ? 1u << 31 : 0);
 	/* The length is in the low half of the commit word; what else is there stays. */
 	memcpy((uint8_t *)page + sizeof(uint64_t) + (g->big_endian ? g->long_size - sizeof(uint32_t) : 0),
-	       &(uint32_t){ (uint32_t)len | (a.lost ? 1u << 31 : 0) }, sizeof(uint32_t));
+	       &commit, sizeof(commit));
 	return (int)len;
 }

@@ -205,13 +205,13 @@ static int labels(struct filter *f, pid_t child)
 	};
 	size_t before;
 
-	for (uint8_t i = RULE; i < LABELS; i++) {
+	for (unsigned int i = RULE; i < LABELS; i++) {
 		f->at[i] = f->len;
 		if (f->used[i])
 			rule_code(f, &sandbox_rules[i - RULE], child);
 	}
 	before = f->len;
-	for (uint8_t i = ALLOW; i <= DENY_NEWER; i++)
+	for (unsigned int i = ALLOW; i <= DENY_NEWER; i++)
 		f->at[i] = add(f, BPF_RET | BPF_K, answers[i], NEXT, NEXT);
 	if (f->len > CODE_MAX)
 		return -E2BIG;

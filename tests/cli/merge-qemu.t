@@ -274,9 +274,9 @@ shared()
 # on, as the last line has it. Events lie much farther apart.
 close_to()
 {
-	sed -n 's/.*"side":"qemu".*"t":\([0-9]*\),.*/\1/p' lines >times
+	sed -n 's/.*"side":"qemu".*"t":\([0-9]*\),.*/\1/p' lines >stamps
 	bound=$(sed -n '$s/.*"bound_cycles":\([0-9]*\).*/\1/p' lines)
-	[ "${bound:-0}" -gt 0 ] && [ "$(wc -l <times)" -ge "$2" ] && awk -v bound="$bound" '
+	[ "${bound:-0}" -gt 0 ] && [ "$(wc -l <stamps)" -ge "$2" ] && awk -v bound="$bound" '
 		NR == FNR { true[n++] = $1; next }
 		{ t[m++] = $1 }
 		END {
@@ -287,7 +287,7 @@ close_to()
 					exit 0
 			}
 			exit 1
-		}' "$1" times
+		}' "$1" stamps
 }
 
 by_events()

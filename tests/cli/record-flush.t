@@ -50,6 +50,7 @@ killed()
 }
 
 for rate in low bursty full; do
+	script=
 	eval "script=\$$rate"
 	sh -c "$script" >"$tmp/pace.log" 2>&1 &
 	vm=$!
