@@ -2,16 +2,23 @@
 /*
  * end.c: when the recording of a source ended, told before it is walked.
  */
+#include "kvmft/own_tsc.h"
 #include "priv.h"
 
 /* A stamp of one of its CPUs, on the first host's TSC. */
 static bool place(const struct timeline *t, const struct tl_source *s, uint32_t cpu, uint64_t ts, uint64_t *host)
 {
 	const struct epoch_vcpu *e;
-	uint64_t lo;
+	uint64_t lo, width;
 
 	if (s->link)
 		return migrate_to_line(s->link, ts, host);
+	if (!s->guest && !s->alone && t->map->own) {
+		if (!own_tsc_place(t->map->own, ts, host, &width))
+			return false;
+		*host += width;
+		return true;
+	}
 	if (!s->guest || s->alone) {
 		*host = ts;
 		return true;

@@ -227,6 +227,31 @@ for selector in $selectors; do
 	is "$rc" "$([ "$selector" = pid:200 ] && echo 0 || echo 4)" "... and one to pair with"
 done
 
+# ---- the end of the recording is on the TSC, as its events are: handlers before it count ----
+
+mkdir "$tmp/irq"
+sed 's/^\(.\) /\1 10000/' >"$tmp/irq/host.txt" <<'END'
+0 02000 101 kvm_entry vcpu_id=0
+0 04000 101 kvm_exit exit_reason=1 isa=1
+1 04900 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x26
+0 05000 101 kvm_inj_virq vector=0x26 soft=0 reinjected=0
+0 05100 101 kvm_entry vcpu_id=0
+0 09900 101 kvm_exit exit_reason=1 isa=1
+END
+sed 's/^\(.\) /\1 10000/' >"$tmp/irq/guest.txt" <<'END'
+0 03000  77 irq:softirq_raise vec=1
+0 05600  77 irq:irq_handler_entry irq=30 common_flags=9
+0 05700  77 irq:irq_handler_exit irq=30 common_flags=9
+0 05800  77 irq:softirq_raise vec=1
+END
+for side in host guest; do
+	"$tools/mkcap" --clock x86-tsc --trace-dat "$tmp/irq/$side.dat" "$tmp/irq/$side.txt"
+done
+events="$events kvm_apic_accept_irq" perf_data "$tmp/irq/host.dat" "$tmp/irq/perf.data" --conv --khz 1000000 --vcpus 100
+run "$kvmft" latency irq --worst 0 --tsc-offset 0 "$tmp/irq/perf.data" "$tmp/irq/guest.dat"
+status_is 0 "latency irq of a perf.data and its guest"
+is "$(grep '^accepted' "$out")" "accepted 1; measured 1" "... from the APIC to the guest's handler"
+
 # ---- memory ----
 
 # fits FILE OPTION...: a report takes no more than 16 MiB.
