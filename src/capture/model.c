@@ -19,6 +19,7 @@ struct capture *cap_new(void)
 		return NULL;
 	}
 	p->dirfd = p->fd = p->formats.fd = -1;
+	hash_key_init(&p->key);
 	c->priv = p;
 	return c;
 }
@@ -96,18 +97,18 @@ struct cap_cpu *cap_cpu_at(struct capture *c, uint64_t cpu)
 
 struct cap_vm *cap_vm_at(struct capture *c, const char *id)
 {
+	struct cap_priv *p = cap_priv(c);
+	uint64_t hash = hash_bytes(&p->key, id, strlen(id)), i;
 	struct cap_vm *vm;
-	size_t i;
 
-	for (i = 0; i < c->nvm; i++)
-		if (!strcmp(c->vm[i].id, id))
-			return &c->vm[i];
+	if (u64map_get(&p->vm_by_id, hash, &i))
+		return &c->vm[i];
 	if (c->nvm >= CAP_MAX_VMS) {
 		cap_note(c, "more than %d VMs", CAP_MAX_VMS);
 		return NULL;
 	}
 	vm = array_grow(&c->vm, c->nvm, &c->vm_cap, sizeof(*vm));
-	if (!vm || cap_set_str(&vm->id, id))
+	if (!vm || u64map_put(&p->vm_by_id, hash, c->nvm) || cap_set_str(&vm->id, id))
 		return NULL;
 	vm->fd = -1;
 	c->nvm++;

@@ -120,6 +120,7 @@ static void free_priv(struct cap_priv *p)
 		free(p->instance[i]);
 	free(p->instance);
 	u64map_free(&p->task_by_tid);
+	u64map_free(&p->vm_by_id);
 	cap_unpacker_free(p->unpacker);
 	if (p->maker.free)
 		p->maker.free(p->maker.arg);

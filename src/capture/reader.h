@@ -42,6 +42,8 @@ struct cap_priv {
 	char **instance;   /* names of trace-cmd buffers, pointed to by streams */
 	size_t ninstance, instance_cap;
 	struct u64map task_by_tid; /* index into c->task */
+	struct u64map vm_by_id;	   /* index into c->vm; by a hash of the id, with this key */
+	struct hash_key key;
 	size_t damage_dropped;
 	struct {
 		bool told;

@@ -9,7 +9,7 @@
 tools=${KVMFT_TOOLS:-$top/build/tests/tools}
 plain=${KVMFT_PLAIN:-$kvmft}
 golden=$top/tests/golden
-runs=100
+runs=60
 [ "${CHECK_ALL:-0}" != 1 ] || runs=10000
 runs=${MUTATE_RUNS:-$runs}
 seed=${MUTATE_SEED:-$(date +%s)}

@@ -1,0 +1,141 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Of everything that a file can have, or say that it has, n, 2n and 4n: how the CPU time and the memory of those who
+# read it grow. Neither may grow faster than n log n: 4n takes less than LIMIT times what n does, each the least of
+# some runs. A small time is compared with what it is at least worth comparing with, FLOOR_US.
+
+. "$(dirname "$0")/lib.sh"
+
+tools=${KVMFT_TOOLS:-$top/build/tests/tools}
+plain=${KVMFT_PLAIN:-$kvmft}
+golden=$top/tests/golden
+LIMIT=5.5
+FLOOR_US=8000
+times=3
+# make check looks at some, and at smaller ones.
+scale=1
+only=" same_vms vms tasks epochs cpus qemu_names "
+[ "${CHECK_ALL:-0}" != 1 ] || scale=4 only=
+left=0
+
+cd "$tmp" || exit 1
+for side in host guest; do
+	ok "$side is compiled" "$tools/mkcap" --capture base-$side "$golden/latency-$side.txt"
+done
+
+# Each make_X writes ./host, ./guest or ./file, with n of X.
+# meta_lines SIDE AWK: lines for meta, of i
+meta_lines()
+{
+	sed '$d' "base-$1/meta" >"$1/meta"
+	awk -v n="$n" "BEGIN { for (i = 1; i <= n; i++) { $2 } }" >>"$1/meta"
+	tail -n 1 "base-$1/meta" >>"$1/meta"
+}
+
+make_vms() { meta_lines host 'print "vm id=" i + 1000 "-5 pid=" i + 1000 " fd=5 name=v" i; print "vcpu vm=" i + 1000 "-5 id=0 tid=" i + 100000 " offset=" i " ratio=0 frac=48"'; }
+make_same_vms() { meta_lines host 'print "vm id=" i + 1000 "-5 pid=" i + 1000 " fd=5 name=same uuid=6b766d66-7400-4000-8000-000000000001"'; }
+make_vcpus() { meta_lines host 'print "vcpu vm=100-12 id=" i " tid=" i + 1000 " offset=" i " ratio=0 frac=48"'; }
+make_tasks() { meta_lines host 'print "task tid=" i + 1000 " tgid=" int(i / 3) + 1000 " comm=t" i'; }
+make_losses() { meta_lines host 'print "lost cpu=" i % 2 " count=1 from=" i * 10 " to=" i * 10 + 5 " first=" i " last=" i + 1'; }
+make_brackets() { meta_lines host 'print "time tsc=" i * 1000 " width=2 mono_raw=" i * 1000 " mono=" i * 1000 " boot=" i * 1000 " real=" i * 1000'; }
+make_clocks() { meta_lines host 'print "clock name=local tsc=" i * 1000 " width=2 ns=" i * 1000'; }
+make_pvclocks() { meta_lines guest 'print "pvclock cpu=" i % 64 " version=" 2 * i " tsc_timestamp=" i * 100 " system_time=" i * 100 " mul=2147483648 shift=1 flags=1"'; }
+make_markers() { meta_lines host 'print "sdt sys=sdt_q name=m" i " provider=q marker=m" i " binary=/usr/bin/q places=1"'; }
+make_qemus() { meta_lines host 'print "qemu pid=" i " version=7.2 binary=/usr/bin/qemu" i'; }
+make_segments_told() { meta_lines host 'print "segment n=" i " tsc=" i * 100'; }
+make_stats() { meta_lines host 'print "stats when=" (i % 2 ? "begin" : "end") " cpu=" i % 4000 " entries=1 overrun=0 commit_overrun=0 dropped=0 read=" i'; }
+make_events() { meta_lines host 'print "event id=" i % 60000 + 400 " sys=s" i " name=e" i'; }
+make_segments()
+{
+	i=0
+	while [ $i -lt $((n / 10)) ]; do
+		i=$((i + 1))
+		cp -R host/seg000000 "host/seg$(printf %06d $i)"
+	done
+}
+make_cmdlines() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) print i, "task" i }' >host/saved_cmdlines; }
+make_strings() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf "0x%x : \"text %d\"\n", i * 16, i }' >host/printk_formats; }
+make_epochs()
+{
+	rm -rf host
+	{
+		cat "$golden/latency-host.txt"
+		awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++)
+			print 1, 100000 + i * 10, 101, "kvm_write_tsc_offset vcpu_id=" i % 8, "previous_tsc_offset=" i, "next_tsc_offset=" i + 1 }'
+	} >host.txt
+	"$tools/mkcap" --capture host host.txt
+}
+# Of CPUs whose number a file says, and in which there is hardly anything.
+make_cpus() { "$tools/gen" --trace-dat file --events $((n / 4)) --cpus $((n / 20)) --subbuf 1K; }
+make_dat_events() { "$tools/gen" --trace-dat file --events $((n * 4)) --cpus 2 --subbuf 4K; }
+make_qemu_names()
+{
+	awk -v n="$n" 'BEGIN { for (i = 0; i < n; i++) print "name", i, "event" i; for (i = 0; i < n; i++) print "event", i, 1000 + i, 7 }' >names.txt
+	"$tools/genqemu" --simple 4 file names.txt
+}
+make_qemu_log() { awk -v n="$n" 'BEGIN { for (i = 0; i < n; i++) printf "7@%d.%06d:event%d a 0x%x\n", 1 + i / 1000000, i % 1000000, i % (n / 4 + 1), i }' >file; }
+make_qemu_events() { awk -v n="$n" 'BEGIN { for (i = 0; i < n; i++) printf "event%d(int a, const char *b) \"a %%d b %%s\"\n", i }' >file; }
+
+# cost COMMAND...: least microseconds and kilobytes
+cost()
+{
+	for run in $(seq $times); do
+		timeout 120 "$tools/cpu" "$plain" "$@"
+	done | awk 'NF == 2 { if (!n++ || $1 < t) t = $1; if (n == 1 || $2 < m) m = $2 } END { print t + 0, m + 0 }'
+}
+
+# grows NAME N COMMAND...
+grows()
+{
+	name=$1
+	case ${only:- $1 } in
+	*" $name "*) ;;
+	*)
+		left=$((left + 1))
+		return
+		;;
+	esac
+	from=$(($2 * scale))
+	shift 2
+	: >costs
+	for factor in 1 2 4; do
+		n=$((from * factor))
+		rm -rf host guest file
+		cp -R base-host host
+		cp -R base-guest guest
+		"make_$name" >made.log 2>&1
+		cost "$@" >>costs
+	done
+	awk -v limit=$LIMIT -v floor=$FLOOR_US '{ t[NR] = $1; m[NR] = $2 }
+		END { exit !(NR == 3 && t[1] > 0 && t[3] <= limit * (t[1] > floor ? t[1] : floor) && m[3] <= limit * m[1]) }' costs
+	result $? "$name: $from, twice and four times as many: $*"
+	awk '{ t = t sep $1 / 1000; m = m sep $2; sep = ", " } END { print "# " t " ms; " m " kB" }' costs
+}
+
+merge="merge -q host guest=one"
+# The reader takes 4096 VMs: what is done with each shows below that.
+grows vms 1024 merge -q host guest=one
+grows same_vms 1024 merge -q host guest
+for what in vms vcpus tasks losses brackets clocks markers qemus segments_told stats events cmdlines strings epochs; do
+	# shellcheck disable=SC2086 # words
+	grows $what 4000 $merge
+done
+grows same_vms 4000 merge -q host guest
+grows pvclocks 4000 convert --from guest-tsc --to kvmclock -i host --guest-capture guest 5000
+grows segments 400 merge -q host guest=one
+for command in "report --tsc-khz 1000000 -i" "merge -q" "verify"; do
+	# shellcheck disable=SC2086 # words
+	grows cpus 4000 $command file
+done
+grows vms 4000 report --split -i host
+grows vcpus 4000 report --split -i host
+grows losses 4000 verify host guest=one
+grows brackets 4000 convert --from host-tsc --to host-mono -i host 5000
+grows tasks 4000 latency all host guest=one
+grows dat_events 10000 merge -q file
+grows qemu_names 4000 merge -q --qemu file:simple host
+grows qemu_log 10000 merge -q --qemu file:log host
+grows qemu_events 4000 qemu list-formats file
+[ $left = 0 ] || skip "$left more" "make check-all has them"
+finish
