@@ -80,8 +80,10 @@ make_qemu_events() { awk -v n="$n" 'BEGIN { for (i = 0; i < n; i++) printf "even
 # cost COMMAND...: least microseconds and kilobytes
 cost()
 {
-	for run in $(seq $times); do
+	i=0
+	while [ $i -lt $times ]; do
 		timeout 120 "$tools/cpu" "$plain" "$@"
+		i=$((i + 1))
 	done | awk 'NF == 2 { if (!n++ || $1 < t) t = $1; if (n == 1 || $2 < m) m = $2 } END { print t + 0, m + 0 }'
 }
 
