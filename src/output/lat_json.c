@@ -168,6 +168,8 @@ static void bounds_json(struct json *j, const struct lat_view *v)
 		member_str(j, "vm", lat_vm_label(v, (int64_t)m));
 		bound_json(j, v, "off_early", v->bound[m].known, v->bound[m].early);
 		bound_json(j, v, "off_late", v->bound[m].known, v->bound[m].late);
+		if (v->bound[m].uncertain)
+			member_str(j, "tsc_offset_from", "events");
 		bound_json(j, v, "uncertain", true, v->bound[m].uncertain);
 		json_object_end(j);
 	}

@@ -46,6 +46,8 @@ run "$kvmft" latency sched host.dat guest.dat
 status_is 0 "latency sched"
 err_has "pid:$pid" "... says which VM it took"
 err_has "guest times may be off by 42549 cycles" "... and that its offset was found"
+run "$kvmft" latency sched --format json -q host.dat guest.dat
+out_has '"tsc_offset_from":"events","uncertain_' "... in JSON too"
 for selector in "pid:$pid" "tids:$threads" "tids:${threads#*,},${threads%,*}"; do
 	run "$kvmft" verify host.dat "guest.dat=$selector"
 	status_is 0 "=$selector"
