@@ -108,7 +108,8 @@ int record_confine_watch(const struct record *r, struct kvmft_err *err)
 	static const char *const file[] = { "kprobe_events", "uprobe_events", "synthetic_events" };
 	struct sandbox_dir dir[2 + ARRAY_SIZE(file)] = {
 		{ r->place.dir, SANDBOX_WRITE | SANDBOX_CREATE | SANDBOX_REMOVE },
-		{ openat(ktracefs_dirfd(r->t), "instances", O_PATH | O_DIRECTORY | O_CLOEXEC), SANDBOX_WRITE | SANDBOX_REMOVE },
+		{ openat(ktracefs_dirfd(r->t), "instances", O_PATH | O_DIRECTORY | O_CLOEXEC),
+		  SANDBOX_WRITE | SANDBOX_REMOVE },
 	};
 	int ret;
 
@@ -183,7 +184,8 @@ int record_confine(struct record *r, pid_t child)
 		dir[i].fd = at < 0 ? -1 : openat(at, walls[i].path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
 		dir[i].rights = walls[i].rights;
 	}
-	dir[ARRAY_SIZE(walls)] = (struct sandbox_dir){ capw_dirfd(r->w), SANDBOX_READ | SANDBOX_WRITE | SANDBOX_CREATE };
+	dir[ARRAY_SIZE(walls)].fd = capw_dirfd(r->w);
+	dir[ARRAY_SIZE(walls)].rights = SANDBOX_READ | SANDBOX_WRITE | SANDBOX_CREATE;
 	/* Pipes beyond the limit of an unprivileged user: there is one for each CPU. */
 	s.caps = SANDBOX_CAP(CAP_SYS_RESOURCE) | caps_for_tracefs();
 	/* COMMAND may have become another user, and must still be ended. */

@@ -107,34 +107,6 @@ static int record_stop(struct record *r)
 	return off ? off : ret;
 }
 
-static void record_undo(struct record *r)
-{
-	struct kvmft_err err = { .text = "" };
-
-	if (r->started)
-		record_stop(r);
-	(void)!record_qemu_end(r);
-	record_store_close(r);
-	record_flight_free(r);
-	if (kinst_destroy(r->k, &err) && err.text[0])
-		r->note("%s", err.text);
-	record_trigger_free(r);
-	record_sdt_free(r);
-	record_look_end(r);
-	record_watch_end(r);
-	capw_close(r->w);
-	record_place_free(r);
-	vm_list_free(r->vms);
-	kevent_list_free(&r->events);
-	ktracefs_close(r->t);
-	free(r->tids.v);
-	u64map_free(&r->tasks_told);
-	record_came_free(r);
-	free(r->met.v);
-	free(r->env.affinity);
-	sbuf_free(&r->line);
-}
-
 static void sweep_leftovers(struct record *r)
 {
 	struct kreset leftovers = { 0 };
@@ -157,16 +129,29 @@ static int count_cpus(struct record *r)
 	return 0;
 }
 
-static int record_prepare(struct record *r)
-{
-	int ret;
+/* ---- phases: what is entered in this order, and left in the other one ---- */
 
-	ret = ktracefs_open(NULL, KTRACEFS_MOUNT, &r->t, r->err);
-	ret = ret ? ret : record_place_open(r);
-	ret = ret ? ret : record_watch_start(r);
-	if (ret)
-		return ret;
-	ret = ktsc_facts_read(r->t, &r->tsc);
+static int enter_tracefs(struct record *r)
+{
+	return ktracefs_open(NULL, KTRACEFS_MOUNT, &r->t, r->err);
+}
+
+static void leave_tracefs(struct record *r)
+{
+	ktracefs_close(r->t);
+}
+
+/* The watcher goes before: it may still have to give the capture its name. */
+static void leave_place(struct record *r)
+{
+	capw_close(r->w);
+	record_place_free(r);
+}
+
+static int enter_machine(struct record *r)
+{
+	int ret = ktsc_facts_read(r->t, &r->tsc);
+
 	if (ret)
 		return err_set(r->err, -ret, "cannot read CPU facts: %s", strerror(-ret));
 	sweep_leftovers(r);
@@ -174,34 +159,128 @@ static int record_prepare(struct record *r)
 	if (vm_debugfs_mount(NULL, NULL))
 		errno = 0;
 	ret = count_cpus(r);
-	ret = ret ? ret : record_nofile(r);
-	ret = ret ? ret : record_side(r);
-	ret = ret ? ret : record_look_start(r);
-	record_came_open(r);
-	ret = ret ? ret : record_tids(r);
-	ret = ret ? ret : record_modules(r);
-	ret = ret ? ret : record_qemu_start(r);
-	ret = ret ? ret : ktracefs_clock_check(r->t, r->o->clock, r->err);
-	ret = ret ? ret : record_events(r);
-	ret = ret ? ret : record_sdt_prepare(r);
-	ret = ret ? ret : record_flight_check(r);
-	ret = ret ? ret : record_instance(r);
-	ret = ret ? ret : record_marker_ready(r);
-	ret = ret ? ret : record_flight_arm(r);
-	ret = ret ? ret : capw_create(&r->place.name, &r->w, r->err);
-	ret = ret ? ret : record_store_open(r);
-	ret = ret ? ret : record_cpus_open(r);
-	ret = ret ? ret : record_facts_begin(r);
-	return ret ? ret : record_qemu_facts(r);
+	return ret ? ret : record_nofile(r);
 }
+
+static int enter_came(struct record *r)
+{
+	record_came_open(r);
+	return 0;
+}
+
+static void leave_tids(struct record *r)
+{
+	free(r->tids.v);
+	vm_list_free(r->vms);
+}
+
+static void leave_qemu(struct record *r)
+{
+	(void)!record_qemu_end(r);
+	free(r->met.v);
+}
+
+static int enter_events(struct record *r)
+{
+	int ret = ktracefs_clock_check(r->t, r->o->clock, r->err);
+
+	return ret ? ret : record_events(r);
+}
+
+static void leave_events(struct record *r)
+{
+	kevent_list_free(&r->events);
+}
+
+static void leave_instance(struct record *r)
+{
+	struct kvmft_err err = { .text = "" };
+
+	if (kinst_destroy(r->k, &err) && err.text[0])
+		r->note("%s", err.text);
+}
+
+static int enter_capture(struct record *r)
+{
+	return capw_create(&r->place.name, &r->w, r->err);
+}
+
+static void leave_facts(struct record *r)
+{
+	u64map_free(&r->tasks_told);
+	sbuf_free(&r->line);
+}
+
+/* What can fail for the kernel's sake comes before the capture is made. leave() may come without enter(). */
+static const struct phase {
+	int (*enter)(struct record *r);
+	void (*leave)(struct record *r);
+} phases[] = {
+	{ enter_tracefs, leave_tracefs },
+	{ record_place_open, leave_place },
+	{ record_watch_start, record_watch_end },
+	{ enter_machine, NULL },
+	{ record_side, NULL },
+	{ record_look_start, record_look_end },
+	{ enter_came, record_came_free },
+	{ record_tids, leave_tids },
+	{ record_modules, NULL },
+	{ record_qemu_start, leave_qemu },
+	{ enter_events, leave_events },
+	{ record_sdt_prepare, record_sdt_free },
+	{ record_flight_check, record_trigger_free },
+	{ record_instance, leave_instance },
+	{ record_marker_ready, NULL },
+	{ record_flight_arm, record_flight_free },
+	{ enter_capture, NULL },
+	{ record_store_open, record_store_close },
+	{ record_cpus_open, NULL },
+	{ record_facts_begin, leave_facts },
+	{ record_qemu_facts, NULL },
+};
+
+static int record_prepare(struct record *r)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(phases) && !ret; i++)
+		ret = phases[i].enter(r);
+	return ret;
+}
+
+static void record_undo(struct record *r)
+{
+	if (r->started)
+		record_stop(r);
+	for (size_t i = ARRAY_SIZE(phases); i-- > 0;)
+		if (phases[i].leave)
+			phases[i].leave(r);
+	free(r->env.affinity);
+}
+
+static int facts_vms_end(struct record *r)
+{
+	return record_facts_vms(r, true);
+}
+
+/* At the end; of those that only help to read it there is none on a full disk, where the last line matters more. */
+static const struct {
+	int (*write)(struct record *r);
+	bool helps;
+} last_facts[] = {
+	{ record_came_take, false },
+	{ facts_vms_end, false },
+	{ record_store_news, false },
+	{ record_loss_end, false },
+	{ record_facts_bracket, false },
+	{ record_clocks_end, true },
+	{ record_facts_tasks, true },
+	{ record_facts_end, false },
+};
 
 /* Even after a full disk as much as possible is written down; the first error counts. */
 static int record_finish(struct record *r)
 {
-	int (*const step[])(struct record *) = {
-		record_store_news, record_loss_end, record_facts_bracket, record_clocks_end,
-		record_facts_tasks, record_facts_end,
-	};
 	bool off = r->o->flight && !(r->o->trigger && r->flight.fired);
 	int first, ret;
 
@@ -212,15 +291,10 @@ static int record_finish(struct record *r)
 	ret = record_stop(r);
 	first = first ? first : record_qemu_end(r);
 	first = first ? first : ret;
-	ret = record_came_take(r);
-	first = first ? first : ret;
-	ret = record_facts_vms(r, true);
-	first = first ? first : ret;
-	for (size_t i = 0; i < ARRAY_SIZE(step); i++) {
-		/* Clocks and names are nice to have; on a full disk the last line matters more. */
-		if (first && (step[i] == record_facts_tasks || step[i] == record_clocks_end))
+	for (size_t i = 0; i < ARRAY_SIZE(last_facts); i++) {
+		if (first && last_facts[i].helps)
 			continue;
-		ret = step[i](r);
+		ret = last_facts[i].write(r);
 		first = first ? first : ret;
 	}
 	return first;
@@ -264,7 +338,8 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 	bool command = argv[0] != NULL;
 	struct record r = {
 		.o = o, .note = note, .err = err, .watch = { .to = -1, .from = -1 }, .place = { .dir = -1 },
-		.store = { .wake_fd = -1 }, .newcomers = { .fd = -1 }, .qemu = { .to = -1, .from = -1 }, .look = { .to = -1, .from = -1 },
+		.store = { .wake_fd = -1 }, .newcomers = { .fd = -1 }, .qemu = { .to = -1, .from = -1 },
+		.look = { .to = -1, .from = -1 },
 	};
 	struct record_child child = { .go = -1, .failed = -1 };
 	int ret, exit_code = KVMFT_FAILED;
