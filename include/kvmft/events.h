@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * events.h: which events mean something, what part each plays, and by which names its fields went.
+ *
+ * Everything that looks for an event asks here, by its role. What it gets is where the fields of that role
+ * lie in the capture at hand: they move, and come and go, with the kernel.
+ */
+#ifndef KVMFT_EVENTS_H
+#define KVMFT_EVENTS_H
+
+#include "kvmft/ring.h"
+
+/* Beside each role its fields, in the order of struct event_type. */
+enum event_role {
+	EV_NONE,
+	/* a host's, in the thread of the vCPU */
+	EV_ENTRY,	 /* vcpu_id */
+	EV_EXIT,	 /* exit_reason, isa, guest_rip, vcpu_id */
+	EV_NESTED_EXIT,	 /* exit_reason, isa; of a guest's guest: no end of a turn */
+	EV_USER_EXIT,	 /* reason, errno */
+	EV_VCPU_WAKEUP,	 /* ns, waited */
+	EV_HALT_POLL,	 /* grow */
+	EV_PIO,		 /* rw (0: in), port */
+	EV_MMIO,	 /* type, gpa */
+	EV_FAST_MMIO,	 /* gpa */
+	EV_MSR,		 /* write, ecx, data */
+	EV_INJECT,	 /* vector, soft, reinjected */
+	EV_IOCTL,	 /* cmd */
+	/* ... and in any thread of its VM */
+	EV_SET_IRQ,	 /* gsi, level */
+	EV_MSI,		 /* address, data */
+	EV_IPI,		 /* icr_low, dest_id */
+	EV_ACCEPT,	 /* apicid, vec, dm */
+	EV_APICV_ACCEPT, /* apicid, vec */
+	EV_EOI,		 /* apicid, vector */
+	EV_PV_EOI,	 /* apicid, vector */
+	/* changes of a guest's clock */
+	EV_TSC_OFFSET,	 /* vcpu_id, previous_tsc_offset, next_tsc_offset */
+	EV_TRACK_TSC,	 /* vcpu_id, use_master_clock */
+	EV_MASTER_CLOCK, /* use_master_clock */
+	EV_PVCLOCK,	 /* vcpu_id, version, tsc_timestamp, system_time, tsc_to_system_mul, tsc_shift, flags */
+	/* a host's or a guest's */
+	EV_SWITCH,	 /* prev_pid, prev_state, next_pid, next_comm, prev_comm */
+	EV_WAKING,	 /* pid */
+	EV_WAKEUP,	 /* pid, target_cpu, comm */
+	EV_WAKEUP_NEW,	 /* pid, target_cpu, comm */
+	EV_NEWTASK,	 /* pid, clone_flags */
+	EV_RQ_ISSUE,	 /* dev, sector, nr_sector, bytes, rwbs */
+	EV_RQ_COMPLETE,	 /* dev, sector, nr_sector, rwbs */
+	EV_IRQ_ENTRY,	 /* irq, name */
+	EV_IRQ_EXIT,	 /* irq */
+	EV_SOFTIRQ_ENTRY, /* vec */
+	EV_SOFTIRQ_EXIT, /* vec */
+	EV_VECTOR_ENTRY, /* vector; all of irq_vectors, a list that grows with the kernel */
+	EV_VECTOR_EXIT,	 /* vector */
+	EV_TIMER_IRQ,	 /* vector; the EV_VECTOR_ENTRY of the local timer */
+	EV_HRTIMER_START,  /* hrtimer, expires */
+	EV_HRTIMER_CANCEL, /* hrtimer */
+	EV_HRTIMER_EXPIRE, /* hrtimer, now, function */
+	EV_READ_MSR,	 /* msr, val */
+	EV_WRITE_MSR,	 /* msr, val */
+	EV_PRINT,	 /* buf; what a program wrote to trace_marker */
+	/* QEMU's own */
+	EV_QEMU_READ,	 /* req, sector, nsectors; of virtio_blk */
+	EV_QEMU_WRITE,	 /* req, sector, nsectors */
+	EV_QEMU_DONE,	 /* req */
+	EV_ROLES,
+};
+
+#define EVENT_FIELDS 7 /* the most that a role has */
+
+/* The event of a role in one capture. */
+struct event_type {
+	const struct fmt_event *ev;	  /* borrowed from its formats; NULL: the capture has none */
+	struct fmt_field f[EVENT_FIELDS]; /* by number, as above; size 0 where this kernel lacks it */
+};
+
+/* "kvm_exit"; "_entry" of EV_VECTOR_ENTRY, whose names end like that. */
+const char *event_name(enum event_role role);
+/* What field number i is called, "a|b" for one that had several names; NULL past the last. */
+const char *event_field(enum event_role role, size_t i);
+/* The format of the role's event; NULL: the capture has none. Not of the roles with many events. */
+const struct fmt_event *event_format(const struct fmt *fmt, enum event_role role);
+/*
+ * The same with its fields. False, and no event in *e, where the capture has none or the event lacks one of its
+ * first `need` fields.
+ */
+bool event_find(const struct fmt *fmt, enum event_role role, size_t need, struct event_type *e);
+/* Of an event whose role is known. False: it lacks one of its first `need` fields; *e has it even so. */
+bool event_resolve(const struct fmt_event *ev, enum event_role role, size_t need, struct event_type *e);
+
+/* Whether an event plays that part. */
+bool event_is(const struct fmt_event *ev, enum event_role role);
+/* The part that an event plays; of EV_TIMER_IRQ it is EV_VECTOR_ENTRY. EV_NONE: it means nothing to us. */
+enum event_role event_role_of(const struct fmt_event *ev);
+
+/* Field number i of a record of that type; 0 where the kernel or the record lacks it. */
+static inline uint64_t event_u64(const struct fmt *fmt, const struct event_type *e, size_t i, const struct rec *rec)
+{
+	uint64_t v;
+
+	return fmt_u64(fmt, &e->f[i], rec, &v) ? v : 0;
+}
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * roles.c: the table of events that mean something.
+ */
+#include "kvmft/events.h"
+
+#include <string.h>
+
+/* name: "*_entry" are all whose names end in that. Fields: "a|b" is the first one that the kernel has. */
+static const struct {
+	const char *sys, *name, *field[EVENT_FIELDS];
+} roles[EV_ROLES] = {
+	[EV_ENTRY] = { "kvm", "kvm_entry", { "vcpu_id" } },
+	[EV_EXIT] = { "kvm", "kvm_exit", { "exit_reason", "isa", "guest_rip", "vcpu_id" } },
+	[EV_NESTED_EXIT] = { "kvm", "kvm_nested_vmexit", { "exit_reason", "isa" } },
+	[EV_USER_EXIT] = { "kvm", "kvm_userspace_exit", { "reason", "errno" } },
+	[EV_VCPU_WAKEUP] = { "kvm", "kvm_vcpu_wakeup", { "ns", "waited" } },
+	[EV_HALT_POLL] = { "kvm", "kvm_halt_poll_ns", { "grow" } },
+	[EV_PIO] = { "kvm", "kvm_pio", { "rw", "port" } },
+	[EV_MMIO] = { "kvm", "kvm_mmio", { "type", "gpa" } },
+	[EV_FAST_MMIO] = { "kvm", "kvm_fast_mmio", { "gpa" } },
+	[EV_MSR] = { "kvm", "kvm_msr", { "write", "ecx", "data" } },
+	[EV_INJECT] = { "kvm", "kvm_inj_virq", { "vector|irq", "soft", "reinjected" } }, /* irq: to Linux 5.10 */
+	[EV_IOCTL] = { "syscalls", "sys_enter_ioctl", { "cmd" } },
+	[EV_SET_IRQ] = { "kvm", "kvm_set_irq", { "gsi", "level" } },
+	[EV_MSI] = { "kvm", "kvm_msi_set_irq", { "address", "data" } },
+	[EV_IPI] = { "kvm", "kvm_apic_ipi", { "icr_low", "dest_id" } },
+	[EV_ACCEPT] = { "kvm", "kvm_apic_accept_irq", { "apicid", "vec", "dm" } },
+	[EV_APICV_ACCEPT] = { "kvm", "kvm_apicv_accept_irq", { "apicid", "vec" } },
+	[EV_EOI] = { "kvm", "kvm_eoi", { "apicid", "vector" } },
+	[EV_PV_EOI] = { "kvm", "kvm_pv_eoi", { "apicid", "vector" } },
+	[EV_TSC_OFFSET] = { "kvm", "kvm_write_tsc_offset",
+			    { "vcpu_id", "previous_tsc_offset", "next_tsc_offset" } },
+	[EV_TRACK_TSC] = { "kvm", "kvm_track_tsc", { "vcpu_id", "use_master_clock" } },
+	[EV_MASTER_CLOCK] = { "kvm", "kvm_update_master_clock", { "use_master_clock" } },
+	[EV_PVCLOCK] = { "kvm", "kvm_pvclock_update",
+			 { "vcpu_id", "version", "tsc_timestamp", "system_time", "tsc_to_system_mul", "tsc_shift",
+			   "flags" } },
+	[EV_SWITCH] = { "sched", "sched_switch",
+			{ "prev_pid", "prev_state", "next_pid", "next_comm", "prev_comm" } },
+	[EV_WAKING] = { "sched", "sched_waking", { "pid" } },
+	[EV_WAKEUP] = { "sched", "sched_wakeup", { "pid", "target_cpu", "comm" } },
+	[EV_WAKEUP_NEW] = { "sched", "sched_wakeup_new", { "pid", "target_cpu", "comm" } },
+	[EV_NEWTASK] = { "task", "task_newtask", { "pid", "clone_flags" } },
+	[EV_RQ_ISSUE] = { "block", "block_rq_issue", { "dev", "sector", "nr_sector", "bytes", "rwbs" } },
+	[EV_RQ_COMPLETE] = { "block", "block_rq_complete", { "dev", "sector", "nr_sector", "rwbs" } },
+	[EV_IRQ_ENTRY] = { "irq", "irq_handler_entry", { "irq", "name" } },
+	[EV_IRQ_EXIT] = { "irq", "irq_handler_exit", { "irq" } },
+	[EV_SOFTIRQ_ENTRY] = { "irq", "softirq_entry", { "vec" } },
+	[EV_SOFTIRQ_EXIT] = { "irq", "softirq_exit", { "vec" } },
+	[EV_VECTOR_ENTRY] = { "irq_vectors", "*_entry", { "vector" } },
+	[EV_VECTOR_EXIT] = { "irq_vectors", "*_exit", { "vector" } },
+	[EV_TIMER_IRQ] = { "irq_vectors", "local_timer_entry", { "vector" } },
+	[EV_HRTIMER_START] = { "timer", "hrtimer_start", { "hrtimer", "expires" } },
+	[EV_HRTIMER_CANCEL] = { "timer", "hrtimer_cancel", { "hrtimer" } },
+	[EV_HRTIMER_EXPIRE] = { "timer", "hrtimer_expire_entry", { "hrtimer", "now", "function" } },
+	[EV_READ_MSR] = { "msr", "read_msr", { "msr", "val" } },
+	[EV_WRITE_MSR] = { "msr", "write_msr", { "msr", "val" } },
+	[EV_PRINT] = { "ftrace", "print", { "buf" } },
+	[EV_QEMU_READ] = { "qemu", "virtio_blk_handle_read", { "req", "sector", "nsectors" } },
+	[EV_QEMU_WRITE] = { "qemu", "virtio_blk_handle_write", { "req", "sector", "nsectors" } },
+	[EV_QEMU_DONE] = { "qemu", "virtio_blk_req_complete", { "req" } },
+};
+
+const char *event_name(enum event_role role)
+{
+	return roles[role].name + (roles[role].name[0] == '*');
+}
+
+const char *event_field(enum event_role role, size_t i)
+{
+	return i < EVENT_FIELDS ? roles[role].field[i] : NULL;
+}
+
+/* The first of the names in "a|b" that the event has. */
+static bool field_of(const struct fmt_event *ev, const char *names, struct fmt_field *f)
+{
+	char name[32];
+
+	for (;; names += strcspn(names, "|") + 1) {
+		size_t n = MIN(strcspn(names, "|"), sizeof(name) - 1);
+
+		memcpy(name, names, n);
+		name[n] = '\0';
+		if (fmt_field(ev, name, f))
+			return true;
+		if (!strchr(names, '|'))
+			return false;
+	}
+}
+
+const struct fmt_event *event_format(const struct fmt *fmt, enum event_role role)
+{
+	return fmt_find(fmt, roles[role].sys, roles[role].name);
+}
+
+bool event_resolve(const struct fmt_event *ev, enum event_role role, size_t need, struct event_type *e)
+{
+	bool all = true;
+
+	*e = (struct event_type){ .ev = ev };
+	for (size_t i = 0; i < EVENT_FIELDS && roles[role].field[i]; i++)
+		all &= field_of(ev, roles[role].field[i], &e->f[i]) || i >= need;
+	return all;
+}
+
+bool event_find(const struct fmt *fmt, enum event_role role, size_t need, struct event_type *e)
+{
+	const struct fmt_event *ev = event_format(fmt, role);
+
+	if (ev && event_resolve(ev, role, need, e))
+		return true;
+	*e = (struct event_type){ 0 };
+	return false;
+}
+
+bool event_is(const struct fmt_event *ev, enum event_role role)
+{
+	const char *have = fmt_name(ev), *want = roles[role].name;
+	size_t n = strlen(have), end;
+
+	if (strcmp(fmt_sys(ev), roles[role].sys))
+		return false;
+	if (want[0] != '*')
+		return !strcmp(have, want);
+	end = strlen(++want);
+	return n > end && !strcmp(have + n - end, want);
+}
+
+enum event_role event_role_of(const struct fmt_event *ev)
+{
+	for (int r = EV_NONE + 1; r < EV_ROLES; r++)
+		if (event_is(ev, (enum event_role)r))
+			return (enum event_role)r;
+	return EV_NONE;
+}

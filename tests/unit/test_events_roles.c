@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * test_events_roles.c: tests of src/events/roles.c: that a real kernel's formats have the events and fields of the
+ * table, that older names are found, and what is absent.
+ */
+#include "kvmft/events.h"
+
+#include <string.h>
+
+#include "unit/fmt_fixture.h"
+#include "lib/enc.h"
+
+#define U32(name, off) "\tfield:u32 " name ";\toffset:" #off ";\tsize:4;\tsigned:0;\n"
+
+/* Every role that the kernel of the corpus has: all its fields are there, or the table has a wrong name. */
+static void test_names_are_the_kernels(void **state __unused_arg)
+{
+	struct capture c = { .long_size = 8 };
+	const char *sys, *name, *text;
+	unsigned int found = 0;
+	struct event_type e;
+	struct fmt *f;
+
+	for (size_t i = 0; (text = enc_format_at(i, &sys, &name)); i++)
+		add_format(&c, sys, name, text);
+	f = load(&c);
+	for (int r = EV_NONE + 1; r < EV_ROLES; r++) {
+		enum event_role role = (enum event_role)r;
+
+		if (!event_find(f, role, 0, &e))
+			continue;
+		found++;
+		assert_ptr_equal(e.ev, event_format(f, role));
+		assert_string_equal(fmt_name(e.ev), event_name(role));
+		assert_int_equal(event_role_of(e.ev), role == EV_TIMER_IRQ ? EV_VECTOR_ENTRY : role);
+		for (size_t k = 0; event_field(role, k); k++)
+			if (!e.f[k].size && strcmp(event_field(role, k), "buf"))
+				fail_msg("%s has no %s", fmt_name(e.ev), event_field(role, k));
+	}
+	assert_true(found >= 15);
+	fmt_free(f);
+	free_formats(&c);
+}
+
+static struct fmt *two(struct capture *c, const char *sys, const char *name, const char *fields)
+{
+	char text[1024];
+
+	snprintf(text, sizeof(text), "name: %s\nID: 7\nformat:\n" COMMON "%s\nprint fmt: \"\"\n", name, fields);
+	add_format(c, sys, name, text);
+	return load(c);
+}
+
+static void test_old_names(void **state __unused_arg)
+{
+	struct capture c = { .long_size = 8 };
+	struct fmt *f = two(&c, "kvm", "kvm_inj_virq", U32("irq", 8));
+	struct event_type e;
+
+	assert_true(event_find(f, EV_INJECT, 1, &e));
+	assert_int_equal(e.f[0].off, 8);
+	assert_int_equal(e.f[1].size, 0);
+	assert_string_equal(event_field(EV_INJECT, 0), "vector|irq");
+	fmt_free(f);
+	free_formats(&c);
+}
+
+static void test_needed_fields(void **state __unused_arg)
+{
+	struct capture c = { .long_size = 8 };
+	struct fmt *f = two(&c, "sched", "sched_switch", U32("prev_pid", 8) U32("next_pid", 12));
+	struct event_type e;
+
+	assert_true(event_find(f, EV_SWITCH, 1, &e));
+	assert_int_equal(e.f[2].off, 12); /* not moved up where one before it lacks */
+	assert_false(event_find(f, EV_SWITCH, 2, &e));
+	assert_null(e.ev);
+	assert_false(event_find(f, EV_ENTRY, 0, &e));
+	assert_null(e.ev);
+	assert_null(event_format(f, EV_VECTOR_ENTRY));
+	fmt_free(f);
+	free_formats(&c);
+}
+
+static void test_endings(void **state __unused_arg)
+{
+	struct capture c = { .long_size = 8 };
+	struct fmt *f = two(&c, "irq_vectors", "no_such_vector_yet_exit", U32("vector", 8));
+	const struct fmt_event *ev = fmt_at(f, 0);
+
+	assert_int_equal(event_role_of(ev), EV_VECTOR_EXIT);
+	assert_false(event_is(ev, EV_VECTOR_ENTRY));
+	fmt_free(f);
+	free_formats(&c);
+	c = (struct capture){ .long_size = 8 };
+	f = two(&c, "xen", "some_entry", U32("vector", 8));
+	assert_int_equal(event_role_of(fmt_at(f, 0)), EV_NONE);
+	fmt_free(f);
+	free_formats(&c);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names_are_the_kernels), cmocka_unit_test(test_old_names),
+		cmocka_unit_test(test_needed_fields), cmocka_unit_test(test_endings),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
