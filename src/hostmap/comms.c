@@ -4,6 +4,7 @@
  * sched_wakeup, where they were recorded, correct and complete it as the walk goes on.
  */
 #include "kvmft/comms.h"
+#include "kvmft/events.h"
 
 #include <errno.h>
 #include <string.h>
@@ -13,13 +14,15 @@ struct learn {
 	struct fmt_field pid, comm;
 };
 
+/* Which of their fields are the pid and the name. */
 static const struct {
-	const char *name, *pid, *comm;
+	enum event_role role;
+	size_t pid, comm;
 } learn_from[] = {
-	{ "sched_switch", "next_pid", "next_comm" },
-	{ "sched_switch", "prev_pid", "prev_comm" },
-	{ "sched_wakeup", "pid", "comm" },
-	{ "sched_wakeup_new", "pid", "comm" },
+	{ EV_SWITCH, 2, 3 },
+	{ EV_SWITCH, 0, 4 },
+	{ EV_WAKEUP, 0, 2 },
+	{ EV_WAKEUP_NEW, 0, 2 },
 };
 
 /* 1 when that is news, 0, or -ENOMEM. */
@@ -63,11 +66,12 @@ int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms 
 			ret = comms_set(c, cap->task[i].tid, cap->task[i].comm);
 	for (size_t i = 0; i < c->nlearn; i++) {
 		struct learn *l = &c->learn[i];
+		struct event_type e;
 
-		l->ev = fmt_find(fmt, "sched", learn_from[i].name);
-		if (l->ev && (!fmt_field(l->ev, learn_from[i].pid, &l->pid) ||
-			      !fmt_field(l->ev, learn_from[i].comm, &l->comm)))
-			l->ev = NULL;
+		event_find(fmt, learn_from[i].role, 0, &e);
+		l->pid = e.f[learn_from[i].pid];
+		l->comm = e.f[learn_from[i].comm];
+		l->ev = l->pid.size && l->comm.size ? e.ev : NULL;
 		if (l->ev)
 			c->ids |= 1ull << (fmt_id(l->ev) % 64);
 	}

@@ -14,16 +14,15 @@
 #include <strings.h>
 
 #include "priv.h"
+#include "kvmft/events.h"
 #include "kvmft/own_tsc.h"
 #include "vmgroup.h"
 
 #define MAX_CLOCK_EVENTS (1u << 22) /* a hostile file must not take all memory */
 
-enum ev_kind { EV_OFFSET, EV_TRACK, EV_MASTER, EV_PVCLOCK };
-
 struct hostmap_event {
 	uint64_t ts;
-	enum ev_kind kind;
+	enum event_role kind;
 	int32_t tid;
 	ssize_t vm; /* -1: not known yet */
 	uint32_t vcpu;
@@ -32,57 +31,20 @@ struct hostmap_event {
 	struct pvclock pv;
 };
 
-/* The fields of one clock event type, resolved once. */
-struct scan_event {
-	const struct fmt_event *ev;
-	struct fmt_field f[7];
-};
+static const enum event_role clock_events[] = { EV_TSC_OFFSET, EV_TRACK_TSC, EV_MASTER_CLOCK, EV_PVCLOCK };
 
 struct scan {
 	struct hostmap *m;
-	uint16_t entry_id, exit_id;
-	bool has_entry, has_exit;
-	struct fmt_field entry_vcpu;
-	struct scan_event clock[4]; /* by enum ev_kind */
-};
-
-static const char *const clock_events[] = {
-	[EV_OFFSET] = "kvm_write_tsc_offset",
-	[EV_TRACK] = "kvm_track_tsc",
-	[EV_MASTER] = "kvm_update_master_clock",
-	[EV_PVCLOCK] = "kvm_pvclock_update",
-};
-
-static const char *const clock_fields[][7] = {
-	[EV_OFFSET] = { "vcpu_id", "previous_tsc_offset", "next_tsc_offset" },
-	[EV_TRACK] = { "vcpu_id", "use_master_clock" },
-	[EV_MASTER] = { "use_master_clock" },
-	[EV_PVCLOCK] = { "vcpu_id", "version", "tsc_timestamp", "system_time", "tsc_to_system_mul",
-			 "tsc_shift", "flags" },
+	struct event_type entry, exit, clock[ARRAY_SIZE(clock_events)];
 };
 
 static void scan_init(struct scan *s, struct hostmap *m)
 {
-	const struct fmt_event *e;
-
-	memset(s, 0, sizeof(*s));
 	s->m = m;
-	e = fmt_find(m->fmt, "kvm", "kvm_entry");
-	if (e) {
-		s->entry_id = fmt_id(e);
-		s->has_entry = true;
-		fmt_field(e, "vcpu_id", &s->entry_vcpu);
-	}
-	e = fmt_find(m->fmt, "kvm", "kvm_exit");
-	if (e) {
-		s->exit_id = fmt_id(e);
-		s->has_exit = true;
-	}
-	for (size_t k = 0; k < ARRAY_SIZE(clock_events); k++) {
-		s->clock[k].ev = fmt_find(m->fmt, "kvm", clock_events[k]);
-		for (size_t i = 0; s->clock[k].ev && i < 7 && clock_fields[k][i]; i++)
-			fmt_field(s->clock[k].ev, clock_fields[k][i], &s->clock[k].f[i]);
-	}
+	event_find(m->fmt, EV_ENTRY, 0, &s->entry);
+	event_find(m->fmt, EV_EXIT, 0, &s->exit);
+	for (size_t k = 0; k < ARRAY_SIZE(clock_events); k++)
+		event_find(m->fmt, clock_events[k], 0, &s->clock[k]);
 }
 
 /* ---- VMs and threads ---- */
@@ -198,7 +160,7 @@ static int scan_entry(struct scan *s, const struct rec *rec)
 	uint64_t vcpu, at;
 	ssize_t vm;
 
-	if (tid <= 0 || !fmt_u64(m->fmt, &s->entry_vcpu, rec, &vcpu) || vcpu > UINT32_MAX)
+	if (tid <= 0 || !fmt_u64(m->fmt, &s->entry.f[0], rec, &vcpu) || vcpu > UINT32_MAX)
 		return 0;
 	if (u64map_get(&m->by_tid, (uint32_t)tid, &at)) {
 		m->thread[at].vcpu = (uint32_t)vcpu;
@@ -212,15 +174,9 @@ static int scan_entry(struct scan *s, const struct rec *rec)
 
 /* ---- clock events ---- */
 
-static uint64_t field(const struct scan *s, enum ev_kind k, size_t i, const struct rec *rec)
+static int scan_clock(struct scan *s, size_t k, const struct rec *rec)
 {
-	uint64_t v = 0;
-
-	return fmt_u64(s->m->fmt, &s->clock[k].f[i], rec, &v) ? v : 0;
-}
-
-static int scan_clock(struct scan *s, enum ev_kind k, const struct rec *rec)
-{
+	const struct event_type *ev = &s->clock[k];
 	struct hostmap *m = s->m;
 	struct hostmap_event *e;
 	uint64_t width;
@@ -233,29 +189,30 @@ static int scan_clock(struct scan *s, enum ev_kind k, const struct rec *rec)
 	e->ts = rec->ts;
 	if (m->own && !own_tsc_place(m->own, rec->ts, &e->ts, &width))
 		return 0; /* of no time on the line */
-	e->kind = k;
+	e->kind = clock_events[k];
 	e->tid = fmt_pid(m->fmt, rec);
 	e->vm = -1;
-	switch (k) {
-	case EV_OFFSET:
-		e->vcpu = (uint32_t)field(s, k, 0, rec);
-		e->prev = field(s, k, 1, rec);
-		e->next = field(s, k, 2, rec);
+	switch (e->kind) {
+	case EV_TSC_OFFSET:
+		e->vcpu = (uint32_t)event_u64(m->fmt, ev, 0, rec);
+		e->prev = event_u64(m->fmt, ev, 1, rec);
+		e->next = event_u64(m->fmt, ev, 2, rec);
 		break;
-	case EV_TRACK:
-		e->vcpu = (uint32_t)field(s, k, 0, rec);
-		e->use_master = field(s, k, 1, rec) != 0;
+	case EV_TRACK_TSC:
+		e->vcpu = (uint32_t)event_u64(m->fmt, ev, 0, rec);
+		e->use_master = event_u64(m->fmt, ev, 1, rec) != 0;
 		break;
-	case EV_MASTER: e->use_master = field(s, k, 0, rec) != 0; break;
+	case EV_MASTER_CLOCK: e->use_master = event_u64(m->fmt, ev, 0, rec) != 0; break;
 	case EV_PVCLOCK:
-		e->vcpu = (uint32_t)field(s, k, 0, rec);
-		e->pv.version = (uint32_t)field(s, k, 1, rec);
-		e->pv.tsc_timestamp = field(s, k, 2, rec);
-		e->pv.system_time = field(s, k, 3, rec);
-		e->pv.mul = (uint32_t)field(s, k, 4, rec);
-		e->pv.shift = (int8_t)field(s, k, 5, rec);
-		e->pv.flags = (uint8_t)field(s, k, 6, rec);
+		e->vcpu = (uint32_t)event_u64(m->fmt, ev, 0, rec);
+		e->pv.version = (uint32_t)event_u64(m->fmt, ev, 1, rec);
+		e->pv.tsc_timestamp = event_u64(m->fmt, ev, 2, rec);
+		e->pv.system_time = event_u64(m->fmt, ev, 3, rec);
+		e->pv.mul = (uint32_t)event_u64(m->fmt, ev, 4, rec);
+		e->pv.shift = (int8_t)event_u64(m->fmt, ev, 5, rec);
+		e->pv.flags = (uint8_t)event_u64(m->fmt, ev, 6, rec);
 		break;
+	default: break;
 	}
 	m->nevent++;
 	return 0;
@@ -263,9 +220,12 @@ static int scan_clock(struct scan *s, enum ev_kind k, const struct rec *rec)
 
 static int scan_event(struct scan *s, const struct rec *rec, int32_t *last_tid)
 {
+	const struct fmt_event *ev = fmt_by_id(s->m->fmt, rec->id);
 	struct hostmap *m = s->m;
 
-	if (s->has_entry && rec->id == s->entry_id) {
+	if (!ev)
+		return 0;
+	if (ev == s->entry.ev) {
 		int32_t tid = fmt_pid(m->fmt, rec);
 
 		m->entries++;
@@ -274,13 +234,13 @@ static int scan_event(struct scan *s, const struct rec *rec, int32_t *last_tid)
 		*last_tid = tid;
 		return scan_entry(s, rec);
 	}
-	if (s->has_exit && rec->id == s->exit_id) {
+	if (ev == s->exit.ev) {
 		m->exits++;
 		return 0;
 	}
 	for (size_t k = 0; k < ARRAY_SIZE(s->clock); k++)
-		if (s->clock[k].ev && fmt_id(s->clock[k].ev) == rec->id)
-			return scan_clock(s, (enum ev_kind)k, rec);
+		if (ev == s->clock[k].ev)
+			return scan_clock(s, k, rec);
 	return 0;
 }
 
@@ -346,20 +306,20 @@ static int feed_event(struct hostmap *m, size_t vm, const struct hostmap_event *
 	int ret;
 
 	switch (e->kind) {
-	case EV_OFFSET:
+	case EV_TSC_OFFSET:
 		if (offset_ignored(m, e)) {
 			m->ignored++;
 			return 0;
 		}
 		return epoch_vm_write_offset(ep, e->vcpu, e->ts, e->prev, e->next);
-	case EV_TRACK: return epoch_vm_track(ep, e->ts, e->use_master);
-	case EV_MASTER: return epoch_vm_master_clock(ep, e->ts, e->use_master);
+	case EV_TRACK_TSC: return epoch_vm_track(ep, e->ts, e->use_master);
+	case EV_MASTER_CLOCK: return epoch_vm_master_clock(ep, e->ts, e->use_master);
 	case EV_PVCLOCK:
 		ret = epoch_vm_pvclock(ep, e->vcpu, e->ts, &e->pv);
 		/* A refused record is noted by the engine; it is no reason to give up. */
 		return ret == -ENOMEM ? ret : 0;
+	default: return -EINVAL;
 	}
-	return -EINVAL;
 }
 
 static void set_ratio(const struct hostmap_vm *v, struct tsc_map *map)
@@ -458,7 +418,7 @@ static int build_epochs(struct hostmap *m, size_t vm)
 	ret = forced ? feed_forced(m, vm) : feed_reads(m, vm, false);
 	for (size_t i = 0; i < m->nevent && !ret; i++) {
 		ret = feed_changes(m, vm, &change, m->event[i].ts);
-		if (!ret && event_concerns(m, &m->event[i], vm) && !(forced && m->event[i].kind == EV_OFFSET))
+		if (!ret && event_concerns(m, &m->event[i], vm) && !(forced && m->event[i].kind == EV_TSC_OFFSET))
 			ret = feed_event(m, vm, &m->event[i]);
 	}
 	if (!ret)
@@ -490,7 +450,7 @@ static int sort_events(struct hostmap *m)
 	for (size_t i = 0; i < m->nevent && !ret; i++) {
 		const struct hostmap_event *e = &m->event[i];
 
-		if (e->kind == EV_OFFSET && e->vm >= 0)
+		if (e->kind == EV_TSC_OFFSET && e->vm >= 0)
 			ret = u64map_put(&m->last_write, vcpu_key((size_t)e->vm, e->vcpu), i);
 	}
 	return ret;
@@ -680,7 +640,7 @@ int hostmap_add_offset_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t 
 			  uint64_t next)
 {
 	struct hostmap_event e = {
-		.ts = host, .kind = EV_OFFSET, .vm = (ssize_t)vm, .vcpu = vcpu, .prev = prev, .next = next,
+		.ts = host, .kind = EV_TSC_OFFSET, .vm = (ssize_t)vm, .vcpu = vcpu, .prev = prev, .next = next,
 	};
 
 	m->vm[vm].moved = true;

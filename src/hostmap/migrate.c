@@ -11,6 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "kvmft/events.h"
+
 bool migrate_to_line(const struct migrate *g, uint64_t host, uint64_t *line)
 {
 	uint64_t last;
@@ -89,7 +91,7 @@ static int first_entry(const struct hostmap *map, size_t vm, uint16_t id, const 
 
 static int find_arrival(struct migrate *g, size_t vm, uint32_t *vcpu)
 {
-	const struct fmt_event *entry = fmt_find(g->map->fmt, "kvm", "kvm_entry");
+	const struct fmt_event *entry = event_format(g->map->fmt, EV_ENTRY);
 	int ret = 0;
 
 	g->arrival = UINT64_MAX;

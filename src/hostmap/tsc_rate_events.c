@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "kvmft/events.h"
 #include "kvmft/exit_names.h"
 #include "kvmft/tsc_rate.h"
 
@@ -34,19 +35,13 @@ typedef unsigned __int128 u128;
 #define TIMERS_MAX  65536u
 #define FLAG_IRQ    0x58 /* of common_flags: an interrupt, a softirq, an NMI */
 
-enum ev { EV_NONE, EV_EXIT, EV_ENTRY, EV_USER, EV_WAKEUP, EV_SWITCH, EV_PVCLOCK, EV_TIMER_IRQ, EV_EXPIRE, EV_KINDS };
-
+/* They tell something where they have their first `need` fields. */
 static const struct {
-	const char *sys, *name, *field[3];
-} events[EV_KINDS] = {
-	[EV_EXIT] = { "kvm", "kvm_exit", { "exit_reason", "isa" } },
-	[EV_ENTRY] = { "kvm", "kvm_entry", { NULL } },
-	[EV_USER] = { "kvm", "kvm_userspace_exit", { NULL } },
-	[EV_WAKEUP] = { "kvm", "kvm_vcpu_wakeup", { "ns" } },
-	[EV_SWITCH] = { "sched", "sched_switch", { "prev_pid", "prev_state", "next_pid" } },
-	[EV_PVCLOCK] = { "kvm", "kvm_pvclock_update", { "tsc_to_system_mul", "tsc_shift" } },
-	[EV_TIMER_IRQ] = { "irq_vectors", "local_timer_entry", { NULL } },
-	[EV_EXPIRE] = { "timer", "hrtimer_expire_entry", { "hrtimer", "now" } },
+	enum event_role role;
+	size_t need;
+} events[] = {
+	{ EV_EXIT, 1 }, { EV_ENTRY, 0 }, { EV_USER_EXIT, 0 }, { EV_VCPU_WAKEUP, 1 }, { EV_SWITCH, 3 },
+	{ EV_PVCLOCK, 6 }, { EV_TIMER_IRQ, 0 }, { EV_HRTIMER_EXPIRE, 2 },
 };
 
 /* A thread whose vCPU is halted; stamps, 0: not yet. */
@@ -67,8 +62,8 @@ struct expiries {
 struct rate_scan {
 	const struct capture *cap;
 	const struct fmt *fmt;
-	uint8_t kind[UINT16_MAX + 1]; /* event id → enum ev */
-	struct fmt_field field[EV_KINDS][3];
+	uint8_t role[UINT16_MAX + 1]; /* by event id */
+	struct event_type type[EV_ROLES];
 	struct exit_names names;
 	struct u64map at; /* tid → index into thread */
 	struct halted *thread;
@@ -89,26 +84,18 @@ struct rate_scan {
 
 static bool resolve(struct rate_scan *s)
 {
-	bool has[EV_KINDS] = { false };
+	struct event_type *t = s->type;
 
-	for (unsigned int k = EV_NONE + 1; k < EV_KINDS; k++) {
-		const struct fmt_event *ev = fmt_find(s->fmt, events[k].sys, events[k].name);
-
-		has[k] = ev;
-		for (size_t i = 0; ev && i < ARRAY_SIZE(events[k].field) && events[k].field[i]; i++)
-			has[k] &= fmt_field(ev, events[k].field[i], &s->field[k][i]) || (k == EV_EXIT && i);
-		if (has[k])
-			s->kind[fmt_id(ev)] = (uint8_t)k;
-	}
-	exit_names_init(&s->names, fmt_find(s->fmt, "kvm", "kvm_exit"), s->cap->vendor);
-	return has[EV_PVCLOCK] || (has[EV_EXIT] && has[EV_WAKEUP]) || has[EV_EXPIRE];
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
+		if (event_find(s->fmt, events[i].role, events[i].need, &t[events[i].role]))
+			s->role[fmt_id(t[events[i].role].ev)] = (uint8_t)events[i].role;
+	exit_names_init(&s->names, event_format(s->fmt, EV_EXIT), s->cap->vendor);
+	return t[EV_PVCLOCK].ev || (t[EV_EXIT].ev && t[EV_VCPU_WAKEUP].ev) || t[EV_HRTIMER_EXPIRE].ev;
 }
 
-static uint64_t value(const struct rate_scan *s, enum ev kind, size_t i, const struct rec *rec)
+static uint64_t value(const struct rate_scan *s, enum event_role role, size_t i, const struct rec *rec)
 {
-	uint64_t v = 0;
-
-	return fmt_u64(s->fmt, &s->field[kind][i], rec, &v) ? v : 0;
+	return event_u64(s->fmt, &s->type[role], i, rec);
 }
 
 /* ---- waits ---- */
@@ -172,7 +159,7 @@ static void bound(struct tsc_rate_bounds *b, uint64_t ns, uint64_t least, uint64
 static void thread_wakes(struct rate_scan *s, const struct rec *rec)
 {
 	struct halted *h = halted_of(s, fmt_pid(s->fmt, rec));
-	uint64_t ns = value(s, EV_WAKEUP, 0, rec);
+	uint64_t ns = value(s, EV_VCPU_WAKEUP, 0, rec);
 
 	if (!h || !h->exit)
 		return;
@@ -204,8 +191,8 @@ static void between_readings(struct tsc_rate_events *e, const struct reading *a,
 static int timer_expires(struct rate_scan *s, const struct rate_stream *st)
 {
 	const struct rec *rec = &st->r.rec;
-	const struct reading r = { .before = st->before, .after = rec->ts, .now = value(s, EV_EXPIRE, 1, rec) };
-	uint64_t key = value(s, EV_EXPIRE, 0, rec) ^ (uint64_t)(st - s->stream) << 48, at;
+	const struct reading r = { .before = st->before, .after = rec->ts, .now = value(s, EV_HRTIMER_EXPIRE, 1, rec) };
+	uint64_t key = value(s, EV_HRTIMER_EXPIRE, 0, rec) ^ (uint64_t)(st - s->stream) << 48, at;
 	struct expiries *t;
 
 	if (!r.before)
@@ -248,8 +235,8 @@ static void scan_pvclock(struct rate_scan *s, const struct rec *rec)
 
 	if (s->e->pvclock.source && !s->e->pvclock.supposed)
 		return;
-	if (!tsc_rate_of_pvclock((uint32_t)value(s, EV_PVCLOCK, 0, rec),
-				 (int8_t)value(s, EV_PVCLOCK, 1, rec), &guest) ||
+	if (!tsc_rate_of_pvclock((uint32_t)value(s, EV_PVCLOCK, 4, rec),
+				 (int8_t)value(s, EV_PVCLOCK, 5, rec), &guest) ||
 	    !tsc_rate_of_guest(&guest, v ? &map : NULL, &s->e->pvclock))
 		s->e->pvclock = (struct tsc_rate){ 0 };
 }
@@ -262,14 +249,14 @@ static bool stream_next(void *stream, uint64_t *key)
 	enum rkind k;
 
 	while ((k = rstream_next(&st->r)) != R_END) {
-		enum ev kind = k == R_EVENT ? (enum ev)st->scan->kind[st->r.rec.id] : EV_NONE;
+		enum event_role role = k == R_EVENT ? (enum event_role)st->scan->role[st->r.rec.id] : EV_NONE;
 
 		st->gap = k != R_EVENT;
 		st->before = st->task;
 		*key = st->gap ? st->r.sb.ts : st->r.rec.ts;
-		if (st->gap || kind == EV_TIMER_IRQ || !(fmt_flags(st->scan->fmt, &st->r.rec) & FLAG_IRQ))
+		if (st->gap || role == EV_TIMER_IRQ || !(fmt_flags(st->scan->fmt, &st->r.rec) & FLAG_IRQ))
 			st->task = st->gap ? 0 : *key;
-		if (st->gap || kind)
+		if (st->gap || role)
 			return true;
 	}
 	return false;
@@ -279,14 +266,14 @@ static int scan_event(struct rate_scan *s, const struct rate_stream *st)
 {
 	const struct rec *rec = &st->r.rec;
 
-	switch ((enum ev)s->kind[rec->id]) {
+	switch ((enum event_role)s->role[rec->id]) {
 	case EV_EXIT: return scan_exit(s, rec);
 	case EV_ENTRY:
-	case EV_USER: thread_goes_on(s, fmt_pid(s->fmt, rec)); break;
-	case EV_WAKEUP: thread_wakes(s, rec); break;
+	case EV_USER_EXIT: thread_goes_on(s, fmt_pid(s->fmt, rec)); break;
+	case EV_VCPU_WAKEUP: thread_wakes(s, rec); break;
 	case EV_SWITCH: thread_switch(s, rec); break;
 	case EV_PVCLOCK: scan_pvclock(s, rec); break;
-	case EV_EXPIRE: return timer_expires(s, st);
+	case EV_HRTIMER_EXPIRE: return timer_expires(s, st);
 	default: break;
 	}
 	return 0;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "kvmft/comms.h"
+#include "kvmft/events.h"
 #include "priv.h"
 
 #define CLONE_THREAD 0x10000 /* include/uapi/linux/sched.h */
@@ -54,8 +55,7 @@ struct grouping {
 	uint64_t steps;	      /* of joining, so that no capture takes more than its size allows */
 	int32_t *pid;	      /* that may be VMMs', by what tasks are called; sorted */
 	size_t npid;
-	const struct fmt_event *entry, *wake[2], *newtask;
-	struct fmt_field wake_pid[2], new_pid, new_flags;
+	struct event_type entry, wake[2], newtask;
 };
 
 /* ---- what the capture shows ---- */
@@ -92,19 +92,12 @@ static int collect_members(struct grouping *g)
 
 static void resolve(struct grouping *g)
 {
-	static const char *const wake[2] = { "sched_waking", "sched_wakeup" };
 	const struct fmt *f = g->m->fmt;
 
-	g->entry = fmt_find(f, "kvm", "kvm_entry");
-	for (size_t i = 0; i < 2; i++) {
-		g->wake[i] = fmt_find(f, "sched", wake[i]);
-		if (g->wake[i] && !fmt_field(g->wake[i], "pid", &g->wake_pid[i]))
-			g->wake[i] = NULL;
-	}
-	g->newtask = fmt_find(f, "task", "task_newtask");
-	if (g->newtask && (!fmt_field(g->newtask, "pid", &g->new_pid) ||
-			   !fmt_field(g->newtask, "clone_flags", &g->new_flags)))
-		g->newtask = NULL;
+	event_find(f, EV_ENTRY, 0, &g->entry);
+	event_find(f, EV_WAKING, 1, &g->wake[0]);
+	event_find(f, EV_WAKEUP, 1, &g->wake[1]);
+	event_find(f, EV_NEWTASK, 2, &g->newtask);
 }
 
 static struct member *member_of(const struct grouping *g, uint64_t tid)
@@ -138,7 +131,8 @@ static int see_newtask(struct grouping *g, const struct rec *rec)
 {
 	uint64_t tid, flags;
 
-	if (!fmt_u64(g->m->fmt, &g->new_pid, rec, &tid) || !fmt_u64(g->m->fmt, &g->new_flags, rec, &flags) ||
+	if (!fmt_u64(g->m->fmt, &g->newtask.f[0], rec, &tid) ||
+	    !fmt_u64(g->m->fmt, &g->newtask.f[1], rec, &flags) ||
 	    !(flags & CLONE_THREAD))
 		return 0;
 	return u64map_put(&g->parent, tid, (uint32_t)fmt_pid(g->m->fmt, rec));
@@ -151,7 +145,7 @@ static int see(struct grouping *g, const struct rec *rec)
 
 	if (!ev)
 		return 0;
-	if (ev == g->entry) {
+	if (ev == g->entry.ev) {
 		v = member_of(g, (uint32_t)fmt_pid(g->m->fmt, rec));
 		if (v) {
 			v->first = MIN(v->first, rec->ts);
@@ -160,9 +154,9 @@ static int see(struct grouping *g, const struct rec *rec)
 		return 0;
 	}
 	for (size_t i = 0; i < 2; i++)
-		if (ev == g->wake[i])
-			return see_wake(g, &g->wake_pid[i], rec);
-	return ev == g->newtask ? see_newtask(g, rec) : 0;
+		if (ev == g->wake[i].ev)
+			return see_wake(g, &g->wake[i].f[0], rec);
+	return ev == g->newtask.ev ? see_newtask(g, rec) : 0;
 }
 
 static int see_all(struct grouping *g)
