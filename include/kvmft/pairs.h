@@ -41,15 +41,13 @@ void pairs_free(struct pairs *p);
 
 /* ---- the events themselves, also of use elsewhere ---- */
 
-/* An MSR event type of one source, resolved once. */
-struct pair_event {
-	const struct fmt_event *ev; /* NULL: the source has none */
-	struct fmt_field msr, value, write;
-	int is_write; /* -1: the field says it */
-};
-
+/* The MSR events of one source, resolved once. */
 struct pair_events {
-	struct pair_event e[2];
+	struct pair_event {
+		const struct fmt_event *ev; /* NULL: the source has none */
+		struct fmt_field msr, value, write;
+		int is_write; /* -1: the field says it */
+	} e[2];
 };
 
 void pair_events_init(struct pair_events *p, const struct fmt *fmt, bool guest);

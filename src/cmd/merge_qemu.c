@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kvmft/events.h"
 #include "kvmft/output.h"
 
 static int format_named(const char *name, size_t n)
@@ -122,11 +123,11 @@ static void find_events(struct merge_qemu *m, const struct pairing *p)
 int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct str_list *traces,
 		   const char *events, struct kvmft_err *err)
 {
-	bool markers = fmt_find(p->map->fmt, "ftrace", "print");
+	bool markers = event_format(p->map->fmt, EV_PRINT);
 	int ret = 0;
 
 	for (size_t i = 0; i < p->nlater; i++)
-		markers = markers || fmt_find(p->later[i].map->fmt, "ftrace", "print");
+		markers = markers || event_format(p->later[i].map->fmt, EV_PRINT);
 
 	if (events && !traces->n && !markers)
 		return err_usage(err, "option --trace-events: of which trace? It needs --qemu, or a host "

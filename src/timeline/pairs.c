@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "kvmft/events.h"
+
 #define WAITING 64		/* accesses remembered per vCPU and side */
 /* Cycles between both sides of a repeated value: more, and it was another access. */
 #define REPEATED_MAX	 (1u << 24) /* some ms, the guest's after the host's */
@@ -57,25 +59,17 @@ struct pairs {
 
 void pair_events_init(struct pair_events *p, const struct fmt *fmt, bool guest)
 {
-	static const char *const names[2] = { "read_msr", "write_msr" };
+	struct event_type t;
 
 	memset(p, 0, sizeof(*p));
 	if (!guest) {
-		p->e[0].ev = fmt_find(fmt, "kvm", "kvm_msr");
-		p->e[0].is_write = -1;
-		if (p->e[0].ev && !(fmt_field(p->e[0].ev, "write", &p->e[0].write) &&
-				    fmt_field(p->e[0].ev, "ecx", &p->e[0].msr) &&
-				    fmt_field(p->e[0].ev, "data", &p->e[0].value)))
-			p->e[0].ev = NULL;
+		event_find(fmt, EV_MSR, 3, &t);
+		p->e[0] = (struct pair_event){ t.ev, t.f[1], t.f[2], t.f[0], -1 };
 		return;
 	}
 	for (int i = 0; i < 2; i++) {
-		struct pair_event *e = &p->e[i];
-
-		e->ev = fmt_find(fmt, "msr", names[i]);
-		e->is_write = i;
-		if (e->ev && !(fmt_field(e->ev, "msr", &e->msr) && fmt_field(e->ev, "val", &e->value)))
-			e->ev = NULL;
+		event_find(fmt, i ? EV_WRITE_MSR : EV_READ_MSR, 2, &t);
+		p->e[i] = (struct pair_event){ .ev = t.ev, .msr = t.f[0], .value = t.f[1], .is_write = i };
 	}
 }
 

@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "kvmft/events.h"
+
 #define KVM_RUN	       0xae80
 #define KVM_SIGNAL_MSI 0x4020aea5
 
@@ -58,20 +60,13 @@ static struct qanchor *anchor_add(struct qanchors *a, const struct qanchor *v)
 
 /* ---- the host ---- */
 
-enum host_event { H_ENTRY, H_EXIT, H_USER, H_MMIO, H_FAST, H_PIO, H_MSI, H_IRQ, H_PRINT, H_EVENTS };
-
+/* They tell something where they have their first `need` fields. */
 static const struct {
-	const char *sys, *name, *field[3];
-} host_events[H_EVENTS] = {
-	[H_ENTRY] = { "kvm", "kvm_entry", { NULL } },
-	[H_EXIT] = { "kvm", "kvm_exit", { NULL } },
-	[H_USER] = { "kvm", "kvm_userspace_exit", { "reason", "errno" } },
-	[H_MMIO] = { "kvm", "kvm_mmio", { "gpa", "type" } },
-	[H_FAST] = { "kvm", "kvm_fast_mmio", { "gpa" } },
-	[H_PIO] = { "kvm", "kvm_pio", { "port", "rw" } },
-	[H_MSI] = { "kvm", "kvm_msi_set_irq", { "address", "data" } },
-	[H_IRQ] = { "kvm", "kvm_set_irq", { "gsi", "level" } },
-	[H_PRINT] = { "ftrace", "print", { "buf" } },
+	enum event_role role;
+	size_t need;
+} host_events[] = {
+	{ EV_ENTRY, 0 }, { EV_EXIT, 0 }, { EV_USER_EXIT, 2 }, { EV_MMIO, 2 }, { EV_FAST_MMIO, 1 }, { EV_PIO, 2 },
+	{ EV_MSI, 2 }, { EV_SET_IRQ, 2 }, { EV_PRINT, 0 },
 };
 
 #define MAX_WAITING 8 /* anchors of a vCPU whose end is still to come */
@@ -88,8 +83,7 @@ struct host_thread {
 struct host_side {
 	struct qanchors *out;
 	int64_t vm;
-	const struct fmt_event *ev[H_EVENTS];
-	struct fmt_field field[H_EVENTS][3];
+	struct event_type type[ARRAY_SIZE(host_events)];
 	struct u64map by_tid;
 	struct host_thread *t;
 	size_t nt, tcap;
@@ -138,7 +132,7 @@ static void host_entry(struct host_side *h, struct host_thread *t, uint64_t host
 	t->nwaiting = 0;
 }
 
-static int host_user(struct host_side *h, struct host_thread *t, struct qanchor *a, uint32_t tid, const uint64_t f[3])
+static int host_user(struct host_side *h, struct host_thread *t, struct qanchor *a, uint32_t tid, const uint64_t f[2])
 {
 	int ret = 0;
 
@@ -177,14 +171,14 @@ static int host_bell(struct host_side *h, struct qanchor *a, uint64_t where)
 }
 
 /* A thread raises one after the other: it had not told of this one when the one before was raised. */
-static int host_irq(struct host_side *h, struct host_thread *t, struct qanchor *a, int32_t tid, enum host_event e,
-		    const uint64_t f[3])
+static int host_irq(struct host_side *h, struct host_thread *t, struct qanchor *a, int32_t tid, enum event_role e,
+		    const uint64_t f[2])
 {
 	a->kind = QANCHOR_IRQ;
 	a->tid = tid;
 	a->label = mix(mix(mix((uint32_t)tid, e), f[0]), f[1]);
 	a->hi = a->at;
-	a->lo = e == H_MSI ? t->msi : 0;
+	a->lo = e == EV_MSI ? t->msi : 0;
 	t->msi = a->at;
 	return anchor_add(h->out, a) ? 0 : -ENOMEM;
 }
@@ -193,12 +187,13 @@ static int host_irq(struct host_side *h, struct host_thread *t, struct qanchor *
  * QEMU's back ends are served one after the other, nobody knows in which order: its event stands after the thread's
  * marker before this one, and before the one after it.
  */
-static int host_print(struct host_side *h, struct host_thread *t, struct qanchor *a, const struct tl_item *i)
+static int host_print(struct host_side *h, struct host_thread *t, struct qanchor *a, const struct tl_item *i,
+		      const struct fmt_field *buf)
 {
 	struct fmt_value text;
 	size_t n = 0;
 
-	fmt_value(i->src->fmt, &h->field[H_PRINT][0], i->rec, &text);
+	fmt_value(i->src->fmt, buf, i->rec, &text);
 	if (text.kind != FMT_STRING)
 		return 0;
 	while (n < text.len && text.p[n] && text.p[n] != ' ' && text.p[n] != '\n')
@@ -214,53 +209,51 @@ static int host_print(struct host_side *h, struct host_thread *t, struct qanchor
 	return anchor_add(h->out, a) ? 0 : -ENOMEM;
 }
 
-static bool host_fields(const struct host_side *h, const struct tl_item *i, enum host_event e, uint64_t f[3])
+static bool host_fields(const struct host_side *h, const struct tl_item *i, size_t e, uint64_t f[2])
 {
-	for (size_t k = 0; k < 3; k++) {
-		f[k] = 0;
-		if (e != H_PRINT && host_events[e].field[k] &&
-		    !fmt_u64(i->src->fmt, &h->field[e][k], i->rec, &f[k]))
+	for (size_t k = 0; k < host_events[e].need; k++)
+		if (!fmt_u64(i->src->fmt, &h->type[e].f[k], i->rec, &f[k]))
 			return false;
-	}
 	return true;
 }
 
-static int host_vcpu_event(struct host_side *h, struct host_thread *t, struct qanchor *a, enum host_event e,
-			   int32_t tid, const uint64_t f[3])
+static int host_vcpu_event(struct host_side *h, struct host_thread *t, struct qanchor *a, enum event_role e,
+			   int32_t tid, const uint64_t f[2])
 {
 	switch (e) {
-	case H_ENTRY:
+	case EV_ENTRY:
 		host_entry(h, t, a->at);
 		return 0;
-	case H_EXIT:
+	case EV_EXIT:
 		t->exit = a->at;
 		t->user = t->nwaiting = 0; /* of an exit whose entry was lost nothing is known */
 		return 0;
-	case H_USER:
+	case EV_USER_EXIT:
 		return host_user(h, t, a, (uint32_t)tid, f);
-	case H_MMIO:
-		return f[1] ? host_access(h, t, a, f[0], f[1] == 2) : 0;
-	case H_PIO:
-		return host_access(h, t, a, f[0], f[1]);
+	case EV_MMIO:
+		return f[0] ? host_access(h, t, a, f[1], f[0] == 2) : 0;
+	case EV_PIO:
+		return host_access(h, t, a, f[1], f[0]);
 	default:
 		return host_bell(h, a, f[0]);
 	}
 }
 
-static int host_event(struct host_side *h, const struct tl_item *i, enum host_event e)
+static int host_event(struct host_side *h, const struct tl_item *i, size_t at)
 {
+	enum event_role e = host_events[at].role;
 	struct qanchor a = { .at = i->host, .hi = UINT64_MAX };
 	struct host_thread *t;
-	uint64_t f[3];
+	uint64_t f[2] = { 0 };
 
-	if (!host_fields(h, i, e, f) || h->out->n + 2 > QANCHOR_MAX)
+	if (!host_fields(h, i, at, f) || h->out->n + 2 > QANCHOR_MAX)
 		return 0;
 	t = host_thread(h, i->tid);
 	if (!t)
 		return -ENOMEM;
-	if (e == H_PRINT)
-		return host_print(h, t, &a, i);
-	if (e == H_MSI || e == H_IRQ)
+	if (e == EV_PRINT)
+		return host_print(h, t, &a, i, &h->type[at].f[0]);
+	if (e == EV_MSI || e == EV_SET_IRQ)
 		return host_irq(h, t, &a, i->tid, e, f);
 	if (h->vm >= 0 && i->vm != h->vm)
 		return 0;
@@ -282,19 +275,16 @@ static int host_item(struct host_side *h, const struct tl_item *i)
 	}
 	h->out->first = MIN(h->out->first, i->host);
 	h->out->last = i->host;
-	for (int e = 0; i->ev && e < H_EVENTS; e++)
-		if (i->ev == h->ev[e])
-			return host_event(h, i, (enum host_event)e);
+	for (size_t e = 0; i->ev && e < ARRAY_SIZE(host_events); e++)
+		if (i->ev == h->type[e].ev)
+			return host_event(h, i, e);
 	return 0;
 }
 
 static void host_init(struct host_side *h, const struct fmt *fmt)
 {
-	for (int e = 0; e < H_EVENTS; e++) {
-		h->ev[e] = fmt_find(fmt, host_events[e].sys, host_events[e].name);
-		for (int k = 0; h->ev[e] && k < 3 && host_events[e].field[k]; k++)
-			fmt_field(h->ev[e], host_events[e].field[k], &h->field[e][k]);
-	}
+	for (size_t e = 0; e < ARRAY_SIZE(host_events); e++)
+		event_find(fmt, host_events[e].role, host_events[e].need, &h->type[e]);
 }
 
 static int by_time(const void *a, const void *b)

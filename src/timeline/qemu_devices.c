@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "kvmft/events.h"
+
 #define MAX_REGISTRATIONS 65536
 #define MAX_NAMES	  4096
 
@@ -113,13 +115,14 @@ const char *qdevices_find(const struct qdevices *d, uint64_t addr, uint64_t host
 
 void qdevices_bells(struct qdevices *d, const struct fmt *fmt)
 {
-	static const char *const names[ARRAY_SIZE(d->bell)] = { "kvm_fast_mmio", "kvm_mmio" };
+	struct event_type t;
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		d->bell[i].ev = fmt_find(fmt, "kvm", names[i]);
-		if (d->bell[i].ev && !fmt_field(d->bell[i].ev, "gpa", &d->bell[i].gpa))
-			d->bell[i].ev = NULL;
-	}
+	event_find(fmt, EV_FAST_MMIO, 1, &t);
+	d->bell[0].ev = t.ev;
+	d->bell[0].gpa = t.f[0];
+	event_find(fmt, EV_MMIO, 2, &t);
+	d->bell[1].ev = t.ev;
+	d->bell[1].gpa = t.f[1];
 }
 
 void qdevices_item(const struct qdevices *d, struct tl_item *item)

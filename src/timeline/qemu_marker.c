@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "kvmft/events.h"
 #include "qemu_types.h"
 
 struct qmarker {
@@ -25,7 +26,7 @@ int qmarker_new(const struct hostmap *map, const struct qevents *events, struct 
 		struct kvmft_err *err)
 {
 	struct qmarker *m = calloc(1, sizeof(*m));
-	struct fmt_field buf; /* an array without a size, the last field */
+	struct event_type print;
 	int ret;
 
 	*out = NULL;
@@ -33,12 +34,12 @@ int qmarker_new(const struct hostmap *map, const struct qevents *events, struct 
 		return err_set(err, ENOMEM, "out of memory");
 	m->map = map;
 	m->events = events;
-	m->print = fmt_find(map->fmt, "ftrace", "print");
-	if (!m->print || !fmt_field(m->print, "buf", &buf)) {
+	if (!event_find(map->fmt, EV_PRINT, 1, &print)) {
 		qmarker_free(m);
 		return 0;
 	}
-	m->text = buf.off;
+	m->print = print.ev;
+	m->text = print.f[0].off; /* an array without a size, the last field */
 	ret = qtypes_init(&m->types, err);
 	if (ret)
 		qmarker_free(m);
