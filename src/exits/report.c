@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kvmft/clockgraph.h"
+#include "kvmft/events.h"
 
 /* Some 24000 keys; with histograms, half of that. A row of a table takes about as much again. */
 #define CELLS_LIMIT (3u << 20)
@@ -28,22 +29,21 @@
 
 /* Events that every report looks at, and those of --split. */
 static const struct wanted {
-	const char *sys, *name;
+	enum event_role role;
 	enum rplan_kind kind;
 	bool split;
-	const char *field[CLASS_FIELDS];
 } wanted[] = {
-	{ "kvm", "kvm_entry", RE_ENTRY, false, { "vcpu_id" } },
-	{ "kvm", "kvm_exit", RE_EXIT, false, { "exit_reason", "isa", "vcpu_id" } },
-	{ "kvm", "kvm_userspace_exit", RE_USER, true, { NULL } },
-	{ "kvm", "kvm_pio", RE_RESUME, true, { NULL } },
-	{ "kvm", "kvm_mmio", RE_RESUME, true, { NULL } },
-	{ "kvm", "kvm_inj_virq", RE_RESUME, true, { NULL } },
-	{ "syscalls", "sys_enter_ioctl", RE_IOCTL, true, { "cmd" } },
-	{ "kvm", "kvm_vcpu_wakeup", RE_WAKEUP, true, { "ns", "waited" } },
-	{ "kvm", "kvm_halt_poll_ns", RE_POLL, true, { "grow" } },
-	{ "sched", "sched_switch", RE_SWITCH, true, { "prev_pid", "prev_state", "next_pid" } },
-	{ "sched", "sched_wakeup", RE_WOKEN, true, { "pid" } },
+	{ EV_ENTRY, RE_ENTRY, false },
+	{ EV_EXIT, RE_EXIT, false },
+	{ EV_USER_EXIT, RE_USER, true },
+	{ EV_PIO, RE_RESUME, true },
+	{ EV_MMIO, RE_RESUME, true },
+	{ EV_INJECT, RE_RESUME, true },
+	{ EV_IOCTL, RE_IOCTL, true },
+	{ EV_VCPU_WAKEUP, RE_WAKEUP, true },
+	{ EV_HALT_POLL, RE_POLL, true },
+	{ EV_SWITCH, RE_SWITCH, true },
+	{ EV_WAKEUP, RE_WOKEN, true },
 };
 
 void report_remark(struct report *r, const char *fmt, ...)
@@ -89,18 +89,15 @@ uint64_t report_time(const struct report *r, u128 ticks)
 
 /* ---- event plans ---- */
 
-static struct rfield resolve(const struct fmt_event *e, const char *name)
+static struct rfield rfield(const struct fmt_field *f)
 {
-	struct fmt_field f;
-
-	if (!name || !fmt_field(e, name, &f) || f.is_array ||
-	    (f.size != 1 && f.size != 2 && f.size != 4 && f.size != 8))
+	if (f->is_array || (f->size != 1 && f->size != 2 && f->size != 4 && f->size != 8))
 		return (struct rfield){ 0 };
-	return (struct rfield){ .off = f.off, .size = (uint8_t)f.size };
+	return (struct rfield){ .off = f->off, .size = (uint8_t)f->size };
 }
 
 static void plan_add(struct report *r, const struct fmt_event *e, enum rplan_kind kind,
-		     unsigned int tp, const char *const field[CLASS_FIELDS])
+		     unsigned int tp, const struct fmt_field field[CLASS_FIELDS])
 {
 	struct rplan *p;
 
@@ -110,7 +107,7 @@ static void plan_add(struct report *r, const struct fmt_event *e, enum rplan_kin
 	*p = (struct rplan){ .kind = (uint8_t)kind, .tp = (uint8_t)tp };
 	p->need = (uint16_t)(r->pid.off + r->pid.size);
 	for (unsigned int i = 0; i < CLASS_FIELDS; i++) {
-		p->f[i] = resolve(e, field[i]);
+		p->f[i] = rfield(&field[i]);
 		if (!p->f[i].size)
 			continue;
 		p->has |= (uint8_t)(1u << i);
@@ -127,11 +124,14 @@ static int plans(struct report *r, struct kvmft_err *err)
 {
 	const struct event_class *cls = r->opts.cls;
 	const struct fmt_event *e = fmt_at(r->fmt, 0);
+	struct fmt_field pid, field[CLASS_FIELDS];
+	struct event_type t;
 
 	if (!e)
 		return err_set(err, ENOENT, "%s holds no event formats", r->cap->path);
 	r->entry.id = r->exit.id = NO_EVENT;
-	r->pid = resolve(e, "common_pid");
+	fmt_field(e, "common_pid", &pid);
+	r->pid = rfield(&pid);
 	if (!r->pid.size)
 		return err_set(err, ENOENT, "%s: its events do not tell their thread (no common_pid)",
 			       r->cap->path);
@@ -141,14 +141,15 @@ static int plans(struct report *r, struct kvmft_err *err)
 		if (!e)
 			continue;
 		r->tps |= 1u << i;
-		plan_add(r, e, RE_CLASS, i, cls->tp[i].field);
+		for (size_t k = 0; k < CLASS_FIELDS; k++)
+			fmt_field(e, cls->tp[i].field[k] ? cls->tp[i].field[k] : "", &field[k]);
+		plan_add(r, e, RE_CLASS, i, field);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
-		e = fmt_find(r->fmt, wanted[i].sys, wanted[i].name);
-		if (e && (r->opts.split || !wanted[i].split))
-			plan_add(r, e, wanted[i].kind, 0, wanted[i].field);
+		if ((r->opts.split || !wanted[i].split) && event_find(r->fmt, wanted[i].role, 0, &t))
+			plan_add(r, t.ev, wanted[i].kind, 0, t.f);
 	}
-	r->tot.no_sched = !fmt_find(r->fmt, "sched", "sched_switch");
+	r->tot.no_sched = !event_format(r->fmt, EV_SWITCH);
 	return 0;
 }
 
@@ -158,21 +159,19 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 {
 	const struct event_class *cls = r->opts.cls;
 	const char *own = cls->tp[0].name, *path = r->cap->path;
+	struct event_type exit;
+	bool understood = event_find(r->fmt, EV_EXIT, 1, &exit);
 
-	if (r->cap->side == CAP_SIDE_GUEST && !fmt_find(r->fmt, "kvm", "kvm_exit"))
+	if (r->cap->side == CAP_SIDE_GUEST && !event_format(r->fmt, EV_EXIT))
 		return err_set(err, ENOENT,
 			       "%s is a capture of a guest: exits are in the capture of its host", path);
-	if (!fmt_find(r->fmt, "kvm", "kvm_exit") && !fmt_find(r->fmt, "kvm", "kvm_entry"))
+	if (!event_format(r->fmt, EV_EXIT) && !event_format(r->fmt, EV_ENTRY))
 		return err_set(err, ENOENT,
 			       "no kvm_exit and kvm_entry events in %s: record them with `kvmft record` on "
 			       "the host", path);
-	if (fmt_find(r->fmt, "kvm", "kvm_exit")) {
-		struct fmt_field f;
-
-		if (!fmt_field(fmt_find(r->fmt, "kvm", "kvm_exit"), "exit_reason", &f))
-			return err_set(err, ENOTSUP, "kvm_exit in %s has no exit_reason: hosts that are not "
-				       "x86 are not supported", path);
-	}
+	if (event_format(r->fmt, EV_EXIT) && !understood)
+		return err_set(err, ENOTSUP, "kvm_exit in %s has no exit_reason: hosts that are not "
+			       "x86 are not supported", path);
 	if (own && !r->tps)
 		return err_set(err, ENOENT, "no %s events in %s: record them with -e kvm:%s", own, path,
 			       own);
@@ -272,9 +271,9 @@ static void remark_split(struct report *r)
 	if (r->tot.no_sched)
 		report_remark(r, "no sched_switch in the capture: Blocked includes waiting for a CPU, and "
 			      "preemption is in Kernel or User");
-	if (!fmt_find(r->fmt, "kvm", "kvm_vcpu_wakeup"))
+	if (!event_format(r->fmt, EV_VCPU_WAKEUP))
 		report_remark(r, "no kvm_vcpu_wakeup in the capture: polling while halted is in Kernel");
-	if (!fmt_find(r->fmt, "kvm", "kvm_userspace_exit"))
+	if (!event_format(r->fmt, EV_USER_EXIT))
 		report_remark(r, "no kvm_userspace_exit in the capture: User is in Kernel");
 }
 
@@ -328,7 +327,7 @@ int report_new(const struct capture *cap, const struct fmt *fmt, const struct re
 	r->rules = opts->semantics == REPORT_PERF ? &opts->cls->perf : &opts->cls->exact;
 	r->swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 	set_budget(r);
-	exit_names_init(&r->names, fmt_find(fmt, "kvm", "kvm_exit"), cap->vendor);
+	exit_names_init(&r->names, event_format(fmt, EV_EXIT), cap->vendor);
 	r->gap_to = calloc(MAX(cap->nstream, (size_t)1), sizeof(*r->gap_to));
 	ret = r->gap_to ? know_vms(r, err) : err_set(err, ENOMEM, "out of memory");
 	if (!ret) {
