@@ -1,31 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * evinfo.c: the types of events, and the table of those that mean something to an output.
+ * evinfo.c: the types of events, as an output needs them.
  */
 #include "evinfo.h"
 
 #include <errno.h>
 #include <string.h>
-
-static const struct {
-	const char *sys, *name; /* NULL name: any of the system that ends in `suffix` */
-	const char *suffix;
-	enum ev_role role;
-	const char *field[EV_FIELDS];
-} roles[] = {
-	{ "kvm", "kvm_entry", NULL, EV_KVM_ENTRY, { NULL } },
-	{ "kvm", "kvm_exit", NULL, EV_KVM_EXIT, { "exit_reason", "isa" } },
-	{ "kvm", "kvm_nested_vmexit", NULL, EV_NESTED_EXIT, { "exit_reason", "isa" } },
-	{ "kvm", "kvm_apic_accept_irq", NULL, EV_ACCEPT_IRQ, { "apicid", "vec" } },
-	{ "kvm", "kvm_inj_virq", NULL, EV_INJECT, { "vector", NULL } },
-	{ "sched", "sched_switch", NULL, EV_SWITCH, { "prev_pid", "next_pid" } },
-	{ "irq", "irq_handler_entry", NULL, EV_IRQ_ENTRY, { "irq", NULL } },
-	{ "irq", "irq_handler_exit", NULL, EV_IRQ_EXIT, { NULL } },
-	{ "irq", "softirq_entry", NULL, EV_SOFTIRQ_ENTRY, { "vec", NULL } },
-	{ "irq", "softirq_exit", NULL, EV_SOFTIRQ_EXIT, { NULL } },
-	{ "irq_vectors", NULL, "_entry", EV_VECTOR_ENTRY, { "vector", NULL } },
-	{ "irq_vectors", NULL, "_exit", EV_VECTOR_EXIT, { NULL } },
-};
 
 int evinfos_init(struct evinfos *s, const struct timeline *t)
 {
@@ -37,7 +17,7 @@ int evinfos_init(struct evinfos *s, const struct timeline *t)
 	for (size_t i = 0; i < s->n; i++) {
 		const struct tl_source *src = tl_source(t, i);
 
-		exit_names_init(&s->src[i].exits, fmt_find(src->fmt, "kvm", "kvm_exit"),
+		exit_names_init(&s->src[i].exits, event_format(src->fmt, EV_EXIT),
 				src->cap->vendor);
 	}
 	return 0;
@@ -62,29 +42,6 @@ void evinfos_free(struct evinfos *s)
 	*s = (struct evinfos){ 0 };
 }
 
-static bool ends_with(const char *name, const char *suffix)
-{
-	size_t n = strlen(name), m = strlen(suffix);
-
-	return n >= m && !strcmp(name + n - m, suffix);
-}
-
-static void find_role(struct evinfo *e)
-{
-	for (size_t k = 0; k < ARRAY_SIZE(roles); k++) {
-		if (strcmp(roles[k].sys, fmt_sys(e->ev)))
-			continue;
-		if (roles[k].name ? strcmp(roles[k].name, fmt_name(e->ev)) :
-				    !ends_with(fmt_name(e->ev), roles[k].suffix))
-			continue;
-		e->role = roles[k].role;
-		for (size_t i = 0; i < EV_FIELDS; i++)
-			if (roles[k].field[i])
-				fmt_field(e->ev, roles[k].field[i], &e->f[i]);
-		return;
-	}
-}
-
 static struct evinfo *evinfo_new(const struct fmt_event *ev)
 {
 	struct evinfo *e = calloc(1, sizeof(*e));
@@ -102,7 +59,8 @@ static struct evinfo *evinfo_new(const struct fmt_event *ev)
 		free(e);
 		return NULL;
 	}
-	find_role(e);
+	e->role = event_role_of(ev);
+	event_resolve(ev, e->role, 0, &e->type);
 	return e;
 }
 
@@ -129,7 +87,7 @@ const struct evinfo *evinfo_get(struct evinfos *s, const struct tl_item *i)
 
 bool evinfo_u64(const struct evinfo *e, const struct tl_item *i, size_t n, uint64_t *v)
 {
-	return fmt_u64(tl_fmt(i), &e->f[n], i->rec, v);
+	return fmt_u64(tl_fmt(i), &e->type.f[n], i->rec, v);
 }
 
 bool evinfo_reason(const struct evinfos *s, const struct evinfo *e, const struct tl_item *i,
@@ -138,7 +96,7 @@ bool evinfo_reason(const struct evinfos *s, const struct evinfo *e, const struct
 	const struct exit_names *n = &s->src[i->src->index].exits;
 	uint64_t reason, isa = 0;
 
-	if ((e->role != EV_KVM_EXIT && e->role != EV_NESTED_EXIT) || !evinfo_u64(e, i, 0, &reason))
+	if ((e->role != EV_EXIT && e->role != EV_NESTED_EXIT) || !evinfo_u64(e, i, 0, &reason))
 		return false;
 	if (!evinfo_u64(e, i, 1, &isa))
 		isa = 0;

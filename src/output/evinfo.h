@@ -6,32 +6,15 @@
 #ifndef KVMFT_OUTPUT_EVINFO_H
 #define KVMFT_OUTPUT_EVINFO_H
 
+#include "kvmft/events.h"
 #include "kvmft/exit_names.h"
 #include "kvmft/output.h"
 
-enum ev_role {
-	EV_OTHER,
-	EV_KVM_ENTRY,
-	EV_KVM_EXIT,	  /* exit_reason, isa */
-	EV_NESTED_EXIT,	  /* exit_reason, isa; of a guest's guest: no end of a window */
-	EV_ACCEPT_IRQ,	  /* apicid, vec: the APIC of a vCPU takes an interrupt */
-	EV_INJECT,	  /* vector: the host hands it to the vCPU */
-	EV_SWITCH,	  /* prev_pid, next_pid */
-	EV_IRQ_ENTRY,	  /* irq */
-	EV_IRQ_EXIT,
-	EV_VECTOR_ENTRY,  /* vector */
-	EV_VECTOR_EXIT,
-	EV_SOFTIRQ_ENTRY, /* vec */
-	EV_SOFTIRQ_EXIT,
-};
-
-#define EV_FIELDS 2
-
 struct evinfo {
 	const struct fmt_event *ev;
-	enum ev_role role;
+	enum event_role role;
 	char *name; /* "kvm:kvm_exit" */
-	struct fmt_field f[EV_FIELDS]; /* by role, as above; size 0 where the kernel lacks it */
+	struct event_type type; /* the fields of the role */
 };
 
 struct evinfo_source {

@@ -27,6 +27,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "kvmft/events.h"
 #include "kvmft/exit_names.h"
 
 #define STRINGS_MAX (1u << 17)

@@ -121,7 +121,7 @@ static int host_irq(struct out *o, const struct tl_item *i, const struct evinfo 
 {
 	struct pf *p = o->priv;
 	uint64_t vector, vcpu = (uint64_t)i->vcpu;
-	bool accept = e->role == EV_ACCEPT_IRQ;
+	bool accept = e->role == EV_ACCEPT;
 	struct pf_irqs *q;
 
 	/* The APIC that accepts may be that of another vCPU than the one that sends. */
@@ -133,7 +133,7 @@ static int host_irq(struct out *o, const struct tl_item *i, const struct evinfo 
 }
 
 /* What arrives in the guest: the flow to end, 0 = none. */
-static uint64_t flow_end(struct pf_irqs *q, enum ev_role role, uint64_t number)
+static uint64_t flow_end(struct pf_irqs *q, enum event_role role, uint64_t number)
 {
 	unsigned int vector = role == EV_IRQ_ENTRY ? q->device : (unsigned int)(number & 0xff);
 	uint64_t flow = q->flow[vector];
@@ -190,7 +190,7 @@ static int sched_switch(struct out *o, const struct tl_item *i, const struct evi
 	if (!cpu)
 		return -ENOMEM;
 	evinfo_u64(e, i, 0, &prev);
-	evinfo_u64(e, i, 1, &next);
+	evinfo_u64(e, i, 2, &next);
 	ret = slices_end(o, cpu, 0);
 	if (!ret && (uint32_t)prev) {
 		t = pf_track(o, o->priv, PF_THREAD, i->src->index, (uint32_t)prev);
@@ -207,7 +207,7 @@ static int sched_switch(struct out *o, const struct tl_item *i, const struct evi
 									  .name = name });
 }
 
-static enum pf_slice irq_slice(enum ev_role role)
+static enum pf_slice irq_slice(enum event_role role)
 {
 	if (role == EV_VECTOR_ENTRY || role == EV_VECTOR_EXIT)
 		return PF_VECTOR;
@@ -256,9 +256,9 @@ static int put_event(struct out *o, const struct tl_item *i)
 	if (!e)
 		return -ENOMEM;
 	switch (e->role) {
-	case EV_KVM_ENTRY: return i->src->guest ? instant(o, cpu_track(o, i), e, i, 0) : kvm_entry(o, i, e);
-	case EV_KVM_EXIT: return i->src->guest ? instant(o, cpu_track(o, i), e, i, 0) : kvm_exit(o, i, e);
-	case EV_ACCEPT_IRQ:
+	case EV_ENTRY: return i->src->guest ? instant(o, cpu_track(o, i), e, i, 0) : kvm_entry(o, i, e);
+	case EV_EXIT: return i->src->guest ? instant(o, cpu_track(o, i), e, i, 0) : kvm_exit(o, i, e);
+	case EV_ACCEPT:
 	case EV_INJECT: return i->src->guest ? instant(o, cpu_track(o, i), e, i, 0) : host_irq(o, i, e);
 	case EV_SWITCH: return sched_switch(o, i, e);
 	case EV_IRQ_ENTRY:
