@@ -1,57 +1,54 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * events.c: which events the latency analyses know, and by which names their fields went.
+ * events.c: which events the latency analyses know.
  */
 #include "priv.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
+
+#include "kvmft/events.h"
 
 enum { ON_HOST = 1, ON_GUEST = 2, ON_QEMU = 4 };
 
-/* Fields in the order of lat_in.f; "a|b": the first that the format has. */
+/* The first n fields of the role are those of lat_in.f; field number `text` is the text, 0: it has none. */
 static const struct lat_event {
 	enum lat_ev kind;
 	unsigned int side;
-	const char *sys, *name;
-	const char *field[LAT_FIELDS];
-	const char *text;
+	enum event_role role;
+	uint8_t n, text;
 } events[] = {
-	{ LE_ENTRY, ON_HOST, "kvm", "kvm_entry", { 0 }, NULL },
-	{ LE_EXIT, ON_HOST, "kvm", "kvm_exit", { "exit_reason", "isa", "guest_rip" }, NULL },
-	{ LE_USEREXIT, ON_HOST, "kvm", "kvm_userspace_exit", { "reason", "errno" }, NULL },
-	{ LE_VCPU_WAKEUP, ON_HOST, "kvm", "kvm_vcpu_wakeup", { "ns", "waited" }, NULL },
-	{ LE_PIO, ON_HOST, "kvm", "kvm_pio", { "rw", "port" }, NULL },
-	{ LE_MMIO, ON_HOST, "kvm", "kvm_mmio", { "type", "gpa" }, NULL },
-	{ LE_FAST_MMIO, ON_HOST, "kvm", "kvm_fast_mmio", { "gpa" }, NULL },
-	{ LE_MSR, ON_HOST, "kvm", "kvm_msr", { "write", "ecx", "data" }, NULL },
-	{ LE_SET_IRQ, ON_HOST, "kvm", "kvm_set_irq", { "gsi", "level" }, NULL },
-	{ LE_MSI, ON_HOST, "kvm", "kvm_msi_set_irq", { "address", "data" }, NULL },
-	{ LE_IPI, ON_HOST, "kvm", "kvm_apic_ipi", { "icr_low", "dest_id" }, NULL },
-	{ LE_ACCEPT, ON_HOST, "kvm", "kvm_apic_accept_irq", { "apicid", "vec", "dm" }, NULL },
-	{ LE_APICV_ACCEPT, ON_HOST, "kvm", "kvm_apicv_accept_irq", { "apicid", "vec" }, NULL },
-	{ LE_INJ, ON_HOST, "kvm", "kvm_inj_virq", { "vector|irq", "soft", "reinjected" }, NULL },
-	{ LE_EOI, ON_HOST, "kvm", "kvm_eoi", { "apicid", "vector" }, NULL },
-	{ LE_EOI, ON_HOST, "kvm", "kvm_pv_eoi", { "apicid", "vector" }, NULL },
-	{ LE_SWITCH, ON_HOST | ON_GUEST, "sched", "sched_switch",
-	  { "prev_pid", "prev_state", "next_pid" }, "next_comm" },
-	{ LE_WAKE, ON_HOST, "sched", "sched_wakeup", { "pid", "target_cpu" }, NULL },
-	{ LE_WAKE, ON_HOST, "sched", "sched_wakeup_new", { "pid", "target_cpu" }, NULL },
-	{ LE_RQ_ISSUE, ON_HOST | ON_GUEST, "block", "block_rq_issue",
-	  { "dev", "sector", "nr_sector", "bytes" }, "rwbs" },
-	{ LE_RQ_COMPLETE, ON_HOST | ON_GUEST, "block", "block_rq_complete",
-	  { "dev", "sector", "nr_sector" }, "rwbs" },
-	{ LE_IRQ_ENTRY, ON_GUEST, "irq", "irq_handler_entry", { "irq" }, "name" },
-	{ LE_IRQ_EXIT, ON_GUEST, "irq", "irq_handler_exit", { "irq" }, NULL },
-	{ LE_SOFTIRQ_ENTRY, ON_GUEST, "irq", "softirq_entry", { "vec" }, NULL },
-	{ LE_SOFTIRQ_EXIT, ON_GUEST, "irq", "softirq_exit", { "vec" }, NULL },
-	{ LE_HRTIMER_START, ON_GUEST, "timer", "hrtimer_start", { "hrtimer", "expires" }, NULL },
-	{ LE_HRTIMER_CANCEL, ON_GUEST, "timer", "hrtimer_cancel", { "hrtimer" }, NULL },
-	{ LE_HRTIMER_EXPIRE, ON_GUEST, "timer", "hrtimer_expire_entry", { "hrtimer", "now", "function" }, NULL },
-	{ LE_Q_READ, ON_QEMU, "qemu", "virtio_blk_handle_read", { "req", "sector", "nsectors" }, NULL },
-	{ LE_Q_WRITE, ON_QEMU, "qemu", "virtio_blk_handle_write", { "req", "sector", "nsectors" }, NULL },
-	{ LE_Q_DONE, ON_QEMU, "qemu", "virtio_blk_req_complete", { "req" }, NULL },
+	{ LE_ENTRY, ON_HOST, EV_ENTRY, 0, 0 },
+	{ LE_EXIT, ON_HOST, EV_EXIT, 3, 0 },
+	{ LE_USEREXIT, ON_HOST, EV_USER_EXIT, 2, 0 },
+	{ LE_VCPU_WAKEUP, ON_HOST, EV_VCPU_WAKEUP, 2, 0 },
+	{ LE_PIO, ON_HOST, EV_PIO, 2, 0 },
+	{ LE_MMIO, ON_HOST, EV_MMIO, 2, 0 },
+	{ LE_FAST_MMIO, ON_HOST, EV_FAST_MMIO, 1, 0 },
+	{ LE_MSR, ON_HOST, EV_MSR, 3, 0 },
+	{ LE_SET_IRQ, ON_HOST, EV_SET_IRQ, 2, 0 },
+	{ LE_MSI, ON_HOST, EV_MSI, 2, 0 },
+	{ LE_IPI, ON_HOST, EV_IPI, 2, 0 },
+	{ LE_ACCEPT, ON_HOST, EV_ACCEPT, 3, 0 },
+	{ LE_APICV_ACCEPT, ON_HOST, EV_APICV_ACCEPT, 2, 0 },
+	{ LE_INJ, ON_HOST, EV_INJECT, 3, 0 },
+	{ LE_EOI, ON_HOST, EV_EOI, 2, 0 },
+	{ LE_EOI, ON_HOST, EV_PV_EOI, 2, 0 },
+	{ LE_SWITCH, ON_HOST | ON_GUEST, EV_SWITCH, 3, 3 },
+	{ LE_WAKE, ON_HOST, EV_WAKEUP, 2, 0 },
+	{ LE_WAKE, ON_HOST, EV_WAKEUP_NEW, 2, 0 },
+	{ LE_RQ_ISSUE, ON_HOST | ON_GUEST, EV_RQ_ISSUE, 4, 4 },
+	{ LE_RQ_COMPLETE, ON_HOST | ON_GUEST, EV_RQ_COMPLETE, 3, 3 },
+	{ LE_IRQ_ENTRY, ON_GUEST, EV_IRQ_ENTRY, 1, 1 },
+	{ LE_IRQ_EXIT, ON_GUEST, EV_IRQ_EXIT, 1, 0 },
+	{ LE_SOFTIRQ_ENTRY, ON_GUEST, EV_SOFTIRQ_ENTRY, 1, 0 },
+	{ LE_SOFTIRQ_EXIT, ON_GUEST, EV_SOFTIRQ_EXIT, 1, 0 },
+	{ LE_HRTIMER_START, ON_GUEST, EV_HRTIMER_START, 2, 0 },
+	{ LE_HRTIMER_CANCEL, ON_GUEST, EV_HRTIMER_CANCEL, 1, 0 },
+	{ LE_HRTIMER_EXPIRE, ON_GUEST, EV_HRTIMER_EXPIRE, 3, 0 },
+	{ LE_Q_READ, ON_QEMU, EV_QEMU_READ, 3, 0 },
+	{ LE_Q_WRITE, ON_QEMU, EV_QEMU_WRITE, 3, 0 },
+	{ LE_Q_DONE, ON_QEMU, EV_QEMU_DONE, 1, 0 },
 };
 
 struct decoded {
@@ -66,22 +63,6 @@ struct lat_decoder {
 	uint8_t at[UINT16_MAX + 1]; /* event id → index + 1 */
 	uint64_t has;		    /* bit per enum lat_ev */
 };
-
-static bool field_of(const struct fmt_event *e, const char *names, struct fmt_field *f)
-{
-	char name[32];
-
-	for (;;) {
-		size_t n = strcspn(names, "|");
-
-		snprintf(name, sizeof(name), "%.*s", (int)n, names);
-		if (fmt_field(e, name, f))
-			return true;
-		if (!names[n])
-			return false;
-		names += n + 1;
-	}
-}
 
 static struct decoded *add(struct lat_decoder *d, const struct fmt_event *e, enum lat_ev kind)
 {
@@ -103,19 +84,17 @@ static int add_vectors(struct lat_decoder *d)
 {
 	const struct fmt_event *e;
 	struct decoded *ev;
-	struct fmt_field vector;
+	struct event_type t;
 
 	for (size_t i = 0; (e = fmt_at(d->fmt, i)); i++) {
-		const char *end = strrchr(fmt_name(e), '_');
+		bool entry = event_is(e, EV_VECTOR_ENTRY);
 
-		if (strcmp(fmt_sys(e), "irq_vectors") || !end || !fmt_field(e, "vector", &vector))
+		if ((!entry && !event_is(e, EV_VECTOR_EXIT)) || !event_resolve(e, EV_VECTOR_ENTRY, 1, &t))
 			continue;
-		if (strcmp(end, "_entry") && strcmp(end, "_exit"))
-			continue;
-		ev = add(d, e, strcmp(end, "_exit") ? LE_VECTOR_ENTRY : LE_VECTOR_EXIT);
+		ev = add(d, e, entry ? LE_VECTOR_ENTRY : LE_VECTOR_EXIT);
 		if (!ev)
 			return -ENOMEM;
-		ev->field[0] = vector;
+		ev->field[0] = t.f[0];
 	}
 	return 0;
 }
@@ -129,18 +108,17 @@ int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
 		return -ENOMEM;
 	d->fmt = fmt;
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
-		const struct fmt_event *e = fmt_find(fmt, events[i].sys, events[i].name);
+		struct event_type t;
 		struct decoded *ev;
 
-		if (!e || !(events[i].side & (guest ? ON_GUEST : ON_HOST)))
+		if (!(events[i].side & (guest ? ON_GUEST : ON_HOST)) || !event_find(fmt, events[i].role, 0, &t))
 			continue;
-		ev = add(d, e, events[i].kind);
+		ev = add(d, t.ev, events[i].kind);
 		if (!ev)
 			return -ENOMEM;
-		for (size_t k = 0; k < LAT_FIELDS && events[i].field[k]; k++)
-			field_of(e, events[i].field[k], &ev->field[k]);
+		memcpy(ev->field, t.f, events[i].n * sizeof(*t.f));
 		if (events[i].text)
-			fmt_field(e, events[i].text, &ev->text);
+			ev->text = t.f[events[i].text];
 	}
 	return guest ? add_vectors(d) : 0;
 }
@@ -172,11 +150,12 @@ bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in)
 	for (size_t k = ARRAY_SIZE(events); i->ev && k && events[k - 1].side == ON_QEMU; k--) {
 		const struct lat_event *e = &events[k - 1];
 		struct decoded ev = { .kind = e->kind };
+		struct event_type t;
 
-		if (strcmp(fmt_name(i->ev), e->name))
+		if (strcmp(fmt_name(i->ev), event_name(e->role)))
 			continue;
-		for (size_t n = 0; n < LAT_FIELDS && e->field[n]; n++)
-			fmt_field(i->ev, e->field[n], &ev.field[n]);
+		event_resolve(i->ev, e->role, 0, &t);
+		memcpy(ev.field, t.f, e->n * sizeof(*t.f));
 		return decode(tl_fmt(i), &ev, i, in);
 	}
 	return false;
