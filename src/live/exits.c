@@ -65,8 +65,8 @@ static int prepare_events(struct exits_run *x)
 	ret = ret ? ret : session_formats(x->t, &x->events, &x->fmt, x->err);
 	if (ret)
 		return ret;
-	x->ev_exit = fmt_find(x->fmt, "kvm", "kvm_exit");
-	x->ev_entry = fmt_find(x->fmt, "kvm", "kvm_entry");
+	x->ev_exit = event_format(x->fmt, EV_EXIT);
+	x->ev_entry = event_format(x->fmt, EV_ENTRY);
 	if (!x->ev_exit || (x->o->time && !x->ev_entry))
 		return err_lack(x->err, EBADMSG, "the format of kvm_exit or kvm_entry cannot be understood");
 	exit_names_init(&x->names, x->ev_exit, NULL);

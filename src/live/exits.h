@@ -16,6 +16,7 @@
 
 #include <termios.h>
 
+#include "kvmft/events.h"
 #include "kvmft/exit_names.h"
 #include "kvmft/exits.h"
 #include "kvmft/exits_live.h"

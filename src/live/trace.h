@@ -14,6 +14,7 @@
 #define KVMFT_LIVE_TRACE_H
 
 #include "kvmft/epoch.h"
+#include "kvmft/events.h"
 #include "kvmft/kernel.h"
 #include "kvmft/live.h"
 #include "kvmft/trace.h"
@@ -41,9 +42,8 @@ struct trace_comms {
 
 /* One event of the kernel with the fields that we look at. */
 struct trace_kvm_event {
-	const struct fmt_event *ev;
+	struct event_type type;
 	bool hidden; /* we wanted it, not the user */
-	struct fmt_field field[8];
 };
 
 /* The VM of --kvmclock. */

@@ -14,15 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Fields of EV_PVCLOCK and EV_TSC_OFFSET. */
 enum { PV_VCPU, PV_VERSION, PV_TSC, PV_SYSTEM, PV_MUL, PV_SHIFT, PV_FLAGS, PV_FIELDS };
-static const char *const pv_field[PV_FIELDS] = {
-	"vcpu_id", "version", "tsc_timestamp", "system_time", "tsc_to_system_mul", "tsc_shift", "flags",
-};
-
 enum { WR_VCPU, WR_PREV, WR_NEXT, WR_FIELDS };
-static const char *const wr_field[WR_FIELDS] = {
-	"vcpu_id", "previous_tsc_offset", "next_tsc_offset",
-};
 
 void trace_kvmclock_free(struct trace_vm *v)
 {
@@ -66,24 +60,24 @@ int trace_kvmclock_prepare(struct trace *t)
 		return err_lack(t->err, ENOENT, "the TSC offset of %s is not to be had: %s", v->vm->sel,
 				t->vms->debugfs_text ? t->vms->debugfs_text
 						     : "it has no directory in debugfs");
-	ret = add_hidden(t, "kvm_pvclock_update", &v->pvclock);
-	return ret ? ret : add_hidden(t, "kvm_write_tsc_offset", &v->write_offset);
+	ret = add_hidden(t, event_name(EV_PVCLOCK), &v->pvclock);
+	return ret ? ret : add_hidden(t, event_name(EV_TSC_OFFSET), &v->write_offset);
 }
 
-static int resolve(struct trace_kvm_event *e, const struct fmt *fmt, const char *name,
-		   const char *const *field, size_t n, struct kvmft_err *err)
+static int resolve(struct trace_kvm_event *e, const struct fmt *fmt, enum event_role role, size_t n,
+		   struct kvmft_err *err)
 {
-	e->ev = fmt_find(fmt, "kvm", name);
+	event_find(fmt, role, 0, &e->type);
 	for (size_t i = 0; i < n; i++)
-		if (!e->ev || !fmt_field(e->ev, field[i], &e->field[i]))
-			return err_lack(err, ENOENT, "event kvm:%s of this kernel has no field %s", name,
-					field[i]);
+		if (!e->type.f[i].size)
+			return err_lack(err, ENOENT, "event kvm:%s of this kernel has no field %s", event_name(role),
+					event_field(role, i));
 	return 0;
 }
 
 int trace_pvclock_resolve(struct trace_kvm_event *e, const struct fmt *fmt, struct kvmft_err *err)
 {
-	return resolve(e, fmt, "kvm_pvclock_update", pv_field, PV_FIELDS, err);
+	return resolve(e, fmt, EV_PVCLOCK, PV_FIELDS, err);
 }
 
 /* The map of a vCPU as debugfs told it; -errno when it must not be used. */
@@ -167,7 +161,7 @@ int trace_kvmclock_begin(struct trace *t)
 
 	ret = trace_pvclock_resolve(&v->pvclock, t->fmt, t->err);
 	if (!ret)
-		ret = resolve(&v->write_offset, t->fmt, "kvm_write_tsc_offset", wr_field, WR_FIELDS,
+		ret = resolve(&v->write_offset, t->fmt, EV_TSC_OFFSET, WR_FIELDS,
 			      t->err);
 	if (ret)
 		return ret;
@@ -210,10 +204,10 @@ bool trace_pvclock_event(const struct trace_vm *v, const struct trace_kvm_event 
 {
 	uint64_t x[PV_FIELDS];
 
-	if (!e->ev || rec->id != fmt_id(e->ev) || !of_this_vm(v, fmt_pid(fmt, rec)))
+	if (!e->type.ev || rec->id != fmt_id(e->type.ev) || !of_this_vm(v, fmt_pid(fmt, rec)))
 		return false;
 	for (size_t i = 0; i < PV_FIELDS; i++)
-		if (!fmt_u64(fmt, &e->field[i], rec, &x[i]))
+		if (!fmt_u64(fmt, &e->type.f[i], rec, &x[i]))
 			return false;
 	*out = (struct trace_pvclock){
 		.vcpu = (uint32_t)x[PV_VCPU],
@@ -252,7 +246,7 @@ static void feed_offset(struct trace *t, const struct rec *rec)
 	if (!of_this_vm(v, fmt_pid(t->fmt, rec)))
 		return;
 	for (size_t i = 0; i < WR_FIELDS; i++)
-		if (!fmt_u64(t->fmt, &v->write_offset.field[i], rec, &x[i]))
+		if (!fmt_u64(t->fmt, &v->write_offset.type.f[i], rec, &x[i]))
 			return;
 	if (!believe_offset(v, (uint32_t)x[WR_VCPU], x[WR_NEXT]))
 		return;
@@ -266,14 +260,14 @@ bool trace_kvmclock_feed(struct trace *t, const struct rec *rec)
 	struct trace_vm *v = &t->kvmclock;
 	struct trace_pvclock r;
 
-	if (rec->id == fmt_id(v->pvclock.ev)) {
+	if (rec->id == fmt_id(v->pvclock.type.ev)) {
 		/* One that is refused leaves the record before in force. */
 		if (trace_pvclock_event(v, &v->pvclock, t->fmt, rec, &r) &&
 		    epoch_vm_pvclock(v->epochs, r.vcpu, rec->ts, &r.pv))
 			t->note("a pvclock record of vCPU %u could not be taken in", r.vcpu);
 		return !v->pvclock.hidden;
 	}
-	if (rec->id == fmt_id(v->write_offset.ev)) {
+	if (rec->id == fmt_id(v->write_offset.type.ev)) {
 		feed_offset(t, rec);
 		return !v->write_offset.hidden;
 	}
