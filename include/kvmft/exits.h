@@ -11,6 +11,7 @@
 #define KVMFT_EXITS_H
 
 #include "kvmft/util.h"
+#include "kvmft/vcpu_turn.h"
 
 #define EXITS_NONE UINT32_MAX
 
@@ -142,7 +143,7 @@ struct exits_pair {
 	struct exits_open {
 		uint64_t ts;
 		uint32_t reason;
-		bool open;
+		struct vcpu_turn turn; /* out: the exit is open */
 	} *v;
 	size_t n, cap;
 	struct u64map by_tid;

@@ -10,6 +10,7 @@
 #define KVMFT_WINDOWS_H
 
 #include "kvmft/timeline.h"
+#include "kvmft/vcpu_turn.h"
 
 struct win_stats {
 	uint64_t checked;   /* guest events with a known window state */
@@ -42,11 +43,10 @@ struct win_vcpu {
 	uint64_t inside_before_out;	    /* events inside before the first outside one */
 	uint64_t windows;		    /* closed ones, entry to exit */
 	/* state of the walk */
-	enum { WIN_UNKNOWN, WIN_IN_GUEST, WIN_OUT } state;
+	struct vcpu_turn turn;
 	uint64_t entry, exit;	   /* host TSC of the last ones */
 	uint64_t first_in, last_in; /* guest events in the open window */
 	bool any_in;
-	bool left; /* an interrupt told of the exit; its kvm_exit is still to come */
 	/* events since the last exit: outside, if an entry comes next */
 	uint64_t pending, pending_first, pending_last;
 };

@@ -26,7 +26,9 @@ int exits_pair_exit(struct exits_pair *p, uint32_t tid, uint64_t ts, uint32_t re
 
 	if (!o)
 		return -ENOMEM;
-	*o = (struct exits_open){ .ts = ts, .reason = reason, .open = true };
+	vcpu_turn_step(&o->turn, TURN_EXIT);
+	o->ts = ts;
+	o->reason = reason;
 	return 0;
 }
 
@@ -37,15 +39,15 @@ int exits_pair_entry(struct exits_pair *p, uint32_t tid, uint64_t ts)
 
 	if (!o)
 		return -ENOMEM;
-	pair = o->open && ts >= o->ts;
-	o->open = false;
+	pair = o->turn.state == TURN_OUT && ts >= o->ts;
+	vcpu_turn_step(&o->turn, TURN_ENTRY);
 	return pair ? exits_time_add(p->e, tid, o->reason, 1, ts - o->ts, ts - o->ts) : 0;
 }
 
 void exits_pair_gap(struct exits_pair *p)
 {
 	for (size_t i = 0; i < p->n; i++)
-		p->v[i].open = false;
+		p->v[i].turn = (struct vcpu_turn){ 0 };
 }
 
 void exits_pair_free(struct exits_pair *p)

@@ -145,6 +145,10 @@ static uint64_t flow_end(struct pf_irqs *q, enum event_role role, uint64_t numbe
 
 /* ---- events with a meaning ---- */
 
+/*
+ * What a vCPU does is what is open on two tracks, and ends with the slices around it: a vcpu_turn beside them would
+ * be the same a second time, to be looked up for each event.
+ */
 static int kvm_entry(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
 	struct pf_track *t = event_track(o, i), *cpu = cpu_track(o, i);

@@ -2,20 +2,16 @@
 /*
  * windows.c: entry..exit windows per vCPU, the events in them, and the slack they leave.
  *
- * Per vCPU one small state machine, fed in host TSC order. The host stream comes first among equal
+ * Per vCPU its turns (vcpu_turn.h), fed in host TSC order. The host stream comes first among equal
  * stamps, so an event stamped exactly like an entry is inside; one stamped exactly like an exit is
  * taken as inside too.
  *
  * An event after an exit is outside only once an entry follows. If another exit does, the guest had
  * been re-entered without an event (the fast path of older kernels): nothing is known of that time.
- *
- * An interrupt that the vCPU's thread takes (leave.h) ends the window before kvm_exit is written.
  */
 #include "kvmft/windows.h"
 
 #include <errno.h>
-
-#include "kvmft/leave.h"
 
 #define RECENT 64 /* vCPUs found without the map */
 #define SLICE_MIN_SHIFT 16 /* 2^16 cycles; doubled whenever the slices do not reach far enough */
@@ -34,11 +30,9 @@ struct windows {
 	uint64_t from;	       /* where the slices begin */
 	unsigned int shift;    /* 2^shift cycles each */
 	bool started;
-	/* kvm_entry and kvm_exit of each source */
-	struct win_events {
-		const struct fmt_event *entry, *exit;
+	struct win_events { /* of each source */
 		size_t host; /* which of the hosts it is */
-		struct leave_events *leave;
+		struct turn_events *turns; /* of a host */
 	} *ev;
 	size_t hosts;
 };
@@ -83,14 +77,12 @@ int win_new(const struct timeline *t, struct windows **out)
 
 		w->ev[i].host = MIN(w->hosts, (size_t)WIN_HOSTS - 1);
 		w->hosts += !s->guest;
-		w->ev[i].entry = fmt_find(s->fmt, "kvm", "kvm_entry");
-		w->ev[i].exit = fmt_find(s->fmt, "kvm", "kvm_exit");
 		if (s->guest)
 			continue;
-		w->ev[i].leave = malloc(sizeof(*w->ev[i].leave));
-		if (!w->ev[i].leave)
+		w->ev[i].turns = malloc(sizeof(*w->ev[i].turns));
+		if (!w->ev[i].turns)
 			return -ENOMEM;
-		leave_events_init(w->ev[i].leave, s->fmt);
+		turn_events_init(w->ev[i].turns, s->fmt);
 	}
 	return 0;
 }
@@ -190,7 +182,7 @@ static void account_slack(struct windows *w, struct win_vcpu *v, uint64_t host, 
 	account(w, v, host, &s);
 }
 
-/* ---- the state machine ---- */
+/* ---- turns ---- */
 
 /* An entry (or the end of the host's events) comes next: what stands before it was outside. */
 static void settle_outside(struct windows *w, struct win_vcpu *v, bool entered, uint64_t entry)
@@ -232,9 +224,8 @@ static void win_entry(struct windows *w, struct win_vcpu *v, uint64_t t)
 	if (v->pending && v->pending_last >= t) /* what came after it may as well have been in this window */
 		settle_unknown(w, v);
 	settle_outside(w, v, true, t);
-	v->state = WIN_IN_GUEST;
 	v->entry = t;
-	v->any_in = v->left = false;
+	v->any_in = false;
 }
 
 static void win_close(struct windows *w, struct win_vcpu *v, uint64_t t)
@@ -244,40 +235,17 @@ static void win_close(struct windows *w, struct win_vcpu *v, uint64_t t)
 		account_slack(w, v, t, false, distance(v->entry, v->first_in));
 		account_slack(w, v, t, true, distance(v->last_in, t));
 	}
-	v->state = WIN_OUT;
 	v->exit = t;
 	v->any_in = false;
-}
-
-static void win_exit(struct windows *w, struct win_vcpu *v, uint64_t t)
-{
-	if (v->left) {
-		v->left = false; /* the exit that the interrupt had told of */
-		return;
-	}
-	if (v->state == WIN_IN_GUEST)
-		win_close(w, v, t);
-	settle_unknown(w, v);
-	v->state = WIN_OUT;
-	v->exit = t;
-}
-
-/* The thread took an interrupt. */
-static void win_left(struct windows *w, struct win_vcpu *v, uint64_t t)
-{
-	if (v->state != WIN_IN_GUEST)
-		return;
-	win_close(w, v, t);
-	v->left = true;
 }
 
 static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct tl_item *i)
 {
 	struct win_stats s = { 0 };
 
-	if (v->state == WIN_UNKNOWN || i->unplaced) {
+	if (v->turn.state == TURN_UNKNOWN || i->unplaced) {
 		s.unchecked = 1;
-	} else if (v->state == WIN_IN_GUEST) {
+	} else if (v->turn.state == TURN_IN_GUEST) {
 		if (!v->any_in)
 			v->first_in = i->host;
 		v->last_in = i->host;
@@ -301,8 +269,8 @@ static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct 
 static void win_forget(struct windows *w, struct win_vcpu *v)
 {
 	settle_unknown(w, v);
-	v->state = WIN_UNKNOWN;
-	v->any_in = v->left = false;
+	v->turn = (struct vcpu_turn){ 0 };
+	v->any_in = false;
 }
 
 /*
@@ -318,21 +286,25 @@ static void win_gap(struct windows *w, const struct tl_item *i)
 		win_forget(w, &w->v[k]);
 }
 
-static void win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item *i)
+static void win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item *i, enum turn_event e)
 {
-	const struct win_events *ev = &w->ev[i->src->index];
-
 	/* As early, and as late, as they may have been. */
-	if (i->ev == ev->entry)
-		win_entry(w, v, i->host - MIN(i->host, i->around));
-	else if (i->ev == ev->exit)
-		win_exit(w, v, i->host + i->width + i->around);
-	else
-		win_left(w, v, i->host + i->width + i->around);
-	v->on = ev->host;
+	uint64_t early = i->host - MIN(i->host, i->around), late = i->host + i->width + i->around;
+
+	switch (vcpu_turn_step(&v->turn, e)) {
+	case TURN_SAME: break;
+	case TURN_BEGAN:
+	case TURN_AGAIN: win_entry(w, v, early); break;
+	case TURN_ENDED: win_close(w, v, late); break;
+	case TURN_MISSED:
+		settle_unknown(w, v);
+		v->exit = late;
+		break;
+	}
+	v->on = w->ev[i->src->index].host;
 }
 
-static int win_event(struct windows *w, const struct tl_item *i, size_t vm)
+static int win_event(struct windows *w, const struct tl_item *i, size_t vm, enum turn_event e)
 {
 	struct win_vcpu *v = win_at(w, vm, (uint32_t)i->vcpu);
 
@@ -346,21 +318,13 @@ static int win_event(struct windows *w, const struct tl_item *i, size_t vm)
 	} else if (i->src->guest)
 		win_guest_event(w, v, i);
 	else
-		win_turn(w, v, i);
+		win_turn(w, v, i, e);
 	return 0;
-}
-
-/* Does the host's event tell when a guest ran? */
-static bool win_wants(const struct win_events *ev, const struct tl_item *i)
-{
-	if (!i->ev || i->marker)
-		return false;
-	return i->ev == ev->entry || i->ev == ev->exit || leave_events_has(ev->leave, fmt_id(i->ev));
 }
 
 int win_feed(struct windows *w, const struct tl_item *i)
 {
-	const struct win_events *ev = &w->ev[i->src->index];
+	enum turn_event e;
 	int ret = 0;
 
 	if (!w->started) {
@@ -376,12 +340,13 @@ int win_feed(struct windows *w, const struct tl_item *i)
 	if (i->vcpu < 0 || i->vm < 0)
 		return 0;
 	if (i->src->guest)
-		return win_event(w, i, i->src->vm);
-	if (!win_wants(ev, i))
+		return win_event(w, i, i->src->vm, TURN_OTHER);
+	e = i->marker ? TURN_OTHER : turn_event_of(w->ev[i->src->index].turns, i->ev);
+	if (e == TURN_OTHER)
 		return 0;
 	/* The host's windows are those of all captures of the VM. */
 	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END && !ret; vm = tl_hostmap(w->t)->vm[vm].next)
-		ret = win_event(w, i, vm);
+		ret = win_event(w, i, vm, e);
 	return ret;
 }
 
@@ -441,7 +406,7 @@ void win_free(struct windows *w)
 		return;
 	free(w->v);
 	for (size_t i = 0; w->ev && i < tl_sources(w->t); i++)
-		free(w->ev[i].leave);
+		free(w->ev[i].turns);
 	free(w->ev);
 	u64map_free(&w->by_key);
 	free(w);

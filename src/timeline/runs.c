@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * runs.c: one ordered walk over a host capture; per vCPU thread one small state machine.
+ * runs.c: one ordered walk over a host capture; per vCPU thread its turns.
  */
 #include "kvmft/runs.h"
 
@@ -9,7 +9,7 @@
 
 #include "kvmft/pairs.h"
 #include "kvmft/timeline.h"
-#include "kvmft/leave.h"
+#include "kvmft/vcpu_turn.h"
 
 #define MAX_DEADLINES (1u << 18)
 
@@ -63,18 +63,16 @@ size_t run_list_at(const struct run_list *l, uint64_t host)
 
 /* ---- the walk ---- */
 
-struct turn {
-	bool known, in_guest;
-	bool left;	/* an interrupt told of the exit; its kvm_exit is still to come */
+struct thread_turn {
+	struct vcpu_turn turn;
 	uint64_t since; /* the guest may be running since then, or the time of the last exit */
 };
 
 struct collect {
 	struct runs *r;
-	const struct fmt_event *entry, *exit;
-	struct leave_events leave;
+	struct turn_events turns;
 	struct pair_events msr;
-	struct turn *turn; /* by index of the thread in r */
+	struct thread_turn *turn; /* by index of the thread in r */
 	size_t turn_cap;
 };
 
@@ -97,10 +95,9 @@ static ssize_t thread_at(struct collect *c, int32_t tid)
 /* Host events were lost: from the last thing known on, every guest may have run. */
 static void collect_gap(struct collect *c)
 {
-	for (size_t i = 0; i < c->r->nt; i++) {
-		c->turn[i].in_guest = c->turn[i].known;
-		c->turn[i].left = false;
-	}
+	for (size_t i = 0; i < c->r->nt; i++)
+		if (c->turn[i].turn.state != TURN_UNKNOWN)
+			c->turn[i].turn = (struct vcpu_turn){ .state = TURN_IN_GUEST };
 }
 
 /* Half as many, of all threads. */
@@ -145,33 +142,25 @@ static void add_deadline(struct runs *r, int32_t tid, uint64_t value, uint64_t h
 	(void)!u64map_put(&r->deadline, key, host); /* it only helps */
 }
 
-/* The thread at an entry, an exit, or (neither) an interrupt that tells of the exit. */
-static int collect_turn(struct collect *c, size_t thread, const struct tl_item *i)
+static int collect_turn(struct collect *c, size_t thread, const struct tl_item *i, enum turn_event e)
 {
-	bool entry = i->ev == c->entry, exit = i->ev == c->exit;
 	uint64_t late = i->host + i->width + i->around; /* a host's clock may not be exact */
-	struct turn *t = &c->turn[thread];
-	int ret = 0;
+	struct thread_turn *t = &c->turn[thread];
+	bool known = t->turn.state != TURN_UNKNOWN;
+	uint64_t since = t->since;
 
-	if (exit && t->left) {
-		t->left = false;
-		return 0;
+	switch (vcpu_turn_step(&t->turn, e)) {
+	case TURN_SAME:
+	case TURN_AGAIN: return 0;
+	case TURN_BEGAN: t->since = i->host - MIN(i->host, i->around); return 0;
+	default: t->since = late; return known ? add_run(c->r, thread, since, late) : 0;
 	}
-	if (!entry && !exit && (!t->known || !t->in_guest))
-		return 0;
-	if (t->known && !entry)
-		ret = add_run(c->r, thread, t->since, late);
-	if (!entry || !t->known || !t->in_guest)
-		t->since = entry ? i->host - MIN(i->host, i->around) : late;
-	t->known = true;
-	t->in_guest = entry;
-	t->left = !entry && !exit;
-	return ret;
 }
 
 static int collect_item(struct collect *c, const struct tl_item *i)
 {
 	enum pair_kind kind;
+	enum turn_event e;
 	ssize_t thread;
 	uint64_t value;
 
@@ -181,10 +170,11 @@ static int collect_item(struct collect *c, const struct tl_item *i)
 		return 0;
 	if (pair_match(&c->msr, i->src->fmt, i->ev, i->rec, &kind, &value) && kind == PAIR_DEADLINE)
 		add_deadline(c->r, i->tid, value, i->host);
-	if (i->ev != c->entry && i->ev != c->exit && !leave_events_has(&c->leave, fmt_id(i->ev)))
+	e = turn_event_of(&c->turns, i->ev);
+	if (e == TURN_OTHER)
 		return 0;
 	thread = thread_at(c, i->tid);
-	return thread < 0 ? (int)thread : collect_turn(c, (size_t)thread, i);
+	return thread < 0 ? (int)thread : collect_turn(c, (size_t)thread, i, e);
 }
 
 static int collect(struct collect *c, struct hostmap *map, struct kvmft_err *err)
@@ -203,17 +193,14 @@ static int collect(struct collect *c, struct hostmap *map, struct kvmft_err *err
 
 int runs_collect(struct hostmap *map, struct runs **out, struct kvmft_err *err)
 {
-	struct collect c = {
-		.r = calloc(1, sizeof(*c.r)), .entry = fmt_find(map->fmt, "kvm", "kvm_entry"),
-		.exit = fmt_find(map->fmt, "kvm", "kvm_exit"),
-	};
+	struct collect c = { .r = calloc(1, sizeof(*c.r)) };
 	int ret;
 
 	*out = c.r;
 	if (!c.r)
 		return err_set(err, ENOMEM, "out of memory");
 	pair_events_init(&c.msr, map->fmt, false);
-	leave_events_init(&c.leave, map->fmt);
+	turn_events_init(&c.turns, map->fmt);
 	ret = collect(&c, map, err);
 	free(c.turn);
 	if (ret && !err->text[0])
