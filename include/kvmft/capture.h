@@ -190,7 +190,7 @@ struct capture {
 	bool overwrite;
 	bool flight;		  /* pieces that a flight recorder wrote out, with gaps between */
 	bool trimmed;		  /* the oldest segments were removed on purpose */
-	char *uname, *hypervisor, *uuid, *clocksource, *vendor, *tool;
+	char *uname, *arch, *hypervisor, *uuid, *clocksource, *vendor, *tool;
 	uint64_t tsc_khz;	  /* 0 = unknown */
 	uint64_t tsc_khz_min, tsc_khz_max; /* it is between these; 0 = nothing is said of that */
 	char *tsc_khz_source;

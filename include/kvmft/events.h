@@ -2,8 +2,8 @@
 /*
  * events.h: which events mean something, what part each plays, and by which names its fields went.
  *
- * Everything that looks for an event asks here, by its role. What it gets is where the fields of that role
- * lie in the capture at hand: they move, and come and go, with the kernel.
+ * Everything that looks for an event asks here, by its role. What it gets is where the fields of
+ * that role lie in the capture at hand: they move, and come and go, with the kernel.
  */
 #ifndef KVMFT_EVENTS_H
 #define KVMFT_EVENTS_H
@@ -38,7 +38,8 @@ enum event_role {
 	EV_TSC_OFFSET,	 /* vcpu_id, previous_tsc_offset, next_tsc_offset */
 	EV_TRACK_TSC,	 /* vcpu_id, use_master_clock */
 	EV_MASTER_CLOCK, /* use_master_clock */
-	EV_PVCLOCK,	 /* vcpu_id, version, tsc_timestamp, system_time, tsc_to_system_mul, tsc_shift, flags */
+	EV_PVCLOCK,	 /* vcpu_id, version, tsc_timestamp, system_time, tsc_to_system_mul,
+			    tsc_shift, flags */
 	/* a host's or a guest's */
 	EV_SWITCH,	 /* prev_pid, prev_state, next_pid, next_comm, prev_comm */
 	EV_WAKING,	 /* pid */
@@ -71,8 +72,8 @@ enum event_role {
 
 /* The event of a role in one capture. */
 struct event_type {
-	const struct fmt_event *ev;	  /* borrowed from its formats; NULL: the capture has none */
-	struct fmt_field f[EVENT_FIELDS]; /* by number, as above; size 0 where this kernel lacks it */
+	const struct fmt_event *ev;	  /* of its formats; NULL: it has none such */
+	struct fmt_field f[EVENT_FIELDS]; /* as above; size 0 where the kernel lacks it */
 };
 
 /* "kvm_exit"; "_entry" of EV_VECTOR_ENTRY, whose names end like that. */
@@ -82,20 +83,28 @@ const char *event_field(enum event_role role, size_t i);
 /* The format of the role's event; NULL: the capture has none. Not of the roles with many events. */
 const struct fmt_event *event_format(const struct fmt *fmt, enum event_role role);
 /*
- * The same with its fields. False, and no event in *e, where the capture has none or the event lacks one of its
- * first `need` fields.
+ * The same with its fields. False, and no event in *e, where the capture has none or the event
+ * lacks one of its first `need` fields.
  */
 bool event_find(const struct fmt *fmt, enum event_role role, size_t need, struct event_type *e);
-/* Of an event whose role is known. False: it lacks one of its first `need` fields; *e has it even so. */
-bool event_resolve(const struct fmt_event *ev, enum event_role role, size_t need, struct event_type *e);
+/* Of an event whose role is known, or EV_NONE. False: it lacks one of those; *e has it even so. */
+bool event_resolve(const struct fmt_event *ev, enum event_role role, size_t need,
+		   struct event_type *e);
 
 /* Whether an event plays that part. */
 bool event_is(const struct fmt_event *ev, enum event_role role);
-/* The part that an event plays; of EV_TIMER_IRQ it is EV_VECTOR_ENTRY. EV_NONE: it means nothing to us. */
+/* The part that an event plays, EV_VECTOR_ENTRY for EV_TIMER_IRQ; EV_NONE: none. */
 enum event_role event_role_of(const struct fmt_event *ev);
 
+/*
+ * Whether the capture's architecture, where it tells one, is known: 0; -ENOTSUP with err, which
+ * says what can be done with it.
+ */
+int event_arch_check(const struct capture *cap, struct kvmft_err *err) __must_check;
+
 /* Field number i of a record of that type; 0 where the kernel or the record lacks it. */
-static inline uint64_t event_u64(const struct fmt *fmt, const struct event_type *e, size_t i, const struct rec *rec)
+static inline uint64_t event_u64(const struct fmt *fmt, const struct event_type *e, size_t i,
+				 const struct rec *rec)
 {
 	uint64_t v;
 

@@ -5,7 +5,7 @@
  * A reason is a number of an instruction set: 7 is INTERRUPT_WINDOW of VMX and nothing of SVM. So
  * everything here goes by the pair (isa, reason); names are for people only, they changed between
  * kernels. The kernel that was traced knows its names best, so they come from its own format text,
- * and from the tables of exit_names.c where that has none.
+ * and from the tables of its architecture where that has none.
  */
 #ifndef KVMFT_EXIT_NAMES_H
 #define KVMFT_EXIT_NAMES_H
@@ -35,6 +35,9 @@ struct exit_names {
  * only for events without the field isa (Linux before 2.6.39), and means VMX when unknown.
  */
 void exit_names_init(struct exit_names *n, const struct fmt_event *ev, const char *vendor);
+
+/* The instruction set of a vendor's CPUs: VMX where it is unknown or NULL. */
+enum exit_isa exit_isa_of_vendor(const char *vendor);
 
 /* The value of a field isa, or the one for events without it (0). */
 static inline enum exit_isa exit_isa(const struct exit_names *n, uint64_t isa)

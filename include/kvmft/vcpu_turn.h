@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * vcpu_turn.h: when a vCPU's guest may run, as a machine that is fed with the events of the vCPU's thread.
+ * vcpu_turn.h: when a vCPU's guest may run, as a machine that is fed with the events of the vCPU's
+ * thread.
  *
- * A turn lasts from kvm_entry to kvm_exit, or to the first event that the thread raises only when its guest was left
- * already: between kvm_entry and the guest interrupts are off, so an interrupt that this thread takes, and all that
- * an interrupt leads to, comes after the guest. Such an event ends the turn before KVM gets to write kvm_exit, by as
- * long as the interrupt took to be served.
+ * A turn lasts from kvm_entry to kvm_exit, or to the first event that the thread raises only when
+ * its guest was left already: between kvm_entry and the guest interrupts are off, so an interrupt
+ * that this thread takes, and all that an interrupt leads to, comes after the guest. Such an event
+ * ends the turn before KVM gets to write kvm_exit, by as long as the interrupt took to be served.
  *
- * Two keep a machine of their own: report's pairing (exits/report_pair.c), which is fed from registers and has perf's
- * rules as well, and latency's (latency/vcpu.c), whose states are what the thread does between the turns.
+ * Two keep a machine of their own: report's pairing (exits/report_pair.c), which is fed from
+ * registers and has perf's rules as well, and latency's (latency/vcpu.c), whose states are what the
+ * thread does between the turns.
  */
 #ifndef KVMFT_VCPU_TURN_H
 #define KVMFT_VCPU_TURN_H

@@ -53,7 +53,7 @@ static int rec_machine(struct capture *c, const struct meta_rec *rec)
 	}
 	if (endian)
 		c->big_endian = !strcmp(endian, "big");
-	if (set(&c->uname, rec, "uname") || set(&c->hypervisor, rec, "hypervisor") ||
+	if (set(&c->uname, rec, "uname") || set(&c->arch, rec, "arch") || set(&c->hypervisor, rec, "hypervisor") ||
 	    set(&c->uuid, rec, "uuid") || set(&c->vendor, rec, "vendor"))
 		return -ENOMEM;
 	return 0;

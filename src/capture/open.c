@@ -174,6 +174,7 @@ void capture_close(struct capture *c)
 	free(c->end_reason);
 	free(c->clock);
 	free(c->uname);
+	free(c->arch);
 	free(c->hypervisor);
 	free(c->uuid);
 	free(c->clocksource);

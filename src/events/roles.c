@@ -2,16 +2,12 @@
 /*
  * roles.c: the table of events that mean something.
  */
-#include "kvmft/events.h"
+#include "arch.h"
 
 #include <string.h>
 
-/* name: "*_entry" are all whose names end in that. Fields: "a|b" is the first one that the kernel has. */
-static const struct {
-	const char *sys, *name, *field[EVENT_FIELDS];
-} roles[EV_ROLES] = {
-	[EV_ENTRY] = { "kvm", "kvm_entry", { "vcpu_id" } },
-	[EV_EXIT] = { "kvm", "kvm_exit", { "exit_reason", "isa", "guest_rip", "vcpu_id" } },
+/* EV_ENTRY and EV_EXIT are the architectures'. */
+static const struct event_def roles[EV_ROLES] = {
 	[EV_NESTED_EXIT] = { "kvm", "kvm_nested_vmexit", { "exit_reason", "isa" } },
 	[EV_USER_EXIT] = { "kvm", "kvm_userspace_exit", { "reason", "errno" } },
 	[EV_VCPU_WAKEUP] = { "kvm", "kvm_vcpu_wakeup", { "ns", "waited" } },
@@ -20,7 +16,8 @@ static const struct {
 	[EV_MMIO] = { "kvm", "kvm_mmio", { "type", "gpa" } },
 	[EV_FAST_MMIO] = { "kvm", "kvm_fast_mmio", { "gpa" } },
 	[EV_MSR] = { "kvm", "kvm_msr", { "write", "ecx", "data" } },
-	[EV_INJECT] = { "kvm", "kvm_inj_virq", { "vector|irq", "soft", "reinjected" } }, /* irq: to Linux 5.10 */
+	/* irq: to Linux 5.10 */
+	[EV_INJECT] = { "kvm", "kvm_inj_virq", { "vector|irq", "soft", "reinjected" } },
 	[EV_IOCTL] = { "syscalls", "sys_enter_ioctl", { "cmd" } },
 	[EV_SET_IRQ] = { "kvm", "kvm_set_irq", { "gsi", "level" } },
 	[EV_MSI] = { "kvm", "kvm_msi_set_irq", { "address", "data" } },
@@ -34,16 +31,18 @@ static const struct {
 	[EV_TRACK_TSC] = { "kvm", "kvm_track_tsc", { "vcpu_id", "use_master_clock" } },
 	[EV_MASTER_CLOCK] = { "kvm", "kvm_update_master_clock", { "use_master_clock" } },
 	[EV_PVCLOCK] = { "kvm", "kvm_pvclock_update",
-			 { "vcpu_id", "version", "tsc_timestamp", "system_time", "tsc_to_system_mul", "tsc_shift",
-			   "flags" } },
+			 { "vcpu_id", "version", "tsc_timestamp", "system_time",
+			   "tsc_to_system_mul", "tsc_shift", "flags" } },
 	[EV_SWITCH] = { "sched", "sched_switch",
 			{ "prev_pid", "prev_state", "next_pid", "next_comm", "prev_comm" } },
 	[EV_WAKING] = { "sched", "sched_waking", { "pid" } },
 	[EV_WAKEUP] = { "sched", "sched_wakeup", { "pid", "target_cpu", "comm" } },
 	[EV_WAKEUP_NEW] = { "sched", "sched_wakeup_new", { "pid", "target_cpu", "comm" } },
 	[EV_NEWTASK] = { "task", "task_newtask", { "pid", "clone_flags" } },
-	[EV_RQ_ISSUE] = { "block", "block_rq_issue", { "dev", "sector", "nr_sector", "bytes", "rwbs" } },
-	[EV_RQ_COMPLETE] = { "block", "block_rq_complete", { "dev", "sector", "nr_sector", "rwbs" } },
+	[EV_RQ_ISSUE] = { "block", "block_rq_issue",
+			  { "dev", "sector", "nr_sector", "bytes", "rwbs" } },
+	[EV_RQ_COMPLETE] = { "block", "block_rq_complete",
+			     { "dev", "sector", "nr_sector", "rwbs" } },
 	[EV_IRQ_ENTRY] = { "irq", "irq_handler_entry", { "irq", "name" } },
 	[EV_IRQ_EXIT] = { "irq", "irq_handler_exit", { "irq" } },
 	[EV_SOFTIRQ_ENTRY] = { "irq", "softirq_entry", { "vec" } },
@@ -62,14 +61,26 @@ static const struct {
 	[EV_QEMU_DONE] = { "qemu", "virtio_blk_req_complete", { "req" } },
 };
 
+/* What an event of that role can be, the i-th; NULL past the last. */
+static const struct event_def *def_at(enum event_role role, size_t i)
+{
+	const struct event_arch *a = event_arch(i);
+
+	if (role != EV_ENTRY && role != EV_EXIT)
+		return i ? NULL : &roles[role];
+	return !a ? NULL : role == EV_ENTRY ? a->entry : a->exit;
+}
+
 const char *event_name(enum event_role role)
 {
-	return roles[role].name + (roles[role].name[0] == '*');
+	const char *name = def_at(role, 0)->name;
+
+	return name + (name[0] == '*');
 }
 
 const char *event_field(enum event_role role, size_t i)
 {
-	return i < EVENT_FIELDS ? roles[role].field[i] : NULL;
+	return i < EVENT_FIELDS ? def_at(role, 0)->field[i] : NULL;
 }
 
 /* The first of the names in "a|b" that the event has. */
@@ -89,18 +100,50 @@ static bool field_of(const struct fmt_event *ev, const char *names, struct fmt_f
 	}
 }
 
-const struct fmt_event *event_format(const struct fmt *fmt, enum event_role role)
+static bool is_def(const struct fmt_event *ev, const struct event_def *d)
 {
-	return fmt_find(fmt, roles[role].sys, roles[role].name);
+	const char *have = fmt_name(ev), *want = d->name;
+	size_t n = strlen(have), end;
+
+	if (strcmp(fmt_sys(ev), d->sys))
+		return false;
+	if (want[0] != '*')
+		return !strcmp(have, want);
+	end = strlen(++want);
+	return n > end && !strcmp(have + n - end, want);
 }
 
-bool event_resolve(const struct fmt_event *ev, enum event_role role, size_t need, struct event_type *e)
+const struct fmt_event *event_format(const struct fmt *fmt, enum event_role role)
 {
+	const struct fmt_event *ev = NULL;
+	const struct event_def *d;
+
+	for (size_t i = 0; !ev && (d = def_at(role, i)); i++)
+		ev = fmt_find(fmt, d->sys, d->name);
+	return ev;
+}
+
+/* Of several architectures the one whose first field the event has. */
+static const struct event_def *def_of(const struct fmt_event *ev, enum event_role role)
+{
+	const struct event_def *d;
+	struct fmt_field f;
+
+	for (size_t i = 0; (d = def_at(role, i)); i++)
+		if (d->field[0] && is_def(ev, d) && field_of(ev, d->field[0], &f))
+			return d;
+	return def_at(role, 0);
+}
+
+bool event_resolve(const struct fmt_event *ev, enum event_role role, size_t need,
+		   struct event_type *e)
+{
+	const struct event_def *d = def_of(ev, role);
 	bool all = true;
 
 	*e = (struct event_type){ .ev = ev };
-	for (size_t i = 0; i < EVENT_FIELDS && roles[role].field[i]; i++)
-		all &= field_of(ev, roles[role].field[i], &e->f[i]) || i >= need;
+	for (size_t i = 0; i < EVENT_FIELDS && d->field[i]; i++)
+		all &= field_of(ev, d->field[i], &e->f[i]) || i >= need;
 	return all;
 }
 
@@ -116,15 +159,12 @@ bool event_find(const struct fmt *fmt, enum event_role role, size_t need, struct
 
 bool event_is(const struct fmt_event *ev, enum event_role role)
 {
-	const char *have = fmt_name(ev), *want = roles[role].name;
-	size_t n = strlen(have), end;
+	const struct event_def *d;
 
-	if (strcmp(fmt_sys(ev), roles[role].sys))
-		return false;
-	if (want[0] != '*')
-		return !strcmp(have, want);
-	end = strlen(++want);
-	return n > end && !strcmp(have + n - end, want);
+	for (size_t i = 0; (d = def_at(role, i)); i++)
+		if (is_def(ev, d))
+			return true;
+	return false;
 }
 
 enum event_role event_role_of(const struct fmt_event *ev)

@@ -170,8 +170,8 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 			       "no kvm_exit and kvm_entry events in %s: record them with `kvmft record` on "
 			       "the host", path);
 	if (event_format(r->fmt, EV_EXIT) && !understood)
-		return err_set(err, ENOTSUP, "kvm_exit in %s has no exit_reason: hosts that are not "
-			       "x86 are not supported", path);
+		return err_set(err, ENOTSUP, "kvm_exit in %s has no %s: hosts that are not x86 are not "
+			       "supported", path, event_field(EV_EXIT, 0));
 	if (own && !r->tps)
 		return err_set(err, ENOENT, "no %s events in %s: record them with -e kvm:%s", own, path,
 			       own);
@@ -334,6 +334,7 @@ int report_new(const struct capture *cap, const struct fmt *fmt, const struct re
 		r->of_vm = calloc(r->map->nvm + 1, sizeof(struct cells *));
 		ret = r->of_vm ? 0 : err_set(err, ENOMEM, "out of memory");
 	}
+	ret = ret ? ret : event_arch_check(cap, err);
 	ret = ret ? ret : plans(r, err);
 	ret = ret ? ret : check_events(r, err);
 	ret = ret ? ret : clock_scale(r, err);

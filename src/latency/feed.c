@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kvmft/events.h"
+
 #define GROUPS_MAX 256 /* of a table; a hostile capture must not make more */
 
 const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", NULL };
@@ -283,8 +285,9 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 		ret = lat_decoder_new(tl_source(t, i)->fmt, tl_source(t, i)->guest, &l->dec[i]);
 	if (!l->dec || ret)
 		ret = err_set(err, ENOMEM, "out of memory");
-	else
-		ret = need(l, err);
+	for (size_t i = 0; !ret && i < l->nsrc; i++)
+		ret = event_arch_check(tl_source(t, i)->cap, err);
+	ret = ret ? ret : need(l, err);
 	if (!ret && (tables(l) || notes(l)))
 		ret = err_set(err, ENOMEM, "out of memory");
 	if (ret)

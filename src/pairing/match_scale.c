@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "kvmft/exit_names.h"
 #include "kvmft/tsc_rate.h"
 #include "kvmft/util.h"
 
@@ -62,7 +63,7 @@ static bool is_scaled(uint64_t guest, uint64_t host)
 
 static struct tsc_map scale_of(const struct capture *host, uint64_t guest_khz)
 {
-	bool svm = host->vendor && (!strcmp(host->vendor, "AuthenticAMD") || !strcmp(host->vendor, "HygonGenuine"));
+	bool svm = exit_isa_of_vendor(host->vendor) == EXIT_ISA_SVM;
 	struct tsc_map map = { .frac = svm ? FRAC_SVM : FRAC_VMX };
 
 	map.ratio = (uint64_t)(((unsigned __int128)guest_khz << map.frac) / host->tsc_khz);

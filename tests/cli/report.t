@@ -174,6 +174,17 @@ esac
 
 # ---- nothing to show ----
 
+cp -r "$tmp/basic" "$tmp/arm"
+sed -i 's/arch=x86_64/arch=aarch64/' "$tmp/arm/meta"
+report arm
+status_is 1 "a host of an unknown architecture: exit 1"
+err_has 'recorded on aarch64, and what KVM.s events mean is known of x86-vmx, x86-svm' "... said"
+run "$kvmft" merge "$tmp/arm"
+out_has 'kvm:kvm_exit' "... merge lists its events, as the message says"
+sed -i 's/arch=aarch64 //' "$tmp/arm/meta"
+report arm
+status_is 0 "... that does not tell its architecture: by its events"
+
 report split --event mmio
 status_is 1 "no kvm_mmio in the capture"
 err_has 'no kvm_mmio events in .*: record them with -e kvm:kvm_mmio' "... is told"

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * test_events_roles.c: tests of src/events/roles.c: that a real kernel's formats have the events and fields of the
- * table, that older names are found, and what is absent.
+ * test_events_roles.c: tests of src/events/roles.c: that a real kernel's formats have the events
+ * and fields of the table, that older names are found, and what is absent.
  */
 #include "kvmft/events.h"
 
+#include <errno.h>
 #include <string.h>
+
+#include "kvmft/exit_names.h"
 
 #include "unit/fmt_fixture.h"
 #include "lib/enc.h"
@@ -87,6 +90,7 @@ static void test_endings(void **state __unused_arg)
 	struct capture c = { .long_size = 8 };
 	struct fmt *f = two(&c, "irq_vectors", "no_such_vector_yet_exit", U32("vector", 8));
 	const struct fmt_event *ev = fmt_at(f, 0);
+	struct event_type e;
 
 	assert_int_equal(event_role_of(ev), EV_VECTOR_EXIT);
 	assert_false(event_is(ev, EV_VECTOR_ENTRY));
@@ -95,8 +99,31 @@ static void test_endings(void **state __unused_arg)
 	c = (struct capture){ .long_size = 8 };
 	f = two(&c, "xen", "some_entry", U32("vector", 8));
 	assert_int_equal(event_role_of(fmt_at(f, 0)), EV_NONE);
+	assert_true(event_resolve(fmt_at(f, 0), EV_NONE, 1, &e));
+	assert_int_equal(e.f[0].size, 0);
 	fmt_free(f);
 	free_formats(&c);
+}
+
+static void test_architectures(void **state __unused_arg)
+{
+	static const char *const known[] = { "x86_64", "i686" };
+	struct capture c = { .path = (char *)"cap" };
+	struct kvmft_err err = { .text = "" };
+
+	assert_int_equal(event_arch_check(&c, &err), 0); /* it tells none */
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+		c.arch = (char *)known[i];
+		assert_int_equal(event_arch_check(&c, &err), 0);
+	}
+	c.arch = (char *)"aarch64";
+	assert_int_equal(event_arch_check(&c, &err), -ENOTSUP);
+	assert_non_null(strstr(err.text, "recorded on aarch64"));
+	assert_non_null(strstr(err.text, "x86-vmx, x86-svm"));
+	assert_int_equal(exit_isa_of_vendor("AuthenticAMD"), EXIT_ISA_SVM);
+	assert_int_equal(exit_isa_of_vendor("HygonGenuine"), EXIT_ISA_SVM);
+	assert_int_equal(exit_isa_of_vendor("GenuineIntel"), EXIT_ISA_VMX);
+	assert_int_equal(exit_isa_of_vendor(NULL), EXIT_ISA_VMX);
 }
 
 int main(void)
@@ -104,6 +131,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names_are_the_kernels), cmocka_unit_test(test_old_names),
 		cmocka_unit_test(test_needed_fields), cmocka_unit_test(test_endings),
+		cmocka_unit_test(test_architectures),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * test_events_vcpu_turn.c: tests of vcpu_turn.h: the sequences of entries and exits that KVM writes, and which events
- * a host's formats make them of.
+ * test_events_vcpu_turn.c: tests of vcpu_turn.h: the sequences of entries and exits that KVM
+ * writes, and which events a host's formats make them of.
  */
 #include "kvmft/vcpu_turn.h"
 

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * arch.c: the kinds of hosts whose events are understood.
+ */
+#include "arch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct event_arch *const archs[] = {
+	&event_arch_vmx, &event_arch_svm, &event_arch_pvm,
+};
+
+const struct event_arch *event_arch(size_t i)
+{
+	return i < ARRAY_SIZE(archs) ? archs[i] : NULL;
+}
+
+static bool has_machine(const struct event_arch *a, const char *machine)
+{
+	for (size_t i = 0; a->machine[i]; i++)
+		if (!strcmp(a->machine[i], machine))
+			return true;
+	return false;
+}
+
+int event_arch_check(const struct capture *cap, struct kvmft_err *err)
+{
+	const struct event_arch *a;
+	char known[64] = "";
+	size_t n = 0;
+
+	for (size_t i = 0; (a = event_arch(i)) && n < sizeof(known); i++) {
+		if (!cap->arch || has_machine(a, cap->arch))
+			return 0;
+		n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s", i ? ", " : "", a->name);
+	}
+	return err_set(err, ENOTSUP, "%s was recorded on %s, and what KVM's events mean is known "
+		       "of %s only: `kvmft merge %s` lists them", cap->path, cap->arch, known,
+		       cap->path);
+}
+
+enum exit_isa exit_isa_of_vendor(const char *vendor)
+{
+	const struct event_arch *a;
+
+	for (size_t i = 0; vendor && (a = event_arch(i)); i++)
+		for (size_t k = 0; k < ARRAY_SIZE(a->vendor); k++)
+			if (a->vendor[k] && !strcmp(a->vendor[k], vendor))
+				return a->isa;
+	return archs[0]->isa;
+}

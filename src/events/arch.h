@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * arch.h: what differs between kinds of hosts; private to this room. A kind is a descriptor in a
+ * file of its architecture (x86.c), and a line in arch.c.
+ */
+#ifndef KVMFT_EVENTS_ARCH_H
+#define KVMFT_EVENTS_ARCH_H
+
+#include "kvmft/events.h"
+#include "kvmft/exit_names.h"
+
+/* name: "*_entry" are all that end in that. field: "a|b" is the first one that the kernel has. */
+struct event_def {
+	const char *sys, *name, *field[EVENT_FIELDS];
+};
+
+struct exit_entry {
+	uint32_t reason;
+	const char *name;
+};
+
+struct event_arch {
+	const char *name;
+	const char *const *machine; /* as `uname -m` and `arch=` of captures tell it, NULL last */
+	const char *vendor[2];	    /* of its CPUs; none: of those that no other one has */
+	enum exit_isa isa;	    /* as the events tell it */
+	/* EV_ENTRY and EV_EXIT; the first field of an exit is its reason. */
+	const struct event_def *entry, *exit;
+	const struct exit_entry *reason, *flag; /* sorted; flags by number of the bit */
+	size_t nreason, nflag;
+	const char *prefix;	    /* of numbers that have no name */
+	struct exit_entry probe;    /* what only its own table in a format has; no name: any */
+	const char *(*hint)(uint32_t key); /* exit_reason_hint() */
+};
+
+extern const struct event_arch event_arch_vmx, event_arch_svm, event_arch_pvm;
+
+/* Number i, the usual one of its machines first; NULL past the last. */
+const struct event_arch *event_arch(size_t i);
+
+#endif
