@@ -11,48 +11,34 @@
 
 enum { ON_HOST = 1, ON_GUEST = 2, ON_QEMU = 4 };
 
-/* The first n fields of the role are those of lat_in.f; field number `text` is the text, 0: it has none. */
+/* The first n fields of the role are those of lat_in.f; field number `text` is a text. */
 static const struct lat_event {
-	enum lat_ev kind;
-	unsigned int side;
 	enum event_role role;
-	uint8_t n, text;
+	unsigned int side;
+	uint8_t n, text;    /* text 0: it has none */
+	enum event_role as; /* of events that the analyses take for another one */
 } events[] = {
-	{ LE_ENTRY, ON_HOST, EV_ENTRY, 0, 0 },
-	{ LE_EXIT, ON_HOST, EV_EXIT, 3, 0 },
-	{ LE_USEREXIT, ON_HOST, EV_USER_EXIT, 2, 0 },
-	{ LE_VCPU_WAKEUP, ON_HOST, EV_VCPU_WAKEUP, 2, 0 },
-	{ LE_PIO, ON_HOST, EV_PIO, 2, 0 },
-	{ LE_MMIO, ON_HOST, EV_MMIO, 2, 0 },
-	{ LE_FAST_MMIO, ON_HOST, EV_FAST_MMIO, 1, 0 },
-	{ LE_MSR, ON_HOST, EV_MSR, 3, 0 },
-	{ LE_SET_IRQ, ON_HOST, EV_SET_IRQ, 2, 0 },
-	{ LE_MSI, ON_HOST, EV_MSI, 2, 0 },
-	{ LE_IPI, ON_HOST, EV_IPI, 2, 0 },
-	{ LE_ACCEPT, ON_HOST, EV_ACCEPT, 3, 0 },
-	{ LE_APICV_ACCEPT, ON_HOST, EV_APICV_ACCEPT, 2, 0 },
-	{ LE_INJ, ON_HOST, EV_INJECT, 3, 0 },
-	{ LE_EOI, ON_HOST, EV_EOI, 2, 0 },
-	{ LE_EOI, ON_HOST, EV_PV_EOI, 2, 0 },
-	{ LE_SWITCH, ON_HOST | ON_GUEST, EV_SWITCH, 3, 3 },
-	{ LE_WAKE, ON_HOST, EV_WAKEUP, 2, 0 },
-	{ LE_WAKE, ON_HOST, EV_WAKEUP_NEW, 2, 0 },
-	{ LE_RQ_ISSUE, ON_HOST | ON_GUEST, EV_RQ_ISSUE, 4, 4 },
-	{ LE_RQ_COMPLETE, ON_HOST | ON_GUEST, EV_RQ_COMPLETE, 3, 3 },
-	{ LE_IRQ_ENTRY, ON_GUEST, EV_IRQ_ENTRY, 1, 1 },
-	{ LE_IRQ_EXIT, ON_GUEST, EV_IRQ_EXIT, 1, 0 },
-	{ LE_SOFTIRQ_ENTRY, ON_GUEST, EV_SOFTIRQ_ENTRY, 1, 0 },
-	{ LE_SOFTIRQ_EXIT, ON_GUEST, EV_SOFTIRQ_EXIT, 1, 0 },
-	{ LE_HRTIMER_START, ON_GUEST, EV_HRTIMER_START, 2, 0 },
-	{ LE_HRTIMER_CANCEL, ON_GUEST, EV_HRTIMER_CANCEL, 1, 0 },
-	{ LE_HRTIMER_EXPIRE, ON_GUEST, EV_HRTIMER_EXPIRE, 3, 0 },
-	{ LE_Q_READ, ON_QEMU, EV_QEMU_READ, 3, 0 },
-	{ LE_Q_WRITE, ON_QEMU, EV_QEMU_WRITE, 3, 0 },
-	{ LE_Q_DONE, ON_QEMU, EV_QEMU_DONE, 1, 0 },
+	{ EV_ENTRY, ON_HOST, .n = 0 }, { EV_EXIT, ON_HOST, .n = 3 },
+	{ EV_USER_EXIT, ON_HOST, .n = 2 }, { EV_VCPU_WAKEUP, ON_HOST, .n = 2 },
+	{ EV_PIO, ON_HOST, .n = 2 }, { EV_MMIO, ON_HOST, .n = 2 },
+	{ EV_FAST_MMIO, ON_HOST, .n = 1 }, { EV_MSR, ON_HOST, .n = 3 },
+	{ EV_SET_IRQ, ON_HOST, .n = 2 }, { EV_MSI, ON_HOST, .n = 2 }, { EV_IPI, ON_HOST, .n = 2 },
+	{ EV_ACCEPT, ON_HOST, .n = 3 }, { EV_APICV_ACCEPT, ON_HOST, .n = 2 },
+	{ EV_INJECT, ON_HOST, .n = 3 }, { EV_EOI, ON_HOST, .n = 2 },
+	{ EV_PV_EOI, ON_HOST, .n = 2, .as = EV_EOI },
+	{ EV_SWITCH, ON_HOST | ON_GUEST, .n = 3, .text = 3 }, { EV_WAKEUP, ON_HOST, .n = 2 },
+	{ EV_WAKEUP_NEW, ON_HOST, .n = 2, .as = EV_WAKEUP },
+	{ EV_RQ_ISSUE, ON_HOST | ON_GUEST, .n = 4, .text = 4 },
+	{ EV_RQ_COMPLETE, ON_HOST | ON_GUEST, .n = 3, .text = 3 },
+	{ EV_IRQ_ENTRY, ON_GUEST, .n = 1, .text = 1 }, { EV_IRQ_EXIT, ON_GUEST, .n = 1 },
+	{ EV_SOFTIRQ_ENTRY, ON_GUEST, .n = 1 }, { EV_SOFTIRQ_EXIT, ON_GUEST, .n = 1 },
+	{ EV_HRTIMER_START, ON_GUEST, .n = 2 }, { EV_HRTIMER_CANCEL, ON_GUEST, .n = 1 },
+	{ EV_HRTIMER_EXPIRE, ON_GUEST, .n = 3 }, { EV_QEMU_READ, ON_QEMU, .n = 3 },
+	{ EV_QEMU_WRITE, ON_QEMU, .n = 3 }, { EV_QEMU_DONE, ON_QEMU, .n = 1 },
 };
 
 struct decoded {
-	enum lat_ev kind; /* LE_NONE: not ours */
+	enum event_role kind; /* EV_NONE: not ours */
 	struct fmt_field field[LAT_FIELDS], text;
 };
 
@@ -61,10 +47,12 @@ struct lat_decoder {
 	struct decoded *ev;
 	size_t nev, ev_cap;
 	uint8_t at[UINT16_MAX + 1]; /* event id → index + 1 */
-	uint64_t has;		    /* bit per enum lat_ev */
+	uint64_t has;		    /* bit per enum event_role */
 };
 
-static struct decoded *add(struct lat_decoder *d, const struct fmt_event *e, enum lat_ev kind)
+_Static_assert(EV_ROLES <= 64, "lat_decoder.has");
+
+static struct decoded *add(struct lat_decoder *d, const struct fmt_event *e, enum event_role kind)
 {
 	struct decoded *ev;
 
@@ -91,7 +79,7 @@ static int add_vectors(struct lat_decoder *d)
 
 		if ((!entry && !event_is(e, EV_VECTOR_EXIT)) || !event_resolve(e, EV_VECTOR_ENTRY, 1, &t))
 			continue;
-		ev = add(d, e, entry ? LE_VECTOR_ENTRY : LE_VECTOR_EXIT);
+		ev = add(d, e, entry ? EV_VECTOR_ENTRY : EV_VECTOR_EXIT);
 		if (!ev)
 			return -ENOMEM;
 		ev->field[0] = t.f[0];
@@ -113,7 +101,7 @@ int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
 
 		if (!(events[i].side & (guest ? ON_GUEST : ON_HOST)) || !event_find(fmt, events[i].role, 0, &t))
 			continue;
-		ev = add(d, t.ev, events[i].kind);
+		ev = add(d, t.ev, events[i].as ? events[i].as : events[i].role);
 		if (!ev)
 			return -ENOMEM;
 		memcpy(ev->field, t.f, events[i].n * sizeof(*t.f));
@@ -149,7 +137,7 @@ bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in)
 {
 	for (size_t k = ARRAY_SIZE(events); i->ev && k && events[k - 1].side == ON_QEMU; k--) {
 		const struct lat_event *e = &events[k - 1];
-		struct decoded ev = { .kind = e->kind };
+		struct decoded ev = { .kind = e->role };
 		struct event_type t;
 
 		if (strcmp(fmt_name(i->ev), event_name(e->role)))
@@ -161,7 +149,7 @@ bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in)
 	return false;
 }
 
-bool lat_decoder_has(const struct lat_decoder *d, enum lat_ev kind)
+bool lat_decoder_has(const struct lat_decoder *d, enum event_role kind)
 {
 	return d->has >> kind & 1;
 }

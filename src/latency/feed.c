@@ -166,17 +166,17 @@ static int notes(struct lat *l)
 	int ret = notes_left_out(l);
 
 	if (!ret && (l->o.want[LAT_SCHED] || l->o.want[LAT_TIMER] || l->o.want[LAT_IRQ]) &&
-	    !lat_decoder_has(host, LE_SWITCH))
+	    !lat_decoder_has(host, EV_SWITCH))
 		ret = lat_note_add(l, "the host capture has no sched:sched_switch: time off the CPU is not known "
 			      "and counts as what the vCPU did before");
-	if (!ret && l->o.want[LAT_SCHED] && lat_decoder_has(host, LE_SWITCH) && !lat_decoder_has(host, LE_WAKE))
+	if (!ret && l->o.want[LAT_SCHED] && lat_decoder_has(host, EV_SWITCH) && !lat_decoder_has(host, EV_WAKEUP))
 		ret = lat_note_add(l, "the host capture has no sched:sched_wakeup: waiting for a CPU after a wake-up "
 			      "counts as sleep");
 	if (!ret && !guest && (l->o.want[LAT_IRQ] || l->o.want[LAT_TIMER]))
 		ret = lat_note_add(l, "no guest capture: measured to the entry of the guest, not to its handler");
 	if (!ret && !guest && l->o.want[LAT_SCHED])
 		ret = lat_note_add(l, "no guest capture: which guest task was hit is not known");
-	if (!ret && guest && l->o.want[LAT_SCHED] && !lat_decoder_has(guest, LE_SWITCH))
+	if (!ret && guest && l->o.want[LAT_SCHED] && !lat_decoder_has(guest, EV_SWITCH))
 		ret = lat_note_add(l, "the guest capture has no sched:sched_switch: which guest task was hit is known "
 			      "only where it made other events");
 	return ret;
@@ -186,15 +186,15 @@ static int notes(struct lat *l)
 static const struct {
 	enum lat_kind kind;
 	bool guest; /* of its capture */
-	enum lat_ev ev[2];
+	enum event_role ev[2];
 	const char *lacks;
 } needs[] = {
-	{ LAT_IRQ, false, { LE_ACCEPT, LE_ACCEPT },
+	{ LAT_IRQ, false, { EV_ACCEPT, EV_ACCEPT },
 	  "the host capture has no kvm:kvm_apic_accept_irq: record it (it is in kvmft record's default events)" },
-	{ LAT_TIMER, false, { LE_MSR, LE_ACCEPT },
+	{ LAT_TIMER, false, { EV_MSR, EV_ACCEPT },
 	  "the host capture has no kvm:kvm_msr and kvm:kvm_apic_accept_irq: record them (they are in kvmft "
 	  "record's default events)" },
-	{ LAT_IO, true, { LE_RQ_ISSUE, LE_RQ_COMPLETE },
+	{ LAT_IO, true, { EV_RQ_ISSUE, EV_RQ_COMPLETE },
 	  "the guest capture has no block:block_rq_issue and block:block_rq_complete: record them" },
 };
 
@@ -220,7 +220,7 @@ static int need(struct lat *l, struct kvmft_err *err)
 	unsigned int first = LAT_KINDS;
 	bool any = false;
 
-	if (!lat_decoder_has(l->dec[0], LE_ENTRY) || !lat_decoder_has(l->dec[0], LE_EXIT))
+	if (!lat_decoder_has(l->dec[0], EV_ENTRY) || !lat_decoder_has(l->dec[0], EV_EXIT))
 		return err_set(err, ENOENT, "the host capture has no kvm_entry and kvm_exit: record them with `kvmft "
 					    "record` on the host (`kvmft check` tells whether its KVM has them)");
 	for (unsigned int k = 0; k < LAT_KINDS; k++) {
@@ -330,13 +330,13 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 			return -ENOMEM;
 	}
 	/* sched and block events are made by, but do not tell of, the thread. */
-	if (v && in->kind < LE_SWITCH && in->kind != LE_ACCEPT && in->kind != LE_APICV_ACCEPT) {
+	if (v && in->kind < EV_SWITCH && in->kind != EV_ACCEPT && in->kind != EV_APICV_ACCEPT) {
 		/* An injection is part of the entry that follows it. */
-		if (in->kind == LE_ENTRY)
+		if (in->kind == EV_ENTRY)
 			ret = lat_irq_entry(l, v, in->t);
 		if (!ret)
 			ret = lat_vcpu_host(l, v, in);
-		if (!ret && in->kind == LE_EXIT && v->state == VS_HALTED)
+		if (!ret && in->kind == EV_EXIT && v->state == VS_HALTED)
 			ret = lat_irq_passed(l, v, in->t, -1, true);
 		if (ret)
 			return ret;
@@ -344,18 +344,18 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 	lat_io_host(l, v, in);
 	lat_irq_raised(l, in);
 	switch (in->kind) {
-	case LE_ACCEPT:
-	case LE_APICV_ACCEPT: return lat_irq_accept(l, in);
-	case LE_INJ: return v ? lat_irq_inject(l, v, in) : 0;
-	case LE_EOI: return lat_irq_eoi(l, in);
-	case LE_MSR:
+	case EV_ACCEPT:
+	case EV_APICV_ACCEPT: return lat_irq_accept(l, in);
+	case EV_INJECT: return v ? lat_irq_inject(l, v, in) : 0;
+	case EV_EOI: return lat_irq_eoi(l, in);
+	case EV_MSR:
 		if (v)
 			lat_timer_msr(l, v, in);
 		return 0;
-	case LE_SWITCH:
+	case EV_SWITCH:
 		lat_worker_switch(l, in);
 		return lat_vcpu_switch(l, in);
-	case LE_WAKE:
+	case EV_WAKEUP:
 		lat_worker_wake(l, in);
 		lat_vcpu_wake(l, in);
 		return 0;
@@ -401,7 +401,7 @@ static int feed_guest(struct lat *l, const struct lat_in *in)
 /* What means nothing else tells of a guest whose it is, whether preemption was off, and interrupts. */
 static int feed_other(struct lat *l, const struct tl_item *i)
 {
-	const struct lat_in in = { .kind = LE_NONE, .i = i, .t = i->host };
+	const struct lat_in in = { .kind = EV_NONE, .i = i, .t = i->host };
 
 	return i->src->guest ? feed_guest(l, &in) : 0;
 }

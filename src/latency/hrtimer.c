@@ -75,7 +75,7 @@ int lat_hrtimers_new(struct lat *l)
 		const struct tl_source *s = tl_source(l->t, i);
 		struct clocks *c = &l->hrtimers->clock[i];
 
-		if (!s->guest || s->qemu || !lat_decoder_has(l->dec[i], LE_HRTIMER_START))
+		if (!s->guest || s->qemu || !lat_decoder_has(l->dec[i], EV_HRTIMER_START))
 			continue;
 		c->has_mono = !cap_pieces_init(&c->mono, s->cap, CAP_CLOCK_MONO);
 		c->has_real = !cap_pieces_init(&c->real, s->cap, CAP_CLOCK_REALTIME);
@@ -232,9 +232,9 @@ int lat_hrtimer_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in
 	if (!l->o.want[LAT_TIMER] || in->i->unplaced)
 		return 0;
 	switch (in->kind) {
-	case LE_HRTIMER_START: return timer_start(l, v, in);
-	case LE_HRTIMER_EXPIRE: return timer_expire(l, v, in);
-	case LE_HRTIMER_CANCEL:
+	case EV_HRTIMER_START: return timer_start(l, v, in);
+	case EV_HRTIMER_EXPIRE: return timer_expire(l, v, in);
+	case EV_HRTIMER_CANCEL:
 		t = timer_find(l->hrtimers, v->vm, in->f[0]);
 		if (t)
 			t->cancelled = true;

@@ -328,17 +328,17 @@ int lat_io_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	if (in->i->unplaced)
 		return 0;
-	if (in->kind == LE_RQ_ISSUE)
+	if (in->kind == EV_RQ_ISSUE)
 		return issue(l, v, in);
-	return in->kind == LE_RQ_COMPLETE ? complete(l, v, in) : 0;
+	return in->kind == EV_RQ_COMPLETE ? complete(l, v, in) : 0;
 }
 
 static bool is_doorbell(const struct lat_in *in)
 {
 	switch (in->kind) {
-	case LE_FAST_MMIO: return true;
-	case LE_MMIO: return in->f[0] == 2 && (in->f[1] < APIC_BASE || in->f[1] >= APIC_BASE + APIC_SIZE);
-	case LE_PIO: return in->f[0] == 1;
+	case EV_FAST_MMIO: return true;
+	case EV_MMIO: return in->f[0] == 2 && (in->f[1] < APIC_BASE || in->f[1] >= APIC_BASE + APIC_SIZE);
+	case EV_PIO: return in->f[0] == 1;
 	default: return false;
 	}
 }
@@ -403,7 +403,7 @@ static void host_disk(struct lat *l, const struct lat_in *in)
 	lat_decode_text(l->dec[0], in, rwbs, sizeof(rwbs));
 	for (size_t i = 0; i < l->io->nreq; i++) {
 		struct request *r = &l->io->req[i];
-		bool begins = in->kind == LE_RQ_ISSUE;
+		bool begins = in->kind == EV_RQ_ISSUE;
 
 		if (!r->used || !r->t_doorbell || r->nsect != in->f[2] || r->rwbs[0] != rwbs[0])
 			continue;
@@ -415,7 +415,7 @@ static void host_disk(struct lat *l, const struct lat_in *in)
 	}
 	if (!one)
 		return;
-	if (in->kind == LE_RQ_ISSUE)
+	if (in->kind == EV_RQ_ISSUE)
 		one->t_disk = in->t;
 	else
 		one->t_disk_end = in->t;
@@ -428,9 +428,9 @@ void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		return;
 	if (v && v->io_pending && is_doorbell(in))
 		doorbell(l, v, in);
-	else if (v && in->kind == LE_USEREXIT)
+	else if (v && in->kind == EV_USER_EXIT)
 		vcpu_is_vmm(l, v, in->t);
-	else if (in->kind == LE_RQ_ISSUE || in->kind == LE_RQ_COMPLETE)
+	else if (in->kind == EV_RQ_ISSUE || in->kind == EV_RQ_COMPLETE)
 		host_disk(l, in);
 }
 
@@ -438,7 +438,7 @@ void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 
 static void qemu_takes(struct lat *l, uint64_t vm, const struct lat_in *in)
 {
-	bool read = in->kind == LE_Q_READ;
+	bool read = in->kind == EV_QEMU_READ;
 	struct request *one = NULL;
 
 	for (size_t i = 0; i < l->io->nreq; i++) {
@@ -479,7 +479,7 @@ void lat_io_qemu(struct lat *l, const struct lat_in *in)
 
 	if (!l->io->open || vm < 0 || in->i->unplaced)
 		return;
-	if (in->kind == LE_Q_DONE)
+	if (in->kind == EV_QEMU_DONE)
 		qemu_done(l, (uint64_t)vm, in);
 	else if ((in->has & 7) == 7)
 		qemu_takes(l, (uint64_t)vm, in);

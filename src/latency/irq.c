@@ -58,36 +58,36 @@ static bool by_irqfd(const struct lat_in *in)
 void lat_irq_raised(struct lat *l, const struct lat_in *in)
 {
 	switch (in->kind) {
-	case LE_MSI:
-	case LE_SET_IRQ:
-	case LE_IPI: break;
-	case LE_ACCEPT: /* one message may go to several vCPUs */
-	case LE_APICV_ACCEPT: return;
+	case EV_MSI:
+	case EV_SET_IRQ:
+	case EV_IPI: break;
+	case EV_ACCEPT: /* one message may go to several vCPUs */
+	case EV_APICV_ACCEPT: return;
 	default:
 		if (in->i->tid == l->raised.tid)
 			l->raised.valid = false;
 		return;
 	}
 	/* A line that is routed to a message makes both events: it began with the first. */
-	if (in->kind == LE_MSI && l->raised.valid && l->raised.line && l->raised.tid == in->i->tid &&
+	if (in->kind == EV_MSI && l->raised.valid && l->raised.line && l->raised.tid == in->i->tid &&
 	    l->raised.cpu == in->i->cpu && l->raised.vector < 0) {
 		l->raised.line = false;
 		l->raised.source = l->raised.source == SRC_LINE ? SRC_MSI : l->raised.source;
 		return;
 	}
 	l->raised.valid = true;
-	l->raised.line = in->kind == LE_SET_IRQ;
+	l->raised.line = in->kind == EV_SET_IRQ;
 	l->raised.tid = in->i->tid;
 	l->raised.cpu = in->i->cpu;
 	l->raised.vector = -1;
 	l->raised.t = in->t;
 	l->raised.has_wake = lat_worker_raises(l, in->i->tid, &l->raised.wake);
-	if (in->kind == LE_IPI)
+	if (in->kind == EV_IPI)
 		l->raised.source = SRC_IPI;
 	else if (by_irqfd(in))
 		l->raised.source = SRC_IRQFD;
 	else
-		l->raised.source = in->kind == LE_MSI ? SRC_MSI : SRC_LINE;
+		l->raised.source = in->kind == EV_MSI ? SRC_MSI : SRC_LINE;
 }
 
 /* The vCPU that an APIC belongs to; NULL when it never runs in this capture (whose ids are not trusted). */
@@ -150,7 +150,7 @@ int lat_irq_accept(struct lat *l, const struct lat_in *in)
 	c = chain_at(v, vector);
 	if (!c)
 		return -ENOMEM;
-	if (in->kind == LE_APICV_ACCEPT) {
+	if (in->kind == EV_APICV_ACCEPT) {
 		if (c->open && !c->posted) {
 			c->posted = true;
 			*irq_count(l, IRQ_POSTED) += 1;
@@ -313,7 +313,7 @@ static int handler_takes(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 
 static int handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
-	bool device = in->kind != LE_VECTOR_ENTRY;
+	bool device = in->kind != EV_VECTOR_ENTRY;
 	int vec = device ? device_vector(l, v, (int32_t)in->f[0]) : (uint8_t)in->f[0];
 	struct irq_chain *c;
 
@@ -349,7 +349,7 @@ static int handler_end(struct lat *l, struct lat_vcpu *v, const struct lat_in *i
 {
 	struct irq_chain *c = &v->running;
 
-	if (!c->open || (in->kind == LE_VECTOR_EXIT ? c->vector != (uint8_t)in->f[0] : c->irq != (int32_t)in->f[0]))
+	if (!c->open || (in->kind == EV_VECTOR_EXIT ? c->vector != (uint8_t)in->f[0] : c->irq != (int32_t)in->f[0]))
 		return 0;
 	c->t_end = in->t;
 	c->open = false;
@@ -364,7 +364,7 @@ static int guest_goes_on(struct lat *l, struct lat_vcpu *v, const struct lat_in 
 {
 	bool on = !(fmt_flags(in->i->src->fmt, in->i->rec) & FLAG_BUSY);
 
-	if (in->t > l->stop || (!on && in->kind != LE_SWITCH))
+	if (in->t > l->stop || (!on && in->kind != EV_SWITCH))
 		return 0;
 	return lat_irq_passed(l, v, in->t, -1, on);
 }
@@ -374,10 +374,10 @@ int lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (in->i->unplaced)
 		return 0;
 	switch (in->kind) {
-	case LE_VECTOR_ENTRY:
-	case LE_IRQ_ENTRY: return handler_begin(l, v, in);
-	case LE_VECTOR_EXIT:
-	case LE_IRQ_EXIT: return handler_end(l, v, in);
+	case EV_VECTOR_ENTRY:
+	case EV_IRQ_ENTRY: return handler_begin(l, v, in);
+	case EV_VECTOR_EXIT:
+	case EV_IRQ_EXIT: return handler_end(l, v, in);
 	default: return guest_goes_on(l, v, in);
 	}
 }

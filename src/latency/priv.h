@@ -16,28 +16,15 @@
 #ifndef KVMFT_LATENCY_PRIV_H
 #define KVMFT_LATENCY_PRIV_H
 
+#include "kvmft/events.h"
 #include "kvmft/latency.h"
-
-enum lat_ev {
-	LE_NONE,
-	/* host */
-	LE_ENTRY, LE_EXIT, LE_USEREXIT, LE_VCPU_WAKEUP, LE_PIO, LE_MMIO, LE_FAST_MMIO, LE_MSR,
-	LE_SET_IRQ, LE_MSI, LE_IPI, LE_ACCEPT, LE_APICV_ACCEPT, LE_INJ, LE_EOI,
-	/* both sides */
-	LE_SWITCH, LE_WAKE, LE_RQ_ISSUE, LE_RQ_COMPLETE,
-	/* guest */
-	LE_VECTOR_ENTRY, LE_VECTOR_EXIT, LE_IRQ_ENTRY, LE_IRQ_EXIT, LE_SOFTIRQ_ENTRY,
-	LE_SOFTIRQ_EXIT, LE_HRTIMER_START, LE_HRTIMER_CANCEL, LE_HRTIMER_EXPIRE,
-	/* QEMU's own */
-	LE_Q_READ, LE_Q_WRITE, LE_Q_DONE,
-};
 
 #define LAT_FIELDS 4
 #define TASK_REPORT 0x7fu /* prev_state: bits of sleep (include/linux/sched.h); above them 0x100, preempted */
 
 /* A record, as far as it matters here. Absent fields are 0 and not in `has`. */
 struct lat_in {
-	enum lat_ev kind;
+	enum event_role kind;
 	const struct tl_item *i;
 	uint64_t t; /* host TSC */
 	uint64_t f[LAT_FIELDS];
@@ -52,7 +39,7 @@ bool lat_decode(const struct lat_decoder *d, const struct tl_item *i, struct lat
 /* The same of an event of QEMU. */
 bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in);
 /* Whether the capture has the format of such an event. */
-bool lat_decoder_has(const struct lat_decoder *d, enum lat_ev kind);
+bool lat_decoder_has(const struct lat_decoder *d, enum event_role kind);
 /* The text field of the event (device or handler name, comm); "" when there is none. */
 void lat_decode_text(const struct lat_decoder *d, const struct lat_in *in, char *buf, size_t size);
 void lat_decoder_free(struct lat_decoder *d);

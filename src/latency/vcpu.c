@@ -103,17 +103,17 @@ int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (robbed(v))
 		ret = robbed_end(l, v, in->t);
 	switch (in->kind) {
-	case LE_ENTRY:
+	case EV_ENTRY:
 		v->entries++;
 		set_base(l, v, VS_GUEST, in->t);
 		break;
-	case LE_EXIT:
+	case EV_EXIT:
 		v->exit = in->t;
 		v->in_user = in->has & 4 && is_user(in->f[2]);
 		set_base(l, v, is_halt(in) ? VS_HALTED : VS_KERNEL, in->t);
 		break;
-	case LE_USEREXIT: set_base(l, v, VS_USER, in->t); break;
-	case LE_VCPU_WAKEUP: set_base(l, v, VS_KERNEL, in->t); break;
+	case EV_USER_EXIT: set_base(l, v, VS_USER, in->t); break;
+	case EV_VCPU_WAKEUP: set_base(l, v, VS_KERNEL, in->t); break;
 	default: set_state(l, v, v->base, in->t);
 	}
 	return ret;
@@ -210,7 +210,7 @@ void lat_vcpu_guest(struct lat_vcpu *v, const struct lat_in *in)
 
 	/* The upper half is of migration (since 5.12: tracing_gen_ctx_irq_test() in kernel/trace/trace.c). */
 	v->guest_preempt = fmt_preempt(s->fmt, in->i->rec) & 15;
-	if (in->kind == LE_SWITCH) {
+	if (in->kind == EV_SWITCH) {
 		v->guest_known = true;
 		v->guest_tid = (int32_t)in->f[2];
 		v->irq_depth = v->softirq_depth = 0;
@@ -220,12 +220,12 @@ void lat_vcpu_guest(struct lat_vcpu *v, const struct lat_in *in)
 		v->guest_tid = in->i->tid;
 	}
 	switch (in->kind) {
-	case LE_VECTOR_ENTRY:
-	case LE_IRQ_ENTRY: v->irq_depth++; break;
-	case LE_VECTOR_EXIT:
-	case LE_IRQ_EXIT: v->irq_depth -= v->irq_depth > 0; break;
-	case LE_SOFTIRQ_ENTRY: v->softirq_depth++; break;
-	case LE_SOFTIRQ_EXIT: v->softirq_depth -= v->softirq_depth > 0; break;
+	case EV_VECTOR_ENTRY:
+	case EV_IRQ_ENTRY: v->irq_depth++; break;
+	case EV_VECTOR_EXIT:
+	case EV_IRQ_EXIT: v->irq_depth -= v->irq_depth > 0; break;
+	case EV_SOFTIRQ_ENTRY: v->softirq_depth++; break;
+	case EV_SOFTIRQ_EXIT: v->softirq_depth -= v->softirq_depth > 0; break;
 	default: break;
 	}
 }
