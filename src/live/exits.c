@@ -65,11 +65,10 @@ static int prepare_events(struct exits_run *x)
 	ret = ret ? ret : session_formats(x->t, &x->events, &x->fmt, x->err);
 	if (ret)
 		return ret;
-	x->ev_exit = event_format(x->fmt, EV_EXIT);
-	x->ev_entry = event_format(x->fmt, EV_ENTRY);
-	if (!x->ev_exit || (x->o->time && !x->ev_entry))
+	if (!event_find(x->fmt, EV_EXIT, 0, &x->exit) ||
+	    (!event_find(x->fmt, EV_ENTRY, 0, &x->entry) && x->o->time))
 		return err_lack(x->err, EBADMSG, "the format of kvm_exit or kvm_entry cannot be understood");
-	exit_names_init(&x->names, x->ev_exit, NULL);
+	exit_names_init(&x->names, x->exit.ev, NULL);
 	x->isa = machine_isa(&x->names);
 	if (!x->o->time)
 		return 0;

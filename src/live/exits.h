@@ -69,7 +69,7 @@ struct exits_run {
 	struct kinst *k;
 	struct kevent_list events; /* kvm_exit, and kvm_entry for --time */
 	struct fmt *fmt;
-	const struct fmt_event *ev_exit, *ev_entry;
+	struct event_type exit, entry;
 	struct exit_names names;
 	enum exit_isa isa;
 	const char *clock; /* for --time; one that counts ns */
@@ -104,7 +104,7 @@ struct exits_run {
 
 /* What can be said without looking at the machine. */
 int exits_target_options(struct exits_run *x);
-/* Finds the target, and x->vms if there is one. After x->ev_exit is known. */
+/* Finds the target, and x->vms if there is one. After x->exit is known. */
 int exits_target_find(struct exits_run *x);
 /* For views: is this one of the target's threads? ctx is the exits_run. */
 bool exits_wanted(const void *ctx, const struct exits *e, const struct exits_thread *t);

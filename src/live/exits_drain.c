@@ -25,7 +25,6 @@ struct exits_drain {
 	struct subbuf_geom geom;
 	uint8_t *buf;	   /* one sub-buffer; for counts */
 	struct exits_pair pair;
-	struct fmt_field reason, vcpu, entry_vcpu;
 	uint16_t exit_id, entry_id;
 	uint64_t lost_in_band, damaged;
 };
@@ -56,16 +55,11 @@ static int drain_fields(struct exits_run *x)
 {
 	struct exits_drain *d = x->drain;
 
-	if (!fmt_field(x->ev_exit, "exit_reason", &d->reason))
+	if (!x->exit.f[0].size)
 		return err_lack(x->err, ENOENT, "kvm_exit of this kernel has no field exit_reason: "
 				"not an x86 machine?");
-	(void)fmt_field(x->ev_exit, "vcpu_id", &d->vcpu);
-	d->exit_id = fmt_id(x->ev_exit);
-	d->entry_id = d->exit_id;
-	if (x->ev_entry) {
-		d->entry_id = fmt_id(x->ev_entry);
-		(void)fmt_field(x->ev_entry, "vcpu_id", &d->entry_vcpu);
-	}
+	d->exit_id = fmt_id(x->exit.ev);
+	d->entry_id = x->entry.ev ? fmt_id(x->entry.ev) : d->exit_id;
 	return 0;
 }
 
@@ -155,7 +149,7 @@ static int take_exit(struct exits_run *x, const struct rec *rec, uint32_t tid)
 	uint64_t reason;
 	int ret;
 
-	if (!fmt_u64(x->fmt, &d->reason, rec, &reason)) {
+	if (!fmt_u64(x->fmt, &x->exit.f[0], rec, &reason)) {
 		d->damaged++;
 		return 0;
 	}
@@ -163,7 +157,7 @@ static int take_exit(struct exits_run *x, const struct rec *rec, uint32_t tid)
 	if (!ret && d->live)
 		ret = exits_pair_exit(&d->pair, tid, rec->ts, (uint32_t)reason);
 	if (!ret && x->table.nthread != threads)
-		take_vcpu(x, rec, &d->vcpu, tid);
+		take_vcpu(x, rec, &x->exit.f[3], tid);
 	return ret;
 }
 
@@ -178,8 +172,8 @@ static int take_event(struct exits_run *x, const struct rec *rec)
 		return take_exit(x, rec, (uint32_t)tid);
 	if (!d->live || rec->id != d->entry_id)
 		return 0;
-	if (!d->vcpu.size) /* before Linux 5.10 only the entry tells */
-		take_vcpu(x, rec, &d->entry_vcpu, (uint32_t)tid);
+	if (!x->exit.f[3].size) /* before Linux 5.10 only the entry tells */
+		take_vcpu(x, rec, &x->entry.f[0], (uint32_t)tid);
 	return exits_pair_entry(&d->pair, (uint32_t)tid, rec->ts);
 }
 

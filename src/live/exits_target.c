@@ -155,7 +155,6 @@ static int find_vcpu(struct exits_run *x, const struct vm *vm, bool alone)
 	struct exits_target *g = &x->target;
 	const struct vm_vcpu *v = NULL;
 	struct sbuf have = { 0 };
-	struct fmt_field field;
 	int ret;
 
 	if (!alone && !x->o->vm)
@@ -174,7 +173,7 @@ static int find_vcpu(struct exits_run *x, const struct vm *vm, bool alone)
 		return ret;
 	}
 	/* Best by the event's own word, which holds whatever thread runs the vCPU. */
-	if (alone && fmt_field(x->ev_exit, "vcpu_id", &field)) {
+	if (alone && x->exit.f[3].size) {
 		snprintf(g->filter, sizeof(g->filter), "vcpu_id==%" PRIu32, v->id);
 		return 0;
 	}
