@@ -294,7 +294,7 @@ bool fmt_has_plan(const struct fmt_event *e)
 
 	if (!lazy->tried) {
 		lazy->tried = true;
-		lazy->plan = fmt_plan_new(lazy->f, e);
+		lazy->plan = fmt_plan_new(lazy->f, e, NULL);
 		if (lazy->plan)
 			fmt_plan_quick(lazy->plan, lazy->e);
 	}

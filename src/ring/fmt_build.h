@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fmt_build.h: what the files that turn libtraceevent's parse of a print format into a plan
- * share; private to src/ring, and only for files that include event-parse.h.
+ * fmt_build.h: what the files between a print format and its plan share; private to src/ring, and
+ * only for files that may include event-parse.h.
+ *
+ * fmt_safe.c checks and regroups the text, libtraceevent parses it, and fmt_compile.c, fmt_expr.c
+ * and fmt_text.c turn its tree into a plan, whose names and texts stay in that tree.
  */
 #ifndef KVMFT_RING_FMT_BUILD_H
 #define KVMFT_RING_FMT_BUILD_H
@@ -10,26 +13,39 @@
 
 #include <event-parse.h>
 
+/*
+ * fmt_safe.c: adds e's print format, or "%s" of the one call at table_at, in words that
+ * libtraceevent cannot misread. False: it is not one that libtraceevent may be given.
+ */
+bool fmt_safe(const struct fmt_event *e, const char *table_at, struct sbuf *out) __must_check;
+/* The value of "{ }", which ends a table: a name, so that nothing equals it. */
+#define FMT_NO_VALUE "kvmft_no_value"
+
+/* Nothing here returns NULL: what went wrong is told by failed alone. */
 struct build {
 	struct fmt_plan *plan;
 	const struct fmt_event *e;
 	const struct fmt *f;
 	size_t nodes;
-	bool failed; /* once set, the plan is given up; nothing else needs a check */
+	bool failed;	    /* the plan is given up */
+	struct pnode spare; /* what then stands for every node */
 };
 
-/* fmt_expr.c: a new node, owned by the plan; NULL and b->failed when there are too many. */
+typedef struct pnode *build_fn(struct build *b, const struct tep_print_arg *arg);
+
+/* fmt_expr.c: a new node, owned by the plan */
 struct pnode *build_node(struct build *b, enum pkind kind);
-/* NULL, after setting b->failed. */
 struct pnode *build_fail(struct build *b);
-/* A field by name; dynamic ones are remembered, to be checked for each record. */
-const struct fmt_field *build_field(struct build *b, const char *name);
+/* A node about a field; dynamic ones are remembered, to be checked for each record. */
+struct pnode *build_field(struct build *b, enum pkind kind, const char *name);
 const char *build_dyn_name(const struct tep_print_arg *arg);
-/* The argument as a number; a missing one (the left side of a unary operator) is 0. */
-struct pnode *build_number(struct build *b, const struct tep_print_arg *arg);
-/* in as a number of that size and sign. */
+/* "?", of which the branches are numbers or texts */
+struct pnode *build_cond(struct build *b, const struct tep_print_arg *arg, build_fn *branch);
+/* in as a number of that size and sign */
 struct pnode *build_cast(struct build *b, struct pnode *in, uint16_t bytes, bool is_signed);
+/* The argument as a number; a missing one (the left side of a unary operator) is 0. */
+build_fn build_number;
 /* fmt_text.c: the argument as a text */
-struct pnode *build_text(struct build *b, const struct tep_print_arg *arg);
+build_fn build_text;
 
 #endif

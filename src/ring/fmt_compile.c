@@ -2,16 +2,13 @@
 /*
  * fmt_compile.c: from libtraceevent's parse of a print format to a plan.
  *
- * This file, fmt_expr.c and fmt_text.c alone include event-parse.h. libtraceevent parses; it never
- * sees an event. It was written for formats of the running kernel, so before it gets one from a
- * file the text is rebuilt from fields that were checked, and the print format must pass
- * fmt_check.c. Plugins are switched off: they are code from the user's home directory.
+ * Only the files that include fmt_build.h see event-parse.h. libtraceevent parses; it never sees an
+ * event. What it gets is written from fields that were checked and by fmt_safe.c. Plugins are
+ * switched off: they are code from the user's home directory.
  *
  * Anything these files do not know makes the whole event fall back to name=value pairs.
  */
 #include "fmt_build.h"
-
-#include "fmt_check.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -20,15 +17,11 @@
 
 static struct tep_handle *handle(struct fmt *f)
 {
-	struct tep_handle *tep = f->tep;
+	struct tep_handle *tep = f->tep ? f->tep : tep_alloc();
 
-	if (tep)
+	if (f->tep || !tep)
 		return tep;
-	tep = tep_alloc();
-	if (!tep)
-		return NULL;
-	tep_set_flag(tep, TEP_DISABLE_PLUGINS);
-	tep_set_flag(tep, TEP_DISABLE_SYS_PLUGINS);
+	tep_set_flag(tep, TEP_DISABLE_PLUGINS | TEP_DISABLE_SYS_PLUGINS);
 	tep_set_loglevel(TEP_LOG_NONE); /* what cannot be parsed is not worth a line on stderr */
 	tep_set_file_bigendian(tep, f->big_endian ? TEP_BIG_ENDIAN : TEP_LITTLE_ENDIAN);
 	tep_set_local_bigendian(tep, tep_is_bigendian() ? TEP_BIG_ENDIAN : TEP_LITTLE_ENDIAN);
@@ -44,45 +37,41 @@ void fmt_plan_close(struct fmt *f)
 	f->tep = NULL;
 }
 
-/* A format that says nothing but what was checked. */
-static char *clean_text(const struct fmt_event *e)
+/* A format that says nothing but what was checked; NULL when it may not be handed over. */
+static char *safe_format(const struct fmt_event *e, const char *table_at, int id)
 {
 	struct sbuf b = { 0 };
 	size_t i;
 
-	sbuf_addf(&b, "name: %s\nID: %u\nformat:\n", e->name, e->id);
+	sbuf_addf(&b, "name: %s\nID: %d\nformat:\n", e->name, id);
 	for (i = 0; i < e->nfld; i++) {
-		const struct fmt_field *f = &e->fld[i].f;
-		const char *decl = e->fld[i].decl;
+		const struct fmt_fld *fld = &e->fld[i];
 
-		if (i == e->ncommon)
-			sbuf_addc(&b, '\n');
-		sbuf_addf(&b, "\tfield:%.*s;\toffset:%u;\tsize:%u;\tsigned:%u;\n",
-			  (int)e->fld[i].decl_len, decl, f->off, f->size, f->is_signed);
+		sbuf_addf(&b, "%s\tfield:%.*s;\toffset:%u;\tsize:%u;\tsigned:%u;\n",
+			  i == e->ncommon ? "\n" : "", (int)fld->decl_len, fld->decl, fld->f.off,
+			  fld->f.size, fld->f.is_signed);
 	}
 	sbuf_add(&b, "\nprint fmt: ");
-	fmt_rewrite(&b, e->print);
+	if (!fmt_safe(e, table_at, &b)) {
+		sbuf_free(&b);
+		return NULL;
+	}
 	sbuf_addc(&b, '\n');
 	return sbuf_take(&b);
 }
 
-static struct tep_event *parse(struct fmt *f, const struct fmt_event *e)
+/* libtraceevent's parse, kept until fmt_plan_close(). */
+static const struct tep_event *parse(struct fmt *f, const struct fmt_event *e, const char *table_at)
 {
-	struct tep_handle *tep;
-	_cleanup_free_ char *text = NULL;
+	struct tep_handle *tep = handle(f);
+	int id = tep ? tep_get_events_count(tep) + 1 : 0; /* a text may be parsed more than once */
+	_cleanup_free_ char *text = id ? safe_format(e, table_at, id) : NULL;
 	struct tep_event *ev;
 
-	if (!fmt_print_ok(e) || !(tep = handle(f)))
-		return NULL;
-	text = clean_text(e);
 	if (!text || tep_parse_event(tep, text, strlen(text), e->sys))
 		return NULL;
-	ev = tep_find_event(tep, e->id);
-	if (!ev || strcmp(ev->name, e->name) || ev->id != e->id)
-		return NULL;
-	if (ev->flags & (int)(TEP_EVENT_FL_FAILED | TEP_EVENT_FL_ISBPRINT))
-		return NULL;
-	return ev;
+	ev = tep_find_event(tep, id);
+	return ev && !(ev->flags & (int)(TEP_EVENT_FL_FAILED | TEP_EVENT_FL_ISBPRINT)) ? ev : NULL;
 }
 
 /* ---- the format string ---- */
@@ -202,25 +191,18 @@ static const char *conversion(struct build *b, const char *f, const struct tep_p
 		return f;
 	}
 	if (s->spec.star) {
-		s->star = *arg ? build_number(b, *arg) : NULL;
+		s->star = build_number(b, *arg);
 		*arg = *arg ? (*arg)->next : NULL;
 	}
-	if (!*arg || (s->spec.star && !s->star)) {
-		b->failed = true;
-		return f;
-	}
-	s = &b->plan->seg[b->plan->nseg - 1];
 	s->arg = s->spec.conv == 's' ? build_text(b, *arg) : build_number(b, *arg);
-	if (!s->arg)
-		b->failed = true;
-	*arg = (*arg)->next;
+	*arg = *arg ? (*arg)->next : NULL;
 	return f;
 }
 
-struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e)
+struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const char *table_at)
 {
 	struct build b = { .e = e, .f = f };
-	const struct tep_event *ev = parse(f, e);
+	const struct tep_event *ev = parse(f, e, table_at);
 	const struct tep_print_arg *arg;
 	const char *p;
 

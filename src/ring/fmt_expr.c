@@ -12,12 +12,10 @@
 
 struct pnode *build_node(struct build *b, enum pkind kind)
 {
-	struct pnode *n = b->nodes++ < MAX_NODES ? calloc(1, sizeof(*n)) : NULL;
+	struct pnode *n = !b->failed && b->nodes++ < MAX_NODES ? calloc(1, sizeof(*n)) : NULL;
 
-	if (!n) {
-		b->failed = true;
-		return NULL;
-	}
+	if (!n)
+		return build_fail(b);
 	n->kind = kind;
 	n->owned = b->plan->nodes;
 	b->plan->nodes = n;
@@ -27,23 +25,18 @@ struct pnode *build_node(struct build *b, enum pkind kind)
 struct pnode *build_fail(struct build *b)
 {
 	b->failed = true;
-	return NULL;
+	return &b->spare;
 }
 
-static struct pnode *constant(struct build *b, uint64_t v, uint8_t bytes, bool is_signed)
+static const struct ptype type_int = { 4, true };
+
+static struct pnode *constant(struct build *b, uint64_t v, struct ptype type)
 {
 	struct pnode *n = build_node(b, P_CONST);
 
-	if (!n)
-		return NULL;
 	n->val = v;
-	n->type = (struct ptype){ bytes, is_signed };
+	n->type = type;
 	return n;
-}
-
-static struct pnode *zero(struct build *b)
-{
-	return constant(b, 0, 4, true);
 }
 
 /* Its type is the first of int, long, long long that holds it; unsigned ones if so written. */
@@ -62,59 +55,11 @@ static struct pnode *literal_number(struct build *b, const char *text)
 	if (errno || end[strspn(end, "uUlL")])
 		return build_fail(b);
 	if (!lng && !uns && v <= INT32_MAX)
-		return constant(b, v, 4, true);
+		return constant(b, v, type_int);
 	if (!lng && (uns || !dec) && v <= UINT32_MAX)
-		return constant(b, v, 4, false);
-	return constant(b, v, 8, !uns && v <= INT64_MAX);
+		return constant(b, v, (struct ptype){ 4, false });
+	return constant(b, v, (struct ptype){ 8, !uns && v <= INT64_MAX });
 }
-
-const struct fmt_field *build_field(struct build *b, const char *name)
-{
-	const struct fmt_fld *fld = name ? fmt_find_fld(b->e, name, strlen(name)) : NULL;
-	struct fmt_field *dyn;
-
-	if (!fld) {
-		b->failed = true;
-		return NULL;
-	}
-	if (fld->f.is_dynamic) {
-		dyn = array_grow(&b->plan->dyn, b->plan->ndyn, &b->plan->dyn_cap, sizeof(*dyn));
-		if (!dyn) {
-			b->failed = true;
-			return NULL;
-		}
-		*dyn = fld->f;
-		b->plan->ndyn++;
-	}
-	return &fld->f;
-}
-
-const char *build_dyn_name(const struct tep_print_arg *arg)
-{
-	return arg->dynarray.field ? arg->dynarray.field->name : NULL;
-}
-
-static enum pop op_code(const char *op)
-{
-	static const struct {
-		const char *text;
-		enum pop op;
-	} ops[] = {
-		{ "|", OP_OR },	  { "||", OP_LOR }, { "&", OP_AND }, { "&&", OP_LAND },
-		{ "<<", OP_SHL }, { ">>", OP_SHR }, { "<", OP_LT },  { "<=", OP_LE },
-		{ ">", OP_GT },	  { ">=", OP_GE },  { "==", OP_EQ }, { "!=", OP_NE },
-		{ "+", OP_ADD },  { "-", OP_SUB },  { "*", OP_MUL }, { "/", OP_DIV },
-		{ "%", OP_MOD },  { "!", OP_NOT },  { "~", OP_INV },
-	};
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(ops); i++)
-		if (!strcmp(ops[i].text, op))
-			return ops[i].op;
-	return OP_NONE;
-}
-
-static const struct ptype type_int = { 4, true };
 
 /* Smaller ones become int: every value of theirs fits. */
 static struct ptype promoted(unsigned int bytes, bool is_signed)
@@ -139,13 +84,12 @@ static bool named_type(const struct build *b, const char *type, uint16_t *bytes,
 		uint16_t bytes;
 		bool is_signed;
 	} known[] = {
-		{ "u8", 1, false },  { "s8", 1, true },	      { "char", 1, true },
-		{ "u16", 2, false }, { "s16", 2, true },      { "short", 2, true },
-		{ "u32", 4, false }, { "s32", 4, true },      { "int", 4, true },
-		{ "u64", 8, false }, { "s64", 8, true },      { "long long", 8, true },
-		{ "bool", 1, false }, { "long", lng, true },  { "long int", lng, true },
-		{ "unsigned", 4, false }, { "long long int", 8, true },
-		{ "size_t", lng, false }, { "uintptr_t", lng, false }, { "pid_t", 4, true },
+		{ "u8", 1, false }, { "s8", 1, true }, { "char", 1, true }, { "bool", 1, false },
+		{ "u16", 2, false }, { "s16", 2, true }, { "short", 2, true }, { "pid_t", 4, true },
+		{ "u32", 4, false }, { "s32", 4, true }, { "int", 4, true }, { "unsigned", 4, false },
+		{ "u64", 8, false }, { "s64", 8, true }, { "long long", 8, true },
+		{ "long long int", 8, true }, { "long", lng, true }, { "long int", lng, true },
+		{ "size_t", lng, false }, { "uintptr_t", lng, false },
 	};
 	bool uns = str_starts(type, "unsigned ");
 	size_t i;
@@ -156,121 +100,117 @@ static bool named_type(const struct build *b, const char *type, uint16_t *bytes,
 		type += strlen("signed ");
 	else if (str_starts(type, "__") && (type[2] == 'u' || type[2] == 's'))
 		type += 2; /* __u32 */
-	for (i = 0; i < ARRAY_SIZE(known); i++) {
-		if (strcmp(known[i].type, type))
-			continue;
-		*bytes = known[i].bytes;
-		*is_signed = known[i].is_signed && !uns;
-		return true;
-	}
-	return false;
+	for (i = 0; i < ARRAY_SIZE(known) && strcmp(known[i].type, type); i++)
+		;
+	if (i == ARRAY_SIZE(known))
+		return false;
+	*bytes = known[i].bytes;
+	*is_signed = known[i].is_signed && !uns;
+	return true;
+}
+
+struct pnode *build_field(struct build *b, enum pkind kind, const char *name)
+{
+	const struct fmt_fld *fld = name ? fmt_find_fld(b->e, name, strlen(name)) : NULL;
+	struct pnode *n = fld ? build_node(b, kind) : build_fail(b);
+	struct fmt_field *dyn;
+
+	if (b->failed)
+		return n;
+	n->fld = fld->f;
+	n->off = fld->f.off;
+	n->size = fld->f.size;
+	n->is_signed = fld->f.is_signed;
+	if (!fld->f.is_dynamic)
+		return n;
+	dyn = array_grow(&b->plan->dyn, b->plan->ndyn, &b->plan->dyn_cap, sizeof(*dyn));
+	if (!dyn)
+		return build_fail(b);
+	*dyn = fld->f;
+	b->plan->ndyn++;
+	return n;
+}
+
+const char *build_dyn_name(const struct tep_print_arg *arg)
+{
+	return arg->dynarray.field ? arg->dynarray.field->name : NULL;
 }
 
 static struct pnode *number_field(struct build *b, const char *name)
 {
-	const struct fmt_field *f = build_field(b, name);
-	struct pnode *n;
+	struct pnode *n = build_field(b, P_FIELD, name);
 
-	if (!f)
-		return NULL;
-	if (!fmt_is_number(f->size))
-		return zero(b); /* libtraceevent reads 0, too */
-	n = build_node(b, P_FIELD);
-	if (!n)
-		return NULL;
-	n->off = f->off;
-	n->size = f->size;
-	n->is_signed = f->is_signed;
-	n->type = promoted(f->size, f->is_signed);
+	if (!fmt_is_number(n->size))
+		n->kind = P_CONST; /* 0, as libtraceevent reads it */
+	n->type = n->kind == P_CONST ? type_int : promoted(n->size, n->is_signed);
 	return n;
 }
 
 static struct pnode *number_element(struct build *b, const struct tep_print_arg *arg)
 {
 	const struct tep_print_arg *left = arg->op.left;
-	const struct fmt_field *f;
 	struct pnode *n;
 
 	/* A dynamic array would need its element size, and a cast its pointer type. */
-	if (!left || left->type != TEP_PRINT_FIELD)
+	if (left->type != TEP_PRINT_FIELD)
 		return build_fail(b);
-	f = build_field(b, left->field.name);
-	if (f && f->is_array && !f->is_dynamic && !fmt_is_number(f->elem))
-		return zero(b);
-	n = build_node(b, P_ELEMENT);
-	if (!f || !n || !f->is_array || f->is_dynamic)
+	n = build_field(b, P_ELEMENT, left->field.name);
+	if (!n->fld.is_array || n->fld.is_dynamic)
 		return build_fail(b);
-	n->fld = *f;
-	n->type = promoted(f->elem, f->is_signed);
+	if (!fmt_is_number(n->fld.elem))
+		return constant(b, 0, type_int);
+	n->type = promoted(n->fld.elem, n->is_signed);
 	n->a = build_number(b, arg->op.right);
-	return n->a ? n : build_fail(b);
+	return n;
 }
 
 /* Types of a binary node whose operands and operator are known. */
 static void set_types(struct pnode *n)
 {
-	static const struct ptype widest = { 8, false };
-	struct ptype both = common_type(n->a->type, n->b->type);
+	bool shift = n->op == OP_SHL || n->op == OP_SHR;
+	bool logic = n->op == OP_NOT || n->op == OP_LOR || n->op == OP_LAND; /* of whether it is 0 */
+	bool compare = !shift && strchr("<>=!", (char)(n->op >> 8));
 
-	switch (n->op) {
-	case OP_NOT:
-	case OP_LOR:
-	case OP_LAND: /* only whether they are 0 */
-		n->in = widest;
-		n->type = type_int;
-		break;
-	case OP_LT:
-	case OP_LE:
-	case OP_GT:
-	case OP_GE:
-	case OP_EQ:
-	case OP_NE:
-		n->in = both;
-		n->type = type_int;
-		break;
-	case OP_SHL:
-	case OP_SHR:
-		n->in = n->type = n->a->type;
-		break;
-	default:
-		n->in = n->type = both;
-	}
+	n->in = logic ? (struct ptype){ 8, false } :
+		shift ? n->a->type : common_type(n->a->type, n->b->type);
+	n->type = logic || compare ? type_int : n->in;
+}
+
+struct pnode *build_cond(struct build *b, const struct tep_print_arg *arg, build_fn *branch)
+{
+	const struct tep_print_arg *alt = arg->op.right;
+	bool ok = alt && alt->type == TEP_PRINT_OP;
+	struct pnode *n = ok ? build_node(b, P_COND) : build_fail(b);
+
+	if (b->failed)
+		return n;
+	n->a = build_number(b, arg->op.left);
+	n->b = branch(b, alt->op.left);
+	n->c = branch(b, alt->op.right);
+	n->type = common_type(n->b->type, n->c->type);
+	return n;
 }
 
 static struct pnode *number_op(struct build *b, const struct tep_print_arg *arg)
 {
-	const struct tep_print_arg *alt = arg->op.right;
-	bool cond = !strcmp(arg->op.op, "?");
+	const char *op = arg->op.op;
 	struct pnode *n;
 
-	if (!strcmp(arg->op.op, "["))
+	if (*op == '[')
 		return number_element(b, arg);
-	if (!alt || (cond && (alt->type != TEP_PRINT_OP || strcmp(alt->op.op, ":"))))
-		return build_fail(b);
-	n = build_node(b, cond ? P_COND : P_BINARY);
-	if (!n)
-		return NULL;
-	if (cond) {
-		n->a = build_number(b, arg->op.left);
-		n->b = build_number(b, alt->op.left);
-		n->c = build_number(b, alt->op.right);
-		if (!n->a || !n->b || !n->c)
-			return build_fail(b);
-		n->type = common_type(n->b->type, n->c->type);
-		return n;
-	}
-	n->op = op_code(arg->op.op);
+	if (*op == '?')
+		return build_cond(b, arg, build_number);
+	n = build_node(b, P_BINARY);
+	n->op = (enum pop)OP(op[0], op[1]);
 	n->a = build_number(b, arg->op.left);
-	n->b = build_number(b, alt);
-	if (n->op == OP_NONE || !n->a || !n->b)
-		return build_fail(b);
+	n->b = build_number(b, arg->op.right);
 	set_types(n);
-	if (n->a->kind == P_CONST && n->b->kind == P_CONST) {
-		if ((n->op == OP_DIV || n->op == OP_MOD) && !n->b->val)
-			return build_fail(b);
-		n->val = plan_apply(n->op, n->in, n->a->val, n->b->val);
-		n->kind = P_CONST;
-	}
+	if (b->failed || n->a->kind != P_CONST || n->b->kind != P_CONST)
+		return n;
+	if ((n->op == OP_DIV || n->op == OP_MOD) && !n->b->val)
+		return build_fail(b);
+	n->val = plan_apply(n->op, n->in, n->a->val, n->b->val);
+	n->kind = P_CONST;
 	return n;
 }
 
@@ -279,13 +219,9 @@ struct pnode *build_cast(struct build *b, struct pnode *in, uint16_t bytes, bool
 	struct ptype type = promoted(bytes, is_signed);
 	struct pnode *n;
 
-	if (!in)
-		return NULL;
 	if (in->kind == P_CONST)
-		return constant(b, plan_fit(in->val, bytes, is_signed), type.bytes, type.is_signed);
+		return constant(b, plan_fit(in->val, bytes, is_signed), type);
 	n = build_node(b, P_CAST);
-	if (!n)
-		return NULL;
 	n->a = in;
 	n->size = bytes;
 	n->is_signed = is_signed;
@@ -295,8 +231,8 @@ struct pnode *build_cast(struct build *b, struct pnode *in, uint16_t bytes, bool
 
 static struct pnode *number_cast(struct build *b, const struct tep_print_arg *arg)
 {
-	const char *type = arg->typecast.type ? arg->typecast.type : "";
 	struct pnode *in = build_number(b, arg->typecast.item);
+	const char *type = arg->typecast.type;
 	bool is_signed;
 	uint16_t bytes;
 
@@ -307,16 +243,15 @@ static struct pnode *number_cast(struct build *b, const struct tep_print_arg *ar
 
 struct pnode *build_number(struct build *b, const struct tep_print_arg *arg)
 {
-	const struct fmt_field *f;
 	struct pnode *n;
 
 	if (b->failed || !arg)
-		return arg ? NULL : zero(b); /* the left side of a unary operator */
+		return build_fail(b);
 	switch (arg->type) {
-	case TEP_PRINT_NULL:
-		return zero(b);
+	case TEP_PRINT_NULL: /* the left side of a unary operator */
+		return constant(b, 0, type_int);
 	case TEP_PRINT_ATOM:
-		return arg->atom.atom ? literal_number(b, arg->atom.atom) : build_fail(b);
+		return literal_number(b, arg->atom.atom);
 	case TEP_PRINT_FIELD:
 		return number_field(b, arg->field.name);
 	case TEP_PRINT_TYPE:
@@ -324,11 +259,7 @@ struct pnode *build_number(struct build *b, const struct tep_print_arg *arg)
 	case TEP_PRINT_OP:
 		return number_op(b, arg);
 	case TEP_PRINT_DYNAMIC_ARRAY_LEN:
-		f = build_field(b, build_dyn_name(arg));
-		n = build_node(b, P_DYNLEN);
-		if (!f || !n)
-			return NULL;
-		n->fld = *f;
+		n = build_field(b, P_DYNLEN, build_dyn_name(arg));
 		n->type = (struct ptype){ 4, false };
 		return n;
 	default:

@@ -54,7 +54,6 @@ uint64_t plan_apply(enum pop op, struct ptype t, uint64_t a, uint64_t b)
 	case OP_LAND: return a && b;
 	case OP_OR: return a | b;
 	case OP_AND: return a & b;
-	case OP_XOR: return a ^ b;
 	case OP_INV: return plan_fit(~b, t.bytes, t.is_signed);
 	case OP_ADD: return plan_fit(a + b, t.bytes, t.is_signed);
 	case OP_SUB: return plan_fit(a - b, t.bytes, t.is_signed);
@@ -118,16 +117,10 @@ static void plan_address(struct pout *out, uint64_t v)
 	out->p = put_hex(out->p, v);
 }
 
-static const struct psym *find_symbol(const struct pnode *n, int64_t v)
+const struct psym *plan_symbol(const struct pnode *n, int64_t v)
 {
-	size_t lo = 0, hi = n->nsym, i;
+	size_t lo = 0, hi = n->nsym;
 
-	if (!n->sorted) {
-		for (i = 0; i < n->nsym; i++)
-			if (n->sym[i].val == v)
-				return &n->sym[i];
-		return NULL;
-	}
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
@@ -142,7 +135,7 @@ static const struct psym *find_symbol(const struct pnode *n, int64_t v)
 static void print_symbol(const struct pnode *n, const struct pspec *spec, uint64_t v,
 			 struct pout *out)
 {
-	const struct psym *s = find_symbol(n, (int64_t)v);
+	const struct psym *s = plan_symbol(n, (int64_t)v);
 
 	if (s)
 		plan_text(out, spec, s->str, s->len);
@@ -313,16 +306,13 @@ void plan_segment(const struct pseg *s, const struct fmt *f, const struct rec *r
 void fmt_plan_free(struct fmt_plan *p)
 {
 	struct pnode *n, *next;
-	size_t i, k;
+	size_t i;
 
 	if (!p)
 		return;
 	for (n = p->nodes; n; n = next) {
 		next = n->owned;
-		for (k = 0; k < n->nsym; k++)
-			free((char *)n->sym[k].str);
 		free(n->sym);
-		free(n->text);
 		free(n);
 	}
 	for (i = 0; i < p->nseg; i++)

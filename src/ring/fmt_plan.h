@@ -33,9 +33,15 @@ enum pkind {
 	P_ARRAY,   /* a elements of b bytes of fld */
 };
 
+/* Operators, by their characters. */
+#define OP(a, b) ((a) << 8 | (b))
+
 enum pop {
-	OP_NONE, OP_NOT, OP_INV, OP_OR, OP_LOR, OP_AND, OP_LAND, OP_XOR, OP_SHL, OP_SHR, OP_LT,
-	OP_LE, OP_GT, OP_GE, OP_EQ, OP_NE, OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_MOD,
+	OP_NOT = OP('!', 0), OP_INV = OP('~', 0), OP_OR = OP('|', 0), OP_LOR = OP('|', '|'),
+	OP_AND = OP('&', 0), OP_LAND = OP('&', '&'), OP_SHL = OP('<', '<'), OP_SHR = OP('>', '>'),
+	OP_LT = OP('<', 0), OP_LE = OP('<', '='), OP_GT = OP('>', 0), OP_GE = OP('>', '='),
+	OP_EQ = OP('=', '='), OP_NE = OP('!', '='), OP_ADD = OP('+', 0), OP_SUB = OP('-', 0),
+	OP_MUL = OP('*', 0), OP_DIV = OP('/', 0), OP_MOD = OP('%', 0),
 };
 
 /*
@@ -63,11 +69,10 @@ struct pnode {
 	uint64_t val;
 	struct fmt_field fld;
 	const struct pnode *a, *b, *c;
-	char *text;
+	const char *text;
 	size_t len;
-	struct psym *sym;
+	struct psym *sym; /* P_SYMBOL: sorted by value */
 	size_t nsym;
-	bool sorted;	     /* P_SYMBOL: sym is sorted by value */
 	struct pnode *owned; /* list of all nodes, for freeing */
 };
 
@@ -194,6 +199,8 @@ bool plan_lower(struct fmt_plan *p, const struct fmt *f) __must_check;
 /* fmt_plan.c: one segment, literal or conversion. */
 void plan_segment(const struct pseg *s, const struct fmt *f, const struct rec *rec,
 		  struct pout *out);
+/* The entry of a P_SYMBOL with that value, or NULL. */
+const struct psym *plan_symbol(const struct pnode *n, int64_t v);
 /* Value of a number expression. */
 uint64_t plan_eval(const struct pnode *n, const struct fmt *f, const struct rec *rec);
 /* What C gives for a op b once both have type t; of a shift, t is the type of a. */

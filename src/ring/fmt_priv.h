@@ -18,17 +18,6 @@ struct fmt_fld {
 	struct fmt_field f;
 };
 
-/* One __print_symbolic() table, sorted by value; equal values keep their order. */
-struct fmt_symtab {
-	const struct fmt_fld *field; /* the one it is applied to */
-	struct fmt_sym {
-		uint64_t value;
-		uint32_t order;
-		char *name;
-	} *sym;
-	size_t n, cap;
-};
-
 struct fmt_plan;
 
 /*
@@ -40,7 +29,7 @@ struct fmt_lazy {
 	struct fmt_event *e; /* whose this is */
 	struct fmt_plan *plan;
 	bool tried, tab_tried;
-	struct fmt_symtab *tab;
+	struct fmt_plan **tab;
 	size_t ntab, tab_cap;
 };
 
@@ -126,8 +115,11 @@ static inline uint64_t fmt_get(const void *p, uint32_t size, bool swap)
 	}
 }
 
-/* fmt_compile.c: NULL when the print format cannot be used (or out of memory). */
-struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e);
+/*
+ * fmt_compile.c: of the event's print format, or of "%s" with the one __print_symbolic() at table_at;
+ * NULL when it cannot be used (or out of memory).
+ */
+struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const char *table_at);
 /* fmt_print.c: makes known to e what fmt_print() asks of a plan. */
 void fmt_plan_quick(const struct fmt_plan *p, struct fmt_event *e);
 void fmt_plan_close(struct fmt *f); /* frees f->tep */

@@ -140,7 +140,7 @@ static void test_symbols(void **state __unused_arg)
 		   "print fmt: \"a, { 1, \\\"no\\\" } %s %s %s\", "
 		   "__print_symbolic((REC->r & (0xff)) , { -1, \"minus\" }, { (1 << 4) | 2, \"or\" },"
 		   " { 1 + 2 << 5, \"sum\" },"
-		   " { NAME, \"enum\" }, {0x5u,\"five\"}, {5, \"again\"}), "
+		   " { NAME, \"enum\" }, {0x5u,\"five\"}, {5, \"again\"}, { 6, \"in \" \"two\" }), "
 		   "unknown_func(REC->w), __print_symbolic(REC->r, { 1, \"second\" }), "
 		   "__print_symbolic(REC->w, { -1, \"wide\" }\n");
 	f = load(&c);
@@ -160,6 +160,7 @@ static void test_symbols(void **state __unused_arg)
 	assert_string_equal(fmt_symbol(e, "r", 0, 0x12), "or");
 	assert_string_equal(fmt_symbol(e, "r", 0, 0x60), "sum");
 	assert_string_equal(fmt_symbol(e, "r", 0, 5), "five");
+	assert_string_equal(fmt_symbol(e, "r", 0, 6), "in two");
 	assert_string_equal(fmt_symbol(e, "r", 1, 1), "second");
 	assert_string_equal(fmt_symbol(e, "w", 0, UINT64_MAX), "wide");
 	assert_null(fmt_symbol(e, "w", 0, 0xffffffff));
@@ -306,6 +307,31 @@ static void test_odd_sizes(void **state __unused_arg)
 	}
 }
 
+/* libtraceevent 1.7.1 divides while it parses, by 0 too. */
+static void test_constant_division(void **state __unused_arg)
+{
+	static const char *const print[] = {
+		"\"%d\", 5 / 0", "\"%d\", 1 ? 5 % (1 - 1) : 2", "\"%s\", __print_hex(REC->a, 4 / 0)",
+		"\"%s\", __print_symbolic(REC->a[0], { 5 / 0, \"x\" })",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(print); i++) {
+		struct capture c = { .long_size = 8 };
+		struct sbuf b = { 0 };
+		struct fmt *f;
+
+		sbuf_addf(&b, "name: x\nID: 7\nformat:\n" COMMON
+			  "\tfield:u8 a[4];\toffset:8;\tsize:4;\tsigned:0;\n\nprint fmt: %s\n", print[i]);
+		add_format(&c, "kvm", "x", b.s);
+		f = load(&c);
+		assert_false(fmt_has_plan(fmt_find(f, "kvm", "x")));
+		assert_null(fmt_symbol(fmt_find(f, "kvm", "x"), "a", 0, 0));
+		fmt_free(f);
+		free_formats(&c);
+		sbuf_free(&b);
+	}
+}
+
 /* Damaged format texts must cost their event at most. */
 static void test_mutated_formats(void **state __unused_arg)
 {
@@ -359,6 +385,7 @@ int main(void)
 		cmocka_unit_test(test_hostile_records),
 		cmocka_unit_test(test_declarations),
 		cmocka_unit_test(test_odd_sizes),
+		cmocka_unit_test(test_constant_division),
 		cmocka_unit_test(test_mutated_formats),
 	};
 

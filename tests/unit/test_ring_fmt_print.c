@@ -324,6 +324,13 @@ static void test_arithmetic(void **state __unused_arg)
 		{ "\"%d\", REC->u ? REC->a[0] : REC->a[1]", "11" },
 		{ "\"%d %d\", !REC->u ? 1 : REC->a[1] + 1, !REC->u ? 1 : 2 * REC->a[1]", "23 44" },
 		{ "\"%d\", !REC->u ? 1 : !REC->u ? 2 : -REC->a[0]", "-11" },
+		/* it binds what follows an operand with a sign to the sign, or turns it round */
+		{ "\"%d %d\", !!REC->u == 2, !!REC->u & 6", "0 0" },
+		{ "\"%d %d\", 2 * -REC->b + 1, - -REC->b - 1", "7 -4" },
+		{ "\"%d %d\", ~-REC->b + 1, 8 / -REC->b * 2", "-3 4" },
+		{ "\"%d\", REC->a[REC->u - 6] + REC->a[(0)]", "33" },
+		{ "\"%d\", __builtin_expect(REC->u == 7, 1) ? 2 : 3", "2" },
+		{ "\"%llx\", 1 << 31", "ffffffff80000000" },
 	};
 	uint8_t data[36] = { 0 };
 	struct rec rec = { .data = data, .len = sizeof(data), .id = 60001 };
