@@ -35,6 +35,7 @@ struct reader {
 };
 
 static bool cond(struct reader *r);
+static bool primary(struct reader *r);
 
 /* n bytes are good as they are. */
 static bool keep(struct reader *r, size_t n)
@@ -94,8 +95,8 @@ static bool strings(struct reader *r)
 	unsigned int n;
 
 	for (n = 0; next(r) == '"' && n < 64; n++) {
-		close = str_quoted_end(r->p, end);
-		if (close - r->p < 2 || close[-1] != '"')
+		close = str_quoted_end(r->p, end + 1);
+		if (close > end)
 			return false;
 		keep(r, (size_t)(close - r->p));
 	}
@@ -121,17 +122,6 @@ static bool field(struct reader *r)
 	next(r);
 	n = name_len(r->p);
 	return n && fmt_find_fld(r->e, r->p, n) && keep(r, n);
-}
-
-/* What an array printer works on. */
-static bool array(struct reader *r)
-{
-	static const char dynamic[] = "__get_dynamic_array(", fixed[] = "REC->";
-
-	next(r);
-	if (str_starts(r->p, fixed))
-		return keep(r, strlen(fixed)) && field(r);
-	return str_starts(r->p, dynamic) && keep(r, strlen(dynamic)) && field(r) && take(r, ')');
 }
 
 /* VALUE, "NAME" of a table: an expression, or one name that the kernel did not resolve. */
@@ -177,6 +167,7 @@ static const struct {
 } calls[] = {
 	{ "__print_symbolic", "(c,t)" },
 	{ "__print_flags", "(c,s,t)" },
+	{ "__get_dynamic_array", "(f)" }, /* of use for the next ones only */
 	{ "__print_hex", "(a,c)" },
 	{ "__print_hex_str", "(a,c)" },
 	{ "__print_array", "(a,c,c)" },
@@ -206,7 +197,7 @@ static bool arguments(struct reader *r, const char *args)
 		case 'n': ok = number(r); break;
 		case 's': ok = strings(r); break;
 		case 'f': ok = field(r); break;
-		case 'a': ok = array(r); break;
+		case 'a': ok = primary(r); break;
 		case 't': ok = table(r); break;
 		default: ok = take(r, *args) || (*args == ')' && end_of_text(r));
 		}

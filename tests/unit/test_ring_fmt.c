@@ -307,12 +307,13 @@ static void test_odd_sizes(void **state __unused_arg)
 	}
 }
 
-/* libtraceevent 1.7.1 divides while it parses, by 0 too. */
-static void test_constant_division(void **state __unused_arg)
+/* libtraceevent 1.7.1 divides while it parses, by 0 too; strings must end. */
+static void test_not_handed_over(void **state __unused_arg)
 {
 	static const char *const print[] = {
 		"\"%d\", 5 / 0", "\"%d\", 1 ? 5 % (1 - 1) : 2", "\"%s\", __print_hex(REC->a, 4 / 0)",
 		"\"%s\", __print_symbolic(REC->a[0], { 5 / 0, \"x\" })",
+		"\"the last quote belongs to the text \\\"", "\"x\" \"y\\",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(print); i++) {
@@ -385,7 +386,7 @@ int main(void)
 		cmocka_unit_test(test_hostile_records),
 		cmocka_unit_test(test_declarations),
 		cmocka_unit_test(test_odd_sizes),
-		cmocka_unit_test(test_constant_division),
+		cmocka_unit_test(test_not_handed_over),
 		cmocka_unit_test(test_mutated_formats),
 	};
 
