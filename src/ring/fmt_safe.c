@@ -253,7 +253,7 @@ static bool unary(struct reader *r)
 {
 	bool ok, prefix = next(r) && strchr("!~-", *r->p);
 
-	if (r->depth >= MAX_DEPTH || ++r->ops > MAX_OPS)
+	if (r->depth > MAX_DEPTH || ++r->ops > MAX_OPS)
 		return false;
 	if (!prefix && !cast(r))
 		return primary(r);

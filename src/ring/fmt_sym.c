@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#define MAX_TABLES 256
+#define MAX_TABLES 32 /* tried: libtraceevent keeps what it parses, good or not */
 
 /* The first field in an expression. */
 static const struct pnode *first_field(const struct pnode *n)
@@ -30,9 +30,10 @@ static void find_tables(struct fmt_lazy *lazy)
 {
 	const char *p = lazy->e->print, *end = p ? p + strlen(p) : NULL;
 	struct fmt_plan **slot;
+	unsigned int tried = 0;
 
 	lazy->tab_tried = true;
-	while (p < end && lazy->ntab < MAX_TABLES) {
+	while (p < end && tried < MAX_TABLES) {
 		if (*p == '"') {
 			p = str_quoted_end(p, end);
 			continue;
@@ -43,6 +44,7 @@ static void find_tables(struct fmt_lazy *lazy)
 				return;
 			*slot = fmt_plan_new(lazy->f, lazy->e, p);
 			lazy->ntab += *slot != NULL;
+			tried++;
 		}
 		p++;
 	}
