@@ -74,6 +74,7 @@ struct collect {
 	struct pair_events msr;
 	struct thread_turn *turn; /* by index of the thread in r */
 	size_t turn_cap;
+	uint64_t blind_until; /* host events were lost up to here */
 };
 
 static ssize_t thread_at(struct collect *c, int32_t tid)
@@ -92,9 +93,13 @@ static ssize_t thread_at(struct collect *c, int32_t tid)
 	return (ssize_t)r->nt++;
 }
 
-/* Host events were lost: from the last thing known on, every guest may have run. */
-static void collect_gap(struct collect *c)
+/*
+ * Host events were lost: from the last thing known on, every guest may have run, until the gap has ended and
+ * the thread is seen again. What other CPUs show in the meantime does not tell where it was on this one.
+ */
+static void collect_gap(struct collect *c, const struct tl_item *gap)
 {
+	c->blind_until = MAX(c->blind_until, gap->host + gap->width);
 	for (size_t i = 0; i < c->r->nt; i++)
 		if (c->turn[i].turn.state != TURN_UNKNOWN)
 			c->turn[i].turn = (struct vcpu_turn){ .state = TURN_IN_GUEST };
@@ -165,7 +170,7 @@ static int collect_item(struct collect *c, const struct tl_item *i)
 	uint64_t value;
 
 	if (i->kind == TL_GAP || i->kind == TL_DAMAGE)
-		collect_gap(c);
+		collect_gap(c, i);
 	if (i->kind != TL_EVENT || i->vcpu < 0 || !i->ev || i->marker)
 		return 0;
 	if (pair_match(&c->msr, i->src->fmt, i->ev, i->rec, &kind, &value) && kind == PAIR_DEADLINE)
@@ -174,7 +179,9 @@ static int collect_item(struct collect *c, const struct tl_item *i)
 	if (e == TURN_OTHER)
 		return 0;
 	thread = thread_at(c, i->tid);
-	return thread < 0 ? (int)thread : collect_turn(c, (size_t)thread, i, e);
+	if (thread < 0 || (c->blind_until && i->host <= c->blind_until))
+		return thread < 0 ? (int)thread : 0;
+	return collect_turn(c, (size_t)thread, i, e);
 }
 
 static int collect(struct collect *c, struct hostmap *map, struct kvmft_err *err)

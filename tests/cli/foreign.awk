@@ -4,18 +4,24 @@
 # events. Each vCPU thread has a CPU of the host for itself.
 #
 #	awk -f foreign.awk -v dir=DIR -v seed=N -v vms="NAME:OFFSET:TID,TID[:FROM:TO[:JUMP]] ..." [-v wakes=1]
-#		[-v windows=N] [-v regular=1] [-v comm=1]
+#		[-v windows=N] [-v regular=1] [-v comm=1] [-v lossy=1]
 #
 # writes DIR/host.txt and DIR/NAME.txt. A VM lives from window FROM to TO; half-way vCPU 0's TSC is moved by JUMP.
-# Guest events are in their windows by at least 300 cycles on either side. regular: all windows alike.
+# Guest events are in their windows by at least 300 cycles on either side. regular: all windows alike. lossy: for
+# 100 windows vCPU 0 moves to and fro between its CPU, whose events are lost, and another one, whose are not.
 
 function rnd(from, to) { return from + int(rand() * (to - from + 1)) }
+
+function host_of(cpu, text) {
+	if (cpu >= 0)
+		host(cpu " " text)
+}
 
 function host(text) { print text >(dir "/host.txt") }
 
 # One window of vCPU v of the VM, which begins at t; where it ends.
 function window(name, offset, cpu, v, tid, t,   n, k, at) {
-	host(sprintf("%d %.0f %d kvm_entry vcpu_id=%d", cpu, t, tid, v))
+	host_of(cpu, sprintf("%.0f %d kvm_entry vcpu_id=%d", t, tid, v))
 	at = t + 300
 	n = regular ? 2 : rnd(0, 3)
 	for (k = 0; k < n; k++) {
@@ -24,8 +30,15 @@ function window(name, offset, cpu, v, tid, t,   n, k, at) {
 		printf "%d %.0f %d irq:softirq_raise vec=%d\n", v, at + offset, 100 + v, k >(dir "/" name ".txt")
 	}
 	t = at + 300 + (regular ? 0 : rnd(0, 500))
-	host(sprintf("%d %.0f %d kvm_exit exit_reason=12 isa=1", cpu, t, tid))
+	host_of(cpu, sprintf("%.0f %d kvm_exit exit_reason=12 isa=1", t, tid))
 	return t
+}
+
+# Where window i of vCPU v is seen: on no CPU if it is lost.
+function seen_on(cpu, v, i) {
+	if (lossy && !v && i == 200)
+		host(cpu " gap 200")
+	return !lossy || v || i < 100 || i >= 200 ? cpu : i % 2 ? 15 : -1
 }
 
 function vm(spec, cpu,   f, tid, n, v, i, t, offset, from, to) {
@@ -39,7 +52,7 @@ function vm(spec, cpu,   f, tid, n, v, i, t, offset, from, to) {
 		for (i = from; i < to; i++) {
 			if (f[6] != "" && v == 0 && i == int((from + to) / 2))
 				offset += f[6]
-			t = window(f[1], offset, cpu + v, v, tid[v + 1], t)
+			t = window(f[1], offset, seen_on(cpu + v, v, i), v, tid[v + 1], t)
 			if (wakes && n > 1 && i % 5 == 0)
 				host(sprintf("%d %.0f %d sched:sched_waking pid=%d", cpu + v, t + 50, tid[v + 1],
 					     tid[(v + 1) % n + 1]))

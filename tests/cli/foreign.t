@@ -89,6 +89,17 @@ ok "... and is within it ($(cat "$out"))" test "$(cat "$out")" -ge 56999999400 -
 run "$kvmft" convert -i "$tmp/one/host.dat" --from guest-tsc --to host-tsc 50000000000
 status_is 1 "convert of the host's file alone: no offset"
 
+
+# ---- events of one CPU were lost, while others tell of the same vCPU ----
+
+for seed in 1 2 3; do
+	make "lossy$seed" "web:-7000000000:137,138" -v seed=$seed -v lossy=1
+	run "$kvmft" merge "$tmp/lossy$seed/host.dat" "$tmp/lossy$seed/web.dat"
+	status_is 3 "a host that lost events, seed $seed"
+	ok "... the offset" offset_near -7000000000
+	err_has "guest events checked, 0 outside their vCPU's windows, [0-9]+ not checkable" "... none outside"
+done
+
 # ---- two VMs, whose threads were made in turns ----
 
 make two "web:-7000000000:258,261 db:-9000000000:259,262" -v seed=2 -v wakes=1
