@@ -10,9 +10,9 @@
 need_recording record-flush
 plain=${KVMFT_PLAIN:-$kvmft}
 if [ "${CHECK_ALL:-0}" = 1 ]; then
-	kills=67 runs=100
+	kills=34 runs=100
 else
-	kills=2 runs=8
+	kills=1 runs=8
 fi
 
 # ---- the options ----
@@ -31,22 +31,38 @@ low='while :; do sleep 0.1; done'
 bursty='while :; do for i in 1 2 3 4 5 6 7 8; do sleep 0; done; sleep 0.3; done'
 full='while :; do sleep 0; done'
 
-# killed OPTION...: milliseconds of events that are there, of 3000 and more; how many; how many out of order.
+# killed NAME OPTION...: of a recording into NAME that is killed after 3 s, milliseconds of events that are there, how
+# many, and how many out of order.
 killed()
 {
-	rm -rf "$tmp/k"
-	"$plain" record --host -q -e sched:sched_switch -e sched:sched_waking -p "$vm" -o "$tmp/k" "$@" &
+	name=$1
+	shift
+	rm -rf "${tmp:?}/$name"
+	"$plain" record --host -q -e sched:sched_switch -e sched:sched_waking -p "$vm" -o "$tmp/$name" "$@" &
 	recorder=$!
-	wait_for_line "$tmp/k/meta"
+	wait_for_line "$tmp/$name/meta"
 	sleep 3
 	kill -KILL $recorder
 	wait $recorder 2>/dev/null
 	recorder=
-	"$plain" merge -q "$tmp/k" 2>"$tmp/merge.err" |
+	"$plain" merge -q "$tmp/$name" 2>"$tmp/$name.err" |
 		awk '{ for (i = 1; i <= NF; i++) if ($i ~ /^[0-9]+\.[0-9]+$/) { t = $i; n++; break } }
 			t < last { back++ }
 			{ last = t }
 			END { printf "%d %d %d\n", last * 1000, n, back }'
+}
+
+# two_killed OPTIONS OPTIONS: two at once; sets ms1, n1, back1 and ms2, n2, back2.
+two_killed()
+{
+	# shellcheck disable=SC2086 # words
+	killed one $1 >"$tmp/one.res" &
+	one=$!
+	# shellcheck disable=SC2086
+	killed two $2 >"$tmp/two.res"
+	wait $one
+	read -r ms1 n1 back1 <"$tmp/one.res"
+	read -r ms2 n2 back2 <"$tmp/two.res"
 }
 
 for rate in low bursty full; do
@@ -57,20 +73,17 @@ for rate in low bursty full; do
 	k=0
 	short=
 	while [ $k -lt $kills ]; do
-		# shellcheck disable=SC2046 # words
-		set -- $(killed --flush 500ms)
-		[ "$1" -ge 2000 ] && [ "$2" -gt 0 ] && [ "$3" = 0 ] || short="$short $1ms,$2,$3"
+		two_killed "--flush 500ms" "--flush 500ms"
+		[ "$ms1" -ge 2000 ] && [ "$n1" -gt 0 ] && [ "$back1" = 0 ] || short="$short $ms1 ms,$n1,$back1"
+		[ "$ms2" -ge 2000 ] && [ "$n2" -gt 0 ] && [ "$back2" = 0 ] || short="$short $ms2 ms,$n2,$back2"
 		k=$((k + 1))
 	done
-	is "$short" "" "$kills times SIGKILL at a $rate rate: no more than the last half second is missing"
+	is "$short" "" "$((2 * kills)) times SIGKILL at a $rate rate: no more than the last half second is missing"
 	if [ $rate = low ]; then
-		# shellcheck disable=SC2046
-		set -- $(killed --flush 0)
-		is "$2" 0 "... without --flush all is"
-		# shellcheck disable=SC2046
-		set -- $(killed --sync)
-		ok "... with the default one, and --sync, a second" test "$1" -ge 1500 -a "$2" -gt 0
-		is "$(find "$tmp/k" -name 'cpu*' -size +64k | wc -l | tr -d ' ')" 0 "... pieces become one sub-buffer"
+		two_killed "--flush 0" "--sync"
+		is "$n1" 0 "... without --flush all is"
+		ok "... with the default one, and --sync, a second" test "$ms2" -ge 1500 -a "$n2" -gt 0
+		is "$(find "$tmp/two" -name 'cpu*' -size +64k | wc -l | tr -d ' ')" 0 "... pieces become one sub-buffer"
 	fi
 	kill -KILL $vm
 	wait $vm 2>/dev/null
