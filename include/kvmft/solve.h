@@ -81,6 +81,12 @@ int solve_run_parts(struct solve *s, uint32_t vcpu, struct solve_part part[SOLVE
  * the host was recorded then? After a run.
  */
 bool solve_leaves(const struct solve *s, uint32_t vcpu, const struct solve_result *r);
+/*
+ * Events of a vCPU before and behind the only part that was found of it, which lie in a time of which no other vCPU
+ * has any event, though this one ran on while none of its events is placed there: its clock was moved, and nobody
+ * knows where to. After solve_run_parts(), with that vCPU.
+ */
+size_t solve_strays(const struct solve *s, uint32_t vcpu, const struct solve_part *part);
 /* Host times between which a result puts events of any vCPU into windows; from > to: none. After a run. */
 struct solve_span {
 	int64_t from, to;

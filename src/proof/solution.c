@@ -43,8 +43,10 @@ static int over_time(struct solve *s, struct solution_vcpu *o)
 	if (!o->part)
 		return -ENOMEM;
 	ret = solve_run_parts(s, o->id, o->part, &o->nparts, &o->left);
-	if (o->nparts == 1 && fits(&o->r))
-		o->nparts = o->left = 0; /* what it leaves has no place */
+	if (!ret && o->nparts == 1 && fits(&o->r)) {
+		o->left = solve_strays(s, o->id, o->part);
+		o->nparts = 0; /* what else it leaves has no place */
+	}
 	for (size_t i = 0; i < o->nparts; i++)
 		if (!i || o->part[i].r.inside > o->r.inside)
 			o->r = o->part[i].r;
@@ -82,9 +84,9 @@ static int find_own(struct solve *s, struct solution *out)
 		/* Two vCPUs of which nothing fits: it is not the time, but the wrong VM or rate. */
 		if (!ret && (out->n_own || i < 2))
 			ret = over_time(s, &o);
-		if (!ret && !o.r.found) {
+		if (!ret && (!o.r.found || (o.left && !o.nparts))) {
 			out->missed = o.id;
-			out->missed_why = o.r.why;
+			out->missed_why = o.r.found ? "it changed meanwhile, and the new one is ambiguous" : o.r.why;
 		}
 		if (ret)
 			free(o.part);
@@ -118,7 +120,8 @@ static void count_rest(struct solve *s, struct solution *out)
 	uint32_t sought = out->missed;
 	const char *why = out->missed_why;
 
-	out->missed_why = NULL;
+	if (!why || !has_own(out, sought))
+		out->missed_why = NULL;
 	for (size_t i = 0; out->r.found && i < solve_vcpus(s); i++) {
 		uint32_t id = solve_vcpu_id(s, i);
 		uint64_t inside, outside, absent = solve_absent(s, i, &out->r, &span);

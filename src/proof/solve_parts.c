@@ -380,6 +380,34 @@ static uint64_t parts_left(const struct parts *x)
 	return left;
 }
 
+/* Has another vCPU events, and none of them between those two? */
+static bool alone(const struct solve *s, const struct solve_vcpu *v, uint64_t from, uint64_t to)
+{
+	size_t others = 0;
+
+	for (size_t i = 0; i < s->nv; i++) {
+		const struct solve_vcpu *o = &s->v[i];
+
+		for (size_t k = 0; o != v && k < o->ne; k++, others++)
+			if (o->e[k] - from <= to - from)
+				return false;
+	}
+	return others >= PART_MIN;
+}
+
+size_t solve_strays(const struct solve *s, uint32_t vcpu, const struct solve_part *p)
+{
+	struct parts x = { .s = s, .v = solve_find(s, vcpu) };
+	const uint64_t *e = x.v->e;
+	size_t strays = 0;
+
+	if (room_before(&x, p, 0) && alone(s, x.v, e[0], e[p->first - 1]))
+		strays += p->first;
+	if (room_behind(&x, p, x.v->ne) && alone(s, x.v, e[p->last], e[x.v->ne - 1]))
+		strays += x.v->ne - p->last;
+	return strays;
+}
+
 int solve_run_parts(struct solve *s, uint32_t vcpu, struct solve_part part[SOLVE_PARTS], size_t *n,
 		    uint64_t *left)
 {

@@ -4,11 +4,12 @@
 # events. Each vCPU thread has a CPU of the host for itself.
 #
 #	awk -f foreign.awk -v dir=DIR -v seed=N -v vms="NAME:OFFSET:TID,TID[:FROM:TO[:JUMP]] ..." [-v wakes=1]
-#		[-v windows=N] [-v regular=1] [-v comm=1] [-v lossy=1]
+#		[-v windows=N] [-v regular=1] [-v comm=1] [-v lossy=1] [-v vague=1]
 #
 # writes DIR/host.txt and DIR/NAME.txt. A VM lives from window FROM to TO; half-way vCPU 0's TSC is moved by JUMP.
 # Guest events are in their windows by at least 300 cycles on either side. regular: all windows alike. lossy: for
-# 100 windows vCPU 0 moves to and fro between its CPU, whose events are lost, and another one, whose are not.
+# 100 windows vCPU 0 moves to and fro between its CPU, whose events are lost, and another one, whose are not. vague:
+# TSC is moved when three quarters have passed, and from then on all windows of vCPU 0 are alike.
 
 function rnd(from, to) { return from + int(rand() * (to - from + 1)) }
 
@@ -50,14 +51,17 @@ function vm(spec, cpu,   f, tid, n, v, i, t, offset, from, to) {
 		offset = f[2]
 		t = 20000000000 + from * 40000 + v * 1000
 		for (i = from; i < to; i++) {
-			if (f[6] != "" && v == 0 && i == int((from + to) / 2))
+			if (f[6] != "" && v == 0 && i == int(from + (to - from) * at)) {
 				offset += f[6]
+				regular = vague
+			}
 			t = window(f[1], offset, seen_on(cpu + v, v, i), v, tid[v + 1], t)
 			if (wakes && n > 1 && i % 5 == 0)
 				host(sprintf("%d %.0f %d sched:sched_waking pid=%d", cpu + v, t + 50, tid[v + 1],
 					     tid[(v + 1) % n + 1]))
 			t += regular ? 30000 : rnd(1, 8) == 1 ? rnd(60000, 300000) : rnd(2000, 15000)
 		}
+		regular = regular && !vague
 	}
 	return n
 }
@@ -65,6 +69,7 @@ function vm(spec, cpu,   f, tid, n, v, i, t, offset, from, to) {
 BEGIN {
 	srand(seed)
 	windows = windows ? windows : 400
+	at = vague ? 0.75 : 0.5
 	count = split(vms, spec, " ")
 	cpu = 0
 	for (s = 1; s <= count; s++)

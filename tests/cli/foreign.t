@@ -100,6 +100,17 @@ for seed in 1 2 3; do
 	err_has "guest events checked, 0 outside their vCPU's windows, [0-9]+ not checkable" "... none outside"
 done
 
+
+# ---- the TSC was moved by a minute, and the rest of the host's record is too regular to say so ----
+
+make vague "web:-7000000000:137,138:::148996237939" -v seed=1 -v vague=1 -v windows=1600
+run "$kvmft" merge "$tmp/vague/host.dat" "$tmp/vague/web.dat"
+status_is 4 "an offset that changed to nobody knows what"
+err_has "that of vCPU 0: it changed meanwhile, and the new one is ambiguous" "... is not taken for one that did not"
+run "$kvmft" verify "$tmp/vague/host.dat" "$tmp/vague/web.dat"
+status_is 4 "... verify"
+out_has "vCPU 0: no offset found: it changed meanwhile" "... says why"
+
 # ---- two VMs, whose threads were made in turns ----
 
 make two "web:-7000000000:258,261 db:-9000000000:259,262" -v seed=2 -v wakes=1
