@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * align.h: what the windows say about the alignment of one VM: a verdict, and the numbers it rests
- * on. All distances are host cycles; a shift is what would have to be added to the host times of all
- * guest events.
+ * align.h: how well one guest is aligned with its host: what the windows say, in numbers, and the
+ * verdict. All distances are host cycles; a shift is what would have to be added to the host times
+ * of all guest events.
  */
 #ifndef KVMFT_ALIGN_H
 #define KVMFT_ALIGN_H
 
+#include "kvmft/pairs.h"
+#include "kvmft/solution.h"
 #include "kvmft/windows.h"
 
-enum align_kind { ALIGN_OK, ALIGN_BAD, ALIGN_UNKNOWN };
-extern const char *const align_names[]; /* "aligned", "misaligned", "cannot-tell" */
-
 struct align {
-	enum align_kind kind;
 	struct win_stats total;
 	uint64_t windows;	/* that were seen closed, of this VM */
 	uint64_t apart;		/* of total.unchecked: before or after the host's recording */
@@ -39,8 +37,25 @@ struct align {
 /* Below that share, what could not be checked is too much for a verdict. */
 #define ALIGN_MIN_SHARE 75
 /* After win_finish(). apart: guest events that were placed before the host's first event or after its last. */
-void align_judge(const struct windows *w, size_t vm, uint64_t apart, struct align *a);
-/* Shifts that the figures allow; false when they contradict each other or know one side only. */
-bool align_shift(const struct win_stats *s, int64_t *lo, int64_t *hi);
+void align_measure(const struct windows *w, size_t vm, uint64_t apart, struct align *a);
+
+/* ---- the verdict ---- */
+
+enum align_kind { ALIGN_OK, ALIGN_BAD, ALIGN_UNKNOWN };
+extern const char *const align_names[]; /* "aligned", "misaligned", "cannot-tell" */
+
+/* All that speaks for an alignment or against it. */
+struct proof_facts {
+	const struct align *windows;
+	const struct pair_stats *deadlines; /* NULL: both sides show none */
+	const struct solution *solved; /* the offset used is what the events say; NULL: it was known */
+	bool elsewhere;		       /* it was known, and the events were found to ask for another one */
+	bool off_record; /* it was given by hand, and the windows hold for the recorded one as well */
+};
+
+/* The verdict: made here alone, and final. */
+enum align_kind proof_judge(const struct proof_facts *f);
+/* Whether deadlines alone contradict the alignment. */
+bool proof_deadlines_reversed(const struct pair_stats *s);
 
 #endif

@@ -396,6 +396,8 @@ void meta_s64(struct sbuf *line, const char *key, int64_t val);
 
 /* The vCPU that a CPU of a guest is: its APIC id where the capture has it, else its number. */
 uint32_t cap_vcpu_of_cpu(const struct capture *cap, uint32_t cpu);
+/* Are its stamps TSC cycles of the machine that was recorded? */
+bool cap_in_tsc(const struct capture *cap);
 /* So many vCPUs a guest has at least, by the numbers of its CPUs. */
 size_t cap_cpus(const struct capture *cap);
 

@@ -18,7 +18,7 @@ struct comm {
 struct tl_comms {
 	const struct fmt *fmt;
 	struct comm *v;
-	size_t n, cap;
+	size_t cap;
 	struct u64map by_tid;
 	struct learn *learn;
 	size_t nlearn;

@@ -106,6 +106,12 @@ void epoch_vm_free(struct epoch_vm *vm);
 /* The vCPU with that id, or NULL.  Borrowed. */
 const struct epoch_vcpu *epoch_vm_find(const struct epoch_vm *vm, uint32_t id);
 
+/* Is the map of that vCPU known, at any time?  @vm may be NULL. */
+bool epoch_vm_has_map(const struct epoch_vm *vm, uint32_t id);
+
+/* Of the first vCPU whose first map is known that map: vCPUs share the ratio.  NULL if there is none. */
+const struct tsc_map *epoch_vm_first_map(const struct epoch_vm *vm);
+
 /*
  * Feeding.  Events in the order of their host TSC; all return 0, -ENOMEM, or -EINVAL for an event
  * older than the newest one fed.  On error nothing has changed but the notes of that vCPU.  A

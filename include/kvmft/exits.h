@@ -145,7 +145,7 @@ struct exits_pair {
 		uint32_t reason;
 		struct vcpu_turn turn; /* out: the exit is open */
 	} *v;
-	size_t n, cap;
+	size_t cap;
 	struct u64map by_tid;
 };
 

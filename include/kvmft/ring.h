@@ -190,6 +190,7 @@ struct rstream {
  */
 int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_stream *s)
 	__must_check;
+void rstream_close(struct rstream *r);
 /* The first of a sub-buffer, its end, gaps and damage: what rstream_next() does not do in line. */
 enum rkind rstream_next_rare(struct rstream *r);
 
@@ -226,6 +227,27 @@ static inline enum rkind rstream_next(struct rstream *r)
 }
 
 /*
+ * Gives each event of a stream to use(), gaps and damage aside, until that returns something else than 0. Returns
+ * that, 0 at the end, or -errno of a failed read. In line, so that use() can be.
+ */
+static inline int rstream_each(const struct capture *cap, const struct cap_stream *s,
+			       int (*use)(void *arg, const struct rec *rec), void *arg)
+{
+	struct rstream r;
+	enum rkind k;
+	int ret = rstream_open(&r, cap, s);
+
+	if (ret)
+		return ret;
+	while (!ret && (k = rstream_next(&r)) != R_END)
+		if (k == R_EVENT)
+			ret = use(arg, &r.rec);
+	ret = ret ? ret : r.error;
+	rstream_close(&r);
+	return ret;
+}
+
+/*
  * The next sub-buffer as a whole (or a part of one that is too large for that): R_EVENT and r->sb, to be walked to its
  * end by subbuf_next(), at once or bit by bit, until the next call; or a gap before it, damage, or the end. Not to
  * be mixed with rstream_next() inside one sub-buffer.
@@ -238,7 +260,6 @@ int rstream_seek(struct rstream *r, uint64_t from) __must_check;
 /* The same where before() tells whether a stamp is earlier than what is wanted. */
 int rstream_seek_by(struct rstream *r, bool (*before)(void *arg, uint64_t ts), void *arg)
 	__must_check;
-void rstream_close(struct rstream *r);
 /* The stamp of the stream's last event, of which only the end is read; 0: it has none. 0 or -errno. */
 int rstream_end(const struct capture *cap, const struct cap_stream *s, uint64_t *ts) __must_check;
 

@@ -11,6 +11,7 @@
 #define KVMFT_RUNS_H
 
 #include "kvmft/hostmap.h"
+#include "kvmft/vcpu_turn.h"
 
 #define RUNS_MAX (1u << 22)
 
@@ -35,13 +36,15 @@ size_t run_list_at(const struct run_list *l, uint64_t host);
 void run_list_join(struct run_list *l, uint64_t min_gap);
 
 struct run_thread {
-	int32_t tid;
 	struct run_list list;
+	/* While they are collected: its guest may be running since then, or the time of its last exit. */
+	struct vcpu_turn turn;
+	uint64_t since;
 };
 
 struct runs {
 	struct run_thread *t;
-	size_t nt, tcap;
+	size_t tcap;
 	struct u64map by_tid;	/* tid → index into t */
 	struct u64map deadline; /* see runs_deadline() */
 	size_t ndeadline;

@@ -46,12 +46,15 @@ int solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t ex
 int solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest) __must_check;
 /* All runs of a thread, as windows of that vCPU; of several threads in the order of their time. */
 int solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, int32_t tid) __must_check;
-/* The same of all threads of a VM. */
-int solve_add_host(struct solve *s, const struct hostmap *map, size_t vm, const struct runs *runs)
-	__must_check;
 /* All events of a guest capture that is in guest TSC, and all pairs of both sides; after the threads. */
 int solve_add_guest(struct solve *s, const struct runs *runs, const struct capture *cap,
 		    const struct fmt *fmt) __must_check;
+/*
+ * The problem of one guest: the runs of a VM's threads and the events of a capture in guest TSC. *out is to be freed
+ * whatever is returned: 0 or -errno.
+ */
+int solve_captures(const struct tsc_map *scale, const struct hostmap *map, size_t vm, const struct runs *runs,
+		   const struct capture *cap, const struct fmt *fmt, struct solve **out) __must_check;
 /* Forgets the windows of a vCPU, so that another thread can be tried. */
 void solve_clear_windows(struct solve *s, uint32_t vcpu);
 /* The host served an access of that vCPU, whose event the guest has at guest TSC `guest`. */

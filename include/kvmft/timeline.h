@@ -19,6 +19,7 @@
 
 struct match;
 struct tl_comms; /* task names of one source */
+struct guest_time;
 struct qsource;
 struct qmarker;
 
@@ -30,7 +31,9 @@ struct tl_source {
 	bool guest;
 	const struct match *match; /* guest: why it is of that VM; or NULL */
 	const struct migrate *link; /* a host that a VM moved to; NULL: the first one */
+	struct guest_time *gtime; /* guest, but not alone: its clock; else NULL */
 	struct qsource *qemu;	  /* a trace of QEMU; NULL: a capture */
+	struct qmarker *marker;	  /* host: tells which of its markers are QEMU's events; or NULL */
 	bool alone;		  /* of tl_new_alone(): a guest, too, has no VM then */
 	size_t index;		  /* 0 = host, guests from 1 */
 	size_t vm;		  /* guest: index into the host map, of this capture's entry */

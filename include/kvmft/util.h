@@ -318,6 +318,37 @@ void u64map_free(struct u64map *m);
  * or NULL when out of memory. Usage: p = array_grow(&a->v, a->n, &a->cap, sizeof(*p)); a->n++.
  */
 void *array_grow(void *array, size_t n, size_t *cap, size_t elem);
+/*
+ * An array beside a map that numbers its elements: that of key, zeroed when it is new. The array has m->n of them, so
+ * nothing else may change m. NULL: out of memory.
+ */
+void *u64map_elem(struct u64map *m, uint64_t key, void *array, size_t *cap, size_t elem);
+
+/* Defines name() for qsort(): elements of a type by a number in them, .FIELD, or (no field) by themselves. */
+#define COMPARE_BY(name, type, field)                                          \
+	static int name(const void *a_, const void *b_)                        \
+	{                                                                      \
+		const type *x_ = a_, *y_ = b_;                                 \
+		return (*x_)field < (*y_)field ? -1 : (*x_)field > (*y_)field; \
+	}                                                                      \
+	_Static_assert(sizeof(type), "for the semicolon")
+
+/*
+ * How many of n elements come before what is looked for, by halving: `before`, an expression of the number i of an
+ * element, holds for them, and for none behind them.
+ */
+#define COUNT_BEFORE(i, n, before)                                 \
+	({                                                         \
+		size_t from_ = 0, to_ = (n);                       \
+		while (from_ < to_) {                              \
+			const size_t i = from_ + (to_ - from_) / 2; \
+			if (before)                                \
+				from_ = i + 1;                     \
+			else                                       \
+				to_ = i;                           \
+		}                                                  \
+		from_;                                             \
+	})
 
 /* ---- log-linear histogram of u64 values (ns) in fixed memory, 15 KiB ---- */
 

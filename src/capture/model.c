@@ -217,6 +217,11 @@ uint32_t cap_vcpu_of_cpu(const struct capture *cap, uint32_t cpu)
 	return cpu;
 }
 
+bool cap_in_tsc(const struct capture *cap)
+{
+	return cap->clock && !strcmp(cap->clock, "x86-tsc");
+}
+
 size_t cap_cpus(const struct capture *cap)
 {
 	size_t n = cap->ncpu;

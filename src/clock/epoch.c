@@ -62,6 +62,24 @@ const struct epoch_vcpu *epoch_vm_find(const struct epoch_vm *vm, uint32_t id)
 	return find(vm, id);
 }
 
+bool epoch_vm_has_map(const struct epoch_vm *vm, uint32_t id)
+{
+	const struct epoch_vcpu *c = vm ? find(vm, id) : NULL;
+
+	for (size_t i = 0; c && i < c->n; i++)
+		if (c->v[i].has_map)
+			return true;
+	return false;
+}
+
+const struct tsc_map *epoch_vm_first_map(const struct epoch_vm *vm)
+{
+	for (size_t i = 0; vm && i < vm->n; i++)
+		if (vm->vcpus[i]->n && vm->vcpus[i]->v[0].has_map)
+			return &vm->vcpus[i]->v[0].map;
+	return NULL;
+}
+
 /* Make sure that @more epochs can be added without allocating. */
 static int reserve(struct epoch_vcpu *c, size_t more)
 {

@@ -93,30 +93,6 @@ static int verify_walk(struct verify *v)
 	return 0;
 }
 
-static int verify_judge(struct verify *v, struct kvmft_err *err)
-{
-	int ret = 0;
-
-	v->complete = pairing_summary(v->p.t, true, cli_note);
-	for (size_t i = 0; i < v->p.nguest && !ret; i++) {
-		struct verify_guest *g = &v->guest[i];
-
-		align_judge(v->w, g->g->vm, v->host_first ? g->before + g->after : 0, &g->a);
-		/* By how much? The windows alone know that only of small errors. */
-		if (!g->solved && !g->g->match.sol.tried && (g->a.kind == ALIGN_BAD || verify_elsewhere(v, g)))
-			ret = verify_solve(v, g, err);
-		/* Its events could be placed, and belong elsewhere. */
-		if (g->a.kind == ALIGN_UNKNOWN && g->sol.r.found && g->has_map)
-			g->a.kind = ALIGN_BAD;
-		/* As good as another one is not proved. */
-		if (g->solved && g->a.kind == ALIGN_OK && !solution_is_sure(verify_solution(g)))
-			g->a.kind = ALIGN_UNKNOWN;
-		if (!ret && verify_reasons(v, g))
-			ret = err_set(err, ENOMEM, "out of memory");
-	}
-	return ret;
-}
-
 static int verify_open(struct verify *v, const struct verify_opts *o, int argc, char **argv,
 		       struct kvmft_err *err)
 {
@@ -148,9 +124,7 @@ static int verify_open(struct verify *v, const struct verify_opts *o, int argc, 
 static void verify_close(struct verify *v)
 {
 	for (size_t i = 0; v->guest && i < v->p.nguest; i++) {
-		for (size_t k = 0; k < v->guest[i].nreason; k++)
-			free(v->guest[i].reason[k]);
-		free(v->guest[i].reason);
+		sbuf_free(&v->guest[i].reasons);
 		solution_free(&v->guest[i].sol);
 	}
 	free(v->guest);
@@ -166,9 +140,9 @@ static int verify_exit(const struct verify *v)
 	int code = v->complete ? KVMFT_OK : KVMFT_INCOMPLETE;
 
 	for (size_t i = 0; i < v->p.nguest; i++) {
-		if (v->guest[i].a.kind == ALIGN_BAD)
+		if (v->guest[i].verdict == ALIGN_BAD)
 			return KVMFT_FAILED;
-		if (v->guest[i].a.kind == ALIGN_UNKNOWN)
+		if (v->guest[i].verdict == ALIGN_UNKNOWN)
 			code = KVMFT_LACKING;
 	}
 	return code;
@@ -193,8 +167,10 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		if (ret)
 			err_set(err, -ret, "cannot check %s: %s", argv[0], strerror(-ret));
 	}
-	if (!ret)
+	if (!ret) {
+		v.complete = pairing_summary(v.p.t, true, cli_note);
 		ret = verify_judge(&v, err);
+	}
 	if (!ret) {
 		pairing_tell_assumed(&v.p, cli_note);
 		verify_print[o->format < 0 ? FORMAT_TEXT : o->format](&v, &b);

@@ -22,16 +22,9 @@ static const char *const userspace_names[] = {
 
 static const char *lookup(const struct exit_entry *t, size_t n, uint32_t reason)
 {
-	size_t lo = 0, hi = n, mid;
+	size_t at = COUNT_BEFORE(i, n, t[i].reason < reason);
 
-	while (lo < hi) {
-		mid = lo + (hi - lo) / 2;
-		if (t[mid].reason < reason)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < n && t[lo].reason == reason ? t[lo].name : NULL;
+	return at < n && t[at].reason == reason ? t[at].name : NULL;
 }
 
 /* NULL: of none that we know. */

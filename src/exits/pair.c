@@ -8,16 +8,7 @@
 
 static struct exits_open *open_at(struct exits_pair *p, uint32_t tid)
 {
-	struct exits_open *o;
-	uint64_t at;
-
-	if (u64map_get(&p->by_tid, tid, &at))
-		return &p->v[at];
-	o = array_grow(&p->v, p->n, &p->cap, sizeof(*o));
-	if (!o || u64map_put(&p->by_tid, tid, p->n))
-		return NULL;
-	p->n++;
-	return o;
+	return u64map_elem(&p->by_tid, tid, &p->v, &p->cap, sizeof(*p->v));
 }
 
 int exits_pair_exit(struct exits_pair *p, uint32_t tid, uint64_t ts, uint32_t reason)
@@ -46,7 +37,7 @@ int exits_pair_entry(struct exits_pair *p, uint32_t tid, uint64_t ts)
 
 void exits_pair_gap(struct exits_pair *p)
 {
-	for (size_t i = 0; i < p->n; i++)
+	for (size_t i = 0; i < p->by_tid.n; i++)
 		p->v[i].turn = (struct vcpu_turn){ 0 };
 }
 

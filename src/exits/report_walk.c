@@ -468,19 +468,11 @@ static bool shares_thread(struct walk *w, uint32_t cpu)
 /* The first entry that is not before or at `end`. */
 static uint32_t slice_end(const struct wstream *st, uint64_t end)
 {
-	uint32_t lo = st->at, hi = st->n;
+	const struct rev *e = st->ev + st->at;
 
-	if (lo < hi && st->ev[hi - 1].ts <= end)
-		return hi;
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-
-		if (st->ev[mid].ts <= end)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	if (st->at < st->n && st->ev[st->n - 1].ts <= end)
+		return st->n;
+	return st->at + (uint32_t)COUNT_BEFORE(i, st->n - st->at, e[i].ts <= end);
 }
 
 /* Feeds one slice: 1, 0 when all streams are at their end, -errno. */

@@ -28,20 +28,14 @@ static const struct {
 /* 1 when that is news, 0, or -ENOMEM. */
 static int comms_set(struct tl_comms *c, int32_t tid, const char *name)
 {
-	uint64_t at;
 	struct comm *m;
 
 	if (tid <= 0 || !name[0])
 		return 0;
-	if (u64map_get(&c->by_tid, (uint32_t)tid, &at)) {
-		m = &c->v[at];
-	} else {
-		m = array_grow(&c->v, c->n, &c->cap, sizeof(*m));
-		if (!m || u64map_put(&c->by_tid, (uint32_t)tid, c->n))
-			return -ENOMEM;
-		m->tid = tid;
-		c->n++;
-	}
+	m = u64map_elem(&c->by_tid, (uint32_t)tid, &c->v, &c->cap, sizeof(*m));
+	if (!m)
+		return -ENOMEM;
+	m->tid = tid;
 	if (!strncmp(m->name, name, COMM_LEN - 1))
 		return 0;
 	strncpy(m->name, name, COMM_LEN - 1);

@@ -18,12 +18,7 @@ const char *const hostmap_basis_names[] = {
 	[HOSTMAP_BY_IDS] = "thread-ids", [HOSTMAP_BY_USER] = "given",	   [HOSTMAP_BY_GUEST] = "guest-events",
 };
 
-static int tid_cmp(const void *a, const void *b)
-{
-	const int32_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
+COMPARE_BY(tid_cmp, int32_t, );
 
 /* The threads of a VM in order: to be freed; NULL when out of memory. */
 static int32_t *threads_of(const struct hostmap *m, size_t vm, size_t *n)

@@ -36,6 +36,7 @@ static const enum event_role clock_events[] = { EV_TSC_OFFSET, EV_TRACK_TSC, EV_
 struct scan {
 	struct hostmap *m;
 	struct event_type entry, exit, clock[ARRAY_SIZE(clock_events)];
+	int32_t last_tid; /* of the last entry of the stream */
 };
 
 static void scan_init(struct scan *s, struct hostmap *m)
@@ -218,8 +219,9 @@ static int scan_clock(struct scan *s, size_t k, const struct rec *rec)
 	return 0;
 }
 
-static int scan_event(struct scan *s, const struct rec *rec, int32_t *last_tid)
+static int scan_event(void *arg, const struct rec *rec)
 {
+	struct scan *s = arg;
 	const struct fmt_event *ev = fmt_by_id(s->m->fmt, rec->id);
 	struct hostmap *m = s->m;
 
@@ -229,9 +231,9 @@ static int scan_event(struct scan *s, const struct rec *rec, int32_t *last_tid)
 		int32_t tid = fmt_pid(m->fmt, rec);
 
 		m->entries++;
-		if (tid == *last_tid)
-			return 0; /* the usual case: nothing new */
-		*last_tid = tid;
+		if (tid == s->last_tid)
+			return 0; /* mostly so: nothing new */
+		s->last_tid = tid;
 		return scan_entry(s, rec);
 	}
 	if (ev == s->exit.ev) {
@@ -244,31 +246,7 @@ static int scan_event(struct scan *s, const struct rec *rec, int32_t *last_tid)
 	return 0;
 }
 
-static int scan_stream(struct scan *s, const struct cap_stream *st)
-{
-	int32_t last_tid = -1;
-	struct rstream r;
-	enum rkind k;
-	int ret;
-
-	ret = rstream_open(&r, s->m->cap, st);
-	if (ret)
-		return ret;
-	while (!ret && (k = rstream_next(&r)) != R_END)
-		if (k == R_EVENT)
-			ret = scan_event(s, &r.rec, &last_tid);
-	if (!ret)
-		ret = r.error;
-	rstream_close(&r);
-	return ret;
-}
-
-static int event_cmp(const void *a, const void *b)
-{
-	const struct hostmap_event *x = a, *y = b;
-
-	return x->ts < y->ts ? -1 : x->ts > y->ts;
-}
+COMPARE_BY(event_cmp, struct hostmap_event, .ts);
 
 /* ---- epochs ---- */
 
@@ -530,8 +508,10 @@ int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap
 	if (ret)
 		return err_set(err, -ret, "out of memory");
 	scan_init(&s, m);
-	for (size_t i = 0; i < cap->nstream && !ret; i++)
-		ret = scan_stream(&s, &cap->stream[i]);
+	for (size_t i = 0; i < cap->nstream && !ret; i++) {
+		s.last_tid = -1;
+		ret = rstream_each(cap, &cap->stream[i], scan_event, &s);
+	}
 	if (!ret)
 		ret = vmgroup_make(m);
 	if (!ret)

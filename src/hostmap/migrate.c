@@ -63,41 +63,42 @@ static int number_vms(struct migrate *g, struct hostmap *m, size_t vm, size_t th
 
 /* ---- when it came ---- */
 
-/* The first entry of any vCPU of the VM in one stream, if it is before *first. */
-static int first_entry(const struct hostmap *map, size_t vm, uint16_t id, const struct cap_stream *st,
-		       uint64_t *first, uint32_t *vcpu)
+/* The first entry of any vCPU of a VM. */
+struct first_entry {
+	const struct hostmap *map;
+	size_t vm;
+	uint16_t id;
+	uint64_t ts;
+	uint32_t vcpu;
+};
+
+/* 1: nothing behind it in its stream can be sooner. */
+static int see_entry(void *arg, const struct rec *rec)
 {
-	struct rstream r;
-	enum rkind k;
-	int ret = rstream_open(&r, map->cap, st);
+	struct first_entry *f = arg;
+	const struct hostmap_thread *t;
 
-	if (ret)
-		return ret;
-	while ((k = rstream_next(&r)) != R_END && r.rec.ts < *first) {
-		const struct hostmap_thread *t;
-
-		if (k != R_EVENT || r.rec.id != id)
-			continue;
-		t = hostmap_thread(map, fmt_pid(map->fmt, &r.rec));
-		if (!t || t->vm != vm)
-			continue;
-		*first = r.rec.ts;
-		*vcpu = t->vcpu;
+	if (rec->ts >= f->ts)
+		return 1;
+	t = rec->id == f->id ? hostmap_thread(f->map, fmt_pid(f->map->fmt, rec)) : NULL;
+	if (t && t->vm == f->vm) {
+		f->ts = rec->ts;
+		f->vcpu = t->vcpu;
 	}
-	ret = r.error;
-	rstream_close(&r);
-	return ret;
+	return 0;
 }
 
 static int find_arrival(struct migrate *g, size_t vm, uint32_t *vcpu)
 {
 	const struct fmt_event *entry = event_format(g->map->fmt, EV_ENTRY);
+	struct first_entry f = { .map = g->map, .vm = vm, .id = entry ? fmt_id(entry) : 0, .ts = UINT64_MAX };
 	int ret = 0;
 
-	g->arrival = UINT64_MAX;
-	for (size_t i = 0; entry && i < g->map->cap->nstream && !ret; i++)
-		ret = first_entry(g->map, vm, fmt_id(entry), &g->map->cap->stream[i], &g->arrival, vcpu);
-	return ret || g->arrival != UINT64_MAX ? ret : -ENODATA;
+	for (size_t i = 0; entry && i < g->map->cap->nstream && ret >= 0; i++)
+		ret = rstream_each(g->map->cap, &g->map->cap->stream[i], see_entry, &f);
+	g->arrival = f.ts;
+	*vcpu = f.vcpu;
+	return ret < 0 ? ret : f.ts != UINT64_MAX ? 0 : -ENODATA;
 }
 
 /* ---- its clocks ---- */

@@ -91,11 +91,10 @@ int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err 
 	memset(o, 0, sizeof(*o));
 	if (!cap->clock)
 		return err_lack(err, ENOTSUP, "%s does not say what its trace clock is", cap->path);
-	if (!strcmp(cap->clock, "x86-tsc") || use_line(o, cap) || use_raw(o, cap)) {
-		if (!strcmp(cap->clock, "x86-tsc"))
-			o->kind = OWN_TSC;
+	if (cap_in_tsc(cap)) /* OWN_TSC */
 		return 0;
-	}
+	if (use_line(o, cap) || use_raw(o, cap))
+		return 0;
 	if (cap->is_perfdata)
 		return refuse_perf(cap, err);
 	for (size_t i = 0; i < ARRAY_SIZE(sampled); i++)

@@ -28,12 +28,7 @@ static const struct {
 	[CAP_CLOCK_PERF] = { 0, "perf", false },
 };
 
-static int sample_cmp(const void *a, const void *b)
-{
-	const struct clock_sample *x = a, *y = b;
-
-	return x->tsc_before < y->tsc_before ? -1 : x->tsc_before > y->tsc_before;
-}
+COMPARE_BY(sample_cmp, struct clock_sample, .tsc_before);
 
 static uint64_t width(const struct clock_sample *s)
 {

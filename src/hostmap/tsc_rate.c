@@ -153,7 +153,7 @@ static int by_guest_timers(const struct tsc_rate_guest *g, struct tsc_rate *r)
 	int ret;
 
 	*r = (struct tsc_rate){ 0 };
-	if (!g->cap->clock || strcmp(g->cap->clock, "x86-tsc"))
+	if (!cap_in_tsc(g->cap))
 		return 0;
 	ret = tsc_rate_scan(g->cap, g->fmt, &e);
 	own = of_bounds(TSC_RATE_GUEST_TIMERS, &e.timers);
@@ -189,7 +189,7 @@ int tsc_rate_find(const struct capture *cap, const struct fmt *fmt, const struct
 	int ret;
 
 	tsc_rate_said(cap, r);
-	if (r->source || !cap->clock || strcmp(cap->clock, "x86-tsc"))
+	if (r->source || !cap_in_tsc(cap))
 		return 0;
 	for (size_t i = 0; i < nguest && (!by.source || by.supposed); i++)
 		if (!by_guest(&guest[i], &by))

@@ -67,10 +67,10 @@ struct rate_scan {
 	struct exit_names names;
 	struct u64map at; /* tid → index into thread */
 	struct halted *thread;
-	size_t n, thread_cap;
+	size_t thread_cap;
 	struct u64map timer_at; /* of timer and CPU → index into timer */
 	struct expiries *timer;
-	size_t ntimer, timer_cap;
+	size_t timer_cap;
 	struct tsc_rate_events *e;
 	struct rate_stream {
 		struct rate_scan *scan;
@@ -111,14 +111,11 @@ static int thread_halts(struct rate_scan *s, int32_t tid, uint64_t t)
 {
 	struct halted *h = halted_of(s, tid);
 
-	if (!h) {
-		if (s->n >= THREADS_MAX)
-			return 0;
-		h = array_grow(&s->thread, s->n, &s->thread_cap, sizeof(*h));
-		if (!h || u64map_put(&s->at, (uint32_t)tid, s->n))
-			return -ENOMEM;
-		s->n++;
-	}
+	if (!h && s->at.n >= THREADS_MAX)
+		return 0;
+	h = u64map_elem(&s->at, (uint32_t)tid, &s->thread, &s->thread_cap, sizeof(*h));
+	if (!h)
+		return -ENOMEM;
 	*h = (struct halted){ .exit = t };
 	return 0;
 }
@@ -192,26 +189,24 @@ static int timer_expires(struct rate_scan *s, const struct rate_stream *st)
 {
 	const struct rec *rec = &st->r.rec;
 	const struct reading r = { .before = st->before, .after = rec->ts, .now = value(s, EV_HRTIMER_EXPIRE, 1, rec) };
-	uint64_t key = value(s, EV_HRTIMER_EXPIRE, 0, rec) ^ (uint64_t)(st - s->stream) << 48, at;
+	uint64_t key = value(s, EV_HRTIMER_EXPIRE, 0, rec) ^ (uint64_t)(st - s->stream) << 48;
 	struct expiries *t;
 
 	if (!r.before)
 		return 0;
-	if (u64map_get(&s->timer_at, key, &at)) {
-		t = &s->timer[at];
-		between_readings(s->e, &t->first, &r);
-		between_readings(s->e, &t->best, &r);
-		if (r.after - r.before < t->best.after - t->best.before)
-			t->best = r;
+	if (s->timer_at.n >= TIMERS_MAX && !u64map_get(&s->timer_at, key, NULL))
+		return 0;
+	t = u64map_elem(&s->timer_at, key, &s->timer, &s->timer_cap, sizeof(*t));
+	if (!t)
+		return -ENOMEM;
+	if (!t->first.before) {
+		*t = (struct expiries){ r, r };
 		return 0;
 	}
-	if (s->ntimer >= TIMERS_MAX)
-		return 0;
-	t = array_grow(&s->timer, s->ntimer, &s->timer_cap, sizeof(*t));
-	if (!t || u64map_put(&s->timer_at, key, s->ntimer))
-		return -ENOMEM;
-	s->ntimer++;
-	*t = (struct expiries){ r, r };
+	between_readings(s->e, &t->first, &r);
+	between_readings(s->e, &t->best, &r);
+	if (r.after - r.before < t->best.after - t->best.before)
+		t->best = r;
 	return 0;
 }
 
@@ -302,7 +297,7 @@ static int walk(struct rate_scan *s, struct rmerge *m)
 	while (!ret && !is_enough(s) && (at = rmerge_peek(m, &key)) >= 0) {
 		struct rate_stream *st = &s->stream[at];
 
-		for (size_t i = 0; st->gap && i < s->n; i++)
+		for (size_t i = 0; st->gap && i < s->at.n; i++)
 			s->thread[i] = (struct halted){ 0 };
 		if (!st->gap)
 			ret = scan_event(s, st);

@@ -60,12 +60,7 @@ struct grouping {
 
 /* ---- what the capture shows ---- */
 
-static int member_cmp(const void *a, const void *b)
-{
-	const struct member *x = a, *y = b;
-
-	return x->tid < y->tid ? -1 : x->tid > y->tid;
-}
+COMPARE_BY(member_cmp, struct member, .tid);
 
 static int collect_members(struct grouping *g)
 {
@@ -138,7 +133,7 @@ static int see_newtask(struct grouping *g, const struct rec *rec)
 	return u64map_put(&g->parent, tid, (uint32_t)fmt_pid(g->m->fmt, rec));
 }
 
-static int see(struct grouping *g, const struct rec *rec)
+static int see_event(struct grouping *g, const struct rec *rec)
 {
 	const struct fmt_event *ev = fmt_by_id(g->m->fmt, rec->id);
 	struct member *v;
@@ -159,28 +154,12 @@ static int see(struct grouping *g, const struct rec *rec)
 	return ev == g->newtask.ev ? see_newtask(g, rec) : 0;
 }
 
-static int see_all(struct grouping *g)
+static int see(void *arg, const struct rec *rec)
 {
-	const struct capture *cap = g->m->cap;
-	int ret = 0;
+	struct grouping *g = arg;
+	int ret = see_event(g, rec);
 
-	for (size_t i = 0; i < cap->nstream && !ret; i++) {
-		struct rstream r;
-		enum rkind k;
-
-		ret = rstream_open(&r, cap, &cap->stream[i]);
-		if (ret)
-			return ret;
-		while (!ret && (k = rstream_next(&r)) != R_END)
-			if (k == R_EVENT) {
-				ret = see(g, &r.rec);
-				if (!ret)
-					ret = MIN(comms_feed(g->comms, &r.rec), 0);
-			}
-		ret = ret ? ret : r.error;
-		rstream_close(&r);
-	}
-	return ret;
+	return ret ? ret : MIN(comms_feed(g->comms, rec), 0);
 }
 
 /* ---- groups ---- */
@@ -357,20 +336,15 @@ static bool is_vmm(const char *comm)
 	return !strncmp(comm, "qemu-", 5) || !strcmp(comm, "kvm");
 }
 
-static int pid_cmp(const void *a, const void *b)
-{
-	const int32_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
+COMPARE_BY(pid_cmp, int32_t, );
 
 /* PIDs that tasks name outright, and tasks with the name of a VMM that run no vCPU. */
 static int collect_pids(struct grouping *g)
 {
-	g->pid = calloc(g->comms->n + 1, sizeof(*g->pid));
+	g->pid = calloc(g->comms->by_tid.n + 1, sizeof(*g->pid));
 	if (!g->pid)
 		return -ENOMEM;
-	for (size_t i = 0; i < g->comms->n; i++) {
+	for (size_t i = 0; i < g->comms->by_tid.n; i++) {
 		const struct comm *c = &g->comms->v[i];
 
 		if (named_pid(c->name) > 0)
@@ -410,23 +384,16 @@ static void see_others(struct grouping *g)
 static int32_t pid_before(const struct grouping *g, const struct member *first)
 {
 	int32_t before = first > g->v ? first[-1].tid : 0;
-	size_t lo = 0, hi = g->npid;
+	size_t at;
 
 	before = MAX(before, first->tid - PID_REACH);
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (g->pid[mid] <= before)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (lo == g->npid || g->pid[lo] > first->tid)
+	at = COUNT_BEFORE(i, g->npid, g->pid[i] <= before);
+	if (at == g->npid || g->pid[at] > first->tid)
 		return 0;
-	for (hi = lo + 1; hi < g->npid && g->pid[hi] <= first->tid; hi++)
-		if (g->pid[hi] != g->pid[lo])
+	for (size_t i = at + 1; i < g->npid && g->pid[i] <= first->tid; i++)
+		if (g->pid[i] != g->pid[at])
 			return 0;
-	return g->pid[lo];
+	return g->pid[at];
 }
 
 static int32_t guess_pid(const struct grouping *g, const struct member *first)
@@ -499,8 +466,10 @@ static int make_vm(struct grouping *g, size_t first)
 static int make_groups(struct grouping *g)
 {
 	size_t first_vm = g->m->nvm;
-	int ret = see_all(g);
+	int ret = 0;
 
+	for (size_t i = 0; i < g->m->cap->nstream && !ret; i++)
+		ret = rstream_each(g->m->cap, &g->m->cap->stream[i], see, g);
 	if (!ret)
 		ret = join_processes(g);
 	if (!ret)

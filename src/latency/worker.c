@@ -11,7 +11,7 @@
 
 struct lat_workers {
 	struct lat_worker *w;
-	size_t n, cap;
+	size_t cap;
 	struct u64map at; /* tid → index */
 };
 
@@ -26,15 +26,12 @@ int lat_workers_new(struct lat *l)
 		const struct cap_task *t = &cap->task[i];
 		int64_t vm = hostmap_task_vm(l->map, t->tid);
 		struct lat_worker *w;
-		uint64_t at;
 
-		if (vm < 0 || t->tid <= 0 || hostmap_thread(l->map, t->tid) ||
-		    u64map_get(&l->workers->at, (uint32_t)t->tid, &at))
+		if (vm < 0 || t->tid <= 0 || hostmap_thread(l->map, t->tid))
 			continue;
-		w = array_grow(&l->workers->w, l->workers->n, &l->workers->cap, sizeof(*w));
-		if (!w || u64map_put(&l->workers->at, (uint32_t)t->tid, l->workers->n))
+		w = u64map_elem(&l->workers->at, (uint32_t)t->tid, &l->workers->w, &l->workers->cap, sizeof(*w));
+		if (!w)
 			return -ENOMEM;
-		l->workers->n++;
 		w->vm = (size_t)vm;
 	}
 	return 0;
@@ -97,7 +94,7 @@ uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t exit)
 {
 	uint64_t first = 0;
 
-	for (size_t i = 0; i < l->workers->n; i++) {
+	for (size_t i = 0; i < l->workers->at.n; i++) {
 		const struct lat_worker *w = &l->workers->w[i];
 
 		if (w->vm != vm)
@@ -112,7 +109,7 @@ uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t exit)
 
 void lat_workers_forget(struct lat *l)
 {
-	for (size_t i = 0; i < l->workers->n; i++)
+	for (size_t i = 0; i < l->workers->at.n; i++)
 		l->workers->w[i] = (struct lat_worker){ .vm = l->workers->w[i].vm };
 }
 

@@ -170,9 +170,11 @@ void verify_text(const struct verify *v, struct sbuf *b)
 	for (size_t i = 0; i < v->p.nguest; i++) {
 		const struct verify_guest *g = &v->guest[i];
 
-		for (size_t k = 0; k < g->nreason; k++)
-			sbuf_addf(b, "%s%s%s\n", k ? "  " : g->src->label, k ? "" : ": ",
-				  g->reason[k]);
+		const char *line = verify_reason(g, NULL);
+
+		sbuf_addf(b, "%s: %s\n", g->src->label, line ? line : "");
+		while ((line = verify_reason(g, line)))
+			sbuf_addf(b, "  %s\n", line);
 		text_vcpus(v, g, b);
 		if (g->a.total.checked)
 			text_slices(v, g, b);
@@ -385,11 +387,11 @@ static void json_guest(struct json *j, const struct verify *v, const struct veri
 	json_key(j, "capture");
 	json_str(j, g->src->cap->path);
 	json_key(j, "verdict");
-	json_str(j, align_names[g->a.kind]);
+	json_str(j, align_names[g->verdict]);
 	json_key(j, "reasons");
 	json_array_begin(j);
-	for (size_t k = 0; k < g->nreason; k++)
-		json_str(j, g->reason[k]);
+	for (const char *line = NULL; (line = verify_reason(g, line));)
+		json_str(j, line);
 	json_array_end(j);
 	field_u64(j, "events", g->src->events);
 	field_u64(j, "unplaced", g->src->unplaced);
@@ -444,7 +446,7 @@ static void csv_begin(const struct verify *v, const struct verify_guest *g, cons
 	sbuf_add_csv(b, v->p.map->vm[v->p.map->vm[g->g->vm].of].label);
 	sbuf_addc(b, ',');
 	sbuf_add_csv(b, g->src->cap->path);
-	sbuf_addf(b, ",%s,%s,", align_names[g->a.kind], part);
+	sbuf_addf(b, ",%s,%s,", align_names[g->verdict], part);
 	sbuf_add_csv(b, name);
 }
 

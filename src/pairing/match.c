@@ -75,43 +75,26 @@ static enum solve_fit fit_at(const struct vcpu_runs *v, uint64_t lo, uint64_t hi
 	return fit;
 }
 
-static int count_events(struct trial *t, const struct guest_time *g, const struct epoch_vcpu *e,
-			const struct vcpu_runs *v, const struct capture *cap, const struct cap_stream *st)
-{
-	struct rstream r;
-	enum rkind k;
-	int ret = rstream_open(&r, cap, st);
-
-	if (ret)
-		return ret;
-	while ((k = rstream_next(&r)) != R_END) {
-		uint64_t lo, hi;
-		enum solve_fit fit;
-
-		if (k != R_EVENT || !epoch_result_usable(guest_time_to_host(g, e, r.rec.ts, &lo, &hi)))
-			continue;
-		fit = fit_at(v, lo, hi);
-		t->checked += fit != SOLVE_UNKNOWN;
-		t->outside += fit == SOLVE_OUTSIDE;
-	}
-	ret = r.error;
-	rstream_close(&r);
-	return ret;
-}
-
-static int count_stream(const struct matcher *m, struct trial *t, const struct guest_time *g,
-			const struct capture *cap, const struct cap_stream *st)
-{
-	uint32_t vcpu = cap_vcpu_of_cpu(cap, st->cpu);
-	const struct epoch_vcpu *e = epoch_vm_find(m->map->vm[t->vm].epochs, vcpu);
+/* The events of one stream. */
+struct count {
+	struct trial *t;
+	const struct guest_time *g;
+	const struct epoch_vcpu *e;
 	struct vcpu_runs v;
-	int ret = e ? runs_of_vcpu(m, t->vm, vcpu, &v) : 0;
+};
 
-	if (!e || ret)
-		return ret;
-	ret = count_events(t, g, e, &v, cap, st);
-	free(v.list);
-	return ret;
+static int count_event(void *arg, const struct rec *rec)
+{
+	struct count *c = arg;
+	uint64_t lo, hi;
+	enum solve_fit fit;
+
+	if (!epoch_result_usable(guest_time_to_host(c->g, c->e, rec->ts, &lo, &hi)))
+		return 0;
+	fit = fit_at(&c->v, lo, hi);
+	c->t->checked += fit != SOLVE_UNKNOWN;
+	c->t->outside += fit == SOLVE_OUTSIDE;
+	return 0;
 }
 
 static int count_known(const struct matcher *m, struct trial *t, const struct capture *cap,
@@ -120,8 +103,17 @@ static int count_known(const struct matcher *m, struct trial *t, const struct ca
 	struct guest_time g;
 	int ret = guest_time_init(&g, cap, err);
 
-	for (size_t i = 0; i < cap->nstream && !ret; i++)
-		ret = count_stream(m, t, &g, cap, &cap->stream[i]);
+	for (size_t i = 0; i < cap->nstream && !ret; i++) {
+		uint32_t vcpu = cap_vcpu_of_cpu(cap, cap->stream[i].cpu);
+		struct count c = { .t = t, .g = &g, .e = epoch_vm_find(m->map->vm[t->vm].epochs, vcpu) };
+
+		if (!c.e)
+			continue;
+		ret = runs_of_vcpu(m, t->vm, vcpu, &c.v);
+		if (!ret)
+			ret = rstream_each(cap, &cap->stream[i], count_event, &c);
+		free(c.v.list);
+	}
 	guest_time_free(&g);
 	return ret;
 }
@@ -132,14 +124,9 @@ static int count_known(const struct matcher *m, struct trial *t, const struct ca
  */
 bool match_is_known(const struct hostmap *map, size_t vm, const struct capture *cap)
 {
-	for (size_t i = 0; i < cap->nstream && !map->vm[vm].has_forced; i++) {
-		const struct epoch_vcpu *v =
-			epoch_vm_find(map->vm[vm].epochs, cap_vcpu_of_cpu(cap, cap->stream[i].cpu));
-
-		for (size_t k = 0; v && k < v->n; k++)
-			if (v->v[k].has_map)
-				return true;
-	}
+	for (size_t i = 0; i < cap->nstream && !map->vm[vm].has_forced; i++)
+		if (epoch_vm_has_map(map->vm[vm].epochs, cap_vcpu_of_cpu(cap, cap->stream[i].cpu)))
+			return true;
 	return false;
 }
 
@@ -148,14 +135,10 @@ bool match_is_known(const struct hostmap *map, size_t vm, const struct capture *
 static int solve_scaled(const struct matcher *m, struct trial *t, const struct capture *cap, const struct fmt *fmt,
 			const struct tsc_map *map)
 {
-	struct solve *s = NULL;
-	int ret = solve_new(map, &s);
+	struct solve *s;
+	int ret = solve_captures(map, m->map, t->vm, m->runs, cap, fmt, &s);
 
 	solution_free(&t->sol);
-	if (!ret)
-		ret = solve_add_host(s, m->map, t->vm, m->runs);
-	if (!ret)
-		ret = solve_add_guest(s, m->runs, cap, fmt);
 	if (!ret)
 		ret = solution_find(s, map, &t->sol);
 	solve_free(s);
@@ -169,7 +152,7 @@ static int solve_vm(const struct matcher *m, struct trial *t, const struct captu
 	size_t n = 0;
 	int ret;
 
-	if (!cap->clock || strcmp(cap->clock, "x86-tsc")) {
+	if (!cap_in_tsc(cap)) {
 		t->sol.tried = true;
 		t->sol.r.why = "only stamps in guest TSC can be solved: record the guest with --clock x86-tsc "
 			       "(trace-cmd: -C x86-tsc)";

@@ -26,14 +26,6 @@ static bool is_guess(const struct hostmap_vm *vm)
 
 /* ---- vCPUs of which nothing is known, beside others of which all is ---- */
 
-static bool has_map(const struct epoch_vcpu *v)
-{
-	for (size_t i = 0; v && i < v->n; i++)
-		if (v->v[i].has_map)
-			return true;
-	return false;
-}
-
 /* An offset that serves another vCPU of the VM mostly serves this one as well. */
 static bool same_as_another(const struct matcher *m, const struct solve *s, size_t at, size_t vm,
 			    struct solve_result *r)
@@ -62,7 +54,7 @@ static int solve_unknown(struct matcher *m, struct solve *s, struct match *out)
 		uint32_t id = solve_vcpu_id(s, i);
 		struct solve_result r;
 
-		if (has_map(epoch_vm_find(m->map->vm[out->vm].epochs, id)))
+		if (epoch_vm_has_map(m->map->vm[out->vm].epochs, id))
 			continue;
 		if (same_as_another(m, s, i, out->vm, &r))
 			ret = solution_add(&out->sol, id, &r);
@@ -77,24 +69,20 @@ static int fill_unknown(struct matcher *m, const struct capture *cap, const stru
 			struct kvmft_err *err)
 {
 	struct tsc_map map = match_scale(m, out->vm);
-	struct solve *s = NULL;
+	struct solve *s;
 	bool any = false;
 	int ret;
 
 	for (size_t i = 0; i < cap->nstream; i++)
-		any |= cap->stream[i].nsub && !has_map(epoch_vm_find(m->map->vm[out->vm].epochs,
-								     cap_vcpu_of_cpu(cap, cap->stream[i].cpu)));
-	if (!any || !cap->clock || strcmp(cap->clock, "x86-tsc"))
+		any |= cap->stream[i].nsub && !epoch_vm_has_map(m->map->vm[out->vm].epochs,
+								cap_vcpu_of_cpu(cap, cap->stream[i].cpu));
+	if (!any || !cap_in_tsc(cap))
 		return 0;
 	ret = match_runs(m, err);
 	if (ret)
 		return ret;
 	out->sol.map = map;
-	ret = solve_new(&map, &s);
-	if (!ret)
-		ret = solve_add_host(s, m->map, out->vm, m->runs);
-	if (!ret)
-		ret = solve_add_guest(s, m->runs, cap, fmt);
+	ret = solve_captures(&map, m->map, out->vm, m->runs, cap, fmt, &s);
 	if (!ret)
 		ret = solve_unknown(m, s, out);
 	if (!ret)

@@ -20,14 +20,9 @@
 
 struct tsc_map match_scale(const struct matcher *m, size_t vm)
 {
-	const struct epoch_vm *e = m->map->vm[vm].epochs;
+	const struct tsc_map *map = m->scale ? m->scale : epoch_vm_first_map(m->map->vm[vm].epochs);
 
-	if (m->scale)
-		return *m->scale;
-	for (size_t i = 0; e && i < e->n; i++)
-		if (e->vcpus[i]->n && e->vcpus[i]->v[0].has_map)
-			return e->vcpus[i]->v[0].map;
-	return (struct tsc_map){ 0 };
+	return map ? *map : (struct tsc_map){ 0 };
 }
 
 /* To a kHz or so, and not because a guest has it. */

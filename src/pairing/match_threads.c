@@ -199,7 +199,7 @@ int match_threads(struct matcher *m, const struct capture *cap, const struct fmt
 	ssize_t vm = -1;
 	int ret = 0;
 
-	if (cap->clock && !strcmp(cap->clock, "x86-tsc"))
+	if (cap_in_tsc(cap))
 		ret = match_runs(m, err);
 	if (!ret && m->runs && find_group(&g))
 		ret = err_set(err, ENOMEM, "out of memory");

@@ -228,7 +228,7 @@ static int add_host(struct pairing *p, const char *path, struct kvmft_err *err)
 		return ret;
 	if (h->c.cap->side == CAP_SIDE_GUEST)
 		return err_set(err, EINVAL, "%s is the capture of a guest, not of a host", path);
-	if (!h->c.cap->clock || strcmp(h->c.cap->clock, "x86-tsc"))
+	if (!cap_in_tsc(h->c.cap))
 		return err_set(err, ENOTSUP, "host capture %s: only trace clock x86-tsc can be linked to another "
 					     "host, not %s", path, h->c.cap->clock ? h->c.cap->clock : "(not said)");
 	ret = hostmap_new(h->c.cap, h->c.fmt, &h->map, err);

@@ -76,7 +76,7 @@ static int find(struct capture *cap, const struct fmt *fmt, const struct tsc_rat
 	if (ret)
 		return err_set(err, -ret, "cannot read %s: %s", cap->path, strerror(-ret));
 	ret = use(cap, &r, err);
-	if (!ret && cap->clock && !strcmp(cap->clock, "x86-tsc"))
+	if (!ret && cap_in_tsc(cap))
 		tell(cap, &r, quiet, then, note);
 	return ret;
 }

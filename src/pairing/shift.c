@@ -25,22 +25,32 @@ static struct tsc_map map_of(const struct cap_shift *s, const struct cap_shift_s
 	return map;
 }
 
-static bool is_known(const struct hostmap *m, size_t vm, uint32_t vcpu)
-{
-	const struct epoch_vcpu *v = epoch_vm_find(m->vm[vm].epochs, vcpu);
-
-	for (size_t i = 0; v && i < v->n; i++)
-		if (v->v[i].has_map)
-			return true;
-	return false;
-}
-
 static const struct cap_stream *stream_of(const struct capture *guest, uint32_t cpu)
 {
 	for (size_t i = 0; i < guest->nstream; i++)
 		if (guest->stream[i].cpu == cpu && !*guest->stream[i].instance)
 			return &guest->stream[i];
 	return NULL;
+}
+
+/* What the search below goes by. */
+struct widest {
+	uint64_t change, until, last, first, gap;
+};
+
+static int see_gap(void *arg, const struct rec *rec)
+{
+	struct widest *w = arg;
+	uint64_t gap = w->last && rec->ts > w->last ? rec->ts - w->last : 0;
+
+	if (rec->ts >= w->until && gap > w->change) {
+		w->first = w->until;
+	} else if (rec->ts < w->until && gap > w->gap) {
+		w->first = rec->ts;
+		w->gap = gap;
+	}
+	w->last = rec->ts;
+	return w->last >= w->until;
 }
 
 /*
@@ -51,26 +61,11 @@ static const struct cap_stream *stream_of(const struct capture *guest, uint32_t 
 static uint64_t first_after(const struct capture *guest, uint32_t cpu, uint64_t change, uint64_t until)
 {
 	const struct cap_stream *st = stream_of(guest, cpu);
-	uint64_t last = 0, first = until, widest = change, gap;
-	struct rstream r;
-	enum rkind k;
+	struct widest w = { .change = change, .until = until, .first = until, .gap = change };
 
-	if (!st || !change || change >> 63 || rstream_open(&r, guest, st))
-		return until;
-	while (last < until && (k = rstream_next(&r)) != R_END) {
-		if (k != R_EVENT)
-			continue;
-		gap = last && r.rec.ts > last ? r.rec.ts - last : 0;
-		if (r.rec.ts >= until && gap > change) {
-			first = until;
-		} else if (r.rec.ts < until && gap > widest) {
-			first = r.rec.ts;
-			widest = gap;
-		}
-		last = r.rec.ts;
-	}
-	rstream_close(&r);
-	return first;
+	if (st && change && !(change >> 63))
+		(void)!rstream_each(guest, st, see_gap, &w);
+	return w.first;
 }
 
 static int add_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct cap_shift *s,
@@ -105,12 +100,12 @@ int hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest)
 
 	/* Bit 0: to be interpolated, which is what PTP gives, and not KVM's offset. */
 	if (!guest->nshift || !m->cap->trace_id || guest->shift_peer != m->cap->trace_id ||
-	    (guest->shift_flags & 1) || !guest->clock || strcmp(guest->clock, "x86-tsc"))
+	    (guest->shift_flags & 1) || !cap_in_tsc(guest))
 		return 0;
 	for (size_t i = 0; i < guest->nshift && !ret; i++) {
 		uint32_t vcpu = cap_vcpu_of_cpu(guest, (uint32_t)i);
 
-		if (guest->shift[i].nsample && !is_known(m, vm, vcpu))
+		if (guest->shift[i].nsample && !epoch_vm_has_map(m->vm[vm].epochs, vcpu))
 			ret = add_vcpu(m, vm, vcpu, &guest->shift[i], guest, (uint32_t)i);
 	}
 	return ret;

@@ -14,7 +14,8 @@ const char *const align_names[] = {
 	[ALIGN_UNKNOWN] = "cannot-tell",
 };
 
-bool align_shift(const struct win_stats *s, int64_t *lo, int64_t *hi)
+/* Shifts that the figures allow; false when they contradict each other or know one side only. */
+static bool allowed_shifts(const struct win_stats *s, int64_t *lo, int64_t *hi)
 {
 	*lo = -s->early;
 	*hi = s->late;
@@ -55,7 +56,7 @@ static void judge_drift(const struct windows *w, size_t vm, struct align *a)
 	win_slices(w, &from, &width);
 	for (size_t i = 0; i < WIN_SLICES; i++) {
 		slice_total(w, vm, i, &s[i]);
-		ok[i] = align_shift(&s[i], &lo[i], &hi[i]);
+		ok[i] = allowed_shifts(&s[i], &lo[i], &hi[i]);
 	}
 	for (size_t i = 0; i < WIN_SLICES; i++) {
 		for (size_t k = i + 2; ok[i] && k < WIN_SLICES; k++) {
@@ -103,19 +104,35 @@ static unsigned int share(const struct align *a)
 	return all ? (unsigned int)(a->total.checked * 100 / all) : 0;
 }
 
-void align_judge(const struct windows *w, size_t vm, uint64_t apart, struct align *a)
+void align_measure(const struct windows *w, size_t vm, uint64_t apart, struct align *a)
 {
 	*a = (struct align){ 0 };
 	win_total(w, (int64_t)vm, &a->total);
-	a->has_shift = align_shift(&a->total, &a->shift_lo, &a->shift_hi);
+	a->has_shift = allowed_shifts(&a->total, &a->shift_lo, &a->shift_hi);
 	judge_outside(w, vm, a);
 	judge_drift(w, vm, a);
 	a->apart = MIN(apart, a->total.unchecked);
 	a->share = share(a);
-	if (a->total.outside)
-		a->kind = ALIGN_BAD;
-	else if (!a->total.checked || !a->has_shift || a->share < ALIGN_MIN_SHARE)
-		a->kind = ALIGN_UNKNOWN;
-	else
-		a->kind = ALIGN_OK;
+}
+
+/*
+ * Deadlines are unique, so their order counts; that of values which repeat may be an accident. So may be a few: a
+ * deadline that was written twice, of which a capture holds one.
+ */
+bool proof_deadlines_reversed(const struct pair_stats *s)
+{
+	return s && s->violations > s->n / 100;
+}
+
+enum align_kind proof_judge(const struct proof_facts *f)
+{
+	const struct align *a = f->windows;
+
+	if (a->total.outside || proof_deadlines_reversed(f->deadlines))
+		return ALIGN_BAD;
+	if (!a->total.checked || !a->has_shift || a->share < ALIGN_MIN_SHARE)
+		return f->elsewhere ? ALIGN_BAD : ALIGN_UNKNOWN;
+	if (f->solved && !solution_is_sure(f->solved)) /* as good as another one is not proved */
+		return ALIGN_UNKNOWN;
+	return f->off_record ? ALIGN_BAD : ALIGN_OK;
 }

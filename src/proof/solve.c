@@ -94,12 +94,7 @@ void solve_clear_windows(struct solve *s, uint32_t vcpu)
 	v->w.n = v->ntid = v->np = 0;
 }
 
-static int by_from(const void *a, const void *b)
-{
-	const struct vcpu_run *x = a, *y = b;
-
-	return x->from < y->from ? -1 : x->from > y->from;
-}
+COMPARE_BY(by_from, struct vcpu_run, .from);
 
 /* Of a thread that may have run the vCPU before those that were added. */
 int solve_add_runs(struct solve *s, uint32_t vcpu, const struct run_list *l)
@@ -286,12 +281,7 @@ static void take_events(struct solve *s)
 	s->gspan = s->nev ? latest - s->g0 : 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	const int64_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
+COMPARE_BY(by_value, int64_t, );
 
 /* All events of vCPUs that have windows, in random order, so that any few of them are a sample. */
 static int shuffle_events(struct solve *s)
@@ -418,12 +408,7 @@ static int test_cell(struct solve *s, struct solve_cell *c, size_t n)
 	return c->outside <= allowed(s, known) && known >= solve_least(n);
 }
 
-static int cell_cmp(const void *a, const void *b)
-{
-	const struct solve_cell *x = a, *y = b;
-
-	return x->from < y->from ? -1 : x->from > y->from;
-}
+COMPARE_BY(cell_cmp, struct solve_cell, .from);
 
 /* Cells that touch become one, if that is not wider than so many of the grid's. */
 static void join_cells(struct solve *s, int64_t most)
@@ -522,12 +507,7 @@ static void fill_result(const struct solve *s, const struct solve_place *best,
 	r->next_outside = next->outside;
 }
 
-static int by_place(const void *a, const void *b)
-{
-	const struct solve_place *x = a, *y = b;
-
-	return x->from < y->from ? -1 : x->from > y->from;
-}
+COMPARE_BY(by_place, struct solve_place, .from);
 
 /* Other places that contradict no more and rest on about as much: nothing tells them from the best. */
 static uint64_t count_equal(const struct solve *s, struct solve_place *p, size_t n,

@@ -225,26 +225,12 @@ static int search_block(struct solve *s, struct planes *p, const struct row *row
 	return keep_cells(s, p, first, words, shift);
 }
 
-/* Events with g below that. */
-static size_t events_before(const struct solve *s, int64_t g)
-{
-	size_t lo = 0, hi = s->nev;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (s->order[mid] < g)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
 /* No candidate of [from, to) moves enough events into the time that the host was recorded. */
 static bool is_void(const struct solve *s, int64_t from, int64_t to)
 {
-	return events_before(s, to + (int64_t)s->hspan) - events_before(s, from) < solve_least(s->nev);
+	size_t late = COUNT_BEFORE(i, s->nev, s->order[i] < to + (int64_t)s->hspan);
+
+	return late - COUNT_BEFORE(i, s->nev, s->order[i] < from) < solve_least(s->nev);
 }
 
 static int search(struct solve *s, const struct row *row, size_t tests, unsigned int shift)

@@ -23,17 +23,7 @@ struct turns {
 
 size_t solve_window_at(const struct solve *s, const struct solve_vcpu *v, int64_t h)
 {
-	size_t lo = 0, hi = v->w.n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (solve_h(s, v->w.v[mid].to) < h)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return COUNT_BEFORE(i, v->w.n, solve_h(s, v->w.v[i].to) < h);
 }
 
 static int turn_add(struct turns *t, int64_t d, int inside, int outside)
@@ -94,12 +84,7 @@ void solve_place_add(struct solve_place *best, const struct solve_place *p)
 	best->high = high;
 }
 
-static int turn_cmp(const void *a, const void *b)
-{
-	const struct turn *x = a, *y = b;
-
-	return x->d < y->d ? -1 : x->d > y->d;
-}
+COMPARE_BY(turn_cmp, struct turn, .d);
 
 /* From cur->from to `to` nothing is better than the best so far, and this stretch is as good or better. */
 static void take_stretch(struct solve_place *best, struct solve_place *cur, int64_t to)

@@ -19,7 +19,7 @@
 struct windows {
 	const struct timeline *t;
 	struct win_vcpu *v;
-	size_t n, cap;
+	size_t cap;
 	struct u64map by_key;  /* vm << 32 | vcpu → index */
 	struct {
 		uint64_t key;
@@ -39,24 +39,19 @@ struct windows {
 
 static struct win_vcpu *win_at(struct windows *w, size_t vm, uint32_t vcpu)
 {
-	uint64_t key = (uint64_t)vm << 32 | vcpu, at;
+	uint64_t key = (uint64_t)vm << 32 | vcpu;
 	size_t r = (vm * 7 + vcpu) % RECENT;
 	struct win_vcpu *v;
 
 	if (w->recent[r].at && w->recent[r].key == key)
 		return &w->v[w->recent[r].at - 1];
-	w->recent[r].key = key;
-	if (u64map_get(&w->by_key, key, &at)) {
-		w->recent[r].at = at + 1;
-		return &w->v[at];
-	}
-	w->recent[r].at = 0;
-	v = array_grow(&w->v, w->n, &w->cap, sizeof(*v));
-	if (!v || u64map_put(&w->by_key, key, w->n))
+	v = u64map_elem(&w->by_key, key, &w->v, &w->cap, sizeof(*v));
+	if (!v)
 		return NULL;
+	w->recent[r].key = key;
+	w->recent[r].at = (size_t)(v - w->v) + 1;
 	v->vm = vm;
 	v->vcpu = vcpu;
-	w->n++;
 	return v;
 }
 
@@ -121,7 +116,7 @@ void win_stats_add(struct win_stats *a, const struct win_stats *b)
 /* Halves the number of slices in use by doubling their width. */
 static void slices_fold(struct windows *w)
 {
-	for (size_t k = 0; k < w->n; k++) {
+	for (size_t k = 0; k < w->by_key.n; k++) {
 		struct win_stats *s = w->v[k].slice;
 
 		for (size_t i = 0; i < WIN_SLICES / 2; i++) {
@@ -282,7 +277,7 @@ static void win_gap(struct windows *w, const struct tl_item *i)
 	if (i->src->guest || (i->kind != TL_GAP && i->kind != TL_DAMAGE))
 		return;
 	w->blind_until = MAX(w->blind_until, i->host + i->width);
-	for (size_t k = 0; k < w->n; k++)
+	for (size_t k = 0; k < w->by_key.n; k++)
 		win_forget(w, &w->v[k]);
 }
 
@@ -353,7 +348,7 @@ int win_feed(struct windows *w, const struct tl_item *i)
 void win_finish(struct windows *w)
 {
 	/* Where the host's recording had ended already, nothing is known of what came after. */
-	for (size_t k = 0; k < w->n; k++) {
+	for (size_t k = 0; k < w->by_key.n; k++) {
 		struct win_vcpu *v = &w->v[k];
 
 		if (v->pending && v->pending_last < w->last_host)
@@ -365,7 +360,7 @@ void win_finish(struct windows *w)
 
 size_t win_count(const struct windows *w)
 {
-	return w->n;
+	return w->by_key.n;
 }
 
 const struct win_vcpu *win_vcpu(const struct windows *w, size_t i)
@@ -376,7 +371,7 @@ const struct win_vcpu *win_vcpu(const struct windows *w, size_t i)
 void win_total(const struct windows *w, int64_t vm, struct win_stats *s)
 {
 	*s = (struct win_stats){ 0 };
-	for (size_t k = 0; k < w->n; k++)
+	for (size_t k = 0; k < w->by_key.n; k++)
 		if (vm < 0 || w->v[k].vm == (size_t)vm)
 			win_stats_add(s, &w->v[k].s);
 }
@@ -389,7 +384,7 @@ size_t win_hosts(const struct windows *w)
 void win_host_total(const struct windows *w, size_t vm, size_t i, struct win_stats *s)
 {
 	*s = (struct win_stats){ 0 };
-	for (size_t k = 0; k < w->n; k++)
+	for (size_t k = 0; k < w->by_key.n; k++)
 		if (w->v[k].vm == vm)
 			win_stats_add(s, &w->v[k].part[i]);
 }

@@ -51,7 +51,7 @@ struct pairs {
 	const struct timeline *t;
 	struct pair_events *ev; /* by source */
 	struct pair_vcpu *v;
-	size_t n, cap;
+	size_t cap;
 	struct u64map by_key;
 	struct pair_stats **stats; /* vm * PAIR_KINDS + kind; NULL = never seen */
 	size_t nvm;
@@ -116,16 +116,10 @@ int pairs_new(const struct timeline *t, struct pairs **out)
 
 static struct pair_vcpu *vcpu_at(struct pairs *p, size_t vm, uint32_t vcpu)
 {
-	uint64_t key = (uint64_t)vm << 32 | vcpu, at;
-	struct pair_vcpu *v;
+	struct pair_vcpu *v = u64map_elem(&p->by_key, (uint64_t)vm << 32 | vcpu, &p->v, &p->cap, sizeof(*v));
 
-	if (u64map_get(&p->by_key, key, &at))
-		return &p->v[at];
-	v = array_grow(&p->v, p->n, &p->cap, sizeof(*v));
-	if (!v || u64map_put(&p->by_key, key, p->n))
-		return NULL;
-	v->vm = vm;
-	p->n++;
+	if (v)
+		v->vm = vm;
 	return v;
 }
 
@@ -216,7 +210,7 @@ int pairs_feed(struct pairs *p, const struct tl_item *i)
 
 void pairs_finish(struct pairs *p)
 {
-	for (size_t k = 0; k < p->n; k++)
+	for (size_t k = 0; k < p->by_key.n; k++)
 		for (int side = 0; side < 2; side++)
 			for (size_t i = 0; i < WAITING; i++)
 				alone(p, &p->v[k], side, &p->v[k].side[side].a[i]);

@@ -11,34 +11,39 @@
 #include "qemu_marker.h"
 #include "qemu_source.h"
 
+/* How the stamps of one CPU become the first host's TSC; all NULL: they are that. */
+struct tl_stamps {
+	const struct guest_time *gtime;
+	const struct epoch_vcpu *epochs; /* with gtime: of the vCPU that this CPU is */
+	const struct migrate *link;	 /* of a host that is not the first one */
+	const struct own_tsc *own;	 /* of the first host, where its stamps are no TSC */
+};
+
 struct tl_stream {
 	struct tl_source *src;
 	const struct fmt *fmt; /* src's */
 	struct rstream r;
-	const struct guest_time *gtime;	 /* NULL for the host */
-	const struct own_tsc *own;	 /* of the first host, where its stamps are no TSC */
-	const struct migrate *link;	 /* of a host that is not the first one */
-	const struct epoch_vcpu *epochs; /* guest: of the vCPU that this CPU is */
-	uint64_t from; /* of the window, host TSC */
-	bool odd;	/* not simply the stamps of a first host */
+	struct tl_stamps stamps;
+	uint64_t from;	/* of the window, host TSC */
+	bool converts;	/* stamps are not simply the first host's TSC, or it is QEMU's */
 	bool placed;	/* at.host is a place, of an event before or of the first one after */
 	uint64_t begin; /* of the host's recording */
 	/*
-	 * What the stream is at, and r tells more of; but not QEMU's. ev, tid and rare are an event's: looked for when
-	 * it is read, they are there when it has won and decide what is done.
+	 * What the stream is at, and r tells more of; but not QEMU's. ev, tid and learn are an event's:
+	 * looked for when it is read, they are there when it has won and decide what is done.
 	 */
 	struct {
 		uint64_t host, width;
 		enum tl_kind kind;
 		bool unplaced;
-		bool rare; /* names of threads may change with it */
+		bool learn; /* names of threads may change with it */
 		int32_t tid;
 		const struct fmt_event *ev;
 	} at;
 	/*
-	 * What was handed out last, when the stream may be further already; what all its events have in common stays
-	 * here. vcpu and vm: a guest's are the CPU's, a host's what the thread seen last (tid) runs. QEMU: all of it is
-	 * made anew, and is what the stream is at.
+	 * What was handed out last, when the stream may be further already; what all its events have in
+	 * common stays here. vcpu and vm: a guest's are the CPU's, a host's what the thread seen last
+	 * (tid) runs. QEMU: all of it is made anew, and is what the stream is at.
 	 */
 	struct tl_item item;
 	struct rec rec; /* item's */
@@ -47,15 +52,14 @@ struct tl_stream {
 struct timeline {
 	struct hostmap *map;
 	struct tl_source **src;
-	struct guest_time **gtime; /* by source */
-	size_t nsrc, src_cap, gtime_cap, nlink;
+	size_t nsrc, src_cap, nlink;
 	struct tl_stream *stream;
 	size_t nstream;
 	struct rmerge *merge;
 	uint64_t from, to; /* host TSC: what is outside is left out */
 	struct qdevices devices;
-	struct qmarkers markers; /* of the hosts */
-	bool more_asked; /* of each event than its place and its thread: some source is a QEMU's, or has its devices */
+	/* Of each event than its place and its thread: some source is a QEMU's, or tells of one. */
+	bool more_asked;
 	bool pending; /* the winner was handed out and must be popped */
 	struct tl_item other; /* handed out instead of the winner's, of which it is a changed copy */
 };

@@ -86,22 +86,8 @@ struct host_side {
 	struct event_type type[ARRAY_SIZE(host_events)];
 	struct u64map by_tid;
 	struct host_thread *t;
-	size_t nt, tcap;
+	size_t tcap;
 };
-
-static struct host_thread *host_thread(struct host_side *h, int32_t tid)
-{
-	struct host_thread *t;
-	uint64_t at;
-
-	if (u64map_get(&h->by_tid, (uint32_t)tid, &at))
-		return &h->t[at];
-	t = array_grow(&h->t, h->nt, &h->tcap, sizeof(*t));
-	if (!t || u64map_put(&h->by_tid, (uint32_t)tid, h->nt))
-		return NULL;
-	h->nt++;
-	return t;
-}
 
 /* An anchor of a vCPU that ends when the thread enters its guest again. */
 static int host_waits(struct host_side *h, struct host_thread *t, const struct qanchor *v)
@@ -248,7 +234,7 @@ static int host_event(struct host_side *h, const struct tl_item *i, size_t at)
 
 	if (!host_fields(h, i, at, f) || h->out->n + 2 > QANCHOR_MAX)
 		return 0;
-	t = host_thread(h, i->tid);
+	t = u64map_elem(&h->by_tid, (uint32_t)i->tid, &h->t, &h->tcap, sizeof(*t));
 	if (!t)
 		return -ENOMEM;
 	if (e == EV_PRINT)
@@ -263,7 +249,7 @@ static int host_event(struct host_side *h, const struct tl_item *i, size_t at)
 /* Entries, exits and interrupts may have been lost: nothing follows from those before. */
 static void host_gap(struct host_side *h)
 {
-	for (size_t i = 0; i < h->nt; i++)
+	for (size_t i = 0; i < h->by_tid.n; i++)
 		h->t[i] = (struct host_thread){ 0 };
 }
 
@@ -287,12 +273,7 @@ static void host_init(struct host_side *h, const struct fmt *fmt)
 		event_find(fmt, host_events[e].role, host_events[e].need, &h->type[e]);
 }
 
-static int by_time(const void *a, const void *b)
-{
-	const struct qanchor *x = a, *y = b;
-
-	return x->at < y->at ? -1 : x->at > y->at;
-}
+COMPARE_BY(by_time, struct qanchor, .at);
 
 /* What never got the end that it waited for tells nothing. */
 static void host_settle(struct host_side *h)

@@ -106,49 +106,12 @@ void qmarker_print(const struct qmarker *m, const struct tl_item *item, struct s
 	qtypes_print(&m->types, item->rec, out);
 }
 
-/* ---- of several hosts ---- */
-
-int qmarkers_add(struct qmarkers *m, size_t source, const struct hostmap *map, const struct qevents *events,
-		 struct kvmft_err *err)
+uint64_t qmarker_met(const struct qmarker *m)
 {
-	struct qmarker **slot;
-
-	do {
-		slot = array_grow(&m->v, m->n, &m->cap, sizeof(*slot));
-		if (!slot)
-			return err_set(err, ENOMEM, "out of memory");
-		*slot = NULL;
-	} while (m->n++ < source);
-	return qmarker_new(map, events, slot, err);
+	return m->met;
 }
 
-int qmarkers_resolve(struct qmarkers *m, struct tl_item *item)
+void qmarker_restart(struct qmarker *m)
 {
-	const size_t i = item->src->index;
-
-	return i < m->n && m->v[i] ? qmarker_resolve(m->v[i], item) : 0;
-}
-
-uint64_t qmarkers_met(const struct qmarkers *m)
-{
-	uint64_t met = 0;
-
-	for (size_t i = 0; i < m->n; i++)
-		met += m->v[i] ? m->v[i]->met : 0;
-	return met;
-}
-
-void qmarkers_restart(struct qmarkers *m)
-{
-	for (size_t i = 0; i < m->n; i++)
-		if (m->v[i])
-			m->v[i]->met = 0;
-}
-
-void qmarkers_free(struct qmarkers *m)
-{
-	for (size_t i = 0; i < m->n; i++)
-		qmarker_free(m->v[i]);
-	free(m->v);
-	*m = (struct qmarkers){ 0 };
+	m->met = 0;
 }

@@ -19,20 +19,9 @@ void qmarker_free(struct qmarker *m); /* NULL is fine */
  * call; others stay as they are. 0, -ENOMEM, -E2BIG.
  */
 int qmarker_resolve(struct qmarker *m, struct tl_item *item) __must_check;
-/* Those of several hosts, by the number of the source; of most there is one or none. */
-struct qmarkers {
-	struct qmarker **v;
-	size_t n, cap;
-};
-
-/* As qmarker_new(); sources come in the order of their numbers. */
-int qmarkers_add(struct qmarkers *m, size_t source, const struct hostmap *map, const struct qevents *events,
-		 struct kvmft_err *err) __must_check;
-int qmarkers_resolve(struct qmarkers *m, struct tl_item *item) __must_check;
-/* Events that were resolved since qmarkers_restart(). */
-uint64_t qmarkers_met(const struct qmarkers *m);
-void qmarkers_restart(struct qmarkers *m);
-void qmarkers_free(struct qmarkers *m);
+/* Events that were resolved since qmarker_restart(). */
+uint64_t qmarker_met(const struct qmarker *m);
+void qmarker_restart(struct qmarker *m);
 
 const struct fmt *qmarker_fmt(const struct qmarker *m);
 void qmarker_print(const struct qmarker *m, const struct tl_item *item, struct sbuf *out);

@@ -184,24 +184,14 @@ static uint64_t apart(uint64_t a, uint64_t b)
 /* The anchor next to host TSC `host`, which no other one is near to; NULL: there is none. */
 static const struct qanchor *near(const struct lane *h, uint64_t host, uint64_t tol)
 {
-	const struct qanchor *a, *next;
-	size_t lo = 0, hi = h->n;
+	size_t at = COUNT_BEFORE(i, h->n, h->v[i].at < host);
+	const struct qanchor *a;
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (h->v[mid].at < host)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (lo && (lo == h->n || apart(h->v[lo - 1].at, host) < apart(h->v[lo].at, host)))
-		lo--;
-	a = &h->v[lo];
-	if (apart(a->at, host) > tol)
-		return NULL;
-	next = lo + 1 < h->n ? a + 1 : NULL;
-	if ((lo && apart(a[-1].at, host) <= 2 * tol) || (next && apart(next->at, host) <= 2 * tol))
+	if (at && (at == h->n || apart(h->v[at - 1].at, host) < apart(h->v[at].at, host)))
+		at--;
+	a = &h->v[at];
+	if (apart(a->at, host) > tol || (at && apart(a[-1].at, host) <= 2 * tol) ||
+	    (at + 1 < h->n && apart(a[1].at, host) <= 2 * tol))
 		return NULL;
 	return a;
 }
@@ -240,12 +230,7 @@ static int follow(struct match *x, const struct lane *q, const struct lane *h, s
 	return ret;
 }
 
-static int by_at(const void *a, const void *b)
-{
-	const struct qpair *x = a, *y = b;
-
-	return x->at < y->at ? -1 : x->at > y->at;
-}
+COMPARE_BY(by_at, struct qpair, .at);
 
 static int model_init(struct match *x, const struct lane *q, size_t first, size_t n, const struct lane *h,
 		      const struct found *f)
@@ -272,21 +257,11 @@ static int model_init(struct match *x, const struct lane *q, size_t first, size_
 
 static uint64_t model_at(const struct model *m, uint64_t t)
 {
-	const struct qpair *a, *b;
-	size_t lo = 0, hi = m->n;
+	size_t n = COUNT_BEFORE(i, m->n, m->knot[i].at <= t);
+	const struct qpair *a = &m->knot[n ? n - 1 : 0], *b = a + 1;
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (m->knot[mid].at <= t)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (!lo || lo == m->n)
-		return from_line(m->knot[lo ? lo - 1 : 0].at, m->knot[lo ? lo - 1 : 0].lo, m->rate, t);
-	a = &m->knot[lo - 1];
-	b = a + 1;
+	if (!n || n == m->n)
+		return from_line(a->at, a->lo, m->rate, t);
 	return b->lo < a->lo ? a->lo : a->lo + (uint64_t)((s128)(b->lo - a->lo) * (t - a->at) / (b->at - a->at));
 }
 

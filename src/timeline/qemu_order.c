@@ -138,16 +138,8 @@ static int try_row(struct order *o)
 /* Between these is event number seq, by the pairs of interrupts; false: nobody knows. */
 static bool between(const struct qpairs *p, size_t n, uint64_t seq, uint64_t *lo, uint64_t *hi)
 {
-	size_t a = 0, b = n;
+	size_t a = COUNT_BEFORE(i, n, p->v[i].at < seq);
 
-	while (a < b) {
-		size_t mid = a + (b - a) / 2;
-
-		if (p->v[mid].at < seq)
-			a = mid + 1;
-		else
-			b = mid;
-	}
 	if (!a || a == n || p->v[a].hi == UINT64_MAX || p->v[a - 1].hi == UINT64_MAX)
 		return false;
 	*lo = p->v[a - 1].lo;

@@ -282,16 +282,8 @@ static int place_order(struct qplace *p, struct qpairs *pairs)
 
 bool qplace_order(const struct qplace *p, uint64_t seq, uint64_t *lo, uint64_t *hi)
 {
-	size_t a = 0, b = p->nbound;
+	size_t a = COUNT_BEFORE(i, p->nbound, p->bound[i].at < seq);
 
-	while (a < b) {
-		size_t mid = a + (b - a) / 2;
-
-		if (p->bound[mid].at < seq)
-			a = mid + 1;
-		else
-			b = mid;
-	}
 	if (a == p->nbound || (!a && p->bound[a].at != seq))
 		return false;
 	*hi = p->bound[a].hi;

@@ -48,61 +48,29 @@ void run_list_join(struct run_list *l, uint64_t min_gap)
 
 size_t run_list_at(const struct run_list *l, uint64_t host)
 {
-	size_t lo = 0, hi = l->n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (l->v[mid].to < host)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return COUNT_BEFORE(i, l->n, l->v[i].to < host);
 }
 
 /* ---- the walk ---- */
-
-struct thread_turn {
-	struct vcpu_turn turn;
-	uint64_t since; /* the guest may be running since then, or the time of the last exit */
-};
 
 struct collect {
 	struct runs *r;
 	struct turn_events turns;
 	struct pair_events msr;
-	struct thread_turn *turn; /* by index of the thread in r */
-	size_t turn_cap;
 	uint64_t blind_until; /* host events were lost up to here */
 };
 
-static ssize_t thread_at(struct collect *c, int32_t tid)
-{
-	struct runs *r = c->r;
-	struct run_thread *t;
-	uint64_t at;
-
-	if (u64map_get(&r->by_tid, (uint32_t)tid, &at))
-		return (ssize_t)at;
-	t = array_grow(&r->t, r->nt, &r->tcap, sizeof(*t));
-	if (!t || !array_grow(&c->turn, r->nt, &c->turn_cap, sizeof(*c->turn)) ||
-	    u64map_put(&r->by_tid, (uint32_t)tid, r->nt))
-		return -ENOMEM;
-	t->tid = tid;
-	return (ssize_t)r->nt++;
-}
-
 /*
- * Host events were lost: from the last thing known on, every guest may have run, until the gap has ended and
- * the thread is seen again. What other CPUs show in the meantime does not tell where it was on this one.
+ * Host events were lost: from the last thing known on, every guest may have run, until the gap has
+ * ended and the thread is seen again. What other CPUs show meanwhile does not tell where it was on
+ * this one.
  */
 static void collect_gap(struct collect *c, const struct tl_item *gap)
 {
 	c->blind_until = MAX(c->blind_until, gap->host + gap->width);
-	for (size_t i = 0; i < c->r->nt; i++)
-		if (c->turn[i].turn.state != TURN_UNKNOWN)
-			c->turn[i].turn = (struct vcpu_turn){ .state = TURN_IN_GUEST };
+	for (size_t i = 0; i < c->r->by_tid.n; i++)
+		if (c->r->t[i].turn.state != TURN_UNKNOWN)
+			c->r->t[i].turn = (struct vcpu_turn){ .state = TURN_IN_GUEST };
 }
 
 /* Half as many, of all threads. */
@@ -111,16 +79,16 @@ static void thin(struct runs *r)
 	while (r->total > RUNS_MAX / 2) {
 		r->min_gap = r->min_gap ? r->min_gap * 2 : 1024;
 		r->total = 0;
-		for (size_t i = 0; i < r->nt; i++) {
+		for (size_t i = 0; i < r->by_tid.n; i++) {
 			run_list_join(&r->t[i].list, r->min_gap);
 			r->total += r->t[i].list.n;
 		}
 	}
 }
 
-static int add_run(struct runs *r, size_t thread, uint64_t from, uint64_t to)
+static int add_run(struct runs *r, struct run_list *l, uint64_t from, uint64_t to)
 {
-	int ret = run_list_add(&r->t[thread].list, from, to, r->min_gap);
+	int ret = run_list_add(l, from, to, r->min_gap);
 
 	if (ret < 0)
 		return ret;
@@ -147,10 +115,9 @@ static void add_deadline(struct runs *r, int32_t tid, uint64_t value, uint64_t h
 	(void)!u64map_put(&r->deadline, key, host); /* it only helps */
 }
 
-static int collect_turn(struct collect *c, size_t thread, const struct tl_item *i, enum turn_event e)
+static int collect_turn(struct runs *r, struct run_thread *t, const struct tl_item *i, enum turn_event e)
 {
 	uint64_t late = i->host + i->width + i->around; /* a host's clock may not be exact */
-	struct thread_turn *t = &c->turn[thread];
 	bool known = t->turn.state != TURN_UNKNOWN;
 	uint64_t since = t->since;
 
@@ -158,15 +125,15 @@ static int collect_turn(struct collect *c, size_t thread, const struct tl_item *
 	case TURN_SAME:
 	case TURN_AGAIN: return 0;
 	case TURN_BEGAN: t->since = i->host - MIN(i->host, i->around); return 0;
-	default: t->since = late; return known ? add_run(c->r, thread, since, late) : 0;
+	default: t->since = late; return known ? add_run(r, &t->list, since, late) : 0;
 	}
 }
 
 static int collect_item(struct collect *c, const struct tl_item *i)
 {
 	enum pair_kind kind;
+	struct run_thread *t;
 	enum turn_event e;
-	ssize_t thread;
 	uint64_t value;
 
 	if (i->kind == TL_GAP || i->kind == TL_DAMAGE)
@@ -178,10 +145,10 @@ static int collect_item(struct collect *c, const struct tl_item *i)
 	e = turn_event_of(&c->turns, i->ev);
 	if (e == TURN_OTHER)
 		return 0;
-	thread = thread_at(c, i->tid);
-	if (thread < 0 || (c->blind_until && i->host <= c->blind_until))
-		return thread < 0 ? (int)thread : 0;
-	return collect_turn(c, (size_t)thread, i, e);
+	t = u64map_elem(&c->r->by_tid, (uint32_t)i->tid, &c->r->t, &c->r->tcap, sizeof(*t));
+	if (!t)
+		return -ENOMEM;
+	return c->blind_until && i->host <= c->blind_until ? 0 : collect_turn(c->r, t, i, e);
 }
 
 static int collect(struct collect *c, struct hostmap *map, struct kvmft_err *err)
@@ -209,7 +176,6 @@ int runs_collect(struct hostmap *map, struct runs **out, struct kvmft_err *err)
 	pair_events_init(&c.msr, map->fmt, false);
 	turn_events_init(&c.turns, map->fmt);
 	ret = collect(&c, map, err);
-	free(c.turn);
 	if (ret && !err->text[0])
 		err_set(err, -ret, "cannot read the host capture %s: %s", map->cap->path, strerror(-ret));
 	return ret;
@@ -233,7 +199,7 @@ void runs_free(struct runs *r)
 {
 	if (!r)
 		return;
-	for (size_t i = 0; i < r->nt; i++)
+	for (size_t i = 0; i < r->by_tid.n; i++)
 		free(r->t[i].list.v);
 	free(r->t);
 	u64map_free(&r->by_tid);

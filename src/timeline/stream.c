@@ -6,43 +6,70 @@
 #include "kvmft/comms.h"
 #include "priv.h"
 
+/* ---- places ---- */
+
+static struct tl_stamps stamps_of(const struct timeline *t, const struct tl_source *src, uint32_t cpu)
+{
+	struct tl_stamps c = { .gtime = src->gtime, .link = src->link };
+
+	if (src->gtime)
+		c.epochs = epoch_vm_find(t->map->vm[src->vm].epochs, cap_vcpu_of_cpu(src->cap, cpu));
+	if (!src->guest && !src->link && !src->alone)
+		c.own = t->map->own;
+	return c;
+}
+
+/* The first and the last cycle that the stamp may be of; false: that is not known. */
+static bool stamp_range(const struct tl_stamps *c, uint64_t ts, uint64_t *lo, uint64_t *hi)
+{
+	uint64_t width = 0;
+	bool ok = true;
+
+	*lo = ts;
+	if (c->gtime)
+		return epoch_result_usable(guest_time_to_host(c->gtime, c->epochs, ts, lo, hi));
+	if (c->link)
+		ok = migrate_to_line(c->link, ts, lo);
+	else if (c->own)
+		ok = own_tsc_place(c->own, ts, lo, &width);
+	*hi = *lo + width;
+	return ok;
+}
+
+struct first_placed {
+	const struct tl_stamps *stamps;
+	uint64_t host;
+};
+
+static int see_placed(void *arg, const struct rec *rec)
+{
+	struct first_placed *f = arg;
+	uint64_t lo, hi;
+
+	if (!stamp_range(f->stamps, rec->ts, &lo, &hi))
+		return 0;
+	f->host = lo;
+	return 1;
+}
+
 /*
  * Nothing stands before it that has a place: that of the first one after it, found by a walk of its
  * own, which few captures need; else the host's beginning.
  */
 static void place_as_next(struct tl_stream *s)
 {
-	struct rstream r;
-	uint64_t lo, hi;
-	enum rkind k;
+	struct first_placed f = { .stamps = &s->stamps, .host = s->begin };
 
-	s->at.host = s->begin;
+	(void)!rstream_each(s->src->cap, s->r.s, see_placed, &f);
+	s->at.host = f.host;
 	s->placed = true;
-	if (rstream_open(&r, s->src->cap, s->r.s))
-		return;
-	while ((k = rstream_next(&r)) != R_END)
-		if (k == R_EVENT &&
-		    epoch_result_usable(guest_time_to_host(s->gtime, s->epochs, r.rec.ts, &lo, &hi))) {
-			s->at.host = lo;
-			break;
-		}
-	rstream_close(&r);
 }
 
 static void place(struct tl_stream *s, uint64_t ts)
 {
-	uint64_t lo = ts, hi = ts;
-	bool ok = true;
+	uint64_t lo, hi;
+	bool ok = stamp_range(&s->stamps, ts, &lo, &hi);
 
-	if (s->gtime) {
-		ok = epoch_result_usable(guest_time_to_host(s->gtime, s->epochs, ts, &lo, &hi));
-	} else if (s->link) {
-		ok = migrate_to_line(s->link, ts, &lo);
-		hi = lo;
-	} else if (s->own) {
-		ok = own_tsc_place(s->own, ts, &lo, &hi);
-		hi += lo;
-	}
 	/* A stamp before its predecessor on the same CPU cannot be right either. */
 	if (ok && s->placed && lo < s->at.host) {
 		s->src->backwards++;
@@ -52,7 +79,7 @@ static void place(struct tl_stream *s, uint64_t ts)
 	s->at.width = ok ? hi - lo : 0;
 	if (ok)
 		s->at.host = lo;
-	else if (!s->placed && s->gtime)
+	else if (!s->placed && s->stamps.gtime)
 		place_as_next(s);
 	s->placed |= ok;
 }
@@ -91,11 +118,11 @@ static inline void look_at(struct tl_stream *s)
 	s->at.kind = TL_EVENT;
 	s->at.ev = fmt_by_id(s->fmt, s->r.rec.id);
 	s->at.tid = fmt_pid(s->fmt, &s->r.rec);
-	s->at.rare = comms_wants(s->src->comms, &s->r.rec);
+	s->at.learn = comms_wants(s->src->comms, &s->r.rec);
 }
 
 /* By everything that there is; have: rstream_next() has given an event. */
-static __attribute__((noinline)) bool next_rare(struct tl_stream *s, bool have, uint64_t *key)
+static __attribute__((noinline)) bool next_any(struct tl_stream *s, bool have, uint64_t *key)
 {
 	if (s->src->qemu)
 		return qemu_next(s, key);
@@ -136,11 +163,11 @@ bool tl_stream_next(void *stream, uint64_t *key)
 	struct tl_stream *s = stream;
 	uint64_t ts;
 
-	if (s->odd || !rstream_next_plain(&s->r))
-		return next_rare(s, false, key);
+	if (s->converts || !rstream_next_plain(&s->r))
+		return next_any(s, false, key);
 	ts = s->r.rec.ts;
 	if (ts < s->at.host || ts < s->from)
-		return next_rare(s, true, key);
+		return next_any(s, true, key);
 	look_at(s);
 	s->at.host = *key = ts;
 	s->at.width = 0;
@@ -149,27 +176,13 @@ bool tl_stream_next(void *stream, uint64_t *key)
 	return true;
 }
 
-static bool host_before(void *arg, uint64_t ts)
-{
-	const struct tl_stream *s = arg;
-
-	uint64_t width = 0;
-
-	if (s->link && !migrate_to_line(s->link, ts, &ts))
-		return false;
-	if (s->own && !own_tsc_place(s->own, ts, &ts, &width))
-		return false;
-	return ts + width < s->from;
-}
-
-/* A stamp that has no place on the host yet is not known to be before anything. */
-static bool guest_before(void *arg, uint64_t ts)
+/* A stamp that has no place on the host is not known to be before anything. */
+static bool is_before(void *arg, uint64_t ts)
 {
 	const struct tl_stream *s = arg;
 	uint64_t lo, hi;
 
-	return epoch_result_usable(guest_time_to_host(s->gtime, s->epochs, ts, &lo, &hi)) &&
-	       hi < s->from;
+	return stamp_range(&s->stamps, ts, &lo, &hi) && hi < s->from;
 }
 
 int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_stream *cs)
@@ -182,27 +195,57 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	s->item = (struct tl_item){ .src = src, .cpu = cs->cpu, .vcpu = -1, .vm = -1, .tid = -1, .rec = &s->rec };
 	if (src->guest)
 		s->item.vcpu = cap_vcpu_of_cpu(src->cap, cs->cpu);
-	if (src->guest && !src->alone) {
+	if (src->guest && !src->alone)
 		s->item.vm = (int64_t)t->map->vm[src->vm].of;
-		s->gtime = t->gtime[src->index];
-		s->epochs = epoch_vm_find(t->map->vm[src->vm].epochs, (uint32_t)s->item.vcpu);
-	}
-	s->link = src->link;
-	if (!src->guest && !src->link && !src->alone)
-		s->own = t->map->own;
-	s->item.around = s->own ? own_tsc_around(s->own) : 0;
-	s->odd = s->gtime || s->link || s->own;
+	s->stamps = stamps_of(t, src, cs->cpu);
+	s->item.around = s->stamps.own ? own_tsc_around(s->stamps.own) : 0;
+	s->converts = s->stamps.gtime || s->stamps.link || s->stamps.own;
 	s->from = t->from;
 	s->begin = src->alone ? 0 : t->map->cap->begin_tsc;
 	ret = rstream_open(&s->r, src->cap, cs);
 	t->nstream += !ret;
 	if (!ret && t->from)
-		ret = rstream_seek_by(&s->r, s->gtime ? guest_before : host_before, s);
+		ret = rstream_seek_by(&s->r, is_before, s);
 	return ret;
 }
 
 int tl_stream_open_qemu(struct timeline *t, struct tl_source *src)
 {
-	t->stream[t->nstream++] = (struct tl_stream){ .src = src, .from = t->from, .odd = true };
+	t->stream[t->nstream++] = (struct tl_stream){ .src = src, .from = t->from, .converts = true };
 	return qsource_start(src->qemu);
+}
+
+/* ---- the end ---- */
+
+/* When the recorder said that it stopped, in cycles of the source's machine. */
+static bool said_end(const struct timeline *t, const struct tl_source *s, uint64_t *host)
+{
+	const struct epoch_vm *vm = s->gtime ? t->map->vm[s->vm].epochs : NULL;
+	const struct epoch_vcpu *e = vm && vm->n ? vm->vcpus[0] : NULL;
+	uint64_t lo;
+
+	*host = s->cap->stop_tsc;
+	if (!s->cap->stop_tsc || s->link)
+		return s->cap->stop_tsc && migrate_to_line(s->link, s->cap->stop_tsc, host);
+	return !s->gtime || (e && epoch_result_usable(epoch_guest_to_host(e, s->cap->stop_tsc, &lo, host)));
+}
+
+bool tl_source_end(const struct timeline *t, const struct tl_source *s, uint64_t *host)
+{
+	bool any = false;
+
+	if (said_end(t, s, host))
+		return true;
+	*host = 0;
+	for (size_t i = 0; i < s->cap->nstream; i++) {
+		const struct cap_stream *cs = &s->cap->stream[i];
+		const struct tl_stamps c = stamps_of(t, s, cs->cpu);
+		uint64_t ts, lo, hi;
+
+		if (rstream_end(s->cap, cs, &ts) || !ts || !stamp_range(&c, ts, &lo, &hi))
+			continue;
+		*host = MAX(*host, hi);
+		any = true;
+	}
+	return any;
 }

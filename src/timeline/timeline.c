@@ -17,16 +17,11 @@ static struct tl_source *source_add(struct timeline *t, const struct capture *ca
 				    const struct fmt *fmt, const char *label)
 {
 	struct tl_source **slot = array_grow(&t->src, t->nsrc, &t->src_cap, sizeof(*slot));
-	struct guest_time **gslot = array_grow(&t->gtime, t->nsrc, &t->gtime_cap, sizeof(*gslot));
-	struct tl_source *s;
+	struct tl_source *s = slot ? calloc(1, sizeof(*s)) : NULL;
 
-	if (!slot || !gslot)
-		return NULL;
-	s = calloc(1, sizeof(*s));
 	if (!s)
 		return NULL;
 	*slot = s;
-	*gslot = NULL;
 	s->cap = cap;
 	s->fmt = fmt;
 	s->index = t->nsrc;
@@ -124,25 +119,19 @@ static int guest_records(struct timeline *t, const struct guest_time *g, const s
 int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt *fmt, size_t vm,
 		 struct kvmft_err *err)
 {
-	struct tl_source *s;
-	struct guest_time *g;
+	struct tl_source *s = source_add(t, cap, fmt, t->map->vm[vm].label);
 	int ret;
 
-	s = source_add(t, cap, fmt, t->map->vm[vm].label);
-	g = calloc(1, sizeof(*g));
-	if (!s || !g) {
-		free(g);
+	if (!s || !(s->gtime = calloc(1, sizeof(*s->gtime))))
 		return err_set(err, ENOMEM, "out of memory");
-	}
-	t->gtime[s->index] = g;
 	s->guest = true;
 	s->vm = vm;
 	label_first(t, vm);
-	ret = guest_time_init(g, cap, err);
+	ret = guest_time_init(s->gtime, cap, err);
 	if (ret)
 		return ret;
-	guest_time_anchor(g, cap, t->map->cap);
-	if (guest_records(t, g, cap, vm))
+	guest_time_anchor(s->gtime, cap, t->map->cap);
+	if (guest_records(t, s->gtime, cap, vm))
 		return err_set(err, ENOMEM, "out of memory");
 	return 0;
 }
@@ -213,17 +202,21 @@ int tl_add_markers(struct timeline *t, const struct qevents *events, struct kvmf
 	int ret = 0;
 
 	for (size_t i = 0; i < t->nsrc && !ret; i++) {
-		const struct tl_source *s = t->src[i];
+		struct tl_source *s = t->src[i];
 
-		if (!s->guest && !s->qemu)
-			ret = qmarkers_add(&t->markers, s->index, s->link ? s->link->map : t->map, events, err);
+		if (!s->guest && !s->qemu && !s->marker)
+			ret = qmarker_new(s->link ? s->link->map : t->map, events, &s->marker, err);
 	}
 	return ret;
 }
 
 uint64_t tl_markers(const struct timeline *t)
 {
-	return qmarkers_met(&t->markers);
+	uint64_t met = 0;
+
+	for (size_t i = 0; i < t->nsrc; i++)
+		met += t->src[i]->marker ? qmarker_met(t->src[i]->marker) : 0;
+	return met;
 }
 
 /* ---- all streams ---- */
@@ -261,9 +254,9 @@ static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
 
 	if (!ms)
 		ret = -ENOMEM;
-	t->more_asked = t->devices.n || t->markers.n;
+	t->more_asked = t->devices.n;
 	for (size_t i = 0; i < t->nsrc; i++)
-		t->more_asked |= t->src[i]->qemu != NULL;
+		t->more_asked |= t->src[i]->qemu || t->src[i]->marker;
 	for (size_t i = 0; ms && i < t->nstream; i++)
 		ms[i] = (struct rmerge_src){ .next = tl_stream_next, .src = &t->stream[i] };
 	if (!ret)
@@ -302,13 +295,14 @@ int tl_start_stream(struct timeline *t, size_t i, size_t k, struct kvmft_err *er
 void tl_stop(struct timeline *t)
 {
 	streams_close(t);
-	qmarkers_restart(&t->markers);
 	for (size_t i = 0; i < t->nsrc; i++) {
 		struct tl_source *s = t->src[i];
 
 		s->events = s->gaps = s->lost = s->damaged = s->unplaced = s->backwards = 0;
 		s->lost_unknown = false;
 		s->error = 0;
+		if (s->marker)
+			qmarker_restart(s->marker);
 	}
 }
 
@@ -369,12 +363,12 @@ static struct tl_item *item_qemu(const struct timeline *t, struct tl_stream *s)
 /* Another thread on a CPU of the host. */
 static void stream_thread(const struct timeline *t, struct tl_stream *s, int32_t tid)
 {
-	const struct hostmap_thread *thread = hostmap_thread(s->link ? s->link->map : t->map, tid);
+	const struct hostmap_thread *thread = hostmap_thread(s->stamps.link ? s->stamps.link->map : t->map, tid);
 
 	s->item.vcpu = thread ? (int64_t)thread->vcpu : -1;
 	s->item.vm = thread ? (int64_t)thread->vm : -1;
-	if (s->link && thread)
-		s->item.vm = (int64_t)s->link->vm[thread->vm];
+	if (s->stamps.link && thread)
+		s->item.vm = (int64_t)s->stamps.link->vm[thread->vm];
 }
 
 /* What the stream is at, an event of a capture, as an item. */
@@ -391,14 +385,6 @@ static inline void item_event(struct tl_stream *s)
 	item->tid = s->at.tid;
 }
 
-/* The walk goes on with the item as it was recorded. */
-static int resolve_marker(struct timeline *t, const struct tl_item **item)
-{
-	t->other = **item;
-	*item = &t->other;
-	return qmarkers_resolve(&t->markers, &t->other);
-}
-
 /*
  * Whether the next of the stream, which is at an event, is one for which nothing is read: the data of this one stay
  * where they are. Then the next winner is found at once, before this one is printed: who that is takes a chain of loads
@@ -408,7 +394,7 @@ static int resolve_marker(struct timeline *t, const struct tl_item **item)
  */
 static inline bool goes_on(const struct tl_stream *s)
 {
-	return (!s->odd || !s->from) && rstream_at_plain(&s->r);
+	return (!s->converts || !s->from) && rstream_at_plain(&s->r);
 }
 
 static inline void pop_or_later(struct timeline *t, const struct tl_stream *s)
@@ -419,7 +405,7 @@ static inline void pop_or_later(struct timeline *t, const struct tl_stream *s)
 }
 
 /* An event of a capture of which more is asked than its place. */
-static int event_rare(struct timeline *t, struct tl_stream *s, const struct tl_item **item)
+static int event_asked(struct timeline *t, struct tl_stream *s, const struct tl_item **item)
 {
 	struct tl_source *src = s->src;
 	int ret;
@@ -436,16 +422,20 @@ static int event_rare(struct timeline *t, struct tl_stream *s, const struct tl_i
 	*item = &s->item;
 	ret = comms_feed(src->comms, &s->rec);
 	src->renames += ret > 0;
-	if (ret >= 0 && t->markers.n)
-		ret = resolve_marker(t, item);
+	if (ret >= 0 && src->marker) { /* the stream keeps the item as it was recorded */
+		t->other = s->item;
+		*item = &t->other;
+		ret = qmarker_resolve(src->marker, &t->other);
+	}
 	return ret < 0 ? ret : 1;
 }
 
 /* Whatever it is that the stream is at. */
-static __attribute__((noinline)) int next_rare(struct timeline *t, struct tl_stream *s, const struct tl_item **item)
+static __attribute__((noinline)) int next_any(struct timeline *t, struct tl_stream *s,
+					      const struct tl_item **item)
 {
 	if (!s->src->qemu && s->at.kind == TL_EVENT)
-		return event_rare(t, s, item);
+		return event_asked(t, s, item);
 	t->pending = true;
 	*item = s->src->qemu ? item_qemu(t, s) : item_other(t, s);
 	return 1;
@@ -471,8 +461,8 @@ int tl_next(struct timeline *t, const struct tl_item **item)
 	if (win < 0 || key > t->to)
 		return 0;
 	s = &t->stream[win];
-	if (t->more_asked || s->at.kind != TL_EVENT || s->at.rare || s->at.tid != s->item.tid)
-		return next_rare(t, s, item);
+	if (t->more_asked || s->at.kind != TL_EVENT || s->at.learn || s->at.tid != s->item.tid)
+		return next_any(t, s, item);
 	item_event(s);
 	*item = &s->item;
 	pop_or_later(t, s);
@@ -528,15 +518,14 @@ void tl_free(struct timeline *t)
 		return;
 	streams_close(t);
 	qdevices_free(&t->devices);
-	qmarkers_free(&t->markers);
 	for (size_t i = 0; i < t->nsrc; i++) {
 		comms_free(t->src[i]->comms);
 		qsource_free(t->src[i]->qemu);
+		qmarker_free(t->src[i]->marker);
+		guest_time_free(t->src[i]->gtime);
+		free(t->src[i]->gtime);
 		free(t->src[i]);
-		guest_time_free(t->gtime[i]);
-		free(t->gtime[i]);
 	}
 	free(t->src);
-	free(t->gtime);
 	free(t);
 }

@@ -9,6 +9,7 @@
 #include "kvmft/util.h"
 
 #include <errno.h>
+#include <string.h>
 
 #define MAP_FIRST_CAP 16
 
@@ -133,4 +134,17 @@ void u64map_free(struct u64map *m)
 		return;
 	free(m->slot);
 	*m = (struct u64map){ 0 };
+}
+
+void *u64map_elem(struct u64map *m, uint64_t key, void *array, size_t *cap, size_t elem)
+{
+	uint64_t at;
+	char *v;
+
+	if (u64map_get(m, key, &at)) {
+		memcpy(&v, array, sizeof(v)); /* as in array_grow() */
+		return v + at * elem;
+	}
+	v = array_grow(array, m->n, cap, elem);
+	return v && !u64map_put(m, key, m->n) ? v : NULL;
 }

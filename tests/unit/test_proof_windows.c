@@ -97,8 +97,8 @@ static void test_inside(void **state)
 		leave(&x, t + 100);
 	}
 	win_finish(x.w);
-	align_judge(x.w, 0, 0, &a);
-	assert_int_equal(a.kind, ALIGN_OK);
+	align_measure(x.w, 0, 0, &a);
+	assert_int_equal(proof_judge(&(struct proof_facts){ .windows = &a }), ALIGN_OK);
 	assert_int_equal(a.total.checked, 198);
 	assert_int_equal(a.total.inside, 198);
 	assert_int_equal(a.windows, 99);
@@ -125,8 +125,8 @@ static void test_outside(void **state)
 	entry(&x, 3000);
 	leave(&x, 3100);
 	win_finish(x.w);
-	align_judge(x.w, 0, 0, &a);
-	assert_int_equal(a.kind, ALIGN_BAD);
+	align_measure(x.w, 0, 0, &a);
+	assert_int_equal(proof_judge(&(struct proof_facts){ .windows = &a }), ALIGN_BAD);
 	assert_int_equal(a.total.inside, 2);
 	assert_int_equal(a.total.outside, 2);
 	assert_int_equal(a.total.outside_max, 7);
@@ -159,8 +159,8 @@ static void test_interrupt(void **state)
 	feed(&x, host, x.other, 0, 100060); /* tells nothing */
 	guest(&x, 100070);
 	leave(&x, 100100);
-	align_judge(x.w, 0, 0, &a);
-	assert_int_equal(a.kind, ALIGN_OK);
+	align_measure(x.w, 0, 0, &a);
+	assert_int_equal(proof_judge(&(struct proof_facts){ .windows = &a }), ALIGN_OK);
 	assert_int_equal(a.total.inside, 101);
 	assert_int_equal(a.windows, 100);
 	assert_true(a.shift_lo == -30 && a.shift_hi == 10);
@@ -174,8 +174,8 @@ static void test_interrupt(void **state)
 	guest(&x, 102250);
 	leave(&x, 102300);
 	win_finish(x.w);
-	align_judge(x.w, 0, 0, &a);
-	assert_int_equal(a.kind, ALIGN_BAD);
+	align_measure(x.w, 0, 0, &a);
+	assert_int_equal(proof_judge(&(struct proof_facts){ .windows = &a }), ALIGN_BAD);
 	assert_int_equal(a.total.outside, 1);
 	assert_int_equal(a.total.late, -10);
 	assert_int_equal(a.total.unchecked, 1);
@@ -232,8 +232,8 @@ static void test_slices(void **state)
 	for (size_t i = 0; i < WIN_SLICES; i++)
 		sum += win_vcpu(x.w, 0)->slice[i].inside;
 	assert_int_equal(sum, 2000);
-	align_judge(x.w, 0, 0, &a);
-	assert_int_equal(a.kind, ALIGN_OK);
+	align_measure(x.w, 0, 0, &a);
+	assert_int_equal(proof_judge(&(struct proof_facts){ .windows = &a }), ALIGN_OK);
 	assert_true(a.has_drift && a.drift_lo <= a.drift_hi);
 	assert_true(a.drift_hi - a.drift_lo < 20000);
 	end(&x);
@@ -251,8 +251,8 @@ static void test_far_apart(void **state __unused_arg)
 	entry(&x, UINT64_MAX - 9);
 	leave(&x, UINT64_MAX - 8);
 	win_finish(x.w);
-	align_judge(x.w, 0, 0, &a);
-	assert_int_equal(a.kind, ALIGN_BAD);
+	align_measure(x.w, 0, 0, &a);
+	assert_int_equal(proof_judge(&(struct proof_facts){ .windows = &a }), ALIGN_BAD);
 	assert_int_equal(a.total.outside, 1);
 	assert_int_equal(a.total.outside_max, 1ull << 61);
 	end(&x);
