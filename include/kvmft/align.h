@@ -7,7 +7,7 @@
 #ifndef KVMFT_ALIGN_H
 #define KVMFT_ALIGN_H
 
-#include "kvmft/pairs.h"
+#include "kvmft/msr_pairs.h"
 #include "kvmft/solution.h"
 #include "kvmft/windows.h"
 
@@ -17,12 +17,12 @@ struct align {
 	uint64_t apart;		/* of total.unchecked: before or after the host's recording */
 	unsigned int share;	/* of the other events: so many of 100 could be checked */
 	size_t vcpus_blind;	/* vCPUs with events of which none could be */
-	/* Shifts that leave every event inside, lo <= hi: with lo <= 0 <= hi the bound of the error. */
+	/* Shifts that leave every event inside; with lo <= 0 <= hi the bound of the error. */
 	bool has_shift;
 	int64_t shift_lo, shift_hi;
 	/*
-	 * Rates at which the guest's clock could run away, in parts per 10^9, without an event leaving
-	 * its window in any slice of time. hi < lo: no steady rate explains what was seen.
+	 * Rates at which the guest's clock could run away, in parts per 10^9, without an event
+	 * leaving its window in any slice of time. hi < lo: no steady rate explains what was seen.
 	 */
 	bool has_drift;
 	int64_t drift_lo, drift_hi;
@@ -36,7 +36,7 @@ struct align {
 
 /* Below that share, what could not be checked is too much for a verdict. */
 #define ALIGN_MIN_SHARE 75
-/* After win_finish(). apart: guest events that were placed before the host's first event or after its last. */
+/* After win_finish(). apart: guest events placed before the host's first or after its last. */
 void align_measure(const struct windows *w, size_t vm, uint64_t apart, struct align *a);
 
 /* ---- the verdict ---- */
@@ -47,15 +47,15 @@ extern const char *const align_names[]; /* "aligned", "misaligned", "cannot-tell
 /* All that speaks for an alignment or against it. */
 struct proof_facts {
 	const struct align *windows;
-	const struct pair_stats *deadlines; /* NULL: both sides show none */
-	const struct solution *solved; /* the offset used is what the events say; NULL: it was known */
-	bool elsewhere;		       /* it was known, and the events were found to ask for another one */
-	bool off_record; /* it was given by hand, and the windows hold for the recorded one as well */
+	const struct msr_pair_stats *deadlines; /* NULL: both sides show none */
+	const struct solution *solved; /* its offset is what the events say; NULL: it was known */
+	bool elsewhere;		       /* it was known, and the events ask for another one */
+	bool off_record; /* given by hand, where the windows hold for the recorded one as well */
 };
 
 /* The verdict: made here alone, and final. */
 enum align_kind proof_judge(const struct proof_facts *f);
 /* Whether deadlines alone contradict the alignment. */
-bool proof_deadlines_reversed(const struct pair_stats *s);
+bool proof_deadlines_reversed(const struct msr_pair_stats *s);
 
 #endif

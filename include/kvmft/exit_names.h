@@ -59,7 +59,9 @@ static inline uint32_t exit_reason_key(enum exit_isa isa, uint64_t reason)
 /* Whether the guest executed HLT: of PVM it is not known. */
 static inline bool exit_is_halt(enum exit_isa isa, uint64_t reason)
 {
-	return exit_reason_key(isa, reason) == (isa == EXIT_ISA_VMX ? 12u : isa == EXIT_ISA_SVM ? 0x78u : UINT32_MAX);
+	return exit_reason_key(isa, reason) == (isa == EXIT_ISA_VMX   ? 12u
+						: isa == EXIT_ISA_SVM ? 0x78u
+								      : UINT32_MAX);
 }
 
 /* The flag bits, in place: 0 but for VMX. */

@@ -138,7 +138,7 @@ void exits_view_free(struct exits_view *v);
  * order of time. An exit that another exit follows has no duration (KVM entered again without an
  * event), a second entry means nothing, and neither does an entry that is older than its exit.
  */
-struct exits_pair {
+struct exits_handling {
 	struct exits *e; /* borrowed */
 	struct exits_open {
 		uint64_t ts;
@@ -150,10 +150,11 @@ struct exits_pair {
 };
 
 /* 0 or -ENOMEM. ts in ns. */
-int exits_pair_exit(struct exits_pair *p, uint32_t tid, uint64_t ts, uint32_t reason) __must_check;
-int exits_pair_entry(struct exits_pair *p, uint32_t tid, uint64_t ts) __must_check;
+int exits_handling_exit(struct exits_handling *p, uint32_t tid, uint64_t ts,
+			uint32_t reason) __must_check;
+int exits_handling_entry(struct exits_handling *p, uint32_t tid, uint64_t ts) __must_check;
 /* Events were lost: nothing that began before is paired with anything that comes. */
-void exits_pair_gap(struct exits_pair *p);
-void exits_pair_free(struct exits_pair *p);
+void exits_handling_gap(struct exits_handling *p);
+void exits_handling_free(struct exits_handling *p);
 
 #endif

@@ -22,8 +22,9 @@ struct guest_time {
 int guest_time_init(struct guest_time *g, const struct capture *cap, struct kvmft_err *err)
 	__must_check;
 /*
- * After a reboot the guest's TSC repeats values: which of several host times is meant can then be told
- * by the wall clocks that both captures read beside their TSC, even if these agree but roughly.
+ * After a reboot the guest's TSC repeats values: which of several host times is meant can then be
+ * told by the wall clocks that both captures read beside their TSC, even if these agree but
+ * roughly.
  */
 void guest_time_anchor(struct guest_time *g, const struct capture *cap, const struct capture *host);
 void guest_time_free(struct guest_time *g); /* NULL is fine; g itself is the caller's */

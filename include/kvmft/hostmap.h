@@ -26,7 +26,7 @@ extern const char *const hostmap_basis_names[];
 
 struct hostmap_vm {
 	const struct cap_vm *cap; /* NULL: known from events only */
-	int32_t pid;		  /* tgid of the VMM; 0 = unknown; beyond HOSTMAP_BY_PROCESS by a task's name */
+	int32_t pid;		  /* tgid of the VMM; 0 = unknown; may be by a task's name */
 	char label[64];		  /* name, else UUID, else PID-FD, else "pid:N", else "tids:N,M" */
 	enum hostmap_basis basis;
 	uint64_t first, last; /* kvm_entry, host stamps; of VMs without cap */
@@ -35,14 +35,14 @@ struct hostmap_vm {
 	bool paired; /* a guest capture is of it: its threads stay */
 	struct epoch_vm *epochs;
 	/*
-	 * A VM of which there are several guest captures has an entry for each, because their clocks
-	 * may be forced or solved apart. `of` is the first one's number, which is the VM's, and the own
-	 * one of all others; `next` leads from it through the rest.
+	 * A VM of which there are several guest captures has an entry for each, because their
+	 * clocks may be forced or solved apart. `of` is the first one's number, which is the VM's,
+	 * and the own one of all others; `next` leads from it through the rest.
 	 */
 	size_t of, next;
 	bool moved; /* to another host: what debugfs said at the end is not the last word */
 	bool has_forced; /* a map given by hand, or solved, replaces all that the capture says */
-	uint64_t uncertain; /* solved: by as much it may be wrong either way, host cycles; 0: it was not solved */
+	uint64_t uncertain; /* solved: may be so many host cycles wrong either way; else 0 */
 	struct tsc_map forced;
 	const struct tsc_map *scale; /* ratio and fraction bits, given by hand; NULL: as recorded */
 	size_t forced_vcpus; /* ... for ids below this, and for those seen */
@@ -80,8 +80,6 @@ struct hostmap {
 	struct hostmap_event *event;
 	size_t nevent, event_cap;
 	uint64_t entries, exits; /* kvm_entry and kvm_exit events seen */
-	uint64_t foreign;	 /* clock events that could not be given to a VM */
-	uint64_t ignored;	 /* offset events that debugfs contradicts: not applied (PVM) */
 };
 
 /*
@@ -97,7 +95,7 @@ int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap
  */
 int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostmap **out)
 	__must_check;
-/* 0; -ENOTSUP with err: the capture's trace clock cannot be put on the host's TSC, and what to do. */
+/* 0; -ENOTSUP with err: its trace clock cannot be put on the host's TSC, and what to do. */
 int hostmap_clock(const struct hostmap *m, struct kvmft_err *err) __must_check;
 void hostmap_free(struct hostmap *m);
 
@@ -105,22 +103,22 @@ void hostmap_free(struct hostmap *m);
 int hostmap_add_side(struct hostmap *m, size_t vm, size_t *out) __must_check;
 
 /* for (...) over the threads of a VM, t: const struct hostmap_thread * */
-#define hostmap_each_thread(m, v, t)                                                                \
-	for (size_t each_ = (m)->vm[(m)->vm[v].of].threads;                                         \
+#define hostmap_each_thread(m, v, t)                        \
+	for (size_t each_ = (m)->vm[(m)->vm[v].of].threads; \
 	     each_ != HOSTMAP_END && ((t) = &(m)->thread[each_]); each_ = (m)->thread[each_].next)
 
 /* The vCPU that a thread runs; NULL when it runs none. */
 const struct hostmap_thread *hostmap_thread(const struct hostmap *m, int32_t tid);
-/* Number of the VM that thread tid belongs to, or works for as vhost's do; -1 when that is none, or two VMs'. */
+/* Number of the VM that a thread is of, or works for as vhost's do; -1: of none, or of two. */
 ssize_t hostmap_task_vm(const struct hostmap *m, int32_t tid);
 /*
- * Index of the VM that sel names (see vmsel.h); -errno with candidates in err. A list of threads makes a VM of
- * them, if they were not taken for one, and others lose them.
+ * Index of the VM that sel names (see vmsel.h); -errno with candidates in err. A list of threads
+ * makes a VM of them, if they were not taken for one, and others lose them.
  */
 ssize_t hostmap_find_vm(struct hostmap *m, const char *sel, struct kvmft_err *err);
-/* The VM that has these threads and no others: made, where there is none. Its index or -errno with err. */
-ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n, enum hostmap_basis basis,
-			     struct kvmft_err *err);
+/* The VM of just these threads, made where there is none: its index, or -errno with err. */
+ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n,
+			     enum hostmap_basis basis, struct kvmft_err *err);
 /* The threads of VM `from` are those of VM vm, of which none are known. 0 or -ENOMEM. */
 int hostmap_adopt(struct hostmap *m, size_t vm, size_t from) __must_check;
 /* All VMs, as selectors; "none". */
@@ -149,18 +147,18 @@ int hostmap_add_pvclock_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t
  */
 int hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)
 	__must_check;
-/* The ratio and fraction bits of all VMs, with the offsets that were recorded. Borrowed. 0 or -ENOMEM. */
+/* Ratio and fraction bits of all VMs; offsets stay as recorded. Borrowed. 0 or -ENOMEM. */
 int hostmap_set_scale(struct hostmap *m, const struct tsc_map *scale) __must_check;
 /*
- * Another one for that vCPU alone, after hostmap_force_map(), or one where the capture has none; from host TSC
- * `from` on: 0 for the beginning, later ones only change the offset.
+ * Another one for that vCPU alone, after hostmap_force_map(), or one where the capture has none;
+ * from host TSC `from` on: 0 for the beginning, later ones only change the offset.
  */
 int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t from,
 		       const struct tsc_map *map)
 	__must_check;
 /*
- * What the guest's own file tells of its vCPUs' offsets, as trace-cmd writes them (TIME_SHIFT), where the host's
- * capture, to which that must refer, says nothing of them. 0, -ENOMEM.
+ * What the guest's own file tells of its vCPUs' offsets, as trace-cmd writes them (TIME_SHIFT),
+ * where the host's capture, to which that must refer, says nothing of them. 0, -ENOMEM.
  */
 int hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest) __must_check;
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * latency.h: how long things took across host and guest: interrupts, stolen time, block I/O, timers.
+ * latency.h: how long things took across host and guest: interrupts, stolen time, block I/O,
+ * timers.
  *
  * One walk over a timeline feeds all analyses that are wanted. Each follows chains of events from
  * their beginning to their end and measures the stages between; chains that a gap cut, or that
  * cannot be told apart, are counted and left out. Memory is bounded by open chains.
  *
- * Lengths of time are in ns, or in cycles of the host where nothing tells how fast its TSC runs: lat_in_cycles().
+ * Lengths of time are in ns, or in cycles of the host where nothing tells how fast its TSC runs:
+ * lat_in_cycles().
  */
 #ifndef KVMFT_LATENCY_H
 #define KVMFT_LATENCY_H
@@ -16,10 +18,18 @@
 enum lat_kind { LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_KINDS };
 
 /*
- * The tables of the analyses; sched has two: whom it hit, and who ran instead; so has timer: what the guest
- * set its hardware to, and its own high-resolution timers.
+ * The tables of the analyses; sched has two: whom it hit, and who ran instead; so has timer: what
+ * the guest set its hardware to, and its own high-resolution timers.
  */
-enum lat_table_id { LAT_T_IRQ, LAT_T_SCHED, LAT_T_STEALER, LAT_T_IO, LAT_T_TIMER, LAT_T_HRTIMER, LAT_TABLES };
+enum lat_table_id {
+	LAT_T_IRQ,
+	LAT_T_SCHED,
+	LAT_T_STEALER,
+	LAT_T_IO,
+	LAT_T_TIMER,
+	LAT_T_HRTIMER,
+	LAT_TABLES
+};
 
 #define LAT_STAGES 10 /* most stages of a table, the total included */
 #define LAT_CAUSES 10
@@ -46,8 +56,8 @@ struct lat_desc {
 	const char *key;   /* head of the first column */
 	const char *stage[LAT_STAGES];
 	const char *stage_help[LAT_STAGES];
-	uint32_t parts; /* bit per stage: those that follow each other, and are the total together */
-	/* Bit per stage: those from a clock of one side to one of the other. They are as wrong as the alignment is. */
+	uint32_t parts; /* bit per stage: those that follow each other and make the total */
+	/* Bit per stage: those between clocks of both sides. They are as wrong as the alignment. */
 	uint32_t crosses;
 	const char *cause[LAT_CAUSES]; /* [0] = none stands out */
 	const char *count[LAT_COUNTS]; /* what was counted, matched or not */
@@ -85,8 +95,8 @@ struct lat_table {
 };
 
 /*
- * How a vCPU spent the capture, in host cycles: time[] sums to last - first, which are the first and
- * the last event of the host; 0 where the vCPU's thread made no event.
+ * How a vCPU spent the capture, in host cycles: time[] sums to last - first, which are the first
+ * and the last event of the host; 0 where the vCPU's thread made no event.
  */
 struct lat_times {
 	size_t vm;
@@ -99,14 +109,15 @@ struct lat_times {
 struct lat_opts {
 	bool want[LAT_KINDS];
 	int64_t vm, vcpu;  /* only this one; -1: any */
-	uint64_t than_ns;  /* only longer ones are kept as worst; 0 where the results are in cycles */
+	uint64_t than_ns;  /* only longer ones are kept as worst; 0 with cycles */
 	size_t worst;	   /* how many are kept per table */
 };
 
 struct lat;
 
 /*
- * The timeline is borrowed, and walked by the caller. An analysis that needs events which no capture has is left out;
+ * The timeline is borrowed, and walked by the caller. An analysis that needs events which no
+ * capture has is left out;
  * -ENOENT with err if none is left (named).
  */
 int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out,

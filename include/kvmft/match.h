@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * match.h: which VM of a host a guest's capture is of, and by which TSC offset its stamps are to be moved, where
- * nobody wrote that down: the guest's events can only have happened while its vCPUs were in the guest. With the
- * right VM and offset all of them did; with a wrong one many did not.
+ * match.h: which VM of a host a guest's capture is of, and by which TSC offset its stamps are to be
+ * moved, where nobody wrote that down: the guest's events can only have happened while its vCPUs
+ * were in the guest. With the right VM and offset all of them did; with a wrong one many did not.
  */
 #ifndef KVMFT_MATCH_H
 #define KVMFT_MATCH_H
@@ -34,16 +34,16 @@ struct match {
 	bool solved;	      /* sol is what is to be forced */
 	struct solution sol;  /* tried: the events were asked */
 	uint64_t checked, outside; /* MATCH_BY_EVENTS: with this VM */
-	uint64_t others, others_outside; /* ... and of the best of all other VMs, if there are others */
+	uint64_t others, others_outside; /* ... and of the best of all other VMs */
 };
 
 /*
- * Finds the VM that the capture is of; sel: what the user says, or NULL. known: its offsets need not be looked for,
- * since they were given by hand. 0, or -errno with err: -ENOENT and -ENOTUNIQ list selectors; -EDOM (exit code
- * 4): no offset can be relied on.
+ * Finds the VM that the capture is of; sel: what the user says, or NULL. known: its offsets need
+ * not be looked for, since they were given by hand. 0, or -errno with err: -ENOENT and -ENOTUNIQ
+ * list selectors; -EDOM (exit code 4): no offset can be relied on.
  */
-int match_guest(struct matcher *m, const struct capture *cap, const struct fmt *fmt, const char *sel,
-		bool known, struct match *out, struct kvmft_err *err) __must_check;
+int match_guest(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+		const char *sel, bool known, struct match *out, struct kvmft_err *err) __must_check;
 void match_free(struct match *r);
 void matcher_free(struct matcher *m);
 

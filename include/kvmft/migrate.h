@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * migrate.h: a VM that moved to another host while it was recorded. The TSCs of two hosts have nothing
- * to do with each other, but the guest's goes on from where it was: KVM on the new host is given the
- * value that it had on the old one. So a host TSC of the new host has a place on the old one's scale:
- * where that would have counted on to by then, as the guest saw it. How long the guest stood still in
- * between is not in it, and no guest can tell.
+ * migrate.h: a VM that moved to another host while it was recorded. The TSCs of two hosts have
+ * nothing to do with each other, but the guest's goes on from where it was: KVM on the new host is
+ * given the value that it had on the old one. So a host TSC of the new host has a place on the old
+ * one's scale: where that would have counted on to by then, as the guest saw it. How long the guest
+ * stood still in between is not in it, and no guest can tell.
  */
 #ifndef KVMFT_MIGRATE_H
 #define KVMFT_MIGRATE_H
@@ -21,10 +21,10 @@ struct migrate {
 };
 
 /*
- * Links the host of `map` to the first one's, m, by VM number vm of m, which has the same UUID there, or
- * the same name: its other VMs become VMs of m, the epochs of this one go on with those of `map`. In the
- * order in which the VM moved. Both maps are borrowed; to be freed with migrate_free(), also after an
- * error. 0, or -errno with err.
+ * Links the host of `map` to the first one's, m, by VM number vm of m, which has the same UUID
+ * there, or the same name: its other VMs become VMs of m, the epochs of this one go on with those
+ * of `map`. In the order in which the VM moved. Both maps are borrowed; to be freed with
+ * migrate_free(), also after an error. 0, or -errno with err.
  */
 int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct migrate **out,
 		struct kvmft_err *err) __must_check;

@@ -26,7 +26,7 @@ struct pairing_guest {
 	struct pairing_capture c;
 	size_t vm; /* index into the host map */
 	struct match match; /* why it is that VM, and its offsets where the events told them */
-	/* Under a forced map: what the host recorded, vCPU by vCPU, each until the next one of the same vCPU. */
+	/* With a forced map: what the host recorded, by vCPU, each until its next one. */
 	struct pairing_recorded {
 		uint32_t vcpu;
 		bool sure;     /* has a map, and nothing puts it in doubt */
@@ -51,7 +51,7 @@ struct pairing {
 	} *later; /* hosts that the VM moved to, in that order */
 	size_t nlater;
 	struct timeline *t;
-	uint64_t begin; /* host TSC: the host's recording began, or earlier a guest with a TSC map given by hand */
+	uint64_t begin; /* host TSC: the host began, or before it a guest with a forced map */
 	bool alone; /* host is the only capture, and may be a guest's: see tl_new_alone() */
 };
 
@@ -64,14 +64,14 @@ enum pairing_need {
 
 struct pairing_opts {
 	const struct pairing_clock *clock; /* given by hand; NULL: what the captures say */
-	bool undecided_ok; /* guests may stay without offsets that can be relied on: the caller tells */
+	bool undecided_ok; /* guests may stay without a sure offset: the caller tells */
 	enum pairing_need need;
 };
 
 /*
- * Opens everything: guests are the operands GUEST[=SEL]. The time line is not started, so that it can be given a
- * window first: tl_start() is the caller's. What is not needed is left out where it would cost a walk over the
- * whole capture.
+ * Opens everything: guests are the operands GUEST[=SEL]. The time line is not started, so that it
+ * can be given a window first: tl_start() is the caller's. What is not needed is left out where it
+ * would cost a walk over the whole capture.
  */
 int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
 		    const struct pairing_opts *o, struct kvmft_err *err) __must_check;
@@ -81,10 +81,11 @@ int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
 /* What was concluded for want of a record, as notes. */
 void pairing_tell_assumed(const struct pairing *p, note_fn *note);
 /* The same of one guest. */
-void pairing_tell_match(const struct hostmap *map, const struct capture *guest, const struct match *m,
-			note_fn *note);
+void pairing_tell_match(const struct hostmap *map, const struct capture *guest,
+			const struct match *m, note_fn *note);
 /* Hosts that the guests' VM, which must be one, moved to: after pairing_prepare(). */
-int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, struct kvmft_err *err) __must_check;
+int pairing_add_hosts(struct pairing *p, const struct str_list *hosts,
+		      struct kvmft_err *err) __must_check;
 /* One capture, host or guest, in any trace clock. */
 int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *err);
 void pairing_close(struct pairing *p);

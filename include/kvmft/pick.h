@@ -25,7 +25,7 @@ int pick_add_match(struct pick *p, const char *spec, struct kvmft_err *err) __mu
 void pick_set_context(struct pick *p, uint64_t items);
 /* Any of these vCPUs. */
 int pick_add_vcpu(struct pick *p, uint32_t vcpu) __must_check;
-/* Any of these: "host", "guest" (all of them), a VM's name (all captures of it), or a source's label. */
+/* Any of these: "host", "guest" (all), a VM's name (all its captures), or a source's label. */
 int pick_add_side(struct pick *p, const char *side) __must_check;
 bool pick_side_is(const struct timeline *t, const struct tl_source *s, const char *side);
 
@@ -43,8 +43,8 @@ uint64_t pick_matches(const struct pick *p);
 /* Items of the context that were dropped because too many bytes would have had to be kept. */
 uint64_t pick_dropped(const struct pick *p);
 /*
- * The i-th of what was asked for by a name or number that nothing in the time line has, as a sentence in b:
- * most often a slip of the pen. False: there are no more.
+ * The i-th of what was asked for by a name or number that nothing in the time line has, as a
+ * sentence in b: most often a slip of the pen. False: there are no more.
  */
 bool pick_unmet(const struct pick *p, size_t i, struct sbuf *b) __must_check;
 void pick_free(struct pick *p);
@@ -54,11 +54,12 @@ void pick_free(struct pick *p);
 struct filter;
 
 /* Parses FILTER (n bytes of text). 0, -ENOMEM, or -EINVAL with err. */
-int filter_parse(const char *text, size_t n, struct filter **out, struct kvmft_err *err) __must_check;
+int filter_parse(const char *text, size_t n, struct filter **out,
+		 struct kvmft_err *err) __must_check;
 /* Whether the record of that event passes. */
 bool filter_match(const struct filter *f, const struct fmt *fmt, const struct fmt_event *ev,
 		  const struct rec *rec);
-/* The first field in it that the event does not have, NULL = it has all of them. Borrowed from f. */
+/* The first field in it that the event lacks, borrowed from f; NULL: it has all. */
 const char *filter_lacks(const struct filter *f, const struct fmt_event *ev);
 void filter_free(struct filter *f);
 

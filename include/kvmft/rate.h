@@ -10,11 +10,13 @@
 /* Whether it can be one. 0, or -EINVAL with err. */
 int rate_check(const struct opt_u64 *khz, struct kvmft_err *err) __must_check;
 /*
- * From now on the capture says how fast its TSC runs: as given, or as found in it, which is told in a line unless
- * quiet; that nothing tells it always is, with what follows from that: `then`, NULL: the caller tells. 0, -errno.
+ * From now on the capture says how fast its TSC runs: as given, or as found in it, which is told in
+ * a line unless quiet; that nothing tells it always is, with what follows from that: `then`, NULL:
+ * the caller tells. 0, -errno.
  */
-int rate_of_capture(struct capture *cap, const struct fmt *fmt, const struct opt_u64 *khz, bool quiet,
-		    const char *then, note_fn *note, struct kvmft_err *err) __must_check;
+int rate_of_capture(struct capture *cap, const struct fmt *fmt, const struct opt_u64 *khz,
+		    bool quiet, const char *then, note_fn *note,
+		    struct kvmft_err *err) __must_check;
 /* The same of the host of p, of which its guests can tell, too; before traces of QEMU are added. */
 int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, const char *then,
 		    note_fn *note, struct kvmft_err *err) __must_check;

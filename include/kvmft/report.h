@@ -48,9 +48,9 @@ struct report_opts {
 	bool split;	     /* parts are kept; class vmexit, REPORT_EXACT */
 	bool vms;	     /* tables of VMs will be asked for; by their names, PIDs or threads */
 	const char *vm;	     /* ... or of that VM alone: SEL; NULL: of all */
-	bool vcpus;	     /* tables of less than a VM will be asked for: by vCPU, thread or PID */
+	bool vcpus;	     /* ... of less than a VM: by vCPU, thread or PID */
 	bool has_from, has_to;
-	uint64_t from, to;   /* only events of this time, both ends included: ns since the capture began */
+	uint64_t from, to;   /* only this time, both ends included: ns since the beginning */
 };
 
 struct report;
@@ -82,14 +82,14 @@ struct report_totals {
 	uint64_t crowded;	 /* samples of keys that memory did not suffice for: in one row */
 	uint64_t no_hist;	 /* samples that no percentile can be made of, for want of memory */
 	uint64_t left_out;	 /* events of threads that memory did not suffice for */
-	uint64_t misplaced;	 /* entries of vCPUs ...: they count for another one of their thread's */
+	uint64_t misplaced;	 /* entries of vCPUs ...: counted for another of their thread */
 	bool no_sched;		 /* split: no sched_switch was recorded */
 	uint64_t poll_grow, poll_shrink; /* kvm_halt_poll_ns: changes of the polling time */
 	uint64_t fail_entry;	 /* kvm_exit with a flag bit of VMX set: see exit_names.h */
 };
 
 const struct report_totals *report_totals(const struct report *r);
-/* Whether its times are cycles, as those of an x86-tsc whose frequency the capture does not say; else they are ns. */
+/* Whether its times are cycles, of an x86-tsc of unknown frequency; else they are ns. */
 bool report_in_cycles(const struct report *r);
 /* The i-th remark that belongs beside the table (a line of text); NULL past the last. */
 const char *report_note(const struct report *r, size_t i);
@@ -160,12 +160,12 @@ struct report_table {
 
 bool report_matches(const struct report *r, const struct report_filter *f, size_t vcpu);
 /*
- * Makes a table, sorted by key (descending; names ascending). 0, or -errno with nothing to free: -ENOMEM, and
- * where there are so many vCPUs that memory does not suffice for the samples of each, those of a walk that is
- * repeated for some of them. Free it below.
+ * Makes a table, sorted by key (descending; names ascending). 0, or -errno with nothing to free:
+ * -ENOMEM, and where there are so many vCPUs that memory does not suffice for the samples of each,
+ * those of a walk that is repeated for some of them. Free it below.
  */
-int report_table(struct report *r, const struct report_filter *f, enum report_key key, struct report_table *t)
-	__must_check;
+int report_table(struct report *r, const struct report_filter *f, enum report_key key,
+		 struct report_table *t) __must_check;
 void report_table_free(struct report_table *t);
 
 #endif

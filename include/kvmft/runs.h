@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * runs.h: when each vCPU thread of a host may have been in its guest: stretches of host time from
- * kvm_entry to what ended it. Where host events were lost, or two exits follow each other without an
- * entry, the guest may have run.
+ * kvm_entry to what ended it. Where host events were lost, or two exits follow each other without
+ * an entry, the guest may have run.
  *
- * Memory is bounded: beyond RUNS_MAX stretches those with a short gap between them become one, which
- * can only say "may have run" where it did not.
+ * Memory is bounded: beyond RUNS_MAX stretches those with a short gap between them become one,
+ * which can only say "may have run" where it did not.
  */
 #ifndef KVMFT_RUNS_H
 #define KVMFT_RUNS_H
@@ -37,7 +37,7 @@ void run_list_join(struct run_list *l, uint64_t min_gap);
 
 struct run_thread {
 	struct run_list list;
-	/* While they are collected: its guest may be running since then, or the time of its last exit. */
+	/* While collecting: its guest may run since then, or the time of its last exit. */
 	struct vcpu_turn turn;
 	uint64_t since;
 };
@@ -51,13 +51,13 @@ struct runs {
 	uint64_t total, min_gap;
 };
 
-/* Of all threads that the host map knows as vCPUs. *out is freed with runs_free(). -errno with err. */
+/* Of all vCPU threads of the map. *out is freed with runs_free(). -errno with err. */
 int runs_collect(struct hostmap *map, struct runs **out, struct kvmft_err *err) __must_check;
 /* The runs of a thread; NULL when it has none. */
 const struct run_list *runs_of(const struct runs *r, int32_t tid);
 /*
- * When the host served this thread's write of IA32_TSC_DEADLINE with that value; 0: it did not, or more
- * than once.
+ * When the host served this thread's write of IA32_TSC_DEADLINE with that value; 0: it did not, or
+ * more than once.
  */
 uint64_t runs_deadline(const struct runs *r, int32_t tid, uint64_t value);
 void runs_free(struct runs *r);

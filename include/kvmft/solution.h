@@ -19,11 +19,11 @@ struct solution_vcpu {
 /* Zero-initialised; freed with solution_free(). */
 struct solution {
 	bool tried;
-	struct tsc_map map;	/* ratio and fraction bits that were taken; its offset is not used */
+	struct tsc_map map;	/* ratio and fraction bits taken; its offset is not used */
 	struct solve_result r;	/* for all vCPUs; or, with own, what has most witnesses; or r.why */
 	struct solution_vcpu *own; /* vCPUs that one offset for all does not serve */
 	size_t n_own, own_cap;
-	uint64_t rest, rest_outside; /* events of other vCPUs, which r is taken for, and those it does not serve */
+	uint64_t rest, rest_outside; /* of other vCPUs by r, and those it does not serve */
 	uint32_t missed; /* one of these of which there are such events ... */
 	const char *missed_why; /* ... and why it has no offset of its own; NULL: there is none */
 };
@@ -43,10 +43,11 @@ int solution_fill(const struct solution *s, struct hostmap *map, size_t vm) __mu
 bool solution_is_sure(const struct solution *s);
 /* Events that it was found with, and of these those outside. */
 void solution_count(const struct solution *s, uint64_t *events, uint64_t *outside);
-/* By how much any offset, of any vCPU and time, may be wrong; guest cycles. 0 where nothing was found. */
+/* By how much any of the offsets may be wrong, guest cycles; 0: nothing was found. */
 uint64_t solution_bound(const struct solution *s);
-/* Makes it what holds for VM number vm of the map, for vCPUs 0..ncpu-1 and those known. 0 or -ENOMEM. */
-int solution_force(const struct solution *s, struct hostmap *map, size_t vm, size_t ncpu) __must_check;
+/* Makes it hold for VM number vm of the map: vCPUs 0..ncpu-1 and those known. 0 or -ENOMEM. */
+int solution_force(const struct solution *s, struct hostmap *map, size_t vm,
+		   size_t ncpu) __must_check;
 void solution_free(struct solution *s);
 
 #endif

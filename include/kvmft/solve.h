@@ -3,8 +3,8 @@
  * solve.h: the TSC offset of a guest from nothing but two captures: the one that puts its events
  * into the entry..exit windows of its vCPUs.
  *
- * Accesses of MSRs that both sides traced narrow the search where there are some: the host serves such
- * an access before the guest's event of it, and mostly shortly before.
+ * Accesses of MSRs that both sides traced narrow the search where there are some: the host serves
+ * such an access before the guest's event of it, and mostly shortly before.
  *
  * The data is thinned when there is a lot of it, so memory is bounded: events are dropped evenly,
  * windows with a short gap between them become one. Neither can exclude the true offset.
@@ -18,19 +18,18 @@ struct solve;
 
 struct solve_result {
 	bool found;
-	uint64_t offset; /* middle of the widest stretch of offsets that do equally well; 64 bits, wrapping */
+	uint64_t offset; /* middle of the widest stretch that does equally well; wraps */
 	uint64_t offset_lo, offset_hi; /* least and greatest that do; some between them may not */
 	uint64_t events;	    /* that were used, of all that the capture has */
-	uint64_t inside, outside;   /* of those, with this offset; the rest is outside of all time known */
+	uint64_t inside, outside;   /* of those; the rest is outside of all time known */
 	/* How unique it is. */
 	uint64_t span;		    /* guest cycles of offsets that were searched */
 	uint64_t equal;		    /* other places of the span that leave no more outside */
 	bool has_next;		    /* the best of all other places ... */
 	int64_t next_distance;	    /* ... is that far away, guest cycles */
 	uint64_t next_inside, next_outside;
-	bool sampled;		    /* not all events were used */
 	uint64_t pairs;		    /* the search was narrowed by so many pairs by value; 0 = not */
-	bool has_most;		    /* pairs by value: the offset is no more than this, found or not */
+	bool has_most;		    /* by pairs the offset is no more than this, found or not */
 	uint64_t at_most;
 	const char *why;	    /* !found: a line of text */
 };
@@ -45,16 +44,18 @@ int solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t ex
 /* An event of that vCPU, guest TSC; in any order. */
 int solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest) __must_check;
 /* All runs of a thread, as windows of that vCPU; of several threads in the order of their time. */
-int solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, int32_t tid) __must_check;
-/* All events of a guest capture that is in guest TSC, and all pairs of both sides; after the threads. */
+int solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs,
+		     int32_t tid) __must_check;
+/* All events of a capture in guest TSC, and all pairs of both sides; after the threads. */
 int solve_add_guest(struct solve *s, const struct runs *runs, const struct capture *cap,
 		    const struct fmt *fmt) __must_check;
 /*
- * The problem of one guest: the runs of a VM's threads and the events of a capture in guest TSC. *out is to be freed
- * whatever is returned: 0 or -errno.
+ * The problem of one guest: the runs of a VM's threads and the events of a capture in guest TSC.
+ * *out is to be freed whatever is returned: 0 or -errno.
  */
-int solve_captures(const struct tsc_map *scale, const struct hostmap *map, size_t vm, const struct runs *runs,
-		   const struct capture *cap, const struct fmt *fmt, struct solve **out) __must_check;
+int solve_captures(const struct tsc_map *scale, const struct hostmap *map, size_t vm,
+		   const struct runs *runs, const struct capture *cap, const struct fmt *fmt,
+		   struct solve **out) __must_check;
 /* Forgets the windows of a vCPU, so that another thread can be tried. */
 void solve_clear_windows(struct solve *s, uint32_t vcpu);
 /* The host served an access of that vCPU, whose event the guest has at guest TSC `guest`. */
@@ -66,9 +67,9 @@ void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t gues
  */
 int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r) __must_check;
 /*
- * One vCPU whose offset changed: part[] are stretches of its events, in order, each with an offset of
- * its own that serves it, as far as they can be told; *n of them, 0 if none. *left events are of none,
- * though the host was recorded when they would be. After the last add. 0 or -ENOMEM.
+ * One vCPU whose offset changed: part[] are stretches of its events, in order, each with an offset
+ * of its own that serves it, as far as they can be told; *n of them, 0 if none. *left events are of
+ * none, though the host was recorded when they would be. After the last add. 0 or -ENOMEM.
  */
 #define SOLVE_PARTS 16
 struct solve_part {
@@ -80,31 +81,32 @@ int solve_run_parts(struct solve *s, uint32_t vcpu, struct solve_part part[SOLVE
 		    uint64_t *left)
 	__must_check;
 /*
- * Does a result leave events of a vCPU without a place, before or after those that it serves, though
- * the host was recorded then? After a run.
+ * Does a result leave events of a vCPU without a place, before or after those that it serves,
+ * though the host was recorded then? After a run.
  */
 bool solve_leaves(const struct solve *s, uint32_t vcpu, const struct solve_result *r);
 /*
- * Events of a vCPU before and behind the only part that was found of it, which lie in a time of which no other vCPU
- * has any event, though this one ran on while none of its events is placed there: its clock was moved, and nobody
- * knows where to. After solve_run_parts(), with that vCPU.
+ * Events of a vCPU before and behind the only part that was found of it, which lie in a time of
+ * which no other vCPU has any event, though this one ran on while none of its events is placed
+ * there: its clock was moved, and nobody knows where to. After solve_run_parts(), with that vCPU.
  */
 size_t solve_strays(const struct solve *s, uint32_t vcpu, const struct solve_part *part);
-/* Host times between which a result puts events of any vCPU into windows; from > to: none. After a run. */
+/* Host times between which a result puts events into windows; from > to: none. After a run. */
 struct solve_span {
 	int64_t from, to;
 };
 struct solve_span solve_span_of(const struct solve *s, const struct solve_result *r);
 /*
- * The events of vCPU number i, if a result puts none of them into the time that is known of it, though the vCPU ran
- * again and again in that span, in which there should be some; else 0.
+ * The events of vCPU number i, if a result puts none of them into the time that is known of it,
+ * though the vCPU ran again and again in that span, in which there should be some; else 0.
  */
-uint64_t solve_absent(const struct solve *s, size_t i, const struct solve_result *r, const struct solve_span *span);
+uint64_t solve_absent(const struct solve *s, size_t i, const struct solve_result *r,
+		      const struct solve_span *span);
 /* vCPUs with windows and events, in no order. */
 size_t solve_vcpus(const struct solve *s);
 uint32_t solve_vcpu_id(const struct solve *s, size_t i);
 enum solve_fit { SOLVE_UNKNOWN, SOLVE_INSIDE, SOLVE_OUTSIDE };
-/* Events of vCPU number i that were used: how many are inside and outside with the result's offset. */
+/* How many events of vCPU number i are inside and outside with the result's offset. */
 void solve_count(const struct solve *s, size_t i, const struct solve_result *r, uint64_t *inside,
 		 uint64_t *outside);
 void solve_free(struct solve *s);

@@ -38,7 +38,6 @@ struct tl_source {
 	size_t index;		  /* 0 = host, guests from 1 */
 	size_t vm;		  /* guest: index into the host map, of this capture's entry */
 	uint64_t events, gaps, lost, damaged, unplaced; /* of what tl_next() gave so far */
-	uint64_t backwards;
 	bool lost_unknown;	  /* some gap had no count */
 	bool windowed;		  /* by tl_window(): these are not of all of the capture */
 	struct tl_comms *comms;
@@ -91,16 +90,17 @@ struct tl_qemu {
 };
 /*
  * Adds the events of a QEMU on the host: times by the host capture's readings of the clock that the
- * back end uses; where there are none, or the trace has no times, by the events that both sides show.
- * Its items have the side "qemu". -errno with err.
+ * back end uses; where there are none, or the trace has no times, by the events that both sides
+ * show. Its items have the side "qemu". -errno with err.
  */
 int tl_add_qemu(struct timeline *t, const struct tl_qemu *q, struct kvmft_err *err) __must_check;
 
 /*
- * Markers (ftrace:print) of the hosts added before that are events of a QEMU are shown as such: ev and rec of
- * their items are then the event's. events are borrowed. -errno with err.
+ * Markers (ftrace:print) of the hosts added before that are events of a QEMU are shown as such: ev
+ * and rec of their items are then the event's. events are borrowed. -errno with err.
  */
-int tl_add_markers(struct timeline *t, const struct qevents *events, struct kvmft_err *err) __must_check;
+int tl_add_markers(struct timeline *t, const struct qevents *events,
+		   struct kvmft_err *err) __must_check;
 /* How many such events tl_next() gave so far. */
 uint64_t tl_markers(const struct timeline *t);
 
@@ -120,8 +120,8 @@ struct tl_qemu_report {
 void tl_qemu_report(const struct tl_source *s, struct tl_qemu_report *r);
 
 /*
- * Adds a host that a VM moved to; after the guests. The link is borrowed. `host` of all items remains
- * the first host's TSC.
+ * Adds a host that a VM moved to; after the guests. The link is borrowed. `host` of all items
+ * remains the first host's TSC.
  */
 int tl_add_host(struct timeline *t, const struct migrate *link, struct kvmft_err *err) __must_check;
 /*
@@ -143,11 +143,11 @@ int tl_start(struct timeline *t, struct kvmft_err *err) __must_check;
 int tl_start_stream(struct timeline *t, size_t i, size_t k, struct kvmft_err *err) __must_check;
 /* Closes what was opened and forgets what was counted; another start may follow. */
 void tl_stop(struct timeline *t);
-/* The next item in host TSC order: 1; 0 at the end; -errno. *item is the timeline's, until the next call. */
+/* The next item by host TSC: 1; 0 at the end; -errno. *item is valid until the next call. */
 int tl_next(struct timeline *t, const struct tl_item **item) __must_check;
 /*
- * Host TSC at which the recording of a source, not a trace of QEMU, ended: when it was stopped, or that of its last
- * event. False: nothing of it has a place.
+ * Host TSC at which the recording of a source, not a trace of QEMU, ended: when it was stopped, or
+ * that of its last event. False: nothing of it has a place.
  */
 bool tl_source_end(const struct timeline *t, const struct tl_source *s, uint64_t *host);
 size_t tl_sources(const struct timeline *t);
@@ -160,7 +160,8 @@ const struct fmt *tl_fmt(const struct tl_item *item);
 /* A number for the type of an event, the same for all of that type and source. */
 static inline uint64_t tl_type(const struct tl_item *item)
 {
-	return (uint64_t)item->src->index << 17 | (uint64_t)(item->marker != NULL) << 16 | item->rec->id;
+	return (uint64_t)item->src->index << 17 | (uint64_t)(item->marker != NULL) << 16 |
+	       item->rec->id;
 }
 /* tl_print() of what QEMU tells, itself or by its markers. */
 void tl_print_other(const struct tl_item *item, struct sbuf *out);
@@ -189,7 +190,7 @@ void tl_loss(const struct tl_source *s, struct tl_loss *loss);
 /* The same from what a walk over all of the capture saw: events, in-band losses. */
 void tl_loss_of(const struct capture *cap, uint64_t events, uint64_t lost, bool lost_unknown,
 		struct tl_loss *loss);
-/* After the walk: nothing of the source was lost, damaged or unreadable; of a trace of QEMU all has a place. */
+/* After the walk: nothing was lost, damaged or unreadable; of QEMU's trace all has a place. */
 bool tl_source_complete(const struct tl_source *s);
 
 #endif

@@ -8,7 +8,7 @@
  * that this thread takes, and all that an interrupt leads to, comes after the guest. Such an event
  * ends the turn before KVM gets to write kvm_exit, by as long as the interrupt took to be served.
  *
- * Two keep a machine of their own: report's pairing (exits/report_pair.c), which is fed from
+ * Two keep a machine of their own: report's pairing (exits/report_samples.c), which is fed from
  * registers and has perf's rules as well, and latency's (latency/vcpu.c), whose states are what the
  * thread does between the turns.
  */

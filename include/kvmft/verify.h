@@ -6,7 +6,7 @@
 #define KVMFT_VERIFY_H
 
 #include "kvmft/align.h"
-#include "kvmft/pairs.h"
+#include "kvmft/msr_pairs.h"
 #include "kvmft/solution.h"
 #include "kvmft/pairing.h"
 
@@ -16,9 +16,9 @@ struct verify_guest {
 	struct align a;
 	uint64_t first, last; /* host TSC of its first and last placed event; 0 = none */
 	uint64_t before, after; /* events before the host's first, and since its last so far */
-	bool solved;	      /* its offset is what the events say: the captures have none, or --solve */
+	bool solved;	      /* by the offset that the events say: none recorded, or --solve */
 	struct solution sol;  /* tried: the offset was looked for in the data, and not used */
-	const struct tsc_map *used; /* then: by which map of the first vCPU events were placed; NULL: by none */
+	const struct tsc_map *used; /* then: the first vCPU's map, or NULL */
 	enum align_kind verdict;
 	struct sbuf reasons; /* for verify_reason() */
 };
@@ -26,7 +26,7 @@ struct verify_guest {
 struct verify {
 	struct pairing p;
 	struct windows *w;
-	struct pairs *pairs;
+	struct msr_pairs *pairs;
 	struct runs *runs; /* collected when they are needed */
 	struct verify_guest *guest;
 	uint64_t host_first, host_last; /* host TSC of the host's own events */
@@ -37,8 +37,8 @@ struct verify {
 /* After the walk: the verdict on each guest, and the reasons for it. 0, or -errno with err. */
 int verify_judge(struct verify *v, struct kvmft_err *err) __must_check;
 /*
- * Why the verdict is what it is, and what to do about it: the line after that one; NULL: the first, which says the
- * verdict, and the end.
+ * Why the verdict is what it is, and what to do about it: the line after that one; NULL: the first,
+ * which says the verdict, and the end.
  */
 const char *verify_reason(const struct verify_guest *g, const char *after);
 /* What the events say of the offsets, asked or not. */

@@ -3,8 +3,8 @@
  * windows.h: the alignment check. A guest event on vCPU n can only have happened between a
  * kvm_entry and the next kvm_exit of that vCPU's thread: the entry is stamped before the guest
  * runs, the exit after it stopped (and where the host's interrupts are recorded, the first one that
- * the thread takes tells of the exit sooner). With a right conversion no event is outside; and how far the
- * guest's clock could be moved before one would be is the bound of the error.
+ * the thread takes tells of the exit sooner). With a right conversion no event is outside; and how
+ * far the guest's clock could be moved before one would be is the bound of the error.
  */
 #ifndef KVMFT_WINDOWS_H
 #define KVMFT_WINDOWS_H
@@ -15,7 +15,7 @@
 struct win_stats {
 	uint64_t checked;   /* guest events with a known window state */
 	uint64_t inside, outside;
-	uint64_t unchecked; /* no window known then: before the first entry, after a gap, no place */
+	uint64_t unchecked; /* no window known: before the first entry, after a gap, no place */
 	/*
 	 * Slack in host cycles: all events of the vCPU could happen this much earlier / later and
 	 * would still be inside. Negative: an event is outside by that much. Only valid when

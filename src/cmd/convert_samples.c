@@ -48,22 +48,9 @@ static int add_clock(struct convert_ctx *c, const struct capture *cap, const str
 	return 0;
 }
 
-/* Does the line give what the capture read of that clock? A file may say anything. */
-static bool raw_fits(const struct clock_ctx *clock, const struct mono_raw *raw,
-		     const struct capture *cap)
+static bool by_graph(const void *clock, uint64_t tsc, uint64_t *lo, uint64_t *hi)
 {
-	for (size_t i = 0; i < cap->nbracket; i++) {
-		const struct cap_bracket *b = &cap->bracket[i];
-		uint64_t lo = b->tsc, hi = b->tsc + b->width, unused;
-
-		if (cap->raw.over_kvmclock &&
-		    (clock_convert(clock, CLK_GUEST_TSC, CLK_KVMCLOCK, lo, &lo, &unused, NULL) ||
-		     clock_convert(clock, CLK_GUEST_TSC, CLK_KVMCLOCK, hi, &unused, &hi, NULL)))
-			return false;
-		if (!mono_raw_fits(raw, lo, hi, b->mono_raw))
-			return false;
-	}
-	return cap->nbracket > 0;
+	return !clock_convert(clock, CLK_GUEST_TSC, CLK_KVMCLOCK, tsc, lo, hi, NULL);
 }
 
 void convert_raw_add(struct convert_ctx *c, const struct capture *cap, bool guest)
@@ -71,13 +58,9 @@ void convert_raw_add(struct convert_ctx *c, const struct capture *cap, bool gues
 	struct mono_raw *raw = guest ? &c->clock.guest_raw : &c->clock.host_raw;
 	enum clock_edge edge = CLOCK_EDGE_HOST_RAW;
 
-	*raw = (struct mono_raw){
-		.last = cap->raw.last, .nsec = cap->raw.nsec, .base = cap->raw.base,
-		.mult = cap->raw.mult, .shift = cap->raw.shift,
-	};
 	if (guest)
 		edge = cap->raw.over_kvmclock ? CLOCK_EDGE_GUEST_RAW_KVM : CLOCK_EDGE_GUEST_RAW;
-	if (cap->raw.known && (guest || !cap->raw.over_kvmclock) && raw_fits(&c->clock, raw, cap))
+	if (cap_raw_line(cap, guest ? by_graph : NULL, &c->clock, raw))
 		(void)clock_ctx_set(&c->clock, edge); /* the samples do where this fails */
 }
 

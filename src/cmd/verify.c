@@ -79,17 +79,17 @@ static int verify_walk(struct verify *v)
 	int ret = win_new(v->p.t, &v->w);
 
 	if (!ret)
-		ret = pairs_new(v->p.t, &v->pairs);
+		ret = msr_pairs_new(v->p.t, &v->pairs);
 	while (!ret && (ret = tl_next(v->p.t, &item)) > 0) {
 		note_span(v, item);
 		ret = win_feed(v->w, item);
 		if (!ret)
-			ret = pairs_feed(v->pairs, item);
+			ret = msr_pairs_feed(v->pairs, item);
 	}
 	if (ret)
 		return ret;
 	win_finish(v->w);
-	pairs_finish(v->pairs);
+	msr_pairs_finish(v->pairs);
 	return 0;
 }
 
@@ -129,7 +129,7 @@ static void verify_close(struct verify *v)
 	}
 	free(v->guest);
 	win_free(v->w);
-	pairs_free(v->pairs);
+	msr_pairs_free(v->pairs);
 	runs_free(v->runs);
 	pairing_close(&v->p);
 }

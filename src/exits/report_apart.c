@@ -106,7 +106,7 @@ static void set_apart(struct report *r, struct rvcpu *v)
 	r->napart++;
 }
 
-/* Those behind vCPU number `from` in the order of tables: its VM's, then those of the VMs that follow. */
+/* Those behind vCPU number `from` in the tables: of its VM, then of the VMs that follow. */
 static void set_next_apart(struct report *r, size_t from)
 {
 	for (size_t vm = vm_slot(r, r->vcpu[from]); vm <= r->map->nvm; vm++, from = 0) {

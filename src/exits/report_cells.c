@@ -9,11 +9,11 @@
 
 #include <stdlib.h>
 
-#define MAP_SLOT  48 /* bytes that a key costs in struct u64map, at its usual load */
+#define MAP_SLOT  48 /* bytes that a key costs in struct u64map, at its mean load */
 #define HEAP_HEAD 16 /* ... that an allocation costs besides */
 #define CACHE     32 /* slots; a power of 2 */
 #define CACHE_FEW 8
-#define LIST_MAX  24 /* cells of one vCPU that are found without a map: all reasons that one has, mostly */
+#define LIST_MAX  24 /* cells of a vCPU found without a map: mostly all that it has */
 
 static size_t cell_size(const struct cell_budget *b)
 {
@@ -43,7 +43,7 @@ struct cell *cell_find(const struct cells *c, uint64_t key)
 	return cell;
 }
 
-/* Puts a cell where it is found; with the first one that is too many for a list, all of them into a map. */
+/* Adds a cell to the list; once they are too many for that, all of them to the map. */
 static int cell_add(struct cells *c, struct cell *cell)
 {
 	int ret = 0;

@@ -2,13 +2,13 @@
 /*
  * report_priv.h: what the files of the report share; private to this room.
  *
- *   report.c        opening: event plans, clock, notes; who is which vCPU
- *   report_walk.c   streams in, events in each thread's order out
- *   report_pair.c   begin and end of samples, per thread
- *   report_split.c  what the time of an exit was spent on
- *   report_cells.c  samples by key
- *   report_apart.c  whose cells are kept apart, and further walks for more of them
- *   report_table.c  tables from that
+ *   report_open.c    opening: event plans, clock, notes; who is which vCPU
+ *   report_walk.c    streams in, events in each thread's order out
+ *   report_samples.c begin and end of samples, per thread
+ *   report_split.c   what the time of an exit was spent on
+ *   report_cells.c   samples by key
+ *   report_apart.c   whose cells are kept apart, and further walks for more of them
+ *   report_table.c   tables from that
  */
 #ifndef KVMFT_EXITS_REPORT_PRIV_H
 #define KVMFT_EXITS_REPORT_PRIV_H
@@ -70,7 +70,7 @@ void cell_hist_add(const struct cell *c, struct loghist *h);
 void cells_free(struct cells *c);
 
 /*
- * The usual reasons of VMX are in different ones of 32 slots, and so are those of SVM: the factor is one of many
+ * The common reasons of VMX are in different ones of 32 slots, and so are those of SVM: the factor is one of many
  * random numbers.
  */
 static inline unsigned int cell_slot(const struct cells *c, uint64_t key)
@@ -149,7 +149,7 @@ struct rthread {
 	uint64_t slice;
 	struct rvcpu *v;
 	struct rvcpu *first;  /* that it ran; report.by_vcpu knows the others */
-	enum rstate state;    /* not beside `open`: both would be read as one word just after they were */
+	enum rstate state;    /* not beside `open`: both would be read as one word */
 	bool known;	      /* perf: kvm_entry was seen */
 	bool perf_key;	      /* perf: the begin had a key */
 	uint32_t from_cpu;    /* stream of the begin */
@@ -184,7 +184,11 @@ enum rop {
 /* What an event is; begin and end are what the class says of it (enum class_mark). */
 struct rwhat {
 	uint8_t op, begin, end;
-	uint8_t usual; /* op, of an exit that the class begins at, if at all, or an entry that it just ends at */
+	/*
+	 * Direct are an exit that the class begins at, if at all, and an entry that it just ends at: what
+	 * direct_run() takes. OP_EXIT, OP_ENTRY; OP_NONE: it is neither.
+	 */
+	uint8_t direct;
 };
 
 /* One event, decoded. */
@@ -223,8 +227,8 @@ struct rplan {
 	struct rfield f[CLASS_FIELDS];
 };
 
-/* An entry or exit whose fields, and the thread, are u32 of this byte order: where two fields are. */
-struct rusual {
+/* An entry or exit whose thread and fields are u32 in this byte order: where two of these are. */
+struct rdirect {
 	uint32_t id; /* NO_EVENT: there is none such */
 	uint16_t need, off[2];
 };
@@ -247,13 +251,13 @@ struct report {
 	uint8_t plan_of[65536]; /* by event id: index into plan, 0 = none */
 	struct rplan plan[RPLANS];
 	size_t nplan;
-	struct rusual entry, exit;
+	struct rdirect entry, exit;
 	struct rthread **thread;
 	size_t nthread, thread_cap;
 	struct u64map by_tid;  /* tid → index */
 	struct rvcpu **vcpu;
 	size_t nvcpu, vcpu_cap;
-	struct u64map by_vcpu; /* tid << 32 | vcpu → index: vCPUs of threads that had another one before */
+	struct u64map by_vcpu; /* tid << 32 | vcpu → index: a thread's further vCPUs */
 	struct cells **of_vm;  /* by VM, the unknown one last: those of SHARE_VM */
 	struct cells *none;    /* of SHARE_NONE */
 	size_t napart, apart_max; /* vCPUs of SHARE_OWN */
@@ -293,12 +297,12 @@ enum rshare apart_first(struct report *r);
 int apart_for(struct report *r, const struct report_filter *f) __must_check;
 void apart_free(struct report *r);
 
-/* ---- report_pair.c, report_split.c: cpu is the index of the stream ---- */
+/* ---- report_samples.c, report_split.c: cpu is the index of the stream ---- */
 
 /* Feeds n events of one stream, which are in order; those of a thread must be so over all calls. */
-int pair_run(struct report *r, const struct rev *e, size_t n, uint32_t cpu) __must_check;
+int samples_feed(struct report *r, const struct rev *e, size_t n, uint32_t cpu) __must_check;
 /* Counts what is open when the capture ends. */
-void pair_finish(struct report *r);
+void samples_finish(struct report *r);
 
 void split_exit(struct rsplit *s);
 void split_event(struct report *r, struct rthread *t, const struct rev *e);

@@ -28,7 +28,7 @@ struct wstream {
 	struct rev *ev;	     /* w->chunk of them */
 	uint32_t at, n;	     /* not fed yet: ev[at .. n-1] */
 	uint32_t to;	     /* ... of this slice: ev[at .. to-1] */
-	int64_t last_tid;    /* as a record has it, u32: whose index is last_thread; -1: nobody's yet */
+	int64_t last_tid;    /* u32 as in records, of last_thread; -1: none yet */
 	uint32_t last_thread;
 	uint64_t last_ts;
 	bool ended, in_gap;
@@ -37,9 +37,9 @@ struct wstream {
 	uint64_t events, exits, entries, failed;
 };
 
-#define EXITS_SAID 64 /* more than there are usual reasons */
+#define EXITS_SAID 64 /* more than there are common reasons */
 
-/* What the class said of an exit, which depends on nothing but these two fields: it need not be asked each time. */
+/* What the class said of an exit: it depends on these two fields alone, and is asked once. */
 struct exit_said {
 	uint32_t reason, isa; /* as recorded; at index reason % EXITS_SAID */
 	uint64_t key;
@@ -56,7 +56,7 @@ struct walk {
 	struct rwhat entry;  /* every kvm_entry */
 	struct class_event exit; /* an exit on its way to the class */
 	struct exit_said said[EXITS_SAID];
-	struct exit_said odd; /* the last one that is not kept there */
+	struct exit_said failed_entry; /* the last one that is not kept there */
 	int error;
 };
 
@@ -125,7 +125,7 @@ static bool exit_failed(const struct class_event *exit)
 	return exit->v[0] >> 31 && exit->v[1] == EXIT_ISA_VMX;
 }
 
-static bool exit_usual(enum class_mark begin)
+static bool exit_direct(enum class_mark begin)
 {
 	return begin == MARK_NO || begin == MARK_KEY;
 }
@@ -143,10 +143,10 @@ static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk
 	begin = w->r->rules->begin(ce, &key);
 	if (exit_failed(ce)) { /* has to be counted each time, so it is asked for each time */
 		st->failed++;
-		x = &w->odd;
+		x = &w->failed_entry;
 	}
 	*x = (struct exit_said){ reason, isa, key, { .op = OP_EXIT, .begin = (uint8_t)begin } };
-	x->is.usual = exit_usual(begin) ? OP_EXIT : OP_NONE;
+	x->is.direct = exit_direct(begin) ? OP_EXIT : OP_NONE;
 	return x;
 }
 
@@ -276,7 +276,7 @@ static void decode_gap(struct walk *w, struct wstream *st)
 	w->r->tot.gaps++;
 }
 
-/* Not in line, like what else is rare: the loop that calls it is to keep its state in registers. */
+/* Not in line, as few events come here: the calling loop keeps its state in registers. */
 static __attribute__((noinline)) void decode_event(struct walk *w, struct wstream *st, struct rec *rec)
 {
 	struct report *r = w->r;
@@ -298,7 +298,7 @@ static __attribute__((noinline)) void decode_event(struct walk *w, struct wstrea
 		decode(w, st, &r->plan[r->plan_of[rec->id]], rec);
 }
 
-/* What is not usual, from the loop below: its state to where others look for it, and back. */
+/* What is not direct, from the loop below: its state to where others look for it, and back. */
 static __attribute__((noinline)) struct rev *fill_other(struct walk *w, struct wstream *st, struct rev *e,
 							uint64_t last_ts, struct rec rec)
 {
@@ -317,9 +317,9 @@ static __attribute__((noinline)) struct rev *fill_other(struct walk *w, struct w
 static __attribute__((noinline)) void fill_subbuf(struct walk *w, struct wstream *st)
 {
 	const struct report *r = w->r;
-	const struct rusual entry = r->entry, exit = r->exit;
+	const struct rdirect entry = r->entry, exit = r->exit;
 	uint32_t pid_off = r->pid.off;
-	uint64_t to = r->to, last_ts = st->last_ts, others = 0, entries = 0, usual = 0;
+	uint64_t to = r->to, last_ts = st->last_ts, others = 0, entries = 0, direct = 0;
 	struct rev *e = st->ev + st->n, *full = st->ev + w->chunk - 3;
 	struct subbuf sb = st->s.sb;
 	struct rec rec;
@@ -327,7 +327,7 @@ static __attribute__((noinline)) void fill_subbuf(struct walk *w, struct wstream
 
 	for (;;) {
 		/*
-		 * The usual way is for times from here: not before the last event, in the window, in no gap. What
+		 * The direct way is for times from here: not before the last event, in the window, in no gap. What
 		 * subbuf_next_plain() gives is not before what it gave last.
 		 */
 		uint64_t least = MAX(last_ts, r->from), span = st->in_gap || least > to ? 0 : to - least + 1;
@@ -358,7 +358,7 @@ static __attribute__((noinline)) void fill_subbuf(struct walk *w, struct wstream
 			}
 			last_ts = rec.ts;
 		}
-		usual += (uint64_t)(e - first);
+		direct += (uint64_t)(e - first);
 		if (!have && (e >= full || (ret = subbuf_next(&sb, &rec)) <= 0))
 			break;
 		if (rec.ts > to) { /* so is all that follows */
@@ -370,9 +370,9 @@ static __attribute__((noinline)) void fill_subbuf(struct walk *w, struct wstream
 	}
 	st->n = (uint32_t)(e - st->ev);
 	st->last_ts = last_ts;
-	st->events += usual + others;
+	st->events += direct + others;
 	st->entries += entries;
-	st->exits += usual - entries;
+	st->exits += direct - entries;
 	st->s.sb = sb;
 	st->open = ret > 0;
 	if (ret < 0) {
@@ -435,7 +435,7 @@ static int feed_merged(struct walk *w)
 		if (!first)
 			break;
 		w->st[cpu].at++;
-		ret = pair_run(w->r, first, 1, cpu);
+		ret = samples_feed(w->r, first, 1, cpu);
 	}
 	return ret;
 }
@@ -508,7 +508,7 @@ static int slice(struct walk *w)
 	for (uint32_t i = 0; i < w->n && !ret; i++) {
 		struct wstream *st = &w->st[i];
 
-		ret = pair_run(w->r, st->ev + st->at, st->to - st->at, i);
+		ret = samples_feed(w->r, st->ev + st->at, st->to - st->at, i);
 		st->at = st->to;
 	}
 	return ret ? ret : 1;
@@ -561,7 +561,7 @@ int report_walk(struct report *r, struct kvmft_err *err)
 		.begin = (uint8_t)r->rules->begin(&entry, &none),
 		.end = (uint8_t)r->rules->end(&entry, &none),
 	};
-	w.entry.usual = w.entry.end == MARK_YES && w.entry.begin == MARK_NO ? OP_ENTRY : OP_NONE;
+	w.entry.direct = w.entry.end == MARK_YES && w.entry.begin == MARK_NO ? OP_ENTRY : OP_NONE;
 	for (uint32_t i = 0; i < EXITS_SAID; i++)
 		w.said[i].reason = i + 1; /* no exit that is looked for here */
 	ret = open_streams(&w);
@@ -581,7 +581,7 @@ int report_walk(struct report *r, struct kvmft_err *err)
 #endif
 	if (ret)
 		return err_set(err, -ret, "cannot read %s: %s", r->cap->path, strerror(-ret));
-	pair_finish(r);
+	samples_finish(r);
 	r->tot.crowded = r->budget.crowded;
 	r->tot.no_hist = r->budget.no_hist;
 	return 0;

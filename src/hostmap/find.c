@@ -76,7 +76,7 @@ void hostmap_vm_label(struct hostmap *m, size_t vm)
 	} else if (v->pid > 0) {
 		snprintf(v->label, sizeof(v->label), "pid:%d", v->pid);
 	} else {
-		(void)!hostmap_vm_tids(m, vm, &b); /* a label that is cut says less, and no wrong thing */
+		(void)!hostmap_vm_tids(m, vm, &b); /* a label cut short is not wrong */
 		snprintf(v->label, sizeof(v->label), "%.60s", b.s ? b.s : "tids:");
 		if (b.len > 60)
 			*strrchr(v->label, ',') = 0;

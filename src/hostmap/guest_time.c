@@ -8,27 +8,28 @@
 #include <errno.h>
 #include <string.h>
 
+static bool by_record(const void *arg, uint64_t tsc, uint64_t *lo, uint64_t *hi)
+{
+	const struct pvclock *pv = arg;
+
+	if (pvclock_check(pv) || pvclock_to_ns(pv, tsc, lo))
+		return false;
+	*hi = *lo;
+	return true;
+}
+
 /* Over kvmclock, whose rate it then has, mono_raw is kvmclock and a constant. */
 static bool raw_over_kvmclock(struct guest_time *g, const struct capture *cap)
 {
 	const struct cap_raw *r = &cap->raw;
-	const struct mono_raw raw = {
-		.last = r->last, .nsec = r->nsec, .base = r->base, .mult = r->mult, .shift = r->shift,
-	};
+	struct mono_raw raw;
 	struct pvclock pv;
-	uint64_t lo, hi;
 
-	if (!r->known || !r->over_kvmclock || strcmp(cap->clock, "mono_raw") || !cap->npvclock ||
-	    r->mult != 1ull << r->shift)
+	if (!r->over_kvmclock || strcmp(cap->clock, "mono_raw") || !cap->npvclock || r->mult != 1ull << r->shift)
 		return false;
 	pv = cap_pvclock_record(&cap->pvclock[0]);
-	for (size_t i = 0; i < cap->nbracket; i++)
-		if (pvclock_check(&pv) || pvclock_to_ns(&pv, cap->bracket[i].tsc, &lo) ||
-		    pvclock_to_ns(&pv, cap->bracket[i].tsc + cap->bracket[i].width, &hi) ||
-		    !mono_raw_fits(&raw, lo, hi, cap->bracket[i].mono_raw))
-			return false;
 	g->offset = (int64_t)(r->last - r->base - (r->nsec >> r->shift));
-	return cap->nbracket > 0;
+	return cap_raw_line(cap, by_record, &pv, &raw);
 }
 
 /*

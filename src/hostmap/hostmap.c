@@ -16,7 +16,6 @@
 #include "priv.h"
 #include "kvmft/events.h"
 #include "kvmft/own_tsc.h"
-#include "vmgroup.h"
 
 #define MAX_CLOCK_EVENTS (1u << 22) /* a hostile file must not take all memory */
 
@@ -88,7 +87,7 @@ static int thread_set(struct hostmap *m, int32_t tid, size_t vm, uint32_t vcpu)
 	struct hostmap_thread *t;
 
 	if (u64map_get(&m->by_tid, (uint32_t)tid, &at)) {
-		/* Recorded with several vCPUs: the last one counts, until its kvm_entry says more. */
+		/* Recorded with several vCPUs: the last counts until its kvm_entry says more. */
 		m->thread[at].vcpu = vcpu;
 		return 0;
 	}
@@ -285,10 +284,8 @@ static int feed_event(struct hostmap *m, size_t vm, const struct hostmap_event *
 
 	switch (e->kind) {
 	case EV_TSC_OFFSET:
-		if (offset_ignored(m, e)) {
-			m->ignored++;
+		if (offset_ignored(m, e))
 			return 0;
-		}
 		return epoch_vm_write_offset(ep, e->vcpu, e->ts, e->prev, e->next);
 	case EV_TRACK_TSC: return epoch_vm_track(ep, e->ts, e->use_master);
 	case EV_MASTER_CLOCK: return epoch_vm_master_clock(ep, e->ts, e->use_master);
@@ -438,13 +435,9 @@ int hostmap_build(struct hostmap *m)
 {
 	int ret;
 
-	m->foreign = m->ignored = 0;
 	hostmap_chain(m);
-	for (size_t i = 0; i < m->nevent; i++) {
+	for (size_t i = 0; i < m->nevent; i++)
 		m->event[i].vm = vm_of_tid(m, m->event[i].tid);
-		if (m->event[i].vm < 0)
-			m->foreign++;
-	}
 	ret = sort_events(m);
 	for (size_t i = 0; i < m->nvm && !ret; i++)
 		ret = build_epochs(m, i);

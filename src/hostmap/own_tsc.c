@@ -60,30 +60,12 @@ static bool use_line(struct own_tsc *o, const struct capture *cap)
 	return l->known && !cyc2ns_check(&o->line);
 }
 
-/*
- * The kernel's own line, where the capture has it: exact. It must give what the capture read of
- * the clock each time, else the samples do.
- */
+/* The kernel's own line, where the capture has it: exact. Else the samples do. */
 static bool use_raw(struct own_tsc *o, const struct capture *cap)
 {
-	const struct cap_raw *r = &cap->raw;
-
-	o->raw = (struct mono_raw){
-		.last = r->last,
-		.nsec = r->nsec,
-		.base = r->base,
-		.mult = r->mult,
-		.shift = r->shift,
-	};
 	o->kind = OWN_RAW;
-	if (!r->known || r->over_kvmclock || strcmp(cap->clock, "mono_raw"))
-		return false;
-	for (size_t i = 0; i < cap->nbracket; i++)
-		if (!mono_raw_fits(&o->raw, cap->bracket[i].tsc,
-				   cap->bracket[i].tsc + cap->bracket[i].width,
-				   cap->bracket[i].mono_raw))
-			return false;
-	return cap->nbracket > 0;
+	return !strcmp(cap->clock, "mono_raw") && !cap->raw.over_kvmclock &&
+	       cap_raw_line(cap, NULL, NULL, &o->raw);
 }
 
 int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * priv.h: what hostmap.c, find.c and vmgroup.c share.
+ * priv.h: what the files of the map share.
  */
 #ifndef KVMFT_HOSTMAP_PRIV_H
 #define KVMFT_HOSTMAP_PRIV_H
@@ -15,5 +15,10 @@ void hostmap_vm_label(struct hostmap *m, size_t vm);
 void hostmap_chain(struct hostmap *m);
 /* Gives the clock events to VMs and builds all epochs anew. 0 or -ENOMEM. */
 int hostmap_build(struct hostmap *m) __must_check;
+/*
+ * vmgroup.c: gives a VM to each thread of the map that has none yet; hostmap_vm.basis says what that rests on. One
+ * walk over the capture. 0 or -errno.
+ */
+int vmgroup_make(struct hostmap *m) __must_check;
 
 #endif

@@ -142,3 +142,24 @@ struct pvclock cap_pvclock_record(const struct cap_pvclock *p)
 		.system_time = p->system_time, .mul = p->mul, .shift = p->shift, .flags = p->flags,
 	};
 }
+
+bool cap_raw_line(const struct capture *cap, cap_kvmclock *kvmclock, const void *arg, struct mono_raw *raw)
+{
+	const struct cap_raw *r = &cap->raw;
+
+	*raw = (struct mono_raw){
+		.last = r->last, .nsec = r->nsec, .base = r->base, .mult = r->mult, .shift = r->shift,
+	};
+	if (!r->known || (r->over_kvmclock && !kvmclock))
+		return false;
+	for (size_t i = 0; i < cap->nbracket; i++) {
+		const struct cap_bracket *b = &cap->bracket[i];
+		uint64_t lo = b->tsc, hi = b->tsc + b->width, unused;
+
+		if (r->over_kvmclock && (!kvmclock(arg, lo, &lo, &unused) || !kvmclock(arg, hi, &unused, &hi)))
+			return false;
+		if (!mono_raw_fits(raw, lo, hi, b->mono_raw))
+			return false;
+	}
+	return cap->nbracket > 0;
+}

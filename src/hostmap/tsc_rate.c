@@ -17,7 +17,7 @@ typedef unsigned __int128 u128;
 #define GOOD_PPM   50 /* ... and from here on no other capture is looked at */
 #define KHZ_MIN	   1000 /* what is slower, or faster, is nonsense of a file */
 #define KHZ_MAX	   100000000
-/* The kernel's multiplier of CLOCK_MONOTONIC_RAW is rounded: its rate is off by up to 240 parts per 10^9. */
+/* CLOCK_MONOTONIC_RAW's multiplier is rounded: its rate is off by up to 240 parts per 10^9. */
 #define RAW_PPB	   240
 
 uint64_t tsc_rate_ppm(const struct tsc_rate *r)

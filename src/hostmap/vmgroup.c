@@ -8,7 +8,7 @@
  * threads that ran the same vCPU id at the same time: those are two VMs. If they ran it one after the
  * other, the VM was started again, with another VMM.
  */
-#include "vmgroup.h"
+#include "priv.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,23 +16,22 @@
 
 #include "kvmft/comms.h"
 #include "kvmft/events.h"
-#include "priv.h"
 
 #define CLONE_THREAD 0x10000 /* include/uapi/linux/sched.h */
-#define IN_INTERRUPT 0x58    /* TRACE_FLAG_HARDIRQ, _SOFTIRQ, _NMI: common_flags, include/linux/trace_events.h */
+#define IN_INTERRUPT 0x58    /* common_flags: TRACE_FLAG_HARDIRQ, _SOFTIRQ, _NMI */
 #define MIN_WAKES    2
 #define MAX_STEPS    (1u << 20)
-#define PID_REACH    4096 /* thread ids that a VMM's first vCPU thread is after the VMM's PID, at most */
+#define PID_REACH    4096 /* at most so far is a VMM's first vCPU thread behind its PID */
 
 struct member {
 	size_t thread; /* index into the host map */
 	int32_t tid, tgid;
 	uint32_t vcpu;
 	uint64_t first, last; /* entries, host stamps */
-	/* Members of a group are a ring through `next`; `group` is the one that stands for it, which knows its size. */
+	/* A group is a ring through `next`; its member `group` stands for it and knows its size. */
 	size_t group, next, size;
 	bool by_pid, by_wakes;
-	/* Of a group: its VMM, by a thread that is called so and wakes vCPUs or is woken by them. */
+	/* Of a group: its VMM, by a thread of that name that wakes vCPUs or is woken by them. */
 	int32_t named, vmm;
 	uint64_t vmm_wakes;
 };
@@ -50,7 +49,7 @@ struct grouping {
 	struct u64map at;     /* tid → index into v */
 	struct u64map parent; /* thread → the thread of the same process that made it */
 	struct u64map wakes;  /* a << 32 | b → count, a < b */
-	struct u64map others; /* index << 32 | tid of another thread → how often one woke the other */
+	struct u64map others; /* index << 32 | tid of another → how often one woke the other */
 	struct u64map runs;   /* group << 32 | vCPU id → the last member that ran it */
 	uint64_t steps;	      /* of joining, so that no capture takes more than its size allows */
 	int32_t *pid;	      /* that may be VMMs', by what tasks are called; sorted */
@@ -356,7 +355,7 @@ static int collect_pids(struct grouping *g)
 	return 0;
 }
 
-/* A thread that has to do with a group: is it its VMM's? The main thread is the oldest of those that often do. */
+/* Is a thread that has to do with a group its VMM's? The oldest that often does is the main one. */
 static void see_other(struct grouping *g, struct member *group, int32_t tid, uint64_t wakes)
 {
 	const char *comm = comms_get(g->comms, tid);

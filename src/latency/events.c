@@ -67,7 +67,7 @@ static struct decoded *add(struct lat_decoder *d, const struct fmt_event *e, enu
 	return ev;
 }
 
-/* irq_vectors:*_entry and *_exit tell their vector; the list of their names grows with the kernel. */
+/* irq_vectors:*_entry and *_exit have the vector; their names grow with the kernel. */
 static int add_vectors(struct lat_decoder *d)
 {
 	const struct fmt_event *e;
@@ -132,7 +132,7 @@ bool lat_decode(const struct lat_decoder *d, const struct tl_item *i, struct lat
 	return at && decode(d->fmt, &d->ev[at - 1], i, in);
 }
 
-/* QEMU's events have no formats before they are met, and few kinds matter: they are looked up by name. */
+/* QEMU's events have no formats before they are met: the few that matter are known by name. */
 bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in)
 {
 	for (size_t k = ARRAY_SIZE(events); i->ev && k && events[k - 1].side == ON_QEMU; k--) {

@@ -182,7 +182,7 @@ static int notes(struct lat *l)
 	return ret;
 }
 
-/* What each analysis cannot do without; all is about vCPUs, which kvm_entry and kvm_exit make known. */
+/* What each analysis cannot do without, besides kvm_entry and kvm_exit. */
 static const struct {
 	enum lat_kind kind;
 	bool guest; /* of its capture */
@@ -214,7 +214,7 @@ static const char *lacks(const struct lat *l, unsigned int kind)
 	return NULL;
 }
 
-/* What cannot be answered is left out, with a note; if that is all that was asked for, it is an error. */
+/* What cannot be answered is left out, with a note; if nothing is left, it is an error. */
 static int need(struct lat *l, struct kvmft_err *err)
 {
 	unsigned int first = LAT_KINDS;
@@ -363,7 +363,7 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 	}
 }
 
-/* The first event of a guest: what had gone in before was handled, or not, where nobody recorded. */
+/* A guest's first event: what had gone in before was handled unrecorded, or not at all. */
 static int guest_begins(struct lat *l, size_t vm, uint64_t t)
 {
 	int ret = 0;
@@ -398,7 +398,7 @@ static int feed_guest(struct lat *l, const struct lat_in *in)
 	return ret;
 }
 
-/* What means nothing else tells of a guest whose it is, whether preemption was off, and interrupts. */
+/* Other events of a guest still tell the task, and whether preemption or interrupts were off. */
 static int feed_other(struct lat *l, const struct tl_item *i)
 {
 	const struct lat_in in = { .kind = EV_NONE, .i = i, .t = i->host };
@@ -477,7 +477,7 @@ static int by_time(const void *a, const void *b)
 	return p < q ? 1 : p > q ? -1 : strcmp(x->name, y->name);
 }
 
-/* The greatest sum first. The worst cases tell their group by index, which was its order in the table. */
+/* The greatest sum first. The worst cases know their group by its index before that. */
 static int sort_groups(struct lat_table *t)
 {
 	uint32_t *now = calloc(t->ngroup ? t->ngroup : 1, sizeof(*now));

@@ -19,8 +19,8 @@
 #include "kvmft/samples.h"
 
 #define OPEN_MAX   65536	   /* timers that are set at once; more are not believed */
-#define REAL_FIRST 1000000000000000000ull /* ns: CLOCK_REALTIME is past September 2001, CLOCK_MONOTONIC not */
-#define BEHIND_MS  10000u	   /* a vCPU may have been off its CPU before it made the event ... */
+#define REAL_FIRST 1000000000000000000ull /* ns, September 2001: CLOCK_REALTIME is past it */
+#define BEHIND_MS  10000u	   /* a vCPU may be off its CPU before it makes the event ... */
 #define AHEAD_MS   1u		   /* ... but it cannot have read the future */
 
 const struct lat_desc lat_desc_hrtimer = {
@@ -99,11 +99,6 @@ void lat_hrtimers_free(struct lat *l)
 	free(h);
 }
 
-static uint64_t *hrt_count(struct lat *l, unsigned int which)
-{
-	return &l->table[LAT_T_HRTIMER].count[which];
-}
-
 static uint64_t timer_key(uint64_t vm, uint64_t timer)
 {
 	return timer ^ vm << 48;
@@ -135,11 +130,11 @@ static int timer_start(struct lat *l, const struct lat_vcpu *v, const struct lat
 	struct lat_hrtimers *h = l->hrtimers;
 	struct hrtimer *t = timer_find(h, v->vm, in->f[0]);
 
-	*hrt_count(l, HRT_STARTED) += 1;
+	lat_count(l, LAT_T_HRTIMER, HRT_STARTED);
 	if (t) {
-		*hrt_count(l, t->cancelled ? HRT_CANCELLED : HRT_REARMED) += 1;
+		lat_count(l, LAT_T_HRTIMER, t->cancelled ? HRT_CANCELLED : HRT_REARMED);
 	} else if (h->n >= OPEN_MAX || u64map_get(&h->at, timer_key(v->vm, in->f[0]), NULL)) {
-		*hrt_count(l, HRT_UNPLACED) += 1;
+		lat_count(l, LAT_T_HRTIMER, HRT_UNPLACED);
 		return 0;
 	} else {
 		t = array_grow(&h->v, h->n, &h->cap, sizeof(*t));
@@ -202,7 +197,7 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 	int ret;
 
 	if (!t) {
-		*hrt_count(l, HRT_STRAY) += 1;
+		lat_count(l, LAT_T_HRTIMER, HRT_STRAY);
 		return 0;
 	}
 	placed = l->khz && timer_place(l, v, in, t->expires, &due) && timer_place(l, v, in, in->f[1], &read) &&
@@ -210,10 +205,10 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 	due = MAX(due, t->set_at); /* one that was due already is late from when it was set */
 	outside = !l->begun || MIN(due, in->t) < l->begin || in->t > l->stop;
 	ret = timer_drop(l->hrtimers, t);
-	*hrt_count(l, !placed ? HRT_UNPLACED : outside ? HRT_OUTSIDE : HRT_EXPIRED) += 1;
+	lat_count(l, LAT_T_HRTIMER, !placed ? HRT_UNPLACED : outside ? HRT_OUTSIDE : HRT_EXPIRED);
 	if (ret || !placed || outside)
 		return ret;
-	*hrt_count(l, HRT_ALONE) += !v->running.open || v->running.vector != TIMER_VECTOR;
+	l->table[LAT_T_HRTIMER].count[HRT_ALONE] += !v->running.open || v->running.vector != TIMER_VECTOR;
 	if (!lat_wanted(l, k.vm, k.vcpu))
 		return 0;
 	g = lat_group_get(l, LAT_T_HRTIMER, k.vm, in->f[2], &k.group);
@@ -250,7 +245,7 @@ void lat_hrtimers_forget(struct lat *l, size_t vm)
 	for (size_t i = h->n; i--;) {
 		if (h->v[i].vm != vm)
 			continue;
-		*hrt_count(l, h->v[i].cancelled ? HRT_CANCELLED : HRT_CUT) += 1;
+		lat_count(l, LAT_T_HRTIMER, h->v[i].cancelled ? HRT_CANCELLED : HRT_CUT);
 		if (timer_drop(h, &h->v[i]))
 			return; /* cannot be: what is put back had a slot */
 	}
@@ -259,5 +254,5 @@ void lat_hrtimers_forget(struct lat *l, size_t vm)
 void lat_hrtimers_finish(struct lat *l)
 {
 	for (size_t i = 0; i < l->hrtimers->n; i++)
-		*hrt_count(l, l->hrtimers->v[i].cancelled ? HRT_CANCELLED : HRT_OPEN) += 1;
+		lat_count(l, LAT_T_HRTIMER, l->hrtimers->v[i].cancelled ? HRT_CANCELLED : HRT_OPEN);
 }

@@ -21,11 +21,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define IO_OPEN_MAX   65536 /* in flight at once; a guest that never completes must not fill memory */
+#define IO_OPEN_MAX   65536 /* at once; a guest that never completes must not fill memory */
 #define APIC_BASE     0xfee00000ull
 #define APIC_SIZE     0x1000ull
 #define SECTOR_SIZE   512u
-#define MINORBITS     20 /* dev of the block events is MAJOR << 20 | MINOR (include/linux/kdev_t.h) */
+#define MINORBITS     20 /* a dev is MAJOR << 20 | MINOR (include/linux/kdev_t.h) */
 
 enum { ST_TOTAL, ST_SUBMIT, ST_HOST, ST_DELIVER, ST_COMPLETE, ST_VMM, ST_DISK, ST_TAKE, ST_BLOCK, ST_NOTIFY };
 
@@ -65,7 +65,7 @@ struct request {
 	uint32_t nsect, vcpu;
 	char rwbs[8];
 	uint64_t t_issue, t_doorbell, t_vmm, t_disk, t_disk_end;
-	uint64_t qemu_req, qemu_around; /* QEMU's pointer to it; cycles that its stamps may be off by */
+	uint64_t qemu_req, qemu_around; /* QEMU's pointer; cycles its stamps may be off */
 	uint64_t t_take, t_done;	/* by QEMU's events; 0: none seen */
 	bool waiting;  /* for a doorbell */
 	bool vmm_wait; /* rung, and nobody of the VMM worked since */
@@ -84,6 +84,10 @@ struct lat_io {
 	struct u64map handler_of; /* device → hash of its interrupts' handlers, learnt */
 };
 
+#define each_request(io, r)                                                            \
+	for (struct request *r = (io)->req; r < (io)->req + (io)->nreq; r++)         \
+		if (r->used)
+
 int lat_io_new(struct lat *l)
 {
 	l->io = calloc(1, sizeof(*l->io));
@@ -101,11 +105,6 @@ void lat_io_free(struct lat *l)
 	u64map_free(&l->io->at);
 	u64map_free(&l->io->handler_of);
 	free(l->io);
-}
-
-static uint64_t *io_count(struct lat *l, unsigned int which)
-{
-	return &l->table[LAT_T_IO].count[which];
 }
 
 /* Sectors need 41 bits up to a PiB; a collision is found by comparing, and counts as ambiguous. */
@@ -171,11 +170,11 @@ static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct request *r = request_find(l, v->vm, in->f[0], in->f[1]);
 
-	*io_count(l, IO_ISSUED) += 1;
+	lat_count(l, LAT_T_IO, IO_ISSUED);
 	if (r) { /* requeued, or a second one at the same place */
 		if (!r->ambiguous)
-			*io_count(l, IO_AMBIGUOUS) += 1;
-		*io_count(l, IO_AMBIGUOUS) += 1;
+			lat_count(l, LAT_T_IO, IO_AMBIGUOUS);
+		lat_count(l, LAT_T_IO, IO_AMBIGUOUS);
 		r->ambiguous = true;
 		return 0;
 	}
@@ -183,7 +182,7 @@ static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (!r && l->io->open < IO_OPEN_MAX)
 		return -ENOMEM;
 	if (!r) {
-		*io_count(l, IO_AMBIGUOUS) += 1;
+		lat_count(l, LAT_T_IO, IO_AMBIGUOUS);
 		return 0;
 	}
 	r->vm = v->vm;
@@ -199,7 +198,7 @@ static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	return 0;
 }
 
-/* "virtio2-req.1" and "virtio2-req.0" are queues of one device, whose name stands before the dash. */
+/* "virtio2-req.1" and "virtio2-req.0" are queues of one device: its name ends at the dash. */
 static uint64_t device_hash(const struct lat *l, const char *handler)
 {
 	return hash_bytes(&l->io->key, handler, strcspn(handler, "-"));
@@ -236,7 +235,7 @@ static const struct irq_chain *completing(struct lat *l, const struct lat_vcpu *
 	return best ? &best->last_device : NULL;
 }
 
-/* The parts of the host's time by QEMU's events, which may be off by a little: what is off by more is not it. */
+/* The parts of the host's time by QEMU's events, as far as these are not off by too much. */
 static void qemu_stages(struct lat *l, const struct request *r, const struct irq_chain *c, struct lat_case *k)
 {
 	uint64_t from = r->t_doorbell, to = c ? c->t_source : 0, take = MAX(r->t_take, from), done = r->t_done;
@@ -267,14 +266,14 @@ static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct
 	if (r->t_doorbell)
 		lat_stage(k, ST_SUBMIT, lat_span(l, r->t_doorbell - r->t_issue));
 	else
-		*io_count(l, IO_NO_DOORBELL) += 1;
+		lat_count(l, LAT_T_IO, IO_NO_DOORBELL);
 	if (c) {
 		if (r->t_doorbell)
 			lat_stage(k, ST_HOST, lat_span(l, c->t_source - r->t_doorbell));
 		lat_stage(k, ST_DELIVER, lat_span(l, c->t_handler - c->t_source));
 		lat_stage(k, ST_COMPLETE, lat_span(l, t - c->t_handler));
 	} else {
-		*io_count(l, IO_NO_IRQ) += 1;
+		lat_count(l, LAT_T_IO, IO_NO_IRQ);
 	}
 	if (r->t_doorbell && r->t_vmm > r->t_doorbell)
 		lat_stage(k, ST_VMM, lat_span(l, r->t_vmm - r->t_doorbell));
@@ -297,17 +296,17 @@ static int complete(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	int ret = 0;
 
 	if (!r) {
-		*io_count(l, IO_STRAY) += 1;
+		lat_count(l, LAT_T_IO, IO_STRAY);
 		return 0;
 	}
 	from = lat_vcpu_get(l, v->vm, r->vcpu);
 	if (from && r->waiting && from->io_pending)
 		from->io_pending--;
 	if (!r->ambiguous && (r->early || in->t > l->stop))
-		*io_count(l, IO_OUTSIDE) += 1;
+		lat_count(l, LAT_T_IO, IO_OUTSIDE);
 	if (r->ambiguous || r->early || in->t > l->stop)
 		return request_end(l, r);
-	*io_count(l, IO_COMPLETED) += 1;
+	lat_count(l, LAT_T_IO, IO_COMPLETED);
 	k.vcpu = r->vcpu;
 	if (l->o.want[LAT_IO] && lat_wanted(l, k.vm, k.vcpu)) {
 		g = lat_group_get(l, LAT_T_IO, k.vm, r->dev << 1 | (r->rwbs[0] == 'R'), &k.group);
@@ -350,16 +349,16 @@ static void vmm_works(struct lat *l, struct request *r, uint64_t t)
 	l->io->vmm_wait--;
 }
 
-/* A vCPU's write to a device: the doorbell of what its guest issued there since. It began with the exit. */
+/* A vCPU's write to a device: the doorbell of what its guest issued. It began with the exit. */
 static void doorbell(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
-	/* The event comes after the write went to its ioeventfd: who waits for that may run already. */
+	/* The event follows the ioeventfd's wake-up: who waits for that may run already. */
 	uint64_t ran = lat_worker_ran(l, v->vm, v->exit);
 
-	for (size_t i = 0; i < l->io->nreq && v->io_pending; i++) {
-		struct request *r = &l->io->req[i];
-
-		if (!r->used || !r->waiting || r->vm != v->vm || r->vcpu != v->id)
+	each_request(l->io, r) {
+		if (!v->io_pending)
+			return;
+		if (!r->waiting || r->vm != v->vm || r->vcpu != v->id)
 			continue;
 		r->waiting = false;
 		r->t_doorbell = v->exit > r->t_issue ? v->exit : in->t;
@@ -376,36 +375,30 @@ static void doorbell(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 /* No ioeventfd: the vCPU's own thread brings the write of this exit to the VMM. */
 static void vcpu_is_vmm(struct lat *l, const struct lat_vcpu *v, uint64_t t)
 {
-	for (size_t i = 0; i < l->io->nreq && l->io->vmm_wait; i++) {
-		struct request *r = &l->io->req[i];
-
-		if (r->used && r->vmm_wait && r->vm == v->vm && r->vcpu == v->id && r->t_doorbell == v->exit)
-			vmm_works(l, r, t);
-	}
+	if (l->io->vmm_wait)
+		each_request(l->io, r)
+			if (r->vmm_wait && r->vm == v->vm && r->vcpu == v->id && r->t_doorbell == v->exit)
+				vmm_works(l, r, t);
 }
 
 void lat_io_worker_runs(struct lat *l, const struct lat_worker *w)
 {
-	for (size_t i = 0; i < l->io->nreq && l->io->vmm_wait; i++) {
-		struct request *r = &l->io->req[i];
-
-		if (r->used && r->vmm_wait && r->vm == w->vm && r->t_doorbell < w->ran)
-			vmm_works(l, r, w->ran);
-	}
+	if (l->io->vmm_wait)
+		each_request(l->io, r)
+			if (r->vmm_wait && r->vm == w->vm && r->t_doorbell < w->ran)
+				vmm_works(l, r, w->ran);
 }
 
 /* A request of the host itself that could be this one: alone in its size and direction. */
 static void host_disk(struct lat *l, const struct lat_in *in)
 {
 	struct request *one = NULL;
+	bool begins = in->kind == EV_RQ_ISSUE;
 	char rwbs[8];
 
 	lat_decode_text(l->dec[0], in, rwbs, sizeof(rwbs));
-	for (size_t i = 0; i < l->io->nreq; i++) {
-		struct request *r = &l->io->req[i];
-		bool begins = in->kind == EV_RQ_ISSUE;
-
-		if (!r->used || !r->t_doorbell || r->nsect != in->f[2] || r->rwbs[0] != rwbs[0])
+	each_request(l->io, r) {
+		if (!r->t_doorbell || r->nsect != in->f[2] || r->rwbs[0] != rwbs[0])
 			continue;
 		if (begins ? r->t_disk : !r->t_disk || r->t_disk_end)
 			continue;
@@ -413,12 +406,8 @@ static void host_disk(struct lat *l, const struct lat_in *in)
 			return;
 		one = r;
 	}
-	if (!one)
-		return;
-	if (in->kind == EV_RQ_ISSUE)
-		one->t_disk = in->t;
-	else
-		one->t_disk_end = in->t;
+	if (one)
+		*(begins ? &one->t_disk : &one->t_disk_end) = in->t;
 }
 
 /* An event of the host; v: the vCPU whose thread it is of, or NULL. */
@@ -441,10 +430,8 @@ static void qemu_takes(struct lat *l, uint64_t vm, const struct lat_in *in)
 	bool read = in->kind == EV_QEMU_READ;
 	struct request *one = NULL;
 
-	for (size_t i = 0; i < l->io->nreq; i++) {
-		struct request *r = &l->io->req[i];
-
-		if (!r->used || r->ambiguous || r->t_take || r->vm != vm || r->sector != in->f[1] ||
+	each_request(l->io, r) {
+		if (r->ambiguous || r->t_take || r->vm != vm || r->sector != in->f[1] ||
 		    r->nsect != in->f[2] || (r->rwbs[0] == 'R') != read)
 			continue;
 		if (one)
@@ -462,10 +449,8 @@ static void qemu_takes(struct lat *l, uint64_t vm, const struct lat_in *in)
 /* QEMU's record of a request is used again for others: the one that has it now. */
 static void qemu_done(struct lat *l, uint64_t vm, const struct lat_in *in)
 {
-	for (size_t i = 0; i < l->io->nreq; i++) {
-		struct request *r = &l->io->req[i];
-
-		if (!r->used || !r->t_take || r->t_done || r->vm != vm || r->qemu_req != in->f[0])
+	each_request(l->io, r) {
+		if (!r->t_take || r->t_done || r->vm != vm || r->qemu_req != in->f[0])
 			continue;
 		r->t_done = in->t;
 		r->qemu_around = MAX(r->qemu_around, in->i->around);
@@ -499,7 +484,7 @@ uint64_t lat_io_qemu_around(const struct lat *l)
 void lat_io_forget(struct lat *l)
 {
 	for (size_t i = 0; i < l->io->nreq; i++)
-		*io_count(l, IO_CUT) += l->io->req[i].used && !l->io->req[i].ambiguous;
+		l->table[LAT_T_IO].count[IO_CUT] += l->io->req[i].used && !l->io->req[i].ambiguous;
 	for (size_t i = 0; i < l->nvcpu; i++)
 		l->vcpu[i]->io_pending = 0;
 	l->io->nreq = l->io->nspare = l->io->open = l->io->vmm_wait = 0;
@@ -510,5 +495,5 @@ void lat_io_finish(struct lat *l)
 {
 	for (size_t i = 0; i < l->io->nreq; i++)
 		if (l->io->req[i].used && !l->io->req[i].ambiguous)
-			*io_count(l, IO_OPEN) += 1;
+			lat_count(l, LAT_T_IO, IO_OPEN);
 }

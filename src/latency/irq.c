@@ -26,18 +26,13 @@
 #define FLAG_HARDIRQ 0x08
 #define FLAG_SOFTIRQ 0x10
 #define FLAG_BUSY    0x49 /* interrupts off, in one, or in an NMI */
-#define EOI_ENTRIES  4	  /* of the guest between the end of interrupt, which comes first, and the handler */
+#define EOI_ENTRIES  4	  /* of the guest from the end of interrupt to the handler */
 
 static struct irq_chain *chain_at(struct lat_vcpu *v, uint8_t vector)
 {
 	if (!v->chain)
 		v->chain = calloc(IRQ_VECTORS, sizeof(*v->chain));
 	return v->chain ? &v->chain[vector] : NULL;
-}
-
-static uint64_t *irq_count(struct lat *l, unsigned int which)
-{
-	return &l->table[LAT_T_IRQ].count[which];
 }
 
 /* ---- the source ---- */
@@ -90,7 +85,7 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 		l->raised.source = in->kind == EV_MSI ? SRC_MSI : SRC_LINE;
 }
 
-/* The vCPU that an APIC belongs to; NULL when it never runs in this capture (whose ids are not trusted). */
+/* The vCPU of an APIC; NULL when it never runs in this capture (whose ids are not trusted). */
 static struct lat_vcpu *apic_vcpu(struct lat *l, size_t vm, uint32_t id)
 {
 	uint64_t at;
@@ -153,18 +148,17 @@ int lat_irq_accept(struct lat *l, const struct lat_in *in)
 	if (in->kind == EV_APICV_ACCEPT) {
 		if (c->open && !c->posted) {
 			c->posted = true;
-			*irq_count(l, IRQ_POSTED) += 1;
+			lat_count(l, LAT_T_IRQ, IRQ_POSTED);
 		}
 		return 0;
 	}
 	if (c->open && !c->injected && (!c->posted || lat_chain_pending(l, v, c))) {
-		c->coalesced++;
-		*irq_count(l, IRQ_COALESCED) += 1;
+		lat_count(l, LAT_T_IRQ, IRQ_COALESCED);
 		return 0;
 	}
 	if (c->open)
 		ret = lat_chain_end(l, v, c);
-	*irq_count(l, IRQ_ACCEPTED) += 1;
+	lat_count(l, LAT_T_IRQ, IRQ_ACCEPTED);
 	chain_open(l, v, c, vector, in);
 	v->met[vector / 64] |= 1ull << vector % 64;
 	return ret;
@@ -177,7 +171,7 @@ static void spent_since_accept(struct lat_vcpu *v, struct irq_chain *c, uint64_t
 	lat_times_at(v, t, now);
 	for (unsigned int s = 0; s < VS_STATES; s++)
 		c->spent[s] = now[s] - c->spent[s];
-	/* It was entered without the interrupt: KVM could not inject it. Before that, it was kicked. */
+	/* It was entered without it: KVM could not inject it. Before that, it was kicked. */
 	if (c->first_entry)
 		c->masked = MIN(c->spent[VS_GUEST], t - c->first_entry);
 }
@@ -194,8 +188,7 @@ int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (!c)
 		return -ENOMEM;
 	if (c->open && c->injected) {
-		c->reinjected++;
-		*irq_count(l, IRQ_REINJECTED) += 1;
+		lat_count(l, LAT_T_IRQ, IRQ_REINJECTED);
 		return 0;
 	}
 	if (c->open && c->entered) { /* posted, and taken without a handler: this is another one */
@@ -204,7 +197,7 @@ int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 			return ret;
 	}
 	if (!c->open) { /* accepted before the capture, or by the PIC, which has no such event */
-		*irq_count(l, IRQ_ACCEPTED) += 1;
+		lat_count(l, LAT_T_IRQ, IRQ_ACCEPTED);
 		l->raised.valid = false;
 		chain_open(l, v, c, vector, in);
 		c->early = !(v->met[vector / 64] >> vector % 64 & 1);
@@ -236,15 +229,13 @@ static int chain_entered(struct lat *l, struct lat_vcpu *v, struct irq_chain *c,
 	return c->entered && !l->guest[v->vm].src ? lat_timer_fired(l, v, c) : 0;
 }
 
-/* Tells all open chains of the entry; few are. Without a guest this is as far as a timer is seen. */
+/* Tells all open chains of the entry. Without a guest, a timer is followed no further. */
 int lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
 	int ret = 0;
 
-	for (unsigned int w = 0; w < ARRAY_SIZE(v->open); w++)
-		for (uint64_t bits = v->open[w]; bits && !ret; bits &= bits - 1) {
-			ret = chain_entered(l, v, &v->chain[w * 64 + (unsigned int)__builtin_ctzll(bits)], t);
-		}
+	for (int vec = -1; !ret && (vec = lat_chain_next(v, vec)) >= 0;)
+		ret = chain_entered(l, v, &v->chain[vec], t);
 	return ret;
 }
 
@@ -287,15 +278,12 @@ static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq)
 		return -1;
 	if (u64map_get(&l->irq_vector, key, &known) && awaits_handler(v, (unsigned int)known))
 		return (int)known;
-	for (unsigned int w = 0; w < ARRAY_SIZE(v->open); w++)
-		for (uint64_t bits = v->open[w]; bits; bits &= bits - 1) {
-			unsigned int vec = w * 64 + (unsigned int)__builtin_ctzll(bits);
-
-			if (!awaits_handler(v, vec) || lat_chain_in(&v->chain[vec]) < last)
-				continue;
-			found = lat_chain_in(&v->chain[vec]) == last ? -1 : (int)vec;
-			last = lat_chain_in(&v->chain[vec]);
-		}
+	for (int vec = -1; (vec = lat_chain_next(v, vec)) >= 0;) {
+		if (!awaits_handler(v, (unsigned int)vec) || lat_chain_in(&v->chain[vec]) < last)
+			continue;
+		found = lat_chain_in(&v->chain[vec]) == last ? -1 : vec;
+		last = lat_chain_in(&v->chain[vec]);
+	}
 	if (found >= 0 && u64map_put(&l->irq_vector, key, (uint64_t)found))
 		return -1;
 	return found;
@@ -325,7 +313,7 @@ static int handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in 
 	if (!c || !c->open || c->handled || (!c->entered && !c->posted)) {
 		/* A shared line has several handlers: only its first is the end of the way. */
 		if (!v->running.open)
-			*irq_count(l, IRQ_STRAY) += 1;
+			lat_count(l, LAT_T_IRQ, IRQ_STRAY);
 		return 0;
 	}
 	if (!c->entered) /* posted into a guest that ran: it never left */

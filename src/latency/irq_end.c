@@ -42,9 +42,15 @@ const struct lat_desc lat_desc_irq = {
 		   "handlers without an interrupt of the host" },
 };
 
-static uint64_t *irq_count(struct lat *l, unsigned int which)
+int lat_chain_next(const struct lat_vcpu *v, int vector)
 {
-	return &l->table[LAT_T_IRQ].count[which];
+	for (unsigned int next = (unsigned int)(vector + 1); next < IRQ_VECTORS; next = (next | 63) + 1) {
+		uint64_t bits = v->open[next / 64] >> next % 64;
+
+		if (bits)
+			return (int)(next + (unsigned int)__builtin_ctzll(bits));
+	}
+	return -1;
 }
 
 void lat_chain_close(struct lat_vcpu *v, struct irq_chain *c)
@@ -148,8 +154,8 @@ int lat_handler_seen(struct lat *l, size_t vm, unsigned int vector, uint64_t t)
 
 	if (!h)
 		return -ENOMEM;
-	*irq_count(l, IRQ_UNMATCHED) += h->unmatched;
-	*irq_count(l, IRQ_ENDED) += h->ended;
+	l->table[LAT_T_IRQ].count[IRQ_UNMATCHED] += h->unmatched;
+	l->table[LAT_T_IRQ].count[IRQ_ENDED] += h->ended;
 	h->unmatched = h->ended = 0;
 	if (!h->begun)
 		h->begin = t;
@@ -171,11 +177,11 @@ static int chain_unhandled(struct lat *l, const struct lat_vcpu *v, const struct
 	if (!h)
 		return -ENOMEM;
 	if (!g->begun || in < g->begin || in >= g->stop)
-		*irq_count(l, IRQ_OUTSIDE) += 1;
+		lat_count(l, LAT_T_IRQ, IRQ_OUTSIDE);
 	else if (!h->begun || in < h->begin)
 		h->untraced++;
 	else if (in < h->last)
-		*irq_count(l, c->t_eoi ? IRQ_ENDED : IRQ_UNMATCHED) += 1;
+		lat_count(l, LAT_T_IRQ, c->t_eoi ? IRQ_ENDED : IRQ_UNMATCHED);
 	else if (c->t_eoi)
 		h->ended++;
 	else
@@ -206,12 +212,12 @@ int lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 	if (!c->entered && c->posted && c->at_accept == VS_GUEST)
 		lat_chain_taken(c);
 	if (c->early || !c->entered) {
-		*irq_count(l, c->early ? IRQ_BEFORE : IRQ_LOST) += 1;
+		lat_count(l, LAT_T_IRQ, c->early ? IRQ_BEFORE : IRQ_LOST);
 		return 0;
 	}
 	if (l->guest[v->vm].src && !c->handled)
 		return chain_unhandled(l, v, c);
-	*irq_count(l, IRQ_MEASURED) += 1;
+	lat_count(l, LAT_T_IRQ, IRQ_MEASURED);
 	if (!l->o.want[LAT_IRQ] || !lat_wanted(l, k.vm, k.vcpu))
 		return 0;
 	/* A device's vector is another one on each vCPU. */
@@ -235,28 +241,25 @@ int lat_chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 int lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, bool posted)
 {
 	uint64_t slack = l->guest[v->vm].uncertain;
-	int ret = 0;
+	int ret = 0, vec = l->guest[v->vm].src ? -1 : IRQ_VECTORS;
 
-	for (unsigned int w = 0; w < ARRAY_SIZE(v->open) && l->guest[v->vm].src; w++)
-		for (uint64_t bits = v->open[w]; bits && !ret; bits &= bits - 1) {
-			struct irq_chain *c = &v->chain[w * 64 + (unsigned int)__builtin_ctzll(bits)];
+	while (!ret && (vec = lat_chain_next(v, vec)) >= 0) {
+		struct irq_chain *c = &v->chain[vec];
 
-			if (c->entered && (posted || c->injected) && c->vector != except && c->t_entry < t &&
-			    t - c->t_entry > slack)
-				ret = lat_chain_end(l, v, c);
-		}
+		if (c->entered && (posted || c->injected) && c->vector != except && c->t_entry < t &&
+		    t - c->t_entry > slack)
+			ret = lat_chain_end(l, v, c);
+	}
 	return ret;
 }
 
 void lat_irq_forget(struct lat *l, struct lat_vcpu *v)
 {
-	for (unsigned int w = 0; w < ARRAY_SIZE(v->open); w++) {
-		*irq_count(l, IRQ_CUT) += (uint64_t)__builtin_popcountll(v->open[w]);
-		for (uint64_t bits = v->open[w]; bits; bits &= bits - 1)
-			v->chain[w * 64 + (unsigned int)__builtin_ctzll(bits)].open = false;
-		v->open[w] = 0;
+	for (int vec = -1; (vec = lat_chain_next(v, vec)) >= 0;) {
+		lat_count(l, LAT_T_IRQ, IRQ_CUT);
+		lat_chain_close(v, &v->chain[vec]);
 	}
-	*irq_count(l, IRQ_CUT) += v->running.open;
+	l->table[LAT_T_IRQ].count[IRQ_CUT] += v->running.open;
 	v->running.open = false;
 	v->has_last = false;
 	memset(v->met, 0, sizeof(v->met));
@@ -267,16 +270,15 @@ static int finish_vcpu(struct lat *l, struct lat_vcpu *v)
 {
 	int ret = 0;
 
-	for (unsigned int w = 0; w < ARRAY_SIZE(v->open); w++)
-		for (uint64_t bits = v->open[w]; bits && !ret; bits &= bits - 1) {
-			struct irq_chain *c = &v->chain[w * 64 + (unsigned int)__builtin_ctzll(bits)];
+	for (int vec = -1; !ret && (vec = lat_chain_next(v, vec)) >= 0;) {
+		struct irq_chain *c = &v->chain[vec];
 
-			if (c->entered && !l->guest[v->vm].src)
-				ret = lat_chain_end(l, v, c);
-			else
-				*irq_count(l, IRQ_OPEN) += 1;
-		}
-	*irq_count(l, IRQ_OPEN) += v->running.open;
+		if (c->entered && !l->guest[v->vm].src)
+			ret = lat_chain_end(l, v, c);
+		else
+			lat_count(l, LAT_T_IRQ, IRQ_OPEN);
+	}
+	l->table[LAT_T_IRQ].count[IRQ_OPEN] += v->running.open;
 	return ret;
 }
 
@@ -288,8 +290,8 @@ static int finish_guest(struct lat *l, size_t vm)
 	int ret;
 
 	for (unsigned int vec = 0; h && vec < IRQ_VECTORS; vec++) {
-		*irq_count(l, IRQ_OUTSIDE) += h[vec].unmatched + h[vec].ended;
-		*irq_count(l, IRQ_UNTRACED) += h[vec].untraced;
+		l->table[LAT_T_IRQ].count[IRQ_OUTSIDE] += h[vec].unmatched + h[vec].ended;
+		l->table[LAT_T_IRQ].count[IRQ_UNTRACED] += h[vec].untraced;
 		if (!h[vec].untraced || h[vec].begun)
 			continue;
 		if (vec)

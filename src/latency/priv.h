@@ -20,7 +20,7 @@
 #include "kvmft/latency.h"
 
 #define LAT_FIELDS 4
-#define TASK_REPORT 0x7fu /* prev_state: bits of sleep (include/linux/sched.h); above them 0x100, preempted */
+#define TASK_REPORT 0x7fu /* prev_state: bits of sleep (linux/sched.h); 0x100: preempted */
 
 /* A record, as far as it matters here. Absent fields are 0 and not in `has`. */
 struct lat_in {
@@ -54,10 +54,10 @@ enum irq_source { SRC_UNKNOWN, SRC_MSI, SRC_LINE, SRC_IPI, SRC_IRQFD };
 
 struct irq_chain {
 	bool open, posted, injected, entered, handled;
-	bool early; /* the first of its vector, injected and not accepted: that was before the recording, or in a gap */
+	bool early; /* first of its vector, its acceptance was not seen */
 	enum irq_source source;
 	uint8_t vector;
-	uint32_t coalesced, reinjected, eoi_entries; /* the last: entries since t_eoi */
+	uint32_t eoi_entries; /* entries since t_eoi */
 	enum vs_state at_accept;
 	uint64_t entries; /* of the vCPU when it was accepted */
 	bool has_wake;
@@ -91,7 +91,7 @@ struct lat_vcpu {
 	uint64_t steal_begin;
 	uint32_t steal_cpu;
 	uint64_t thief_since;
-	struct lat_off { uint64_t begin, end; } off[LAT_OFF]; /* the last times that it was, a ring */
+	struct lat_off { uint64_t begin, end; } off[LAT_OFF]; /* a ring */
 	uint64_t noff;
 	/* the guest */
 	bool guest_known; /* its current task is known */
@@ -100,7 +100,7 @@ struct lat_vcpu {
 	uint8_t guest_preempt;
 	/* interrupts */
 	struct irq_chain *chain; /* IRQ_VECTORS of them, made at the first */
-	uint64_t open[IRQ_VECTORS / 64], met[IRQ_VECTORS / 64]; /* bit per vector; met: since the last gap */
+	uint64_t open[IRQ_VECTORS / 64], met[IRQ_VECTORS / 64]; /* met: since the last gap */
 	struct irq_chain running; /* open: the one whose handler runs */
 	bool has_last;
 	struct irq_chain last_device; /* the device interrupt whose handler ran last */
@@ -116,7 +116,7 @@ struct lat_vcpu {
 struct lat_handler {
 	bool begun;
 	uint64_t begin, last; /* host TSC */
-	uint64_t unmatched, ended; /* chains without a handler since the last: it may be traced no more */
+	uint64_t unmatched, ended; /* since then without a handler: no longer traced? */
 	uint64_t untraced;    /* and before the first */
 };
 
@@ -206,13 +206,19 @@ static inline void lat_stage(struct lat_case *k, unsigned int which, uint64_t ti
 	k->known |= 1u << which;
 }
 
+/* A count of a table. */
+static inline void lat_count(struct lat *l, enum lat_table_id id, unsigned int which)
+{
+	l->table[id].count[which]++;
+}
+
 /* feed.c */
 struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id);
 /* The group of a table by key; NULL when there is no room (counted). */
 struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm, uint64_t key,
 				uint32_t *index);
 int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time);
-/* Takes c (its stages by stage_time and known) into group g and, if it is long enough, among the worst. */
+/* Takes c (stages by stage_time and known) into group g and, if long enough, among the worst. */
 int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c);
 /* The VM of an event outside vCPU threads: of its process, or the only one. */
 int64_t lat_vm_of(const struct lat *l, const struct lat_in *in);
@@ -224,7 +230,7 @@ int lat_note_add(struct lat *l, const char *text) __must_check;
 /* vcpu.c */
 uint64_t lat_time(const struct lat_vcpu *v, enum vs_state s, uint64_t t);
 void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES]);
-/* Cycles in [from, to] in which v was robbed of its CPU; false: more happened than is remembered. */
+/* Cycles in [from, to] that v was robbed of its CPU; false: more than is remembered. */
 bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t *off);
 int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
 int lat_vcpu_switch(struct lat *l, const struct lat_in *in) __must_check;
@@ -261,12 +267,14 @@ int lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __
 void lat_irq_forget(struct lat *l, struct lat_vcpu *v);
 
 /* irq_end.c */
+/* The next vector behind `vector` (-1: from the first on) with an open chain; -1: none. */
+int lat_chain_next(const struct lat_vcpu *v, int vector);
 bool lat_is_device(unsigned int vector);
 /* Host TSC at which it went in: a running guest takes what is posted at once. */
 uint64_t lat_chain_in(const struct irq_chain *c);
 /* It was posted, the guest ran, and took it without an exit. */
 void lat_chain_taken(struct irq_chain *c);
-/* Posted, and the guest, which traces its handler, has not begun that: a further one is coalesced with it. */
+/* Posted, and its handler, which the guest traces, not begun: a further one is coalesced. */
 bool lat_chain_pending(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c);
 /* An event of its handler, in the guest. */
 int lat_handler_seen(struct lat *l, size_t vm, unsigned int vector, uint64_t t) __must_check;
@@ -285,7 +293,7 @@ void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_timer_tick(struct lat_vcpu *v, uint64_t t); /* before anything changes at t */
 void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c);
 int lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c) __must_check;
-/* The stages of a timer due at host TSC from, whose interrupt is c, up to end; both timers' tables have them. */
+/* The stages of a timer due at host TSC from, with interrupt c, up to end; for both tables. */
 void lat_timer_stages(const struct lat *l, const struct irq_chain *c, uint64_t from, uint64_t end,
 		      struct lat_case *k);
 /* For timers: TOTAL is stage 0 and OFFCPU the last. */
@@ -294,10 +302,10 @@ enum { TIMER_ST_TOTAL, TIMER_ST_EXPIRE, TIMER_ST_DELIVER, TIMER_ST_MASKED, TIMER
 #define TIMER_PARTS \
 	(1u << TIMER_ST_EXPIRE | 1u << TIMER_ST_DELIVER | 1u << TIMER_ST_MASKED | 1u << TIMER_ST_ENTER | \
 	 1u << TIMER_ST_GUEST)
-/* The deadline is the guest's; so is the total, but by two clocks: that of the deadline, and that of the events. */
+/* The deadline is the guest's; the total is by two clocks, the deadline's and the events'. */
 #define TIMER_CROSSES (1u << TIMER_ST_TOTAL | 1u << TIMER_ST_EXPIRE | 1u << TIMER_ST_GUEST)
 enum { TIMER_BY_NOTHING, TIMER_BY_HOST, TIMER_BY_GUEST, TIMER_BY_OFFCPU, TIMER_BY_EARLY };
-#define TIMER_VECTOR 0xec /* LOCAL_TIMER_VECTOR of Linux guests (arch/x86/include/asm/irq_vectors.h) */
+#define TIMER_VECTOR 0xec /* LOCAL_TIMER_VECTOR of Linux (asm/irq_vectors.h) */
 
 /* hrtimer.c */
 int lat_hrtimers_new(struct lat *l) __must_check;

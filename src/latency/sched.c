@@ -36,7 +36,7 @@ enum { STEALER_SLICES, STEALER_UNKNOWN, STEALER_SEVERAL };
 
 enum { HIT_TASK, HIT_IRQ, HIT_SOFTIRQ, HIT_LOCK, HIT_IDLE, HIT_UNKNOWN, HIT_UNSEEN };
 
-/* Whose time has no task: of a VM they have keys beside those of its tasks, and of idle, from 1 << 40 on. */
+/* Time without a task has keys of its own, beside those of tasks and of idle (1 << 40 on). */
 static const struct {
 	uint64_t key;
 	const char *name;

@@ -30,15 +30,10 @@ const struct lat_desc lat_desc_timer = {
 	.crosses = TIMER_CROSSES,
 	.parts = TIMER_PARTS,
 	.cause = { "", "late on the host", "late in the guest", "vCPU off its CPU", "early" },
-	/* The first is the sum of those up to "open at the end"; those that fired, of the two behind that. */
+	/* The first is the sum up to "open at the end"; "fired" that of the two behind it. */
 	.count = { "armed", "fired", "cancelled", "set anew before they fired", "not to be placed",
 		   "cut by lost events", "open at the end", "measured", "fired, their handler not seen" },
 };
-
-static uint64_t *timer_count(struct lat *l, unsigned int which)
-{
-	return &l->table[LAT_T_TIMER].count[which];
-}
 
 /* kvm_msr of the vCPU's own thread. */
 void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
@@ -49,14 +44,14 @@ void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (!in->f[0] || (uint32_t)in->f[1] != MSR_TSC_DEADLINE)
 		return;
 	if (v->armed)
-		*timer_count(l, in->f[2] ? TIMER_REARMED : TIMER_CANCELLED) += 1;
+		lat_count(l, LAT_T_TIMER, in->f[2] ? TIMER_REARMED : TIMER_CANCELLED);
 	v->armed = v->due = false;
 	if (!in->f[2])
 		return;
-	*timer_count(l, TIMER_ARMED) += 1;
+	lat_count(l, LAT_T_TIMER, TIMER_ARMED);
 	e = epoch_vm_find(l->map->vm[v->vm].epochs, v->id);
 	if (!e || !epoch_result_usable(epoch_guest_to_host(e, in->f[2], &lo, &hi))) {
-		*timer_count(l, TIMER_UNPLACED) += 1;
+		lat_count(l, LAT_T_TIMER, TIMER_UNPLACED);
 		return;
 	}
 	v->armed = true;
@@ -87,7 +82,7 @@ void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 	else
 		lat_times_at(v, c->t_accept, c->at_deadline);
 	v->armed = false;
-	*timer_count(l, TIMER_FIRED) += 1;
+	lat_count(l, LAT_T_TIMER, TIMER_FIRED);
 }
 
 void lat_timer_stages(const struct lat *l, const struct irq_chain *c, uint64_t from, uint64_t end,
@@ -136,7 +131,7 @@ int lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c
 
 	if (!c->is_timer)
 		return 0;
-	*timer_count(l, TIMER_MEASURED) += 1;
+	lat_count(l, LAT_T_TIMER, TIMER_MEASURED);
 	if (!l->o.want[LAT_TIMER] || !lat_wanted(l, k.vm, k.vcpu))
 		return 0;
 	g = lat_group_get(l, LAT_T_TIMER, k.vm, v->id, &k.group);

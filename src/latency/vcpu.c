@@ -208,7 +208,7 @@ void lat_vcpu_guest(struct lat_vcpu *v, const struct lat_in *in)
 {
 	const struct tl_source *s = in->i->src;
 
-	/* The upper half is of migration (since 5.12: tracing_gen_ctx_irq_test() in kernel/trace/trace.c). */
+	/* The upper half is of migration, since 5.12 (tracing_gen_ctx_irq_test()). */
 	v->guest_preempt = fmt_preempt(s->fmt, in->i->rec) & 15;
 	if (in->kind == EV_SWITCH) {
 		v->guest_known = true;

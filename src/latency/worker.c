@@ -74,7 +74,7 @@ void lat_worker_switch(struct lat *l, const struct lat_in *in)
 	lat_io_worker_runs(l, next);
 }
 
-/* How long the thread had waited for its CPU, if this is the first interrupt that it raises since. */
+/* How long the thread had waited for its CPU, if it raises its first interrupt since. */
 bool lat_worker_raises(struct lat *l, int32_t tid, uint64_t *waited)
 {
 	struct lat_worker *w = worker_of(l, (uint32_t)tid);

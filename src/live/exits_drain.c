@@ -24,7 +24,7 @@ struct exits_drain {
 	struct live *live; /* for times; else NULL */
 	struct subbuf_geom geom;
 	uint8_t *buf;	   /* one sub-buffer; for counts */
-	struct exits_pair pair;
+	struct exits_handling pair;
 	uint16_t exit_id, entry_id;
 	uint64_t lost_in_band, damaged;
 };
@@ -117,7 +117,7 @@ static void drain_stop(struct exits_run *x)
 	if (d) {
 		live_free(d->live);
 		session_raw_close(d->raw, d->cpus.n);
-		exits_pair_free(&d->pair);
+		exits_handling_free(&d->pair);
 		kcpus_free(&d->cpus);
 		free(d->buf);
 		free(d);
@@ -155,7 +155,7 @@ static int take_exit(struct exits_run *x, const struct rec *rec, uint32_t tid)
 	}
 	ret = exits_add(&x->table, tid, (uint32_t)reason, 1);
 	if (!ret && d->live)
-		ret = exits_pair_exit(&d->pair, tid, rec->ts, (uint32_t)reason);
+		ret = exits_handling_exit(&d->pair, tid, rec->ts, (uint32_t)reason);
 	if (!ret && x->table.nthread != threads)
 		take_vcpu(x, rec, &x->exit.f[3], tid);
 	return ret;
@@ -174,7 +174,7 @@ static int take_event(struct exits_run *x, const struct rec *rec)
 		return 0;
 	if (!x->exit.f[3].size) /* before Linux 5.10 only the entry tells */
 		take_vcpu(x, rec, &x->entry.f[0], (uint32_t)tid);
-	return exits_pair_entry(&d->pair, (uint32_t)tid, rec->ts);
+	return exits_handling_entry(&d->pair, (uint32_t)tid, rec->ts);
 }
 
 static int walk_subbuf(struct exits_run *x, bool *sparse)
@@ -252,7 +252,7 @@ static int drain_times(struct exits_run *x, bool last)
 		if (item.kind == R_EVENT)
 			ret = take_event(x, &item.rec);
 		else
-			exits_pair_gap(&d->pair);
+			exits_handling_gap(&d->pair);
 		d->damaged += item.kind == R_DAMAGE;
 	}
 	return ret ? ret : more;

@@ -143,8 +143,8 @@ static void text_pairs(const struct verify *v, const struct verify_guest *g, str
 {
 	bool any = false;
 
-	for (int k = 0; k < PAIR_KINDS; k++) {
-		const struct pair_stats *s = pairs_get(v->pairs, g->g->vm, (enum pair_kind)k);
+	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
+		const struct msr_pair_stats *s = msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
 		char min[32], med[32], max[32];
 
 		if (!s)
@@ -154,14 +154,14 @@ static void text_pairs(const struct verify *v, const struct verify_guest *g, str
 				  "reversed", "unpaired", v->khz ? "min us" : "min cycles",
 				  v->khz ? "median us" : "median", v->khz ? "max us" : "max");
 		any = true;
-		sbuf_addf(b, "  %-20s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12s %12s %12s\n", pair_names[k],
+		sbuf_addf(b, "  %-20s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12s %12s %12s\n", msr_pair_names[k],
 			  s->n, s->violations, s->alone_host + s->alone_guest,
 			  amount(min, sizeof(min), s->n, s->min, v->khz),
 			  amount(med, sizeof(med), s->late.n,
 				 (int64_t)loghist_percentile(&s->late, 50, 100), v->khz),
 			  amount(max, sizeof(max), s->n, s->max, v->khz));
 	}
-	if (!any && !pairs_possible(v->pairs, g->g->vm))
+	if (!any && !msr_pairs_possible(v->pairs, g->g->vm))
 		sbuf_add(b, "  no pairs by value: record kvm:kvm_msr on the host and msr:* in the guest for them\n");
 }
 
@@ -299,14 +299,14 @@ static void json_pairs(struct json *j, const struct verify *v, size_t vm)
 {
 	json_key(j, "pairs");
 	json_array_begin(j);
-	for (int k = 0; k < PAIR_KINDS; k++) {
-		const struct pair_stats *s = pairs_get(v->pairs, vm, (enum pair_kind)k);
+	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
+		const struct msr_pair_stats *s = msr_pairs_get(v->pairs, vm, (enum msr_pair)k);
 
 		if (!s)
 			continue;
 		json_object_begin(j);
 		json_key(j, "kind");
-		json_str(j, pair_names[k]);
+		json_str(j, msr_pair_names[k]);
 		field_u64(j, "pairs", s->n);
 		field_u64(j, "reversed", s->violations);
 		field_u64(j, "host_only", s->alone_host);
@@ -477,12 +477,12 @@ static void csv_slices(const struct verify *v, const struct verify_guest *g, str
 
 static void csv_pairs(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
-	for (int k = 0; k < PAIR_KINDS; k++) {
-		const struct pair_stats *s = pairs_get(v->pairs, g->g->vm, (enum pair_kind)k);
+	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
+		const struct msr_pair_stats *s = msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
 
 		if (!s)
 			continue;
-		csv_begin(v, g, "pairs", pair_names[k], b);
+		csv_begin(v, g, "pairs", msr_pair_names[k], b);
 		sbuf_addf(b, ",,,,,,,,%" PRIu64 ",%" PRIu64 ",%" PRIu64, s->n, s->violations,
 			  s->alone_host + s->alone_guest);
 		csv_cycles(b, s->n, s->min, v->khz);

@@ -145,7 +145,7 @@ static int solve_scaled(const struct matcher *m, struct trial *t, const struct c
 	return ret;
 }
 
-/* A guest that runs at the host's speed is the usual case, which is what the last of the maps says. */
+/* Most guests run at the host's speed: that is what the last of the maps says. */
 static int solve_vm(const struct matcher *m, struct trial *t, const struct capture *cap, const struct fmt *fmt)
 {
 	struct tsc_map map[MATCH_SCALES];
@@ -356,7 +356,7 @@ static bool has_runs(const struct matcher *m, size_t vm)
 	return false;
 }
 
-/* Offsets that are known are the touchstone: an accident or two aside the events of its guest fit. */
+/* Known offsets decide: its guest's events fit, an accident or two aside. */
 static int check_only(struct matcher *m, const struct capture *g, const struct fmt *fmt, struct trial *t,
 		      struct kvmft_err *err)
 {
@@ -370,7 +370,7 @@ static int check_only(struct matcher *m, const struct capture *g, const struct f
 	return undecided(m, g, t, 1, 0, err);
 }
 
-/* One VM is there: it is the guest's, unless there are more guests, which then must show whose it is. */
+/* A single VM is the guest's, unless there are more guests: then events must tell whose. */
 static int decide(struct matcher *m, const struct capture *g, const struct fmt *fmt, bool known,
 		  struct match *out, struct kvmft_err *err)
 {

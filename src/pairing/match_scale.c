@@ -68,7 +68,7 @@ static struct tsc_map scale_of(const struct capture *host, uint64_t guest_khz)
 int match_scales(const struct matcher *m, size_t vm, const struct capture *guest, struct tsc_map map[MATCH_SCALES],
 		 size_t *n)
 {
-	static const int rounding[MATCH_SCALES - 1] = { 0, 1, -1 }; /* what a guest computed its kHz from */
+	static const int rounding[MATCH_SCALES - 1] = { 0, 1, -1 }; /* of the guest's kHz */
 	const struct capture *host = m->map->cap;
 	struct tsc_rate of_host, of_guest = { 0 };
 	int ret;

@@ -111,7 +111,7 @@ static int fit_vcpu(struct regroup *g, uint32_t vcpu, struct fitting *f)
 	return ret;
 }
 
-/* The best thread for each vCPU but the anchor, which has one; the events that fit: 0 if some vCPU's fit none. */
+/* Finds each other vCPU's best thread; *events that fit: 0 if those of some vCPU fit none. */
 static int fill_group(struct regroup *g, size_t anchor, int32_t tid, struct fitting *f, size_t *n, uint64_t *events)
 {
 	*n = 1;

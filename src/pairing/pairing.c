@@ -155,7 +155,7 @@ static int host_map(struct pairing *p, bool alone, struct kvmft_err *err)
 	return ret ? err_set(err, -ret, "out of memory") : 0;
 }
 
-/* A TSC map given by hand, or solved, holds at all times: the guests may have begun before the host. */
+/* A map given by hand, or solved, holds at all times: guests may begin before the host. */
 static int begin_of_guests(struct pairing *p, struct kvmft_err *err)
 {
 	const struct tl_item *item;

@@ -46,7 +46,7 @@ static void add_ratio(const struct tsc_map *m, struct sbuf *b)
 
 /* ---- facts ---- */
 
-/* The map that the host recorded for all vCPUs while the guest's events happened; NULL: no single one. */
+/* The one map that the host recorded for all vCPUs during the guest's events, or NULL. */
 static const struct tsc_map *recorded_map(const struct verify_guest *g)
 {
 	const struct pairing_recorded *r = g->g->recorded;
@@ -101,9 +101,9 @@ static bool is_elsewhere(const struct verify *v, const struct verify_guest *g)
 	return g->a.windows && g->first && (g->last < v->host_first || g->first > v->host_last);
 }
 
-static const struct pair_stats *deadlines(const struct verify *v, const struct verify_guest *g)
+static const struct msr_pair_stats *deadlines(const struct verify *v, const struct verify_guest *g)
 {
-	return pairs_get(v->pairs, g->g->vm, PAIR_DEADLINE);
+	return msr_pairs_get(v->pairs, g->g->vm, MSR_PAIR_DEADLINE);
 }
 
 const struct solution *verify_solution(const struct verify_guest *g)
@@ -478,7 +478,7 @@ static void unknown(const struct verify *v, const struct verify_guest *g, struct
 
 static void other_reasons(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
-	const struct pair_stats *s = deadlines(v, g);
+	const struct msr_pair_stats *s = deadlines(v, g);
 	const struct tsc_map *record;
 	int64_t by;
 

@@ -90,7 +90,7 @@ void solve_clear_windows(struct solve *s, uint32_t vcpu)
 	if (!v)
 		return;
 	s->windows -= v->w.n;
-	s->scaled = false; /* windows that are kept besides are scaled twice, unless the ratio is 1 */
+	s->scaled = false; /* others would be scaled twice, unless the ratio is 1 */
 	v->w.n = v->ntid = v->np = 0;
 }
 
@@ -390,7 +390,7 @@ static uint64_t allowed(const struct solve *s, size_t n)
 	return 2 + MIN(n * s->share >> (SHARE_BITS + 2), n / 32);
 }
 
-/* Tests with the first n events; gives up above what is allowed. 1: it may be, 0: it is not, -ETIME. */
+/* Tests with n events, up to what is allowed. 1: it may be, 0: it is not, -ETIME. */
 static int test_cell(struct solve *s, struct solve_cell *c, size_t n)
 {
 	uint64_t limit = allowed(s, n), known = 0;
@@ -509,7 +509,7 @@ static void fill_result(const struct solve *s, const struct solve_place *best,
 
 COMPARE_BY(by_place, struct solve_place, .from);
 
-/* Other places that contradict no more and rest on about as much: nothing tells them from the best. */
+/* Other places that contradict no more and rest on as much: as good as the best. */
 static uint64_t count_equal(const struct solve *s, struct solve_place *p, size_t n,
 			    const struct solve_place *best)
 {
@@ -619,7 +619,7 @@ static uint64_t count_bits(const struct solve *s, const struct solve_vcpu *v, ui
 	return bits;
 }
 
-/* Could events of another VM, or of another time, fit as well at one of all places that there are? */
+/* Could events of another VM or time fit as well somewhere? */
 static bool is_chance(const struct solve *s, const struct solve_result *r)
 {
 	uint64_t gain = 0, cost = log2_8((uint64_t)((s->hi - s->lo) / s->width) + 1) + CHANCE_BITS * 256;
@@ -678,8 +678,8 @@ static int solve_both(struct solve *s, struct solve_result *r)
 	if (r->pairs)
 		ret = solve_once(s, r);
 	if (r->pairs && ret != -ENOMEM && (ret || !r->found || r->outside > r->inside / 64)) {
-		*r = (struct solve_result){ .events = r->events, .sampled = r->sampled,
-					    .has_most = r->has_most, .at_most = r->at_most };
+		*r = (struct solve_result){ .events = r->events, .has_most = r->has_most,
+					    .at_most = r->at_most };
 		ret = 0;
 	}
 	s->lo = lo;
@@ -715,7 +715,6 @@ static int run(struct solve *s, struct solve_result *r)
 	if (r->why)
 		return 0;
 	r->events = s->nev;
-	r->sampled = s->stride > 1;
 	ret = solve_both(s, r);
 	if (ret == -ENODATA)
 		r->why = "the vCPUs ran without a break: their windows tell nothing";

@@ -57,8 +57,8 @@ struct solve {
 	struct solve_cell *cell;
 	size_t ncell, cellcap;
 	int64_t width; /* of a cell of the grid */
-	uint64_t share; /* of events that a wrong offset is expected to leave outside, 2^-SHARE_BITS */
-	uint64_t spent, limit; /* work done by all runs, and what may be done by this one; units of about 1 ns */
+	uint64_t share; /* of events, 2^-SHARE_BITS: a wrong offset leaves so many outside */
+	uint64_t spent, limit; /* by all runs, and allowed to this one; about 1 ns each */
 };
 
 /* So many events are tested that a wrong offset is expected to leave 64 of them outside. */

@@ -4,7 +4,7 @@
  */
 #include "solve.h"
 
-#include "kvmft/pairs.h"
+#include "kvmft/msr_pairs.h"
 #include "kvmft/timeline.h"
 
 int solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, int32_t tid)
@@ -19,19 +19,19 @@ struct guest_side {
 	struct solve *s;
 	const struct runs *runs;
 	const struct fmt *fmt;
-	struct pair_events msr;
+	struct msr_pair_events msr;
 	uint32_t vcpu; /* of the stream */
 };
 
 static int guest_event(void *arg, const struct rec *rec)
 {
 	const struct guest_side *g = arg;
-	enum pair_kind kind;
+	enum msr_pair kind;
 	uint64_t value, host;
 
 	if (g->runs->ndeadline &&
-	    pair_match(&g->msr, g->fmt, fmt_by_id(g->fmt, rec->id), rec, &kind, &value) &&
-	    kind == PAIR_DEADLINE && (host = solve_deadline(g->s, g->vcpu, g->runs, value)))
+	    msr_pair_match(&g->msr, g->fmt, fmt_by_id(g->fmt, rec->id), rec, &kind, &value) &&
+	    kind == MSR_PAIR_DEADLINE && (host = solve_deadline(g->s, g->vcpu, g->runs, value)))
 		solve_add_pair(g->s, g->vcpu, host, rec->ts);
 	return solve_add_event(g->s, g->vcpu, rec->ts);
 }
@@ -42,7 +42,7 @@ int solve_add_guest(struct solve *s, const struct runs *runs, const struct captu
 	struct guest_side g = { .s = s, .runs = runs, .fmt = fmt };
 	int ret = 0;
 
-	pair_events_init(&g.msr, fmt, true);
+	msr_pair_events_init(&g.msr, fmt, true);
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {
 		g.vcpu = cap_vcpu_of_cpu(cap, cap->stream[i].cpu);
 		ret = rstream_each(cap, &cap->stream[i], guest_event, &g);

@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define BLOCK	   512		/* words of 64 candidates that are worked on at once: they stay in the L1 cache */
+#define BLOCK	   512		/* words of 64 candidates at once: they stay in the L1 cache */
 #define MAX_BITS   (1ull << 27) /* cells of host time or of offsets */
 #define MAX_ROWS   8		/* vCPUs whose windows are looked at here, ... */
 #define ROW_BITS   (1ull << 29) /* ... if that takes no more memory */
@@ -62,7 +62,7 @@ static uint64_t seen_empty(const struct gaps *g, unsigned int shift)
 	return (uint64_t)(((unsigned __int128)empty << SHARE_BITS) / g->known);
 }
 
-/* The same of all vCPUs, each by its events: of so many events is an offset that is wrong seen to be. */
+/* The same of all vCPUs, by their events: so many show that a wrong offset is wrong. */
 static uint64_t all_empty(const struct solve *s, const struct gaps *g, unsigned int shift)
 {
 	unsigned __int128 sum = 0;

@@ -139,7 +139,7 @@ static int parts_rest(struct parts *x, size_t first, size_t last, const struct s
 	return ret;
 }
 
-/* Where a stretch is cut: at a pause as long as half of it, where the TSC may have been moved; else in the middle. */
+/* Where to cut: at a pause of half the stretch, when the TSC may have moved; or the middle. */
 static size_t cut_of(const struct parts *x, size_t first, size_t last)
 {
 	uint64_t span = x->v->e[last - 1] - x->v->e[first];
@@ -366,7 +366,7 @@ uint64_t solve_absent(const struct solve *s, size_t i, const struct solve_result
 	return solve_window_at(s, v, span->to) - solve_window_at(s, v, span->from) >= PART_MIN ? v->ne : 0;
 }
 
-/* Events between parts, and those before the first and behind the last that these do not move out of known time. */
+/* Events between parts, and those before and behind them that they leave in known time. */
 static uint64_t parts_left(const struct parts *x)
 {
 	uint64_t left = 0;

@@ -86,7 +86,7 @@ void solve_place_add(struct solve_place *best, const struct solve_place *p)
 
 COMPARE_BY(turn_cmp, struct turn, .d);
 
-/* From cur->from to `to` nothing is better than the best so far, and this stretch is as good or better. */
+/* The stretch from cur->from to `to` is at least as good as the best so far. */
 static void take_stretch(struct solve_place *best, struct solve_place *cur, int64_t to)
 {
 	cur->to = cur->high = to;
@@ -155,7 +155,7 @@ static bool common_room(const struct solve *s, int64_t d, struct solve_place *ro
 
 		if (early && w)
 			return false; /* in a gap, not before all that is known */
-		/* An event of which nothing is known may come into the nearest window, but not out of it. */
+		/* An unknown event may come into the nearest window, but not out of it. */
 		if (!late)
 			room->from = MAX(room->from, g - solve_h(s, v->w.v[w].to));
 		if (!early)

@@ -216,7 +216,7 @@ static void settle_unknown(struct windows *w, struct win_vcpu *v)
 static void win_entry(struct windows *w, struct win_vcpu *v, uint64_t t)
 {
 	/* entry after entry: the first one failed or its exit was not traced; no slack from it. */
-	if (v->pending && v->pending_last >= t) /* what came after it may as well have been in this window */
+	if (v->pending && v->pending_last >= t) /* later ones may be of this window */
 		settle_unknown(w, v);
 	settle_outside(w, v, true, t);
 	v->entry = t;

@@ -124,7 +124,7 @@ int pick_add_side(struct pick *p, const char *side)
 
 /* ---- one item ---- */
 
-/* A name that is shown behind "name=" for its letters alone is nobody else's without that either. */
+/* A name shown behind "name=" only for its letters is nobody else's without that either. */
 static bool label_is(const char *label, const char *side)
 {
 	return !strcmp(side, label) || (!str_is_text(side, strlen(side)) && !strcmp(side, vmsel_name(label)));
@@ -324,7 +324,7 @@ bool pick_unmet(const struct pick *p, size_t i, struct sbuf *b)
 			sbuf_addf(b, "no event of a vCPU that was named was met");
 		return !i;
 	}
-	for (size_t k = 0, found = 0; k < ARRAY_SIZE(both) && !found; k++) /* matches see what the events leave */
+	for (size_t k = 0, found = 0; k < ARRAY_SIZE(both) && !found; k++)
 		for (size_t n = 0; n < both[k]->n; n++) {
 			if (!spec_unmet(&both[k]->v[n], b))
 				continue;

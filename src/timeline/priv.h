@@ -61,7 +61,7 @@ struct timeline {
 	/* Of each event than its place and its thread: some source is a QEMU's, or tells of one. */
 	bool more_asked;
 	bool pending; /* the winner was handed out and must be popped */
-	struct tl_item other; /* handed out instead of the winner's, of which it is a changed copy */
+	struct tl_item other; /* a changed copy of the winner's, handed out instead */
 };
 
 /* Both take the next entry of t->stream, which has room for it. 0 or -errno. */

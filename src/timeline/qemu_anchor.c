@@ -73,7 +73,7 @@ static const struct {
 
 /* A thread that runs a vCPU, or raises interrupts. */
 struct host_thread {
-	uint64_t exit, user; /* kvm_exit and kvm_userspace_exit since the last entry; 0: there was none */
+	uint64_t exit, user; /* kvm_exit, kvm_userspace_exit since the last entry; 0: none */
 	uint64_t msi;	     /* its last one */
 	uint64_t printed;    /* its last marker, ... */
 	size_t print;	     /* ... and the index + 1 of that anchor */
@@ -156,7 +156,7 @@ static int host_bell(struct host_side *h, struct qanchor *a, uint64_t where)
 	return anchor_add(h->out, a) ? 0 : -ENOMEM;
 }
 
-/* A thread raises one after the other: it had not told of this one when the one before was raised. */
+/* A thread raises one after the other: this one came after the one before was raised. */
 static int host_irq(struct host_side *h, struct host_thread *t, struct qanchor *a, int32_t tid, enum event_role e,
 		    const uint64_t f[2])
 {

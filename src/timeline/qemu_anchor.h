@@ -22,7 +22,7 @@ enum qanchor_kind {
 
 struct qanchor {
 	uint64_t at;	 /* host: TSC of the event; QEMU: ns, or its number where it has no time */
-	uint64_t lo, hi; /* host: when QEMU's event can have happened, TSC; 0, UINT64_MAX: no bound */
+	uint64_t lo, hi; /* host: QEMU's event was between them, TSC; 0, UINT64_MAX: no bound */
 	uint64_t label;	 /* what it is about: equal or not */
 	int32_t tid;	 /* host, QANCHOR_IRQ: that raised it; else 0 */
 	uint32_t seq;	 /* QEMU: number of the event in the file, from 0 */
@@ -40,7 +40,7 @@ struct qanchors {
 
 #define QANCHOR_MAX (1u << 20) /* of one side; the rest is not needed */
 
-/* Those of the host capture of the map, for VM number vm or, with -1, for all; in order of time. 0 or -errno. */
+/* Those of the map's host capture, of VM number vm or (-1) of all; by time. 0 or -errno. */
 int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out, struct kvmft_err *err) __must_check;
 /*
  * Those of QEMU's trace from where it is, in order of the file. timed: the events that have a time, else those that

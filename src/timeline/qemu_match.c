@@ -133,7 +133,7 @@ static uint64_t stretch_differs(const struct qanchor *q, const struct qanchor *h
 
 struct found {
 	size_t at;
-	uint64_t part, next; /* of the stretch, 2^-32: the least difference, and that of the next best place */
+	uint64_t part, next; /* 2^-32 of the stretch: least difference, and the next best */
 	uint64_t largest, rate;
 };
 
@@ -207,7 +207,7 @@ static int knot_add(struct model *m, uint64_t t, uint64_t h)
 	return 0;
 }
 
-/* Follows a lane one way, from anchor number i of QEMU's on; the rate becomes better with the distance. */
+/* Follows a lane one way from QEMU's anchor number i; the rate improves with the distance. */
 static int follow(struct match *x, const struct lane *q, const struct lane *h, size_t i, int way)
 {
 	struct model *m = &x->m;

@@ -30,7 +30,7 @@ struct row {
 struct order {
 	struct row q, h;
 	uint64_t work;
-	uint32_t *as, *when; /* label of the host's: what it is of QEMU's, and in which try that was found */
+	uint32_t *as, *when; /* host's label: QEMU's, and the try that found it */
 	uint32_t tries;
 	struct qpairs *out;
 	size_t irqs; /* of them, for doorbells */
@@ -72,7 +72,7 @@ static int row_fill(struct row *r, const struct qanchors *a, uint8_t kind, int32
 	return ret;
 }
 
-/* Numbers 0..count-1 from q and from h on: does each label of the host's stand for one of QEMU's? */
+/* count of them from q and from h on: does each host label stand for one of QEMU's? */
 static bool row_fits(struct order *o, size_t q, size_t h, size_t count)
 {
 	o->tries++;

@@ -18,7 +18,7 @@
 
 typedef __int128 s128;
 
-/* Changes of the rate: what a clock that is in step does, and what NTP may do at most with one that is not. */
+/* How the rate may change: of a clock in step, and the most that NTP does to one that is not. */
 static const uint64_t drift_ppb[] = { 20000, 600000 };
 
 struct bounds {

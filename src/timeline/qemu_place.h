@@ -22,10 +22,10 @@ struct qplace {
 	size_t nbound;
 };
 
-/* Looks for it in the trace, from its beginning. timed: its events have times. 0 (p->pairs or p->why) or -errno. */
+/* Searches the whole trace. timed: its events have times. 0 (p->pairs or p->why) or -errno. */
 int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace *trace, bool timed,
 		struct kvmft_err *err) __must_check;
-/* by_order: when event number seq of the file happened. False: before or after all that is known. */
+/* by_order: when the file's event number seq happened. False: outside of what is known. */
 bool qplace_order(const struct qplace *p, uint64_t seq, uint64_t *lo, uint64_t *hi);
 void qplace_free(struct qplace *p);
 

@@ -17,7 +17,7 @@
 #include "qemu_types.h"
 
 #define WINDOW 16384u /* events; QEMU's ring of 256 KiB holds 8192 of the smallest */
-#define SLACK_MS 6000 /* a recording that was cut short went on after its last reading of the clocks */
+#define SLACK_MS 6000 /* one cut short went on after its last reading of the clocks */
 
 struct qheld {
 	struct tl_item item;
@@ -295,7 +295,7 @@ static bool place(struct qsource *s, const struct qtrace_item *i, struct tl_item
 		s->report.outside += i->kind == QTRACE_EVENT;
 		return false;
 	}
-	if (!known && s->last_outside && i->clock == QTRACE_NO_CLOCK) { /* among others that are outside */
+	if (!known && s->last_outside && i->clock == QTRACE_NO_CLOCK) { /* as others there */
 		s->report.outside += i->kind == QTRACE_EVENT;
 		return false;
 	}

@@ -153,7 +153,7 @@ static void put_args(struct sbuf *b, const struct qtrace_item *i)
 		uint64_t cell = v->num;
 		uint32_t loc;
 
-		if (i->ev->arg[k].kind == QEV_STRING) { /* format 0 has an address for it: no text */
+		if (i->ev->arg[k].kind == QEV_STRING) { /* format 0 has its address alone */
 			loc = add_bytes(b, v->s ? v->s : "", v->s ? v->len : 0);
 			cell = 0;
 			memcpy(&cell, &loc, sizeof(loc));
@@ -233,7 +233,7 @@ void qtypes_print(const struct qtypes *t, const struct rec *rec, struct sbuf *ou
 	p = at(rec, load_u32(rec->data + 12), &n);
 	for (uint32_t k = 0; p && k + 8 <= n; k += 8)
 		sbuf_addf(out, "%s0x%llx", k ? " " : "args ", (unsigned long long)load_u64(p + k));
-	for (size_t k = from; k < out->len && !out->error; k++) /* would end what is made printable */
+	for (size_t k = from; k < out->len && !out->error; k++)
 		out->s[k] = out->s[k] ? out->s[k] : '?';
 	if (out->len > from && !out->error)
 		str_printable(out->s + from);

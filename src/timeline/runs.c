@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "kvmft/pairs.h"
+#include "kvmft/msr_pairs.h"
 #include "kvmft/timeline.h"
 #include "kvmft/vcpu_turn.h"
 
@@ -56,7 +56,7 @@ size_t run_list_at(const struct run_list *l, uint64_t host)
 struct collect {
 	struct runs *r;
 	struct turn_events turns;
-	struct pair_events msr;
+	struct msr_pair_events msr;
 	uint64_t blind_until; /* host events were lost up to here */
 };
 
@@ -131,7 +131,7 @@ static int collect_turn(struct runs *r, struct run_thread *t, const struct tl_it
 
 static int collect_item(struct collect *c, const struct tl_item *i)
 {
-	enum pair_kind kind;
+	enum msr_pair kind;
 	struct run_thread *t;
 	enum turn_event e;
 	uint64_t value;
@@ -140,7 +140,7 @@ static int collect_item(struct collect *c, const struct tl_item *i)
 		collect_gap(c, i);
 	if (i->kind != TL_EVENT || i->vcpu < 0 || !i->ev || i->marker)
 		return 0;
-	if (pair_match(&c->msr, i->src->fmt, i->ev, i->rec, &kind, &value) && kind == PAIR_DEADLINE)
+	if (msr_pair_match(&c->msr, i->src->fmt, i->ev, i->rec, &kind, &value) && kind == MSR_PAIR_DEADLINE)
 		add_deadline(c->r, i->tid, value, i->host);
 	e = turn_event_of(&c->turns, i->ev);
 	if (e == TURN_OTHER)
@@ -173,7 +173,7 @@ int runs_collect(struct hostmap *map, struct runs **out, struct kvmft_err *err)
 	*out = c.r;
 	if (!c.r)
 		return err_set(err, ENOMEM, "out of memory");
-	pair_events_init(&c.msr, map->fmt, false);
+	msr_pair_events_init(&c.msr, map->fmt, false);
 	turn_events_init(&c.turns, map->fmt);
 	ret = collect(&c, map, err);
 	if (ret && !err->text[0])

@@ -71,10 +71,7 @@ static void place(struct tl_stream *s, uint64_t ts)
 	bool ok = stamp_range(&s->stamps, ts, &lo, &hi);
 
 	/* A stamp before its predecessor on the same CPU cannot be right either. */
-	if (ok && s->placed && lo < s->at.host) {
-		s->src->backwards++;
-		ok = false;
-	}
+	ok &= !s->placed || lo >= s->at.host;
 	s->at.unplaced = !ok;
 	s->at.width = ok ? hi - lo : 0;
 	if (ok)

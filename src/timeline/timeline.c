@@ -298,7 +298,7 @@ void tl_stop(struct timeline *t)
 	for (size_t i = 0; i < t->nsrc; i++) {
 		struct tl_source *s = t->src[i];
 
-		s->events = s->gaps = s->lost = s->damaged = s->unplaced = s->backwards = 0;
+		s->events = s->gaps = s->lost = s->damaged = s->unplaced = 0;
 		s->lost_unknown = false;
 		s->error = 0;
 		if (s->marker)
@@ -410,7 +410,7 @@ static int event_asked(struct timeline *t, struct tl_stream *s, const struct tl_
 	struct tl_source *src = s->src;
 	int ret;
 
-	if (s->at.tid != s->item.tid && !src->guest) /* what runs on a CPU mostly stays there for a while */
+	if (s->at.tid != s->item.tid && !src->guest) /* mostly it stays the same */
 		stream_thread(t, s, s->at.tid);
 	item_event(s);
 	if (t->devices.n) {

@@ -203,28 +203,28 @@ static void test_vms(void **state __unused_arg)
 static void test_pairs(void **state __unused_arg)
 {
 	struct exits e = { .timed = true };
-	struct exits_pair p = { .e = &e };
+	struct exits_handling p = { .e = &e };
 
-	assert_int_equal(exits_pair_entry(&p, 10, 5), 0); /* of an exit before us */
-	assert_int_equal(exits_pair_exit(&p, 10, 10, 12), 0);
-	assert_int_equal(exits_pair_exit(&p, 20, 11, 12), 0);
-	assert_int_equal(exits_pair_entry(&p, 10, 30), 0);
-	assert_int_equal(exits_pair_entry(&p, 10, 40), 0); /* failed entry: nothing new */
-	assert_int_equal(exits_pair_exit(&p, 10, 50, 1), 0);
-	assert_int_equal(exits_pair_exit(&p, 10, 60, 1), 0); /* entered without an event */
-	assert_int_equal(exits_pair_entry(&p, 10, 61), 0);
+	assert_int_equal(exits_handling_entry(&p, 10, 5), 0); /* of an exit before us */
+	assert_int_equal(exits_handling_exit(&p, 10, 10, 12), 0);
+	assert_int_equal(exits_handling_exit(&p, 20, 11, 12), 0);
+	assert_int_equal(exits_handling_entry(&p, 10, 30), 0);
+	assert_int_equal(exits_handling_entry(&p, 10, 40), 0); /* failed entry: nothing new */
+	assert_int_equal(exits_handling_exit(&p, 10, 50, 1), 0);
+	assert_int_equal(exits_handling_exit(&p, 10, 60, 1), 0); /* entered without an event */
+	assert_int_equal(exits_handling_entry(&p, 10, 61), 0);
 	assert_int_equal(e.n, 2);
 	assert_int_equal(e.time[0].n, 1);
 	assert_int_equal(e.time[0].total, 20);
 	assert_int_equal(e.time[1].n, 1);
 	assert_int_equal(e.time[1].total, 1);
-	exits_pair_gap(&p);
-	assert_int_equal(exits_pair_entry(&p, 20, 1000000), 0); /* its exit may be another by now */
+	exits_handling_gap(&p);
+	assert_int_equal(exits_handling_entry(&p, 20, 1000000), 0); /* its exit may be another by now */
 	assert_int_equal(e.n, 2);
-	assert_int_equal(exits_pair_exit(&p, 20, 100, 12), 0);
-	assert_int_equal(exits_pair_entry(&p, 20, 90), 0); /* clocks of two CPUs that disagree */
+	assert_int_equal(exits_handling_exit(&p, 20, 100, 12), 0);
+	assert_int_equal(exits_handling_entry(&p, 20, 90), 0); /* clocks of two CPUs that disagree */
 	assert_int_equal(e.n, 2);
-	exits_pair_free(&p);
+	exits_handling_free(&p);
 	exits_free(&e);
 }
 

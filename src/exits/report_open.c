@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * report.c: opening a report: what its events are in this capture, what a tick is, and what has to
+ * report_open.c: opening a report: what its events are in this capture, what a tick is, and what has to
  * be said about the kernel that was traced; threads and vCPUs.
  */
 #include "report_priv.h"
@@ -116,7 +116,7 @@ static void plan_add(struct report *r, const struct fmt_event *e, enum rplan_kin
 	if (!r->swap && r->pid.size == 4 && p->f[0].size == 4 &&
 	    (kind == RE_ENTRY || (kind == RE_EXIT && p->f[1].size == 4)))
 		*(kind == RE_ENTRY ? &r->entry : &r->exit) =
-			(struct rusual){ fmt_id(e), p->need, { p->f[0].off, p->f[1].off } };
+			(struct rdirect){ fmt_id(e), p->need, { p->f[0].off, p->f[1].off } };
 	r->plan_of[fmt_id(e)] = (uint8_t)r->nplan++;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * table.c: the table of exits per thread and reason, and a sorted view of it.
+ * counts.c: the table of exits per thread and reason, and a sorted view of it.
  */
 #include "kvmft/exits.h"
 
@@ -50,9 +50,7 @@ int64_t exits_thread_renew(struct exits *e, uint32_t tid)
 {
 	uint64_t at;
 
-	if (!u64map_get(&e->by_tid, tid, &at))
-		return thread_new(e, tid, EXITS_NONE);
-	return thread_new(e, tid, (uint32_t)at);
+	return thread_new(e, tid, u64map_get(&e->by_tid, tid, &at) ? (uint32_t)at : EXITS_NONE);
 }
 
 static int copy_text(char **to, const char *text)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * pair.c: how long exits were handled, from events in order of time.
+ * handling.c: how long exits were handled, from events in order of time.
  */
 #include "kvmft/exits.h"
 
 #include <errno.h>
 
-static struct exits_open *open_at(struct exits_pair *p, uint32_t tid)
+static struct exits_open *open_at(struct exits_handling *p, uint32_t tid)
 {
 	return u64map_elem(&p->by_tid, tid, &p->v, &p->cap, sizeof(*p->v));
 }
 
-int exits_pair_exit(struct exits_pair *p, uint32_t tid, uint64_t ts, uint32_t reason)
+int exits_handling_exit(struct exits_handling *p, uint32_t tid, uint64_t ts, uint32_t reason)
 {
 	struct exits_open *o = open_at(p, tid);
 
@@ -23,7 +23,7 @@ int exits_pair_exit(struct exits_pair *p, uint32_t tid, uint64_t ts, uint32_t re
 	return 0;
 }
 
-int exits_pair_entry(struct exits_pair *p, uint32_t tid, uint64_t ts)
+int exits_handling_entry(struct exits_handling *p, uint32_t tid, uint64_t ts)
 {
 	struct exits_open *o = open_at(p, tid);
 	bool pair;
@@ -35,15 +35,15 @@ int exits_pair_entry(struct exits_pair *p, uint32_t tid, uint64_t ts)
 	return pair ? exits_time_add(p->e, tid, o->reason, 1, ts - o->ts, ts - o->ts) : 0;
 }
 
-void exits_pair_gap(struct exits_pair *p)
+void exits_handling_gap(struct exits_handling *p)
 {
 	for (size_t i = 0; i < p->by_tid.n; i++)
 		p->v[i].turn = (struct vcpu_turn){ 0 };
 }
 
-void exits_pair_free(struct exits_pair *p)
+void exits_handling_free(struct exits_handling *p)
 {
 	free(p->v);
 	u64map_free(&p->by_tid);
-	*p = (struct exits_pair){ 0 };
+	*p = (struct exits_handling){ 0 };
 }

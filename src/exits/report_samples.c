@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * report_pair.c: from the events of a vCPU thread to samples.
+ * report_samples.c: from the events of a vCPU thread to samples.
  *
  * Exact. A thread is in the guest since kvm_entry, or out of it since kvm_exit, or nobody knows
  * (at the beginning, after a gap). What a class finds is charged to the exit that it happened in:
@@ -131,7 +131,7 @@ static int exact_begin(struct report *r, struct rthread *t, const struct rev *e,
 	return ret;
 }
 
-/* The end of something whose key is known only now: it ran since the exit, or since the last end. */
+/* The end of what has its key only now: it ran since the exit, or since the last end. */
 static int exact_end_key(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
 {
 	uint64_t from = t->mark;
@@ -143,7 +143,7 @@ static int exact_end_key(struct report *r, struct rthread *t, const struct rev *
 		return 0;
 	}
 	if (t->open) {
-		/* A write and a read in one exit: where one ended and the other began is unknown. */
+		/* A write and a read in one exit: where one became the other is unknown. */
 		ret = close_open(r, t, e->ts, cpu, NULL);
 		from = e->ts;
 		from_cpu = cpu;
@@ -262,7 +262,7 @@ static void gap(struct report *r, const struct rev *e, uint32_t cpu)
  * thread. What they change of the thread and its vCPU is written once, behind the last one. Returns what comes then,
  * which may be e itself: anything special is left to exact_any().
  */
-static const struct rev *usual_run(struct report *r, const struct rev *e, const struct rev *last, uint32_t cpu)
+static const struct rev *direct_run(struct report *r, const struct rev *e, const struct rev *last, uint32_t cpu)
 {
 	const uint32_t thread = e->thread;
 	struct rthread *t = r->thread[thread];
@@ -275,7 +275,7 @@ static const struct rev *usual_run(struct report *r, const struct rev *e, const 
 	/* No gap since the first time is none since a later one. */
 	if (t->state != STATE_GUEST || t->open || over_gap(r, entered, t->entered_cpu, cpu))
 		return e;
-	for (; e < last && e[0].is.usual == OP_EXIT && e[1].is.usual == OP_ENTRY; e += 2) {
+	for (; e < last && e[0].is.direct == OP_EXIT && e[1].is.direct == OP_ENTRY; e += 2) {
 		uint64_t exit = e[0].ts, entry = e[1].ts;
 
 		if (e[0].thread != thread || e[1].thread != thread || exit < entered || entry < exit ||
@@ -302,8 +302,8 @@ static const struct rev *usual_run(struct report *r, const struct rev *e, const 
 	return e;
 }
 
-/* What is not usual: not in line, so that the usual is a short loop. */
-static __attribute__((noinline)) int pair_one(struct report *r, const struct rev *e, uint32_t cpu)
+/* What is not direct: not in line, so that direct_run() is a short loop. */
+static __attribute__((noinline)) int samples_feed_one(struct report *r, const struct rev *e, uint32_t cpu)
 {
 	if (e->is.op >= OP_GAP) {
 		gap(r, e, cpu);
@@ -314,30 +314,30 @@ static __attribute__((noinline)) int pair_one(struct report *r, const struct rev
 	return exact_any(r, r->thread[e->thread], e, cpu);
 }
 
-int pair_run(struct report *r, const struct rev *e, size_t n, uint32_t cpu)
+int samples_feed(struct report *r, const struct rev *e, size_t n, uint32_t cpu)
 {
-	bool plain = r->opts.semantics == REPORT_EXACT && !r->opts.split;
-	const struct rev *end = e + n, *last = plain && n ? end - 1 : e;
+	bool direct = r->opts.semantics == REPORT_EXACT && !r->opts.split;
+	const struct rev *end = e + n, *last = direct && n ? end - 1 : e;
 
 	while (e < end) {
 		int ret;
 
-		if (e < last && e->is.usual == OP_EXIT) {
-			const struct rev *next = usual_run(r, e, last, cpu);
+		if (e < last && e->is.direct == OP_EXIT) {
+			const struct rev *next = direct_run(r, e, last, cpu);
 
 			if (next > e) {
 				e = next;
 				continue;
 			}
 		}
-		ret = pair_one(r, e++, cpu);
+		ret = samples_feed_one(r, e++, cpu);
 		if (ret)
 			return ret;
 	}
 	return 0;
 }
 
-void pair_finish(struct report *r)
+void samples_finish(struct report *r)
 {
 	for (size_t i = 0; i < r->nthread; i++) {
 		const struct rthread *t = r->thread[i];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * pairs.c: matches MSR accesses that host and guest both traced, per vCPU and by value.
+ * msr_pairs.c: matches MSR accesses that host and guest both traced, per vCPU and by value.
  *
  * Each vCPU keeps the last few accesses of either side that wait for the other one. Deadlines are
  * unique, so any that is still waiting matches. Other values repeat: there the newest waiting one
  * is meant, and one that waits for longer than an access can take was seen by one side only.
  */
-#include "kvmft/pairs.h"
+#include "kvmft/msr_pairs.h"
 
 #include <errno.h>
 #include <string.h>
@@ -18,28 +18,28 @@
 #define REPEATED_MAX	 (1u << 24) /* some ms, the guest's after the host's */
 #define REPEATED_REVERSE (1u << 17) /* some 50 us, which only happens when misaligned */
 
-const char *const pair_names[PAIR_KINDS] = {
-	[PAIR_DEADLINE] = "tsc_deadline",
-	[PAIR_ICR] = "icr",
-	[PAIR_RDMSR] = "rdmsr_0x11",
+const char *const msr_pair_names[MSR_PAIR_KINDS] = {
+	[MSR_PAIR_DEADLINE] = "tsc_deadline",
+	[MSR_PAIR_ICR] = "icr",
+	[MSR_PAIR_RDMSR] = "rdmsr_0x11",
 };
 
 static const struct {
 	uint32_t msr;
 	bool write, unique;
-} kinds[PAIR_KINDS] = {
-	[PAIR_DEADLINE] = { 0x6e0, true, true },
-	[PAIR_ICR] = { 0x830, true, false },
-	[PAIR_RDMSR] = { 0x11, false, false },
+} kinds[MSR_PAIR_KINDS] = {
+	[MSR_PAIR_DEADLINE] = { 0x6e0, true, true },
+	[MSR_PAIR_ICR] = { 0x830, true, false },
+	[MSR_PAIR_RDMSR] = { 0x11, false, false },
 };
 
 struct access {
 	uint64_t host, value;
-	enum pair_kind kind;
+	enum msr_pair kind;
 	bool waits;
 };
 
-struct pair_vcpu {
+struct msr_pair_vcpu {
 	size_t vm;
 	struct {
 		struct access a[WAITING];
@@ -47,36 +47,36 @@ struct pair_vcpu {
 	} side[2]; /* 0 host, 1 guest */
 };
 
-struct pairs {
+struct msr_pairs {
 	const struct timeline *t;
-	struct pair_events *ev; /* by source */
-	struct pair_vcpu *v;
+	struct msr_pair_events *ev; /* by source */
+	struct msr_pair_vcpu *v;
 	size_t cap;
 	struct u64map by_key;
-	struct pair_stats **stats; /* vm * PAIR_KINDS + kind; NULL = never seen */
+	struct msr_pair_stats **stats; /* vm * MSR_PAIR_KINDS + kind; NULL = never seen */
 	size_t nvm;
 };
 
-void pair_events_init(struct pair_events *p, const struct fmt *fmt, bool guest)
+void msr_pair_events_init(struct msr_pair_events *p, const struct fmt *fmt, bool guest)
 {
 	struct event_type t;
 
 	memset(p, 0, sizeof(*p));
 	if (!guest) {
 		event_find(fmt, EV_MSR, 3, &t);
-		p->e[0] = (struct pair_event){ t.ev, t.f[1], t.f[2], t.f[0], -1 };
+		p->e[0] = (struct msr_pair_event){ t.ev, t.f[1], t.f[2], t.f[0], -1 };
 		return;
 	}
 	for (int i = 0; i < 2; i++) {
 		event_find(fmt, i ? EV_WRITE_MSR : EV_READ_MSR, 2, &t);
-		p->e[i] = (struct pair_event){ .ev = t.ev, .msr = t.f[0], .value = t.f[1], .is_write = i };
+		p->e[i] = (struct msr_pair_event){ .ev = t.ev, .msr = t.f[0], .value = t.f[1], .is_write = i };
 	}
 }
 
-bool pair_match(const struct pair_events *p, const struct fmt *fmt, const struct fmt_event *ev,
-		const struct rec *rec, enum pair_kind *kind, uint64_t *value)
+bool msr_pair_match(const struct msr_pair_events *p, const struct fmt *fmt, const struct fmt_event *ev,
+		const struct rec *rec, enum msr_pair *kind, uint64_t *value)
 {
-	const struct pair_event *e = ev == p->e[0].ev ? &p->e[0] : &p->e[1];
+	const struct msr_pair_event *e = ev == p->e[0].ev ? &p->e[0] : &p->e[1];
 	uint64_t msr, write;
 
 	if (!ev || ev != e->ev || !fmt_u64(fmt, &e->msr, rec, &msr) ||
@@ -86,19 +86,19 @@ bool pair_match(const struct pair_events *p, const struct fmt *fmt, const struct
 		write = (uint64_t)e->is_write;
 	else if (!fmt_u64(fmt, &e->write, rec, &write))
 		return false;
-	for (int k = 0; k < PAIR_KINDS; k++) {
+	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
 		if (kinds[k].msr != (uint32_t)msr || kinds[k].write != !!write)
 			continue;
-		*kind = (enum pair_kind)k;
+		*kind = (enum msr_pair)k;
 		/* Deadline 0 disarms the timer: not unique, and no moment worth knowing. */
-		return k != PAIR_DEADLINE || *value;
+		return k != MSR_PAIR_DEADLINE || *value;
 	}
 	return false;
 }
 
-int pairs_new(const struct timeline *t, struct pairs **out)
+int msr_pairs_new(const struct timeline *t, struct msr_pairs **out)
 {
-	struct pairs *p = calloc(1, sizeof(*p));
+	struct msr_pairs *p = calloc(1, sizeof(*p));
 
 	*out = p;
 	if (!p)
@@ -106,26 +106,26 @@ int pairs_new(const struct timeline *t, struct pairs **out)
 	p->t = t;
 	p->nvm = tl_hostmap(t)->nvm;
 	p->ev = calloc(tl_sources(t), sizeof(*p->ev));
-	p->stats = calloc((p->nvm ? p->nvm : 1) * PAIR_KINDS, sizeof(*p->stats));
+	p->stats = calloc((p->nvm ? p->nvm : 1) * MSR_PAIR_KINDS, sizeof(*p->stats));
 	if (!p->ev || !p->stats)
 		return -ENOMEM;
 	for (size_t i = 0; i < tl_sources(t); i++)
-		pair_events_init(&p->ev[i], tl_source(t, i)->fmt, tl_source(t, i)->guest);
+		msr_pair_events_init(&p->ev[i], tl_source(t, i)->fmt, tl_source(t, i)->guest);
 	return 0;
 }
 
-static struct pair_vcpu *vcpu_at(struct pairs *p, size_t vm, uint32_t vcpu)
+static struct msr_pair_vcpu *vcpu_at(struct msr_pairs *p, size_t vm, uint32_t vcpu)
 {
-	struct pair_vcpu *v = u64map_elem(&p->by_key, (uint64_t)vm << 32 | vcpu, &p->v, &p->cap, sizeof(*v));
+	struct msr_pair_vcpu *v = u64map_elem(&p->by_key, (uint64_t)vm << 32 | vcpu, &p->v, &p->cap, sizeof(*v));
 
 	if (v)
 		v->vm = vm;
 	return v;
 }
 
-static struct pair_stats *stats_at(struct pairs *p, size_t vm, enum pair_kind kind)
+static struct msr_pair_stats *stats_at(struct msr_pairs *p, size_t vm, enum msr_pair kind)
 {
-	struct pair_stats **s = &p->stats[vm * PAIR_KINDS + kind];
+	struct msr_pair_stats **s = &p->stats[vm * MSR_PAIR_KINDS + kind];
 
 	if (!*s)
 		*s = calloc(1, sizeof(**s));
@@ -133,7 +133,7 @@ static struct pair_stats *stats_at(struct pairs *p, size_t vm, enum pair_kind ki
 }
 
 /* The newest access that waits on that side for this one; NULL when there is none. */
-static struct access *partner(struct pair_vcpu *v, int side, const struct access *a)
+static struct access *partner(struct msr_pair_vcpu *v, int side, const struct access *a)
 {
 	for (size_t i = 1; i <= WAITING; i++) {
 		struct access *o = &v->side[side].a[(v->side[side].next + WAITING - i) % WAITING];
@@ -147,9 +147,9 @@ static struct access *partner(struct pair_vcpu *v, int side, const struct access
 	return NULL;
 }
 
-static void alone(struct pairs *p, const struct pair_vcpu *v, int side, struct access *a)
+static void alone(struct msr_pairs *p, const struct msr_pair_vcpu *v, int side, struct access *a)
 {
-	struct pair_stats *s = a->waits ? p->stats[v->vm * PAIR_KINDS + a->kind] : NULL;
+	struct msr_pair_stats *s = a->waits ? p->stats[v->vm * MSR_PAIR_KINDS + a->kind] : NULL;
 
 	if (s && side)
 		s->alone_guest++;
@@ -158,7 +158,7 @@ static void alone(struct pairs *p, const struct pair_vcpu *v, int side, struct a
 	a->waits = false;
 }
 
-static void count(struct pair_stats *s, int64_t distance)
+static void count(struct msr_pair_stats *s, int64_t distance)
 {
 	if (!s->n++ || distance < s->min)
 		s->min = distance;
@@ -170,10 +170,10 @@ static void count(struct pair_stats *s, int64_t distance)
 		loghist_add(&s->late, (uint64_t)distance);
 }
 
-static int feed_access(struct pairs *p, size_t vm, uint32_t vcpu, int side, const struct access *a)
+static int feed_access(struct msr_pairs *p, size_t vm, uint32_t vcpu, int side, const struct access *a)
 {
-	struct pair_vcpu *v = vcpu_at(p, vm, vcpu);
-	struct pair_stats *s = v ? stats_at(p, vm, a->kind) : NULL;
+	struct msr_pair_vcpu *v = vcpu_at(p, vm, vcpu);
+	struct msr_pair_stats *s = v ? stats_at(p, vm, a->kind) : NULL;
 	struct access *o;
 
 	if (!s)
@@ -192,13 +192,13 @@ static int feed_access(struct pairs *p, size_t vm, uint32_t vcpu, int side, cons
 	return 0;
 }
 
-int pairs_feed(struct pairs *p, const struct tl_item *i)
+int msr_pairs_feed(struct msr_pairs *p, const struct tl_item *i)
 {
 	struct access a = { .host = i->host, .waits = true };
 	int ret = 0;
 
 	if (i->kind != TL_EVENT || i->vcpu < 0 || i->vm < 0 || i->unplaced ||
-	    !pair_match(&p->ev[i->src->index], i->src->fmt, i->ev, i->rec, &a.kind, &a.value))
+	    !msr_pair_match(&p->ev[i->src->index], i->src->fmt, i->ev, i->rec, &a.kind, &a.value))
 		return 0;
 	if (i->src->guest)
 		return feed_access(p, i->src->vm, (uint32_t)i->vcpu, 1, &a);
@@ -208,7 +208,7 @@ int pairs_feed(struct pairs *p, const struct tl_item *i)
 	return ret;
 }
 
-void pairs_finish(struct pairs *p)
+void msr_pairs_finish(struct msr_pairs *p)
 {
 	for (size_t k = 0; k < p->by_key.n; k++)
 		for (int side = 0; side < 2; side++)
@@ -216,12 +216,12 @@ void pairs_finish(struct pairs *p)
 				alone(p, &p->v[k], side, &p->v[k].side[side].a[i]);
 }
 
-const struct pair_stats *pairs_get(const struct pairs *p, size_t vm, enum pair_kind kind)
+const struct msr_pair_stats *msr_pairs_get(const struct msr_pairs *p, size_t vm, enum msr_pair kind)
 {
-	return vm < p->nvm ? p->stats[vm * PAIR_KINDS + kind] : NULL;
+	return vm < p->nvm ? p->stats[vm * MSR_PAIR_KINDS + kind] : NULL;
 }
 
-bool pairs_possible(const struct pairs *p, size_t vm)
+bool msr_pairs_possible(const struct msr_pairs *p, size_t vm)
 {
 	bool host = false, guest = false;
 
@@ -235,11 +235,11 @@ bool pairs_possible(const struct pairs *p, size_t vm)
 	return host && guest;
 }
 
-void pairs_free(struct pairs *p)
+void msr_pairs_free(struct msr_pairs *p)
 {
 	if (!p)
 		return;
-	for (size_t i = 0; p->stats && i < p->nvm * PAIR_KINDS; i++)
+	for (size_t i = 0; p->stats && i < p->nvm * MSR_PAIR_KINDS; i++)
 		free(p->stats[i]);
 	free(p->stats);
 	free(p->ev);
