@@ -4,7 +4,8 @@
  *
  * A class says, in one constant table, which events it looks at, at which of them the clock starts
  * and stops, what is counted apart (the key) and how a key is written. It never sees state: pairing
- * (report_samples.c) is the same for all. A new class is a file class_NAME.c and a line in classes.c.
+ * (report_samples.c) is the same for all. A new class is a file class_NAME.c and a line in
+ * classes.c.
  */
 #ifndef KVMFT_EXITS_CLASS_H
 #define KVMFT_EXITS_CLASS_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * class_fast_mmio.c: doorbells: writes to device memory that an ioeventfd takes at once, by address.
+ * class_fast_mmio.c: doorbells: writes to device memory that an ioeventfd takes at once, by
+ * address.
  *
  * VMX alone has kvm_fast_mmio; there is no kvm_mmio for such an access, so it is in no other table
  * but that of exits (EPT_MISCONFIG).

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * class_inject.c: interrupts injected into the guest, by vector: from kvm_inj_virq to the entry that
- * delivers it. Posted interrupts are not injected and leave no such event.
+ * class_inject.c: interrupts injected into the guest, by vector: from kvm_inj_virq to the entry
+ * that delivers it. Posted interrupts are not injected and leave no such event.
  */
 #include "class.h"
 

@@ -2,10 +2,11 @@
 /*
  * report_apart.c: whose samples are kept apart.
  *
- * Cells of each vCPU would take memory without limit on hosts of thousands. Tables of all and of VMs do not
- * need them: there a VM's vCPUs share theirs. Where tables of less are asked for, some hundred vCPUs have
- * cells of their own; a table of others makes the capture be walked again, with them and those whose turn is
- * next apart. So memory stays as it is, and a report of 4,096 vCPUs takes nine walks.
+ * Cells of each vCPU would take memory without limit on hosts of thousands. Tables of all and of
+ * VMs do not need them: there a VM's vCPUs share theirs. Where tables of less are asked for, some
+ * hundred vCPUs have cells of their own; a table of others makes the capture be walked again, with
+ * them and those whose turn is next apart. So memory stays as it is, and a report of 4,096 vCPUs
+ * takes nine walks.
  *
  * A walk finds the same threads and vCPUs each time, so those of the first stay.
  */
@@ -74,7 +75,8 @@ void apart_free(struct report *r)
 /* ---- what the cells tell ---- */
 
 /*
- * A table of f is made of whole cells: a vCPU's own, and those of VMs where all that share them match.
+ * A table of f is made of whole cells: a vCPU's own, and those of VMs where all that share them
+ * match.
  */
 static int cells_tell(const struct report *r, const struct report_filter *f, bool *tell)
 {

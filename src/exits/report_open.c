@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * report_open.c: opening a report: what its events are in this capture, what a tick is, and what has to
- * be said about the kernel that was traced; threads and vCPUs.
+ * report_open.c: opening a report: what its events are in this capture, what a tick is, and what
+ * has to be said about the kernel that was traced; threads and vCPUs.
  */
 #include "report_priv.h"
 
@@ -133,7 +133,8 @@ static int plans(struct report *r, struct kvmft_err *err)
 	fmt_field(e, "common_pid", &pid);
 	r->pid = rfield(&pid);
 	if (!r->pid.size)
-		return err_set(err, ENOENT, "%s: its events do not tell their thread (no common_pid)",
+		return err_set(err, ENOENT,
+			       "%s: its events do not tell their thread (no common_pid)",
 			       r->cap->path);
 	r->nplan = 1; /* 0: not looked at */
 	for (unsigned int i = 0; i < CLASS_TPS && cls->tp[i].name; i++) {
@@ -146,7 +147,8 @@ static int plans(struct report *r, struct kvmft_err *err)
 		plan_add(r, e, RE_CLASS, i, field);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
-		if ((r->opts.split || !wanted[i].split) && event_find(r->fmt, wanted[i].role, 0, &t))
+		if ((r->opts.split || !wanted[i].split) &&
+		    event_find(r->fmt, wanted[i].role, 0, &t))
 			plan_add(r, t.ev, wanted[i].kind, 0, t.f);
 	}
 	r->tot.no_sched = !event_format(r->fmt, EV_SWITCH);
@@ -164,7 +166,8 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 
 	if (r->cap->side == CAP_SIDE_GUEST && !event_format(r->fmt, EV_EXIT))
 		return err_set(err, ENOENT,
-			       "%s is a capture of a guest: exits are in the capture of its host", path);
+			       "%s is a capture of a guest: exits are in the capture of its host",
+			       path);
 	if (!event_format(r->fmt, EV_EXIT) && !event_format(r->fmt, EV_ENTRY))
 		return err_set(err, ENOENT,
 			       "no kvm_exit and kvm_entry events in %s: record them with `kvmft record` on "
@@ -173,8 +176,8 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 		return err_set(err, ENOTSUP, "kvm_exit in %s has no %s: hosts that are not x86 are not "
 			       "supported", path, event_field(EV_EXIT, 0));
 	if (own && !r->tps)
-		return err_set(err, ENOENT, "no %s events in %s: record them with -e kvm:%s", own, path,
-			       own);
+		return err_set(err, ENOENT, "no %s events in %s: record them with -e kvm:%s", own,
+			       path, own);
 	return 0;
 }
 
@@ -193,8 +196,9 @@ static int clock_scale(struct report *r, struct kvmft_err *err)
 		return 0;
 	}
 	if (strcmp(clock, "x86-tsc"))
-		return err_set(err, ENOTSUP, "%s was recorded with the trace clock %s, which is no time",
-			       c->path, clock);
+		return err_set(err, ENOTSUP,
+			       "%s was recorded with the trace clock %s, which is no time", c->path,
+			       clock);
 	r->cycles = !c->tsc_khz;
 	if (r->cycles && (r->opts.has_from || r->opts.has_to))
 		return err_set(err, ENODATA, "--from and --to are times, and nothing in %s tells how fast its TSC "
@@ -251,7 +255,8 @@ static void remark_kernel(struct report *r)
 		return;
 	}
 	if (major > 6 || (major == 6 && minor >= 12))
-		report_remark(r, "kernel: %s; kvm_exit is traced right after the exit, on VMX and SVM",
+		report_remark(r,
+			      "kernel: %s; kvm_exit is traced right after the exit, on VMX and SVM",
 			      release);
 	else if (major == 4 || (major == 5 && minor < 10))
 		report_remark(r, "kernel: %s; kvm_exit may be traced in the exit handler, after the host's "
@@ -272,7 +277,8 @@ static void remark_split(struct report *r)
 		report_remark(r, "no sched_switch in the capture: Blocked includes waiting for a CPU, and "
 			      "preemption is in Kernel or User");
 	if (!event_format(r->fmt, EV_VCPU_WAKEUP))
-		report_remark(r, "no kvm_vcpu_wakeup in the capture: polling while halted is in Kernel");
+		report_remark(
+			r, "no kvm_vcpu_wakeup in the capture: polling while halted is in Kernel");
 	if (!event_format(r->fmt, EV_USER_EXIT))
 		report_remark(r, "no kvm_userspace_exit in the capture: User is in Kernel");
 }
@@ -293,8 +299,8 @@ static void set_budget(struct report *r)
 }
 
 /*
- * Which thread is of which VM: as recorded; where nothing was and it matters, by the events, which takes walks of
- * their own.
+ * Which thread is of which VM: as recorded; where nothing was and it matters, by the events, which
+ * takes walks of their own.
  */
 static int know_vms(struct report *r, struct kvmft_err *err)
 {
@@ -304,7 +310,8 @@ static int know_vms(struct report *r, struct kvmft_err *err)
 	if (!r->cap->nvm && (r->opts.vms || r->opts.vm))
 		ret = hostmap_new(r->cap, r->fmt, &r->map, err);
 	else
-		ret = hostmap_known(r->cap, r->fmt, &r->map) ? err_set(err, ENOMEM, "out of memory") : 0;
+		ret = hostmap_known(r->cap, r->fmt, &r->map) ? err_set(err, ENOMEM, "out of memory")
+							     : 0;
 	if (!ret && r->opts.vm) {
 		r->vm_named = hostmap_find_vm(r->map, r->opts.vm, err);
 		ret = r->vm_named < 0 ? (int)r->vm_named : 0;

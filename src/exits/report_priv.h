@@ -70,8 +70,8 @@ void cell_hist_add(const struct cell *c, struct loghist *h);
 void cells_free(struct cells *c);
 
 /*
- * The common reasons of VMX are in different ones of 32 slots, and so are those of SVM: the factor is one of many
- * random numbers.
+ * The common reasons of VMX are in different ones of 32 slots, and so are those of SVM: the factor
+ * is one of many random numbers.
  */
 static inline unsigned int cell_slot(const struct cells *c, uint64_t key)
 {
@@ -185,8 +185,8 @@ enum rop {
 struct rwhat {
 	uint8_t op, begin, end;
 	/*
-	 * Direct are an exit that the class begins at, if at all, and an entry that it just ends at: what
-	 * direct_run() takes. OP_EXIT, OP_ENTRY; OP_NONE: it is neither.
+	 * Direct are an exit that the class begins at, if at all, and an entry that it just ends
+	 * at: what direct_run() takes. OP_EXIT, OP_ENTRY; OP_NONE: it is neither.
 	 */
 	uint8_t direct;
 };

@@ -258,11 +258,13 @@ static void gap(struct report *r, const struct rev *e, uint32_t cpu)
 }
 
 /*
- * What most events are: exits out of the guest, each with an entry behind it that ends what the exit began, all of one
- * thread. What they change of the thread and its vCPU is written once, behind the last one. Returns what comes then,
- * which may be e itself: anything special is left to exact_any().
+ * What most events are: exits out of the guest, each with an entry behind it that ends what the
+ * exit began, all of one thread. What they change of the thread and its vCPU is written once,
+ * behind the last one. Returns what comes then, which may be e itself: anything special is left to
+ * exact_any().
  */
-static const struct rev *direct_run(struct report *r, const struct rev *e, const struct rev *last, uint32_t cpu)
+static const struct rev *direct_run(struct report *r, const struct rev *e, const struct rev *last,
+				    uint32_t cpu)
 {
 	const uint32_t thread = e->thread;
 	struct rthread *t = r->thread[thread];
@@ -278,8 +280,8 @@ static const struct rev *direct_run(struct report *r, const struct rev *e, const
 	for (; e < last && e[0].is.direct == OP_EXIT && e[1].is.direct == OP_ENTRY; e += 2) {
 		uint64_t exit = e[0].ts, entry = e[1].ts;
 
-		if (e[0].thread != thread || e[1].thread != thread || exit < entered || entry < exit ||
-		    e[1].key != vcpu)
+		if (e[0].thread != thread || e[1].thread != thread || exit < entered ||
+		    entry < exit || e[1].key != vcpu)
 			break;
 		if (e->is.begin) {
 			struct cell *c = cell_get(cells, &r->budget, e->key);
@@ -303,7 +305,8 @@ static const struct rev *direct_run(struct report *r, const struct rev *e, const
 }
 
 /* What is not direct: not in line, so that direct_run() is a short loop. */
-static __attribute__((noinline)) int samples_feed_one(struct report *r, const struct rev *e, uint32_t cpu)
+static __attribute__((noinline)) int samples_feed_one(struct report *r, const struct rev *e,
+						      uint32_t cpu)
 {
 	if (e->is.op >= OP_GAP) {
 		gap(r, e, cpu);

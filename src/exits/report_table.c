@@ -87,7 +87,8 @@ static int make_rows(struct build *b)
 
 	for (size_t i = 0; i < b->r->nvcpu; i++) {
 		const struct rvcpu *v = b->r->vcpu[i];
-		const struct cell *c = v->owner && report_matches(b->r, b->f, i) ? v->cells->first : NULL;
+		const struct cell *c =
+			v->owner && report_matches(b->r, b->f, i) ? v->cells->first : NULL;
 
 		for (; c; c = c->next) {
 			if (!(c->timed + c->untimed) || u64map_get(&b->at, c->key, NULL))
@@ -117,7 +118,8 @@ static void add_cell(struct build *b, const struct cell *c)
 	row->min = MIN(row->min, c->min);
 	row->max = MAX(row->max, c->max);
 	row->ticks += c->sum;
-	row->squares = row->squares + c->squares < c->squares ? ~(u128)0 : row->squares + c->squares;
+	row->squares =
+		row->squares + c->squares < c->squares ? ~(u128)0 : row->squares + c->squares;
 	b->t->samples += samples;
 	b->t->timed += c->timed;
 	b->ticks += c->sum;
@@ -157,11 +159,11 @@ static uint64_t root(uint64_t v)
 }
 
 /*
- * Standard error of the mean in percent of the mean: 100 * sqrt(M2 / (n - 1) / n) / mean with M2 the
- * sum of squared distances from the mean, as perf has it, 0 for n < 2.
+ * Standard error of the mean in percent of the mean: 100 * sqrt(M2 / (n - 1) / n) / mean with M2
+ * the sum of squared distances from the mean, as perf has it, 0 for n < 2.
  *
- * With sum = n * q + rest: M2 = squares - n * q^2 - 2 * q * rest - rest^2 / n, in integers up to the
- * last term. Only the ratio is a float; it is not a time that anything is placed by.
+ * With sum = n * q + rest: M2 = squares - n * q^2 - 2 * q * rest - rest^2 / n, in integers up to
+ * the last term. Only the ratio is a float; it is not a time that anything is placed by.
  */
 static uint32_t relative_error(const struct report_row *row)
 {
@@ -173,8 +175,8 @@ static uint32_t relative_error(const struct report_row *row)
 	q = row->ticks / n;
 	rest = row->ticks % n;
 	m2 = row->squares - n * q * q - 2 * q * rest;
-	ratio = ((double)m2 - (double)rest * (double)rest / (double)n) * (double)n / (double)(n - 1) /
-		sum / sum;
+	ratio = ((double)m2 - (double)rest * (double)rest / (double)n) * (double)n /
+		(double)(n - 1) / sum / sum;
 	if (!(ratio > 0))
 		return 0;
 	/* (error / mean)^2 is at most 1: one sample has all the time */
@@ -198,7 +200,8 @@ static void percentiles(const struct build *b, struct report_row *row, struct lo
 		n += h->count[i];
 	row->counted = n == h->n;
 	for (size_t i = 0; row->counted && i < REPORT_PERCENTILES; i++)
-		row->percentile_time[i] = report_time(b->r, loghist_percentile(h, report_percentiles[i], 100));
+		row->percentile_time[i] =
+			report_time(b->r, loghist_percentile(h, report_percentiles[i], 100));
 }
 
 /* Parts in ns whose sum is the total in ns: rounding is left in the first. */
@@ -296,7 +299,8 @@ static unsigned __int128 order(const struct report_row *row, enum report_key key
 	}
 }
 
-int report_table(struct report *r, const struct report_filter *f, enum report_key key, struct report_table *t)
+int report_table(struct report *r, const struct report_filter *f, enum report_key key,
+		 struct report_table *t)
 {
 	struct build b = { .r = r, .f = f, .t = t };
 	struct loghist *h = NULL;

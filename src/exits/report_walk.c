@@ -4,9 +4,9 @@
  *
  * A thread's events have to be fed in order of time, and it may move between CPUs. A full merge of
  * all streams would cost more than all the rest, so that is done only where it matters: the events
- * of each stream are decoded into a small array, and what lies before the earliest end of all arrays
- * is a slice. No event in a slice can come before those of the slices that went before. Where no
- * thread has events on two CPUs of the slice, each CPU is fed alone; else they are merged.
+ * of each stream are decoded into a small array, and what lies before the earliest end of all
+ * arrays is a slice. No event in a slice can come before those of the slices that went before.
+ * Where no thread has events on two CPUs of the slice, each CPU is fed alone; else they are merged.
  */
 #include "report_priv.h"
 
@@ -130,7 +130,8 @@ static bool exit_direct(enum class_mark begin)
 	return begin == MARK_NO || begin == MARK_KEY;
 }
 
-static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk *w, struct wstream *st,
+static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk *w,
+								     struct wstream *st,
 								     uint32_t reason, uint32_t isa)
 {
 	struct exit_said *x = &w->said[reason % EXITS_SAID];
@@ -151,7 +152,8 @@ static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk
 }
 
 /* What an exit is, as the class says: the rest of e is the caller's. */
-static inline void set_exit(struct walk *w, struct wstream *st, struct rev *e, uint32_t reason, uint32_t isa)
+static inline void set_exit(struct walk *w, struct wstream *st, struct rev *e, uint32_t reason,
+			    uint32_t isa)
 {
 	const struct exit_said *x = &w->said[reason % EXITS_SAID];
 
@@ -167,7 +169,8 @@ static inline void push_exit(struct walk *w, struct wstream *st, const struct rp
 	const struct report *r = w->r;
 	struct rev *e = push(st, rec->ts, thread, OP_EXIT, 0);
 
-	set_exit(w, st, e, (uint32_t)get(r, &p->f[0], rec), p->f[1].size ? (uint32_t)get(r, &p->f[1], rec) : 0);
+	set_exit(w, st, e, (uint32_t)get(r, &p->f[0], rec),
+		 p->f[1].size ? (uint32_t)get(r, &p->f[1], rec) : 0);
 	st->exits++;
 }
 
@@ -277,7 +280,8 @@ static void decode_gap(struct walk *w, struct wstream *st)
 }
 
 /* Not in line, as few events come here: the calling loop keeps its state in registers. */
-static __attribute__((noinline)) void decode_event(struct walk *w, struct wstream *st, struct rec *rec)
+static __attribute__((noinline)) void decode_event(struct walk *w, struct wstream *st,
+						   struct rec *rec)
 {
 	struct report *r = w->r;
 
@@ -299,8 +303,9 @@ static __attribute__((noinline)) void decode_event(struct walk *w, struct wstrea
 }
 
 /* What is not direct, from the loop below: its state to where others look for it, and back. */
-static __attribute__((noinline)) struct rev *fill_other(struct walk *w, struct wstream *st, struct rev *e,
-							uint64_t last_ts, struct rec rec)
+static __attribute__((noinline)) struct rev *fill_other(struct walk *w, struct wstream *st,
+							struct rev *e, uint64_t last_ts,
+							struct rec rec)
 {
 	st->n = (uint32_t)(e - st->ev);
 	st->last_ts = last_ts;
@@ -311,8 +316,9 @@ static __attribute__((noinline)) struct rev *fill_other(struct walk *w, struct w
 /*
  * The rest of the open sub-buffer, as far as it fits: one event makes at most 3 entries.
  *
- * Most events are an entry or an exit of the thread that had the event before, or nothing to the report. They are
- * dealt with here, apart from the general way, decode_event(), so that the loop's state stays in registers.
+ * Most events are an entry or an exit of the thread that had the event before, or nothing to the
+ * report. They are dealt with here, apart from the general way, decode_event(), so that the loop's
+ * state stays in registers.
  */
 static __attribute__((noinline)) void fill_subbuf(struct walk *w, struct wstream *st)
 {
@@ -327,23 +333,26 @@ static __attribute__((noinline)) void fill_subbuf(struct walk *w, struct wstream
 
 	for (;;) {
 		/*
-		 * The direct way is for times from here: not before the last event, in the window, in no gap. What
-		 * subbuf_next_plain() gives is not before what it gave last.
+		 * The direct way is for times from here: not before the last event, in the window,
+		 * in no gap. What subbuf_next_plain() gives is not before what it gave last.
 		 */
-		uint64_t least = MAX(last_ts, r->from), span = st->in_gap || least > to ? 0 : to - least + 1;
+		uint64_t least = MAX(last_ts, r->from),
+			 span = st->in_gap || least > to ? 0 : to - least + 1;
 		const struct rev *first = e;
 		bool have;
 
 		while ((have = e < full && subbuf_next_plain(&sb, &rec)) && rec.ts - least < span) {
 			if (rec.id == exit.id) {
-				if (rec.len < exit.need || load_u32(rec.data + pid_off) != st->last_tid)
+				if (rec.len < exit.need ||
+				    load_u32(rec.data + pid_off) != st->last_tid)
 					break;
 				e->ts = rec.ts;
 				e->thread = st->last_thread;
 				set_exit(w, st, e++, load_u32(rec.data + exit.off[0]),
 					 load_u32(rec.data + exit.off[1]));
 			} else if (rec.id == entry.id) {
-				if (rec.len < entry.need || load_u32(rec.data + pid_off) != st->last_tid)
+				if (rec.len < entry.need ||
+				    load_u32(rec.data + pid_off) != st->last_tid)
 					break;
 				e->ts = rec.ts;
 				e->thread = st->last_thread;

@@ -14,8 +14,9 @@
 #define LISTED_MAX 640 /* bytes of candidates in one message */
 
 const char *const hostmap_basis_names[] = {
-	[HOSTMAP_RECORDED] = "recorded", [HOSTMAP_BY_PROCESS] = "process", [HOSTMAP_BY_WAKES] = "wakeups",
-	[HOSTMAP_BY_IDS] = "thread-ids", [HOSTMAP_BY_USER] = "given",	   [HOSTMAP_BY_GUEST] = "guest-events",
+	[HOSTMAP_RECORDED] = "recorded", [HOSTMAP_BY_PROCESS] = "process",
+	[HOSTMAP_BY_WAKES] = "wakeups",	 [HOSTMAP_BY_IDS] = "thread-ids",
+	[HOSTMAP_BY_USER] = "given",	 [HOSTMAP_BY_GUEST] = "guest-events",
 };
 
 COMPARE_BY(tid_cmp, int32_t, );
@@ -137,8 +138,9 @@ static bool is_called(const struct hostmap_vm *v, const char *sel)
 	const char *name = vmsel_name(sel);
 	uint32_t pid;
 
-	if (cap && ((cap->uuid && !strcasecmp(cap->uuid, name)) || (cap->id && !strcmp(cap->id, sel)) ||
-		    (cap->name && (!strcmp(cap->name, sel) || !strcmp(cap->name, name)))))
+	if (cap &&
+	    ((cap->uuid && !strcasecmp(cap->uuid, name)) || (cap->id && !strcmp(cap->id, sel)) ||
+	     (cap->name && (!strcmp(cap->name, sel) || !strcmp(cap->name, name)))))
 		return true;
 	if (!strcmp(v->label, sel))
 		return true;
@@ -168,8 +170,8 @@ static int regroup(struct hostmap *m, const int32_t *tid, size_t n, enum hostmap
 	return hostmap_build(m) ? -ENOMEM : (int)vm;
 }
 
-ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n, enum hostmap_basis basis,
-			     struct kvmft_err *err)
+ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n,
+			     enum hostmap_basis basis, struct kvmft_err *err)
 {
 	size_t of_vm = HOSTMAP_END, same = 0, all = 0;
 	const struct hostmap_thread *t;
@@ -177,7 +179,8 @@ ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n, en
 	for (size_t i = 0; i < n; i++) {
 		t = hostmap_thread(m, tid[i]);
 		if (!t)
-			return err_set(err, ENOENT, "thread %d made no kvm_entry in %s: it runs no vCPU there",
+			return err_set(err, ENOENT,
+				       "thread %d made no kvm_entry in %s: it runs no vCPU there",
 				       tid[i], m->cap->path);
 		if (t->vm != HOSTMAP_END && m->vm[t->vm].paired)
 			return err_set(err, EBUSY, "thread %d runs a vCPU of %s, which has a guest capture already",
@@ -227,7 +230,8 @@ static ssize_t several(const struct hostmap *m, const char *sel, struct kvmft_er
 			sbuf_add(&b, b.len ? ", " : "");
 			list_one(m, i, &b);
 		}
-	ret = err_set(err, ENOTUNIQ, "VM '%s' is ambiguous in %s: %s", sel, m->cap->path, b.s ? b.s : "");
+	ret = err_set(err, ENOTUNIQ, "VM '%s' is ambiguous in %s: %s", sel, m->cap->path,
+		      b.s ? b.s : "");
 	sbuf_free(&b);
 	return ret;
 }
@@ -250,7 +254,8 @@ ssize_t hostmap_find_vm(struct hostmap *m, const char *sel, struct kvmft_err *er
 	if (found != -ENOENT || err->text[0])
 		return found;
 	hostmap_list(m, &b);
-	ret = err_set(err, ENOENT, "no VM '%s' in %s (it has: %s)", sel, m->cap->path, b.s ? b.s : "");
+	ret = err_set(err, ENOENT, "no VM '%s' in %s (it has: %s)", sel, m->cap->path,
+		      b.s ? b.s : "");
 	sbuf_free(&b);
 	return ret;
 }

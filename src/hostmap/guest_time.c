@@ -25,7 +25,8 @@ static bool raw_over_kvmclock(struct guest_time *g, const struct capture *cap)
 	struct mono_raw raw;
 	struct pvclock pv;
 
-	if (!r->over_kvmclock || strcmp(cap->clock, "mono_raw") || !cap->npvclock || r->mult != 1ull << r->shift)
+	if (!r->over_kvmclock || strcmp(cap->clock, "mono_raw") || !cap->npvclock ||
+	    r->mult != 1ull << r->shift)
 		return false;
 	pv = cap_pvclock_record(&cap->pvclock[0]);
 	g->offset = (int64_t)(r->last - r->base - (r->nsec >> r->shift));
@@ -42,7 +43,8 @@ static bool sched_over_kvmclock(struct guest_time *g, const struct capture *cap)
 
 	if (!local && strcmp(cap->clock, "global") && strcmp(cap->clock, "perf"))
 		return false;
-	if (cap->sched_is_tsc || !cap->has_sched_offset || (!local && !cap->has_kernel_sched_offset))
+	if (cap->sched_is_tsc || !cap->has_sched_offset ||
+	    (!local && !cap->has_kernel_sched_offset))
 		return false;
 	g->offset = (int64_t)((uint64_t)cap->kvm_sched_clock_offset -
 			      (local ? 0 : (uint64_t)cap->kernel_sched_offset));
@@ -80,8 +82,8 @@ void guest_time_anchor(struct guest_time *g, const struct capture *cap, const st
 }
 
 /* The nearest to what the wall clocks say of all epochs that can have read ts. */
-static enum epoch_result nearest(const struct guest_time *g, const struct epoch_vcpu *v, uint64_t ts,
-				 uint64_t *lo, uint64_t *hi)
+static enum epoch_result nearest(const struct guest_time *g, const struct epoch_vcpu *v,
+				 uint64_t ts, uint64_t *lo, uint64_t *hi)
 {
 	uint64_t want = g->near_host + (ts - g->near_guest), best = UINT64_MAX;
 
@@ -114,8 +116,8 @@ enum epoch_result guest_time_tsc_to_host(const struct guest_time *g, const struc
  * A clock beside the TSC gives a range of it. Of a line both ends are the vCPU's TSC; where the
  * readings are all that is known, the middle is the best guess, and both ends bound it.
  */
-static enum epoch_result own_to_host(const struct guest_time *g, const struct epoch_vcpu *v, uint64_t ts,
-				     uint64_t *lo, uint64_t *hi)
+static enum epoch_result own_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
+				     uint64_t ts, uint64_t *lo, uint64_t *hi)
 {
 	uint64_t from, to, unused;
 	enum epoch_result r, last;

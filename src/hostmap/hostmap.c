@@ -30,7 +30,8 @@ struct hostmap_event {
 	struct pvclock pv;
 };
 
-static const enum event_role clock_events[] = { EV_TSC_OFFSET, EV_TRACK_TSC, EV_MASTER_CLOCK, EV_PVCLOCK };
+static const enum event_role clock_events[] = { EV_TSC_OFFSET, EV_TRACK_TSC, EV_MASTER_CLOCK,
+						EV_PVCLOCK };
 
 struct scan {
 	struct hostmap *m;
@@ -99,7 +100,8 @@ static int thread_set(struct hostmap *m, int32_t tid, size_t vm, uint32_t vcpu)
 }
 
 /*
- * The process that a thread works for: its own; for vhost-PID, a thread of the kernel (drivers/vhost/vhost.c), PID.
+ * The process that a thread works for: its own; for vhost-PID, a thread of the kernel
+ * (drivers/vhost/vhost.c), PID.
  */
 static uint32_t works_for(const struct cap_task *t)
 {
@@ -118,7 +120,8 @@ static int map_known(struct hostmap *m)
 
 	for (size_t i = 0; i < c->ntask && !ret; i++)
 		if (c->task[i].tgid)
-			ret = u64map_put(&m->tgid_of, (uint32_t)c->task[i].tid, works_for(&c->task[i]));
+			ret = u64map_put(&m->tgid_of, (uint32_t)c->task[i].tid,
+					 works_for(&c->task[i]));
 	for (size_t i = 0; i < c->nvm && !ret; i++) {
 		ssize_t vm = hostmap_vm_add(m, &c->vm[i], c->vm[i].pid);
 
@@ -328,7 +331,8 @@ static int feed_reads(struct hostmap *m, size_t vm, bool end)
 	}
 	for (size_t i = 0; !end && i < m->vm[vm].n_own && (ret >= 0 || ret == -EINVAL); i++)
 		if (!m->vm[vm].own[i].from)
-			ret = epoch_vm_read(m->vm[vm].epochs, m->vm[vm].own[i].vcpu, 0, &m->vm[vm].own[i].map);
+			ret = epoch_vm_read(m->vm[vm].epochs, m->vm[vm].own[i].vcpu, 0,
+					    &m->vm[vm].own[i].map);
 	return ret < 0 && ret != -EINVAL ? ret : 0;
 }
 
@@ -351,8 +355,8 @@ static int feed_changes(struct hostmap *m, size_t vm, size_t *next, uint64_t unt
 		const struct epoch_vcpu *e = epoch_vm_find(v->epochs, f->vcpu);
 
 		if (f->from && e && e->n)
-			ret = epoch_vm_write_offset(v->epochs, f->vcpu, f->from, e->v[e->n - 1].map.offset,
-						    f->map.offset);
+			ret = epoch_vm_write_offset(v->epochs, f->vcpu, f->from,
+						    e->v[e->n - 1].map.offset, f->map.offset);
 	}
 	return ret;
 }
@@ -393,7 +397,8 @@ static int build_epochs(struct hostmap *m, size_t vm)
 	ret = forced ? feed_forced(m, vm) : feed_reads(m, vm, false);
 	for (size_t i = 0; i < m->nevent && !ret; i++) {
 		ret = feed_changes(m, vm, &change, m->event[i].ts);
-		if (!ret && event_concerns(m, &m->event[i], vm) && !(forced && m->event[i].kind == EV_TSC_OFFSET))
+		if (!ret && event_concerns(m, &m->event[i], vm) &&
+		    !(forced && m->event[i].kind == EV_TSC_OFFSET))
 			ret = feed_event(m, vm, &m->event[i]);
 	}
 	if (!ret)

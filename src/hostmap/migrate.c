@@ -104,8 +104,8 @@ static int find_arrival(struct migrate *g, size_t vm, uint32_t *vcpu)
 /* ---- its clocks ---- */
 
 /* The maps on both sides of the move; false when one is not known. */
-static bool find_maps(struct migrate *g, const struct epoch_vm *before, const struct epoch_vm *after,
-		      uint32_t vcpu)
+static bool find_maps(struct migrate *g, const struct epoch_vm *before,
+		      const struct epoch_vm *after, uint32_t vcpu)
 {
 	const struct epoch_vcpu *a = epoch_vm_find(before, vcpu), *b = epoch_vm_find(after, vcpu);
 	long at = b ? epoch_index(b, g->arrival) : -1;
@@ -135,7 +135,8 @@ static int add_epoch(const struct migrate *g, struct hostmap *m, size_t vm, uint
 	return ret;
 }
 
-static int add_epochs(const struct migrate *g, struct hostmap *m, size_t vm, const struct epoch_vm *after)
+static int add_epochs(const struct migrate *g, struct hostmap *m, size_t vm,
+		      const struct epoch_vm *after)
 {
 	int ret = 0;
 
@@ -167,10 +168,12 @@ int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct 
 		return err_set(err, ENOMEM, "out of memory");
 	g->map = map;
 	if (there < 0)
-		return err_set(err, ENOENT, "host capture %s knows no VM with UUID or name of %s", path, label);
+		return err_set(err, ENOENT, "host capture %s knows no VM with UUID or name of %s",
+			       path, label);
 	ret = find_arrival(g, (size_t)there, &vcpu);
 	if (ret == -ENODATA)
-		return err_set(err, ENODATA, "host capture %s has no kvm_entry of %s: it never ran there", path,
+		return err_set(err, ENODATA,
+			       "host capture %s has no kvm_entry of %s: it never ran there", path,
 			       label);
 	if (!ret && !find_maps(g, m->vm[vm].epochs, map->vm[there].epochs, vcpu))
 		return err_set(err, ENODATA, "the TSC offset of %s is not known on both hosts, which its guest's "
@@ -179,7 +182,8 @@ int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct 
 		ret = number_vms(g, m, vm, (size_t)there);
 	if (!ret)
 		ret = add_epochs(g, m, vm, map->vm[there].epochs);
-	return ret ? err_set(err, -ret, "cannot read the host capture %s: %s", path, strerror(-ret)) : 0;
+	return ret ? err_set(err, -ret, "cannot read the host capture %s: %s", path, strerror(-ret))
+		   : 0;
 }
 
 void migrate_free(struct migrate *g)

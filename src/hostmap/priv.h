@@ -16,8 +16,8 @@ void hostmap_chain(struct hostmap *m);
 /* Gives the clock events to VMs and builds all epochs anew. 0 or -ENOMEM. */
 int hostmap_build(struct hostmap *m) __must_check;
 /*
- * vmgroup.c: gives a VM to each thread of the map that has none yet; hostmap_vm.basis says what that rests on. One
- * walk over the capture. 0 or -errno.
+ * vmgroup.c: gives a VM to each thread of the map that has none yet; hostmap_vm.basis says what
+ * that rests on. One walk over the capture. 0 or -errno.
  */
 int vmgroup_make(struct hostmap *m) __must_check;
 

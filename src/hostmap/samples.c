@@ -143,7 +143,8 @@ struct pvclock cap_pvclock_record(const struct cap_pvclock *p)
 	};
 }
 
-bool cap_raw_line(const struct capture *cap, cap_kvmclock *kvmclock, const void *arg, struct mono_raw *raw)
+bool cap_raw_line(const struct capture *cap, cap_kvmclock *kvmclock, const void *arg,
+		  struct mono_raw *raw)
 {
 	const struct cap_raw *r = &cap->raw;
 
@@ -156,7 +157,8 @@ bool cap_raw_line(const struct capture *cap, cap_kvmclock *kvmclock, const void 
 		const struct cap_bracket *b = &cap->bracket[i];
 		uint64_t lo = b->tsc, hi = b->tsc + b->width, unused;
 
-		if (r->over_kvmclock && (!kvmclock(arg, lo, &lo, &unused) || !kvmclock(arg, hi, &unused, &hi)))
+		if (r->over_kvmclock &&
+		    (!kvmclock(arg, lo, &lo, &unused) || !kvmclock(arg, hi, &unused, &hi)))
 			return false;
 		if (!mono_raw_fits(raw, lo, hi, b->mono_raw))
 			return false;

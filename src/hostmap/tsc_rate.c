@@ -2,8 +2,9 @@
 /*
  * tsc_rate.c: the frequency of a TSC, by the first of what can tell it.
  *
- * kHz are exact enough: the kernel itself knows its tsc_khz in whole kHz, and computes from that the multipliers of
- * pvclock, of its clocks and of TSC2NSEC. So the nearest kHz to what they say is what they were made from.
+ * kHz are exact enough: the kernel itself knows its tsc_khz in whole kHz, and computes from that
+ * the multipliers of pvclock, of its clocks and of TSC2NSEC. So the nearest kHz to what they say is
+ * what they were made from.
  */
 #include "kvmft/tsc_rate.h"
 
@@ -49,7 +50,8 @@ static bool by_readings(const struct capture *cap, struct tsc_rate *r)
 	u128 min, max, off;
 	uint64_t ns;
 
-	if (cap->nbracket < 2 || b->tsc <= a->tsc || b->mono_raw <= a->mono_raw || b->tsc - a->tsc < a->width)
+	if (cap->nbracket < 2 || b->tsc <= a->tsc || b->mono_raw <= a->mono_raw ||
+	    b->tsc - a->tsc < a->width)
 		return false;
 	ns = b->mono_raw - a->mono_raw;
 	min = (u128)(b->tsc - a->tsc - a->width) * 1000000 / (ns + 1);
@@ -105,7 +107,8 @@ bool tsc_rate_of_guest(const struct tsc_rate *guest, const struct tsc_map *map, 
 	if (!map || !map->ratio)
 		return true;
 	/* KVM rounds down, and a guest may round up again. */
-	return between(guest->source, unscale(guest->min, map), unscale(guest->max + 2, map) - 1, r);
+	return between(guest->source, unscale(guest->min, map), unscale(guest->max + 2, map) - 1,
+		       r);
 }
 
 static bool by_guest(const struct tsc_rate_guest *g, struct tsc_rate *r)
@@ -163,8 +166,8 @@ static int by_guest_timers(const struct tsc_rate_guest *g, struct tsc_rate *r)
 }
 
 /* The narrowest of the bounds that events give. */
-static int by_bounds(const struct tsc_rate_events *e, const struct tsc_rate_guest *guest, size_t nguest,
-		     struct tsc_rate *r)
+static int by_bounds(const struct tsc_rate_events *e, const struct tsc_rate_guest *guest,
+		     size_t nguest, struct tsc_rate *r)
 {
 	struct tsc_rate by = of_bounds(TSC_RATE_WAITS, &e->waits);
 	int ret = 0;
@@ -176,13 +179,14 @@ static int by_bounds(const struct tsc_rate_events *e, const struct tsc_rate_gues
 		if (!ret && fits(&by, e))
 			keep_narrower(r, &by);
 	}
-	if (!r->source && e->waits.max >= MAX(e->waits.min, (uint64_t)KHZ_MIN) && e->waits.max <= KHZ_MAX)
+	if (!r->source && e->waits.max >= MAX(e->waits.min, (uint64_t)KHZ_MIN) &&
+	    e->waits.max <= KHZ_MAX)
 		r->at_most = e->waits.max;
 	return ret;
 }
 
-int tsc_rate_find(const struct capture *cap, const struct fmt *fmt, const struct tsc_rate_guest *guest, size_t nguest,
-		  struct tsc_rate *r)
+int tsc_rate_find(const struct capture *cap, const struct fmt *fmt,
+		  const struct tsc_rate_guest *guest, size_t nguest, struct tsc_rate *r)
 {
 	struct tsc_rate_events e;
 	struct tsc_rate by = { 0 };
@@ -219,7 +223,8 @@ int tsc_rate_use(struct capture *cap, const struct tsc_rate *r)
 
 	if (!r->source || r->source == TSC_RATE_CAPTURE)
 		return 0;
-	if (asprintf(&text, "%s%s", source[r->source], r->supposed ? ", if that guest's TSC is not scaled" : "") < 0)
+	if (asprintf(&text, "%s%s", source[r->source],
+		     r->supposed ? ", if that guest's TSC is not scaled" : "") < 0)
 		return -ENOMEM;
 	free(cap->tsc_khz_source);
 	cap->tsc_khz_source = text;

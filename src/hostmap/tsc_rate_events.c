@@ -10,8 +10,8 @@
  *                          interrupt began, and before this event. Two readings for one timer on one CPU, whose TSC
  *                          that is, bound from both sides what passed between them.
  *
- * The longest times are the narrowest bounds. Those clocks follow NTP, which may steer them by 500 parts per million.
- * Where events were lost nothing is known of any thread.
+ * The longest times are the narrowest bounds. Those clocks follow NTP, which may steer them by 500
+ * parts per million. Where events were lost nothing is known of any thread.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,8 +23,8 @@
 typedef unsigned __int128 u128;
 
 /*
- * From min to max: more is not looked for. To see whether a record fits them, less will do. But so many must have
- * agreed: where a clock was set, or a VM stood still, others contradict.
+ * From min to max: more is not looked for. To see whether a record fits them, less will do. But so
+ * many must have agreed: where a clock was set, or a VM stood still, others contradict.
  */
 #define ENOUGH	    256
 #define ENOUGH_PPM  100
@@ -40,8 +40,8 @@ static const struct {
 	enum event_role role;
 	size_t need;
 } events[] = {
-	{ EV_EXIT, 1 }, { EV_ENTRY, 0 }, { EV_USER_EXIT, 0 }, { EV_VCPU_WAKEUP, 1 }, { EV_SWITCH, 3 },
-	{ EV_PVCLOCK, 6 }, { EV_TIMER_IRQ, 0 }, { EV_HRTIMER_EXPIRE, 2 },
+	{ EV_EXIT, 1 },	  { EV_ENTRY, 0 },   { EV_USER_EXIT, 0 }, { EV_VCPU_WAKEUP, 1 },
+	{ EV_SWITCH, 3 }, { EV_PVCLOCK, 6 }, { EV_TIMER_IRQ, 0 }, { EV_HRTIMER_EXPIRE, 2 },
 };
 
 /* A thread whose vCPU is halted; stamps, 0: not yet. */
@@ -90,10 +90,12 @@ static bool resolve(struct rate_scan *s)
 		if (event_find(s->fmt, events[i].role, events[i].need, &t[events[i].role]))
 			s->role[fmt_id(t[events[i].role].ev)] = (uint8_t)events[i].role;
 	exit_names_init(&s->names, event_format(s->fmt, EV_EXIT), s->cap->vendor);
-	return t[EV_PVCLOCK].ev || (t[EV_EXIT].ev && t[EV_VCPU_WAKEUP].ev) || t[EV_HRTIMER_EXPIRE].ev;
+	return t[EV_PVCLOCK].ev || (t[EV_EXIT].ev && t[EV_VCPU_WAKEUP].ev) ||
+	       t[EV_HRTIMER_EXPIRE].ev;
 }
 
-static uint64_t value(const struct rate_scan *s, enum event_role role, size_t i, const struct rec *rec)
+static uint64_t value(const struct rate_scan *s, enum event_role role, size_t i,
+		      const struct rec *rec)
 {
 	return event_u64(s->fmt, &s->type[role], i, rec);
 }
@@ -178,7 +180,8 @@ static int scan_exit(struct rate_scan *s, const struct rec *rec)
 
 /* ---- timers ---- */
 
-static void between_readings(struct tsc_rate_events *e, const struct reading *a, const struct reading *b)
+static void between_readings(struct tsc_rate_events *e, const struct reading *a,
+			     const struct reading *b)
 {
 	if (b->now > a->now && b->after > a->before)
 		bound(&e->timers, b->now - a->now, b->before > a->after ? b->before - a->after : 0,
@@ -244,12 +247,14 @@ static bool stream_next(void *stream, uint64_t *key)
 	enum rkind k;
 
 	while ((k = rstream_next(&st->r)) != R_END) {
-		enum event_role role = k == R_EVENT ? (enum event_role)st->scan->role[st->r.rec.id] : EV_NONE;
+		enum event_role role =
+			k == R_EVENT ? (enum event_role)st->scan->role[st->r.rec.id] : EV_NONE;
 
 		st->gap = k != R_EVENT;
 		st->before = st->task;
 		*key = st->gap ? st->r.sb.ts : st->r.rec.ts;
-		if (st->gap || role == EV_TIMER_IRQ || !(fmt_flags(st->scan->fmt, &st->r.rec) & FLAG_IRQ))
+		if (st->gap || role == EV_TIMER_IRQ ||
+		    !(fmt_flags(st->scan->fmt, &st->r.rec) & FLAG_IRQ))
 			st->task = st->gap ? 0 : *key;
 		if (st->gap || role)
 			return true;
@@ -276,7 +281,8 @@ static int scan_event(struct rate_scan *s, const struct rate_stream *st)
 
 static bool is_narrow(const struct tsc_rate_bounds *b, uint64_t ppm)
 {
-	return b->n >= ENOUGH && b->min && b->max >= b->min && (b->max - b->min) * 1000000 <= b->min * ppm;
+	return b->n >= ENOUGH && b->min && b->max >= b->min &&
+	       (b->max - b->min) * 1000000 <= b->min * ppm;
 }
 
 /* No event could tell more, or not enough to matter. */
@@ -285,7 +291,8 @@ static bool is_enough(const struct rate_scan *s)
 	const struct tsc_rate_events *e = s->e;
 	uint64_t ppm = e->pvclock.source ? CHECKS_PPM : ENOUGH_PPM;
 
-	return (e->pvclock.source && !e->pvclock.supposed) || is_narrow(&e->waits, ppm) || is_narrow(&e->timers, ppm);
+	return (e->pvclock.source && !e->pvclock.supposed) || is_narrow(&e->waits, ppm) ||
+	       is_narrow(&e->timers, ppm);
 }
 
 static int walk(struct rate_scan *s, struct rmerge *m)

@@ -3,10 +3,10 @@
  * vmgroup.c: vCPU threads without a VM become VMs, by what their host capture shows of them.
  *
  * In this order: threads of one process (saved tgids, task_newtask with CLONE_THREAD) belong
- * together; so do those that wake each other outside of interrupts, as vCPUs that send interrupts to each other
- * do; the rest joins in the order of thread ids, which a VMM creates one after the other. Never do two
- * threads that ran the same vCPU id at the same time: those are two VMs. If they ran it one after the
- * other, the VM was started again, with another VMM.
+ * together; so do those that wake each other outside of interrupts, as vCPUs that send interrupts
+ * to each other do; the rest joins in the order of thread ids, which a VMM creates one after the
+ * other. Never do two threads that ran the same vCPU id at the same time: those are two VMs. If
+ * they ran it one after the other, the VM was started again, with another VMM.
  */
 #include "priv.h"
 
@@ -112,9 +112,11 @@ static int see_wake(struct grouping *g, const struct fmt_field *pid, const struc
 	if ((!a && !b) || a == b)
 		return 0;
 	if (a && b)
-		n = u64map_at(&g->wakes, (uint64_t)(MIN(a, b) - g->v) << 32 | (uint64_t)(MAX(a, b) - g->v));
+		n = u64map_at(&g->wakes,
+			      (uint64_t)(MIN(a, b) - g->v) << 32 | (uint64_t)(MAX(a, b) - g->v));
 	else
-		n = u64map_at(&g->others, (uint64_t)((a ? a : b) - g->v) << 32 | (uint32_t)(a ? tid : waker));
+		n = u64map_at(&g->others,
+			      (uint64_t)((a ? a : b) - g->v) << 32 | (uint32_t)(a ? tid : waker));
 	if (!n)
 		return -ENOMEM;
 	++*n;
@@ -164,8 +166,8 @@ static int see(void *arg, const struct rec *rec)
 /* ---- groups ---- */
 
 /*
- * Can the members of group b be of group a as well? At the same time no two threads of a VM run one vCPU; one
- * after the other only where `again` says so.
+ * Can the members of group b be of group a as well? At the same time no two threads of a VM run one
+ * vCPU; one after the other only where `again` says so.
  */
 static bool fits(struct grouping *g, size_t a, size_t b, bool again)
 {
@@ -312,7 +314,8 @@ static int join_neighbours(struct grouping *g)
 	int ret = 0;
 
 	for (size_t i = 1; i < g->n && ret >= 0; i++)
-		if ((is_alone(&g->v[i]) || is_alone(&g->v[i - 1])) && !other_process(&g->v[i - 1], &g->v[i]))
+		if ((is_alone(&g->v[i]) || is_alone(&g->v[i - 1])) &&
+		    !other_process(&g->v[i - 1], &g->v[i]))
 			ret = join(g, i - 1, i, false);
 	return MIN(ret, 0);
 }
@@ -376,7 +379,8 @@ static void see_others(struct grouping *g)
 	for (size_t i = 0; i < g->others.cap; i++)
 		if (g->others.slot[i].used)
 			see_other(g, &g->v[g->v[g->others.slot[i].key >> 32].group],
-				  (int32_t)(g->others.slot[i].key & UINT32_MAX), g->others.slot[i].val);
+				  (int32_t)(g->others.slot[i].key & UINT32_MAX),
+				  g->others.slot[i].val);
 }
 
 /* The only one that comes after the thread before the group's first one, and not after this one. */

@@ -77,7 +77,8 @@ static int add_vectors(struct lat_decoder *d)
 	for (size_t i = 0; (e = fmt_at(d->fmt, i)); i++) {
 		bool entry = event_is(e, EV_VECTOR_ENTRY);
 
-		if ((!entry && !event_is(e, EV_VECTOR_EXIT)) || !event_resolve(e, EV_VECTOR_ENTRY, 1, &t))
+		if ((!entry && !event_is(e, EV_VECTOR_EXIT)) ||
+		    !event_resolve(e, EV_VECTOR_ENTRY, 1, &t))
 			continue;
 		ev = add(d, e, entry ? EV_VECTOR_ENTRY : EV_VECTOR_EXIT);
 		if (!ev)
@@ -99,7 +100,8 @@ int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
 		struct event_type t;
 		struct decoded *ev;
 
-		if (!(events[i].side & (guest ? ON_GUEST : ON_HOST)) || !event_find(fmt, events[i].role, 0, &t))
+		if (!(events[i].side & (guest ? ON_GUEST : ON_HOST)) ||
+		    !event_find(fmt, events[i].role, 0, &t))
 			continue;
 		ev = add(d, t.ev, events[i].as ? events[i].as : events[i].role);
 		if (!ev)
@@ -111,7 +113,8 @@ int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
 	return guest ? add_vectors(d) : 0;
 }
 
-static bool decode(const struct fmt *fmt, const struct decoded *ev, const struct tl_item *i, struct lat_in *in)
+static bool decode(const struct fmt *fmt, const struct decoded *ev, const struct tl_item *i,
+		   struct lat_in *in)
 {
 	in->kind = ev->kind;
 	in->i = i;

@@ -153,7 +153,8 @@ static int notes_left_out(struct lat *l)
 	for (unsigned int k = 0; k < LAT_KINDS && !ret; k++) {
 		if (!l->left_out[k])
 			continue;
-		snprintf(text, sizeof(text), "%s is left out: %s", lat_kind_names[k], l->left_out[k]);
+		snprintf(text, sizeof(text), "%s is left out: %s", lat_kind_names[k],
+			 l->left_out[k]);
 		ret = lat_note_add(l, text);
 	}
 	return ret;
@@ -169,7 +170,8 @@ static int notes(struct lat *l)
 	    !lat_decoder_has(host, EV_SWITCH))
 		ret = lat_note_add(l, "the host capture has no sched:sched_switch: time off the CPU is not known "
 			      "and counts as what the vCPU did before");
-	if (!ret && l->o.want[LAT_SCHED] && lat_decoder_has(host, EV_SWITCH) && !lat_decoder_has(host, EV_WAKEUP))
+	if (!ret && l->o.want[LAT_SCHED] && lat_decoder_has(host, EV_SWITCH) &&
+	    !lat_decoder_has(host, EV_WAKEUP))
 		ret = lat_note_add(l, "the host capture has no sched:sched_wakeup: waiting for a CPU after a wake-up "
 			      "counts as sleep");
 	if (!ret && !guest && (l->o.want[LAT_IRQ] || l->o.want[LAT_TIMER]))
@@ -267,7 +269,8 @@ static int tables(struct lat *l)
 	return lat_io_new(l) || lat_workers_new(l) ? -ENOMEM : lat_hrtimers_new(l);
 }
 
-int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out, struct kvmft_err *err)
+int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out,
+	    struct kvmft_err *err)
 {
 	struct lat *l = calloc(1, sizeof(*l));
 	int ret = l ? 0 : -ENOMEM;
@@ -470,7 +473,8 @@ int lat_feed(struct lat *l, const struct tl_item *i)
 static int by_time(const void *a, const void *b)
 {
 	const struct lat_group *x = a, *y = b;
-	unsigned __int128 p = x->stage[0] ? x->stage[0]->sum : 0, q = y->stage[0] ? y->stage[0]->sum : 0;
+	unsigned __int128 p = x->stage[0] ? x->stage[0]->sum : 0,
+			  q = y->stage[0] ? y->stage[0]->sum : 0;
 
 	if (x->rest != y->rest)
 		return x->rest ? 1 : -1;
@@ -508,7 +512,8 @@ static int note_qemu(struct lat *l)
 		str_ns(off, sizeof(off), lat_span(l, around));
 	else
 		snprintf(off, sizeof(off), "%llu cycles", (unsigned long long)around);
-	snprintf(text, sizeof(text), "take, block and notify are by QEMU's own clock, and may be off by %s either way",
+	snprintf(text, sizeof(text),
+		 "take, block and notify are by QEMU's own clock, and may be off by %s either way",
 		 off);
 	return lat_note_add(l, text);
 }
@@ -522,8 +527,8 @@ int lat_finish(struct lat *l)
 		l->table[LAT_T_TIMER].count[TIMER_OPEN] += l->vcpu[k]->armed;
 	}
 	ret = lat_irq_finish(l);
-	l->table[LAT_T_TIMER].count[TIMER_UNSEEN] =
-		l->table[LAT_T_TIMER].count[TIMER_FIRED] - l->table[LAT_T_TIMER].count[TIMER_MEASURED];
+	l->table[LAT_T_TIMER].count[TIMER_UNSEEN] = l->table[LAT_T_TIMER].count[TIMER_FIRED] -
+						    l->table[LAT_T_TIMER].count[TIMER_MEASURED];
 	lat_io_finish(l);
 	lat_hrtimers_finish(l);
 	if (!ret)
@@ -535,7 +540,8 @@ int lat_finish(struct lat *l)
 	for (unsigned int i = 0; i < LAT_TABLES && !ret; i++) {
 		ret = sort_groups(&l->table[i]);
 		if (l->table[i].nworst)
-			qsort(l->table[i].worst, l->table[i].nworst, sizeof(*l->table[i].worst), longer);
+			qsort(l->table[i].worst, l->table[i].nworst, sizeof(*l->table[i].worst),
+			      longer);
 	}
 	return ret;
 }

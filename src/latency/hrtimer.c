@@ -2,13 +2,15 @@
 /*
  * hrtimer.c: the guest's high-resolution timers, and how late their functions were called.
  *
- * hrtimer_start tells when a timer is due, in ns of the guest's CLOCK_MONOTONIC, or of CLOCK_REALTIME. What
- * the guest's capture read of that clock and of its TSC makes a guest TSC of it, the vCPU's clock a host TSC.
- * The time that hrtimer_expire_entry tells goes the same way, and must not be later than that event, nor much
- * earlier: else the timer is of another clock (CLOCK_TAI, a CLOCK_BOOTTIME that was suspended) and left out.
+ * hrtimer_start tells when a timer is due, in ns of the guest's CLOCK_MONOTONIC, or of
+ * CLOCK_REALTIME. What the guest's capture read of that clock and of its TSC makes a guest TSC of
+ * it, the vCPU's clock a host TSC. The time that hrtimer_expire_entry tells goes the same way, and
+ * must not be later than that event, nor much earlier: else the timer is of another clock
+ * (CLOCK_TAI, a CLOCK_BOOTTIME that was suspended) and left out.
  *
- * The local timer's interrupt whose handler runs on the vCPU is what called it; without one the total alone is
- * known. hrtimer_cancel, where it was recorded, comes before hrtimer_expire_entry, too.
+ * The local timer's interrupt whose handler runs on the vCPU is what called it; without one the
+ * total alone is known. hrtimer_cancel, where it was recorded, comes before hrtimer_expire_entry,
+ * too.
  */
 #include "priv.h"
 
@@ -147,8 +149,8 @@ static int timer_start(struct lat *l, const struct lat_vcpu *v, const struct lat
 }
 
 /* Host TSC at which the guest's clock read ns. */
-static bool timer_place(const struct lat *l, const struct lat_vcpu *v, const struct lat_in *in, uint64_t ns,
-			uint64_t *host)
+static bool timer_place(const struct lat *l, const struct lat_vcpu *v, const struct lat_in *in,
+			uint64_t ns, uint64_t *host)
 {
 	const struct clocks *c = &l->hrtimers->clock[in->i->src->index];
 	const struct epoch_vcpu *e = epoch_vm_find(l->map->vm[in->i->src->vm].epochs, v->id);
@@ -164,8 +166,8 @@ static bool timer_place(const struct lat *l, const struct lat_vcpu *v, const str
 	return true;
 }
 
-static void timer_stages(const struct lat *l, const struct lat_vcpu *v, const struct lat_in *in, uint64_t from,
-			 struct lat_case *k)
+static void timer_stages(const struct lat *l, const struct lat_vcpu *v, const struct lat_in *in,
+			 uint64_t from, struct lat_case *k)
 {
 	uint64_t off;
 
@@ -200,15 +202,17 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 		lat_count(l, LAT_T_HRTIMER, HRT_STRAY);
 		return 0;
 	}
-	placed = l->khz && timer_place(l, v, in, t->expires, &due) && timer_place(l, v, in, in->f[1], &read) &&
-		 read <= in->t + l->khz * AHEAD_MS && read + l->khz * BEHIND_MS >= in->t;
+	placed = l->khz && timer_place(l, v, in, t->expires, &due) &&
+		 timer_place(l, v, in, in->f[1], &read) && read <= in->t + l->khz * AHEAD_MS &&
+		 read + l->khz * BEHIND_MS >= in->t;
 	due = MAX(due, t->set_at); /* one that was due already is late from when it was set */
 	outside = !l->begun || MIN(due, in->t) < l->begin || in->t > l->stop;
 	ret = timer_drop(l->hrtimers, t);
 	lat_count(l, LAT_T_HRTIMER, !placed ? HRT_UNPLACED : outside ? HRT_OUTSIDE : HRT_EXPIRED);
 	if (ret || !placed || outside)
 		return ret;
-	l->table[LAT_T_HRTIMER].count[HRT_ALONE] += !v->running.open || v->running.vector != TIMER_VECTOR;
+	l->table[LAT_T_HRTIMER].count[HRT_ALONE] +=
+		!v->running.open || v->running.vector != TIMER_VECTOR;
 	if (!lat_wanted(l, k.vm, k.vcpu))
 		return 0;
 	g = lat_group_get(l, LAT_T_HRTIMER, k.vm, in->f[2], &k.group);

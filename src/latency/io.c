@@ -11,9 +11,10 @@
  * device that is busy needs none; one interrupt may end several. Where two requests of one device
  * have the same sector in flight, neither can be told from the other: both are left out.
  *
- * QEMU's own events, when there are any, part the host's time: until its virtio-blk takes the request off
- * the queue, until it has it done, until it raises the interrupt. They tell sector, length and direction,
- * and not which of the guest's devices it is: one open request alone must fit.
+ * QEMU's own events, when there are any, part the host's time: until its virtio-blk takes the
+ * request off the queue, until it has it done, until it raises the interrupt. They tell sector,
+ * length and direction, and not which of the guest's devices it is: one open request alone must
+ * fit.
  */
 #include "priv.h"
 
@@ -211,18 +212,20 @@ static bool tells_of(const struct lat_vcpu *v, const struct request *r, uint64_t
 }
 
 /*
- * The device interrupt that told of the end: the last one on this vCPU, else of this device on another,
- * which then passed the work on. Which handler is of which device is learnt from the former.
+ * The device interrupt that told of the end: the last one on this vCPU, else of this device on
+ * another, which then passed the work on. Which handler is of which device is learnt from the
+ * former.
  */
-static const struct irq_chain *completing(struct lat *l, const struct lat_vcpu *v, const struct request *r,
-					  uint64_t t)
+static const struct irq_chain *completing(struct lat *l, const struct lat_vcpu *v,
+					  const struct request *r, uint64_t t)
 {
 	uint64_t key = request_key(r->vm, r->dev, 0), device;
 	bool known = u64map_get(&l->io->handler_of, key, &device);
 	const struct lat_vcpu *best = NULL;
 
 	if (tells_of(v, r, t) && (!known || device == device_hash(l, v->last_device.name))) {
-		if (known || !u64map_put(&l->io->handler_of, key, device_hash(l, v->last_device.name)))
+		if (known ||
+		    !u64map_put(&l->io->handler_of, key, device_hash(l, v->last_device.name)))
 			return &v->last_device;
 	}
 	for (size_t i = 0; known && i < l->nvcpu; i++) {
@@ -236,9 +239,11 @@ static const struct irq_chain *completing(struct lat *l, const struct lat_vcpu *
 }
 
 /* The parts of the host's time by QEMU's events, as far as these are not off by too much. */
-static void qemu_stages(struct lat *l, const struct request *r, const struct irq_chain *c, struct lat_case *k)
+static void qemu_stages(struct lat *l, const struct request *r, const struct irq_chain *c,
+			struct lat_case *k)
 {
-	uint64_t from = r->t_doorbell, to = c ? c->t_source : 0, take = MAX(r->t_take, from), done = r->t_done;
+	uint64_t from = r->t_doorbell, to = c ? c->t_source : 0, take = MAX(r->t_take, from),
+		 done = r->t_done;
 
 	if (!r->t_take || (from && from - MIN(from, r->t_take) > r->qemu_around))
 		return;
@@ -253,8 +258,8 @@ static void qemu_stages(struct lat *l, const struct request *r, const struct irq
 		lat_stage(k, ST_NOTIFY, lat_span(l, to - done));
 }
 
-static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct request *r, uint64_t t,
-			   struct lat_case *k)
+static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct request *r,
+			   uint64_t t, struct lat_case *k)
 {
 	const struct irq_chain *c = completing(l, v, r, t);
 	uint64_t longest = 0;
@@ -281,7 +286,8 @@ static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct
 		lat_stage(k, ST_DISK, lat_span(l, r->t_disk_end - r->t_disk));
 	qemu_stages(l, r, c, k);
 	for (unsigned int s = ST_SUBMIT; s <= ST_COMPLETE; s++)
-		if (k->known >> s & 1 && k->stage_time[s] > k->time / 2 && k->stage_time[s] > longest) {
+		if (k->known >> s & 1 && k->stage_time[s] > k->time / 2 &&
+		    k->stage_time[s] > longest) {
 			longest = k->stage_time[s];
 			k->cause = s;
 		}
@@ -312,7 +318,8 @@ static int complete(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		g = lat_group_get(l, LAT_T_IO, k.vm, r->dev << 1 | (r->rwbs[0] == 'R'), &k.group);
 		request_stages(l, v, r, in->t, &k);
 		if (g) {
-			snprintf(g->name, sizeof(g->name), "%u,%u %s", (unsigned int)(r->dev >> MINORBITS),
+			snprintf(g->name, sizeof(g->name), "%u,%u %s",
+				 (unsigned int)(r->dev >> MINORBITS),
 				 (unsigned int)(r->dev & ((1u << MINORBITS) - 1)),
 				 r->rwbs[0] == 'R' ? "read" : "write");
 			snprintf(k.what, sizeof(k.what), "%.24s sector %llu + %u", g->name,
@@ -336,7 +343,8 @@ static bool is_doorbell(const struct lat_in *in)
 {
 	switch (in->kind) {
 	case EV_FAST_MMIO: return true;
-	case EV_MMIO: return in->f[0] == 2 && (in->f[1] < APIC_BASE || in->f[1] >= APIC_BASE + APIC_SIZE);
+	case EV_MMIO:
+		return in->f[0] == 2 && (in->f[1] < APIC_BASE || in->f[1] >= APIC_BASE + APIC_SIZE);
 	case EV_PIO: return in->f[0] == 1;
 	default: return false;
 	}
@@ -377,7 +385,8 @@ static void vcpu_is_vmm(struct lat *l, const struct lat_vcpu *v, uint64_t t)
 {
 	if (l->io->vmm_wait)
 		each_request(l->io, r)
-			if (r->vmm_wait && r->vm == v->vm && r->vcpu == v->id && r->t_doorbell == v->exit)
+			if (r->vmm_wait && r->vm == v->vm && r->vcpu == v->id &&
+			    r->t_doorbell == v->exit)
 				vmm_works(l, r, t);
 }
 

@@ -8,13 +8,15 @@
  *   entered     kvm_entry: the guest can take it
  *   handled     irq_vectors:*_entry of its vector, or irq_handler_entry of a device, in the guest
  *
- * An APIC holds a vector once: what is accepted again before it was injected is coalesced, and where it is posted,
- * before its handler. The events of devices' handlers tell the guest's interrupt number and not the vector; which is
- * which is learnt from what was injected last, and handlers that stay ambiguous are left out and counted.
+ * An APIC holds a vector once: what is accepted again before it was injected is coalesced, and
+ * where it is posted, before its handler. The events of devices' handlers tell the guest's
+ * interrupt number and not the vector; which is which is learnt from what was injected last, and
+ * handlers that stay ambiguous are left out and counted.
  *
- * A handler ends a chain only if it can be of it: the guest takes what goes in at once, with interrupts off until the
- * handler begins. What halts, takes another interrupt, or shows interrupts on since is past it: the handler was not
- * traced, and a later one is another interrupt's. How chains end is in irq_end.c.
+ * A handler ends a chain only if it can be of it: the guest takes what goes in at once, with
+ * interrupts off until the handler begins. What halts, takes another interrupt, or shows interrupts
+ * on since is past it: the handler was not traced, and a later one is another interrupt's. How
+ * chains end is in irq_end.c.
  */
 #include "priv.h"
 
@@ -38,16 +40,17 @@ static struct irq_chain *chain_at(struct lat_vcpu *v, uint8_t vector)
 /* ---- the source ---- */
 
 /*
- * Who may only use an irqfd: the ioctls are the VMM's, so not vhost's threads, not a work item of irqfd itself
- * (virt/kvm/eventfd.c: irqfd_inject), and not an interrupt of the host. The VMM's own threads may use either.
+ * Who may only use an irqfd: the ioctls are the VMM's, so not vhost's threads, not a work item of
+ * irqfd itself (virt/kvm/eventfd.c: irqfd_inject), and not an interrupt of the host. The VMM's own
+ * threads may use either.
  */
 static bool by_irqfd(const struct lat_in *in)
 {
 	const struct tl_source *host = in->i->src;
 	const char *comm = tl_comm(host, in->i->tid);
 
-	return fmt_flags(host->fmt, in->i->rec) & (FLAG_HARDIRQ | FLAG_SOFTIRQ) || !strncmp(comm, "vhost-", 6) ||
-	       !strncmp(comm, "kworker/", 8);
+	return fmt_flags(host->fmt, in->i->rec) & (FLAG_HARDIRQ | FLAG_SOFTIRQ) ||
+	       !strncmp(comm, "vhost-", 6) || !strncmp(comm, "kworker/", 8);
 }
 
 void lat_irq_raised(struct lat *l, const struct lat_in *in)
@@ -64,8 +67,8 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 		return;
 	}
 	/* A line that is routed to a message makes both events: it began with the first. */
-	if (in->kind == EV_MSI && l->raised.valid && l->raised.line && l->raised.tid == in->i->tid &&
-	    l->raised.cpu == in->i->cpu && l->raised.vector < 0) {
+	if (in->kind == EV_MSI && l->raised.valid && l->raised.line &&
+	    l->raised.tid == in->i->tid && l->raised.cpu == in->i->cpu && l->raised.vector < 0) {
 		l->raised.line = false;
 		l->raised.source = l->raised.source == SRC_LINE ? SRC_MSI : l->raised.source;
 		return;
@@ -266,8 +269,8 @@ static bool awaits_handler(const struct lat_vcpu *v, unsigned int vec)
 }
 
 /*
- * The vector behind interrupt number irq of the guest: learnt, or else the one that went in last. KVM
- * injects one with each entry; posted ones may go in together, and are then ambiguous: -1.
+ * The vector behind interrupt number irq of the guest: learnt, or else the one that went in last.
+ * KVM injects one with each entry; posted ones may go in together, and are then ambiguous: -1.
  */
 static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq)
 {
@@ -337,7 +340,8 @@ static int handler_end(struct lat *l, struct lat_vcpu *v, const struct lat_in *i
 {
 	struct irq_chain *c = &v->running;
 
-	if (!c->open || (in->kind == EV_VECTOR_EXIT ? c->vector != (uint8_t)in->f[0] : c->irq != (int32_t)in->f[0]))
+	if (!c->open || (in->kind == EV_VECTOR_EXIT ? c->vector != (uint8_t)in->f[0]
+						    : c->irq != (int32_t)in->f[0]))
 		return 0;
 	c->t_end = in->t;
 	c->open = false;
@@ -345,8 +349,9 @@ static int handler_end(struct lat *l, struct lat_vcpu *v, const struct lat_in *i
 }
 
 /*
- * Where interrupts are on the guest has taken what had gone in before. It switches tasks with interrupts off, but not
- * in a handler: what was injected it has taken, and what is posted may still wait.
+ * Where interrupts are on the guest has taken what had gone in before. It switches tasks with
+ * interrupts off, but not in a handler: what was injected it has taken, and what is posted may
+ * still wait.
  */
 static int guest_goes_on(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {

@@ -44,7 +44,8 @@ const struct lat_desc lat_desc_irq = {
 
 int lat_chain_next(const struct lat_vcpu *v, int vector)
 {
-	for (unsigned int next = (unsigned int)(vector + 1); next < IRQ_VECTORS; next = (next | 63) + 1) {
+	for (unsigned int next = (unsigned int)(vector + 1); next < IRQ_VECTORS;
+	     next = (next | 63) + 1) {
 		uint64_t bits = v->open[next / 64] >> next % 64;
 
 		if (bits)
@@ -97,7 +98,8 @@ static void chain_stages(const struct lat *l, const struct irq_chain *c, struct 
 	lat_stage(k, ST_RAISE, lat_span(l, c->t_accept - c->t_source));
 	lat_stage(k, ST_MASKED, lat_span(l, MIN(c->masked, deliver)));
 	lat_stage(k, ST_OFFCPU, lat_span(l, MIN(offcpu, deliver - MIN(c->masked, deliver))));
-	lat_stage(k, ST_DELIVER, lat_span(l, deliver) - k->stage_time[ST_MASKED] - k->stage_time[ST_OFFCPU]);
+	lat_stage(k, ST_DELIVER,
+		  lat_span(l, deliver) - k->stage_time[ST_MASKED] - k->stage_time[ST_OFFCPU]);
 	lat_stage(k, ST_ENTER, lat_span(l, c->t_entry - c->t_inject));
 	if (c->handled) {
 		lat_stage(k, ST_GUEST, lat_span(l, c->t_handler - c->t_entry));
@@ -121,7 +123,8 @@ static void group_name(struct lat_group *g, const struct irq_chain *c)
 		snprintf(g->name, sizeof(g->name), "%sirq %d%s%s", source[c->source], c->irq,
 			 c->name[0] ? " " : "", c->name);
 	else if (c->name[0])
-		snprintf(g->name, sizeof(g->name), "%s%u %s", source[c->source], c->vector, c->name);
+		snprintf(g->name, sizeof(g->name), "%s%u %s", source[c->source], c->vector,
+			 c->name);
 	else if (!g->name[0])
 		snprintf(g->name, sizeof(g->name), "%s%u", source[c->source], c->vector);
 }
@@ -165,8 +168,8 @@ int lat_handler_seen(struct lat *l, size_t vm, unsigned int vector, uint64_t t)
 }
 
 /*
- * It went in, and no handler was seen. A recorder enables and disables events one by one, and not all: only
- * between the first and the last event of its handler the guest should have told of it.
+ * It went in, and no handler was seen. A recorder enables and disables events one by one, and not
+ * all: only between the first and the last event of its handler the guest should have told of it.
  */
 static int chain_unhandled(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c)
 {
@@ -221,12 +224,14 @@ int lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 	if (!l->o.want[LAT_IRQ] || !lat_wanted(l, k.vm, k.vcpu))
 		return 0;
 	/* A device's vector is another one on each vCPU. */
-	g = lat_group_get(l, LAT_T_IRQ, k.vm, c->irq >= 0 ? 1ull << 32 | (uint32_t)c->irq : c->vector, &k.group);
+	g = lat_group_get(l, LAT_T_IRQ, k.vm,
+			  c->irq >= 0 ? 1ull << 32 | (uint32_t)c->irq : c->vector, &k.group);
 	if (!g)
 		return 0;
 	group_name(g, c);
 	chain_stages(l, c, &k);
-	snprintf(k.what, sizeof(k.what), "%.40s to vCPU %u%s", g->name, v->id, c->posted ? ", posted" : "");
+	snprintf(k.what, sizeof(k.what), "%.40s to vCPU %u%s", g->name, v->id,
+		 c->posted ? ", posted" : "");
 	return lat_case_add(l, LAT_T_IRQ, g, &k);
 }
 
@@ -246,8 +251,8 @@ int lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, bo
 	while (!ret && (vec = lat_chain_next(v, vec)) >= 0) {
 		struct irq_chain *c = &v->chain[vec];
 
-		if (c->entered && (posted || c->injected) && c->vector != except && c->t_entry < t &&
-		    t - c->t_entry > slack)
+		if (c->entered && (posted || c->injected) && c->vector != except &&
+		    c->t_entry < t && t - c->t_entry > slack)
 			ret = lat_chain_end(l, v, c);
 	}
 	return ret;
@@ -304,7 +309,8 @@ static int finish_guest(struct lat *l, size_t vm)
 	if (!ret && names.len && l->o.want[LAT_IRQ]) {
 		struct sbuf text = { 0 };
 
-		sbuf_addf(&text, "%s has no handler events of these vectors: %s", l->map->vm[vm].label, names.s);
+		sbuf_addf(&text, "%s has no handler events of these vectors: %s",
+			  l->map->vm[vm].label, names.s);
 		ret = text.error ? text.error : lat_note_add(l, text.s);
 		sbuf_free(&text);
 	}

@@ -131,8 +131,9 @@ struct lat_guest {
 };
 
 /*
- * Who runs on a CPU of the host: the thread of the last switch. Where the host was recorded for some threads only,
- * switches between others are missing: then another one may be the last to have run.
+ * Who runs on a CPU of the host: the thread of the last switch. Where the host was recorded for
+ * some threads only, switches between others are missing: then another one may be the last to have
+ * run.
  */
 struct lat_cpu {
 	int32_t tid, last;
@@ -283,10 +284,11 @@ void lat_chain_close(struct lat_vcpu *v, struct irq_chain *c);
 int lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c) __must_check;
 int lat_chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c) __must_check;
 /*
- * With a guest's capture: at t the vCPU was past all that had gone in before, but for vector except, and, unless
- * posted is set, what is posted.
+ * With a guest's capture: at t the vCPU was past all that had gone in before, but for vector
+ * except, and, unless posted is set, what is posted.
  */
-int lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, bool posted) __must_check;
+int lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except,
+		   bool posted) __must_check;
 
 /* timer.c */
 void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
@@ -299,9 +301,9 @@ void lat_timer_stages(const struct lat *l, const struct irq_chain *c, uint64_t f
 /* For timers: TOTAL is stage 0 and OFFCPU the last. */
 enum { TIMER_ST_TOTAL, TIMER_ST_EXPIRE, TIMER_ST_DELIVER, TIMER_ST_MASKED, TIMER_ST_ENTER, TIMER_ST_GUEST,
 	TIMER_ST_OFFCPU };
-#define TIMER_PARTS \
-	(1u << TIMER_ST_EXPIRE | 1u << TIMER_ST_DELIVER | 1u << TIMER_ST_MASKED | 1u << TIMER_ST_ENTER | \
-	 1u << TIMER_ST_GUEST)
+#define TIMER_PARTS                                                               \
+	(1u << TIMER_ST_EXPIRE | 1u << TIMER_ST_DELIVER | 1u << TIMER_ST_MASKED | \
+	 1u << TIMER_ST_ENTER | 1u << TIMER_ST_GUEST)
 /* The deadline is the guest's; the total is by two clocks, the deadline's and the events'. */
 #define TIMER_CROSSES (1u << TIMER_ST_TOTAL | 1u << TIMER_ST_EXPIRE | 1u << TIMER_ST_GUEST)
 enum { TIMER_BY_NOTHING, TIMER_BY_HOST, TIMER_BY_GUEST, TIMER_BY_OFFCPU, TIMER_BY_EARLY };

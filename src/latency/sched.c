@@ -27,7 +27,8 @@ const struct lat_desc lat_desc_stealer = {
 	.stage = { "total" },
 	.stage_help = { "on the CPU that a vCPU wanted" },
 	.cause = { "" },
-	.count = { "slices", "of unknown tasks", "of several, of which the first and the last are named" },
+	.count = { "slices", "of unknown tasks",
+		   "of several, of which the first and the last are named" },
 };
 
 enum { STEALER_SLICES, STEALER_UNKNOWN, STEALER_SEVERAL };
@@ -71,7 +72,8 @@ static struct lat_group *hit_group(struct lat *l, const struct lat_vcpu *v, stru
 {
 	bool known = c->cause < HIT_UNKNOWN;
 	uint64_t key = v->guest_tid ? (uint64_t)(uint32_t)v->guest_tid : (1ull << 40) + v->id;
-	struct lat_group *g = lat_group_get(l, LAT_T_SCHED, c->vm, known ? key : no_task[c->cause].key, &c->group);
+	struct lat_group *g = lat_group_get(l, LAT_T_SCHED, c->vm,
+					    known ? key : no_task[c->cause].key, &c->group);
 
 	if (!g)
 		return NULL;
@@ -79,7 +81,8 @@ static struct lat_group *hit_group(struct lat *l, const struct lat_vcpu *v, stru
 	if (!known)
 		snprintf(g->name, sizeof(g->name), "%s", no_task[c->cause].name);
 	else if (v->guest_tid)
-		snprintf(g->name, sizeof(g->name), "%s-%d", tl_comm(l->guest[v->vm].src, v->guest_tid), v->guest_tid);
+		snprintf(g->name, sizeof(g->name), "%s-%d",
+			 tl_comm(l->guest[v->vm].src, v->guest_tid), v->guest_tid);
 	else
 		snprintf(g->name, sizeof(g->name), "<idle>/%u", v->id);
 	return g;
@@ -116,18 +119,22 @@ static int thief_name(const struct lat *l, int32_t tid, char *buf, size_t size)
 }
 
 /*
- * The group of who ran on c from `from` on. Where others followed the first without a switch that was recorded, only
- * the first, if it was seen to begin, and the last are known: such a time is theirs together.
+ * The group of who ran on c from `from` on. Where others followed the first without a switch that
+ * was recorded, only the first, if it was seen to begin, and the last are known: such a time is
+ * theirs together.
  */
-static struct lat_group *thief_group(struct lat *l, const struct lat_cpu *c, uint64_t from, uint32_t *index)
+static struct lat_group *thief_group(struct lat *l, const struct lat_cpu *c, uint64_t from,
+				     uint32_t *index)
 {
-	bool known = c && c->known, several = known && c->tid != c->last, first = known && from <= c->since;
+	bool known = c && c->known, several = known && c->tid != c->last,
+	     first = known && from <= c->since;
 	uint64_t key = known ? (uint32_t)c->last & TID_MASK : 1ull << 52;
 	struct lat_group *g;
 	int n = 0;
 
 	if (several)
-		key |= first ? 1ull << 51 | (uint64_t)((uint32_t)c->tid & TID_MASK) << 24 : 1ull << 50;
+		key |= first ? 1ull << 51 | (uint64_t)((uint32_t)c->tid & TID_MASK) << 24
+			     : 1ull << 50;
 	g = lat_group_get(l, LAT_T_STEALER, -1, key, index);
 	if (!g)
 		return NULL;

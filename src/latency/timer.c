@@ -3,8 +3,8 @@
  * timer.c: deadlines of the guest's local timer (MSR 0x6e0, IA32_TSC_DEADLINE) and how late
  * what they were set for began.
  *
- * The deadline is a guest TSC: it becomes a host TSC with the vCPU's clock as it was when it was set.
- * The interrupt that follows on that vCPU with the vector of the guest's timer ends it.
+ * The deadline is a guest TSC: it becomes a host TSC with the vCPU's clock as it was when it was
+ * set. The interrupt that follows on that vCPU with the vector of the guest's timer ends it.
  */
 #include "priv.h"
 
@@ -94,12 +94,14 @@ void lat_timer_stages(const struct lat *l, const struct irq_chain *c, uint64_t f
 	lat_stage(k, TIMER_ST_EXPIRE, c->t_accept > from ? lat_span(l, c->t_accept - from) : 0);
 	lat_stage(k, TIMER_ST_DELIVER, lat_span(l, deliver - masked));
 	lat_stage(k, TIMER_ST_MASKED, lat_span(l, masked));
-	lat_stage(k, TIMER_ST_ENTER, lat_span(l, c->t_entry - MAX(c->t_inject, MIN(from, c->t_entry))));
+	lat_stage(k, TIMER_ST_ENTER,
+		  lat_span(l, c->t_entry - MAX(c->t_inject, MIN(from, c->t_entry))));
 	if (c->handled)
 		lat_stage(k, TIMER_ST_GUEST, lat_span(l, end - MAX(c->t_entry, MIN(from, end))));
 }
 
-static void timer_stages(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c, struct lat_case *k)
+static void timer_stages(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c,
+			 struct lat_case *k)
 {
 	uint64_t end = c->handled ? c->t_handler : c->t_entry, now[VS_STATES];
 	/* A deadline in the past fires at once: it is late from the moment it was set. */
@@ -111,8 +113,9 @@ static void timer_stages(struct lat *l, struct lat_vcpu *v, const struct irq_cha
 	lat_stage(k, TIMER_ST_TOTAL, k->time);
 	lat_timer_stages(l, c, from, end, k);
 	lat_times_at(v, end, now);
-	lat_stage(k, TIMER_ST_OFFCPU, lat_span(l, now[VS_WAITING] - c->at_deadline[VS_WAITING] + now[VS_PREEMPTED] -
-					    c->at_deadline[VS_PREEMPTED]));
+	lat_stage(k, TIMER_ST_OFFCPU,
+		  lat_span(l, now[VS_WAITING] - c->at_deadline[VS_WAITING] + now[VS_PREEMPTED] -
+				      c->at_deadline[VS_PREEMPTED]));
 	if (end < from)
 		k->cause = TIMER_BY_EARLY;
 	else if (k->stage_time[TIMER_ST_OFFCPU] > k->time / 2)

@@ -2,10 +2,10 @@
 /*
  * vcpu.c: what each vCPU's thread does at any time, from the events of the host.
  *
- * The thread is in the guest, in KVM, in the VMM, or halted (base), unless the scheduler says that it
- * is off its CPU while it wants one, or was stopped by a signal: then it is robbed. A thread that
- * sleeps keeps its base: a sleeping VMM is still the VMM's time. Without sched events of the host
- * nothing is ever robbed.
+ * The thread is in the guest, in KVM, in the VMM, or halted (base), unless the scheduler says that
+ * it is off its CPU while it wants one, or was stopped by a signal: then it is robbed. A thread
+ * that sleeps keeps its base: a sleeping VMM is still the VMM's time. Without sched events of the
+ * host nothing is ever robbed.
  */
 #include "priv.h"
 
@@ -60,7 +60,8 @@ static void set_base(const struct lat *l, struct lat_vcpu *v, enum vs_state base
 
 static bool is_halt(const struct lat_in *in)
 {
-	return exit_is_halt(in->has & 2 && in->f[1] == EXIT_ISA_SVM ? EXIT_ISA_SVM : EXIT_ISA_VMX, in->f[0]);
+	return exit_is_halt(in->has & 2 && in->f[1] == EXIT_ISA_SVM ? EXIT_ISA_SVM : EXIT_ISA_VMX,
+			    in->f[0]);
 }
 
 /* Linux keeps the upper half for itself, and below 4 GiB (32 bit) the last of its four parts. */
@@ -187,7 +188,8 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 	if (ret || !prev)
 		return ret;
 	/* Whom a signal stops in its sleep goes on sleeping. */
-	if (in->f[1] & TASK_REPORT & ~TASK_STOPPED || (in->f[1] & TASK_STOPPED && prev->base == VS_HALTED))
+	if (in->f[1] & TASK_REPORT & ~TASK_STOPPED ||
+	    (in->f[1] & TASK_STOPPED && prev->base == VS_HALTED))
 		prev->asleep = true;
 	else
 		rob(l, prev, VS_PREEMPTED, in->i->cpu, in->t);
@@ -252,7 +254,8 @@ void lat_cpus_forget(struct lat *l)
 /* What was going on went on until the capture ended. */
 void lat_vcpu_finish(struct lat *l, struct lat_vcpu *v)
 {
-	l->table[LAT_T_SCHED].count[SCHED_OPEN] += robbed(v) && lat_wanted(l, (int64_t)v->vm, v->id);
+	l->table[LAT_T_SCHED].count[SCHED_OPEN] +=
+		robbed(v) && lat_wanted(l, (int64_t)v->vm, v->id);
 	if (v->seen && l->end > v->since)
 		set_state(l, v, v->state, l->end);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * assumed.c: what nobody recorded and was concluded instead: which threads are a VM, which VM a
- * guest's capture is of, by which offset its stamps were moved. Said, so that it can be contradicted.
+ * guest's capture is of, by which offset its stamps were moved. Said, so that it can be
+ * contradicted.
  */
 #include "kvmft/pairing.h"
 
@@ -40,8 +41,8 @@ static void add_pairing(const struct hostmap *map, const struct match *m, struct
 		add_vm(map, m, b);
 		sbuf_addf(b, ": all %" PRIu64 " events fit", m->checked);
 		if (m->others)
-			sbuf_addf(b, "; in the next best VM %" PRIu64 " of %" PRIu64 " are outside", m->others_outside,
-				  m->others);
+			sbuf_addf(b, "; in the next best VM %" PRIu64 " of %" PRIu64 " are outside",
+				  m->others_outside, m->others);
 		else
 			sbuf_add(b, ", and no other VM");
 	}
@@ -89,8 +90,8 @@ static void tell(const char *path, struct sbuf *b, note_fn *note)
 	sbuf_reset(b);
 }
 
-void pairing_tell_match(const struct hostmap *map, const struct capture *guest, const struct match *m,
-			note_fn *note)
+void pairing_tell_match(const struct hostmap *map, const struct capture *guest,
+			const struct match *m, note_fn *note)
 {
 	struct sbuf b = { 0 };
 

@@ -119,8 +119,8 @@ static int count_known(const struct matcher *m, struct trial *t, const struct ca
 }
 
 /*
- * Is the TSC of any vCPU known of which the guest has events? What was solved for another capture of the VM is no
- * knowledge: that may be of another boot.
+ * Is the TSC of any vCPU known of which the guest has events? What was solved for another capture
+ * of the VM is no knowledge: that may be of another boot.
  */
 bool match_is_known(const struct hostmap *map, size_t vm, const struct capture *cap)
 {
@@ -132,8 +132,8 @@ bool match_is_known(const struct hostmap *map, size_t vm, const struct capture *
 
 /* ---- with offsets that are not ---- */
 
-static int solve_scaled(const struct matcher *m, struct trial *t, const struct capture *cap, const struct fmt *fmt,
-			const struct tsc_map *map)
+static int solve_scaled(const struct matcher *m, struct trial *t, const struct capture *cap,
+			const struct fmt *fmt, const struct tsc_map *map)
 {
 	struct solve *s;
 	int ret = solve_captures(map, m->map, t->vm, m->runs, cap, fmt, &s);
@@ -146,7 +146,8 @@ static int solve_scaled(const struct matcher *m, struct trial *t, const struct c
 }
 
 /* Most guests run at the host's speed: that is what the last of the maps says. */
-static int solve_vm(const struct matcher *m, struct trial *t, const struct capture *cap, const struct fmt *fmt)
+static int solve_vm(const struct matcher *m, struct trial *t, const struct capture *cap,
+		    const struct fmt *fmt)
 {
 	struct tsc_map map[MATCH_SCALES];
 	size_t n = 0;
@@ -238,7 +239,8 @@ static bool may_be(const struct hostmap *map, size_t vm, const struct capture *g
 {
 	const struct hostmap_vm *v = &map->vm[vm];
 
-	return v->of == vm && !v->empty && v->threads != HOSTMAP_END && !(v->cap && v->cap->uuid && g->uuid);
+	return v->of == vm && !v->empty && v->threads != HOSTMAP_END &&
+	       !(v->cap && v->cap->uuid && g->uuid);
 }
 
 static int all_trials(struct matcher *m, const struct capture *g, struct trial **out, size_t *n)
@@ -279,7 +281,8 @@ static void note_others(const struct trial *t, size_t n, struct match *out)
 	for (size_t i = 0; i < n; i++) {
 		if (t[i].vm == out->vm || !t[i].checked)
 			continue;
-		if (!out->others || t[i].outside * out->others < out->others_outside * t[i].checked) {
+		if (!out->others ||
+		    t[i].outside * out->others < out->others_outside * t[i].checked) {
 			out->others = t[i].checked;
 			out->others_outside = t[i].outside;
 		}
@@ -300,8 +303,8 @@ static void add_trial(const struct matcher *m, const struct trial *t, struct sbu
 	sbuf_add(b, ")");
 }
 
-static int undecided(const struct matcher *m, const struct capture *g, const struct trial *t, size_t n,
-		     size_t fits, struct kvmft_err *err)
+static int undecided(const struct matcher *m, const struct capture *g, const struct trial *t,
+		     size_t n, size_t fits, struct kvmft_err *err)
 {
 	struct sbuf b = { 0 };
 	int ret;
@@ -317,15 +320,16 @@ static int undecided(const struct matcher *m, const struct capture *g, const str
 	return ret;
 }
 
-static int decide_by_events(struct matcher *m, const struct capture *g, const struct fmt *fmt, struct trial *t,
-			    size_t n, struct match *out, struct kvmft_err *err)
+static int decide_by_events(struct matcher *m, const struct capture *g, const struct fmt *fmt,
+			    struct trial *t, size_t n, struct match *out, struct kvmft_err *err)
 {
 	size_t fits = 0;
 	ssize_t best = -1;
 	int ret = 0;
 
 	if (n > MAX_TRIALS)
-		return err_set(err, E2BIG, "guest %s: %zu VMs are too many to be tried: name one", g->path, n);
+		return err_set(err, E2BIG, "guest %s: %zu VMs are too many to be tried: name one",
+			       g->path, n);
 	for (size_t i = 0; i < n && !ret; i++) {
 		ret = match_try(m, &t[i], g, fmt, err);
 		fits += !ret && match_fits(&t[i]);
@@ -357,15 +361,16 @@ static bool has_runs(const struct matcher *m, size_t vm)
 }
 
 /* Known offsets decide: its guest's events fit, an accident or two aside. */
-static int check_only(struct matcher *m, const struct capture *g, const struct fmt *fmt, struct trial *t,
-		      struct kvmft_err *err)
+static int check_only(struct matcher *m, const struct capture *g, const struct fmt *fmt,
+		      struct trial *t, struct kvmft_err *err)
 {
 	int ret;
 
 	if (m->solve || m->undecided_ok || !match_is_known(m->map, t->vm, g))
 		return 0;
 	ret = match_try(m, t, g, fmt, err);
-	if (ret || !has_runs(m, t->vm) || (t->checked >= MIN_CHECKED && t->outside <= t->checked / 64))
+	if (ret || !has_runs(m, t->vm) ||
+	    (t->checked >= MIN_CHECKED && t->outside <= t->checked / 64))
 		return ret;
 	return undecided(m, g, t, 1, 0, err);
 }
@@ -394,11 +399,11 @@ static int decide(struct matcher *m, const struct capture *g, const struct fmt *
 }
 
 /*
- * trace-cmd names the guest and may not know its threads: those that nobody else has, and that the events say, are
- * given to it.
+ * trace-cmd names the guest and may not know its threads: those that nobody else has, and that the
+ * events say, are given to it.
  */
-static int decide_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt, bool known,
-			  struct match *out, struct kvmft_err *err)
+static int decide_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+			  bool known, struct match *out, struct kvmft_err *err)
 {
 	size_t vm = out->vm;
 	int ret = decide(m, cap, fmt, known, out, err);
@@ -411,8 +416,8 @@ static int decide_threads(struct matcher *m, const struct capture *cap, const st
 	return 0;
 }
 
-int match_guest(struct matcher *m, const struct capture *cap, const struct fmt *fmt, const char *sel,
-		bool known, struct match *out, struct kvmft_err *err)
+int match_guest(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+		const char *sel, bool known, struct match *out, struct kvmft_err *err)
 {
 	ssize_t vm = sel ? hostmap_find_vm(m->map, sel, err) : by_uuid(m, cap, err);
 	int ret = 0;

@@ -25,22 +25,22 @@ bool match_is_known(const struct hostmap *map, size_t vm, const struct capture *
 /* Ratio and fraction bits of a VM, given or as far as the host knows them. */
 struct tsc_map match_scale(const struct matcher *m, size_t vm);
 /*
- * Those that a VM may have, the likeliest first; n of them, at least 1. Without a record of them they follow from what
- * host and guest say of their frequencies. 0, or a read that failed.
+ * Those that a VM may have, the likeliest first; n of them, at least 1. Without a record of them
+ * they follow from what host and guest say of their frequencies. 0, or a read that failed.
  */
 enum { MATCH_SCALES = 4 };
-int match_scales(const struct matcher *m, size_t vm, const struct capture *guest, struct tsc_map map[MATCH_SCALES],
-		 size_t *n) __must_check;
+int match_scales(const struct matcher *m, size_t vm, const struct capture *guest,
+		 struct tsc_map map[MATCH_SCALES], size_t *n) __must_check;
 /* Makes the trial the result; takes its solution. */
 void match_take(const struct matcher *m, struct match *out, struct trial *t, enum match_by by);
 /* The offsets of VM out->vm, as far as they are needed. 0 or -errno with err. */
-int match_find_offset(struct matcher *m, const struct capture *cap, const struct fmt *fmt, struct match *out,
-		      struct kvmft_err *err) __must_check;
+int match_find_offset(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+		      struct match *out, struct kvmft_err *err) __must_check;
 /*
- * Where no VM fits as its threads were grouped: the threads that do, whichever VM they were taken for. 1: found, and
- * a VM made of them; 0: there are none; -errno with err.
+ * Where no VM fits as its threads were grouped: the threads that do, whichever VM they were taken
+ * for. 1: found, and a VM made of them; 0: there are none; -errno with err.
  */
-int match_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt, struct match *out,
-		  struct kvmft_err *err) __must_check;
+int match_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+		  struct match *out, struct kvmft_err *err) __must_check;
 
 #endif

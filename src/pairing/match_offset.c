@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * match_offset.c: the TSC offsets of a guest whose VM is known, where the captures have none, or not of all vCPUs.
+ * match_offset.c: the TSC offsets of a guest whose VM is known, where the captures have none, or
+ * not of all vCPUs.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,7 +14,8 @@
 static bool lacks_threads(const struct hostmap *map, size_t vm, const struct capture *cap)
 {
 	for (size_t i = 0; i < cap->nstream; i++)
-		if (cap->stream[i].nsub && !hostmap_vcpu(map, vm, cap_vcpu_of_cpu(cap, cap->stream[i].cpu)))
+		if (cap->stream[i].nsub &&
+		    !hostmap_vcpu(map, vm, cap_vcpu_of_cpu(cap, cap->stream[i].cpu)))
 			return true;
 	return false;
 }
@@ -65,8 +67,8 @@ static int solve_unknown(struct matcher *m, struct solve *s, struct match *out)
 }
 
 /* What is not found stays without a place, and is told as such. */
-static int fill_unknown(struct matcher *m, const struct capture *cap, const struct fmt *fmt, struct match *out,
-			struct kvmft_err *err)
+static int fill_unknown(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+			struct match *out, struct kvmft_err *err)
 {
 	struct tsc_map map = match_scale(m, out->vm);
 	struct solve *s;
@@ -74,8 +76,9 @@ static int fill_unknown(struct matcher *m, const struct capture *cap, const stru
 	int ret;
 
 	for (size_t i = 0; i < cap->nstream; i++)
-		any |= cap->stream[i].nsub && !epoch_vm_has_map(m->map->vm[out->vm].epochs,
-								cap_vcpu_of_cpu(cap, cap->stream[i].cpu));
+		any |= cap->stream[i].nsub &&
+		       !epoch_vm_has_map(m->map->vm[out->vm].epochs,
+					 cap_vcpu_of_cpu(cap, cap->stream[i].cpu));
 	if (!any || !cap_in_tsc(cap))
 		return 0;
 	ret = match_runs(m, err);
@@ -138,8 +141,8 @@ static int correct_threads(struct matcher *m, const struct capture *cap, const s
 	return MIN(match_threads(m, cap, fmt, out, err), 0);
 }
 
-int match_find_offset(struct matcher *m, const struct capture *cap, const struct fmt *fmt, struct match *out,
-		       struct kvmft_err *err)
+int match_find_offset(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+		      struct match *out, struct kvmft_err *err)
 {
 	struct trial t = { .vm = out->vm };
 	bool all_known = m->solve;

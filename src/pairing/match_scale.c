@@ -2,9 +2,10 @@
 /*
  * match_scale.c: the ratio of a guest's TSC to the host's, where the host did not record it.
  *
- * KVM scales the TSC of a guest that was promised another frequency than the host's (arch/x86/kvm/x86.c,
- * set_tsc_khz()), by guest kHz / host kHz, both whole numbers. So two files that say their frequencies to the kHz say
- * the ratio as well. Up to 250 parts per million (the default of tsc_tolerance_ppm) KVM lets the difference be.
+ * KVM scales the TSC of a guest that was promised another frequency than the host's
+ * (arch/x86/kvm/x86.c, set_tsc_khz()), by guest kHz / host kHz, both whole numbers. So two files
+ * that say their frequencies to the kHz say the ratio as well. Up to 250 parts per million (the
+ * default of tsc_tolerance_ppm) KVM lets the difference be.
  */
 #include "match.h"
 
@@ -65,8 +66,8 @@ static struct tsc_map scale_of(const struct capture *host, uint64_t guest_khz)
 	return map;
 }
 
-int match_scales(const struct matcher *m, size_t vm, const struct capture *guest, struct tsc_map map[MATCH_SCALES],
-		 size_t *n)
+int match_scales(const struct matcher *m, size_t vm, const struct capture *guest,
+		 struct tsc_map map[MATCH_SCALES], size_t *n)
 {
 	static const int rounding[MATCH_SCALES - 1] = { 0, 1, -1 }; /* of the guest's kHz */
 	const struct capture *host = m->map->cap;

@@ -48,7 +48,8 @@ static int list_cpus(struct regroup *g)
 		return -ENOMEM;
 	for (size_t i = 0; i < g->cap->nstream; i++)
 		if (g->cap->stream[i].nsub)
-			g->cpu[g->ncpu++] = (struct cpu){ .vcpu = cap_vcpu_of_cpu(g->cap, g->cap->stream[i].cpu),
+			g->cpu[g->ncpu++] = (struct cpu){ .vcpu = cap_vcpu_of_cpu(
+								  g->cap, g->cap->stream[i].cpu),
 							  .events = g->cap->stream[i].nsub };
 	qsort(g->cpu, g->ncpu, sizeof(*g->cpu), cpu_cmp);
 	return 0;
@@ -68,8 +69,8 @@ static int set_thread(struct regroup *g, uint32_t vcpu, int32_t tid)
 }
 
 /*
- * What an offset, found with the anchor's events, makes of those of another vCPU, in the best of the threads that may
- * run it.
+ * What an offset, found with the anchor's events, makes of those of another vCPU, in the best of
+ * the threads that may run it.
  */
 struct fitting {
 	const struct solve_result *r;
@@ -112,7 +113,8 @@ static int fit_vcpu(struct regroup *g, uint32_t vcpu, struct fitting *f)
 }
 
 /* Finds each other vCPU's best thread; *events that fit: 0 if those of some vCPU fit none. */
-static int fill_group(struct regroup *g, size_t anchor, int32_t tid, struct fitting *f, size_t *n, uint64_t *events)
+static int fill_group(struct regroup *g, size_t anchor, int32_t tid, struct fitting *f, size_t *n,
+		      uint64_t *events)
 {
 	*n = 1;
 	g->tid[0] = tid;
@@ -191,8 +193,8 @@ static int find_group(struct regroup *g)
 	return ret;
 }
 
-int match_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt, struct match *out,
-		  struct kvmft_err *err)
+int match_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+		  struct match *out, struct kvmft_err *err)
 {
 	struct regroup g = { .m = m, .cap = cap, .fmt = fmt };
 	struct trial t = { 0 };

@@ -52,8 +52,8 @@ static bool same_file(const char *a, const char *b)
 }
 
 /*
- * Another capture of a VM that has one already: of another boot, or of other events. By its own stamps
- * each finds its place; the same one twice would only be a slip of the pen.
+ * Another capture of a VM that has one already: of another boot, or of other events. By its own
+ * stamps each finds its place; the same one twice would only be a slip of the pen.
  */
 static int check_again(struct pairing *p, struct pairing_guest *g, struct kvmft_err *err)
 {
@@ -61,8 +61,8 @@ static int check_again(struct pairing *p, struct pairing_guest *g, struct kvmft_
 
 	for (const struct pairing_guest *o = p->guest; o != g; o++) {
 		if (same_file(o->c.cap->path, g->c.cap->path))
-			return err_set(err, EINVAL, "%s and %s are one and the same capture", o->c.cap->path,
-				       g->c.cap->path);
+			return err_set(err, EINVAL, "%s and %s are one and the same capture",
+				       o->c.cap->path, g->c.cap->path);
 		again |= p->map->vm[o->vm].of == g->vm;
 	}
 	if (again && hostmap_add_side(p->map, g->vm, &g->vm))
@@ -79,8 +79,8 @@ static int keep_recorded(const struct pairing *p, struct pairing_guest *g)
 		const struct epoch_vcpu *c = e->vcpus[i];
 
 		for (size_t k = 0; k < c->n; k++) {
-			struct pairing_recorded *r = array_grow(&g->recorded, g->nrecorded, &g->recorded_cap,
-								sizeof(*r));
+			struct pairing_recorded *r = array_grow(&g->recorded, g->nrecorded,
+								&g->recorded_cap, sizeof(*r));
 
 			if (!r)
 				return -ENOMEM;
@@ -378,8 +378,9 @@ void pairing_alignment_text(const struct hostmap *map, const struct windows *w, 
 
 	win_total(w, vm, &s);
 	if (!s.checked) {
-		sbuf_addf(out, "cannot tell: no guest event stands between entries and exits (%" PRIu64
-			       " kvm_entry, %" PRIu64 " kvm_exit on the host)",
+		sbuf_addf(out,
+			  "cannot tell: no guest event stands between entries and exits (%" PRIu64
+			  " kvm_entry, %" PRIu64 " kvm_exit on the host)",
 			  map->entries, map->exits);
 		return;
 	}
@@ -389,12 +390,14 @@ void pairing_alignment_text(const struct hostmap *map, const struct windows *w, 
 		sbuf_addf(out, ", %" PRIu64 " not checkable", s.unchecked);
 	if (s.has_early && s.has_late) {
 		sbuf_add(out, "; slack ");
-		pairing_add_cycles(out, s.early < 0 ? (int64_t)(0 - (uint64_t)s.early) : -s.early, khz);
+		pairing_add_cycles(out, s.early < 0 ? (int64_t)(0 - (uint64_t)s.early) : -s.early,
+				   khz);
 		sbuf_add(out, " / ");
 		pairing_add_cycles(out, s.late, khz);
 	}
 	if (uncertain) {
-		sbuf_add(out, "; the TSC offset was found in the events: guest times may be off by ");
+		sbuf_add(out,
+			 "; the TSC offset was found in the events: guest times may be off by ");
 		add_amount(out, "", uncertain, khz);
 	}
 	if (s.outside)

@@ -57,18 +57,20 @@ static void tell(const struct capture *cap, const struct tsc_rate *r, bool quiet
 		snprintf(most, sizeof(most), ", but that it is at most %llu kHz", ULL(r->at_most));
 	if (!r->source && then)
 		note("%s does not say how fast its TSC runs, nor do its events%s: %s; --tsc-khz KHZ tells it",
-			 cap->path, most, then);
+		     cap->path, most, then);
 	if (quiet || r->source == TSC_RATE_UNKNOWN || r->source == TSC_RATE_CAPTURE)
 		return;
 	if (r->min == r->max)
-		note("%s: the TSC runs at %llu kHz, by %s", cap->path, ULL(r->khz), cap->tsc_khz_source);
+		note("%s: the TSC runs at %llu kHz, by %s", cap->path, ULL(r->khz),
+		     cap->tsc_khz_source);
 	else
 		note("%s: the TSC runs at %llu kHz, by %s: %llu to %llu, so times are right to %llu in a million",
-			 cap->path, ULL(r->khz), cap->tsc_khz_source, ULL(r->min), ULL(r->max), ULL(tsc_rate_ppm(r)));
+		     cap->path, ULL(r->khz), cap->tsc_khz_source, ULL(r->min), ULL(r->max),
+		     ULL(tsc_rate_ppm(r)));
 }
 
-static int find(struct capture *cap, const struct fmt *fmt, const struct tsc_rate_guest *guest, size_t n, bool quiet,
-		const char *then, note_fn *note, struct kvmft_err *err)
+static int find(struct capture *cap, const struct fmt *fmt, const struct tsc_rate_guest *guest,
+		size_t n, bool quiet, const char *then, note_fn *note, struct kvmft_err *err)
 {
 	struct tsc_rate r;
 	int ret = tsc_rate_find(cap, fmt, guest, n, &r);
@@ -81,10 +83,11 @@ static int find(struct capture *cap, const struct fmt *fmt, const struct tsc_rat
 	return ret;
 }
 
-int rate_of_capture(struct capture *cap, const struct fmt *fmt, const struct opt_u64 *khz, bool quiet,
-		    const char *then, note_fn *note, struct kvmft_err *err)
+int rate_of_capture(struct capture *cap, const struct fmt *fmt, const struct opt_u64 *khz,
+		    bool quiet, const char *then, note_fn *note, struct kvmft_err *err)
 {
-	return khz->set ? rate_given(cap, khz, err) : find(cap, fmt, NULL, 0, quiet, then, note, err);
+	return khz->set ? rate_given(cap, khz, err)
+			: find(cap, fmt, NULL, 0, quiet, then, note, err);
 }
 
 /* What makes the guest's TSC of the host's, by its first vCPU's clock. */

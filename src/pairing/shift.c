@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * shift.c: the TSC offsets of a guest whose trace.dat tells them, as trace-cmd writes it when it records host
- * and guest together (option TIME_SHIFT); the host's own file does not.
+ * shift.c: the TSC offsets of a guest whose trace.dat tells them, as trace-cmd writes it when it
+ * records host and guest together (option TIME_SHIFT); the host's own file does not.
  *
- * A sample is { time, offset, scaling }: from that guest TSC on, the host's is guest TSC + offset. So KVM's
- * offset is its negative, and the ratio is KVM's own, which no other reader applies the right way round.
+ * A sample is { time, offset, scaling }: from that guest TSC on, the host's is guest TSC + offset.
+ * So KVM's offset is its negative, and the ratio is KVM's own, which no other reader applies the
+ * right way round.
  */
 #include <errno.h>
 #include <string.h>
@@ -54,11 +55,13 @@ static int see_gap(void *arg, const struct rec *rec)
 }
 
 /*
- * trace-cmd looks now and then; the offset may have changed before it saw that. Where events before and after guest TSC
- * `until`, at which it looked, are further apart than the change, it is exact. Else the new offset begins with the
- * event whose stamp is later than the one before it by more than the change, and by most.
+ * trace-cmd looks now and then; the offset may have changed before it saw that. Where events before
+ * and after guest TSC `until`, at which it looked, are further apart than the change, it is exact.
+ * Else the new offset begins with the event whose stamp is later than the one before it by more
+ * than the change, and by most.
  */
-static uint64_t first_after(const struct capture *guest, uint32_t cpu, uint64_t change, uint64_t until)
+static uint64_t first_after(const struct capture *guest, uint32_t cpu, uint64_t change,
+			    uint64_t until)
 {
 	const struct cap_stream *st = stream_of(guest, cpu);
 	struct widest w = { .change = change, .until = until, .first = until, .gap = change };
@@ -85,7 +88,8 @@ static int add_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct ca
 
 		if (next.offset == map.offset)
 			continue;
-		from = first_after(guest, cpu, next.offset - map.offset, (uint64_t)s->sample[i].time);
+		from = first_after(guest, cpu, next.offset - map.offset,
+				   (uint64_t)s->sample[i].time);
 		map.offset = next.offset;
 		changes++;
 		if (!tsc_to_host(&map, from, &lo, &hi) && lo)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * verify_judge.c: the facts for a verdict on each guest, and the verdict in words: what it rests on,
- * where to look, what to record.
+ * verify_judge.c: the facts for a verdict on each guest, and the verdict in words: what it rests
+ * on, where to look, what to record.
  */
 #include "kvmft/verify.h"
 
@@ -65,9 +65,9 @@ static const struct tsc_map *recorded_map(const struct verify_guest *g)
 }
 
 /*
- * What was given by hand against what the host recorded: by how many cycles guest times would have to
- * be moved. Windows leave some room to either side; the record leaves none. NULL: they are the same, or
- * it is not one number.
+ * What was given by hand against what the host recorded: by how many cycles guest times would have
+ * to be moved. Windows leave some room to either side; the record leaves none. NULL: they are the
+ * same, or it is not one number.
  */
 static const struct tsc_map *off_record(const struct verify *v, const struct verify_guest *g,
 					int64_t *by)
@@ -200,7 +200,8 @@ static void offset_reason(const struct verify *v, const struct verify_guest *g, 
 		sbuf_addf(b, "solved: TSC offset %" PRId64, offset);
 		add_ratio(m, b);
 		if (g->verdict == ALIGN_OK)
-			sbuf_addf(b, "; any from %" PRId64 " to %" PRId64 " leaves no event outside",
+			sbuf_addf(b,
+				  "; any from %" PRId64 " to %" PRId64 " leaves no event outside",
 				  shifted(m, r->offset, g->a.shift_hi),
 				  shifted(m, r->offset, g->a.shift_lo));
 	} else if (fits_in_part(r)) {
@@ -335,9 +336,9 @@ static void blind_reason(const struct verify *v, const struct verify_guest *g, s
 		sbuf_addf(b, "%s %" PRIu32, before, c->vcpu);
 		before = ",";
 	}
-	sbuf_addf(b, ": %s", g->a.windows ?
-				     "no entry or exit of it on the host while its guest had events" :
-				     "the host shows no entries and exits");
+	sbuf_addf(b, ": %s",
+		  g->a.windows ? "no entry or exit of it on the host while its guest had events"
+			       : "the host shows no entries and exits");
 	end(b);
 }
 
@@ -345,8 +346,8 @@ static void aligned(const struct verify *v, const struct verify_guest *g, struct
 {
 	const struct align *a = &g->a;
 	/*
-	 * The slack is that of one shift of all vCPUs, from the offsets used. Where these were found in
-	 * the events each vCPU may be off by as much as the search left open.
+	 * The slack is that of one shift of all vCPUs, from the offsets used. Where these were
+	 * found in the events each vCPU may be off by as much as the search left open.
 	 */
 	uint64_t slack = (uint64_t)MAX(-a->shift_lo, a->shift_hi);
 
@@ -398,7 +399,8 @@ static void outside_why(const struct verify *v, const struct verify_guest *g, st
 		pairing_add_cycles(b, a->shift_lo, v->khz);
 		sbuf_add(b, " to ");
 		pairing_add_cycles(b, a->shift_hi, v->khz);
-	} else if (a->has_drift && (a->drift_lo > 0 || a->drift_hi < 0) && a->drift_lo <= a->drift_hi) {
+	} else if (a->has_drift && (a->drift_lo > 0 || a->drift_hi < 0) &&
+		   a->drift_lo <= a->drift_hi) {
 		sbuf_addf(b, "the rate is wrong: guest times drift by %+" PRId64 " to %+" PRId64
 			     " parts per 10^9 (see --tsc-ratio)", -a->drift_hi, -a->drift_lo);
 	} else {
@@ -446,9 +448,10 @@ static void unknown_cause(const struct verify *v, const struct verify_guest *g, 
 		sbuf_add(b, "the guest capture is empty: record events that happen in the guest, such as "
 			    "sched:* and irq_vectors:*");
 	else if (g->src->unplaced == g->src->events)
-		sbuf_add(b, "no stamp of the guest can be converted: the captures do not tell the TSC "
-			    "offset of its vCPUs, or another one; give --tsc-offset N (kvmft list and "
-			    "debugfs show it), or use --solve");
+		sbuf_add(b,
+			 "no stamp of the guest can be converted: the captures do not tell the TSC "
+			 "offset of its vCPUs, or another one; give --tsc-offset N (kvmft list and "
+			 "debugfs show it), or use --solve");
 	else if (g->solved && !solution_is_sure(verify_solution(g)))
 		sbuf_add(b, "the offset, which only the events tell, is not the only one that would do: "
 			    "record longer, or give --tsc-offset N");
@@ -456,12 +459,14 @@ static void unknown_cause(const struct verify *v, const struct verify_guest *g, 
 		sbuf_addf(b, "that is %u %% of those in the host's recording, where %u %% are needed; "
 			     "they fit", g->a.share, ALIGN_MIN_SHARE);
 	else if (is_elsewhere(v, g))
-		sbuf_add(b, "the guest's events lie outside of the time that the host recorded: not "
-			    "recorded at the same time, or the offset is wrong; --solve tells");
+		sbuf_add(b,
+			 "the guest's events lie outside of the time that the host recorded: not "
+			 "recorded at the same time, or the offset is wrong; --solve tells");
 	else
-		sbuf_add(b, "too few guest events stand between an entry and an exit of their vCPU: "
-			    "record longer, with events that are frequent in the guest (sched:*, "
-			    "irq_vectors:*, timer:*)");
+		sbuf_add(b,
+			 "too few guest events stand between an entry and an exit of their vCPU: "
+			 "record longer, with events that are frequent in the guest (sched:*, "
+			 "irq_vectors:*, timer:*)");
 	end(b);
 }
 
@@ -501,7 +506,8 @@ static void other_reasons(const struct verify *v, const struct verify_guest *g, 
 		end(b);
 	}
 	if (!v->complete) {
-		sbuf_add(b, "a capture is incomplete (see above): what was lost could not be checked");
+		sbuf_add(b,
+			 "a capture is incomplete (see above): what was lost could not be checked");
 		end(b);
 	}
 }

@@ -116,8 +116,8 @@ void align_measure(const struct windows *w, size_t vm, uint64_t apart, struct al
 }
 
 /*
- * Deadlines are unique, so their order counts; that of values which repeat may be an accident. So may be a few: a
- * deadline that was written twice, of which a capture holds one.
+ * Deadlines are unique, so their order counts; that of values which repeat may be an accident. So
+ * may be a few: a deadline that was written twice, of which a capture holds one.
  */
 bool proof_deadlines_reversed(const struct msr_pair_stats *s)
 {

@@ -111,8 +111,8 @@ static bool has_own(const struct solution *s, uint32_t vcpu)
 }
 
 /*
- * What is taken for a vCPU that could not be solved alone may not serve it: contradict its events, or move all of
- * them out of the host's recording.
+ * What is taken for a vCPU that could not be solved alone may not serve it: contradict its events,
+ * or move all of them out of the host's recording.
  */
 static void count_rest(struct solve *s, struct solution *out)
 {
@@ -134,7 +134,8 @@ static void count_rest(struct solve *s, struct solution *out)
 		if (!outside && !absent)
 			continue;
 		out->missed = id;
-		out->missed_why = why && sought == id ? why : "what serves the others does not serve it";
+		out->missed_why =
+			why && sought == id ? why : "what serves the others does not serve it";
 	}
 }
 
@@ -244,7 +245,8 @@ static uint64_t change_of(const struct solution_vcpu *o, size_t part)
 	return from + (to - from) / 2;
 }
 
-static int force_own(const struct solution *s, struct hostmap *m, size_t vm, const struct solution_vcpu *o)
+static int force_own(const struct solution *s, struct hostmap *m, size_t vm,
+		     const struct solution_vcpu *o)
 {
 	struct tsc_map map = s->map;
 	int ret;
@@ -264,7 +266,8 @@ static uint64_t uncertain(const struct solution *s)
 	struct tsc_map scale = { .ratio = s->map.ratio, .frac = s->map.frac };
 	uint64_t lo, hi;
 
-	return tsc_to_host(&scale, MAX(solution_bound(s), UINT64_C(1)), &lo, &hi) ? UINT64_MAX / 4 : MAX(hi, lo);
+	return tsc_to_host(&scale, MAX(solution_bound(s), UINT64_C(1)), &lo, &hi) ? UINT64_MAX / 4
+										  : MAX(hi, lo);
 }
 
 int solution_fill(const struct solution *s, struct hostmap *m, size_t vm)

@@ -147,7 +147,8 @@ const struct solve_vcpu *solve_find(const struct solve *s, uint32_t id)
 	return NULL;
 }
 
-uint64_t solve_deadline(const struct solve *s, uint32_t vcpu, const struct runs *runs, uint64_t value)
+uint64_t solve_deadline(const struct solve *s, uint32_t vcpu, const struct runs *runs,
+			uint64_t value)
 {
 	const struct solve_vcpu *v = solve_find(s, vcpu);
 	uint64_t host = 0;
@@ -275,8 +276,9 @@ static void take_events(struct solve *s)
 	for (size_t i = 0; i < s->nv; i++) {
 		solve_range(s, &s->v[i], &first, &last);
 		for (size_t k = first; s->v[i].taken && k < last; k++)
-			s->ev[s->nev++] = (struct solve_event){ .g = (int64_t)(s->v[i].e[k] - s->g0),
-								.v = (uint32_t)i };
+			s->ev[s->nev++] =
+				(struct solve_event){ .g = (int64_t)(s->v[i].e[k] - s->g0),
+						      .v = (uint32_t)i };
 	}
 	s->gspan = s->nev ? latest - s->g0 : 0;
 }
@@ -331,7 +333,8 @@ static void note_most(const struct solve *s, struct solve_result *r)
 		const struct solve_vcpu *v = &s->v[i];
 		int64_t least = 0;
 
-		if ((s->only != SOLVE_ALL && s->only != (int64_t)v->id) || !pairs_least(s, v, &least))
+		if ((s->only != SOLVE_ALL && s->only != (int64_t)v->id) ||
+		    !pairs_least(s, v, &least))
 			continue;
 		if (!r->has_most || (int64_t)((uint64_t)least - r->at_most) < 0)
 			r->at_most = (uint64_t)least;
@@ -340,8 +343,8 @@ static void note_most(const struct solve *s, struct solve_result *r)
 }
 
 /*
- * Where the pairs say that it must be, as far as that was to be searched anyway: how many they are, 0
- * if they do not help.
+ * Where the pairs say that it must be, as far as that was to be searched anyway: how many they are,
+ * 0 if they do not help.
  */
 static uint64_t narrow_by_pairs(const struct solve *s, int64_t *lo, int64_t *hi)
 {
@@ -369,7 +372,8 @@ static uint64_t narrow_by_pairs(const struct solve *s, int64_t *lo, int64_t *hi)
 /* ---- from cells to places ---- */
 
 /* What the event can be at best for a candidate of the cell. */
-static enum solve_fit possible(const struct solve *s, const struct solve_event *e, const struct solve_cell *c)
+static enum solve_fit possible(const struct solve *s, const struct solve_event *e,
+			       const struct solve_cell *c)
 {
 	const struct solve_vcpu *v = &s->v[e->v];
 	int64_t from = e->g - (c->to - 1), to = e->g - c->from;
@@ -377,13 +381,14 @@ static enum solve_fit possible(const struct solve *s, const struct solve_event *
 
 	if (i >= v->w.n || to < solve_h(s, v->w.v[0].from))
 		return SOLVE_UNKNOWN;
-	return solve_h(s, v->w.v[i].from) <= to || from < solve_h(s, v->w.v[0].from) ? SOLVE_INSIDE
-										       : SOLVE_OUTSIDE;
+	return solve_h(s, v->w.v[i].from) <= to || from < solve_h(s, v->w.v[0].from)
+		       ? SOLVE_INSIDE
+		       : SOLVE_OUTSIDE;
 }
 
 /*
- * So many of n events may be wrong by accident. A wrong offset leaves more outside, even where it puts them into a
- * time in which the vCPU was busy and hardly left its guest.
+ * So many of n events may be wrong by accident. A wrong offset leaves more outside, even where it
+ * puts them into a time in which the vCPU was busy and hardly left its guest.
  */
 static uint64_t allowed(const struct solve *s, size_t n)
 {
@@ -518,8 +523,8 @@ static uint64_t count_equal(const struct solve *s, struct solve_place *p, size_t
 
 	qsort(p, n, sizeof(*p), by_place);
 	for (size_t i = 0; i < n; i++) {
-		if (!worth(&p[i]) || p[i].outside > best->outside || p[i].inside < best->inside / 2 ||
-		    same_place(s, &p[i], best))
+		if (!worth(&p[i]) || p[i].outside > best->outside ||
+		    p[i].inside < best->inside / 2 || same_place(s, &p[i], best))
 			continue;
 		count += !last || !same_place(s, &p[i], last);
 		last = &p[i];
@@ -529,14 +534,15 @@ static uint64_t count_equal(const struct solve *s, struct solve_place *p, size_t
 
 static int by_score(const void *a, const void *b)
 {
-	const struct solve_place *x = *(struct solve_place *const *)a, *y = *(struct solve_place *const *)b;
+	const struct solve_place *x = *(struct solve_place *const *)a,
+				 *y = *(struct solve_place *const *)b;
 
 	return x->score != y->score ? (x->score < y->score ? 1 : -1) : by_place(x, y);
 }
 
 /*
- * The exact places of all cells: with a part of the events where there are many cells, then the best
- * ones with all. p has room for one of each cell.
+ * The exact places of all cells: with a part of the events where there are many cells, then the
+ * best ones with all. p has room for one of each cell.
  */
 static int sweep_cells(struct solve *s, struct solve_place *p)
 {
@@ -577,8 +583,9 @@ static uint64_t log2_8(uint64_t x)
 }
 
 /*
- * How little it is to be expected that an event of this window is in one: 2^-8 bits, by how much of the time around
- * it the vCPU was in its guest. A wrong offset may put all events into a time when it hardly left it.
+ * How little it is to be expected that an event of this window is in one: 2^-8 bits, by how much of
+ * the time around it the vCPU was in its guest. A wrong offset may put all events into a time when
+ * it hardly left it.
  */
 static uint64_t window_bits(const struct solve_vcpu *v, size_t w)
 {
@@ -591,11 +598,11 @@ static uint64_t window_bits(const struct solve_vcpu *v, size_t w)
 }
 
 /*
- * What events of the vCPU being in windows is worth, and how many events and windows of them there are. Events of one
- * window, as they follow each other, say the same about an offset.
+ * What events of the vCPU being in windows is worth, and how many events and windows of them there
+ * are. Events of one window, as they follow each other, say the same about an offset.
  */
-static uint64_t count_bits(const struct solve *s, const struct solve_vcpu *v, uint64_t offset, uint64_t *hits,
-			   uint64_t *wrong)
+static uint64_t count_bits(const struct solve *s, const struct solve_vcpu *v, uint64_t offset,
+			   uint64_t *hits, uint64_t *wrong)
 {
 	size_t first, last, before = SIZE_MAX;
 	uint64_t bits = 0;
@@ -622,7 +629,8 @@ static uint64_t count_bits(const struct solve *s, const struct solve_vcpu *v, ui
 /* Could events of another VM or time fit as well somewhere? */
 static bool is_chance(const struct solve *s, const struct solve_result *r)
 {
-	uint64_t gain = 0, cost = log2_8((uint64_t)((s->hi - s->lo) / s->width) + 1) + CHANCE_BITS * 256;
+	uint64_t gain = 0,
+		 cost = log2_8((uint64_t)((s->hi - s->lo) / s->width) + 1) + CHANCE_BITS * 256;
 
 	for (size_t i = 0; i < s->nv; i++) {
 		uint64_t hits, wrong;
@@ -688,8 +696,9 @@ static int solve_both(struct solve *s, struct solve_result *r)
 }
 
 /*
- * Work grows with the input and no faster, whatever the stamps are: what a run may spend is bounded, and so is what all
- * of them may. Captures of real machines take a tenth of it (make bench).
+ * Work grows with the input and no faster, whatever the stamps are: what a run may spend is
+ * bounded, and so is what all of them may. Captures of real machines take a tenth of it (make
+ * bench).
  */
 static void allow_work(struct solve *s)
 {
@@ -738,7 +747,8 @@ int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
 	return run(s, r);
 }
 
-int solve_run_range(struct solve *s, uint32_t vcpu, size_t first, size_t last, struct solve_result *r)
+int solve_run_range(struct solve *s, uint32_t vcpu, size_t first, size_t last,
+		    struct solve_result *r)
 {
 	s->only = vcpu;
 	s->first = first;

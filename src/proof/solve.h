@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * solve.h: the problem that solve.c states, solve_grid.c searches coarsely and solve_sweep.c solves
- * exactly. Times are relative: H of a host time scaled to guest cycles, G of a guest time, both from
- * the first one known; an event is at host time G - d, and d is sought.
+ * exactly. Times are relative: H of a host time scaled to guest cycles, G of a guest time, both
+ * from the first one known; an event is at host time G - d, and d is sought.
  */
 #ifndef KVMFT_PROOF_SOLVE_H
 #define KVMFT_PROOF_SOLVE_H
@@ -68,8 +68,8 @@ static inline size_t solve_enough(const struct solve *s)
 }
 
 /*
- * So many of n events must fall into times of which something is known: an offset that moves nearly all of them out of
- * the host's recording is contradicted by nothing, and says nothing.
+ * So many of n events must fall into times of which something is known: an offset that moves nearly
+ * all of them out of the host's recording is contradicted by nothing, and says nothing.
  */
 static inline size_t solve_least(size_t n)
 {
@@ -93,7 +93,8 @@ int solve_add_runs(struct solve *s, uint32_t vcpu, const struct run_list *l) __m
 /* A thread runs the vCPU: its deadlines are the vCPU's. 0 or -ENOMEM. */
 int solve_name_thread(struct solve *s, uint32_t vcpu, int32_t tid) __must_check;
 /* When the host served the write of that deadline by the vCPU; 0 if it is not known. */
-uint64_t solve_deadline(const struct solve *s, uint32_t vcpu, const struct runs *runs, uint64_t value);
+uint64_t solve_deadline(const struct solve *s, uint32_t vcpu, const struct runs *runs,
+			uint64_t value);
 
 /* Windows of one vCPU in terms of H. */
 static inline int64_t solve_h(const struct solve *s, uint64_t scaled)
@@ -119,10 +120,12 @@ static inline void solve_range(const struct solve *s, const struct solve_vcpu *v
 enum solve_fit solve_fits(const struct solve *s, const struct solve_vcpu *v, uint64_t guest,
 			  uint64_t offset);
 /* solve_run() with events [first, last) of that vCPU. */
-int solve_run_range(struct solve *s, uint32_t vcpu, size_t first, size_t last, struct solve_result *r);
+int solve_run_range(struct solve *s, uint32_t vcpu, size_t first, size_t last,
+		    struct solve_result *r);
 
 /*
- * Fills s->cell with those cells of the grid that may hold the answer. 0, -ENOMEM, -E2BIG: too many would do,
+ * Fills s->cell with those cells of the grid that may hold the answer. 0, -ENOMEM, -E2BIG: too many
+ * would do,
  * -ENODATA: the windows have no gaps, -ETIME: the work allowed is done.
  */
 int solve_grid(struct solve *s);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * solve_collect.c: windows and events for solve.c, from what a host's threads did and a guest's capture.
+ * solve_collect.c: windows and events for solve.c, from what a host's threads did and a guest's
+ * capture.
  */
 #include "solve.h"
 
@@ -50,8 +51,9 @@ int solve_add_guest(struct solve *s, const struct runs *runs, const struct captu
 	return ret;
 }
 
-int solve_captures(const struct tsc_map *scale, const struct hostmap *map, size_t vm, const struct runs *runs,
-		   const struct capture *cap, const struct fmt *fmt, struct solve **out)
+int solve_captures(const struct tsc_map *scale, const struct hostmap *map, size_t vm,
+		   const struct runs *runs, const struct capture *cap, const struct fmt *fmt,
+		   struct solve **out)
 {
 	const struct hostmap_thread *t;
 	int ret = solve_new(scale, out);

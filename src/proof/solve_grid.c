@@ -7,8 +7,8 @@
  * contradict it are then that row of bits, shifted by the event's time: 64 offsets with one
  * operation. Each offset has a counter of contradictions in four bit planes and is given up at 16.
  * So many events are tested that a wrong offset contradicts about 64 of them: chance leaves one of
- * 10^11 wrong offsets, and a right one stays even when a quarter as many events are wrong as a wrong
- * one would make.
+ * 10^11 wrong offsets, and a right one stays even when a quarter as many events are wrong as a
+ * wrong one would make.
  */
 #include "solve.h"
 
@@ -128,7 +128,8 @@ static int make_row(struct solve *s, const struct solve_vcpu *v, unsigned int sh
 	set_cells(r, 0, first);
 	set_cells(r, last, r->n - 1);
 	for (size_t i = 0; i < v->w.n; i++)
-		set_cells(r, solve_h(s, v->w.v[i].from) >> shift, (solve_h(s, v->w.v[i].to) >> shift) + 1);
+		set_cells(r, solve_h(s, v->w.v[i].from) >> shift,
+			  (solve_h(s, v->w.v[i].to) >> shift) + 1);
 	return solve_spend(s, v->w.n * 8 + (uint64_t)r->words) ? 0 : -ETIME;
 }
 
@@ -140,7 +141,8 @@ static inline void test_words(struct planes *p, const uint64_t *row, unsigned in
 	uint64_t carry[8], next;
 
 	for (int i = 0; i < 8; i++)
-		carry[i] = ~(row[i] >> s | (row[i + 1] << 1) << (63 - s)) & ~p->dead[at + (size_t)i];
+		carry[i] =
+			~(row[i] >> s | (row[i + 1] << 1) << (63 - s)) & ~p->dead[at + (size_t)i];
 	for (int k = 0; k < 4; k++)
 		for (int i = 0; i < 8; i++) {
 			next = p->m[k][at + (size_t)i] & carry[i];
@@ -259,7 +261,8 @@ static ssize_t next_row(const struct solve *s, const struct gaps *g, const struc
 	ssize_t best = -1;
 
 	for (size_t i = 0; i < s->nv; i++) {
-		unsigned __int128 tells = g[i].known ? (unsigned __int128)seen_empty(&g[i], 0) * s->v[i].taken : 0;
+		unsigned __int128 tells =
+			g[i].known ? (unsigned __int128)seen_empty(&g[i], 0) * s->v[i].taken : 0;
 
 		if (row[i].bit || tells <= most)
 			continue;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * solve_parts.c: one vCPU whose offset changed while it was recorded. Its events are in order, so an
- * offset is right for a stretch of them. A stretch that no offset serves is halved; of one that is
- * served in part, what stands before and after that part is searched again. In the end each part is
- * extended as far as its offset is right, and parts must follow each other on the host as well.
+ * solve_parts.c: one vCPU whose offset changed while it was recorded. Its events are in order, so
+ * an offset is right for a stretch of them. A stretch that no offset serves is halved; of one that
+ * is served in part, what stands before and after that part is searched again. In the end each part
+ * is extended as far as its offset is right, and parts must follow each other on the host as well.
  */
 #include "solve.h"
 
@@ -42,8 +42,8 @@ static int64_t host_of(const struct parts *x, const struct solve_part *p, size_t
 }
 
 /*
- * Could events before those that a part serves, from first on, have a place of their own? The vCPU ran before it while
- * nothing of the guest is placed there.
+ * Could events before those that a part serves, from first on, have a place of their own? The vCPU
+ * ran before it while nothing of the guest is placed there.
  */
 static bool room_before(const struct parts *x, const struct solve_part *p, size_t first)
 {
@@ -61,8 +61,8 @@ static bool room_behind(const struct parts *x, const struct solve_part *p, size_
 }
 
 /*
- * The stretch of [first, last) that the offset serves best. Events beyond it are inside now and then
- * as well, so one that is outside outweighs several that are not.
+ * The stretch of [first, last) that the offset serves best. Events beyond it are inside now and
+ * then as well, so one that is outside outweighs several that are not.
  */
 static void served(const struct parts *x, uint64_t offset, size_t *first, size_t *last)
 {
@@ -98,13 +98,15 @@ static void part_add(struct parts *x, size_t first, size_t last, const struct so
 static int parts_find(struct parts *x, size_t first, size_t last, unsigned int depth);
 
 /*
- * Events that are not of the part had a say in its offset: those that are inside of it by accident move it a little.
- * It is sought with events of the part alone, and without those near a border, which is not known to the event yet.
+ * Events that are not of the part had a say in its offset: those that are inside of it by accident
+ * move it a little. It is sought with events of the part alone, and without those near a border,
+ * which is not known to the event yet.
  */
 static int purify(struct parts *x, struct solve_part *p, size_t first, size_t last)
 {
 	size_t margin = (p->last - p->first) / 8;
-	size_t from = p->first > first ? p->first + margin : first, to = p->last < last ? p->last - margin : last;
+	size_t from = p->first > first ? p->first + margin : first,
+	       to = p->last < last ? p->last - margin : last;
 	int ret;
 
 	if (to - from < PART_MIN)
@@ -226,7 +228,8 @@ static bool in_order(const struct parts *x, const struct solve_part *a, const st
  */
 static bool trim(const struct parts *x, struct solve_part *a, struct solve_part *b)
 {
-	size_t last = a->last - (a->last - a->first) / 8, first = b->first + (b->last - b->first) / 8;
+	size_t last = a->last - (a->last - a->first) / 8,
+	       first = b->first + (b->last - b->first) / 8;
 
 	while (!in_order(x, a, b) && a->last > last)
 		a->last--;
@@ -270,8 +273,9 @@ static size_t reach_on(const struct parts *x, const struct solve_part *p, size_t
 }
 
 /*
- * Where one part ends and the next begins. Of events for which both offsets would do the order on the host tells: time
- * goes on from the last event of the one to the first of the other. Else each keeps what it has.
+ * Where one part ends and the next begins. Of events for which both offsets would do the order on
+ * the host tells: time goes on from the last event of the one to the first of the other. Else each
+ * keeps what it has.
  */
 static void set_border(const struct parts *x, struct solve_part *a, struct solve_part *b)
 {
@@ -355,7 +359,8 @@ struct solve_span solve_span_of(const struct solve *s, const struct solve_result
 	return span;
 }
 
-uint64_t solve_absent(const struct solve *s, size_t i, const struct solve_result *r, const struct solve_span *span)
+uint64_t solve_absent(const struct solve *s, size_t i, const struct solve_result *r,
+		      const struct solve_span *span)
 {
 	const struct solve_vcpu *v = &s->v[i];
 	uint64_t inside, outside;

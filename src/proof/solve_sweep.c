@@ -141,8 +141,8 @@ int solve_sweep(struct solve *s, const struct solve_cell *c, size_t n, struct so
 }
 
 /*
- * Every event leaves some room around a candidate that has it inside: where all have, what they leave in
- * common is the place, and no sweep is needed. False: one is outside.
+ * Every event leaves some room around a candidate that has it inside: where all have, what they
+ * leave in common is the place, and no sweep is needed. False: one is outside.
  */
 static bool common_room(const struct solve *s, int64_t d, struct solve_place *room)
 {
@@ -151,7 +151,8 @@ static bool common_room(const struct solve *s, int64_t d, struct solve_place *ro
 		const struct solve_vcpu *v = &s->v[s->ev[i].v];
 		int64_t g = s->ev[i].g;
 		size_t w = MIN(solve_window_at(s, v, g - d), v->w.n - 1);
-		bool early = solve_h(s, v->w.v[w].from) > g - d, late = solve_h(s, v->w.v[w].to) < g - d;
+		bool early = solve_h(s, v->w.v[w].from) > g - d,
+		     late = solve_h(s, v->w.v[w].to) < g - d;
 
 		if (early && w)
 			return false; /* in a gap, not before all that is known */

@@ -85,8 +85,8 @@ int win_new(const struct timeline *t, struct windows **out)
 /* ---- figures ---- */
 
 /*
- * From one host TSC to a later one. Stamps that lie years apart are a damaged file's: cut so that figures can be
- * negated and subtracted.
+ * From one host TSC to a later one. Stamps that lie years apart are a damaged file's: cut so that
+ * figures can be negated and subtracted.
  */
 static int64_t distance(uint64_t from, uint64_t to)
 {
@@ -281,7 +281,8 @@ static void win_gap(struct windows *w, const struct tl_item *i)
 		win_forget(w, &w->v[k]);
 }
 
-static void win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item *i, enum turn_event e)
+static void win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item *i,
+		     enum turn_event e)
 {
 	/* As early, and as late, as they may have been. */
 	uint64_t early = i->host - MIN(i->host, i->around), late = i->host + i->width + i->around;
@@ -340,7 +341,8 @@ int win_feed(struct windows *w, const struct tl_item *i)
 	if (e == TURN_OTHER)
 		return 0;
 	/* The host's windows are those of all captures of the VM. */
-	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END && !ret; vm = tl_hostmap(w->t)->vm[vm].next)
+	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END && !ret;
+	     vm = tl_hostmap(w->t)->vm[vm].next)
 		ret = win_event(w, i, vm, e);
 	return ret;
 }

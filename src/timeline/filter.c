@@ -50,8 +50,8 @@ struct parser {
 
 static int bad(const struct parser *q, const char *what)
 {
-	return err_set(q->err, EINVAL, "filter '%.*s': %s at '%.*s'", (int)(q->end - q->begin), q->begin,
-		       what, (int)(q->end - q->p), q->p);
+	return err_set(q->err, EINVAL, "filter '%.*s': %s at '%.*s'", (int)(q->end - q->begin),
+		       q->begin, what, (int)(q->end - q->p), q->p);
 }
 
 static void skip_blanks(struct parser *q)
@@ -89,8 +89,8 @@ static int add_step(struct parser *q, struct step **out, enum step_kind kind)
 
 static bool word_byte(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-	       c == '.' || c == '-';
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_' || c == '.' || c == '-';
 }
 
 /* A word, or what stands between quotes. */

@@ -73,8 +73,9 @@ void msr_pair_events_init(struct msr_pair_events *p, const struct fmt *fmt, bool
 	}
 }
 
-bool msr_pair_match(const struct msr_pair_events *p, const struct fmt *fmt, const struct fmt_event *ev,
-		const struct rec *rec, enum msr_pair *kind, uint64_t *value)
+bool msr_pair_match(const struct msr_pair_events *p, const struct fmt *fmt,
+		    const struct fmt_event *ev, const struct rec *rec, enum msr_pair *kind,
+		    uint64_t *value)
 {
 	const struct msr_pair_event *e = ev == p->e[0].ev ? &p->e[0] : &p->e[1];
 	uint64_t msr, write;
@@ -116,7 +117,8 @@ int msr_pairs_new(const struct timeline *t, struct msr_pairs **out)
 
 static struct msr_pair_vcpu *vcpu_at(struct msr_pairs *p, size_t vm, uint32_t vcpu)
 {
-	struct msr_pair_vcpu *v = u64map_elem(&p->by_key, (uint64_t)vm << 32 | vcpu, &p->v, &p->cap, sizeof(*v));
+	struct msr_pair_vcpu *v =
+		u64map_elem(&p->by_key, (uint64_t)vm << 32 | vcpu, &p->v, &p->cap, sizeof(*v));
 
 	if (v)
 		v->vm = vm;
@@ -170,7 +172,8 @@ static void count(struct msr_pair_stats *s, int64_t distance)
 		loghist_add(&s->late, (uint64_t)distance);
 }
 
-static int feed_access(struct msr_pairs *p, size_t vm, uint32_t vcpu, int side, const struct access *a)
+static int feed_access(struct msr_pairs *p, size_t vm, uint32_t vcpu, int side,
+		       const struct access *a)
 {
 	struct msr_pair_vcpu *v = vcpu_at(p, vm, vcpu);
 	struct msr_pair_stats *s = v ? stats_at(p, vm, a->kind) : NULL;
@@ -203,7 +206,8 @@ int msr_pairs_feed(struct msr_pairs *p, const struct tl_item *i)
 	if (i->src->guest)
 		return feed_access(p, i->src->vm, (uint32_t)i->vcpu, 1, &a);
 	/* The other side may be in any capture of the VM. */
-	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END && !ret; vm = tl_hostmap(p->t)->vm[vm].next)
+	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END && !ret;
+	     vm = tl_hostmap(p->t)->vm[vm].next)
 		ret = feed_access(p, vm, (uint32_t)i->vcpu, 0, &a);
 	return ret;
 }

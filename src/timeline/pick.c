@@ -77,7 +77,8 @@ static int add_spec(struct specs *s, const char *text, struct kvmft_err *err)
 	s->n++;
 	if (colon)
 		x->sys = strndup(text, (size_t)(colon - text));
-	x->name = colon ? strndup(colon + 1, (size_t)(text + names - colon) - 1) : strndup(text, names);
+	x->name = colon ? strndup(colon + 1, (size_t)(text + names - colon) - 1)
+			: strndup(text, names);
 	if (!x->name || (colon && !x->sys))
 		return err_set(err, ENOMEM, "out of memory");
 	if (names < len)
@@ -127,7 +128,8 @@ int pick_add_side(struct pick *p, const char *side)
 /* A name shown behind "name=" only for its letters is nobody else's without that either. */
 static bool label_is(const char *label, const char *side)
 {
-	return !strcmp(side, label) || (!str_is_text(side, strlen(side)) && !strcmp(side, vmsel_name(label)));
+	return !strcmp(side, label) ||
+	       (!str_is_text(side, strlen(side)) && !strcmp(side, vmsel_name(label)));
 }
 
 bool pick_side_is(const struct timeline *t, const struct tl_source *s, const char *side)
@@ -164,7 +166,8 @@ static uint64_t specs_of(struct specs *s, const struct tl_item *i)
 	for (size_t k = 0; i->ev && k < s->n; k++) {
 		struct spec *x = &s->v[k];
 
-		if ((x->sys && fnmatch(x->sys, fmt_sys(i->ev), 0)) || fnmatch(x->name, fmt_name(i->ev), 0))
+		if ((x->sys && fnmatch(x->sys, fmt_sys(i->ev), 0)) ||
+		    fnmatch(x->name, fmt_name(i->ev), 0))
 			continue;
 		set |= 1ull << k;
 		x->met = true;

@@ -29,8 +29,9 @@ struct tl_stream {
 	bool placed;	/* at.host is a place, of an event before or of the first one after */
 	uint64_t begin; /* of the host's recording */
 	/*
-	 * What the stream is at, and r tells more of; but not QEMU's. ev, tid and learn are an event's:
-	 * looked for when it is read, they are there when it has won and decide what is done.
+	 * What the stream is at, and r tells more of; but not QEMU's. ev, tid and learn are an
+	 * event's: looked for when it is read, they are there when it has won and decide what is
+	 * done.
 	 */
 	struct {
 		uint64_t host, width;
@@ -41,9 +42,9 @@ struct tl_stream {
 		const struct fmt_event *ev;
 	} at;
 	/*
-	 * What was handed out last, when the stream may be further already; what all its events have in
-	 * common stays here. vcpu and vm: a guest's are the CPU's, a host's what the thread seen last
-	 * (tid) runs. QEMU: all of it is made anew, and is what the stream is at.
+	 * What was handed out last, when the stream may be further already; what all its events
+	 * have in common stays here. vcpu and vm: a guest's are the CPU's, a host's what the thread
+	 * seen last (tid) runs. QEMU: all of it is made anew, and is what the stream is at.
 	 */
 	struct tl_item item;
 	struct rec rec; /* item's */
@@ -65,7 +66,8 @@ struct timeline {
 };
 
 /* Both take the next entry of t->stream, which has room for it. 0 or -errno. */
-int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_stream *cs) __must_check;
+int tl_stream_open(struct timeline *t, struct tl_source *src,
+		   const struct cap_stream *cs) __must_check;
 int tl_stream_open_qemu(struct timeline *t, struct tl_source *src) __must_check;
 /* For struct rmerge_src: the next item of a struct tl_stream, and its place. */
 bool tl_stream_next(void *stream, uint64_t *key);

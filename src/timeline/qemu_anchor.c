@@ -2,8 +2,8 @@
 /*
  * qemu_anchor.c: the anchors of either side.
  *
- * Labels of both sides need not be equal for what belongs together: an address on one is a queue on the other. So they
- * are hashes, and only tell that two anchors of one side are about the same.
+ * Labels of both sides need not be equal for what belongs together: an address on one is a queue on
+ * the other. So they are hashes, and only tell that two anchors of one side are about the same.
  */
 #include "qemu_anchor.h"
 
@@ -65,8 +65,8 @@ static const struct {
 	enum event_role role;
 	size_t need;
 } host_events[] = {
-	{ EV_ENTRY, 0 }, { EV_EXIT, 0 }, { EV_USER_EXIT, 2 }, { EV_MMIO, 2 }, { EV_FAST_MMIO, 1 }, { EV_PIO, 2 },
-	{ EV_MSI, 2 }, { EV_SET_IRQ, 2 }, { EV_PRINT, 0 },
+	{ EV_ENTRY, 0 }, { EV_EXIT, 0 }, { EV_USER_EXIT, 2 }, { EV_MMIO, 2 },  { EV_FAST_MMIO, 1 },
+	{ EV_PIO, 2 },	 { EV_MSI, 2 },	 { EV_SET_IRQ, 2 },   { EV_PRINT, 0 },
 };
 
 #define MAX_WAITING 8 /* anchors of a vCPU whose end is still to come */
@@ -99,8 +99,8 @@ static int host_waits(struct host_side *h, struct host_thread *t, const struct q
 }
 
 /*
- * What waits is settled: an access that QEMU was not asked for was served by the kernel, which a bell is, and which
- * may be anything else.
+ * What waits is settled: an access that QEMU was not asked for was served by the kernel, which a
+ * bell is, and which may be anything else.
  */
 static void host_entry(struct host_side *h, struct host_thread *t, uint64_t host)
 {
@@ -118,7 +118,8 @@ static void host_entry(struct host_side *h, struct host_thread *t, uint64_t host
 	t->nwaiting = 0;
 }
 
-static int host_user(struct host_side *h, struct host_thread *t, struct qanchor *a, uint32_t tid, const uint64_t f[2])
+static int host_user(struct host_side *h, struct host_thread *t, struct qanchor *a, uint32_t tid,
+		     const uint64_t f[2])
 {
 	int ret = 0;
 
@@ -132,7 +133,8 @@ static int host_user(struct host_side *h, struct host_thread *t, struct qanchor 
 }
 
 /* Writes are told before they are served, reads after. */
-static int host_access(struct host_side *h, struct host_thread *t, struct qanchor *a, uint64_t where, bool write)
+static int host_access(struct host_side *h, struct host_thread *t, struct qanchor *a,
+		       uint64_t where, bool write)
 {
 	a->label = mix(write, where);
 	if (write) {
@@ -157,8 +159,8 @@ static int host_bell(struct host_side *h, struct qanchor *a, uint64_t where)
 }
 
 /* A thread raises one after the other: this one came after the one before was raised. */
-static int host_irq(struct host_side *h, struct host_thread *t, struct qanchor *a, int32_t tid, enum event_role e,
-		    const uint64_t f[2])
+static int host_irq(struct host_side *h, struct host_thread *t, struct qanchor *a, int32_t tid,
+		    enum event_role e, const uint64_t f[2])
 {
 	a->kind = QANCHOR_IRQ;
 	a->tid = tid;
@@ -170,11 +172,11 @@ static int host_irq(struct host_side *h, struct host_thread *t, struct qanchor *
 }
 
 /*
- * QEMU's back ends are served one after the other, nobody knows in which order: its event stands after the thread's
- * marker before this one, and before the one after it.
+ * QEMU's back ends are served one after the other, nobody knows in which order: its event stands
+ * after the thread's marker before this one, and before the one after it.
  */
-static int host_print(struct host_side *h, struct host_thread *t, struct qanchor *a, const struct tl_item *i,
-		      const struct fmt_field *buf)
+static int host_print(struct host_side *h, struct host_thread *t, struct qanchor *a,
+		      const struct tl_item *i, const struct fmt_field *buf)
 {
 	struct fmt_value text;
 	size_t n = 0;
@@ -203,8 +205,8 @@ static bool host_fields(const struct host_side *h, const struct tl_item *i, size
 	return true;
 }
 
-static int host_vcpu_event(struct host_side *h, struct host_thread *t, struct qanchor *a, enum event_role e,
-			   int32_t tid, const uint64_t f[2])
+static int host_vcpu_event(struct host_side *h, struct host_thread *t, struct qanchor *a,
+			   enum event_role e, int32_t tid, const uint64_t f[2])
 {
 	switch (e) {
 	case EV_ENTRY:
@@ -339,7 +341,8 @@ static bool text_arg(const struct qtrace_item *i, const char *name, uint64_t *va
 	char number[24];
 
 	for (; at + len + 1 < i->text_len; at++)
-		if ((!at || i->text[at - 1] == ' ') && !memcmp(i->text + at, name, len) && i->text[at + len] == ' ')
+		if ((!at || i->text[at - 1] == ' ') && !memcmp(i->text + at, name, len) &&
+		    i->text[at + len] == ' ')
 			break;
 	if (at + len + 1 >= i->text_len)
 		return false;
@@ -388,7 +391,8 @@ static bool qemu_known(const struct qtrace_item *i, struct qanchor *a)
 	uint64_t type;
 
 	for (size_t e = 0; e < ARRAY_SIZE(qemu_events); e++) {
-		if (strlen(qemu_events[e].name) != i->name_len || memcmp(qemu_events[e].name, i->name, i->name_len))
+		if (strlen(qemu_events[e].name) != i->name_len ||
+		    memcmp(qemu_events[e].name, i->name, i->name_len))
 			continue;
 		/* The number of the argument "type" is 0 of VMs and 1 of vCPUs. */
 		if (qemu_events[e].ioctl &&
@@ -406,7 +410,8 @@ static bool qemu_known(const struct qtrace_item *i, struct qanchor *a)
 	return false;
 }
 
-static int qemu_event(const struct qtrace_item *i, uint32_t seq, bool timed, bool prints, struct qanchors *out)
+static int qemu_event(const struct qtrace_item *i, uint32_t seq, bool timed, bool prints,
+		      struct qanchors *out)
 {
 	struct qanchor a = { .seq = seq, .at = timed ? i->ns : seq };
 

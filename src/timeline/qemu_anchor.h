@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_anchor.h: what the kernel's trace of a host and QEMU's trace of itself both show: doorbells, interrupts,
- * returns to QEMU and the accesses that it serves. Where nothing tells the time of QEMU's trace, they do. Private to
- * src/timeline.
+ * qemu_anchor.h: what the kernel's trace of a host and QEMU's trace of itself both show: doorbells,
+ * interrupts, returns to QEMU and the accesses that it serves. Where nothing tells the time of
+ * QEMU's trace, they do. Private to src/timeline.
  */
 #ifndef KVMFT_TIMELINE_QEMU_ANCHOR_H
 #define KVMFT_TIMELINE_QEMU_ANCHOR_H
@@ -41,10 +41,11 @@ struct qanchors {
 #define QANCHOR_MAX (1u << 20) /* of one side; the rest is not needed */
 
 /* Those of the map's host capture, of VM number vm or (-1) of all; by time. 0 or -errno. */
-int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out, struct kvmft_err *err) __must_check;
+int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out,
+		  struct kvmft_err *err) __must_check;
 /*
- * Those of QEMU's trace from where it is, in order of the file. timed: the events that have a time, else those that
- * have none. prints: events of any name, for the host's markers. 0 or -errno.
+ * Those of QEMU's trace from where it is, in order of the file. timed: the events that have a time,
+ * else those that have none. prints: events of any name, for the host's markers. 0 or -errno.
  */
 int qanchors_qemu(struct qtrace *trace, bool timed, bool prints, struct qanchors *out) __must_check;
 /* By kind, by label, by time. */

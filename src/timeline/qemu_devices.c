@@ -49,7 +49,8 @@ static int region(struct qdevices *d, const struct qtrace_item *i)
 
 static int registration(struct qdevices *d, const struct qtrace_item *i, uint64_t host, int64_t vm)
 {
-	const struct qev_value *addr = arg(i, "addr"), *fd = arg(i, "fd"), *assign = arg(i, "assign");
+	const struct qev_value *addr = arg(i, "addr"), *fd = arg(i, "fd"),
+			       *assign = arg(i, "assign");
 	struct qdevice *v;
 	uint64_t before;
 
@@ -130,7 +131,8 @@ void qdevices_item(const struct qdevices *d, struct tl_item *item)
 	uint64_t gpa;
 
 	for (size_t i = 0; i < ARRAY_SIZE(d->bell); i++)
-		if (item->ev == d->bell[i].ev && fmt_u64(item->src->fmt, &d->bell[i].gpa, item->rec, &gpa))
+		if (item->ev == d->bell[i].ev &&
+		    fmt_u64(item->src->fmt, &d->bell[i].gpa, item->rec, &gpa))
 			item->device = qdevices_find(d, gpa, item->host, item->vm);
 }
 

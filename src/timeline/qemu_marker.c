@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_marker.c: events of QEMU in the host's own trace. Their stamps are the ring's: nothing has to
- * be converted.
+ * qemu_marker.c: events of QEMU in the host's own trace. Their stamps are the ring's: nothing has
+ * to be converted.
  */
 #include "qemu_marker.h"
 
@@ -59,10 +59,12 @@ void qmarker_free(struct qmarker *m)
 }
 
 /*
- * Any program may write what looks like an event: a thread of a VM's process is believed. Where no VM
- * is known, or only the recorded command could write, a text whose arguments fit the declaration.
+ * Any program may write what looks like an event: a thread of a VM's process is believed. Where no
+ * VM is known, or only the recorded command could write, a text whose arguments fit the
+ * declaration.
  */
-static bool is_qemu(const struct qmarker *m, const struct tl_item *item, const struct qtrace_item *i)
+static bool is_qemu(const struct qmarker *m, const struct tl_item *item,
+		    const struct qtrace_item *i)
 {
 	if (m->map->nvm && hostmap_task_vm(m->map, item->tid) >= 0)
 		return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_marker.h: what QEMU's back end ftrace wrote to the trace marker, told from what others wrote.
- * Private to src/timeline.
+ * qemu_marker.h: what QEMU's back end ftrace wrote to the trace marker, told from what others
+ * wrote. Private to src/timeline.
  */
 #ifndef KVMFT_TIMELINE_QEMU_MARKER_H
 #define KVMFT_TIMELINE_QEMU_MARKER_H

@@ -2,9 +2,10 @@
 /*
  * qemu_match.c: anchors of a trace that has times of a clock nobody read.
  *
- * Anchors of one kind that are about the same are a lane. A stretch of a lane is recognised on the other side by the
- * distances between its anchors: up to a common factor, the rate, they are the same there and, unless it is as regular
- * as a clock, nowhere else. From there on both sides are followed in time, in all lanes.
+ * Anchors of one kind that are about the same are a lane. A stretch of a lane is recognised on the
+ * other side by the distances between its anchors: up to a common factor, the rate, they are the
+ * same there and, unless it is as regular as a clock, nowhere else. From there on both sides are
+ * followed in time, in all lanes.
  */
 #include "qemu_match.h"
 
@@ -93,13 +94,15 @@ static void lanes_init(struct side *s, struct qanchors *a)
 }
 
 /*
- * Markers have the same name. A queue is also handled by the vCPU's thread itself, which then leaves the kernel for it.
+ * Markers have the same name. A queue is also handled by the vCPU's thread itself, which then
+ * leaves the kernel for it.
  */
 static bool may_be_same(const struct lane *q, const struct lane *h)
 {
 	if (q->v->kind == QANCHOR_PRINT)
 		return h->v->kind == QANCHOR_PRINT && q->v->label == h->v->label;
-	return q->v->kind == h->v->kind || (q->v->kind == QANCHOR_BELL && h->v->kind == QANCHOR_WRITE);
+	return q->v->kind == h->v->kind ||
+	       (q->v->kind == QANCHOR_BELL && h->v->kind == QANCHOR_WRITE);
 }
 
 /* ---- a stretch ---- */
@@ -114,8 +117,8 @@ static bool rate_allowed(const struct match *m, uint64_t rate)
 }
 
 /* The sum of the differences of distances, in cycles; up to `most`. *largest of them. */
-static uint64_t stretch_differs(const struct qanchor *q, const struct qanchor *h, size_t n, uint64_t most,
-				uint64_t *largest)
+static uint64_t stretch_differs(const struct qanchor *q, const struct qanchor *h, size_t n,
+				uint64_t most, uint64_t *largest)
 {
 	uint64_t t = q[n - 1].at - q->at, d = h[n - 1].at - h->at, sum = 0;
 
@@ -148,7 +151,8 @@ static void found_one(struct found *f, size_t at, uint64_t part, uint64_t larges
 }
 
 /* Looks for n anchors from q on in all of the other side's lane. */
-static bool stretch_find(struct match *m, const struct qanchor *q, size_t n, const struct lane *h, struct found *f)
+static bool stretch_find(struct match *m, const struct qanchor *q, size_t n, const struct lane *h,
+			 struct found *f)
 {
 	uint64_t t = q[n - 1].at - q->at, largest;
 
@@ -162,7 +166,8 @@ static bool stretch_find(struct match *m, const struct qanchor *q, size_t n, con
 		most = (uint64_t)((s128)d * f->next >> 32) * n;
 		sum = stretch_differs(q, &h->v[i], n, most, &largest);
 		m->work += n / 4;
-		found_one(f, i, (uint64_t)(((s128)(sum / n) << 32) / d), largest, (uint64_t)(((s128)d << 32) / t));
+		found_one(f, i, (uint64_t)(((s128)(sum / n) << 32) / d), largest,
+			  (uint64_t)(((s128)d << 32) / t));
 	}
 	return f->part < 1ull << (32 - CLOSE_SHIFT) && f->next / ELSEWHERE > f->part;
 }
@@ -232,8 +237,8 @@ static int follow(struct match *x, const struct lane *q, const struct lane *h, s
 
 COMPARE_BY(by_at, struct qpair, .at);
 
-static int model_init(struct match *x, const struct lane *q, size_t first, size_t n, const struct lane *h,
-		      const struct found *f)
+static int model_init(struct match *x, const struct lane *q, size_t first, size_t n,
+		      const struct lane *h, const struct found *f)
 {
 	struct model *m = &x->m;
 	int ret;
@@ -266,15 +271,16 @@ static uint64_t model_at(const struct model *m, uint64_t t)
 }
 
 /* Is number i of the lane apart from those before and after it? */
-static bool stands_alone(const struct match *x, const struct lane *q, size_t i, uint64_t host, uint64_t tol)
+static bool stands_alone(const struct match *x, const struct lane *q, size_t i, uint64_t host,
+			 uint64_t tol)
 {
 	return (!i || host - model_at(&x->m, q->v[i - 1].at) > 2 * tol) &&
 	       (i + 1 == q->n || model_at(&x->m, q->v[i + 1].at) - host > 2 * tol);
 }
 
 /*
- * sure[i]: number + 1 in h of what number i of q is, 0: unknown. Between two that are sure, with as many on either
- * side, one follows the other.
+ * sure[i]: number + 1 in h of what number i of q is, 0: unknown. Between two that are sure, with as
+ * many on either side, one follows the other.
  */
 static void fill_between(const struct lane *q, size_t *sure)
 {
@@ -283,18 +289,19 @@ static void fill_between(const struct lane *q, size_t *sure)
 	for (size_t i = 0; i < q->n; i++) {
 		if (!sure[i])
 			continue;
-		for (size_t k = last + 1; last != SIZE_MAX && k < i && sure[i] - sure[last] == i - last; k++)
+		for (size_t k = last + 1;
+		     last != SIZE_MAX && k < i && sure[i] - sure[last] == i - last; k++)
 			sure[k] = sure[last] + (k - last);
 		last = i;
 	}
 }
 
 /*
- * Finds what is within tol of its place, where nothing else is, of every step'th of the lane. False: what stands alone
- * is mostly nowhere.
+ * Finds what is within tol of its place, where nothing else is, of every step'th of the lane.
+ * False: what stands alone is mostly nowhere.
  */
-static bool lane_within(const struct match *x, const struct lane *q, const struct lane *h, uint64_t tol,
-			size_t step, size_t *sure)
+static bool lane_within(const struct match *x, const struct lane *q, const struct lane *h,
+			uint64_t tol, size_t step, size_t *sure)
 {
 	size_t n = 0, may = 0;
 
@@ -303,7 +310,8 @@ static bool lane_within(const struct match *x, const struct lane *q, const struc
 		const struct qanchor *a;
 
 		sure[i] = 0;
-		if (host < h->v->at || host > h->v[h->n - 1].at || !stands_alone(x, q, i, host, tol))
+		if (host < h->v->at || host > h->v[h->n - 1].at ||
+		    !stands_alone(x, q, i, host, tol))
 			continue;
 		may++;
 		a = near(h, host, tol);
@@ -316,15 +324,17 @@ static bool lane_within(const struct match *x, const struct lane *q, const struc
 }
 
 /*
- * What each event of a lane is, if two lanes mostly fit: those of the first lane happened some time before or after
- * their like, those of others some other time.
+ * What each event of a lane is, if two lanes mostly fit: those of the first lane happened some time
+ * before or after their like, those of others some other time.
  */
-static bool lane_sure(const struct match *x, const struct lane *q, const struct lane *h, size_t *sure)
+static bool lane_sure(const struct match *x, const struct lane *q, const struct lane *h,
+		      size_t *sure)
 {
 	uint64_t tol = x->m.tol;
 
 	for (int i = 0; i < WIDER; i++, tol *= 2) {
-		if (!lane_within(x, q, h, tol, 1 + q->n / SAMPLE, sure) || !lane_within(x, q, h, tol, 1, sure))
+		if (!lane_within(x, q, h, tol, 1 + q->n / SAMPLE, sure) ||
+		    !lane_within(x, q, h, tol, 1, sure))
 			continue;
 		fill_between(q, sure);
 		return true;
@@ -333,8 +343,8 @@ static bool lane_sure(const struct match *x, const struct lane *q, const struct 
 }
 
 /*
- * Pairs of a lane. Where several of the host's fit it, as those of queues do that are always used together, nobody
- * knows which of them is the right one: what all of them allow holds.
+ * Pairs of a lane. Where several of the host's fit it, as those of queues do that are always used
+ * together, nobody knows which of them is the right one: what all of them allow holds.
  */
 static int lane_pairs(struct match *x, const struct lane *q)
 {
@@ -398,7 +408,8 @@ static int try_lanes(struct match *x, const struct lane *q, const struct lane *h
 	return ret;
 }
 
-int qmatch_timed(struct qanchors *q, struct qanchors *h, uint64_t khz, struct qpairs *out, const char **why)
+int qmatch_timed(struct qanchors *q, struct qanchors *h, uint64_t khz, struct qpairs *out,
+		 const char **why)
 {
 	struct match *x = calloc(1, sizeof(*x));
 	int ret = 0;
@@ -413,9 +424,10 @@ int qmatch_timed(struct qanchors *q, struct qanchors *h, uint64_t khz, struct qp
 		for (size_t k = 0; k < x->h.n && !ret; k++)
 			if (may_be_same(&x->q.lane[i], &x->h.lane[k]))
 				ret = try_lanes(x, &x->q.lane[i], &x->h.lane[k]);
-	*why = !x->q.n || !x->h.n ? "too few events that both sides show" :
-	       x->work >= WORK	  ? "the search ended at its limit of work" :
-				    "what both sides show does not fit, or fits at more than one time";
+	*why = !x->q.n || !x->h.n ? "too few events that both sides show"
+	       : x->work >= WORK
+		       ? "the search ended at its limit of work"
+		       : "what both sides show does not fit, or fits at more than one time";
 	free(x->m.knot);
 	free(x);
 	return ret;

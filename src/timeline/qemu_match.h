@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_match.h: which anchors of QEMU's trace and of the host are the same thing. Private to src/timeline.
+ * qemu_match.h: which anchors of QEMU's trace and of the host are the same thing. Private to
+ * src/timeline.
  */
 #ifndef KVMFT_TIMELINE_QEMU_MATCH_H
 #define KVMFT_TIMELINE_QEMU_MATCH_H
@@ -20,13 +21,14 @@ struct qpairs {
 };
 
 /*
- * khz: of the host's TSC, 0 = unknown. Anchors of both sides are sorted. 1: found. 0: nothing fits, or more than one
- * thing does: then *why is a line of text. -ENOMEM.
+ * khz: of the host's TSC, 0 = unknown. Anchors of both sides are sorted. 1: found. 0: nothing fits,
+ * or more than one thing does: then *why is a line of text. -ENOMEM.
  */
-int qmatch_timed(struct qanchors *q, struct qanchors *h, uint64_t khz, struct qpairs *out, const char **why)
-	__must_check;
+int qmatch_timed(struct qanchors *q, struct qanchors *h, uint64_t khz, struct qpairs *out,
+		 const char **why) __must_check;
 /* The same where QEMU's have no times: by their order and by what they are about. */
-int qmatch_order(struct qanchors *q, struct qanchors *h, struct qpairs *out, const char **why) __must_check;
+int qmatch_order(struct qanchors *q, struct qanchors *h, struct qpairs *out,
+		 const char **why) __must_check;
 /* One more: QEMU's event with that time or number is anchor h of the host's. 0 or -ENOMEM. */
 int qpairs_add(struct qpairs *p, uint64_t at, const struct qanchor *h) __must_check;
 void qpairs_sort(struct qpairs *p);

@@ -2,12 +2,13 @@
 /*
  * qemu_order.c: anchors of a trace without any times.
  *
- * What a thread of QEMU tells stands in its file in the order in which KVM saw it, one for one. So the whole sequence
- * is moved along the host's until everything fits: an interrupt that the host shows again has to be that of the same
- * queue. With many changes between queues there is one place where it does, or none.
+ * What a thread of QEMU tells stands in its file in the order in which KVM saw it, one for one. So
+ * the whole sequence is moved along the host's until everything fits: an interrupt that the host
+ * shows again has to be that of the same queue. With many changes between queues there is one place
+ * where it does, or none.
  *
- * Doorbells are rung by vCPUs and handled in another order, but those of one queue are not: they are counted from the
- * interrupts on.
+ * Doorbells are rung by vCPUs and handled in another order, but those of one queue are not: they
+ * are counted from the interrupts on.
  */
 #include "qemu_match.h"
 
@@ -65,7 +66,8 @@ static int row_fill(struct row *r, const struct qanchors *a, uint8_t kind, int32
 		}
 		r->label[r->n] = (uint32_t)label;
 		if (r->n)
-			r->changes[r->n] = r->changes[r->n - 1] + (r->label[r->n] != r->label[r->n - 1]);
+			r->changes[r->n] =
+				r->changes[r->n - 1] + (r->label[r->n] != r->label[r->n - 1]);
 		r->v[r->n++] = &a->v[i];
 	}
 	u64map_free(&labels);
@@ -96,19 +98,21 @@ static uint32_t changes(const struct row *r, size_t from, size_t count)
 }
 
 /*
- * All places of the host's row along QEMU's. How many fit, up to 2; the first: *q and *h are the same, and so are
- * count of them.
+ * All places of the host's row along QEMU's. How many fit, up to 2; the first: *q and *h are the
+ * same, and so are count of them.
  */
 static int row_places(struct order *o, size_t *q, size_t *h, size_t *count)
 {
 	int found = 0;
 
 	for (size_t move = 1; move < o->q.n + o->h.n && found < 2 && o->work < WORK; move++) {
-		size_t qi = move > o->h.n ? move - o->h.n : 0, hi = move > o->h.n ? 0 : o->h.n - move;
+		size_t qi = move > o->h.n ? move - o->h.n : 0,
+		       hi = move > o->h.n ? 0 : o->h.n - move;
 		size_t n = MIN(o->q.n - qi, o->h.n - hi);
 
 		o->work++;
-		if (changes(&o->q, qi, n) < CHANGES || changes(&o->h, hi, n) < CHANGES || !row_fits(o, qi, hi, n))
+		if (changes(&o->q, qi, n) < CHANGES || changes(&o->h, hi, n) < CHANGES ||
+		    !row_fits(o, qi, hi, n))
 			continue;
 		if (!found++) {
 			*q = qi;
@@ -153,8 +157,8 @@ struct bells {
 };
 
 /*
- * The host's bells from number `move` on as those of QEMU's events: none may ring after it was handled, and most ring
- * when the one before had been.
+ * The host's bells from number `move` on as those of QEMU's events: none may ring after it was
+ * handled, and most ring when the one before had been.
  */
 static bool bells_fit(const struct bells *b, const struct qpairs *p, size_t n, size_t move)
 {
@@ -233,7 +237,8 @@ static int add_bells(struct order *o, struct qanchors *q, struct qanchors *h)
 
 /* ---- both ---- */
 
-static int try_kind(struct order *o, const struct qanchors *q, const struct qanchors *h, uint8_t kind, int32_t tid)
+static int try_kind(struct order *o, const struct qanchors *q, const struct qanchors *h,
+		    uint8_t kind, int32_t tid)
 {
 	int ret = row_fill(&o->q, q, kind, 0);
 

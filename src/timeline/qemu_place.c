@@ -2,9 +2,9 @@
 /*
  * qemu_place.c: from pairs of anchors to when an event happened, at the earliest and at the latest.
  *
- * Each pair bounds the moment of one event from one side or both; what is known of the rate carries the bounds to the
- * others. Where they contradict each other, two that do are left out, both, and when these become many, nothing is
- * believed.
+ * Each pair bounds the moment of one event from one side or both; what is known of the rate carries
+ * the bounds to the others. Where they contradict each other, two that do are left out, both, and
+ * when these become many, nothing is believed.
  */
 #include "qemu_place.h"
 
@@ -139,7 +139,8 @@ static bool has_both(const struct bounds *b, size_t i)
 }
 
 /*
- * The rate over all of it, as the bounds at both ends allow it; *error of it, and what the clock may change besides.
+ * The rate over all of it, as the bounds at both ends allow it; *error of it, and what the clock
+ * may change besides.
  */
 static uint64_t rate_of(const struct bounds *b, uint64_t rate, uint64_t ppb, uint64_t *error)
 {
@@ -186,11 +187,13 @@ static void add_sample(struct qplace *p, uint64_t ns, uint64_t lo, uint64_t hi)
 }
 
 /*
- * What the bounds at pair i say of the beginning or the end of the host's recording, which is not in between of pairs.
+ * What the bounds at pair i say of the beginning or the end of the host's recording, which is not
+ * in between of pairs.
  */
 static void add_edge(struct qplace *p, const struct bounds *b, size_t i, bool end)
 {
-	uint64_t far = end ? p->last - MIN(p->last, b->lo[i]) : b->hi[i] - MIN(b->hi[i], p->first), ns, lo, hi;
+	uint64_t far = end ? p->last - MIN(p->last, b->lo[i]) : b->hi[i] - MIN(b->hi[i], p->first),
+		 ns, lo, hi;
 
 	if (far >> 56)
 		return;

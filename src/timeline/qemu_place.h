@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_place.h: when the events of a QEMU happened whose clock nobody read, by those of the host that tell of the
- * same. Private to src/timeline.
+ * qemu_place.h: when the events of a QEMU happened whose clock nobody read, by those of the host
+ * that tell of the same. Private to src/timeline.
  */
 #ifndef KVMFT_TIMELINE_QEMU_PLACE_H
 #define KVMFT_TIMELINE_QEMU_PLACE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_source.c: QEMU's events by host TSC: by readings of the clock of their stamps, or by events that the host shows
- * as well.
+ * qemu_source.c: QEMU's events by host TSC: by readings of the clock of their stamps, or by events
+ * that the host shows as well.
  *
  * Stamps are taken before events are written, by threads that overtake each other, and the back end
  * simple writes a loss ahead of what is still in its ring: so events pass through a heap that holds
@@ -57,7 +57,8 @@ static void clocks_init(struct qsource *s)
 	const struct capture *host = s->map->cap;
 
 	s->clock[QTRACE_NO_CLOCK].error = -ENODATA;
-	s->clock[QTRACE_MONO].error = cap_pieces_init(&s->clock[QTRACE_MONO].pieces, host, CAP_CLOCK_MONO);
+	s->clock[QTRACE_MONO].error =
+		cap_pieces_init(&s->clock[QTRACE_MONO].pieces, host, CAP_CLOCK_MONO);
 	s->clock[QTRACE_REALTIME].error = cap_pieces_init(&s->clock[QTRACE_REALTIME].pieces, host,
 							  CAP_CLOCK_REALTIME);
 	s->begin = host->begin_tsc;
@@ -144,7 +145,8 @@ int qsource_place(struct qsource *s, struct hostmap *map, struct kvmft_err *err)
 	if (ret || !s->placed.pairs || s->placed.by_order)
 		return ret;
 	cap_pieces_free(&c->pieces);
-	c->error = clock_pieces_init(&c->pieces.pieces, s->placed.v, s->placed.n, s->placed.khz, s->placed.slew_ppb);
+	c->error = clock_pieces_init(&c->pieces.pieces, s->placed.v, s->placed.n, s->placed.khz,
+				     s->placed.slew_ppb);
 	return 0;
 }
 
@@ -202,8 +204,8 @@ static bool stepped(const struct clock_pieces *p, uint64_t lo, uint64_t hi)
 }
 
 /*
- * A clock that was set back shows some times twice, the second one perhaps behind the recording: of the
- * intervals between readings one alone may hold it, and none in which it was set.
+ * A clock that was set back shows some times twice, the second one perhaps behind the recording: of
+ * the intervals between readings one alone may hold it, and none in which it was set.
  */
 static int once(const struct clock_pieces *p, uint64_t ns, uint64_t *lo, uint64_t *hi)
 {
@@ -215,8 +217,8 @@ static int once(const struct clock_pieces *p, uint64_t ns, uint64_t *lo, uint64_
 	for (size_t i = 0; i + 1 < p->n; i++) {
 		uint64_t from = p->v[i].ns, to = p->v[i + 1].ns, d;
 
-		d = (uint64_t)((unsigned __int128)(p->v[i + 1].tsc_after - p->v[i].tsc_before) * 1000000 /
-			       p->tsc_khz);
+		d = (uint64_t)((unsigned __int128)(p->v[i + 1].tsc_after - p->v[i].tsc_before) *
+			       1000000 / p->tsc_khz);
 		/* Either it was not set yet, or it was already. */
 		if (p->v[i].step && (ns - from <= d || to - ns <= d))
 			return -ENOTUNIQ;
@@ -236,8 +238,8 @@ static int to_tsc(const struct clock_pieces *p, uint64_t ns, uint64_t *lo, uint6
 }
 
 /* Before the first that both sides show, and after the last, it is taken as of another time. */
-static bool locate_by_order(const struct qsource *s, const struct qtrace_item *i, uint64_t *host, uint64_t *around,
-			    bool *outside)
+static bool locate_by_order(const struct qsource *s, const struct qtrace_item *i, uint64_t *host,
+			    uint64_t *around, bool *outside)
 {
 	uint64_t lo, hi;
 
@@ -252,8 +254,8 @@ static bool locate_by_order(const struct qsource *s, const struct qtrace_item *i
 }
 
 /*
- * Host TSC of a stamp, the middle of what is possible, and how far off it may be. False: nobody knows.
- * *outside: it is not of the time of the recording.
+ * Host TSC of a stamp, the middle of what is possible, and how far off it may be. False: nobody
+ * knows. *outside: it is not of the time of the recording.
  */
 static bool locate(struct qsource *s, const struct qtrace_item *i, uint64_t *host, uint64_t *around,
 		   bool *outside)

@@ -3,8 +3,8 @@
  * qemu_source.h: a trace of QEMU as a source of the time line; private to src/timeline.
  *
  * Its events get formats and records like those of the kernel, so that filters and outputs need not
- * know the difference. Times go through the host capture's own readings of the clock, and what is out
- * of order by little comes out in order.
+ * know the difference. Times go through the host capture's own readings of the clock, and what is
+ * out of order by little comes out in order.
  */
 #ifndef KVMFT_TIMELINE_QEMU_SOURCE_H
 #define KVMFT_TIMELINE_QEMU_SOURCE_H
@@ -18,8 +18,8 @@ struct qsource;
 int qsource_new(const struct hostmap *map, const struct tl_qemu *q, struct qsource **out,
 		struct kvmft_err *err) __must_check;
 /*
- * Where the host capture has no readings of its clock, or it has no times: looks for what both sides show. Before
- * anything else is asked of it. 0, also when nothing was found; -errno.
+ * Where the host capture has no readings of its clock, or it has no times: looks for what both
+ * sides show. Before anything else is asked of it. 0, also when nothing was found; -errno.
  */
 int qsource_place(struct qsource *s, struct hostmap *map, struct kvmft_err *err) __must_check;
 void qsource_free(struct qsource *s); /* NULL is fine */

@@ -2,8 +2,8 @@
 /*
  * qemu_types.c: an event of QEMU as a record with fields.
  *
- * An event has up to three kinds of records, each with a format of its own: with the arguments of its
- * declaration, with its text, with bare numbers. Behind the common fields stand
+ * An event has up to three kinds of records, each with a format of its own: with the arguments of
+ * its declaration, with its text, with bare numbers. Behind the common fields stand
  *
  *	8	where its text is (offset | length << 16); a field only of records without arguments
  *	12	where its numbers are; a field only of records that have nothing else
@@ -44,8 +44,8 @@ void qtypes_free(struct qtypes *t)
 
 /* ---- formats ---- */
 
-static void add_field(struct sbuf *b, const char *type, const char *name, size_t off, unsigned int size,
-		      bool is_signed)
+static void add_field(struct sbuf *b, const char *type, const char *name, size_t off,
+		      unsigned int size, bool is_signed)
 {
 	sbuf_addf(b, "\tfield:%s %s;\toffset:%zu;\tsize:%u;\tsigned:%d;\n", type, name, off, size,
 		  is_signed);

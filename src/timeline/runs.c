@@ -115,7 +115,8 @@ static void add_deadline(struct runs *r, int32_t tid, uint64_t value, uint64_t h
 	(void)!u64map_put(&r->deadline, key, host); /* it only helps */
 }
 
-static int collect_turn(struct runs *r, struct run_thread *t, const struct tl_item *i, enum turn_event e)
+static int collect_turn(struct runs *r, struct run_thread *t, const struct tl_item *i,
+			enum turn_event e)
 {
 	uint64_t late = i->host + i->width + i->around; /* a host's clock may not be exact */
 	bool known = t->turn.state != TURN_UNKNOWN;
@@ -140,7 +141,8 @@ static int collect_item(struct collect *c, const struct tl_item *i)
 		collect_gap(c, i);
 	if (i->kind != TL_EVENT || i->vcpu < 0 || !i->ev || i->marker)
 		return 0;
-	if (msr_pair_match(&c->msr, i->src->fmt, i->ev, i->rec, &kind, &value) && kind == MSR_PAIR_DEADLINE)
+	if (msr_pair_match(&c->msr, i->src->fmt, i->ev, i->rec, &kind, &value) &&
+	    kind == MSR_PAIR_DEADLINE)
 		add_deadline(c->r, i->tid, value, i->host);
 	e = turn_event_of(&c->turns, i->ev);
 	if (e == TURN_OTHER)
@@ -177,7 +179,8 @@ int runs_collect(struct hostmap *map, struct runs **out, struct kvmft_err *err)
 	turn_events_init(&c.turns, map->fmt);
 	ret = collect(&c, map, err);
 	if (ret && !err->text[0])
-		err_set(err, -ret, "cannot read the host capture %s: %s", map->cap->path, strerror(-ret));
+		err_set(err, -ret, "cannot read the host capture %s: %s", map->cap->path,
+			strerror(-ret));
 	return ret;
 }
 

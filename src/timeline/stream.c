@@ -8,12 +8,14 @@
 
 /* ---- places ---- */
 
-static struct tl_stamps stamps_of(const struct timeline *t, const struct tl_source *src, uint32_t cpu)
+static struct tl_stamps stamps_of(const struct timeline *t, const struct tl_source *src,
+				  uint32_t cpu)
 {
 	struct tl_stamps c = { .gtime = src->gtime, .link = src->link };
 
 	if (src->gtime)
-		c.epochs = epoch_vm_find(t->map->vm[src->vm].epochs, cap_vcpu_of_cpu(src->cap, cpu));
+		c.epochs =
+			epoch_vm_find(t->map->vm[src->vm].epochs, cap_vcpu_of_cpu(src->cap, cpu));
 	if (!src->guest && !src->link && !src->alone)
 		c.own = t->map->own;
 	return c;
@@ -208,7 +210,8 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 
 int tl_stream_open_qemu(struct timeline *t, struct tl_source *src)
 {
-	t->stream[t->nstream++] = (struct tl_stream){ .src = src, .from = t->from, .converts = true };
+	t->stream[t->nstream++] =
+		(struct tl_stream){ .src = src, .from = t->from, .converts = true };
 	return qsource_start(src->qemu);
 }
 
@@ -224,7 +227,8 @@ static bool said_end(const struct timeline *t, const struct tl_source *s, uint64
 	*host = s->cap->stop_tsc;
 	if (!s->cap->stop_tsc || s->link)
 		return s->cap->stop_tsc && migrate_to_line(s->link, s->cap->stop_tsc, host);
-	return !s->gtime || (e && epoch_result_usable(epoch_guest_to_host(e, s->cap->stop_tsc, &lo, host)));
+	return !s->gtime ||
+	       (e && epoch_result_usable(epoch_guest_to_host(e, s->cap->stop_tsc, &lo, host)));
 }
 
 bool tl_source_end(const struct timeline *t, const struct tl_source *s, uint64_t *host)

@@ -78,12 +78,13 @@ static void label_first(struct timeline *t, size_t vm)
 
 	for (size_t i = 0; i < t->nsrc && first->next != HOSTMAP_END; i++)
 		if (t->src[i]->guest && t->src[i]->vm == first->of)
-			snprintf(t->src[i]->label, sizeof(t->src[i]->label), "%.54s#1", first->label);
+			snprintf(t->src[i]->label, sizeof(t->src[i]->label), "%.54s#1",
+				 first->label);
 }
 
 /*
- * A record that the guest read before the host was recorded is that of the first moment of which the host tells: a
- * new one in between would have needed a TSC written, or a new master clock.
+ * A record that the guest read before the host was recorded is that of the first moment of which
+ * the host tells: a new one in between would have needed a TSC written, or a new master clock.
  */
 static bool read_before(const struct epoch_vcpu *v, uint64_t tsc, uint64_t *host)
 {
@@ -110,7 +111,8 @@ static int guest_records(struct timeline *t, const struct guest_time *g, const s
 		const struct epoch_vcpu *v = epoch_vm_find(t->map->vm[vm].epochs, vcpu);
 		struct pvclock pv = cap_pvclock_record(&cap->pvclock[i]);
 
-		if (epoch_result_usable(guest_time_tsc_to_host(g, v, tsc, &lo, &hi)) || read_before(v, tsc, &lo))
+		if (epoch_result_usable(guest_time_tsc_to_host(g, v, tsc, &lo, &hi)) ||
+		    read_before(v, tsc, &lo))
 			ret = hostmap_add_pvclock_at(t->map, vm, vcpu, lo, &pv);
 	}
 	return ret == -ENOMEM ? ret : 0;
@@ -363,7 +365,8 @@ static struct tl_item *item_qemu(const struct timeline *t, struct tl_stream *s)
 /* Another thread on a CPU of the host. */
 static void stream_thread(const struct timeline *t, struct tl_stream *s, int32_t tid)
 {
-	const struct hostmap_thread *thread = hostmap_thread(s->stamps.link ? s->stamps.link->map : t->map, tid);
+	const struct hostmap_thread *thread =
+		hostmap_thread(s->stamps.link ? s->stamps.link->map : t->map, tid);
 
 	s->item.vcpu = thread ? (int64_t)thread->vcpu : -1;
 	s->item.vm = thread ? (int64_t)thread->vm : -1;
@@ -386,9 +389,10 @@ static inline void item_event(struct tl_stream *s)
 }
 
 /*
- * Whether the next of the stream, which is at an event, is one for which nothing is read: the data of this one stay
- * where they are. Then the next winner is found at once, before this one is printed: who that is takes a chain of loads
- * and comparisons, which a processor does beside the printing only when it comes first.
+ * Whether the next of the stream, which is at an event, is one for which nothing is read: the data
+ * of this one stay where they are. Then the next winner is found at once, before this one is
+ * printed: who that is takes a chain of loads and comparisons, which a processor does beside the
+ * printing only when it comes first.
  *
  * Before a window begins events are left out, and then something may be read.
  */
