@@ -4,8 +4,8 @@
  *
  * A class says, in one constant table, which events it looks at, at which of them the clock starts
  * and stops, what is counted apart (the key) and how a key is written. It never sees state: pairing
- * (report_samples.c) is the same for all. A new class is a file class_NAME.c and a line in
- * classes.c.
+ * (report_samples.c) is the same for all. A new class is a section of classes.c, or a file
+ * class_NAME.c where it takes more, and a line in its table.
  */
 #ifndef KVMFT_EXITS_CLASS_H
 #define KVMFT_EXITS_CLASS_H
@@ -57,7 +57,6 @@ struct event_class {
 /* end() of most: the guest runs again. */
 enum class_mark class_end_entry(const struct class_event *e, uint64_t *key);
 
-extern const struct event_class class_vmexit, class_mmio, class_ioport, class_msr, class_hypercall,
-	class_cpuid, class_page_fault, class_fast_mmio, class_inject;
+extern const struct event_class class_vmexit, class_mmio, class_ioport, class_msr;
 
 #endif
