@@ -5,6 +5,11 @@
  * The order of the settings matters. Changing the sub-buffer size or the clock empties the
  * ring, so both come before any event; and tracing is off from the first moment, because a new
  * instance is born with tracing_on = 1.
+ *
+ * libtracefs makes and removes the instance, switches its tracing and sets the size of its ring. Clock,
+ * options and lists of PIDs are written here, below a descriptor of the instance: a message names the
+ * file and what was written, a knob that a kernel lacks is told from one that refuses, and the recorder,
+ * once confined, has no paths.
  */
 #include "priv.h"
 
@@ -92,11 +97,11 @@ static int inst_open_files(struct kinst *k, struct kvmft_err *err)
 
 int kinst_tracing(struct kinst *k, bool on, struct kvmft_err *err)
 {
-	ssize_t n = pwrite(k->on_fd, on ? "1" : "0", 1, 0);
-	int got = n < 0 ? errno : EIO;
+	int got = on ? tracefs_trace_on_fd(k->on_fd) : tracefs_trace_off_fd(k->on_fd);
 
-	if (n == 1)
+	if (got >= 0)
 		return 0;
+	got = errno;
 	return err_set(err, got, "%s: cannot switch tracing %s: %s", k->name, on ? "on" : "off",
 		       strerror(got));
 }
@@ -204,14 +209,17 @@ static void buffer_read_back(struct kinst *k)
 
 static int set_buffer(struct kinst *k, uint64_t kb, struct kvmft_err *err)
 {
-	char text[24];
 	int got = memory_check(k, kb, err);
 
-	snprintf(text, sizeof(text), "%" PRIu64, kb);
-	got = got ? got : knob(k, "buffer_size_kb", text, err);
-	if (!got)
-		buffer_read_back(k);
-	return got;
+	if (got)
+		return got;
+	if (tracefs_instance_set_buffer_size(k->tr, kb, -1) < 0) {
+		got = errno;
+		return err_set(err, got, "%s: cannot write '%" PRIu64 "' to buffer_size_kb: %s", k->name,
+			       kb, strerror(got));
+	}
+	buffer_read_back(k);
+	return 0;
 }
 
 static int set_sizes(struct kinst *k, const struct kinst_config *c, struct kvmft_err *err)
