@@ -65,4 +65,12 @@ void json_null(struct json *j);
 /* v / 10^scale with exactly scale decimals: (5, 3) is 0.005, (7, 0) is 7. */
 void json_fixed_u64(struct json *j, uint64_t v, unsigned int scale);
 
+/* Key and value; null where the value is not known. */
+void json_field_str(struct json *j, const char *key, const char *text);
+void json_field_u64(struct json *j, const char *key, uint64_t v);
+void json_field_s64(struct json *j, const char *key, int64_t v);
+void json_field_bool(struct json *j, const char *key, bool v);
+void json_field_u64_if(struct json *j, const char *key, bool known, uint64_t v);
+void json_field_s64_if(struct json *j, const char *key, bool known, int64_t v);
+
 #endif

@@ -100,12 +100,6 @@ static int check_text(const struct check *c, struct sbuf *b)
 
 /* ---- JSON ---- */
 
-static void json_field(struct json *j, const char *key, const char *text)
-{
-	json_key(j, key);
-	json_str(j, text);
-}
-
 static const char *const state_names[] = {
 	[KFEAT_HAVE] = "ok", [KFEAT_LACK] = "lacking", [KFEAT_UNKNOWN] = "unknown"
 };
@@ -113,13 +107,12 @@ static const char *const state_names[] = {
 static void json_item(struct json *j, const struct check *c, const struct kfeat_result *r)
 {
 	json_object_begin(j);
-	json_field(j, "name", r->name);
-	json_field(j, "state", state_names[r->state]);
-	json_key(j, "required");
-	json_bool(j, r->need & c->side);
-	json_field(j, "found", r->detail);
-	json_field(j, "purpose", r->purpose);
-	json_field(j, "remedy", r->remedy[0] ? r->remedy : NULL);
+	json_field_str(j, "name", r->name);
+	json_field_str(j, "state", state_names[r->state]);
+	json_field_bool(j, "required", r->need & c->side);
+	json_field_str(j, "found", r->detail);
+	json_field_str(j, "purpose", r->purpose);
+	json_field_str(j, "remedy", r->remedy[0] ? r->remedy : NULL);
 	json_object_end(j);
 }
 
@@ -130,10 +123,9 @@ static int check_json(const struct check *c, struct sbuf *b)
 
 	json_init(&j, b);
 	json_object_begin(&j);
-	json_field(&j, "side", side_name(c));
-	json_field(&j, "side_from", c->told ? "option" : "machine");
-	json_key(&j, "ok");
-	json_bool(&j, !count(c, VERDICT_LACKING));
+	json_field_str(&j, "side", side_name(c));
+	json_field_str(&j, "side_from", c->told ? "option" : "machine");
+	json_field_bool(&j, "ok", !count(c, VERDICT_LACKING));
 	json_key(&j, "items");
 	json_array_begin(&j);
 	for (size_t i = 0; i < c->n; i++)

@@ -105,18 +105,6 @@ static int list_text(const struct vm_list *l, struct sbuf *b)
 
 /* ---- JSON ---- */
 
-static void json_field_str(struct json *j, const char *key, const char *text)
-{
-	json_key(j, key);
-	json_str(j, text);
-}
-
-static void json_field_u64(struct json *j, const char *key, uint64_t v)
-{
-	json_key(j, key);
-	json_u64(j, v);
-}
-
 static void json_vcpu(struct json *j, const struct vm_vcpu *v)
 {
 	char hex[24];
@@ -135,8 +123,7 @@ static void json_vcpu(struct json *j, const struct vm_vcpu *v)
 	v->ratio_state == VM_RATIO_SET ? json_u64(j, v->tsc_ratio) : json_null(j);
 	json_key(j, "tsc_frac_bits");
 	v->ratio_state == VM_RATIO_SET ? json_u64(j, v->tsc_frac_bits) : json_null(j);
-	json_key(j, "guest_mode");
-	json_bool(j, v->in_guest_mode);
+	json_field_bool(j, "guest_mode", v->in_guest_mode);
 	json_object_end(j);
 }
 
@@ -145,15 +132,13 @@ static void json_vm(struct json *j, const struct vm_list *l, const struct vm *vm
 	json_object_begin(j);
 	json_field_str(j, "vm", vm->sel);
 	json_field_u64(j, "pid", vm->pid);
-	json_key(j, "pid_sure");
-	json_bool(j, vm->pid_sure);
+	json_field_bool(j, "pid_sure", vm->pid_sure);
 	json_field_u64(j, "fd", vm->fd);
 	json_field_str(j, "name", vm->name);
 	json_field_str(j, "uuid", vm->uuid);
 	json_field_str(j, "vmm", vm->vmm);
 	json_field_str(j, "master_clock", master_clock(l, vm));
-	json_key(j, "debugfs");
-	json_bool(j, vm->has_debugfs);
+	json_field_bool(j, "debugfs", vm->has_debugfs);
 	json_field_str(j, "note", vm->note);
 	json_key(j, "vcpus");
 	json_array_begin(j);
@@ -173,8 +158,7 @@ static int list_json(const struct vm_list *l, struct sbuf *b)
 	json_field_str(&j, "clocksource", l->clocksource);
 	json_field_str(&j, "debugfs_note", l->debugfs_text);
 	json_field_u64(&j, "hidden_processes", l->n_hidden);
-	json_key(&j, "truncated");
-	json_bool(&j, l->truncated);
+	json_field_bool(&j, "truncated", l->truncated);
 	json_key(&j, "vms");
 	json_array_begin(&j);
 	for (size_t i = 0; i < l->n; i++)

@@ -72,30 +72,21 @@ static int events_json(const struct view *v, struct sbuf *b)
 
 	json_init(&j, b);
 	json_object_begin(&j);
-	json_key(&j, "monitor");
-	json_str(&j, monitor_name(v->q->m));
-	json_key(&j, "pid");
-	json_u64(&j, v->q->pid);
-	json_key(&j, "name");
-	json_str(&j, v->q->name);
-	json_key(&j, "version");
-	json_str(&j, v->version.s);
-	json_key(&j, "total");
-	json_u64(&j, v->all.n);
-	json_key(&j, "tells_unavailable");
-	json_bool(&j, monitor_kind(v->q->m) == MON_QMP);
+	json_field_str(&j, "monitor", monitor_name(v->q->m));
+	json_field_u64(&j, "pid", v->q->pid);
+	json_field_str(&j, "name", v->q->name);
+	json_field_str(&j, "version", v->version.s);
+	json_field_u64(&j, "total", v->all.n);
+	json_field_bool(&j, "tells_unavailable", monitor_kind(v->q->m) == MON_QMP);
 	json_key(&j, "events");
 	json_array_begin(&j);
 	for (size_t i = 0; i < v->all.n; i++) {
 		if (!v->shown[i])
 			continue;
 		json_object_begin(&j);
-		json_key(&j, "name");
-		json_str(&j, v->all.v[i].name);
-		json_key(&j, "state");
-		json_str(&j, mon_state_names[v->all.v[i].state]);
-		json_key(&j, "vcpu");
-		json_bool(&j, v->all.v[i].vcpu);
+		json_field_str(&j, "name", v->all.v[i].name);
+		json_field_str(&j, "state", mon_state_names[v->all.v[i].state]);
+		json_field_bool(&j, "vcpu", v->all.v[i].vcpu);
 		json_object_end(&j);
 	}
 	json_array_end(&j);

@@ -110,14 +110,10 @@ static void json_args(struct json *j, const struct qev *e)
 	json_array_begin(j);
 	for (size_t k = 0; k < e->nargs; k++) {
 		json_object_begin(j);
-		json_key(j, "name");
-		json_str(j, e->arg[k].name);
-		json_key(j, "type");
-		json_str(j, e->arg[k].type);
-		json_key(j, "kind");
-		json_str(j, qev_kind_names[e->arg[k].kind]);
-		json_key(j, "bytes");
-		json_u64(j, e->arg[k].size);
+		json_field_str(j, "name", e->arg[k].name);
+		json_field_str(j, "type", e->arg[k].type);
+		json_field_str(j, "kind", qev_kind_names[e->arg[k].kind]);
+		json_field_u64(j, "bytes", e->arg[k].size);
 		json_object_end(j);
 	}
 	json_array_end(j);
@@ -128,10 +124,8 @@ static void json_event(struct json *j, const struct qev *e, size_t number)
 	const char *name;
 
 	json_object_begin(j);
-	json_key(j, "number");
-	json_u64(j, number);
-	json_key(j, "name");
-	json_str(j, e->name);
+	json_field_u64(j, "number", number);
+	json_field_str(j, "name", e->name);
 	json_key(j, "properties");
 	json_array_begin(j);
 	for (unsigned int bit = 0; (name = qev_prop_name(bit)); bit++)
@@ -140,12 +134,9 @@ static void json_event(struct json *j, const struct qev *e, size_t number)
 	json_array_end(j);
 	json_key(j, "arguments");
 	json_args(j, e);
-	json_key(j, "print");
-	json_str(j, e->format);
-	json_key(j, "usable");
-	json_bool(j, e->format_usable || (!*e->format && !e->nargs));
-	json_key(j, "line");
-	json_u64(j, e->line);
+	json_field_str(j, "print", e->format);
+	json_field_bool(j, "usable", e->format_usable || (!*e->format && !e->nargs));
+	json_field_u64(j, "line", e->line);
 	json_object_end(j);
 }
 
@@ -156,8 +147,7 @@ static int list_json(struct list *l)
 
 	json_init(&j, &l->b);
 	json_object_begin(&j);
-	json_key(&j, "file");
-	json_str(&j, qevents_name(l->q));
+	json_field_str(&j, "file", qevents_name(l->q));
 	json_key(&j, "events");
 	json_array_begin(&j);
 	for (size_t i = 0; i < qevents_count(l->q); i++) {

@@ -49,12 +49,6 @@ static int list_text(const struct sdt_spec *s __unused_arg, const struct sdt_pla
 
 /* ---- JSON ---- */
 
-static void json_field(struct json *j, const char *key, const char *text)
-{
-	json_key(j, key);
-	json_str(j, text);
-}
-
 /* "arg1:s8 arg3:string" */
 static void json_arguments(struct json *j, const char *types)
 {
@@ -80,14 +74,9 @@ static void json_places(struct json *j, const struct sdt_event *e)
 	json_array_begin(j);
 	for (size_t i = 0; i < e->n; i++) {
 		json_object_begin(j);
-		json_key(j, "offset");
-		json_u64(j, e->place[i].offset);
-		json_key(j, "semaphore");
-		if (e->place[i].semaphore)
-			json_u64(j, e->place[i].semaphore);
-		else
-			json_null(j);
-		json_field(j, "fetch", e->place[i].args);
+		json_field_u64(j, "offset", e->place[i].offset);
+		json_field_u64_if(j, "semaphore", e->place[i].semaphore, e->place[i].semaphore);
+		json_field_str(j, "fetch", e->place[i].args);
 		json_object_end(j);
 	}
 	json_array_end(j);
@@ -100,21 +89,20 @@ static int list_json(const struct sdt_spec *s, const struct sdt_plan *p, struct 
 
 	json_init(&j, b);
 	json_object_begin(&j);
-	json_field(&j, "binary", s->path);
+	json_field_str(&j, "binary", s->path);
 	json_key(&j, "markers");
 	json_array_begin(&j);
 	for (size_t i = 0; i < p->n; i++) {
 		const struct sdt_event *e = &p->v[i];
 
 		json_object_begin(&j);
-		json_field(&j, "provider", e->provider);
-		json_field(&j, "marker", e->marker);
-		json_field(&j, "system", e->sys);
-		json_field(&j, "event", e->name);
-		json_key(&j, "guarded");
-		json_bool(&j, e->guarded);
+		json_field_str(&j, "provider", e->provider);
+		json_field_str(&j, "marker", e->marker);
+		json_field_str(&j, "system", e->sys);
+		json_field_str(&j, "event", e->name);
+		json_field_bool(&j, "guarded", e->guarded);
 		json_arguments(&j, e->types);
-		json_field(&j, "left_out", e->left_out);
+		json_field_str(&j, "left_out", e->left_out);
 		json_places(&j, e);
 		json_object_end(&j);
 	}

@@ -32,8 +32,7 @@ static void line_begin(struct json *j, struct out *o, const char *kind)
 {
 	json_init(j, &o->line);
 	json_object_begin(j);
-	json_key(j, "kind");
-	json_str(j, kind);
+	json_field_str(j, "kind", kind);
 }
 
 static int line_end(struct json *j, struct out *o)
@@ -46,37 +45,6 @@ static int line_end(struct json *j, struct out *o)
 	return ret;
 }
 
-static void key_u64(struct json *j, const char *key, uint64_t v)
-{
-	json_key(j, key);
-	json_u64(j, v);
-}
-
-static void key_str(struct json *j, const char *key, const char *text)
-{
-	json_key(j, key);
-	json_str(j, text);
-}
-
-/* A number that is null when it is not known. */
-static void key_number(struct json *j, const char *key, bool known, int64_t v)
-{
-	json_key(j, key);
-	if (known)
-		json_s64(j, v);
-	else
-		json_null(j);
-}
-
-static void key_time(struct json *j, const char *key, bool known, uint64_t v)
-{
-	json_key(j, key);
-	if (known)
-		json_u64(j, v);
-	else
-		json_null(j);
-}
-
 /* ---- the first line ---- */
 
 /* What was concluded and not recorded: which VM the capture is of, which threads that is, where its offset is from. */
@@ -86,16 +54,16 @@ static void put_match(struct json *j, const struct hostmap *m, const struct tl_s
 	uint64_t uncertain = m->vm[s->vm].uncertain;
 	struct sbuf tids = { 0 };
 
-	key_str(j, "paired_by", match_by_names[s->match->by]);
+	json_field_str(j, "paired_by", match_by_names[s->match->by]);
 	if (vm->basis != HOSTMAP_RECORDED && !hostmap_vm_tids(m, vm->of, &tids)) {
-		key_str(j, "threads", tids.s);
-		key_str(j, "threads_by", hostmap_basis_names[vm->basis]);
+		json_field_str(j, "threads", tids.s);
+		json_field_str(j, "threads_by", hostmap_basis_names[vm->basis]);
 	}
 	sbuf_free(&tids);
 	if (uncertain) {
-		key_str(j, "tsc_offset_from", "events");
-		key_u64(j, "uncertain_cycles", uncertain);
-		key_number(j, "uncertain_ns", m->cap->tsc_khz,
+		json_field_str(j, "tsc_offset_from", "events");
+		json_field_u64(j, "uncertain_cycles", uncertain);
+		json_field_s64_if(j, "uncertain_ns", m->cap->tsc_khz,
 			   m->cap->tsc_khz ? (int64_t)tsc_cycles_to_ns(uncertain, m->cap->tsc_khz) : 0);
 	}
 }
@@ -103,14 +71,13 @@ static void put_match(struct json *j, const struct hostmap *m, const struct tl_s
 static void put_source(struct json *j, const struct hostmap *m, const struct tl_source *s)
 {
 	json_object_begin(j);
-	key_str(j, "side", tl_side(s));
-	key_str(j, "name", s->label);
-	key_str(j, "path", s->cap->path);
-	key_str(j, "trace_clock", s->cap->clock);
-	key_str(j, "kernel", s->cap->uname);
-	key_u64(j, "cpus", s->cap->nstream);
-	json_key(j, "complete");
-	json_bool(j, s->cap->complete);
+	json_field_str(j, "side", tl_side(s));
+	json_field_str(j, "name", s->label);
+	json_field_str(j, "path", s->cap->path);
+	json_field_str(j, "trace_clock", s->cap->clock);
+	json_field_str(j, "kernel", s->cap->uname);
+	json_field_u64(j, "cpus", s->cap->nstream);
+	json_field_bool(j, "complete", s->cap->complete);
 	if (s->match)
 		put_match(j, m, s);
 	json_object_end(j);
@@ -127,10 +94,10 @@ static int jsonl_begin(struct out *o)
 	if (evinfos_init(&p->types, o->t))
 		return -ENOMEM;
 	line_begin(&j, o, "timeline");
-	key_u64(&j, "version", JSONL_VERSION);
-	key_str(&j, "clock", out_clock_names[o->clock.kind]);
-	key_str(&j, "unit", out_clock_unit(&o->clock));
-	key_number(&j, "khz", o->clock.khz, (int64_t)o->clock.khz);
+	json_field_u64(&j, "version", JSONL_VERSION);
+	json_field_str(&j, "clock", out_clock_names[o->clock.kind]);
+	json_field_str(&j, "unit", out_clock_unit(&o->clock));
+	json_field_s64_if(&j, "khz", o->clock.khz, (int64_t)o->clock.khz);
 	out_json_rate(&j, tl_source(o->t, 0)->cap);
 	json_key(&j, "sources");
 	json_array_begin(&j);
@@ -180,22 +147,21 @@ static void put_place(struct json *j, const struct out *o, const struct tl_item 
 	uint64_t t = 0;
 	bool known;
 
-	key_str(j, "side", tl_side(i->src));
-	key_str(j, "vm", i->vm >= 0 ? tl_hostmap(o->t)->vm[i->vm].label :
+	json_field_str(j, "side", tl_side(i->src));
+	json_field_str(j, "vm", i->vm >= 0 ? tl_hostmap(o->t)->vm[i->vm].label :
 			 i->src->guest ? i->src->label : NULL);
 	if (i->src->guest && i->vm >= 0 && tl_hostmap(o->t)->vm[i->vm].next != HOSTMAP_END)
-		key_u64(j, "source", i->src->index); /* the name alone does not tell */
-	key_number(j, "cpu", i->cpu != TL_NO_CPU, i->cpu);
-	key_number(j, "vcpu", i->vcpu >= 0, i->vcpu);
+		json_field_u64(j, "source", i->src->index); /* the name alone does not tell */
+	json_field_s64_if(j, "cpu", i->cpu != TL_NO_CPU, i->cpu);
+	json_field_s64_if(j, "vcpu", i->vcpu >= 0, i->vcpu);
 	if (i->kind == TL_EVENT) {
-		key_number(j, "pid", i->tid >= 0 || !i->src->qemu, i->tid);
-		key_str(j, "comm", i->tid >= 0 || !i->src->qemu ? tl_comm(i->src, i->tid) : NULL);
+		json_field_s64_if(j, "pid", i->tid >= 0 || !i->src->qemu, i->tid);
+		json_field_str(j, "comm", i->tid >= 0 || !i->src->qemu ? tl_comm(i->src, i->tid) : NULL);
 	}
 	known = out_item_time(o, i, &t);
-	key_time(j, "t", known, t);
+	json_field_u64_if(j, "t", known, t);
 	if (i->unplaced) {
-		json_key(j, "unplaced");
-		json_bool(j, true);
+		json_field_bool(j, "unplaced", true);
 	}
 }
 
@@ -209,7 +175,7 @@ static int put_event(struct json *j, struct out *o, const struct tl_item *i)
 	json_key(j, "event");
 	if (!i->ev) { /* no format in the capture: its number is all there is */
 		json_null(j);
-		key_u64(j, "id", i->rec->id);
+		json_field_u64(j, "id", i->rec->id);
 		return 0;
 	}
 	e = evinfo_get(&p->types, i);
@@ -217,10 +183,10 @@ static int put_event(struct json *j, struct out *o, const struct tl_item *i)
 		return -ENOMEM;
 	json_str(j, e->name);
 	if (evinfo_reason(&p->types, e, i, reason, sizeof(reason)))
-		key_str(j, "reason", reason);
+		json_field_str(j, "reason", reason);
 	put_fields(j, i);
 	if (i->device)
-		key_str(j, "device", i->device);
+		json_field_str(j, "device", i->device);
 	return 0;
 }
 
@@ -233,8 +199,8 @@ static void put_gap(struct json *j, struct out *o, const struct tl_item *i)
 
 	end.host += i->width;
 	known = out_item_time(o, &end, &t);
-	key_time(j, "until", known, t);
-	key_number(j, "lost", i->lost, (int64_t)i->lost);
+	json_field_u64_if(j, "until", known, t);
+	json_field_s64_if(j, "lost", i->lost, (int64_t)i->lost);
 	p->gaps++;
 	p->lost += i->lost;
 	p->lost_unknown |= !i->lost;
@@ -256,7 +222,7 @@ static int jsonl_item(struct out *o, const struct tl_item *i)
 	} else if (i->kind == TL_GAP) {
 		put_gap(&j, o, i);
 	} else {
-		key_u64(&j, "subbuf", i->lost);
+		json_field_u64(&j, "subbuf", i->lost);
 		p->damaged++;
 	}
 	return ret ? ret : line_end(&j, o);
@@ -269,18 +235,17 @@ static int jsonl_epoch(struct out *o, const struct out_epoch *e)
 	bool known;
 
 	line_begin(&j, o, "epoch");
-	key_str(&j, "vm", tl_hostmap(o->t)->vm[e->src->vm].label);
-	key_u64(&j, "vcpu", e->vcpu);
+	json_field_str(&j, "vm", tl_hostmap(o->t)->vm[e->src->vm].label);
+	json_field_u64(&j, "vcpu", e->vcpu);
 	/* The first epoch holds from before the recording: there is no such time on every clock. */
 	known = !e->first && out_clock_value(&o->clock, e->host,
 					     e->src->vm == o->clock.vm ? (int64_t)e->vcpu : -1, &t);
-	key_time(&j, "t", known, t);
-	key_number(&j, "tsc_offset", e->e->has_map, (int64_t)e->e->map.offset);
-	key_number(&j, "tsc_ratio", e->e->has_map && e->e->map.ratio, (int64_t)e->e->map.ratio);
-	key_number(&j, "tsc_frac", e->e->has_map && e->e->map.ratio, e->e->map.frac);
-	key_number(&j, "pvclock_version", e->e->has_pv, e->e->pv.version);
-	json_key(&j, "doubtful");
-	json_bool(&j, e->e->doubtful);
+	json_field_u64_if(&j, "t", known, t);
+	json_field_s64_if(&j, "tsc_offset", e->e->has_map, (int64_t)e->e->map.offset);
+	json_field_s64_if(&j, "tsc_ratio", e->e->has_map && e->e->map.ratio, (int64_t)e->e->map.ratio);
+	json_field_s64_if(&j, "tsc_frac", e->e->has_map && e->e->map.ratio, e->e->map.frac);
+	json_field_s64_if(&j, "pvclock_version", e->e->has_pv, e->e->pv.version);
+	json_field_bool(&j, "doubtful", e->e->doubtful);
 	return line_end(&j, o);
 }
 
@@ -293,7 +258,7 @@ static void put_bound(struct json *j, const struct tl_source *s, uint64_t worst)
 	bool known = s->events > s->unplaced && khz;
 	unsigned __int128 ns = known ? ((unsigned __int128)worst * 1000000 + khz - 1) / khz : 0;
 
-	key_number(j, "bound_ns", known, (int64_t)MIN(ns, (unsigned __int128)INT64_MAX));
+	json_field_s64_if(j, "bound_ns", known, (int64_t)MIN(ns, (unsigned __int128)INT64_MAX));
 }
 
 static void put_trace(struct json *j, const struct tl_source *s)
@@ -302,19 +267,19 @@ static void put_trace(struct json *j, const struct tl_source *s)
 
 	tl_qemu_report(s, &r);
 	json_object_begin(j);
-	key_str(j, "name", s->label);
-	key_str(j, "format", qtrace_format_names[r.stats->format]);
-	key_str(j, "clock", r.stats->format == QTRACE_SIMPLE ? "mono" : "realtime");
+	json_field_str(j, "name", s->label);
+	json_field_str(j, "format", qtrace_format_names[r.stats->format]);
+	json_field_str(j, "clock", r.stats->format == QTRACE_SIMPLE ? "mono" : "realtime");
 	put_bound(j, s, r.worst);
-	key_u64(j, "events", s->events);
-	key_u64(j, "unplaced", s->unplaced);
-	key_u64(j, "outside", r.outside);
-	key_u64(j, "steps", r.stats->format == QTRACE_SIMPLE ? 0 : r.steps);
+	json_field_u64(j, "events", s->events);
+	json_field_u64(j, "unplaced", s->unplaced);
+	json_field_u64(j, "outside", r.outside);
+	json_field_u64(j, "steps", r.stats->format == QTRACE_SIMPLE ? 0 : r.steps);
 	if (r.shown) {
-		key_str(j, "by", r.by_order ? "order" : "events");
-		key_u64(j, "shown", r.shown);
-		key_u64(j, "bound_cycles", r.worst);
-		key_u64(j, "median_cycles", r.median);
+		json_field_str(j, "by", r.by_order ? "order" : "events");
+		json_field_u64(j, "shown", r.shown);
+		json_field_u64(j, "bound_cycles", r.worst);
+		json_field_u64(j, "median_cycles", r.median);
 	}
 	json_object_end(j);
 }
@@ -332,11 +297,11 @@ static void put_traces(struct json *j, const struct out *o)
 	json_array_begin(j);
 	if (tl_markers(o->t)) {
 		json_object_begin(j);
-		key_str(j, "name", tl_source(o->t, 0)->label);
-		key_str(j, "format", "marker");
-		key_str(j, "clock", tl_source(o->t, 0)->cap->clock);
-		key_u64(j, "bound_ns", 0);
-		key_u64(j, "events", tl_markers(o->t));
+		json_field_str(j, "name", tl_source(o->t, 0)->label);
+		json_field_str(j, "format", "marker");
+		json_field_str(j, "clock", tl_source(o->t, 0)->cap->clock);
+		json_field_u64(j, "bound_ns", 0);
+		json_field_u64(j, "events", tl_markers(o->t));
 		json_object_end(j);
 	}
 	for (size_t i = 0; i < tl_sources(o->t); i++)
@@ -354,10 +319,10 @@ static int jsonl_end(struct out *o)
 	if (!p)
 		return 0;
 	line_begin(&j, o, "end");
-	key_u64(&j, "events", p->events);
-	key_u64(&j, "gaps", p->gaps);
-	key_number(&j, "lost", !p->lost_unknown, (int64_t)p->lost);
-	key_u64(&j, "damaged", p->damaged);
+	json_field_u64(&j, "events", p->events);
+	json_field_u64(&j, "gaps", p->gaps);
+	json_field_s64_if(&j, "lost", !p->lost_unknown, (int64_t)p->lost);
+	json_field_u64(&j, "damaged", p->damaged);
 	put_traces(&j, o);
 	ret = line_end(&j, o);
 	evinfos_free(&p->types);

@@ -11,8 +11,7 @@
 
 static void member_u64(struct json *j, const char *key, uint64_t v)
 {
-	json_key(j, key);
-	json_u64(j, v);
+	json_field_u64(j, key, v);
 }
 
 /* KEY_ns, or KEY_cycles. */
@@ -26,8 +25,7 @@ static void member_time(struct json *j, const struct lat_view *v, const char *ke
 
 static void member_str(struct json *j, const char *key, const char *v)
 {
-	json_key(j, key);
-	json_str(j, v);
+	json_field_str(j, key, v);
 }
 
 static void stages(struct json *j, const struct lat_view *v, const struct lat_desc *d, const struct lat_group *g)
@@ -56,8 +54,7 @@ static void stages(struct json *j, const struct lat_view *v, const struct lat_de
 		}
 		if (uncertain) {
 			member_time(j, v, "uncertain", uncertain);
-			json_key(j, "below_uncertainty");
-			json_bool(j, loghist_percentile(h, 50, 100) < uncertain);
+			json_field_bool(j, "below_uncertainty", loghist_percentile(h, 50, 100) < uncertain);
 		}
 		json_object_end(j);
 	}
@@ -85,8 +82,7 @@ static void case_json(struct json *j, const struct lat_view *v, const struct lat
 	json_object_begin(j);
 	member_str(j, "what", c->what);
 	member_str(j, "vm", c->vm < 0 ? NULL : lat_vm_label(v, c->vm));
-	json_key(j, "vcpu");
-	json_s64(j, c->vcpu);
+	json_field_s64(j, "vcpu", c->vcpu);
 	member_u64(j, "begin_host_tsc", c->begin);
 	member_u64(j, "end_host_tsc", c->end);
 	member_time(j, v, "total", c->time);
@@ -149,11 +145,7 @@ static void bound_json(struct json *j, const struct lat_view *v, const char *key
 	char name[32];
 
 	snprintf(name, sizeof(name), "%s_%s", key, lat_unit(v));
-	json_key(j, name);
-	if (known)
-		json_u64(j, time);
-	else
-		json_null(j);
+	json_field_u64_if(j, name, known, time);
 }
 
 /* null: how far is not known. */

@@ -200,18 +200,6 @@ static void text_print(const struct report_doc *d, struct sbuf *b)
 
 /* ---- JSON ---- */
 
-static void field_u64(struct json *j, const char *key, uint64_t v)
-{
-	json_key(j, key);
-	json_u64(j, v);
-}
-
-static void field_str(struct json *j, const char *key, const char *v)
-{
-	json_key(j, key);
-	json_str(j, v);
-}
-
 static void field_pct(struct json *j, const char *key, uint32_t v)
 {
 	json_key(j, key);
@@ -244,9 +232,9 @@ static void json_row(const struct report_doc *d, const struct report_row *row, s
 
 	report_row_name(d->r, row, name);
 	json_object_begin(j);
-	field_str(j, "event", name);
-	field_u64(j, "samples", row->samples);
-	field_u64(j, "timed", row->timed);
+	json_field_str(j, "event", name);
+	json_field_u64(j, "samples", row->samples);
+	json_field_u64(j, "timed", row->timed);
 	field_pct(j, "samples_pct", row->samples_pct);
 	field_pct(j, "time_pct", row->time_pct);
 	field_time(d, j, "total", row->total_time);
@@ -277,28 +265,20 @@ static void json_section(const struct report_doc *d, const struct report_section
 	if (make_table(d, s, &t, j->out))
 		return;
 	json_object_begin(j);
-	field_str(j, "vm", s->vm ? s->vm->label : NULL);
-	field_str(j, "vm_id", s->vm && s->vm->cap ? s->vm->cap->id : NULL);
-	field_str(j, "uuid", s->vm && s->vm->cap ? s->vm->cap->uuid : NULL);
-	json_key(j, "vcpu");
-	if (s->of.vcpu >= 0)
-		json_s64(j, s->of.vcpu);
-	else
-		json_null(j);
-	json_key(j, "tid");
-	if (s->of.tid)
-		json_s64(j, s->of.tid);
-	else
-		json_null(j);
-	field_u64(j, "vcpus", t.vcpus);
-	field_u64(j, "total_samples", t.samples);
+	json_field_str(j, "vm", s->vm ? s->vm->label : NULL);
+	json_field_str(j, "vm_id", s->vm && s->vm->cap ? s->vm->cap->id : NULL);
+	json_field_str(j, "uuid", s->vm && s->vm->cap ? s->vm->cap->uuid : NULL);
+	json_field_s64_if(j, "vcpu", s->of.vcpu >= 0, s->of.vcpu);
+	json_field_s64_if(j, "tid", s->of.tid, s->of.tid);
+	json_field_u64(j, "vcpus", t.vcpus);
+	json_field_u64(j, "total_samples", t.samples);
 	field_time(d, j, "total", t.total_time);
 	if (d->opts->split) {
 		json_parts(d, j, t.part_time);
 		field_time(d, j, "guest", t.guest_time);
-		field_u64(j, "entries", t.windows);
+		json_field_u64(j, "entries", t.windows);
 	}
-	field_u64(j, "rows_total", t.n);
+	json_field_u64(j, "rows_total", t.n);
 	json_key(j, "rows");
 	json_array_begin(j);
 	for (size_t i = 0; i < rows_of(d, &t); i++) {
@@ -314,25 +294,24 @@ static void json_totals(const struct report_doc *d, struct json *j)
 {
 	const struct report_totals *t = report_totals(d->r);
 
-	field_u64(j, "events", t->events);
-	field_u64(j, "lost", d->lost);
-	json_key(j, "lost_unknown");
-	json_bool(j, d->lost_unknown);
-	field_u64(j, "gaps", t->gaps);
-	field_u64(j, "damaged", t->damaged);
-	field_u64(j, "dropped_pairs", t->dropped);
-	field_u64(j, "without_begin", t->no_begin);
-	field_u64(j, "without_entry", t->no_end);
-	field_u64(j, "open_at_end", t->open);
-	field_u64(j, "negative", t->negative);
-	field_u64(j, "backwards", t->backwards);
-	field_u64(j, "crowded", t->crowded);
-	field_u64(j, "without_histogram", t->no_hist);
-	field_u64(j, "left_out", t->left_out);
-	field_u64(j, "misplaced", t->misplaced);
+	json_field_u64(j, "events", t->events);
+	json_field_u64(j, "lost", d->lost);
+	json_field_bool(j, "lost_unknown", d->lost_unknown);
+	json_field_u64(j, "gaps", t->gaps);
+	json_field_u64(j, "damaged", t->damaged);
+	json_field_u64(j, "dropped_pairs", t->dropped);
+	json_field_u64(j, "without_begin", t->no_begin);
+	json_field_u64(j, "without_entry", t->no_end);
+	json_field_u64(j, "open_at_end", t->open);
+	json_field_u64(j, "negative", t->negative);
+	json_field_u64(j, "backwards", t->backwards);
+	json_field_u64(j, "crowded", t->crowded);
+	json_field_u64(j, "without_histogram", t->no_hist);
+	json_field_u64(j, "left_out", t->left_out);
+	json_field_u64(j, "misplaced", t->misplaced);
 	if (d->opts->split) {
-		field_u64(j, "halt_poll_grow", t->poll_grow);
-		field_u64(j, "halt_poll_shrink", t->poll_shrink);
+		json_field_u64(j, "halt_poll_grow", t->poll_grow);
+		json_field_u64(j, "halt_poll_shrink", t->poll_shrink);
 	}
 }
 
@@ -344,9 +323,9 @@ static void json_print(const struct report_doc *d, struct sbuf *b)
 
 	json_init(&j, b);
 	json_object_begin(&j);
-	field_str(&j, "class", class_name(d->opts->cls));
-	field_str(&j, "semantics", d->opts->semantics == REPORT_PERF ? "perf" : "exact");
-	field_str(&j, "unit", report_in_cycles(d->r) ? "cycles" : "ns");
+	json_field_str(&j, "class", class_name(d->opts->cls));
+	json_field_str(&j, "semantics", d->opts->semantics == REPORT_PERF ? "perf" : "exact");
+	json_field_str(&j, "unit", report_in_cycles(d->r) ? "cycles" : "ns");
 	out_json_rate(&j, d->cap);
 	json_totals(d, &j);
 	json_key(&j, "notes");

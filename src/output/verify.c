@@ -184,12 +184,6 @@ void verify_text(const struct verify *v, struct sbuf *b)
 
 /* ---- JSON ---- */
 
-static void field_u64(struct json *j, const char *key, uint64_t value)
-{
-	json_key(j, key);
-	json_u64(j, value);
-}
-
 /* khz is not 0. */
 static int64_t signed_ns(int64_t cycles, uint64_t khz)
 {
@@ -205,25 +199,17 @@ static void field_cycles(struct json *j, const char *key, bool has, int64_t cycl
 	char name[48];
 
 	snprintf(name, sizeof(name), "%s_cycles", key);
-	json_key(j, name);
-	if (has)
-		json_s64(j, cycles);
-	else
-		json_null(j);
+	json_field_s64_if(j, name, has, cycles);
 	snprintf(name, sizeof(name), "%s_ns", key);
-	json_key(j, name);
-	if (has && khz)
-		json_s64(j, signed_ns(cycles, khz));
-	else
-		json_null(j);
+	json_field_s64_if(j, name, has && khz, has && khz ? signed_ns(cycles, khz) : 0);
 }
 
 static void json_stats(struct json *j, const struct verify *v, const struct win_stats *s)
 {
-	field_u64(j, "checked", s->checked);
-	field_u64(j, "inside", s->inside);
-	field_u64(j, "outside", s->outside);
-	field_u64(j, "unchecked", s->unchecked);
+	json_field_u64(j, "checked", s->checked);
+	json_field_u64(j, "inside", s->inside);
+	json_field_u64(j, "outside", s->outside);
+	json_field_u64(j, "unchecked", s->unchecked);
 	field_cycles(j, "earliest", s->has_early, -s->early, v->khz);
 	field_cycles(j, "latest", s->has_late, s->late, v->khz);
 	field_cycles(j, "outside_max", s->outside, s->outside_max, v->khz);
@@ -235,12 +221,12 @@ static void json_vcpus(struct json *j, const struct verify *v, size_t vm)
 	json_array_begin(j);
 	for (const struct win_vcpu *c = NULL; (c = next_vcpu(v, vm, c));) {
 		json_object_begin(j);
-		field_u64(j, "vcpu", c->vcpu);
-		field_u64(j, "windows", c->windows);
+		json_field_u64(j, "vcpu", c->vcpu);
+		json_field_u64(j, "windows", c->windows);
 		json_stats(j, v, &c->s);
 		if (c->s.outside) {
-			field_u64(j, "outside_from_host_tsc", c->first_out);
-			field_u64(j, "outside_to_host_tsc", c->last_out);
+			json_field_u64(j, "outside_from_host_tsc", c->first_out);
+			json_field_u64(j, "outside_to_host_tsc", c->last_out);
 		}
 		json_object_end(j);
 	}
@@ -258,8 +244,7 @@ static void json_hosts(struct json *j, const struct verify *v, size_t vm)
 	for (size_t i = 0; i < win_hosts(v->w); i++) {
 		win_host_total(v->w, vm, i, &s);
 		json_object_begin(j);
-		json_key(j, "host");
-		json_str(j, host_name(v, i));
+		json_field_str(j, "host", host_name(v, i));
 		json_stats(j, v, &s);
 		json_object_end(j);
 	}
@@ -279,7 +264,7 @@ static void json_slices(struct json *j, const struct verify *v, const struct ver
 		if (!s.checked && !s.unchecked)
 			continue;
 		json_object_begin(j);
-		field_u64(j, "host_tsc", from + i * width);
+		json_field_u64(j, "host_tsc", from + i * width);
 		json_stats(j, v, &s);
 		json_object_end(j);
 	}
@@ -305,12 +290,11 @@ static void json_pairs(struct json *j, const struct verify *v, size_t vm)
 		if (!s)
 			continue;
 		json_object_begin(j);
-		json_key(j, "kind");
-		json_str(j, msr_pair_names[k]);
-		field_u64(j, "pairs", s->n);
-		field_u64(j, "reversed", s->violations);
-		field_u64(j, "host_only", s->alone_host);
-		field_u64(j, "guest_only", s->alone_guest);
+		json_field_str(j, "kind", msr_pair_names[k]);
+		json_field_u64(j, "pairs", s->n);
+		json_field_u64(j, "reversed", s->violations);
+		json_field_u64(j, "host_only", s->alone_host);
+		json_field_u64(j, "guest_only", s->alone_guest);
 		field_cycles(j, "min", s->n, s->min, v->khz);
 		field_cycles(j, "median", s->late.n, (int64_t)loghist_percentile(&s->late, 50, 100), v->khz);
 		field_cycles(j, "max", s->n, s->max, v->khz);
@@ -321,23 +305,16 @@ static void json_pairs(struct json *j, const struct verify *v, size_t vm)
 
 static void json_offset(struct json *j, const struct solve_result *r)
 {
-	json_key(j, "tsc_offset");
-	json_s64(j, (int64_t)r->offset);
-	json_key(j, "tsc_offset_min");
-	json_s64(j, (int64_t)r->offset_lo);
-	json_key(j, "tsc_offset_max");
-	json_s64(j, (int64_t)r->offset_hi);
-	field_u64(j, "events", r->events);
-	field_u64(j, "inside", r->inside);
-	field_u64(j, "outside", r->outside);
-	field_u64(j, "searched_cycles", r->span);
-	field_u64(j, "others_as_good", r->equal);
-	json_key(j, "next_best_outside");
-	if (r->has_next)
-		json_u64(j, r->next_outside);
-	else
-		json_null(j);
-	field_u64(j, "pairs", r->pairs);
+	json_field_s64(j, "tsc_offset", (int64_t)r->offset);
+	json_field_s64(j, "tsc_offset_min", (int64_t)r->offset_lo);
+	json_field_s64(j, "tsc_offset_max", (int64_t)r->offset_hi);
+	json_field_u64(j, "events", r->events);
+	json_field_u64(j, "inside", r->inside);
+	json_field_u64(j, "outside", r->outside);
+	json_field_u64(j, "searched_cycles", r->span);
+	json_field_u64(j, "others_as_good", r->equal);
+	json_field_u64_if(j, "next_best_outside", r->has_next, r->next_outside);
+	json_field_u64(j, "pairs", r->pairs);
 }
 
 static void json_parts(struct json *j, const struct solution_vcpu *o)
@@ -346,8 +323,8 @@ static void json_parts(struct json *j, const struct solution_vcpu *o)
 	json_array_begin(j);
 	for (size_t i = 0; i < o->nparts; i++) {
 		json_object_begin(j);
-		field_u64(j, "from_host_tsc", o->part[i].host_first);
-		field_u64(j, "to_host_tsc", o->part[i].host_last);
+		json_field_u64(j, "from_host_tsc", o->part[i].host_first);
+		json_field_u64(j, "to_host_tsc", o->part[i].host_last);
 		json_offset(j, &o->part[i].r);
 		json_object_end(j);
 	}
@@ -369,7 +346,7 @@ static void json_solution(struct json *j, const struct verify_guest *g)
 	json_array_begin(j);
 	for (size_t i = 0; i < sol->n_own; i++) {
 		json_object_begin(j);
-		field_u64(j, "vcpu", sol->own[i].id);
+		json_field_u64(j, "vcpu", sol->own[i].id);
 		json_offset(j, &sol->own[i].r);
 		if (sol->own[i].nparts)
 			json_parts(j, &sol->own[i]);
@@ -382,22 +359,19 @@ static void json_solution(struct json *j, const struct verify_guest *g)
 static void json_guest(struct json *j, const struct verify *v, const struct verify_guest *g)
 {
 	json_object_begin(j);
-	json_key(j, "vm");
-	json_str(j, v->p.map->vm[v->p.map->vm[g->g->vm].of].label);
-	json_key(j, "capture");
-	json_str(j, g->src->cap->path);
-	json_key(j, "verdict");
-	json_str(j, align_names[g->verdict]);
+	json_field_str(j, "vm", v->p.map->vm[v->p.map->vm[g->g->vm].of].label);
+	json_field_str(j, "capture", g->src->cap->path);
+	json_field_str(j, "verdict", align_names[g->verdict]);
 	json_key(j, "reasons");
 	json_array_begin(j);
 	for (const char *line = NULL; (line = verify_reason(g, line));)
 		json_str(j, line);
 	json_array_end(j);
-	field_u64(j, "events", g->src->events);
-	field_u64(j, "unplaced", g->src->unplaced);
-	field_u64(j, "windows", g->a.windows);
-	field_u64(j, "outside_recording", g->a.apart);
-	field_u64(j, "checked_pct", g->a.share);
+	json_field_u64(j, "events", g->src->events);
+	json_field_u64(j, "unplaced", g->src->unplaced);
+	json_field_u64(j, "windows", g->a.windows);
+	json_field_u64(j, "outside_recording", g->a.apart);
+	json_field_u64(j, "checked_pct", g->a.share);
 	json_stats(j, v, &g->a.total);
 	json_solution(j, g);
 	json_hosts(j, v, g->g->vm);
@@ -413,8 +387,7 @@ void verify_json(const struct verify *v, struct sbuf *b)
 
 	json_init(&j, b);
 	json_object_begin(&j);
-	json_key(&j, "complete");
-	json_bool(&j, v->complete);
+	json_field_bool(&j, "complete", v->complete);
 	out_json_rate(&j, v->p.host.cap);
 	json_key(&j, "guests");
 	json_array_begin(&j);

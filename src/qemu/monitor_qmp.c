@@ -211,12 +211,9 @@ static int qmp_set(struct monitor *m, const char *pattern, bool on, struct kvmft
 
 	json_init(&j, &args);
 	json_object_begin(&j);
-	json_key(&j, "name");
-	json_str(&j, pattern);
-	json_key(&j, "enable");
-	json_bool(&j, on);
-	json_key(&j, "ignore-unavailable");
-	json_bool(&j, true);
+	json_field_str(&j, "name", pattern);
+	json_field_bool(&j, "enable", on);
+	json_field_bool(&j, "ignore-unavailable", true);
 	json_object_end(&j);
 	ret = qmp_call(m, "trace-event-set-state", &j, &args, &v, &len, err);
 	if (!ret)
@@ -236,8 +233,7 @@ static int qmp_human(struct monitor *m, const char *line, struct sbuf *out, stru
 
 	json_init(&j, &args);
 	json_object_begin(&j);
-	json_key(&j, "command-line");
-	json_str(&j, line);
+	json_field_str(&j, "command-line", line);
 	json_object_end(&j);
 	ret = qmp_call(m, "human-monitor-command", &j, &args, &v, &len, err);
 	if (!ret) {

@@ -221,3 +221,39 @@ void json_fixed_u64(struct json *j, uint64_t v, unsigned int scale)
 			sbuf_addc(j->out, '.');
 	}
 }
+
+void json_field_str(struct json *j, const char *key, const char *text)
+{
+	json_key(j, key);
+	json_str(j, text);
+}
+
+void json_field_u64(struct json *j, const char *key, uint64_t v)
+{
+	json_key(j, key);
+	json_u64(j, v);
+}
+
+void json_field_s64(struct json *j, const char *key, int64_t v)
+{
+	json_key(j, key);
+	json_s64(j, v);
+}
+
+void json_field_bool(struct json *j, const char *key, bool v)
+{
+	json_key(j, key);
+	json_bool(j, v);
+}
+
+void json_field_u64_if(struct json *j, const char *key, bool known, uint64_t v)
+{
+	json_key(j, key);
+	known ? json_u64(j, v) : json_null(j);
+}
+
+void json_field_s64_if(struct json *j, const char *key, bool known, int64_t v)
+{
+	json_key(j, key);
+	known ? json_s64(j, v) : json_null(j);
+}
