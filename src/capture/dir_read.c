@@ -223,12 +223,7 @@ static bool name_number(const char *name, const char *fmt, uint32_t max, uint32_
 	return !strcmp(again, name);
 }
 
-static int by_number(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
+COMPARE_BY(by_number, uint32_t, );
 
 /* Numbers of the entries called `fmt` in a directory, ascending. */
 static int list_numbers(int fd, const char *fmt, uint32_t max, uint32_t **out, size_t *count)
@@ -317,10 +312,7 @@ static int read_segment(struct capture *c, int dirfd, struct u64map *map, uint32
 	return 0;
 }
 
-static int by_cpu(const void *a, const void *b)
-{
-	return by_number(&((const struct cap_stream *)a)->cpu, &((const struct cap_stream *)b)->cpu);
-}
+COMPARE_BY(by_cpu, struct cap_stream, .cpu);
 
 static int read_segments(struct capture *c, int dirfd)
 {

@@ -191,12 +191,7 @@ static int read_ids(struct perfdata *p, const struct pd_section *s, uint32_t lay
 	return ret;
 }
 
-static int ids_cmp(const void *a, const void *b)
-{
-	const struct pd_ids *x = a, *y = b;
-
-	return x->first < y->first ? -1 : x->first > y->first;
-}
+COMPARE_BY(ids_cmp, struct pd_ids, .first);
 
 /* Where samples differ, an id must say which they are, at a place that they agree on. */
 static bool ids_agree(const struct perfdata *p)

@@ -7,6 +7,7 @@
  * without map or without record; fill_map() supplies the map backwards once it is learned.
  */
 #include "kvmft/epoch.h"
+#include "kvmft/util.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -37,17 +38,7 @@ void epoch_vm_free(struct epoch_vm *vm)
 /* Place of @id in the sorted list: of the vCPU if it exists, else where it belongs. */
 static size_t vcpu_place(const struct epoch_vm *vm, uint32_t id)
 {
-	size_t lo = 0, hi = vm->n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (vm->vcpus[mid]->id < id)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return COUNT_BEFORE(i, vm->n, vm->vcpus[i]->id < id);
 }
 
 static struct epoch_vcpu *find(const struct epoch_vm *vm, uint32_t id)
@@ -143,24 +134,14 @@ static struct epoch_vcpu *vcpu_new(const struct epoch_vm *vm, uint32_t id)
 static int find_or_add(struct epoch_vm *vm, uint32_t id, struct epoch_vcpu **out)
 {
 	size_t at = vcpu_place(vm, id), i;
-	struct epoch_vcpu **list;
 	struct epoch_vcpu *c;
 
 	if (at < vm->n && vm->vcpus[at]->id == id) {
 		*out = vm->vcpus[at];
 		return 0;
 	}
-	if (vm->n == vm->room) {
-		size_t room = vm->room ? vm->room * 2 : 8;
-
-		if (room > SIZE_MAX / sizeof(struct epoch_vcpu *))
-			return -ENOMEM;
-		list = realloc(vm->vcpus, room * sizeof(struct epoch_vcpu *));
-		if (!list)
-			return -ENOMEM;
-		vm->vcpus = list;
-		vm->room = room;
-	}
+	if (!array_grow(&vm->vcpus, vm->n, &vm->room, sizeof(struct epoch_vcpu *)))
+		return -ENOMEM;
 	c = vcpu_new(vm, id);
 	if (!c)
 		return -ENOMEM;

@@ -7,22 +7,13 @@
  * tried; a candidate is what is left of its preimage after cutting it to the span's host interval.
  */
 #include "kvmft/epoch.h"
+#include "kvmft/util.h"
 
 #include "wide.h"
 
 long epoch_index(const struct epoch_vcpu *c, uint64_t host)
 {
-	size_t lo = 0, hi = c->n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (c->v[mid].from <= host)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return (long)lo - 1;
+	return (long)COUNT_BEFORE(i, c->n, c->v[i].from <= host) - 1;
 }
 
 /*

@@ -105,12 +105,7 @@ int kcpus_read(enum kcpu_set set, struct kcpus *c)
 	return got < 0 ? (int)got : kcpus_parse(text, c);
 }
 
-static int cpu_cmp(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
+COMPARE_BY(cpu_cmp, uint32_t, );
 
 int kinst_cpus(const struct kinst *k, struct kcpus *c)
 {

@@ -144,12 +144,7 @@ static int guest_known(struct dat *d, const struct pairing_guest *g)
 	return tdw_guest_option(d->w, &d->spec, d->p->map->vm[g->vm].label, tdw_trace_id(c), tid, n);
 }
 
-static int thread_cmp(const void *a, const void *b)
-{
-	const struct hostmap_thread *x = a, *y = b;
-
-	return x->vcpu < y->vcpu ? -1 : x->vcpu > y->vcpu;
-}
+COMPARE_BY(thread_cmp, struct hostmap_thread, .vcpu);
 
 /* A guest that only the host knows: its CPUs in the order of their vCPU ids, as guests count them. */
 static int guest_guessed(struct dat *d, size_t vm)

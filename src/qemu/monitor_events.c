@@ -62,20 +62,9 @@ int monitor_events(struct monitor *m, struct mon_events *list, struct kvmft_err 
 
 struct mon_event *mon_events_get(const struct mon_events *list, const char *name)
 {
-	size_t lo = 0, hi = list->n;
+	size_t at = COUNT_BEFORE(i, list->n, strcmp(list->v[i].name, name) < 0);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-		int c = strcmp(name, list->v[mid].name);
-
-		if (!c)
-			return &list->v[mid];
-		if (c < 0)
-			hi = mid;
-		else
-			lo = mid + 1;
-	}
-	return NULL;
+	return at < list->n && !strcmp(list->v[at].name, name) ? &list->v[at] : NULL;
 }
 
 int monitor_set(struct monitor *m, const char *pattern, bool on, struct kvmft_err *err)

@@ -56,12 +56,7 @@ static int add_process(int procfd, uint32_t pid, struct vm_list *list)
 	return 0;
 }
 
-static int compare_pid(const void *a, const void *b)
-{
-	const struct vm *x = a, *y = b;
-
-	return (x->pid > y->pid) - (x->pid < y->pid);
-}
+COMPARE_BY(compare_pid, struct vm, .pid);
 
 int mon_qemu_scan(const struct vm_roots *given, struct vm_list **out, struct kvmft_err *err)
 {

@@ -119,17 +119,9 @@ static void plan_address(struct pout *out, uint64_t v)
 
 const struct psym *plan_symbol(const struct pnode *n, int64_t v)
 {
-	size_t lo = 0, hi = n->nsym;
+	size_t at = COUNT_BEFORE(i, n->nsym, n->sym[i].val < v);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (n->sym[mid].val < v)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < n->nsym && n->sym[lo].val == v ? &n->sym[lo] : NULL;
+	return at < n->nsym && n->sym[at].val == v ? &n->sym[at] : NULL;
 }
 
 static void print_symbol(const struct pnode *n, const struct pspec *spec, uint64_t v,

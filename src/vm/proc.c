@@ -283,12 +283,7 @@ static int proc_scan_fds(int procfd, struct vm_proc *proc, bool *truncated)
 	return hidden ? -EACCES : 0;
 }
 
-static int proc_compare_fd(const void *a, const void *b)
-{
-	const struct vm_kvm_fd *x = a, *y = b;
-
-	return (x->fd > y->fd) - (x->fd < y->fd);
-}
+COMPARE_BY(proc_compare_fd, struct vm_kvm_fd, .fd);
 
 static int proc_compare(const void *a, const void *b)
 {

@@ -66,12 +66,7 @@ static int collect_task(const struct vm_task *task, void *ctx)
 	return 0;
 }
 
-static int compare_number(const void *a, const void *b)
-{
-	const struct found *x = a, *y = b;
-
-	return (x->number > y->number) - (x->number < y->number);
-}
+COMPARE_BY(compare_number, struct found, .number);
 
 static bool unique(const struct collect *c, size_t i)
 {
