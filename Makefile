@@ -140,7 +140,7 @@ kill_obj := $(O)/tests/kill/seccomp.o
 killed   := $(O)/tests/kill/kvmft $(O)/tests/kill/sandbox
 all_obj  := $(lib_obj) $(main_obj) $(test_lib_obj) $(unit:%=%.o) $(tools:%=%.o) $(kill_obj)
 
-.PHONY: all tests check check-all demo bench fuzz lint install uninstall dist deb clean deps help FORCE
+.PHONY: all tests test-tools check check-all demo bench fuzz lint install uninstall dist deb clean deps help FORCE
 .SECONDARY: $(all_obj)
 .DELETE_ON_ERROR:
 
@@ -194,7 +194,9 @@ $(killed):
 -include $(all_obj:.o=.d)
 
 # ---- tests ----
-tests: $(prog) $(unit) $(tools) $(killed)
+test-tools: $(prog) $(tools) $(killed)
+
+tests: test-tools $(unit)
 
 check:
 	$(Q)sh tests/check '$(make_program)' '$(O)'
