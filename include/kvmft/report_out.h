@@ -39,7 +39,10 @@ struct report_format {
 	void (*print)(const struct report_doc *d, struct sbuf *out);
 };
 
-/* NULL: there is no such format. Errors of print() are those of the sbuf, and -ENOMEM there for a table's. */
+/*
+ * NULL: there is no such format. Errors of print() are those of the sbuf, and -ENOMEM there for a
+ * table's.
+ */
 const struct report_format *report_format_find(const char *name);
 
 #endif

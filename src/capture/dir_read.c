@@ -159,7 +159,8 @@ static void check_text(struct capture *c, enum cap_text which, const char *text,
 	const char *name = cap_text_names[which];
 
 	if (cap_priv(c)->text[which].told && n < cap_priv(c)->text[which].bytes)
-		cap_note(c, "%s is cut: %zu of %" PRIu64 " bytes", name, n, cap_priv(c)->text[which].bytes);
+		cap_note(c, "%s is cut: %zu of %" PRIu64 " bytes", name, n,
+			 cap_priv(c)->text[which].bytes);
 	else if (n && text[n - 1] != '\n')
 		cap_note(c, "%s is cut: it ends inside a line", name);
 	if (strlen(text) < n)
@@ -338,7 +339,9 @@ static int read_segments(struct capture *c, int dirfd)
 	return ret;
 }
 
-/* What the recorder took from the rings must be here: a file cut between sub-buffers is cut, too. */
+/*
+ * What the recorder took from the rings must be here: a file cut between sub-buffers is cut, too.
+ */
 static void check_counts(struct capture *c)
 {
 	for (size_t i = 0; i < c->ncpu && !c->trimmed; i++) {
@@ -349,8 +352,8 @@ static void check_counts(struct capture *c)
 			if (c->stream[k].cpu == cpu->cpu)
 				there += c->stream[k].nsub;
 		if (cpu->end.valid && there < cpu->end.subbufs)
-			cap_note(c, "CPU %u: %llu of %llu recorded sub-buffers are missing", cpu->cpu,
-				 (unsigned long long)(cpu->end.subbufs - there),
+			cap_note(c, "CPU %u: %llu of %llu recorded sub-buffers are missing",
+				 cpu->cpu, (unsigned long long)(cpu->end.subbufs - there),
 				 (unsigned long long)cpu->end.subbufs);
 	}
 }

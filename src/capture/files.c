@@ -22,7 +22,9 @@ static int step_open(int fd, const char *name, int flags)
 	return ret < 0 ? -errno : ret;
 }
 
-/* Walks the directories of path; *last is its final step. Returns dirfd itself, a new fd or -errno. */
+/*
+ * Walks the directories of path; *last is its final step. Returns dirfd itself, a new fd or -errno.
+ */
 static int walk_dirs(int dirfd, const char *path, const char **last)
 {
 	int fd = dirfd, next;
@@ -115,7 +117,8 @@ ssize_t cap_read_file(int dirfd, const char *path, size_t max, char **out, bool 
 	return read_text(fd, 0, (size_t)size, out);
 }
 
-ssize_t cap_read_part(int dirfd, const char *path, struct cap_part *file, uint64_t at, size_t len, char **out)
+ssize_t cap_read_part(int dirfd, const char *path, struct cap_part *file, uint64_t at, size_t len,
+		      char **out)
 {
 	if (file->fd < 0) {
 		file->fd = cap_open_file(dirfd, path, &file->size);

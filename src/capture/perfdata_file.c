@@ -204,9 +204,10 @@ static int refuse_arch(const struct pd_head *h)
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
 	bool shown = *h->arch && !h->arch[strspn(h->arch, plain)]; /* it may be any bytes */
 
-	return err_set(h->err, EOPNOTSUPP,
-		       "recorded on %s: of perf's files kvmft reads those of x86 (x86_64, i386 to i686)",
-		       shown ? h->arch : "another architecture");
+	return err_set(
+		h->err, EOPNOTSUPP,
+		"recorded on %s: of perf's files kvmft reads those of x86 (x86_64, i386 to i686)",
+		shown ? h->arch : "another architecture");
 }
 
 static int check(const struct pd_head *h)

@@ -112,8 +112,9 @@ static int cli_set_number(const struct opt *o, void *field, const char *text,
 		return parse_bits64(text, &u->v) ? cli_bad(err, o, text, "a 64-bit number") : 0;
 	case OPT_SIZE:
 		u->set = true;
-		return parse_size(text, &u->v) ? cli_bad(err, o, text, "a size such as 64K, 8M or 1G")
-					       : 0;
+		return parse_size(text, &u->v)
+			       ? cli_bad(err, o, text, "a size such as 64K, 8M or 1G")
+			       : 0;
 	case OPT_DURATION:
 		u->set = true;
 		return parse_duration(text, &u->v)
@@ -171,12 +172,15 @@ static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_e
 	const char *word = argv[optind - 1], *near;
 
 	if (val >= CLI_LONG_HELP) /* getopt knows it, but not with what stands behind = */
-		return err_usage(err, "option %.*s takes no argument", (int)strcspn(word, "="), word);
+		return err_usage(err, "option %.*s takes no argument", (int)strcspn(word, "="),
+				 word);
 	if (val)
 		return err_usage(err, "unknown option -%c (see kvmft help %s)", val, c->name);
 	if (str_starts(word, "--") && word[2] && cli_beginnings(c, word + 2) > 1)
-		return err_usage(err, "option %.*s is ambiguous: more of its letters are needed (see kvmft help %s)",
-				 (int)strcspn(word, "="), word, c->name);
+		return err_usage(
+			err,
+			"option %.*s is ambiguous: more of its letters are needed (see kvmft help %s)",
+			(int)strcspn(word, "="), word, c->name);
 	near = cli_nearest_opt(c, str_starts(word, "--") ? word + 2 : word);
 	if (near)
 		return err_usage(err, "unknown option %s (did you mean --%s?)", word, near);

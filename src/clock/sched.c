@@ -29,7 +29,9 @@ int cyc2ns_params(uint32_t khz, uint32_t *mult, uint8_t *shift)
 	if (!khz)
 		return -EINVAL;
 	clocks_calc_mult_shift(khz, 1000000, 0, mult, shift);
-	/* cyc2ns_data once had to serve code that could not shift by 32; the kernel kept the rule */
+	/*
+	 * cyc2ns_data once had to serve code that could not shift by 32; the kernel kept the rule
+	 */
 	if (*shift == 32) {
 		*shift = 31;
 		*mult >>= 1;

@@ -144,8 +144,12 @@ static int check_csv(const struct check *c, struct sbuf *b)
 	sbuf_add(b, "side,name,state,required,found,purpose,remedy\n");
 	for (size_t i = 0; i < c->n; i++) {
 		const struct kfeat_result *r = &c->item[i];
-		const char *const field[] = { r->name, state_names[r->state], r->need & c->side ? "yes" : "no",
-					      r->detail, r->purpose, r->remedy };
+		const char *const field[] = { r->name,
+					      state_names[r->state],
+					      r->need & c->side ? "yes" : "no",
+					      r->detail,
+					      r->purpose,
+					      r->remedy };
 
 		sbuf_add(b, side_name(c));
 		for (size_t k = 0; k < ARRAY_SIZE(field); k++) {
@@ -209,7 +213,8 @@ static int check_result(const struct check *c, struct kvmft_err *err)
 		if (verdict_of(c, &c->item[i]) == VERDICT_LACKING)
 			sbuf_addf(&names, "%s%s", names.len ? ", " : "", c->item[i].name);
 	if (names.len)
-		err_lack(err, ENOENT, "this machine cannot record as a %s: %s", side_name(c), names.s);
+		err_lack(err, ENOENT, "this machine cannot record as a %s: %s", side_name(c),
+			 names.s);
 	sbuf_free(&names);
 	return err->text[0] ? KVMFT_LACKING : KVMFT_OK;
 }
@@ -252,8 +257,9 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 const struct cmd cmd_check = {
 	.name = "check",
 	.summary = "what this machine offers and lacks for kvmft, with the remedy",
-	.description = "Looks at each thing that recording needs or can use, and changes nothing. Exit code 0: this\n"
-		       "machine can record; 4: something needed is lacking.",
+	.description =
+		"Looks at each thing that recording needs or can use, and changes nothing. Exit code 0: this\n"
+		"machine can record; 4: something needed is lacking.",
 	.examples = "  kvmft check\n"
 		    "  kvmft check --guest --format json",
 	.opts = check_options,

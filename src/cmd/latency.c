@@ -29,11 +29,13 @@ struct latency_opts {
 };
 
 static const struct opt latency_options[] = {
-	OPTION(0, "vm", OPT_STR, struct latency_opts, vm, "SEL", "only this VM: UUID, name, PID or PID-FD"),
+	OPTION(0, "vm", OPT_STR, struct latency_opts, vm, "SEL",
+	       "only this VM: UUID, name, PID or PID-FD"),
 	OPTION(0, "vcpu", OPT_U64, struct latency_opts, vcpu, "N", "only this vCPU"),
 	OPTION(0, "than", OPT_DURATION, struct latency_opts, than, "D",
 	       "show as worst only what took this long or longer: 100us, 2ms"),
-	OPTION(0, "worst", OPT_U64, struct latency_opts, worst, "N", "how many of the worst are shown (default: 3)"),
+	OPTION(0, "worst", OPT_U64, struct latency_opts, worst, "N",
+	       "how many of the worst are shown (default: 3)"),
 	OPTION(0, "context", OPT_U64, struct latency_opts, context, "N",
 	       "lines of the time line before and after each of the worst (default: 3)"),
 	OPTION(0, "format", OPT_STR, struct latency_opts, format, "FORMAT",
@@ -88,7 +90,9 @@ static int parse_kinds(const char *text, bool want[LAT_KINDS], struct kvmft_err 
 			if (strlen(lat_kind_names[k]) == n && !strncmp(lat_kind_names[k], text, n))
 				break;
 		if (k == LAT_KINDS)
-			return err_usage(err, "'%.*s' is not a latency: irq, sched, io, timer or all", (int)n, text);
+			return err_usage(err,
+					 "'%.*s' is not a latency: irq, sched, io, timer or all",
+					 (int)n, text);
 		want[k] = true;
 		text += n + (text[n] == ',');
 	}
@@ -107,7 +111,8 @@ static int latency_check(struct latency *m, const char *kinds)
 	if (o->worst.v > WORST_MAX || o->context.v > CONTEXT_MAX)
 		return err_usage(m->err, "--worst and --context: %u at most", WORST_MAX);
 	if (o->vcpu.set && o->vcpu.v > UINT32_MAX)
-		return err_usage(m->err, "--vcpu %llu: no vCPU has such a number", (unsigned long long)o->vcpu.v);
+		return err_usage(m->err, "--vcpu %llu: no vCPU has such a number",
+				 (unsigned long long)o->vcpu.v);
 	m->lo.vcpu = o->vcpu.set ? (int64_t)o->vcpu.v : -1;
 	m->lo.vm = -1;
 	m->lo.than_ns = o->than.v;
@@ -184,7 +189,8 @@ static int bounds(const struct latency *m, const struct lat_view *v, struct lat_
 		b[vm].guest = true;
 		b[vm].uncertain = lat_of_cycles(v, m->p.map->vm[vm].uncertain);
 		b[of].uncertain = MAX(b[of].uncertain, b[vm].uncertain);
-		b[vm].known = s.has_early && s.has_late && s.early >= 0 && s.late >= 0 && !s.outside;
+		b[vm].known =
+			s.has_early && s.has_late && s.early >= 0 && s.late >= 0 && !s.outside;
 		if (!b[vm].known)
 			continue;
 		b[vm].early = lat_of_cycles(v, (uint64_t)s.early);
@@ -193,20 +199,28 @@ static int bounds(const struct latency *m, const struct lat_view *v, struct lat_
 	return 0;
 }
 
-/* The time line of all captures and traces, started; the second one has the TSC's frequency from the first. */
-static int latency_pair(struct latency *m, int argc, char **argv, struct pairing *p, struct merge_qemu *q)
+/*
+ * The time line of all captures and traces, started; the second one has the TSC's frequency from
+ * the first.
+ */
+static int latency_pair(struct latency *m, int argc, char **argv, struct pairing *p,
+			struct merge_qemu *q)
 {
 	struct pairing_opts po = { .clock = &m->o->clock, .need = PAIRING_CLOCKS };
 	int ret = pairing_prepare(p, argv[0], argv + 1, (size_t)argc - 1, &po, m->err);
 
 	if (!ret && p == &m->p)
-		ret = rate_of_pairing(p, &m->o->khz, m->o->quiet, m->o->than.set ? NULL : "times are in cycles",
-				      cli_note, m->err);
+		ret = rate_of_pairing(p, &m->o->khz, m->o->quiet,
+				      m->o->than.set ? NULL : "times are in cycles", cli_note,
+				      m->err);
 	else if (!ret)
 		ret = rate_like(p->host.cap, m->p.host.cap, m->err);
 	if (!ret && m->o->than.set && !p->host.cap->tsc_khz)
-		ret = err_set(m->err, ENODATA, "--than is a time, and nothing in %s tells how fast its TSC runs: give "
-					       "that with --tsc-khz", argv[0]);
+		ret = err_set(
+			m->err, ENODATA,
+			"--than is a time, and nothing in %s tells how fast its TSC runs: give "
+			"that with --tsc-khz",
+			argv[0]);
 	if (!ret)
 		ret = merge_qemu_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
 	return ret ? ret : tl_start(p->t, m->err);
@@ -237,7 +251,9 @@ static int latency_page(struct latency *m, const struct lat_format *fmt, const s
 static int latency_show(struct latency *m, int argc, char **argv, const struct out_clock *clock)
 {
 	const struct lat_format *fmt = lat_format_find(m->o->format ? m->o->format : "text");
-	struct lat_view v = { .lat = m->lat, .t = m->p.t, .clock = clock, .want = lat_answers(m->lat) };
+	struct lat_view v = {
+		.lat = m->lat, .t = m->p.t, .clock = clock, .want = lat_answers(m->lat)
+	};
 	bool stories = m->lo.worst && !fmt->page && strcmp(fmt->name, "csv");
 	struct lat_bound *bound;
 	int ret = bounds(m, &v, &bound);
@@ -302,7 +318,8 @@ static void summary(const struct latency *m)
 		win_total(m->w, (int64_t)m->p.guest[i].vm, &s);
 		if (!m->o->quiet || s.outside) {
 			pairing_alignment_text(m->p.map, m->w, (int64_t)m->p.guest[i].vm, &b);
-			cli_note("alignment of %s: %s", m->p.map->vm[m->p.guest[i].vm].label, b.s ? b.s : "");
+			cli_note("alignment of %s: %s", m->p.map->vm[m->p.guest[i].vm].label,
+				 b.s ? b.s : "");
 		}
 		sbuf_free(&b);
 	}
@@ -362,11 +379,13 @@ static int latency_release(void *opts)
 
 const struct cmd cmd_latency = {
 	.name = "latency",
-	.summary = "how long interrupts, stolen time, block I/O and timers took across host and guest",
+	.summary =
+		"how long interrupts, stolen time, block I/O and timers took across host and guest",
 	.args = "irq|sched|io|timer|all HOST [GUEST[=SEL]]...",
-	.description = "HOST and GUEST are captures as for merge. Several analyses may be named with commas between\n"
-		       "them; all are made in one pass. sched needs sched:sched_switch and sched:sched_wakeup of\n"
-		       "the host: kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup",
+	.description =
+		"HOST and GUEST are captures as for merge. Several analyses may be named with commas between\n"
+		"them; all are made in one pass. sched needs sched:sched_switch and sched:sched_wakeup of\n"
+		"the host: kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup",
 	.examples = "  kvmft latency irq host guest\n"
 		    "  kvmft latency io --than 2ms --worst 5 host guest\n"
 		    "  kvmft latency io --qemu qemu.log host guest\n"

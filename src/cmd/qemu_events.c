@@ -101,7 +101,8 @@ static int events_csv(const struct view *v, struct sbuf *b)
 	for (size_t i = 0; i < v->all.n; i++)
 		if (v->shown[i]) {
 			sbuf_add_csv(b, v->all.v[i].name);
-			sbuf_addf(b, ",%s,%d\n", mon_state_names[v->all.v[i].state], v->all.v[i].vcpu);
+			sbuf_addf(b, ",%s,%d\n", mon_state_names[v->all.v[i].state],
+				  v->all.v[i].vcpu);
 		}
 	return 0;
 }
@@ -134,8 +135,11 @@ static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 
 	for (int i = 0; i < argc; i++)
 		if (!mon_pattern_ok(argv[i]))
-			return err_usage(err, "'%s' cannot name a trace event: letters, digits, _ and the "
-					 "wildcards * and ? can", argv[i]);
+			return err_usage(
+				err,
+				"'%s' cannot name a trace event: letters, digits, _ and the "
+				"wildcards * and ? can",
+				argv[i]);
 	ret = qemu_open(&o->target, &q, err);
 	v.q = &q;
 	ret = ret ? ret : monitor_version(q.m, &v.version, err);
@@ -145,7 +149,8 @@ static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret) {
 		qemu_print_notes(&notes);
 		if (monitor_kind(q.m) == MON_HMP && o->state == MON_UNAVAILABLE)
-			cli_note("HMP tells only on and off: events that were compiled out count as disabled");
+			cli_note(
+				"HMP tells only on and off: events that were compiled out count as disabled");
 	}
 	sbuf_free(&notes);
 	sbuf_free(&v.version);
@@ -159,8 +164,9 @@ const struct cmd cmd_qemu_events = {
 	.name = "qemu events",
 	.summary = "trace events of a running QEMU, and their states",
 	.args = "[PATTERN...]",
-	.description = "Prints the events that a PATTERN matches (default: all), with * and ? as wildcards.\n"
-		       "unavailable: compiled out, nothing can switch it on; (vcpu): traced for each vCPU.",
+	.description =
+		"Prints the events that a PATTERN matches (default: all), with * and ? as wildcards.\n"
+		"unavailable: compiled out, nothing can switch it on; (vcpu): traced for each vCPU.",
 	.examples = "  kvmft qemu events --vm vm1 'virtio_*'\n"
 		    "  kvmft qemu events --qmp /run/vm1.qmp --state enabled",
 	.opts = events_options,

@@ -27,12 +27,15 @@ struct sink {
 int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clock *c,
 	       struct kvmft_err *err) __must_check;
 /*
- * Whether the format can be written in that clock, and to path (NULL = standard output). A format that knows ns alone
- * shows cycles as such where nothing tells how fast the TSC runs.
+ * Whether the format can be written in that clock, and to path (NULL = standard output). A format
+ * that knows ns alone shows cycles as such where nothing tells how fast the TSC runs.
  */
-int sink_check(const struct out_format *fmt, struct out_clock *c, const char *path, struct kvmft_err *err)
-	__must_check;
-/* What a time line of that format (NULL: text) and clock shows where nothing tells how fast the TSC runs. */
+int sink_check(const struct out_format *fmt, struct out_clock *c, const char *path,
+	       struct kvmft_err *err) __must_check;
+/*
+ * What a time line of that format (NULL: text) and clock shows where nothing tells how fast the TSC
+ * runs.
+ */
 const char *sink_cycles(const char *format, int kind);
 /*
  * Into file, NULL = standard output. It gets its name from the caller, when all has gone well: see

@@ -149,7 +149,11 @@ bool cap_raw_line(const struct capture *cap, cap_kvmclock *kvmclock, const void 
 	const struct cap_raw *r = &cap->raw;
 
 	*raw = (struct mono_raw){
-		.last = r->last, .nsec = r->nsec, .base = r->base, .mult = r->mult, .shift = r->shift,
+		.last = r->last,
+		.nsec = r->nsec,
+		.base = r->base,
+		.mult = r->mult,
+		.shift = r->shift,
 	};
 	if (!r->known || (r->over_kvmclock && !kvmclock))
 		return false;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * kprobe.c: probes in a group of our own. kprobe_events belongs to the whole machine: lines are
- * only ever added, under our group's name, and each is journalled with the line that removes it. Not
- * through the dynamic events of libtracefs: one journal takes back, in reverse order, whatever was
- * written, probes of all kinds among it, also when the making of the next one failed.
+ * only ever added, under our group's name, and each is journalled with the line that removes it.
+ * Not through the dynamic events of libtracefs: one journal takes back, in reverse order, whatever
+ * was written, probes of all kinds among it, also when the making of the next one failed.
  */
 #include "priv.h"
 

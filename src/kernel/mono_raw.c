@@ -51,7 +51,8 @@ int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kgu
 	if (!m->over_kvmclock && strcmp(clocksource, "tsc") && strcmp(clocksource, "tsc-early"))
 		return refuse(err, "the clocksource is neither tsc nor kvm-clock");
 	if (g && !g->has_raw)
-		return refuse(err, g->why[0] ? g->why : "the timekeeper of this kernel has no known shape");
+		return refuse(err, g->why[0] ? g->why
+					     : "the timekeeper of this kernel has no known shape");
 	if (g)
 		k = g->raw;
 	else
@@ -67,6 +68,7 @@ int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kgu
 	if (!bracket_cycles(&b, g, m->over_kvmclock, &lo, &hi))
 		return refuse(err, "no pvclock record to check it with");
 	if (!mono_raw_fits(&m->raw, lo, hi, b.mono_raw))
-		return refuse(err, "what the kernel's timekeeper says does not fit clock_gettime()");
+		return refuse(err,
+			      "what the kernel's timekeeper says does not fit clock_gettime()");
 	return 0;
 }

@@ -98,7 +98,8 @@ const char *kernel_lockdown(char *buf, size_t size);
 /* A name that is safe as one path component below events/. */
 bool kname_ok(const char *name);
 /* events/SYS/NAME/FILE into buf; -EINVAL: these are no names. */
-int kevent_path(const char *sys, const char *name, const char *file, char *buf, size_t size) __must_check;
+int kevent_path(const char *sys, const char *name, const char *file, char *buf,
+		size_t size) __must_check;
 bool kfile_exists(int dirfd, const char *file);
 /* "PID COMM" of processes with a file of the instance open, comma-separated; at most a few. */
 void kinst_holders(const char *name, struct sbuf *b);

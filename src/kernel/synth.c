@@ -30,7 +30,8 @@ int ksynth_add(struct ktracefs *t, const char *fields, char *name, size_t size,
 	got = line.error ? line.error : knob_write(NULL, t->dirfd, synth_file, line.s, NULL);
 	sbuf_free(&line);
 	if (got)
-		return err_set(err, -got, "cannot make synthetic event %s: %s", name, strerror(-got));
+		return err_set(err, -got, "cannot make synthetic event %s: %s", name,
+			       strerror(-got));
 	return 0;
 }
 

@@ -2,11 +2,12 @@
 /*
  * timekeeper.c: the line behind CLOCK_MONOTONIC_RAW, read from the kernel's timekeeper.
  *
- * Where its fields are differs between kernels: 6.13 moved them, lock debugging shifts them, and the
- * variable changed its name. So they are found by their shape. Two records of the kernel's struct
- * tk_read_base (include/linux/timekeeper_internal.h) stand in it, for CLOCK_MONOTONIC and, behind
- * it, for CLOCK_MONOTONIC_RAW: { clock, mask, cycle_last, mult and shift, xtime_nsec, base }; both
- * are of one clocksource and written at one moment, so their first three words are the same.
+ * Where its fields are differs between kernels: 6.13 moved them, lock debugging shifts them, and
+ * the variable changed its name. So they are found by their shape. Two records of the kernel's
+ * struct tk_read_base (include/linux/timekeeper_internal.h) stand in it, for CLOCK_MONOTONIC and,
+ * behind it, for CLOCK_MONOTONIC_RAW: { clock, mask, cycle_last, mult and shift, xtime_nsec, base
+ * }; both are of one clocksource and written at one moment, so their first three words are the
+ * same.
  */
 #include "kvmft/kclock.h"
 
@@ -31,7 +32,8 @@ void kmono_raw_args(struct kread_arg *arg, char (*where)[32])
 		size_t at = i % PER_NAME;
 		bool seq = !at || at == PER_NAME - 1;
 
-		snprintf(where[i], sizeof(where[i]), "%s+%zu", symbol[i / PER_NAME], seq ? 0 : at * 8);
+		snprintf(where[i], sizeof(where[i]), "%s+%zu", symbol[i / PER_NAME],
+			 seq ? 0 : at * 8);
 		arg[i] = (struct kread_arg){ .where = where[i], .type = seq ? "u32" : "x64" };
 	}
 }

@@ -41,8 +41,8 @@ int uprobes_open(struct ktracefs *t, struct kprobes **out, unsigned int *can, st
 	*can = 0;
 	if (!ktracefs_has(t, uprobe_file)) {
 		if (kernel_lockdown(mode, sizeof(mode)) && !ktracefs_has(t, "trace_clock"))
-			return err_lack(err, EPERM, "no uprobe events: the kernel is locked down (%s)",
-					mode);
+			return err_lack(err, EPERM,
+					"no uprobe events: the kernel is locked down (%s)", mode);
 		return err_lack(err, ENOTSUP, "this kernel has no uprobe events "
 				"(CONFIG_UPROBE_EVENTS): markers of programs cannot be recorded");
 	}
@@ -55,10 +55,10 @@ static int refused(const struct kuprobe *u, const char *line, int got, struct kv
 	char mode[32];
 
 	if (got == -EPERM && kernel_lockdown(mode, sizeof(mode)))
-		return err_lack(err, EPERM, "%s: no uprobes: the kernel is locked down (%s)", u->path,
-				mode);
-	(void)err_set(err, -got, "%s: the kernel refuses a probe at offset 0x%" PRIx64 ": %s", u->path,
-		      u->offset, strerror(-got));
+		return err_lack(err, EPERM, "%s: no uprobes: the kernel is locked down (%s)",
+				u->path, mode);
+	(void)err_set(err, -got, "%s: the kernel refuses a probe at offset 0x%" PRIx64 ": %s",
+		      u->path, u->offset, strerror(-got));
 	kprobe_error_words(err, line);
 	return got;
 }
@@ -73,7 +73,8 @@ int uprobe_add(struct kprobes *p, const struct kuprobe *u, struct kvmft_err *err
 		return err_set(err, EINVAL, "%s: not a probe name, or bad arguments", u->name);
 	snprintf(undo, sizeof(undo), "-:%s/%s", p->group, u->name);
 	/* A path may have blanks, and may lead elsewhere by now. */
-	sbuf_addf(&line, "p:%s/%s /proc/self/fd/%d:0x%" PRIx64, p->group, u->name, u->fd, u->offset);
+	sbuf_addf(&line, "p:%s/%s /proc/self/fd/%d:0x%" PRIx64, p->group, u->name, u->fd,
+		  u->offset);
 	if (u->guard)
 		sbuf_addf(&line, "(0x%" PRIx64 ")", u->guard);
 	if (u->args && *u->args)

@@ -102,10 +102,13 @@ static int check_folder(const char *path, struct kvmft_err *err)
 	int ret;
 
 	if (len >= sizeof(folder))
-		return err_set(err, ENAMETOOLONG, "cannot write %s: %s", path, strerror(ENAMETOOLONG));
+		return err_set(err, ENAMETOOLONG, "cannot write %s: %s", path,
+			       strerror(ENAMETOOLONG));
 	snprintf(folder, sizeof(folder), "%.*s", (int)len, path);
 	ret = access(len ? folder : slash ? "/" : ".", W_OK | X_OK);
-	return ret < 0 ? err_set(err, errno, "cannot write %s: its folder: %s", path, strerror(errno)) : 0;
+	return ret < 0 ? err_set(err, errno, "cannot write %s: its folder: %s", path,
+				 strerror(errno))
+		       : 0;
 }
 
 /* Never through a link, never over a device: renaming would replace those themselves. */
@@ -114,10 +117,12 @@ int exits_file_check(const char *path, struct kvmft_err *err)
 	struct stat st;
 
 	if (lstat(path, &st) < 0)
-		return errno == ENOENT ? check_folder(path, err) :
-					 err_set(err, errno, "cannot write %s: %s", path, strerror(errno));
+		return errno == ENOENT
+			       ? check_folder(path, err)
+			       : err_set(err, errno, "cannot write %s: %s", path, strerror(errno));
 	if (!S_ISREG(st.st_mode))
-		return err_set(err, EEXIST, "cannot write %s: it exists and is not a plain file", path);
+		return err_set(err, EEXIST, "cannot write %s: it exists and is not a plain file",
+			       path);
 	return check_folder(path, err);
 }
 

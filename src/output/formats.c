@@ -82,7 +82,8 @@ static int epochs_list(struct out *o)
 	int ret = 0;
 
 	for (size_t i = 0; i < tl_sources(o->t) && !ret; i++)
-		if (tl_source(o->t, i)->guest && !tl_source(o->t, i)->alone && first_of_vm(o, tl_source(o->t, i)))
+		if (tl_source(o->t, i)->guest && !tl_source(o->t, i)->alone &&
+		    first_of_vm(o, tl_source(o->t, i)))
 			ret = epochs_of(o, tl_source(o->t, i));
 	if (o->nepoch)
 		qsort(o->epoch, o->nepoch, sizeof(*o->epoch), epoch_cmp);

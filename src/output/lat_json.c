@@ -28,7 +28,8 @@ static void member_str(struct json *j, const char *key, const char *v)
 	json_field_str(j, key, v);
 }
 
-static void stages(struct json *j, const struct lat_view *v, const struct lat_desc *d, const struct lat_group *g)
+static void stages(struct json *j, const struct lat_view *v, const struct lat_desc *d,
+		   const struct lat_group *g)
 {
 	json_key(j, "stages");
 	json_object_begin(j);
@@ -54,14 +55,16 @@ static void stages(struct json *j, const struct lat_view *v, const struct lat_de
 		}
 		if (uncertain) {
 			member_time(j, v, "uncertain", uncertain);
-			json_field_bool(j, "below_uncertainty", loghist_percentile(h, 50, 100) < uncertain);
+			json_field_bool(j, "below_uncertainty",
+					loghist_percentile(h, 50, 100) < uncertain);
 		}
 		json_object_end(j);
 	}
 	json_object_end(j);
 }
 
-static void group_json(struct json *j, const struct lat_view *v, const struct lat_desc *d, const struct lat_group *g)
+static void group_json(struct json *j, const struct lat_view *v, const struct lat_desc *d,
+		       const struct lat_group *g)
 {
 	json_object_begin(j);
 	member_str(j, "vm", g->vm < 0 ? NULL : lat_vm_label(v, g->vm));
@@ -76,8 +79,8 @@ static void group_json(struct json *j, const struct lat_view *v, const struct la
 	json_object_end(j);
 }
 
-static void case_json(struct json *j, const struct lat_view *v, const struct lat_desc *d, const struct lat_case *c,
-		      const struct lat_story *story)
+static void case_json(struct json *j, const struct lat_view *v, const struct lat_desc *d,
+		      const struct lat_case *c, const struct lat_story *story)
 {
 	json_object_begin(j);
 	member_str(j, "what", c->what);
@@ -92,7 +95,8 @@ static void case_json(struct json *j, const struct lat_view *v, const struct lat
 		if (c->known >> s & 1)
 			member_u64(j, d->stage[s], c->stage_time[s]);
 	json_object_end(j);
-	member_str(j, "cause", d->cause[c->cause] && d->cause[c->cause][0] ? d->cause[c->cause] : NULL);
+	member_str(j, "cause",
+		   d->cause[c->cause] && d->cause[c->cause][0] ? d->cause[c->cause] : NULL);
 	if (story && story->text)
 		member_str(j, "excerpt", story->text);
 	json_object_end(j);
@@ -140,7 +144,8 @@ static void vcpus_json(struct json *j, const struct lat_view *v)
 	json_array_end(j);
 }
 
-static void bound_json(struct json *j, const struct lat_view *v, const char *key, bool known, uint64_t time)
+static void bound_json(struct json *j, const struct lat_view *v, const char *key, bool known,
+		       uint64_t time)
 {
 	char name[32];
 
@@ -217,7 +222,10 @@ static int json_print(const struct lat_view *v, FILE *f)
 const struct lat_format lat_json = { .name = "json", .help = "one document", .print = json_print };
 
 const struct lat_format lat_html = {
-	.name = "html", .help = "one page to look at in a browser", .print = json_print, .page = true,
+	.name = "html",
+	.help = "one page to look at in a browser",
+	.print = json_print,
+	.page = true,
 };
 
 /* ---- CSV ---- */
@@ -230,8 +238,8 @@ static void csv_time(struct sbuf *b, const struct lat_view *v, uint64_t time)
 		sbuf_add_csv_us(b, time);
 }
 
-static void csv_stage(struct sbuf *b, const struct lat_view *v, const struct lat_desc *d, const struct lat_group *g,
-		      unsigned int s)
+static void csv_stage(struct sbuf *b, const struct lat_view *v, const struct lat_desc *d,
+		      const struct lat_group *g, unsigned int s)
 {
 	const struct lat_bound *off = lat_stage_bound(v, d, g, s);
 	const struct loghist *h = g->stage[s];
@@ -258,7 +266,10 @@ static void csv_stage(struct sbuf *b, const struct lat_view *v, const struct lat
 		csv_time(b, v, uncertain);
 	else
 		sbuf_addc(b, ',');
-	sbuf_addf(b, ",%s\n", !uncertain ? "" : loghist_percentile(h, 50, 100) < uncertain ? "1" : "0");
+	sbuf_addf(b, ",%s\n",
+		  !uncertain				       ? ""
+		  : loghist_percentile(h, 50, 100) < uncertain ? "1"
+							       : "0");
 }
 
 /* What was counted beside: a line each, of which stage says so. */
@@ -276,8 +287,11 @@ static int csv_print(const struct lat_view *v, FILE *f)
 	const char *u = lat_in_cycles(v->lat) ? "cycles" : "us";
 	struct sbuf b = { 0 };
 
-	sbuf_addf(&b, "table,vm,name,stage,count,min_%s,avg_%s,p50_%s,p99_%s,max_%s,sum_%s,off_early_%s,off_late_%s,"
-		      "uncertain_%s,below_uncertainty\n", u, u, u, u, u, u, u, u, u);
+	sbuf_addf(
+		&b,
+		"table,vm,name,stage,count,min_%s,avg_%s,p50_%s,p99_%s,max_%s,sum_%s,off_early_%s,off_late_%s,"
+		"uncertain_%s,below_uncertainty\n",
+		u, u, u, u, u, u, u, u, u);
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
 
@@ -292,4 +306,6 @@ static int csv_print(const struct lat_view *v, FILE *f)
 	return write_out(&b, f);
 }
 
-const struct lat_format lat_csv = { .name = "csv", .help = "a line per group and stage", .print = csv_print };
+const struct lat_format lat_csv = { .name = "csv",
+				    .help = "a line per group and stage",
+				    .print = csv_print };

@@ -2,9 +2,9 @@
 /*
  * report_out.c: a report as text, JSON and CSV.
  *
- * The text is laid out like that of `perf kvm stat report` (tools/perf/builtin-kvm.c of Linux 6.12),
- * down to the blanks, so that what reads perf's tables reads these; what perf does not have comes
- * to the right of its columns or behind its tables, in lines that begin with '#'.
+ * The text is laid out like that of `perf kvm stat report` (tools/perf/builtin-kvm.c of
+ * Linux 6.12), down to the blanks, so that what reads perf's tables reads these; what perf does not
+ * have comes to the right of its columns or behind its tables, in lines that begin with '#'.
  */
 #include "kvmft/report_out.h"
 
@@ -43,8 +43,8 @@ static size_t rows_of(const struct report_doc *d, const struct report_table *t)
 }
 
 /* Makes a section's table; when that fails it is out's error. */
-static int make_table(const struct report_doc *d, const struct report_section *s, struct report_table *t,
-		      struct sbuf *out)
+static int make_table(const struct report_doc *d, const struct report_section *s,
+		      struct report_table *t, struct sbuf *out)
 {
 	int ret = report_table(d->r, &s->of, d->key, t);
 
@@ -55,7 +55,10 @@ static int make_table(const struct report_doc *d, const struct report_section *s
 
 /* ---- text ---- */
 
-/* Floats, for perf prints floats: the last digit of its tables is theirs. width is without the unit. */
+/*
+ * Floats, for perf prints floats: the last digit of its tables is theirs. width is without the
+ * unit.
+ */
 static void add_time(const struct report_doc *d, struct sbuf *b, int width, double time)
 {
 	if (report_in_cycles(d->r))
@@ -123,7 +126,8 @@ static void text_row(const struct report_doc *d, const struct report_table *t,
 
 static void text_split(const struct report_doc *d, const struct report_table *t, struct sbuf *b)
 {
-	sbuf_addf(b, "%40s %14s ", "Where the time went", report_in_cycles(d->r) ? "Total cycles" : "Total time");
+	sbuf_addf(b, "%40s %14s ", "Where the time went",
+		  report_in_cycles(d->r) ? "Total cycles" : "Total time");
 	for (int p = 0; p < REPORT_PARTS; p++)
 		sbuf_addf(b, "%9s ", parts[p].head);
 	sbuf_add(b, "\n\n");
@@ -159,8 +163,8 @@ static void text_section(const struct report_doc *d, const struct report_section
 	sbuf_add(b, "\n\nAnalyze events for ");
 	text_whose(d, s, b);
 	sbuf_addf(b, "%40s %10s %9s %9s %11s %11s %16s ", class_title(d->opts->cls), "Samples",
-		  "Samples%", "Time%", cycles ? "Min cycles" : "Min Time", cycles ? "Max cycles" : "Max Time",
-		  cycles ? "Avg cycles" : "Avg time");
+		  "Samples%", "Time%", cycles ? "Min cycles" : "Min Time",
+		  cycles ? "Max cycles" : "Max Time", cycles ? "Avg cycles" : "Avg time");
 	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++)
 		sbuf_addf(b, "%*sp%u ", i ? 8 : 15, "", report_percentiles[i]);
 	sbuf_add(b, "\n\n");
@@ -398,7 +402,10 @@ static void csv_print(const struct report_doc *d, struct sbuf *b)
 	const char *u = report_in_cycles(d->r) ? "cycles" : "us";
 	struct report_section s;
 
-	sbuf_addf(b, "vm,vcpu,event,samples,samples_pct,time_pct,min_%s,max_%s,avg_%s,stderr_pct,total_%s", u, u, u, u);
+	sbuf_addf(
+		b,
+		"vm,vcpu,event,samples,samples_pct,time_pct,min_%s,max_%s,avg_%s,stderr_pct,total_%s",
+		u, u, u, u);
 	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++)
 		sbuf_addf(b, ",p%u_%s", report_percentiles[i], u);
 	for (int p = 0; d->opts->split && p < REPORT_PARTS; p++)

@@ -39,11 +39,15 @@ static void text_row(const struct verify *v, const char *name, const struct win_
 	char early[32], late[32];
 
 	sbuf_addf(b, "  %-20s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12s %12s\n", name, s->inside,
-		  s->outside, s->unchecked, amount(early, sizeof(early), s->has_early, -s->early, v->khz),
+		  s->outside, s->unchecked,
+		  amount(early, sizeof(early), s->has_early, -s->early, v->khz),
 		  amount(late, sizeof(late), s->has_late, s->late, v->khz));
 }
 
-/* The vCPUs of the VM that have guest events, by id: the one after `after`; NULL: the first, the end. */
+/*
+ * The vCPUs of the VM that have guest events, by id: the one after `after`; NULL: the first, the
+ * end.
+ */
 static const struct win_vcpu *next_vcpu(const struct verify *v, size_t vm,
 					const struct win_vcpu *after)
 {
@@ -52,8 +56,8 @@ static const struct win_vcpu *next_vcpu(const struct verify *v, size_t vm,
 	for (size_t k = 0; k < win_count(v->w); k++) {
 		const struct win_vcpu *c = win_vcpu(v->w, k);
 
-		if (c->vm == vm && (c->s.checked || c->s.unchecked) && (!after || c->vcpu > after->vcpu) &&
-		    (!best || c->vcpu < best->vcpu))
+		if (c->vm == vm && (c->s.checked || c->s.unchecked) &&
+		    (!after || c->vcpu > after->vcpu) && (!best || c->vcpu < best->vcpu))
 			best = c;
 	}
 	return best;
@@ -133,8 +137,9 @@ static void text_slices(const struct verify *v, const struct verify_guest *g, st
 		text_row(v, name, &s, b);
 	}
 	if (g->a.has_drift)
-		sbuf_addf(b, "  drift of the guest's clock against the host's: between %+" PRId64 " and %+" PRId64
-			     " parts per 10^9%s\n",
+		sbuf_addf(b,
+			  "  drift of the guest's clock against the host's: between %+" PRId64
+			  " and %+" PRId64 " parts per 10^9%s\n",
 			  -g->a.drift_hi, -g->a.drift_lo,
 			  g->a.drift_hi < g->a.drift_lo ? ": no steady rate" : "");
 }
@@ -144,25 +149,28 @@ static void text_pairs(const struct verify *v, const struct verify_guest *g, str
 	bool any = false;
 
 	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
-		const struct msr_pair_stats *s = msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
+		const struct msr_pair_stats *s =
+			msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
 		char min[32], med[32], max[32];
 
 		if (!s)
 			continue;
 		if (!any)
-			sbuf_addf(b, "  %-20s %9s %9s %9s %12s %12s %12s\n", "host to guest", "pairs",
-				  "reversed", "unpaired", v->khz ? "min us" : "min cycles",
+			sbuf_addf(b, "  %-20s %9s %9s %9s %12s %12s %12s\n", "host to guest",
+				  "pairs", "reversed", "unpaired", v->khz ? "min us" : "min cycles",
 				  v->khz ? "median us" : "median", v->khz ? "max us" : "max");
 		any = true;
-		sbuf_addf(b, "  %-20s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12s %12s %12s\n", msr_pair_names[k],
-			  s->n, s->violations, s->alone_host + s->alone_guest,
+		sbuf_addf(b, "  %-20s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12s %12s %12s\n",
+			  msr_pair_names[k], s->n, s->violations, s->alone_host + s->alone_guest,
 			  amount(min, sizeof(min), s->n, s->min, v->khz),
 			  amount(med, sizeof(med), s->late.n,
 				 (int64_t)loghist_percentile(&s->late, 50, 100), v->khz),
 			  amount(max, sizeof(max), s->n, s->max, v->khz));
 	}
 	if (!any && !msr_pairs_possible(v->pairs, g->g->vm))
-		sbuf_add(b, "  no pairs by value: record kvm:kvm_msr on the host and msr:* in the guest for them\n");
+		sbuf_add(
+			b,
+			"  no pairs by value: record kvm:kvm_msr on the host and msr:* in the guest for them\n");
 }
 
 void verify_text(const struct verify *v, struct sbuf *b)
@@ -296,7 +304,8 @@ static void json_pairs(struct json *j, const struct verify *v, size_t vm)
 		json_field_u64(j, "host_only", s->alone_host);
 		json_field_u64(j, "guest_only", s->alone_guest);
 		field_cycles(j, "min", s->n, s->min, v->khz);
-		field_cycles(j, "median", s->late.n, (int64_t)loghist_percentile(&s->late, 50, 100), v->khz);
+		field_cycles(j, "median", s->late.n, (int64_t)loghist_percentile(&s->late, 50, 100),
+			     v->khz);
 		field_cycles(j, "max", s->n, s->max, v->khz);
 		json_object_end(j);
 	}
@@ -413,8 +422,8 @@ static void csv_cycles(struct sbuf *b, bool has, int64_t cycles, uint64_t khz)
 		sbuf_addf(b, "%" PRId64, signed_ns(cycles, khz));
 }
 
-static void csv_begin(const struct verify *v, const struct verify_guest *g, const char *part, const char *name,
-		      struct sbuf *b)
+static void csv_begin(const struct verify *v, const struct verify_guest *g, const char *part,
+		      const char *name, struct sbuf *b)
 {
 	sbuf_add_csv(b, v->p.map->vm[v->p.map->vm[g->g->vm].of].label);
 	sbuf_addc(b, ',');
@@ -423,8 +432,8 @@ static void csv_begin(const struct verify *v, const struct verify_guest *g, cons
 	sbuf_add_csv(b, name);
 }
 
-static void csv_stats(const struct verify *v, const struct verify_guest *g, const char *part, const char *name,
-		      const struct win_stats *s, struct sbuf *b)
+static void csv_stats(const struct verify *v, const struct verify_guest *g, const char *part,
+		      const char *name, const struct win_stats *s, struct sbuf *b)
 {
 	csv_begin(v, g, part, name, b);
 	sbuf_addf(b, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, s->inside, s->outside, s->unchecked);
@@ -451,7 +460,8 @@ static void csv_slices(const struct verify *v, const struct verify_guest *g, str
 static void csv_pairs(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
 	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
-		const struct msr_pair_stats *s = msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
+		const struct msr_pair_stats *s =
+			msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
 
 		if (!s)
 			continue;
@@ -485,8 +495,10 @@ static void csv_guest(const struct verify *v, const struct verify_guest *g, stru
 
 void verify_csv(const struct verify *v, struct sbuf *b)
 {
-	sbuf_add(b, "vm,capture,verdict,part,name,inside,outside,unchecked,earliest_cycles,earliest_ns,latest_cycles,"
-		    "latest_ns,pairs,reversed,unpaired,min_cycles,min_ns,median_cycles,median_ns,max_cycles,max_ns\n");
+	sbuf_add(
+		b,
+		"vm,capture,verdict,part,name,inside,outside,unchecked,earliest_cycles,earliest_ns,latest_cycles,"
+		"latest_ns,pairs,reversed,unpaired,min_cycles,min_ns,median_cycles,median_ns,max_cycles,max_ns\n");
 	for (size_t i = 0; i < v->p.nguest; i++)
 		csv_guest(v, &v->guest[i], b);
 }

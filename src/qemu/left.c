@@ -79,13 +79,17 @@ int qemu_left_write(const struct sbuf *text, struct kvmft_err *err)
 
 	if (!ret) {
 		fd = file_create(dir, name);
-		ret = fd < 0 ? fd : text->error ? text->error : full_write(fd, text->s, text->len, NULL);
+		ret = fd < 0	    ? fd
+		      : text->error ? text->error
+				    : full_write(fd, text->s, text->len, NULL);
 		if (ret && fd >= 0)
 			unlinkat(dir, name, 0);
 	}
-	return ret ? err_set(err, -ret, "cannot note in %s/kvmft what is switched on, for the case that "
-			     "kvmft gets killed: %s", geteuid() ? "$XDG_RUNTIME_DIR" : "/run",
-			     strerror(-ret)) : 0;
+	return ret ? err_set(err, -ret,
+			     "cannot note in %s/kvmft what is switched on, for the case that "
+			     "kvmft gets killed: %s",
+			     geteuid() ? "$XDG_RUNTIME_DIR" : "/run", strerror(-ret))
+		   : 0;
 }
 
 void qemu_left_done(void)
@@ -183,7 +187,9 @@ static int left_finish(struct left *l, struct kvmft_err *err)
 	if (!l->kind || !l->n)
 		return 0;
 	if (has_ended(l)) {
-		sbuf_addf(l->out, "QEMU %u: has ended, and with it what a killed kvmft had switched on\n", l->pid);
+		sbuf_addf(l->out,
+			  "QEMU %u: has ended, and with it what a killed kvmft had switched on\n",
+			  l->pid);
 		return 0;
 	}
 	ret = left_off(l, err);
@@ -197,8 +203,10 @@ static int left_finish(struct left *l, struct kvmft_err *err)
 			  l->dry_run ? "" : " are off again");
 	names_add(l->out, l);
 	sbuf_addc(l->out, '\n');
-	return ret ? err_set(err, ret, "trace events of QEMU %u stay on (kvmft qemu set PATTERN off): %s",
-			     l->pid, err ? err->text : "") : 0;
+	return ret ? err_set(err, ret,
+			     "trace events of QEMU %u stay on (kvmft qemu set PATTERN off): %s",
+			     l->pid, err ? err->text : "")
+		   : 0;
 }
 
 /* "qemu PID STARTTIME KIND SOCKET", cut into words in place. */
@@ -228,7 +236,8 @@ static int left_line(struct left *l, char *line, struct kvmft_err *err)
 		ret = left_finish(l, err);
 		return left_begin(l, line + 5) ? -EINVAL : ret;
 	}
-	if (!str_starts(line, "on ") || !mon_pattern_ok(line + 3) || mon_is_pattern(line + 3) || !l->kind)
+	if (!str_starts(line, "on ") || !mon_pattern_ok(line + 3) || mon_is_pattern(line + 3) ||
+	    !l->kind)
 		return -EINVAL;
 	slot = array_grow(&l->event, l->n, &l->cap, sizeof(*slot));
 	if (!slot)
@@ -248,7 +257,8 @@ static int left_file(int dir, const char *name, struct left *l, struct kvmft_err
 	if (n == -ENOENT) /* somebody else has finished that just now */
 		return 0;
 	if (n < 0)
-		return err_set(err, (int)n, "cannot read %s of kvmft's: %s", name, strerror((int)-n));
+		return err_set(err, (int)n, "cannot read %s of kvmft's: %s", name,
+			       strerror((int)-n));
 	l->kind = NULL;
 	l->n = 0;
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
@@ -260,7 +270,8 @@ static int left_file(int dir, const char *name, struct left *l, struct kvmft_err
 	if (first == -EINVAL || first == -ENOMEM)
 		return err_set(err, first, "cannot use %s of kvmft's: %s", name, strerror(-first));
 	if (!first && !l->dry_run && unlinkat(dir, name, 0) < 0 && errno != ENOENT)
-		return err_set(err, errno, "cannot remove %s of kvmft's: %s", name, strerror(errno));
+		return err_set(err, errno, "cannot remove %s of kvmft's: %s", name,
+			       strerror(errno));
 	return first;
 }
 

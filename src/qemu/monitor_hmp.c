@@ -40,7 +40,8 @@ static int hmp_hello(struct monitor *m, struct kvmft_err *err)
 	if (*m->in.s == '{')
 		return mon_garbage(m, "this is a QMP monitor: use --qmp", m->in.s, m->in.len, err);
 	if (!str_starts(m->in.s, "QEMU ") && !at_prompt(&m->in))
-		return mon_garbage(m, "this is not how QEMU's monitor greets", m->in.s, m->in.len, err);
+		return mon_garbage(m, "this is not how QEMU's monitor greets", m->in.s, m->in.len,
+				   err);
 	ret = to_prompt(m, err);
 	if (!ret)
 		mon_consume(m, m->in.len);
@@ -78,7 +79,8 @@ static int hmp_human(struct monitor *m, const char *line, struct sbuf *out, stru
 	sbuf_addf(&b, "%s\n", line);
 	if (b.error)
 		ret = -ENOMEM;
-	ret = ret ? err_set(err, -ret, "%s: %s", m->name, strerror(-ret)) : mon_send(m, b.s, b.len, err);
+	ret = ret ? err_set(err, -ret, "%s: %s", m->name, strerror(-ret))
+		  : mon_send(m, b.s, b.len, err);
 	sbuf_free(&b);
 	ret = ret ? ret : to_prompt(m, err);
 	if (ret)
@@ -125,7 +127,8 @@ static int add_line(struct monitor *m, struct mon_events *list, char *line, stru
 		return mon_garbage(m, "not an event", line, strlen(line), err);
 	*at = '\0';
 	ret = mon_events_add(list, line, *v == '1' ? MON_ENABLED : MON_DISABLED, false);
-	return ret ? err_set(err, -ret, "%s: cannot keep the events: %s", m->name, strerror(-ret)) : 0;
+	return ret ? err_set(err, -ret, "%s: cannot keep the events: %s", m->name, strerror(-ret))
+		   : 0;
 }
 
 static int hmp_events(struct monitor *m, struct mon_events *list, struct kvmft_err *err)

@@ -2,9 +2,10 @@
 /*
  * came.c: VMs that are made while a recording runs.
  *
- * Neither what was looked at in the beginning nor what is left at the end tells of them. debugfs says when one is made,
- * which then is little more than a name: its vCPUs follow, and their threads when they run. So it is looked at a few
- * times more, at ever longer intervals. A recorder on a machine on which no VM is made is not woken.
+ * Neither what was looked at in the beginning nor what is left at the end tells of them. debugfs
+ * says when one is made, which then is little more than a name: its vCPUs follow, and their threads
+ * when they run. So it is looked at a few times more, at ever longer intervals. A recorder on a
+ * machine on which no VM is made is not woken.
  */
 #include "record.h"
 
@@ -34,8 +35,9 @@ static struct record_came *came_find(struct record *r, uint32_t pid, uint32_t fd
 
 static struct record_came *came_add(struct record *r, uint32_t pid, uint32_t fd)
 {
-	struct record_came *c = r->ncame < MAX_CAME ?
-					array_grow(&r->came, r->ncame, &r->came_cap, sizeof(*c)) : NULL;
+	struct record_came *c = r->ncame < MAX_CAME
+					? array_grow(&r->came, r->ncame, &r->came_cap, sizeof(*c))
+					: NULL;
 
 	if (!c)
 		return NULL;

@@ -123,7 +123,8 @@ int record_facts_event(struct record *r, const struct kevent *e)
 		return err_set(r->err, -ret, "out of memory");
 	ret = capw_format(r->w, text, &at);
 	if (ret)
-		return err_set(r->err, -ret, "cannot write %s/formats: %s", capw_path(r->w), strerror(-ret));
+		return err_set(r->err, -ret, "cannot write %s/formats: %s", capw_path(r->w),
+			       strerror(-ret));
 	meta_begin(&r->line, "event");
 	meta_u64(&r->line, "id", id);
 	meta_str(&r->line, "sys", sys);
@@ -209,7 +210,8 @@ int record_facts_begin(struct record *r)
 	ret = ret ? ret : record_marker_facts(r);
 	ret = ret ? ret : record_facts_cpus(r);
 	if (!ret)
-		ret = r->side == CAP_SIDE_GUEST ? facts_guest_clock(r) : record_clocks_begin(r, NULL);
+		ret = r->side == CAP_SIDE_GUEST ? facts_guest_clock(r)
+						: record_clocks_begin(r, NULL);
 	ret = ret ? ret : record_facts_bracket(r);
 	return ret ? ret : record_loss_begin(r);
 }

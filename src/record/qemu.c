@@ -70,7 +70,8 @@ static int take_answer(struct record *r)
 			continue;
 		if (got <= 0) {
 			sbuf_free(&b);
-			return err_set(r->err, EPIPE, "the process that speaks to QEMU was killed: its trace "
+			return err_set(r->err, EPIPE,
+				       "the process that speaks to QEMU was killed: its trace "
 				       "events may still be on (kvmft reset switches them off)");
 		}
 		if (c != '\n') {

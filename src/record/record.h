@@ -74,7 +74,10 @@ struct record_flight {
 	bool armed, fired;
 };
 
-/* Trace clocks beside the TSC, read when there was no capture yet to write them to: width UINT64_MAX = not read. */
+/*
+ * Trace clocks beside the TSC, read when there was no capture yet to write them to: width
+ * UINT64_MAX = not read.
+ */
 struct record_clocks {
 	struct kclock_sample first[RECORD_CLOCKS];
 };
@@ -134,7 +137,7 @@ struct record {
 	bool store_ready, tracing, started;
 	const char *end_reason;
 	struct record_place {
-		int dir;	   /* that the capture is in; --output-dir: locked while it is open */
+		int dir; /* that the capture is in; --output-dir: locked while it is open */
 		char *shown;	   /* what stands before its name in messages */
 		struct capw_name name;
 	} place;
@@ -182,7 +185,9 @@ void record_sdt_free(struct record *r);
 
 /* ---- marker.c ---- */
 
-/* Whose markers, by option and COMMAND (NULL: none; else NULL-terminated); before anything is made. */
+/*
+ * Whose markers, by option and COMMAND (NULL: none; else NULL-terminated); before anything is made.
+ */
 int record_marker_check(struct record *r, char **argv);
 int record_marker_ready(struct record *r); /* can this kernel? With the instance there. */
 int record_marker_facts(struct record *r);
@@ -196,8 +201,8 @@ int record_affinity(struct record *r);	/* --cpus, before any thread */
 int record_nofile(struct record *r);
 int record_instance(struct record *r);
 /*
- * Opens what is needed to record the CPUs that are online: before privileges are dropped, because many
- * CPUs' pipes may need them.
+ * Opens what is needed to record the CPUs that are online: before privileges are dropped, because
+ * many CPUs' pipes may need them.
  */
 int record_cpus_open(struct record *r);
 /* The same for those that were not before, and starts their threads. */
@@ -241,10 +246,11 @@ int record_modules(struct record *r);
  */
 int record_confine(struct record *r, pid_t child);
 /*
- * The same for its helpers. dir: where it may make and remove files (borrowed), by Landlock, which hides /proc/PID/fd
- * of others; NULL = no Landlock. 0 or -errno with err set.
+ * The same for its helpers. dir: where it may make and remove files (borrowed), by Landlock, which
+ * hides /proc/PID/fd of others; NULL = no Landlock. 0 or -errno with err set.
  */
-int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *dir, size_t ndir, struct kvmft_err *err);
+int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *dir, size_t ndir,
+			  struct kvmft_err *err);
 int record_confine_watch(const struct record *r, struct kvmft_err *err);
 int record_confine_qemu(struct kvmft_err *err); /* record_qemu_keep.c */
 
@@ -255,7 +261,10 @@ int record_facts_begin(struct record *r);	/* before tracing starts */
 int record_facts_event(struct record *r, const struct kevent *e);
 int record_facts_cpus(struct record *r);
 int record_facts_vms(struct record *r, bool end); /* after it started, and again at the end */
-/* A VM that came since: what is not told yet. told: vCPUs that are, and their threads; 0: not known yet. */
+/*
+ * A VM that came since: what is not told yet. told: vCPUs that are, and their threads; 0: not known
+ * yet.
+ */
 int record_facts_came(struct record *r, const struct vm *vm, struct u64map *told);
 int record_facts_bracket(struct record *r);
 int record_facts_tasks(struct record *r);
@@ -263,7 +272,10 @@ int record_facts_end(struct record *r);
 
 /* ---- came.c: VMs that come while it records, and may be gone at its end ---- */
 
-/* Before anything is looked at, and before privileges are dropped. Where debugfs does not tell, nothing comes. */
+/*
+ * Before anything is looked at, and before privileges are dropped. Where debugfs does not tell,
+ * nothing comes.
+ */
 void record_came_open(struct record *r);
 /* After the first look at all VMs: those that had only begun are looked at again. */
 int record_came_begin(struct record *r);
@@ -348,12 +360,16 @@ int record_met_command(struct record *r, const struct record_child *c, bool begi
 /* On a host; after record_side() and before record_confine(). 0 or -errno with r->err set. */
 int record_look_start(struct record *r);
 void record_look_end(struct record *r);
-int record_look_vms(struct record *r, struct vm_list **list, struct kvmft_err *err); /* vm_scan_told() */
+int record_look_vms(struct record *r, struct vm_list **list,
+		    struct kvmft_err *err); /* vm_scan_told() */
 /* vm_scan_made_by() */
-int record_look_made_by(struct record *r, uint32_t tid, struct vm_list **list, struct kvmft_err *err);
-int record_look_tasks(struct record *r, uint32_t pid, vm_task_fn fn, void *ctx);     /* vm_tasks_walk() */
-int record_look_qemu(struct record *r, uint32_t pid, struct sbuf *line);	     /* record_met_look() */
-int record_look_children(struct record *r, uint32_t pid, char **text); /* "ID ID ...", to be freed */
+int record_look_made_by(struct record *r, uint32_t tid, struct vm_list **list,
+			struct kvmft_err *err);
+int record_look_tasks(struct record *r, uint32_t pid, vm_task_fn fn,
+		      void *ctx);					 /* vm_tasks_walk() */
+int record_look_qemu(struct record *r, uint32_t pid, struct sbuf *line); /* record_met_look() */
+int record_look_children(struct record *r, uint32_t pid,
+			 char **text); /* "ID ID ...", to be freed */
 
 /* ---- watch.c ---- */
 

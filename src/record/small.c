@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * small.c: `make SMALL=1` takes this file in place of qemu.c, qemu_keep.c, sdt.c and qemu/left.c: --qemu and
+ * small.c: `make SMALL=1` takes this file in place of qemu.c, qemu_keep.c, sdt.c and qemu/left.c:
+ * --qemu and
  * --sdt are a fifth of the whole, and refused here.
  */
 #include "record.h"
@@ -11,7 +12,8 @@
 int record_qemu_check(const struct record_config *o, struct kvmft_err *err)
 {
 	if (o->qemu.n || o->qmp.n || o->hmp.n)
-		return err_lack(err, ENOTSUP, "this small build has no --qemu: use the whole kvmft");
+		return err_lack(err, ENOTSUP,
+				"this small build has no --qemu: use the whole kvmft");
 	if (o->sdt.n)
 		return err_lack(err, ENOTSUP, "this small build has no --sdt: use the whole kvmft");
 	return 0;

@@ -18,7 +18,9 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-/* Pauses grow: looking for who has an instance open takes a while on a machine with many processes. */
+/*
+ * Pauses grow: looking for who has an instance open takes a while on a machine with many processes.
+ */
 #define WATCH_END    'q'
 #define PAUSE_US     (10 * 1000)
 #define PAUSE_MAX_US (640 * 1000) /* after 5 s in all others have to clean up */
@@ -38,7 +40,8 @@ static void close_all_but(const int *keep, size_t n)
 	uint64_t fd;
 
 	while (dir && (e = readdir(dir)))
-		if (!parse_u64(e->d_name, &fd) && !is_kept((int)fd, keep, n) && (int)fd != dirfd(dir))
+		if (!parse_u64(e->d_name, &fd) && !is_kept((int)fd, keep, n) &&
+		    (int)fd != dirfd(dir))
 			close((int)fd);
 	if (dir)
 		closedir(dir);
@@ -101,9 +104,11 @@ struct answer {
 static void watch_obey(struct record *r, char stage, struct answer a, int to)
 {
 	if (!a.ret)
-		a.ret = stage == RECORD_LIVE ? record_place_take(r, &a.err) : record_place_done(r, &a.err);
+		a.ret = stage == RECORD_LIVE ? record_place_take(r, &a.err)
+					     : record_place_done(r, &a.err);
 	memcpy(a.aside, r->place.name.aside, sizeof(a.aside));
-	(void)!full_write(to, &a, sizeof(a), NULL); /* without a recorder there is end of file as well */
+	(void)!full_write(to, &a, sizeof(a),
+			  NULL); /* without a recorder there is end of file as well */
 }
 
 static _Noreturn void watch_main(struct record *r, int from, int to, const struct kowner *recorder)
@@ -161,9 +166,11 @@ int record_watch_tell(struct record *r, enum record_stage stage)
 	char byte = (char)stage;
 	struct answer a;
 
-	if (full_write(r->watch.to, &byte, 1, NULL) || read(r->watch.from, &a, sizeof(a)) != sizeof(a))
+	if (full_write(r->watch.to, &byte, 1, NULL) ||
+	    read(r->watch.from, &a, sizeof(a)) != sizeof(a))
 		return err_set(r->err, EPIPE, "the process kvmft-watch was killed: %s%s",
-			       stage == RECORD_LIVE ? "it names the capture" : "old captures stay where ",
+			       stage == RECORD_LIVE ? "it names the capture"
+						    : "old captures stay where ",
 			       stage == RECORD_LIVE ? "" : capw_path(r->w));
 	memcpy(r->place.name.aside, a.aside, sizeof(a.aside));
 	r->place.name.aside[sizeof(a.aside) - 1] = '\0';

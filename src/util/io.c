@@ -132,7 +132,9 @@ static bool is_ours(const struct stat *st)
 
 int file_open_plain(const char *path, bool own)
 {
-	/* First as a place: to open a device may have effects, and to open a FIFO takes a writer. */
+	/*
+	 * First as a place: to open a device may have effects, and to open a FIFO takes a writer.
+	 */
 	_cleanup_close_ int at = open(path, O_PATH | O_CLOEXEC);
 	char self[32];
 	struct stat st;
