@@ -254,16 +254,6 @@ int capture_open_dir(const char *path, struct capture **out, struct kvmft_err *e
 void capture_close(struct capture *c);
 
 /*
- * Reads sub-buffer number idx (0 .. nsub-1) of a stream into buf (c->subbuf_size bytes).
- * 0, or -errno (-ENODATA past the end).
- */
-int capture_read_subbuf(const struct capture *c, const struct cap_stream *s, uint64_t idx,
-			void *buf) __must_check;
-/* The same for up to n consecutive sub-buffers; returns how many were read, 0 at the end, -errno. */
-ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s, uint64_t idx,
-			     uint64_t n, void *buf) __must_check;
-
-/*
  * A data file kept open from one read to the next; { -1 } before the first, closed with
  * capture_file_close(). Captures with very many CPUs are read without it, to save descriptors.
  */
@@ -271,9 +261,14 @@ struct cap_file {
 	int fd;
 	uint32_t segment;
 };
-ssize_t capture_read_subbufs_kept(const struct capture *c, const struct cap_stream *s, uint64_t idx,
-				  uint64_t n, void *buf, struct cap_file *file) __must_check;
 void capture_file_close(struct cap_file *file);
+
+/*
+ * Reads up to n consecutive sub-buffers of a stream, from number idx (0 .. nsub-1) on, into buf
+ * (n * c->subbuf_size bytes). file may be NULL. How many were read, 0 at the end, -errno.
+ */
+ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s, uint64_t idx,
+			     uint64_t n, void *buf, struct cap_file *file) __must_check;
 
 /*
  * n bytes at `at` of sub-buffer idx: 0, -ENODATA past the last one, -EINVAL behind its end, -EBADMSG where

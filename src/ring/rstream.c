@@ -236,8 +236,8 @@ static int advance(struct rstream *r)
 		return (int)r->have;
 	}
 	if (r->at >= r->have) {
-		ssize_t n = capture_read_subbufs_kept(r->cap, r->s, r->idx, r->batch, r->buf,
-						      r->keep ? &r->file : NULL);
+		ssize_t n = capture_read_subbufs(r->cap, r->s, r->idx, r->batch, r->buf,
+						 r->keep ? &r->file : NULL);
 
 		if (n <= 0)
 			return (int)n;
