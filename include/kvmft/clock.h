@@ -23,6 +23,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* One simultaneous reading of clocks, ns: all within [tsc, tsc + width] cycles. */
+struct clock_bracket {
+	uint64_t tsc, width;
+	uint64_t mono_raw, mono, boot, real;
+};
+
 /* ---- guest TSC: offset and scaling (tsc.c) ---------------------------------------------- */
 
 enum {
@@ -88,6 +94,12 @@ struct pvclock {
 	uint32_t mul;			/* tsc_to_system_mul */
 	int8_t shift;			/* tsc_shift */
 	uint8_t flags;
+};
+
+/* That of a CPU of the guest. */
+struct cpu_pvclock {
+	uint32_t cpu;
+	struct pvclock pv;
 };
 
 /*

@@ -30,12 +30,9 @@ int kclock_parse_marker(const char *text, uint64_t n, uint64_t *ts) __must_check
 
 /* ---- the line of CLOCK_MONOTONIC_RAW, as the kernel keeps it ---- */
 
-/* ns = base + (((cycles - last) * mult + nsec) >> shift); cycles of the current clocksource. */
 struct kmono_raw {
-	uint64_t last, nsec, base;
-	uint32_t mult;
-	uint8_t shift;
-	const char *symbol; /* where it was read; static text */
+	struct mono_raw line; /* over cycles of the current clocksource */
+	const char *symbol;   /* where it was read; static text */
 };
 
 /*

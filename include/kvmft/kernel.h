@@ -15,6 +15,7 @@
 #ifndef KVMFT_KERNEL_H
 #define KVMFT_KERNEL_H
 
+#include "kvmft/clock.h"
 #include "kvmft/util.h"
 
 /* ---- where tracefs is ---- */
@@ -405,14 +406,8 @@ int ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f) __must_check;
 /* "tsc: Refined TSC clocksource calibration: 3792.873 MHz" and "tsc: Detected ... MHz". */
 int ktsc_parse_log(const char *line, uint64_t *khz, bool *refined) __must_check;
 
-/* All clocks read within [tsc, tsc + width] cycles; nanoseconds. */
-struct kbracket {
-	uint64_t tsc, width;
-	uint64_t mono_raw, mono, boot, real;
-};
-
-/* The tightest of tries (at least 1). -ENOTSUP without a TSC. */
-int kbracket_read(unsigned int tries, struct kbracket *b) __must_check;
+/* The tightest of tries (at least 1) readings of all clocks. -ENOTSUP without a TSC. */
+int kbracket_read(unsigned int tries, struct clock_bracket *b) __must_check;
 /* Ordered read of the TSC; 0 on machines without one. Cycles. */
 uint64_t krdtsc_now(void);
 

@@ -349,6 +349,8 @@ void *u64map_elem(struct u64map *m, uint64_t key, void *array, size_t *cap, size
 		}                                                  \
 		from_;                                             \
 	})
+/* Adds a copy of *one, which has elem bytes, to *array. 0 or -ENOMEM. */
+int array_add(void *array, size_t *n, size_t *cap, const void *one, size_t elem) __must_check;
 
 /* ---- log-linear histogram of u64 values (ns) in fixed memory, 15 KiB ---- */
 

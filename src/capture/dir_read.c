@@ -4,7 +4,7 @@
  *
  *   DIR/meta           text, only ever appended to; one record per line (see meta.c):
  *                        kvmft-capture version=1       always the first line
- *                        RECORD NAME=VALUE ...         see the list in meta_read.c
+ *                        RECORD NAME=VALUE ...         see the list in records.c
  *                      The last line counts only with its newline. Unknown records and names
  *                      are skipped; a version above 1 is refused, so adding is free and
  *                      changing a meaning costs a new version.
@@ -229,7 +229,7 @@ COMPARE_BY(by_number, uint32_t, );
 static int list_numbers(int fd, const char *fmt, uint32_t max, uint32_t **out, size_t *count)
 {
 	size_t n = 0, cap = 0;
-	uint32_t *v = NULL, *slot, number;
+	uint32_t *v = NULL, number;
 	struct dirent *de;
 	int ret = 0, own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = own < 0 ? NULL : fdopendir(own);
@@ -242,13 +242,9 @@ static int list_numbers(int fd, const char *fmt, uint32_t max, uint32_t **out, s
 	while (!ret && (errno = 0, de = readdir(dir))) {
 		if (!name_number(de->d_name, fmt, max, &number))
 			continue;
-		slot = n < CAP_MAX_SEGMENTS ? array_grow(&v, n, &cap, sizeof(*v)) : NULL;
-		if (!slot) {
-			ret = n < CAP_MAX_SEGMENTS ? -ENOMEM : -E2BIG;
+		ret = n < CAP_MAX_SEGMENTS ? array_add(&v, &n, &cap, &number, sizeof(number)) : -E2BIG;
+		if (ret)
 			break;
-		}
-		*slot = number;
-		n++;
 	}
 	if (!ret && errno)
 		ret = -errno;

@@ -275,7 +275,7 @@ static void set_clock_line(struct pd_head *h)
 	l->known &= !h->use_clockid;
 	if (!l->known)
 		return;
-	khz = (((unsigned __int128)1000000 << l->shift) + l->mult / 2) / l->mult;
+	khz = (((unsigned __int128)1000000 << l->line.shift) + l->line.mult / 2) / l->line.mult;
 	c->tsc_khz = khz <= UINT32_MAX ? (uint64_t)khz : 0;
 }
 

@@ -138,7 +138,7 @@ bool meta_get_bits(const struct meta_rec *rec, const char *key, uint64_t *v);
 bool meta_get_u32(const struct meta_rec *rec, const char *key, uint32_t *v);
 bool meta_get_s32(const struct meta_rec *rec, const char *key, int32_t *v);
 
-/* meta_read.c: applies one record to c; 0 or -ENOMEM. Unknown records are ignored. */
+/* records.c: applies one record to c; 0 or -ENOMEM. Unknown records are ignored. */
 int meta_apply(struct capture *c, const struct meta_rec *rec) __must_check;
 
 /* ---- the formats ---- */

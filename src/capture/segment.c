@@ -23,14 +23,9 @@ void capw_removed_close(struct capw_removed *x)
 static void hold_open(int dirfd, const char *name, struct capw_removed *x)
 {
 	int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	int *slot = fd < 0 ? NULL : array_grow(&x->fd, x->n, &x->cap, sizeof(*slot));
 
-	if (slot) {
-		*slot = fd;
-		x->n++;
-	} else if (fd >= 0) {
+	if (fd >= 0 && array_add(&x->fd, &x->n, &x->cap, &fd, sizeof(fd)))
 		close(fd);
-	}
 }
 
 /* Unlinks the data files; what is not one of them was not made by us and stays. */

@@ -87,17 +87,6 @@ static int cli_set_choice(const struct opt *o, int *field, const char *text, str
 	return ret;
 }
 
-static int cli_list_add(struct str_list *l, const char *text)
-{
-	const char **slot = array_grow(&l->v, l->n, &l->cap, sizeof(*l->v));
-
-	if (!slot)
-		return -ENOMEM;
-	*slot = text;
-	l->n++;
-	return 0;
-}
-
 static int cli_set_number(const struct opt *o, void *field, const char *text,
 			  struct kvmft_err *err)
 {
@@ -126,14 +115,14 @@ static int cli_set_number(const struct opt *o, void *field, const char *text,
 static int cli_set(const struct opt *o, void *opts, const char *text, struct kvmft_err *err)
 {
 	void *field = (char *)opts + o->offset;
-	int ret;
+	struct str_list *l = field;
 
 	switch (o->type) {
 	case OPT_FLAG: *(bool *)field = true; return 0;
 	case OPT_STR: *(const char **)field = text; return 0;
 	case OPT_LIST:
-		ret = cli_list_add(field, text);
-		return ret ? err_set(err, -ret, "out of memory") : 0;
+		return array_add(&l->v, &l->n, &l->cap, &text, sizeof(text))
+			       ? err_set(err, ENOMEM, "out of memory") : 0;
 	case OPT_CHOICE: return cli_set_choice(o, field, text, err);
 	default: return cli_set_number(o, field, text, err);
 	}

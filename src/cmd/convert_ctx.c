@@ -158,12 +158,12 @@ static int merge_records(struct convert_ctx *c, size_t vm, struct kvmft_err *err
 	const struct capture *g = c->guest;
 
 	for (size_t i = 0; i < g->npvclock; i++) {
-		struct pvclock pv = cap_pvclock_record(&g->pvclock[i]);
 		uint32_t vcpu = cap_vcpu_of_cpu(g, g->pvclock[i].cpu);
-		int ret = hostmap_add_pvclock(c->map, vm, vcpu, g->begin_tsc, &pv);
+		int ret = hostmap_add_pvclock(c->map, vm, vcpu, g->begin_tsc, &g->pvclock[i].pv);
 
 		for (size_t k = 0; k < g->nbracket && ret == -ESRCH; k++)
-			ret = hostmap_add_pvclock(c->map, vm, vcpu, g->bracket[k].tsc, &pv);
+			ret = hostmap_add_pvclock(c->map, vm, vcpu, g->bracket[k].tsc,
+						  &g->pvclock[i].pv);
 		if (ret == -ENOMEM)
 			return err_set(err, ENOMEM, "out of memory");
 	}
@@ -174,16 +174,14 @@ static int merge_records(struct convert_ctx *c, size_t vm, struct kvmft_err *err
 static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
 {
 	const struct capture *g = c->guest;
-	const struct cap_pvclock *use = NULL;
+	const struct cpu_pvclock *use = NULL;
 
 	for (size_t i = 0; i < g->npvclock; i++) {
-		const struct cap_pvclock *p = &g->pvclock[i];
-		struct pvclock pv = cap_pvclock_record(p), first;
+		const struct cpu_pvclock *p = &g->pvclock[i];
 
 		if (c->p->vcpu.set && cap_vcpu_of_cpu(g, p->cpu) != c->p->vcpu.v)
 			continue;
-		first = use ? cap_pvclock_record(use) : pv;
-		if (!pvclock_same_body(&first, &pv))
+		if (use && !pvclock_same_body(&use->pv, &p->pv))
 			return err_set(err, ENOTUNIQ,
 				       "%s: the pvclock records of CPU %u and %u differ: choose a vCPU with "
 				       "--vcpu",
@@ -193,7 +191,7 @@ static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
 	}
 	if (!use)
 		return 0;
-	c->clock.pv = cap_pvclock_record(use);
+	c->clock.pv = use->pv;
 	if (clock_ctx_set(&c->clock, CLOCK_EDGE_PVCLOCK))
 		return err_set(err, EINVAL, "%s: its pvclock record is damaged", g->path);
 	return 0;

@@ -149,9 +149,9 @@ static void print_records(const struct kguest_clock *g)
 {
 	printf("pvclock_count=%zu\n", g->npv);
 	for (size_t i = 0; i < g->npv; i++) {
-		const struct kpvclock *p = &g->pv[i];
+		const struct pvclock *p = &g->pv[i].pv;
 
-		if (p->cpu)
+		if (g->pv[i].cpu)
 			continue;
 		printf("pvclock_cpu0_version=%" PRIu32 "\n", p->version);
 		printf("pvclock_cpu0_tsc_timestamp=%" PRIu64 "\n", p->tsc_timestamp);

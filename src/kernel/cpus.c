@@ -20,13 +20,7 @@ static const char *const cpu_file[] = {
 
 static int cpus_add(struct kcpus *c, uint32_t cpu)
 {
-	uint32_t *p = array_grow(&c->cpu, c->n, &c->cap, sizeof(*p));
-
-	if (!p)
-		return -ENOMEM;
-	*p = cpu;
-	c->n++;
-	return 0;
+	return array_add(&c->cpu, &c->n, &c->cap, &cpu, sizeof(cpu));
 }
 
 void kcpus_free(struct kcpus *c)

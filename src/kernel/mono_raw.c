@@ -19,10 +19,10 @@ static int refuse(struct kvmft_err *err, const char *why)
 }
 
 /* [tsc, tsc + width] in the units of the clocksource; false when there is no way. */
-static bool bracket_cycles(const struct kbracket *b, const struct kguest_clock *g, bool kvmclock,
+static bool bracket_cycles(const struct clock_bracket *b, const struct kguest_clock *g, bool kvmclock,
 			   uint64_t *lo, uint64_t *hi)
 {
-	struct pvclock pv;
+	const struct pvclock *pv;
 
 	*lo = b->tsc;
 	*hi = b->tsc + b->width;
@@ -30,19 +30,14 @@ static bool bracket_cycles(const struct kbracket *b, const struct kguest_clock *
 		return true;
 	if (!g || !g->npv)
 		return false;
-	pv = (struct pvclock){
-		.version = g->pv[0].version, .tsc_timestamp = g->pv[0].tsc_timestamp,
-		.system_time = g->pv[0].system_time, .mul = g->pv[0].mul,
-		.shift = g->pv[0].shift, .flags = g->pv[0].flags,
-	};
-	return pvclock_check(&pv) == 0 && pvclock_to_ns(&pv, *lo, lo) == 0 &&
-	       pvclock_to_ns(&pv, *hi, hi) == 0;
+	pv = &g->pv[0].pv;
+	return !pvclock_check(pv) && !pvclock_to_ns(pv, *lo, lo) && !pvclock_to_ns(pv, *hi, hi);
 }
 
 int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kguest_clock *g,
 		   struct mono_raw_line *m, struct kvmft_err *err)
 {
-	struct kbracket b;
+	struct clock_bracket b;
 	struct kmono_raw k;
 	uint64_t lo, hi;
 	int ret = 0;
@@ -58,9 +53,7 @@ int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kgu
 		ret = kmono_raw_read(t, &k, err);
 	if (ret)
 		return ret;
-	m->raw = (struct mono_raw){
-		.last = k.last, .nsec = k.nsec, .base = k.base, .mult = k.mult, .shift = k.shift,
-	};
+	m->raw = k.line;
 	snprintf(m->source, sizeof(m->source), "kprobe %s", k.symbol);
 	if (kbracket_read(TRIES, &b))
 		return refuse(err, "this machine has no TSC to check it with");

@@ -67,7 +67,7 @@ static int find_raw(const struct kread_arg *word, struct kmono_raw *r)
 	}
 	if (n != ARRAY_SIZE(found) || !same_moment(found[0], found[1]))
 		return -ENOENT;
-	*r = (struct kmono_raw){
+	r->line = (struct mono_raw){
 		.last = found[1][TK_LAST].value,
 		.mult = (uint32_t)found[1][TK_MULT_SHIFT].value,
 		.shift = (uint8_t)(found[1][TK_MULT_SHIFT].value >> 32),

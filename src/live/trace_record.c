@@ -62,12 +62,11 @@ static int records_of(struct trace *t, const struct capture *cap)
 		return err_set(t->err, EINVAL, "%s was recorded in VM %s, but --kvmclock names %s (%s)",
 			       cap->path, cap->uuid, vm->sel, vm->uuid);
 	for (size_t i = 0; i < cap->npvclock && !ret; i++) {
-		const struct cap_pvclock *p = &cap->pvclock[i];
-		struct pvclock pv = cap_pvclock_record(p);
+		struct pvclock pv = cap->pvclock[i].pv;
 
 		pv.flags &= (uint8_t)~PVCLOCK_GUEST_STOPPED;
 		if (!pvclock_check(&pv))
-			ret = record_add(t, &pv, cap_vcpu_of_cpu(cap, p->cpu), false);
+			ret = record_add(t, &pv, cap_vcpu_of_cpu(cap, cap->pvclock[i].cpu), false);
 	}
 	if (!ret && !t->kvmclock.nrecord)
 		return err_set(t->err, ENODATA,

@@ -82,7 +82,7 @@ static void put_clock(struct sbuf *b, uint64_t id, uint64_t ns)
  * One reading of all clocks, so that viewers can show the time of day. With more of them, times
  * would jump where the next one begins.
  */
-static void put_snapshot(struct out *o, const struct cap_bracket *r)
+static void put_snapshot(struct out *o, const struct clock_bracket *r)
 {
 	struct sbuf *b = &o->line;
 	size_t packet = packet_begin(b, 0), mark = pb_begin(b, PACKET_CLOCK_SNAPSHOT);
@@ -97,7 +97,7 @@ static void put_snapshot(struct out *o, const struct cap_bracket *r)
 }
 
 /* ns since the beginning become CLOCK_BOOTTIME by the first reading of both. */
-static uint64_t boot_at_base(const struct out *o, const struct cap_bracket *r)
+static uint64_t boot_at_base(const struct out *o, const struct clock_bracket *r)
 {
 	uint64_t base = o->clock.base, khz = o->clock.khz;
 

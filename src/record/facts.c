@@ -149,19 +149,6 @@ int record_facts_cpus(struct record *r)
 	return ret;
 }
 
-static int facts_pvclock(struct record *r, const struct kpvclock *p)
-{
-	meta_begin(&r->line, "pvclock");
-	meta_u64(&r->line, "cpu", p->cpu);
-	meta_u64(&r->line, "version", p->version);
-	meta_u64(&r->line, "tsc_timestamp", p->tsc_timestamp);
-	meta_u64(&r->line, "system_time", p->system_time);
-	meta_u64(&r->line, "mul", p->mul);
-	meta_s64(&r->line, "shift", p->shift);
-	meta_u64(&r->line, "flags", p->flags);
-	return record_put(r);
-}
-
 /* The guest's constants; also in a guest whose clock is x86-tsc: kvmclock output needs them. */
 static int facts_guest_clock(struct record *r)
 {
@@ -179,8 +166,10 @@ static int facts_guest_clock(struct record *r)
 		meta_u64(&r->line, "is_tsc", g.sched_is_tsc);
 	meta_str(&r->line, "source", g.kvm_source ? g.kvm_source : g.kernel_source);
 	ret = record_put(r);
-	for (size_t i = 0; i < g.npv && !ret; i++)
-		ret = facts_pvclock(r, &g.pv[i]);
+	for (size_t i = 0; i < g.npv && !ret; i++) {
+		meta_pvclock(&r->line, &g.pv[i]);
+		ret = record_put(r);
+	}
 	return ret ? ret : record_clocks_begin(r, &g);
 }
 
@@ -329,18 +318,12 @@ int record_facts_vms(struct record *r, bool end)
 
 int record_facts_bracket(struct record *r)
 {
-	struct kbracket b;
+	struct clock_bracket b;
 
 	/* A machine without a TSC has no bracket; its trace clock needs none either. */
 	if (kbracket_read(64, &b))
 		return 0;
-	meta_begin(&r->line, "time");
-	meta_u64(&r->line, "tsc", b.tsc);
-	meta_u64(&r->line, "width", b.width);
-	meta_u64(&r->line, "mono_raw", b.mono_raw);
-	meta_u64(&r->line, "mono", b.mono);
-	meta_u64(&r->line, "boot", b.boot);
-	meta_u64(&r->line, "real", b.real);
+	meta_time(&r->line, &b);
 	return record_put(r);
 }
 

@@ -76,15 +76,17 @@ static uint64_t subbufs_taken(const struct record *r, const struct drain_cpu *c)
 static void lost_line(struct record *r, const struct drain_cpu *c, const struct record_seen *last,
 		      const struct kstats *s)
 {
+	const struct cap_loss loss = {
+		.cpu = c->cpu,
+		.count = s->dropped - last->dropped,
+		.from = last->now,
+		.to = s->now + s->now_step,
+		.first = last->taken + ring_subbufs(r),
+		.last = subbufs_taken(r, c) + ring_subbufs(r) + 2,
+	};
 	struct sbuf line = { 0 };
 
-	meta_begin(&line, "lost");
-	meta_u64(&line, "cpu", c->cpu);
-	meta_u64(&line, "count", s->dropped - last->dropped);
-	meta_u64(&line, "from", last->now);
-	meta_u64(&line, "to", s->now + s->now_step);
-	meta_u64(&line, "first", last->taken + ring_subbufs(r));
-	meta_u64(&line, "last", subbufs_taken(r, c) + ring_subbufs(r) + 2);
+	meta_lost(&line, &loss);
 	record_store_add(r, &line);
 }
 
@@ -118,25 +120,17 @@ static int stats_read(struct record *r, uint32_t cpu, struct kstats *s)
 static int stats_record(struct record *r, const char *when, uint32_t cpu, const struct kstats *s,
 			const struct drain_cpu *c)
 {
-	int ret;
+	const struct cap_cpustat st = {
+		.entries = s->entries, .overrun = s->overrun, .commit_overrun = s->commit_overrun,
+		.dropped = s->dropped, .read = s->read,
+	};
 
-	meta_begin(&r->line, "stats");
-	meta_str(&r->line, "when", when);
-	meta_u64(&r->line, "cpu", cpu);
-	meta_u64(&r->line, "entries", s->entries);
-	meta_u64(&r->line, "overrun", s->overrun);
-	meta_u64(&r->line, "commit_overrun", s->commit_overrun);
-	meta_u64(&r->line, "dropped", s->dropped);
-	meta_u64(&r->line, "read", s->read);
+	meta_stats(&r->line, when, cpu, &st);
 	if (c)
 		meta_u64(&r->line, "subbufs", subbufs_taken(r, c));
 	if (c && c->dropped_events)
 		meta_u64(&r->line, "unstored", c->dropped_events);
-	ret = capw_meta(r->w, &r->line);
-	if (ret)
-		return err_set(r->err, -ret, "cannot write %s/meta: %s", capw_path(r->w),
-			       strerror(-ret));
-	return 0;
+	return record_put(r);
 }
 
 int record_loss_begin(struct record *r)

@@ -56,12 +56,11 @@ static int add_range(int32_t from, int32_t to, int32_t **tid, size_t *n, size_t 
 	if (to < from)
 		return -EINVAL;
 	for (int64_t i = from; i <= to; i++) {
-		int32_t *slot = *n < MAX_TIDS ? array_grow(tid, *n, cap, sizeof(*slot)) : NULL;
+		const int32_t one = (int32_t)i;
+		int ret = *n < MAX_TIDS ? array_add(tid, n, cap, &one, sizeof(one)) : -EINVAL;
 
-		if (!slot)
-			return *n < MAX_TIDS ? -ENOMEM : -EINVAL;
-		*slot = (int32_t)i;
-		++*n;
+		if (ret)
+			return ret;
 	}
 	return 0;
 }

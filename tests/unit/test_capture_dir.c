@@ -67,8 +67,8 @@ static void check_machine(const struct capture *c)
 	assert_int_equal(c->kernel_sched_offset, 34);
 	assert_string_equal(c->sched_source, "kprobe");
 	assert_int_equal(c->npvclock, 1);
-	assert_int_equal(c->pvclock[0].shift, -1);
-	assert_int_equal(c->pvclock[0].mul, 30);
+	assert_int_equal(c->pvclock[0].pv.shift, -1);
+	assert_int_equal(c->pvclock[0].pv.mul, 30);
 	assert_int_equal(c->nbracket, 1);
 	assert_int_equal(c->bracket[0].real, 6);
 }

@@ -190,9 +190,9 @@ static void test_facts(void **state __unused_arg)
 		assert_int_equal(c->big_endian, round & 1);
 		assert_int_equal(c->nformat, 2);
 		assert_true(c->line.known);
-		assert_int_equal(c->line.mult, 858993459);
-		assert_int_equal(c->line.shift, 31);
-		assert_int_equal(c->line.zero, (uint64_t)-77);
+		assert_int_equal(c->line.line.mult, 858993459);
+		assert_int_equal(c->line.line.shift, 31);
+		assert_int_equal(c->line.line.offset, (uint64_t)-77);
 		assert_int_equal(c->tsc_khz, 2500000);
 		assert_int_equal(c->ntask, 5);
 		assert_string_equal(c->task[0].comm, "saved"); /* of the tracing data */

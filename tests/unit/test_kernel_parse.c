@@ -250,7 +250,7 @@ static void test_kallsyms(void **state)
 static void test_machine(void **state __unused_arg)
 {
 	struct ktsc_facts f;
-	struct kbracket a, b;
+	struct clock_bracket a, b;
 
 	assert_int_equal(ktsc_facts_read(NULL, &f), 0);
 	if (!f.present) {
