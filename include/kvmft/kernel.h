@@ -44,11 +44,8 @@ ssize_t ktracefs_read(const struct ktracefs *t, const char *file, size_t max,
 		      char **out) __must_check;
 bool ktracefs_has(const struct ktracefs *t, const char *file);
 
-/* events/header_page and header_event, saved_cmdlines, saved_tgids; text to be freed by the caller. */
-int ktracefs_header_page(const struct ktracefs *t, char **text) __must_check;
-int ktracefs_header_event(const struct ktracefs *t, char **text) __must_check;
-int ktracefs_saved_cmdlines(const struct ktracefs *t, char **text) __must_check;
-int ktracefs_saved_tgids(const struct ktracefs *t, char **text) __must_check;
+/* The same as 0 or -errno: events/header_page, saved_cmdlines and the like. */
+int ktracefs_text(const struct ktracefs *t, const char *file, char **text) __must_check;
 
 /*
  * Is name a trace clock of this kernel? 0, or -EINVAL with the list of those that are ("no
@@ -56,9 +53,7 @@ int ktracefs_saved_tgids(const struct ktracefs *t, char **text) __must_check;
  */
 int ktracefs_clock_check(const struct ktracefs *t, const char *name,
 			 struct kvmft_err *err) __must_check;
-/* Picks the name in [brackets] out of the text of a trace_clock file. 0 or -EINVAL. */
-int kclock_parse_current(const char *text, char *buf, size_t size) __must_check;
-/* The names in such a text, without brackets, separated by one blank. */
+/* The names in the text of a trace_clock file, without brackets, separated by one blank. */
 int kclock_parse_list(const char *text, char *buf, size_t size) __must_check;
 
 /* ---- CPUs ---- */
@@ -307,7 +302,6 @@ int kbuffer_kb_parse(const char *text, uint64_t *kb) __must_check;
  * hidden. Returns how many are, or -errno.
  */
 int kallsyms_find(const char *path, const char *const *name, size_t n, bool *present) __must_check;
-bool kallsyms_has(const char *name);
 
 struct kprobes; /* the probes of this process: group kvmft_PID_STARTTIME */
 
@@ -316,8 +310,8 @@ int kprobes_open(struct ktracefs *t, struct kprobes **out, struct kvmft_err *err
 const char *kprobes_group(const struct kprobes *p);
 /*
  * Adds group/name on a function ("do_sys_openat2", "vprintk_emit+4"), with fetch arguments
- * ("a=@tsc_khz:u32"; NULL = none). name: letters, digits, _. -ENOENT: no such symbol;
- * -EPERM: lockdown; else the kernel's error for what it cannot probe, with its explanation.
+ * ("a=@tsc_khz:u32"; NULL = none). name: letters, digits, _, at most 63. -EPERM: lockdown; else the
+ * kernel's error for what it cannot probe, with its explanation.
  */
 int kprobe_add(struct kprobes *p, const char *name, const char *func, const char *args,
 	       struct kvmft_err *err) __must_check;

@@ -9,6 +9,7 @@
 #ifndef KVMFT_UTIL_H
 #define KVMFT_UTIL_H
 
+#include <dirent.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -208,6 +209,8 @@ ssize_t file_read_plain(const char *path, size_t max, bool own, char **out) __mu
 int file_read_line(int dirfd, const char *path, char *buf, size_t size) __must_check;
 /* The number that is all of the first line, blanks around it aside; errors of both parts. */
 int file_read_u64(int dirfd, const char *path, uint64_t *v) __must_check;
+/* A directory to be read, no link; to be closed with closedir(). NULL, errno says why. */
+DIR *dir_open(int dirfd, const char *path);
 /*
  * Writes text with one write() call to an existing file (kernel knob), which is never truncated:
  * O_TRUNC would empty tracefs lists that others share. -errno; -EIO when only a part was taken.
@@ -262,6 +265,11 @@ void newfile_close(struct newfile *f);
 
 int parse_u64(const char *s, uint64_t *v) __must_check; /* decimal or 0x */
 int parse_s64(const char *s, int64_t *v) __must_check;	/* also a leading minus */
+/*
+ * The decimal number that begins at *s, which moves behind it. False, and nothing is moved, when
+ * there is none or it is more than max.
+ */
+bool take_u64(const char **s, uint64_t max, uint64_t *v);
 /* 64 bits, written signed, unsigned or in hex: -1 and 0xffffffffffffffff are the same bits. */
 int parse_bits64(const char *s, uint64_t *v) __must_check;
 /* Bytes: an integer and K, k, KiB, M, m, MiB, G, g or GiB (powers of 1024), or nothing. */

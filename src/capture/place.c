@@ -9,7 +9,6 @@
 #include "place.h"
 #include "kvmft/capture.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -230,13 +229,10 @@ static int walk_tree(int parent, const char *base, unsigned int depth, entry_fn 
 
 	if (depth > CAP_MAX_DEPTH)
 		return -ELOOP;
-	fd = openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir) {
-		ret = -errno;
-		util_close_fd(&fd);
-		return ret;
-	}
+	dir = dir_open(parent, base);
+	if (!dir)
+		return -errno;
+	fd = dirfd(dir);
 	while (!ret && (d = readdir(dir))) {
 		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
 			continue;

@@ -87,9 +87,6 @@ int cap_parse_tgids(struct capture *c, char *text) __must_check;
 int cap_set_printk(struct capture *c, const char *text, size_t len) __must_check;
 /* The clock in brackets of a trace_clock file, or the whole word; *slot is replaced. */
 int cap_parse_clock(char **slot, const char *text) __must_check;
-/* Geometry from the text of events/header_page; false when it does not say. */
-bool cap_parse_header_page(const char *text, uint32_t *long_size, uint32_t *header,
-			   uint32_t *size);
 /* "entries: N" lines of per_cpu/cpuN/stats. */
 void cap_parse_stats(const char *text, struct cap_cpustat *st);
 bool cap_subbuf_ok(uint64_t size);

@@ -4,7 +4,6 @@
  */
 #include "kvmft/capture.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -29,18 +28,12 @@ static void hold_open(int dirfd, const char *name, struct capw_removed *x)
 }
 
 /* Unlinks the data files; what is not one of them was not made by us and stays. */
-static int unlink_data(int fd, uint64_t *freed, struct capw_removed *x)
+static int unlink_data(DIR *dir, uint64_t *freed, struct capw_removed *x)
 {
-	DIR *dir = fdopendir(fd);
 	struct dirent *e;
 	struct stat st;
 	int ret = 0;
 
-	if (!dir) {
-		ret = -errno;
-		close(fd);
-		return ret;
-	}
 	while ((e = readdir(dir))) {
 		if (strncmp(e->d_name, "cpu", 3) ||
 		    fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
@@ -71,14 +64,15 @@ int capw_segment_make(const struct capw *w, unsigned int segment)
 int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed, struct capw_removed *x)
 {
 	char name[32];
-	int fd, ret;
+	DIR *dir;
+	int ret;
 
 	*freed = 0;
 	segment_name(name, sizeof(name), segment);
-	fd = openat(capw_dirfd(w), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
+	dir = dir_open(capw_dirfd(w), name);
+	if (!dir)
 		return errno == ENOENT ? 0 : -errno;
-	ret = unlink_data(fd, freed, x);
+	ret = unlink_data(dir, freed, x);
 	if (!ret && unlinkat(capw_dirfd(w), name, AT_REMOVEDIR))
 		ret = -errno;
 	return ret;

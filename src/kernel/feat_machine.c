@@ -6,7 +6,6 @@
 #include "feat.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "kvmft/ktext.h"
 #include "kvmft/sandbox.h"
 
 #define RING_DEFAULT_KB 8192u /* for each CPU, as `kvmft record` takes it */
@@ -59,7 +59,7 @@ void feat_lockdown(const struct kfeat_env *e, struct kfeat_result *r)
 
 	if (!text)
 		lockdown_unseen(e, r);
-	else if (kclock_parse_current(text, mode, sizeof(mode)))
+	else if (ktext_chosen(text, mode, sizeof(mode)))
 		feat_say(r, KFEAT_UNKNOWN, "cannot make sense of /sys/kernel/security/lockdown");
 	else if (!strcmp(mode, "none"))
 		feat_say(r, KFEAT_HAVE, "not locked down");
@@ -254,7 +254,7 @@ static void other_backends(const struct kfeat_env *e, struct sbuf *b)
 	DIR *dir;
 
 	snprintf(path, sizeof(path), "%s/sys/module", e->root ? e->root : "");
-	dir = opendir(path);
+	dir = dir_open(AT_FDCWD, path);
 	while (dir && (d = readdir(dir)))
 		if (str_starts(d->d_name, "kvm_") && strcmp(d->d_name, "kvm_intel") &&
 		    strcmp(d->d_name, "kvm_amd"))

@@ -5,9 +5,7 @@
  */
 #include "priv.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <tracefs.h>
@@ -83,28 +81,16 @@ static int event_switch(struct kinst *k, const struct kevent *e, bool on)
 	return got ? got : knob_write(NULL, k->dirfd, path, on ? "1" : "0", NULL);
 }
 
-/* How many events the system has; SIZE_MAX when that cannot be told. */
+/* How many events the system has; 0 when that cannot be told. */
 static size_t system_count(const struct kinst *k, const char *sys)
 {
-	struct dirent *e;
-	char path[160];
+	char **names = tracefs_system_events(k->t->path, sys);
 	size_t n = 0;
-	DIR *dir;
-	int fd;
 
-	snprintf(path, sizeof(path), "events/%s", sys);
-	fd = openat(k->dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	while (dir && (e = readdir(dir))) {
-		if (e->d_type == DT_UNKNOWN)
-			n = SIZE_MAX / 2;
-		n += e->d_type == DT_DIR && e->d_name[0] != '.';
-	}
-	if (dir)
-		closedir(dir);
-	else if (fd >= 0)
-		close(fd);
-	return dir && n < SIZE_MAX / 2 ? n : SIZE_MAX;
+	while (names && names[n])
+		n++;
+	tracefs_list_free(names);
+	return n;
 }
 
 static size_t system_wanted(const struct kinst *k, const char *sys)
@@ -247,8 +233,7 @@ void kinst_triggers_sweep(int instfd)
 {
 	/* Those that use variables of others come first: a variable in use cannot go. */
 	static const char *const user[] = { "kvm/kvm_entry", "kvm/kvm_exit" };
-	int synth = openat(instfd, "events/synthetic", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = synth < 0 ? NULL : fdopendir(synth);
+	DIR *dir = dir_open(instfd, "events/synthetic");
 	struct dirent *e;
 	char path[320];
 
@@ -264,6 +249,4 @@ void kinst_triggers_sweep(int instfd)
 	}
 	if (dir)
 		closedir(dir);
-	else if (synth >= 0)
-		close(synth);
 }

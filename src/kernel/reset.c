@@ -116,20 +116,13 @@ static void sweep_instance(struct sweep *s, const char *name)
 
 static int sweep_instances(struct sweep *s)
 {
-	int fd = openat(s->t->dirfd, "instances", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = dir_open(s->t->dirfd, "instances");
 	struct kevent_list names = { 0 }; /* only the name of each is used */
 	struct dirent *e;
-	DIR *dir;
 	int got = 0;
 
-	if (fd < 0)
+	if (!dir)
 		return errno == ENOENT ? 0 : -errno;
-	dir = fdopendir(fd);
-	if (!dir) {
-		got = -errno;
-		close(fd);
-		return got;
-	}
 	/*
 	 * Collected first: removing entries while reading a directory may skip some. Not by
 	 * tracefs_instances_walk(): short of memory it leaves out instances, and says nothing.
@@ -166,6 +159,20 @@ static int probe_names(const char *line, char *group, char *name, size_t size)
 	return 0;
 }
 
+/* What was found, and `got` of the attempt to remove it. */
+static void found(struct sweep *s, const char *what, const char *name, int got)
+{
+	if (got == -EBUSY) {
+		s->r->busy++;
+		sbuf_addf(&s->r->text, "%s %s: in use, left alone\n", what, name);
+	} else if (got) {
+		sweep_failed(s, got, what, name);
+	} else {
+		s->r->probes++;
+		sbuf_addf(&s->r->text, "%s %s%s\n", what, name, s->dry_run ? "" : ": removed");
+	}
+}
+
 static void sweep_probe(struct sweep *s, const char *file, const char *line)
 {
 	char group[128], name[128], text[300];
@@ -179,18 +186,8 @@ static void sweep_probe(struct sweep *s, const char *file, const char *line)
 	if (!s->dry_run)
 		got = knob_write(NULL, s->t->dirfd, file, text, NULL);
 	/* An event with several places has a line for each, and all go with the first. */
-	if (got == -ENOENT)
-		return;
-	snprintf(text, sizeof(text), "%s/%s", group, name);
-	if (got == -EBUSY) {
-		s->r->busy++;
-		sbuf_addf(&s->r->text, "probe %s: in use, left alone\n", text);
-	} else if (got) {
-		sweep_failed(s, got, "probe", text);
-	} else {
-		s->r->probes++;
-		sbuf_addf(&s->r->text, "probe %s%s\n", text, s->dry_run ? "" : ": removed");
-	}
+	if (got != -ENOENT)
+		found(s, "probe", text + strlen("-:"), got);
 }
 
 static void sweep_kprobe(struct sweep *s, const char *line)
@@ -220,16 +217,7 @@ static void sweep_synth(struct sweep *s, const char *line)
 		return;
 	if (!s->dry_run)
 		got = ksynth_remove(s->t, name);
-	if (got == -EBUSY) {
-		s->r->busy++;
-		sbuf_addf(&s->r->text, "synthetic event %s: in use, left alone\n", name);
-	} else if (got) {
-		sweep_failed(s, got, "synthetic event", name);
-	} else {
-		s->r->probes++;
-		sbuf_addf(&s->r->text, "synthetic event %s%s\n", name,
-			  s->dry_run ? "" : ": removed");
-	}
+	found(s, "synthetic event", name, got);
 }
 
 static int sweep_lines(struct sweep *s, const char *file, void (*fn)(struct sweep *, const char *))

@@ -94,9 +94,9 @@ static int facts_header(struct record *r)
 	_cleanup_free_ char *page = NULL, *event = NULL;
 	int ret;
 
-	ret = ktracefs_header_page(r->t, &page);
+	ret = ktracefs_text(r->t, "events/header_page", &page);
 	if (!ret)
-		ret = ktracefs_header_event(r->t, &event);
+		ret = ktracefs_text(r->t, "events/header_event", &event);
 	if (ret)
 		return err_set(r->err, -ret, "cannot read %s/events/header_page: %s",
 			       ktracefs_path(r->t), strerror(-ret));
@@ -359,9 +359,9 @@ int record_facts_tasks(struct record *r)
 	if (ret)
 		return ret;
 	/* All are optional: names only make the output nicer. */
-	if (ktracefs_saved_cmdlines(r->t, &names) == 0)
+	if (ktracefs_text(r->t, "saved_cmdlines", &names) == 0)
 		ret = put_names(r, "saved_cmdlines", names);
-	if (!ret && r->tgids && ktracefs_saved_tgids(r->t, &tgids) == 0)
+	if (!ret && r->tgids && ktracefs_text(r->t, "saved_tgids", &tgids) == 0)
 		ret = put_names(r, "saved_tgids", tgids);
 	if (!ret && ktracefs_read(r->t, "printk_formats", PRINTK_MAX, &printk) > 0)
 		ret = put_names(r, "printk_formats", printk);

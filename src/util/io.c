@@ -197,6 +197,16 @@ int file_read_u64(int dirfd, const char *path, uint64_t *v)
 	return parse_u64(from, v);
 }
 
+DIR *dir_open(int dirfd, const char *path)
+{
+	_cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (dir)
+		fd = -1; /* taken over */
+	return dir;
+}
+
 int file_write_text(int dirfd, const char *path, const char *text)
 {
 	/* No O_TRUNC: in tracefs, opening kprobe_events with it removes everybody's probes. */

@@ -39,14 +39,10 @@ bool vmsel_pid(const char *sel, uint32_t *pid)
 /* A number of a list, up to `,`, `-` or the end. */
 static bool take_tid(const char **p, int32_t *tid)
 {
-	uint64_t v = 0;
-	const char *q = *p;
+	uint64_t v;
 
-	for (; *q >= '0' && *q <= '9' && v <= INT32_MAX; q++)
-		v = v * 10 + (uint64_t)(*q - '0');
-	if (q == *p || !v || v > INT32_MAX)
+	if (!take_u64(p, INT32_MAX, &v) || !v)
 		return false;
-	*p = q;
 	*tid = (int32_t)v;
 	return true;
 }
