@@ -81,16 +81,25 @@ static int event_switch(struct kinst *k, const struct kevent *e, bool on)
 	return got ? got : knob_write(NULL, k->dirfd, path, on ? "1" : "0", NULL);
 }
 
-/* How many events the system has; 0 when that cannot be told. */
+/* How many events the system has; SIZE_MAX when that cannot be told. */
 static size_t system_count(const struct kinst *k, const char *sys)
 {
-	char **names = tracefs_system_events(k->t->path, sys);
+	struct dirent *e;
+	char path[160];
 	size_t n = 0;
+	DIR *dir;
 
-	while (names && names[n])
-		n++;
-	tracefs_list_free(names);
-	return n;
+	snprintf(path, sizeof(path), "events/%s", sys);
+	dir = dir_open(k->dirfd, path);
+	if (!dir)
+		return SIZE_MAX;
+	while ((e = readdir(dir))) {
+		if (e->d_type == DT_UNKNOWN)
+			n = SIZE_MAX / 2;
+		n += e->d_type == DT_DIR && e->d_name[0] != '.';
+	}
+	closedir(dir);
+	return n < SIZE_MAX / 2 ? n : SIZE_MAX;
 }
 
 static size_t system_wanted(const struct kinst *k, const char *sys)
