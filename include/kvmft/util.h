@@ -221,6 +221,11 @@ int file_write_text(int dirfd, const char *path, const char *text) __must_check;
  * the umask. Returns fd or -errno (-EEXIST for anything that has the name, a dangling link too).
  */
 int file_create(int dirfd, const char *name) __must_check;
+/*
+ * Renames within a directory, to a name that nothing has: -EEXIST when something does; -ENOSYS when
+ * the file system cannot make sure of it (NFS for one).
+ */
+int file_rename_new(int dir, const char *from, const char *to) __must_check;
 
 /*
  * ---- files that are there whole or not at all ----
@@ -454,6 +459,22 @@ static inline uint64_t load_u64(const void *p)
 
 	__builtin_memcpy(&v, p, sizeof(v));
 	return v;
+}
+
+/* ... and of the other order, with swap. */
+static inline uint16_t get_u16(const void *p, bool swap)
+{
+	return swap ? __builtin_bswap16(load_u16(p)) : load_u16(p);
+}
+
+static inline uint32_t get_u32(const void *p, bool swap)
+{
+	return swap ? __builtin_bswap32(load_u32(p)) : load_u32(p);
+}
+
+static inline uint64_t get_u64(const void *p, bool swap)
+{
+	return swap ? __builtin_bswap64(load_u64(p)) : load_u64(p);
 }
 
 #endif

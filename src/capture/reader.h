@@ -97,6 +97,11 @@ bool cap_subbuf_ok(uint64_t size);
 int cap_open_file(int dirfd, const char *path, uint64_t *size) __must_check;
 int cap_open_dir(int dirfd, const char *path) __must_check;
 /*
+ * The directory that holds the last step of path, *last, each step on the way O_NOFOLLOW and, with
+ * make, made where it is missing. dirfd itself where there is none, a new fd, or -errno.
+ */
+int cap_parent(int dirfd, const char *path, bool make, const char **last) __must_check;
+/*
  * Reads at most max bytes; *out is NUL-terminated and freed by the caller. Returns the length;
  * *more is set when the file is longer.
  */

@@ -137,12 +137,8 @@ static enum rkind gap(struct rstream *r)
 /* How much has to be read for the event at p, of whose data `left` bytes are still there. */
 static uint32_t event_bytes(const struct rstream *r, const uint8_t *p, uint32_t left)
 {
-	uint32_t head = load_u32(p), type, len = load_u32(p + 4);
+	uint32_t head = get_u32(p, r->geom.swap), type, len = get_u32(p + 4, r->geom.swap);
 
-	if (r->geom.swap) {
-		head = __builtin_bswap32(head);
-		len = __builtin_bswap32(len);
-	}
 	type = r->geom.big_endian ? head >> 27 : head & 31;
 	if (type && type != 29)
 		return MIN(4u + 4 * 28, left);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * io.c: whole reads and writes, kernel files of unknown length, and new files.
+ * io.c: whole reads and writes, and kernel files of unknown length.
  */
 #include "kvmft/util.h"
 
@@ -222,19 +222,4 @@ int file_write_text(int dirfd, const char *path, const char *text)
 	if (got < 0)
 		return -errno;
 	return (size_t)got == n ? 0 : -EIO;
-}
-
-int file_create(int dirfd, const char *name)
-{
-	int fd, err;
-
-	fd = openat(dirfd, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_RDWR, 0600);
-	if (fd < 0)
-		return -errno;
-	if (!fchmod(fd, 0600)) /* a umask of 0277 would leave a file nobody can read */
-		return fd;
-	err = -errno;
-	close(fd);
-	unlinkat(dirfd, name, 0);
-	return err;
 }
