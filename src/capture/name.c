@@ -6,8 +6,7 @@
  * start leaves everything as it was. A capture that it replaces goes only when the new one is complete;
  * of kvmft.data and kvmft.data.old the last one that is whole always stays.
  */
-#include "kvmft/capture.h"
-#include "place.h"
+#include "reader.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -118,6 +118,17 @@ void cap_data_name(char *buf, size_t size, uint32_t segment, uint32_t cpu);
 /* True for one path step of a name from the file: no slash, no dots only, printable. */
 bool cap_name_ok(const char *name);
 
+/* ---- place.c, for those who make room for a new capture ---- */
+
+/* Is base (below the directory parent) a capture? By its meta file; links are not followed. */
+bool cap_is_capture(int parent, const char *base);
+/* ... and one whose recording ended by itself? */
+bool cap_is_complete(int parent, const char *base);
+/* What it takes on the disk, bytes; 0 when that cannot be told. */
+uint64_t cap_disk_usage(int parent, const char *base);
+/* Removes the capture base and nothing else. -EEXIST: it is something else. */
+int cap_remove(int parent, const char *base, struct kvmft_err *err) __must_check;
+
 /* ---- meta.c ---- */
 
 #define META_MAX_KEYS 64

@@ -2,8 +2,7 @@
 /*
  * stamp.c: captures that are named by the time they were made, and keeping only the newest.
  */
-#include "kvmft/capture.h"
-#include "place.h"
+#include "reader.h"
 
 #include <ctype.h>
 #include <errno.h>

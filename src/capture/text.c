@@ -24,38 +24,40 @@ static bool take_number(char **p, int32_t *v)
 	return true;
 }
 
+static int each_line(struct capture *c, char *text, int (*one)(struct capture *c, char *line))
+{
+	char *save, *line = strtok_r(text, "\n", &save);
+	int ret = 0;
+
+	for (; line && !ret; line = strtok_r(NULL, "\n", &save))
+		ret = one(c, line);
+	return ret;
+}
+
+static int cmdline(struct capture *c, char *line)
+{
+	int32_t tid;
+
+	return take_number(&line, &tid) && *line ? cap_task_add(c, tid, 0, line, false) : 0;
+}
+
 int cap_parse_cmdlines(struct capture *c, char *text)
 {
-	char *save, *line;
+	return each_line(c, text, cmdline);
+}
 
-	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		int32_t tid;
-		int ret;
+static int tgid_line(struct capture *c, char *line)
+{
+	int32_t tid, tgid;
 
-		if (!take_number(&line, &tid) || !*line)
-			continue;
-		ret = cap_task_add(c, tid, 0, line, false);
-		if (ret)
-			return ret;
-	}
-	return 0;
+	if (!take_number(&line, &tid) || !take_number(&line, &tgid))
+		return 0;
+	return cap_task_add(c, tid, tgid, NULL, false);
 }
 
 int cap_parse_tgids(struct capture *c, char *text)
 {
-	char *save, *line;
-
-	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		int32_t tid, tgid;
-		int ret;
-
-		if (!take_number(&line, &tid) || !take_number(&line, &tgid))
-			continue;
-		ret = cap_task_add(c, tid, tgid, NULL, false);
-		if (ret)
-			return ret;
-	}
-	return 0;
+	return each_line(c, text, tgid_line);
 }
 
 int cap_set_printk(struct capture *c, const char *text, size_t len)
