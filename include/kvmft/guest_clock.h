@@ -24,7 +24,7 @@ struct kguest_clock {
 	const char *kernel_source;
 	struct cpu_pvclock pv[KGUEST_MAX_PVCLOCK];
 	size_t npv;
-	bool has_raw; /* read, not yet checked: see kmono_raw_read() */
+	bool has_raw; /* read, not yet checked: see mono_raw_learn() */
 	struct kmono_raw raw;
 	char why[256]; /* why kprobes did not serve; "" when they did */
 };

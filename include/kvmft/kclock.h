@@ -36,13 +36,9 @@ struct kmono_raw {
 };
 
 /*
- * Reads it through a kprobe. The result is consistent in itself, not more: check it against a
- * bracket (mono_raw_fits() of the clock room). -ENOENT: no variable of a known shape; else as
- * kread_symbols(). -EAGAIN: changed while being read, again and again.
+ * What reads it through a kprobe, for those who read more in the same shot. The result is consistent
+ * in itself, not more: mono_raw_learn() checks it.
  */
-int kmono_raw_read(struct ktracefs *t, struct kmono_raw *r, struct kvmft_err *err) __must_check;
-
-/* The parts of it, for those who read more in the same shot. */
 #define KTK_ARGS 84
 /* Fills arg[KTK_ARGS]; the texts live in where[KTK_ARGS]. */
 void kmono_raw_args(struct kread_arg *arg, char (*where)[32]);

@@ -206,16 +206,14 @@ void feat_memory(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	_cleanup_free_ char *text = root_read(e, "proc/meminfo"),
 			    *cpus = root_read(e, "sys/devices/system/cpu/possible");
-	const char *line = text ? strstr(text, "MemAvailable:") : NULL;
 	struct kcpus c = { 0 };
 	uint64_t kb, each;
 
-	if (!line || !cpus || kcpus_parse(cpus, &c) || !c.n) {
+	if (!text || !kmem_available(text, &kb) || !cpus || kcpus_parse(cpus, &c) || !c.n) {
 		feat_say(r, KFEAT_UNKNOWN, "/proc/meminfo or the list of CPUs does not tell");
 		kcpus_free(&c);
 		return;
 	}
-	kb = strtoull(line + strlen("MemAvailable:"), NULL, 10);
 	each = MIN(kb * RING_PERCENT / 100 / c.n, (uint64_t)RING_DEFAULT_KB);
 	feat_say(r, each >= RING_MINIMUM_KB ? KFEAT_HAVE : KFEAT_LACK,
 		 "%" PRIu64 " MB available: a ring of %" PRIu64 " KB for each of %zu CPUs", kb / 1024, each,

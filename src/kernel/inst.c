@@ -154,21 +154,26 @@ int kbuffer_kb_parse(const char *text, uint64_t *kb)
 	return take_u64(&text, UINT64_MAX, kb) && strchr(" \t\n", *text) ? 0 : -EINVAL;
 }
 
+bool kmem_available(const char *text, uint64_t *kb)
+{
+	const char *line = strstr(text, "MemAvailable:");
+
+	if (line)
+		*kb = strtoull(line + strlen("MemAvailable:"), NULL, 10);
+	return line;
+}
+
 /* The kernel grants more than the machine has and lets the OOM killer choose: look first. */
 static int memory_check(struct kinst *k, uint64_t kb, struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
-	struct kcpus cpus;
-	const char *line;
 	uint64_t avail, total;
+	struct kcpus cpus;
 	size_t ncpu;
 
-	if (file_read_all(AT_FDCWD, "/proc/meminfo", KFILE_MAX, &text) < 0)
+	if (file_read_all(AT_FDCWD, "/proc/meminfo", KFILE_MAX, &text) < 0 ||
+	    !kmem_available(text, &avail) || kinst_cpus(k, &cpus))
 		return 0;
-	line = strstr(text, "MemAvailable:");
-	if (!line || kinst_cpus(k, &cpus))
-		return 0;
-	avail = strtoull(line + strlen("MemAvailable:"), NULL, 10);
 	ncpu = cpus.n;
 	kcpus_free(&cpus);
 	if (__builtin_mul_overflow(kb, (uint64_t)ncpu, &total))

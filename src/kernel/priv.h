@@ -77,6 +77,8 @@ bool kname_ok(const char *name);
 /* events/SYS/NAME/FILE into buf; -EINVAL: these are no names. */
 int kevent_path(const char *sys, const char *name, const char *file, char *buf, size_t size) __must_check;
 bool kfile_exists(int dirfd, const char *file);
+/* Of the text of /proc/meminfo; false when it does not tell. */
+bool kmem_available(const char *text, uint64_t *kb);
 /* "PID COMM" of processes with a file of the instance open, comma-separated; at most a few. */
 void kinst_holders(const char *name, struct sbuf *b);
 /* Removes all triggers of the events of an instance that kvmft sets triggers on. */
