@@ -47,6 +47,8 @@ static inline uint64_t util_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* By a function that takes the variable's address: _cleanup_(sbuf_free) struct sbuf b = { 0 }; */
+#define _cleanup_(fn)	__attribute__((cleanup(fn)))
 #define _cleanup_free_	__attribute__((cleanup(util_free_ptr)))
 #define _cleanup_close_ __attribute__((cleanup(util_close_fd)))
 
@@ -74,6 +76,8 @@ enum kvmft_exit {
  */
 int err_set(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3, 4);
 int err_lack(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3, 4);
+/* err_set() with ": " and what errnum means behind the text; 0 is no failure, and leaves err alone. */
+int err_why(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3, 4);
 int err_usage(struct kvmft_err *err, const char *fmt, ...) __printf(2, 3);
 
 /* How a room below the commands tells what its user should know: a line, without '\n' at its end. */

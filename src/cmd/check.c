@@ -107,34 +107,28 @@ static const char *const state_names[] = {
 static void json_item(struct json *j, const struct check *c, const struct kfeat_result *r)
 {
 	json_object_begin(j);
-	json_field_str(j, "name", r->name);
-	json_field_str(j, "state", state_names[r->state]);
-	json_field_bool(j, "required", r->need & c->side);
-	json_field_str(j, "found", r->detail);
-	json_field_str(j, "purpose", r->purpose);
-	json_field_str(j, "remedy", r->remedy[0] ? r->remedy : NULL);
+	json_put_str(j, "name", r->name);
+	json_put_str(j, "state", state_names[r->state]);
+	json_put_bool(j, "required", r->need & c->side);
+	json_put_str(j, "found", r->detail);
+	json_put_str(j, "purpose", r->purpose);
+	json_put_str(j, "remedy", r->remedy[0] ? r->remedy : NULL);
 	json_object_end(j);
 }
 
 static int check_json(const struct check *c, struct sbuf *b)
 {
 	struct json j;
-	int ret;
 
-	json_init(&j, b);
-	json_object_begin(&j);
-	json_field_str(&j, "side", side_name(c));
-	json_field_str(&j, "side_from", c->told ? "option" : "machine");
-	json_field_bool(&j, "ok", !count(c, VERDICT_LACKING));
-	json_key(&j, "items");
-	json_array_begin(&j);
+	json_line_begin(&j, b);
+	json_put_str(&j, "side", side_name(c));
+	json_put_str(&j, "side_from", c->told ? "option" : "machine");
+	json_put_bool(&j, "ok", !count(c, VERDICT_LACKING));
+	json_put_array(&j, "items");
 	for (size_t i = 0; i < c->n; i++)
 		json_item(&j, c, &c->item[i]);
 	json_array_end(&j);
-	json_object_end(&j);
-	ret = json_finish(&j);
-	sbuf_addc(b, '\n');
-	return ret;
+	return json_line_end(&j);
 }
 
 /* ---- CSV ---- */
@@ -203,14 +197,13 @@ static int check_probe(struct check *c, const struct kfeat_env *e)
 /* The line on stderr names what is needed; the list has said the rest. */
 static int check_result(const struct check *c, struct kvmft_err *err)
 {
-	struct sbuf names = { 0 };
+	_cleanup_(sbuf_free) struct sbuf names = { 0 };
 
 	for (size_t i = 0; i < c->n; i++)
 		if (verdict_of(c, &c->item[i]) == VERDICT_LACKING)
 			sbuf_addf(&names, "%s%s", names.len ? ", " : "", c->item[i].name);
 	if (names.len)
 		err_lack(err, ENOENT, "this machine cannot record as a %s: %s", side_name(c), names.s);
-	sbuf_free(&names);
 	return err->text[0] ? KVMFT_LACKING : KVMFT_OK;
 }
 
@@ -221,7 +214,7 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	struct kvmft_err why = { .text = "" };
 	struct kfeat_env env = { .no_tracefs = why.text };
 	struct check c = { .told = o->host || o->guest };
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	bool may_mount;
 	int ret;
 
@@ -239,10 +232,9 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	if (!ret)
 		ret = b.error;
 	if (ret)
-		err_set(err, -ret, "cannot make the list: %s", strerror(-ret));
+		err_why(err, ret, "cannot make the list");
 	else
 		fwrite(b.s, 1, b.len, stdout); /* main flushes, and looks whether it worked */
-	sbuf_free(&b);
 	ret = ret ? ret : check_result(&c, err);
 	free(c.item);
 	ktracefs_close(env.t);

@@ -92,16 +92,13 @@ static const char *nearest_clock(const char *text)
 static int unknown_clock(const char *option, const char *text, struct kvmft_err *err)
 {
 	const char *near = nearest_clock(text);
-	struct sbuf b = { 0 };
-	int ret;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	for (int i = 0; i < CLK_NR; i++)
 		sbuf_addf(&b, "%s%s", i ? ", " : "", clock_name((enum clock_id)i));
-	ret = err_usage(err, "option --%s: there is no clock '%.40s'%s%s%s; the clocks are %s", option,
-			text, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "",
-			b.s ? b.s : "");
-	sbuf_free(&b);
-	return ret;
+	return err_usage(err, "option --%s: there is no clock '%.40s'%s%s%s; the clocks are %s",
+			 option, text, near ? " (did you mean " : "", near ? near : "",
+			 near ? "?)" : "", b.s ? b.s : "");
 }
 
 static int resolve_clock(const char *option, const char *text, enum clock_id *id,
@@ -309,7 +306,7 @@ static int convert_stdin(struct convert *v, struct kvmft_err *err)
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
-			return err_set(err, errno, "cannot read standard input: %s", strerror(errno));
+			return err_why(err, errno, "cannot read standard input");
 		if (!got)
 			break;
 		n += (size_t)got;
@@ -335,7 +332,7 @@ static int no_way(const struct convert *v, enum clock_edge missing, struct kvmft
 
 static int summary(const struct convert *v)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	uint64_t failed = 0;
 	bool incomplete;
 
@@ -348,7 +345,6 @@ static int summary(const struct convert *v)
 	if (failed)
 		cli_note("%" PRIu64 " of %" PRIu64 " values could not be converted and are marked ?: %s",
 			 failed, v->done, b.s ? b.s : "");
-	sbuf_free(&b);
 	for (size_t i = 0; i < ARRAY_SIZE(flag_note); i++) {
 		if (!v->flagged[i])
 			continue;

@@ -97,8 +97,7 @@ static ssize_t vm_of_guest(struct convert_ctx *c, struct kvmft_err *err)
 /* Index of the VM that is meant, -ENODATA when the capture knows none. */
 static ssize_t pick_vm(struct convert_ctx *c, struct kvmft_err *err)
 {
-	struct sbuf b = { 0 };
-	int ret;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	if (c->guest && c->map->nvm)
 		return vm_of_guest(c, err);
@@ -107,10 +106,8 @@ static ssize_t pick_vm(struct convert_ctx *c, struct kvmft_err *err)
 	if (c->map->nvm <= 1)
 		return c->map->nvm ? 0 : -ENODATA;
 	hostmap_list(c->map, &b);
-	ret = err_set(err, ENOTUNIQ, "%s: it holds several VMs; choose one with --vm: %s", c->host->path,
-		      b.s ? b.s : "");
-	sbuf_free(&b);
-	return ret;
+	return err_set(err, ENOTUNIQ, "%s: it holds several VMs; choose one with --vm: %s",
+		       c->host->path, b.s ? b.s : "");
 }
 
 /* Do two vCPUs convert alike at all times? */

@@ -82,7 +82,7 @@ static int gather(struct guest_offset *o, struct kvmft_err *err)
 		gather_raw(o, t);
 	ktracefs_close(t);
 	if (ret)
-		return err_set(err, -ret, "cannot read the guest's clock: %s", strerror(-ret));
+		return err_why(err, ret, "cannot read the guest's clock");
 	if (klog_read(&log, &why))
 		snprintf(o->why_no_log, sizeof(o->why_no_log), "%.255s", why.text);
 	else if (klog_parse_sched(log, &s) == 0)

@@ -130,7 +130,7 @@ static int latency_walk(struct latency *m)
 	win_finish(m->w);
 	if (!ret)
 		ret = lat_finish(m->lat);
-	return ret ? err_set(m->err, -ret, "cannot read the captures: %s", strerror(-ret)) : 0;
+	return err_why(m->err, ret, "cannot read the captures");
 }
 
 static bool any_result(const struct latency *m)
@@ -148,7 +148,7 @@ static bool any_result(const struct latency *m)
 /* Nothing was measured: what the captures hold none of, or what became of what there was. */
 static int no_result(const struct latency *m)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret;
 
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
@@ -165,7 +165,6 @@ static int no_result(const struct latency *m)
 		ret = err_set(m->err, ENODATA, "nothing to measure: the captures hold no such %s%s",
 			      m->lo.want[LAT_IO] ? "requests" : "events",
 			      m->lo.vcpu >= 0 ? " of the vCPU that --vcpu names" : "");
-	sbuf_free(&b);
 	return ret;
 }
 

@@ -110,38 +110,33 @@ static void json_vcpu(struct json *j, const struct vm_vcpu *v)
 	char hex[24];
 
 	json_object_begin(j);
-	json_field_u64(j, "vcpu", v->id);
-	json_key(j, "tid");
-	v->tid ? json_u64(j, v->tid) : json_null(j);
-	json_field_str(j, "tid_source", tid_sources[v->tid_source]);
+	json_put_u64(j, "vcpu", v->id);
+	json_put_known_u64(j, "tid", v->tid, v->tid);
+	json_put_str(j, "tid_source", tid_sources[v->tid_source]);
 	snprintf(hex, sizeof(hex), "0x%016" PRIx64, v->tsc_offset);
-	json_key(j, "tsc_offset");
-	v->has_offset ? json_s64(j, (int64_t)v->tsc_offset) : json_null(j);
-	json_field_str(j, "tsc_offset_hex", v->has_offset ? hex : NULL);
-	json_field_str(j, "scaling", ratio_states[v->ratio_state]);
-	json_key(j, "tsc_ratio");
-	v->ratio_state == VM_RATIO_SET ? json_u64(j, v->tsc_ratio) : json_null(j);
-	json_key(j, "tsc_frac_bits");
-	v->ratio_state == VM_RATIO_SET ? json_u64(j, v->tsc_frac_bits) : json_null(j);
-	json_field_bool(j, "guest_mode", v->in_guest_mode);
+	json_put_known_s64(j, "tsc_offset", v->has_offset, (int64_t)v->tsc_offset);
+	json_put_str(j, "tsc_offset_hex", v->has_offset ? hex : NULL);
+	json_put_str(j, "scaling", ratio_states[v->ratio_state]);
+	json_put_known_u64(j, "tsc_ratio", v->ratio_state == VM_RATIO_SET, v->tsc_ratio);
+	json_put_known_u64(j, "tsc_frac_bits", v->ratio_state == VM_RATIO_SET, v->tsc_frac_bits);
+	json_put_bool(j, "guest_mode", v->in_guest_mode);
 	json_object_end(j);
 }
 
 static void json_vm(struct json *j, const struct vm_list *l, const struct vm *vm)
 {
 	json_object_begin(j);
-	json_field_str(j, "vm", vm->sel);
-	json_field_u64(j, "pid", vm->pid);
-	json_field_bool(j, "pid_sure", vm->pid_sure);
-	json_field_u64(j, "fd", vm->fd);
-	json_field_str(j, "name", vm->name);
-	json_field_str(j, "uuid", vm->uuid);
-	json_field_str(j, "vmm", vm->vmm);
-	json_field_str(j, "master_clock", master_clock(l, vm));
-	json_field_bool(j, "debugfs", vm->has_debugfs);
-	json_field_str(j, "note", vm->note);
-	json_key(j, "vcpus");
-	json_array_begin(j);
+	json_put_str(j, "vm", vm->sel);
+	json_put_u64(j, "pid", vm->pid);
+	json_put_bool(j, "pid_sure", vm->pid_sure);
+	json_put_u64(j, "fd", vm->fd);
+	json_put_str(j, "name", vm->name);
+	json_put_str(j, "uuid", vm->uuid);
+	json_put_str(j, "vmm", vm->vmm);
+	json_put_str(j, "master_clock", master_clock(l, vm));
+	json_put_bool(j, "debugfs", vm->has_debugfs);
+	json_put_str(j, "note", vm->note);
+	json_put_array(j, "vcpus");
 	for (size_t i = 0; i < vm->n_vcpus; i++)
 		json_vcpu(j, &vm->vcpu[i]);
 	json_array_end(j);
@@ -151,23 +146,17 @@ static void json_vm(struct json *j, const struct vm_list *l, const struct vm *vm
 static int list_json(const struct vm_list *l, struct sbuf *b)
 {
 	struct json j;
-	int ret;
 
-	json_init(&j, b);
-	json_object_begin(&j);
-	json_field_str(&j, "clocksource", l->clocksource);
-	json_field_str(&j, "debugfs_note", l->debugfs_text);
-	json_field_u64(&j, "hidden_processes", l->n_hidden);
-	json_field_bool(&j, "truncated", l->truncated);
-	json_key(&j, "vms");
-	json_array_begin(&j);
+	json_line_begin(&j, b);
+	json_put_str(&j, "clocksource", l->clocksource);
+	json_put_str(&j, "debugfs_note", l->debugfs_text);
+	json_put_u64(&j, "hidden_processes", l->n_hidden);
+	json_put_bool(&j, "truncated", l->truncated);
+	json_put_array(&j, "vms");
 	for (size_t i = 0; i < l->n; i++)
 		json_vm(&j, l, &l->vm[i]);
 	json_array_end(&j);
-	json_object_end(&j);
-	ret = json_finish(&j);
-	sbuf_addc(b, '\n');
-	return ret;
+	return json_line_end(&j);
 }
 
 /* ---- CSV (RFC 4180, with \n) ---- */
@@ -245,7 +234,7 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 {
 	const struct list_opts *o = opts;
 	struct vm_list *l = NULL;
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret;
 
 	ret = vm_scan(NULL, &l, err);
@@ -255,7 +244,7 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 	if (!ret)
 		ret = b.error;
 	if (ret)
-		err_set(err, -ret, "cannot make the list: %s", strerror(-ret));
+		err_why(err, ret, "cannot make the list");
 	else if (b.len)
 		fwrite(b.s, 1, b.len, stdout); /* main flushes, and looks whether it worked */
 	if (!ret) {
@@ -264,7 +253,6 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 			ret = err_lack(err, ENOENT, "no VM runs here%s%s", l->debugfs_text ? ": " : "",
 				       l->debugfs_text ? l->debugfs_text : "");
 	}
-	sbuf_free(&b);
 	vm_list_free(l);
 	return ret;
 }

@@ -140,7 +140,7 @@ static int merge_write(struct merge *m)
 
 static void summary_pick(const struct merge *m)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	if (!m->pick)
 		return;
@@ -148,7 +148,6 @@ static void summary_pick(const struct merge *m)
 		cli_note("%s", b.s ? b.s : "out of memory");
 		sbuf_reset(&b);
 	}
-	sbuf_free(&b);
 	if (m->o->pick.grep.n && !m->o->quiet)
 		cli_note("%llu matches", (unsigned long long)pick_matches(m->pick));
 	if (pick_dropped(m->pick))
@@ -158,7 +157,7 @@ static void summary_pick(const struct merge *m)
 
 static void summary_alignment(struct merge *m, const struct tl_source *g)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct win_stats s;
 
 	win_total(m->w, (int64_t)g->vm, &s);
@@ -166,7 +165,6 @@ static void summary_alignment(struct merge *m, const struct tl_source *g)
 		return;
 	pairing_alignment_text(m->p.map, m->w, (int64_t)g->vm, &b);
 	cli_note("alignment of %s: %s", g->label, b.s ? b.s : "out of memory");
-	sbuf_free(&b);
 }
 
 static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)

@@ -70,29 +70,25 @@ static int events_json(const struct view *v, struct sbuf *b)
 {
 	struct json j;
 
-	json_init(&j, b);
-	json_object_begin(&j);
-	json_field_str(&j, "monitor", monitor_name(v->q->m));
-	json_field_u64(&j, "pid", v->q->pid);
-	json_field_str(&j, "name", v->q->name);
-	json_field_str(&j, "version", v->version.s);
-	json_field_u64(&j, "total", v->all.n);
-	json_field_bool(&j, "tells_unavailable", monitor_kind(v->q->m) == MON_QMP);
-	json_key(&j, "events");
-	json_array_begin(&j);
+	json_line_begin(&j, b);
+	json_put_str(&j, "monitor", monitor_name(v->q->m));
+	json_put_u64(&j, "pid", v->q->pid);
+	json_put_str(&j, "name", v->q->name);
+	json_put_str(&j, "version", v->version.s);
+	json_put_u64(&j, "total", v->all.n);
+	json_put_bool(&j, "tells_unavailable", monitor_kind(v->q->m) == MON_QMP);
+	json_put_array(&j, "events");
 	for (size_t i = 0; i < v->all.n; i++) {
 		if (!v->shown[i])
 			continue;
 		json_object_begin(&j);
-		json_field_str(&j, "name", v->all.v[i].name);
-		json_field_str(&j, "state", mon_state_names[v->all.v[i].state]);
-		json_field_bool(&j, "vcpu", v->all.v[i].vcpu);
+		json_put_str(&j, "name", v->all.v[i].name);
+		json_put_str(&j, "state", mon_state_names[v->all.v[i].state]);
+		json_put_bool(&j, "vcpu", v->all.v[i].vcpu);
 		json_object_end(&j);
 	}
 	json_array_end(&j);
-	json_object_end(&j);
-	sbuf_addc(b, '\n');
-	return json_finish(&j);
+	return json_line_end(&j);
 }
 
 static int events_csv(const struct view *v, struct sbuf *b)
@@ -114,20 +110,19 @@ static int (*const events_formats[])(const struct view *v, struct sbuf *b) = {
 
 static int events_print(const struct view *v, int format, struct kvmft_err *err)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = events_formats[MAX(format, 0)](v, &b);
 
 	ret = ret ? ret : b.error;
 	if (!ret && b.len)
 		fwrite(b.s, 1, b.len, stdout);
-	sbuf_free(&b);
-	return ret ? err_set(err, -ret, "cannot print the events: %s", strerror(-ret)) : 0;
+	return err_why(err, ret, "cannot print the events");
 }
 
 static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct events_opts *o = opts;
-	struct sbuf notes = { 0 };
+	_cleanup_(sbuf_free) struct sbuf notes = { 0 };
 	struct view v = { 0 };
 	struct qemu q;
 	int ret;
@@ -147,7 +142,6 @@ static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		if (monitor_kind(q.m) == MON_HMP && o->state == MON_UNAVAILABLE)
 			cli_note("HMP tells only on and off: events that were compiled out count as disabled");
 	}
-	sbuf_free(&notes);
 	sbuf_free(&v.version);
 	free(v.shown);
 	mon_events_free(&v.all);

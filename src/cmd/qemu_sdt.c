@@ -52,8 +52,7 @@ static int list_text(const struct sdt_spec *s __unused_arg, const struct sdt_pla
 /* "arg1:s8 arg3:string" */
 static void json_arguments(struct json *j, const char *types)
 {
-	json_key(j, "arguments");
-	json_array_begin(j);
+	json_put_array(j, "arguments");
 	while (*types) {
 		size_t n = strcspn(types, " "), name = strcspn(types, ":");
 
@@ -70,13 +69,12 @@ static void json_arguments(struct json *j, const char *types)
 
 static void json_places(struct json *j, const struct sdt_event *e)
 {
-	json_key(j, "places");
-	json_array_begin(j);
+	json_put_array(j, "places");
 	for (size_t i = 0; i < e->n; i++) {
 		json_object_begin(j);
-		json_field_u64(j, "offset", e->place[i].offset);
-		json_field_u64_if(j, "semaphore", e->place[i].semaphore, e->place[i].semaphore);
-		json_field_str(j, "fetch", e->place[i].args);
+		json_put_u64(j, "offset", e->place[i].offset);
+		json_put_known_u64(j, "semaphore", e->place[i].semaphore, e->place[i].semaphore);
+		json_put_str(j, "fetch", e->place[i].args);
 		json_object_end(j);
 	}
 	json_array_end(j);
@@ -85,32 +83,26 @@ static void json_places(struct json *j, const struct sdt_event *e)
 static int list_json(const struct sdt_spec *s, const struct sdt_plan *p, struct sbuf *b)
 {
 	struct json j;
-	int ret;
 
-	json_init(&j, b);
-	json_object_begin(&j);
-	json_field_str(&j, "binary", s->path);
-	json_key(&j, "markers");
-	json_array_begin(&j);
+	json_line_begin(&j, b);
+	json_put_str(&j, "binary", s->path);
+	json_put_array(&j, "markers");
 	for (size_t i = 0; i < p->n; i++) {
 		const struct sdt_event *e = &p->v[i];
 
 		json_object_begin(&j);
-		json_field_str(&j, "provider", e->provider);
-		json_field_str(&j, "marker", e->marker);
-		json_field_str(&j, "system", e->sys);
-		json_field_str(&j, "event", e->name);
-		json_field_bool(&j, "guarded", e->guarded);
+		json_put_str(&j, "provider", e->provider);
+		json_put_str(&j, "marker", e->marker);
+		json_put_str(&j, "system", e->sys);
+		json_put_str(&j, "event", e->name);
+		json_put_bool(&j, "guarded", e->guarded);
 		json_arguments(&j, e->types);
-		json_field_str(&j, "left_out", e->left_out);
+		json_put_str(&j, "left_out", e->left_out);
 		json_places(&j, e);
 		json_object_end(&j);
 	}
 	json_array_end(&j);
-	json_object_end(&j);
-	ret = json_finish(&j);
-	sbuf_addc(b, '\n');
-	return ret;
+	return json_line_end(&j);
 }
 
 /* ---- CSV ---- */
@@ -147,15 +139,14 @@ static int (*const list_formats[])(const struct sdt_spec *s, const struct sdt_pl
 static int sdt_print(const struct sdt_opts *o, const struct sdt_spec *s, const struct sdt_plan *p,
 		     struct kvmft_err *err)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = list_formats[o->format < 0 ? FORMAT_TEXT : o->format](s, p, &b);
 
 	ret = ret ? ret : b.error;
 	if (ret)
-		err_set(err, -ret, "cannot make the list: %s", strerror(-ret));
+		err_why(err, ret, "cannot make the list");
 	else
 		fwrite(b.s, 1, b.len, stdout); /* main flushes, and looks whether it worked */
-	sbuf_free(&b);
 	return ret;
 }
 

@@ -115,17 +115,14 @@ static int parse_pids(struct run *run)
 static int parse_class(struct run *run)
 {
 	const struct event_class *c = class_find(run->o->event);
-	struct sbuf b = { 0 };
-	int ret = 0;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	run->ro.cls = c;
 	if (!c) {
 		for (size_t i = 0; (c = class_at(i)); i++)
 			sbuf_addf(&b, "%s%s", i ? ", " : "", class_name(c));
-		ret = err_usage(run->err, "option --event: there is no class '%s'; there are %s",
-				run->o->event, b.s ? b.s : "");
-		sbuf_free(&b);
-		return ret;
+		return err_usage(run->err, "option --event: there is no class '%s'; there are %s",
+				 run->o->event, b.s ? b.s : "");
 	}
 	if (run->ro.semantics == REPORT_PERF && !class_has_perf(c))
 		return err_usage(run->err, "option --semantics: perf kvm has no table of %s",
@@ -272,9 +269,8 @@ static int why_empty(const struct run *run)
 {
 	const struct report_totals *t = report_totals(run->r);
 	const char *path = run->cap->path, *class = class_name(run->ro.cls);
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct report_vcpu v;
-	int ret;
 
 	if (!t->exits && !t->entries)
 		return err_set(run->err, ENODATA,
@@ -295,10 +291,8 @@ static int why_empty(const struct run *run)
 		if (v.vcpu >= 0)
 			sbuf_addf(&b, "%s%lld of thread %d", b.len ? ", " : "", (long long)v.vcpu, v.tid);
 	}
-	ret = err_set(run->err, ENODATA, "no samples of %s in %s for what was selected; its vCPUs: %s",
-		      class, path, b.s ? b.s : "none");
-	sbuf_free(&b);
-	return ret;
+	return err_set(run->err, ENODATA, "no samples of %s in %s for what was selected; its "
+		       "vCPUs: %s", class, path, b.s ? b.s : "none");
 }
 
 /* ---- what must be said ---- */
@@ -320,13 +314,12 @@ static void __printf(2, 3) remark(struct run *run, const char *fmt, ...)
 static void remarks(struct run *run)
 {
 	const struct report_totals *t = report_totals(run->r);
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	/* Where there is no place for remarks it was told before. */
 	if (report_format_find(cli_formats[MAX(run->o->format, 0)])->has_notes &&
 	    out_rate_remark(run->cap, report_in_cycles(run->r) ? "times are in cycles" : NULL, &b) && b.s)
 		remark(run, "%s", b.s);
-	sbuf_free(&b);
 	if (t->no_end)
 		remark(run, "%llu exits were followed by another exit without kvm_entry: they count, but "
 		       "have no time", ULL(t->no_end));
@@ -399,22 +392,20 @@ static int print(struct run *run)
 		.flush = write_out, .arg = run, .remark = (const char *const *)run->remark,
 		.nremark = run->nremark,
 	};
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const char *note;
 	int ret;
 
 	fmt->print(&d, &b);
 	ret = b.error;
 	if (ret)
-		err_set(run->err, -ret, "cannot print: %s", strerror(-ret));
+		err_why(run->err, ret, "cannot print");
 	else
 		write_out(run, &b);
-	sbuf_free(&b);
 	if (run->write_error == EPIPE)
 		return -EPIPE;
 	if (run->write_error)
-		return err_set(run->err, run->write_error, "cannot write to standard output: %s",
-			       strerror(run->write_error));
+		return err_why(run->err, run->write_error, "cannot write to standard output");
 	for (size_t i = 0; !fmt->has_notes && (note = report_note(run->r, i)); i++)
 		cli_note("%s", note);
 	for (size_t i = 0; !fmt->has_notes && i < run->nremark; i++)

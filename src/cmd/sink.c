@@ -24,10 +24,8 @@ static int readings(struct cap_pieces *pieces, const struct capture *host, const
 	if (ret == -ENOTSUP)
 		return err_set(err, ENODATA, "--clock %s needs the frequency of the TSC, and %s does not say it: give "
 					     "it with --tsc-khz", out_clock_names[c->kind], host->path);
-	if (ret)
-		return err_set(err, -ret, "%s: its readings of %s cannot be used: %s", host->path,
-			       out_clock_names[c->kind], strerror(-ret));
-	return 0;
+	return err_why(err, ret, "%s: its readings of %s cannot be used", host->path,
+		       out_clock_names[c->kind]);
 }
 
 static int sampled_clock(struct sink *s, const struct pairing *p, struct out_clock *c,
@@ -190,8 +188,8 @@ int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err)
 		ret = -errno;
 	s->f = NULL;
 	if (ret && ret != -EPIPE && !err->text[0])
-		err_set(err, -ret, "cannot write %s: %s", s->file ? outfile_path(s->file) : "the time line",
-			strerror(-ret));
+		err_why(err, ret, "cannot write %s",
+			s->file ? outfile_path(s->file) : "the time line");
 	return ret;
 }
 

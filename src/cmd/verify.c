@@ -158,14 +158,14 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct verify_opts *o = opts;
 	struct verify v = { 0 };
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret;
 
 	ret = verify_open(&v, o, argc, argv, err);
 	if (!ret) {
 		ret = verify_walk(&v);
 		if (ret)
-			err_set(err, -ret, "cannot check %s: %s", argv[0], strerror(-ret));
+			err_why(err, ret, "cannot check %s", argv[0]);
 	}
 	if (!ret) {
 		v.complete = pairing_summary(v.p.t, true, cli_note);
@@ -183,7 +183,6 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = cli_flush(err);
 	if (!ret)
 		ret = verify_exit(&v);
-	sbuf_free(&b);
 	verify_close(&v);
 	return ret;
 }

@@ -25,12 +25,10 @@
 static int record_add(struct trace *t, const struct pvclock *pv, uint32_t vcpu, bool all)
 {
 	struct trace_vm *v = &t->kvmclock;
-	struct trace_pvclock *r = array_grow(&v->record, v->nrecord, &v->record_cap, sizeof(*r));
+	const struct trace_pvclock r = { .pv = *pv, .vcpu = vcpu, .all = all };
 
-	if (!r)
+	if (array_add(&v->record, &v->nrecord, &v->record_cap, &r, sizeof(r)))
 		return err_set(t->err, ENOMEM, "out of memory");
-	*r = (struct trace_pvclock){ .pv = *pv, .vcpu = vcpu, .all = all };
-	v->nrecord++;
 	return 0;
 }
 
@@ -108,10 +106,10 @@ static int wait_setup(struct trace *t, struct wait *w)
 
 	ret = kevent_list_add(&w->events, "kvm", "kvm_pvclock_update", NULL);
 	if (!ret)
-		ret = vm_thread_ids(NULL, t->kvmclock.vm, VM_TIDS_PROCESS, &tid, &n);
+		ret = vm_thread_ids(NULL, t->kvmclock.vm->pid, &tid, &n);
 	if (ret)
-		return err_set(t->err, -ret, "cannot look for the threads of %s: %s",
-			       t->kvmclock.vm->sel, strerror(-ret));
+		return err_why(t->err, ret, "cannot look for the threads of %s",
+			       t->kvmclock.vm->sel);
 	c.clock = t->clock;
 	c.buffer_kb = WAIT_KB;
 	c.pid = (const int32_t *)tid; /* thread ids are positive: the same bits */
@@ -135,7 +133,7 @@ static int wait_look(struct trace *t, struct wait *w)
 	int ret = live_read(w->live, true); /* one kind of event: order does not matter */
 
 	if (ret < 0)
-		return err_set(t->err, -ret, "cannot read the ring: %s", strerror(-ret));
+		return err_why(t->err, ret, "cannot read the ring");
 	ret = 0;
 	while (!ret && live_next(w->live, &item)) {
 		if (item.kind != R_EVENT ||

@@ -144,17 +144,22 @@ static int print_text(const struct exits_page *p, struct sbuf *b, exits_flush fl
 
 /* ---- JSON: a table is one document on one line ---- */
 
+static void json_optional(struct json *j, const char *key, uint64_t v, bool have)
+{
+	json_put_known_u64(j, key, have, v);
+}
+
 static void json_thread(struct json *j, const struct exits_page *p, const struct exits_row *r)
 {
 	const struct exits_vm *vm = vm_of(p, r);
 
-	json_field_u64_if(j, "pid", r->thread->pid != 0, r->thread->pid);
-	json_field_u64(j, "tid", r->thread->tid);
-	json_field_str(j, "vm", vm ? vm->sel : NULL);
-	json_field_str(j, "name", vm ? vm->name : NULL);
-	json_field_str(j, "uuid", vm ? vm->uuid : NULL);
-	json_field_u64_if(j, "vcpu", r->thread->vcpu != EXITS_NONE, r->thread->vcpu);
-	json_field_bool(j, "ended", vm && vm->ended);
+	json_optional(j, "pid", r->thread->pid, r->thread->pid != 0);
+	json_put_u64(j, "tid", r->thread->tid);
+	json_put_str(j, "vm", vm ? vm->sel : NULL);
+	json_put_str(j, "name", vm ? vm->name : NULL);
+	json_put_str(j, "uuid", vm ? vm->uuid : NULL);
+	json_optional(j, "vcpu", r->thread->vcpu, r->thread->vcpu != EXITS_NONE);
+	json_put_bool(j, "ended", vm && vm->ended);
 }
 
 static void json_row(struct json *j, const struct exits_page *p, const struct exits_row *r)
@@ -164,14 +169,14 @@ static void json_row(struct json *j, const struct exits_page *p, const struct ex
 	json_object_begin(j);
 	if (r->thread)
 		json_thread(j, p, r);
-	json_field_str(j, "reason", reason_of(p, r, reason));
-	json_field_u64(j, "code", r->reason);
-	json_field_u64(j, "count", r->count);
+	json_put_str(j, "reason", reason_of(p, r, reason));
+	json_put_u64(j, "code", r->reason);
+	json_put_u64(j, "count", r->count);
 	if (p->view->e->timed) {
-		json_field_u64(j, "timed", r->timed);
-		json_field_u64_if(j, "total_ns", r->timed, r->total);
-		json_field_u64_if(j, "avg_ns", r->timed, average_ns(r));
-		json_field_u64_if(j, "max_ns", r->timed, r->max);
+		json_put_u64(j, "timed", r->timed);
+		json_optional(j, "total_ns", r->total, r->timed);
+		json_optional(j, "avg_ns", average_ns(r), r->timed);
+		json_optional(j, "max_ns", r->max, r->timed);
 	}
 	json_object_end(j);
 }
@@ -182,18 +187,14 @@ static int print_json(const struct exits_page *p, struct sbuf *b, exits_flush fl
 	struct json j;
 	int ret = 0;
 
-	json_init(&j, b);
-	json_object_begin(&j);
-	json_field_str(&j, "target", p->target);
-	json_field_str(&j, "engine", p->engine);
-	json_key(&j, "time");
-	json_fixed_u64(&j, p->realtime_ns / 1000000, 3);
-	json_key(&j, "seconds");
-	json_fixed_u64(&j, p->elapsed_ns / 1000000, 3);
-	json_field_u64(&j, "lost", p->lost);
-	json_field_u64(&j, "count", p->view->count);
-	json_key(&j, "exits");
-	json_array_begin(&j);
+	json_line_begin(&j, b);
+	json_put_str(&j, "target", p->target);
+	json_put_str(&j, "engine", p->engine);
+	json_put_fixed(&j, "time", p->realtime_ns / 1000000, 3);
+	json_put_fixed(&j, "seconds", p->elapsed_ns / 1000000, 3);
+	json_put_u64(&j, "lost", p->lost);
+	json_put_u64(&j, "count", p->view->count);
+	json_put_array(&j, "exits");
 	for (size_t i = 0; i < p->view->n && !ret; i++) {
 		exits_view_row(p->view, i, &r);
 		json_row(&j, p, &r);
@@ -201,9 +202,7 @@ static int print_json(const struct exits_page *p, struct sbuf *b, exits_flush fl
 			ret = flush(ctx, b);
 	}
 	json_array_end(&j);
-	json_object_end(&j);
-	sbuf_addc(b, '\n');
-	return ret ? ret : json_finish(&j);
+	return ret ? ret : json_line_end(&j);
 }
 
 /* ---- CSV ---- */

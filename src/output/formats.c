@@ -58,14 +58,11 @@ static int epochs_of(struct out *o, struct tl_source *src)
 		const struct epoch_vcpu *v = e->vcpus[i];
 
 		for (size_t k = 0; k < v->n; k++) {
-			struct out_epoch *slot = array_grow(&o->epoch, o->nepoch, &o->epoch_cap,
-							    sizeof(*slot));
+			const struct out_epoch at = { .host = v->v[k].from, .src = src, .vcpu = v->id,
+						      .e = &v->v[k], .first = !k };
 
-			if (!slot)
+			if (array_add(&o->epoch, &o->nepoch, &o->epoch_cap, &at, sizeof(at)))
 				return -ENOMEM;
-			*slot = (struct out_epoch){ .host = v->v[k].from, .src = src, .vcpu = v->id,
-						    .e = &v->v[k], .first = !k };
-			o->nepoch++;
 		}
 	}
 	return 0;

@@ -192,7 +192,7 @@ static uint64_t type(struct html *h, const struct tl_item *i)
 {
 	uint64_t key = tl_type(i), at, name, fields[256];
 	size_t common, n;
-	struct sbuf full = { 0 };
+	_cleanup_(sbuf_free) struct sbuf full = { 0 };
 
 	if (u64map_get(&h->types, key, &at))
 		return at;
@@ -201,7 +201,6 @@ static uint64_t type(struct html *h, const struct tl_item *i)
 	else
 		sbuf_addf(&full, "event:%u", i->rec->id);
 	name = text(h, full.s ? full.s : "");
-	sbuf_free(&full);
 	common = i->ev ? fmt_common_fields(i->ev) : 0;
 	n = i->ev ? MIN(fields_of(i->ev), ARRAY_SIZE(fields) - 1) : 0;
 	for (size_t k = 0; k < n; k++)
@@ -242,7 +241,7 @@ static uint64_t exit_reason(struct html *h, const struct tl_item *i)
 /* Elements of an array as numbers with blanks between them. */
 static uint64_t numbers(struct html *h, const struct tl_item *i, const struct fmt_value *v)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	uint64_t at;
 
 	for (uint32_t k = 0; k < v->len && k < 64; k++)
@@ -250,7 +249,6 @@ static uint64_t numbers(struct html *h, const struct tl_item *i, const struct fm
 	at = text(h, b.s ? b.s : "");
 	if (b.error)
 		h->data.error = b.error;
-	sbuf_free(&b);
 	return at;
 }
 
@@ -396,7 +394,7 @@ static void guest_remark(const struct hostmap *m, const struct tl_source *s, str
 {
 	const struct hostmap_vm *vm = &m->vm[m->vm[s->vm].of];
 	uint64_t uncertain = m->vm[s->vm].uncertain;
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	char span[32];
 
 	sbuf_addf(&b, "%s: ", s->label);
@@ -411,16 +409,14 @@ static void guest_remark(const struct hostmap *m, const struct tl_source *s, str
 		sbuf_addf(&b, " (%s)", str_ns(span, sizeof(span), tsc_cycles_to_ns(uncertain, m->cap->tsc_khz)));
 	if (!b.error && (uncertain || vm->basis != HOSTMAP_RECORDED))
 		put_remark(h, b.s);
-	sbuf_free(&b);
 }
 
 static void remarks(const struct out *o, struct html *h)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	if (out_clock_remark(&o->clock, &b) && b.s)
 		put_remark(h, b.s);
-	sbuf_free(&b);
 	for (size_t i = 0; i < tl_sources(o->t); i++)
 		if (tl_source(o->t, i)->guest && !tl_source(o->t, i)->alone)
 			guest_remark(tl_hostmap(o->t), tl_source(o->t, i), h);

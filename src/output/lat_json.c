@@ -9,29 +9,18 @@
 
 #include "kvmft/json.h"
 
-static void member_u64(struct json *j, const char *key, uint64_t v)
-{
-	json_field_u64(j, key, v);
-}
-
 /* KEY_ns, or KEY_cycles. */
 static void member_time(struct json *j, const struct lat_view *v, const char *key, uint64_t time)
 {
 	char name[32];
 
 	snprintf(name, sizeof(name), "%s_%s", key, lat_unit(v));
-	member_u64(j, name, time);
-}
-
-static void member_str(struct json *j, const char *key, const char *v)
-{
-	json_field_str(j, key, v);
+	json_put_u64(j, name, time);
 }
 
 static void stages(struct json *j, const struct lat_view *v, const struct lat_desc *d, const struct lat_group *g)
 {
-	json_key(j, "stages");
-	json_object_begin(j);
+	json_put_object(j, "stages");
 	for (unsigned int s = 0; s < LAT_STAGES; s++) {
 		const struct lat_bound *off = lat_stage_bound(v, d, g, s);
 		const struct loghist *h = g->stage[s];
@@ -39,9 +28,8 @@ static void stages(struct json *j, const struct lat_view *v, const struct lat_de
 
 		if (!h)
 			continue;
-		json_key(j, d->stage[s]);
-		json_object_begin(j);
-		member_u64(j, "count", h->n);
+		json_put_object(j, d->stage[s]);
+		json_put_u64(j, "count", h->n);
 		member_time(j, v, "min", h->min);
 		member_time(j, v, "avg", loghist_mean(h));
 		member_time(j, v, "p50", loghist_percentile(h, 50, 100));
@@ -54,7 +42,7 @@ static void stages(struct json *j, const struct lat_view *v, const struct lat_de
 		}
 		if (uncertain) {
 			member_time(j, v, "uncertain", uncertain);
-			json_field_bool(j, "below_uncertainty", loghist_percentile(h, 50, 100) < uncertain);
+			json_put_bool(j, "below_uncertainty", loghist_percentile(h, 50, 100) < uncertain);
 		}
 		json_object_end(j);
 	}
@@ -64,14 +52,13 @@ static void stages(struct json *j, const struct lat_view *v, const struct lat_de
 static void group_json(struct json *j, const struct lat_view *v, const struct lat_desc *d, const struct lat_group *g)
 {
 	json_object_begin(j);
-	member_str(j, "vm", g->vm < 0 ? NULL : lat_vm_label(v, g->vm));
-	member_str(j, "name", g->name);
+	json_put_str(j, "vm", g->vm < 0 ? NULL : lat_vm_label(v, g->vm));
+	json_put_str(j, "name", g->name);
 	stages(j, v, d, g);
-	json_key(j, "causes");
-	json_object_begin(j);
+	json_put_object(j, "causes");
 	for (unsigned int c = 0; c < LAT_CAUSES; c++)
 		if (g->cause[c] && d->cause[c])
-			member_u64(j, d->cause[c][0] ? d->cause[c] : "none", g->cause[c]);
+			json_put_u64(j, d->cause[c][0] ? d->cause[c] : "none", g->cause[c]);
 	json_object_end(j);
 	json_object_end(j);
 }
@@ -80,21 +67,20 @@ static void case_json(struct json *j, const struct lat_view *v, const struct lat
 		      const struct lat_story *story)
 {
 	json_object_begin(j);
-	member_str(j, "what", c->what);
-	member_str(j, "vm", c->vm < 0 ? NULL : lat_vm_label(v, c->vm));
-	json_field_s64(j, "vcpu", c->vcpu);
-	member_u64(j, "begin_host_tsc", c->begin);
-	member_u64(j, "end_host_tsc", c->end);
+	json_put_str(j, "what", c->what);
+	json_put_str(j, "vm", c->vm < 0 ? NULL : lat_vm_label(v, c->vm));
+	json_put_s64(j, "vcpu", c->vcpu);
+	json_put_u64(j, "begin_host_tsc", c->begin);
+	json_put_u64(j, "end_host_tsc", c->end);
 	member_time(j, v, "total", c->time);
-	json_key(j, lat_in_cycles(v->lat) ? "stages_cycles" : "stages_ns");
-	json_object_begin(j);
+	json_put_object(j, lat_in_cycles(v->lat) ? "stages_cycles" : "stages_ns");
 	for (unsigned int s = 1; s < LAT_STAGES; s++)
 		if (c->known >> s & 1)
-			member_u64(j, d->stage[s], c->stage_time[s]);
+			json_put_u64(j, d->stage[s], c->stage_time[s]);
 	json_object_end(j);
-	member_str(j, "cause", d->cause[c->cause] && d->cause[c->cause][0] ? d->cause[c->cause] : NULL);
+	json_put_str(j, "cause", d->cause[c->cause] && d->cause[c->cause][0] ? d->cause[c->cause] : NULL);
 	if (story && story->text)
-		member_str(j, "excerpt", story->text);
+		json_put_str(j, "excerpt", story->text);
 	json_object_end(j);
 }
 
@@ -102,19 +88,16 @@ static void table_json(struct json *j, const struct lat_view *v, const struct la
 		       const struct lat_story *story)
 {
 	json_object_begin(j);
-	member_str(j, "title", t->desc->title);
-	json_key(j, "groups");
-	json_array_begin(j);
+	json_put_str(j, "title", t->desc->title);
+	json_put_array(j, "groups");
 	for (size_t i = 0; i < t->ngroup; i++)
 		group_json(j, v, t->desc, &t->group[i]);
 	json_array_end(j);
-	json_key(j, "counts");
-	json_object_begin(j);
+	json_put_object(j, "counts");
 	for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++)
-		member_u64(j, t->desc->count[c], t->count[c]);
+		json_put_u64(j, t->desc->count[c], t->count[c]);
 	json_object_end(j);
-	json_key(j, "worst");
-	json_array_begin(j);
+	json_put_array(j, "worst");
 	for (size_t i = 0; i < t->nworst; i++)
 		case_json(j, v, t->desc, &t->worst[i], story ? &story[i] : NULL);
 	json_array_end(j);
@@ -123,18 +106,17 @@ static void table_json(struct json *j, const struct lat_view *v, const struct la
 
 static void vcpus_json(struct json *j, const struct lat_view *v)
 {
-	json_key(j, "vcpus");
-	json_array_begin(j);
+	json_put_array(j, "vcpus");
 	for (size_t i = 0; i < lat_vcpus(v->lat); i++) {
 		struct lat_times t;
 
 		lat_vcpu_times(v->lat, i, &t);
 		json_object_begin(j);
-		member_str(j, "vm", lat_vm_label(v, (int64_t)t.vm));
-		member_u64(j, "vcpu", t.vcpu);
-		member_u64(j, "wall_cycles", t.last - t.first);
+		json_put_str(j, "vm", lat_vm_label(v, (int64_t)t.vm));
+		json_put_u64(j, "vcpu", t.vcpu);
+		json_put_u64(j, "wall_cycles", t.last - t.first);
 		for (unsigned int s = 0; s < VS_STATES; s++)
-			member_u64(j, vs_names[s], t.time[s]);
+			json_put_u64(j, vs_names[s], t.time[s]);
 		json_object_end(j);
 	}
 	json_array_end(j);
@@ -145,23 +127,22 @@ static void bound_json(struct json *j, const struct lat_view *v, const char *key
 	char name[32];
 
 	snprintf(name, sizeof(name), "%s_%s", key, lat_unit(v));
-	json_field_u64_if(j, name, known, time);
+	json_put_known_u64(j, name, known, time);
 }
 
 /* null: how far is not known. */
 static void bounds_json(struct json *j, const struct lat_view *v)
 {
-	json_key(j, "alignment");
-	json_array_begin(j);
+	json_put_array(j, "alignment");
 	for (size_t m = 0; m < tl_hostmap(v->t)->nvm; m++) {
 		if (!v->bound[m].guest)
 			continue;
 		json_object_begin(j);
-		member_str(j, "vm", lat_vm_label(v, (int64_t)m));
+		json_put_str(j, "vm", lat_vm_label(v, (int64_t)m));
 		bound_json(j, v, "off_early", v->bound[m].known, v->bound[m].early);
 		bound_json(j, v, "off_late", v->bound[m].known, v->bound[m].late);
 		if (v->bound[m].uncertain)
-			member_str(j, "tsc_offset_from", "events");
+			json_put_str(j, "tsc_offset_from", "events");
 		bound_json(j, v, "uncertain", true, v->bound[m].uncertain);
 		json_object_end(j);
 	}
@@ -182,11 +163,9 @@ static int json_print(const struct lat_view *v, FILE *f)
 {
 	struct sbuf b = { 0 };
 	struct json j;
-	int ret;
 
-	json_init(&j, &b);
-	json_object_begin(&j);
-	member_str(&j, "unit", lat_unit(v));
+	json_line_begin(&j, &b);
+	json_put_str(&j, "unit", lat_unit(v));
 	out_json_rate(&j, tl_source(v->t, 0)->cap);
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
@@ -199,18 +178,12 @@ static int json_print(const struct lat_view *v, FILE *f)
 	if (v->want[LAT_SCHED])
 		vcpus_json(&j, v);
 	bounds_json(&j, v);
-	json_key(&j, "notes");
-	json_array_begin(&j);
+	json_put_array(&j, "notes");
 	for (size_t i = 0; lat_note(v->lat, i); i++)
 		json_str(&j, lat_note(v->lat, i));
 	json_array_end(&j);
-	json_object_end(&j);
-	ret = json_finish(&j);
-	sbuf_addc(&b, '\n');
-	if (ret) {
-		sbuf_free(&b);
-		return ret;
-	}
+	if (json_line_end(&j) && !b.error)
+		b.error = -EINVAL;
 	return write_out(&b, f);
 }
 

@@ -252,14 +252,13 @@ static uint64_t name_iid(struct out *o, struct pf *p, const struct evinfo *e)
 
 static void put_array(struct sbuf *b, const struct fmt *f, const struct fmt_value *v)
 {
-	struct sbuf text = { 0 };
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
 
 	for (uint32_t i = 0; i < v->len && i < SHOWN; i++) {
 		sbuf_add(&text, i ? " 0x" : "0x");
 		sbuf_add_hex(&text, fmt_element(f, v, i));
 	}
 	pb_str(b, NOTE_STRING, text.s ? text.s : "");
-	sbuf_free(&text);
 }
 
 static void put_fields(struct sbuf *b, const struct tl_item *i, uint64_t iid)

@@ -202,8 +202,7 @@ static void text_print(const struct report_doc *d, struct sbuf *b)
 
 static void field_pct(struct json *j, const char *key, uint32_t v)
 {
-	json_key(j, key);
-	json_fixed_u64(j, v, 2);
+	json_put_fixed(j, key, v, 2);
 }
 
 static void key_time(const struct report_doc *d, struct json *j, const char *name)
@@ -232,9 +231,9 @@ static void json_row(const struct report_doc *d, const struct report_row *row, s
 
 	report_row_name(d->r, row, name);
 	json_object_begin(j);
-	json_field_str(j, "event", name);
-	json_field_u64(j, "samples", row->samples);
-	json_field_u64(j, "timed", row->timed);
+	json_put_str(j, "event", name);
+	json_put_u64(j, "samples", row->samples);
+	json_put_u64(j, "timed", row->timed);
 	field_pct(j, "samples_pct", row->samples_pct);
 	field_pct(j, "time_pct", row->time_pct);
 	field_time(d, j, "total", row->total_time);
@@ -265,22 +264,21 @@ static void json_section(const struct report_doc *d, const struct report_section
 	if (make_table(d, s, &t, j->out))
 		return;
 	json_object_begin(j);
-	json_field_str(j, "vm", s->vm ? s->vm->label : NULL);
-	json_field_str(j, "vm_id", s->vm && s->vm->cap ? s->vm->cap->id : NULL);
-	json_field_str(j, "uuid", s->vm && s->vm->cap ? s->vm->cap->uuid : NULL);
-	json_field_s64_if(j, "vcpu", s->of.vcpu >= 0, s->of.vcpu);
-	json_field_s64_if(j, "tid", s->of.tid, s->of.tid);
-	json_field_u64(j, "vcpus", t.vcpus);
-	json_field_u64(j, "total_samples", t.samples);
+	json_put_str(j, "vm", s->vm ? s->vm->label : NULL);
+	json_put_str(j, "vm_id", s->vm && s->vm->cap ? s->vm->cap->id : NULL);
+	json_put_str(j, "uuid", s->vm && s->vm->cap ? s->vm->cap->uuid : NULL);
+	json_put_known_s64(j, "vcpu", s->of.vcpu >= 0, s->of.vcpu);
+	json_put_known_s64(j, "tid", s->of.tid, s->of.tid);
+	json_put_u64(j, "vcpus", t.vcpus);
+	json_put_u64(j, "total_samples", t.samples);
 	field_time(d, j, "total", t.total_time);
 	if (d->opts->split) {
 		json_parts(d, j, t.part_time);
 		field_time(d, j, "guest", t.guest_time);
-		json_field_u64(j, "entries", t.windows);
+		json_put_u64(j, "entries", t.windows);
 	}
-	json_field_u64(j, "rows_total", t.n);
-	json_key(j, "rows");
-	json_array_begin(j);
+	json_put_u64(j, "rows_total", t.n);
+	json_put_array(j, "rows");
 	for (size_t i = 0; i < rows_of(d, &t); i++) {
 		json_row(d, &t.row[i], j);
 		flush(d, j->out);
@@ -294,24 +292,24 @@ static void json_totals(const struct report_doc *d, struct json *j)
 {
 	const struct report_totals *t = report_totals(d->r);
 
-	json_field_u64(j, "events", t->events);
-	json_field_u64(j, "lost", d->lost);
-	json_field_bool(j, "lost_unknown", d->lost_unknown);
-	json_field_u64(j, "gaps", t->gaps);
-	json_field_u64(j, "damaged", t->damaged);
-	json_field_u64(j, "dropped_pairs", t->dropped);
-	json_field_u64(j, "without_begin", t->no_begin);
-	json_field_u64(j, "without_entry", t->no_end);
-	json_field_u64(j, "open_at_end", t->open);
-	json_field_u64(j, "negative", t->negative);
-	json_field_u64(j, "backwards", t->backwards);
-	json_field_u64(j, "crowded", t->crowded);
-	json_field_u64(j, "without_histogram", t->no_hist);
-	json_field_u64(j, "left_out", t->left_out);
-	json_field_u64(j, "misplaced", t->misplaced);
+	json_put_u64(j, "events", t->events);
+	json_put_u64(j, "lost", d->lost);
+	json_put_bool(j, "lost_unknown", d->lost_unknown);
+	json_put_u64(j, "gaps", t->gaps);
+	json_put_u64(j, "damaged", t->damaged);
+	json_put_u64(j, "dropped_pairs", t->dropped);
+	json_put_u64(j, "without_begin", t->no_begin);
+	json_put_u64(j, "without_entry", t->no_end);
+	json_put_u64(j, "open_at_end", t->open);
+	json_put_u64(j, "negative", t->negative);
+	json_put_u64(j, "backwards", t->backwards);
+	json_put_u64(j, "crowded", t->crowded);
+	json_put_u64(j, "without_histogram", t->no_hist);
+	json_put_u64(j, "left_out", t->left_out);
+	json_put_u64(j, "misplaced", t->misplaced);
 	if (d->opts->split) {
-		json_field_u64(j, "halt_poll_grow", t->poll_grow);
-		json_field_u64(j, "halt_poll_shrink", t->poll_shrink);
+		json_put_u64(j, "halt_poll_grow", t->poll_grow);
+		json_put_u64(j, "halt_poll_shrink", t->poll_shrink);
 	}
 }
 
@@ -321,29 +319,24 @@ static void json_print(const struct report_doc *d, struct sbuf *b)
 	const char *note;
 	struct json j;
 
-	json_init(&j, b);
-	json_object_begin(&j);
-	json_field_str(&j, "class", class_name(d->opts->cls));
-	json_field_str(&j, "semantics", d->opts->semantics == REPORT_PERF ? "perf" : "exact");
-	json_field_str(&j, "unit", report_in_cycles(d->r) ? "cycles" : "ns");
+	json_line_begin(&j, b);
+	json_put_str(&j, "class", class_name(d->opts->cls));
+	json_put_str(&j, "semantics", d->opts->semantics == REPORT_PERF ? "perf" : "exact");
+	json_put_str(&j, "unit", report_in_cycles(d->r) ? "cycles" : "ns");
 	out_json_rate(&j, d->cap);
 	json_totals(d, &j);
-	json_key(&j, "notes");
-	json_array_begin(&j);
+	json_put_array(&j, "notes");
 	for (size_t i = 0; (note = report_note(d->r, i)); i++)
 		json_str(&j, note);
 	for (size_t i = 0; i < d->nremark; i++)
 		json_str(&j, d->remark[i]);
 	json_array_end(&j);
-	json_key(&j, "sections");
-	json_array_begin(&j);
+	json_put_array(&j, "sections");
 	while (!b->error && d->next(d->arg, &s))
 		json_section(d, &s, &j);
 	json_array_end(&j);
-	json_object_end(&j);
-	if (json_finish(&j) && !b->error)
+	if (json_line_end(&j) && !b->error)
 		b->error = -EINVAL;
-	sbuf_addc(b, '\n');
 }
 
 /* ---- CSV ---- */

@@ -292,7 +292,7 @@ static int one_file(struct pairing *p, const struct export_opts *o, size_t sourc
 	if (ret && !err->text[0]) {
 		_cleanup_free_ char *path = outfile_name(o->out, file_of(p, source));
 
-		err_set(err, -ret, "cannot write %s: %s", path ? path : o->output, strerror(-ret));
+		err_why(err, ret, "cannot write %s", path ? path : o->output);
 	}
 	free(d.stream);
 	free(d.name);

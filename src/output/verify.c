@@ -199,17 +199,17 @@ static void field_cycles(struct json *j, const char *key, bool has, int64_t cycl
 	char name[48];
 
 	snprintf(name, sizeof(name), "%s_cycles", key);
-	json_field_s64_if(j, name, has, cycles);
+	json_put_known_s64(j, name, has, cycles);
 	snprintf(name, sizeof(name), "%s_ns", key);
-	json_field_s64_if(j, name, has && khz, has && khz ? signed_ns(cycles, khz) : 0);
+	json_put_known_s64(j, name, has && khz, khz ? signed_ns(cycles, khz) : 0);
 }
 
 static void json_stats(struct json *j, const struct verify *v, const struct win_stats *s)
 {
-	json_field_u64(j, "checked", s->checked);
-	json_field_u64(j, "inside", s->inside);
-	json_field_u64(j, "outside", s->outside);
-	json_field_u64(j, "unchecked", s->unchecked);
+	json_put_u64(j, "checked", s->checked);
+	json_put_u64(j, "inside", s->inside);
+	json_put_u64(j, "outside", s->outside);
+	json_put_u64(j, "unchecked", s->unchecked);
 	field_cycles(j, "earliest", s->has_early, -s->early, v->khz);
 	field_cycles(j, "latest", s->has_late, s->late, v->khz);
 	field_cycles(j, "outside_max", s->outside, s->outside_max, v->khz);
@@ -217,16 +217,15 @@ static void json_stats(struct json *j, const struct verify *v, const struct win_
 
 static void json_vcpus(struct json *j, const struct verify *v, size_t vm)
 {
-	json_key(j, "vcpus");
-	json_array_begin(j);
+	json_put_array(j, "vcpus");
 	for (const struct win_vcpu *c = NULL; (c = next_vcpu(v, vm, c));) {
 		json_object_begin(j);
-		json_field_u64(j, "vcpu", c->vcpu);
-		json_field_u64(j, "windows", c->windows);
+		json_put_u64(j, "vcpu", c->vcpu);
+		json_put_u64(j, "windows", c->windows);
 		json_stats(j, v, &c->s);
 		if (c->s.outside) {
-			json_field_u64(j, "outside_from_host_tsc", c->first_out);
-			json_field_u64(j, "outside_to_host_tsc", c->last_out);
+			json_put_u64(j, "outside_from_host_tsc", c->first_out);
+			json_put_u64(j, "outside_to_host_tsc", c->last_out);
 		}
 		json_object_end(j);
 	}
@@ -239,12 +238,11 @@ static void json_hosts(struct json *j, const struct verify *v, size_t vm)
 
 	if (win_hosts(v->w) < 2)
 		return;
-	json_key(j, "hosts");
-	json_array_begin(j);
+	json_put_array(j, "hosts");
 	for (size_t i = 0; i < win_hosts(v->w); i++) {
 		win_host_total(v->w, vm, i, &s);
 		json_object_begin(j);
-		json_field_str(j, "host", host_name(v, i));
+		json_put_str(j, "host", host_name(v, i));
 		json_stats(j, v, &s);
 		json_object_end(j);
 	}
@@ -257,14 +255,13 @@ static void json_slices(struct json *j, const struct verify *v, const struct ver
 	struct win_stats s;
 
 	win_slices(v->w, &from, &width);
-	json_key(j, "slices");
-	json_array_begin(j);
+	json_put_array(j, "slices");
 	for (size_t i = 0; i < WIN_SLICES; i++) {
 		slices_sum(v, g->g->vm, i, 1, &s);
 		if (!s.checked && !s.unchecked)
 			continue;
 		json_object_begin(j);
-		json_field_u64(j, "host_tsc", from + i * width);
+		json_put_u64(j, "host_tsc", from + i * width);
 		json_stats(j, v, &s);
 		json_object_end(j);
 	}
@@ -282,19 +279,18 @@ static void json_slices(struct json *j, const struct verify *v, const struct ver
 
 static void json_pairs(struct json *j, const struct verify *v, size_t vm)
 {
-	json_key(j, "pairs");
-	json_array_begin(j);
+	json_put_array(j, "pairs");
 	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
 		const struct msr_pair_stats *s = msr_pairs_get(v->pairs, vm, (enum msr_pair)k);
 
 		if (!s)
 			continue;
 		json_object_begin(j);
-		json_field_str(j, "kind", msr_pair_names[k]);
-		json_field_u64(j, "pairs", s->n);
-		json_field_u64(j, "reversed", s->violations);
-		json_field_u64(j, "host_only", s->alone_host);
-		json_field_u64(j, "guest_only", s->alone_guest);
+		json_put_str(j, "kind", msr_pair_names[k]);
+		json_put_u64(j, "pairs", s->n);
+		json_put_u64(j, "reversed", s->violations);
+		json_put_u64(j, "host_only", s->alone_host);
+		json_put_u64(j, "guest_only", s->alone_guest);
 		field_cycles(j, "min", s->n, s->min, v->khz);
 		field_cycles(j, "median", s->late.n, (int64_t)loghist_percentile(&s->late, 50, 100), v->khz);
 		field_cycles(j, "max", s->n, s->max, v->khz);
@@ -305,26 +301,25 @@ static void json_pairs(struct json *j, const struct verify *v, size_t vm)
 
 static void json_offset(struct json *j, const struct solve_result *r)
 {
-	json_field_s64(j, "tsc_offset", (int64_t)r->offset);
-	json_field_s64(j, "tsc_offset_min", (int64_t)r->offset_lo);
-	json_field_s64(j, "tsc_offset_max", (int64_t)r->offset_hi);
-	json_field_u64(j, "events", r->events);
-	json_field_u64(j, "inside", r->inside);
-	json_field_u64(j, "outside", r->outside);
-	json_field_u64(j, "searched_cycles", r->span);
-	json_field_u64(j, "others_as_good", r->equal);
-	json_field_u64_if(j, "next_best_outside", r->has_next, r->next_outside);
-	json_field_u64(j, "pairs", r->pairs);
+	json_put_s64(j, "tsc_offset", (int64_t)r->offset);
+	json_put_s64(j, "tsc_offset_min", (int64_t)r->offset_lo);
+	json_put_s64(j, "tsc_offset_max", (int64_t)r->offset_hi);
+	json_put_u64(j, "events", r->events);
+	json_put_u64(j, "inside", r->inside);
+	json_put_u64(j, "outside", r->outside);
+	json_put_u64(j, "searched_cycles", r->span);
+	json_put_u64(j, "others_as_good", r->equal);
+	json_put_known_u64(j, "next_best_outside", r->has_next, r->next_outside);
+	json_put_u64(j, "pairs", r->pairs);
 }
 
 static void json_parts(struct json *j, const struct solution_vcpu *o)
 {
-	json_key(j, "parts");
-	json_array_begin(j);
+	json_put_array(j, "parts");
 	for (size_t i = 0; i < o->nparts; i++) {
 		json_object_begin(j);
-		json_field_u64(j, "from_host_tsc", o->part[i].host_first);
-		json_field_u64(j, "to_host_tsc", o->part[i].host_last);
+		json_put_u64(j, "from_host_tsc", o->part[i].host_first);
+		json_put_u64(j, "to_host_tsc", o->part[i].host_last);
 		json_offset(j, &o->part[i].r);
 		json_object_end(j);
 	}
@@ -342,11 +337,10 @@ static void json_solution(struct json *j, const struct verify_guest *g)
 	}
 	json_object_begin(j);
 	json_offset(j, &sol->r);
-	json_key(j, "vcpus");
-	json_array_begin(j);
+	json_put_array(j, "vcpus");
 	for (size_t i = 0; i < sol->n_own; i++) {
 		json_object_begin(j);
-		json_field_u64(j, "vcpu", sol->own[i].id);
+		json_put_u64(j, "vcpu", sol->own[i].id);
 		json_offset(j, &sol->own[i].r);
 		if (sol->own[i].nparts)
 			json_parts(j, &sol->own[i]);
@@ -359,19 +353,18 @@ static void json_solution(struct json *j, const struct verify_guest *g)
 static void json_guest(struct json *j, const struct verify *v, const struct verify_guest *g)
 {
 	json_object_begin(j);
-	json_field_str(j, "vm", v->p.map->vm[v->p.map->vm[g->g->vm].of].label);
-	json_field_str(j, "capture", g->src->cap->path);
-	json_field_str(j, "verdict", align_names[g->verdict]);
-	json_key(j, "reasons");
-	json_array_begin(j);
+	json_put_str(j, "vm", v->p.map->vm[v->p.map->vm[g->g->vm].of].label);
+	json_put_str(j, "capture", g->src->cap->path);
+	json_put_str(j, "verdict", align_names[g->verdict]);
+	json_put_array(j, "reasons");
 	for (const char *line = NULL; (line = verify_reason(g, line));)
 		json_str(j, line);
 	json_array_end(j);
-	json_field_u64(j, "events", g->src->events);
-	json_field_u64(j, "unplaced", g->src->unplaced);
-	json_field_u64(j, "windows", g->a.windows);
-	json_field_u64(j, "outside_recording", g->a.apart);
-	json_field_u64(j, "checked_pct", g->a.share);
+	json_put_u64(j, "events", g->src->events);
+	json_put_u64(j, "unplaced", g->src->unplaced);
+	json_put_u64(j, "windows", g->a.windows);
+	json_put_u64(j, "outside_recording", g->a.apart);
+	json_put_u64(j, "checked_pct", g->a.share);
 	json_stats(j, v, &g->a.total);
 	json_solution(j, g);
 	json_hosts(j, v, g->g->vm);
@@ -385,19 +378,15 @@ void verify_json(const struct verify *v, struct sbuf *b)
 {
 	struct json j;
 
-	json_init(&j, b);
-	json_object_begin(&j);
-	json_field_bool(&j, "complete", v->complete);
+	json_line_begin(&j, b);
+	json_put_bool(&j, "complete", v->complete);
 	out_json_rate(&j, v->p.host.cap);
-	json_key(&j, "guests");
-	json_array_begin(&j);
+	json_put_array(&j, "guests");
 	for (size_t i = 0; i < v->p.nguest; i++)
 		json_guest(&j, v, &v->guest[i]);
 	json_array_end(&j);
-	json_object_end(&j);
-	if (json_finish(&j) && !b->error)
+	if (json_line_end(&j) && !b->error)
 		b->error = -EINVAL;
-	sbuf_addc(b, '\n');
 }
 
 /* ---- CSV: one header for windows and pairs, what a row has not is empty ---- */

@@ -147,9 +147,9 @@ static int open_file(struct qtrace *t, const char *path, struct kvmft_err *err)
 	if (t->buf.fd == -EINVAL)
 		return err_set(err, EINVAL, "%s is no regular file", path);
 	if (t->buf.fd < 0)
-		return err_set(err, t->buf.fd, "cannot open %s: %s", path, strerror(-t->buf.fd));
+		return err_why(err, t->buf.fd, "cannot open %s", path);
 	if (fstat(t->buf.fd, &st) < 0)
-		return err_set(err, errno, "cannot look at %s: %s", path, strerror(errno));
+		return err_why(err, errno, "cannot look at %s", path);
 	t->size = (uint64_t)st.st_size;
 	return 0;
 }

@@ -75,16 +75,16 @@ int record_child_fork(const struct record *r, char **argv, struct record_child *
 	int fds[2];
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
+		return err_why(r->err, errno, "cannot make a pipe");
 	go_read = fds[0];
 	c->go = fds[1];
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
+		return err_why(r->err, errno, "cannot make a pipe");
 	c->failed = fds[0];
 	failed_write = fds[1];
 	c->pid = fork();
 	if (c->pid < 0)
-		return err_set(r->err, errno, "cannot fork: %s", strerror(errno));
+		return err_why(r->err, errno, "cannot fork");
 	if (c->pid == 0) {
 		close(c->go);
 		child_main(r, argv, go_read, failed_write);
@@ -100,7 +100,7 @@ int record_child_error(struct record_child *c, const char *name, struct kvmft_er
 	/* The command itself holds no end of this pipe: nothing comes unless exec failed. */
 	if (c->pid || c->failed < 0 || read(c->failed, &error, sizeof(error)) != sizeof(error))
 		return 0;
-	return err_set(err, error, "cannot run %s: %s", name, strerror(error));
+	return err_why(err, error, "cannot run %s", name);
 }
 
 void record_child_tell(const struct record_child *c, const char *name, note_fn *note)

@@ -16,20 +16,14 @@ int record_put(struct record *r)
 {
 	int ret = capw_meta(r->w, &r->line);
 
-	if (ret)
-		return err_set(r->err, -ret, "cannot write %s/meta: %s", capw_path(r->w),
-			       strerror(-ret));
-	return 0;
+	return err_why(r->err, ret, "cannot write %s/meta", capw_path(r->w));
 }
 
 static int put_file(struct record *r, const char *name, const char *text)
 {
 	int ret = capw_file(r->w, name, text, strlen(text));
 
-	if (ret)
-		return err_set(r->err, -ret, "cannot write %s/%s: %s", capw_path(r->w), name,
-			       strerror(-ret));
-	return 0;
+	return err_why(r->err, ret, "cannot write %s/%s", capw_path(r->w), name);
 }
 
 static int facts_machine(struct record *r)
@@ -37,10 +31,10 @@ static int facts_machine(struct record *r)
 	const uint16_t probe = 1;
 	struct utsname u;
 	char uuid[37];
-	struct sbuf text = { 0 };
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
 
 	if (uname(&u) < 0)
-		return err_set(r->err, errno, "uname: %s", strerror(errno));
+		return err_why(r->err, errno, "uname");
 	sbuf_addf(&text, "%s %s %s %s", u.sysname, u.release, u.version, u.machine);
 	meta_begin(&r->line, "machine");
 	meta_str(&r->line, "uname", text.s);
@@ -54,7 +48,6 @@ static int facts_machine(struct record *r)
 		meta_str(&r->line, "vendor", r->tsc.vendor);
 	if (vm_guest_uuid(NULL, uuid) == 0)
 		meta_str(&r->line, "uuid", uuid);
-	sbuf_free(&text);
 	return record_put(r);
 }
 
@@ -98,8 +91,8 @@ static int facts_header(struct record *r)
 	if (!ret)
 		ret = ktracefs_text(r->t, "events/header_event", &event);
 	if (ret)
-		return err_set(r->err, -ret, "cannot read %s/events/header_page: %s",
-			       ktracefs_path(r->t), strerror(-ret));
+		return err_why(r->err, ret, "cannot read %s/events/header_page",
+			       ktracefs_path(r->t));
 	ret = put_file(r, "header_page", page);
 	return ret ? ret : put_file(r, "header_event", event);
 }
@@ -116,14 +109,13 @@ int record_facts_event(struct record *r, const struct kevent *e)
 	if (!ret)
 		ret = kevent_format_id(text, &id);
 	if (ret)
-		return err_set(r->err, -ret, "cannot read the format of %s:%s: %s", e->sys, e->name,
-			       strerror(-ret));
+		return err_why(r->err, ret, "cannot read the format of %s:%s", e->sys, e->name);
 	ret = record_sdt_name(r, e, &sys, &name, &text);
 	if (ret)
 		return err_set(r->err, -ret, "out of memory");
 	ret = capw_format(r->w, text, &at);
 	if (ret)
-		return err_set(r->err, -ret, "cannot write %s/formats: %s", capw_path(r->w), strerror(-ret));
+		return err_why(r->err, ret, "cannot write %s/formats", capw_path(r->w));
 	meta_begin(&r->line, "event");
 	meta_u64(&r->line, "id", id);
 	meta_str(&r->line, "sys", sys);
@@ -156,7 +148,7 @@ static int facts_guest_clock(struct record *r)
 	int ret = kguest_clock_read(r->t, &g);
 
 	if (ret)
-		return err_set(r->err, -ret, "cannot read the guest's clock: %s", strerror(-ret));
+		return err_why(r->err, ret, "cannot read the guest's clock");
 	meta_begin(&r->line, "sched");
 	if (g.has_kvm_offset)
 		meta_s64(&r->line, "kvm_sched_clock_offset", g.kvm_offset);
@@ -193,7 +185,7 @@ int record_facts_begin(struct record *r)
 	for (size_t i = 0; i < r->events.n && !ret; i++)
 		ret = record_facts_event(r, &r->events.v[i]);
 	if (!ret && (ret = capw_release(r->w)))
-		err_set(r->err, -ret, "cannot write %s: %s", capw_path(r->w), strerror(-ret));
+		err_why(r->err, ret, "cannot write %s", capw_path(r->w));
 	ret = ret ? ret : record_sdt_facts(r);
 	ret = ret ? ret : record_marker_facts(r);
 	ret = ret ? ret : record_facts_cpus(r);
@@ -353,7 +345,7 @@ int record_facts_tasks(struct record *r)
 
 	record_store_no_more_data(r);
 	if (r->side == CAP_SIDE_GUEST)
-		ret = vm_tasks_walk(NULL, VM_TASKS_ALL, 0, task_record, r);
+		ret = vm_tasks_walk(NULL, 0, task_record, r);
 	else
 		ret = facts_vm_tasks(r);
 	if (ret)

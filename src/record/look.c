@@ -67,7 +67,7 @@ static int look(const struct question *q, struct sbuf *b, struct kvmft_err *err)
 	switch (q->what) {
 	case LOOK_VMS: return look_vms(0, b, err);
 	case LOOK_MADE_BY: return look_vms(q->pid, b, err);
-	case LOOK_TASKS: return vm_tasks_walk(NULL, VM_TASKS_PROCESS, q->pid, add_task, b);
+	case LOOK_TASKS: return vm_tasks_walk(NULL, q->pid, add_task, b);
 	case LOOK_QEMU: return record_met_look(q->pid, b);
 	case LOOK_CHILDREN: return look_children(q->pid, b);
 	default: return 0;
@@ -127,7 +127,7 @@ static int ask(struct record *r, char what, uint32_t pid, char **text, size_t *l
 		ret = *text ? read_all(r->look.from, *text, a.len) : -ENOMEM;
 	}
 	if (ret)
-		return err_set(err, -ret, "cannot ask the process kvmft-look, which looks for VMs: %s", strerror(-ret));
+		return err_why(err, ret, "cannot ask the process kvmft-look, which looks for VMs");
 	*len = a.len;
 	if (a.ret && err)
 		*err = a.err;
@@ -144,16 +144,16 @@ int record_look_start(struct record *r)
 	if (r->side != CAP_SIDE_HOST)
 		return 0;
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
+		return err_why(r->err, errno, "cannot make a pipe");
 	in = fds[0];
 	r->look.to = fds[1];
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
+		return err_why(r->err, errno, "cannot make a pipe");
 	r->look.from = fds[0];
 	out = fds[1];
 	pid = fork();
 	if (pid < 0)
-		return err_set(r->err, errno, "cannot fork: %s", strerror(errno));
+		return err_why(r->err, errno, "cannot fork");
 	if (!pid)
 		look_main(in, out);
 	r->look.pid = pid;
@@ -181,7 +181,7 @@ static int ask_vms(struct record *r, char what, uint32_t tid, struct vm_list **l
 	if (ret)
 		return ret;
 	ret = vm_list_unpack(text, len, list);
-	return ret ? err_set(err, -ret, "cannot list the VMs: %s", strerror(-ret)) : 0;
+	return err_why(err, ret, "cannot list the VMs");
 }
 
 int record_look_vms(struct record *r, struct vm_list **list, struct kvmft_err *err)
@@ -202,7 +202,7 @@ int record_look_tasks(struct record *r, uint32_t pid, vm_task_fn fn, void *ctx)
 	int ret;
 
 	if (!r->look.pid)
-		return vm_tasks_walk(NULL, VM_TASKS_PROCESS, pid, fn, ctx);
+		return vm_tasks_walk(NULL, pid, fn, ctx);
 	ret = ask(r, LOOK_TASKS, pid, &text, &len, r->err);
 	for (size_t at = 0; !ret && len - at >= sizeof(t); at += sizeof(t)) {
 		memcpy(&t, text + at, sizeof(t));

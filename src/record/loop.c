@@ -188,10 +188,7 @@ static int take_rotate(struct record *r)
 {
 	int ret = drain_rotate(&r->store);
 
-	if (ret)
-		return err_set(r->err, -ret, "cannot begin a segment in %s: %s", capw_path(r->w),
-			       strerror(-ret));
-	return 0;
+	return err_why(r->err, ret, "cannot begin a segment in %s", capw_path(r->w));
 }
 
 /* Only threads of CPUs that have something are woken. */
@@ -208,7 +205,7 @@ static int take_flush(struct record *r)
 		r->seen[i].flushed = s.read;
 	}
 	ret = r->o->sync ? capw_sync(r->w) : 0;
-	return ret ? err_set(r->err, -ret, "cannot write %s to the disk: %s", capw_path(r->w), strerror(-ret)) : 0;
+	return err_why(r->err, ret, "cannot write %s to the disk", capw_path(r->w));
 }
 
 static int take_trigger(struct record *r)
@@ -216,7 +213,7 @@ static int take_trigger(struct record *r)
 	int ret = record_flight_fired(r);
 
 	if (ret < 0)
-		return err_set(r->err, -ret, "cannot look for the trigger: %s", strerror(-ret));
+		return err_why(r->err, ret, "cannot look for the trigger");
 	if (!ret)
 		return 0;
 	r->flight.fired = true;
@@ -277,6 +274,6 @@ int record_wait(struct record *r, struct record_child *c)
 	}
 	wait_close(p);
 	if (ret && !r->err->text[0])
-		return err_set(r->err, -ret, "cannot wait: %s", strerror(-ret));
+		return err_why(r->err, ret, "cannot wait");
 	return ret;
 }

@@ -111,10 +111,7 @@ static int stats_read(struct record *r, uint32_t cpu, struct kstats *s)
 {
 	int ret = kinst_stats(r->k, cpu, s, NULL);
 
-	if (ret)
-		return err_set(r->err, -ret, "cannot read the statistics of CPU %u: %s", cpu,
-			       strerror(-ret));
-	return 0;
+	return err_why(r->err, ret, "cannot read the statistics of CPU %u", cpu);
 }
 
 static int stats_record(struct record *r, const char *when, uint32_t cpu, const struct kstats *s,
@@ -170,7 +167,7 @@ static void add_output(const struct record *r, const struct drain_cpu *c, struct
 static void tell(const struct record *r, const struct drain_cpu *c, const struct kstats *s,
 		 uint64_t lost, uint64_t produced)
 {
-	struct sbuf why = { 0 };
+	_cleanup_(sbuf_free) struct sbuf why = { 0 };
 
 	if (!lost || (r->o->quiet && r->o->allow_lost))
 		return;
@@ -182,7 +179,6 @@ static void tell(const struct record *r, const struct drain_cpu *c, const struct
 		add_output(r, c, &why);
 	r->note("CPU %u lost %llu of %llu events (%s)", c->cpu, (unsigned long long)lost,
 		 (unsigned long long)produced, why.s ? why.s : "");
-	sbuf_free(&why);
 }
 
 int record_loss_end(struct record *r)

@@ -34,12 +34,7 @@ static bool is_met(const struct record *r, uint32_t pid)
 
 static void met_add(struct record *r, uint32_t pid)
 {
-	uint32_t *slot = array_grow(&r->met.v, r->met.n, &r->met.cap, sizeof(*slot));
-
-	if (!slot)
-		return;
-	*slot = pid;
-	r->met.n++;
+	(void)!array_add(&r->met.v, &r->met.n, &r->met.cap, &pid, sizeof(pid));
 }
 
 void record_met_told(struct record *r, const char *line)

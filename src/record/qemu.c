@@ -59,7 +59,7 @@ static int take_line(struct record *r, const char *line, size_t n)
 /* Reads an answer up to its end. 0, or -errno of what it tells. */
 static int take_answer(struct record *r)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = 0;
 
 	for (;;) {
@@ -69,7 +69,6 @@ static int take_answer(struct record *r)
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0) {
-			sbuf_free(&b);
 			return err_set(r->err, EPIPE, "the process that speaks to QEMU was killed: its trace "
 				       "events may still be on (kvmft reset switches them off)");
 		}
@@ -83,7 +82,6 @@ static int take_answer(struct record *r)
 			ret = take_line(r, b.s, b.len);
 		sbuf_reset(&b);
 	}
-	sbuf_free(&b);
 	return ret;
 }
 
@@ -108,7 +106,7 @@ static int put_facts(struct record *r)
 void record_qemu_leftovers(note_fn *note)
 {
 	struct kvmft_err err = { .text = "" };
-	struct sbuf out = { 0 };
+	_cleanup_(sbuf_free) struct sbuf out = { 0 };
 	char *save = NULL, *line;
 	int ret = qemu_left_sweep(false, LEFT_TIMEOUT_NS, &out, &err);
 
@@ -117,7 +115,6 @@ void record_qemu_leftovers(note_fn *note)
 		note("%s", line);
 	if (ret)
 		note("%s", err.text);
-	sbuf_free(&out);
 }
 
 /* ---- its life ---- */
@@ -140,7 +137,7 @@ int record_qemu_start(struct record *r)
 		int saved = errno;
 
 		fork_failed(to, from);
-		return err_set(r->err, saved, "cannot make a pipe: %s", strerror(saved));
+		return err_why(r->err, saved, "cannot make a pipe");
 	}
 	r->qemu.pid = fork();
 	if (r->qemu.pid < 0) {
@@ -148,7 +145,7 @@ int record_qemu_start(struct record *r)
 
 		r->qemu.pid = 0;
 		fork_failed(to, from);
-		return err_set(r->err, saved, "cannot fork: %s", strerror(saved));
+		return err_why(r->err, saved, "cannot fork");
 	}
 	if (!r->qemu.pid) {
 		const int keep[] = { to[0], from[1] };

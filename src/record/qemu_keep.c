@@ -58,11 +58,10 @@ static void answer_line(struct keep *k, char what, const char *text)
 
 static void answer_error(struct keep *k, const struct kvmft_err *err)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	sbuf_addf(&b, "%d%s", err->code ? err->code : KVMFT_FAILED, err->text);
 	answer_line(k, 'E', b.s ? b.s : "1out of memory");
-	sbuf_free(&b);
 }
 
 static int answer_end(struct keep *k, int out)
@@ -172,7 +171,7 @@ static int want_default(struct kept *q, struct kvmft_err *err)
 
 static int want_all(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
-	struct sbuf notes = { 0 };
+	_cleanup_(sbuf_free) struct sbuf notes = { 0 };
 	int ret = 0;
 
 	for (size_t i = 0; i < k->o->qemu.n && !ret; i++) {
@@ -191,25 +190,23 @@ static int want_all(struct keep *k, struct kept *q, struct kvmft_err *err)
 		p[n] = '\0';
 		answer_line(k, 'N', p);
 	}
-	sbuf_free(&notes);
 	return ret;
 }
 
 /* The monitor knows the command of back end simple, if it is there, better than any text in a file. */
 static void ask_simple(const struct kept *q, struct mon_program *p)
 {
-	struct sbuf help = { 0 };
+	_cleanup_(sbuf_free) struct sbuf help = { 0 };
 
 	if (!monitor_human(q->q.m, "help trace-file", &help, NULL) && help.s && strstr(help.s, "trace-file"))
 		sbuf_addf(&p->found, "%ssimple:command", p->found.len ? "," : "");
-	sbuf_free(&help);
 }
 
 /* "qemu pid version monitor ...": which QEMU was met. */
 static int tell_qemu(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
 	struct mon_program p = { .path = { 0 } };
-	struct sbuf line = { 0 }, version = { 0 };
+	_cleanup_(sbuf_free) struct sbuf line = { 0 }, version = { 0 };
 	int ret = monitor_version(q->q.m, &version, err);
 
 	if (q->q.pid)
@@ -221,8 +218,6 @@ static int tell_qemu(struct keep *k, struct kept *q, struct kvmft_err *err)
 	meta_str(&line, "name", q->q.name);
 	if (line.s)
 		answer_line(k, 'M', line.s);
-	sbuf_free(&line);
-	sbuf_free(&version);
 	mon_program_free(&p);
 	return ret;
 }
@@ -242,7 +237,7 @@ static int prepare(struct keep *k, struct kvmft_err *err)
 
 static void flush_names(struct keep *k, const struct kept *q, struct sbuf *names, bool was)
 {
-	struct sbuf line = { 0 };
+	_cleanup_(sbuf_free) struct sbuf line = { 0 };
 
 	if (!names->len)
 		return;
@@ -252,7 +247,6 @@ static void flush_names(struct keep *k, const struct kept *q, struct sbuf *names
 	meta_str(&line, "events", names->s);
 	if (line.s)
 		answer_line(k, 'M', line.s);
-	sbuf_free(&line);
 	sbuf_reset(names);
 }
 
@@ -308,7 +302,7 @@ static int set_wanted(struct kept *q, struct kvmft_err *err)
 static void note_left(struct keep *k)
 {
 	struct kvmft_err err = { .text = "" };
-	struct sbuf text = { 0 };
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
 
 	for (size_t i = 0; i < k->n; i++) {
 		const struct kept *q = &k->v[i];
@@ -321,13 +315,12 @@ static void note_left(struct keep *k)
 	}
 	if (qemu_left_write(&text, &err))
 		answer_line(k, 'N', err.text);
-	sbuf_free(&text);
 }
 
 static int switch_on(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
-	struct mon_events now = { 0 };
-	struct sbuf note = { 0 };
+	_cleanup_(mon_events_free) struct mon_events now = { 0 };
+	_cleanup_(sbuf_free) struct sbuf note = { 0 };
 	size_t n;
 	int ret;
 
@@ -340,8 +333,6 @@ static int switch_on(struct keep *k, struct kept *q, struct kvmft_err *err)
 	sbuf_addf(&note, "%zu trace events of QEMU %u are on for this capture", n, q->q.pid);
 	if (note.s)
 		answer_line(k, 'N', note.s);
-	sbuf_free(&note);
-	mon_events_free(&now);
 	return 0;
 }
 
@@ -377,8 +368,8 @@ static int wildcards_off(struct kept *q, struct kvmft_err *err)
 
 static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
-	struct mon_events now = { 0 };
-	struct sbuf note = { 0 };
+	_cleanup_(mon_events_free) struct mon_events now = { 0 };
+	_cleanup_(sbuf_free) struct sbuf note = { 0 };
 	int ret;
 
 	if (!q->on)
@@ -395,12 +386,10 @@ static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 				was->state = now.v[i].state;
 		}
 	ret = ret ? ret : qemu_restore(q->q.m, &q->before, &now, err);
-	mon_events_free(&now);
 	if (ret && has_ended(q)) { /* with it went its states */
 		sbuf_addf(&note, "QEMU %u has ended during the capture", q->q.pid);
 		if (note.s)
 			answer_line(k, 'N', note.s);
-		sbuf_free(&note);
 		ret = 0;
 	}
 	if (!ret)

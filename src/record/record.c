@@ -36,7 +36,7 @@ static int record_start(struct record *r)
 	r->live_ns = util_now_ns();
 	ret = capw_meta(r->w, &r->line);
 	if (ret)
-		return err_set(r->err, -ret, "cannot write meta: %s", strerror(-ret));
+		return err_why(r->err, ret, "cannot write meta");
 	ret = record_marker_start(r);
 	if (ret)
 		return ret;
@@ -87,7 +87,7 @@ static int record_stop(struct record *r)
 		off = kinst_events_disable(r->k);
 	r->tracing = false;
 	if (off && !r->err->text[0])
-		err_set(r->err, -off, "cannot disable the events: %s", strerror(-off));
+		err_why(r->err, off, "cannot disable the events");
 	if (r->o->flight)
 		return off;
 	for (int i = 0; i < 3 && !ret; i++) {
@@ -123,7 +123,7 @@ static int count_cpus(struct record *r)
 	int ret = kcpus_read(KCPU_POSSIBLE, &possible);
 
 	if (ret)
-		return err_set(r->err, -ret, "cannot read the list of CPUs: %s", strerror(-ret));
+		return err_why(r->err, ret, "cannot read the list of CPUs");
 	r->ncpu_max = possible.n;
 	kcpus_free(&possible);
 	return 0;
@@ -153,7 +153,7 @@ static int enter_machine(struct record *r)
 	int ret = ktsc_facts_read(r->t, &r->tsc);
 
 	if (ret)
-		return err_set(r->err, -ret, "cannot read CPU facts: %s", strerror(-ret));
+		return err_why(r->err, ret, "cannot read CPU facts");
 	sweep_leftovers(r);
 	/* For the TSC offsets; a machine without debugfs is told in the VM list, not here. */
 	if (vm_debugfs_mount(NULL, NULL))
@@ -358,7 +358,7 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 	r.env.umask = umask(077);
 	ret = record_signals_block();
 	if (ret)
-		return err_set(err, -ret, "cannot block signals: %s", strerror(-ret));
+		return err_why(err, ret, "cannot block signals");
 	ret = record_affinity(&r);
 	ret = ret ? ret : record_prepare(&r);
 	if (!ret && command)

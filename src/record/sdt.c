@@ -79,7 +79,7 @@ static int plan_file(struct record *r, struct record_sdt *s, size_t i)
 			err_set(r->err, E2BIG, "%s: more than %d markers: name some, as in %s:PROVIDER:a* "
 				"(kvmft qemu sdt lists them)", spec->path, MAX_EVENTS, spec->path);
 		else if (ret)
-			err_set(r->err, -ret, "%s: %s", spec->path, strerror(-ret));
+			err_why(r->err, ret, "%s", spec->path);
 	}
 	sdt_hints_free(&h);
 	sdt_free(&f);

@@ -148,14 +148,14 @@ int record_store_open(struct record *r)
 	s->moved = record_loss_look;
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->wake_fd < 0)
-		return err_set(r->err, errno, "eventfd: %s", strerror(errno));
+		return err_why(r->err, errno, "eventfd");
 	ret = drain_store_init(s);
 	if (!ret)
 		ret = -pthread_mutex_init(&r->meta_lock, NULL);
 	if (!ret)
 		ret = drain_signal_init();
 	if (ret)
-		return err_set(r->err, -ret, "cannot prepare the recording: %s", strerror(-ret));
+		return err_why(r->err, ret, "cannot prepare the recording");
 	r->store_ready = true;
 	return 0;
 }
@@ -164,10 +164,7 @@ static int put(struct record *r)
 {
 	int ret = capw_meta(r->w, &r->line);
 
-	if (ret)
-		return err_set(r->err, -ret, "cannot write %s/meta: %s", capw_path(r->w),
-			       strerror(-ret));
-	return 0;
+	return err_why(r->err, ret, "cannot write %s/meta", capw_path(r->w));
 }
 
 void record_store_add(struct record *r, struct sbuf *line)

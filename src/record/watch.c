@@ -136,20 +136,20 @@ int record_watch_start(struct record *r)
 	int fds[2], ret = kowner_self(&self);
 
 	if (ret)
-		return err_set(r->err, -ret, "cannot read /proc/self/stat: %s", strerror(-ret));
+		return err_why(r->err, ret, "cannot read /proc/self/stat");
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
+		return err_why(r->err, errno, "cannot make a pipe");
 	theirs_in = fds[0];
 	r->watch.to = fds[1];
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
+		return err_why(r->err, errno, "cannot make a pipe");
 	r->watch.from = fds[0];
 	theirs_out = fds[1];
 	r->watch.pid = fork();
 	if (r->watch.pid < 0) {
 		ret = errno;
 		r->watch.pid = 0;
-		return err_set(r->err, ret, "cannot fork: %s", strerror(ret));
+		return err_why(r->err, ret, "cannot fork");
 	}
 	if (!r->watch.pid)
 		watch_main(r, theirs_in, theirs_out, &self);
