@@ -160,8 +160,6 @@ void sbuf_add_escaped(struct sbuf *b, const char *text);
 void sbuf_add_csv(struct sbuf *b, const char *text);
 /* The same, in quotes always. */
 void sbuf_add_csv_quoted(struct sbuf *b, const char *text);
-/* Adds a comma and ns in microseconds, with all of them: ",1234.567". */
-void sbuf_add_csv_us(struct sbuf *b, uint64_t ns);
 /* Undoes sbuf_add_escaped() in place; a broken escape is kept as it stands. */
 void str_unescape(char *s);
 /* What a hex digit of either case is worth, or -1. */

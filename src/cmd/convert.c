@@ -130,10 +130,8 @@ static int parse_seconds(char *text, char *dot, uint64_t *v)
 	/* 0x is for whole numbers */
 	ret = digits > 9 || strspn(text, "0123456789") != strlen(text) ||
 	      strspn(dot + 1, "0123456789") != digits ? -EINVAL : 0;
-	if (!ret)
-		ret = parse_u64(text, &sec);
-	if (!ret)
-		ret = parse_u64(dot + 1, &frac);
+	ret = ret ? ret : parse_u64(text, &sec);
+	ret = ret ? ret : parse_u64(dot + 1, &frac);
 	*dot = '.';
 	if (ret)
 		return ret;
@@ -363,8 +361,7 @@ static int convert_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	int ret;
 
 	ret = resolve_clock("from", v.o->from, &from, err);
-	if (!ret)
-		ret = resolve_clock("to", v.o->to, &to, err);
+	ret = ret ? ret : resolve_clock("to", v.o->to, &to, err);
 	if (ret)
 		return ret;
 	v.cycles = clock_in_cycles(from);
@@ -414,6 +411,5 @@ const struct cmd cmd_convert = {
 	.reader = true,
 	.output = convert_prepare,
 	.release = convert_release,
-	.min_args = 0,
 	.max_args = -1,
 };

@@ -204,12 +204,9 @@ static int load_epochs(struct convert_ctx *c, struct kvmft_err *err)
 	int ret;
 
 	ret = fmt_load(c->host, &c->fmt, err);
-	if (!ret)
-		ret = hostmap_new(c->host, c->fmt, &c->map, err);
-	if (!ret)
-		ret = hostmap_clock(c->map, err);
-	if (!ret)
-		ret = convert_params_map(c->p, &map, &forced, err);
+	ret = ret ? ret : hostmap_new(c->host, c->fmt, &c->map, err);
+	ret = ret ? ret : hostmap_clock(c->map, err);
+	ret = ret ? ret : convert_params_map(c->p, &map, &forced, err);
 	if (ret)
 		return ret;
 	vm = pick_vm(c, err);
@@ -271,8 +268,7 @@ static int use_guest(struct convert_ctx *c, struct kvmft_err *err)
 	if (!ret && g->has_kernel_sched_offset) {
 		c->clock.sched.kernel = (uint64_t)g->kernel_sched_offset;
 		ret = clock_ctx_set(&c->clock, CLOCK_EDGE_GUEST_GLOBAL);
-		if (!ret)
-			ret = clock_ctx_set(&c->clock, CLOCK_EDGE_GUEST_PERF);
+		ret = ret ? ret : clock_ctx_set(&c->clock, CLOCK_EDGE_GUEST_PERF);
 	}
 	if (!ret && !c->p->pvclock && !clock_ctx_has(&c->clock, CLOCK_EDGE_EPOCH_PV))
 		ret = lone_record(c, err);
@@ -367,14 +363,10 @@ int convert_ctx_open(struct convert_ctx *c, const struct convert_params *p, enum
 	c->from = from;
 	c->to = to;
 	ret = open_captures(c, err);
-	if (!ret)
-		ret = use_host(c, err);
-	if (!ret)
-		ret = use_guest(c, err);
-	if (!ret)
-		ret = use_live(c, err);
-	if (!ret)
-		ret = convert_params_apply(c, err);
+	ret = ret ? ret : use_host(c, err);
+	ret = ret ? ret : use_guest(c, err);
+	ret = ret ? ret : use_live(c, err);
+	ret = ret ? ret : convert_params_apply(c, err);
 	return ret ? ret : last_resort(c, err);
 }
 

@@ -205,8 +205,7 @@ static int guest_offset_run(void *opts, int argc __unused_arg, char **argv __unu
 	struct guest_offset o = { .unstable = false };
 	int ret = gather(&o, err);
 
-	if (!ret)
-		ret = check(&o, err);
+	ret = ret ? ret : check(&o, err);
 	if (ret)
 		return ret;
 	if (opt->clock < 0)
@@ -230,6 +229,4 @@ const struct cmd cmd_guest_offset = {
 	.opts = guest_offset_options,
 	.opts_size = sizeof(struct guest_offset_opts),
 	.run = guest_offset_run,
-	.min_args = 0,
-	.max_args = 0,
 };

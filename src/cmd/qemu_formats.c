@@ -12,6 +12,7 @@
 
 #include "kvmft/json.h"
 #include "kvmft/qemu_events.h"
+#include "sink.h"
 
 struct formats_opts {
 	int format;
@@ -198,14 +199,11 @@ static int formats_run(void *opts, int argc __unused_arg, char **argv, struct kv
 	if (ret)
 		return ret;
 	l.q = q;
-	ret = list_formats[o->format < 0 ? FORMAT_TEXT : o->format](&l);
-	ret = ret ? ret : l.b.error;
-	if (ret)
-		err_why(err, ret, "cannot make the list");
-	else if (!l.shown)
+	ret = list_formats[MAX(o->format, 0)](&l);
+	if (!ret && !l.b.error && !l.shown)
 		ret = err_set(err, ENOENT, "%s declares no event of that name", argv[0]);
 	else
-		fwrite(l.b.s, 1, l.b.len, stdout);
+		ret = sink_print(ret, &l.b, err);
 	for (; !ret && (note = qevents_note(q, bad)); bad++)
 		cli_note("%s: %s", argv[0], note);
 	sbuf_free(&l.b);

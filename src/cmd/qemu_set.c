@@ -161,6 +161,5 @@ const struct cmd cmd_qemu_set = {
 	.opts = set_options,
 	.opts_size = sizeof(struct set_opts),
 	.run = set_run,
-	.min_args = 0,
 	.max_args = -1,
 };

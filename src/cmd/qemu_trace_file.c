@@ -130,6 +130,5 @@ const struct cmd cmd_qemu_trace_file = {
 	.opts = trace_file_options,
 	.opts_size = sizeof(struct trace_file_opts),
 	.run = trace_file_run,
-	.min_args = 0,
 	.max_args = 2,
 };

@@ -69,6 +69,4 @@ const struct cmd cmd_reset = {
 	.opts = reset_options,
 	.opts_size = sizeof(struct reset_opts),
 	.run = reset_run,
-	.min_args = 0,
-	.max_args = 0,
 };

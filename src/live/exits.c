@@ -199,8 +199,7 @@ int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err
 	}
 	ret = ret ? ret : exits_loop(&x);
 	exits_top_end(&x);
-	if (!ret)
-		ret = result(&x);
+	ret = ret ? ret : result(&x);
 	undo(&x);
 	return ret;
 }

@@ -217,8 +217,7 @@ static int find_tids(struct exits_run *x)
 		if (parse_u64(word, &tid) || !tid || tid > INT32_MAX)
 			return err_usage(x->err, "option -T: '%s' is not a thread id", word);
 		ret = check_vcpu_thread(x, (uint32_t)tid);
-		if (!ret)
-			ret = tid_add(x, (uint32_t)tid);
+		ret = ret ? ret : tid_add(x, (uint32_t)tid);
 	}
 	if (!ret && !x->target.ntid)
 		return err_usage(x->err, "option -T: no thread id in '%s'", x->o->tids);

@@ -113,8 +113,7 @@ int exits_top_show(struct exits_run *x)
 		add_cut(&screen, page.s, columns);
 	sbuf_add(&screen, "\033[J");
 	ret = ret ? ret : screen.error;
-	if (!ret)
-		ret = session_write(x->signal_fd, screen.s, screen.len, &how, NULL);
+	ret = ret ? ret : session_write(x->signal_fd, screen.s, screen.len, &how, NULL);
 	if (!ret && how == SESSION_READER_GONE)
 		x->end = EXITS_READER_GONE;
 	x->seen += v.count;

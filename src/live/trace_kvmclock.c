@@ -51,8 +51,7 @@ int trace_kvmclock_prepare(struct trace *t)
 	int ret;
 
 	ret = vm_list_find(t->vms, t->o->kvmclock, &found, t->err);
-	if (!ret)
-		ret = kevent_kvm_check(t->t, t->err);
+	ret = ret ? ret : kevent_kvm_check(t->t, t->err);
 	if (ret)
 		return ret;
 	v->vm = own_vm(t->vms, found);

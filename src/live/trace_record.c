@@ -105,8 +105,7 @@ static int wait_setup(struct trace *t, struct wait *w)
 	int ret;
 
 	ret = kevent_list_add(&w->events, "kvm", "kvm_pvclock_update", NULL);
-	if (!ret)
-		ret = vm_thread_ids(NULL, t->kvmclock.vm->pid, &tid, &n);
+	ret = ret ? ret : vm_thread_ids(NULL, t->kvmclock.vm->pid, &tid, &n);
 	if (ret)
 		return err_why(t->err, ret, "cannot look for the threads of %s",
 			       t->kvmclock.vm->sel);
@@ -162,8 +161,7 @@ static int wait_ticks(struct trace *t, struct wait *w)
 
 	while (!ret && !t->end && !w->found) {
 		ret = trace_wait(t, WAIT_MS);
-		if (!ret)
-			ret = wait_look(t, w);
+		ret = ret ? ret : wait_look(t, w);
 		ms = trace_elapsed_ms(t);
 		if (!ret && ms >= say && !w->found && !t->end) {
 			wait_say(t, ms);
@@ -188,8 +186,7 @@ static int record_from_kvm(struct trace *t)
 
 	t->begin_ns = util_now_ns();
 	ret = wait_setup(t, &w);
-	if (!ret)
-		ret = wait_ticks(t, &w);
+	ret = ret ? ret : wait_ticks(t, &w);
 	live_free(w.live);
 	session_raw_close(w.raw, t->cpus.n);
 	fmt_free(w.fmt);

@@ -54,8 +54,7 @@ int trace_setup_tids(struct trace *t)
 		const struct vm *vm;
 
 		ret = vm_list_find(t->vms, t->o->vms.v[i], &vm, t->err);
-		if (!ret)
-			ret = tids_add(t, vm->pid, t->o->vms.v[i]);
+		ret = ret ? ret : tids_add(t, vm->pid, t->o->vms.v[i]);
 	}
 	for (size_t i = 0; i < t->o->pids.n && !ret; i++) {
 		uint64_t pid;
@@ -87,11 +86,8 @@ int trace_setup_instance(struct trace *t)
 	c.npid = t->ntids;
 	c.event_fork = t->ntids != 0;
 	ret = kinst_create(t->t, &c, &t->k, t->err);
-	if (!ret)
-		ret = kinst_events_add(t->k, &t->events, t->err);
-	if (!ret)
-		ret = session_formats(t->t, &t->events, &t->fmt, t->err);
-	if (!ret)
-		ret = session_raw_open(t->k, &t->cpus, &t->raw, t->err);
+	ret = ret ? ret : kinst_events_add(t->k, &t->events, t->err);
+	ret = ret ? ret : session_formats(t->t, &t->events, &t->fmt, t->err);
+	ret = ret ? ret : session_raw_open(t->k, &t->cpus, &t->raw, t->err);
 	return ret ? ret : session_live_open(t->k, &t->cpus, t->raw, &t->live, t->err);
 }

@@ -122,8 +122,7 @@ static __attribute__((noinline)) int item_after(struct out *o, const struct tl_i
 {
 	int ret = o->line.len >= FLUSH_AT ? out_flush(o) : 0;
 
-	if (!ret)
-		ret = epochs_until(o, item->host);
+	ret = ret ? ret : epochs_until(o, item->host);
 	return ret ? ret : o->fmt->item(o, item);
 }
 

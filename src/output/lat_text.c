@@ -385,8 +385,7 @@ static int text_print(const struct lat_view *v, FILE *f)
 	if (v->want[LAT_SCHED])
 		vcpu_times(&b, v);
 	notes(&b, v, crosses);
-	if (!ret)
-		ret = b.error;
+	ret = ret ? ret : b.error;
 	if (!ret && fwrite(b.s, 1, b.len, f) != b.len)
 		ret = errno ? -errno : -EIO;
 	return ret;

@@ -204,10 +204,8 @@ static int put_facts(struct dat *d)
 {
 	int ret = tdw_facts(d->w, &d->spec);
 
-	if (!ret)
-		ret = tdw_id_option(d->w, &d->spec, tdw_trace_id(d->cap));
-	if (!ret)
-		ret = put_tsc2nsec(d);
+	ret = ret ? ret : tdw_id_option(d->w, &d->spec, tdw_trace_id(d->cap));
+	ret = ret ? ret : put_tsc2nsec(d);
 	if (!ret && d->source && !d->placed)
 		ret = export_time_shift(d->p, &d->p->guest[d->source - 1], d->w, &d->spec, d->err);
 	if (!ret && !d->source && d->cap->nshift)
@@ -228,8 +226,7 @@ static int put_stream(struct dat *d, const struct dat_stream *s)
 	int ret;
 
 	ret = tdw_cpu(d->w, s->cpu);
-	if (!ret)
-		ret = tl_start_stream(t, d->source, s->number, d->err);
+	ret = ret ? ret : tl_start_stream(t, d->source, s->number, d->err);
 	if (ret)
 		return ret;
 	ret = subbuf_writer_init(&sw, &d->spec.g, tdw_subbuf, d->w);
@@ -242,8 +239,7 @@ static int put_stream(struct dat *d, const struct dat_stream *s)
 	if (ret == -EMSGSIZE)
 		err_set(d->err, EMSGSIZE, "an event of %u bytes does not fit into sub-buffers of %u bytes: "
 					  "use a larger --subbuf", i->rec->len, d->spec.g.size);
-	if (!ret)
-		ret = subbuf_write_end(&sw);
+	ret = ret ? ret : subbuf_write_end(&sw);
 	subbuf_writer_free(&sw);
 	return ret;
 }
@@ -268,10 +264,8 @@ static int put_file(struct dat *d, int fd)
 	if (ret)
 		return ret;
 	ret = tdw_create(fd, &d->spec, &d->w);
-	if (!ret)
-		ret = put_facts(d);
-	if (!ret)
-		ret = put_buffers(d);
+	ret = ret ? ret : put_facts(d);
+	ret = ret ? ret : put_buffers(d);
 	return d->w ? tdw_close(d->w, ret) : ret;
 }
 

@@ -181,8 +181,7 @@ int qtrace_open(const char *path, const struct qtrace_options *o, struct qtrace 
 	t->buf.fd = -1;
 	t->buf.p = malloc(QBUF_SIZE);
 	ret = t->buf.p ? open_file(t, path, err) : err_set(err, ENOMEM, "out of memory");
-	if (!ret)
-		ret = choose(t, path, err);
+	ret = ret ? ret : choose(t, path, err);
 	if (!ret) {
 		t->st.format = t->reader->format;
 		qbuf_seek(&t->buf, 0);

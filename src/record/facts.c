@@ -88,8 +88,7 @@ static int facts_header(struct record *r)
 	int ret;
 
 	ret = ktracefs_text(r->t, "events/header_page", &page);
-	if (!ret)
-		ret = ktracefs_text(r->t, "events/header_event", &event);
+	ret = ret ? ret : ktracefs_text(r->t, "events/header_event", &event);
 	if (ret)
 		return err_why(r->err, ret, "cannot read %s/events/header_page",
 			       ktracefs_path(r->t));
@@ -106,8 +105,7 @@ int record_facts_event(struct record *r, const struct kevent *e)
 	int ret;
 
 	ret = kevent_format(r->t, e->sys, e->name, &text);
-	if (!ret)
-		ret = kevent_format_id(text, &id);
+	ret = ret ? ret : kevent_format_id(text, &id);
 	if (ret)
 		return err_why(r->err, ret, "cannot read the format of %s:%s", e->sys, e->name);
 	ret = record_sdt_name(r, e, &sys, &name, &text);

@@ -363,10 +363,8 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 	ret = ret ? ret : record_prepare(&r);
 	if (!ret && command)
 		ret = record_child_fork(&r, argv, &child);
-	if (!ret)
-		ret = record_confine(&r, child.pid);
-	if (!ret)
-		ret = record_start(&r);
+	ret = ret ? ret : record_confine(&r, child.pid);
+	ret = ret ? ret : record_start(&r);
 	if (!ret) {
 		record_child_release(&child);
 		ret = record_met_command(&r, &child, true);

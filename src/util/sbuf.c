@@ -152,11 +152,6 @@ void sbuf_add_csv(struct sbuf *b, const char *text)
 		sbuf_add(b, text);
 }
 
-void sbuf_add_csv_us(struct sbuf *b, uint64_t ns)
-{
-	sbuf_addf(b, ",%" PRIu64 ".%03u", ns / 1000, (unsigned int)(ns % 1000));
-}
-
 void sbuf_reset(struct sbuf *b)
 {
 	b->len = 0;

@@ -443,10 +443,8 @@ static int scan_all(struct scan *s)
 	int ret;
 
 	ret = scan_debugfs(s);
-	if (!ret)
-		ret = look_at_processes(s);
-	if (!ret)
-		ret = resolve_pids(s);
+	ret = ret ? ret : look_at_processes(s);
+	ret = ret ? ret : resolve_pids(s);
 	if (!ret && !s->only) /* else descriptors of all others would seem to be VMs without a directory */
 		ret = scan_descriptors(s);
 	for (size_t i = 0; i < s->list->n && !ret; i++)

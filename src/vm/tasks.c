@@ -75,8 +75,7 @@ int vm_task_read(const struct vm_roots *roots, uint32_t tid, struct vm_task *tas
 		return procfd;
 	*task = (struct vm_task){ .tid = tid };
 	ret = vm_proc_tgid(procfd, tid, &task->tgid);
-	if (!ret)
-		ret = vm_proc_stat(procfd, tid, &ppid, start_time);
+	ret = ret ? ret : vm_proc_stat(procfd, tid, &ppid, start_time);
 	snprintf(path, sizeof(path), "%u/comm", tid);
 	return ret ? ret : vm_proc_comm(procfd, path, task->comm, sizeof(task->comm));
 }
