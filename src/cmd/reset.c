@@ -47,7 +47,7 @@ static int reset_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	const struct reset_opts *o = opts;
 	struct kvmft_err first = { .text = "" };
 	_cleanup_(sbuf_free) struct sbuf out = { 0 };
-	int ret = qemu_left_sweep(o->dry_run, MON_TIMEOUT_NS, &out, &first), kernel;
+	int ret = reset_qemu ? reset_qemu(o->dry_run, MON_TIMEOUT_NS, &out, &first) : 0, kernel;
 
 	if (out.s)
 		fputs(out.s, stdout);

@@ -99,7 +99,7 @@ static int facts_header(struct record *r)
 int record_facts_event(struct record *r, const struct kevent *e)
 {
 	_cleanup_free_ char *text = NULL;
-	const char *sys, *name;
+	const char *sys = e->sys, *name = e->name;
 	uint64_t at = 0;
 	uint32_t id;
 	int ret;
@@ -108,7 +108,8 @@ int record_facts_event(struct record *r, const struct kevent *e)
 	ret = ret ? ret : kevent_format_id(text, &id);
 	if (ret)
 		return err_why(r->err, ret, "cannot read the format of %s:%s", e->sys, e->name);
-	ret = record_sdt_name(r, e, &sys, &name, &text);
+	if (record_sdt.name)
+		ret = record_sdt.name(r, e, &sys, &name, &text);
 	if (ret)
 		return err_set(r->err, -ret, "out of memory");
 	ret = capw_format(r->w, text, &at);
@@ -184,7 +185,8 @@ int record_facts_begin(struct record *r)
 		ret = record_facts_event(r, &r->events.v[i]);
 	if (!ret && (ret = capw_release(r->w)))
 		err_why(r->err, ret, "cannot write %s", capw_path(r->w));
-	ret = ret ? ret : record_sdt_facts(r);
+	if (!ret && record_sdt.facts)
+		ret = record_sdt.facts(r);
 	ret = ret ? ret : record_marker_facts(r);
 	ret = ret ? ret : record_facts_cpus(r);
 	if (!ret)

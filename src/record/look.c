@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #define CHILDREN_MAX 4096
 
@@ -74,7 +73,7 @@ static int look(const struct question *q, struct sbuf *b, struct kvmft_err *err)
 	}
 }
 
-static _Noreturn void look_main(int in, int out)
+static void look_main(struct record *r __unused_arg, int in, int out, void *arg __unused_arg)
 {
 	const int keep[] = { in, out };
 	struct kvmft_err err = { .text = "" };
@@ -94,7 +93,6 @@ static _Noreturn void look_main(int in, int out)
 			break;
 		sbuf_free(&b);
 	}
-	_exit(0);
 }
 
 /* ---- the recorder ---- */
@@ -136,38 +134,19 @@ static int ask(struct record *r, char what, uint32_t pid, char **text, size_t *l
 
 int record_look_start(struct record *r)
 {
-	_cleanup_close_ int in = -1, out = -1;
 	_cleanup_free_ char *text = NULL;
 	size_t len;
-	int fds[2], pid;
+	int ret;
 
 	if (r->side != CAP_SIDE_HOST)
 		return 0;
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_why(r->err, errno, "cannot make a pipe");
-	in = fds[0];
-	r->look.to = fds[1];
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_why(r->err, errno, "cannot make a pipe");
-	r->look.from = fds[0];
-	out = fds[1];
-	pid = fork();
-	if (pid < 0)
-		return err_why(r->err, errno, "cannot fork");
-	if (!pid)
-		look_main(in, out);
-	r->look.pid = pid;
-	return ask(r, LOOK_READY, 0, &text, &len, r->err);
+	ret = record_helper_start(r, &r->look, look_main, NULL);
+	return ret ? ret : ask(r, LOOK_READY, 0, &text, &len, r->err);
 }
 
 void record_look_end(struct record *r)
 {
-	util_close_fd(&r->look.to);
-	util_close_fd(&r->look.from);
-	if (r->look.pid > 0)
-		while (waitpid(r->look.pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	r->look.pid = 0;
+	record_helper_end(&r->look);
 }
 
 static int ask_vms(struct record *r, char what, uint32_t tid, struct vm_list **list, struct kvmft_err *err)

@@ -94,7 +94,7 @@ static int wait_open(struct record *r, const struct record_child *c, struct poll
 		return -errno;
 	p[W_STORE].fd = r->store.wake_fd;
 	p[W_CAME].fd = r->newcomers.fd;
-	ret = wait_timer(&p[W_TICK], c->pid > 0 ? FIRST_TICK_NS : TICK_NS, TICK_NS);
+	ret = wait_timer(&p[W_TICK], c->p.pid > 0 ? FIRST_TICK_NS : TICK_NS, TICK_NS);
 	if (!ret && r->flight.armed)
 		ret = wait_timer(&p[W_TRIGGER], TRIGGER_NS, TRIGGER_NS);
 	if (!ret && r->rotate_ns)
@@ -123,9 +123,9 @@ static bool take_count(const struct pollfd *p)
 
 static bool child_gone(struct record_child *c)
 {
-	if (c->pid <= 0 || waitpid(c->pid, &c->status, WNOHANG) != c->pid)
+	if (c->p.pid <= 0 || waitpid(c->p.pid, &c->status, WNOHANG) != c->p.pid)
 		return false;
-	c->pid = 0;
+	c->p.pid = 0;
 	return true;
 }
 

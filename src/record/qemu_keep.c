@@ -469,12 +469,14 @@ int record_confine_qemu(struct kvmft_err *err)
 	return record_confine_helper(SANDBOX_CALLS_MONITOR, dir, ARRAY_SIZE(dir), err);
 }
 
-_Noreturn void qemu_keep_main(const struct record_config *o, int in, int out)
+void qemu_keep_main(struct record *r, int in, int out, void *arg __unused_arg)
 {
-	struct keep k = { .o = o };
+	const int pipes[] = { in, out };
+	struct keep k = { .o = r->o };
 	struct kvmft_err err = { .text = "" };
 	char word = 0;
 
+	record_detach("kvmft-qemu", pipes, ARRAY_SIZE(pipes));
 	if (prepare(&k, &err) || record_confine_qemu(&err))
 		answer_error(&k, &err);
 	if (!answer_end(&k, out))
@@ -492,5 +494,4 @@ _Noreturn void qemu_keep_main(const struct record_config *o, int in, int out)
 	if (word)
 		(void)!answer_end(&k, out);
 	keep_free(&k);
-	_exit(0);
 }

@@ -16,6 +16,12 @@
 
 /* ---- setting up and undoing ---- */
 
+/* What the small build may lack. */
+static int extra(struct record *r, int (*fn)(struct record *r))
+{
+	return fn ? fn(r) : 0;
+}
+
 static int record_start(struct record *r)
 {
 	int ret;
@@ -43,7 +49,7 @@ static int record_start(struct record *r)
 	ret = record_facts_vms(r, false);
 	ret = ret ? ret : record_came_begin(r);
 	ret = ret ? ret : record_tids_again(r, true);
-	ret = ret ? ret : record_qemu_on(r);
+	ret = ret ? ret : extra(r, record_qemu.on);
 	return ret ? ret : record_watch_tell(r, RECORD_LIVE);
 }
 
@@ -114,7 +120,8 @@ static void sweep_leftovers(struct record *r)
 	if (kreset_sweep(r->t, false, &leftovers, NULL) == 0 && leftovers.instances && !r->o->quiet)
 		r->note("removed %u instance(s) that a killed kvmft had left", leftovers.instances);
 	kreset_free(&leftovers);
-	record_qemu_leftovers(r->note);
+	if (record_qemu.leftovers)
+		record_qemu.leftovers(r->note);
 }
 
 static int count_cpus(struct record *r)
@@ -174,9 +181,29 @@ static void leave_tids(struct record *r)
 	vm_list_free(r->vms);
 }
 
+static int enter_qemu(struct record *r)
+{
+	return extra(r, record_qemu.start);
+}
+
+static int qemu_facts(struct record *r)
+{
+	return extra(r, record_qemu.facts);
+}
+
+static int enter_sdt(struct record *r)
+{
+	return extra(r, record_sdt.start);
+}
+
+static void leave_sdt(struct record *r)
+{
+	(void)!extra(r, record_sdt.end);
+}
+
 static void leave_qemu(struct record *r)
 {
-	(void)!record_qemu_end(r);
+	(void)!extra(r, record_qemu.end);
 	free(r->met.v);
 }
 
@@ -225,9 +252,9 @@ static const struct phase {
 	{ enter_came, record_came_free },
 	{ record_tids, leave_tids },
 	{ record_modules, NULL },
-	{ record_qemu_start, leave_qemu },
+	{ enter_qemu, leave_qemu },
 	{ enter_events, leave_events },
-	{ record_sdt_prepare, record_sdt_free },
+	{ enter_sdt, leave_sdt },
 	{ record_flight_check, record_trigger_free },
 	{ record_instance, leave_instance },
 	{ record_marker_ready, NULL },
@@ -236,7 +263,7 @@ static const struct phase {
 	{ record_store_open, record_store_close },
 	{ record_cpus_open, NULL },
 	{ record_facts_begin, leave_facts },
-	{ record_qemu_facts, NULL },
+	{ qemu_facts, NULL },
 };
 
 static int record_prepare(struct record *r)
@@ -289,7 +316,7 @@ static int record_finish(struct record *r)
 		off = !kinst_tracing(r->k, false, NULL);
 	first = off ? record_flight_dump(r, "end") : 0;
 	ret = record_stop(r);
-	first = first ? first : record_qemu_end(r);
+	first = first ? first : extra(r, record_qemu.end);
 	first = first ? first : ret;
 	for (size_t i = 0; i < ARRAY_SIZE(last_facts); i++) {
 		if (first && last_facts[i].helps)
@@ -337,11 +364,11 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 {
 	bool command = argv[0] != NULL;
 	struct record r = {
-		.o = o, .note = note, .err = err, .watch = { .to = -1, .from = -1 }, .place = { .dir = -1 },
-		.store = { .wake_fd = -1 }, .newcomers = { .fd = -1 }, .qemu = { .to = -1, .from = -1 },
-		.look = { .to = -1, .from = -1 },
+		.o = o, .note = note, .err = err, .place = { .dir = -1 }, .store = { .wake_fd = -1 },
+		.newcomers = { .fd = -1 }, .watch = RECORD_NO_HELPER, .look = RECORD_NO_HELPER,
+		.qemu = { .keeper = RECORD_NO_HELPER },
 	};
-	struct record_child child = { .go = -1, .failed = -1 };
+	struct record_child child = { .p = RECORD_NO_HELPER };
 	int ret, exit_code = KVMFT_FAILED;
 
 	/* What is wrong with the options is told before anything is swept or started. */
@@ -351,7 +378,8 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 	ret = ret ? ret : record_environment(argv, err);
 	ret = ret ? ret : record_store_check(&r);
 	ret = ret ? ret : record_marker_check(&r, command ? argv : NULL);
-	ret = ret ? ret : record_qemu_check(o, err);
+	ret = ret || !record_qemu.check ? ret : record_qemu.check(o, err);
+	ret = ret || !record_sdt.check ? ret : record_sdt.check(o, err);
 	if (ret)
 		return ret;
 	/* A folder without rights for its owner would be closed to us, who gave up passing over them. */
@@ -363,7 +391,7 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 	ret = ret ? ret : record_prepare(&r);
 	if (!ret && command)
 		ret = record_child_fork(&r, argv, &child);
-	ret = ret ? ret : record_confine(&r, child.pid);
+	ret = ret ? ret : record_confine(&r, child.p.pid);
 	ret = ret ? ret : record_start(&r);
 	if (!ret) {
 		record_child_release(&child);
