@@ -194,22 +194,24 @@ static int cannot_reach(const struct mon_peer *peer, const char *path, int errnu
 	return err_why(err, errnum, "%s", path);
 }
 
+/* peer->path begins with '@' in the abstract namespace. */
 static int open_path(const struct mon_peer *peer, enum mon_kind kind, uint64_t timeout_ns,
 		     struct monitor **m, struct kvmft_err *err)
 {
-	_cleanup_close_ int fd = open_socket(peer, peer->path);
+	const bool abstract = *peer->path == '@';
+	_cleanup_close_ int fd = abstract ? -1 : open_socket(peer, peer->path);
 	_cleanup_(sbuf_free) struct sbuf name = { 0 };
 	char self[64];
 	int ret;
 
-	if (fd < 0)
+	if (!abstract && fd < 0)
 		return cannot_reach(peer, peer->path, -fd, err);
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
 	sbuf_addf(&name, "%s %s of QEMU %u", kind == MON_QMP ? "QMP" : "HMP", peer->path, peer->vm->pid);
-	ret = name.s ? mon_open_as(kind, self, false, name.s, peer, timeout_ns, m, err) : -ENOMEM;
-	if (ret == -EACCES)
-		return cannot_reach(peer, peer->path, EACCES, err);
-	return ret;
+	if (!name.s)
+		return err_set(err, ENOMEM, "out of memory");
+	ret = mon_open_as(kind, abstract ? peer->path + 1 : self, abstract, name.s, peer, timeout_ns, m, err);
+	return ret == -EACCES && !abstract ? cannot_reach(peer, peer->path, EACCES, err) : ret;
 }
 
 static char *text_of(const char *a, const char *b)
@@ -219,15 +221,6 @@ static char *text_of(const char *a, const char *b)
 	sbuf_add(&t, a);
 	sbuf_add(&t, b);
 	return sbuf_take(&t);
-}
-
-static int open_abstract(const struct mon_peer *peer, enum mon_kind kind, uint64_t timeout_ns,
-			 struct monitor **m, struct kvmft_err *err)
-{
-	_cleanup_(sbuf_free) struct sbuf name = { 0 };
-
-	sbuf_addf(&name, "%s %s of QEMU %u", kind == MON_QMP ? "QMP" : "HMP", peer->path, peer->vm->pid);
-	return name.s ? mon_open_as(kind, peer->path + 1, true, name.s, peer, timeout_ns, m, err) : -ENOMEM;
 }
 
 static int open_place(int procfd, const struct vm *vm, struct mon_owner *owner, const struct mon_place *p,
@@ -245,7 +238,7 @@ static int open_place(int procfd, const struct vm *vm, struct mon_owner *owner, 
 		return err_set(err, ENOTSUP,
 			       "descriptor %d, passed by who started it (libvirt does so), has no path", p->fd);
 	peer.path = bound;
-	return (p->abstract || *bound == '@' ? open_abstract : open_path)(&peer, p->kind, timeout_ns, m, err);
+	return open_path(&peer, p->kind, timeout_ns, m, err);
 }
 
 /* What to do about it, for the end of the line. */

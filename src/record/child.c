@@ -89,7 +89,8 @@ int record_child_error(struct record_child *c, const char *name, struct kvmft_er
 
 void record_child_tell(const struct record_child *c, const char *name, note_fn *note)
 {
-	if (c->p.pid || !c->status || (WIFSIGNALED(c->status) && WTERMSIG(c->status) == SIGINT)) /* Ctrl-C was for both */
+	/* Ctrl-C was for both. */
+	if (c->p.pid || !c->status || (WIFSIGNALED(c->status) && WTERMSIG(c->status) == SIGINT))
 		return;
 	if (WIFSIGNALED(c->status))
 		note("%s was killed by signal %d (%s)", name, WTERMSIG(c->status), strsignal(WTERMSIG(c->status)));

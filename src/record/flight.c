@@ -152,9 +152,9 @@ int record_flight_dump(struct record *r, const char *why)
 	meta_str(&r->line, "why", why);
 	meta_u64(&r->line, "tsc", krdtsc_now());
 	r->segments_told = segment;
-	ret = capw_meta(r->w, &r->line);
+	ret = record_put(r);
 	if (ret)
-		return err_why(r->err, ret, "cannot write %s/meta", capw_path(r->w));
+		return ret;
 	ret = record_store_written(r, segment);
 	if (ret)
 		return err_why(r->err, ret, "cannot remove an old segment of %s", capw_path(r->w));

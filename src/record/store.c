@@ -158,13 +158,6 @@ int record_store_open(struct record *r)
 	return 0;
 }
 
-static int put(struct record *r)
-{
-	int ret = capw_meta(r->w, &r->line);
-
-	return err_why(r->err, ret, "cannot write %s/meta", capw_path(r->w));
-}
-
 void record_store_add(struct record *r, struct sbuf *line)
 {
 	pthread_mutex_lock(&r->meta_lock);
@@ -187,7 +180,7 @@ int record_store_news(struct record *r)
 		meta_begin(&r->line, "segment");
 		meta_u64(&r->line, "n", ++r->segments_told);
 		meta_u64(&r->line, "tsc", krdtsc_now());
-		ret = put(r);
+		ret = record_put(r);
 	}
 	if (ret)
 		return ret; /* what is for later stays there */
@@ -197,7 +190,7 @@ int record_store_news(struct record *r)
 		sbuf_reset(&r->later);
 	}
 	pthread_mutex_unlock(&r->meta_lock);
-	return r->line.len ? put(r) : 0;
+	return r->line.len ? record_put(r) : 0;
 }
 
 void record_store_no_more_data(struct record *r)
