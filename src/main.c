@@ -80,8 +80,10 @@ static int unknown_command(const char *name)
 
 	/* Through err: it keeps control characters of the word from the terminal. */
 	if (is_elsewhere(name)) {
-		fprintf(stderr, "kvmft: this build has no '%s': use it where the whole kvmft is, captures can "
-				"be copied there\n", name);
+		fprintf(stderr,
+			"kvmft: this build has no '%s': use it where the whole kvmft is, captures can "
+			"be copied there\n",
+			name);
 		return KVMFT_LACKING;
 	}
 	if (near)
@@ -138,15 +140,17 @@ static void tell_layers(unsigned int layers)
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		sbuf_addf(layers >> i & 1 ? &have : &lack, " %s", names[i]);
-	cli_note("confined by:%s%s%s%s", have.s ? have.s : " nothing", lack.s ? "; this kernel lacks:" : "",
-		 lack.s ? lack.s : "", lack.s ? " (kvmft check)" : "");
+	cli_note("confined by:%s%s%s%s", have.s ? have.s : " nothing",
+		 lack.s ? "; this kernel lacks:" : "", lack.s ? lack.s : "",
+		 lack.s ? " (kvmft check)" : "");
 	sbuf_free(&have);
 	sbuf_free(&lack);
 }
 
 /*
- * A capture is read with a file open for each CPU, as far as descriptors go: the soft limit, 1,024 as a rule, is
- * low for select(), which nothing here uses, and a reader has no children to leave it to.
+ * A capture is read with a file open for each CPU, as far as descriptors go: the soft limit, 1,024
+ * as a rule, is low for select(), which nothing here uses, and a reader has no children to leave it
+ * to.
  */
 static void allow_files(void)
 {
@@ -167,7 +171,9 @@ static void print_about(const struct cmd *c, int first)
 		cli_print_help(c, stdout);
 }
 
-/* The command of a group that the operands name; else its help or version (0) or wrong usage (2). */
+/*
+ * The command of a group that the operands name; else its help or version (0) or wrong usage (2).
+ */
 static int find_verb(const struct cmd **c, int *argc, char ***argv)
 {
 	const struct cmd *group = *c;
@@ -189,7 +195,8 @@ static int find_verb(const struct cmd **c, int *argc, char ***argv)
 	return KVMFT_OK;
 }
 
-static int run_reader(const struct cmd *c, void *opts, int argc, char **argv, bool verbose, struct kvmft_err *err)
+static int run_reader(const struct cmd *c, void *opts, int argc, char **argv, bool verbose,
+		      struct kvmft_err *err)
 {
 	unsigned int layers;
 	int ret;
@@ -242,10 +249,15 @@ int main(int argc, char **argv)
 	const struct cmd *c;
 	bool verbose = false;
 
-	/* A closed pipe must end in an error that is handled, not in sudden death before clean-up. */
+	/*
+	 * A closed pipe must end in an error that is handled, not in sudden death before clean-up.
+	 */
 	signal(SIGPIPE, SIG_IGN);
 #ifdef __GLIBC__
-	/* Its default, but fixed: else arrays of some MB lie in the heap and leave holes when they grow. */
+	/*
+	 * Its default, but fixed: else arrays of some MB lie in the heap and leave holes when they
+	 * grow.
+	 */
 	mallopt(M_MMAP_THRESHOLD, 128 << 10);
 #endif
 	if (argc < 2) {

@@ -76,11 +76,14 @@ struct cap_line {
 	struct cyc2ns line;
 };
 
-/* per_cpu/cpuN/stats, as numbers; produced = entries + overrun + dropped + commit_overrun + read. */
+/*
+ * per_cpu/cpuN/stats, as numbers; produced = entries + overrun + dropped + commit_overrun + read.
+ */
 struct cap_cpustat {
 	bool valid;
 	uint64_t entries, overrun, commit_overrun, dropped, read;
-	uint64_t subbufs; /* at the end: taken from the ring, those of removed segments too; 0 = unknown */
+	/* at the end: taken from the ring, those of removed segments too; 0 = unknown */
+	uint64_t subbufs;
 };
 
 struct cap_cpu {
@@ -159,7 +162,7 @@ struct cap_shift {
 struct capture {
 	char *path;
 	enum cap_side side;
-	int version;		  /* of the capture format; 6 or 7 for a trace.dat, 2 for a perf.data */
+	int version; /* of the capture format; 6 or 7 for a trace.dat, 2 for a perf.data */
 	bool is_tracedat;
 	bool is_perfdata;
 	bool complete;		  /* an "end" record was found: the recorder ended by itself */
@@ -195,7 +198,8 @@ struct capture {
 	size_t nvm, vm_cap;
 	struct cap_qemu *qemu;
 	size_t nqemu, qemu_cap;
-	bool marker_of_command; /* markers are those of the command that was recorded, and its children */
+	/* markers are those of the command that was recorded, and its children */
+	bool marker_of_command;
 	struct cpu_pvclock *pvclock;
 	size_t npvclock, pvclock_cap;
 	struct clock_bracket *bracket;
@@ -254,12 +258,13 @@ ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s
 			     uint64_t n, void *buf, struct cap_file *file) __must_check;
 
 /*
- * n bytes at `at` of sub-buffer idx: 0, -ENODATA past the last one, -EINVAL behind its end, -EBADMSG where
- * compressed data is damaged, -errno. file may be NULL. Parts of compressed sub-buffers are cheap in their
- * order; each step back, and each to another CPU, unpacks all before it again.
+ * n bytes at `at` of sub-buffer idx: 0, -ENODATA past the last one, -EINVAL behind its end,
+ * -EBADMSG where compressed data is damaged, -errno. file may be NULL. Parts of compressed
+ * sub-buffers are cheap in their order; each step back, and each to another CPU, unpacks all before
+ * it again.
  */
-int capture_read_part(const struct capture *c, const struct cap_stream *s, uint64_t idx, uint32_t at,
-		      void *buf, size_t n, struct cap_file *file) __must_check;
+int capture_read_part(const struct capture *c, const struct cap_stream *s, uint64_t idx,
+		      uint32_t at, void *buf, size_t n, struct cap_file *file) __must_check;
 
 /* ---- writing a capture directory ---- */
 
@@ -286,8 +291,8 @@ struct capw_name {
 int capw_name_init(struct capw_name *n, int dir, const char *shown, const char *name,
 		   enum capw_old old, struct kvmft_err *err) __must_check;
 /*
- * The capture that was made takes its name. With CAPW_ROTATE, one that was cut short does not replace a
- * NAME.old that was not: it is NAME.cut then. 0 or -errno with err set.
+ * The capture that was made takes its name. With CAPW_ROTATE, one that was cut short does not
+ * replace a NAME.old that was not: it is NAME.cut then. 0 or -errno with err set.
  */
 int capw_name_take(struct capw_name *n, struct kvmft_err *err) __must_check;
 /* It is complete: what it replaces goes. */
@@ -298,12 +303,15 @@ void capw_name_drop(const struct capw_name *n);
 /* Makes the directory (0700), under its first name, and its meta file. 0 or -errno with err set. */
 int capw_create(const struct capw_name *n, struct capw **out, struct kvmft_err *err) __must_check;
 /*
- * Opens a directory for captures. Refused: one that everybody can write to without the sticky bit, a
- * symbolic link, and a path that leads through such a directory, or through a link that somebody else
- * made in a sticky one. Returns its descriptor (the caller's) or -errno.
+ * Opens a directory for captures. Refused: one that everybody can write to without the sticky bit,
+ * a symbolic link, and a path that leads through such a directory, or through a link that somebody
+ * else made in a sticky one. Returns its descriptor (the caller's) or -errno.
  */
 int capw_dir_open(const char *path, struct kvmft_err *err) __must_check;
-/* The directory that a capture of this path would be made in, opened in the same way; *base: its name, to be freed. */
+/*
+ * The directory that a capture of this path would be made in, opened in the same way; *base: its
+ * name, to be freed.
+ */
 int capw_parent_open(const char *path, char **base, struct kvmft_err *err) __must_check;
 
 /*
@@ -314,15 +322,16 @@ int capw_parent_open(const char *path, char **base, struct kvmft_err *err) __mus
 /* time: seconds since 1970; n < 100. -EOVERFLOW for a time beyond the year 9999. */
 int capw_stamp_name(int64_t time, unsigned int n, char *buf, size_t size) __must_check;
 /*
- * Removes the oldest of them until at most keep are left. Only captures with such names count and are
- * touched; the newest that is complete stays in any case. *removed (may be NULL) is how many went.
+ * Removes the oldest of them until at most keep are left. Only captures with such names count and
+ * are touched; the newest that is complete stays in any case. *removed (may be NULL) is how many
+ * went.
  */
 int capw_stamp_prune(int dirfd, size_t keep, size_t *removed, struct kvmft_err *err) __must_check;
 /* What the newest complete one of them takes on the disk, bytes; 0 when there is none. */
 uint64_t capw_stamp_usage(int dirfd);
 /*
- * Makes room by removing as few of the oldest of these as give that many bytes of disk; none when all
- * would not give enough. 1 = there is room for them now, 0 = there is not, -errno with err set.
+ * Makes room by removing as few of the oldest of these as give that many bytes of disk; none when
+ * all would not give enough. 1 = there is room for them now, 0 = there is not, -errno with err set.
  */
 int capw_stamp_room(int dirfd, size_t keep, uint64_t bytes, struct kvmft_err *err) __must_check;
 /* Appends one record to meta; the sbuf was built with meta_begin() .. meta_*(); it is reset. */
@@ -332,16 +341,17 @@ int capw_file(struct capw *w, const char *name, const void *data, size_t len) __
 /* Appends to the file of format texts; *at is where the text begins there, bytes. 0 or -errno. */
 int capw_format(struct capw *w, const char *text, uint64_t *at) __must_check;
 /*
- * Records and format texts that follow are kept in memory until capw_release() writes them at once; it returns
- * 0 or -errno, and what it could not write is lost. For the many that stand at the beginning.
+ * Records and format texts that follow are kept in memory until capw_release() writes them at once;
+ * it returns 0 or -errno, and what it could not write is lost. For the many that stand at the
+ * beginning.
  */
 void capw_hold(struct capw *w);
 int capw_release(struct capw *w) __must_check;
 /* Opens the data file of a CPU in a segment for writing; returns fd (owned by the caller). */
 int capw_data_open(struct capw *w, unsigned int segment, unsigned int cpu) __must_check;
 /*
- * Data files that have no name any more, held open: their last close is what takes time, for the file
- * system gives back their blocks then. Zero = none.
+ * Data files that have no name any more, held open: their last close is what takes time, for the
+ * file system gives back their blocks then. Zero = none.
  */
 struct capw_removed {
 	int *fd;
@@ -350,14 +360,17 @@ struct capw_removed {
 
 /* Makes the folder of a segment, if it is not there. 0 or -errno. */
 int capw_segment_make(const struct capw *w, unsigned int segment) __must_check;
-/* Removes a segment and its data files; *freed is what they held, bytes. 0 (also when gone), -errno. */
+/*
+ * Removes a segment and its data files; *freed is what they held, bytes. 0 (also when gone),
+ * -errno.
+ */
 int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed,
 			struct capw_removed *x) __must_check;
 void capw_removed_close(struct capw_removed *x);
 /*
- * Sets so many bytes of the disk aside for meta, so that its last lines can be written when the data
- * have filled it; capw_close() gives back what was not needed. 0 or -errno (not every file system
- * can).
+ * Sets so many bytes of the disk aside for meta, so that its last lines can be written when the
+ * data have filled it; capw_close() gives back what was not needed. 0 or -errno (not every file
+ * system can).
  */
 int capw_reserve(struct capw *w, uint64_t bytes) __must_check;
 /* What meta has, and the names of segments, are on the disk. 0 or -errno. */

@@ -47,10 +47,11 @@ enum opt_flags {
 		.short_name = (s), .name = (n), .type = (t), .offset = offsetof(st, member),       \
 		.arg = (metavar), .help = (text),                                                  \
 	}
-#define OPTION_CHOICE(s, n, st, member, metavar, list, text)                                       \
-	{                                                                                          \
-		.short_name = (s), .name = (n), .type = OPT_CHOICE, .offset = offsetof(st, member), \
-		.arg = (metavar), .help = (text), .choices = (list),                               \
+#define OPTION_CHOICE(s, n, st, member, metavar, list, text)                      \
+	{                                                                         \
+		.short_name = (s), .name = (n), .type = OPT_CHOICE,               \
+		.offset = offsetof(st, member), .arg = (metavar), .help = (text), \
+		.choices = (list),                                                \
 	}
 #define OPT_END                                                                                    \
 	{                                                                                          \
@@ -72,19 +73,22 @@ struct cmd {
 	size_t opts_size;
 	void (*defaults)(void *opts);
 	int (*run)(void *opts, int argc, char **argv, struct kvmft_err *err);
-	int (*release)(void *opts); /* may be NULL; frees what parsing and output() made beyond lists */
+	int (*release)(
+		void *opts); /* may be NULL; frees what parsing and output() made beyond lists */
 	int min_args, max_args;	    /* operands; max -1 = any */
-	bool options_first;	    /* what follows the first operand is none of ours: a COMMAND, -5 */
+	bool options_first; /* what follows the first operand is none of ours: a COMMAND, -5 */
 	/*
-	 * It reads files that anybody may have made, and prints: before run(), main gives up all that
-	 * takes more than that (sandbox.h). The files that it writes are opened before that, by output(), and
-	 * what other processes tell is asked; argc: the number of operands. 0 or -errno with err set.
+	 * It reads files that anybody may have made, and prints: before run(), main gives up all
+	 * that takes more than that (sandbox.h). The files that it writes are opened before that,
+	 * by output(), and what other processes tell is asked; argc: the number of operands. 0 or
+	 * -errno with err set.
 	 */
 	bool reader;
 	int (*output)(void *opts, int argc, struct kvmft_err *err);
 	/*
 	 * A group, such as `kvmft qemu`: its first operand is one of these, NULL-terminated, whose
-	 * names begin with the group's: "qemu events". It has options_first, and no run() of its own.
+	 * names begin with the group's: "qemu events". It has options_first, and no run() of its
+	 * own.
 	 */
 	const struct cmd *const *verbs;
 };
@@ -95,7 +99,8 @@ extern const char *const kvmft_cmds_elsewhere[];
 
 /*
  * Parses argv[1..] by the table. Returns the index of the first operand, 0 when help was asked
- * for (and should be printed), CLI_VERSION when --version was, or -EINVAL with err set (exit code 2).
+ * for (and should be printed), CLI_VERSION when --version was, or -EINVAL with err set (exit code
+ * 2).
  */
 #define CLI_VERSION INT_MAX
 int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvmft_err *err);

@@ -75,23 +75,23 @@ enum clock_edge {
 	CLOCK_EDGE_GUEST_LOCAL_PIECES,	/* guest-tsc - guest-local: .pieces[CLK_GUEST_LOCAL] */
 	CLOCK_EDGE_GUEST_GLOBAL,	/* guest-local - guest-global: .sched.kernel */
 	CLOCK_EDGE_GUEST_PERF,		/* guest-local - guest-perf: .sched.kernel */
-	CLOCK_EDGE_GUEST_GLOBAL_PIECES,	/* guest-tsc - guest-global: .pieces[CLK_GUEST_GLOBAL] */
+	CLOCK_EDGE_GUEST_GLOBAL_PIECES, /* guest-tsc - guest-global: .pieces[CLK_GUEST_GLOBAL] */
 	CLOCK_EDGE_GUEST_PERF_PIECES,	/* guest-tsc - guest-perf: .pieces[CLK_GUEST_PERF] */
 	CLOCK_EDGE_GUEST_RAW,		/* guest-tsc - guest-mono_raw: .guest_raw */
-	CLOCK_EDGE_GUEST_RAW_KVM,	/* kvmclock - guest-mono_raw: .guest_raw, clocksource kvm-clock */
-	CLOCK_EDGE_GUEST_RAW_PIECES,	/* guest-tsc - guest-mono_raw: .pieces[] */
-	CLOCK_EDGE_GUEST_MONO,		/* guest-tsc - guest-mono: .pieces[] */
+	CLOCK_EDGE_GUEST_RAW_KVM, /* kvmclock - guest-mono_raw: .guest_raw, clocksource kvm-clock */
+	CLOCK_EDGE_GUEST_RAW_PIECES, /* guest-tsc - guest-mono_raw: .pieces[] */
+	CLOCK_EDGE_GUEST_MONO,	     /* guest-tsc - guest-mono: .pieces[] */
 	CLOCK_EDGE_GUEST_BOOT,
 	CLOCK_EDGE_GUEST_REALTIME,
-	CLOCK_EDGE_HOST_CYC2NS,		/* host-tsc - host-local: .host_cyc2ns */
-	CLOCK_EDGE_HOST_LOCAL_PIECES,	/* host-tsc - host-local: .pieces[CLK_HOST_LOCAL] */
-	CLOCK_EDGE_HOST_GLOBAL,		/* host-local - host-global: .host_kernel_offset */
-	CLOCK_EDGE_HOST_PERF,		/* host-local - host-perf: .host_kernel_offset */
-	CLOCK_EDGE_HOST_GLOBAL_PIECES,	/* host-tsc - host-global: .pieces[CLK_HOST_GLOBAL] */
-	CLOCK_EDGE_HOST_PERF_PIECES,	/* host-tsc - host-perf: .pieces[CLK_HOST_PERF] */
-	CLOCK_EDGE_HOST_RAW,		/* host-tsc - host-mono_raw: .host_raw */
-	CLOCK_EDGE_HOST_RAW_PIECES,	/* host-tsc - host-mono_raw: .pieces[] */
-	CLOCK_EDGE_HOST_MONO,		/* host-tsc - host-mono: .pieces[] */
+	CLOCK_EDGE_HOST_CYC2NS,	       /* host-tsc - host-local: .host_cyc2ns */
+	CLOCK_EDGE_HOST_LOCAL_PIECES,  /* host-tsc - host-local: .pieces[CLK_HOST_LOCAL] */
+	CLOCK_EDGE_HOST_GLOBAL,	       /* host-local - host-global: .host_kernel_offset */
+	CLOCK_EDGE_HOST_PERF,	       /* host-local - host-perf: .host_kernel_offset */
+	CLOCK_EDGE_HOST_GLOBAL_PIECES, /* host-tsc - host-global: .pieces[CLK_HOST_GLOBAL] */
+	CLOCK_EDGE_HOST_PERF_PIECES,   /* host-tsc - host-perf: .pieces[CLK_HOST_PERF] */
+	CLOCK_EDGE_HOST_RAW,	       /* host-tsc - host-mono_raw: .host_raw */
+	CLOCK_EDGE_HOST_RAW_PIECES,    /* host-tsc - host-mono_raw: .pieces[] */
+	CLOCK_EDGE_HOST_MONO,	       /* host-tsc - host-mono: .pieces[] */
 	CLOCK_EDGE_HOST_BOOT,
 	CLOCK_EDGE_HOST_REALTIME,
 	CLOCK_EDGE_NR,

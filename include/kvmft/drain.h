@@ -38,9 +38,9 @@ struct drain_store {
 	/* Makes the data file of a CPU; fd open for reading and writing, or -errno. */
 	int (*open)(void *ctx, unsigned int segment, unsigned int cpu);
 	/*
-	 * A segment begins: it is made; old ones may be removed, whose bytes go to *freed. Under the lock: no other
-	 * thread is in it or in open(), and all that have something to write wait. 0 or -errno. NULL =
-	 * nothing to do.
+	 * A segment begins: it is made; old ones may be removed, whose bytes go to *freed. Under
+	 * the lock: no other thread is in it or in open(), and all that have something to write
+	 * wait. 0 or -errno. NULL = nothing to do.
 	 */
 	int (*next)(void *ctx, unsigned int segment, uint64_t *freed);
 	/* One began: what next() left to do that takes time. Not under the lock. NULL = nothing. */
@@ -48,11 +48,13 @@ struct drain_store {
 	/* How many events a sub-buffer holds that was taken from the kernel and did not fit. */
 	uint64_t (*events)(void *ctx, const void *subbuf);
 	/*
-	 * Puts the events of a sub-buffer behind those of another: how many bytes that one has then, or -errno:
-	 * it stays as it was. NULL = never.
+	 * Puts the events of a sub-buffer behind those of another: how many bytes that one has
+	 * then, or -errno: it stays as it was. NULL = never.
 	 */
 	int (*join)(void *ctx, void *subbuf, const void *more);
-	/* Sub-buffers of this CPU were moved: time to look at its counters. NULL = nothing to do. */
+	/*
+	 * Sub-buffers of this CPU were moved: time to look at its counters. NULL = nothing to do.
+	 */
 	void (*moved)(void *ctx, struct drain_cpu *c);
 
 	/* the store's own */
@@ -109,8 +111,8 @@ void drain_freed(struct drain_store *s, uint64_t bytes);
 /* Makes wake_fd readable. */
 void drain_wake(struct drain_store *s);
 /*
- * For drain.c: permission to write up to n bytes (whole sub-buffers) to c->dst, which is the file of
- * the segment they belong to. The bytes granted, 0 when a limit forbids more (stop is set then),
+ * For drain.c: permission to write up to n bytes (whole sub-buffers) to c->dst, which is the file
+ * of the segment they belong to. The bytes granted, 0 when a limit forbids more (stop is set then),
  * or -errno.
  */
 ssize_t drain_reserve(struct drain_cpu *c, size_t n) __must_check;
@@ -121,8 +123,8 @@ void drain_settle(struct drain_cpu *c, size_t granted, size_t written);
 
 /*
  * Prepares a CPU whose cpu, src and store are set and the rest zero; its data file of segment 0 is
- * made at once, so that an output that cannot be written to is known early. 0 or -errno; -ENOBUFS when
- * no pipe can be had that takes a sub-buffer (fs.pipe-user-pages-soft).
+ * made at once, so that an output that cannot be written to is known early. 0 or -errno; -ENOBUFS
+ * when no pipe can be had that takes a sub-buffer (fs.pipe-user-pages-soft).
  */
 int drain_open(struct drain_cpu *c) __must_check;
 /* Closes all but src; a CPU that was never opened (store NULL) is fine. */
@@ -137,7 +139,8 @@ int drain_signal_init(void) __must_check;
 int drain_start(struct drain_cpu *c) __must_check;
 enum drain_flush {
 	DRAIN_FLUSH_NONE,
-	DRAIN_FLUSH_COMPLETE, /* complete sub-buffers, without waiting for a ring that is half full */
+	/* complete sub-buffers, without waiting for a ring that is half full */
+	DRAIN_FLUSH_COMPLETE,
 	DRAIN_FLUSH_ALL,      /* also what is in the one that is being written */
 };
 

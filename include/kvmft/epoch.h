@@ -41,14 +41,15 @@ static inline bool epoch_result_usable(enum epoch_result r)
 
 /* What was noticed about a vCPU while its epochs were built; a bit set. */
 enum epoch_note {
-	EPOCH_NOTE_READ_MISMATCH = 1 << 0,  /* first event's previous differs from what debugfs said */
-	EPOCH_NOTE_CHAIN_BROKEN = 1 << 1,   /* an event's previous is not the last one's next */
-	EPOCH_NOTE_LOST_EVENTS = 1 << 2,    /* offset at the end differs from the last event */
-	EPOCH_NOTE_RATIO_CHANGED = 1 << 3,  /* ratio at the end differs; there is no event for it */
-	EPOCH_NOTE_RATIO_UNKNOWN = 1 << 4,  /* no debugfs value yet: "not scaled" is assumed */
-	EPOCH_NOTE_GUEST_RESET = 1 << 5,    /* a pvclock version went backwards */
-	EPOCH_NOTE_UNSTABLE = 1 << 6,       /* a record without TSC_STABLE: the guest clamps */
-	EPOCH_NOTE_BAD_RECORD = 1 << 7,     /* a pvclock record was refused */
+	EPOCH_NOTE_READ_MISMATCH = 1
+				   << 0, /* first event's previous differs from what debugfs said */
+	EPOCH_NOTE_CHAIN_BROKEN = 1 << 1,  /* an event's previous is not the last one's next */
+	EPOCH_NOTE_LOST_EVENTS = 1 << 2,   /* offset at the end differs from the last event */
+	EPOCH_NOTE_RATIO_CHANGED = 1 << 3, /* ratio at the end differs; there is no event for it */
+	EPOCH_NOTE_RATIO_UNKNOWN = 1 << 4, /* no debugfs value yet: "not scaled" is assumed */
+	EPOCH_NOTE_GUEST_RESET = 1 << 5,   /* a pvclock version went backwards */
+	EPOCH_NOTE_UNSTABLE = 1 << 6,	   /* a record without TSC_STABLE: the guest clamps */
+	EPOCH_NOTE_BAD_RECORD = 1 << 7,	   /* a pvclock record was refused */
 };
 
 /*
@@ -109,7 +110,10 @@ const struct epoch_vcpu *epoch_vm_find(const struct epoch_vm *vm, uint32_t id);
 /* Is the map of that vCPU known, at any time?  @vm may be NULL. */
 bool epoch_vm_has_map(const struct epoch_vm *vm, uint32_t id);
 
-/* Of the first vCPU whose first map is known that map: vCPUs share the ratio.  NULL if there is none. */
+/*
+ * Of the first vCPU whose first map is known that map: vCPUs share the ratio. NULL if there is
+ * none.
+ */
 const struct tsc_map *epoch_vm_first_map(const struct epoch_vm *vm);
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * exits_live.h: counts, while they happen, how often the guests of this machine exit and why, and prints it.
+ * exits_live.h: counts, while they happen, how often the guests of this machine exit and why, and
+ * prints it.
  */
 #ifndef KVMFT_EXITS_LIVE_H
 #define KVMFT_EXITS_LIVE_H

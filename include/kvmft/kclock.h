@@ -16,11 +16,11 @@ struct kclock_sample {
 };
 
 /*
- * The tightest of tries (1 to 256) readings of trace clock `clock`, one that counts ns. They go to k,
- * an instance of our own in which nothing else may be recorded then: its clock is `clock` from here on,
- * which empties its ring when that is a change, and the markers stay there until it is set again
- * (kinst_set_clock()). -EINVAL: no such clock here; -ENOTSUP: no TSC, no trace_marker or no option raw;
- * -ENODATA: the kernel printed no stamp that can be read.
+ * The tightest of tries (1 to 256) readings of trace clock `clock`, one that counts ns. They go to
+ * k, an instance of our own in which nothing else may be recorded then: its clock is `clock` from
+ * here on, which empties its ring when that is a change, and the markers stay there until it is set
+ * again (kinst_set_clock()). -EINVAL: no such clock here; -ENOTSUP: no TSC, no trace_marker or no
+ * option raw; -ENODATA: the kernel printed no stamp that can be read.
  */
 int kclock_sample(struct kinst *k, const char *clock, unsigned int tries, struct kclock_sample *out,
 		  struct kvmft_err *err) __must_check;
@@ -36,8 +36,8 @@ struct kmono_raw {
 };
 
 /*
- * What reads it through a kprobe, for those who read more in the same shot. The result is consistent
- * in itself, not more: mono_raw_learn() checks it.
+ * What reads it through a kprobe, for those who read more in the same shot. The result is
+ * consistent in itself, not more: mono_raw_learn() checks it.
  */
 #define KTK_ARGS 84
 /* Fills arg[KTK_ARGS]; the texts live in where[KTK_ARGS]. */

@@ -7,8 +7,8 @@
  *
  * Two promises hold for the whole room. Nothing outside an instance or a probe group of
  * kvmft's own is ever written, with the one exception of lines added to kprobe_events and
- * uprobe_events, which are taken back. And every failure that a user can mend says what to do: the err argument, which
- * may always be NULL, then holds one line and exit code KVMFT_LACKING.
+ * uprobe_events, which are taken back. And every failure that a user can mend says what to do: the
+ * err argument, which may always be NULL, then holds one line and exit code KVMFT_LACKING.
  *
  * The objects below are not thread-safe; descriptors they hand out may be used from any thread.
  */
@@ -107,7 +107,9 @@ bool kevent_exists(const struct ktracefs *t, const char *sys, const char *name);
 /* The format text; the caller's. */
 int kevent_format(const struct ktracefs *t, const char *sys, const char *name,
 		  char **text) __must_check;
-/* The number of the event as that text has it; -EBADMSG, or -ERANGE when no record could hold it. */
+/*
+ * The number of the event as that text has it; -EBADMSG, or -ERANGE when no record could hold it.
+ */
 int kevent_format_id(const char *text, uint32_t *id) __must_check;
 /* 0, or -ENOENT with the reason why the kvm events are absent (module not loaded, ...). */
 int kevent_kvm_check(const struct ktracefs *t, struct kvmft_err *err) __must_check;
@@ -152,8 +154,9 @@ int kinst_create(struct ktracefs *t, const struct kinst_config *c, struct kinst 
 int kinst_destroy(struct kinst *k, struct kvmft_err *err);
 
 /*
- * Its trace clock from here on, read back; NULL leaves it. What the ring holds is lost, also when it is
- * the clock that it has. The kernel waits for an RCU grace period, some 20 ms. -EINVAL: no such clock.
+ * Its trace clock from here on, read back; NULL leaves it. What the ring holds is lost, also when
+ * it is the clock that it has. The kernel waits for an RCU grace period, some 20 ms. -EINVAL: no
+ * such clock.
  */
 int kinst_set_clock(struct kinst *k, const char *clock, struct kvmft_err *err) __must_check;
 
@@ -242,8 +245,8 @@ int kinst_hist_walk(struct kinst *k, const char *sys, const char *name,
 		    struct khist *h) __must_check;
 
 /*
- * A filter for a field lat that is a difference of two stamps: not below 0, which as u64 is longer than any time.
- * Seen once in an emulated machine, -728 ms with mono_raw.
+ * A filter for a field lat that is a difference of two stamps: not below 0, which as u64 is longer
+ * than any time. Seen once in an emulated machine, -728 ms with mono_raw.
  */
 #define KSYNTH_LAT_SANE "lat < 0x8000000000000000"
 
@@ -282,8 +285,8 @@ ssize_t kinst_read(const struct kinst *k, const char *file, size_t max, char **o
 struct kstats {
 	uint64_t entries, overrun, commit_overrun, bytes, dropped, read;
 	/*
-	 * When it was read, in the units of the ring's clock: exact with a clock that does not count
-	 * ns, else cut to microseconds (now_step 1000). 0 when the kernel does not tell.
+	 * When it was read, in the units of the ring's clock: exact with a clock that does not
+	 * count ns, else cut to microseconds (now_step 1000). 0 when the kernel does not tell.
 	 */
 	uint64_t now, now_step;
 };
@@ -331,7 +334,10 @@ enum kuprobe_can {
 	KUPROBE_CONSTANT = 1 << 2, /* constants as arguments (Linux 5.5) */
 };
 
-/* *can gets what this kernel's uprobes are able to. -ENOTSUP: kernel without them; -EPERM: lockdown. */
+/*
+ * *can gets what this kernel's uprobes are able to. -ENOTSUP: kernel without them; -EPERM:
+ * lockdown.
+ */
 int uprobes_open(struct ktracefs *t, struct kprobes **out, unsigned int *can,
 		 struct kvmft_err *err) __must_check;
 
@@ -342,7 +348,7 @@ struct kuprobe {
 	uint64_t offset;  /* of the instruction in the file, bytes */
 	uint64_t guard;	  /* of the 16 bit counter that switches it on; 0 = none */
 	const char *args; /* "arg1=%di:s32 arg2=...", NULL = none */
-	bool again;	  /* one more place of an event that was added before, with the same arguments */
+	bool again; /* one more place of an event that was added before, with the same arguments */
 };
 
 /*
@@ -381,8 +387,9 @@ struct ktsc_facts {
 	bool exact;	   /* it is the number the kernel itself computes with */
 	bool constant, nonstop, known_freq; /* CPU flags */
 	/*
-	 * The boot log says that sched_clock() is stable, and nothing since has denied it: local_clock(), and with
-	 * it the trace clocks global and perf, is sched_clock() (local) + sched_offset ns (kernel: sched_clock_cpu()).
+	 * The boot log says that sched_clock() is stable, and nothing since has denied it:
+	 * local_clock(), and with it the trace clocks global and perf, is sched_clock() (local) +
+	 * sched_offset ns (kernel: sched_clock_cpu()).
 	 */
 	bool sched_stable;
 	int64_t sched_offset;
@@ -408,12 +415,15 @@ uint64_t krdtsc_now(void);
 /* The kernel log, oldest first, one line per record as "text" without its prefix. */
 int klog_read(char **text, struct kvmft_err *err) __must_check;
 typedef int (*klog_fn)(const char *line, void *arg); /* non-zero stops and is returned */
-/* Calls fn for each line of the text that contains needle. 0, what fn returned, or -ENOMEM. line is a private copy. */
+/*
+ * Calls fn for each line of the text that contains needle. 0, what fn returned, or -ENOMEM. line is
+ * a private copy.
+ */
 int klog_find_in(const char *text, const char *needle, klog_fn fn, void *arg);
 
 /* Offsets of sched_clock(), as the boot log tells them. */
 struct klog_sched {
-	bool has_kvm;		  /* "kvm-clock: using sched offset of N cycles" (ns despite the word) */
+	bool has_kvm; /* "kvm-clock: using sched offset of N cycles" (ns despite the word) */
 	int64_t kvm_sched_clock_offset;
 	bool has_kernel;	  /* "sched_clock: Marking stable (A, B)->(C, D)": D */
 	int64_t kernel_sched_offset;

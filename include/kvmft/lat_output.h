@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * lat_output.h: the results of latency analyses in the forms that are read. A new form is one file in
- * src/output and one line in lat_formats (src/output/lat_formats.c).
+ * lat_output.h: the results of latency analyses in the forms that are read. A new form is one file
+ * in src/output and one line in lat_formats (src/output/lat_formats.c).
  */
 #ifndef KVMFT_LAT_OUTPUT_H
 #define KVMFT_LAT_OUTPUT_H
@@ -15,12 +15,16 @@ struct lat_story {
 	uint64_t left_out; /* lines of its middle */
 };
 
-/* The alignment bound of a VM: how far stages that cross between host and guest may be off, in their unit. */
+/*
+ * The alignment bound of a VM: how far stages that cross between host and guest may be off, in
+ * their unit.
+ */
 struct lat_bound {
 	bool guest; /* there is a capture of it */
 	bool known; /* its events are all inside, and both ways something would be outside */
 	uint64_t early, late;
-	uint64_t uncertain; /* its offset was found in the events, and is known to so much either way; 0: it is known */
+	/* its offset was found in the events, and is known to so much either way; 0: it is known */
+	uint64_t uncertain;
 };
 
 /* What is shown; all borrowed. */
@@ -52,9 +56,12 @@ const char *lat_vm_label(const struct lat_view *v, int64_t vm);
 /* How far this stage of a group may be off; NULL: it does not cross, or nobody knows. */
 const struct lat_bound *lat_stage_bound(const struct lat_view *v, const struct lat_desc *d,
 					const struct lat_group *g, unsigned int stage);
-/* How uncertain a stage is that crosses, 0: it is not. One with a median below that may as well have taken no time. */
-uint64_t lat_stage_uncertain(const struct lat_view *v, const struct lat_desc *d, const struct lat_group *g,
-			     unsigned int stage);
+/*
+ * How uncertain a stage is that crosses, 0: it is not. One with a median below that may as well
+ * have taken no time.
+ */
+uint64_t lat_stage_uncertain(const struct lat_view *v, const struct lat_desc *d,
+			     const struct lat_group *g, unsigned int stage);
 /* "accepted 3; measured 2; ...": all that is not 0, and the first two. */
 void lat_counts_text(const struct lat_table *t, struct sbuf *b);
 /* "ns" or "cycles": what lengths of time are in. */

@@ -70,10 +70,11 @@ struct mon_program {
 };
 
 /*
- * Looks at the file that process pid runs, and at the process. A file may be changed while it is read;
- * what could be told is added even when the result is -errno. m: mon_program_free().
+ * Looks at the file that process pid runs, and at the process. A file may be changed while it is
+ * read; what could be told is added even when the result is -errno. m: mon_program_free().
  */
-int mon_program_read(const struct vm_roots *roots, uint32_t pid, struct mon_program *m) __must_check;
+int mon_program_read(const struct vm_roots *roots, uint32_t pid,
+		     struct mon_program *m) __must_check;
 void mon_program_free(struct mon_program *m);
 
 /* ---- one monitor ---- */

@@ -2,9 +2,9 @@
 /*
  * outfile.h: the files of a reader's -o.
  *
- * They are opened before the first byte of a capture is read, and get their names from a process that
- * never reads one: so a reader may create, remove and rename nothing at all. What has the name stays
- * until the new file is finished; when the reader fails or is killed, for good.
+ * They are opened before the first byte of a capture is read, and get their names from a process
+ * that never reads one: so a reader may create, remove and rename nothing at all. What has the name
+ * stays until the new file is finished; when the reader fails or is killed, for good.
  */
 #ifndef KVMFT_OUTFILE_H
 #define KVMFT_OUTFILE_H
@@ -31,7 +31,8 @@ int outfile_fd(const struct outfile *o, size_t i);
 int outfile_check(const struct outfile *o, const char *name, const struct timeline *t,
 		  const char *extra, struct kvmft_err *err) __must_check;
 /* File i is finished: it gets that name. 0 or -errno with err set; NULL is fine. */
-int outfile_commit(struct outfile *o, size_t i, const char *name, struct kvmft_err *err) __must_check;
+int outfile_commit(struct outfile *o, size_t i, const char *name,
+		   struct kvmft_err *err) __must_check;
 /* Text, the caller's: the path of the file of that name. NULL when out of memory. */
 char *outfile_name(const struct outfile *o, const char *name);
 /* Removes what was not finished; NULL is fine. */

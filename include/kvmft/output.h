@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * output.h: timelines in the forms that are read. An output is a table of callbacks; a new one is one file in
- * src/output and one line in out_formats (src/output/formats.c).
+ * output.h: timelines in the forms that are read. An output is a table of callbacks; a new one is
+ * one file in src/output and one line in out_formats (src/output/formats.c).
  */
 #ifndef KVMFT_OUTPUT_H
 #define KVMFT_OUTPUT_H
@@ -31,7 +31,8 @@ struct out_clock {
 	size_t vm;     /* whose guest-tsc or kvmclock */
 	uint64_t base; /* ns: host TSC of second 0 */
 	uint64_t khz;  /* ns: of the host's TSC */
-	bool no_rate;  /* which is not known: cycles, or ns of 1 cycle each in a format that knows no cycles */
+	/* which is not known: cycles, or ns of 1 cycle each in a format that knows no cycles */
+	bool no_rate;
 	const struct clock_pieces *pieces; /* mono_raw and the like: borrowed */
 	/* realtime on the hosts that the VM moved to, in that order */
 	const struct out_clock_later {
@@ -55,12 +56,15 @@ bool out_clock_host(const struct out_clock *c, uint64_t v, uint64_t *host);
 const char *out_clock_unit(const struct out_clock *c);
 
 /*
- * Members of an object: tsc_khz, tsc_khz_source, tsc_khz_min and tsc_khz_max (it is between these), as far as they
- * are known of the host, else null.
+ * Members of an object: tsc_khz, tsc_khz_source, tsc_khz_min and tsc_khz_max (it is between these),
+ * as far as they are known of the host, else null.
  */
 struct json;
 void out_json_rate(struct json *j, const struct capture *host);
-/* What must be said beside times: that they are cycles, in those words, or how well they are known. False: nothing. */
+/*
+ * What must be said beside times: that they are cycles, in those words, or how well they are known.
+ * False: nothing.
+ */
 bool out_rate_remark(const struct capture *host, const char *cycles, struct sbuf *b);
 bool out_clock_remark(const struct out_clock *c, struct sbuf *b);
 

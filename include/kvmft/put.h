@@ -122,7 +122,8 @@ static inline char *put_hex16(char *p, uint64_t v)
 {
 	__m128i x = _mm_cvtsi64_si128((int64_t)__builtin_bswap64(v)), letter;
 
-	x = _mm_unpacklo_epi8(_mm_srli_epi64(x, 4), x); /* a digit per byte, and what was above it */
+	x = _mm_unpacklo_epi8(_mm_srli_epi64(x, 4),
+			      x); /* a digit per byte, and what was above it */
 	x = _mm_and_si128(x, _mm_set1_epi8(0x0f));
 	letter = _mm_and_si128(_mm_cmpgt_epi8(x, _mm_set1_epi8(9)), _mm_set1_epi8('a' - '0' - 10));
 	x = _mm_add_epi8(_mm_add_epi8(x, _mm_set1_epi8('0')), letter);

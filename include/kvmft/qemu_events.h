@@ -7,8 +7,8 @@
  *
  *	[PROPERTY...] NAME([TYPE ARG, ...| void]) ["FORMAT" MACRO ..., ] "FORMAT" MACRO ...
  *
- * Only the file of the very build that wrote a trace fits: numbers of formats 0 to 3 are positions in
- * it, and all argument types are in it alone. A file may come from anyone: what cannot be read is
+ * Only the file of the very build that wrote a trace fits: numbers of formats 0 to 3 are positions
+ *in it, and all argument types are in it alone. A file may come from anyone: what cannot be read is
  * left out and noted, formats are interpreted here and never reach the C library's printf.
  */
 #ifndef KVMFT_QEMU_EVENTS_H
@@ -54,7 +54,8 @@ struct qevents;
 int qevents_parse(const char *text, size_t len, const char *name, struct qevents **out,
 		  struct kvmft_err *err) __must_check;
 /* The same from a plain file; own: for a name that is not the user's, see file_open_plain(). */
-int qevents_load(const char *path, bool own, struct qevents **out, struct kvmft_err *err) __must_check;
+int qevents_load(const char *path, bool own, struct qevents **out,
+		 struct kvmft_err *err) __must_check;
 void qevents_free(struct qevents *q); /* NULL is fine */
 /* In the order of the file, which is that of their numbers; NULL past the last. */
 const struct qev *qevents_at(const struct qevents *q, uint64_t i);

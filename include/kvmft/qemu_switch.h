@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_switch.h: a running QEMU whose trace events are switched: which one it is, switching, and what is to be
- * switched back when whoever did it was killed.
+ * qemu_switch.h: a running QEMU whose trace events are switched: which one it is, switching, and
+ * what is to be switched back when whoever did it was killed.
  */
 #ifndef KVMFT_QEMU_SWITCH_H
 #define KVMFT_QEMU_SWITCH_H
@@ -49,8 +49,8 @@ const char *qemu_nearest(const struct mon_events *events, const char *name);
 /* ---- left.c: what to switch off when the one who switched it on was killed ---- */
 
 /*
- * Opens the directory of these notes, of our own, that nobody else can write to; make: when it is not there, it is
- * made. A descriptor for the caller, or -errno.
+ * Opens the directory of these notes, of our own, that nobody else can write to; make: when it is
+ * not there, it is made. A descriptor for the caller, or -errno.
  */
 int qemu_left_place(bool make);
 /* Adds the line of a QEMU; lines "on EVENT" follow. */
@@ -59,9 +59,9 @@ void qemu_left_add(struct sbuf *text, const struct qemu *q, const struct qemu_ta
 int qemu_left_write(const struct sbuf *text, struct kvmft_err *err) __must_check;
 void qemu_left_done(void);
 /*
- * Switches off what processes that are gone have left on; each answer of a QEMU may take timeout_ns.
- * Adds a line to out for each QEMU, with the names of the events. dry_run only looks. 0, or the first
- * failure with err set: then the file stays, to be tried again.
+ * Switches off what processes that are gone have left on; each answer of a QEMU may take
+ * timeout_ns. Adds a line to out for each QEMU, with the names of the events. dry_run only looks.
+ * 0, or the first failure with err set: then the file stays, to be tried again.
  */
 int qemu_left_sweep(bool dry_run, uint64_t timeout_ns, struct sbuf *out,
 		    struct kvmft_err *err) __must_check;

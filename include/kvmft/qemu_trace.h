@@ -28,11 +28,13 @@ enum qtrace_kind {
 	QTRACE_LOST, /* `lost` events were dropped between the event before it and ns; 0: unknown */
 };
 
-/* One thing of a trace, in the order of the file; pointers are valid until the next qtrace_next(). */
+/*
+ * One thing of a trace, in the order of the file; pointers are valid until the next qtrace_next().
+ */
 struct qtrace_item {
 	enum qtrace_kind kind;
 	enum qtrace_clock clock; /* QTRACE_NO_CLOCK: the line has no time */
-	uint64_t ns;	 /* the clock showed ns .. ns + unit - 1: unit is what the format resolves */
+	uint64_t ns; /* the clock showed ns .. ns + unit - 1: unit is what the format resolves */
 	uint64_t unit;
 	int32_t tid;	 /* thread, or process in formats that do not know threads; 0 = unknown */
 	int32_t cpu;	 /* -1 = unknown */
@@ -68,15 +70,18 @@ struct qtrace_stats {
 struct qtrace_options {
 	enum qtrace_format format;
 	const struct qevents *events; /* borrowed; NULL: none at hand */
-	/* A moment near the trace, CLOCK_REALTIME ns: for time stamps without date or year; 0: none. */
+	/*
+	 * A moment near the trace, CLOCK_REALTIME ns: for time stamps without date or year; 0:
+	 * none.
+	 */
 	uint64_t near;
 };
 
 struct qtrace;
 
 /*
- * Opens a trace; format QTRACE_AUTO looks at its beginning. Must be a regular file. -errno with err:
- * -ENODATA: no known format.
+ * Opens a trace; format QTRACE_AUTO looks at its beginning. Must be a regular file. -errno with
+ * err: -ENODATA: no known format.
  */
 int qtrace_open(const char *path, const struct qtrace_options *o, struct qtrace **out,
 		struct kvmft_err *err) __must_check;

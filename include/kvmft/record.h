@@ -22,10 +22,11 @@ struct record_config {
 };
 
 /*
- * Records until a signal, the duration, a limit or the end of command (NULL-terminated; its first is NULL: there is
- * none) ends it, and leaves the machine as it was. An exit code, or -errno with err set. c is made complete: what the
- * place of the capture implies.
+ * Records until a signal, the duration, a limit or the end of command (NULL-terminated; its first
+ * is NULL: there is none) ends it, and leaves the machine as it was. An exit code, or -errno with
+ * err set. c is made complete: what the place of the capture implies.
  */
-int record_run(struct record_config *c, char **command, note_fn *note, struct kvmft_err *err) __must_check;
+int record_run(struct record_config *c, char **command, note_fn *note,
+	       struct kvmft_err *err) __must_check;
 
 #endif

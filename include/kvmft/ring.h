@@ -11,8 +11,8 @@
  * The step from one event to the next is in line, so that what a loop does with an event is most
  * of its cost. Two ways to walk a stream:
  *
- *   while ((k = rstream_next(&r)) != R_END)	     events, gaps and damage one by one: the usual way
- *	     if (k == R_EVENT) use(&r.rec);
+ *   while ((k = rstream_next(&r)) != R_END)	     events, gaps and damage one by one: the usual
+ *way if (k == R_EVENT) use(&r.rec);
  *
  *   while ((k = rstream_subbuf(&r)) != R_END)	     by whole sub-buffers: the walk stays in
  *	     if (k == R_EVENT) {		     registers, about twice as fast; events are
@@ -30,9 +30,11 @@
 /* State of a walk; all pointers into the caller's buffer. */
 struct subbuf {
 	const uint8_t *p, *end; /* rest of the data */
-	uintptr_t last_head;    /* the last address of room for a head, where subbuf_next_plain() can read it; else 0 */
+	/* the last address of room for a head, where subbuf_next_plain() can read it; else 0 */
+	uintptr_t last_head;
 	uint64_t ts;		/* running time stamp, trace clock units */
-	uint32_t head;		/* of the event at p, read ahead; 0: of none that subbuf_next_plain() can read */
+	/* of the event at p, read ahead; 0: of none that subbuf_next_plain() can read */
+	uint32_t head;
 	bool swap, big_endian;
 	bool lost;	        /* events were lost before this sub-buffer */
 	bool lost_counted;      /* ... and lost_count says how many */
@@ -53,8 +55,8 @@ struct rec {
  */
 int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g) __must_check;
 /*
- * The same where only the first bytes of buf are there, g->header or more: *sb has the place of all data,
- * and lost_count is what the g->long_size bytes behind them will tell (subbuf_lost_count()).
+ * The same where only the first bytes of buf are there, g->header or more: *sb has the place of all
+ * data, and lost_count is what the g->long_size bytes behind them will tell (subbuf_lost_count()).
  */
 int subbuf_begin_head(struct subbuf *sb, const void *buf, const struct subbuf_geom *g) __must_check;
 uint64_t subbuf_lost_count(const void *p, const struct subbuf_geom *g);
@@ -78,9 +80,10 @@ static inline void subbuf_walk(struct subbuf *sb, const uint8_t *p, const uint8_
 /*
  * The next data event, if it is one of the common kind, and not the last: else subbuf_next() tells.
  *
- * Where an event is depends on the length of the one before it: that chain of loads is what a walk takes. So the
- * next head is read as soon as this one's length is known, by an address of base and index; the next p is computed
- * aside, which the empty asm sees to: else one address would be made for both.
+ * Where an event is depends on the length of the one before it: that chain of loads is what a walk
+ * takes. So the next head is read as soon as this one's length is known, by an address of base and
+ * index; the next p is computed aside, which the empty asm sees to: else one address would be made
+ * for both.
  */
 static inline __must_check bool subbuf_next_plain(struct subbuf *sb, struct rec *rec)
 {
@@ -117,7 +120,9 @@ static inline __must_check int subbuf_next(struct subbuf *sb, struct rec *rec)
 {
 	if (subbuf_next_plain(sb, rec))
 		return 1;
-	/* Copies: only their addresses leave this function, so that the walk may stay in registers. */
+	/*
+	 * Copies: only their addresses leave this function, so that the walk may stay in registers.
+	 */
 	struct subbuf rest = *sb;
 	struct rec found = { .len = 0 };
 	int ret = subbuf_next_rare(&rest, &found);
@@ -128,9 +133,10 @@ static inline __must_check int subbuf_next(struct subbuf *sb, struct rec *rec)
 }
 
 /*
- * Whether little of a sub-buffer that was just begun is used. Who reads a ring that is being written gets one for
- * each event, the more the larger sub-buffers are, if he reads on until there is nothing; behind one like this he
- * may leave it alone for a while. An eighth: so that one is not taken for it that the next event did not fit into.
+ * Whether little of a sub-buffer that was just begun is used. Who reads a ring that is being
+ * written gets one for each event, the more the larger sub-buffers are, if he reads on until there
+ * is nothing; behind one like this he may leave it alone for a while. An eighth: so that one is not
+ * taken for it that the next event did not fit into.
  */
 static inline bool subbuf_sparse(const struct subbuf *sb, const struct subbuf_geom *g)
 {
@@ -160,9 +166,9 @@ struct rstream {
 	uint64_t idx;	  /* next sub-buffer to read */
 	uint32_t batch, have, at; /* sub-buffers per read, in buf, current */
 	/*
-	 * Many CPUs with large sub-buffers: so many bytes are read at once and handed out as if they were a
-	 * sub-buffer (0: whole ones). Of the current one the data from part_at on, part_left bytes, are
-	 * still to be read; the time is part_ts there.
+	 * Many CPUs with large sub-buffers: so many bytes are read at once and handed out as if
+	 * they were a sub-buffer (0: whole ones). Of the current one the data from part_at on,
+	 * part_left bytes, are still to be read; the time is part_ts there.
 	 */
 	uint32_t window, part_at, part_left;
 	uint64_t part_ts;
@@ -185,8 +191,8 @@ struct rstream {
 };
 
 /*
- * At the beginning of stream s of cap; both are borrowed. 0, and rstream_close() in the end; -errno with
- * nothing to close: -EINVAL for a capture without sub-buffers, -ENOMEM, or a read that failed.
+ * At the beginning of stream s of cap; both are borrowed. 0, and rstream_close() in the end; -errno
+ * with nothing to close: -EINVAL for a capture without sub-buffers, -ENOMEM, or a read that failed.
  */
 int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_stream *s)
 	__must_check;
@@ -227,8 +233,8 @@ static inline enum rkind rstream_next(struct rstream *r)
 }
 
 /*
- * Gives each event of a stream to use(), gaps and damage aside, until that returns something else than 0. Returns
- * that, 0 at the end, or -errno of a failed read. In line, so that use() can be.
+ * Gives each event of a stream to use(), gaps and damage aside, until that returns something else
+ * than 0. Returns that, 0 at the end, or -errno of a failed read. In line, so that use() can be.
  */
 static inline int rstream_each(const struct capture *cap, const struct cap_stream *s,
 			       int (*use)(void *arg, const struct rec *rec), void *arg)
@@ -248,25 +254,29 @@ static inline int rstream_each(const struct capture *cap, const struct cap_strea
 }
 
 /*
- * The next sub-buffer as a whole (or a part of one that is too large for that): R_EVENT and r->sb, to be walked to its
- * end by subbuf_next(), at once or bit by bit, until the next call; or a gap before it, damage, or the end. Not to
- * be mixed with rstream_next() inside one sub-buffer.
+ * The next sub-buffer as a whole (or a part of one that is too large for that): R_EVENT and r->sb,
+ * to be walked to its end by subbuf_next(), at once or bit by bit, until the next call; or a gap
+ * before it, damage, or the end. Not to be mixed with rstream_next() inside one sub-buffer.
  */
 enum rkind rstream_subbuf(struct rstream *r);
 /* Counts the sub-buffer that rstream_subbuf() gave as damaged. */
 void rstream_damage(struct rstream *r);
-/* Positions the stream so that no event with ts >= from is skipped; uses the sub-buffers' stamps. */
+/*
+ * Positions the stream so that no event with ts >= from is skipped; uses the sub-buffers' stamps.
+ */
 int rstream_seek(struct rstream *r, uint64_t from) __must_check;
 /* The same where before() tells whether a stamp is earlier than what is wanted. */
 int rstream_seek_by(struct rstream *r, bool (*before)(void *arg, uint64_t ts), void *arg)
 	__must_check;
-/* The stamp of the stream's last event, of which only the end is read; 0: it has none. 0 or -errno. */
+/*
+ * The stamp of the stream's last event, of which only the end is read; 0: it has none. 0 or -errno.
+ */
 int rstream_end(const struct capture *cap, const struct cap_stream *s, uint64_t *ts) __must_check;
 
 /*
- * Puts the events of one sub-buffer behind those of another one of the same CPU that has room for them, both
- * in this machine's byte order. The bytes of events that page has then; -ENOSPC: they do not fit, or events
- * were lost in between; -EBADMSG.
+ * Puts the events of one sub-buffer behind those of another one of the same CPU that has room for
+ * them, both in this machine's byte order. The bytes of events that page has then; -ENOSPC: they do
+ * not fit, or events were lost in between; -EBADMSG.
  */
 int subbuf_join(void *page, const void *more, const struct subbuf_geom *g) __must_check;
 
@@ -330,7 +340,8 @@ struct fmt_field {
 /* What is asked of each event, in line; a struct fmt begins with it. */
 struct fmt_quick {
 	const struct fmt_event *by_id[65536];
-	uint32_t pid_end; /* common_pid is the 4 bytes before that, in this machine's order; 0: it is not */
+	/* common_pid is the 4 bytes before that, in this machine's order; 0: it is not */
+	uint32_t pid_end;
 };
 
 /* The same of an event's type; a struct fmt_event begins with it. */
@@ -372,7 +383,10 @@ bool fmt_field(const struct fmt_event *e, const char *name, struct fmt_field *ou
 /* Walks the fields in order, common ones first: i-th name, or NULL past the last. */
 const char *fmt_field_name(const struct fmt_event *e, size_t i);
 
-/* Where the i-th field lives, NULL past the last; the first fmt_common_fields() are the common ones. */
+/*
+ * Where the i-th field lives, NULL past the last; the first fmt_common_fields() are the common
+ * ones.
+ */
 const struct fmt_field *fmt_field_at(const struct fmt_event *e, size_t i);
 size_t fmt_common_fields(const struct fmt_event *e);
 
@@ -407,7 +421,8 @@ static inline int32_t fmt_pid(const struct fmt *f, const struct rec *rec)
 {
 	uint32_t end = ((const struct fmt_quick *)f)->pid_end;
 
-	return end && end <= rec->len ? (int32_t)load_u32(rec->data + end - 4) : fmt_pid_slow(f, rec);
+	return end && end <= rec->len ? (int32_t)load_u32(rec->data + end - 4)
+				      : fmt_pid_slow(f, rec);
 }
 
 uint8_t fmt_flags(const struct fmt *f, const struct rec *rec);

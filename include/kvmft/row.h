@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * row.h: rows of a table for programs. One function names the columns and gives their values, and is printed
- * as members of a JSON object, as a line of CSV, or as the header of CSV.
+ * row.h: rows of a table for programs. One function names the columns and gives their values, and
+ *is printed as members of a JSON object, as a line of CSV, or as the header of CSV.
  *
  *	static void columns(struct row *r, const struct thing *t)
  *	{
@@ -11,7 +11,8 @@
  *
  *	row_head(&r, b, false);  columns(&r, &(struct thing){ 0 });  row_end(&r);	name,count
  *	row_csv(&r, b, false);   columns(&r, t);                     row_end(&r);	x,17
- *	row_json(&r, &j, false); columns(&r, t);                     row_end(&r);	{"name":"x","count":17}
+ *	row_json(&r, &j, false); columns(&r, t);                     row_end(&r);
+ *{"name":"x","count":17}
  */
 #ifndef KVMFT_ROW_H
 #define KVMFT_ROW_H
@@ -32,7 +33,9 @@ void row_csv(struct row *r, struct sbuf *b, bool cycles);
 void row_head(struct row *r, struct sbuf *b, bool cycles);
 void row_end(struct row *r);
 
-/* Columns. What is not known is null in JSON, and empty in CSV; of a header no value is looked at. */
+/*
+ * Columns. What is not known is null in JSON, and empty in CSV; of a header no value is looked at.
+ */
 void row_str(struct row *r, const char *name, const char *text); /* NULL = not known */
 void row_quoted(struct row *r, const char *name, const char *text); /* in CSV with quotes always */
 void row_u64(struct row *r, const char *name, bool known, uint64_t v);

@@ -25,7 +25,10 @@ struct sandbox_dir {
 	unsigned int rights; /* enum sandbox_rights */
 };
 
-/* Which system calls are left: those that the work of this process takes (src/util/sandbox_calls.c). */
+/*
+ * Which system calls are left: those that the work of this process takes
+ * (src/util/sandbox_calls.c).
+ */
 enum sandbox_calls {
 	SANDBOX_CALLS_READER,	/* reading files and printing; nothing is opened to be written to */
 	SANDBOX_CALLS_RECORDER, /* also making files and threads, and moving data to them */
@@ -39,14 +42,14 @@ struct sandbox {
 	pid_t child; /* may be sent signals; 0 = nobody */
 	uint64_t caps; /* capabilities to keep of those we have: SANDBOX_CAP(CAP_X) */
 	/*
-	 * No program that is executed gets any again. That holds without it, by no_new_privs: it is for those
-	 * who have time, a call for each of the 41.
+	 * No program that is executed gets any again. That holds without it, by no_new_privs: it is
+	 * for those who have time, a call for each of the 41.
 	 */
 	bool bounding;
 	/*
-	 * Confine by Landlock: nothing is written, made or removed but below dir, nothing is executed
-	 * and no TCP connection made. Reading stays as it is, except that /proc/PID/fd and the like
-	 * of other processes are closed to a confined process, whatever its capabilities.
+	 * Confine by Landlock: nothing is written, made or removed but below dir, nothing is
+	 * executed and no TCP connection made. Reading stays as it is, except that /proc/PID/fd and
+	 * the like of other processes are closed to a confined process, whatever its capabilities.
 	 */
 	bool files;
 	bool reads; /* also: nothing is opened for reading that has no SANDBOX_READ */
@@ -63,10 +66,12 @@ enum sandbox_layer {
 };
 
 /*
- * For the calling thread and all it starts from now on; there is no way back. Processes forked before are
- * not touched. *layers: what is in force then (enum sandbox_layer). 0, or -errno with err set.
+ * For the calling thread and all it starts from now on; there is no way back. Processes forked
+ * before are not touched. *layers: what is in force then (enum sandbox_layer). 0, or -errno with
+ * err set.
  */
-int sandbox_enter(const struct sandbox *s, unsigned int *layers, struct kvmft_err *err) __must_check;
+int sandbox_enter(const struct sandbox *s, unsigned int *layers,
+		  struct kvmft_err *err) __must_check;
 /* What a command that reads files and prints keeps: root may read all of them. */
 int sandbox_enter_reader(unsigned int *layers, struct kvmft_err *err) __must_check;
 /* The layers that this kernel has. */

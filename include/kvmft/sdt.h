@@ -115,8 +115,8 @@ struct sdt_plan {
  * filter goes before what an earlier one said. file is the caller's number for the places. More
  * than max events in all: -E2BIG. -ENOMEM. The plan is to be freed in any case.
  */
-int sdt_plan_add(struct sdt_plan *p, const struct sdt_file *f, size_t file, const struct sdt_want *w,
-		 size_t n, size_t max) __must_check;
+int sdt_plan_add(struct sdt_plan *p, const struct sdt_file *f, size_t file,
+		 const struct sdt_want *w, size_t n, size_t max) __must_check;
 void sdt_plan_free(struct sdt_plan *p);
 /* Does the want mean this marker? */
 bool sdt_want_match(const struct sdt_want *w, const struct sdt_marker *m);

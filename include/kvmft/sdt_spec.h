@@ -19,22 +19,26 @@ struct sdt_spec {
 /* Opens the file; a name without a slash is looked for here, then in PATH. 0 or -errno. */
 int sdt_spec_parse(const char *arg, struct sdt_spec *s, struct kvmft_err *err) __must_check;
 void sdt_spec_free(struct sdt_spec *s);
-/* After a plan was made for these wants: -ENOENT when one means no marker, naming those there are. */
-int sdt_spec_check(const struct sdt_spec *s, const struct sdt_file *f, struct kvmft_err *err) __must_check;
+/*
+ * After a plan was made for these wants: -ENOENT when one means no marker, naming those there are.
+ */
+int sdt_spec_check(const struct sdt_spec *s, const struct sdt_file *f,
+		   struct kvmft_err *err) __must_check;
 
 /*
- * What is known of the arguments of QEMU's markers: which are texts, which pointers. They are declared in
- * trace-events-all, beside the binary or where QEMU is installed.
+ * What is known of the arguments of QEMU's markers: which are texts, which pointers. They are
+ * declared in trace-events-all, beside the binary or where QEMU is installed.
  */
 struct sdt_hints {
 	struct qevents *events; /* NULL: no QEMU, or no such file */
-	struct sdt_want *want;	/* n hints, and room for as many wants behind them as were asked for */
+	struct sdt_want
+		*want; /* n hints, and room for as many wants behind them as were asked for */
 	size_t n;
 };
 
 /* 0, also when nothing is known; -ENOMEM. To be freed after the plan was made. */
-int sdt_hints_find(const struct sdt_spec *s, const struct sdt_file *f, size_t room, struct sdt_hints *h)
-	__must_check;
+int sdt_hints_find(const struct sdt_spec *s, const struct sdt_file *f, size_t room,
+		   struct sdt_hints *h) __must_check;
 void sdt_hints_free(struct sdt_hints *h);
 
 #endif

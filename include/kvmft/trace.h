@@ -14,7 +14,10 @@ struct trace_config {
 	bool tsc;
 };
 
-/* Until a signal, the duration, the count or its reader ends it. An exit code, or -errno with err set. */
+/*
+ * Until a signal, the duration, the count or its reader ends it. An exit code, or -errno with err
+ * set.
+ */
 int trace_run(const struct trace_config *c, note_fn *note, struct kvmft_err *err) __must_check;
 
 #endif

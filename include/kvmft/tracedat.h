@@ -50,7 +50,9 @@ struct tdw_spec {
 	const struct capture *cap; /* formats, tasks and printk formats come from it; borrowed */
 	const char *clock;	   /* the trace clock, "x86-tsc" */
 	uint32_t cpus;		   /* of the top buffer: 1 + the highest number */
-	/* Names of further buffers (tracefs instances), in the order in which they will be written. */
+	/*
+	 * Names of further buffers (tracefs instances), in the order in which they will be written.
+	 */
 	const char *const *instance;
 	const uint32_t *instance_cpus;
 	size_t ninstance;
@@ -58,17 +60,22 @@ struct tdw_spec {
 
 bool tdw_has_zstd(void);
 /*
- * Begins one in an empty file, open for writing (borrowed). 0 or -errno; spec and what it points to must
- * outlive it.
+ * Begins one in an empty file, open for writing (borrowed). 0 or -errno; spec and what it points to
+ * must outlive it.
  */
 int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out) __must_check;
 /* The next buffer: the top one first, then the named ones. */
 int tdw_buffer(struct tdw *w) __must_check;
 /* CPUs of a buffer in ascending order; those left out are empty. */
 int tdw_cpu(struct tdw *w, uint32_t cpu) __must_check;
-/* spec->g.size bytes of the current CPU. w is the struct tdw, as a writer of sub-buffers passes it on. */
+/*
+ * spec->g.size bytes of the current CPU. w is the struct tdw, as a writer of sub-buffers passes it
+ * on.
+ */
 int tdw_subbuf(void *w, const void *buf) __must_check;
-/* Completes the file: 0 or -errno. ret != 0: what went wrong before, which it passes on. Frees w. */
+/*
+ * Completes the file: 0 or -errno. ret != 0: what went wrong before, which it passes on. Frees w.
+ */
 int tdw_close(struct tdw *w, int ret) __must_check;
 
 /* Numbers in the file's byte order, for options. */

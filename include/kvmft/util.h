@@ -76,11 +76,15 @@ enum kvmft_exit {
  */
 int err_set(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3, 4);
 int err_lack(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3, 4);
-/* err_set() with ": " and what errnum means behind the text; 0 is no failure, and leaves err alone. */
+/*
+ * err_set() with ": " and what errnum means behind the text; 0 is no failure, and leaves err alone.
+ */
 int err_why(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3, 4);
 int err_usage(struct kvmft_err *err, const char *fmt, ...) __printf(2, 3);
 
-/* How a room below the commands tells what its user should know: a line, without '\n' at its end. */
+/*
+ * How a room below the commands tells what its user should know: a line, without '\n' at its end.
+ */
 typedef void note_fn(const char *fmt, ...) __printf(1, 2);
 
 /* ---- what may be given or not ---- */
@@ -154,8 +158,8 @@ void sbuf_add_hex(struct sbuf *b, uint64_t v);
 /* Adds text with every byte outside 0x21..0x7e, and '%' and '=', as %XX, so that it is one word. */
 void sbuf_add_escaped(struct sbuf *b, const char *text);
 /*
- * Adds text as one field of CSV (RFC 4180): in quotes where it needs them. NULL is an empty one. What a spreadsheet
- * would run as a formula gets a ' in front.
+ * Adds text as one field of CSV (RFC 4180): in quotes where it needs them. NULL is an empty one.
+ * What a spreadsheet would run as a formula gets a ' in front.
  */
 void sbuf_add_csv(struct sbuf *b, const char *text);
 /* The same, in quotes always. */
@@ -165,14 +169,15 @@ void str_unescape(char *s);
 /* What a hex digit of either case is worth, or -1. */
 int str_hex_value(char c);
 /*
- * Replaces control characters (C0, DEL, C1), those that are not seen or turn the direction of others (bidi,
- * zero width, line separators), and bytes that are not UTF-8, by '?', in place: text from files and guests
- * must not drive a terminal, nor show what it is not.
+ * Replaces control characters (C0, DEL, C1), those that are not seen or turn the direction of
+ * others (bidi, zero width, line separators), and bytes that are not UTF-8, by '?', in place: text
+ * from files and guests must not drive a terminal, nor show what it is not.
  */
 void str_printable(char *s);
 /*
- * Could name be taken for one of words (up to NULL)? "host", " Host", "host#2" for "host". So could whatever has
- * letters that are not ASCII: others look like those of ASCII (Cyrillic, fullwidth), and no table tells of all.
+ * Could name be taken for one of words (up to NULL)? "host", " Host", "host#2" for "host". So could
+ * whatever has letters that are not ASCII: others look like those of ASCII (Cyrillic, fullwidth),
+ * and no table tells of all.
  */
 bool str_poses_as(const char *name, const char *const *words);
 /* Empties b but keeps memory and error: text that was written out in parts can be trusted. */
@@ -201,9 +206,9 @@ ssize_t full_pread(int fd, void *p, size_t n, uint64_t off) __must_check;
  */
 ssize_t file_read_all(int dirfd, const char *path, size_t max, char **out) __must_check;
 /*
- * Opens a file that may be anything, and reads one: only a plain file, whatever its name leads to, and
- * nothing else is opened (-EINVAL). own: nobody but root and we may be able to change it (-EPERM), for
- * names that come from files and from processes of others.
+ * Opens a file that may be anything, and reads one: only a plain file, whatever its name leads to,
+ * and nothing else is opened (-EINVAL). own: nobody but root and we may be able to change it
+ * (-EPERM), for names that come from files and from processes of others.
  */
 int file_open_plain(const char *path, bool own) __must_check;
 ssize_t file_read_plain(const char *path, size_t max, bool own, char **out) __must_check;
@@ -248,8 +253,8 @@ enum newfile_flags {
 };
 
 /*
- * Opens the directory that path leads to, as a place (O_PATH); *base is the rest of path. -EISDIR when
- * there is none, or -errno.
+ * Opens the directory that path leads to, as a place (O_PATH); *base is the rest of path. -EISDIR
+ * when there is none, or -errno.
  */
 int file_parent_open(const char *path, const char **base) __must_check;
 /*
@@ -257,10 +262,14 @@ int file_parent_open(const char *path, const char **base) __must_check;
  * below that directory? False when path names nothing.
  */
 bool file_is_part(int dir, const char *base, const char *path);
-/* Can a file be called base: 0, -EEXIST, or with replace -EINVAL for what is no plain file, -errno. */
+/*
+ * Can a file be called base: 0, -EEXIST, or with replace -EINVAL for what is no plain file, -errno.
+ */
 int newfile_check(int dir, const char *base, bool replace) __must_check;
 int newfile_open(struct newfile *f, int dir, mode_t mode) __must_check;
-/* Names it; errors of newfile_check(), and -errno. Afterwards, and after an error: newfile_close(). */
+/*
+ * Names it; errors of newfile_check(), and -errno. Afterwards, and after an error: newfile_close().
+ */
 int newfile_commit(struct newfile *f, const char *base, unsigned int flags) __must_check;
 /* Removes one that has no name yet. */
 void newfile_close(struct newfile *f);
@@ -287,8 +296,8 @@ int parse_duration(const char *s, uint64_t *ns) __must_check;
 /*
  * ---- a keyed hash of bytes ----
  *
- * For whatever is looked up by a text from a file or a process. Its maker does not know the key, and
- * so cannot make two that have one hash: of 64 bits it can stand for the text.
+ * For whatever is looked up by a text from a file or a process. Its maker does not know the key,
+ * and so cannot make two that have one hash: of 64 bits it can stand for the text.
  */
 
 struct hash_key {
@@ -334,12 +343,15 @@ void u64map_free(struct u64map *m);
  */
 void *array_grow(void *array, size_t n, size_t *cap, size_t elem);
 /*
- * An array beside a map that numbers its elements: that of key, zeroed when it is new. The array has m->n of them, so
- * nothing else may change m. NULL: out of memory.
+ * An array beside a map that numbers its elements: that of key, zeroed when it is new. The array
+ * has m->n of them, so nothing else may change m. NULL: out of memory.
  */
 void *u64map_elem(struct u64map *m, uint64_t key, void *array, size_t *cap, size_t elem);
 
-/* Defines name() for qsort(): elements of a type by a number in them, .FIELD, or (no field) by themselves. */
+/*
+ * Defines name() for qsort(): elements of a type by a number in them, .FIELD, or (no field) by
+ * themselves.
+ */
 #define COMPARE_BY(name, type, field)                                          \
 	static int name(const void *a_, const void *b_)                        \
 	{                                                                      \
@@ -349,8 +361,8 @@ void *u64map_elem(struct u64map *m, uint64_t key, void *array, size_t *cap, size
 	_Static_assert(sizeof(type), "for the semicolon")
 
 /*
- * How many of n elements come before what is looked for, by halving: `before`, an expression of the number i of an
- * element, holds for them, and for none behind them.
+ * How many of n elements come before what is looked for, by halving: `before`, an expression of the
+ * number i of an element, holds for them, and for none behind them.
  */
 #define COUNT_BEFORE(i, n, before)                                 \
 	({                                                         \
@@ -402,7 +414,9 @@ void loghist_bounds(unsigned int bucket, uint64_t *lo, uint64_t *hi);
 bool str_starts(const char *s, const char *prefix);
 /* Whether n bytes are printable ASCII, tabs and line feeds. */
 bool str_is_text(const char *s, size_t n);
-/* Does all of s match a pattern in which * stands for any text and ? for one character? No others. */
+/*
+ * Does all of s match a pattern in which * stands for any text and ? for one character? No others.
+ */
 bool str_glob(const char *pattern, const char *s);
 /* Behind the string of C that begins with the quote at p < end; end when it does not end before. */
 const char *str_quoted_end(const char *p, const char *end);

@@ -40,7 +40,8 @@ enum vm_ratio_state {
 	VM_RATIO_UNKNOWN, /* no debugfs directory, or unreadable */
 	VM_RATIO_NONE,	  /* both files absent, or ratio 0: the guest TSC is not scaled */
 	VM_RATIO_SET,	  /* tsc_ratio and tsc_frac_bits hold */
-	VM_RATIO_REFUSED, /* only one of the two files, or nonsense in them: do not convert clocks */
+	/* only one of the two files, or nonsense in them: do not convert clocks */
+	VM_RATIO_REFUSED,
 };
 
 struct vm_vcpu {
@@ -74,7 +75,8 @@ struct vm {
 	char *vmm;	  /* "qemu-system-x86_64", "firecracker", ...; "?" when unreadable */
 	char *name;	  /* NULL when the command line gives none */
 	char *uuid;	  /* lower case, 8-4-4-4-12; NULL when the command line gives none */
-	uint64_t start_time; /* of the process, clock ticks since boot: tells PID reuse; 0 = unknown */
+	/* of the process, clock ticks since boot: tells PID reuse; 0 = unknown */
+	uint64_t start_time;
 	bool has_debugfs;    /* the debugfs directory exists and could be listed */
 	char *note;	     /* what could not be read and why, one line; NULL = nothing to say */
 	struct vm_vcpu *vcpu; /* n_vcpus of them, by id */
@@ -97,7 +99,7 @@ struct vm_list {
 	size_t n, cap;
 	enum vm_debugfs_state debugfs;
 	char *debugfs_text; /* one line: what is wrong and how to mend it; NULL when OK */
-	size_t n_hidden;    /* processes whose descriptors we may not look at: see vm_task_hidden() */
+	size_t n_hidden; /* processes whose descriptors we may not look at: see vm_task_hidden() */
 	bool truncated;	    /* a bound (VM_MAX_*) was hit: there may be more VMs than listed */
 	char *clocksource;  /* the host's current clocksource; NULL when unknown */
 };
@@ -116,9 +118,9 @@ struct vm_list {
 int vm_scan(const struct vm_roots *roots, struct vm_list **list,
 	    struct kvmft_err *err) __must_check;
 /*
- * As vm_scan(), for who does it often: where debugfs can be read only the processes that it names are
- * looked at, not the descriptors of every process of the machine. Missing is what only those show: a
- * VM without a directory (see vm.note), which has no offsets anyway.
+ * As vm_scan(), for who does it often: where debugfs can be read only the processes that it names
+ * are looked at, not the descriptors of every process of the machine. Missing is what only those
+ * show: a VM without a directory (see vm.note), which has no offsets anyway.
  */
 int vm_scan_told(const struct vm_roots *roots, struct vm_list **list,
 		 struct kvmft_err *err) __must_check;
@@ -133,8 +135,8 @@ int vm_list_unpack(const void *p, size_t len, struct vm_list **list) __must_chec
 /* ---- VMs that come while one looks ---- */
 
 /*
- * debugfs tells of a new directory by inotify: nothing is read until a VM is made. fd can be polled;
- * what was opened before privileges are dropped works afterwards.
+ * debugfs tells of a new directory by inotify: nothing is read until a VM is made. fd can be
+ * polled; what was opened before privileges are dropped works afterwards.
  */
 struct vm_watch {
 	int fd; /* -1: not open */
@@ -145,8 +147,8 @@ struct vm_watch {
 /* 0, or -errno: debugfs has no directory of KVM that can be watched. w->fd is set in any case. */
 int vm_watch_open(const struct vm_roots *roots, struct vm_watch *w) __must_check;
 /*
- * The next VM that was made, by its PID-FD: it may have ended since. 1; 0: none so far; -EOVERFLOW: there were more
- * than the kernel keeps, so look at all; -errno.
+ * The next VM that was made, by its PID-FD: it may have ended since. 1; 0: none so far; -EOVERFLOW:
+ * there were more than the kernel keeps, so look at all; -errno.
  */
 int vm_watch_next(struct vm_watch *w, uint32_t *pid, uint32_t *fd) __must_check;
 void vm_watch_close(struct vm_watch *w);
@@ -178,10 +180,11 @@ int vm_reread_clocks(const struct vm_roots *roots, struct vm *vm) __must_check;
 int vm_guess_master_clock(const struct vm_list *list, const struct vm *vm);
 
 /*
- * The threads of process pid, as /proc has them: ascending, owned by the caller (free()). -ESRCH when the
- * process is gone.
+ * The threads of process pid, as /proc has them: ascending, owned by the caller (free()). -ESRCH
+ * when the process is gone.
  */
-int vm_thread_ids(const struct vm_roots *roots, uint32_t pid, uint32_t **tids, size_t *n) __must_check;
+int vm_thread_ids(const struct vm_roots *roots, uint32_t pid, uint32_t **tids,
+		  size_t *n) __must_check;
 
 /*
  * Mounts debugfs at its mount point when it is not there yet. 0 when it is mounted now, -errno with
@@ -200,10 +203,12 @@ struct vm_task {
 typedef int (*vm_task_fn)(const struct vm_task *task, void *ctx);
 
 /*
- * Calls fn for the threads of process pid, or for all threads (0); those that die meanwhile are left out.
- * 0, what fn returned, or -ESRCH when pid does not exist, -errno when /proc is unreadable.
+ * Calls fn for the threads of process pid, or for all threads (0); those that die meanwhile are
+ * left out. 0, what fn returned, or -ESRCH when pid does not exist, -errno when /proc is
+ * unreadable.
  */
-int vm_tasks_walk(const struct vm_roots *roots, uint32_t pid, vm_task_fn fn, void *ctx) __must_check;
+int vm_tasks_walk(const struct vm_roots *roots, uint32_t pid, vm_task_fn fn,
+		  void *ctx) __must_check;
 
 /*
  * One thread, by its id: *task, and when it began in clock ticks since boot, which tells whether
@@ -217,7 +222,10 @@ bool vm_task_hidden(const struct vm_roots *roots, uint32_t tgid);
 
 /* ---- the guest's own side ---- */
 
-/* The product UUID of DMI, lower case, which is the host's -uuid. 0, -ENOENT: none, -EACCES: not root, -EINVAL. */
+/*
+ * The product UUID of DMI, lower case, which is the host's -uuid. 0, -ENOENT: none, -EACCES: not
+ * root, -EINVAL.
+ */
 int vm_guest_uuid(const struct vm_roots *roots, char uuid[37]) __must_check;
 
 struct vm_guest_cpus {
@@ -227,7 +235,10 @@ struct vm_guest_cpus {
 	size_t n, cap;
 };
 
-/* Fills *cpus (to be freed with vm_guest_cpus_free()). 0 or -ENOMEM; none where /proc does not tell. */
+/*
+ * Fills *cpus (to be freed with vm_guest_cpus_free()). 0 or -ENOMEM; none where /proc does not
+ * tell.
+ */
 int vm_guest_cpus(const struct vm_roots *roots, struct vm_guest_cpus *cpus) __must_check;
 void vm_guest_cpus_free(struct vm_guest_cpus *cpus);
 

@@ -2,8 +2,8 @@
 /*
  * vm_proc.h: what the files of the vm room share among themselves.
  *
- * proc.c reads one process, args.c and cmdline.c understand a VMM's arguments, debugfs.c reads one VM's
- * directory, scan.c joins the two witnesses, threads.c guesses threads by name.
+ * proc.c reads one process, args.c and cmdline.c understand a VMM's arguments, debugfs.c reads one
+ * VM's directory, scan.c joins the two witnesses, threads.c guesses threads by name.
  */
 #ifndef KVMFT_VM_PROC_H
 #define KVMFT_VM_PROC_H

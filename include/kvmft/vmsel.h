@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * vmsel.h: how the user names a VM, live or in a capture: SEL in the manual. A UUID, a name, a PID, PID-FD as in
- * debugfs; and as listings print them "name=NAME", "uuid=UUID", "pid=N", "pid:N" and "tids:N,M,K-L", the threads
- * that run its vCPUs.
+ * vmsel.h: how the user names a VM, live or in a capture: SEL in the manual. A UUID, a name, a PID,
+ * PID-FD as in debugfs; and as listings print them "name=NAME", "uuid=UUID", "pid=N", "pid:N" and
+ * "tids:N,M,K-L", the threads that run its vCPUs.
  */
 #ifndef KVMFT_VMSEL_H
 #define KVMFT_VMSEL_H

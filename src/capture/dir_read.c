@@ -159,7 +159,8 @@ static void check_text(struct capture *c, enum cap_text which, const char *text,
 	const char *name = cap_text_names[which];
 
 	if (cap_priv(c)->text[which].told && n < cap_priv(c)->text[which].bytes)
-		cap_note(c, "%s is cut: %zu of %" PRIu64 " bytes", name, n, cap_priv(c)->text[which].bytes);
+		cap_note(c, "%s is cut: %zu of %" PRIu64 " bytes", name, n,
+			 cap_priv(c)->text[which].bytes);
 	else if (n && text[n - 1] != '\n')
 		cap_note(c, "%s is cut: it ends inside a line", name);
 	if (strlen(text) < n)
@@ -239,7 +240,8 @@ static int list_numbers(int fd, const char *fmt, uint32_t max, uint32_t **out, s
 	while (!ret && (errno = 0, de = readdir(dir))) {
 		if (!name_number(de->d_name, fmt, max, &number))
 			continue;
-		ret = n < CAP_MAX_SEGMENTS ? array_add(&v, &n, &cap, &number, sizeof(number)) : -E2BIG;
+		ret = n < CAP_MAX_SEGMENTS ? array_add(&v, &n, &cap, &number, sizeof(number))
+					   : -E2BIG;
 		if (ret)
 			break;
 	}
@@ -331,7 +333,9 @@ static int read_segments(struct capture *c, int dirfd)
 	return ret;
 }
 
-/* What the recorder took from the rings must be here: a file cut between sub-buffers is cut, too. */
+/*
+ * What the recorder took from the rings must be here: a file cut between sub-buffers is cut, too.
+ */
 static void check_counts(struct capture *c)
 {
 	for (size_t i = 0; i < c->ncpu && !c->trimmed; i++) {
@@ -342,8 +346,8 @@ static void check_counts(struct capture *c)
 			if (c->stream[k].cpu == cpu->cpu)
 				there += c->stream[k].nsub;
 		if (cpu->end.valid && there < cpu->end.subbufs)
-			cap_note(c, "CPU %u: %llu of %llu recorded sub-buffers are missing", cpu->cpu,
-				 (unsigned long long)(cpu->end.subbufs - there),
+			cap_note(c, "CPU %u: %llu of %llu recorded sub-buffers are missing",
+				 cpu->cpu, (unsigned long long)(cpu->end.subbufs - there),
 				 (unsigned long long)cpu->end.subbufs);
 	}
 }

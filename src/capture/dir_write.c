@@ -27,7 +27,8 @@ struct capw {
 static int open_new(struct capw *w, int parent, const char *base, struct kvmft_err *err)
 {
 	if (mkdirat(parent, base, 0700) < 0)
-		return err_set(err, errno, "cannot make directory %s: %s", w->path, strerror(errno));
+		return err_set(err, errno, "cannot make directory %s: %s", w->path,
+			       strerror(errno));
 	w->dirfd = openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (w->dirfd < 0)
 		return err_set(err, errno, "cannot open %s: %s", w->path, strerror(errno));
@@ -70,7 +71,10 @@ int capw_create(const struct capw_name *n, struct capw **out, struct kvmft_err *
 	return 0;
 }
 
-/* All of it or nothing: what is written later must not stand behind the beginning of something else. */
+/*
+ * All of it or nothing: what is written later must not stand behind the beginning of something
+ * else.
+ */
 static int append(int fd, const void *p, size_t n)
 {
 	size_t done = 0;

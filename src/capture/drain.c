@@ -165,7 +165,10 @@ static void drain_pipe_out_timed(struct drain_cpu *c, size_t n)
 
 /* ---- what is in the sub-buffer that the kernel is writing ---- */
 
-/* The sub-buffer that drain_read() has stored last can be added to until something else comes behind it. */
+/*
+ * The sub-buffer that drain_read() has stored last can be added to until something else comes
+ * behind it.
+ */
 static void tail_keep(struct drain_cpu *c)
 {
 	c->tail_end = 0;
@@ -355,7 +358,8 @@ static void *drain_thread(void *arg)
 		c->wakeups++;
 		/* More than fits into the pipe: do not wait for a half-full ring again. */
 		if (flush || n == (ssize_t)c->pipe_size) {
-			ssize_t more = flush == DRAIN_FLUSH_ALL ? drain_all(c) : drain_complete(c, UINT64_MAX);
+			ssize_t more = flush == DRAIN_FLUSH_ALL ? drain_all(c)
+								: drain_complete(c, UINT64_MAX);
 
 			n = more < 0 ? more : 1;
 		}
@@ -381,9 +385,9 @@ int drain_signal_init(void)
 }
 
 /*
- * As large as this user may have it: above the limit for all of a user's pipes a new one has two slots
- * and may not grow. Newer kernels take the free bytes of a pipe for the most that a splice() may
- * move, although a slot can hold more; with less than a sub-buffer it fails with EINVAL.
+ * As large as this user may have it: above the limit for all of a user's pipes a new one has two
+ * slots and may not grow. Newer kernels take the free bytes of a pipe for the most that a splice()
+ * may move, although a slot can hold more; with less than a sub-buffer it fails with EINVAL.
  */
 static int pipe_grow(struct drain_cpu *c)
 {

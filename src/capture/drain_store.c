@@ -49,7 +49,10 @@ static int segment_begin(struct drain_store *s)
 	uint64_t freed = 0;
 	int ret;
 
-	/* A thread could bring back the folder of a segment that others have left and removed meanwhile. */
+	/*
+	 * A thread could bring back the folder of a segment that others have left and removed
+	 * meanwhile.
+	 */
 	while (s->opening)
 		pthread_cond_wait(&s->none_opening, &s->lock);
 	if (segment++ != atomic_load(&s->segment))
@@ -94,7 +97,9 @@ void drain_freed(struct drain_store *s, uint64_t bytes)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* What may be written before the file system has less than min_free, writes on their way included. */
+/*
+ * What may be written before the file system has less than min_free, writes on their way included.
+ */
 static uint64_t room_on_disk(const struct drain_store *s, size_t n)
 {
 	struct statvfs vfs;
@@ -142,8 +147,8 @@ static ssize_t reserve(struct drain_store *s, size_t n)
 }
 
 /*
- * The data file of this segment; the one of an earlier segment is done with. Not under the lock: on a busy
- * file system a new file may take as long as the ring of another CPU needs to be full.
+ * The data file of this segment; the one of an earlier segment is done with. Not under the lock: on
+ * a busy file system a new file may take as long as the ring of another CPU needs to be full.
  */
 static int store_file(struct drain_cpu *c, unsigned int segment)
 {

@@ -38,7 +38,8 @@ int cap_parent(int dirfd, const char *path, bool make, const char **last)
 			step[n] = '\0';
 			next = step_open(fd, step, O_DIRECTORY);
 			/* It may exist now: another thread's. */
-			if (make && next == -ENOENT && (!mkdirat(fd, step, 0700) || errno == EEXIST))
+			if (make && next == -ENOENT &&
+			    (!mkdirat(fd, step, 0700) || errno == EEXIST))
 				next = step_open(fd, step, O_DIRECTORY);
 		}
 		if (fd != dirfd)
@@ -117,7 +118,8 @@ ssize_t cap_read_file(int dirfd, const char *path, size_t max, char **out, bool 
 	return read_text(fd, 0, (size_t)size, out);
 }
 
-ssize_t cap_read_part(int dirfd, const char *path, struct cap_part *file, uint64_t at, size_t len, char **out)
+ssize_t cap_read_part(int dirfd, const char *path, struct cap_part *file, uint64_t at, size_t len,
+		      char **out)
 {
 	if (file->fd < 0) {
 		file->fd = cap_open_file(dirfd, path, &file->size);

@@ -188,7 +188,8 @@ int cap_stream_extend(struct capture *c, struct cap_stream *s, const struct cap_
 	s->cut_bytes += rest;
 	if (from->len == rest)
 		return 0;
-	if (!s->ext) { /* mostly the only one, of thousands of streams: no room for more until there are */
+	if (!s->ext) { /* mostly the only one, of thousands of streams: no room for more until there
+			  are */
 		s->ext = malloc(sizeof(*s->ext));
 		s->ext_cap = s->ext != NULL;
 	}

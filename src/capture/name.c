@@ -3,8 +3,8 @@
  * name.c: how a capture comes by its name, and what becomes of the one that had it.
  *
  * It is made as .NAME.PID.new and takes its name when it records, so that a recorder that cannot
- * start leaves everything as it was. A capture that it replaces goes only when the new one is complete;
- * of kvmft.data and kvmft.data.old the last one that is whole always stays.
+ * start leaves everything as it was. A capture that it replaces goes only when the new one is
+ * complete; of kvmft.data and kvmft.data.old the last one that is whole always stays.
  */
 #include "reader.h"
 
@@ -33,8 +33,8 @@ static int check_capture(const struct capw_name *n, const char *name, const char
 {
 	if (!exists(n->dir, name) || cap_is_capture(n->dir, name))
 		return 0;
-	return err_set(err, EEXIST, "%s exists and is not a kvmft capture: it is not touched, %s", name,
-		       remedy);
+	return err_set(err, EEXIST, "%s exists and is not a kvmft capture: it is not touched, %s",
+		       name, remedy);
 }
 
 static int check_old(const struct capw_name *n, struct kvmft_err *err)
@@ -46,8 +46,9 @@ static int check_old(const struct capw_name *n, struct kvmft_err *err)
 	case CAPW_REFUSE:
 		if (!exists(n->dir, n->name))
 			return 0;
-		return err_set(err, EEXIST, "output %s%s exists: choose another name or use --force",
-			       n->shown, n->name);
+		return err_set(err, EEXIST,
+			       "output %s%s exists: choose another name or use --force", n->shown,
+			       n->name);
 	case CAPW_ROTATE:
 		ret = check_capture(n, n->name, "use -o", err);
 		ret = ret ? ret : name_add(other, err, n->name, ".old");
@@ -82,8 +83,8 @@ static int take(const struct capw_name *n, struct kvmft_err *err)
 	/* Over an empty directory at most. */
 	if (ret == -ENOSYS && !exists(n->dir, n->name))
 		ret = renameat(n->dir, n->temp, n->dir, n->name) ? -errno : 0;
-	return ret ? err_set(err, ret, "cannot give the capture its name %s%s: %s", n->shown, n->name,
-			     strerror(-ret))
+	return ret ? err_set(err, ret, "cannot give the capture its name %s%s: %s", n->shown,
+			     n->name, strerror(-ret))
 		   : 0;
 }
 
@@ -95,8 +96,8 @@ static int move(const struct capw_name *n, const char *to, struct kvmft_err *err
 }
 
 /*
- * To NAME.old, as perf does; but when it was cut short, and NAME.old was not, to NAME.cut: there may be
- * no other whole one.
+ * To NAME.old, as perf does; but when it was cut short, and NAME.old was not, to NAME.cut: there
+ * may be no other whole one.
  */
 static int take_rotated(const struct capw_name *n, struct kvmft_err *err)
 {

@@ -16,7 +16,8 @@ static bool is_perf(int fd)
 	char magic[8] = "";
 
 	return full_pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
-	       (!memcmp(magic, "PERFILE2", sizeof(magic)) || !memcmp(magic, "2ELIFREP", sizeof(magic)));
+	       (!memcmp(magic, "PERFILE2", sizeof(magic)) ||
+		!memcmp(magic, "2ELIFREP", sizeof(magic)));
 }
 
 /* What perf record --threads makes: its file "data" holds no events. */
@@ -30,7 +31,8 @@ static bool is_perf_dir(int dirfd)
 }
 
 /* Decides by what the path is: a directory is ours, a file is for of_file(). */
-static int open_any(struct capture *c, const char *path, read_file_fn of_file, struct kvmft_err *err)
+static int open_any(struct capture *c, const char *path, read_file_fn of_file,
+		    struct kvmft_err *err)
 {
 	/* O_NONBLOCK: a FIFO must not hang the reader; the path itself may be a link. */
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -42,16 +44,19 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file, s
 		return err_set(err, ret, "cannot open capture %s: %s", path, strerror(-ret));
 	}
 	if (S_ISDIR(st.st_mode) && is_perf_dir(fd))
-		return err_set(err, EOPNOTSUPP,
-			       "%s was made by perf record --threads, a directory of files that kvmft "
-			       "does not read: record without --threads", path);
+		return err_set(
+			err, EOPNOTSUPP,
+			"%s was made by perf record --threads, a directory of files that kvmft "
+			"does not read: record without --threads",
+			path);
 	if (S_ISDIR(st.st_mode))
 		ret = cap_dir_read(c, fd, err);
 	else if (S_ISREG(st.st_mode) && of_file)
 		ret = of_file(c, fd, (uint64_t)st.st_size, err);
 	else
 		return err_set(err, EINVAL, "%s is %s", path,
-			       of_file ? "neither a capture directory nor a file" : "no capture directory");
+			       of_file ? "neither a capture directory nor a file"
+				       : "no capture directory");
 	if (!ret)
 		fd = -1; /* taken over */
 	return ret;
@@ -86,7 +91,8 @@ static int open_with(const char *path, read_file_fn of_file, struct capture **ou
 
 static int read_file(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
 {
-	return is_perf(fd) ? cap_perfdata_read(c, fd, size, err) : cap_tracedat_read(c, fd, size, err);
+	return is_perf(fd) ? cap_perfdata_read(c, fd, size, err)
+			   : cap_tracedat_read(c, fd, size, err);
 }
 
 int capture_open(const char *path, struct capture **out, struct kvmft_err *err)

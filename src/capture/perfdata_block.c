@@ -88,7 +88,8 @@ static int keep(struct perfdata *p, const struct pd_sample *s)
 	if (!e)
 		return -ENOMEM;
 	if (s->raw_len > p->w.g.size - p->raw_len)
-		return -EIO; /* together they cost more than their data: the file was changed meanwhile */
+		return -EIO; /* together they cost more than their data: the file was changed
+				meanwhile */
 	*e = (struct pd_event){
 		.time = s->f.time, .seq = (uint32_t)p->nev, .at = p->raw_len, .len = s->raw_len
 	};

@@ -91,7 +91,10 @@ static const struct {
 
 static int read_small(struct pd_head *h, unsigned int f, const struct pd_section *s)
 {
-	char **text = f == HOSTNAME ? &h->host : f == OSRELEASE ? &h->release : f == ARCH ? &h->arch : NULL;
+	char **text = f == HOSTNAME    ? &h->host
+		      : f == OSRELEASE ? &h->release
+		      : f == ARCH      ? &h->arch
+				       : NULL;
 	uint8_t b[4 + MAX_STRING];
 	ssize_t n = full_pread(h->p->fd, b, (size_t)MIN((uint64_t)sizeof(b), s->size), s->at);
 	struct cursor c = pd_cursor(h->p, b, n > 0 ? (size_t)n : 0);
@@ -184,9 +187,10 @@ static int refuse_arch(const struct pd_head *h)
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
 	bool shown = *h->arch && !h->arch[strspn(h->arch, plain)]; /* it may be any bytes */
 
-	return err_set(h->err, EOPNOTSUPP,
-		       "recorded on %s: of perf's files kvmft reads those of x86 (x86_64, i386 to i686)",
-		       shown ? h->arch : "another architecture");
+	return err_set(
+		h->err, EOPNOTSUPP,
+		"recorded on %s: of perf's files kvmft reads those of x86 (x86_64, i386 to i686)",
+		shown ? h->arch : "another architecture");
 }
 
 static int check(const struct pd_head *h)

@@ -118,8 +118,8 @@ int pd_record(struct perfdata *p, uint64_t at, uint64_t end, size_t ahead, struc
 				   .swap = p->swap };
 	r->len = size;
 	if (r->type == PD_AUXTRACE) { /* data follow which the size does not count */
-		uint64_t more =
-			size >= PD_RECORD_HEAD + 8 ? get_u64(b + PD_RECORD_HEAD, p->swap) : UINT64_MAX;
+		uint64_t more = size >= PD_RECORD_HEAD + 8 ? get_u64(b + PD_RECORD_HEAD, p->swap)
+							   : UINT64_MAX;
 
 		if (more > end - at - size)
 			return -EBADMSG;

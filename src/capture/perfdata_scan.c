@@ -139,7 +139,8 @@ static int block_end(struct scan *s, uint32_t stream, const struct pd_at *at)
 
 	st->last = MAX(st->last, own ? b->end_max : b->n ? b->max : 0);
 	if (++st->nblock % p->stride == 0) {
-		if (array_add(&st->mark, &st->nmark, &st->mark_cap, own ? &b->end : at, sizeof(*at)))
+		if (array_add(&st->mark, &st->nmark, &st->mark_cap, own ? &b->end : at,
+			      sizeof(*at)))
 			return -ENOMEM;
 		if (++p->nmarks > MAX_MARKS)
 			marks_thin(p);

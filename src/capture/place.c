@@ -60,14 +60,16 @@ static int walk_link(struct walk *w, int dir, const struct stat *dst, int link,
 	int fd;
 
 	if ((dst->st_mode & S_IWOTH) && lst->st_uid != geteuid() && lst->st_uid)
-		return err_set(w->err, ELOOP,
-			       "%s: %s is a symbolic link that another user made: name the real directory",
-			       w->path, step);
+		return err_set(
+			w->err, ELOOP,
+			"%s: %s is a symbolic link that another user made: name the real directory",
+			w->path, step);
 	if (++w->links > CAP_MAX_LINKS)
 		return err_set(w->err, ELOOP, "%s: too many symbolic links", w->path);
 	n = readlinkat(link, "", target, sizeof(target) - 1);
 	if (n <= 0)
-		return err_set(w->err, n ? errno : ENOENT, "%s: cannot read the link %s", w->path, step);
+		return err_set(w->err, n ? errno : ENOENT, "%s: cannot read the link %s", w->path,
+			       step);
 	target[n] = '\0';
 	fd = target[0] == '/' ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)
 			      : fcntl(dir, F_DUPFD_CLOEXEC, 0);
@@ -84,21 +86,23 @@ static int walk_step(struct walk *w, int dir, const char *step)
 	if (fstat(dir, &dst) < 0)
 		return err_set(w->err, errno, "cannot look at %s: %s", w->path, strerror(errno));
 	if ((dst.st_mode & S_IWOTH) && !(dst.st_mode & S_ISVTX))
-		return err_set(w->err, EPERM,
-			       "%s: the directory above %s is writable for others and not sticky: they "
-			       "could replace it; use another place or chmod o-w",
-			       w->path, step);
+		return err_set(
+			w->err, EPERM,
+			"%s: the directory above %s is writable for others and not sticky: they "
+			"could replace it; use another place or chmod o-w",
+			w->path, step);
 	fd = openat(dir, step, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0) {
-		ret = err_set(w->err, errno, "cannot open directory %s: %s", w->path, strerror(errno));
+		ret = err_set(w->err, errno, "cannot open directory %s: %s", w->path,
+			      strerror(errno));
 		util_close_fd(&fd);
 		return ret;
 	}
 	if (S_ISDIR(st.st_mode))
 		return fd;
 	ret = S_ISLNK(st.st_mode) ? walk_link(w, dir, &dst, fd, &st, step)
-				  : err_set(w->err, ENOTDIR, "cannot open directory %s: %s", w->path,
-					    strerror(ENOTDIR));
+				  : err_set(w->err, ENOTDIR, "cannot open directory %s: %s",
+					    w->path, strerror(ENOTDIR));
 	close(fd);
 	return ret;
 }
@@ -137,10 +141,11 @@ static int dir_check(const char *path, int fd, struct kvmft_err *err)
 	if (fstat(fd, &st) < 0)
 		return err_set(err, errno, "cannot look at %s: %s", path, strerror(errno));
 	if ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
-		return err_set(err, EPERM,
-			       "directory %s is writable for others and not sticky: they could replace "
-			       "the capture; use another place or chmod o-w",
-			       path);
+		return err_set(
+			err, EPERM,
+			"directory %s is writable for others and not sticky: they could replace "
+			"the capture; use another place or chmod o-w",
+			path);
 	return 0;
 }
 
@@ -183,7 +188,8 @@ int capw_parent_open(const char *path, char **base, struct kvmft_err *err)
 
 static int open_meta(int parent, const char *base)
 {
-	_cleanup_close_ int dir = openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_close_ int dir =
+		openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	return dir < 0 ? -1 : openat(dir, "meta", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 }
@@ -219,8 +225,12 @@ bool cap_is_complete(int parent, const char *base)
 
 typedef int (*entry_fn)(int dir, const char *name, void *arg);
 
-/* Calls fn for all that is in a directory and is none, up to an error; depth first, no link is followed. */
-static int walk_tree(int parent, const char *base, unsigned int depth, entry_fn fn, entry_fn left, void *arg)
+/*
+ * Calls fn for all that is in a directory and is none, up to an error; depth first, no link is
+ * followed.
+ */
+static int walk_tree(int parent, const char *base, unsigned int depth, entry_fn fn, entry_fn left,
+		     void *arg)
 {
 	struct dirent *d;
 	struct stat st;

@@ -57,7 +57,8 @@ static int file_switch(const struct capture *c, const struct cap_stream *s,
 }
 
 /* The same of sub-buffers that are made. */
-static int read_made(const struct capture *c, const struct cap_extent *e, uint64_t off, uint8_t *buf, size_t len)
+static int read_made(const struct capture *c, const struct cap_extent *e, uint64_t off,
+		     uint8_t *buf, size_t len)
 {
 	const struct cap_maker *m = &cap_priv(c)->maker;
 	const uint8_t *made;
@@ -75,7 +76,9 @@ static int read_made(const struct capture *c, const struct cap_extent *e, uint64
 	return ret;
 }
 
-/* Reads exactly len bytes at off inside an extent; -EBADMSG: they were compressed, and are damaged. */
+/*
+ * Reads exactly len bytes at off inside an extent; -EBADMSG: they were compressed, and are damaged.
+ */
 static int read_extent(const struct capture *c, const struct cap_stream *s,
 		       const struct cap_extent *e, uint64_t off, void *buf, size_t len,
 		       struct cap_file *file)
@@ -123,8 +126,8 @@ ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s
 	return ret ? ret : (ssize_t)n;
 }
 
-int capture_read_part(const struct capture *c, const struct cap_stream *s, uint64_t idx, uint32_t at,
-		      void *buf, size_t n, struct cap_file *file)
+int capture_read_part(const struct capture *c, const struct cap_stream *s, uint64_t idx,
+		      uint32_t at, void *buf, size_t n, struct cap_file *file)
 {
 	const struct cap_extent *e;
 	uint64_t off = 0;

@@ -108,11 +108,11 @@ int cap_parent(int dirfd, const char *path, bool make, const char **last) __must
 ssize_t cap_read_file(int dirfd, const char *path, size_t max, char **out, bool *more)
 	__must_check;
 /*
- * The len bytes at `at` of a file, likewise; -ENODATA when it is shorter. It stays open in *file, whose fd is -1 at
- * first, for the next part of the same file.
+ * The len bytes at `at` of a file, likewise; -ENODATA when it is shorter. It stays open in *file,
+ * whose fd is -1 at first, for the next part of the same file.
  */
-ssize_t cap_read_part(int dirfd, const char *path, struct cap_part *file, uint64_t at, size_t len, char **out)
-	__must_check;
+ssize_t cap_read_part(int dirfd, const char *path, struct cap_part *file, uint64_t at, size_t len,
+		      char **out) __must_check;
 /* "segNNNNNN/cpuN" */
 void cap_data_name(char *buf, size_t size, uint32_t segment, uint32_t cpu);
 /* True for one path step of a name from the file: no slash, no dots only, printable. */
@@ -167,8 +167,8 @@ int cap_perfdata_read(struct capture *c, int fd, uint64_t size, struct kvmft_err
 bool cap_can_unpack(void);
 int cap_unpack(const void *packed, size_t n, void *plain, size_t len) __must_check;
 /*
- * len > 0 bytes of a compressed chunk, from off on: what is asked for in order is unpacked once. *slot is made
- * when it is NULL, and freed by its owner. As above, -EIO, -ENOMEM.
+ * len > 0 bytes of a compressed chunk, from off on: what is asked for in order is unpacked once.
+ * *slot is made when it is NULL, and freed by its owner. As above, -EIO, -ENOMEM.
  */
 struct cap_unpacker;
 int cap_unpack_at(struct cap_unpacker **slot, const struct cap_extent *e, uint64_t off, void *buf,

@@ -54,8 +54,9 @@ static int rec_machine(struct capture *c, const struct meta_rec *rec)
 	}
 	if (endian)
 		c->big_endian = !strcmp(endian, "big");
-	if (set(&c->uname, rec, "uname") || set(&c->arch, rec, "arch") || set(&c->hypervisor, rec, "hypervisor") ||
-	    set(&c->uuid, rec, "uuid") || set(&c->vendor, rec, "vendor"))
+	if (set(&c->uname, rec, "uname") || set(&c->arch, rec, "arch") ||
+	    set(&c->hypervisor, rec, "hypervisor") || set(&c->uuid, rec, "uuid") ||
+	    set(&c->vendor, rec, "vendor"))
 		return -ENOMEM;
 	return 0;
 }
@@ -197,8 +198,9 @@ static int rec_event(struct capture *c, const struct meta_rec *rec)
 	if (meta_get_u64(rec, "at", &at) && meta_get_u64(rec, "len", &size)) {
 		snprintf(path, sizeof(path), "formats: %s:%s", sys, name);
 		more = size > CAPTURE_MAX_FORMAT;
-		len = more ? 0 : cap_read_part(cap_priv(c)->dirfd, "formats", &cap_priv(c)->formats, at,
-						 (size_t)size, &text);
+		len = more ? 0
+			   : cap_read_part(cap_priv(c)->dirfd, "formats", &cap_priv(c)->formats, at,
+					   (size_t)size, &text);
 	} else {
 		snprintf(path, sizeof(path), "events/%s/%s", sys, name);
 		len = cap_read_file(cap_priv(c)->dirfd, path, CAPTURE_MAX_FORMAT, &text, &more);
@@ -429,8 +431,8 @@ static int rec_raw(struct capture *c, const struct meta_rec *rec)
 	uint32_t shift;
 
 	if (!meta_get_u64(rec, "last", &l->last) || !meta_get_u64(rec, "nsec", &l->nsec) ||
-	    !meta_get_u64(rec, "base", &l->base) || !meta_get_u32(rec, "mult", &l->mult) || !l->mult ||
-	    !meta_get_u32(rec, "shift", &shift) || shift > 32)
+	    !meta_get_u64(rec, "base", &l->base) || !meta_get_u32(rec, "mult", &l->mult) ||
+	    !l->mult || !meta_get_u32(rec, "shift", &shift) || shift > 32)
 		return bad(c, rec, "line");
 	l->shift = (uint8_t)shift;
 	c->raw = r;
@@ -526,7 +528,7 @@ static const struct {
 	{ "event", rec_event },	    /* id sys name filter */
 	{ "vm", rec_vm },	    /* id pid fd name uuid vmm */
 	{ "vcpu", rec_vcpu },	    /* vm id tid comm offset ratio frac tsc at */
-	{ "sched", rec_sched },	    /* kvm_sched_clock_offset kernel_sched_clock_offset is_tsc ... */
+	{ "sched", rec_sched }, /* kvm_sched_clock_offset kernel_sched_clock_offset is_tsc ... */
 	{ "pvclock", rec_pvclock }, /* cpu version tsc_timestamp system_time mul shift flags */
 	{ "time", rec_time },	    /* tsc width mono_raw mono boot real */
 	{ "clock", rec_clock },	    /* name tsc width ns */

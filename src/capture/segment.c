@@ -18,7 +18,10 @@ void capw_removed_close(struct capw_removed *x)
 	*x = (struct capw_removed){ 0 };
 }
 
-/* A file that is about to be unlinked; without a descriptor to be had it is gone at once, and slowly. */
+/*
+ * A file that is about to be unlinked; without a descriptor to be had it is gone at once, and
+ * slowly.
+ */
 static void hold_open(int dirfd, const char *name, struct capw_removed *x)
 {
 	int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -61,7 +64,8 @@ int capw_segment_make(const struct capw *w, unsigned int segment)
 	return mkdirat(capw_dirfd(w), name, 0700) && errno != EEXIST ? -errno : 0;
 }
 
-int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed, struct capw_removed *x)
+int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed,
+			struct capw_removed *x)
 {
 	char name[32];
 	DIR *dir;

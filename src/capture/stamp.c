@@ -97,7 +97,10 @@ static int names_sorted(int dirfd, struct names *names, struct kvmft_err *err)
 	return 0;
 }
 
-/* Of those that may go, so that keep are left, the newest complete one stays when none behind them is. */
+/*
+ * Of those that may go, so that keep are left, the newest complete one stays when none behind them
+ * is.
+ */
 static size_t last_complete(int dirfd, const struct names *names, size_t keep)
 {
 	size_t i = names->n;

@@ -2,9 +2,9 @@
 /*
  * subbuf_write.c: the way back: events into sub-buffers, laid out as told in ring/subbuf.c.
  *
- * The first event of a sub-buffer has delta 0 to its stamp; a delta of more than 27 bits gets a time
- * extend in front. Data of 1 to 28 whole words goes with its length in the event header, all other
- * with a length word.
+ * The first event of a sub-buffer has delta 0 to its stamp; a delta of more than 27 bits gets a
+ * time extend in front. Data of 1 to 28 whole words goes with its length in the event header, all
+ * other with a length word.
  */
 #include "kvmft/subbuf.h"
 

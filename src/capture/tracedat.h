@@ -21,7 +21,8 @@ struct td {
 	uint64_t size;	   /* of the file */
 	uint64_t start;	   /* v7: where sections begin */
 	uint64_t left;	   /* event bytes that may still be claimed: areas must not overlap */
-	uint64_t meta_left; /* v7: bytes that metadata may still take, as plain: sections must not either */
+	/* v7: bytes that metadata may still take, as plain: sections must not either */
+	uint64_t meta_left;
 	bool swap;
 	bool compressed;   /* v7 with a compressor */
 	bool has_clock;	   /* option TRACECLOCK was seen */

@@ -28,8 +28,8 @@ static int cpustat(struct tdw *w, const struct cap_cpu *cpu)
 	snprintf(text, sizeof(text),
 		 "CPU: %u\nentries: %" PRIu64 "\noverrun: %" PRIu64 "\ncommit overrun: %" PRIu64
 		 "\ndropped events: %" PRIu64 "\nread events: %" PRIu64 "\n",
-		 cpu->cpu, e->entries, e->overrun - b->overrun, e->commit_overrun - b->commit_overrun,
-		 e->dropped - b->dropped, e->read - b->read);
+		 cpu->cpu, e->entries, e->overrun - b->overrun,
+		 e->commit_overrun - b->commit_overrun, e->dropped - b->dropped, e->read - b->read);
 	return text_option(w, TD_CPUSTAT, text);
 }
 
@@ -106,7 +106,10 @@ int tdw_id_option(struct tdw *w, const struct tdw_spec *s, uint64_t id)
 
 /* ---- clocks and guests ---- */
 
-/* The most exact mult that fits: 31 bits, as libtracecmd has it in an int. Wrong by less than 2^-31. */
+/*
+ * The most exact mult that fits: 31 bits, as libtracecmd has it in an int. Wrong by less than
+ * 2^-31.
+ */
 bool tdw_tsc2nsec(uint64_t khz, uint32_t *mult, uint32_t *shift)
 {
 	for (uint32_t s = 32; khz && s; s--) {

@@ -95,10 +95,13 @@ static int read_v7(struct td *t, struct cursor *cur, struct kvmft_err *err)
 	if (strcmp(name, "none")) {
 		t->compressed = true;
 		if (strcmp(name, "zstd"))
-			return err_set(err, EOPNOTSUPP, "trace.dat is compressed with %s, which kvmft "
-				       "cannot read (trace-cmd convert --compression none)", name);
+			return err_set(err, EOPNOTSUPP,
+				       "trace.dat is compressed with %s, which kvmft "
+				       "cannot read (trace-cmd convert --compression none)",
+				       name);
 		if (!cap_can_unpack())
-			return err_set(err, EOPNOTSUPP, "trace.dat is compressed with zstd, and this "
+			return err_set(err, EOPNOTSUPP,
+				       "trace.dat is compressed with zstd, and this "
 				       "kvmft was built without libzstd");
 	}
 	return td_read_v7(t, off);
@@ -113,20 +116,23 @@ static int read_start(struct td *t, struct cursor *cur, struct kvmft_err *err)
 	uint32_t size;
 
 	if (cur_bytes(cur, sizeof(magic), &p) || memcmp(p, magic, sizeof(magic)))
-		return err_set(err, EBADMSG, "neither a capture directory nor a trace.dat or perf.data");
+		return err_set(err, EBADMSG,
+			       "neither a capture directory nor a trace.dat or perf.data");
 	if (cur_str(cur, &version) || cur_u8(cur, &endian) || cur_u8(cur, &long_size))
 		return err_set(err, EBADMSG, "trace.dat is cut in its first bytes");
 	if (strcmp(version, "6") && strcmp(version, "7"))
-		return err_set(err, EPROTONOSUPPORT, "trace.dat has version %.16s, kvmft reads 6 and 7",
-			       version);
+		return err_set(err, EPROTONOSUPPORT,
+			       "trace.dat has version %.16s, kvmft reads 6 and 7", version);
 	t->c->version = version[0] - '0';
 	t->c->big_endian = endian;
 	cur->swap = t->swap = endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 	if (cur_u32(cur, &size))
 		return err_set(err, EBADMSG, "trace.dat is cut in its first bytes");
 	if ((long_size != 4 && long_size != 8) || endian > 1 || !cap_subbuf_ok(size))
-		return err_set(err, EBADMSG, "trace.dat header is damaged (sizeof(long) %u, page size "
-			       "%u)", long_size, size);
+		return err_set(err, EBADMSG,
+			       "trace.dat header is damaged (sizeof(long) %u, page size "
+			       "%u)",
+			       long_size, size);
 	t->start = TD_START;
 	t->c->long_size = long_size;
 	t->c->subbuf_size = size;
@@ -151,8 +157,10 @@ static int finish(struct capture *c)
 	}
 	guess_side(c);
 	if (c->has_tsc2nsec) { /* ns = ticks * mult >> shift */
-		unsigned __int128 khz = ((unsigned __int128)1000000 << c->tsc2nsec_shift) / c->tsc2nsec_mult;
-		unsigned __int128 rest = ((unsigned __int128)1000000 << c->tsc2nsec_shift) % c->tsc2nsec_mult;
+		unsigned __int128 khz =
+			((unsigned __int128)1000000 << c->tsc2nsec_shift) / c->tsc2nsec_mult;
+		unsigned __int128 rest =
+			((unsigned __int128)1000000 << c->tsc2nsec_shift) % c->tsc2nsec_mult;
 
 		khz += rest * 2 >= c->tsc2nsec_mult;
 		c->tsc_khz = khz <= UINT32_MAX ? (uint64_t)khz : 0;

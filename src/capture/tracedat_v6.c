@@ -284,7 +284,9 @@ static const struct {
 	{ "options", size_options, read_options },
 };
 
-/* Reads block i at *off, and moves *off behind it. A block that is cut is read as far as it goes. */
+/*
+ * Reads block i at *off, and moves *off behind it. A block that is cut is read as far as it goes.
+ */
 static int read_block(struct td *t, struct scan *s, size_t i, uint64_t *off)
 {
 	_cleanup_free_ uint8_t *data = NULL;

@@ -88,7 +88,8 @@ static int section_load(struct td *t, const struct section *s, uint8_t **out, si
 	size_t n = 0;
 	int ret;
 
-	if (s->size > CAPTURE_MAX_META || take_meta(t, MIN(s->size, t->size - MIN(s->off, t->size))))
+	if (s->size > CAPTURE_MAX_META ||
+	    take_meta(t, MIN(s->size, t->size - MIN(s->off, t->size))))
 		return -EBADMSG;
 	if (!(s->flags & PACKED))
 		return td_load(t, s->off, s->size, out, len);
@@ -183,7 +184,9 @@ cut:
 static int opt_buffer(struct td *t, struct cursor opt)
 {
 	const char *name, *clock, *instance;
-	struct section s = { .id = TD_DONE }; /* not that of a buffer, should it lie outside the file */
+	struct section s = {
+		.id = TD_DONE
+	}; /* not that of a buffer, should it lie outside the file */
 	uint32_t page, n, cpu;
 	uint64_t at, off, len;
 	int ret = 0;
@@ -211,7 +214,8 @@ static int opt_buffer(struct td *t, struct cursor opt)
 	for (ret = 0; n && !ret; n--) {
 		if (cur_u32(&opt, &cpu) || cur_u64(&opt, &off) || cur_u64(&opt, &len))
 			break;
-		if (t->compressed && s.id == TD_BUFFER && (s.flags & PACKED) && cpu < CAPTURE_MAX_CPUS)
+		if (t->compressed && s.id == TD_BUFFER && (s.flags & PACKED) &&
+		    cpu < CAPTURE_MAX_CPUS)
 			ret = packed_area(t, cpu, instance, off, len);
 		else
 			ret = td_add_area(t, cpu, instance, off, len);
@@ -286,7 +290,8 @@ static int walk_sections(struct td *t, uint64_t off)
 	struct section s;
 	int ret;
 
-	t->meta_left = t->size + MAX_PLAIN; /* they do not overlap, though some may have been read before */
+	t->meta_left = t->size +
+		       MAX_PLAIN; /* they do not overlap, though some may have been read before */
 	while (!section_at(t, off, &s)) {
 		if (s.id == TD_BUFFER)
 			cap_note(t->c, "a buffer of %" PRIu64 " bytes has no CPU table: its events "
@@ -306,7 +311,8 @@ int td_read_v7(struct td *t, uint64_t off)
 	uint64_t at = off, next;
 	int ret = 0;
 
-	t->meta_left = t->size + 4ull * MAX_PLAIN; /* what is compressed may be more than the file */
+	t->meta_left =
+		t->size + 4ull * MAX_PLAIN; /* what is compressed may be more than the file */
 	while (at && !ret) {
 		if (u64map_get(&t->seen, at, &next)) {
 			cap_note(t->c, "the chain of options runs in a circle");

@@ -22,9 +22,9 @@ int cap_unpack(const void *packed, size_t n, void *plain, size_t len)
 }
 
 /*
- * The chunk that is being unpacked, and how far. A chunk may be much larger than what is wanted of it, and
- * there is one of each CPU: so only pieces are in memory, and what lies before a piece is unpacked again
- * unless the last one that was asked for ended there.
+ * The chunk that is being unpacked, and how far. A chunk may be much larger than what is wanted of
+ * it, and there is one of each CPU: so only pieces are in memory, and what lies before a piece is
+ * unpacked again unless the last one that was asked for ended there.
  */
 #define PACKED_PIECE (32u << 10)
 #define WINDOW_LOG   24 /* what a frame may ask for: no chunk that is read is larger */
@@ -45,7 +45,8 @@ static int unpacker_new(struct cap_unpacker **out)
 		return -ENOMEM;
 	u->chunk = UINT64_MAX;
 	u->ctx = ZSTD_createDCtx();
-	if (!u->ctx || ZSTD_isError(ZSTD_DCtx_setParameter(u->ctx, ZSTD_d_windowLogMax, WINDOW_LOG))) {
+	if (!u->ctx ||
+	    ZSTD_isError(ZSTD_DCtx_setParameter(u->ctx, ZSTD_d_windowLogMax, WINDOW_LOG))) {
 		cap_unpacker_free(u);
 		return -ENOMEM;
 	}

@@ -151,12 +151,15 @@ static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_e
 	const char *word = argv[optind - 1], *near;
 
 	if (val >= CLI_LONG_HELP) /* getopt knows it, but not with what stands behind = */
-		return err_usage(err, "option %.*s takes no argument", (int)strcspn(word, "="), word);
+		return err_usage(err, "option %.*s takes no argument", (int)strcspn(word, "="),
+				 word);
 	if (val)
 		return err_usage(err, "unknown option -%c (see kvmft help %s)", val, c->name);
 	if (str_starts(word, "--") && word[2] && cli_beginnings(c, word + 2) > 1)
-		return err_usage(err, "option %.*s is ambiguous: more of its letters are needed (see kvmft help %s)",
-				 (int)strcspn(word, "="), word, c->name);
+		return err_usage(
+			err,
+			"option %.*s is ambiguous: more of its letters are needed (see kvmft help %s)",
+			(int)strcspn(word, "="), word, c->name);
 	near = cli_nearest_opt(c, str_starts(word, "--") ? word + 2 : word);
 	if (near)
 		return err_usage(err, "unknown option %s (did you mean --%s?)", word, near);

@@ -187,8 +187,9 @@ int epoch_vm_read(struct epoch_vm *vm, uint32_t id, uint64_t at, const struct ts
 }
 
 /*
- * KVM makes a vCPU with offset 0 and prints that as the previous one of its first write: before that
- * there was no vCPU.  @fresh: nothing is known of it; else at most what was read after this write.
+ * KVM makes a vCPU with offset 0 and prints that as the previous one of its first write: before
+ * that there was no vCPU.  @fresh: nothing is known of it; else at most what was read after this
+ * write.
  */
 static bool is_birth(const struct epoch_vcpu *c, bool fresh, uint64_t host, uint64_t prev)
 {

@@ -83,7 +83,8 @@ static struct span span_at(const struct epoch_vcpu *c, size_t i, bool pv)
 	if (k < c->n)
 		s.to = c->v[k].from - 1;
 	else
-		s.to = s.from < UINT64_MAX - LAST_EPOCH_CYCLES ? s.from + LAST_EPOCH_CYCLES : UINT64_MAX;
+		s.to = s.from < UINT64_MAX - LAST_EPOCH_CYCLES ? s.from + LAST_EPOCH_CYCLES
+							       : UINT64_MAX;
 	return s;
 }
 

@@ -122,7 +122,8 @@ bool clock_in_cycles(enum clock_id id)
 
 bool clock_trace_is_ns(const char *name)
 {
-	static const char *const ns[] = { "local", "global", "perf", "mono", "mono_raw", "boot", "tai", "realtime" };
+	static const char *const ns[] = { "local",    "global", "perf", "mono",
+					  "mono_raw", "boot",	"tai",	"realtime" };
 
 	for (size_t i = 0; i < sizeof(ns) / sizeof(ns[0]); i++)
 		if (!strcmp(ns[i], name))

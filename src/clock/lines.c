@@ -38,7 +38,8 @@ bool mono_raw_fits(const struct mono_raw *r, uint64_t cyc_lo, uint64_t cyc_hi, u
 {
 	uint64_t first, last;
 
-	if (mono_raw_check(r) || mono_raw_to_ns(r, cyc_lo, &first) || mono_raw_to_ns(r, cyc_hi, &last))
+	if (mono_raw_check(r) || mono_raw_to_ns(r, cyc_lo, &first) ||
+	    mono_raw_to_ns(r, cyc_hi, &last))
 		return false;
 	/* 1 ns: old kernels cut the fraction off at each tick */
 	return (s128)ns >= (s128)first - 1 && (s128)ns <= (s128)last + 1;

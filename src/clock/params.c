@@ -24,7 +24,8 @@ int params_numbers(const char *option, const char *text, const char *form, int m
 		if (comma)
 			*comma = 0;
 		if (parse_bits64(word, &v[n]))
-			return err_usage(err, "option --%s: '%s' is not a 64-bit number; wanted is %s",
+			return err_usage(err,
+					 "option --%s: '%s' is not a 64-bit number; wanted is %s",
 					 option, word, form);
 		n++;
 	}
@@ -42,10 +43,11 @@ int params_pvclock(const char *text, struct pvclock *pv, struct kvmft_err *err)
 		return n;
 	if (!v[2] || v[2] > UINT32_MAX || (int64_t)v[3] < -31 || (int64_t)v[3] > 31 ||
 	    v[4] > UINT8_MAX)
-		return err_usage(err,
-				 "option --pvclock: '%s' is no record of KVM: MUL is 1 to 2^32 - 1, SHIFT "
-				 "is -31 to 31, FLAGS has 8 bits",
-				 text);
+		return err_usage(
+			err,
+			"option --pvclock: '%s' is no record of KVM: MUL is 1 to 2^32 - 1, SHIFT "
+			"is -31 to 31, FLAGS has 8 bits",
+			text);
 	*pv = (struct pvclock){
 		.tsc_timestamp = v[0], .system_time = v[1], .version = 2, .mul = (uint32_t)v[2],
 		.shift = (int8_t)(int64_t)v[3], .flags = (uint8_t)v[4],

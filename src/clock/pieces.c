@@ -221,7 +221,8 @@ static s128 line_to_tsc(const struct clock_pieces *p, size_t i, s128 ns, bool up
 {
 	const struct clock_sample *s = &p->v[i];
 	struct slope r = interval_slope(p, i);
-	const struct clock_sample *from = s->step && i == p->n - 2 && ns > (s128)s[1].ns ? s + 1 : s;
+	const struct clock_sample *from =
+		s->step && i == p->n - 2 && ns > (s128)s[1].ns ? s + 1 : s;
 	s128 d = (ns - (s128)from->ns) * r.cycles;
 
 	return place(from) + (up ? wide_sdiv_ceil(d, r.ns) : wide_div_floor(d, r.ns));

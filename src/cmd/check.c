@@ -204,7 +204,8 @@ static int check_result(const struct check *c, struct kvmft_err *err)
 		if (verdict_of(c, &c->item[i]) == VERDICT_LACKING)
 			sbuf_addf(&names, "%s%s", names.len ? ", " : "", c->item[i].name);
 	if (names.len)
-		err_lack(err, ENOENT, "this machine cannot record as a %s: %s", side_name(c), names.s);
+		err_lack(err, ENOENT, "this machine cannot record as a %s: %s", side_name(c),
+			 names.s);
 	return err->text[0] ? KVMFT_LACKING : KVMFT_OK;
 }
 
@@ -239,8 +240,9 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 const struct cmd cmd_check = {
 	.name = "check",
 	.summary = "what this machine offers and lacks for kvmft, with the remedy",
-	.description = "Looks at each thing that recording needs or can use, and changes nothing. Exit code 0: this\n"
-		       "machine can record; 4: something needed is lacking.",
+	.description =
+		"Looks at each thing that recording needs or can use, and changes nothing. Exit code 0: this\n"
+		"machine can record; 4: something needed is lacking.",
 	.examples = "  kvmft check\n"
 		    "  kvmft check --guest --format json",
 	.opts = check_options,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cmds_small.c: the commands of `make SMALL=1`, which takes this file in place of cmds.c: what has to
- * run on the machine that is traced. The linker leaves out all that they do not need. What only looks
- * at captures, or does arithmetic, can be done on another machine.
+ * cmds_small.c: the commands of `make SMALL=1`, which takes this file in place of cmds.c: what has
+ * to run on the machine that is traced. The linker leaves out all that they do not need. What only
+ * looks at captures, or does arithmetic, can be done on another machine.
  */
 #include "cmds.h"
 

@@ -112,7 +112,8 @@ static int resolve_clock(const char *option, const char *text, enum clock_id *id
 	ret = clock_by_name(text, CLOCK_SIDE_ANY, id);
 	if (ret == -ENOTUNIQ && !clock_by_name(text, CLOCK_SIDE_HOST, &host) &&
 	    !clock_by_name(text, CLOCK_SIDE_GUEST, &guest))
-		return err_usage(err, "option --%s: host and guest both have a clock '%s': say %s or %s",
+		return err_usage(err,
+				 "option --%s: host and guest both have a clock '%s': say %s or %s",
 				 option, text, clock_name(host), clock_name(guest));
 	return ret ? unknown_clock(option, text, err) : 0;
 }
@@ -244,8 +245,9 @@ static int convert_args(struct convert *v, int argc, char **argv, struct kvmft_e
 	for (int i = 0; i < argc; i++) {
 		if (parse_value(argv[i], v->cycles, &value))
 			return err_usage(err, "value %d: '%.40s' is not a %s", i + 1, argv[i],
-					 v->cycles ? "64-bit number of cycles"
-						   : "64-bit number of ns, nor SECONDS.NANOSECONDS");
+					 v->cycles
+						 ? "64-bit number of cycles"
+						 : "64-bit number of ns, nor SECONDS.NANOSECONDS");
 		convert_value(v, value);
 	}
 	return flush_out(v, err);
@@ -259,7 +261,8 @@ static int convert_line(struct convert *v, char *line, char *end, struct kvmft_e
 	uint64_t value;
 
 	if (nul || parse_value(text, v->cycles, &value))
-		return err_set(err, EINVAL, "line %" PRIu64 ": '%.40s' is not a %s", v->done + 1, text,
+		return err_set(err, EINVAL, "line %" PRIu64 ": '%.40s' is not a %s", v->done + 1,
+			       text,
 			       v->cycles ? "64-bit number of cycles"
 					 : "64-bit number of ns, nor SECONDS.NANOSECONDS");
 	convert_value(v, value);
@@ -324,8 +327,9 @@ static int no_way(const struct convert *v, enum clock_edge missing, struct kvmft
 	const struct clock_edge_info *e = clock_edge_info(missing);
 	const char *vm = convert_is_guest(e->to) ? v->c.vm : "";
 
-	return err_set(err, ENOLINK, "cannot convert %s to %s: no %s%s%s: %s", clock_name(v->c.from),
-		       clock_name(v->c.to), e->what, *vm ? " for VM " : "", vm, e->remedy);
+	return err_set(err, ENOLINK, "cannot convert %s to %s: no %s%s%s: %s",
+		       clock_name(v->c.from), clock_name(v->c.to), e->what, *vm ? " for VM " : "",
+		       vm, e->remedy);
 }
 
 static int summary(const struct convert *v)
@@ -336,12 +340,14 @@ static int summary(const struct convert *v)
 
 	for (size_t i = 0; i < WHY_NR; i++) {
 		if (v->failed[i])
-			sbuf_addf(&b, "%s%" PRIu64 " %s", failed ? "; " : "", v->failed[i], why_text[i]);
+			sbuf_addf(&b, "%s%" PRIu64 " %s", failed ? "; " : "", v->failed[i],
+				  why_text[i]);
 		failed += v->failed[i];
 	}
 	incomplete = failed > 0;
 	if (failed)
-		cli_note("%" PRIu64 " of %" PRIu64 " values could not be converted and are marked ?: %s",
+		cli_note("%" PRIu64 " of %" PRIu64
+			 " values could not be converted and are marked ?: %s",
 			 failed, v->done, b.s ? b.s : "");
 	for (size_t i = 0; i < ARRAY_SIZE(flag_note); i++) {
 		if (!v->flagged[i])
@@ -395,15 +401,17 @@ const struct cmd cmd_convert = {
 	.name = "convert",
 	.summary = "time stamps of one clock as those of another",
 	.args = "[VALUE...]",
-	.description = "Values come from the arguments, or one per line from standard input; results go to\n"
-		       "standard output, one per line, in cycles (host-tsc, guest-tsc) or ns (all others).\n"
-		       "Values may be decimal, 0x hex, negative (after --), or SECONDS.NANOSECONDS for clocks in\n"
-		       "ns. A value that cannot be converted becomes a line with ? (and exit code 3).\n"
-		       "CLOCK: host-tsc, guest-tsc, kvmclock, and local, global, perf, mono, mono_raw, boot,\n"
-		       "realtime behind host- or guest-. Parameters by hand win over those of captures.",
-	.examples = "  kvmft convert --from guest-tsc --to host-tsc -i host < stamps\n"
-		    "  kvmft convert --from host-tsc --to guest-tsc --tsc-offset 0xffee6aba03eccaac 5000000000000000\n"
-		    "  kvmft convert --from guest-perf --to kvmclock --sched-offset 0x1af3075cc 18120.273901",
+	.description =
+		"Values come from the arguments, or one per line from standard input; results go to\n"
+		"standard output, one per line, in cycles (host-tsc, guest-tsc) or ns (all others).\n"
+		"Values may be decimal, 0x hex, negative (after --), or SECONDS.NANOSECONDS for clocks in\n"
+		"ns. A value that cannot be converted becomes a line with ? (and exit code 3).\n"
+		"CLOCK: host-tsc, guest-tsc, kvmclock, and local, global, perf, mono, mono_raw, boot,\n"
+		"realtime behind host- or guest-. Parameters by hand win over those of captures.",
+	.examples =
+		"  kvmft convert --from guest-tsc --to host-tsc -i host < stamps\n"
+		"  kvmft convert --from host-tsc --to guest-tsc --tsc-offset 0xffee6aba03eccaac 5000000000000000\n"
+		"  kvmft convert --from guest-perf --to kvmclock --sched-offset 0x1af3075cc 18120.273901",
 	.opts = convert_options,
 	.opts_size = sizeof(struct convert_opts),
 	.run = convert_run,

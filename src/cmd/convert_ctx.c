@@ -52,8 +52,8 @@ static int open_input(struct convert_ctx *c, const char *path, bool is_guest,
 	if (is_guest && cap->side == CAP_SIDE_HOST)
 		return err_set(err, EINVAL, "%s is the capture of a host: give it with -i", path);
 	if (!is_guest && cap->side == CAP_SIDE_GUEST)
-		return err_set(err, EINVAL, "%s is the capture of a guest: give it with --guest-capture",
-			       path);
+		return err_set(err, EINVAL,
+			       "%s is the capture of a guest: give it with --guest-capture", path);
 	return rate_given(cap, &c->p->tsc_khz, err);
 }
 
@@ -85,11 +85,13 @@ static ssize_t vm_of_guest(struct convert_ctx *c, struct kvmft_err *err)
 
 	m.undecided_ok = !tsc; /* the record of its clock may be all that is needed */
 	if (!ret)
-		ret = match_guest(&m, c->guest, c->guest_fmt, c->p->vm, c->p->tsc_offset.set, &c->match, err);
+		ret = match_guest(&m, c->guest, c->guest_fmt, c->p->vm, c->p->tsc_offset.set,
+				  &c->match, err);
 	matcher_free(&m);
 	if (ret)
 		return ret;
-	if (c->match.solved && solution_force(&c->match.sol, c->map, c->match.vm, cap_cpus(c->guest)))
+	if (c->match.solved &&
+	    solution_force(&c->match.sol, c->map, c->match.vm, cap_cpus(c->guest)))
 		return err_set(err, ENOMEM, "out of memory");
 	return (ssize_t)c->match.vm;
 }
@@ -139,10 +141,11 @@ static int pick_vcpu(struct convert_ctx *c, const struct epoch_vm *vm, struct kv
 	}
 	for (size_t i = 1; i < vm->n; i++)
 		if (!same_epochs(vm->vcpus[0], vm->vcpus[i]))
-			return err_set(err, ENOTUNIQ,
-				       "%s: the clocks of vCPU %u and %u of VM %s differ: choose one with "
-				       "--vcpu",
-				       c->host->path, vm->vcpus[0]->id, vm->vcpus[i]->id, c->vm);
+			return err_set(
+				err, ENOTUNIQ,
+				"%s: the clocks of vCPU %u and %u of VM %s differ: choose one with "
+				"--vcpu",
+				c->host->path, vm->vcpus[0]->id, vm->vcpus[i]->id, c->vm);
 	c->clock.epochs = vm->n ? vm->vcpus[0] : NULL;
 	return 0;
 }
@@ -179,10 +182,11 @@ static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
 		if (c->p->vcpu.set && cap_vcpu_of_cpu(g, p->cpu) != c->p->vcpu.v)
 			continue;
 		if (use && !pvclock_same_body(&use->pv, &p->pv))
-			return err_set(err, ENOTUNIQ,
-				       "%s: the pvclock records of CPU %u and %u differ: choose a vCPU with "
-				       "--vcpu",
-				       g->path, use->cpu, p->cpu);
+			return err_set(
+				err, ENOTUNIQ,
+				"%s: the pvclock records of CPU %u and %u differ: choose a vCPU with "
+				"--vcpu",
+				g->path, use->cpu, p->cpu);
 		if (!use)
 			use = p;
 	}
@@ -290,15 +294,17 @@ static int take_live(struct convert_ctx *c, const struct vm *vm, struct kvmft_er
 		    v->ratio_state == VM_RATIO_REFUSED || v->ratio_state == VM_RATIO_UNKNOWN)
 			continue;
 		if (use && (use->tsc_offset != v->tsc_offset || use->tsc_ratio != v->tsc_ratio))
-			return err_set(err, ENOTUNIQ,
-				       "the TSC offsets of vCPU %u and %u of VM %s differ: choose one with "
-				       "--vcpu",
-				       use->id, v->id, c->vm);
+			return err_set(
+				err, ENOTUNIQ,
+				"the TSC offsets of vCPU %u and %u of VM %s differ: choose one with "
+				"--vcpu",
+				use->id, v->id, c->vm);
 		if (v->in_guest_mode)
-			return err_set(err, EAGAIN,
-				       "vCPU %u of VM %s runs a nested guest: its TSC offset cannot be read "
-				       "now; try again, or give --tsc-offset",
-				       v->id, c->vm);
+			return err_set(
+				err, EAGAIN,
+				"vCPU %u of VM %s runs a nested guest: its TSC offset cannot be read "
+				"now; try again, or give --tsc-offset",
+				v->id, c->vm);
 		use = use ? use : v;
 	}
 	if (!use)
@@ -309,7 +315,8 @@ static int take_live(struct convert_ctx *c, const struct vm *vm, struct kvmft_er
 		.frac = (uint8_t)use->tsc_frac_bits,
 	};
 	if (clock_ctx_set(&c->clock, CLOCK_EDGE_TSC_MAP))
-		return err_set(err, EINVAL, "VM %s: debugfs shows a TSC ratio that KVM does not use", c->vm);
+		return err_set(err, EINVAL,
+			       "VM %s: debugfs shows a TSC ratio that KVM does not use", c->vm);
 	return 0;
 }
 

@@ -53,7 +53,10 @@ int convert_ctx_open(struct convert_ctx *c, const struct convert_params *p, enum
 		     enum clock_id to, struct kvmft_err *err) __must_check;
 void convert_ctx_close(struct convert_ctx *c);
 
-/* Looks for the VMs that run here if p may need one; before the sandbox. The caller frees p->live.list. */
+/*
+ * Looks for the VMs that run here if p may need one; before the sandbox. The caller frees
+ * p->live.list.
+ */
 void convert_live_scan(struct convert_params *p);
 
 /* Is the clock one that exists within a guest only? kvmclock is. */

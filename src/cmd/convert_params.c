@@ -94,11 +94,13 @@ static int apply_sched(struct convert_ctx *c, struct kvmft_err *err)
 	if (n < 0)
 		return n;
 	if (n == 2 && p->sched_offset.set)
-		return err_usage(err, "options --sched-offset and --kernel-sched-offset K,S exclude each "
-				      "other");
+		return err_usage(
+			err, "options --sched-offset and --kernel-sched-offset K,S exclude each "
+			     "other");
 	if (n == 1 && !p->sched_offset.set)
-		return err_usage(err, "option --kernel-sched-offset: '%s' is not K,S, and there is no "
-				      "--sched-offset with K",
+		return err_usage(err,
+				 "option --kernel-sched-offset: '%s' is not K,S, and there is no "
+				 "--sched-offset with K",
 				 p->kernel_sched);
 	return n == 2 ? set_sched(c, v[0], v[1], err) :
 			set_sched(c, p->sched_offset.v, v[0], err);
@@ -131,9 +133,14 @@ static int apply_raw_text(struct convert_ctx *c, const char *text, enum clock_id
 	if (n < 0)
 		return n;
 	if (v[1] > UINT32_MAX || v[2] > 32)
-		return err_usage(err, "option --mono-raw: '%s': MULT has 32 bits, SHIFT is 0 to 32", text);
+		return err_usage(err, "option --mono-raw: '%s': MULT has 32 bits, SHIFT is 0 to 32",
+				 text);
 	*r = (struct mono_raw){
-		.last = v[0], .mult = (uint32_t)v[1], .shift = (uint8_t)v[2], .nsec = v[3], .base = v[4],
+		.last = v[0],
+		.mult = (uint32_t)v[1],
+		.shift = (uint8_t)v[2],
+		.nsec = v[3],
+		.base = v[4],
 	};
 	if (guest)
 		edge = over_kvmclock(c, r) ? CLOCK_EDGE_GUEST_RAW_KVM : CLOCK_EDGE_GUEST_RAW;
@@ -176,8 +183,8 @@ static bool is_cyc2ns_clock(enum clock_id id)
 }
 
 /*
- * As --sched-offset the numbers are about the one clock that is converted, with its __sched_clock_offset
- * in them: it goes in as local of a kernel whose other offset is 0.
+ * As --sched-offset the numbers are about the one clock that is converted, with its
+ * __sched_clock_offset in them: it goes in as local of a kernel whose other offset is 0.
  */
 static int apply_cyc2ns_text(struct convert_ctx *c, const char *text, enum clock_id id,
 			     struct kvmft_err *err)
@@ -191,12 +198,15 @@ static int apply_cyc2ns_text(struct convert_ctx *c, const char *text, enum clock
 	if (n < 0)
 		return n;
 	if (!v[0] || v[0] > UINT32_MAX || v[1] > 32)
-		return err_usage(err, "option --sched-line: '%s': MULT is 1 to 2^32 - 1, SHIFT is 0 to 32", text);
+		return err_usage(
+			err, "option --sched-line: '%s': MULT is 1 to 2^32 - 1, SHIFT is 0 to 32",
+			text);
 	*p = (struct cyc2ns){ .mult = (uint32_t)v[0], .shift = (uint8_t)v[1], .offset = v[2] };
 	if (guest) {
 		c->clock.no_kvmclock = true;
 		c->clock.sched.kernel = 0;
-		forget(c, BIT(GUEST_LOCAL_PIECES) | BIT(GUEST_GLOBAL_PIECES) | BIT(GUEST_PERF_PIECES));
+		forget(c,
+		       BIT(GUEST_LOCAL_PIECES) | BIT(GUEST_GLOBAL_PIECES) | BIT(GUEST_PERF_PIECES));
 	}
 	c->clock.host_kernel_offset = 0;
 	if (clock_ctx_set(&c->clock, guest ? CLOCK_EDGE_GUEST_CYC2NS : CLOCK_EDGE_HOST_CYC2NS) ||
@@ -216,8 +226,10 @@ static int apply_cyc2ns(struct convert_ctx *c, struct kvmft_err *err)
 	if (!l->n)
 		return 0;
 	if (!from && !to)
-		return err_usage(err, "option --sched-line: neither %s nor %s is a local, global or perf clock",
-				 clock_name(c->from), clock_name(c->to));
+		return err_usage(
+			err,
+			"option --sched-line: neither %s nor %s is a local, global or perf clock",
+			clock_name(c->from), clock_name(c->to));
 	if (from && to && convert_is_guest(c->from) == convert_is_guest(c->to))
 		return err_usage(err, "option --sched-line: it says nothing about %s against %s",
 				 clock_name(c->from), clock_name(c->to));

@@ -10,7 +10,8 @@ static const struct sampled {
 	enum cap_clock clock;
 	enum clock_id host, guest;
 	enum clock_edge host_edge, guest_edge;
-	bool last_resort; /* where constants are known they are exact, and a way through them longer */
+	/* where constants are known they are exact, and a way through them longer */
+	bool last_resort;
 } sampled[] = {
 	{ CAP_CLOCK_MONO_RAW, CLK_HOST_MONO_RAW, CLK_GUEST_MONO_RAW, CLOCK_EDGE_HOST_RAW_PIECES,
 	  CLOCK_EDGE_GUEST_RAW_PIECES, false },
@@ -37,14 +38,14 @@ static int add_clock(struct convert_ctx *c, const struct capture *cap, const str
 	if (ret == -ENODATA)
 		return 0; /* the missing edge tells */
 	if (ret == -ENOTSUP)
-		return err_set(err, ENODATA, "%s does not say how fast its TSC runs: give --tsc-khz",
-			       cap->path);
+		return err_set(err, ENODATA,
+			       "%s does not say how fast its TSC runs: give --tsc-khz", cap->path);
 	if (ret == -ENOMEM)
 		return err_set(err, ENOMEM, "out of memory");
 	c->clock.pieces[id] = c->sample[id].pieces;
 	if (ret || clock_ctx_set(&c->clock, guest ? s->guest_edge : s->host_edge))
-		return err_set(err, EINVAL, "%s: its samples of %s contradict each other", cap->path,
-			       clock_name(id));
+		return err_set(err, EINVAL, "%s: its samples of %s contradict each other",
+			       cap->path, clock_name(id));
 	return 0;
 }
 

@@ -12,11 +12,13 @@ static const char *const engines[] = { "auto", "kernel", "user", NULL };
 static const struct opt exits_options[] = {
 	OPTION('p', "pid", OPT_U64, struct exits_config, pid, "PID",
 	       "only this process, all its threads together"),
-	OPTION('v', "vcpu", OPT_U64, struct exits_config, vcpu, "VCPU", "only this vCPU of -p or --vm"),
+	OPTION('v', "vcpu", OPT_U64, struct exits_config, vcpu, "VCPU",
+	       "only this vCPU of -p or --vm"),
 	OPTION('a', "alltids", OPT_FLAG, struct exits_config, alltids, NULL,
 	       "the threads of -p or --vm one by one"),
 	OPTION('t', "tid", OPT_U64, struct exits_config, tid, "TID", "only this thread"),
-	OPTION('T', "tids", OPT_STR, struct exits_config, tids, "TID,TID", "only these threads, one by one"),
+	OPTION('T', "tids", OPT_STR, struct exits_config, tids, "TID,TID",
+	       "only these threads, one by one"),
 	OPTION(0, "vm", OPT_STR, struct exits_config, vm, "SEL",
 	       "only this VM: UUID, name, PID or PID-FD"),
 	OPTION('i', "interval", OPT_DURATION, struct exits_config, interval, "S",
@@ -36,10 +38,15 @@ static const struct opt exits_options[] = {
 	OPTION(0, "map-size", OPT_U64, struct exits_config, map_size, "CELLS",
 	       "of the kernel's map, a cell per thread and reason: 128 to 131072\n"
 	       "(default: by the number of vCPUs)"),
-	OPTION('V', "verbose", OPT_FLAG, struct exits_config, verbose, NULL, "say which engine runs"),
+	OPTION('V', "verbose", OPT_FLAG, struct exits_config, verbose, NULL,
+	       "say which engine runs"),
 	/* kvmexit's long form of -v */
-	{ .name = "v", .type = OPT_U64, .offset = offsetof(struct exits_config, vcpu), .arg = "VCPU",
-	  .help = "-v", .flags = OPT_HIDDEN },
+	{ .name = "v",
+	  .type = OPT_U64,
+	  .offset = offsetof(struct exits_config, vcpu),
+	  .arg = "VCPU",
+	  .help = "-v",
+	  .flags = OPT_HIDDEN },
 	OPT_END,
 };
 
@@ -57,13 +64,15 @@ const struct cmd cmd_exits = {
 	.name = "exits",
 	.summary = "live: why and how often the guests exit, counted in the kernel",
 	.args = "[DURATION]",
-	.description = "Counts until Ctrl-C, or for DURATION, and prints a table sorted by count: of all VMs, of one\n"
-		       "process or VM (-p, --vm), its threads (-a) or one vCPU (-v), or of threads (-t, -T).",
-	.examples = "  kvmft exits 6\n"
-		    "  kvmft exits -p 1273795 -v 0 4\n"
-		    "  kvmft exits --vm vm1 --time --interval 1 --count 5\n"
-		    "  kvmft exits --top\n"
-		    "  kvmft exits --interval 15 --format openmetrics -o /var/lib/node_exporter/kvm.prom",
+	.description =
+		"Counts until Ctrl-C, or for DURATION, and prints a table sorted by count: of all VMs, of one\n"
+		"process or VM (-p, --vm), its threads (-a) or one vCPU (-v), or of threads (-t, -T).",
+	.examples =
+		"  kvmft exits 6\n"
+		"  kvmft exits -p 1273795 -v 0 4\n"
+		"  kvmft exits --vm vm1 --time --interval 1 --count 5\n"
+		"  kvmft exits --top\n"
+		"  kvmft exits --interval 15 --format openmetrics -o /var/lib/node_exporter/kvm.prom",
 	.opts = exits_options,
 	.opts_size = sizeof(struct exits_config),
 	.run = exits_cmd,

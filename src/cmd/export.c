@@ -69,16 +69,20 @@ static int check_options(const struct export_opts *o, int guests, struct kvmft_e
 	if (!is_dat(o) && !out_format_find(o->to))
 		return err_usage(err, "option --to: there is no format '%s'", o->to);
 	if (!is_dat(o) && dat_only)
-		return err_usage(err, "--v7, --zstd, --subbuf, --instance and --time-shift belong to "
-				      "--to " TRACE_DAT);
+		return err_usage(err,
+				 "--v7, --zstd, --subbuf, --instance and --time-shift belong to "
+				 "--to " TRACE_DAT);
 	if (is_dat(o) && o->clock >= 0)
 		return err_usage(err, "--clock belongs to the formats other than " TRACE_DAT
 				      ", whose stamps are the kernel's");
 	if (is_dat(o) && !o->output)
 		return err_usage(err, "a " TRACE_DAT " needs a file: -o OUT");
-	if (!guests && (o->pair.tsc_offset.set || o->pair.tsc_ratio || o->pair.solve || o->time_shift))
-		return err_usage(err, "--tsc-offset, --tsc-ratio, --solve and --time-shift are about guests: "
-				      "name their captures");
+	if (!guests &&
+	    (o->pair.tsc_offset.set || o->pair.tsc_ratio || o->pair.solve || o->time_shift))
+		return err_usage(
+			err,
+			"--tsc-offset, --tsc-ratio, --solve and --time-shift are about guests: "
+			"name their captures");
 	return 0;
 }
 
@@ -95,7 +99,10 @@ static int export_open(struct pairing *p, const struct export_opts *o, int argc,
 		     pairing_open_alone(p, o->input, err);
 	if (ret)
 		return ret;
-	/* What is only supposed, or known to some part in a million, would be a fact in a trace.dat. */
+	/*
+	 * What is only supposed, or known to some part in a million, would be a fact in a
+	 * trace.dat.
+	 */
 	if (is_dat(o))
 		return rate_given(p->host.cap, &o->khz, err);
 	return rate_of_pairing(p, &o->khz, o->quiet, sink_cycles(o->to, o->clock), cli_note, err);
@@ -206,12 +213,14 @@ const struct cmd cmd_export = {
 	.name = "export",
 	.summary = "the events of captures in the formats of other tools",
 	.args = "[GUEST[=SEL]...]",
-	.description = "Writes INPUT for trace-cmd and KernelShark, as JSON lines, or for ui.perfetto.dev.\n"
-		       "With captures of its guests, INPUT is the host's: the other formats get one time line\n"
-		       "of all, and OUT.dat gets files OUT-NAME.dat of the guests beside it, on the host's time.",
-	.examples = "  kvmft export -i host -o trace.dat\n"
-		    "  kvmft export -i host -o pair.dat guest=vm1 && trace-cmd report -i pair.dat -i pair-vm1.dat\n"
-		    "  kvmft export -i host --to perfetto -o vm1.pftrace guest=vm1",
+	.description =
+		"Writes INPUT for trace-cmd and KernelShark, as JSON lines, or for ui.perfetto.dev.\n"
+		"With captures of its guests, INPUT is the host's: the other formats get one time line\n"
+		"of all, and OUT.dat gets files OUT-NAME.dat of the guests beside it, on the host's time.",
+	.examples =
+		"  kvmft export -i host -o trace.dat\n"
+		"  kvmft export -i host -o pair.dat guest=vm1 && trace-cmd report -i pair.dat -i pair-vm1.dat\n"
+		"  kvmft export -i host --to perfetto -o vm1.pftrace guest=vm1",
 	.opts = export_options,
 	.opts_size = sizeof(struct export_opts),
 	.defaults = export_defaults,

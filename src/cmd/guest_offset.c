@@ -98,14 +98,15 @@ static const char *why_not(const struct guest_offset *o)
 }
 
 /* Neither way leads to the variable: why, and what to do instead. */
-static int no_way(const struct guest_offset *o, const char *variable, const char *line, const char *instead,
-		  struct kvmft_err *err)
+static int no_way(const struct guest_offset *o, const char *variable, const char *line,
+		  const char *instead, struct kvmft_err *err)
 {
 	if (o->why_no_log[0])
-		return err_lack(err, ENODATA, "cannot tell %s: no kprobe (%s), and %s; %s", variable, why_not(o),
-				o->why_no_log, instead);
-	return err_lack(err, ENODATA, "cannot tell %s: no kprobe (%s), and no \"%s\" in the kernel log; %s", variable,
-			why_not(o), line, instead);
+		return err_lack(err, ENODATA, "cannot tell %s: no kprobe (%s), and %s; %s",
+				variable, why_not(o), o->why_no_log, instead);
+	return err_lack(err, ENODATA,
+			"cannot tell %s: no kprobe (%s), and no \"%s\" in the kernel log; %s",
+			variable, why_not(o), line, instead);
 }
 
 /* Is there a kvmclock behind the trace clocks of this machine, and do we know the way? */
@@ -114,13 +115,16 @@ static int check(const struct guest_offset *o, struct kvmft_err *err)
 	const struct kguest_clock *g = &o->g;
 
 	if (!g->kvm_guest)
-		return err_lack(err, ENOTSUP,
-				"this machine is no KVM guest: run it inside of the guest whose trace is "
-				"to be converted");
-	if ((g->sched_known && g->sched_is_tsc) || (!g->has_kvm_offset && booted_with("no-kvmclock")))
-		return err_lack(err, ENOTSUP,
-				"sched_clock of this guest is the TSC, not kvmclock (no-kvmclock): trace "
-				"with clock x86-tsc on both sides, and add the TSC offset on the host");
+		return err_lack(
+			err, ENOTSUP,
+			"this machine is no KVM guest: run it inside of the guest whose trace is "
+			"to be converted");
+	if ((g->sched_known && g->sched_is_tsc) ||
+	    (!g->has_kvm_offset && booted_with("no-kvmclock")))
+		return err_lack(
+			err, ENOTSUP,
+			"sched_clock of this guest is the TSC, not kvmclock (no-kvmclock): trace "
+			"with clock x86-tsc on both sides, and add the TSC offset on the host");
 	if (!g->has_kvm_offset)
 		return no_way(o, "kvm_sched_clock_offset", "kvm-clock: using sched offset",
 			      "trace with clock x86-tsc instead", err);
@@ -130,9 +134,10 @@ static int check(const struct guest_offset *o, struct kvmft_err *err)
 static int check_kernel_offset(const struct guest_offset *o, struct kvmft_err *err)
 {
 	if (o->unstable)
-		return err_lack(err, ENOTSUP,
-				"sched_clock is marked unstable, so no constant leads from global or perf "
-				"to kvmclock: use clock local or x86-tsc");
+		return err_lack(
+			err, ENOTSUP,
+			"sched_clock is marked unstable, so no constant leads from global or perf "
+			"to kvmclock: use clock local or x86-tsc");
 	if (!o->g.has_kernel_offset)
 		return no_way(o, "__sched_clock_offset", "sched_clock: Marking stable",
 			      "use clock local or x86-tsc instead", err);
@@ -220,9 +225,10 @@ static int guest_offset_run(void *opts, int argc __unused_arg, char **argv __unu
 const struct cmd cmd_guest_offset = {
 	.name = "guest-offset",
 	.summary = "in a guest: what to add to its trace clocks to get kvmclock",
-	.description = "Prints assignments that a shell can eval; with --clock one number, as --clock-offset of\n"
-		       "`kvmft trace` takes it. Reads kernel variables through a kprobe of its own, or the\n"
-		       "boot messages where kprobes are missing; takes no time and asks nothing of the host.",
+	.description =
+		"Prints assignments that a shell can eval; with --clock one number, as --clock-offset of\n"
+		"`kvmft trace` takes it. Reads kernel variables through a kprobe of its own, or the\n"
+		"boot messages where kprobes are missing; takes no time and asks nothing of the host.",
 	.examples = "  eval \"$(kvmft guest-offset)\"; echo $offset_perf\n"
 		    "  kvmft trace -e sched:sched_wakeup --clock perf \\\n"
 		    "        --clock-offset $(kvmft guest-offset --clock perf)",

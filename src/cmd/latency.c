@@ -29,11 +29,13 @@ struct latency_opts {
 };
 
 static const struct opt latency_options[] = {
-	OPTION(0, "vm", OPT_STR, struct latency_opts, vm, "SEL", "only this VM: UUID, name, PID or PID-FD"),
+	OPTION(0, "vm", OPT_STR, struct latency_opts, vm, "SEL",
+	       "only this VM: UUID, name, PID or PID-FD"),
 	OPTION(0, "vcpu", OPT_U64, struct latency_opts, vcpu, "N", "only this vCPU"),
 	OPTION(0, "than", OPT_DURATION, struct latency_opts, than, "D",
 	       "show as worst only what took this long or longer: 100us, 2ms"),
-	OPTION(0, "worst", OPT_U64, struct latency_opts, worst, "N", "how many of the worst are shown (default: 3)"),
+	OPTION(0, "worst", OPT_U64, struct latency_opts, worst, "N",
+	       "how many of the worst are shown (default: 3)"),
 	OPTION(0, "context", OPT_U64, struct latency_opts, context, "N",
 	       "lines of the time line before and after each of the worst (default: 3)"),
 	OPTION(0, "format", OPT_STR, struct latency_opts, format, "FORMAT",
@@ -47,7 +49,8 @@ static const struct opt latency_options[] = {
 	OPTION(0, "trace-events", OPT_STR, struct latency_opts, trace_events, "FILE",
 	       "the trace-events-all of that QEMU, also for markers in HOST\n"
 	       "(default: beside the QEMU that HOST names, or of /usr/share/qemu)"),
-	OPTION(0, "force", OPT_FLAG, struct latency_opts, file.force, NULL, "replace an existing OUT"),
+	OPTION(0, "force", OPT_FLAG, struct latency_opts, file.force, NULL,
+	       "replace an existing OUT"),
 	OPTION('q', "quiet", OPT_FLAG, struct latency_opts, quiet, NULL,
 	       "no summary on standard error unless something is wrong"),
 	OPT_END,
@@ -88,7 +91,9 @@ static int parse_kinds(const char *text, bool want[LAT_KINDS], struct kvmft_err 
 			if (strlen(lat_kind_names[k]) == n && !strncmp(lat_kind_names[k], text, n))
 				break;
 		if (k == LAT_KINDS)
-			return err_usage(err, "'%.*s' is not a latency: irq, sched, io, timer or all", (int)n, text);
+			return err_usage(err,
+					 "'%.*s' is not a latency: irq, sched, io, timer or all",
+					 (int)n, text);
 		want[k] = true;
 		text += n + (text[n] == ',');
 	}
@@ -107,7 +112,8 @@ static int latency_check(struct latency *m, const char *kinds)
 	if (o->worst.v > WORST_MAX || o->context.v > CONTEXT_MAX)
 		return err_usage(m->err, "--worst and --context: %u at most", WORST_MAX);
 	if (o->vcpu.set && o->vcpu.v > UINT32_MAX)
-		return err_usage(m->err, "--vcpu %llu: no vCPU has such a number", (unsigned long long)o->vcpu.v);
+		return err_usage(m->err, "--vcpu %llu: no vCPU has such a number",
+				 (unsigned long long)o->vcpu.v);
 	m->lo.vcpu = o->vcpu.set ? (int64_t)o->vcpu.v : -1;
 	m->lo.vm = -1;
 	m->lo.than_ns = o->than.v;
@@ -181,7 +187,8 @@ static int bounds(const struct latency *m, const struct lat_view *v, struct lat_
 		b[vm].guest = true;
 		b[vm].uncertain = lat_of_cycles(v, m->p.map->vm[vm].uncertain);
 		b[of].uncertain = MAX(b[of].uncertain, b[vm].uncertain);
-		b[vm].known = s.has_early && s.has_late && s.early >= 0 && s.late >= 0 && !s.outside;
+		b[vm].known =
+			s.has_early && s.has_late && s.early >= 0 && s.late >= 0 && !s.outside;
 		if (!b[vm].known)
 			continue;
 		b[vm].early = lat_of_cycles(v, (uint64_t)s.early);
@@ -190,20 +197,28 @@ static int bounds(const struct latency *m, const struct lat_view *v, struct lat_
 	return 0;
 }
 
-/* The time line of all captures and traces, started; the second one has the TSC's frequency from the first. */
-static int latency_pair(struct latency *m, int argc, char **argv, struct pairing *p, struct merge_qemu *q)
+/*
+ * The time line of all captures and traces, started; the second one has the TSC's frequency from
+ * the first.
+ */
+static int latency_pair(struct latency *m, int argc, char **argv, struct pairing *p,
+			struct merge_qemu *q)
 {
 	struct pairing_opts po = { .clock = &m->o->clock, .need = PAIRING_CLOCKS };
 	int ret = pairing_prepare(p, argv[0], argv + 1, (size_t)argc - 1, &po, m->err);
 
 	if (!ret && p == &m->p)
-		ret = rate_of_pairing(p, &m->o->khz, m->o->quiet, m->o->than.set ? NULL : "times are in cycles",
-				      cli_note, m->err);
+		ret = rate_of_pairing(p, &m->o->khz, m->o->quiet,
+				      m->o->than.set ? NULL : "times are in cycles", cli_note,
+				      m->err);
 	else if (!ret)
 		ret = rate_like(p->host.cap, m->p.host.cap, m->err);
 	if (!ret && m->o->than.set && !p->host.cap->tsc_khz)
-		ret = err_set(m->err, ENODATA, "--than is a time, and nothing in %s tells how fast its TSC runs: give "
-					       "that with --tsc-khz", argv[0]);
+		ret = err_set(
+			m->err, ENODATA,
+			"--than is a time, and nothing in %s tells how fast its TSC runs: give "
+			"that with --tsc-khz",
+			argv[0]);
 	ret = ret ? ret : merge_qemu_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
 	return ret ? ret : tl_start(p->t, m->err);
 }
@@ -231,7 +246,9 @@ static int latency_page(struct latency *m, const struct lat_format *fmt, const s
 static int latency_show(struct latency *m, int argc, char **argv, const struct out_clock *clock)
 {
 	const struct lat_format *fmt = lat_format_find(m->o->format ? m->o->format : "text");
-	struct lat_view v = { .lat = m->lat, .t = m->p.t, .clock = clock, .want = lat_answers(m->lat) };
+	struct lat_view v = {
+		.lat = m->lat, .t = m->p.t, .clock = clock, .want = lat_answers(m->lat)
+	};
 	bool stories = m->lo.worst && !fmt->page && strcmp(fmt->name, "csv");
 	struct lat_bound *bound;
 	int ret = bounds(m, &v, &bound);
@@ -298,8 +315,8 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		complete = pairing_summary(m.p.t, m.o->quiet, cli_note);
 		(void)merge_qemu_summary(&m.q, m.p.t, m.o->quiet);
 		for (size_t i = 0; i < m.p.nguest; i++)
-			sink_tell_alignment(&m.p, m.w, m.p.guest[i].vm, m.p.map->vm[m.p.guest[i].vm].label,
-					    m.o->quiet);
+			sink_tell_alignment(&m.p, m.w, m.p.guest[i].vm,
+					    m.p.map->vm[m.p.guest[i].vm].label, m.o->quiet);
 		complete &= summary_left_out(&m, !strcmp(argv[0], "all"));
 		if (!any_result(&m))
 			ret = no_result(&m);
@@ -318,11 +335,13 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 
 const struct cmd cmd_latency = {
 	.name = "latency",
-	.summary = "how long interrupts, stolen time, block I/O and timers took across host and guest",
+	.summary =
+		"how long interrupts, stolen time, block I/O and timers took across host and guest",
 	.args = "irq|sched|io|timer|all HOST [GUEST[=SEL]]...",
-	.description = "HOST and GUEST are captures as for merge. Several analyses may be named with commas between\n"
-		       "them; all are made in one pass. sched needs sched:sched_switch and sched:sched_wakeup of\n"
-		       "the host: kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup",
+	.description =
+		"HOST and GUEST are captures as for merge. Several analyses may be named with commas between\n"
+		"them; all are made in one pass. sched needs sched:sched_switch and sched:sched_wakeup of\n"
+		"the host: kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup",
 	.examples = "  kvmft latency irq host guest\n"
 		    "  kvmft latency io --than 2ms --worst 5 host guest\n"
 		    "  kvmft latency io --qemu qemu.log host guest\n"

@@ -2,8 +2,9 @@
 /*
  * latency_stories.c: what both sides did during each of the worst cases.
  *
- * Events of the case's VM: its vCPUs' threads, its VMM's, and its guest. The last few items are kept as
- * copies, so that a story can begin with what led to it; nothing is printed but what is asked for.
+ * Events of the case's VM: its vCPUs' threads, its VMM's, and its guest. The last few items are
+ * kept as copies, so that a story can begin with what led to it; nothing is printed but what is
+ * asked for.
  */
 #include "latency_stories.h"
 
@@ -137,7 +138,8 @@ static int tellers(struct stories *s)
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(s->v->lat, (enum lat_table_id)id);
 
-		if (!s->v->want[lat_table_kind((enum lat_table_id)id)] || !t->nworst || id == LAT_T_STEALER)
+		if (!s->v->want[lat_table_kind((enum lat_table_id)id)] || !t->nworst ||
+		    id == LAT_T_STEALER)
 			continue;
 		s->v->story[id] = calloc(t->nworst, sizeof(*s->v->story[id]));
 		if (!s->v->story[id])
@@ -177,7 +179,8 @@ int stories_tell(struct lat_view *v, struct pairing *again, uint64_t context)
 void stories_free(struct lat_view *v)
 {
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
-		for (size_t i = 0; v->story[id] && i < lat_table(v->lat, (enum lat_table_id)id)->nworst; i++)
+		for (size_t i = 0;
+		     v->story[id] && i < lat_table(v->lat, (enum lat_table_id)id)->nworst; i++)
 			free(v->story[id][i].text);
 		free(v->story[id]);
 		v->story[id] = NULL;

@@ -72,8 +72,8 @@ static void text_vcpu(const struct vm_vcpu *v, struct sbuf *b)
 		snprintf(offset, sizeof(offset), "%" PRId64, (int64_t)v->tsc_offset);
 		snprintf(hex, sizeof(hex), "0x%016" PRIx64, v->tsc_offset);
 	}
-	sbuf_addf(b, "  %5u %8s  %-11s  %20s  %18s  ", v->id, tid, tid_sources[v->tid_source], offset,
-		  hex);
+	sbuf_addf(b, "  %5u %8s  %-11s  %20s  %18s  ", v->id, tid, tid_sources[v->tid_source],
+		  offset, hex);
 	add_ratio(v, b);
 	sbuf_addc(b, '\n');
 }
@@ -173,7 +173,8 @@ static int list_json(const struct vm_list *l, struct sbuf *b)
 	return json_line_end(&j);
 }
 
-static void csv_line(struct row *o, const struct vm_list *l, const struct vm *vm, const struct vm_vcpu *v)
+static void csv_line(struct row *o, const struct vm_list *l, const struct vm *vm,
+		     const struct vm_vcpu *v)
 {
 	vm_columns(o, l, vm);
 	vcpu_columns(o, v);
@@ -210,7 +211,8 @@ static void list_notes(const struct vm_list *l)
 	if (l->truncated)
 		cli_note("there are more VMs than can be listed");
 	if (l->n_hidden)
-		cli_note("processes that could not be looked into, by lack of rights: %zu", l->n_hidden);
+		cli_note("processes that could not be looked into, by lack of rights: %zu",
+			 l->n_hidden);
 }
 
 static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
@@ -228,7 +230,8 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 	if (!ret) {
 		list_notes(l);
 		if (!l->n)
-			ret = err_lack(err, ENOENT, "no VM runs here%s%s", l->debugfs_text ? ": " : "",
+			ret = err_lack(err, ENOENT, "no VM runs here%s%s",
+				       l->debugfs_text ? ": " : "",
 				       l->debugfs_text ? l->debugfs_text : "");
 	}
 	vm_list_free(l);
@@ -238,9 +241,10 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 const struct cmd cmd_list = {
 	.name = "list",
 	.summary = "the VMs of this machine, their vCPU threads and TSC offsets",
-	.description = "PID-FD, name or UUID of a VM as shown here is what --vm of other commands takes. The TSC\n"
-		       "offset and ratio are what convert takes as --tsc-offset and --tsc-ratio. Master clock is\n"
-		       "a guess: the conditions that can be seen from here hold. Exit code 4: no VM was found.",
+	.description =
+		"PID-FD, name or UUID of a VM as shown here is what --vm of other commands takes. The TSC\n"
+		"offset and ratio are what convert takes as --tsc-offset and --tsc-ratio. Master clock is\n"
+		"a guess: the conditions that can be seen from here hold. Exit code 4: no VM was found.",
 	.examples = "  kvmft list\n"
 		    "  kvmft list --format json",
 	.opts = list_options,

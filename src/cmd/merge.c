@@ -58,7 +58,8 @@ static const struct opt merge_options[] = {
 	       "only matching events, and what stands around them; EVENT as for --event"),
 	OPTION('C', "context", OPT_U64, struct merge_opts, pick.context, "N",
 	       "with --grep: N lines before and after each match"),
-	OPTION(0, "force", OPT_FLAG, struct merge_opts, file.force, NULL, "replace an existing OUT"),
+	OPTION(0, "force", OPT_FLAG, struct merge_opts, file.force, NULL,
+	       "replace an existing OUT"),
 	OPTION('q', "quiet", OPT_FLAG, struct merge_opts, quiet, NULL,
 	       "no summary on standard error unless something is wrong"),
 	OPT_END,
@@ -162,11 +163,14 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (m.o->format && !out_format_find(m.o->format))
 		return err_usage(err, "option --format: there is no format '%s'", m.o->format);
 	if (m.o->host.n && (m.o->pair.tsc_offset.set || m.o->pair.tsc_ratio || m.o->pair.solve))
-		return err_usage(err, "options --tsc-offset, --tsc-ratio and --solve: each --host has its own");
+		return err_usage(
+			err,
+			"options --tsc-offset, --tsc-ratio and --solve: each --host has its own");
 	ret = rate_check(&m.o->khz, err);
 	ret = ret ? ret : pairing_prepare(&m.p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
 	if (!ret)
-		ret = rate_of_pairing(&m.p, &m.o->khz, m.o->quiet, sink_cycles(m.o->format, m.o->clock), cli_note, err);
+		ret = rate_of_pairing(&m.p, &m.o->khz, m.o->quiet,
+				      sink_cycles(m.o->format, m.o->clock), cli_note, err);
 	ret = ret ? ret : pairing_add_hosts(&m.p, &m.o->host, err);
 	ret = ret ? ret : merge_qemu_add(&m.q, &m.p, &m.o->qemu, m.o->trace_events, err);
 	ret = ret ? ret : merge_write(&m);
@@ -199,9 +203,10 @@ const struct cmd cmd_merge = {
 	.name = "merge",
 	.summary = "one aligned time line from a host capture and guest captures",
 	.args = "HOST GUEST[=SEL]...",
-	.description = "HOST and GUEST are captures of `kvmft record`, trace.dat or perf.data files. A guest is\n"
-		       "paired with its VM by UUID; GUEST=SEL names the VM (UUID, name, PID or PID-FD) when\n"
-		       "that is not possible. The last lines on standard error tell how well the clocks align.",
+	.description =
+		"HOST and GUEST are captures of `kvmft record`, trace.dat or perf.data files. A guest is\n"
+		"paired with its VM by UUID; GUEST=SEL names the VM (UUID, name, PID or PID-FD) when\n"
+		"that is not possible. The last lines on standard error tell how well the clocks align.",
 	.examples = "  kvmft merge host guest\n"
 		    "  kvmft merge --clock kvmclock host guest=vm1 > timeline.txt\n"
 		    "  kvmft merge --grep 'kvm_msr/ecx==0x11/' -C 5 host guest",

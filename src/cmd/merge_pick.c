@@ -30,17 +30,19 @@ static int add_vcpus(struct pick *p, const char *list)
 }
 
 /* A side that is none would silently show nothing. */
-static int add_side(struct pick *p, const struct timeline *t, const char *side, struct kvmft_err *err)
+static int add_side(struct pick *p, const struct timeline *t, const char *side,
+		    struct kvmft_err *err)
 {
 	bool known = !strcmp(side, "host") || !strcmp(side, "guest") || !strcmp(side, "qemu");
 
 	for (size_t i = 0; i < tl_sources(t); i++)
 		known |= pick_side_is(t, tl_source(t, i), side);
 	if (!known)
-		return err_usage(err,
-				 "option --side: '%s' is neither host nor guest nor qemu nor the name "
-				 "of a guest here",
-				 side);
+		return err_usage(
+			err,
+			"option --side: '%s' is neither host nor guest nor qemu nor the name "
+			"of a guest here",
+			side);
 	return pick_add_side(p, side) ? err_set(err, ENOMEM, "out of memory") : 0;
 }
 
@@ -65,7 +67,8 @@ static int add_lists(struct pick *p, const struct merge_pick_opts *o, const stru
 	for (size_t i = 0; i < o->vcpu.n && !ret; i++) {
 		ret = add_vcpus(p, o->vcpu.v[i]);
 		if (ret == -EINVAL)
-			err_usage(err, "option --vcpu: '%s' is not a list such as 0,2-5", o->vcpu.v[i]);
+			err_usage(err, "option --vcpu: '%s' is not a list such as 0,2-5",
+				  o->vcpu.v[i]);
 	}
 	if (ret == -ENOMEM && !err->text[0])
 		err_set(err, ENOMEM, "out of memory");

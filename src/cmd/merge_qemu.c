@@ -22,7 +22,8 @@ static int format_named(const char *name, size_t n)
 }
 
 /* A file may have colons in its name: what exists as a whole is a file. */
-static int split(const char *text, struct tl_qemu *q, char **path, const char **vm, struct kvmft_err *err)
+static int split(const char *text, struct tl_qemu *q, char **path, const char **vm,
+		 struct kvmft_err *err)
 {
 	const char *at;
 	int format;
@@ -40,8 +41,11 @@ static int split(const char *text, struct tl_qemu *q, char **path, const char **
 		if (!access(*path, F_OK)) {
 			format = format_named(at + 1, n);
 			if (format < 0)
-				return err_usage(err, "option --qemu: '%.*s' is no format: simple, log, syslog "
-						      "or ust", (int)n, at + 1);
+				return err_usage(
+					err,
+					"option --qemu: '%.*s' is no format: simple, log, syslog "
+					"or ust",
+					(int)n, at + 1);
 			q->format = (enum qtrace_format)format;
 			*vm = at[1 + n] && at[2 + n] ? at + 2 + n : NULL;
 			return 0;
@@ -79,7 +83,9 @@ static bool try_events(struct merge_qemu *m, const char *path)
 	return m->events != NULL;
 }
 
-/* In the directory of the program, and where it installs its files: PREFIX/bin, PREFIX/share/qemu. */
+/*
+ * In the directory of the program, and where it installs its files: PREFIX/bin, PREFIX/share/qemu.
+ */
 static bool find_beside(struct merge_qemu *m, const char *binary)
 {
 	static const char *const places[] = {
@@ -91,7 +97,8 @@ static bool find_beside(struct merge_qemu *m, const char *binary)
 	bool found = false;
 
 	for (size_t i = 0; slash && *binary == '/' && i < ARRAY_SIZE(places) && !found; i++) {
-		int n = snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - binary), binary, places[i]);
+		int n = snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - binary), binary,
+				 places[i]);
 
 		found = n > 0 && (size_t)n < sizeof(path) && try_events(m, path);
 	}
@@ -130,8 +137,9 @@ int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct str_lis
 		markers = markers || event_format(p->later[i].map->fmt, EV_PRINT);
 
 	if (events && !traces->n && !markers)
-		return err_usage(err, "option --trace-events: of which trace? It needs --qemu, or a host "
-				 "recorded with --marker");
+		return err_usage(
+			err, "option --trace-events: of which trace? It needs --qemu, or a host "
+			     "recorded with --marker");
 	if (!traces->n && !markers)
 		return 0;
 	if (events)
@@ -157,7 +165,8 @@ void merge_qemu_free(struct merge_qemu *m)
 
 static void add_bound(const struct tl_source *s, const struct tl_qemu_report *r, struct sbuf *b)
 {
-	const char *clock = r->stats->format == QTRACE_SIMPLE ? "CLOCK_MONOTONIC" : "CLOCK_REALTIME";
+	const char *clock =
+		r->stats->format == QTRACE_SIMPLE ? "CLOCK_MONOTONIC" : "CLOCK_REALTIME";
 
 	if (r->shown)
 		sbuf_addf(b, "by %s%" PRIu64 " events that both sides show, off by at most ",
@@ -170,8 +179,11 @@ static void add_bound(const struct tl_source *s, const struct tl_qemu_report *r,
 		pairing_add_magnitude(b, r->median, s->cap->tsc_khz);
 	}
 	if (r->stats->format != QTRACE_SIMPLE && r->steps && !r->shown)
-		sbuf_addf(b, "; the clock was set %" PRIu64 " times while the host recorded: what falls there is "
-			     "marked with ?", r->steps);
+		sbuf_addf(b,
+			  "; the clock was set %" PRIu64
+			  " times while the host recorded: what falls there is "
+			  "marked with ?",
+			  r->steps);
 }
 
 static void note_times(const struct tl_source *s, const struct tl_qemu_report *r, bool quiet)
@@ -179,20 +191,24 @@ static void note_times(const struct tl_source *s, const struct tl_qemu_report *r
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	if (r->no_clock)
-		cli_note("%s: the host capture has no readings of the clock of this trace%s%s: nothing can be placed",
-			 s->label, r->why ? "; " : "", r->why ? r->why : "");
+		cli_note(
+			"%s: the host capture has no readings of the clock of this trace%s%s: nothing can be placed",
+			s->label, r->why ? "; " : "", r->why ? r->why : "");
 	else if (r->why)
 		cli_note("%s: %s", s->label, r->why);
 	if (r->untimed)
-		cli_note("%s: %" PRIu64 " events without a time stamp, marked with ?%s", s->label, r->untimed,
-			 r->stats->format == QTRACE_LOG ? " (QEMU writes it with -msg timestamp=on)" : "");
+		cli_note("%s: %" PRIu64 " events without a time stamp, marked with ?%s", s->label,
+			 r->untimed,
+			 r->stats->format == QTRACE_LOG ? " (QEMU writes it with -msg timestamp=on)"
+							: "");
 	if ((!quiet || r->steps) && s->events > s->unplaced) {
 		add_bound(s, r, &b);
 		cli_note("%s: placed %s", s->label, b.s ? b.s : "");
 	}
 	if (r->outside && !quiet)
-		cli_note("%s: %" PRIu64 " events are from before or after the recording, and left out", s->label,
-			 r->outside);
+		cli_note("%s: %" PRIu64
+			 " events are from before or after the recording, and left out",
+			 s->label, r->outside);
 }
 
 static void note_text(const struct merge_qemu *m, const struct tl_source *s,
@@ -201,8 +217,8 @@ static void note_text(const struct merge_qemu *m, const struct tl_source *s,
 	if (r->stats->foreign)
 		cli_note("%s: %" PRIu64 " lines are no trace events", s->label, r->stats->foreign);
 	if (r->stats->folded)
-		cli_note("%s: %" PRIu64 " repeated lines were folded by the syslog daemon", s->label,
-			 r->stats->folded);
+		cli_note("%s: %" PRIu64 " repeated lines were folded by the syslog daemon",
+			 s->label, r->stats->folded);
 	if (r->stats->undeclared || r->stats->misfits)
 		cli_note("%s: %" PRIu64 " events are not declared in %s, the arguments of %" PRIu64
 			 " do not fit: is it that of this QEMU?", s->label, r->stats->undeclared,
@@ -242,7 +258,8 @@ bool merge_qemu_summary(const struct merge_qemu *m, const struct timeline *t, bo
 		cli_note("QEMU's events by %s; --trace-events FILE names that of another QEMU",
 			 qevents_name(m->events));
 	else if (any && !m->events && !quiet)
-		cli_note("no trace-events-all of QEMU is at hand: arguments are shown as they are (see "
-			 "--trace-events)");
+		cli_note(
+			"no trace-events-all of QEMU is at hand: arguments are shown as they are (see "
+			"--trace-events)");
 	return some;
 }

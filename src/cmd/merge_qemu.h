@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * merge_qemu.h: option --qemu of `kvmft merge` and `kvmft latency`, traces of QEMU on the time line.
+ * merge_qemu.h: option --qemu of `kvmft merge` and `kvmft latency`, traces of QEMU on the time
+ * line.
  */
 #ifndef KVMFT_CMD_MERGE_QEMU_H
 #define KVMFT_CMD_MERGE_QEMU_H
@@ -15,15 +16,15 @@ struct merge_qemu {
 };
 
 /*
- * Adds the traces FILE[:FORMAT[:VM]] to the time line. events: the trace-events-all to use, NULL = look
- * for one. To be freed with merge_qemu_free() behind the time line, also after a failure.
+ * Adds the traces FILE[:FORMAT[:VM]] to the time line. events: the trace-events-all to use, NULL =
+ * look for one. To be freed with merge_qemu_free() behind the time line, also after a failure.
  */
 int merge_qemu_add(struct merge_qemu *q, struct pairing *p, const struct str_list *traces,
 		   const char *events, struct kvmft_err *err) __must_check;
 void merge_qemu_free(struct merge_qemu *q);
 /*
- * After the walk: lines on standard error about each trace; quiet: only what is wrong. False: nothing of some trace
- * has a place.
+ * After the walk: lines on standard error about each trace; quiet: only what is wrong. False:
+ * nothing of some trace has a place.
  */
 bool merge_qemu_summary(const struct merge_qemu *q, const struct timeline *t, bool quiet);
 

@@ -11,13 +11,13 @@
 #include "kvmft/rate.h"
 
 /* struct pairing_clock */
-#define PAIRING_CLOCK_OPTIONS(st, m)                                                                \
-	OPTION(0, "tsc-offset", OPT_BITS, st, m.tsc_offset, "N",                                    \
-	       "the guest's TSC offset, instead of what the captures say"),                         \
-	OPTION(0, "tsc-ratio", OPT_STR, st, m.tsc_ratio, "R/F",                                     \
-	       "the guest's TSC scaling ratio and its fraction bits"),                              \
-	OPTION(0, "solve", OPT_FLAG, st, m.solve, NULL,                                             \
-	       "find the TSC offset in the events, whatever the captures say")
+#define PAIRING_CLOCK_OPTIONS(st, m)                                           \
+	OPTION(0, "tsc-offset", OPT_BITS, st, m.tsc_offset, "N",               \
+	       "the guest's TSC offset, instead of what the captures say"),    \
+		OPTION(0, "tsc-ratio", OPT_STR, st, m.tsc_ratio, "R/F",        \
+		       "the guest's TSC scaling ratio and its fraction bits"), \
+		OPTION(0, "solve", OPT_FLAG, st, m.solve, NULL,                \
+		       "find the TSC offset in the events, whatever the captures say")
 
 /* struct opt_u64 */
 #define RATE_OPTION(struct_, member) \

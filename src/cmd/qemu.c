@@ -36,9 +36,10 @@ const struct cmd cmd_qemu = {
 	.name = "qemu",
 	.summary = "QEMU's own trace events: control and formats",
 	.args = "COMMAND ...",
-	.description = "QEMU has trace events of its own, in its devices and block layers. These commands show and\n"
-		       "switch them in a running QEMU through its monitor.\n"
-		       "`kvmft help qemu COMMAND` has the options of each.",
+	.description =
+		"QEMU has trace events of its own, in its devices and block layers. These commands show and\n"
+		"switch them in a running QEMU through its monitor.\n"
+		"`kvmft help qemu COMMAND` has the options of each.",
 	.opts = qemu_options,
 	.options_first = true,
 	.verbs = qemu_verbs,

@@ -127,8 +127,11 @@ static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 
 	for (int i = 0; i < argc; i++)
 		if (!mon_pattern_ok(argv[i]))
-			return err_usage(err, "'%s' cannot name a trace event: letters, digits, _ and the "
-					 "wildcards * and ? can", argv[i]);
+			return err_usage(
+				err,
+				"'%s' cannot name a trace event: letters, digits, _ and the "
+				"wildcards * and ? can",
+				argv[i]);
 	ret = qemu_open(&o->target, &q, err);
 	v.q = &q;
 	ret = ret ? ret : monitor_version(q.m, &v.version, err);
@@ -138,7 +141,8 @@ static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret) {
 		qemu_print_notes(&notes);
 		if (monitor_kind(q.m) == MON_HMP && o->state == MON_UNAVAILABLE)
-			cli_note("HMP tells only on and off: events that were compiled out count as disabled");
+			cli_note(
+				"HMP tells only on and off: events that were compiled out count as disabled");
 	}
 	sbuf_free(&v.version);
 	free(v.shown);
@@ -151,8 +155,9 @@ const struct cmd cmd_qemu_events = {
 	.name = "qemu events",
 	.summary = "trace events of a running QEMU, and their states",
 	.args = "[PATTERN...]",
-	.description = "Prints the events that a PATTERN matches (default: all), with * and ? as wildcards.\n"
-		       "unavailable: compiled out, nothing can switch it on; (vcpu): traced for each vCPU.",
+	.description =
+		"Prints the events that a PATTERN matches (default: all), with * and ? as wildcards.\n"
+		"unavailable: compiled out, nothing can switch it on; (vcpu): traced for each vCPU.",
 	.examples = "  kvmft qemu events --vm vm1 'virtio_*'\n"
 		    "  kvmft qemu events --qmp /run/vm1.qmp --state enabled",
 	.opts = events_options,

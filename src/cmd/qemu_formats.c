@@ -215,8 +215,9 @@ const struct cmd cmd_qemu_formats = {
 	.name = "qemu list-formats",
 	.summary = "events, arguments and formats of a trace-events-all",
 	.args = "FILE [PATTERN...]",
-	.description = "FILE is the trace-events-all of a QEMU, which declares its trace events; it is installed in\n"
-		       "/usr/share/qemu. PATTERN may have * and ?.",
+	.description =
+		"FILE is the trace-events-all of a QEMU, which declares its trace events; it is installed in\n"
+		"/usr/share/qemu. PATTERN may have * and ?.",
 	.examples = "  kvmft qemu list-formats /usr/share/qemu/trace-events-all 'virtio_*'\n"
 		    "  kvmft qemu list-formats --format json trace-events-all",
 	.opts = formats_options,

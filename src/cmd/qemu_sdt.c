@@ -34,13 +34,15 @@ static void text_marker(const struct sdt_event *e, struct sbuf *b)
 	sbuf_addf(b, "%s:%s", e->provider, e->marker);
 	while (b->len - from < 36 && !b->error)
 		sbuf_addc(b, ' ');
-	sbuf_addf(b, " %6zu  %-5s  %s", e->n, e->guarded ? "yes" : "no", *e->types ? e->types : "-");
+	sbuf_addf(b, " %6zu  %-5s  %s", e->n, e->guarded ? "yes" : "no",
+		  *e->types ? e->types : "-");
 	if (*e->left_out)
 		sbuf_addf(b, "  (not %s)", e->left_out);
 	sbuf_addc(b, '\n');
 }
 
-static int list_text(const struct sdt_spec *s __unused_arg, const struct sdt_plan *p, struct sbuf *b)
+static int list_text(const struct sdt_spec *s __unused_arg, const struct sdt_plan *p,
+		     struct sbuf *b)
 {
 	sbuf_addf(b, "%-36s %6s  %-5s  %s\n", "PROVIDER:MARKER", "PLACES", "GUARD", "ARGUMENTS");
 	for (size_t i = 0; i < p->n; i++)
@@ -159,7 +161,8 @@ static int sdt_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_
 		ret = sdt_plan_add(&p, &f, 0, h.want, h.n + 1, MAX_LISTED);
 		if (ret)
 			err_set(err, -ret, "%s: %s", s.path,
-				ret == -E2BIG ? "too many markers to list: name some" : strerror(-ret));
+				ret == -E2BIG ? "too many markers to list: name some"
+					      : strerror(-ret));
 	}
 	ret = ret ? ret : sink_print(list_formats[MAX(o->format, 0)](&s, &p, &b), &b, err);
 	if (!ret && p.unfit)
@@ -180,8 +183,9 @@ const struct cmd cmd_qemu_sdt = {
 	.name = "qemu sdt",
 	.summary = "the SDT markers of a QEMU or any other program",
 	.args = "BINARY[:PROVIDER[:MARKER]]",
-	.description = "What `kvmft record --sdt` can record: the static probes of sys/sdt.h, which QEMU has when\n"
-		       "it was built with the trace back end dtrace. PROVIDER and MARKER may have * and ?.",
+	.description =
+		"What `kvmft record --sdt` can record: the static probes of sys/sdt.h, which QEMU has when\n"
+		"it was built with the trace back end dtrace. PROVIDER and MARKER may have * and ?.",
 	.examples = "  kvmft qemu sdt qemu-system-x86_64:qemu:virtio_*\n"
 		    "  kvmft qemu sdt --format json /usr/lib/x86_64-linux-gnu/libc.so.6",
 	.opts = sdt_options,

@@ -50,8 +50,8 @@ static int read_switches(const struct set_opts *o, int argc, char **argv, struct
 
 		if (i + 1 == argc || (!on && strcmp(argv[i + 1], "off")))
 			return err_usage(err, "'%s' wants on or off behind it%s%s%s", argv[i],
-					 i + 1 < argc ? ", not '" : "", i + 1 < argc ? argv[i + 1] : "",
-					 i + 1 < argc ? "'" : "");
+					 i + 1 < argc ? ", not '" : "",
+					 i + 1 < argc ? argv[i + 1] : "", i + 1 < argc ? "'" : "");
 		ret = mon_switches_add(s, argv[i], on, err);
 	}
 	if (!ret && !s->n && o->files.n)
@@ -71,7 +71,8 @@ static int put_back(struct monitor *m, const struct mon_events *before, int fail
 
 	ret = ret ? ret : qemu_restore(m, before, &now, &why);
 	return err_set(err, failed, "%s; %s", err->text,
-		       ret ? "the former states could not be restored" : "the former states were restored");
+		       ret ? "the former states could not be restored"
+			   : "the former states were restored");
 }
 
 static int apply(struct monitor *m, const struct mon_events *before, const struct mon_switches *s,
@@ -118,11 +119,14 @@ static int report(const struct mon_events *before, const struct mon_events *afte
 	}
 	printf("switched %zu on, %zu off; %zu of %zu events are on\n", on, off, enabled, after->n);
 	if (named)
-		return err_set(err, ENOTSUP, "%s stays off: it was compiled out of this QEMU (property disable, "
-			       "or back end nop)", named);
+		return err_set(err, ENOTSUP,
+			       "%s stays off: it was compiled out of this QEMU (property disable, "
+			       "or back end nop)",
+			       named);
 	if (stays)
-		cli_note("%s%s stay%s off: compiled out of this QEMU (property disable, or back end nop)",
-			 one, stays > 1 ? " and others" : "", stays > 1 ? "" : "s");
+		cli_note(
+			"%s%s stay%s off: compiled out of this QEMU (property disable, or back end nop)",
+			one, stays > 1 ? " and others" : "", stays > 1 ? "" : "s");
 	return 0;
 }
 
@@ -154,8 +158,9 @@ const struct cmd cmd_qemu_set = {
 	.name = "qemu set",
 	.summary = "switch trace events of a running QEMU on or off",
 	.args = "[PATTERN on|off]...",
-	.description = "PATTERN is the name of an event, or has * and ? as wildcards. Of several that match an\n"
-		       "event the last one counts. Nothing is changed when one of them is unknown.",
+	.description =
+		"PATTERN is the name of an event, or has * and ? as wildcards. Of several that match an\n"
+		"event the last one counts. Nothing is changed when one of them is unknown.",
 	.examples = "  kvmft qemu set --vm vm1 'virtio_blk_*' on 'virtio_blk_data_plane*' off\n"
 		    "  kvmft qemu set --hmp /run/vm1.hmp --events my-events",
 	.opts = set_options,

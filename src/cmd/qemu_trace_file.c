@@ -26,7 +26,8 @@ static int add_path(struct sbuf *line, const char *path, struct kvmft_err *err)
 		return err_usage(err, "the path is empty");
 	for (const char *p = path; *p; p++)
 		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			return err_usage(err, "the path has control characters, which HMP does not take");
+			return err_usage(
+				err, "the path has control characters, which HMP does not take");
 	sbuf_add(line, " \"");
 	for (; *path; path++) {
 		if (*path == '"' || *path == '\\')
@@ -45,7 +46,8 @@ static int command_line(int argc, char **argv, struct sbuf *line, struct kvmft_e
 	if (argc && !set && strcmp(what, "on") && strcmp(what, "off") && strcmp(what, "flush"))
 		return err_usage(err, "'%s' is none of on, off, flush and set PATH", what);
 	if (set != (argc == 2))
-		return err_usage(err, set ? "set wants one PATH" : "too many operands: only set takes one");
+		return err_usage(err, set ? "set wants one PATH"
+					  : "too many operands: only set takes one");
 	sbuf_addf(line, "trace-file%s%s", *what ? " " : "", what);
 	return set ? add_path(line, argv[1], err) : 0;
 }
@@ -62,10 +64,11 @@ static int ask(struct monitor *m, const char *line, struct sbuf *out, struct kvm
 
 	if (ret || !out->s || !is_unknown(out->s))
 		return ret;
-	return err_lack(err, ENOTSUP,
-			"this QEMU has no trace back end 'simple', so no trace file: its events go elsewhere "
-			"(back end log: its stderr or -D FILE); a QEMU built with "
-			"--enable-trace-backends=simple has one");
+	return err_lack(
+		err, ENOTSUP,
+		"this QEMU has no trace back end 'simple', so no trace file: its events go elsewhere "
+		"(back end log: its stderr or -D FILE); a QEMU built with "
+		"--enable-trace-backends=simple has one");
 }
 
 /* "Trace file "NAME" on.", on a line of its own. */
@@ -123,8 +126,9 @@ const struct cmd cmd_qemu_trace_file = {
 	.name = "qemu trace-file",
 	.summary = "the trace file of a QEMU with trace back end simple",
 	.args = "[on|off|flush|set PATH]",
-	.description = "Without an operand says which file it is, and whether it is being written. flush before\n"
-		       "copying it: QEMU writes in pieces of 64 KiB. on after off empties it first.",
+	.description =
+		"Without an operand says which file it is, and whether it is being written. flush before\n"
+		"copying it: QEMU writes in pieces of 64 KiB. on after off empties it first.",
 	.examples = "  kvmft qemu trace-file --vm vm1 set /tmp/vm1.trace\n"
 		    "  kvmft qemu trace-file --vm vm1 flush",
 	.opts = trace_file_options,

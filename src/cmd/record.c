@@ -18,9 +18,10 @@ static const struct opt record_options[] = {
 	OPTION(0, "sdt", OPT_LIST, struct record_config, sdt, "BINARY[:PROVIDER[:MARKER]]",
 	       "also the SDT markers of this program or library (QEMU: back end dtrace); with\n"
 	       ",argN:string or ,argN:hex behind it, and /FILTER/"),
-	OPTION_CHOICE(0, "marker", struct record_config, marker, "WHOSE", record_marker_choices,
-		      "also what COMMAND, or all programs, write to trace_marker, as QEMU does with\n"
-		      "back end ftrace (default: command for a qemu-system-*, else none)"),
+	OPTION_CHOICE(
+		0, "marker", struct record_config, marker, "WHOSE", record_marker_choices,
+		"also what COMMAND, or all programs, write to trace_marker, as QEMU does with\n"
+		"back end ftrace (default: command for a qemu-system-*, else none)"),
 	OPTION(0, "vm", OPT_LIST, struct record_config, vms, "SEL",
 	       "only this VM's threads: UUID, name, PID or PID-FD"),
 	OPTION('p', "pid", OPT_LIST, struct record_config, pids, "PID",
@@ -67,8 +68,7 @@ static const struct opt record_options[] = {
 	       "CPUs that kvmft itself may run on: 0-3,8"),
 	OPTION(0, "host", OPT_FLAG, struct record_config, host, NULL,
 	       "record as a KVM host (default: told by the machine)"),
-	OPTION(0, "guest", OPT_FLAG, struct record_config, guest, NULL,
-	       "record as a guest"),
+	OPTION(0, "guest", OPT_FLAG, struct record_config, guest, NULL, "record as a guest"),
 	OPTION(0, "force", OPT_FLAG, struct record_config, force, NULL,
 	       "replace an existing capture; take a ring larger than 5 % of the memory"),
 	OPTION(0, "load-modules", OPT_FLAG, struct record_config, load_modules, NULL,
@@ -92,11 +92,13 @@ const struct cmd cmd_record = {
 	.name = "record",
 	.summary = "capture host or guest into a capture directory",
 	.args = "[-- COMMAND...]",
-	.description = "Records until Ctrl-C, SIGTERM, the duration, or the end of COMMAND. Run it on the host\n"
-		       "and in the guest, then bring both captures to one place: kvmft merge HOST GUEST.",
-	.examples = "  kvmft record -o host -d 10s          the KVM events of this host, 10 seconds\n"
-		    "  kvmft record -o guest -- fio job     in a guest, while fio runs\n"
-		    "  kvmft record --vm vm1 -e default -e 'sched:sched_switch'",
+	.description =
+		"Records until Ctrl-C, SIGTERM, the duration, or the end of COMMAND. Run it on the host\n"
+		"and in the guest, then bring both captures to one place: kvmft merge HOST GUEST.",
+	.examples =
+		"  kvmft record -o host -d 10s          the KVM events of this host, 10 seconds\n"
+		"  kvmft record -o guest -- fio job     in a guest, while fio runs\n"
+		"  kvmft record --vm vm1 -e default -e 'sched:sched_switch'",
 	.opts = record_options,
 	.opts_size = sizeof(struct record_config),
 	.defaults = record_defaults,

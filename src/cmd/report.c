@@ -34,13 +34,13 @@ static const struct opt report_options[] = {
 	       "cpuid, page-fault, fast-mmio, inject"),
 	OPTION_CHOICE('k', "key", struct opts, key, "KEY", report_keys,
 		      "sort by this column (default: sample)"),
-	OPTION(0, "vm", OPT_STR, struct opts, vm, "SEL",
-	       "only this VM: UUID, name, PID or PID-FD"),
+	OPTION(0, "vm", OPT_STR, struct opts, vm, "SEL", "only this VM: UUID, name, PID or PID-FD"),
 	OPTION(0, "vcpu", OPT_U64, struct opts, vcpu, "N", "only vCPUs of this id"),
 	OPTION('p', "pid", OPT_STR, struct opts, pids, "PID[,PID...]",
 	       "only these VMMs or vCPU threads"),
-	OPTION_CHOICE(0, "per", struct opts, per, "WHAT", per_names,
-		      "tables for all together, also for each VM (default),\nor also for each vCPU"),
+	OPTION_CHOICE(
+		0, "per", struct opts, per, "WHAT", per_names,
+		"tables for all together, also for each VM (default),\nor also for each vCPU"),
 	OPTION_CHOICE(0, "semantics", struct opts, semantics, "RULES", semantics_names,
 		      "where times begin and end: exact (default), or as perf kvm has it"),
 	OPTION(0, "percentiles", OPT_FLAG, struct opts, percentiles, NULL, "also p50, p90 and p99"),
@@ -162,23 +162,27 @@ static int why_empty(const struct run *run)
 	struct report_vcpu v;
 
 	if (!t->exits && !t->entries)
-		return err_set(run->err, ENODATA,
-			       "no kvm_exit and kvm_entry events in %s%s (%llu events): no VM ran, they "
-			       "were not recorded, or this KVM does not trace them",
-			       path, run->ro.has_from || run->ro.has_to ? " at that time" : "",
-			       (unsigned long long)t->events);
+		return err_set(
+			run->err, ENODATA,
+			"no kvm_exit and kvm_entry events in %s%s (%llu events): no VM ran, they "
+			"were not recorded, or this KVM does not trace them",
+			path, run->ro.has_from || run->ro.has_to ? " at that time" : "",
+			(unsigned long long)t->events);
 	if (!t->exits || !t->entries)
-		return err_set(run->err, ENODATA, "no %s events in %s: record both kvm_exit and kvm_entry",
+		return err_set(run->err, ENODATA,
+			       "no %s events in %s: record both kvm_exit and kvm_entry",
 			       t->exits ? "kvm_entry" : "kvm_exit", path);
 	if (!t->class_events && run->ro.cls != class_find("vmexit"))
-		return err_set(run->err, ENODATA,
-			       "no events of class %s in %s, beside %llu exits: nothing of it happened, or "
-			       "it was not recorded (see kvmft-report(1) for the names)",
-			       class, path, (unsigned long long)t->exits);
+		return err_set(
+			run->err, ENODATA,
+			"no events of class %s in %s, beside %llu exits: nothing of it happened, or "
+			"it was not recorded (see kvmft-report(1) for the names)",
+			class, path, (unsigned long long)t->exits);
 	for (size_t i = 0; i < report_vcpus(run->r) && i < 32; i++) {
 		report_vcpu(run->r, i, &v);
 		if (v.vcpu >= 0)
-			sbuf_addf(&b, "%s%lld of thread %d", b.len ? ", " : "", (long long)v.vcpu, v.tid);
+			sbuf_addf(&b, "%s%lld of thread %d", b.len ? ", " : "", (long long)v.vcpu,
+				  v.tid);
 	}
 	return err_set(run->err, ENODATA, "no samples of %s in %s for what was selected; its "
 		       "vCPUs: %s", class, path, b.s ? b.s : "none");
@@ -207,32 +211,46 @@ static void remarks(struct run *run, const struct report_format *fmt)
 
 	/* Where there is no place for remarks it was told before. */
 	if (fmt->has_notes &&
-	    out_rate_remark(run->cap, report_in_cycles(run->r) ? "times are in cycles" : NULL, &b) && b.s)
+	    out_rate_remark(run->cap, report_in_cycles(run->r) ? "times are in cycles" : NULL,
+			    &b) &&
+	    b.s)
 		remark(run, "%s", b.s);
 	if (t->no_end)
-		remark(run, "%llu exits were followed by another exit without kvm_entry: they count, but "
-		       "have no time", ULL(t->no_end));
+		remark(run,
+		       "%llu exits were followed by another exit without kvm_entry: they count, but "
+		       "have no time",
+		       ULL(t->no_end));
 	if (t->no_begin)
-		remark(run, "%llu events without the exit that they belong to: left out", ULL(t->no_begin));
+		remark(run, "%llu events without the exit that they belong to: left out",
+		       ULL(t->no_begin));
 	if (t->fail_entry)
-		remark(run, "%llu exits are failed VM entries (bit 31 of the reason)", ULL(t->fail_entry));
+		remark(run, "%llu exits are failed VM entries (bit 31 of the reason)",
+		       ULL(t->fail_entry));
 	if (t->negative || t->backwards)
-		remark(run, "%llu samples end before they begin, %llu stamps run backwards: times of this "
-		       "capture are not reliable", ULL(t->negative), ULL(t->backwards));
+		remark(run,
+		       "%llu samples end before they begin, %llu stamps run backwards: times of this "
+		       "capture are not reliable",
+		       ULL(t->negative), ULL(t->backwards));
 	if (t->crowded)
-		remark(run, "more keys than memory is used for: %llu samples are in one row, (others)",
+		remark(run,
+		       "more keys than memory is used for: %llu samples are in one row, (others)",
 		       ULL(t->crowded));
 	if (t->no_hist)
-		remark(run, "more keys than memory is used for: %llu samples are in no histogram, and rows that "
-		       "lack one have no percentiles", ULL(t->no_hist));
+		remark(run,
+		       "more keys than memory is used for: %llu samples are in no histogram, and rows that "
+		       "lack one have no percentiles",
+		       ULL(t->no_hist));
 	if (t->left_out)
-		remark(run, "more threads than memory is used for: %llu events of the later ones are left out",
+		remark(run,
+		       "more threads than memory is used for: %llu events of the later ones are left out",
 		       ULL(t->left_out));
 	if (t->misplaced)
-		remark(run, "more vCPUs than memory is used for: %llu entries count for another one of their thread",
+		remark(run,
+		       "more vCPUs than memory is used for: %llu entries count for another one of their thread",
 		       ULL(t->misplaced));
 	if (t->damaged)
-		remark(run, "%llu damaged sub-buffers: the rest of them is left out", ULL(t->damaged));
+		remark(run, "%llu damaged sub-buffers: the rest of them is left out",
+		       ULL(t->damaged));
 	if (run->ro.split && (t->poll_grow || t->poll_shrink))
 		remark(run, "halt polling time was raised %llu times and lowered %llu times",
 		       ULL(t->poll_grow), ULL(t->poll_shrink));
@@ -247,7 +265,8 @@ static bool incomplete(struct run *run)
 		run->loss = (struct tl_loss){ t->lost, t->lost_unknown };
 	else
 		tl_loss_of(run->cap, t->events, t->lost, t->lost_unknown, &run->loss);
-	return run->loss.total || run->loss.unknown || t->damaged || t->left_out || run->cap->ndamage;
+	return run->loss.total || run->loss.unknown || t->damaged || t->left_out ||
+	       run->cap->ndamage;
 }
 
 static void tell_incomplete(const struct run *run)
@@ -256,7 +275,8 @@ static void tell_incomplete(const struct run *run)
 
 	cli_note("%s: %llu events lost%s, %llu pairs dropped at gaps, %llu damaged sub-buffers%s",
 		 run->cap->path, ULL(run->loss.total), run->loss.unknown ? " or more" : "",
-		 ULL(t->dropped), ULL(t->damaged), run->cap->complete ? "" : " (recording was cut short)");
+		 ULL(t->dropped), ULL(t->damaged),
+		 run->cap->complete ? "" : " (recording was cut short)");
 	for (size_t i = 0; i < run->cap->ndamage; i++)
 		cli_note("%s: %s", run->cap->path, run->cap->damage[i].text);
 }
@@ -264,11 +284,19 @@ static void tell_incomplete(const struct run *run)
 static int print(struct run *run, const struct report_format *fmt)
 {
 	const struct report_doc d = {
-		.r = run->r, .cap = run->cap, .opts = &run->ro, .pids = run->o->pids, .filter = run->filter,
+		.r = run->r,
+		.cap = run->cap,
+		.opts = &run->ro,
+		.pids = run->o->pids,
+		.filter = run->filter,
 		.per = run->o->per < 0 ? REPORT_PER_VM : (enum report_per)run->o->per,
 		.key = run->o->key < 0 ? KEY_SAMPLE : (enum report_key)run->o->key,
-		.top = run->o->top.v, .lost = run->loss.total, .lost_unknown = run->loss.unknown,
-		.f = stdout, .remark = (const char *const *)run->remark, .nremark = run->nremark,
+		.top = run->o->top.v,
+		.lost = run->loss.total,
+		.lost_unknown = run->loss.unknown,
+		.f = stdout,
+		.remark = (const char *const *)run->remark,
+		.nremark = run->nremark,
 	};
 	int ret = report_print(&d, fmt);
 	const char *note;
@@ -276,7 +304,8 @@ static int print(struct run *run, const struct report_format *fmt)
 	if (ret == -EPIPE)
 		return ret;
 	if (ret)
-		return err_why(run->err, ret, "cannot %s", ferror(stdout) ? "write to standard output" : "print");
+		return err_why(run->err, ret, "cannot %s",
+			       ferror(stdout) ? "write to standard output" : "print");
 	for (size_t i = 0; !fmt->has_notes && (note = report_note(run->r, i)); i++)
 		cli_note("%s", note);
 	for (size_t i = 0; !fmt->has_notes && i < run->nremark; i++)
@@ -292,9 +321,11 @@ static int report(struct run *run)
 
 	ret = ret ? ret : capture_open(run->o->input, &run->cap, run->err);
 	ret = ret ? ret : fmt_load(run->cap, &run->fmt, run->err);
-	ret = ret ? ret : rate_of_capture(run->cap, run->fmt, &run->o->khz, false,
-				    run->ro.has_from || run->ro.has_to ? NULL : "times are in cycles", cli_note,
-				    run->err);
+	ret = ret ? ret
+		  : rate_of_capture(run->cap, run->fmt, &run->o->khz, false,
+				    run->ro.has_from || run->ro.has_to ? NULL
+								       : "times are in cycles",
+				    cli_note, run->err);
 	ret = ret ? ret : report_new(run->cap, run->fmt, &run->ro, &run->r, run->err);
 	ret = ret ? ret : report_walk(run->r, run->err);
 	if (ret)
@@ -331,8 +362,9 @@ static int report_run(void *opts, int argc __unused_arg, char **argv __unused_ar
 const struct cmd cmd_report = {
 	.name = "report",
 	.summary = "why vCPUs left their guests, and how long it took",
-	.description = "Statistics of exits, or of what they were for, from a capture of the host: on this\n"
-		       "machine or any other. The tables look like those of `perf kvm stat report`.",
+	.description =
+		"Statistics of exits, or of what they were for, from a capture of the host: on this\n"
+		"machine or any other. The tables look like those of `perf kvm stat report`.",
 	.examples = "  kvmft report\n"
 		    "  kvmft report --event ioport --vcpu 0 -k time\n"
 		    "  kvmft report -i trace.dat --per vcpu --percentiles\n"

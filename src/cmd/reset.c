@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * reset.c: `kvmft reset` removes what a killed kvmft left in the kernel and in QEMUs, and nothing else.
+ * reset.c: `kvmft reset` removes what a killed kvmft left in the kernel and in QEMUs, and nothing
+ * else.
  */
 #include "cmds.h"
 #include "kvmft/qemu_switch.h"
@@ -35,7 +36,8 @@ static int reset_kernel(bool dry_run, struct kvmft_err *err)
 	printf("%s %u instance(s) and %u probe(s); %u of a running kvmft left alone, %u in use\n",
 	       dry_run ? "would remove" : "removed", r.instances, r.probes, r.live, r.busy);
 	if (!ret && r.busy)
-		ret = err_set(err, EBUSY, "something is still in use by another process: see above");
+		ret = err_set(err, EBUSY,
+			      "something is still in use by another process: see above");
 	kreset_free(&r);
 	ktracefs_close(t);
 	return ret;
@@ -63,9 +65,10 @@ static int reset_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 const struct cmd cmd_reset = {
 	.name = "reset",
 	.summary = "remove what a killed kvmft left behind",
-	.description = "Removes instances and probes of kvmft whose process is gone. What belongs to a running\n"
-		       "kvmft, or to anybody else, is left alone. Trace events of QEMU that `record --qemu` had\n"
-		       "switched on go off again. Every start of `kvmft record` does the same.",
+	.description =
+		"Removes instances and probes of kvmft whose process is gone. What belongs to a running\n"
+		"kvmft, or to anybody else, is left alone. Trace events of QEMU that `record --qemu` had\n"
+		"switched on go off again. Every start of `kvmft record` does the same.",
 	.opts = reset_options,
 	.opts_size = sizeof(struct reset_opts),
 	.run = reset_run,

@@ -12,19 +12,23 @@
 #include "kvmft/clockgraph.h"
 
 /* mono_raw, mono, boot, realtime: by the host capture's own readings. */
-static int readings(struct cap_pieces *pieces, const struct capture *host, const struct out_clock *c,
-		    struct kvmft_err *err)
+static int readings(struct cap_pieces *pieces, const struct capture *host,
+		    const struct out_clock *c, struct kvmft_err *err)
 {
 	int ret = cap_pieces_init(pieces, host, (enum cap_clock)(c->kind - OUT_CLOCK_MONO_RAW));
 
 	if (ret == -ENODATA)
-		return err_set(err, ENODATA,
-			       "%s has no readings of %s beside the TSC (kvmft record makes them): use "
-			       "another --clock",
-			       host->path, out_clock_names[c->kind]);
+		return err_set(
+			err, ENODATA,
+			"%s has no readings of %s beside the TSC (kvmft record makes them): use "
+			"another --clock",
+			host->path, out_clock_names[c->kind]);
 	if (ret == -ENOTSUP)
-		return err_set(err, ENODATA, "--clock %s needs the frequency of the TSC, and %s does not say it: give "
-					     "it with --tsc-khz", out_clock_names[c->kind], host->path);
+		return err_set(
+			err, ENODATA,
+			"--clock %s needs the frequency of the TSC, and %s does not say it: give "
+			"it with --tsc-khz",
+			out_clock_names[c->kind], host->path);
 	return err_why(err, ret, "%s: its readings of %s cannot be used", host->path,
 		       out_clock_names[c->kind]);
 }
@@ -55,25 +59,30 @@ static int sampled_clock(struct sink *s, const struct pairing *p, struct out_clo
 /* Two hosts share the guest's clocks, which link them, and the time of the day. */
 static int check_hosts(const struct pairing *p, enum out_clock_kind kind, struct kvmft_err *err)
 {
-	if (!p->nlater || kind == OUT_CLOCK_NS || kind == OUT_CLOCK_GUEST_TSC || kind == OUT_CLOCK_KVMCLOCK ||
-	    kind == OUT_CLOCK_REALTIME)
+	if (!p->nlater || kind == OUT_CLOCK_NS || kind == OUT_CLOCK_GUEST_TSC ||
+	    kind == OUT_CLOCK_KVMCLOCK || kind == OUT_CLOCK_REALTIME)
 		return 0;
-	return err_usage(err, "--clock %s: the %s of two hosts have nothing to do with each other: use guest-tsc, "
-			      "kvmclock, ns or realtime",
-			 out_clock_names[kind], kind == OUT_CLOCK_HOST_TSC ? "TSCs" : "clocks");
+	return err_usage(
+		err,
+		"--clock %s: the %s of two hosts have nothing to do with each other: use guest-tsc, "
+		"kvmclock, ns or realtime",
+		out_clock_names[kind], kind == OUT_CLOCK_HOST_TSC ? "TSCs" : "clocks");
 }
 
 /* A capture alone has one clock: its own, in ns where it can be told. */
-static int own_clock(const struct capture *cap, int kind, struct out_clock *c, struct kvmft_err *err)
+static int own_clock(const struct capture *cap, int kind, struct out_clock *c,
+		     struct kvmft_err *err)
 {
 	bool tsc = cap->clock && !strcmp(cap->clock, "x86-tsc");
-	bool count = !tsc && cap->clock && !clock_trace_is_ns(cap->clock); /* the clock counter, or uptime */
+	bool count = !tsc && cap->clock &&
+		     !clock_trace_is_ns(cap->clock); /* the clock counter, or uptime */
 
 	if (tsc && kind >= OUT_CLOCK_MONO_RAW)
 		return 0;
 	if (kind >= 0 && (kind != OUT_CLOCK_NS || count) && (!tsc || kind == OUT_CLOCK_KVMCLOCK))
-		return err_usage(err, "--clock %s: %s alone has no such time, its trace clock is %s",
-				 out_clock_names[kind], cap->path, cap->clock ? cap->clock : "unknown");
+		return err_usage(
+			err, "--clock %s: %s alone has no such time, its trace clock is %s",
+			out_clock_names[kind], cap->path, cap->clock ? cap->clock : "unknown");
 	if (!tsc) { /* ns already: as if of a TSC that counts them */
 		c->khz = count ? 0 : 1000000;
 		c->base = 0;
@@ -114,9 +123,11 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 	}
 	if (c->kind == OUT_CLOCK_NS && !c->khz) {
 		if (kind >= 0)
-			return err_set(err, ENODATA,
-				       "--clock ns: nothing in %s tells how fast its TSC runs: give that with "
-				       "--tsc-khz, or use --clock host-tsc", host->path);
+			return err_set(
+				err, ENODATA,
+				"--clock ns: nothing in %s tells how fast its TSC runs: give that with "
+				"--tsc-khz, or use --clock host-tsc",
+				host->path);
 		c->kind = OUT_CLOCK_HOST_TSC;
 		c->no_rate = true;
 	}
@@ -125,10 +136,11 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 	if ((c->kind == OUT_CLOCK_GUEST_TSC || c->kind == OUT_CLOCK_KVMCLOCK) && !p->nguest)
 		return err_usage(err, "--clock %s needs a guest", out_clock_names[c->kind]);
 	if (c->kind == OUT_CLOCK_KVMCLOCK && !has_kvmclock(c))
-		return err_set(err, ENODATA,
-			       "--clock kvmclock: no pvclock record of %s is known: record the guest with kvmft, or "
-			       "the host while the guest boots; a guest without kvm-clock has none",
-			       c->map->vm[c->vm].label);
+		return err_set(
+			err, ENODATA,
+			"--clock kvmclock: no pvclock record of %s is known: record the guest with kvmft, or "
+			"the host while the guest boots; a guest without kvm-clock has none",
+			c->map->vm[c->vm].label);
 	if (c->kind >= OUT_CLOCK_MONO_RAW)
 		return sampled_clock(s, p, c, err);
 	return 0;
@@ -143,20 +155,25 @@ const char *sink_cycles(const char *format, int kind)
 	return fmt && fmt->only_ns ? "what the trace calls a ns is a cycle" : "times are in cycles";
 }
 
-int sink_check(const struct out_format *fmt, struct out_clock *c, const char *path, struct kvmft_err *err)
+int sink_check(const struct out_format *fmt, struct out_clock *c, const char *path,
+	       struct kvmft_err *err)
 {
 	const struct capture *cap = c->map->cap;
 
-	if (fmt->only_ns && cap->clock && strcmp(cap->clock, "x86-tsc") && !clock_trace_is_ns(cap->clock))
-		return err_set(err, ENODATA, "format %s has times in ns, and %s was recorded with the trace clock "
-					     "%s, which is no time", fmt->name, cap->path, cap->clock);
+	if (fmt->only_ns && cap->clock && strcmp(cap->clock, "x86-tsc") &&
+	    !clock_trace_is_ns(cap->clock))
+		return err_set(
+			err, ENODATA,
+			"format %s has times in ns, and %s was recorded with the trace clock "
+			"%s, which is no time",
+			fmt->name, cap->path, cap->clock);
 	if (fmt->only_ns && c->no_rate) { /* ... then what it calls a ns is a cycle */
 		c->kind = OUT_CLOCK_NS;
 		c->khz = 1000000;
 	}
 	if (fmt->only_ns && strcmp(out_clock_unit(c), "ns"))
-		return err_usage(err, "format %s has times in ns: use a --clock other than %s", fmt->name,
-				 out_clock_names[c->kind]);
+		return err_usage(err, "format %s has times in ns: use a --clock other than %s",
+				 fmt->name, out_clock_names[c->kind]);
 	if (fmt->binary && !path && isatty(STDOUT_FILENO))
 		return err_usage(err, "format %s is not for a terminal: use -o OUT", fmt->name);
 	return 0;
@@ -176,7 +193,8 @@ int sink_open(struct sink *s, struct outfile *file, struct kvmft_err *err)
 			return err_set(err, ENOMEM, "out of memory");
 		}
 	}
-	setvbuf(s->f, NULL, _IONBF, 0); /* outputs write by large pieces: no copy, and no remainders */
+	setvbuf(s->f, NULL, _IONBF,
+		0); /* outputs write by large pieces: no copy, and no remainders */
 	return 0;
 }
 
@@ -237,12 +255,13 @@ int sink_input_check(const char *path, struct kvmft_err *err)
 {
 	if (strcmp(path, DEFAULT_INPUT) || !access(DEFAULT_INPUT, F_OK))
 		return 0;
-	return err_set(err, ENOENT, "no %s here: name a capture with -i, or make one with `kvmft record`",
+	return err_set(err, ENOENT,
+		       "no %s here: name a capture with -i, or make one with `kvmft record`",
 		       DEFAULT_INPUT);
 }
 
-void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_t vm, const char *name,
-			 bool quiet)
+void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_t vm,
+			 const char *name, bool quiet)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct win_stats s;

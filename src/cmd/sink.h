@@ -42,12 +42,15 @@ struct sink {
 int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clock *c,
 	       struct kvmft_err *err) __must_check;
 /*
- * Whether the format can be written in that clock, and to path (NULL = standard output). A format that knows ns alone
- * shows cycles as such where nothing tells how fast the TSC runs.
+ * Whether the format can be written in that clock, and to path (NULL = standard output). A format
+ * that knows ns alone shows cycles as such where nothing tells how fast the TSC runs.
  */
-int sink_check(const struct out_format *fmt, struct out_clock *c, const char *path, struct kvmft_err *err)
-	__must_check;
-/* What a time line of that format (NULL: text) and clock shows where nothing tells how fast the TSC runs. */
+int sink_check(const struct out_format *fmt, struct out_clock *c, const char *path,
+	       struct kvmft_err *err) __must_check;
+/*
+ * What a time line of that format (NULL: text) and clock shows where nothing tells how fast the TSC
+ * runs.
+ */
 const char *sink_cycles(const char *format, int kind);
 /*
  * Into file, NULL = standard output. It gets its name from the caller, when all has gone well: see
@@ -68,7 +71,7 @@ int sink_print(int ret, const struct sbuf *b, struct kvmft_err *err) __must_chec
 /* Is there a capture at the place that is read when none is named? 0 or -ENOENT. */
 int sink_input_check(const char *path, struct kvmft_err *err) __must_check;
 /* Notes how far a guest's clock may be off; quiet: only if it is wrong. */
-void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_t vm, const char *name,
-			 bool quiet);
+void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_t vm,
+			 const char *name, bool quiet);
 
 #endif

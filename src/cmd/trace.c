@@ -22,7 +22,8 @@ static const struct opt trace_options[] = {
 	       "show the kvmclock of this VM"),
 	OPTION(0, "guest-capture", OPT_STR, struct trace_config, guest_capture, "DIR",
 	       "take the VM's pvclock record from a capture made in it"),
-	OPTION(0, "pvclock", OPT_STR, struct trace_config, pvclock, "TSC,SYSTEM_TIME,MUL,SHIFT[,FLAGS]",
+	OPTION(0, "pvclock", OPT_STR, struct trace_config, pvclock,
+	       "TSC,SYSTEM_TIME,MUL,SHIFT[,FLAGS]",
 	       "the VM's pvclock record, as `kvmft guest-offset` says in it"),
 	OPTION('N', "count", OPT_U64, struct trace_config, count, "COUNT",
 	       "end after this many events"),
@@ -33,7 +34,8 @@ static const struct opt trace_options[] = {
 	OPT_END,
 };
 
-static int trace_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg, struct kvmft_err *err)
+static int trace_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg,
+		     struct kvmft_err *err)
 {
 	return trace_run(opts, cli_note, err);
 }
@@ -41,12 +43,14 @@ static int trace_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 const struct cmd cmd_trace = {
 	.name = "trace",
 	.summary = "print events live, in time order, in the clock asked for",
-	.description = "Prints until Ctrl-C, SIGTERM, the count or the duration. Times are seconds since the start\n"
-		       "unless --tsc, --clock or --kvmclock asks for another clock.",
-	.examples = "  kvmft trace -e kvm:kvm_exit --vm vm1 -N 20\n"
-		    "  kvmft trace -e 'kvm:kvm_msr/ecx==0x11/' --kvmclock vm1 --guest-capture guest\n"
-		    "  kvmft trace -e sched:sched_wakeup --clock perf \\\n"
-		    "        --clock-offset $(kvmft guest-offset --clock perf)      in a guest",
+	.description =
+		"Prints until Ctrl-C, SIGTERM, the count or the duration. Times are seconds since the start\n"
+		"unless --tsc, --clock or --kvmclock asks for another clock.",
+	.examples =
+		"  kvmft trace -e kvm:kvm_exit --vm vm1 -N 20\n"
+		"  kvmft trace -e 'kvm:kvm_msr/ecx==0x11/' --kvmclock vm1 --guest-capture guest\n"
+		"  kvmft trace -e sched:sched_wakeup --clock perf \\\n"
+		"        --clock-offset $(kvmft guest-offset --clock perf)      in a guest",
 	.opts = trace_options,
 	.opts_size = sizeof(struct trace_config),
 	.run = trace_cmd,

@@ -95,7 +95,9 @@ static int verify_walk(struct verify *v)
 static int verify_open(struct verify *v, const struct verify_opts *o, int argc, char **argv,
 		       struct kvmft_err *err)
 {
-	struct pairing_opts po = { .clock = &o->clock, .undecided_ok = true, .need = PAIRING_CLOCKS };
+	struct pairing_opts po = { .clock = &o->clock,
+				   .undecided_ok = true,
+				   .need = PAIRING_CLOCKS };
 	int ret;
 
 	if (o->host.n && (o->clock.tsc_offset.set || o->clock.tsc_ratio || o->clock.solve))
@@ -182,11 +184,12 @@ const struct cmd cmd_verify = {
 	.name = "verify",
 	.summary = "proof that host and guest captures are aligned, and how exactly",
 	.args = "HOST GUEST[=SEL]...",
-	.description = "Checks each guest event against the entry..exit windows of its vCPU on the host, and\n"
-		       "accesses to MSRs that both sides traced against each other. Says how far the guest's\n"
-		       "clock could be off without contradiction, or that it is off and by how much.\n"
-		       "Exit status: 0 aligned, 3 aligned but the input is incomplete, 1 misaligned,\n"
-		       "4 these captures cannot tell.",
+	.description =
+		"Checks each guest event against the entry..exit windows of its vCPU on the host, and\n"
+		"accesses to MSRs that both sides traced against each other. Says how far the guest's\n"
+		"clock could be off without contradiction, or that it is off and by how much.\n"
+		"Exit status: 0 aligned, 3 aligned but the input is incomplete, 1 misaligned,\n"
+		"4 these captures cannot tell.",
 	.examples = "  kvmft verify host guest\n"
 		    "  kvmft verify --tsc-offset -42051902088 host.dat guest.dat=4711",
 	.opts = verify_options,

@@ -30,7 +30,8 @@ static int parse_date(const char *text, uint64_t around, uint64_t *ns)
 	if (*rest == '.') {
 		char second[16] = "0";
 
-		if (strlen(rest) >= sizeof(second) - 1 || strspn(rest + 1, "0123456789") != strlen(rest + 1))
+		if (strlen(rest) >= sizeof(second) - 1 ||
+		    strspn(rest + 1, "0123456789") != strlen(rest + 1))
 			return -EINVAL;
 		strcat(second, rest);
 		if (parse_duration(second, &frac))
@@ -58,12 +59,14 @@ static int window_value(const struct out_clock *c, const char *name, const char 
 		ret = parse_date(text, begin, v);
 	if (!ret)
 		return 0;
-	return err_usage(err, cycles ? "option --%s: '%s' is no number of cycles (--clock %s)" :
-			c->kind == OUT_CLOCK_REALTIME ?
-				       "option --%s: '%s' is neither [YYYY-MM-DD ]HH:MM:SS[.FRACTION] nor seconds "
-				       "since 1970 (--clock %s)" :
-				       "option --%s: '%s' is no time in seconds (--clock %s)",
-			 name, text, out_clock_names[c->kind]);
+	return err_usage(
+		err,
+		cycles ? "option --%s: '%s' is no number of cycles (--clock %s)"
+		: c->kind == OUT_CLOCK_REALTIME
+			? "option --%s: '%s' is neither [YYYY-MM-DD ]HH:MM:SS[.FRACTION] nor seconds "
+			  "since 1970 (--clock %s)"
+			: "option --%s: '%s' is no time in seconds (--clock %s)",
+		name, text, out_clock_names[c->kind]);
 }
 
 /* The first host TSC that shows v or more. */
@@ -72,8 +75,8 @@ static int window_edge(const struct out_clock *c, const char *name, const char *
 {
 	if (out_clock_host(c, v, host))
 		return 0;
-	return err_usage(err, "option --%s: %s is at no place of clock %s that the captures know", name,
-			 text, out_clock_names[c->kind]);
+	return err_usage(err, "option --%s: %s is at no place of clock %s that the captures know",
+			 name, text, out_clock_names[c->kind]);
 }
 
 int window_parse_named(const struct out_clock *c, const char *from, const char *end, const char *to,

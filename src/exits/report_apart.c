@@ -184,8 +184,10 @@ static int walk_again(struct report *r)
 	ret = ret ? ret : report_walk(r, &err);
 	r->tot = tot;
 	if ((b->crowded || b->no_hist) && !r->told_crowded) {
-		report_remark(r, "more keys than memory is used for: in tables of vCPUs, samples are in one row, "
-			      "(others), or rows have no percentiles");
+		report_remark(
+			r,
+			"more keys than memory is used for: in tables of vCPUs, samples are in one row, "
+			"(others), or rows have no percentiles");
 		r->told_crowded = true;
 	}
 	return ret;

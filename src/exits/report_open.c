@@ -169,12 +169,16 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 			       "%s is a capture of a guest: exits are in the capture of its host",
 			       path);
 	if (!event_format(r->fmt, EV_EXIT) && !event_format(r->fmt, EV_ENTRY))
-		return err_set(err, ENOENT,
-			       "no kvm_exit and kvm_entry events in %s: record them with `kvmft record` on "
-			       "the host", path);
+		return err_set(
+			err, ENOENT,
+			"no kvm_exit and kvm_entry events in %s: record them with `kvmft record` on "
+			"the host",
+			path);
 	if (event_format(r->fmt, EV_EXIT) && !understood)
-		return err_set(err, ENOTSUP, "kvm_exit in %s has no %s: hosts that are not x86 are not "
-			       "supported", path, event_field(EV_EXIT, 0));
+		return err_set(err, ENOTSUP,
+			       "kvm_exit in %s has no %s: hosts that are not x86 are not "
+			       "supported",
+			       path, event_field(EV_EXIT, 0));
 	if (own && !r->tps)
 		return err_set(err, ENOENT, "no %s events in %s: record them with -e kvm:%s", own,
 			       path, own);
@@ -201,8 +205,11 @@ static int clock_scale(struct report *r, struct kvmft_err *err)
 			       clock);
 	r->cycles = !c->tsc_khz;
 	if (r->cycles && (r->opts.has_from || r->opts.has_to))
-		return err_set(err, ENODATA, "--from and --to are times, and nothing in %s tells how fast its TSC "
-					     "runs: give that with --tsc-khz", c->path);
+		return err_set(
+			err, ENODATA,
+			"--from and --to are times, and nothing in %s tells how fast its TSC "
+			"runs: give that with --tsc-khz",
+			c->path);
 	if (!r->cycles) {
 		r->mul = NSEC_PER_MSEC;
 		r->div = c->tsc_khz;
@@ -250,8 +257,11 @@ static void remark_kernel(struct report *r)
 	unsigned int major, minor;
 
 	if (!kernel_version(r->cap, &major, &minor)) {
-		report_remark(r, "kernel: %s; where its kvm_exit is traced is not known, so compare times "
-			      "only with the same kernel", release);
+		report_remark(
+			r,
+			"kernel: %s; where its kvm_exit is traced is not known, so compare times "
+			"only with the same kernel",
+			release);
 		return;
 	}
 	if (major > 6 || (major == 6 && minor >= 12))
@@ -259,14 +269,22 @@ static void remark_kernel(struct report *r)
 			      "kernel: %s; kvm_exit is traced right after the exit, on VMX and SVM",
 			      release);
 	else if (major == 4 || (major == 5 && minor < 10))
-		report_remark(r, "kernel: %s; kvm_exit may be traced in the exit handler, after the host's "
-			      "interrupts were served: EXTERNAL_INTERRUPT then looks too short", release);
+		report_remark(
+			r,
+			"kernel: %s; kvm_exit may be traced in the exit handler, after the host's "
+			"interrupts were served: EXTERNAL_INTERRUPT then looks too short",
+			release);
 	else if (major < 4)
-		report_remark(r, "kernel: %s; kvm_exit is traced right after the exit, kvm_entry well "
-			      "before the entry", release);
+		report_remark(r,
+			      "kernel: %s; kvm_exit is traced right after the exit, kvm_entry well "
+			      "before the entry",
+			      release);
 	else
-		report_remark(r, "kernel: %s; kvm_exit is traced right after the exit on VMX, but on SVM in "
-			      "the exit handler, after the host's interrupts were served", release);
+		report_remark(
+			r,
+			"kernel: %s; kvm_exit is traced right after the exit on VMX, but on SVM in "
+			"the exit handler, after the host's interrupts were served",
+			release);
 }
 
 static void remark_split(struct report *r)
@@ -274,8 +292,10 @@ static void remark_split(struct report *r)
 	if (!r->opts.split)
 		return;
 	if (r->tot.no_sched)
-		report_remark(r, "no sched_switch in the capture: Blocked includes waiting for a CPU, and "
-			      "preemption is in Kernel or User");
+		report_remark(
+			r,
+			"no sched_switch in the capture: Blocked includes waiting for a CPU, and "
+			"preemption is in Kernel or User");
 	if (!event_format(r->fmt, EV_VCPU_WAKEUP))
 		report_remark(
 			r, "no kvm_vcpu_wakeup in the capture: polling while halted is in Kernel");

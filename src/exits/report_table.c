@@ -27,7 +27,9 @@ void report_vcpu(const struct report *r, size_t i, struct report_vcpu *v)
 {
 	const struct rvcpu *vc = r->vcpu[i];
 
-	*v = (struct report_vcpu){ .tid = vc->tid, .vcpu = vc->vcpu, .vm = vc->vm, .samples = vc->sampled };
+	*v = (struct report_vcpu){
+		.tid = vc->tid, .vcpu = vc->vcpu, .vm = vc->vm, .samples = vc->sampled
+	};
 }
 
 size_t report_vms(const struct report *r)

@@ -59,7 +59,9 @@ int hostmap_vm_tids(const struct hostmap *m, size_t vm, struct sbuf *out)
 }
 
 /* The sides that are none, and what a selector of another VM begins with. */
-static const char *const reserved[] = { "host", "guest", "qemu", "name", "uuid", "pid", "tids", NULL };
+static const char *const reserved[] = {
+	"host", "guest", "qemu", "name", "uuid", "pid", "tids", NULL
+};
 
 /* Name, UUID, PID-FD; else the PID; else its threads, or where those are many the first of them. */
 void hostmap_vm_label(struct hostmap *m, size_t vm)
@@ -71,8 +73,11 @@ void hostmap_vm_label(struct hostmap *m, size_t vm)
 
 	if (cap && (cap->name || cap->uuid || cap->id)) {
 		/* With name= it can still be selected: see vmsel_name(). */
-		snprintf(v->label, sizeof(v->label), "%s%.*s", poses ? "name=" : "", poses ? 58 : 63,
-			 cap->name ? cap->name : cap->uuid ? cap->uuid : cap->id);
+		snprintf(v->label, sizeof(v->label), "%s%.*s", poses ? "name=" : "",
+			 poses ? 58 : 63,
+			 cap->name   ? cap->name
+			 : cap->uuid ? cap->uuid
+				     : cap->id);
 		str_printable(v->label); /* it may end within a character */
 	} else if (v->pid > 0) {
 		snprintf(v->label, sizeof(v->label), "pid:%d", v->pid);
@@ -183,8 +188,10 @@ ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n,
 				       "thread %d made no kvm_entry in %s: it runs no vCPU there",
 				       tid[i], m->cap->path);
 		if (t->vm != HOSTMAP_END && m->vm[t->vm].paired)
-			return err_set(err, EBUSY, "thread %d runs a vCPU of %s, which has a guest capture already",
-				       tid[i], m->vm[t->vm].label);
+			return err_set(
+				err, EBUSY,
+				"thread %d runs a vCPU of %s, which has a guest capture already",
+				tid[i], m->vm[t->vm].label);
 		same += !i || t->vm == of_vm;
 		of_vm = t->vm;
 	}
@@ -215,8 +222,11 @@ static ssize_t find_by_threads(struct hostmap *m, const char *sel, struct kvmft_
 	if (ret == -ENOENT)
 		return ret;
 	if (ret)
-		return ret == -ENOMEM ? err_set(err, ENOMEM, "out of memory")
-				      : err_usage(err, "'%s' is no list of thread ids such as tids:137,138", sel);
+		return ret == -ENOMEM
+			       ? err_set(err, ENOMEM, "out of memory")
+			       : err_usage(err,
+					   "'%s' is no list of thread ids such as tids:137,138",
+					   sel);
 	return hostmap_take_threads(m, tid, n, HOSTMAP_BY_USER, err);
 }
 

@@ -618,7 +618,12 @@ int hostmap_add_offset_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t 
 			  uint64_t next)
 {
 	struct hostmap_event e = {
-		.ts = host, .kind = EV_TSC_OFFSET, .vm = (ssize_t)vm, .vcpu = vcpu, .prev = prev, .next = next,
+		.ts = host,
+		.kind = EV_TSC_OFFSET,
+		.vm = (ssize_t)vm,
+		.vcpu = vcpu,
+		.prev = prev,
+		.next = next,
 	};
 
 	m->vm[vm].moved = true;

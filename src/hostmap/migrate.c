@@ -91,7 +91,9 @@ static int see_entry(void *arg, const struct rec *rec)
 static int find_arrival(struct migrate *g, size_t vm, uint32_t *vcpu)
 {
 	const struct fmt_event *entry = event_format(g->map->fmt, EV_ENTRY);
-	struct first_entry f = { .map = g->map, .vm = vm, .id = entry ? fmt_id(entry) : 0, .ts = UINT64_MAX };
+	struct first_entry f = {
+		.map = g->map, .vm = vm, .id = entry ? fmt_id(entry) : 0, .ts = UINT64_MAX
+	};
 	int ret = 0;
 
 	for (size_t i = 0; entry && i < g->map->cap->nstream && ret >= 0; i++)
@@ -176,8 +178,10 @@ int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct 
 			       "host capture %s has no kvm_entry of %s: it never ran there", path,
 			       label);
 	if (!ret && !find_maps(g, m->vm[vm].epochs, map->vm[there].epochs, vcpu))
-		return err_set(err, ENODATA, "the TSC offset of %s is not known on both hosts, which its guest's "
-					     "TSC would link", label);
+		return err_set(err, ENODATA,
+			       "the TSC offset of %s is not known on both hosts, which its guest's "
+			       "TSC would link",
+			       label);
 	if (!ret)
 		ret = number_vms(g, m, vm, (size_t)there);
 	if (!ret)

@@ -36,7 +36,9 @@ static bool between(enum tsc_rate_source source, u128 min, u128 max, struct tsc_
 {
 	if (min < KHZ_MIN || max < min || max > KHZ_MAX)
 		return false;
-	*r = (struct tsc_rate){ .source = source, .khz = (uint64_t)(min + (max - min) / 2), .min = (uint64_t)min,
+	*r = (struct tsc_rate){ .source = source,
+				.khz = (uint64_t)(min + (max - min) / 2),
+				.min = (uint64_t)min,
 				.max = (uint64_t)max };
 	return tsc_rate_ppm(r) <= USEFUL_PPM;
 }

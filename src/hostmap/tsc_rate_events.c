@@ -3,12 +3,12 @@
  * tsc_rate_events.c: what the events of a capture tell of its TSC's frequency.
  *
  *   kvm_pvclock_update     the record that KVM computes from the frequency
- *   kvm_vcpu_wakeup        how many ns of CLOCK_MONOTONIC a halted vCPU waited. The exit that halted it was before
- *                          that, and this event after it: so many cycles are no fewer than those of the wait. From
- *                          where its thread went to sleep until it ran again, by sched_switch, they are no more.
- *   hrtimer_expire_entry   what a clock showed: it was read after all that the CPU did in a task, and after the timer's
- *                          interrupt began, and before this event. Two readings for one timer on one CPU, whose TSC
- *                          that is, bound from both sides what passed between them.
+ *   kvm_vcpu_wakeup        how many ns of CLOCK_MONOTONIC a halted vCPU waited. The exit that
+ * halted it was before that, and this event after it: so many cycles are no fewer than those of the
+ * wait. From where its thread went to sleep until it ran again, by sched_switch, they are no more.
+ *   hrtimer_expire_entry   what a clock showed: it was read after all that the CPU did in a task,
+ * and after the timer's interrupt began, and before this event. Two readings for one timer on one
+ * CPU, whose TSC that is, bound from both sides what passed between them.
  *
  * The longest times are the narrowest bounds. Those clocks follow NTP, which may steer them by 500
  * parts per million. Where events were lost nothing is known of any thread.
@@ -191,7 +191,9 @@ static void between_readings(struct tsc_rate_events *e, const struct reading *a,
 static int timer_expires(struct rate_scan *s, const struct rate_stream *st)
 {
 	const struct rec *rec = &st->r.rec;
-	const struct reading r = { .before = st->before, .after = rec->ts, .now = value(s, EV_HRTIMER_EXPIRE, 1, rec) };
+	const struct reading r = { .before = st->before,
+				   .after = rec->ts,
+				   .now = value(s, EV_HRTIMER_EXPIRE, 1, rec) };
 	uint64_t key = value(s, EV_HRTIMER_EXPIRE, 0, rec) ^ (uint64_t)(st - s->stream) << 48;
 	struct expiries *t;
 

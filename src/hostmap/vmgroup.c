@@ -71,8 +71,10 @@ static int collect_members(struct grouping *g)
 		return -ENOMEM;
 	for (size_t i = 0; i < m->nthread; i++)
 		if (m->thread[i].vm == HOSTMAP_END)
-			g->v[g->n++] = (struct member){ .thread = i, .tid = m->thread[i].tid,
-							.vcpu = m->thread[i].vcpu, .first = UINT64_MAX };
+			g->v[g->n++] = (struct member){ .thread = i,
+							.tid = m->thread[i].tid,
+							.vcpu = m->thread[i].vcpu,
+							.first = UINT64_MAX };
 	qsort(g->v, g->n, sizeof(*g->v), member_cmp);
 	for (size_t i = 0; i < g->n && !ret; i++) {
 		g->v[i].group = g->v[i].next = i;
@@ -437,7 +439,9 @@ static int drop_doubles(struct grouping *g, size_t first_vm)
 
 static enum hostmap_basis basis_of(const struct member *v)
 {
-	return v->by_pid || v->tgid ? HOSTMAP_BY_PROCESS : v->by_wakes ? HOSTMAP_BY_WAKES : HOSTMAP_BY_IDS;
+	return v->by_pid || v->tgid ? HOSTMAP_BY_PROCESS
+	       : v->by_wakes	    ? HOSTMAP_BY_WAKES
+				    : HOSTMAP_BY_IDS;
 }
 
 /* first: the member with the lowest thread id of its group. */

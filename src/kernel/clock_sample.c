@@ -2,9 +2,9 @@
 /*
  * clock_sample.c: a trace clock beside the TSC, by markers in an instance of our own.
  *
- * rdtsc, write to trace_marker, rdtsc: the marker's stamp was taken in between, by the very function
- * that stamps events. `trace` shows stamps in microseconds, except with option raw, which prints
- * "PID CPU STAMP # ADDRESS TEXT" (kernel: print_raw_fmt() in kernel/trace/trace.c).
+ * rdtsc, write to trace_marker, rdtsc: the marker's stamp was taken in between, by the very
+ * function that stamps events. `trace` shows stamps in microseconds, except with option raw, which
+ * prints "PID CPU STAMP # ADDRESS TEXT" (kernel: print_raw_fmt() in kernel/trace/trace.c).
  */
 #include "kvmft/kclock.h"
 
@@ -38,7 +38,8 @@ int kclock_parse_marker(const char *text, uint64_t n, uint64_t *ts)
 }
 
 struct try {
-	uint64_t number; /* of its marker: a TSC, as markers of an earlier time may be in the ring */
+	uint64_t
+		number; /* of its marker: a TSC, as markers of an earlier time may be in the ring */
 	uint64_t tsc, width;
 };
 
@@ -75,7 +76,8 @@ static int mark_all(struct kinst *k, struct try *at, unsigned int tries, struct 
 	for (unsigned int i = 0; i < tries && !ret; i++)
 		ret = mark(fd, &at[i]);
 	if (ret)
-		err_set(err, -ret, "%s: cannot write to trace_marker: %s", kinst_name(k), strerror(-ret));
+		err_set(err, -ret, "%s: cannot write to trace_marker: %s", kinst_name(k),
+			strerror(-ret));
 	return kinst_tracing(k, false, NULL) && !ret ? -EIO : ret;
 }
 
@@ -130,7 +132,8 @@ int kclock_sample(struct kinst *k, const char *clock, unsigned int tries, struct
 	if (n == -ENOTSUP)
 		return err_lack(err, ENOTSUP, "this kernel has no trace option raw");
 	if (n < 0)
-		return err_set(err, (int)-n, "%s: cannot read trace: %s", kinst_name(k), strerror((int)-n));
+		return err_set(err, (int)-n, "%s: cannot read trace: %s", kinst_name(k),
+			       strerror((int)-n));
 	if (!tightest(at, tries, text, out))
 		return err_set(err, ENODATA, "%s: no marker's stamp can be read", kinst_name(k));
 	return 0;

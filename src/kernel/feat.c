@@ -14,7 +14,8 @@
 
 struct feat {
 	const char *name, *purpose;
-	unsigned int need, use; /* KFEAT_HOST, KFEAT_GUEST: cannot do without it; has a use for it */
+	unsigned int need,
+		use; /* KFEAT_HOST, KFEAT_GUEST: cannot do without it; has a use for it */
 	const char *file;	/* of tracefs, that is asked for; NULL: the machine is */
 	const char *remedy;	/* when it is lacking */
 	feat_probe_fn probe;	/* NULL: that the file is there is the answer */
@@ -40,7 +41,8 @@ static void say_err(struct kfeat_result *r, const char *text)
 		todo = strstr(text, " (as root: ");
 	feat_say(r, KFEAT_LACK, "%.*s", (int)(todo ? todo - text : 255), text);
 	if (todo)
-		snprintf(r->remedy, sizeof(r->remedy), "%.*s", (int)strcspn(todo + 2, ")"), todo + 2);
+		snprintf(r->remedy, sizeof(r->remedy), "%.*s", (int)strcspn(todo + 2, ")"),
+			 todo + 2);
 }
 
 /* ---- probes ---- */
@@ -48,7 +50,8 @@ static void say_err(struct kfeat_result *r, const char *text)
 static void probe_tracefs(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	if (e->t && ktracefs_mounted(e->t))
-		feat_say(r, KFEAT_HAVE, "not mounted now; kvmft record mounts it at %s", e->t->path);
+		feat_say(r, KFEAT_HAVE, "not mounted now; kvmft record mounts it at %s",
+			 e->t->path);
 	else if (e->t)
 		feat_say(r, KFEAT_HAVE, "%s", e->t->path);
 	else
@@ -172,7 +175,8 @@ static void probe_hypervisor(const struct kfeat_env *e __unused_arg, struct kfea
 	if (ktsc_facts_read(NULL, &f) || !f.present)
 		feat_say(r, KFEAT_UNKNOWN, "not an x86 machine");
 	else if (f.hypervisor)
-		feat_say(r, KFEAT_HAVE, "a guest; signature %s", f.hv_signature[0] ? f.hv_signature : "none");
+		feat_say(r, KFEAT_HAVE, "a guest; signature %s",
+			 f.hv_signature[0] ? f.hv_signature : "none");
 	else
 		feat_say(r, KFEAT_HAVE, "no hypervisor: bare metal");
 }
@@ -197,9 +201,10 @@ static const struct feat feat[] = {
 	  feat_container },
 	{ "pid-namespace", "which thread is which vCPU; --vm and -p", HOST, BOTH, NULL,
 	  "run outside of the container, or with --pid=host", feat_pid_namespace },
-	{ "memory", "the rings", 0, BOTH, NULL, "free some, or choose a small ring: -b", feat_memory },
-	{ "x86-tsc", "the trace clock that aligns host and guest exactly", HOST, BOTH, "trace_clock",
-	  "use --clock mono; alignment is then approximate", probe_x86_tsc },
+	{ "memory", "the rings", 0, BOTH, NULL, "free some, or choose a small ring: -b",
+	  feat_memory },
+	{ "x86-tsc", "the trace clock that aligns host and guest exactly", HOST, BOTH,
+	  "trace_clock", "use --clock mono; alignment is then approximate", probe_x86_tsc },
 	{ "tsc", "one TSC rate for ever, through idle and frequency changes", 0, BOTH, NULL,
 	  "expect drift; compare captures over short times only", probe_tsc_flags },
 	{ "hypervisor", "tells a guest from a host", 0, BOTH, NULL, "", probe_hypervisor },
@@ -231,7 +236,8 @@ static const struct feat feat[] = {
 	{ "snapshot", "keeping the ring when something happens", 0, BOTH, "snapshot",
 	  KERNEL_OPTION("CONFIG_TRACER_SNAPSHOT"), NULL },
 	{ "subbuf-size", "sub-buffers of 64K: a third of the cost of draining", 0, BOTH,
-	  "buffer_subbuf_size_kb", KERNEL_OPTION("version 6.8 or newer; 4K ones do as well"), NULL },
+	  "buffer_subbuf_size_kb", KERNEL_OPTION("version 6.8 or newer; 4K ones do as well"),
+	  NULL },
 	{ "buffer-percent", "fewer wake-ups while recording", 0, BOTH, "buffer_percent",
 	  KERNEL_OPTION("version 5.0 or newer"), NULL },
 	{ "event-pid", "recording one VM or process only (--vm, -p)", 0, BOTH, "set_event_pid",
@@ -245,9 +251,10 @@ static const struct feat feat[] = {
 	{ "marker-raw", "calibration marks in the trace", 0, BOTH, "trace_marker_raw",
 	  KERNEL_OPTION("version 4.10 or newer"), NULL },
 	{ "landlock", "keeping who takes over a reader or the recorder from files", 0, BOTH, NULL,
-	  KERNEL_OPTION("CONFIG_SECURITY_LANDLOCK, and boot with lsm=landlock,..."), feat_landlock },
-	{ "seccomp", "keeping who takes over a reader or the recorder from system calls", 0, BOTH, NULL,
-	  KERNEL_OPTION("CONFIG_SECCOMP_FILTER"), feat_seccomp },
+	  KERNEL_OPTION("CONFIG_SECURITY_LANDLOCK, and boot with lsm=landlock,..."),
+	  feat_landlock },
+	{ "seccomp", "keeping who takes over a reader or the recorder from system calls", 0, BOTH,
+	  NULL, KERNEL_OPTION("CONFIG_SECCOMP_FILTER"), feat_seccomp },
 	{ "copy-marker", "marks that others write, in a capture too", 0, BOTH,
 	  "options/copy_trace_marker", KERNEL_OPTION("version 6.16 or newer"), NULL },
 };

@@ -47,7 +47,8 @@ static void lockdown_unseen(const struct kfeat_env *e, struct kfeat_result *r)
 	if (root_has(e, "sys/kernel/security/lsm"))
 		feat_say(r, KFEAT_HAVE, "this kernel has no lockdown");
 	else if (e->t && ktracefs_has(e->t, "trace_clock"))
-		feat_say(r, KFEAT_HAVE, "none that matters: tracefs is filled (securityfs not mounted)");
+		feat_say(r, KFEAT_HAVE,
+			 "none that matters: tracefs is filled (securityfs not mounted)");
 	else
 		feat_say(r, KFEAT_UNKNOWN, "securityfs is not mounted");
 }
@@ -192,7 +193,8 @@ void feat_pid_namespace(const struct kfeat_env *e, struct kfeat_result *r)
 		feat_say(r, KFEAT_HAVE, "the machine's own: thread ids are those in events");
 		break;
 	case NS_OTHER:
-		feat_say(r, KFEAT_LACK, "a namespace of its own: thread ids are not those in events");
+		feat_say(r, KFEAT_LACK,
+			 "a namespace of its own: thread ids are not those in events");
 		break;
 	case NS_UNKNOWN:
 		feat_say(r, KFEAT_UNKNOWN, "/proc is not mounted");
@@ -216,8 +218,8 @@ void feat_memory(const struct kfeat_env *e, struct kfeat_result *r)
 	}
 	each = MIN(kb * RING_PERCENT / 100 / c.n, (uint64_t)RING_DEFAULT_KB);
 	feat_say(r, each >= RING_MINIMUM_KB ? KFEAT_HAVE : KFEAT_LACK,
-		 "%" PRIu64 " MB available: a ring of %" PRIu64 " KB for each of %zu CPUs", kb / 1024, each,
-		 c.n);
+		 "%" PRIu64 " MB available: a ring of %" PRIu64 " KB for each of %zu CPUs",
+		 kb / 1024, each, c.n);
 	kcpus_free(&c);
 }
 
@@ -231,7 +233,8 @@ static void say_module(const char *name, struct kfeat_result *r)
 	feat_say(r, have ? KFEAT_HAVE : s == KMODULE_UNKNOWN ? KFEAT_UNKNOWN : KFEAT_LACK,
 		 "%s: %s (by %s)", name, kmodule_state_text(s), kmodule_backend());
 	if (s == KMODULE_UNKNOWN)
-		snprintf(r->remedy, sizeof(r->remedy), "modprobe %s, if this kernel has modules", name);
+		snprintf(r->remedy, sizeof(r->remedy), "modprobe %s, if this kernel has modules",
+			 name);
 }
 
 void feat_kvm_module(const struct kfeat_env *e __unused_arg, struct kfeat_result *r)
@@ -263,7 +266,8 @@ static void other_backends(const struct kfeat_env *e, struct sbuf *b)
 
 void feat_kvm_vendor(const struct kfeat_env *e, struct kfeat_result *r)
 {
-	enum kmodule_state intel = kmodule_state_get("kvm_intel"), amd = kmodule_state_get("kvm_amd");
+	enum kmodule_state intel = kmodule_state_get("kvm_intel"),
+			   amd = kmodule_state_get("kvm_amd");
 	struct sbuf other = { 0 };
 	enum kfeat_state s = KFEAT_LACK;
 

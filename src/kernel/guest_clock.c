@@ -29,7 +29,9 @@ static void pv_take(struct kguest_clock *g, uint32_t cpu, const struct kread_arg
 	for (size_t i = 0; i < PV_ARGS; i++)
 		if (!a[i].present)
 			return;
-	/* Odd: the host was writing; 0: this CPU never registered; different: it changed meanwhile. */
+	/*
+	 * Odd: the host was writing; 0: this CPU never registered; different: it changed meanwhile.
+	 */
 	if (a[0].value != a[PV_ARGS - 1].value || !a[0].value || (a[0].value & 1))
 		return;
 	g->pv[g->npv++] = (struct cpu_pvclock){
@@ -53,7 +55,8 @@ static void pv_args(struct kread_arg *arg, char (*where)[32], uint32_t first, si
 				   pv_field[i % PV_ARGS].off;
 
 		snprintf(where[i], sizeof(where[i]), "hv_clock_boot+%u", off);
-		arg[i] = (struct kread_arg){ .where = where[i], .type = pv_field[i % PV_ARGS].type };
+		arg[i] =
+			(struct kread_arg){ .where = where[i], .type = pv_field[i % PV_ARGS].type };
 	}
 }
 

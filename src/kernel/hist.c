@@ -86,7 +86,9 @@ static int pairs_cut(struct khist *h, char **s, char end)
 	}
 }
 
-/* The entry is complete when something else begins: what actions saved stands on lines of its own. */
+/*
+ * The entry is complete when something else begins: what actions saved stands on lines of its own.
+ */
 static int entry_give(struct khist *h)
 {
 	if (!h->have)

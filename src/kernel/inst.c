@@ -6,10 +6,10 @@
  * ring, so both come before any event; and tracing is off from the first moment, because a new
  * instance is born with tracing_on = 1.
  *
- * libtracefs makes and removes the instance, switches its tracing and sets the size of its ring. Clock,
- * options and lists of PIDs are written here, below a descriptor of the instance: a message names the
- * file and what was written, a knob that a kernel lacks is told from one that refuses, and the recorder,
- * once confined, has no paths.
+ * libtracefs makes and removes the instance, switches its tracing and sets the size of its ring.
+ * Clock, options and lists of PIDs are written here, below a descriptor of the instance: a message
+ * names the file and what was written, a knob that a kernel lacks is told from one that refuses,
+ * and the recorder, once confined, has no paths.
  */
 #include "priv.h"
 
@@ -202,8 +202,8 @@ static int set_buffer(struct kinst *k, uint64_t kb, struct kvmft_err *err)
 		return got;
 	if (tracefs_instance_set_buffer_size(k->tr, kb, -1) < 0) {
 		got = errno;
-		return err_set(err, got, "%s: cannot write '%" PRIu64 "' to buffer_size_kb: %s", k->name,
-			       kb, strerror(got));
+		return err_set(err, got, "%s: cannot write '%" PRIu64 "' to buffer_size_kb: %s",
+			       k->name, kb, strerror(got));
 	}
 	buffer_read_back(k);
 	return 0;

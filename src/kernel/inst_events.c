@@ -112,8 +112,8 @@ static size_t system_wanted(const struct kinst *k, const char *sys)
 }
 
 /*
- * Whether event i was enabled with its whole system: by one write, when all of it is wanted, as with kvm:*. `done`
- * is the system of the event before, if that was so.
+ * Whether event i was enabled with its whole system: by one write, when all of it is wanted, as
+ * with kvm:*. `done` is the system of the event before, if that was so.
  */
 static bool enabled_with_system(struct kinst *k, size_t i, const char **done)
 {
@@ -178,7 +178,8 @@ bool kinst_has_trigger(const struct kinst *k, const char *sys, const char *name)
 {
 	char path[320];
 
-	return !kevent_path(sys, name, "trigger", path, sizeof(path)) && kfile_exists(k->dirfd, path);
+	return !kevent_path(sys, name, "trigger", path, sizeof(path)) &&
+	       kfile_exists(k->dirfd, path);
 }
 
 int kinst_trigger(struct kinst *k, const char *sys, const char *name, const char *text,

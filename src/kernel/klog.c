@@ -105,7 +105,8 @@ static int read_kmsg(char **text)
 	while (b.len < KLOG_TEXT_MAX) {
 		ssize_t n = read(fd, rec, KLOG_RECORD_MAX);
 
-		if (n < 0 && (errno == EPIPE || errno == EINTR)) /* overwritten meanwhile: goes on */
+		if (n < 0 &&
+		    (errno == EPIPE || errno == EINTR)) /* overwritten meanwhile: goes on */
 			continue;
 		if (n <= 0)
 			break;

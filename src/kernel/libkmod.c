@@ -2,8 +2,9 @@
 /*
  * libkmod.c: modules through libkmod, which is loaded when it is needed.
  *
- * It brings liblzma and libcrypto along: linked to it, each command spent more on loading libraries than
- * a report of a small capture takes. Where it is missing at run time others do its work, see module.c.
+ * It brings liblzma and libcrypto along: linked to it, each command spent more on loading libraries
+ * than a report of a small capture takes. Where it is missing at run time others do its work, see
+ * module.c.
  */
 #include "priv.h"
 
@@ -113,8 +114,8 @@ int libkmod_insert(const char *name)
 	got = -ENOENT;
 	mod = lookup(&l, name);
 	if (mod) {
-		got = l.kmod_module_probe_insert_module(mod, KMOD_PROBE_IGNORE_COMMAND, NULL, NULL, NULL,
-							NULL);
+		got = l.kmod_module_probe_insert_module(mod, KMOD_PROBE_IGNORE_COMMAND, NULL, NULL,
+							NULL, NULL);
 		l.kmod_module_unref(mod);
 	}
 	lib_close(&l);

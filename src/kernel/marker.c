@@ -49,7 +49,9 @@ static void mount_unescape(char *s)
 	*to = '\0';
 }
 
-/* proc(5): "36 35 98:0 ROOT POINT OPTIONS [FIELDS] - TYPE SOURCE OPTIONS". NULL: not such a line. */
+/*
+ * proc(5): "36 35 98:0 ROOT POINT OPTIONS [FIELDS] - TYPE SOURCE OPTIONS". NULL: not such a line.
+ */
 static char *mount_point(char *line, const char *type)
 {
 	char *save = NULL, *word, *point = NULL, *root = NULL;

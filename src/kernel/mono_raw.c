@@ -2,11 +2,12 @@
 /*
  * mono_raw.c: the line of this machine's CLOCK_MONOTONIC_RAW, read from the kernel's timekeeper.
  *
- * Where its fields are differs between kernels: 6.13 moved them, lock debugging shifts them, and the
- * variable changed its name. So they are found by their shape. Two records of the kernel's struct
- * tk_read_base (include/linux/timekeeper_internal.h) stand in it, for CLOCK_MONOTONIC and, behind
- * it, for CLOCK_MONOTONIC_RAW: { clock, mask, cycle_last, mult and shift, xtime_nsec, base }; both
- * are of one clocksource and written at one moment, so their first three words are the same.
+ * Where its fields are differs between kernels: 6.13 moved them, lock debugging shifts them, and
+ * the variable changed its name. So they are found by their shape. Two records of the kernel's
+ * struct tk_read_base (include/linux/timekeeper_internal.h) stand in it, for CLOCK_MONOTONIC and,
+ * behind it, for CLOCK_MONOTONIC_RAW: { clock, mask, cycle_last, mult and shift, xtime_nsec, base
+ * }; both are of one clocksource and written at one moment, so their first three words are the
+ * same.
  *
  * Places that are guessed count only if clock_gettime() agrees: within the few dozen ns of a
  * bracketed reading.
@@ -35,7 +36,8 @@ void kmono_raw_args(struct kread_arg *arg, char (*where)[32])
 		size_t at = i % PER_NAME;
 		bool seq = !at || at == PER_NAME - 1;
 
-		snprintf(where[i], sizeof(where[i]), "%s+%zu", symbol[i / PER_NAME], seq ? 0 : at * 8);
+		snprintf(where[i], sizeof(where[i]), "%s+%zu", symbol[i / PER_NAME],
+			 seq ? 0 : at * 8);
 		arg[i] = (struct kread_arg){ .where = where[i], .type = seq ? "u32" : "x64" };
 	}
 }
@@ -127,8 +129,8 @@ static int refuse(struct kvmft_err *err, const char *why)
 }
 
 /* [tsc, tsc + width] in the units of the clocksource; false when there is no way. */
-static bool bracket_cycles(const struct clock_bracket *b, const struct kguest_clock *g, bool kvmclock,
-			   uint64_t *lo, uint64_t *hi)
+static bool bracket_cycles(const struct clock_bracket *b, const struct kguest_clock *g,
+			   bool kvmclock, uint64_t *lo, uint64_t *hi)
 {
 	const struct pvclock *pv;
 
@@ -154,7 +156,8 @@ int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kgu
 	if (!m->over_kvmclock && strcmp(clocksource, "tsc") && strcmp(clocksource, "tsc-early"))
 		return refuse(err, "the clocksource is neither tsc nor kvm-clock");
 	if (g && !g->has_raw)
-		return refuse(err, g->why[0] ? g->why : "the timekeeper of this kernel has no known shape");
+		return refuse(err, g->why[0] ? g->why
+					     : "the timekeeper of this kernel has no known shape");
 	if (g)
 		k = g->raw;
 	else
@@ -168,6 +171,7 @@ int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kgu
 	if (!bracket_cycles(&b, g, m->over_kvmclock, &lo, &hi))
 		return refuse(err, "no pvclock record to check it with");
 	if (!mono_raw_fits(&m->raw, lo, hi, b.mono_raw))
-		return refuse(err, "what the kernel's timekeeper says does not fit clock_gettime()");
+		return refuse(err,
+			      "what the kernel's timekeeper says does not fit clock_gettime()");
 	return 0;
 }

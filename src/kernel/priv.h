@@ -75,7 +75,8 @@ const char *kernel_lockdown(char *buf, size_t size);
 /* A name that is safe as one path component below events/. */
 bool kname_ok(const char *name);
 /* events/SYS/NAME/FILE into buf; -EINVAL: these are no names. */
-int kevent_path(const char *sys, const char *name, const char *file, char *buf, size_t size) __must_check;
+int kevent_path(const char *sys, const char *name, const char *file, char *buf,
+		size_t size) __must_check;
 bool kfile_exists(int dirfd, const char *file);
 /* Of the text of /proc/meminfo; false when it does not tell. */
 bool kmem_available(const char *text, uint64_t *kb);

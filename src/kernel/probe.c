@@ -36,7 +36,8 @@ static int probes_open(struct ktracefs *t, const char *file, const char *lacking
 	*out = NULL;
 	if (!ktracefs_has(t, file) && kernel_lockdown(mode, sizeof(mode)) &&
 	    !ktracefs_has(t, "trace_clock"))
-		return err_lack(err, EPERM, "no %.6s events: the kernel is locked down (%s)", file, mode);
+		return err_lack(err, EPERM, "no %.6s events: the kernel is locked down (%s)", file,
+				mode);
 	if (!ktracefs_has(t, file))
 		return err_lack(err, ENOTSUP, "this kernel has no %s", lacking);
 	got = kowner_self(&self);
@@ -84,8 +85,10 @@ static unsigned int uprobe_abilities(const struct ktracefs *t)
 
 int uprobes_open(struct ktracefs *t, struct kprobes **out, unsigned int *can, struct kvmft_err *err)
 {
-	int got = probes_open(t, "uprobe_events", "uprobe events (CONFIG_UPROBE_EVENTS): markers of "
-			      "programs cannot be recorded", out, err);
+	int got = probes_open(t, "uprobe_events",
+			      "uprobe events (CONFIG_UPROBE_EVENTS): markers of "
+			      "programs cannot be recorded",
+			      out, err);
 
 	*can = got ? 0 : uprobe_abilities(t);
 	return got;
@@ -114,7 +117,9 @@ struct probe {
 	bool again;		  /* of an event that is there, and goes with it */
 };
 
-/* The kernel's words about a refused line are added. Its error_log is shared: only those about it. */
+/*
+ * The kernel's words about a refused line are added. Its error_log is shared: only those about it.
+ */
 static int refused(const struct kprobes *p, const struct probe *d, const char *line, int got,
 		   struct kvmft_err *err)
 {
@@ -123,7 +128,8 @@ static int refused(const struct kprobes *p, const struct probe *d, const char *l
 	if (got == -EPERM && kernel_lockdown(mode, sizeof(mode)))
 		return err_lack(err, EPERM, "%s: no %.6ss: the kernel is locked down (%s)", d->what,
 				p->file, mode);
-	(void)err_set(err, -got, "%s: the kernel refuses a %s: %s", d->what, d->where, strerror(-got));
+	(void)err_set(err, -got, "%s: the kernel refuses a %s: %s", d->what, d->where,
+		      strerror(-got));
 	log = tracefs_error_last(NULL);
 	if (log && strstr(log, line))
 		kerr_add_lines(err, log);
@@ -132,7 +138,8 @@ static int refused(const struct kprobes *p, const struct probe *d, const char *l
 }
 
 /* line: "p:GROUP/NAME PLACE"; it is freed. */
-static int define(struct kprobes *p, const struct probe *d, struct sbuf *line, struct kvmft_err *err)
+static int define(struct kprobes *p, const struct probe *d, struct sbuf *line,
+		  struct kvmft_err *err)
 {
 	char undo[160];
 	int got;
@@ -145,7 +152,8 @@ static int define(struct kprobes *p, const struct probe *d, struct sbuf *line, s
 	} else if (line->error) {
 		got = err_set(err, ENOMEM, "out of memory");
 	} else if (line->len > PROBE_LINE_MAX) {
-		got = err_set(err, E2BIG, "%s: %s has too many arguments for one probe", d->what, d->name);
+		got = err_set(err, E2BIG, "%s: %s has too many arguments for one probe", d->what,
+			      d->name);
 	} else {
 		got = knob_write(d->again ? NULL : &p->journal, p->t->dirfd, p->file, line->s,
 				 d->again ? NULL : undo);
@@ -159,7 +167,9 @@ static int define(struct kprobes *p, const struct probe *d, struct sbuf *line, s
 int kprobe_add(struct kprobes *p, const char *name, const char *func, const char *args,
 	       struct kvmft_err *err)
 {
-	const struct probe d = { .name = name, .args = args, .what = func, .where = "kprobe there" };
+	const struct probe d = {
+		.name = name, .args = args, .what = func, .where = "kprobe there"
+	};
 	struct sbuf line = { 0 };
 
 	/* Nothing that could smuggle in another field. */
@@ -173,13 +183,18 @@ int uprobe_add(struct kprobes *p, const struct kuprobe *u, struct kvmft_err *err
 {
 	char where[48];
 	const struct probe d = {
-		.name = u->name, .args = u->args, .what = u->path, .where = where, .again = u->again,
+		.name = u->name,
+		.args = u->args,
+		.what = u->path,
+		.where = where,
+		.again = u->again,
 	};
 	struct sbuf line = { 0 };
 
 	snprintf(where, sizeof(where), "probe at offset 0x%" PRIx64, u->offset);
 	/* A path may have blanks, and may lead elsewhere by now. */
-	sbuf_addf(&line, "p:%s/%s /proc/self/fd/%d:0x%" PRIx64, p->group, u->name, u->fd, u->offset);
+	sbuf_addf(&line, "p:%s/%s /proc/self/fd/%d:0x%" PRIx64, p->group, u->name, u->fd,
+		  u->offset);
 	if (u->guard)
 		sbuf_addf(&line, "(0x%" PRIx64 ")", u->guard);
 	return define(p, &d, &line, err);
@@ -227,7 +242,8 @@ int ksynth_add(struct ktracefs *t, const char *fields, char *name, size_t size,
 	got = line.error ? line.error : knob_write(NULL, t->dirfd, synth_file, line.s, NULL);
 	sbuf_free(&line);
 	if (got)
-		return err_set(err, -got, "cannot make synthetic event %s: %s", name, strerror(-got));
+		return err_set(err, -got, "cannot make synthetic event %s: %s", name,
+			       strerror(-got));
 	return 0;
 }
 

@@ -168,7 +168,8 @@ static int probe_names(const char *line, char *owner, char *name, size_t size)
 	line += type + 1;
 	len = strcspn(line, " \n");
 	group = strcspn(line, "/ \n");
-	return group + 1 < len && !cut(owner, size, line, group) ? cut(name, size, line, len) : -EINVAL;
+	return group + 1 < len && !cut(owner, size, line, group) ? cut(name, size, line, len)
+								 : -EINVAL;
 }
 
 /* "NAME\tFIELDS" */

@@ -119,7 +119,8 @@ static int tracefs_find(struct ktracefs *t, unsigned int flags, struct kvmft_err
 		path = TRACEFS_HOME;
 	}
 	if (!path)
-		return err_lack(err, ENOENT, "tracefs is not mounted (as root: mount -t tracefs nodev %s)",
+		return err_lack(err, ENOENT,
+				"tracefs is not mounted (as root: mount -t tracefs nodev %s)",
 				TRACEFS_HOME);
 	got = tracefs_use(t, path, err);
 	return got ? got : place_not_empty(t, err);
@@ -236,7 +237,8 @@ int ktracefs_clock_check(const struct ktracefs *t, const char *name, struct kvmf
 	int got = ktracefs_text(t, "trace_clock", &text);
 
 	if (got)
-		return err_set(err, -got, "cannot read %s/trace_clock: %s", t->path, strerror(-got));
+		return err_set(err, -got, "cannot read %s/trace_clock: %s", t->path,
+			       strerror(-got));
 	if (kclock_parse_list(text, list, sizeof(list)))
 		return err_set(err, EINVAL, "%s/trace_clock: cannot make sense of it", t->path);
 	if (list_has_word(list, name))

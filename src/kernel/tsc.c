@@ -216,7 +216,9 @@ static void khz_find(struct ktracefs *t, struct ktsc_facts *f)
 	struct klog_sched sched = { 0 };
 	struct log_khz k = { 0 };
 
-	/* The log is the cheap witness; a probe costs an instance and is asked when it is silent. */
+	/*
+	 * The log is the cheap witness; a probe costs an instance and is asked when it is silent.
+	 */
 	if (!klog_read(&log, NULL) && !klog_find_in(log, "tsc: ", log_line, &k) &&
 	    !klog_parse_sched(log, &sched) && sched.has_kernel && !sched.unstable) {
 		f->sched_stable = true;
@@ -227,7 +229,8 @@ static void khz_find(struct ktracefs *t, struct ktsc_facts *f)
 	    khz_take(f, khz_from_kernel(t), "kprobe tsc_khz", true) ||
 	    khz_take(f, khz_from_cpuid(), "cpuid 0x15", false))
 		return;
-	if (f->hypervisor && khz_take(f, khz_from_hypervisor(), "hypervisor cpuid 0x40000010", false))
+	if (f->hypervisor &&
+	    khz_take(f, khz_from_hypervisor(), "hypervisor cpuid 0x40000010", false))
 		return;
 	(void)khz_take(f, khz_measured(), "measured", false);
 }

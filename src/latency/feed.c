@@ -168,19 +168,27 @@ static int notes(struct lat *l)
 
 	if (!ret && (l->o.want[LAT_SCHED] || l->o.want[LAT_TIMER] || l->o.want[LAT_IRQ]) &&
 	    !lat_decoder_has(host, EV_SWITCH))
-		ret = lat_note_add(l, "the host capture has no sched:sched_switch: time off the CPU is not known "
-			      "and counts as what the vCPU did before");
+		ret = lat_note_add(
+			l,
+			"the host capture has no sched:sched_switch: time off the CPU is not known "
+			"and counts as what the vCPU did before");
 	if (!ret && l->o.want[LAT_SCHED] && lat_decoder_has(host, EV_SWITCH) &&
 	    !lat_decoder_has(host, EV_WAKEUP))
-		ret = lat_note_add(l, "the host capture has no sched:sched_wakeup: waiting for a CPU after a wake-up "
-			      "counts as sleep");
+		ret = lat_note_add(
+			l,
+			"the host capture has no sched:sched_wakeup: waiting for a CPU after a wake-up "
+			"counts as sleep");
 	if (!ret && !guest && (l->o.want[LAT_IRQ] || l->o.want[LAT_TIMER]))
-		ret = lat_note_add(l, "no guest capture: measured to the entry of the guest, not to its handler");
+		ret = lat_note_add(
+			l,
+			"no guest capture: measured to the entry of the guest, not to its handler");
 	if (!ret && !guest && l->o.want[LAT_SCHED])
 		ret = lat_note_add(l, "no guest capture: which guest task was hit is not known");
 	if (!ret && guest && l->o.want[LAT_SCHED] && !lat_decoder_has(guest, EV_SWITCH))
-		ret = lat_note_add(l, "the guest capture has no sched:sched_switch: which guest task was hit is known "
-			      "only where it made other events");
+		ret = lat_note_add(
+			l,
+			"the guest capture has no sched:sched_switch: which guest task was hit is known "
+			"only where it made other events");
 	return ret;
 }
 
@@ -191,12 +199,18 @@ static const struct {
 	enum event_role ev[2];
 	const char *lacks;
 } needs[] = {
-	{ LAT_IRQ, false, { EV_ACCEPT, EV_ACCEPT },
+	{ LAT_IRQ,
+	  false,
+	  { EV_ACCEPT, EV_ACCEPT },
 	  "the host capture has no kvm:kvm_apic_accept_irq: record it (it is in kvmft record's default events)" },
-	{ LAT_TIMER, false, { EV_MSR, EV_ACCEPT },
+	{ LAT_TIMER,
+	  false,
+	  { EV_MSR, EV_ACCEPT },
 	  "the host capture has no kvm:kvm_msr and kvm:kvm_apic_accept_irq: record them (they are in kvmft "
 	  "record's default events)" },
-	{ LAT_IO, true, { EV_RQ_ISSUE, EV_RQ_COMPLETE },
+	{ LAT_IO,
+	  true,
+	  { EV_RQ_ISSUE, EV_RQ_COMPLETE },
 	  "the guest capture has no block:block_rq_issue and block:block_rq_complete: record them" },
 };
 
@@ -223,8 +237,10 @@ static int need(struct lat *l, struct kvmft_err *err)
 	bool any = false;
 
 	if (!lat_decoder_has(l->dec[0], EV_ENTRY) || !lat_decoder_has(l->dec[0], EV_EXIT))
-		return err_set(err, ENOENT, "the host capture has no kvm_entry and kvm_exit: record them with `kvmft "
-					    "record` on the host (`kvmft check` tells whether its KVM has them)");
+		return err_set(
+			err, ENOENT,
+			"the host capture has no kvm_entry and kvm_exit: record them with `kvmft "
+			"record` on the host (`kvmft check` tells whether its KVM has them)");
 	for (unsigned int k = 0; k < LAT_KINDS; k++) {
 		l->left_out[k] = l->o.want[k] ? lacks(l, k) : NULL;
 		l->o.want[k] &= !l->left_out[k];
@@ -534,9 +550,11 @@ int lat_finish(struct lat *l)
 	if (!ret)
 		ret = note_qemu(l);
 	if (!ret && l->o.want[LAT_SCHED] && l->unseen_switches)
-		ret = lat_note_add(l, "the host's switches between other threads were not recorded (record --vm "
-			      "takes the VM's alone): who else ran between the first and the last that are named "
-			      "is not known");
+		ret = lat_note_add(
+			l,
+			"the host's switches between other threads were not recorded (record --vm "
+			"takes the VM's alone): who else ran between the first and the last that are named "
+			"is not known");
 	for (unsigned int i = 0; i < LAT_TABLES && !ret; i++) {
 		ret = sort_groups(&l->table[i]);
 		if (l->table[i].nworst)
@@ -567,7 +585,9 @@ void lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t)
 {
 	const struct lat_vcpu *v = l->vcpu[i];
 
-	*t = (struct lat_times){ .vm = v->vm, .vcpu = v->id, .tid = v->tid, .first = v->first, .last = v->last };
+	*t = (struct lat_times){
+		.vm = v->vm, .vcpu = v->id, .tid = v->tid, .first = v->first, .last = v->last
+	};
 	memcpy(t->time, v->time, sizeof(t->time));
 }
 

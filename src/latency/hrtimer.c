@@ -144,7 +144,9 @@ static int timer_start(struct lat *l, const struct lat_vcpu *v, const struct lat
 			return -ENOMEM;
 		h->n++;
 	}
-	*t = (struct hrtimer){ .vm = v->vm, .timer = in->f[0], .expires = in->f[1], .set_at = in->t };
+	*t = (struct hrtimer){
+		.vm = v->vm, .timer = in->f[0], .expires = in->f[1], .set_at = in->t
+	};
 	return 0;
 }
 

@@ -28,7 +28,18 @@
 #define SECTOR_SIZE   512u
 #define MINORBITS     20 /* a dev is MAJOR << 20 | MINOR (include/linux/kdev_t.h) */
 
-enum { ST_TOTAL, ST_SUBMIT, ST_HOST, ST_DELIVER, ST_COMPLETE, ST_VMM, ST_DISK, ST_TAKE, ST_BLOCK, ST_NOTIFY };
+enum {
+	ST_TOTAL,
+	ST_SUBMIT,
+	ST_HOST,
+	ST_DELIVER,
+	ST_COMPLETE,
+	ST_VMM,
+	ST_DISK,
+	ST_TAKE,
+	ST_BLOCK,
+	ST_NOTIFY
+};
 
 const struct lat_desc lat_desc_io = {
 	.name = "io",

@@ -8,7 +8,18 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ST_TOTAL, ST_WAKE, ST_RAISE, ST_DELIVER, ST_MASKED, ST_OFFCPU, ST_ENTER, ST_GUEST, ST_HANDLER, ST_EOI };
+enum {
+	ST_TOTAL,
+	ST_WAKE,
+	ST_RAISE,
+	ST_DELIVER,
+	ST_MASKED,
+	ST_OFFCPU,
+	ST_ENTER,
+	ST_GUEST,
+	ST_HANDLER,
+	ST_EOI
+};
 enum { BY_NOTHING, BY_KICK, BY_HALT, BY_KERNEL, BY_VMM, BY_OFFCPU, BY_MASKED, BY_GUEST, BY_RAISE };
 
 const struct lat_desc lat_desc_irq = {
@@ -29,8 +40,8 @@ const struct lat_desc lat_desc_irq = {
 		"from the handler's begin to the end of interrupt",
 	},
 	.crosses = 1u << ST_TOTAL | 1u << ST_GUEST | 1u << ST_EOI,
-	.parts = 1u << ST_RAISE | 1u << ST_DELIVER | 1u << ST_MASKED | 1u << ST_OFFCPU | 1u << ST_ENTER |
-		 1u << ST_GUEST,
+	.parts = 1u << ST_RAISE | 1u << ST_DELIVER | 1u << ST_MASKED | 1u << ST_OFFCPU |
+		 1u << ST_ENTER | 1u << ST_GUEST,
 	.cause = { "", "kick out of the guest", "wake-up of a halted vCPU", "vCPU busy in KVM",
 		   "vCPU busy in the VMM", "vCPU off its CPU", "interrupts off in the guest",
 		   "late in the guest", "late at the source" },

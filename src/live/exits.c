@@ -20,7 +20,8 @@ static int check_options(struct exits_run *x)
 		return err_usage(x->err, o->count.v ? "option --count needs --interval S" :
 						      "option --count: 0 tables are none");
 	if (o->map_size.set && (o->map_size.v < 128 || o->map_size.v > 131072))
-		return err_usage(x->err, "option --map-size: %" PRIu64 " is not within 128 to 131072",
+		return err_usage(x->err,
+				 "option --map-size: %" PRIu64 " is not within 128 to 131072",
 				 o->map_size.v);
 	if (o->top && o->format > EXITS_TEXT)
 		return err_usage(x->err, "options --top and --format %s exclude each other",
@@ -67,7 +68,8 @@ static int prepare_events(struct exits_run *x)
 		return ret;
 	if (!event_find(x->fmt, EV_EXIT, 0, &x->exit) ||
 	    (!event_find(x->fmt, EV_ENTRY, 0, &x->entry) && x->o->time))
-		return err_lack(x->err, EBADMSG, "the format of kvm_exit or kvm_entry cannot be understood");
+		return err_lack(x->err, EBADMSG,
+				"the format of kvm_exit or kvm_entry cannot be understood");
 	exit_names_init(&x->names, x->exit.ev, NULL);
 	x->isa = machine_isa(&x->names);
 	if (!x->o->time)
@@ -100,7 +102,9 @@ static int prepare(struct exits_run *x)
 {
 	int ret;
 
-	/* Before anything is set in the kernel, so that Ctrl-C always finds us ready to remove it. */
+	/*
+	 * Before anything is set in the kernel, so that Ctrl-C always finds us ready to remove it.
+	 */
 	x->signal_fd = session_signals(x->err);
 	if (x->signal_fd < 0)
 		return x->signal_fd;
@@ -128,9 +132,10 @@ static int nothing_seen(struct exits_run *x)
 	if (!x->vms->n)
 		return err_set(x->err, ENODATA, "no exits of %s were seen in %s: no VM runs here",
 			       x->target.title.s, text);
-	return err_set(x->err, ENODATA, "no exits of %s were seen in %s although %zu VM%s: idle, or its "
-		       "KVM raises no kvm_exit%s", x->target.title.s, text, x->vms->n,
-		       x->vms->n == 1 ? " runs" : "s run",
+	return err_set(x->err, ENODATA,
+		       "no exits of %s were seen in %s although %zu VM%s: idle, or its "
+		       "KVM raises no kvm_exit%s",
+		       x->target.title.s, text, x->vms->n, x->vms->n == 1 ? " runs" : "s run",
 		       x->isa == EXIT_ISA_PVM ? " (kvm_pvm)" : "");
 }
 
@@ -138,8 +143,9 @@ static int result(struct exits_run *x)
 {
 	if (x->lost)
 		x->note("%" PRIu64 "%s exits were not counted (%s)", x->lost,
-			 x->lost_unknown ? " or more" : "",
-			 x->engine == &exits_engine_hist ? "the kernel's map was full" : "the ring was full");
+			x->lost_unknown ? " or more" : "",
+			x->engine == &exits_engine_hist ? "the kernel's map was full"
+							: "the ring was full");
 	else if (x->lost_unknown)
 		x->note("some exits were not counted");
 	if (x->lost_time)
@@ -184,7 +190,9 @@ static void say_what(struct exits_run *x)
 
 int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err *err)
 {
-	struct exits_run x = { .o = c, .note = note, .err = err, .signal_fd = -1, .inotify_fd = -1 };
+	struct exits_run x = {
+		.o = c, .note = note, .err = err, .signal_fd = -1, .inotify_fd = -1
+	};
 	int ret;
 
 	x.table.timed = x.o->time;

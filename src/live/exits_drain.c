@@ -104,8 +104,10 @@ static int drain_start(struct exits_run *x)
 	int ret = drain_begin(x);
 
 	if (!ret)
-		sbuf_addf(&x->engine_text, "kvmft counts: events recorded in %s, %" PRIu64 " KB per CPU, "
-			  "read every %u ms", kinst_name(x->k), kinst_buffer_kb(x->k), TICK_MS);
+		sbuf_addf(&x->engine_text,
+			  "kvmft counts: events recorded in %s, %" PRIu64 " KB per CPU, "
+			  "read every %u ms",
+			  kinst_name(x->k), kinst_buffer_kb(x->k), TICK_MS);
 	return ret;
 }
 
@@ -202,8 +204,8 @@ static int walk_subbuf(struct exits_run *x, bool *sparse)
 }
 
 /*
- * 1: this CPU may have more. A sparse sub-buffer is the last one for now, but not the first, which is the rest of
- * what the reading before this ended with.
+ * 1: this CPU may have more. A sparse sub-buffer is the last one for now, but not the first, which
+ * is the rest of what the reading before this ended with.
  */
 static int drain_cpu(struct exits_run *x, int fd, bool last)
 {

@@ -26,7 +26,9 @@
 #define MAP_MAX	      131072u /* ... TRACING_MAP_BITS_MAX of kernel/trace/tracing_map.h */
 #define RING_KB	      64u     /* of which nothing is used */
 
-/* How the kernel names the maps. Two maxima are there at a time, and maps of an event must differ. */
+/*
+ * How the kernel names the maps. Two maxima are there at a time, and maps of an event must differ.
+ */
 #define COUNT_MAP "common_pid,exit_reason"
 #define SUM_MAP	  "pid,reason:vals=hitcount,lat"
 
@@ -105,7 +107,8 @@ static int start_times(struct exits_run *x)
 	max_trigger(h, h->turn, text, sizeof(text));
 	ret = ret ? ret : trigger(x, "synthetic", h->synth, text);
 	snprintf(text, sizeof(text),
-		 "hist:keys=common_pid:ts0=common_timestamp,r0=exit_reason:size=%" PRIu64 ":clock=%s",
+		 "hist:keys=common_pid:ts0=common_timestamp,r0=exit_reason:size=%" PRIu64
+		 ":clock=%s",
 		 threads, x->clock);
 	ret = ret ? ret : trigger(x, "kvm", "kvm_exit", text);
 	snprintf(text, sizeof(text),
@@ -118,8 +121,8 @@ static int start_times(struct exits_run *x)
 static int hist_start(struct exits_run *x)
 {
 	/*
-	 * The size has to be set before the first trigger: as long as no ring was given a size, older
-	 * kernels (seen with 6.1) make the main trace's ring a big one at that moment.
+	 * The size has to be set before the first trigger: as long as no ring was given a size,
+	 * older kernels (seen with 6.1) make the main trace's ring a big one at that moment.
 	 */
 	struct kinst_config c = { .clock = x->o->time ? x->clock : NULL, .buffer_kb = RING_KB,
 				  .buffer_percent = -1 };
@@ -149,8 +152,10 @@ static int hist_start(struct exits_run *x)
 	count_trigger(h, "", text, sizeof(text));
 	ret = ret ? ret : trigger(x, "kvm", "kvm_exit", text);
 	if (!ret)
-		sbuf_addf(&x->engine_text, "the kernel counts: hist triggers in %s, maps of %" PRIu64
-			  " cells, nothing is recorded", kinst_name(x->k), h->size);
+		sbuf_addf(&x->engine_text,
+			  "the kernel counts: hist triggers in %s, maps of %" PRIu64
+			  " cells, nothing is recorded",
+			  kinst_name(x->k), h->size);
 	return ret;
 }
 
@@ -163,7 +168,8 @@ static void hist_stop(struct exits_run *x)
 		x->note("%s", undo.text);
 	x->k = NULL;
 	if (h && h->synth[0] && ksynth_remove(x->t, h->synth))
-		x->note("cannot remove the synthetic event %s (kvmft reset removes it later)", h->synth);
+		x->note("cannot remove the synthetic event %s (kvmft reset removes it later)",
+			h->synth);
 	free(h);
 	x->hist = NULL;
 }
@@ -214,7 +220,8 @@ static int read_map(struct exits_run *x, const char *sys, const char *event, con
 	if (!ret)
 		return 0;
 	return err_set(x->err, -ret, "cannot read the counts of %s:%s: %s%s", sys, event,
-		       strerror(-ret), ret == -EBADMSG ? " (not as any known kernel writes them)" : "");
+		       strerror(-ret),
+		       ret == -EBADMSG ? " (not as any known kernel writes them)" : "");
 }
 
 static int read_max(struct exits_run *x)
@@ -249,8 +256,8 @@ static int control(struct exits_run *x, bool sums, const char *what)
 	if (x->target.filter[0] && !sums)
 		sbuf_addf(&b, " if %s", x->target.filter);
 	return b.error ? err_set(x->err, ENOMEM, "out of memory")
-		       : kinst_trigger(x->k, sums ? "synthetic" : "kvm", sums ? h->synth : "kvm_exit",
-				       b.s, x->err);
+		       : kinst_trigger(x->k, sums ? "synthetic" : "kvm",
+				       sums ? h->synth : "kvm_exit", b.s, x->err);
 }
 
 static int read_sums(struct exits_run *x, struct khist *h)
@@ -298,7 +305,8 @@ static int empty_maps(struct exits_run *x)
 	exits_raw_reset(&x->table);
 	if (!x->screen.on)
 		x->note("the kernel's map was full of ended VMs and was emptied: exits of %s are not "
-			 "counted", str_ns(text, sizeof(text), util_now_ns() - begin));
+			"counted",
+			str_ns(text, sizeof(text), util_now_ns() - begin));
 	x->lost_unknown = true;
 	if ((x->o->interval.set || x->o->top) && exits_prune(&x->table))
 		return err_set(x->err, ENOMEM, "out of memory");

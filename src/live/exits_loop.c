@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * exits_loop.c: one poll() over signals, debugfs and the keyboard, woken when the next thing is due.
+ * exits_loop.c: one poll() over signals, debugfs and the keyboard, woken when the next thing is
+ * due.
  */
 #include "exits.h"
 

@@ -56,8 +56,8 @@ static int tid_add(struct exits_run *x, uint32_t tid)
 	uint64_t start = 0;
 
 	if (vm_task_read(NULL, tid, &task, &start))
-		return err_set(x->err, ESRCH, "no thread %" PRIu32 " (kvmft list shows those of all VMs)",
-			       tid);
+		return err_set(x->err, ESRCH,
+			       "no thread %" PRIu32 " (kvmft list shows those of all VMs)", tid);
 	if (array_add(&g->tid_start, &n, &g->start_cap, &start, sizeof(start)) ||
 	    array_add(&g->tid, &g->ntid, &g->tid_cap, &tid, sizeof(*g->tid)))
 		return err_set(x->err, ENOMEM, "out of memory");
@@ -96,8 +96,10 @@ static const struct vm *first_vm_of(const struct vm_list *l, uint32_t pid, size_
 static int not_a_vm(struct exits_run *x, const struct vm_task *task, const char *what)
 {
 	if (vm_task_hidden(NULL, task->tgid))
-		return err_lack(x->err, EPERM, "cannot tell whether %s %" PRIu32 " (%s) is a VM: its descriptors "
-				"are hidden: run as root, with CAP_SYS_PTRACE", what, task->tid, task->comm);
+		return err_lack(x->err, EPERM,
+				"cannot tell whether %s %" PRIu32 " (%s) is a VM: its descriptors "
+				"are hidden: run as root, with CAP_SYS_PTRACE",
+				what, task->tid, task->comm);
 	return err_set(x->err, ENOENT, "%s %" PRIu32 " (%s) is not a VM: process %" PRIu32
 		       " holds no KVM descriptor (kvmft list shows the VMs)", what, task->tid,
 		       task->comm, task->tgid);
@@ -119,10 +121,13 @@ static int find_vm(struct exits_run *x, const struct vm **vm, bool *alone)
 		pid = (*vm)->pid;
 	}
 	if (vm_task_read(NULL, pid, &task, &g->start))
-		return err_set(x->err, ESRCH, "no process %" PRIu32 " (kvmft list shows the VMs)", pid);
+		return err_set(x->err, ESRCH, "no process %" PRIu32 " (kvmft list shows the VMs)",
+			       pid);
 	if (task.tgid != pid)
-		return err_set(x->err, EINVAL, "%" PRIu32 " is a thread of process %" PRIu32
-			       ": use -t %" PRIu32 ", or -p %" PRIu32, pid, task.tgid, pid, task.tgid);
+		return err_set(x->err, EINVAL,
+			       "%" PRIu32 " is a thread of process %" PRIu32 ": use -t %" PRIu32
+			       ", or -p %" PRIu32,
+			       pid, task.tgid, pid, task.tgid);
 	g->pid = pid;
 	if (x->o->vm) {
 		(void)first_vm_of(x->vms, pid, &n);
@@ -144,9 +149,10 @@ static int find_vcpu(struct exits_run *x, const struct vm *vm, bool alone)
 	_cleanup_(sbuf_free) struct sbuf have = { 0 };
 
 	if (!alone && !x->o->vm)
-		return err_set(x->err, EEXIST, "PID %" PRIu32 " runs more than one VM, each may have a "
-			       "vCPU %" PRIu64 ": choose one with --vm PID-FD (see kvmft list)", g->pid,
-			       x->o->vcpu.v);
+		return err_set(x->err, EEXIST,
+			       "PID %" PRIu32 " runs more than one VM, each may have a "
+			       "vCPU %" PRIu64 ": choose one with --vm PID-FD (see kvmft list)",
+			       g->pid, x->o->vcpu.v);
 	for (size_t i = 0; i < vm->n_vcpus; i++)
 		if (vm->vcpu[i].id == x->o->vcpu.v)
 			v = &vm->vcpu[i];
@@ -162,9 +168,10 @@ static int find_vcpu(struct exits_run *x, const struct vm *vm, bool alone)
 		return 0;
 	}
 	if (!v->tid)
-		return err_lack(x->err, ENOENT, "the thread of vCPU %" PRIu32 " of %s is not known here: "
-				"start QEMU with -name NAME,debug-threads=on, or use -t TID", v->id,
-				vm->sel);
+		return err_lack(x->err, ENOENT,
+				"the thread of vCPU %" PRIu32 " of %s is not known here: "
+				"start QEMU with -name NAME,debug-threads=on, or use -t TID",
+				v->id, vm->sel);
 	return tid_add(x, v->tid);
 }
 
@@ -197,9 +204,11 @@ static int check_vcpu_thread(struct exits_run *x, uint32_t tid)
 			sbuf_addf(&have, " %" PRIu32, m->vcpu[i].tid);
 		}
 	}
-	ret = unknown ? 0 : err_set(x->err, ENOENT, "TID %" PRIu32 " (%s) runs no vCPU; those of PID %"
-				    PRIu32 " run in%s", tid, task.comm, task.tgid,
-				    have.s ? have.s : "");
+	ret = unknown ? 0
+		      : err_set(x->err, ENOENT,
+				"TID %" PRIu32 " (%s) runs no vCPU; those of PID %" PRIu32
+				" run in%s",
+				tid, task.comm, task.tgid, have.s ? have.s : "");
 	return ret;
 }
 

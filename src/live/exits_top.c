@@ -80,8 +80,8 @@ static void add_head(struct exits_run *x, const struct exits_page *p, struct sbu
 
 	for (size_t i = 0; i < x->table.nvm; i++)
 		running += !x->table.vm[i].ended;
-	sbuf_addf(b, "kvmft exits: %s, %zu VM%s, %" PRIu64 " exits/s, counted by %s%s\n\n", p->target,
-		  running, running == 1 ? "" : "s", p->view->count * 1000 / ms,
+	sbuf_addf(b, "kvmft exits: %s, %zu VM%s, %" PRIu64 " exits/s, counted by %s%s\n\n",
+		  p->target, running, running == 1 ? "" : "s", p->view->count * 1000 / ms,
 		  x->engine == &exits_engine_hist ? "the kernel" : "kvmft",
 		  p->lost ? ", SOME LOST" : "");
 }

@@ -29,7 +29,8 @@ void exits_who_begin(struct exits_run *x)
 	x->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	if (x->inotify_fd >= 0 &&
 	    inotify_add_watch(x->inotify_fd, KVM_DIR, IN_CREATE | IN_DELETE | IN_ONLYDIR) < 0)
-		util_close_fd(&x->inotify_fd); /* no debugfs: then threads are looked up when seen */
+		util_close_fd(
+			&x->inotify_fd); /* no debugfs: then threads are looked up when seen */
 }
 
 size_t exits_who_count(void)

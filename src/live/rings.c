@@ -131,7 +131,9 @@ static void block_put(struct live *l, struct live_block *b)
 	l->nspare++;
 }
 
-/* The newest stamp of a sub-buffer, and its use; what cannot be read is told when it is given out. */
+/*
+ * The newest stamp of a sub-buffer, and its use; what cannot be read is told when it is given out.
+ */
 static void scan_newest(struct live_cpu *c, const struct live_block *b)
 {
 	struct subbuf sb;
@@ -185,8 +187,8 @@ static size_t queue_limit(const struct live *l)
 }
 
 /*
- * What came until `before` is read, and more, up to a sparse one: but not the first, which is the rest of what
- * the reading before this ended with.
+ * What came until `before` is read, and more, up to a sparse one: but not the first, which is the
+ * rest of what the reading before this ended with.
  */
 static int cpu_read(struct live_cpu *c, size_t limit, uint64_t before)
 {

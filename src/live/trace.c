@@ -13,8 +13,10 @@ static int trace_prepare(struct trace *t)
 	int ret;
 
 	if (!t->o->events.n)
-		return err_usage(t->err, "what to trace? give -e EVENT, for instance -e kvm:kvm_exit on a "
-					 "host, -e sched:sched_switch in a guest (-e 'kvm:*' for all of kvm)");
+		return err_usage(
+			t->err,
+			"what to trace? give -e EVENT, for instance -e kvm:kvm_exit on a "
+			"host, -e sched:sched_switch in a guest (-e 'kvm:*' for all of kvm)");
 	if (t->o->count.set && !t->o->count.v)
 		return err_usage(t->err, "option --count: 0 events are none");
 	ret = ktracefs_open(NULL, KTRACEFS_MOUNT, &t->t, t->err);
@@ -83,8 +85,9 @@ static int trace_result(struct trace *t)
 	if (n->damaged)
 		t->note("%" PRIu64 " sub-buffers could not be read", n->damaged);
 	if (lost || unknown)
-		t->note("%" PRIu64 "%s events were lost: fewer events, a filter, or a larger -b help",
-			 lost, unknown ? " or more" : "");
+		t->note("%" PRIu64
+			"%s events were lost: fewer events, a filter, or a larger -b help",
+			lost, unknown ? " or more" : "");
 	return lost || unknown || n->damaged ? KVMFT_INCOMPLETE : KVMFT_OK;
 }
 

@@ -24,8 +24,9 @@ static int choose_since_start(struct trace *t)
 		return err_why(t->err, ret, "cannot read CPU facts");
 	t->khz = f.khz;
 	if (!t->khz)
-		return err_lack(t->err, ENODATA,
-				"cannot tell how fast the TSC runs: use --tsc, or --clock mono_raw");
+		return err_lack(
+			t->err, ENODATA,
+			"cannot tell how fast the TSC runs: use --tsc, or --clock mono_raw");
 	return 0;
 }
 

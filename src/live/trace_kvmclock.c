@@ -56,7 +56,8 @@ int trace_kvmclock_prepare(struct trace *t)
 		return ret;
 	v->vm = own_vm(t->vms, found);
 	if (!v->vm->has_debugfs)
-		return err_lack(t->err, ENOENT, "the TSC offset of %s is not to be had: %s", v->vm->sel,
+		return err_lack(t->err, ENOENT, "the TSC offset of %s is not to be had: %s",
+				v->vm->sel,
 				t->vms->debugfs_text ? t->vms->debugfs_text
 						     : "it has no directory in debugfs");
 	ret = add_hidden(t, event_name(EV_PVCLOCK), &v->pvclock);
@@ -69,8 +70,8 @@ static int resolve(struct trace_kvm_event *e, const struct fmt *fmt, enum event_
 	event_find(fmt, role, 0, &e->type);
 	for (size_t i = 0; i < n; i++)
 		if (!e->type.f[i].size)
-			return err_lack(err, ENOENT, "event kvm:%s of this kernel has no field %s", event_name(role),
-					event_field(role, i));
+			return err_lack(err, ENOENT, "event kvm:%s of this kernel has no field %s",
+					event_name(role), event_field(role, i));
 	return 0;
 }
 
@@ -131,7 +132,8 @@ static int read_maps(struct trace *t)
 		return err_set(t->err, ENODATA, "%s has no vCPU", v->vm->sel);
 	if (differ)
 		t->note("the vCPUs of %s have different TSC offsets: events of other threads are shown "
-			 "in the clock of vCPU %u", v->vm->sel, v->epochs->vcpus[0]->id);
+			"in the clock of vCPU %u",
+			v->vm->sel, v->epochs->vcpus[0]->id);
 	return 0;
 }
 
@@ -145,10 +147,11 @@ static int check_record(struct trace *t, const struct trace_pvclock *r)
 		c = t->kvmclock.epochs->vcpus[0];
 	if (epoch_result_usable(epoch_host_to_guest(c, t->start, &guest)) &&
 	    (int64_t)(guest - r->pv.tsc_timestamp) < 0)
-		return err_set(t->err, ERANGE,
-			       "the pvclock record is not one of %s as it runs now: its time stamp %"
-			       PRIu64 " lies ahead of the guest's TSC %" PRIu64,
-			       t->kvmclock.vm->sel, r->pv.tsc_timestamp, guest);
+		return err_set(
+			t->err, ERANGE,
+			"the pvclock record is not one of %s as it runs now: its time stamp %" PRIu64
+			" lies ahead of the guest's TSC %" PRIu64,
+			t->kvmclock.vm->sel, r->pv.tsc_timestamp, guest);
 	return 0;
 }
 
@@ -249,8 +252,10 @@ static void feed_offset(struct trace *t, const struct rec *rec)
 	if (!believe_offset(v, (uint32_t)x[WR_VCPU], x[WR_NEXT]))
 		return;
 	if (epoch_vm_write_offset(v->epochs, (uint32_t)x[WR_VCPU], rec->ts, x[WR_PREV], x[WR_NEXT]))
-		t->note("a change of the TSC offset of vCPU %" PRIu64 " could not be taken in: times "
-			 "after it are wrong", x[WR_VCPU]);
+		t->note("a change of the TSC offset of vCPU %" PRIu64
+			" could not be taken in: times "
+			"after it are wrong",
+			x[WR_VCPU]);
 }
 
 bool trace_kvmclock_feed(struct trace *t, const struct rec *rec)

@@ -43,7 +43,7 @@ static int record_by_hand(struct trace *t)
 		return ret;
 	if (!(pv.flags & PVCLOCK_TSC_STABLE))
 		t->note("the record is one CPU's alone (not stable): a guest's clock may be ahead of "
-			 "what is shown");
+			"what is shown");
 	return record_add(t, &pv, t->kvmclock.vm->n_vcpus ? t->kvmclock.vm->vcpu[0].id : 0, true);
 }
 
@@ -55,10 +55,12 @@ static int records_of(struct trace *t, const struct capture *cap)
 	int ret = 0;
 
 	if (cap->side == CAP_SIDE_HOST)
-		return err_usage(t->err, "option --guest-capture: %s was recorded on a host", cap->path);
+		return err_usage(t->err, "option --guest-capture: %s was recorded on a host",
+				 cap->path);
 	if (cap->uuid && vm->uuid && strcasecmp(cap->uuid, vm->uuid))
-		return err_set(t->err, EINVAL, "%s was recorded in VM %s, but --kvmclock names %s (%s)",
-			       cap->path, cap->uuid, vm->sel, vm->uuid);
+		return err_set(t->err, EINVAL,
+			       "%s was recorded in VM %s, but --kvmclock names %s (%s)", cap->path,
+			       cap->uuid, vm->sel, vm->uuid);
 	for (size_t i = 0; i < cap->npvclock && !ret; i++) {
 		struct pvclock pv = cap->pvclock[i].pv;
 
@@ -67,9 +69,10 @@ static int records_of(struct trace *t, const struct capture *cap)
 			ret = record_add(t, &pv, cap_vcpu_of_cpu(cap, cap->pvclock[i].cpu), false);
 	}
 	if (!ret && !t->kvmclock.nrecord)
-		return err_set(t->err, ENODATA,
-			       "%s holds no pvclock record (a guest without kprobes, or without kvmclock)",
-			       cap->path);
+		return err_set(
+			t->err, ENODATA,
+			"%s holds no pvclock record (a guest without kprobes, or without kvmclock)",
+			cap->path);
 	return ret;
 }
 
@@ -149,9 +152,10 @@ static int wait_look(struct trace *t, struct wait *w)
 static void wait_say(struct trace *t, uint64_t ms)
 {
 	t->note("waiting for %s to get a pvclock record from KVM (event kvm_pvclock_update, every 300 s "
-		 "or, with newer kernels, perhaps never): %" PRIu64 " s so far. No wait with --pvclock N, N "
-		 "as `kvmft guest-offset` says in the guest, or --guest-capture DIR",
-		 t->kvmclock.vm->name ? t->kvmclock.vm->name : t->kvmclock.vm->sel, ms / 1000);
+		"or, with newer kernels, perhaps never): %" PRIu64
+		" s so far. No wait with --pvclock N, N "
+		"as `kvmft guest-offset` says in the guest, or --guest-capture DIR",
+		t->kvmclock.vm->name ? t->kvmclock.vm->name : t->kvmclock.vm->sel, ms / 1000);
 }
 
 static int wait_ticks(struct trace *t, struct wait *w)
@@ -169,10 +173,12 @@ static int wait_ticks(struct trace *t, struct wait *w)
 		}
 	}
 	if (!ret && !w->found)
-		return err_set(t->err, ETIMEDOUT,
-			       "no pvclock record of %s came within %" PRIu64 " s, so nothing was traced: give "
-			       "--pvclock, as `kvmft guest-offset` says in the guest, or --guest-capture",
-			       t->kvmclock.vm->sel, trace_elapsed_ms(t) / 1000);
+		return err_set(
+			t->err, ETIMEDOUT,
+			"no pvclock record of %s came within %" PRIu64
+			" s, so nothing was traced: give "
+			"--pvclock, as `kvmft guest-offset` says in the guest, or --guest-capture",
+			t->kvmclock.vm->sel, trace_elapsed_ms(t) / 1000);
 	if (!ret && trace_elapsed_ms(t) >= FIRST_WORD)
 		t->note("the pvclock record is there");
 	return ret;

@@ -41,16 +41,21 @@ void out_json_rate(struct json *j, const struct capture *host)
 bool out_rate_remark(const struct capture *host, const char *cycles, struct sbuf *b)
 {
 	if (cycles)
-		sbuf_addf(b, "%s: how fast the TSC runs is not known (--tsc-khz KHZ tells it)", cycles);
+		sbuf_addf(b, "%s: how fast the TSC runs is not known (--tsc-khz KHZ tells it)",
+			  cycles);
 	else if (host->tsc_khz_max > host->tsc_khz_min)
-		sbuf_addf(b, "times are by a TSC of %" PRIu64 " kHz, known by %s to be %" PRIu64 " to %" PRIu64,
-			  host->tsc_khz, host->tsc_khz_source, host->tsc_khz_min, host->tsc_khz_max);
+		sbuf_addf(b,
+			  "times are by a TSC of %" PRIu64 " kHz, known by %s to be %" PRIu64
+			  " to %" PRIu64,
+			  host->tsc_khz, host->tsc_khz_source, host->tsc_khz_min,
+			  host->tsc_khz_max);
 	return cycles || host->tsc_khz_max > host->tsc_khz_min;
 }
 
 bool out_clock_remark(const struct out_clock *c, struct sbuf *b)
 {
-	const char *cycles = c->kind == OUT_CLOCK_NS ? "1 ns IS 1 CYCLE here" : "times are in CYCLES";
+	const char *cycles =
+		c->kind == OUT_CLOCK_NS ? "1 ns IS 1 CYCLE here" : "times are in CYCLES";
 
 	return out_rate_remark(c->map->cap, c->no_rate ? cycles : NULL, b);
 }
@@ -60,7 +65,8 @@ static const struct clock_pieces *pieces_at(const struct out_clock *c, uint64_t 
 {
 	for (size_t i = c->nlater; i-- > 0;)
 		if (*host >= c->later[i].link->from)
-			return migrate_from_line(c->later[i].link, *host, host) ? c->later[i].pieces : NULL;
+			return migrate_from_line(c->later[i].link, *host, host) ? c->later[i].pieces
+										: NULL;
 	return c->pieces;
 }
 
@@ -139,7 +145,8 @@ bool out_clock_host(const struct out_clock *c, uint64_t v, uint64_t *host)
 	case OUT_CLOCK_GUEST_TSC:
 		return epoch_result_usable(epoch_guest_to_host(clock_vcpu(c, -1), v, host, &last));
 	case OUT_CLOCK_KVMCLOCK:
-		return epoch_result_usable(epoch_kvmclock_to_host(clock_vcpu(c, -1), v, host, &last));
+		return epoch_result_usable(
+			epoch_kvmclock_to_host(clock_vcpu(c, -1), v, host, &last));
 	case OUT_CLOCK_MONO_RAW:
 	case OUT_CLOCK_MONO:
 	case OUT_CLOCK_BOOT:

@@ -349,7 +349,8 @@ static int print_openmetrics(const struct exits_page *p, struct sbuf *b, exits_f
 int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
 		exits_flush flush, void *ctx)
 {
-	static int (*const print[])(const struct exits_page *, struct sbuf *, exits_flush, void *) = {
+	static int (*const print[])(const struct exits_page *, struct sbuf *, exits_flush,
+				    void *) = {
 		[EXITS_TEXT] = print_text,
 		[EXITS_JSON] = print_json,
 		[EXITS_CSV] = print_csv,

@@ -58,8 +58,11 @@ static int epochs_of(struct out *o, struct tl_source *src)
 		const struct epoch_vcpu *v = e->vcpus[i];
 
 		for (size_t k = 0; k < v->n; k++) {
-			const struct out_epoch at = { .host = v->v[k].from, .src = src, .vcpu = v->id,
-						      .e = &v->v[k], .first = !k };
+			const struct out_epoch at = { .host = v->v[k].from,
+						      .src = src,
+						      .vcpu = v->id,
+						      .e = &v->v[k],
+						      .first = !k };
 
 			if (array_add(&o->epoch, &o->nepoch, &o->epoch_cap, &at, sizeof(at)))
 				return -ENOMEM;
@@ -79,7 +82,8 @@ static int epochs_list(struct out *o)
 	int ret = 0;
 
 	for (size_t i = 0; i < tl_sources(o->t) && !ret; i++)
-		if (tl_source(o->t, i)->guest && !tl_source(o->t, i)->alone && first_of_vm(o, tl_source(o->t, i)))
+		if (tl_source(o->t, i)->guest && !tl_source(o->t, i)->alone &&
+		    first_of_vm(o, tl_source(o->t, i)))
 			ret = epochs_of(o, tl_source(o->t, i));
 	if (o->nepoch)
 		qsort(o->epoch, o->nepoch, sizeof(*o->epoch), epoch_cmp);

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * html.c: a time line as one page that needs nothing but a browser: html/page.html with the events in it.
+ * html.c: a time line as one page that needs nothing but a browser: html/page.html with the events
+ * in it.
  *
- * The data are a stream of records in base64, so that nothing of it can be taken for HTML. All numbers are
- * varints (7 bits a byte, low ones first); "signed" ones are zigzag. A record begins with its tag:
+ * The data are a stream of records in base64, so that nothing of it can be taken for HTML. All
+ * numbers are varints (7 bits a byte, low ones first); "signed" ones are zigzag. A record begins
+ * with its tag:
  *
  *   1  string: length, bytes (UTF-8). Strings are counted from 1; 0 is "".
  *   2  type: of a guest?, name (string), number of fields, and of each: name (string), kind
  *      (0 unsigned, 1 signed, 2 string, 3 shown in hex). Types are counted from 0.
- *   3  who: source, CPU, vCPU (signed), VM (signed; of the host's threads also the VMM's), tid (signed), name
- *      (string); counted from 0.
- *   4  gap: time since the record before, source, CPU, length in the clock's unit, events lost (0: unknown)
- *   5  clock: name, unit (strings), value at 0, host TSC at 0, kHz of the host's TSC
- *   6  source: label (string), a guest?; counted from 0
- *   7  results of latency analyses: JSON (string)
- *   8  VM: label (string); counted from 0
- *   9  what must be said of all times, or was concluded (string); several
- *   16 and above: event of type tag - 16: time since the record before, who, and its fields: signed
- *      numbers, or strings.
+ *   3  who: source, CPU, vCPU (signed), VM (signed; of the host's threads also the VMM's), tid
+ * (signed), name (string); counted from 0. 4  gap: time since the record before, source, CPU,
+ * length in the clock's unit, events lost (0: unknown) 5  clock: name, unit (strings), value at 0,
+ * host TSC at 0, kHz of the host's TSC 6  source: label (string), a guest?; counted from 0 7
+ * results of latency analyses: JSON (string) 8  VM: label (string); counted from 0 9  what must be
+ * said of all times, or was concluded (string); several 16 and above: event of type tag - 16: time
+ * since the record before, who, and its fields: signed numbers, or strings.
  *
  * Dictionaries are bounded: a capture with more strings than that gets "..." for the others.
  */
@@ -36,13 +35,23 @@
 #define EVENT_ROOM  (64u << 10)
 #define CHUNK	    3072u /* bytes turned into base64 at a time: a multiple of 3 */
 
-enum { TAG_STRING = 1, TAG_TYPE, TAG_WHO, TAG_GAP, TAG_CLOCK, TAG_SOURCE, TAG_LATENCY, TAG_VM, TAG_REMARK,
-	TAG_EVENT = 16 };
+enum {
+	TAG_STRING = 1,
+	TAG_TYPE,
+	TAG_WHO,
+	TAG_GAP,
+	TAG_CLOCK,
+	TAG_SOURCE,
+	TAG_LATENCY,
+	TAG_VM,
+	TAG_REMARK,
+	TAG_EVENT = 16
+};
 enum { KIND_UNSIGNED, KIND_SIGNED, KIND_STRING, KIND_HEX };
 
 /*
- * The page, as the linker has it: the compiler never sees what is in it. Global: with -flto, what refers to it may end
- * up in another unit.
+ * The page, as the linker has it: the compiler never sees what is in it. Global: with -flto, what
+ * refers to it may end up in another unit.
  */
 __asm__(".pushsection .rodata\n"
 	".globl html_page\n"
@@ -100,8 +109,8 @@ static uint64_t string_define(struct html *h, const char *s, size_t n)
 }
 
 /*
- * The number of a string, which is defined when it is new: before the record that it is for, so all of a
- * record's strings are asked for first.
+ * The number of a string, which is defined when it is new: before the record that it is for, so all
+ * of a record's strings are asked for first.
  */
 static uint64_t string(struct html *h, const char *s, size_t n)
 {
@@ -137,8 +146,11 @@ static uint64_t who(const struct out *o, struct html *h, const struct tl_item *i
 	const char *comm = i->kind == TL_EVENT ? tl_comm(i->src, i->tid) : "";
 	uint64_t name = text(h, comm), at;
 	/* A thread of the VMM, or vhost's, is its VM's; only vCPUs' threads have a vCPU. */
-	int64_t vm = i->vm >= 0 || i->src->guest ? i->vm : hostmap_task_vm(tl_hostmap(o->t), i->tid);
-	const int64_t key[] = { (int64_t)i->src->index, i->cpu, i->vcpu, vm, i->tid, (int64_t)name };
+	int64_t vm =
+		i->vm >= 0 || i->src->guest ? i->vm : hostmap_task_vm(tl_hostmap(o->t), i->tid);
+	const int64_t key[] = {
+		(int64_t)i->src->index, i->cpu, i->vcpu, vm, i->tid, (int64_t)name
+	};
 	uint64_t k = hash_bytes(&h->key, key, sizeof(key));
 
 	if (u64map_get(&h->whos, k, &at))
@@ -166,8 +178,10 @@ static bool is_exit(const struct tl_item *i)
 
 static unsigned int kind_of(const struct fmt_field *f, const char *name)
 {
-	static const char *const hex[] = { "rip", "guest_rip", "gpa", "address", "fault_address", "info1", "info2",
-					   "hrtimer", "function", "data", "val", "icr_low", NULL };
+	static const char *const hex[] = {
+		"rip",	   "guest_rip", "gpa",	"address", "fault_address", "info1", "info2",
+		"hrtimer", "function",	"data", "val",	   "icr_low",	    NULL
+	};
 
 	if (f->is_string || f->is_dynamic || f->is_array)
 		return KIND_STRING;
@@ -245,7 +259,8 @@ static uint64_t numbers(struct html *h, const struct tl_item *i, const struct fm
 	uint64_t at;
 
 	for (uint32_t k = 0; k < v->len && k < 64; k++)
-		sbuf_addf(&b, "%s%llx", k ? " " : "", (unsigned long long)fmt_element(tl_fmt(i), v, k));
+		sbuf_addf(&b, "%s%llx", k ? " " : "",
+			  (unsigned long long)fmt_element(tl_fmt(i), v, k));
 	at = text(h, b.s ? b.s : "");
 	if (b.error)
 		h->data.error = b.error;
@@ -311,7 +326,8 @@ static uint64_t since(struct out *o, struct html *h, const struct tl_item *i)
 	if (!out_item_time(o, i, &v))
 		v = h->last;
 	if (!h->begun) {
-		uint64_t clock = text(h, out_clock_names[o->clock.kind]), unit = text(h, out_clock_unit(&o->clock));
+		uint64_t clock = text(h, out_clock_names[o->clock.kind]),
+			 unit = text(h, out_clock_unit(&o->clock));
 
 		h->begun = true;
 		h->base = h->last = v;
@@ -342,7 +358,8 @@ static void event(struct out *o, struct html *h, const struct tl_item *i)
 
 static void gap(struct out *o, struct html *h, const struct tl_item *i)
 {
-	bool ns = o->clock.khz && !strcmp(out_clock_unit(&o->clock), "ns"); /* of the clock, as all times */
+	bool ns = o->clock.khz &&
+		  !strcmp(out_clock_unit(&o->clock), "ns"); /* of the clock, as all times */
 	uint64_t t = since(o, h, i);
 
 	put(h, TAG_GAP);
@@ -357,14 +374,17 @@ static void gap(struct out *o, struct html *h, const struct tl_item *i)
 
 static void base64(struct html *h, struct sbuf *out, bool all)
 {
-	static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	static const char digit[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const uint8_t *p = (const uint8_t *)h->data.s;
 	size_t n = all ? h->data.len : h->data.len / 3 * 3, i;
 
 	for (i = 0; i < n; i += 3) {
-		uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? p[i + 1] : 0u) << 8 | (i + 2 < n ? p[i + 2] : 0u);
-		char s[5] = { digit[v >> 18], digit[v >> 12 & 63], i + 1 < n ? digit[v >> 6 & 63] : '=',
-			      i + 2 < n ? digit[v & 63] : '=', '\n' };
+		uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? p[i + 1] : 0u) << 8 |
+			     (i + 2 < n ? p[i + 2] : 0u);
+		char s[5] = { digit[v >> 18], digit[v >> 12 & 63],
+			      i + 1 < n ? digit[v >> 6 & 63] : '=', i + 2 < n ? digit[v & 63] : '=',
+			      '\n' };
 
 		h->column += 4;
 		sbuf_add_mem(out, s, h->column % 4096 ? 4 : 5);
@@ -404,9 +424,12 @@ static void guest_remark(const struct hostmap *m, const struct tl_source *s, str
 		sbuf_addf(&b, " taken for one VM by %s; ", hostmap_basis_names[vm->basis]);
 	}
 	if (uncertain)
-		sbuf_addf(&b, "TSC offset found in the events: times may be off by %" PRIu64 " cycles", uncertain);
+		sbuf_addf(&b,
+			  "TSC offset found in the events: times may be off by %" PRIu64 " cycles",
+			  uncertain);
 	if (uncertain && m->cap->tsc_khz)
-		sbuf_addf(&b, " (%s)", str_ns(span, sizeof(span), tsc_cycles_to_ns(uncertain, m->cap->tsc_khz)));
+		sbuf_addf(&b, " (%s)",
+			  str_ns(span, sizeof(span), tsc_cycles_to_ns(uncertain, m->cap->tsc_khz)));
 	if (!b.error && (uncertain || vm->basis != HOSTMAP_RECORDED))
 		put_remark(h, b.s);
 }
@@ -432,7 +455,8 @@ static int html_begin(struct out *o)
 	if (!h || !mark)
 		return -ENOMEM;
 	hash_key_init(&h->key);
-	exit_names_init(&h->exits, fmt_find(tl_source(o->t, 0)->fmt, "kvm", "kvm_exit"), host->vendor);
+	exit_names_init(&h->exits, fmt_find(tl_source(o->t, 0)->fmt, "kvm", "kvm_exit"),
+			host->vendor);
 	sbuf_add_mem(&o->line, html_page, (size_t)(mark - html_page));
 	for (size_t i = 0; i < tl_sources(o->t); i++) {
 		uint64_t label = text(h, tl_source(o->t, i)->label);

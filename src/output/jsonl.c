@@ -9,7 +9,8 @@
  *	 "t":7429335005,"event":"kvm:kvm_exit","reason":"msr","fields":{"exit_reason":124,...}}
  *	{"kind":"gap","side":"host","vm":null,"cpu":0,"vcpu":null,"t":1,"until":2,"lost":17}
  *	{"kind":"damage","side":"host","vm":null,"cpu":0,"vcpu":null,"t":1,"subbuf":3}
- *	{"kind":"end","events":2,"gaps":1,"lost":17,"damaged":1}	with traces of QEMU also "qemu":[...]
+ *	{"kind":"end","events":2,"gaps":1,"lost":17,"damaged":1}	with traces of QEMU also
+ *"qemu":[...]
  */
 #include "kvmft/output.h"
 
@@ -36,7 +37,10 @@ static void line_begin(struct json *j, struct out *o, const char *kind)
 
 /* ---- the first line ---- */
 
-/* What was concluded and not recorded: which VM the capture is of, which threads that is, where its offset is from. */
+/*
+ * What was concluded and not recorded: which VM the capture is of, which threads that is, where its
+ * offset is from.
+ */
 static void put_match(struct json *j, const struct hostmap *m, const struct tl_source *s)
 {
 	const struct hostmap_vm *vm = &m->vm[m->vm[s->vm].of];
@@ -52,7 +56,9 @@ static void put_match(struct json *j, const struct hostmap *m, const struct tl_s
 		json_put_str(j, "tsc_offset_from", "events");
 		json_put_u64(j, "uncertain_cycles", uncertain);
 		json_put_known_s64(j, "uncertain_ns", m->cap->tsc_khz,
-			   m->cap->tsc_khz ? (int64_t)tsc_cycles_to_ns(uncertain, m->cap->tsc_khz) : 0);
+				   m->cap->tsc_khz
+					   ? (int64_t)tsc_cycles_to_ns(uncertain, m->cap->tsc_khz)
+					   : 0);
 	}
 }
 
@@ -142,7 +148,8 @@ static void put_place(struct json *j, const struct out *o, const struct tl_item 
 	json_put_known_s64(j, "vcpu", i->vcpu >= 0, i->vcpu);
 	if (i->kind == TL_EVENT) {
 		json_put_known_s64(j, "pid", i->tid >= 0 || !i->src->qemu, i->tid);
-		json_put_str(j, "comm", i->tid >= 0 || !i->src->qemu ? tl_comm(i->src, i->tid) : NULL);
+		json_put_str(j, "comm",
+			     i->tid >= 0 || !i->src->qemu ? tl_comm(i->src, i->tid) : NULL);
 	}
 	known = out_item_time(o, i, &t);
 	json_put_known_u64(j, "t", known, t);
@@ -228,7 +235,8 @@ static int jsonl_epoch(struct out *o, const struct out_epoch *e)
 					     e->src->vm == o->clock.vm ? (int64_t)e->vcpu : -1, &t);
 	json_put_known_u64(&j, "t", known, t);
 	json_put_known_s64(&j, "tsc_offset", e->e->has_map, (int64_t)e->e->map.offset);
-	json_put_known_s64(&j, "tsc_ratio", e->e->has_map && e->e->map.ratio, (int64_t)e->e->map.ratio);
+	json_put_known_s64(&j, "tsc_ratio", e->e->has_map && e->e->map.ratio,
+			   (int64_t)e->e->map.ratio);
 	json_put_known_s64(&j, "tsc_frac", e->e->has_map && e->e->map.ratio, e->e->map.frac);
 	json_put_known_s64(&j, "pvclock_version", e->e->has_pv, e->e->pv.version);
 	json_put_bool(&j, "doubtful", e->e->doubtful);

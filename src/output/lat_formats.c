@@ -50,8 +50,8 @@ const struct lat_bound *lat_stage_bound(const struct lat_view *v, const struct l
 	return &v->bound[g->vm];
 }
 
-uint64_t lat_stage_uncertain(const struct lat_view *v, const struct lat_desc *d, const struct lat_group *g,
-			     unsigned int stage)
+uint64_t lat_stage_uncertain(const struct lat_view *v, const struct lat_desc *d,
+			     const struct lat_group *g, unsigned int stage)
 {
 	return g->vm >= 0 && d->crosses >> stage & 1 ? v->bound[g->vm].uncertain : 0;
 }

@@ -10,7 +10,8 @@
 #include "kvmft/row.h"
 
 /* KEY_ns, or KEY_cycles. */
-static void put_time(struct json *j, const struct lat_view *v, const char *key, bool known, uint64_t time)
+static void put_time(struct json *j, const struct lat_view *v, const char *key, bool known,
+		     uint64_t time)
 {
 	char name[32];
 
@@ -52,7 +53,8 @@ static void stage_columns(struct row *o, const struct lat_view *v, const struct 
 	row_end(o);
 }
 
-static void stages(struct json *j, const struct lat_view *v, const struct lat_desc *d, const struct lat_group *g)
+static void stages(struct json *j, const struct lat_view *v, const struct lat_desc *d,
+		   const struct lat_group *g)
 {
 	struct row o;
 
@@ -67,7 +69,8 @@ static void stages(struct json *j, const struct lat_view *v, const struct lat_de
 	json_object_end(j);
 }
 
-static void group_json(struct json *j, const struct lat_view *v, const struct lat_desc *d, const struct lat_group *g)
+static void group_json(struct json *j, const struct lat_view *v, const struct lat_desc *d,
+		       const struct lat_group *g)
 {
 	json_object_begin(j);
 	json_put_str(j, "vm", g->vm < 0 ? NULL : lat_vm_label(v, g->vm));
@@ -81,8 +84,8 @@ static void group_json(struct json *j, const struct lat_view *v, const struct la
 	json_object_end(j);
 }
 
-static void case_json(struct json *j, const struct lat_view *v, const struct lat_desc *d, const struct lat_case *c,
-		      const struct lat_story *story)
+static void case_json(struct json *j, const struct lat_view *v, const struct lat_desc *d,
+		      const struct lat_case *c, const struct lat_story *story)
 {
 	json_object_begin(j);
 	json_put_str(j, "what", c->what);
@@ -96,7 +99,8 @@ static void case_json(struct json *j, const struct lat_view *v, const struct lat
 		if (c->known >> s & 1)
 			json_put_u64(j, d->stage[s], c->stage_time[s]);
 	json_object_end(j);
-	json_put_str(j, "cause", d->cause[c->cause] && d->cause[c->cause][0] ? d->cause[c->cause] : NULL);
+	json_put_str(j, "cause",
+		     d->cause[c->cause] && d->cause[c->cause][0] ? d->cause[c->cause] : NULL);
 	if (story && story->text)
 		json_put_str(j, "excerpt", story->text);
 	json_object_end(j);
@@ -200,7 +204,10 @@ static int json_print(const struct lat_view *v, FILE *f)
 const struct lat_format lat_json = { .name = "json", .help = "one document", .print = json_print };
 
 const struct lat_format lat_html = {
-	.name = "html", .help = "one page to look at in a browser", .print = json_print, .page = true,
+	.name = "html",
+	.help = "one page to look at in a browser",
+	.print = json_print,
+	.page = true,
 };
 
 /* ---- CSV ---- */
@@ -240,4 +247,6 @@ static int csv_print(const struct lat_view *v, FILE *f)
 	return write_out(&b, f);
 }
 
-const struct lat_format lat_csv = { .name = "csv", .help = "a line per group and stage", .print = csv_print };
+const struct lat_format lat_csv = { .name = "csv",
+				    .help = "a line per group and stage",
+				    .print = csv_print };

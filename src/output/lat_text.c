@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * lat_text.c: latency results as text: per table the stages of each group, a histogram of the totals, what
- * was counted, and the worst cases with their part of the time line.
+ * lat_text.c: latency results as text: per table the stages of each group, a histogram of the
+ * totals, what was counted, and the worst cases with their part of the time line.
  */
 #include "kvmft/lat_output.h"
 
@@ -13,7 +13,8 @@
 
 static void thousandths(struct sbuf *b, uint64_t v)
 {
-	sbuf_addf(b, " %9llu.%03llu", (unsigned long long)(v / 1000), (unsigned long long)(v % 1000));
+	sbuf_addf(b, " %9llu.%03llu", (unsigned long long)(v / 1000),
+		  (unsigned long long)(v % 1000));
 }
 
 /* ns as us, or cycles as they are. */
@@ -40,16 +41,21 @@ static int larger(const void *a, const void *b)
 	return x->sum < y->sum ? 1 : -(x->sum > y->sum);
 }
 
-/* The largest of them, in percent of the whole; what is less than 1 % is not told. With all, the rest is. */
-static void shares(struct sbuf *b, const char *head, struct share *s, size_t n, unsigned __int128 whole, bool all)
+/*
+ * The largest of them, in percent of the whole; what is less than 1 % is not told. With all, the
+ * rest is.
+ */
+static void shares(struct sbuf *b, const char *head, struct share *s, size_t n,
+		   unsigned __int128 whole, bool all)
 {
 	unsigned __int128 rest = whole;
 	const char *sep = "";
 
 	qsort(s, n, sizeof(*s), larger);
 	for (size_t i = 0; i < MIN(n, (size_t)SHARES) && whole && s[i].sum * 100 >= whole; i++) {
-		sbuf_addf(b, "%s%s%s%s %llu %%", sep[0] ? sep : head, s[i].vm ? s[i].vm : "", s[i].vm ? " " : "",
-			  s[i].name, (unsigned long long)(s[i].sum * 100 / whole));
+		sbuf_addf(b, "%s%s%s%s %llu %%", sep[0] ? sep : head, s[i].vm ? s[i].vm : "",
+			  s[i].vm ? " " : "", s[i].name,
+			  (unsigned long long)(s[i].sum * 100 / whole));
 		sep = ", ";
 	}
 	for (size_t i = 0; i < n; i++)
@@ -76,11 +82,14 @@ static void bounds(struct sbuf *b, const struct lat_view *v, const char *head, u
 		const struct lat_bound *off = &v->bound[m];
 
 		if (not_negligible(off, time))
-			sbuf_addf(b, "%swhat crosses between host and guest may be off by -%s/+%s", head,
-				  lat_amount(v, early, sizeof(early), off->early),
+			sbuf_addf(b, "%swhat crosses between host and guest may be off by -%s/+%s",
+				  head, lat_amount(v, early, sizeof(early), off->early),
 				  lat_amount(v, late, sizeof(late), off->late));
 		else if (off->guest && !off->known)
-			sbuf_addf(b, "%show far what crosses between host and guest may be off is not known", head);
+			sbuf_addf(
+				b,
+				"%show far what crosses between host and guest may be off is not known",
+				head);
 		else
 			continue;
 		sbuf_addf(b, map->nvm > 1 ? ", %s\n" : "\n", map->vm[m].label);
@@ -95,9 +104,12 @@ static void uncertainties(struct sbuf *b, const struct lat_view *v)
 
 	for (size_t m = 0; m < map->nvm; m++)
 		if (v->bound[m].uncertain)
-			sbuf_addf(b, "note: <: half of these are shorter than the alignment of %s is uncertain by, "
-				     "+-%s: they may be none at all\n", map->vm[m].label,
-				  lat_amount(v, off, sizeof(off), v->bound[m].uncertain));
+			sbuf_addf(
+				b,
+				"note: <: half of these are shorter than the alignment of %s is uncertain by, "
+				"+-%s: they may be none at all\n",
+				map->vm[m].label,
+				lat_amount(v, off, sizeof(off), v->bound[m].uncertain));
 }
 
 static bool several_vms(const struct lat_table *t)
@@ -135,7 +147,8 @@ static int headline(struct sbuf *b, const struct lat_view *v, const struct lat_t
 		}
 	}
 	if (all->n)
-		sbuf_addf(b, "  %llu measured: half took up to %s, 99 %% up to %s, the longest %s\n",
+		sbuf_addf(b,
+			  "  %llu measured: half took up to %s, 99 %% up to %s, the longest %s\n",
 			  (unsigned long long)all->n,
 			  lat_amount(v, half, sizeof(half), loghist_percentile(all, 50, 100)),
 			  lat_amount(v, most, sizeof(most), loghist_percentile(all, 99, 100)),
@@ -152,13 +165,14 @@ static int headline(struct sbuf *b, const struct lat_view *v, const struct lat_t
 
 /* ---- stages ---- */
 
-static void stage_row(struct sbuf *b, const struct lat_view *v, int width, const struct lat_table *t,
-		      const struct lat_group *g, unsigned int s)
+static void stage_row(struct sbuf *b, const struct lat_view *v, int width,
+		      const struct lat_table *t, const struct lat_group *g, unsigned int s)
 {
 	const struct loghist *h = g->stage[s];
 	uint64_t median = loghist_percentile(h, 50, 100);
 
-	sbuf_addf(b, "%-*s %-9s %9llu", width, s ? "" : g->name, t->desc->stage[s], (unsigned long long)h->n);
+	sbuf_addf(b, "%-*s %-9s %9llu", width, s ? "" : g->name, t->desc->stage[s],
+		  (unsigned long long)h->n);
 	thousandths(b, (uint64_t)(h->sum / 1000));
 	put_time(b, v, h->min);
 	put_time(b, v, loghist_mean(h));
@@ -172,7 +186,8 @@ static void stage_row(struct sbuf *b, const struct lat_view *v, int width, const
 	sbuf_addc(b, '\n');
 }
 
-static void group_causes(struct sbuf *b, int width, const struct lat_desc *d, const struct lat_group *g)
+static void group_causes(struct sbuf *b, int width, const struct lat_desc *d,
+			 const struct lat_group *g)
 {
 	const char *sep = "";
 
@@ -195,9 +210,9 @@ static void groups(struct sbuf *b, const struct lat_view *v, const struct lat_ta
 
 	for (size_t i = 0; i < t->ngroup; i++)
 		width = MAX(width, (int)strlen(t->group[i].name));
-	sbuf_addf(b, "%-*s %-9s %9s %13s %*s %s %*s %s %*s %s %*s %s %*s %s\n", width, t->desc->key, "Stage", "Count",
-		  lat_in_cycles(v->lat) ? "Sum Mcyc" : "Sum ms", room, "Min", u, room, "Avg", u, room, "p50", u, room,
-		  "p99", u, room, "Max", u);
+	sbuf_addf(b, "%-*s %-9s %9s %13s %*s %s %*s %s %*s %s %*s %s %*s %s\n", width, t->desc->key,
+		  "Stage", "Count", lat_in_cycles(v->lat) ? "Sum Mcyc" : "Sum ms", room, "Min", u,
+		  room, "Avg", u, room, "p50", u, room, "p99", u, room, "Max", u);
 	for (size_t m = 0; m <= tl_hostmap(v->t)->nvm; m++) {
 		for (size_t i = 0; i < t->ngroup; i++) {
 			const struct lat_group *g = &t->group[i];
@@ -215,7 +230,8 @@ static void groups(struct sbuf *b, const struct lat_view *v, const struct lat_ta
 		}
 	}
 	if (t->crowded)
-		sbuf_addf(b, "%llu more of groups that there was no room for\n", (unsigned long long)t->crowded);
+		sbuf_addf(b, "%llu more of groups that there was no room for\n",
+			  (unsigned long long)t->crowded);
 }
 
 /* ---- histogram: powers of two ---- */
@@ -265,7 +281,8 @@ static void meanings(struct sbuf *b, const struct lat_table *t)
 		for (size_t g = 0; g < t->ngroup && !used; g++)
 			used = t->group[g].stage[s];
 		if (used)
-			sbuf_addf(b, "%s  %-9s %s\n", s ? "" : "\n", t->desc->stage[s], t->desc->stage_help[s]);
+			sbuf_addf(b, "%s  %-9s %s\n", s ? "" : "\n", t->desc->stage[s],
+				  t->desc->stage_help[s]);
 	}
 }
 
@@ -279,14 +296,16 @@ static bool any_count(const struct lat_table *t)
 
 /* ---- the worst ---- */
 
-static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_table *t, const struct lat_story *story)
+static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
+		  const struct lat_story *story)
 {
 	char text[32];
 
 	for (size_t i = 0; i < t->nworst; i++) {
 		const struct lat_case *c = &t->worst[i];
 
-		sbuf_addf(b, "\n%zu. %s: %s", i + 1, lat_amount(v, text, sizeof(text), c->time), c->what);
+		sbuf_addf(b, "\n%zu. %s: %s", i + 1, lat_amount(v, text, sizeof(text), c->time),
+			  c->what);
 		if (c->vm >= 0)
 			sbuf_addf(b, ", %s", lat_vm_label(v, c->vm));
 		if (t->desc->cause[c->cause] && t->desc->cause[c->cause][0])
@@ -302,7 +321,8 @@ static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_tab
 		if (story[i].text)
 			sbuf_add(b, story[i].text);
 		if (story[i].left_out)
-			sbuf_addf(b, "(%llu lines left out)\n", (unsigned long long)story[i].left_out);
+			sbuf_addf(b, "(%llu lines left out)\n",
+				  (unsigned long long)story[i].left_out);
 	}
 }
 
@@ -310,7 +330,8 @@ static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_tab
 
 static void vcpu_times(struct sbuf *b, const struct lat_view *v)
 {
-	sbuf_addf(b, "\n%-24s %5s %13s", "VM", "vCPU", lat_in_cycles(v->lat) ? "Wall Mcyc" : "Wall ms");
+	sbuf_addf(b, "\n%-24s %5s %13s", "VM", "vCPU",
+		  lat_in_cycles(v->lat) ? "Wall Mcyc" : "Wall ms");
 	for (unsigned int s = VS_GUEST; s < VS_STATES; s++)
 		sbuf_addf(b, " %10s%%", vs_names[s]);
 	sbuf_addf(b, " %10s%%\n", vs_names[VS_UNKNOWN]);
@@ -328,7 +349,8 @@ static void vcpu_times(struct sbuf *b, const struct lat_view *v)
 			unsigned int which = s == VS_STATES ? VS_UNKNOWN : s;
 			uint64_t pct = (uint64_t)((unsigned __int128)t.time[which] * 10000 / wall);
 
-			sbuf_addf(b, " %8llu.%02llu", (unsigned long long)(pct / 100), (unsigned long long)(pct % 100));
+			sbuf_addf(b, " %8llu.%02llu", (unsigned long long)(pct / 100),
+				  (unsigned long long)(pct % 100));
 		}
 		sbuf_addc(b, '\n');
 	}
@@ -368,7 +390,8 @@ static int text_print(const struct lat_view *v, FILE *f)
 	for (unsigned int id = 0; id < LAT_TABLES && !ret; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
 
-		if (!v->want[lat_table_kind((enum lat_table_id)id)] || (id == LAT_T_HRTIMER && !any_count(t)))
+		if (!v->want[lat_table_kind((enum lat_table_id)id)] ||
+		    (id == LAT_T_HRTIMER && !any_count(t)))
 			continue;
 		sbuf_addf(&b, "%s%s: %s\n", first ? "" : "\n", t->desc->name, t->desc->title);
 		first = false;
@@ -391,4 +414,6 @@ static int text_print(const struct lat_view *v, FILE *f)
 	return ret;
 }
 
-const struct lat_format lat_text = { .name = "text", .help = "tables to read", .print = text_print };
+const struct lat_format lat_text = { .name = "text",
+				     .help = "tables to read",
+				     .print = text_print };

@@ -2,8 +2,9 @@
 /*
  * outfile.c: new files of a reader, and the process that names them.
  *
- * That process, kvmft-output, gets a number and the name of a guest for each file, nothing else, and
- * does again what the reader has done to be able to tell the user: the reader may not be itself.
+ * That process, kvmft-output, gets a number and the name of a guest for each file, nothing else,
+ * and does again what the reader has done to be able to tell the user: the reader may not be
+ * itself.
  */
 #include "kvmft/outfile.h"
 

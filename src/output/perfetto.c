@@ -2,13 +2,11 @@
 /*
  * perfetto.c: a time line as a native trace for ui.perfetto.dev: what goes onto which track.
  *
- *	host		CPU 0		slices: the task, or the vCPU that is in its guest; interrupts
- *			lost events	counter
- *	vCPUs of vm1	vCPU 0		slices: exits, by their reasons, until the next entry
- *	guest vm1	CPU 0		slices: the task, within it interrupts
- *			tasks		a track for each, slices while it runs
- *			lost events
- *	what must be said of all times, if anything must
+ *	host		CPU 0		slices: the task, or the vCPU that is in its guest;
+ *interrupts lost events	counter vCPUs of vm1	vCPU 0		slices: exits, by their
+ *reasons, until the next entry guest vm1	CPU 0		slices: the task, within it
+ *interrupts tasks		a track for each, slices while it runs lost events what must be said
+ *of all times, if anything must
  *
  * All other events are instants, on the vCPU's track when its thread causes them, else on the
  * CPU's. Arrows follow an interrupt: the vCPU's APIC accepts it, the host injects it, the guest's
@@ -73,11 +71,12 @@ static int slice_end(struct out *o, struct pf_track *t, enum pf_slice what)
 	return 0;
 }
 
-static int instant(struct out *o, struct pf_track *t, const struct evinfo *e, const struct tl_item *i,
-		   uint64_t flow)
+static int instant(struct out *o, struct pf_track *t, const struct evinfo *e,
+		   const struct tl_item *i, uint64_t flow)
 {
-	return t ? pf_put(o, o->priv, t, &(struct pf_event){ .type = PF_INSTANT, .info = e, .item = i,
-							     .flow = flow })
+	return t ? pf_put(o, o->priv, t,
+			  &(struct pf_event){
+				  .type = PF_INSTANT, .info = e, .item = i, .flow = flow })
 		 : -ENOMEM;
 }
 
@@ -146,8 +145,8 @@ static uint64_t flow_end(struct pf_irqs *q, enum event_role role, uint64_t numbe
 /* ---- events with a meaning ---- */
 
 /*
- * What a vCPU does is what is open on two tracks, and ends with the slices around it: a vcpu_turn beside them would
- * be the same a second time, to be looked up for each event.
+ * What a vCPU does is what is open on two tracks, and ends with the slices around it: a vcpu_turn
+ * beside them would be the same a second time, to be looked up for each event.
  */
 static int kvm_entry(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
@@ -252,17 +251,21 @@ static int put_event(struct out *o, const struct tl_item *i)
 	if (!i->ev) {
 		struct pf_track *t = event_track(o, i);
 
-		return t ? pf_put(o, p, t, &(struct pf_event){ .type = PF_INSTANT, .name = "(no format)" })
+		return t ? pf_put(o, p, t,
+				  &(struct pf_event){ .type = PF_INSTANT, .name = "(no format)" })
 			 : -ENOMEM;
 	}
 	e = evinfo_get(&p->types, i);
 	if (!e)
 		return -ENOMEM;
 	switch (e->role) {
-	case EV_ENTRY: return i->src->guest ? instant(o, cpu_track(o, i), e, i, 0) : kvm_entry(o, i, e);
-	case EV_EXIT: return i->src->guest ? instant(o, cpu_track(o, i), e, i, 0) : kvm_exit(o, i, e);
+	case EV_ENTRY:
+		return i->src->guest ? instant(o, cpu_track(o, i), e, i, 0) : kvm_entry(o, i, e);
+	case EV_EXIT:
+		return i->src->guest ? instant(o, cpu_track(o, i), e, i, 0) : kvm_exit(o, i, e);
 	case EV_ACCEPT:
-	case EV_INJECT: return i->src->guest ? instant(o, cpu_track(o, i), e, i, 0) : host_irq(o, i, e);
+	case EV_INJECT:
+		return i->src->guest ? instant(o, cpu_track(o, i), e, i, 0) : host_irq(o, i, e);
 	case EV_SWITCH: return sched_switch(o, i, e);
 	case EV_IRQ_ENTRY:
 	case EV_VECTOR_ENTRY:
@@ -286,7 +289,8 @@ static int put_gap(struct out *o, const struct tl_item *i)
 	if (!cpu || !lost)
 		return -ENOMEM;
 	if (i->kind == TL_DAMAGE)
-		snprintf(name, sizeof(name), "DAMAGED sub-buffer %llu", (unsigned long long)i->lost);
+		snprintf(name, sizeof(name), "DAMAGED sub-buffer %llu",
+			 (unsigned long long)i->lost);
 	else if (i->lost)
 		snprintf(name, sizeof(name), "LOST %llu EVENTS", (unsigned long long)i->lost);
 	else
@@ -304,7 +308,8 @@ static int put_remark(struct out *o)
 {
 	struct pf *p = o->priv;
 	struct pf_track *t = pf_track(o, p, PF_REMARK, 0, 0);
-	int ret = t ? pf_put(o, p, t, &(struct pf_event){ .type = PF_INSTANT, .name = p->remark.s }) : -ENOMEM;
+	int ret = t ? pf_put(o, p, t, &(struct pf_event){ .type = PF_INSTANT, .name = p->remark.s })
+		    : -ENOMEM;
 
 	sbuf_reset(&p->remark);
 	return ret;

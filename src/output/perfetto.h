@@ -35,12 +35,13 @@ struct pf {
 	struct pf_irqs **irqs;
 	size_t nirqs, irqs_cap;
 	struct u64map irqs_of; /* VM << 32 | vCPU */
-	struct u64map iid;     /* address of an evinfo: number of its name, and of its first field's */
+	struct u64map iid; /* address of an evinfo: number of its name, and of its first field's */
 	uint64_t next_iid, next_flow;
 	uint64_t add;	       /* ns between the output's clock and the trace's */
 	uint64_t now;	       /* the last time known */
 	uint64_t *lost;	       /* by source, so far */
-	struct sbuf remark;    /* what must be said of all times, the name of a track; empty: nothing, or it was said */
+	/* what must be said of all times, the name of a track; empty: nothing, or it was said */
+	struct sbuf remark;
 };
 
 /* An event on a track. */

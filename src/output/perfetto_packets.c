@@ -18,26 +18,54 @@
 enum {
 	TRACE_PACKET = 1,
 	/* TracePacket */
-	PACKET_CLOCK_SNAPSHOT = 6, PACKET_TIMESTAMP = 8, PACKET_SEQUENCE_ID = 10,
-	PACKET_TRACK_EVENT = 11, PACKET_INTERNED = 12, PACKET_SEQUENCE_FLAGS = 13,
-	PACKET_CLOCK_ID = 58, PACKET_DEFAULTS = 59, PACKET_TRACK_DESCRIPTOR = 60,
+	PACKET_CLOCK_SNAPSHOT = 6,
+	PACKET_TIMESTAMP = 8,
+	PACKET_SEQUENCE_ID = 10,
+	PACKET_TRACK_EVENT = 11,
+	PACKET_INTERNED = 12,
+	PACKET_SEQUENCE_FLAGS = 13,
+	PACKET_CLOCK_ID = 58,
+	PACKET_DEFAULTS = 59,
+	PACKET_TRACK_DESCRIPTOR = 60,
 	/* TracePacketDefaults */
 	DEFAULTS_CLOCK_ID = 58,
 	/* ClockSnapshot and its Clock */
-	SNAPSHOT_CLOCK = 1, SNAPSHOT_PRIMARY = 2, CLOCK_ID = 1, CLOCK_TIME = 2,
+	SNAPSHOT_CLOCK = 1,
+	SNAPSHOT_PRIMARY = 2,
+	CLOCK_ID = 1,
+	CLOCK_TIME = 2,
 	/* TrackDescriptor */
-	TRACK_UUID = 1, TRACK_NAME = 2, TRACK_PARENT = 5, TRACK_COUNTER = 8, TRACK_ORDERING = 11,
+	TRACK_UUID = 1,
+	TRACK_NAME = 2,
+	TRACK_PARENT = 5,
+	TRACK_COUNTER = 8,
+	TRACK_ORDERING = 11,
 	TRACK_RANK = 12,
 	/* TrackEvent */
-	EVENT_ANNOTATION = 4, EVENT_TYPE = 9, EVENT_NAME_IID = 10, EVENT_TRACK = 11, EVENT_NAME = 23,
-	EVENT_VALUE = 30, EVENT_FLOW = 47, EVENT_FLOW_END = 48,
+	EVENT_ANNOTATION = 4,
+	EVENT_TYPE = 9,
+	EVENT_NAME_IID = 10,
+	EVENT_TRACK = 11,
+	EVENT_NAME = 23,
+	EVENT_VALUE = 30,
+	EVENT_FLOW = 47,
+	EVENT_FLOW_END = 48,
 	/* InternedData, and each of its names */
-	INTERNED_EVENT = 2, INTERNED_ANNOTATION = 3, INTERNED_IID = 1, INTERNED_NAME = 2,
+	INTERNED_EVENT = 2,
+	INTERNED_ANNOTATION = 3,
+	INTERNED_IID = 1,
+	INTERNED_NAME = 2,
 	/* DebugAnnotation */
-	NOTE_IID = 1, NOTE_BOOL = 2, NOTE_UINT = 3, NOTE_INT = 4, NOTE_STRING = 6, NOTE_POINTER = 7,
+	NOTE_IID = 1,
+	NOTE_BOOL = 2,
+	NOTE_UINT = 3,
+	NOTE_INT = 4,
+	NOTE_STRING = 6,
+	NOTE_POINTER = 7,
 	NOTE_NAME = 10,
 	/* CounterDescriptor */
-	COUNTER_UNIT = 3, UNIT_COUNT = 2,
+	COUNTER_UNIT = 3,
+	UNIT_COUNT = 2,
 };
 
 enum { STATE_CLEARED = 1, NEEDS_STATE = 2 };	      /* sequence_flags */
@@ -144,7 +172,9 @@ static void track_name(const struct out *o, enum pf_kind kind, size_t source, ui
 	if (kind != PF_VM && kind != PF_VCPU && kind != PF_REMARK)
 		s = tl_source(o->t, source);
 	switch (kind) {
-	case PF_SOURCE: snprintf(buf, size, "%s%s", s->guest && !s->alone ? "guest " : "", s->label); break;
+	case PF_SOURCE:
+		snprintf(buf, size, "%s%s", s->guest && !s->alone ? "guest " : "", s->label);
+		break;
 	case PF_CPU: snprintf(buf, size, "CPU %u", number); break;
 	case PF_VM: snprintf(buf, size, "vCPUs of %s", map->vm[source].label); break;
 	case PF_VCPU:

@@ -2,9 +2,9 @@
 /*
  * report_out.c: a report as text, JSON and CSV.
  *
- * The text is laid out like that of `perf kvm stat report` (tools/perf/builtin-kvm.c of Linux 6.12),
- * down to the blanks, so that what reads perf's tables reads these; what perf does not have comes
- * to the right of its columns or behind its tables, in lines that begin with '#'.
+ * The text is laid out like that of `perf kvm stat report` (tools/perf/builtin-kvm.c of
+ * Linux 6.12), down to the blanks, so that what reads perf's tables reads these; what perf does not
+ * have comes to the right of its columns or behind its tables, in lines that begin with '#'.
  */
 #include "kvmft/report_out.h"
 
@@ -77,7 +77,10 @@ bool report_has_samples(const struct report *r, const struct report_filter *f)
 	return false;
 }
 
-/* VM number vm, or those threads whose VM is not known (vm = report_vms()). False: it has no samples. */
+/*
+ * VM number vm, or those threads whose VM is not known (vm = report_vms()). False: it has no
+ * samples.
+ */
 static bool vm_filter(const struct report_doc *d, size_t vm, struct report_filter *f)
 {
 	*f = d->filter;
@@ -103,8 +106,9 @@ static void put_section(struct sections *s, const struct section *of)
 
 static void put_filtered(struct sections *s, const struct report_filter *f)
 {
-	put_section(s, &(struct section){ .of = *f,
-					  .vm = f->vm < 0 ? NULL : report_vm(s->d->r, (size_t)f->vm) });
+	put_section(
+		s, &(struct section){ .of = *f,
+				      .vm = f->vm < 0 ? NULL : report_vm(s->d->r, (size_t)f->vm) });
 }
 
 static void put_vcpus(struct sections *s, const struct report_filter *vm)
@@ -149,7 +153,10 @@ static void put_sections(struct sections *s)
 
 /* ---- text ---- */
 
-/* Floats, for perf prints floats: the last digit of its tables is theirs. width is without the unit. */
+/*
+ * Floats, for perf prints floats: the last digit of its tables is theirs. width is without the
+ * unit.
+ */
 static void add_time(const struct report_doc *d, struct sbuf *b, int width, double time)
 {
 	if (report_in_cycles(d->r))
@@ -217,7 +224,8 @@ static void text_row(const struct report_doc *d, const struct report_table *t,
 
 static void text_split(const struct report_doc *d, const struct report_table *t, struct sbuf *b)
 {
-	sbuf_addf(b, "%40s %14s ", "Where the time went", report_in_cycles(d->r) ? "Total cycles" : "Total time");
+	sbuf_addf(b, "%40s %14s ", "Where the time went",
+		  report_in_cycles(d->r) ? "Total cycles" : "Total time");
 	for (int p = 0; p < REPORT_PARTS; p++)
 		sbuf_addf(b, "%9s ", parts[p].head);
 	sbuf_add(b, "\n\n");
@@ -250,8 +258,8 @@ static void text_section(struct sections *s, const struct section *of, const str
 	sbuf_add(b, "\n\nAnalyze events for ");
 	text_whose(d, of, b);
 	sbuf_addf(b, "%40s %10s %9s %9s %11s %11s %16s ", class_title(d->opts->cls), "Samples",
-		  "Samples%", "Time%", cycles ? "Min cycles" : "Min Time", cycles ? "Max cycles" : "Max Time",
-		  cycles ? "Avg cycles" : "Avg time");
+		  "Samples%", "Time%", cycles ? "Min cycles" : "Min Time",
+		  cycles ? "Max cycles" : "Max Time", cycles ? "Avg cycles" : "Avg time");
 	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++)
 		sbuf_addf(b, "%*sp%u ", i ? 8 : 15, "", report_percentiles[i]);
 	sbuf_add(b, "\n\n");
@@ -294,8 +302,8 @@ static void part_columns(const struct report_doc *d, struct row *o, const uint64
 }
 
 /* CSV's header: row is all 0. */
-static void row_columns(const struct report_doc *d, const struct section *s, const struct report_row *row,
-			struct row *o)
+static void row_columns(const struct report_doc *d, const struct section *s,
+			const struct report_row *row, struct row *o)
 {
 	bool json = o->form == ROW_JSON;
 	char name[REPORT_NAME] = "";

@@ -33,8 +33,8 @@ struct head {
 };
 
 /*
- * Times of neighbours differ in their last digits only: what stands before the last LOW_DIGITS of all
- * times in base .. base + LOW_SPAN - 1.
+ * Times of neighbours differ in their last digits only: what stands before the last LOW_DIGITS of
+ * all times in base .. base + LOW_SPAN - 1.
  */
 #define LOW_DIGITS 8
 #define LOW_SPAN   100000000u
@@ -46,9 +46,10 @@ struct high {
 };
 
 /*
- * Columns are as wide as what stands in them. The first lines are kept until there are so many, or no more: then
- * each of their columns gets the width of its widest text, and what follows that of the longest one which can be
- * foreseen, too. A task whose name is longer than all before it widens its column from there on.
+ * Columns are as wide as what stands in them. The first lines are kept until there are so many, or
+ * no more: then each of their columns gets the width of its widest text, and what follows that of
+ * the longest one which can be foreseen, too. A task whose name is longer than all before it widens
+ * its column from there on.
  */
 #define EARLY_LINES 512
 #define EARLY_BYTES (128u << 10)
@@ -61,18 +62,21 @@ struct early {
 		char text[MAX_LABEL + PUT_SLACK];
 	} column[COLUMNS];
 	char mark;   /* of the time: text_mark() */
-	size_t body; /* where the rest of the line begins in o->line; it ends where the next one begins */
+	/* where the rest of the line begins in o->line; it ends where the next one begins */
+	size_t body;
 };
 
 struct heads {
 	struct head head[HEADS];
 	char slack[PUT_SLACK];
 	struct high high;
-	uint64_t time; /* of this event; not a local variable: its address leaves the function that prints */
+	/* of this event; not a local variable: its address leaves the function that prints */
+	uint64_t time;
 	char date[32 + PUT_SLACK]; /* of this second; "" = none yet */
 	time_t second;
 	size_t width[COLUMNS];
-	size_t label_cut;	/* bytes of a label that are shown; the last one is ~ where there are more */
+	/* bytes of a label that are shown; the last one is ~ where there are more */
+	size_t label_cut;
 	unsigned int cpu_digits; /* of the hosts */
 	struct early *early;	/* the first lines; NULL: they are out */
 	size_t nearly;
@@ -232,7 +236,8 @@ static char *text_date(struct heads *all, uint64_t ns, char *p)
 	if (!all->date[0] || all->second != second) {
 		all->second = second;
 		if (!localtime_r(&second, &tm) ||
-		    strftime(all->date, sizeof(all->date), "%Y-%m-%d %H:%M:%S", &tm) != DATE_WIDTH - 10)
+		    strftime(all->date, sizeof(all->date), "%Y-%m-%d %H:%M:%S", &tm) !=
+			    DATE_WIDTH - 10)
 			return text_value(all, p, ns, false);
 	}
 	p = put_mem(p, all->date, DATE_WIDTH - 10);
@@ -287,13 +292,14 @@ static void early_head(struct out *o, const struct tl_item *i)
 	e->body = o->line.len;
 }
 
-static void early_line(const struct heads *all, const struct early *e, const char *body, size_t n, struct sbuf *b)
+static void early_line(const struct heads *all, const struct early *e, const char *body, size_t n,
+		       struct sbuf *b)
 {
 	for (unsigned int c = 0; c < COLUMNS; c++) {
 		int width = (int)all->width[c];
 
-		sbuf_addf(b, "%*.*s%c", c == COL_TIME ? width : -width, e->column[c].len, e->column[c].text,
-			  c == COL_TIME ? e->mark : ' ');
+		sbuf_addf(b, "%*.*s%c", c == COL_TIME ? width : -width, e->column[c].len,
+			  e->column[c].text, c == COL_TIME ? e->mark : ' ');
 	}
 	sbuf_addc(b, ' ');
 	sbuf_add_mem(b, body, n);
@@ -312,14 +318,16 @@ static void foresee(struct out *o)
 		all->width[COL_LABEL] = MAX(all->width[COL_LABEL], MIN(n, all->label_cut));
 		for (size_t k = 0; k < s->cap->nstream; k++) {
 			uint32_t cpu = s->cap->stream[k].cpu;
-			size_t digits = s->guest ? 1 + put_dec_len(cap_vcpu_of_cpu(s->cap, cpu)) : all->cpu_digits;
+			size_t digits = s->guest ? 1 + put_dec_len(cap_vcpu_of_cpu(s->cap, cpu))
+						 : all->cpu_digits;
 
 			all->width[COL_CPU] = MAX(all->width[COL_CPU], digits + 2);
 		}
-		if (s->qemu || o->clock.kind == OUT_CLOCK_REALTIME || !tl_source_end(o->t, s, &end) ||
-		    !out_clock_value(&o->clock, end, -1, &v))
+		if (s->qemu || o->clock.kind == OUT_CLOCK_REALTIME ||
+		    !tl_source_end(o->t, s, &end) || !out_clock_value(&o->clock, end, -1, &v))
 			continue;
-		all->width[COL_TIME] = MAX(all->width[COL_TIME], (size_t)value_len(v, in_cycles(o)));
+		all->width[COL_TIME] =
+			MAX(all->width[COL_TIME], (size_t)value_len(v, in_cycles(o)));
 	}
 }
 
@@ -333,7 +341,8 @@ static void early_end(struct out *o, bool more)
 	o->line = (struct sbuf){ .error = bodies.error };
 	all->early = NULL;
 	for (size_t k = 0; k < all->nearly; k++)
-		all->width[COL_TIME] = MAX(all->width[COL_TIME], (size_t)early[k].column[COL_TIME].len);
+		all->width[COL_TIME] =
+			MAX(all->width[COL_TIME], (size_t)early[k].column[COL_TIME].len);
 	if (more)
 		foresee(o);
 	for (size_t k = 0; k < all->nearly; k++) {
@@ -394,7 +403,8 @@ static void text_gap(struct out *o, const struct tl_item *i)
 	char ns[32];
 
 	if (i->kind == TL_DAMAGE) {
-		sbuf_addf(b, "DAMAGED: sub-buffer %llu of this CPU is unusable, its rest is left out",
+		sbuf_addf(b,
+			  "DAMAGED: sub-buffer %llu of this CPU is unusable, its rest is left out",
 			  (unsigned long long)i->lost);
 		return;
 	}
@@ -422,7 +432,8 @@ static int text_epoch(struct out *o, const struct out_epoch *e)
 	if (e->e->has_map)
 		sbuf_addf(b, " TSC offset %lld", (long long)e->e->map.offset);
 	if (e->e->has_map && e->e->map.ratio)
-		sbuf_addf(b, ", ratio %llu/%u", (unsigned long long)e->e->map.ratio, e->e->map.frac);
+		sbuf_addf(b, ", ratio %llu/%u", (unsigned long long)e->e->map.ratio,
+			  e->e->map.frac);
 	if (e->e->has_pv)
 		sbuf_addf(b, "%s pvclock record %u", e->e->has_map ? "," : "", e->e->pv.version);
 	if (e->e->doubtful)
@@ -432,8 +443,8 @@ static int text_epoch(struct out *o, const struct out_epoch *e)
 }
 
 /*
- * text_head() of an event, where all of it is known but the last digits of the time: mostly it is. False: nothing
- * was written.
+ * text_head() of an event, where all of it is known but the last digits of the time: mostly it is.
+ * False: nothing was written.
  */
 static inline bool text_head_kept(struct out *o, const struct tl_item *i)
 {
@@ -505,8 +516,10 @@ static int text_begin(struct out *o)
 	all->label_cut = label_cut(o->t);
 	all->cpu_digits = 1;
 	for (size_t i = 0; i < tl_sources(o->t); i++)
-		for (size_t k = 0; k < tl_source(o->t, i)->cap->nstream && !tl_source(o->t, i)->guest; k++)
-			all->cpu_digits = MAX(all->cpu_digits, put_dec_len(tl_source(o->t, i)->cap->stream[k].cpu));
+		for (size_t k = 0;
+		     k < tl_source(o->t, i)->cap->nstream && !tl_source(o->t, i)->guest; k++)
+			all->cpu_digits = MAX(all->cpu_digits,
+					      put_dec_len(tl_source(o->t, i)->cap->stream[k].cpu));
 	all->early = calloc(EARLY_LINES, sizeof(*all->early));
 	return all->early ? 0 : -ENOMEM;
 }

@@ -82,7 +82,8 @@ static int plan_buffers(struct dat *d)
 	qsort(d->stream, c->nstream, sizeof(*d->stream), stream_cmp);
 	for (size_t i = 1; i < c->nstream; i++)
 		if (!stream_cmp(&d->stream[i], &d->stream[i - 1]))
-			return err_set(d->err, EBADMSG, "%s holds CPU %u twice: which is which cannot be told",
+			return err_set(d->err, EBADMSG,
+				       "%s holds CPU %u twice: which is which cannot be told",
 				       c->path, d->stream[i].cpu);
 	d->spec.instance = d->name;
 	d->spec.instance_cpus = d->cpus;
@@ -96,8 +97,9 @@ static int plan_file(struct dat *d)
 	uint64_t size = d->o->subbuf.set ? d->o->subbuf.v : MAX(c->subbuf_size, 4096u);
 
 	if (size < 4096 || size > CAPTURE_MAX_SUBBUF || (size & (size - 1)))
-		return err_usage(d->err, "option --subbuf: sub-buffers have a power of two of bytes from "
-					 "4K to 1M");
+		return err_usage(d->err,
+				 "option --subbuf: sub-buffers have a power of two of bytes from "
+				 "4K to 1M");
 	d->spec.version = d->o->v7 || d->o->zstd ? 7 : 6;
 	d->spec.zstd = d->o->zstd;
 	if (d->o->zstd && !tdw_has_zstd())
@@ -141,12 +143,15 @@ static int guest_known(struct dat *d, const struct pairing_guest *g)
 
 		tid[i] = t ? t->tid : 0;
 	}
-	return tdw_guest_option(d->w, &d->spec, d->p->map->vm[g->vm].label, tdw_trace_id(c), tid, n);
+	return tdw_guest_option(d->w, &d->spec, d->p->map->vm[g->vm].label, tdw_trace_id(c), tid,
+				n);
 }
 
 COMPARE_BY(thread_cmp, struct hostmap_thread, .vcpu);
 
-/* A guest that only the host knows: its CPUs in the order of their vCPU ids, as guests count them. */
+/*
+ * A guest that only the host knows: its CPUs in the order of their vCPU ids, as guests count them.
+ */
 static int guest_guessed(struct dat *d, size_t vm)
 {
 	const struct hostmap *m = d->p->map;
@@ -169,7 +174,8 @@ static int guest_guessed(struct dat *d, size_t vm)
 		if (!i || t[i].vcpu != t[i - 1].vcpu)
 			tid[k++] = t[i].tid;
 	return tdw_guest_option(d->w, &d->spec, m->vm[vm].label,
-				cap->trace_id ? cap->trace_id : tdw_trace_id_of_uuid(cap->uuid), tid, k);
+				cap->trace_id ? cap->trace_id : tdw_trace_id_of_uuid(cap->uuid),
+				tid, k);
 }
 
 static int put_guests(struct dat *d)
@@ -232,13 +238,16 @@ static int put_stream(struct dat *d, const struct dat_stream *s)
 	ret = subbuf_writer_init(&sw, &d->spec.g, tdw_subbuf, d->w);
 	while (!ret && (ret = tl_next(t, &i)) > 0) {
 		if (i->kind == TL_EVENT)
-			ret = subbuf_write(&sw, d->placed ? i->host : i->rec->ts, i->rec->data, i->rec->len);
+			ret = subbuf_write(&sw, d->placed ? i->host : i->rec->ts, i->rec->data,
+					   i->rec->len);
 		else
 			ret = subbuf_write_lost(&sw, i->kind == TL_GAP ? i->lost : 0);
 	}
 	if (ret == -EMSGSIZE)
-		err_set(d->err, EMSGSIZE, "an event of %u bytes does not fit into sub-buffers of %u bytes: "
-					  "use a larger --subbuf", i->rec->len, d->spec.g.size);
+		err_set(d->err, EMSGSIZE,
+			"an event of %u bytes does not fit into sub-buffers of %u bytes: "
+			"use a larger --subbuf",
+			i->rec->len, d->spec.g.size);
 	ret = ret ? ret : subbuf_write_end(&sw);
 	subbuf_writer_free(&sw);
 	return ret;
@@ -275,7 +284,8 @@ static const char *file_of(const struct pairing *p, size_t source)
 	return source ? p->map->vm[p->guest[source - 1].vm].label : NULL;
 }
 
-static int one_file(struct pairing *p, const struct export_opts *o, size_t source, struct kvmft_err *err)
+static int one_file(struct pairing *p, const struct export_opts *o, size_t source,
+		    struct kvmft_err *err)
 {
 	struct dat d = { .p = p, .o = o, .err = err, .source = source };
 	int ret;
@@ -295,7 +305,8 @@ static int one_file(struct pairing *p, const struct export_opts *o, size_t sourc
 }
 
 /* "web 1" and "web_1" want the same one. */
-static int check_names(struct pairing *p, const struct export_opts *o, size_t source, struct kvmft_err *err)
+static int check_names(struct pairing *p, const struct export_opts *o, size_t source,
+		       struct kvmft_err *err)
 {
 	_cleanup_free_ char *path = outfile_name(o->out, file_of(p, source));
 
@@ -303,7 +314,8 @@ static int check_names(struct pairing *p, const struct export_opts *o, size_t so
 		_cleanup_free_ char *other = outfile_name(o->out, file_of(p, i));
 
 		if (other && !strcmp(path, other))
-			return err_set(err, EEXIST, "%s would hold %s and %s: export them one by one", path,
+			return err_set(err, EEXIST,
+				       "%s would hold %s and %s: export them one by one", path,
 				       file_of(p, i), file_of(p, source));
 	}
 	return outfile_check(o->out, file_of(p, source), p->t, NULL, err);

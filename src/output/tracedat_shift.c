@@ -48,10 +48,16 @@ static int shift_of(const struct epoch_vcpu *v, struct cap_shift *s)
 static int explain(struct kvmft_err *err, const char *path, int ret)
 {
 	switch (ret) {
-	case -EOPNOTSUPP: return err_set(err, EOPNOTSUPP, "%s: its TSC is scaled, which no reader of "
-					 "TIME_SHIFT gets right: leave --time-shift out", path);
-	case -ERANGE: return err_set(err, ERANGE, "%s: its TSC was set back while it was recorded, which "
-				     "TIME_SHIFT cannot tell: leave --time-shift out", path);
+	case -EOPNOTSUPP:
+		return err_set(err, EOPNOTSUPP,
+			       "%s: its TSC is scaled, which no reader of "
+			       "TIME_SHIFT gets right: leave --time-shift out",
+			       path);
+	case -ERANGE:
+		return err_set(err, ERANGE,
+			       "%s: its TSC was set back while it was recorded, which "
+			       "TIME_SHIFT cannot tell: leave --time-shift out",
+			       path);
 	case -ENODATA: return err_set(err, ENODATA, "%s: the TSC offset of a vCPU is not known: "
 				      "give it with --tsc-offset", path);
 	}
@@ -67,7 +73,8 @@ int export_time_shift(const struct pairing *p, const struct pairing_guest *g, st
 	int ret = 0;
 
 	if (!c->clock || strcmp(c->clock, "x86-tsc"))
-		return err_set(err, EOPNOTSUPP, "%s: its trace clock is %s, not x86-tsc: leave --time-shift out",
+		return err_set(err, EOPNOTSUPP,
+			       "%s: its trace clock is %s, not x86-tsc: leave --time-shift out",
 			       c->path, c->clock ? c->clock : "unknown");
 	s = calloc(spec->cpus + 1, sizeof(*s));
 	if (!s)

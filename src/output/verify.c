@@ -39,11 +39,15 @@ static void text_row(const struct verify *v, const char *name, const struct win_
 	char early[32], late[32];
 
 	sbuf_addf(b, "  %-20s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12s %12s\n", name, s->inside,
-		  s->outside, s->unchecked, amount(early, sizeof(early), s->has_early, -s->early, v->khz),
+		  s->outside, s->unchecked,
+		  amount(early, sizeof(early), s->has_early, -s->early, v->khz),
 		  amount(late, sizeof(late), s->has_late, s->late, v->khz));
 }
 
-/* The vCPUs of the VM that have guest events, by id: the one after `after`; NULL: the first, the end. */
+/*
+ * The vCPUs of the VM that have guest events, by id: the one after `after`; NULL: the first, the
+ * end.
+ */
 static const struct win_vcpu *next_vcpu(const struct verify *v, size_t vm,
 					const struct win_vcpu *after)
 {
@@ -52,8 +56,8 @@ static const struct win_vcpu *next_vcpu(const struct verify *v, size_t vm,
 	for (size_t k = 0; k < win_count(v->w); k++) {
 		const struct win_vcpu *c = win_vcpu(v->w, k);
 
-		if (c->vm == vm && (c->s.checked || c->s.unchecked) && (!after || c->vcpu > after->vcpu) &&
-		    (!best || c->vcpu < best->vcpu))
+		if (c->vm == vm && (c->s.checked || c->s.unchecked) &&
+		    (!after || c->vcpu > after->vcpu) && (!best || c->vcpu < best->vcpu))
 			best = c;
 	}
 	return best;
@@ -133,8 +137,9 @@ static void text_slices(const struct verify *v, const struct verify_guest *g, st
 		text_row(v, name, &s, b);
 	}
 	if (g->a.has_drift)
-		sbuf_addf(b, "  drift of the guest's clock against the host's: between %+" PRId64 " and %+" PRId64
-			     " parts per 10^9%s\n",
+		sbuf_addf(b,
+			  "  drift of the guest's clock against the host's: between %+" PRId64
+			  " and %+" PRId64 " parts per 10^9%s\n",
 			  -g->a.drift_hi, -g->a.drift_lo,
 			  g->a.drift_hi < g->a.drift_lo ? ": no steady rate" : "");
 }
@@ -144,25 +149,28 @@ static void text_pairs(const struct verify *v, const struct verify_guest *g, str
 	bool any = false;
 
 	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
-		const struct msr_pair_stats *s = msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
+		const struct msr_pair_stats *s =
+			msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
 		char min[32], med[32], max[32];
 
 		if (!s)
 			continue;
 		if (!any)
-			sbuf_addf(b, "  %-20s %9s %9s %9s %12s %12s %12s\n", "host to guest", "pairs",
-				  "reversed", "unpaired", v->khz ? "min us" : "min cycles",
+			sbuf_addf(b, "  %-20s %9s %9s %9s %12s %12s %12s\n", "host to guest",
+				  "pairs", "reversed", "unpaired", v->khz ? "min us" : "min cycles",
 				  v->khz ? "median us" : "median", v->khz ? "max us" : "max");
 		any = true;
-		sbuf_addf(b, "  %-20s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12s %12s %12s\n", msr_pair_names[k],
-			  s->n, s->violations, s->alone_host + s->alone_guest,
+		sbuf_addf(b, "  %-20s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12s %12s %12s\n",
+			  msr_pair_names[k], s->n, s->violations, s->alone_host + s->alone_guest,
 			  amount(min, sizeof(min), s->n, s->min, v->khz),
 			  amount(med, sizeof(med), s->late.n,
 				 (int64_t)loghist_percentile(&s->late, 50, 100), v->khz),
 			  amount(max, sizeof(max), s->n, s->max, v->khz));
 	}
 	if (!any && !msr_pairs_possible(v->pairs, g->g->vm))
-		sbuf_add(b, "  no pairs by value: record kvm:kvm_msr on the host and msr:* in the guest for them\n");
+		sbuf_add(
+			b,
+			"  no pairs by value: record kvm:kvm_msr on the host and msr:* in the guest for them\n");
 }
 
 void verify_text(const struct verify *v, struct sbuf *b)
@@ -236,8 +244,8 @@ static void put_pairs(struct row *o, const struct verify *v, const struct msr_pa
 		row_u64(o, "unpaired", s, s ? s->alone_host + s->alone_guest : 0);
 	}
 	put_cycles(o, "min", s && s->n, s ? s->min : 0, v->khz);
-	put_cycles(o, "median", s && s->late.n, s ? (int64_t)loghist_percentile(&s->late, 50, 100) : 0,
-		   v->khz);
+	put_cycles(o, "median", s && s->late.n,
+		   s ? (int64_t)loghist_percentile(&s->late, 50, 100) : 0, v->khz);
 	put_cycles(o, "max", s && s->n, s ? s->max : 0, v->khz);
 }
 
@@ -422,8 +430,9 @@ void verify_json(const struct verify *v, struct sbuf *b)
 /* ---- CSV: one header for windows and pairs, what a line has not is empty ---- */
 
 /* g: NULL in the header. */
-static void csv_columns(struct row *o, const struct verify *v, const struct verify_guest *g, const char *part,
-			const char *name, const struct win_stats *s, const struct msr_pair_stats *pairs)
+static void csv_columns(struct row *o, const struct verify *v, const struct verify_guest *g,
+			const char *part, const char *name, const struct win_stats *s,
+			const struct msr_pair_stats *pairs)
 {
 	row_str(o, "vm", g ? v->p.map->vm[v->p.map->vm[g->g->vm].of].label : NULL);
 	row_str(o, "capture", g ? g->src->cap->path : NULL);
@@ -435,8 +444,8 @@ static void csv_columns(struct row *o, const struct verify *v, const struct veri
 	row_end(o);
 }
 
-static void csv_stats(const struct verify *v, const struct verify_guest *g, const char *part, const char *name,
-		      const struct win_stats *s, struct sbuf *b)
+static void csv_stats(const struct verify *v, const struct verify_guest *g, const char *part,
+		      const char *name, const struct win_stats *s, struct sbuf *b)
 {
 	struct row o;
 
@@ -476,7 +485,8 @@ static void csv_guest(const struct verify *v, const struct verify_guest *g, stru
 	}
 	csv_slices(v, g, b);
 	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
-		const struct msr_pair_stats *pairs = msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
+		const struct msr_pair_stats *pairs =
+			msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
 
 		row_csv(&o, b, false);
 		if (pairs)

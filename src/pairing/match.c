@@ -105,7 +105,9 @@ static int count_known(const struct matcher *m, struct trial *t, const struct ca
 
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {
 		uint32_t vcpu = cap_vcpu_of_cpu(cap, cap->stream[i].cpu);
-		struct count c = { .t = t, .g = &g, .e = epoch_vm_find(m->map->vm[t->vm].epochs, vcpu) };
+		struct count c = { .t = t,
+				   .g = &g,
+				   .e = epoch_vm_find(m->map->vm[t->vm].epochs, vcpu) };
 
 		if (!c.e)
 			continue;
@@ -155,8 +157,9 @@ static int solve_vm(const struct matcher *m, struct trial *t, const struct captu
 
 	if (!cap_in_tsc(cap)) {
 		t->sol.tried = true;
-		t->sol.r.why = "only stamps in guest TSC can be solved: record the guest with --clock x86-tsc "
-			       "(trace-cmd: -C x86-tsc)";
+		t->sol.r.why =
+			"only stamps in guest TSC can be solved: record the guest with --clock x86-tsc "
+			"(trace-cmd: -C x86-tsc)";
 		return 0;
 	}
 	ret = match_scales(m, t->vm, cap, map, &n);
@@ -175,7 +178,9 @@ int match_try(struct matcher *m, struct trial *t, const struct capture *cap, con
 		return ret;
 	t->known = !m->solve && match_is_known(m->map, t->vm, cap);
 	ret = t->known ? count_known(m, t, cap, err) : solve_vm(m, t, cap, fmt);
-	return ret && !err->text[0] ? err_set(err, -ret, "cannot read %s: %s", cap->path, strerror(-ret)) : ret;
+	return ret && !err->text[0]
+		       ? err_set(err, -ret, "cannot read %s: %s", cap->path, strerror(-ret))
+		       : ret;
 }
 
 bool match_fits(const struct trial *t)
@@ -388,8 +393,11 @@ static int decide(struct matcher *m, const struct capture *g, const struct fmt *
 	if (!n && g->uuid && m->map->nvm)
 		ret = name_one(m, g, ENOENT, "has a UUID that no VM of the host capture has", err);
 	else if (!n)
-		ret = err_set(err, ENOENT, "guest %s: host capture %s knows no VM: it has no kvm_entry events and no "
-					   "list of VMs", g->path, m->map->cap->path);
+		ret = err_set(
+			err, ENOENT,
+			"guest %s: host capture %s knows no VM: it has no kvm_entry events and no "
+			"list of VMs",
+			g->path, m->map->cap->path);
 	else if (n > 1 || m->guests > 1)
 		ret = decide_by_events(m, g, fmt, t, n, out, err);
 	else if (known || !(ret = check_only(m, g, fmt, t, err)))

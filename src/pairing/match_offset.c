@@ -112,23 +112,35 @@ static int no_offset(const struct matcher *m, const struct capture *g, const str
 	const char *label = m->map->vm[r->vm].label;
 
 	if (!r->sol.r.found)
-		return err_lack(err, EDOM, "%s: the TSC offset of %s is not recorded, and the events do not tell it: "
-					   "%s; give it with --tsc-offset N", g->path, label, r->sol.r.why);
+		return err_lack(
+			err, EDOM,
+			"%s: the TSC offset of %s is not recorded, and the events do not tell it: "
+			"%s; give it with --tsc-offset N",
+			g->path, label, r->sol.r.why);
 	if (r->sol.r.equal)
-		return err_lack(err, EDOM, "%s: the TSC offset of %s is not recorded, and %" PRIu64 " others fit the "
-					   "events as well as the best: record longer, or give --tsc-offset N",
+		return err_lack(err, EDOM,
+				"%s: the TSC offset of %s is not recorded, and %" PRIu64
+				" others fit the "
+				"events as well as the best: record longer, or give --tsc-offset N",
 				g->path, label, r->sol.r.equal);
 	if (o)
-		return err_lack(err, EDOM, "%s: the TSC offset of %s is not recorded, and for vCPU %" PRIu32 " %" PRIu64
-					   " others fit as well as the best: record longer, or give --tsc-offset N",
-				g->path, label, o->id, o->r.equal);
+		return err_lack(
+			err, EDOM,
+			"%s: the TSC offset of %s is not recorded, and for vCPU %" PRIu32
+			" %" PRIu64
+			" others fit as well as the best: record longer, or give --tsc-offset N",
+			g->path, label, o->id, o->r.equal);
 	if (r->sol.missed_why)
-		return err_lack(err, EDOM, "%s: the TSC offset of %s is not recorded, and the events do not tell that "
-					   "of vCPU %" PRIu32 ": %s; see kvmft verify --solve",
-				g->path, label, r->sol.missed, r->sol.missed_why);
-	return err_lack(err, EDOM, "%s: the TSC offset of %s is not recorded, and no offset fits all events: %" PRIu64
-				   " of %" PRIu64 " are outside with the best; see kvmft verify --solve",
-			g->path, label, r->outside, r->checked);
+		return err_lack(
+			err, EDOM,
+			"%s: the TSC offset of %s is not recorded, and the events do not tell that "
+			"of vCPU %" PRIu32 ": %s; see kvmft verify --solve",
+			g->path, label, r->sol.missed, r->sol.missed_why);
+	return err_lack(
+		err, EDOM,
+		"%s: the TSC offset of %s is not recorded, and no offset fits all events: %" PRIu64
+		" of %" PRIu64 " are outside with the best; see kvmft verify --solve",
+		g->path, label, r->outside, r->checked);
 }
 
 /* The guest may know better which threads are a VM. */

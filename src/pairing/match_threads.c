@@ -213,8 +213,12 @@ int match_threads(struct matcher *m, const struct capture *cap, const struct fmt
 	}
 	if (!ret && vm >= 0 && match_fits(&t)) {
 		solution_free(&out->sol);
-		*out = (struct match){ .vm = t.vm, .by = MATCH_BY_EVENTS, .checked = t.checked, .outside = t.outside,
-				       .sol = t.sol, .solved = solution_is_sure(&t.sol) };
+		*out = (struct match){ .vm = t.vm,
+				       .by = MATCH_BY_EVENTS,
+				       .checked = t.checked,
+				       .outside = t.outside,
+				       .sol = t.sol,
+				       .solved = solution_is_sure(&t.sol) };
 		ret = 1;
 	} else {
 		solution_free(&t.sol);

@@ -84,8 +84,11 @@ static int keep_recorded(const struct pairing *p, struct pairing_guest *g)
 
 			if (!r)
 				return -ENOMEM;
-			*r = (struct pairing_recorded){ .vcpu = c->id, .from = c->v[k].from, .map = c->v[k].map,
-							.sure = c->v[k].has_map && !c->v[k].doubtful };
+			*r = (struct pairing_recorded){ .vcpu = c->id,
+							.from = c->v[k].from,
+							.map = c->v[k].map,
+							.sure = c->v[k].has_map &&
+								!c->v[k].doubtful };
 			g->nrecorded++;
 		}
 	}
@@ -199,13 +202,16 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 	if (ret)
 		return ret;
 	if (p->host.cap->side == CAP_SIDE_GUEST)
-		return err_set(err, EINVAL,
-			       "%s is the capture of a guest: the host's comes first, kvmft merge HOST GUEST",
-			       host);
+		return err_set(
+			err, EINVAL,
+			"%s is the capture of a guest: the host's comes first, kvmft merge HOST GUEST",
+			host);
 	p->begin = p->host.cap->begin_tsc;
 	/* The capture's own list of VMs tells the threads, if it has one. */
-	ret = host_map(p, !n && (o->need == PAIRING_LINES || (o->need == PAIRING_VCPUS && p->host.cap->nvm)),
-		       err);
+	ret = host_map(
+		p,
+		!n && (o->need == PAIRING_LINES || (o->need == PAIRING_VCPUS && p->host.cap->nvm)),
+		err);
 	if (!ret)
 		ret = tl_new(p->map, &p->t, err);
 	p->matcher.map = p->map;
@@ -229,8 +235,10 @@ static int add_host(struct pairing *p, const char *path, struct kvmft_err *err)
 	if (h->c.cap->side == CAP_SIDE_GUEST)
 		return err_set(err, EINVAL, "%s is the capture of a guest, not of a host", path);
 	if (!cap_in_tsc(h->c.cap))
-		return err_set(err, ENOTSUP, "host capture %s: only trace clock x86-tsc can be linked to another "
-					     "host, not %s", path, h->c.cap->clock ? h->c.cap->clock : "(not said)");
+		return err_set(err, ENOTSUP,
+			       "host capture %s: only trace clock x86-tsc can be linked to another "
+			       "host, not %s",
+			       path, h->c.cap->clock ? h->c.cap->clock : "(not said)");
 	ret = hostmap_new(h->c.cap, h->c.fmt, &h->map, err);
 	if (!ret)
 		ret = migrate_new(p->map, p->guest[0].vm, h->map, &h->link, err);
@@ -247,10 +255,11 @@ int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, struct kv
 		return err_usage(err, "option --host: a guest links two hosts, and there is none");
 	for (size_t i = 1; i < p->nguest; i++)
 		if (p->map->vm[p->guest[i].vm].of != p->guest[0].vm)
-			return err_usage(err,
-					 "option --host: the TSC of one guest links both hosts: give the captures of "
-					 "%s and those of %s in a run each",
-					 p->map->vm[p->guest[0].vm].label, p->map->vm[p->guest[i].vm].label);
+			return err_usage(
+				err,
+				"option --host: the TSC of one guest links both hosts: give the captures of "
+				"%s and those of %s in a run each",
+				p->map->vm[p->guest[0].vm].label, p->map->vm[p->guest[i].vm].label);
 	p->later = calloc(hosts->n, sizeof(*p->later));
 	if (!p->later)
 		return err_set(err, ENOMEM, "out of memory");

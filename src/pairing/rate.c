@@ -26,7 +26,9 @@ static int use(struct capture *cap, const struct tsc_rate *r, struct kvmft_err *
 
 int rate_given(struct capture *cap, const struct opt_u64 *khz, struct kvmft_err *err)
 {
-	const struct tsc_rate r = { .source = TSC_RATE_GIVEN, .khz = khz->v, .min = khz->v, .max = khz->v };
+	const struct tsc_rate r = {
+		.source = TSC_RATE_GIVEN, .khz = khz->v, .min = khz->v, .max = khz->v
+	};
 	int ret = rate_check(khz, err);
 
 	return ret || !khz->set ? ret : use(cap, &r, err);

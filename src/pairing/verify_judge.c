@@ -205,8 +205,10 @@ static void offset_reason(const struct verify *v, const struct verify_guest *g, 
 				  shifted(m, r->offset, g->a.shift_hi),
 				  shifted(m, r->offset, g->a.shift_lo));
 	} else if (fits_in_part(r)) {
-		sbuf_addf(b, "no offset fits all the time: TSC offset %" PRId64 " is right for %" PRIu64
-			     " of %" PRIu64 " events", offset, r->inside, r->inside + r->outside);
+		sbuf_addf(b,
+			  "no offset fits all the time: TSC offset %" PRId64
+			  " is right for %" PRIu64 " of %" PRIu64 " events",
+			  offset, r->inside, r->inside + r->outside);
 		if (g->used && does_as_well(g->used->offset, r))
 			sbuf_add(b, ", which is the one used");
 	} else {
@@ -283,8 +285,10 @@ static void solution_reasons(const struct verify *v, const struct verify_guest *
 		sbuf_addf(b, "%s: %s", g->solved ? "not solved" : "no offset found", s->r.why);
 		end(b);
 		if (s->r.has_most) {
-			sbuf_addf(b, "deadline writes that both sides traced say that it is at most %"
-				     PRId64, (int64_t)s->r.at_most);
+			sbuf_addf(
+				b,
+				"deadline writes that both sides traced say that it is at most %" PRId64,
+				(int64_t)s->r.at_most);
 			end(b);
 		}
 		return;
@@ -381,8 +385,11 @@ static void outside_where(const struct verify *v, const struct align *a, struct 
 	add_time(v, a->bad_to, b);
 	/* Of a wrong constant some are outside, here and there; after a change, most. */
 	if (a->bad_after_good > 50 && a->total.outside * 4 > a->bad_inside - a->bad_after_good)
-		sbuf_addf(b, "; the %" PRIu64 " events before that were inside: the offset changed, or "
-			     "host events were lost, at that time", a->bad_after_good);
+		sbuf_addf(b,
+			  "; the %" PRIu64
+			  " events before that were inside: the offset changed, or "
+			  "host events were lost, at that time",
+			  a->bad_after_good);
 	end(b);
 }
 
@@ -394,8 +401,10 @@ static void outside_why(const struct verify *v, const struct verify_guest *g, st
 	if (g->sol.r.found && !g->sol.r.outside && g->used)
 		return; /* the solution says it better */
 	if (a->has_shift && (a->shift_lo > 0 || a->shift_hi < 0)) {
-		sbuf_add(b, "the offset is wrong: all events would be inside if guest times were moved "
-			    "by ");
+		sbuf_add(
+			b,
+			"the offset is wrong: all events would be inside if guest times were moved "
+			"by ");
 		pairing_add_cycles(b, a->shift_lo, v->khz);
 		sbuf_add(b, " to ");
 		pairing_add_cycles(b, a->shift_hi, v->khz);
@@ -415,7 +424,9 @@ static void misaligned(const struct verify *v, const struct verify_guest *g, str
 
 	sbuf_add(b, "misaligned: ");
 	if (!a->total.checked && is_elsewhere(v, g))
-		sbuf_add(b, "the guest's events are placed outside of the time that the host recorded");
+		sbuf_add(
+			b,
+			"the guest's events are placed outside of the time that the host recorded");
 	else if (!a->total.outside && record_contradicts(v, g))
 		sbuf_add(b, "the windows hold, but the TSC offset is not the one that the host "
 			    "recorded, for which they hold as well");
@@ -438,26 +449,37 @@ static void unknown_cause(const struct verify *v, const struct verify_guest *g, 
 	const struct hostmap *map = v->p.map;
 
 	if (!map->entries || !map->exits)
-		sbuf_addf(b, "the host capture has %" PRIu64 " kvm_entry and %" PRIu64
-			     " kvm_exit events: record the host with -e kvm:kvm_entry -e kvm:kvm_exit "
-			     "(some software KVMs never emit them)", map->entries, map->exits);
+		sbuf_addf(b,
+			  "the host capture has %" PRIu64 " kvm_entry and %" PRIu64
+			  " kvm_exit events: record the host with -e kvm:kvm_entry -e kvm:kvm_exit "
+			  "(some software KVMs never emit them)",
+			  map->entries, map->exits);
 	else if (!g->a.windows)
-		sbuf_addf(b, "the host capture shows no entries and exits of the vCPUs of %s: it did not "
-			     "run then, or GUEST=SEL names the wrong VM", map->vm[g->g->vm].label);
+		sbuf_addf(
+			b,
+			"the host capture shows no entries and exits of the vCPUs of %s: it did not "
+			"run then, or GUEST=SEL names the wrong VM",
+			map->vm[g->g->vm].label);
 	else if (!g->src->events)
-		sbuf_add(b, "the guest capture is empty: record events that happen in the guest, such as "
-			    "sched:* and irq_vectors:*");
+		sbuf_add(
+			b,
+			"the guest capture is empty: record events that happen in the guest, such as "
+			"sched:* and irq_vectors:*");
 	else if (g->src->unplaced == g->src->events)
 		sbuf_add(b,
 			 "no stamp of the guest can be converted: the captures do not tell the TSC "
 			 "offset of its vCPUs, or another one; give --tsc-offset N (kvmft list and "
 			 "debugfs show it), or use --solve");
 	else if (g->solved && !solution_is_sure(verify_solution(g)))
-		sbuf_add(b, "the offset, which only the events tell, is not the only one that would do: "
-			    "record longer, or give --tsc-offset N");
+		sbuf_add(
+			b,
+			"the offset, which only the events tell, is not the only one that would do: "
+			"record longer, or give --tsc-offset N");
 	else if (g->a.total.checked && g->a.share < ALIGN_MIN_SHARE)
-		sbuf_addf(b, "that is %u %% of those in the host's recording, where %u %% are needed; "
-			     "they fit", g->a.share, ALIGN_MIN_SHARE);
+		sbuf_addf(b,
+			  "that is %u %% of those in the host's recording, where %u %% are needed; "
+			  "they fit",
+			  g->a.share, ALIGN_MIN_SHARE);
 	else if (is_elsewhere(v, g))
 		sbuf_add(b,
 			 "the guest's events lie outside of the time that the host recorded: not "
@@ -489,14 +511,18 @@ static void other_reasons(const struct verify *v, const struct verify_guest *g, 
 
 	record = off_record(v, g, &by);
 	if (record) {
-		sbuf_addf(b, "the host recorded TSC offset %" PRId64 ": by that, guest times would be "
-			     "moved by ", (int64_t)record->offset);
+		sbuf_addf(b,
+			  "the host recorded TSC offset %" PRId64 ": by that, guest times would be "
+			  "moved by ",
+			  (int64_t)record->offset);
 		pairing_add_cycles(b, by, v->khz);
 		end(b);
 	}
 	if (s && s->violations) {
-		sbuf_addf(b, "%" PRIu64 " of %" PRIu64 " deadline writes are seen by the guest before "
-			     "the host serves them, by up to ", s->violations, s->n);
+		sbuf_addf(b,
+			  "%" PRIu64 " of %" PRIu64 " deadline writes are seen by the guest before "
+			  "the host serves them, by up to ",
+			  s->violations, s->n);
 		pairing_add_magnitude(b, (uint64_t)-s->min, v->khz);
 		end(b);
 	}
@@ -514,8 +540,11 @@ static void other_reasons(const struct verify *v, const struct verify_guest *g, 
 
 static int judge_guest(struct verify *v, struct verify_guest *g, struct kvmft_err *err)
 {
-	static void (*const say[])(const struct verify *, const struct verify_guest *, struct sbuf *) = {
-		[ALIGN_OK] = aligned, [ALIGN_BAD] = misaligned, [ALIGN_UNKNOWN] = unknown,
+	static void (*const say[])(const struct verify *, const struct verify_guest *,
+				   struct sbuf *) = {
+		[ALIGN_OK] = aligned,
+		[ALIGN_BAD] = misaligned,
+		[ALIGN_UNKNOWN] = unknown,
 	};
 	int ret = 0;
 

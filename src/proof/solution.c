@@ -86,7 +86,9 @@ static int find_own(struct solve *s, struct solution *out)
 			ret = over_time(s, &o);
 		if (!ret && (!o.r.found || (o.left && !o.nparts))) {
 			out->missed = o.id;
-			out->missed_why = o.r.found ? "it changed meanwhile, and the new one is ambiguous" : o.r.why;
+			out->missed_why =
+				o.r.found ? "it changed meanwhile, and the new one is ambiguous"
+					  : o.r.why;
 		}
 		if (ret)
 			free(o.part);

@@ -205,7 +205,8 @@ void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t gues
 	p = array_grow(&v->p, v->np, &v->pcap, sizeof(*p));
 	if (!p)
 		return;
-	*p = (struct solve_pair){ .at = v->ne, .later = (int64_t)(guest - tsc_to_guest(&s->map, host)) };
+	*p = (struct solve_pair){ .at = v->ne,
+				  .later = (int64_t)(guest - tsc_to_guest(&s->map, host)) };
 	v->np++;
 }
 
@@ -734,8 +735,9 @@ static int run(struct solve *s, struct solve_result *r)
 	else if (ret == -ETIME)
 		r->why = "too many offsets would nearly do: the search ended at its limit of work";
 	else if (!ret && !r->found)
-		r->why = "no offset puts the guest's events into the windows: another VM, another ratio "
-			 "(--tsc-ratio), or captures of different times";
+		r->why =
+			"no offset puts the guest's events into the windows: another VM, another ratio "
+			"(--tsc-ratio), or captures of different times";
 	return r->why ? 0 : ret;
 }
 

@@ -201,7 +201,9 @@ static int keep_cells(struct solve *s, const struct planes *p, int64_t first, si
 		c = array_grow(&s->cell, s->ncell, &s->cellcap, sizeof(*c));
 		if (!c)
 			return -ENOMEM;
-		*c = (struct solve_cell){ .from = from, .to = from + (1ll << shift), .outside = out };
+		*c = (struct solve_cell){ .from = from,
+					  .to = from + (1ll << shift),
+					  .outside = out };
 		s->ncell++;
 	}
 	return 0;

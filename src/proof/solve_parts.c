@@ -368,7 +368,9 @@ uint64_t solve_absent(const struct solve *s, size_t i, const struct solve_result
 	solve_count(s, i, r, &inside, &outside);
 	if (!v->w.n || v->ne < ABSENT_MIN || inside || outside || span->from > span->to)
 		return 0;
-	return solve_window_at(s, v, span->to) - solve_window_at(s, v, span->from) >= PART_MIN ? v->ne : 0;
+	return solve_window_at(s, v, span->to) - solve_window_at(s, v, span->from) >= PART_MIN
+		       ? v->ne
+		       : 0;
 }
 
 /* Events between parts, and those before and behind them that they leave in known time. */
@@ -416,7 +418,9 @@ size_t solve_strays(const struct solve *s, uint32_t vcpu, const struct solve_par
 int solve_run_parts(struct solve *s, uint32_t vcpu, struct solve_part part[SOLVE_PARTS], size_t *n,
 		    uint64_t *left)
 {
-	struct parts x = { .s = s, .run = s, .v = solve_find(s, vcpu), .p = part, .runs = RUNS + 1 };
+	struct parts x = {
+		.s = s, .run = s, .v = solve_find(s, vcpu), .p = part, .runs = RUNS + 1
+	};
 	int ret;
 
 	*n = *left = 0;

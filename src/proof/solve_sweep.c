@@ -115,7 +115,10 @@ static void sweep(const struct turns *t, const struct solve_cell *c, struct solv
 		open = d < c->to && score >= best->score;
 		if (d >= c->to)
 			break;
-		cur = (struct solve_place){ .from = d, .low = d, .score = score, .inside = (uint64_t)inside,
+		cur = (struct solve_place){ .from = d,
+					    .low = d,
+					    .score = score,
+					    .inside = (uint64_t)inside,
 					    .outside = (uint64_t)outside };
 	}
 }
@@ -125,8 +128,9 @@ int solve_sweep(struct solve *s, const struct solve_cell *c, size_t n, struct so
 	struct turns t = { 0 };
 	int ret = 0;
 
-	*best = (struct solve_place){ .from = c->from, .to = c->from, .low = c->from, .high = c->from,
-				      .score = INT64_MIN };
+	*best = (struct solve_place){
+		.from = c->from, .to = c->from, .low = c->from, .high = c->from, .score = INT64_MIN
+	};
 	for (size_t i = 0; i < MIN(n, s->nev) && !ret; i++) {
 		ret = event_turns(s, &s->ev[i], c, &t);
 		if (!solve_spend(s, TURN_WORK))

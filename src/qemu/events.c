@@ -82,7 +82,8 @@ const struct qev *qevents_find(const struct qevents *q, const char *name, size_t
 /* Takes e, also when it fails. */
 static int add(struct qevents *q, struct qev *e)
 {
-	struct qev **slot = q->n < MAX_EVENTS ? array_grow(&q->v, q->n, &q->cap, sizeof(*slot)) : NULL;
+	struct qev **slot =
+		q->n < MAX_EVENTS ? array_grow(&q->v, q->n, &q->cap, sizeof(*slot)) : NULL;
 	uint64_t h = hash_bytes(&q->key, e->name, strlen(e->name));
 
 	if (!slot) {
@@ -140,7 +141,8 @@ static bool plain_type(const char *s, size_t n, char *buf, size_t size)
 		if (w && !skip[k]) {
 			if (len + w + 2 > size)
 				return false;
-			len += (size_t)snprintf(buf + len, size - len, "%s%.*s", len ? " " : "", (int)w, s + i);
+			len += (size_t)snprintf(buf + len, size - len, "%s%.*s", len ? " " : "",
+						(int)w, s + i);
 		}
 		i += w ? w : 1;
 	}
@@ -318,7 +320,8 @@ static int parse_formats(struct decl *d, char *fmt[2], const char **why)
 }
 
 /* An event of its own for what tcg makes of one; values that exist only later are left out. */
-static struct qev *tcg_half(const struct qev *e, const char *suffix, unsigned int prop, const char *fmt)
+static struct qev *tcg_half(const struct qev *e, const char *suffix, unsigned int prop,
+			    const char *fmt)
 {
 	struct qev *h = calloc(1, sizeof(*h));
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -446,7 +449,8 @@ static int parse_line(struct qevents *q, const char *s, size_t n, uint32_t line)
 }
 
 /* Length of a line that may go on: "\" before its end; *used with all newlines. */
-static size_t logical_line(const char *s, size_t n, struct sbuf *joined, size_t *used, uint32_t *lines)
+static size_t logical_line(const char *s, size_t n, struct sbuf *joined, size_t *used,
+			   uint32_t *lines)
 {
 	size_t at = 0;
 
@@ -501,10 +505,12 @@ int qevents_parse(const char *text, size_t len, const char *name, struct qevents
 	ret = q->name ? parse_all(q, text, len) : -ENOMEM;
 	if (!ret && !q->n)
 		ret = err_set(err, ENODATA,
-			      "%s declares no trace event: it is no trace-events-all of QEMU%s%s%s", name,
-			      q->nnote ? " (" : "", q->nnote ? q->note[0] : "", q->nnote ? ")" : "");
+			      "%s declares no trace event: it is no trace-events-all of QEMU%s%s%s",
+			      name, q->nnote ? " (" : "", q->nnote ? q->note[0] : "",
+			      q->nnote ? ")" : "");
 	else if (ret)
-		err_set(err, -ret, "%s: %s", name, ret == -EFBIG ? "too many events" : strerror(-ret));
+		err_set(err, -ret, "%s: %s", name,
+			ret == -EFBIG ? "too many events" : strerror(-ret));
 	if (ret) {
 		qevents_free(q);
 		return ret;
@@ -522,7 +528,8 @@ int qevents_load(const char *path, bool own, struct qevents **out, struct kvmft_
 	if (len == -EINVAL)
 		return err_set(err, EINVAL, "cannot read %s: it is no plain file", path);
 	if (len == -EPERM && own)
-		return err_set(err, EPERM, "%s is not used: others than root and you can change it", path);
+		return err_set(err, EPERM, "%s is not used: others than root and you can change it",
+			       path);
 	if (len < 0)
 		return err_why(err, (int)len, "cannot read %s", path);
 	return qevents_parse(text, (size_t)len, path, out, err);

@@ -21,17 +21,22 @@
 static const struct {
 	const char *name, *text;
 } macros[] = {
-	{ "HWADDR_PRIx", "lx" }, { "HWADDR_PRId", "ld" }, { "HWADDR_PRIu", "lu" },
-	{ "HWADDR_PRIX", "lX" }, { "HWADDR_FMT_plx", "%016lx" }, { "TARGET_FMT_plx", "%016lx" },
-	{ "TARGET_FMT_lx", "%016lx" }, { "TARGET_FMT_ld", "%ld" }, { "TARGET_FMT_lu", "%lu" },
-	{ "RAM_ADDR_FMT", "%lx" }, { "VADDR_PRIx", "lx" }, { "VADDR_PRIu", "lu" }, { "VADDR_PRId", "ld" },
+	{ "HWADDR_PRIx", "lx" },	{ "HWADDR_PRId", "ld" },
+	{ "HWADDR_PRIu", "lu" },	{ "HWADDR_PRIX", "lX" },
+	{ "HWADDR_FMT_plx", "%016lx" }, { "TARGET_FMT_plx", "%016lx" },
+	{ "TARGET_FMT_lx", "%016lx" },	{ "TARGET_FMT_ld", "%ld" },
+	{ "TARGET_FMT_lu", "%lu" },	{ "RAM_ADDR_FMT", "%lx" },
+	{ "VADDR_PRIx", "lx" },		{ "VADDR_PRIu", "lu" },
+	{ "VADDR_PRId", "ld" },
 };
 
 /* PRIx64 and its like, as they are on x86-64. */
 static bool macro(const char *s, size_t n, struct sbuf *b)
 {
-	static const char *const wide[] = { "64", "PTR", "MAX", "FAST16", "FAST32", "FAST64", "LEAST64" };
-	static const char *const narrow[] = { "8", "16", "32", "FAST8", "LEAST8", "LEAST16", "LEAST32" };
+	static const char *const wide[] = { "64",     "PTR",	"MAX",	  "FAST16",
+					    "FAST32", "FAST64", "LEAST64" };
+	static const char *const narrow[] = { "8",	"16",	   "32",     "FAST8",
+					      "LEAST8", "LEAST16", "LEAST32" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(macros); i++) {
 		if (strlen(macros[i].name) == n && !memcmp(macros[i].name, s, n)) {
@@ -117,7 +122,8 @@ int qev_format_parse(const char **p, const char *end, char **out, const char **w
 		} else {
 			while (*p < end && (isalnum((unsigned char)**p) || **p == '_'))
 				++*p;
-			if (*p == word || !macro(word, (size_t)(*p - word), &b) || b.len > MAX_FORMAT)
+			if (*p == word || !macro(word, (size_t)(*p - word), &b) ||
+			    b.len > MAX_FORMAT)
 				ret = -EBADMSG;
 		}
 	}
@@ -385,7 +391,8 @@ static bool scan_number(struct scan *s, const struct conv *c, bool limited, uint
 	}
 	if (base == 16 && (c->alt || c->type == 'p') && !take(s, "0x"))
 		take(s, "0X");
-	for (*v = 0; s->p < s->end && n < (most ? most : SIZE_MAX) && digit_of(*s->p) < base; s->p++, n++) {
+	for (*v = 0; s->p < s->end && n < (most ? most : SIZE_MAX) && digit_of(*s->p) < base;
+	     s->p++, n++) {
 		if (*v > (UINT64_MAX - (uint64_t)digit_of(*s->p)) / (uint64_t)base)
 			return false;
 		*v = *v * (uint64_t)base + (uint64_t)digit_of(*s->p);
@@ -397,8 +404,8 @@ static bool scan_number(struct scan *s, const struct conv *c, bool limited, uint
 	return n || c->prec == 0;
 }
 
-static bool scan_conv(struct scan *s, const struct conv *c, const char *rest, const struct qev_arg *a,
-		      struct qev_value *v)
+static bool scan_conv(struct scan *s, const struct conv *c, const char *rest,
+		      const struct qev_arg *a, struct qev_value *v)
 {
 	uint8_t size = c->type == 'c' ? 1 : c->size;
 
@@ -410,7 +417,8 @@ static bool scan_conv(struct scan *s, const struct conv *c, const char *rest, co
 	} else if (!scan_number(s, c, *rest == '%' && rest[1] != '%', &v->num)) {
 		return false;
 	}
-	v->num = a->kind == QEV_SIGNED ? extend(v->num, MIN(a->size, size)) : low_bytes(v->num, a->size);
+	v->num = a->kind == QEV_SIGNED ? extend(v->num, MIN(a->size, size))
+				       : low_bytes(v->num, a->size);
 	return true;
 }
 
@@ -435,8 +443,9 @@ static bool scan_string(const struct qev *e, const char *p, size_t i, struct sca
 		if (!s.p || !*tries)
 			break;
 		--*tries;
-		v[i] = (struct qev_value){ .s = begin,
-					   .len = (uint32_t)MIN((size_t)(s.p - begin), (size_t)UINT32_MAX) };
+		v[i] = (struct qev_value){
+			.s = begin, .len = (uint32_t)MIN((size_t)(s.p - begin), (size_t)UINT32_MAX)
+		};
 		if (scan_rest(e, p, i + 1, s, v, tries))
 			return true;
 		if (!*tries || s.p == s.end)
@@ -473,5 +482,6 @@ bool qev_scan(const struct qev *e, const char *text, size_t len, struct qev_valu
 
 	if (!*e->format) /* no format and no arguments: QEMU prints the name alone */
 		return !e->nargs && !len;
-	return e->format_usable && scan_rest(e, e->format, 0, (struct scan){ text, text + len }, v, &tries);
+	return e->format_usable &&
+	       scan_rest(e, e->format, 0, (struct scan){ text, text + len }, v, &tries);
 }

@@ -79,7 +79,9 @@ int qemu_left_write(const struct sbuf *text, struct kvmft_err *err)
 
 	if (!ret) {
 		fd = file_create(dir, name);
-		ret = fd < 0 ? fd : text->error ? text->error : full_write(fd, text->s, text->len, NULL);
+		ret = fd < 0	    ? fd
+		      : text->error ? text->error
+				    : full_write(fd, text->s, text->len, NULL);
 		if (ret && fd >= 0)
 			unlinkat(dir, name, 0);
 	}
@@ -181,7 +183,9 @@ static int left_finish(struct left *l, struct kvmft_err *err)
 	if (!l->kind || !l->n)
 		return 0;
 	if (has_ended(l)) {
-		sbuf_addf(l->out, "QEMU %u: has ended, and with it what a killed kvmft had switched on\n", l->pid);
+		sbuf_addf(l->out,
+			  "QEMU %u: has ended, and with it what a killed kvmft had switched on\n",
+			  l->pid);
 		return 0;
 	}
 	ret = left_off(l, err);
@@ -195,8 +199,10 @@ static int left_finish(struct left *l, struct kvmft_err *err)
 			  l->dry_run ? "" : " are off again");
 	names_add(l->out, l);
 	sbuf_addc(l->out, '\n');
-	return ret ? err_set(err, ret, "trace events of QEMU %u stay on (kvmft qemu set PATTERN off): %s",
-			     l->pid, err ? err->text : "") : 0;
+	return ret ? err_set(err, ret,
+			     "trace events of QEMU %u stay on (kvmft qemu set PATTERN off): %s",
+			     l->pid, err ? err->text : "")
+		   : 0;
 }
 
 /* "qemu PID STARTTIME KIND SOCKET", cut into words in place. */
@@ -225,7 +231,8 @@ static int left_line(struct left *l, char *line, struct kvmft_err *err)
 		ret = left_finish(l, err);
 		return left_begin(l, line + 5) ? -EINVAL : ret;
 	}
-	if (!str_starts(line, "on ") || !mon_pattern_ok(line + 3) || mon_is_pattern(line + 3) || !l->kind)
+	if (!str_starts(line, "on ") || !mon_pattern_ok(line + 3) || mon_is_pattern(line + 3) ||
+	    !l->kind)
 		return -EINVAL;
 	line += 3;
 	return array_add(&l->event, &l->n, &l->cap, &line, sizeof(line));

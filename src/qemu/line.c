@@ -76,7 +76,8 @@ bool qline_time_of_day(struct qline *l, uint64_t *ns, uint64_t *unit)
 int64_t qline_days(int64_t year, unsigned int month, unsigned int day)
 {
 	int64_t y = year - (month <= 2), era = (y >= 0 ? y : y - 399) / 400, of_era = y - era * 400;
-	int64_t of_year = (153 * ((int64_t)month + (month > 2 ? -3 : 9)) + 2) / 5 + (int64_t)day - 1;
+	int64_t of_year =
+		(153 * ((int64_t)month + (month > 2 ? -3 : 9)) + 2) / 5 + (int64_t)day - 1;
 
 	return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
@@ -96,8 +97,8 @@ bool qline_date(struct qline *l, int64_t *days)
 	uint64_t y, m, d;
 
 	if (!qline_digits(l, 4, 4, &y) || !qline_char(l, '-') || !qline_digits(l, 2, 2, &m) ||
-	    !qline_char(l, '-') || !qline_digits(l, 2, 2, &d) || y < 1970 || m < 1 || m > 12 || d < 1 ||
-	    d > 31)
+	    !qline_char(l, '-') || !qline_digits(l, 2, 2, &d) || y < 1970 || m < 1 || m > 12 ||
+	    d < 1 || d > 31)
 		return false;
 	*days = qline_days((int64_t)y, (unsigned int)m, (unsigned int)d);
 	return true;
@@ -133,7 +134,8 @@ int64_t qline_nearest_day(const struct qtrace *t, uint64_t ns_of_day)
 
 	if (!localtime_r(&now, &tm))
 		return 0;
-	today = qline_days(tm.tm_year + 1900, (unsigned int)tm.tm_mon + 1, (unsigned int)tm.tm_mday);
+	today = qline_days(tm.tm_year + 1900, (unsigned int)tm.tm_mon + 1,
+			   (unsigned int)tm.tm_mday);
 	then = tm.tm_hour * 3600 + tm.tm_min * 60 + tm.tm_sec;
 	return second - then > DAY / 2 ? today - 1 : then - second > DAY / 2 ? today + 1 : today;
 }

@@ -31,14 +31,16 @@ static int late(struct monitor *m, struct kvmft_err *err)
 {
 	char time[32];
 
-	return err_set(err, ETIMEDOUT,
-		       "%s: no complete answer within %s; is QEMU stopped or very busy? --timeout waits longer",
-		       m->name, str_ns(time, sizeof(time), m->timeout_ns));
+	return err_set(
+		err, ETIMEDOUT,
+		"%s: no complete answer within %s; is QEMU stopped or very busy? --timeout waits longer",
+		m->name, str_ns(time, sizeof(time), m->timeout_ns));
 }
 
 static int hung_up(struct monitor *m, struct kvmft_err *err)
 {
-	return err_set(err, ECONNRESET, "%s: QEMU has closed the connection, or has ended", m->name);
+	return err_set(err, ECONNRESET, "%s: QEMU has closed the connection, or has ended",
+		       m->name);
 }
 
 /* Until fd is ready for events, or the deadline. 0, -ETIMEDOUT or -errno. */
@@ -200,10 +202,13 @@ static int connect_failed(struct monitor *m, int errnum, struct kvmft_err *err)
 		return err_lack(err, errnum, "%s: permission denied: run as root or as QEMU's user",
 				m->name);
 	case ECONNREFUSED:
-		return err_set(err, errnum, "%s: nobody listens there; has this QEMU ended?", m->name);
+		return err_set(err, errnum, "%s: nobody listens there; has this QEMU ended?",
+			       m->name);
 	case EAGAIN:
-		return err_set(err, EBUSY, "%s: busy: others wait for it already, and it serves one "
-			       "client at a time; close the other client (libvirt holds its own)", m->name);
+		return err_set(err, EBUSY,
+			       "%s: busy: others wait for it already, and it serves one "
+			       "client at a time; close the other client (libvirt holds its own)",
+			       m->name);
 	case EPROTOTYPE: return err_set(err, errnum, "%s: it is no stream socket", m->name);
 	case ENOENT: return err_set(err, errnum, "%s: there is no such socket", m->name);
 	default: return err_why(err, errnum, "%s: cannot connect", m->name);
@@ -221,17 +226,19 @@ static int connect_to(int fd, const struct sockaddr_un *a, size_t n, const struc
 	return back ? back : ret;
 }
 
-static int connect_unix(struct monitor *m, const char *path, bool abstract, const struct mon_peer *peer,
-			struct kvmft_err *err)
+static int connect_unix(struct monitor *m, const char *path, bool abstract,
+			const struct mon_peer *peer, struct kvmft_err *err)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	size_t n = strlen(path);
 	int ret;
 
 	if (n + 1 > sizeof(a.sun_path))
-		return err_set(err, ENAMETOOLONG,
-			       "%s: a socket's path has at most %zu bytes: cd to its directory and name it "
-			       "from there", m->name, sizeof(a.sun_path) - 1);
+		return err_set(
+			err, ENAMETOOLONG,
+			"%s: a socket's path has at most %zu bytes: cd to its directory and name it "
+			"from there",
+			m->name, sizeof(a.sun_path) - 1);
 	memcpy(a.sun_path + abstract, path, n);
 	m->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (m->fd < 0)
@@ -248,10 +255,11 @@ static int no_greeting(struct monitor *m, struct kvmft_err *err)
 {
 	char time[32];
 
-	return err_set(err, ETIMEDOUT,
-		       "%s: busy: no greeting within %s, so another client (libvirt?) holds it, and it serves "
-		       "one at a time; close that one, or give QEMU one more monitor", m->name,
-		       str_ns(time, sizeof(time), m->timeout_ns));
+	return err_set(
+		err, ETIMEDOUT,
+		"%s: busy: no greeting within %s, so another client (libvirt?) holds it, and it serves "
+		"one at a time; close that one, or give QEMU one more monitor",
+		m->name, str_ns(time, sizeof(time), m->timeout_ns));
 }
 
 static struct monitor *monitor_new(enum mon_kind kind, const char *name, uint64_t timeout_ns)
@@ -301,7 +309,8 @@ int mon_attach(enum mon_kind kind, int fd, const char *name, uint64_t timeout_ns
 }
 
 int mon_open_as(enum mon_kind kind, const char *path, bool abstract, const char *name,
-		const struct mon_peer *peer, uint64_t timeout_ns, struct monitor **m, struct kvmft_err *err)
+		const struct mon_peer *peer, uint64_t timeout_ns, struct monitor **m,
+		struct kvmft_err *err)
 {
 	int ret;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * monitor_binary.c: which program a QEMU is, of which version, and which trace back ends it was built
- * with. QEMU has no command that says the last, so its file and its process are looked at.
+ * monitor_binary.c: which program a QEMU is, of which version, and which trace back ends it was
+ * built with. QEMU has no command that says the last, so its file and its process are looked at.
  */
 #include "kvmft/vm_proc.h"
 #include "monitor_internal.h"

@@ -79,7 +79,8 @@ bool mon_is_pattern(const char *text)
 
 bool mon_pattern_ok(const char *text)
 {
-	static const char chars[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_*?";
+	static const char chars[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_*?";
 
 	return *text && strlen(text) < 256 && !text[strspn(text, chars)];
 }
@@ -94,8 +95,11 @@ int mon_switches_add(struct mon_switches *s, const char *pattern, bool on, struc
 
 		memcpy(shown, pattern, n);
 		shown[n] = '\0';
-		return err_usage(err, "'%s' cannot name a trace event: letters, digits, _ and the wildcards "
-				 "* and ? can", shown);
+		return err_usage(
+			err,
+			"'%s' cannot name a trace event: letters, digits, _ and the wildcards "
+			"* and ? can",
+			shown);
 	}
 	slot = array_grow(&s->v, s->n, &s->cap, sizeof(*slot));
 	if (slot)

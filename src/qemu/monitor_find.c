@@ -101,8 +101,8 @@ static int find_by_pid_fd(const struct vm_roots *roots, const struct vm_list *li
 				ret = 0;
 			}
 		if (ret)
-			err_set(err, ENOENT, "VM %s is run by %s, which has no monitor of QEMU", sel,
-				found->vmm);
+			err_set(err, ENOENT, "VM %s is run by %s, which has no monitor of QEMU",
+				sel, found->vmm);
 	}
 	vm_list_free(all);
 	return ret;
@@ -142,8 +142,8 @@ int mon_qemu_find(const struct vm_roots *roots, const struct vm_list *list, cons
 /* ---- sockets ---- */
 
 /*
- * The socket itself, as a descriptor that can only be connected to (O_PATH), with the rights of QEMU's
- * user. A link does not lead out of QEMU's root, where the kernel can see to it (Linux 5.6).
+ * The socket itself, as a descriptor that can only be connected to (O_PATH), with the rights of
+ * QEMU's user. A link does not lead out of QEMU's root, where the kernel can see to it (Linux 5.6).
  */
 static int open_below(int base, const char *path)
 {
@@ -179,13 +179,16 @@ static int open_socket(const struct mon_peer *peer, const char *path)
 	return fd;
 }
 
-static int cannot_reach(const struct mon_peer *peer, const char *path, int errnum, struct kvmft_err *err)
+static int cannot_reach(const struct mon_peer *peer, const char *path, int errnum,
+			struct kvmft_err *err)
 {
 	const struct vm *vm = peer->vm;
 
 	if (errnum == EACCES && !peer->owner->ours)
-		return err_set(err, errnum, "%s: refused: its user %u may not open it; if it is to be trusted: "
-			       "--qmp %s", path, peer->owner->uid, path);
+		return err_set(err, errnum,
+			       "%s: refused: its user %u may not open it; if it is to be trusted: "
+			       "--qmp %s",
+			       path, peer->owner->uid, path);
 	if (errnum == EACCES || errnum == EPERM)
 		return err_lack(err, errnum, "%s: permission denied: run as root", path);
 	if (errnum == ENOENT)
@@ -207,10 +210,12 @@ static int open_path(const struct mon_peer *peer, enum mon_kind kind, uint64_t t
 	if (!abstract && fd < 0)
 		return cannot_reach(peer, peer->path, -fd, err);
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	sbuf_addf(&name, "%s %s of QEMU %u", kind == MON_QMP ? "QMP" : "HMP", peer->path, peer->vm->pid);
+	sbuf_addf(&name, "%s %s of QEMU %u", kind == MON_QMP ? "QMP" : "HMP", peer->path,
+		  peer->vm->pid);
 	if (!name.s)
 		return err_set(err, ENOMEM, "out of memory");
-	ret = mon_open_as(kind, abstract ? peer->path + 1 : self, abstract, name.s, peer, timeout_ns, m, err);
+	ret = mon_open_as(kind, abstract ? peer->path + 1 : self, abstract, name.s, peer,
+			  timeout_ns, m, err);
 	return ret == -EACCES && !abstract ? cannot_reach(peer, peer->path, EACCES, err) : ret;
 }
 
@@ -223,20 +228,24 @@ static char *text_of(const char *a, const char *b)
 	return sbuf_take(&t);
 }
 
-static int open_place(int procfd, const struct vm *vm, struct mon_owner *owner, const struct mon_place *p,
-		      uint64_t timeout_ns, struct monitor **m, struct kvmft_err *err)
+static int open_place(int procfd, const struct vm *vm, struct mon_owner *owner,
+		      const struct mon_place *p, uint64_t timeout_ns, struct monitor **m,
+		      struct kvmft_err *err)
 {
 	_cleanup_free_ char *bound = NULL;
 	struct mon_peer peer = { .procfd = procfd, .vm = vm, .owner = owner };
 
 	if (p->why_not)
 		return err_set(err, ENOTSUP, "%s", p->why_not);
-	bound = p->path ? text_of(p->abstract ? "@" : "", p->path) : mon_path_of_fd(procfd, vm, p->fd);
+	bound = p->path ? text_of(p->abstract ? "@" : "", p->path)
+			: mon_path_of_fd(procfd, vm, p->fd);
 	if (!bound && p->path)
 		return err_set(err, ENOMEM, "out of memory");
 	if (!bound)
-		return err_set(err, ENOTSUP,
-			       "descriptor %d, passed by who started it (libvirt does so), has no path", p->fd);
+		return err_set(
+			err, ENOTSUP,
+			"descriptor %d, passed by who started it (libvirt does so), has no path",
+			p->fd);
 	peer.path = bound;
 	return open_path(&peer, p->kind, timeout_ns, m, err);
 }
@@ -253,14 +262,17 @@ static void add_remedy(struct sbuf *b, const struct vm *vm, const struct mon_pla
 		sbuf_add(b, "its command line has no monitor; start it with "
 			    "-qmp unix:PATH,server=on,wait=off, or name its socket: --qmp SOCKET");
 	else if (libvirt)
-		sbuf_addf(b, "libvirt holds its own: virsh qemu-monitor-command %s --hmp 'trace-event "
-			     "PATTERN on', or give the domain one more monitor", vm->name ? vm->name : "DOMAIN");
+		sbuf_addf(b,
+			  "libvirt holds its own: virsh qemu-monitor-command %s --hmp 'trace-event "
+			  "PATTERN on', or give the domain one more monitor",
+			  vm->name ? vm->name : "DOMAIN");
 	else
 		sbuf_add(b, "give QEMU one more: -qmp unix:PATH,server=on,wait=off");
 }
 
 static int open_first(int procfd, const struct vm *vm, struct mon_owner *owner,
-		      const struct mon_places *places, uint64_t timeout_ns, struct monitor **m, struct kvmft_err *err)
+		      const struct mon_places *places, uint64_t timeout_ns, struct monitor **m,
+		      struct kvmft_err *err)
 {
 	struct kvmft_err why = { .text = "" };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };

@@ -51,7 +51,10 @@ struct mon_owner {
 	size_t own_groups;
 };
 
-/* Refused (err says why): somebody else's process that holds no VM of KVM, or runs as several users. */
+/*
+ * Refused (err says why): somebody else's process that holds no VM of KVM, or runs as several
+ * users.
+ */
 int mon_owner_read(int procfd, const struct vm *vm, struct mon_owner *o, struct kvmft_err *err)
 	__must_check;
 void mon_owner_free(struct mon_owner *o);
@@ -72,7 +75,10 @@ int mon_peer_check(int fd, const struct mon_peer *p, struct kvmft_err *err) __mu
 /* Where the socket that QEMU has as descriptor fd was bound; NULL when that cannot be told. */
 char *mon_path_of_fd(int procfd, const struct vm *vm, int fd);
 
-/* monitor_open() with a name for messages, because path may be a detour; peer: who has to answer, NULL = anybody. */
+/*
+ * monitor_open() with a name for messages, because path may be a detour; peer: who has to answer,
+ * NULL = anybody.
+ */
 int mon_open_as(enum mon_kind kind, const char *path, bool abstract, const char *name,
 		const struct mon_peer *peer, uint64_t timeout_ns, struct monitor **m,
 		struct kvmft_err *err) __must_check;

@@ -57,7 +57,8 @@ static int qmp_reply(struct monitor *m, const char *command, struct jval *v, str
 	if (jval_get(what, "event", &e))
 		return 0;
 	if (jval_get(what, "id", &id) && (!jval_u64(id, &n) || n != m->id))
-		return mon_garbage(m, "an answer to a question that was not asked", what.p, what.n, err);
+		return mon_garbage(m, "an answer to a question that was not asked", what.p, what.n,
+				   err);
 	if (jval_get(what, "error", &e))
 		return qmp_error(m, command, e, err);
 	if (!jval_get(what, "return", v))
@@ -101,7 +102,8 @@ static int qmp_hello(struct monitor *m, struct kvmft_err *err)
 
 	ret = qmp_next(m, &v, &len, err);
 	if (ret == -EPROTO && m->in.s && str_starts(m->in.s, "QEMU "))
-		return mon_garbage(m, "this is a monitor for people: use --hmp", m->in.s, m->in.len, err);
+		return mon_garbage(m, "this is a monitor for people: use --hmp", m->in.s, m->in.len,
+				   err);
 	if (ret)
 		return ret;
 	if (!jval_get(v, "QMP", &greeting))
@@ -194,7 +196,8 @@ static int qmp_call(struct monitor *m, const char *command, struct json *j, cons
 {
 	int ret = json_finish(j);
 
-	return ret ? err_set(err, -ret, "out of memory") : qmp_execute(m, command, args->s, v, len, err);
+	return ret ? err_set(err, -ret, "out of memory")
+		   : qmp_execute(m, command, args->s, v, len, err);
 }
 
 static int qmp_set(struct monitor *m, const char *pattern, bool on, struct kvmft_err *err)

@@ -2,8 +2,8 @@
 /*
  * monitor_trust.c: whether a process that calls itself QEMU is to be believed where its monitor is.
  *
- * Anybody can run a program called qemu-system-x86_64 whose command line names a socket of root's. So
- * of somebody else's process it is asked that it holds a VM of KVM, its sockets are opened and
+ * Anybody can run a program called qemu-system-x86_64 whose command line names a socket of root's.
+ * So of somebody else's process it is asked that it holds a VM of KVM, its sockets are opened and
  * connected to with its user's rights, not ours, and who answers must be that very process.
  */
 #include "kvmft/vm_proc.h"
@@ -98,8 +98,10 @@ int mon_owner_read(int procfd, const struct vm *vm, struct mon_owner *o, struct 
 	*o = (struct mon_owner){ 0 };
 	ret = read_owner(procfd, vm, o);
 	if (ret == -EPERM)
-		return err_set(err, EPERM, "process %u (%s) is refused: it runs with the rights of several users",
-			       vm->pid, vm->vmm);
+		return err_set(
+			err, EPERM,
+			"process %u (%s) is refused: it runs with the rights of several users",
+			vm->pid, vm->vmm);
 	if (ret)
 		return err_why(err, ret, "process %u (%s) is refused: whose it is cannot be told",
 			       vm->pid, vm->vmm);
@@ -107,14 +109,20 @@ int mon_owner_read(int procfd, const struct vm *vm, struct mon_owner *o, struct 
 	if (o->ours)
 		return 0;
 	if (geteuid())
-		return err_lack(err, EPERM, "process %u (%s) is refused: it belongs to user %u: run as root, or as "
-				"that user", vm->pid, vm->vmm, o->uid);
+		return err_lack(
+			err, EPERM,
+			"process %u (%s) is refused: it belongs to user %u: run as root, or as "
+			"that user",
+			vm->pid, vm->vmm, o->uid);
 	ret = holds_vm(procfd, vm->pid);
 	if (ret > 0)
 		return 0;
-	return err_set(err, EPERM, "process %u (%s) of user %u is refused: %s; if it is a QEMU to be trusted, "
-		       "name its socket: --qmp SOCKET", vm->pid, vm->vmm, o->uid,
-		       ret ? "whether it holds a VM of KVM cannot be told" : "it holds no VM of KVM");
+	return err_set(err, EPERM,
+		       "process %u (%s) of user %u is refused: %s; if it is a QEMU to be trusted, "
+		       "name its socket: --qmp SOCKET",
+		       vm->pid, vm->vmm, o->uid,
+		       ret ? "whether it holds a VM of KVM cannot be told"
+			   : "it holds no VM of KVM");
 }
 
 void mon_owner_free(struct mon_owner *o)
@@ -184,7 +192,8 @@ static bool unix_next(char **table, struct unix_line *u)
 		*table = line + n + !!line[n];
 		line[n] = '\0';
 		/* "...: 00000002 00000000 00010000 0001 01 12345 /run/x" */
-		if (sscanf(line, "%*s %*s %*s %x %*s %*s %n%*s%n", &flags, &inode, &end) != 1 || !end)
+		if (sscanf(line, "%*s %*s %*s %x %*s %*s %n%*s%n", &flags, &inode, &end) != 1 ||
+		    !end)
 			continue;
 		u->listens = flags & LISTENING;
 		u->inode = line + inode;
@@ -283,6 +292,6 @@ int mon_peer_check(int fd, const struct mon_peer *p, struct kvmft_err *err)
 	/* Made by another process and handed to QEMU, as libvirt does. */
 	if (c.pid == (pid_t)p->vm->pid || holds_listeners(p->procfd, p->vm->pid, p->path))
 		return 0;
-	return err_set(err, EPERM, "refused: it is process %d that answers there, not QEMU %u", (int)c.pid,
-		       p->vm->pid);
+	return err_set(err, EPERM, "refused: it is process %d that answers there, not QEMU %u",
+		       (int)c.pid, p->vm->pid);
 }

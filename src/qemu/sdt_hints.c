@@ -60,7 +60,8 @@ static bool has_qemu(const struct sdt_file *f)
 	return false;
 }
 
-int sdt_hints_find(const struct sdt_spec *s, const struct sdt_file *f, size_t room, struct sdt_hints *h)
+int sdt_hints_find(const struct sdt_spec *s, const struct sdt_file *f, size_t room,
+		   struct sdt_hints *h)
 {
 	size_t n;
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * simple.c: files of the back end simple (trace/simple.c of QEMU). All numbers are in the byte order
- * of the machine that wrote them, without padding; the order of the second word tells it.
+ * simple.c: files of the back end simple (trace/simple.c of QEMU). All numbers are in the byte
+ *order of the machine that wrote them, without padding; the order of the second word tells it.
  *
  *	header	u64 0xffffffffffffffff, u64 0xf2b177cb0aa429b4, u64 version
  *
  *	0	all records, the header too, are 64 bytes: u64 event, u64 ns, u64 argument[6]
- *	2, 3	u64 event, u64 ns, u32 length, u32 pid (2: unused), arguments; length counts all of it
- *	4	u64 type, and then type 0: u64 event, u32 length, name without NUL
- *				   type 1: a record as in 2, 3; length does not count the type
+ *	2, 3	u64 event, u64 ns, u32 length, u32 pid (2: unused), arguments; length counts all of
+ *it 4	u64 type, and then type 0: u64 event, u32 length, name without NUL type 1: a record as in 2,
+ *3; length does not count the type
  *
  * Arguments are u64, strings u32 length and bytes; which is which is in trace-events-all alone. The
  * number of an event is its place there; in format 4 the file itself has the names, mostly behind
  * the header, but anywhere: so they are all collected when the file is opened.
  *
- * A record with the event ~0 - 1 tells in one u64 how many events were dropped before its time. It is
- * written ahead of older events that are still in QEMU's ring.
+ * A record with the event ~0 - 1 tells in one u64 how many events were dropped before its time. It
+ *is written ahead of older events that are still in QEMU's ring.
  */
 #include "trace.h"
 
@@ -208,7 +208,8 @@ static void arguments(struct qtrace *t, const uint8_t *p, size_t n, struct qtrac
 	}
 }
 
-static int event(struct qtrace *t, uint64_t id, const uint8_t *p, size_t n, struct qtrace_item *item)
+static int event(struct qtrace *t, uint64_t id, const uint8_t *p, size_t n,
+		 struct qtrace_item *item)
 {
 	item->clock = QTRACE_MONO;
 	if (id == DROPPED_ID) {
@@ -345,7 +346,8 @@ static int simple_open(struct qtrace *t, struct kvmft_err *err)
 	int ret;
 
 	if (!simple_probe(t))
-		return err_set(err, ENODATA, "it does not begin as a trace of the back end simple does");
+		return err_set(err, ENODATA,
+			       "it does not begin as a trace of the back end simple does");
 	t->simple = calloc(1, sizeof(*t->simple));
 	if (!t->simple || !need(t, 24, &p, &ret))
 		return err_set(err, ENOMEM, "out of memory");
@@ -353,9 +355,10 @@ static int simple_open(struct qtrace *t, struct kvmft_err *err)
 	t->st.big_endian = t->simple->swap == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 	version = get64(t->simple, p + 16);
 	if (version > 4 || version == 1)
-		return err_set(err, ENOTSUP,
-			       "it has format %llu of the back end simple, and kvmft reads 0, 2, 3 and 4",
-			       (unsigned long long)version);
+		return err_set(
+			err, ENOTSUP,
+			"it has format %llu of the back end simple, and kvmft reads 0, 2, 3 and 4",
+			(unsigned long long)version);
 	t->st.version = (unsigned int)version;
 	first(t);
 	ret = version == 4 ? names_collect(t) : 0;

@@ -43,11 +43,14 @@ static int unknown(const struct mon_events *events, const char *name, struct kvm
 	if (!events->n)
 		return err_set(err, ENOENT, "this QEMU has no trace events at all");
 	if (is_tcg(events, name))
-		return err_set(err, ENOENT,
-			       "%s has property tcg, so there are two events in its place: %s_trans when the "
-			       "guest's code is translated, %s_exec when it runs", name, name, name);
+		return err_set(
+			err, ENOENT,
+			"%s has property tcg, so there are two events in its place: %s_trans when the "
+			"guest's code is translated, %s_exec when it runs",
+			name, name, name);
 	if (near)
-		return err_set(err, ENOENT, "this QEMU has no event %s (did you mean %s?)", name, near);
+		return err_set(err, ENOENT, "this QEMU has no event %s (did you mean %s?)", name,
+			       near);
 	return err_set(err, ENOENT, "this QEMU has no event %s (see kvmft qemu events)", name);
 }
 
@@ -57,10 +60,12 @@ static void note_many(const struct mon_switch *s, size_t n, size_t compiled_out,
 	if (!n)
 		sbuf_addf(notes, "no event matches '%s'\n", s->pattern);
 	if (compiled_out && s->on)
-		sbuf_addf(notes, "'%s': %zu of %zu events stay off: they were compiled out of this QEMU\n",
+		sbuf_addf(notes,
+			  "'%s': %zu of %zu events stay off: they were compiled out of this QEMU\n",
 			  s->pattern, compiled_out, n);
 	if (vcpu && s->on)
-		sbuf_addf(notes, "'%s': %zu event%s property vcpu: on or off for all vCPUs at once\n",
+		sbuf_addf(notes,
+			  "'%s': %zu event%s property vcpu: on or off for all vCPUs at once\n",
 			  s->pattern, vcpu, vcpu == 1 ? " has" : "s have");
 }
 
@@ -74,9 +79,11 @@ static int check_one(const struct mon_events *events, const struct mon_switch *s
 	if (!wild && !e)
 		return unknown(events, s->pattern, err);
 	if (e && e->state == MON_UNAVAILABLE && s->on)
-		return err_set(err, ENOTSUP,
-			       "%s was compiled out of this QEMU (property disable, or back end nop): nothing "
-			       "can switch it on", s->pattern);
+		return err_set(
+			err, ENOTSUP,
+			"%s was compiled out of this QEMU (property disable, or back end nop): nothing "
+			"can switch it on",
+			s->pattern);
 	for (size_t i = 0; i < events->n; i++) {
 		const struct mon_event *m = &events->v[i];
 
@@ -109,7 +116,8 @@ int qemu_apply(struct monitor *m, const struct mon_events *events, const struct 
 	if (!strchr(s->pattern, '?') || strchr(s->pattern, '*'))
 		return monitor_set(m, s->pattern, s->on, err);
 	for (size_t i = 0; i < events->n && !ret; i++)
-		if (events->v[i].state != MON_UNAVAILABLE && str_glob(s->pattern, events->v[i].name))
+		if (events->v[i].state != MON_UNAVAILABLE &&
+		    str_glob(s->pattern, events->v[i].name))
 			ret = monitor_set(m, events->v[i].name, s->on, err);
 	return ret;
 }

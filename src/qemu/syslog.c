@@ -14,8 +14,8 @@
 #include <string.h>
 
 /*
- * Whole seconds are from time(), which asks a clock of the kernel's that is brought up to date by its
- * ticks: it is behind by one of them, and by what kept the CPU from it in a VM.
+ * Whole seconds are from time(), which asks a clock of the kernel's that is brought up to date by
+ * its ticks: it is behind by one of them, and by what kept the CPU from it in a VM.
  */
 #define COARSE_LAG 100000000ull
 
@@ -34,8 +34,8 @@ static bool old_date(const struct qtrace *t, struct qline *l, struct qtrace_item
 		;
 	at.p += 4;
 	qline_char(&at, ' ');
-	if (month > 12 || !qline_digits(&at, 1, 2, &day) || day < 1 || day > 31 || !qline_char(&at, ' ') ||
-	    !qline_time_of_day(&at, &of_day, &item->unit))
+	if (month > 12 || !qline_digits(&at, 1, 2, &day) || day < 1 || day > 31 ||
+	    !qline_char(&at, ' ') || !qline_time_of_day(&at, &of_day, &item->unit))
 		return false;
 	qline_civil(near_days, &year, &m, &d);
 	for (int64_t y = MAX(year - 1, (int64_t)1970); y <= year + 1; y++) {

@@ -162,9 +162,11 @@ static int choose(struct qtrace *t, const char *path, struct kvmft_err *err)
 	if (!t->reader)
 		t->reader = probe(t);
 	if (!t->reader)
-		return err_set(err, ENODATA,
-			       "%s: no trace event of QEMU in its first %d lines; if it has some, say its format: "
-			       "FILE:simple, FILE:log, FILE:syslog or FILE:ust", path, PROBE_LINES);
+		return err_set(
+			err, ENODATA,
+			"%s: no trace event of QEMU in its first %d lines; if it has some, say its format: "
+			"FILE:simple, FILE:log, FILE:syslog or FILE:ust",
+			path, PROBE_LINES);
 	return 0;
 }
 

@@ -166,7 +166,8 @@ static bool ust_line(struct qtrace *t, const char *s, size_t n, struct qtrace_it
 	item->ev = qevents_find(t->o.events, at, (size_t)(end - at));
 	l.p = end + 1;
 	while (next_group(&l, &g)) {
-		int32_t cpu = context(&g, "cpu_id"), tid = context(&g, "vtid"), pid = context(&g, "vpid");
+		int32_t cpu = context(&g, "cpu_id"), tid = context(&g, "vtid"),
+			pid = context(&g, "vpid");
 
 		item->cpu = cpu >= 0 && item->cpu < 0 ? cpu : item->cpu;
 		item->tid = tid > 0 ? tid : pid > 0 && !item->tid ? pid : item->tid;

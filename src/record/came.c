@@ -2,9 +2,10 @@
 /*
  * came.c: VMs that are made while a recording runs.
  *
- * Neither what was looked at in the beginning nor what is left at the end tells of them. debugfs says when one is made,
- * which then is little more than a name: its vCPUs follow, and their threads when they run. So it is looked at a few
- * times more, at ever longer intervals. A recorder on a machine on which no VM is made is not woken.
+ * Neither what was looked at in the beginning nor what is left at the end tells of them. debugfs
+ * says when one is made, which then is little more than a name: its vCPUs follow, and their threads
+ * when they run. So it is looked at a few times more, at ever longer intervals. A recorder on a
+ * machine on which no VM is made is not woken.
  */
 #include "record.h"
 

@@ -62,11 +62,13 @@ static int marker_result(const struct record *r, const struct record_child *c)
 	if (!error)
 		return 0;
 	if (r->o->marker >= 0)
-		return err_set(r->err, error, "cannot give the command a trace_marker of its own, in a mount "
-			       "namespace: %s%s", strerror(error), error == EPERM ? " (run as root)" : "");
+		return err_set(r->err, error,
+			       "cannot give the command a trace_marker of its own, in a mount "
+			       "namespace: %s%s",
+			       strerror(error), error == EPERM ? " (run as root)" : "");
 	if (!r->o->quiet)
 		r->note("no markers of this QEMU are recorded: a mount namespace of its own failed: %s",
-			 strerror(error));
+			strerror(error));
 	return 0;
 }
 
@@ -93,7 +95,8 @@ void record_child_tell(const struct record_child *c, const char *name, note_fn *
 	if (c->p.pid || !c->status || (WIFSIGNALED(c->status) && WTERMSIG(c->status) == SIGINT))
 		return;
 	if (WIFSIGNALED(c->status))
-		note("%s was killed by signal %d (%s)", name, WTERMSIG(c->status), strsignal(WTERMSIG(c->status)));
+		note("%s was killed by signal %d (%s)", name, WTERMSIG(c->status),
+		     strsignal(WTERMSIG(c->status)));
 	else
 		note("%s ended with exit status %d", name, WEXITSTATUS(c->status));
 }

@@ -7,10 +7,11 @@
  * All of it is optional: where the kernel does not give it the capture lacks it, and whoever
  * converts such a clock is told.
  *
- * The instance that records serves for it, before its first event and after its last: to make and remove
- * another one costs 6 to 8 ms of CPU, where all of a short recording costs 60. It is born with the clock
- * local; changing to another one costs an RCU grace period, some 20 ms, and so global and perf are not read
- * at the beginning where the boot log says how far they are ahead of local: that is exact.
+ * The instance that records serves for it, before its first event and after its last: to make and
+ * remove another one costs 6 to 8 ms of CPU, where all of a short recording costs 60. It is born
+ * with the clock local; changing to another one costs an RCU grace period, some 20 ms, and so
+ * global and perf are not read at the beginning where the boot log says how far they are ahead of
+ * local: that is exact.
  */
 #include "record.h"
 

@@ -190,7 +190,8 @@ int record_facts_begin(struct record *r)
 	ret = ret ? ret : record_marker_facts(r);
 	ret = ret ? ret : record_facts_cpus(r);
 	if (!ret)
-		ret = r->side == CAP_SIDE_GUEST ? facts_guest_clock(r) : record_clocks_begin(r, NULL);
+		ret = r->side == CAP_SIDE_GUEST ? facts_guest_clock(r)
+						: record_clocks_begin(r, NULL);
 	ret = ret ? ret : record_facts_bracket(r);
 	return ret ? ret : record_loss_begin(r);
 }

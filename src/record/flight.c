@@ -60,14 +60,15 @@ static int arm_watch(struct record *r)
 	ret = ret ? ret : kinst_events_enable(r->flight.watch, r->err);
 	if (!ret && !r->o->quiet)
 		r->note("this kernel cannot stop the ring at the trigger: kvmft looks for it ten times "
-			 "a second");
+			"a second");
 	return ret;
 }
 
 /*
- * A trigger without a condition is obeyed before the kernel asks whose event it is; one with a condition
- * after that, with an event of a thread in set_event_pid in hand (trace_event_buffer_reserve() in
- * kernel/trace/trace_events.c). So where threads were chosen it gets a condition that always holds.
+ * A trigger without a condition is obeyed before the kernel asks whose event it is; one with a
+ * condition after that, with an event of a thread in set_event_pid in hand
+ * (trace_event_buffer_reserve() in kernel/trace/trace_events.c). So where threads were chosen it
+ * gets a condition that always holds.
  */
 static int arm_kernel(struct record *r, const struct kevent *e)
 {
@@ -88,8 +89,10 @@ int record_flight_arm(struct record *r)
 		return 0;
 	if (record_trigger_is_longer(r)) {
 		if (!traceoff_is_ours())
-			return err_lack(r->err, ENOTSUP, "--trigger %s needs Linux 5.18: before that a trigger "
-					"stopped the machine's main trace", r->o->trigger);
+			return err_lack(r->err, ENOTSUP,
+					"--trigger %s needs Linux 5.18: before that a trigger "
+					"stopped the machine's main trace",
+					r->o->trigger);
 		ret = record_trigger_longer_arm(r);
 	} else if (traceoff_is_ours() && kinst_has_trigger(r->k, e->sys, e->name)) {
 		ret = arm_kernel(r, e);

@@ -37,15 +37,17 @@ int record_environment(char **command, struct kvmft_err *err)
 		const char *v = getenv(loader_variables[i]);
 
 		if (v && *v)
-			return err_set(err, EPERM,
-				       "%s is set and would put other code into the recorder: env -u %s "
-				       "kvmft record ...; for the command alone: -- env %s=... COMMAND",
-				       loader_variables[i], loader_variables[i], loader_variables[i]);
+			return err_set(
+				err, EPERM,
+				"%s is set and would put other code into the recorder: env -u %s "
+				"kvmft record ...; for the command alone: -- env %s=... COMMAND",
+				loader_variables[i], loader_variables[i], loader_variables[i]);
 	}
 	if (*command && !strchr(*command, '/') && path && !path_is_absolute(path))
-		return err_set(err, EPERM,
-			       "PATH has an entry that is no absolute directory: name %s by its path",
-			       *command);
+		return err_set(
+			err, EPERM,
+			"PATH has an entry that is no absolute directory: name %s by its path",
+			*command);
 	return 0;
 }
 
@@ -86,7 +88,8 @@ static uint64_t caps_for_tracefs(void)
 	return geteuid() ? SANDBOX_CAP(CAP_DAC_OVERRIDE) | SANDBOX_CAP(CAP_DAC_READ_SEARCH) : 0;
 }
 
-int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *dir, size_t ndir, struct kvmft_err *err)
+int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *dir, size_t ndir,
+			  struct kvmft_err *err)
 {
 	const bool looks = calls == SANDBOX_CALLS_LOOKER;
 	const struct sandbox s = {
@@ -114,8 +117,9 @@ int record_confine_watch(const struct record *r, struct kvmft_err *err)
 	int ret;
 
 	for (size_t i = 0; i < ARRAY_SIZE(file); i++)
-		dir[2 + i] = (struct sandbox_dir){ openat(ktracefs_dirfd(r->t), file[i], O_PATH | O_CLOEXEC),
-						   SANDBOX_WRITE };
+		dir[2 + i] = (struct sandbox_dir){
+			openat(ktracefs_dirfd(r->t), file[i], O_PATH | O_CLOEXEC), SANDBOX_WRITE
+		};
 	ret = record_confine_helper(SANDBOX_CALLS_WATCHER, dir, ARRAY_SIZE(dir), err);
 	for (size_t i = 1; i < ARRAY_SIZE(dir); i++)
 		util_close_fd(&dir[i].fd);
@@ -123,9 +127,9 @@ int record_confine_watch(const struct record *r, struct kvmft_err *err)
 }
 
 /*
- * What is opened while it records and at its end, beside the capture. Not all of tracefs: who may open
- * trace_pipe takes the events of others out of their buffers. Not all of its own instance for writing: with the
- * function tracer, or a ring as large as memory, it would stop the machine.
+ * What is opened while it records and at its end, beside the capture. Not all of tracefs: who may
+ * open trace_pipe takes the events of others out of their buffers. Not all of its own instance for
+ * writing: with the function tracer, or a ring as large as memory, it would stop the machine.
  */
 enum wall_of { OF_ROOT, OF_INSTANCE, OF_WATCH, OF_SDT, OF_SYNTH, OF_GUEST };
 
@@ -150,9 +154,12 @@ static const struct {
 	{ OF_WATCH, SANDBOX_READ, "." },
 	{ OF_WATCH, SANDBOX_WRITE, "events" },
 	{ OF_SDT, SANDBOX_READ | SANDBOX_WRITE, "uprobe_events" }, /* its probes, at the end ... */
-	{ OF_SYNTH, SANDBOX_WRITE, "synthetic_events" },	   /* ... and the event of --trigger */
+	{ OF_SYNTH, SANDBOX_WRITE, "synthetic_events" }, /* ... and the event of --trigger */
 	{ OF_ROOT, SANDBOX_READ, "/sys/devices/system/cpu" },
-	/* Its recorder lists the threads of all at its end; on a host what is asked of them is left to kvmft-look. */
+	/*
+	 * Its recorder lists the threads of all at its end; on a host what is asked of them is left
+	 * to kvmft-look.
+	 */
 	{ OF_GUEST, SANDBOX_READ, "/proc" },
 };
 
@@ -173,15 +180,21 @@ int record_confine(struct record *r, pid_t child)
 {
 	struct sandbox_dir dir[ARRAY_SIZE(walls) + 1];
 	struct sandbox s = {
-		.calls = SANDBOX_CALLS_RECORDER, .child = child, .bounding = true, .files = true, .reads = true,
-		.dir = dir, .ndir = ARRAY_SIZE(dir),
+		.calls = SANDBOX_CALLS_RECORDER,
+		.child = child,
+		.bounding = true,
+		.files = true,
+		.reads = true,
+		.dir = dir,
+		.ndir = ARRAY_SIZE(dir),
 	};
 	int ret;
 
 	for (size_t i = 0; i < ARRAY_SIZE(walls); i++) {
 		int at = wall_dir(r, walls[i].of);
 
-		dir[i].fd = at < 0 ? -1 : openat(at, walls[i].path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+		dir[i].fd =
+			at < 0 ? -1 : openat(at, walls[i].path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
 		dir[i].rights = walls[i].rights;
 	}
 	dir[ARRAY_SIZE(walls)].fd = capw_dirfd(r->w);

@@ -64,7 +64,8 @@ static void close_all_but(const int *keep, size_t n)
 	uint64_t fd;
 
 	while (dir && (e = readdir(dir)))
-		if (!parse_u64(e->d_name, &fd) && !is_kept((int)fd, keep, n) && (int)fd != dirfd(dir))
+		if (!parse_u64(e->d_name, &fd) && !is_kept((int)fd, keep, n) &&
+		    (int)fd != dirfd(dir))
 			close((int)fd);
 	if (dir)
 		closedir(dir);

@@ -2,9 +2,10 @@
 /*
  * look.c: kvmft-look, the process that looks at other processes for a recorder on a host.
  *
- * Which process has which VM stands in /proc/PID/fd, which takes CAP_SYS_PTRACE, and is closed to whoever
- * is confined by Landlock. So the recorder asks a process that was forked before: five questions, with a
- * process id at most. It opens nothing for writing, and hears nothing but the recorder's questions.
+ * Which process has which VM stands in /proc/PID/fd, which takes CAP_SYS_PTRACE, and is closed to
+ * whoever is confined by Landlock. So the recorder asks a process that was forked before: five
+ * questions, with a process id at most. It opens nothing for writing, and hears nothing but the
+ * recorder's questions.
  */
 #include "record.h"
 
@@ -21,7 +22,14 @@ struct question {
 	uint32_t pid;
 };
 
-enum { LOOK_READY = 'r', LOOK_VMS = 'v', LOOK_MADE_BY = 'm', LOOK_TASKS = 't', LOOK_QEMU = 'q', LOOK_CHILDREN = 'c' };
+enum {
+	LOOK_READY = 'r',
+	LOOK_VMS = 'v',
+	LOOK_MADE_BY = 'm',
+	LOOK_TASKS = 't',
+	LOOK_QEMU = 'q',
+	LOOK_CHILDREN = 'c'
+};
 
 struct answer {
 	int ret;
@@ -112,7 +120,8 @@ static int read_all(int fd, void *p, size_t n)
 }
 
 /* *text gets what was answered, of len bytes and a NUL; to be freed. */
-static int ask(struct record *r, char what, uint32_t pid, char **text, size_t *len, struct kvmft_err *err)
+static int ask(struct record *r, char what, uint32_t pid, char **text, size_t *len,
+	       struct kvmft_err *err)
 {
 	const struct question q = { .what = what, .pid = pid };
 	struct answer a;
@@ -149,7 +158,8 @@ void record_look_end(struct record *r)
 	record_helper_end(&r->look);
 }
 
-static int ask_vms(struct record *r, char what, uint32_t tid, struct vm_list **list, struct kvmft_err *err)
+static int ask_vms(struct record *r, char what, uint32_t tid, struct vm_list **list,
+		   struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t len;
@@ -168,9 +178,11 @@ int record_look_vms(struct record *r, struct vm_list **list, struct kvmft_err *e
 	return r->look.pid ? ask_vms(r, LOOK_VMS, 0, list, err) : vm_scan_told(NULL, list, err);
 }
 
-int record_look_made_by(struct record *r, uint32_t tid, struct vm_list **list, struct kvmft_err *err)
+int record_look_made_by(struct record *r, uint32_t tid, struct vm_list **list,
+			struct kvmft_err *err)
 {
-	return r->look.pid ? ask_vms(r, LOOK_MADE_BY, tid, list, err) : vm_scan_made_by(NULL, tid, list, err);
+	return r->look.pid ? ask_vms(r, LOOK_MADE_BY, tid, list, err)
+			   : vm_scan_made_by(NULL, tid, list, err);
 }
 
 int record_look_tasks(struct record *r, uint32_t pid, vm_task_fn fn, void *ctx)

@@ -65,7 +65,18 @@ static int timer_new(uint64_t first_ns, uint64_t every_ns)
 	return fd;
 }
 
-enum { W_SIGNAL, W_STORE, W_TICK, W_TRIGGER, W_ROTATE, W_FLUSH, W_DURATION, W_CAME, W_LOOK, W_COUNT };
+enum {
+	W_SIGNAL,
+	W_STORE,
+	W_TICK,
+	W_TRIGGER,
+	W_ROTATE,
+	W_FLUSH,
+	W_DURATION,
+	W_CAME,
+	W_LOOK,
+	W_COUNT
+};
 
 static int wait_timer(struct pollfd *p, uint64_t first_ns, uint64_t every_ns)
 {
@@ -168,7 +179,9 @@ static int take_store(struct record *r)
 	return ret;
 }
 
-/* Once a second: what has appeared. Every fifth time also a bracket, and no old data in the ring. */
+/*
+ * Once a second: what has appeared. Every fifth time also a bracket, and no old data in the ring.
+ */
 static int take_tick(struct record *r, const struct record_child *c, unsigned int tick)
 {
 	bool fifth = tick % BRACKET_TICKS == 0;

@@ -3,8 +3,8 @@
  * marker.c: --marker, what programs write to trace_marker.
  *
  * QEMU's trace back end ftrace writes there, to the kernel's main trace, which is not ours to read.
- * COMMAND gets a trace_marker that is the instance's (kernel/marker.c). For programs that run already
- * there is the kernel's own option of an instance, copy_trace_marker: it takes everybody's.
+ * COMMAND gets a trace_marker that is the instance's (kernel/marker.c). For programs that run
+ * already there is the kernel's own option of an instance, copy_trace_marker: it takes everybody's.
  */
 #include "record.h"
 
@@ -18,12 +18,13 @@ static bool is_qemu(const char *word, bool command)
 	const char *slash = strrchr(word, '/');
 	const char *name = slash ? slash + 1 : word;
 
-	return str_starts(name, "qemu-system-") || !strcmp(name, "qemu-kvm") || (command && !strcmp(name, "kvm"));
+	return str_starts(name, "qemu-system-") || !strcmp(name, "qemu-kvm") ||
+	       (command && !strcmp(name, "kvm"));
 }
 
 /*
- * A QEMU gets its own marker without being asked for, also from taskset, timeout and the like; to programs
- * that do not write to it it makes no difference.
+ * A QEMU gets its own marker without being asked for, also from taskset, timeout and the like; to
+ * programs that do not write to it it makes no difference.
  */
 static bool starts_qemu(char **argv)
 {
@@ -41,11 +42,13 @@ int record_marker_check(struct record *r, char **argv)
 		asked = argv && starts_qemu(argv) ? RECORD_MARKER_COMMAND : RECORD_MARKER_NONE;
 	r->marker = (enum record_marker)asked;
 	if (r->marker == RECORD_MARKER_COMMAND && !argv)
-		return err_usage(r->err, "option --marker command needs a COMMAND; for programs that run "
+		return err_usage(r->err,
+				 "option --marker command needs a COMMAND; for programs that run "
 				 "already: --marker all");
 	/* While an instance that copies does not record, the kernel refuses everybody's markers. */
 	if (r->marker == RECORD_MARKER_ALL && r->o->trigger)
-		return err_usage(r->err, "--marker all and --trigger exclude each other: the trigger stops "
+		return err_usage(r->err,
+				 "--marker all and --trigger exclude each other: the trigger stops "
 				 "the ring, and programs could write no markers meanwhile");
 	return 0;
 }
@@ -54,10 +57,12 @@ int record_marker_ready(struct record *r)
 {
 	if (r->marker != RECORD_MARKER_ALL || kinst_can_copy_markers(r->k))
 		return 0;
-	return err_lack(r->err, ENOTSUP, "this kernel cannot copy markers of running programs into an "
-			"instance (no option copy_trace_marker, which came after Linux 6.12): start the "
-			"program by kvmft record --marker command -- COMMAND, or let QEMU use another trace "
-			"back end");
+	return err_lack(
+		r->err, ENOTSUP,
+		"this kernel cannot copy markers of running programs into an "
+		"instance (no option copy_trace_marker, which came after Linux 6.12): start the "
+		"program by kvmft record --marker command -- COMMAND, or let QEMU use another trace "
+		"back end");
 }
 
 int record_marker_facts(struct record *r)

@@ -45,7 +45,10 @@ void record_met_told(struct record *r, const char *line)
 		met_add(r, pid);
 }
 
-/* By its file's name: looking through the file takes milliseconds, which most programs are not worth. */
+/*
+ * By its file's name: looking through the file takes milliseconds, which most programs are not
+ * worth.
+ */
 static bool may_be_qemu(uint32_t pid)
 {
 	char path[64], link[PATH_MAX];

@@ -39,9 +39,11 @@ static int place_lock(struct record *r, const char *dir)
 	if (!flock(r->place.dir, LOCK_EX | LOCK_NB))
 		return 0;
 	if (errno == EWOULDBLOCK)
-		return err_set(r->err, EBUSY,
-			       "another kvmft still records into %s: nothing was recorded this time; "
-			       "record for a shorter time, or less often", dir);
+		return err_set(
+			r->err, EBUSY,
+			"another kvmft still records into %s: nothing was recorded this time; "
+			"record for a shorter time, or less often",
+			dir);
 	return err_why(r->err, errno, "cannot lock %s", dir);
 }
 
@@ -60,7 +62,8 @@ static uint64_t free_bytes(int dir)
  */
 static int room_by_pruning(struct record *r, uint64_t least)
 {
-	uint64_t usual = r->o->max_size.set ? r->o->max_size.v : capw_stamp_usage(r->place.dir) / 4 * 5;
+	uint64_t usual =
+		r->o->max_size.set ? r->o->max_size.v : capw_stamp_usage(r->place.dir) / 4 * 5;
 	const uint64_t want[] = { MAX(least, r->o->min_free.v + usual), least };
 	uint64_t have = free_bytes(r->place.dir);
 	int ret = 0;
@@ -81,8 +84,10 @@ static int place_room(struct record *r)
 	have = free_bytes(r->place.dir);
 	if (ret || !r->o->min_free.set || have >= least)
 		return ret;
-	return err_set(r->err, ENOSPC, "nothing was recorded: %s are free where %s%s is, which leaves no room "
-		       "above --min-free", str_bytes(size, sizeof(size), have), r->place.shown,
+	return err_set(r->err, ENOSPC,
+		       "nothing was recorded: %s are free where %s%s is, which leaves no room "
+		       "above --min-free",
+		       str_bytes(size, sizeof(size), have), r->place.shown,
 		       r->o->output_dir ? "" : r->place.name.name);
 }
 
@@ -97,8 +102,10 @@ static int name_by_time(struct record *r)
 	for (unsigned int n = 0; ret == -EEXIST && n < STAMPS_A_SECOND; n++) {
 		ret = capw_stamp_name(now, n, name, sizeof(name));
 		if (ret)
-			return err_set(r->err, -ret, "cannot name a capture by the time of the clock");
-		ret = capw_name_init(&r->place.name, r->place.dir, r->place.shown, name, CAPW_REFUSE, r->err);
+			return err_set(r->err, -ret,
+				       "cannot name a capture by the time of the clock");
+		ret = capw_name_init(&r->place.name, r->place.dir, r->place.shown, name,
+				     CAPW_REFUSE, r->err);
 	}
 	if (!ret)
 		r->err->text[0] = '\0'; /* of names that were taken */

@@ -67,7 +67,8 @@ static int take_answer(struct record *r)
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0) {
-			return err_set(r->err, EPIPE, "the process that speaks to QEMU was killed: its trace "
+			return err_set(r->err, EPIPE,
+				       "the process that speaks to QEMU was killed: its trace "
 				       "events may still be on (kvmft reset switches them off)");
 		}
 		if (c != '\n') {

@@ -193,12 +193,15 @@ static int want_all(struct keep *k, struct kept *q, struct kvmft_err *err)
 	return ret;
 }
 
-/* The monitor knows the command of back end simple, if it is there, better than any text in a file. */
+/*
+ * The monitor knows the command of back end simple, if it is there, better than any text in a file.
+ */
 static void ask_simple(const struct kept *q, struct mon_program *p)
 {
 	_cleanup_(sbuf_free) struct sbuf help = { 0 };
 
-	if (!monitor_human(q->q.m, "help trace-file", &help, NULL) && help.s && strstr(help.s, "trace-file"))
+	if (!monitor_human(q->q.m, "help trace-file", &help, NULL) && help.s &&
+	    strstr(help.s, "trace-file"))
 		sbuf_addf(&p->found, "%ssimple:command", p->found.len ? "," : "");
 }
 
@@ -298,7 +301,9 @@ static int set_wanted(struct kept *q, struct kvmft_err *err)
 	return ret;
 }
 
-/* Before anything is switched: what has to go off if we get killed. Without that it works as well. */
+/*
+ * Before anything is switched: what has to go off if we get killed. Without that it works as well.
+ */
 static void note_left(struct keep *k)
 {
 	struct kvmft_err err = { .text = "" };
@@ -379,7 +384,8 @@ static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 	ret = ret ? ret : monitor_events(q->q.m, &now, err);
 	/* Only what we switched: what somebody else has switched off meanwhile stays off. */
 	for (size_t i = 0; i < now.n; i++)
-		if (now.v[i].state != MON_ENABLED || mon_switches_get(&q->want, now.v[i].name) != 1) {
+		if (now.v[i].state != MON_ENABLED ||
+		    mon_switches_get(&q->want, now.v[i].name) != 1) {
 			struct mon_event *was = mon_events_get(&q->before, now.v[i].name);
 
 			if (was)
@@ -394,8 +400,10 @@ static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 	}
 	if (!ret)
 		return 0;
-	return err_set(err, ret, "trace events of QEMU %u stay on: %s (kvmft qemu events --state enabled "
-		       "shows them, kvmft reset tries again)", q->q.pid, err->text);
+	return err_set(err, ret,
+		       "trace events of QEMU %u stay on: %s (kvmft qemu events --state enabled "
+		       "shows them, kvmft reset tries again)",
+		       q->q.pid, err->text);
 }
 
 static int switch_all(struct keep *k, int (*how)(struct keep *, struct kept *, struct kvmft_err *),
@@ -426,8 +434,9 @@ static char wait_word(struct keep *k, int in)
 	while (p) {
 		p[0] = (struct pollfd){ .fd = in, .events = POLLIN };
 		for (size_t i = 0; i < k->n; i++)
-			p[i + 1] = (struct pollfd){ .fd = k->v[i].gone ? -1 : monitor_fd(k->v[i].q.m),
-						    .events = POLLIN };
+			p[i + 1] =
+				(struct pollfd){ .fd = k->v[i].gone ? -1 : monitor_fd(k->v[i].q.m),
+						 .events = POLLIN };
 		if (poll(p, k->n + 1, -1) < 0) {
 			if (errno == EINTR)
 				continue;
@@ -457,10 +466,14 @@ static void keep_free(struct keep *k)
 	sbuf_free(&k->answer);
 }
 
-/* What a QEMU answers is somebody else's; of all files this process only has to make the one that left.c tells of. */
+/*
+ * What a QEMU answers is somebody else's; of all files this process only has to make the one that
+ * left.c tells of.
+ */
 int record_confine_qemu(struct kvmft_err *err)
 {
-	_cleanup_close_ int place = qemu_left_place(true), proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int place = qemu_left_place(true),
+			    proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	const struct sandbox_dir dir[] = {
 		{ place, SANDBOX_READ | SANDBOX_WRITE | SANDBOX_CREATE },
 		{ proc, SANDBOX_READ }, /* is a QEMU still the same process? */

@@ -28,7 +28,9 @@ static int record_start(struct record *r)
 
 	r->started = true;
 	r->tracing = true;
-	/* Enabling takes its time for each event; what is recorded begins with all of them at once. */
+	/*
+	 * Enabling takes its time for each event; what is recorded begins with all of them at once.
+	 */
 	ret = kinst_events_enable(r->k, r->err);
 	/* Not sooner: a ring that is off does not let its readers sleep. */
 	ret = ret ? ret : record_cpus(r);
@@ -65,8 +67,8 @@ static bool ring_is_empty(struct record *r)
 }
 
 /*
- * So that what is recorded ends with all events at once. Where a full disk does not take the line, others will
- * fail that matter more.
+ * So that what is recorded ends with all events at once. Where a full disk does not take the line,
+ * others will fail that matter more.
  */
 static void record_off(struct record *r)
 {
@@ -78,8 +80,9 @@ static void record_off(struct record *r)
 }
 
 /*
- * Recording off, then the events (a ring that is off still costs), then empty it. The threads end before the
- * events, which take their time one by one: a ring that is off does not let its readers sleep.
+ * Recording off, then the events (a ring that is off still costs), then empty it. The threads end
+ * before the events, which take their time one by one: a ring that is off does not let its readers
+ * sleep.
  */
 static int record_stop(struct record *r)
 {
@@ -104,7 +107,8 @@ static int record_stop(struct record *r)
 	}
 	for (size_t i = 0; ret && i < r->ncpu; i++)
 		if (r->drain[i].error) {
-			err_set(r->err, -r->drain[i].error, "cannot %s the data of CPU %u: %s; what was "
+			err_set(r->err, -r->drain[i].error,
+				"cannot %s the data of CPU %u: %s; what was "
 				"written before is readable",
 				r->drain[i].error_is_write ? "write" : "read", r->drain[i].cpu,
 				strerror(-r->drain[i].error));
@@ -238,7 +242,10 @@ static void leave_facts(struct record *r)
 	sbuf_free(&r->line);
 }
 
-/* What can fail for the kernel's sake comes before the capture is made. leave() may come without enter(). */
+/*
+ * What can fail for the kernel's sake comes before the capture is made. leave() may come without
+ * enter().
+ */
 static const struct phase {
 	int (*enter)(struct record *r);
 	void (*leave)(struct record *r);
@@ -290,7 +297,10 @@ static int facts_vms_end(struct record *r)
 	return record_facts_vms(r, true);
 }
 
-/* At the end; of those that only help to read it there is none on a full disk, where the last line matters more. */
+/*
+ * At the end; of those that only help to read it there is none on a full disk, where the last line
+ * matters more.
+ */
 static const struct {
 	int (*write)(struct record *r);
 	bool helps;
@@ -356,7 +366,8 @@ static void record_replaced(struct record *r, int ret)
 	if (!ret && (r->o->force || r->o->keep_captures.set) && record_watch_tell(r, RECORD_DONE))
 		r->note("%s", r->err->text);
 	else if (ret && r->place.name.aside[0])
-		r->note("what it was to replace is there as %s%s", r->place.shown, r->place.name.aside);
+		r->note("what it was to replace is there as %s%s", r->place.shown,
+			r->place.name.aside);
 	*r->err = first;
 }
 
@@ -364,8 +375,14 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 {
 	bool command = argv[0] != NULL;
 	struct record r = {
-		.o = o, .note = note, .err = err, .place = { .dir = -1 }, .store = { .wake_fd = -1 },
-		.newcomers = { .fd = -1 }, .watch = RECORD_NO_HELPER, .look = RECORD_NO_HELPER,
+		.o = o,
+		.note = note,
+		.err = err,
+		.place = { .dir = -1 },
+		.store = { .wake_fd = -1 },
+		.newcomers = { .fd = -1 },
+		.watch = RECORD_NO_HELPER,
+		.look = RECORD_NO_HELPER,
 		.qemu = { .keeper = RECORD_NO_HELPER },
 	};
 	struct record_child child = { .p = RECORD_NO_HELPER };
@@ -382,7 +399,10 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 	ret = ret || !record_sdt.check ? ret : record_sdt.check(o, err);
 	if (ret)
 		return ret;
-	/* A folder without rights for its owner would be closed to us, who gave up passing over them. */
+	/*
+	 * A folder without rights for its owner would be closed to us, who gave up passing over
+	 * them.
+	 */
 	r.env.umask = umask(077);
 	ret = record_signals_block();
 	if (ret)

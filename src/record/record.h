@@ -83,7 +83,10 @@ struct record_flight {
 	bool armed, fired;
 };
 
-/* Trace clocks beside the TSC, read when there was no capture yet to write them to: width UINT64_MAX = not read. */
+/*
+ * Trace clocks beside the TSC, read when there was no capture yet to write them to: width
+ * UINT64_MAX = not read.
+ */
 struct record_clocks {
 	struct kclock_sample first[RECORD_CLOCKS];
 };
@@ -139,7 +142,7 @@ struct record {
 	bool store_ready, tracing, started;
 	const char *end_reason;
 	struct record_place {
-		int dir;	   /* that the capture is in; --output-dir: locked while it is open */
+		int dir; /* that the capture is in; --output-dir: locked while it is open */
 		char *shown;	   /* what stands before its name in messages */
 		struct capw_name name;
 	} place;
@@ -170,20 +173,25 @@ int record_tids_again(struct record *r, bool thorough);
 
 /* ---- qemu.c and sdt.c: what `make SMALL=1` leaves out ---- */
 
-/* Each may be NULL; small.c has tables that only refuse the options. 0 or -errno with r->err set. */
+/*
+ * Each may be NULL; small.c has tables that only refuse the options. 0 or -errno with r->err set.
+ */
 struct record_extra {
 	/* The options, before anything is made. */
 	int (*check)(const struct record_config *o, struct kvmft_err *err);
 	/* Switches off what killed recorders have left on, which is told. */
 	void (*leftovers)(note_fn *note);
-	/* QEMU: finds them, and looks whether they have the events. SDT: makes uprobes, adds to r->events. */
+	/*
+	 * QEMU: finds them, and looks whether they have the events. SDT: makes uprobes, adds to
+	 * r->events.
+	 */
 	int (*start)(struct record *r);
 	/*
-	 * What an event and its format text are called in the capture: *format is the caller's, before and
-	 * after. 0 or -ENOMEM.
+	 * What an event and its format text are called in the capture: *format is the caller's,
+	 * before and after. 0 or -ENOMEM.
 	 */
-	int (*name)(const struct record *r, const struct kevent *e, const char **sys, const char **name,
-		    char **format);
+	int (*name)(const struct record *r, const struct kevent *e, const char **sys,
+		    const char **name, char **format);
 	int (*facts)(struct record *r); /* into the capture */
 	int (*on)(struct record *r);	/* switches on; what is on goes into the capture */
 	int (*end)(struct record *r);	/* once; harmless when nothing was begun */
@@ -193,7 +201,9 @@ extern const struct record_extra record_qemu, record_sdt;
 
 /* ---- marker.c ---- */
 
-/* Whose markers, by option and COMMAND (NULL: none; else NULL-terminated); before anything is made. */
+/*
+ * Whose markers, by option and COMMAND (NULL: none; else NULL-terminated); before anything is made.
+ */
 int record_marker_check(struct record *r, char **argv);
 int record_marker_ready(struct record *r); /* can this kernel? With the instance there. */
 int record_marker_facts(struct record *r);
@@ -207,8 +217,8 @@ int record_affinity(struct record *r);	/* --cpus, before any thread */
 int record_nofile(struct record *r);
 int record_instance(struct record *r);
 /*
- * Opens what is needed to record the CPUs that are online: before privileges are dropped, because many
- * CPUs' pipes may need them.
+ * Opens what is needed to record the CPUs that are online: before privileges are dropped, because
+ * many CPUs' pipes may need them.
  */
 int record_cpus_open(struct record *r);
 /* The same for those that were not before, and starts their threads. */
@@ -252,10 +262,11 @@ int record_modules(struct record *r);
  */
 int record_confine(struct record *r, pid_t child);
 /*
- * The same for its helpers. dir: where it may make and remove files (borrowed), by Landlock, which hides /proc/PID/fd
- * of others; NULL = no Landlock. 0 or -errno with err set.
+ * The same for its helpers. dir: where it may make and remove files (borrowed), by Landlock, which
+ * hides /proc/PID/fd of others; NULL = no Landlock. 0 or -errno with err set.
  */
-int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *dir, size_t ndir, struct kvmft_err *err);
+int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *dir, size_t ndir,
+			  struct kvmft_err *err);
 int record_confine_watch(const struct record *r, struct kvmft_err *err);
 int record_confine_qemu(struct kvmft_err *err); /* record_qemu_keep.c */
 
@@ -266,7 +277,10 @@ int record_facts_begin(struct record *r);	/* before tracing starts */
 int record_facts_event(struct record *r, const struct kevent *e);
 int record_facts_cpus(struct record *r);
 int record_facts_vms(struct record *r, bool end); /* after it started, and again at the end */
-/* A VM that came since: what is not told yet. told: vCPUs that are, and their threads; 0: not known yet. */
+/*
+ * A VM that came since: what is not told yet. told: vCPUs that are, and their threads; 0: not known
+ * yet.
+ */
 int record_facts_came(struct record *r, const struct vm *vm, struct u64map *told);
 int record_facts_bracket(struct record *r);
 int record_facts_tasks(struct record *r);
@@ -274,7 +288,10 @@ int record_facts_end(struct record *r);
 
 /* ---- came.c: VMs that come while it records, and may be gone at its end ---- */
 
-/* Before anything is looked at, and before privileges are dropped. Where debugfs does not tell, nothing comes. */
+/*
+ * Before anything is looked at, and before privileges are dropped. Where debugfs does not tell,
+ * nothing comes.
+ */
 void record_came_open(struct record *r);
 /* After the first look at all VMs: those that had only begun are looked at again. */
 int record_came_begin(struct record *r);
@@ -357,12 +374,16 @@ int record_met_command(struct record *r, const struct record_child *c, bool begi
 /* On a host; after record_side() and before record_confine(). 0 or -errno with r->err set. */
 int record_look_start(struct record *r);
 void record_look_end(struct record *r);
-int record_look_vms(struct record *r, struct vm_list **list, struct kvmft_err *err); /* vm_scan_told() */
+int record_look_vms(struct record *r, struct vm_list **list,
+		    struct kvmft_err *err); /* vm_scan_told() */
 /* vm_scan_made_by() */
-int record_look_made_by(struct record *r, uint32_t tid, struct vm_list **list, struct kvmft_err *err);
-int record_look_tasks(struct record *r, uint32_t pid, vm_task_fn fn, void *ctx);     /* vm_tasks_walk() */
-int record_look_qemu(struct record *r, uint32_t pid, struct sbuf *line);	     /* record_met_look() */
-int record_look_children(struct record *r, uint32_t pid, char **text); /* "ID ID ...", to be freed */
+int record_look_made_by(struct record *r, uint32_t tid, struct vm_list **list,
+			struct kvmft_err *err);
+int record_look_tasks(struct record *r, uint32_t pid, vm_task_fn fn,
+		      void *ctx);					 /* vm_tasks_walk() */
+int record_look_qemu(struct record *r, uint32_t pid, struct sbuf *line); /* record_met_look() */
+int record_look_children(struct record *r, uint32_t pid,
+			 char **text); /* "ID ID ...", to be freed */
 
 /* ---- helper.c ---- */
 

@@ -187,11 +187,14 @@ static bool cpu_known(const struct record *r, uint32_t cpu)
 static int too_many_files(struct record *r, int ret)
 {
 	if (ret == -ENOBUFS)
-		return err_lack(r->err, ENOBUFS, "no pipe of %u KiB can be had, one for each CPU is needed: raise "
-				"fs.pipe-user-pages-soft (sysctl)", r->store.subbuf / 1024);
+		return err_lack(r->err, ENOBUFS,
+				"no pipe of %u KiB can be had, one for each CPU is needed: raise "
+				"fs.pipe-user-pages-soft (sysctl)",
+				r->store.subbuf / 1024);
 	if (ret != -EMFILE)
 		return ret;
-	return err_set(r->err, EMFILE, "%zu descriptors are needed for %zu CPUs, more than this process "
+	return err_set(r->err, EMFILE,
+		       "%zu descriptors are needed for %zu CPUs, more than this process "
 		       "may have: raise the limit (ulimit -Hn, LimitNOFILE=)",
 		       (size_t)(r->ncpu_max * FDS_PER_CPU + FDS_BESIDES), r->ncpu_max);
 }

@@ -76,8 +76,10 @@ static int plan_file(struct record *r, struct record_sdt *s, size_t i)
 	if (!ret) {
 		ret = sdt_plan_add(&s->plan, &f, i, h.want, n, MAX_EVENTS);
 		if (ret == -E2BIG)
-			err_set(r->err, E2BIG, "%s: more than %d markers: name some, as in %s:PROVIDER:a* "
-				"(kvmft qemu sdt lists them)", spec->path, MAX_EVENTS, spec->path);
+			err_set(r->err, E2BIG,
+				"%s: more than %d markers: name some, as in %s:PROVIDER:a* "
+				"(kvmft qemu sdt lists them)",
+				spec->path, MAX_EVENTS, spec->path);
 		else if (ret)
 			err_why(r->err, ret, "%s", spec->path);
 	}
@@ -92,19 +94,21 @@ static int plan_check(struct record *r, const struct record_sdt *s)
 	const struct sdt_plan *p = &s->plan;
 
 	if (p->unfit && !p->n)
-		return err_set(r->err, EINVAL, "%s: no such marker can be probed: %s", s->spec[0].path,
-			       p->why_unfit);
+		return err_set(r->err, EINVAL, "%s: no such marker can be probed: %s",
+			       s->spec[0].path, p->why_unfit);
 	if (p->unfit && !r->o->quiet)
 		r->note("%zu places of markers cannot be probed: %s", p->unfit, p->why_unfit);
 	for (size_t i = 0; i < p->n; i++) {
 		const struct sdt_event *e = &p->v[i];
 
 		if (e->guarded && !(s->can & KUPROBE_GUARD))
-			return err_lack(r->err, ENOTSUP, "%s:%s: the program guards this marker by a counter, "
-					"which the kernel counts up from Linux 4.20 on", e->provider,
-					e->marker);
+			return err_lack(r->err, ENOTSUP,
+					"%s:%s: the program guards this marker by a counter, "
+					"which the kernel counts up from Linux 4.20 on",
+					e->provider, e->marker);
 		if (*e->left_out && !r->o->quiet)
-			r->note("%s:%s is recorded without %s", e->provider, e->marker, e->left_out);
+			r->note("%s:%s is recorded without %s", e->provider, e->marker,
+				e->left_out);
 	}
 	return 0;
 }
@@ -185,8 +189,8 @@ static char *renamed(const char *format, const char *name)
 	return sbuf_take(&b);
 }
 
-static int sdt_name(const struct record *r, const struct kevent *e, const char **sys, const char **name,
-		    char **format)
+static int sdt_name(const struct record *r, const struct kevent *e, const char **sys,
+		    const char **name, char **format)
 {
 	const struct sdt_event *ours = find_event(r, e);
 	char *text;
@@ -235,7 +239,7 @@ static int sdt_end(struct record *r)
 	ret = kprobes_close(s->probes);
 	if (ret)
 		r->note("cannot remove the uprobes of the markers: %s (kvmft reset removes them later)",
-			 strerror(-ret));
+			strerror(-ret));
 	for (size_t i = 0; i < s->nspec; i++)
 		sdt_spec_free(&s->spec[i]);
 	sdt_plan_free(&s->plan);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * small.c: `make SMALL=1` takes this file in place of qemu.c, qemu_keep.c, sdt.c and qemu/left.c: --qemu and
+ * small.c: `make SMALL=1` takes this file in place of qemu.c, qemu_keep.c, sdt.c and qemu/left.c:
+ * --qemu and
  * --sdt are a fifth of the whole, and refused here.
  */
 #include "record.h"
@@ -16,7 +17,9 @@ static int refuse_qemu(const struct record_config *o, struct kvmft_err *err)
 
 static int refuse_sdt(const struct record_config *o, struct kvmft_err *err)
 {
-	return o->sdt.n ? err_lack(err, ENOTSUP, "this small build has no --sdt: use the whole kvmft") : 0;
+	return o->sdt.n ? err_lack(err, ENOTSUP,
+				   "this small build has no --sdt: use the whole kvmft")
+			: 0;
 }
 
 const struct record_extra record_qemu = { .check = refuse_qemu };

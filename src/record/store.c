@@ -26,15 +26,17 @@ static int rotate_parse(struct record *r)
 	if (is_size && !parse_size(text, &r->store.rotate_bytes)) {
 		if (r->store.rotate_bytes >= SMALLEST_SEGMENT)
 			return 0;
-		return err_usage(r->err, "option --rotate: a segment of %s is too small: 64K at least",
+		return err_usage(r->err,
+				 "option --rotate: a segment of %s is too small: 64K at least",
 				 text);
 	}
-	if (!is_size && len && strchr("smh", text[len - 1]) && !parse_duration(text, &r->rotate_ns) &&
-	    r->rotate_ns)
+	if (!is_size && len && strchr("smh", text[len - 1]) &&
+	    !parse_duration(text, &r->rotate_ns) && r->rotate_ns)
 		return 0;
-	return err_usage(r->err,
-			 "option --rotate: '%s' is neither a size such as 100M nor a time such as 10m",
-			 text);
+	return err_usage(
+		r->err,
+		"option --rotate: '%s' is neither a size such as 100M nor a time such as 10m",
+		text);
 }
 
 int record_store_check(struct record *r)
@@ -42,15 +44,18 @@ int record_store_check(struct record *r)
 	const struct record_config *o = r->o;
 
 	if (o->rotate && o->flight)
-		return err_usage(r->err, "--rotate is not for --flight-recorder: each time the ring is "
-					 "written out makes a segment");
+		return err_usage(r->err,
+				 "--rotate is not for --flight-recorder: each time the ring is "
+				 "written out makes a segment");
 	if (o->keep.set && !o->rotate && !o->flight)
 		return err_usage(r->err, "option --keep needs --rotate or --flight-recorder");
 	if (o->keep.set && !o->keep.v)
 		return err_usage(r->err, "option --keep: at least 1");
 	if (o->flight && (o->flush.set || o->sync))
-		return err_usage(r->err, "--flush and --sync are not for --flight-recorder, whose ring is written out "
-					 "when something happens");
+		return err_usage(
+			r->err,
+			"--flush and --sync are not for --flight-recorder, whose ring is written out "
+			"when something happens");
 	r->flush_ns = o->flight ? 0 : o->flush.set ? o->flush.v : FLUSH_NS;
 	if (o->sync && !r->flush_ns)
 		return err_usage(r->err, "--sync goes with a --flush of more than 0");
@@ -75,7 +80,10 @@ static bool ring_fits(const struct record *r)
 	return (!s->max_bytes || s->used + bytes <= s->max_bytes) && drain_room(s, bytes);
 }
 
-/* A flight recorder's last segment goes when the next is written, others before it where room is wanted. */
+/*
+ * A flight recorder's last segment goes when the next is written, others before it where room is
+ * wanted.
+ */
 static bool goes_later(const struct record *r)
 {
 	return r->o->flight && (r->o->keep.v == 1 || ring_fits(r));

@@ -2,8 +2,8 @@
 /*
  * trigger.c: --trigger exit-longer=DURATION, which the kernel watches for by itself.
  *
- * kvm_exit keeps its stamp per thread in a hist trigger; kvm_entry takes the difference and raises a
- * synthetic event of our own; that has a traceoff trigger with the bound as its filter. All of it
+ * kvm_exit keeps its stamp per thread in a hist trigger; kvm_entry takes the difference and raises
+ * a synthetic event of our own; that has a traceoff trigger with the bound as its filter. All of it
  * is set in the recorder's own instance, so that the ring stops at this very entry.
  */
 #include "record.h"
@@ -17,7 +17,8 @@
 #define MAP_THREADS 4096u /* that run vCPUs while we look */
 #define MAX_TIDS    100u  /* in a filter, which is a page at most */
 
-static const char *const clocks_ns[] = { "local", "global", "perf", "mono", "mono_raw", "boot", "tai" };
+static const char *const clocks_ns[] = { "local",    "global", "perf", "mono",
+					 "mono_raw", "boot",   "tai" };
 
 bool record_trigger_is_longer(const struct record *r)
 {
@@ -26,8 +27,10 @@ bool record_trigger_is_longer(const struct record *r)
 
 static int wrong(struct record *r)
 {
-	return err_usage(r->err, "option --trigger: '%s' is not " LONGER "DURATION[/FILTER/], such as "
-			 LONGER "5ms/exit_reason != 12/", r->o->trigger);
+	return err_usage(r->err,
+			 "option --trigger: '%s' is not " LONGER
+			 "DURATION[/FILTER/], such as " LONGER "5ms/exit_reason != 12/",
+			 r->o->trigger);
 }
 
 /* How long, in ns, and the filter between the slashes ("" = none), which is the caller's. */
@@ -74,12 +77,16 @@ int record_trigger_longer_check(struct record *r)
 	if (r->side != CAP_SIDE_HOST)
 		return err_usage(r->err, "option --trigger " LONGER ": exits are seen on the host");
 	if (!in_clock(r, ns))
-		return err_usage(r->err, "option --trigger " LONGER ": how fast clock %s runs is not known",
+		return err_usage(r->err,
+				 "option --trigger " LONGER ": how fast clock %s runs is not known",
 				 r->o->clock);
 	return kevent_kvm_check(r->t, r->err);
 }
 
-/* " if ..." with the user's filter and the threads of --vm, --vcpu and -p; "" when there is neither. */
+/*
+ * " if ..." with the user's filter and the threads of --vm, --vcpu and -p; "" when there is
+ * neither.
+ */
 static void condition(const struct record *r, const char *filter, struct sbuf *b)
 {
 	bool some = r->tids.n && r->tids.n <= MAX_TIDS;
@@ -105,15 +112,16 @@ static int set(struct record *r, const char *sys, const char *event, struct sbuf
 }
 
 /*
- * While the ring is off, events get the stamp of what was last written to it, or 0: an exit then would
- * seem to have lasted since that. So only those count that came after `since`.
+ * While the ring is off, events get the stamp of what was last written to it, or 0: an exit then
+ * would seem to have lasted since that. So only those count that came after `since`.
  */
 static int set_bound(struct record *r, uint64_t since)
 {
 	struct record_flight *f = &r->flight;
 
 	snprintf(f->bound_text, sizeof(f->bound_text),
-		 "traceoff if lat > %" PRIu64 " && " KSYNTH_LAT_SANE " && t0 > %" PRIu64, f->bound, since);
+		 "traceoff if lat > %" PRIu64 " && " KSYNTH_LAT_SANE " && t0 > %" PRIu64, f->bound,
+		 since);
 	return kinst_trigger_add(r->k, "synthetic", f->synth, f->bound_text, r->err);
 }
 
@@ -134,7 +142,8 @@ static int set_all(struct record *r, const char *filter, struct sbuf *b)
 	const char *synth = r->flight.synth;
 	int ret = set_bound(r, 0);
 
-	sbuf_addf(b, "hist:keys=common_pid:ts0=common_timestamp:size=%u:clock=%s", MAP_THREADS, r->o->clock);
+	sbuf_addf(b, "hist:keys=common_pid:ts0=common_timestamp:size=%u:clock=%s", MAP_THREADS,
+		  r->o->clock);
 	condition(r, filter, b);
 	ret = ret ? ret : set(r, "kvm", "kvm_exit", b);
 	sbuf_reset(b);
@@ -153,8 +162,10 @@ int record_trigger_longer_arm(struct record *r)
 	if (ret)
 		return ret;
 	if (!kfeat_have(r->t, "hist-triggers"))
-		return err_lack(r->err, ENOTSUP, "this kernel has no hist triggers (CONFIG_HIST_TRIGGERS), "
-				"which --trigger " LONGER " needs: --trigger EVENT/FILTER/ does without");
+		return err_lack(r->err, ENOTSUP,
+				"this kernel has no hist triggers (CONFIG_HIST_TRIGGERS), "
+				"which --trigger " LONGER
+				" needs: --trigger EVENT/FILTER/ does without");
 	ret = ksynth_add(r->t, "u64 lat; u64 t0", r->flight.synth, sizeof(r->flight.synth), r->err);
 	if (ret)
 		r->flight.synth[0] = '\0';

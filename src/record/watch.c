@@ -15,7 +15,9 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* Pauses grow: looking for who has an instance open takes a while on a machine with many processes. */
+/*
+ * Pauses grow: looking for who has an instance open takes a while on a machine with many processes.
+ */
 #define WATCH_END    'q'
 #define PAUSE_US     (10 * 1000)
 #define PAUSE_MAX_US (640 * 1000) /* after 5 s in all others have to clean up */
@@ -54,9 +56,11 @@ struct answer {
 static void watch_obey(struct record *r, char stage, struct answer a, int to)
 {
 	if (!a.ret)
-		a.ret = stage == RECORD_LIVE ? record_place_take(r, &a.err) : record_place_done(r, &a.err);
+		a.ret = stage == RECORD_LIVE ? record_place_take(r, &a.err)
+					     : record_place_done(r, &a.err);
 	memcpy(a.aside, r->place.name.aside, sizeof(a.aside));
-	(void)!full_write(to, &a, sizeof(a), NULL); /* without a recorder there is end of file as well */
+	(void)!full_write(to, &a, sizeof(a),
+			  NULL); /* without a recorder there is end of file as well */
 }
 
 static void watch_main(struct record *r, int from, int to, void *recorder)
@@ -96,9 +100,11 @@ int record_watch_tell(struct record *r, enum record_stage stage)
 	char byte = (char)stage;
 	struct answer a;
 
-	if (full_write(r->watch.to, &byte, 1, NULL) || read(r->watch.from, &a, sizeof(a)) != sizeof(a))
+	if (full_write(r->watch.to, &byte, 1, NULL) ||
+	    read(r->watch.from, &a, sizeof(a)) != sizeof(a))
 		return err_set(r->err, EPIPE, "the process kvmft-watch was killed: %s%s",
-			       stage == RECORD_LIVE ? "it names the capture" : "old captures stay where ",
+			       stage == RECORD_LIVE ? "it names the capture"
+						    : "old captures stay where ",
 			       stage == RECORD_LIVE ? "" : capw_path(r->w));
 	memcpy(r->place.name.aside, a.aside, sizeof(a.aside));
 	r->place.name.aside[sizeof(a.aside) - 1] = '\0';

@@ -46,7 +46,8 @@ static int events_add_known(struct record *r, const char *const *set)
 		if (!colon)
 			return -ENOMEM;
 		*colon = 0;
-		if (kevent_exists(r->t, spec, colon + 1) && !kevent_list_has(&r->events, spec, colon + 1))
+		if (kevent_exists(r->t, spec, colon + 1) &&
+		    !kevent_list_has(&r->events, spec, colon + 1))
 			ret = kevent_list_add(&r->events, spec, colon + 1, NULL);
 	}
 	if (!ret && r->events.n == before)
@@ -78,7 +79,8 @@ int record_events(struct record *r)
 	if (want_default) {
 		ret = events_add_known(r, host ? event_set_host : event_set_guest);
 		if (ret)
-			return err_lack(r->err, -ret, "none of the default %s events exists here: %s",
+			return err_lack(r->err, -ret,
+					"none of the default %s events exists here: %s",
 					host ? "host" : "guest", strerror(-ret));
 	}
 	/* Rare, and without them a change of a guest's clock would go unseen. */
@@ -246,8 +248,8 @@ int record_tids(struct record *r)
 	ret = vcpus_check(r);
 	ret = ret ? ret : tids_look(r, false);
 	/*
-	 * A vCPU that never ran has no thread yet. An empty filter would mean everything: the watcher,
-	 * which sleeps, stands in for it.
+	 * A vCPU that never ran has no thread yet. An empty filter would mean everything: the
+	 * watcher, which sleeps, stands in for it.
 	 */
 	if (!ret && r->o->vcpus.n && !r->tids.n)
 		ret = MIN(tid_note(r, (uint32_t)r->watch.pid), 0);
@@ -259,7 +261,8 @@ int record_tids_again(struct record *r, bool thorough)
 {
 	int ret;
 
-	if (!r->tids.n || (r->o->vcpus.n && !thorough && r->tids.n >= r->o->vcpus.n && !r->stand_in))
+	if (!r->tids.n ||
+	    (r->o->vcpus.n && !thorough && r->tids.n >= r->o->vcpus.n && !r->stand_in))
 		return 0;
 	if (r->o->vcpus.n) {
 		struct vm_list *now = NULL;

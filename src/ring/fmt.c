@@ -69,7 +69,8 @@ static char *put_string(char **at, const char *s, size_t n, char end)
 static struct fmt_event *event_new(struct fmt *f, const struct cap_format *c)
 {
 	size_t sys = strlen(c->sys), name = strlen(c->name), title = sys + 1 + name + 2;
-	struct event_block *b = calloc(1, sizeof(*b) + sys + 1 + name + 1 + title + PUT_SLACK + c->len + 1);
+	struct event_block *b =
+		calloc(1, sizeof(*b) + sys + 1 + name + 1 + title + PUT_SLACK + c->len + 1);
 	char *at = b ? b->text : NULL;
 	struct fmt_event *e;
 

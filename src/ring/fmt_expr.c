@@ -51,7 +51,8 @@ static struct pnode *literal_number(struct build *b, const char *text)
 	errno = 0;
 	v = strtoull(text, &end, 0);
 	uns = strpbrk(end, "uU");
-	lng = strstr(end, "ll") || strstr(end, "LL") || (strpbrk(end, "lL") && b->f->long_size == 8);
+	lng = strstr(end, "ll") || strstr(end, "LL") ||
+	      (strpbrk(end, "lL") && b->f->long_size == 8);
 	if (errno || end[strspn(end, "uUlL")])
 		return build_fail(b);
 	if (!lng && !uns && v <= INT32_MAX)
@@ -84,11 +85,15 @@ static bool named_type(const struct build *b, const char *type, uint16_t *bytes,
 		uint16_t bytes;
 		bool is_signed;
 	} known[] = {
-		{ "u8", 1, false }, { "s8", 1, true }, { "char", 1, true }, { "bool", 1, false },
-		{ "u16", 2, false }, { "s16", 2, true }, { "short", 2, true }, { "pid_t", 4, true },
-		{ "u32", 4, false }, { "s32", 4, true }, { "int", 4, true }, { "unsigned", 4, false },
-		{ "u64", 8, false }, { "s64", 8, true }, { "long long", 8, true },
-		{ "long long int", 8, true }, { "long", lng, true }, { "long int", lng, true },
+		{ "u8", 1, false },	  { "s8", 1, true },
+		{ "char", 1, true },	  { "bool", 1, false },
+		{ "u16", 2, false },	  { "s16", 2, true },
+		{ "short", 2, true },	  { "pid_t", 4, true },
+		{ "u32", 4, false },	  { "s32", 4, true },
+		{ "int", 4, true },	  { "unsigned", 4, false },
+		{ "u64", 8, false },	  { "s64", 8, true },
+		{ "long long", 8, true }, { "long long int", 8, true },
+		{ "long", lng, true },	  { "long int", lng, true },
 		{ "size_t", lng, false }, { "uintptr_t", lng, false },
 	};
 	bool uns = str_starts(type, "unsigned ");
@@ -168,7 +173,8 @@ static struct pnode *number_element(struct build *b, const struct tep_print_arg 
 static void set_types(struct pnode *n)
 {
 	bool shift = n->op == OP_SHL || n->op == OP_SHR;
-	bool logic = n->op == OP_NOT || n->op == OP_LOR || n->op == OP_LAND; /* of whether it is 0 */
+	bool logic =
+		n->op == OP_NOT || n->op == OP_LOR || n->op == OP_LAND; /* of whether it is 0 */
 	bool compare = !shift && strchr("<>=!", (char)(n->op >> 8));
 
 	n->in = logic ? (struct ptype){ 8, false } :

@@ -113,7 +113,8 @@ static int add_field(struct fmt_event *e, const char *decl, const char *semi,
 	fld->decl = decl;
 	fld->decl_len = (size_t)(semi - decl);
 	fld->f.is_relative = *decl == '_' && span_has(decl, name, "__rel_loc");
-	fld->f.is_dynamic = fld->f.is_relative || (*decl == '_' && span_has(decl, name, "__data_loc"));
+	fld->f.is_dynamic =
+		fld->f.is_relative || (*decl == '_' && span_has(decl, name, "__data_loc"));
 	fld->f.is_array = fld->f.is_dynamic || memchr(decl, '[', (size_t)(semi - decl));
 	fld->f.is_pointer = memchr(decl, '*', (size_t)(name - decl));
 	fld->f.is_string = fld->f.is_array && span_has(decl, name, "char") &&
@@ -160,8 +161,8 @@ static bool common_ok(const struct fmt_event *e)
 }
 
 /*
- * The kernel prints "WHERE: TEXT" for what was written to trace_marker: its own function that did the
- * writing, always the same, and in a capture only an address.
+ * The kernel prints "WHERE: TEXT" for what was written to trace_marker: its own function that did
+ * the writing, always the same, and in a capture only an address.
  */
 static const char *print_of(const struct fmt_event *e, const char *print)
 {

@@ -99,8 +99,8 @@ struct pseg {
 /*
  * What is done for one event, in order: copy the text, then print one value. The common ways of
  * printing fields have a code of their own; all others go through the segment. A text is copied as
- * one block whatever its length, since a loop over blocks ends where no branch predictor expects it;
- * the few that are longer are segments.
+ * one block whatever its length, since a loop over blocks ends where no branch predictor expects
+ * it; the few that are longer are segments.
  */
 enum pcode {
 	C_END,		/* only the text */

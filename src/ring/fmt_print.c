@@ -2,10 +2,11 @@
 /*
  * fmt_print.c: the steps of a plan, gone through for one event.
  *
- * A step prints one value, copies the text of the step behind it and ends by calling that one: a jump, of which the
- * branch predictor learns separately for each kind of step, and no register has to be saved on the way. Which one is
- * the first is what the processor waits for most: events of many CPUs come in no order that it could foresee. So it
- * is found with few loads from the event's type (fmt_event.first, .step).
+ * A step prints one value, copies the text of the step behind it and ends by calling that one: a
+ * jump, of which the branch predictor learns separately for each kind of step, and no register has
+ * to be saved on the way. Which one is the first is what the processor waits for most: events of
+ * many CPUs come in no order that it could foresee. So it is found with few loads from the event's
+ * type (fmt_event.first, .step).
  */
 #include "fmt_plan.h"
 
@@ -14,14 +15,15 @@
 /* Beyond that the stack might not do where a compiler makes calls of the jumps. */
 #define MAX_STEPS 1024
 
-static inline void step_at(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,
-			   struct sbuf *to)
+static inline void step_at(const struct pstep *s, const uint8_t *data, char *p,
+			   const struct rec *rec, struct sbuf *to)
 {
 	__builtin_memcpy(p, s->text, sizeof(s->text));
 	s->print(s, data, p + s->len, rec, to);
 }
 
-static void step_end(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec, struct sbuf *to)
+static void step_end(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,
+		     struct sbuf *to)
 {
 	(void)s;
 	(void)data;
@@ -30,11 +32,11 @@ static void step_end(const struct pstep *s, const uint8_t *data, char *p, const 
 	to->len = (size_t)(p - to->s);
 }
 
-#define STEP(name, put)                                                                                            \
-	static void step_##name(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,        \
-				struct sbuf *to)                                                                   \
-	{                                                                                                          \
-		step_at(s + 1, data, put, rec, to);                                                                \
+#define STEP(name, put)                                                              \
+	static void step_##name(const struct pstep *s, const uint8_t *data, char *p, \
+				const struct rec *rec, struct sbuf *to)              \
+	{                                                                            \
+		step_at(s + 1, data, put, rec, to);                                  \
 	}
 
 STEP(dec_s32, put_sdec(p, (int32_t)load_u32(data + s->off)))
@@ -45,14 +47,18 @@ STEP(hex_u64, put_hex(p, load_u64(data + s->off)))
 STEP(hex8_u32, put_hex8(p, load_u32(data + s->off)))
 STEP(hex16_u64, put_hex16(p, load_u64(data + s->off)))
 
-static __attribute__((noinline)) void step_dec_long(const struct pstep *s, const uint8_t *data, char *p,
-						    const struct rec *rec, struct sbuf *to)
+static __attribute__((noinline)) void step_dec_long(const struct pstep *s, const uint8_t *data,
+						    char *p, const struct rec *rec, struct sbuf *to)
 {
 	step_at(s + 1, data, put_dec(p, load_u32(data + s->off)), rec, to);
 }
 
-/* Numbers of vCPUs, mostly of one digit. What is printed elsewhere has no say in which registers this one saves. */
-static void step_dec_u32(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec, struct sbuf *to)
+/*
+ * Numbers of vCPUs, mostly of one digit. What is printed elsewhere has no say in which registers
+ * this one saves.
+ */
+static void step_dec_u32(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,
+			 struct sbuf *to)
 {
 	uint32_t v = load_u32(data + s->off);
 
@@ -65,8 +71,8 @@ static void step_dec_u32(const struct pstep *s, const uint8_t *data, char *p, co
 }
 
 /* n segments at p; the end of their text. */
-static char *print_segments(const struct pseg *s, size_t n, const struct fmt *f, char *p, const struct rec *rec,
-			    struct sbuf *to)
+static char *print_segments(const struct pseg *s, size_t n, const struct fmt *f, char *p,
+			    const struct rec *rec, struct sbuf *to)
 {
 	struct pout out = { .p = p, .to = to };
 
@@ -75,7 +81,8 @@ static char *print_segments(const struct pseg *s, size_t n, const struct fmt *f,
 	return out.p;
 }
 
-static void step_segment(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec, struct sbuf *to)
+static void step_segment(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,
+			 struct sbuf *to)
 {
 	step_at(s + 1, data, print_segments(s->seg, 1, s->f, p, rec, to), rec, to);
 }
@@ -94,7 +101,10 @@ static inline uint64_t memo_field(const struct pmemo *m, size_t i, const uint8_t
 	}
 }
 
-/* The fields that decide: mostly they lie in 8 bytes, or are two of 4 bytes; else one behind the other. */
+/*
+ * The fields that decide: mostly they lie in 8 bytes, or are two of 4 bytes; else one behind the
+ * other.
+ */
 static inline uint64_t memo_key(const struct pmemo *m, const uint8_t *data)
 {
 	uint64_t key;
@@ -102,7 +112,8 @@ static inline uint64_t memo_key(const struct pmemo *m, const uint8_t *data)
 	if (m->mask)
 		return load_u64(data + m->at) & m->mask;
 	if (m->two_words)
-		return (uint64_t)load_u32(data + m->in[0].off) << 32 | load_u32(data + m->in[1].off);
+		return (uint64_t)load_u32(data + m->in[0].off) << 32 |
+		       load_u32(data + m->in[1].off);
 	key = memo_field(m, 0, data);
 	for (size_t i = 1; i < m->nin; i++)
 		key = key << 8 * m->in[i].size | memo_field(m, i, data);
@@ -134,7 +145,8 @@ static __attribute__((noinline)) void memo_miss(const struct pstep *s, const uin
 	step_at(s + 1, data, end, rec, to);
 }
 
-static void step_memo(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec, struct sbuf *to)
+static void step_memo(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,
+		      struct sbuf *to)
 {
 	uint64_t key = memo_key(s->memo, data);
 	const struct pmemo_slot *slot = memo_slot(s->memo, key);
@@ -155,10 +167,10 @@ bool plan_is_memo(const struct pstep *s)
 /* ---- an event ---- */
 
 static pstep_print *const step_of[] = {
-	[C_END] = step_end, [C_DEC_U32] = step_dec_u32, [C_DEC_S32] = step_dec_s32, [C_DEC_U64] = step_dec_u64,
-	[C_DEC_S64] = step_dec_s64, [C_HEX_U32] = step_hex_u32, [C_HEX_U64] = step_hex_u64,
-	[C_HEX8_U32] = step_hex8_u32, [C_HEX16_U64] = step_hex16_u64, [C_SEGMENT] = step_segment,
-	[C_MEMO] = step_memo,
+	[C_END] = step_end,	    [C_DEC_U32] = step_dec_u32,	  [C_DEC_S32] = step_dec_s32,
+	[C_DEC_U64] = step_dec_u64, [C_DEC_S64] = step_dec_s64,	  [C_HEX_U32] = step_hex_u32,
+	[C_HEX_U64] = step_hex_u64, [C_HEX8_U32] = step_hex8_u32, [C_HEX16_U64] = step_hex16_u64,
+	[C_SEGMENT] = step_segment, [C_MEMO] = step_memo,
 };
 
 pstep_print *plan_step(enum pcode code)
@@ -178,7 +190,8 @@ static bool dynamic_fit(const struct fmt_plan *p, const struct fmt *f, const str
 	return true;
 }
 
-static void print_many(const struct fmt_plan *p, const struct fmt *f, const struct rec *rec, struct sbuf *out)
+static void print_many(const struct fmt_plan *p, const struct fmt *f, const struct rec *rec,
+		       struct sbuf *out)
 {
 	char *end = print_segments(p->seg, p->nseg, f, out->s + out->len, rec, out);
 
@@ -186,7 +199,9 @@ static void print_many(const struct fmt_plan *p, const struct fmt *f, const stru
 	out->len = (size_t)(end - out->s);
 }
 
-/* The first event of its kind, one that does not fit its plan, or one for which room must be made. */
+/*
+ * The first event of its kind, one that does not fit its plan, or one for which room must be made.
+ */
 static __attribute__((noinline)) void print_rare(const struct fmt *f, const struct fmt_event *e,
 						 const struct rec *rec, struct sbuf *out)
 {
@@ -212,7 +227,8 @@ void fmt_plan_quick(const struct fmt_plan *p, struct fmt_event *e)
 	e->step = p->ndyn || p->nstep > MAX_STEPS ? NULL : p->step;
 }
 
-void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec *rec, struct sbuf *out)
+void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
+	       struct sbuf *out)
 {
 	const struct pstep *s = e->step;
 	char *p;

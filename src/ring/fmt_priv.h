@@ -21,8 +21,9 @@ struct fmt_fld {
 struct fmt_plan;
 
 /*
- * Of the thousands of event types that a kernel declares few are looked at: the print plan is compiled when
- * one is printed for the first time, its tables of names are read when the first name is asked for.
+ * Of the thousands of event types that a kernel declares few are looked at: the print plan is
+ * compiled when one is printed for the first time, its tables of names are read when the first name
+ * is asked for.
  */
 struct fmt_lazy {
 	struct fmt *f;
@@ -34,11 +35,12 @@ struct fmt_lazy {
 };
 
 /*
- * Prints the value of s and goes on with all that stands behind it; data: the record's. Then the text is to's, which
- * has room for it.
+ * Prints the value of s and goes on with all that stands behind it; data: the record's. Then the
+ * text is to's, which has room for it.
  */
 struct pstep;
-typedef void pstep_print(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec, struct sbuf *to);
+typedef void pstep_print(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,
+			 struct sbuf *to);
 
 struct fmt_event {
 	struct fmt_line line; /* first: see ring.h */
@@ -116,8 +118,8 @@ static inline uint64_t fmt_get(const void *p, uint32_t size, bool swap)
 }
 
 /*
- * fmt_compile.c: of the event's print format, or of "%s" with the one __print_symbolic() at table_at;
- * NULL when it cannot be used (or out of memory).
+ * fmt_compile.c: of the event's print format, or of "%s" with the one __print_symbolic() at
+ * table_at; NULL when it cannot be used (or out of memory).
  */
 struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const char *table_at);
 /* fmt_print.c: makes known to e what fmt_print() asks of a plan. */

@@ -246,7 +246,8 @@ static bool primary(struct reader *r)
 		return keep(r, 1) && cond(r) && take(r, ')');
 	if (!str_starts(r->p, rec))
 		return call(r);
-	return keep(r, strlen(rec)) && field(r) && (!take(r, '[') || (grouped(r, cond) && take(r, ']')));
+	return keep(r, strlen(rec)) && field(r) &&
+	       (!take(r, '[') || (grouped(r, cond) && take(r, ']')));
 }
 
 static bool unary(struct reader *r)

@@ -19,7 +19,8 @@ static struct room longer(struct room a, struct room b)
 }
 
 #define ROOM_NUMBER 32 /* sign, 0x, 22 octal digits */
-#define ROOM_BLOCKS (MEMO_TEXT + STEP_TEXT + 2 * PUT_SLACK) /* behind the end, whole blocks are copied */
+#define ROOM_BLOCKS \
+	(MEMO_TEXT + STEP_TEXT + 2 * PUT_SLACK) /* behind the end, whole blocks are copied */
 
 /* A text, of which each piece may be padded to width. */
 static struct room text_room(const struct pnode *n, size_t width)

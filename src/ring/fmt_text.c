@@ -53,7 +53,8 @@ static void add_names(struct build *b, struct pnode *n, const struct tep_print_f
 			b->failed = true;
 			return;
 		}
-		*s = (struct psym){ v, from->str, (uint32_t)strlen(from->str), (uint32_t)n->nsym++ };
+		*s = (struct psym){ v, from->str, (uint32_t)strlen(from->str),
+				    (uint32_t)n->nsym++ };
 	}
 	if (n->kind == P_SYMBOL && n->nsym)
 		qsort(n->sym, n->nsym, sizeof(*n->sym), by_value);
@@ -83,7 +84,8 @@ static struct pnode *text_array(struct build *b, const struct tep_print_arg *arg
 
 	if (!dynamic && from->type != TEP_PRINT_FIELD)
 		return build_fail(b);
-	n = build_field(b, ints ? P_ARRAY : P_HEX, dynamic ? build_dyn_name(from) : from->field.name);
+	n = build_field(b, ints ? P_ARRAY : P_HEX,
+			dynamic ? build_dyn_name(from) : from->field.name);
 	n->a = build_number(b, ints ? arg->int_array.count : arg->hex.size);
 	if (ints)
 		n->b = build_number(b, arg->int_array.el_size);

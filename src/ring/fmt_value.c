@@ -103,7 +103,9 @@ void fmt_value(const struct fmt *f, const struct fmt_field *fld, const struct re
 
 	*v = (struct fmt_value){ .kind = FMT_ABSENT };
 	if (fmt_u64(f, fld, rec, &v->num)) {
-		v->kind = fld->is_pointer ? FMT_POINTER : fld->is_signed ? FMT_SIGNED : FMT_UNSIGNED;
+		v->kind = fld->is_pointer  ? FMT_POINTER
+			  : fld->is_signed ? FMT_SIGNED
+					   : FMT_UNSIGNED;
 	} else if (!fmt_bytes(f, fld, rec, &v->p, &len)) {
 		return;
 	} else if (fld->is_string) {

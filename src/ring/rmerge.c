@@ -12,12 +12,14 @@
 #include <stdlib.h>
 
 /*
- * Whom a source plays with is one word: how far its key is above the base, and below that, in as many bits as there
- * are levels, its index. So of equal keys the lower index wins, and a match is a minimum and a maximum: who wins is
- * anybody's guess, and a branch on it would be mispredicted every other time.
+ * Whom a source plays with is one word: how far its key is above the base, and below that, in as
+ * many bits as there are levels, its index. So of equal keys the lower index wins, and a match is a
+ * minimum and a maximum: who wins is anybody's guess, and a branch on it would be mispredicted
+ * every other time.
  *
- * A key may be too far above the base for that. FAR stands for all of those, and when nothing nearer is left, the
- * least of them becomes the base. Keys of one recording are weeks apart at most, so that this is rare.
+ * A key may be too far above the base for that. FAR stands for all of those, and when nothing
+ * nearer is left, the least of them becomes the base. Keys of one recording are weeks apart at
+ * most, so that this is rare.
  */
 struct rmerge {
 	struct rmerge_first first; /* first: see ring.h */

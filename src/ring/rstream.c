@@ -17,7 +17,8 @@
 #define BATCH_BYTES  (512u << 10)
 #define BATCH_MIN    (32u << 10)
 #define BATCH_ALL    (4u << 20) /* ... of all streams together */
-#define PACKED_ALL   (6u << 20) /* ... where each batch costs the unpacking of what lies before it */
+#define PACKED_ALL   (6u << 20) /* ... where each batch costs the unpacking of what lies before it \
+				 */
 /* Where there are thousands, what else each of them needs is much, too. */
 #define STREAMS_MANY 1024u
 #define BATCH_MANY   (2u << 20)
@@ -26,7 +27,8 @@
 #define PAGE	     4096u
 #define LINE	     64u
 #define PART_MIN     64u	/* where there are thousands of CPUs */
-#define SEEK_PROBES  16 /* stamps looked at to see whether they ascend; each is a read, for each CPU */
+#define SEEK_PROBES \
+	16 /* stamps looked at to see whether they ascend; each is a read, for each CPU */
 
 /* A quarter of the descriptors for one capture: several may be open at once. */
 static bool keep_files(const struct capture *cap)
@@ -56,9 +58,10 @@ static uint32_t batch_all(const struct cap_stream *s, size_t nstream)
 }
 
 /*
- * How much is read at once, and the buffer for it. The kernel copies into it from pages. To an address just behind
- * the source's, modulo a page, that takes four times as long with some processors, and to one that begins a line with
- * that a tenth longer with others. So: a few bytes before that.
+ * How much is read at once, and the buffer for it. The kernel copies into it from pages. To an
+ * address just behind the source's, modulo a page, that takes four times as long with some
+ * processors, and to one that begins a line with that a tenth longer with others. So: a few bytes
+ * before that.
  */
 static int rstream_buffer(struct rstream *r, size_t nstream)
 {
@@ -75,7 +78,8 @@ static int rstream_buffer(struct rstream *r, size_t nstream)
 	size = r->window ? r->window : r->batch * size;
 	if (size > PAGE && !r->window)
 		before = PAGE - LINE / 4;
-	r->mem = before ? aligned_alloc(PAGE, ((size_t)size + 2 * PAGE - 1) / PAGE * PAGE) : malloc(size);
+	r->mem = before ? aligned_alloc(PAGE, ((size_t)size + 2 * PAGE - 1) / PAGE * PAGE)
+			: malloc(size);
 	if (!r->mem)
 		return -ENOMEM;
 	r->buf = r->mem + before;
@@ -152,8 +156,9 @@ static int part_read(struct rstream *r, uint32_t n)
 }
 
 /*
- * Makes the next part of the current sub-buffer what is walked: whole events, as many as there is room for,
- * and at least one: for a longer one room is made. What is broken is left to be found by the walk.
+ * Makes the next part of the current sub-buffer what is walked: whole events, as many as there is
+ * room for, and at least one: for a longer one room is made. What is broken is left to be found by
+ * the walk.
  */
 static int part_next(struct rstream *r)
 {
@@ -173,13 +178,15 @@ static int part_next(struct rstream *r)
 		while ((ret = subbuf_next(&scan, &rec)) > 0)
 			;
 		used = (uint32_t)(scan.p - r->buf);
-		if (n == r->part_left || (!ret && used < n)) { /* the last part, or nothing but filling follows */
+		if (n == r->part_left ||
+		    (!ret && used < n)) { /* the last part, or nothing but filling follows */
 			r->part_left = 0;
 			return 0;
 		}
 		if (used)
 			break;
-		want = event_bytes(r, r->buf, r->part_left); /* n is the window: 8 bytes are there */
+		want = event_bytes(r, r->buf,
+				   r->part_left); /* n is the window: 8 bytes are there */
 		if (want <= n) { /* broken */
 			r->part_left = 0;
 			return 0;
@@ -246,8 +253,8 @@ static int advance(struct rstream *r)
 }
 
 /*
- * What the recorder noted as lost before sub-buffer idx joins what that itself tells. The rest is told
- * of behind the last one.
+ * What the recorder noted as lost before sub-buffer idx joins what that itself tells. The rest is
+ * told of behind the last one.
  */
 static void add_losses(struct rstream *r, uint64_t idx)
 {
@@ -453,7 +460,8 @@ int rstream_seek(struct rstream *r, uint64_t from)
  * A full ring refuses events until it is read from: that is a pause between two sub-buffers, and
  * the longest one that is possible is taken for it.
  */
-static int place_loss(struct rstream *r, const struct cap_loss *l, uint64_t removed, uint64_t *before)
+static int place_loss(struct rstream *r, const struct cap_loss *l, uint64_t removed,
+		      uint64_t *before)
 {
 	uint64_t n = r->s->nsub, lo = l->first > removed ? l->first - removed : 0;
 	uint64_t hi = l->last > removed ? MIN(l->last - removed, n) : 0;
@@ -488,7 +496,9 @@ static int by_place(const void *a, const void *b)
 	return x->before < y->before ? -1 : x->before > y->before;
 }
 
-/* Sub-buffers of this CPU that went with old segments; without the final count: unknown, so none. */
+/*
+ * Sub-buffers of this CPU that went with old segments; without the final count: unknown, so none.
+ */
 static uint64_t removed_subbufs(const struct rstream *r)
 {
 	for (size_t i = 0; i < r->cap->ncpu && r->cap->trimmed; i++) {

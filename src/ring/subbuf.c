@@ -58,8 +58,8 @@ int subbuf_begin_head(struct subbuf *sb, const void *buf, const struct subbuf_ge
 	    g->size < g->header)
 		return -EBADMSG;
 	/*
-	 * Only 32 bits of the commit word mean anything: the kernel adds its flag 1 << 31 as a signed
-	 * int, so that all higher bits of a 64-bit word are set where events were lost.
+	 * Only 32 bits of the commit word mean anything: the kernel adds its flag 1 << 31 as a
+	 * signed int, so that all higher bits of a 64-bit word are set where events were lost.
 	 */
 	word = (uint32_t)get_long(b + SB_TS, g);
 	len = word & ~(uint64_t)(SB_LOST | SB_LOST_STORED);

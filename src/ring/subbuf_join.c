@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * subbuf_join.c: one sub-buffer out of two halves, as the kernel hands them out to who reads before a
- * sub-buffer is full.
+ * subbuf_join.c: one sub-buffer out of two halves, as the kernel hands them out to who reads before
+ * a sub-buffer is full.
  */
 #include "kvmft/ring.h"
 
@@ -63,7 +63,8 @@ int subbuf_join(void *page, const void *more, const struct subbuf_geom *g)
 	len += add;
 	commit = (uint32_t)len | (a.lost ? 1u << 31 : 0);
 	/* The length is in the low half of the commit word; what else is there stays. */
-	memcpy((uint8_t *)page + sizeof(uint64_t) + (g->big_endian ? g->long_size - sizeof(uint32_t) : 0),
+	memcpy((uint8_t *)page + sizeof(uint64_t) +
+		       (g->big_endian ? g->long_size - sizeof(uint32_t) : 0),
 	       &commit, sizeof(commit));
 	return (int)len;
 }

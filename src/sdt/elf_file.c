@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * elf_file.c: a reader for ELF files that nobody vouches for. Only pieces with a known limit are read, and
- * every number is looked at before it is used.
+ * elf_file.c: a reader for ELF files that nobody vouches for. Only pieces with a known limit are
+ *read, and every number is looked at before it is used.
  *
  *	header     magic, class (32 or 64 bit), byte order; where the two tables are
  *	program headers    PT_LOAD: which addresses come from which part of the file

@@ -150,7 +150,9 @@ static int notes_read(struct notes *n, const char **why)
 	ret = elf_section_read(&n->e, &s, MAX_NOTES, &data);
 	if (ret)
 		return ret == -EFBIG ? -ENOEXEC : ret;
-	c = (struct cursor){ .p = (const uint8_t *)data, .left = (size_t)s.size, .swap = n->e.swap };
+	c = (struct cursor){ .p = (const uint8_t *)data,
+			     .left = (size_t)s.size,
+			     .swap = n->e.swap };
 	while (!ret && c.left && n->f->n < MAX_MARKERS)
 		ret = note_take(n, &c);
 	if (ret == -ENODATA || (!ret && c.left)) {

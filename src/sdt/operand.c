@@ -155,7 +155,9 @@ static bool reg_named(const char *word, struct reg *r)
 /* r8..r15, with d, w, b behind for its parts. */
 static bool reg_numbered(const char *word, struct reg *r)
 {
-	static const char *const kernel[] = { "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15" };
+	static const char *const kernel[] = {
+		"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"
+	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(kernel); i++) {
 		size_t n = strlen(kernel[i]);

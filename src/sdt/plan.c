@@ -200,8 +200,8 @@ static int plan_marker(struct sdt_plan *p, const struct sdt_file *f, size_t file
 	return ret;
 }
 
-int sdt_plan_add(struct sdt_plan *p, const struct sdt_file *f, size_t file, const struct sdt_want *w,
-		 size_t n, size_t max)
+int sdt_plan_add(struct sdt_plan *p, const struct sdt_file *f, size_t file,
+		 const struct sdt_want *w, size_t n, size_t max)
 {
 	int ret = 0;
 

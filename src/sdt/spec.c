@@ -115,8 +115,9 @@ static int take_type(char *text, struct sdt_want *w, const char *arg, struct kvm
 	if (colon)
 		*colon = '\0';
 	if (!colon || !str_starts(text, "arg") || parse_u64(text + 3, &n) || !n || n > SDT_ARGS_MAX)
-		return err_usage(err, "%s: '%s' is not argN:string or argN:hex, with N from 1 to %d", arg,
-				 text, SDT_ARGS_MAX);
+		return err_usage(err,
+				 "%s: '%s' is not argN:string or argN:hex, with N from 1 to %d",
+				 arg, text, SDT_ARGS_MAX);
 	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
 		if (!strcmp(colon + 1, types[i].name)) {
 			w->as[n - 1] = types[i].as;
@@ -204,14 +205,16 @@ int sdt_spec_check(const struct sdt_spec *s, const struct sdt_file *f, struct kv
 	int ret;
 
 	if (!f->n)
-		return err_set(err, ENOENT, "%s: no SDT markers in it (a program has them when it was built "
-			       "with sys/sdt.h; QEMU: with the trace back end dtrace)", s->path);
+		return err_set(err, ENOENT,
+			       "%s: no SDT markers in it (a program has them when it was built "
+			       "with sys/sdt.h; QEMU: with the trace back end dtrace)",
+			       s->path);
 	for (size_t i = 0; i < f->n; i++)
 		if (sdt_want_match(w, &f->v[i]))
 			return 0;
 	add_names(f, &names);
-	ret = err_set(err, ENOENT, "%s: no marker %s:%s; there are %s (kvmft qemu sdt lists all)", s->path,
-		      w->provider ? w->provider : "*", w->name ? w->name : "*",
+	ret = err_set(err, ENOENT, "%s: no marker %s:%s; there are %s (kvmft qemu sdt lists all)",
+		      s->path, w->provider ? w->provider : "*", w->name ? w->name : "*",
 		      names.s ? names.s : "others");
 	sbuf_free(&names);
 	return ret;

@@ -69,7 +69,9 @@ void msr_pair_events_init(struct msr_pair_events *p, const struct fmt *fmt, bool
 	}
 	for (int i = 0; i < 2; i++) {
 		event_find(fmt, i ? EV_WRITE_MSR : EV_READ_MSR, 2, &t);
-		p->e[i] = (struct msr_pair_event){ .ev = t.ev, .msr = t.f[0], .value = t.f[1], .is_write = i };
+		p->e[i] = (struct msr_pair_event){
+			.ev = t.ev, .msr = t.f[0], .value = t.f[1], .is_write = i
+		};
 	}
 }
 

@@ -147,7 +147,9 @@ static void found_one(struct found *f, size_t at, uint64_t part, uint64_t larges
 		return;
 	}
 	f->next = f->part;
-	*f = (struct found){ .at = at, .part = part, .next = f->next, .largest = largest, .rate = rate };
+	*f = (struct found){
+		.at = at, .part = part, .next = f->next, .largest = largest, .rate = rate
+	};
 }
 
 /* Looks for n anchors from q on in all of the other side's lane. */
@@ -267,7 +269,9 @@ static uint64_t model_at(const struct model *m, uint64_t t)
 
 	if (!n || n == m->n)
 		return from_line(a->at, a->lo, m->rate, t);
-	return b->lo < a->lo ? a->lo : a->lo + (uint64_t)((s128)(b->lo - a->lo) * (t - a->at) / (b->at - a->at));
+	return b->lo < a->lo
+		       ? a->lo
+		       : a->lo + (uint64_t)((s128)(b->lo - a->lo) * (t - a->at) / (b->at - a->at));
 }
 
 /* Is number i of the lane apart from those before and after it? */

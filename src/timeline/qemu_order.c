@@ -211,7 +211,9 @@ static size_t next_lane(const struct qanchors *a, size_t *i)
 
 	while (*i < a->n && a->v[*i].kind != QANCHOR_BELL)
 		++*i;
-	for (end = *i; end < a->n && a->v[end].kind == QANCHOR_BELL && a->v[end].label == a->v[*i].label; end++)
+	for (end = *i;
+	     end < a->n && a->v[end].kind == QANCHOR_BELL && a->v[end].label == a->v[*i].label;
+	     end++)
 		;
 	return end;
 }
@@ -287,7 +289,9 @@ static int order_all(struct order *o, struct qanchors *q, struct qanchors *h)
 
 int qmatch_order(struct qanchors *q, struct qanchors *h, struct qpairs *out, const char **why)
 {
-	struct order o = { .out = out, .as = calloc(LABELS, sizeof(*o.as)), .when = calloc(LABELS, sizeof(*o.when)) };
+	struct order o = { .out = out,
+			   .as = calloc(LABELS, sizeof(*o.as)),
+			   .when = calloc(LABELS, sizeof(*o.when)) };
 	int ret = o.as && o.when ? order_all(&o, q, h) : -ENOMEM;
 
 	*why = ret == -E2BIG	? "by their order alone its events fit at more than one time" :

@@ -158,8 +158,11 @@ static uint64_t rate_of(const struct bounds *b, uint64_t rate, uint64_t ppb, uin
 	wide = b->hi[i] - b->lo[i] + (b->hi[k] - b->lo[k]);
 	if (!d || wide >> 40 || d >> 60)
 		return rate;
-	*error = MIN(*error, (uint64_t)(((s128)wide << 31) / d) + (uint64_t)((s128)rate * ppb / 1000000000));
-	return (uint64_t)(((s128)(b->lo[k] + (b->hi[k] - b->lo[k]) / 2 - b->lo[i] - (b->hi[i] - b->lo[i]) / 2) << 32) /
+	*error = MIN(*error, (uint64_t)(((s128)wide << 31) / d) +
+				     (uint64_t)((s128)rate * ppb / 1000000000));
+	return (uint64_t)(((s128)(b->lo[k] + (b->hi[k] - b->lo[k]) / 2 - b->lo[i] -
+				  (b->hi[i] - b->lo[i]) / 2)
+			   << 32) /
 			  d);
 }
 

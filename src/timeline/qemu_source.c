@@ -442,8 +442,10 @@ int qsource_start(struct qsource *s)
 	s->seq = s->last_host = s->number = 0;
 	s->file_host = s->begin;
 	s->file_end = s->last_outside = false;
-	s->report = (struct tl_qemu_report){ .stats = qtrace_stats(s->trace), .steps = steps,
-					     .shown = s->placed.pairs, .by_order = s->placed.by_order,
+	s->report = (struct tl_qemu_report){ .stats = qtrace_stats(s->trace),
+					     .steps = steps,
+					     .shown = s->placed.pairs,
+					     .by_order = s->placed.by_order,
 					     .why = s->placed.pairs ? NULL : s->placed.why };
 	return qtrace_rewind(s->trace);
 }
@@ -491,7 +493,11 @@ int qsource_devices(struct qsource *s, struct qdevices *d)
 			continue;
 		attribute(s, i.tid, &item);
 		/* Most are from before the recording, and hold from its beginning on. */
-		ret = qdevices_feed(d, &i, placed ? item.host : s->file_host > s->begin ? s->file_host : 0, item.vm);
+		ret = qdevices_feed(d, &i,
+				    placed		      ? item.host
+				    : s->file_host > s->begin ? s->file_host
+							      : 0,
+				    item.vm);
 	}
 	return ret ? ret : MIN(more, 0);
 }

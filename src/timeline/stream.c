@@ -191,7 +191,9 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 
 	s->src = src;
 	s->fmt = src->fmt;
-	s->item = (struct tl_item){ .src = src, .cpu = cs->cpu, .vcpu = -1, .vm = -1, .tid = -1, .rec = &s->rec };
+	s->item = (struct tl_item){
+		.src = src, .cpu = cs->cpu, .vcpu = -1, .vm = -1, .tid = -1, .rec = &s->rec
+	};
 	if (src->guest)
 		s->item.vcpu = cap_vcpu_of_cpu(src->cap, cs->cpu);
 	if (src->guest && !src->alone)

@@ -110,7 +110,8 @@ static int guest_records(struct timeline *t, const struct guest_time *g, const s
 		uint32_t vcpu = cap_vcpu_of_cpu(cap, cap->pvclock[i].cpu);
 		const struct epoch_vcpu *v = epoch_vm_find(t->map->vm[vm].epochs, vcpu);
 
-		if (epoch_result_usable(guest_time_tsc_to_host(g, v, tsc, &lo, &hi)) || read_before(v, tsc, &lo))
+		if (epoch_result_usable(guest_time_tsc_to_host(g, v, tsc, &lo, &hi)) ||
+		    read_before(v, tsc, &lo))
 			ret = hostmap_add_pvclock_at(t->map, vm, vcpu, lo, &cap->pvclock[i].pv);
 	}
 	return ret == -ENOMEM ? ret : 0;

@@ -63,9 +63,9 @@ uint64_t hash_bytes(const struct hash_key *k, const void *data, size_t n)
 }
 
 /*
- * The kernel gives each process 16 random bytes (AT_RANDOM): nothing to be opened, kept or shared between
- * threads, and no system call that a sandbox would have to allow. The C library makes the stack's canary
- * of them, so they are not used as they are.
+ * The kernel gives each process 16 random bytes (AT_RANDOM): nothing to be opened, kept or shared
+ * between threads, and no system call that a sandbox would have to allow. The C library makes the
+ * stack's canary of them, so they are not used as they are.
  */
 void hash_key_init(struct hash_key *k)
 {

@@ -132,7 +132,9 @@ static bool is_ours(const struct stat *st)
 
 int file_open_plain(const char *path, bool own)
 {
-	/* First as a place: to open a device may have effects, and to open a FIFO takes a writer. */
+	/*
+	 * First as a place: to open a device may have effects, and to open a FIFO takes a writer.
+	 */
 	_cleanup_close_ int at = open(path, O_PATH | O_CLOEXEC);
 	char self[32];
 	struct stat st;
@@ -199,7 +201,8 @@ int file_read_u64(int dirfd, const char *path, uint64_t *v)
 
 DIR *dir_open(int dirfd, const char *path)
 {
-	_cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_close_ int fd =
+		openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
 	if (dir)

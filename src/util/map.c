@@ -107,7 +107,10 @@ bool u64map_get(const struct u64map *m, uint64_t key, uint64_t *val)
 	return slot->used;
 }
 
-/* Slots behind it move up, where that brings them no further from home: no marks of the dead are needed. */
+/*
+ * Slots behind it move up, where that brings them no further from home: no marks of the dead are
+ * needed.
+ */
 void u64map_del(struct u64map *m, uint64_t key)
 {
 	struct u64map_slot *slot = m->cap ? map_probe(m, key) : NULL;

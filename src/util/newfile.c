@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * newfile.c: files that take their name when they are finished, so that whoever fails, or is killed,
- * leaves what had the name before.
+ * newfile.c: files that take their name when they are finished, so that whoever fails, or is
+ * killed, leaves what had the name before.
  */
 #include "kvmft/util.h"
 

@@ -96,5 +96,6 @@ void pb_end(struct sbuf *b, size_t mark)
 	if (b->error)
 		return;
 	for (size_t i = 0; i < LENGTH_BYTES; i++, n >>= 7)
-		b->s[mark - LENGTH_BYTES + i] = (char)((n & 0x7f) | (i + 1 < LENGTH_BYTES ? 0x80 : 0));
+		b->s[mark - LENGTH_BYTES + i] =
+			(char)((n & 0x7f) | (i + 1 < LENGTH_BYTES ? 0x80 : 0));
 }

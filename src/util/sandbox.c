@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sandbox.c: capabilities, Landlock and a seccomp filter (seccomp.c), by their system calls: none of the
- * three needs a library, and the headers of older systems lack parts of them.
+ * sandbox.c: capabilities, Landlock and a seccomp filter (seccomp.c), by their system calls: none
+ * of the three needs a library, and the headers of older systems lack parts of them.
  */
 #include "kvmft/sandbox.h"
 #include "sandbox_calls.h"
@@ -23,7 +23,10 @@ static int caps_drop(uint64_t keep, bool bounding)
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
 
-	/* The bounding set first: that takes a capability itself. Not root: there is nothing to drop. */
+	/*
+	 * The bounding set first: that takes a capability itself. Not root: there is nothing to
+	 * drop.
+	 */
 	for (int cap = 0; bounding && cap < CAP_BITS; cap++)
 		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
 			break;
@@ -70,8 +73,8 @@ enum {
 
 #define LL_OF_FILES (LL_EXECUTE | LL_WRITE_FILE | LL_READ_FILE | LL_TRUNCATE | LL_IOCTL_DEV)
 #define LL_CREATE   (LL_MAKE_DIR | LL_MAKE_REG | LL_REMOVE_DIR | LL_REMOVE_FILE)
-#define LL_ABI_1                                                                                   \
-	(LL_EXECUTE | LL_WRITE_FILE | LL_CREATE | LL_MAKE_CHAR | LL_MAKE_SOCK | LL_MAKE_FIFO |       \
+#define LL_ABI_1                                                                               \
+	(LL_EXECUTE | LL_WRITE_FILE | LL_CREATE | LL_MAKE_CHAR | LL_MAKE_SOCK | LL_MAKE_FIFO | \
 	 LL_MAKE_BLOCK | LL_MAKE_SYM)
 
 struct ll_ruleset {
@@ -96,7 +99,8 @@ static size_t ll_handled(long abi, struct ll_ruleset *r)
 	if (abi >= 4)
 		r->net = 3; /* bind and connect of TCP */
 	if (abi >= 6)
-		r->scoped = 1; /* abstract sockets of others; not signals: a command is to be ended */
+		r->scoped =
+			1; /* abstract sockets of others; not signals: a command is to be ended */
 	return abi >= 6 ? sizeof(*r) : abi >= 4 ? 2 * sizeof(uint64_t) : sizeof(uint64_t);
 }
 
@@ -163,7 +167,8 @@ static const struct sandbox_call *const call_lists[][5] = {
 	[SANDBOX_CALLS_READER] = { sandbox_base, sandbox_reader, sandbox_sanitizer },
 	[SANDBOX_CALLS_RECORDER] = { sandbox_base, sandbox_recorder, sandbox_sanitizer },
 	[SANDBOX_CALLS_WATCHER] = { sandbox_base, sandbox_watcher, sandbox_sanitizer },
-	[SANDBOX_CALLS_LOOKER] = { sandbox_base, sandbox_reader, sandbox_looker, sandbox_sanitizer },
+	[SANDBOX_CALLS_LOOKER] = { sandbox_base, sandbox_reader, sandbox_looker,
+				   sandbox_sanitizer },
 	[SANDBOX_CALLS_MONITOR] = { sandbox_base, sandbox_monitor, sandbox_sanitizer },
 };
 
@@ -186,18 +191,22 @@ int sandbox_enter(const struct sandbox *s, unsigned int *layers, struct kvmft_er
 
 	*layers = 0;
 	/* Without it, Landlock and seccomp are for root only, and a set-uid program a way out. */
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) /* before Linux 3.5 there is nothing else either */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0,
+		  0)) /* before Linux 3.5 there is nothing else either */
 		return errno == EINVAL ? 0 : layer_done(0, -errno, layers, err);
 	ret = layer_done(0, caps_drop(s->caps, s->bounding), layers, err);
 	if (!ret && s->files)
 		ret = layer_done(1, landlock_enter(s), layers, err);
-	return ret ? ret : layer_done(2, sandbox_seccomp(call_lists[s->calls], s->child), layers, err);
+	return ret ? ret
+		   : layer_done(2, sandbox_seccomp(call_lists[s->calls], s->child), layers, err);
 }
 
 int sandbox_enter_reader(unsigned int *layers, struct kvmft_err *err)
 {
 	const struct sandbox s = {
-		.caps = SANDBOX_CAP(CAP_DAC_READ_SEARCH), .files = true, .calls = SANDBOX_CALLS_READER,
+		.caps = SANDBOX_CAP(CAP_DAC_READ_SEARCH),
+		.files = true,
+		.calls = SANDBOX_CALLS_READER,
 	};
 
 	return sandbox_enter(&s, layers, err);
@@ -210,7 +219,8 @@ unsigned int sandbox_have(void)
 	if (sandbox_landlock_abi() > 0)
 		have |= SANDBOX_LANDLOCK;
 	/* EFAULT: it looks at the filter that is not there. */
-	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) < 0 && errno == EFAULT && sandbox_has_calls())
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) < 0 && errno == EFAULT &&
+	    sandbox_has_calls())
 		have |= SANDBOX_SECCOMP;
 	return have;
 }

@@ -3,9 +3,9 @@
  * sandbox_calls.c: the system calls that are needed once a process has begun its work, and what of
  * their arguments; all others are denied.
  *
- * Found by running every command and format (tests/cli/sandbox.t), with glibc and musl. Older calls are
- * there where the C libraries of this machine use them. New ones belong here only when some work
- * cannot be done without, and then with as little of their arguments as will do.
+ * Found by running every command and format (tests/cli/sandbox.t), with glibc and musl. Older calls
+ * are there where the C libraries of this machine use them. New ones belong here only when some
+ * work cannot be done without, and then with as little of their arguments as will do.
  */
 #include "sandbox_calls.h"
 
@@ -25,9 +25,14 @@
 #define TO_READ	 (O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_DIRECTORY | O_NOCTTY | O_PATH | LARGEFILE)
 #define TO_WRITE (TO_READ | O_WRONLY | O_RDWR | O_CREAT | O_EXCL | O_TRUNC | O_APPEND)
 
-/* Of modes: no set-uid, no set-gid, no sticky bit, and nothing for others: what is theirs to read stays its own. */
+/*
+ * Of modes: no set-uid, no set-gid, no sticky bit, and nothing for others: what is theirs to read
+ * stays its own.
+ */
 #define OTHERS_MODES 07077
-/* The leak checker opens with whatever stands in that argument, which counts for new files alone. */
+/*
+ * The leak checker opens with whatever stands in that argument, which counts for new files alone.
+ */
 #ifdef KVMFT_SANITIZED
 #define OPEN_MODES 0
 #else
@@ -46,15 +51,18 @@ const struct sandbox_rule sandbox_rules[SANDBOX_RULES] = {
 	[SANDBOX_MODE_2] = { .zero = { { 2, OTHERS_MODES } } },
 	[SANDBOX_NO_EXEC] = { .zero = { { 2, PROT_EXEC } } },
 	/* Not F_SETOWN and F_SETSIG, by which others get signals. */
-	[SANDBOX_FCNTL] = { .arg = 1, .nvalue = 5,
+	[SANDBOX_FCNTL] = { .arg = 1,
+			    .nvalue = 5,
 			    .one_of = { F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC } },
-	[SANDBOX_FCNTL_PIPE] = { .arg = 1, .nvalue = 8,
-				 .one_of = { F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC,
-					     F_SETPIPE_SZ, F_GETPIPE_SZ } },
+	[SANDBOX_FCNTL_PIPE] = { .arg = 1,
+				 .nvalue = 8,
+				 .one_of = { F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL,
+					     F_DUPFD_CLOEXEC, F_SETPIPE_SZ, F_GETPIPE_SZ } },
 	/* Is it a terminal, and how wide. Not TIOCSTI, TIOCLINUX and the like. */
 	[SANDBOX_IOCTL_TTY] = { .arg = 1, .nvalue = 2, .one_of = { TCGETS, TIOCGWINSZ } },
 	/* Of oneself, and only to look: pid 0, and no new limit, a pointer of two halves. */
-	[SANDBOX_PRLIMIT_LOOK] = { .zero = { { 0, UINT32_MAX }, { 2, UINT32_MAX },
+	[SANDBOX_PRLIMIT_LOOK] = { .zero = { { 0, UINT32_MAX },
+					     { 2, UINT32_MAX },
 					     { 2 | SANDBOX_HIGH, UINT32_MAX } } },
 	[SANDBOX_OWN_PID] = { .pid = SANDBOX_PID_OWN },	    /* abort(), and waking threads */
 	[SANDBOX_CHILD_PID] = { .pid = SANDBOX_PID_CHILD }, /* ending COMMAND */
@@ -67,24 +75,68 @@ const struct sandbox_rule sandbox_rules[SANDBOX_RULES] = {
 
 const struct sandbox_call sandbox_base[] = {
 	/* what is open */
-	ANY(read), ANY(readv), ANY(pread64), ANY(write), ANY(writev), ANY(pwrite64), ANY(lseek), ANY(close),
-	ANY(dup), RULE(ioctl, IOCTL_TTY), ANY(fstat),
+	ANY(read),
+	ANY(readv),
+	ANY(pread64),
+	ANY(write),
+	ANY(writev),
+	ANY(pwrite64),
+	ANY(lseek),
+	ANY(close),
+	ANY(dup),
+	RULE(ioctl, IOCTL_TTY),
+	ANY(fstat),
 	/* what there is */
-	ANY(newfstatat), ANY(statx), ANY(faccessat), ANY(readlinkat), ANY(getdents64), ANY(fstatfs),
+	ANY(newfstatat),
+	ANY(statx),
+	ANY(faccessat),
+	ANY(readlinkat),
+	ANY(getdents64),
+	ANY(fstatfs),
 	/* memory; none of it can be executed */
-	ANY(brk), RULE(mmap, NO_EXEC), RULE(mprotect, NO_EXEC), ANY(munmap), ANY(mremap), ANY(madvise),
+	ANY(brk),
+	RULE(mmap, NO_EXEC),
+	RULE(mprotect, NO_EXEC),
+	ANY(munmap),
+	ANY(mremap),
+	ANY(madvise),
 	/* itself, and the time */
-	ANY(futex), ANY(clock_gettime), ANY(clock_getres), ANY(clock_nanosleep), ANY(nanosleep), ANY(gettimeofday),
-	ANY(getrandom), ANY(getpid), ANY(gettid), ANY(getuid), ANY(geteuid), ANY(getgid), ANY(getegid), ANY(uname),
-	ANY(sysinfo), ANY(sched_yield), ANY(sched_getaffinity), RULE(prlimit64, PRLIMIT_LOOK),
+	ANY(futex),
+	ANY(clock_gettime),
+	ANY(clock_getres),
+	ANY(clock_nanosleep),
+	ANY(nanosleep),
+	ANY(gettimeofday),
+	ANY(getrandom),
+	ANY(getpid),
+	ANY(gettid),
+	ANY(getuid),
+	ANY(geteuid),
+	ANY(getgid),
+	ANY(getegid),
+	ANY(uname),
+	ANY(sysinfo),
+	ANY(sched_yield),
+	ANY(sched_getaffinity),
+	RULE(prlimit64, PRLIMIT_LOOK),
 	/* signals, its own */
-	ANY(rt_sigaction), ANY(rt_sigprocmask), ANY(rt_sigreturn), ANY(sigaltstack), ANY(restart_syscall),
-	RULE(tgkill, OWN_PID), ANY(exit), ANY(exit_group),
+	ANY(rt_sigaction),
+	ANY(rt_sigprocmask),
+	ANY(rt_sigreturn),
+	ANY(sigaltstack),
+	ANY(restart_syscall),
+	RULE(tgkill, OWN_PID),
+	ANY(exit),
+	ANY(exit_group),
 #ifdef SYS_faccessat2
 	ANY(faccessat2),
 #endif
 #ifdef SYS_open
-	ANY(stat), ANY(lstat), ANY(access), ANY(readlink), ANY(time),
+	ANY(stat),
+	ANY(lstat),
+	ANY(access),
+	ANY(readlink),
+	ANY(time),
 #endif
 	END,
 };
@@ -101,20 +153,41 @@ const struct sandbox_call sandbox_reader[] = {
 };
 
 const struct sandbox_call sandbox_recorder[] = {
-	RULE(openat, OPENAT_WRITE), RULE(mkdirat, MODE_2), ANY(unlinkat), RULE(fchmod, MODE_1), ANY(ftruncate),
-	ANY(fallocate), ANY(fsync), ANY(fdatasync),
+	RULE(openat, OPENAT_WRITE),
+	RULE(mkdirat, MODE_2),
+	ANY(unlinkat),
+	RULE(fchmod, MODE_1),
+	ANY(ftruncate),
+	ANY(fallocate),
+	ANY(fsync),
+	ANY(fdatasync),
 	/* from the kernel to the files */
-	ANY(splice), ANY(pipe2), RULE(fcntl, FCNTL_PIPE),
-	/* threads, and what the main one waits for */
+	ANY(splice),
+	ANY(pipe2),
+	RULE(fcntl, FCNTL_PIPE),
+/* threads, and what the main one waits for */
 #ifdef KVMFT_SANITIZED
 	ANY(clone),
 #else
 	RULE(clone, THREAD),
 #endif
-	ANY(set_robust_list), ANY(rseq), ANY(ppoll), ANY(eventfd2), ANY(signalfd4),
-	ANY(timerfd_create), ANY(timerfd_settime), ANY(wait4), RULE(kill, CHILD_PID), ANY(getppid), ANY(kcmp),
+	ANY(set_robust_list),
+	ANY(rseq),
+	ANY(ppoll),
+	ANY(eventfd2),
+	ANY(signalfd4),
+	ANY(timerfd_create),
+	ANY(timerfd_settime),
+	ANY(wait4),
+	RULE(kill, CHILD_PID),
+	ANY(getppid),
+	ANY(kcmp),
 #ifdef SYS_open
-	RULE(open, OPEN_WRITE), RULE(mkdir, MODE_1), ANY(unlink), ANY(rmdir), ANY(poll),
+	RULE(open, OPEN_WRITE),
+	RULE(mkdir, MODE_1),
+	ANY(unlink),
+	ANY(rmdir),
+	ANY(poll),
 #endif
 	END,
 };
@@ -137,15 +210,31 @@ const struct sandbox_call sandbox_watcher[] = {
 /* Who looks at other processes: are two descriptors one? */
 const struct sandbox_call sandbox_looker[] = { ANY(kcmp), END };
 
-/* Who speaks to monitors of QEMU by sockets that are open, and writes down what it has switched on. */
+/*
+ * Who speaks to monitors of QEMU by sockets that are open, and writes down what it has switched on.
+ */
 const struct sandbox_call sandbox_monitor[] = {
-	RULE(openat, OPENAT_WRITE), RULE(mkdirat, MODE_2), ANY(unlinkat), RULE(fchmod, MODE_1), RULE(fcntl, FCNTL),
-	ANY(getcwd), ANY(ppoll), ANY(sendto), ANY(recvfrom), ANY(getppid),
+	RULE(openat, OPENAT_WRITE),
+	RULE(mkdirat, MODE_2),
+	ANY(unlinkat),
+	RULE(fchmod, MODE_1),
+	RULE(fcntl, FCNTL),
+	ANY(getcwd),
+	ANY(ppoll),
+	ANY(sendto),
+	ANY(recvfrom),
+	ANY(getppid),
 #ifdef KVMFT_SANITIZED
-	ANY(clone), ANY(wait4), ANY(pipe2),
+	ANY(clone),
+	ANY(wait4),
+	ANY(pipe2),
 #endif
 #ifdef SYS_open
-	RULE(open, OPEN_WRITE), RULE(mkdir, MODE_1), ANY(unlink), ANY(rmdir), ANY(poll),
+	RULE(open, OPEN_WRITE),
+	RULE(mkdir, MODE_1),
+	ANY(unlink),
+	ANY(rmdir),
+	ANY(poll),
 #endif
 	END,
 };
@@ -153,9 +242,22 @@ const struct sandbox_call sandbox_monitor[] = {
 /* The leak checker runs in a process of its own and traces; reports are made by a symbolizer. */
 const struct sandbox_call sandbox_sanitizer[] = {
 #ifdef KVMFT_SANITIZED
-	ANY(ptrace), ANY(prctl), ANY(dup3), ANY(execve), ANY(sched_setaffinity), ANY(tkill), ANY(setpgid),
+	ANY(ptrace),
+	ANY(prctl),
+	ANY(dup3),
+	ANY(execve),
+	ANY(sched_setaffinity),
+	ANY(tkill),
+	ANY(setpgid),
 #ifdef SYS_arch_prctl
-	ANY(arch_prctl), ANY(getdents), ANY(fork), ANY(vfork), ANY(pipe), ANY(dup2), ANY(getrlimit), ANY(setrlimit),
+	ANY(arch_prctl),
+	ANY(getdents),
+	ANY(fork),
+	ANY(vfork),
+	ANY(pipe),
+	ANY(dup2),
+	ANY(getrlimit),
+	ANY(setrlimit),
 #endif
 #endif
 	END,

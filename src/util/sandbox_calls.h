@@ -67,13 +67,13 @@ struct sandbox_call {
 #define SANDBOX_CALLS_END UINT16_MAX
 #define SANDBOX_CALLS_MAX 160
 
-extern const struct sandbox_call sandbox_base[], sandbox_reader[], sandbox_recorder[], sandbox_watcher[],
-	sandbox_looker[], sandbox_monitor[], sandbox_sanitizer[];
+extern const struct sandbox_call sandbox_base[], sandbox_reader[], sandbox_recorder[],
+	sandbox_watcher[], sandbox_looker[], sandbox_monitor[], sandbox_sanitizer[];
 
 /*
- * Denies all but the calls of these lists (NULL: no more), for this thread and what it starts, after
- * no_new_privs. child: the process that may be sent signals, 0 = none. 0; -ENOSYS: this kernel has no
- * filters, or kvmft no lists; or -errno.
+ * Denies all but the calls of these lists (NULL: no more), for this thread and what it starts,
+ * after no_new_privs. child: the process that may be sent signals, 0 = none. 0; -ENOSYS: this
+ * kernel has no filters, or kvmft no lists; or -errno.
  */
 int sandbox_seccomp(const struct sandbox_call *const *lists, pid_t child);
 

@@ -2,10 +2,10 @@
 /*
  * seccomp.c: a filter of system calls out of a list of those that are allowed.
  *
- * Not by libseccomp: kvmft needs no library more for running than those that read traces, the lists are of
- * two machines, and starting takes longer with it than reading a small capture does. The kernel goes through
- * the filter for each of its calls when that is installed, so it is a tree: the numbers are cut into stretches
- * with one answer each, and halved.
+ * Not by libseccomp: kvmft needs no library more for running than those that read traces, the lists
+ * are of two machines, and starting takes longer with it than reading a small capture does. The
+ * kernel goes through the filter for each of its calls when that is installed, so it is a tree: the
+ * numbers are cut into stretches with one answer each, and halved.
  */
 #include "kvmft/sandbox.h"
 #include "sandbox_calls.h"
@@ -23,11 +23,12 @@
 #define FILTER_ARCH AUDIT_ARCH_AARCH64
 #endif
 
-#if defined(FILTER_ARCH) && !defined(KVMFT_COVERAGE) /* counts are written next to the object files at the end */
+#if defined(FILTER_ARCH) && \
+	!defined(KVMFT_COVERAGE) /* counts are written next to the object files at the end */
 
 /*
- * From this number on all machines count alike, and C libraries try out what the kernel has: "no such call" lets
- * them do with an older one. Before it the answer is "not permitted".
+ * From this number on all machines count alike, and C libraries try out what the kernel has: "no
+ * such call" lets them do with an older one. Before it the answer is "not permitted".
  */
 #define NEWER_CALLS 424
 
@@ -120,7 +121,8 @@ static int calls_sort(const struct sandbox_call *const *lists, struct sandbox_ca
 	int n = 0;
 
 	for (; *lists; lists++)
-		for (const struct sandbox_call *c = *lists; c->nr != SANDBOX_CALLS_END && n >= 0; c++)
+		for (const struct sandbox_call *c = *lists; c->nr != SANDBOX_CALLS_END && n >= 0;
+		     c++)
 			n = call_insert(sorted, n, *c);
 	return n;
 }
@@ -153,7 +155,8 @@ static int tree(struct filter *f, size_t lo, size_t hi)
 	bool one_left = mid - 1 == lo, one_right = mid == hi;
 	int ret = 0;
 
-	at = test(f, BPF_JGE, f->s[mid].from, one_right ? f->s[hi].label : NEXT, one_left ? f->s[lo].label : NEXT);
+	at = test(f, BPF_JGE, f->s[mid].from, one_right ? f->s[hi].label : NEXT,
+		  one_left ? f->s[lo].label : NEXT);
 	if (!one_left)
 		ret = tree(f, lo, mid - 1);
 	if (one_right || ret)
@@ -168,7 +171,8 @@ static int tree(struct filter *f, size_t lo, size_t hi)
 
 static void load_arg(struct filter *f, uint8_t arg)
 {
-	size_t off = offsetof(struct seccomp_data, args) + sizeof(uint64_t) * (arg & (SANDBOX_HIGH - 1u));
+	size_t off = offsetof(struct seccomp_data, args) +
+		     sizeof(uint64_t) * (arg & (SANDBOX_HIGH - 1u));
 
 	/* Little endian: the lower half comes first. */
 	load(f, off + (arg & SANDBOX_HIGH ? sizeof(uint32_t) : 0));

@@ -18,7 +18,10 @@ bool str_starts(const char *s, const char *prefix)
 
 #define TEXT_BLOCK 128
 
-/* Not 0 when one of n bytes is no text; without a branch, so that a whole block is looked at at once. */
+/*
+ * Not 0 when one of n bytes is no text; without a branch, so that a whole block is looked at at
+ * once.
+ */
 static inline unsigned char bytes_no_text(const char *s, size_t n)
 {
 	unsigned char bad = 0;
@@ -148,19 +151,21 @@ static uint32_t code_point(const char *s, size_t len)
 }
 
 /*
- * What drives a terminal (C0, DEL, C1), turns the direction of what follows, breaks lines, or is not seen at
- * all, by which two different names look the same.
+ * What drives a terminal (C0, DEL, C1), turns the direction of what follows, breaks lines, or is
+ * not seen at all, by which two different names look the same.
  */
 static bool is_unseen(uint32_t code)
 {
 	static const struct {
 		uint32_t first, last;
 	} range[] = {
-		{ 0, 0x1f },	     { 0x7f, 0x9f },	 { 0xad, 0xad },     { 0x34f, 0x34f },
-		{ 0x61c, 0x61c },    { 0x115f, 0x1160 }, { 0x17b4, 0x17b5 }, { 0x180b, 0x180f },
-		{ 0x200b, 0x200f },  { 0x2028, 0x202e }, { 0x2060, 0x206f }, { 0x2800, 0x2800 },
-		{ 0x3164, 0x3164 },  { 0xfe00, 0xfe0f }, { 0xfeff, 0xfeff }, { 0xffa0, 0xffa0 },
-		{ 0xfff0, 0xfffb },  { 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
+		{ 0, 0x1f },	      { 0x7f, 0x9f },	    { 0xad, 0xad },
+		{ 0x34f, 0x34f },     { 0x61c, 0x61c },	    { 0x115f, 0x1160 },
+		{ 0x17b4, 0x17b5 },   { 0x180b, 0x180f },   { 0x200b, 0x200f },
+		{ 0x2028, 0x202e },   { 0x2060, 0x206f },   { 0x2800, 0x2800 },
+		{ 0x3164, 0x3164 },   { 0xfe00, 0xfe0f },   { 0xfeff, 0xfeff },
+		{ 0xffa0, 0xffa0 },   { 0xfff0, 0xfffb },   { 0x1bca0, 0x1bca3 },
+		{ 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(range) && code >= range[i].first; i++)
@@ -193,7 +198,8 @@ bool str_poses_as(const char *name, const char *const *words)
 		if ((unsigned char)*c > '~')
 			return true;
 	for (; *words; words++)
-		if (!strncasecmp(p, *words, strlen(*words)) && !isalnum((unsigned char)p[strlen(*words)]))
+		if (!strncasecmp(p, *words, strlen(*words)) &&
+		    !isalnum((unsigned char)p[strlen(*words)]))
 			return true;
 	return false;
 }

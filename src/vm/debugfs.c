@@ -161,7 +161,8 @@ int vm_debugfs_read_vcpu(int dirfd, struct vm_vcpu *v)
 
 static int add_vcpu(int vmfd, const char *name, uint32_t id, struct vm *vm, int *denied)
 {
-	_cleanup_close_ int fd = openat(vmfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_close_ int fd =
+		openat(vmfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct vm_vcpu *v;
 	int ret;
 
@@ -331,9 +332,10 @@ int vm_debugfs_mount(const struct vm_roots *roots, struct kvmft_err *err)
 				"CONFIG_DEBUG_FS, or booted with debugfs=off)",
 				r.debugfs);
 	if (geteuid())
-		return err_lack(err, EPERM,
-				"debugfs is not mounted and only root can: mount -t debugfs none %s",
-				r.debugfs);
+		return err_lack(
+			err, EPERM,
+			"debugfs is not mounted and only root can: mount -t debugfs none %s",
+			r.debugfs);
 	if (!mount("none", r.debugfs, "debugfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL))
 		return 0;
 	error = errno;

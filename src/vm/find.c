@@ -106,7 +106,8 @@ static bool matches(const struct vm *vm, const char *sel)
 		return true;
 	if (vm->name && (!strcmp(vm->name, sel) || !strcmp(vm->name, name)))
 		return true;
-	return (vmsel_pid(sel, &pid) && (pid == vm->pid || pid == vm->dir_pid)) || runs_threads(vm, sel);
+	return (vmsel_pid(sel, &pid) && (pid == vm->pid || pid == vm->dir_pid)) ||
+	       runs_threads(vm, sel);
 }
 
 /* Room for the sentence around the candidates in kvmft_err.text. */

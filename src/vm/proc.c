@@ -33,8 +33,8 @@ void vm_sys_clocksource(const struct vm_roots *roots, char *buf, size_t size)
 {
 	char path[PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/devices/system/clocksource/clocksource0/current_clocksource",
-		 roots->sys);
+	snprintf(path, sizeof(path),
+		 "%s/devices/system/clocksource/clocksource0/current_clocksource", roots->sys);
 	if (file_read_line(AT_FDCWD, path, buf, size) < 0)
 		buf[0] = '\0';
 	str_printable(buf);

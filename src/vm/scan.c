@@ -188,7 +188,8 @@ static int resolve_pids(struct scan *s)
 		struct vm *vm = &s->list->vm[i];
 
 		if (!vm->pid_sure && !resolve_by_fd(s, vm))
-			ret = vm_add_note(vm, "process %u is assumed: it shows no KVM descriptor %u",
+			ret = vm_add_note(vm,
+					  "process %u is assumed: it shows no KVM descriptor %u",
 					  vm->pid, vm->fd);
 	}
 	return ret;
@@ -197,9 +198,9 @@ static int resolve_pids(struct scan *s)
 /* ---- 2: who has KVM descriptors ---- */
 
 /*
- * Looks only at the processes of VMs that debugfs tells of: by the thread that created the VM, and by
- * a vCPU's thread, for the case that the first one is gone. *all: each VM found its process, or it
- * is no use to look at more of them because descriptors are not shown to us.
+ * Looks only at the processes of VMs that debugfs tells of: by the thread that created the VM, and
+ * by a vCPU's thread, for the case that the first one is gone. *all: each VM found its process, or
+ * it is no use to look at more of them because descriptors are not shown to us.
  */
 static int look_at_told(struct scan *s, bool *all)
 {
@@ -223,7 +224,8 @@ static int look_at_told(struct scan *s, bool *all)
 	ret = ret ? ret : vm_procs_scan_some(s->procfd, pid, n, &s->procs);
 	free(pid);
 	for (size_t i = 0; i < s->list->n; i++)
-		*all &= resolve_by_creator(s, &s->list->vm[i]) || resolve_by_vcpus(s, &s->list->vm[i]);
+		*all &= resolve_by_creator(s, &s->list->vm[i]) ||
+			resolve_by_vcpus(s, &s->list->vm[i]);
 	*all |= s->procs.n_hidden != 0;
 	return ret;
 }
@@ -445,7 +447,8 @@ static int scan_all(struct scan *s)
 	ret = scan_debugfs(s);
 	ret = ret ? ret : look_at_processes(s);
 	ret = ret ? ret : resolve_pids(s);
-	if (!ret && !s->only) /* else descriptors of all others would seem to be VMs without a directory */
+	if (!ret &&
+	    !s->only) /* else descriptors of all others would seem to be VMs without a directory */
 		ret = scan_descriptors(s);
 	for (size_t i = 0; i < s->list->n && !ret; i++)
 		ret = identify(s, &s->list->vm[i]);
@@ -462,7 +465,11 @@ static int scan(const struct vm_roots *roots, bool told, uint32_t only, struct v
 		struct kvmft_err *err)
 {
 	struct scan s = {
-		.roots = vm_roots_fill(roots), .procfd = -1, .kvmfd = -1, .told = told, .only = only,
+		.roots = vm_roots_fill(roots),
+		.procfd = -1,
+		.kvmfd = -1,
+		.told = told,
+		.only = only,
 	};
 	int ret;
 
@@ -493,7 +500,8 @@ int vm_scan_told(const struct vm_roots *roots, struct vm_list **list, struct kvm
 	return scan(roots, true, 0, list, err);
 }
 
-int vm_scan_made_by(const struct vm_roots *roots, uint32_t tid, struct vm_list **list, struct kvmft_err *err)
+int vm_scan_made_by(const struct vm_roots *roots, uint32_t tid, struct vm_list **list,
+		    struct kvmft_err *err)
 {
 	return scan(roots, true, tid, list, err);
 }

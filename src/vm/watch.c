@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * watch.c: VMs that are made while somebody waits: debugfs tells of a new directory, as other file systems do.
+ * watch.c: VMs that are made while somebody waits: debugfs tells of a new directory, as other file
+ * systems do.
  */
 #include "kvmft/vm_proc.h"
 

@@ -68,11 +68,12 @@ live()
 	"$kvmft" trace -p "$vm" "$@" >"$out" 2>"$err" 9>&- </dev/null &
 	recorder=$!
 	tries=0
-	until [ -d "$(echo "$tracefs/instances/kvmft.$recorder."*)" ] || [ $tries -ge 60 ]; do
+	until [ "$(cat "$tracefs/instances/kvmft.$recorder."*/tracing_on 2>/dev/null)" = 1 ] || [ $tries -ge 200 ]; do
 		sleep 0.05
 		tries=$((tries + 1))
 	done
-	sleep 0.3
+	# Of a VM whose clock is asked for it reads debugfs after that.
+	sleep 0.5
 	vm_go
 	wait "$recorder"
 	rc=$?
@@ -219,7 +220,7 @@ vm_end
 
 # ---- kvmclock of a VM that has none ----
 
-vm_start --ms 200
+vm_start --ms 500
 vm_fd=$(sed -n 's/.* vm-fd \([0-9]*\) .*/\1/p' "$tmp/vm.out")
 if [ -d "/sys/kernel/debug/kvm/$vm-$vm_fd" ]; then
 	run "$kvmft" trace -e kvm:kvm_pio --kvmclock "$vm-$vm_fd" -d 1500ms
