@@ -210,8 +210,8 @@ ssize_t file_read_all(int dirfd, const char *path, size_t max, char **out) __mus
  * and nothing else is opened (-EINVAL). own: nobody but root and we may be able to change it
  * (-EPERM), for names that come from files and from processes of others.
  */
-int file_open_plain(const char *path, bool own) __must_check;
-ssize_t file_read_plain(const char *path, size_t max, bool own, char **out) __must_check;
+int file_open_regular(const char *path, bool own) __must_check;
+ssize_t file_read_regular(const char *path, size_t max, bool own, char **out) __must_check;
 /* The first line of a small file, without newline; -EFBIG when it does not fit, or -errno. */
 int file_read_line(int dirfd, const char *path, char *buf, size_t size) __must_check;
 /* The number that is all of the first line, blanks around it aside; errors of both parts. */

@@ -11,12 +11,16 @@
  *   2  type: of a guest?, name (string), number of fields, and of each: name (string), kind
  *      (0 unsigned, 1 signed, 2 string, 3 shown in hex). Types are counted from 0.
  *   3  who: source, CPU, vCPU (signed), VM (signed; of the host's threads also the VMM's), tid
- * (signed), name (string); counted from 0. 4  gap: time since the record before, source, CPU,
- * length in the clock's unit, events lost (0: unknown) 5  clock: name, unit (strings), value at 0,
- * host TSC at 0, kHz of the host's TSC 6  source: label (string), a guest?; counted from 0 7
- * results of latency analyses: JSON (string) 8  VM: label (string); counted from 0 9  what must be
- * said of all times, or was concluded (string); several 16 and above: event of type tag - 16: time
- * since the record before, who, and its fields: signed numbers, or strings.
+ *      (signed), name (string); counted from 0.
+ *   4  gap: time since the record before, source, CPU, length in the clock's unit, events lost
+ *      (0: unknown)
+ *   5  clock: name, unit (strings), value at 0, host TSC at 0, kHz of the host's TSC
+ *   6  source: label (string), a guest?; counted from 0
+ *   7  results of latency analyses: JSON (string)
+ *   8  VM: label (string); counted from 0
+ *   9  what must be said of all times, or was concluded (string); several
+ *   16 and above: event of type tag - 16: time since the record before, who, and its fields: signed
+ *      numbers, or strings.
  *
  * Dictionaries are bounded: a capture with more strings than that gets "..." for the others.
  */

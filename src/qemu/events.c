@@ -522,7 +522,7 @@ int qevents_parse(const char *text, size_t len, const char *name, struct qevents
 int qevents_load(const char *path, bool own, struct qevents **out, struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
-	ssize_t len = file_read_plain(path, QEV_MAX_FILE, own, &text);
+	ssize_t len = file_read_regular(path, QEV_MAX_FILE, own, &text);
 
 	*out = NULL;
 	if (len == -EINVAL)

@@ -143,7 +143,7 @@ static int open_file(struct qtrace *t, const char *path, struct kvmft_err *err)
 {
 	struct stat st;
 
-	t->buf.fd = file_open_plain(path, false);
+	t->buf.fd = file_open_regular(path, false);
 	if (t->buf.fd == -EINVAL)
 		return err_set(err, EINVAL, "%s is no regular file", path);
 	if (t->buf.fd < 0)

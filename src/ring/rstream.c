@@ -312,7 +312,7 @@ static enum rkind begin_next(struct rstream *r)
 	return r->sb.lost ? gap(r) : R_EVENT;
 }
 
-enum rkind rstream_next_rare(struct rstream *r)
+enum rkind rstream_next_slow(struct rstream *r)
 {
 	for (;;) {
 		enum rkind k;

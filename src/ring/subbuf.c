@@ -144,7 +144,7 @@ static int step_time(struct subbuf *sb, uint32_t type, uint32_t delta, size_t le
 	return 1;
 }
 
-int subbuf_next_rare(struct subbuf *sb, struct rec *rec)
+int subbuf_next_slow(struct subbuf *sb, struct rec *rec)
 {
 	for (;;) {
 		size_t left = (size_t)(sb->end - sb->p);

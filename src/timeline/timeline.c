@@ -397,7 +397,7 @@ static inline void item_event(struct tl_stream *s)
  */
 static inline bool goes_on(const struct tl_stream *s)
 {
-	return (!s->converts || !s->from) && rstream_at_plain(&s->r);
+	return (!s->converts || !s->from) && rstream_at_fast(&s->r);
 }
 
 static inline void pop_or_later(struct timeline *t, const struct tl_stream *s)

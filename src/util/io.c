@@ -130,7 +130,7 @@ static bool is_ours(const struct stat *st)
 	return (st->st_uid == 0 || st->st_uid == geteuid()) && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-int file_open_plain(const char *path, bool own)
+int file_open_regular(const char *path, bool own)
 {
 	/*
 	 * First as a place: to open a device may have effects, and to open a FIFO takes a writer.
@@ -151,9 +151,9 @@ int file_open_plain(const char *path, bool own)
 	return fd < 0 ? -errno : fd;
 }
 
-ssize_t file_read_plain(const char *path, size_t max, bool own, char **out)
+ssize_t file_read_regular(const char *path, size_t max, bool own, char **out)
 {
-	_cleanup_close_ int fd = file_open_plain(path, own);
+	_cleanup_close_ int fd = file_open_regular(path, own);
 
 	*out = NULL;
 	return fd < 0 ? fd : read_whole(fd, max, out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * exits.c: tables of exits. Rows are made and handed on one by one: a table of thousands of vCPUs
- * is never in memory as text.
+ * exits_out.c: tables of exits. Rows are made and handed on one by one: a table of thousands of
+ * vCPUs is never in memory as text.
  */
 #include "kvmft/exits_out.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * exits.c: counting exits live, from its options to its result.
+ * exits_live.c: counting exits live, from its options to its result.
  */
 #include "exits.h"
 
