@@ -12,6 +12,7 @@
 #ifndef KVMFT_CAPTURE_H
 #define KVMFT_CAPTURE_H
 
+#include "kvmft/clock.h"
 #include "kvmft/util.h"
 
 #define CAPTURE_VERSION	    1
@@ -56,41 +57,23 @@ struct cap_vm {
 	size_t nvcpu, vcpu_cap;
 };
 
-/* One simultaneous reading of clocks: tsc lies within [tsc, tsc + width] for all of them. */
-struct cap_bracket {
-	uint64_t tsc, width;
-	uint64_t mono_raw, mono, boot, real; /* ns */
-};
-
 /* The trace clock `clock` showed ns at some TSC within [tsc, tsc + width]. */
 struct cap_clock_sample {
 	char clock[16];
 	uint64_t tsc, width, ns;
 };
 
-/* Line of CLOCK_MONOTONIC_RAW: ns = base + (((cycles - last) * mult + nsec) >> shift). */
+/* CLOCK_MONOTONIC_RAW. */
 struct cap_raw {
 	bool known;
 	bool over_kvmclock; /* cycles are kvmclock ns; else TSC cycles */
-	uint64_t last, nsec, base;
-	uint32_t mult;
-	uint8_t shift;
+	struct mono_raw line;
 };
 
-/* The trace clock as a line over the TSC, where it is that: ns = zero + (TSC * mult >> shift). */
+/* The trace clock as a line over the TSC, where it is that. */
 struct cap_line {
 	bool known;
-	uint64_t zero; /* ns, wrapping */
-	uint32_t mult;
-	uint8_t shift;
-};
-
-struct cap_pvclock {
-	uint32_t cpu, version;
-	uint64_t tsc_timestamp, system_time;
-	uint32_t mul;
-	int8_t shift;
-	uint8_t flags;
+	struct cyc2ns line;
 };
 
 /*
@@ -217,9 +200,9 @@ struct capture {
 	size_t nqemu, qemu_cap;
 	/* markers are those of the command that was recorded, and its children */
 	bool marker_of_command;
-	struct cap_pvclock *pvclock;
+	struct cpu_pvclock *pvclock;
 	size_t npvclock, pvclock_cap;
-	struct cap_bracket *bracket;
+	struct clock_bracket *bracket;
 	size_t nbracket, bracket_cap;
 	struct cap_loss *loss;	     /* in the order of time for each CPU */
 	size_t nloss, loss_cap;
@@ -258,18 +241,6 @@ int capture_open_dir(const char *path, struct capture **out, struct kvmft_err *e
 void capture_close(struct capture *c);
 
 /*
- * Reads sub-buffer number idx (0 .. nsub-1) of a stream into buf (c->subbuf_size bytes).
- * 0, or -errno (-ENODATA past the end).
- */
-int capture_read_subbuf(const struct capture *c, const struct cap_stream *s, uint64_t idx,
-			void *buf) __must_check;
-/*
- * The same for up to n consecutive sub-buffers; returns how many were read, 0 at the end, -errno.
- */
-ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s, uint64_t idx,
-			     uint64_t n, void *buf) __must_check;
-
-/*
  * A data file kept open from one read to the next; { -1 } before the first, closed with
  * capture_file_close(). Captures with very many CPUs are read without it, to save descriptors.
  */
@@ -277,9 +248,14 @@ struct cap_file {
 	int fd;
 	uint32_t segment;
 };
-ssize_t capture_read_subbufs_kept(const struct capture *c, const struct cap_stream *s, uint64_t idx,
-				  uint64_t n, void *buf, struct cap_file *file) __must_check;
 void capture_file_close(struct cap_file *file);
+
+/*
+ * Reads up to n consecutive sub-buffers of a stream, from number idx (0 .. nsub-1) on, into buf
+ * (n * c->subbuf_size bytes). file may be NULL. How many were read, 0 at the end, -errno.
+ */
+ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s, uint64_t idx,
+			     uint64_t n, void *buf, struct cap_file *file) __must_check;
 
 /*
  * n bytes at `at` of sub-buffer idx: 0, -ENODATA past the last one, -EINVAL behind its end,
@@ -408,6 +384,13 @@ void meta_begin(struct sbuf *line, const char *record);
 void meta_str(struct sbuf *line, const char *key, const char *val); /* NULL val: left out */
 void meta_u64(struct sbuf *line, const char *key, uint64_t val);
 void meta_s64(struct sbuf *line, const char *key, int64_t val);
+/* Whole records; more may be added to them. */
+void meta_stats(struct sbuf *line, const char *when, uint32_t cpu, const struct cap_cpustat *st);
+void meta_lost(struct sbuf *line, const struct cap_loss *l);
+void meta_pvclock(struct sbuf *line, const struct cpu_pvclock *p);
+void meta_time(struct sbuf *line, const struct clock_bracket *b);
+void meta_clock(struct sbuf *line, const char *clock, uint64_t tsc, uint64_t width, uint64_t ns);
+void meta_raw(struct sbuf *line, const struct cap_raw *r);
 
 /* The vCPU that a CPU of a guest is: its APIC id where the capture has it, else its number. */
 uint32_t cap_vcpu_of_cpu(const struct capture *cap, uint32_t cpu);

@@ -12,10 +12,9 @@
  *	hi	the last source value whose image is <= the value asked for
  *	hi + 1 == lo	no source value reads it; lo is the first one after it
  *
- * The functions with one result return that lo.  Errors are negative errno values, named at each
- * function; on error no output is written.  Unless said otherwise -ERANGE means that the exact
- * result does not fit in 64 unsigned bits (before zero or past the end): the stamp belongs to
- * another machine, epoch or clock.
+ * Errors are negative errno values, named at each function; on error no output is written.  Unless
+ * said otherwise -ERANGE means that the exact result does not fit in 64 unsigned bits (before zero
+ * or past the end): the stamp belongs to another machine, epoch or clock.
  */
 #ifndef KVMFT_CLOCK_H
 #define KVMFT_CLOCK_H
@@ -23,6 +22,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* One simultaneous reading of clocks, ns: all within [tsc, tsc + width] cycles. */
+struct clock_bracket {
+	uint64_t tsc, width;
+	uint64_t mono_raw, mono, boot, real;
+};
 
 /* ---- guest TSC: offset and scaling (tsc.c) ---------------------------------------------- */
 
@@ -74,24 +79,6 @@ int tsc_to_host(const struct tsc_map *m, uint64_t guest, uint64_t *lo, uint64_t 
 
 /* Cycles of a TSC in ns, rounded down; khz must not be 0. */
 uint64_t tsc_cycles_to_ns(uint64_t cycles, uint64_t khz);
-/*
- * Scaling ratio KVM programs for a guest that asked for @user_khz on a @host_khz host:
- * floor((user_khz << frac) / host_khz) (kernel: set_tsc_khz() in arch/x86/kvm/x86.c).  KVM does
- * not scale at all when both are within its tsc_tolerance_ppm.
- * 0; -EINVAL: host_khz 0 or frac other than 32 and 48; -ERANGE: needs more than 64 bits.
- */
-int tsc_ratio_from_khz(uint64_t user_khz, uint64_t host_khz, uint8_t frac, uint64_t *ratio);
-
-/*
- * Map of a nested guest: @l1 is what the host applies to L1, @l2 what L1 applies to L2; *out maps
- * host TSC to L2 TSC.  ratio = (ratio1 * ratio2) >> frac; the L1 offset is scaled by magnitude and
- * keeps its sign (kernel: kvm_calc_nested_tsc_offset(), kvm_calc_nested_tsc_multiplier()).
- * Like the hardware it truncates twice less than applying both maps in turn: up to a few cycles.
- * 0; -EINVAL: both scale but with different frac; or an error of tsc_map_check().
- * @out may be @l1 or @l2.
- */
-int tsc_map_compose(const struct tsc_map *l1, const struct tsc_map *l2, struct tsc_map *out);
-
 /* ---- kvmclock: guest TSC <-> nanoseconds (pvclock.c) ------------------------------------ */
 
 enum {
@@ -107,6 +94,12 @@ struct pvclock {
 	uint32_t mul;			/* tsc_to_system_mul */
 	int8_t shift;			/* tsc_shift */
 	uint8_t flags;
+};
+
+/* That of a CPU of the guest. */
+struct cpu_pvclock {
+	uint32_t cpu;
+	struct pvclock pv;
 };
 
 /*
@@ -138,13 +131,9 @@ bool pvclock_same_body(const struct pvclock *a, const struct pvclock *b);
 int pvclock_to_ns(const struct pvclock *pv, uint64_t tsc, uint64_t *ns);
 
 /*
- * Smallest guest TSC whose kvmclock is >= @ns; exact inverse of pvclock_to_ns().  With shift <= 0
- * every ns exists (pvclock_to_ns() of the result is @ns); with shift > 0 some are skipped.
- * Errors as pvclock_to_ns().
+ * All guest TSCs at which kvmclock is @ns (see the top of this file).  With shift <= 0 there are
+ * some for every ns; with shift > 0 some ns are skipped.  Errors as pvclock_to_ns().
  */
-int pvclock_to_tsc(const struct pvclock *pv, uint64_t ns, uint64_t *tsc);
-
-/* All guest TSCs at which kvmclock is @ns (see the top of this file).  Errors as above. */
 int pvclock_to_tsc_range(const struct pvclock *pv, uint64_t ns, uint64_t *lo, uint64_t *hi);
 
 /*
@@ -159,12 +148,15 @@ int pvclock_params_from_khz(uint32_t khz, uint32_t *mul, int8_t *shift);
  */
 int pvclock_khz(uint32_t mul, int8_t shift, uint64_t *khz);
 
-/* ---- sched_clock: trace clocks local, perf, global (sched.c) ---------------------------- */
+/* ---- sched_clock: trace clocks local, perf, global (lines.c) ---------------------------- */
 
 /*
  * Constants of a guest whose sched_clock is kvmclock, both ns and signed in two's complement:
  * @kvm:    kvm_sched_clock_offset
  * @kernel: __sched_clock_offset (what local_clock() adds to sched_clock())
+ * kvmclock of a stamp, wrapping: local: stamp + kvm; perf and global: stamp + kvm - kernel
+ * (kernel: kvm_sched_clock_read() in arch/x86/kernel/kvmclock.c, sched_clock_cpu() in
+ * kernel/sched/clock.c).
  */
 struct sched_offsets {
 	uint64_t kvm;
@@ -172,30 +164,14 @@ struct sched_offsets {
 };
 
 /*
- * kvmclock ns of a guest stamp, wrapping: local: ts + kvm; perf and global: ts + kvm - kernel
- * (kernel: kvm_sched_clock_read() in arch/x86/kernel/kvmclock.c, sched_clock_cpu() in
- * kernel/sched/clock.c).  Exact; the two _from_ functions are their inverses.
- */
-uint64_t sched_local_to_kvmclock(const struct sched_offsets *s, uint64_t ts);
-uint64_t sched_perf_to_kvmclock(const struct sched_offsets *s, uint64_t ts);
-uint64_t sched_local_from_kvmclock(const struct sched_offsets *s, uint64_t ns);
-uint64_t sched_perf_from_kvmclock(const struct sched_offsets *s, uint64_t ns);
-
-/*
  * sched_clock of bare metal, or of a guest booted with no-kvmclock.
- * @offset: ns, per CPU, wrapping; not readable from outside, take it from cyc2ns_offset_at().
+ * @offset: ns, per CPU, wrapping; not readable from outside.
  */
 struct cyc2ns {
 	uint64_t offset;
 	uint32_t mult;
 	uint8_t shift;
 };
-
-/*
- * mult and shift for a TSC of @khz kHz (kernel: set_cyc2ns_scale() in arch/x86/kernel/tsc.c).
- * 0, or -EINVAL: khz 0.
- */
-int cyc2ns_params(uint32_t khz, uint32_t *mult, uint8_t *shift);
 
 /* 0, or -EINVAL: mult 0 or shift over 32. */
 int cyc2ns_check(const struct cyc2ns *c);
@@ -206,16 +182,10 @@ int cyc2ns_check(const struct cyc2ns *c);
  */
 uint64_t cyc2ns_to_ns(const struct cyc2ns *c, uint64_t tsc);
 
-/* Smallest TSC with sched_clock >= @ns: ceil(((ns - offset) << shift) / mult).  0 or -ERANGE. */
-int cyc2ns_to_tsc(const struct cyc2ns *c, uint64_t ns, uint64_t *tsc);
-
 /* All TSCs with sched_clock @ns (see the top of this file).  0 or -ERANGE. */
 int cyc2ns_to_tsc_range(const struct cyc2ns *c, uint64_t ns, uint64_t *lo, uint64_t *hi);
 
-/* The offset that makes cyc2ns_to_ns(@tsc) give @ns; as good as the bracket of that pair. */
-uint64_t cyc2ns_offset_at(const struct cyc2ns *c, uint64_t tsc, uint64_t ns);
-
-/* ---- CLOCK_MONOTONIC_RAW (mono_raw.c) --------------------------------------------------- */
+/* ---- CLOCK_MONOTONIC_RAW (lines.c) ------------------------------------------------------ */
 
 /*
  * One published read base of the kernel (struct tk_read_base): ns = base +
@@ -238,9 +208,6 @@ int mono_raw_check(const struct mono_raw *r);
 /* mono_raw ns at @cyc, before or after last, floor.  0 or -ERANGE.  @r checked, as below. */
 int mono_raw_to_ns(const struct mono_raw *r, uint64_t cyc, uint64_t *ns);
 
-/* Smallest cyc with mono_raw >= @ns (signed ceil).  0 or -ERANGE. */
-int mono_raw_to_cyc(const struct mono_raw *r, uint64_t ns, uint64_t *cyc);
-
 /* All cycles with mono_raw @ns (see the top of this file).  0 or -ERANGE. */
 int mono_raw_to_cyc_range(const struct mono_raw *r, uint64_t ns, uint64_t *lo, uint64_t *hi);
 
@@ -249,31 +216,6 @@ int mono_raw_to_cyc_range(const struct mono_raw *r, uint64_t ns, uint64_t *lo, u
  * line against a bracketed reading.  False also for a line that mono_raw_check() refuses.
  */
 bool mono_raw_fits(const struct mono_raw *r, uint64_t cyc_lo, uint64_t cyc_hi, uint64_t ns);
-
-/*
- * mult and shift of the clocksource "tsc" at @khz kHz (kernel: __clocksource_update_freq_scale()
- * and clocks_calc_mult_shift() in kernel/time/clocksource.c).  0, or -EINVAL: khz 0.
- */
-int mono_raw_params(uint32_t khz, uint32_t *mult, uint8_t *shift);
-
-/*
- * The two numbers of the kernel log line "clocksource: NAME: mask: ... max_cycles: M,
- * max_idle_ns: I" for a 64-bit clocksource (kernel: clocks_calc_max_nsecs()).
- * M in cycles, I in ns, both floor.  0, or -EINVAL: mult 0 or shift over 32.
- */
-int clocksource_line(uint32_t mult, uint8_t shift, uint64_t *max_cycles, uint64_t *max_idle_ns);
-
-/* Do @mult and @shift explain such a line?  False also for what clocksource_line() refuses. */
-bool clocksource_line_fits(uint32_t mult, uint8_t shift, uint64_t max_cycles,
-			   uint64_t max_idle_ns);
-
-/*
- * The kernel's search for the best 32-bit mult: from and to are frequencies (kHz and 10^6 here),
- * @maxsec the longest interval that must not overflow, in 1/from units of @from
- * (kernel: clocks_calc_mult_shift()).  @from must not be 0.
- */
-void clocks_calc_mult_shift(uint32_t from, uint32_t to, uint32_t maxsec, uint32_t *mult,
-			    uint8_t *shift);
 
 /* ---- clocks steered by NTP: mono, boot, realtime (pieces.c) ----------------------------- */
 

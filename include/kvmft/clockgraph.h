@@ -181,11 +181,4 @@ int clock_route_convert(const struct clock_route *route, uint64_t value, uint64_
 int clock_convert(const struct clock_ctx *ctx, enum clock_id from, enum clock_id to,
 		  uint64_t value, uint64_t *lo, uint64_t *hi, enum clock_edge *missing);
 
-/*
- * One edge, as clock_route_convert(); @ctx must have it.  For code that explains a conversion
- * step by step.
- */
-int clock_edge_convert(const struct clock_ctx *ctx, enum clock_edge edge, bool reverse,
-		       uint64_t value, uint64_t *lo, uint64_t *hi);
-
 #endif

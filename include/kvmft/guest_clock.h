@@ -12,14 +12,6 @@
 
 #define KGUEST_MAX_PVCLOCK 64 /* records of the kernel's static array; CPUs above are elsewhere */
 
-struct kpvclock {
-	uint32_t cpu, version;
-	uint64_t tsc_timestamp, system_time;
-	uint32_t mul;
-	int8_t shift;
-	uint8_t flags;
-};
-
 struct kguest_clock {
 	bool kvm_guest;	     /* the hypervisor says that it is KVM */
 	bool sched_known;    /* sched_is_tsc below is certain */
@@ -30,9 +22,9 @@ struct kguest_clock {
 	bool has_kernel_offset; /* __sched_clock_offset, ns */
 	int64_t kernel_offset;
 	const char *kernel_source;
-	struct kpvclock pv[KGUEST_MAX_PVCLOCK];
+	struct cpu_pvclock pv[KGUEST_MAX_PVCLOCK];
 	size_t npv;
-	bool has_raw; /* read, not yet checked: see kmono_raw_read() */
+	bool has_raw; /* read, not yet checked: see mono_raw_learn() */
 	struct kmono_raw raw;
 	char why[256]; /* why kprobes did not serve; "" when they did */
 };

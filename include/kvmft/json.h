@@ -9,12 +9,9 @@
  *	struct sbuf out = { 0 };
  *	struct json j;
  *
- *	json_init(&j, &out);
- *	json_object_begin(&j);
- *	json_key(&j, "wall_ms");
- *	json_fixed_u64(&j, 1250, 3);
- *	json_object_end(&j);
- *	err = json_finish(&j);			{"wall_ms":1.250}
+ *	json_line_begin(&j, &out);
+ *	json_put_fixed(&j, "wall_ms", 1250, 3);
+ *	err = json_line_end(&j);		{"wall_ms":1.250}
  *
  * Calls that would make broken JSON (a value without key in an object, an end that does not
  * match, a second top-level value, deeper than JSON_DEPTH_MAX) write nothing and stick: later
@@ -62,15 +59,25 @@ void json_u64(struct json *j, uint64_t v);
 void json_s64(struct json *j, int64_t v);
 void json_bool(struct json *j, bool v);
 void json_null(struct json *j);
+/* A key and its value. */
+void json_put_str(struct json *j, const char *key, const char *text);
+void json_put_u64(struct json *j, const char *key, uint64_t v);
+void json_put_s64(struct json *j, const char *key, int64_t v);
+void json_put_bool(struct json *j, const char *key, bool v);
+void json_put_fixed(struct json *j, const char *key, uint64_t v, unsigned int scale);
+/* null unless known. */
+void json_put_known_u64(struct json *j, const char *key, bool known, uint64_t v);
+void json_put_known_s64(struct json *j, const char *key, bool known, int64_t v);
+/* A key, and the beginning of its value. */
+void json_put_array(struct json *j, const char *key);
+void json_put_object(struct json *j, const char *key);
+
+/* One object, from json_init() to json_finish() and a newline behind it. */
+void json_line_begin(struct json *j, struct sbuf *out);
+int json_line_end(struct json *j) __must_check;
+
 /* v / 10^scale with exactly scale decimals: (5, 3) is 0.005, (7, 0) is 7. */
 void json_fixed_u64(struct json *j, uint64_t v, unsigned int scale);
 
-/* Key and value; null where the value is not known. */
-void json_field_str(struct json *j, const char *key, const char *text);
-void json_field_u64(struct json *j, const char *key, uint64_t v);
-void json_field_s64(struct json *j, const char *key, int64_t v);
-void json_field_bool(struct json *j, const char *key, bool v);
-void json_field_u64_if(struct json *j, const char *key, bool known, uint64_t v);
-void json_field_s64_if(struct json *j, const char *key, bool known, int64_t v);
 
 #endif

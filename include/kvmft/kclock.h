@@ -30,22 +30,15 @@ int kclock_parse_marker(const char *text, uint64_t n, uint64_t *ts) __must_check
 
 /* ---- the line of CLOCK_MONOTONIC_RAW, as the kernel keeps it ---- */
 
-/* ns = base + (((cycles - last) * mult + nsec) >> shift); cycles of the current clocksource. */
 struct kmono_raw {
-	uint64_t last, nsec, base;
-	uint32_t mult;
-	uint8_t shift;
-	const char *symbol; /* where it was read; static text */
+	struct mono_raw line; /* over cycles of the current clocksource */
+	const char *symbol;   /* where it was read; static text */
 };
 
 /*
- * Reads it through a kprobe. The result is consistent in itself, not more: check it against a
- * bracket (mono_raw_fits() of the clock room). -ENOENT: no variable of a known shape; else as
- * kread_symbols(). -EAGAIN: changed while being read, again and again.
+ * What reads it through a kprobe, for those who read more in the same shot. The result is
+ * consistent in itself, not more: mono_raw_learn() checks it.
  */
-int kmono_raw_read(struct ktracefs *t, struct kmono_raw *r, struct kvmft_err *err) __must_check;
-
-/* The parts of it, for those who read more in the same shot. */
 #define KTK_ARGS 84
 /* Fills arg[KTK_ARGS]; the texts live in where[KTK_ARGS]. */
 void kmono_raw_args(struct kread_arg *arg, char (*where)[32]);

@@ -15,6 +15,7 @@
 #ifndef KVMFT_KERNEL_H
 #define KVMFT_KERNEL_H
 
+#include "kvmft/clock.h"
 #include "kvmft/util.h"
 
 /* ---- where tracefs is ---- */
@@ -43,13 +44,8 @@ ssize_t ktracefs_read(const struct ktracefs *t, const char *file, size_t max,
 		      char **out) __must_check;
 bool ktracefs_has(const struct ktracefs *t, const char *file);
 
-/*
- * events/header_page and header_event, saved_cmdlines, saved_tgids; text to be freed by the caller.
- */
-int ktracefs_header_page(const struct ktracefs *t, char **text) __must_check;
-int ktracefs_header_event(const struct ktracefs *t, char **text) __must_check;
-int ktracefs_saved_cmdlines(const struct ktracefs *t, char **text) __must_check;
-int ktracefs_saved_tgids(const struct ktracefs *t, char **text) __must_check;
+/* The same as 0 or -errno: events/header_page, saved_cmdlines and the like. */
+int ktracefs_text(const struct ktracefs *t, const char *file, char **text) __must_check;
 
 /*
  * Is name a trace clock of this kernel? 0, or -EINVAL with the list of those that are ("no
@@ -57,9 +53,7 @@ int ktracefs_saved_tgids(const struct ktracefs *t, char **text) __must_check;
  */
 int ktracefs_clock_check(const struct ktracefs *t, const char *name,
 			 struct kvmft_err *err) __must_check;
-/* Picks the name in [brackets] out of the text of a trace_clock file. 0 or -EINVAL. */
-int kclock_parse_current(const char *text, char *buf, size_t size) __must_check;
-/* The names in such a text, without brackets, separated by one blank. */
+/* The names in the text of a trace_clock file, without brackets, separated by one blank. */
 int kclock_parse_list(const char *text, char *buf, size_t size) __must_check;
 
 /* ---- CPUs ---- */
@@ -311,7 +305,6 @@ int kbuffer_kb_parse(const char *text, uint64_t *kb) __must_check;
  * hidden. Returns how many are, or -errno.
  */
 int kallsyms_find(const char *path, const char *const *name, size_t n, bool *present) __must_check;
-bool kallsyms_has(const char *name);
 
 struct kprobes; /* the probes of this process: group kvmft_PID_STARTTIME */
 
@@ -320,8 +313,8 @@ int kprobes_open(struct ktracefs *t, struct kprobes **out, struct kvmft_err *err
 const char *kprobes_group(const struct kprobes *p);
 /*
  * Adds group/name on a function ("do_sys_openat2", "vprintk_emit+4"), with fetch arguments
- * ("a=@tsc_khz:u32"; NULL = none). name: letters, digits, _. -ENOENT: no such symbol;
- * -EPERM: lockdown; else the kernel's error for what it cannot probe, with its explanation.
+ * ("a=@tsc_khz:u32"; NULL = none). name: letters, digits, _, at most 63. -EPERM: lockdown; else the
+ * kernel's error for what it cannot probe, with its explanation.
  */
 int kprobe_add(struct kprobes *p, const char *name, const char *func, const char *args,
 	       struct kvmft_err *err) __must_check;
@@ -414,14 +407,8 @@ int ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f) __must_check;
 /* "tsc: Refined TSC clocksource calibration: 3792.873 MHz" and "tsc: Detected ... MHz". */
 int ktsc_parse_log(const char *line, uint64_t *khz, bool *refined) __must_check;
 
-/* All clocks read within [tsc, tsc + width] cycles; nanoseconds. */
-struct kbracket {
-	uint64_t tsc, width;
-	uint64_t mono_raw, mono, boot, real;
-};
-
-/* The tightest of tries (at least 1). -ENOTSUP without a TSC. */
-int kbracket_read(unsigned int tries, struct kbracket *b) __must_check;
+/* The tightest of tries (at least 1) readings of all clocks. -ENOTSUP without a TSC. */
+int kbracket_read(unsigned int tries, struct clock_bracket *b) __must_check;
 /* Ordered read of the TSC; 0 on machines without one. Cycles. */
 uint64_t krdtsc_now(void);
 

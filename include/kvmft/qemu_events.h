@@ -53,7 +53,7 @@ struct qevents;
  */
 int qevents_parse(const char *text, size_t len, const char *name, struct qevents **out,
 		  struct kvmft_err *err) __must_check;
-/* The same from a plain file; own: for a name that is not the user's, see file_open_plain(). */
+/* The same from a plain file; own: for a name that is not the user's, see file_open_regular(). */
 int qevents_load(const char *path, bool own, struct qevents **out,
 		 struct kvmft_err *err) __must_check;
 void qevents_free(struct qevents *q); /* NULL is fine */

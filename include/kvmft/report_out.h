@@ -5,31 +5,27 @@
 #ifndef KVMFT_REPORT_OUT_H
 #define KVMFT_REPORT_OUT_H
 
+#include <stdio.h>
+
 #include "kvmft/report.h"
 
-/* A table that is to be printed: whose it is. */
-struct report_section {
-	bool all;		     /* nobody asked for a VM */
-	const struct hostmap_vm *vm; /* the one it is of; NULL: several, or not known */
-	struct report_filter of;     /* what it is made of */
-};
+/* Of whom there are tables: all together, also each VM, also each vCPU. */
+enum report_per { REPORT_PER_ALL, REPORT_PER_VM, REPORT_PER_VCPU };
 
 /* All that is printed; everything is borrowed. */
 struct report_doc {
-	struct report *r; /* walked again where tables need it, else not changed */
-	const struct capture *cap; /* what it is of */
+	struct report *r;	     /* not changed */
+	const struct capture *cap;   /* what it is of */
 	const struct report_opts *opts;
-	const char *pids; /* as the user gave them; NULL: all */
-	/* The next table, in the order in which they are made and printed; false: there is none. */
-	bool (*next)(void *arg, struct report_section *s);
-	enum report_key key; /* by which each table is sorted */
-	size_t top;	  /* rows of each table; 0 = all */
-	uint64_t lost;	  /* events that the capture lacks, from gaps and counters */
-	bool lost_unknown; /* ... at least */
-	/* Takes what out holds away, so that it does not grow with the report. */
-	void (*flush)(void *arg, struct sbuf *out);
-	void *arg;
-	const char *const *remark; /* what the command has to say beside report_note() */
+	const char *pids;	     /* as the user gave them; NULL: all */
+	struct report_filter filter; /* what was asked for */
+	enum report_per per;
+	enum report_key key;	     /* by which each table is sorted */
+	size_t top;		     /* rows of each table; 0 = all */
+	uint64_t lost;		     /* events that the capture lacks, from gaps and counters */
+	bool lost_unknown;	     /* ... at least */
+	FILE *f;
+	const char *const *remark;   /* what the command has to say beside report_note() */
 	size_t nremark;
 };
 
@@ -39,10 +35,11 @@ struct report_format {
 	void (*print)(const struct report_doc *d, struct sbuf *out);
 };
 
-/*
- * NULL: there is no such format. Errors of print() are those of the sbuf, and -ENOMEM there for a
- * table's.
- */
+/* NULL: there is no such format. */
 const struct report_format *report_format_find(const char *name);
+/* Prints it into d->f. 0, -ENOMEM, or -errno of a write: then d->f has its error set. */
+int report_print(const struct report_doc *d, const struct report_format *fmt) __must_check;
+/* Was anything counted of what f asks for? */
+bool report_has_samples(const struct report *r, const struct report_filter *f);
 
 #endif

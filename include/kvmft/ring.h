@@ -11,8 +11,9 @@
  * The step from one event to the next is in line, so that what a loop does with an event is most
  * of its cost. Two ways to walk a stream:
  *
- *   while ((k = rstream_next(&r)) != R_END)	     events, gaps and damage one by one: the usual
- *way if (k == R_EVENT) use(&r.rec);
+ *   while ((k = rstream_next(&r)) != R_END)	     events, gaps and damage one by one: the
+ *	     if (k == R_EVENT)			     usual way
+ *		     use(&r.rec);
  *
  *   while ((k = rstream_subbuf(&r)) != R_END)	     by whole sub-buffers: the walk stays in
  *	     if (k == R_EVENT) {		     registers, about twice as fast; events are
@@ -30,10 +31,10 @@
 /* State of a walk; all pointers into the caller's buffer. */
 struct subbuf {
 	const uint8_t *p, *end; /* rest of the data */
-	/* the last address of room for a head, where subbuf_next_plain() can read it; else 0 */
+	/* the last address of room for a head, where subbuf_next_fast() can read it; else 0 */
 	uintptr_t last_head;
 	uint64_t ts;		/* running time stamp, trace clock units */
-	/* of the event at p, read ahead; 0: of none that subbuf_next_plain() can read */
+	/* of the event at p, read ahead; 0: of none that subbuf_next_fast() can read */
 	uint32_t head;
 	bool swap, big_endian;
 	bool lost;	        /* events were lost before this sub-buffer */
@@ -61,87 +62,23 @@ int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g
 int subbuf_begin_head(struct subbuf *sb, const void *buf, const struct subbuf_geom *g) __must_check;
 uint64_t subbuf_lost_count(const void *p, const struct subbuf_geom *g);
 /* What subbuf_next() does not do in line: time, padding, long events, byte order, the end. */
-int subbuf_next_rare(struct subbuf *sb, struct rec *rec) __must_check;
-
-static inline void subbuf_ahead(struct subbuf *sb)
-{
-	sb->head = (uintptr_t)sb->p <= sb->last_head ? load_u32(sb->p) : 0;
-}
+int subbuf_next_slow(struct subbuf *sb, struct rec *rec) __must_check;
 
 /* Makes p .. end what is walked next, at the time that sb->ts has. */
-static inline void subbuf_walk(struct subbuf *sb, const uint8_t *p, const uint8_t *end)
-{
-	sb->p = p;
-	sb->end = end;
-	sb->last_head = sb->swap || sb->big_endian || end - p < 4 ? 0 : (uintptr_t)end - 4;
-	subbuf_ahead(sb);
-}
-
-/*
- * The next data event, if it is one of the common kind, and not the last: else subbuf_next() tells.
- *
- * Where an event is depends on the length of the one before it: that chain of loads is what a walk
- * takes. So the next head is read as soon as this one's length is known, by an address of base and
- * index; the next p is computed aside, which the empty asm sees to: else one address would be made
- * for both.
- */
-static inline __must_check bool subbuf_next_plain(struct subbuf *sb, struct rec *rec)
-{
-	const uint8_t *p = sb->p;
-	uint32_t head = sb->head;
-	size_t words = head & 31, same = words; /* of payload */
-	uintptr_t next;
-
-	__asm__("" : "+r"(same));
-	next = (uintptr_t)p + 4 + 4 * same;
-	if (words - 1 >= 28 || next > sb->last_head)
-		return false;
-	sb->head = load_u32(p + 4 + 4 * words);
-	/* Hardware stops at the end of a page, and forgets a stream that waits for others. */
-	__builtin_prefetch(p + 1536);
-	rec->data = p + 4;
-	rec->len = (uint32_t)(4 * words);
-	rec->id = load_u16(p + 4);
-	rec->ts = sb->ts += head >> 5;
-	sb->p = (const uint8_t *)next;
-	return true;
-}
-
-/* Whether subbuf_next_plain() would give one. */
-static inline bool subbuf_at_plain(const struct subbuf *sb)
-{
-	size_t words = sb->head & 31;
-
-	return words - 1 < 28 && (uintptr_t)sb->p + 4 + 4 * words <= sb->last_head;
-}
-
+static inline void subbuf_walk(struct subbuf *sb, const uint8_t *p, const uint8_t *end);
+/* The next data event, if it is of the common kind, and not the last: else subbuf_next() tells. */
+static inline __must_check bool subbuf_next_fast(struct subbuf *sb, struct rec *rec);
+/* Whether subbuf_next_fast() would give one. */
+static inline bool subbuf_at_fast(const struct subbuf *sb);
 /* The next data event: 1; 0 at the end; -EBADMSG at a broken event (the rest must be skipped). */
-static inline __must_check int subbuf_next(struct subbuf *sb, struct rec *rec)
-{
-	if (subbuf_next_plain(sb, rec))
-		return 1;
-	/*
-	 * Copies: only their addresses leave this function, so that the walk may stay in registers.
-	 */
-	struct subbuf rest = *sb;
-	struct rec found = { .len = 0 };
-	int ret = subbuf_next_rare(&rest, &found);
-
-	*sb = rest;
-	*rec = found;
-	return ret;
-}
-
+static inline __must_check int subbuf_next(struct subbuf *sb, struct rec *rec);
 /*
  * Whether little of a sub-buffer that was just begun is used. Who reads a ring that is being
  * written gets one for each event, the more the larger sub-buffers are, if he reads on until there
  * is nothing; behind one like this he may leave it alone for a while. An eighth: so that one is not
  * taken for it that the next event did not fit into.
  */
-static inline bool subbuf_sparse(const struct subbuf *sb, const struct subbuf_geom *g)
-{
-	return (size_t)(sb->end - sb->p) < g->size / 8;
-}
+static inline bool subbuf_sparse(const struct subbuf *sb, const struct subbuf_geom *g);
 
 /* ---- one CPU ---- */
 
@@ -198,60 +135,20 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 	__must_check;
 void rstream_close(struct rstream *r);
 /* The first of a sub-buffer, its end, gaps and damage: what rstream_next() does not do in line. */
-enum rkind rstream_next_rare(struct rstream *r);
-
-static inline void rstream_count(struct rstream *r)
-{
-	r->events++;
-	r->backwards += r->rec.ts < r->last_ts;
-	r->last_ts = r->rec.ts;
-}
+enum rkind rstream_next_slow(struct rstream *r);
 
 /* As rstream_next(), when that is an event of the common kind: else false, and nothing was done. */
-static inline __must_check bool rstream_next_plain(struct rstream *r)
-{
-	if (!r->open || !subbuf_next_plain(&r->sb, &r->rec))
-		return false;
-	rstream_count(r);
-	return true;
-}
-
-/* Whether rstream_next_plain() would: the data of the event before stay where they are then. */
-static inline bool rstream_at_plain(const struct rstream *r)
-{
-	return r->open && subbuf_at_plain(&r->sb);
-}
-
+static inline __must_check bool rstream_next_fast(struct rstream *r);
+/* Whether rstream_next_fast() would: the data of the event before stay where they are then. */
+static inline bool rstream_at_fast(const struct rstream *r);
 /* The next thing of the stream: r->rec, r->lost or r->damage_index by what is returned. */
-static inline enum rkind rstream_next(struct rstream *r)
-{
-	if (r->open && subbuf_next(&r->sb, &r->rec) > 0) {
-		rstream_count(r);
-		return R_EVENT;
-	}
-	return rstream_next_rare(r);
-}
-
+static inline enum rkind rstream_next(struct rstream *r);
 /*
  * Gives each event of a stream to use(), gaps and damage aside, until that returns something else
  * than 0. Returns that, 0 at the end, or -errno of a failed read. In line, so that use() can be.
  */
 static inline int rstream_each(const struct capture *cap, const struct cap_stream *s,
-			       int (*use)(void *arg, const struct rec *rec), void *arg)
-{
-	struct rstream r;
-	enum rkind k;
-	int ret = rstream_open(&r, cap, s);
-
-	if (ret)
-		return ret;
-	while (!ret && (k = rstream_next(&r)) != R_END)
-		if (k == R_EVENT)
-			ret = use(arg, &r.rec);
-	ret = ret ? ret : r.error;
-	rstream_close(&r);
-	return ret;
-}
+			       int (*use)(void *arg, const struct rec *rec), void *arg);
 
 /*
  * The next sub-buffer as a whole (or a part of one that is too large for that): R_EVENT and r->sb,
@@ -306,15 +203,7 @@ int rmerge_new(struct rmerge **out, const struct rmerge_src *src, size_t n) __mu
  * The source index whose current item has the smallest key (ties: lowest index), or -1 at the
  * end. The item stays current until rmerge_pop().
  */
-static inline ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key)
-{
-	const struct rmerge_first *first = (const struct rmerge_first *)m;
-
-	if (first->rank & RMERGE_ENDED)
-		return -1;
-	*key = first->key;
-	return (ssize_t)first->rank;
-}
+static inline ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key);
 
 /* Consumes the current item of the winner and pulls that source's next one. */
 void rmerge_pop(struct rmerge *m);
@@ -361,19 +250,12 @@ void fmt_free(struct fmt *f);
 const char *fmt_note(const struct fmt *f, size_t i);
 /* NULL when the capture has no such event. */
 const struct fmt_event *fmt_find(const struct fmt *f, const char *sys, const char *name);
-static inline const struct fmt_event *fmt_by_id(const struct fmt *f, uint16_t id)
-{
-	return ((const struct fmt_quick *)f)->by_id[id];
-}
+static inline const struct fmt_event *fmt_by_id(const struct fmt *f, uint16_t id);
 
 const char *fmt_sys(const struct fmt_event *e);
 const char *fmt_name(const struct fmt_event *e);
 /* "sys:name: ", as lines of text have it; PUT_SLACK bytes more are readable (put.h). */
-static inline const char *fmt_title(const struct fmt_event *e, size_t *len)
-{
-	*len = ((const struct fmt_line *)e)->title_len;
-	return ((const struct fmt_line *)e)->title;
-}
+static inline const char *fmt_title(const struct fmt_event *e, size_t *len);
 
 uint16_t fmt_id(const struct fmt_event *e);
 /* The i-th event, in the order of the capture; NULL past the last. */
@@ -417,13 +299,7 @@ bool fmt_str(const struct fmt *f, const struct fmt_field *fld, const struct rec 
 	     size_t size);
 /* common_pid of any record; -1 when the format lacks it. */
 int32_t fmt_pid_slow(const struct fmt *f, const struct rec *rec);
-static inline int32_t fmt_pid(const struct fmt *f, const struct rec *rec)
-{
-	uint32_t end = ((const struct fmt_quick *)f)->pid_end;
-
-	return end && end <= rec->len ? (int32_t)load_u32(rec->data + end - 4)
-				      : fmt_pid_slow(f, rec);
-}
+static inline int32_t fmt_pid(const struct fmt *f, const struct rec *rec);
 
 uint8_t fmt_flags(const struct fmt *f, const struct rec *rec);
 uint8_t fmt_preempt(const struct fmt *f, const struct rec *rec);
@@ -446,5 +322,7 @@ void fmt_print_fields(const struct fmt *f, const struct fmt_event *e, const stru
  */
 const char *fmt_symbol(const struct fmt_event *e, const char *field, unsigned int nth,
 		       uint64_t value);
+
+#include "kvmft/ring_inline.h"
 
 #endif

@@ -44,7 +44,4 @@ typedef bool cap_kvmclock(const void *arg, uint64_t tsc, uint64_t *lo, uint64_t 
 bool cap_raw_line(const struct capture *cap, cap_kvmclock *kvmclock, const void *arg,
 		  struct mono_raw *raw) __must_check;
 
-/* A capture's pvclock record as the clock room has it; still to be checked (pvclock_check()). */
-struct pvclock cap_pvclock_record(const struct cap_pvclock *p);
-
 #endif

@@ -5,7 +5,7 @@
  * The file is written front to back in one pass, CPU by CPU, in bounded memory:
  *
  *	tdw_create()
- *	tdw_option() ...			facts, see the enum of their numbers
+ *	tdw_facts(), tdw_*_option() ...		facts
  *	for each buffer: tdw_buffer(), for each of its CPUs: tdw_cpu(), tdw_subbuf() ...
  *	tdw_close()
  *
@@ -64,8 +64,6 @@ bool tdw_has_zstd(void);
  * must outlive it.
  */
 int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out) __must_check;
-/* Before the first buffer; data is in the file's byte order already. */
-int tdw_option(struct tdw *w, enum td_opt id, const void *data, size_t len) __must_check;
 /* The next buffer: the top one first, then the named ones. */
 int tdw_buffer(struct tdw *w) __must_check;
 /* CPUs of a buffer in ascending order; those left out are empty. */

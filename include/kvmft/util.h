@@ -9,6 +9,7 @@
 #ifndef KVMFT_UTIL_H
 #define KVMFT_UTIL_H
 
+#include <dirent.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,6 +47,8 @@ static inline uint64_t util_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* By a function that takes the variable's address: _cleanup_(sbuf_free) struct sbuf b = { 0 }; */
+#define _cleanup_(fn)	__attribute__((cleanup(fn)))
 #define _cleanup_free_	__attribute__((cleanup(util_free_ptr)))
 #define _cleanup_close_ __attribute__((cleanup(util_close_fd)))
 
@@ -73,6 +76,10 @@ enum kvmft_exit {
  */
 int err_set(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3, 4);
 int err_lack(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3, 4);
+/*
+ * err_set() with ": " and what errnum means behind the text; 0 is no failure, and leaves err alone.
+ */
+int err_why(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3, 4);
 int err_usage(struct kvmft_err *err, const char *fmt, ...) __printf(2, 3);
 
 /*
@@ -157,8 +164,6 @@ void sbuf_add_escaped(struct sbuf *b, const char *text);
 void sbuf_add_csv(struct sbuf *b, const char *text);
 /* The same, in quotes always. */
 void sbuf_add_csv_quoted(struct sbuf *b, const char *text);
-/* Adds a comma and ns in microseconds, with all of them: ",1234.567". */
-void sbuf_add_csv_us(struct sbuf *b, uint64_t ns);
 /* Undoes sbuf_add_escaped() in place; a broken escape is kept as it stands. */
 void str_unescape(char *s);
 /* What a hex digit of either case is worth, or -1. */
@@ -205,12 +210,14 @@ ssize_t file_read_all(int dirfd, const char *path, size_t max, char **out) __mus
  * and nothing else is opened (-EINVAL). own: nobody but root and we may be able to change it
  * (-EPERM), for names that come from files and from processes of others.
  */
-int file_open_plain(const char *path, bool own) __must_check;
-ssize_t file_read_plain(const char *path, size_t max, bool own, char **out) __must_check;
+int file_open_regular(const char *path, bool own) __must_check;
+ssize_t file_read_regular(const char *path, size_t max, bool own, char **out) __must_check;
 /* The first line of a small file, without newline; -EFBIG when it does not fit, or -errno. */
 int file_read_line(int dirfd, const char *path, char *buf, size_t size) __must_check;
 /* The number that is all of the first line, blanks around it aside; errors of both parts. */
 int file_read_u64(int dirfd, const char *path, uint64_t *v) __must_check;
+/* A directory to be read, no link; to be closed with closedir(). NULL, errno says why. */
+DIR *dir_open(int dirfd, const char *path);
 /*
  * Writes text with one write() call to an existing file (kernel knob), which is never truncated:
  * O_TRUNC would empty tracefs lists that others share. -errno; -EIO when only a part was taken.
@@ -221,6 +228,11 @@ int file_write_text(int dirfd, const char *path, const char *text) __must_check;
  * the umask. Returns fd or -errno (-EEXIST for anything that has the name, a dangling link too).
  */
 int file_create(int dirfd, const char *name) __must_check;
+/*
+ * Renames within a directory, to a name that nothing has: -EEXIST when something does; -ENOSYS when
+ * the file system cannot make sure of it (NFS for one).
+ */
+int file_rename_new(int dir, const char *from, const char *to) __must_check;
 
 /*
  * ---- files that are there whole or not at all ----
@@ -269,6 +281,11 @@ void newfile_close(struct newfile *f);
 
 int parse_u64(const char *s, uint64_t *v) __must_check; /* decimal or 0x */
 int parse_s64(const char *s, int64_t *v) __must_check;	/* also a leading minus */
+/*
+ * The decimal number that begins at *s, which moves behind it. False, and nothing is moved, when
+ * there is none or it is more than max.
+ */
+bool take_u64(const char **s, uint64_t max, uint64_t *v);
 /* 64 bits, written signed, unsigned or in hex: -1 and 0xffffffffffffffff are the same bits. */
 int parse_bits64(const char *s, uint64_t *v) __must_check;
 /* Bytes: an integer and K, k, KiB, M, m, MiB, G, g or GiB (powers of 1024), or nothing. */
@@ -359,6 +376,8 @@ void *u64map_elem(struct u64map *m, uint64_t key, void *array, size_t *cap, size
 		}                                                  \
 		from_;                                             \
 	})
+/* Adds a copy of *one, which has elem bytes, to *array. 0 or -ENOMEM. */
+int array_add(void *array, size_t *n, size_t *cap, const void *one, size_t elem) __must_check;
 
 /* ---- log-linear histogram of u64 values (ns) in fixed memory, 15 KiB ---- */
 
@@ -456,6 +475,22 @@ static inline uint64_t load_u64(const void *p)
 
 	__builtin_memcpy(&v, p, sizeof(v));
 	return v;
+}
+
+/* ... and of the other order, with swap. */
+static inline uint16_t get_u16(const void *p, bool swap)
+{
+	return swap ? __builtin_bswap16(load_u16(p)) : load_u16(p);
+}
+
+static inline uint32_t get_u32(const void *p, bool swap)
+{
+	return swap ? __builtin_bswap32(load_u32(p)) : load_u32(p);
+}
+
+static inline uint64_t get_u64(const void *p, bool swap)
+{
+	return swap ? __builtin_bswap64(load_u64(p)) : load_u64(p);
 }
 
 #endif

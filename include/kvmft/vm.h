@@ -179,17 +179,12 @@ int vm_reread_clocks(const struct vm_roots *roots, struct vm *vm) __must_check;
  */
 int vm_guess_master_clock(const struct vm_list *list, const struct vm *vm);
 
-enum vm_tids {
-	VM_TIDS_VCPU,	 /* known vCPU threads */
-	VM_TIDS_PROCESS, /* all threads of the VMM: also iothreads and main loop */
-};
-
 /*
- * Thread ids of vm, ascending and each once, owned by the caller (free()). VM_TIDS_PROCESS reads
- * /proc anew; -ESRCH when the process is gone. *n may be 0 with VM_TIDS_VCPU.
+ * The threads of process pid, as /proc has them: ascending, owned by the caller (free()). -ESRCH
+ * when the process is gone.
  */
-int vm_thread_ids(const struct vm_roots *roots, const struct vm *vm, enum vm_tids which,
-		  uint32_t **tids, size_t *n) __must_check;
+int vm_thread_ids(const struct vm_roots *roots, uint32_t pid, uint32_t **tids,
+		  size_t *n) __must_check;
 
 /*
  * Mounts debugfs at its mount point when it is not there yet. 0 when it is mounted now, -errno with
@@ -204,21 +199,16 @@ struct vm_task {
 	char comm[64]; /* printable */
 };
 
-enum vm_tasks_scope {
-	VM_TASKS_ALL,	  /* every thread of every process; pid is ignored */
-	VM_TASKS_PROCESS, /* the threads of pid */
-	VM_TASKS_TREE,	  /* the threads of pid and of its descendants */
-};
-
 /* Non-zero stops the walk and becomes its result. */
 typedef int (*vm_task_fn)(const struct vm_task *task, void *ctx);
 
 /*
- * Calls fn for every task in scope; tasks that die meanwhile are left out. 0, what fn returned, or
- * -ESRCH when pid does not exist, -errno when /proc is unreadable.
+ * Calls fn for the threads of process pid, or for all threads (0); those that die meanwhile are
+ * left out. 0, what fn returned, or -ESRCH when pid does not exist, -errno when /proc is
+ * unreadable.
  */
-int vm_tasks_walk(const struct vm_roots *roots, enum vm_tasks_scope scope, uint32_t pid,
-		  vm_task_fn fn, void *ctx) __must_check;
+int vm_tasks_walk(const struct vm_roots *roots, uint32_t pid, vm_task_fn fn,
+		  void *ctx) __must_check;
 
 /*
  * One thread, by its id: *task, and when it began in clock ticks since boot, which tells whether

@@ -4,7 +4,7 @@
  *
  *   DIR/meta           text, only ever appended to; one record per line (see meta.c):
  *                        kvmft-capture version=1       always the first line
- *                        RECORD NAME=VALUE ...         see the list in meta_read.c
+ *                        RECORD NAME=VALUE ...         see the list in records.c
  *                      The last line counts only with its newline. Unknown records and names
  *                      are skipped; a version above 1 is refused, so adding is free and
  *                      changing a meaning costs a new version.
@@ -34,9 +34,9 @@
  * A recorder that was killed leaves no `end` record, perhaps half a line and half a sub-buffer:
  * all that is complete is read, the rest is reported as damage.
  */
+#include "kvmft/ktext.h"
 #include "reader.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -114,22 +114,22 @@ static int read_meta(struct capture *c, int dirfd, struct kvmft_err *err)
 static int read_geometry(struct capture *c, int dirfd)
 {
 	_cleanup_free_ char *text = NULL;
-	uint32_t long_size, header, size;
+	struct ktext_page p;
 	ssize_t n;
 	bool more;
 
 	n = cap_read_file(dirfd, "header_page", CAPTURE_MAX_FORMAT, &text, &more);
 	if (n == -ENOMEM)
 		return -ENOMEM;
-	if (n < 0 || !cap_parse_header_page(text, &long_size, &header, &size)) {
+	if (n < 0 || !ktext_page(text, &p)) {
 		cap_note(c, "header_page: %s", n < 0 ? strerror((int)-n) : "not understood");
 	} else {
 		if (!c->long_size)
-			c->long_size = long_size;
+			c->long_size = p.long_size;
 		if (!c->page_header)
-			c->page_header = header;
-		if (!c->subbuf_size && cap_subbuf_ok(size))
-			c->subbuf_size = size;
+			c->page_header = p.header;
+		if (!c->subbuf_size && cap_subbuf_ok(p.size))
+			c->subbuf_size = p.size;
 	}
 	if (!c->long_size)
 		c->long_size = 8;
@@ -230,26 +230,20 @@ COMPARE_BY(by_number, uint32_t, );
 static int list_numbers(int fd, const char *fmt, uint32_t max, uint32_t **out, size_t *count)
 {
 	size_t n = 0, cap = 0;
-	uint32_t *v = NULL, *slot, number;
+	uint32_t *v = NULL, number;
 	struct dirent *de;
-	int ret = 0, own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = own < 0 ? NULL : fdopendir(own);
+	DIR *dir = dir_open(fd, ".");
+	int ret = 0;
 
-	if (!dir) {
-		ret = -errno;
-		util_close_fd(&own);
-		return ret;
-	}
+	if (!dir)
+		return -errno;
 	while (!ret && (errno = 0, de = readdir(dir))) {
 		if (!name_number(de->d_name, fmt, max, &number))
 			continue;
-		slot = n < CAP_MAX_SEGMENTS ? array_grow(&v, n, &cap, sizeof(*v)) : NULL;
-		if (!slot) {
-			ret = n < CAP_MAX_SEGMENTS ? -ENOMEM : -E2BIG;
+		ret = n < CAP_MAX_SEGMENTS ? array_add(&v, &n, &cap, &number, sizeof(number))
+					   : -E2BIG;
+		if (ret)
 			break;
-		}
-		*slot = number;
-		n++;
 	}
 	if (!ret && errno)
 		ret = -errno;

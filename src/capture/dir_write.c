@@ -7,7 +7,7 @@
  * repair whatever happened to the writer. Everything is opened relative to the directory's own
  * descriptor and created anew (O_EXCL, O_NOFOLLOW, 0600): nobody can put a link in our way.
  */
-#include "kvmft/capture.h"
+#include "reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -120,52 +120,25 @@ int capw_release(struct capw *w)
 	return ret;
 }
 
-/* Opens the directory step of dirfd, and makes it when it is not there: most are. */
-static int open_step(int dirfd, const char *step)
+/* A new file below the capture, with the directories on the way. */
+static int create_below(const struct capw *w, const char *name)
 {
-	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-	int fd = openat(dirfd, step, flags);
+	const char *base;
+	int dir = cap_parent(w->dirfd, name, true, &base), fd;
 
-	/* It may exist now: another thread's. */
-	if (fd >= 0 || errno != ENOENT || (mkdirat(dirfd, step, 0700) < 0 && errno != EEXIST))
-		return fd;
-	return openat(dirfd, step, flags);
-}
-
-/* Opens the directory that holds name, making the ones on the way; *base is name's last step. */
-static int open_parents(const struct capw *w, const char *name, const char **base)
-{
-	const char *slash;
-	int fd = fcntl(w->dirfd, F_DUPFD_CLOEXEC, 0);
-
-	while (fd >= 0 && (slash = strchr(name, '/'))) {
-		_cleanup_free_ char *step = strndup(name, (size_t)(slash - name));
-		int next, e;
-
-		next = step ? open_step(fd, step) : -1;
-		e = step ? errno : ENOMEM;
-		close(fd);
-		if (next < 0)
-			return -e;
-		fd = next;
-		name = slash + 1;
-	}
-	*base = name;
-	return fd < 0 ? -errno : fd;
+	if (dir < 0)
+		return dir;
+	fd = file_create(dir, base);
+	if (dir != w->dirfd)
+		close(dir);
+	return fd;
 }
 
 int capw_file(struct capw *w, const char *name, const void *data, size_t len)
 {
-	_cleanup_close_ int dir = -1, fd = -1;
-	const char *base;
+	_cleanup_close_ int fd = create_below(w, name);
 
-	dir = open_parents(w, name, &base);
-	if (dir < 0)
-		return dir;
-	fd = file_create(dir, base);
-	if (fd < 0)
-		return fd;
-	return full_write(fd, data, len, NULL);
+	return fd < 0 ? fd : full_write(fd, data, len, NULL);
 }
 
 int capw_format(struct capw *w, const char *text, uint64_t *at)
@@ -188,15 +161,10 @@ int capw_format(struct capw *w, const char *text, uint64_t *at)
 
 int capw_data_open(struct capw *w, unsigned int segment, unsigned int cpu)
 {
-	_cleanup_close_ int dir = -1;
-	const char *base;
 	char name[64];
 
-	snprintf(name, sizeof(name), "seg%06u/cpu%u", segment, cpu);
-	dir = open_parents(w, name, &base);
-	if (dir < 0)
-		return dir;
-	return file_create(dir, base);
+	cap_data_name(name, sizeof(name), segment, cpu);
+	return create_below(w, name);
 }
 
 int capw_reserve(struct capw *w, uint64_t bytes)

@@ -22,10 +22,7 @@ static int step_open(int fd, const char *name, int flags)
 	return ret < 0 ? -errno : ret;
 }
 
-/*
- * Walks the directories of path; *last is its final step. Returns dirfd itself, a new fd or -errno.
- */
-static int walk_dirs(int dirfd, const char *path, const char **last)
+int cap_parent(int dirfd, const char *path, bool make, const char **last)
 {
 	int fd = dirfd, next;
 	const char *slash;
@@ -40,6 +37,10 @@ static int walk_dirs(int dirfd, const char *path, const char **last)
 			memcpy(step, path, n);
 			step[n] = '\0';
 			next = step_open(fd, step, O_DIRECTORY);
+			/* It may exist now: another thread's. */
+			if (make && next == -ENOENT &&
+			    (!mkdirat(fd, step, 0700) || errno == EEXIST))
+				next = step_open(fd, step, O_DIRECTORY);
 		}
 		if (fd != dirfd)
 			close(fd);
@@ -53,7 +54,7 @@ static int walk_dirs(int dirfd, const char *path, const char **last)
 static int path_open(int dirfd, const char *path, int flags)
 {
 	const char *last;
-	int parent = walk_dirs(dirfd, path, &last), fd;
+	int parent = cap_parent(dirfd, path, false, &last), fd;
 
 	if (parent < 0)
 		return parent;

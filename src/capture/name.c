@@ -6,16 +6,13 @@
  * start leaves everything as it was. A capture that it replaces goes only when the new one is
  * complete; of kvmft.data and kvmft.data.old the last one that is whole always stays.
  */
-#include "kvmft/capture.h"
-#include "place.h"
+#include "reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #define ASIDE_NAMES 99
 
@@ -81,15 +78,13 @@ int capw_name_init(struct capw_name *n, int dir, const char *shown, const char *
 /* The name, which nothing has: whatever came there meanwhile is not replaced. */
 static int take(const struct capw_name *n, struct kvmft_err *err)
 {
-	int ret = 0;
+	int ret = file_rename_new(n->dir, n->temp, n->name);
 
-	if (syscall(SYS_renameat2, n->dir, n->temp, n->dir, n->name, RENAME_NOREPLACE))
-		ret = errno;
-	/* A file system that cannot: over an empty directory at most. */
-	if ((ret == EINVAL || ret == ENOSYS) && !exists(n->dir, n->name))
-		ret = renameat(n->dir, n->temp, n->dir, n->name) ? errno : 0;
+	/* Over an empty directory at most. */
+	if (ret == -ENOSYS && !exists(n->dir, n->name))
+		ret = renameat(n->dir, n->temp, n->dir, n->name) ? -errno : 0;
 	return ret ? err_set(err, ret, "cannot give the capture its name %s%s: %s", n->shown,
-			     n->name, strerror(ret))
+			     n->name, strerror(-ret))
 		   : 0;
 }
 

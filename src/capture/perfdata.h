@@ -94,11 +94,10 @@ struct pd_block {
 struct pd_stream {
 	uint32_t cpu;
 	int32_t tid; /* only with perfdata.by_thread; else 0 */
-	uint32_t nmark;
 	uint64_t nblock;
 	struct pd_at begin; /* of its first block */
 	struct pd_at *mark; /* where each perfdata.stride-th one behind it begins */
-	size_t mark_cap;
+	size_t nmark, mark_cap;
 	uint64_t last;	   /* time */
 	uint64_t lost;	   /* by its LOST records */
 	struct pd_at next; /* where block number next_n begins: reading in order needs no search */

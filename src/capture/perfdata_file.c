@@ -47,24 +47,6 @@ static char *get_string(struct cursor *c)
 	return cur_bytes(c, n, &b) ? NULL : strndup((const char *)b, n);
 }
 
-static int feature_host(struct pd_head *h, struct cursor *c)
-{
-	h->host = get_string(c);
-	return 0;
-}
-
-static int feature_release(struct pd_head *h, struct cursor *c)
-{
-	h->release = get_string(c);
-	return 0;
-}
-
-static int feature_arch(struct pd_head *h, struct cursor *c)
-{
-	h->arch = get_string(c);
-	return 0;
-}
-
 static int feature_version(struct pd_head *h, struct cursor *c)
 {
 	_cleanup_free_ char *version = get_string(c), *tool = NULL;
@@ -104,25 +86,26 @@ static const struct {
 	enum feature feature;
 	int (*read)(struct pd_head *h, struct cursor *c);
 } small[] = {
-	{ HOSTNAME, feature_host }, { OSRELEASE, feature_release }, { VERSION, feature_version },
-	{ ARCH, feature_arch },	    { NRCPUS, feature_cpus },	    { CPUID, feature_cpuid },
+	{ VERSION, feature_version }, { NRCPUS, feature_cpus }, { CPUID, feature_cpuid },
 };
 
 static int read_small(struct pd_head *h, unsigned int f, const struct pd_section *s)
 {
+	char **text = f == HOSTNAME    ? &h->host
+		      : f == OSRELEASE ? &h->release
+		      : f == ARCH      ? &h->arch
+				       : NULL;
 	uint8_t b[4 + MAX_STRING];
-	struct cursor c;
-	ssize_t n;
+	ssize_t n = full_pread(h->p->fd, b, (size_t)MIN((uint64_t)sizeof(b), s->size), s->at);
+	struct cursor c = pd_cursor(h->p, b, n > 0 ? (size_t)n : 0);
 
-	for (size_t i = 0; i < ARRAY_SIZE(small); i++) {
-		if ((unsigned int)small[i].feature != f)
-			continue;
-		n = full_pread(h->p->fd, b, (size_t)MIN((uint64_t)sizeof(b), s->size), s->at);
-		if (n < 0)
-			return (int)n;
-		c = pd_cursor(h->p, b, (size_t)n);
-		return small[i].read(h, &c);
-	}
+	if (n < 0)
+		return (int)n;
+	if (text)
+		*text = get_string(&c);
+	for (size_t i = 0; i < ARRAY_SIZE(small); i++)
+		if ((unsigned int)small[i].feature == f)
+			return small[i].read(h, &c);
 	return 0;
 }
 
@@ -276,7 +259,7 @@ static void set_clock_line(struct pd_head *h)
 	l->known &= !h->use_clockid;
 	if (!l->known)
 		return;
-	khz = (((unsigned __int128)1000000 << l->shift) + l->mult / 2) / l->mult;
+	khz = (((unsigned __int128)1000000 << l->line.shift) + l->line.mult / 2) / l->line.mult;
 	c->tsc_khz = khz <= UINT32_MAX ? (uint64_t)khz : 0;
 }
 

@@ -97,8 +97,6 @@ static bool has_flag(const struct perfdata *p, uint64_t flags, enum flag bit)
 
 static int layout_add(struct perfdata *p, const struct pd_layout *l, uint32_t *which)
 {
-	struct pd_layout *slot;
-
 	for (size_t i = 0; i < p->nlayout; i++)
 		if (p->layout[i].sample_type == l->sample_type &&
 		    p->layout[i].read_format == l->read_format &&
@@ -108,12 +106,8 @@ static int layout_add(struct perfdata *p, const struct pd_layout *l, uint32_t *w
 		}
 	if (p->nlayout >= MAX_LAYOUTS)
 		return -E2BIG;
-	slot = array_grow(&p->layout, p->nlayout, &p->layout_cap, sizeof(*slot));
-	if (!slot)
-		return -ENOMEM;
-	*slot = *l;
-	*which = (uint32_t)p->nlayout++;
-	return 0;
+	*which = (uint32_t)p->nlayout;
+	return array_add(&p->layout, &p->nlayout, &p->layout_cap, l, sizeof(*l));
 }
 
 /*
@@ -155,6 +149,7 @@ static int read_attr(struct pd_head *h, uint64_t i, uint32_t *which, struct pd_s
 
 static int add_id(struct perfdata *p, uint64_t id, uint32_t layout)
 {
+	const struct pd_ids one = { .first = id, .last = id, .layout = layout };
 	struct pd_ids *last = p->nids ? &p->ids[p->nids - 1] : NULL;
 
 	if (last && last->layout == layout && id == last->last + 1) {
@@ -163,12 +158,7 @@ static int add_id(struct perfdata *p, uint64_t id, uint32_t layout)
 	}
 	if (p->nids >= MAX_IDS)
 		return -E2BIG;
-	last = array_grow(&p->ids, p->nids, &p->ids_cap, sizeof(*last));
-	if (!last)
-		return -ENOMEM;
-	*last = (struct pd_ids){ .first = id, .last = id, .layout = layout };
-	p->nids++;
-	return 0;
+	return array_add(&p->ids, &p->nids, &p->ids_cap, &one, sizeof(one));
 }
 
 static int read_ids(struct perfdata *p, const struct pd_section *s, uint32_t layout)

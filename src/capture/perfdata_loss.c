@@ -53,18 +53,10 @@ static int all_by_cpu(struct perfdata *p, const struct u64map *count, uint64_t a
 static int add_loss(struct perfdata *p, const struct pd_stream *s, uint64_t count)
 {
 	struct capture *c = p->c;
-	struct cap_loss *l = array_grow(&c->loss, c->nloss, &c->loss_cap, sizeof(*l));
+	const struct cap_loss l = { .cpu = s->cpu, .count = count, .from = s->last, .to = s->last,
+				    .first = s->nblock, .last = s->nblock };
 
-	if (!l)
-		return -ENOMEM;
-	*l = (struct cap_loss){ .cpu = s->cpu,
-				.count = count,
-				.from = s->last,
-				.to = s->last,
-				.first = s->nblock,
-				.last = s->nblock };
-	c->nloss++;
-	return 0;
+	return array_add(&c->loss, &c->nloss, &c->loss_cap, &l, sizeof(l));
 }
 
 static struct pd_stream *stream_of(struct perfdata *p, uint32_t cpu)

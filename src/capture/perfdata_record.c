@@ -92,21 +92,6 @@ static const uint8_t *load(struct perfdata *p, uint64_t at, size_t n, uint64_t e
 	return p->window_len >= n ? p->window : NULL; /* else the file shrank */
 }
 
-static uint16_t get_u16(const struct perfdata *p, const uint8_t *at)
-{
-	return p->swap ? __builtin_bswap16(load_u16(at)) : load_u16(at);
-}
-
-static uint32_t get_u32(const struct perfdata *p, const uint8_t *at)
-{
-	return p->swap ? __builtin_bswap32(load_u32(at)) : load_u32(at);
-}
-
-static uint64_t get_u64(const struct perfdata *p, const uint8_t *at)
-{
-	return p->swap ? __builtin_bswap64(load_u64(at)) : load_u64(at);
-}
-
 int pd_record(struct perfdata *p, uint64_t at, uint64_t end, size_t ahead, struct pd_record *r)
 {
 	const uint8_t *b;
@@ -120,21 +105,21 @@ int pd_record(struct perfdata *p, uint64_t at, uint64_t end, size_t ahead, struc
 	b = load(p, at, PD_RECORD_HEAD, end, ahead, &ret);
 	if (!b)
 		return ret;
-	size = get_u16(p, b + 6);
+	size = get_u16(b + 6, p->swap);
 	if (size < PD_RECORD_HEAD || size > end - at)
 		return -EBADMSG;
 	b = load(p, at, size, end, ahead, &ret);
 	if (!b)
 		return ret;
-	r->type = get_u32(p, b);
-	r->misc = get_u16(p, b + 4);
+	r->type = get_u32(b, p->swap);
+	r->misc = get_u16(b + 4, p->swap);
 	r->body = (struct cursor){ .p = b + PD_RECORD_HEAD,
 				   .left = size - PD_RECORD_HEAD,
 				   .swap = p->swap };
 	r->len = size;
 	if (r->type == PD_AUXTRACE) { /* data follow which the size does not count */
-		uint64_t more =
-			size >= PD_RECORD_HEAD + 8 ? get_u64(p, b + PD_RECORD_HEAD) : UINT64_MAX;
+		uint64_t more = size >= PD_RECORD_HEAD + 8 ? get_u64(b + PD_RECORD_HEAD, p->swap)
+							   : UINT64_MAX;
 
 		if (more > end - at - size)
 			return -EBADMSG;
@@ -167,17 +152,17 @@ static void facts(const struct perfdata *p, const struct pd_places *at, const ui
 {
 	*f = (struct pd_facts){ .pid = -1, .tid = -1 };
 	if (at->id != PD_NOWHERE)
-		f->id = get_u64(p, b + at->id);
+		f->id = get_u64(b + at->id, p->swap);
 	if (at->tid != PD_NOWHERE) {
-		f->pid = (int32_t)get_u32(p, b + at->tid);
-		f->tid = (int32_t)get_u32(p, b + at->tid + 4);
+		f->pid = (int32_t)get_u32(b + at->tid, p->swap);
+		f->tid = (int32_t)get_u32(b + at->tid + 4, p->swap);
 	}
 	f->has_time = at->time != PD_NOWHERE;
 	if (f->has_time)
-		f->time = get_u64(p, b + at->time);
+		f->time = get_u64(b + at->time, p->swap);
 	f->has_cpu = at->cpu != PD_NOWHERE;
 	if (f->has_cpu)
-		f->cpu = get_u32(p, b + at->cpu);
+		f->cpu = get_u32(b + at->cpu, p->swap);
 }
 
 /* Counters: their times, then for each of them a value, an id, and how often it was lost. */
@@ -211,7 +196,7 @@ int pd_sample(const struct perfdata *p, const struct pd_record *r, struct pd_sam
 	if (p->nids) { /* all layouts have the id at the same place */
 		if (c.left < l->sample.id + 8u)
 			return -EBADMSG;
-		l = layout_of(p, get_u64(p, c.p + l->sample.id));
+		l = layout_of(p, get_u64(c.p + l->sample.id, p->swap));
 	}
 	if (!l->tracepoint)
 		return 0;
@@ -234,7 +219,7 @@ void pd_trailer(const struct perfdata *p, struct pd_record *r, struct pd_facts *
 	uint32_t back = (uint32_t)l->trailer.size - l->trailer.id;
 
 	if (p->nids && l->id_all && r->body.left >= back)
-		l = layout_of(p, get_u64(p, r->body.p + r->body.left - back));
+		l = layout_of(p, get_u64(r->body.p + r->body.left - back, p->swap));
 	if (r->body.left < l->trailer.size) {
 		facts(p, &none, NULL, f);
 		return;

@@ -136,17 +136,12 @@ static int block_end(struct scan *s, uint32_t stream, const struct pd_at *at)
 	struct pd_stream *st = &p->stream[stream];
 	struct pd_block *b = &s->state[stream].b;
 	bool own = b->full && b->has_end;
-	struct pd_at *m;
 
 	st->last = MAX(st->last, own ? b->end_max : b->n ? b->max : 0);
 	if (++st->nblock % p->stride == 0) {
-		size_t n = st->nmark;
-
-		m = array_grow(&st->mark, n, &st->mark_cap, sizeof(*m));
-		if (!m)
+		if (array_add(&st->mark, &st->nmark, &st->mark_cap, own ? &b->end : at,
+			      sizeof(*at)))
 			return -ENOMEM;
-		*m = own ? b->end : *at;
-		st->nmark++;
 		if (++p->nmarks > MAX_MARKS)
 			marks_thin(p);
 	}
@@ -356,9 +351,7 @@ static int scan_time_conv(struct scan *s, struct pd_record *r)
 	if (cur_u64(&r->body, &shift) || cur_u64(&r->body, &mult) || cur_u64(&r->body, &zero) ||
 	    shift > 32 || !mult || mult > UINT32_MAX)
 		return 0;
-	*line = (struct cap_line){
-		.known = true, .zero = zero, .mult = (uint32_t)mult, .shift = (uint8_t)shift
-	};
+	*line = (struct cap_line){ true, { zero, (uint32_t)mult, (uint8_t)shift } };
 	return 0;
 }
 

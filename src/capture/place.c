@@ -6,10 +6,8 @@
  * one step at a time, each relative to the one before: links that somebody else may have put there
  * are not followed, and directories in which somebody else could swap the next step are refused.
  */
-#include "place.h"
-#include "kvmft/capture.h"
+#include "reader.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -19,7 +17,8 @@
 #define CAP_MAX_DEPTH 4 /* folders below a capture */
 #define CAP_MAX_LINKS 8 /* one behind the other on the way to it */
 
-int cap_path_split(const char *path, char **parent, char **base)
+/* Into parent and last step, both the caller's. -EINVAL: not a name. */
+static int path_split(const char *path, char **parent, char **base)
 {
 	size_t len = strlen(path);
 	const char *slash;
@@ -179,7 +178,7 @@ int capw_dir_open(const char *path, struct kvmft_err *err)
 int capw_parent_open(const char *path, char **base, struct kvmft_err *err)
 {
 	_cleanup_free_ char *parent = NULL;
-	int ret = cap_path_split(path, &parent, base);
+	int ret = path_split(path, &parent, base);
 
 	return ret ? err_set(err, -ret, "'%s' cannot be the name of a capture", path)
 		   : capw_dir_open(parent, err);
@@ -240,13 +239,10 @@ static int walk_tree(int parent, const char *base, unsigned int depth, entry_fn 
 
 	if (depth > CAP_MAX_DEPTH)
 		return -ELOOP;
-	fd = openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir) {
-		ret = -errno;
-		util_close_fd(&fd);
-		return ret;
-	}
+	dir = dir_open(parent, base);
+	if (!dir)
+		return -errno;
+	fd = dirfd(dir);
 	while (!ret && (d = readdir(dir))) {
 		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
 			continue;

@@ -106,8 +106,8 @@ void capture_file_close(struct cap_file *file)
 	file->fd = -1;
 }
 
-ssize_t capture_read_subbufs_kept(const struct capture *c, const struct cap_stream *s, uint64_t idx,
-				  uint64_t n, void *buf, struct cap_file *file)
+ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s, uint64_t idx,
+			     uint64_t n, void *buf, struct cap_file *file)
 {
 	const struct cap_extent *e;
 	uint64_t off = 0;
@@ -124,20 +124,6 @@ ssize_t capture_read_subbufs_kept(const struct capture *c, const struct cap_stre
 		ret = 0;
 	}
 	return ret ? ret : (ssize_t)n;
-}
-
-ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s, uint64_t idx,
-			     uint64_t n, void *buf)
-{
-	return capture_read_subbufs_kept(c, s, idx, n, buf, NULL);
-}
-
-int capture_read_subbuf(const struct capture *c, const struct cap_stream *s, uint64_t idx,
-			void *buf)
-{
-	ssize_t n = capture_read_subbufs(c, s, idx, 1, buf);
-
-	return n == 1 ? 0 : n ? (int)n : -ENODATA;
 }
 
 int capture_read_part(const struct capture *c, const struct cap_stream *s, uint64_t idx,

@@ -87,9 +87,6 @@ int cap_parse_tgids(struct capture *c, char *text) __must_check;
 int cap_set_printk(struct capture *c, const char *text, size_t len) __must_check;
 /* The clock in brackets of a trace_clock file, or the whole word; *slot is replaced. */
 int cap_parse_clock(char **slot, const char *text) __must_check;
-/* Geometry from the text of events/header_page; false when it does not say. */
-bool cap_parse_header_page(const char *text, uint32_t *long_size, uint32_t *header,
-			   uint32_t *size);
 /* "entries: N" lines of per_cpu/cpuN/stats. */
 void cap_parse_stats(const char *text, struct cap_cpustat *st);
 bool cap_subbuf_ok(uint64_t size);
@@ -99,6 +96,11 @@ bool cap_subbuf_ok(uint64_t size);
 /* Opens DIR/a/b/c read-only, each step O_NOFOLLOW, the last one a regular file. fd or -errno. */
 int cap_open_file(int dirfd, const char *path, uint64_t *size) __must_check;
 int cap_open_dir(int dirfd, const char *path) __must_check;
+/*
+ * The directory that holds the last step of path, *last, each step on the way O_NOFOLLOW and, with
+ * make, made where it is missing. dirfd itself where there is none, a new fd, or -errno.
+ */
+int cap_parent(int dirfd, const char *path, bool make, const char **last) __must_check;
 /*
  * Reads at most max bytes; *out is NUL-terminated and freed by the caller. Returns the length;
  * *more is set when the file is longer.
@@ -115,6 +117,17 @@ ssize_t cap_read_part(int dirfd, const char *path, struct cap_part *file, uint64
 void cap_data_name(char *buf, size_t size, uint32_t segment, uint32_t cpu);
 /* True for one path step of a name from the file: no slash, no dots only, printable. */
 bool cap_name_ok(const char *name);
+
+/* ---- place.c, for those who make room for a new capture ---- */
+
+/* Is base (below the directory parent) a capture? By its meta file; links are not followed. */
+bool cap_is_capture(int parent, const char *base);
+/* ... and one whose recording ended by itself? */
+bool cap_is_complete(int parent, const char *base);
+/* What it takes on the disk, bytes; 0 when that cannot be told. */
+uint64_t cap_disk_usage(int parent, const char *base);
+/* Removes the capture base and nothing else. -EEXIST: it is something else. */
+int cap_remove(int parent, const char *base, struct kvmft_err *err) __must_check;
 
 /* ---- meta.c ---- */
 
@@ -138,7 +151,7 @@ bool meta_get_bits(const struct meta_rec *rec, const char *key, uint64_t *v);
 bool meta_get_u32(const struct meta_rec *rec, const char *key, uint32_t *v);
 bool meta_get_s32(const struct meta_rec *rec, const char *key, int32_t *v);
 
-/* meta_read.c: applies one record to c; 0 or -ENOMEM. Unknown records are ignored. */
+/* records.c: applies one record to c; 0 or -ENOMEM. Unknown records are ignored. */
 int meta_apply(struct capture *c, const struct meta_rec *rec) __must_check;
 
 /* ---- the formats ---- */

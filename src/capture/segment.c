@@ -4,7 +4,6 @@
  */
 #include "kvmft/capture.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,29 +25,18 @@ void capw_removed_close(struct capw_removed *x)
 static void hold_open(int dirfd, const char *name, struct capw_removed *x)
 {
 	int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	int *slot = fd < 0 ? NULL : array_grow(&x->fd, x->n, &x->cap, sizeof(*slot));
 
-	if (slot) {
-		*slot = fd;
-		x->n++;
-	} else if (fd >= 0) {
+	if (fd >= 0 && array_add(&x->fd, &x->n, &x->cap, &fd, sizeof(fd)))
 		close(fd);
-	}
 }
 
 /* Unlinks the data files; what is not one of them was not made by us and stays. */
-static int unlink_data(int fd, uint64_t *freed, struct capw_removed *x)
+static int unlink_data(DIR *dir, uint64_t *freed, struct capw_removed *x)
 {
-	DIR *dir = fdopendir(fd);
 	struct dirent *e;
 	struct stat st;
 	int ret = 0;
 
-	if (!dir) {
-		ret = -errno;
-		close(fd);
-		return ret;
-	}
 	while ((e = readdir(dir))) {
 		if (strncmp(e->d_name, "cpu", 3) ||
 		    fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
@@ -80,14 +68,15 @@ int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed,
 			struct capw_removed *x)
 {
 	char name[32];
-	int fd, ret;
+	DIR *dir;
+	int ret;
 
 	*freed = 0;
 	segment_name(name, sizeof(name), segment);
-	fd = openat(capw_dirfd(w), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
+	dir = dir_open(capw_dirfd(w), name);
+	if (!dir)
 		return errno == ENOENT ? 0 : -errno;
-	ret = unlink_data(fd, freed, x);
+	ret = unlink_data(dir, freed, x);
 	if (!ret && unlinkat(capw_dirfd(w), name, AT_REMOVEDIR))
 		ret = -errno;
 	return ret;

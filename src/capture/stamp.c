@@ -2,11 +2,9 @@
 /*
  * stamp.c: captures that are named by the time they were made, and keeping only the newest.
  */
-#include "kvmft/capture.h"
-#include "place.h"
+#include "reader.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -63,16 +61,12 @@ static int compare(const void *a, const void *b)
 
 static int names_read(int dirfd, struct names *names)
 {
-	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret = 0;
+	DIR *dir = dir_open(dirfd, ".");
 	struct dirent *d;
-	DIR *dir;
+	int ret = 0;
 
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir) {
-		ret = -errno;
-		util_close_fd(&fd);
-		return ret;
-	}
+	if (!dir)
+		return -errno;
 	while (!ret && (d = readdir(dir))) {
 		char (*slot)[CAPW_STAMP_SIZE];
 

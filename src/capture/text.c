@@ -2,6 +2,7 @@
 /*
  * text.c: kernel text files as both capture formats carry them.
  */
+#include "kvmft/ktext.h"
 #include "reader.h"
 
 #include <errno.h>
@@ -23,38 +24,40 @@ static bool take_number(char **p, int32_t *v)
 	return true;
 }
 
+static int each_line(struct capture *c, char *text, int (*one)(struct capture *c, char *line))
+{
+	char *save, *line = strtok_r(text, "\n", &save);
+	int ret = 0;
+
+	for (; line && !ret; line = strtok_r(NULL, "\n", &save))
+		ret = one(c, line);
+	return ret;
+}
+
+static int cmdline(struct capture *c, char *line)
+{
+	int32_t tid;
+
+	return take_number(&line, &tid) && *line ? cap_task_add(c, tid, 0, line, false) : 0;
+}
+
 int cap_parse_cmdlines(struct capture *c, char *text)
 {
-	char *save, *line;
+	return each_line(c, text, cmdline);
+}
 
-	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		int32_t tid;
-		int ret;
+static int tgid_line(struct capture *c, char *line)
+{
+	int32_t tid, tgid;
 
-		if (!take_number(&line, &tid) || !*line)
-			continue;
-		ret = cap_task_add(c, tid, 0, line, false);
-		if (ret)
-			return ret;
-	}
-	return 0;
+	if (!take_number(&line, &tid) || !take_number(&line, &tgid))
+		return 0;
+	return cap_task_add(c, tid, tgid, NULL, false);
 }
 
 int cap_parse_tgids(struct capture *c, char *text)
 {
-	char *save, *line;
-
-	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		int32_t tid, tgid;
-		int ret;
-
-		if (!take_number(&line, &tid) || !take_number(&line, &tgid))
-			continue;
-		ret = cap_task_add(c, tid, tgid, NULL, false);
-		if (ret)
-			return ret;
-	}
-	return 0;
+	return each_line(c, text, tgid_line);
 }
 
 int cap_set_printk(struct capture *c, const char *text, size_t len)
@@ -86,41 +89,6 @@ int cap_parse_clock(char **slot, const char *text)
 	return *word ? cap_set_str(slot, word) : 0;
 }
 
-/* "field: TYPE NAME;\toffset:8;\tsize:8;" of the line that declares NAME. */
-static bool header_field(const char *text, const char *name, unsigned int *off,
-			 unsigned int *size)
-{
-	size_t n = strlen(name);
-	const char *p = text, *semi;
-
-	while ((p = strstr(p, "field:"))) {
-		semi = strchr(p, ';');
-		if (!semi)
-			return false;
-		if ((size_t)(semi - p) > n + 1 && !memcmp(semi - n, name, n) &&
-		    (semi[-(long)n - 1] == ' '))
-			return sscanf(semi, "; offset:%9u; size:%9u;", off, size) == 2;
-		p = semi;
-	}
-	return false;
-}
-
-bool cap_parse_header_page(const char *text, uint32_t *long_size, uint32_t *header,
-			   uint32_t *size)
-{
-	unsigned int commit, clen, data, dlen;
-
-	if (!header_field(text, "commit", &commit, &clen) ||
-	    !header_field(text, "data", &data, &dlen))
-		return false;
-	if (commit != 8 || (clen != 4 && clen != 8) || data < 8 + clen || data > 64)
-		return false;
-	*long_size = clen;
-	*header = data;
-	*size = data + dlen;
-	return true;
-}
-
 void cap_parse_stats(const char *text, struct cap_cpustat *st)
 {
 	const struct {
@@ -133,25 +101,7 @@ void cap_parse_stats(const char *text, struct cap_cpustat *st)
 		{ "dropped events", &st->dropped },
 		{ "read events", &st->read },
 	};
-	const char *p = text;
-	size_t i;
 
-	for (; *p; p += strcspn(p, "\n"), p += *p == '\n') {
-		const char *colon = strchr(p, ':');
-		char num[32];
-		size_t n;
-
-		if (!colon)
-			break;
-		for (i = 0; i < ARRAY_SIZE(known); i++) {
-			if (strlen(known[i].name) != (size_t)(colon - p) ||
-			    memcmp(p, known[i].name, (size_t)(colon - p)))
-				continue;
-			n = strspn(colon + 1, " ");
-			snprintf(num, sizeof(num), "%.*s",
-				 (int)strspn(colon + 1 + n, "0123456789") % 31, colon + 1 + n);
-			if (!parse_u64(num, known[i].val))
-				st->valid = true;
-		}
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		st->valid |= !ktext_number(text, known[i].name, known[i].val);
 }

@@ -2,6 +2,7 @@
 /*
  * tracedat_blocks.c: the metadata blocks of a trace.dat, byte for byte the same in v6 and v7.
  */
+#include "kvmft/ktext.h"
 #include "tracedat.h"
 
 #include <errno.h>
@@ -42,7 +43,7 @@ static int text64(struct cursor *cur, char **out, size_t *len)
 int td_header_info(struct td *t, struct cursor *cur)
 {
 	_cleanup_free_ char *page = NULL, *event = NULL;
-	uint32_t long_size, header, size;
+	struct ktext_page p;
 	size_t n;
 	int ret;
 
@@ -52,9 +53,9 @@ int td_header_info(struct td *t, struct cursor *cur)
 	if (ret)
 		return ret;
 	/* Files of very old kernels lack the text: then the layout follows from sizeof(long). */
-	if (cap_parse_header_page(page, &long_size, &header, &size)) {
-		t->c->page_header = header;
-		if (long_size != t->c->long_size)
+	if (ktext_page(page, &p)) {
+		t->c->page_header = p.header;
+		if (p.long_size != t->c->long_size)
 			cap_note(t->c, "header_page and the file header differ in sizeof(long)");
 	} else if (n) {
 		cap_note(t->c, "header_page: not understood");

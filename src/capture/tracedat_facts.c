@@ -99,12 +99,9 @@ uint64_t tdw_trace_id(const struct capture *c)
 int tdw_id_option(struct tdw *w, const struct tdw_spec *s, uint64_t id)
 {
 	struct sbuf b = { 0 };
-	int ret;
 
 	tdw_put_u64(&b, &s->g, id);
-	ret = b.error ? b.error : tdw_option(w, TD_TRACEID, b.s, b.len);
-	sbuf_free(&b);
-	return ret;
+	return tdw_option_sbuf(w, TD_TRACEID, &b);
 }
 
 /* ---- clocks and guests ---- */
@@ -130,21 +127,17 @@ bool tdw_tsc2nsec(uint64_t khz, uint32_t *mult, uint32_t *shift)
 int tdw_tsc2nsec_option(struct tdw *w, const struct tdw_spec *s, uint32_t mult, uint32_t shift)
 {
 	struct sbuf b = { 0 };
-	int ret;
 
 	tdw_put_u32(&b, &s->g, mult);
 	tdw_put_u32(&b, &s->g, shift);
 	tdw_put_u64(&b, &s->g, 0); /* an offset that readers ignore */
-	ret = b.error ? b.error : tdw_option(w, TD_TSC2NSEC, b.s, b.len);
-	sbuf_free(&b);
-	return ret;
+	return tdw_option_sbuf(w, TD_TSC2NSEC, &b);
 }
 
 int tdw_guest_option(struct tdw *w, const struct tdw_spec *s, const char *name, uint64_t id,
 		     const int32_t *tid, uint32_t n)
 {
 	struct sbuf b = { 0 };
-	int ret;
 
 	sbuf_add_mem(&b, name, strlen(name) + 1);
 	tdw_put_u64(&b, &s->g, id);
@@ -153,9 +146,7 @@ int tdw_guest_option(struct tdw *w, const struct tdw_spec *s, const char *name, 
 		tdw_put_u32(&b, &s->g, i);
 		tdw_put_u32(&b, &s->g, (uint32_t)tid[i]);
 	}
-	ret = b.error ? b.error : tdw_option(w, TD_GUEST, b.s, b.len);
-	sbuf_free(&b);
-	return ret;
+	return tdw_option_sbuf(w, TD_GUEST, &b);
 }
 
 /* Layout since trace-cmd 3.0: see opt_time_shift() in tracedat_opts.c. */
@@ -163,7 +154,6 @@ int tdw_time_shift_option(struct tdw *w, const struct tdw_spec *s, uint64_t peer
 			  const struct cap_shift *shift, uint32_t n)
 {
 	struct sbuf b = { 0 };
-	int ret;
 
 	tdw_put_u64(&b, &s->g, peer);
 	tdw_put_u32(&b, &s->g, (uint32_t)flags);
@@ -180,7 +170,5 @@ int tdw_time_shift_option(struct tdw *w, const struct tdw_spec *s, uint64_t peer
 	for (uint32_t i = 0; i < n; i++) /* behind all, one for each sample */
 		for (size_t k = 0; k < shift[i].nsample; k++)
 			tdw_put_u64(&b, &s->g, (uint64_t)shift[i].frac);
-	ret = b.error ? b.error : tdw_option(w, TD_TIME_SHIFT, b.s, b.len);
-	sbuf_free(&b);
-	return ret;
+	return tdw_option_sbuf(w, TD_TIME_SHIFT, &b);
 }

@@ -24,16 +24,6 @@ static int opt_str(char **slot, const struct cursor *opt)
 	return text ? cap_set_str(slot, text) : -ENOMEM;
 }
 
-static int opt_uname(struct td *t, struct cursor opt)
-{
-	return opt_str(&t->c->uname, &opt);
-}
-
-static int opt_version(struct td *t, struct cursor opt)
-{
-	return opt_str(&t->c->tool, &opt);
-}
-
 static int opt_clock(struct td *t, struct cursor opt)
 {
 	_cleanup_free_ char *text = opt_text(&opt);
@@ -54,16 +44,6 @@ static int add_time(struct td *t, struct cursor opt, int64_t scale, const char *
 	    __builtin_add_overflow(t->c->ts_add, ns, &t->c->ts_add))
 		cap_note(t->c, "option %s is no usable number", what);
 	return 0;
-}
-
-static int opt_date(struct td *t, struct cursor opt)
-{
-	return add_time(t, opt, 1000, "DATE");
-}
-
-static int opt_offset(struct td *t, struct cursor opt)
-{
-	return add_time(t, opt, 1, "OFFSET");
 }
 
 static int opt_cpustat(struct td *t, struct cursor opt)
@@ -236,14 +216,10 @@ static const struct {
 	uint32_t id;
 	int (*read)(struct td *t, struct cursor opt);
 } option[] = {
-	{ TD_DATE, opt_date },
 	{ TD_CPUSTAT, opt_cpustat },
 	{ TD_BUFFER, opt_buffer },
 	{ TD_TRACECLOCK, opt_clock },
-	{ TD_UNAME, opt_uname },
-	{ TD_OFFSET, opt_offset },
 	{ TD_CPUCOUNT, opt_cpucount },
-	{ TD_VERSION, opt_version },
 	{ TD_TRACEID, opt_traceid },
 	{ TD_TIME_SHIFT, opt_time_shift },
 	{ TD_GUEST, opt_guest },
@@ -252,10 +228,15 @@ static const struct {
 
 int td_option(struct td *t, uint32_t id, struct cursor opt)
 {
-	size_t i;
 	int ret = 0;
 
-	for (i = 0; i < ARRAY_SIZE(option); i++)
+	switch (id) {
+	case TD_UNAME: ret = opt_str(&t->c->uname, &opt); break;
+	case TD_VERSION: ret = opt_str(&t->c->tool, &opt); break;
+	case TD_DATE: ret = add_time(t, opt, 1000, "DATE"); break;
+	case TD_OFFSET: ret = add_time(t, opt, 1, "OFFSET"); break;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(option); i++)
 		if (option[i].id == id)
 			ret = option[i].read(t, opt);
 	t->last_opt = id;

@@ -64,7 +64,7 @@ static bool scan_u32(struct scan *s, uint32_t *v)
 	const uint8_t *p = scan_bytes(s, 4);
 
 	if (p)
-		*v = s->t->swap ? __builtin_bswap32(load_u32(p)) : load_u32(p);
+		*v = get_u32(p, s->t->swap);
 	return p;
 }
 
@@ -81,7 +81,7 @@ static bool scan_text64(struct scan *s)
 {
 	const uint8_t *p = scan_bytes(s, 8);
 
-	return p && scan_skip(s, s->t->swap ? __builtin_bswap64(load_u64(p)) : load_u64(p));
+	return p && scan_skip(s, get_u64(p, s->t->swap));
 }
 
 static bool scan_texts(struct scan *s)

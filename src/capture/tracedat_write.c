@@ -64,12 +64,11 @@ int tdw_write(struct tdw *w, const void *p, size_t n)
 	return 0;
 }
 
-/* What was collected in a piece of text goes out; its memory is kept. */
 int tdw_write_sbuf(struct tdw *w, struct sbuf *b)
 {
 	int ret = b->error ? b->error : tdw_write(w, b->s, b->len);
 
-	sbuf_reset(b);
+	sbuf_free(b);
 	return ret;
 }
 
@@ -89,7 +88,7 @@ static int pad_to(struct tdw *w, uint32_t align)
 }
 
 /* Overwrites what was written already. */
-int tdw_patch(struct tdw *w, uint64_t at, const void *p, size_t n)
+static int patch(struct tdw *w, uint64_t at, const void *p, size_t n)
 {
 	int ret = flush(w);
 	ssize_t got;
@@ -103,13 +102,13 @@ int tdw_patch(struct tdw *w, uint64_t at, const void *p, size_t n)
 int tdw_patch_u64(struct tdw *w, uint64_t at, uint64_t v)
 {
 	v = w->spec->g.swap ? __builtin_bswap64(v) : v;
-	return tdw_patch(w, at, &v, sizeof(v));
+	return patch(w, at, &v, sizeof(v));
 }
 
 int tdw_patch_u32(struct tdw *w, uint64_t at, uint32_t v)
 {
 	v = w->spec->g.swap ? __builtin_bswap32(v) : v;
-	return tdw_patch(w, at, &v, sizeof(v));
+	return patch(w, at, &v, sizeof(v));
 }
 
 int tdw_align(struct tdw *w)
@@ -129,6 +128,14 @@ int tdw_option(struct tdw *w, enum td_opt id, const void *data, size_t len)
 	tdw_put_u32(&w->options, g, (uint32_t)len);
 	sbuf_add_mem(&w->options, data, len);
 	return w->options.error;
+}
+
+int tdw_option_sbuf(struct tdw *w, enum td_opt id, struct sbuf *b)
+{
+	int ret = b->error ? b->error : tdw_option(w, id, b->s, b->len);
+
+	sbuf_free(b);
+	return ret;
 }
 
 /* The kernel's trace_clock file shows the current one in brackets; NUL included. */
@@ -190,26 +197,10 @@ int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out)
 		ret = spec->version == 6 ? tdw_v6_begin(w) : tdw_v7_begin(w);
 	if (!ret)
 		ret = clock_option(w);
-	sbuf_free(&b);
 	if (ret)
 		return tdw_close(w, ret);
 	*out = w;
 	return 0;
-}
-
-int tdw_buffer(struct tdw *w)
-{
-	int ret = w->buffer ? tdw_buffer_end(w) : 0;
-
-	if (ret)
-		return ret;
-	if (w->buffer > w->spec->ninstance)
-		return -EINVAL;
-	w->buffer++;
-	w->cpus = w->buffer == 1 ? w->spec->cpus : w->spec->instance_cpus[w->buffer - 2];
-	w->in_cpu = false;
-	w->cpu = 0;
-	return w->spec->version == 6 ? tdw_v6_buffer(w) : tdw_v7_buffer(w);
 }
 
 static int cpu_end(struct tdw *w)
@@ -226,11 +217,26 @@ static int cpu_end(struct tdw *w)
 	return w->spec->version == 6 ? tdw_v6_cpu_end(w) : tdw_v7_cpu_end(w);
 }
 
-int tdw_buffer_end(struct tdw *w)
+static int buffer_end(struct tdw *w)
 {
 	int ret = cpu_end(w);
 
 	return ret || w->spec->version == 6 ? ret : tdw_v7_buffer_end(w);
+}
+
+int tdw_buffer(struct tdw *w)
+{
+	int ret = w->buffer ? buffer_end(w) : 0;
+
+	if (ret)
+		return ret;
+	if (w->buffer > w->spec->ninstance)
+		return -EINVAL;
+	w->buffer++;
+	w->cpus = w->buffer == 1 ? w->spec->cpus : w->spec->instance_cpus[w->buffer - 2];
+	w->in_cpu = false;
+	w->cpu = 0;
+	return w->spec->version == 6 ? tdw_v6_buffer(w) : tdw_v7_buffer(w);
 }
 
 int tdw_cpu(struct tdw *w, uint32_t cpu)
@@ -265,7 +271,7 @@ int tdw_close(struct tdw *w, int ret)
 	if (!ret && w->buffer <= w->spec->ninstance)
 		ret = -EINVAL; /* a buffer was promised and never written */
 	if (!ret)
-		ret = tdw_buffer_end(w);
+		ret = buffer_end(w);
 	if (!ret && w->spec->version == 7)
 		ret = tdw_v7_end(w);
 	if (!ret)

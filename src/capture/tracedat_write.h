@@ -34,13 +34,15 @@ struct tdw {
 };
 
 int tdw_write(struct tdw *w, const void *p, size_t n) __must_check;
+/* These two empty and free b. */
 int tdw_write_sbuf(struct tdw *w, struct sbuf *b) __must_check;
-int tdw_patch(struct tdw *w, uint64_t at, const void *p, size_t n) __must_check;
+int tdw_option_sbuf(struct tdw *w, enum td_opt id, struct sbuf *b) __must_check;
+/* Before the first buffer; data is in the file's byte order already. */
+int tdw_option(struct tdw *w, enum td_opt id, const void *data, size_t len) __must_check;
 int tdw_patch_u64(struct tdw *w, uint64_t at, uint64_t v) __must_check;
 int tdw_patch_u32(struct tdw *w, uint64_t at, uint32_t v) __must_check;
 /* Zeros up to where sub-buffers may begin. */
 int tdw_align(struct tdw *w) __must_check;
-int tdw_buffer_end(struct tdw *w) __must_check;
 
 /* tracedat_meta.c: the blocks that both versions have; each appends to b. */
 enum tdw_block { TDW_HEADER_INFO, TDW_FTRACE, TDW_FORMATS, TDW_KALLSYMS, TDW_PRINTK, TDW_CMDLINES,

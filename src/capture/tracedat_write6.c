@@ -19,8 +19,7 @@ int tdw_v6_begin(struct tdw *w)
 		ret = tdw_write_sbuf(w, &b);
 	}
 	tdw_put_u32(&b, &w->spec->g, w->spec->cpus);
-	if (!ret)
-		ret = tdw_write_sbuf(w, &b);
+	ret = ret ? ret : tdw_write_sbuf(w, &b);
 	sbuf_free(&b);
 	w->offset_at = calloc(w->spec->ninstance + 1, sizeof(*w->offset_at));
 	return w->offset_at ? ret : -ENOMEM;
@@ -36,14 +35,11 @@ static int instance_option(struct tdw *w, size_t i, uint64_t options_at)
 	tdw_put_u64(&b, &s->g, 0);
 	sbuf_add_mem(&b, s->instance[i], strlen(s->instance[i]) + 1);
 	w->offset_at[i] = options_at + w->options.len + 6;
-	ret = b.error ? b.error : tdw_option(w, TD_BUFFER, b.s, b.len);
-	sbuf_reset(&b);
-	if (!ret && s->instance_cpus[i] != s->cpus) {
-		tdw_put_u32(&b, &s->g, s->instance_cpus[i]);
-		ret = b.error ? b.error : tdw_option(w, TD_CPUCOUNT, b.s, b.len);
-	}
-	sbuf_free(&b);
-	return ret;
+	ret = tdw_option_sbuf(w, TD_BUFFER, &b);
+	if (ret || s->instance_cpus[i] == s->cpus)
+		return ret;
+	tdw_put_u32(&b, &s->g, s->instance_cpus[i]);
+	return tdw_option_sbuf(w, TD_CPUCOUNT, &b);
 }
 
 static int write_options(struct tdw *w)
@@ -79,9 +75,7 @@ int tdw_v6_buffer(struct tdw *w)
 		tdw_put_u64(&b, &w->spec->g, 0);
 	tdw_put_u64(&b, &w->spec->g, (uint64_t)n);
 	sbuf_add_mem(&b, clock, (size_t)n);
-	ret = tdw_write_sbuf(w, &b);
-	sbuf_free(&b);
-	return ret;
+	return tdw_write_sbuf(w, &b);
 }
 
 int tdw_v6_cpu_end(struct tdw *w)

@@ -45,16 +45,13 @@ static int section_begin(struct tdw *w, uint16_t id, bool packed)
 {
 	const struct subbuf_geom *g = &w->spec->g;
 	struct sbuf b = { 0 };
-	int ret;
 
 	w->section_at = w->pos;
 	tdw_put_u16(&b, g, id);
 	tdw_put_u16(&b, g, packed ? PACKED : 0);
 	tdw_put_u32(&b, g, name_offset(id));
 	tdw_put_u64(&b, g, 0);
-	ret = tdw_write_sbuf(w, &b);
-	sbuf_free(&b);
-	return ret;
+	return tdw_write_sbuf(w, &b);
 }
 
 static int section_end(struct tdw *w)
@@ -85,19 +82,15 @@ static int write_packed(struct tdw *w, const void *p, size_t n)
 	tdw_put_u32(&head, &w->spec->g, (uint32_t)packed);
 	tdw_put_u32(&head, &w->spec->g, (uint32_t)n);
 	ret = tdw_write_sbuf(w, &head);
-	sbuf_free(&head);
 	return ret ? ret : tdw_write(w, w->packed, (size_t)packed);
 }
 
 static int offset_option(struct tdw *w, enum td_opt id, uint64_t off)
 {
 	struct sbuf b = { 0 };
-	int ret;
 
 	tdw_put_u64(&b, &w->spec->g, off);
-	ret = b.error ? b.error : tdw_option(w, id, b.s, b.len);
-	sbuf_free(&b);
-	return ret;
+	return tdw_option_sbuf(w, id, &b);
 }
 
 static int write_block(struct tdw *w, enum tdw_block block, enum td_opt id)
@@ -130,7 +123,6 @@ int tdw_v7_begin(struct tdw *w)
 	w->first_at = w->pos + b.len;
 	tdw_put_u64(&b, &w->spec->g, 0);
 	ret = tdw_write_sbuf(w, &b);
-	sbuf_free(&b);
 	for (int k = 0; k < TDW_BLOCKS && !ret; k++)
 		ret = write_block(w, (enum tdw_block)k, id[k]);
 	return ret;
@@ -174,7 +166,7 @@ int tdw_v7_buffer_end(struct tdw *w)
 	tdw_put_u32(&b, &s->g, w->table_n);
 	sbuf_add_mem(&b, w->table.s, w->table.len);
 	if (!ret)
-		ret = b.error ? b.error : tdw_option(w, TD_BUFFER, b.s, b.len);
+		return tdw_option_sbuf(w, TD_BUFFER, &b);
 	sbuf_free(&b);
 	return ret;
 }
@@ -187,8 +179,7 @@ static int write_strings(struct tdw *w)
 
 	for (size_t i = 0; i < ARRAY_SIZE(section_name); i++)
 		sbuf_add_mem(&b, section_name[i].name, strlen(section_name[i].name) + 1);
-	if (!ret)
-		ret = tdw_write_sbuf(w, &b);
+	ret = ret ? ret : tdw_write_sbuf(w, &b);
 	sbuf_free(&b);
 	return ret ? ret : section_end(w);
 }
@@ -200,17 +191,12 @@ int tdw_v7_end(struct tdw *w)
 	int ret = write_strings(w);
 
 	tdw_put_u32(&b, &w->spec->g, w->spec->cpus);
-	if (!ret)
-		ret = b.error ? b.error : tdw_option(w, TD_CPUCOUNT, b.s, b.len);
+	ret = ret ? ret : tdw_option_sbuf(w, TD_CPUCOUNT, &b);
 	sbuf_free(&b);
-	if (!ret)
-		ret = offset_option(w, TD_DONE, 0); /* no further options */
-	if (!ret)
-		ret = section_begin(w, TD_DONE, false);
-	if (!ret)
-		ret = tdw_write_sbuf(w, &w->options);
-	if (!ret)
-		ret = section_end(w);
+	ret = ret ? ret : offset_option(w, TD_DONE, 0); /* no further options */
+	ret = ret ? ret : section_begin(w, TD_DONE, false);
+	ret = ret ? ret : tdw_write_sbuf(w, &w->options);
+	ret = ret ? ret : section_end(w);
 	return ret ? ret : tdw_patch_u64(w, w->first_at, w->section_at);
 }
 

@@ -64,11 +64,6 @@ static const struct opt *cli_opt_of(const struct cmd *c, int val)
 	return NULL;
 }
 
-static int cli_bad(struct kvmft_err *err, const struct opt *o, const char *text, const char *want)
-{
-	return err_usage(err, "option --%s: '%s' is not %s", o->name, text, want);
-}
-
 static int cli_set_choice(const struct opt *o, int *field, const char *text, struct kvmft_err *err)
 {
 	struct sbuf b = { 0 };
@@ -87,54 +82,38 @@ static int cli_set_choice(const struct opt *o, int *field, const char *text, str
 	return ret;
 }
 
-static int cli_list_add(struct str_list *l, const char *text)
-{
-	const char **slot = array_grow(&l->v, l->n, &l->cap, sizeof(*l->v));
+/* Types whose field is a struct opt_u64. */
+static const struct {
+	int (*parse)(const char *text, uint64_t *v);
+	const char *want;
+} numbers[] = {
+	[OPT_U64] = { parse_u64, "an unsigned number" },
+	[OPT_BITS] = { parse_bits64, "a 64-bit number" },
+	[OPT_SIZE] = { parse_size, "a size such as 64K, 8M or 1G" },
+	[OPT_DURATION] = { parse_duration, "a duration such as 250ms, 10s or 5m" },
+};
 
-	if (!slot)
-		return -ENOMEM;
-	*slot = text;
-	l->n++;
-	return 0;
-}
-
-static int cli_set_number(const struct opt *o, void *field, const char *text,
+static int cli_set_number(const struct opt *o, struct opt_u64 *u, const char *text,
 			  struct kvmft_err *err)
 {
-	struct opt_u64 *u = field;
-
-	switch (o->type) {
-	case OPT_U64:
-		u->set = true;
-		return parse_u64(text, &u->v) ? cli_bad(err, o, text, "an unsigned number") : 0;
-	case OPT_BITS:
-		u->set = true;
-		return parse_bits64(text, &u->v) ? cli_bad(err, o, text, "a 64-bit number") : 0;
-	case OPT_SIZE:
-		u->set = true;
-		return parse_size(text, &u->v)
-			       ? cli_bad(err, o, text, "a size such as 64K, 8M or 1G")
-			       : 0;
-	case OPT_DURATION:
-		u->set = true;
-		return parse_duration(text, &u->v)
-			       ? cli_bad(err, o, text, "a duration such as 250ms, 10s or 5m")
-			       : 0;
-	default: return -EINVAL;
-	}
+	u->set = true;
+	return numbers[o->type].parse(text, &u->v)
+		       ? err_usage(err, "option --%s: '%s' is not %s", o->name, text,
+				   numbers[o->type].want)
+		       : 0;
 }
 
 static int cli_set(const struct opt *o, void *opts, const char *text, struct kvmft_err *err)
 {
 	void *field = (char *)opts + o->offset;
-	int ret;
+	struct str_list *l = field;
 
 	switch (o->type) {
 	case OPT_FLAG: *(bool *)field = true; return 0;
 	case OPT_STR: *(const char **)field = text; return 0;
 	case OPT_LIST:
-		ret = cli_list_add(field, text);
-		return ret ? err_set(err, -ret, "out of memory") : 0;
+		return array_add(&l->v, &l->n, &l->cap, &text, sizeof(text))
+			       ? err_set(err, ENOMEM, "out of memory") : 0;
 	case OPT_CHOICE: return cli_set_choice(o, field, text, err);
 	default: return cli_set_number(o, field, text, err);
 	}

@@ -69,79 +69,69 @@ static int single_epoch(enum epoch_result r, uint64_t *lo, uint64_t *hi)
 	return from_epoch(r);
 }
 
-#define EDGE_FN(name) static int name(const struct clock_ctx *ctx, enum clock_id clk, \
-				      uint64_t v, uint64_t *lo, uint64_t *hi)
+/* Only some of them need to know which clock is meant. */
+#define EDGE_FN(name) static int name(const struct clock_ctx *ctx, \
+				      __attribute__((unused)) enum clock_id clk, uint64_t v, \
+				      uint64_t *lo, uint64_t *hi)
 
 EDGE_FN(map_fwd)
 {
-	(void)clk;
 	*lo = *hi = tsc_to_guest(&ctx->map, v);
 	return 0;
 }
 
 EDGE_FN(map_back)
 {
-	(void)clk;
 	return preimage(tsc_to_host(&ctx->map, v, lo, hi), lo, hi);
 }
 
 EDGE_FN(epochs_fwd)
 {
-	(void)clk;
 	return single_epoch(epoch_host_to_guest(ctx->epochs, v, lo), lo, hi);
 }
 
 EDGE_FN(epochs_back)
 {
-	(void)clk;
 	return from_epoch(epoch_guest_to_host(ctx->epochs, v, lo, hi));
 }
 
 EDGE_FN(pvclock_fwd)
 {
-	(void)clk;
 	return single(pvclock_to_ns(&ctx->pv, v, lo), lo, hi);
 }
 
 EDGE_FN(pvclock_back)
 {
-	(void)clk;
 	return preimage(pvclock_to_tsc_range(&ctx->pv, v, lo, hi), lo, hi);
 }
 
 EDGE_FN(epoch_pv_fwd)
 {
-	(void)clk;
 	return single_epoch(epoch_guest_to_kvmclock(ctx->epochs, v, lo), lo, hi);
 }
 
 EDGE_FN(epoch_pv_back)
 {
-	(void)clk;
 	return from_epoch(epoch_kvmclock_to_guest(ctx->epochs, v, lo, hi));
 }
 
 EDGE_FN(epoch_kvmclock_fwd)
 {
-	(void)clk;
 	return single_epoch(epoch_host_to_kvmclock(ctx->epochs, v, lo), lo, hi);
 }
 
 EDGE_FN(epoch_kvmclock_back)
 {
-	(void)clk;
 	return from_epoch(epoch_kvmclock_to_host(ctx->epochs, v, lo, hi));
 }
 
 EDGE_FN(sched_fwd)
 {
-	(void)clk;
 	return shifted(v, ctx->sched.kvm, true, lo, hi);
 }
 
 EDGE_FN(sched_back)
 {
-	(void)clk;
 	return shifted(v, ctx->sched.kvm, false, lo, hi);
 }
 
@@ -326,19 +316,6 @@ static int cross(const struct clock_ctx *ctx, struct clock_hop hop, uint64_t *lo
 	if (err && !hop.reverse)
 		widen(err, lo, hi);
 	return a | b;
-}
-
-int clock_edge_convert(const struct clock_ctx *ctx, enum clock_edge edge, bool reverse,
-		       uint64_t value, uint64_t *lo, uint64_t *hi)
-{
-	uint64_t a = value, b = value;
-	int ret = cross(ctx, (struct clock_hop){ (uint8_t)edge, reverse }, &a, &b);
-
-	if (ret < 0)
-		return ret;
-	*lo = a;
-	*hi = b;
-	return ret;
 }
 
 int clock_route_convert(const struct clock_route *route, uint64_t value, uint64_t *lo,

@@ -7,10 +7,10 @@
  * without map or without record; fill_map() supplies the map backwards once it is learned.
  */
 #include "kvmft/epoch.h"
-#include "kvmft/util.h"
 
 #include <errno.h>
-#include <stdlib.h>
+
+#include "kvmft/util.h"
 
 struct epoch_vm *epoch_vm_new(uint64_t watch_from)
 {
@@ -41,21 +41,16 @@ static size_t vcpu_place(const struct epoch_vm *vm, uint32_t id)
 	return COUNT_BEFORE(i, vm->n, vm->vcpus[i]->id < id);
 }
 
-static struct epoch_vcpu *find(const struct epoch_vm *vm, uint32_t id)
+const struct epoch_vcpu *epoch_vm_find(const struct epoch_vm *vm, uint32_t id)
 {
 	size_t at = vcpu_place(vm, id);
 
 	return at < vm->n && vm->vcpus[at]->id == id ? vm->vcpus[at] : NULL;
 }
 
-const struct epoch_vcpu *epoch_vm_find(const struct epoch_vm *vm, uint32_t id)
-{
-	return find(vm, id);
-}
-
 bool epoch_vm_has_map(const struct epoch_vm *vm, uint32_t id)
 {
-	const struct epoch_vcpu *c = vm ? find(vm, id) : NULL;
+	const struct epoch_vcpu *c = vm ? epoch_vm_find(vm, id) : NULL;
 
 	for (size_t i = 0; c && i < c->n; i++)
 		if (c->v[i].has_map)
@@ -74,21 +69,7 @@ const struct tsc_map *epoch_vm_first_map(const struct epoch_vm *vm)
 /* Make sure that @more epochs can be added without allocating. */
 static int reserve(struct epoch_vcpu *c, size_t more)
 {
-	size_t room = c->room ? c->room * 2 : 4;
-	struct epoch *v;
-
-	if (c->room - c->n >= more)
-		return 0;
-	while (room - c->n < more)
-		room *= 2;
-	if (room > SIZE_MAX / sizeof(*v))
-		return -ENOMEM;
-	v = realloc(c->v, room * sizeof(*v));
-	if (!v)
-		return -ENOMEM;
-	c->v = v;
-	c->room = room;
-	return 0;
+	return array_grow(&c->v, c->n + more - 1, &c->room, sizeof(*c->v)) ? 0 : -ENOMEM;
 }
 
 static struct epoch *newest(const struct epoch_vcpu *c)

@@ -183,17 +183,24 @@ static enum epoch_result find_guest(const struct epoch_vcpu *c, uint64_t guest, 
 	return judge(k);
 }
 
+/* Stores [a, b], if there is a result. */
+static enum epoch_result give(enum epoch_result r, uint64_t a, uint64_t b, uint64_t *lo,
+			      uint64_t *hi)
+{
+	if (epoch_result_usable(r)) {
+		*lo = a;
+		*hi = b;
+	}
+	return r;
+}
+
 enum epoch_result epoch_guest_to_host(const struct epoch_vcpu *c, uint64_t guest, uint64_t *lo,
 				      uint64_t *hi)
 {
 	struct candidate k;
 	enum epoch_result r = find_guest(c, guest, false, &k);
 
-	if (!epoch_result_usable(r))
-		return r;
-	*lo = k.lo;
-	*hi = k.hi;
-	return r;
+	return give(r, k.lo, k.hi, lo, hi);
 }
 
 /* Cut the guest TSCs [*a, *b] to those read in span @s, given their host TSCs [lo, hi] there. */
@@ -243,11 +250,7 @@ enum epoch_result epoch_kvmclock_to_host(const struct epoch_vcpu *c, uint64_t ns
 	struct candidate k;
 	enum epoch_result r = find_kvmclock(c, ns, &k, &a, &b);
 
-	if (!epoch_result_usable(r))
-		return r;
-	*lo = k.lo;
-	*hi = k.hi;
-	return r;
+	return give(r, k.lo, k.hi, lo, hi);
 }
 
 enum epoch_result epoch_kvmclock_to_guest(const struct epoch_vcpu *c, uint64_t ns, uint64_t *lo,
@@ -257,13 +260,9 @@ enum epoch_result epoch_kvmclock_to_guest(const struct epoch_vcpu *c, uint64_t n
 	struct candidate k;
 	enum epoch_result r = find_kvmclock(c, ns, &k, &a, &b);
 
-	if (!epoch_result_usable(r))
-		return r;
-	if (b < a)	/* two touching places under different maps */
+	if (epoch_result_usable(r) && b < a)	/* two touching places under different maps */
 		return EPOCH_AMBIGUOUS;
-	*lo = a;
-	*hi = b;
-	return r;
+	return give(r, a, b, lo, hi);
 }
 
 /* Epoch in force at @host in *i, with the result its map deserves. */

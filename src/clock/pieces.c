@@ -150,31 +150,23 @@ static s128 interval_error(const struct clock_pieces *p, size_t i, s128 outside)
 	return err < FAR ? err : FAR;
 }
 
-/* Last interval starting at or before @tsc; the first or last one for a stamp outside. */
-static size_t find_by_tsc(const struct clock_pieces *p, s128 tsc)
+static s128 reading(const struct clock_sample *s)
 {
-	size_t lo = 0, hi = p->n - 1;
-
-	while (hi - lo > 1) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (place(&p->v[mid]) <= tsc)
-			lo = mid;
-		else
-			hi = mid;
-	}
-	return lo;
+	return (s128)s->ns;
 }
 
-/* The same by ns, for a map without steps. */
-static size_t find_by_ns(const struct clock_pieces *p, s128 ns)
+/*
+ * Last interval starting at or before @v: a TSC by place(), or ns by reading(), in a map without
+ * steps; the first or last one for a value outside.
+ */
+static size_t find(const struct clock_pieces *p, s128 v, s128 (*of)(const struct clock_sample *s))
 {
 	size_t lo = 0, hi = p->n - 1;
 
 	while (hi - lo > 1) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if ((s128)p->v[mid].ns <= ns)
+		if (of(&p->v[mid]) <= v)
 			lo = mid;
 		else
 			hi = mid;
@@ -199,7 +191,7 @@ static int store_hull(s128 first, s128 last, uint64_t *lo, uint64_t *hi)
 
 int clock_pieces_to_ns(const struct clock_pieces *p, uint64_t tsc, uint64_t *lo, uint64_t *hi)
 {
-	size_t i = find_by_tsc(p, (s128)tsc);
+	size_t i = find(p, (s128)tsc, place);
 	const struct clock_sample *s = &p->v[i];
 	struct slope r = interval_slope(p, i);
 	s128 outside = distance_outside(p, i, (s128)tsc);
@@ -271,11 +263,12 @@ static int extrapolate(const struct clock_pieces *p, size_t i, s128 ns, uint64_t
 
 static int smooth_to_tsc(const struct clock_pieces *p, s128 ns, uint64_t *lo, uint64_t *hi)
 {
-	size_t i = find_by_ns(p, ns);
+	size_t i = find(p, ns, reading);
 	s128 err = error_around(p, i);
+	s128 a = ns - err - 1, b = ns + err + 1;
 
-	return store_hull(line_to_tsc(p, find_by_ns(p, ns - err - 1), ns - err - 1, false),
-			  line_to_tsc(p, find_by_ns(p, ns + err + 1), ns + err + 1, true), lo, hi);
+	return store_hull(line_to_tsc(p, find(p, a, reading), a, false),
+			  line_to_tsc(p, find(p, b, reading), b, true), lo, hi);
 }
 
 /* Can the clock have read @ns in interval @i?  If so, where: [*first, *last]. */

@@ -84,16 +84,6 @@ static int first_tsc(const struct pvclock *pv, u128 ns, s128 *tsc)
 	return err;
 }
 
-int pvclock_to_tsc(const struct pvclock *pv, uint64_t ns, uint64_t *tsc)
-{
-	s128 t;
-	int err = pvclock_check_body(pv);
-
-	if (!err)
-		err = first_tsc(pv, ns, &t);
-	return err ? err : wide_store(t, tsc);
-}
-
 int pvclock_to_tsc_range(const struct pvclock *pv, uint64_t ns, uint64_t *lo, uint64_t *hi)
 {
 	s128 first, end;

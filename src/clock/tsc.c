@@ -60,48 +60,6 @@ int tsc_to_host(const struct tsc_map *m, uint64_t guest, uint64_t *lo, uint64_t 
 	return wide_store_range((s128)first, (s128)end, lo, hi);
 }
 
-int tsc_ratio_from_khz(uint64_t user_khz, uint64_t host_khz, uint8_t frac, uint64_t *ratio)
-{
-	if (!host_khz || (frac != TSC_FRAC_SVM && frac != TSC_FRAC_VMX))
-		return -EINVAL;
-	return wide_store((s128)(((u128)user_khz << frac) / host_khz), ratio);
-}
-
-/* Scale the magnitude and put the sign back: -5 * 1.5 is -7, not -8. */
-static uint64_t scale_signed(uint64_t v, uint64_t ratio, uint8_t frac)
-{
-	if (v >> 63)
-		return 0 - scale(0 - v, ratio, frac);
-	return scale(v, ratio, frac);
-}
-
-int tsc_map_compose(const struct tsc_map *l1, const struct tsc_map *l2, struct tsc_map *out)
-{
-	struct tsc_map m = *l1;
-	int err = tsc_map_check(l1);
-
-	if (!err)
-		err = tsc_map_check(l2);
-	if (err)
-		return err;
-	if (tsc_map_unscaled(l2)) {
-		m.offset += l2->offset;
-		*out = m;
-		return 0;
-	}
-	if (tsc_map_unscaled(l1)) {
-		m.ratio = l2->ratio;
-		m.frac = l2->frac;
-	} else if (l1->frac != l2->frac) {
-		return -EINVAL;
-	} else {
-		m.ratio = scale(l1->ratio, l2->ratio, l2->frac);
-	}
-	m.offset = scale_signed(l1->offset, l2->ratio, l2->frac) + l2->offset;
-	*out = m;
-	return 0;
-}
-
 uint64_t tsc_cycles_to_ns(uint64_t cycles, uint64_t khz)
 {
 	if (cycles < UINT64_MAX / 1000000u) /* hours of it: no division of 128 bits */

@@ -13,9 +13,10 @@
 #include <string.h>
 #include <sys/mount.h>
 
-#include "kvmft/json.h"
 #include "kvmft/kernel.h"
+#include "kvmft/row.h"
 #include "kvmft/vm.h"
+#include "sink.h"
 
 struct check_opts {
 	int format;
@@ -98,65 +99,55 @@ static int check_text(const struct check *c, struct sbuf *b)
 	return 0;
 }
 
-/* ---- JSON ---- */
+/* ---- JSON and CSV ---- */
 
 static const char *const state_names[] = {
 	[KFEAT_HAVE] = "ok", [KFEAT_LACK] = "lacking", [KFEAT_UNKNOWN] = "unknown"
 };
 
-static void json_item(struct json *j, const struct check *c, const struct kfeat_result *r)
+static void columns(struct row *o, const struct check *c, const struct kfeat_result *r)
 {
-	json_object_begin(j);
-	json_field_str(j, "name", r->name);
-	json_field_str(j, "state", state_names[r->state]);
-	json_field_bool(j, "required", r->need & c->side);
-	json_field_str(j, "found", r->detail);
-	json_field_str(j, "purpose", r->purpose);
-	json_field_str(j, "remedy", r->remedy[0] ? r->remedy : NULL);
-	json_object_end(j);
+	if (o->form != ROW_JSON)
+		row_str(o, "side", side_name(c));
+	row_str(o, "name", r->name);
+	row_str(o, "state", state_names[r->state]);
+	if (o->form == ROW_JSON)
+		row_bool(o, "required", true, r->need & c->side);
+	else
+		row_str(o, "required", r->need & c->side ? "yes" : "no");
+	row_str(o, "found", r->detail);
+	row_str(o, "purpose", r->purpose);
+	row_str(o, "remedy", r->remedy[0] ? r->remedy : NULL);
+	row_end(o);
 }
 
 static int check_json(const struct check *c, struct sbuf *b)
 {
 	struct json j;
-	int ret;
+	struct row o;
 
-	json_init(&j, b);
-	json_object_begin(&j);
-	json_field_str(&j, "side", side_name(c));
-	json_field_str(&j, "side_from", c->told ? "option" : "machine");
-	json_field_bool(&j, "ok", !count(c, VERDICT_LACKING));
-	json_key(&j, "items");
-	json_array_begin(&j);
-	for (size_t i = 0; i < c->n; i++)
-		json_item(&j, c, &c->item[i]);
+	json_line_begin(&j, b);
+	json_put_str(&j, "side", side_name(c));
+	json_put_str(&j, "side_from", c->told ? "option" : "machine");
+	json_put_bool(&j, "ok", !count(c, VERDICT_LACKING));
+	json_put_array(&j, "items");
+	for (size_t i = 0; i < c->n; i++) {
+		row_json(&o, &j, false);
+		columns(&o, c, &c->item[i]);
+	}
 	json_array_end(&j);
-	json_object_end(&j);
-	ret = json_finish(&j);
-	sbuf_addc(b, '\n');
-	return ret;
+	return json_line_end(&j);
 }
-
-/* ---- CSV ---- */
 
 static int check_csv(const struct check *c, struct sbuf *b)
 {
-	sbuf_add(b, "side,name,state,required,found,purpose,remedy\n");
-	for (size_t i = 0; i < c->n; i++) {
-		const struct kfeat_result *r = &c->item[i];
-		const char *const field[] = { r->name,
-					      state_names[r->state],
-					      r->need & c->side ? "yes" : "no",
-					      r->detail,
-					      r->purpose,
-					      r->remedy };
+	struct row o;
 
-		sbuf_add(b, side_name(c));
-		for (size_t k = 0; k < ARRAY_SIZE(field); k++) {
-			sbuf_addc(b, ',');
-			sbuf_add_csv(b, field[k]);
-		}
-		sbuf_addc(b, '\n');
+	row_head(&o, b, false);
+	columns(&o, c, &(struct kfeat_result){ .state = KFEAT_HAVE });
+	for (size_t i = 0; i < c->n; i++) {
+		row_csv(&o, b, false);
+		columns(&o, c, &c->item[i]);
 	}
 	return 0;
 }
@@ -207,7 +198,7 @@ static int check_probe(struct check *c, const struct kfeat_env *e)
 /* The line on stderr names what is needed; the list has said the rest. */
 static int check_result(const struct check *c, struct kvmft_err *err)
 {
-	struct sbuf names = { 0 };
+	_cleanup_(sbuf_free) struct sbuf names = { 0 };
 
 	for (size_t i = 0; i < c->n; i++)
 		if (verdict_of(c, &c->item[i]) == VERDICT_LACKING)
@@ -215,7 +206,6 @@ static int check_result(const struct check *c, struct kvmft_err *err)
 	if (names.len)
 		err_lack(err, ENOENT, "this machine cannot record as a %s: %s", side_name(c),
 			 names.s);
-	sbuf_free(&names);
 	return err->text[0] ? KVMFT_LACKING : KVMFT_OK;
 }
 
@@ -226,7 +216,7 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	struct kvmft_err why = { .text = "" };
 	struct kfeat_env env = { .no_tracefs = why.text };
 	struct check c = { .told = o->host || o->guest };
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	bool may_mount;
 	int ret;
 
@@ -239,15 +229,8 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 		(void)!vm_debugfs_mount(NULL, NULL);
 	c.side = o->host ? KFEAT_HOST : o->guest ? KFEAT_GUEST : side_of_machine();
 	ret = check_probe(&c, &env);
-	if (!ret)
-		ret = check_print[o->format < 0 ? FORMAT_TEXT : o->format](&c, &b);
-	if (!ret)
-		ret = b.error;
-	if (ret)
-		err_set(err, -ret, "cannot make the list: %s", strerror(-ret));
-	else
-		fwrite(b.s, 1, b.len, stdout); /* main flushes, and looks whether it worked */
-	sbuf_free(&b);
+	ret = ret ? ret : check_print[MAX(o->format, 0)](&c, &b);
+	ret = sink_print(ret, &b, err);
 	ret = ret ? ret : check_result(&c, err);
 	free(c.item);
 	ktracefs_close(env.t);
@@ -265,6 +248,4 @@ const struct cmd cmd_check = {
 	.opts = check_options,
 	.opts_size = sizeof(struct check_opts),
 	.run = check_run,
-	.min_args = 0,
-	.max_args = 0,
 };

@@ -6,6 +6,8 @@
  */
 #include "cmds.h"
 
+#include "kvmft/qemu_switch.h"
+
 const struct cmd *const kvmft_cmds[] = {
 	&cmd_check,
 	&cmd_record,
@@ -25,3 +27,5 @@ const struct cmd *const kvmft_cmds[] = {
 };
 
 const char *const kvmft_cmds_elsewhere[] = { NULL };
+
+int (*const reset_qemu)(bool, uint64_t, struct sbuf *, struct kvmft_err *) = qemu_left_sweep;

@@ -22,4 +22,10 @@ extern const struct cmd cmd_qemu;
 extern const struct cmd cmd_guest_offset;
 extern const struct cmd cmd_reset;
 
+/*
+ * qemu_left_sweep(); NULL: the small build leaves what was switched on in QEMUs to a whole kvmft.
+ */
+extern int (*const reset_qemu)(bool dry_run, uint64_t timeout_ns, struct sbuf *out,
+			       struct kvmft_err *err);
+
 #endif

@@ -92,16 +92,13 @@ static const char *nearest_clock(const char *text)
 static int unknown_clock(const char *option, const char *text, struct kvmft_err *err)
 {
 	const char *near = nearest_clock(text);
-	struct sbuf b = { 0 };
-	int ret;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	for (int i = 0; i < CLK_NR; i++)
 		sbuf_addf(&b, "%s%s", i ? ", " : "", clock_name((enum clock_id)i));
-	ret = err_usage(err, "option --%s: there is no clock '%.40s'%s%s%s; the clocks are %s",
-			option, text, near ? " (did you mean " : "", near ? near : "",
-			near ? "?)" : "", b.s ? b.s : "");
-	sbuf_free(&b);
-	return ret;
+	return err_usage(err, "option --%s: there is no clock '%.40s'%s%s%s; the clocks are %s",
+			 option, text, near ? " (did you mean " : "", near ? near : "",
+			 near ? "?)" : "", b.s ? b.s : "");
 }
 
 static int resolve_clock(const char *option, const char *text, enum clock_id *id,
@@ -134,10 +131,8 @@ static int parse_seconds(char *text, char *dot, uint64_t *v)
 	/* 0x is for whole numbers */
 	ret = digits > 9 || strspn(text, "0123456789") != strlen(text) ||
 	      strspn(dot + 1, "0123456789") != digits ? -EINVAL : 0;
-	if (!ret)
-		ret = parse_u64(text, &sec);
-	if (!ret)
-		ret = parse_u64(dot + 1, &frac);
+	ret = ret ? ret : parse_u64(text, &sec);
+	ret = ret ? ret : parse_u64(dot + 1, &frac);
 	*dot = '.';
 	if (ret)
 		return ret;
@@ -312,8 +307,7 @@ static int convert_stdin(struct convert *v, struct kvmft_err *err)
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
-			return err_set(err, errno, "cannot read standard input: %s",
-				       strerror(errno));
+			return err_why(err, errno, "cannot read standard input");
 		if (!got)
 			break;
 		n += (size_t)got;
@@ -340,7 +334,7 @@ static int no_way(const struct convert *v, enum clock_edge missing, struct kvmft
 
 static int summary(const struct convert *v)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	uint64_t failed = 0;
 	bool incomplete;
 
@@ -355,7 +349,6 @@ static int summary(const struct convert *v)
 		cli_note("%" PRIu64 " of %" PRIu64
 			 " values could not be converted and are marked ?: %s",
 			 failed, v->done, b.s ? b.s : "");
-	sbuf_free(&b);
 	for (size_t i = 0; i < ARRAY_SIZE(flag_note); i++) {
 		if (!v->flagged[i])
 			continue;
@@ -374,8 +367,7 @@ static int convert_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	int ret;
 
 	ret = resolve_clock("from", v.o->from, &from, err);
-	if (!ret)
-		ret = resolve_clock("to", v.o->to, &to, err);
+	ret = ret ? ret : resolve_clock("to", v.o->to, &to, err);
 	if (ret)
 		return ret;
 	v.cycles = clock_in_cycles(from);
@@ -427,6 +419,5 @@ const struct cmd cmd_convert = {
 	.reader = true,
 	.output = convert_prepare,
 	.release = convert_release,
-	.min_args = 0,
 	.max_args = -1,
 };

@@ -99,8 +99,7 @@ static ssize_t vm_of_guest(struct convert_ctx *c, struct kvmft_err *err)
 /* Index of the VM that is meant, -ENODATA when the capture knows none. */
 static ssize_t pick_vm(struct convert_ctx *c, struct kvmft_err *err)
 {
-	struct sbuf b = { 0 };
-	int ret;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	if (c->guest && c->map->nvm)
 		return vm_of_guest(c, err);
@@ -109,10 +108,8 @@ static ssize_t pick_vm(struct convert_ctx *c, struct kvmft_err *err)
 	if (c->map->nvm <= 1)
 		return c->map->nvm ? 0 : -ENODATA;
 	hostmap_list(c->map, &b);
-	ret = err_set(err, ENOTUNIQ, "%s: it holds several VMs; choose one with --vm: %s",
-		      c->host->path, b.s ? b.s : "");
-	sbuf_free(&b);
-	return ret;
+	return err_set(err, ENOTUNIQ, "%s: it holds several VMs; choose one with --vm: %s",
+		       c->host->path, b.s ? b.s : "");
 }
 
 /* Do two vCPUs convert alike at all times? */
@@ -161,12 +158,12 @@ static int merge_records(struct convert_ctx *c, size_t vm, struct kvmft_err *err
 	const struct capture *g = c->guest;
 
 	for (size_t i = 0; i < g->npvclock; i++) {
-		struct pvclock pv = cap_pvclock_record(&g->pvclock[i]);
 		uint32_t vcpu = cap_vcpu_of_cpu(g, g->pvclock[i].cpu);
-		int ret = hostmap_add_pvclock(c->map, vm, vcpu, g->begin_tsc, &pv);
+		int ret = hostmap_add_pvclock(c->map, vm, vcpu, g->begin_tsc, &g->pvclock[i].pv);
 
 		for (size_t k = 0; k < g->nbracket && ret == -ESRCH; k++)
-			ret = hostmap_add_pvclock(c->map, vm, vcpu, g->bracket[k].tsc, &pv);
+			ret = hostmap_add_pvclock(c->map, vm, vcpu, g->bracket[k].tsc,
+						  &g->pvclock[i].pv);
 		if (ret == -ENOMEM)
 			return err_set(err, ENOMEM, "out of memory");
 	}
@@ -177,16 +174,14 @@ static int merge_records(struct convert_ctx *c, size_t vm, struct kvmft_err *err
 static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
 {
 	const struct capture *g = c->guest;
-	const struct cap_pvclock *use = NULL;
+	const struct cpu_pvclock *use = NULL;
 
 	for (size_t i = 0; i < g->npvclock; i++) {
-		const struct cap_pvclock *p = &g->pvclock[i];
-		struct pvclock pv = cap_pvclock_record(p), first;
+		const struct cpu_pvclock *p = &g->pvclock[i];
 
 		if (c->p->vcpu.set && cap_vcpu_of_cpu(g, p->cpu) != c->p->vcpu.v)
 			continue;
-		first = use ? cap_pvclock_record(use) : pv;
-		if (!pvclock_same_body(&first, &pv))
+		if (use && !pvclock_same_body(&use->pv, &p->pv))
 			return err_set(
 				err, ENOTUNIQ,
 				"%s: the pvclock records of CPU %u and %u differ: choose a vCPU with "
@@ -197,7 +192,7 @@ static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
 	}
 	if (!use)
 		return 0;
-	c->clock.pv = cap_pvclock_record(use);
+	c->clock.pv = use->pv;
 	if (clock_ctx_set(&c->clock, CLOCK_EDGE_PVCLOCK))
 		return err_set(err, EINVAL, "%s: its pvclock record is damaged", g->path);
 	return 0;
@@ -213,12 +208,9 @@ static int load_epochs(struct convert_ctx *c, struct kvmft_err *err)
 	int ret;
 
 	ret = fmt_load(c->host, &c->fmt, err);
-	if (!ret)
-		ret = hostmap_new(c->host, c->fmt, &c->map, err);
-	if (!ret)
-		ret = hostmap_clock(c->map, err);
-	if (!ret)
-		ret = convert_params_map(c->p, &map, &forced, err);
+	ret = ret ? ret : hostmap_new(c->host, c->fmt, &c->map, err);
+	ret = ret ? ret : hostmap_clock(c->map, err);
+	ret = ret ? ret : convert_params_map(c->p, &map, &forced, err);
 	if (ret)
 		return ret;
 	vm = pick_vm(c, err);
@@ -280,8 +272,7 @@ static int use_guest(struct convert_ctx *c, struct kvmft_err *err)
 	if (!ret && g->has_kernel_sched_offset) {
 		c->clock.sched.kernel = (uint64_t)g->kernel_sched_offset;
 		ret = clock_ctx_set(&c->clock, CLOCK_EDGE_GUEST_GLOBAL);
-		if (!ret)
-			ret = clock_ctx_set(&c->clock, CLOCK_EDGE_GUEST_PERF);
+		ret = ret ? ret : clock_ctx_set(&c->clock, CLOCK_EDGE_GUEST_PERF);
 	}
 	if (!ret && !c->p->pvclock && !clock_ctx_has(&c->clock, CLOCK_EDGE_EPOCH_PV))
 		ret = lone_record(c, err);
@@ -379,14 +370,10 @@ int convert_ctx_open(struct convert_ctx *c, const struct convert_params *p, enum
 	c->from = from;
 	c->to = to;
 	ret = open_captures(c, err);
-	if (!ret)
-		ret = use_host(c, err);
-	if (!ret)
-		ret = use_guest(c, err);
-	if (!ret)
-		ret = use_live(c, err);
-	if (!ret)
-		ret = convert_params_apply(c, err);
+	ret = ret ? ret : use_host(c, err);
+	ret = ret ? ret : use_guest(c, err);
+	ret = ret ? ret : use_live(c, err);
+	ret = ret ? ret : convert_params_apply(c, err);
 	return ret ? ret : last_resort(c, err);
 }
 

@@ -76,6 +76,5 @@ const struct cmd cmd_exits = {
 	.opts = exits_options,
 	.opts_size = sizeof(struct exits_config),
 	.run = exits_cmd,
-	.min_args = 0,
 	.max_args = 1,
 };

@@ -13,7 +13,6 @@
 #include "sink.h"
 #include "window.h"
 
-#define DEFAULT_INPUT "kvmft.data"
 #define TRACE_DAT "trace.dat"
 
 static const struct opt export_options[] = {
@@ -93,13 +92,9 @@ static int export_open(struct pairing *p, const struct export_opts *o, int argc,
 	struct pairing_opts po = { .need = PAIRING_CLOCKS, .clock = &o->pair };
 	int ret = rate_check(&o->khz, err);
 
+	ret = ret ? ret : sink_input_check(o->input, err);
 	if (ret)
 		return ret;
-	if (!strcmp(o->input, DEFAULT_INPUT) && access(DEFAULT_INPUT, F_OK))
-		return err_set(
-			err, ENOENT,
-			"no %s here: name a capture with -i, or make one with `kvmft record`",
-			DEFAULT_INPUT);
 	ret = argc ? pairing_open(p, o->input, argv, (size_t)argc, &po, err) :
 		     pairing_open_alone(p, o->input, err);
 	if (ret)
@@ -124,8 +119,7 @@ static int export_window(struct pairing *p, const struct export_opts *o, struct 
 	if (!o->from && !o->until)
 		return 0;
 	ret = sink_clock(&s, p, o->clock, &clock, err);
-	if (!ret)
-		ret = window_parse_named(&clock, o->from, "until", o->until, &from, &to, err);
+	ret = ret ? ret : window_parse_named(&clock, o->from, "until", o->until, &from, &to, err);
 	sink_free(&s);
 	if (ret)
 		return ret;
@@ -144,12 +138,9 @@ static int export_lines(struct pairing *p, const struct export_opts *o, struct k
 	int ret;
 
 	ret = sink_clock(&s, p, o->clock, &clock, err);
-	if (!ret)
-		ret = sink_check(fmt, &clock, o->output, err);
-	if (!ret)
-		ret = outfile_check(o->out, NULL, p->t, NULL, err);
-	if (!ret)
-		ret = sink_open(&s, o->out, err);
+	ret = ret ? ret : sink_check(fmt, &clock, o->output, err);
+	ret = ret ? ret : outfile_check(o->out, NULL, p->t, NULL, err);
+	ret = ret ? ret : sink_open(&s, o->out, err);
 	if (!ret) {
 		ret = out_begin(&s.out, p->t, fmt, &clock, s.f);
 		while (!ret && (ret = tl_next(p->t, &item)) > 0)
@@ -185,10 +176,8 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	int ret;
 
 	ret = check_options(o, argc, err);
-	if (!ret)
-		ret = export_open(&p, o, argc, argv, err);
-	if (!ret)
-		ret = export_window(&p, o, err);
+	ret = ret ? ret : export_open(&p, o, argc, argv, err);
+	ret = ret ? ret : export_window(&p, o, err);
 	if (!ret)
 		ret = is_dat(o) ? export_dat(&p, o, err) : export_lines(&p, o, err);
 	if (!ret) {
@@ -204,11 +193,7 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret && o->out)
 		ret = export_commit(&p, o, err);
 	pairing_close(&p);
-	if (ret == -EPIPE)
-		return KVMFT_OK;
-	if (ret)
-		return ret;
-	return complete ? KVMFT_OK : KVMFT_INCOMPLETE;
+	return sink_exit(ret, complete);
 }
 
 static int export_output(void *opts, int argc, struct kvmft_err *err)
@@ -243,6 +228,5 @@ const struct cmd cmd_export = {
 	.reader = true,
 	.output = export_output,
 	.release = export_release,
-	.min_args = 0,
 	.max_args = -1,
 };

@@ -82,7 +82,7 @@ static int gather(struct guest_offset *o, struct kvmft_err *err)
 		gather_raw(o, t);
 	ktracefs_close(t);
 	if (ret)
-		return err_set(err, -ret, "cannot read the guest's clock: %s", strerror(-ret));
+		return err_why(err, ret, "cannot read the guest's clock");
 	if (klog_read(&log, &why))
 		snprintf(o->why_no_log, sizeof(o->why_no_log), "%.255s", why.text);
 	else if (klog_parse_sched(log, &s) == 0)
@@ -144,22 +144,19 @@ static int check_kernel_offset(const struct guest_offset *o, struct kvmft_err *e
 	return 0;
 }
 
+/* What leads from a stamp of that clock to kvmclock, ns (struct sched_offsets), wrapping. */
 static uint64_t offset_of(const struct kguest_clock *g, int clock)
 {
-	struct sched_offsets s = { .kvm = (uint64_t)g->kvm_offset,
-				   .kernel = (uint64_t)g->kernel_offset };
-
-	return clock == CLOCK_LOCAL ? sched_local_to_kvmclock(&s, 0)
-				    : sched_perf_to_kvmclock(&s, 0);
+	return (uint64_t)g->kvm_offset - (clock == CLOCK_LOCAL ? 0 : (uint64_t)g->kernel_offset);
 }
 
 static void print_records(const struct kguest_clock *g)
 {
 	printf("pvclock_count=%zu\n", g->npv);
 	for (size_t i = 0; i < g->npv; i++) {
-		const struct kpvclock *p = &g->pv[i];
+		const struct pvclock *p = &g->pv[i].pv;
 
-		if (p->cpu)
+		if (g->pv[i].cpu)
 			continue;
 		printf("pvclock_cpu0_version=%" PRIu32 "\n", p->version);
 		printf("pvclock_cpu0_tsc_timestamp=%" PRIu64 "\n", p->tsc_timestamp);
@@ -213,8 +210,7 @@ static int guest_offset_run(void *opts, int argc __unused_arg, char **argv __unu
 	struct guest_offset o = { .unstable = false };
 	int ret = gather(&o, err);
 
-	if (!ret)
-		ret = check(&o, err);
+	ret = ret ? ret : check(&o, err);
 	if (ret)
 		return ret;
 	if (opt->clock < 0)
@@ -239,6 +235,4 @@ const struct cmd cmd_guest_offset = {
 	.opts = guest_offset_options,
 	.opts_size = sizeof(struct guest_offset_opts),
 	.run = guest_offset_run,
-	.min_args = 0,
-	.max_args = 0,
 };

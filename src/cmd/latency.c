@@ -19,13 +19,13 @@
 #define CONTEXT_MAX 1000u
 
 struct latency_opts {
-	const char *vm, *output, *format;
-	struct outfile *out;
+	struct sink_file file; /* first */
+	const char *vm, *format;
 	struct opt_u64 vcpu, than, worst, context, khz;
 	const char *trace_events;
 	struct pairing_clock clock;
 	struct str_list qemu;
-	bool force, quiet;
+	bool quiet;
 };
 
 static const struct opt latency_options[] = {
@@ -40,7 +40,7 @@ static const struct opt latency_options[] = {
 	       "lines of the time line before and after each of the worst (default: 3)"),
 	OPTION(0, "format", OPT_STR, struct latency_opts, format, "FORMAT",
 	       "text (default), json, csv, or html: a page to look at"),
-	OPTION('o', "output", OPT_STR, struct latency_opts, output, "OUT",
+	OPTION('o', "output", OPT_STR, struct latency_opts, file.path, "OUT",
 	       "write to this new file (default: standard output)"),
 	PAIRING_CLOCK_OPTIONS(struct latency_opts, clock),
 	RATE_OPTION(struct latency_opts, khz),
@@ -49,7 +49,8 @@ static const struct opt latency_options[] = {
 	OPTION(0, "trace-events", OPT_STR, struct latency_opts, trace_events, "FILE",
 	       "the trace-events-all of that QEMU, also for markers in HOST\n"
 	       "(default: beside the QEMU that HOST names, or of /usr/share/qemu)"),
-	OPTION(0, "force", OPT_FLAG, struct latency_opts, force, NULL, "replace an existing OUT"),
+	OPTION(0, "force", OPT_FLAG, struct latency_opts, file.force, NULL,
+	       "replace an existing OUT"),
 	OPTION('q', "quiet", OPT_FLAG, struct latency_opts, quiet, NULL,
 	       "no summary on standard error unless something is wrong"),
 	OPT_END,
@@ -127,15 +128,13 @@ static int latency_walk(struct latency *m)
 
 	while ((ret = tl_next(m->p.t, &item)) > 0) {
 		ret = item->src->qemu ? 0 : win_feed(m->w, item);
-		if (!ret)
-			ret = lat_feed(m->lat, item);
+		ret = ret ? ret : lat_feed(m->lat, item);
 		if (ret)
 			break;
 	}
 	win_finish(m->w);
-	if (!ret)
-		ret = lat_finish(m->lat);
-	return ret ? err_set(m->err, -ret, "cannot read the captures: %s", strerror(-ret)) : 0;
+	ret = ret ? ret : lat_finish(m->lat);
+	return err_why(m->err, ret, "cannot read the captures");
 }
 
 static bool any_result(const struct latency *m)
@@ -153,7 +152,7 @@ static bool any_result(const struct latency *m)
 /* Nothing was measured: what the captures hold none of, or what became of what there was. */
 static int no_result(const struct latency *m)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret;
 
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
@@ -170,7 +169,6 @@ static int no_result(const struct latency *m)
 		ret = err_set(m->err, ENODATA, "nothing to measure: the captures hold no such %s%s",
 			      m->lo.want[LAT_IO] ? "requests" : "events",
 			      m->lo.vcpu >= 0 ? " of the vCPU that --vcpu names" : "");
-	sbuf_free(&b);
 	return ret;
 }
 
@@ -221,8 +219,7 @@ static int latency_pair(struct latency *m, int argc, char **argv, struct pairing
 			"--than is a time, and nothing in %s tells how fast its TSC runs: give "
 			"that with --tsc-khz",
 			argv[0]);
-	if (!ret)
-		ret = merge_qemu_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
+	ret = ret ? ret : merge_qemu_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
 	return ret ? ret : tl_start(p->t, m->err);
 }
 
@@ -238,10 +235,8 @@ static int latency_page(struct latency *m, const struct lat_format *fmt, const s
 
 	if (f && fclose(f) && !ret)
 		ret = -ENOMEM;
-	if (!ret)
-		ret = out_begin(&m->s.out, m->again.t, page, v->clock, m->s.f);
-	if (!ret)
-		ret = out_html_attach(&m->s.out, json);
+	ret = ret ? ret : out_begin(&m->s.out, m->again.t, page, v->clock, m->s.f);
+	ret = ret ? ret : out_html_attach(&m->s.out, json);
 	while (!ret && (ret = tl_next(m->again.t, &item)) > 0)
 		ret = out_item(&m->s.out, item);
 	free(json);
@@ -263,8 +258,7 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 		ret = latency_pair(m, argc, argv, &m->again, &m->q_again);
 	if (!ret && stories && stories_tell(&v, &m->again, m->o->context.v))
 		ret = err_set(m->err, ENOMEM, "cannot read the captures a second time");
-	if (!ret)
-		ret = sink_open(&m->s, m->o->out, m->err);
+	ret = ret ? ret : sink_open(&m->s, m->o->file.out, m->err);
 	if (!ret && fmt->page)
 		ret = sink_close(&m->s, true, latency_page(m, fmt, &v), m->err);
 	else if (!ret)
@@ -279,18 +273,15 @@ static int latency_open(struct latency *m, int argc, char **argv, struct out_clo
 	ssize_t vm;
 	int ret = latency_pair(m, argc, argv, &m->p, &m->q);
 
-	if (!ret)
-		ret = outfile_check(m->o->out, NULL, m->p.t, m->o->trace_events, m->err);
+	ret = ret ? ret : outfile_check(m->o->file.out, NULL, m->p.t, m->o->trace_events, m->err);
 	if (!ret && m->o->vm) {
 		vm = hostmap_find_vm(m->p.map, m->o->vm, m->err);
 		if (vm < 0)
 			return (int)vm;
 		m->lo.vm = vm;
 	}
-	if (!ret)
-		ret = sink_clock(&m->s, &m->p, -1, clock, m->err);
-	if (!ret)
-		ret = lat_new(m->p.t, &m->lo, &m->lat, m->err);
+	ret = ret ? ret : sink_clock(&m->s, &m->p, -1, clock, m->err);
+	ret = ret ? ret : lat_new(m->p.t, &m->lo, &m->lat, m->err);
 	if (!ret && win_new(m->p.t, &m->w))
 		ret = err_set(m->err, ENOMEM, "out of memory");
 	return ret;
@@ -309,22 +300,6 @@ static bool summary_left_out(const struct latency *m, bool all)
 	return complete;
 }
 
-static void summary(const struct latency *m)
-{
-	for (size_t i = 0; i < m->p.nguest; i++) {
-		struct sbuf b = { 0 };
-		struct win_stats s;
-
-		win_total(m->w, (int64_t)m->p.guest[i].vm, &s);
-		if (!m->o->quiet || s.outside) {
-			pairing_alignment_text(m->p.map, m->w, (int64_t)m->p.guest[i].vm, &b);
-			cli_note("alignment of %s: %s", m->p.map->vm[m->p.guest[i].vm].label,
-				 b.s ? b.s : "");
-		}
-		sbuf_free(&b);
-	}
-}
-
 static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct latency m = { .o = opts, .err = err };
@@ -332,24 +307,22 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	bool complete = true;
 	int ret = latency_check(&m, argv[0]);
 
-	if (!ret)
-		ret = latency_open(&m, argc - 1, argv + 1, &clock);
-	if (!ret)
-		ret = latency_walk(&m);
+	ret = ret ? ret : latency_open(&m, argc - 1, argv + 1, &clock);
+	ret = ret ? ret : latency_walk(&m);
 	if (!ret) {
 		if (!m.o->quiet)
 			pairing_tell_assumed(&m.p, cli_note);
 		complete = pairing_summary(m.p.t, m.o->quiet, cli_note);
 		(void)merge_qemu_summary(&m.q, m.p.t, m.o->quiet);
-		summary(&m);
+		for (size_t i = 0; i < m.p.nguest; i++)
+			sink_tell_alignment(&m.p, m.w, m.p.guest[i].vm,
+					    m.p.map->vm[m.p.guest[i].vm].label, m.o->quiet);
 		complete &= summary_left_out(&m, !strcmp(argv[0], "all"));
 		if (!any_result(&m))
 			ret = no_result(&m);
 	}
-	if (!ret)
-		ret = latency_show(&m, argc - 1, argv + 1, &clock);
-	if (!ret)
-		ret = outfile_commit(m.o->out, 0, NULL, err);
+	ret = ret ? ret : latency_show(&m, argc - 1, argv + 1, &clock);
+	ret = ret ? ret : outfile_commit(m.o->file.out, 0, NULL, err);
 	lat_free(m.lat);
 	win_free(m.w);
 	sink_free(&m.s);
@@ -357,24 +330,7 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	pairing_close(&m.p);
 	merge_qemu_free(&m.q_again);
 	merge_qemu_free(&m.q);
-	if (ret == -EPIPE)
-		return KVMFT_OK;
-	if (ret)
-		return ret;
-	return complete ? KVMFT_OK : KVMFT_INCOMPLETE;
-}
-
-static int latency_output(void *opts, int argc __unused_arg, struct kvmft_err *err)
-{
-	struct latency_opts *o = opts;
-
-	return outfile_open(o->output, o->force, 1, &o->out, err);
-}
-
-static int latency_release(void *opts)
-{
-	outfile_close(((struct latency_opts *)opts)->out);
-	return 0;
+	return sink_exit(ret, complete);
 }
 
 const struct cmd cmd_latency = {
@@ -395,8 +351,8 @@ const struct cmd cmd_latency = {
 	.defaults = latency_defaults,
 	.run = latency_run,
 	.reader = true,
-	.output = latency_output,
-	.release = latency_release,
+	.output = sink_file_open,
+	.release = sink_file_close,
 	.min_args = 2,
 	.max_args = -1,
 };

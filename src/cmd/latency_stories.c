@@ -164,8 +164,7 @@ int stories_tell(struct lat_view *v, struct pairing *again, uint64_t context)
 	s.t = calloc(n, sizeof(*s.t));
 	if (s.ring && s.t)
 		ret = tellers(&s);
-	if (!ret)
-		ret = walk(&s, again->t);
+	ret = ret ? ret : walk(&s, again->t);
 	for (size_t i = 0; i < s.n; i++)
 		if (s.t[i].begun && !s.t[i].ended) {
 			int end = teller_end(&s.t[i]);

@@ -12,8 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvmft/json.h"
+#include "kvmft/row.h"
 #include "kvmft/vm.h"
+#include "sink.h"
 
 struct list_opts {
 	int format;
@@ -103,122 +104,95 @@ static int list_text(const struct vm_list *l, struct sbuf *b)
 	return 0;
 }
 
-/* ---- JSON ---- */
+/* ---- JSON and CSV (RFC 4180, with \n) ---- */
 
-static void json_vcpu(struct json *j, const struct vm_vcpu *v)
+/* v: NULL in the one line of CSV of a VM without vCPUs. */
+static void vcpu_columns(struct row *o, const struct vm_vcpu *v)
 {
+	const struct vm_vcpu none = { 0 }, *c = v ? v : &none;
+	bool scaled = c->ratio_state == VM_RATIO_SET;
 	char hex[24];
 
-	json_object_begin(j);
-	json_field_u64(j, "vcpu", v->id);
-	json_key(j, "tid");
-	v->tid ? json_u64(j, v->tid) : json_null(j);
-	json_field_str(j, "tid_source", tid_sources[v->tid_source]);
-	snprintf(hex, sizeof(hex), "0x%016" PRIx64, v->tsc_offset);
-	json_key(j, "tsc_offset");
-	v->has_offset ? json_s64(j, (int64_t)v->tsc_offset) : json_null(j);
-	json_field_str(j, "tsc_offset_hex", v->has_offset ? hex : NULL);
-	json_field_str(j, "scaling", ratio_states[v->ratio_state]);
-	json_key(j, "tsc_ratio");
-	v->ratio_state == VM_RATIO_SET ? json_u64(j, v->tsc_ratio) : json_null(j);
-	json_key(j, "tsc_frac_bits");
-	v->ratio_state == VM_RATIO_SET ? json_u64(j, v->tsc_frac_bits) : json_null(j);
-	json_field_bool(j, "guest_mode", v->in_guest_mode);
-	json_object_end(j);
+	snprintf(hex, sizeof(hex), "0x%016" PRIx64, c->tsc_offset);
+	row_u64(o, "vcpu", v, c->id);
+	row_u64(o, "tid", c->tid, c->tid);
+	row_str(o, "tid_source", v ? tid_sources[c->tid_source] : NULL);
+	row_s64(o, "tsc_offset", c->has_offset, (int64_t)c->tsc_offset);
+	row_str(o, "tsc_offset_hex", c->has_offset ? hex : NULL);
+	row_str(o, "scaling", v ? ratio_states[c->ratio_state] : NULL);
+	row_u64(o, "tsc_ratio", v && scaled, c->tsc_ratio);
+	row_u64(o, "tsc_frac_bits", v && scaled, c->tsc_frac_bits);
+	row_bool(o, "guest_mode", v, c->in_guest_mode);
+}
+
+static void vm_columns(struct row *o, const struct vm_list *l, const struct vm *vm)
+{
+	row_str(o, "vm", vm->sel);
+	row_u64(o, "pid", true, vm->pid);
+	if (o->form == ROW_JSON)
+		row_bool(o, "pid_sure", true, vm->pid_sure);
+	row_u64(o, "fd", true, vm->fd);
+	row_str(o, "name", vm->name);
+	row_str(o, "uuid", vm->uuid);
+	row_str(o, "vmm", vm->vmm);
+	row_str(o, "master_clock", master_clock(l, vm));
+	if (o->form == ROW_JSON)
+		row_bool(o, "debugfs", true, vm->has_debugfs);
 }
 
 static void json_vm(struct json *j, const struct vm_list *l, const struct vm *vm)
 {
-	json_object_begin(j);
-	json_field_str(j, "vm", vm->sel);
-	json_field_u64(j, "pid", vm->pid);
-	json_field_bool(j, "pid_sure", vm->pid_sure);
-	json_field_u64(j, "fd", vm->fd);
-	json_field_str(j, "name", vm->name);
-	json_field_str(j, "uuid", vm->uuid);
-	json_field_str(j, "vmm", vm->vmm);
-	json_field_str(j, "master_clock", master_clock(l, vm));
-	json_field_bool(j, "debugfs", vm->has_debugfs);
-	json_field_str(j, "note", vm->note);
-	json_key(j, "vcpus");
-	json_array_begin(j);
-	for (size_t i = 0; i < vm->n_vcpus; i++)
-		json_vcpu(j, &vm->vcpu[i]);
+	struct row o, c;
+
+	row_json(&o, j, false);
+	vm_columns(&o, l, vm);
+	row_str(&o, "note", vm->note);
+	json_put_array(j, "vcpus");
+	for (size_t i = 0; i < vm->n_vcpus; i++) {
+		row_json(&c, j, false);
+		vcpu_columns(&c, &vm->vcpu[i]);
+		row_end(&c);
+	}
 	json_array_end(j);
-	json_object_end(j);
+	row_end(&o);
 }
 
 static int list_json(const struct vm_list *l, struct sbuf *b)
 {
 	struct json j;
-	int ret;
 
-	json_init(&j, b);
-	json_object_begin(&j);
-	json_field_str(&j, "clocksource", l->clocksource);
-	json_field_str(&j, "debugfs_note", l->debugfs_text);
-	json_field_u64(&j, "hidden_processes", l->n_hidden);
-	json_field_bool(&j, "truncated", l->truncated);
-	json_key(&j, "vms");
-	json_array_begin(&j);
+	json_line_begin(&j, b);
+	json_put_str(&j, "clocksource", l->clocksource);
+	json_put_str(&j, "debugfs_note", l->debugfs_text);
+	json_put_u64(&j, "hidden_processes", l->n_hidden);
+	json_put_bool(&j, "truncated", l->truncated);
+	json_put_array(&j, "vms");
 	for (size_t i = 0; i < l->n; i++)
 		json_vm(&j, l, &l->vm[i]);
 	json_array_end(&j);
-	json_object_end(&j);
-	ret = json_finish(&j);
-	sbuf_addc(b, '\n');
-	return ret;
+	return json_line_end(&j);
 }
 
-/* ---- CSV (RFC 4180, with \n) ---- */
-
-static void csv_str(struct sbuf *b, const char *text)
+static void csv_line(struct row *o, const struct vm_list *l, const struct vm *vm,
+		     const struct vm_vcpu *v)
 {
-	sbuf_addc(b, ',');
-	sbuf_add_csv(b, text);
-}
-
-/* A VM without vCPUs has one row, in which v is NULL. */
-static void csv_row(const struct vm_list *l, const struct vm *vm, const struct vm_vcpu *v,
-		    struct sbuf *b)
-{
-	sbuf_addf(b, "%s,%u,%u", vm->sel, vm->pid, vm->fd);
-	csv_str(b, vm->name);
-	csv_str(b, vm->uuid);
-	csv_str(b, vm->vmm);
-	csv_str(b, master_clock(l, vm));
-	if (v && v->tid)
-		sbuf_addf(b, ",%u,%u,%s", v->id, v->tid, tid_sources[v->tid_source]);
-	else if (v)
-		sbuf_addf(b, ",%u,,%s", v->id, tid_sources[v->tid_source]);
-	else
-		sbuf_add(b, ",,,");
-	if (v && v->has_offset)
-		sbuf_addf(b, ",%" PRId64 ",0x%016" PRIx64, (int64_t)v->tsc_offset, v->tsc_offset);
-	else
-		sbuf_add(b, ",,");
-	sbuf_addf(b, ",%s", v ? ratio_states[v->ratio_state] : "");
-	if (v && v->ratio_state == VM_RATIO_SET)
-		sbuf_addf(b, ",%" PRIu64 ",%u", v->tsc_ratio, v->tsc_frac_bits);
-	else
-		sbuf_add(b, ",,");
-	sbuf_addf(b, ",%s", !v ? "" : v->in_guest_mode ? "1" : "0");
-	csv_str(b, vm->note);
-	sbuf_addc(b, '\n');
+	vm_columns(o, l, vm);
+	vcpu_columns(o, v);
+	row_str(o, "note", vm->note);
+	row_end(o);
 }
 
 static int list_csv(const struct vm_list *l, struct sbuf *b)
 {
-	sbuf_add(b, "vm,pid,fd,name,uuid,vmm,master_clock,vcpu,tid,tid_source,tsc_offset,"
-		    "tsc_offset_hex,scaling,tsc_ratio,tsc_frac_bits,guest_mode,note\n");
-	for (size_t i = 0; i < l->n; i++) {
-		const struct vm *vm = &l->vm[i];
+	struct row o;
 
-		if (!vm->n_vcpus)
-			csv_row(l, vm, NULL, b);
-		for (size_t k = 0; k < vm->n_vcpus; k++)
-			csv_row(l, vm, &vm->vcpu[k], b);
-	}
+	row_head(&o, b, false);
+	csv_line(&o, l, &(struct vm){ 0 }, NULL);
+	for (size_t i = 0; i < l->n; i++)
+		for (size_t k = 0; k < MAX(l->vm[i].n_vcpus, (size_t)1); k++) {
+			row_csv(&o, b, false);
+			csv_line(&o, l, &l->vm[i], l->vm[i].n_vcpus ? &l->vm[i].vcpu[k] : NULL);
+		}
 	return 0;
 }
 
@@ -246,19 +220,13 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 {
 	const struct list_opts *o = opts;
 	struct vm_list *l = NULL;
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret;
 
 	ret = vm_scan(NULL, &l, err);
 	if (ret)
 		return ret;
-	ret = list_formats[o->format < 0 ? FORMAT_TEXT : o->format](l, &b);
-	if (!ret)
-		ret = b.error;
-	if (ret)
-		err_set(err, -ret, "cannot make the list: %s", strerror(-ret));
-	else if (b.len)
-		fwrite(b.s, 1, b.len, stdout); /* main flushes, and looks whether it worked */
+	ret = sink_print(list_formats[MAX(o->format, 0)](l, &b), &b, err);
 	if (!ret) {
 		list_notes(l);
 		if (!l->n)
@@ -266,7 +234,6 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 				       l->debugfs_text ? ": " : "",
 				       l->debugfs_text ? l->debugfs_text : "");
 	}
-	sbuf_free(&b);
 	vm_list_free(l);
 	return ret;
 }
@@ -283,6 +250,4 @@ const struct cmd cmd_list = {
 	.opts = list_options,
 	.opts_size = sizeof(struct list_opts),
 	.run = list_run,
-	.min_args = 0,
-	.max_args = 0,
 };

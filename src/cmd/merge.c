@@ -16,12 +16,12 @@
 #include "window.h"
 
 struct merge_opts {
+	struct sink_file file; /* first */
 	int clock;
-	const char *output, *format, *from, *to;
-	struct outfile *out;
+	const char *format, *from, *to;
 	struct pairing_clock pair;
 	struct opt_u64 khz;
-	bool force, quiet;
+	bool quiet;
 	struct merge_pick_opts pick;
 	struct str_list host;
 	struct str_list qemu;
@@ -31,7 +31,7 @@ struct merge_opts {
 static const struct opt merge_options[] = {
 	OPTION_CHOICE(0, "clock", struct merge_opts, clock, "CLOCK", out_clock_names,
 		      "clock of all rows (default: ns since the recording began)"),
-	OPTION('o', "output", OPT_STR, struct merge_opts, output, "OUT",
+	OPTION('o', "output", OPT_STR, struct merge_opts, file.path, "OUT",
 	       "write the time line to this new file (default: standard output)"),
 	OPTION(0, "format", OPT_STR, struct merge_opts, format, "FORMAT",
 	       "text (default), json (an object per line), perfetto (ui.perfetto.dev),\n"
@@ -58,7 +58,8 @@ static const struct opt merge_options[] = {
 	       "only matching events, and what stands around them; EVENT as for --event"),
 	OPTION('C', "context", OPT_U64, struct merge_opts, pick.context, "N",
 	       "with --grep: N lines before and after each match"),
-	OPTION(0, "force", OPT_FLAG, struct merge_opts, force, NULL, "replace an existing OUT"),
+	OPTION(0, "force", OPT_FLAG, struct merge_opts, file.force, NULL,
+	       "replace an existing OUT"),
 	OPTION('q', "quiet", OPT_FLAG, struct merge_opts, quiet, NULL,
 	       "no summary on standard error unless something is wrong"),
 	OPT_END,
@@ -95,8 +96,7 @@ static int merge_walk(struct merge *m)
 
 	while ((ret = tl_next(m->p.t, &item)) > 0) {
 		ret = m->p.nguest && !item->src->qemu ? win_feed(m->w, item) : 0;
-		if (!ret)
-			ret = merge_item(m, item);
+		ret = ret ? ret : merge_item(m, item);
 		if (ret)
 			break;
 	}
@@ -112,27 +112,20 @@ static int merge_write(struct merge *m)
 	int ret;
 
 	ret = sink_clock(&m->s, &m->p, m->o->clock, &clock, m->err);
-	if (!ret)
-		ret = sink_check(fmt, &clock, m->o->output, m->err);
-	if (!ret)
-		ret = window_parse(&clock, m->o->from, m->o->to, &from, &to, m->err);
-	if (!ret)
-		ret = merge_pick_init(&m->o->pick, m->p.t, &m->pick, m->err);
+	ret = ret ? ret : sink_check(fmt, &clock, m->o->file.path, m->err);
+	ret = ret ? ret : window_parse(&clock, m->o->from, m->o->to, &from, &to, m->err);
+	ret = ret ? ret : merge_pick_init(&m->o->pick, m->p.t, &m->pick, m->err);
 	if (ret)
 		return ret;
 	tl_window(m->p.t, from, to);
 	ret = tl_start(m->p.t, m->err);
-	if (!ret)
-		ret = win_new(m->p.t, &m->w);
-	if (!ret)
-		ret = outfile_check(m->o->out, NULL, m->p.t, m->o->trace_events, m->err);
-	if (!ret)
-		ret = sink_open(&m->s, m->o->out, m->err);
+	ret = ret ? ret : win_new(m->p.t, &m->w);
+	ret = ret ? ret : outfile_check(m->o->file.out, NULL, m->p.t, m->o->trace_events, m->err);
+	ret = ret ? ret : sink_open(&m->s, m->o->file.out, m->err);
 	if (ret)
 		return ret;
 	ret = out_begin(&m->s.out, m->p.t, fmt, &clock, m->s.f);
-	if (!ret)
-		ret = merge_walk(m);
+	ret = ret ? ret : merge_walk(m);
 	return sink_close(&m->s, true, ret, m->err);
 }
 
@@ -140,7 +133,7 @@ static int merge_write(struct merge *m)
 
 static void summary_pick(const struct merge *m)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	if (!m->pick)
 		return;
@@ -148,25 +141,11 @@ static void summary_pick(const struct merge *m)
 		cli_note("%s", b.s ? b.s : "out of memory");
 		sbuf_reset(&b);
 	}
-	sbuf_free(&b);
 	if (m->o->pick.grep.n && !m->o->quiet)
 		cli_note("%llu matches", (unsigned long long)pick_matches(m->pick));
 	if (pick_dropped(m->pick))
 		cli_note("%llu lines of context were left out: too large to be kept",
 			 (unsigned long long)pick_dropped(m->pick));
-}
-
-static void summary_alignment(struct merge *m, const struct tl_source *g)
-{
-	struct sbuf b = { 0 };
-	struct win_stats s;
-
-	win_total(m->w, (int64_t)g->vm, &s);
-	if (m->o->quiet && !s.outside)
-		return;
-	pairing_alignment_text(m->p.map, m->w, (int64_t)g->vm, &b);
-	cli_note("alignment of %s: %s", g->label, b.s ? b.s : "out of memory");
-	sbuf_free(&b);
 }
 
 static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
@@ -188,17 +167,13 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 			err,
 			"options --tsc-offset, --tsc-ratio and --solve: each --host has its own");
 	ret = rate_check(&m.o->khz, err);
-	if (!ret)
-		ret = pairing_prepare(&m.p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
+	ret = ret ? ret : pairing_prepare(&m.p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
 	if (!ret)
 		ret = rate_of_pairing(&m.p, &m.o->khz, m.o->quiet,
 				      sink_cycles(m.o->format, m.o->clock), cli_note, err);
-	if (!ret)
-		ret = pairing_add_hosts(&m.p, &m.o->host, err);
-	if (!ret)
-		ret = merge_qemu_add(&m.q, &m.p, &m.o->qemu, m.o->trace_events, err);
-	if (!ret)
-		ret = merge_write(&m);
+	ret = ret ? ret : pairing_add_hosts(&m.p, &m.o->host, err);
+	ret = ret ? ret : merge_qemu_add(&m.q, &m.p, &m.o->qemu, m.o->trace_events, err);
+	ret = ret ? ret : merge_write(&m);
 	if (!ret) {
 		if (!m.o->quiet)
 			pairing_tell_assumed(&m.p, cli_note);
@@ -207,38 +182,21 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		summary_pick(&m);
 		for (size_t i = 0; i < tl_sources(m.p.t); i++) {
 			if (tl_source(m.p.t, i)->guest)
-				summary_alignment(&m, tl_source(m.p.t, i));
+				sink_tell_alignment(&m.p, m.w, tl_source(m.p.t, i)->vm,
+						    tl_source(m.p.t, i)->label, m.o->quiet);
 			events += tl_source(m.p.t, i)->events;
 		}
 		if (!events)
 			ret = err_set(err, ENODATA, "the captures hold no events%s",
 				      m.o->from || m.o->to ? " in that time" : "");
 	}
-	if (!ret)
-		ret = outfile_commit(m.o->out, 0, NULL, err);
+	ret = ret ? ret : outfile_commit(m.o->file.out, 0, NULL, err);
 	win_free(m.w);
 	pick_free(m.pick);
 	sink_free(&m.s);
 	pairing_close(&m.p);
 	merge_qemu_free(&m.q);
-	if (ret == -EPIPE)
-		return KVMFT_OK;
-	if (ret)
-		return ret;
-	return complete ? KVMFT_OK : KVMFT_INCOMPLETE;
-}
-
-static int merge_output(void *opts, int argc __unused_arg, struct kvmft_err *err)
-{
-	struct merge_opts *o = opts;
-
-	return outfile_open(o->output, o->force, 1, &o->out, err);
-}
-
-static int merge_release(void *opts)
-{
-	outfile_close(((struct merge_opts *)opts)->out);
-	return 0;
+	return sink_exit(ret, complete);
 }
 
 const struct cmd cmd_merge = {
@@ -256,8 +214,8 @@ const struct cmd cmd_merge = {
 	.opts_size = sizeof(struct merge_opts),
 	.run = merge_run,
 	.reader = true,
-	.output = merge_output,
-	.release = merge_release,
+	.output = sink_file_open,
+	.release = sink_file_close,
 	.min_args = 1,
 	.max_args = -1,
 };

@@ -52,7 +52,7 @@ static int split(const char *text, struct tl_qemu *q, char **path, const char **
 		}
 		(*path)[at - text] = ':';
 	}
-	return err_set(err, ENOENT, "cannot open %s: %s", text, strerror(ENOENT));
+	return err_why(err, ENOENT, "cannot open %s", text);
 }
 
 static int add_one(struct merge_qemu *m, struct pairing *p, const char *text, struct kvmft_err *err)
@@ -188,7 +188,7 @@ static void add_bound(const struct tl_source *s, const struct tl_qemu_report *r,
 
 static void note_times(const struct tl_source *s, const struct tl_qemu_report *r, bool quiet)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	if (r->no_clock)
 		cli_note(
@@ -204,7 +204,6 @@ static void note_times(const struct tl_source *s, const struct tl_qemu_report *r
 	if ((!quiet || r->steps) && s->events > s->unplaced) {
 		add_bound(s, r, &b);
 		cli_note("%s: placed %s", s->label, b.s ? b.s : "");
-		sbuf_free(&b);
 	}
 	if (r->outside && !quiet)
 		cli_note("%s: %" PRIu64

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvmft/json.h"
+#include "kvmft/row.h"
+#include "sink.h"
 
 struct events_opts {
 	struct qemu_target target;
@@ -66,43 +67,46 @@ static int events_text(const struct view *v, struct sbuf *b)
 	return 0;
 }
 
+static void columns(struct row *o, const struct mon_event *e)
+{
+	row_str(o, "name", e->name);
+	row_str(o, "state", mon_state_names[e->state]);
+	row_bool(o, "vcpu", true, e->vcpu);
+	row_end(o);
+}
+
 static int events_json(const struct view *v, struct sbuf *b)
 {
 	struct json j;
+	struct row o;
 
-	json_init(&j, b);
-	json_object_begin(&j);
-	json_field_str(&j, "monitor", monitor_name(v->q->m));
-	json_field_u64(&j, "pid", v->q->pid);
-	json_field_str(&j, "name", v->q->name);
-	json_field_str(&j, "version", v->version.s);
-	json_field_u64(&j, "total", v->all.n);
-	json_field_bool(&j, "tells_unavailable", monitor_kind(v->q->m) == MON_QMP);
-	json_key(&j, "events");
-	json_array_begin(&j);
-	for (size_t i = 0; i < v->all.n; i++) {
-		if (!v->shown[i])
-			continue;
-		json_object_begin(&j);
-		json_field_str(&j, "name", v->all.v[i].name);
-		json_field_str(&j, "state", mon_state_names[v->all.v[i].state]);
-		json_field_bool(&j, "vcpu", v->all.v[i].vcpu);
-		json_object_end(&j);
-	}
+	json_line_begin(&j, b);
+	json_put_str(&j, "monitor", monitor_name(v->q->m));
+	json_put_u64(&j, "pid", v->q->pid);
+	json_put_str(&j, "name", v->q->name);
+	json_put_str(&j, "version", v->version.s);
+	json_put_u64(&j, "total", v->all.n);
+	json_put_bool(&j, "tells_unavailable", monitor_kind(v->q->m) == MON_QMP);
+	json_put_array(&j, "events");
+	for (size_t i = 0; i < v->all.n; i++)
+		if (v->shown[i]) {
+			row_json(&o, &j, false);
+			columns(&o, &v->all.v[i]);
+		}
 	json_array_end(&j);
-	json_object_end(&j);
-	sbuf_addc(b, '\n');
-	return json_finish(&j);
+	return json_line_end(&j);
 }
 
 static int events_csv(const struct view *v, struct sbuf *b)
 {
-	sbuf_add(b, "name,state,vcpu\n");
+	struct row o;
+
+	row_head(&o, b, false);
+	columns(&o, &(struct mon_event){ 0 });
 	for (size_t i = 0; i < v->all.n; i++)
 		if (v->shown[i]) {
-			sbuf_add_csv(b, v->all.v[i].name);
-			sbuf_addf(b, ",%s,%d\n", mon_state_names[v->all.v[i].state],
-				  v->all.v[i].vcpu);
+			row_csv(&o, b, false);
+			columns(&o, &v->all.v[i]);
 		}
 	return 0;
 }
@@ -113,22 +117,10 @@ static int (*const events_formats[])(const struct view *v, struct sbuf *b) = {
 	[FORMAT_CSV] = events_csv,
 };
 
-static int events_print(const struct view *v, int format, struct kvmft_err *err)
-{
-	struct sbuf b = { 0 };
-	int ret = events_formats[MAX(format, 0)](v, &b);
-
-	ret = ret ? ret : b.error;
-	if (!ret && b.len)
-		fwrite(b.s, 1, b.len, stdout);
-	sbuf_free(&b);
-	return ret ? err_set(err, -ret, "cannot print the events: %s", strerror(-ret)) : 0;
-}
-
 static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct events_opts *o = opts;
-	struct sbuf notes = { 0 };
+	_cleanup_(sbuf_free) struct sbuf notes = { 0 }, b = { 0 };
 	struct view v = { 0 };
 	struct qemu q;
 	int ret;
@@ -145,14 +137,13 @@ static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	ret = ret ? ret : monitor_version(q.m, &v.version, err);
 	ret = ret ? ret : monitor_events(q.m, &v.all, err);
 	ret = ret ? ret : find_patterns(&v, argv, argc, o->state, &notes, err);
-	ret = ret ? ret : events_print(&v, o->format, err);
+	ret = ret ? ret : sink_print(events_formats[MAX(o->format, 0)](&v, &b), &b, err);
 	if (!ret) {
 		qemu_print_notes(&notes);
 		if (monitor_kind(q.m) == MON_HMP && o->state == MON_UNAVAILABLE)
 			cli_note(
 				"HMP tells only on and off: events that were compiled out count as disabled");
 	}
-	sbuf_free(&notes);
 	sbuf_free(&v.version);
 	free(v.shown);
 	mon_events_free(&v.all);
@@ -172,6 +163,5 @@ const struct cmd cmd_qemu_events = {
 	.opts = events_options,
 	.opts_size = sizeof(struct events_opts),
 	.run = events_run,
-	.min_args = 0,
 	.max_args = -1,
 };

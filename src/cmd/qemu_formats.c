@@ -12,6 +12,7 @@
 
 #include "kvmft/json.h"
 #include "kvmft/qemu_events.h"
+#include "sink.h"
 
 struct formats_opts {
 	int format;
@@ -110,10 +111,10 @@ static void json_args(struct json *j, const struct qev *e)
 	json_array_begin(j);
 	for (size_t k = 0; k < e->nargs; k++) {
 		json_object_begin(j);
-		json_field_str(j, "name", e->arg[k].name);
-		json_field_str(j, "type", e->arg[k].type);
-		json_field_str(j, "kind", qev_kind_names[e->arg[k].kind]);
-		json_field_u64(j, "bytes", e->arg[k].size);
+		json_put_str(j, "name", e->arg[k].name);
+		json_put_str(j, "type", e->arg[k].type);
+		json_put_str(j, "kind", qev_kind_names[e->arg[k].kind]);
+		json_put_u64(j, "bytes", e->arg[k].size);
 		json_object_end(j);
 	}
 	json_array_end(j);
@@ -124,32 +125,28 @@ static void json_event(struct json *j, const struct qev *e, size_t number)
 	const char *name;
 
 	json_object_begin(j);
-	json_field_u64(j, "number", number);
-	json_field_str(j, "name", e->name);
-	json_key(j, "properties");
-	json_array_begin(j);
+	json_put_u64(j, "number", number);
+	json_put_str(j, "name", e->name);
+	json_put_array(j, "properties");
 	for (unsigned int bit = 0; (name = qev_prop_name(bit)); bit++)
 		if (e->props & 1u << bit)
 			json_str(j, name);
 	json_array_end(j);
 	json_key(j, "arguments");
 	json_args(j, e);
-	json_field_str(j, "print", e->format);
-	json_field_bool(j, "usable", e->format_usable || (!*e->format && !e->nargs));
-	json_field_u64(j, "line", e->line);
+	json_put_str(j, "print", e->format);
+	json_put_bool(j, "usable", e->format_usable || (!*e->format && !e->nargs));
+	json_put_u64(j, "line", e->line);
 	json_object_end(j);
 }
 
 static int list_json(struct list *l)
 {
 	struct json j;
-	int ret;
 
-	json_init(&j, &l->b);
-	json_object_begin(&j);
-	json_field_str(&j, "file", qevents_name(l->q));
-	json_key(&j, "events");
-	json_array_begin(&j);
+	json_line_begin(&j, &l->b);
+	json_put_str(&j, "file", qevents_name(l->q));
+	json_put_array(&j, "events");
 	for (size_t i = 0; i < qevents_count(l->q); i++) {
 		const struct qev *e = listed(l, i);
 
@@ -158,10 +155,7 @@ static int list_json(struct list *l)
 		l->shown += e != NULL;
 	}
 	json_array_end(&j);
-	json_object_end(&j);
-	ret = json_finish(&j);
-	sbuf_addc(&l->b, '\n');
-	return ret;
+	return json_line_end(&j);
 }
 
 static int list_csv(struct list *l)
@@ -205,14 +199,11 @@ static int formats_run(void *opts, int argc __unused_arg, char **argv, struct kv
 	if (ret)
 		return ret;
 	l.q = q;
-	ret = list_formats[o->format < 0 ? FORMAT_TEXT : o->format](&l);
-	ret = ret ? ret : l.b.error;
-	if (ret)
-		err_set(err, -ret, "cannot make the list: %s", strerror(-ret));
-	else if (!l.shown)
+	ret = list_formats[MAX(o->format, 0)](&l);
+	if (!ret && !l.b.error && !l.shown)
 		ret = err_set(err, ENOENT, "%s declares no event of that name", argv[0]);
 	else
-		fwrite(l.b.s, 1, l.b.len, stdout);
+		ret = sink_print(ret, &l.b, err);
 	for (; !ret && (note = qevents_note(q, bad)); bad++)
 		cli_note("%s: %s", argv[0], note);
 	sbuf_free(&l.b);

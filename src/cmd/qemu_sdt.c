@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvmft/json.h"
+#include "kvmft/row.h"
 #include "kvmft/sdt_spec.h"
+#include "sink.h"
 
 #define MAX_LISTED 16384 /* events; QEMU has a few thousand */
 
@@ -49,13 +50,12 @@ static int list_text(const struct sdt_spec *s __unused_arg, const struct sdt_pla
 	return 0;
 }
 
-/* ---- JSON ---- */
+/* ---- JSON and CSV ---- */
 
 /* "arg1:s8 arg3:string" */
 static void json_arguments(struct json *j, const char *types)
 {
-	json_key(j, "arguments");
-	json_array_begin(j);
+	json_put_array(j, "arguments");
 	while (*types) {
 		size_t n = strcspn(types, " "), name = strcspn(types, ":");
 
@@ -72,67 +72,61 @@ static void json_arguments(struct json *j, const char *types)
 
 static void json_places(struct json *j, const struct sdt_event *e)
 {
-	json_key(j, "places");
-	json_array_begin(j);
+	json_put_array(j, "places");
 	for (size_t i = 0; i < e->n; i++) {
 		json_object_begin(j);
-		json_field_u64(j, "offset", e->place[i].offset);
-		json_field_u64_if(j, "semaphore", e->place[i].semaphore, e->place[i].semaphore);
-		json_field_str(j, "fetch", e->place[i].args);
+		json_put_u64(j, "offset", e->place[i].offset);
+		json_put_known_u64(j, "semaphore", e->place[i].semaphore, e->place[i].semaphore);
+		json_put_str(j, "fetch", e->place[i].args);
 		json_object_end(j);
 	}
 	json_array_end(j);
 }
 
+static void columns(struct row *o, const struct sdt_event *e)
+{
+	row_str(o, "provider", e->provider);
+	row_str(o, "marker", e->marker);
+	row_str(o, "system", e->sys);
+	row_str(o, "event", e->name);
+	if (o->form != ROW_JSON)
+		row_u64(o, "places", true, e->n);
+	row_bool(o, "guarded", true, e->guarded);
+	if (o->form == ROW_JSON)
+		json_arguments(o->j, e->types);
+	else
+		row_str(o, "arguments", e->types);
+	row_str(o, "left_out", e->left_out);
+	if (o->form == ROW_JSON)
+		json_places(o->j, e);
+	row_end(o);
+}
+
 static int list_json(const struct sdt_spec *s, const struct sdt_plan *p, struct sbuf *b)
 {
 	struct json j;
-	int ret;
+	struct row o;
 
-	json_init(&j, b);
-	json_object_begin(&j);
-	json_field_str(&j, "binary", s->path);
-	json_key(&j, "markers");
-	json_array_begin(&j);
+	json_line_begin(&j, b);
+	json_put_str(&j, "binary", s->path);
+	json_put_array(&j, "markers");
 	for (size_t i = 0; i < p->n; i++) {
-		const struct sdt_event *e = &p->v[i];
-
-		json_object_begin(&j);
-		json_field_str(&j, "provider", e->provider);
-		json_field_str(&j, "marker", e->marker);
-		json_field_str(&j, "system", e->sys);
-		json_field_str(&j, "event", e->name);
-		json_field_bool(&j, "guarded", e->guarded);
-		json_arguments(&j, e->types);
-		json_field_str(&j, "left_out", e->left_out);
-		json_places(&j, e);
-		json_object_end(&j);
+		row_json(&o, &j, false);
+		columns(&o, &p->v[i]);
 	}
 	json_array_end(&j);
-	json_object_end(&j);
-	ret = json_finish(&j);
-	sbuf_addc(b, '\n');
-	return ret;
+	return json_line_end(&j);
 }
-
-/* ---- CSV ---- */
 
 static int list_csv(const struct sdt_spec *s __unused_arg, const struct sdt_plan *p, struct sbuf *b)
 {
-	sbuf_add(b, "provider,marker,system,event,places,guarded,arguments,left_out\n");
-	for (size_t i = 0; i < p->n; i++) {
-		const struct sdt_event *e = &p->v[i];
-		const char *text[] = { e->provider, e->marker, e->sys, e->name };
+	struct row o;
 
-		for (size_t k = 0; k < ARRAY_SIZE(text); k++) {
-			sbuf_add_csv(b, text[k]);
-			sbuf_addc(b, ',');
-		}
-		sbuf_addf(b, "%zu,%d,", e->n, e->guarded);
-		sbuf_add_csv(b, e->types);
-		sbuf_addc(b, ',');
-		sbuf_add_csv(b, e->left_out);
-		sbuf_addc(b, '\n');
+	row_head(&o, b, false);
+	columns(&o, &(struct sdt_event){ 0 });
+	for (size_t i = 0; i < p->n; i++) {
+		row_csv(&o, b, false);
+		columns(&o, &p->v[i]);
 	}
 	return 0;
 }
@@ -146,23 +140,10 @@ static int (*const list_formats[])(const struct sdt_spec *s, const struct sdt_pl
 
 /* ---- the command ---- */
 
-static int sdt_print(const struct sdt_opts *o, const struct sdt_spec *s, const struct sdt_plan *p,
-		     struct kvmft_err *err)
-{
-	struct sbuf b = { 0 };
-	int ret = list_formats[o->format < 0 ? FORMAT_TEXT : o->format](s, p, &b);
-
-	ret = ret ? ret : b.error;
-	if (ret)
-		err_set(err, -ret, "cannot make the list: %s", strerror(-ret));
-	else
-		fwrite(b.s, 1, b.len, stdout); /* main flushes, and looks whether it worked */
-	sbuf_free(&b);
-	return ret;
-}
-
 static int sdt_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_err *err)
 {
+	const struct sdt_opts *o = opts;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct sdt_file f = { 0 };
 	struct sdt_hints h = { 0 };
 	struct sdt_plan p = { 0 };
@@ -183,7 +164,7 @@ static int sdt_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_
 				ret == -E2BIG ? "too many markers to list: name some"
 					      : strerror(-ret));
 	}
-	ret = ret ? ret : sdt_print(opts, &s, &p, err);
+	ret = ret ? ret : sink_print(list_formats[MAX(o->format, 0)](&s, &p, &b), &b, err);
 	if (!ret && p.unfit)
 		cli_note("%s: %zu places cannot be probed and are left out: %s", s.path, p.unfit,
 			 p.why_unfit);

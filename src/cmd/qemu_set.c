@@ -34,7 +34,7 @@ static int read_file(struct mon_switches *s, const char *file, struct kvmft_err 
 	ssize_t n = file_read_all(AT_FDCWD, file, EVENTS_FILE_MAX, &text);
 
 	if (n < 0)
-		return err_set(err, (int)-n, "cannot read %s: %s", file, strerror((int)-n));
+		return err_why(err, (int)n, "cannot read %s", file);
 	return mon_switches_add_text(s, text, (size_t)n, file, err);
 }
 
@@ -66,11 +66,10 @@ static int put_back(struct monitor *m, const struct mon_events *before, int fail
 		    struct kvmft_err *err)
 {
 	struct kvmft_err why = { .text = "" };
-	struct mon_events now = { 0 };
+	_cleanup_(mon_events_free) struct mon_events now = { 0 };
 	int ret = monitor_events(m, &now, &why);
 
 	ret = ret ? ret : qemu_restore(m, before, &now, &why);
-	mon_events_free(&now);
 	return err_set(err, failed, "%s; %s", err->text,
 		       ret ? "the former states could not be restored"
 			   : "the former states were restored");
@@ -135,8 +134,8 @@ static int set_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct set_opts *o = opts;
 	struct mon_switches s = { 0 };
-	struct mon_events before = { 0 }, after = { 0 };
-	struct sbuf notes = { 0 };
+	_cleanup_(mon_events_free) struct mon_events before = { 0 }, after = { 0 };
+	_cleanup_(sbuf_free) struct sbuf notes = { 0 };
 	struct qemu q = { 0 };
 	int ret;
 
@@ -150,9 +149,6 @@ static int set_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = report(&before, &after, &s, err);
 		qemu_print_notes(&notes);
 	}
-	sbuf_free(&notes);
-	mon_events_free(&before);
-	mon_events_free(&after);
 	mon_switches_free(&s);
 	qemu_close(&q);
 	return ret;
@@ -170,6 +166,5 @@ const struct cmd cmd_qemu_set = {
 	.opts = set_options,
 	.opts_size = sizeof(struct set_opts),
 	.run = set_run,
-	.min_args = 0,
 	.max_args = -1,
 };

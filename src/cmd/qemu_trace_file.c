@@ -93,7 +93,7 @@ static bool is_off(const struct sbuf *status)
 static int trace_file_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct trace_file_opts *o = opts;
-	struct sbuf line = { 0 }, out = { 0 };
+	_cleanup_(sbuf_free) struct sbuf line = { 0 }, out = { 0 };
 	struct qemu q = { 0 };
 	bool was_off;
 	int ret;
@@ -118,8 +118,6 @@ static int trace_file_run(void *opts, int argc, char **argv, struct kvmft_err *e
 		if (argc && !strcmp(argv[0], "on") && was_off)
 			cli_note("QEMU has begun the file anew: what it held before is gone");
 	}
-	sbuf_free(&line);
-	sbuf_free(&out);
 	qemu_close(&q);
 	return ret;
 }
@@ -136,6 +134,5 @@ const struct cmd cmd_qemu_trace_file = {
 	.opts = trace_file_options,
 	.opts_size = sizeof(struct trace_file_opts),
 	.run = trace_file_run,
-	.min_args = 0,
 	.max_args = 2,
 };

@@ -104,6 +104,5 @@ const struct cmd cmd_record = {
 	.defaults = record_defaults,
 	.run = record_cmd,
 	.options_first = true,
-	.min_args = 0,
 	.max_args = -1,
 };

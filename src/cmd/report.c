@@ -13,8 +13,7 @@
 #include "kvmft/report_out.h"
 #include "kvmft/pairing.h"
 #include "kvmft/rate.h"
-
-#define DEFAULT_INPUT "kvmft.data"
+#include "sink.h"
 
 struct opts {
 	const char *input, *event, *vm, *pids;
@@ -25,8 +24,7 @@ struct opts {
 
 static const char *const semantics_names[] = { "exact", "perf", NULL };
 
-enum per { PER_ALL, PER_VM, PER_VCPU };
-static const char *const per_names[] = { "all", "vm", "vcpu", NULL };
+static const char *const per_names[] = { "all", "vm", "vcpu", NULL }; /* enum report_per */
 
 static const struct opt report_options[] = {
 	OPTION('i', "input", OPT_STR, struct opts, input, "INPUT",
@@ -76,14 +74,9 @@ struct run {
 	struct report *r;
 	struct report_filter filter;
 	int32_t *pid;
-	/* next_section(): how many VMs have samples, and where it is among those and their vCPUs */
-	size_t groups, at_vm, at_vcpu;
-	struct report_filter group;
-	bool begun, in_group;
 	struct tl_loss loss;
 	char *remark[12];
 	size_t nremark;
-	int write_error; /* errno of the first write that failed */
 };
 
 /* ---- options ---- */
@@ -115,17 +108,14 @@ static int parse_pids(struct run *run)
 static int parse_class(struct run *run)
 {
 	const struct event_class *c = class_find(run->o->event);
-	struct sbuf b = { 0 };
-	int ret = 0;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	run->ro.cls = c;
 	if (!c) {
 		for (size_t i = 0; (c = class_at(i)); i++)
 			sbuf_addf(&b, "%s%s", i ? ", " : "", class_name(c));
-		ret = err_usage(run->err, "option --event: there is no class '%s'; there are %s",
-				run->o->event, b.s ? b.s : "");
-		sbuf_free(&b);
-		return ret;
+		return err_usage(run->err, "option --event: there is no class '%s'; there are %s",
+				 run->o->event, b.s ? b.s : "");
 	}
 	if (run->ro.semantics == REPORT_PERF && !class_has_perf(c))
 		return err_usage(run->err, "option --semantics: perf kvm has no table of %s",
@@ -157,115 +147,9 @@ static int parse(struct run *run)
 	if (o->pids && parse_pids(run))
 		return -EINVAL;
 	run->ro.vm = o->vm;
-	run->ro.vms = o->per != PER_ALL || o->pids;
-	run->ro.vcpus = o->vcpu.set || o->pids || o->per == PER_VCPU;
+	run->ro.vms = o->per != REPORT_PER_ALL || o->pids;
+	run->ro.vcpus = o->vcpu.set || o->pids || o->per == REPORT_PER_VCPU;
 	return parse_class(run);
-}
-
-/* ---- of whom there are tables ---- */
-
-static bool has_samples(const struct run *run, const struct report_filter *f)
-{
-	struct report_vcpu v;
-
-	for (size_t i = 0; i < report_vcpus(run->r); i++) {
-		report_vcpu(run->r, i, &v);
-		if (v.samples && report_matches(run->r, f, i))
-			return true;
-	}
-	return false;
-}
-
-/* VM number vm, or those threads whose VM is not known (vm = report_vms()). */
-static bool group_filter(const struct run *run, size_t vm, struct report_filter *f)
-{
-	*f = run->filter;
-	if (run->filter.vm >= 0 && run->filter.vm != (int64_t)vm)
-		return false;
-	f->unknown_vm = vm == report_vms(run->r);
-	f->vm = f->unknown_vm ? -1 : (int64_t)vm;
-	return has_samples(run, f);
-}
-
-/* How many VMs (and "unknown") have samples; *only: one of them. */
-static size_t count_groups(const struct run *run, size_t *only)
-{
-	struct report_filter f;
-	size_t n = 0;
-
-	for (size_t vm = 0; vm <= report_vms(run->r); vm++) {
-		if (!group_filter(run, vm, &f))
-			continue;
-		*only = vm;
-		n++;
-	}
-	return n;
-}
-
-static struct report_section section_of(const struct run *run, const struct report_filter *f)
-{
-	return (struct report_section){ .of = *f,
-					.vm = f->vm < 0 ? NULL : report_vm(run->r, (size_t)f->vm) };
-}
-
-/* The table of all that was asked for, which may be one VM. */
-static struct report_section section_first(struct run *run)
-{
-	struct report_section s = section_of(run, &run->filter);
-	size_t only = 0;
-
-	run->groups = count_groups(run, &only);
-	s.all = run->filter.vm < 0;
-	if (run->groups == 1 && only < report_vms(run->r))
-		s.vm = report_vm(run->r, only);
-	return s;
-}
-
-/* The next vCPU of the current group. */
-static bool next_vcpu(struct run *run, struct report_section *s)
-{
-	while (run->at_vcpu < report_vcpus(run->r)) {
-		struct report_filter f = run->group;
-		size_t i = run->at_vcpu++;
-		struct report_vcpu v;
-
-		report_vcpu(run->r, i, &v);
-		if (!v.samples || !report_matches(run->r, &run->group, i))
-			continue;
-		f.vcpu = v.vcpu;
-		f.tid = v.tid;
-		*s = section_of(run, &f);
-		return true;
-	}
-	return false;
-}
-
-/* Names the tables one by one: all, then for each VM its own and those of its vCPUs. */
-static bool next_section(void *arg, struct report_section *s)
-{
-	struct run *run = arg;
-	enum per per = run->o->per < 0 ? PER_VM : (enum per)run->o->per;
-
-	if (!run->begun) {
-		run->begun = true;
-		*s = section_first(run);
-		return true;
-	}
-	if (per == PER_ALL)
-		return false;
-	for (;;) {
-		if (run->in_group && per == PER_VCPU && next_vcpu(run, s))
-			return true;
-		run->in_group = run->at_vm <= report_vms(run->r) &&
-				group_filter(run, run->at_vm, &run->group);
-		run->at_vcpu = 0;
-		if (run->at_vm++ > report_vms(run->r))
-			return false;
-		if (run->in_group && run->groups > 1) {
-			*s = section_of(run, &run->group);
-			return true;
-		}
-	}
 }
 
 /* ---- nothing to show is no success ---- */
@@ -274,9 +158,8 @@ static int why_empty(const struct run *run)
 {
 	const struct report_totals *t = report_totals(run->r);
 	const char *path = run->cap->path, *class = class_name(run->ro.cls);
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct report_vcpu v;
-	int ret;
 
 	if (!t->exits && !t->entries)
 		return err_set(
@@ -301,11 +184,8 @@ static int why_empty(const struct run *run)
 			sbuf_addf(&b, "%s%lld of thread %d", b.len ? ", " : "", (long long)v.vcpu,
 				  v.tid);
 	}
-	ret = err_set(run->err, ENODATA,
-		      "no samples of %s in %s for what was selected; its vCPUs: %s", class, path,
-		      b.s ? b.s : "none");
-	sbuf_free(&b);
-	return ret;
+	return err_set(run->err, ENODATA, "no samples of %s in %s for what was selected; its "
+		       "vCPUs: %s", class, path, b.s ? b.s : "none");
 }
 
 /* ---- what must be said ---- */
@@ -324,18 +204,17 @@ static void __printf(2, 3) remark(struct run *run, const char *fmt, ...)
 
 #define ULL(v) ((unsigned long long)(v))
 
-static void remarks(struct run *run)
+static void remarks(struct run *run, const struct report_format *fmt)
 {
 	const struct report_totals *t = report_totals(run->r);
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	/* Where there is no place for remarks it was told before. */
-	if (report_format_find(cli_formats[MAX(run->o->format, 0)])->has_notes &&
+	if (fmt->has_notes &&
 	    out_rate_remark(run->cap, report_in_cycles(run->r) ? "times are in cycles" : NULL,
 			    &b) &&
 	    b.s)
 		remark(run, "%s", b.s);
-	sbuf_free(&b);
 	if (t->no_end)
 		remark(run,
 		       "%llu exits were followed by another exit without kvm_entry: they count, but "
@@ -402,68 +281,45 @@ static void tell_incomplete(const struct run *run)
 		cli_note("%s: %s", run->cap->path, run->cap->damage[i].text);
 }
 
-static void write_out(void *arg, struct sbuf *b)
+static int print(struct run *run, const struct report_format *fmt)
 {
-	struct run *run = arg;
-
-	if (b->len && !run->write_error && fwrite(b->s, 1, b->len, stdout) != b->len)
-		run->write_error = errno ? errno : EIO;
-	sbuf_reset(b);
-}
-
-static int print(struct run *run)
-{
-	const struct report_format *fmt =
-		report_format_find(cli_formats[MAX(run->o->format, 0)]);
-	struct report_doc d = {
+	const struct report_doc d = {
 		.r = run->r,
 		.cap = run->cap,
 		.opts = &run->ro,
 		.pids = run->o->pids,
-		.next = next_section,
+		.filter = run->filter,
+		.per = run->o->per < 0 ? REPORT_PER_VM : (enum report_per)run->o->per,
 		.key = run->o->key < 0 ? KEY_SAMPLE : (enum report_key)run->o->key,
 		.top = run->o->top.v,
 		.lost = run->loss.total,
 		.lost_unknown = run->loss.unknown,
-		.flush = write_out,
-		.arg = run,
+		.f = stdout,
 		.remark = (const char *const *)run->remark,
 		.nremark = run->nremark,
 	};
-	struct sbuf b = { 0 };
+	int ret = report_print(&d, fmt);
 	const char *note;
-	int ret;
 
-	fmt->print(&d, &b);
-	ret = b.error;
+	if (ret == -EPIPE)
+		return ret;
 	if (ret)
-		err_set(run->err, -ret, "cannot print: %s", strerror(-ret));
-	else
-		write_out(run, &b);
-	sbuf_free(&b);
-	if (run->write_error == EPIPE)
-		return -EPIPE;
-	if (run->write_error)
-		return err_set(run->err, run->write_error, "cannot write to standard output: %s",
-			       strerror(run->write_error));
+		return err_why(run->err, ret, "cannot %s",
+			       ferror(stdout) ? "write to standard output" : "print");
 	for (size_t i = 0; !fmt->has_notes && (note = report_note(run->r, i)); i++)
 		cli_note("%s", note);
 	for (size_t i = 0; !fmt->has_notes && i < run->nremark; i++)
 		cli_note("%s", run->remark[i]);
-	return ret ? ret : cli_flush(run->err);
+	return cli_flush(run->err);
 }
 
 static int report(struct run *run)
 {
+	const struct report_format *fmt = report_format_find(cli_formats[MAX(run->o->format, 0)]);
 	bool part;
-	int ret;
+	int ret = sink_input_check(run->o->input, run->err);
 
-	if (!strcmp(run->o->input, DEFAULT_INPUT) && access(DEFAULT_INPUT, F_OK))
-		return err_set(
-			run->err, ENOENT,
-			"no %s here: name a capture with -i, or make one with `kvmft record`",
-			DEFAULT_INPUT);
-	ret = capture_open(run->o->input, &run->cap, run->err);
+	ret = ret ? ret : capture_open(run->o->input, &run->cap, run->err);
 	ret = ret ? ret : fmt_load(run->cap, &run->fmt, run->err);
 	ret = ret ? ret
 		  : rate_of_capture(run->cap, run->fmt, &run->o->khz, false,
@@ -478,10 +334,10 @@ static int report(struct run *run)
 	part = incomplete(run);
 	if (part)
 		tell_incomplete(run);
-	if (!has_samples(run, &run->filter) || !report_totals(run->r)->entries)
+	if (!report_has_samples(run->r, &run->filter) || !report_totals(run->r)->entries)
 		return why_empty(run);
-	remarks(run);
-	ret = print(run);
+	remarks(run, fmt);
+	ret = print(run, fmt);
 	if (ret && ret != -EPIPE) /* `| head` has seen enough: no failure */
 		return ret;
 	return part ? KVMFT_INCOMPLETE : KVMFT_OK;
@@ -493,8 +349,7 @@ static int report_run(void *opts, int argc __unused_arg, char **argv __unused_ar
 	struct run run = { .o = opts, .err = err };
 	int ret = parse(&run);
 
-	if (!ret)
-		ret = report(&run);
+	ret = ret ? ret : report(&run);
 	for (size_t i = 0; i < run.nremark; i++)
 		free(run.remark[i]);
 	free(run.pid);

@@ -48,12 +48,11 @@ static int reset_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 {
 	const struct reset_opts *o = opts;
 	struct kvmft_err first = { .text = "" };
-	struct sbuf out = { 0 };
-	int ret = qemu_left_sweep(o->dry_run, MON_TIMEOUT_NS, &out, &first), kernel;
+	_cleanup_(sbuf_free) struct sbuf out = { 0 };
+	int ret = reset_qemu ? reset_qemu(o->dry_run, MON_TIMEOUT_NS, &out, &first) : 0, kernel;
 
 	if (out.s)
 		fputs(out.s, stdout);
-	sbuf_free(&out);
 	kernel = reset_kernel(o->dry_run, err);
 	if (!ret)
 		return kernel;
@@ -73,6 +72,4 @@ const struct cmd cmd_reset = {
 	.opts = reset_options,
 	.opts_size = sizeof(struct reset_opts),
 	.run = reset_run,
-	.min_args = 0,
-	.max_args = 0,
 };

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sink.c: the clock and the file of a time line.
+ * sink.c: where results go; the clock and the file of a time line.
  */
 #include "sink.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "kvmft/clockgraph.h"
@@ -28,10 +29,8 @@ static int readings(struct cap_pieces *pieces, const struct capture *host,
 			"--clock %s needs the frequency of the TSC, and %s does not say it: give "
 			"it with --tsc-khz",
 			out_clock_names[c->kind], host->path);
-	if (ret)
-		return err_set(err, -ret, "%s: its readings of %s cannot be used: %s", host->path,
-			       out_clock_names[c->kind], strerror(-ret));
-	return 0;
+	return err_why(err, ret, "%s: its readings of %s cannot be used", host->path,
+		       out_clock_names[c->kind]);
 }
 
 static int sampled_clock(struct sink *s, const struct pairing *p, struct out_clock *c,
@@ -208,8 +207,8 @@ int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err)
 		ret = -errno;
 	s->f = NULL;
 	if (ret && ret != -EPIPE && !err->text[0])
-		err_set(err, -ret, "cannot write %s: %s",
-			s->file ? outfile_path(s->file) : "the time line", strerror(-ret));
+		err_why(err, ret, "cannot write %s",
+			s->file ? outfile_path(s->file) : "the time line");
 	return ret;
 }
 
@@ -220,4 +219,56 @@ void sink_free(struct sink *s)
 		cap_pieces_free(&s->later[i]);
 	free(s->later);
 	free(s->clock_later);
+}
+
+int sink_exit(int ret, bool complete)
+{
+	if (ret && ret != -EPIPE)
+		return ret;
+	return ret || complete ? KVMFT_OK : KVMFT_INCOMPLETE;
+}
+
+int sink_file_open(void *opts, int argc __unused_arg, struct kvmft_err *err)
+{
+	struct sink_file *f = opts;
+
+	return outfile_open(f->path, f->force, 1, &f->out, err);
+}
+
+int sink_file_close(void *opts)
+{
+	outfile_close(((struct sink_file *)opts)->out);
+	return 0;
+}
+
+/* ---- standard output ---- */
+
+int sink_print(int ret, const struct sbuf *b, struct kvmft_err *err)
+{
+	ret = ret ? ret : b->error;
+	if (!ret && b->len)
+		fwrite(b->s, 1, b->len, stdout); /* main flushes, and looks whether it worked */
+	return err_why(err, ret, "cannot make the list");
+}
+
+int sink_input_check(const char *path, struct kvmft_err *err)
+{
+	if (strcmp(path, DEFAULT_INPUT) || !access(DEFAULT_INPUT, F_OK))
+		return 0;
+	return err_set(err, ENOENT,
+		       "no %s here: name a capture with -i, or make one with `kvmft record`",
+		       DEFAULT_INPUT);
+}
+
+void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_t vm,
+			 const char *name, bool quiet)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	struct win_stats s;
+
+	win_total(w, (int64_t)vm, &s);
+	if (quiet && !s.outside)
+		return;
+	pairing_alignment_text(p->map, w, (int64_t)vm, &b);
+	cli_note("alignment of %s: %s", name, b.s ? b.s : "out of memory");
 }

@@ -1,14 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sink.h: where a time line goes, and by which clock: what merge and export share.
+ * sink.h: where results go, and a time line by which clock: what commands that print share.
  */
 #ifndef KVMFT_CMD_SINK_H
 #define KVMFT_CMD_SINK_H
 
+#include "kvmft/cli.h"
 #include "kvmft/output.h"
 #include "kvmft/samples.h"
 #include "kvmft/outfile.h"
 #include "kvmft/pairing.h"
+#include "kvmft/windows.h"
+
+#define DEFAULT_INPUT "kvmft.data"
+
+/* -o and --force: the first member of the options of commands that have them. */
+struct sink_file {
+	const char *path; /* NULL = standard output */
+	bool force;
+	struct outfile *out;
+};
+
+/* As struct cmd's output and release, for commands with one file. */
+int sink_file_open(void *opts, int argc, struct kvmft_err *err) __must_check;
+int sink_file_close(void *opts);
 
 struct sink {
 	struct out out;
@@ -48,5 +63,15 @@ int sink_open(struct sink *s, struct outfile *file, struct kvmft_err *err) __mus
  */
 int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err) __must_check;
 void sink_free(struct sink *s);
+/* The exit code of a command whose output ended so, or -errno: `| head` has seen enough. */
+int sink_exit(int ret, bool complete);
+
+/* What was made goes to standard output; ret is how that went. 0 or -errno with err. */
+int sink_print(int ret, const struct sbuf *b, struct kvmft_err *err) __must_check;
+/* Is there a capture at the place that is read when none is named? 0 or -ENOENT. */
+int sink_input_check(const char *path, struct kvmft_err *err) __must_check;
+/* Notes how far a guest's clock may be off; quiet: only if it is wrong. */
+void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_t vm,
+			 const char *name, bool quiet);
 
 #endif

@@ -54,6 +54,4 @@ const struct cmd cmd_trace = {
 	.opts = trace_options,
 	.opts_size = sizeof(struct trace_config),
 	.run = trace_cmd,
-	.min_args = 0,
-	.max_args = 0,
 };

@@ -12,6 +12,7 @@
 
 #include "cmds.h"
 #include "kvmft/rate.h"
+#include "sink.h"
 
 struct verify_opts {
 	struct pairing_clock clock;
@@ -78,13 +79,11 @@ static int verify_walk(struct verify *v)
 	const struct tl_item *item;
 	int ret = win_new(v->p.t, &v->w);
 
-	if (!ret)
-		ret = msr_pairs_new(v->p.t, &v->pairs);
+	ret = ret ? ret : msr_pairs_new(v->p.t, &v->pairs);
 	while (!ret && (ret = tl_next(v->p.t, &item)) > 0) {
 		note_span(v, item);
 		ret = win_feed(v->w, item);
-		if (!ret)
-			ret = msr_pairs_feed(v->pairs, item);
+		ret = ret ? ret : msr_pairs_feed(v->pairs, item);
 	}
 	if (ret)
 		return ret;
@@ -105,14 +104,11 @@ static int verify_open(struct verify *v, const struct verify_opts *o, int argc, 
 		return err_usage(err, "option --%s: each --host has its own offset",
 				 o->clock.solve ? "solve" : "tsc-offset");
 	ret = rate_check(&o->khz, err);
-	if (!ret)
-		ret = pairing_prepare(&v->p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
+	ret = ret ? ret : pairing_prepare(&v->p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
 	if (!ret)
 		ret = rate_of_pairing(&v->p, &o->khz, false, "times are in cycles", cli_note, err);
-	if (!ret)
-		ret = pairing_add_hosts(&v->p, &o->host, err);
-	if (!ret)
-		ret = tl_start(v->p.t, err);
+	ret = ret ? ret : pairing_add_hosts(&v->p, &o->host, err);
+	ret = ret ? ret : tl_start(v->p.t, err);
 	if (ret)
 		return ret;
 	v->khz = v->p.host.cap->tsc_khz;
@@ -160,14 +156,14 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct verify_opts *o = opts;
 	struct verify v = { 0 };
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret;
 
 	ret = verify_open(&v, o, argc, argv, err);
 	if (!ret) {
 		ret = verify_walk(&v);
 		if (ret)
-			err_set(err, -ret, "cannot check %s: %s", argv[0], strerror(-ret));
+			err_why(err, ret, "cannot check %s", argv[0]);
 	}
 	if (!ret) {
 		v.complete = pairing_summary(v.p.t, true, cli_note);
@@ -175,17 +171,11 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	}
 	if (!ret) {
 		pairing_tell_assumed(&v.p, cli_note);
-		verify_print[o->format < 0 ? FORMAT_TEXT : o->format](&v, &b);
-		if (b.error)
-			ret = err_set(err, ENOMEM, "out of memory");
-		else
-			fwrite(b.s, 1, b.len, stdout);
+		verify_print[MAX(o->format, 0)](&v, &b);
+		ret = sink_print(0, &b, err);
 	}
-	if (!ret)
-		ret = cli_flush(err);
-	if (!ret)
-		ret = verify_exit(&v);
-	sbuf_free(&b);
+	ret = ret ? ret : cli_flush(err);
+	ret = ret ? ret : verify_exit(&v);
 	verify_close(&v);
 	return ret;
 }

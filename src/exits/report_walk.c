@@ -334,14 +334,14 @@ static __attribute__((noinline)) void fill_subbuf(struct walk *w, struct wstream
 	for (;;) {
 		/*
 		 * The direct way is for times from here: not before the last event, in the window,
-		 * in no gap. What subbuf_next_plain() gives is not before what it gave last.
+		 * in no gap. What subbuf_next_fast() gives is not before what it gave last.
 		 */
 		uint64_t least = MAX(last_ts, r->from),
 			 span = st->in_gap || least > to ? 0 : to - least + 1;
 		const struct rev *first = e;
 		bool have;
 
-		while ((have = e < full && subbuf_next_plain(&sb, &rec)) && rec.ts - least < span) {
+		while ((have = e < full && subbuf_next_fast(&sb, &rec)) && rec.ts - least < span) {
 			if (rec.id == exit.id) {
 				if (rec.len < exit.need ||
 				    load_u32(rec.data + pid_off) != st->last_tid)

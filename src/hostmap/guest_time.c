@@ -21,16 +21,14 @@ static bool by_record(const void *arg, uint64_t tsc, uint64_t *lo, uint64_t *hi)
 /* Over kvmclock, whose rate it then has, mono_raw is kvmclock and a constant. */
 static bool raw_over_kvmclock(struct guest_time *g, const struct capture *cap)
 {
-	const struct cap_raw *r = &cap->raw;
+	const struct mono_raw *r = &cap->raw.line;
 	struct mono_raw raw;
-	struct pvclock pv;
 
-	if (!r->over_kvmclock || strcmp(cap->clock, "mono_raw") || !cap->npvclock ||
+	if (!cap->raw.over_kvmclock || strcmp(cap->clock, "mono_raw") || !cap->npvclock ||
 	    r->mult != 1ull << r->shift)
 		return false;
-	pv = cap_pvclock_record(&cap->pvclock[0]);
 	g->offset = (int64_t)(r->last - r->base - (r->nsec >> r->shift));
-	return cap_raw_line(cap, by_record, &pv, &raw);
+	return cap_raw_line(cap, by_record, &cap->pvclock[0].pv, &raw);
 }
 
 /*
@@ -66,7 +64,7 @@ void guest_time_free(struct guest_time *g)
 
 void guest_time_anchor(struct guest_time *g, const struct capture *cap, const struct capture *host)
 {
-	const struct cap_bracket *b = cap->bracket, *h = host->bracket;
+	const struct clock_bracket *b = cap->bracket, *h = host->bracket;
 	unsigned __int128 cycles;
 	uint64_t ns;
 

@@ -53,11 +53,9 @@ static int use_samples(struct own_tsc *o, const struct capture *cap, enum cap_cl
 /* perf's own clock, as perf.data tells of it. */
 static bool use_line(struct own_tsc *o, const struct capture *cap)
 {
-	const struct cap_line *l = &cap->line;
-
-	o->line = (struct cyc2ns){ .offset = l->zero, .mult = l->mult, .shift = l->shift };
+	o->line = cap->line.line;
 	o->kind = OWN_LINE;
-	return l->known && !cyc2ns_check(&o->line);
+	return cap->line.known && !cyc2ns_check(&o->line);
 }
 
 /* The kernel's own line, where the capture has it: exact. Else the samples do. */

@@ -15,14 +15,14 @@
 #define SLEW_MIN_PPB 1000
 
 static const struct {
-	size_t field;	  /* of struct cap_bracket, ... */
+	size_t field;	  /* of struct clock_bracket, ... */
 	const char *name; /* ... or the name of a struct cap_clock_sample */
 	bool steered;	  /* by NTP */
 } sampled[] = {
-	[CAP_CLOCK_MONO_RAW] = { offsetof(struct cap_bracket, mono_raw), NULL, false },
-	[CAP_CLOCK_MONO] = { offsetof(struct cap_bracket, mono), NULL, true },
-	[CAP_CLOCK_BOOT] = { offsetof(struct cap_bracket, boot), NULL, true },
-	[CAP_CLOCK_REALTIME] = { offsetof(struct cap_bracket, real), NULL, true },
+	[CAP_CLOCK_MONO_RAW] = { offsetof(struct clock_bracket, mono_raw), NULL, false },
+	[CAP_CLOCK_MONO] = { offsetof(struct clock_bracket, mono), NULL, true },
+	[CAP_CLOCK_BOOT] = { offsetof(struct clock_bracket, boot), NULL, true },
+	[CAP_CLOCK_REALTIME] = { offsetof(struct clock_bracket, real), NULL, true },
 	[CAP_CLOCK_LOCAL] = { 0, "local", false },
 	[CAP_CLOCK_GLOBAL] = { 0, "global", false },
 	[CAP_CLOCK_PERF] = { 0, "perf", false },
@@ -56,7 +56,7 @@ static size_t take(const struct capture *cap, enum cap_clock clock, struct clock
 	size_t n = 0, kept = 0;
 
 	for (size_t i = 0; !name && i < cap->nbracket; i++) {
-		const struct cap_bracket *b = &cap->bracket[i];
+		const struct clock_bracket *b = &cap->bracket[i];
 
 		take_one(v, &n, b->tsc, b->width,
 			 *(const uint64_t *)((const char *)b + sampled[clock].field));
@@ -135,30 +135,16 @@ void cap_pieces_free(struct cap_pieces *p)
 	memset(p, 0, sizeof(*p));
 }
 
-struct pvclock cap_pvclock_record(const struct cap_pvclock *p)
-{
-	return (struct pvclock){
-		.version = p->version, .tsc_timestamp = p->tsc_timestamp,
-		.system_time = p->system_time, .mul = p->mul, .shift = p->shift, .flags = p->flags,
-	};
-}
-
 bool cap_raw_line(const struct capture *cap, cap_kvmclock *kvmclock, const void *arg,
 		  struct mono_raw *raw)
 {
 	const struct cap_raw *r = &cap->raw;
 
-	*raw = (struct mono_raw){
-		.last = r->last,
-		.nsec = r->nsec,
-		.base = r->base,
-		.mult = r->mult,
-		.shift = r->shift,
-	};
+	*raw = r->line;
 	if (!r->known || (r->over_kvmclock && !kvmclock))
 		return false;
 	for (size_t i = 0; i < cap->nbracket; i++) {
-		const struct cap_bracket *b = &cap->bracket[i];
+		const struct clock_bracket *b = &cap->bracket[i];
 		uint64_t lo = b->tsc, hi = b->tsc + b->width, unused;
 
 		if (r->over_kvmclock &&

@@ -48,7 +48,7 @@ static bool between(enum tsc_rate_source source, u128 min, u128 max, struct tsc_
 /* The first reading and the last, each somewhere within its bracket. */
 static bool by_readings(const struct capture *cap, struct tsc_rate *r)
 {
-	const struct cap_bracket *a = cap->bracket, *b = a + cap->nbracket - (cap->nbracket != 0);
+	const struct clock_bracket *a = cap->bracket, *b = a + cap->nbracket - (cap->nbracket != 0);
 	u128 min, max, off;
 	uint64_t ns;
 
@@ -118,7 +118,8 @@ static bool by_guest(const struct tsc_rate_guest *g, struct tsc_rate *r)
 	struct tsc_rate own = { 0 };
 
 	for (size_t i = 0; i < g->cap->npvclock && !own.source; i++)
-		if (!tsc_rate_of_pvclock(g->cap->pvclock[i].mul, g->cap->pvclock[i].shift, &own))
+		if (!tsc_rate_of_pvclock(g->cap->pvclock[i].pv.mul,
+					 g->cap->pvclock[i].pv.shift, &own))
 			own = (struct tsc_rate){ 0 };
 	if (!own.source)
 		tsc_rate_said(g->cap, &own);

@@ -4,11 +4,13 @@
  *
  *   kvm_pvclock_update     the record that KVM computes from the frequency
  *   kvm_vcpu_wakeup        how many ns of CLOCK_MONOTONIC a halted vCPU waited. The exit that
- * halted it was before that, and this event after it: so many cycles are no fewer than those of the
- * wait. From where its thread went to sleep until it ran again, by sched_switch, they are no more.
+ *                          halted it was before that, and this event after it: no fewer cycles
+ *                          than the wait. No more than from where its thread went to sleep until
+ *                          it ran again, by sched_switch.
  *   hrtimer_expire_entry   what a clock showed: it was read after all that the CPU did in a task,
- * and after the timer's interrupt began, and before this event. Two readings for one timer on one
- * CPU, whose TSC that is, bound from both sides what passed between them.
+ *                          and after the timer's interrupt began, and before this event. Two
+ *                          readings for one timer on one CPU, whose TSC that is, bound what passed
+ *                          between them from both sides.
  *
  * The longest times are the narrowest bounds. Those clocks follow NTP, which may steer them by 500
  * parts per million. Where events were lost nothing is known of any thread.

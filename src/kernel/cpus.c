@@ -5,7 +5,6 @@
 #include "priv.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -20,13 +19,7 @@ static const char *const cpu_file[] = {
 
 static int cpus_add(struct kcpus *c, uint32_t cpu)
 {
-	uint32_t *p = array_grow(&c->cpu, c->n, &c->cap, sizeof(*p));
-
-	if (!p)
-		return -ENOMEM;
-	*p = cpu;
-	c->n++;
-	return 0;
+	return array_add(&c->cpu, &c->n, &c->cap, &cpu, sizeof(cpu));
 }
 
 void kcpus_free(struct kcpus *c)
@@ -35,45 +28,22 @@ void kcpus_free(struct kcpus *c)
 	*c = (struct kcpus){ 0 };
 }
 
-/* Digits at *s, which moves behind them. */
-static int number(const char **s, uint32_t *v)
-{
-	uint32_t n = 0;
-
-	if (!isdigit((unsigned char)**s))
-		return -EINVAL;
-	for (; isdigit((unsigned char)**s); (*s)++) {
-		n = n * 10 + (uint32_t)(**s - '0');
-		if (n > KCPU_MAX)
-			return -ERANGE;
-	}
-	*v = n;
-	return 0;
-}
-
 static int parse_range(const char **s, struct kcpus *c)
 {
-	uint32_t from, to;
-	int err = number(s, &from);
+	uint64_t from, to;
+	int err = 0;
 
-	if (err)
-		return err;
+	if (!take_u64(s, KCPU_MAX, &from))
+		return isdigit((unsigned char)**s) ? -ERANGE : -EINVAL;
 	to = from;
-	if (**s == '-') {
-		(*s)++;
-		err = number(s, &to);
-		if (err)
-			return err;
-	}
+	if (**s == '-' && (++*s, !take_u64(s, KCPU_MAX, &to)))
+		return isdigit((unsigned char)**s) ? -ERANGE : -EINVAL;
 	/* The kernel's lists ascend; anything else is not one. */
 	if (to < from || (c->n && c->cpu[c->n - 1] >= from))
 		return -EINVAL;
-	for (; from <= to; from++) {
-		err = cpus_add(c, from);
-		if (err)
-			return err;
-	}
-	return 0;
+	for (; from <= to && !err; from++)
+		err = cpus_add(c, (uint32_t)from);
+	return err;
 }
 
 int kcpus_parse(const char *text, struct kcpus *c)
@@ -109,26 +79,19 @@ COMPARE_BY(cpu_cmp, uint32_t, );
 
 int kinst_cpus(const struct kinst *k, struct kcpus *c)
 {
-	int fd = openat(k->dirfd, "per_cpu", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = dir_open(k->dirfd, "per_cpu");
 	struct dirent *e;
-	DIR *dir;
 	int err = 0;
 
 	*c = (struct kcpus){ 0 };
-	if (fd < 0)
+	if (!dir)
 		return -errno;
-	dir = fdopendir(fd);
-	if (!dir) {
-		err = -errno;
-		close(fd);
-		return err;
-	}
 	while (!err && (e = readdir(dir))) {
 		const char *s = e->d_name + 3;
-		uint32_t cpu;
+		uint64_t cpu;
 
-		if (str_starts(e->d_name, "cpu") && !number(&s, &cpu) && !*s)
-			err = cpus_add(c, cpu);
+		if (str_starts(e->d_name, "cpu") && take_u64(&s, KCPU_MAX, &cpu) && !*s)
+			err = cpus_add(c, (uint32_t)cpu);
 	}
 	closedir(dir);
 	if (err)

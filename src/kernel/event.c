@@ -169,13 +169,13 @@ bool kevent_exists(const struct ktracefs *t, const char *sys, const char *name)
 int kevent_format_id(const char *text, uint32_t *id)
 {
 	const char *line = strstr(text, "\nID:");
-	char *end;
 	uint64_t v;
 
 	if (!line)
 		return -EBADMSG;
-	v = strtoull(line + 4, &end, 10);
-	if (end == line + 4 || *end != '\n')
+	line += strlen("\nID:");
+	line += strspn(line, " \t");
+	if (!take_u64(&line, UINT64_MAX, &v) || *line != '\n')
 		return -EBADMSG;
 	if (v > UINT16_MAX) /* common_type has 16 bits */
 		return -ERANGE;

@@ -16,9 +16,9 @@ struct feat {
 	const char *name, *purpose;
 	unsigned int need,
 		use; /* KFEAT_HOST, KFEAT_GUEST: cannot do without it; has a use for it */
-	const char *file;	/* in tracefs; or NULL and then probe */
+	const char *file;	/* of tracefs, that is asked for; NULL: the machine is */
 	const char *remedy;	/* when it is lacking */
-	feat_probe_fn probe;
+	feat_probe_fn probe;	/* NULL: that the file is there is the answer */
 };
 
 void feat_say(struct kfeat_result *r, enum kfeat_state s, const char *fmt, ...)
@@ -62,9 +62,7 @@ static void probe_x86_tsc(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	struct kvmft_err err = { 0 };
 
-	if (!e->t)
-		feat_say(r, KFEAT_UNKNOWN, "no tracefs to ask");
-	else if (ktracefs_clock_check(e->t, "x86-tsc", &err))
+	if (ktracefs_clock_check(e->t, "x86-tsc", &err))
 		say_err(r, err.text);
 	else
 		feat_say(r, KFEAT_HAVE, "raw cycles");
@@ -89,9 +87,7 @@ static void probe_kvm_events(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	struct kvmft_err err = { 0 };
 
-	if (!e->t)
-		feat_say(r, KFEAT_UNKNOWN, "no tracefs to ask");
-	else if (kevent_kvm_check(e->t, &err))
+	if (kevent_kvm_check(e->t, &err))
 		say_err(r, err.text);
 	else
 		feat_say(r, KFEAT_HAVE, "kvm:kvm_exit and others");
@@ -104,13 +100,11 @@ static void probe_guest_events(const struct kfeat_env *e, struct kfeat_result *r
 	struct sbuf have = { 0 }, missing = { 0 };
 	char path[64];
 
-	for (size_t i = 0; e->t && i < ARRAY_SIZE(sys); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(sys); i++) {
 		snprintf(path, sizeof(path), "events/%s", sys[i]);
 		sbuf_addf(ktracefs_has(e->t, path) ? &have : &missing, " %s", sys[i]);
 	}
-	if (!e->t)
-		feat_say(r, KFEAT_UNKNOWN, "no tracefs to ask");
-	else if (!have.len)
+	if (!have.len)
 		feat_say(r, KFEAT_LACK, "none of:%s", missing.s ? missing.s : "");
 	else
 		feat_say(r, KFEAT_HAVE, "systems:%s%s%s", have.s, missing.len ? "; not here:" : "",
@@ -124,10 +118,6 @@ static void probe_hist(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	_cleanup_free_ char *text = NULL;
 
-	if (!e->t) {
-		feat_say(r, KFEAT_UNKNOWN, "no tracefs to ask");
-		return;
-	}
 	if (ktracefs_has(e->t, "events/kvm/kvm_exit/hist") ||
 	    ktracefs_has(e->t, "events/sched/sched_switch/hist") ||
 	    (ktracefs_read(e->t, "README", KFILE_MAX, &text) > 0 && strstr(text, "hist:keys=")))
@@ -213,8 +203,8 @@ static const struct feat feat[] = {
 	  "run outside of the container, or with --pid=host", feat_pid_namespace },
 	{ "memory", "the rings", 0, BOTH, NULL, "free some, or choose a small ring: -b",
 	  feat_memory },
-	{ "x86-tsc", "the trace clock that aligns host and guest exactly", HOST, BOTH, NULL,
-	  "use --clock mono; alignment is then approximate", probe_x86_tsc },
+	{ "x86-tsc", "the trace clock that aligns host and guest exactly", HOST, BOTH,
+	  "trace_clock", "use --clock mono; alignment is then approximate", probe_x86_tsc },
 	{ "tsc", "one TSC rate for ever, through idle and frequency changes", 0, BOTH, NULL,
 	  "expect drift; compare captures over short times only", probe_tsc_flags },
 	{ "hypervisor", "tells a guest from a host", 0, BOTH, NULL, "", probe_hypervisor },
@@ -222,11 +212,11 @@ static const struct feat feat[] = {
 	  "kvmft record --load-modules, or modprobe kvm", feat_kvm_module },
 	{ "kvm-vendor-module", "running VMs at all", 0, HOST, NULL,
 	  "kvmft record --load-modules, or modprobe kvm_intel or kvm_amd", feat_kvm_vendor },
-	{ "kvm-events", "exits, entries, injections", HOST, HOST, NULL,
+	{ "kvm-events", "exits, entries, injections", HOST, HOST, "events/kvm",
 	  "kvmft record --load-modules, or modprobe kvm_intel or kvm_amd", probe_kvm_events },
 	{ "debugfs-kvm", "TSC offsets of VMs that run already", 0, HOST, NULL,
 	  "as root: mount -t debugfs nodev /sys/kernel/debug (and load kvm)", probe_debugfs },
-	{ "guest-events", "default events of a guest", GUEST, GUEST, NULL,
+	{ "guest-events", "default events of a guest", GUEST, GUEST, "events",
 	  KERNEL_OPTION("these tracepoints"), probe_guest_events },
 	{ "msr-module", "rdmsr and wrmsr as marks that host and guest both see", 0, GUEST, NULL,
 	  "kvmft record --load-modules, or modprobe msr", feat_msr_module },
@@ -239,7 +229,7 @@ static const struct feat feat[] = {
 	  "run as root, or sysctl kernel.dmesg_restrict=0", probe_log },
 	{ "uprobes", "probes in QEMU", 0, HOST, "uprobe_events",
 	  KERNEL_OPTION("CONFIG_UPROBE_EVENTS"), NULL },
-	{ "hist-triggers", "kvmft exits: counting in the kernel", 0, HOST, NULL,
+	{ "hist-triggers", "kvmft exits: counting in the kernel", 0, HOST, "README",
 	  KERNEL_OPTION("CONFIG_HIST_TRIGGERS; without it kvmft counts by itself"), probe_hist },
 	{ "synthetic-events", "latencies computed in the kernel", 0, BOTH, "synthetic_events",
 	  KERNEL_OPTION("CONFIG_SYNTH_EVENTS"), NULL },
@@ -276,9 +266,7 @@ size_t kfeat_count(void)
 
 static void probe_file(const struct feat *f, const struct kfeat_env *e, struct kfeat_result *r)
 {
-	if (!e->t)
-		feat_say(r, KFEAT_UNKNOWN, "no tracefs to ask");
-	else if (ktracefs_has(e->t, f->file))
+	if (ktracefs_has(e->t, f->file))
 		feat_say(r, KFEAT_HAVE, "%s", f->file);
 	else if (!strcmp(f->file, "kprobe_events"))
 		feat_say(r, KFEAT_LACK, "this kernel has no kprobe events (CONFIG_KPROBE_EVENTS)");
@@ -298,7 +286,9 @@ int kfeat_probe(const struct kfeat_env *e, size_t i, struct kfeat_result *r)
 	r->purpose = f->purpose;
 	r->need = f->need;
 	r->use = f->use;
-	if (f->probe)
+	if (f->file && !e->t)
+		feat_say(r, KFEAT_UNKNOWN, "no tracefs to ask");
+	else if (f->probe)
 		f->probe(e, r);
 	else
 		probe_file(f, e, r);

@@ -6,7 +6,6 @@
 #include "feat.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "kvmft/ktext.h"
 #include "kvmft/sandbox.h"
 
 #define RING_DEFAULT_KB 8192u /* for each CPU, as `kvmft record` takes it */
@@ -60,7 +60,7 @@ void feat_lockdown(const struct kfeat_env *e, struct kfeat_result *r)
 
 	if (!text)
 		lockdown_unseen(e, r);
-	else if (kclock_parse_current(text, mode, sizeof(mode)))
+	else if (ktext_chosen(text, mode, sizeof(mode)))
 		feat_say(r, KFEAT_UNKNOWN, "cannot make sense of /sys/kernel/security/lockdown");
 	else if (!strcmp(mode, "none"))
 		feat_say(r, KFEAT_HAVE, "not locked down");
@@ -208,16 +208,14 @@ void feat_memory(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	_cleanup_free_ char *text = root_read(e, "proc/meminfo"),
 			    *cpus = root_read(e, "sys/devices/system/cpu/possible");
-	const char *line = text ? strstr(text, "MemAvailable:") : NULL;
 	struct kcpus c = { 0 };
 	uint64_t kb, each;
 
-	if (!line || !cpus || kcpus_parse(cpus, &c) || !c.n) {
+	if (!text || !kmem_available(text, &kb) || !cpus || kcpus_parse(cpus, &c) || !c.n) {
 		feat_say(r, KFEAT_UNKNOWN, "/proc/meminfo or the list of CPUs does not tell");
 		kcpus_free(&c);
 		return;
 	}
-	kb = strtoull(line + strlen("MemAvailable:"), NULL, 10);
 	each = MIN(kb * RING_PERCENT / 100 / c.n, (uint64_t)RING_DEFAULT_KB);
 	feat_say(r, each >= RING_MINIMUM_KB ? KFEAT_HAVE : KFEAT_LACK,
 		 "%" PRIu64 " MB available: a ring of %" PRIu64 " KB for each of %zu CPUs",
@@ -257,7 +255,7 @@ static void other_backends(const struct kfeat_env *e, struct sbuf *b)
 	DIR *dir;
 
 	snprintf(path, sizeof(path), "%s/sys/module", e->root ? e->root : "");
-	dir = opendir(path);
+	dir = dir_open(AT_FDCWD, path);
 	while (dir && (d = readdir(dir)))
 		if (str_starts(d->d_name, "kvm_") && strcmp(d->d_name, "kvm_intel") &&
 		    strcmp(d->d_name, "kvm_amd"))

@@ -26,8 +26,6 @@ static const struct {
 
 static void pv_take(struct kguest_clock *g, uint32_t cpu, const struct kread_arg *a)
 {
-	struct kpvclock *p = &g->pv[g->npv];
-
 	for (size_t i = 0; i < PV_ARGS; i++)
 		if (!a[i].present)
 			return;
@@ -36,14 +34,14 @@ static void pv_take(struct kguest_clock *g, uint32_t cpu, const struct kread_arg
 	 */
 	if (a[0].value != a[PV_ARGS - 1].value || !a[0].value || (a[0].value & 1))
 		return;
-	p->cpu = cpu;
-	p->version = (uint32_t)a[0].value;
-	p->tsc_timestamp = a[1].value;
-	p->system_time = a[2].value;
-	p->mul = (uint32_t)a[3].value;
-	p->shift = (int8_t)a[4].value;
-	p->flags = (uint8_t)a[5].value;
-	g->npv++;
+	g->pv[g->npv++] = (struct cpu_pvclock){
+		.cpu = cpu,
+		.pv = {
+			.version = (uint32_t)a[0].value, .tsc_timestamp = a[1].value,
+			.system_time = a[2].value, .mul = (uint32_t)a[3].value,
+			.shift = (int8_t)a[4].value, .flags = (uint8_t)a[5].value,
+		},
+	};
 }
 
 /*

@@ -20,9 +20,12 @@
 #include <string.h>
 #include <tracefs.h>
 
+#include "kvmft/ktext.h"
+
 #define INST_NAMES_MAX	   1000 /* instances that one process can have at a time */
 #define INST_RMDIR_WAIT_MS 2000
 #define PIDS_PER_WRITE	   100
+#define SUBBUF_MAX	   (1u << 20)
 
 static int knob(struct kinst *k, const char *file, const char *text, struct kvmft_err *err)
 {
@@ -123,24 +126,10 @@ int kinst_clear(struct kinst *k)
 
 /* ---- sizes ---- */
 
-/* offset + size of the data field: what a sub-buffer of the default size measures. */
-static uint32_t header_page_size(const char *text)
-{
-	const char *data = strstr(text, "char data;");
-	const char *off = data ? strstr(data, "offset:") : NULL;
-	const char *size = off ? strstr(off, "size:") : NULL;
-	unsigned long a, b;
-
-	if (!size)
-		return 0;
-	a = strtoul(off + strlen("offset:"), NULL, 10);
-	b = strtoul(size + strlen("size:"), NULL, 10);
-	return a < 64 && b <= (1u << 20) ? (uint32_t)(a + b) : 0;
-}
-
 static int subbuf_read_back(struct kinst *k, struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
+	struct ktext_page page;
 	uint64_t kb;
 
 	if (!file_read_u64(k->dirfd, "buffer_subbuf_size_kb", &kb)) {
@@ -151,42 +140,40 @@ static int subbuf_read_back(struct kinst *k, struct kvmft_err *err)
 		return 0;
 	}
 	/* Before 6.8: one system page, for every ring. */
-	if (!ktracefs_header_page(k->t, &text))
-		k->subbuf_size = header_page_size(text);
-	if (!k->subbuf_size)
+	if (!ktracefs_text(k->t, "events/header_page", &text) && ktext_page(text, &page) &&
+	    page.size <= SUBBUF_MAX)
+		k->subbuf_size = page.size;
+	else
 		k->subbuf_size = (uint32_t)sysconf(_SC_PAGESIZE);
 	return 0;
 }
 
 int kbuffer_kb_parse(const char *text, uint64_t *kb)
 {
-	char word[24];
-	size_t len;
-
 	text += strspn(text, " \t");
-	len = strspn(text, "0123456789");
-	if (!len || len >= sizeof(word) || !strchr(" \t\n", text[len]))
-		return -EINVAL;
-	memcpy(word, text, len);
-	word[len] = '\0';
-	return parse_u64(word, kb);
+	return take_u64(&text, UINT64_MAX, kb) && strchr(" \t\n", *text) ? 0 : -EINVAL;
+}
+
+bool kmem_available(const char *text, uint64_t *kb)
+{
+	const char *line = strstr(text, "MemAvailable:");
+
+	if (line)
+		*kb = strtoull(line + strlen("MemAvailable:"), NULL, 10);
+	return line;
 }
 
 /* The kernel grants more than the machine has and lets the OOM killer choose: look first. */
 static int memory_check(struct kinst *k, uint64_t kb, struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
-	struct kcpus cpus;
-	const char *line;
 	uint64_t avail, total;
+	struct kcpus cpus;
 	size_t ncpu;
 
-	if (file_read_all(AT_FDCWD, "/proc/meminfo", KFILE_MAX, &text) < 0)
+	if (file_read_all(AT_FDCWD, "/proc/meminfo", KFILE_MAX, &text) < 0 ||
+	    !kmem_available(text, &avail) || kinst_cpus(k, &cpus))
 		return 0;
-	line = strstr(text, "MemAvailable:");
-	if (!line || kinst_cpus(k, &cpus))
-		return 0;
-	avail = strtoull(line + strlen("MemAvailable:"), NULL, 10);
 	ncpu = cpus.n;
 	kcpus_free(&cpus);
 	if (__builtin_mul_overflow(kb, (uint64_t)ncpu, &total))
@@ -255,7 +242,7 @@ int kinst_set_clock(struct kinst *k, const char *clock, struct kvmft_err *err)
 	if (got)
 		return got;
 	n = kinst_read(k, "trace_clock", KFILE_MAX, &text);
-	if (n < 0 || kclock_parse_current(text, k->clock, sizeof(k->clock)))
+	if (n < 0 || ktext_chosen(text, k->clock, sizeof(k->clock)))
 		return err_set(err, n < 0 ? (int)-n : EINVAL, "%s: cannot read trace_clock back",
 			       k->name);
 	if (clock && strcmp(clock, k->clock))

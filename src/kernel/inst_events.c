@@ -5,9 +5,7 @@
  */
 #include "priv.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <tracefs.h>
@@ -90,21 +88,18 @@ static size_t system_count(const struct kinst *k, const char *sys)
 	char path[160];
 	size_t n = 0;
 	DIR *dir;
-	int fd;
 
 	snprintf(path, sizeof(path), "events/%s", sys);
-	fd = openat(k->dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	while (dir && (e = readdir(dir))) {
+	dir = dir_open(k->dirfd, path);
+	if (!dir)
+		return SIZE_MAX;
+	while ((e = readdir(dir))) {
 		if (e->d_type == DT_UNKNOWN)
 			n = SIZE_MAX / 2;
 		n += e->d_type == DT_DIR && e->d_name[0] != '.';
 	}
-	if (dir)
-		closedir(dir);
-	else if (fd >= 0)
-		close(fd);
-	return dir && n < SIZE_MAX / 2 ? n : SIZE_MAX;
+	closedir(dir);
+	return n < SIZE_MAX / 2 ? n : SIZE_MAX;
 }
 
 static size_t system_wanted(const struct kinst *k, const char *sys)
@@ -248,8 +243,7 @@ void kinst_triggers_sweep(int instfd)
 {
 	/* Those that use variables of others come first: a variable in use cannot go. */
 	static const char *const user[] = { "kvm/kvm_entry", "kvm/kvm_exit" };
-	int synth = openat(instfd, "events/synthetic", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = synth < 0 ? NULL : fdopendir(synth);
+	DIR *dir = dir_open(instfd, "events/synthetic");
 	struct dirent *e;
 	char path[320];
 
@@ -265,6 +259,4 @@ void kinst_triggers_sweep(int instfd)
 	}
 	if (dir)
 		closedir(dir);
-	else if (synth >= 0)
-		close(synth);
 }

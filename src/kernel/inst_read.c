@@ -7,12 +7,13 @@
 #include "priv.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "kvmft/ktext.h"
 
 #define HOLDERS_MAX 5
 
@@ -68,33 +69,6 @@ int kinst_marker_open(struct kinst *k, bool raw)
 
 /* ---- per_cpu/cpuN/stats ---- */
 
-/* "NAME: NUMBER" at the start of a line. The two time stamps have other forms and are left. */
-static int stats_field(const char *text, const char *name, uint64_t *v)
-{
-	size_t len = strlen(name);
-
-	for (const char *line = text; line; line = strchr(line, '\n')) {
-		uint64_t n = 0;
-
-		line += *line == '\n';
-		if (strncmp(line, name, len) || line[len] != ':')
-			continue;
-		line += len + 1;
-		line += strspn(line, " ");
-		if (!isdigit((unsigned char)*line))
-			return -EINVAL;
-		for (; isdigit((unsigned char)*line); line++)
-			if (__builtin_mul_overflow(n, (uint64_t)10, &n) ||
-			    __builtin_add_overflow(n, (uint64_t)(*line - '0'), &n))
-				return -ERANGE;
-		if (*line && *line != '\n')
-			return -EINVAL;
-		*v = n;
-		return 0;
-	}
-	return -ENOENT;
-}
-
 /* "now ts: 1234567" (cycles) or "now ts: 12.345678" (a clock of ns). Optional. */
 static void stats_now(const char *text, struct kstats *s)
 {
@@ -139,7 +113,7 @@ int kstats_parse(const char *text, struct kstats *s)
 
 	*s = (struct kstats){ 0 };
 	for (size_t i = 0; i < ARRAY_SIZE(field); i++) {
-		int err = stats_field(text, field[i].name, field[i].v);
+		int err = ktext_number(text, field[i].name, field[i].v);
 
 		if (err && (field[i].needed || err != -ENOENT))
 			return err == -ENOENT ? -EINVAL : err;
@@ -179,27 +153,20 @@ static bool process_holds(int procfd, const char *pid, const char *name)
 	struct dirent *e;
 	bool found = false;
 	DIR *dir;
-	int fd;
 
 	snprintf(path, sizeof(path), "%s/fd", pid);
 	snprintf(want, sizeof(want), "/instances/%s/", name);
-	fd = openat(procfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	dir = fdopendir(fd);
-	if (!dir) {
-		close(fd);
-		return false;
-	}
-	while (!found && (e = readdir(dir))) {
-		ssize_t n = readlinkat(fd, e->d_name, link, sizeof(link) - 1);
+	dir = dir_open(procfd, path);
+	while (dir && !found && (e = readdir(dir))) {
+		ssize_t n = readlinkat(dirfd(dir), e->d_name, link, sizeof(link) - 1);
 
 		if (n <= 0)
 			continue;
 		link[n] = '\0';
 		found = strstr(link, want) != NULL;
 	}
-	closedir(dir);
+	if (dir)
+		closedir(dir);
 	return found;
 }
 
@@ -216,7 +183,7 @@ static void holder_add(int procfd, const char *pid, struct sbuf *b)
 
 void kinst_holders(const char *name, struct sbuf *b)
 {
-	DIR *dir = opendir("/proc");
+	DIR *dir = dir_open(AT_FDCWD, "/proc");
 	unsigned int found = 0;
 	struct dirent *e;
 

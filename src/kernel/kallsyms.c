@@ -49,10 +49,3 @@ int kallsyms_find(const char *path, const char *const *name, size_t n, bool *pre
 	fclose(f);
 	return found;
 }
-
-bool kallsyms_has(const char *name)
-{
-	bool present = false;
-
-	return kallsyms_find(NULL, &name, 1, &present) == 1;
-}

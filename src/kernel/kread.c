@@ -146,7 +146,7 @@ static int shot(struct reader *r, const char *args, char **line, struct kvmft_er
 
 	*line = NULL;
 	snprintf(name, sizeof(name), "kread_%u", r->seq++);
-	got = kprobe_define(r->p, name, r->func, args, err);
+	got = kprobe_add(r->p, name, r->func, args, err);
 	if (got)
 		return got;
 	got = shot_fire(r, name, line, err);

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * mono_raw.c: the line of this machine's CLOCK_MONOTONIC_RAW.
+ * mono_raw.c: the line of this machine's CLOCK_MONOTONIC_RAW, read from the kernel's timekeeper.
  *
- * The numbers come out of the kernel's memory, at places that differ between kernels. So they count
- * only if clock_gettime() agrees: within the few dozen ns of a bracketed reading.
+ * Where its fields are differs between kernels: 6.13 moved them, lock debugging shifts them, and
+ * the variable changed its name. So they are found by their shape. Two records of the kernel's
+ * struct tk_read_base (include/linux/timekeeper_internal.h) stand in it, for CLOCK_MONOTONIC and,
+ * behind it, for CLOCK_MONOTONIC_RAW: { clock, mask, cycle_last, mult and shift, xtime_nsec, base
+ * }; both are of one clocksource and written at one moment, so their first three words are the
+ * same.
+ *
+ * Places that are guessed count only if clock_gettime() agrees: within the few dozen ns of a
+ * bracketed reading.
  */
 #include "kvmft/mono_raw.h"
 
@@ -11,7 +18,110 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TRIES 64
+#define READ_TRIES  4
+#define CHECK_TRIES 64
+#define WORDS	  40 /* the second record ends at byte 184 of 6.18's, 280 with lock debugging */
+#define PER_NAME  (WORDS + 2) /* the sequence counter before and behind */
+#define SHIFT_MAX 32
+
+_Static_assert(KTK_ARGS == 2 * PER_NAME, "two names, each with all words");
+
+static const char *const symbol[] = { "tk_core", "timekeeper_data" };
+
+enum { TK_CLOCK, TK_MASK, TK_LAST, TK_MULT_SHIFT, TK_NSEC, TK_BASE, TK_FIELDS };
+
+void kmono_raw_args(struct kread_arg *arg, char (*where)[32])
+{
+	for (size_t i = 0; i < KTK_ARGS; i++) {
+		size_t at = i % PER_NAME;
+		bool seq = !at || at == PER_NAME - 1;
+
+		snprintf(where[i], sizeof(where[i]), "%s+%zu", symbol[i / PER_NAME],
+			 seq ? 0 : at * 8);
+		arg[i] = (struct kread_arg){ .where = where[i], .type = seq ? "u32" : "x64" };
+	}
+}
+
+/* Does a record begin here? Only counters of 64 bits count what we can compute with. */
+static bool is_record(const struct kread_arg *a)
+{
+	for (size_t i = 0; i < TK_FIELDS; i++)
+		if (!a[i].present)
+			return false;
+	return (int64_t)a[TK_CLOCK].value < 0 && a[TK_MASK].value == UINT64_MAX &&
+	       (uint32_t)a[TK_MULT_SHIFT].value && a[TK_MULT_SHIFT].value >> 32 <= SHIFT_MAX;
+}
+
+static bool same_moment(const struct kread_arg *a, const struct kread_arg *b)
+{
+	return a[TK_CLOCK].value == b[TK_CLOCK].value && a[TK_LAST].value == b[TK_LAST].value;
+}
+
+/* The second of exactly two records; more of them, and we do not know what we look at. */
+static int find_raw(const struct kread_arg *word, struct kmono_raw *r)
+{
+	const struct kread_arg *found[2] = { NULL, NULL };
+	size_t n = 0;
+
+	for (size_t i = 0; i + TK_FIELDS <= WORDS; i++) {
+		if (!is_record(&word[i]))
+			continue;
+		if (n == ARRAY_SIZE(found))
+			return -ENOENT;
+		found[n++] = &word[i];
+		i += TK_FIELDS - 1;
+	}
+	if (n != ARRAY_SIZE(found) || !same_moment(found[0], found[1]))
+		return -ENOENT;
+	r->line = (struct mono_raw){
+		.last = found[1][TK_LAST].value,
+		.mult = (uint32_t)found[1][TK_MULT_SHIFT].value,
+		.shift = (uint8_t)(found[1][TK_MULT_SHIFT].value >> 32),
+		.nsec = found[1][TK_NSEC].value,
+		.base = found[1][TK_BASE].value,
+	};
+	return 0;
+}
+
+int kmono_raw_take(const struct kread_arg *arg, struct kmono_raw *r)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(symbol); i++, arg += PER_NAME) {
+		const struct kread_arg *last = &arg[PER_NAME - 1];
+
+		if (!arg->present || !last->present)
+			continue;
+		/* Odd: being written; different: written meanwhile. */
+		if (arg->value != last->value || (arg->value & 1))
+			return -EAGAIN;
+		if (find_raw(arg + 1, r) == 0) {
+			r->symbol = symbol[i];
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+/* -EAGAIN: it changed while being read, again and again; -ENOENT: no known shape. */
+static int timekeeper_read(struct ktracefs *t, struct kmono_raw *r, struct kvmft_err *err)
+{
+	struct kread_arg arg[KTK_ARGS];
+	char where[KTK_ARGS][32];
+	int ret = -EAGAIN;
+
+	for (unsigned int i = 0; i < READ_TRIES && ret == -EAGAIN; i++) {
+		kmono_raw_args(arg, where);
+		ret = kread_symbols(t, arg, KTK_ARGS, err);
+		if (ret < 0)
+			return ret;
+		ret = kmono_raw_take(arg, r);
+	}
+	if (ret)
+		err_lack(err, -ret, "%s", ret == -EAGAIN ? "the timekeeper changes all the time" :
+				   "the timekeeper of this kernel has no known shape");
+	return ret;
+}
+
+/* ---- against a reading ---- */
 
 static int refuse(struct kvmft_err *err, const char *why)
 {
@@ -19,10 +129,10 @@ static int refuse(struct kvmft_err *err, const char *why)
 }
 
 /* [tsc, tsc + width] in the units of the clocksource; false when there is no way. */
-static bool bracket_cycles(const struct kbracket *b, const struct kguest_clock *g, bool kvmclock,
-			   uint64_t *lo, uint64_t *hi)
+static bool bracket_cycles(const struct clock_bracket *b, const struct kguest_clock *g,
+			   bool kvmclock, uint64_t *lo, uint64_t *hi)
 {
-	struct pvclock pv;
+	const struct pvclock *pv;
 
 	*lo = b->tsc;
 	*hi = b->tsc + b->width;
@@ -30,19 +140,14 @@ static bool bracket_cycles(const struct kbracket *b, const struct kguest_clock *
 		return true;
 	if (!g || !g->npv)
 		return false;
-	pv = (struct pvclock){
-		.version = g->pv[0].version, .tsc_timestamp = g->pv[0].tsc_timestamp,
-		.system_time = g->pv[0].system_time, .mul = g->pv[0].mul,
-		.shift = g->pv[0].shift, .flags = g->pv[0].flags,
-	};
-	return pvclock_check(&pv) == 0 && pvclock_to_ns(&pv, *lo, lo) == 0 &&
-	       pvclock_to_ns(&pv, *hi, hi) == 0;
+	pv = &g->pv[0].pv;
+	return !pvclock_check(pv) && !pvclock_to_ns(pv, *lo, lo) && !pvclock_to_ns(pv, *hi, hi);
 }
 
 int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kguest_clock *g,
 		   struct mono_raw_line *m, struct kvmft_err *err)
 {
-	struct kbracket b;
+	struct clock_bracket b;
 	struct kmono_raw k;
 	uint64_t lo, hi;
 	int ret = 0;
@@ -56,14 +161,12 @@ int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kgu
 	if (g)
 		k = g->raw;
 	else
-		ret = kmono_raw_read(t, &k, err);
+		ret = timekeeper_read(t, &k, err);
 	if (ret)
 		return ret;
-	m->raw = (struct mono_raw){
-		.last = k.last, .nsec = k.nsec, .base = k.base, .mult = k.mult, .shift = k.shift,
-	};
+	m->raw = k.line;
 	snprintf(m->source, sizeof(m->source), "kprobe %s", k.symbol);
-	if (kbracket_read(TRIES, &b))
+	if (kbracket_read(CHECK_TRIES, &b))
 		return refuse(err, "this machine has no TSC to check it with");
 	if (!bracket_cycles(&b, g, m->over_kvmclock, &lo, &hi))
 		return refuse(err, "no pvclock record to check it with");

@@ -25,8 +25,6 @@
 static int stat_starttime(const char *line, uint64_t *start)
 {
 	const char *p = strrchr(line, ')');
-	char word[32];
-	size_t len;
 
 	if (!p || p[1] != ' ')
 		return -EINVAL;
@@ -39,12 +37,7 @@ static int stat_starttime(const char *line, uint64_t *start)
 			return -EINVAL;
 	}
 	p++;
-	len = strcspn(p, " \n");
-	if (!len || len >= sizeof(word))
-		return -EINVAL;
-	memcpy(word, p, len);
-	word[len] = '\0';
-	return parse_u64(word, start);
+	return take_u64(&p, UINT64_MAX, start) && strchr(" \n", *p) ? 0 : -EINVAL;
 }
 
 static int proc_starttime(int32_t pid, uint64_t *start)
@@ -67,22 +60,9 @@ int kowner_self(struct kowner *o)
 /* One canonical decimal number (no sign, no leading zero), up to end or sep. */
 static int owner_number(const char **s, char sep, uint64_t max, uint64_t *v)
 {
-	const char *p = *s;
-	uint64_t n = 0;
-
-	if (!isdigit((unsigned char)*p) || (*p == '0' && isdigit((unsigned char)p[1])))
+	if ((**s == '0' && isdigit((unsigned char)(*s)[1])) || !take_u64(s, max, v) || **s != sep)
 		return -EINVAL;
-	for (; isdigit((unsigned char)*p); p++) {
-		uint64_t d = (uint64_t)(*p - '0');
-
-		if (n > (max - d) / 10)
-			return -EINVAL;
-		n = n * 10 + d;
-	}
-	if (*p != sep)
-		return -EINVAL;
-	*s = *p ? p + 1 : p;
-	*v = n;
+	*s += **s != '\0';
 	return 0;
 }
 

@@ -60,29 +60,6 @@ int kjournal_undo(struct kjournal *j, const char *undo) __must_check;
 /* Undoes all in reverse order, forgets them, returns the first failure. */
 int kjournal_close(struct kjournal *j);
 
-#define KPROBE_LINE_MAX 4000 /* the kernel's own limit for one line is 4096 */
-
-/* The probes of this process of one kind: file is kprobe_events or uprobe_events (static text). */
-struct kprobes {
-	struct ktracefs *t;
-	const char *file;
-	char group[64];
-	struct kjournal journal;
-};
-
-int kprobes_new(struct ktracefs *t, const char *file, struct kprobes **out,
-		struct kvmft_err *err) __must_check;
-/* Letters, digits and _, as long as the kernel takes it. */
-bool kprobe_name_ok(const char *name);
-/* Adds the kernel's words about a refused line. The error_log is shared: only those about it. */
-void kprobe_error_words(struct kvmft_err *err, const char *line);
-/*
- * kprobe_add() without the look into kallsyms first, which takes a while: the kernel refuses an
- * unknown function itself.
- */
-int kprobe_define(struct kprobes *p, const char *name, const char *func, const char *args,
-		  struct kvmft_err *err) __must_check;
-
 /* ---- libkmod.c: -ENOSYS when the library is not there ---- */
 
 /* dir: of the running kernel's modules. */
@@ -101,6 +78,8 @@ bool kname_ok(const char *name);
 int kevent_path(const char *sys, const char *name, const char *file, char *buf,
 		size_t size) __must_check;
 bool kfile_exists(int dirfd, const char *file);
+/* Of the text of /proc/meminfo; false when it does not tell. */
+bool kmem_available(const char *text, uint64_t *kb);
 /* "PID COMM" of processes with a file of the instance open, comma-separated; at most a few. */
 void kinst_holders(const char *name, struct sbuf *b);
 /* Removes all triggers of the events of an instance that kvmft sets triggers on. */

@@ -116,20 +116,13 @@ static void sweep_instance(struct sweep *s, const char *name)
 
 static int sweep_instances(struct sweep *s)
 {
-	int fd = openat(s->t->dirfd, "instances", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct kevent_list names = { 0 }; /* only the name of each is used */
+	DIR *dir = dir_open(s->t->dirfd, "instances");
 	struct dirent *e;
-	DIR *dir;
 	int got = 0;
 
-	if (fd < 0)
+	if (!dir)
 		return errno == ENOENT ? 0 : -errno;
-	dir = fdopendir(fd);
-	if (!dir) {
-		got = -errno;
-		close(fd);
-		return got;
-	}
 	/*
 	 * Collected first: removing entries while reading a directory may skip some. Not by
 	 * tracefs_instances_walk(): short of memory it leaves out instances, and says nothing.
@@ -144,103 +137,84 @@ static int sweep_instances(struct sweep *s)
 	return got;
 }
 
-/* ---- probes: lines "p:GROUP/NAME ..." of kprobe_events and uprobe_events ---- */
+/* ---- lines of kprobe_events, uprobe_events and synthetic_events ---- */
 
-/* Cuts group and event name out of a line. The kernel writes p, p64, r, r2, ... before ':'. */
-static int probe_names(const char *line, char *group, char *name, size_t size)
+/*
+ * What can be left there, by its file. names() cuts its name out of a line, and the part of it that
+ * tells the owner; -EINVAL: there is none.
+ */
+struct kind {
+	const char *file, *what;
+	const char *remove; /* what stands before the name in a line that removes it */
+	int (*names)(const char *line, char *owner, char *name, size_t size);
+};
+
+static int cut(char *to, size_t size, const char *from, size_t n)
 {
-	const char *colon = strchr(line, ':');
-	const char *slash = colon ? strchr(colon, '/') : NULL;
-	size_t len, glen;
-
-	if (!colon || (size_t)(colon - line) != strcspn(line, ": \n") || !slash)
+	if (!n || n >= size)
 		return -EINVAL;
-	glen = (size_t)(slash - colon - 1);
-	len = strcspn(slash + 1, " \n");
-	if (!glen || !len || glen >= size || len >= size)
-		return -EINVAL;
-	memcpy(group, colon + 1, glen);
-	group[glen] = '\0';
-	memcpy(name, slash + 1, len);
-	name[len] = '\0';
+	memcpy(to, from, n);
+	to[n] = '\0';
 	return 0;
 }
 
-static void sweep_probe(struct sweep *s, const char *file, const char *line)
+/* "p:GROUP/NAME ..."; the kernel writes p, p64, r, r2, ... before ':'. */
+static int probe_names(const char *line, char *owner, char *name, size_t size)
 {
-	char group[128], name[128], text[300];
+	size_t type = strcspn(line, ": \n"), len, group;
+
+	if (line[type] != ':')
+		return -EINVAL;
+	line += type + 1;
+	len = strcspn(line, " \n");
+	group = strcspn(line, "/ \n");
+	return group + 1 < len && !cut(owner, size, line, group) ? cut(name, size, line, len)
+								 : -EINVAL;
+}
+
+/* "NAME\tFIELDS" */
+static int synth_names(const char *line, char *owner, char *name, size_t size)
+{
+	size_t len = strcspn(line, " \t\n");
+
+	return cut(owner, size, line, len) ? -EINVAL : cut(name, size, line, len);
+}
+
+static void sweep_line(struct sweep *s, const struct kind *k, const char *line)
+{
+	char owner[256], name[256], text[300];
 	struct kowner o;
 	int got = 0;
 
-	if (probe_names(line, group, name, sizeof(group)) || kowner_parse(group, '_', &o) ||
+	if (k->names(line, owner, name, sizeof(name)) || kowner_parse(owner, '_', &o) ||
 	    !left_behind(s, &o))
 		return;
-	snprintf(text, sizeof(text), "-:%s/%s", group, name);
+	snprintf(text, sizeof(text), "%s%s", k->remove, name);
 	if (!s->dry_run)
-		got = knob_write(NULL, s->t->dirfd, file, text, NULL);
+		got = knob_write(NULL, s->t->dirfd, k->file, text, NULL);
 	/* An event with several places has a line for each, and all go with the first. */
 	if (got == -ENOENT)
 		return;
-	snprintf(text, sizeof(text), "%s/%s", group, name);
 	if (got == -EBUSY) {
 		s->r->busy++;
-		sbuf_addf(&s->r->text, "probe %s: in use, left alone\n", text);
+		sbuf_addf(&s->r->text, "%s %s: in use, left alone\n", k->what, name);
 	} else if (got) {
-		sweep_failed(s, got, "probe", text);
+		sweep_failed(s, got, k->what, name);
 	} else {
 		s->r->probes++;
-		sbuf_addf(&s->r->text, "probe %s%s\n", text, s->dry_run ? "" : ": removed");
+		sbuf_addf(&s->r->text, "%s %s%s\n", k->what, name, s->dry_run ? "" : ": removed");
 	}
 }
 
-static void sweep_kprobe(struct sweep *s, const char *line)
-{
-	sweep_probe(s, "kprobe_events", line);
-}
-
-static void sweep_uprobe(struct sweep *s, const char *line)
-{
-	sweep_probe(s, "uprobe_events", line);
-}
-
-/* ---- synthetic events: lines "NAME\tFIELDS" of synthetic_events ---- */
-
-static void sweep_synth(struct sweep *s, const char *line)
-{
-	struct kowner o;
-	char name[128];
-	size_t len = strcspn(line, " \t\n");
-	int got = 0;
-
-	if (len >= sizeof(name))
-		return;
-	memcpy(name, line, len);
-	name[len] = '\0';
-	if (kowner_parse(name, '_', &o) || !left_behind(s, &o))
-		return;
-	if (!s->dry_run)
-		got = ksynth_remove(s->t, name);
-	if (got == -EBUSY) {
-		s->r->busy++;
-		sbuf_addf(&s->r->text, "synthetic event %s: in use, left alone\n", name);
-	} else if (got) {
-		sweep_failed(s, got, "synthetic event", name);
-	} else {
-		s->r->probes++;
-		sbuf_addf(&s->r->text, "synthetic event %s%s\n", name,
-			  s->dry_run ? "" : ": removed");
-	}
-}
-
-static int sweep_lines(struct sweep *s, const char *file, void (*fn)(struct sweep *, const char *))
+static int sweep_lines(struct sweep *s, const struct kind *k)
 {
 	_cleanup_free_ char *text = NULL;
-	ssize_t n = ktracefs_read(s->t, file, KFILE_MAX, &text);
+	int got = ktracefs_text(s->t, k->file, &text);
 
-	if (n < 0)
-		return n == -ENOENT ? 0 : (int)n;
+	if (got)
+		return got == -ENOENT ? 0 : got;
 	for (const char *line = text; *line; line += *line == '\n') {
-		fn(s, line);
+		sweep_line(s, k, line);
 		line += strcspn(line, "\n");
 	}
 	return 0;
@@ -255,13 +229,10 @@ int kreset_sweep_of(struct ktracefs *t, const struct kowner *only, bool dry_run,
 		    struct kvmft_err *err)
 {
 	/* After the instances, which use them. */
-	static const struct {
-		const char *file;
-		void (*fn)(struct sweep *s, const char *line);
-	} list[] = {
-		{ "kprobe_events", sweep_kprobe },
-		{ "uprobe_events", sweep_uprobe },
-		{ "synthetic_events", sweep_synth },
+	static const struct kind list[] = {
+		{ "kprobe_events", "probe", "-:", probe_names },
+		{ "uprobe_events", "probe", "-:", probe_names },
+		{ "synthetic_events", "synthetic event", "!", synth_names },
 	};
 	struct sweep s = { .t = t, .r = r, .only = only, .dry_run = dry_run, .err = err };
 	const char *what = "instances";
@@ -270,7 +241,7 @@ int kreset_sweep_of(struct ktracefs *t, const struct kowner *only, bool dry_run,
 	*r = (struct kreset){ 0 };
 	got = sweep_instances(&s);
 	for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
-		int got2 = sweep_lines(&s, list[i].file, list[i].fn);
+		int got2 = sweep_lines(&s, &list[i]);
 
 		if (got2 && !got) {
 			got = got2;

@@ -14,6 +14,8 @@
 #include <sys/vfs.h>
 #include <tracefs.h>
 
+#include "kvmft/ktext.h"
+
 #define TRACEFS_FS_MAGIC 0x74726163 /* TRACEFS_MAGIC of linux/magic.h */
 #define TRACEFS_HOME	 "/sys/kernel/tracing"
 
@@ -65,7 +67,7 @@ const char *kernel_lockdown(char *buf, size_t size)
 	char line[128];
 
 	if (file_read_line(AT_FDCWD, "/sys/kernel/security/lockdown", line, sizeof(line)) ||
-	    kclock_parse_current(line, buf, size) || !strcmp(buf, "none"))
+	    ktext_chosen(line, buf, size) || !strcmp(buf, "none"))
 		return NULL;
 	return buf;
 }
@@ -185,50 +187,14 @@ ssize_t ktracefs_read(const struct ktracefs *t, const char *file, size_t max, ch
 	return file_read_all(t->dirfd, file, max, out);
 }
 
-static int read_text(const struct ktracefs *t, const char *file, char **text)
+int ktracefs_text(const struct ktracefs *t, const char *file, char **text)
 {
 	ssize_t got = ktracefs_read(t, file, KFILE_MAX, text);
 
 	return got < 0 ? (int)got : 0;
 }
 
-int ktracefs_header_page(const struct ktracefs *t, char **text)
-{
-	return read_text(t, "events/header_page", text);
-}
-
-int ktracefs_header_event(const struct ktracefs *t, char **text)
-{
-	return read_text(t, "events/header_event", text);
-}
-
-int ktracefs_saved_cmdlines(const struct ktracefs *t, char **text)
-{
-	return read_text(t, "saved_cmdlines", text);
-}
-
-int ktracefs_saved_tgids(const struct ktracefs *t, char **text)
-{
-	return read_text(t, "saved_tgids", text);
-}
-
 /* ---- trace_clock ---- */
-
-int kclock_parse_current(const char *text, char *buf, size_t size)
-{
-	const char *from = strchr(text, '[');
-	const char *to = from ? strchr(from, ']') : NULL;
-	size_t len;
-
-	if (!to || to == from + 1)
-		return -EINVAL;
-	len = (size_t)(to - from - 1);
-	if (len >= size)
-		return -EINVAL;
-	memcpy(buf, from + 1, len);
-	buf[len] = '\0';
-	return 0;
-}
 
 int kclock_parse_list(const char *text, char *buf, size_t size)
 {
@@ -268,7 +234,7 @@ int ktracefs_clock_check(const struct ktracefs *t, const char *name, struct kvmf
 {
 	_cleanup_free_ char *text = NULL;
 	char list[512];
-	int got = read_text(t, "trace_clock", &text);
+	int got = ktracefs_text(t, "trace_clock", &text);
 
 	if (got)
 		return err_set(err, -got, "cannot read %s/trace_clock: %s", t->path,

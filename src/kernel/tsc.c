@@ -58,13 +58,13 @@ static uint64_t clock_ns(clockid_t id)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-int kbracket_read(unsigned int tries, struct kbracket *b)
+int kbracket_read(unsigned int tries, struct clock_bracket *b)
 {
-	*b = (struct kbracket){ .width = UINT64_MAX };
+	*b = (struct clock_bracket){ .width = UINT64_MAX };
 	if (!HAVE_TSC)
 		return -ENOTSUP;
 	for (unsigned int i = 0; i < MAX(tries, 1u) || b->width == UINT64_MAX; i++) {
-		struct kbracket one = { .tsc = krdtsc_now() };
+		struct clock_bracket one = { .tsc = krdtsc_now() };
 		uint64_t end;
 
 		one.mono_raw = clock_ns(CLOCK_MONOTONIC_RAW);
@@ -188,7 +188,7 @@ static void cpu_identify(struct ktsc_facts *f)
 static uint64_t khz_measured(void)
 {
 	struct timespec pause = { .tv_nsec = MEASURE_NS };
-	struct kbracket a, b;
+	struct clock_bracket a, b;
 	uint64_t ns;
 
 	if (kbracket_read(20, &a))

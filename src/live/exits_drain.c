@@ -91,7 +91,7 @@ static int drain_begin(struct exits_run *x)
 		return err_set(x->err, ENOMEM, "out of memory");
 	ret = kcpus_read(KCPU_POSSIBLE, &x->drain->cpus);
 	if (ret)
-		return err_set(x->err, -ret, "cannot read the list of CPUs: %s", strerror(-ret));
+		return err_why(x->err, ret, "cannot read the list of CPUs");
 	ret = drain_fields(x);
 	ret = ret ? ret : drain_instance(x);
 	ret = ret ? ret : drain_reader(x);
@@ -268,7 +268,7 @@ static int drain_all(struct exits_run *x, bool last, bool once)
 	do {
 		more = x->drain->live ? drain_times(x, last) : drain_counts(x, last);
 	} while (more > 0 && !once);
-	return more < 0 ? err_set(x->err, -more, "cannot read the ring: %s", strerror(-more)) : 0;
+	return more < 0 ? err_why(x->err, more, "cannot read the ring") : 0;
 }
 
 static int drain_tick(struct exits_run *x)
@@ -297,7 +297,7 @@ static int drain_read(struct exits_run *x, bool last)
 	int ret = last ? kinst_events_disable(x->k) : 0;
 
 	if (ret)
-		return err_set(x->err, -ret, "cannot disable the events: %s", strerror(-ret));
+		return err_why(x->err, ret, "cannot disable the events");
 	ret = drain_all(x, last, !last);
 	if (!ret)
 		drain_lost(x);

@@ -63,16 +63,13 @@ static uint64_t map_size(const struct exits_run *x)
 
 static int trigger(struct exits_run *x, const char *sys, const char *name, const char *text)
 {
-	struct sbuf b = { 0 };
-	int ret;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	sbuf_add(&b, text);
 	if (x->target.filter[0] && !strcmp(sys, "kvm"))
 		sbuf_addf(&b, " if %s", x->target.filter);
-	ret = b.error ? err_set(x->err, ENOMEM, "out of memory")
-		      : kinst_trigger_add(x->k, sys, name, b.s, x->err);
-	sbuf_free(&b);
-	return ret;
+	return b.error ? err_set(x->err, ENOMEM, "out of memory")
+		       : kinst_trigger_add(x->k, sys, name, b.s, x->err);
 }
 
 static void max_trigger(const struct exits_hist *h, unsigned int turn, char *buf, size_t size)
@@ -251,19 +248,16 @@ static int read_max(struct exits_run *x)
 static int control(struct exits_run *x, bool sums, const char *what)
 {
 	struct exits_hist *h = x->hist;
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	char text[256];
-	int ret;
 
 	(sums ? sum_trigger : count_trigger)(h, what, text, sizeof(text));
 	sbuf_add(&b, text);
 	if (x->target.filter[0] && !sums)
 		sbuf_addf(&b, " if %s", x->target.filter);
-	ret = b.error ? err_set(x->err, ENOMEM, "out of memory")
-		      : kinst_trigger(x->k, sums ? "synthetic" : "kvm",
-				      sums ? h->synth : "kvm_exit", b.s, x->err);
-	sbuf_free(&b);
-	return ret;
+	return b.error ? err_set(x->err, ENOMEM, "out of memory")
+		       : kinst_trigger(x->k, sums ? "synthetic" : "kvm",
+				       sums ? h->synth : "kvm_exit", b.s, x->err);
 }
 
 static int read_sums(struct exits_run *x, struct khist *h)

@@ -52,7 +52,7 @@ static int wait_until(struct exits_run *x, uint64_t when)
 	uint64_t ms = when > now ? (when - now + 999999) / 1000000 : 0;
 
 	if (poll(p, 4, (int)MIN(ms, (uint64_t)60000)) < 0 && errno != EINTR)
-		return err_set(x->err, errno, "cannot wait: %s", strerror(errno));
+		return err_why(x->err, errno, "cannot wait");
 	if (p[1].revents)
 		exits_who_changed(x);
 	if (p[2].revents)

@@ -71,7 +71,7 @@ static int show_page(struct exits_run *x, int fd)
 	enum exits_format format = x->o->format < 0 ? EXITS_TEXT : (enum exits_format)x->o->format;
 	bool counters = format == EXITS_OPENMETRICS;
 	struct show_to to = { .x = x, .fd = fd };
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct exits_view v;
 	struct exits_page p;
 	int ret;
@@ -87,7 +87,6 @@ static int show_page(struct exits_run *x, int fd)
 	ret = exits_print(format, &p, &b, show_flush, &to);
 	x->seen += v.count;
 	exits_view_free(&v);
-	sbuf_free(&b);
 	return ret;
 }
 
@@ -102,13 +101,10 @@ static int check_folder(const char *path, struct kvmft_err *err)
 	int ret;
 
 	if (len >= sizeof(folder))
-		return err_set(err, ENAMETOOLONG, "cannot write %s: %s", path,
-			       strerror(ENAMETOOLONG));
+		return err_why(err, ENAMETOOLONG, "cannot write %s", path);
 	snprintf(folder, sizeof(folder), "%.*s", (int)len, path);
 	ret = access(len ? folder : slash ? "/" : ".", W_OK | X_OK);
-	return ret < 0 ? err_set(err, errno, "cannot write %s: its folder: %s", path,
-				 strerror(errno))
-		       : 0;
+	return ret < 0 ? err_why(err, errno, "cannot write %s: its folder", path) : 0;
 }
 
 /* Never through a link, never over a device: renaming would replace those themselves. */
@@ -117,9 +113,8 @@ int exits_file_check(const char *path, struct kvmft_err *err)
 	struct stat st;
 
 	if (lstat(path, &st) < 0)
-		return errno == ENOENT
-			       ? check_folder(path, err)
-			       : err_set(err, errno, "cannot write %s: %s", path, strerror(errno));
+		return errno == ENOENT ? check_folder(path, err) :
+					 err_why(err, errno, "cannot write %s", path);
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, EEXIST, "cannot write %s: it exists and is not a plain file",
 			       path);
@@ -140,12 +135,10 @@ static int show_file(struct exits_run *x)
 	ret = dir = file_parent_open(x->o->file, &base);
 	if (ret >= 0)
 		ret = newfile_open(&f, dir, 0644);
-	if (!ret)
-		ret = show_page(x, f.fd);
-	if (!ret)
-		ret = newfile_commit(&f, base, NEWFILE_REPLACE);
+	ret = ret ? ret : show_page(x, f.fd);
+	ret = ret ? ret : newfile_commit(&f, base, NEWFILE_REPLACE);
 	newfile_close(&f);
-	return ret ? err_set(x->err, -ret, "cannot write %s: %s", x->o->file, strerror(-ret)) : 0;
+	return err_why(x->err, ret, "cannot write %s", x->o->file);
 }
 
 int exits_show(struct exits_run *x)
@@ -157,5 +150,5 @@ int exits_show(struct exits_run *x)
 	ret = show_page(x, -1);
 	if (ret && x->end == EXITS_READER_GONE)
 		return 0;
-	return ret ? err_set(x->err, -ret, "cannot write: %s", strerror(-ret)) : 0;
+	return err_why(x->err, ret, "cannot write");
 }

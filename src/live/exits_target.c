@@ -48,32 +48,19 @@ int exits_target_options(struct exits_run *x)
 
 /* ---- looking at the machine ---- */
 
-static void *grow_or_say(struct exits_run *x, void *v, size_t n, size_t *cap, size_t size)
-{
-	void *slot = array_grow(v, n, cap, size);
-
-	if (!slot)
-		err_set(x->err, ENOMEM, "out of memory");
-	return slot;
-}
-
 static int tid_add(struct exits_run *x, uint32_t tid)
 {
 	struct exits_target *g = &x->target;
+	size_t n = g->ntid;
 	struct vm_task task;
-	uint64_t start = 0, *s;
-	int32_t *t;
+	uint64_t start = 0;
 
 	if (vm_task_read(NULL, tid, &task, &start))
 		return err_set(x->err, ESRCH,
 			       "no thread %" PRIu32 " (kvmft list shows those of all VMs)", tid);
-	t = grow_or_say(x, &g->tid, g->ntid, &g->tid_cap, sizeof(*t));
-	s = t ? grow_or_say(x, &g->tid_start, g->ntid, &g->start_cap, sizeof(*s)) : NULL;
-	if (!s)
-		return -ENOMEM;
-	*t = (int32_t)tid;
-	*s = start;
-	g->ntid++;
+	if (array_add(&g->tid_start, &n, &g->start_cap, &start, sizeof(start)) ||
+	    array_add(&g->tid, &g->ntid, &g->tid_cap, &tid, sizeof(*g->tid)))
+		return err_set(x->err, ENOMEM, "out of memory");
 	return 0;
 }
 
@@ -159,8 +146,7 @@ static int find_vcpu(struct exits_run *x, const struct vm *vm, bool alone)
 {
 	struct exits_target *g = &x->target;
 	const struct vm_vcpu *v = NULL;
-	struct sbuf have = { 0 };
-	int ret;
+	_cleanup_(sbuf_free) struct sbuf have = { 0 };
 
 	if (!alone && !x->o->vm)
 		return err_set(x->err, EEXIST,
@@ -172,11 +158,9 @@ static int find_vcpu(struct exits_run *x, const struct vm *vm, bool alone)
 			v = &vm->vcpu[i];
 	if (!v) {
 		add_ranges(&have, vm);
-		ret = err_set(x->err, ENOENT, "PID %" PRIu32 " has no vCPU %" PRIu64 "; it has %s",
-			      g->pid, x->o->vcpu.v,
-			      have.len ? have.s : vm->note ? vm->note : "none yet");
-		sbuf_free(&have);
-		return ret;
+		return err_set(x->err, ENOENT, "PID %" PRIu32 " has no vCPU %" PRIu64 "; it has %s",
+			       g->pid, x->o->vcpu.v,
+			       have.len ? have.s : vm->note ? vm->note : "none yet");
 	}
 	/* Best by the event's own word, which holds whatever thread runs the vCPU. */
 	if (alone && x->exit.f[3].size) {
@@ -194,7 +178,7 @@ static int find_vcpu(struct exits_run *x, const struct vm *vm, bool alone)
 /* What nobody could have meant: a thread that runs no vCPU. */
 static int check_vcpu_thread(struct exits_run *x, uint32_t tid)
 {
-	struct sbuf have = { 0 };
+	_cleanup_(sbuf_free) struct sbuf have = { 0 };
 	bool unknown = false;
 	struct vm_task task;
 	const struct vm *vm;
@@ -225,7 +209,6 @@ static int check_vcpu_thread(struct exits_run *x, uint32_t tid)
 				"TID %" PRIu32 " (%s) runs no vCPU; those of PID %" PRIu32
 				" run in%s",
 				tid, task.comm, task.tgid, have.s ? have.s : "");
-	sbuf_free(&have);
 	return ret;
 }
 
@@ -243,8 +226,7 @@ static int find_tids(struct exits_run *x)
 		if (parse_u64(word, &tid) || !tid || tid > INT32_MAX)
 			return err_usage(x->err, "option -T: '%s' is not a thread id", word);
 		ret = check_vcpu_thread(x, (uint32_t)tid);
-		if (!ret)
-			ret = tid_add(x, (uint32_t)tid);
+		ret = ret ? ret : tid_add(x, (uint32_t)tid);
 	}
 	if (!ret && !x->target.ntid)
 		return err_usage(x->err, "option -T: no thread id in '%s'", x->o->tids);
@@ -280,7 +262,6 @@ static int find_process(struct exits_run *x)
 static int find_pids(struct exits_run *x)
 {
 	struct exits_target *g = &x->target;
-	struct vm process = { .pid = g->pid };
 	uint32_t *tid = NULL;
 	int ret;
 
@@ -292,10 +273,9 @@ static int find_pids(struct exits_run *x)
 		g->npids = g->ntid;
 		return 0;
 	}
-	ret = vm_thread_ids(NULL, &process, VM_TIDS_PROCESS, &tid, &g->npids);
+	ret = vm_thread_ids(NULL, g->pid, &tid, &g->npids);
 	g->pids = (int32_t *)tid; /* thread ids are positive: the same bits */
-	return ret ? err_set(x->err, -ret, "cannot list the threads of process %" PRIu32 ": %s",
-			     g->pid, strerror(-ret)) : 0;
+	return err_why(x->err, ret, "cannot list the threads of process %" PRIu32, g->pid);
 }
 
 static int find_in_list(struct exits_run *x)

@@ -93,7 +93,7 @@ static int keep(void *ctx __unused_arg, struct sbuf *b __unused_arg)
 
 int exits_top_show(struct exits_run *x)
 {
-	struct sbuf page = { 0 }, screen = { 0 };
+	_cleanup_(sbuf_free) struct sbuf page = { 0 }, screen = { 0 };
 	enum session_write how;
 	size_t rows, columns;
 	struct exits_view v;
@@ -113,13 +113,10 @@ int exits_top_show(struct exits_run *x)
 		add_cut(&screen, page.s, columns);
 	sbuf_add(&screen, "\033[J");
 	ret = ret ? ret : screen.error;
-	if (!ret)
-		ret = session_write(x->signal_fd, screen.s, screen.len, &how, NULL);
+	ret = ret ? ret : session_write(x->signal_fd, screen.s, screen.len, &how, NULL);
 	if (!ret && how == SESSION_READER_GONE)
 		x->end = EXITS_READER_GONE;
 	x->seen += v.count;
 	exits_view_free(&v);
-	sbuf_free(&page);
-	sbuf_free(&screen);
-	return ret ? err_set(x->err, -ret, "cannot write: %s", strerror(-ret)) : 0;
+	return err_why(x->err, ret, "cannot write");
 }

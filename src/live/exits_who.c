@@ -107,7 +107,7 @@ static int who_process(struct exits *e, const struct vm *vm, uint32_t at)
 	uint32_t vcpu = who_is_left(vm);
 	uint32_t *tid = NULL;
 	size_t n = 0;
-	int ret = vm_thread_ids(NULL, vm, VM_TIDS_PROCESS, &tid, &n);
+	int ret = vm_thread_ids(NULL, vm->pid, &tid, &n);
 
 	for (size_t i = 0; i < n && !ret; i++)
 		ret = who_set(e, tid[i], at, vcpu, vm->pid);

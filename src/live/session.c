@@ -39,8 +39,7 @@ static int format_read(struct ktracefs *t, const struct kevent *e, struct cap_fo
 	int ret = kevent_format(t, e->sys, e->name, &f->text);
 
 	if (ret)
-		return err_set(err, -ret, "cannot read the format of %s:%s: %s", e->sys, e->name,
-			       strerror(-ret));
+		return err_why(err, ret, "cannot read the format of %s:%s", e->sys, e->name);
 	f->len = strlen(f->text);
 	f->sys = e->sys; /* borrowed: fmt_load() copies */
 	f->name = e->name;
@@ -61,8 +60,7 @@ int session_formats(struct ktracefs *t, const struct kevent_list *list, struct f
 		return err_set(err, ENOMEM, "out of memory");
 	for (; cap.nformat < list->n && !ret; cap.nformat++)
 		ret = format_read(t, &list->v[cap.nformat], &cap.format[cap.nformat], err);
-	if (!ret)
-		ret = fmt_load(&cap, fmt, err);
+	ret = ret ? ret : fmt_load(&cap, fmt, err);
 	for (size_t i = 0; i < cap.nformat; i++)
 		free(cap.format[i].text);
 	free(cap.format);
@@ -112,7 +110,7 @@ int session_live_open(struct kinst *k, const struct kcpus *cpus, const int *raw,
 
 	for (size_t i = 0; i < cpus->n && !ret; i++)
 		ret = live_add_cpu(*live, cpus->cpu[i], raw[i]);
-	return ret ? err_set(err, -ret, "cannot read the ring: %s", strerror(-ret)) : 0;
+	return err_why(err, ret, "cannot read the ring");
 }
 
 /* ---- time, signals, output ---- */
@@ -128,9 +126,9 @@ int session_signals(struct kvmft_err *err)
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGQUIT);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		return err_set(err, errno, "cannot block signals: %s", strerror(errno));
+		return err_why(err, errno, "cannot block signals");
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return fd < 0 ? err_set(err, errno, "signalfd: %s", strerror(errno)) : fd;
+	return fd < 0 ? err_why(err, errno, "signalfd") : fd;
 }
 
 /* How much can be written without being blocked when poll() says "writable". */
@@ -153,7 +151,7 @@ int session_write(int signal_fd, const char *text, size_t n, enum session_write 
 		ssize_t got;
 
 		if (poll(p, 2, -1) < 0 && errno != EINTR)
-			return err_set(err, errno, "cannot wait: %s", strerror(errno));
+			return err_why(err, errno, "cannot wait");
 		if (!p[0].revents && p[1].revents) {
 			*how = SESSION_SIGNAL; /* nobody reads: what is left is not wanted */
 			return 0;
@@ -166,7 +164,7 @@ int session_write(int signal_fd, const char *text, size_t n, enum session_write 
 			return 0;
 		}
 		if (got < 0 && errno != EINTR && errno != EAGAIN)
-			return err_set(err, errno, "cannot write: %s", strerror(errno));
+			return err_why(err, errno, "cannot write");
 		at += got > 0 ? (size_t)got : 0;
 	}
 	return 0;

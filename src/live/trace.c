@@ -45,8 +45,7 @@ static int trace_start(struct trace *t)
 	t->begin_ns = util_now_ns();
 	t->start = krdtsc_now();
 	ret = kinst_tracing(t->k, true, t->err);
-	if (!ret)
-		ret = kinst_events_enable(t->k, t->err);
+	ret = ret ? ret : kinst_events_enable(t->k, t->err);
 	/* After kvm_write_tsc_offset is on, so that no change falls in between. */
 	if (!ret && t->time == TRACE_KVMCLOCK)
 		ret = trace_kvmclock_begin(t);
@@ -118,12 +117,9 @@ int trace_run(const struct trace_config *c, note_fn *note, struct kvmft_err *err
 	struct trace t = { .o = c, .note = note, .err = err, .signal_fd = -1 };
 	int ret = trace_prepare(&t);
 
-	if (!ret)
-		ret = trace_start(&t);
-	if (!ret)
-		ret = trace_loop(&t);
-	if (!ret)
-		ret = trace_result(&t);
+	ret = ret ? ret : trace_start(&t);
+	ret = ret ? ret : trace_loop(&t);
+	ret = ret ? ret : trace_result(&t);
 	trace_undo(&t);
 	return ret;
 }

@@ -21,7 +21,7 @@ static int choose_since_start(struct trace *t)
 	int ret = ktsc_facts_read(t->t, &f);
 
 	if (ret)
-		return err_set(t->err, -ret, "cannot read CPU facts: %s", strerror(-ret));
+		return err_why(t->err, ret, "cannot read CPU facts");
 	t->khz = f.khz;
 	if (!t->khz)
 		return err_lack(

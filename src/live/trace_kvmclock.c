@@ -51,8 +51,7 @@ int trace_kvmclock_prepare(struct trace *t)
 	int ret;
 
 	ret = vm_list_find(t->vms, t->o->kvmclock, &found, t->err);
-	if (!ret)
-		ret = kevent_kvm_check(t->t, t->err);
+	ret = ret ? ret : kevent_kvm_check(t->t, t->err);
 	if (ret)
 		return ret;
 	v->vm = own_vm(t->vms, found);
@@ -112,8 +111,7 @@ static int read_maps(struct trace *t)
 	int ret = vm_reread_clocks(NULL, v->vm);
 
 	if (ret)
-		return err_set(t->err, -ret, "cannot read the TSC offset of %s: %s", v->vm->sel,
-			       strerror(-ret));
+		return err_why(t->err, ret, "cannot read the TSC offset of %s", v->vm->sel);
 	for (size_t i = 0; i < v->vm->n_vcpus; i++) {
 		const struct vm_vcpu *c = &v->vm->vcpu[i];
 
@@ -182,7 +180,7 @@ int trace_kvmclock_begin(struct trace *t)
 			r->pv.flags |= PVCLOCK_TSC_STABLE;
 		ret = epoch_vm_pvclock(v->epochs, r->vcpu, t->start, &r->pv);
 		if (ret)
-			err_set(t->err, -ret, "cannot use the pvclock record: %s", strerror(-ret));
+			err_why(t->err, ret, "cannot use the pvclock record");
 	}
 	return ret;
 }

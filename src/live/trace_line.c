@@ -48,7 +48,7 @@ static void comms_from_kernel(struct trace *t)
 	_cleanup_free_ char *text = NULL;
 	char *save, *line, *end;
 
-	if (t->comms.asked == t->tick || ktracefs_saved_cmdlines(t->t, &text))
+	if (t->comms.asked == t->tick || ktracefs_text(t->t, "saved_cmdlines", &text))
 		return;
 	t->comms.asked = t->tick;
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {

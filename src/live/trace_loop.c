@@ -26,7 +26,7 @@ int trace_wait(struct trace *t, unsigned int ms)
 			       { .fd = STDOUT_FILENO } }; /* POLLERR: the reader is gone */
 
 	if (poll(p, 2, (int)ms) < 0 && errno != EINTR)
-		return err_set(t->err, errno, "cannot wait: %s", strerror(errno));
+		return err_why(t->err, errno, "cannot wait");
 	if (p[0].revents)
 		t->end = TRACE_SIGNAL;
 	else if (p[1].revents & POLLERR)
@@ -74,7 +74,7 @@ static int loop_read(struct trace *t, bool last)
 	int more = live_read(t->live, last), ret;
 
 	if (more < 0)
-		return err_set(t->err, -more, "cannot read the ring: %s", strerror(-more));
+		return err_why(t->err, more, "cannot read the ring");
 	ret = loop_print(t);
 	return ret ? ret : more;
 }
@@ -85,7 +85,7 @@ static int loop_rest(struct trace *t)
 	int ret = kinst_events_disable(t->k);
 
 	if (ret)
-		return err_set(t->err, -ret, "cannot disable the events: %s", strerror(-ret));
+		return err_why(t->err, ret, "cannot disable the events");
 	if (t->end == TRACE_COUNT || t->end == TRACE_READER_GONE)
 		return 0;
 	do {

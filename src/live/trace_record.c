@@ -25,12 +25,10 @@
 static int record_add(struct trace *t, const struct pvclock *pv, uint32_t vcpu, bool all)
 {
 	struct trace_vm *v = &t->kvmclock;
-	struct trace_pvclock *r = array_grow(&v->record, v->nrecord, &v->record_cap, sizeof(*r));
+	const struct trace_pvclock r = { .pv = *pv, .vcpu = vcpu, .all = all };
 
-	if (!r)
+	if (array_add(&v->record, &v->nrecord, &v->record_cap, &r, sizeof(r)))
 		return err_set(t->err, ENOMEM, "out of memory");
-	*r = (struct trace_pvclock){ .pv = *pv, .vcpu = vcpu, .all = all };
-	v->nrecord++;
 	return 0;
 }
 
@@ -64,12 +62,11 @@ static int records_of(struct trace *t, const struct capture *cap)
 			       "%s was recorded in VM %s, but --kvmclock names %s (%s)", cap->path,
 			       cap->uuid, vm->sel, vm->uuid);
 	for (size_t i = 0; i < cap->npvclock && !ret; i++) {
-		const struct cap_pvclock *p = &cap->pvclock[i];
-		struct pvclock pv = cap_pvclock_record(p);
+		struct pvclock pv = cap->pvclock[i].pv;
 
 		pv.flags &= (uint8_t)~PVCLOCK_GUEST_STOPPED;
 		if (!pvclock_check(&pv))
-			ret = record_add(t, &pv, cap_vcpu_of_cpu(cap, p->cpu), false);
+			ret = record_add(t, &pv, cap_vcpu_of_cpu(cap, cap->pvclock[i].cpu), false);
 	}
 	if (!ret && !t->kvmclock.nrecord)
 		return err_set(
@@ -111,11 +108,10 @@ static int wait_setup(struct trace *t, struct wait *w)
 	int ret;
 
 	ret = kevent_list_add(&w->events, "kvm", "kvm_pvclock_update", NULL);
-	if (!ret)
-		ret = vm_thread_ids(NULL, t->kvmclock.vm, VM_TIDS_PROCESS, &tid, &n);
+	ret = ret ? ret : vm_thread_ids(NULL, t->kvmclock.vm->pid, &tid, &n);
 	if (ret)
-		return err_set(t->err, -ret, "cannot look for the threads of %s: %s",
-			       t->kvmclock.vm->sel, strerror(-ret));
+		return err_why(t->err, ret, "cannot look for the threads of %s",
+			       t->kvmclock.vm->sel);
 	c.clock = t->clock;
 	c.buffer_kb = WAIT_KB;
 	c.pid = (const int32_t *)tid; /* thread ids are positive: the same bits */
@@ -139,7 +135,7 @@ static int wait_look(struct trace *t, struct wait *w)
 	int ret = live_read(w->live, true); /* one kind of event: order does not matter */
 
 	if (ret < 0)
-		return err_set(t->err, -ret, "cannot read the ring: %s", strerror(-ret));
+		return err_why(t->err, ret, "cannot read the ring");
 	ret = 0;
 	while (!ret && live_next(w->live, &item)) {
 		if (item.kind != R_EVENT ||
@@ -169,8 +165,7 @@ static int wait_ticks(struct trace *t, struct wait *w)
 
 	while (!ret && !t->end && !w->found) {
 		ret = trace_wait(t, WAIT_MS);
-		if (!ret)
-			ret = wait_look(t, w);
+		ret = ret ? ret : wait_look(t, w);
 		ms = trace_elapsed_ms(t);
 		if (!ret && ms >= say && !w->found && !t->end) {
 			wait_say(t, ms);
@@ -197,8 +192,7 @@ static int record_from_kvm(struct trace *t)
 
 	t->begin_ns = util_now_ns();
 	ret = wait_setup(t, &w);
-	if (!ret)
-		ret = wait_ticks(t, &w);
+	ret = ret ? ret : wait_ticks(t, &w);
 	live_free(w.live);
 	session_raw_close(w.raw, t->cpus.n);
 	fmt_free(w.fmt);

@@ -28,24 +28,19 @@ int trace_setup_events(struct trace *t)
 	return ret;
 }
 
-static int tids_add(struct trace *t, const struct vm *vm, const char *what)
+static int tids_add(struct trace *t, uint32_t pid, const char *what)
 {
 	uint32_t *tid = NULL;
 	size_t n = 0;
 	int ret;
 
-	ret = vm_thread_ids(NULL, vm, VM_TIDS_PROCESS, &tid, &n);
+	ret = vm_thread_ids(NULL, pid, &tid, &n);
 	if (ret)
-		return err_set(t->err, -ret, "no process %s: %s", what, strerror(-ret));
+		return err_why(t->err, ret, "no process %s", what);
 	for (size_t i = 0; i < n && !ret; i++) {
-		int32_t *slot = array_grow(&t->tids, t->ntids, &t->tids_cap, sizeof(*slot));
-
-		if (slot) {
-			*slot = (int32_t)tid[i];
-			t->ntids++;
-		} else {
-			ret = err_set(t->err, ENOMEM, "out of memory");
-		}
+		ret = array_add(&t->tids, &t->ntids, &t->tids_cap, &tid[i], sizeof(*t->tids));
+		if (ret)
+			err_set(t->err, ENOMEM, "out of memory");
 	}
 	free(tid);
 	return ret;
@@ -59,18 +54,15 @@ int trace_setup_tids(struct trace *t)
 		const struct vm *vm;
 
 		ret = vm_list_find(t->vms, t->o->vms.v[i], &vm, t->err);
-		if (!ret)
-			ret = tids_add(t, vm, t->o->vms.v[i]);
+		ret = ret ? ret : tids_add(t, vm->pid, t->o->vms.v[i]);
 	}
 	for (size_t i = 0; i < t->o->pids.n && !ret; i++) {
-		struct vm process = { 0 };
 		uint64_t pid;
 
 		if (parse_u64(t->o->pids.v[i], &pid) || !pid || pid > INT32_MAX)
 			return err_usage(t->err, "option --pid: '%s' is not a process id",
 					 t->o->pids.v[i]);
-		process.pid = (uint32_t)pid;
-		ret = tids_add(t, &process, t->o->pids.v[i]);
+		ret = tids_add(t, (uint32_t)pid, t->o->pids.v[i]);
 	}
 	return ret;
 }
@@ -82,7 +74,7 @@ int trace_setup_instance(struct trace *t)
 
 	ret = kcpus_read(KCPU_POSSIBLE, &t->cpus);
 	if (ret)
-		return err_set(t->err, -ret, "cannot read the list of CPUs: %s", strerror(-ret));
+		return err_why(t->err, ret, "cannot read the list of CPUs");
 	c.clock = t->clock;
 	c.subbuf_kb = SUBBUF_KB;
 	/* Overwrite: only then does the ring itself say where events are missing. */
@@ -94,11 +86,8 @@ int trace_setup_instance(struct trace *t)
 	c.npid = t->ntids;
 	c.event_fork = t->ntids != 0;
 	ret = kinst_create(t->t, &c, &t->k, t->err);
-	if (!ret)
-		ret = kinst_events_add(t->k, &t->events, t->err);
-	if (!ret)
-		ret = session_formats(t->t, &t->events, &t->fmt, t->err);
-	if (!ret)
-		ret = session_raw_open(t->k, &t->cpus, &t->raw, t->err);
+	ret = ret ? ret : kinst_events_add(t->k, &t->events, t->err);
+	ret = ret ? ret : session_formats(t->t, &t->events, &t->fmt, t->err);
+	ret = ret ? ret : session_raw_open(t->k, &t->cpus, &t->raw, t->err);
 	return ret ? ret : session_live_open(t->k, &t->cpus, t->raw, &t->live, t->err);
 }

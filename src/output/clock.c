@@ -27,13 +27,13 @@ const char *out_clock_unit(const struct out_clock *c)
 
 static void rate_member(struct json *j, const char *key, uint64_t khz)
 {
-	json_field_u64_if(j, key, khz, khz);
+	json_put_known_u64(j, key, khz, khz);
 }
 
 void out_json_rate(struct json *j, const struct capture *host)
 {
 	rate_member(j, "tsc_khz", host->tsc_khz);
-	json_field_str(j, "tsc_khz_source", host->tsc_khz ? host->tsc_khz_source : NULL);
+	json_put_str(j, "tsc_khz_source", host->tsc_khz ? host->tsc_khz_source : NULL);
 	rate_member(j, "tsc_khz_min", host->tsc_khz_max ? host->tsc_khz_min : host->tsc_khz);
 	rate_member(j, "tsc_khz_max", host->tsc_khz_max ? host->tsc_khz_max : host->tsc_khz);
 }

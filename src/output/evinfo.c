@@ -45,7 +45,7 @@ void evinfos_free(struct evinfos *s)
 static struct evinfo *evinfo_new(const struct fmt_event *ev)
 {
 	struct evinfo *e = calloc(1, sizeof(*e));
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	if (!e)
 		return NULL;
@@ -54,7 +54,6 @@ static struct evinfo *evinfo_new(const struct fmt_event *ev)
 	sbuf_addc(&b, ':');
 	sbuf_add(&b, fmt_name(ev));
 	e->name = sbuf_take(&b);
-	sbuf_free(&b);
 	if (!e->name) {
 		free(e);
 		return NULL;

@@ -58,14 +58,14 @@ static int epochs_of(struct out *o, struct tl_source *src)
 		const struct epoch_vcpu *v = e->vcpus[i];
 
 		for (size_t k = 0; k < v->n; k++) {
-			struct out_epoch *slot = array_grow(&o->epoch, o->nepoch, &o->epoch_cap,
-							    sizeof(*slot));
+			const struct out_epoch at = { .host = v->v[k].from,
+						      .src = src,
+						      .vcpu = v->id,
+						      .e = &v->v[k],
+						      .first = !k };
 
-			if (!slot)
+			if (array_add(&o->epoch, &o->nepoch, &o->epoch_cap, &at, sizeof(at)))
 				return -ENOMEM;
-			*slot = (struct out_epoch){ .host = v->v[k].from, .src = src, .vcpu = v->id,
-						    .e = &v->v[k], .first = !k };
-			o->nepoch++;
 		}
 	}
 	return 0;
@@ -126,8 +126,7 @@ static __attribute__((noinline)) int item_after(struct out *o, const struct tl_i
 {
 	int ret = o->line.len >= FLUSH_AT ? out_flush(o) : 0;
 
-	if (!ret)
-		ret = epochs_until(o, item->host);
+	ret = ret ? ret : epochs_until(o, item->host);
 	return ret ? ret : o->fmt->item(o, item);
 }
 

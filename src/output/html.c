@@ -11,12 +11,16 @@
  *   2  type: of a guest?, name (string), number of fields, and of each: name (string), kind
  *      (0 unsigned, 1 signed, 2 string, 3 shown in hex). Types are counted from 0.
  *   3  who: source, CPU, vCPU (signed), VM (signed; of the host's threads also the VMM's), tid
- * (signed), name (string); counted from 0. 4  gap: time since the record before, source, CPU,
- * length in the clock's unit, events lost (0: unknown) 5  clock: name, unit (strings), value at 0,
- * host TSC at 0, kHz of the host's TSC 6  source: label (string), a guest?; counted from 0 7
- * results of latency analyses: JSON (string) 8  VM: label (string); counted from 0 9  what must be
- * said of all times, or was concluded (string); several 16 and above: event of type tag - 16: time
- * since the record before, who, and its fields: signed numbers, or strings.
+ *      (signed), name (string); counted from 0.
+ *   4  gap: time since the record before, source, CPU, length in the clock's unit, events lost
+ *      (0: unknown)
+ *   5  clock: name, unit (strings), value at 0, host TSC at 0, kHz of the host's TSC
+ *   6  source: label (string), a guest?; counted from 0
+ *   7  results of latency analyses: JSON (string)
+ *   8  VM: label (string); counted from 0
+ *   9  what must be said of all times, or was concluded (string); several
+ *   16 and above: event of type tag - 16: time since the record before, who, and its fields: signed
+ *      numbers, or strings.
  *
  * Dictionaries are bounded: a capture with more strings than that gets "..." for the others.
  */
@@ -206,7 +210,7 @@ static uint64_t type(struct html *h, const struct tl_item *i)
 {
 	uint64_t key = tl_type(i), at, name, fields[256];
 	size_t common, n;
-	struct sbuf full = { 0 };
+	_cleanup_(sbuf_free) struct sbuf full = { 0 };
 
 	if (u64map_get(&h->types, key, &at))
 		return at;
@@ -215,7 +219,6 @@ static uint64_t type(struct html *h, const struct tl_item *i)
 	else
 		sbuf_addf(&full, "event:%u", i->rec->id);
 	name = text(h, full.s ? full.s : "");
-	sbuf_free(&full);
 	common = i->ev ? fmt_common_fields(i->ev) : 0;
 	n = i->ev ? MIN(fields_of(i->ev), ARRAY_SIZE(fields) - 1) : 0;
 	for (size_t k = 0; k < n; k++)
@@ -256,7 +259,7 @@ static uint64_t exit_reason(struct html *h, const struct tl_item *i)
 /* Elements of an array as numbers with blanks between them. */
 static uint64_t numbers(struct html *h, const struct tl_item *i, const struct fmt_value *v)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	uint64_t at;
 
 	for (uint32_t k = 0; k < v->len && k < 64; k++)
@@ -265,7 +268,6 @@ static uint64_t numbers(struct html *h, const struct tl_item *i, const struct fm
 	at = text(h, b.s ? b.s : "");
 	if (b.error)
 		h->data.error = b.error;
-	sbuf_free(&b);
 	return at;
 }
 
@@ -416,7 +418,7 @@ static void guest_remark(const struct hostmap *m, const struct tl_source *s, str
 {
 	const struct hostmap_vm *vm = &m->vm[m->vm[s->vm].of];
 	uint64_t uncertain = m->vm[s->vm].uncertain;
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	char span[32];
 
 	sbuf_addf(&b, "%s: ", s->label);
@@ -434,16 +436,14 @@ static void guest_remark(const struct hostmap *m, const struct tl_source *s, str
 			  str_ns(span, sizeof(span), tsc_cycles_to_ns(uncertain, m->cap->tsc_khz)));
 	if (!b.error && (uncertain || vm->basis != HOSTMAP_RECORDED))
 		put_remark(h, b.s);
-	sbuf_free(&b);
 }
 
 static void remarks(const struct out *o, struct html *h)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	if (out_clock_remark(&o->clock, &b) && b.s)
 		put_remark(h, b.s);
-	sbuf_free(&b);
 	for (size_t i = 0; i < tl_sources(o->t); i++)
 		if (tl_source(o->t, i)->guest && !tl_source(o->t, i)->alone)
 			guest_remark(tl_hostmap(o->t), tl_source(o->t, i), h);

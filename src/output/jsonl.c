@@ -31,19 +31,8 @@ struct jsonl {
 
 static void line_begin(struct json *j, struct out *o, const char *kind)
 {
-	json_init(j, &o->line);
-	json_object_begin(j);
-	json_field_str(j, "kind", kind);
-}
-
-static int line_end(struct json *j, struct out *o)
-{
-	int ret;
-
-	json_object_end(j);
-	ret = json_finish(j);
-	sbuf_addc(&o->line, '\n');
-	return ret;
+	json_line_begin(j, &o->line);
+	json_put_str(j, "kind", kind);
 }
 
 /* ---- the first line ---- */
@@ -56,34 +45,33 @@ static void put_match(struct json *j, const struct hostmap *m, const struct tl_s
 {
 	const struct hostmap_vm *vm = &m->vm[m->vm[s->vm].of];
 	uint64_t uncertain = m->vm[s->vm].uncertain;
-	struct sbuf tids = { 0 };
+	_cleanup_(sbuf_free) struct sbuf tids = { 0 };
 
-	json_field_str(j, "paired_by", match_by_names[s->match->by]);
+	json_put_str(j, "paired_by", match_by_names[s->match->by]);
 	if (vm->basis != HOSTMAP_RECORDED && !hostmap_vm_tids(m, vm->of, &tids)) {
-		json_field_str(j, "threads", tids.s);
-		json_field_str(j, "threads_by", hostmap_basis_names[vm->basis]);
+		json_put_str(j, "threads", tids.s);
+		json_put_str(j, "threads_by", hostmap_basis_names[vm->basis]);
 	}
-	sbuf_free(&tids);
 	if (uncertain) {
-		json_field_str(j, "tsc_offset_from", "events");
-		json_field_u64(j, "uncertain_cycles", uncertain);
-		json_field_s64_if(j, "uncertain_ns", m->cap->tsc_khz,
-				  m->cap->tsc_khz
-					  ? (int64_t)tsc_cycles_to_ns(uncertain, m->cap->tsc_khz)
-					  : 0);
+		json_put_str(j, "tsc_offset_from", "events");
+		json_put_u64(j, "uncertain_cycles", uncertain);
+		json_put_known_s64(j, "uncertain_ns", m->cap->tsc_khz,
+				   m->cap->tsc_khz
+					   ? (int64_t)tsc_cycles_to_ns(uncertain, m->cap->tsc_khz)
+					   : 0);
 	}
 }
 
 static void put_source(struct json *j, const struct hostmap *m, const struct tl_source *s)
 {
 	json_object_begin(j);
-	json_field_str(j, "side", tl_side(s));
-	json_field_str(j, "name", s->label);
-	json_field_str(j, "path", s->cap->path);
-	json_field_str(j, "trace_clock", s->cap->clock);
-	json_field_str(j, "kernel", s->cap->uname);
-	json_field_u64(j, "cpus", s->cap->nstream);
-	json_field_bool(j, "complete", s->cap->complete);
+	json_put_str(j, "side", tl_side(s));
+	json_put_str(j, "name", s->label);
+	json_put_str(j, "path", s->cap->path);
+	json_put_str(j, "trace_clock", s->cap->clock);
+	json_put_str(j, "kernel", s->cap->uname);
+	json_put_u64(j, "cpus", s->cap->nstream);
+	json_put_bool(j, "complete", s->cap->complete);
 	if (s->match)
 		put_match(j, m, s);
 	json_object_end(j);
@@ -100,17 +88,16 @@ static int jsonl_begin(struct out *o)
 	if (evinfos_init(&p->types, o->t))
 		return -ENOMEM;
 	line_begin(&j, o, "timeline");
-	json_field_u64(&j, "version", JSONL_VERSION);
-	json_field_str(&j, "clock", out_clock_names[o->clock.kind]);
-	json_field_str(&j, "unit", out_clock_unit(&o->clock));
-	json_field_s64_if(&j, "khz", o->clock.khz, (int64_t)o->clock.khz);
+	json_put_u64(&j, "version", JSONL_VERSION);
+	json_put_str(&j, "clock", out_clock_names[o->clock.kind]);
+	json_put_str(&j, "unit", out_clock_unit(&o->clock));
+	json_put_known_s64(&j, "khz", o->clock.khz, (int64_t)o->clock.khz);
 	out_json_rate(&j, tl_source(o->t, 0)->cap);
-	json_key(&j, "sources");
-	json_array_begin(&j);
+	json_put_array(&j, "sources");
 	for (size_t i = 0; i < tl_sources(o->t); i++)
 		put_source(&j, tl_hostmap(o->t), tl_source(o->t, i));
 	json_array_end(&j);
-	return line_end(&j, o);
+	return json_line_end(&j);
 }
 
 /* ---- items ---- */
@@ -137,8 +124,7 @@ static void put_fields(struct json *j, const struct tl_item *i)
 	const struct fmt_field *fld;
 	struct fmt_value v;
 
-	json_key(j, "fields");
-	json_object_begin(j);
+	json_put_object(j, "fields");
 	for (size_t k = fmt_common_fields(i->ev); (fld = fmt_field_at(i->ev, k)); k++) {
 		fmt_value(tl_fmt(i), fld, i->rec, &v);
 		json_key(j, fmt_field_name(i->ev, k));
@@ -153,22 +139,22 @@ static void put_place(struct json *j, const struct out *o, const struct tl_item 
 	uint64_t t = 0;
 	bool known;
 
-	json_field_str(j, "side", tl_side(i->src));
-	json_field_str(j, "vm", i->vm >= 0 ? tl_hostmap(o->t)->vm[i->vm].label :
+	json_put_str(j, "side", tl_side(i->src));
+	json_put_str(j, "vm", i->vm >= 0 ? tl_hostmap(o->t)->vm[i->vm].label :
 			 i->src->guest ? i->src->label : NULL);
 	if (i->src->guest && i->vm >= 0 && tl_hostmap(o->t)->vm[i->vm].next != HOSTMAP_END)
-		json_field_u64(j, "source", i->src->index); /* the name alone does not tell */
-	json_field_s64_if(j, "cpu", i->cpu != TL_NO_CPU, i->cpu);
-	json_field_s64_if(j, "vcpu", i->vcpu >= 0, i->vcpu);
+		json_put_u64(j, "source", i->src->index); /* the name alone does not tell */
+	json_put_known_s64(j, "cpu", i->cpu != TL_NO_CPU, i->cpu);
+	json_put_known_s64(j, "vcpu", i->vcpu >= 0, i->vcpu);
 	if (i->kind == TL_EVENT) {
-		json_field_s64_if(j, "pid", i->tid >= 0 || !i->src->qemu, i->tid);
-		json_field_str(j, "comm",
-			       i->tid >= 0 || !i->src->qemu ? tl_comm(i->src, i->tid) : NULL);
+		json_put_known_s64(j, "pid", i->tid >= 0 || !i->src->qemu, i->tid);
+		json_put_str(j, "comm",
+			     i->tid >= 0 || !i->src->qemu ? tl_comm(i->src, i->tid) : NULL);
 	}
 	known = out_item_time(o, i, &t);
-	json_field_u64_if(j, "t", known, t);
+	json_put_known_u64(j, "t", known, t);
 	if (i->unplaced) {
-		json_field_bool(j, "unplaced", true);
+		json_put_bool(j, "unplaced", true);
 	}
 }
 
@@ -182,7 +168,7 @@ static int put_event(struct json *j, struct out *o, const struct tl_item *i)
 	json_key(j, "event");
 	if (!i->ev) { /* no format in the capture: its number is all there is */
 		json_null(j);
-		json_field_u64(j, "id", i->rec->id);
+		json_put_u64(j, "id", i->rec->id);
 		return 0;
 	}
 	e = evinfo_get(&p->types, i);
@@ -190,10 +176,10 @@ static int put_event(struct json *j, struct out *o, const struct tl_item *i)
 		return -ENOMEM;
 	json_str(j, e->name);
 	if (evinfo_reason(&p->types, e, i, reason, sizeof(reason)))
-		json_field_str(j, "reason", reason);
+		json_put_str(j, "reason", reason);
 	put_fields(j, i);
 	if (i->device)
-		json_field_str(j, "device", i->device);
+		json_put_str(j, "device", i->device);
 	return 0;
 }
 
@@ -206,8 +192,8 @@ static void put_gap(struct json *j, struct out *o, const struct tl_item *i)
 
 	end.host += i->width;
 	known = out_item_time(o, &end, &t);
-	json_field_u64_if(j, "until", known, t);
-	json_field_s64_if(j, "lost", i->lost, (int64_t)i->lost);
+	json_put_known_u64(j, "until", known, t);
+	json_put_known_s64(j, "lost", i->lost, (int64_t)i->lost);
 	p->gaps++;
 	p->lost += i->lost;
 	p->lost_unknown |= !i->lost;
@@ -229,10 +215,10 @@ static int jsonl_item(struct out *o, const struct tl_item *i)
 	} else if (i->kind == TL_GAP) {
 		put_gap(&j, o, i);
 	} else {
-		json_field_u64(&j, "subbuf", i->lost);
+		json_put_u64(&j, "subbuf", i->lost);
 		p->damaged++;
 	}
-	return ret ? ret : line_end(&j, o);
+	return ret ? ret : json_line_end(&j);
 }
 
 static int jsonl_epoch(struct out *o, const struct out_epoch *e)
@@ -242,19 +228,19 @@ static int jsonl_epoch(struct out *o, const struct out_epoch *e)
 	bool known;
 
 	line_begin(&j, o, "epoch");
-	json_field_str(&j, "vm", tl_hostmap(o->t)->vm[e->src->vm].label);
-	json_field_u64(&j, "vcpu", e->vcpu);
+	json_put_str(&j, "vm", tl_hostmap(o->t)->vm[e->src->vm].label);
+	json_put_u64(&j, "vcpu", e->vcpu);
 	/* The first epoch holds from before the recording: there is no such time on every clock. */
 	known = !e->first && out_clock_value(&o->clock, e->host,
 					     e->src->vm == o->clock.vm ? (int64_t)e->vcpu : -1, &t);
-	json_field_u64_if(&j, "t", known, t);
-	json_field_s64_if(&j, "tsc_offset", e->e->has_map, (int64_t)e->e->map.offset);
-	json_field_s64_if(&j, "tsc_ratio", e->e->has_map && e->e->map.ratio,
-			  (int64_t)e->e->map.ratio);
-	json_field_s64_if(&j, "tsc_frac", e->e->has_map && e->e->map.ratio, e->e->map.frac);
-	json_field_s64_if(&j, "pvclock_version", e->e->has_pv, e->e->pv.version);
-	json_field_bool(&j, "doubtful", e->e->doubtful);
-	return line_end(&j, o);
+	json_put_known_u64(&j, "t", known, t);
+	json_put_known_s64(&j, "tsc_offset", e->e->has_map, (int64_t)e->e->map.offset);
+	json_put_known_s64(&j, "tsc_ratio", e->e->has_map && e->e->map.ratio,
+			   (int64_t)e->e->map.ratio);
+	json_put_known_s64(&j, "tsc_frac", e->e->has_map && e->e->map.ratio, e->e->map.frac);
+	json_put_known_s64(&j, "pvclock_version", e->e->has_pv, e->e->pv.version);
+	json_put_bool(&j, "doubtful", e->e->doubtful);
+	return json_line_end(&j);
 }
 
 /* ---- the last line ---- */
@@ -266,7 +252,7 @@ static void put_bound(struct json *j, const struct tl_source *s, uint64_t worst)
 	bool known = s->events > s->unplaced && khz;
 	unsigned __int128 ns = known ? ((unsigned __int128)worst * 1000000 + khz - 1) / khz : 0;
 
-	json_field_s64_if(j, "bound_ns", known, (int64_t)MIN(ns, (unsigned __int128)INT64_MAX));
+	json_put_known_s64(j, "bound_ns", known, (int64_t)MIN(ns, (unsigned __int128)INT64_MAX));
 }
 
 static void put_trace(struct json *j, const struct tl_source *s)
@@ -275,19 +261,19 @@ static void put_trace(struct json *j, const struct tl_source *s)
 
 	tl_qemu_report(s, &r);
 	json_object_begin(j);
-	json_field_str(j, "name", s->label);
-	json_field_str(j, "format", qtrace_format_names[r.stats->format]);
-	json_field_str(j, "clock", r.stats->format == QTRACE_SIMPLE ? "mono" : "realtime");
+	json_put_str(j, "name", s->label);
+	json_put_str(j, "format", qtrace_format_names[r.stats->format]);
+	json_put_str(j, "clock", r.stats->format == QTRACE_SIMPLE ? "mono" : "realtime");
 	put_bound(j, s, r.worst);
-	json_field_u64(j, "events", s->events);
-	json_field_u64(j, "unplaced", s->unplaced);
-	json_field_u64(j, "outside", r.outside);
-	json_field_u64(j, "steps", r.stats->format == QTRACE_SIMPLE ? 0 : r.steps);
+	json_put_u64(j, "events", s->events);
+	json_put_u64(j, "unplaced", s->unplaced);
+	json_put_u64(j, "outside", r.outside);
+	json_put_u64(j, "steps", r.stats->format == QTRACE_SIMPLE ? 0 : r.steps);
 	if (r.shown) {
-		json_field_str(j, "by", r.by_order ? "order" : "events");
-		json_field_u64(j, "shown", r.shown);
-		json_field_u64(j, "bound_cycles", r.worst);
-		json_field_u64(j, "median_cycles", r.median);
+		json_put_str(j, "by", r.by_order ? "order" : "events");
+		json_put_u64(j, "shown", r.shown);
+		json_put_u64(j, "bound_cycles", r.worst);
+		json_put_u64(j, "median_cycles", r.median);
 	}
 	json_object_end(j);
 }
@@ -301,15 +287,14 @@ static void put_traces(struct json *j, const struct out *o)
 		some = some || tl_source(o->t, i)->qemu;
 	if (!some)
 		return;
-	json_key(j, "qemu");
-	json_array_begin(j);
+	json_put_array(j, "qemu");
 	if (tl_markers(o->t)) {
 		json_object_begin(j);
-		json_field_str(j, "name", tl_source(o->t, 0)->label);
-		json_field_str(j, "format", "marker");
-		json_field_str(j, "clock", tl_source(o->t, 0)->cap->clock);
-		json_field_u64(j, "bound_ns", 0);
-		json_field_u64(j, "events", tl_markers(o->t));
+		json_put_str(j, "name", tl_source(o->t, 0)->label);
+		json_put_str(j, "format", "marker");
+		json_put_str(j, "clock", tl_source(o->t, 0)->cap->clock);
+		json_put_u64(j, "bound_ns", 0);
+		json_put_u64(j, "events", tl_markers(o->t));
 		json_object_end(j);
 	}
 	for (size_t i = 0; i < tl_sources(o->t); i++)
@@ -327,12 +312,12 @@ static int jsonl_end(struct out *o)
 	if (!p)
 		return 0;
 	line_begin(&j, o, "end");
-	json_field_u64(&j, "events", p->events);
-	json_field_u64(&j, "gaps", p->gaps);
-	json_field_s64_if(&j, "lost", !p->lost_unknown, (int64_t)p->lost);
-	json_field_u64(&j, "damaged", p->damaged);
+	json_put_u64(&j, "events", p->events);
+	json_put_u64(&j, "gaps", p->gaps);
+	json_put_known_s64(&j, "lost", !p->lost_unknown, (int64_t)p->lost);
+	json_put_u64(&j, "damaged", p->damaged);
 	put_traces(&j, o);
-	ret = line_end(&j, o);
+	ret = json_line_end(&j);
 	evinfos_free(&p->types);
 	free(p);
 	o->priv = NULL;

@@ -7,58 +7,64 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "kvmft/json.h"
-
-static void member_u64(struct json *j, const char *key, uint64_t v)
-{
-	json_field_u64(j, key, v);
-}
+#include "kvmft/row.h"
 
 /* KEY_ns, or KEY_cycles. */
-static void member_time(struct json *j, const struct lat_view *v, const char *key, uint64_t time)
+static void put_time(struct json *j, const struct lat_view *v, const char *key, bool known,
+		     uint64_t time)
 {
 	char name[32];
 
 	snprintf(name, sizeof(name), "%s_%s", key, lat_unit(v));
-	member_u64(j, name, time);
+	json_put_known_u64(j, name, known, time);
 }
 
-static void member_str(struct json *j, const char *key, const char *v)
+/* A stage of a group: a member of JSON's "stages", a line of CSV; CSV's header with no group. */
+static void stage_columns(struct row *o, const struct lat_view *v, const struct lat_desc *d,
+			  const struct lat_group *g, unsigned int s)
 {
-	json_field_str(j, key, v);
+	const struct loghist none = { 0 }, *h = g ? g->stage[s] : &none;
+	const struct lat_bound *off = g ? lat_stage_bound(v, d, g, s) : NULL;
+	uint64_t uncertain = g ? lat_stage_uncertain(v, d, g, s) : 0;
+	uint64_t half = loghist_percentile(h, 50, 100), sum = (uint64_t)h->sum;
+	bool json = o->form == ROW_JSON;
+
+	if (!json) {
+		row_str(o, "table", g ? d->name : NULL);
+		row_quoted(o, "vm", g ? lat_vm_label(v, g->vm) : NULL);
+		row_quoted(o, "name", g ? g->name : NULL);
+		row_str(o, "stage", g ? d->stage[s] : NULL);
+	}
+	row_u64(o, "count", true, h->n);
+	row_time(o, "min", true, h->min);
+	row_time(o, "avg", true, loghist_mean(h));
+	row_time(o, "p50", true, half);
+	row_time(o, "p99", true, loghist_percentile(h, 99, 100));
+	row_time(o, "max", true, h->max);
+	row_time(o, json ? "total" : "sum", true, json && h->sum > UINT64_MAX ? UINT64_MAX : sum);
+	if (off || !json) {
+		row_time(o, "off_early", off, off ? off->early : 0);
+		row_time(o, "off_late", off, off ? off->late : 0);
+	}
+	if (uncertain || !json) {
+		row_time(o, "uncertain", uncertain, uncertain);
+		row_bool(o, "below_uncertainty", uncertain, half < uncertain);
+	}
+	row_end(o);
 }
 
 static void stages(struct json *j, const struct lat_view *v, const struct lat_desc *d,
 		   const struct lat_group *g)
 {
-	json_key(j, "stages");
-	json_object_begin(j);
-	for (unsigned int s = 0; s < LAT_STAGES; s++) {
-		const struct lat_bound *off = lat_stage_bound(v, d, g, s);
-		const struct loghist *h = g->stage[s];
-		uint64_t uncertain = lat_stage_uncertain(v, d, g, s);
+	struct row o;
 
-		if (!h)
+	json_put_object(j, "stages");
+	for (unsigned int s = 0; s < LAT_STAGES; s++) {
+		if (!g->stage[s])
 			continue;
 		json_key(j, d->stage[s]);
-		json_object_begin(j);
-		member_u64(j, "count", h->n);
-		member_time(j, v, "min", h->min);
-		member_time(j, v, "avg", loghist_mean(h));
-		member_time(j, v, "p50", loghist_percentile(h, 50, 100));
-		member_time(j, v, "p99", loghist_percentile(h, 99, 100));
-		member_time(j, v, "max", h->max);
-		member_time(j, v, "total", h->sum > UINT64_MAX ? UINT64_MAX : (uint64_t)h->sum);
-		if (off) {
-			member_time(j, v, "off_early", off->early);
-			member_time(j, v, "off_late", off->late);
-		}
-		if (uncertain) {
-			member_time(j, v, "uncertain", uncertain);
-			json_field_bool(j, "below_uncertainty",
-					loghist_percentile(h, 50, 100) < uncertain);
-		}
-		json_object_end(j);
+		row_json(&o, j, lat_in_cycles(v->lat));
+		stage_columns(&o, v, d, g, s);
 	}
 	json_object_end(j);
 }
@@ -67,14 +73,13 @@ static void group_json(struct json *j, const struct lat_view *v, const struct la
 		       const struct lat_group *g)
 {
 	json_object_begin(j);
-	member_str(j, "vm", g->vm < 0 ? NULL : lat_vm_label(v, g->vm));
-	member_str(j, "name", g->name);
+	json_put_str(j, "vm", g->vm < 0 ? NULL : lat_vm_label(v, g->vm));
+	json_put_str(j, "name", g->name);
 	stages(j, v, d, g);
-	json_key(j, "causes");
-	json_object_begin(j);
+	json_put_object(j, "causes");
 	for (unsigned int c = 0; c < LAT_CAUSES; c++)
 		if (g->cause[c] && d->cause[c])
-			member_u64(j, d->cause[c][0] ? d->cause[c] : "none", g->cause[c]);
+			json_put_u64(j, d->cause[c][0] ? d->cause[c] : "none", g->cause[c]);
 	json_object_end(j);
 	json_object_end(j);
 }
@@ -83,22 +88,21 @@ static void case_json(struct json *j, const struct lat_view *v, const struct lat
 		      const struct lat_case *c, const struct lat_story *story)
 {
 	json_object_begin(j);
-	member_str(j, "what", c->what);
-	member_str(j, "vm", c->vm < 0 ? NULL : lat_vm_label(v, c->vm));
-	json_field_s64(j, "vcpu", c->vcpu);
-	member_u64(j, "begin_host_tsc", c->begin);
-	member_u64(j, "end_host_tsc", c->end);
-	member_time(j, v, "total", c->time);
-	json_key(j, lat_in_cycles(v->lat) ? "stages_cycles" : "stages_ns");
-	json_object_begin(j);
+	json_put_str(j, "what", c->what);
+	json_put_str(j, "vm", c->vm < 0 ? NULL : lat_vm_label(v, c->vm));
+	json_put_s64(j, "vcpu", c->vcpu);
+	json_put_u64(j, "begin_host_tsc", c->begin);
+	json_put_u64(j, "end_host_tsc", c->end);
+	put_time(j, v, "total", true, c->time);
+	json_put_object(j, lat_in_cycles(v->lat) ? "stages_cycles" : "stages_ns");
 	for (unsigned int s = 1; s < LAT_STAGES; s++)
 		if (c->known >> s & 1)
-			member_u64(j, d->stage[s], c->stage_time[s]);
+			json_put_u64(j, d->stage[s], c->stage_time[s]);
 	json_object_end(j);
-	member_str(j, "cause",
-		   d->cause[c->cause] && d->cause[c->cause][0] ? d->cause[c->cause] : NULL);
+	json_put_str(j, "cause",
+		     d->cause[c->cause] && d->cause[c->cause][0] ? d->cause[c->cause] : NULL);
 	if (story && story->text)
-		member_str(j, "excerpt", story->text);
+		json_put_str(j, "excerpt", story->text);
 	json_object_end(j);
 }
 
@@ -106,19 +110,16 @@ static void table_json(struct json *j, const struct lat_view *v, const struct la
 		       const struct lat_story *story)
 {
 	json_object_begin(j);
-	member_str(j, "title", t->desc->title);
-	json_key(j, "groups");
-	json_array_begin(j);
+	json_put_str(j, "title", t->desc->title);
+	json_put_array(j, "groups");
 	for (size_t i = 0; i < t->ngroup; i++)
 		group_json(j, v, t->desc, &t->group[i]);
 	json_array_end(j);
-	json_key(j, "counts");
-	json_object_begin(j);
+	json_put_object(j, "counts");
 	for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++)
-		member_u64(j, t->desc->count[c], t->count[c]);
+		json_put_u64(j, t->desc->count[c], t->count[c]);
 	json_object_end(j);
-	json_key(j, "worst");
-	json_array_begin(j);
+	json_put_array(j, "worst");
 	for (size_t i = 0; i < t->nworst; i++)
 		case_json(j, v, t->desc, &t->worst[i], story ? &story[i] : NULL);
 	json_array_end(j);
@@ -127,47 +128,36 @@ static void table_json(struct json *j, const struct lat_view *v, const struct la
 
 static void vcpus_json(struct json *j, const struct lat_view *v)
 {
-	json_key(j, "vcpus");
-	json_array_begin(j);
+	json_put_array(j, "vcpus");
 	for (size_t i = 0; i < lat_vcpus(v->lat); i++) {
 		struct lat_times t;
 
 		lat_vcpu_times(v->lat, i, &t);
 		json_object_begin(j);
-		member_str(j, "vm", lat_vm_label(v, (int64_t)t.vm));
-		member_u64(j, "vcpu", t.vcpu);
-		member_u64(j, "wall_cycles", t.last - t.first);
+		json_put_str(j, "vm", lat_vm_label(v, (int64_t)t.vm));
+		json_put_u64(j, "vcpu", t.vcpu);
+		json_put_u64(j, "wall_cycles", t.last - t.first);
 		for (unsigned int s = 0; s < VS_STATES; s++)
-			member_u64(j, vs_names[s], t.time[s]);
+			json_put_u64(j, vs_names[s], t.time[s]);
 		json_object_end(j);
 	}
 	json_array_end(j);
 }
 
-static void bound_json(struct json *j, const struct lat_view *v, const char *key, bool known,
-		       uint64_t time)
-{
-	char name[32];
-
-	snprintf(name, sizeof(name), "%s_%s", key, lat_unit(v));
-	json_field_u64_if(j, name, known, time);
-}
-
 /* null: how far is not known. */
 static void bounds_json(struct json *j, const struct lat_view *v)
 {
-	json_key(j, "alignment");
-	json_array_begin(j);
+	json_put_array(j, "alignment");
 	for (size_t m = 0; m < tl_hostmap(v->t)->nvm; m++) {
 		if (!v->bound[m].guest)
 			continue;
 		json_object_begin(j);
-		member_str(j, "vm", lat_vm_label(v, (int64_t)m));
-		bound_json(j, v, "off_early", v->bound[m].known, v->bound[m].early);
-		bound_json(j, v, "off_late", v->bound[m].known, v->bound[m].late);
+		json_put_str(j, "vm", lat_vm_label(v, (int64_t)m));
+		put_time(j, v, "off_early", v->bound[m].known, v->bound[m].early);
+		put_time(j, v, "off_late", v->bound[m].known, v->bound[m].late);
 		if (v->bound[m].uncertain)
-			member_str(j, "tsc_offset_from", "events");
-		bound_json(j, v, "uncertain", true, v->bound[m].uncertain);
+			json_put_str(j, "tsc_offset_from", "events");
+		put_time(j, v, "uncertain", true, v->bound[m].uncertain);
 		json_object_end(j);
 	}
 	json_array_end(j);
@@ -187,11 +177,9 @@ static int json_print(const struct lat_view *v, FILE *f)
 {
 	struct sbuf b = { 0 };
 	struct json j;
-	int ret;
 
-	json_init(&j, &b);
-	json_object_begin(&j);
-	member_str(&j, "unit", lat_unit(v));
+	json_line_begin(&j, &b);
+	json_put_str(&j, "unit", lat_unit(v));
 	out_json_rate(&j, tl_source(v->t, 0)->cap);
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
@@ -204,18 +192,12 @@ static int json_print(const struct lat_view *v, FILE *f)
 	if (v->want[LAT_SCHED])
 		vcpus_json(&j, v);
 	bounds_json(&j, v);
-	json_key(&j, "notes");
-	json_array_begin(&j);
+	json_put_array(&j, "notes");
 	for (size_t i = 0; lat_note(v->lat, i); i++)
 		json_str(&j, lat_note(v->lat, i));
 	json_array_end(&j);
-	json_object_end(&j);
-	ret = json_finish(&j);
-	sbuf_addc(&b, '\n');
-	if (ret) {
-		sbuf_free(&b);
-		return ret;
-	}
+	if (json_line_end(&j) && !b.error)
+		b.error = -EINVAL;
 	return write_out(&b, f);
 }
 
@@ -230,48 +212,6 @@ const struct lat_format lat_html = {
 
 /* ---- CSV ---- */
 
-static void csv_time(struct sbuf *b, const struct lat_view *v, uint64_t time)
-{
-	if (lat_in_cycles(v->lat))
-		sbuf_addf(b, ",%llu", (unsigned long long)time);
-	else
-		sbuf_add_csv_us(b, time);
-}
-
-static void csv_stage(struct sbuf *b, const struct lat_view *v, const struct lat_desc *d,
-		      const struct lat_group *g, unsigned int s)
-{
-	const struct lat_bound *off = lat_stage_bound(v, d, g, s);
-	const struct loghist *h = g->stage[s];
-	uint64_t uncertain = lat_stage_uncertain(v, d, g, s);
-
-	sbuf_addf(b, "%s,", d->name);
-	sbuf_add_csv_quoted(b, lat_vm_label(v, g->vm));
-	sbuf_addc(b, ',');
-	sbuf_add_csv_quoted(b, g->name);
-	sbuf_addf(b, ",%s,%llu", d->stage[s], (unsigned long long)h->n);
-	csv_time(b, v, h->min);
-	csv_time(b, v, loghist_mean(h));
-	csv_time(b, v, loghist_percentile(h, 50, 100));
-	csv_time(b, v, loghist_percentile(h, 99, 100));
-	csv_time(b, v, h->max);
-	csv_time(b, v, (uint64_t)h->sum);
-	if (off) {
-		csv_time(b, v, off->early);
-		csv_time(b, v, off->late);
-	} else {
-		sbuf_add(b, ",,");
-	}
-	if (uncertain)
-		csv_time(b, v, uncertain);
-	else
-		sbuf_addc(b, ',');
-	sbuf_addf(b, ",%s\n",
-		  !uncertain				       ? ""
-		  : loghist_percentile(h, 50, 100) < uncertain ? "1"
-							       : "0");
-}
-
 /* What was counted beside: a line each, of which stage says so. */
 static void csv_counts(struct sbuf *b, const struct lat_table *t)
 {
@@ -284,23 +224,24 @@ static void csv_counts(struct sbuf *b, const struct lat_table *t)
 
 static int csv_print(const struct lat_view *v, FILE *f)
 {
-	const char *u = lat_in_cycles(v->lat) ? "cycles" : "us";
+	bool cycles = lat_in_cycles(v->lat);
 	struct sbuf b = { 0 };
+	struct row o;
 
-	sbuf_addf(
-		&b,
-		"table,vm,name,stage,count,min_%s,avg_%s,p50_%s,p99_%s,max_%s,sum_%s,off_early_%s,off_late_%s,"
-		"uncertain_%s,below_uncertainty\n",
-		u, u, u, u, u, u, u, u, u);
+	row_head(&o, &b, cycles);
+	stage_columns(&o, v, NULL, NULL, 0);
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
 
 		if (!v->want[lat_table_kind((enum lat_table_id)id)])
 			continue;
 		for (size_t i = 0; i < t->ngroup; i++)
-			for (unsigned int s = 0; s < LAT_STAGES; s++)
-				if (t->group[i].stage[s])
-					csv_stage(&b, v, t->desc, &t->group[i], s);
+			for (unsigned int s = 0; s < LAT_STAGES; s++) {
+				if (!t->group[i].stage[s])
+					continue;
+				row_csv(&o, &b, cycles);
+				stage_columns(&o, v, t->desc, &t->group[i], s);
+			}
 		csv_counts(&b, t);
 	}
 	return write_out(&b, f);

@@ -359,11 +359,10 @@ static void vcpu_times(struct sbuf *b, const struct lat_view *v)
 /* That times are cycles, or how well they are known. */
 static void remark(struct sbuf *b, const struct lat_view *v)
 {
-	struct sbuf text = { 0 };
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
 
 	if (out_clock_remark(v->clock, &text) && text.s)
 		sbuf_addf(b, "note: %s\n", text.s);
-	sbuf_free(&text);
 }
 
 static void notes(struct sbuf *b, const struct lat_view *v, bool crosses)
@@ -384,7 +383,7 @@ static void notes(struct sbuf *b, const struct lat_view *v, bool crosses)
 
 static int text_print(const struct lat_view *v, FILE *f)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	bool first = true, crosses = false;
 	int ret = 0;
 
@@ -409,11 +408,9 @@ static int text_print(const struct lat_view *v, FILE *f)
 	if (v->want[LAT_SCHED])
 		vcpu_times(&b, v);
 	notes(&b, v, crosses);
-	if (!ret)
-		ret = b.error;
+	ret = ret ? ret : b.error;
 	if (!ret && fwrite(b.s, 1, b.len, f) != b.len)
 		ret = errno ? -errno : -EIO;
-	sbuf_free(&b);
 	return ret;
 }
 

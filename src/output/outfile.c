@@ -37,7 +37,7 @@ static char *name_beside(const char *base, const char *name)
 {
 	const char *dot = name ? strrchr(base, '.') : NULL;
 	size_t stem = dot && dot != base ? (size_t)(dot - base) : strlen(base);
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	char *text;
 
 	sbuf_add_mem(&b, base, stem);
@@ -47,7 +47,6 @@ static char *name_beside(const char *base, const char *name)
 		sbuf_addc(&b, isalnum((unsigned char)*name) || strchr("._-", *name) ? *name : '_');
 	sbuf_add(&b, base + stem);
 	text = sbuf_take(&b);
-	sbuf_free(&b);
 	return text;
 }
 
@@ -149,7 +148,7 @@ static int open_files(struct outfile *o, struct kvmft_err *err)
 		return err_set(err, EEXIST, "cannot replace %s: it is no plain file", o->path);
 	for (size_t i = 0; i < o->n && !ret; i++)
 		ret = newfile_open(&o->file[i], o->dir, 0600);
-	return ret ? err_set(err, -ret, "cannot create %s: %s", o->path, strerror(-ret)) : 0;
+	return err_why(err, ret, "cannot create %s", o->path);
 }
 
 int outfile_open(const char *path, bool force, size_t n, struct outfile **out,
@@ -167,7 +166,7 @@ int outfile_open(const char *path, bool force, size_t n, struct outfile **out,
 	*o = (struct outfile){ .path = path, .force = force, .to = -1, .from = -1 };
 	o->dir = file_parent_open(o->path, &o->base);
 	if (o->dir < 0)
-		return err_set(err, -o->dir, "cannot create %s: %s", o->path, strerror(-o->dir));
+		return err_why(err, o->dir, "cannot create %s", o->path);
 	o->file = calloc(n, sizeof(*o->file));
 	if (!o->file)
 		return err_set(err, ENOMEM, "out of memory");
@@ -177,7 +176,7 @@ int outfile_open(const char *path, bool force, size_t n, struct outfile **out,
 	if (ret)
 		return ret;
 	ret = keeper_start(o);
-	return ret ? err_set(err, -ret, "cannot start what names %s: %s", o->path, strerror(-ret))
+	return ret ? err_why(err, ret, "cannot start what names %s", o->path)
 		   : 0;
 }
 
@@ -237,15 +236,14 @@ int outfile_commit(struct outfile *o, size_t i, const char *name, struct kvmft_e
 	if (!path)
 		return err_set(err, ENOMEM, "out of memory");
 	if (name && strlen(name) >= sizeof(r.name))
-		return err_set(err, ENAMETOOLONG, "cannot create %s: %s", path,
-			       strerror(ENAMETOOLONG));
+		return err_why(err, ENAMETOOLONG, "cannot create %s", path);
 	if (name)
 		strcpy(r.name, name);
 	ret = full_write(o->to, &r, sizeof(r), NULL);
 	if (!ret && read(o->from, &done, sizeof(done)) != sizeof(done))
 		ret = -EIO;
 	ret = ret ? ret : done;
-	return ret ? err_set(err, -ret, "cannot create %s: %s", path, strerror(-ret)) : 0;
+	return err_why(err, ret, "cannot create %s", path);
 }
 
 void outfile_close(struct outfile *o)

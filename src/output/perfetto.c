@@ -159,8 +159,7 @@ static int kvm_entry(struct out *o, const struct tl_item *i, const struct evinfo
 	if (i->vm < 0) /* nobody knows whose it is */
 		return instant(o, t, e, i, 0);
 	ret = slice_end(o, t, PF_EXIT);
-	if (!ret)
-		ret = slice_end(o, cpu, PF_GUEST);
+	ret = ret ? ret : slice_end(o, cpu, PF_GUEST);
 	snprintf(name, sizeof(name), "%s vCPU %lld", tl_hostmap(o->t)->vm[i->vm].label,
 		 (long long)i->vcpu);
 	return ret ? ret : slice_begin(o, cpu, PF_GUEST, &(struct pf_event){
@@ -297,8 +296,7 @@ static int put_gap(struct out *o, const struct tl_item *i)
 	else
 		snprintf(name, sizeof(name), "LOST EVENTS, number unknown");
 	ret = slices_end(o, cpu, 0);
-	if (!ret)
-		ret = pf_put(o, p, cpu, &(struct pf_event){ .type = PF_INSTANT, .name = name });
+	ret = ret ? ret : pf_put(o, p, cpu, &(struct pf_event){ .type = PF_INSTANT, .name = name });
 	/* A loss of unknown size shows as one, so that it is seen. */
 	p->lost[i->src->index] += i->kind == TL_GAP && i->lost ? i->lost : 1;
 	return ret ? ret : pf_put(o, p, lost, &(struct pf_event){

@@ -110,7 +110,7 @@ static void put_clock(struct sbuf *b, uint64_t id, uint64_t ns)
  * One reading of all clocks, so that viewers can show the time of day. With more of them, times
  * would jump where the next one begins.
  */
-static void put_snapshot(struct out *o, const struct cap_bracket *r)
+static void put_snapshot(struct out *o, const struct clock_bracket *r)
 {
 	struct sbuf *b = &o->line;
 	size_t packet = packet_begin(b, 0), mark = pb_begin(b, PACKET_CLOCK_SNAPSHOT);
@@ -125,7 +125,7 @@ static void put_snapshot(struct out *o, const struct cap_bracket *r)
 }
 
 /* ns since the beginning become CLOCK_BOOTTIME by the first reading of both. */
-static uint64_t boot_at_base(const struct out *o, const struct cap_bracket *r)
+static uint64_t boot_at_base(const struct out *o, const struct clock_bracket *r)
 {
 	uint64_t base = o->clock.base, khz = o->clock.khz;
 
@@ -282,14 +282,13 @@ static uint64_t name_iid(struct out *o, struct pf *p, const struct evinfo *e)
 
 static void put_array(struct sbuf *b, const struct fmt *f, const struct fmt_value *v)
 {
-	struct sbuf text = { 0 };
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
 
 	for (uint32_t i = 0; i < v->len && i < SHOWN; i++) {
 		sbuf_add(&text, i ? " 0x" : "0x");
 		sbuf_add_hex(&text, fmt_element(f, v, i));
 	}
 	pb_str(b, NOTE_STRING, text.s ? text.s : "");
-	sbuf_free(&text);
 }
 
 static void put_fields(struct sbuf *b, const struct tl_item *i, uint64_t iid)

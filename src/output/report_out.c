@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvmft/json.h"
 #include "kvmft/output.h"
+#include "kvmft/row.h"
 
 /* Columns of --split; also the keys of JSON and CSV, with the unit behind them. */
 static const struct {
@@ -30,11 +30,18 @@ static const struct {
 
 #define FLUSH_AT (64u << 10)
 
+static void write_out(const struct report_doc *d, struct sbuf *b)
+{
+	if (b->len && !b->error && fwrite(b->s, 1, b->len, d->f) != b->len)
+		b->error = errno ? -errno : -EIO;
+	sbuf_reset(b);
+}
+
 /* Between two rows: nothing that was written is needed again. */
 static void flush(const struct report_doc *d, struct sbuf *b)
 {
 	if (b->len >= FLUSH_AT)
-		d->flush(d->arg, b);
+		write_out(d, b);
 }
 
 static size_t rows_of(const struct report_doc *d, const struct report_table *t)
@@ -42,15 +49,106 @@ static size_t rows_of(const struct report_doc *d, const struct report_table *t)
 	return d->top ? MIN(d->top, t->n) : t->n;
 }
 
-/* Makes a section's table; when that fails it is out's error. */
-static int make_table(const struct report_doc *d, const struct report_section *s,
-		      struct report_table *t, struct sbuf *out)
-{
-	int ret = report_table(d->r, &s->of, d->key, t);
+/* ---- of whom there are tables ---- */
 
-	if (ret && !out->error)
-		out->error = ret;
-	return ret;
+struct section {
+	bool all;		     /* nobody asked for a VM */
+	const struct hostmap_vm *vm; /* the one it is of; NULL: several, or not known */
+	struct report_filter of;
+};
+
+/* Where the tables go, one by one. */
+struct sections {
+	const struct report_doc *d;
+	struct sbuf *b;
+	void (*print)(struct sections *s, const struct section *of, const struct report_table *t);
+	struct json *j; /* of JSON */
+};
+
+bool report_has_samples(const struct report *r, const struct report_filter *f)
+{
+	struct report_vcpu v;
+
+	for (size_t i = 0; i < report_vcpus(r); i++) {
+		report_vcpu(r, i, &v);
+		if (v.samples && report_matches(r, f, i))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * VM number vm, or those threads whose VM is not known (vm = report_vms()). False: it has no
+ * samples.
+ */
+static bool vm_filter(const struct report_doc *d, size_t vm, struct report_filter *f)
+{
+	*f = d->filter;
+	if (d->filter.vm >= 0 && d->filter.vm != (int64_t)vm)
+		return false;
+	f->unknown_vm = vm == report_vms(d->r);
+	f->vm = f->unknown_vm ? -1 : (int64_t)vm;
+	return report_has_samples(d->r, f);
+}
+
+static void put_section(struct sections *s, const struct section *of)
+{
+	struct report_table t;
+	int ret = s->b->error ? s->b->error : report_table(s->d->r, &of->of, s->d->key, &t);
+
+	if (ret) {
+		s->b->error = ret;
+		return;
+	}
+	s->print(s, of, &t);
+	report_table_free(&t);
+}
+
+static void put_filtered(struct sections *s, const struct report_filter *f)
+{
+	put_section(
+		s, &(struct section){ .of = *f,
+				      .vm = f->vm < 0 ? NULL : report_vm(s->d->r, (size_t)f->vm) });
+}
+
+static void put_vcpus(struct sections *s, const struct report_filter *vm)
+{
+	struct report_vcpu v;
+
+	for (size_t i = 0; i < report_vcpus(s->d->r); i++) {
+		struct report_filter f = *vm;
+
+		report_vcpu(s->d->r, i, &v);
+		if (!v.samples || !report_matches(s->d->r, vm, i))
+			continue;
+		f.vcpu = v.vcpu;
+		f.tid = v.tid;
+		put_filtered(s, &f);
+	}
+}
+
+/* All that was asked for, which may be one VM; then each VM and its vCPUs. */
+static void put_sections(struct sections *s)
+{
+	const struct report_doc *d = s->d;
+	struct section first = { .of = d->filter, .all = d->filter.vm < 0 };
+	struct report_filter f;
+	size_t vms = 0;
+
+	for (size_t vm = 0; vm <= report_vms(d->r); vm++)
+		if (vm_filter(d, vm, &f) && !vms++ && f.vm >= 0)
+			first.vm = report_vm(d->r, vm);
+	if (vms != 1)
+		first.vm = d->filter.vm < 0 ? NULL : report_vm(d->r, (size_t)d->filter.vm);
+	put_section(s, &first);
+	for (size_t vm = 0; vm <= report_vms(d->r) && d->per != REPORT_PER_ALL; vm++) {
+		if (!vm_filter(d, vm, &f))
+			continue;
+		if (vms > 1)
+			put_filtered(s, &f);
+		if (d->per == REPORT_PER_VCPU)
+			put_vcpus(s, &f);
+	}
 }
 
 /* ---- text ---- */
@@ -81,7 +179,7 @@ static void add_pct(struct sbuf *b, uint64_t part, uint64_t whole)
 	sbuf_addf(b, "%8.2f%% ", whole ? (double)part / (double)whole * 100 : 0.0);
 }
 
-static void text_whose(const struct report_doc *d, const struct report_section *s, struct sbuf *b)
+static void text_whose(const struct report_doc *d, const struct section *s, struct sbuf *b)
 {
 	if (s->all && d->pids)
 		sbuf_addf(b, "pid(s) %s, ", d->pids);
@@ -150,18 +248,15 @@ static void text_split(const struct report_doc *d, const struct report_table *t,
 	sbuf_addf(b, " in %" PRIu64 " entries.\n\n", t->windows);
 }
 
-static void text_section(const struct report_doc *d, const struct report_section *s,
-			 struct sbuf *b)
+static void text_section(struct sections *s, const struct section *of, const struct report_table *t)
 {
+	const struct report_doc *d = s->d;
 	bool cycles = report_in_cycles(d->r);
-	struct report_table t;
-	size_t n;
+	struct sbuf *b = s->b;
+	size_t n = rows_of(d, t);
 
-	if (make_table(d, s, &t, b))
-		return;
-	n = rows_of(d, &t);
 	sbuf_add(b, "\n\nAnalyze events for ");
-	text_whose(d, s, b);
+	text_whose(d, of, b);
 	sbuf_addf(b, "%40s %10s %9s %9s %11s %11s %16s ", class_title(d->opts->cls), "Samples",
 		  "Samples%", "Time%", cycles ? "Min cycles" : "Min Time",
 		  cycles ? "Max cycles" : "Max Time", cycles ? "Avg cycles" : "Avg time");
@@ -169,15 +264,14 @@ static void text_section(const struct report_doc *d, const struct report_section
 		sbuf_addf(b, "%*sp%u ", i ? 8 : 15, "", report_percentiles[i]);
 	sbuf_add(b, "\n\n");
 	for (size_t i = 0; i < n; i++)
-		text_row(d, &t, &t.row[i], b);
-	if (n < t.n)
+		text_row(d, t, &t->row[i], b);
+	if (n < t->n)
 		sbuf_addf(b, "%40s\n", "...");
-	sbuf_addf(b, "\nTotal Samples:%" PRIu64 ", ", t.samples);
-	add_sum(d, b, "Total events handled time", t.total_time);
+	sbuf_addf(b, "\nTotal Samples:%" PRIu64 ", ", t->samples);
+	add_sum(d, b, "Total events handled time", t->total_time);
 	sbuf_add(b, ".\n\n");
 	if (d->opts->split)
-		text_split(d, &t, b);
-	report_table_free(&t);
+		text_split(d, t, b);
 }
 
 static void text_notes(const struct report_doc *d, struct sbuf *b)
@@ -195,231 +289,152 @@ static void text_notes(const struct report_doc *d, struct sbuf *b)
 
 static void text_print(const struct report_doc *d, struct sbuf *b)
 {
-	struct report_section s;
-
-	while (!b->error && d->next(d->arg, &s))
-		text_section(d, &s, b);
+	put_sections(&(struct sections){ .d = d, .b = b, .print = text_section });
 	text_notes(d, b);
 }
 
-/* ---- JSON ---- */
+/* ---- JSON and CSV ---- */
 
-static void field_pct(struct json *j, const char *key, uint32_t v)
+static void part_columns(const struct report_doc *d, struct row *o, const uint64_t *part)
 {
-	json_key(j, key);
-	json_fixed_u64(j, v, 2);
+	for (int p = 0; d->opts->split && p < REPORT_PARTS; p++)
+		row_time(o, parts[p].name, true, part[p]);
 }
 
-static void key_time(const struct report_doc *d, struct json *j, const char *name)
+/* CSV's header: row is all 0. */
+static void row_columns(const struct report_doc *d, const struct section *s,
+			const struct report_row *row, struct row *o)
 {
-	char key[32];
+	bool json = o->form == ROW_JSON;
+	char name[REPORT_NAME] = "";
 
-	snprintf(key, sizeof(key), "%s_%s", name, report_in_cycles(d->r) ? "cycles" : "ns");
-	json_key(j, key);
-}
-
-static void field_time(const struct report_doc *d, struct json *j, const char *name, uint64_t v)
-{
-	key_time(d, j, name);
-	json_u64(j, v);
-}
-
-static void json_parts(const struct report_doc *d, struct json *j, const uint64_t *part)
-{
-	for (int p = 0; p < REPORT_PARTS; p++)
-		field_time(d, j, parts[p].name, part[p]);
-}
-
-static void json_row(const struct report_doc *d, const struct report_row *row, struct json *j)
-{
-	char name[REPORT_NAME];
-
-	report_row_name(d->r, row, name);
-	json_object_begin(j);
-	json_field_str(j, "event", name);
-	json_field_u64(j, "samples", row->samples);
-	json_field_u64(j, "timed", row->timed);
-	field_pct(j, "samples_pct", row->samples_pct);
-	field_pct(j, "time_pct", row->time_pct);
-	field_time(d, j, "total", row->total_time);
-	field_time(d, j, "min", row->min_time);
-	field_time(d, j, "max", row->max_time);
-	field_time(d, j, "avg", row->avg_time);
-	field_pct(j, "stderr_pct", row->stderr_pct);
+	if (o->form != ROW_HEAD)
+		report_row_name(d->r, row, name);
+	if (!json) {
+		row_str(o, "vm", s->vm ? s->vm->label : NULL);
+		row_s64(o, "vcpu", s->of.vcpu >= 0, s->of.vcpu);
+	}
+	row_str(o, "event", name);
+	row_u64(o, "samples", true, row->samples);
+	if (json)
+		row_u64(o, "timed", true, row->timed);
+	row_fixed(o, "samples_pct", row->samples_pct, 2);
+	row_fixed(o, "time_pct", row->time_pct, 2);
+	if (json)
+		row_time(o, "total", true, row->total_time);
+	row_time(o, "min", true, row->min_time);
+	row_time(o, "max", true, row->max_time);
+	row_time(o, "avg", true, row->avg_time);
+	row_fixed(o, "stderr_pct", row->stderr_pct, 2);
+	if (!json)
+		row_time(o, "total", true, row->total_time);
 	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++) {
 		char key[16];
 
 		snprintf(key, sizeof(key), "p%u", report_percentiles[i]);
-		key_time(d, j, key);
-		if (row->counted)
-			json_u64(j, row->percentile_time[i]);
-		else
-			json_null(j);
+		row_time(o, key, row->counted, row->percentile_time[i]);
 	}
-	if (d->opts->split)
-		json_parts(d, j, row->part_time);
-	json_object_end(j);
+	part_columns(d, o, row->part_time);
+	row_end(o);
 }
 
-static void json_section(const struct report_doc *d, const struct report_section *s,
-			 struct json *j)
+static void json_section(struct sections *s, const struct section *of, const struct report_table *t)
 {
-	struct report_table t;
+	const struct report_doc *d = s->d;
+	struct row o, r;
 
-	if (make_table(d, s, &t, j->out))
-		return;
-	json_object_begin(j);
-	json_field_str(j, "vm", s->vm ? s->vm->label : NULL);
-	json_field_str(j, "vm_id", s->vm && s->vm->cap ? s->vm->cap->id : NULL);
-	json_field_str(j, "uuid", s->vm && s->vm->cap ? s->vm->cap->uuid : NULL);
-	json_field_s64_if(j, "vcpu", s->of.vcpu >= 0, s->of.vcpu);
-	json_field_s64_if(j, "tid", s->of.tid, s->of.tid);
-	json_field_u64(j, "vcpus", t.vcpus);
-	json_field_u64(j, "total_samples", t.samples);
-	field_time(d, j, "total", t.total_time);
+	row_json(&o, s->j, report_in_cycles(d->r));
+	row_str(&o, "vm", of->vm ? of->vm->label : NULL);
+	row_str(&o, "vm_id", of->vm && of->vm->cap ? of->vm->cap->id : NULL);
+	row_str(&o, "uuid", of->vm && of->vm->cap ? of->vm->cap->uuid : NULL);
+	row_s64(&o, "vcpu", of->of.vcpu >= 0, of->of.vcpu);
+	row_s64(&o, "tid", of->of.tid, of->of.tid);
+	row_u64(&o, "vcpus", true, t->vcpus);
+	row_u64(&o, "total_samples", true, t->samples);
+	row_time(&o, "total", true, t->total_time);
+	part_columns(d, &o, t->part_time);
 	if (d->opts->split) {
-		json_parts(d, j, t.part_time);
-		field_time(d, j, "guest", t.guest_time);
-		json_field_u64(j, "entries", t.windows);
+		row_time(&o, "guest", true, t->guest_time);
+		row_u64(&o, "entries", true, t->windows);
 	}
-	json_field_u64(j, "rows_total", t.n);
-	json_key(j, "rows");
-	json_array_begin(j);
-	for (size_t i = 0; i < rows_of(d, &t); i++) {
-		json_row(d, &t.row[i], j);
-		flush(d, j->out);
+	row_u64(&o, "rows_total", true, t->n);
+	json_put_array(s->j, "rows");
+	for (size_t i = 0; i < rows_of(d, t); i++) {
+		row_json(&r, s->j, o.cycles);
+		row_columns(d, of, &t->row[i], &r);
+		flush(d, s->b);
 	}
-	json_array_end(j);
-	json_object_end(j);
-	report_table_free(&t);
+	json_array_end(s->j);
+	row_end(&o);
+}
+
+static void csv_section(struct sections *s, const struct section *of, const struct report_table *t)
+{
+	struct row o;
+
+	for (size_t i = 0; i < rows_of(s->d, t); i++) {
+		row_csv(&o, s->b, report_in_cycles(s->d->r));
+		row_columns(s->d, of, &t->row[i], &o);
+		flush(s->d, s->b);
+	}
+}
+
+static void csv_print(const struct report_doc *d, struct sbuf *b)
+{
+	struct row o;
+
+	row_head(&o, b, report_in_cycles(d->r));
+	row_columns(d, &(struct section){ 0 }, &(struct report_row){ 0 }, &o);
+	put_sections(&(struct sections){ .d = d, .b = b, .print = csv_section });
 }
 
 static void json_totals(const struct report_doc *d, struct json *j)
 {
 	const struct report_totals *t = report_totals(d->r);
 
-	json_field_u64(j, "events", t->events);
-	json_field_u64(j, "lost", d->lost);
-	json_field_bool(j, "lost_unknown", d->lost_unknown);
-	json_field_u64(j, "gaps", t->gaps);
-	json_field_u64(j, "damaged", t->damaged);
-	json_field_u64(j, "dropped_pairs", t->dropped);
-	json_field_u64(j, "without_begin", t->no_begin);
-	json_field_u64(j, "without_entry", t->no_end);
-	json_field_u64(j, "open_at_end", t->open);
-	json_field_u64(j, "negative", t->negative);
-	json_field_u64(j, "backwards", t->backwards);
-	json_field_u64(j, "crowded", t->crowded);
-	json_field_u64(j, "without_histogram", t->no_hist);
-	json_field_u64(j, "left_out", t->left_out);
-	json_field_u64(j, "misplaced", t->misplaced);
+	json_put_u64(j, "events", t->events);
+	json_put_u64(j, "lost", d->lost);
+	json_put_bool(j, "lost_unknown", d->lost_unknown);
+	json_put_u64(j, "gaps", t->gaps);
+	json_put_u64(j, "damaged", t->damaged);
+	json_put_u64(j, "dropped_pairs", t->dropped);
+	json_put_u64(j, "without_begin", t->no_begin);
+	json_put_u64(j, "without_entry", t->no_end);
+	json_put_u64(j, "open_at_end", t->open);
+	json_put_u64(j, "negative", t->negative);
+	json_put_u64(j, "backwards", t->backwards);
+	json_put_u64(j, "crowded", t->crowded);
+	json_put_u64(j, "without_histogram", t->no_hist);
+	json_put_u64(j, "left_out", t->left_out);
+	json_put_u64(j, "misplaced", t->misplaced);
 	if (d->opts->split) {
-		json_field_u64(j, "halt_poll_grow", t->poll_grow);
-		json_field_u64(j, "halt_poll_shrink", t->poll_shrink);
+		json_put_u64(j, "halt_poll_grow", t->poll_grow);
+		json_put_u64(j, "halt_poll_shrink", t->poll_shrink);
 	}
 }
 
 static void json_print(const struct report_doc *d, struct sbuf *b)
 {
-	struct report_section s;
 	const char *note;
 	struct json j;
 
-	json_init(&j, b);
-	json_object_begin(&j);
-	json_field_str(&j, "class", class_name(d->opts->cls));
-	json_field_str(&j, "semantics", d->opts->semantics == REPORT_PERF ? "perf" : "exact");
-	json_field_str(&j, "unit", report_in_cycles(d->r) ? "cycles" : "ns");
+	json_line_begin(&j, b);
+	json_put_str(&j, "class", class_name(d->opts->cls));
+	json_put_str(&j, "semantics", d->opts->semantics == REPORT_PERF ? "perf" : "exact");
+	json_put_str(&j, "unit", report_in_cycles(d->r) ? "cycles" : "ns");
 	out_json_rate(&j, d->cap);
 	json_totals(d, &j);
-	json_key(&j, "notes");
-	json_array_begin(&j);
+	json_put_array(&j, "notes");
 	for (size_t i = 0; (note = report_note(d->r, i)); i++)
 		json_str(&j, note);
 	for (size_t i = 0; i < d->nremark; i++)
 		json_str(&j, d->remark[i]);
 	json_array_end(&j);
-	json_key(&j, "sections");
-	json_array_begin(&j);
-	while (!b->error && d->next(d->arg, &s))
-		json_section(d, &s, &j);
+	json_put_array(&j, "sections");
+	put_sections(&(struct sections){ .d = d, .b = b, .print = json_section, .j = &j });
 	json_array_end(&j);
-	json_object_end(&j);
-	if (json_finish(&j) && !b->error)
+	if (json_line_end(&j) && !b->error)
 		b->error = -EINVAL;
-	sbuf_addc(b, '\n');
-}
-
-/* ---- CSV ---- */
-
-static void csv_time(const struct report_doc *d, struct sbuf *b, uint64_t v)
-{
-	if (report_in_cycles(d->r))
-		sbuf_addf(b, ",%" PRIu64, v);
-	else
-		sbuf_add_csv_us(b, v);
-}
-
-static void csv_pct(struct sbuf *b, uint32_t v)
-{
-	sbuf_addf(b, ",%u.%02u", v / 100, v % 100);
-}
-
-static void csv_row(const struct report_doc *d, const struct report_section *s,
-		    const struct report_row *row, struct sbuf *b)
-{
-	char name[REPORT_NAME];
-
-	report_row_name(d->r, row, name);
-	sbuf_add_csv(b, s->vm ? s->vm->label : NULL);
-	sbuf_addc(b, ',');
-	if (s->of.vcpu >= 0)
-		sbuf_add_s64(b, s->of.vcpu);
-	sbuf_addc(b, ',');
-	sbuf_add_csv(b, name);
-	sbuf_addf(b, ",%" PRIu64, row->samples);
-	csv_pct(b, row->samples_pct);
-	csv_pct(b, row->time_pct);
-	csv_time(d, b, row->min_time);
-	csv_time(d, b, row->max_time);
-	csv_time(d, b, row->avg_time);
-	csv_pct(b, row->stderr_pct);
-	csv_time(d, b, row->total_time);
-	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++) {
-		if (row->counted)
-			csv_time(d, b, row->percentile_time[i]);
-		else
-			sbuf_addc(b, ',');
-	}
-	for (int p = 0; d->opts->split && p < REPORT_PARTS; p++)
-		csv_time(d, b, row->part_time[p]);
-	sbuf_addc(b, '\n');
-	flush(d, b);
-}
-
-static void csv_print(const struct report_doc *d, struct sbuf *b)
-{
-	const char *u = report_in_cycles(d->r) ? "cycles" : "us";
-	struct report_section s;
-
-	sbuf_addf(
-		b,
-		"vm,vcpu,event,samples,samples_pct,time_pct,min_%s,max_%s,avg_%s,stderr_pct,total_%s",
-		u, u, u, u);
-	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++)
-		sbuf_addf(b, ",p%u_%s", report_percentiles[i], u);
-	for (int p = 0; d->opts->split && p < REPORT_PARTS; p++)
-		sbuf_addf(b, ",%s_%s", parts[p].name, u);
-	sbuf_addc(b, '\n');
-	while (!b->error && d->next(d->arg, &s)) {
-		struct report_table t;
-
-		if (make_table(d, &s, &t, b))
-			return;
-		for (size_t k = 0; k < rows_of(d, &t); k++)
-			csv_row(d, &s, &t.row[k], b);
-		report_table_free(&t);
-	}
 }
 
 static const struct report_format formats[] = {
@@ -434,4 +449,13 @@ const struct report_format *report_format_find(const char *name)
 		if (!strcmp(formats[i].name, name))
 			return &formats[i];
 	return NULL;
+}
+
+int report_print(const struct report_doc *d, const struct report_format *fmt)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+	fmt->print(d, &b);
+	write_out(d, &b);
+	return b.error;
 }

@@ -477,7 +477,7 @@ static inline bool text_head_kept(struct out *o, const struct tl_item *i)
 	return true;
 }
 
-static __attribute__((noinline)) void text_rare(struct out *o, const struct tl_item *i)
+static __attribute__((noinline)) void text_slow(struct out *o, const struct tl_item *i)
 {
 	text_head(o, i);
 	if (i->kind == TL_EVENT)
@@ -491,7 +491,7 @@ static int text_item(struct out *o, const struct tl_item *i)
 	if (text_head_kept(o, i))
 		text_event(o, i);
 	else
-		text_rare(o, i);
+		text_slow(o, i);
 	sbuf_addc(&o->line, '\n');
 	return 0;
 }

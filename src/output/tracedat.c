@@ -210,10 +210,8 @@ static int put_facts(struct dat *d)
 {
 	int ret = tdw_facts(d->w, &d->spec);
 
-	if (!ret)
-		ret = tdw_id_option(d->w, &d->spec, tdw_trace_id(d->cap));
-	if (!ret)
-		ret = put_tsc2nsec(d);
+	ret = ret ? ret : tdw_id_option(d->w, &d->spec, tdw_trace_id(d->cap));
+	ret = ret ? ret : put_tsc2nsec(d);
 	if (!ret && d->source && !d->placed)
 		ret = export_time_shift(d->p, &d->p->guest[d->source - 1], d->w, &d->spec, d->err);
 	if (!ret && !d->source && d->cap->nshift)
@@ -234,8 +232,7 @@ static int put_stream(struct dat *d, const struct dat_stream *s)
 	int ret;
 
 	ret = tdw_cpu(d->w, s->cpu);
-	if (!ret)
-		ret = tl_start_stream(t, d->source, s->number, d->err);
+	ret = ret ? ret : tl_start_stream(t, d->source, s->number, d->err);
 	if (ret)
 		return ret;
 	ret = subbuf_writer_init(&sw, &d->spec.g, tdw_subbuf, d->w);
@@ -251,8 +248,7 @@ static int put_stream(struct dat *d, const struct dat_stream *s)
 			"an event of %u bytes does not fit into sub-buffers of %u bytes: "
 			"use a larger --subbuf",
 			i->rec->len, d->spec.g.size);
-	if (!ret)
-		ret = subbuf_write_end(&sw);
+	ret = ret ? ret : subbuf_write_end(&sw);
 	subbuf_writer_free(&sw);
 	return ret;
 }
@@ -277,10 +273,8 @@ static int put_file(struct dat *d, int fd)
 	if (ret)
 		return ret;
 	ret = tdw_create(fd, &d->spec, &d->w);
-	if (!ret)
-		ret = put_facts(d);
-	if (!ret)
-		ret = put_buffers(d);
+	ret = ret ? ret : put_facts(d);
+	ret = ret ? ret : put_buffers(d);
 	return d->w ? tdw_close(d->w, ret) : ret;
 }
 
@@ -302,7 +296,7 @@ static int one_file(struct pairing *p, const struct export_opts *o, size_t sourc
 	if (ret && !err->text[0]) {
 		_cleanup_free_ char *path = outfile_name(o->out, file_of(p, source));
 
-		err_set(err, -ret, "cannot write %s: %s", path ? path : o->output, strerror(-ret));
+		err_why(err, ret, "cannot write %s", path ? path : o->output);
 	}
 	free(d.stream);
 	free(d.name);

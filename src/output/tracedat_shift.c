@@ -14,15 +14,10 @@
 
 static int add_sample(struct cap_shift *s, size_t *cap, int64_t time, uint64_t tsc_offset)
 {
-	struct cap_shift_sample *v = array_grow(&s->sample, s->nsample, cap, sizeof(*v));
+	const struct cap_shift_sample v = { .time = time, .offset = (int64_t)(0 - tsc_offset),
+					    .scaling = 1 };
 
-	if (!v)
-		return -ENOMEM;
-	*v = (struct cap_shift_sample){ .time = time,
-					.offset = (int64_t)(0 - tsc_offset),
-					.scaling = 1 };
-	s->nsample++;
-	return 0;
+	return array_add(&s->sample, &s->nsample, cap, &v, sizeof(v));
 }
 
 static int shift_of(const struct epoch_vcpu *v, struct cap_shift *s)

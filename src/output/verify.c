@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "kvmft/json.h"
+#include "kvmft/row.h"
 
 #define TEXT_SLICES 8 /* rows of the table over time */
 
@@ -190,7 +190,7 @@ void verify_text(const struct verify *v, struct sbuf *b)
 	}
 }
 
-/* ---- JSON ---- */
+/* ---- JSON and CSV ---- */
 
 /* khz is not 0. */
 static int64_t signed_ns(int64_t cycles, uint64_t khz)
@@ -201,42 +201,71 @@ static int64_t signed_ns(int64_t cycles, uint64_t khz)
 	return cycles < 0 ? -ns : ns;
 }
 
-/* KEY_cycles, and KEY_ns where the TSC's rate is known; null when there is no value. */
-static void field_cycles(struct json *j, const char *key, bool has, int64_t cycles, uint64_t khz)
+/* KEY_cycles, and KEY_ns, which is known where the TSC's rate is. */
+static void put_cycles(struct row *o, const char *key, bool has, int64_t cycles, uint64_t khz)
 {
 	char name[48];
 
 	snprintf(name, sizeof(name), "%s_cycles", key);
-	json_field_s64_if(j, name, has, cycles);
+	row_s64(o, name, has, cycles);
 	snprintf(name, sizeof(name), "%s_ns", key);
-	json_field_s64_if(j, name, has && khz, has && khz ? signed_ns(cycles, khz) : 0);
+	row_s64(o, name, has && khz, khz ? signed_ns(cycles, khz) : 0);
 }
 
-static void json_stats(struct json *j, const struct verify *v, const struct win_stats *s)
+/* s: NULL in CSV's lines of pairs. */
+static void put_stats(struct row *o, const struct verify *v, const struct win_stats *s)
 {
-	json_field_u64(j, "checked", s->checked);
-	json_field_u64(j, "inside", s->inside);
-	json_field_u64(j, "outside", s->outside);
-	json_field_u64(j, "unchecked", s->unchecked);
-	field_cycles(j, "earliest", s->has_early, -s->early, v->khz);
-	field_cycles(j, "latest", s->has_late, s->late, v->khz);
-	field_cycles(j, "outside_max", s->outside, s->outside_max, v->khz);
+	const struct win_stats none = { 0 };
+	bool known = s, json = o->form == ROW_JSON;
+
+	s = s ? s : &none;
+	if (json)
+		row_u64(o, "checked", true, s->checked);
+	row_u64(o, "inside", known, s->inside);
+	row_u64(o, "outside", known, s->outside);
+	row_u64(o, "unchecked", known, s->unchecked);
+	put_cycles(o, "earliest", s->has_early, -s->early, v->khz);
+	put_cycles(o, "latest", s->has_late, s->late, v->khz);
+	if (json)
+		put_cycles(o, "outside_max", s->outside, s->outside_max, v->khz);
 }
+
+/* s: NULL in CSV's other lines. */
+static void put_pairs(struct row *o, const struct verify *v, const struct msr_pair_stats *s)
+{
+	bool json = o->form == ROW_JSON;
+
+	row_u64(o, "pairs", s, s ? s->n : 0);
+	row_u64(o, "reversed", s, s ? s->violations : 0);
+	if (json) {
+		row_u64(o, "host_only", true, s->alone_host);
+		row_u64(o, "guest_only", true, s->alone_guest);
+	} else {
+		row_u64(o, "unpaired", s, s ? s->alone_host + s->alone_guest : 0);
+	}
+	put_cycles(o, "min", s && s->n, s ? s->min : 0, v->khz);
+	put_cycles(o, "median", s && s->late.n,
+		   s ? (int64_t)loghist_percentile(&s->late, 50, 100) : 0, v->khz);
+	put_cycles(o, "max", s && s->n, s ? s->max : 0, v->khz);
+}
+
+/* ---- JSON ---- */
 
 static void json_vcpus(struct json *j, const struct verify *v, size_t vm)
 {
-	json_key(j, "vcpus");
-	json_array_begin(j);
+	struct row o;
+
+	json_put_array(j, "vcpus");
 	for (const struct win_vcpu *c = NULL; (c = next_vcpu(v, vm, c));) {
-		json_object_begin(j);
-		json_field_u64(j, "vcpu", c->vcpu);
-		json_field_u64(j, "windows", c->windows);
-		json_stats(j, v, &c->s);
+		row_json(&o, j, false);
+		row_u64(&o, "vcpu", true, c->vcpu);
+		row_u64(&o, "windows", true, c->windows);
+		put_stats(&o, v, &c->s);
 		if (c->s.outside) {
-			json_field_u64(j, "outside_from_host_tsc", c->first_out);
-			json_field_u64(j, "outside_to_host_tsc", c->last_out);
+			row_u64(&o, "outside_from_host_tsc", true, c->first_out);
+			row_u64(&o, "outside_to_host_tsc", true, c->last_out);
 		}
-		json_object_end(j);
+		row_end(&o);
 	}
 	json_array_end(j);
 }
@@ -244,17 +273,17 @@ static void json_vcpus(struct json *j, const struct verify *v, size_t vm)
 static void json_hosts(struct json *j, const struct verify *v, size_t vm)
 {
 	struct win_stats s;
+	struct row o;
 
 	if (win_hosts(v->w) < 2)
 		return;
-	json_key(j, "hosts");
-	json_array_begin(j);
+	json_put_array(j, "hosts");
 	for (size_t i = 0; i < win_hosts(v->w); i++) {
 		win_host_total(v->w, vm, i, &s);
-		json_object_begin(j);
-		json_field_str(j, "host", host_name(v, i));
-		json_stats(j, v, &s);
-		json_object_end(j);
+		row_json(&o, j, false);
+		row_str(&o, "host", host_name(v, i));
+		put_stats(&o, v, &s);
+		row_end(&o);
 	}
 	json_array_end(j);
 }
@@ -263,18 +292,18 @@ static void json_slices(struct json *j, const struct verify *v, const struct ver
 {
 	uint64_t from, width;
 	struct win_stats s;
+	struct row o;
 
 	win_slices(v->w, &from, &width);
-	json_key(j, "slices");
-	json_array_begin(j);
+	json_put_array(j, "slices");
 	for (size_t i = 0; i < WIN_SLICES; i++) {
 		slices_sum(v, g->g->vm, i, 1, &s);
 		if (!s.checked && !s.unchecked)
 			continue;
-		json_object_begin(j);
-		json_field_u64(j, "host_tsc", from + i * width);
-		json_stats(j, v, &s);
-		json_object_end(j);
+		row_json(&o, j, false);
+		row_u64(&o, "host_tsc", true, from + i * width);
+		put_stats(&o, v, &s);
+		row_end(&o);
 	}
 	json_array_end(j);
 	json_key(j, "drift_ppb");
@@ -290,50 +319,43 @@ static void json_slices(struct json *j, const struct verify *v, const struct ver
 
 static void json_pairs(struct json *j, const struct verify *v, size_t vm)
 {
-	json_key(j, "pairs");
-	json_array_begin(j);
+	struct row o;
+
+	json_put_array(j, "pairs");
 	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
 		const struct msr_pair_stats *s = msr_pairs_get(v->pairs, vm, (enum msr_pair)k);
 
 		if (!s)
 			continue;
-		json_object_begin(j);
-		json_field_str(j, "kind", msr_pair_names[k]);
-		json_field_u64(j, "pairs", s->n);
-		json_field_u64(j, "reversed", s->violations);
-		json_field_u64(j, "host_only", s->alone_host);
-		json_field_u64(j, "guest_only", s->alone_guest);
-		field_cycles(j, "min", s->n, s->min, v->khz);
-		field_cycles(j, "median", s->late.n, (int64_t)loghist_percentile(&s->late, 50, 100),
-			     v->khz);
-		field_cycles(j, "max", s->n, s->max, v->khz);
-		json_object_end(j);
+		row_json(&o, j, false);
+		row_str(&o, "kind", msr_pair_names[k]);
+		put_pairs(&o, v, s);
+		row_end(&o);
 	}
 	json_array_end(j);
 }
 
 static void json_offset(struct json *j, const struct solve_result *r)
 {
-	json_field_s64(j, "tsc_offset", (int64_t)r->offset);
-	json_field_s64(j, "tsc_offset_min", (int64_t)r->offset_lo);
-	json_field_s64(j, "tsc_offset_max", (int64_t)r->offset_hi);
-	json_field_u64(j, "events", r->events);
-	json_field_u64(j, "inside", r->inside);
-	json_field_u64(j, "outside", r->outside);
-	json_field_u64(j, "searched_cycles", r->span);
-	json_field_u64(j, "others_as_good", r->equal);
-	json_field_u64_if(j, "next_best_outside", r->has_next, r->next_outside);
-	json_field_u64(j, "pairs", r->pairs);
+	json_put_s64(j, "tsc_offset", (int64_t)r->offset);
+	json_put_s64(j, "tsc_offset_min", (int64_t)r->offset_lo);
+	json_put_s64(j, "tsc_offset_max", (int64_t)r->offset_hi);
+	json_put_u64(j, "events", r->events);
+	json_put_u64(j, "inside", r->inside);
+	json_put_u64(j, "outside", r->outside);
+	json_put_u64(j, "searched_cycles", r->span);
+	json_put_u64(j, "others_as_good", r->equal);
+	json_put_known_u64(j, "next_best_outside", r->has_next, r->next_outside);
+	json_put_u64(j, "pairs", r->pairs);
 }
 
 static void json_parts(struct json *j, const struct solution_vcpu *o)
 {
-	json_key(j, "parts");
-	json_array_begin(j);
+	json_put_array(j, "parts");
 	for (size_t i = 0; i < o->nparts; i++) {
 		json_object_begin(j);
-		json_field_u64(j, "from_host_tsc", o->part[i].host_first);
-		json_field_u64(j, "to_host_tsc", o->part[i].host_last);
+		json_put_u64(j, "from_host_tsc", o->part[i].host_first);
+		json_put_u64(j, "to_host_tsc", o->part[i].host_last);
 		json_offset(j, &o->part[i].r);
 		json_object_end(j);
 	}
@@ -351,11 +373,10 @@ static void json_solution(struct json *j, const struct verify_guest *g)
 	}
 	json_object_begin(j);
 	json_offset(j, &sol->r);
-	json_key(j, "vcpus");
-	json_array_begin(j);
+	json_put_array(j, "vcpus");
 	for (size_t i = 0; i < sol->n_own; i++) {
 		json_object_begin(j);
-		json_field_u64(j, "vcpu", sol->own[i].id);
+		json_put_u64(j, "vcpu", sol->own[i].id);
 		json_offset(j, &sol->own[i].r);
 		if (sol->own[i].nparts)
 			json_parts(j, &sol->own[i]);
@@ -367,79 +388,69 @@ static void json_solution(struct json *j, const struct verify_guest *g)
 
 static void json_guest(struct json *j, const struct verify *v, const struct verify_guest *g)
 {
-	json_object_begin(j);
-	json_field_str(j, "vm", v->p.map->vm[v->p.map->vm[g->g->vm].of].label);
-	json_field_str(j, "capture", g->src->cap->path);
-	json_field_str(j, "verdict", align_names[g->verdict]);
-	json_key(j, "reasons");
-	json_array_begin(j);
+	struct row o;
+
+	row_json(&o, j, false);
+	json_put_str(j, "vm", v->p.map->vm[v->p.map->vm[g->g->vm].of].label);
+	json_put_str(j, "capture", g->src->cap->path);
+	json_put_str(j, "verdict", align_names[g->verdict]);
+	json_put_array(j, "reasons");
 	for (const char *line = NULL; (line = verify_reason(g, line));)
 		json_str(j, line);
 	json_array_end(j);
-	json_field_u64(j, "events", g->src->events);
-	json_field_u64(j, "unplaced", g->src->unplaced);
-	json_field_u64(j, "windows", g->a.windows);
-	json_field_u64(j, "outside_recording", g->a.apart);
-	json_field_u64(j, "checked_pct", g->a.share);
-	json_stats(j, v, &g->a.total);
+	json_put_u64(j, "events", g->src->events);
+	json_put_u64(j, "unplaced", g->src->unplaced);
+	json_put_u64(j, "windows", g->a.windows);
+	json_put_u64(j, "outside_recording", g->a.apart);
+	json_put_u64(j, "checked_pct", g->a.share);
+	put_stats(&o, v, &g->a.total);
 	json_solution(j, g);
 	json_hosts(j, v, g->g->vm);
 	json_vcpus(j, v, g->g->vm);
 	json_slices(j, v, g);
 	json_pairs(j, v, g->g->vm);
-	json_object_end(j);
+	row_end(&o);
 }
 
 void verify_json(const struct verify *v, struct sbuf *b)
 {
 	struct json j;
 
-	json_init(&j, b);
-	json_object_begin(&j);
-	json_field_bool(&j, "complete", v->complete);
+	json_line_begin(&j, b);
+	json_put_bool(&j, "complete", v->complete);
 	out_json_rate(&j, v->p.host.cap);
-	json_key(&j, "guests");
-	json_array_begin(&j);
+	json_put_array(&j, "guests");
 	for (size_t i = 0; i < v->p.nguest; i++)
 		json_guest(&j, v, &v->guest[i]);
 	json_array_end(&j);
-	json_object_end(&j);
-	if (json_finish(&j) && !b->error)
+	if (json_line_end(&j) && !b->error)
 		b->error = -EINVAL;
-	sbuf_addc(b, '\n');
 }
 
-/* ---- CSV: one header for windows and pairs, what a row has not is empty ---- */
+/* ---- CSV: one header for windows and pairs, what a line has not is empty ---- */
 
-/* ",CYCLES,NS" */
-static void csv_cycles(struct sbuf *b, bool has, int64_t cycles, uint64_t khz)
+/* g: NULL in the header. */
+static void csv_columns(struct row *o, const struct verify *v, const struct verify_guest *g,
+			const char *part, const char *name, const struct win_stats *s,
+			const struct msr_pair_stats *pairs)
 {
-	if (has)
-		sbuf_addf(b, ",%" PRId64 ",", cycles);
-	else
-		sbuf_add(b, ",,");
-	if (has && khz)
-		sbuf_addf(b, "%" PRId64, signed_ns(cycles, khz));
-}
-
-static void csv_begin(const struct verify *v, const struct verify_guest *g, const char *part,
-		      const char *name, struct sbuf *b)
-{
-	sbuf_add_csv(b, v->p.map->vm[v->p.map->vm[g->g->vm].of].label);
-	sbuf_addc(b, ',');
-	sbuf_add_csv(b, g->src->cap->path);
-	sbuf_addf(b, ",%s,%s,", align_names[g->verdict], part);
-	sbuf_add_csv(b, name);
+	row_str(o, "vm", g ? v->p.map->vm[v->p.map->vm[g->g->vm].of].label : NULL);
+	row_str(o, "capture", g ? g->src->cap->path : NULL);
+	row_str(o, "verdict", g ? align_names[g->verdict] : NULL);
+	row_str(o, "part", part);
+	row_str(o, "name", name);
+	put_stats(o, v, s);
+	put_pairs(o, v, pairs);
+	row_end(o);
 }
 
 static void csv_stats(const struct verify *v, const struct verify_guest *g, const char *part,
 		      const char *name, const struct win_stats *s, struct sbuf *b)
 {
-	csv_begin(v, g, part, name, b);
-	sbuf_addf(b, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, s->inside, s->outside, s->unchecked);
-	csv_cycles(b, s->has_early, -s->early, v->khz);
-	csv_cycles(b, s->has_late, s->late, v->khz);
-	sbuf_add(b, ",,,,,,,,,\n");
+	struct row o;
+
+	row_csv(&o, b, false);
+	csv_columns(&o, v, g, part, name, s, NULL);
 }
 
 static void csv_slices(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
@@ -457,27 +468,10 @@ static void csv_slices(const struct verify *v, const struct verify_guest *g, str
 	}
 }
 
-static void csv_pairs(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
-{
-	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
-		const struct msr_pair_stats *s =
-			msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
-
-		if (!s)
-			continue;
-		csv_begin(v, g, "pairs", msr_pair_names[k], b);
-		sbuf_addf(b, ",,,,,,,,%" PRIu64 ",%" PRIu64 ",%" PRIu64, s->n, s->violations,
-			  s->alone_host + s->alone_guest);
-		csv_cycles(b, s->n, s->min, v->khz);
-		csv_cycles(b, s->late.n, (int64_t)loghist_percentile(&s->late, 50, 100), v->khz);
-		csv_cycles(b, s->n, s->max, v->khz);
-		sbuf_addc(b, '\n');
-	}
-}
-
 static void csv_guest(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
 	struct win_stats s;
+	struct row o;
 	char name[32];
 
 	csv_stats(v, g, "all", "", &g->a.total, b);
@@ -490,15 +484,22 @@ static void csv_guest(const struct verify *v, const struct verify_guest *g, stru
 		csv_stats(v, g, "vcpu", name, &c->s, b);
 	}
 	csv_slices(v, g, b);
-	csv_pairs(v, g, b);
+	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
+		const struct msr_pair_stats *pairs =
+			msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
+
+		row_csv(&o, b, false);
+		if (pairs)
+			csv_columns(&o, v, g, "pairs", msr_pair_names[k], NULL, pairs);
+	}
 }
 
 void verify_csv(const struct verify *v, struct sbuf *b)
 {
-	sbuf_add(
-		b,
-		"vm,capture,verdict,part,name,inside,outside,unchecked,earliest_cycles,earliest_ns,latest_cycles,"
-		"latest_ns,pairs,reversed,unpaired,min_cycles,min_ns,median_cycles,median_ns,max_cycles,max_ns\n");
+	struct row o;
+
+	row_head(&o, b, false);
+	csv_columns(&o, v, NULL, NULL, NULL, NULL, NULL);
 	for (size_t i = 0; i < v->p.nguest; i++)
 		csv_guest(v, &v->guest[i], b);
 }

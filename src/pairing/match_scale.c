@@ -39,7 +39,7 @@ static int guest_rate(const struct matcher *m, const struct capture *guest, stru
 	int ret;
 
 	for (size_t i = 0; i < guest->npvclock; i++)
-		if (tsc_rate_of_pvclock(guest->pvclock[i].mul, guest->pvclock[i].shift, r))
+		if (tsc_rate_of_pvclock(guest->pvclock[i].pv.mul, guest->pvclock[i].pv.shift, r))
 			return 0;
 	tsc_rate_said(guest, r);
 	if (is_exact(r) || m->map->nvm > 1) /* whose record it would be is not known */

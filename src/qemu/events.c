@@ -324,14 +324,13 @@ static struct qev *tcg_half(const struct qev *e, const char *suffix, unsigned in
 			    const char *fmt)
 {
 	struct qev *h = calloc(1, sizeof(*h));
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = 0;
 
 	if (!h)
 		return NULL;
 	sbuf_addf(&b, "%s%s", e->name, suffix);
 	h->name = sbuf_take(&b);
-	sbuf_free(&b);
 	h->format = strdup(fmt ? fmt : "");
 	h->props = e->props | prop;
 	h->line = e->line;
@@ -349,7 +348,7 @@ static struct qev *tcg_half(const struct qev *e, const char *suffix, unsigned in
 static int finish(struct qevents *q, struct qev *e)
 {
 	_cleanup_free_ char *old = NULL;
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = 0;
 
 	if (e->props & QEV_VCPU) {
@@ -357,7 +356,6 @@ static int finish(struct qevents *q, struct qev *e)
 		old = e->format;
 		sbuf_addf(&b, "%s%s", *old ? "cpu=%p " : "cpu=%p", old);
 		e->format = sbuf_take(&b);
-		sbuf_free(&b);
 	}
 	if (ret || !e->format) {
 		event_free(e);
@@ -477,7 +475,7 @@ static size_t logical_line(const char *s, size_t n, struct sbuf *joined, size_t 
 
 static int parse_all(struct qevents *q, const char *text, size_t len)
 {
-	struct sbuf joined = { 0 };
+	_cleanup_(sbuf_free) struct sbuf joined = { 0 };
 	uint32_t line = 1, lines;
 	int ret = 0;
 
@@ -488,7 +486,6 @@ static int parse_all(struct qevents *q, const char *text, size_t len)
 		if (!ret && n)
 			ret = parse_line(q, joined.s, n, line);
 	}
-	sbuf_free(&joined);
 	return ret;
 }
 
@@ -525,7 +522,7 @@ int qevents_parse(const char *text, size_t len, const char *name, struct qevents
 int qevents_load(const char *path, bool own, struct qevents **out, struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
-	ssize_t len = file_read_plain(path, QEV_MAX_FILE, own, &text);
+	ssize_t len = file_read_regular(path, QEV_MAX_FILE, own, &text);
 
 	*out = NULL;
 	if (len == -EINVAL)
@@ -534,7 +531,7 @@ int qevents_load(const char *path, bool own, struct qevents **out, struct kvmft_
 		return err_set(err, EPERM, "%s is not used: others than root and you can change it",
 			       path);
 	if (len < 0)
-		return err_set(err, (int)-len, "cannot read %s: %s", path, strerror((int)-len));
+		return err_why(err, (int)len, "cannot read %s", path);
 	return qevents_parse(text, (size_t)len, path, out, err);
 }
 

@@ -108,7 +108,7 @@ static int literal(const char **p, const char *end, struct sbuf *b)
 
 int qev_format_parse(const char **p, const char *end, char **out, const char **why)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = 0;
 
 	*why = "a format is neither text in quotes nor a macro that is known";
@@ -131,7 +131,6 @@ int qev_format_parse(const char **p, const char *end, char **out, const char **w
 		*out = sbuf_take(&b);
 		ret = *out ? 0 : -ENOMEM;
 	}
-	sbuf_free(&b);
 	return ret;
 }
 

@@ -85,11 +85,8 @@ int qemu_left_write(const struct sbuf *text, struct kvmft_err *err)
 		if (ret && fd >= 0)
 			unlinkat(dir, name, 0);
 	}
-	return ret ? err_set(err, -ret,
-			     "cannot note in %s/kvmft what is switched on, for the case that "
-			     "kvmft gets killed: %s",
-			     geteuid() ? "$XDG_RUNTIME_DIR" : "/run", strerror(-ret))
-		   : 0;
+	return err_why(err, ret, "cannot note in %s/kvmft what is switched on, for the case that "
+		       "kvmft gets killed", geteuid() ? "$XDG_RUNTIME_DIR" : "/run");
 }
 
 void qemu_left_done(void)
@@ -163,7 +160,7 @@ static void still_on(struct left *l, const struct mon_events *now)
 
 static int left_off(struct left *l, struct kvmft_err *err)
 {
-	struct mon_events now = { 0 };
+	_cleanup_(mon_events_free) struct mon_events now = { 0 };
 	struct qemu q;
 	int ret = left_connect(l, &q, err);
 
@@ -174,7 +171,6 @@ static int left_off(struct left *l, struct kvmft_err *err)
 		still_on(l, &now);
 	for (size_t i = 0; i < l->n && !ret && !l->dry_run; i++)
 		ret = monitor_set(q.m, l->event[i], false, err);
-	mon_events_free(&now);
 	qemu_close(&q);
 	return ret;
 }
@@ -229,7 +225,6 @@ static int left_begin(struct left *l, char *line)
 
 static int left_line(struct left *l, char *line, struct kvmft_err *err)
 {
-	const char **slot;
 	int ret;
 
 	if (str_starts(line, "qemu ")) {
@@ -239,12 +234,8 @@ static int left_line(struct left *l, char *line, struct kvmft_err *err)
 	if (!str_starts(line, "on ") || !mon_pattern_ok(line + 3) || mon_is_pattern(line + 3) ||
 	    !l->kind)
 		return -EINVAL;
-	slot = array_grow(&l->event, l->n, &l->cap, sizeof(*slot));
-	if (!slot)
-		return -ENOMEM;
-	*slot = line + 3;
-	l->n++;
-	return 0;
+	line += 3;
+	return array_add(&l->event, &l->n, &l->cap, &line, sizeof(line));
 }
 
 static int left_file(int dir, const char *name, struct left *l, struct kvmft_err *err)
@@ -257,8 +248,7 @@ static int left_file(int dir, const char *name, struct left *l, struct kvmft_err
 	if (n == -ENOENT) /* somebody else has finished that just now */
 		return 0;
 	if (n < 0)
-		return err_set(err, (int)n, "cannot read %s of kvmft's: %s", name,
-			       strerror((int)-n));
+		return err_why(err, (int)n, "cannot read %s of kvmft's", name);
 	l->kind = NULL;
 	l->n = 0;
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
@@ -268,10 +258,9 @@ static int left_file(int dir, const char *name, struct left *l, struct kvmft_err
 	ret = left_finish(l, first ? NULL : err);
 	first = first ? first : ret;
 	if (first == -EINVAL || first == -ENOMEM)
-		return err_set(err, first, "cannot use %s of kvmft's: %s", name, strerror(-first));
+		return err_why(err, first, "cannot use %s of kvmft's", name);
 	if (!first && !l->dry_run && unlinkat(dir, name, 0) < 0 && errno != ENOENT)
-		return err_set(err, errno, "cannot remove %s of kvmft's: %s", name,
-			       strerror(errno));
+		return err_why(err, errno, "cannot remove %s of kvmft's", name);
 	return first;
 }
 
@@ -299,13 +288,13 @@ int qemu_left_sweep(bool dry_run, uint64_t timeout_ns, struct sbuf *out, struct 
 	if (fd == -ENOENT)
 		return 0;
 	if (fd < 0)
-		return err_set(err, fd, "cannot look into kvmft's folder in %s: %s",
-			       geteuid() ? "$XDG_RUNTIME_DIR" : "/run", strerror(-fd));
+		return err_why(err, fd, "cannot look into kvmft's folder in %s",
+			       geteuid() ? "$XDG_RUNTIME_DIR" : "/run");
 	dir = fdopendir(fd);
 	if (!dir) {
 		ret = errno;
 		close(fd);
-		return err_set(err, ret, "cannot read kvmft's folder in /run: %s", strerror(ret));
+		return err_why(err, ret, "cannot read kvmft's folder in /run");
 	}
 	ret = sweep_dir(dir, &l, err);
 	closedir(dir);

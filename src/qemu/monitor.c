@@ -69,7 +69,7 @@ static int wait_told(struct monitor *m, short events, struct kvmft_err *err)
 
 	if (ret == -ETIMEDOUT)
 		return late(m, err);
-	return ret ? err_set(err, -ret, "%s: poll: %s", m->name, strerror(-ret)) : 0;
+	return err_why(err, ret, "%s: poll", m->name);
 }
 
 int mon_send(struct monitor *m, const char *text, size_t n, struct kvmft_err *err)
@@ -89,8 +89,7 @@ int mon_send(struct monitor *m, const char *text, size_t n, struct kvmft_err *er
 		if (errno == EPIPE || errno == ECONNRESET)
 			return hung_up(m, err);
 		if (errno != EAGAIN)
-			return err_set(err, errno, "%s: cannot write: %s", m->name,
-				       strerror(errno));
+			return err_why(err, errno, "%s: cannot write", m->name);
 		ret = wait_told(m, POLLOUT, err);
 		if (ret)
 			return ret;
@@ -132,8 +131,7 @@ int mon_receive(struct monitor *m, struct kvmft_err *err)
 		if (got == 0)
 			return hung_up(m, err);
 		if (got != -EAGAIN)
-			return err_set(err, (int)-got, "%s: cannot read: %s", m->name,
-				       strerror((int)-got));
+			return err_why(err, (int)got, "%s: cannot read", m->name);
 	}
 }
 
@@ -213,7 +211,7 @@ static int connect_failed(struct monitor *m, int errnum, struct kvmft_err *err)
 			       m->name);
 	case EPROTOTYPE: return err_set(err, errnum, "%s: it is no stream socket", m->name);
 	case ENOENT: return err_set(err, errnum, "%s: there is no such socket", m->name);
-	default: return err_set(err, errnum, "%s: cannot connect: %s", m->name, strerror(errnum));
+	default: return err_why(err, errnum, "%s: cannot connect", m->name);
 	}
 }
 
@@ -244,7 +242,7 @@ static int connect_unix(struct monitor *m, const char *path, bool abstract,
 	memcpy(a.sun_path + abstract, path, n);
 	m->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (m->fd < 0)
-		return err_set(err, errno, "cannot make a socket: %s", strerror(errno));
+		return err_why(err, errno, "cannot make a socket");
 	n += offsetof(struct sockaddr_un, sun_path) + 1;
 	ret = connect_to(m->fd, &a, n, peer);
 	if (ret)
@@ -331,16 +329,13 @@ int mon_open_as(enum mon_kind kind, const char *path, bool abstract, const char 
 int monitor_open(enum mon_kind kind, const char *path, bool abstract, uint64_t timeout_ns,
 		 struct monitor **m, struct kvmft_err *err)
 {
-	struct sbuf name = { 0 };
-	int ret;
+	_cleanup_(sbuf_free) struct sbuf name = { 0 };
 
 	*m = NULL;
 	sbuf_addf(&name, "%s %s%s", ops_of[kind]->name, abstract ? "@" : "", path);
 	if (!name.s)
 		return err_set(err, ENOMEM, "out of memory");
-	ret = mon_open_as(kind, path, abstract, name.s, NULL, timeout_ns, m, err);
-	sbuf_free(&name);
-	return ret;
+	return mon_open_as(kind, path, abstract, name.s, NULL, timeout_ns, m, err);
 }
 
 void monitor_close(struct monitor *m)

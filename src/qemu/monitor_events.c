@@ -15,18 +15,16 @@ const char *const mon_state_names[MON_STATES] = {
 
 int mon_events_add(struct mon_events *list, const char *name, enum mon_state state, bool vcpu)
 {
-	struct mon_event *e;
-	char *copy;
+	struct mon_event e = { .state = state, .vcpu = vcpu };
 
 	if (list->n >= MON_MAX_EVENTS)
 		return -E2BIG;
-	e = array_grow(&list->v, list->n, &list->cap, sizeof(*e));
-	copy = e ? strdup(name) : NULL;
-	if (!copy)
+	e.name = strdup(name);
+	if (!e.name || array_add(&list->v, &list->n, &list->cap, &e, sizeof(e))) {
+		free(e.name);
 		return -ENOMEM;
-	str_printable(copy);
-	*e = (struct mon_event){ .name = copy, .state = state, .vcpu = vcpu };
-	list->n++;
+	}
+	str_printable(e.name);
 	return 0;
 }
 

@@ -68,7 +68,7 @@ int mon_qemu_scan(const struct vm_roots *given, struct vm_list **out, struct kvm
 	int ret = 0;
 
 	if (!dir)
-		return err_set(err, errno, "cannot read %s: %s", roots.proc, strerror(errno));
+		return err_why(err, errno, "cannot read %s", roots.proc);
 	list = calloc(1, sizeof(*list));
 	while (list && !ret && vm_dir_next_u32(dir, &pid))
 		ret = add_process(procfd, pid, list);
@@ -118,8 +118,7 @@ static bool is_pid_fd(const char *sel)
 int mon_qemu_find(const struct vm_roots *roots, const struct vm_list *list, const char *sel,
 		  const struct vm **vm, struct kvmft_err *err)
 {
-	struct sbuf b = { 0 };
-	int ret;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	if (!list->n)
 		return err_lack(err, ENOENT, "no QEMU is running here");
@@ -136,10 +135,8 @@ int mon_qemu_find(const struct vm_roots *roots, const struct vm_list *list, cons
 			sbuf_add(&b, ", ");
 		vm_describe(&list->vm[i], &b);
 	}
-	ret = err_set(err, EEXIST, "%zu QEMUs run here: choose one with --vm: %s", list->n,
-		      b.s ? b.s : "(out of memory)");
-	sbuf_free(&b);
-	return ret;
+	return err_set(err, EEXIST, "%zu QEMUs run here: choose one with --vm: %s", list->n,
+		       b.s ? b.s : "(out of memory)");
 }
 
 /* ---- sockets ---- */
@@ -197,27 +194,29 @@ static int cannot_reach(const struct mon_peer *peer, const char *path, int errnu
 	if (errnum == ENOENT)
 		return err_set(err, errnum, "%s: not there (any more), seen from process %u", path,
 			       vm->pid);
-	return err_set(err, errnum, "%s: %s", path, strerror(errnum));
+	return err_why(err, errnum, "%s", path);
 }
 
+/* peer->path begins with '@' in the abstract namespace. */
 static int open_path(const struct mon_peer *peer, enum mon_kind kind, uint64_t timeout_ns,
 		     struct monitor **m, struct kvmft_err *err)
 {
-	_cleanup_close_ int fd = open_socket(peer, peer->path);
-	struct sbuf name = { 0 };
+	const bool abstract = *peer->path == '@';
+	_cleanup_close_ int fd = abstract ? -1 : open_socket(peer, peer->path);
+	_cleanup_(sbuf_free) struct sbuf name = { 0 };
 	char self[64];
 	int ret;
 
-	if (fd < 0)
+	if (!abstract && fd < 0)
 		return cannot_reach(peer, peer->path, -fd, err);
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
 	sbuf_addf(&name, "%s %s of QEMU %u", kind == MON_QMP ? "QMP" : "HMP", peer->path,
 		  peer->vm->pid);
-	ret = name.s ? mon_open_as(kind, self, false, name.s, peer, timeout_ns, m, err) : -ENOMEM;
-	sbuf_free(&name);
-	if (ret == -EACCES)
-		return cannot_reach(peer, peer->path, EACCES, err);
-	return ret;
+	if (!name.s)
+		return err_set(err, ENOMEM, "out of memory");
+	ret = mon_open_as(kind, abstract ? peer->path + 1 : self, abstract, name.s, peer,
+			  timeout_ns, m, err);
+	return ret == -EACCES && !abstract ? cannot_reach(peer, peer->path, EACCES, err) : ret;
 }
 
 static char *text_of(const char *a, const char *b)
@@ -227,20 +226,6 @@ static char *text_of(const char *a, const char *b)
 	sbuf_add(&t, a);
 	sbuf_add(&t, b);
 	return sbuf_take(&t);
-}
-
-static int open_abstract(const struct mon_peer *peer, enum mon_kind kind, uint64_t timeout_ns,
-			 struct monitor **m, struct kvmft_err *err)
-{
-	struct sbuf name = { 0 };
-	int ret;
-
-	sbuf_addf(&name, "%s %s of QEMU %u", kind == MON_QMP ? "QMP" : "HMP", peer->path,
-		  peer->vm->pid);
-	ret = name.s ? mon_open_as(kind, peer->path + 1, true, name.s, peer, timeout_ns, m, err)
-		     : -ENOMEM;
-	sbuf_free(&name);
-	return ret;
 }
 
 static int open_place(int procfd, const struct vm *vm, struct mon_owner *owner,
@@ -262,8 +247,7 @@ static int open_place(int procfd, const struct vm *vm, struct mon_owner *owner,
 			"descriptor %d, passed by who started it (libvirt does so), has no path",
 			p->fd);
 	peer.path = bound;
-	return (p->abstract || *bound == '@' ? open_abstract : open_path)(&peer, p->kind,
-									  timeout_ns, m, err);
+	return open_path(&peer, p->kind, timeout_ns, m, err);
 }
 
 /* What to do about it, for the end of the line. */
@@ -291,7 +275,7 @@ static int open_first(int procfd, const struct vm *vm, struct mon_owner *owner,
 		      struct kvmft_err *err)
 {
 	struct kvmft_err why = { .text = "" };
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = -ENOENT, code = 0;
 
 	for (int kind = MON_QMP; kind <= MON_HMP; kind++)
@@ -299,10 +283,8 @@ static int open_first(int procfd, const struct vm *vm, struct mon_owner *owner,
 			if ((int)places->v[i].kind != kind)
 				continue;
 			ret = open_place(procfd, vm, owner, &places->v[i], timeout_ns, m, &why);
-			if (!ret) {
-				sbuf_free(&b);
+			if (!ret)
 				return 0;
-			}
 			code = why.code;
 			if (b.len < 500)
 				sbuf_addf(&b, "%s: %s; ", places->v[i].spelling, why.text);
@@ -312,7 +294,6 @@ static int open_first(int procfd, const struct vm *vm, struct mon_owner *owner,
 		vm->name ? vm->name : "", b.s ? b.s : "out of memory");
 	if (err)
 		err->code = code;
-	sbuf_free(&b);
 	return ret;
 }
 
@@ -332,8 +313,8 @@ int monitor_open_vm(const struct vm_roots *given, const struct vm *vm, uint64_t 
 	if (len == -ESRCH || len == 0)
 		return err_set(err, ESRCH, "QEMU %u has ended", vm->pid);
 	if (len < 0)
-		return err_set(err, (int)-len, "cannot read the command line of process %u: %s",
-			       vm->pid, strerror((int)-len));
+		return err_why(err, (int)len, "cannot read the command line of process %u",
+			       vm->pid);
 	ret = mon_owner_read(procfd, vm, &owner, err);
 	if (!ret && mon_cmdline_parse(args, (size_t)len, &places))
 		ret = err_set(err, ENOMEM, "out of memory");

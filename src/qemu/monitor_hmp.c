@@ -71,7 +71,7 @@ static void add_plain(struct sbuf *out, const char *p, const char *end)
 
 static int hmp_human(struct monitor *m, const char *line, struct sbuf *out, struct kvmft_err *err)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const char *echo, *end;
 	int ret = monitor_idle(m); /* what was said unasked is not the answer */
 
@@ -79,9 +79,7 @@ static int hmp_human(struct monitor *m, const char *line, struct sbuf *out, stru
 	sbuf_addf(&b, "%s\n", line);
 	if (b.error)
 		ret = -ENOMEM;
-	ret = ret ? err_set(err, -ret, "%s: %s", m->name, strerror(-ret))
-		  : mon_send(m, b.s, b.len, err);
-	sbuf_free(&b);
+	ret = ret ? err_why(err, ret, "%s", m->name) : mon_send(m, b.s, b.len, err);
 	ret = ret ? ret : to_prompt(m, err);
 	if (ret)
 		return ret;
@@ -97,7 +95,7 @@ static int hmp_human(struct monitor *m, const char *line, struct sbuf *out, stru
 /* "7.2.22Debian 1:7.2+dfsg" */
 static int hmp_version(struct monitor *m, struct sbuf *out, struct kvmft_err *err)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = hmp_human(m, "info version", &b, err);
 	size_t digits, n;
 
@@ -111,7 +109,6 @@ static int hmp_version(struct monitor *m, struct sbuf *out, struct kvmft_err *er
 			sbuf_addf(out, strchr(b.s, '(') ? " %s" : " (%s)",
 				  b.s + digits + strspn(b.s + digits, " "));
 	}
-	sbuf_free(&b);
 	return ret;
 }
 
@@ -127,13 +124,12 @@ static int add_line(struct monitor *m, struct mon_events *list, char *line, stru
 		return mon_garbage(m, "not an event", line, strlen(line), err);
 	*at = '\0';
 	ret = mon_events_add(list, line, *v == '1' ? MON_ENABLED : MON_DISABLED, false);
-	return ret ? err_set(err, -ret, "%s: cannot keep the events: %s", m->name, strerror(-ret))
-		   : 0;
+	return err_why(err, ret, "%s: cannot keep the events", m->name);
 }
 
 static int hmp_events(struct monitor *m, struct mon_events *list, struct kvmft_err *err)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	char *line, *next;
 	int ret = hmp_human(m, "info trace-events", &b, err);
 
@@ -145,21 +141,18 @@ static int hmp_events(struct monitor *m, struct mon_events *list, struct kvmft_e
 		if (n)
 			ret = add_line(m, list, line, err);
 	}
-	sbuf_free(&b);
 	return ret;
 }
 
 static int hmp_set(struct monitor *m, const char *pattern, bool on, struct kvmft_err *err)
 {
-	struct sbuf line = { 0 }, out = { 0 };
+	_cleanup_(sbuf_free) struct sbuf line = { 0 }, out = { 0 };
 	int ret;
 
 	sbuf_addf(&line, "trace-event %s %s", pattern, on ? "on" : "off");
 	ret = line.s ? hmp_human(m, line.s, &out, err) : err_set(err, ENOMEM, "out of memory");
 	if (!ret && out.len) /* it is silent when all is well */
 		ret = mon_refused(m, "trace-event", out.s, err);
-	sbuf_free(&line);
-	sbuf_free(&out);
 	return ret;
 }
 

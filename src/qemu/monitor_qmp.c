@@ -37,7 +37,7 @@ static int qmp_next(struct monitor *m, struct jval *v, size_t *len, struct kvmft
 
 static int qmp_error(struct monitor *m, const char *command, struct jval e, struct kvmft_err *err)
 {
-	struct sbuf text = { 0 };
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
 	struct jval desc;
 	int ret;
 
@@ -45,7 +45,6 @@ static int qmp_error(struct monitor *m, const char *command, struct jval e, stru
 		ret = mon_refused(m, command, "(no reason given)", err);
 	else
 		ret = mon_refused(m, command, text.s, err);
-	sbuf_free(&text);
 	return ret;
 }
 
@@ -74,7 +73,7 @@ static int qmp_reply(struct monitor *m, const char *command, struct jval *v, str
 static int qmp_execute(struct monitor *m, const char *command, const char *args, struct jval *v,
 		       size_t *len, struct kvmft_err *err)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret;
 
 	mon_begin(m);
@@ -83,7 +82,6 @@ static int qmp_execute(struct monitor *m, const char *command, const char *args,
 		sbuf_addf(&b, ",\"arguments\":%s", args);
 	sbuf_addf(&b, ",\"id\":%llu}\r\n", (unsigned long long)++m->id);
 	ret = b.error ? err_set(err, ENOMEM, "out of memory") : mon_send(m, b.s, b.len, err);
-	sbuf_free(&b);
 	while (!ret) {
 		ret = qmp_next(m, v, len, err);
 		if (ret)
@@ -130,7 +128,7 @@ static void qmp_idle(struct monitor *m)
 
 static int qmp_version(struct monitor *m, struct sbuf *out, struct kvmft_err *err)
 {
-	struct sbuf package = { 0 };
+	_cleanup_(sbuf_free) struct sbuf package = { 0 };
 	struct jval v, q, part;
 	uint64_t n[3] = { 0 };
 	static const char *const key[] = { "major", "minor", "micro" };
@@ -152,7 +150,6 @@ static int qmp_version(struct monitor *m, struct sbuf *out, struct kvmft_err *er
 		sbuf_addf(out, strchr(package.s, '(') ? " %s" : " (%s)",
 			  package.s + strspn(package.s, " "));
 	}
-	sbuf_free(&package);
 	mon_consume(m, len);
 	return 0;
 }
@@ -160,7 +157,7 @@ static int qmp_version(struct monitor *m, struct sbuf *out, struct kvmft_err *er
 static int add_event(struct mon_events *list, struct jval e)
 {
 	struct jval name, state, vcpu;
-	struct sbuf text = { 0 };
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
 	int ret = -EINVAL;
 
 	if (!jval_get(e, "name", &name) || jval_text(name, &text) || !text.len ||
@@ -171,7 +168,6 @@ static int add_event(struct mon_events *list, struct jval e)
 			ret = mon_events_add(list, text.s, (enum mon_state)i,
 					     jval_get(e, "vcpu", &vcpu) && jval_true(vcpu));
 out:
-	sbuf_free(&text);
 	return ret;
 }
 
@@ -191,8 +187,7 @@ static int qmp_events(struct monitor *m, struct mon_events *list, struct kvmft_e
 			return mon_garbage(m, "not an event", i.value.p, i.value.n, err);
 	}
 	mon_consume(m, len);
-	return ret ? err_set(err, -ret, "%s: cannot keep the events: %s", m->name, strerror(-ret))
-		   : 0;
+	return err_why(err, ret, "%s: cannot keep the events", m->name);
 }
 
 /* qmp_execute() with arguments that j wrote into args. */
@@ -207,37 +202,34 @@ static int qmp_call(struct monitor *m, const char *command, struct json *j, cons
 
 static int qmp_set(struct monitor *m, const char *pattern, bool on, struct kvmft_err *err)
 {
-	struct sbuf args = { 0 };
+	_cleanup_(sbuf_free) struct sbuf args = { 0 };
 	struct json j;
 	struct jval v;
 	size_t len;
 	int ret;
 
-	json_init(&j, &args);
-	json_object_begin(&j);
-	json_field_str(&j, "name", pattern);
-	json_field_bool(&j, "enable", on);
-	json_field_bool(&j, "ignore-unavailable", true);
+	json_line_begin(&j, &args);
+	json_put_str(&j, "name", pattern);
+	json_put_bool(&j, "enable", on);
+	json_put_bool(&j, "ignore-unavailable", true);
 	json_object_end(&j);
 	ret = qmp_call(m, "trace-event-set-state", &j, &args, &v, &len, err);
 	if (!ret)
 		mon_consume(m, len);
-	sbuf_free(&args);
 	return ret;
 }
 
 /* What it prints comes as one string, with \r\n. */
 static int qmp_human(struct monitor *m, const char *line, struct sbuf *out, struct kvmft_err *err)
 {
-	struct sbuf args = { 0 }, text = { 0 };
+	_cleanup_(sbuf_free) struct sbuf args = { 0 }, text = { 0 };
 	struct json j;
 	struct jval v;
 	size_t len;
 	int ret;
 
-	json_init(&j, &args);
-	json_object_begin(&j);
-	json_field_str(&j, "command-line", line);
+	json_line_begin(&j, &args);
+	json_put_str(&j, "command-line", line);
 	json_object_end(&j);
 	ret = qmp_call(m, "human-monitor-command", &j, &args, &v, &len, err);
 	if (!ret) {
@@ -249,8 +241,6 @@ static int qmp_human(struct monitor *m, const char *line, struct sbuf *out, stru
 			ret = mon_garbage(m, "not a text", v.p, v.n, err);
 		mon_consume(m, len);
 	}
-	sbuf_free(&args);
-	sbuf_free(&text);
 	return ret;
 }
 

@@ -48,19 +48,14 @@ static int one_id(const char *p, uint32_t *id)
 
 static int read_groups(const char *p, struct mon_owner *o)
 {
-	uint32_t id;
+	gid_t id;
 
 	while (p && *p && *p != '\n') {
-		gid_t *slot;
-
 		p += strspn(p, " \t");
 		if (!vm_text_u32(&p, &id))
 			break;
-		slot = array_grow(&o->group, o->ngroup, &o->group_cap, sizeof(*slot));
-		if (!slot)
+		if (array_add(&o->group, &o->ngroup, &o->group_cap, &id, sizeof(*o->group)))
 			return -ENOMEM;
-		*slot = (gid_t)id;
-		o->ngroup++;
 	}
 	return 0;
 }
@@ -108,9 +103,8 @@ int mon_owner_read(int procfd, const struct vm *vm, struct mon_owner *o, struct 
 			"process %u (%s) is refused: it runs with the rights of several users",
 			vm->pid, vm->vmm);
 	if (ret)
-		return err_set(err, -ret,
-			       "process %u (%s) is refused: whose it is cannot be told: %s",
-			       vm->pid, vm->vmm, strerror(-ret));
+		return err_why(err, ret, "process %u (%s) is refused: whose it is cannot be told",
+			       vm->pid, vm->vmm);
 	o->ours = o->uid == geteuid();
 	if (o->ours)
 		return 0;

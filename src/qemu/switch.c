@@ -28,12 +28,11 @@ const char *qemu_nearest(const struct mon_events *events, const char *name)
 /* "NAME_trans" or "NAME_exec": what property "tcg" made of NAME. */
 static bool is_tcg(const struct mon_events *events, const char *name)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	bool found;
 
 	sbuf_addf(&b, "%s_exec", name);
 	found = b.s && mon_events_get(events, b.s);
-	sbuf_free(&b);
 	return found;
 }
 

@@ -143,13 +143,13 @@ static int open_file(struct qtrace *t, const char *path, struct kvmft_err *err)
 {
 	struct stat st;
 
-	t->buf.fd = file_open_plain(path, false);
+	t->buf.fd = file_open_regular(path, false);
 	if (t->buf.fd == -EINVAL)
 		return err_set(err, EINVAL, "%s is no regular file", path);
 	if (t->buf.fd < 0)
-		return err_set(err, t->buf.fd, "cannot open %s: %s", path, strerror(-t->buf.fd));
+		return err_why(err, t->buf.fd, "cannot open %s", path);
 	if (fstat(t->buf.fd, &st) < 0)
-		return err_set(err, errno, "cannot look at %s: %s", path, strerror(errno));
+		return err_why(err, errno, "cannot look at %s", path);
 	t->size = (uint64_t)st.st_size;
 	return 0;
 }
@@ -183,8 +183,7 @@ int qtrace_open(const char *path, const struct qtrace_options *o, struct qtrace 
 	t->buf.fd = -1;
 	t->buf.p = malloc(QBUF_SIZE);
 	ret = t->buf.p ? open_file(t, path, err) : err_set(err, ENOMEM, "out of memory");
-	if (!ret)
-		ret = choose(t, path, err);
+	ret = ret ? ret : choose(t, path, err);
 	if (!ret) {
 		t->st.format = t->reader->format;
 		qbuf_seek(&t->buf, 0);

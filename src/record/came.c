@@ -35,15 +35,11 @@ static struct record_came *came_find(struct record *r, uint32_t pid, uint32_t fd
 
 static struct record_came *came_add(struct record *r, uint32_t pid, uint32_t fd)
 {
-	struct record_came *c = r->ncame < MAX_CAME
-					? array_grow(&r->came, r->ncame, &r->came_cap, sizeof(*c))
-					: NULL;
+	const struct record_came c = { .pid = pid, .fd = fd, .due = util_now_ns() };
 
-	if (!c)
+	if (r->ncame >= MAX_CAME || array_add(&r->came, &r->ncame, &r->came_cap, &c, sizeof(c)))
 		return NULL;
-	*c = (struct record_came){ .pid = pid, .fd = fd, .due = util_now_ns() };
-	r->ncame++;
-	return c;
+	return &r->came[r->ncame - 1];
 }
 
 static void came_drop(struct record *r, size_t i)

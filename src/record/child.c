@@ -28,8 +28,9 @@ static void env_restore(const struct record_env *env)
 		(void)!setrlimit(RLIMIT_NOFILE, &env->nofile);
 }
 
-static _Noreturn void child_main(const struct record *r, char **argv, int go, int failed)
+static void child_main(struct record *r, int go, int failed, void *command)
 {
+	char **argv = command;
 	int error;
 	char c;
 
@@ -56,7 +57,7 @@ static int marker_result(const struct record *r, const struct record_child *c)
 
 	if (r->marker != RECORD_MARKER_COMMAND)
 		return 0;
-	if (read(c->failed, &error, sizeof(error)) != sizeof(error))
+	if (read(c->p.from, &error, sizeof(error)) != sizeof(error))
 		return err_set(r->err, EIO, "the child that was to run the command died");
 	if (!error)
 		return 0;
@@ -71,28 +72,11 @@ static int marker_result(const struct record *r, const struct record_child *c)
 	return 0;
 }
 
-int record_child_fork(const struct record *r, char **argv, struct record_child *c)
+int record_child_fork(struct record *r, char **argv, struct record_child *c)
 {
-	_cleanup_close_ int go_read = -1, failed_write = -1;
-	int fds[2];
+	int ret = record_helper_start(r, &c->p, child_main, argv);
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
-	go_read = fds[0];
-	c->go = fds[1];
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
-	c->failed = fds[0];
-	failed_write = fds[1];
-	c->pid = fork();
-	if (c->pid < 0)
-		return err_set(r->err, errno, "cannot fork: %s", strerror(errno));
-	if (c->pid == 0) {
-		close(c->go);
-		child_main(r, argv, go_read, failed_write);
-	}
-	util_close_fd(&failed_write); /* or its death would not be seen */
-	return marker_result(r, c);
+	return ret ? ret : marker_result(r, c);
 }
 
 int record_child_error(struct record_child *c, const char *name, struct kvmft_err *err)
@@ -100,15 +84,15 @@ int record_child_error(struct record_child *c, const char *name, struct kvmft_er
 	int error;
 
 	/* The command itself holds no end of this pipe: nothing comes unless exec failed. */
-	if (c->pid || c->failed < 0 || read(c->failed, &error, sizeof(error)) != sizeof(error))
+	if (c->p.pid || c->p.from < 0 || read(c->p.from, &error, sizeof(error)) != sizeof(error))
 		return 0;
-	return err_set(err, error, "cannot run %s: %s", name, strerror(error));
+	return err_why(err, error, "cannot run %s", name);
 }
 
 void record_child_tell(const struct record_child *c, const char *name, note_fn *note)
 {
-	if (c->pid || !c->status ||
-	    (WIFSIGNALED(c->status) && WTERMSIG(c->status) == SIGINT)) /* Ctrl-C was for both */
+	/* Ctrl-C was for both. */
+	if (c->p.pid || !c->status || (WIFSIGNALED(c->status) && WTERMSIG(c->status) == SIGINT))
 		return;
 	if (WIFSIGNALED(c->status))
 		note("%s was killed by signal %d (%s)", name, WTERMSIG(c->status),
@@ -119,26 +103,19 @@ void record_child_tell(const struct record_child *c, const char *name, note_fn *
 
 void record_child_release(struct record_child *c)
 {
-	if (c->pid <= 0 || c->go < 0)
+	if (c->p.pid <= 0 || c->p.to < 0)
 		return;
 	/* A child that died meanwhile is noticed by SIGCHLD: EPIPE needs no care here. */
-	if (write(c->go, "g", 1) < 0)
+	if (write(c->p.to, "g", 1) < 0)
 		errno = 0;
-	close(c->go);
-	c->go = -1;
+	close(c->p.to);
+	c->p.to = -1;
 }
 
 void record_child_end(struct record_child *c)
 {
-	bool released = c->go < 0;
-
-	util_close_fd(&c->go); /* never released: it ends by itself */
-	util_close_fd(&c->failed);
-	if (c->pid <= 0)
-		return;
-	if (released)
-		kill(c->pid, SIGTERM);
-	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	c->pid = 0;
+	/* Never released, it ends by itself. */
+	if (c->p.pid > 0 && c->p.to < 0)
+		kill(c->p.pid, SIGTERM);
+	record_helper_end(&c->p);
 }

@@ -39,11 +39,7 @@ static int put_sample(struct record *r, const char *clock, const struct kclock_s
 {
 	if (s->width == UINT64_MAX)
 		return 0;
-	meta_begin(&r->line, "clock");
-	meta_str(&r->line, "name", clock);
-	meta_u64(&r->line, "tsc", s->tsc);
-	meta_u64(&r->line, "width", s->width);
-	meta_u64(&r->line, "ns", s->ns);
+	meta_clock(&r->line, clock, s->tsc, s->width, s->ns);
 	return record_put(r);
 }
 
@@ -58,19 +54,6 @@ int record_clocks_end(struct record *r)
 	return ret;
 }
 
-static int put_raw(struct record *r, const struct mono_raw_line *m)
-{
-	meta_begin(&r->line, "raw");
-	meta_u64(&r->line, "last", m->raw.last);
-	meta_u64(&r->line, "mult", m->raw.mult);
-	meta_u64(&r->line, "shift", m->raw.shift);
-	meta_u64(&r->line, "nsec", m->raw.nsec);
-	meta_u64(&r->line, "base", m->raw.base);
-	meta_str(&r->line, "clocksource", m->over_kvmclock ? "kvm-clock" : "tsc");
-	meta_str(&r->line, "source", m->source);
-	return record_put(r);
-}
-
 int record_clocks_begin(struct record *r, const struct kguest_clock *g)
 {
 	struct mono_raw_line m;
@@ -80,5 +63,7 @@ int record_clocks_begin(struct record *r, const struct kguest_clock *g)
 		ret = put_sample(r, sampled[i], &r->clocks.first[i]);
 	if (ret || mono_raw_learn(r->t, r->tsc.clocksource, g, &m, NULL))
 		return ret;
-	return put_raw(r, &m);
+	meta_raw(&r->line, &(struct cap_raw){ .over_kvmclock = m.over_kvmclock, .line = m.raw });
+	meta_str(&r->line, "source", m.source);
+	return record_put(r);
 }

@@ -16,20 +16,14 @@ int record_put(struct record *r)
 {
 	int ret = capw_meta(r->w, &r->line);
 
-	if (ret)
-		return err_set(r->err, -ret, "cannot write %s/meta: %s", capw_path(r->w),
-			       strerror(-ret));
-	return 0;
+	return err_why(r->err, ret, "cannot write %s/meta", capw_path(r->w));
 }
 
 static int put_file(struct record *r, const char *name, const char *text)
 {
 	int ret = capw_file(r->w, name, text, strlen(text));
 
-	if (ret)
-		return err_set(r->err, -ret, "cannot write %s/%s: %s", capw_path(r->w), name,
-			       strerror(-ret));
-	return 0;
+	return err_why(r->err, ret, "cannot write %s/%s", capw_path(r->w), name);
 }
 
 static int facts_machine(struct record *r)
@@ -37,10 +31,10 @@ static int facts_machine(struct record *r)
 	const uint16_t probe = 1;
 	struct utsname u;
 	char uuid[37];
-	struct sbuf text = { 0 };
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
 
 	if (uname(&u) < 0)
-		return err_set(r->err, errno, "uname: %s", strerror(errno));
+		return err_why(r->err, errno, "uname");
 	sbuf_addf(&text, "%s %s %s %s", u.sysname, u.release, u.version, u.machine);
 	meta_begin(&r->line, "machine");
 	meta_str(&r->line, "uname", text.s);
@@ -54,7 +48,6 @@ static int facts_machine(struct record *r)
 		meta_str(&r->line, "vendor", r->tsc.vendor);
 	if (vm_guest_uuid(NULL, uuid) == 0)
 		meta_str(&r->line, "uuid", uuid);
-	sbuf_free(&text);
 	return record_put(r);
 }
 
@@ -94,12 +87,11 @@ static int facts_header(struct record *r)
 	_cleanup_free_ char *page = NULL, *event = NULL;
 	int ret;
 
-	ret = ktracefs_header_page(r->t, &page);
-	if (!ret)
-		ret = ktracefs_header_event(r->t, &event);
+	ret = ktracefs_text(r->t, "events/header_page", &page);
+	ret = ret ? ret : ktracefs_text(r->t, "events/header_event", &event);
 	if (ret)
-		return err_set(r->err, -ret, "cannot read %s/events/header_page: %s",
-			       ktracefs_path(r->t), strerror(-ret));
+		return err_why(r->err, ret, "cannot read %s/events/header_page",
+			       ktracefs_path(r->t));
 	ret = put_file(r, "header_page", page);
 	return ret ? ret : put_file(r, "header_event", event);
 }
@@ -107,24 +99,22 @@ static int facts_header(struct record *r)
 int record_facts_event(struct record *r, const struct kevent *e)
 {
 	_cleanup_free_ char *text = NULL;
-	const char *sys, *name;
+	const char *sys = e->sys, *name = e->name;
 	uint64_t at = 0;
 	uint32_t id;
 	int ret;
 
 	ret = kevent_format(r->t, e->sys, e->name, &text);
-	if (!ret)
-		ret = kevent_format_id(text, &id);
+	ret = ret ? ret : kevent_format_id(text, &id);
 	if (ret)
-		return err_set(r->err, -ret, "cannot read the format of %s:%s: %s", e->sys, e->name,
-			       strerror(-ret));
-	ret = record_sdt_name(r, e, &sys, &name, &text);
+		return err_why(r->err, ret, "cannot read the format of %s:%s", e->sys, e->name);
+	if (record_sdt.name)
+		ret = record_sdt.name(r, e, &sys, &name, &text);
 	if (ret)
 		return err_set(r->err, -ret, "out of memory");
 	ret = capw_format(r->w, text, &at);
 	if (ret)
-		return err_set(r->err, -ret, "cannot write %s/formats: %s", capw_path(r->w),
-			       strerror(-ret));
+		return err_why(r->err, ret, "cannot write %s/formats", capw_path(r->w));
 	meta_begin(&r->line, "event");
 	meta_u64(&r->line, "id", id);
 	meta_str(&r->line, "sys", sys);
@@ -150,19 +140,6 @@ int record_facts_cpus(struct record *r)
 	return ret;
 }
 
-static int facts_pvclock(struct record *r, const struct kpvclock *p)
-{
-	meta_begin(&r->line, "pvclock");
-	meta_u64(&r->line, "cpu", p->cpu);
-	meta_u64(&r->line, "version", p->version);
-	meta_u64(&r->line, "tsc_timestamp", p->tsc_timestamp);
-	meta_u64(&r->line, "system_time", p->system_time);
-	meta_u64(&r->line, "mul", p->mul);
-	meta_s64(&r->line, "shift", p->shift);
-	meta_u64(&r->line, "flags", p->flags);
-	return record_put(r);
-}
-
 /* The guest's constants; also in a guest whose clock is x86-tsc: kvmclock output needs them. */
 static int facts_guest_clock(struct record *r)
 {
@@ -170,7 +147,7 @@ static int facts_guest_clock(struct record *r)
 	int ret = kguest_clock_read(r->t, &g);
 
 	if (ret)
-		return err_set(r->err, -ret, "cannot read the guest's clock: %s", strerror(-ret));
+		return err_why(r->err, ret, "cannot read the guest's clock");
 	meta_begin(&r->line, "sched");
 	if (g.has_kvm_offset)
 		meta_s64(&r->line, "kvm_sched_clock_offset", g.kvm_offset);
@@ -180,8 +157,10 @@ static int facts_guest_clock(struct record *r)
 		meta_u64(&r->line, "is_tsc", g.sched_is_tsc);
 	meta_str(&r->line, "source", g.kvm_source ? g.kvm_source : g.kernel_source);
 	ret = record_put(r);
-	for (size_t i = 0; i < g.npv && !ret; i++)
-		ret = facts_pvclock(r, &g.pv[i]);
+	for (size_t i = 0; i < g.npv && !ret; i++) {
+		meta_pvclock(&r->line, &g.pv[i]);
+		ret = record_put(r);
+	}
 	return ret ? ret : record_clocks_begin(r, &g);
 }
 
@@ -205,8 +184,9 @@ int record_facts_begin(struct record *r)
 	for (size_t i = 0; i < r->events.n && !ret; i++)
 		ret = record_facts_event(r, &r->events.v[i]);
 	if (!ret && (ret = capw_release(r->w)))
-		err_set(r->err, -ret, "cannot write %s: %s", capw_path(r->w), strerror(-ret));
-	ret = ret ? ret : record_sdt_facts(r);
+		err_why(r->err, ret, "cannot write %s", capw_path(r->w));
+	if (!ret && record_sdt.facts)
+		ret = record_sdt.facts(r);
 	ret = ret ? ret : record_marker_facts(r);
 	ret = ret ? ret : record_facts_cpus(r);
 	if (!ret)
@@ -331,18 +311,12 @@ int record_facts_vms(struct record *r, bool end)
 
 int record_facts_bracket(struct record *r)
 {
-	struct kbracket b;
+	struct clock_bracket b;
 
 	/* A machine without a TSC has no bracket; its trace clock needs none either. */
 	if (kbracket_read(64, &b))
 		return 0;
-	meta_begin(&r->line, "time");
-	meta_u64(&r->line, "tsc", b.tsc);
-	meta_u64(&r->line, "width", b.width);
-	meta_u64(&r->line, "mono_raw", b.mono_raw);
-	meta_u64(&r->line, "mono", b.mono);
-	meta_u64(&r->line, "boot", b.boot);
-	meta_u64(&r->line, "real", b.real);
+	meta_time(&r->line, &b);
 	return record_put(r);
 }
 
@@ -372,15 +346,15 @@ int record_facts_tasks(struct record *r)
 
 	record_store_no_more_data(r);
 	if (r->side == CAP_SIDE_GUEST)
-		ret = vm_tasks_walk(NULL, VM_TASKS_ALL, 0, task_record, r);
+		ret = vm_tasks_walk(NULL, 0, task_record, r);
 	else
 		ret = facts_vm_tasks(r);
 	if (ret)
 		return ret;
 	/* All are optional: names only make the output nicer. */
-	if (ktracefs_saved_cmdlines(r->t, &names) == 0)
+	if (ktracefs_text(r->t, "saved_cmdlines", &names) == 0)
 		ret = put_names(r, "saved_cmdlines", names);
-	if (!ret && r->tgids && ktracefs_saved_tgids(r->t, &tgids) == 0)
+	if (!ret && r->tgids && ktracefs_text(r->t, "saved_tgids", &tgids) == 0)
 		ret = put_names(r, "saved_tgids", tgids);
 	if (!ret && ktracefs_read(r->t, "printk_formats", PRINTK_MAX, &printk) > 0)
 		ret = put_names(r, "printk_formats", printk);

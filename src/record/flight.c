@@ -73,14 +73,11 @@ static int arm_watch(struct record *r)
 static int arm_kernel(struct record *r, const struct kevent *e)
 {
 	const char *condition = e->filter ? e->filter : r->tids.n ? "common_pid >= 0" : NULL;
-	struct sbuf text = { 0 };
-	int ret;
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
 
 	sbuf_addf(&text, "traceoff%s%s", condition ? " if " : "", condition ? condition : "");
-	ret = text.error ? err_set(r->err, ENOMEM, "out of memory")
-			 : kinst_trigger(r->k, e->sys, e->name, text.s, r->err);
-	sbuf_free(&text);
-	return ret;
+	return text.error ? err_set(r->err, ENOMEM, "out of memory")
+			  : kinst_trigger(r->k, e->sys, e->name, text.s, r->err);
 }
 
 int record_flight_arm(struct record *r)
@@ -142,8 +139,7 @@ int record_flight_dump(struct record *r, const char *why)
 	char size[32];
 
 	if (ret)
-		return err_set(r->err, -ret, "cannot begin a segment in %s: %s", capw_path(r->w),
-			       strerror(-ret));
+		return err_why(r->err, ret, "cannot begin a segment in %s", capw_path(r->w));
 	segment = atomic_load(&r->store.segment);
 	for (size_t i = 0; i < r->ncpu; i++) {
 		uint64_t before = r->drain[i].bytes;
@@ -151,22 +147,20 @@ int record_flight_dump(struct record *r, const char *why)
 		ret = drain_now(&r->drain[i], record_ring_bytes(r) + r->store.subbuf);
 		bytes += r->drain[i].bytes - before;
 		if (ret)
-			return err_set(r->err, -ret, "cannot write the ring of CPU %u: %s",
-				       r->drain[i].cpu, strerror(-ret));
+			return err_why(r->err, ret, "cannot write the ring of CPU %u",
+				       r->drain[i].cpu);
 	}
 	meta_begin(&r->line, "segment");
 	meta_u64(&r->line, "n", segment);
 	meta_str(&r->line, "why", why);
 	meta_u64(&r->line, "tsc", krdtsc_now());
 	r->segments_told = segment;
-	ret = capw_meta(r->w, &r->line);
+	ret = record_put(r);
 	if (ret)
-		return err_set(r->err, -ret, "cannot write %s/meta: %s", capw_path(r->w),
-			       strerror(-ret));
+		return ret;
 	ret = record_store_written(r, segment);
 	if (ret)
-		return err_set(r->err, -ret, "cannot remove an old segment of %s: %s",
-			       capw_path(r->w), strerror(-ret));
+		return err_why(r->err, ret, "cannot remove an old segment of %s", capw_path(r->w));
 	if (!r->o->quiet)
 		r->note("%s: segment %u written, %s (%s)", capw_path(r->w), segment,
 			 str_bytes(size, sizeof(size), bytes), why);

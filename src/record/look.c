@@ -14,7 +14,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #define CHILDREN_MAX 4096
 
@@ -75,14 +74,14 @@ static int look(const struct question *q, struct sbuf *b, struct kvmft_err *err)
 	switch (q->what) {
 	case LOOK_VMS: return look_vms(0, b, err);
 	case LOOK_MADE_BY: return look_vms(q->pid, b, err);
-	case LOOK_TASKS: return vm_tasks_walk(NULL, VM_TASKS_PROCESS, q->pid, add_task, b);
+	case LOOK_TASKS: return vm_tasks_walk(NULL, q->pid, add_task, b);
 	case LOOK_QEMU: return record_met_look(q->pid, b);
 	case LOOK_CHILDREN: return look_children(q->pid, b);
 	default: return 0;
 	}
 }
 
-static _Noreturn void look_main(int in, int out)
+static void look_main(struct record *r __unused_arg, int in, int out, void *arg __unused_arg)
 {
 	const int keep[] = { in, out };
 	struct kvmft_err err = { .text = "" };
@@ -102,7 +101,6 @@ static _Noreturn void look_main(int in, int out)
 			break;
 		sbuf_free(&b);
 	}
-	_exit(0);
 }
 
 /* ---- the recorder ---- */
@@ -136,9 +134,7 @@ static int ask(struct record *r, char what, uint32_t pid, char **text, size_t *l
 		ret = *text ? read_all(r->look.from, *text, a.len) : -ENOMEM;
 	}
 	if (ret)
-		return err_set(err, -ret,
-			       "cannot ask the process kvmft-look, which looks for VMs: %s",
-			       strerror(-ret));
+		return err_why(err, ret, "cannot ask the process kvmft-look, which looks for VMs");
 	*len = a.len;
 	if (a.ret && err)
 		*err = a.err;
@@ -147,38 +143,19 @@ static int ask(struct record *r, char what, uint32_t pid, char **text, size_t *l
 
 int record_look_start(struct record *r)
 {
-	_cleanup_close_ int in = -1, out = -1;
 	_cleanup_free_ char *text = NULL;
 	size_t len;
-	int fds[2], pid;
+	int ret;
 
 	if (r->side != CAP_SIDE_HOST)
 		return 0;
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
-	in = fds[0];
-	r->look.to = fds[1];
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
-	r->look.from = fds[0];
-	out = fds[1];
-	pid = fork();
-	if (pid < 0)
-		return err_set(r->err, errno, "cannot fork: %s", strerror(errno));
-	if (!pid)
-		look_main(in, out);
-	r->look.pid = pid;
-	return ask(r, LOOK_READY, 0, &text, &len, r->err);
+	ret = record_helper_start(r, &r->look, look_main, NULL);
+	return ret ? ret : ask(r, LOOK_READY, 0, &text, &len, r->err);
 }
 
 void record_look_end(struct record *r)
 {
-	util_close_fd(&r->look.to);
-	util_close_fd(&r->look.from);
-	if (r->look.pid > 0)
-		while (waitpid(r->look.pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	r->look.pid = 0;
+	record_helper_end(&r->look);
 }
 
 static int ask_vms(struct record *r, char what, uint32_t tid, struct vm_list **list,
@@ -193,7 +170,7 @@ static int ask_vms(struct record *r, char what, uint32_t tid, struct vm_list **l
 	if (ret)
 		return ret;
 	ret = vm_list_unpack(text, len, list);
-	return ret ? err_set(err, -ret, "cannot list the VMs: %s", strerror(-ret)) : 0;
+	return err_why(err, ret, "cannot list the VMs");
 }
 
 int record_look_vms(struct record *r, struct vm_list **list, struct kvmft_err *err)
@@ -216,7 +193,7 @@ int record_look_tasks(struct record *r, uint32_t pid, vm_task_fn fn, void *ctx)
 	int ret;
 
 	if (!r->look.pid)
-		return vm_tasks_walk(NULL, VM_TASKS_PROCESS, pid, fn, ctx);
+		return vm_tasks_walk(NULL, pid, fn, ctx);
 	ret = ask(r, LOOK_TASKS, pid, &text, &len, r->err);
 	for (size_t at = 0; !ret && len - at >= sizeof(t); at += sizeof(t)) {
 		memcpy(&t, text + at, sizeof(t));

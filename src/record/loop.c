@@ -105,7 +105,7 @@ static int wait_open(struct record *r, const struct record_child *c, struct poll
 		return -errno;
 	p[W_STORE].fd = r->store.wake_fd;
 	p[W_CAME].fd = r->newcomers.fd;
-	ret = wait_timer(&p[W_TICK], c->pid > 0 ? FIRST_TICK_NS : TICK_NS, TICK_NS);
+	ret = wait_timer(&p[W_TICK], c->p.pid > 0 ? FIRST_TICK_NS : TICK_NS, TICK_NS);
 	if (!ret && r->flight.armed)
 		ret = wait_timer(&p[W_TRIGGER], TRIGGER_NS, TRIGGER_NS);
 	if (!ret && r->rotate_ns)
@@ -134,9 +134,9 @@ static bool take_count(const struct pollfd *p)
 
 static bool child_gone(struct record_child *c)
 {
-	if (c->pid <= 0 || waitpid(c->pid, &c->status, WNOHANG) != c->pid)
+	if (c->p.pid <= 0 || waitpid(c->p.pid, &c->status, WNOHANG) != c->p.pid)
 		return false;
-	c->pid = 0;
+	c->p.pid = 0;
 	return true;
 }
 
@@ -201,10 +201,7 @@ static int take_rotate(struct record *r)
 {
 	int ret = drain_rotate(&r->store);
 
-	if (ret)
-		return err_set(r->err, -ret, "cannot begin a segment in %s: %s", capw_path(r->w),
-			       strerror(-ret));
-	return 0;
+	return err_why(r->err, ret, "cannot begin a segment in %s", capw_path(r->w));
 }
 
 /* Only threads of CPUs that have something are woken. */
@@ -221,9 +218,7 @@ static int take_flush(struct record *r)
 		r->seen[i].flushed = s.read;
 	}
 	ret = r->o->sync ? capw_sync(r->w) : 0;
-	return ret ? err_set(r->err, -ret, "cannot write %s to the disk: %s", capw_path(r->w),
-			     strerror(-ret))
-		   : 0;
+	return err_why(r->err, ret, "cannot write %s to the disk", capw_path(r->w));
 }
 
 static int take_trigger(struct record *r)
@@ -231,7 +226,7 @@ static int take_trigger(struct record *r)
 	int ret = record_flight_fired(r);
 
 	if (ret < 0)
-		return err_set(r->err, -ret, "cannot look for the trigger: %s", strerror(-ret));
+		return err_why(r->err, ret, "cannot look for the trigger");
 	if (!ret)
 		return 0;
 	r->flight.fired = true;
@@ -292,6 +287,6 @@ int record_wait(struct record *r, struct record_child *c)
 	}
 	wait_close(p);
 	if (ret && !r->err->text[0])
-		return err_set(r->err, -ret, "cannot wait: %s", strerror(-ret));
+		return err_why(r->err, ret, "cannot wait");
 	return ret;
 }

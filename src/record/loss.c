@@ -76,15 +76,17 @@ static uint64_t subbufs_taken(const struct record *r, const struct drain_cpu *c)
 static void lost_line(struct record *r, const struct drain_cpu *c, const struct record_seen *last,
 		      const struct kstats *s)
 {
+	const struct cap_loss loss = {
+		.cpu = c->cpu,
+		.count = s->dropped - last->dropped,
+		.from = last->now,
+		.to = s->now + s->now_step,
+		.first = last->taken + ring_subbufs(r),
+		.last = subbufs_taken(r, c) + ring_subbufs(r) + 2,
+	};
 	struct sbuf line = { 0 };
 
-	meta_begin(&line, "lost");
-	meta_u64(&line, "cpu", c->cpu);
-	meta_u64(&line, "count", s->dropped - last->dropped);
-	meta_u64(&line, "from", last->now);
-	meta_u64(&line, "to", s->now + s->now_step);
-	meta_u64(&line, "first", last->taken + ring_subbufs(r));
-	meta_u64(&line, "last", subbufs_taken(r, c) + ring_subbufs(r) + 2);
+	meta_lost(&line, &loss);
 	record_store_add(r, &line);
 }
 
@@ -109,34 +111,23 @@ static int stats_read(struct record *r, uint32_t cpu, struct kstats *s)
 {
 	int ret = kinst_stats(r->k, cpu, s, NULL);
 
-	if (ret)
-		return err_set(r->err, -ret, "cannot read the statistics of CPU %u: %s", cpu,
-			       strerror(-ret));
-	return 0;
+	return err_why(r->err, ret, "cannot read the statistics of CPU %u", cpu);
 }
 
 static int stats_record(struct record *r, const char *when, uint32_t cpu, const struct kstats *s,
 			const struct drain_cpu *c)
 {
-	int ret;
+	const struct cap_cpustat st = {
+		.entries = s->entries, .overrun = s->overrun, .commit_overrun = s->commit_overrun,
+		.dropped = s->dropped, .read = s->read,
+	};
 
-	meta_begin(&r->line, "stats");
-	meta_str(&r->line, "when", when);
-	meta_u64(&r->line, "cpu", cpu);
-	meta_u64(&r->line, "entries", s->entries);
-	meta_u64(&r->line, "overrun", s->overrun);
-	meta_u64(&r->line, "commit_overrun", s->commit_overrun);
-	meta_u64(&r->line, "dropped", s->dropped);
-	meta_u64(&r->line, "read", s->read);
+	meta_stats(&r->line, when, cpu, &st);
 	if (c)
 		meta_u64(&r->line, "subbufs", subbufs_taken(r, c));
 	if (c && c->dropped_events)
 		meta_u64(&r->line, "unstored", c->dropped_events);
-	ret = capw_meta(r->w, &r->line);
-	if (ret)
-		return err_set(r->err, -ret, "cannot write %s/meta: %s", capw_path(r->w),
-			       strerror(-ret));
-	return 0;
+	return record_put(r);
 }
 
 int record_loss_begin(struct record *r)
@@ -176,7 +167,7 @@ static void add_output(const struct record *r, const struct drain_cpu *c, struct
 static void tell(const struct record *r, const struct drain_cpu *c, const struct kstats *s,
 		 uint64_t lost, uint64_t produced)
 {
-	struct sbuf why = { 0 };
+	_cleanup_(sbuf_free) struct sbuf why = { 0 };
 
 	if (!lost || (r->o->quiet && r->o->allow_lost))
 		return;
@@ -188,7 +179,6 @@ static void tell(const struct record *r, const struct drain_cpu *c, const struct
 		add_output(r, c, &why);
 	r->note("CPU %u lost %llu of %llu events (%s)", c->cpu, (unsigned long long)lost,
 		 (unsigned long long)produced, why.s ? why.s : "");
-	sbuf_free(&why);
 }
 
 int record_loss_end(struct record *r)

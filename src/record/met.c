@@ -34,12 +34,7 @@ static bool is_met(const struct record *r, uint32_t pid)
 
 static void met_add(struct record *r, uint32_t pid)
 {
-	uint32_t *slot = array_grow(&r->met.v, r->met.n, &r->met.cap, sizeof(*slot));
-
-	if (!slot)
-		return;
-	*slot = pid;
-	r->met.n++;
+	(void)!array_add(&r->met.v, &r->met.n, &r->met.cap, &pid, sizeof(pid));
 }
 
 void record_met_told(struct record *r, const char *line)
@@ -118,14 +113,14 @@ static int met_children(struct record *r, int pid)
 
 int record_met_command(struct record *r, const struct record_child *c, bool begin)
 {
-	struct pollfd p = { .fd = c->failed, .events = POLLIN };
+	struct pollfd p = { .fd = c->p.from, .events = POLLIN };
 	int ret;
 
-	if (c->pid <= 0 || r->side != CAP_SIDE_HOST)
+	if (c->p.pid <= 0 || r->side != CAP_SIDE_HOST)
 		return 0;
 	/* At its exec() the pipe is closed: it is the program that was asked for. */
 	if (begin && poll(&p, 1, EXEC_WAIT_MS) < 0)
 		errno = 0;
-	ret = record_met(r, (uint32_t)c->pid);
-	return ret ? ret : met_children(r, c->pid);
+	ret = record_met(r, (uint32_t)c->p.pid);
+	return ret ? ret : met_children(r, c->p.pid);
 }

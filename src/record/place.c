@@ -44,7 +44,7 @@ static int place_lock(struct record *r, const char *dir)
 			"another kvmft still records into %s: nothing was recorded this time; "
 			"record for a shorter time, or less often",
 			dir);
-	return err_set(r->err, errno, "cannot lock %s: %s", dir, strerror(errno));
+	return err_why(r->err, errno, "cannot lock %s", dir);
 }
 
 /* ---- room ---- */

@@ -10,15 +10,13 @@
 #include "kvmft/qemu_switch.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 
 /* A recording does not wait long for a QEMU that it may not even be about. */
 #define LEFT_TIMEOUT_NS 1000000000ull
 
-int record_qemu_check(const struct record_config *o, struct kvmft_err *err)
+static int qemu_options(const struct record_config *o, struct kvmft_err *err)
 {
 	struct mon_switches s = { 0 };
 	int ret = 0;
@@ -59,17 +57,16 @@ static int take_line(struct record *r, const char *line, size_t n)
 /* Reads an answer up to its end. 0, or -errno of what it tells. */
 static int take_answer(struct record *r)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = 0;
 
 	for (;;) {
 		char c;
-		ssize_t got = read(r->qemu.from, &c, 1);
+		ssize_t got = read(r->qemu.keeper.from, &c, 1);
 
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0) {
-			sbuf_free(&b);
 			return err_set(r->err, EPIPE,
 				       "the process that speaks to QEMU was killed: its trace "
 				       "events may still be on (kvmft reset switches them off)");
@@ -84,7 +81,6 @@ static int take_answer(struct record *r)
 			ret = take_line(r, b.s, b.len);
 		sbuf_reset(&b);
 	}
-	sbuf_free(&b);
 	return ret;
 }
 
@@ -106,10 +102,10 @@ static int put_facts(struct record *r)
 	return ret;
 }
 
-void record_qemu_leftovers(note_fn *note)
+static void qemu_leftovers(note_fn *note)
 {
 	struct kvmft_err err = { .text = "" };
-	struct sbuf out = { 0 };
+	_cleanup_(sbuf_free) struct sbuf out = { 0 };
 	char *save = NULL, *line;
 	int ret = qemu_left_sweep(false, LEFT_TIMEOUT_NS, &out, &err);
 
@@ -118,88 +114,48 @@ void record_qemu_leftovers(note_fn *note)
 		note("%s", line);
 	if (ret)
 		note("%s", err.text);
-	sbuf_free(&out);
 }
 
 /* ---- its life ---- */
 
-static void fork_failed(int *a, int *b)
+static int qemu_start(struct record *r)
 {
-	for (int i = 0; i < 2; i++) {
-		util_close_fd(&a[i]);
-		util_close_fd(&b[i]);
-	}
-}
-
-int record_qemu_start(struct record *r)
-{
-	int to[2] = { -1, -1 }, from[2] = { -1, -1 };
+	int ret;
 
 	if (!r->o->qemu.n)
 		return 0;
-	if (pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0) {
-		int saved = errno;
-
-		fork_failed(to, from);
-		return err_set(r->err, saved, "cannot make a pipe: %s", strerror(saved));
-	}
-	r->qemu.pid = fork();
-	if (r->qemu.pid < 0) {
-		int saved = errno;
-
-		r->qemu.pid = 0;
-		fork_failed(to, from);
-		return err_set(r->err, saved, "cannot fork: %s", strerror(saved));
-	}
-	if (!r->qemu.pid) {
-		const int keep[] = { to[0], from[1] };
-
-		record_detach("kvmft-qemu", keep, ARRAY_SIZE(keep));
-		qemu_keep_main(r->o, to[0], from[1]);
-	}
-	close(to[0]);
-	close(from[1]);
-	r->qemu.to = to[1];
-	r->qemu.from = from[0];
-	return take_answer(r);
-}
-
-int record_qemu_facts(struct record *r)
-{
-	return put_facts(r);
+	ret = record_helper_start(r, &r->qemu.keeper, qemu_keep_main, NULL);
+	return ret ? ret : take_answer(r);
 }
 
 static int tell(struct record *r, char what)
 {
-	int ret = full_write(r->qemu.to, &what, 1, NULL);
+	int ret = full_write(r->qemu.keeper.to, &what, 1, NULL);
 
 	return ret == -EPIPE ? 0 : ret; /* what became of it tells the answer */
 }
 
-int record_qemu_on(struct record *r)
+static int qemu_on(struct record *r)
 {
-	int ret = r->qemu.pid ? tell(r, QEMU_KEEP_ON) : 0;
+	int ret;
 
-	if (!r->qemu.pid)
+	if (!r->qemu.keeper.pid)
 		return 0;
+	ret = tell(r, QEMU_KEEP_ON);
 	ret = ret ? ret : take_answer(r);
 	return ret ? ret : put_facts(r);
 }
 
-int record_qemu_end(struct record *r)
+static int qemu_end(struct record *r)
 {
 	struct kvmft_err first = *r->err;
 	int ret;
 
-	if (!r->qemu.pid)
+	if (!r->qemu.keeper.pid)
 		return 0;
 	ret = tell(r, QEMU_KEEP_END);
 	ret = ret ? ret : take_answer(r);
-	util_close_fd(&r->qemu.to);
-	util_close_fd(&r->qemu.from);
-	while (waitpid(r->qemu.pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	r->qemu.pid = 0;
+	record_helper_end(&r->qemu.keeper);
 	sbuf_free(&r->qemu.facts);
 	if (ret && first.text[0]) { /* there was an error before: both are told */
 		r->note("%s", r->err->text);
@@ -207,3 +163,12 @@ int record_qemu_end(struct record *r)
 	}
 	return ret;
 }
+
+const struct record_extra record_qemu = {
+	.check = qemu_options,
+	.leftovers = qemu_leftovers,
+	.start = qemu_start,
+	.facts = put_facts,
+	.on = qemu_on,
+	.end = qemu_end,
+};

@@ -58,11 +58,10 @@ static void answer_line(struct keep *k, char what, const char *text)
 
 static void answer_error(struct keep *k, const struct kvmft_err *err)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	sbuf_addf(&b, "%d%s", err->code ? err->code : KVMFT_FAILED, err->text);
 	answer_line(k, 'E', b.s ? b.s : "1out of memory");
-	sbuf_free(&b);
 }
 
 static int answer_end(struct keep *k, int out)
@@ -172,7 +171,7 @@ static int want_default(struct kept *q, struct kvmft_err *err)
 
 static int want_all(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
-	struct sbuf notes = { 0 };
+	_cleanup_(sbuf_free) struct sbuf notes = { 0 };
 	int ret = 0;
 
 	for (size_t i = 0; i < k->o->qemu.n && !ret; i++) {
@@ -191,7 +190,6 @@ static int want_all(struct keep *k, struct kept *q, struct kvmft_err *err)
 		p[n] = '\0';
 		answer_line(k, 'N', p);
 	}
-	sbuf_free(&notes);
 	return ret;
 }
 
@@ -200,19 +198,18 @@ static int want_all(struct keep *k, struct kept *q, struct kvmft_err *err)
  */
 static void ask_simple(const struct kept *q, struct mon_program *p)
 {
-	struct sbuf help = { 0 };
+	_cleanup_(sbuf_free) struct sbuf help = { 0 };
 
 	if (!monitor_human(q->q.m, "help trace-file", &help, NULL) && help.s &&
 	    strstr(help.s, "trace-file"))
 		sbuf_addf(&p->found, "%ssimple:command", p->found.len ? "," : "");
-	sbuf_free(&help);
 }
 
 /* "qemu pid version monitor ...": which QEMU was met. */
 static int tell_qemu(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
 	struct mon_program p = { .path = { 0 } };
-	struct sbuf line = { 0 }, version = { 0 };
+	_cleanup_(sbuf_free) struct sbuf line = { 0 }, version = { 0 };
 	int ret = monitor_version(q->q.m, &version, err);
 
 	if (q->q.pid)
@@ -224,8 +221,6 @@ static int tell_qemu(struct keep *k, struct kept *q, struct kvmft_err *err)
 	meta_str(&line, "name", q->q.name);
 	if (line.s)
 		answer_line(k, 'M', line.s);
-	sbuf_free(&line);
-	sbuf_free(&version);
 	mon_program_free(&p);
 	return ret;
 }
@@ -245,7 +240,7 @@ static int prepare(struct keep *k, struct kvmft_err *err)
 
 static void flush_names(struct keep *k, const struct kept *q, struct sbuf *names, bool was)
 {
-	struct sbuf line = { 0 };
+	_cleanup_(sbuf_free) struct sbuf line = { 0 };
 
 	if (!names->len)
 		return;
@@ -255,7 +250,6 @@ static void flush_names(struct keep *k, const struct kept *q, struct sbuf *names
 	meta_str(&line, "events", names->s);
 	if (line.s)
 		answer_line(k, 'M', line.s);
-	sbuf_free(&line);
 	sbuf_reset(names);
 }
 
@@ -313,7 +307,7 @@ static int set_wanted(struct kept *q, struct kvmft_err *err)
 static void note_left(struct keep *k)
 {
 	struct kvmft_err err = { .text = "" };
-	struct sbuf text = { 0 };
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
 
 	for (size_t i = 0; i < k->n; i++) {
 		const struct kept *q = &k->v[i];
@@ -326,13 +320,12 @@ static void note_left(struct keep *k)
 	}
 	if (qemu_left_write(&text, &err))
 		answer_line(k, 'N', err.text);
-	sbuf_free(&text);
 }
 
 static int switch_on(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
-	struct mon_events now = { 0 };
-	struct sbuf note = { 0 };
+	_cleanup_(mon_events_free) struct mon_events now = { 0 };
+	_cleanup_(sbuf_free) struct sbuf note = { 0 };
 	size_t n;
 	int ret;
 
@@ -345,8 +338,6 @@ static int switch_on(struct keep *k, struct kept *q, struct kvmft_err *err)
 	sbuf_addf(&note, "%zu trace events of QEMU %u are on for this capture", n, q->q.pid);
 	if (note.s)
 		answer_line(k, 'N', note.s);
-	sbuf_free(&note);
-	mon_events_free(&now);
 	return 0;
 }
 
@@ -382,8 +373,8 @@ static int wildcards_off(struct kept *q, struct kvmft_err *err)
 
 static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
-	struct mon_events now = { 0 };
-	struct sbuf note = { 0 };
+	_cleanup_(mon_events_free) struct mon_events now = { 0 };
+	_cleanup_(sbuf_free) struct sbuf note = { 0 };
 	int ret;
 
 	if (!q->on)
@@ -401,12 +392,10 @@ static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 				was->state = now.v[i].state;
 		}
 	ret = ret ? ret : qemu_restore(q->q.m, &q->before, &now, err);
-	mon_events_free(&now);
 	if (ret && has_ended(q)) { /* with it went its states */
 		sbuf_addf(&note, "QEMU %u has ended during the capture", q->q.pid);
 		if (note.s)
 			answer_line(k, 'N', note.s);
-		sbuf_free(&note);
 		ret = 0;
 	}
 	if (!ret)
@@ -493,12 +482,14 @@ int record_confine_qemu(struct kvmft_err *err)
 	return record_confine_helper(SANDBOX_CALLS_MONITOR, dir, ARRAY_SIZE(dir), err);
 }
 
-_Noreturn void qemu_keep_main(const struct record_config *o, int in, int out)
+void qemu_keep_main(struct record *r, int in, int out, void *arg __unused_arg)
 {
-	struct keep k = { .o = o };
+	const int pipes[] = { in, out };
+	struct keep k = { .o = r->o };
 	struct kvmft_err err = { .text = "" };
 	char word = 0;
 
+	record_detach("kvmft-qemu", pipes, ARRAY_SIZE(pipes));
 	if (prepare(&k, &err) || record_confine_qemu(&err))
 		answer_error(&k, &err);
 	if (!answer_end(&k, out))
@@ -516,5 +507,4 @@ _Noreturn void qemu_keep_main(const struct record_config *o, int in, int out)
 	if (word)
 		(void)!answer_end(&k, out);
 	keep_free(&k);
-	_exit(0);
 }

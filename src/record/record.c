@@ -16,6 +16,12 @@
 
 /* ---- setting up and undoing ---- */
 
+/* What the small build may lack. */
+static int extra(struct record *r, int (*fn)(struct record *r))
+{
+	return fn ? fn(r) : 0;
+}
+
 static int record_start(struct record *r)
 {
 	int ret;
@@ -38,14 +44,14 @@ static int record_start(struct record *r)
 	r->live_ns = util_now_ns();
 	ret = capw_meta(r->w, &r->line);
 	if (ret)
-		return err_set(r->err, -ret, "cannot write meta: %s", strerror(-ret));
+		return err_why(r->err, ret, "cannot write meta");
 	ret = record_marker_start(r);
 	if (ret)
 		return ret;
 	ret = record_facts_vms(r, false);
 	ret = ret ? ret : record_came_begin(r);
 	ret = ret ? ret : record_tids_again(r, true);
-	ret = ret ? ret : record_qemu_on(r);
+	ret = ret ? ret : extra(r, record_qemu.on);
 	return ret ? ret : record_watch_tell(r, RECORD_LIVE);
 }
 
@@ -90,7 +96,7 @@ static int record_stop(struct record *r)
 		off = kinst_events_disable(r->k);
 	r->tracing = false;
 	if (off && !r->err->text[0])
-		err_set(r->err, -off, "cannot disable the events: %s", strerror(-off));
+		err_why(r->err, off, "cannot disable the events");
 	if (r->o->flight)
 		return off;
 	for (int i = 0; i < 3 && !ret; i++) {
@@ -118,7 +124,8 @@ static void sweep_leftovers(struct record *r)
 	if (kreset_sweep(r->t, false, &leftovers, NULL) == 0 && leftovers.instances && !r->o->quiet)
 		r->note("removed %u instance(s) that a killed kvmft had left", leftovers.instances);
 	kreset_free(&leftovers);
-	record_qemu_leftovers(r->note);
+	if (record_qemu.leftovers)
+		record_qemu.leftovers(r->note);
 }
 
 static int count_cpus(struct record *r)
@@ -127,7 +134,7 @@ static int count_cpus(struct record *r)
 	int ret = kcpus_read(KCPU_POSSIBLE, &possible);
 
 	if (ret)
-		return err_set(r->err, -ret, "cannot read the list of CPUs: %s", strerror(-ret));
+		return err_why(r->err, ret, "cannot read the list of CPUs");
 	r->ncpu_max = possible.n;
 	kcpus_free(&possible);
 	return 0;
@@ -157,7 +164,7 @@ static int enter_machine(struct record *r)
 	int ret = ktsc_facts_read(r->t, &r->tsc);
 
 	if (ret)
-		return err_set(r->err, -ret, "cannot read CPU facts: %s", strerror(-ret));
+		return err_why(r->err, ret, "cannot read CPU facts");
 	sweep_leftovers(r);
 	/* For the TSC offsets; a machine without debugfs is told in the VM list, not here. */
 	if (vm_debugfs_mount(NULL, NULL))
@@ -178,9 +185,29 @@ static void leave_tids(struct record *r)
 	vm_list_free(r->vms);
 }
 
+static int enter_qemu(struct record *r)
+{
+	return extra(r, record_qemu.start);
+}
+
+static int qemu_facts(struct record *r)
+{
+	return extra(r, record_qemu.facts);
+}
+
+static int enter_sdt(struct record *r)
+{
+	return extra(r, record_sdt.start);
+}
+
+static void leave_sdt(struct record *r)
+{
+	(void)!extra(r, record_sdt.end);
+}
+
 static void leave_qemu(struct record *r)
 {
-	(void)!record_qemu_end(r);
+	(void)!extra(r, record_qemu.end);
 	free(r->met.v);
 }
 
@@ -232,9 +259,9 @@ static const struct phase {
 	{ enter_came, record_came_free },
 	{ record_tids, leave_tids },
 	{ record_modules, NULL },
-	{ record_qemu_start, leave_qemu },
+	{ enter_qemu, leave_qemu },
 	{ enter_events, leave_events },
-	{ record_sdt_prepare, record_sdt_free },
+	{ enter_sdt, leave_sdt },
 	{ record_flight_check, record_trigger_free },
 	{ record_instance, leave_instance },
 	{ record_marker_ready, NULL },
@@ -243,7 +270,7 @@ static const struct phase {
 	{ record_store_open, record_store_close },
 	{ record_cpus_open, NULL },
 	{ record_facts_begin, leave_facts },
-	{ record_qemu_facts, NULL },
+	{ qemu_facts, NULL },
 };
 
 static int record_prepare(struct record *r)
@@ -299,7 +326,7 @@ static int record_finish(struct record *r)
 		off = !kinst_tracing(r->k, false, NULL);
 	first = off ? record_flight_dump(r, "end") : 0;
 	ret = record_stop(r);
-	first = first ? first : record_qemu_end(r);
+	first = first ? first : extra(r, record_qemu.end);
 	first = first ? first : ret;
 	for (size_t i = 0; i < ARRAY_SIZE(last_facts); i++) {
 		if (first && last_facts[i].helps)
@@ -351,14 +378,14 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 		.o = o,
 		.note = note,
 		.err = err,
-		.watch = { .to = -1, .from = -1 },
 		.place = { .dir = -1 },
 		.store = { .wake_fd = -1 },
 		.newcomers = { .fd = -1 },
-		.qemu = { .to = -1, .from = -1 },
-		.look = { .to = -1, .from = -1 },
+		.watch = RECORD_NO_HELPER,
+		.look = RECORD_NO_HELPER,
+		.qemu = { .keeper = RECORD_NO_HELPER },
 	};
-	struct record_child child = { .go = -1, .failed = -1 };
+	struct record_child child = { .p = RECORD_NO_HELPER };
 	int ret, exit_code = KVMFT_FAILED;
 
 	/* What is wrong with the options is told before anything is swept or started. */
@@ -368,7 +395,8 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 	ret = ret ? ret : record_environment(argv, err);
 	ret = ret ? ret : record_store_check(&r);
 	ret = ret ? ret : record_marker_check(&r, command ? argv : NULL);
-	ret = ret ? ret : record_qemu_check(o, err);
+	ret = ret || !record_qemu.check ? ret : record_qemu.check(o, err);
+	ret = ret || !record_sdt.check ? ret : record_sdt.check(o, err);
 	if (ret)
 		return ret;
 	/*
@@ -378,15 +406,13 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 	r.env.umask = umask(077);
 	ret = record_signals_block();
 	if (ret)
-		return err_set(err, -ret, "cannot block signals: %s", strerror(-ret));
+		return err_why(err, ret, "cannot block signals");
 	ret = record_affinity(&r);
 	ret = ret ? ret : record_prepare(&r);
 	if (!ret && command)
 		ret = record_child_fork(&r, argv, &child);
-	if (!ret)
-		ret = record_confine(&r, child.pid);
-	if (!ret)
-		ret = record_start(&r);
+	ret = ret ? ret : record_confine(&r, child.p.pid);
+	ret = ret ? ret : record_start(&r);
 	if (!ret) {
 		record_child_release(&child);
 		ret = record_met_command(&r, &child, true);

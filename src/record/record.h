@@ -15,6 +15,7 @@
  * loss.c           the ring's counters: what was produced, stored and lost, and where
  * flight.c         the flight recorder: triggers, and writing the ring out
  * trigger.c        ... and the trigger that no event is: an exit that lasts long
+ * helper.c         processes beside the recorder
  * child.c          COMMAND
  * met.c            the QEMUs that were met
  * came.c           VMs that are made while it records
@@ -22,7 +23,7 @@
  * watch.c          the process that cleans up after a recorder that was killed
  * qemu.c           --qemu, and the process that speaks to QEMU
  * qemu_keep.c      what that process does
- * small.c          refuses --qemu and --sdt, in the small build
+ * small.c          instead of these, in the small build
  * loop.c           the wait: signals, time, child, limits
  */
 #ifndef KVMFT_RECORD_RECORD_H
@@ -55,6 +56,14 @@ struct record_env {
 #define RECORD_LEAST_ROOM	(RECORD_END_FILES + RECORD_SMALLEST_SEGMENT)
 
 #define RECORD_CLOCKS 3 /* local, global, perf */
+
+/* A process of ours, and pipes to it. */
+struct record_helper {
+	int pid; /* 0 = none */
+	int to, from;
+};
+
+#define RECORD_NO_HELPER { .to = -1, .from = -1 }
 
 /* Counters of a CPU's ring: where they stood when they were looked at last. */
 struct record_seen {
@@ -117,14 +126,10 @@ struct record {
 	struct record_sdt *sdt;	    /* NULL without --sdt */
 	enum record_marker marker;
 	bool copying;		    /* the kernel copies markers into the instance */
-	struct record_watch {
-		int pid;      /* 0 = none */
-		int to, from; /* pipes to it */
-	} watch;
+	struct record_helper watch, look;
 	struct record_qemu {
-		int pid;	   /* of the process that speaks to QEMU; 0 = none */
-		int to, from;	   /* pipes to it */
-		struct sbuf facts; /* records for meta, a line each */
+		struct record_helper keeper; /* that speaks to QEMU */
+		struct sbuf facts;	     /* records for meta, a line each */
 	} qemu;
 	struct {
 		uint32_t *v;
@@ -141,10 +146,6 @@ struct record {
 		char *shown;	   /* what stands before its name in messages */
 		struct capw_name name;
 	} place;
-	struct record_look {
-		int pid;      /* 0 = none */
-		int to, from; /* pipes to it */
-	} look;
 	unsigned int confined;	    /* enum sandbox_layer */
 	struct vm_watch newcomers;  /* VMs that come while it records */
 	struct record_came {
@@ -170,18 +171,33 @@ bool record_wants_tgids(const struct record *r);
  */
 int record_tids_again(struct record *r, bool thorough);
 
-/* ---- sdt.c ---- */
+/* ---- qemu.c and sdt.c: what `make SMALL=1` leaves out ---- */
 
-/* Makes the uprobes and adds their events to r->events; after the sweep, before the instance. */
-int record_sdt_prepare(struct record *r);
 /*
- * What an event and its format text are called in the capture: of those that are no markers the
- * names stay. *format is the caller's, before and after. 0 or -ENOMEM.
+ * Each may be NULL; small.c has tables that only refuse the options. 0 or -errno with r->err set.
  */
-int record_sdt_name(const struct record *r, const struct kevent *e, const char **sys,
+struct record_extra {
+	/* The options, before anything is made. */
+	int (*check)(const struct record_config *o, struct kvmft_err *err);
+	/* Switches off what killed recorders have left on, which is told. */
+	void (*leftovers)(note_fn *note);
+	/*
+	 * QEMU: finds them, and looks whether they have the events. SDT: makes uprobes, adds to
+	 * r->events.
+	 */
+	int (*start)(struct record *r);
+	/*
+	 * What an event and its format text are called in the capture: *format is the caller's,
+	 * before and after. 0 or -ENOMEM.
+	 */
+	int (*name)(const struct record *r, const struct kevent *e, const char **sys,
 		    const char **name, char **format);
-int record_sdt_facts(struct record *r); /* as those of facts.c */
-void record_sdt_free(struct record *r);
+	int (*facts)(struct record *r); /* into the capture */
+	int (*on)(struct record *r);	/* switches on; what is on goes into the capture */
+	int (*end)(struct record *r);	/* once; harmless when nothing was begun */
+};
+
+extern const struct record_extra record_qemu, record_sdt;
 
 /* ---- marker.c ---- */
 
@@ -326,14 +342,12 @@ void record_trigger_free(struct record *r);	   /* after r->k is gone */
 /* ---- child.c ---- */
 
 struct record_child {
-	int pid;
-	int go;	    /* write end of the pipe that releases the child */
-	int failed; /* read end of the pipe on which it tells that exec failed */
-	int status; /* of waitpid(), once it has ended: pid is 0 then */
+	struct record_helper p; /* to releases it; from tells that exec failed */
+	int status;		/* of waitpid(), once it has ended: p.pid is 0 then */
 };
 
 /* Forks COMMAND, which waits until record_child_release(). 0 or -errno. */
-int record_child_fork(const struct record *r, char **argv, struct record_child *c);
+int record_child_fork(struct record *r, char **argv, struct record_child *c);
 void record_child_release(struct record_child *c);
 /* After its end: 0, or -errno with err set when the command could not be run at all. */
 int record_child_error(struct record_child *c, const char *name, struct kvmft_err *err);
@@ -371,6 +385,17 @@ int record_look_qemu(struct record *r, uint32_t pid, struct sbuf *line); /* reco
 int record_look_children(struct record *r, uint32_t pid,
 			 char **text); /* "ID ID ...", to be freed */
 
+/* ---- helper.c ---- */
+
+/* The life of a forked process. */
+typedef void record_helper_fn(struct record *r, int in, int out, void *arg);
+/* 0 or -errno with r->err set. */
+int record_helper_start(struct record *r, struct record_helper *h, record_helper_fn *fn, void *arg);
+/* Closes the pipes, and waits for its end. */
+void record_helper_end(struct record_helper *h);
+/* Makes the forked process independent of the recorder: of its files only these n stay open. */
+void record_detach(const char *name, const int *keep, size_t n);
+
 /* ---- watch.c ---- */
 
 /* After record_place_open(). */
@@ -385,24 +410,6 @@ int record_watch_tell(struct record *r, enum record_stage stage);
 /* The instance is gone: the watcher has nothing to do any more. */
 void record_watch_end(struct record *r);
 
-/* Makes a forked process independent of the recorder: of its files only these n stay open. */
-void record_detach(const char *name, const int *keep, size_t n);
-
-/* ---- qemu.c ---- */
-
-/* The options alone: 0 or -EINVAL with err set. */
-int record_qemu_check(const struct record_config *o, struct kvmft_err *err);
-/* Switches off what killed recorders have left on, which is told. */
-void record_qemu_leftovers(note_fn *note);
-/* --qemu: finds the QEMUs and looks whether they have the events. Nothing is switched yet. */
-int record_qemu_start(struct record *r);
-/* What was found, for the capture. */
-int record_qemu_facts(struct record *r);
-/* Switches on; what is on goes into the capture. */
-int record_qemu_on(struct record *r);
-/* Switches back, once; harmless when nothing was begun. -errno with r->err set when it failed. */
-int record_qemu_end(struct record *r);
-
 /* ---- qemu_keep.c ---- */
 
 /*
@@ -410,7 +417,7 @@ int record_qemu_end(struct record *r);
  * file) and answers on out, in lines: 'M' and a record for the capture, 'N' and a note, 'E', a
  * digit (exit code) and what has failed; and '.', the end of an answer.
  */
-_Noreturn void qemu_keep_main(const struct record_config *o, int in, int out);
+record_helper_fn qemu_keep_main;
 #define QEMU_KEEP_ON  '1'
 #define QEMU_KEEP_END 'q'
 

@@ -40,7 +40,7 @@ static int online_count(struct record *r, size_t *n)
 	int ret = kcpus_read(KCPU_ONLINE, &online);
 
 	if (ret)
-		return err_set(r->err, -ret, "cannot read the list of CPUs: %s", strerror(-ret));
+		return err_why(r->err, ret, "cannot read the list of CPUs");
 	*n = MAX(online.n, (size_t)1);
 	kcpus_free(&online);
 	return 0;
@@ -213,10 +213,7 @@ static int cpu_add(struct record *r, uint32_t cpu)
 	ret = drain_open(d);
 	if (ret == -EMFILE || ret == -ENOBUFS)
 		return too_many_files(r, ret);
-	if (ret)
-		return err_set(r->err, -ret, "cannot create a data file in %s: %s",
-			       capw_path(r->w), strerror(-ret));
-	return 0;
+	return err_why(r->err, ret, "cannot create a data file in %s", capw_path(r->w));
 }
 
 static int cpus_start(struct record *r)
@@ -225,8 +222,7 @@ static int cpus_start(struct record *r)
 
 	for (size_t i = 0; i < r->ncpu && !ret && !r->o->flight; i++)
 		ret = r->drain[i].started ? 0 : drain_start(&r->drain[i]);
-	return ret ? err_set(r->err, -ret, "cannot start a recording thread: %s", strerror(-ret))
-		   : 0;
+	return err_why(r->err, ret, "cannot start a recording thread");
 }
 
 int record_cpus_open(struct record *r)
@@ -235,7 +231,7 @@ int record_cpus_open(struct record *r)
 	int ret = kcpus_read(KCPU_ONLINE, &online);
 
 	if (ret)
-		return err_set(r->err, -ret, "cannot read the list of CPUs: %s", strerror(-ret));
+		return err_why(r->err, ret, "cannot read the list of CPUs");
 	for (size_t i = 0; i < online.n && r->ncpu < r->ncpu_max && !ret; i++)
 		if (!cpu_known(r, online.cpu[i]))
 			ret = cpu_add(r, online.cpu[i]);

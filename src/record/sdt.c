@@ -81,7 +81,7 @@ static int plan_file(struct record *r, struct record_sdt *s, size_t i)
 				"(kvmft qemu sdt lists them)",
 				spec->path, MAX_EVENTS, spec->path);
 		else if (ret)
-			err_set(r->err, -ret, "%s: %s", spec->path, strerror(-ret));
+			err_why(r->err, ret, "%s", spec->path);
 	}
 	sdt_hints_free(&h);
 	sdt_free(&f);
@@ -136,7 +136,7 @@ static int event_make(struct record *r, struct record_sdt *s, size_t i)
 	return ret ? err_set(r->err, ENOMEM, "out of memory") : 0;
 }
 
-int record_sdt_prepare(struct record *r)
+static int sdt_start(struct record *r)
 {
 	struct record_sdt *s;
 	int ret;
@@ -189,14 +189,12 @@ static char *renamed(const char *format, const char *name)
 	return sbuf_take(&b);
 }
 
-int record_sdt_name(const struct record *r, const struct kevent *e, const char **sys,
+static int sdt_name(const struct record *r, const struct kevent *e, const char **sys,
 		    const char **name, char **format)
 {
 	const struct sdt_event *ours = find_event(r, e);
 	char *text;
 
-	*sys = e->sys;
-	*name = e->name;
 	if (!ours)
 		return 0;
 	text = renamed(*format, ours->name);
@@ -209,7 +207,7 @@ int record_sdt_name(const struct record *r, const struct kevent *e, const char *
 	return 0;
 }
 
-int record_sdt_facts(struct record *r)
+static int sdt_facts(struct record *r)
 {
 	const struct record_sdt *s = r->sdt;
 	int ret = 0;
@@ -231,13 +229,13 @@ int record_sdt_facts(struct record *r)
 }
 
 /* After the instance: an event that is enabled somewhere cannot be removed. */
-void record_sdt_free(struct record *r)
+static int sdt_end(struct record *r)
 {
 	struct record_sdt *s = r->sdt;
 	int ret;
 
 	if (!s)
-		return;
+		return 0;
 	ret = kprobes_close(s->probes);
 	if (ret)
 		r->note("cannot remove the uprobes of the markers: %s (kvmft reset removes them later)",
@@ -249,4 +247,9 @@ void record_sdt_free(struct record *r)
 	free(s->kname);
 	free(s);
 	r->sdt = NULL;
+	return 0;
 }
+
+const struct record_extra record_sdt = {
+	.start = sdt_start, .name = sdt_name, .facts = sdt_facts, .end = sdt_end,
+};

@@ -156,25 +156,13 @@ int record_store_open(struct record *r)
 	s->moved = record_loss_look;
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->wake_fd < 0)
-		return err_set(r->err, errno, "eventfd: %s", strerror(errno));
+		return err_why(r->err, errno, "eventfd");
 	ret = drain_store_init(s);
-	if (!ret)
-		ret = -pthread_mutex_init(&r->meta_lock, NULL);
-	if (!ret)
-		ret = drain_signal_init();
+	ret = ret ? ret : -pthread_mutex_init(&r->meta_lock, NULL);
+	ret = ret ? ret : drain_signal_init();
 	if (ret)
-		return err_set(r->err, -ret, "cannot prepare the recording: %s", strerror(-ret));
+		return err_why(r->err, ret, "cannot prepare the recording");
 	r->store_ready = true;
-	return 0;
-}
-
-static int put(struct record *r)
-{
-	int ret = capw_meta(r->w, &r->line);
-
-	if (ret)
-		return err_set(r->err, -ret, "cannot write %s/meta: %s", capw_path(r->w),
-			       strerror(-ret));
 	return 0;
 }
 
@@ -200,7 +188,7 @@ int record_store_news(struct record *r)
 		meta_begin(&r->line, "segment");
 		meta_u64(&r->line, "n", ++r->segments_told);
 		meta_u64(&r->line, "tsc", krdtsc_now());
-		ret = put(r);
+		ret = record_put(r);
 	}
 	if (ret)
 		return ret; /* what is for later stays there */
@@ -210,7 +198,7 @@ int record_store_news(struct record *r)
 		sbuf_reset(&r->later);
 	}
 	pthread_mutex_unlock(&r->meta_lock);
-	return r->line.len ? put(r) : 0;
+	return r->line.len ? record_put(r) : 0;
 }
 
 void record_store_no_more_data(struct record *r)

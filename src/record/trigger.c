@@ -132,8 +132,7 @@ int record_trigger_longer_again(struct record *r)
 	int ret = kinst_stats(r->k, r->drain[0].cpu, &s, NULL);
 
 	if (ret)
-		return err_set(r->err, -ret, "cannot read the time of the ring: %s",
-			       strerror(-ret));
+		return err_why(r->err, ret, "cannot read the time of the ring");
 	ret = kinst_trigger_remove(r->k, "synthetic", f->synth, f->bound_text, r->err);
 	return ret ? ret : set_bound(r, s.now);
 }
@@ -156,7 +155,7 @@ static int set_all(struct record *r, const char *filter, struct sbuf *b)
 int record_trigger_longer_arm(struct record *r)
 {
 	_cleanup_free_ char *filter = NULL;
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	uint64_t ns;
 	int ret = longer_parse(r, &ns, &filter);
 
@@ -171,9 +170,7 @@ int record_trigger_longer_arm(struct record *r)
 	if (ret)
 		r->flight.synth[0] = '\0';
 	r->flight.bound = in_clock(r, ns);
-	ret = ret ? ret : set_all(r, filter, &b);
-	sbuf_free(&b);
-	return ret;
+	return ret ? ret : set_all(r, filter, &b);
 }
 
 void record_trigger_free(struct record *r)

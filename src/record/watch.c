@@ -11,12 +11,9 @@
  */
 #include "record.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 
 /*
  * Pauses grow: looking for who has an instance open takes a while on a machine with many processes.
@@ -24,40 +21,6 @@
 #define WATCH_END    'q'
 #define PAUSE_US     (10 * 1000)
 #define PAUSE_MAX_US (640 * 1000) /* after 5 s in all others have to clean up */
-
-static bool is_kept(int fd, const int *keep, size_t n)
-{
-	while (n && keep[n - 1] != fd)
-		n--;
-	return n || fd <= STDERR_FILENO;
-}
-
-/* Nothing of the recorder may stay open here, or the kernel would not see that it is gone. */
-static void close_all_but(const int *keep, size_t n)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	struct dirent *e;
-	uint64_t fd;
-
-	while (dir && (e = readdir(dir)))
-		if (!parse_u64(e->d_name, &fd) && !is_kept((int)fd, keep, n) &&
-		    (int)fd != dirfd(dir))
-			close((int)fd);
-	if (dir)
-		closedir(dir);
-}
-
-/* So that a pipe or a terminal that the recorder wrote to is not held open by us. */
-static void close_std(void)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	for (int fd = 0; null >= 0 && fd <= STDERR_FILENO; fd++)
-		if (dup2(null, fd) < 0)
-			close(fd);
-	if (null > STDERR_FILENO)
-		close(null);
-}
 
 /* Is there nothing of the recorder left to remove? */
 static bool watch_cleaned(struct record *r, const struct kowner *recorder)
@@ -83,17 +46,6 @@ static void watch_clean(struct record *r, const struct kowner *recorder)
 	}
 }
 
-void record_detach(const char *name, const int *keep, size_t n)
-{
-	(void)setsid(); /* a Ctrl-C is for the recorder alone */
-	(void)prctl(PR_SET_NAME, name);
-	for (int sig = 1; sig < SIGRTMIN; sig++)
-		if (sig != SIGCHLD)
-			(void)signal(sig, SIG_IGN);
-	close_all_but(keep, n);
-	close_std();
-}
-
 struct answer {
 	int ret;
 	struct kvmft_err err;
@@ -111,7 +63,7 @@ static void watch_obey(struct record *r, char stage, struct answer a, int to)
 			  NULL); /* without a recorder there is end of file as well */
 }
 
-static _Noreturn void watch_main(struct record *r, int from, int to, const struct kowner *recorder)
+static void watch_main(struct record *r, int from, int to, void *recorder)
 {
 	/* Of its own: what is locked is the recorder's descriptor. */
 	const int place = openat(r->place.dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -131,34 +83,16 @@ static _Noreturn void watch_main(struct record *r, int from, int to, const struc
 	capw_name_drop(&r->place.name);
 	if (n == 0)
 		watch_clean(r, recorder);
-	_exit(0);
 }
 
 int record_watch_start(struct record *r)
 {
-	_cleanup_close_ int theirs_in = -1, theirs_out = -1;
 	struct kowner self;
-	int fds[2], ret = kowner_self(&self);
+	int ret = kowner_self(&self);
 
 	if (ret)
-		return err_set(r->err, -ret, "cannot read /proc/self/stat: %s", strerror(-ret));
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
-	theirs_in = fds[0];
-	r->watch.to = fds[1];
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(r->err, errno, "cannot make a pipe: %s", strerror(errno));
-	r->watch.from = fds[0];
-	theirs_out = fds[1];
-	r->watch.pid = fork();
-	if (r->watch.pid < 0) {
-		ret = errno;
-		r->watch.pid = 0;
-		return err_set(r->err, ret, "cannot fork: %s", strerror(ret));
-	}
-	if (!r->watch.pid)
-		watch_main(r, theirs_in, theirs_out, &self);
-	return 0;
+		return err_why(r->err, ret, "cannot read /proc/self/stat");
+	return record_helper_start(r, &r->watch, watch_main, &self);
 }
 
 int record_watch_tell(struct record *r, enum record_stage stage)
@@ -185,10 +119,5 @@ void record_watch_end(struct record *r)
 
 	if (r->watch.to >= 0 && write(r->watch.to, &end, 1) < 0)
 		errno = 0; /* it was killed */
-	util_close_fd(&r->watch.to);
-	util_close_fd(&r->watch.from);
-	if (r->watch.pid > 0)
-		while (waitpid(r->watch.pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	r->watch.pid = 0;
+	record_helper_end(&r->watch);
 }

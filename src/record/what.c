@@ -109,16 +109,13 @@ bool record_wants_tgids(const struct record *r)
 /* 1 when it is new, 0 when it was there, or -errno. */
 static int tid_note(struct record *r, uint32_t tid)
 {
-	int32_t *slot;
+	const int32_t v = (int32_t)tid;
 
 	for (size_t i = 0; i < r->tids.n; i++)
-		if (r->tids.v[i] == (int32_t)tid)
+		if (r->tids.v[i] == v)
 			return 0;
-	slot = array_grow(&r->tids.v, r->tids.n, &r->tids.cap, sizeof(*slot));
-	if (!slot)
+	if (array_add(&r->tids.v, &r->tids.n, &r->tids.cap, &v, sizeof(v)))
 		return err_set(r->err, ENOMEM, "out of memory");
-	*slot = (int32_t)tid;
-	r->tids.n++;
 	return 1;
 }
 
@@ -221,8 +218,7 @@ static int tids_of_vm(struct record *r, const char *sel, bool again)
 		return tids_of_vcpus(r, vm);
 	ret = tids_of_process(r, vm->pid);
 	if (ret == -ESRCH)
-		return again ? 0
-			     : err_set(r->err, ESRCH, "no process %s: %s", sel, strerror(ESRCH));
+		return again ? 0 : err_why(r->err, ESRCH, "no process %s", sel);
 	return ret;
 }
 
@@ -238,8 +234,7 @@ static int tids_look(struct record *r, bool again)
 		ret = pid_of(r, r->o->pids.v[i], &pid);
 		ret = ret ? ret : tids_of_process(r, pid);
 		if (ret == -ESRCH)
-			ret = again ? 0 : err_set(r->err, ESRCH, "no process %s: %s",
-						  r->o->pids.v[i], strerror(ESRCH));
+			ret = again ? 0 : err_why(r->err, ESRCH, "no process %s", r->o->pids.v[i]);
 	}
 	return ret;
 }

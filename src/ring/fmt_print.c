@@ -202,7 +202,7 @@ static void print_many(const struct fmt_plan *p, const struct fmt *f, const stru
 /*
  * The first event of its kind, one that does not fit its plan, or one for which room must be made.
  */
-static __attribute__((noinline)) void print_rare(const struct fmt *f, const struct fmt_event *e,
+static __attribute__((noinline)) void print_slow(const struct fmt *f, const struct fmt_event *e,
 						 const struct rec *rec, struct sbuf *out)
 {
 	const struct fmt_plan *p = fmt_has_plan(e) ? e->lazy->plan : NULL;
@@ -234,7 +234,7 @@ void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec 
 	char *p;
 
 	if (!s || rec->len < e->need || !sbuf_has_room(out, e->room + e->room_len * rec->len)) {
-		print_rare(f, e, rec, out);
+		print_slow(f, e, rec, out);
 		return;
 	}
 	p = out->s + out->len;

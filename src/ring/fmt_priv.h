@@ -107,11 +107,11 @@ static inline uint64_t fmt_get(const void *p, uint32_t size, bool swap)
 	case 1:
 		return *(const uint8_t *)p;
 	case 2:
-		return swap ? __builtin_bswap16(load_u16(p)) : load_u16(p);
+		return get_u16(p, swap);
 	case 4:
-		return swap ? __builtin_bswap32(load_u32(p)) : load_u32(p);
+		return get_u32(p, swap);
 	case 8:
-		return swap ? __builtin_bswap64(load_u64(p)) : load_u64(p);
+		return get_u64(p, swap);
 	default:
 		return 0;
 	}

@@ -2,18 +2,11 @@
 /*
  * fmt_value.c: values of fields, every access checked against the record.
  */
-#include "fmt_priv.h"
+#include "fmt_plan.h"
 
 #include <string.h>
 
 #define SHOWN_ELEMENTS 64 /* of an array without a print format */
-
-static uint64_t sign_extend(uint64_t v, uint32_t size)
-{
-	unsigned int shift = 64 - 8 * size;
-
-	return (uint64_t)((int64_t)(v << shift) >> shift);
-}
 
 bool fmt_u64(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec, uint64_t *v)
 {
@@ -23,7 +16,7 @@ bool fmt_u64(const struct fmt *f, const struct fmt_field *fld, const struct rec 
 		return false;
 	*v = fmt_get(rec->data + fld->off, size, f->swap);
 	if (fld->is_signed)
-		*v = sign_extend(*v, size);
+		*v = plan_fit(*v, size, true);
 	return true;
 }
 
@@ -132,48 +125,41 @@ uint64_t fmt_element(const struct fmt *f, const struct fmt_value *v, uint32_t i)
 
 static void add_bytes_printable(struct sbuf *out, const uint8_t *p, uint32_t len)
 {
-	size_t n = strnlen((const char *)p, len), at = out->len;
+	size_t at = out->len;
 
-	sbuf_add_mem(out, p, n);
-	if (!out->error && n)
+	sbuf_add_mem(out, p, len);
+	if (!out->error && len)
 		str_printable(out->s + at);
 }
 
-static void add_array(const struct fmt *f, const struct fmt_field *fld, const uint8_t *p,
-		      uint32_t len, struct sbuf *out)
+static void add_array(const struct fmt *f, const struct fmt_value *v, struct sbuf *out)
 {
-	uint32_t elem = fmt_is_number(fld->elem) ? fld->elem : 1, n = len / elem, i;
+	uint32_t i;
 
 	sbuf_addc(out, '{');
-	for (i = 0; i < n && i < SHOWN_ELEMENTS; i++) {
+	for (i = 0; i < v->len && i < SHOWN_ELEMENTS; i++) {
 		sbuf_add(out, i ? ",0x" : "0x");
-		sbuf_add_hex(out, fmt_get(p + (size_t)i * elem, elem, f->swap));
+		sbuf_add_hex(out, fmt_element(f, v, i));
 	}
-	sbuf_add(out, i < n ? ",...}" : "}");
+	sbuf_add(out, i < v->len ? ",...}" : "}");
 }
 
 static void add_value(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec,
 		      struct sbuf *out)
 {
-	const uint8_t *p;
-	uint32_t len;
-	uint64_t v;
+	struct fmt_value v;
 
-	if (fmt_u64(f, fld, rec, &v)) {
-		if (fld->is_pointer) {
-			sbuf_add(out, "0x");
-			sbuf_add_hex(out, v);
-		} else if (fld->is_signed) {
-			sbuf_add_s64(out, (int64_t)v);
-		} else {
-			sbuf_add_u64(out, v);
-		}
-	} else if (!fmt_bytes(f, fld, rec, &p, &len)) {
-		sbuf_addc(out, '?'); /* not inside this record */
-	} else if (fld->is_string) {
-		add_bytes_printable(out, p, len);
-	} else {
-		add_array(f, fld, p, len, out);
+	fmt_value(f, fld, rec, &v);
+	switch (v.kind) {
+	case FMT_ABSENT: sbuf_addc(out, '?'); break; /* not inside this record */
+	case FMT_UNSIGNED: sbuf_add_u64(out, v.num); break;
+	case FMT_SIGNED: sbuf_add_s64(out, (int64_t)v.num); break;
+	case FMT_POINTER:
+		sbuf_add(out, "0x");
+		sbuf_add_hex(out, v.num);
+		break;
+	case FMT_STRING: add_bytes_printable(out, v.p, v.len); break;
+	case FMT_NUMBERS: add_array(f, &v, out); break;
 	}
 }
 

@@ -141,12 +141,8 @@ static enum rkind gap(struct rstream *r)
 /* How much has to be read for the event at p, of whose data `left` bytes are still there. */
 static uint32_t event_bytes(const struct rstream *r, const uint8_t *p, uint32_t left)
 {
-	uint32_t head = load_u32(p), type, len = load_u32(p + 4);
+	uint32_t head = get_u32(p, r->geom.swap), type, len = get_u32(p + 4, r->geom.swap);
 
-	if (r->geom.swap) {
-		head = __builtin_bswap32(head);
-		len = __builtin_bswap32(len);
-	}
 	type = r->geom.big_endian ? head >> 27 : head & 31;
 	if (type && type != 29)
 		return MIN(4u + 4 * 28, left);
@@ -243,8 +239,8 @@ static int advance(struct rstream *r)
 		return (int)r->have;
 	}
 	if (r->at >= r->have) {
-		ssize_t n = capture_read_subbufs_kept(r->cap, r->s, r->idx, r->batch, r->buf,
-						      r->keep ? &r->file : NULL);
+		ssize_t n = capture_read_subbufs(r->cap, r->s, r->idx, r->batch, r->buf,
+						 r->keep ? &r->file : NULL);
 
 		if (n <= 0)
 			return (int)n;
@@ -316,7 +312,7 @@ static enum rkind begin_next(struct rstream *r)
 	return r->sb.lost ? gap(r) : R_EVENT;
 }
 
-enum rkind rstream_next_rare(struct rstream *r)
+enum rkind rstream_next_slow(struct rstream *r)
 {
 	for (;;) {
 		enum rkind k;

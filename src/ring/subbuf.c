@@ -39,20 +39,6 @@
 #define STAMP_BITS 59
 #define STAMP_MASK ((1ull << STAMP_BITS) - 1)
 
-static inline uint32_t get_u32(const void *p, bool swap)
-{
-	uint32_t v = load_u32(p);
-
-	return swap ? __builtin_bswap32(v) : v;
-}
-
-static inline uint64_t get_u64(const void *p, bool swap)
-{
-	uint64_t v = load_u64(p);
-
-	return swap ? __builtin_bswap64(v) : v;
-}
-
 static inline uint64_t get_long(const void *p, const struct subbuf_geom *g)
 {
 	return g->long_size == 8 ? get_u64(p, g->swap) : get_u32(p, g->swap);
@@ -158,7 +144,7 @@ static int step_time(struct subbuf *sb, uint32_t type, uint32_t delta, size_t le
 	return 1;
 }
 
-int subbuf_next_rare(struct subbuf *sb, struct rec *rec)
+int subbuf_next_slow(struct subbuf *sb, struct rec *rec)
 {
 	for (;;) {
 		size_t left = (size_t)(sb->end - sb->p);
@@ -195,9 +181,7 @@ int subbuf_next_rare(struct subbuf *sb, struct rec *rec)
 		subbuf_ahead(sb);
 		rec->ts = sb->ts;
 		rec->len = len;
-		rec->id = load_u16(rec->data);
-		if (sb->swap)
-			rec->id = __builtin_bswap16(rec->id);
+		rec->id = get_u16(rec->data, sb->swap);
 		return 1;
 	}
 }

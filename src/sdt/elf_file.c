@@ -115,7 +115,7 @@ static int header_read(struct elf *e, const char **why)
 static int segment_read(struct elf *e, uint64_t off)
 {
 	uint8_t buf[sizeof(Elf64_Phdr)];
-	struct elf_segment s = { 0 }, *slot;
+	struct elf_segment s = { 0 };
 	uint32_t type = 0, flags = 0;
 	uint64_t paddr;
 	struct cursor c;
@@ -136,12 +136,7 @@ static int segment_read(struct elf *e, uint64_t off)
 		return ret;
 	s.exec = flags & PF_X;
 	s.write = flags & PF_W;
-	slot = array_grow(&e->seg, e->nseg, &e->seg_cap, sizeof(*slot));
-	if (!slot)
-		return -ENOMEM;
-	*slot = s;
-	e->nseg++;
-	return 0;
+	return array_add(&e->seg, &e->nseg, &e->seg_cap, &s, sizeof(s));
 }
 
 static int segments_read(struct elf *e, const char **why)

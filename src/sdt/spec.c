@@ -19,7 +19,7 @@
 
 static int open_regular(const char *path, struct sdt_spec *s)
 {
-	int fd = file_open_plain(path, false);
+	int fd = file_open_regular(path, false);
 	struct stat st;
 
 	if (fd < 0)

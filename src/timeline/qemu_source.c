@@ -64,7 +64,7 @@ static void clocks_init(struct qsource *s)
 	s->begin = host->begin_tsc;
 	s->end = host->end_tsc;
 	for (size_t i = 0; i < host->nbracket; i++) {
-		const struct cap_bracket *b = &host->bracket[i];
+		const struct clock_bracket *b = &host->bracket[i];
 		uint64_t last = b->tsc + MIN(b->width, UINT64_MAX - b->tsc);
 
 		s->begin = MIN(s->begin, b->tsc);

@@ -162,7 +162,7 @@ bool tl_stream_next(void *stream, uint64_t *key)
 	struct tl_stream *s = stream;
 	uint64_t ts;
 
-	if (s->converts || !rstream_next_plain(&s->r))
+	if (s->converts || !rstream_next_fast(&s->r))
 		return next_any(s, false, key);
 	ts = s->r.rec.ts;
 	if (ts < s->at.host || ts < s->from)

@@ -109,11 +109,10 @@ static int guest_records(struct timeline *t, const struct guest_time *g, const s
 	for (size_t i = 0; i < cap->npvclock && ret != -ENOMEM; i++) {
 		uint32_t vcpu = cap_vcpu_of_cpu(cap, cap->pvclock[i].cpu);
 		const struct epoch_vcpu *v = epoch_vm_find(t->map->vm[vm].epochs, vcpu);
-		struct pvclock pv = cap_pvclock_record(&cap->pvclock[i]);
 
 		if (epoch_result_usable(guest_time_tsc_to_host(g, v, tsc, &lo, &hi)) ||
 		    read_before(v, tsc, &lo))
-			ret = hostmap_add_pvclock_at(t->map, vm, vcpu, lo, &pv);
+			ret = hostmap_add_pvclock_at(t->map, vm, vcpu, lo, &cap->pvclock[i].pv);
 	}
 	return ret == -ENOMEM ? ret : 0;
 }
@@ -398,7 +397,7 @@ static inline void item_event(struct tl_stream *s)
  */
 static inline bool goes_on(const struct tl_stream *s)
 {
-	return (!s->converts || !s->from) && rstream_at_plain(&s->r);
+	return (!s->converts || !s->from) && rstream_at_fast(&s->r);
 }
 
 static inline void pop_or_later(struct timeline *t, const struct tl_stream *s)

@@ -4,6 +4,7 @@
  */
 #include "kvmft/util.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define ARRAY_FIRST_CAP 8
@@ -28,4 +29,15 @@ void *array_grow(void *array, size_t n, size_t *cap, size_t elem)
 		*cap = want;
 	}
 	return memset(v + n * elem, 0, elem);
+}
+
+int array_add(void *array, size_t *n, size_t *cap, const void *one, size_t elem)
+{
+	void *slot = array_grow(array, *n, cap, elem);
+
+	if (!slot)
+		return -ENOMEM;
+	memcpy(slot, one, elem);
+	++*n;
+	return 0;
 }

@@ -44,7 +44,7 @@ int cur_u16(struct cursor *c, uint16_t *v)
 
 	if (cur_bytes(c, sizeof(*v), &p))
 		return -ENODATA;
-	*v = c->swap ? __builtin_bswap16(load_u16(p)) : load_u16(p);
+	*v = get_u16(p, c->swap);
 	return 0;
 }
 
@@ -54,7 +54,7 @@ int cur_u32(struct cursor *c, uint32_t *v)
 
 	if (cur_bytes(c, sizeof(*v), &p))
 		return -ENODATA;
-	*v = c->swap ? __builtin_bswap32(load_u32(p)) : load_u32(p);
+	*v = get_u32(p, c->swap);
 	return 0;
 }
 
@@ -64,7 +64,7 @@ int cur_u64(struct cursor *c, uint64_t *v)
 
 	if (cur_bytes(c, sizeof(*v), &p))
 		return -ENODATA;
-	*v = c->swap ? __builtin_bswap64(load_u64(p)) : load_u64(p);
+	*v = get_u64(p, c->swap);
 	return 0;
 }
 

@@ -43,6 +43,20 @@ int err_set(struct kvmft_err *err, int errnum, const char *fmt, ...)
 	return err_negative(errnum);
 }
 
+int err_why(struct kvmft_err *err, int errnum, const char *fmt, ...)
+{
+	char what[sizeof(err->text)];
+	va_list ap;
+
+	if (!errnum)
+		return 0;
+	va_start(ap, fmt);
+	if (vsnprintf(what, sizeof(what), fmt, ap) < 0)
+		what[0] = '\0';
+	va_end(ap);
+	return err_set(err, errnum, "%s: %s", what, strerror(abs(errnum)));
+}
+
 int err_lack(struct kvmft_err *err, int errnum, const char *fmt, ...)
 {
 	va_list ap;

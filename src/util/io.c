@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * io.c: whole reads and writes, kernel files of unknown length, and new files.
+ * io.c: whole reads and writes, and kernel files of unknown length.
  */
 #include "kvmft/util.h"
 
@@ -130,7 +130,7 @@ static bool is_ours(const struct stat *st)
 	return (st->st_uid == 0 || st->st_uid == geteuid()) && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-int file_open_plain(const char *path, bool own)
+int file_open_regular(const char *path, bool own)
 {
 	/*
 	 * First as a place: to open a device may have effects, and to open a FIFO takes a writer.
@@ -151,9 +151,9 @@ int file_open_plain(const char *path, bool own)
 	return fd < 0 ? -errno : fd;
 }
 
-ssize_t file_read_plain(const char *path, size_t max, bool own, char **out)
+ssize_t file_read_regular(const char *path, size_t max, bool own, char **out)
 {
-	_cleanup_close_ int fd = file_open_plain(path, own);
+	_cleanup_close_ int fd = file_open_regular(path, own);
 
 	*out = NULL;
 	return fd < 0 ? fd : read_whole(fd, max, out);
@@ -199,6 +199,17 @@ int file_read_u64(int dirfd, const char *path, uint64_t *v)
 	return parse_u64(from, v);
 }
 
+DIR *dir_open(int dirfd, const char *path)
+{
+	_cleanup_close_ int fd =
+		openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (dir)
+		fd = -1; /* taken over */
+	return dir;
+}
+
 int file_write_text(int dirfd, const char *path, const char *text)
 {
 	/* No O_TRUNC: in tracefs, opening kprobe_events with it removes everybody's probes. */
@@ -214,19 +225,4 @@ int file_write_text(int dirfd, const char *path, const char *text)
 	if (got < 0)
 		return -errno;
 	return (size_t)got == n ? 0 : -EIO;
-}
-
-int file_create(int dirfd, const char *name)
-{
-	int fd, err;
-
-	fd = openat(dirfd, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_RDWR, 0600);
-	if (fd < 0)
-		return -errno;
-	if (!fchmod(fd, 0600)) /* a umask of 0277 would leave a file nobody can read */
-		return fd;
-	err = -errno;
-	close(fd);
-	unlinkat(dirfd, name, 0);
-	return err;
 }

@@ -222,38 +222,74 @@ void json_fixed_u64(struct json *j, uint64_t v, unsigned int scale)
 	}
 }
 
-void json_field_str(struct json *j, const char *key, const char *text)
+/* ---- keys with their values ---- */
+
+void json_put_str(struct json *j, const char *key, const char *text)
 {
 	json_key(j, key);
 	json_str(j, text);
 }
 
-void json_field_u64(struct json *j, const char *key, uint64_t v)
+void json_put_u64(struct json *j, const char *key, uint64_t v)
 {
 	json_key(j, key);
 	json_u64(j, v);
 }
 
-void json_field_s64(struct json *j, const char *key, int64_t v)
+void json_put_s64(struct json *j, const char *key, int64_t v)
 {
 	json_key(j, key);
 	json_s64(j, v);
 }
 
-void json_field_bool(struct json *j, const char *key, bool v)
+void json_put_bool(struct json *j, const char *key, bool v)
 {
 	json_key(j, key);
 	json_bool(j, v);
 }
 
-void json_field_u64_if(struct json *j, const char *key, bool known, uint64_t v)
+void json_put_fixed(struct json *j, const char *key, uint64_t v, unsigned int scale)
+{
+	json_key(j, key);
+	json_fixed_u64(j, v, scale);
+}
+
+void json_put_known_u64(struct json *j, const char *key, bool known, uint64_t v)
 {
 	json_key(j, key);
 	known ? json_u64(j, v) : json_null(j);
 }
 
-void json_field_s64_if(struct json *j, const char *key, bool known, int64_t v)
+void json_put_known_s64(struct json *j, const char *key, bool known, int64_t v)
 {
 	json_key(j, key);
 	known ? json_s64(j, v) : json_null(j);
+}
+
+void json_put_array(struct json *j, const char *key)
+{
+	json_key(j, key);
+	json_array_begin(j);
+}
+
+void json_put_object(struct json *j, const char *key)
+{
+	json_key(j, key);
+	json_object_begin(j);
+}
+
+void json_line_begin(struct json *j, struct sbuf *out)
+{
+	json_init(j, out);
+	json_object_begin(j);
+}
+
+int json_line_end(struct json *j)
+{
+	int ret;
+
+	json_object_end(j);
+	ret = json_finish(j);
+	sbuf_addc(j->out, '\n');
+	return ret;
 }

@@ -79,26 +79,25 @@ static bool check_digits(struct check *c)
 	return c->p > from;
 }
 
+static bool take_one(struct check *c, const char *set)
+{
+	bool found = c->p < c->end && one_of(*c->p, set);
+
+	c->p += found;
+	return found;
+}
+
 static bool check_number(struct check *c)
 {
-	if (c->p < c->end && *c->p == '-')
-		c->p++;
-	if (c->p < c->end && *c->p == '0')
-		c->p++;
-	else if (!check_digits(c))
+	take_one(c, "-");
+	if (!take_one(c, "0") && !check_digits(c))
 		return false;
-	if (c->p < c->end && *c->p == '.') {
-		c->p++;
-		if (!check_digits(c))
-			return false;
-	}
-	if (c->p < c->end && (*c->p == 'e' || *c->p == 'E')) {
-		c->p++;
-		if (c->p < c->end && (*c->p == '+' || *c->p == '-'))
-			c->p++;
-		return check_digits(c);
-	}
-	return true;
+	if (take_one(c, ".") && !check_digits(c))
+		return false;
+	if (!take_one(c, "eE"))
+		return true;
+	take_one(c, "+-");
+	return check_digits(c);
 }
 
 static bool check_word(struct check *c, const char *word)
@@ -325,21 +324,12 @@ bool jval_u64(struct jval v, uint64_t *u)
 
 static void add_utf8(struct sbuf *out, uint32_t c)
 {
-	if (c < 0x80) {
-		sbuf_addc(out, (char)c);
-	} else if (c < 0x800) {
-		sbuf_addc(out, (char)(0xc0 | c >> 6));
-		sbuf_addc(out, (char)(0x80 | (c & 0x3f)));
-	} else if (c < 0x10000) {
-		sbuf_addc(out, (char)(0xe0 | c >> 12));
-		sbuf_addc(out, (char)(0x80 | (c >> 6 & 0x3f)));
-		sbuf_addc(out, (char)(0x80 | (c & 0x3f)));
-	} else {
-		sbuf_addc(out, (char)(0xf0 | c >> 18));
-		sbuf_addc(out, (char)(0x80 | (c >> 12 & 0x3f)));
-		sbuf_addc(out, (char)(0x80 | (c >> 6 & 0x3f)));
-		sbuf_addc(out, (char)(0x80 | (c & 0x3f)));
-	}
+	static const uint32_t head[] = { 0, 0xc0, 0xe0, 0xf0 };
+	uint32_t more = c >= 0x10000 ? 3 : c >= 0x800 ? 2 : c >= 0x80;
+
+	sbuf_addc(out, (char)(head[more] | c >> 6 * more));
+	while (more--)
+		sbuf_addc(out, (char)(0x80 | (c >> 6 * more & 0x3f)));
 }
 
 /* After "\u" at p: adds the character, of one escape or of two that are a surrogate pair. */

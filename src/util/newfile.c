@@ -83,38 +83,52 @@ int newfile_check(int dir, const char *base, bool replace)
 	return S_ISREG(st.st_mode) || S_ISLNK(st.st_mode) ? 0 : -EINVAL;
 }
 
+static int create(int dir, const char *name, mode_t mode)
+{
+	int fd = openat(dir, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_RDWR, mode), err;
+
+	if (fd < 0)
+		return -errno;
+	/* A umask of 0277 would leave a file nobody can read. */
+	if (mode != 0600 || !fchmod(fd, mode))
+		return fd;
+	err = -errno;
+	close(fd);
+	unlinkat(dir, name, 0);
+	return err;
+}
+
+int file_create(int dirfd, const char *name)
+{
+	return create(dirfd, name, 0600);
+}
+
 int newfile_open(struct newfile *f, int dir, mode_t mode)
 {
 	*f = (struct newfile){ .dir = dir, .fd = -EEXIST };
 	for (int i = 0; i < TEMP_NAMES && f->fd == -EEXIST; i++) {
 		snprintf(f->temp, sizeof(f->temp), ".kvmft.%ld.%d.tmp", (long)getpid(), i);
-		f->fd = openat(dir, f->temp, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_RDWR,
-			       mode);
-		if (f->fd < 0)
-			f->fd = -errno;
+		f->fd = create(dir, f->temp, mode);
 	}
-	if (f->fd < 0) {
+	if (f->fd < 0)
 		f->temp[0] = '\0';
-		return f->fd;
-	}
-	/* A umask of 0277 would leave a file nobody can read. */
-	if (mode == 0600 && fchmod(f->fd, mode) < 0) {
-		int err = -errno;
+	return MIN(f->fd, 0);
+}
 
-		newfile_close(f);
-		return err;
-	}
-	return 0;
+int file_rename_new(int dir, const char *from, const char *to)
+{
+	if (!syscall(SYS_renameat2, dir, from, dir, to, RENAME_NOREPLACE))
+		return 0;
+	return errno == EINVAL ? -ENOSYS : -errno;
 }
 
 /* The file under this name, unless there is one. */
 static int take_name(const struct newfile *f, const char *base)
 {
-	if (!syscall(SYS_renameat2, f->dir, f->temp, f->dir, base, RENAME_NOREPLACE))
-		return 0;
-	if (errno != EINVAL && errno != ENOSYS)
-		return -errno;
-	/* A file system that cannot, NFS for one. */
+	int ret = file_rename_new(f->dir, f->temp, base);
+
+	if (ret != -ENOSYS)
+		return ret;
 	if (linkat(f->dir, f->temp, f->dir, base, 0) < 0)
 		return -errno;
 	return unlinkat(f->dir, f->temp, 0) < 0 ? -errno : 0;

@@ -93,6 +93,19 @@ int parse_u64(const char *s, uint64_t *v)
 	return 0;
 }
 
+bool take_u64(const char **s, uint64_t max, uint64_t *v)
+{
+	bool range = false;
+	const char *p = *s;
+	uint64_t got;
+
+	if (scan_digits(&p, 10, &got, &range) || range || got > max)
+		return false;
+	*s = p;
+	*v = got;
+	return true;
+}
+
 int parse_s64(const char *s, int64_t *v)
 {
 	const bool minus = *s == '-';

@@ -5,7 +5,7 @@
  * Builders of text call these dozens of times in a row; checking each call would drown them. So
  * a failed allocation sticks in b->error, later calls do nothing, and the end is checked once.
  */
-#include "kvmft/util.h"
+#include "kvmft/put.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,6 +13,12 @@
 #include <string.h>
 
 static const char hex_digit[] = "0123456789abcdef";
+
+const uint64_t put_power[20] = {
+	0, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000, 10000000000,
+	100000000000, 1000000000000, 10000000000000, 100000000000000, 1000000000000000,
+	10000000000000000, 100000000000000000, 1000000000000000000, 10000000000000000000u,
+};
 
 bool sbuf_grow(struct sbuf *b, size_t n)
 {
@@ -144,11 +150,6 @@ void sbuf_add_csv(struct sbuf *b, const char *text)
 		sbuf_addc(b, '\'');
 	if (text)
 		sbuf_add(b, text);
-}
-
-void sbuf_add_csv_us(struct sbuf *b, uint64_t ns)
-{
-	sbuf_addf(b, ",%" PRIu64 ".%03u", ns / 1000, (unsigned int)(ns % 1000));
 }
 
 void sbuf_reset(struct sbuf *b)

@@ -39,14 +39,10 @@ bool vmsel_pid(const char *sel, uint32_t *pid)
 /* A number of a list, up to `,`, `-` or the end. */
 static bool take_tid(const char **p, int32_t *tid)
 {
-	uint64_t v = 0;
-	const char *q = *p;
+	uint64_t v;
 
-	for (; *q >= '0' && *q <= '9' && v <= INT32_MAX; q++)
-		v = v * 10 + (uint64_t)(*q - '0');
-	if (q == *p || !v || v > INT32_MAX)
+	if (!take_u64(p, INT32_MAX, &v) || !v)
 		return false;
-	*p = q;
 	*tid = (int32_t)v;
 	return true;
 }
@@ -56,12 +52,11 @@ static int add_range(int32_t from, int32_t to, int32_t **tid, size_t *n, size_t 
 	if (to < from)
 		return -EINVAL;
 	for (int64_t i = from; i <= to; i++) {
-		int32_t *slot = *n < MAX_TIDS ? array_grow(tid, *n, cap, sizeof(*slot)) : NULL;
+		const int32_t one = (int32_t)i;
+		int ret = *n < MAX_TIDS ? array_add(tid, n, cap, &one, sizeof(one)) : -EINVAL;
 
-		if (!slot)
-			return *n < MAX_TIDS ? -ENOMEM : -EINVAL;
-		*slot = (int32_t)i;
-		++*n;
+		if (ret)
+			return ret;
 	}
 	return 0;
 }

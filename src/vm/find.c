@@ -135,8 +135,7 @@ static void add_candidates(const struct vm_list *list, const char *sel, struct s
 
 static int nothing_runs(const struct vm_list *list, struct kvmft_err *err)
 {
-	struct sbuf b = { 0 };
-	int ret;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	if (list->debugfs == VM_DEBUGFS_OK)
 		sbuf_add(&b, "nothing in debugfs kvm/, and no process holds a KVM VM");
@@ -145,9 +144,7 @@ static int nothing_runs(const struct vm_list *list, struct kvmft_err *err)
 	if (list->n_hidden)
 		sbuf_addf(&b, "; %zu processes could not be looked at%s", list->n_hidden,
 			  geteuid() ? " (run as root)" : "");
-	ret = err_lack(err, ENOENT, "no VM is running here (%s)", b.s ? b.s : "out of memory");
-	sbuf_free(&b);
-	return ret;
+	return err_lack(err, ENOENT, "no VM is running here (%s)", b.s ? b.s : "out of memory");
 }
 
 /* What the user typed goes back to the terminal: bounded and printable. */
@@ -161,7 +158,7 @@ int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **
 		 struct kvmft_err *err)
 {
 	const struct vm *found = NULL;
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	size_t n = 0;
 	char shown[80];
 	int ret;
@@ -190,7 +187,6 @@ int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **
 	else
 		ret = err_set(err, ENOENT, "no VM '%s' here; there are: %s", shown,
 			      b.s ? b.s : "(out of memory)");
-	sbuf_free(&b);
 	return ret;
 }
 
@@ -221,20 +217,11 @@ struct tids {
 	size_t n, cap;
 };
 
-static int add_tid(struct tids *t, uint32_t tid)
+static int add_tid(const struct vm_task *task, void *ctx)
 {
-	uint32_t *slot = array_grow(&t->v, t->n, &t->cap, sizeof(*slot));
+	struct tids *t = ctx;
 
-	if (!slot)
-		return -ENOMEM;
-	*slot = tid;
-	t->n++;
-	return 0;
-}
-
-static int add_task(const struct vm_task *task, void *ctx)
-{
-	return add_tid(ctx, task->tid);
+	return array_add(&t->v, &t->n, &t->cap, &task->tid, sizeof(task->tid));
 }
 
 int vm_compare_u32(const void *a, const void *b)
@@ -244,44 +231,17 @@ int vm_compare_u32(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static int add_vcpu_tids(const struct vm *vm, struct tids *t)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < vm->n_vcpus && !ret; i++)
-		if (vm->vcpu[i].tid)
-			ret = add_tid(t, vm->vcpu[i].tid);
-	return ret;
-}
-
-static void sort_unique(struct tids *t)
-{
-	size_t out = 0;
-
-	if (!t->n)
-		return;
-	qsort(t->v, t->n, sizeof(*t->v), vm_compare_u32);
-	for (size_t i = 1; i < t->n; i++)
-		if (t->v[i] != t->v[out])
-			t->v[++out] = t->v[i];
-	t->n = out + 1;
-}
-
-int vm_thread_ids(const struct vm_roots *roots, const struct vm *vm, enum vm_tids which,
-		  uint32_t **tids, size_t *n)
+int vm_thread_ids(const struct vm_roots *roots, uint32_t pid, uint32_t **tids, size_t *n)
 {
 	struct tids t = { 0 };
-	int ret;
+	int ret = vm_tasks_walk(roots, pid, add_tid, &t);
 
-	if (which == VM_TIDS_PROCESS)
-		ret = vm_tasks_walk(roots, VM_TASKS_PROCESS, vm->pid, add_task, &t);
-	else
-		ret = add_vcpu_tids(vm, &t);
 	if (ret) {
 		free(t.v);
 		return ret;
 	}
-	sort_unique(&t);
+	if (t.n)
+		qsort(t.v, t.n, sizeof(*t.v), vm_compare_u32);
 	*tids = t.v;
 	*n = t.n;
 	return 0;

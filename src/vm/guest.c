@@ -43,7 +43,6 @@ static bool line_value(const char *line, const char *key, uint32_t *v)
 static int read_cpus(const struct vm_roots *r, struct vm_guest_cpus *cpus)
 {
 	_cleanup_free_ char *text = NULL;
-	struct vm_guest_cpu *slot;
 	uint32_t cpu = 0, apicid;
 	char path[PATH_MAX];
 	bool in_cpu = false;
@@ -58,11 +57,10 @@ static int read_cpus(const struct vm_roots *r, struct vm_guest_cpus *cpus)
 		if (line_value(line, "processor", &cpu)) {
 			in_cpu = true;
 		} else if (in_cpu && line_value(line, "apicid", &apicid)) {
-			slot = array_grow(&cpus->v, cpus->n, &cpus->cap, sizeof(*slot));
-			if (!slot)
+			const struct vm_guest_cpu v = { cpu, apicid };
+
+			if (array_add(&cpus->v, &cpus->n, &cpus->cap, &v, sizeof(v)))
 				return -ENOMEM;
-			*slot = (struct vm_guest_cpu){ cpu, apicid };
-			cpus->n++;
 			in_cpu = false;
 		}
 	}

@@ -258,7 +258,7 @@ static int proc_scan_fds(int procfd, struct vm_proc *proc, bool *truncated)
 	if (!dir)
 		return -errno;
 	while (vm_dir_next_u32(dir, &fd)) {
-		struct vm_kvm_fd k = { .fd = fd }, *slot;
+		struct vm_kvm_fd k = { .fd = fd };
 		ssize_t len;
 
 		if (++looked > VM_MAX_FDS) {
@@ -274,11 +274,8 @@ static int proc_scan_fds(int procfd, struct vm_proc *proc, bool *truncated)
 		link[len] = '\0';
 		if (!proc_parse_link(link, &k))
 			continue;
-		slot = array_grow(&proc->fd, proc->n, &proc->cap, sizeof(*slot));
-		if (!slot)
+		if (array_add(&proc->fd, &proc->n, &proc->cap, &k, sizeof(k)))
 			return -ENOMEM;
-		*slot = k;
-		proc->n++;
 	}
 	return hidden ? -EACCES : 0;
 }
@@ -295,24 +292,20 @@ static int proc_compare(const void *a, const void *b)
 /* Notes a process when it has KVM descriptors: 0 or -ENOMEM. */
 static int procs_look(int procfd, uint32_t pid, struct vm_procs *procs)
 {
-	struct vm_proc proc = { .pid = pid }, *slot = NULL;
+	struct vm_proc proc = { .pid = pid };
 	int ret = proc_scan_fds(procfd, &proc, &procs->truncated);
 
 	if (ret == -EACCES || ret == -EPERM)
 		procs->n_hidden++;
-	if (ret != -ENOMEM && proc.n) {
+	ret = ret == -ENOMEM ? ret : 0;
+	if (!ret && proc.n) {
 		qsort(proc.fd, proc.n, sizeof(*proc.fd), proc_compare_fd);
-		slot = array_grow(&procs->v, procs->n, &procs->cap, sizeof(*slot));
-		if (!slot)
-			ret = -ENOMEM;
+		ret = array_add(&procs->v, &procs->n, &procs->cap, &proc, sizeof(proc));
+		if (!ret)
+			return 0;
 	}
-	if (!slot) {
-		free(proc.fd);
-		return ret == -ENOMEM ? ret : 0;
-	}
-	*slot = proc;
-	procs->n++;
-	return 0;
+	free(proc.fd);
+	return ret;
 }
 
 static void procs_sort(struct vm_procs *procs)

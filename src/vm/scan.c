@@ -445,10 +445,8 @@ static int scan_all(struct scan *s)
 	int ret;
 
 	ret = scan_debugfs(s);
-	if (!ret)
-		ret = look_at_processes(s);
-	if (!ret)
-		ret = resolve_pids(s);
+	ret = ret ? ret : look_at_processes(s);
+	ret = ret ? ret : resolve_pids(s);
 	if (!ret &&
 	    !s->only) /* else descriptors of all others would seem to be VMs without a directory */
 		ret = scan_descriptors(s);
@@ -477,8 +475,7 @@ static int scan(const struct vm_roots *roots, bool told, uint32_t only, struct v
 
 	s.procfd = vm_proc_open(&s.roots);
 	if (s.procfd < 0)
-		return err_set(err, -s.procfd, "cannot open %s: %s", s.roots.proc,
-			       strerror(-s.procfd));
+		return err_why(err, s.procfd, "cannot open %s", s.roots.proc);
 	s.list = calloc(1, sizeof(*s.list));
 	ret = s.list ? scan_all(&s) : -ENOMEM;
 	vm_procs_free(&s.procs);
@@ -486,8 +483,8 @@ static int scan(const struct vm_roots *roots, bool told, uint32_t only, struct v
 	util_close_fd(&s.procfd);
 	if (ret) {
 		vm_list_free(s.list);
-		return err_set(err, -ret, "cannot look for VMs in %s and %s: %s", s.roots.proc,
-			       s.roots.debugfs, strerror(-ret));
+		return err_why(err, ret, "cannot look for VMs in %s and %s", s.roots.proc,
+			       s.roots.debugfs);
 	}
 	*list = s.list;
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tasks.c: walks threads: of everything, of one process, or of a process and its descendants.
+ * tasks.c: walks threads: of everything, or of one process.
  */
 #include "kvmft/vm_proc.h"
 
@@ -34,78 +34,6 @@ static int walk_process(int procfd, uint32_t pid, vm_task_fn fn, void *ctx, int 
 	return 0;
 }
 
-struct parents {
-	struct parent {
-		uint32_t pid, ppid;
-	} *v;
-	size_t n, cap;
-};
-
-static int read_parents(int procfd, struct parents *ps)
-{
-	_cleanup_dir_ DIR *dir = vm_dir_open(procfd, ".");
-	uint32_t pid, ppid;
-	uint64_t start;
-
-	if (!dir)
-		return -errno;
-	while (vm_dir_next_u32(dir, &pid)) {
-		struct parent *p;
-
-		if (vm_proc_stat(procfd, pid, &ppid, &start))
-			continue;
-		p = array_grow(&ps->v, ps->n, &ps->cap, sizeof(*p));
-		if (!p)
-			return -ENOMEM;
-		*p = (struct parent){ pid, ppid };
-		ps->n++;
-	}
-	return 0;
-}
-
-/* Adds children of members until nothing is added: as many rounds as the tree is deep. */
-static int mark_descendants(const struct parents *ps, uint32_t root, struct u64map *members)
-{
-	bool more = true;
-	int ret;
-
-	ret = u64map_put(members, root, 1);
-	while (!ret && more) {
-		more = false;
-		for (size_t i = 0; i < ps->n && !ret; i++) {
-			if (u64map_get(members, ps->v[i].pid, NULL) ||
-			    !u64map_get(members, ps->v[i].ppid, NULL))
-				continue;
-			ret = u64map_put(members, ps->v[i].pid, 1);
-			more = true;
-		}
-	}
-	return ret;
-}
-
-static int walk_tree(int procfd, uint32_t root, vm_task_fn fn, void *ctx)
-{
-	struct u64map members = { 0 };
-	struct parents ps = { 0 };
-	int ret, gone = 0, ignored;
-
-	ret = read_parents(procfd, &ps);
-	if (!ret)
-		ret = mark_descendants(&ps, root, &members);
-	if (!ret)
-		ret = walk_process(procfd, root, fn, ctx, &gone);
-	if (!ret)
-		ret = gone;
-	for (size_t i = 0; i < ps.n && !ret; i++) {
-		if (ps.v[i].pid == root || !u64map_get(&members, ps.v[i].pid, NULL))
-			continue;
-		ret = walk_process(procfd, ps.v[i].pid, fn, ctx, &ignored);
-	}
-	u64map_free(&members);
-	free(ps.v);
-	return ret;
-}
-
 static int walk_all(int procfd, vm_task_fn fn, void *ctx)
 {
 	_cleanup_dir_ DIR *dir = vm_dir_open(procfd, ".");
@@ -120,8 +48,7 @@ static int walk_all(int procfd, vm_task_fn fn, void *ctx)
 	return ret;
 }
 
-int vm_tasks_walk(const struct vm_roots *roots, enum vm_tasks_scope scope, uint32_t pid,
-		  vm_task_fn fn, void *ctx)
+int vm_tasks_walk(const struct vm_roots *roots, uint32_t pid, vm_task_fn fn, void *ctx)
 {
 	struct vm_roots r = vm_roots_fill(roots);
 	_cleanup_close_ int procfd = vm_proc_open(&r);
@@ -129,14 +56,10 @@ int vm_tasks_walk(const struct vm_roots *roots, enum vm_tasks_scope scope, uint3
 
 	if (procfd < 0)
 		return procfd;
-	switch (scope) {
-	case VM_TASKS_ALL: return walk_all(procfd, fn, ctx);
-	case VM_TASKS_PROCESS:
-		ret = walk_process(procfd, pid, fn, ctx, &gone);
-		return ret ? ret : gone;
-	case VM_TASKS_TREE: return walk_tree(procfd, pid, fn, ctx);
-	}
-	return -EINVAL;
+	if (!pid)
+		return walk_all(procfd, fn, ctx);
+	ret = walk_process(procfd, pid, fn, ctx, &gone);
+	return ret ? ret : gone;
 }
 
 int vm_task_read(const struct vm_roots *roots, uint32_t tid, struct vm_task *task,
@@ -152,8 +75,7 @@ int vm_task_read(const struct vm_roots *roots, uint32_t tid, struct vm_task *tas
 		return procfd;
 	*task = (struct vm_task){ .tid = tid };
 	ret = vm_proc_tgid(procfd, tid, &task->tgid);
-	if (!ret)
-		ret = vm_proc_stat(procfd, tid, &ppid, start_time);
+	ret = ret ? ret : vm_proc_stat(procfd, tid, &ppid, start_time);
 	snprintf(path, sizeof(path), "%u/comm", tid);
 	return ret ? ret : vm_proc_comm(procfd, path, task->comm, sizeof(task->comm));
 }

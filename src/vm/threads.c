@@ -47,7 +47,6 @@ static bool match(const struct pattern *p, const char *comm, uint32_t *number)
 static int collect_task(const struct vm_task *task, void *ctx)
 {
 	struct collect *c = ctx;
-	struct found *f;
 	uint32_t number;
 
 	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
@@ -55,13 +54,9 @@ static int collect_task(const struct vm_task *task, void *ctx)
 			continue;
 		if (!match(&patterns[i], task->comm, &number))
 			continue;
-		f = array_grow(&c->v, c->n, &c->cap, sizeof(*f));
-		if (!f)
-			return -ENOMEM;
 		c->pattern = &patterns[i];
-		*f = (struct found){ number, task->tid };
-		c->n++;
-		break;
+		return array_add(&c->v, &c->n, &c->cap, &(struct found){ number, task->tid },
+				 sizeof(*c->v));
 	}
 	return 0;
 }
@@ -133,7 +128,7 @@ int vm_threads_guess(const struct vm_roots *roots, struct vm *vm)
 
 	if (!any_unknown(vm))
 		return 0;
-	ret = vm_tasks_walk(roots, VM_TASKS_PROCESS, vm->pid, collect_task, &c);
+	ret = vm_tasks_walk(roots, vm->pid, collect_task, &c);
 	if (!ret && c.n) {
 		qsort(c.v, c.n, sizeof(*c.v), compare_number);
 		assign_all(&c, vm);

@@ -105,10 +105,12 @@ left "wrong size"
 run sh -c "ulimit -f 8; exec \"\$@\"" sh "$kvmft" merge --force -o "$tmp/out/old" "$host"
 is "$([ "$rc" != 0 ] && echo yes)" yes "a file that may not grow: exit $rc"
 left "a file that may not grow"
-# Killed while it writes: a FIFO as --qemu would be refused, so a capture that takes a while.
+# Killed while it writes: a FIFO as --qemu would be refused, so a capture that takes a while, and a
+# priority that leaves the CPU to those who kill.
 "$KVMFT_TOOLS/gen" --capture "$tmp/long" --events 3000000 --cpus 2 >"$tmp/gen.log" 2>&1
 for sig in INT TERM KILL; do
-	"$kvmft" merge --force -o "$tmp/out/old" "$tmp/long" 2>"$err" &
+	echo precious >"$tmp/out/old"
+	nice -n 15 "$kvmft" merge --force -o "$tmp/out/old" "$tmp/long" 2>"$err" &
 	merge=$!
 	n=0
 	while [ "$(ls -A "$tmp/out" | wc -l)" != 2 ] && [ $n -lt 500 ]; do

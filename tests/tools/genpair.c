@@ -23,6 +23,7 @@
 #include "kvmft/capture.h"
 #include "kvmft/clock.h"
 #include "lib/enc.h"
+#include "lib/kernel_params.h"
 
 #define SUBBUF 4096
 #define SLACK  1500

@@ -88,7 +88,7 @@ static int input_load(struct input *in)
 		ssize_t n;
 
 		while ((n = capture_read_subbufs(in->stream[i].c, s, idx, s->nsub - idx,
-						 in->data + at * in->g.size)) > 0) {
+						 in->data + at * in->g.size, NULL)) > 0) {
 			idx += (uint64_t)n;
 			at += (size_t)n;
 		}

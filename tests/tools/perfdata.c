@@ -24,6 +24,7 @@
 #include "kvmft/clock.h"
 #include "kvmft/ring.h"
 #include "lib/enc_perf.h"
+#include "lib/kernel_params.h"
 
 #define ROUND_NS   10000000u
 #define ZERO	   ((uint64_t)-123456789) /* of the line, ns */

@@ -67,8 +67,8 @@ static void check_machine(const struct capture *c)
 	assert_int_equal(c->kernel_sched_offset, 34);
 	assert_string_equal(c->sched_source, "kprobe");
 	assert_int_equal(c->npvclock, 1);
-	assert_int_equal(c->pvclock[0].shift, -1);
-	assert_int_equal(c->pvclock[0].mul, 30);
+	assert_int_equal(c->pvclock[0].pv.shift, -1);
+	assert_int_equal(c->pvclock[0].pv.mul, 30);
 	assert_int_equal(c->nbracket, 1);
 	assert_int_equal(c->bracket[0].real, 6);
 }
@@ -349,13 +349,13 @@ static void test_data_files(void **state __unused_arg)
 	assert_true(fx_noted(c, "seg000005/cpu2"));
 	assert_true(fx_noted(c, "seg000005/cpu3"));
 	assert_true(fx_noted(c, "seg000005/cpu4"));
-	assert_int_equal(capture_read_subbufs(c, &c->stream[0], 0, 16, buf), 3); /* one extent */
+	assert_int_equal(capture_read_subbufs(c, &c->stream[0], 0, 16, buf, NULL), 3); /* one extent */
 	assert_memory_equal(buf, pages, 3 * FX_SUB);
-	assert_int_equal(capture_read_subbufs(c, &c->stream[0], 3, 16, buf), 2);
+	assert_int_equal(capture_read_subbufs(c, &c->stream[0], 3, 16, buf, NULL), 2);
 	assert_memory_equal(buf, pages + 3 * FX_SUB, 2 * FX_SUB);
-	assert_int_equal(capture_read_subbufs(c, &c->stream[0], 5, 16, buf), 0);
-	assert_int_equal(capture_read_subbuf(c, &c->stream[0], 4, buf), 0);
-	assert_int_equal(capture_read_subbuf(c, &c->stream[0], 5, buf), -ENODATA);
+	assert_int_equal(capture_read_subbufs(c, &c->stream[0], 5, 16, buf, NULL), 0);
+	assert_int_equal(capture_read_subbufs(c, &c->stream[0], 4, 1, buf, NULL), 1);
+	assert_int_equal(capture_read_subbufs(c, &c->stream[0], 5, 1, buf, NULL), 0);
 	assert_int_equal(capture_read_part(c, &c->stream[0], 3, 0, &stamp, 8, NULL), 0);
 	assert_int_equal(stamp, 16);
 	assert_int_equal(capture_read_part(c, &c->stream[1], 0, 0, &stamp, 8, NULL), -ENODATA);

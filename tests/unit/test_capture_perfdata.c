@@ -190,9 +190,9 @@ static void test_facts(void **state __unused_arg)
 		assert_int_equal(c->big_endian, round & 1);
 		assert_int_equal(c->nformat, 2);
 		assert_true(c->line.known);
-		assert_int_equal(c->line.mult, 858993459);
-		assert_int_equal(c->line.shift, 31);
-		assert_int_equal(c->line.zero, (uint64_t)-77);
+		assert_int_equal(c->line.line.mult, 858993459);
+		assert_int_equal(c->line.line.shift, 31);
+		assert_int_equal(c->line.line.offset, (uint64_t)-77);
 		assert_int_equal(c->tsc_khz, 2500000);
 		assert_int_equal(c->ntask, 5);
 		assert_string_equal(c->task[0].comm, "saved"); /* of the tracing data */
@@ -410,7 +410,7 @@ static void check_random_access(const struct capture *c, const struct cap_stream
 	uint8_t *all = malloc(s->nsub * c->subbuf_size + 1), *one = malloc(c->subbuf_size);
 
 	for (uint64_t at = 0; at < s->nsub;) {
-		ssize_t n = capture_read_subbufs(c, s, at, s->nsub - at, all + at * c->subbuf_size);
+		ssize_t n = capture_read_subbufs(c, s, at, s->nsub - at, all + at * c->subbuf_size, NULL);
 
 		assert_true(n > 0);
 		at += (uint64_t)n;
@@ -420,7 +420,7 @@ static void check_random_access(const struct capture *c, const struct cap_stream
 		uint32_t at = (uint32_t)rand_r(seed) % c->subbuf_size,
 			 n = (uint32_t)rand_r(seed) % (c->subbuf_size - at);
 
-		assert_int_equal(capture_read_subbuf(c, s, idx, one), 0);
+		assert_int_equal(capture_read_subbufs(c, s, idx, 1, one, NULL), 1);
 		assert_memory_equal(one, all + idx * c->subbuf_size, c->subbuf_size);
 		assert_int_equal(capture_read_part(c, s, idx, at, one, n, NULL), 0);
 		assert_memory_equal(one, all + idx * c->subbuf_size + at, n);

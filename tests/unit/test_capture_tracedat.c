@@ -105,11 +105,11 @@ static void check_streams(const struct capture *c, const struct sample *s)
 		assert_int_equal(c->stream[i].cpu, i);
 		assert_string_equal(c->stream[i].instance, "");
 		assert_int_equal(c->stream[i].nsub, i + 1);
-		assert_int_equal(capture_read_subbufs(c, &c->stream[i], 0, 3, buf), i + 1);
+		assert_int_equal(capture_read_subbufs(c, &c->stream[i], 0, 3, buf, NULL), i + 1);
 		assert_memory_equal(buf, s->pages[i], (i + 1) * FX_SUB);
 	}
 	assert_string_equal(c->stream[3].instance, "guest-net");
-	assert_int_equal(capture_read_subbuf(c, &c->stream[3], 0, buf), 0);
+	assert_int_equal(capture_read_subbufs(c, &c->stream[3], 0, 1, buf, NULL), 1);
 	assert_memory_equal(buf, s->inst_page, FX_SUB);
 	free(buf);
 }

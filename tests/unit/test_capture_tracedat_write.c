@@ -103,7 +103,7 @@ static void check_stream(const struct capture *c, size_t i, uint32_t cpu, const 
 	assert_string_equal(c->stream[i].instance, instance);
 	assert_int_equal(c->stream[i].nsub, nsub);
 	for (uint64_t k = 0; k < nsub; k++) {
-		assert_int_equal(capture_read_subbuf(c, &c->stream[i], k, buf), 0);
+		assert_int_equal(capture_read_subbufs(c, &c->stream[i], k, 1, buf, NULL), 1);
 		assert_memory_equal(buf, pages + k * FX_SUB, FX_SUB);
 	}
 	/* Parts, against their order too: what is compressed is unpacked anew then. */

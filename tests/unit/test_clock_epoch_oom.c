@@ -2,7 +2,8 @@
 /*
  * test_clock_epoch_oom.c - epochs when the n-th allocation fails: -ENOMEM, nothing lost, all freed
  *
- * epoch.c is compiled in with its allocator replaced; the archive's own copy is then not linked.
+ * epoch.c and array.c are compiled in with their allocator replaced; the archive's own copies are
+ * then not linked.
  */
 #include "clock_vectors.h"
 
@@ -30,6 +31,7 @@ static void *scarce_calloc(size_t n, size_t size)
 #define realloc	scarce_realloc
 #define calloc	scarce_calloc
 #include "../../src/clock/epoch.c"
+#include "../../src/util/array.c"
 #undef realloc
 #undef calloc
 

@@ -6,6 +6,7 @@
 #include "clock_vectors.h"
 
 #include "kvmft/tsc_rate.h"
+#include "lib/kernel_params.h"
 
 static void test_pvclock(void **state __unused_arg)
 {

@@ -75,11 +75,11 @@ static void test_timekeeper(void **state)
 		put_record(name, at == 72 ? 16 : 8, clock, 1000, 5);
 		put_record(name, at, clock, 1000, 12345);
 		assert_int_equal(kmono_raw_take(arg, &r), 0);
-		assert_int_equal(r.base, 12345);
-		assert_int_equal(r.last, 1000);
-		assert_int_equal(r.mult, 6462355);
-		assert_int_equal(r.shift, 24);
-		assert_int_equal(r.nsec, 77);
+		assert_int_equal(r.line.base, 12345);
+		assert_int_equal(r.line.last, 1000);
+		assert_int_equal(r.line.mult, 6462355);
+		assert_int_equal(r.line.shift, 24);
+		assert_int_equal(r.line.nsec, 77);
 		assert_string_equal(r.symbol, name ? "timekeeper_data" : "tk_core");
 	}
 	/* written at another moment, of another clocksource, only one, a third one */

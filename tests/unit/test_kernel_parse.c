@@ -4,22 +4,23 @@
  * log, good and broken.
  */
 #include "kernel_fixture.h"
+#include "kvmft/ktext.h"
 
 static void test_clock_text(void **state __unused_arg)
 {
 	const char *text = "[local] global counter uptime perf mono mono_raw boot tai x86-tsc \n";
 	char buf[128];
 
-	assert_int_equal(kclock_parse_current(text, buf, sizeof(buf)), 0);
+	assert_int_equal(ktext_chosen(text, buf, sizeof(buf)), 0);
 	assert_string_equal(buf, "local");
-	assert_int_equal(kclock_parse_current("local [x86-tsc]\n", buf, sizeof(buf)), 0);
+	assert_int_equal(ktext_chosen("local [x86-tsc]\n", buf, sizeof(buf)), 0);
 	assert_string_equal(buf, "x86-tsc");
-	assert_int_equal(kclock_parse_current("local global\n", buf, sizeof(buf)), -EINVAL);
-	assert_int_equal(kclock_parse_current("[local", buf, sizeof(buf)), -EINVAL);
-	assert_int_equal(kclock_parse_current("[]", buf, sizeof(buf)), -EINVAL);
-	assert_int_equal(kclock_parse_current("]local[", buf, sizeof(buf)), -EINVAL);
-	assert_int_equal(kclock_parse_current("[local]", buf, 5), -EINVAL);
-	assert_int_equal(kclock_parse_current("[local]", buf, 6), 0);
+	assert_int_equal(ktext_chosen("local global\n", buf, sizeof(buf)), -EINVAL);
+	assert_int_equal(ktext_chosen("[local", buf, sizeof(buf)), -EINVAL);
+	assert_int_equal(ktext_chosen("[]", buf, sizeof(buf)), -EINVAL);
+	assert_int_equal(ktext_chosen("]local[", buf, sizeof(buf)), -EINVAL);
+	assert_int_equal(ktext_chosen("[local]", buf, 5), -EINVAL);
+	assert_int_equal(ktext_chosen("[local]", buf, 6), 0);
 
 	assert_int_equal(kclock_parse_list(text, buf, sizeof(buf)), 0);
 	assert_string_equal(buf, "local global counter uptime perf mono mono_raw boot tai x86-tsc");
@@ -250,7 +251,7 @@ static void test_kallsyms(void **state)
 static void test_machine(void **state __unused_arg)
 {
 	struct ktsc_facts f;
-	struct kbracket a, b;
+	struct clock_bracket a, b;
 
 	assert_int_equal(ktsc_facts_read(NULL, &f), 0);
 	if (!f.present) {

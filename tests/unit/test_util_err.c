@@ -30,6 +30,20 @@ static void test_codes(void **state __unused_arg)
 	assert_string_equal(err.text, "what?");
 }
 
+static void test_why(void **state __unused_arg)
+{
+	struct kvmft_err err = { .text = "old" };
+
+	assert_int_equal(err_why(&err, 0, "cannot read %s", "x"), 0);
+	assert_string_equal(err.text, "old");
+	assert_int_equal(err_why(&err, -ENOENT, "cannot read %s", "x"), -ENOENT);
+	assert_string_equal(err.text, "cannot read x: No such file or directory");
+	assert_int_equal(err_why(&err, EPERM, "%s", err.text), -EPERM);
+	assert_string_equal(err.text,
+			    "cannot read x: No such file or directory: Operation not permitted");
+	assert_int_equal(err_why(NULL, EIO, "x"), -EIO);
+}
+
 static void test_null(void **state __unused_arg)
 {
 	assert_int_equal(err_set(NULL, EIO, "x"), -EIO);
@@ -70,6 +84,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_set),
 		cmocka_unit_test(test_codes),
+		cmocka_unit_test(test_why),
 		cmocka_unit_test(test_null),
 		cmocka_unit_test(test_sign),
 		cmocka_unit_test(test_context_from_itself),

@@ -382,27 +382,27 @@ static void test_open_plain(void **state)
 	assert_int_equal(symlinkat("target", pl->dir, "link"), 0);
 	assert_int_equal(mkfifoat(pl->dir, "fifo", 0600), 0);
 	snprintf(path, sizeof(path), "%s/link", pl->path);
-	fd = file_open_plain(path, true);
+	fd = file_open_regular(path, true);
 	assert_true(fd >= 0);
 	assert_int_equal(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
 	close(fd);
-	assert_int_equal(file_read_plain(path, 100, true, &text), 1);
+	assert_int_equal(file_read_regular(path, 100, true, &text), 1);
 	free(text);
 	assert_int_equal(fchmodat(pl->dir, "target", 0620, 0), 0);
-	assert_int_equal(file_open_plain(path, true), -EPERM);
-	close(file_open_plain(path, false));
+	assert_int_equal(file_open_regular(path, true), -EPERM);
+	close(file_open_regular(path, false));
 	if (!geteuid()) {
 		assert_int_equal(fchmodat(pl->dir, "target", 0600, 0), 0);
 		assert_int_equal(fchownat(pl->dir, "target", 65534, 65534, 0), 0);
-		assert_int_equal(file_read_plain(path, 100, true, &text), -EPERM);
+		assert_int_equal(file_read_regular(path, 100, true, &text), -EPERM);
 		assert_null(text);
 	}
 	snprintf(path, sizeof(path), "%s/fifo", pl->path);
-	assert_int_equal(file_open_plain(path, false), -EINVAL); /* and does not wait */
-	assert_int_equal(file_open_plain(pl->path, false), -EINVAL);
-	assert_int_equal(file_open_plain("/dev/null", false), -EINVAL);
+	assert_int_equal(file_open_regular(path, false), -EINVAL); /* and does not wait */
+	assert_int_equal(file_open_regular(pl->path, false), -EINVAL);
+	assert_int_equal(file_open_regular("/dev/null", false), -EINVAL);
 	snprintf(path, sizeof(path), "%s/none", pl->path);
-	assert_int_equal(file_open_plain(path, false), -ENOENT);
+	assert_int_equal(file_open_regular(path, false), -ENOENT);
 }
 
 #define io_test(f) cmocka_unit_test_setup_teardown(f, place_setup, place_teardown)

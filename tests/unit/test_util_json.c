@@ -294,6 +294,29 @@ static void test_out_of_memory_tells(void **state __unused_arg)
 	sbuf_free(&out);
 }
 
+static void test_members(void **state __unused_arg)
+{
+	struct sbuf out = { 0 };
+	struct json j;
+
+	json_line_begin(&j, &out);
+	json_put_str(&j, "s", "x");
+	json_put_u64(&j, "u", UINT64_MAX);
+	json_put_s64(&j, "i", -1);
+	json_put_bool(&j, "b", true);
+	json_put_fixed(&j, "f", 1250, 3);
+	json_put_known_u64(&j, "ku", true, 7);
+	json_put_known_s64(&j, "ki", false, 7);
+	json_put_array(&j, "a");
+	json_array_end(&j);
+	json_put_object(&j, "o");
+	json_object_end(&j);
+	assert_int_equal(json_line_end(&j), 0);
+	assert_string_equal(out.s, "{\"s\":\"x\",\"u\":18446744073709551615,\"i\":-1,\"b\":true,"
+				   "\"f\":1.250,\"ku\":7,\"ki\":null,\"a\":[],\"o\":{}}\n");
+	sbuf_free(&out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -307,6 +330,7 @@ int main(void)
 		cmocka_unit_test(test_streaming),
 		cmocka_unit_test(test_misuse),
 		cmocka_unit_test(test_out_of_memory_tells),
+		cmocka_unit_test(test_members),
 	};
 
 	return cmocka_run_group_tests_name("util/json", tests, NULL, NULL);

@@ -125,10 +125,10 @@ static void test_tids(void **state)
 
 	build(fx);
 	allowed = 0;
-	assert_int_equal(vm_thread_ids(&fx->roots, &vm, VM_TIDS_PROCESS, &tids, &count), -ENOMEM);
+	assert_int_equal(vm_thread_ids(&fx->roots, vm.pid, &tids, &count), -ENOMEM);
 	assert_null(tids);
 	allowed = 1;
-	assert_int_equal(vm_thread_ids(&fx->roots, &vm, VM_TIDS_PROCESS, &tids, &count), 0);
+	assert_int_equal(vm_thread_ids(&fx->roots, vm.pid, &tids, &count), 0);
 	assert_int_equal(count, 2);
 	free(tids);
 }

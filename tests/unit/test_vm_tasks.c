@@ -46,24 +46,15 @@ static void test_scopes(void **state)
 	struct fixture *fx = *state;
 	struct seen s = { 0 };
 
-	assert_int_equal(vm_tasks_walk(&fx->roots, VM_TASKS_ALL, 0, see, &s), 0);
+	assert_int_equal(vm_tasks_walk(&fx->roots, 0, see, &s), 0);
 	assert_int_equal(s.n, 6);
 	assert_int_equal(s.sum, 10 + 20 + 21 + 22 + 5 + 30);
 	assert_non_null(strstr(s.text, "[20/21 wo?[rk?er]"));
 	assert_non_null(strstr(s.text, "[20/22 ]"));
 
 	s = (struct seen){ 0 };
-	assert_int_equal(vm_tasks_walk(&fx->roots, VM_TASKS_PROCESS, 20, see, &s), 0);
+	assert_int_equal(vm_tasks_walk(&fx->roots, 20, see, &s), 0);
 	assert_int_equal(s.sum, 20 + 21 + 22);
-
-	s = (struct seen){ 0 };
-	assert_int_equal(vm_tasks_walk(&fx->roots, VM_TASKS_TREE, 10, see, &s), 0);
-	assert_int_equal(s.n, 5);
-	assert_int_equal(s.sum, 10 + 20 + 21 + 22 + 5);
-
-	s = (struct seen){ 0 };
-	assert_int_equal(vm_tasks_walk(&fx->roots, VM_TASKS_TREE, 5, see, &s), 0);
-	assert_int_equal(s.sum, 5);
 }
 
 static void test_errors(void **state)
@@ -72,12 +63,11 @@ static void test_errors(void **state)
 	struct vm_roots nowhere = { .proc = "/nonexistent" };
 	struct seen s = { .stop_at = 30 };
 
-	assert_int_equal(vm_tasks_walk(&fx->roots, VM_TASKS_PROCESS, 99, see, &s), -ESRCH);
-	assert_int_equal(vm_tasks_walk(&fx->roots, VM_TASKS_TREE, 99, see, &s), -ESRCH);
-	assert_int_equal(vm_tasks_walk(&nowhere, VM_TASKS_ALL, 0, see, &s), -ENOENT);
+	assert_int_equal(vm_tasks_walk(&fx->roots, 99, see, &s), -ESRCH);
+	assert_int_equal(vm_tasks_walk(&nowhere, 0, see, &s), -ENOENT);
 	assert_int_equal(s.n, 0);
 	/* what the callback returns comes back, even when it looks like "process gone" */
-	assert_int_equal(vm_tasks_walk(&fx->roots, VM_TASKS_ALL, 0, see, &s), -ESRCH);
+	assert_int_equal(vm_tasks_walk(&fx->roots, 0, see, &s), -ESRCH);
 }
 
 static void test_guest_cpus(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * exits.c: tables of exits. Rows are made and handed on one by one: a table of thousands of vCPUs
- * is never in memory as text.
+ * exits_out.c: tables of exits. Rows are made and handed on one by one: a table of thousands of
+ * vCPUs is never in memory as text.
  */
 #include "kvmft/exits_out.h"
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvmft/json.h"
+#include "kvmft/row.h"
 
 #define FLUSH_AT     (32u << 10)
 #define REASON_MAX   (2 * EXIT_NAME_MAX)
@@ -142,132 +142,86 @@ static int print_text(const struct exits_page *p, struct sbuf *b, exits_flush fl
 	return ret;
 }
 
-/* ---- JSON: a table is one document on one line ---- */
+/* ---- JSON and CSV ---- */
 
-static void json_thread(struct json *j, const struct exits_page *p, const struct exits_row *r)
+/* The thread's columns; a JSON row of all threads together has none. */
+static void thread_columns(struct row *o, const struct exits_page *p, const struct exits_row *r)
 {
+	const struct exits_thread none = { .vcpu = EXITS_NONE }, *t = r->thread ? r->thread : &none;
 	const struct exits_vm *vm = vm_of(p, r);
 
-	json_field_u64_if(j, "pid", r->thread->pid != 0, r->thread->pid);
-	json_field_u64(j, "tid", r->thread->tid);
-	json_field_str(j, "vm", vm ? vm->sel : NULL);
-	json_field_str(j, "name", vm ? vm->name : NULL);
-	json_field_str(j, "uuid", vm ? vm->uuid : NULL);
-	json_field_u64_if(j, "vcpu", r->thread->vcpu != EXITS_NONE, r->thread->vcpu);
-	json_field_bool(j, "ended", vm && vm->ended);
+	row_u64(o, "pid", t->pid, t->pid);
+	row_u64(o, "tid", r->thread, t->tid);
+	row_str(o, "vm", vm ? vm->sel : NULL);
+	row_str(o, "name", vm ? vm->name : NULL);
+	row_str(o, "uuid", vm ? vm->uuid : NULL);
+	row_u64(o, "vcpu", t->vcpu != EXITS_NONE, t->vcpu);
+	if (o->form == ROW_JSON)
+		row_bool(o, "ended", true, vm && vm->ended);
 }
 
-static void json_row(struct json *j, const struct exits_page *p, const struct exits_row *r)
+static void columns(struct row *o, const struct exits_page *p, const struct exits_row *r)
 {
 	char reason[REASON_MAX];
 
-	json_object_begin(j);
-	if (r->thread)
-		json_thread(j, p, r);
-	json_field_str(j, "reason", reason_of(p, r, reason));
-	json_field_u64(j, "code", r->reason);
-	json_field_u64(j, "count", r->count);
-	if (p->view->e->timed) {
-		json_field_u64(j, "timed", r->timed);
-		json_field_u64_if(j, "total_ns", r->timed, r->total);
-		json_field_u64_if(j, "avg_ns", r->timed, average_ns(r));
-		json_field_u64_if(j, "max_ns", r->timed, r->max);
+	if (o->form != ROW_JSON) {
+		row_fixed(o, "time", p->realtime_ns / 1000000, 3);
+		row_fixed(o, "seconds", p->elapsed_ns / 1000000, 3);
 	}
-	json_object_end(j);
+	if (r->thread || o->form != ROW_JSON)
+		thread_columns(o, p, r);
+	row_str(o, "reason", reason_of(p, r, reason));
+	row_u64(o, "code", true, r->reason);
+	row_u64(o, "count", true, r->count);
+	if (p->view->e->timed) {
+		row_u64(o, "timed", true, r->timed);
+		row_time(o, "total", r->timed, r->total);
+		row_time(o, "avg", r->timed, average_ns(r));
+		row_time(o, "max", r->timed, r->max);
+	}
+	row_end(o);
 }
 
+/* One document on one line. */
 static int print_json(const struct exits_page *p, struct sbuf *b, exits_flush flush, void *ctx)
 {
 	struct exits_row r;
 	struct json j;
+	struct row o;
 	int ret = 0;
 
-	json_init(&j, b);
-	json_object_begin(&j);
-	json_field_str(&j, "target", p->target);
-	json_field_str(&j, "engine", p->engine);
-	json_key(&j, "time");
-	json_fixed_u64(&j, p->realtime_ns / 1000000, 3);
-	json_key(&j, "seconds");
-	json_fixed_u64(&j, p->elapsed_ns / 1000000, 3);
-	json_field_u64(&j, "lost", p->lost);
-	json_field_u64(&j, "count", p->view->count);
-	json_key(&j, "exits");
-	json_array_begin(&j);
+	json_line_begin(&j, b);
+	json_put_str(&j, "target", p->target);
+	json_put_str(&j, "engine", p->engine);
+	json_put_fixed(&j, "time", p->realtime_ns / 1000000, 3);
+	json_put_fixed(&j, "seconds", p->elapsed_ns / 1000000, 3);
+	json_put_u64(&j, "lost", p->lost);
+	json_put_u64(&j, "count", p->view->count);
+	json_put_array(&j, "exits");
 	for (size_t i = 0; i < p->view->n && !ret; i++) {
 		exits_view_row(p->view, i, &r);
-		json_row(&j, p, &r);
+		row_json(&o, &j, false);
+		columns(&o, p, &r);
 		if (b->len >= FLUSH_AT)
 			ret = flush(ctx, b);
 	}
 	json_array_end(&j);
-	json_object_end(&j);
-	sbuf_addc(b, '\n');
-	return ret ? ret : json_finish(&j);
-}
-
-/* ---- CSV ---- */
-
-static void csv_text(struct sbuf *b, const char *text)
-{
-	sbuf_addc(b, ',');
-	sbuf_add_csv(b, text);
-}
-
-static void csv_number(struct sbuf *b, uint64_t v, bool have)
-{
-	if (have)
-		sbuf_addf(b, ",%" PRIu64, v);
-	else
-		sbuf_addc(b, ',');
-}
-
-static void csv_us(struct sbuf *b, uint64_t ns, bool have)
-{
-	if (have)
-		sbuf_add_csv_us(b, ns);
-	else
-		sbuf_addc(b, ',');
-}
-
-static void csv_row(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
-{
-	const struct exits_thread *t = r->thread;
-	const struct exits_vm *vm = vm_of(p, r);
-	char reason[REASON_MAX];
-
-	sbuf_addf(b, "%" PRIu64 ".%03u,%" PRIu64 ".%03u", p->realtime_ns / 1000000000,
-		  (unsigned int)(p->realtime_ns / 1000000 % 1000), p->elapsed_ns / 1000000000,
-		  (unsigned int)(p->elapsed_ns / 1000000 % 1000));
-	csv_number(b, t ? t->pid : 0, t && t->pid);
-	csv_number(b, t ? t->tid : 0, t);
-	csv_text(b, vm ? vm->sel : NULL);
-	csv_text(b, vm ? vm->name : NULL);
-	csv_text(b, vm ? vm->uuid : NULL);
-	csv_number(b, t ? t->vcpu : 0, t && t->vcpu != EXITS_NONE);
-	csv_text(b, reason_of(p, r, reason));
-	csv_number(b, r->reason, true);
-	csv_number(b, r->count, true);
-	if (p->view->e->timed) {
-		csv_number(b, r->timed, true);
-		csv_us(b, r->total, r->timed);
-		csv_us(b, average_ns(r), r->timed);
-		csv_us(b, r->max, r->timed);
-	}
-	sbuf_addc(b, '\n');
+	return ret ? ret : json_line_end(&j);
 }
 
 static int print_csv(const struct exits_page *p, struct sbuf *b, exits_flush flush, void *ctx)
 {
-	struct exits_row r;
+	struct exits_row r = { 0 };
+	struct row o;
 	int ret = 0;
 
+	row_head(&o, b, false);
 	if (p->first)
-		sbuf_addf(b, "time,seconds,pid,tid,vm,name,uuid,vcpu,reason,code,count%s\n",
-			  p->view->e->timed ? ",timed,total_us,avg_us,max_us" : "");
+		columns(&o, p, &r);
 	for (size_t i = 0; i < p->view->n && !ret; i++) {
 		exits_view_row(p->view, i, &r);
-		csv_row(p, &r, b);
+		row_csv(&o, b, false);
+		columns(&o, p, &r);
 		if (b->len >= FLUSH_AT)
 			ret = flush(ctx, b);
 	}
@@ -404,7 +358,6 @@ int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
 	};
 	int ret = print[f](p, b, flush, ctx);
 
-	if (!ret)
-		ret = flush(ctx, b);
+	ret = ret ? ret : flush(ctx, b);
 	return ret ? ret : b->error;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * meta_read.c: what each record of the meta file means; the list is at the end of this file.
+ * records.c: what each record of the meta file means; the list is at the end of this file. Records
+ * that hold a struct of ours are written here as well.
  *
  * A record or name this version does not know is ignored: newer versions may add both. A known
  * record without its key is noted as damage.
@@ -122,6 +123,18 @@ static int rec_cpu(struct capture *c, const struct meta_rec *rec)
 	return ret;
 }
 
+void meta_stats(struct sbuf *line, const char *when, uint32_t cpu, const struct cap_cpustat *st)
+{
+	meta_begin(line, "stats");
+	meta_str(line, "when", when);
+	meta_u64(line, "cpu", cpu);
+	meta_u64(line, "entries", st->entries);
+	meta_u64(line, "overrun", st->overrun);
+	meta_u64(line, "commit_overrun", st->commit_overrun);
+	meta_u64(line, "dropped", st->dropped);
+	meta_u64(line, "read", st->read);
+}
+
 static int rec_stats(struct capture *c, const struct meta_rec *rec)
 {
 	const char *when = meta_get(rec, "when");
@@ -144,26 +157,29 @@ static int rec_stats(struct capture *c, const struct meta_rec *rec)
 	return st->valid ? 0 : bad(c, rec, "set of counters");
 }
 
+void meta_lost(struct sbuf *line, const struct cap_loss *l)
+{
+	meta_begin(line, "lost");
+	meta_u64(line, "cpu", l->cpu);
+	meta_u64(line, "count", l->count);
+	meta_u64(line, "from", l->from);
+	meta_u64(line, "to", l->to);
+	meta_u64(line, "first", l->first);
+	meta_u64(line, "last", l->last);
+}
+
 static int rec_lost(struct capture *c, const struct meta_rec *rec)
 {
-	struct cap_loss l = { 0 }, *slot;
-	uint64_t cpu;
+	struct cap_loss l = { .last = UINT64_MAX };
 
-	if (!meta_get_u64(rec, "cpu", &cpu) || cpu >= CAPTURE_MAX_CPUS)
+	if (!meta_get_u32(rec, "cpu", &l.cpu) || l.cpu >= CAPTURE_MAX_CPUS)
 		return bad(c, rec, "cpu");
 	if (!meta_get_u64(rec, "count", &l.count) || !meta_get_u64(rec, "from", &l.from) ||
 	    !meta_get_u64(rec, "to", &l.to) || l.from > l.to || !l.count)
 		return bad(c, rec, "set of values");
-	l.cpu = (uint32_t)cpu;
-	l.last = UINT64_MAX;
 	meta_get_u64(rec, "first", &l.first);
 	meta_get_u64(rec, "last", &l.last);
-	slot = array_grow(&c->loss, c->nloss, &c->loss_cap, sizeof(*slot));
-	if (!slot)
-		return -ENOMEM;
-	*slot = l;
-	c->nloss++;
-	return 0;
+	return array_add(&c->loss, &c->nloss, &c->loss_cap, &l, sizeof(l));
 }
 
 static int rec_event(struct capture *c, const struct meta_rec *rec)
@@ -313,34 +329,52 @@ static int rec_sched(struct capture *c, const struct meta_rec *rec)
 	return set(&c->sched_source, rec, "source");
 }
 
+void meta_pvclock(struct sbuf *line, const struct cpu_pvclock *p)
+{
+	meta_begin(line, "pvclock");
+	meta_u64(line, "cpu", p->cpu);
+	meta_u64(line, "version", p->pv.version);
+	meta_u64(line, "tsc_timestamp", p->pv.tsc_timestamp);
+	meta_u64(line, "system_time", p->pv.system_time);
+	meta_u64(line, "mul", p->pv.mul);
+	meta_s64(line, "shift", p->pv.shift);
+	meta_u64(line, "flags", p->pv.flags);
+}
+
 static int rec_pvclock(struct capture *c, const struct meta_rec *rec)
 {
-	struct cap_pvclock pv = { 0 }, *slot;
+	struct cpu_pvclock p = { 0 };
 	uint32_t flags = 0;
 	int32_t shift;
 
-	if (!meta_get_u32(rec, "cpu", &pv.cpu) || pv.cpu >= CAPTURE_MAX_CPUS)
+	if (!meta_get_u32(rec, "cpu", &p.cpu) || p.cpu >= CAPTURE_MAX_CPUS)
 		return bad(c, rec, "cpu");
-	if (!meta_get_u64(rec, "tsc_timestamp", &pv.tsc_timestamp) ||
-	    !meta_get_u64(rec, "system_time", &pv.system_time) ||
-	    !meta_get_u32(rec, "mul", &pv.mul) || !meta_get_s32(rec, "shift", &shift) ||
+	if (!meta_get_u64(rec, "tsc_timestamp", &p.pv.tsc_timestamp) ||
+	    !meta_get_u64(rec, "system_time", &p.pv.system_time) ||
+	    !meta_get_u32(rec, "mul", &p.pv.mul) || !meta_get_s32(rec, "shift", &shift) ||
 	    shift < INT8_MIN || shift > INT8_MAX)
 		return bad(c, rec, "set of values");
-	pv.shift = (int8_t)shift;
-	meta_get_u32(rec, "version", &pv.version);
+	p.pv.shift = (int8_t)shift;
+	meta_get_u32(rec, "version", &p.pv.version);
 	if (meta_get_u32(rec, "flags", &flags))
-		pv.flags = (uint8_t)flags;
-	slot = array_grow(&c->pvclock, c->npvclock, &c->pvclock_cap, sizeof(*slot));
-	if (!slot)
-		return -ENOMEM;
-	*slot = pv;
-	c->npvclock++;
-	return 0;
+		p.pv.flags = (uint8_t)flags;
+	return array_add(&c->pvclock, &c->npvclock, &c->pvclock_cap, &p, sizeof(p));
+}
+
+void meta_time(struct sbuf *line, const struct clock_bracket *b)
+{
+	meta_begin(line, "time");
+	meta_u64(line, "tsc", b->tsc);
+	meta_u64(line, "width", b->width);
+	meta_u64(line, "mono_raw", b->mono_raw);
+	meta_u64(line, "mono", b->mono);
+	meta_u64(line, "boot", b->boot);
+	meta_u64(line, "real", b->real);
 }
 
 static int rec_time(struct capture *c, const struct meta_rec *rec)
 {
-	struct cap_bracket b = { 0 }, *slot;
+	struct clock_bracket b = { 0 };
 
 	if (!meta_get_u64(rec, "tsc", &b.tsc))
 		return bad(c, rec, "tsc");
@@ -349,19 +383,23 @@ static int rec_time(struct capture *c, const struct meta_rec *rec)
 	meta_get_u64(rec, "mono", &b.mono);
 	meta_get_u64(rec, "boot", &b.boot);
 	meta_get_u64(rec, "real", &b.real);
-	slot = array_grow(&c->bracket, c->nbracket, &c->bracket_cap, sizeof(*slot));
-	if (!slot)
-		return -ENOMEM;
-	*slot = b;
-	c->nbracket++;
-	return 0;
+	return array_add(&c->bracket, &c->nbracket, &c->bracket_cap, &b, sizeof(b));
+}
+
+void meta_clock(struct sbuf *line, const char *clock, uint64_t tsc, uint64_t width, uint64_t ns)
+{
+	meta_begin(line, "clock");
+	meta_str(line, "name", clock);
+	meta_u64(line, "tsc", tsc);
+	meta_u64(line, "width", width);
+	meta_u64(line, "ns", ns);
 }
 
 /* A clock with a name that no kernel has is left out: newer ones may be sampled some day. */
 static int rec_clock(struct capture *c, const struct meta_rec *rec)
 {
 	const char *name = meta_get(rec, "name");
-	struct cap_clock_sample s = { .clock = "" }, *slot;
+	struct cap_clock_sample s = { .clock = "" };
 
 	if (!name || !*name)
 		return bad(c, rec, "name");
@@ -371,26 +409,32 @@ static int rec_clock(struct capture *c, const struct meta_rec *rec)
 	if (!meta_get_u64(rec, "tsc", &s.tsc) || !meta_get_u64(rec, "ns", &s.ns))
 		return bad(c, rec, "tsc and ns");
 	meta_get_u64(rec, "width", &s.width);
-	slot = array_grow(&c->sample, c->nsample, &c->sample_cap, sizeof(*slot));
-	if (!slot)
-		return -ENOMEM;
-	*slot = s;
-	c->nsample++;
-	return 0;
+	return array_add(&c->sample, &c->nsample, &c->sample_cap, &s, sizeof(s));
+}
+
+void meta_raw(struct sbuf *line, const struct cap_raw *r)
+{
+	meta_begin(line, "raw");
+	meta_u64(line, "last", r->line.last);
+	meta_u64(line, "mult", r->line.mult);
+	meta_u64(line, "shift", r->line.shift);
+	meta_u64(line, "nsec", r->line.nsec);
+	meta_u64(line, "base", r->line.base);
+	meta_str(line, "clocksource", r->over_kvmclock ? "kvm-clock" : "tsc");
 }
 
 static int rec_raw(struct capture *c, const struct meta_rec *rec)
 {
 	const char *over = meta_get(rec, "clocksource");
-	struct cap_raw r = { .over_kvmclock = over && !strcmp(over, "kvm-clock") };
+	struct cap_raw r = { .known = true, .over_kvmclock = over && !strcmp(over, "kvm-clock") };
+	struct mono_raw *l = &r.line;
 	uint32_t shift;
 
-	if (!meta_get_u64(rec, "last", &r.last) || !meta_get_u64(rec, "nsec", &r.nsec) ||
-	    !meta_get_u64(rec, "base", &r.base) || !meta_get_u32(rec, "mult", &r.mult) || !r.mult ||
-	    !meta_get_u32(rec, "shift", &shift) || shift > 32)
+	if (!meta_get_u64(rec, "last", &l->last) || !meta_get_u64(rec, "nsec", &l->nsec) ||
+	    !meta_get_u64(rec, "base", &l->base) || !meta_get_u32(rec, "mult", &l->mult) ||
+	    !l->mult || !meta_get_u32(rec, "shift", &shift) || shift > 32)
 		return bad(c, rec, "line");
-	r.shift = (uint8_t)shift;
-	r.known = true;
+	l->shift = (uint8_t)shift;
 	c->raw = r;
 	return 0;
 }
@@ -404,7 +448,6 @@ static int rec_qemu(struct capture *c, const struct meta_rec *rec)
 	q = array_grow(&c->qemu, c->nqemu, &c->qemu_cap, sizeof(*q));
 	if (!q)
 		return -ENOMEM;
-	*q = (struct cap_qemu){ 0 };
 	c->nqemu++;
 	meta_get_s32(rec, "pid", &q->pid);
 	return set(&q->version, rec, "version") || set(&q->binary, rec, "binary") ? -ENOMEM : 0;

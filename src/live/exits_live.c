@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * exits.c: counting exits live, from its options to its result.
+ * exits_live.c: counting exits live, from its options to its result.
  */
 #include "exits.h"
 
@@ -207,8 +207,7 @@ int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err
 	}
 	ret = ret ? ret : exits_loop(&x);
 	exits_top_end(&x);
-	if (!ret)
-		ret = result(&x);
+	ret = ret ? ret : result(&x);
 	undo(&x);
 	return ret;
 }

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ring_inline.h: the steps of walks that ring.h declares, which are in line for speed. Included by
+ * ring.h alone.
+ */
+#ifndef KVMFT_RING_INLINE_H
+#define KVMFT_RING_INLINE_H
+
+#include "kvmft/ring.h"
+
+static inline void subbuf_ahead(struct subbuf *sb)
+{
+	sb->head = (uintptr_t)sb->p <= sb->last_head ? load_u32(sb->p) : 0;
+}
+
+static inline void subbuf_walk(struct subbuf *sb, const uint8_t *p, const uint8_t *end)
+{
+	sb->p = p;
+	sb->end = end;
+	sb->last_head = sb->swap || sb->big_endian || end - p < 4 ? 0 : (uintptr_t)end - 4;
+	subbuf_ahead(sb);
+}
+
+/*
+ * Where an event is depends on the length of the one before it: that chain of loads is what a walk
+ * takes. So the next head is read as soon as this one's length is known, by an address of base and
+ * index; the next p is computed aside, which the empty asm sees to: else one address would be made
+ * for both.
+ */
+static inline __must_check bool subbuf_next_fast(struct subbuf *sb, struct rec *rec)
+{
+	const uint8_t *p = sb->p;
+	uint32_t head = sb->head;
+	size_t words = head & 31, same = words; /* of payload */
+	uintptr_t next;
+
+	__asm__("" : "+r"(same));
+	next = (uintptr_t)p + 4 + 4 * same;
+	if (words - 1 >= 28 || next > sb->last_head)
+		return false;
+	sb->head = load_u32(p + 4 + 4 * words);
+	/* Hardware stops at the end of a page, and forgets a stream that waits for others. */
+	__builtin_prefetch(p + 1536);
+	rec->data = p + 4;
+	rec->len = (uint32_t)(4 * words);
+	rec->id = load_u16(p + 4);
+	rec->ts = sb->ts += head >> 5;
+	sb->p = (const uint8_t *)next;
+	return true;
+}
+
+static inline bool subbuf_at_fast(const struct subbuf *sb)
+{
+	size_t words = sb->head & 31;
+
+	return words - 1 < 28 && (uintptr_t)sb->p + 4 + 4 * words <= sb->last_head;
+}
+
+static inline __must_check int subbuf_next(struct subbuf *sb, struct rec *rec)
+{
+	if (subbuf_next_fast(sb, rec))
+		return 1;
+	/*
+	 * Copies: only their addresses leave this function, so that the walk may stay in registers.
+	 */
+	struct subbuf rest = *sb;
+	struct rec found = { .len = 0 };
+	int ret = subbuf_next_slow(&rest, &found);
+
+	*sb = rest;
+	*rec = found;
+	return ret;
+}
+
+static inline bool subbuf_sparse(const struct subbuf *sb, const struct subbuf_geom *g)
+{
+	return (size_t)(sb->end - sb->p) < g->size / 8;
+}
+
+static inline void rstream_count(struct rstream *r)
+{
+	r->events++;
+	r->backwards += r->rec.ts < r->last_ts;
+	r->last_ts = r->rec.ts;
+}
+
+static inline __must_check bool rstream_next_fast(struct rstream *r)
+{
+	if (!r->open || !subbuf_next_fast(&r->sb, &r->rec))
+		return false;
+	rstream_count(r);
+	return true;
+}
+
+static inline bool rstream_at_fast(const struct rstream *r)
+{
+	return r->open && subbuf_at_fast(&r->sb);
+}
+
+static inline enum rkind rstream_next(struct rstream *r)
+{
+	if (r->open && subbuf_next(&r->sb, &r->rec) > 0) {
+		rstream_count(r);
+		return R_EVENT;
+	}
+	return rstream_next_slow(r);
+}
+
+static inline int rstream_each(const struct capture *cap, const struct cap_stream *s,
+			       int (*use)(void *arg, const struct rec *rec), void *arg)
+{
+	struct rstream r;
+	enum rkind k;
+	int ret = rstream_open(&r, cap, s);
+
+	if (ret)
+		return ret;
+	while (!ret && (k = rstream_next(&r)) != R_END)
+		if (k == R_EVENT)
+			ret = use(arg, &r.rec);
+	ret = ret ? ret : r.error;
+	rstream_close(&r);
+	return ret;
+}
+
+static inline ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key)
+{
+	const struct rmerge_first *first = (const struct rmerge_first *)m;
+
+	if (first->rank & RMERGE_ENDED)
+		return -1;
+	*key = first->key;
+	return (ssize_t)first->rank;
+}
+
+static inline const struct fmt_event *fmt_by_id(const struct fmt *f, uint16_t id)
+{
+	return ((const struct fmt_quick *)f)->by_id[id];
+}
+
+static inline const char *fmt_title(const struct fmt_event *e, size_t *len)
+{
+	*len = ((const struct fmt_line *)e)->title_len;
+	return ((const struct fmt_line *)e)->title;
+}
+
+static inline int32_t fmt_pid(const struct fmt *f, const struct rec *rec)
+{
+	uint32_t end = ((const struct fmt_quick *)f)->pid_end;
+
+	return end && end <= rec->len ? (int32_t)load_u32(rec->data + end - 4)
+				      : fmt_pid_slow(f, rec);
+}
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * probe.c: probes in the kernel, and in programs and libraries, in groups of our own; a synthetic
+ * event of our own.
+ *
+ * kprobe_events and uprobe_events belong to the whole machine: lines are only ever added, under our
+ * group's name, and each is journalled with the line that removes it. libtracefs' functions for
+ * dynamic events tell neither the kernel's error nor remove what is not of its own making.
+ */
+#include "priv.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <tracefs.h>
+
+#define PROBE_LINE_MAX 4000 /* the kernel's own limit for one line is 4096 */
+
+/* The probes of this process of one kind. */
+struct kprobes {
+	struct ktracefs *t;
+	const char *file; /* kprobe_events or uprobe_events */
+	char group[64];
+	struct kjournal journal;
+};
+
+static int probes_open(struct ktracefs *t, const char *file, const char *lacking,
+		       struct kprobes **out, struct kvmft_err *err)
+{
+	struct kowner self;
+	char mode[32];
+	int got;
+
+	*out = NULL;
+	if (!ktracefs_has(t, file) && kernel_lockdown(mode, sizeof(mode)) &&
+	    !ktracefs_has(t, "trace_clock"))
+		return err_lack(err, EPERM, "no %.6s events: the kernel is locked down (%s)", file,
+				mode);
+	if (!ktracefs_has(t, file))
+		return err_lack(err, ENOTSUP, "this kernel has no %s", lacking);
+	got = kowner_self(&self);
+	if (got)
+		return err_set(err, -got, "cannot read /proc/self/stat: %s", strerror(-got));
+	*out = calloc(1, sizeof(**out));
+	if (!*out)
+		return err_set(err, ENOMEM, "out of memory");
+	(*out)->t = t;
+	(*out)->file = file;
+	got = kowner_format(&self, '_', (*out)->group, sizeof((*out)->group));
+	if (!got)
+		return 0;
+	free(*out);
+	*out = NULL;
+	return err_set(err, -got, "probe group name too long");
+}
+
+int kprobes_open(struct ktracefs *t, struct kprobes **out, struct kvmft_err *err)
+{
+	return probes_open(t, "kprobe_events", "kprobe events (CONFIG_KPROBE_EVENTS)", out, err);
+}
+
+/* What a kernel is able to stands in the help text that it shows as `README`. */
+static unsigned int uprobe_abilities(const struct ktracefs *t)
+{
+	static const struct {
+		const char *word;
+		unsigned int can;
+	} list[] = {
+		{ "ref_ctr_offset", KUPROBE_GUARD },
+		{ "Create/append/remove/show the userspace", KUPROBE_APPEND },
+		{ "\\imm-value", KUPROBE_CONSTANT },
+	};
+	_cleanup_free_ char *text = NULL;
+	unsigned int can = 0;
+
+	if (ktracefs_text(t, "README", &text))
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+		if (strstr(text, list[i].word))
+			can |= list[i].can;
+	return can;
+}
+
+int uprobes_open(struct ktracefs *t, struct kprobes **out, unsigned int *can, struct kvmft_err *err)
+{
+	int got = probes_open(t, "uprobe_events",
+			      "uprobe events (CONFIG_UPROBE_EVENTS): markers of "
+			      "programs cannot be recorded",
+			      out, err);
+
+	*can = got ? 0 : uprobe_abilities(t);
+	return got;
+}
+
+const char *kprobes_group(const struct kprobes *p)
+{
+	return p->group;
+}
+
+/* ---- definitions ---- */
+
+/* Letters, digits and _, as long as the kernel takes it. */
+static bool name_ok(const char *name)
+{
+	if (strlen(name) > 63 || (!isalpha((unsigned char)*name) && *name != '_'))
+		return false;
+	while (isalnum((unsigned char)*name) || *name == '_')
+		name++;
+	return !*name;
+}
+
+struct probe {
+	const char *name, *args;
+	const char *what, *where; /* in messages: function or file, and where in it */
+	bool again;		  /* of an event that is there, and goes with it */
+};
+
+/*
+ * The kernel's words about a refused line are added. Its error_log is shared: only those about it.
+ */
+static int refused(const struct kprobes *p, const struct probe *d, const char *line, int got,
+		   struct kvmft_err *err)
+{
+	char mode[32], *log;
+
+	if (got == -EPERM && kernel_lockdown(mode, sizeof(mode)))
+		return err_lack(err, EPERM, "%s: no %.6ss: the kernel is locked down (%s)", d->what,
+				p->file, mode);
+	(void)err_set(err, -got, "%s: the kernel refuses a %s: %s", d->what, d->where,
+		      strerror(-got));
+	log = tracefs_error_last(NULL);
+	if (log && strstr(log, line))
+		kerr_add_lines(err, log);
+	free(log);
+	return got;
+}
+
+/* line: "p:GROUP/NAME PLACE"; it is freed. */
+static int define(struct kprobes *p, const struct probe *d, struct sbuf *line,
+		  struct kvmft_err *err)
+{
+	char undo[160];
+	int got;
+
+	snprintf(undo, sizeof(undo), "-:%s/%s", p->group, d->name);
+	if (d->args && *d->args)
+		sbuf_addf(line, " %s", d->args);
+	if (!name_ok(d->name) || (d->args && strchr(d->args, '\n'))) {
+		got = err_set(err, EINVAL, "%s: not a probe name, or bad arguments", d->name);
+	} else if (line->error) {
+		got = err_set(err, ENOMEM, "out of memory");
+	} else if (line->len > PROBE_LINE_MAX) {
+		got = err_set(err, E2BIG, "%s: %s has too many arguments for one probe", d->what,
+			      d->name);
+	} else {
+		got = knob_write(d->again ? NULL : &p->journal, p->t->dirfd, p->file, line->s,
+				 d->again ? NULL : undo);
+		if (got)
+			got = refused(p, d, line->s, got, err);
+	}
+	sbuf_free(line);
+	return got;
+}
+
+int kprobe_add(struct kprobes *p, const char *name, const char *func, const char *args,
+	       struct kvmft_err *err)
+{
+	const struct probe d = {
+		.name = name, .args = args, .what = func, .where = "kprobe there"
+	};
+	struct sbuf line = { 0 };
+
+	/* Nothing that could smuggle in another field. */
+	if (!*func || strpbrk(func, " \t\n:@#"))
+		return err_set(err, EINVAL, "%s: not a function name", func);
+	sbuf_addf(&line, "p:%s/%s %s", p->group, name, func);
+	return define(p, &d, &line, err);
+}
+
+int uprobe_add(struct kprobes *p, const struct kuprobe *u, struct kvmft_err *err)
+{
+	char where[48];
+	const struct probe d = {
+		.name = u->name,
+		.args = u->args,
+		.what = u->path,
+		.where = where,
+		.again = u->again,
+	};
+	struct sbuf line = { 0 };
+
+	snprintf(where, sizeof(where), "probe at offset 0x%" PRIx64, u->offset);
+	/* A path may have blanks, and may lead elsewhere by now. */
+	sbuf_addf(&line, "p:%s/%s /proc/self/fd/%d:0x%" PRIx64, p->group, u->name, u->fd,
+		  u->offset);
+	if (u->guard)
+		sbuf_addf(&line, "(0x%" PRIx64 ")", u->guard);
+	return define(p, &d, &line, err);
+}
+
+int kprobe_remove(struct kprobes *p, const char *name)
+{
+	char undo[160];
+
+	snprintf(undo, sizeof(undo), "-:%s/%s", p->group, name);
+	return kjournal_undo(&p->journal, undo);
+}
+
+int kprobes_close(struct kprobes *p)
+{
+	int got;
+
+	if (!p)
+		return 0;
+	got = kjournal_close(&p->journal);
+	free(p);
+	return got;
+}
+
+/* ---- synthetic events: shared as well, so the name says whose one is ---- */
+
+static const char synth_file[] = "synthetic_events";
+
+int ksynth_add(struct ktracefs *t, const char *fields, char *name, size_t size,
+	       struct kvmft_err *err)
+{
+	struct sbuf line = { 0 };
+	struct kowner self;
+	int got;
+
+	if (!kfile_exists(t->dirfd, synth_file))
+		return err_lack(err, ENOENT, "this kernel has no synthetic events "
+					     "(CONFIG_SYNTH_EVENTS)");
+	got = kowner_self(&self);
+	if (!got)
+		got = kowner_format(&self, '_', name, size);
+	if (got)
+		return err_set(err, -got, "cannot name a synthetic event: %s", strerror(-got));
+	sbuf_addf(&line, "%s %s", name, fields);
+	got = line.error ? line.error : knob_write(NULL, t->dirfd, synth_file, line.s, NULL);
+	sbuf_free(&line);
+	if (got)
+		return err_set(err, -got, "cannot make synthetic event %s: %s", name,
+			       strerror(-got));
+	return 0;
+}
+
+int ksynth_remove(struct ktracefs *t, const char *name)
+{
+	char line[128];
+	int n = snprintf(line, sizeof(line), "!%s", name);
+
+	if (n < 0 || (size_t)n >= sizeof(line))
+		return -ENAMETOOLONG;
+	return knob_write(NULL, t->dirfd, synth_file, line, NULL);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * helper.c: the processes that a recorder forks: kvmft-watch, kvmft-look, kvmft-qemu, and COMMAND.
+ */
+#include "record.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+int record_helper_start(struct record *r, struct record_helper *h, record_helper_fn *fn, void *arg)
+{
+	_cleanup_close_ int in = -1, out = -1;
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_why(r->err, errno, "cannot make a pipe");
+	in = fds[0];
+	h->to = fds[1];
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_why(r->err, errno, "cannot make a pipe");
+	h->from = fds[0];
+	out = fds[1];
+	h->pid = fork();
+	if (h->pid < 0) {
+		h->pid = 0;
+		return err_why(r->err, errno, "cannot fork");
+	}
+	if (!h->pid) {
+		/* Or it would not see that the recorder is gone. */
+		close(h->to);
+		close(h->from);
+		fn(r, in, out, arg);
+		_exit(0);
+	}
+	return 0;
+}
+
+void record_helper_end(struct record_helper *h)
+{
+	util_close_fd(&h->to);
+	util_close_fd(&h->from);
+	while (h->pid > 0 && waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	h->pid = 0;
+}
+
+/* ---- independence of the recorder ---- */
+
+static bool is_kept(int fd, const int *keep, size_t n)
+{
+	while (n && keep[n - 1] != fd)
+		n--;
+	return n || fd <= STDERR_FILENO;
+}
+
+/* Nothing of the recorder may stay open here, or the kernel would not see that it is gone. */
+static void close_all_but(const int *keep, size_t n)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *e;
+	uint64_t fd;
+
+	while (dir && (e = readdir(dir)))
+		if (!parse_u64(e->d_name, &fd) && !is_kept((int)fd, keep, n) &&
+		    (int)fd != dirfd(dir))
+			close((int)fd);
+	if (dir)
+		closedir(dir);
+}
+
+/* So that a pipe or a terminal that the recorder wrote to is not held open by us. */
+static void close_std(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = 0; null >= 0 && fd <= STDERR_FILENO; fd++)
+		if (dup2(null, fd) < 0)
+			close(fd);
+	if (null > STDERR_FILENO)
+		close(null);
+}
+
+void record_detach(const char *name, const int *keep, size_t n)
+{
+	(void)setsid(); /* a Ctrl-C is for the recorder alone */
+	(void)prctl(PR_SET_NAME, name);
+	for (int sig = 1; sig < SIGRTMIN; sig++)
+		if (sig != SIGCHLD)
+			(void)signal(sig, SIG_IGN);
+	close_all_but(keep, n);
+	close_std();
+}
