@@ -19,6 +19,7 @@ enum opt_type {
 	OPT_FLAG,     /* bool */
 	OPT_STR,      /* const char * */
 	OPT_LIST,     /* struct str_list: may be given several times, in order */
+	OPT_EVENTS,   /* the same; "a,b/FILTER/" is two of them */
 	OPT_U64,      /* struct opt_u64 */
 	OPT_BITS,     /* struct opt_u64; signed, unsigned or hex: 64 bits as they are */
 	OPT_SIZE,     /* struct opt_u64, bytes */
@@ -76,7 +77,8 @@ struct cmd {
 	int (*release)(
 		void *opts); /* may be NULL; frees what parsing and output() made beyond lists */
 	int min_args, max_args;	    /* operands; max -1 = any */
-	bool options_first; /* what follows the first operand is none of ours: a COMMAND, -5 */
+	bool options_first; /* what follows the first operand is none of ours: a COMMAND */
+	bool numbers;	    /* operands may be numbers below 0: -5 is none of the options */
 	/*
 	 * It reads files that anybody may have made, and prints: before run(), main gives up all
 	 * that takes more than that (sandbox.h). The files that it writes are opened before that,

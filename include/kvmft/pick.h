@@ -42,11 +42,14 @@ int pick_feed(struct pick *p, const struct tl_item *item,
 uint64_t pick_matches(const struct pick *p);
 /* Items of the context that were dropped because too many bytes would have had to be kept. */
 uint64_t pick_dropped(const struct pick *p);
+/* Whether any event was wanted, and matched if there are matches. */
+bool pick_any(const struct pick *p);
 /*
  * The i-th of what was asked for by a name or number that nothing in the time line has, as a
- * sentence in b: most often a slip of the pen. False: there are no more.
+ * sentence in b, with near names. *slip: no format of the captures has that name, so it is most
+ * likely a slip of the pen. False: there are no more.
  */
-bool pick_unmet(const struct pick *p, size_t i, struct sbuf *b) __must_check;
+bool pick_unmet(const struct pick *p, size_t i, bool *slip, struct sbuf *b) __must_check;
 void pick_free(struct pick *p);
 
 /* ---- filters, by themselves ---- */

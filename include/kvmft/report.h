@@ -135,7 +135,9 @@ struct report_row {
 /* What the row's key is called, as the class has it. */
 void report_row_name(const struct report *r, const struct report_row *row, char name[REPORT_NAME]);
 
-enum report_key { KEY_SAMPLE, KEY_TIME, KEY_MAX, KEY_MIN, KEY_MEAN, KEY_NAME };
+enum report_key {
+	KEY_SAMPLE, KEY_TIME, KEY_MAX, KEY_MIN, KEY_MEAN, KEY_NAME, KEY_SAMPLES_PCT, KEY_TIME_PCT
+};
 extern const char *const report_keys[]; /* "sample", ..., NULL: by enum report_key */
 
 /* Which vCPUs a table is of: all that fit each criterion; those below the VM need opts.vcpus. */

@@ -425,8 +425,26 @@ const char *str_quoted_end(const char *p, const char *end);
  * bytes are cut, overlong, a surrogate or beyond U+10FFFF (RFC 3629).
  */
 size_t str_utf8_len(const char *s, size_t n);
+/* Length of the first of "a,b/FILTER/,c": up to a comma that no filter holds, or the end. */
+size_t str_spec_len(const char *specs);
 /* Edit distance, for "did you mean"; at most 63 bytes of each are compared. */
 unsigned int str_distance(const char *a, const char *b);
+
+#define NEAR_MAX 3
+/* Names that were probably meant where `word` was written. Begin with { .word = WORD }. */
+struct near {
+	const char *word;
+	size_t n;
+	struct {
+		unsigned int score;
+		char text[160];
+	} best[NEAR_MAX];
+};
+/* Keeps text, by which name goes, if name is among the nearest; NULL (no memory) is not kept. */
+void near_offer(struct near *near, const char *name, const char *text);
+/* Adds " (did you mean A, B or C?)", or nothing. */
+void near_text(const struct near *near, struct sbuf *b);
+
 /*
  * "250 ns", "1.5 us", "20 ms", "3.2 s": short human form, into buf, which it returns. Rounded to
  * one decimal; 32 bytes always suffice. str_bytes() has B, KiB, ... EiB.

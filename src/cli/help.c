@@ -67,7 +67,7 @@ void cli_print_synopsis(const struct cmd *c, FILE *f)
 			sbuf_addf(&b, " [--%s", o->name);
 		if (o->arg)
 			sbuf_addf(&b, " %s", o->arg);
-		sbuf_addf(&b, "]%s", o->type == OPT_LIST ? "..." : "");
+		sbuf_addf(&b, "]%s", o->type == OPT_LIST || o->type == OPT_EVENTS ? "..." : "");
 		if (col + b.len > 96) {
 			fprintf(f, "\n%*s", lead, "");
 			col = (size_t)lead;

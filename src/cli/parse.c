@@ -4,6 +4,7 @@
  */
 #include "kvmft/cli.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static void cli_build(const struct cmd *c, struct cli_tables *t)
 	size_t n = 0, s = 0;
 
 	memset(t, 0, sizeof(*t));
-	if (c->options_first)
+	if (c->options_first || c->numbers)
 		t->shorts[s++] = '+';
 	t->shorts[s++] = ':';
 	for (const struct opt *o = c->opts; o->name && n < CLI_MAX_OPTS; o++, n++) {
@@ -103,17 +104,33 @@ static int cli_set_number(const struct opt *o, struct opt_u64 *u, const char *te
 		       : 0;
 }
 
-static int cli_set(const struct opt *o, void *opts, const char *text, struct kvmft_err *err)
+static int cli_add(struct str_list *l, const char *text, struct kvmft_err *err)
+{
+	return array_add(&l->v, &l->n, &l->cap, &text, sizeof(text))
+		       ? err_set(err, ENOMEM, "out of memory") : 0;
+}
+
+/* As perf has it; the words of argv are cut where they stand. */
+static int cli_add_events(struct str_list *l, char *text, struct kvmft_err *err)
+{
+	size_t len = str_spec_len(text);
+	bool last = !text[len];
+	int ret;
+
+	text[len] = '\0';
+	ret = cli_add(l, text, err);
+	return ret || last ? ret : cli_add_events(l, text + len + 1, err);
+}
+
+static int cli_set(const struct opt *o, void *opts, char *text, struct kvmft_err *err)
 {
 	void *field = (char *)opts + o->offset;
-	struct str_list *l = field;
 
 	switch (o->type) {
 	case OPT_FLAG: *(bool *)field = true; return 0;
 	case OPT_STR: *(const char **)field = text; return 0;
-	case OPT_LIST:
-		return array_add(&l->v, &l->n, &l->cap, &text, sizeof(text))
-			       ? err_set(err, ENOMEM, "out of memory") : 0;
+	case OPT_LIST: return cli_add(field, text, err);
+	case OPT_EVENTS: return cli_add_events(field, text, err);
 	case OPT_CHOICE: return cli_set_choice(o, field, text, err);
 	default: return cli_set_number(o, field, text, err);
 	}
@@ -177,10 +194,48 @@ static int cli_check_operands(const struct cmd *c, int n, struct kvmft_err *err)
 	return 0;
 }
 
+static bool cli_is_number(const char *word)
+{
+	return word[0] == '-' && isdigit((unsigned char)word[1]);
+}
+
+/*
+ * The next option, as getopt_long() has it. Where operands may look like options they are gathered
+ * here, since getopt would not know them: argv[1] to argv[*kept].
+ */
+static int cli_next(const struct cmd *c, const struct cli_tables *t, int argc, char **argv,
+		    int *kept)
+{
+	while (c->numbers && optind < argc &&
+	       (argv[optind][0] != '-' || cli_is_number(argv[optind]))) {
+		char *operand = argv[optind];
+
+		++*kept;
+		memmove(argv + *kept + 1, argv + *kept, (size_t)(optind - *kept) * sizeof(*argv));
+		argv[*kept] = operand;
+		optind++;
+	}
+	return getopt_long(argc, argv, t->shorts, t->longs, NULL);
+}
+
+/* Puts those before what getopt left. Where the operands begin. */
+static int cli_operands(char **argv, int kept)
+{
+	int first = optind - kept;
+
+	for (int end = optind; kept; kept--, end--) {
+		char *operand = argv[kept];
+
+		memmove(argv + kept, argv + kept + 1, (size_t)(end - kept - 1) * sizeof(*argv));
+		argv[end - 1] = operand;
+	}
+	return first;
+}
+
 int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct cli_tables t;
-	int val, ret;
+	int val, ret, kept = 0, first;
 
 	if (cli_count(c->opts) > CLI_MAX_OPTS)
 		return err_set(err, E2BIG, "option table of %s is too long", c->name);
@@ -193,7 +248,8 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 		c->defaults(opts);
 	optind = 0; /* begin anew: a group's own options were parsed before its command's */
 	opterr = 0;
-	while ((val = getopt_long(argc, argv, t.shorts, t.longs, NULL)) != -1) {
+	(void)getopt_long(1, argv, t.shorts, t.longs, NULL);
+	while ((val = cli_next(c, &t, argc, argv, &kept)) != -1) {
 		if (val == 'h' || val == CLI_LONG_HELP)
 			return 0;
 		if (val == CLI_LONG_VERSION)
@@ -206,8 +262,9 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 		if (ret)
 			return ret;
 	}
-	ret = cli_check_operands(c, argc - optind, err);
-	return ret ? ret : optind;
+	first = cli_operands(argv, kept);
+	ret = cli_check_operands(c, argc - first, err);
+	return ret ? ret : first;
 }
 
 void cli_free(const struct cmd *c, void *opts)
@@ -217,7 +274,7 @@ void cli_free(const struct cmd *c, void *opts)
 	for (const struct opt *o = c->opts; o->name; o++) {
 		struct str_list *l = (void *)((char *)opts + o->offset);
 
-		if (o->type != OPT_LIST)
+		if (o->type != OPT_LIST && o->type != OPT_EVENTS)
 			continue;
 		free(l->v);
 		memset(l, 0, sizeof(*l));

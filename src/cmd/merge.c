@@ -50,11 +50,11 @@ static const struct opt merge_options[] = {
 	OPTION(0, "to", OPT_STR, struct merge_opts, to, "T", WINDOW_HELP_TO),
 	OPTION(0, "side", OPT_LIST, struct merge_opts, pick.side, "SIDE",
 	       "only lines of host, guest (any), qemu, or a guest's name; may be repeated"),
-	OPTION(0, "vcpu", OPT_LIST, struct merge_opts, pick.vcpu, "LIST",
+	OPTION('v', "vcpu", OPT_LIST, struct merge_opts, pick.vcpu, "LIST",
 	       "only events of these vCPUs and of the host threads that run them, e.g. 0,2-5"),
-	OPTION('e', "event", OPT_LIST, struct merge_opts, pick.event, "EVENT",
+	OPTION('e', "event", OPT_EVENTS, struct merge_opts, pick.event, "EVENT",
 	       "only these events: [SYSTEM:]NAME[/FILTER/], wildcards allowed; may be repeated"),
-	OPTION(0, "grep", OPT_LIST, struct merge_opts, pick.grep, "EVENT",
+	OPTION(0, "grep", OPT_EVENTS, struct merge_opts, pick.grep, "EVENT",
 	       "only matching events, and what stands around them; EVENT as for --event"),
 	OPTION('C', "context", OPT_U64, struct merge_opts, pick.context, "N",
 	       "with --grep: N lines before and after each match"),
@@ -131,14 +131,17 @@ static int merge_write(struct merge *m)
 
 /* ---- what the user must know about the result ---- */
 
-static void summary_pick(const struct merge *m)
+/* -ENODATA with err: nothing was wanted. */
+static int summary_pick(const struct merge *m)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	bool slip;
 
 	if (!m->pick)
-		return;
-	for (size_t i = 0; !m->o->quiet && pick_unmet(m->pick, i, &b); i++) {
-		cli_note("%s", b.s ? b.s : "out of memory");
+		return 0;
+	for (size_t i = 0; pick_unmet(m->pick, i, &slip, &b); i++) {
+		if (slip || !m->o->quiet)
+			cli_note("%s", b.s ? b.s : "out of memory");
 		sbuf_reset(&b);
 	}
 	if (m->o->pick.grep.n && !m->o->quiet)
@@ -146,6 +149,7 @@ static void summary_pick(const struct merge *m)
 	if (pick_dropped(m->pick))
 		cli_note("%llu lines of context were left out: too large to be kept",
 			 (unsigned long long)pick_dropped(m->pick));
+	return pick_any(m->pick) ? 0 : err_set(m->err, ENODATA, "nothing matched");
 }
 
 static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
@@ -179,7 +183,6 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 			pairing_tell_assumed(&m.p, cli_note);
 		complete = pairing_summary(m.p.t, m.o->quiet, cli_note);
 		complete = merge_qemu_summary(&m.q, m.p.t, m.o->quiet) && complete;
-		summary_pick(&m);
 		for (size_t i = 0; i < tl_sources(m.p.t); i++) {
 			if (tl_source(m.p.t, i)->guest)
 				sink_tell_alignment(&m.p, m.w, tl_source(m.p.t, i)->vm,
@@ -189,6 +192,7 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		if (!events)
 			ret = err_set(err, ENODATA, "the captures hold no events%s",
 				      m.o->from || m.o->to ? " in that time" : "");
+		ret = ret ? ret : summary_pick(&m);
 	}
 	ret = ret ? ret : outfile_commit(m.o->file.out, 0, NULL, err);
 	win_free(m.w);

@@ -12,7 +12,7 @@ static const struct opt record_options[] = {
 	       "for cron: the next capture in DIR, named by its time; one recorder at a time"),
 	OPTION(0, "keep-captures", OPT_U64, struct record_config, keep_captures, "N",
 	       "with --output-dir: remove the oldest, so that N are left with the new one"),
-	OPTION('e', "event", OPT_LIST, struct record_config, events, "EVENT[/FILTER/]",
+	OPTION('e', "event", OPT_EVENTS, struct record_config, events, "EVENT[/FILTER/]",
 	       "sys:event, sys:*, sys or event, with a kernel filter between slashes;\n"
 	       "'default' stands for the default set, 'none' for no event"),
 	OPTION(0, "sdt", OPT_LIST, struct record_config, sdt, "BINARY[:PROVIDER[:MARKER]]",
@@ -26,7 +26,7 @@ static const struct opt record_options[] = {
 	       "only this VM's threads: UUID, name, PID or PID-FD"),
 	OPTION('p', "pid", OPT_LIST, struct record_config, pids, "PID",
 	       "only this process (all its threads and their children)"),
-	OPTION(0, "vcpu", OPT_LIST, struct record_config, vcpus, "N",
+	OPTION('v', "vcpu", OPT_LIST, struct record_config, vcpus, "N",
 	       "only this vCPU (its vcpu_id) of --vm"),
 	OPTION(0, "qemu", OPT_LIST, struct record_config, qemu, "PATTERN",
 	       "switch trace events of QEMU on meanwhile, with * and ? as wildcards; 'default'\n"

@@ -29,13 +29,13 @@ static const char *const per_names[] = { "all", "vm", "vcpu", NULL }; /* enum re
 static const struct opt report_options[] = {
 	OPTION('i', "input", OPT_STR, struct opts, input, "INPUT",
 	       "capture of a host, trace.dat or perf.data (default: kvmft.data)"),
-	OPTION(0, "event", OPT_STR, struct opts, event, "CLASS",
+	OPTION('e', "event", OPT_STR, struct opts, event, "CLASS",
 	       "what to count: vmexit (default), mmio, ioport, msr, hypercall,\n"
 	       "cpuid, page-fault, fast-mmio, inject"),
 	OPTION_CHOICE('k', "key", struct opts, key, "KEY", report_keys,
 		      "sort by this column (default: sample)"),
 	OPTION(0, "vm", OPT_STR, struct opts, vm, "SEL", "only this VM: UUID, name, PID or PID-FD"),
-	OPTION(0, "vcpu", OPT_U64, struct opts, vcpu, "N", "only vCPUs of this id"),
+	OPTION('v', "vcpu", OPT_U64, struct opts, vcpu, "N", "only vCPUs of this id"),
 	OPTION('p', "pid", OPT_STR, struct opts, pids, "PID[,PID...]",
 	       "only these VMMs or vCPU threads"),
 	OPTION_CHOICE(

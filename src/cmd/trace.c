@@ -6,7 +6,7 @@
 #include "cmds.h"
 
 static const struct opt trace_options[] = {
-	OPTION('e', "event", OPT_LIST, struct trace_config, events, "EVENT[/FILTER/]",
+	OPTION('e', "event", OPT_EVENTS, struct trace_config, events, "EVENT[/FILTER/]",
 	       "sys:event, sys:*, sys or event, with a kernel filter between slashes"),
 	OPTION(0, "vm", OPT_LIST, struct trace_config, vms, "SEL",
 	       "only this VM's threads: UUID, name, PID or PID-FD"),

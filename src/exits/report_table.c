@@ -9,8 +9,14 @@
 #include <string.h>
 
 const char *const report_keys[] = {
-	[KEY_SAMPLE] = "sample", [KEY_TIME] = "time",	[KEY_MAX] = "max_t",
-	[KEY_MIN] = "min_t",	 [KEY_MEAN] = "mean_t", [KEY_NAME] = "ev_name",
+	[KEY_SAMPLE] = "sample",
+	[KEY_TIME] = "time",
+	[KEY_MAX] = "max_t",
+	[KEY_MIN] = "min_t",
+	[KEY_MEAN] = "mean_t",
+	[KEY_NAME] = "ev_name",
+	[KEY_SAMPLES_PCT] = "percent_sample",
+	[KEY_TIME_PCT] = "percent_time",
 	NULL,
 };
 
@@ -292,8 +298,10 @@ static int by_order(const void *a, const void *b)
 static unsigned __int128 order(const struct report_row *row, enum report_key key)
 {
 	switch (key) {
-	case KEY_SAMPLE: return row->samples;
-	case KEY_TIME: return row->ticks;
+	case KEY_SAMPLE:
+	case KEY_SAMPLES_PCT: return row->samples;
+	case KEY_TIME:
+	case KEY_TIME_PCT: return row->ticks;
 	case KEY_MAX: return row->max;
 	case KEY_MIN: return row->min;
 	case KEY_MEAN: return row->timed ? (row->ticks << 20) / row->timed : 0;

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <tracefs.h>
 
-#define NEAR_MAX 3
-
 struct query {
 	const struct ktracefs *t;
 	char *sys, *name, *filter;
@@ -78,88 +76,19 @@ static int query_take(const char *sys, const char *name, void *arg)
 
 /* ---- near names ---- */
 
-struct near {
-	const char *word; /* what was asked for */
-	bool with_system; /* compare system names, not event names */
-	size_t n;
-	struct {
-		unsigned int dist; /* near_score() */
-		char text[260];
-	} best[NEAR_MAX];
-};
-
-/*
- * A third of the letters wrong is still a typing error; more is another word. Two swapped letters
- * count as two, and happen in short words too.
- */
-static unsigned int near_limit(const char *word)
-{
-	size_t len = MIN(strlen(word), 63);
-
-	return (unsigned int)MAX(len / 3, len > 3 ? 2 : 1);
-}
-
-/* Equal distances are common in short names; then the longer common beginning is likelier. */
-static unsigned int near_score(const char *word, const char *name)
-{
-	unsigned int same = 0;
-
-	while (same < 63 && word[same] && word[same] == name[same])
-		same++;
-	return str_distance(word, name) * 64 + 63 - same;
-}
-
-static void near_offer(struct near *near, unsigned int dist, const char *text)
-{
-	size_t at = near->n;
-
-	for (size_t i = 0; i < near->n; i++)
-		if (!strcmp(near->best[i].text, text))
-			return;
-	/* By name where the score is equal: the order of a directory is nobody's promise. */
-	while (at > 0 && (near->best[at - 1].dist > dist ||
-			  (near->best[at - 1].dist == dist &&
-			   strcmp(near->best[at - 1].text, text) > 0)))
-		at--;
-	if (at == NEAR_MAX)
-		return;
-	if (near->n < NEAR_MAX)
-		near->n++;
-	memmove(&near->best[at + 1], &near->best[at],
-		(near->n - at - 1) * sizeof(near->best[0]));
-	near->best[at].dist = dist;
-	snprintf(near->best[at].text, sizeof(near->best[at].text), "%s", text);
-}
-
 static int near_event(const char *sys, const char *name, void *arg)
 {
-	struct near *near = arg;
-	unsigned int dist = near_score(near->word, near->with_system ? sys : name);
-	char text[260];
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
-	if (dist / 64 > near_limit(near->word))
-		return 0;
-	if (near->with_system)
-		snprintf(text, sizeof(text), "%s", sys);
-	else
-		snprintf(text, sizeof(text), "%s:%s", sys, name);
-	near_offer(near, dist, text);
+	sbuf_addf(&b, "%s:%s", sys, name);
+	near_offer(arg, name, b.s);
 	return 0;
 }
 
-/* Beside a good guess a much worse one is noise: beside the very name, any other. */
-static void near_text(const struct near *near, struct sbuf *b)
+static int near_system(const char *sys, const char *name __unused_arg, void *arg)
 {
-	size_t n = near->n;
-
-	while (n && near->best[n - 1].dist / 64 > near->best[0].dist / 64 * 2)
-		n--;
-	for (size_t i = 0; i < n; i++) {
-		sbuf_add(b, !i ? " (did you mean " : i + 1 == n ? " or " : ", ");
-		sbuf_add(b, near->best[i].text);
-	}
-	if (n)
-		sbuf_add(b, "?)");
+	near_offer(arg, sys, sys);
+	return 0;
 }
 
 /* ---- why nothing was found ---- */
@@ -179,7 +108,7 @@ static int explain(const struct query *q, const struct near *near, const char *w
 
 static int explain_system(const struct query *q, struct kvmft_err *err)
 {
-	struct near near = { .word = q->sys, .with_system = true };
+	struct near near = { .word = q->sys };
 	struct kvmft_err why = { 0 };
 	char what[200];
 
@@ -192,7 +121,7 @@ static int explain_system(const struct query *q, struct kvmft_err *err)
 	if (!is_pattern(q->sys) && kmodule_state_get(q->sys) == KMODULE_AVAILABLE)
 		return err_lack(err, ENOENT, "%s:%s: no event system %s: its module is not loaded "
 				"(modprobe %s)", q->sys, q->name, q->sys, q->sys);
-	(void)events_walk(q->t, "*", near_event, &near);
+	(void)events_walk(q->t, "*", near_system, &near);
 	snprintf(what, sizeof(what), "no event system %s", q->sys);
 	return explain(q, &near, what, err);
 }
@@ -209,7 +138,6 @@ static bool format_exists(const struct query *q)
 static int explain_nothing(const struct query *q, struct kvmft_err *err)
 {
 	struct near near = { .word = q->name };
-	struct near other = { .word = q->name, .with_system = true };
 
 	if (!q->bare && !is_pattern(q->sys) && !is_pattern(q->name) && format_exists(q))
 		return err_set(err, ENOENT, "%s:%s: the kernel does not let this event be "
@@ -222,9 +150,7 @@ static int explain_nothing(const struct query *q, struct kvmft_err *err)
 	if (!near.n && !q->bare) /* right event, wrong system? */
 		(void)events_walk(q->t, "*", near_event, &near);
 	if (q->bare)
-		(void)events_walk(q->t, "*", near_event, &other);
-	for (size_t i = 0; i < other.n; i++)
-		near_offer(&near, other.best[i].dist, other.best[i].text);
+		(void)events_walk(q->t, "*", near_system, &near);
 	return explain(q, &near, q->bare ? "no such event or system" : "no such event", err);
 }
 

@@ -48,6 +48,7 @@ struct pick {
 	uint64_t context, after; /* items still to be shown after the last match */
 	struct kept *ring;
 	uint64_t held, next; /* kept ones, and the place of the next */
+	bool wanted; /* some event was */
 	uint64_t matches;
 	size_t kept;	  /* bytes of all copies' room */
 	uint64_t cut;	  /* items dropped for lack of it, since the last match */
@@ -156,6 +157,11 @@ static bool vcpu_wanted(struct pick *p, int64_t vcpu)
 	return !p->nvcpu;
 }
 
+static bool spec_fits(const struct spec *x, const struct fmt_event *ev)
+{
+	return (!x->sys || !fnmatch(x->sys, fmt_sys(ev), 0)) && !fnmatch(x->name, fmt_name(ev), 0);
+}
+
 /* The specs whose names fit this event type. */
 static uint64_t specs_of(struct specs *s, const struct tl_item *i)
 {
@@ -166,8 +172,7 @@ static uint64_t specs_of(struct specs *s, const struct tl_item *i)
 	for (size_t k = 0; i->ev && k < s->n; k++) {
 		struct spec *x = &s->v[k];
 
-		if ((x->sys && fnmatch(x->sys, fmt_sys(i->ev), 0)) ||
-		    fnmatch(x->name, fmt_name(i->ev), 0))
+		if (!spec_fits(x, i->ev))
 			continue;
 		set |= 1ull << k;
 		x->met = true;
@@ -198,7 +203,10 @@ bool pick_wants(struct pick *p, const struct tl_item *i)
 		return false;
 	if (i->kind != TL_EVENT)
 		return true;
-	return vcpu_wanted(p, i->vcpu) && (!p->event.n || specs_match(&p->event, i));
+	if (!vcpu_wanted(p, i->vcpu) || (p->event.n && !specs_match(&p->event, i)))
+		return false;
+	p->wanted = true;
+	return true;
 }
 
 /* ---- context ---- */
@@ -307,29 +315,75 @@ uint64_t pick_dropped(const struct pick *p)
 	return p->dropped;
 }
 
-static bool spec_unmet(const struct spec *x, struct sbuf *b)
+/* Whether a format of any capture has the name; else near names go to *near. */
+static bool format_known(const struct pick *p, const struct spec *x, struct near *near)
 {
-	const char *sys = x->sys ? x->sys : "", *colon = x->sys ? ":" : "";
+	const struct fmt_event *ev;
 
-	if (!x->met)
-		sbuf_addf(b, "no event named %s%s%s was met", sys, colon, x->name);
-	else if (!x->hit && x->lacks)
-		sbuf_addf(b, "%s%s%s has no field %s", sys, colon, x->name, x->lacks);
-	return !x->met || (!x->hit && x->lacks);
+	for (size_t i = 0; i < tl_sources(p->t); i++) {
+		const struct fmt *fmt = tl_source(p->t, i)->fmt;
+
+		for (size_t k = 0; fmt && (ev = fmt_at(fmt, k)); k++) {
+			if (spec_fits(x, ev))
+				return true;
+			near_offer(near, fmt_name(ev), fmt_name(ev));
+		}
+	}
+	return false;
 }
 
-bool pick_unmet(const struct pick *p, size_t i, struct sbuf *b)
+static void near_fields(const struct pick *p, const struct spec *x, struct near *near)
+{
+	const struct fmt_event *ev;
+	const char *field;
+
+	for (size_t i = 0; i < tl_sources(p->t); i++) {
+		const struct fmt *fmt = tl_source(p->t, i)->fmt;
+
+		for (size_t k = 0; fmt && (ev = fmt_at(fmt, k)); k++)
+			for (size_t n = 0; spec_fits(x, ev) && (field = fmt_field_name(ev, n)); n++)
+				near_offer(near, field, field);
+	}
+}
+
+static bool spec_unmet(const struct pick *p, const struct spec *x, bool *slip, struct sbuf *b)
+{
+	const char *sys = x->sys ? x->sys : "", *colon = x->sys ? ":" : "";
+	struct near near = { .word = x->met ? x->lacks : x->name };
+
+	if (x->met && (x->hit || !x->lacks))
+		return false;
+	*slip = true;
+	if (x->met) {
+		near_fields(p, x, &near);
+		sbuf_addf(b, "%s%s%s has no field %s", sys, colon, x->name, x->lacks);
+	} else {
+		*slip = !format_known(p, x, &near);
+		sbuf_addf(b, "no event named %s%s%s was met", sys, colon, x->name);
+	}
+	if (*slip)
+		near_text(&near, b);
+	return true;
+}
+
+bool pick_any(const struct pick *p)
+{
+	return p->match.n ? p->matches : p->wanted;
+}
+
+bool pick_unmet(const struct pick *p, size_t i, bool *slip, struct sbuf *b)
 {
 	const struct specs *both[] = { &p->event, &p->match };
 
 	if (p->nvcpu && !p->vcpu_met) { /* of the rest nothing is known then */
+		*slip = true;
 		if (!i)
 			sbuf_addf(b, "no event of a vCPU that was named was met");
 		return !i;
 	}
 	for (size_t k = 0, found = 0; k < ARRAY_SIZE(both) && !found; k++)
 		for (size_t n = 0; n < both[k]->n; n++) {
-			if (!spec_unmet(&both[k]->v[n], b))
+			if (!spec_unmet(p, &both[k]->v[n], slip, b))
 				continue;
 			if (found++ == i)
 				return true;

@@ -204,6 +204,16 @@ bool str_poses_as(const char *name, const char *const *words)
 	return false;
 }
 
+size_t str_spec_len(const char *specs)
+{
+	bool filter = false;
+	size_t n = 0;
+
+	for (; specs[n] && (filter || specs[n] != ','); n++)
+		filter ^= specs[n] == '/';
+	return n;
+}
+
 unsigned int str_distance(const char *a, const char *b)
 {
 	/* Wagner and Fischer with one row: row[j] is the distance of a[0..i] and b[0..j]. */

@@ -74,6 +74,9 @@ make_captures()
 	{
 		echo "0 900 101 kvm_pvclock_update vcpu_id=0 version=2 tsc_timestamp=900 system_time=5 tsc_to_system_mul=2147483648 tsc_shift=1"
 		sed "s/ pid=100 fd=12 name=one/ pid=4711 fd=12 name=vm1 uuid=$uuid/" "$golden/latency-host.txt"
+		# What examples ask for by name.
+		echo "0 18100 101 kvm_msr write=0 ecx=0x11 data=5 exception=0"
+		echo "0 18200 101 kvm_write_tsc_offset vcpu_id=0 previous_tsc_offset=0 next_tsc_offset=0"
 		# What relates the clocks; it is 14:05 in UTC.
 		echo "meta time tsc=1 width=2 mono_raw=1 mono=1 boot=1 real=1795269900000000000"
 		echo "meta time tsc=200000000000 width=2 mono_raw=200000000000 mono=200000000000 $(
@@ -84,6 +87,7 @@ make_captures()
 	} >host.txt
 	{
 		cat "$golden/latency-guest.txt"
+		echo "0 17600 77 msr:read_msr msr=0x11 val=5"
 		echo "meta machine uname=Linux%206.18.0 arch=x86_64 long=8 endian=little uuid=$uuid"
 		echo "meta sched kvm_sched_clock_offset=2210749078"
 		echo "meta pvclock cpu=0 version=6 tsc_timestamp=1000 system_time=0 mul=2147483648 shift=1 flags=1"

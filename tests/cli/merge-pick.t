@@ -70,8 +70,20 @@ only "all of them" '^syn .*\[v2\].* msr:write_msr: ' --side syn --vcpu 2 -e writ
 merge -e 'read_msr/nosuchfield==1/'
 is "$(grep -vc EPOCH "$out")" 0 "filter: a field that is not there matches nothing"
 err_has '^kvmft: read_msr has no field nosuchfield$' "... and that is said"
+status_is 1 "... nothing matched: exit 1"
+err_has '^kvmft merge: nothing matched$' "... and why"
+run "$kvmft" merge -e 'read_msr/vbl==1/' "$tmp/host" "$tmp/guest"
+err_has '^kvmft: read_msr has no field vbl \(did you mean val\?\)$' "... near fields are told"
 merge -e kvm_exti --grep kvm_exit
-err_has '^kvmft: no event named kvm_exti was met$' "--event: a name that is not there is said"
+err_has '^kvmft: no event named kvm_exti was met \(did you mean kvm_exit\?\)$' "--event: a name that is not there is said"
+status_is 1 "... exit 1"
+merge -q -e kvm_exti -e kvm_exit
+err_has '^kvmft: no event named kvm_exti was met \(did you mean kvm_exit\?\)$' "... with -q too, as a slip"
+status_is 0 "... 0 where others matched"
+merge -e kvm_exit -e kvm_entry
+cp "$out" "$tmp/two"
+merge -e kvm_exit,kvm_entry
+ok "names with a comma, as perf has them" cmp "$out" "$tmp/two"
 is "$(grep -cE 'named kvm_exit ' "$err")" 0 "... and not what it left nothing of"
 merge --grep 'kvm:*msr' --grep 'kvm_exit/vcpu==1/'
 is "$(grep -cE 'no event named kvm:' "$err")" 0 "--grep: nor what is there"
@@ -79,10 +91,11 @@ err_has '^kvmft: kvm_exit has no field vcpu$' "... a slip in the second one is s
 merge -e 'kvm_e*/vcpu_id==77/'
 is "$(grep -cE 'named|no field' "$err")" 0 "a value that is not there is no slip"
 merge --vcpu 9
-status_is 0 "--vcpu: one that is not there"
+status_is 1 "--vcpu: one that is not there"
 err_has '^kvmft: no event of a vCPU that was named was met$' "... is said"
 merge -q -e nosuch
-is "$(cat "$err")" "" "-q: nothing is said"
+status_is 1 "-q: nothing matched"
+is "$(sed -n '$p' "$err")" "kvmft merge: nothing matched" "... is said"
 
 # ---- a guest that began before the host, by an offset given by hand ----
 

@@ -105,6 +105,22 @@ while read -r cmd; do
 	is "$(cat "$tmp/args")" "" "$cmd: arguments have the same names in the manual"
 done <"$tmp/all"
 
+# ---- a letter is one option, whatever the command, and the manual has them all ----
+
+while read -r cmd; do
+	"$kvmft" --list-options "$cmd" | awk -F '\t' 'NF > 2 && $3 && $2 != "help" { print $3, $2, $1 }'
+done <"$tmp/commands" >"$tmp/letters"
+ok "commands have short options" test "$(wc -l <"$tmp/letters")" -gt 30
+is "$(awk 'seen[$1] && seen[$1] != $2 { print } { seen[$1] = $2 }' "$tmp/letters")" "" "each letter is one option"
+while read -r cmd; do
+	"$kvmft" --list-options "$cmd" | awk -F '\t' 'NF > 2 && !$3 { print $2, $1 }'
+done <"$tmp/commands" | sort -u |
+	awk 'NR == FNR { has[$2] = 1; next } has[$1]' "$tmp/letters" - >"$tmp/without"
+is "$(cat "$tmp/without")" "" "... wherever that option is"
+sed -nE 's/^\.It Fl (.) Ta Fl Fl ([a-z-]+) Ta (.*)/\1 \2 \3/p' "$top/man/kvmft.1" |
+	awk '{ for (i = 3; i <= NF; i++) print $1, $2, $i }' | sort >"$tmp/table"
+is "$(sort "$tmp/letters")" "$(cat "$tmp/table")" "kvmft(1) has the table of letters"
+
 for page in "$top"/man/kvmft-*.1; do
 	cmd=${page##*/kvmft-}
 	ok "manual page of $cmd: there is such a command" grep -qx "${cmd%.1}" "$tmp/commands"
@@ -189,7 +205,7 @@ wrong "too many operands" "too many operands: kvmft report \[OPTIONS\]$" report 
 wrong "operands for a command without" "too many operands" reset something
 wrong "operands are missing" "operands are missing" merge
 wrong "an option after operands is one" "there is no format 'nosuch'" merge a b --format nosuch
-wrong "... but not of convert, where it may be a number" "'--to' is not" \
+wrong "... of convert too, where it is no number" "option --to needs an argument" \
 	convert --from host-tsc --to guest-tsc --tsc-offset 0 5 --to
 wrong "... and not behind --" "operands" list -- --format
 

@@ -107,7 +107,7 @@ mode no-vcpu-thread -t "$qemu" 1
 mode interval --vm vm1 -a --interval 500ms -n 3 --format csv
 mode metrics --interval 500ms -n 2 --time --format openmetrics -o kvm.prom
 mode top --top --interval 500ms -n 2
-(wait_until 30 grep -qs exits/s terminal.out; printf q) | script -qfc "'$KVMFT' exits --top -i 500ms" terminal.out >/dev/null 2>terminal.err
+(wait_until 30 grep -qs exits/s terminal.out; printf q) | script -qfc "'$KVMFT' exits --top -I 500ms" terminal.out >/dev/null 2>terminal.err
 echo $? >terminal.rc
 
 # ---- killed in the middle, with all that it ever sets in the kernel ----
