@@ -47,6 +47,8 @@ struct out_clock {
  * for the VM's first. False when there is none (no epoch, no pvclock record).
  */
 bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uint64_t *v);
+/* Whether that is because there was no such VM yet: its TSC would be below 0. */
+bool out_clock_before_vm(const struct out_clock *c, uint64_t host, int64_t vcpu);
 /*
  * The other way: the first host TSC at which the clock shows v or more; by the epochs of the VM's
  * first vCPU. False when there is none.
@@ -90,6 +92,8 @@ struct out_format {
 	int (*item)(struct out *o, const struct tl_item *item);
 	/* In order of time between the items; may be NULL. */
 	int (*epoch)(struct out *o, const struct out_epoch *epoch);
+	/* In place of o->epoch[0..n-1], from before tl_from(); NULL: they are like the others. */
+	int (*epochs_before)(struct out *o, size_t n);
 	int (*end)(struct out *o);
 };
 

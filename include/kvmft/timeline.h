@@ -134,6 +134,8 @@ int tl_new_alone(struct hostmap *map, struct timeline **out, struct kvmft_err *e
  * tl_start(). The sub-buffers before it are not read, nor are those after it.
  */
 void tl_window(struct timeline *t, uint64_t from, uint64_t to);
+/* Its beginning; 0: all of it. */
+uint64_t tl_from(const struct timeline *t);
 /* Opens all streams; after the last tl_add_guest(). */
 int tl_start(struct timeline *t, struct kvmft_err *err) __must_check;
 /*

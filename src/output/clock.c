@@ -94,6 +94,20 @@ static const struct epoch_vcpu *clock_vcpu(const struct out_clock *c, int64_t vc
 	return v;
 }
 
+/* Above half of its range a TSC is one below 0: it takes a century to get there. */
+static bool guest_tsc(const struct out_clock *c, uint64_t host, int64_t vcpu, uint64_t *v)
+{
+	return epoch_result_usable(epoch_host_to_guest(clock_vcpu(c, vcpu), host, v));
+}
+
+bool out_clock_before_vm(const struct out_clock *c, uint64_t host, int64_t vcpu)
+{
+	uint64_t v;
+
+	return (c->kind == OUT_CLOCK_GUEST_TSC || c->kind == OUT_CLOCK_KVMCLOCK) &&
+	       guest_tsc(c, host, vcpu, &v) && (int64_t)v < 0;
+}
+
 bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uint64_t *v)
 {
 	switch (c->kind) {
@@ -101,8 +115,7 @@ bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uin
 	case OUT_CLOCK_NS:
 		*v = tsc_cycles_to_ns(host - c->base, c->khz);
 		return true;
-	case OUT_CLOCK_GUEST_TSC:
-		return epoch_result_usable(epoch_host_to_guest(clock_vcpu(c, vcpu), host, v));
+	case OUT_CLOCK_GUEST_TSC: return guest_tsc(c, host, vcpu, v) && (int64_t)*v >= 0;
 	case OUT_CLOCK_KVMCLOCK:
 		return epoch_result_usable(epoch_host_to_kvmclock(clock_vcpu(c, vcpu), host, v));
 	case OUT_CLOCK_MONO_RAW:

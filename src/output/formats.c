@@ -90,9 +90,22 @@ static int epochs_list(struct out *o)
 	return ret;
 }
 
+/* What a window leaves of those from before it. */
+static int epochs_before(struct out *o)
+{
+	size_t n = 0;
+
+	while (n < o->nepoch && o->epoch[n].host < tl_from(o->t))
+		n++;
+	if (!n || !o->fmt->epochs_before)
+		return 0;
+	o->epoch_at = n;
+	return o->fmt->epochs_before(o, n);
+}
+
 static int epochs_until(struct out *o, uint64_t host)
 {
-	int ret = 0;
+	int ret = o->epoch_at ? 0 : epochs_before(o);
 
 	while (!ret && o->epoch_at < o->nepoch && o->epoch[o->epoch_at].host <= host)
 		ret = o->fmt->epoch(o, &o->epoch[o->epoch_at++]);

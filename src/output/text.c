@@ -250,20 +250,35 @@ static bool in_cycles(const struct out *o)
 	return o->clock.kind == OUT_CLOCK_HOST_TSC || o->clock.kind == OUT_CLOCK_GUEST_TSC;
 }
 
+/* In the place of a time. */
+static char *text_right(struct heads *all, char *p, const char *text)
+{
+	size_t n = strlen(text), blanks = all->width[COL_TIME] - MIN(all->width[COL_TIME], n);
+
+	if (n > all->width[COL_TIME] && !all->early) {
+		all->width[COL_TIME] = n;
+		all->high.len = 0;
+	}
+	memset(p, ' ', blanks);
+	return put_mem(p + blanks, text, n);
+}
+
 static char *text_time(struct out *o, const struct tl_item *i, char *p)
 {
 	struct heads *all = o->priv;
 	uint64_t v = i->host;
 
+	if (i->host < tl_from(o->t))
+		return text_right(all, p, "before");
 	if (o->clock.kind == OUT_CLOCK_HOST_TSC || out_item_time(o, i, &v)) {
 		if (o->clock.kind == OUT_CLOCK_REALTIME)
 			return text_date(all, v, p);
 		return text_value_keep(all, p, v, in_cycles(o));
 	}
-	memset(p, ' ', all->width[COL_TIME]);
-	p += MAX(all->width[COL_TIME], (size_t)1);
-	p[-1] = '?';
-	return p;
+	if (out_clock_before_vm(&o->clock, i->host,
+				i->vm == (int64_t)o->clock.vm ? i->vcpu : -1))
+		return text_right(all, p, "before the VM");
+	return text_right(all, p, "?");
 }
 
 /* A stamp that could not be converted stands at its neighbour's place: say so. */
@@ -419,16 +434,10 @@ static void text_gap(struct out *o, const struct tl_item *i)
 		sbuf_addf(b, " within %llu cycles", (unsigned long long)i->width);
 }
 
-/* Only changes: the first epoch holds from before the recording. */
-static int text_epoch(struct out *o, const struct out_epoch *e)
+static void put_epoch(struct out *o, const struct out_epoch *e)
 {
 	struct sbuf *b = &o->line;
 
-	if (e->first)
-		return 0;
-	text_head(o, &(struct tl_item){ .kind = TL_GAP, .src = e->src, .host = e->host,
-					.vm = (int64_t)e->src->vm, .vcpu = e->vcpu });
-	sbuf_add(b, "EPOCH of this vCPU's clock:");
 	if (e->e->has_map)
 		sbuf_addf(b, " TSC offset %lld", (long long)e->e->map.offset);
 	if (e->e->has_map && e->e->map.ratio)
@@ -439,6 +448,37 @@ static int text_epoch(struct out *o, const struct out_epoch *e)
 	if (e->e->doubtful)
 		sbuf_add(b, " (in doubt)");
 	sbuf_addc(b, '\n');
+}
+
+/* Only changes: the first epoch holds from before the recording. */
+static int text_epoch(struct out *o, const struct out_epoch *e)
+{
+	if (e->first)
+		return 0;
+	text_head(o, &(struct tl_item){ .kind = TL_GAP, .src = e->src, .host = e->host,
+					.vm = (int64_t)e->src->vm, .vcpu = e->vcpu });
+	sbuf_add(&o->line, "EPOCH of this vCPU's clock:");
+	put_epoch(o, e);
+	return 0;
+}
+
+static int text_epochs_before(struct out *o, size_t n)
+{
+	const struct out_epoch *last = NULL;
+	size_t changes = 0;
+
+	for (size_t k = 0; k < n; k++) {
+		changes += !o->epoch[k].first;
+		last = o->epoch[k].first ? last : &o->epoch[k];
+	}
+	if (!last)
+		return 0;
+	if (changes == 1)
+		return text_epoch(o, last);
+	text_head(o, &(struct tl_item){ .kind = TL_GAP, .src = last->src, .host = last->host,
+					.vm = (int64_t)last->src->vm, .vcpu = last->vcpu });
+	sbuf_addf(&o->line, "%zu EPOCHS of vCPUs' clocks began, the last of this one:", changes);
+	put_epoch(o, last);
 	return 0;
 }
 
@@ -542,4 +582,5 @@ const struct out_format out_text = {
 	.end = text_end,
 	.item = text_item,
 	.epoch = text_epoch,
+	.epochs_before = text_epochs_before,
 };

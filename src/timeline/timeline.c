@@ -222,6 +222,11 @@ uint64_t tl_markers(const struct timeline *t)
 
 /* ---- all streams ---- */
 
+uint64_t tl_from(const struct timeline *t)
+{
+	return t->from;
+}
+
 void tl_window(struct timeline *t, uint64_t from, uint64_t to)
 {
 	t->from = from;

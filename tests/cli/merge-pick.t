@@ -116,6 +116,14 @@ from=$(at 1000)
 to=$(at 1500)
 awk -v from="$from" -v to="$to" '{ for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]+[.][0-9]+$/) { if ($i >= from && $i <= to) print
 	next } }' "$tmp/all" | squeeze >"$tmp/want"
+merge
+epochs=$(grep -c EPOCH "$out")
+merge --from "$(at 6000)"
+ok "clocks changed before that" test "$epochs" -gt 0
+is "$(grep -c EPOCH "$out")" 1 "... which is one line"
+out_has '^syn .*\[v[0-9]\] +before .*EPOCHS? of' "... dated before"
+merge --clock guest-tsc --to 1
+is "$(grep -vc ' before the VM ' "$out")" 0 "rows from before the guest's TSC began say so"
 merge --from "$from" --to "$to"
 status_is 0 "--from and --to"
 grep -v EPOCH "$out" | squeeze >"$tmp/got"
