@@ -14,13 +14,14 @@
 #include "merge_qemu.h"
 #include "kvmft/rate.h"
 #include "sink.h"
+#include "window.h"
 
 #define WORST_MAX   1000u
 #define CONTEXT_MAX 1000u
 
 struct latency_opts {
 	struct sink_file file; /* first */
-	const char *vm, *format;
+	const char *vm, *format, *from, *to;
 	struct opt_u64 vcpu, than, worst, context, khz;
 	const char *trace_events;
 	struct pairing_clock clock;
@@ -32,6 +33,8 @@ static const struct opt latency_options[] = {
 	OPTION(0, "vm", OPT_STR, struct latency_opts, vm, "SEL",
 	       "only this VM: UUID, name, PID or PID-FD"),
 	OPTION('v', "vcpu", OPT_U64, struct latency_opts, vcpu, "N", "only this vCPU"),
+	OPTION(0, "from", OPT_STR, struct latency_opts, from, "T", WINDOW_HELP_FROM),
+	OPTION(0, "to", OPT_STR, struct latency_opts, to, "T", WINDOW_HELP_TO),
 	OPTION(0, "than", OPT_DURATION, struct latency_opts, than, "D",
 	       "show as worst only what took this long or longer: 100us, 2ms"),
 	OPTION(0, "worst", OPT_U64, struct latency_opts, worst, "N",
@@ -166,9 +169,10 @@ static int no_result(const struct latency *m)
 	if (b.s)
 		ret = err_set(m->err, ENODATA, "nothing could be measured. %s", b.s);
 	else
-		ret = err_set(m->err, ENODATA, "nothing to measure: the captures hold no such %s%s",
+		ret = err_set(m->err, ENODATA, "nothing to measure: the captures hold no such %s%s%s",
 			      m->lo.want[LAT_IO] ? "requests" : "events",
-			      m->lo.vcpu >= 0 ? " of the vCPU that --vcpu names" : "");
+			      m->lo.vcpu >= 0 ? " of the vCPU that --vcpu names" : "",
+			      m->o->from || m->o->to ? " in that time" : "");
 	return ret;
 }
 
@@ -202,8 +206,9 @@ static int bounds(const struct latency *m, const struct lat_view *v, struct lat_
  * the first.
  */
 static int latency_pair(struct latency *m, int argc, char **argv, struct pairing *p,
-			struct merge_qemu *q)
+			struct merge_qemu *q, struct out_clock *clock)
 {
+	uint64_t from = 0, to = UINT64_MAX;
 	struct pairing_opts po = { .clock = &m->o->clock, .need = PAIRING_CLOCKS };
 	int ret = pairing_prepare(p, argv[0], argv + 1, (size_t)argc - 1, &po, m->err);
 
@@ -220,7 +225,12 @@ static int latency_pair(struct latency *m, int argc, char **argv, struct pairing
 			"that with --tsc-khz",
 			argv[0]);
 	ret = ret ? ret : merge_qemu_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
-	return ret ? ret : tl_start(p->t, m->err);
+	ret = ret ? ret : sink_clock(&m->s, p, -1, clock, m->err);
+	ret = ret ? ret : window_parse(clock, m->o->from, m->o->to, &from, &to, m->err);
+	if (ret)
+		return ret;
+	tl_window(p->t, from, to);
+	return tl_start(p->t, m->err);
 }
 
 /* All events of both sides, walked again, and the results beside them. */
@@ -249,13 +259,14 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 	struct lat_view v = {
 		.lat = m->lat, .t = m->p.t, .clock = clock, .want = lat_answers(m->lat)
 	};
+	struct out_clock again;
 	bool stories = m->lo.worst && !fmt->page && strcmp(fmt->name, "csv");
 	struct lat_bound *bound;
 	int ret = bounds(m, &v, &bound);
 
 	v.bound = bound;
 	if (!ret && (stories || fmt->page))
-		ret = latency_pair(m, argc, argv, &m->again, &m->q_again);
+		ret = latency_pair(m, argc, argv, &m->again, &m->q_again, &again);
 	if (!ret && stories && stories_tell(&v, &m->again, m->o->context.v))
 		ret = err_set(m->err, ENOMEM, "cannot read the captures a second time");
 	ret = ret ? ret : sink_open(&m->s, m->o->file.out, m->err);
@@ -271,7 +282,7 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 static int latency_open(struct latency *m, int argc, char **argv, struct out_clock *clock)
 {
 	ssize_t vm;
-	int ret = latency_pair(m, argc, argv, &m->p, &m->q);
+	int ret = latency_pair(m, argc, argv, &m->p, &m->q, clock);
 
 	ret = ret ? ret : outfile_check(m->o->file.out, NULL, m->p.t, m->o->trace_events, m->err);
 	if (!ret && m->o->vm) {
@@ -280,7 +291,6 @@ static int latency_open(struct latency *m, int argc, char **argv, struct out_clo
 			return (int)vm;
 		m->lo.vm = vm;
 	}
-	ret = ret ? ret : sink_clock(&m->s, &m->p, -1, clock, m->err);
 	ret = ret ? ret : lat_new(m->p.t, &m->lo, &m->lat, m->err);
 	if (!ret && win_new(m->p.t, &m->w))
 		ret = err_set(m->err, ENOMEM, "out of memory");
@@ -344,6 +354,7 @@ const struct cmd cmd_latency = {
 		"the host: kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup",
 	.examples = "  kvmft latency irq host guest\n"
 		    "  kvmft latency io --than 2ms --worst 5 host guest\n"
+		    "  kvmft latency all --from 12.5 --to 13 host guest\n"
 		    "  kvmft latency io --qemu qemu.log host guest\n"
 		    "  kvmft latency sched,timer host            # what the host alone can tell",
 	.opts = latency_options,
