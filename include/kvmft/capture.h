@@ -22,7 +22,13 @@
 #define CAPTURE_MAX_FORMAT  (256u << 10) /* one event format text */
 #define CAPTURE_MAX_META    (64u << 20)
 
-enum cap_side { CAP_SIDE_UNKNOWN, CAP_SIDE_HOST, CAP_SIDE_GUEST };
+/* Bits: a nested machine is both. */
+enum cap_side {
+	CAP_SIDE_UNKNOWN,
+	CAP_SIDE_HOST,
+	CAP_SIDE_GUEST,
+	CAP_SIDE_BOTH = CAP_SIDE_HOST | CAP_SIDE_GUEST,
+};
 
 /* An event format as the traced kernel described it; text is NUL-terminated, printable. */
 struct cap_format {

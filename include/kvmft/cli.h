@@ -128,6 +128,7 @@ extern const char *const cli_formats[]; /* "text", "json", "csv", NULL */
 
 /* The note_fn of the commands: a line on stderr, "kvmft: text". */
 void cli_note(const char *fmt, ...) __printf(1, 2);
+void cli_vnote(const char *fmt, va_list ap) __printf(1, 0);
 /* Flushes stdout; a failed write (full disk, closed pipe) becomes an error. 0 or -errno. */
 int cli_flush(struct kvmft_err *err);
 

@@ -400,6 +400,13 @@ struct ktsc_facts {
 };
 
 /*
+ * KFEAT_HOST, KFEAT_GUEST or both: what this machine is, whether or not a VM runs at the moment. A
+ * guest is told by KVM's signature, a host among them by KVM's device (root: NULL = "/"). *why, if
+ * not NULL: in words.
+ */
+unsigned int kmachine_sides(const char *root, const struct ktsc_facts *f, const char **why);
+
+/*
  * The frequency comes from the boot log, else from the kernel's own variable (not when t is NULL),
  * else from CPUID, else it is measured. Unknown things stay 0 or "".
  */

@@ -10,6 +10,16 @@
 enum record_marker { RECORD_MARKER_COMMAND, RECORD_MARKER_ALL, RECORD_MARKER_NONE };
 extern const char *const record_marker_choices[];
 
+/* What a recording has done so far, told once a second. */
+struct record_progress {
+	uint64_t elapsed_ns;	  /* since the events were on */
+	uint64_t left_ns;	  /* of the duration; UINT64_MAX: it has none */
+	uint64_t per_second;	  /* events produced, of the last second */
+	uint64_t lost;		  /* events, so far */
+	uint64_t bytes;		  /* of data on the disk */
+	const char *waits_for;	  /* a trigger; NULL: for a signal */
+};
+
 struct record_config {
 	const char *output, *output_dir, *clock, *cpus, *rotate, *trigger;
 	struct str_list events, vms, pids, vcpus, sdt;
@@ -19,6 +29,7 @@ struct record_config {
 	struct opt_u64 flush;
 	bool sync;
 	bool host, guest, force, overwrite, allow_lost, quiet, flight, load_modules;
+	void (*progress)(const struct record_progress *p); /* NULL: nobody listens */
 };
 
 /*

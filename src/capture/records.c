@@ -36,6 +36,8 @@ static int rec_side(struct capture *c, const struct meta_rec *rec)
 		c->side = CAP_SIDE_HOST;
 	else if (name && !strcmp(name, "guest"))
 		c->side = CAP_SIDE_GUEST;
+	else if (name && !strcmp(name, "both"))
+		c->side = CAP_SIDE_BOTH;
 	else
 		return bad(c, rec, "name");
 	return 0;

@@ -173,15 +173,20 @@ const char *cli_nearest_cmd(const char *name)
 	return nearest_in(kvmft_cmds, 0, name);
 }
 
+void cli_vnote(const char *fmt, va_list ap)
+{
+	fputs("kvmft: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+}
+
 void cli_note(const char *fmt, ...)
 {
 	va_list ap;
 
-	fputs("kvmft: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	cli_vnote(fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
 }
 
 int cli_flush(struct kvmft_err *err)

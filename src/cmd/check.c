@@ -61,7 +61,7 @@ static size_t count(const struct check *c, enum verdict v)
 
 static const char *side_name(const struct check *c)
 {
-	return c->side == KFEAT_HOST ? "host" : "guest";
+	return c->side == KFEAT_HOST ? "host" : c->side == KFEAT_GUEST ? "guest" : "both";
 }
 
 /* ---- text ---- */
@@ -89,7 +89,8 @@ static int check_text(const struct check *c, struct sbuf *b)
 {
 	size_t lacking = count(c, VERDICT_LACKING);
 
-	sbuf_addf(b, "as a %s%s:\n", side_name(c),
+	sbuf_addf(b, "as a %s%s:\n",
+		  c->side == (KFEAT_HOST | KFEAT_GUEST) ? "host and guest" : side_name(c),
 		  c->told ? "" : " (told by the machine; see --host, --guest)");
 	for (size_t i = 0; i < c->n; i++)
 		text_item(c, &c->item[i], b);
@@ -160,18 +161,12 @@ static int (*const check_print[])(const struct check *c, struct sbuf *b) = {
 
 /* ---- the command ---- */
 
-/* As `kvmft record` decides: who has VMs, or is no KVM guest, is a host. */
+/* As `kvmft record` decides. */
 static unsigned int side_of_machine(void)
 {
 	struct ktsc_facts tsc;
-	struct vm_list *l = NULL;
-	bool host;
 
-	if (ktsc_facts_read(NULL, &tsc) || !str_starts(tsc.hv_signature, "KVMKVMKVM"))
-		return KFEAT_HOST;
-	host = !vm_scan(NULL, &l, NULL) && l->n;
-	vm_list_free(l);
-	return host ? KFEAT_HOST : KFEAT_GUEST;
+	return ktsc_facts_read(NULL, &tsc) ? KFEAT_HOST : kmachine_sides(NULL, &tsc, NULL);
 }
 
 /* Mounts made from here on are nobody else's. False: we may not, and then we mount nothing. */
@@ -227,7 +222,8 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 		env.t = NULL;
 	if (may_mount)
 		(void)!vm_debugfs_mount(NULL, NULL);
-	c.side = o->host ? KFEAT_HOST : o->guest ? KFEAT_GUEST : side_of_machine();
+	c.side = (o->host ? KFEAT_HOST : 0) | (o->guest ? KFEAT_GUEST : 0);
+	c.side = c.side ? c.side : side_of_machine();
 	ret = check_probe(&c, &env);
 	ret = ret ? ret : check_print[MAX(o->format, 0)](&c, &b);
 	ret = sink_print(ret, &b, err);

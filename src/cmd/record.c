@@ -78,9 +78,45 @@ static const struct opt record_options[] = {
 	OPT_END,
 };
 
-static int record_cmd(void *opts, int argc __unused_arg, char **argv, struct kvmft_err *err)
+/* The cursor stays at the line's begin, so that whatever is said next replaces it. */
+static void show_progress(const struct record_progress *p)
 {
-	return record_run(opts, argv, cli_note, err);
+	char bytes[32], ends[64] = "^C ends";
+
+	if (p->waits_for)
+		snprintf(ends, sizeof(ends), "waits for %.40s", p->waits_for);
+	else if (p->left_ns != UINT64_MAX)
+		snprintf(ends, sizeof(ends), "%llu s left",
+			 (unsigned long long)((p->left_ns + 999999999) / 1000000000));
+	fprintf(stderr, "\033[K%llu s: %llu events/s, %llu lost, %s on disk; %s\r",
+		(unsigned long long)(p->elapsed_ns / 1000000000),
+		(unsigned long long)p->per_second, (unsigned long long)p->lost,
+		str_bytes(bytes, sizeof(bytes), p->bytes), ends);
+}
+
+static void note_over_progress(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("\033[K", stderr);
+	va_start(ap, fmt);
+	cli_vnote(fmt, ap);
+	va_end(ap);
+}
+
+/* The terminal is COMMAND's where there is one. */
+static int record_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
+{
+	struct record_config *c = opts;
+	bool shown = !c->quiet && !argc && isatty(STDERR_FILENO);
+	int ret;
+
+	if (shown)
+		c->progress = show_progress;
+	ret = record_run(c, argv, shown ? note_over_progress : cli_note, err);
+	if (shown)
+		fputs("\033[K", stderr);
+	return ret;
 }
 
 static void record_defaults(void *opts)

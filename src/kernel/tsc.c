@@ -264,6 +264,24 @@ static void cpuinfo_flags(struct ktsc_facts *f)
 	f->known_freq = flags_have(flags, "tsc_known_freq");
 }
 
+unsigned int kmachine_sides(const char *root, const struct ktsc_facts *f, const char **why)
+{
+	static const char *const words[] = {
+		[KFEAT_HOST] = "it is no guest of KVM",
+		[KFEAT_GUEST] = "it is a guest of KVM, and has no KVM itself",
+		[KFEAT_HOST | KFEAT_GUEST] = "it is a guest of KVM, and has KVM itself",
+	};
+	unsigned int sides = KFEAT_HOST;
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/sys/class/misc/kvm", root ? root : "");
+	if (str_starts(f->hv_signature, "KVMKVMKVM"))
+		sides = access(path, F_OK) ? KFEAT_GUEST : KFEAT_HOST | KFEAT_GUEST;
+	if (why)
+		*why = words[sides];
+	return sides;
+}
+
 int ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f)
 {
 	*f = (struct ktsc_facts){ 0 };

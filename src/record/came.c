@@ -21,7 +21,7 @@ static const unsigned int wait_ms[] = { 0, 10, 30, 100, 300, 1000, 3000, 10000 }
 void record_came_open(struct record *r)
 {
 	r->newcomers.fd = -1;
-	if (r->side == CAP_SIDE_HOST)
+	if (r->side & CAP_SIDE_HOST)
 		(void)!vm_watch_open(NULL, &r->newcomers);
 }
 

@@ -166,6 +166,9 @@ static int facts_guest_clock(struct record *r)
 
 int record_facts_begin(struct record *r)
 {
+	static const char *const names[] = {
+		[CAP_SIDE_HOST] = "host", [CAP_SIDE_GUEST] = "guest", [CAP_SIDE_BOTH] = "both",
+	};
 	int ret;
 
 	meta_begin(&r->line, "tool");
@@ -174,7 +177,8 @@ int record_facts_begin(struct record *r)
 	if (ret)
 		return ret;
 	meta_begin(&r->line, "side");
-	meta_str(&r->line, "name", r->side == CAP_SIDE_HOST ? "host" : "guest");
+	meta_str(&r->line, "name", names[r->side]);
+	meta_str(&r->line, "from", r->o->host || r->o->guest ? "option" : "machine");
 	ret = record_put(r);
 	ret = ret ? ret : facts_machine(r);
 	ret = ret ? ret : facts_ring(r);
@@ -190,7 +194,7 @@ int record_facts_begin(struct record *r)
 	ret = ret ? ret : record_marker_facts(r);
 	ret = ret ? ret : record_facts_cpus(r);
 	if (!ret)
-		ret = r->side == CAP_SIDE_GUEST ? facts_guest_clock(r)
+		ret = r->side & CAP_SIDE_GUEST ? facts_guest_clock(r)
 						: record_clocks_begin(r, NULL);
 	ret = ret ? ret : record_facts_bracket(r);
 	return ret ? ret : record_loss_begin(r);
@@ -299,7 +303,7 @@ int record_facts_vms(struct record *r, bool end)
 {
 	int ret;
 
-	if (r->side != CAP_SIDE_HOST)
+	if (!(r->side & CAP_SIDE_HOST))
 		return 0;
 	vm_list_free(r->vms);
 	r->vms = NULL;
@@ -345,7 +349,7 @@ int record_facts_tasks(struct record *r)
 	int ret = 0;
 
 	record_store_no_more_data(r);
-	if (r->side == CAP_SIDE_GUEST)
+	if (r->side & CAP_SIDE_GUEST)
 		ret = vm_tasks_walk(NULL, 0, task_record, r);
 	else
 		ret = facts_vm_tasks(r);

@@ -69,8 +69,12 @@ int record_modules(struct record *r)
 
 	if (!r->o->load_modules)
 		return 0;
-	if (r->side == CAP_SIDE_GUEST)
-		return kmodule_load("msr", r->err);
+	if (r->side & CAP_SIDE_GUEST) {
+		int ret = kmodule_load("msr", r->err);
+
+		if (ret || !(r->side & CAP_SIDE_HOST))
+			return ret;
+	}
 	/* Another back end may have brought its own kvm and events. */
 	if (kevent_exists(r->t, "kvm", "kvm_exit"))
 		return 0;
@@ -171,7 +175,7 @@ static int wall_dir(const struct record *r, enum wall_of of)
 	case OF_WATCH: return r->flight.watch ? kinst_dirfd(r->flight.watch) : -1;
 	case OF_SDT: return r->sdt ? ktracefs_dirfd(r->t) : -1;
 	case OF_SYNTH: return r->flight.synth[0] ? ktracefs_dirfd(r->t) : -1;
-	case OF_GUEST: return r->side == CAP_SIDE_GUEST ? ktracefs_dirfd(r->t) : -1;
+	case OF_GUEST: return r->side & CAP_SIDE_GUEST ? ktracefs_dirfd(r->t) : -1;
 	default: return ktracefs_dirfd(r->t);
 	}
 }

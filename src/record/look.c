@@ -147,7 +147,7 @@ int record_look_start(struct record *r)
 	size_t len;
 	int ret;
 
-	if (r->side != CAP_SIDE_HOST)
+	if (!(r->side & CAP_SIDE_HOST))
 		return 0;
 	ret = record_helper_start(r, &r->look, look_main, NULL);
 	return ret ? ret : ask(r, LOOK_READY, 0, &text, &len, r->err);

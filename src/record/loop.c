@@ -19,6 +19,7 @@
 #define TRIGGER_NS    100000000ull
 /* Clock brackets in between allow for clocks that are slewed: one every few seconds is plenty. */
 #define BRACKET_TICKS 5
+#define ROTATE_LEAD_NS 100000000ull
 
 static void record_sigset(sigset_t *set)
 {
@@ -92,6 +93,12 @@ static uint64_t duration_left(const struct record *r)
 	return r->o->duration.v - MIN(gone, r->o->duration.v);
 }
 
+/* How long before a segment ends the threads are told to fetch what belongs to it. */
+static uint64_t rotate_lead(const struct record *r)
+{
+	return MIN(r->rotate_ns / 4, ROTATE_LEAD_NS);
+}
+
 static int wait_open(struct record *r, const struct record_child *c, struct pollfd *p)
 {
 	sigset_t set;
@@ -109,7 +116,7 @@ static int wait_open(struct record *r, const struct record_child *c, struct poll
 	if (!ret && r->flight.armed)
 		ret = wait_timer(&p[W_TRIGGER], TRIGGER_NS, TRIGGER_NS);
 	if (!ret && r->rotate_ns)
-		ret = wait_timer(&p[W_ROTATE], r->rotate_ns, r->rotate_ns);
+		ret = wait_timer(&p[W_ROTATE], r->rotate_ns - rotate_lead(r), 0);
 	if (!ret && r->flush_ns)
 		ret = wait_timer(&p[W_FLUSH], r->flush_ns, r->flush_ns);
 	if (!ret && r->o->duration.set)
@@ -190,6 +197,8 @@ static int take_tick(struct record *r, const struct record_child *c, unsigned in
 	ret = ret ? ret : record_tids_again(r, fifth);
 	ret = ret ? ret : record_met_command(r, c, false);
 	ret = ret ? ret : record_store_news(r);
+	if (!ret)
+		record_progress_tell(r);
 	if (!fifth || ret)
 		return ret;
 	if (!r->o->flight && !r->flush_ns)
@@ -197,10 +206,22 @@ static int take_tick(struct record *r, const struct record_child *c, unsigned in
 	return record_facts_bracket(r);
 }
 
-static int take_rotate(struct record *r)
+/*
+ * Twice for each segment, since rings are fetched when half of one is full: first what there is
+ * goes to the old segment, then the new one begins.
+ */
+static int take_rotate(struct record *r, struct pollfd *p)
 {
-	int ret = drain_rotate(&r->store);
+	uint64_t lead = rotate_lead(r);
+	int ret = 0;
 
+	r->rotate_flushed = !r->rotate_flushed;
+	if (r->rotate_flushed)
+		drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_ALL);
+	else
+		ret = drain_rotate(&r->store);
+	close(p->fd);
+	ret = ret ? ret : wait_timer(p, r->rotate_flushed ? lead : r->rotate_ns - lead, 0);
 	return err_why(r->err, ret, "cannot begin a segment in %s", capw_path(r->w));
 }
 
@@ -259,7 +280,7 @@ static int take_all(struct record *r, struct pollfd *p, struct record_child *c, 
 	if (!ret && p[W_DURATION].revents && !r->end_reason)
 		r->end_reason = "duration";
 	if (!ret && take_count(&p[W_ROTATE]))
-		ret = take_rotate(r);
+		ret = take_rotate(r, &p[W_ROTATE]);
 	if (!ret && take_count(&p[W_FLUSH]))
 		ret = take_flush(r);
 	if (!ret && take_count(&p[W_TRIGGER]))

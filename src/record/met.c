@@ -116,7 +116,7 @@ int record_met_command(struct record *r, const struct record_child *c, bool begi
 	struct pollfd p = { .fd = c->p.from, .events = POLLIN };
 	int ret;
 
-	if (c->p.pid <= 0 || r->side != CAP_SIDE_HOST)
+	if (c->p.pid <= 0 || !(r->side & CAP_SIDE_HOST))
 		return 0;
 	/* At its exec() the pipe is closed: it is the program that was asked for. */
 	if (begin && poll(&p, 1, EXEC_WAIT_MS) < 0)

@@ -112,6 +112,10 @@ struct record {
 	struct sbuf later;	    /* records that wait to be written to meta */
 	unsigned int segments_told; /* in meta */
 	uint64_t rotate_ns, flush_ns; /* 0 = never */
+	bool rotate_flushed;	      /* what belongs to the old segment was asked for */
+	struct {
+		uint64_t ns, events;
+	} progress; /* as told last */
 	uint64_t live_ns;	    /* util_now_ns() when all events were on */
 	struct vm_list *vms;	    /* as last scanned */
 	struct kpids {
@@ -355,6 +359,11 @@ int record_child_error(struct record_child *c, const char *name, struct kvmft_er
 void record_child_tell(const struct record_child *c, const char *name, note_fn *note);
 /* Never let it run (set-up failed), or end it (SIGTERM) and reap it. */
 void record_child_end(struct record_child *c);
+
+/* ---- progress.c ---- */
+
+/* Once a second. */
+void record_progress_tell(struct record *r);
 
 /* ---- met.c ---- */
 

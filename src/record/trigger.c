@@ -74,7 +74,7 @@ int record_trigger_longer_check(struct record *r)
 	free(filter);
 	if (ret)
 		return ret;
-	if (r->side != CAP_SIDE_HOST)
+	if (!(r->side & CAP_SIDE_HOST))
 		return err_usage(r->err, "option --trigger " LONGER ": exits are seen on the host");
 	if (!in_clock(r, ns))
 		return err_usage(r->err,

@@ -12,25 +12,28 @@
 #include <errno.h>
 #include <string.h>
 
-/* A guest is told by KVM's CPUID signature; a nested host has VMs of its own. */
+static const char *const side_names[] = {
+	[CAP_SIDE_HOST] = "host",
+	[CAP_SIDE_GUEST] = "guest",
+	[CAP_SIDE_BOTH] = "host and guest",
+};
+
 int record_side(struct record *r)
 {
+	unsigned int sides = (r->o->host ? KFEAT_HOST : 0) | (r->o->guest ? KFEAT_GUEST : 0);
+	const char *why = "as asked for";
 	int ret = r->o->vms.n ? vm_scan(NULL, &r->vms, r->err) : 0;
 
 	if (ret)
 		return ret;
-	if (r->o->host || r->o->guest) {
-		r->side = r->o->host ? CAP_SIDE_HOST : CAP_SIDE_GUEST;
-		return 0;
-	}
-	r->side = CAP_SIDE_HOST;
-	if (!str_starts(r->tsc.hv_signature, "KVMKVMKVM"))
-		return 0;
-	if (!r->vms)
-		ret = vm_scan_told(NULL, &r->vms, r->err);
-	if (!ret && !r->vms->n)
-		r->side = CAP_SIDE_GUEST;
-	return ret;
+	if (!sides)
+		sides = kmachine_sides(NULL, &r->tsc, &why);
+	r->side = (sides & KFEAT_HOST ? CAP_SIDE_HOST : 0) |
+		  (sides & KFEAT_GUEST ? CAP_SIDE_GUEST : 0);
+	if (!r->o->quiet && !r->o->host && !r->o->guest)
+		r->note("recording this machine as a %s: %s (see --host, --guest)",
+			side_names[r->side], why);
+	return 0;
 }
 
 /* The default sets name what kernels of all ages have; what this one lacks is left out. */
@@ -57,7 +60,7 @@ static int events_add_known(struct record *r, const char *const *set)
 
 int record_events(struct record *r)
 {
-	bool host = r->side == CAP_SIDE_HOST;
+	bool host = r->side & CAP_SIDE_HOST, guest = r->side & CAP_SIDE_GUEST;
 	bool want_default = !r->o->events.n;
 	int ret = 0;
 
@@ -77,11 +80,13 @@ int record_events(struct record *r)
 			return ret;
 	}
 	if (want_default) {
-		ret = events_add_known(r, host ? event_set_host : event_set_guest);
+		ret = host ? events_add_known(r, event_set_host) : 0;
+		if (!ret && guest)
+			ret = events_add_known(r, event_set_guest);
 		if (ret)
 			return err_lack(r->err, -ret,
 					"none of the default %s events exists here: %s",
-					host ? "host" : "guest", strerror(-ret));
+					side_names[r->side], strerror(-ret));
 	}
 	/* Rare, and without them a change of a guest's clock would go unseen. */
 	if (host && kevent_exists(r->t, "kvm", "kvm_write_tsc_offset"))
@@ -98,7 +103,7 @@ int record_events(struct record *r)
  */
 bool record_wants_tgids(const struct record *r)
 {
-	if (r->side == CAP_SIDE_GUEST || r->marker != RECORD_MARKER_NONE)
+	if (r->side & CAP_SIDE_GUEST || r->marker != RECORD_MARKER_NONE)
 		return true;
 	for (size_t i = 0; i < r->events.n; i++)
 		if (strcmp(r->events.v[i].sys, "kvm"))

@@ -171,6 +171,26 @@ run timeout 60 "$kvmft" record --host -e 'kvm:*' -b 2M --rotate 200ms -o "$cap" 
 status_is 0 "--rotate DURATION"
 between "$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')" 2 9 "... several segments"
 adds_up "--rotate DURATION" 0
+cap=$tmp/mem/rotate-quiet
+run timeout 60 "$kvmft" record --host -e 'kvm:*' -d 2500ms --rotate 500ms -o "$cap" -- sh -c '
+	for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do "$1" --iterations 5; sleep 0.2; done' sh "$tinyvm"
+between "$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')" 4 6 \
+	"... of a host with few events too, whose ring would not be fetched by then"
+adds_up "... nothing lost" 0
+cap=$tmp/mem/progress
+rm -f "$tmp/screen"
+"$tinyvm" --ms 4000 >/dev/null 2>&1 &
+vm=$!
+script -qec "'$kvmft' record --host -e 'kvm:*' -d 2500ms -o '$cap'" "$tmp/screen" >/dev/null
+is "$(tr '\r' '\n' <"$tmp/screen" | grep -cE '[12] s: [0-9]+ events/s, 0 lost, [0-9.]+ [KM]?i?B on disk; [12] s left')" 2 \
+	"on a terminal a line each second tells how it goes"
+is "$(tr '\r' '\n' <"$tmp/screen" | grep events/s | awk 'length > 83')" "" "... of 80 columns"
+ok "... and is gone in the end" grep -q "$(printf '\033')\[Kkvmft: $cap: " "$tmp/screen"
+script -qec "'$kvmft' record --host -q -e 'kvm:*' -d 1500ms -o '$cap.q'" "$tmp/screen" >/dev/null
+is "$(grep -c 'events/s' "$tmp/screen")" 0 "... not with --quiet"
+kill "$vm" 2>/dev/null
+wait "$vm" 2>/dev/null
+vm=
 cap=$tmp/mem/keep
 # All events fit into the ring, so that a busy machine loses none either.
 run timeout 60 "$kvmft" record --host -e 'kvm:*' -b 4M --rotate 256K --keep 3 -o "$cap" -- "$tinyvm" --iterations 8000

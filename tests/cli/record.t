@@ -56,6 +56,15 @@ is "$(wc -l <"$out" | tr -d ' ')" "$(sum_stats "$tmp/a" read)" "... a line for e
 is "$?" 0 "a strange umask does no harm"
 short -q -o "$tmp/quiet"
 is "$(wc -c <"$err" | tr -d ' ')" 0 "quiet says nothing"
+# What the machine is does not depend on a VM that runs, and is told first.
+run timeout 60 "$kvmft" record -e 'kvm:*' -d 100ms --force -o "$tmp/role"
+without=$(sed -n 's/^side name=\([a-z]*\) from=machine$/\1/p' "$tmp/role/meta")
+err_has '^kvmft: recording this machine as a (host|guest|host and guest): it is ' "the role is told"
+run timeout 60 "$kvmft" record -e 'kvm:*' --force -o "$tmp/role" -- "$tinyvm" --iterations 10
+is "$(sed -n 's/^side name=\([a-z]*\) from=machine$/\1/p' "$tmp/role/meta")" "$without" \
+	"... and is the same ($without) while a VM runs"
+run timeout 60 "$kvmft" record --host -q -e 'kvm:*' -d 100ms --force -o "$tmp/role"
+is "$(grep '^side ' "$tmp/role/meta")" "side name=host from=option" "... or what was asked for"
 run timeout 60 "$kvmft" record --host -q -e 'kvm:*' -o "$tmp/filter/" -e 'kvm:kvm_pio/port == 0x80/' \
 	-e 'kvm:kvm_mmio/gpa == 1/' -- "$tinyvm" --iterations 100
 status_is 0 "filters"

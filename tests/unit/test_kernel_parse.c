@@ -292,6 +292,23 @@ static void test_modules(void **state __unused_arg)
 	assert_string_equal(kmodule_state_text(KMODULE_BUILTIN), "built in");
 }
 
+static void test_sides(void **state)
+{
+	struct kfx *fx = *state;
+	struct ktsc_facts bare = { .hv_signature = "" }, hyperv = { .hv_signature = "Microsoft Hv" },
+			  guest = { .hv_signature = "KVMKVMKVM" };
+	const char *why;
+
+	assert_int_equal(kmachine_sides(fx->dir, &bare, NULL), KFEAT_HOST);
+	assert_int_equal(kmachine_sides(fx->dir, &hyperv, NULL), KFEAT_HOST);
+	assert_int_equal(kmachine_sides(fx->dir, &guest, &why), KFEAT_GUEST);
+	assert_string_equal(why, "it is a guest of KVM, and has no KVM itself");
+	kfx_dir(fx, "sys/class/misc/kvm");
+	assert_int_equal(kmachine_sides(fx->dir, &bare, &why), KFEAT_HOST);
+	assert_string_equal(why, "it is no guest of KVM");
+	assert_int_equal(kmachine_sides(fx->dir, &guest, NULL), KFEAT_HOST | KFEAT_GUEST);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -306,6 +323,7 @@ int main(void)
 		cmocka_unit_test(test_log),
 		cmocka_unit_test_setup_teardown(test_kallsyms, kfx_setup, kfx_teardown),
 		cmocka_unit_test(test_machine),
+		cmocka_unit_test_setup_teardown(test_sides, kfx_setup, kfx_teardown),
 		cmocka_unit_test(test_modules),
 	};
 

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * progress.c: what is told of a recording while it runs.
+ */
+#include "record.h"
+
+#include <string.h>
+
+static uint64_t bytes_stored(struct record *r)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&r->store.lock);
+	n = r->store.used;
+	pthread_mutex_unlock(&r->store.lock);
+	return n;
+}
+
+void record_progress_tell(struct record *r)
+{
+	uint64_t now = util_now_ns(), events = 0, since = now - r->progress.ns;
+	struct record_progress p = {
+		.elapsed_ns = now - r->live_ns,
+		.left_ns = UINT64_MAX,
+		.bytes = bytes_stored(r),
+		.waits_for = r->flight.armed && !r->flight.fired ? r->o->trigger : NULL,
+	};
+	struct kstats s;
+
+	if (!r->o->progress)
+		return;
+	for (size_t i = 0; i < r->ncpu; i++)
+		if (!kinst_stats(r->k, r->drain[i].cpu, &s, NULL)) {
+			/* A flight recorder's ring is to overwrite what is old. */
+			p.lost += s.commit_overrun + s.dropped + (r->o->flight ? 0 : s.overrun);
+			events += s.entries + s.read + s.overrun + s.commit_overrun + s.dropped;
+		}
+	if (r->progress.ns && since && events >= r->progress.events)
+		p.per_second = (uint64_t)((unsigned __int128)(events - r->progress.events) *
+					  1000000000u / since);
+	else
+		p.per_second = (uint64_t)((unsigned __int128)events * 1000000000u /
+					  MAX(p.elapsed_ns, (uint64_t)1));
+	if (r->o->duration.set)
+		p.left_ns = r->o->duration.v - MIN(r->o->duration.v, p.elapsed_ns);
+	r->progress.ns = now;
+	r->progress.events = events;
+	r->o->progress(&p);
+}
