@@ -20,6 +20,8 @@
 
 #include <errno.h>
 
+#define PERF_DIFFERS 5u /* percent */
+
 /* Events were lost between then, on cpu a, and now, on cpu b: anything may have happened. */
 static bool over_gap(const struct report *r, uint64_t then, uint32_t a, uint32_t b)
 {
@@ -116,6 +118,8 @@ static int exact_begin(struct report *r, struct rthread *t, const struct rev *e,
 	if (e->is.begin == MARK_AT_EXIT && t->state == STATE_EXITED) {
 		from = t->mark;
 		from_cpu = t->mark_cpu;
+		if (!t->open && from <= e->ts && !over_gap(r, from, from_cpu, cpu))
+			t->v->before += e->ts - from;
 	}
 	if (t->open) {
 		bool late = t->open == OPEN_AT_EXIT;
@@ -340,8 +344,28 @@ int samples_feed(struct report *r, const struct rev *e, size_t n, uint32_t cpu)
 	return 0;
 }
 
+/* Who compares with perf is to know why its sums are less. */
+static void tell_perf(struct report *r)
+{
+	u128 sum = 0, before = 0;
+
+	for (size_t i = 0; i < r->nvcpu; i++) {
+		const struct rvcpu *v = r->vcpu[i];
+
+		before += v->before;
+		for (const struct cell *c = v->owner ? v->cells->first : NULL; c; c = c->next)
+			sum += c->sum;
+	}
+	if (before < sum && before * 100 > (sum - before) * PERF_DIFFERS)
+		report_remark(r, "%u %% or more above perf, whose times begin at %s: see --semantics perf",
+			      (unsigned int)(before * 100 / (sum - before)),
+			      r->opts.cls->tp[0].name);
+}
+
 void samples_finish(struct report *r)
 {
+	if (r->opts.semantics == REPORT_EXACT && class_has_perf(r->opts.cls))
+		tell_perf(r);
 	for (size_t i = 0; i < r->nthread; i++) {
 		const struct rthread *t = r->thread[i];
 
