@@ -77,6 +77,10 @@ struct vm {
 	char *uuid;	  /* lower case, 8-4-4-4-12; NULL when the command line gives none */
 	/* of the process, clock ticks since boot: tells PID reuse; 0 = unknown */
 	uint64_t start_time;
+	bool has_uid;	     /* and uid is whose it is */
+	uint32_t uid;
+	uint32_t parent;     /* who started it, with this comm; 0: it is gone, or unknown */
+	char starter[64];
 	bool has_debugfs;    /* the debugfs directory exists and could be listed */
 	char *note;	     /* what could not be read and why, one line; NULL = nothing to say */
 	struct vm_vcpu *vcpu; /* n_vcpus of them, by id */

@@ -66,6 +66,8 @@ int vm_proc_open(const struct vm_roots *roots);
 int vm_proc_tgid(int procfd, uint32_t pid, uint32_t *tgid);
 /* Parent and start time (clock ticks since boot) out of pid/stat. */
 int vm_proc_stat(int procfd, uint32_t pid, uint32_t *ppid, uint64_t *start_time);
+/* Real user of a process. 0 or -errno. */
+int vm_proc_uid(int procfd, uint32_t pid, uint32_t *uid);
 /* comm of a task, printable; path is relative to procfd. */
 int vm_proc_comm(int procfd, const char *path, char *buf, size_t size);
 /* Base name of the executable, else comm, else "?": owned by the caller, NULL out of memory. */

@@ -85,6 +85,13 @@ static void text_vm(const struct vm_list *l, const struct vm *vm, struct sbuf *b
 	sbuf_addf(b, "  %s, pid %u%s, %zu vCPU%s, master clock: %s\n", vm->vmm, vm->pid,
 		  vm->pid_sure ? "" : " (not confirmed)", vm->n_vcpus, vm->n_vcpus == 1 ? "" : "s",
 		  master_clock(l, vm));
+	if (vm->has_uid)
+		sbuf_addf(b, "  of user %u%s", vm->uid, vm->uid == getuid() ? " (you)" : "");
+	if (vm->parent)
+		sbuf_addf(b, "%sstarted by %s, pid %u", vm->has_uid ? ", " : "  ", vm->starter,
+			  vm->parent);
+	if (vm->has_uid || vm->parent)
+		sbuf_addc(b, '\n');
 	if (vm->n_vcpus)
 		sbuf_addf(b, "  %5s %8s  %-11s  %20s  %18s  %s\n", "VCPU", "TID", "TID-SOURCE",
 			  "TSC-OFFSET", "AS-HEX", "TSC-RATIO/FRAC");
@@ -136,8 +143,12 @@ static void vm_columns(struct row *o, const struct vm_list *l, const struct vm *
 	row_str(o, "uuid", vm->uuid);
 	row_str(o, "vmm", vm->vmm);
 	row_str(o, "master_clock", master_clock(l, vm));
-	if (o->form == ROW_JSON)
-		row_bool(o, "debugfs", true, vm->has_debugfs);
+	if (o->form != ROW_JSON)
+		return;
+	row_bool(o, "debugfs", true, vm->has_debugfs);
+	row_u64(o, "uid", vm->has_uid, vm->uid);
+	row_str(o, "started_by", vm->parent ? vm->starter : NULL);
+	row_u64(o, "started_by_pid", vm->parent, vm->parent);
 }
 
 static void json_vm(struct json *j, const struct vm_list *l, const struct vm *vm)

@@ -15,7 +15,8 @@ static const struct opt trace_options[] = {
 	OPTION(0, "tsc", OPT_FLAG, struct trace_config, tsc, NULL,
 	       "show TSC cycles instead of seconds since the start"),
 	OPTION(0, "clock", OPT_STR, struct trace_config, clock, "CLOCK",
-	       "show this trace clock of the kernel: mono_raw, mono, boot, local, perf, x86-tsc, ..."),
+	       "show this trace clock of the kernel: mono_raw, mono, boot, local, perf, x86-tsc, ...;\n"
+	       "or realtime: date and time of the day"),
 	OPTION(0, "clock-offset", OPT_BITS, struct trace_config, clock_offset, "N",
 	       "add this to every time: cycles or ns; signed, unsigned or hex"),
 	OPTION(0, "kvmclock", OPT_STR, struct trace_config, kvmclock, "SEL",
@@ -48,6 +49,7 @@ const struct cmd cmd_trace = {
 		"unless --tsc, --clock or --kvmclock asks for another clock.",
 	.examples =
 		"  kvmft trace -e kvm:kvm_exit --vm vm1 -N 20\n"
+		"  kvmft trace -e kvm:kvm_userspace_exit --clock realtime\n"
 		"  kvmft trace -e 'kvm:kvm_msr/ecx==0x11/' --kvmclock vm1 --guest-capture guest\n"
 		"  kvmft trace -e sched:sched_wakeup --clock perf \\\n"
 		"        --clock-offset $(kvmft guest-offset --clock perf)      in a guest",

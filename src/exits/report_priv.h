@@ -127,7 +127,8 @@ struct rvcpu {
 	struct cells *cells;
 	uint64_t windows;
 	u128 guest;   /* ticks between entries and exits */
-	u128 before;  /* ticks between exits and the events that tell of what: perf leaves them out */
+	/* ticks between exits and the events that tell of what: perf leaves them out */
+	u128 before;
 };
 
 enum rstate { STATE_UNKNOWN, STATE_GUEST, STATE_EXITED };

@@ -28,6 +28,7 @@ enum trace_time {
 	TRACE_UNITS,	   /* the stamp as it is: cycles, or a count */
 	TRACE_NS,	   /* the stamp is ns */
 	TRACE_KVMCLOCK,
+	TRACE_REALTIME,	   /* date and time of the day, by the TSC */
 };
 
 struct trace_comms {
@@ -83,6 +84,8 @@ struct trace {
 	const char *clock;	/* of the instance */
 	uint64_t khz, start;	/* TSC: rate, and when tracing began */
 	struct trace_vm kvmclock;
+	/* TSC and CLOCK_REALTIME at about the last event: the latter is steered */
+	struct clock_bracket wall;
 
 	struct trace_comms comms;
 	struct sbuf line;	/* text of this tick */

@@ -33,6 +33,7 @@ static int choose_since_start(struct trace *t)
 int trace_clock_choose(struct trace *t)
 {
 	const struct trace_config *o = t->o;
+	bool wall;
 	int ret;
 
 	if (o->tsc + !!o->clock + !!o->kvmclock > 1)
@@ -42,23 +43,40 @@ int trace_clock_choose(struct trace *t)
 				 o->pvclock ? "pvclock" : "guest-capture");
 	if (o->guest_capture && o->pvclock)
 		return err_usage(t->err, "--guest-capture and --pvclock exclude each other");
-	t->clock = o->clock ? o->clock : TSC_CLOCK;
+	wall = o->clock && !strcmp(o->clock, "realtime");
+	t->clock = o->clock && !wall ? o->clock : TSC_CLOCK;
 	ret = ktracefs_clock_check(t->t, t->clock, t->err);
 	if (ret)
 		return ret;
-	if (o->kvmclock)
+	if (wall)
+		t->time = TRACE_REALTIME;
+	else if (o->kvmclock)
 		t->time = TRACE_KVMCLOCK;
 	else if (!strcmp(t->clock, TSC_CLOCK) && !o->tsc && !o->clock)
 		t->time = TRACE_SINCE_START;
 	else
 		t->time = clock_trace_is_ns(t->clock) ? TRACE_NS : TRACE_UNITS;
-	return t->time == TRACE_SINCE_START ? choose_since_start(t) : 0;
+	return t->time == TRACE_SINCE_START || wall ? choose_since_start(t) : 0;
+}
+
+/* Read anew once a second. */
+static bool wall_value(struct trace *t, uint64_t ts, uint64_t *v)
+{
+	int64_t cycles = (int64_t)(ts - t->wall.tsc);
+
+	if ((!t->wall.tsc || cycles > (int64_t)(t->khz * 1000)) && kbracket_read(8, &t->wall))
+		return false;
+	cycles = (int64_t)(ts - t->wall.tsc);
+	*v = t->wall.real + (uint64_t)((__int128)cycles * 1000000 / (__int128)t->khz);
+	return true;
 }
 
 bool trace_clock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *v)
 {
 	*v = ts;
 	if (t->time == TRACE_KVMCLOCK && !trace_kvmclock_value(t, ts, tid, v))
+		return false;
+	if (t->time == TRACE_REALTIME && !wall_value(t, ts, v))
 		return false;
 	if (t->time == TRACE_SINCE_START)
 		*v = tsc_cycles_to_ns(ts > t->start ? ts - t->start : 0, t->khz);

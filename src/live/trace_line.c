@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "kvmft/put.h"
 
@@ -92,6 +93,19 @@ static const char *comm_get(struct trace *t, int32_t tid)
 	return m ? m->name : "<...>";
 }
 
+/* As merge has it with --clock realtime. */
+static void line_date(uint64_t ns, char *text, size_t size)
+{
+	time_t second = (time_t)(ns / 1000000000u);
+	char date[32];
+	struct tm tm;
+
+	if (localtime_r(&second, &tm) && strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &tm))
+		snprintf(text, size, "%s.%09" PRIu64, date, ns % 1000000000u);
+	else
+		snprintf(text, size, "?");
+}
+
 static void line_time(struct trace *t, const struct live_item *i, int32_t tid)
 {
 	char text[48];
@@ -99,6 +113,8 @@ static void line_time(struct trace *t, const struct live_item *i, int32_t tid)
 
 	if (!trace_clock_value(t, i->ts, tid, &v))
 		strcpy(text, "?");
+	else if (t->time == TRACE_REALTIME)
+		line_date(v, text, sizeof(text));
 	else if (t->time == TRACE_UNITS)
 		snprintf(text, sizeof(text), "%" PRIu64, v);
 	else

@@ -121,6 +121,9 @@ static int open_guest(struct pairing *p, const char *operand, struct kvmft_err *
 	ret = open_one(path, &g->c, err);
 	if (ret)
 		return ret;
+	if (same_file(p->host.cap->path, g->c.cap->path))
+		return err_set(err, EINVAL, "%s is host and guest at once: name a capture of each",
+			       path);
 	if (g->c.cap->side == CAP_SIDE_HOST)
 		return err_set(err, EINVAL, "%s is the capture of a host, not of a guest", path);
 	ret = match_guest(&p->matcher, g->c.cap, g->c.fmt, sel, p->has_forced, &g->match, err);
@@ -204,7 +207,7 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 	if (p->host.cap->side == CAP_SIDE_GUEST)
 		return err_set(
 			err, EINVAL,
-			"%s is the capture of a guest: the host's comes first, kvmft merge HOST GUEST",
+			"%s is the capture of a guest: the host's comes first, then the guest's",
 			host);
 	p->begin = p->host.cap->begin_tsc;
 	/* The capture's own list of VMs tells the threads, if it has one. */

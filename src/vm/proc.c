@@ -117,7 +117,8 @@ static ssize_t read_head(int procfd, const char *path, char *buf, size_t size)
 	return len;
 }
 
-int vm_proc_tgid(int procfd, uint32_t pid, uint32_t *tgid)
+/* The number behind name, such as "Tgid:", in /proc/PID/status. */
+static int status_number(int procfd, uint32_t pid, const char *name, uint32_t *v)
 {
 	char path[PATH_SIZE], text[HEAD_SIZE];
 	const char *line, *p;
@@ -129,13 +130,25 @@ int vm_proc_tgid(int procfd, uint32_t pid, uint32_t *tgid)
 		return (int)len;
 	for (line = text; line; line = strchr(line, '\n')) {
 		line += *line == '\n';
-		if (!str_starts(line, "Tgid:"))
+		if (!str_starts(line, name))
 			continue;
-		p = line + strlen("Tgid:");
+		p = line + strlen(name);
 		p += strspn(p, " \t");
-		return vm_text_u32(&p, tgid) && *tgid ? 0 : -EINVAL;
+		return vm_text_u32(&p, v) ? 0 : -EINVAL;
 	}
 	return -EINVAL;
+}
+
+int vm_proc_tgid(int procfd, uint32_t pid, uint32_t *tgid)
+{
+	int ret = status_number(procfd, pid, "Tgid:", tgid);
+
+	return !ret && !*tgid ? -EINVAL : ret;
+}
+
+int vm_proc_uid(int procfd, uint32_t pid, uint32_t *uid)
+{
+	return status_number(procfd, pid, "Uid:", uid);
 }
 
 /* comm may hold blanks and parentheses: fields are counted from the last ')'. */

@@ -54,6 +54,7 @@ run "$kvmft" list
 status_is 0 "there is a VM"
 out_has "^$pid-$fd  name " "its PID-FD begins a block"
 out_has "tinyvm, pid $pid, 2 vCPUs, master clock: (likely|no|unknown)" "VMM, vCPUs, master clock"
+out_has "^  of user $(id -u) \(you\), started by .*, pid $$\$" "whose it is, and who started it"
 out_has "^ +VCPU +TID +TID-SOURCE +TSC-OFFSET +AS-HEX +TSC-RATIO/FRAC" "the table has a head"
 
 run "$kvmft" list --format csv
@@ -96,6 +97,7 @@ run "$kvmft" list --format json
 status_is 0 "JSON"
 is "$(wc -l <"$out" | tr -d ' ')" 1 "JSON: one document"
 out_has "\"vm\":\"$pid-$fd\",\"pid\":$pid,\"pid_sure\":(true|false),\"fd\":$fd,\"name\":" "JSON: the VM"
+out_has "\"uid\":$(id -u),\"started_by\":\"[^\"]+\",\"started_by_pid\":$$," "JSON: whose it is"
 out_has "\"vcpu\":3,\"tid\":[0-9a-z]+,\"tid_source\":\"[a-z-]+\",\"tsc_offset\":-?[0-9]+,\"tsc_offset_hex\":\"0x[0-9a-f]{16}\",\"scaling\":\"(none|scaled)\"" "JSON: a vCPU"
 if command -v python3 >/dev/null; then
 	ok "JSON: well-formed" python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$out"

@@ -134,6 +134,14 @@ live -e kvm:kvm_pio --clock mono_raw --clock-offset 0xffffffffffffffff -N 1
 status_is 0 "--clock-offset in hex, -1"
 vm_end
 vm_start --ms 200
+before=$(date +%s)
+live -e kvm:kvm_pio --clock realtime -N 3
+status_is 0 "--clock realtime"
+shown=$(sed -nE '1s/.*\] ([0-9]{4}-[0-9-]+ [0-9:]+)\.[0-9]{9}  kvm:kvm_pio.*/\1/p' "$out")
+late=$(($(date -d "$shown" +%s) - before))
+ok "... is the time of the day ($shown)" test "$late" -ge 0 -a "$late" -le 20
+vm_end
+vm_start --ms 200
 live -e kvm:kvm_pio --clock-offset 5000000000000 -N 1
 out_has ' 500[01]\.[0-9]{9}  kvm:kvm_pio' "--clock-offset is added to seconds since the start"
 vm_end
