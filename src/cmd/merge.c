@@ -152,6 +152,54 @@ static int summary_pick(const struct merge *m)
 	return pick_any(m->pick) ? 0 : err_set(m->err, ENODATA, "nothing matched");
 }
 
+/* What asks for a host's time line. */
+static const char *needs_host(const struct merge_opts *o)
+{
+	const struct {
+		const char *name;
+		bool set;
+	} option[] = {
+		{ "from", o->from }, { "to", o->to }, { "event", o->pick.event.n },
+		{ "grep", o->pick.grep.n }, { "side", o->pick.side.n }, { "vcpu", o->pick.vcpu.n },
+		{ "context", o->pick.context.set }, { "host", o->host.n },
+		{ "tsc-offset", o->pair.tsc_offset.set }, { "tsc-ratio", o->pair.tsc_ratio },
+		{ "solve", o->pair.solve }, { "tsc-khz", o->khz.set },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(option); i++)
+		if (option[i].set)
+			return option[i].name;
+	return NULL;
+}
+
+/* A trace of QEMU alone. */
+static int merge_alone(struct merge *m)
+{
+	const struct merge_opts *o = m->o;
+	bool json = o->format && !strcmp(o->format, "json"), complete = true;
+	struct qemu_alone how = { .json = json, .as_is = o->clock >= 0 };
+	int ret;
+
+	if (o->qemu.n && needs_host(o))
+		return err_usage(m->err, "option --%s needs the capture of a host", needs_host(o));
+	if (o->qemu.n != 1)
+		return err_usage(m->err, "operands are missing: the capture of a host, or one "
+					 "--qemu FILE alone");
+	if ((o->format && !json && strcmp(o->format, "text")) ||
+	    (o->clock >= 0 && o->clock != OUT_CLOCK_MONO && o->clock != OUT_CLOCK_REALTIME))
+		return err_usage(m->err, "a trace of QEMU alone is text or json, and its times are "
+					 "those of the file (--clock mono, realtime)");
+	ret = sink_open(&m->s, o->file.out, m->err);
+	how.f = m->s.f;
+	ret = ret ? ret : merge_qemu_alone(&m->q, o->qemu.v[0], o->trace_events, &how, o->quiet,
+					   &complete, m->err);
+	ret = sink_close(&m->s, false, ret, m->err);
+	ret = ret ? ret : outfile_commit(o->file.out, 0, NULL, m->err);
+	sink_free(&m->s);
+	merge_qemu_free(&m->q);
+	return sink_exit(ret, complete);
+}
+
 static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct merge m = { .o = opts, .err = err };
@@ -170,6 +218,8 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		return err_usage(
 			err,
 			"options --tsc-offset, --tsc-ratio and --solve: each --host has its own");
+	if (!argc)
+		return merge_alone(&m);
 	ret = rate_check(&m.o->khz, err);
 	ret = ret ? ret : pairing_prepare(&m.p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
 	if (!ret)
@@ -206,12 +256,13 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 const struct cmd cmd_merge = {
 	.name = "merge",
 	.summary = "one aligned time line from a host capture and guest captures",
-	.args = "HOST GUEST[=SEL]...",
+	.args = "[HOST [GUEST[=SEL]]...]",
 	.description =
 		"HOST and GUEST are captures of `kvmft record`, trace.dat or perf.data files. A guest is\n"
 		"paired with its VM by UUID; GUEST=SEL names the VM (UUID, name, PID or PID-FD) when\n"
 		"that is not possible. The last lines on standard error tell how well the clocks align.",
 	.examples = "  kvmft merge host guest\n"
+		    "  kvmft merge --qemu qemu.trace            # a trace of QEMU alone\n"
 		    "  kvmft merge --clock kvmclock host guest=vm1 > timeline.txt\n"
 		    "  kvmft merge --grep 'kvm_msr/ecx==0x11/' -C 5 host guest",
 	.opts = merge_options,
@@ -220,6 +271,5 @@ const struct cmd cmd_merge = {
 	.reader = true,
 	.output = sink_file_open,
 	.release = sink_file_close,
-	.min_args = 1,
 	.max_args = -1,
 };

@@ -111,7 +111,7 @@ static void find_beside_all(struct merge_qemu *m, const struct capture *host)
 		find_beside(m, host->qemu[i].binary);
 }
 
-/* Where QEMU installs its declarations; a QEMU of another version has others. */
+/* Where QEMU installs its declarations; a QEMU of another version has others. p: NULL, no host. */
 static void find_events(struct merge_qemu *m, const struct pairing *p)
 {
 	static const char *const places[] = {
@@ -119,8 +119,9 @@ static void find_events(struct merge_qemu *m, const struct pairing *p)
 		"/usr/local/share/qemu/trace-events-all", "/usr/share/qemu-kvm/trace-events-all",
 	};
 
-	find_beside_all(m, p->map->cap);
-	for (size_t i = 0; i < p->nlater; i++)
+	if (p)
+		find_beside_all(m, p->map->cap);
+	for (size_t i = 0; p && i < p->nlater; i++)
 		find_beside_all(m, p->later[i].map->cap);
 	for (size_t i = 0; i < ARRAY_SIZE(places) && !m->events; i++)
 		try_events(m, places[i]);
@@ -150,6 +151,57 @@ int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct str_lis
 		ret = add_one(m, p, traces->v[i], err);
 	if (!ret && markers && m->events)
 		ret = tl_add_markers(p->t, m->events, err);
+	return ret;
+}
+
+/* Nobody else tells what became of it. */
+static bool alone_summary(const struct merge_qemu *m, const char *path,
+			  const struct qtrace_stats *s, bool quiet)
+{
+	if (!quiet)
+		cli_note("%s: %" PRIu64 " events, %" PRIu64 " lost", path, s->events, s->lost);
+	if (s->undeclared || s->misfits)
+		cli_note("%s: %" PRIu64 " events are not declared in %s, the arguments of %" PRIu64
+			 " do not fit: is it that of this QEMU?",
+			 path, s->undeclared,
+			 m->events ? qevents_name(m->events)
+				   : "any trace-events-all (--trace-events)",
+			 s->misfits);
+	if (s->foreign && !quiet)
+		cli_note("%s: %" PRIu64 " lines are no trace events", path, s->foreign);
+	if (s->damage || s->truncated)
+		cli_note("%s: %s", path, s->damage ? s->damage : "its end is cut");
+	return !s->lost_records && !s->damage && !s->truncated;
+}
+
+int merge_qemu_alone(struct merge_qemu *m, const char *trace, const char *events,
+		     const struct qemu_alone *how, bool quiet, bool *complete,
+		     struct kvmft_err *err)
+{
+	struct qemu_alone o = *how;
+	struct tl_qemu q = { .vm = -1 };
+	_cleanup_free_ char *path = NULL;
+	struct qtrace *t = NULL;
+	const char *vm;
+	int ret = split(trace, &q, &path, &vm, err);
+
+	if (!ret && events)
+		ret = qevents_load(events, false, &m->events, err);
+	else if (!ret)
+		find_events(m, NULL);
+	if (!ret)
+		ret = qtrace_open(path, &(struct qtrace_options){ .format = q.format,
+								  .events = m->events }, &t, err);
+	if (ret)
+		return ret;
+	o.t = t;
+	ret = qemu_alone_print(&o);
+	*complete = alone_summary(m, path, qtrace_stats(t), quiet);
+	if (ret && ret != -EPIPE)
+		err_why(err, ret, "cannot print %s", path);
+	else if (!ret && !qtrace_stats(t)->events)
+		ret = err_set(err, ENODATA, "%s holds no events", path);
+	qtrace_close(t);
 	return ret;
 }
 

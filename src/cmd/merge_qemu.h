@@ -8,6 +8,7 @@
 
 #include "kvmft/cli.h"
 #include "kvmft/pairing.h"
+#include "kvmft/qemu_alone.h"
 
 struct merge_qemu {
 	struct qevents *events; /* NULL: none at hand */
@@ -21,6 +22,13 @@ struct merge_qemu {
  */
 int merge_qemu_add(struct merge_qemu *q, struct pairing *p, const struct str_list *traces,
 		   const char *events, struct kvmft_err *err) __must_check;
+/*
+ * Prints trace FILE[:FORMAT], for which there is no host, as `how` says, its t aside. *complete:
+ * false when something of it is missing. To be freed in the same way.
+ */
+int merge_qemu_alone(struct merge_qemu *q, const char *trace, const char *events,
+		     const struct qemu_alone *how, bool quiet, bool *complete,
+		     struct kvmft_err *err) __must_check;
 void merge_qemu_free(struct merge_qemu *q);
 /*
  * After the walk: lines on standard error about each trace; quiet: only what is wrong. False:

@@ -357,9 +357,10 @@ static void tell_perf(struct report *r)
 			sum += c->sum;
 	}
 	if (before < sum && before * 100 > (sum - before) * PERF_DIFFERS)
-		report_remark(r, "%u %% or more above perf, whose times begin at %s: see --semantics perf",
-			      (unsigned int)(before * 100 / (sum - before)),
-			      r->opts.cls->tp[0].name);
+		report_remark(
+			r,
+			"%u %% or more above perf, whose times begin at %s: see --semantics perf",
+			(unsigned int)(before * 100 / (sum - before)), r->opts.cls->tp[0].name);
 }
 
 void samples_finish(struct report *r)

@@ -138,6 +138,7 @@ int qev_format_parse(const char **p, const char *end, char **out, const char **w
 
 struct conv {
 	bool left, plus, blank, alt, zero;
+	bool star;	 /* the width is an argument of its own, before this one */
 	int width, prec; /* prec -1 = none */
 	uint8_t size;	 /* bytes of the argument that count */
 	char type;
@@ -172,7 +173,9 @@ static bool conv_parse(const char **p, struct conv *c)
 		c->alt |= **p == '#';
 		c->zero |= **p == '0';
 	}
-	c->width = number(p);
+	c->star = **p == '*';
+	*p += c->star;
+	c->width = c->star ? 0 : number(p);
 	c->prec = -1;
 	if (**p == '.') {
 		++*p;
@@ -180,7 +183,7 @@ static bool conv_parse(const char **p, struct conv *c)
 	}
 	c->size = length(p);
 	c->type = **p;
-	if (!c->type || !strchr("diuxXocsp%", c->type))
+	if (!c->type || !strchr("diuxXocsp%", c->type) || (c->star && c->type == '%'))
 		return false;
 	if (c->type == 'p')
 		c->size = 8;
@@ -205,6 +208,8 @@ bool qev_format_fits(const struct qev *e)
 			return false;
 		if (c.type == '%')
 			continue;
+		if (c.star && (n == e->nargs || e->arg[n++].kind == QEV_STRING))
+			return false;
 		if (n == e->nargs || (c.type == 's') != (e->arg[n].kind == QEV_STRING))
 			return false;
 		n++;
@@ -323,6 +328,15 @@ static void print_pairs(const struct qev *e, const struct qev_value *v, size_t n
 	}
 }
 
+/* As C has it: below 0 it is left-aligned. */
+static void take_width(struct conv *c, const struct qev_value *v)
+{
+	int32_t width = (int32_t)v->num;
+
+	c->left |= width < 0;
+	c->width = (int)MIN(width < 0 ? -(int64_t)width : (int64_t)width, (int64_t)MAX_WIDTH);
+}
+
 void qev_print(const struct qev *e, const struct qev_value *v, size_t n, struct sbuf *b)
 {
 	const char *p = e->format;
@@ -340,6 +354,8 @@ void qev_print(const struct qev *e, const struct qev_value *v, size_t n, struct 
 		p += plain;
 		if (!*p || !conv_parse(&p, &c))
 			return;
+		if (c.star)
+			take_width(&c, &v[i++]);
 		if (c.type == '%')
 			sbuf_addc(b, '%');
 		else
@@ -467,8 +483,19 @@ static bool scan_rest(const struct qev *e, const char *p, size_t i, struct scan 
 		}
 		if (!conv_parse(&p, &c))
 			return false;
+		/* A width is not printed: how much it made of the number is all that is known. */
+		if (c.star && c.type != 's') {
+			const char *from = s.p;
+
+			c.width = MAX_WIDTH;
+			if (i + 1 >= e->nargs || !scan_conv(&s, &c, p, &e->arg[i + 1], &v[i + 1]))
+				return false;
+			v[i] = (struct qev_value){ .num = (uint64_t)(s.p - from) };
+			i += 2;
+			continue;
+		}
 		if (c.type == 's')
-			return scan_string(e, p, i, s, v, tries);
+			return !c.star && scan_string(e, p, i, s, v, tries);
 		if (c.type == '%' ? !take(&s, "%") : !scan_conv(&s, &c, p, &e->arg[i], &v[i]))
 			return false;
 		i += c.type != '%';

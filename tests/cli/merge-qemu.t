@@ -106,6 +106,30 @@ dumps()
 }
 ok "simple, formats 0 to 4, both byte orders, in simpletrace.py's layout" dumps
 
+# Without a host: the same events and losses, for each format, and the times of the file.
+alone()
+{
+	for v in v0 v2 v3 v4 v0-big v4-big; do
+		"$kvmft" merge --qemu "$v" --trace-events "$golden/qemu-events.txt" >lines 2>notes
+		[ $? -eq 3 ] && grep -q "$v: 5 events, 2 lost" notes || return 1
+		grep -q ' 0\.000000100  qemu:kvm_set_ioeventfd_mmio: fd: 23 @0xfebf3000' lines || return 1
+		grep -q ' 0\.001006800  LOST 2 EVENTS$' lines || return 1
+		"$tools/genqemu" --dump "$v" "$golden/qemu-events.txt" | awk '!/dropped/ { print $1 }' | sort >want
+		sed -nE 's/.*qemu:([a-z_]+):.*/\1/p' lines | sort >got
+		[ -s got ] && [ "$(grep -c . want)" -ge "$(grep -c . got)" ] &&
+			[ -z "$(comm -13 want got)" ] || return 1
+	done
+	"$kvmft" merge -q --qemu v4 --trace-events "$golden/qemu-events.txt" --format json --clock mono >lines
+	[ $? -eq 3 ] && grep -q '"event":"virtio_queue_notify","fields":{"vdev":21760,"n":0,"vq":22016}' lines || return 1
+	"$kvmft" merge -q --qemu "$golden/qemu-merge.log" --trace-events "$golden/qemu-events.txt" >lines || return 1
+	grep -q 'qemu:' lines || return 1
+	"$kvmft" merge --qemu v4 -e virtio_queue_notify >lines 2>notes
+	[ $? -eq 2 ] && grep -q 'option --event needs the capture of a host' notes || return 1
+	"$kvmft" merge --qemu "$golden/qemu-host.txt" >lines 2>notes
+	[ $? -eq 1 ] && ! [ -s lines ]
+}
+ok "a trace alone: all formats as text and JSON" alone
+
 merged()
 {
 	format=$1 trace=$2

@@ -142,7 +142,8 @@ static void test_print(void **state __unused_arg)
 				  "\"%#o %08X %-8ld| %10p %6s %lld%%\"\n"
 				  "misfit(int a, int b) \"%d\"\n"
 				  "unknown(int a, char *s) \"%n %s\"\n"
-				  "star(int w, int a) \"%*d\"\n");
+				  "star(int w, int a, int l, uint64_t x) \"%*d|%0*lx|\"\n"
+				  "stars(int a) \"%*d\"\n");
 	const struct qev_value v[] = {
 		{ .num = (uint64_t)-42 }, { .num = 7 }, { .num = 5000000000 }, { .num = 0xb },
 		{ .num = 0xdeadbeef }, { .s = "abcdef", .len = 6 }, { .num = 'x' }, { .num = 255 },
@@ -170,7 +171,17 @@ static void test_print(void **state __unused_arg)
 	sbuf_reset(&b);
 	qev_print(find(q, "unknown"), v + 4, 2, &b);
 	assert_string_equal(b.s, "a=3735928559 s=abcdef");
-	assert_false(find(q, "star")->format_usable);
+	sbuf_reset(&b);
+	assert_true(find(q, "star")->format_usable);
+	snprintf(want, sizeof(want), "%*d|%0*lx|", -5, 7, 8, 0xabcl);
+	qev_print(find(q, "star"), (struct qev_value[]){ { .num = (uint64_t)-5 }, { .num = 7 }, { .num = 8 },
+							 { .num = 0xabc } }, 4, &b);
+	assert_string_equal(b.s, want);
+	sbuf_reset(&b); /* a width that nobody means costs no more than the widest */
+	qev_print(find(q, "star"), (struct qev_value[]){ { .num = INT32_MAX }, { .num = 7 },
+							 { .num = 0x80000000 }, { .num = 1 } }, 4, &b);
+	assert_true(b.len > 8000 && b.len < 8300);
+	assert_false(find(q, "stars")->format_usable);
 	assert_string_equal(qevents_note(q, 0), "line 3: the format does not fit the arguments");
 	sbuf_free(&b);
 	qevents_free(q);
@@ -203,6 +214,7 @@ static void test_scan(void **state __unused_arg)
 				  "mac(uint8_t a, uint8_t b, int8_t c) \"%02x%02x:%x\"\n"
 				  "pad(int a, unsigned b) \"%5d|%-4u|\"\n"
 				  "none(void) \"\"\n"
+				  "star(int w, uint64_t v, unsigned s) \"0x%0*\"PRIx64\" size %u\"\n"
 				  "pct(int a) \"%d%%\"\n");
 
 	check_scan(find(q, "ops"), "cpu -1 mr 0x55aa addr 0xfee00000 size 4 name 'a'b'", "-1,21930,4276092928,4,a'b,");
@@ -214,6 +226,8 @@ static void test_scan(void **state __unused_arg)
 	check_scan(find(q, "pad"), "   -7|12  |", "-7,12,");
 	check_scan(find(q, "pad"), "   -7|12  |x", NULL);
 	check_scan(find(q, "none"), "", "");
+	check_scan(find(q, "star"), "0x00ff size 4", "4,255,4,");
+	check_scan(find(q, "star"), "0x size 4", NULL);
 	check_scan(find(q, "pct"), "5%", "5,");
 	qevents_free(q);
 }

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * qemu_alone.h: the events of a trace of QEMU for which there is no capture of a host.
+ */
+#ifndef KVMFT_QEMU_ALONE_H
+#define KVMFT_QEMU_ALONE_H
+
+#include <stdio.h>
+
+#include "kvmft/qemu_trace.h"
+
+struct qemu_alone {
+	struct qtrace *t; /* at its beginning */
+	FILE *f;
+	bool json;  /* an object per line, else text */
+	bool as_is; /* times as the file has them, else since the first one */
+};
+
+/* Prints all of it; losses in their place. 0 or -errno, that of a failed read or write. */
+int qemu_alone_print(const struct qemu_alone *o) __must_check;
+
+#endif
