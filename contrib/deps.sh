@@ -28,7 +28,7 @@ DEBIAN_RIG="qemu-system-x86 busybox-static cpio kmod xz-utils zstd msr-tools uti
 DEBIAN_BUILD="gcc make pkg-config libtracefs-dev libtraceevent-dev libkmod-dev libzstd-dev"
 DEBIAN_TEST="clang libcmocka-dev trace-cmd mandoc cppcheck shellcheck codespell clang-tidy
 	clang-format strace protobuf-compiler zsh fish dpkg-dev debhelper lintian
-	nodejs chromium libkshark-dev libjson-c-dev libtracecmd-dev systemtap-sdt-dev"
+	nodejs chromium libkshark-dev libjson-c-dev libtracecmd-dev systemtap-sdt-dev g++ e2fsprogs"
 
 # tests/matrix: foreign roots, architectures and C libraries; what builds a QEMU, there and for tests/vm. Only
 # for make check-all.
@@ -39,19 +39,20 @@ FEDORA_RIG="qemu-system-x86 busybox cpio kmod xz zstd msr-tools util-linux perl 
 FEDORA_BUILD="gcc make pkgconf-pkg-config libtracefs-devel libtraceevent-devel kmod-devel
 	libzstd-devel"
 FEDORA_TEST="clang clang-tools-extra compiler-rt libcmocka-devel perl-Test-Harness trace-cmd
-	mandoc cppcheck ShellCheck codespell strace protobuf-compiler perf systemtap-sdt-devel"
+	mandoc cppcheck ShellCheck codespell strace protobuf-compiler perf systemtap-sdt-devel
+	gcc-c++ e2fsprogs"
 
 ALPINE_RIG="qemu-system-x86_64 busybox-static cpio kmod xz zstd msr-tools util-linux perl dpkg
 	apt coreutils"
 ALPINE_BUILD="gcc musl-dev linux-headers make pkgconf libtracefs-dev libtraceevent-dev
 	kmod-dev zstd-dev"
 ALPINE_TEST="clang clang-extra-tools compiler-rt cmocka-dev perl-utils trace-cmd mandoc
-	cppcheck shellcheck py3-codespell strace protobuf perf"
+	cppcheck shellcheck py3-codespell strace protobuf perf g++ e2fsprogs"
 
 ARCH_RIG="qemu-system-x86 busybox cpio kmod xz zstd msr-tools util-linux perl dpkg apt"
 ARCH_BUILD="gcc make pkgconf libtracefs libtraceevent kmod zstd"
 ARCH_TEST="clang compiler-rt cmocka trace-cmd mandoc cppcheck shellcheck codespell strace
-	protobuf perf"
+	protobuf perf e2fsprogs"
 
 # Run-time library of clang's sanitizers and fuzzer: its name carries clang's version, known
 # from clang itself or else from what apt would install.

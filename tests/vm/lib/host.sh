@@ -43,7 +43,7 @@ guest_start()
 	'' | host | *[!A-Za-z0-9_-]*) guest_usage_die "bad guest name '$gs_name'" ;;
 	esac
 	gs_vcpus=$RIG_VCPUS
-	gs_mem=1024
+	gs_mem=$RIG_GUEST_MEM
 	gs_script=guest.sh
 	gs_cmdline=
 	gs_args=
@@ -85,7 +85,7 @@ guest_qemu()
 {
 	# shellcheck disable=SC2086 # --qemu-args is a list
 	setsid $GUEST_WRAP $GUEST_QEMU -name "$gs_name,debug-threads=on" -uuid "$gs_uuid" \
-		-machine q35,accel=kvm -cpu host -smp "$gs_vcpus" -m "$gs_mem" \
+		-machine q35,accel=kvm -cpu "$RIG_GUEST_CPU" -smp "$gs_vcpus" -m "$gs_mem" \
 		-nodefaults -no-user-config -display none -no-reboot \
 		-kernel "/.outer$RIG_GUEST_KERNEL/$RIG_IMAGE" -initrd "/.outer$RIG_GUEST_INITRAMFS" \
 		-append "$RIG_CMDLINE noxsave rig.role=guest rig.name=$gs_name \
@@ -189,6 +189,16 @@ guest_debugfs()
 guest_tsc_offset()
 {
 	cat "$(guest_debugfs "$1")/vcpu${2:-0}/tsc-offset"
+}
+
+# tinyvm_make FILE: the small VM of tests/vm/tinyvm.c, which the disks of an Intel host have built.
+tinyvm_make()
+{
+	if [ -x "$VM_LIB/../tinyvm" ]; then
+		cp "$VM_LIB/../tinyvm" "$1"
+	else
+		cc -O1 -pthread -o "$1" "$VM_LIB/../tinyvm.c"
+	fi || die "cannot build tinyvm"
 }
 
 # guest_monitor NAME COMMAND...: run a human monitor command and print the answer.

@@ -7,6 +7,7 @@
 
 INITRAMFS_GUEST="virtio_pci 9pnet_virtio 9p overlay virtio_blk msr"
 INITRAMFS_HOST="virtio_pci 9pnet_virtio 9p overlay kvm_amd msr"
+INITRAMFS_INTEL="ata_piix sd_mod ext4 overlay kvm_intel msr"
 
 # Busybox in place of these, for init and (first in PATH) for scenarios: simple ones, where an
 # option more or less will not surprise.
@@ -50,7 +51,7 @@ initramfs_modules()
 			initramfs_module "$mod_file" >"$mod_root/modules/$mod_base" || exit 1
 		echo "$mod_base"
 	done >"$mod_root/modules.$mod_level"
-	grep -q 9p "$mod_root/modules.$mod_level" || die "kernel $mod_version: no 9p module"
+	grep -qE '9p|ext4' "$mod_root/modules.$mod_level" || die "kernel $mod_version: no 9p or ext4 module"
 }
 
 initramfs_build()
@@ -69,6 +70,7 @@ initramfs_build()
 	chmod 755 "$build_root/init"
 	# shellcheck disable=SC2086 # lists of module names
 	{
+		[ "$CPU" = amd ] || INITRAMFS_HOST=$INITRAMFS_INTEL
 		initramfs_modules "$build_kernel" host "$build_root" $INITRAMFS_HOST
 		initramfs_modules "$build_kernel" guest "$build_root" $INITRAMFS_GUEST
 	}
@@ -78,10 +80,11 @@ initramfs_build()
 	mv "$build_out.tmp.$$" "$build_out"
 }
 
-# Print the initramfs of the kernel folder $1. The name carries a hash of all that goes in.
+# Print the initramfs of the kernel folder $1, for a host of $CPU and its guests. The name carries a
+# hash of all that goes in.
 initramfs_prepare()
 {
-	ifs_hash=$(cat "$VM_DIR/lib/init" "$VM_DIR/lib/initramfs.sh" "$1/version" \
+	ifs_hash=$(echo "$CPU" | cat - "$VM_DIR/lib/init" "$VM_DIR/lib/initramfs.sh" "$1/version" \
 		"$(command -v busybox)" | md5sum | cut -c1-12)
 	ifs_file=$1/initramfs-$ifs_hash.cpio
 	if [ ! -s "$ifs_file" ]; then

@@ -11,7 +11,7 @@
 
 need_kvmft
 tracefs=/sys/kernel/tracing
-cc -O1 -pthread -o /tmp/tinyvm "$PROJECT/tests/vm/tinyvm.c" || die "cannot build tinyvm"
+tinyvm_make /tmp/tinyvm
 : >/tmp/cost.txt
 loops=60
 cpuids=200

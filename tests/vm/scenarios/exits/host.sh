@@ -13,7 +13,7 @@ need_kvmft
 dir=/tmp/exits
 mkdir $dir
 cd $dir || die "no $dir"
-cc -O1 -pthread -o /tmp/tinyvm "$PROJECT/tests/vm/tinyvm.c" || die "cannot build tinyvm"
+tinyvm_make /tmp/tinyvm
 tracefs_state >/tmp/state.before
 
 # ---- a VM whose exits are known, seen by three at the same time ----

@@ -10,7 +10,7 @@
 
 need_kvmft
 cd /tmp || die "no /tmp"
-cc -O1 -pthread -o /tmp/tinyvm "$PROJECT/tests/vm/tinyvm.c" || die "cannot build tinyvm"
+tinyvm_make /tmp/tinyvm
 tracefs_state >/tmp/state.before
 tinyvm_pid=
 
