@@ -7,25 +7,34 @@
 #include <ctype.h>
 #include <string.h>
 
+/* Names that kernels leave in their formats; libtraceevent knows some of them, but tells nobody. */
+static const struct {
+	const char *name;
+	int64_t val;
+} known[] = {
+	{ "HI_SOFTIRQ", 0 }, { "TIMER_SOFTIRQ", 1 }, { "NET_TX_SOFTIRQ", 2 },
+	{ "NET_RX_SOFTIRQ", 3 }, { "BLOCK_SOFTIRQ", 4 }, { "IRQ_POLL_SOFTIRQ", 5 },
+	{ "TASKLET_SOFTIRQ", 6 }, { "SCHED_SOFTIRQ", 7 }, { "HRTIMER_SOFTIRQ", 8 },
+	{ "RCU_SOFTIRQ", 9 }, { "HRTIMER_NORESTART", 0 }, { "HRTIMER_RESTART", 1 },
+	/* the clock of a KVM host, until 5.5 and since */
+	{ "VCLOCK_NONE", 0 }, { "VCLOCK_TSC", 1 },
+	{ "VDSO_CLOCKMODE_NONE", 0 }, { "VDSO_CLOCKMODE_TSC", 1 },
+};
+
 /* False for a name that only the kernel can resolve: no value is known to match it. */
 static bool symbol_value(const char *text, int64_t *v)
 {
-	/* What old kernels left in their formats; libtraceevent knows them, but tells nobody. */
-	static const char *const softirq[] = { "HI_SOFTIRQ", "TIMER_SOFTIRQ", "NET_TX_SOFTIRQ",
-		"NET_RX_SOFTIRQ", "BLOCK_SOFTIRQ", "IRQ_POLL_SOFTIRQ", "TASKLET_SOFTIRQ",
-		"SCHED_SOFTIRQ", "HRTIMER_SOFTIRQ", "RCU_SOFTIRQ" };
-
 	if (isdigit((unsigned char)text[text[0] == '-'])) {
 		*v = text[0] == '-' ? strtoll(text, NULL, 0) : (int64_t)strtoull(text, NULL, 0);
 		return true;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(softirq); i++) {
-		*v = (int64_t)i;
-		if (!strcmp(softirq[i], text))
-			return true;
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+		if (strcmp(known[i].name, text))
+			continue;
+		*v = known[i].val;
+		return true;
 	}
-	*v = !strcmp(text, "HRTIMER_RESTART");
-	return *v || !strcmp(text, "HRTIMER_NORESTART");
+	return false;
 }
 
 static int by_value(const void *a, const void *b)
