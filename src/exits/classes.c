@@ -15,16 +15,35 @@ enum class_mark class_end_entry(const struct class_event *e, uint64_t *key __unu
 
 /* ---- CPUID instructions, by leaf and subleaf ---- */
 
+/* By Intel's and AMD's manuals; of other leaves ECX is what happened to be left in it. */
+static bool has_subleaves(uint32_t leaf)
+{
+	switch (leaf) {
+	case 0x4: case 0x7: case 0xb: case 0xd: case 0xf: case 0x10: case 0x12: case 0x14:
+	case 0x17: case 0x18: case 0x1b: case 0x1d: case 0x1e: case 0x1f:
+	case 0x20: case 0x23: case 0x24: case 0x27: case 0x28:
+	case 0x8000001d: case 0x80000020: case 0x80000026:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static enum class_mark cpuid_begin(const struct class_event *e, uint64_t *key)
 {
-	*key = e->v[1] << 32 | (uint32_t)e->v[0];
+	uint32_t leaf = (uint32_t)e->v[0];
+
+	*key = (has_subleaves(leaf) ? e->v[1] << 32 : 0) | leaf;
 	return e->tp ? MARK_NO : MARK_AT_EXIT;
 }
 
 static void cpuid_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
 			   size_t size)
 {
-	snprintf(buf, size, "0x%x:%u", (uint32_t)key, (uint32_t)(key >> 32));
+	if (has_subleaves((uint32_t)key))
+		snprintf(buf, size, "0x%x:%u", (uint32_t)key, (uint32_t)(key >> 32));
+	else
+		snprintf(buf, size, "0x%x", (uint32_t)key);
 }
 
 static const struct event_class cpuid = {

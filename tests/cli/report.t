@@ -49,6 +49,7 @@ err_has 'kernel: Linux 6.18.0; kvm_exit is traced right after the exit' "... not
 for event in mmio ioport msr hypercall cpuid page-fault fast-mmio inject; do
 	expect "$event" access --event "$event"
 done
+expect leaves leaves --event cpuid
 for event in vmexit mmio ioport msr; do
 	expect "$event-perf" access --event "$event" --semantics perf
 done
