@@ -15,19 +15,26 @@ rig_broke()
 	[ "$rig_status" -ge 124 ] || grep -q 'Bail out!' "$tmp/rig.log"
 }
 
-# rig SCENARIO [OPTIONS]: runs a scenario into $rig; its own tests become tests here. A rig that
-# broke is said and started again, at most three times; then it is a failure.
+# rig SCENARIO [OPTIONS]: runs a scenario into $rig; its own tests become tests here. $RIG_OPTIONS are
+# options of run for a test of the same on another machine. A rig that broke is said and started again, at
+# most three times; then it is a failure. Without an emulator of that CPU the test ends here, as skipped.
 rig()
 {
 	name=$1
 	for attempt in 1 2 3 4; do
 		rig=$tmp/rig-$name-$attempt
-		KVMFT=$plain "$top/tests/vm/run" "$@" -o "$rig" >"$tmp/rig.log" 2>&1
+		rm -rf "$rig"
+		# shellcheck disable=SC2086 # a list
+		KVMFT=$plain "$top/tests/vm/run" "$@" ${RIG_OPTIONS:-} -o "$rig" >"$tmp/rig.log" 2>&1
 		rig_status=$?
 		rig_broke || break
 		echo "# $name: the emulated machines broke (status $rig_status), attempt $attempt"
 		grep -E 'Bail out!|^run: ' "$tmp/rig.log" | sed 's/^/# /'
 	done
+	if [ "$rig_status" = 77 ]; then
+		skip "$name" "$(sed -n 's/^run: \(.* cannot be had: .*\); the log is .*/\1/p' "$tmp/rig.log")"
+		finish
+	fi
 	while IFS= read -r line; do
 		case $line in
 		"ok "*) result 0 "$name: ${line#ok * - }" ;;

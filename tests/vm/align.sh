@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh disable=SC2154 # tap.sh and the test set kvmft, rig, out, tmp
+#
+# For the .t files that run scenario align: what must hold of its captures on any host. Sourced after tap.sh.
+
+merge()
+{
+	run "$kvmft" merge "$@" "$rig/host" "$rig/guest"
+}
+
+# count PATTERN: lines of the time line that match.
+count_lines()
+{
+	grep -cE "$1" "$out"
+}
+
+verify()
+{
+	run "$kvmft" verify "$@" "$rig/host" "$rig/guest"
+}
+
+# TIME is the first word that is a number with a decimal point.
+is_time='function is_time(s) { return s ~ /^[0-9]+[.][0-9]+[?]?$/ }
+'
+
+# One time line, in its order.
+align_order()
+{
+	merge
+	status_is 0 "merge exits 0"
+	cp "$out" "$tmp/timeline"
+	err_has '^kvmft: host: [1-9][0-9]* events, 0 lost' "host has events and lost none"
+	err_has '^kvmft: vm1: [1-9][0-9]* events, 0 lost' "guest has events and lost none"
+	err_has 'alignment of vm1: [1-9][0-9]* guest events checked, 0 outside' "no guest event outside"
+	sed 's/^/# /' "$err"
+	is "$(awk '$1 == "host" { h++ } $1 == "vm1" { g++ } END { print (h > 1000 && g > 1000) }' "$out")" 1 \
+		"more than 1000 lines of each side"
+
+	is "$(awk "$is_time"'{ n = 0; for (i = 3; i <= NF; i++) if (is_time($i)) { t = $i + 0; n = 1; break }
+		if (!n || t < last) bad++; last = t } END { print (NR ? bad + 0 : "no lines") }' "$out")" 0 "lines are in order of time"
+
+	# The host serves the guest's rdmsr 0x11, then the guest has its value: this order, and close.
+	is "$(awk "$is_time"'/kvm:kvm_msr: msr_read 11 / { for (i = 3; i <= NF; i++) if (is_time($i)) t = $i; h++ }
+		/msr:read_msr: 11, / { for (i = 3; i <= NF; i++) if (is_time($i)) g = $i;
+			n++; if (!t || g <= t || g - t >= 0.005) bad++; t = 0 }
+		END { print ((h == n && n > 0) ? bad + 0 : "host " h " guest " n) }' "$out")" 0 \
+		"each rdmsr: host before guest by less than 5 ms"
+
+	is "$(count_lines 'block:block_rq_issue')" "$(count_lines 'block:block_rq_complete')" \
+		"every block request issued was completed"
+
+	merge --clock host-tsc
+	status_is 0 "merge in host TSC"
+	merge --clock guest-tsc
+	status_is 0 "merge in guest TSC"
+	merge --clock kvmclock
+	status_is 0 "merge in kvmclock"
+}
+
+# align_bounds LIMIT: the guest's clock is known to less than LIMIT cycles either way.
+align_bounds()
+{
+	offset=$(fact tsc_offset)
+	merge --tsc-offset "$offset"
+	err_has ', 0 outside' "the offset of debugfs given by hand: none outside"
+	for error in 150000 -150000; do
+		merge --tsc-offset $((offset + error))
+		err_has 'MISALIGNED' "an offset wrong by $error cycles is detected"
+	done
+
+	# The slack, and what it is worth: beyond it every error is found, and the offset is in the data.
+	verify
+	status_is 0 "verify: aligned"
+	out_has '^vm1: aligned within [0-9]+ cycles' "verify: says how well"
+	out_has '^  (tsc_deadline|icr|rdmsr_0x11) +[1-9][0-9]* +0 ' "verify: pairs by value, none reversed"
+	sed 's/^/# /' "$out"
+	early=$(sed -n 's/.*moved by more than -\([0-9]*\) cycles.*/\1/p' "$out")
+	late=$(sed -n 's/.*moved by more than .* or +\([0-9]*\) cycles.*/\1/p' "$out")
+	ok "verify: less than $1 cycles either way" test "${early:-999999}" -lt "$1" -a "${late:-999999}" -lt "$1"
+	for error in $((early + 500)) -$((late + 500)); do
+		verify --tsc-offset $((offset + error))
+		status_is 1 "verify: an error of $error cycles is found"
+		out_has 'the one used is wrong by about' "verify: and by how much it is wrong"
+	done
+	verify --solve
+	status_is 0 "verify --solve: aligned"
+	found=$(sed -n 's/.*solved: TSC offset \(-\{0,1\}[0-9]*\);.*/\1/p' "$out")
+	ok "verify --solve: debugfs' offset, within the slack ($((found - offset)) cycles)" \
+		test $((found - offset)) -le $((early + late)) -a $((offset - found)) -le $((early + late))
+	out_has 'outside: unique' "verify --solve: no other offset would do"
+}
+
+# align_proof LIMIT: both, of $rig/host and $rig/guest.
+align_proof()
+{
+	align_order
+	align_bounds "$1"
+}
