@@ -34,6 +34,7 @@ enum class_mark {
 	MARK_YES,     /* it is one, but the key is known only at the other end */
 	MARK_KEY,     /* it is one and *key says of what */
 	MARK_AT_EXIT, /* begin() only: the key is known now, the clock started at the exit */
+	MARK_MORE,    /* begin() only: none, but the key of what is open has these bits as well */
 };
 
 typedef enum class_mark class_rule(const struct class_event *e, uint64_t *key);
@@ -44,11 +45,12 @@ struct class_rules {
 
 struct event_class {
 	const char *name, *title;
-	/* Of system kvm. The first one is what the class cannot do without. */
+	/* Of system kvm. The first one is what the class cannot do without, unless told. */
 	struct class_tp {
 		const char *name;
 		const char *field[CLASS_FIELDS];
 	} tp[CLASS_TPS];
+	bool optional;		 /* it can do without all of tp[] */
 	struct class_rules exact;
 	struct class_rules perf; /* NULL: perf kvm has no such table */
 	void (*describe)(const struct exit_names *names, uint64_t key, char *buf, size_t size);

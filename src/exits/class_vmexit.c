@@ -6,16 +6,20 @@
 
 #include <stdio.h>
 
+#define OF_NESTED (1ull << 63)
+
 /*
  * Key: the isa in the high half, as the numbers of two instruction sets have nothing in common.
- * Flags of VMX are left aside: a failed entry is one of its basic reason.
+ * Flags of VMX are left aside: a failed entry is one of its basic reason. Behind an exit of a
+ * guest's own guest comes kvm_nested_vmexit.
  */
 static enum class_mark begin(const struct class_event *e, uint64_t *key)
 {
 	enum exit_isa isa = (enum exit_isa)(uint32_t)e->v[1];
 
+	*key = OF_NESTED;
 	if (e->tp != CLASS_EXIT)
-		return MARK_NO;
+		return e->tp ? MARK_NO : MARK_MORE;
 	*key = (uint64_t)(uint32_t)isa << 32 | exit_reason_key(isa, e->v[0]);
 	return MARK_KEY;
 }
@@ -31,20 +35,21 @@ static enum class_mark perf_begin(const struct class_event *e, uint64_t *key)
 
 static void describe(const struct exit_names *names, uint64_t key, char *buf, size_t size)
 {
-	enum exit_isa isa = (enum exit_isa)(uint32_t)(key >> 32);
+	enum exit_isa isa = (enum exit_isa)(uint32_t)((key & ~OF_NESTED) >> 32);
 	uint32_t flags = exit_reason_flags(isa, key);
 	char name[EXIT_NAME_MAX], text[EXIT_NAME_MAX];
 
 	exit_reason_text(names, isa, (uint32_t)key, name, sizeof(name));
-	if (flags)
-		snprintf(buf, size, "%s %s", name, exit_flags_text(flags, text, sizeof(text)));
-	else
-		snprintf(buf, size, "%s", name);
+	snprintf(buf, size, "%s%s%s%s", name, flags ? " " : "",
+		 flags ? exit_flags_text(flags, text, sizeof(text)) : "",
+		 key & OF_NESTED ? " (L2)" : "");
 }
 
 const struct event_class class_vmexit = {
 	.name = "vmexit",
 	.title = "VM-EXIT",
+	.tp = { { "kvm_nested_vmexit" } },
+	.optional = true,
 	.exact = { begin, class_end_entry },
 	.perf = { perf_begin, class_end_entry },
 	.describe = describe,

@@ -179,7 +179,7 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 			       "kvm_exit in %s has no %s: hosts that are not x86 are not "
 			       "supported",
 			       path, event_field(EV_EXIT, 0));
-	if (own && !r->tps)
+	if (own && !r->tps && !cls->optional)
 		return err_set(err, ENOENT, "no %s events in %s: record them with -e kvm:%s", own,
 			       path, own);
 	return 0;

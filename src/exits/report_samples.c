@@ -187,7 +187,9 @@ static int exact_any(struct report *r, struct rthread *t, const struct rev *e, u
 		ret = exact_end(r, t, e, cpu);
 	if (!ret && e->is.end == MARK_KEY)
 		ret = exact_end_key(r, t, e, cpu);
-	if (!ret && e->is.begin)
+	if (!ret && e->is.begin == MARK_MORE)
+		t->key |= t->open ? e->key : 0;
+	else if (!ret && e->is.begin)
 		ret = exact_begin(r, t, e, cpu);
 	if (e->is.op == OP_CLASS && t->split)
 		split_event(r, t, e);

@@ -19,6 +19,7 @@ static const struct lat_event {
 	enum event_role as; /* of events that the analyses take for another one */
 } events[] = {
 	{ EV_ENTRY, ON_HOST, .n = 0 }, { EV_EXIT, ON_HOST, .n = 3 },
+	{ EV_NESTED_EXIT, ON_HOST, .n = 0 },
 	{ EV_USER_EXIT, ON_HOST, .n = 2 }, { EV_VCPU_WAKEUP, ON_HOST, .n = 2 },
 	{ EV_PIO, ON_HOST, .n = 2 }, { EV_MMIO, ON_HOST, .n = 2 },
 	{ EV_FAST_MMIO, ON_HOST, .n = 1 }, { EV_MSR, ON_HOST, .n = 3 },

@@ -113,6 +113,9 @@ int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		v->in_user = in->has & 4 && is_user(in->f[2]);
 		set_base(l, v, is_halt(in) ? VS_HALTED : VS_KERNEL, in->t);
 		break;
+	case EV_NESTED_EXIT: /* its own guest halts: KVM tells it, or sleeps until the wake-up */
+		set_base(l, v, VS_KERNEL, in->t);
+		break;
 	case EV_USER_EXIT: set_base(l, v, VS_USER, in->t); break;
 	case EV_VCPU_WAKEUP: set_base(l, v, VS_KERNEL, in->t); break;
 	default: set_state(l, v, v->base, in->t);

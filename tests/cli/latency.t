@@ -191,6 +191,13 @@ out_has '^3\. 200 ns: MSI irq 30 to vCPU 0, posted, one' "... so is one to a gue
 run "$kvmft" latency irq --format json -q "$tmp/posted" "$tmp/posted-guest=one"
 sums "... the parts are the whole"
 
+# Its own guest had halted, of which KVM was about to tell it.
+sed '/kvm_vcpu_wakeup/d; s/^0   3000 101 kvm_exit .*/&\n0   3010 101 kvm_nested_vmexit exit_reason=12 isa=1/' \
+	"$tmp/posted.txt" >"$tmp/nested.txt"
+"$mkcap" --capture "$tmp/nested" "$tmp/nested.txt"
+run "$kvmft" latency irq --context 0 -q "$tmp/nested" "$tmp/posted-guest=one"
+out_has '^2\. 450 ns: MSI irq 30 to vCPU 0, posted, one; vCPU busy in KVM$' "... one to a vCPU whose own guest halted: KVM's time"
+
 # ---- vhost: an irqfd; its thread waits for a CPU ----
 
 {

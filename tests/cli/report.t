@@ -50,6 +50,9 @@ for event in mmio ioport msr hypercall cpuid page-fault fast-mmio inject; do
 	expect "$event" access --event "$event"
 done
 expect leaves leaves --event cpuid
+expect nested nested
+expect nested-perf nested --semantics perf
+expect nested-split nested --split
 for event in vmexit mmio ioport msr; do
 	expect "$event-perf" access --event "$event" --semantics perf
 done
