@@ -28,10 +28,14 @@ int guest_time_init(struct guest_time *g, const struct capture *cap, struct kvmf
  */
 void guest_time_anchor(struct guest_time *g, const struct capture *cap, const struct capture *host);
 void guest_time_free(struct guest_time *g); /* NULL is fine; g itself is the caller's */
+/*
+ * after: host TSC of the event before on the same CPU, 0 if there is none. Where the epochs leave a
+ * choice, it is the next one after that.
+ */
+enum epoch_result guest_time_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
+				     uint64_t after, uint64_t ts, uint64_t *lo, uint64_t *hi);
 /* Of a guest TSC, whatever the capture's trace clock. */
 enum epoch_result guest_time_tsc_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
 					 uint64_t ts, uint64_t *lo, uint64_t *hi);
-enum epoch_result guest_time_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
-				     uint64_t ts, uint64_t *lo, uint64_t *hi);
 
 #endif

@@ -79,17 +79,22 @@ void guest_time_anchor(struct guest_time *g, const struct capture *cap, const st
 	g->has_near = true;
 }
 
-/* The nearest to what the wall clocks say of all epochs that can have read ts. */
-static enum epoch_result nearest(const struct guest_time *g, const struct epoch_vcpu *v,
-				 uint64_t ts, uint64_t *lo, uint64_t *hi)
+/*
+ * Of all epochs that can have read ts the first one after the event before on that CPU: a CPU's
+ * events are in order, whatever was written to its TSC. Without such, the nearest to what the wall
+ * clocks say.
+ */
+static enum epoch_result choose(const struct guest_time *g, const struct epoch_vcpu *v,
+				uint64_t after, uint64_t ts, uint64_t *lo, uint64_t *hi)
 {
-	uint64_t want = g->near_host + (ts - g->near_guest), best = UINT64_MAX;
+	uint64_t want = after ? after : g->near_host + (ts - g->near_guest), best = UINT64_MAX;
 
 	for (size_t i = 0; i < v->n; i++) {
 		uint64_t from, to, d;
 
 		if (!v->v[i].has_map || tsc_to_host(&v->v[i].map, ts, &from, &to) ||
-		    from < v->v[i].from || (i + 1 < v->n && from >= v->v[i + 1].from))
+		    from < v->v[i].from || (i + 1 < v->n && from >= v->v[i + 1].from) ||
+		    from < after)
 			continue;
 		d = from > want ? from - want : want - from;
 		if (d >= best)
@@ -101,13 +106,19 @@ static enum epoch_result nearest(const struct guest_time *g, const struct epoch_
 	return best == UINT64_MAX ? EPOCH_AMBIGUOUS : EPOCH_DOUBTFUL;
 }
 
-/* From guest TSC; where the epochs leave a choice the wall clocks make it. */
-enum epoch_result guest_time_tsc_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
-					 uint64_t ts, uint64_t *lo, uint64_t *hi)
+/* From guest TSC. */
+static enum epoch_result tsc_to_host_after(const struct guest_time *g, const struct epoch_vcpu *v,
+					   uint64_t after, uint64_t ts, uint64_t *lo, uint64_t *hi)
 {
 	enum epoch_result r = epoch_guest_to_host(v, ts, lo, hi);
 
-	return r == EPOCH_AMBIGUOUS && g->has_near ? nearest(g, v, ts, lo, hi) : r;
+	return r == EPOCH_AMBIGUOUS && (g->has_near || after) ? choose(g, v, after, ts, lo, hi) : r;
+}
+
+enum epoch_result guest_time_tsc_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
+					 uint64_t ts, uint64_t *lo, uint64_t *hi)
+{
+	return tsc_to_host_after(g, v, 0, ts, lo, hi);
 }
 
 /*
@@ -115,7 +126,7 @@ enum epoch_result guest_time_tsc_to_host(const struct guest_time *g, const struc
  * readings are all that is known, the middle is the best guess, and both ends bound it.
  */
 static enum epoch_result own_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
-				     uint64_t ts, uint64_t *lo, uint64_t *hi)
+				     uint64_t after, uint64_t ts, uint64_t *lo, uint64_t *hi)
 {
 	uint64_t from, to, unused;
 	enum epoch_result r, last;
@@ -123,21 +134,21 @@ static enum epoch_result own_to_host(const struct guest_time *g, const struct ep
 	if (!own_tsc_range(&g->own, ts, &from, &to))
 		return EPOCH_RANGE;
 	if (g->own.kind == OWN_SAMPLED) {
-		r = guest_time_tsc_to_host(g, v, from + (to - from) / 2, lo, &unused);
+		r = tsc_to_host_after(g, v, after, from + (to - from) / 2, lo, &unused);
 		*hi = epoch_result_usable(r) ? *lo + (to - from) / 2 : 0;
 		return r;
 	}
-	r = guest_time_tsc_to_host(g, v, from, lo, hi);
-	last = to > from ? guest_time_tsc_to_host(g, v, to, &unused, hi) : r;
+	r = tsc_to_host_after(g, v, after, from, lo, hi);
+	last = to > from ? tsc_to_host_after(g, v, after, to, &unused, hi) : r;
 	return epoch_result_usable(last) ? r : last;
 }
 
 enum epoch_result guest_time_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
-				     uint64_t ts, uint64_t *lo, uint64_t *hi)
+				     uint64_t after, uint64_t ts, uint64_t *lo, uint64_t *hi)
 {
 	if (g->kvmclock)
 		return epoch_kvmclock_to_host(v, ts + (uint64_t)g->offset, lo, hi);
 	if (g->own.kind == OWN_TSC)
-		return guest_time_tsc_to_host(g, v, ts, lo, hi);
-	return own_to_host(g, v, ts, lo, hi);
+		return tsc_to_host_after(g, v, after, ts, lo, hi);
+	return own_to_host(g, v, after, ts, lo, hi);
 }

@@ -81,6 +81,7 @@ struct count {
 	const struct guest_time *g;
 	const struct epoch_vcpu *e;
 	struct vcpu_runs v;
+	uint64_t after; /* host TSC of the event before */
 };
 
 static int count_event(void *arg, const struct rec *rec)
@@ -89,8 +90,9 @@ static int count_event(void *arg, const struct rec *rec)
 	uint64_t lo, hi;
 	enum solve_fit fit;
 
-	if (!epoch_result_usable(guest_time_to_host(c->g, c->e, rec->ts, &lo, &hi)))
+	if (!epoch_result_usable(guest_time_to_host(c->g, c->e, c->after, rec->ts, &lo, &hi)))
 		return 0;
+	c->after = lo;
 	fit = fit_at(&c->v, lo, hi);
 	c->t->checked += fit != SOLVE_UNKNOWN;
 	c->t->outside += fit == SOLVE_OUTSIDE;

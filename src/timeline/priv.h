@@ -15,6 +15,7 @@
 struct tl_stamps {
 	const struct guest_time *gtime;
 	const struct epoch_vcpu *epochs; /* with gtime: of the vCPU that this CPU is */
+	uint64_t after;			 /* with gtime: host TSC of the event before, 0: none */
 	const struct migrate *link;	 /* of a host that is not the first one */
 	const struct own_tsc *own;	 /* of the first host, where its stamps are no TSC */
 };

@@ -29,7 +29,8 @@ static bool stamp_range(const struct tl_stamps *c, uint64_t ts, uint64_t *lo, ui
 
 	*lo = ts;
 	if (c->gtime)
-		return epoch_result_usable(guest_time_to_host(c->gtime, c->epochs, ts, lo, hi));
+		return epoch_result_usable(guest_time_to_host(c->gtime, c->epochs, c->after,
+							      ts, lo, hi));
 	if (c->link)
 		ok = migrate_to_line(c->link, ts, lo);
 	else if (c->own)
@@ -70,8 +71,10 @@ static void place_as_next(struct tl_stream *s)
 static void place(struct tl_stream *s, uint64_t ts)
 {
 	uint64_t lo, hi;
-	bool ok = stamp_range(&s->stamps, ts, &lo, &hi);
+	bool ok;
 
+	s->stamps.after = s->placed ? s->at.host : 0;
+	ok = stamp_range(&s->stamps, ts, &lo, &hi);
 	/* A stamp before its predecessor on the same CPU cannot be right either. */
 	ok &= !s->placed || lo >= s->at.host;
 	s->at.unplaced = !ok;

@@ -323,6 +323,23 @@ run "$kvmft" merge -q --side syn#2 --format json "$tmp/reboot/host" "$tmp/reboot
 is "$(grep -c '"kind":"event","side":"guest","vm":"syn","source":2,' "$out") $(grep -c '"source":1,' "$out")" \
 	"$(grep -c '"kind":"event"' "$out") 0" "... --side NAME#N is one capture, JSON tells which"
 
+# A TSC that was written before: the wall clocks read the time of the first events, so that later ones seem to be of
+# the second boot. The event before on that CPU knows better.
+pair written --jump 2000000000000 --reboot "$tmp/second-written" --ms 100
+for boot in "$tmp/written/guest" "$tmp/second-written"; do
+	run "$kvmft" verify "$tmp/written/host" "$boot"
+	status_is 0 "a TSC written, and rebooted: $(basename "$boot") is aligned"
+	out_has '^  all +[1-9][0-9]{3} +0 +0 ' "... all its events"
+done
+for args in "$tmp/written/guest $tmp/second-written" "$tmp/second-written $tmp/written/guest"; do
+	# shellcheck disable=SC2086 # two names
+	run "$kvmft" merge --clock host-tsc "$tmp/written/host" $args
+	status_is 0 "... both boots, merge"
+	is "$(order .)" "1 0" "... no line out of order"
+	is "$(grep '^syn#' "$out" | grep -vc ' EPOCH ')" "$(sed -nE 's/.* ([0-9]+) guest events checked, 0 outside.*/\1/p' "$err" |
+		awk '{ n += $1 } END { print n }')" "... and every event of both is inside"
+done
+
 # What stands before the first known epoch has the place of the first event that has one.
 pair unplaced --ms 50
 awk '/^begin tsc=/ { print "begin tsc=1000040000000"; next } 1' "$tmp/unplaced/host/meta" >"$tmp/meta" &&

@@ -6,7 +6,8 @@
  *
  *   genpair --host DIR --guest DIR [--ms N] [--vcpus N] [--id-step N] [--cpus N] [--seed N]
  *           [--offset N] [--ratio R --frac F] [--khz N] [--drift PPB]
- *           [--jump N [--hidden]]   vCPU 0's TSC is moved by N half-way (with no event if hidden)
+ *           [--jump N [--hidden]]   vCPU 0's TSC is moved by N half-way (with no event if hidden);
+ *                                   before a reboot: a quarter of the way
  *           [--reboot DIR2]         half-way; the second boot is captured in DIR2
  *           [--migrate DIR2]        half-way to a host of its own, whose capture is DIR2
  *           [--no-debugfs]          the host capture lacks offsets
@@ -147,11 +148,18 @@ static void guest_event(struct gen *g, const struct life *l, uint64_t t, enum ev
 	put(l->guest, l->index, &e);
 }
 
-/* What happens half-way. */
-static void turn(struct gen *g, struct life *l, uint64_t t)
+static void set_offset(struct gen *g, struct life *l, uint64_t t, uint64_t offset)
 {
 	uint64_t old = l->map.offset;
 
+	l->map.offset = offset;
+	if (offset != old && !g->hidden)
+		host_event(g, l, t, EV_OFFSET, l->id, old, offset);
+}
+
+/* What happens half-way. */
+static void turn(struct gen *g, struct life *l, uint64_t t)
+{
 	l->moved = g->migrate;
 	if (g->migrate) {
 		/* The guest's TSC goes on; the other host's has another value. */
@@ -161,12 +169,10 @@ static void turn(struct gen *g, struct life *l, uint64_t t)
 	}
 	if (g->reboot) {
 		l->guest = &g->guest2;
-		l->map.offset -= tsc_to_guest(&l->map, t);
-	} else if (g->jump && l->index == 0) {
-		l->map.offset += (uint64_t)g->jump;
+		set_offset(g, l, t, l->map.offset - tsc_to_guest(&l->map, t));
+	} else if (l->index == 0) {
+		set_offset(g, l, t, l->map.offset + (uint64_t)g->jump);
 	}
-	if (l->map.offset != old && !g->hidden)
-		host_event(g, l, t, EV_OFFSET, l->id, old, l->map.offset);
 }
 
 /* One stay in the guest: n events of it, the last of which may be the reason of the exit. */
@@ -200,9 +206,14 @@ static void live(struct gen *g, uint32_t index)
 			  .tsc2 = (int64_t)(g->host2.map.offset ? 777000000000ll : 0) };
 	uint64_t t = BEGIN + 1000 + index * 311, end = BEGIN + g->ms * g->khz, half = BEGIN + g->ms * g->khz / 2;
 	uint64_t deadline = 0;
-	bool turned = false;
+	bool turned = false, written = !g->reboot || index;
 
 	while (t < end) {
+		if (!written && t >= half - (half - BEGIN) / 2) {
+			set_offset(g, &l, t, l.map.offset + (uint64_t)g->jump);
+			written = true;
+			t += 5000;
+		}
 		if (!turned && t >= half) {
 			turn(g, &l, t);
 			turned = true;
