@@ -8,6 +8,8 @@
 
 rig exits --timeout 280
 d=$rig/exits
+io=io hlt=hlt msr=msr
+! on_intel || io=IO_INSTRUCTION hlt=HLT msr=MSR_WRITE
 
 # rows FILE: "TID REASON COUNT TIMED", sorted, of a JSON table.
 rows()
@@ -32,10 +34,10 @@ is "$(cat "$tmp/user")" "$(cat "$tmp/kernel")" "both engines: same counts, same 
 cut -d ' ' -f 1-3 "$tmp/kernel" >"$tmp/counts"
 is "$(rows kernel-counts)" "$(cat "$tmp/counts")" "... and in an instance without times (kernel)"
 is "$(rows user-counts)" "$(cat "$tmp/counts")" "... and in an instance without times (user)"
-is "$(awk '$2 == "io" { print $3 }' "$tmp/kernel" | sort -u)" 300 "each vCPU's out instructions: as the VM counted"
-is "$(awk '$2 == "hlt" { print $3 - $4 }' "$tmp/kernel" | sort -u)" 1 \
+is "$(awk '$2 == "'$io'" { print $3 }' "$tmp/kernel" | sort -u)" 300 "each vCPU's out instructions: as the VM counted"
+is "$(awk '$2 == "'$hlt'" { print $3 - $4 }' "$tmp/kernel" | sort -u)" 1 \
 	"the last hlt of each is counted, and not timed: no entry followed"
-sed -nE 's/^ *([a-z_]+) +([0-9]+) +[0-9.]+% .*/\1 \2/p' "$d/perf.out" | LC_ALL=C sort >"$tmp/perf"
+sed -nE 's/^ *([A-Za-z_]+) +([0-9]+) +[0-9.]+% .*/\1 \2/p' "$d/perf.out" | LC_ALL=C sort >"$tmp/perf"
 ok "perf kvm stat has rows" test "$(wc -l <"$tmp/perf")" -ge 3
 is "$(by_reason 4 <"$tmp/kernel")" "$(cat "$tmp/perf")" "perf kvm stat counts the same pairs"
 sed 's/^/# perf: /' "$tmp/perf"
@@ -56,7 +58,7 @@ file_has "$d/kernel.err" 'the VM ended' "it ends with the VM"
 # ---- one that came and went ----
 
 short=$(sed -n 's/^pid \([0-9]*\) .*/\1/p' "$d/comes.out")
-file_has "$d/all.out" "^$short +[0-9]+ +io +100 +$short-[0-9]+:0 \(ended\)\$" "a short VM: PID, vCPU, all exits, ended"
+file_has "$d/all.out" "^$short +[0-9]+ +$io +100 +$short-[0-9]+:0 \(ended\)\$" "a short VM: PID, vCPU, all exits, ended"
 file_has "$d/all.err" "VM $short-[0-9]+ started" "... its start is told"
 file_has "$d/all.err" "VM $short-[0-9]+ ended" "... and its end"
 
@@ -77,7 +79,7 @@ pid=$(fact pid)
 tid0=$(fact tid0)
 tid1=$(fact tid1)
 mode everything 0 "PID TID KVM_EXIT_REASON COUNT VM:VCPU"
-file_has "$d/everything.out" "^$pid +$tid0 +msr +[0-9]+ +vm1:0\$" "... rows have PID, TID, VM and vCPU"
+file_has "$d/everything.out" "^$pid +$tid0 +$msr +[0-9]+ +vm1:0\$" "... rows have PID, TID, VM and vCPU"
 mode pid 0 "KVM_EXIT_REASON COUNT"
 is "$(awk 'NR > 1 { print $1 }' "$d/pid.out" | sort | uniq -d)" "" "... each reason once"
 mode vcpu 0 "KVM_EXIT_REASON COUNT"
@@ -115,7 +117,7 @@ is "$(awk '/^# TYPE / { type[$3] = $4; next } /^#/ { next }
 	  key = $0; sub(/ [^ ]*$/, "", key); if (seen[key]++) bad = bad " twice:" key
 	  if ($NF !~ /^[0-9.]+$/) bad = bad " value:" $NF }
 	END { print (n > 8 ? bad : "few lines") }' "$d/kvm.prom")" "" "... and well-formed"
-file_has "$d/kvm.prom" "kvm_exits_total\{vm=\"$pid-[0-9]+\",name=\"vm1\",.*vcpu=\"0\",reason=\"hlt\"\} [1-9]" \
+file_has "$d/kvm.prom" "kvm_exits_total\{vm=\"$pid-[0-9]+\",name=\"vm1\",.*vcpu=\"0\",reason=\"$hlt\"\} [1-9]" \
 	"... with counters by VM, vCPU and reason"
 is "$(grep -c KVM_EXIT_REASON "$d/top.out")" 2 "--top without a terminal: plain tables"
 ok "... without escape sequences" sh -c "! grep -q '$(printf '\033')' '$d/top.out'"

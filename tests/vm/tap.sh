@@ -8,6 +8,15 @@
 # The rig runs the plain build: sanitizers take too much of an emulated machine.
 plain=${KVMFT_PLAIN:-$top/build/kvmft}
 
+# Is this test run on an Intel host? Such names of exits are its own.
+on_intel()
+{
+	case " ${RIG_OPTIONS:-} " in
+	*" --cpu intel "*) ;;
+	*) return 1 ;;
+	esac
+}
+
 # Did the emulated machines fail, and not a test in them? QEMU's TCG loses a race now and then when
 # kernels patch their code (see lost_race in run): a kernel hangs or dies, the scenario bails out.
 rig_broke()

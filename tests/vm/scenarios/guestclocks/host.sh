@@ -8,7 +8,7 @@
 
 need_kvmft
 # Without TSC_ADJUST the guest's kernel does not notice, and undo, that its TSC was written.
-guest_start vm1 --qemu-args "-cpu host,-tsc-adjust"
+guest_start vm1 --qemu-args "-cpu $RIG_GUEST_CPU,-tsc-adjust"
 guest_wait_up vm1
 flag_wait vm1-ready
 "$KVMFT" record -o /tmp/host 2>/tmp/record.err &

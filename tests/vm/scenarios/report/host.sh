@@ -9,7 +9,7 @@
 . "$VM_LIB/host.sh"
 
 need_kvmft
-guest_start vm1
+guest_start vm1 --cmdline iomem=relaxed
 guest_wait_up vm1
 flag_wait guest-ready
 

@@ -9,7 +9,7 @@
 need_kvmft
 # Without TSC_ADJUST the guest's kernel does not notice, and undo, that its TSC was written. The rig
 # says -no-reboot; this guest may.
-guest_start vm1 --vcpus 2 --qemu-args "-cpu host,-tsc-adjust -action reboot=reset"
+guest_start vm1 --vcpus 2 --qemu-args "-cpu $RIG_GUEST_CPU,-tsc-adjust -action reboot=reset"
 guest_start vm2 --vcpus 4 --cmdline "no-kvmclock tsc=reliable tsc_early_khz=$(tsc_khz)"
 flag_wait vm1-ready 400
 flag_wait vm2-ready 400

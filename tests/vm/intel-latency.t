@@ -1,0 +1,6 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# latency.t on an Intel host.
+
+RIG_OPTIONS="--cpu intel --host-cpus 2 --vcpus 2 --host-cmdline kvm_intel.enable_apicv=0 --timeout 900" exec sh "$(dirname "$0")/latency.t"
