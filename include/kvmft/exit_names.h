@@ -18,21 +18,25 @@ enum exit_isa {
 	EXIT_ISA_VMX,
 	EXIT_ISA_SVM,
 	EXIT_ISA_PVM,
-	EXIT_ISAS,
+	EXIT_ISA_ARM64 = 1 << 30, /* its events have no such field */
 };
 
 #define EXIT_NAME_MAX 64 /* bytes that hold every text made here */
+#define EXIT_ARCHS    8	 /* at most */
+/* Of arm64: the reason is a trap, and the rest of the number the class of its exception. */
+#define EXIT_TRAP     (1u << 31)
 
 struct exit_names {
 	const struct fmt_event *ev; /* borrowed; NULL: only the tables below are used */
 	enum exit_isa isa;	    /* of events that do not tell theirs */
-	int nth[EXIT_ISAS];	    /* which symbol table of the format; -1 = none */
+	uint32_t trap;		    /* the kind of arm64's exits that is a trap */
+	int nth[EXIT_ARCHS];	    /* which symbol table of the format; -1 = none */
 };
 
 /*
  * ev: the kvm_exit of the kernel that was traced, NULL when its format is not at hand. vendor: of
  * the CPU ("GenuineIntel", "AuthenticAMD", "HygonGenuine"), NULL or "" when unknown; it counts
- * only for events without the field isa (Linux before 2.6.39), and means VMX when unknown.
+ * only for x86 events without the field isa (Linux before 2.6.39), and means VMX when unknown.
  */
 void exit_names_init(struct exit_names *n, const struct fmt_event *ev, const char *vendor);
 
@@ -45,6 +49,19 @@ static inline enum exit_isa exit_isa(const struct exit_names *n, uint64_t isa)
 	return isa ? (enum exit_isa)(uint32_t)isa : n->isa;
 }
 
+/*
+ * Why a guest was left, by the first two fields of EV_EXIT (EV_NESTED_EXIT), 0 for one that the
+ * event lacks: reason and isa on x86; on arm64 a number made of both, see EXIT_TRAP.
+ */
+struct exit_why {
+	enum exit_isa isa;
+	uint32_t reason;
+};
+struct exit_why exit_why(const struct exit_names *n, uint64_t first, uint64_t second);
+
+/* When kvm_exit is traced, where all kernels do it alike; NULL: that depends on the kernel. */
+const char *exit_traced(enum exit_isa isa);
+
 #define EXIT_VMX_BASIC 0xffffu
 
 /*
@@ -56,24 +73,22 @@ static inline uint32_t exit_reason_key(enum exit_isa isa, uint64_t reason)
 {
 	return isa == EXIT_ISA_VMX ? (uint32_t)reason & EXIT_VMX_BASIC : (uint32_t)reason;
 }
-/* Whether the guest executed HLT: of PVM it is not known. */
-static inline bool exit_is_halt(enum exit_isa isa, uint64_t reason)
-{
-	return exit_reason_key(isa, reason) == (isa == EXIT_ISA_VMX   ? 12u
-						: isa == EXIT_ISA_SVM ? 0x78u
-								      : UINT32_MAX);
-}
+/*
+ * Whether the guest executed HLT, or WFI (on arm64 WFE looks the same): of PVM it is not known.
+ */
+bool exit_is_halt(struct exit_why why);
 
 /* The flag bits, in place: 0 but for VMX. */
 uint32_t exit_reason_flags(enum exit_isa isa, uint64_t reason);
 /* "FAILED_VMENTRY BUS_LOCK": names (numbers where there is none) of flags; "" for 0. */
 char *exit_flags_text(uint32_t flags, char *buf, size_t size);
 
-/* The kernel's name of a reason, flags left aside, else the table's, else NULL. */
+/* The kernel's name of a reason or a trap's class, flags aside, else the table's, else NULL. */
 const char *exit_reason_name(const struct exit_names *n, enum exit_isa isa, uint64_t reason);
 /*
- * The name, or a number that reads as such: "0x4e", "pvm:0x20000"; of an unknown isa N
- * "isaN:0x7". Flags are left aside. buf of EXIT_NAME_MAX bytes suffices; returns buf.
+ * The name, "TRAP:" before that of a trap, or a number that reads as such: "0x4e", "pvm:0x20000",
+ * "TRAP:0x2b"; of an unknown isa N "isaN:0x7". Flags are left aside. buf of EXIT_NAME_MAX bytes
+ * suffices; returns buf.
  */
 char *exit_reason_text(const struct exit_names *n, enum exit_isa isa, uint64_t reason, char *buf,
 		       size_t size);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const struct event_arch *const archs[] = {
-	&event_arch_vmx, &event_arch_svm, &event_arch_pvm,
+	&event_arch_vmx, &event_arch_svm, &event_arch_pvm, &event_arch_arm64,
 };
 
 const struct event_arch *event_arch(size_t i)

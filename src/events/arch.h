@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * arch.h: what differs between kinds of hosts; private to this room. A kind is a descriptor in a
- * file of its architecture (x86.c), and a line in arch.c.
+ * file of its own (x86_vmx.c), and a line in arch.c.
  */
 #ifndef KVMFT_EVENTS_ARCH_H
 #define KVMFT_EVENTS_ARCH_H
@@ -24,18 +24,23 @@ struct event_arch {
 	const char *const *machine; /* as `uname -m` and `arch=` of captures tell it, NULL last */
 	const char *vendor[2];	    /* of its CPUs; none: of those that no other one has */
 	enum exit_isa isa;	    /* as the events tell it */
-	/* EV_ENTRY and EV_EXIT; the first field of an exit is its reason. */
-	const struct event_def *entry, *exit;
+	/* EV_EXIT; its first field is the reason, the second the isa unless there is `trap`. */
+	const struct event_def *exit;
 	const struct exit_entry *reason, *flag; /* sorted; flags by number of the bit */
 	size_t nreason, nflag;
 	const char *prefix;	    /* of numbers that have no name */
 	struct exit_entry probe;    /* what only its own table in a format has; no name: any */
+	struct exit_entry trap;	    /* the kind of exits whose second field is the reason */
+	uint32_t halt;		    /* the guest waits for an interrupt; UINT32_MAX: not known */
+	const char *traced;	    /* exit_traced() */
 	const char *(*hint)(uint32_t key); /* exit_reason_hint() */
 };
 
-extern const struct event_arch event_arch_vmx, event_arch_svm, event_arch_pvm;
+extern const struct event_arch event_arch_vmx, event_arch_svm, event_arch_pvm, event_arch_arm64;
 
 /* Number i, the usual one of its machines first; NULL past the last. */
 const struct event_arch *event_arch(size_t i);
+/* The one whose exits have the fields of that format; NULL: none. */
+const struct event_arch *event_arch_of_exit(const struct fmt_event *ev);
 
 #endif

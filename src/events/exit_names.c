@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define MAX_TABLES     8 /* of one format text; Linux has two, PVM's kernels three */
+#define MAX_KINDS      8 /* of arm64's exits; Linux has four, and one far off */
 
 /* KVM_EXIT_*, by number */
 static const char *const userspace_names[] = {
@@ -27,15 +28,34 @@ static const char *lookup(const struct exit_entry *t, size_t n, uint32_t reason)
 	return at < n && t[at].reason == reason ? t[at].name : NULL;
 }
 
-/* NULL: of none that we know. */
-static const struct event_arch *arch_of(enum exit_isa isa)
+/* NULL: of none that we know. at: its place in the list, may be NULL. */
+static const struct event_arch *arch_of(enum exit_isa isa, size_t *at)
 {
 	const struct event_arch *a;
+	size_t i = 0;
 
-	for (size_t i = 0; (a = event_arch(i)); i++)
-		if (a->isa == isa)
-			return a;
-	return NULL;
+	while ((a = event_arch(i)) && a->isa != isa)
+		i++;
+	if (at)
+		*at = i;
+	return a;
+}
+
+/* From the nth table of a field, "a|b": whichever the event has. */
+static const char *symbol(const struct fmt_event *ev, const char *names, int nth, uint32_t value)
+{
+	char name[32];
+
+	for (;; names++) {
+		size_t n = strcspn(names, "|");
+		const char *s;
+
+		snprintf(name, sizeof(name), "%.*s", (int)n, names);
+		s = fmt_symbol(ev, name, (unsigned int)nth, value);
+		names += n;
+		if (s || !*names)
+			return s;
+	}
 }
 
 /* Whose the table is, by what stands in it, as the order is up to the kernel. */
@@ -43,25 +63,60 @@ static void find_table(struct exit_names *n, int nth)
 {
 	const struct event_arch *a;
 
-	for (size_t i = 0; (a = event_arch(i)); i++) {
-		const char *s = fmt_symbol(n->ev, a->exit->field[0], (unsigned int)nth,
-					   a->probe.reason);
+	for (size_t i = 0; (a = event_arch(i)) && i < EXIT_ARCHS; i++) {
+		const char *s = symbol(n->ev, a->exit->field[0], nth, a->probe.reason);
 
 		if (!s || (a->probe.name && strcmp(s, a->probe.name)))
 			continue;
-		n->nth[a->isa] = nth;
+		n->nth[i] = nth;
 		return;
 	}
 }
 
+/* The number of traps changed: it is the one that the format calls so. */
+static uint32_t find_trap(const struct exit_names *n, const struct event_arch *a, size_t at)
+{
+	const char *s;
+
+	for (uint32_t i = 0; a->trap.name && n->nth[at] >= 0 && i < MAX_KINDS; i++) {
+		s = symbol(n->ev, a->exit->field[0], n->nth[at], i);
+		if (s && !strcmp(s, a->trap.name))
+			return i;
+	}
+	return a->trap.reason;
+}
+
 void exit_names_init(struct exit_names *n, const struct fmt_event *ev, const char *vendor)
 {
+	const struct event_arch *a = ev ? event_arch_of_exit(ev) : NULL;
+	size_t at;
+
 	n->ev = ev;
-	n->isa = exit_isa_of_vendor(vendor);
-	for (int i = 0; i < EXIT_ISAS; i++)
+	n->isa = a && a->trap.name ? a->isa : exit_isa_of_vendor(vendor);
+	for (size_t i = 0; i < EXIT_ARCHS; i++)
 		n->nth[i] = -1;
 	for (int i = 0; ev && i < MAX_TABLES; i++)
 		find_table(n, i);
+	a = arch_of(n->isa, &at);
+	n->trap = find_trap(n, a, at);
+}
+
+struct exit_why exit_why(const struct exit_names *n, uint64_t first, uint64_t second)
+{
+	if (n->isa != EXIT_ISA_ARM64)
+		return (struct exit_why){ exit_isa(n, second), (uint32_t)first };
+	return (struct exit_why){
+		EXIT_ISA_ARM64,
+		(uint32_t)first == n->trap ? EXIT_TRAP | (uint32_t)second
+					   : (uint32_t)first & ~EXIT_TRAP,
+	};
+}
+
+bool exit_is_halt(struct exit_why why)
+{
+	const struct event_arch *a = arch_of(why.isa, NULL);
+
+	return a && a->halt != UINT32_MAX && exit_reason_key(why.isa, why.reason) == a->halt;
 }
 
 uint32_t exit_reason_flags(enum exit_isa isa, uint64_t reason)
@@ -92,12 +147,15 @@ char *exit_flags_text(uint32_t flags, char *buf, size_t size)
 
 const char *exit_reason_name(const struct exit_names *n, enum exit_isa isa, uint64_t reason)
 {
-	const struct event_arch *a = arch_of(isa);
+	size_t at;
+	const struct event_arch *a = arch_of(isa, &at);
 	uint32_t key = exit_reason_key(isa, reason);
+	bool trap = a && a->trap.name && key & EXIT_TRAP;
 	const char *name = NULL;
 
-	if (a && n->nth[isa] >= 0)
-		name = fmt_symbol(n->ev, a->exit->field[0], (unsigned int)n->nth[isa], key);
+	if (a && n->nth[at] >= 0)
+		name = trap ? symbol(n->ev, a->exit->field[1], 0, key & ~EXIT_TRAP)
+			    : symbol(n->ev, a->exit->field[0], n->nth[at], key);
 	return name || !a ? name : lookup(a->reason, a->nreason, key);
 }
 
@@ -105,11 +163,14 @@ char *exit_reason_text(const struct exit_names *n, enum exit_isa isa, uint64_t r
 		       size_t size)
 {
 	const char *name = exit_reason_name(n, isa, reason);
-	const struct event_arch *a = arch_of(isa);
+	const struct event_arch *a = arch_of(isa, NULL);
 	uint32_t key = exit_reason_key(isa, reason);
+	bool trap = a && a->trap.name && key & EXIT_TRAP;
 
 	if (name)
-		snprintf(buf, size, "%s", name);
+		snprintf(buf, size, "%s%s", trap ? "TRAP:" : "", name);
+	else if (trap)
+		snprintf(buf, size, "TRAP:0x%x", key & ~EXIT_TRAP);
 	else if (a)
 		snprintf(buf, size, "%s0x%x", a->prefix, key);
 	else
@@ -117,9 +178,16 @@ char *exit_reason_text(const struct exit_names *n, enum exit_isa isa, uint64_t r
 	return buf;
 }
 
+const char *exit_traced(enum exit_isa isa)
+{
+	const struct event_arch *a = arch_of(isa, NULL);
+
+	return a ? a->traced : NULL;
+}
+
 const char *exit_reason_hint(enum exit_isa isa, uint64_t reason)
 {
-	const struct event_arch *a = arch_of(isa);
+	const struct event_arch *a = arch_of(isa, NULL);
 
 	return a && a->hint ? a->hint((uint32_t)reason) : NULL;
 }

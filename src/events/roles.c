@@ -6,8 +6,9 @@
 
 #include <string.h>
 
-/* EV_ENTRY and EV_EXIT are the architectures'. */
+/* EV_EXIT is the architectures'. */
 static const struct event_def roles[EV_ROLES] = {
+	[EV_ENTRY] = { "kvm", "kvm_entry", { "vcpu_id" } },
 	[EV_NESTED_EXIT] = { "kvm", "kvm_nested_vmexit", { "exit_reason", "isa" } },
 	[EV_USER_EXIT] = { "kvm", "kvm_userspace_exit", { "reason", "errno" } },
 	[EV_VCPU_WAKEUP] = { "kvm", "kvm_vcpu_wakeup", { "ns", "waited" } },
@@ -66,9 +67,9 @@ static const struct event_def *def_at(enum event_role role, size_t i)
 {
 	const struct event_arch *a = event_arch(i);
 
-	if (role != EV_ENTRY && role != EV_EXIT)
+	if (role != EV_EXIT)
 		return i ? NULL : &roles[role];
-	return !a ? NULL : role == EV_ENTRY ? a->entry : a->exit;
+	return a ? a->exit : NULL;
 }
 
 const char *event_name(enum event_role role)
@@ -123,16 +124,23 @@ const struct fmt_event *event_format(const struct fmt *fmt, enum event_role role
 	return ev;
 }
 
-/* Of several architectures the one whose first field the event has. */
-static const struct event_def *def_of(const struct fmt_event *ev, enum event_role role)
+/* x86 comes first in the list, and its exit_reason is another field of old arm64 kernels. */
+const struct event_arch *event_arch_of_exit(const struct fmt_event *ev)
 {
-	const struct event_def *d;
+	const struct event_arch *a, *found = NULL;
 	struct fmt_field f;
 
-	for (size_t i = 0; (d = def_at(role, i)); i++)
-		if (d->field[0] && is_def(ev, d) && field_of(ev, d->field[0], &f))
-			return d;
-	return def_at(role, 0);
+	for (size_t i = 0; (a = event_arch(i)); i++)
+		if ((!found || found->exit != a->exit) && field_of(ev, a->exit->field[0], &f))
+			found = a;
+	return found;
+}
+
+static const struct event_def *def_of(const struct fmt_event *ev, enum event_role role)
+{
+	const struct event_arch *a = role == EV_EXIT ? event_arch_of_exit(ev) : NULL;
+
+	return a ? a->exit : def_at(role, 0);
 }
 
 bool event_resolve(const struct fmt_event *ev, enum event_role role, size_t need,

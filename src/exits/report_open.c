@@ -176,7 +176,7 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 			path);
 	if (event_format(r->fmt, EV_EXIT) && !understood)
 		return err_set(err, ENOTSUP,
-			       "kvm_exit in %s has no %s: hosts that are not x86 are not "
+			       "kvm_exit in %s has no %s: hosts that are neither x86 nor arm64 are not "
 			       "supported",
 			       path, event_field(EV_EXIT, 0));
 	if (own && !r->tps && !cls->optional)
@@ -254,8 +254,13 @@ static bool kernel_version(const struct capture *c, unsigned int *major, unsigne
 static void remark_kernel(struct report *r)
 {
 	const char *release = r->cap->uname ? r->cap->uname : "an unknown kernel";
+	const char *traced = exit_traced(r->names.isa);
 	unsigned int major, minor;
 
+	if (traced) {
+		report_remark(r, "kernel: %s; kvm_exit is traced %s", release, traced);
+		return;
+	}
 	if (!kernel_version(r->cap, &major, &minor)) {
 		report_remark(
 			r,

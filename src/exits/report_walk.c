@@ -41,7 +41,7 @@ struct wstream {
 
 /* What the class said of an exit: it depends on these two fields alone, and is asked once. */
 struct exit_said {
-	uint32_t reason, isa; /* as recorded; at index reason % EXITS_SAID */
+	uint32_t reason, isa; /* as recorded; at index (reason + isa) % EXITS_SAID */
 	uint64_t key;
 	struct rwhat is;
 };
@@ -134,13 +134,14 @@ static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk
 								     struct wstream *st,
 								     uint32_t reason, uint32_t isa)
 {
-	struct exit_said *x = &w->said[reason % EXITS_SAID];
+	struct exit_said *x = &w->said[(reason + isa) % EXITS_SAID];
+	struct exit_why why = exit_why(&w->r->names, reason, isa);
 	struct class_event *ce = &w->exit;
 	enum class_mark begin;
 	uint64_t key = 0;
 
-	ce->v[0] = reason;
-	ce->v[1] = exit_isa(&w->r->names, isa);
+	ce->v[0] = why.reason;
+	ce->v[1] = why.isa;
 	begin = w->r->rules->begin(ce, &key);
 	if (exit_failed(ce)) { /* has to be counted each time, so it is asked for each time */
 		st->failed++;
@@ -155,7 +156,7 @@ static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk
 static inline void set_exit(struct walk *w, struct wstream *st, struct rev *e, uint32_t reason,
 			    uint32_t isa)
 {
-	const struct exit_said *x = &w->said[reason % EXITS_SAID];
+	const struct exit_said *x = &w->said[(reason + isa) % EXITS_SAID];
 
 	if (x->reason != reason || x->isa != isa)
 		x = ask_of_exit(w, st, reason, isa);

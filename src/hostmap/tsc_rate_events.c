@@ -172,9 +172,9 @@ static void thread_wakes(struct rate_scan *s, const struct rec *rec)
 static int scan_exit(struct rate_scan *s, const struct rec *rec)
 {
 	int32_t tid = fmt_pid(s->fmt, rec);
-	enum exit_isa isa = exit_isa(&s->names, value(s, EV_EXIT, 1, rec));
+	uint64_t first = value(s, EV_EXIT, 0, rec), second = value(s, EV_EXIT, 1, rec);
 
-	if (exit_is_halt(isa, value(s, EV_EXIT, 0, rec)))
+	if (exit_is_halt(exit_why(&s->names, first, second)))
 		return thread_halts(s, tid, rec->ts);
 	thread_goes_on(s, tid);
 	return 0;

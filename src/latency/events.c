@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kvmft/events.h"
+#include "kvmft/exit_names.h"
 
 enum { ON_HOST = 1, ON_GUEST = 2, ON_QEMU = 4 };
 
@@ -45,6 +46,7 @@ struct decoded {
 
 struct lat_decoder {
 	const struct fmt *fmt;
+	struct exit_names names;
 	struct decoded *ev;
 	size_t nev, ev_cap;
 	uint8_t at[UINT16_MAX + 1]; /* event id → index + 1 */
@@ -97,6 +99,7 @@ int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
 	if (!d)
 		return -ENOMEM;
 	d->fmt = fmt;
+	exit_names_init(&d->names, event_format(fmt, EV_EXIT), NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
 		struct event_type t;
 		struct decoded *ev;
@@ -132,8 +135,16 @@ static bool decode(const struct fmt *fmt, const struct decoded *ev, const struct
 bool lat_decode(const struct lat_decoder *d, const struct tl_item *i, struct lat_in *in)
 {
 	uint8_t at = d->at[i->rec->id];
+	struct exit_why why;
 
-	return at && decode(d->fmt, &d->ev[at - 1], i, in);
+	if (!at || !decode(d->fmt, &d->ev[at - 1], i, in))
+		return false;
+	if (in->kind == EV_EXIT) {
+		why = exit_why(&d->names, in->f[0], in->f[1]);
+		in->f[0] = why.reason;
+		in->f[1] = why.isa;
+	}
+	return true;
 }
 
 /* QEMU's events have no formats before they are met: the few that matter are known by name. */

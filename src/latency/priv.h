@@ -27,7 +27,7 @@ struct lat_in {
 	enum event_role kind;
 	const struct tl_item *i;
 	uint64_t t; /* host TSC */
-	uint64_t f[LAT_FIELDS];
+	uint64_t f[LAT_FIELDS]; /* of EV_EXIT the first two are what exit_why() says */
 	uint32_t has;
 };
 

@@ -60,8 +60,9 @@ static void set_base(const struct lat *l, struct lat_vcpu *v, enum vs_state base
 
 static bool is_halt(const struct lat_in *in)
 {
-	return exit_is_halt(in->has & 2 && in->f[1] == EXIT_ISA_SVM ? EXIT_ISA_SVM : EXIT_ISA_VMX,
-			    in->f[0]);
+	struct exit_why why = { (enum exit_isa)(uint32_t)in->f[1], (uint32_t)in->f[0] };
+
+	return exit_is_halt(why);
 }
 
 /* Linux keeps the upper half for itself, and below 4 GiB (32 bit) the last of its four parts. */

@@ -56,8 +56,8 @@ static int drain_fields(struct exits_run *x)
 	struct exits_drain *d = x->drain;
 
 	if (!x->exit.f[0].size)
-		return err_lack(x->err, ENOENT, "kvm_exit of this kernel has no field exit_reason: "
-				"not an x86 machine?");
+		return err_lack(x->err, ENOENT, "kvm_exit of this kernel has no field that "
+				"tells the reason: not an x86 or arm64 machine?");
 	d->exit_id = fmt_id(x->exit.ev);
 	d->entry_id = x->entry.ev ? fmt_id(x->entry.ev) : d->exit_id;
 	return 0;
@@ -148,16 +148,19 @@ static int take_exit(struct exits_run *x, const struct rec *rec, uint32_t tid)
 {
 	struct exits_drain *d = x->drain;
 	size_t threads = x->table.nthread;
-	uint64_t reason;
+	uint64_t first, second;
+	uint32_t reason;
 	int ret;
 
-	if (!fmt_u64(x->fmt, &x->exit.f[0], rec, &reason)) {
+	if (!fmt_u64(x->fmt, &x->exit.f[0], rec, &first)) {
 		d->damaged++;
 		return 0;
 	}
-	ret = exits_add(&x->table, tid, (uint32_t)reason, 1);
+	second = event_u64(x->fmt, &x->exit, 1, rec);
+	reason = exit_why(&x->names, first, second).reason;
+	ret = exits_add(&x->table, tid, reason, 1);
 	if (!ret && d->live)
-		ret = exits_handling_exit(&d->pair, tid, rec->ts, (uint32_t)reason);
+		ret = exits_handling_exit(&d->pair, tid, rec->ts, reason);
 	if (!ret && x->table.nthread != threads)
 		take_vcpu(x, rec, &x->exit.f[3], tid);
 	return ret;

@@ -120,6 +120,12 @@ static int start_times(struct exits_run *x)
 
 static int hist_start(struct exits_run *x)
 {
+	struct fmt_field reason;
+
+	/* A kernel with two fields for it would be asked for a map of both. */
+	if (!fmt_field(x->exit.ev, "exit_reason", &reason) || reason.off != x->exit.f[0].off)
+		return err_lack(x->err, ENOENT, "kvm_exit of this kernel has not one field that "
+				"tells the reason");
 	/*
 	 * The size has to be set before the first trigger: as long as no ring was given a size,
 	 * older kernels (seen with 6.1) make the main trace's ring a big one at that moment.

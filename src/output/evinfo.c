@@ -94,11 +94,13 @@ bool evinfo_reason(const struct evinfos *s, const struct evinfo *e, const struct
 {
 	const struct exit_names *n = &s->src[i->src->index].exits;
 	uint64_t reason, isa = 0;
+	struct exit_why why;
 
 	if ((e->role != EV_EXIT && e->role != EV_NESTED_EXIT) || !evinfo_u64(e, i, 0, &reason))
 		return false;
 	if (!evinfo_u64(e, i, 1, &isa))
 		isa = 0;
-	exit_reason_text(n, exit_isa(n, isa), reason, buf, size);
+	why = exit_why(n, reason, isa);
+	exit_reason_text(n, why.isa, why.reason, buf, size);
 	return true;
 }

@@ -245,15 +245,16 @@ static uint64_t type(struct html *h, const struct tl_item *i)
 
 static uint64_t exit_reason(struct html *h, const struct tl_item *i)
 {
-	struct fmt_field reason, isa;
-	uint64_t r, a = 0;
+	enum event_role role = event_is(i->ev, EV_EXIT) ? EV_EXIT : EV_NESTED_EXIT;
 	char name[EXIT_NAME_MAX];
+	struct event_type t;
+	struct exit_why why;
+	uint64_t r;
 
-	if (!fmt_field(i->ev, "exit_reason", &reason) || !fmt_u64(tl_fmt(i), &reason, i->rec, &r))
+	if (!event_resolve(i->ev, role, 1, &t) || !fmt_u64(tl_fmt(i), &t.f[0], i->rec, &r))
 		return 0;
-	if (fmt_field(i->ev, "isa", &isa))
-		(void)fmt_u64(tl_fmt(i), &isa, i->rec, &a);
-	return text(h, exit_reason_text(&h->exits, exit_isa(&h->exits, a), r, name, sizeof(name)));
+	why = exit_why(&h->exits, r, event_u64(tl_fmt(i), &t, 1, i->rec));
+	return text(h, exit_reason_text(&h->exits, why.isa, why.reason, name, sizeof(name)));
 }
 
 /* Elements of an array as numbers with blanks between them. */

@@ -378,8 +378,8 @@ wait $recorder $vm 2>/dev/null
 recorder='' vm=
 refused "$tmp/killed.data" 'perf was killed, or the file was cut; end perf with' "perf was killed"
 # The name of the architecture stands behind the events, after the kernel's release.
-LC_ALL=C sed 's/x86_64\x00/aarch64/g' "$tmp/stat.data" >"$tmp/arm.data"
-refused "$tmp/arm.data" 'recorded on aarch64: .*x86' "another architecture"
+LC_ALL=C sed 's/x86_64\x00/riscv64/g' "$tmp/stat.data" >"$tmp/arm.data"
+refused "$tmp/arm.data" 'recorded on riscv64: .*x86' "another architecture"
 size=$(stat -c %s "$tmp/stat.data")
 truncate -s $((size - 100)) "$tmp/stat.data"
 run "$kvmft" export -q -i "$tmp/stat.data" --to text

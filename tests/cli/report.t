@@ -56,6 +56,8 @@ expect nested-split nested --split
 for event in vmexit mmio ioport msr; do
 	expect "$event-perf" access --event "$event" --semantics perf
 done
+expect arm64 arm64 --per vcpu
+expect arm64-perf arm64 --semantics perf
 expect split split --split
 expect split-csv split --split --format csv
 expect 2012-mmio 2012 --event mmio
@@ -179,13 +181,13 @@ esac
 # ---- nothing to show ----
 
 cp -r "$tmp/basic" "$tmp/arm"
-sed -i 's/arch=x86_64/arch=aarch64/' "$tmp/arm/meta"
+sed -i 's/arch=x86_64/arch=s390x/' "$tmp/arm/meta"
 report arm
 status_is 1 "a host of an unknown architecture: exit 1"
-err_has 'recorded on aarch64, and what KVM.s events mean is known of x86-vmx, x86-svm' "... said"
+err_has 'recorded on s390x, and what KVM.s events mean is known of x86-vmx, x86-svm' "... said"
 run "$kvmft" merge "$tmp/arm"
 out_has 'kvm:kvm_exit' "... merge lists its events, as the message says"
-sed -i 's/arch=aarch64 //' "$tmp/arm/meta"
+sed -i 's/arch=s390x //' "$tmp/arm/meta"
 report arm
 status_is 0 "... that does not tell its architecture: by its events"
 

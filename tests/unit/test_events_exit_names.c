@@ -128,6 +128,60 @@ static void test_captured_names(void **state __unused_arg)
 	fmt_free(f);
 }
 
+#define ARM_HEAD(first, second)                                                   \
+	"name: kvm_exit\nID: 9\nformat:\n"                                        \
+	"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n"  \
+	"\tfield:int " first ";\toffset:8;\tsize:4;\tsigned:1;\n"                 \
+	"\tfield:unsigned int " second ";\toffset:12;\tsize:4;\tsigned:0;\n\n"     \
+	"print fmt: \"%s: HSR_EC: 0x%04x (%s)\", "
+
+static const char *arm(const struct exit_names *n, uint64_t kind, uint64_t class)
+{
+	struct exit_why why = exit_why(n, kind, class);
+
+	assert_int_equal(why.isa, EXIT_ISA_ARM64);
+	return text(n, why.isa, why.reason);
+}
+
+/* As Linux 6.1 has it, with a class that the table lacks. */
+static void test_arm64(void **state __unused_arg)
+{
+	struct fmt *f = load(ARM_HEAD("ret", "esr_ec")
+			     "__print_symbolic(REC->ret, { 0, \"IRQ\" }, { 2, \"TRAP\" }), "
+			     "REC->esr_ec, __print_symbolic(REC->esr_ec, { (0x01), \"WFx\" }, "
+			     "{ (0x24), \"DABT_LOW\" }, { (0x3e), \"NEW\" })\n");
+	struct exit_names n;
+
+	exit_names_init(&n, fmt_find(f, "kvm", "kvm_exit"), NULL);
+	assert_string_equal(arm(&n, 0, 0x24), "IRQ");
+	assert_string_equal(arm(&n, 1, 0), "SERROR"); /* only in the table, as is HVC64 */
+	assert_string_equal(arm(&n, 2, 0x24), "TRAP:DABT_LOW");
+	assert_string_equal(arm(&n, 2, 0x16), "TRAP:HVC64");
+	assert_string_equal(arm(&n, 2, 0x3e), "TRAP:NEW");
+	assert_string_equal(arm(&n, 2, 0x2b), "TRAP:0x2b");
+	assert_string_equal(arm(&n, 12, 0), "0xc");
+	assert_true(exit_is_halt(exit_why(&n, 2, 1)));
+	assert_false(exit_is_halt(exit_why(&n, 0, 1)));
+	assert_false(exit_is_halt(exit_why(&n, 1, 0)));
+	fmt_free(f);
+}
+
+/* Up to Linux 4.8 a trap was 1; up to 5.3 the fields had other names, one of them that of x86. */
+static void test_arm64_old(void **state __unused_arg)
+{
+	struct fmt *f = load(ARM_HEAD("idx", "exit_reason")
+			     "__print_symbolic(REC->idx, { 0, \"IRQ\" }, { 1, \"TRAP\" }), "
+			     "REC->exit_reason, __print_symbolic(REC->exit_reason, "
+			     "{ (0x16), \"HVC64\" })\n");
+	struct exit_names n;
+
+	exit_names_init(&n, fmt_find(f, "kvm", "kvm_exit"), "GenuineIntel");
+	assert_string_equal(arm(&n, 1, 0x16), "TRAP:HVC64");
+	assert_string_equal(arm(&n, 1, 0x20), "TRAP:IABT_LOW");
+	assert_string_equal(arm(&n, 0, 0x16), "IRQ");
+	fmt_free(f);
+}
+
 static void test_isa_and_hints(void **state __unused_arg)
 {
 	struct exit_names n;
@@ -157,6 +211,8 @@ int main(void)
 		cmocka_unit_test(test_tables_are_the_kernels),
 		cmocka_unit_test(test_masks),
 		cmocka_unit_test(test_captured_names),
+		cmocka_unit_test(test_arm64),
+		cmocka_unit_test(test_arm64_old),
 		cmocka_unit_test(test_isa_and_hints),
 	};
 

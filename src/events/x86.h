@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * x86.h: what all hosts that are x86 have in common; private to their files. Names of exit reasons
+ * are VMX_EXIT_REASONS and SVM_EXIT_REASONS of arch/x86/include/uapi/asm/{vmx,svm}.h as Linux 6.18
+ * has them. tests/unit/test_events_exit_names.c compares the tables with the text that such a
+ * kernel exports.
+ */
+#ifndef KVMFT_EVENTS_X86_H
+#define KVMFT_EVENTS_X86_H
+
+#include "arch.h"
+
+extern const char *const x86_machines[];
+extern const struct event_def x86_exit;
+
+#define X86 .machine = x86_machines, .exit = &x86_exit
+
+#endif
