@@ -140,9 +140,33 @@ arm64()
 	SHORT=1
 	units arm64 "$tmp/arm64" run_arm64
 	SHORT=0
+	arm64_reads
 	arm64_no_tsc
 	row arm64 "$what"
 	rm -rf "${tmp:?}/arm64"
+}
+
+# Captures, of arm64 hosts too, are read by this build as by that of the machine: to the byte.
+arm64_reads()
+{
+	tools=${KVMFT_TOOLS:-$top/build/tests/tools}
+	for text in "$top"/tests/golden/report-*.txt; do
+		"$tools/mkcap" --capture "$tmp/crossing" "$text" || exit 1
+		for read in "report --percentiles -i" "report --format json -i" merge "merge --format perfetto"; do
+			# shellcheck disable=SC2086 # a command and its options
+			ok "arm64: $read of ${text##*/}: as on this machine" arm64_same $read
+		done
+		rm -rf "$tmp/crossing"
+	done
+}
+
+# Output and exit status.
+arm64_same()
+{
+	want=0 got=0
+	"$kvmft" "$@" "$tmp/crossing" >"$tmp/want" 2>"$tmp/want.err" || want=$?
+	run_arm64 "$tmp/arm64/kvmft" "$@" "$tmp/crossing" >"$tmp/got" 2>"$tmp/got.err" || got=$?
+	[ -s "$tmp/want" ] && [ "$got" = "$want" ] && cmp "$tmp/want" "$tmp/got" && cmp "$tmp/want.err" "$tmp/got.err"
 }
 
 # Recording where the kernel has no x86-tsc clock: told, with exit code 4. The kernel below QEMU is an
