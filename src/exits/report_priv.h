@@ -127,8 +127,6 @@ struct rvcpu {
 	struct cells *cells;
 	uint64_t windows;
 	u128 guest;   /* ticks between entries and exits */
-	/* ticks between exits and the events that tell of what: perf leaves them out */
-	u128 before;
 };
 
 enum rstate { STATE_UNKNOWN, STATE_GUEST, STATE_EXITED };
@@ -274,6 +272,8 @@ struct report {
 	bool cycles;
 
 	struct report_totals tot;
+	/* ticks between exits and the events that tell of what: perf leaves them out */
+	u128 before;
 	char **note;
 	size_t nnote, note_cap;
 };

@@ -119,7 +119,7 @@ static int exact_begin(struct report *r, struct rthread *t, const struct rev *e,
 		from = t->mark;
 		from_cpu = t->mark_cpu;
 		if (!t->open && from <= e->ts && !over_gap(r, from, from_cpu, cpu))
-			t->v->before += e->ts - from;
+			r->before += e->ts - from;
 	}
 	if (t->open) {
 		bool late = t->open == OPEN_AT_EXIT;
@@ -349,12 +349,11 @@ int samples_feed(struct report *r, const struct rev *e, size_t n, uint32_t cpu)
 /* Who compares with perf is to know why its sums are less. */
 static void tell_perf(struct report *r)
 {
-	u128 sum = 0, before = 0;
+	u128 sum = 0, before = r->before;
 
 	for (size_t i = 0; i < r->nvcpu; i++) {
 		const struct rvcpu *v = r->vcpu[i];
 
-		before += v->before;
 		for (const struct cell *c = v->owner ? v->cells->first : NULL; c; c = c->next)
 			sum += c->sum;
 	}
