@@ -48,7 +48,7 @@ static void describe(const struct exit_names *names, uint64_t key, char *buf, si
 const struct event_class class_vmexit = {
 	.name = "vmexit",
 	.title = "VM-EXIT",
-	.tp = { { "kvm_nested_vmexit" } },
+	.tp = { { .name = "kvm_nested_vmexit" } },
 	.optional = true,
 	.exact = { begin, class_end_entry },
 	.perf = { perf_begin, class_end_entry },

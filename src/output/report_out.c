@@ -197,13 +197,30 @@ static void text_whose(const struct report_doc *d, const struct section *s, stru
 		sbuf_add(b, "all VCPUs:\n\n");
 }
 
-static void text_row(const struct report_doc *d, const struct report_table *t,
+#define SPLIT_HEAD "Where the time went"
+
+/* Of the first column: as wide as what stands in it. */
+static int name_width(const struct report_doc *d, const struct report_table *t)
+{
+	size_t n = MAX(strlen(class_title(d->opts->cls)), strlen("..."));
+	char name[REPORT_NAME];
+
+	if (d->opts->split)
+		n = MAX(n, strlen(SPLIT_HEAD));
+	for (size_t i = 0; i < rows_of(d, t); i++) {
+		report_row_name(d->r, &t->row[i], name);
+		n = MAX(n, strlen(name));
+	}
+	return (int)n;
+}
+
+static void text_row(const struct report_doc *d, const struct report_table *t, int width,
 		     const struct report_row *row, struct sbuf *b)
 {
 	char name[REPORT_NAME];
 
 	report_row_name(d->r, row, name);
-	sbuf_addf(b, "%40s %10" PRIu64 " ", name, row->samples);
+	sbuf_addf(b, "%*s %10" PRIu64 " ", width, name, row->samples);
 	add_pct(b, row->samples, t->samples);
 	add_pct(b, row->total_time, t->total_time);
 	add_time(d, b, 9, (double)row->min_time);
@@ -222,9 +239,10 @@ static void text_row(const struct report_doc *d, const struct report_table *t,
 	flush(d, b);
 }
 
-static void text_split(const struct report_doc *d, const struct report_table *t, struct sbuf *b)
+static void text_split(const struct report_doc *d, const struct report_table *t, int width,
+		       struct sbuf *b)
 {
-	sbuf_addf(b, "%40s %14s ", "Where the time went",
+	sbuf_addf(b, "%*s %14s ", width, SPLIT_HEAD,
 		  report_in_cycles(d->r) ? "Total cycles" : "Total time");
 	for (int p = 0; p < REPORT_PARTS; p++)
 		sbuf_addf(b, "%9s ", parts[p].head);
@@ -237,7 +255,7 @@ static void text_split(const struct report_doc *d, const struct report_table *t,
 
 		if (row)
 			report_row_name(d->r, row, name);
-		sbuf_addf(b, "%40s ", name);
+		sbuf_addf(b, "%*s ", width, name);
 		add_time(d, b, 12, (double)total);
 		for (int p = 0; p < REPORT_PARTS; p++)
 			add_pct(b, part[p], total);
@@ -254,24 +272,25 @@ static void text_section(struct sections *s, const struct section *of, const str
 	bool cycles = report_in_cycles(d->r);
 	struct sbuf *b = s->b;
 	size_t n = rows_of(d, t);
+	int width = name_width(d, t);
 
 	sbuf_add(b, "\n\nAnalyze events for ");
 	text_whose(d, of, b);
-	sbuf_addf(b, "%40s %10s %9s %9s %11s %11s %16s ", class_title(d->opts->cls), "Samples",
-		  "Samples%", "Time%", cycles ? "Min cycles" : "Min Time",
+	sbuf_addf(b, "%*s %10s %9s %9s %11s %11s %16s ", width, class_title(d->opts->cls),
+		  "Samples", "Samples%", "Time%", cycles ? "Min cycles" : "Min Time",
 		  cycles ? "Max cycles" : "Max Time", cycles ? "Avg cycles" : "Avg time");
 	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++)
 		sbuf_addf(b, "%*sp%u ", i ? 8 : 15, "", report_percentiles[i]);
 	sbuf_add(b, "\n\n");
 	for (size_t i = 0; i < n; i++)
-		text_row(d, t, &t->row[i], b);
+		text_row(d, t, width, &t->row[i], b);
 	if (n < t->n)
-		sbuf_addf(b, "%40s\n", "...");
+		sbuf_addf(b, "%*s\n", width, "...");
 	sbuf_addf(b, "\nTotal Samples:%" PRIu64 ", ", t->samples);
 	add_sum(d, b, "Total events handled time", t->total_time);
 	sbuf_add(b, ".\n\n");
 	if (d->opts->split)
-		text_split(d, t, b);
+		text_split(d, t, width, b);
 }
 
 static void text_notes(const struct report_doc *d, struct sbuf *b)

@@ -16,14 +16,14 @@ tinyvm_make /tmp/tinyvm
 tracefs_state >/tmp/state.before
 
 # Full at once: what does not fit is not counted, and that is told.
-background drops --map-size 128 -i 500ms --format json --engine kernel
+background drops --map-size 128 -I 500ms --format json --engine kernel
 drops=$pid
 check "a VM with 60 vCPUs ran" /tmp/tinyvm --iterations 2 --vcpus 60
 sleep 1
 interrupt drops "$drops"
 
 # Full of VMs that have ended: it is emptied, and the next VM counted.
-background emptied --map-size 256 -i 500ms --format json --engine kernel --time
+background emptied --map-size 256 -I 500ms --format json --engine kernel --time
 emptied=$pid
 for vcpus in 33 33; do
 	/tmp/tinyvm --iterations 3 --vcpus $vcpus >"vm$vcpus.out" || die "no VM with $vcpus vCPUs"

@@ -104,9 +104,9 @@ mode tids -T "$tid1,$tid" 1
 mode vm --vm vm1 --time 1
 mode vm-user --vm vm1 --time --engine user -v 1 1
 mode no-vcpu-thread -t "$qemu" 1
-mode interval --vm vm1 -a --interval 500ms -n 3 --format csv
-mode metrics --interval 500ms -n 2 --time --format openmetrics -o kvm.prom
-mode top --top --interval 500ms -n 2
+mode interval --vm vm1 -a --interval 500ms -N 3 --format csv
+mode metrics --interval 500ms -N 2 --time --format openmetrics -o kvm.prom
+mode top --top --interval 500ms -N 2
 (wait_until 30 grep -qs exits/s terminal.out; printf q) | script -qfc "'$KVMFT' exits --top -I 500ms" terminal.out >/dev/null 2>terminal.err
 echo $? >terminal.rc
 
