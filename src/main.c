@@ -230,7 +230,6 @@ static int run_command(const struct cmd *c, int argc, char **argv, bool verbose)
 	if (first > 0 && !about)
 		ret = c->reader ? run_reader(c, opts, argc - first, argv + first, verbose, &err) :
 				  c->run(opts, argc - first, argv + first, &err);
-	cli_free(c, opts);
 	if (ret < 0) /* a negative errno that a run() passed on */
 		ret = err.code ? err.code : KVMFT_FAILED;
 	if (ret == KVMFT_OK || ret == KVMFT_INCOMPLETE) {
@@ -241,6 +240,7 @@ static int run_command(const struct cmd *c, int argc, char **argv, bool verbose)
 	}
 	if (ret != KVMFT_OK && err.text[0])
 		fprintf(stderr, "kvmft %s: %s\n", c->name, err.text);
+	cli_free(c, opts);
 	return ret;
 }
 

@@ -35,6 +35,9 @@ struct lat_view {
 	const bool *want;		    /* by enum lat_kind, see lat_answers() */
 	struct lat_story *story[LAT_TABLES]; /* by table, as many as worst cases; NULL: none */
 	const struct lat_bound *bound;	    /* by VM */
+	bool all;     /* text: all there is, not what fits a screen */
+	size_t worst; /* ... how many of the worst are told then */
+	bool color; /* text may have colours */
 };
 
 struct lat_format {

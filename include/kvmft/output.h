@@ -103,6 +103,7 @@ struct out {
 	struct out_clock clock;
 	const struct timeline *t;
 	struct sbuf line;
+	bool color; /* of text; may be set after out_begin() */
 	struct out_epoch *epoch; /* of all vCPUs whose guests are shown, by time */
 	size_t nepoch, epoch_cap, epoch_at;
 	void *priv; /* the format's own */
@@ -119,6 +120,12 @@ int out_begin(struct out *o, const struct timeline *t, const struct out_format *
 	      const struct out_clock *clock, FILE *f) __must_check;
 int out_item(struct out *o, const struct tl_item *item) __must_check;
 int out_end(struct out *o) __must_check;
+
+/*
+ * Colours for b->s[from..], a line of a time line: of its side in the first `label` bytes, and by
+ * what happened of the word at `head`.
+ */
+void out_paint(struct sbuf *b, size_t from, size_t label, size_t head, size_t side);
 
 /* Between out_begin() with the format html and out_end(): results of latency analyses, as JSON. */
 int out_html_attach(struct out *o, const char *json) __must_check;

@@ -25,6 +25,8 @@ struct report_doc {
 	uint64_t lost;		     /* events that the capture lacks, from gaps and counters */
 	bool lost_unknown;	     /* ... at least */
 	FILE *f;
+	bool color;	    /* text may have colours */
+	unsigned int width; /* of a terminal; 0 = rows may be as long as they are */
 	const char *const *remark;   /* what the command has to say beside report_note() */
 	size_t nremark;
 };

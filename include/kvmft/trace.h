@@ -12,6 +12,8 @@ struct trace_config {
 	const char *clock, *kvmclock, *guest_capture, *pvclock;
 	struct opt_u64 clock_offset, count, duration, buffer;
 	bool tsc;
+	unsigned int width; /* of lines: longer ones are cut; 0 = none is */
+	bool color;
 };
 
 /*

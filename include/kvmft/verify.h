@@ -32,6 +32,8 @@ struct verify {
 	uint64_t host_first, host_last; /* host TSC of the host's own events */
 	bool complete;
 	uint64_t khz;
+	unsigned int width; /* of a terminal: sentences are broken; 0 = they are not */
+	bool color;
 };
 
 /* After the walk: the verdict on each guest, and the reasons for it. 0, or -errno with err. */

@@ -226,7 +226,7 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	c.side = c.side ? c.side : side_of_machine();
 	ret = check_probe(&c, &env);
 	ret = ret ? ret : check_print[MAX(o->format, 0)](&c, &b);
-	ret = sink_print(ret, &b, err);
+	ret = sink_print(ret, &b, stdout, err);
 	ret = ret ? ret : check_result(&c, err);
 	free(c.item);
 	ktracefs_close(env.t);

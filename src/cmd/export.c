@@ -140,7 +140,7 @@ static int export_lines(struct pairing *p, const struct export_opts *o, struct k
 	ret = sink_clock(&s, p, o->clock, &clock, err);
 	ret = ret ? ret : sink_check(fmt, &clock, o->output, err);
 	ret = ret ? ret : outfile_check(o->out, NULL, p->t, NULL, err);
-	ret = ret ? ret : sink_open(&s, o->out, err);
+	ret = ret ? ret : sink_open(&s, o->out, stdout, err);
 	if (!ret) {
 		ret = out_begin(&s.out, p->t, fmt, &clock, s.f);
 		while (!ret && (ret = tl_next(p->t, &item)) > 0)

@@ -26,7 +26,7 @@ struct latency_opts {
 	const char *trace_events;
 	struct pairing_clock clock;
 	struct str_list qemu;
-	bool quiet;
+	bool quiet, all;
 };
 
 static const struct opt latency_options[] = {
@@ -54,6 +54,10 @@ static const struct opt latency_options[] = {
 	       "(default: beside the QEMU that HOST names, or of /usr/share/qemu)"),
 	OPTION(0, "force", OPT_FLAG, struct latency_opts, file.force, NULL,
 	       "replace an existing OUT"),
+	OPTION(0, "all", OPT_FLAG, struct latency_opts, all, NULL,
+	       "text: each group with its stages, distributions, and the time line\n"
+	       "around the worst"),
+	PAGE_OPTIONS(struct latency_opts, file.page_opts),
 	OPTION('q', "quiet", OPT_FLAG, struct latency_opts, quiet, NULL,
 	       "no summary on standard error unless something is wrong"),
 	OPT_END,
@@ -258,10 +262,13 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 {
 	const struct lat_format *fmt = lat_format_find(m->o->format ? m->o->format : "text");
 	struct lat_view v = {
-		.lat = m->lat, .t = m->p.t, .clock = clock, .want = lat_answers(m->lat)
+		.lat = m->lat, .t = m->p.t, .clock = clock, .want = lat_answers(m->lat),
+		.all = m->o->all, .worst = m->o->worst.v, .color = m->o->file.page.color,
 	};
 	struct out_clock again;
-	bool stories = m->lo.worst && !fmt->page && strcmp(fmt->name, "csv");
+	bool text = !strcmp(fmt->name, "text");
+	bool stories = m->lo.worst && !fmt->page && strcmp(fmt->name, "csv") &&
+		       (!text || m->o->all || m->o->context.set);
 	struct lat_bound *bound;
 	int ret = bounds(m, &v, &bound);
 
@@ -270,7 +277,7 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 		ret = latency_pair(m, argc, argv, &m->again, &m->q_again, &again);
 	if (!ret && stories && stories_tell(&v, &m->again, m->o->context.v))
 		ret = err_set(m->err, ENOMEM, "cannot read the captures a second time");
-	ret = ret ? ret : sink_open(&m->s, m->o->file.out, m->err);
+	ret = ret ? ret : sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
 	if (!ret && fmt->page)
 		ret = sink_close(&m->s, true, latency_page(m, fmt, &v), m->err);
 	else if (!ret)

@@ -71,6 +71,7 @@ static int teller_begin(struct stories *s, struct teller *t)
 		return -ENOMEM;
 	t->begun = true;
 	ret = out_begin(&t->out, s->v->t, out_formats[0], s->v->clock, t->f);
+	t->out.color = s->v->color;
 	t->out.nepoch = 0; /* changes of clocks are no part of a story */
 	for (size_t i = 0; i < s->nring && !ret; i++) {
 		const struct kept *k = &s->ring[(s->at + s->context - s->nring + i) % s->context];

@@ -237,7 +237,7 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 	ret = vm_scan(NULL, &l, err);
 	if (ret)
 		return ret;
-	ret = sink_print(list_formats[MAX(o->format, 0)](l, &b), &b, err);
+	ret = sink_print(list_formats[MAX(o->format, 0)](l, &b), &b, stdout, err);
 	if (!ret) {
 		list_notes(l);
 		if (!l->n)

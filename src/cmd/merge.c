@@ -60,6 +60,7 @@ static const struct opt merge_options[] = {
 	       "with --grep: N lines before and after each match"),
 	OPTION(0, "force", OPT_FLAG, struct merge_opts, file.force, NULL,
 	       "replace an existing OUT"),
+	PAGE_OPTIONS(struct merge_opts, file.page_opts),
 	OPTION('q', "quiet", OPT_FLAG, struct merge_opts, quiet, NULL,
 	       "no summary on standard error unless something is wrong"),
 	OPT_END,
@@ -121,10 +122,11 @@ static int merge_write(struct merge *m)
 	ret = tl_start(m->p.t, m->err);
 	ret = ret ? ret : win_new(m->p.t, &m->w);
 	ret = ret ? ret : outfile_check(m->o->file.out, NULL, m->p.t, m->o->trace_events, m->err);
-	ret = ret ? ret : sink_open(&m->s, m->o->file.out, m->err);
+	ret = ret ? ret : sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
 	if (ret)
 		return ret;
 	ret = out_begin(&m->s.out, m->p.t, fmt, &clock, m->s.f);
+	m->s.out.color = m->o->file.page.color;
 	ret = ret ? ret : merge_walk(m);
 	return sink_close(&m->s, true, ret, m->err);
 }
@@ -189,7 +191,7 @@ static int merge_alone(struct merge *m)
 	    (o->clock >= 0 && o->clock != OUT_CLOCK_MONO && o->clock != OUT_CLOCK_REALTIME))
 		return err_usage(m->err, "a trace of QEMU alone is text or json, and its times are "
 					 "those of the file (--clock mono, realtime)");
-	ret = sink_open(&m->s, o->file.out, m->err);
+	ret = sink_open(&m->s, o->file.out, o->file.page.f, m->err);
 	how.f = m->s.f;
 	ret = ret ? ret : merge_qemu_alone(&m->q, o->qemu.v[0], o->trace_events, &how, o->quiet,
 					   &complete, m->err);

@@ -6,6 +6,7 @@
 #define KVMFT_CMD_OPTIONS_H
 
 #include "kvmft/cli.h"
+#include "kvmft/pager.h"
 #include "kvmft/pairing.h"
 #include "kvmft/qemu_switch.h"
 #include "kvmft/rate.h"
@@ -23,6 +24,16 @@
 #define RATE_OPTION(struct_, member) \
 	OPTION(0, "tsc-khz", OPT_U64, struct_, member, "KHZ", \
 	       "frequency of the host's TSC, instead of what the captures say")
+
+#define COLOR_HELP "colours (default: auto, on a terminal without NO_COLOR)"
+#define WIDE_HELP  "on a terminal: do not cut long lines"
+
+/* struct page_opts */
+#define PAGE_OPTIONS(st, m)                                                            \
+	OPTION_CHOICE(0, "color", st, m.color, "WHEN", color_names, COLOR_HELP),       \
+		OPTION(0, "wide", OPT_FLAG, st, m.wide, NULL, WIDE_HELP),              \
+		OPTION(0, "no-pager", OPT_FLAG, st, m.no_pager, NULL,                  \
+		       "on a terminal: not through $KVMFT_PAGER, $PAGER or less")
 
 /* struct qemu_target */
 #define QEMU_TARGET_OPTIONS(st, member)                                                            \

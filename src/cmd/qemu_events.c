@@ -137,7 +137,7 @@ static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	ret = ret ? ret : monitor_version(q.m, &v.version, err);
 	ret = ret ? ret : monitor_events(q.m, &v.all, err);
 	ret = ret ? ret : find_patterns(&v, argv, argc, o->state, &notes, err);
-	ret = ret ? ret : sink_print(events_formats[MAX(o->format, 0)](&v, &b), &b, err);
+	ret = ret ? ret : sink_print(events_formats[MAX(o->format, 0)](&v, &b), &b, stdout, err);
 	if (!ret) {
 		qemu_print_notes(&notes);
 		if (monitor_kind(q.m) == MON_HMP && o->state == MON_UNAVAILABLE)

@@ -203,7 +203,7 @@ static int formats_run(void *opts, int argc __unused_arg, char **argv, struct kv
 	if (!ret && !l.b.error && !l.shown)
 		ret = err_set(err, ENOENT, "%s declares no event of that name", argv[0]);
 	else
-		ret = sink_print(ret, &l.b, err);
+		ret = sink_print(ret, &l.b, stdout, err);
 	for (; !ret && (note = qevents_note(q, bad)); bad++)
 		cli_note("%s: %s", argv[0], note);
 	sbuf_free(&l.b);

@@ -164,7 +164,7 @@ static int sdt_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_
 				ret == -E2BIG ? "too many markers to list: name some"
 					      : strerror(-ret));
 	}
-	ret = ret ? ret : sink_print(list_formats[MAX(o->format, 0)](&s, &p, &b), &b, err);
+	ret = ret ? ret : sink_print(list_formats[MAX(o->format, 0)](&s, &p, &b), &b, stdout, err);
 	if (!ret && p.unfit)
 		cli_note("%s: %zu places cannot be probed and are left out: %s", s.path, p.unfit,
 			 p.why_unfit);

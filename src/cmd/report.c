@@ -16,6 +16,7 @@
 #include "sink.h"
 
 struct opts {
+	struct sink_file file; /* first */
 	const char *input, *event, *vm, *pids;
 	struct opt_u64 vcpu, top, khz, from, to;
 	int key, semantics, per, format;
@@ -54,6 +55,7 @@ static const struct opt report_options[] = {
 	RATE_OPTION(struct opts, khz),
 	OPTION_CHOICE(0, "format", struct opts, format, "FORMAT", cli_formats,
 		      "how to print (default: text)"),
+	PAGE_OPTIONS(struct opts, file.page_opts),
 	OPT_END,
 };
 
@@ -294,7 +296,9 @@ static int print(struct run *run, const struct report_format *fmt)
 		.top = run->o->top.v,
 		.lost = run->loss.total,
 		.lost_unknown = run->loss.unknown,
-		.f = stdout,
+		.f = run->o->file.page.f,
+		.color = run->o->file.page.color,
+		.width = run->o->file.page.width,
 		.remark = (const char *const *)run->remark,
 		.nremark = run->nremark,
 	};
@@ -305,7 +309,7 @@ static int print(struct run *run, const struct report_format *fmt)
 		return ret;
 	if (ret)
 		return err_why(run->err, ret, "cannot %s",
-			       ferror(stdout) ? "write to standard output" : "print");
+			       ferror(d.f) ? "write to standard output" : "print");
 	for (size_t i = 0; !fmt->has_notes && (note = report_note(run->r, i)); i++)
 		cli_note("%s", note);
 	for (size_t i = 0; !fmt->has_notes && i < run->nremark; i++)
@@ -374,4 +378,6 @@ const struct cmd cmd_report = {
 	.defaults = report_defaults,
 	.run = report_run,
 	.reader = true,
+	.output = sink_file_open,
+	.release = sink_file_close,
 };

@@ -179,12 +179,12 @@ int sink_check(const struct out_format *fmt, struct out_clock *c, const char *pa
 	return 0;
 }
 
-int sink_open(struct sink *s, struct outfile *file, struct kvmft_err *err)
+int sink_open(struct sink *s, struct outfile *file, FILE *f, struct kvmft_err *err)
 {
 	int fd;
 
 	s->file = file;
-	s->f = stdout;
+	s->f = f;
 	if (file) {
 		fd = fcntl(outfile_fd(file, 0), F_DUPFD_CLOEXEC, 0);
 		s->f = fd < 0 ? NULL : fdopen(fd, "w");
@@ -203,7 +203,7 @@ int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err)
 	int end = begun ? out_end(&s->out) : 0;
 
 	ret = ret ? ret : end;
-	if (s->f && s->f != stdout && fclose(s->f) && !ret)
+	if (s->f && s->file && fclose(s->f) && !ret)
 		ret = -errno;
 	s->f = NULL;
 	if (ret && ret != -EPIPE && !err->text[0])
@@ -232,22 +232,26 @@ int sink_file_open(void *opts, int argc __unused_arg, struct kvmft_err *err)
 {
 	struct sink_file *f = opts;
 
+	page_open(&f->page, &f->page_opts, f->path);
 	return outfile_open(f->path, f->force, 1, &f->out, err);
 }
 
 int sink_file_close(void *opts)
 {
-	outfile_close(((struct sink_file *)opts)->out);
+	struct sink_file *f = opts;
+
+	outfile_close(f->out);
+	page_close(&f->page);
 	return 0;
 }
 
 /* ---- standard output ---- */
 
-int sink_print(int ret, const struct sbuf *b, struct kvmft_err *err)
+int sink_print(int ret, const struct sbuf *b, FILE *f, struct kvmft_err *err)
 {
 	ret = ret ? ret : b->error;
 	if (!ret && b->len)
-		fwrite(b->s, 1, b->len, stdout); /* main flushes, and looks whether it worked */
+		fwrite(b->s, 1, b->len, f); /* main flushes, and looks whether it worked */
 	return err_why(err, ret, "cannot make the list");
 }
 

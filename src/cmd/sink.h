@@ -9,16 +9,19 @@
 #include "kvmft/output.h"
 #include "kvmft/samples.h"
 #include "kvmft/outfile.h"
+#include "kvmft/pager.h"
 #include "kvmft/pairing.h"
 #include "kvmft/windows.h"
 
 #define DEFAULT_INPUT "kvmft.data"
 
-/* -o and --force: the first member of the options of commands that have them. */
+/* -o and --force, and what a terminal shows: first in the options of commands that have them. */
 struct sink_file {
 	const char *path; /* NULL = standard output */
 	bool force;
+	struct page_opts page_opts;
 	struct outfile *out;
+	struct page page;
 };
 
 /* As struct cmd's output and release, for commands with one file. */
@@ -32,7 +35,7 @@ struct sink {
 	struct out_clock_later *clock_later;
 	size_t nlater;
 	FILE *f;
-	struct outfile *file; /* borrowed; NULL = standard output */
+	struct outfile *file; /* borrowed; NULL = to be read at once */
 };
 
 /*
@@ -53,10 +56,10 @@ int sink_check(const struct out_format *fmt, struct out_clock *c, const char *pa
  */
 const char *sink_cycles(const char *format, int kind);
 /*
- * Into file, NULL = standard output. It gets its name from the caller, when all has gone well: see
+ * Into file, NULL = to f. It gets its name from the caller, when all has gone well: see
  * outfile_check() and outfile_commit().
  */
-int sink_open(struct sink *s, struct outfile *file, struct kvmft_err *err) __must_check;
+int sink_open(struct sink *s, struct outfile *file, FILE *f, struct kvmft_err *err) __must_check;
 /*
  * Ends the output that out_begin() began (begun) and closes the file; ret is how the walk ended.
  * -EPIPE is passed on without a word: `| head` has seen enough.
@@ -66,8 +69,8 @@ void sink_free(struct sink *s);
 /* The exit code of a command whose output ended so, or -errno: `| head` has seen enough. */
 int sink_exit(int ret, bool complete);
 
-/* What was made goes to standard output; ret is how that went. 0 or -errno with err. */
-int sink_print(int ret, const struct sbuf *b, struct kvmft_err *err) __must_check;
+/* What was made goes to f; ret is how that went. 0 or -errno with err. */
+int sink_print(int ret, const struct sbuf *b, FILE *f, struct kvmft_err *err) __must_check;
 /* Is there a capture at the place that is read when none is named? 0 or -ENOENT. */
 int sink_input_check(const char *path, struct kvmft_err *err) __must_check;
 /* Notes how far a guest's clock may be off; quiet: only if it is wrong. */

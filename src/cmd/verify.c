@@ -15,6 +15,7 @@
 #include "sink.h"
 
 struct verify_opts {
+	struct sink_file file; /* first */
 	struct pairing_clock clock;
 	struct opt_u64 khz;
 	int format;
@@ -28,6 +29,7 @@ static const struct opt verify_options[] = {
 	       "the host that the guest moved to; may be repeated, in that order"),
 	OPTION_CHOICE(0, "format", struct verify_opts, format, "FORMAT", cli_formats,
 		      "how to print (default: text)"),
+	PAGE_OPTIONS(struct verify_opts, file.page_opts),
 	OPT_END,
 };
 
@@ -155,7 +157,7 @@ static void (*const verify_print[])(const struct verify *v, struct sbuf *b) = {
 static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct verify_opts *o = opts;
-	struct verify v = { 0 };
+	struct verify v = { .width = o->file.page.width, .color = o->file.page.color };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret;
 
@@ -172,7 +174,7 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret) {
 		pairing_tell_assumed(&v.p, cli_note);
 		verify_print[MAX(o->format, 0)](&v, &b);
-		ret = sink_print(0, &b, err);
+		ret = sink_print(0, &b, o->file.page.f, err);
 	}
 	ret = ret ? ret : cli_flush(err);
 	ret = ret ? ret : verify_exit(&v);
@@ -196,6 +198,8 @@ const struct cmd cmd_verify = {
 	.opts_size = sizeof(struct verify_opts),
 	.run = verify_run,
 	.reader = true,
+	.output = sink_file_open,
+	.release = sink_file_close,
 	.min_args = 2,
 	.max_args = -1,
 };

@@ -286,13 +286,18 @@ static int rank_names(const struct report *r, struct report_table *t)
 	return 0;
 }
 
+/* Of equals, perf kvm shows first what is in the first bucket of its hash. */
+#define PERF_BUCKETS 4096u
+
 static int by_order(const void *a, const void *b)
 {
 	const struct report_row *x = a, *y = b;
 
 	if (x->order != y->order)
 		return x->order > y->order ? -1 : 1;
-	return x->rank < y->rank ? -1 : x->rank > y->rank;
+	if (x->key % PERF_BUCKETS != y->key % PERF_BUCKETS)
+		return x->key % PERF_BUCKETS < y->key % PERF_BUCKETS ? -1 : 1;
+	return x->key < y->key ? -1 : x->key > y->key;
 }
 
 static unsigned __int128 order(const struct report_row *row, enum report_key key)
@@ -305,7 +310,7 @@ static unsigned __int128 order(const struct report_row *row, enum report_key key
 	case KEY_MAX: return row->max;
 	case KEY_MIN: return row->min;
 	case KEY_MEAN: return row->timed ? (row->ticks << 20) / row->timed : 0;
-	default: return 0; /* KEY_NAME: by name alone */
+	default: return ~(unsigned __int128)row->rank; /* KEY_NAME */
 	}
 }
 
@@ -328,7 +333,7 @@ int report_table(struct report *r, const struct report_filter *f, enum report_ke
 		if (report_matches(r, f, i))
 			add_vcpu(&b, r->vcpu[i], &guest);
 	u64map_free(&b.at);
-	ret = ret ? ret : rank_names(r, t);
+	ret = ret || key != KEY_NAME ? ret : rank_names(r, t);
 	for (size_t i = 0; i < t->n && !ret; i++)
 		row_finish(&b, &t->row[i], h);
 	for (size_t i = 0; i < t->n && !ret; i++)

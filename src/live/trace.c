@@ -109,6 +109,7 @@ static void trace_undo(struct trace *t)
 	if (t->signal_fd >= 0)
 		close(t->signal_fd);
 	sbuf_free(&t->line);
+	sbuf_free(&t->shown);
 	free(t->tids);
 }
 

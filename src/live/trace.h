@@ -17,6 +17,7 @@
 #include "kvmft/events.h"
 #include "kvmft/kernel.h"
 #include "kvmft/live.h"
+#include "kvmft/screen.h"
 #include "kvmft/trace.h"
 #include "kvmft/vm.h"
 #include "session.h"
@@ -89,6 +90,8 @@ struct trace {
 
 	struct trace_comms comms;
 	struct sbuf line;	/* text of this tick */
+	struct sbuf shown;	/* ... cut to the width of the terminal */
+	struct screen_cut cut;
 	int task_width, time_width; /* of the columns, as wide as what stood in them so far */
 	int signal_fd;
 	uint64_t begin_ns;	/* CLOCK_MONOTONIC, for the duration */

@@ -12,9 +12,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "kvmft/output.h"
 #include "kvmft/put.h"
 
-#define COMMS_MAX   65536 /* then all are forgotten */
+#define COMMS_MAX   65536		   /* then all are forgotten */
 #define COMMS_TICKS (2000 / TRACE_TICK_MS) /* a name is believed this long: exec changes it */
 
 void trace_comms_free(struct trace_comms *c)
@@ -133,21 +134,34 @@ static void line_who(struct trace *t, const char *task, uint32_t cpu)
 	sbuf_addf(&t->line, "%-*s [%0*u] ", t->task_width, task, (int)put_dec_len(last), cpu);
 }
 
+/* The line that began at from; its event, or what became of it, at `what`. */
+static void line_end(struct trace *t, size_t from, size_t what)
+{
+	sbuf_addc(&t->line, '\n');
+	if (t->o->color)
+		out_paint(&t->line, from, 0, what - from, 0);
+}
+
 static void line_lost(struct trace *t, const struct live_item *i)
 {
+	size_t from = t->line.len, what;
+
 	line_who(t, "-", i->cpu);
 	line_time(t, i, -1);
+	what = t->line.len;
 	if (i->kind == R_DAMAGE)
-		sbuf_add(&t->line, "DAMAGED: a sub-buffer of this CPU could not be read\n");
+		sbuf_add(&t->line, "DAMAGED: a sub-buffer of this CPU could not be read");
 	else if (i->lost)
-		sbuf_addf(&t->line, "LOST %" PRIu64 " EVENTS of this CPU\n", i->lost);
+		sbuf_addf(&t->line, "LOST %" PRIu64 " EVENTS of this CPU", i->lost);
 	else
-		sbuf_add(&t->line, "LOST EVENTS of this CPU, their number is unknown\n");
+		sbuf_add(&t->line, "LOST EVENTS of this CPU, their number is unknown");
+	line_end(t, from, what);
 }
 
 bool trace_line(struct trace *t, const struct live_item *i)
 {
 	const struct fmt_event *ev;
+	size_t from = t->line.len, what;
 	char task[64];
 	int32_t tid;
 
@@ -161,6 +175,7 @@ bool trace_line(struct trace *t, const struct live_item *i)
 	snprintf(task, sizeof(task), "%s-%" PRId32, comm_get(t, tid), tid);
 	line_who(t, task, i->cpu);
 	line_time(t, i, tid);
+	what = t->line.len;
 	ev = fmt_by_id(t->fmt, i->rec.id);
 	if (ev) {
 		sbuf_add(&t->line, fmt_sys(ev));
@@ -171,6 +186,6 @@ bool trace_line(struct trace *t, const struct live_item *i)
 	} else {
 		sbuf_addf(&t->line, "event-%u: (no format, %u bytes)", i->rec.id, i->rec.len);
 	}
-	sbuf_addc(&t->line, '\n');
+	line_end(t, from, what);
 	return true;
 }

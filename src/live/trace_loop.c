@@ -36,17 +36,24 @@ int trace_wait(struct trace *t, unsigned int ms)
 
 static int loop_flush(struct trace *t)
 {
+	const struct sbuf *line = &t->line;
 	enum session_write how;
 	int ret;
 
-	if (t->line.error)
+	t->cut.width = t->o->width;
+	if (t->o->width) {
+		line = &t->shown;
+		screen_cut(&t->cut, t->line.s, t->line.len, &t->shown);
+	}
+	if (line->error)
 		return err_set(t->err, ENOMEM, "out of memory");
-	ret = session_write(t->signal_fd, t->line.s, t->line.len, &how, t->err);
+	ret = session_write(t->signal_fd, line->s, line->len, &how, t->err);
 	if (how == SESSION_SIGNAL)
 		t->end = TRACE_SIGNAL;
 	else if (how == SESSION_READER_GONE)
 		t->end = TRACE_READER_GONE;
 	sbuf_reset(&t->line);
+	sbuf_reset(&t->shown);
 	return ret;
 }
 

@@ -3,27 +3,29 @@
  * lat_text.c: latency results as text: per table the stages of each group, a histogram of the
  * totals, what was counted, and the worst cases with their part of the time line.
  */
-#include "kvmft/lat_output.h"
+#include "columns.h"
+#include "lat_text.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define BAR_WIDTH 40
-#define SHARES	  6 /* of a headline */
+#define BAR_WIDTH  40
+#define SHARES	   6 /* of a headline */
+#define SHORT_ROWS 8 /* of a table that is alone on its screen */
 
-static void thousandths(struct sbuf *b, uint64_t v)
+static void put_thousandths(struct columns *c, struct sbuf *b, uint64_t v)
 {
-	sbuf_addf(b, " %9llu.%03llu", (unsigned long long)(v / 1000),
-		  (unsigned long long)(v % 1000));
+	columns_put(c, b, "%llu.%03llu", (unsigned long long)(v / 1000),
+		    (unsigned long long)(v % 1000));
 }
 
 /* ns as us, or cycles as they are. */
-static void put_time(struct sbuf *b, const struct lat_view *v, uint64_t time)
+static void put_time(struct columns *c, struct sbuf *b, const struct lat_view *v, uint64_t time)
 {
 	if (lat_in_cycles(v->lat))
-		sbuf_addf(b, " %13llu", (unsigned long long)time);
+		columns_put(c, b, "%llu", (unsigned long long)time);
 	else
-		thousandths(b, time);
+		put_thousandths(c, b, time);
 }
 
 /* ---- the answer in short ---- */
@@ -67,7 +69,7 @@ static void shares(struct sbuf *b, const char *head, struct share *s, size_t n,
 }
 
 /* How far what crosses may be off, where that matters beside this time. */
-static bool not_negligible(const struct lat_bound *off, uint64_t time)
+bool lat_not_negligible(const struct lat_bound *off, uint64_t time)
 {
 	return off && off->known && (off->early + off->late) * 100 > time;
 }
@@ -81,7 +83,7 @@ static void bounds(struct sbuf *b, const struct lat_view *v, const char *head, u
 	for (size_t m = 0; m < map->nvm; m++) {
 		const struct lat_bound *off = &v->bound[m];
 
-		if (not_negligible(off, time))
+		if (lat_not_negligible(off, time))
 			sbuf_addf(b, "%swhat crosses between host and guest may be off by -%s/+%s",
 				  head, lat_amount(v, early, sizeof(early), off->early),
 				  lat_amount(v, late, sizeof(late), off->late));
@@ -112,7 +114,7 @@ static void uncertainties(struct sbuf *b, const struct lat_view *v)
 				lat_amount(v, off, sizeof(off), v->bound[m].uncertain));
 }
 
-static bool several_vms(const struct lat_table *t)
+bool lat_several_vms(const struct lat_table *t)
 {
 	for (size_t g = 1; g < t->ngroup; g++)
 		if (t->group[g].vm != t->group[0].vm)
@@ -121,12 +123,12 @@ static bool several_vms(const struct lat_table *t)
 }
 
 /* How long, which stages, of what. */
-static int headline(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
+int lat_headline(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
 	struct share part[LAT_STAGES] = { 0 }, *of = calloc(t->ngroup + 1, sizeof(*of));
 	struct loghist *all = calloc(1, sizeof(*all));
 	char half[32], most[32], longest[32];
-	bool several = several_vms(t);
+	bool several = lat_several_vms(t);
 
 	if (!all || !of) {
 		free(all);
@@ -147,8 +149,7 @@ static int headline(struct sbuf *b, const struct lat_view *v, const struct lat_t
 		}
 	}
 	if (all->n)
-		sbuf_addf(b,
-			  "  %llu measured: half took up to %s, 99 %% up to %s, the longest %s\n",
+		sbuf_addf(b, "  %llu measured: half up to %s, 99 %% up to %s, the longest %s\n",
 			  (unsigned long long)all->n,
 			  lat_amount(v, half, sizeof(half), loghist_percentile(all, 50, 100)),
 			  lat_amount(v, most, sizeof(most), loghist_percentile(all, 99, 100)),
@@ -165,28 +166,30 @@ static int headline(struct sbuf *b, const struct lat_view *v, const struct lat_t
 
 /* ---- stages ---- */
 
-static void stage_row(struct sbuf *b, const struct lat_view *v, int width,
+static void stage_row(struct columns *c, struct sbuf *b, const struct lat_view *v,
 		      const struct lat_table *t, const struct lat_group *g, unsigned int s)
 {
 	const struct loghist *h = g->stage[s];
 	uint64_t median = loghist_percentile(h, 50, 100);
+	const char *off = lat_not_negligible(lat_stage_bound(v, t->desc, g, s), median) ? "~" : "";
 
-	sbuf_addf(b, "%-*s %-9s %9llu", width, s ? "" : g->name, t->desc->stage[s],
-		  (unsigned long long)h->n);
-	thousandths(b, (uint64_t)(h->sum / 1000));
-	put_time(b, v, h->min);
-	put_time(b, v, loghist_mean(h));
-	put_time(b, v, median);
-	put_time(b, v, loghist_percentile(h, 99, 100));
-	put_time(b, v, h->max);
-	if (not_negligible(lat_stage_bound(v, t->desc, g, s), median))
-		sbuf_add(b, " ~");
+	columns_put(c, b, "%s", s ? "" : g->name);
+	columns_put(c, b, "%s", t->desc->stage[s]);
+	columns_put(c, b, "%llu", (unsigned long long)h->n);
+	put_thousandths(c, b, (uint64_t)(h->sum / 1000));
+	put_time(c, b, v, h->min);
+	put_time(c, b, v, loghist_mean(h));
+	put_time(c, b, v, median);
+	put_time(c, b, v, loghist_percentile(h, 99, 100));
+	put_time(c, b, v, h->max);
 	if (median < lat_stage_uncertain(v, t->desc, g, s))
-		sbuf_add(b, " <");
-	sbuf_addc(b, '\n');
+		columns_put(c, b, "%s%s<", off, off[0] ? " " : "");
+	else
+		columns_put(c, b, "%s", off);
+	columns_end(c, b);
 }
 
-static void group_causes(struct sbuf *b, int width, const struct lat_desc *d,
+static void group_causes(struct sbuf *b, unsigned int width, const struct lat_desc *d,
 			 const struct lat_group *g)
 {
 	const char *sep = "";
@@ -195,7 +198,7 @@ static void group_causes(struct sbuf *b, int width, const struct lat_desc *d,
 		if (!g->cause[c] || !d->cause[c] || !d->cause[c][0])
 			continue;
 		if (!sep[0])
-			sbuf_addf(b, "%-*s cause: ", width, "");
+			sbuf_addf(b, "%-*s cause: ", (int)width, "");
 		sbuf_addf(b, "%s%s %llu", sep, d->cause[c], (unsigned long long)g->cause[c]);
 		sep = ", ";
 	}
@@ -203,31 +206,52 @@ static void group_causes(struct sbuf *b, int width, const struct lat_desc *d,
 		sbuf_addc(b, '\n');
 }
 
+static void groups_head(struct columns *c, struct sbuf *b, const struct lat_view *v,
+			const struct lat_table *t)
+{
+	static const char *const heads[] = { "Min", "Avg", "p50", "p99", "Max" };
+	bool cycles = lat_in_cycles(v->lat);
+
+	columns_put(c, b, "%s", t->desc->key);
+	columns_put(c, b, "Stage");
+	columns_put(c, b, "Count");
+	columns_put(c, b, cycles ? "Sum Mcyc" : "Sum ms");
+	for (size_t i = 0; i < ARRAY_SIZE(heads); i++)
+		columns_put(c, b, "%s %s", heads[i], cycles ? "cyc" : "us");
+	columns_end(c, b);
+}
+
+/* Those of the VM, or of the host (-1). */
+static void groups_of(struct columns *c, struct sbuf *b, const struct lat_view *v,
+		      const struct lat_table *t, int64_t vm)
+{
+	bool first = true;
+
+	for (size_t i = 0; i < t->ngroup; i++) {
+		const struct lat_group *g = &t->group[i];
+
+		if (g->vm != vm)
+			continue;
+		if (c->print && first && vm >= 0)
+			sbuf_addf(b, "-- %s\n", lat_vm_label(v, vm));
+		first = false;
+		for (unsigned int s = 0; s < LAT_STAGES; s++)
+			if (g->stage[s])
+				stage_row(c, b, v, t, g, s);
+		if (c->print)
+			group_causes(b, c->width[0], t->desc, g);
+	}
+}
+
 static void groups(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
-	const char *vm = "", *u = lat_in_cycles(v->lat) ? "cyc" : "us";
-	int width = 32, room = 12 - (int)strlen(u);
+	struct columns c = { .left = 3 };
 
-	for (size_t i = 0; i < t->ngroup; i++)
-		width = MAX(width, (int)strlen(t->group[i].name));
-	sbuf_addf(b, "%-*s %-9s %9s %13s %*s %s %*s %s %*s %s %*s %s %*s %s\n", width, t->desc->key,
-		  "Stage", "Count", lat_in_cycles(v->lat) ? "Sum Mcyc" : "Sum ms", room, "Min", u,
-		  room, "Avg", u, room, "p50", u, room, "p99", u, room, "Max", u);
-	for (size_t m = 0; m <= tl_hostmap(v->t)->nvm; m++) {
-		for (size_t i = 0; i < t->ngroup; i++) {
-			const struct lat_group *g = &t->group[i];
-
-			if (g->vm != (int64_t)m - 1)
-				continue;
-			if (g->vm >= 0 && strcmp(vm, lat_vm_label(v, g->vm))) {
-				vm = lat_vm_label(v, g->vm);
-				sbuf_addf(b, "-- %s\n", vm);
-			}
-			for (unsigned int s = 0; s < LAT_STAGES; s++)
-				if (g->stage[s])
-					stage_row(b, v, width, t, g, s);
-			group_causes(b, width, t->desc, g);
-		}
+	for (unsigned int pass = 0; pass < 2; pass++) {
+		c.print = pass;
+		groups_head(&c, b, v, t);
+		for (size_t m = 0; m <= tl_hostmap(v->t)->nvm; m++)
+			groups_of(&c, b, v, t, (int64_t)m - 1);
 	}
 	if (t->crowded)
 		sbuf_addf(b, "%llu more of groups that there was no room for\n",
@@ -296,6 +320,14 @@ static bool any_count(const struct lat_table *t)
 
 /* ---- the worst ---- */
 
+void lat_put_story(struct sbuf *b, const struct lat_story *story)
+{
+	if (story->text)
+		sbuf_add(b, story->text);
+	if (story->left_out)
+		sbuf_addf(b, "(%llu lines left out)\n", (unsigned long long)story->left_out);
+}
+
 static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
 		  const struct lat_story *story)
 {
@@ -316,43 +348,50 @@ static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_tab
 				sbuf_addf(b, " %s %s", t->desc->stage[s],
 					  lat_amount(v, text, sizeof(text), c->stage_time[s]));
 		sbuf_addc(b, '\n');
-		if (!story)
-			continue;
-		if (story[i].text)
-			sbuf_add(b, story[i].text);
-		if (story[i].left_out)
-			sbuf_addf(b, "(%llu lines left out)\n",
-				  (unsigned long long)story[i].left_out);
+		if (story)
+			lat_put_story(b, &story[i]);
 	}
 }
 
 /* ---- where the vCPUs' time went ---- */
 
+static void vcpu_row(struct columns *c, struct sbuf *b, const struct lat_view *v, size_t i)
+{
+	struct lat_times t;
+	uint64_t wall;
+
+	lat_vcpu_times(v->lat, i, &t);
+	wall = t.last - t.first;
+	if (!wall)
+		return;
+	columns_put(c, b, "%.24s", lat_vm_label(v, (int64_t)t.vm));
+	columns_put(c, b, "%u", t.vcpu);
+	columns_put(c, b, "%llu", (unsigned long long)(lat_of_cycles(v, wall) / 1000000));
+	for (unsigned int s = VS_GUEST; s <= VS_STATES; s++) {
+		unsigned int which = s == VS_STATES ? VS_UNKNOWN : s;
+		uint64_t pct = (uint64_t)((unsigned __int128)t.time[which] * 10000 / wall);
+
+		columns_put(c, b, "%llu.%02llu", (unsigned long long)(pct / 100),
+			    (unsigned long long)(pct % 100));
+	}
+	columns_end(c, b);
+}
+
 static void vcpu_times(struct sbuf *b, const struct lat_view *v)
 {
-	sbuf_addf(b, "\n%-24s %5s %13s", "VM", "vCPU",
-		  lat_in_cycles(v->lat) ? "Wall Mcyc" : "Wall ms");
-	for (unsigned int s = VS_GUEST; s < VS_STATES; s++)
-		sbuf_addf(b, " %10s%%", vs_names[s]);
-	sbuf_addf(b, " %10s%%\n", vs_names[VS_UNKNOWN]);
-	for (size_t i = 0; i < lat_vcpus(v->lat); i++) {
-		struct lat_times t;
-		uint64_t wall;
+	struct columns c = { .left = 1 };
 
-		lat_vcpu_times(v->lat, i, &t);
-		wall = t.last - t.first;
-		if (!wall)
-			continue;
-		sbuf_addf(b, "%-24.24s %5u %13llu", lat_vm_label(v, (int64_t)t.vm), t.vcpu,
-			  (unsigned long long)(lat_of_cycles(v, wall) / 1000000));
-		for (unsigned int s = VS_GUEST; s <= VS_STATES; s++) {
-			unsigned int which = s == VS_STATES ? VS_UNKNOWN : s;
-			uint64_t pct = (uint64_t)((unsigned __int128)t.time[which] * 10000 / wall);
-
-			sbuf_addf(b, " %8llu.%02llu", (unsigned long long)(pct / 100),
-				  (unsigned long long)(pct % 100));
-		}
-		sbuf_addc(b, '\n');
+	sbuf_addc(b, '\n');
+	for (unsigned int pass = 0; pass < 2; pass++) {
+		c.print = pass;
+		columns_put(&c, b, "VM");
+		columns_put(&c, b, "vCPU");
+		columns_put(&c, b, lat_in_cycles(v->lat) ? "Wall Mcyc" : "Wall ms");
+		for (unsigned int s = VS_GUEST; s <= VS_STATES; s++)
+			columns_put(&c, b, "%s%%", vs_names[s == VS_STATES ? VS_UNKNOWN : s]);
+		columns_end(&c, b);
+		for (size_t i = 0; i < lat_vcpus(v->lat); i++)
+			vcpu_row(&c, b, v, i);
 	}
 }
 
@@ -381,33 +420,62 @@ static void notes(struct sbuf *b, const struct lat_view *v, bool crosses)
 		b->len = blank; /* none */
 }
 
+/* Everything about a table. */
+static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id)
+{
+	const struct lat_table *t = lat_table(v->lat, id);
+
+	groups(b, v, t);
+	meanings(b, t);
+	histogram(b, v, t);
+	sbuf_addc(b, '\n');
+	lat_counts_text(t, b);
+	sbuf_addc(b, '\n');
+	worst(b, v, t, v->story[id]);
+}
+
+/* Whether there is something to tell of a table. */
+static bool is_told(const struct lat_view *v, enum lat_table_id id)
+{
+	const struct lat_table *t = lat_table(v->lat, id);
+
+	return v->want[lat_table_kind(id)] && (id != LAT_T_HRTIMER || any_count(t)) &&
+	       (v->all || t->ngroup || t->count[0]);
+}
+
 static int text_print(const struct lat_view *v, FILE *f)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	bool first = true, crosses = false;
+	bool crosses = false;
+	size_t tables = 0, from;
 	int ret = 0;
+
+	for (unsigned int id = 0; id < LAT_TABLES; id++)
+		tables += is_told(v, (enum lat_table_id)id);
 
 	for (unsigned int id = 0; id < LAT_TABLES && !ret; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
 
-		if (!v->want[lat_table_kind((enum lat_table_id)id)] ||
-		    (id == LAT_T_HRTIMER && !any_count(t)))
+		if (!is_told(v, (enum lat_table_id)id))
 			continue;
-		sbuf_addf(&b, "%s%s: %s\n", first ? "" : "\n", t->desc->name, t->desc->title);
-		first = false;
+		sbuf_addf(&b, "%s%s: %s\n", b.len ? "\n" : "", t->desc->name, t->desc->title);
 		crosses |= t->desc->crosses;
-		ret = headline(&b, v, t);
-		groups(&b, v, t);
-		meanings(&b, t);
-		histogram(&b, v, t);
-		sbuf_addc(&b, '\n');
-		lat_counts_text(t, &b);
-		sbuf_addc(&b, '\n');
-		worst(&b, v, t, v->story[id]);
+		from = b.len;
+		ret = lat_headline(&b, v, t);
+		if (v->all) {
+			whole(&b, v, (enum lat_table_id)id);
+			continue;
+		}
+		text_wrap(&b, from, "    ", TEXT_WIDTH);
+		lat_short(&b, v, (enum lat_table_id)id, tables > 1 ? SHORT_ROWS / 2 : SHORT_ROWS,
+			  v->worst);
 	}
 	if (v->want[LAT_SCHED])
 		vcpu_times(&b, v);
+	from = b.len;
 	notes(&b, v, crosses);
+	if (!v->all)
+		text_wrap(&b, from, "  ", TEXT_WIDTH);
 	ret = ret ? ret : b.error;
 	if (!ret && fwrite(b.s, 1, b.len, f) != b.len)
 		ret = errno ? -errno : -EIO;

@@ -7,6 +7,8 @@
  * have comes to the right of its columns or behind its tables, in lines that begin with '#'.
  */
 #include "kvmft/report_out.h"
+#include "columns.h"
+#include "kvmft/screen.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -153,16 +155,13 @@ static void put_sections(struct sections *s)
 
 /* ---- text ---- */
 
-/*
- * Floats, for perf prints floats: the last digit of its tables is theirs. width is without the
- * unit.
- */
-static void add_time(const struct report_doc *d, struct sbuf *b, int width, double time)
+/* Floats, for perf prints floats: the last digit of its tables is theirs. */
+static void put_time(const struct report_doc *d, struct columns *c, struct sbuf *b, double time)
 {
 	if (report_in_cycles(d->r))
-		sbuf_addf(b, "%*.0f ", width + 2, time);
+		columns_put(c, b, "%.0f", time);
 	else
-		sbuf_addf(b, "%*.2fus ", width, time / 1000);
+		columns_put(c, b, "%.2fus", time / 1000);
 }
 
 /* A sum in a sentence. */
@@ -174,9 +173,9 @@ static void add_sum(const struct report_doc *d, struct sbuf *b, const char *what
 		sbuf_addf(b, "%s:%.2fus", what, (double)time / 1000);
 }
 
-static void add_pct(struct sbuf *b, uint64_t part, uint64_t whole)
+static void put_pct(struct columns *c, struct sbuf *b, uint64_t part, uint64_t whole)
 {
-	sbuf_addf(b, "%8.2f%% ", whole ? (double)part / (double)whole * 100 : 0.0);
+	columns_put(c, b, "%.2f%%", whole ? (double)part / (double)whole * 100 : 0.0);
 }
 
 static void text_whose(const struct report_doc *d, const struct section *s, struct sbuf *b)
@@ -197,70 +196,109 @@ static void text_whose(const struct report_doc *d, const struct section *s, stru
 		sbuf_add(b, "all VCPUs:\n\n");
 }
 
-#define SPLIT_HEAD "Where the time went"
+#define STDERR_COLUMN 7 /* goes first where there is not room for all */
 
-/* Of the first column: as wide as what stands in it. */
-static int name_width(const struct report_doc *d, const struct report_table *t)
+static void text_head(const struct report_doc *d, struct columns *c, struct sbuf *b)
 {
-	size_t n = MAX(strlen(class_title(d->opts->cls)), strlen("..."));
-	char name[REPORT_NAME];
+	size_t from = b->len;
+	const char *unit = report_in_cycles(d->r) ? "cycles" : "Time";
 
-	if (d->opts->split)
-		n = MAX(n, strlen(SPLIT_HEAD));
-	for (size_t i = 0; i < rows_of(d, t); i++) {
-		report_row_name(d->r, &t->row[i], name);
-		n = MAX(n, strlen(name));
-	}
-	return (int)n;
+	columns_put(c, b, "%s", class_title(d->opts->cls));
+	columns_put(c, b, "Samples");
+	columns_put(c, b, "Samples%%");
+	columns_put(c, b, "Time%%");
+	columns_put(c, b, "Min %s", unit);
+	columns_put(c, b, "Max %s", unit);
+	columns_put(c, b, "Avg %s", report_in_cycles(d->r) ? unit : "time");
+	columns_put(c, b, "%s", "");
+	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++)
+		columns_put(c, b, "p%u", report_percentiles[i]);
+	columns_end(c, b);
+	if (c->print && d->color)
+		screen_paint(b, from, b->len - 1, "1");
 }
 
-static void text_row(const struct report_doc *d, const struct report_table *t, int width,
-		     const struct report_row *row, struct sbuf *b)
+static void text_row(const struct report_doc *d, const struct report_table *t,
+		     const struct report_row *row, struct columns *c, struct sbuf *b)
 {
 	char name[REPORT_NAME];
 
 	report_row_name(d->r, row, name);
-	sbuf_addf(b, "%*s %10" PRIu64 " ", width, name, row->samples);
-	add_pct(b, row->samples, t->samples);
-	add_pct(b, row->total_time, t->total_time);
-	add_time(d, b, 9, (double)row->min_time);
-	add_time(d, b, 9, (double)row->max_time);
-	add_time(d, b, 9, row->timed ? (double)row->total_time / (double)row->timed : 0);
-	sbuf_addf(b, "( +-%4u.%02u%% )", row->stderr_pct / 100, row->stderr_pct % 100);
-	if (d->opts->percentiles)
-		sbuf_addc(b, ' ');
+	columns_put(c, b, "%s", name);
+	columns_put(c, b, "%" PRIu64, row->samples);
+	put_pct(c, b, row->samples, t->samples);
+	put_pct(c, b, row->total_time, t->total_time);
+	put_time(d, c, b, (double)row->min_time);
+	put_time(d, c, b, (double)row->max_time);
+	put_time(d, c, b, row->timed ? (double)row->total_time / (double)row->timed : 0);
+	columns_put(c, b, "( +- %3u.%02u%% )", row->stderr_pct / 100, row->stderr_pct % 100);
 	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++) {
 		if (row->counted)
-			add_time(d, b, 9, (double)row->percentile_time[i]);
+			put_time(d, c, b, (double)row->percentile_time[i]);
 		else
-			sbuf_addf(b, "%11s ", "-");
+			columns_put(c, b, "-");
 	}
-	sbuf_addc(b, '\n');
+	columns_end(c, b);
 	flush(d, b);
 }
 
-static void text_split(const struct report_doc *d, const struct report_table *t, int width,
-		       struct sbuf *b)
+static void text_table(const struct report_doc *d, const struct report_table *t, struct sbuf *b)
 {
-	sbuf_addf(b, "%*s %14s ", width, SPLIT_HEAD,
-		  report_in_cycles(d->r) ? "Total cycles" : "Total time");
-	for (int p = 0; p < REPORT_PARTS; p++)
-		sbuf_addf(b, "%9s ", parts[p].head);
-	sbuf_add(b, "\n\n");
-	for (size_t i = 0; i <= rows_of(d, t); i++) {
-		const struct report_row *row = i < rows_of(d, t) ? &t->row[i] : NULL;
-		const uint64_t *part = row ? row->part_time : t->part_time;
-		uint64_t total = row ? row->total_time : t->total_time;
-		char name[REPORT_NAME] = "all";
+	struct columns c = { 0 };
 
-		if (row)
-			report_row_name(d->r, row, name);
-		sbuf_addf(b, "%*s ", width, name);
-		add_time(d, b, 12, (double)total);
-		for (int p = 0; p < REPORT_PARTS; p++)
-			add_pct(b, part[p], total);
-		sbuf_addc(b, '\n');
-		flush(d, b);
+	for (unsigned int pass = 0; pass < 2; pass++) {
+		c.print = pass;
+		if (pass && d->width && columns_width(&c) > d->width)
+			c.hide = 1u << STDERR_COLUMN;
+		text_head(d, &c, b);
+		if (c.print)
+			sbuf_addc(b, '\n');
+		for (size_t i = 0; i < rows_of(d, t); i++)
+			text_row(d, t, &t->row[i], &c, b);
+	}
+	if (rows_of(d, t) < t->n)
+		sbuf_addf(b, "%*s\n", (int)c.width[0], "...");
+}
+
+static void split_head(const struct report_doc *d, struct columns *c, struct sbuf *b)
+{
+	columns_put(c, b, "Where the time went");
+	columns_put(c, b, report_in_cycles(d->r) ? "Total cycles" : "Total time");
+	for (int p = 0; p < REPORT_PARTS; p++)
+		columns_put(c, b, "%s", parts[p].head);
+	columns_end(c, b);
+}
+
+/* NULL: of all. */
+static void split_row(const struct report_doc *d, const struct report_table *t,
+		      const struct report_row *row, struct columns *c, struct sbuf *b)
+{
+	const uint64_t *part = row ? row->part_time : t->part_time;
+	uint64_t total = row ? row->total_time : t->total_time;
+	char name[REPORT_NAME] = "all";
+
+	if (row)
+		report_row_name(d->r, row, name);
+	columns_put(c, b, "%s", name);
+	put_time(d, c, b, (double)total);
+	for (int p = 0; p < REPORT_PARTS; p++)
+		put_pct(c, b, part[p], total);
+	columns_end(c, b);
+	flush(d, b);
+}
+
+static void text_split(const struct report_doc *d, const struct report_table *t, struct sbuf *b)
+{
+	struct columns c = { 0 };
+
+	for (unsigned int pass = 0; pass < 2; pass++) {
+		c.print = pass;
+		split_head(d, &c, b);
+		if (c.print)
+			sbuf_addc(b, '\n');
+		for (size_t i = 0; i < rows_of(d, t); i++)
+			split_row(d, t, &t->row[i], &c, b);
+		split_row(d, t, NULL, &c, b);
 	}
 	add_sum(d, b, "\nGuest run time", t->guest_time);
 	sbuf_addf(b, " in %" PRIu64 " entries.\n\n", t->windows);
@@ -269,28 +307,16 @@ static void text_split(const struct report_doc *d, const struct report_table *t,
 static void text_section(struct sections *s, const struct section *of, const struct report_table *t)
 {
 	const struct report_doc *d = s->d;
-	bool cycles = report_in_cycles(d->r);
 	struct sbuf *b = s->b;
-	size_t n = rows_of(d, t);
-	int width = name_width(d, t);
 
 	sbuf_add(b, "\n\nAnalyze events for ");
 	text_whose(d, of, b);
-	sbuf_addf(b, "%*s %10s %9s %9s %11s %11s %16s ", width, class_title(d->opts->cls),
-		  "Samples", "Samples%", "Time%", cycles ? "Min cycles" : "Min Time",
-		  cycles ? "Max cycles" : "Max Time", cycles ? "Avg cycles" : "Avg time");
-	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++)
-		sbuf_addf(b, "%*sp%u ", i ? 8 : 15, "", report_percentiles[i]);
-	sbuf_add(b, "\n\n");
-	for (size_t i = 0; i < n; i++)
-		text_row(d, t, width, &t->row[i], b);
-	if (n < t->n)
-		sbuf_addf(b, "%*s\n", width, "...");
+	text_table(d, t, b);
 	sbuf_addf(b, "\nTotal Samples:%" PRIu64 ", ", t->samples);
 	add_sum(d, b, "Total events handled time", t->total_time);
 	sbuf_add(b, ".\n\n");
 	if (d->opts->split)
-		text_split(d, t, width, b);
+		text_split(d, t, b);
 }
 
 static void text_notes(const struct report_doc *d, struct sbuf *b)

@@ -61,7 +61,8 @@ struct early {
 		uint8_t len;
 		char text[MAX_LABEL + PUT_SLACK];
 	} column[COLUMNS];
-	char mark;   /* of the time: text_mark() */
+	char mark;     /* of the time: text_mark() */
+	size_t side;   /* index of its source */
 	/* where the rest of the line begins in o->line; it ends where the next one begins */
 	size_t body;
 };
@@ -304,7 +305,19 @@ static void early_head(struct out *o, const struct tl_item *i)
 		all->width[c] = c == COL_TIME ? 0 : MAX(all->width[c], (size_t)e->column[c].len);
 	}
 	e->mark = text_mark(i);
+	e->side = i->src->index;
 	e->body = o->line.len;
+}
+
+/* The line that begins at from, with colours. */
+static void text_paint(struct out *o, size_t from, size_t side)
+{
+	const struct heads *all = o->priv;
+	size_t head = COLUMNS + 1; /* blanks and a mark between them */
+
+	for (unsigned int c = 0; c < COLUMNS; c++)
+		head += all->width[c];
+	out_paint(&o->line, from, all->width[COL_LABEL], head, side);
 }
 
 static void early_line(const struct heads *all, const struct early *e, const char *body, size_t n,
@@ -362,8 +375,11 @@ static void early_end(struct out *o, bool more)
 		foresee(o);
 	for (size_t k = 0; k < all->nearly; k++) {
 		size_t end = k + 1 < all->nearly ? early[k + 1].body : bodies.len;
+		size_t from = o->line.len;
 
 		early_line(all, &early[k], bodies.s + early[k].body, end - early[k].body, &o->line);
+		if (o->color)
+			text_paint(o, from, early[k].side);
 	}
 	heads_forget(all);
 	free(early);
@@ -434,6 +450,18 @@ static void text_gap(struct out *o, const struct tl_item *i)
 		sbuf_addf(b, " within %llu cycles", (unsigned long long)i->width);
 }
 
+static inline void text_line_end(struct out *o, const struct tl_source *src)
+{
+	struct heads *all = o->priv;
+	const char *last;
+
+	if (o->color && !all->early && o->line.len) {
+		last = memrchr(o->line.s, '\n', o->line.len);
+		text_paint(o, last ? (size_t)(last + 1 - o->line.s) : 0, src->index);
+	}
+	sbuf_addc(&o->line, '\n');
+}
+
 static void put_epoch(struct out *o, const struct out_epoch *e)
 {
 	struct sbuf *b = &o->line;
@@ -447,7 +475,7 @@ static void put_epoch(struct out *o, const struct out_epoch *e)
 		sbuf_addf(b, "%s pvclock record %u", e->e->has_map ? "," : "", e->e->pv.version);
 	if (e->e->doubtful)
 		sbuf_add(b, " (in doubt)");
-	sbuf_addc(b, '\n');
+	text_line_end(o, e->src);
 }
 
 /* Only changes: the first epoch holds from before the recording. */
@@ -532,7 +560,7 @@ static int text_item(struct out *o, const struct tl_item *i)
 		text_event(o, i);
 	else
 		text_slow(o, i);
-	sbuf_addc(&o->line, '\n');
+	text_line_end(o, i->src);
 	return 0;
 }
 

@@ -3,6 +3,8 @@
  * verify.c: the result of `kvmft verify`, for people, for programs and for tables.
  */
 #include "kvmft/verify.h"
+#include "columns.h"
+#include "kvmft/screen.h"
 
 #include "kvmft/output.h"
 
@@ -122,6 +124,7 @@ static void text_slices(const struct verify *v, const struct verify_guest *g, st
 	uint64_t from, width, ms;
 	struct win_stats s;
 	char name[48];
+	size_t drift;
 
 	win_slices(v->w, &from, &width);
 	for (size_t i = 0; i < WIN_SLICES; i += step) {
@@ -136,12 +139,15 @@ static void text_slices(const struct verify *v, const struct verify_guest *g, st
 			snprintf(name, sizeof(name), "%" PRIu64, from + i * width);
 		text_row(v, name, &s, b);
 	}
+	drift = b->len;
 	if (g->a.has_drift)
 		sbuf_addf(b,
 			  "  drift of the guest's clock against the host's: between %+" PRId64
 			  " and %+" PRId64 " parts per 10^9%s\n",
 			  -g->a.drift_hi, -g->a.drift_lo,
 			  g->a.drift_hi < g->a.drift_lo ? ": no steady rate" : "");
+	if (v->width)
+		text_wrap(b, drift, "    ", v->width - 1);
 }
 
 static void text_pairs(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
@@ -156,11 +162,11 @@ static void text_pairs(const struct verify *v, const struct verify_guest *g, str
 		if (!s)
 			continue;
 		if (!any)
-			sbuf_addf(b, "  %-20s %9s %9s %9s %12s %12s %12s\n", "host to guest",
+			sbuf_addf(b, "  %-14s %9s %9s %9s %10s %10s %10s\n", "host to guest",
 				  "pairs", "reversed", "unpaired", v->khz ? "min us" : "min cycles",
 				  v->khz ? "median us" : "median", v->khz ? "max us" : "max");
 		any = true;
-		sbuf_addf(b, "  %-20s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12s %12s %12s\n",
+		sbuf_addf(b, "  %-14s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %10s %10s %10s\n",
 			  msr_pair_names[k], s->n, s->violations, s->alone_host + s->alone_guest,
 			  amount(min, sizeof(min), s->n, s->min, v->khz),
 			  amount(med, sizeof(med), s->late.n,
@@ -173,16 +179,32 @@ static void text_pairs(const struct verify *v, const struct verify_guest *g, str
 			"  no pairs by value: record kvm:kvm_msr on the host and msr:* in the guest for them\n");
 }
 
+static void text_verdict(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
+{
+	static const char *const sgr[] = {
+		[ALIGN_OK] = "32",
+		[ALIGN_BAD] = "1;31",
+		[ALIGN_UNKNOWN] = "33",
+	};
+	const char *line = verify_reason(g, NULL);
+	size_t from = b->len, second;
+
+	sbuf_addf(b, "%s: %s\n", g->src->label, line ? line : "");
+	second = b->len;
+	while ((line = verify_reason(g, line)))
+		sbuf_addf(b, "  %s\n", line);
+	if (v->width)
+		text_wrap(b, second, "    ", v->width - 1);
+	if (v->color && !b->error)
+		screen_paint(b, from, second - 1, sgr[g->verdict]);
+}
+
 void verify_text(const struct verify *v, struct sbuf *b)
 {
 	for (size_t i = 0; i < v->p.nguest; i++) {
 		const struct verify_guest *g = &v->guest[i];
 
-		const char *line = verify_reason(g, NULL);
-
-		sbuf_addf(b, "%s: %s\n", g->src->label, line ? line : "");
-		while ((line = verify_reason(g, line)))
-			sbuf_addf(b, "  %s\n", line);
+		text_verdict(v, g, b);
 		text_vcpus(v, g, b);
 		if (g->a.total.checked)
 			text_slices(v, g, b);

@@ -122,8 +122,10 @@ static int open_guest(struct pairing *p, const char *operand, struct kvmft_err *
 	if (ret)
 		return ret;
 	if (same_file(p->host.cap->path, g->c.cap->path))
-		return err_set(err, EINVAL, "%s is host and guest at once: name a capture of each",
-			       path);
+		return err_set(err, EINVAL,
+			       "%s is named as host and as guest: name a capture of each; what it "
+			       "holds shows kvmft merge %s",
+			       path, path);
 	if (g->c.cap->side == CAP_SIDE_HOST)
 		return err_set(err, EINVAL, "%s is the capture of a host, not of a guest", path);
 	ret = match_guest(&p->matcher, g->c.cap, g->c.fmt, sel, p->has_forced, &g->match, err);

@@ -42,11 +42,11 @@ run "$kvmft" merge --clock host-tsc --side guest host.dat guest.dat
 status_is 0 "merge"
 is "$(wc -l <"$out" | tr -d ' ')" "$("$kvmft" merge --clock host-tsc --side guest --tsc-offset "$true_offset" \
 	host.dat guest.dat 2>/dev/null | wc -l | tr -d ' ')" "... as many lines as with the offset by hand"
-run "$kvmft" latency sched host.dat guest.dat
+run "$kvmft" latency sched --all host.dat guest.dat
 status_is 0 "latency sched"
 err_has "pid:$pid" "... says which VM it took"
 err_has "guest times may be off by 42549 cycles" "... and that its offset was found"
-run "$kvmft" latency sched --format json -q host.dat guest.dat
+run "$kvmft" latency sched --all --format json -q host.dat guest.dat
 out_has '"tsc_offset_from":"events","uncertain_' "... in JSON too"
 for selector in "pid:$pid" "tids:$threads" "tids:${threads#*,},${threads%,*}"; do
 	run "$kvmft" verify host.dat "guest.dat=$selector"

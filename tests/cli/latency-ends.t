@@ -22,15 +22,15 @@ capture()
 # told KIND HOST GUEST COUNTS NAME: the text has this line of what was counted; the JSON adds up; so says the CSV.
 told()
 {
-	run "$kvmft" latency "$1" --worst 2 --context 0 -q "$tmp/$2" "$tmp/$3=one"
+	run "$kvmft" latency "$1" --all --worst 2 --context 0 -q "$tmp/$2" "$tmp/$3=one"
 	is "$(grep -E "^(accepted|armed|issued|intervals) " "$out")" "$4" "$5"
-	run "$kvmft" latency "$1" --format json -q "$tmp/$2" "$tmp/$3=one"
+	run "$kvmft" latency "$1" --all --format json -q "$tmp/$2" "$tmp/$3=one"
 	if command -v python3 >/dev/null; then
 		ok "... the parts are the whole" python3 "$here/latency_sums.py" "$out"
 	else
 		skip "... the parts are the whole" "python3 is not installed"
 	fi
-	run "$kvmft" latency "$1" --format csv -q "$tmp/$2" "$tmp/$3=one"
+	run "$kvmft" latency "$1" --all --format csv -q "$tmp/$2" "$tmp/$3=one"
 	echo "$4" | sed 's/; */\n/g' | while read -r line; do
 		grep -qF "$1,\"\",\"${line% *}\",counted,${line##* }," "$out" || echo "$line"
 	done >"$tmp/missing"
@@ -202,7 +202,7 @@ meta time tsc=1000000 width=0 mono_raw=2000000 mono=2000000 boot=2000000 real=16
 0   1600  77 timer:hrtimer_expire_entry hrtimer=0x20 now=1001550 function=0xbb
 0   9000  77 timer:hrtimer_expire_entry hrtimer=0x30 now=1008950 function=0xcc
 END
-run "$kvmft" latency timer --format json -q "$tmp/hrt-host" "$tmp/hrt-guest=one"
+run "$kvmft" latency timer --all --format json -q "$tmp/hrt-host" "$tmp/hrt-guest=one"
 out_has '"started":3,"expired":1,.*"outside the host.s capture":2' "timers that the host saw part of"
 ok "... the parts are the whole" python3 "$here/latency_sums.py" "$out"
 
@@ -228,7 +228,7 @@ capture guest stolen-guest <<'END'
 0   2400  77 irq:softirq_raise vec=1
 END
 told sched stolen-host stolen-guest "intervals 3; outside the guest's capture 2" "stolen time outside the guest's capture"
-run "$kvmft" latency sched -q "$tmp/stolen-host" "$tmp/stolen-guest=one"
+run "$kvmft" latency sched --all -q "$tmp/stolen-host" "$tmp/stolen-guest=one"
 out_has '^  most of it: \(guest not recorded\) 77 %, victim-77 22 %' "... is said so"
 is "$(sed -n '/^Guest task/,$ s/^\([^ -].*[^ ]\) *total .*/\1/p' "$out" | head -n 1)" "(guest not recorded)" \
 	"... and has its place by what it is, not behind all others"
@@ -259,7 +259,7 @@ END
 told irq apicv-host apicv-guest "accepted 2; measured 2; coalesced 8; posted 2" \
 	"posted interrupts of which the handler has not begun are one"
 out_has '^irq,"one","irq 30",total,2,0\.050,0\.525,.*,1\.000,1\.050,' "... which took as long as from the first of them"
-run "$kvmft" latency irq --format csv -q "$tmp/apicv-host"
+run "$kvmft" latency irq --all --format csv -q "$tmp/apicv-host"
 out_has '^irq,"","never injected",counted,0,' "posted into a guest that runs, of the host alone: it took them"
 
 finish

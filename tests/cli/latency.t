@@ -13,7 +13,7 @@ here=$(dirname "$0")
 for side in host guest; do
 	ok "$side is compiled" "$mkcap" --capture "$tmp/$side" "$golden/latency-$side.txt"
 done
-run "$kvmft" latency all --format csv "$tmp/host" "$tmp/guest=one"
+run "$kvmft" latency all --all --format csv "$tmp/host" "$tmp/guest=one"
 status_is 0 "all analyses, options behind the operand"
 ok "... every stage as worked out by hand" diff "$golden/latency.out" "$out"
 err_has "0 outside" "... the alignment is told"
@@ -32,78 +32,78 @@ sums()
 	fi
 }
 
-run "$kvmft" latency irq,io,timer,sched --format json -q "$tmp/host" "$tmp/guest=one"
+run "$kvmft" latency irq,io,timer,sched --all --format json -q "$tmp/host" "$tmp/guest=one"
 status_is 0 "as JSON"
 sums "... the parts are the whole"
 
 # ---- text ----
 
-run "$kvmft" latency io --worst 1 --context 2 "$tmp/host" "$tmp/guest=one"
+run "$kvmft" latency io --all --worst 1 --context 2 "$tmp/host" "$tmp/guest=one"
 status_is 0 "one of the worst"
 out_has "^1\. 6\.6 us: 254,0 write sector 2048 \+ 8, one; on the host" "... is named with its cause"
-out_has "^  1 measured: half took up to 6.6 us, 99 % up to 6.6 us, the longest 6.6 us" "... the answer comes first"
+out_has "^  1 measured: half up to 6.6 us, 99 % up to 6.6 us, the longest 6.6 us" "... the answer comes first"
 out_has "^  where the time went: host 75 %, deliver 15 %, submit 7 %, complete 1 %" "... with its stages"
 out_has "block:block_rq_issue" "... begins with the issue"
 out_has "kvm:kvm_msi_set_irq" "... and goes over the host"
-run "$kvmft" latency irq --than 1us --worst 5 "$tmp/host" "$tmp/guest=one"
+run "$kvmft" latency irq --all --than 1us --worst 5 "$tmp/host" "$tmp/guest=one"
 is "$(grep -c '^[0-9]\. ' "$out")" 1 "--than leaves the shorter ones out"
-run "$kvmft" latency irq --to 9us "$tmp/host" "$tmp/guest=one"
+run "$kvmft" latency irq --all --to 9us "$tmp/host" "$tmp/guest=one"
 out_has "^  1 measured: .* the longest 1\.1 us" "--to: only what came before"
-run "$kvmft" latency irq --from 7500ns "$tmp/host" "$tmp/guest=one"
+run "$kvmft" latency irq --all --from 7500ns "$tmp/host" "$tmp/guest=one"
 out_has "^  1 measured: .* the longest 820 ns" "--from: only what came after"
-run "$kvmft" latency irq --from 7500ns --to 9us "$tmp/host" "$tmp/guest=one"
+run "$kvmft" latency irq --all --from 7500ns --to 9us "$tmp/host" "$tmp/guest=one"
 status_is 1 "... an interrupt that came before is not measured from its middle"
-run "$kvmft" latency irq --from 1s "$tmp/host" "$tmp/guest=one"
+run "$kvmft" latency irq --all --from 1s "$tmp/host" "$tmp/guest=one"
 err_has "no such events in that time" "... and nothing is told as such"
-run "$kvmft" latency sched --vcpu 7 "$tmp/host" "$tmp/guest=one"
+run "$kvmft" latency sched --all --vcpu 7 "$tmp/host" "$tmp/guest=one"
 out_has "^intervals 0" "--vcpu: nothing of the others"
 
 # ---- with less ----
 
-run "$kvmft" latency irq,timer,sched --format csv "$tmp/host"
+run "$kvmft" latency irq,timer,sched --all --format csv "$tmp/host"
 status_is 0 "the host alone"
 out_has '^irq,"one","MSI 38",total,1,1\.000' "... interrupts to the entry"
 out_has '^timer,"one","deadline of vCPU 0",total,1,1\.000' "... timers to the entry"
 out_has '^sched,"one","\(guest not recorded\)",total,2' "... and the guest's tasks are not known"
-run "$kvmft" latency io "$tmp/host"
+run "$kvmft" latency io --all "$tmp/host"
 status_is 1 "io of the host alone"
 err_has "needs a capture of the guest" "... is told"
 err_one_line "io of the host alone"
-run "$kvmft" latency all --worst 0 "$tmp/host"
+run "$kvmft" latency all --all --worst 0 "$tmp/host"
 status_is 0 "all of the host alone"
 err_has "^kvmft: io is left out: needs a capture of the guest" "... what cannot be answered is left out"
 out_has "^note: io is left out: needs a capture of the guest" "... which the result says, too"
 is "$(grep -cE '^(irq|sched|timer|io): ' "$out")" 3 "... and the others are answered"
-run "$kvmft" latency io,irq --worst 0 "$tmp/host"
+run "$kvmft" latency io,irq --all --worst 0 "$tmp/host"
 status_is 3 "io by name, and irq, of the host alone"
 out_has "^irq: " "... irq is answered"
 grep -v "block:" "$golden/latency-guest.txt" >"$tmp/noblock.txt"
 "$mkcap" --capture "$tmp/noblock" "$tmp/noblock.txt"
-run "$kvmft" latency all --format json -q "$tmp/host" "$tmp/noblock=one"
+run "$kvmft" latency all --all --format json -q "$tmp/host" "$tmp/noblock=one"
 status_is 0 "all of a guest without block events"
 err_has "io is left out: the guest capture has no block:block_rq_issue" "... io is left out"
 out_has '"notes":.*"io is left out: the guest capture has no block:block_rq_issue' "... as the document says"
 sums "... the parts are the whole"
-run "$kvmft" latency io "$tmp/host" "$tmp/noblock=one"
+run "$kvmft" latency io --all "$tmp/host" "$tmp/noblock=one"
 status_is 1 "io alone of that"
 err_has "io: the guest capture has no block:block_rq_issue" "... is told"
 grep -v "sched:" "$golden/latency-host.txt" >"$tmp/nosched.txt"
 "$mkcap" --capture "$tmp/nosched" "$tmp/nosched.txt"
-run "$kvmft" latency sched -q "$tmp/nosched" "$tmp/guest=one"
+run "$kvmft" latency sched --all -q "$tmp/nosched" "$tmp/guest=one"
 status_is 0 "a host without sched events"
 out_has "note: the host capture has no sched:sched_switch" "... is told"
 grep -v "apic_accept" "$golden/latency-host.txt" >"$tmp/noaccept.txt"
 "$mkcap" --capture "$tmp/noaccept" "$tmp/noaccept.txt"
-run "$kvmft" latency irq "$tmp/noaccept" "$tmp/guest=one"
+run "$kvmft" latency irq --all "$tmp/noaccept" "$tmp/guest=one"
 status_is 1 "a host without kvm_apic_accept_irq"
 err_has "no kvm:kvm_apic_accept_irq" "... is told"
 grep -vE "apic_accept|inj_virq" "$golden/latency-host.txt" >"$tmp/noinject.txt"
 "$mkcap" --capture "$tmp/noinject" "$tmp/noinject.txt"
-run "$kvmft" latency io --worst 0 -q "$tmp/noinject" "$tmp/guest=one"
+run "$kvmft" latency io --all --worst 0 -q "$tmp/noinject" "$tmp/guest=one"
 out_has "^  where the time went: submit 7 %, not known 92 %" "... what of io's time is then not known"
 sed '/^0   3000/a 0 gap 5' "$golden/latency-host.txt" >"$tmp/gap.txt"
 "$mkcap" --capture "$tmp/gap" "$tmp/gap.txt"
-run "$kvmft" latency all --format json -q "$tmp/gap" "$tmp/guest=one"
+run "$kvmft" latency all --all --format json -q "$tmp/gap" "$tmp/guest=one"
 status_is 3 "a host with lost events"
 sums "... what the gap cut is counted, and the parts are the whole" cut
 
@@ -131,7 +131,7 @@ meta task tid=66 tgid=66 comm=other
 END
 } >"$tmp/some.txt"
 "$mkcap" --capture "$tmp/some" "$tmp/some.txt"
-run "$kvmft" latency sched --worst 0 -q "$tmp/some"
+run "$kvmft" latency sched --all --worst 0 -q "$tmp/some"
 status_is 0 "a host of which some switches were not recorded"
 out_has "^thief-55 +total +1 .* 0\.400\$" "... one that ran to the end has its time"
 out_has "^thief-55 \.\.\. other-66 +total +1 .* 0\.700\$" "... of several the first and the last are named"
@@ -183,19 +183,19 @@ END
 } >"$tmp/posted-guest.txt"
 "$mkcap" --capture "$tmp/posted" "$tmp/posted.txt"
 "$mkcap" --capture "$tmp/posted-guest" "$tmp/posted-guest.txt"
-run "$kvmft" latency irq --context 0 -q "$tmp/posted" "$tmp/posted-guest=one"
+run "$kvmft" latency irq --all --context 0 -q "$tmp/posted" "$tmp/posted-guest=one"
 status_is 0 "posted interrupts"
 out_has '^accepted 3; measured 3; coalesced 2; injected again 1; posted 2$' "... are counted; and what was accepted or injected again"
 out_has '^2\. 450 ns: MSI irq 30 to vCPU 0, posted, one; wake-up of a halted vCPU$' "... one to a halted vCPU is marked"
 out_has '^3\. 200 ns: MSI irq 30 to vCPU 0, posted, one' "... so is one to a guest that runs"
-run "$kvmft" latency irq --format json -q "$tmp/posted" "$tmp/posted-guest=one"
+run "$kvmft" latency irq --all --format json -q "$tmp/posted" "$tmp/posted-guest=one"
 sums "... the parts are the whole"
 
 # Its own guest had halted, of which KVM was about to tell it.
 sed '/kvm_vcpu_wakeup/d; s/^0   3000 101 kvm_exit .*/&\n0   3010 101 kvm_nested_vmexit exit_reason=12 isa=1/' \
 	"$tmp/posted.txt" >"$tmp/nested.txt"
 "$mkcap" --capture "$tmp/nested" "$tmp/nested.txt"
-run "$kvmft" latency irq --context 0 -q "$tmp/nested" "$tmp/posted-guest=one"
+run "$kvmft" latency irq --all --context 0 -q "$tmp/nested" "$tmp/posted-guest=one"
 out_has '^2\. 450 ns: MSI irq 30 to vCPU 0, posted, one; vCPU busy in KVM$' "... one to a vCPU whose own guest halted: KVM's time"
 
 # ---- vhost: an irqfd; its thread waits for a CPU ----
@@ -212,14 +212,14 @@ END
 	sed -n '/^0   7800/,$p' "$golden/latency-host.txt"
 } >"$tmp/vhost.txt"
 "$mkcap" --capture "$tmp/vhost" "$tmp/vhost.txt"
-run "$kvmft" latency irq,io --format csv -q "$tmp/vhost" "$tmp/guest=one"
+run "$kvmft" latency irq,io --all --format csv -q "$tmp/vhost" "$tmp/guest=one"
 status_is 0 "a disk of vhost"
 out_has '^irq,"one","irqfd irq 30",total,1,1\.050' "... its interrupt comes by an irqfd"
 out_has '^io,"one","254,0 write",vmm-wait,1,0\.750' "... and its thread waited for a CPU"
 out_has '^irq,"one","irqfd irq 30",wake,1,0\.700' "... from when it was woken"
 sed 's/^\(1   7[01]00\) 200/\1 101/; s/kvm_msi_set_irq/& common_flags=8/' "$tmp/vhost.txt" >"$tmp/vfio.txt"
 "$mkcap" --capture "$tmp/vfio" "$tmp/vfio.txt"
-run "$kvmft" latency irq --format csv -q "$tmp/vfio" "$tmp/guest=one"
+run "$kvmft" latency irq --all --format csv -q "$tmp/vfio" "$tmp/guest=one"
 out_has '^irq,"one","irqfd irq 30",total,1,1\.050' "an interrupt of the host that raises one uses an irqfd, too"
 
 # A line, a line that is routed to a message, an IPI of another vCPU's thread.
@@ -247,7 +247,7 @@ out_has '^irq,"one","irqfd irq 30",total,1,1\.050' "an interrupt of the host tha
 END
 } >"$tmp/sources.txt"
 "$mkcap" --capture "$tmp/sources" "$tmp/sources.txt"
-run "$kvmft" latency irq --format csv -q "$tmp/sources"
+run "$kvmft" latency irq --all --format csv -q "$tmp/sources"
 for source in 'line 36",raise,1,0\.100' 'MSI 37",raise,1,0\.100' 'IPI 253",raise,1,0\.030'; do
 	out_has "^irq,\"one\",\"$source" "from its source: $source"
 done
@@ -282,7 +282,7 @@ END
 } >"$tmp/hit-guest.txt"
 "$mkcap" --capture "$tmp/hit" "$tmp/hit.txt"
 "$mkcap" --capture "$tmp/hit-guest" "$tmp/hit-guest.txt"
-run "$kvmft" latency sched --worst 0 -q "$tmp/hit" "$tmp/hit-guest=one"
+run "$kvmft" latency sched --all --worst 0 -q "$tmp/hit" "$tmp/hit-guest=one"
 status_is 0 "a task that was hit at different things"
 out_has "^ +cause: interrupt 1, softirq 1, lock or preemption off 1\$" "... and which they were"
 out_has "^ +cause: guest not recorded 1\$" "... but not after the guest's capture"
@@ -299,7 +299,7 @@ preempted()
 		sed -n '/^1   7000/,$p' "$golden/latency-host.txt"
 	} >"$tmp/preempted.txt"
 	"$mkcap" --capture "$tmp/preempted" "$tmp/preempted.txt"
-	run "$kvmft" latency irq --format csv -q "$tmp/preempted" "$tmp/guest=one"
+	run "$kvmft" latency irq --all --format csv -q "$tmp/preempted" "$tmp/guest=one"
 }
 for state in 0 0x100; do
 	preempted $state
@@ -333,21 +333,21 @@ marked marked <<'END'
 1   6000 100 ftrace:print ip=0 buf=virtio_blk_req_complete vdev 0x50 req 0x70 status 0
 1   6700 100 ftrace:print ip=0 buf=virtio_blk_req_complete vdev 0x50 req 0x60 status 0
 END
-run "$kvmft" latency io --format csv -q --trace-events "$tmp/trace-events" "$tmp/marked" "$tmp/guest=one"
+run "$kvmft" latency io --all --format csv -q --trace-events "$tmp/trace-events" "$tmp/marked" "$tmp/guest=one"
 status_is 0 "io with QEMU's events"
 for stage in host,1,5.000 take,1,0.600 block,1,4.100 notify,1,0.300; do
 	out_has "^io,\"one\",\"254,0 write\",$stage" "... $stage: the host's time is parted"
 done
-run "$kvmft" latency io --format json -q --trace-events "$tmp/trace-events" "$tmp/marked" "$tmp/guest=one"
+run "$kvmft" latency io --all --format json -q --trace-events "$tmp/trace-events" "$tmp/marked" "$tmp/guest=one"
 sums "... and the parts are the whole"
 marked undone <<'END'
 1   2600 100 ftrace:print ip=0 buf=virtio_blk_handle_write vdev 0x50 req 0x60 sector 2048 nsectors 16
 1   2700 999 ftrace:print ip=0 buf=virtio_blk_handle_write vdev 0x50 req 0x60 sector 2048 nsectors 8
 1   6700 100 ftrace:print ip=0 buf=virtio_blk_req_complete vdev 0x50 req 0x60 status 0
 END
-run "$kvmft" latency io --format csv -q --trace-events "$tmp/trace-events" "$tmp/undone" "$tmp/guest=one"
+run "$kvmft" latency io --all --format csv -q --trace-events "$tmp/trace-events" "$tmp/undone" "$tmp/guest=one"
 is "$(grep -cE ',(take|block|notify),' "$out")" 0 "what does not fit, or is not QEMU's, parts nothing"
-run "$kvmft" latency io --qemu "$tmp/nosuch" "$tmp/host" "$tmp/guest=one"
+run "$kvmft" latency io --all --qemu "$tmp/nosuch" "$tmp/host" "$tmp/guest=one"
 status_is 1 "a trace of QEMU that is not there"
 
 # ---- high-resolution timers ----
@@ -378,7 +378,7 @@ meta time tsc=1000000 width=0 mono_raw=2000000 mono=2000000 boot=2000000 real=16
 END
 } >"$tmp/hrt.txt"
 "$mkcap" --capture "$tmp/hrt" "$tmp/hrt.txt"
-run "$kvmft" latency timer --format csv -q "$tmp/host" "$tmp/hrt=one"
+run "$kvmft" latency timer --all --format csv -q "$tmp/host" "$tmp/hrt=one"
 status_is 0 "timers with hrtimer_start"
 for stage in total,1,1.160 expire,1,0.310 deliver,1,0.140 masked,1,0.600 enter,1,0.050 guest,1,0.060 off-cpu,1,0.000; do
 	out_has "^hrtimer,\"one\",\"hrtimer 0xaa\",$stage" "... $stage of the one in the timer's interrupt"
@@ -386,7 +386,7 @@ done
 out_has '^hrtimer,"one","hrtimer 0xbb",total,1,0\.640' "... one that was started anew: by what it was started to last"
 out_has '^hrtimer,"one","hrtimer 0xcc",total,1,0\.550' "... one of CLOCK_REALTIME"
 out_has '^hrtimer,"one","hrtimer 0xff",total,1,0\.000' "... one that is early"
-run "$kvmft" latency timer --format json -q "$tmp/host" "$tmp/hrt=one"
+run "$kvmft" latency timer --all --format json -q "$tmp/host" "$tmp/hrt=one"
 out_has '"started":7,"expired":4,"cancelled":0,"started anew":1,"cut by lost events":0,"open at the end":1,"not to be placed":1,"outside the host.s capture":0,"outside the timer.s interrupt":3,"expiries of timers not seen to start":1' "... each has come to some end"
 sums "... the parts are the whole"
 
@@ -408,13 +408,13 @@ END
 "$mkcap" --capture "$tmp/again" "$tmp/again.txt"
 grep -v irq_vectors "$golden/latency-guest.txt" >"$tmp/novec.txt"
 "$mkcap" --capture "$tmp/novec" "$tmp/novec.txt"
-run "$kvmft" latency irq --format json --worst 0 -q "$tmp/again" "$tmp/novec=one"
+run "$kvmft" latency irq --all --format json --worst 0 -q "$tmp/again" "$tmp/novec=one"
 out_has '"of vectors that the guest did not trace":3' "a vector without events in the guest is not lost"
 out_has 'no handler events of these vectors: 236 \(3\)' "... and is named"
 sums "... the parts are the whole"
 sed '/^0  17500/i 0 17450 0 irq_vectors:local_timer_entry vector=236' "$golden/latency-guest.txt" >"$tmp/late.txt"
 "$mkcap" --capture "$tmp/late" "$tmp/late.txt"
-run "$kvmft" latency irq --format json --worst 0 -q "$tmp/again" "$tmp/late=one"
+run "$kvmft" latency irq --all --format json --worst 0 -q "$tmp/again" "$tmp/late=one"
 out_has '"injected, handler not seen":1' "a handler that is missing between others is not seen"
 sums "... the parts are the whole"
 
@@ -430,7 +430,7 @@ lacking()
 	cp -r "$tmp/guest" "$tmp/less-guest"
 	sed -i "$edit" "$tmp/less-host/meta" "$tmp/less-guest/meta"
 	for operand in "$tmp/less-guest=one" "$tmp/less-guest"; do
-		run "$kvmft" latency all --worst 0 "$@" "$tmp/less-host" "$operand"
+		run "$kvmft" latency all --all --worst 0 "$@" "$tmp/less-host" "$operand"
 		sed 's/record the host with[^;]*;*//; s/record with[^;]*;*//' "$err" "$out" | grep -oE -e '(^|[ (])--[a-z]+(-[a-z]+)*' |
 			tr -d ' (' | sort -u >"$tmp/named"
 		"$kvmft" --list-options latency | cut -f 2 | sed 's/^/--/' | sort -u | comm -23 "$tmp/named" - >"$tmp/unknown"
@@ -456,7 +456,7 @@ forms()
 		for format in text json csv html; do
 			what="$kind as $format, $with"
 			rm -f "$tmp/form"
-			run "$kvmft" latency $kind --format $format -q -o "$tmp/form" "$@"
+			run "$kvmft" latency $kind --all --format $format -q -o "$tmp/form" "$@"
 			if [ $kind = io ] && [ $# = 1 ]; then
 				is "$rc $(test -e "$tmp/form" && echo made)" "1 " "$what: refused, and nothing is made"
 				continue
@@ -475,7 +475,7 @@ forms()
 forms "both sides" "$tmp/host" "$tmp/guest=one"
 forms "the host alone" "$tmp/host"
 "$(dirname "$mkcap")/genpair" --host "$tmp/pair-host" --guest "$tmp/pair-guest" --vcpus 3 --jump 3000000 --ms 20
-run "$kvmft" latency sched --format json -q "$tmp/pair-host" "$tmp/pair-guest"
+run "$kvmft" latency sched --all --format json -q "$tmp/pair-host" "$tmp/pair-guest"
 status_is 0 "captures of genpair"
 sums "... the parts are the whole"
 
@@ -489,10 +489,10 @@ for seed in 1 2 3 4 5; do
 		rm -rf "$tmp/any-$side"
 		"$mkcap" --capture "$tmp/any-$side" "$tmp/any-$side.txt"
 	done
-	run "$kvmft" latency all --format json --worst 2 -q --force -o "$tmp/any.json" "$tmp/any-host" "$tmp/any-guest=one"
+	run "$kvmft" latency all --all --format json --worst 2 -q --force -o "$tmp/any.json" "$tmp/any-host" "$tmp/any-guest=one"
 	cp "$tmp/any.json" "$out"
 	sums "random events $seed: the parts are the whole" cut
-	run "$kvmft" latency irq,sched,timer --format json -q "$tmp/any-host"
+	run "$kvmft" latency irq,sched,timer --all --format json -q "$tmp/any-host"
 	sums "... of the host alone, too" cut
 done
 

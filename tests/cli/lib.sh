@@ -13,6 +13,8 @@ top=${KVMFT_TOP:-$(cd "$(dirname "$0")/../.." && pwd)}
 kvmft=${KVMFT_SAN:-$top/build/kvmft}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
+# What a terminal of a test shows is to be read, not to be paged.
+export PAGER=cat KVMFT_PAGER=cat
 out=$tmp/stdout
 err=$tmp/stderr
 rc=0

@@ -150,7 +150,7 @@ status_is 0 "merge: a part of it"
 err_has 'alignment of pid:4000: [1-9][0-9]* guest events checked, 0 outside' "... aligned"
 run "$kvmft" merge --tsc-offset $offset --format json perf.data guest=4000
 status_is 0 "merge to JSON"
-run "$kvmft" latency irq --tsc-offset $offset perf.data guest=4000
+run "$kvmft" latency irq --all --tsc-offset $offset perf.data guest=4000
 is "$([ "$rc" = 0 ] || [ "$rc" = 1 ]; echo $?)" 0 "latency takes it"
 run "$kvmft" export -q -i perf.data --tsc-offset $offset -o both.dat guest=4000
 status_is 0 "export of the pair"
@@ -248,7 +248,7 @@ for side in host guest; do
 	"$tools/mkcap" --clock x86-tsc --trace-dat "$tmp/irq/$side.dat" "$tmp/irq/$side.txt"
 done
 events="$events kvm_apic_accept_irq" perf_data "$tmp/irq/host.dat" "$tmp/irq/perf.data" --conv --khz 1000000 --vcpus 100
-run "$kvmft" latency irq --worst 0 --tsc-offset 0 "$tmp/irq/perf.data" "$tmp/irq/guest.dat"
+run "$kvmft" latency irq --all --worst 0 --tsc-offset 0 "$tmp/irq/perf.data" "$tmp/irq/guest.dat"
 status_is 0 "latency irq of a perf.data and its guest"
 is "$(grep '^accepted' "$out")" "accepted 1; measured 1" "... from the APIC to the guest's handler"
 

@@ -85,16 +85,16 @@ is "$(events basic --per all -k mean_t)" \
 	"HLT PREEMPTION_TIMER INVALID_STATE IO_INSTRUCTION 0x4e MSR_WRITE " "-k mean_t"
 is "$(events basic --per all -k ev_name)" \
 	"0x4e HLT INVALID_STATE IO_INSTRUCTION MSR_WRITE PREEMPTION_TIMER " "-k ev_name"
-is "$(events basic --per all --top 2)" "HLT 0x4e " "--top 2"
+is "$(events basic --per all --top 2)" "HLT IO_INSTRUCTION " "--top 2"
 report basic --top 1 --per all
 out_has '^ *\.\.\.$' "--top: text tells that there is more"
 out_has '^Total Samples:9, ' "--top: sums are of all"
 is "$(events basic --vm two)" "MSR_WRITE PREEMPTION_TIMER " "--vm NAME"
 is "$(events basic --vm 200-9)" "MSR_WRITE PREEMPTION_TIMER " "--vm PID-FD"
-is "$(events basic --vm 11111111-2222-3333-4444-555555555555 --vcpu 1)" "0x4e IO_INSTRUCTION " \
+is "$(events basic --vm 11111111-2222-3333-4444-555555555555 --vcpu 1)" "IO_INSTRUCTION 0x4e " \
 	"--vm UUID --vcpu N"
 is "$(events basic -p 200)" "MSR_WRITE PREEMPTION_TIMER " "-p: a VMM"
-is "$(events basic --pid 102,201 --per all)" "0x4e IO_INSTRUCTION MSR_WRITE PREEMPTION_TIMER " \
+is "$(events basic --pid 102,201 --per all)" "IO_INSTRUCTION MSR_WRITE PREEMPTION_TIMER 0x4e " \
 	"--pid: threads"
 report basic --vcpu 0
 is "$(grep -c '^Analyze events for' "$out")" 3 "--vcpu 0 of two VMs: all, and each apart"

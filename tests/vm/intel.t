@@ -56,7 +56,7 @@ guest_has()
 	grep '^vm1 ' "$tmp/timeline" | grep -cE "$1"
 }
 
-run "$kvmft" latency irq -q --worst 0 "$rig/host" "$rig/guest"
+run "$kvmft" latency irq --all -q --worst 0 "$rig/host" "$rig/guest"
 status_is 0 "latency irq"
 is "$(number accepted) $(number posted)" \
 	"$(events_of kvm:kvm_apic_accept_irq:) $(events_of kvm:kvm_apicv_accept_irq:)" \
@@ -64,7 +64,7 @@ is "$(number accepted) $(number posted)" \
 is "$(events_of kvm:kvm_inj_virq:)" 0 "... so none was injected"
 is "$(number measured)" "$(guest_has ' (irq:irq_handler_entry|irq_vectors:local_timer_entry): ')" \
 	"... and each handler in the guest is an interrupt's"
-run "$kvmft" latency timer -q --worst 0 "$rig/host" "$rig/guest"
+run "$kvmft" latency timer --all -q --worst 0 "$rig/host" "$rig/guest"
 status_is 0 "latency timer"
 is "$(number armed)" "$(events_of 'kvm:kvm_msr: msr_write 6e0 ')" "every deadline that the guest set"
 is "$(number measured)" "$(guest_has ' irq_vectors:local_timer_entry: ')" "... measured to its handler in the guest"

@@ -46,7 +46,7 @@ half=$((ms / 2))ms
 
 robbed()
 {
-	run "$kvmft" latency "$@" -q "$rig/host1" "$rig/guest1"
+	run "$kvmft" latency "$@" --all -q "$rig/host1" "$rig/guest1"
 }
 stop=$(fact stop_sum_us)
 thief=$(fact thief_sum_us)
@@ -70,7 +70,7 @@ sums "the parts are the whole"
 
 delayed()
 {
-	run "$kvmft" latency "$@" -q "$rig/host2" "$rig/guest2"
+	run "$kvmft" latency "$@" --all -q "$rig/host2" "$rig/guest2"
 }
 delayed io,irq --format csv --qemu "$rig/qemu.trace"
 status_is 0 "io, irq as CSV, with what QEMU logged"

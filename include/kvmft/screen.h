@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * screen.h: text for people: how wide a terminal is, lines that fit it, colours.
+ */
+#ifndef KVMFT_SCREEN_H
+#define KVMFT_SCREEN_H
+
+#include "kvmft/util.h"
+
+/* Columns of the terminal fd; $COLUMNS, else 80, where it does not say (serial lines). */
+unsigned int screen_width(int fd);
+/* Whether text for fd gets colours of itself: a terminal that has some, without NO_COLOR. */
+bool screen_has_colors(int fd);
+
+/* SGR sequences; "" = as it is. */
+#define SCREEN_PLAIN "\033[m"
+/* Puts the sequence of that SGR parameter before b->s[from..to) and SCREEN_PLAIN behind. */
+void screen_paint(struct sbuf *b, size_t from, size_t to, const char *sgr);
+
+/* Cuts a text, given in pieces, to a width; zeroed but for width. */
+struct screen_cut {
+	unsigned int width, column;
+	bool escape, full, remark;
+	/* the character in the last column, unless '>' goes there, and sequences behind it */
+	char held[64];
+	unsigned int nheld, nchar;
+};
+
+/*
+ * Appends to out what is shown of s[0..n): of lines that are longer than the width the last column
+ * is '>'. Lines that begin with '#' are sentences, and left as they are. A character is taken to
+ * be one column wide; escape sequences have none.
+ */
+void screen_cut(struct screen_cut *c, const char *s, size_t n, struct sbuf *out);
+
+#endif

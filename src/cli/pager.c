@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * pager.c: text for a terminal.
+ *
+ * The pager is started while the program may still do that, and waits for the first byte: an error
+ * that is the whole output shall not clear the screen.
+ */
+#include "kvmft/pager.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SHELL "/bin/sh"
+
+const char *const color_names[] = { "auto", "always", "never", NULL };
+
+static bool in_path(const char *program)
+{
+	const char *dir = getenv("PATH");
+	char path[PATH_MAX];
+
+	for (; dir && *dir; dir += strcspn(dir, ":"), dir += *dir == ':') {
+		snprintf(path, sizeof(path), "%.*s/%s", (int)strcspn(dir, ":"), dir, program);
+		if (!access(path, X_OK))
+			return true;
+	}
+	return false;
+}
+
+/* NULL: none is wanted, or there is none. */
+static const char *pager_command(void)
+{
+	const char *pager = getenv("KVMFT_PAGER");
+
+	pager = pager ? pager : getenv("PAGER");
+	if (!pager)
+		return in_path("less") && !access(SHELL, X_OK) ? "less" : NULL;
+	return *pager && strcmp(pager, "cat") ? pager : NULL;
+}
+
+static _Noreturn void pager_main(const char *pager, bool wide, int in, int gone)
+{
+	struct pollfd p = { .fd = in, .events = POLLIN };
+
+	while (poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+	if (!(p.revents & POLLIN))
+		_exit(0);
+	(void)signal(SIGPIPE, SIG_DFL);
+	(void)dup2(in, STDIN_FILENO);
+	(void)fcntl(gone, F_SETFD, 0);
+	/* One screen: print and end; colours; no other screen; long lines can be scrolled. */
+	(void)setenv("LESS", wide ? "FRX" : "FRXS", 0);
+	/* For root by sudo, less is no way to a shell. */
+	if (getenv("SUDO_UID"))
+		(void)setenv("LESSSECURE", "1", 1);
+	execl(SHELL, "sh", "-c", pager, (char *)NULL);
+	_exit(127);
+}
+
+static bool pager_start(struct page *p, const char *pager, bool wide)
+{
+	int text[2], gone[2];
+	pid_t pid;
+
+	if (pipe2(text, O_CLOEXEC) < 0)
+		return false;
+	if (pipe2(gone, O_CLOEXEC) < 0) {
+		close(text[0]);
+		close(text[1]);
+		return false;
+	}
+	pid = fork();
+	if (!pid) {
+		close(text[1]);
+		close(gone[0]);
+		pager_main(pager, wide, text[0], gone[1]);
+	}
+	close(text[0]);
+	close(gone[1]);
+	if (pid > 0) {
+		p->gone = gone[0];
+		p->both = isatty(STDERR_FILENO);
+		if (p->both)
+			(void)dup2(text[1], STDERR_FILENO);
+		(void)dup2(text[1], STDOUT_FILENO);
+		/* Ctrl-C is for the pager; when that ends, so do we. */
+		(void)signal(SIGINT, SIG_IGN);
+		(void)signal(SIGQUIT, SIG_IGN);
+	} else {
+		close(gone[0]);
+	}
+	close(text[1]);
+	return pid > 0;
+}
+
+static ssize_t cut_write(void *cookie, const char *text, size_t n)
+{
+	struct page *p = cookie;
+	int ret;
+
+	sbuf_reset(&p->text);
+	screen_cut(&p->cut, text, n, &p->text);
+	ret = p->text.error;
+	ret = ret ? ret : full_write(STDOUT_FILENO, p->text.s, p->text.len, NULL);
+	if (!ret)
+		return (ssize_t)n;
+	errno = -ret;
+	return 0;
+}
+
+bool page_color(const struct page_opts *o)
+{
+	return o->color == COLOR_ALWAYS ||
+	       (o->color != COLOR_NEVER && screen_has_colors(STDOUT_FILENO));
+}
+
+unsigned int page_width(const struct page_opts *o)
+{
+	return o->wide || !isatty(STDOUT_FILENO) ? 0 : screen_width(STDOUT_FILENO);
+}
+
+void page_open(struct page *p, const struct page_opts *o, bool file)
+{
+	bool terminal = !file && isatty(STDOUT_FILENO);
+	const char *pager = terminal && !o->no_pager ? pager_command() : NULL;
+	FILE *f;
+
+	*p = (struct page){ .f = stdout, .gone = -1 };
+	p->color = !file && page_color(o);
+	p->width = p->cut.width = file ? 0 : page_width(o);
+	if ((pager && pager_start(p, pager, o->wide)) || !p->width)
+		return;
+	f = fopencookie(p, "w", (cookie_io_functions_t){ .write = cut_write });
+	if (!f)
+		return;
+	setvbuf(f, NULL, _IONBF, 0);
+	p->f = f;
+}
+
+void page_close(struct page *p)
+{
+	char end;
+
+	if (!p->f) /* it was never open */
+		return;
+	if (p->f != stdout)
+		(void)fclose(p->f);
+	(void)fflush(stdout);
+	if (p->gone >= 0) {
+		(void)close(STDOUT_FILENO);
+		if (p->both)
+			(void)close(STDERR_FILENO);
+		while (read(p->gone, &end, 1) < 0 && errno == EINTR)
+			;
+	}
+	util_close_fd(&p->gone);
+	sbuf_free(&p->text);
+	*p = (struct page){ 0 };
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * columns.c: columns as wide as what stands in them.
+ */
+#include "columns.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void columns_put(struct columns *c, struct sbuf *b, const char *fmt, ...)
+{
+	unsigned int at = c->at++;
+	char text[512];
+	va_list ap;
+	int n;
+
+	if (at >= COLUMNS_MAX || c->hide >> at & 1)
+		return;
+	va_start(ap, fmt);
+	n = vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	if (!c->print) {
+		c->width[at] = MAX(c->width[at], (unsigned int)MIN(n, (int)sizeof(text) - 1));
+		return;
+	}
+	n = (int)c->width[at];
+	sbuf_addf(b, "%s%*s", at ? " " : "", c->left >> at & 1 ? -n : n, text);
+}
+
+unsigned int columns_width(const struct columns *c)
+{
+	unsigned int sum = 0, n = 0;
+
+	for (unsigned int i = 0; i < COLUMNS_MAX; i++) {
+		sum += c->width[i];
+		n += c->width[i] != 0;
+	}
+	return sum + (n ? n - 1 : 0);
+}
+
+void columns_end(struct columns *c, struct sbuf *b)
+{
+	c->at = 0;
+	if (!c->print)
+		return;
+	while (b->len && b->s[b->len - 1] == ' ')
+		b->s[--b->len] = '\0';
+	sbuf_addc(b, '\n');
+}
+
+/* Up to the next blank at which a line may end: not between a number and its unit. */
+static size_t word_len(const char *s)
+{
+	size_t n = strcspn(s, " \n");
+
+	while (n && s[n] == ' ' && isdigit((unsigned char)s[n - 1]) &&
+	       (isalpha((unsigned char)s[n + 1]) || s[n + 1] == '%'))
+		n += 1 + strcspn(s + n + 1, " \n");
+	return n;
+}
+
+void text_wrap(struct sbuf *b, size_t from, const char *indent, unsigned int width)
+{
+	_cleanup_free_ char *text = from < b->len ? strdup(b->s + from) : NULL;
+	const char *word = text;
+	size_t column = 0;
+
+	if (!text)
+		return;
+	b->len = from;
+	while (*word) {
+		size_t gap = strspn(word, " "), n = word_len(word + gap);
+
+		if (column && column + gap + n > width) {
+			sbuf_addf(b, "\n%s", indent);
+			column = strlen(indent);
+			word += gap;
+			gap = 0;
+		}
+		sbuf_add_mem(b, word, gap + n);
+		column += gap + n;
+		word += gap + n;
+		if (*word == '\n') {
+			sbuf_addc(b, '\n');
+			column = 0;
+			word++;
+		}
+	}
+}

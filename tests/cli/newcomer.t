@@ -1,0 +1,165 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The first hour of somebody who knows perf and trace-cmd: what they type, right or nearly so, and what they see:
+# exit codes, words, and whole screens of three widths.
+
+. "$(dirname "$0")/lib.sh"
+
+golden=$top/tests/golden
+mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
+here=$(cd "$(dirname "$0")" && pwd)
+for name in latency-host latency-guest report-access; do
+	ok "$name is compiled" "$mkcap" --capture "$tmp/${name#*-}" "$golden/$name.txt"
+done
+cd "$tmp" || exit 1
+
+# ---- which side is this? ----
+
+run "$kvmft" check
+out_has '^as an? (host|guest|host and guest) \(told by the machine' "check without --host or --guest: by the machine"
+side=$(sed -n 's/^as an* \([a-z ]*\) (told.*/\1/p' "$out")
+# A VM that lives does not change it, nor one that is gone.
+if "${CC:-cc}" -O1 -pthread -o tinyvm "$top/tests/vm/tinyvm.c" 2>cc.log && ./tinyvm --iterations 1 >/dev/null 2>&1; then
+	./tinyvm --ms 20000 >/dev/null 2>&1 &
+	vm=$!
+	sleep 0.3
+	run "$kvmft" check
+	kill "$vm"
+	wait "$vm" 2>/dev/null
+	out_has "^as an? $side \\(told by the machine" "... also while a VM lives"
+else
+	skip "... also while a VM lives" "no VM can be run here"
+fi
+
+# ---- a slip of the finger is no result ----
+
+run "$kvmft" merge -e kvm_exti host guest=one
+status_is 1 "merge -e kvm_exti"
+err_has "kvm_exit" "... did you mean kvm_exit"
+run "$kvmft" merge -q -e kvm_exti host guest=one
+status_is 1 "... with -q, too"
+err_has "kvm_exit" "... which does not hide it"
+run "$kvmft" merge -q --grep 'kvm_exit/exit_raeson==12/' host guest=one
+status_is 1 "--grep with a misspelt field"
+err_has "exit_reason" "... did you mean exit_reason"
+run "$kvmft" merge -e 'kvm_exti,kvm_entry' host guest=one
+status_is 0 "one of two"
+err_has "kvm_exti" "... the other is told"
+run "$kvmft" exitss
+status_is 2 "exitss"
+err_has "did you mean exits" "... did you mean exits"
+run "$kvmft" verify host host
+err_has "kvmft merge host" "verify HOST HOST names what does that"
+
+# ---- windows ----
+
+run "$kvmft" merge --from 10us host guest=one
+status_is 0 "merge --from"
+ok "... at most one line is from before" test "$(grep -c ' before ' "$out")" -le 1
+run "$kvmft" latency irq --from 7500ns host guest=one
+status_is 0 "latency --from"
+out_has 'the longest 820 ns' "... measures that"
+run "$kvmft" merge --clock guest-tsc host guest=one
+ok "no time of another century" sh -c "! grep -qE '1844674[0-9]{13}' '$out'"
+
+# ---- perf's ways ----
+
+run "$kvmft" report -i access -e ioport
+status_is 0 "report -e"
+out_has '^# .*above perf.*--semantics perf' "sums that differ from perf's: why, and how to get those"
+run "$kvmft" report -i access -e ioport --semantics perf
+ok "... and then nothing is said" sh -c "! grep -q 'above perf' '$out'"
+for key in sample time percent_sample percent_time; do
+	run "$kvmft" report -i access -k "$key"
+	status_is 0 "-k $key"
+done
+run "$kvmft" report -i host -v 0
+status_is 0 "-v: a vCPU"
+run "$kvmft" convert --tsc-offset -1000 --from host-tsc --to guest-tsc 5000 --range
+first=$rc
+run "$kvmft" convert 5000 --range --to guest-tsc --from host-tsc --tsc-offset -1000
+is "$rc" "$first" "convert's options before or behind its value"
+
+# ---- a trace of QEMU alone ----
+
+run "$kvmft" merge --qemu "$golden/qemu-log.log" --trace-events "$golden/qemu-events.txt"
+status_is 0 "merge --qemu FILE, no host at hand"
+ok "... its events" test "$(grep -c . "$out")" -gt 3
+
+# ---- on a terminal ----
+
+if ! command -v python3 >/dev/null; then
+	skip "screens" "python3 is not installed"
+	finish
+fi
+
+# terminal COLUMNS KEYS COMMAND...: what it shows is in $out.
+terminal()
+{
+	columns=$1
+	keys=$2
+	shift 2
+	run env TERM=xterm python3 "$here/terminal.py" "$columns" 24 "$keys" "$@"
+}
+
+# screen NAME COMMAND...: as in tests/golden/screen-NAME-WIDTH.out; KVMFT_BLESS=1 writes these anew.
+screen()
+{
+	shown=$1
+	shift
+	for width in 80 120 200; do
+		want=$golden/screen-$shown-$width.out
+		terminal $width "" "$@"
+		status_is 0 "$shown on a terminal of $width columns"
+		is "$(sed 's/\x1b\[[0-9;]*m//g' "$out" | grep -v '^#' | awk -v w=$width 'length > w' | head -n 3)" "" "... which are enough"
+		[ -z "${KVMFT_BLESS:-}" ] || cp "$out" "$want"
+		ok "... as in ${want##*/}" diff "$want" "$out"
+	done
+}
+screen merge "$kvmft" merge -q --to 9us host guest=one
+screen report "$kvmft" report -i access
+screen latency "$kvmft" latency irq -q -C 2 host guest=one
+screen verify "$kvmft" verify host guest=one
+
+terminal 80 "" "$kvmft" merge -q --to 9us --wide host guest=one
+ok "--wide: lines as long as they are" test "$(awk 'length > 100' "$out" | wc -l)" -gt 0
+terminal 80 "" env NO_COLOR=1 "$kvmft" merge -q host guest=one
+ok "NO_COLOR" sh -c "! grep -q '$(printf '\033')' '$out'"
+terminal 80 "" "$kvmft" merge -q --color never host guest=one
+ok "--color never" sh -c "! grep -q '$(printf '\033')' '$out'"
+run "$kvmft" merge -q --color always host guest=one
+ok "--color always, into a pipe" grep -q "$(printf '\033')\\[" "$out"
+run "$kvmft" merge -q host guest=one
+ok "... not of itself" sh -c "! grep -q '$(printf '\033')' '$out'"
+ok "... nor is anything cut" test "$(awk 'length > 100' "$out" | wc -l)" -gt 0
+
+# A pager that tells that it was one, and ends before it has seen all.
+cat >pager <<'END'
+#!/bin/sh
+echo "LESS=$LESS"
+head -n 3
+END
+chmod +x pager
+terminal 80 "" env "KVMFT_PAGER=$tmp/pager" "$kvmft" merge -q host guest=one
+status_is 0 "through KVMFT_PAGER, which has seen enough"
+is "$(wc -l <"$out" | tr -d ' ')" 4 "... what it shows"
+out_has '^LESS=FRXS$' "... long lines go on to the right"
+terminal 80 "" env "KVMFT_PAGER=$tmp/pager" "$kvmft" report --wide -i access
+out_has '^LESS=FRX$' "... or are broken, with --wide"
+terminal 80 "" env "KVMFT_PAGER=$tmp/pager" "$kvmft" report --no-pager -i access
+ok "--no-pager" sh -c "! grep -q '^LESS' '$out'"
+terminal 80 "" env "KVMFT_PAGER=$tmp/pager" "$kvmft" report -i nosuch
+status_is 1 "an error goes through it as well"
+out_has "nosuch" "... and is seen"
+run env "KVMFT_PAGER=$tmp/pager" "$kvmft" report -i access
+ok "no pager into a pipe" sh -c "! grep -q '^LESS' '$out'"
+if command -v less >/dev/null; then
+	terminal 80 q env -u KVMFT_PAGER -u PAGER "$kvmft" merge host guest=one
+	status_is 0 "less, left with q"
+	out_has 'kvm_entry' "... shows the time line"
+	ok "... which waited for it" sh -c "! grep -q 'alignment of one' '$out'"
+else
+	skip "less" "less is not installed"
+fi
+finish
