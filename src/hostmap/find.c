@@ -187,11 +187,6 @@ ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n,
 			return err_set(err, ENOENT,
 				       "thread %d made no kvm_entry in %s: it runs no vCPU there",
 				       tid[i], m->cap->path);
-		if (t->vm != HOSTMAP_END && m->vm[t->vm].paired)
-			return err_set(
-				err, EBUSY,
-				"thread %d runs a vCPU of %s, which has a guest capture already",
-				tid[i], m->vm[t->vm].label);
 		same += !i || t->vm == of_vm;
 		of_vm = t->vm;
 	}
@@ -200,6 +195,14 @@ ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n,
 			all++;
 	if (same == n && all == n && of_vm != HOSTMAP_END)
 		return (ssize_t)of_vm;
+	for (size_t i = 0; i < n; i++) {
+		t = hostmap_thread(m, tid[i]);
+		if (t->vm != HOSTMAP_END && m->vm[t->vm].paired)
+			return err_set(
+				err, EBUSY,
+				"thread %d runs a vCPU of %s, which has a guest capture already",
+				tid[i], m->vm[t->vm].label);
+	}
 	return regroup(m, tid, n, basis);
 }
 

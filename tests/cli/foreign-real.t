@@ -53,6 +53,8 @@ for selector in "pid:$pid" "tids:$threads" "tids:${threads#*,},${threads%,*}"; d
 	status_is 0 "=$selector"
 	run "$kvmft" report --vm "$selector" -i host.dat
 	status_is 0 "report --vm $selector"
+	run "$kvmft" latency sched -q --vm "$selector" host.dat guest.dat
+	status_is 0 "latency --vm $selector, of a VM that has its guest"
 done
 run "$kvmft" report -i host.dat
 status_is 0 "report"
