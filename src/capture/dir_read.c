@@ -164,7 +164,7 @@ static void check_text(struct capture *c, enum cap_text which, const char *text,
 	else if (n && text[n - 1] != '\n')
 		cap_note(c, "%s is cut: it ends inside a line", name);
 	if (strlen(text) < n)
-		cap_note(c, "%s is no text behind byte %zu", name, strlen(text));
+		cap_note(c, "%s is not text behind byte %zu", name, strlen(text));
 }
 
 typedef int text_parser(struct capture *c, char *text);

@@ -110,7 +110,7 @@ int capw_release(struct capw *w)
 	int ret = w->held_formats.error ? w->held_formats.error : w->held_meta.error;
 
 	w->held = false;
-	/* The texts first: who finds a record finds what it tells of. */
+	/* The texts first: a record never points at text not yet written. */
 	if (!ret && w->held_formats.len)
 		ret = append(w->formats, w->held_formats.s, w->held_formats.len);
 	if (!ret && w->held_meta.len)

@@ -150,7 +150,7 @@ int cap_format_add(struct capture *c, const char *sys, const char *name, const c
 		return 0;
 	}
 	if (!len || len > CAPTURE_MAX_FORMAT || !str_is_text(text, len)) {
-		cap_note(c, "event %s:%s: its format is no text, or too long", sys, name);
+		cap_note(c, "event %s:%s: its format is not text, or too long", sys, name);
 		return 0;
 	}
 	if (c->nformat >= CAP_MAX_FORMATS) {

@@ -212,7 +212,7 @@ static int read_attrs(struct pd_head *h)
 		ret = read_attr(h, i, &which, &ids);
 	if (!ret && p->nlayout > 1 && !ids_agree(p))
 		return err_set(h->err, EBADMSG,
-			       "its samples differ, and nothing tells which are which");
+			       "its samples are of several kinds, and nothing says which are which");
 	for (uint64_t i = 0; i < n && !ret && p->nlayout > 1; i++) {
 		ret = read_attr(h, i, &which, &ids);
 		ret = ret ? ret : read_ids(p, &ids, which);

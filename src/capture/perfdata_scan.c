@@ -488,7 +488,7 @@ static void notes(const struct scan *s)
 			 "%" PRIu64 " records of AUX data (a processor's own trace) are left out",
 			 s->aux);
 	if (s->lost_nowhere)
-		cap_note(c, "%" PRIu64 " events were lost, on which CPU is not told",
+		cap_note(c, "%" PRIu64 " events were lost, on CPUs that the file does not name",
 			 s->lost_nowhere);
 }
 

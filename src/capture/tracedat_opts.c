@@ -42,7 +42,7 @@ static int add_time(struct td *t, struct cursor opt, int64_t scale, const char *
 		return -ENOMEM;
 	if (parse_s64(text, &v) || __builtin_mul_overflow(v, scale, &ns) ||
 	    __builtin_add_overflow(t->c->ts_add, ns, &t->c->ts_add))
-		cap_note(t->c, "option %s is no usable number", what);
+		cap_note(t->c, "option %s is not a usable number", what);
 	return 0;
 }
 

@@ -295,7 +295,7 @@ static int walk_sections(struct td *t, uint64_t off)
 	while (!section_at(t, off, &s)) {
 		if (s.id == TD_BUFFER)
 			cap_note(t->c, "a buffer of %" PRIu64 " bytes has no CPU table: its events "
-				 "cannot be told apart and are missing", s.size);
+				 "cannot be told apart and are left out", s.size);
 		ret = section_read(t, &s);
 		if (ret)
 			return ret;

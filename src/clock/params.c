@@ -45,7 +45,7 @@ int params_pvclock(const char *text, struct pvclock *pv, struct kvmft_err *err)
 	    v[4] > UINT8_MAX)
 		return err_usage(
 			err,
-			"option --pvclock: '%s' is no record of KVM: MUL is 1 to 2^32 - 1, SHIFT "
+			"option --pvclock: '%s' is not a record of KVM: MUL is 1 to 2^32 - 1, SHIFT "
 			"is -31 to 31, FLAGS has 8 bits",
 			text);
 	*pv = (struct pvclock){

@@ -25,7 +25,7 @@ struct check_opts {
 
 static const struct opt check_options[] = {
 	OPTION(0, "host", OPT_FLAG, struct check_opts, host, NULL,
-	       "what a KVM host needs (default: told by the machine)"),
+	       "what a KVM host needs (default: what this machine is)"),
 	OPTION(0, "guest", OPT_FLAG, struct check_opts, guest, NULL, "what a guest needs"),
 	OPTION_CHOICE(0, "format", struct check_opts, format, "FORMAT", cli_formats,
 		      "how to print (default: text)"),
@@ -91,7 +91,7 @@ static int check_text(const struct check *c, struct sbuf *b)
 
 	sbuf_addf(b, "as a %s%s:\n",
 		  c->side == (KFEAT_HOST | KFEAT_GUEST) ? "host and guest" : side_name(c),
-		  c->told ? "" : " (told by the machine; see --host, --guest)");
+		  c->told ? "" : " (from what this machine is; see --host, --guest)");
 	for (size_t i = 0; i < c->n; i++)
 		text_item(c, &c->item[i], b);
 	sbuf_addf(b, "%s: %zu ok, %zu lacking, %zu absent but not needed, %zu unknown\n",

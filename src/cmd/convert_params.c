@@ -40,7 +40,7 @@ static int apply_pvclock(struct convert_ctx *c, struct kvmft_err *err)
 	if (ret || !c->p->pvclock)
 		return ret;
 	if (clock_ctx_set(&c->clock, CLOCK_EDGE_PVCLOCK))
-		return err_usage(err, "option --pvclock: '%s' is no record of KVM", c->p->pvclock);
+		return err_usage(err, "option --pvclock: '%s' is not a record of KVM", c->p->pvclock);
 	forget(c, BIT(EPOCH_PV) | BIT(EPOCH_KVMCLOCK));
 	return 0;
 }

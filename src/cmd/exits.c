@@ -33,7 +33,7 @@ static const struct opt exits_options[] = {
 	OPTION('o', "output", OPT_STR, struct exits_config, file, "FILE",
 	       "write each table to FILE, which is replaced in one step"),
 	OPTION_CHOICE(0, "engine", struct exits_config, engine, "ENGINE", engines,
-		      "who counts: the kernel (hist triggers), or kvmft from recorded events\n"
+		      "what counts: the kernel (hist triggers), or kvmft from recorded events\n"
 		      "(default: the kernel where it can)"),
 	OPTION(0, "map-size", OPT_U64, struct exits_config, map_size, "CELLS",
 	       "of the kernel's map, a cell per thread and reason: 128 to 131072\n"

@@ -117,7 +117,7 @@ static int check(const struct guest_offset *o, struct kvmft_err *err)
 	if (!g->kvm_guest)
 		return err_lack(
 			err, ENOTSUP,
-			"this machine is no KVM guest: run it inside of the guest whose trace is "
+			"this machine is not a KVM guest: run it inside of the guest whose trace is "
 			"to be converted");
 	if ((g->sched_known && g->sched_is_tsc) ||
 	    (!g->has_kvm_offset && booted_with("no-kvmclock")))

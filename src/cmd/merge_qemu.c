@@ -43,7 +43,7 @@ static int split(const char *text, struct tl_qemu *q, char **path, const char **
 			if (format < 0)
 				return err_usage(
 					err,
-					"option --qemu: '%.*s' is no format: simple, log, syslog "
+					"option --qemu: '%.*s' is not a format: simple, log, syslog "
 					"or ust",
 					(int)n, at + 1);
 			q->format = (enum qtrace_format)format;

@@ -44,7 +44,7 @@ static int command_line(int argc, char **argv, struct sbuf *line, struct kvmft_e
 	bool set = !strcmp(what, "set");
 
 	if (argc && !set && strcmp(what, "on") && strcmp(what, "off") && strcmp(what, "flush"))
-		return err_usage(err, "'%s' is none of on, off, flush and set PATH", what);
+		return err_usage(err, "'%s' is not on, off, flush or set PATH", what);
 	if (set != (argc == 2))
 		return err_usage(err, set ? "set wants one PATH"
 					  : "too many operands: only set takes one");

@@ -67,7 +67,7 @@ static const struct opt record_options[] = {
 	OPTION(0, "cpus", OPT_STR, struct record_config, cpus, "LIST",
 	       "CPUs that kvmft itself may run on: 0-3,8"),
 	OPTION(0, "host", OPT_FLAG, struct record_config, host, NULL,
-	       "record as a KVM host (default: told by the machine)"),
+	       "record as a KVM host (default: what this machine is)"),
 	OPTION(0, "guest", OPT_FLAG, struct record_config, guest, NULL, "record as a guest"),
 	OPTION(0, "force", OPT_FLAG, struct record_config, force, NULL,
 	       "replace an existing capture; take a ring larger than 5 % of the memory"),

@@ -97,7 +97,7 @@ static int parse_pids(struct run *run)
 		return err_set(run->err, ENOMEM, "out of memory");
 	for (p = strtok_r(text, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
 		if (parse_u64(p, &v) || !v || v > INT32_MAX)
-			return err_usage(run->err, "option --pid: '%s' is no process id", p);
+			return err_usage(run->err, "option --pid: '%s' is not a process id", p);
 		run->pid[i++] = (int32_t)v;
 	}
 	if (!i)

@@ -165,7 +165,7 @@ int sink_check(const struct out_format *fmt, struct out_clock *c, const char *pa
 		return err_set(
 			err, ENODATA,
 			"format %s has times in ns, and %s was recorded with the trace clock "
-			"%s, which is no time",
+			"%s, which is not a time",
 			fmt->name, cap->path, cap->clock);
 	if (fmt->only_ns && c->no_rate) { /* ... then what it calls a ns is a cycle */
 		c->kind = OUT_CLOCK_NS;

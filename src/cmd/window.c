@@ -61,11 +61,11 @@ static int window_value(const struct out_clock *c, const char *name, const char 
 		return 0;
 	return err_usage(
 		err,
-		cycles ? "option --%s: '%s' is no number of cycles (--clock %s)"
+		cycles ? "option --%s: '%s' is not a number of cycles (--clock %s)"
 		: c->kind == OUT_CLOCK_REALTIME
 			? "option --%s: '%s' is neither [YYYY-MM-DD ]HH:MM:SS[.FRACTION] nor seconds "
 			  "since 1970 (--clock %s)"
-			: "option --%s: '%s' is no time in seconds (--clock %s)",
+			: "option --%s: '%s' is not a time in seconds (--clock %s)",
 		name, text, out_clock_names[c->kind]);
 }
 

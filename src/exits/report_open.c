@@ -201,7 +201,7 @@ static int clock_scale(struct report *r, struct kvmft_err *err)
 	}
 	if (strcmp(clock, "x86-tsc"))
 		return err_set(err, ENOTSUP,
-			       "%s was recorded with the trace clock %s, which is no time", c->path,
+			       "%s was recorded with the trace clock %s, which is not a time", c->path,
 			       clock);
 	r->cycles = !c->tsc_khz;
 	if (r->cycles && (r->opts.has_from || r->opts.has_to))

@@ -228,7 +228,7 @@ static ssize_t find_by_threads(struct hostmap *m, const char *sel, struct kvmft_
 		return ret == -ENOMEM
 			       ? err_set(err, ENOMEM, "out of memory")
 			       : err_usage(err,
-					   "'%s' is no list of thread ids such as tids:137,138",
+					   "'%s' is not a list of thread ids such as tids:137,138",
 					   sel);
 	return hostmap_take_threads(m, tid, n, HOSTMAP_BY_USER, err);
 }

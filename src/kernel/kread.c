@@ -173,7 +173,7 @@ static int reader_pick(struct reader *r, struct kvmft_err *err)
 			return got;
 	}
 	return err_lack(err, ENOTSUP,
-			"none of the functions that kvmft knows takes a kprobe "
+			"no function that kvmft knows takes a kprobe "
 			"(the last, %s: %s)",
 			r->func, strerror(-got));
 }

@@ -267,7 +267,7 @@ static void cpuinfo_flags(struct ktsc_facts *f)
 unsigned int kmachine_sides(const char *root, const struct ktsc_facts *f, const char **why)
 {
 	static const char *const words[] = {
-		[KFEAT_HOST] = "it is no guest of KVM",
+		[KFEAT_HOST] = "it is not a guest of KVM",
 		[KFEAT_GUEST] = "it is a guest of KVM, and has no KVM itself",
 		[KFEAT_HOST | KFEAT_GUEST] = "it is a guest of KVM, and has KVM itself",
 	};

@@ -15,10 +15,10 @@ static int check_options(struct exits_run *x)
 	const struct exits_config *o = x->o;
 
 	if (o->interval.set && !o->interval.v)
-		return err_usage(x->err, "option --interval: 0 is none");
+		return err_usage(x->err, "option --interval: must be longer than 0");
 	if (o->count.set && (!o->count.v || !(o->interval.set || o->top)))
 		return err_usage(x->err, o->count.v ? "option --count needs --interval S" :
-						      "option --count: 0 tables are none");
+						      "option --count: must be at least 1");
 	if (o->map_size.set && (o->map_size.v < 128 || o->map_size.v > 131072))
 		return err_usage(x->err,
 				 "option --map-size: %" PRIu64 " is not within 128 to 131072",

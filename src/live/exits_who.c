@@ -84,7 +84,7 @@ static bool one_vm(const struct vm_list *l, uint32_t pid)
 	return n == 1;
 }
 
-/* The vCPU whose thread nobody tells; EXITS_NONE when that are none or several. */
+/* The one vCPU whose thread is unknown; EXITS_NONE if there is none, or several. */
 static uint32_t who_is_left(const struct vm *vm)
 {
 	uint32_t id = EXITS_NONE;

@@ -18,7 +18,7 @@ static int trace_prepare(struct trace *t)
 			"what to trace? give -e EVENT, for instance -e kvm:kvm_exit on a "
 			"host, -e sched:sched_switch in a guest (-e 'kvm:*' for all of kvm)");
 	if (t->o->count.set && !t->o->count.v)
-		return err_usage(t->err, "option --count: 0 events are none");
+		return err_usage(t->err, "option --count: must be at least 1");
 	ret = ktracefs_open(NULL, KTRACEFS_MOUNT, &t->t, t->err);
 	if (ret)
 		return ret;

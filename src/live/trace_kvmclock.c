@@ -56,7 +56,7 @@ int trace_kvmclock_prepare(struct trace *t)
 		return ret;
 	v->vm = own_vm(t->vms, found);
 	if (!v->vm->has_debugfs)
-		return err_lack(t->err, ENOENT, "the TSC offset of %s is not to be had: %s",
+		return err_lack(t->err, ENOENT, "cannot get the TSC offset of %s: %s",
 				v->vm->sel,
 				t->vms->debugfs_text ? t->vms->debugfs_text
 						     : "it has no directory in debugfs");

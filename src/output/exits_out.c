@@ -90,7 +90,7 @@ static void text_times(const struct exits_row *r, struct sbuf *b)
 	add_us(b, 12, r->max);
 }
 
-/* "vm1:0", "1234-12:0", "vm1:-" for a thread that is no vCPU we know, "-" for one of no VM. */
+/* "vm1:0", "1234-12:0", "vm1:-" for a thread that is not a vCPU we know, "-" for one of no VM. */
 static void text_vcpu(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
 {
 	const struct exits_vm *vm = vm_of(p, r);

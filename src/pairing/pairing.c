@@ -257,7 +257,7 @@ int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, struct kv
 	if (!hosts->n)
 		return 0;
 	if (!p->nguest)
-		return err_usage(err, "option --host: a guest links two hosts, and there is none");
+		return err_usage(err, "option --host: needs a guest, whose clock links the two hosts");
 	for (size_t i = 1; i < p->nguest; i++)
 		if (p->map->vm[p->guest[i].vm].of != p->guest[0].vm)
 			return err_usage(
@@ -329,7 +329,7 @@ int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct ts
 	map->ratio = r;
 	map->frac = (uint8_t)f;
 	if (tsc_map_check(map))
-		return err_usage(err, "option --tsc-ratio: %s is no ratio that KVM uses", ratio);
+		return err_usage(err, "option --tsc-ratio: %s is not a ratio that KVM uses", ratio);
 	return 0;
 }
 

@@ -202,14 +202,14 @@ static int connect_failed(struct monitor *m, int errnum, struct kvmft_err *err)
 		return err_lack(err, errnum, "%s: permission denied: run as root or as QEMU's user",
 				m->name);
 	case ECONNREFUSED:
-		return err_set(err, errnum, "%s: nobody listens there; has this QEMU ended?",
+		return err_set(err, errnum, "%s: nothing listens there; has this QEMU ended?",
 			       m->name);
 	case EAGAIN:
 		return err_set(err, EBUSY,
 			       "%s: busy: others wait for it already, and it serves one "
 			       "client at a time; close the other client (libvirt holds its own)",
 			       m->name);
-	case EPROTOTYPE: return err_set(err, errnum, "%s: it is no stream socket", m->name);
+	case EPROTOTYPE: return err_set(err, errnum, "%s: it is not a stream socket", m->name);
 	case ENOENT: return err_set(err, errnum, "%s: there is no such socket", m->name);
 	default: return err_why(err, errnum, "%s: cannot connect", m->name);
 	}

@@ -136,10 +136,10 @@ static const char *why_not(const struct dev *d, bool found)
 	    (d->kind.n >= 7 && !memcmp(d->kind.p, "telnet:", 7)))
 		return "it is on TCP, and kvmft speaks to unix sockets only";
 	if (!vm_span_is(d->kind, "socket") || (!d->path.n && !d->fd.n))
-		return "it is no socket that others can connect to";
+		return "it is not a socket that others can connect to";
 	if (!d->path.n)
 		return NULL;
-	return d->server ? NULL : "QEMU is the client there (no server=on): it serves who listens";
+	return d->server ? NULL : "QEMU is the client there (no server=on): it connects out instead of listening";
 }
 
 static int add_place(struct mon_places *p, enum mon_kind kind, struct vm_span option,

@@ -125,7 +125,7 @@ static int add_line(struct mon_switches *s, const char *line, size_t n, struct k
 	if (!n || *line == '#')
 		return 0;
 	if (n >= sizeof(text) || memchr(line, '\0', n))
-		return err_set(err, EINVAL, "it is no line of text, or too long");
+		return err_set(err, EINVAL, "it is not a line of text, or too long");
 	memcpy(text, line, n);
 	text[n] = '\0';
 	off = *text == '-';

@@ -244,7 +244,7 @@ static int open_place(int procfd, const struct vm *vm, struct mon_owner *owner,
 	if (!bound)
 		return err_set(
 			err, ENOTSUP,
-			"descriptor %d, passed by who started it (libvirt does so), has no path",
+			"descriptor %d, passed by the program that started it (as libvirt does), has no path",
 			p->fd);
 	peer.path = bound;
 	return open_path(&peer, p->kind, timeout_ns, m, err);

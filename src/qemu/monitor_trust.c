@@ -103,7 +103,7 @@ int mon_owner_read(int procfd, const struct vm *vm, struct mon_owner *o, struct 
 			"process %u (%s) is refused: it runs with the rights of several users",
 			vm->pid, vm->vmm);
 	if (ret)
-		return err_why(err, ret, "process %u (%s) is refused: whose it is cannot be told",
+		return err_why(err, ret, "process %u (%s) is refused: cannot tell whose it is",
 			       vm->pid, vm->vmm);
 	o->ours = o->uid == geteuid();
 	if (o->ours)
@@ -121,7 +121,7 @@ int mon_owner_read(int procfd, const struct vm *vm, struct mon_owner *o, struct 
 		       "process %u (%s) of user %u is refused: %s; if it is a QEMU to be trusted, "
 		       "name its socket: --qmp SOCKET",
 		       vm->pid, vm->vmm, o->uid,
-		       ret ? "whether it holds a VM of KVM cannot be told"
+		       ret ? "cannot tell whether it holds a KVM VM"
 			   : "it holds no VM of KVM");
 }
 

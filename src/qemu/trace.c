@@ -145,7 +145,7 @@ static int open_file(struct qtrace *t, const char *path, struct kvmft_err *err)
 
 	t->buf.fd = file_open_regular(path, false);
 	if (t->buf.fd == -EINVAL)
-		return err_set(err, EINVAL, "%s is no regular file", path);
+		return err_set(err, EINVAL, "%s is not a regular file", path);
 	if (t->buf.fd < 0)
 		return err_why(err, t->buf.fd, "cannot open %s", path);
 	if (fstat(t->buf.fd, &st) < 0)

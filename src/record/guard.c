@@ -46,7 +46,7 @@ int record_environment(char **command, struct kvmft_err *err)
 	if (*command && !strchr(*command, '/') && path && !path_is_absolute(path))
 		return err_set(
 			err, EPERM,
-			"PATH has an entry that is no absolute directory: name %s by its path",
+			"PATH has an entry that is not an absolute directory: name %s by its path",
 			*command);
 	return 0;
 }

@@ -188,7 +188,7 @@ static int too_many_files(struct record *r, int ret)
 {
 	if (ret == -ENOBUFS)
 		return err_lack(r->err, ENOBUFS,
-				"no pipe of %u KiB can be had, one for each CPU is needed: raise "
+				"cannot make a pipe of %u KiB for each CPU: raise "
 				"fs.pipe-user-pages-soft (sysctl)",
 				r->store.subbuf / 1024);
 	if (ret != -EMFILE)

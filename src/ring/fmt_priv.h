@@ -35,8 +35,8 @@ struct fmt_lazy {
 };
 
 /*
- * Prints the value of s and goes on with all that stands behind it; data: the record's. Then the
- * text is to's, which has room for it.
+ * Prints the value of s at p and goes on with what stands behind it; data: the record's. The
+ * caller has reserved room for the longest text.
  */
 struct pstep;
 typedef void pstep_print(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,

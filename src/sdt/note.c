@@ -144,7 +144,7 @@ static int notes_read(struct notes *n, const char **why)
 	ret = ret ? ret : elf_section(&n->e, ".note.stapsdt", &s);
 	if (ret)
 		return ret == -ENOENT ? 0 : ret;
-	*why = "it has its markers in a section that is no note, or too long";
+	*why = "its markers are in a section that is not a note, or is too long";
 	if (s.type != SHT_NOTE)
 		return -ENOEXEC;
 	ret = elf_section_read(&n->e, &s, MAX_NOTES, &data);

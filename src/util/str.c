@@ -19,7 +19,7 @@ bool str_starts(const char *s, const char *prefix)
 #define TEXT_BLOCK 128
 
 /*
- * Not 0 when one of n bytes is no text; without a branch, so that a whole block is looked at at
+ * Not 0 when one of n bytes is not text; without a branch, so that a whole block is looked at at
  * once.
  */
 static inline unsigned char bytes_no_text(const char *s, size_t n)

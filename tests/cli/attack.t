@@ -160,7 +160,7 @@ fi
 for path in : .:/usr/bin /usr/bin: /usr/bin::/bin bin; do
 	run env PATH="$path" "$kvmft" record --host -o "$tmp/path" -d 50ms -- true
 	status_is 1 "PATH=$path and a command without a slash: refused"
-	err_has "PATH has an entry that is no absolute directory: name true by its path" "... with its message"
+	err_has "PATH has an entry that is not an absolute directory: name true by its path" "... with its message"
 	ok "... and nothing was made" test ! -e "$tmp/path"
 done
 run env PATH=: "$kvmft" record --host -q -e kvm:kvm_exit -o "$tmp/slash" -- /bin/true

@@ -66,8 +66,8 @@ mounts >"$tmp/mounts"
 run "$kvmft" check
 side=$(sed -n '1s/^as a \([a-z]*\) .*/\1/p' "$out")
 case $side in
-host | guest) result 0 "side is told by the machine: $side" ;;
-*) result 1 "side is told by the machine" && show_run ;;
+host | guest) result 0 "side is from what this machine is: $side" ;;
+*) result 1 "side is from what this machine is" && show_run ;;
 esac
 mounts >"$tmp/mounts.after"
 ok "nothing was mounted" cmp "$tmp/mounts" "$tmp/mounts.after"

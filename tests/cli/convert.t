@@ -210,7 +210,7 @@ bad "a long one" "TSC,SYSTEM_TIME,MUL,SHIFT" --from guest-tsc --to kvmclock --pv
 bad "a shift that KVM never has" "SHIFT is -31 to 31" --from guest-tsc --to kvmclock --pvclock 1,2,3,32 1
 bad "a multiplier of 0" "MUL is 1 to" --from guest-tsc --to kvmclock --pvclock 1,2,0,1 1
 bad "a ratio alone" "needs --tsc-offset" --from host-tsc --to guest-tsc --tsc-ratio 5/48 1
-bad "a ratio with odd fraction bits" "no ratio that KVM uses" \
+bad "a ratio with odd fraction bits" "not a ratio that KVM uses" \
 	--from host-tsc --to guest-tsc --tsc-offset 1 --tsc-ratio 5/47 1
 bad "one number for the way from local to perf" "says nothing about guest-local against guest-perf" \
 	--from guest-local --to guest-perf --sched-offset 1 1

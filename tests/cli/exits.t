@@ -27,8 +27,8 @@ wrong '-t and -v exclude' -t 1 -v 0
 wrong '-v needs -p PID' -v 0
 wrong '-a needs -p PID' -a
 wrong '--count needs --interval' --count 3
-wrong '0 tables' --interval 1 --count 0
-wrong '--interval: 0' --interval 0
+wrong 'at least 1' --interval 1 --count 0
+wrong '--interval: must be' --interval 0
 wrong 'not within 128 to 131072' --map-size 100
 wrong '--top and --format json' --top --format json
 wrong '--top and -o' --top -o x

@@ -17,7 +17,7 @@ if ! dmesg 2>/dev/null | grep -q 'Hypervisor detected: KVM'; then
 	if [ "$first" = 0 ]; then
 		skip "no KVM guest" "a KVM guest whose kernel log is gone"
 	else
-		status_is 4 "on a machine that is no KVM guest"
+		status_is 4 "on a machine that is not a KVM guest"
 		err_one_line "... one line"
 		err_has 'no KVM guest|cannot tell|no-kvmclock' "... says why"
 	fi

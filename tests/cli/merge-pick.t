@@ -135,7 +135,7 @@ ok "... in cycles" test "$(lines)" -gt 10 -a "$(lines)" -lt 500
 merge --from 2 --to 1
 status_is 2 "--to before --from"
 merge --from yesterday
-status_is 2 "--from that is no time"
+status_is 2 "--from that is not a time"
 merge --clock host-tsc --from 1.5
 status_is 2 "--from in seconds, clock in cycles"
 

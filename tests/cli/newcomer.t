@@ -17,8 +17,8 @@ cd "$tmp" || exit 1
 # ---- which side is this? ----
 
 run "$kvmft" check
-out_has '^as an? (host|guest|host and guest) \(told by the machine' "check without --host or --guest: by the machine"
-side=$(sed -n 's/^as an* \([a-z ]*\) (told.*/\1/p' "$out")
+out_has '^as an? (host|guest|host and guest) \(from what this machine is' "check without --host or --guest: by the machine"
+side=$(sed -n 's/^as an* \([a-z ]*\) (from what.*/\1/p' "$out")
 # A VM that lives does not change it, nor one that is gone.
 if "${CC:-cc}" -O1 -pthread -o tinyvm "$top/tests/vm/tinyvm.c" 2>cc.log && ./tinyvm --iterations 1 >/dev/null 2>&1; then
 	./tinyvm --ms 20000 >/dev/null 2>&1 &
@@ -27,7 +27,7 @@ if "${CC:-cc}" -O1 -pthread -o tinyvm "$top/tests/vm/tinyvm.c" 2>cc.log && ./tin
 	run "$kvmft" check
 	kill "$vm"
 	wait "$vm" 2>/dev/null
-	out_has "^as an? $side \\(told by the machine" "... also while a VM lives"
+	out_has "^as an? $side \\(from what this machine is" "... also while a VM lives"
 else
 	skip "... also while a VM lives" "no VM can be run here"
 fi

@@ -146,7 +146,7 @@ for thing in fifo . ..; do
 done
 run "$kvmft" merge --force -q -o /dev/null "$host"
 status_is 1 "OUT is a device"
-err_has "is no plain file" "... is told"
+err_has "is not a plain file" "... is told"
 ok "... which is there" test -c /dev/null
 rm -f "$tmp/out"/*
 run "$kvmft" export -i "$host" -o "$tmp/out/pair.dat" "$guest"

@@ -200,10 +200,10 @@ mkfifo "$tmp/fifo"
 mknod "$tmp/device" c 1 3
 cp "$top/tests/golden/qemu-log.log" "$tmp/log"
 for thing in fifo device bin; do
-	hangs_not "--trace-events $thing" "$tmp/$thing: it is no plain file" \
+	hangs_not "--trace-events $thing" "$tmp/$thing: it is not a plain file" \
 		merge --qemu "$tmp/log" --trace-events "$tmp/$thing" "$tmp/host"
-	hangs_not "--qemu $thing" "$tmp/$thing is no regular file" merge --qemu "$tmp/$thing" "$tmp/host"
-	hangs_not "list-formats $thing" "$tmp/$thing: it is no plain file" qemu list-formats "$tmp/$thing"
+	hangs_not "--qemu $thing" "$tmp/$thing is not a regular file" merge --qemu "$tmp/$thing" "$tmp/host"
+	hangs_not "list-formats $thing" "$tmp/$thing: it is not a plain file" qemu list-formats "$tmp/$thing"
 done
 # binary= of a capture: beside it stands what its maker likes.
 mkdir "$tmp/user/bin" "$tmp/root"

@@ -190,7 +190,7 @@ usage "set without on or off" "'a' wants on or off behind it" set a
 usage "set with something else" "'a' wants on or off behind it, not 'maybe'" set a maybe
 usage "a name that can be none" "'a b' cannot name a trace event" set "a b" on
 usage "two monitors" "exclude each other" events --qmp a --hmp b
-usage "trace-file, unknown word" "none of on, off, flush" trace-file maybe
+usage "trace-file, unknown word" "not on, off, flush" trace-file maybe
 usage "trace-file set without a path" "set wants one PATH" trace-file set
 usage "a line end in a path" "control characters" trace-file set "$(printf 'a\nquit')"
 printf 'good\nb ad\n' >"$tmp/events"
@@ -205,7 +205,7 @@ run "$kvmft" qemu events --qmp "$tmp/nosuch"
 status_is 1 "a socket that is not there"
 err_has "there is no such socket" "... is told"
 run "$kvmft" qemu events --qmp "$tmp/events"
-err_has "nobody listens there" "a file that is no socket"
+err_has "nothing listens there" "a file that is not a socket"
 long=$(awk 'BEGIN { for (i = 0; i < 120; i++) printf "x" }')
 run "$kvmft" qemu events --qmp "$tmp/$long"
 err_has "a socket's path has at most 107 bytes" "a path that is too long"

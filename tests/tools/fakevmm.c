@@ -61,6 +61,8 @@ static int hand_over(int fd)
 
 	if (dup2(fd, HANDED) >= 0)
 		pid = fork();
+	if (fd != HANDED)
+		close(fd); /* a command line that names another descriptor is wrong */
 	if (pid < 0)
 		die("hand over");
 	if (pid) {

@@ -228,7 +228,7 @@ static void test_texts(void **state __unused_arg)
 		{ cmdlines, 7, false, NULL },
 		{ cmdlines, 10, false, "saved_cmdlines is cut: it ends inside a line" },
 		{ "", 0, true, "saved_cmdlines is cut: 0 of 14 bytes" },
-		{ "12 one\n\0" "3 two\n", 14, true, "saved_cmdlines is no text behind byte 7" },
+		{ "12 one\n\0" "3 two\n", 14, true, "saved_cmdlines is not text behind byte 7" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {

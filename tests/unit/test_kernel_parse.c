@@ -305,7 +305,7 @@ static void test_sides(void **state)
 	assert_string_equal(why, "it is a guest of KVM, and has no KVM itself");
 	kfx_dir(fx, "sys/class/misc/kvm");
 	assert_int_equal(kmachine_sides(fx->dir, &bare, &why), KFEAT_HOST);
-	assert_string_equal(why, "it is no guest of KVM");
+	assert_string_equal(why, "it is not a guest of KVM");
 	assert_int_equal(kmachine_sides(fx->dir, &guest, NULL), KFEAT_HOST | KFEAT_GUEST);
 }
 

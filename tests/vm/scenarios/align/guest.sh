@@ -18,7 +18,7 @@ END
 "$KVMFT" check >/tmp/check 2>&1
 check "guest: check finds all that it needs" same "$?" 0
 check "guest: ... as a guest of KVM" same "$(grep -cE \
-	'^as a guest \(told by the machine|^guest-events +ok|^hypervisor +ok .*KVMKVMKVM' /tmp/check)" 3
+	'^as a guest \(from what this machine is|^guest-events +ok|^hypervisor +ok .*KVMKVMKVM' /tmp/check)" 3
 grep -E ' (LACKING|absent|unknown) ' /tmp/check | sed 's/^/# /'
 tracefs_state >/tmp/state.before
 flag_set guest-ready
