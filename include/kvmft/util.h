@@ -205,6 +205,8 @@ ssize_t full_pread(int fd, void *p, size_t n, uint64_t off) __must_check;
  * *out is NULL on failure. A FIFO is read to its end, waiting for its writer.
  */
 ssize_t file_read_all(int dirfd, const char *path, size_t max, char **out) __must_check;
+/* The same from where an open file stands. */
+ssize_t fd_read_all(int fd, size_t max, char **out) __must_check;
 /*
  * Opens a file that may be anything, and reads one: only a plain file, whatever its name leads to,
  * and nothing else is opened (-EINVAL). own: nobody but root and we may be able to change it

@@ -81,7 +81,7 @@ static ssize_t read_some(int fd, void *p, size_t n)
 	return got < 0 ? -errno : got;
 }
 
-static ssize_t read_whole(int fd, size_t max, char **out)
+ssize_t fd_read_all(int fd, size_t max, char **out)
 {
 	_cleanup_free_ char *buf = NULL;
 	size_t len = 0, cap = 0;
@@ -121,7 +121,7 @@ ssize_t file_read_all(int dirfd, const char *path, size_t max, char **out)
 	_cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 
 	*out = NULL;
-	return fd < 0 ? -errno : read_whole(fd, max, out);
+	return fd < 0 ? -errno : fd_read_all(fd, max, out);
 }
 
 /* Root and we ourselves can change it, nobody else. */
@@ -156,7 +156,7 @@ ssize_t file_read_regular(const char *path, size_t max, bool own, char **out)
 	_cleanup_close_ int fd = file_open_regular(path, own);
 
 	*out = NULL;
-	return fd < 0 ? fd : read_whole(fd, max, out);
+	return fd < 0 ? fd : fd_read_all(fd, max, out);
 }
 
 int file_read_line(int dirfd, const char *path, char *buf, size_t size)
