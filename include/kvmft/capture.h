@@ -222,6 +222,8 @@ struct capture {
 	size_t ndamage, damage_cap;
 	char *printk; /* the kernel's printk_formats, unchecked text; NULL = none */
 	size_t printk_len;
+	char *kallsyms; /* lines of the kernel's kallsyms, unchecked bytes; NULL = none */
+	size_t kallsyms_len;
 
 	/* trace.dat only, from TRACEID, TIME_SHIFT, TSC2NSEC, DATE and OFFSET */
 	uint64_t trace_id;	   /* 0 = none */
@@ -355,6 +357,8 @@ void capw_hold(struct capw *w);
 int capw_release(struct capw *w) __must_check;
 /* Opens the data file of a CPU in a segment for writing; returns fd (owned by the caller). */
 int capw_data_open(struct capw *w, unsigned int segment, unsigned int cpu) __must_check;
+/* What was written there, for reading: fd (the caller's) or -errno. */
+int capw_data_reopen(const struct capw *w, unsigned int segment, unsigned int cpu) __must_check;
 /*
  * Data files that have no name any more, held open: their last close is what takes time, for the
  * file system gives back their blocks then. Zero = none.

@@ -239,6 +239,7 @@ struct fmt_line {
 	size_t title_len;
 };
 
+/* cap is borrowed as long as stacks are printed. */
 int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err) __must_check;
 /*
  * One more format, whose text is copied; what fmt_find() and the like gave stays valid. -ENOMEM;
@@ -315,6 +316,22 @@ bool fmt_has_plan(const struct fmt_event *e);
 /* Appends name=value for every field that is not a common one. */
 void fmt_print_fields(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
 		      struct sbuf *out);
+
+/* Whether an event is ftrace:kernel_stack: the stack that the event before it was raised on. */
+bool fmt_is_stack(const struct fmt_event *e);
+/*
+ * Its return addresses, innermost first: of FMT_NUMBERS, at most as many as the record has room
+ * for, whatever it says of itself.
+ */
+void fmt_stack(const struct fmt_event *e, const struct rec *rec, struct fmt_value *v);
+/*
+ * Appends element i of it as the kernel would name it, "func" or "func [module]", printable; where
+ * the capture has no symbol for it, the address in hex.
+ */
+void fmt_stack_name(const struct fmt_event *e, const struct fmt_value *v, uint32_t i,
+		    struct sbuf *out);
+/* Whether some stack could be named: the capture has symbols. */
+bool fmt_has_symbols(const struct fmt *f);
 
 /*
  * The names in a __print_symbolic() table of the event's print format that is applied to field,

@@ -15,6 +15,7 @@
  *   DIR/saved_cmdlines "TID COMM" lines of the kernel, optional
  *   DIR/saved_tgids    "TID TGID" lines of the kernel, optional
  *   DIR/printk_formats the kernel's file of that name, optional
+ *   DIR/kallsyms       of the kernel's file those symbols that its stacks need, optional
  *   DIR/segNNNNNN/cpuN sub-buffers of CPU N exactly as the kernel handed them out; segments
  *                      follow each other in time. Old ones may have been removed (retention),
  *                      so the lowest number need not be 0, but the rest has no holes.
@@ -147,10 +148,16 @@ static int read_printk(struct capture *c, char *text)
 	return cap_set_printk(c, text, strlen(text));
 }
 
+static int read_kallsyms(struct capture *c, char *text)
+{
+	return cap_set_kallsyms(c, text, strlen(text));
+}
+
 const char *const cap_text_names[CAP_TEXTS] = {
 	[CAP_TEXT_CMDLINES] = "saved_cmdlines",
 	[CAP_TEXT_TGIDS] = "saved_tgids",
 	[CAP_TEXT_PRINTK] = "printk_formats",
+	[CAP_TEXT_KALLSYMS] = "kallsyms",
 };
 
 /* What of a text is not there is said; n: what was read of it. */
@@ -176,6 +183,7 @@ static int read_text(struct capture *c, int dirfd, enum cap_text which)
 		[CAP_TEXT_CMDLINES] = cap_parse_cmdlines,
 		[CAP_TEXT_TGIDS] = cap_parse_tgids,
 		[CAP_TEXT_PRINTK] = read_printk,
+		[CAP_TEXT_KALLSYMS] = read_kallsyms,
 	};
 	const char *name = cap_text_names[which];
 	_cleanup_free_ char *text = NULL;

@@ -189,5 +189,6 @@ void capture_close(struct capture *c)
 	free(c->tsc_khz_source);
 	free(c->sched_source);
 	free(c->printk);
+	free(c->kallsyms);
 	free(c);
 }

@@ -13,6 +13,7 @@
 #define CAP_MAX_VMS	 4096
 #define CAP_MAX_VCPUS	 8192 /* entries of one VM */
 #define CAP_MAX_TEXT	 (16u << 20) /* saved_cmdlines and the like */
+#define CAP_MAX_KALLSYMS (64u << 20)
 #define CAP_MAX_SEGMENT	 999999
 #define CAP_MAX_SEGMENTS 100000
 
@@ -24,7 +25,7 @@ struct cap_part {
 };
 
 /* Files of text in a directory; all are optional, but those that meta tells of should be there. */
-enum cap_text { CAP_TEXT_CMDLINES, CAP_TEXT_TGIDS, CAP_TEXT_PRINTK, CAP_TEXTS };
+enum cap_text { CAP_TEXT_CMDLINES, CAP_TEXT_TGIDS, CAP_TEXT_PRINTK, CAP_TEXT_KALLSYMS, CAP_TEXTS };
 extern const char *const cap_text_names[CAP_TEXTS];
 
 /* Sub-buffers that are not in a file, but made from one: of the stream that an extent's off is. */
@@ -85,6 +86,8 @@ int cap_parse_cmdlines(struct capture *c, char *text) __must_check;
 int cap_parse_tgids(struct capture *c, char *text) __must_check;
 /* Keeps a copy of the kernel's printk_formats when it is text; else it is noted. */
 int cap_set_printk(struct capture *c, const char *text, size_t len) __must_check;
+/* Keeps a copy of (a part of) the kernel's kallsyms; one beyond CAP_MAX_KALLSYMS is left out. */
+int cap_set_kallsyms(struct capture *c, const char *text, size_t len) __must_check;
 /* The clock in brackets of a trace_clock file, or the whole word; *slot is replaced. */
 int cap_parse_clock(char **slot, const char *text) __must_check;
 /* "entries: N" lines of per_cpu/cpuN/stats. */

@@ -75,6 +75,19 @@ int cap_set_printk(struct capture *c, const char *text, size_t len)
 	return 0;
 }
 
+int cap_set_kallsyms(struct capture *c, const char *text, size_t len)
+{
+	if (!len || c->kallsyms || len > CAP_MAX_KALLSYMS)
+		return 0;
+	c->kallsyms = malloc(len + 1);
+	if (!c->kallsyms)
+		return -ENOMEM;
+	memcpy(c->kallsyms, text, len);
+	c->kallsyms[len] = '\0';
+	c->kallsyms_len = len;
+	return 0;
+}
+
 int cap_parse_clock(char **slot, const char *text)
 {
 	const char *open = strchr(text, '['), *close = open ? strchr(open, ']') : NULL;

@@ -49,6 +49,7 @@ int td_header_info(struct td *t, struct cursor *cur) __must_check;
 int td_ftrace_events(struct td *t, struct cursor *cur) __must_check;
 int td_event_formats(struct td *t, struct cursor *cur) __must_check;
 int td_printk(struct td *t, struct cursor *cur) __must_check;
+int td_kallsyms(struct td *t, struct cursor *cur) __must_check;
 int td_cmdlines(struct td *t, struct cursor *cur) __must_check;
 
 /* tracedat_opts.c: one option that is not a section. Unknown ones are ignored. */

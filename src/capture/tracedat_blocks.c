@@ -123,6 +123,16 @@ int td_printk(struct td *t, struct cursor *cur)
 	return cap_set_printk(t->c, (const char *)p, n);
 }
 
+int td_kallsyms(struct td *t, struct cursor *cur)
+{
+	const uint8_t *p;
+	uint32_t n;
+
+	if (cur_u32(cur, &n) || cur_bytes(cur, n, &p))
+		return -ENODATA;
+	return cap_set_kallsyms(t->c, (const char *)p, n);
+}
+
 int td_cmdlines(struct td *t, struct cursor *cur)
 {
 	_cleanup_free_ char *text = NULL;

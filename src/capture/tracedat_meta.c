@@ -118,7 +118,10 @@ void tdw_block(const struct tdw_spec *s, enum tdw_block block, struct sbuf *b)
 	case TDW_HEADER_INFO: put_header_info(s, b); break;
 	case TDW_FTRACE: put_ftrace(s, b); break;
 	case TDW_FORMATS: put_formats(s, b); break;
-	case TDW_KALLSYMS: tdw_put_u32(b, &s->g, 0); break; /* captures hold no symbols */
+	case TDW_KALLSYMS:
+		tdw_put_u32(b, &s->g, (uint32_t)s->cap->kallsyms_len);
+		sbuf_add_mem(b, s->cap->kallsyms, s->cap->kallsyms_len);
+		break;
 	case TDW_PRINTK:
 		tdw_put_u32(b, &s->g, (uint32_t)s->cap->printk_len);
 		sbuf_add_mem(b, s->cap->printk, s->cap->printk_len);

@@ -16,7 +16,6 @@
  * An option BUFFER points to another "flyrecord" block, of a tracefs instance.
  *
  * The length of a block is found by walking its lengths; then it is loaded, read and forgotten.
- * kallsyms, which may be larger than all else, is not loaded.
  */
 #include "tracedat.h"
 
@@ -277,7 +276,7 @@ static const struct {
 	{ "header_page and header_event", size_header, td_header_info },
 	{ "ftrace events", scan_texts, td_ftrace_events },
 	{ "event formats", size_systems, td_event_formats },
-	{ "kallsyms", size_block32, NULL },
+	{ "kallsyms", size_block32, td_kallsyms },
 	{ "printk formats", size_block32, td_printk },
 	{ "saved command lines", scan_text64, td_cmdlines },
 	{ "CPU count", size_cpus, read_cpus },

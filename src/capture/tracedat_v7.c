@@ -107,6 +107,7 @@ static const struct {
 	{ TD_HEADER_INFO, "header_page and header_event", td_header_info },
 	{ TD_FTRACE_EVENTS, "ftrace events", td_ftrace_events },
 	{ TD_EVENT_FORMATS, "event formats", td_event_formats },
+	{ TD_KALLSYMS, "kallsyms", td_kallsyms },
 	{ TD_PRINTK, "printk formats", td_printk },
 	{ TD_CMDLINES, "saved command lines", td_cmdlines },
 };

@@ -181,6 +181,8 @@ int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err)
 	f->big_endian = cap->big_endian;
 	f->swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 	f->long_size = cap->long_size;
+	f->kallsyms = cap->kallsyms;
+	f->kallsyms_len = cap->kallsyms_len;
 	for (i = 0; i < cap->nformat && !ret; i++)
 		ret = add_event(f, &cap->format[i]);
 	if (ret) {
@@ -219,6 +221,7 @@ void fmt_free(struct fmt *f)
 		f->names = next;
 	}
 	fmt_plan_close(f);
+	ksyms_free(&f->syms);
 	free(f->event);
 	free(f->note);
 	free(f);
@@ -293,7 +296,7 @@ bool fmt_has_plan(const struct fmt_event *e)
 {
 	struct fmt_lazy *lazy = e->lazy;
 
-	if (!lazy->tried) {
+	if (!lazy->tried && !e->is_stack) {
 		lazy->tried = true;
 		lazy->plan = fmt_plan_new(lazy->f, e, NULL);
 		if (lazy->plan)

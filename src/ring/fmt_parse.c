@@ -210,6 +210,7 @@ int fmt_parse_text(struct fmt_event *e, const char **why)
 			break;
 		}
 	}
+	e->is_stack = !strcmp(e->sys, "ftrace") && !strcmp(e->name, "kernel_stack");
 	*why = !have_id ? "no valid ID line" :
 	       !have_name ? "the name line is not the event's name" :
 	       !common_ok(e) ? "no common_type at offset 0" : NULL;

@@ -207,6 +207,10 @@ static __attribute__((noinline)) void print_slow(const struct fmt *f, const stru
 {
 	const struct fmt_plan *p = fmt_has_plan(e) ? e->lazy->plan : NULL;
 
+	if (e->is_stack) {
+		fmt_print_stack(e, rec, out);
+		return;
+	}
 	if (!p || rec->len < e->need || !dynamic_fit(p, f, rec)) {
 		fmt_print_fields(f, e, rec, out);
 		return;

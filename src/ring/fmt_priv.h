@@ -5,6 +5,7 @@
 #ifndef KVMFT_RING_FMT_PRIV_H
 #define KVMFT_RING_FMT_PRIV_H
 
+#include "kvmft/ksyms.h"
 #include "kvmft/ring.h"
 
 #define FMT_MAX_FIELDS 512
@@ -57,6 +58,7 @@ struct fmt_event {
 	size_t nfld, fld_cap;
 	size_t ncommon;		/* the first ones, up to the empty line */
 	uint32_t need;		/* bytes a record must have for all its fields */
+	bool is_stack;		/* ftrace:kernel_stack, which stack.c prints */
 	struct fmt_lazy *lazy;
 };
 
@@ -80,6 +82,10 @@ struct fmt {
 	char **note;
 	size_t nnote, note_cap;
 	struct fmt_names *names;
+	const char *kallsyms;	   /* the capture's; NULL = none */
+	size_t kallsyms_len;
+	struct ksyms syms;	   /* made for the first stack */
+	bool syms_tried;
 };
 
 /* fmt.c: n bytes of s and a NUL, freed with f; NULL without memory. */
@@ -122,6 +128,8 @@ static inline uint64_t fmt_get(const void *p, uint32_t size, bool swap)
  * table_at; NULL when it cannot be used (or out of memory).
  */
 struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const char *table_at);
+/* stack.c: of an event that is a stack */
+void fmt_print_stack(const struct fmt_event *e, const struct rec *rec, struct sbuf *out);
 /* fmt_print.c: makes known to e what fmt_print() asks of a plan. */
 void fmt_plan_quick(const struct fmt_plan *p, struct fmt_event *e);
 void fmt_plan_close(struct fmt *f); /* frees f->tep */
