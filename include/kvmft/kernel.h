@@ -298,6 +298,14 @@ int kinst_stats(const struct kinst *k, uint32_t cpu, struct kstats *s, char **te
 /* "64 (expanded: 1408)" or "1408": KB the file speaks of now. Pure. */
 int kbuffer_kb_parse(const char *text, uint64_t *kb) __must_check;
 
+/*
+ * Can this kernel keep its stack at an event of the instance: by the event's trigger stacktrace, or
+ * only by the option of that name, at all events?
+ */
+enum kstacks { KSTACKS_NONE, KSTACKS_OPTION, KSTACKS_TRIGGER };
+enum kstacks kinst_stacks(const struct kinst *k, const char *sys, const char *name);
+int kinst_stacks_of_all(struct kinst *k, struct kvmft_err *err) __must_check; /* the option */
+
 /* ---- kernel symbols, kprobes, and variables read through them ---- */
 
 /*

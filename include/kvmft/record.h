@@ -22,7 +22,7 @@ struct record_progress {
 
 struct record_config {
 	const char *output, *output_dir, *clock, *cpus, *rotate, *trigger;
-	struct str_list events, vms, pids, vcpus, sdt;
+	struct str_list events, vms, pids, vcpus, sdt, stacks;
 	int marker; /* enum record_marker, -1 = not given */
 	struct str_list qemu, qmp, hmp;
 	struct opt_u64 buffer, duration, max_size, min_free, keep, keep_captures;

@@ -167,6 +167,15 @@ int capw_data_open(struct capw *w, unsigned int segment, unsigned int cpu)
 	return create_below(w, name);
 }
 
+int capw_data_reopen(const struct capw *w, unsigned int segment, unsigned int cpu)
+{
+	uint64_t size;
+	char name[64];
+
+	cap_data_name(name, sizeof(name), segment, cpu);
+	return cap_open_file(w->dirfd, name, &size);
+}
+
 int capw_reserve(struct capw *w, uint64_t bytes)
 {
 	if (fallocate(w->meta, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) < 0)

@@ -15,6 +15,9 @@ static const struct opt record_options[] = {
 	OPTION('e', "event", OPT_EVENTS, struct record_config, events, "EVENT[/FILTER/]",
 	       "sys:event, sys:*, sys or event, with a kernel filter between slashes;\n"
 	       "'default' stands for the default set, 'none' for no event"),
+	OPTION(0, "stacks", OPT_EVENTS, struct record_config, stacks, "EVENT[/FILTER/]",
+	       "also these events, and with each (for which FILTER is true) the kernel's stack\n"
+	       "at that moment"),
 	OPTION(0, "sdt", OPT_LIST, struct record_config, sdt, "BINARY[:PROVIDER[:MARKER]]",
 	       "also the SDT markers of this program or library (QEMU: back end dtrace); with\n"
 	       ",argN:string or ,argN:hex behind it, and /FILTER/"),

@@ -126,6 +126,19 @@ static void probe_hist(const struct kfeat_env *e, struct kfeat_result *r)
 		feat_say(r, KFEAT_LACK, "this kernel has no hist triggers (CONFIG_HIST_TRIGGERS)");
 }
 
+/* The README of tracefs names the triggers; the option is older. */
+static void probe_stacktrace(const struct kfeat_env *e, struct kfeat_result *r)
+{
+	_cleanup_free_ char *text = NULL;
+
+	if (ktracefs_read(e->t, "README", KFILE_MAX, &text) > 0 && strstr(text, "stacktrace"))
+		feat_say(r, KFEAT_HAVE, "trigger stacktrace, for chosen events");
+	else if (ktracefs_has(e->t, "options/stacktrace"))
+		feat_say(r, KFEAT_HAVE, "option stacktrace, for all events");
+	else
+		feat_say(r, KFEAT_LACK, "this kernel has no stacktrace trigger");
+}
+
 static void probe_kallsyms(const struct kfeat_env *e __unused_arg, struct kfeat_result *r)
 {
 	static const char *const sym[] = { "do_sys_openat2", "tsc_khz", "kvm_sched_clock_offset",
@@ -231,6 +244,8 @@ static const struct feat feat[] = {
 	  KERNEL_OPTION("CONFIG_UPROBE_EVENTS"), NULL },
 	{ "hist-triggers", "kvmft exits: counting in the kernel", 0, HOST, "README",
 	  KERNEL_OPTION("CONFIG_HIST_TRIGGERS; without it kvmft counts by itself"), probe_hist },
+	{ "stacktrace", "kernel stacks at events: kvmft record --stacks", 0, BOTH,
+	  "events/ftrace/kernel_stack", KERNEL_OPTION("CONFIG_STACKTRACE"), probe_stacktrace },
 	{ "synthetic-events", "latencies computed in the kernel", 0, BOTH, "synthetic_events",
 	  KERNEL_OPTION("CONFIG_SYNTH_EVENTS"), NULL },
 	{ "snapshot", "keeping the ring when something happens", 0, BOTH, "snapshot",

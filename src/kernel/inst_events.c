@@ -182,6 +182,25 @@ bool kinst_has_trigger(const struct kinst *k, const char *sys, const char *name)
 	       kfile_exists(k->dirfd, path);
 }
 
+/* What triggers there are is told where none is set. */
+enum kstacks kinst_stacks(const struct kinst *k, const char *sys, const char *name)
+{
+	_cleanup_free_ char *text = NULL;
+	char path[320];
+
+	if (!kevent_path(sys, name, "trigger", path, sizeof(path)) &&
+	    kinst_read(k, path, KFILE_MAX, &text) > 0 && strstr(text, " stacktrace"))
+		return KSTACKS_TRIGGER;
+	return kfile_exists(k->dirfd, "options/stacktrace") ? KSTACKS_OPTION : KSTACKS_NONE;
+}
+
+int kinst_stacks_of_all(struct kinst *k, struct kvmft_err *err)
+{
+	int got = knob_write(NULL, k->dirfd, "options/stacktrace", "1", NULL);
+
+	return err_why(err, got, "cannot set option stacktrace of %s", k->name);
+}
+
 int kinst_trigger(struct kinst *k, const char *sys, const char *name, const char *text,
 		  struct kvmft_err *err)
 {

@@ -192,6 +192,7 @@ int record_facts_begin(struct record *r)
 	if (!ret && record_sdt.facts)
 		ret = record_sdt.facts(r);
 	ret = ret ? ret : record_marker_facts(r);
+	ret = ret ? ret : record_stacks_facts(r);
 	ret = ret ? ret : record_facts_cpus(r);
 	if (!ret)
 		ret = r->side & CAP_SIDE_GUEST ? facts_guest_clock(r)
@@ -325,7 +326,7 @@ int record_facts_bracket(struct record *r)
 }
 
 /* A file of names, unless --min-free forbids it. */
-static int put_names(struct record *r, const char *name, const char *text)
+int record_put_names(struct record *r, const char *name, const char *text, const char *what)
 {
 	if (drain_room(&r->store, strlen(text))) {
 		int ret = put_file(r, name, text);
@@ -338,8 +339,8 @@ static int put_names(struct record *r, const char *name, const char *text)
 		return record_put(r);
 	}
 	if (!r->o->quiet)
-		r->note("--min-free: %s was not written, some names of tasks may be missing",
-			 name);
+		r->note("--min-free: %s was not written, some names of %s may be missing", name,
+			what);
 	return 0;
 }
 
@@ -357,11 +358,11 @@ int record_facts_tasks(struct record *r)
 		return ret;
 	/* All are optional: names only make the output nicer. */
 	if (ktracefs_text(r->t, "saved_cmdlines", &names) == 0)
-		ret = put_names(r, "saved_cmdlines", names);
+		ret = record_put_names(r, "saved_cmdlines", names, "tasks");
 	if (!ret && r->tgids && ktracefs_text(r->t, "saved_tgids", &tgids) == 0)
-		ret = put_names(r, "saved_tgids", tgids);
+		ret = record_put_names(r, "saved_tgids", tgids, "tasks");
 	if (!ret && ktracefs_read(r->t, "printk_formats", PRINTK_MAX, &printk) > 0)
-		ret = put_names(r, "printk_formats", printk);
+		ret = record_put_names(r, "printk_formats", printk, "tasks");
 	return ret;
 }
 

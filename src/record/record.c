@@ -215,7 +215,8 @@ static int enter_events(struct record *r)
 {
 	int ret = ktracefs_clock_check(r->t, r->o->clock, r->err);
 
-	return ret ? ret : record_events(r);
+	ret = ret ? ret : record_events(r);
+	return ret ? ret : record_stacks_events(r);
 }
 
 static void leave_events(struct record *r)
@@ -264,6 +265,7 @@ static const struct phase {
 	{ enter_sdt, leave_sdt },
 	{ record_flight_check, record_trigger_free },
 	{ record_instance, leave_instance },
+	{ record_stacks_arm, record_stacks_free },
 	{ record_marker_ready, NULL },
 	{ record_flight_arm, record_flight_free },
 	{ enter_capture, NULL },
@@ -312,6 +314,7 @@ static const struct {
 	{ record_facts_bracket, false },
 	{ record_clocks_end, true },
 	{ record_facts_tasks, true },
+	{ record_stacks_names, true },
 	{ record_facts_end, false },
 };
 
@@ -384,6 +387,7 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 		.watch = RECORD_NO_HELPER,
 		.look = RECORD_NO_HELPER,
 		.qemu = { .keeper = RECORD_NO_HELPER },
+		.stacks = { .kallsyms = -1 },
 	};
 	struct record_child child = { .p = RECORD_NO_HELPER };
 	int ret, exit_code = KVMFT_FAILED;

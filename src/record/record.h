@@ -8,6 +8,7 @@
  * place.c          the capture's place: -o, or --output-dir with its lock and its retention
  * guard.c          environment, modules, privileges
  * store.c          the capture: limits, segments, and what becomes of old ones
+ * stacks.c         the kernel's stacks at events, --stacks
  * sdt.c            markers of programs, --sdt
  * marker.c         markers of programs in trace_marker, --marker
  * facts.c          what goes into the capture besides events
@@ -128,6 +129,11 @@ struct record {
 	struct sbuf line;	    /* meta record under construction */
 	struct record_flight flight;
 	struct record_sdt *sdt;	    /* NULL without --sdt */
+	struct record_stacks {
+		struct kevent_list ev;	/* --stacks */
+		uint32_t id;		/* of ftrace:kernel_stack */
+		int kallsyms;		/* open, while names may still be read; -1 */
+	} stacks;
 	enum record_marker marker;
 	bool copying;		    /* the kernel copies markers into the instance */
 	struct record_helper watch, look;
@@ -202,6 +208,18 @@ struct record_extra {
 };
 
 extern const struct record_extra record_qemu, record_sdt;
+
+/* ---- stacks.c: --stacks ---- */
+
+/* Adds its events to those that are recorded. */
+int record_stacks_events(struct record *r);
+/* In r->k, before tracing is on and before privileges are dropped. */
+int record_stacks_arm(struct record *r);
+/* The format of the stacks, into meta. */
+int record_stacks_facts(struct record *r);
+/* At the end: names of the addresses that occur in the data. */
+int record_stacks_names(struct record *r);
+void record_stacks_free(struct record *r);
 
 /* ---- marker.c ---- */
 
@@ -279,6 +297,8 @@ int record_confine_qemu(struct kvmft_err *err); /* record_qemu_keep.c */
 int record_put(struct record *r); /* r->line as one record */
 int record_facts_begin(struct record *r);	/* before tracing starts */
 int record_facts_event(struct record *r, const struct kevent *e);
+/* A file of names of the capture, unless --min-free forbids it; what: in the note that says so. */
+int record_put_names(struct record *r, const char *name, const char *text, const char *what);
 int record_facts_cpus(struct record *r);
 int record_facts_vms(struct record *r, bool end); /* after it started, and again at the end */
 /*

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * stacks.c: --stacks, the kernel's stacks at events.
+ *
+ * The trigger stacktrace makes the kernel store an event of its own, ftrace:kernel_stack, right
+ * behind the one that it is set on. That holds addresses. Their names are looked up at the end, of
+ * those alone that occur, so that a capture does not tell all symbols of a machine; a recorder that
+ * was killed leaves addresses. /proc/kallsyms is opened before privileges go, and read afterwards:
+ * what it shows is decided when it is opened.
+ *
+ * The kernel sets off a trigger for events that their filter keeps out, too: the trigger's condition
+ * says it again. With set_event_pid that is not so.
+ */
+#include "record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/ksyms.h"
+#include "kvmft/ring.h"
+
+#define STACK_SYS     "ftrace"
+#define STACK_NAME    "kernel_stack"
+#define MAX_ADDRESSES (1u << 20)
+#define MAX_KALLSYMS  (64u << 20)
+#define READ_BYTES    (1u << 20) /* of the data at once, about */
+
+/* ---- what is recorded ---- */
+
+int record_stacks_events(struct record *r)
+{
+	struct kevent_list *ev = &r->stacks.ev;
+	int ret = 0;
+
+	for (size_t i = 0; i < r->o->stacks.n && !ret; i++)
+		ret = kevent_expand(r->t, r->o->stacks.v[i], ev, r->err);
+	for (size_t i = 0; i < ev->n && !ret; i++)
+		if (!kevent_list_has(&r->events, ev->v[i].sys, ev->v[i].name))
+			ret = kevent_list_add(&r->events, ev->v[i].sys, ev->v[i].name, NULL);
+	return ret;
+}
+
+static const char *filter_of(const struct record *r, const struct kevent *e)
+{
+	for (size_t i = 0; i < r->events.n; i++)
+		if (!strcmp(r->events.v[i].sys, e->sys) && !strcmp(r->events.v[i].name, e->name))
+			return r->events.v[i].filter;
+	return NULL;
+}
+
+static void add_condition(struct sbuf *b, const char *between, const char *filter)
+{
+	if (filter)
+		sbuf_addf(b, "%s(%s)", between, filter);
+}
+
+static int set_triggers(struct record *r)
+{
+	const struct kevent_list *ev = &r->stacks.ev;
+	int ret = 0;
+
+	for (size_t i = 0; i < ev->n && !ret; i++) {
+		const struct kevent *e = &ev->v[i];
+		const char *filter = filter_of(r, e);
+		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+		sbuf_add(&b, "stacktrace");
+		add_condition(&b, " if ", filter);
+		add_condition(&b, filter ? " && " : " if ", e->filter);
+		ret = b.error ? err_set(r->err, ENOMEM, "out of memory")
+			      : kinst_trigger_add(r->k, e->sys, e->name, b.s, r->err);
+	}
+	return ret;
+}
+
+static int set_option(struct record *r)
+{
+	for (size_t i = 0; i < r->stacks.ev.n; i++)
+		if (r->stacks.ev.v[i].filter)
+			return err_lack(r->err, ENOTSUP,
+					"this kernel has no stacktrace trigger for %s:%s, so a "
+					"filter cannot choose its stacks: --stacks without it",
+					r->stacks.ev.v[i].sys, r->stacks.ev.v[i].name);
+	if (!r->o->quiet)
+		r->note("this kernel has no stacktrace trigger: stacks of all events are recorded");
+	return kinst_stacks_of_all(r->k, r->err);
+}
+
+int record_stacks_arm(struct record *r)
+{
+	const struct kevent_list *ev = &r->stacks.ev;
+	enum kstacks can = KSTACKS_TRIGGER;
+
+	if (!ev->n)
+		return 0;
+	for (size_t i = 0; i < ev->n; i++)
+		can = MIN(can, kinst_stacks(r->k, ev->v[i].sys, ev->v[i].name));
+	if (can == KSTACKS_NONE)
+		return err_lack(r->err, ENOTSUP,
+				"this kernel has no stacktrace trigger: --stacks needs "
+				"CONFIG_STACKTRACE (see kvmft check)");
+	r->stacks.kallsyms = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
+	if (r->stacks.kallsyms < 0)
+		r->note("cannot open /proc/kallsyms: %s: stacks will be addresses without names",
+			strerror(errno));
+	return can == KSTACKS_TRIGGER ? set_triggers(r) : set_option(r);
+}
+
+int record_stacks_facts(struct record *r)
+{
+	const struct kevent stack = { .sys = (char[]){ STACK_SYS }, .name = (char[]){ STACK_NAME } };
+	_cleanup_free_ char *text = NULL;
+	int ret = 0;
+
+	if (!r->stacks.ev.n)
+		return 0;
+	ret = kevent_format(r->t, STACK_SYS, STACK_NAME, &text);
+	ret = ret ? ret : kevent_format_id(text, &r->stacks.id);
+	if (ret)
+		return err_why(r->err, ret, "cannot read the format of " STACK_SYS ":" STACK_NAME);
+	return record_facts_event(r, &stack);
+}
+
+void record_stacks_free(struct record *r)
+{
+	kevent_list_free(&r->stacks.ev);
+	util_close_fd(&r->stacks.kallsyms);
+}
+
+/* ---- names ---- */
+
+struct addresses {
+	struct u64map seen;
+	uint64_t *v;
+	size_t n, cap;
+};
+
+static int address_add(struct addresses *a, uint64_t addr)
+{
+	uint64_t seen;
+
+	if (u64map_get(&a->seen, addr, &seen) || a->n >= MAX_ADDRESSES)
+		return 0;
+	if (u64map_put(&a->seen, addr, 1) ||
+	    array_add(&a->v, &a->n, &a->cap, &addr, sizeof(addr)))
+		return -ENOMEM;
+	return 0;
+}
+
+/* Behind `int size`, aligned; what is read too much is no address of a function, or one. */
+static int addresses_of_event(struct addresses *a, const struct rec *rec)
+{
+	unsigned long caller;
+	int ret = 0;
+
+	for (size_t at = 8 + sizeof(caller); at + sizeof(caller) <= rec->len && !ret;
+	     at += sizeof(caller)) {
+		memcpy(&caller, rec->data + at, sizeof(caller));
+		ret = address_add(a, caller);
+	}
+	return ret;
+}
+
+static int addresses_of_subbuf(const struct record *r, struct addresses *a, const void *data)
+{
+	const struct subbuf_geom g = {
+		.size = r->store.subbuf, .header = 8 + sizeof(long), .long_size = sizeof(long),
+		.big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
+	};
+	struct rec rec = { 0 };
+	struct subbuf sb;
+	int ret = 0;
+
+	if (subbuf_begin(&sb, data, &g))
+		return 0;
+	while (!ret && subbuf_next(&sb, &rec) > 0)
+		if (rec.id == r->stacks.id)
+			ret = addresses_of_event(a, &rec);
+	return ret;
+}
+
+/* A segment that is gone, or a CPU that has none of it, has nothing to tell. */
+static int addresses_of_file(const struct record *r, struct addresses *a, unsigned int segment,
+			     unsigned int cpu, uint8_t *buf, size_t size)
+{
+	_cleanup_close_ int fd = capw_data_reopen(r->w, segment, cpu);
+	uint64_t at = 0;
+	ssize_t got;
+	int ret = 0;
+
+	while (fd >= 0 && !ret && (got = full_pread(fd, buf, size, at)) > 0) {
+		for (size_t k = 0; k + r->store.subbuf <= (size_t)got && !ret; k += r->store.subbuf)
+			ret = addresses_of_subbuf(r, a, buf + k);
+		at += (uint64_t)got;
+	}
+	return ret;
+}
+
+static int addresses_find(const struct record *r, struct addresses *a)
+{
+	size_t size = MAX(READ_BYTES / r->store.subbuf, 1u) * (size_t)r->store.subbuf;
+	_cleanup_free_ uint8_t *buf = malloc(size);
+	int ret = buf ? 0 : -ENOMEM;
+
+	for (unsigned int s = 0; s <= r->store.segment && !ret; s++)
+		for (size_t i = 0; i < r->ncpu && !ret; i++)
+			ret = addresses_of_file(r, a, s, r->drain[i].cpu, buf, size);
+	return ret;
+}
+
+static int read_kallsyms(const struct record *r, struct ksyms *k)
+{
+	_cleanup_free_ char *text = NULL;
+	ssize_t got;
+	int ret;
+
+	if (r->stacks.kallsyms < 0)
+		return 0;
+	got = fd_read_all(r->stacks.kallsyms, MAX_KALLSYMS, &text);
+	if (got < 0)
+		return (int)got;
+	ret = ksyms_parse(k, text, (size_t)got);
+	if (!ret && !k->n && !r->o->quiet)
+		r->note("/proc/kallsyms hides addresses (sysctl kernel.kptr_restrict): stacks are "
+			"addresses without names");
+	return ret;
+}
+
+/* The symbols that were found and those behind them, which say where they end. */
+static char *symbol_lines(const struct ksyms *k)
+{
+	struct sbuf b = { 0 };
+
+	for (size_t i = 0; i < k->n; i++) {
+		const struct ksym *s = &k->v[i];
+
+		if (!s->used && !(i && s[-1].used))
+			continue;
+		sbuf_addf(&b, "%016" PRIx64 " %c %s", s->addr, s->type, s->name);
+		if (*s->module)
+			sbuf_addf(&b, "\t[%s]", s->module);
+		sbuf_addc(&b, '\n');
+	}
+	return sbuf_take(&b);
+}
+
+int record_stacks_names(struct record *r)
+{
+	_cleanup_(ksyms_free) struct ksyms k = { 0 };
+	_cleanup_free_ char *text = NULL;
+	struct addresses a = { 0 };
+	int ret;
+
+	if (!r->stacks.ev.n)
+		return 0;
+	ret = addresses_find(r, &a);
+	ret = ret || !a.n ? ret : read_kallsyms(r, &k);
+	for (size_t i = 0; i < a.n && !ret; i++) {
+		struct ksym *s = ksyms_find(&k, a.v[i]);
+
+		if (s)
+			s->used = true;
+	}
+	free(a.v);
+	u64map_free(&a.seen);
+	if (ret)
+		return err_why(r->err, ret, "cannot look up the names of stacks");
+	if (!k.n)
+		return 0;
+	text = symbol_lines(&k);
+	if (!text)
+		return err_set(r->err, ENOMEM, "out of memory");
+	return *text ? record_put_names(r, "kallsyms", text, "functions") : 0;
+}
