@@ -115,11 +115,16 @@ bool out_item_time(const struct out *o, const struct tl_item *i, uint64_t *v);
 extern const struct out_format *const out_formats[]; /* NULL-terminated; the first is the default */
 const struct out_format *out_format_find(const char *name);
 
-/* Each returns 0 or -errno (a failed write included). out_end() frees o, whatever happened. */
+/*
+ * Each returns 0 or -errno (a failed write included). out_end() frees o, whatever happened; -ENOMSG:
+ * there was nothing that its format can show.
+ */
 int out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
 	      const struct out_clock *clock, FILE *f) __must_check;
 int out_item(struct out *o, const struct tl_item *item) __must_check;
 int out_end(struct out *o) __must_check;
+/* For formats whose end is long: writes o->line out. */
+int out_flush(struct out *o) __must_check;
 
 /*
  * Colours for b->s[from..], a line of a time line: of its side in the first `label` bytes, and by

@@ -330,8 +330,13 @@ void fmt_stack(const struct fmt_event *e, const struct rec *rec, struct fmt_valu
  */
 void fmt_stack_name(const struct fmt_event *e, const struct fmt_value *v, uint32_t i,
 		    struct sbuf *out);
-/* Whether some stack could be named: the capture has symbols. */
-bool fmt_has_symbols(const struct fmt *f);
+/*
+ * Whose stack it is: of the last event of its CPU that was raised on the same level, below
+ * FMT_LEVELS: by a thread, a soft or a hard interrupt, or an NMI. Those of higher levels may stand
+ * between the two.
+ */
+#define FMT_LEVELS 4
+unsigned int fmt_level(const struct fmt *f, const struct rec *rec);
 
 /*
  * The names in a __print_symbolic() table of the event's print format that is applied to field,

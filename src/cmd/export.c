@@ -21,7 +21,7 @@ static const struct opt export_options[] = {
 	OPTION('o', "output", OPT_STR, struct export_opts, output, "OUT",
 	       "write to this new file (trace.dat: needed; else default: standard output)"),
 	OPTION(0, "to", OPT_STR, struct export_opts, to, "FORMAT",
-	       "trace.dat (default), or a format of kvmft merge: json, perfetto, html, text"),
+	       "trace.dat (default), or a format of kvmft merge: json, perfetto, html, folded, text"),
 	OPTION(0, "v7", OPT_FLAG, struct export_opts, v7, NULL,
 	       "trace.dat: version 7 instead of 6, which more programs read"),
 	OPTION(0, "zstd", OPT_FLAG, struct export_opts, zstd, NULL,

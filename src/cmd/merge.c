@@ -35,7 +35,7 @@ static const struct opt merge_options[] = {
 	       "write the time line to this new file (default: standard output)"),
 	OPTION(0, "format", OPT_STR, struct merge_opts, format, "FORMAT",
 	       "text (default), json (an object per line), perfetto (ui.perfetto.dev),\n"
-	       "or html (a page to look at)"),
+	       "html (a page to look at), or folded (stacks for flame graphs)"),
 	OPTION(0, "host", OPT_LIST, struct merge_opts, host, "HOST2",
 	       "the host that the guest moved to; may be repeated, in that order"),
 	PAIRING_CLOCK_OPTIONS(struct merge_opts, pair),

@@ -206,6 +206,8 @@ int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err)
 	if (s->f && s->file && fclose(s->f) && !ret)
 		ret = -errno;
 	s->f = NULL;
+	if (ret == -ENOMSG && !err->text[0])
+		err_set(err, ENODATA, "no stacks were recorded: kvmft record --stacks EVENT");
 	if (ret && ret != -EPIPE && !err->text[0])
 		err_why(err, ret, "cannot write %s",
 			s->file ? outfile_path(s->file) : "the time line");

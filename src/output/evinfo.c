@@ -58,6 +58,7 @@ static struct evinfo *evinfo_new(const struct fmt_event *ev)
 		free(e);
 		return NULL;
 	}
+	e->is_stack = fmt_is_stack(ev);
 	e->role = event_role_of(ev);
 	event_resolve(ev, e->role, 0, &e->type);
 	return e;

@@ -13,6 +13,7 @@
 struct evinfo {
 	const struct fmt_event *ev;
 	enum event_role role;
+	bool is_stack;
 	char *name; /* "kvm:kvm_exit" */
 	struct event_type type; /* the fields of the role */
 };

@@ -9,13 +9,14 @@
 
 #define FLUSH_AT (256u << 10)
 
-extern const struct out_format out_text, out_json, out_perfetto, out_html;
+extern const struct out_format out_text, out_json, out_perfetto, out_html, out_folded;
 
 const struct out_format *const out_formats[] = {
 	&out_text,
 	&out_json,
 	&out_perfetto,
 	&out_html,
+	&out_folded,
 	NULL,
 };
 
@@ -27,7 +28,7 @@ const struct out_format *out_format_find(const char *name)
 	return NULL;
 }
 
-static int out_flush(struct out *o)
+int out_flush(struct out *o)
 {
 	int ret = o->line.error;
 

@@ -119,11 +119,32 @@ static void put_value(struct json *j, const struct fmt *f, const struct fmt_valu
 	}
 }
 
-static void put_fields(struct json *j, const struct tl_item *i)
+/* Innermost first, as the kernel has it. */
+static int put_stack(struct json *j, const struct tl_item *i)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	struct fmt_value v;
+
+	fmt_stack(i->ev, i->rec, &v);
+	json_put_object(j, "fields");
+	json_put_array(j, "stack");
+	for (uint32_t k = 0; k < v.len && !b.error; k++) {
+		sbuf_reset(&b);
+		fmt_stack_name(i->ev, &v, k, &b);
+		json_str_mem(j, b.s, b.len);
+	}
+	json_array_end(j);
+	json_object_end(j);
+	return b.error;
+}
+
+static int put_fields(struct json *j, const struct evinfo *e, const struct tl_item *i)
 {
 	const struct fmt_field *fld;
 	struct fmt_value v;
 
+	if (e->is_stack)
+		return put_stack(j, i);
 	json_put_object(j, "fields");
 	for (size_t k = fmt_common_fields(i->ev); (fld = fmt_field_at(i->ev, k)); k++) {
 		fmt_value(tl_fmt(i), fld, i->rec, &v);
@@ -131,6 +152,7 @@ static void put_fields(struct json *j, const struct tl_item *i)
 		put_value(j, tl_fmt(i), &v);
 	}
 	json_object_end(j);
+	return 0;
 }
 
 /* What all items have: where and when. */
@@ -163,6 +185,7 @@ static int put_event(struct json *j, struct out *o, const struct tl_item *i)
 	struct jsonl *p = o->priv;
 	const struct evinfo *e;
 	char reason[EXIT_NAME_MAX];
+	int ret;
 
 	p->events++;
 	json_key(j, "event");
@@ -177,10 +200,10 @@ static int put_event(struct json *j, struct out *o, const struct tl_item *i)
 	json_str(j, e->name);
 	if (evinfo_reason(&p->types, e, i, reason, sizeof(reason)))
 		json_put_str(j, "reason", reason);
-	put_fields(j, i);
+	ret = put_fields(j, e, i);
 	if (i->device)
 		json_put_str(j, "device", i->device);
-	return 0;
+	return ret;
 }
 
 static void put_gap(struct json *j, struct out *o, const struct tl_item *i)

@@ -55,9 +55,12 @@ static const struct ksyms *symbols(struct fmt *f)
 	return &f->syms;
 }
 
-bool fmt_has_symbols(const struct fmt *f)
+/* Bits of common_flags, the same since Linux 2.6.28; NMI since 4.6. */
+unsigned int fmt_level(const struct fmt *f, const struct rec *rec)
 {
-	return f->kallsyms_len;
+	uint8_t flags = fmt_flags(f, rec);
+
+	return flags & 0x40 ? 3 : flags & 0x08 ? 2 : flags & 0x10 ? 1 : 0;
 }
 
 void fmt_stack_name(const struct fmt_event *e, const struct fmt_value *v, uint32_t i,

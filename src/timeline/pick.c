@@ -27,6 +27,8 @@ struct specs {
 	struct spec v[MAX_SPECS];
 	size_t n;
 	struct u64map known; /* tl_type() → set of specs whose names match */
+	/* by CPU and fmt_level(): whether the last event did; for the stack that may follow */
+	struct u64map last;
 };
 
 /* A copy of an item that was not shown. */
@@ -43,6 +45,7 @@ struct pick {
 	uint32_t *vcpu;
 	size_t nvcpu, vcpu_cap;
 	bool vcpu_met;
+	enum { STACKS_UNKNOWN, STACKS_NONE, STACKS_SOME } stacks; /* in the captures */
 	char **side;
 	size_t nside, side_cap;
 	uint64_t context, after; /* items still to be shown after the last match */
@@ -197,13 +200,40 @@ static bool specs_match(struct specs *s, const struct tl_item *i)
 	return false;
 }
 
+static bool any_stacks(struct pick *p)
+{
+	for (size_t i = 0; !p->stacks && i < tl_sources(p->t); i++) {
+		const struct tl_source *s = tl_source(p->t, i);
+
+		if (!s->qemu && fmt_find(s->fmt, "ftrace", "kernel_stack"))
+			p->stacks = STACKS_SOME;
+	}
+	p->stacks = p->stacks ? p->stacks : STACKS_NONE;
+	return p->stacks == STACKS_SOME;
+}
+
+/* specs_match(), where a stack goes with the event that it belongs to. */
+static bool specs_match_stack(struct pick *p, struct specs *s, const struct tl_item *i)
+{
+	bool match = specs_match(s, i);
+	uint64_t key, last;
+
+	if (!any_stacks(p) || !i->ev || i->src->qemu || i->marker)
+		return match;
+	key = ((uint64_t)i->src->index << 32 | i->cpu) * FMT_LEVELS + fmt_level(tl_fmt(i), i->rec);
+	if (fmt_is_stack(i->ev))
+		return match || (u64map_get(&s->last, key, &last) && last);
+	(void)!u64map_put(&s->last, key, match); /* without memory a stack may be missing */
+	return match;
+}
+
 bool pick_wants(struct pick *p, const struct tl_item *i)
 {
 	if (!side_wanted(p, i->src))
 		return false;
 	if (i->kind != TL_EVENT)
 		return true;
-	if (!vcpu_wanted(p, i->vcpu) || (p->event.n && !specs_match(&p->event, i)))
+	if (!vcpu_wanted(p, i->vcpu) || (p->event.n && !specs_match_stack(p, &p->event, i)))
 		return false;
 	p->wanted = true;
 	return true;
@@ -292,8 +322,8 @@ int pick_feed(struct pick *p, const struct tl_item *i,
 
 	if (!p->match.n)
 		return show(arg, i);
-	if (specs_match(&p->match, i)) {
-		p->matches++;
+	if (specs_match_stack(p, &p->match, i)) {
+		p->matches += !i->ev || !fmt_is_stack(i->ev);
 		p->after = p->context;
 		if (p->held)
 			ret = show_kept(p, show, arg);
@@ -400,6 +430,7 @@ static void specs_free(struct specs *s)
 		filter_free(s->v[i].filter);
 	}
 	u64map_free(&s->known);
+	u64map_free(&s->last);
 }
 
 void pick_free(struct pick *p)

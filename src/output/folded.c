@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * folded.c: stacks as flame graphs want them, a line for each and how often it came:
+ *
+ *	comm;outermost;...;innermost COUNT
+ *
+ * Those of a guest begin with its name: vm1:comm.
+ */
+#include "kvmft/output.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/tally.h"
+
+#define FLUSH_AT (256u << 10)
+
+struct folded {
+	struct tally stacks;
+	struct sbuf one;
+};
+
+static int folded_begin(struct out *o)
+{
+	o->priv = calloc(1, sizeof(struct folded));
+	return o->priv ? 0 : -ENOMEM;
+}
+
+/* What stands between frames must not be in one. */
+static void no_separators(struct sbuf *b, size_t from)
+{
+	for (size_t i = from; !b->error && i < b->len; i++)
+		if (b->s[i] == ';')
+			b->s[i] = ':';
+}
+
+static void add_root(struct sbuf *b, const struct tl_item *i)
+{
+	size_t from = b->len;
+
+	if (i->src->guest) {
+		sbuf_add(b, i->src->label);
+		sbuf_addc(b, ':');
+	}
+	sbuf_add(b, tl_comm(i->src, i->tid));
+	no_separators(b, from);
+}
+
+static int folded_item(struct out *o, const struct tl_item *i)
+{
+	struct folded *p = o->priv;
+	struct sbuf *b = &p->one;
+	struct fmt_value v;
+
+	if (i->kind != TL_EVENT || !i->ev || i->src->qemu || i->marker || !fmt_is_stack(i->ev))
+		return 0;
+	sbuf_reset(b);
+	add_root(b, i);
+	fmt_stack(i->ev, i->rec, &v);
+	for (uint32_t k = v.len; k-- > 0;) {
+		size_t from;
+
+		sbuf_addc(b, ';');
+		from = b->len;
+		fmt_stack_name(i->ev, &v, k, b);
+		no_separators(b, from);
+	}
+	return b->error ? b->error : tally_add(&p->stacks, b->s, b->len);
+}
+
+static int write_rows(struct out *o, struct folded *p)
+{
+	int ret = 0;
+
+	tally_sort_by_text(&p->stacks);
+	for (size_t i = 0; i < p->stacks.n && !ret; i++) {
+		sbuf_add(&o->line, p->stacks.row[i].text);
+		sbuf_addf(&o->line, " %llu\n", (unsigned long long)p->stacks.row[i].n);
+		ret = o->line.len >= FLUSH_AT ? out_flush(o) : 0;
+	}
+	if (p->stacks.others)
+		sbuf_addf(&o->line, "(others) %llu\n", (unsigned long long)p->stacks.others);
+	return ret;
+}
+
+static int folded_end(struct out *o)
+{
+	struct folded *p = o->priv;
+	int ret = 0;
+
+	if (!p)
+		return 0;
+	ret = p->stacks.n ? write_rows(o, p) : -ENOMSG;
+	tally_free(&p->stacks);
+	sbuf_free(&p->one);
+	free(p);
+	o->priv = NULL;
+	return ret;
+}
+
+const struct out_format out_folded = {
+	.name = "folded",
+	.help = "stacks for flame graphs",
+	.begin = folded_begin,
+	.item = folded_item,
+	.end = folded_end,
+};

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tally.c: texts and their counts. A keyed hash of 64 bits stands for a text: see hash_bytes().
+ */
+#include "kvmft/tally.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int add_new(struct tally *t, uint64_t hash, const char *text, size_t len)
+{
+	struct tally_row row = { .n = 1, .text = strndup(text, len) };
+	int ret = row.text ? u64map_put(&t->by_hash, hash, t->n) : -ENOMEM;
+
+	ret = ret ? ret : array_add(&t->row, &t->n, &t->cap, &row, sizeof(row));
+	if (ret)
+		free(row.text);
+	t->bytes += len;
+	return ret;
+}
+
+int tally_add(struct tally *t, const char *text, size_t len)
+{
+	uint64_t hash, at;
+
+	if (!t->keyed)
+		hash_key_init(&t->key);
+	t->keyed = true;
+	hash = hash_bytes(&t->key, text, len);
+	if (u64map_get(&t->by_hash, hash, &at)) {
+		t->row[at].n++;
+		return 0;
+	}
+	if (len > TALLY_MEMORY - MIN(t->bytes, (size_t)TALLY_MEMORY)) {
+		t->others++;
+		return 0;
+	}
+	return add_new(t, hash, text, len);
+}
+
+static int by_text(const void *a, const void *b)
+{
+	const struct tally_row *x = a, *y = b;
+
+	return strcmp(x->text, y->text);
+}
+
+static int by_count(const void *a, const void *b)
+{
+	const struct tally_row *x = a, *y = b;
+
+	if (x->n != y->n)
+		return x->n > y->n ? -1 : 1;
+	return by_text(a, b);
+}
+
+static void sort(struct tally *t, int (*cmp)(const void *a, const void *b))
+{
+	u64map_free(&t->by_hash);
+	if (t->n)
+		qsort(t->row, t->n, sizeof(*t->row), cmp);
+}
+
+void tally_sort_by_text(struct tally *t)
+{
+	sort(t, by_text);
+}
+
+void tally_sort_by_count(struct tally *t)
+{
+	sort(t, by_count);
+}
+
+void tally_free(struct tally *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		free(t->row[i].text);
+	free(t->row);
+	u64map_free(&t->by_hash);
+	*t = (struct tally){ 0 };
+}
