@@ -116,8 +116,8 @@ extern const struct out_format *const out_formats[]; /* NULL-terminated; the fir
 const struct out_format *out_format_find(const char *name);
 
 /*
- * Each returns 0 or -errno (a failed write included). out_end() frees o, whatever happened; -ENOMSG:
- * there was nothing that its format can show.
+ * Each returns 0 or -errno (a failed write included). out_end() frees o, whatever happened;
+ * -ENOMSG: there was nothing that its format can show.
  */
 int out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
 	      const struct out_clock *clock, FILE *f) __must_check;

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "kvmft/report.h"
+#include "kvmft/by_stack.h"
 
 /* Of whom there are tables: all together, also each VM, also each vCPU. */
 enum report_per { REPORT_PER_ALL, REPORT_PER_VM, REPORT_PER_VCPU };
@@ -41,6 +41,12 @@ struct report_format {
 const struct report_format *report_format_find(const char *name);
 /* Prints it into d->f. 0, -ENOMEM, or -errno of a write: then d->f has its error set. */
 int report_print(const struct report_doc *d, const struct report_format *fmt) __must_check;
+/*
+ * Prints rows by stack, at most top (0: all), in one of cli_formats: "text", "json" or "csv"; some
+ * stack was counted. 0 or -errno.
+ */
+int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, const char *format,
+		   FILE *f) __must_check;
 /* Was anything counted of what f asks for? */
 bool report_has_samples(const struct report *r, const struct report_filter *f);
 

@@ -19,11 +19,14 @@ struct opts {
 	struct sink_file file; /* first */
 	const char *input, *event, *vm, *pids;
 	struct opt_u64 vcpu, top, khz, from, to;
-	int key, semantics, per, format;
+	int key, semantics, per, by, format;
 	bool percentiles, split;
 };
 
 static const char *const semantics_names[] = { "exact", "perf", NULL };
+
+static const char *const by_names[] = { "reason", "stack", NULL };
+#define BY_STACK 1
 
 static const char *const per_names[] = { "all", "vm", "vcpu", NULL }; /* enum report_per */
 
@@ -33,6 +36,9 @@ static const struct opt report_options[] = {
 	OPTION('e', "event", OPT_STR, struct opts, event, "CLASS",
 	       "what to count: vmexit (default), mmio, ioport, msr, hypercall,\n"
 	       "cpuid, page-fault, fast-mmio, inject"),
+	OPTION_CHOICE(0, "by", struct opts, by, "WHAT", by_names,
+		      "rows by reason (default); or by the kernel's stack, of all events\n"
+		      "recorded with --stacks, or those of CLASS"),
 	OPTION_CHOICE('k', "key", struct opts, key, "KEY", report_keys,
 		      "sort by this column (default: sample)"),
 	OPTION(0, "vm", OPT_STR, struct opts, vm, "SEL", "only this VM: UUID, name, PID or PID-FD"),
@@ -64,7 +70,6 @@ static void report_defaults(void *opts)
 	struct opts *o = opts;
 
 	o->input = DEFAULT_INPUT;
-	o->event = "vmexit";
 }
 
 struct run {
@@ -109,7 +114,8 @@ static int parse_pids(struct run *run)
 
 static int parse_class(struct run *run)
 {
-	const struct event_class *c = class_find(run->o->event);
+	const char *name = run->o->event ? run->o->event : "vmexit";
+	const struct event_class *c = class_find(name);
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	run->ro.cls = c;
@@ -117,7 +123,7 @@ static int parse_class(struct run *run)
 		for (size_t i = 0; (c = class_at(i)); i++)
 			sbuf_addf(&b, "%s%s", i ? ", " : "", class_name(c));
 		return err_usage(run->err, "option --event: there is no class '%s'; there are %s",
-				 run->o->event, b.s ? b.s : "");
+				 name, b.s ? b.s : "");
 	}
 	if (run->ro.semantics == REPORT_PERF && !class_has_perf(c))
 		return err_usage(run->err, "option --semantics: perf kvm has no table of %s",
@@ -271,10 +277,8 @@ static bool incomplete(struct run *run)
 	       run->cap->ndamage;
 }
 
-static void tell_incomplete(const struct run *run)
+static void tell_incomplete(const struct run *run, const struct report_totals *t)
 {
-	const struct report_totals *t = report_totals(run->r);
-
 	cli_note("%s: %llu events lost%s, %llu pairs dropped at gaps, %llu damaged sub-buffers%s",
 		 run->cap->path, ULL(run->loss.total), run->loss.unknown ? " or more" : "",
 		 ULL(t->dropped), ULL(t->damaged),
@@ -337,7 +341,7 @@ static int report(struct run *run)
 	run->filter.vm = report_vm_named(run->r);
 	part = incomplete(run);
 	if (part)
-		tell_incomplete(run);
+		tell_incomplete(run, report_totals(run->r));
 	if (!report_has_samples(run->r, &run->filter) || !report_totals(run->r)->entries)
 		return why_empty(run);
 	remarks(run, fmt);
@@ -347,13 +351,82 @@ static int report(struct run *run)
 	return part ? KVMFT_INCOMPLETE : KVMFT_OK;
 }
 
+/* ---- by stack ---- */
+
+/* What a stack has no times, vCPUs or VMs for. */
+static int by_stack_options(const struct run *run)
+{
+	const struct opts *o = run->o;
+	const struct {
+		const char *name;
+		bool set;
+	} other[] = {
+		{ "key", o->key >= 0 }, { "vm", o->vm }, { "vcpu", o->vcpu.set },
+		{ "pid", o->pids }, { "per", o->per >= 0 }, { "semantics", o->semantics >= 0 },
+		{ "percentiles", o->percentiles }, { "split", o->split }, { "from", o->from.set },
+		{ "to", o->to.set }, { "tsc-khz", o->khz.set },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(other); i++)
+		if (other[i].set)
+			return err_usage(run->err,
+					 "options --by stack and --%s exclude each other: kvmft "
+					 "merge --format folded has --vcpu, --side, --from and --to",
+					 other[i].name);
+	return 0;
+}
+
+static int no_stacks(const struct run *run, const struct by_stack *b)
+{
+	if (!fmt_find(run->fmt, "ftrace", "kernel_stack"))
+		return err_set(run->err, ENODATA,
+			       "no stacks were recorded in %s: kvmft record --stacks EVENT",
+			       run->cap->path);
+	return err_set(run->err, ENODATA, "no stacks of %s in %s (%llu events%s)",
+		       run->o->event ? run->o->event : "any event", run->cap->path, ULL(b->events),
+		       b->apart ? ", and stacks whose event is missing" : "");
+}
+
+static int print_stacks(struct run *run, struct by_stack *b)
+{
+	const struct report_totals t = { .damaged = b->damaged };
+	int ret;
+
+	tl_loss_of(run->cap, b->events, b->lost, b->lost_unknown, &run->loss);
+	ret = by_stack_print(b, run->cap, run->o->top.v, cli_formats[MAX(run->o->format, 0)],
+			     stdout);
+	if (ret && ret != -EPIPE)
+		return err_why(run->err, ret, "cannot print");
+	if (!run->loss.total && !run->loss.unknown && !b->damaged && !run->cap->ndamage)
+		return KVMFT_OK;
+	tell_incomplete(run, &t);
+	return KVMFT_INCOMPLETE;
+}
+
+static int report_by_stack(struct run *run)
+{
+	struct by_stack b = { 0 };
+	int ret = by_stack_options(run);
+
+	ret = ret ? ret : sink_input_check(run->o->input, run->err);
+	ret = ret ? ret : capture_open(run->o->input, &run->cap, run->err);
+	ret = ret ? ret : fmt_load(run->cap, &run->fmt, run->err);
+	ret = ret ? ret : by_stack_walk(run->cap, run->fmt, run->o->event ? run->ro.cls : NULL, &b,
+					run->err);
+	if (!ret)
+		ret = b.stacks ? print_stacks(run, &b) : no_stacks(run, &b);
+	by_stack_free(&b);
+	return ret;
+}
+
 static int report_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 		      struct kvmft_err *err)
 {
 	struct run run = { .o = opts, .err = err };
 	int ret = parse(&run);
 
-	ret = ret ? ret : report(&run);
+	if (!ret)
+		ret = run.o->by == BY_STACK ? report_by_stack(&run) : report(&run);
 	for (size_t i = 0; i < run.nremark; i++)
 		free(run.remark[i]);
 	free(run.pid);
@@ -372,7 +445,8 @@ const struct cmd cmd_report = {
 	.examples = "  kvmft report\n"
 		    "  kvmft report --event ioport --vcpu 0 -k time\n"
 		    "  kvmft report -i trace.dat --per vcpu --percentiles\n"
-		    "  kvmft report --split",
+		    "  kvmft report --split\n"
+		    "  kvmft report --by stack --top 10",
 	.opts = report_options,
 	.opts_size = sizeof(struct opts),
 	.defaults = report_defaults,

@@ -8,8 +8,8 @@
  * was killed leaves addresses. /proc/kallsyms is opened before privileges go, and read afterwards:
  * what it shows is decided when it is opened.
  *
- * The kernel sets off a trigger for events that their filter keeps out, too: the trigger's condition
- * says it again. With set_event_pid that is not so.
+ * The kernel sets off a trigger for events that their filter keeps out, too: the trigger's
+ * condition says it again. With set_event_pid that is not so.
  */
 #include "record.h"
 
@@ -111,7 +111,8 @@ int record_stacks_arm(struct record *r)
 
 int record_stacks_facts(struct record *r)
 {
-	const struct kevent stack = { .sys = (char[]){ STACK_SYS }, .name = (char[]){ STACK_NAME } };
+	char sys[] = STACK_SYS, name[] = STACK_NAME;
+	const struct kevent stack = { .sys = sys, .name = name };
 	_cleanup_free_ char *text = NULL;
 	int ret = 0;
 

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * by_stack.c: stacks, and the events that they are of: see fmt_level().
+ */
+#include "kvmft/by_stack.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "class.h"
+#include "kvmft/events.h"
+
+/* The last event of a CPU on a level. */
+struct last {
+	const struct fmt_event *ev; /* NULL: none that a stack could be of */
+	bool wanted;
+	uint64_t first, second; /* of an exit: its first two fields */
+};
+
+struct walk {
+	const struct fmt *fmt;
+	const struct event_class *cls;
+	struct by_stack *b;
+	struct exit_names names;
+	struct event_type exit, nested;
+	struct last last[FMT_LEVELS];
+	struct sbuf text;
+};
+
+static bool of_class(const struct event_class *c, const struct fmt_event *ev)
+{
+	if (!c)
+		return true;
+	if (c == &class_vmexit && event_is(ev, EV_EXIT))
+		return true;
+	for (size_t i = 0; i < CLASS_TPS && c->tp[i].name; i++)
+		if (!strcmp(fmt_sys(ev), "kvm") && !strcmp(fmt_name(ev), c->tp[i].name))
+			return true;
+	return false;
+}
+
+static void note_event(struct walk *w, const struct fmt_event *ev, const struct rec *rec)
+{
+	struct last *l = &w->last[fmt_level(w->fmt, rec)];
+	const struct event_type *exit = ev == w->exit.ev     ? &w->exit
+					: ev == w->nested.ev ? &w->nested
+							     : NULL;
+
+	if (l->ev != ev)
+		l->wanted = ev && of_class(w->cls, ev);
+	l->ev = ev;
+	if (exit && ev) {
+		l->first = event_u64(w->fmt, exit, 0, rec);
+		l->second = event_u64(w->fmt, exit, 1, rec);
+	}
+}
+
+static void add_reason(struct walk *w, const struct last *l)
+{
+	struct exit_why why = exit_why(&w->names, l->first, l->second);
+	char name[EXIT_NAME_MAX];
+
+	if (l->ev == w->exit.ev || l->ev == w->nested.ev)
+		sbuf_add(&w->text,
+			 exit_reason_text(&w->names, why.isa, why.reason, name, sizeof(name)));
+}
+
+static int note_stack(struct walk *w, const struct fmt_event *ev, const struct rec *rec)
+{
+	struct last *l = &w->last[fmt_level(w->fmt, rec)];
+	struct sbuf *t = &w->text;
+
+	if (!l->ev) {
+		w->b->apart++;
+		return 0;
+	}
+	if (!l->wanted)
+		return 0;
+	w->b->stacks++;
+	sbuf_reset(t);
+	sbuf_addf(t, "%s:%s\n", fmt_sys(l->ev), fmt_name(l->ev));
+	add_reason(w, l);
+	sbuf_addc(t, '\n');
+	fmt_print(w->fmt, ev, rec, t);
+	l->ev = NULL; /* it has but one */
+	return t->error ? t->error : tally_add(&w->b->rows, t->s, t->len);
+}
+
+static int walk_event(struct walk *w, const struct rec *rec)
+{
+	const struct fmt_event *ev = fmt_by_id(w->fmt, rec->id);
+
+	w->b->events++;
+	if (ev && fmt_is_stack(ev))
+		return note_stack(w, ev, rec);
+	note_event(w, ev, rec);
+	return 0;
+}
+
+static int walk_stream(struct walk *w, const struct capture *cap, const struct cap_stream *cs)
+{
+	struct rstream s;
+	enum rkind k;
+	int ret = rstream_open(&s, cap, cs);
+
+	if (ret)
+		return ret;
+	memset(w->last, 0, sizeof(w->last));
+	while (!ret && (k = rstream_next(&s)) != R_END) {
+		if (k == R_EVENT)
+			ret = walk_event(w, &s.rec);
+		else
+			memset(w->last, 0, sizeof(w->last));
+	}
+	ret = ret ? ret : s.error;
+	w->b->lost += s.lost_total;
+	w->b->lost_unknown |= s.lost_unknown;
+	w->b->damaged += s.damaged;
+	rstream_close(&s);
+	return ret;
+}
+
+int by_stack_walk(const struct capture *cap, const struct fmt *fmt, const struct event_class *cls,
+		  struct by_stack *b, struct kvmft_err *err)
+{
+	struct walk w = { .fmt = fmt, .cls = cls, .b = b };
+	int ret = 0;
+
+	*b = (struct by_stack){ 0 };
+	exit_names_init(&w.names, event_format(fmt, EV_EXIT), cap->vendor);
+	event_find(fmt, EV_EXIT, 0, &w.exit);
+	event_find(fmt, EV_NESTED_EXIT, 0, &w.nested);
+	for (size_t i = 0; i < cap->nstream && !ret; i++)
+		ret = walk_stream(&w, cap, &cap->stream[i]);
+	sbuf_free(&w.text);
+	tally_sort_by_count(&b->rows);
+	return err_why(err, ret, "cannot read %s", cap->path);
+}
+
+void by_stack_free(struct by_stack *b)
+{
+	tally_free(&b->rows);
+}
+
+struct by_stack_row by_stack_row(char *text)
+{
+	struct by_stack_row row = { .event = text };
+	char *reason = strchr(text, '\n'), *stack = strchr(reason + 1, '\n');
+
+	*reason = *stack = '\0';
+	row.reason = reason + 1;
+	row.stack = stack + 1;
+	return row;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * by_stack_out.c: `kvmft report --by stack` as text, JSON or CSV.
+ */
+#include "kvmft/report_out.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/row.h"
+
+#define NAME_WIDTH 44
+
+struct doc {
+	const struct by_stack *b;
+	const struct capture *cap;
+	size_t rows;
+	struct sbuf *out;
+};
+
+/* Percent times 100, rounded. */
+static uint64_t share(const struct doc *d, uint64_t n)
+{
+	return (uint64_t)(((unsigned __int128)n * 10000 + d->b->stacks / 2) / d->b->stacks);
+}
+
+/* Calls one() with each function of a stack. */
+static void each_function(const char *stack, void (*one)(void *arg, const char *p, size_t n),
+			  void *arg)
+{
+	for (const char *p = stack, *end; p; p = end ? end + strlen(BY_STACK_BETWEEN) : NULL) {
+		end = strstr(p, BY_STACK_BETWEEN);
+		one(arg, p, end ? (size_t)(end - p) : strlen(p));
+	}
+}
+
+/* ---- text ---- */
+
+static void text_function(void *arg, const char *p, size_t n)
+{
+	sbuf_add(arg, "    ");
+	sbuf_add_mem(arg, p, n);
+	sbuf_addc(arg, '\n');
+}
+
+static void text_row(const struct doc *d, const struct by_stack_row *r, uint64_t n)
+{
+	uint64_t pct = share(d, n);
+	size_t at = d->out->len;
+
+	sbuf_addf(d->out, "%s%s%s", r->event, *r->reason ? " " : "", r->reason);
+	sbuf_addf(d->out, "%*s %10llu %5llu.%02llu%%\n",
+		  (int)(NAME_WIDTH - MIN(d->out->len - at, (size_t)NAME_WIDTH)), "",
+		  (unsigned long long)n, (unsigned long long)(pct / 100),
+		  (unsigned long long)(pct % 100));
+	each_function(r->stack, text_function, d->out);
+	sbuf_addc(d->out, '\n');
+}
+
+static void text_begin(const struct doc *d)
+{
+	sbuf_addf(d->out, "%llu stacks, the innermost function first\n\n%-*s %10s %9s\n\n",
+		  (unsigned long long)d->b->stacks, NAME_WIDTH, "Event", "Samples", "Samples%");
+}
+
+static void text_end(const struct doc *d)
+{
+	if (d->rows < d->b->rows.n)
+		sbuf_addf(d->out, "%zu more stacks are not shown\n", d->b->rows.n - d->rows);
+	if (d->b->rows.others)
+		sbuf_addf(d->out, "%llu stacks are in no row: more differ than memory is used for\n",
+			  (unsigned long long)d->b->rows.others);
+	if (d->b->apart)
+		sbuf_addf(d->out, "%llu stacks whose event is missing: left out\n",
+			  (unsigned long long)d->b->apart);
+}
+
+/* ---- for programs ---- */
+
+static void columns(struct row *o, const struct doc *d, const struct by_stack_row *r, uint64_t n)
+{
+	row_str(o, "event", r->event);
+	row_str(o, "reason", r->reason && *r->reason ? r->reason : NULL);
+	row_u64(o, "samples", true, n);
+	row_fixed(o, "samples_pct", share(d, n), 2);
+}
+
+static void csv_begin(const struct doc *d)
+{
+	struct row o;
+
+	row_head(&o, d->out, false);
+	columns(&o, d, &(struct by_stack_row){ 0 }, 0);
+	row_str(&o, "stack", NULL);
+	row_end(&o);
+}
+
+static void csv_row(const struct doc *d, const struct by_stack_row *r, uint64_t n)
+{
+	struct row o;
+
+	row_csv(&o, d->out, false);
+	columns(&o, d, r, n);
+	row_quoted(&o, "stack", r->stack);
+	row_end(&o);
+}
+
+static void json_function(void *arg, const char *p, size_t n)
+{
+	json_str_mem(arg, p, n);
+}
+
+static void json_row(struct json *j, const struct doc *d, const struct by_stack_row *r, uint64_t n)
+{
+	struct row o;
+
+	row_json(&o, j, false);
+	columns(&o, d, r, n);
+	json_put_array(j, "stack");
+	each_function(r->stack, json_function, j);
+	json_array_end(j);
+	row_end(&o);
+}
+
+static void json_begin(struct json *j, const struct doc *d)
+{
+	json_init(j, d->out);
+	json_object_begin(j);
+	json_put_str(j, "capture", d->cap->path);
+	json_put_str(j, "by", "stack");
+	json_put_u64(j, "events", d->b->events);
+	json_put_known_u64(j, "lost", !d->b->lost_unknown, d->b->lost);
+	json_put_u64(j, "stacks", d->b->stacks);
+	json_put_u64(j, "without_row", d->b->rows.others);
+	json_put_u64(j, "without_event", d->b->apart);
+	json_put_array(j, "rows");
+}
+
+static int json_end(struct json *j, struct sbuf *out)
+{
+	json_array_end(j);
+	json_object_end(j);
+	sbuf_addc(out, '\n');
+	return json_finish(j);
+}
+
+/* ---- all of it ---- */
+
+static int write_out(struct sbuf *b, FILE *f)
+{
+	int ret = b->error;
+
+	if (!ret && b->len && fwrite(b->s, 1, b->len, f) != b->len)
+		ret = errno ? -errno : -EIO;
+	sbuf_reset(b);
+	return ret;
+}
+
+int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, const char *format,
+		   FILE *f)
+{
+	_cleanup_(sbuf_free) struct sbuf out = { 0 };
+	const struct doc d = { .b = b, .cap = cap, .out = &out,
+			       .rows = top ? MIN(top, b->rows.n) : b->rows.n };
+	bool text = !strcmp(format, "text"), json = !strcmp(format, "json");
+	struct json j;
+	int ret = 0;
+
+	if (json)
+		json_begin(&j, &d);
+	else
+		(text ? text_begin : csv_begin)(&d);
+	for (size_t i = 0; i < d.rows && !ret; i++) {
+		const struct by_stack_row r = by_stack_row(b->rows.row[i].text);
+
+		if (json)
+			json_row(&j, &d, &r, b->rows.row[i].n);
+		else
+			(text ? text_row : csv_row)(&d, &r, b->rows.row[i].n);
+		ret = write_out(&out, f);
+	}
+	if (json && !ret)
+		ret = json_end(&j, &out);
+	else if (text)
+		text_end(&d);
+	return ret ? ret : write_out(&out, f);
+}
