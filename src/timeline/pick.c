@@ -212,13 +212,23 @@ static bool any_stacks(struct pick *p)
 	return p->stacks == STACKS_SOME;
 }
 
+/* Behind a gap a stack may be of an event that was lost. */
+static void forget_last(struct specs *s, const struct tl_item *i)
+{
+	for (uint64_t level = 0; s->last.n && level < FMT_LEVELS; level++)
+		u64map_del(&s->last,
+			   ((uint64_t)i->src->index << 32 | i->cpu) * FMT_LEVELS + level);
+}
+
 /* specs_match(), where a stack goes with the event that it belongs to. */
 static bool specs_match_stack(struct pick *p, struct specs *s, const struct tl_item *i)
 {
 	bool match = specs_match(s, i);
 	uint64_t key, last;
 
-	if (!any_stacks(p) || !i->ev || i->src->qemu || i->marker)
+	if (i->kind != TL_EVENT)
+		forget_last(s, i);
+	if (i->kind != TL_EVENT || !any_stacks(p) || !i->ev || i->src->qemu || i->marker)
 		return match;
 	key = ((uint64_t)i->src->index << 32 | i->cpu) * FMT_LEVELS + fmt_level(tl_fmt(i), i->rec);
 	if (fmt_is_stack(i->ev))
@@ -231,8 +241,10 @@ bool pick_wants(struct pick *p, const struct tl_item *i)
 {
 	if (!side_wanted(p, i->src))
 		return false;
-	if (i->kind != TL_EVENT)
+	if (i->kind != TL_EVENT) {
+		forget_last(&p->event, i);
 		return true;
+	}
 	if (!vcpu_wanted(p, i->vcpu) || (p->event.n && !specs_match_stack(p, &p->event, i)))
 		return false;
 	p->wanted = true;

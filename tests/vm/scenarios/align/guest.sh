@@ -23,7 +23,7 @@ grep -E ' (LACKING|absent|unknown) ' /tmp/check | sed 's/^/# /'
 tracefs_state >/tmp/state.before
 flag_set guest-ready
 flag_wait host-recording
-"$KVMFT" record -o /tmp/guest -- sh /tmp/work.sh 2>/tmp/record.err >/dev/null
+"$KVMFT" record ${STACKS:+--stacks block_rq_issue} -o /tmp/guest -- sh /tmp/work.sh 2>/tmp/record.err >/dev/null
 status=$?
 flag_set guest-recorded
 check "guest: record exits 0" same "$status" 0

@@ -3,7 +3,7 @@
 #
 # Records the host while the guest records itself, with block I/O and rdmsr 0x11 in the guest.
 # Leaves the captures host.tar and guest-vm1.tar in $RESULTS, and proves that the host's kernel is
-# as it was before. WORK_ROUNDS (from --env) says how long the guest works.
+# as it was before. WORK_ROUNDS (from --env) says how long the guest works; with STACKS=1 both record stacks.
 
 . "$VM_LIB/host.sh"
 . "$SCENARIO_DIR/../tracefs-state.sh"
@@ -19,14 +19,14 @@ check "host: ... as a host, with module, events, debugfs and TSC clock" same "$(
 	/^kvm-vendor-module +ok .*kvm_(amd|intel): loaded/ { n++ }
 	END { print n + 0 }' /tmp/check)" 8
 grep -E ' (LACKING|absent|unknown) ' /tmp/check | sed 's/^/# /'
-guest_start vm1 --env "WORK_ROUNDS=${WORK_ROUNDS:-6}"
+guest_start vm1 --env "WORK_ROUNDS=${WORK_ROUNDS:-6}" --env "STACKS=${STACKS:-}"
 tracefs_state >/tmp/state.before
 guest_wait_up vm1
 note "the guest runs"
 flag_wait guest-ready
 
 # Ends by SIGTERM, as a user's Ctrl-C would end it.
-"$KVMFT" record -o /tmp/host 2>/tmp/record.err &
+"$KVMFT" record ${STACKS:+--stacks 'kvm_exit,sched_switch/prev_comm ~ "CPU*"/'} -o /tmp/host 2>/tmp/record.err &
 recorder=$!
 recording()
 {
