@@ -32,24 +32,25 @@ made()
 		>"$tmp/$1-stacks/kallsyms"
 }
 
-# same_table ARGUMENT...: CAPTURE is its last word.
+# same_table NAME OPTION...: report of both.
 same_table()
 {
-	for last; do :; done
-	"$kvmft" "$@" >"$tmp/without" 2>/dev/null
+	name=$1
+	shift
+	"$kvmft" report "$@" -i "$tmp/$name" >"$tmp/without" 2>/dev/null
 	want=$?
-	run "$kvmft" "$@-stacks"
-	is "$rc" "$want" "$*: status with stacks"
+	run "$kvmft" report "$@" -i "$tmp/$name-stacks"
+	is "$rc" "$want" "$name $*: status with stacks"
 	ok "... and the same table" cmp "$tmp/without" "$out"
 }
 
 for f in basic loss split access leaves nested arm64; do
 	made "report-$f"
-	same_table report --per vcpu --percentiles -i "$tmp/report-$f"
+	same_table "report-$f" --per vcpu --percentiles
 done
-same_table report --split -i "$tmp/report-split"
+same_table report-split --split
 for class in mmio ioport msr page-fault inject; do
-	same_table report --event $class -i "$tmp/report-access"
+	same_table report-access --event $class
 done
 made latency-host
 made latency-guest
