@@ -70,6 +70,7 @@ struct lat_group {
 	uint32_t order;	     /* used while it is sorted */
 	struct loghist *stage[LAT_STAGES]; /* NULL: never measured */
 	uint64_t cause[LAT_CAUSES];
+	uint64_t longest, begin, end; /* of its cases: the total, and when it was (host TSC) */
 };
 
 /* One of the worst. */

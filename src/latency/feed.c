@@ -113,6 +113,11 @@ int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struc
 		if (c->known >> s & 1)
 			ret = lat_stage_add(g, s, c->stage_time[s]);
 	g->cause[c->cause]++;
+	if (!g->end || c->time > g->longest) {
+		g->longest = c->time;
+		g->begin = c->begin;
+		g->end = c->end;
+	}
 	worst_add(l, &l->table[id], c);
 	return ret;
 }

@@ -69,6 +69,26 @@ static void stages(struct json *j, const struct lat_view *v, const struct lat_de
 	json_object_end(j);
 }
 
+/* How many totals there are up to each power of two less 1, which is the greatest of them. */
+static void histogram_json(struct json *j, const struct loghist *h)
+{
+	uint64_t n = 0, lo, hi;
+
+	json_put_array(j, "histogram");
+	for (unsigned int i = 0; h && i < LOGHIST_BUCKETS; i++) {
+		n += h->count[i];
+		loghist_bounds(i, &lo, &hi);
+		if (!n || hi & (hi + 1))
+			continue;
+		json_array_begin(j);
+		json_u64(j, hi);
+		json_u64(j, n);
+		json_array_end(j);
+		n = 0;
+	}
+	json_array_end(j);
+}
+
 static void group_json(struct json *j, const struct lat_view *v, const struct lat_desc *d,
 		       const struct lat_group *g)
 {
@@ -76,6 +96,11 @@ static void group_json(struct json *j, const struct lat_view *v, const struct la
 	json_put_str(j, "vm", g->vm < 0 ? NULL : lat_vm_label(v, g->vm));
 	json_put_str(j, "name", g->name);
 	stages(j, v, d, g);
+	histogram_json(j, g->stage[0]);
+	json_put_object(j, "longest");
+	json_put_u64(j, "begin_host_tsc", g->begin);
+	json_put_u64(j, "end_host_tsc", g->end);
+	json_object_end(j);
 	json_put_object(j, "causes");
 	for (unsigned int c = 0; c < LAT_CAUSES; c++)
 		if (g->cause[c] && d->cause[c])
