@@ -76,6 +76,56 @@ run "$kvmft" merge --format html -o "$tmp/castor.html" "$tmp/castor"
 ok "a host's page has the name of its VM" sh -c "sed -n 's/.*id=\"data\">//; /^[A-Za-z0-9+/=]*\(<.*\)*\$/s/<.*//p' '$tmp/castor.html' |
 	base64 -d 2>/dev/null | grep -aq castor"
 
+# Two VMs, many reasons, and threads of a VMM of which the capture tells only what they did; one of the vCPUs is gone
+# long before the end.
+{
+	cat <<'END'
+meta vm id=100-12 pid=100 fd=12 name=one
+meta vcpu vm=100-12 id=0 tid=101 offset=0 ratio=0 frac=48
+meta vcpu vm=100-12 id=1 tid=102 offset=0 ratio=0 frac=48
+meta vm id=200-12 pid=200 fd=12 name=two
+meta vcpu vm=200-12 id=0 tid=201 offset=0 ratio=0 frac=48
+meta task tid=100 tgid=100 comm=qemu
+meta task tid=101 tgid=100 comm=CPU%200/KVM
+meta task tid=102 tgid=100 comm=CPU%201/KVM
+meta task tid=201 tgid=200 comm=CPU%200/KVM
+meta task tid=103 comm=worker
+meta task tid=104 comm=IO%20mon
+meta task tid=55 tgid=55 comm=thief
+event sched sched_process_fork 900 s32:parent_pid s32:child_pid
+2    500 100 sched:sched_process_fork parent_pid=100 child_pid=104
+2    600 100 sched:sched_wakeup pid=103 target_cpu=1
+2    700 104 kvm_msi_set_irq address=0xfee01000 data=0x26
+2    800 201 kvm_entry vcpu_id=0
+2    900 201 kvm_exit exit_reason=30 isa=1
+1   1000 102 kvm_entry vcpu_id=1
+1   2000 102 kvm_exit exit_reason=1 isa=1
+1   2100 102 sched:sched_switch prev_pid=102 prev_state=0x100 next_pid=103
+1   6000 103 sched:sched_switch prev_pid=103 prev_state=1 next_pid=55
+1   7000  55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=102
+1   7100 102 kvm_entry vcpu_id=1
+1   7200 102 kvm_exit exit_reason=30 isa=1
+1   7300 102 kvm_userspace_exit reason=2
+1   7400 102 sched:sched_switch prev_pid=102 prev_state=16 next_pid=0
+END
+	t=1000
+	for reason in 0 1 2 3 7 8 9 10 13 14 15 16 18 19 28 29 30 31 32 36 39 40 41 43 44 45 46 47 48 49 52 54 55 56 58; do
+		echo "0 $t 101 kvm_entry vcpu_id=0"
+		echo "0 $((t + 400)) 101 kvm_exit exit_reason=$reason isa=1"
+		t=$((t + 600))
+	done
+} >"$tmp/many.txt"
+"$mkcap" --capture "$tmp/many" "$tmp/many.txt"
+run "$kvmft" merge --format html -o "$tmp/many.html" "$tmp/many"
+status_is 0 "two VMs and their threads"
+
+# The axis of wall-clock time.
+"$(dirname "$gen")/genpair" --host "$tmp/wall-host" --guest "$tmp/wall-guest" --vcpus 2 --ms 20 >/dev/null
+run "$kvmft" merge --format html --clock realtime -o "$tmp/wall.html" "$tmp/wall-host"
+wall=
+[ "$rc" != 0 ] || wall=wall
+status_is 0 "in wall-clock time"
+
 # What was concluded of a recording of trace-cmd's.
 foreign=
 if "$kvmft" merge -q --format html -o "$tmp/foreign.html" "$top/tests/golden/foreign/pair/host.dat" \
@@ -87,6 +137,30 @@ fi
 
 # ---- in a browser ----
 
+# By the page's elements alone, which any browser can print.
+dom()
+{
+	timeout 60 chromium --headless=new --no-sandbox --disable-gpu --user-data-dir="$tmp/profile" --dump-dom \
+		"file://$tmp/$1.html" 2>"$err" | tr -d '\n' >"$tmp/dom"
+}
+if command -v chromium >/dev/null; then
+	dom many
+	sed 's/.*<ol id="names">//; s/<\/ol>.*//' "$tmp/dom" | grep -o '<li title="[^"]*"' | sed 's/.*title=//' >"$tmp/names"
+	ok "as elements: lanes have names" test "$(wc -l <"$tmp/names")" -ge 8
+	is "$(sort "$tmp/names" | uniq -d)" "" "... each its own"
+	dom chain
+	for id in prev next all theme ask; do
+		ok "... a button $id" grep -q "<button id=\"$id\"" "$tmp/dom"
+	done
+	ok "... the worst moments before all tables" sh -c "sed 's/<table.*//' '$tmp/dom' | grep -q '<h2>Worst moments</h2><ol><li><a href=\"#t='"
+	rows=$(grep -o '<th scope="rowgroup"[^>]*><a href="#t=[-0-9.]*,[-0-9.]*"' "$tmp/dom" | wc -l)
+	is "$rows" "$(grep -o '<th scope="rowgroup"' "$tmp/dom" | wc -l)" "... each row of the tables leads to a moment ($rows)"
+	ok "... of which there are some" test "$rows" -gt 3
+	is "$(grep -o '<div class="bars">' "$tmp/dom" | wc -l)" "$rows" "... and has a histogram"
+else
+	skip "the page's elements" "not installed: chromium"
+fi
+
 missing=
 for tool in node chromium; do
 	command -v $tool >/dev/null || missing="$missing $tool"
@@ -95,21 +169,27 @@ if [ -n "$missing" ]; then
 	skip "in a browser" "not installed:$missing"
 	finish
 fi
-want_chain='{ "lanes": ["one v0", "· one tasks", "· one interrupts", "one block I/O", "one QEMU", "· qemu-100", "thief-55 ran instead"],
+want_chain='{ "lanes": ["one v0 CPU 0/KVM-101 cpu 0", "one v0 guest tasks", "one v0 guest interrupts", "one block I/O", "one QEMU",
+	"one host qemu-100 cpu 1", "host thief-55 ran instead cpu 0"],
 	"slices": ["guest", "halted", "preempted", "waiting", "write 2048", "write 4096", "local_timer"],
 	"said": "</script><img src=x onerror=document.title=1>", "gaps": 1, "link": true, "arrows": [
-	"· one tasks > · one tasks: 500 7120", "· qemu-100 > one v0: 6000 6900", "one v0 > · one interrupts: 6900 7050",
-	"one v0 > · one interrupts: 9450 9530" ] }'
-want_cycles='{ "lanes": ["one v0"], "link": true, "beside": ["times are in CYCLES", "lanes, 17000 cycles", "MSI irq 30: 1, p50 1050 cycles",
+	"one v0 guest tasks > one v0 guest tasks: 500 7120", "one host qemu-100 cpu 1 > one v0 CPU 0/KVM-101 cpu 0: 6000 6900",
+	"one v0 CPU 0/KVM-101 cpu 0 > one v0 guest interrupts: 6900 7050", "one v0 CPU 0/KVM-101 cpu 0 > one v0 guest interrupts: 9450 9530" ] }'
+want_many='{ "lanes": ["one v0 CPU 0/KVM-101 cpu 0", "one v1 CPU 1/KVM-102 cpu 1", "two v0 CPU 0/KVM-201 cpu 2",
+	"one host worker-103 by wakeups cpu 1", "one host IO mon-104 cpu 2", "host thief-55 ran instead cpu 1"],
+	"no_lanes": ["worker-103 ran", "mon-104 ran"], "ends": { "VMM": 6900 }, "reasons": 30 }'
+want_cycles='{ "lanes": ["one v0 CPU 0/KVM-101 cpu 0"], "link": true, "beside": ["times are in CYCLES", "lanes, 17.0 kcycles", "in cycles", "one MSI irq 3011.05 k",
 	"accepted 3; measured 2; open at the end 1"] }'
 want_foreign='{ "beside": ["pid:161: tids:228,232 taken for one VM by thread-ids; TSC offset found in the events: ",
 	"times may be off by 42549 cycles"] }'
-for page in page evil chain cycles $foreign; do
+for page in page evil chain cycles many $wall $foreign; do
 	name='' want='' n=$events
 	case $page in
 	evil) name='</script><img src=x onerror=document.title=1>"' ;;
 	chain) want=$want_chain n='' ;;
 	cycles) want=$want_cycles n='' ;;
+	many) want=$want_many n='' ;;
+	wall) n='' ;;
 	foreign) want=$want_foreign n='' ;;
 	esac
 	if timeout 100 node "$top/tests/html/page.js" "$tmp/$page.html" "$n" "$name" "$want" >"$tmp/$page.tap" 2>&1; then

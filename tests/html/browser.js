@@ -85,9 +85,9 @@ class Page {
 	frame() { return this.value('new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => r(1))))'); }
 
 	async key(key) {
-		const text = key.length === 1 ? key : undefined;
-		await this.send('Input.dispatchKeyEvent', { type: 'keyDown', key, text });
-		await this.send('Input.dispatchKeyEvent', { type: 'keyUp', key });
+		const text = key.length === 1 ? key : { Enter: '\r' }[key], windowsVirtualKeyCode = { Tab: 9, Enter: 13 }[key];
+		await this.send('Input.dispatchKeyEvent', { type: text || key !== 'Tab' ? 'keyDown' : 'rawKeyDown', key, text, windowsVirtualKeyCode });
+		await this.send('Input.dispatchKeyEvent', { type: 'keyUp', key, windowsVirtualKeyCode });
 	}
 
 	mouse(type, x, y, more = {}) { return this.send('Input.dispatchMouseEvent', { type, x, y, ...more }); }

@@ -18,13 +18,18 @@ const colours = `(() => { const d = ctx.getImageData(0, 0, canvas.width, canvas.
 	for (let i = 0; i < d.length; i += 4) s.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return s.size; })()`;
 
 async function look(dark) {
-	const name = dark ? 'dark' : 'light', p = await Page.open('file://' + file, { dark });
+	const name = dark ? 'dark' : 'light', p = await Page.open('file://' + file, { dark, width: dark ? 2560 : 1280 });
 	ok(p.errors.length === 0, `${name}: opens without an error`, p.errors.join(' '));
 	if (events) ok(await p.value('N') === events, `${name}: has all ${events} events`, String(await p.value('N')));
 	ok(await p.value('document.documentElement.dataset.theme') === name, `${name}: has the theme of the system`);
 	ok(await p.value(colours) > 8, `${name}: something is drawn`, String(await p.value(colours)));
 	if (process.argv[4]) ok(await p.value(`whos.some((w) => w.comm === ${JSON.stringify(process.argv[4].slice(0, 15))} || w.comm === ${JSON.stringify(process.argv[4])})`), `${name}: the hostile name is there, as text`);
 	ok(await p.value('document.querySelectorAll("img, script[src], link, iframe").length') === 0, `${name}: loads nothing`);
+	const width = await p.value('innerWidth');
+	ok(await p.value('document.documentElement.scrollWidth <= innerWidth && document.querySelector("aside").scrollWidth <= document.querySelector("aside").clientWidth'), `${name}: nothing is wider than ${width} px`);
+	ok(await p.value('[...$("names").children].every((e) => e.lastChild.getBoundingClientRect().right <= $("names").getBoundingClientRect().right && e.getBoundingClientRect().left >= 0)'),
+		`${name}: lanes' names are whole at ${width} px`);
+	ok(await p.value('!lanes.length || LABEL >= $("names").offsetWidth'), `${name}: no bar lies under them`);
 	if (process.env.PICTURES) await p.picture(path.join(process.env.PICTURES, `${path.basename(file)}-${name}.png`));
 	return p;
 }
@@ -53,17 +58,62 @@ async function hands(p) {
 	await p.mouse('mouseMoved', 800, 120, { button: 'left' });
 	await p.mouse('mouseReleased', 800, 120, { button: 'left', clickCount: 1 });
 	ok(await p.value('t0') < before, 'the mouse drags');
-	ok(/^#t=-?\d+,-?\d+$/.test(await p.value('location.hash')), 'the address has the range');
+	const hash = () => p.value('decodeURIComponent(location.hash).replace(/[ T](?=\\d\\d:)|[+-]\\d\\d:\\d\\d(?=,|$)/g, " ")');
+	const plain = (text) => text.replace(/\s|cycles/g, '');
+	await p.frame();
+	ok(plain(await hash()) === '#t=' + plain((await p.value('$("range").textContent')).split(' (')[0]).replace('…', ','), 'the address has the range that is shown', await hash());
 	await p.key('0');
 	ok(Math.abs(await width() - all) < all * 0.05, '0 shows all');
-	const part = Math.round(all / 3);
-	await p.value(`location.hash = "#t=" + Math.round(first + 1000) + "," + Math.round(first + 1000 + ${part})`);
+	// What the axis says at two of its lines is taken as a range.
+	const lines = await p.value(`(() => { const seen = [], was = ctx.fillText; ctx.fillText = (s, x, y) => { if (y === 12) seen.push([s, TIME(x - 3)]); was.call(ctx, s, x, y); };
+		show(first + (last - first) * .3, first + (last - first) * .6); draw(); ctx.fillText = was; const px = (t1 - t0) / (W - LABEL);
+		location.hash = '#t=' + seen[0][0] + ',' + seen[1][0]; return { seen, px }; })()`);
 	await p.frame();
-	ok(Math.abs(await width() - part) < 2, 'a link goes to its range', String(await width()));
+	const now = await p.value('[t0, t1]');
+	ok(now.every((t, k) => Math.abs(t - lines.seen[k][1]) <= lines.px), 'a link with the values of the axis goes there', JSON.stringify([lines, now]));
+	ok(await p.value('[first, first + 1234, last].every((t) => Math.abs(unmark(mark(t)) - t) < 1)'), 'what it gives, it takes');
+	const stays = await p.value('location.hash = "#t=<img src=x>,%E0%A4%A"; [t0, t1]');
+	await p.frame();
+	ok(JSON.stringify(await p.value('[t0, t1]')) === JSON.stringify(stays), 'what is no time moves nothing');
+	await p.key('0');
+}
+
+// With the keyboard alone: everything that can be pressed is reached, and seen to be.
+async function keyboard(p) {
+	const seen = ['find'];
+	await p.value('$("find").focus()');
+	let visible = true;
+	for (let k = 0; k < 6; k++) {
+		await p.key('Tab');
+		seen.push(await p.value('document.activeElement.id'));
+		visible = visible && await p.value('document.activeElement.matches(":focus-visible") && getComputedStyle(document.activeElement).outlineStyle !== "none"');
+	}
+	ok(seen.join(' ') === 'find prev next all theme ask stage', 'Tab goes through all in order', seen.join(' '));
+	ok(visible, 'the focus is seen');
+	await p.value('stage.focus()');
+	const width = await p.value('t1 - t0');
+	await p.key('+');
+	ok(await p.value('t1 - t0') < width, '+ zooms in');
+	await p.key('ArrowDown');
+	ok(await p.value('lanes.length < 2 || $("names").children[1].className.includes("at")'), 'an arrow goes to the next lane');
+	await p.key('.');
+	const one = await p.value('chosen');
+	await p.key('.');
+	ok(one >= 0 && await p.value('chosen === ' + one + ' ? Math.max(lanes[cursor].s.length, lanes[cursor].p.length) < 3 : T[chosen] >= T[' + one + ']'), '. selects the next in it', `${one} ${await p.value('chosen')}`);
+	await p.key('Escape');
 	await p.key('0');
 }
 
 async function words(p) {
+	const names = await p.value('[...$("names").children].map((e) => e.textContent)');
+	ok(names.length > 0 && new Set(names).size === names.length && names.length === await p.value('lanes.length'), 'every lane has a name of its own', names.join(', '));
+	// Of reasons, and of a state and a reason: by how far they are apart in OKLab, which is about .02 for what is just told apart.
+	const near = await p.value(`(() => { let least = 1; const all = [...colorOf.values()].slice(0, 60).map(lab), states = STATES.map((v) => lab(css.getPropertyValue(v).trim().replace(/^#(.)(.)(.)$/, '#$1$1$2$2$3$3')));
+		all.forEach((a, k) => [...all.slice(0, k), ...states].forEach((b) => { least = Math.min(least, Math.hypot(...a.map((v, n) => v - b[n]))); })); return least; })()`);
+	console.log(`# ${await p.value('colorOf.size')} reasons, nearest colours ${near.toFixed(3)} apart`);
+	ok(near > 0.05, 'no two reasons look alike', String(near));
+	const chips = await p.value('[...document.querySelectorAll("#legend span")].filter((e) => e.textContent.startsWith("exit: ")).map((e) => e.firstChild.style.background)');
+	ok(new Set(chips).size === chips.length && chips.length === await p.value('Math.min(colorOf.size, REASONS)'), 'the legend has each of them', chips.join(' '));
 	const used = await p.value('new Set(lanes.flatMap((l) => l.c)).size');
 	ok(await p.value('document.querySelectorAll("#legend span").length') > (used > 0), 'the legend tells the colours', String(used));
 	await p.key('?');
@@ -104,8 +154,8 @@ async function search(p) {
 	ok(await p.value('$("chosen").textContent.includes("=")'), 'a click shows the fields');
 	ok(await p.value('$("tip").style.display') === 'block', 'so does the tooltip');
 	ok(await p.value('bars.length') > 0, 'a histogram of its like is there');
-	const bar = await p.value('(() => { const r = $("hist").getBoundingClientRect(), b = bars.find((q) => q.v.length); return [r.x + b.x + b.w / 2, r.y + 60]; })()');
-	await p.click(bar[0], bar[1]);
+	await p.value('$("hist").querySelector("button").focus()');
+	await p.key('Enter');
 	ok(await p.value('selected !== null && hits.length === selected.size'), 'a bar chooses its events');
 }
 
@@ -140,6 +190,12 @@ async function things(p, want) {
 	if (want.arrows) ok(JSON.stringify(arrows) === JSON.stringify(want.arrows), 'arrows as they should be', arrows.join(', '));
 	for (const name of want.slices || []) ok(await p.value(`lanes.some((l) => l.n.includes(${JSON.stringify(name)}))`), `slice "${name}"`);
 	for (const text of want.beside || []) ok((await p.value('$("about").textContent + $("cases").textContent')).includes(text), `beside it: ${text}`);
+	for (const name of want.no_lanes || []) ok(!lanes.some((l) => l.includes(name)), `no lane "${name}"`, lanes.join(', '));
+	for (const [name, end] of Object.entries(want.ends || {})) {
+		const e = await p.value(`Math.max(...lanes.flatMap((l) => l.e.filter((v, k) => l.n[k] === ${JSON.stringify(name)})))`);
+		ok(e === end, `"${name}" ends at ${end}`, String(e));
+	}
+	if (want.reasons) ok(await p.value('colorOf.size') >= want.reasons, `${want.reasons} reasons`, String(await p.value('colorOf.size')));
 	if (want.said) ok(await p.value(`strings.some((s) => s.includes(${JSON.stringify(want.said)}))`), 'what was said is there, as text');
 	if (want.gaps !== undefined) ok(await p.value('gaps.length') === want.gaps, 'gaps', String(await p.value('gaps.length')));
 	if (want.gaps) {
@@ -159,6 +215,7 @@ async function things(p, want) {
 	await p.close();
 	p = await look(false);
 	await hands(p);
+	await keyboard(p);
 	await words(p);
 	await search(p);
 	await paper(p);
