@@ -76,8 +76,8 @@ run "$kvmft" merge --format html -o "$tmp/castor.html" "$tmp/castor"
 ok "a host's page has the name of its VM" sh -c "sed -n 's/.*id=\"data\">//; /^[A-Za-z0-9+/=]*\(<.*\)*\$/s/<.*//p' '$tmp/castor.html' |
 	base64 -d 2>/dev/null | grep -aq castor"
 
-# Two VMs, many reasons, and threads of a VMM of which the capture tells only what they did; one of the vCPUs is gone
-# long before the end.
+# Two VMs, many reasons, and threads of a VMM of which the capture tells only what they did; one of the vCPUs does
+# nothing any more, and one is gone, long before the end.
 {
 	cat <<'END'
 meta vm id=100-12 pid=100 fd=12 name=one
@@ -97,7 +97,8 @@ event sched sched_process_fork 900 s32:parent_pid s32:child_pid
 2    600 100 sched:sched_wakeup pid=103 target_cpu=1
 2    700 104 kvm_msi_set_irq address=0xfee01000 data=0x26
 2    800 201 kvm_entry vcpu_id=0
-2    900 201 kvm_exit exit_reason=30 isa=1
+2    900 201 kvm_exit exit_reason=12 isa=1
+2    990 201 sched:sched_switch prev_pid=201 prev_state=16 next_pid=0
 1   1000 102 kvm_entry vcpu_id=1
 1   2000 102 kvm_exit exit_reason=1 isa=1
 1   2100 102 sched:sched_switch prev_pid=102 prev_state=0x100 next_pid=103
@@ -106,7 +107,7 @@ event sched sched_process_fork 900 s32:parent_pid s32:child_pid
 1   7100 102 kvm_entry vcpu_id=1
 1   7200 102 kvm_exit exit_reason=30 isa=1
 1   7300 102 kvm_userspace_exit reason=2
-1   7400 102 sched:sched_switch prev_pid=102 prev_state=16 next_pid=0
+1   7400 102 sched:sched_switch prev_pid=102 prev_state=1 next_pid=0
 END
 	t=1000
 	for reason in 0 1 2 3 7 8 9 10 13 14 15 16 18 19 28 29 30 31 32 36 39 40 41 43 44 45 46 47 48 49 52 54 55 56 58; do
@@ -176,8 +177,8 @@ want_chain='{ "lanes": ["one v0 CPU 0/KVM-101 cpu 0", "one v0 guest tasks", "one
 	"one v0 guest tasks > one v0 guest tasks: 500 7120", "one host qemu-100 cpu 1 > one v0 CPU 0/KVM-101 cpu 0: 6000 6900",
 	"one v0 CPU 0/KVM-101 cpu 0 > one v0 guest interrupts: 6900 7050", "one v0 CPU 0/KVM-101 cpu 0 > one v0 guest interrupts: 9450 9530" ] }'
 want_many='{ "lanes": ["one v0 CPU 0/KVM-101 cpu 0", "one v1 CPU 1/KVM-102 cpu 1", "two v0 CPU 0/KVM-201 cpu 2",
-	"one host worker-103 by wakeups cpu 1", "one host IO mon-104 cpu 2", "host thief-55 ran instead cpu 1"],
-	"no_lanes": ["worker-103 ran", "mon-104 ran"], "ends": { "VMM": 6900 }, "reasons": 30 }'
+	"one v0 host events", "one v1 host events", "one host worker-103 by wakeups cpu 1", "one host IO mon-104 cpu 2", "host thief-55 ran instead cpu 1"],
+	"no_lanes": ["worker-103 ran", "mon-104 ran"], "ends": { "VMM": 6900, "halted": 490 }, "reasons": 30 }'
 want_cycles='{ "lanes": ["one v0 CPU 0/KVM-101 cpu 0"], "link": true, "beside": ["times are in CYCLES", "lanes, 17.0 kcycles", "in cycles", "one MSI irq 3011.05 k",
 	"accepted 3; measured 2; open at the end 1"] }'
 want_foreign='{ "beside": ["pid:161: tids:228,232 taken for one VM by thread-ids; TSC offset found in the events: ",
