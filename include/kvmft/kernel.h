@@ -54,6 +54,10 @@ int ktracefs_text(const struct ktracefs *t, const char *file, char **text) __mus
 int ktracefs_clock_check(const struct ktracefs *t, const char *name,
 			 struct kvmft_err *err) __must_check;
 /* The names in the text of a trace_clock file, without brackets, separated by one blank. */
+/*
+ * The trace clock that aligns: x86-tsc; on arm64, whose counter is none, mono_raw, a line over it.
+ */
+const char *kclock_default(void);
 int kclock_parse_list(const char *text, char *buf, size_t size) __must_check;
 
 /* ---- CPUs ---- */
@@ -388,10 +392,11 @@ int kread_parse_field(const char *line, const char *name, uint64_t *value) __mus
 /* ---- TSC and clocks ---- */
 
 struct ktsc_facts {
-	bool present;	   /* this is an x86 kernel with a TSC */
+	bool present;	   /* a TSC, or what is one on arm64 */
+	bool arm64;	   /* it is the system counter, CNTVCT_EL0 */
 	uint64_t khz;	   /* 0 = unknown */
 	char source[40];   /* "kprobe tsc_khz", "dmesg refined", "dmesg detected", "cpuid 0x15",
-			      "hypervisor cpuid 0x40000010", "measured"; "" = unknown */
+			      "hypervisor cpuid 0x40000010", "cntfrq_el0", "measured"; "" = unknown */
 	bool exact;	   /* it is the number the kernel itself computes with */
 	bool constant, nonstop, known_freq; /* CPU flags */
 	/*
@@ -409,13 +414,13 @@ struct ktsc_facts {
 
 /*
  * KFEAT_HOST, KFEAT_GUEST or both: what this machine is, whether or not a VM runs at the moment. A
- * guest is told by KVM's signature, a host among them by KVM's device (root: NULL = "/"). *why, if
- * not NULL: in words.
+ * guest is told by KVM's signature, a host among them by KVM's device (root: NULL = "/"), which
+ * alone tells them apart on arm64. *why, if not NULL: in words.
  */
 unsigned int kmachine_sides(const char *root, const struct ktsc_facts *f, const char **why);
 
 /*
- * The frequency comes from the boot log, else from the kernel's own variable (not when t is NULL),
+ * The frequency of an x86's TSC comes from the boot log, else from the kernel's own variable (not when t is NULL),
  * else from CPUID, else it is measured. Unknown things stay 0 or "".
  */
 int ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f) __must_check;
@@ -424,7 +429,7 @@ int ktsc_parse_log(const char *line, uint64_t *khz, bool *refined) __must_check;
 
 /* The tightest of tries (at least 1) readings of all clocks. -ENOTSUP without a TSC. */
 int kbracket_read(unsigned int tries, struct clock_bracket *b) __must_check;
-/* Ordered read of the TSC; 0 on machines without one. Cycles. */
+/* Ordered read of the TSC, CNTVCT_EL0 on arm64; 0 on machines without one. Cycles. */
 uint64_t krdtsc_now(void);
 
 /* The kernel log, oldest first, one line per record as "text" without its prefix. */

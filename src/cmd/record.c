@@ -2,6 +2,7 @@
 /*
  * record.c: `kvmft record`, host or guest into a capture directory.
  */
+#include "kvmft/kernel.h"
 #include "kvmft/record.h"
 #include "cmds.h"
 
@@ -41,7 +42,7 @@ static const struct opt record_options[] = {
 	OPTION('b', "buffer-size", OPT_SIZE, struct record_config, buffer, "SIZE",
 	       "kernel ring per CPU (default: 8M, less when memory is short)"),
 	OPTION(0, "clock", OPT_STR, struct record_config, clock, "CLOCK",
-	       "trace clock (default: x86-tsc)"),
+	       "trace clock (default: x86-tsc; mono_raw on arm64)"),
 	OPTION('d', "duration", OPT_DURATION, struct record_config, duration, "DURATION",
 	       "stop after this time: 250ms, 10s, 5m"),
 	OPTION(0, "max-size", OPT_SIZE, struct record_config, max_size, "SIZE",
@@ -124,7 +125,7 @@ static int record_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 
 static void record_defaults(void *opts)
 {
-	((struct record_config *)opts)->clock = "x86-tsc";
+	((struct record_config *)opts)->clock = kclock_default();
 }
 
 const struct cmd cmd_record = {

@@ -58,14 +58,15 @@ static void probe_tracefs(const struct kfeat_env *e, struct kfeat_result *r)
 		say_err(r, e->no_tracefs ? e->no_tracefs : "not mounted, or not readable");
 }
 
-static void probe_x86_tsc(const struct kfeat_env *e, struct kfeat_result *r)
+static void probe_clock(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	struct kvmft_err err = { 0 };
 
-	if (ktracefs_clock_check(e->t, "x86-tsc", &err))
+	if (ktracefs_clock_check(e->t, r->name, &err))
 		say_err(r, err.text);
 	else
-		feat_say(r, KFEAT_HAVE, "raw cycles");
+		feat_say(r, KFEAT_HAVE, strcmp(r->name, "mono_raw") ? "raw cycles" :
+			 "ns, on a straight line over the counter's cycles");
 }
 
 static void probe_tsc_flags(const struct kfeat_env *e __unused_arg, struct kfeat_result *r)
@@ -200,6 +201,14 @@ static void probe_hypervisor(const struct kfeat_env *e __unused_arg, struct kfea
 #define BOTH		 (KFEAT_HOST | KFEAT_GUEST)
 
 /* In the order in which one would mend things. */
+#ifdef __aarch64__
+#define X86(sides)   0
+#define ARM64(sides) (sides)
+#else
+#define X86(sides)   (sides)
+#define ARM64(sides) 0
+#endif
+
 static const struct feat feat[] = {
 	{ "lockdown", "everything", BOTH, BOTH, NULL, "boot without lockdown=confidentiality",
 	  feat_lockdown },
@@ -216,23 +225,28 @@ static const struct feat feat[] = {
 	  "run outside of the container, or with --pid=host", feat_pid_namespace },
 	{ "memory", "the rings", 0, BOTH, NULL, "free some, or choose a small ring: -b",
 	  feat_memory },
-	{ "x86-tsc", "the trace clock that aligns host and guest exactly", HOST, BOTH,
-	  "trace_clock", "use --clock mono; alignment is then approximate", probe_x86_tsc },
+	{ "x86-tsc", "the trace clock that aligns host and guest exactly", X86(HOST), X86(BOTH),
+	  "trace_clock", "use --clock mono; alignment is then approximate", probe_clock },
+	{ "mono_raw", "the trace clock that aligns host and guest", ARM64(HOST), ARM64(BOTH),
+	  "trace_clock", "use --clock mono; alignment is then approximate", probe_clock },
 	{ "tsc", "one TSC rate for ever, through idle and frequency changes", 0, BOTH, NULL,
 	  "expect drift; compare captures over short times only", probe_tsc_flags },
-	{ "hypervisor", "tells a guest from a host", 0, BOTH, NULL, "", probe_hypervisor },
+	{ "hypervisor", "tells a guest from a host", 0, X86(BOTH), NULL, "", probe_hypervisor },
 	{ "kvm-module", "exits, entries, injections", 0, HOST, NULL,
 	  "kvmft record --load-modules, or modprobe kvm", feat_kvm_module },
-	{ "kvm-vendor-module", "running VMs at all", 0, HOST, NULL,
+	{ "kvm-vendor-module", "running VMs at all", 0, X86(HOST), NULL,
 	  "kvmft record --load-modules, or modprobe kvm_intel or kvm_amd", feat_kvm_vendor },
+	{ "kvm-device", "running VMs at all", 0, ARM64(HOST), NULL,
+	  "have the firmware start the kernel at EL2; boot without kvm-arm.mode=none",
+	  feat_kvm_device },
 	{ "kvm-events", "exits, entries, injections", HOST, HOST, "events/kvm",
 	  "kvmft record --load-modules, or modprobe kvm_intel or kvm_amd", probe_kvm_events },
-	{ "debugfs-kvm", "TSC offsets of VMs that run already", 0, HOST, NULL,
+	{ "debugfs-kvm", "VMs that run already, and their TSC offsets", 0, HOST, NULL,
 	  "as root: mount -t debugfs nodev /sys/kernel/debug (and load kvm)", probe_debugfs },
 	{ "guest-events", "default events of a guest", GUEST, GUEST, "events",
 	  KERNEL_OPTION("these tracepoints"), probe_guest_events },
-	{ "msr-module", "rdmsr and wrmsr as marks that host and guest both see", 0, GUEST, NULL,
-	  "kvmft record --load-modules, or modprobe msr", feat_msr_module },
+	{ "msr-module", "rdmsr and wrmsr as marks that host and guest both see", 0, X86(GUEST),
+	  NULL, "kvmft record --load-modules, or modprobe msr", feat_msr_module },
 	{ "kprobes", "TSC frequency and clock constants, read from the kernel", 0, BOTH,
 	  "kprobe_events", KERNEL_OPTION("CONFIG_KPROBE_EVENTS; without it the boot log is asked"),
 	  NULL },

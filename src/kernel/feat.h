@@ -20,6 +20,7 @@ void feat_pid_namespace(const struct kfeat_env *e, struct kfeat_result *r);
 void feat_memory(const struct kfeat_env *e, struct kfeat_result *r);
 void feat_kvm_module(const struct kfeat_env *e, struct kfeat_result *r);
 void feat_kvm_vendor(const struct kfeat_env *e, struct kfeat_result *r);
+void feat_kvm_device(const struct kfeat_env *e, struct kfeat_result *r);
 void feat_msr_module(const struct kfeat_env *e, struct kfeat_result *r);
 void feat_landlock(const struct kfeat_env *e, struct kfeat_result *r);
 void feat_seccomp(const struct kfeat_env *e, struct kfeat_result *r);

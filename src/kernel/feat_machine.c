@@ -283,6 +283,13 @@ void feat_kvm_vendor(const struct kfeat_env *e, struct kfeat_result *r)
 	sbuf_free(&other);
 }
 
+void feat_kvm_device(const struct kfeat_env *e, struct kfeat_result *r)
+{
+	bool have = root_has(e, "sys/class/misc/kvm");
+
+	feat_say(r, have ? KFEAT_HAVE : KFEAT_LACK, have ? "/dev/kvm" : "no /dev/kvm");
+}
+
 /* ---- what confines us ---- */
 
 void feat_landlock(const struct kfeat_env *e __unused_arg, struct kfeat_result *r)

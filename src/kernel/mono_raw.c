@@ -23,6 +23,7 @@
 #define WORDS	  40 /* the second record ends at byte 184 of 6.18's, 280 with lock debugging */
 #define PER_NAME  (WORDS + 2) /* the sequence counter before and behind */
 #define SHIFT_MAX 32
+#define MASK_MIN  ((1ull << 56) - 1)
 
 _Static_assert(KTK_ARGS == 2 * PER_NAME, "two names, each with all words");
 
@@ -42,13 +43,17 @@ void kmono_raw_args(struct kread_arg *arg, char (*where)[32])
 	}
 }
 
-/* Does a record begin here? Only counters of 64 bits count what we can compute with. */
+/*
+ * Does a record begin here? Only counters that never wrap count what we can compute with: of 64
+ * bits, or of the 56 or more that arm64's has.
+ */
 static bool is_record(const struct kread_arg *a)
 {
 	for (size_t i = 0; i < TK_FIELDS; i++)
 		if (!a[i].present)
 			return false;
-	return (int64_t)a[TK_CLOCK].value < 0 && a[TK_MASK].value == UINT64_MAX &&
+	return (int64_t)a[TK_CLOCK].value < 0 && a[TK_MASK].value >= MASK_MIN &&
+	       !(a[TK_MASK].value & (a[TK_MASK].value + 1)) &&
 	       (uint32_t)a[TK_MULT_SHIFT].value && a[TK_MULT_SHIFT].value >> 32 <= SHIFT_MAX;
 }
 
@@ -153,8 +158,9 @@ int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kgu
 	int ret = 0;
 
 	m->over_kvmclock = !strcmp(clocksource, "kvm-clock");
-	if (!m->over_kvmclock && strcmp(clocksource, "tsc") && strcmp(clocksource, "tsc-early"))
-		return refuse(err, "the clocksource is neither tsc nor kvm-clock");
+	if (!m->over_kvmclock && strcmp(clocksource, "tsc") && strcmp(clocksource, "tsc-early") &&
+	    strcmp(clocksource, "arch_sys_counter"))
+		return refuse(err, "the clocksource is neither tsc, kvm-clock nor arch_sys_counter");
 	if (g && !g->has_raw)
 		return refuse(err, g->why[0] ? g->why
 					     : "the timekeeper of this kernel has no known shape");

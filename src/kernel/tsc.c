@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * tsc.c: the time stamp counter of this machine: is it there, is it trustworthy, how fast is it,
- * and who says so. The frequency has many sources; the answer always names the one used.
+ * and who says so. The frequency has many sources; the answer always names the one used. What
+ * is the TSC on x86 is the system counter on arm64, CNTVCT_EL0: its offset is 0 on a host.
  */
 #include "priv.h"
 
@@ -14,6 +15,11 @@
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
+#define HAVE_CPUID 1
+#else
+#define HAVE_CPUID 0
+#endif
+#if HAVE_CPUID || defined(__aarch64__)
 #define HAVE_TSC 1
 #else
 #define HAVE_TSC 0
@@ -23,7 +29,8 @@
 #define CPUID_HV	 0x40000000u /* signature of the hypervisor */
 #define CPUID_HV_TSC	 0x40000010u /* VMware's timing leaf, which KVM-based VMMs offer too */
 #define MEASURE_NS	 50000000    /* about 1 ppm with brackets of 50 ns */
-#define KHZ_MIN		 100000u     /* 100 MHz .. 20 GHz: anything else is a misreading */
+/* Anything else is a misreading. Counters of arm64 have a clock of their own, and a slow one. */
+#define KHZ_MIN		 (HAVE_CPUID ? 100000u : 1000u)
 #define KHZ_MAX		 20000000u
 
 static bool khz_plausible(uint64_t khz)
@@ -33,7 +40,7 @@ static bool khz_plausible(uint64_t khz)
 
 /* ---- reading clocks ---- */
 
-#if HAVE_TSC
+#if HAVE_CPUID
 uint64_t krdtsc_now(void)
 {
 	uint32_t lo, hi;
@@ -42,12 +49,26 @@ uint64_t krdtsc_now(void)
 	__asm__ volatile("lfence\n\trdtsc\n\tlfence" : "=a"(lo), "=d"(hi) : : "memory");
 	return (uint64_t)hi << 32 | lo;
 }
+#elif HAVE_TSC
+uint64_t krdtsc_now(void)
+{
+	uint64_t v;
+
+	/* Without the barriers it may be read early, or what follows before it. */
+	__asm__ volatile("isb\n\tmrs %0, cntvct_el0\n\tisb" : "=r"(v) : : "memory");
+	return v;
+}
 #else
 uint64_t krdtsc_now(void)
 {
 	return 0;
 }
 #endif
+
+const char *kclock_default(void)
+{
+	return HAVE_TSC && !HAVE_CPUID ? "mono_raw" : "x86-tsc";
+}
 
 static uint64_t clock_ns(clockid_t id)
 {
@@ -125,7 +146,7 @@ static int log_line(const char *line, void *arg)
 	return 0;
 }
 
-#if HAVE_TSC
+#if HAVE_CPUID
 static uint64_t khz_from_cpuid(void)
 {
 	uint32_t a, b, c, d;
@@ -181,9 +202,23 @@ static uint64_t khz_from_hypervisor(void)
 
 static void cpu_identify(struct ktsc_facts *f)
 {
-	f->present = false;
+	f->present = f->arm64 = HAVE_TSC;
+	f->constant = f->nonstop = HAVE_TSC; /* by its architecture */
+	/* There is no other clock below local_clock(). */
+	f->sched_stable = HAVE_TSC;
 }
 #endif
+
+/* What firmware says of the counter, where that is a whole number of kHz: it always has been. */
+static uint64_t khz_from_counter(void)
+{
+	uint64_t hz = 0;
+
+#ifdef __aarch64__
+	__asm__("mrs %0, cntfrq_el0" : "=r"(hz));
+#endif
+	return hz % 1000 ? 0 : hz / 1000;
+}
 
 static uint64_t khz_measured(void)
 {
@@ -216,6 +251,8 @@ static void khz_find(struct ktracefs *t, struct ktsc_facts *f)
 	struct klog_sched sched = { 0 };
 	struct log_khz k = { 0 };
 
+	if (khz_take(f, khz_from_counter(), "cntfrq_el0", true))
+		return;
 	/*
 	 * The log is the cheap witness; a probe costs an instance and is asked when it is silent.
 	 */
@@ -271,14 +308,21 @@ unsigned int kmachine_sides(const char *root, const struct ktsc_facts *f, const 
 		[KFEAT_GUEST] = "it is a guest of KVM, and has no KVM itself",
 		[KFEAT_HOST | KFEAT_GUEST] = "it is a guest of KVM, and has KVM itself",
 	};
+	/* KVM is built into a kernel of arm64, or it has none. */
+	static const char *const words_arm64[] = {
+		[KFEAT_HOST] = "it has KVM",
+		[KFEAT_GUEST] = "it has no KVM",
+	};
 	unsigned int sides = KFEAT_HOST;
 	char path[256];
 
 	snprintf(path, sizeof(path), "%s/sys/class/misc/kvm", root ? root : "");
 	if (str_starts(f->hv_signature, "KVMKVMKVM"))
 		sides = access(path, F_OK) ? KFEAT_GUEST : KFEAT_HOST | KFEAT_GUEST;
+	if (f->arm64)
+		sides = access(path, F_OK) ? KFEAT_GUEST : KFEAT_HOST;
 	if (why)
-		*why = words[sides];
+		*why = (f->arm64 ? words_arm64 : words)[sides];
 	return sides;
 }
 
@@ -294,7 +338,8 @@ int ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f)
 		f->clocksource[0] = '\0';
 	if (!f->present)
 		return 0;
-	cpuinfo_flags(f);
+	if (!f->arm64)
+		cpuinfo_flags(f);
 	khz_find(t, f);
 	return 0;
 }

@@ -43,7 +43,7 @@ static int trace_start(struct trace *t)
 	int ret;
 
 	t->begin_ns = util_now_ns();
-	t->start = krdtsc_now();
+	t->start = trace_clock_now(t);
 	ret = kinst_tracing(t->k, true, t->err);
 	ret = ret ? ret : kinst_events_enable(t->k, t->err);
 	/* After kvm_write_tsc_offset is on, so that no change falls in between. */

@@ -83,7 +83,8 @@ struct trace {
 
 	enum trace_time time;
 	const char *clock;	/* of the instance */
-	uint64_t khz, start;	/* TSC: rate, and when tracing began */
+	/* Of the clock since the start: rate, and when tracing began. */
+	uint64_t khz, start;
 	struct trace_vm kvmclock;
 	/* TSC and CLOCK_REALTIME at about the last event: the latter is steered */
 	struct clock_bracket wall;
@@ -110,6 +111,8 @@ int trace_setup_instance(struct trace *t);
 
 /* Looks at the options; sets t->time and t->clock. */
 int trace_clock_choose(struct trace *t);
+/* Now in the instance's clock, x86-tsc or mono_raw: as early as any event from here on. */
+uint64_t trace_clock_now(const struct trace *t);
 /* Stamp ts of thread tid in the clock to be shown; false when that is not possible. */
 bool trace_clock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *v);
 

@@ -3,7 +3,8 @@
  * trace_clock.c: the clock of `kvmft trace`.
  *
  * The instance has the trace clock that is shown, so that the kernel itself does the work; only
- * seconds since the start and a guest's kvmclock are computed here, from x86-tsc.
+ * seconds since the start and a guest's kvmclock are computed here, from x86-tsc; the former from
+ * mono_raw where there is no such clock.
  */
 #include "trace.h"
 
@@ -18,8 +19,12 @@
 static int choose_since_start(struct trace *t)
 {
 	struct ktsc_facts f;
-	int ret = ktsc_facts_read(t->t, &f);
+	int ret;
 
+	t->khz = 1000000; /* of ns */
+	if (strcmp(t->clock, TSC_CLOCK))
+		return 0;
+	ret = ktsc_facts_read(t->t, &f);
 	if (ret)
 		return err_why(t->err, ret, "cannot read CPU facts");
 	t->khz = f.khz;
@@ -44,7 +49,7 @@ int trace_clock_choose(struct trace *t)
 	if (o->guest_capture && o->pvclock)
 		return err_usage(t->err, "--guest-capture and --pvclock exclude each other");
 	wall = o->clock && !strcmp(o->clock, "realtime");
-	t->clock = o->clock && !wall ? o->clock : TSC_CLOCK;
+	t->clock = o->clock && !wall ? o->clock : o->tsc || o->kvmclock ? TSC_CLOCK : kclock_default();
 	ret = ktracefs_clock_check(t->t, t->clock, t->err);
 	if (ret)
 		return ret;
@@ -52,21 +57,34 @@ int trace_clock_choose(struct trace *t)
 		t->time = TRACE_REALTIME;
 	else if (o->kvmclock)
 		t->time = TRACE_KVMCLOCK;
-	else if (!strcmp(t->clock, TSC_CLOCK) && !o->tsc && !o->clock)
+	else if (!o->tsc && !o->clock)
 		t->time = TRACE_SINCE_START;
 	else
 		t->time = clock_trace_is_ns(t->clock) ? TRACE_NS : TRACE_UNITS;
 	return t->time == TRACE_SINCE_START || wall ? choose_since_start(t) : 0;
 }
 
+/* A bracket in the clock of stamps. */
+static uint64_t stamp_of(const struct trace *t, const struct clock_bracket *b)
+{
+	return strcmp(t->clock, TSC_CLOCK) ? b->mono_raw : b->tsc;
+}
+
+uint64_t trace_clock_now(const struct trace *t)
+{
+	struct clock_bracket b;
+
+	return kbracket_read(1, &b) ? 0 : stamp_of(t, &b);
+}
+
 /* Read anew once a second. */
 static bool wall_value(struct trace *t, uint64_t ts, uint64_t *v)
 {
-	int64_t cycles = (int64_t)(ts - t->wall.tsc);
+	int64_t cycles = (int64_t)(ts - stamp_of(t, &t->wall));
 
 	if ((!t->wall.tsc || cycles > (int64_t)(t->khz * 1000)) && kbracket_read(8, &t->wall))
 		return false;
-	cycles = (int64_t)(ts - t->wall.tsc);
+	cycles = (int64_t)(ts - stamp_of(t, &t->wall));
 	*v = t->wall.real + (uint64_t)((__int128)cycles * 1000000 / (__int128)t->khz);
 	return true;
 }
