@@ -35,6 +35,16 @@ struct kmono_raw {
 	const char *symbol;   /* where it was read; static text */
 };
 
+/* The least mask of a counter that never wraps: arm64's has 56 bits or more. */
+#define KCYCLES_MASK_MIN ((1ull << 56) - 1)
+
+/*
+ * What the kernel shows to all processes for reading clocks: the first record that fits, which the
+ * caller has to tell. -ENOENT: none such; -EAGAIN: it changes all the time.
+ */
+int kvvar_mono_raw(struct kmono_raw *r, bool (*fits)(const struct kmono_raw *r, const void *arg),
+		   const void *arg) __must_check;
+
 /*
  * What reads it through a kprobe, for those who read more in the same shot. The result is
  * consistent in itself, not more: mono_raw_learn() checks it.

@@ -11,12 +11,12 @@
 struct mono_raw_line {
 	struct mono_raw raw;
 	bool over_kvmclock; /* its cycles are kvmclock ns, not TSC cycles */
-	char source[48];    /* "kprobe tk_core" */
+	char source[48];    /* "vvar", "kprobe tk_core" */
 };
 
 /*
- * Takes what g (NULL: not a guest) has read, else reads the kernel's timekeeper, and accepts it
- * only if it gives what clock_gettime() says at this moment. -ENODATA with err: not to be had, or
+ * Reads what the kernel shows to each process, else takes what g (NULL: not a guest) has read, else
+ * reads the kernel's timekeeper, and accepts it only if it gives what clock_gettime() says at this moment. -ENODATA with err: not to be had, or
  * it does not fit. t is borrowed.
  */
 int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kguest_clock *g,

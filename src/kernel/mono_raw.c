@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * mono_raw.c: the line of this machine's CLOCK_MONOTONIC_RAW, read from the kernel's timekeeper.
+ * mono_raw.c: the line of this machine's CLOCK_MONOTONIC_RAW, read from the kernel's timekeeper, or
+ * from what the kernel shows of it to each process (vvar.c).
  *
  * Where its fields are differs between kernels: 6.13 moved them, lock debugging shifts them, and
  * the variable changed its name. So they are found by their shape. Two records of the kernel's
@@ -23,7 +24,6 @@
 #define WORDS	  40 /* the second record ends at byte 184 of 6.18's, 280 with lock debugging */
 #define PER_NAME  (WORDS + 2) /* the sequence counter before and behind */
 #define SHIFT_MAX 32
-#define MASK_MIN  ((1ull << 56) - 1)
 
 _Static_assert(KTK_ARGS == 2 * PER_NAME, "two names, each with all words");
 
@@ -52,7 +52,7 @@ static bool is_record(const struct kread_arg *a)
 	for (size_t i = 0; i < TK_FIELDS; i++)
 		if (!a[i].present)
 			return false;
-	return (int64_t)a[TK_CLOCK].value < 0 && a[TK_MASK].value >= MASK_MIN &&
+	return (int64_t)a[TK_CLOCK].value < 0 && a[TK_MASK].value >= KCYCLES_MASK_MIN &&
 	       !(a[TK_MASK].value & (a[TK_MASK].value + 1)) &&
 	       (uint32_t)a[TK_MULT_SHIFT].value && a[TK_MULT_SHIFT].value >> 32 <= SHIFT_MAX;
 }
@@ -149,35 +149,69 @@ static bool bracket_cycles(const struct clock_bracket *b, const struct kguest_cl
 	return !pvclock_check(pv) && !pvclock_to_ns(pv, *lo, lo) && !pvclock_to_ns(pv, *hi, hi);
 }
 
+/* What clock_gettime() said, and between which cycles. */
+struct reading {
+	uint64_t lo, hi, ns;
+};
+
+static bool fits(const struct kmono_raw *k, const void *arg)
+{
+	const struct reading *r = arg;
+
+	return mono_raw_fits(&k->line, r->lo, r->hi, r->ns);
+}
+
+static int read_now(const struct kguest_clock *g, bool kvmclock, struct reading *r,
+		    struct kvmft_err *err)
+{
+	struct clock_bracket b;
+
+	if (kbracket_read(CHECK_TRIES, &b))
+		return refuse(err, "this machine has no TSC to check it with");
+	if (!bracket_cycles(&b, g, kvmclock, &r->lo, &r->hi))
+		return refuse(err, "no pvclock record to check it with");
+	r->ns = b.mono_raw;
+	return 0;
+}
+
+/* By a probe, which a guest has needed anyway. */
+static int learn_by_probe(struct ktracefs *t, const struct kguest_clock *g, bool kvmclock,
+			  struct kmono_raw *k, struct kvmft_err *err)
+{
+	struct reading r;
+	int ret = 0;
+
+	if (g && !g->has_raw)
+		return refuse(err, g->why[0] ? g->why
+					     : "the timekeeper of this kernel has no known shape");
+	if (g)
+		*k = g->raw;
+	else
+		ret = timekeeper_read(t, k, err);
+	ret = ret ? ret : read_now(g, kvmclock, &r, err);
+	if (ret || fits(k, &r))
+		return ret;
+	return refuse(err, "what the kernel's timekeeper says does not fit clock_gettime()");
+}
+
 int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kguest_clock *g,
 		   struct mono_raw_line *m, struct kvmft_err *err)
 {
-	struct clock_bracket b;
+	struct reading r;
 	struct kmono_raw k;
-	uint64_t lo, hi;
-	int ret = 0;
+	int ret;
 
 	m->over_kvmclock = !strcmp(clocksource, "kvm-clock");
 	if (!m->over_kvmclock && strcmp(clocksource, "tsc") && strcmp(clocksource, "tsc-early") &&
 	    strcmp(clocksource, "arch_sys_counter"))
 		return refuse(err, "the clocksource is neither tsc, kvm-clock nor arch_sys_counter");
-	if (g && !g->has_raw)
-		return refuse(err, g->why[0] ? g->why
-					     : "the timekeeper of this kernel has no known shape");
-	if (g)
-		k = g->raw;
-	else
-		ret = timekeeper_read(t, &k, err);
-	if (ret)
-		return ret;
+	snprintf(m->source, sizeof(m->source), "vvar");
+	if (read_now(g, m->over_kvmclock, &r, err) || kvvar_mono_raw(&k, fits, &r)) {
+		ret = learn_by_probe(t, g, m->over_kvmclock, &k, err);
+		if (ret)
+			return ret;
+		snprintf(m->source, sizeof(m->source), "kprobe %s", k.symbol);
+	}
 	m->raw = k.line;
-	snprintf(m->source, sizeof(m->source), "kprobe %s", k.symbol);
-	if (kbracket_read(CHECK_TRIES, &b))
-		return refuse(err, "this machine has no TSC to check it with");
-	if (!bracket_cycles(&b, g, m->over_kvmclock, &lo, &hi))
-		return refuse(err, "no pvclock record to check it with");
-	if (!mono_raw_fits(&m->raw, lo, hi, b.mono_raw))
-		return refuse(err,
-			      "what the kernel's timekeeper says does not fit clock_gettime()");
 	return 0;
 }

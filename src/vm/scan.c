@@ -26,6 +26,7 @@ struct scan {
 	struct vm_roots roots;
 	int procfd, kvmfd;
 	bool told; /* only what debugfs tells of, where it does */
+	bool vcpu_dirs; /* debugfs tells vCPUs of a VM */
 	uint32_t only; /* VMs that this thread made; 0: all */
 	struct vm_list *list;
 	struct vm_procs procs;
@@ -385,11 +386,12 @@ static int take_vcpu_fds(struct vm *vm, const struct vm_proc *p)
 	return nameless ? vm_add_note(vm, "this kernel does not tell vCPU ids in /proc") : 0;
 }
 
+/* debugfs has no folders of vCPUs on arm64. */
 static int fill_vcpus(struct scan *s, struct vm *vm)
 {
 	const struct vm_proc *p = vm_procs_get(&s->procs, vm->pid);
 
-	if (vm->has_debugfs || !p)
+	if (vm->n_vcpus || (vm->has_debugfs && s->vcpu_dirs) || !p)
 		return 0;
 	if (count_vms_of(s, vm->pid) > 1)
 		return vm_add_note(vm, "vCPUs unknown: without debugfs those of several VMs in one "
@@ -451,6 +453,8 @@ static int scan_all(struct scan *s)
 	int ret;
 
 	ret = scan_debugfs(s);
+	for (size_t i = 0; i < s->list->n; i++)
+		s->vcpu_dirs |= s->list->vm[i].n_vcpus > 0;
 	ret = ret ? ret : look_at_processes(s);
 	ret = ret ? ret : resolve_pids(s);
 	if (!ret &&

@@ -105,3 +105,10 @@ apt_source()
 	echo "$source_deb" >"$source_list"
 	return "$source_got"
 }
+
+# log_reason LOG: its line that says why it ended.
+log_reason()
+{
+	grep -E '^(E:|run:)|rror:|not found|cannot' "$1" | head -n 1 | sed 's/^run: //' | grep . ||
+		grep -v '^$' "$1" | tail -n 1
+}

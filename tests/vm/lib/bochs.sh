@@ -80,13 +80,6 @@ bochs_boot()
 		rm -rf "${1:?}/boot"
 }
 
-# The line of a log that says why it ended.
-bochs_reason()
-{
-	grep -E '^(E:|run:)|rror:|not found|cannot' "$1" | head -n 1 | sed 's/^run: //' | grep . ||
-		grep -v '^$' "$1" | tail -n 1
-}
-
 bochs_fill()
 {
 	for fill_tool in g++ make apt-get; do
@@ -104,7 +97,7 @@ bochs_fill()
 		return
 	fi
 	rm -rf "$fill_tmp"
-	bochs_reason "$1.log" >"$1.failed"
+	log_reason "$1.log" >"$1.failed"
 	return 1
 }
 

@@ -30,7 +30,7 @@ guest_uuid()
 # Command that runs the next guests' QEMU, such as a recorder with its options; the guest's PID is then
 # the command's. And the QEMU.
 GUEST_WRAP=
-GUEST_QEMU=qemu-system-x86_64
+GUEST_QEMU=$RIG_GUEST_QEMU
 
 # guest_start NAME [--vcpus N] [--mem MB] [--uuid U] [--script FILE] [--cmdline "ARGS"]
 #	[--env NAME=VALUE]... [--qemu-args "ARGS"]
@@ -83,9 +83,13 @@ guest_env()
 # The second half of guest_start: its gs_ variables are the parameters.
 guest_qemu()
 {
+	if [ -d /.root ]; then
+		gs_args="-virtfs local,path=/.root,mount_tag=root,readonly=on,security_model=none $gs_args"
+		gs_cmdline="rig.root=1 $gs_cmdline"
+	fi
 	# shellcheck disable=SC2086 # --qemu-args is a list
 	setsid $GUEST_WRAP $GUEST_QEMU -name "$gs_name,debug-threads=on" -uuid "$gs_uuid" \
-		-machine q35,accel=kvm -cpu "$RIG_GUEST_CPU" -smp "$gs_vcpus" -m "$gs_mem" \
+		-machine "$RIG_GUEST_MACHINE,accel=kvm" -cpu "$RIG_GUEST_CPU" -smp "$gs_vcpus" -m "$gs_mem" \
 		-nodefaults -no-user-config -display none -no-reboot \
 		-kernel "/.outer$RIG_GUEST_KERNEL/$RIG_IMAGE" -initrd "/.outer$RIG_GUEST_INITRAMFS" \
 		-append "$RIG_CMDLINE noxsave rig.role=guest rig.name=$gs_name \

@@ -8,6 +8,7 @@
 INITRAMFS_GUEST="virtio_pci 9pnet_virtio 9p overlay virtio_blk msr"
 INITRAMFS_HOST="virtio_pci 9pnet_virtio 9p overlay kvm_amd msr"
 INITRAMFS_INTEL="ata_piix sd_mod ext4 overlay kvm_intel msr"
+INITRAMFS_ARM64="virtio_pci 9pnet_virtio 9p overlay virtio_blk"
 
 # Busybox in place of these, for init and (first in PATH) for scenarios: simple ones, where an
 # option more or less will not surprise.
@@ -54,6 +55,16 @@ initramfs_modules()
 	grep -qE '9p|ext4' "$mod_root/modules.$mod_level" || die "kernel $mod_version: no 9p or ext4 module"
 }
 
+# That of L1's CPU.
+initramfs_busybox()
+{
+	if [ -n "$RIG_ROOT" ]; then
+		echo "$RIG_ROOT/bin/busybox"
+	else
+		command -v busybox
+	fi
+}
+
 initramfs_build()
 {
 	build_kernel=$1
@@ -62,7 +73,7 @@ initramfs_build()
 	for build_dir in modules applets proc sys dev outer rw new; do
 		mkdir "$build_root/$build_dir"
 	done
-	cp "$(command -v busybox)" "$build_root/applets/busybox"
+	cp "$(initramfs_busybox)" "$build_root/applets/busybox"
 	for build_applet in $INITRAMFS_APPLETS; do
 		ln -s busybox "$build_root/applets/$build_applet"
 	done
@@ -70,7 +81,8 @@ initramfs_build()
 	chmod 755 "$build_root/init"
 	# shellcheck disable=SC2086 # lists of module names
 	{
-		[ "$CPU" = amd ] || INITRAMFS_HOST=$INITRAMFS_INTEL
+		[ "$CPU" != intel ] || INITRAMFS_HOST=$INITRAMFS_INTEL
+		[ "$CPU" != arm64 ] || INITRAMFS_HOST=$INITRAMFS_ARM64 INITRAMFS_GUEST=$INITRAMFS_ARM64
 		initramfs_modules "$build_kernel" host "$build_root" $INITRAMFS_HOST
 		initramfs_modules "$build_kernel" guest "$build_root" $INITRAMFS_GUEST
 	}
@@ -85,7 +97,7 @@ initramfs_build()
 initramfs_prepare()
 {
 	ifs_hash=$(echo "$CPU" | cat - "$VM_DIR/lib/init" "$VM_DIR/lib/initramfs.sh" "$1/version" \
-		"$(command -v busybox)" | md5sum | cut -c1-12)
+		"$(initramfs_busybox)" | md5sum | cut -c1-12)
 	ifs_file=$1/initramfs-$ifs_hash.cpio
 	if [ ! -s "$ifs_file" ]; then
 		initramfs_build "$1" "$ifs_file" || exit

@@ -9,6 +9,7 @@
 #	vmlinuz		the image
 #	vmlinux		the same decompressed, which saves seconds at each boot
 #	lib/modules/R/	its modules, with modules.dep
+# Its architecture is Debian's $KERNEL_ARCH.
 # lib/apt.sh does the download.
 
 # Which suite has this kernel. Only the newest of a branch is on a mirror, so a branch is a
@@ -27,20 +28,26 @@ kernel_suite()
 kernel_download()
 {
 	dl_suite=$2
+	[ "$KERNEL_ARCH" = amd64 ] || APT_ARCH=$KERNEL_ARCH
 	apt_update "$dl_suite" || exit "$RIG_FAILED"
 	# The metapackage names the real one; from 7.0 on that is split in several.
 	dl_pkgs=$(apt_run "$dl_suite" apt-cache depends --recurse --important \
-			linux-image-amd64 |
-		grep -E '^linux-(image|binary|modules|base)-[0-9][^ ]*-amd64$' | sort -u)
-	[ -n "$dl_pkgs" ] || die "no linux-image-amd64 in suite $dl_suite"
+			"linux-image-$KERNEL_ARCH" |
+		grep -E "^linux-(image|binary|modules|base)-[0-9][^ ]*-$KERNEL_ARCH\$" | sort -u)
+	[ -n "$dl_pkgs" ] || die "no linux-image-$KERNEL_ARCH in suite $dl_suite"
 	# shellcheck disable=SC2086 # a list of package names
 	apt_fetch "$dl_suite" "$1" $dl_pkgs || exit "$RIG_FAILED"
 }
 
 # Decompress the payload of bzImage $1: its place is in the setup header, offsets from
-# Documentation/arch/x86/boot.rst. The last 4 bytes are the unpacked size.
+# Documentation/arch/x86/boot.rst. The last 4 bytes are the unpacked size. An image of arm64 is not
+# compressed.
 kernel_extract()
 {
+	if [ "$KERNEL_ARCH" = arm64 ]; then
+		cat "$1"
+		return
+	fi
 	ext_sects=$(od -An -tu1 -j 497 -N 1 "$1")
 	ext_offset=$(od -An -tu4 -j 584 -N 4 "$1")
 	ext_length=$(od -An -tu4 -j 588 -N 4 "$1")
@@ -105,6 +112,7 @@ kernel_prepare()
 		;;
 	*)	prep_key=$prep_spec ;;
 	esac
+	[ "$KERNEL_ARCH" = amd64 ] || prep_key=$prep_key-$KERNEL_ARCH
 	prep_dir=$KVMFT_CACHE/kernels/$prep_key
 	mkdir -p "$KVMFT_CACHE/kernels"
 	(

@@ -9,7 +9,7 @@
 # are, and started from there. In L1 the installed one runs: KVM does not emulate.
 
 QEMU_SUITE=bookworm-backports
-QEMU_PACKAGES="qemu-system-x86 qemu-system-data seabios"
+QEMU_PACKAGES="qemu-system-data seabios"
 
 # Is QEMU $1 8.1 or later? False too if it does not start, for lack of a library.
 qemu_sound()
@@ -24,8 +24,8 @@ qemu_fetch()
 	qemu_tmp=$1.tmp.$$
 	rm -rf "$qemu_tmp"
 	# shellcheck disable=SC2086 # a list of package names
-	if apt_update "$QEMU_SUITE" && apt_fetch "$QEMU_SUITE" "$qemu_tmp" $QEMU_PACKAGES &&
-		qemu_sound "$qemu_tmp/tree/usr/bin/qemu-system-x86_64"; then
+	if apt_update "$QEMU_SUITE" && apt_fetch "$QEMU_SUITE" "$qemu_tmp" "$QEMU_PACKAGE" $QEMU_PACKAGES &&
+		qemu_sound "$qemu_tmp/tree/usr/bin/qemu-system-$QEMU_CPU"; then
 		rm -rf "$1"
 		mv "$qemu_tmp/tree" "$1"
 	else
@@ -44,23 +44,24 @@ qemu_prepare()
 		echo "$RIG_QEMU"
 		return
 	fi
-	if qemu_sound qemu-system-x86_64; then
-		echo qemu-system-x86_64
+	if qemu_sound "qemu-system-$QEMU_CPU"; then
+		echo "qemu-system-$QEMU_CPU"
 		return
 	fi
 	qemu_dir=$KVMFT_CACHE/qemu/$QEMU_SUITE
+	[ "$QEMU_CPU" = x86_64 ] || qemu_dir=$qemu_dir-$QEMU_CPU
 	mkdir -p "$KVMFT_CACHE/qemu"
 	if (
 		flock 9
-		[ -x "$qemu_dir/usr/bin/qemu-system-x86_64" ] && [ "${REFRESH:-0}" = 0 ] && exit 0
+		[ -x "$qemu_dir/usr/bin/qemu-system-$QEMU_CPU" ] && [ "${REFRESH:-0}" = 0 ] && exit 0
 		# A machine without network must not wait for it at each run.
 		[ -z "$(find "$qemu_dir.failed" -mmin -60 2>/dev/null)" ] || exit 1
 		qemu_fetch "$qemu_dir"
 	) 9>"$KVMFT_CACHE/qemu/.lock"; then
-		echo "$qemu_dir/usr/bin/qemu-system-x86_64 -L $qemu_dir/usr/share/qemu" \
+		echo "$qemu_dir/usr/bin/qemu-system-$QEMU_CPU -L $qemu_dir/usr/share/qemu" \
 			"-L $qemu_dir/usr/share/seabios"
 	else
 		note "the installed QEMU emulates L1: expect a hang now and then"
-		echo qemu-system-x86_64
+		echo "qemu-system-$QEMU_CPU"
 	fi
 }
