@@ -46,11 +46,14 @@ int solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest) __must_check
 /* All runs of a thread, as windows of that vCPU; of several threads in the order of their time. */
 int solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs,
 		     int32_t tid) __must_check;
-/* All events of a capture in guest TSC, and all pairs of both sides; after the threads. */
+/*
+ * All events of a capture whose stamps are exact (own_tsc_is_exact()), and all pairs of both sides;
+ * after the threads.
+ */
 int solve_add_guest(struct solve *s, const struct runs *runs, const struct capture *cap,
 		    const struct fmt *fmt) __must_check;
 /*
- * The problem of one guest: the runs of a VM's threads and the events of a capture in guest TSC.
+ * The problem of one guest: the runs of a VM's threads and the events of such a capture.
  * *out is to be freed whatever is returned: 0 or -errno.
  */
 int solve_captures(const struct tsc_map *scale, const struct hostmap *map, size_t vm,

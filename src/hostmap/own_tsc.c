@@ -92,6 +92,15 @@ void own_tsc_free(struct own_tsc *o)
 		cap_pieces_free(&o->samples);
 }
 
+bool own_tsc_is_exact(const struct capture *cap)
+{
+	struct own_tsc o;
+	bool exact = !own_tsc_init(&o, cap, NULL) && o.kind != OWN_SAMPLED;
+
+	own_tsc_free(&o);
+	return exact;
+}
+
 bool own_tsc_range(const struct own_tsc *o, uint64_t ts, uint64_t *lo, uint64_t *hi)
 {
 	switch (o->kind) {

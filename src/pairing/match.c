@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "kvmft/guest_time.h"
+#include "kvmft/own_tsc.h"
 #include "kvmft/timeline.h"
 #include "kvmft/tracedat.h"
 #include "match.h"
@@ -157,7 +158,7 @@ static int solve_vm(const struct matcher *m, struct trial *t, const struct captu
 	size_t n = 0;
 	int ret;
 
-	if (!cap_in_tsc(cap)) {
+	if (!own_tsc_is_exact(cap)) {
 		t->sol.tried = true;
 		t->sol.r.why =
 			"only stamps in guest TSC can be solved: record the guest with --clock x86-tsc "

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "kvmft/own_tsc.h"
 #include "kvmft/timeline.h"
 #include "match.h"
 
@@ -79,7 +80,7 @@ static int fill_unknown(struct matcher *m, const struct capture *cap, const stru
 		any |= cap->stream[i].nsub &&
 		       !epoch_vm_has_map(m->map->vm[out->vm].epochs,
 					 cap_vcpu_of_cpu(cap, cap->stream[i].cpu));
-	if (!any || !cap_in_tsc(cap))
+	if (!any || !own_tsc_is_exact(cap))
 		return 0;
 	ret = match_runs(m, err);
 	if (ret)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "kvmft/own_tsc.h"
 #include "kvmft/timeline.h"
 #include "match.h"
 
@@ -201,7 +202,7 @@ int match_threads(struct matcher *m, const struct capture *cap, const struct fmt
 	ssize_t vm = -1;
 	int ret = 0;
 
-	if (cap_in_tsc(cap))
+	if (own_tsc_is_exact(cap))
 		ret = match_runs(m, err);
 	if (!ret && m->runs && find_group(&g))
 		ret = err_set(err, ENOMEM, "out of memory");

@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "kvmft/own_tsc.h"
+
 /* ---- lines of text ---- */
 
 /* Ends a line of g->reasons. */
@@ -123,7 +125,7 @@ static int look_for_offset(struct verify *v, struct verify_guest *g, struct kvmf
 	scale = g->used ? g->used : &none;
 	if (ret)
 		return ret;
-	if (!cap_in_tsc(cap)) {
+	if (!own_tsc_is_exact(cap)) {
 		g->sol.tried = true;
 		g->sol.r.why = "only captures in guest TSC can be solved: record the guest with "
 			       "--clock x86-tsc";

@@ -6,6 +6,7 @@
 #include "solve.h"
 
 #include "kvmft/msr_pairs.h"
+#include "kvmft/own_tsc.h"
 #include "kvmft/timeline.h"
 
 int solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, int32_t tid)
@@ -21,6 +22,7 @@ struct guest_side {
 	const struct runs *runs;
 	const struct fmt *fmt;
 	struct msr_pair_events msr;
+	struct own_tsc own;
 	uint32_t vcpu; /* of the stream */
 };
 
@@ -28,26 +30,29 @@ static int guest_event(void *arg, const struct rec *rec)
 {
 	const struct guest_side *g = arg;
 	enum msr_pair kind;
-	uint64_t value, host;
+	uint64_t value, host, ts, width;
 
+	if (!own_tsc_place(&g->own, rec->ts, &ts, &width))
+		return 0;
 	if (g->runs->ndeadline &&
 	    msr_pair_match(&g->msr, g->fmt, fmt_by_id(g->fmt, rec->id), rec, &kind, &value) &&
 	    kind == MSR_PAIR_DEADLINE && (host = solve_deadline(g->s, g->vcpu, g->runs, value)))
-		solve_add_pair(g->s, g->vcpu, host, rec->ts);
-	return solve_add_event(g->s, g->vcpu, rec->ts);
+		solve_add_pair(g->s, g->vcpu, host, ts);
+	return solve_add_event(g->s, g->vcpu, ts);
 }
 
 int solve_add_guest(struct solve *s, const struct runs *runs, const struct capture *cap,
 		    const struct fmt *fmt)
 {
 	struct guest_side g = { .s = s, .runs = runs, .fmt = fmt };
-	int ret = 0;
+	int ret = own_tsc_init(&g.own, cap, NULL);
 
 	msr_pair_events_init(&g.msr, fmt, true);
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {
 		g.vcpu = cap_vcpu_of_cpu(cap, cap->stream[i].cpu);
 		ret = rstream_each(cap, &cap->stream[i], guest_event, &g);
 	}
+	own_tsc_free(&g.own);
 	return ret;
 }
 
