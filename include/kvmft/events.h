@@ -102,6 +102,9 @@ enum event_role event_role_of(const struct fmt_event *ev);
  */
 int event_arch_check(const struct capture *cap, struct kvmft_err *err) __must_check;
 
+/* Why a host's interrupts are in no event of a role, on its architecture; NULL: they are. */
+const char *event_no_irqs(const struct fmt *fmt);
+
 /* Field number i of a record of that type; 0 where the kernel or the record lacks it. */
 static inline uint64_t event_u64(const struct fmt *fmt, const struct event_type *e, size_t i,
 				 const struct rec *rec)

@@ -62,6 +62,9 @@ struct exit_why exit_why(const struct exit_names *n, uint64_t first, uint64_t se
 /* When kvm_exit is traced, where all kernels do it alike; NULL: that depends on the kernel. */
 const char *exit_traced(enum exit_isa isa);
 
+/* Whether perf kvm's time of an exit is what came before it, from the entry to the exit. */
+bool exit_perf_before(enum exit_isa isa);
+
 #define EXIT_VMX_BASIC 0xffffu
 
 /*

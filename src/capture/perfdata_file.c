@@ -174,9 +174,9 @@ static int read_features(struct pd_head *h)
 
 /* ---- all of it ---- */
 
-static bool is_x86(const char *arch)
+static bool is_known(const char *arch)
 {
-	if (!arch || !strcmp(arch, "x86_64"))
+	if (!strcmp(arch, "x86_64") || !strcmp(arch, "aarch64"))
 		return true;
 	return strlen(arch) == 4 && arch[0] == 'i' && !strcmp(arch + 2, "86");
 }
@@ -189,7 +189,7 @@ static int refuse_arch(const struct pd_head *h)
 
 	return err_set(
 		h->err, EOPNOTSUPP,
-		"recorded on %s: of perf's files kvmft reads those of x86 (x86_64, i386 to i686)",
+		"recorded on %s: of perf's files kvmft reads those of x86 and aarch64",
 		shown ? h->arch : "another architecture");
 }
 
@@ -197,7 +197,7 @@ static int check(const struct pd_head *h)
 {
 	const struct capture *c = h->p->c;
 
-	if (h->arch && !is_x86(h->arch))
+	if (h->arch && !is_known(h->arch))
 		return refuse_arch(h);
 	if (has_feature(h, COMPRESSED) && !h->cut)
 		return err_set(

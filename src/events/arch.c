@@ -41,6 +41,14 @@ int event_arch_check(const struct capture *cap, struct kvmft_err *err)
 		       cap->path);
 }
 
+const char *event_no_irqs(const struct fmt *fmt)
+{
+	const struct fmt_event *ev = event_format(fmt, EV_EXIT);
+	const struct event_arch *a = ev ? event_arch_of_exit(ev) : NULL;
+
+	return a ? a->no_irqs : NULL;
+}
+
 enum exit_isa exit_isa_of_vendor(const char *vendor)
 {
 	const struct event_arch *a;

@@ -33,6 +33,8 @@ struct event_arch {
 	struct exit_entry trap;	    /* the kind of exits whose second field is the reason */
 	uint32_t halt;		    /* the guest waits for an interrupt; UINT32_MAX: not known */
 	const char *traced;	    /* exit_traced() */
+	bool perf_before;	    /* exit_perf_before() */
+	const char *no_irqs;	    /* event_no_irqs() */
 	const char *(*hint)(uint32_t key); /* exit_reason_hint() */
 };
 

@@ -185,6 +185,13 @@ const char *exit_traced(enum exit_isa isa)
 	return a ? a->traced : NULL;
 }
 
+bool exit_perf_before(enum exit_isa isa)
+{
+	const struct event_arch *a = arch_of(isa, NULL);
+
+	return a && a->perf_before;
+}
+
 const char *exit_reason_hint(enum exit_isa isa, uint64_t reason)
 {
 	const struct event_arch *a = arch_of(isa, NULL);

@@ -53,6 +53,7 @@ struct event_class {
 	bool optional;		 /* it can do without all of tp[] */
 	struct class_rules exact;
 	struct class_rules perf; /* NULL: perf kvm has no such table */
+	struct class_rules perf_before; /* where exit_perf_before(); NULL: as elsewhere */
 	void (*describe)(const struct exit_names *names, uint64_t key, char *buf, size_t size);
 };
 

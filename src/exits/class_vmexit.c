@@ -33,6 +33,11 @@ static enum class_mark perf_begin(const struct class_event *e, uint64_t *key)
 	return MARK_KEY;
 }
 
+static enum class_mark perf_before_begin(const struct class_event *e, uint64_t *key __unused_arg)
+{
+	return e->tp == CLASS_ENTRY ? MARK_YES : MARK_NO;
+}
+
 static void describe(const struct exit_names *names, uint64_t key, char *buf, size_t size)
 {
 	enum exit_isa isa = (enum exit_isa)(uint32_t)((key & ~OF_NESTED) >> 32);
@@ -52,5 +57,6 @@ const struct event_class class_vmexit = {
 	.optional = true,
 	.exact = { begin, class_end_entry },
 	.perf = { perf_begin, class_end_entry },
+	.perf_before = { perf_before_begin, perf_begin },
 	.describe = describe,
 };

@@ -344,6 +344,16 @@ static int know_vms(struct report *r, struct kvmft_err *err)
 	return ret;
 }
 
+static const struct class_rules *rules_of(const struct report *r)
+{
+	const struct event_class *cls = r->opts.cls;
+
+	if (r->opts.semantics != REPORT_PERF)
+		return &cls->exact;
+	return cls->perf_before.begin && exit_perf_before(r->names.isa) ? &cls->perf_before
+									  : &cls->perf;
+}
+
 int report_new(const struct capture *cap, const struct fmt *fmt, const struct report_opts *opts,
 	       struct report **out, struct kvmft_err *err)
 {
@@ -356,10 +366,10 @@ int report_new(const struct capture *cap, const struct fmt *fmt, const struct re
 	r->cap = cap;
 	r->fmt = fmt;
 	r->opts = *opts;
-	r->rules = opts->semantics == REPORT_PERF ? &opts->cls->perf : &opts->cls->exact;
 	r->swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 	set_budget(r);
 	exit_names_init(&r->names, event_format(fmt, EV_EXIT), cap->vendor);
+	r->rules = rules_of(r);
 	r->gap_to = calloc(MAX(cap->nstream, (size_t)1), sizeof(*r->gap_to));
 	ret = r->gap_to ? know_vms(r, err) : err_set(err, ENOMEM, "out of memory");
 	if (!ret) {

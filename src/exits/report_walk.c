@@ -125,9 +125,9 @@ static bool exit_failed(const struct class_event *exit)
 	return exit->v[0] >> 31 && exit->v[1] == EXIT_ISA_VMX;
 }
 
-static bool exit_direct(enum class_mark begin)
+static bool exit_direct(enum class_mark begin, enum class_mark end)
 {
-	return begin == MARK_NO || begin == MARK_KEY;
+	return (begin == MARK_NO || begin == MARK_KEY) && end == MARK_NO;
 }
 
 static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk *w,
@@ -137,18 +137,20 @@ static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk
 	struct exit_said *x = &w->said[(reason + isa) % EXITS_SAID];
 	struct exit_why why = exit_why(&w->r->names, reason, isa);
 	struct class_event *ce = &w->exit;
-	enum class_mark begin;
+	enum class_mark begin, end;
 	uint64_t key = 0;
 
 	ce->v[0] = why.reason;
 	ce->v[1] = why.isa;
 	begin = w->r->rules->begin(ce, &key);
+	end = w->r->rules->end(ce, &key);
 	if (exit_failed(ce)) { /* has to be counted each time, so it is asked for each time */
 		st->failed++;
 		x = &w->failed_entry;
 	}
-	*x = (struct exit_said){ reason, isa, key, { .op = OP_EXIT, .begin = (uint8_t)begin } };
-	x->is.direct = exit_direct(begin) ? OP_EXIT : OP_NONE;
+	*x = (struct exit_said){ reason, isa, key, { .op = OP_EXIT, .begin = (uint8_t)begin,
+							.end = (uint8_t)end } };
+	x->is.direct = exit_direct(begin, end) ? OP_EXIT : OP_NONE;
 	return x;
 }
 

@@ -224,13 +224,14 @@ static const char *lacks(const struct lat *l, unsigned int kind)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(needs); i++) {
 		const struct lat_decoder *d = needs[i].guest ? guest_decoder(l) : l->dec[0];
+		const char *never = needs[i].guest ? NULL : event_no_irqs(l->map->fmt);
 
 		if (needs[i].kind != kind)
 			continue;
 		if (!d)
 			return "needs a capture of the guest, with block:block_rq_issue and block:block_rq_complete";
 		if (!lat_decoder_has(d, needs[i].ev[0]) || !lat_decoder_has(d, needs[i].ev[1]))
-			return needs[i].lacks;
+			return never ? never : needs[i].lacks;
 	}
 	return NULL;
 }

@@ -21,6 +21,10 @@ const char *const event_set_host[] = {
 	"kvm:kvm_hypercall",
 	"kvm:kvm_cpuid",
 	"kvm:kvm_page_fault",
+	"kvm:kvm_guest_fault",
+	"kvm:kvm_wfx_arm64",
+	"kvm:kvm_hvc_arm64",
+	"kvm:kvm_sys_access",
 	"kvm:kvm_nested_vmexit",
 	"kvm:kvm_nested_vmenter",
 	"kvm:kvm_nested_vmrun",
@@ -41,6 +45,9 @@ const char *const event_set_host[] = {
 	"kvm:kvm_wait_lapic_expire",
 	"kvm:kvm_hv_timer_state",
 	"kvm:kvm_pi_irte_update",
+	"kvm:kvm_irq_line",
+	"kvm:vgic_update_irq_pending",
+	"kvm:kvm_timer_hrtimer_expire",
 	NULL,
 };
 

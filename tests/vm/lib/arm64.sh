@@ -95,7 +95,7 @@ arm64_prepare_root()
 	fi
 }
 
-# arm64_build ROOT: kvmft and the small VM for arm64, from this checkout; prints kvmft's path.
+# arm64_build ROOT: kvmft and two small tools for arm64, from this checkout; prints kvmft's path.
 arm64_build()
 {
 	build_dir=$PROJECT/build/arm64
@@ -106,7 +106,10 @@ arm64_build()
 			make -C "$PROJECT" NODEPS=1 O="$build_dir" CC=aarch64-linux-gnu-gcc \
 			CROSS_COMPILE=aarch64-linux-gnu- PKG_CONFIG=pkg-config \
 			LDFLAGS="--sysroot=$1 -L$build_libs -Wl,-rpath-link,$build_libs" all &&
-			aarch64-linux-gnu-gcc -O1 -static -o "$build_dir/tinyvm64" "$VM_DIR/tinyvm64.c"
+			for build_tool in tinyvm64 cntvct; do
+				aarch64-linux-gnu-gcc -O1 -static -o "$build_dir/$build_tool" \
+					"$VM_DIR/$build_tool.c" || exit
+			done
 	} >"$build_dir/make.log" 2>&1; then
 		note "kvmft for arm64 cannot be had: $(log_reason "$build_dir/make.log"); the log is $build_dir/make.log"
 		return 1
