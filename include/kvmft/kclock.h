@@ -42,8 +42,11 @@ struct kmono_raw {
  * What the kernel shows to all processes for reading clocks: the first record that fits, which the
  * caller has to tell. -ENOENT: none such; -EAGAIN: it changes all the time.
  */
-int kvvar_mono_raw(struct kmono_raw *r, bool (*fits)(const struct kmono_raw *r, const void *arg),
-		   const void *arg) __must_check;
+typedef bool kmono_raw_fits_fn(const struct kmono_raw *r, const void *arg);
+int kvvar_mono_raw(struct kmono_raw *r, kmono_raw_fits_fn *fits, const void *arg) __must_check;
+/* The same in n words of such a page. Pure. */
+int kvvar_find(const uint64_t *word, size_t n, struct kmono_raw *r, kmono_raw_fits_fn *fits,
+	       const void *arg) __must_check;
 
 /*
  * What reads it through a kprobe, for those who read more in the same shot. The result is

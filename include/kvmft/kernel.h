@@ -511,7 +511,7 @@ struct kfeat_result {
 	const char *name;    /* "tracefs", "x86-tsc", ... */
 	const char *purpose; /* what kvmft uses it for */
 	unsigned int need;   /* KFEAT_HOST | KFEAT_GUEST: cannot do without; 0 = optional */
-	unsigned int use;    /* the same two: has a use for it at all */
+	unsigned int use;    /* the same two: has a use for it at all; 0: not on this architecture */
 	enum kfeat_state state;
 	char detail[256];    /* what was found */
 	char remedy[256];    /* what to do; "" when there is nothing to mend */

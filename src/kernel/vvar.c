@@ -80,17 +80,20 @@ static bool take(const uint64_t *word, size_t i, size_t last, struct kmono_raw *
 	return !mono_raw_check(&r->line) && w[VV_MULT_SHIFT] >> 32 == r->line.shift;
 }
 
-int kvvar_mono_raw(struct kmono_raw *r, bool (*fits)(const struct kmono_raw *r, const void *arg),
-		   const void *arg)
+int kvvar_find(const uint64_t *word, size_t n, struct kmono_raw *r, kmono_raw_fits_fn *fits,
+	       const void *arg)
 {
-	uint64_t word[PAGE_WORDS] = { 0 };
-	int ret = page_read(word);
-
-	if (ret)
-		return ret;
-	for (size_t i = 0; i + VV_WORDS <= PAGE_WORDS; i++)
+	for (size_t i = 0; i + VV_WORDS <= n; i++)
 		for (size_t last = 1; last <= 2; last++) /* 2: with max_cycles */
 			if (take(word, i, last, r) && fits(r, arg))
 				return 0;
 	return -ENOENT;
+}
+
+int kvvar_mono_raw(struct kmono_raw *r, kmono_raw_fits_fn *fits, const void *arg)
+{
+	uint64_t word[PAGE_WORDS] = { 0 };
+	int ret = page_read(word);
+
+	return ret ? ret : kvvar_find(word, PAGE_WORDS, r, fits, arg);
 }

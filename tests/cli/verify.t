@@ -140,6 +140,15 @@ done
 pair positive --offset 123456789012345 --no-debugfs
 solved positive 123456789012345
 
+# Stamps of another clock, which lies on a line over the TSC: 5000 behind it.
+pair raw --no-debugfs
+sed -i 's/clock=x86-tsc/clock=mono_raw/; s/mono_raw=1 /mono_raw=99999995050 /
+	/^ring /a raw last=5000 mult=8388608 shift=23 nsec=0 base=0 clocksource=tsc' "$tmp/raw/guest/meta"
+solved raw $((offset + 5000))
+sed -i '/^raw /d' "$tmp/raw/guest/meta"
+verify raw --solve
+status_is 4 "... without that line nothing is solved"
+
 # 2100 MHz guest on a host of 2596.146 MHz, both vendors' fixed point.
 pair svm --ratio 3474161823 --frac 32
 verify svm

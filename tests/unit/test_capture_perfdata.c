@@ -776,7 +776,8 @@ static void test_refused(void **state __unused_arg)
 static void test_refused_arch(void **state __unused_arg)
 {
 	static const char *const archs[][2] = {
-		{ "aarch64", "recorded on aarch64:" },	 { "s390x", "recorded on s390x:" },
+		{ "aarch64_be", "recorded on aarch64_be:" },
+		{ "s390x", "recorded on s390x:" },
 		{ "i", "recorded on i:" },		 { "x86_64x", "recorded on x86_64x:" },
 		{ "", "on another architecture:" }, { "a\033[2Jb", "on another architecture:" },
 	};

@@ -148,6 +148,41 @@ static uint64_t ring_entries(const struct kinst *k)
 }
 
 /* The trace clock mono_raw is CLOCK_MONOTONIC_RAW: between two readings by clock_gettime(). */
+static bool is_line(const struct kmono_raw *r, const void *want)
+{
+	return !memcmp(&r->line, want, sizeof(r->line));
+}
+
+/* The page of the vDSO: two records, of which the second is that of the raw clock. */
+static void test_vvar(void **state __unused_arg)
+{
+	const struct mono_raw want = { .last = 5000, .nsec = 77, .base = 3000000000, .mult = 16 << 20,
+				       .shift = 20 };
+	uint64_t word[80] = { 2, 4000, UINT64_MAX, 20ull << 32 | 99 }, *raw = &word[30];
+	struct kmono_raw r;
+
+	for (size_t more = 0; more < 2; more++) { /* with max_cycles before the mask */
+		uint64_t *mask = &raw[2 + more];
+
+		memset(raw, 0, 50 * sizeof(*raw));
+		raw[0] = 6;
+		raw[1] = 5000;
+		mask[0] = (1ull << 57) - 1;
+		mask[1] = 20ull << 32 | 16 << 20;
+		mask[10] = 3;
+		mask[11] = 77;
+		memset(&r, 0, sizeof(r));
+		assert_int_equal(kvvar_find(word, ARRAY_SIZE(word), &r, is_line, &want), 0);
+		assert_string_equal(r.symbol, "vvar");
+		assert_int_equal(kvvar_find(word, 30 + 13 + more, &r, is_line, &want), -ENOENT);
+		raw[0] = 7; /* being written */
+		assert_int_equal(kvvar_find(word, ARRAY_SIZE(word), &r, is_line, &want), -ENOENT);
+		raw[0] = 6;
+		mask[0] = UINT32_MAX; /* wraps */
+		assert_int_equal(kvvar_find(word, ARRAY_SIZE(word), &r, is_line, &want), -ENOENT);
+	}
+}
+
 static void test_live(void **state)
 {
 	struct kvmft_err err = { 0 };
@@ -195,6 +230,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parse_marker),
 		cmocka_unit_test(test_timekeeper),
+		cmocka_unit_test(test_vvar),
 		cmocka_unit_test(test_live),
 	};
 

@@ -296,17 +296,21 @@ static void test_sides(void **state)
 {
 	struct kfx *fx = *state;
 	struct ktsc_facts bare = { .hv_signature = "" }, hyperv = { .hv_signature = "Microsoft Hv" },
-			  guest = { .hv_signature = "KVMKVMKVM" };
+			  guest = { .hv_signature = "KVMKVMKVM" }, arm64 = { .arm64 = true };
 	const char *why;
 
 	assert_int_equal(kmachine_sides(fx->dir, &bare, NULL), KFEAT_HOST);
 	assert_int_equal(kmachine_sides(fx->dir, &hyperv, NULL), KFEAT_HOST);
 	assert_int_equal(kmachine_sides(fx->dir, &guest, &why), KFEAT_GUEST);
 	assert_string_equal(why, "it is a guest of KVM, and has no KVM itself");
+	assert_int_equal(kmachine_sides(fx->dir, &arm64, &why), KFEAT_GUEST);
+	assert_string_equal(why, "it has no KVM");
 	kfx_dir(fx, "sys/class/misc/kvm");
 	assert_int_equal(kmachine_sides(fx->dir, &bare, &why), KFEAT_HOST);
 	assert_string_equal(why, "it is not a guest of KVM");
 	assert_int_equal(kmachine_sides(fx->dir, &guest, NULL), KFEAT_HOST | KFEAT_GUEST);
+	assert_int_equal(kmachine_sides(fx->dir, &arm64, &why), KFEAT_HOST);
+	assert_string_equal(why, "it has KVM");
 }
 
 int main(void)

@@ -347,6 +347,29 @@ static void test_no_directory(void **state)
 	vm_list_free(list);
 }
 
+/* On arm64 a VM has a directory, but none of its vCPUs has. */
+static void test_no_vcpu_directories(void **state)
+{
+	struct fixture *fx = *state;
+
+	FX_PROCESS(fx, 300, QEMU, "q\0-name\0arm");
+	fx_link(fx, "anon_inode:kvm-vm", "proc/300/fd/9");
+	fx_link(fx, "anon_inode:kvm-vcpu:1", "proc/300/fd/10");
+	fx_link(fx, "anon_inode:kvm-vcpu:0", "proc/300/fd/11");
+	fx_thread(fx, 300, 301, "CPU 0/KVM");
+	fx_file(fx, "7\n", "debugfs/kvm/300-9/exits");
+
+	struct vm_list *list = fx_scan(fx);
+
+	assert_int_equal(list->n, 1);
+	assert_true(list->vm[0].has_debugfs);
+	assert_null(list->vm[0].note);
+	assert_int_equal(list->vm[0].n_vcpus, 2);
+	assert_int_equal(list->vm[0].vcpu[0].tid, 301);
+	assert_false(list->vm[0].vcpu[0].has_offset);
+	vm_list_free(list);
+}
+
 static struct vm_list *scan_told(struct fixture *fx)
 {
 	struct kvmft_err err = { .code = 0 };
@@ -552,6 +575,7 @@ int main(void)
 		FX_TEST(test_ratio),	     FX_TEST(test_clock_trouble),
 		FX_TEST(test_reread),	     FX_TEST(test_two_in_one),
 		FX_TEST(test_creator_threads), FX_TEST(test_no_directory),
+		FX_TEST(test_creator_threads), FX_TEST(test_no_vcpu_directories),
 		FX_TEST(test_told),	     FX_TEST(test_no_proc),
 		FX_TEST(test_made_by),	     FX_TEST(test_watch),
 		cmocka_unit_test(test_live),
