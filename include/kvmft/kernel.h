@@ -420,8 +420,9 @@ struct ktsc_facts {
 unsigned int kmachine_sides(const char *root, const struct ktsc_facts *f, const char **why);
 
 /*
- * The frequency of an x86's TSC comes from the boot log, else from the kernel's own variable (not when t is NULL),
- * else from CPUID, else it is measured. Unknown things stay 0 or "".
+ * The frequency of an x86's TSC comes from the boot log, else from the kernel's own variable (not
+ * when t is NULL), else from CPUID, else it is measured; that of an arm64's counter from CNTFRQ_EL0.
+ * Unknown things stay 0 or "".
  */
 int ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f) __must_check;
 /* "tsc: Refined TSC clocksource calibration: 3792.873 MHz" and "tsc: Detected ... MHz". */
@@ -511,7 +512,7 @@ struct kfeat_result {
 	const char *name;    /* "tracefs", "x86-tsc", ... */
 	const char *purpose; /* what kvmft uses it for */
 	unsigned int need;   /* KFEAT_HOST | KFEAT_GUEST: cannot do without; 0 = optional */
-	unsigned int use;    /* the same two: has a use for it at all; 0: not on this architecture */
+	unsigned int use;    /* the same two: has a use for it; 0: not on this architecture */
 	enum kfeat_state state;
 	char detail[256];    /* what was found */
 	char remedy[256];    /* what to do; "" when there is nothing to mend */

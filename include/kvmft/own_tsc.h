@@ -26,9 +26,7 @@ struct own_tsc {
 /* -ENOTSUP with err: what is missing and how to get it; -ENOMEM. err may be NULL. */
 int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err *err) __must_check;
 void own_tsc_free(struct own_tsc *o); /* NULL is fine; o itself is the caller's */
-/*
- * Whether the capture's stamps are TSC, or lie on a known line over it: an offset can be solved for.
- */
+/* Whether the capture's stamps are TSC or lie on a known line over it: an offset can be solved. */
 bool own_tsc_is_exact(const struct capture *cap);
 /* The first and the last cycle at which the clock may have shown ts; false: none. */
 bool own_tsc_range(const struct own_tsc *o, uint64_t ts, uint64_t *lo, uint64_t *hi);

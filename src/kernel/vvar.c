@@ -5,9 +5,10 @@
  * has: Debian's of arm64 does not.
  *
  * The page holds a record for each group of clocks (struct vdso_data of include/vdso/datapage.h,
- * vdso_clock since Linux 6.15): { seq and mode, cycle_last, mask, mult and shift, basetime[12] }, in
- * some kernels with max_cycles before the mask. Where they are differs, so they are found by their
- * shape; several may have it. Which one is it, if any, clock_gettime() says: mono_raw_learn().
+ * vdso_clock since Linux 6.15): { seq and mode, cycle_last, mask, mult and shift, basetime[12] },
+ * in some kernels with max_cycles before the mask. Where they are differs, so they are found by
+ * their shape; several may have it. Which one is it, if any, clock_gettime() says:
+ * mono_raw_learn().
  */
 #include "priv.h"
 
@@ -25,7 +26,14 @@
 #define SEC_NS	   1000000000u
 
 /* Of words, from the mask on. */
-enum { VV_MASK, VV_MULT_SHIFT, VV_BASE, VV_SEC = VV_BASE + 2 * CLOCK_MONOTONIC_RAW, VV_NSEC, VV_WORDS };
+enum {
+	VV_MASK,
+	VV_MULT_SHIFT,
+	VV_BASE,
+	VV_SEC = VV_BASE + 2 * CLOCK_MONOTONIC_RAW,
+	VV_NSEC,
+	VV_WORDS,
+};
 
 static const volatile uint64_t *page(void)
 {
@@ -38,7 +46,9 @@ static const volatile uint64_t *page(void)
 	line = strstr(maps, "[vvar]");
 	while (line && line > maps && line[-1] != '\n')
 		line--;
-	return line && sscanf(line, "%" SCNxPTR "-", &at) == 1 ? (const volatile uint64_t *)at : NULL;
+	if (!line || sscanf(line, "%" SCNxPTR "-", &at) != 1)
+		return NULL;
+	return (const volatile uint64_t *)at;
 }
 
 /* The same twice, and no record in the middle of being written. */

@@ -49,7 +49,9 @@ int trace_clock_choose(struct trace *t)
 	if (o->guest_capture && o->pvclock)
 		return err_usage(t->err, "--guest-capture and --pvclock exclude each other");
 	wall = o->clock && !strcmp(o->clock, "realtime");
-	t->clock = o->clock && !wall ? o->clock : o->tsc || o->kvmclock ? TSC_CLOCK : kclock_default();
+	t->clock = o->tsc || o->kvmclock ? TSC_CLOCK : kclock_default();
+	if (o->clock && !wall)
+		t->clock = o->clock;
 	ret = ktracefs_clock_check(t->t, t->clock, t->err);
 	if (ret)
 		return ret;

@@ -16,7 +16,6 @@ ARM64_PACKAGES="base-files base-passwd bash busybox-static coreutils dash diffut
 # No EFI: QEMU enters the image at EL2.
 ARM64_MACHINE="virt,virtualization=on,gic-version=3"
 
-# shellcheck disable=SC2034 # for the other files
 # What run takes for --cpu $CPU. "max" has VHE and a counter of 1 GHz, cortex-a72 neither: 62.5 MHz.
 arm64_defaults()
 {
@@ -123,7 +122,6 @@ arm64_binds()
 	printf '%s\n' "$PROJECT" "$(dirname "$KVMFT")" "$KVMFT_CACHE" "$SCENARIO_DIR"
 }
 
-# shellcheck disable=SC2034 # HOST_PID is for run
 # arm64_start SECONDS: the emulated host in the background; $HOST_PID is its timeout(1).
 arm64_start()
 {

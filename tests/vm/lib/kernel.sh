@@ -28,6 +28,7 @@ kernel_suite()
 kernel_download()
 {
 	dl_suite=$2
+	# shellcheck disable=SC2034 # for apt_run
 	[ "$KERNEL_ARCH" = amd64 ] || APT_ARCH=$KERNEL_ARCH
 	apt_update "$dl_suite" || exit "$RIG_FAILED"
 	# The metapackage names the real one; from 7.0 on that is split in several.

@@ -9,7 +9,7 @@
 # are, and started from there. In L1 the installed one runs: KVM does not emulate.
 
 QEMU_SUITE=bookworm-backports
-QEMU_PACKAGES="qemu-system-data seabios"
+QEMU_DATA="qemu-system-data seabios"
 
 # Is QEMU $1 8.1 or later? False too if it does not start, for lack of a library.
 qemu_sound()
@@ -24,7 +24,7 @@ qemu_fetch()
 	qemu_tmp=$1.tmp.$$
 	rm -rf "$qemu_tmp"
 	# shellcheck disable=SC2086 # a list of package names
-	if apt_update "$QEMU_SUITE" && apt_fetch "$QEMU_SUITE" "$qemu_tmp" "$QEMU_PACKAGE" $QEMU_PACKAGES &&
+	if apt_update "$QEMU_SUITE" && apt_fetch "$QEMU_SUITE" "$qemu_tmp" "$QEMU_PACKAGE" $QEMU_DATA &&
 		qemu_sound "$qemu_tmp/tree/usr/bin/qemu-system-$QEMU_CPU"; then
 		rm -rf "$1"
 		mv "$qemu_tmp/tree" "$1"
