@@ -30,6 +30,8 @@ void own_tsc_free(struct own_tsc *o); /* NULL is fine; o itself is the caller's 
 bool own_tsc_is_exact(const struct capture *cap);
 /* The first and the last cycle at which the clock may have shown ts; false: none. */
 bool own_tsc_range(const struct own_tsc *o, uint64_t ts, uint64_t *lo, uint64_t *hi);
+/* What the clock showed at that cycle, as nearly as it is known; false: that is not known. */
+bool own_tsc_stamp(const struct own_tsc *o, uint64_t tsc, uint64_t *ts);
 /*
  * Where an event is shown: the first cycle of an exact range, with all of it in *width; the
  * middle of another.

@@ -11,6 +11,7 @@
 
 #include "kvmft/clockgraph.h"
 #include "kvmft/events.h"
+#include "kvmft/own_tsc.h"
 
 /* Some 24000 keys; with histograms, half of that. A row of a table takes about as much again. */
 #define CELLS_LIMIT (3u << 20)
@@ -217,10 +218,21 @@ static int clock_scale(struct report *r, struct kvmft_err *err)
 	return 0;
 }
 
+/* When the capture began, on the clock of its stamps. */
+static uint64_t begin_stamp(const struct report *r)
+{
+	const struct own_tsc *own = r->map->own;
+	uint64_t ts;
+
+	return own && r->cap->begin_tsc && own_tsc_stamp(own, r->cap->begin_tsc, &ts)
+		       ? ts
+		       : r->cap->begin_tsc;
+}
+
 /* The first tick that is `ns` or more after the capture began. */
 static uint64_t tick_at(const struct report *r, uint64_t ns)
 {
-	u128 t = r->cap->begin_tsc + ((u128)ns * r->div + r->mul - 1) / r->mul;
+	u128 t = begin_stamp(r) + ((u128)ns * r->div + r->mul - 1) / r->mul;
 
 	return t > UINT64_MAX ? UINT64_MAX : (uint64_t)t;
 }

@@ -112,6 +112,19 @@ bool own_tsc_range(const struct own_tsc *o, uint64_t ts, uint64_t *lo, uint64_t 
 	return false;
 }
 
+bool own_tsc_stamp(const struct own_tsc *o, uint64_t tsc, uint64_t *ts)
+{
+	uint64_t hi;
+
+	switch (o->kind) {
+	case OWN_TSC: *ts = tsc; return true;
+	case OWN_LINE: *ts = cyc2ns_to_ns(&o->line, tsc); return true;
+	case OWN_RAW: return !mono_raw_to_ns(&o->raw, tsc, ts);
+	case OWN_SAMPLED: return clock_pieces_to_ns(&o->samples.pieces, tsc, ts, &hi) >= 0;
+	}
+	return false;
+}
+
 bool own_tsc_place(const struct own_tsc *o, uint64_t ts, uint64_t *at, uint64_t *width)
 {
 	uint64_t lo, hi;

@@ -127,6 +127,19 @@ report basic --from 0.000009 --per all --format csv
 is "$(sed 1d "$out" | cut -d, -f 3,4 | tr '\n' ' ')" "HLT,1 INVALID_STATE,1 " "--from alone"
 report basic --to 2us --per all --format csv
 is "$(sed 1d "$out" | cut -d, -f 3,4 | tr '\n' ' ')" "IO_INSTRUCTION,1 " "--to alone"
+# Stamps of a clock that was 0 when the TSC was 5000, and so when the capture began.
+cp -r "$tmp/basic" "$tmp/raw"
+sed -i 's/clock=x86-tsc/clock=mono_raw/; s/^begin tsc=0/begin tsc=5000/
+	/^begin /a time tsc=6000 width=10 mono_raw=1005 mono=1005 boot=1005 real=1005
+	/^ring /a raw last=5000 mult=8388608 shift=23 nsec=0 base=0 clocksource=tsc' "$tmp/raw/meta"
+for window in "--from 3us --to 10us" "--to 2us"; do
+	# shellcheck disable=SC2086 # options
+	report basic $window --per all --format csv
+	cp "$out" "$tmp/window"
+	# shellcheck disable=SC2086
+	report raw $window --per all --format csv
+	ok "$window: of the trace clock mono_raw" cmp "$out" "$tmp/window"
+done
 report basic --from 1s
 status_is 1 "--from: nothing is there"
 err_has 'at that time' "... is told"
