@@ -421,8 +421,8 @@ unsigned int kmachine_sides(const char *root, const struct ktsc_facts *f, const 
 
 /*
  * The frequency of an x86's TSC comes from the boot log, else from the kernel's own variable (not
- * when t is NULL), else from CPUID, else it is measured; that of an arm64's counter from CNTFRQ_EL0.
- * Unknown things stay 0 or "".
+ * when t is NULL), else from CPUID, else it is measured; that of an arm64's counter from
+ * CNTFRQ_EL0. Unknown things stay 0 or "".
  */
 int ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f) __must_check;
 /* "tsc: Refined TSC clocksource calibration: 3792.873 MHz" and "tsc: Detected ... MHz". */

@@ -80,7 +80,7 @@ done
 # The kernel's own line of mono_raw was read and fits, on the TSC and on kvmclock; convert is exact with it.
 for capture in host:tsc vm2:tsc tsc1:kvm-clock; do
 	ok "mono_raw: line of ${capture%:*}, on ${capture#*:}" \
-		grep -q "^raw .* clocksource=${capture#*:} source=kprobe" "$rig/${capture%:*}/meta"
+		grep -qE "^raw .* clocksource=${capture#*:} source=(vvar|kprobe)" "$rig/${capture%:*}/meta"
 done
 sed -n 's/^time tsc=\([0-9]*\) width=\([0-9]*\) mono_raw=\([0-9]*\).*/\1 \2 \3/p' "$rig/host/meta" |
 	head -n 3 >"$tmp/brackets"
