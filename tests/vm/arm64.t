@@ -4,7 +4,7 @@
 # An arm64 host, emulated: a small VM of known exits beside the kernel's own text and perf's table, then a
 # guest that is aligned by its events alone, with the guest's own counter as the witness.
 #
-# arm64-nvhe.t is the same on another CPU.
+# arm64-nvhe.t is the same on another CPU, arm64-hosts.t with another kernel and two vCPUs.
 
 . "$(dirname "$0")/tap.sh"
 
