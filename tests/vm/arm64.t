@@ -8,7 +8,7 @@
 
 . "$(dirname "$0")/tap.sh"
 
-rig arm64 --cpu "${ARM64_CPU:-arm64}" --timeout 300
+rig arm64 --cpu "${ARM64_CPU:-arm64}" --timeout 500
 khz=$(fact counter_khz)
 
 # ---- what the kernel's own text says ----
