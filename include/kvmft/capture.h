@@ -114,6 +114,11 @@ struct cap_task {
 	char *comm;
 };
 
+/* A parameter of a kernel module, as it was when the recording began. */
+struct cap_param {
+	char *module, *name, *value;
+};
+
 /* A QEMU that was met while recording. */
 struct cap_qemu {
 	int32_t pid;	       /* 0 = unknown */
@@ -204,6 +209,8 @@ struct capture {
 	size_t nvm, vm_cap;
 	struct cap_qemu *qemu;
 	size_t nqemu, qemu_cap;
+	struct cap_param *param;
+	size_t nparam, param_cap;
 	/* markers are those of the command that was recorded, and its children */
 	bool marker_of_command;
 	struct cpu_pvclock *pvclock;

@@ -468,6 +468,12 @@ enum kmodule_state kmodule_state_get(const char *name);
 const char *kmodule_state_text(enum kmodule_state s);
 /* 0 when it is there already. -ENOENT, -EPERM, -ENOTSUP (built without libkmod). */
 int kmodule_load(const char *name, struct kvmft_err *err) __must_check;
+/*
+ * Hands each parameter of a loaded module that can be read to fn, in no order. 0 (also when there
+ * is none), -errno, or what fn returned.
+ */
+int kmodule_params(const char *module, int (*fn)(void *ctx, const char *name, const char *value),
+		   void *ctx) __must_check;
 /* "libkmod" or "/proc and /lib/modules": what the answers rest on. */
 const char *kmodule_backend(void);
 

@@ -160,6 +160,12 @@ static void free_lists(struct capture *c)
 	free(c->cpu);
 	free(c->stream);
 	free(c->vm);
+	for (i = 0; i < c->nparam; i++) {
+		free(c->param[i].module);
+		free(c->param[i].name);
+		free(c->param[i].value);
+	}
+	free(c->param);
 	free(c->qemu);
 	free(c->pvclock);
 	free(c->bracket);

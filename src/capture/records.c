@@ -455,6 +455,24 @@ static int rec_qemu(struct capture *c, const struct meta_rec *rec)
 	return set(&q->version, rec, "version") || set(&q->binary, rec, "binary") ? -ENOMEM : 0;
 }
 
+static int rec_param(struct capture *c, const struct meta_rec *rec)
+{
+	struct cap_param *p;
+
+	if (!meta_get(rec, "module") || !meta_get(rec, "name") || !meta_get(rec, "value"))
+		return bad(c, rec, "module, name and value");
+	if (c->nparam >= CAP_MAX_PARAMS)
+		return 0;
+	p = array_grow(&c->param, c->nparam, &c->param_cap, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	c->nparam++;
+	return set(&p->module, rec, "module") || set(&p->name, rec, "name") ||
+			       set(&p->value, rec, "value")
+		       ? -ENOMEM
+		       : 0;
+}
+
 static int rec_marker(struct capture *c, const struct meta_rec *rec)
 {
 	const char *of = meta_get(rec, "of");
@@ -535,6 +553,7 @@ static const struct {
 	{ "time", rec_time },	    /* tsc width mono_raw mono boot real */
 	{ "clock", rec_clock },	    /* name tsc width ns */
 	{ "raw", rec_raw },	    /* last mult shift nsec base clocksource source */
+	{ "param", rec_param },	    /* module name value */
 	{ "qemu", rec_qemu },	    /* pid version monitor name binary backends found */
 	{ "marker", rec_marker },   /* of */
 	{ "task", rec_task },	    /* tid tgid comm */

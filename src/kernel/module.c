@@ -10,6 +10,7 @@
 #include "priv.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -164,4 +165,25 @@ int kmodule_load(const char *name, struct kvmft_err *err)
 	return err_lack(err, -got, "cannot load module %s (%s): %s%s", name,
 			kmodule_state_text(s), strerror(-got),
 			got == -EPERM || got == -EACCES ? " (run as root)" : "");
+}
+
+int kmodule_params(const char *module, int (*fn)(void *ctx, const char *name, const char *value),
+		   void *ctx)
+{
+	char buf[64], path[96], value[256];
+	struct dirent *e;
+	DIR *dir;
+	int ret = 0;
+
+	if (module_name(module, buf, sizeof(buf)))
+		return -EINVAL;
+	snprintf(path, sizeof(path), "/sys/module/%s/parameters", buf);
+	dir = dir_open(AT_FDCWD, path);
+	while (dir && !ret && (e = readdir(dir)))
+		if (e->d_name[0] != '.' &&
+		    !file_read_line(dirfd(dir), e->d_name, value, sizeof(value)))
+			ret = fn(ctx, e->d_name, value);
+	if (dir)
+		closedir(dir);
+	return ret;
 }

@@ -82,6 +82,33 @@ static int facts_tsc(struct record *r)
 	return record_put(r);
 }
 
+struct params {
+	struct record *r;
+	const char *module;
+};
+
+static int put_param(void *ctx, const char *name, const char *value)
+{
+	const struct params *p = ctx;
+
+	meta_begin(&p->r->line, "param");
+	meta_str(&p->r->line, "module", p->module);
+	meta_str(&p->r->line, "name", name);
+	meta_str(&p->r->line, "value", value);
+	return record_put(p->r);
+}
+
+/* How KVM is set up, which explains much of what it does. */
+static int facts_params(struct record *r)
+{
+	static const char *const modules[] = { "kvm", "kvm_intel", "kvm_amd" };
+	int ret = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(modules) && !ret; i++)
+		ret = kmodule_params(modules[i], put_param, &(struct params){ r, modules[i] });
+	return ret;
+}
+
 static int facts_header(struct record *r)
 {
 	_cleanup_free_ char *page = NULL, *event = NULL;
@@ -183,6 +210,8 @@ int record_facts_begin(struct record *r)
 	ret = ret ? ret : facts_machine(r);
 	ret = ret ? ret : facts_ring(r);
 	ret = ret ? ret : facts_tsc(r);
+	if (!ret && r->side & CAP_SIDE_HOST)
+		ret = facts_params(r);
 	ret = ret ? ret : facts_header(r);
 	capw_hold(r->w);
 	for (size_t i = 0; i < r->events.n && !ret; i++)
