@@ -41,6 +41,14 @@ enum report_part {
 	REPORT_PARTS,
 };
 
+struct report;
+
+/*
+ * Called after each stretch of time that has events, number n of `every` ns from the beginning:
+ * all samples that ended in it are counted, and none that ended later. 0 or -errno.
+ */
+typedef int report_cut_fn(void *ctx, struct report *r, uint64_t n);
+
 struct report_opts {
 	const struct event_class *cls;
 	enum report_semantics semantics;
@@ -51,9 +59,10 @@ struct report_opts {
 	bool vcpus;	     /* ... of less than a VM: by vCPU, thread or PID */
 	bool has_from, has_to;
 	uint64_t from, to;   /* only this time, both ends included: ns since the beginning */
+	uint64_t every;	     /* 0: never cut; otherwise not with vcpus */
+	report_cut_fn *cut;
+	void *ctx;	     /* of cut */
 };
-
-struct report;
 
 /*
  * Prepares a report of cap, which is borrowed like fmt. -errno with err: the capture has no
@@ -64,6 +73,14 @@ int report_new(const struct capture *cap, const struct fmt *fmt, const struct re
 /* Walks the capture. 0, -errno with err set: a failed read, out of memory. */
 int report_walk(struct report *r, struct kvmft_err *err) __must_check;
 void report_free(struct report *r);
+
+/* With opts.every: what time it is of, which is the recording's or what of it was asked for. */
+struct report_span {
+	uint64_t begin;	   /* ticks of the capture's clock */
+	uint64_t from, to; /* ... that were asked for, both included */
+	uint64_t length;   /* ns, or cycles */
+};
+void report_span(const struct report *r, struct report_span *s);
 
 /* What the walk saw, over all streams. */
 struct report_totals {
@@ -169,5 +186,31 @@ bool report_matches(const struct report *r, const struct report_filter *f, size_
 int report_table(struct report *r, const struct report_filter *f, enum report_key key,
 		 struct report_table *t) __must_check;
 void report_table_free(struct report_table *t);
+
+/* ---- piecewise ---- */
+
+/* What was counted of a key since it was last taken; of one VM, or of several. */
+struct report_piece {
+	uint64_t key, samples, timed;
+	uint64_t time; /* of those that are timed */
+	const struct cell *cell;
+};
+
+/* The same of all keys together. */
+struct report_sums {
+	uint64_t guest_time;
+	uint64_t part_time[REPORT_PARTS]; /* with opts.split */
+};
+
+typedef int report_piece_fn(void *ctx, struct report *r, const struct report_piece *p);
+/*
+ * From opts.cut: hands all that was counted for f to fn, and forgets it, so that no table has it
+ * any more. 0, or what fn returned.
+ */
+int report_take(struct report *r, const struct report_filter *f, report_piece_fn *fn, void *ctx,
+		struct report_sums *s) __must_check;
+/* With opts.percentiles: how many samples took about so long, for each time that there is. */
+void report_piece_times(const struct report *r, const struct report_piece *p,
+			void (*fn)(void *ctx, uint64_t time, uint32_t n), void *ctx);
 
 #endif

@@ -8,6 +8,7 @@
 #include "report_priv.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define MAP_SLOT  48 /* bytes that a key costs in struct u64map, at its mean load */
 #define HEAP_HEAD 16 /* ... that an allocation costs besides */
@@ -147,6 +148,17 @@ void cell_hist_add(const struct cell *c, struct loghist *h)
 	for (unsigned int o = 0; c->hist && o < OCTAVES; o++)
 		for (unsigned int i = 0; c->hist->at[o] && i < LOGHIST_STEPS; i++)
 			h->count[o * LOGHIST_STEPS + i] += c->hist->row[c->hist->at[o] - 1][i];
+}
+
+void cell_clear(struct cell *c)
+{
+	c->timed = c->untimed = c->max = 0;
+	c->sum = c->squares = 0;
+	c->min = UINT64_MAX;
+	if (c->hist)
+		memset(c->hist->row, 0, c->hist->n * sizeof(*c->hist->row));
+	if (c->part)
+		memset(c->part, 0, REPORT_PARTS * sizeof(*c->part));
 }
 
 void cells_free(struct cells *c)

@@ -9,6 +9,7 @@
  *   report_cells.c   samples by key
  *   report_apart.c   whose cells are kept apart, and further walks for more of them
  *   report_table.c   tables from that
+ *   report_piece.c   what was counted since it was last asked for
  */
 #ifndef KVMFT_EXITS_REPORT_PRIV_H
 #define KVMFT_EXITS_REPORT_PRIV_H
@@ -67,6 +68,8 @@ struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key);
 void cell_time_hist(struct cell *c, struct cell_budget *b, uint64_t ticks);
 /* Adds what a cell's histogram counts to h; n, min and max of h are the caller's. */
 void cell_hist_add(const struct cell *c, struct loghist *h);
+/* Forgets all that a cell counted. */
+void cell_clear(struct cell *c);
 void cells_free(struct cells *c);
 
 /*
@@ -266,6 +269,7 @@ struct report {
 
 	uint64_t *gap_to;      /* by stream: where its last gap ended, UINT64_MAX: not yet */
 	uint64_t from, to;     /* window in ticks, both ends included; by default all */
+	uint64_t begin, last;  /* opts.every: where the first stretch begins; the last event */
 
 	/* ns = ticks * mul / div; cycles: both are 1 */
 	uint64_t mul, div;
@@ -281,6 +285,10 @@ struct report {
 /* Adds a remark; out of memory only loses it. */
 void report_remark(struct report *r, const char *fmt, ...) __printf(2, 3);
 uint64_t report_time(const struct report *r, u128 ticks);
+/* The other way: at least 1. */
+uint64_t report_ticks(const struct report *r, uint64_t ns);
+/* Says where time begins, for opts.every: first is the first event. */
+void report_begin(struct report *r, uint64_t first);
 
 /* The thread's index, made when new (UINT32_MAX: too many, or out of memory). */
 uint32_t report_thread(struct report *r, int32_t tid);

@@ -57,6 +57,8 @@ struct walk {
 	struct class_event exit; /* an exit on its way to the class */
 	struct exit_said said[EXITS_SAID];
 	struct exit_said failed_entry; /* the last one that is not kept there */
+	bool cutting;	     /* opts.cut: a stretch was begun, */
+	uint64_t stretch, stretch_end; /* its number and last tick */
 	int error;
 };
 
@@ -487,6 +489,31 @@ static uint32_t slice_end(const struct wstream *st, uint64_t end)
 	return st->at + (uint32_t)COUNT_BEFORE(i, st->n - st->at, e[i].ts <= end);
 }
 
+/* For opts.cut: ends the stretch that the next event is behind, and a slice where one ends. */
+static int cut(struct walk *w, uint64_t *end)
+{
+	const struct report_opts *o = &w->r->opts;
+	uint64_t first = UINT64_MAX, ticks = report_ticks(w->r, o->every), n;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < w->n; i++)
+		if (w->st[i].at < w->st[i].n)
+			first = MIN(first, w->st[i].ev[w->st[i].at].ts);
+	if (!w->cutting)
+		report_begin(w->r, first);
+	if (!w->cutting || first > w->stretch_end) {
+		if (w->cutting)
+			ret = o->cut(o->ctx, w->r, w->stretch);
+		w->cutting = true;
+		n = (first - w->r->begin) / ticks;
+		w->stretch = n;
+		n = w->r->begin + n * ticks;
+		w->stretch_end = n + MIN(ticks - 1, UINT64_MAX - n);
+	}
+	*end = MIN(*end, w->stretch_end);
+	return ret;
+}
+
 /* Feeds one slice: 1, 0 when all streams are at their end, -errno. */
 static int slice(struct walk *w)
 {
@@ -508,6 +535,8 @@ static int slice(struct walk *w)
 	}
 	if (!any)
 		return 0;
+	if (w->r->opts.every && (ret = cut(w, &end)))
+		return ret;
 	w->slice++;
 	for (uint32_t i = 0; i < w->n; i++) {
 		struct wstream *st = &w->st[i];
@@ -559,6 +588,7 @@ static void add_totals(struct report *r, const struct wstream *st)
 	r->tot.lost += st->s.lost_total;
 	r->tot.lost_unknown |= st->s.lost_unknown;
 	r->tot.damaged += st->s.damaged;
+	r->last = MAX(r->last, st->last_ts);
 }
 
 int report_walk(struct report *r, struct kvmft_err *err)
@@ -581,6 +611,8 @@ int report_walk(struct report *r, struct kvmft_err *err)
 		do
 			ret = slice(&w);
 		while (ret > 0);
+	if (!ret && w.cutting)
+		ret = r->opts.cut(r->opts.ctx, r, w.stretch);
 	for (uint32_t i = 0; i < w.n; i++) {
 		add_totals(r, &w.st[i]);
 		rstream_close(&w.st[i].s);

@@ -119,7 +119,7 @@ int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struc
 		g->end = c->end;
 	}
 	worst_add(l, &l->table[id], c);
-	return ret;
+	return !ret && l->o.each ? l->o.each(l->o.ctx, id, c) : ret;
 }
 
 static int longer(const void *a, const void *b)
