@@ -14,6 +14,7 @@ const struct cmd *const kvmft_cmds[] = {
 	&cmd_report,
 	&cmd_merge,
 	&cmd_latency,
+	&cmd_diff,
 	&cmd_export,
 	&cmd_verify,
 	&cmd_list,

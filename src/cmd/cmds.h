@@ -12,6 +12,7 @@ extern const struct cmd cmd_record;
 extern const struct cmd cmd_report;
 extern const struct cmd cmd_merge;
 extern const struct cmd cmd_latency;
+extern const struct cmd cmd_diff;
 extern const struct cmd cmd_export;
 extern const struct cmd cmd_verify;
 extern const struct cmd cmd_list;

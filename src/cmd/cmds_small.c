@@ -18,7 +18,7 @@ const struct cmd *const kvmft_cmds[] = {
 };
 
 const char *const kvmft_cmds_elsewhere[] = {
-	"report", "merge", "latency", "export", "verify", "convert", "qemu", NULL,
+	"report", "merge", "latency", "diff", "export", "verify", "convert", "qemu", NULL,
 };
 
 int (*const reset_qemu)(bool, uint64_t, struct sbuf *, struct kvmft_err *) = NULL;

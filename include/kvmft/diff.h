@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * diff.h: what changed from one recording to another, and whether that can be chance.
+ *
+ * Of either side everything is summed up by slices of time, so that it can be asked how much the
+ * sums differ from slice to slice: that is the noise which a change has to be told from. The
+ * numbers here are measures of what was counted; no event is placed by them, so they are doubles.
+ */
+#ifndef KVMFT_DIFF_H
+#define KVMFT_DIFF_H
+
+#include "kvmft/latency.h"
+#include "kvmft/report.h"
+
+/* ---- the test (diff/boot.c) ---- */
+
+/* One thing that is compared. On either side it is a ratio of sums over slices: num / den. */
+struct boot_row {
+	struct boot_side {
+		const double *num, *den; /* n of each, borrowed */
+		size_t n;
+		double least; /* its standard error is not below that */
+	} side[2];
+	/* found */
+	double value[2]; /* num / den; 0 without den */
+	double error;	 /* standard error of their difference */
+	double surely; /* the difference is this at least, at the level asked for; 0: may be none */
+	double chance; /* of one as great in any of the rows, where nothing differs; 0 to 1 */
+};
+
+struct boot_opts {
+	unsigned int rounds; /* 0: 2000 */
+	uint64_t seed;	     /* 0: a fixed one */
+	double level;	     /* the chance of any false alarm; 0: 0.01 */
+};
+
+#define BOOT_BLOCKS 10 /* a side is drawn in so many runs of slices, as far as it has slices */
+
+/*
+ * Fills in what is found. Slices are drawn anew in runs, with replacement, each side for itself;
+ * the greatest deviation among all rows, in units of the row's standard error, is what a change
+ * has to exceed, so that more rows do not make more false alarms. 0 or -ENOMEM.
+ */
+int boot_test(struct boot_row *row, size_t n, const struct boot_opts *o) __must_check;
+
+/* ---- sums by slices (diff/slices.c) ---- */
+
+#define DIFF_SLICES  128
+#define DIFF_ENOUGH  40	      /* fewer cannot tell */
+#define DIFF_SLICE   5000000u /* ns; doubled as often as it takes */
+#define DIFF_BUCKETS (LOGHIST_BUCKETS / 4)
+#define DIFF_KEYS    160 /* more of them are one together */
+
+struct diff_cell {
+	uint64_t n, timed;
+	double time;		      /* ns */
+	uint32_t count[DIFF_BUCKETS]; /* by time */
+};
+
+enum diff_kind { DIFF_EXITS, DIFF_TIME, DIFF_LATENCY };
+
+struct diff_key {
+	enum diff_kind kind;
+	char name[80];
+	bool events;	   /* they are counted by themselves: a rate says something */
+	enum lat_kind lat; /* of DIFF_LATENCY */
+	uint64_t n;
+	struct diff_cell *slice[DIFF_SLICES]; /* NULL: nothing */
+	struct loghist *times;
+};
+
+/* Of one walk over one recording. Zero before. */
+struct diff_set {
+	uint64_t length; /* ns, after diff_set_end() */
+	uint64_t slice;	 /* ns */
+	size_t n;	 /* slices */
+	unsigned int shift;
+	struct diff_key **key;
+	size_t nkey, cap;
+	struct u64map at;
+	double guest[DIFF_SLICES], part[REPORT_PARTS][DIFF_SLICES]; /* ns */
+	double seconds[DIFF_SLICES], ns[DIFF_SLICES]; /* how long each is, after diff_set_end() */
+};
+
+/* The slice that stretch number n, of DIFF_SLICE ns, belongs to. */
+size_t diff_set_slice(struct diff_set *s, uint64_t n);
+/*
+ * The key of this number, made when it is new: then *name asks for its name. NULL: out of memory.
+ */
+struct diff_key *diff_set_key(struct diff_set *s, uint64_t number, bool *is_new) __must_check;
+/* Its sums in a slice, for adding. NULL: out of memory. */
+struct diff_cell *diff_key_cell(struct diff_key *k, size_t slice) __must_check;
+/* n samples took so many ns each. */
+void diff_key_time(struct diff_key *k, struct diff_cell *c, uint64_t ns, uint32_t n);
+void diff_set_end(struct diff_set *s, uint64_t length_ns);
+void diff_set_free(struct diff_set *s);
+
+/* ---- a side (diff/side.c) ---- */
+
+struct diff_side {
+	const char *path; /* borrowed, like cap */
+	const struct capture *cap;
+	const struct fmt *fmt;
+	struct report *r; /* owned */
+	struct report_filter filter;
+	struct diff_set exits, latency;
+	uint64_t samples, vcpus, vms;
+	bool parts;		 /* where the time of exits went is known */
+	bool answers[LAT_KINDS]; /* which latencies are known */
+	struct report_span span;
+};
+
+/*
+ * Counts the exits, or what cls says. The capture has to tell how fast its TSC runs, if its clock
+ * is that. 0 or -errno with err.
+ */
+int diff_exits(struct diff_side *s, const struct report_opts *o,
+	       struct kvmft_err *err) __must_check;
+/* For lat_opts.each, with the side as context: after diff_exits(), of a capture in TSC cycles. */
+int diff_latency(void *side, enum lat_table_id id, const struct lat_case *c);
+/* Ends the latencies that l told. */
+void diff_latency_end(struct diff_side *s, const struct lat *l);
+void diff_side_free(struct diff_side *s);
+
+/* ---- both (diff/rows.c) ---- */
+
+enum diff_measure {
+	DIFF_RATE,	/* per second */
+	DIFF_PER_GUEST, /* per second that guests ran */
+	DIFF_MEAN,	/* ns */
+	DIFF_P50,
+	DIFF_P99,
+	DIFF_SHARE, /* of a CPU: seconds per second */
+	DIFF_MEASURES
+};
+extern const char *const diff_kinds[], *const diff_measures[];
+
+struct diff_row {
+	enum diff_kind kind;
+	enum diff_measure measure;
+	char name[80];
+	double value[2];
+	double surely; /* so much of the change is beyond noise, as a share of it; 0 to 1 */
+	double chance;
+	bool beyond;  /* noise */
+	bool implied; /* the same as in another row, by another measure */
+	double order;
+};
+
+struct diff_fact {
+	char name[64];
+	char *value[2]; /* NULL: not told */
+};
+
+struct diff {
+	struct diff_side side[2]; /* before, after */
+	struct boot_opts boot;
+	double least; /* a change of less is none: 0.1 is 10 % */
+	/* found; what is beyond noise first, and what changed most first */
+	struct diff_row *row;
+	size_t n, row_cap, beyond;
+	uint64_t rare; /* rows that have too few samples to be compared */
+	struct diff_fact *fact;
+	size_t nfact, fact_cap;
+};
+
+/* Whether there are slices enough on both sides. */
+bool diff_can_tell(const struct diff *d);
+int diff_compare(struct diff *d) __must_check; /* 0 or -ENOMEM */
+/* What differs in the machines, into d->fact. 0 or -ENOMEM. */
+int diff_machines(struct diff *d) __must_check;
+void diff_free(struct diff *d);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * diff_out.h: what differs between two recordings, as text, JSON or CSV.
+ */
+#ifndef KVMFT_DIFF_OUT_H
+#define KVMFT_DIFF_OUT_H
+
+#include <stdio.h>
+
+#include "kvmft/diff.h"
+
+/* All that is printed; everything is borrowed. */
+struct diff_doc {
+	const struct diff *d;
+	const char *what; /* name of the class of exits */
+	size_t top;	  /* rows; 0 = all */
+	bool all;	  /* text and CSV: also what is within noise; JSON has always all */
+	bool color;	  /* text may have colours */
+	char *const *remark;
+	size_t nremark;
+};
+
+struct diff_format {
+	const char *name;
+	bool has_notes; /* whether it has a place for remarks; else the command tells them */
+	void (*print)(const struct diff_doc *d, struct sbuf *out);
+};
+
+/* NULL: there is no such format. */
+const struct diff_format *diff_format_find(const char *name);
+/* 0, -ENOMEM, or -errno of a write. */
+int diff_print(const struct diff_doc *d, const struct diff_format *fmt, FILE *f) __must_check;
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * diff.c: `kvmft diff BEFORE AFTER`, what changed from one recording to another.
+ */
+#include "cmds.h"
+#include "options.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/diff_out.h"
+#include "sink.h"
+
+struct diff_opts {
+	struct sink_file file; /* first */
+	const char *vm, *event;
+	struct str_list guests[2];
+	struct opt_u64 top, than, from, to, khz;
+	int format;
+	bool all;
+};
+
+static const struct opt diff_options[] = {
+	OPTION('e', "event", OPT_STR, struct diff_opts, event, "CLASS",
+	       "what to count: vmexit (default) or another class of kvmft report"),
+	OPTION(0, "vm", OPT_STR, struct diff_opts, vm, "SEL",
+	       "only this VM, on both sides: UUID, name, PID or PID-FD"),
+	OPTION(0, "before-guest", OPT_LIST, struct diff_opts, guests[0], "GUEST[=SEL]",
+	       "a guest's capture beside BEFORE, for latencies up to the\n"
+	       "guest's handlers; may be repeated"),
+	OPTION(0, "after-guest", OPT_LIST, struct diff_opts, guests[1], "GUEST[=SEL]",
+	       "the same beside AFTER"),
+	OPTION(0, "from", OPT_DURATION, struct diff_opts, from, "T",
+	       "leave out what was before T, seconds since each began"),
+	OPTION(0, "to", OPT_DURATION, struct diff_opts, to, "T", "leave out what was after T"),
+	OPTION(0, "than", OPT_U64, struct diff_opts, than, "PERCENT",
+	       "changes of less do not matter (default: 10)"),
+	OPTION(0, "top", OPT_U64, struct diff_opts, top, "N", "only the first N rows"),
+	OPTION(0, "all", OPT_FLAG, struct diff_opts, all, NULL, "also what is within noise"),
+	RATE_OPTION(struct diff_opts, khz),
+	OPTION_CHOICE(0, "format", struct diff_opts, format, "FORMAT", cli_formats,
+		      "how to print (default: text)"),
+	OPTION('o', "output", OPT_STR, struct diff_opts, file.path, "OUT",
+	       "write to this new file (default: standard output)"),
+	OPTION(0, "force", OPT_FLAG, struct diff_opts, file.force, NULL, "replace an existing OUT"),
+	PAGE_OPTIONS(struct diff_opts, file.page_opts),
+	OPT_END,
+};
+
+static void diff_defaults(void *opts)
+{
+	struct diff_opts *o = opts;
+
+	o->event = "vmexit";
+	o->than.v = 10;
+}
+
+struct run {
+	const struct diff_opts *o;
+	struct kvmft_err *err;
+	struct diff d;
+	struct report_opts ro;
+	struct pairing p[2];
+	struct sink s;
+	bool incomplete;
+	char *remark[16];
+	size_t nremark;
+};
+
+static void __printf(2, 3) remark(struct run *run, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (run->nremark >= ARRAY_SIZE(run->remark))
+		return;
+	va_start(ap, fmt);
+	if (vasprintf(&run->remark[run->nremark], fmt, ap) >= 0)
+		str_printable(run->remark[run->nremark++]);
+	va_end(ap);
+}
+
+static int check(struct run *run)
+{
+	const struct diff_opts *o = run->o;
+
+	run->ro = (struct report_opts){
+		.cls = class_find(o->event),
+		.vm = o->vm,
+		.vms = true,
+		.has_from = o->from.set,
+		.from = o->from.v,
+		.has_to = o->to.set,
+		.to = o->to.v,
+	};
+	run->ro.split = run->ro.cls == class_find("vmexit");
+	run->d.least = (double)o->than.v / 100;
+	if (!run->ro.cls)
+		return err_usage(
+			run->err,
+			"option --event: there is no class '%s'; `kvmft help report` has them",
+			o->event);
+	if (o->than.v > 1000)
+		return err_usage(run->err, "option --than: percent, 1000 at most");
+	if (o->from.set && o->to.set && o->to.v < o->from.v)
+		return err_usage(run->err, "option --to: it is before --from");
+	if (!o->guests[0].n != !o->guests[1].n)
+		return err_usage(
+			run->err,
+			"--%s-guest alone: latencies compare only where both sides have a guest's capture",
+			o->guests[0].n ? "before" : "after");
+	return rate_check(&o->khz, run->err);
+}
+
+/* ---- a side ---- */
+
+/* With its guests, if that can be had; *why is set where not. */
+static int side_pair(struct pairing *p, const char *path, const struct str_list *guests,
+		     struct kvmft_err *why)
+{
+	const struct pairing_clock none = { .tsc_ratio = NULL };
+	const struct pairing_opts po = { .clock = &none, .need = PAIRING_CLOCKS };
+	char **v = calloc(guests->n + 1, sizeof(*v));
+	int ret = v ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < guests->n && !ret; i++)
+		ret = (v[i] = strdup(guests->v[i])) ? 0 : -ENOMEM;
+	if (ret)
+		err_set(why, ENOMEM, "out of memory");
+	ret = ret ? ret : pairing_prepare(p, path, v, guests->n, &po, why);
+	for (size_t i = 0; v && i < guests->n; i++)
+		free(v[i]);
+	free(v);
+	return ret;
+}
+
+/* What latencies need is missing: its exits can be counted all the same. */
+static int side_open(struct run *run, int i, const char *path)
+{
+	const struct str_list *guests = &run->o->guests[i];
+	struct diff_side *s = &run->d.side[i];
+	struct pairing *p = &run->p[i];
+	struct kvmft_err why = { .text = "" };
+	int ret = side_pair(p, path, guests, guests->n ? run->err : &why);
+
+	if (ret && !guests->n) {
+		pairing_close(p);
+		memset(p, 0, sizeof(*p));
+		ret = pairing_open_alone(p, path, run->err);
+	}
+	if (!ret)
+		ret = rate_of_pairing(p, &run->o->khz, true, NULL, cli_note, run->err);
+	if (ret)
+		return ret;
+	*s = (struct diff_side){ .path = path, .cap = p->host.cap, .fmt = p->host.fmt };
+	if (cap_in_tsc(s->cap) && !s->cap->tsc_khz)
+		return err_lack(
+			run->err, ENODATA,
+			"nothing in %s tells how fast its TSC runs: give that with --tsc-khz",
+			path);
+	return outfile_check(run->o->file.out, NULL, p->t, NULL, run->err);
+}
+
+static void side_losses(struct run *run, const struct diff_side *s)
+{
+	const struct report_totals *t = report_totals(s->r);
+	struct tl_loss loss = { t->lost, t->lost_unknown };
+
+	if (!run->o->from.set && !run->o->to.set)
+		tl_loss_of(s->cap, t->events, t->lost, t->lost_unknown, &loss);
+	if (!loss.total && !loss.unknown && !t->damaged && !t->left_out && !s->cap->ndamage)
+		return;
+	run->incomplete = true;
+	cli_note("%s: %llu events lost%s, %llu damaged sub-buffers: rates are too low%s", s->path,
+		 (unsigned long long)loss.total, loss.unknown ? " or more" : "",
+		 (unsigned long long)t->damaged,
+		 s->cap->complete ? "" : " (recording was cut short)");
+}
+
+static int side_exits(struct run *run, int i)
+{
+	struct diff_side *s = &run->d.side[i];
+	int ret = diff_exits(s, &run->ro, run->err);
+
+	if (ret)
+		return ret;
+	side_losses(run, s);
+	if (!report_totals(s->r)->exits || !report_totals(s->r)->entries)
+		return err_set(run->err, ENODATA, "no kvm_exit and kvm_entry events in %s%s",
+			       s->path, run->ro.has_from || run->ro.has_to ? " at that time" : "");
+	if (s->cap->flight)
+		remark(run,
+		       "%s is of a flight recorder: what is between its pieces counts as quiet",
+		       s->path);
+	return 0;
+}
+
+/* Why there are none is no failure, unless guests were given for them. */
+static int side_latency(struct run *run, int i)
+{
+	struct diff_side *s = &run->d.side[i];
+	struct pairing *p = &run->p[i];
+	struct lat_opts lo = { .want = { true, true, true, true },
+			       .vm = -1,
+			       .vcpu = -1,
+			       .each = diff_latency,
+			       .ctx = s };
+	const struct tl_item *item;
+	struct kvmft_err why = { .text = "" };
+	struct lat *l;
+	int ret;
+
+	if (p->alone || !cap_in_tsc(s->cap))
+		return 0;
+	lo.vm = report_vm_named(s->r);
+	tl_window(p->t, s->span.from, s->span.to);
+	ret = tl_start(p->t, run->err);
+	if (ret)
+		return ret;
+	ret = lat_new(p->t, &lo, &l, &why);
+	if (ret == -ENOENT && !p->nguest)
+		return 0;
+	if (ret)
+		return err_set(run->err, -ret, "%s: %s", s->path, why.text);
+	while ((ret = tl_next(p->t, &item)) > 0 && !(ret = lat_feed(l, item)))
+		;
+	ret = ret ? ret : lat_finish(l);
+	if (!ret)
+		diff_latency_end(s, l);
+	lat_free(l);
+	if (!ret && p->nguest)
+		run->incomplete |= !pairing_summary(p->t, true, cli_note);
+	return err_why(run->err, ret, "cannot read %s", s->path);
+}
+
+static void tell_latency(struct run *run)
+{
+	const struct diff_side *s = run->d.side;
+	const char *missing = NULL;
+
+	for (int k = 0; k < LAT_KINDS; k++)
+		if (s[0].answers[k] != s[1].answers[k])
+			remark(run, "%s is compared only where both can tell it: %s cannot",
+			       lat_kind_names[k], s[s[0].answers[k] ? 1 : 0].path);
+	missing = !s[0].answers[LAT_SCHED] && !s[1].answers[LAT_SCHED] ? "stolen time" : NULL;
+	if (missing && run->ro.split)
+		remark(run, "%s needs sched:sched_switch and sched:sched_wakeup in both captures",
+		       missing);
+}
+
+static int side(struct run *run, int i, const char *path)
+{
+	int ret = side_open(run, i, path);
+
+	ret = ret ? ret : side_exits(run, i);
+	return ret ? ret : side_latency(run, i);
+}
+
+/* ---- the answer ---- */
+
+static int long_enough(struct run *run)
+{
+	const struct diff_side *s = run->d.side;
+
+	if (diff_can_tell(&run->d))
+		return 0;
+	s += s[0].exits.n >= DIFF_ENOUGH;
+	return err_lack(
+		run->err, ENODATA,
+		"cannot tell: %s is only %llu.%03llu s long; what differs by chance shows in "
+		"%u ms or more",
+		s->path, (unsigned long long)(s->exits.length / 1000000000),
+		(unsigned long long)(s->exits.length / 1000000 % 1000),
+		DIFF_ENOUGH * (DIFF_SLICE / 1000000));
+}
+
+static int show(struct run *run)
+{
+	const struct diff_format *fmt = diff_format_find(cli_formats[MAX(run->o->format, 0)]);
+	const struct diff_doc doc = {
+		.d = &run->d,
+		.what = class_name(run->ro.cls),
+		.top = run->o->top.v,
+		.all = run->o->all,
+		.color = run->o->file.page.color,
+		.remark = run->remark,
+		.nremark = run->nremark,
+	};
+	int ret = sink_open(&run->s, run->o->file.out, run->o->file.page.f, run->err);
+
+	for (size_t i = 0; !ret && !fmt->has_notes && i < run->nremark; i++)
+		cli_note("%s", run->remark[i]);
+	if (!ret)
+		ret = sink_close(&run->s, false, diff_print(&doc, fmt, run->s.f), run->err);
+	return ret ? ret : outfile_commit(run->o->file.out, 0, NULL, run->err);
+}
+
+static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_err *err)
+{
+	struct run run = { .o = opts, .err = err };
+	int ret = check(&run);
+
+	for (int i = 0; i < 2 && !ret; i++)
+		ret = side(&run, i, argv[i]);
+	ret = ret ? ret : long_enough(&run);
+	if (!ret && (diff_machines(&run.d) || diff_compare(&run.d)))
+		ret = err_set(err, ENOMEM, "out of memory");
+	if (!ret)
+		tell_latency(&run);
+	ret = ret ? ret : show(&run);
+	for (size_t i = 0; i < run.nremark; i++)
+		free(run.remark[i]);
+	diff_free(&run.d);
+	sink_free(&run.s);
+	pairing_close(&run.p[0]);
+	pairing_close(&run.p[1]);
+	return sink_exit(ret, !run.incomplete);
+}
+
+const struct cmd cmd_diff = {
+	.name = "diff",
+	.summary = "what changed from one recording to another, and whether that can be chance",
+	.args = "BEFORE AFTER",
+	.description =
+		"Two captures of hosts side by side: exits by reason, where their time went, latencies.\n"
+		"What changed most is first; what differs by no more than chance is only counted.",
+	.examples = "  kvmft diff before after\n"
+		    "  kvmft diff --vm web1 --all before after\n"
+		    "  kvmft diff --before-guest g1 --after-guest g2 h1 h2\n"
+		    "  kvmft diff -e msr --format csv before.dat after.dat",
+	.opts = diff_options,
+	.opts_size = sizeof(struct diff_opts),
+	.defaults = diff_defaults,
+	.run = diff_run,
+	.reader = true,
+	.output = sink_file_open,
+	.release = sink_file_close,
+	.min_args = 2,
+	.max_args = 2,
+};

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * boot.c: can a change be chance? A block bootstrap with a correction for the number of rows.
+ *
+ * What happens in a VM comes in bursts, so neighbouring slices of time are alike. A side is
+ * therefore drawn in runs of slices (a circular block bootstrap), some 10 of them. Over the rounds
+ * each row gets a standard error; and each round tells by how many standard errors some row at
+ * least went astray although nothing had changed, since the deviations are from the row's own
+ * value. What the level leaves of these maxima (Westfall and Young's single step) is what a change
+ * must exceed. As 10 runs tell the standard error only so well, normal quantiles become those of
+ * Student's distribution (the first terms of the Cornish-Fisher expansion).
+ *
+ * The generator is seeded: the same captures give the same answer.
+ */
+#include "kvmft/diff.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define ROUNDS 2000u
+#define SEED   0x6b766d6674ull
+#define LEVEL  0.01
+#define MOST_N 4096
+
+/* splitmix64 */
+static uint64_t next_random(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+static double root(double v)
+{
+	double x = v > 1 ? v : 1;
+
+	if (!(v > 0))
+		return 0;
+	for (int i = 0; i < 1100; i++) {
+		double next = (x + v / x) / 2;
+
+		if (!(next < x))
+			break;
+		x = next;
+	}
+	return x;
+}
+
+static double size(double v)
+{
+	return v < 0 ? -v : v;
+}
+
+/* How often each of n slices is drawn in this round: n in all. */
+static void draw(double *weight, size_t n, uint64_t *state)
+{
+	size_t run = MAX(n / BOOT_BLOCKS, (size_t)1), left = n;
+
+	memset(weight, 0, n * sizeof(*weight));
+	while (left) {
+		size_t at = (size_t)(next_random(state) % n), take = MIN(run, left);
+
+		for (size_t i = 0; i < take; i++)
+			weight[at + i < n ? at + i : at + i - n] += 1;
+		left -= take;
+	}
+}
+
+static double ratio(const struct boot_side *s, const double *weight, double otherwise)
+{
+	double num = 0, den = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		num += weight ? weight[i] * s->num[i] : s->num[i];
+		den += weight ? weight[i] * s->den[i] : s->den[i];
+	}
+	return den > 0 ? num / den : otherwise;
+}
+
+/* Slices of one length share what is drawn, so that rows keep what they have in common. */
+struct drawn {
+	size_t n;
+	double *weight;
+};
+
+#define DRAWN 4
+
+static const double *drawn_of(struct drawn *d, const struct boot_side *s)
+{
+	for (size_t i = 0; i < DRAWN; i++)
+		if (d[i].n == s->n)
+			return d[i].weight;
+	return NULL;
+}
+
+static int drawn_add(struct drawn *d, const struct boot_side *s)
+{
+	size_t i = 0;
+
+	while (i < DRAWN && d[i].n && d[i].n != s->n)
+		i++;
+	if (i == DRAWN || !s->n || s->n > MOST_N)
+		return -EINVAL;
+	if (d[i].n)
+		return 0;
+	d[i].n = s->n;
+	d[i].weight = calloc(s->n, sizeof(double));
+	return d[i].weight ? 0 : -ENOMEM;
+}
+
+/* z standard errors, normally distributed, are as rare as this with so many runs. */
+static double student(double z, double runs)
+{
+	double v = 2 * (runs - 1), z3 = z * z * z;
+
+	if (v < 2)
+		v = 2;
+	return z + (z3 + z) / (4 * v) + (5 * z3 * z * z + 16 * z3 + 3 * z) / (96 * v * v);
+}
+
+static double normal(double t, double runs)
+{
+	double lo = 0, hi = t;
+
+	for (int i = 0; i < 60; i++) {
+		double mid = (lo + hi) / 2;
+
+		if (student(mid, runs) < t)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* How many runs the shorter side is of. */
+static double runs_of(const struct boot_row *r)
+{
+	size_t n = MIN(r->side[0].n, r->side[1].n), run = MAX(n / BOOT_BLOCKS, (size_t)1);
+
+	return (double)n / (double)run;
+}
+
+static double den_of(const struct boot_side *s)
+{
+	double den = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+		den += s->den[i];
+	return den;
+}
+
+/*
+ * From the sums of squared deviations of either side. Where bursts are few, one side may have
+ * seen none: then it is taken for as noisy as both together are.
+ */
+static void row_error(struct boot_row *r, const double square[2], unsigned int rounds)
+{
+	double runs = runs_of(r), each[2], den[2], sum, least, both = 0;
+
+	for (int s = 0; s < 2; s++) {
+		each[s] = square[s] / rounds * runs / (runs > 1 ? runs - 1 : 1);
+		den[s] = den_of(&r->side[s]);
+		both += each[s] * den[s] * (double)r->side[s].n;
+	}
+	both /= (double)(r->side[0].n + r->side[1].n);
+	sum = each[0] + each[1];
+	if (den[0] > 0 && den[1] > 0)
+		sum = MAX(sum, both * (1 / den[0] + 1 / den[1]));
+	least = r->side[0].least * r->side[0].least + r->side[1].least * r->side[1].least;
+	r->error = root(MAX(sum, least));
+}
+
+static int ascending(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* What the maxima say of a row. */
+static void row_judge(struct boot_row *r, const double *most, unsigned int rounds, double level)
+{
+	unsigned int at = (unsigned int)((double)rounds * (1 - level));
+	double diff = size(r->value[1] - r->value[0]), runs = runs_of(r), z;
+
+	r->surely = 0;
+	r->chance = 1;
+	if (!(r->error > 0))
+		return;
+	diff -= student(most[MIN(at, rounds - 1)], runs) * r->error;
+	r->surely = MAX(diff, 0.0);
+	z = normal(size(r->value[1] - r->value[0]) / r->error, runs);
+	for (at = 0; at < rounds && most[at] < z; at++)
+		;
+	r->chance = (double)(1 + rounds - at) / (double)(1 + rounds);
+}
+
+/* The deviations of all rows in one round, at dev[row * rounds + round]. */
+static void round_of(const struct boot_row *row, size_t n, struct drawn d[2][DRAWN], float *dev,
+		     double (*square)[2], unsigned int rounds)
+{
+	for (size_t i = 0; i < n; i++) {
+		double to[2];
+
+		for (int s = 0; s < 2; s++) {
+			to[s] = ratio(&row[i].side[s], drawn_of(d[s], &row[i].side[s]),
+				      row[i].value[s]) -
+				row[i].value[s];
+			square[i][s] += to[s] * to[s];
+		}
+		dev[i * rounds] = (float)(to[1] - to[0]);
+	}
+}
+
+static void judge(struct boot_row *row, size_t n, const float *dev, double (*square)[2],
+		  double *most, unsigned int rounds, double level)
+{
+	for (size_t i = 0; i < n; i++) {
+		row_error(&row[i], square[i], rounds);
+		for (unsigned int k = 0; k < rounds && row[i].error > 0; k++)
+			most[k] = MAX(most[k], size((double)dev[i * rounds + k]) / row[i].error);
+	}
+	qsort(most, rounds, sizeof(*most), ascending);
+	for (size_t i = 0; i < n; i++)
+		row_judge(&row[i], most, rounds, level);
+}
+
+int boot_test(struct boot_row *row, size_t n, const struct boot_opts *o)
+{
+	unsigned int rounds = o->rounds ? o->rounds : ROUNDS;
+	float *dev = calloc(n + 1, rounds * sizeof(*dev));
+	double *most = calloc(rounds, sizeof(*most)), (*square)[2] = calloc(n + 1, sizeof(*square));
+	struct drawn d[2][DRAWN] = { 0 };
+	uint64_t state = o->seed ? o->seed : SEED;
+	int ret = dev && most && square ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < n && !ret; i++)
+		for (int s = 0; s < 2 && !ret; s++) {
+			row[i].value[s] = ratio(&row[i].side[s], NULL, 0);
+			ret = drawn_add(d[s], &row[i].side[s]);
+		}
+	for (unsigned int k = 0; k < rounds && !ret; k++) {
+		for (int s = 0; s < 2; s++)
+			for (int i = 0; i < DRAWN && d[s][i].n; i++)
+				draw(d[s][i].weight, d[s][i].n, &state);
+		round_of(row, n, d, dev + k, square, rounds);
+	}
+	if (!ret)
+		judge(row, n, dev, square, most, rounds, o->level > 0 ? o->level : LEVEL);
+	for (int s = 0; s < 2; s++)
+		for (int i = 0; i < DRAWN; i++)
+			free(d[s][i].weight);
+	free(dev);
+	free(square);
+	free(most);
+	return ret;
+}

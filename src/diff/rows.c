@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * rows.c: from the sums of both sides to rows that are compared, and their order.
+ *
+ * Everything is tested as a ratio of sums. A rate is samples over seconds, a mean is time over
+ * samples. A percentile is no such ratio, but whether it moved shows in one: how many samples are
+ * above the percentile that both sides have together. Samples in the bucket of that percentile
+ * count half, so that times which are all the same can be told apart as well.
+ */
+#include "kvmft/diff.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FEW	    10	  /* samples of both sides: less cannot be compared */
+#define FEW_TAIL    200	  /* of either, for p99 */
+#define SHARE_ERROR 0.001 /* shares of a CPU are known to no more than that */
+
+const char *const diff_kinds[] = { "exits", "time", "latency" };
+const char *const diff_measures[] = { "rate", "per_guest", "mean", "p50", "p99", "share" };
+
+static const struct {
+	enum report_part part;
+	const char *name;
+} parts[] = {
+	{ PART_KERNEL, "exits: kernel" },    { PART_USER, "exits: user space" },
+	{ PART_POLL, "exits: polling" },     { PART_BLOCKED, "exits: asleep" },
+	{ PART_RUNNABLE, "exits: waiting" }, { PART_PREEMPTED, "exits: preempted" },
+};
+
+/* A side of a row, with its values in it. */
+struct values {
+	double num[DIFF_SLICES], den[DIFF_SLICES];
+};
+
+struct build {
+	struct diff *d;
+	struct boot_row *row; /* beside d->row */
+	size_t row_cap;
+	struct values **values; /* two to a row */
+	size_t nvalues, values_cap;
+};
+
+/* Another row: its values are to be filled in. NULL: out of memory. */
+static struct values *row_new(struct build *b, enum diff_kind kind, enum diff_measure m,
+			      const char *name)
+{
+	struct diff *d = b->d;
+	struct diff_row *r = array_grow(&d->row, d->n, &d->row_cap, sizeof(*r));
+	struct boot_row *t = array_grow(&b->row, d->n, &b->row_cap, sizeof(*t));
+	struct values **slot = array_grow(&b->values, b->nvalues, &b->values_cap, sizeof(*slot));
+	struct values *v = r && t && slot ? calloc(2, sizeof(*v)) : NULL;
+
+	if (!v)
+		return NULL;
+	*slot = v;
+	b->nvalues++;
+	*r = (struct diff_row){ .kind = kind, .measure = m };
+	snprintf(r->name, sizeof(r->name), "%s", name);
+	*t = (struct boot_row){ .error = 0 };
+	for (int s = 0; s < 2; s++)
+		t->side[s] = (struct boot_side){ .num = v[s].num, .den = v[s].den };
+	d->n++;
+	return v;
+}
+
+static double sum(const double *v, size_t n)
+{
+	double all = 0;
+
+	for (size_t i = 0; i < n; i++)
+		all += v[i];
+	return all;
+}
+
+/* The row that was made last has its values. */
+static void row_ready(struct build *b, const struct diff_set *set[2], struct values *v,
+		      double least)
+{
+	struct boot_row *t = &b->row[b->d->n - 1];
+
+	for (int s = 0; s < 2; s++) {
+		double den = sum(v[s].den, set[s]->n), num = sum(v[s].num, set[s]->n);
+
+		t->side[s].n = set[s]->n;
+		t->side[s].least = den > 0 ? 1 / den : 0;
+		if (b->d->row[b->d->n - 1].measure == DIFF_MEAN)
+			t->side[s].least = den > 0 ? num / den / den : 0;
+		t->side[s].least = MAX(t->side[s].least, least);
+		b->d->row[b->d->n - 1].value[s] = den > 0 ? num / den : 0;
+	}
+}
+
+/* ---- percentiles ---- */
+
+static double share_to(const struct loghist *h, size_t bucket)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < (bucket + 1) * 4; i++)
+		n += h->count[i];
+	return h->n ? (double)n / (double)h->n : 0;
+}
+
+static size_t bucket_of(const struct diff_key *const k[2], double q)
+{
+	size_t i = 0;
+
+	while (i < DIFF_BUCKETS - 1 && share_to(k[0]->times, i) + share_to(k[1]->times, i) < 2 * q)
+		i++;
+	return i;
+}
+
+static double above(const struct diff_cell *c, size_t bucket)
+{
+	double n = c->count[bucket] / 2.0;
+
+	for (size_t i = bucket + 1; i < DIFF_BUCKETS; i++)
+		n += c->count[i];
+	return n;
+}
+
+static int percentile(struct build *b, const struct diff_set *set[2],
+		      const struct diff_key *const k[2], enum diff_measure m)
+{
+	unsigned int percent = m == DIFF_P50 ? 50 : 99;
+	size_t bucket = bucket_of(k, percent / 100.0);
+	struct values *v = row_new(b, k[0]->kind, m, k[0]->name);
+	struct diff_row *r = &b->d->row[b->d->n - 1];
+
+	if (!v)
+		return -ENOMEM;
+	for (int s = 0; s < 2; s++)
+		for (size_t i = 0; i < set[s]->n; i++) {
+			const struct diff_cell *c = k[s]->slice[i];
+
+			v[s].num[i] = c ? above(c, bucket) : 0;
+			v[s].den[i] = c ? (double)c->timed : 0;
+		}
+	row_ready(b, set, v, 0);
+	for (int s = 0; s < 2; s++)
+		r->value[s] = (double)loghist_percentile(k[s]->times, percent, 100);
+	return 0;
+}
+
+/* ---- rows of a key ---- */
+
+static int rate(struct build *b, const struct diff_set *set[2], const struct diff_key *const k[2],
+		enum diff_measure m)
+{
+	const struct diff_key *any = k[0] ? k[0] : k[1];
+	struct values *v = row_new(b, any->kind, m, any->name);
+
+	if (!v)
+		return -ENOMEM;
+	for (int s = 0; s < 2; s++)
+		for (size_t i = 0; i < set[s]->n; i++) {
+			const struct diff_cell *c = k[s] ? k[s]->slice[i] : NULL;
+
+			v[s].num[i] = !c ? 0 : m == DIFF_SHARE ? c->time : (double)c->n;
+			v[s].den[i] = m == DIFF_SHARE	    ? set[s]->ns[i]
+				      : m == DIFF_PER_GUEST ? set[s]->guest[i] / 1e9
+							    : set[s]->seconds[i];
+		}
+	row_ready(b, set, v, m == DIFF_SHARE ? SHARE_ERROR : 0);
+	return 0;
+}
+
+static int mean(struct build *b, const struct diff_set *set[2], const struct diff_key *const k[2])
+{
+	struct values *v = row_new(b, k[0]->kind, DIFF_MEAN, k[0]->name);
+
+	if (!v)
+		return -ENOMEM;
+	for (int s = 0; s < 2; s++)
+		for (size_t i = 0; i < set[s]->n; i++) {
+			v[s].num[i] = k[s]->slice[i] ? k[s]->slice[i]->time : 0;
+			v[s].den[i] = k[s]->slice[i] ? (double)k[s]->slice[i]->timed : 0;
+		}
+	row_ready(b, set, v, 0);
+	return 0;
+}
+
+static int key_rows(struct build *b, const struct diff_set *set[2],
+		    const struct diff_key *const k[2])
+{
+	const struct diff_key *any = k[0] ? k[0] : k[1];
+	uint64_t n[2] = { k[0] ? k[0]->times->n : 0, k[1] ? k[1]->times->n : 0 };
+	uint64_t timed = MIN(n[0], n[1]);
+	int ret = 0;
+
+	if (any->kind == DIFF_LATENCY &&
+	    (!b->d->side[0].answers[any->lat] || !b->d->side[1].answers[any->lat]))
+		return 0;
+	if ((k[0] ? k[0]->n : 0) + (k[1] ? k[1]->n : 0) < FEW) {
+		b->d->rare++;
+		return 0;
+	}
+	if (any->events)
+		ret = rate(b, set, k, DIFF_RATE);
+	if (!ret && any->kind == DIFF_EXITS && sum(set[0]->guest, set[0]->n) > 0 &&
+	    sum(set[1]->guest, set[1]->n) > 0)
+		ret = rate(b, set, k, DIFF_PER_GUEST);
+	if (!ret && any->kind == DIFF_LATENCY && !strcmp(any->name, "sched total"))
+		ret = rate(b, set, k, DIFF_SHARE);
+	if (!ret && timed >= FEW)
+		ret = mean(b, set, k);
+	if (!ret && timed >= FEW)
+		ret = percentile(b, set, k, DIFF_P50);
+	if (!ret && timed >= FEW_TAIL)
+		ret = percentile(b, set, k, DIFF_P99);
+	return ret;
+}
+
+static const struct diff_key *find(const struct diff_set *s, const struct diff_key *k)
+{
+	for (size_t i = 0; i < s->nkey; i++)
+		if (!strcmp(s->key[i]->name, k->name))
+			return s->key[i];
+	return NULL;
+}
+
+/* Keys are known by their names: the same reason may have another number elsewhere. */
+static int set_rows(struct build *b, const struct diff_set *x, const struct diff_set *y)
+{
+	const struct diff_set *set[2] = { x, y };
+	int ret = 0;
+
+	for (size_t i = 0; i < x->nkey && !ret; i++)
+		ret = key_rows(b, set,
+			       (const struct diff_key *[2]){ x->key[i], find(y, x->key[i]) });
+	for (size_t i = 0; i < y->nkey && !ret; i++)
+		if (!find(x, y->key[i]))
+			ret = key_rows(b, set, (const struct diff_key *[2]){ NULL, y->key[i] });
+	return ret;
+}
+
+/* ---- where the time went ---- */
+
+static int share(struct build *b, const char *name, const double *of[2])
+{
+	const struct diff_set *set[2] = { &b->d->side[0].exits, &b->d->side[1].exits };
+	struct values *v;
+
+	if (!(sum(of[0], set[0]->n) + sum(of[1], set[1]->n) > 0))
+		return 0;
+	v = row_new(b, DIFF_TIME, DIFF_SHARE, name);
+	if (!v)
+		return -ENOMEM;
+	for (int s = 0; s < 2; s++)
+		for (size_t i = 0; i < set[s]->n; i++) {
+			v[s].num[i] = of[s][i];
+			v[s].den[i] = set[s]->ns[i];
+		}
+	row_ready(b, set, v, SHARE_ERROR);
+	return 0;
+}
+
+static int time_rows(struct build *b)
+{
+	const struct diff_set *x = &b->d->side[0].exits, *y = &b->d->side[1].exits;
+	int ret = share(b, "guest", (const double *[2]){ x->guest, y->guest });
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts) && !ret; i++)
+		if (b->d->side[0].parts && b->d->side[1].parts)
+			ret = share(b, parts[i].name,
+				    (const double *[2]){ x->part[parts[i].part],
+							 y->part[parts[i].part] });
+	return ret;
+}
+
+/* ---- the answer ---- */
+
+static double size(double v)
+{
+	return v < 0 ? -v : v;
+}
+
+/* What is beyond noise, and by how much as a share of both sides. */
+static void judge(const struct diff *d, struct diff_row *r, const struct boot_row *t)
+{
+	double diff = size(r->value[1] - r->value[0]), tested = size(t->value[1] - t->value[0]),
+	       both = r->value[0] + r->value[1], less = MIN(r->value[0], r->value[1]);
+
+	r->chance = t->chance;
+	if (!(both > 0) || !(tested > 0))
+		return;
+	r->surely = diff * (t->surely / tested) / both;
+	r->beyond = r->surely > 0 && r->surely * both > d->least * less;
+	r->order = r->beyond ? 1 + r->surely : -r->chance;
+}
+
+static int by_order(const void *a, const void *b)
+{
+	const struct diff_row *x = a, *y = b;
+	int names;
+
+	if (x->order < y->order || x->order > y->order)
+		return x->order > y->order ? -1 : 1;
+	names = strcmp(x->name, y->name);
+	return names ? names : (int)x->measure - (int)y->measure;
+}
+
+/* A rate by either second changed alike: the second one tells nothing new, and comes behind. */
+static void find_implied(struct diff *d)
+{
+	for (size_t i = 0; i < d->n; i++) {
+		struct diff_row *r = &d->row[i];
+
+		for (size_t k = 0; k < d->n && r->beyond && r->measure == DIFF_PER_GUEST; k++)
+			if (d->row[k].measure == DIFF_RATE && d->row[k].beyond &&
+			    !strcmp(d->row[k].name, r->name))
+				r->implied = (d->row[k].value[1] > d->row[k].value[0]) ==
+					     (r->value[1] > r->value[0]);
+		if (r->implied)
+			r->order = r->surely;
+	}
+}
+
+bool diff_can_tell(const struct diff *d)
+{
+	return d->side[0].exits.n >= DIFF_ENOUGH && d->side[1].exits.n >= DIFF_ENOUGH;
+}
+
+int diff_compare(struct diff *d)
+{
+	struct build b = { .d = d };
+	int ret = set_rows(&b, &d->side[0].exits, &d->side[1].exits);
+
+	ret = ret ? ret : time_rows(&b);
+	if (!ret && d->side[0].latency.n && d->side[1].latency.n)
+		ret = set_rows(&b, &d->side[0].latency, &d->side[1].latency);
+	ret = ret ? ret : boot_test(b.row, d->n, &d->boot);
+	for (size_t i = 0; i < d->n && !ret; i++) {
+		judge(d, &d->row[i], &b.row[i]);
+		d->beyond += d->row[i].beyond;
+	}
+	if (!ret)
+		find_implied(d);
+	if (!ret && d->n)
+		qsort(d->row, d->n, sizeof(*d->row), by_order);
+	for (size_t i = 0; i < b.nvalues; i++)
+		free(b.values[i]);
+	free(b.values);
+	free(b.row);
+	return ret;
+}
+
+void diff_free(struct diff *d)
+{
+	for (size_t i = 0; i < d->nfact; i++) {
+		free(d->fact[i].value[0]);
+		free(d->fact[i].value[1]);
+	}
+	free(d->fact);
+	free(d->row);
+	diff_side_free(&d->side[0]);
+	diff_side_free(&d->side[1]);
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * diff_out.c: what differs between two recordings, as text of 80 columns, JSON and CSV.
+ */
+#include "kvmft/diff_out.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/row.h"
+#include "kvmft/screen.h"
+
+#define NAME_MIN  12
+#define NAME_MAX_ 27
+#define CHANGE_X  10 /* from so many times on a change is told as a factor */
+
+static const char *const side_names[2] = { "before", "after" };
+
+static bool shown(const struct diff_doc *doc, const struct diff_row *r)
+{
+	return doc->all || (r->beyond && !r->implied);
+}
+
+/* ---- text ---- */
+
+static const char *const measure_texts[DIFF_MEASURES] = {
+	[DIFF_RATE] = "per second", [DIFF_PER_GUEST] = "per guest s", [DIFF_MEAN] = "mean time",
+	[DIFF_P50] = "median time", [DIFF_P99] = "99 % below",	      [DIFF_SHARE] = "of a CPU",
+};
+
+static void value_text(const struct diff_row *r, int side, char *buf, size_t n)
+{
+	double v = r->value[side];
+
+	if (r->measure == DIFF_SHARE)
+		snprintf(buf, n, "%.2f%%", v * 100);
+	else if (r->measure == DIFF_RATE || r->measure == DIFF_PER_GUEST)
+		snprintf(buf, n, v < 100 ? "%.2f" : "%.1f", v);
+	else
+		snprintf(buf, n, v < 1e8 ? "%.2fus" : "%.0fus", v / 1000);
+}
+
+static void change_text(const struct diff_row *r, char *buf, size_t n)
+{
+	double a = r->value[0], b = r->value[1];
+
+	if (!(a > 0))
+		snprintf(buf, n, b > 0 ? "new" : "-");
+	else if (!(b > 0))
+		snprintf(buf, n, "gone");
+	else if (b >= CHANGE_X * a)
+		snprintf(buf, n, "x%.3g", b / a);
+	else
+		snprintf(buf, n, "%+.1f%%", (b / a - 1) * 100);
+}
+
+static void chance_text(const struct diff_row *r, char *buf, size_t n)
+{
+	snprintf(buf, n, r->chance < 0.001 ? "<0.001" : "%.3f", r->chance);
+}
+
+static void text_side(const struct diff_doc *doc, int i, struct sbuf *b)
+{
+	const struct diff_side *s = &doc->d->side[i];
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s", s->path);
+	str_printable(path);
+	sbuf_addf(b, "%-7s %s: %.3f s, %" PRIu64 " %s of %" PRIu64 " VM%s, %" PRIu64 " vCPU%s\n",
+		  side_names[i], path, (double)s->exits.length / 1e9, s->samples,
+		  strcmp(doc->what, "vmexit") ? doc->what : "exits", s->vms, s->vms == 1 ? "" : "s",
+		  s->vcpus, s->vcpus == 1 ? "" : "s");
+}
+
+static void text_facts(const struct diff_doc *doc, struct sbuf *b)
+{
+	const struct diff *d = doc->d;
+
+	if (!d->nfact)
+		sbuf_add(b, "machines: alike, as far as the captures tell\n");
+	for (size_t i = 0; i < d->nfact; i++) {
+		const struct diff_fact *f = &d->fact[i];
+		bool narrow = strlen(f->name) + strlen(f->value[0]) + strlen(f->value[1]) < 60;
+
+		sbuf_addf(b,
+			  narrow ? "differs %s: %s, then %s\n"
+				 : "differs %s:\n          %s\n          %s\n",
+			  f->name, f->value[0], f->value[1]);
+	}
+}
+
+static int name_width(const struct diff_doc *doc)
+{
+	size_t n = NAME_MIN;
+
+	for (size_t i = 0; i < doc->d->n; i++)
+		if (shown(doc, &doc->d->row[i]))
+			n = MAX(n, strlen(doc->d->row[i].name));
+	return (int)MIN(n, (size_t)NAME_MAX_);
+}
+
+static void text_row(const struct diff_row *r, int width, struct sbuf *b)
+{
+	char v[2][32], change[32], chance[32];
+
+	for (int s = 0; s < 2; s++)
+		value_text(r, s, v[s], sizeof(v[s]));
+	change_text(r, change, sizeof(change));
+	chance_text(r, chance, sizeof(chance));
+	sbuf_addf(b, "%-*s %-11s %11s %11s %8s %s%s\n", width, r->name, measure_texts[r->measure],
+		  v[0], v[1], change, chance, r->beyond ? "" : " ~");
+}
+
+static void text_rows(const struct diff_doc *doc, struct sbuf *b)
+{
+	int width = name_width(doc);
+	size_t n = 0, from;
+
+	sbuf_addc(b, '\n');
+	from = b->len;
+	sbuf_addf(b, "%-*s %-11s %11s %11s %8s %s\n", width, "What changed", "", "before", "after",
+		  "change", "chance");
+	if (doc->color)
+		screen_paint(b, from, b->len - 1, "1");
+	for (size_t i = 0; i < doc->d->n; i++) {
+		if (!shown(doc, &doc->d->row[i]))
+			continue;
+		if (doc->top && n++ == doc->top) {
+			sbuf_add(b, "...\n");
+			break;
+		}
+		from = b->len;
+		text_row(&doc->d->row[i], width, b);
+		if (doc->color && !doc->d->row[i].beyond)
+			screen_paint(b, from, b->len - 1, "2");
+	}
+}
+
+static void text_print(const struct diff_doc *doc, struct sbuf *b)
+{
+	const struct diff *d = doc->d;
+	size_t implied = 0;
+
+	text_side(doc, 0, b);
+	text_side(doc, 1, b);
+	text_facts(doc, b);
+	for (size_t i = 0; i < doc->nremark; i++)
+		sbuf_addf(b, "# %s\n", doc->remark[i]);
+	for (size_t i = 0; i < d->n; i++)
+		implied += d->row[i].beyond && d->row[i].implied;
+	if (!d->beyond)
+		sbuf_add(b, "\nno difference beyond noise\n");
+	if (d->beyond || doc->all)
+		text_rows(doc, b);
+	sbuf_add(b, "\n");
+	if (doc->all)
+		sbuf_addf(b, "%zu of %zu rows are within noise (~)", d->n - d->beyond, d->n);
+	else
+		sbuf_addf(b, "%zu of %zu rows are within noise%s", d->n - d->beyond, d->n,
+			  d->n > d->beyond ? ": --all shows them" : "");
+	if (d->rare)
+		sbuf_addf(b, "; too rare to compare: %" PRIu64, d->rare);
+	sbuf_add(b, "\n");
+	if (implied && !doc->all)
+		sbuf_addf(b, "%zu rates per second of guest time changed like those per second\n",
+			  implied);
+}
+
+/* ---- JSON and CSV ---- */
+
+/* Rates in thousandths, times in tenths of a ns, shares in millionths. */
+static void row_value(struct row *o, const char *name, const struct diff_row *r, int side)
+{
+	double v = r->value[side];
+
+	if (r->measure == DIFF_SHARE)
+		row_fixed(o, name, (uint64_t)(v * 1e6 + 0.5), 6);
+	else if (r->measure == DIFF_RATE || r->measure == DIFF_PER_GUEST)
+		row_fixed(o, name, (uint64_t)(MIN(v, 1e15) * 1e3 + 0.5), 3);
+	else
+		row_fixed(o, name, (uint64_t)(MIN(v, 1e17) * 10 + 0.5), 1);
+}
+
+static void row_columns(const struct diff_row *r, struct row *o)
+{
+	static const char *const units[DIFF_MEASURES] = {
+		[DIFF_RATE] = "1/s", [DIFF_PER_GUEST] = "1/s", [DIFF_MEAN] = "ns",
+		[DIFF_P50] = "ns",   [DIFF_P99] = "ns",	       [DIFF_SHARE] = "CPU",
+	};
+
+	row_str(o, "kind", diff_kinds[r->kind]);
+	row_str(o, "name", r->name);
+	row_str(o, "measure", diff_measures[r->measure]);
+	row_str(o, "unit", units[r->measure]);
+	row_value(o, "before", r, 0);
+	row_value(o, "after", r, 1);
+	row_fixed(o, "surely", (uint64_t)(r->surely * 1e4), 4);
+	row_fixed(o, "chance", (uint64_t)(r->chance * 1e4 + 0.5), 4);
+	row_bool(o, "beyond_noise", true, r->beyond);
+	row_end(o);
+}
+
+static void csv_print(const struct diff_doc *doc, struct sbuf *b)
+{
+	struct row o;
+	size_t n = 0;
+
+	row_head(&o, b, false);
+	row_columns(&(struct diff_row){ 0 }, &o);
+	for (size_t i = 0; i < doc->d->n; i++) {
+		if (!doc->all && !doc->d->row[i].beyond)
+			continue;
+		if (doc->top && n++ == doc->top)
+			break;
+		row_csv(&o, b, false);
+		row_columns(&doc->d->row[i], &o);
+	}
+}
+
+static void json_side(struct json *j, const struct diff_side *s, const char *name)
+{
+	json_put_object(j, name);
+	json_put_str(j, "path", s->path);
+	json_put_u64(j, "length_ns", s->exits.length);
+	json_put_u64(j, "slices", s->exits.n);
+	json_put_u64(j, "slice_ns", s->exits.slice);
+	json_put_u64(j, "exits", s->samples);
+	json_put_u64(j, "vms", s->vms);
+	json_put_u64(j, "vcpus", s->vcpus);
+	json_object_end(j);
+}
+
+static void json_print(const struct diff_doc *doc, struct sbuf *b)
+{
+	const struct diff *d = doc->d;
+	struct json j;
+	struct row o;
+
+	json_line_begin(&j, b);
+	json_put_str(&j, "class", doc->what);
+	json_side(&j, &d->side[0], side_names[0]);
+	json_side(&j, &d->side[1], side_names[1]);
+	json_put_array(&j, "machines");
+	for (size_t i = 0; i < d->nfact; i++) {
+		json_object_begin(&j);
+		json_put_str(&j, "name", d->fact[i].name);
+		json_put_str(&j, side_names[0], d->fact[i].value[0]);
+		json_put_str(&j, side_names[1], d->fact[i].value[1]);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+	json_put_bool(&j, "differs", d->beyond != 0);
+	json_put_u64(&j, "beyond_noise", d->beyond);
+	json_put_u64(&j, "compared", d->n);
+	json_put_u64(&j, "too_rare", d->rare);
+	json_put_array(&j, "notes");
+	for (size_t i = 0; i < doc->nremark; i++)
+		json_str(&j, doc->remark[i]);
+	json_array_end(&j);
+	json_put_array(&j, "rows");
+	for (size_t i = 0; i < (doc->top ? MIN(doc->top, d->n) : d->n); i++) {
+		row_json(&o, &j, false);
+		row_columns(&d->row[i], &o);
+	}
+	json_array_end(&j);
+	if (json_line_end(&j) && !b->error)
+		b->error = -EINVAL;
+}
+
+static const struct diff_format formats[] = {
+	{ "text", true, text_print },
+	{ "json", true, json_print },
+	{ "csv", false, csv_print },
+};
+
+const struct diff_format *diff_format_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+		if (!strcmp(formats[i].name, name))
+			return &formats[i];
+	return NULL;
+}
+
+int diff_print(const struct diff_doc *d, const struct diff_format *fmt, FILE *f)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+	fmt->print(d, &b);
+	if (b.len && !b.error && fwrite(b.s, 1, b.len, f) != b.len)
+		return errno ? -errno : -EIO;
+	return b.error;
+}

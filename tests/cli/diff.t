@@ -1,0 +1,197 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# `kvmft diff` with captures of which it is known what differs: nothing, one rate, one time, the length, a reason that
+# is gone, the machine; too short ones; selections, formats, wrong use.
+
+. "$(dirname "$0")/lib.sh"
+
+mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
+
+# capture NAME [VARIABLE=VALUE]...: a vCPU that exits for reasons 1 (interrupt), 12 (HLT), 30 (I/O) and 32 (MSR_WRITE),
+# at random times with these means, in us: gap1 ... between two of a reason, time1 ... of one. seconds, seed; gap 0:
+# never. Before begin and after that all is quiet; meta: more lines.
+capture()
+{
+	name=$1
+	shift
+	awk -v seconds=1 -v seed=1 -v gap1=2000 -v gap12=1500 -v gap30=3000 -v gap32=1000 \
+		-v time1=5 -v time12=60 -v time30=20 -v time32=3 -v vcpus=1 "$(for v; do echo "$v"; done | awk -F= '
+			BEGIN { print "BEGIN {" } { printf "%s = %s;", $1, $2 } END { print "}" }')"'
+		function later(mean) { return -log(1 - rand()) * mean * 1000 }
+		BEGIN {
+			srand(seed)
+			n = split("1 12 30 32", reason, " ")
+			gap[1] = gap1; gap[12] = gap12; gap[30] = gap30; gap[32] = gap32
+			time[1] = time1; time[12] = time12; time[30] = time30; time[32] = time32
+			print "meta begin tsc=1000000000"
+			print "meta stop tsc=" sprintf("%.0f", 1e9 + seconds * 1e9)
+			print "meta vm id=100-12 pid=100 fd=12 name=one"
+			for (v = 0; v < vcpus; v++)
+				print "meta vcpu vm=100-12 id=" v " tid=" 101 + v " offset=0 ratio=0 frac=0 tsc=1"
+			now = 1e9 + 1000
+			end = 1e9 + seconds * 1e9
+			print "0", now, "101 kvm_entry vcpu_id=0"
+			for (i = 1; i <= n; i++)
+				next_at[i] = gap[reason[i]] ? now + later(gap[reason[i]]) : 1e30
+			for (;;) {
+				first = 1
+				for (i = 2; i <= n; i++)
+					if (next_at[i] < next_at[first])
+						first = i
+				r = reason[first]
+				at = next_at[first] > now + 100 ? next_at[first] : now + 100
+				now = at + 500 + later(time[r])
+				if (now >= end)
+					break
+				printf "0 %.0f 101 kvm_exit exit_reason=%d isa=1 vcpu_id=0\n", at, r
+				printf "0 %.0f 101 kvm_entry vcpu_id=0\n", now
+				next_at[first] += later(gap[r])
+			}
+		}' >"$tmp/$name.txt"
+	"$mkcap" --capture "$tmp/$name" "$tmp/$name.txt" || echo "# $name: not compiled"
+}
+
+diff_of()
+{
+	a=$1
+	b=$2
+	shift 2
+	run "$kvmft" diff "$tmp/$a" "$tmp/$b" "$@"
+}
+
+# rows A B [OPTION]...: name and measure of each that is beyond noise
+rows()
+{
+	diff_of "$@" --format csv
+	sed 1d "$out" | cut -d , -f 2,3 | tr '\n' ' '
+}
+
+capture base
+capture same seed=2
+capture long seed=3 seconds=3
+capture rate seed=4 gap30=1500
+capture times seed=5 time12=120
+capture gone seed=6 gap30=0
+capture tiny seed=7 seconds=0.05
+
+# ---- nothing changed ----
+
+diff_of base same
+status_is 0 "two of the same: exit 0"
+out_has '^no difference beyond noise$' "... no difference beyond noise"
+out_has '^before .*/base: 1\.000 s, [0-9]+ exits of 1 VM, 1 vCPU$' "... what it is of"
+out_has '^machines: alike' "... on machines that are alike"
+out_has '^([0-9]+) of \1 rows are within noise: --all shows them$' "... all are within noise"
+diff_of base base
+out_has '^no difference beyond noise$' "a capture and itself"
+status_is 0 "... exit 0"
+is "$(rows base long)" "" "three times as long, and no other rate"
+for seed in 11 12 13 14 15 16 17 18 19 20; do
+	capture "again$seed" "seed=$seed"
+	[ -z "$(rows base "again$seed")" ] || echo "again$seed" >>"$tmp/alarms"
+done
+ok "ten more of the same: at most one has a difference" test "$(cat "$tmp/alarms" 2>/dev/null | wc -l)" -le 1
+
+# ---- one thing changed ----
+
+is "$(rows base rate | cut -d ' ' -f 1)" "IO_INSTRUCTION,rate" "a rate that doubled leads"
+is "$(rows base rate | tr ' ' '\n' | grep -cv '^IO_INSTRUCTION\|^$')" 0 "... and nothing else changed"
+diff_of base rate
+status_is 0 "... exit 0"
+out_has '^IO_INSTRUCTION +per second +3[0-9][0-9]\.[0-9] +6[0-9][0-9]\.[0-9] +\+(8|9|10|11|12)[0-9](\.[0-9])?%|^IO_INSTRUCTION +per second .*\+[0-9.]+% <0\.001$' \
+	"... with both values"
+is "$(rows rate base | cut -d ' ' -f 1)" "IO_INSTRUCTION,rate" "... and the other way round"
+is "$(rows base times | tr ' ' '\n' | grep -v '^$' | cut -d , -f 1 | sort -u)" "HLT" "times that doubled: of HLT alone"
+is "$(rows base times | tr ' ' '\n' | grep -c 'mean\|p50')" 2 "... by mean and median"
+is "$(rows base times | tr ' ' '\n' | grep -c 'rate')" 0 "... and no rate"
+diff_of base gone
+out_has '^IO_INSTRUCTION +per second +[0-9.]+ +0\.00 +gone <0\.001$' "a reason that is gone"
+diff_of gone base
+out_has '^IO_INSTRUCTION +per second +0\.00 +[0-9.]+ +new <0\.001$' "... that is new"
+is "$(rows base rate --than 200)" "" "--than: what is less does not matter"
+is "$(rows base rate --from 100ms --to 900ms | cut -d ' ' -f 1)" "IO_INSTRUCTION,rate" "--from, --to"
+diff_of base rate --from 100ms --to 900ms
+out_has 'base: 0\.800 s' "... is what it is of"
+
+# ---- cannot tell ----
+
+diff_of base tiny
+status_is 4 "a short one cannot tell"
+err_has 'cannot tell: .*/tiny is only 0\.050 s long; .* 200 ms or more' "... and says so"
+ok "... without a table" test ! -s "$out"
+err_one_line "a short one"
+diff_of tiny base
+err_has '/tiny is only' "... whichever it is"
+diff_of base same --to 100ms
+status_is 4 "a short window cannot either"
+
+# ---- machines ----
+
+{
+	cat "$tmp/same.txt"
+	echo "meta param module=kvm name=halt_poll_ns value=0"
+	echo "meta param module=kvm name=tdp_mmu value=Y"
+	echo "meta param module=kvm_amd name=avic value=%1b[31mN"
+} >"$tmp/m1.txt"
+sed 's/value=0$/value=200000/; s/value=%1b.*/value=Y/; s/offset=0 /offset=-77 /' "$tmp/m1.txt" >"$tmp/m2.txt"
+echo "meta vcpu vm=100-12 id=1 tid=102" >>"$tmp/m2.txt"
+for m in m1 m2; do
+	ok "$m: compiled" "$mkcap" --capture "$tmp/$m" "$tmp/$m.txt"
+done
+diff_of m1 m2
+status_is 0 "other machines"
+out_has '^differs kvm\.halt_poll_ns: 0, then 200000$' "... a parameter of kvm"
+out_has '^differs vCPUs: 1 of one, then 2 of one$' "... how many vCPUs"
+out_has '^differs TSC offset of one/0: 0, then -77$' "... the TSC offset"
+ok "... nothing that is the same" test "$(grep -c tdp_mmu "$out")" = 0
+ok "... and nothing that a terminal would obey" test "$(tr -cd '\033' <"$out" | wc -c)" = 0
+out_has '^no difference beyond noise$' "... and nothing else"
+ok "lines fit 80 columns" test "$(sed 1,2d "$out" | awk 'length > n { n = length } END { print n + 0 }')" -le 80
+
+# ---- forms ----
+
+diff_of base rate --all
+status_is 0 "--all"
+out_has '^HLT +mean time .* ~$' "... has what is within noise"
+diff_of base rate --all --top 1
+out_has '^\.\.\.$' "--top: there is more"
+diff_of base rate --format json
+ok "JSON" python3 -m json.tool "$out"
+ok "... tells what differs" grep -q '"differs":true' "$out"
+ok "... and all rows" test "$(grep -o '"beyond_noise":false' "$out" | wc -l)" -gt 5
+cp "$out" "$tmp/json"
+diff_of base rate --format json
+ok "... the same again" cmp "$out" "$tmp/json"
+diff_of base rate --format csv
+is "$(head -n 1 "$out")" "kind,name,measure,unit,before,after,surely,chance,beyond_noise" "CSV"
+diff_of base rate -o "$tmp/file"
+status_is 0 "-o"
+diff_of base rate
+ok "... has the same" cmp "$out" "$tmp/file"
+diff_of base rate -o "$tmp/file"
+status_is 1 "-o: what is there is not replaced"
+diff_of base rate -o "$tmp/file" --force
+status_is 0 "... but with --force"
+for f in base rate; do
+	ok "$f: as trace.dat" "$mkcap" --trace-dat "$tmp/$f.dat" "$tmp/$f.txt"
+done
+is "$(rows base.dat rate.dat | cut -d ' ' -f 1)" "IO_INSTRUCTION,rate" "two trace.dat"
+
+# ---- wrong use ----
+
+run "$kvmft" diff "$tmp/base"
+status_is 2 "one capture"
+diff_of base same -e nosuch
+status_is 2 "a class that is not there"
+diff_of base same --before-guest "$tmp/base"
+status_is 2 "a guest on one side"
+err_has '--before-guest alone' "... is told"
+diff_of base same --vm two
+status_is 1 "a VM that is not there"
+diff_of base same -e msr
+status_is 1 "a class without events"
+diff_of base none
+status_is 1 "a capture that is not there"
+err_one_line "a capture that is not there"
+finish

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+#
+# Records a host with a steady guest again and again, and then with one thing changed: halt polling, the guest's
+# timer slack, -overcommit cpu-pm, x2apic. All in one boot of the host.
+
+. "$VM_LIB/host.sh"
+
+EQUAL=${DIFF_EQUAL:-40}
+need_kvmft
+[ -x "$(dirname "$KVMFT")/tests/tools/ticker" ] || die "no tests/tools/ticker: make tests"
+poll=/sys/module/kvm/parameters/halt_poll_ns
+
+# take NAME: a recording of 1.5 s
+take()
+{
+	"$KVMFT" record -o "/tmp/$1" -d 1500ms -e default -e sched:sched_switch -e sched:sched_wakeup \
+		2>"/tmp/$1.err" || fail "record $1: $(cat "/tmp/$1.err")"
+	tar -cf "$RESULTS/$1.tar" -C /tmp "$1"
+	rm -rf "/tmp/$1"
+}
+
+# guest NAME [OPTION VALUE]...: starts it, and waits until it does nothing but its work, each vCPU on a CPU of its own
+guest()
+{
+	guest_start "$@"
+	guest_wait_up "$1"
+	flag_wait "$1-steady" 120
+	taskset -p 1 "$(guest_tid "$1" 0)" >/dev/null
+	taskset -p 2 "$(guest_tid "$1" 1)" >/dev/null
+	sleep 3
+}
+
+note "halt_poll_ns is $(cat $poll)"
+echo 0 >$poll
+guest vm1
+for i in $(seq -w 1 "$EQUAL"); do
+	take "equal$i"
+done
+pass "$EQUAL recordings of the same"
+echo 10000000 >$poll
+sleep 1
+take poll
+echo 0 >$poll
+sleep 1
+flag_set vm1-slack
+flag_wait vm1-slack-done
+sleep 1
+take slack
+guest_kill vm1
+guest vm2 --qemu-args "-overcommit cpu-pm=on"
+take cpupm
+guest_kill vm2
+RIG_GUEST_CPU=$RIG_GUEST_CPU,-x2apic
+guest vm3
+take xapic
+guest_kill vm3
+finish
