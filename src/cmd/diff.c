@@ -324,8 +324,7 @@ const struct cmd cmd_diff = {
 		"Two captures of hosts side by side: exits by reason, where their time went, latencies.\n"
 		"What changed most is first; what differs by no more than chance is only counted.",
 	.examples = "  kvmft diff before after\n"
-		    "  kvmft diff --vm web1 --all before after\n"
-		    "  kvmft diff --before-guest g1 --after-guest g2 h1 h2\n"
+		    "  kvmft diff --vm vm1 --all before after\n"
 		    "  kvmft diff -e msr --format csv before.dat after.dat",
 	.opts = diff_options,
 	.opts_size = sizeof(struct diff_opts),

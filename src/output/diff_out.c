@@ -46,9 +46,11 @@ static void change_text(const struct diff_row *r, char *buf, size_t n)
 {
 	double a = r->value[0], b = r->value[1];
 
+	bool rate = r->measure == DIFF_RATE || r->measure == DIFF_PER_GUEST;
+
 	if (!(a > 0))
-		snprintf(buf, n, b > 0 ? "new" : "-");
-	else if (!(b > 0))
+		snprintf(buf, n, !(b > 0) ? "-" : rate ? "new" : "from 0");
+	else if (!(b > 0) && rate)
 		snprintf(buf, n, "gone");
 	else if (b >= CHANGE_X * a)
 		snprintf(buf, n, "x%.3g", b / a);

@@ -95,6 +95,18 @@ make_captures()
 	"$mkcap" --capture host host.txt && "$mkcap" --capture guest guest.txt &&
 		"$mkcap" --capture kvmft.data "$golden/report-access.txt" &&
 		"${mkcap%/*}/perfdata" kvmft.data perf.data kvm_entry kvm_exit kvm_mmio || return
+	# Long enough to be compared.
+	awk 'BEGIN {
+		print "meta vm id=4711-12 pid=4711 fd=12 name=vm1"
+		print "meta vcpu vm=4711-12 id=0 tid=101"
+		for (t = 1e6; t < 4e8; t += 1e6) {
+			printf "0 %d 101 kvm_exit exit_reason=32 isa=1 vcpu_id=0\n", t
+			printf "0 %d 101 kvm_msr write=1 ecx=0x6e0 data=5 exception=0\n", t + 100
+			printf "0 %d 101 kvm_entry vcpu_id=0\n", t + 2000
+		}
+	}' >before.txt
+	"$mkcap" --capture before before.txt && "$mkcap" --trace-dat before.dat before.txt && cp -R before after &&
+		cp before.dat after.dat || return
 	mkdir vm1
 	for copy in local rec guest-vm1 vm1/kvmft-20261121T064500Z; do
 		cp -R guest "$copy"

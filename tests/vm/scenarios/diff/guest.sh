@@ -3,7 +3,7 @@
 
 . "$VM_LIB/guest.sh"
 
-for cpu in 0 1; do
+for cpu in $(seq 0 $((RIG_VCPUS - 1))); do
 	taskset -c $cpu "$(dirname "$KVMFT")/tests/tools/ticker" 4000 &
 	tickers="${tickers:-} $!"
 done
