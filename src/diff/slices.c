@@ -112,7 +112,7 @@ void diff_set_end(struct diff_set *s, uint64_t length_ns)
 	(void)diff_set_slice(s, length_ns ? (length_ns - 1) / DIFF_SLICE : 0);
 	s->length = length_ns;
 	s->slice = (uint64_t)DIFF_SLICE << MIN(s->shift, 40u);
-	s->n = (size_t)MIN((length_ns + s->slice - 1) / s->slice, (uint64_t)DIFF_SLICES);
+	s->n = length_ns ? (size_t)MIN((length_ns - 1) / s->slice + 1, (uint64_t)DIFF_SLICES) : 0;
 	for (size_t i = 0; i < s->n; i++) {
 		last = length_ns - MIN(length_ns, i * s->slice);
 		s->ns[i] = (double)MIN(s->slice, last);

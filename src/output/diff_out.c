@@ -178,7 +178,7 @@ static void row_value(struct row *o, const char *name, const struct diff_row *r,
 	double v = r->value[side];
 
 	if (r->measure == DIFF_SHARE)
-		row_fixed(o, name, (uint64_t)(v * 1e6 + 0.5), 6);
+		row_fixed(o, name, (uint64_t)(MIN(v, 1e12) * 1e6 + 0.5), 6);
 	else if (r->measure == DIFF_RATE || r->measure == DIFF_PER_GUEST)
 		row_fixed(o, name, (uint64_t)(MIN(v, 1e15) * 1e3 + 0.5), 3);
 	else

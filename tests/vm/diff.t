@@ -33,11 +33,11 @@ shown()
 
 # ---- two by two the same ----
 
-last=equal$(printf '%02d' "$recordings")
+last=equal$recordings
 pairs=0
 alarms=0
-for i in $(seq -w 1 2 "$recordings"); do
-	next=$(printf '%02d' $((${i#0} + 1)))
+for i in $(seq 1 2 "$recordings"); do
+	next=$((i + 1))
 	run "$kvmft" diff "$rig/equal$i" "$rig/equal$next"
 	pairs=$((pairs + 1))
 	if [ "$rc" = 0 ] && grep -q '^no difference beyond noise$' "$out"; then

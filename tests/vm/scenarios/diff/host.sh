@@ -37,7 +37,7 @@ guest()
 step_equal()
 {
 	guest vm1
-	for i in $(seq -w 1 "$EQUAL"); do
+	for i in $(seq 1 "$EQUAL"); do
 		take "equal$i"
 	done
 	pass "$EQUAL recordings of the same"
