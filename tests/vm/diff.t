@@ -1,11 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What `kvmft diff` says of recordings of a steady guest: of pairs that are equal, and where one thing was changed.
+# What `kvmft diff` says of recordings of a steady guest where one thing was changed; and, in intel-diff.t, of 20
+# pairs that are equal. Time is made of instructions there; QEMU's emulated machine is as fast as others leave it,
+# so that two recordings are equal only where nothing else runs.
 
 . "$(dirname "$0")/tap.sh"
 
-recordings=${DIFF_EQUAL:-40}
+recordings=${DIFF_EQUAL:-2}
 rig diff --timeout "${DIFF_TIMEOUT:-560}" --env "DIFF_EQUAL=$recordings"
 
 # changed A B: "NAME,MEASURE +" or "-" of each row beyond noise
@@ -46,7 +48,9 @@ for i in $(seq 1 2 "$recordings"); do
 	alarms=$((alarms + 1))
 	sed "s/^/# equal$i, equal$next: /" "$out" "$err"
 done
-ok "of $pairs pairs that are the same $alarms differ" test $((alarms * 20)) -le $pairs
+if on_intel; then
+	ok "of $pairs pairs that are the same $alarms differ" test $((alarms * 20)) -le $pairs
+fi
 
 # ---- one thing changed ----
 

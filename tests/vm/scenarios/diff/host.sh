@@ -3,11 +3,11 @@
 #
 # Records a host with a steady guest again and again, and then with one thing changed: halt polling, the guest's
 # timer slack, x2apic; on an Intel host -overcommit cpu-pm, which QEMU's emulated SVM has no HLT for. All in one
-# boot of the host.
+# boot of the host. DIFF_EQUAL recordings are of the same.
 
 . "$VM_LIB/host.sh"
 
-EQUAL=${DIFF_EQUAL:-40}
+EQUAL=${DIFF_EQUAL:-2}
 need_kvmft
 [ -x "$(dirname "$KVMFT")/tests/tools/ticker" ] || die "no tests/tools/ticker: make tests"
 poll=/sys/module/kvm/parameters/halt_poll_ns
@@ -17,6 +17,7 @@ take()
 {
 	"$KVMFT" record -o "/tmp/$1" -d 1500ms -e default -e sched:sched_switch -e sched:sched_wakeup \
 		2>"/tmp/$1.err" || fail "record $1: $(cat "/tmp/$1.err")"
+	guest_running "$guest" || die "$guest ended while it was recorded"
 	tar -cf "$RESULTS/$1.tar" -C /tmp "$1"
 	rm -rf "/tmp/$1"
 }
@@ -24,6 +25,7 @@ take()
 # guest NAME [OPTION VALUE]...: starts it, and waits until it does nothing but its work, each vCPU on a CPU of its own
 guest()
 {
+	guest=$1
 	guest_start "$@"
 	guest_wait_up "$1"
 	flag_wait "$1-steady" 120
