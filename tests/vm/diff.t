@@ -69,4 +69,5 @@ leads "timers fall together" "timer total,rate -" 12
 leads "... and guests halt less often" "hlt,rate -" 12
 leads "... for longer" "hlt,(mean|p50) \\+" 6
 shown xapic
+leads "the APIC is memory, which exits for it" "npf,rate \\+" 4
 finish
