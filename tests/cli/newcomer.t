@@ -87,6 +87,18 @@ run "$kvmft" merge --qemu "$golden/qemu-log.log" --trace-events "$golden/qemu-ev
 status_is 0 "merge --qemu FILE, no host at hand"
 ok "... its events" test "$(grep -c . "$out")" -gt 3
 
+# ---- what changed? where did it come from? ----
+
+run "$kvmft" diff host host
+status_is 4 "diff of 20 us: too short to tell"
+err_has "cannot tell: host is only" "... and why"
+run "$kvmft" merge --format folded host guest=one
+status_is 1 "merge --format folded, without stacks"
+err_has "record --stacks" "... how to get some"
+run "$kvmft" report -i host --by stack
+status_is 1 "report --by stack"
+err_has "record --stacks" "report --by stack, without stacks: how to get some"
+
 # ---- on a terminal ----
 
 if ! command -v python3 >/dev/null; then

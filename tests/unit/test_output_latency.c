@@ -51,7 +51,7 @@ static void fixture_make(struct fixture *f, uint64_t guest, uint64_t uncertain, 
 	f->bound = (struct lat_bound){ .guest = true, .known = true, .early = 1, .late = 1, .uncertain = uncertain };
 	f->clock = (struct out_clock){ .map = &f->map, .khz = khz, .no_rate = !khz };
 	f->view = (struct lat_view){ .lat = &f->lat, .t = &f->t, .clock = &f->clock, .want = f->want,
-				     .bound = &f->bound };
+				     .bound = &f->bound, .all = true };
 }
 
 /* What the form of that name prints; the caller's. */
