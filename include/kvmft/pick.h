@@ -62,8 +62,11 @@ int filter_parse(const char *text, size_t n, struct filter **out,
 /* Whether the record of that event passes. */
 bool filter_match(const struct filter *f, const struct fmt *fmt, const struct fmt_event *ev,
 		  const struct rec *rec);
-/* The first field in it that the event lacks, borrowed from f; NULL: it has all. */
-const char *filter_lacks(const struct filter *f, const struct fmt_event *ev);
+/*
+ * The first field in it that the event lacks (*value NULL), or that is a number and is compared
+ * with *value, which is not; both borrowed from f. NULL: there is none.
+ */
+const char *filter_lacks(const struct filter *f, const struct fmt_event *ev, const char **value);
 void filter_free(struct filter *f);
 
 #endif

@@ -13,10 +13,14 @@ struct qemu_alone {
 	struct qtrace *t; /* at its beginning */
 	FILE *f;
 	bool json;  /* an object per line, else text */
-	bool as_is; /* times as the file has them, else since the first one */
+	/* times as the file has them, by this clock; QTRACE_NO_CLOCK: since the first one */
+	enum qtrace_clock clock;
 };
 
-/* Prints all of it; losses in their place. 0 or -errno, that of a failed read or write. */
+/*
+ * Prints all of it; losses in their place. 0 or -errno, that of a failed read or write; -EDOM: the
+ * file has another clock.
+ */
 int qemu_alone_print(const struct qemu_alone *o) __must_check;
 
 #endif

@@ -265,7 +265,8 @@ int file_parent_open(const char *path, const char **base) __must_check;
  */
 bool file_is_part(int dir, const char *base, const char *path);
 /*
- * Can a file be called base: 0, -EEXIST, -errno; with replace -EINVAL for what is not a plain file.
+ * Can a file be called base: 0, -EEXIST unless with replace, -EINVAL for what is there and is not
+ * a plain file, a link for instance; -errno.
  */
 int newfile_check(int dir, const char *base, bool replace) __must_check;
 int newfile_open(struct newfile *f, int dir, mode_t mode) __must_check;

@@ -33,6 +33,19 @@ static bool in_path(const char *program)
 	return false;
 }
 
+/* Whether there is what a command begins with; what only a shell understands is left to it. */
+static bool can_start(const char *command)
+{
+	size_t n = strcspn(command, " \t");
+	char program[PATH_MAX];
+
+	if (n >= sizeof(program) || strcspn(command, "$\"'`\\;&|<>()=~*?[#") < n)
+		return true;
+	memcpy(program, command, n);
+	program[n] = '\0';
+	return strchr(program, '/') ? !access(program, X_OK) : in_path(program);
+}
+
 /* NULL: none is wanted, or there is none. */
 static const char *pager_command(void)
 {
@@ -41,7 +54,7 @@ static const char *pager_command(void)
 	pager = pager ? pager : getenv("PAGER");
 	if (!pager)
 		return in_path("less") && !access(SHELL, X_OK) ? "less" : NULL;
-	return *pager && strcmp(pager, "cat") ? pager : NULL;
+	return *pager && strcmp(pager, "cat") && can_start(pager) ? pager : NULL;
 }
 
 static _Noreturn void pager_main(const char *pager, bool wide, int in, int gone)

@@ -179,7 +179,9 @@ static int merge_alone(struct merge *m)
 {
 	const struct merge_opts *o = m->o;
 	bool json = o->format && !strcmp(o->format, "json"), complete = true;
-	struct qemu_alone how = { .json = json, .as_is = o->clock >= 0 };
+	struct qemu_alone how = { .json = json, .clock = o->clock < 0 ? QTRACE_NO_CLOCK
+							: o->clock == OUT_CLOCK_MONO ? QTRACE_MONO
+										     : QTRACE_REALTIME };
 	int ret;
 
 	if (o->qemu.n && needs_host(o))
@@ -206,7 +208,9 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct merge m = { .o = opts, .err = err };
 	struct pairing_opts po = {
-		.need = m.o->format && strcmp(m.o->format, "text") ? PAIRING_VCPUS : PAIRING_LINES,
+		.need = (m.o->format && strcmp(m.o->format, "text")) || m.o->pick.vcpu.n
+				? PAIRING_VCPUS
+				: PAIRING_LINES,
 		.clock = &m.o->pair,
 		.undecided_ok = m.o->host.n, /* another host may know more */
 	};

@@ -197,7 +197,11 @@ int merge_qemu_alone(struct merge_qemu *m, const char *trace, const char *events
 	o.t = t;
 	ret = qemu_alone_print(&o);
 	*complete = alone_summary(m, path, qtrace_stats(t), quiet);
-	if (ret && ret != -EPIPE)
+	if (ret == -EDOM)
+		err_usage(err, "--clock %s: the times of %s are of the clock %s",
+			  o.clock == QTRACE_MONO ? "mono" : "realtime", path,
+			  o.clock == QTRACE_MONO ? "realtime" : "mono");
+	else if (ret && ret != -EPIPE)
 		err_why(err, ret, "cannot print %s", path);
 	else if (!ret && !qtrace_stats(t)->events)
 		ret = err_set(err, ENODATA, "%s holds no events", path);

@@ -65,13 +65,6 @@ static const struct opt report_options[] = {
 	OPT_END,
 };
 
-static void report_defaults(void *opts)
-{
-	struct opts *o = opts;
-
-	o->input = DEFAULT_INPUT;
-}
-
 struct run {
 	const struct opts *o;
 	struct kvmft_err *err;
@@ -419,11 +412,16 @@ static int report_by_stack(struct run *run)
 	return ret;
 }
 
-static int report_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
-		      struct kvmft_err *err)
+static int report_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
-	struct run run = { .o = opts, .err = err };
-	int ret = parse(&run);
+	struct opts *o = opts;
+	struct run run = { .o = o, .err = err };
+	int ret;
+
+	if (argc && o->input)
+		return err_usage(err, "-i %s and %s: one capture at a time", o->input, argv[0]);
+	o->input = argc ? argv[0] : o->input ? o->input : DEFAULT_INPUT;
+	ret = parse(&run);
 
 	if (!ret)
 		ret = run.o->by == BY_STACK ? report_by_stack(&run) : report(&run);
@@ -439,6 +437,7 @@ static int report_run(void *opts, int argc __unused_arg, char **argv __unused_ar
 const struct cmd cmd_report = {
 	.name = "report",
 	.summary = "why vCPUs left their guests, and how long it took",
+	.args = "[INPUT]",
 	.description =
 		"Statistics of exits, or of what they were for, from a capture of the host: on this\n"
 		"machine or any other. The tables look like those of `perf kvm stat report`.",
@@ -449,8 +448,8 @@ const struct cmd cmd_report = {
 		    "  kvmft report --by stack --top 10",
 	.opts = report_options,
 	.opts_size = sizeof(struct opts),
-	.defaults = report_defaults,
 	.run = report_run,
+	.max_args = 1,
 	.reader = true,
 	.output = sink_file_open,
 	.release = sink_file_close,

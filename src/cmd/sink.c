@@ -210,7 +210,7 @@ int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err)
 		err_set(err, ENODATA, "no stacks were recorded: kvmft record --stacks EVENT");
 	if (ret && ret != -EPIPE && !err->text[0])
 		err_why(err, ret, "cannot write %s",
-			s->file ? outfile_path(s->file) : "the time line");
+			s->file ? outfile_path(s->file) : "to standard output");
 	return ret;
 }
 

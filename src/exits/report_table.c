@@ -300,8 +300,12 @@ static int by_order(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-static unsigned __int128 order(const struct report_row *row, enum report_key key)
+static unsigned __int128 order(const struct report *r, const struct report_row *row,
+			       enum report_key key)
 {
+	/* perf's key of that name compares the mean. */
+	if (key == KEY_TIME && r->opts.semantics == REPORT_PERF)
+		key = KEY_MEAN;
 	switch (key) {
 	case KEY_SAMPLE:
 	case KEY_SAMPLES_PCT: return row->samples;
@@ -337,7 +341,7 @@ int report_table(struct report *r, const struct report_filter *f, enum report_ke
 	for (size_t i = 0; i < t->n && !ret; i++)
 		row_finish(&b, &t->row[i], h);
 	for (size_t i = 0; i < t->n && !ret; i++)
-		t->row[i].order = order(&t->row[i], key);
+		t->row[i].order = order(r, &t->row[i], key);
 	t->total_time = report_time(r, b.ticks);
 	t->guest_time = report_time(r, guest);
 	if (!ret && t->n)

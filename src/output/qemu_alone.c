@@ -52,7 +52,7 @@ static bool time_of(struct alone *a, const struct qtrace_item *i, uint64_t *ns)
 {
 	if (i->clock == QTRACE_NO_CLOCK)
 		return false;
-	if (!a->begun && !a->o->as_is) {
+	if (!a->begun && !a->o->clock) {
 		a->begun = true;
 		a->base = i->ns;
 	}
@@ -72,7 +72,7 @@ static void put_time(struct alone *a, const struct qtrace_item *i)
 		return;
 	}
 	second = (time_t)(ns / 1000000000u);
-	if (a->o->as_is && i->clock == QTRACE_REALTIME && localtime_r(&second, &tm) &&
+	if (a->o->clock && i->clock == QTRACE_REALTIME && localtime_r(&second, &tm) &&
 	    strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &tm))
 		sbuf_addf(&a->b, "%s.%09" PRIu64, date, ns % 1000000000u);
 	else
@@ -146,6 +146,10 @@ int qemu_alone_print(const struct qemu_alone *o)
 	int ret;
 
 	while ((ret = qtrace_next(o->t, &i)) > 0) {
+		if (o->clock && i.clock && i.clock != o->clock) {
+			ret = -EDOM;
+			break;
+		}
 		if (o->json)
 			ret = json_line(&a, &i);
 		else

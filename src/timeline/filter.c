@@ -226,13 +226,28 @@ void filter_free(struct filter *f)
 	free(f);
 }
 
-const char *filter_lacks(const struct filter *f, const struct fmt_event *ev)
+static bool is_text(const struct fmt_field *f)
+{
+	return f->is_string || f->is_array || f->is_dynamic || f->is_relative || f->is_pointer;
+}
+
+const char *filter_lacks(const struct filter *f, const struct fmt_event *ev, const char **value)
 {
 	struct fmt_field fld;
 
-	for (size_t i = 0; i < f->n; i++)
-		if (f->s[i].kind == STEP_TERM && !fmt_field(ev, f->s[i].field, &fld))
-			return f->s[i].field;
+	*value = NULL;
+	for (size_t i = 0; i < f->n; i++) {
+		const struct step *s = &f->s[i];
+
+		if (s->kind != STEP_TERM)
+			continue;
+		if (!fmt_field(ev, s->field, &fld))
+			return s->field;
+		if (!s->number && !is_text(&fld)) {
+			*value = s->text;
+			return s->field;
+		}
+	}
 	return NULL;
 }
 
@@ -265,40 +280,45 @@ static bool number_match(const struct step *s, uint64_t v, bool is_signed)
 	}
 }
 
-static bool term_match(const struct step *s, const struct fmt *fmt, const struct fmt_event *ev,
-		       const struct rec *rec)
+/* Of a term whose field an event lacks nothing is true, its negation neither. */
+enum truth { FALSE, UNKNOWN, TRUE };
+
+static enum truth term_match(const struct step *s, const struct fmt *fmt,
+			     const struct fmt_event *ev, const struct rec *rec)
 {
 	char text[MAX_TEXT];
 	struct fmt_field fld;
 	uint64_t v;
 
 	if (!fmt_field(ev, s->field, &fld))
-		return false;
+		return UNKNOWN;
 	if (fmt_str(fmt, &fld, rec, text, sizeof(text)))
-		return text_match(s, text);
-	return s->number && fmt_u64(fmt, &fld, rec, &v) && number_match(s, v, fld.is_signed);
+		return text_match(s, text) ? TRUE : FALSE;
+	if (!s->number || !fmt_u64(fmt, &fld, rec, &v))
+		return UNKNOWN;
+	return number_match(s, v, fld.is_signed) ? TRUE : FALSE;
 }
 
 bool filter_match(const struct filter *f, const struct fmt *fmt, const struct fmt_event *ev,
 		  const struct rec *rec)
 {
-	bool stack[MAX_STEPS];
+	enum truth stack[MAX_STEPS];
 	size_t n = 0;
 
 	/* The parser made a program that never takes more than it put. */
 	for (size_t i = 0; i < f->n; i++) {
 		switch (f->s[i].kind) {
 		case STEP_TERM: stack[n++] = term_match(&f->s[i], fmt, ev, rec); break;
-		case STEP_NOT: stack[n - 1] = !stack[n - 1]; break;
+		case STEP_NOT: stack[n - 1] = TRUE - stack[n - 1]; break;
 		case STEP_AND:
 			n--;
-			stack[n - 1] = stack[n - 1] && stack[n];
+			stack[n - 1] = MIN(stack[n - 1], stack[n]);
 			break;
 		case STEP_OR:
 			n--;
-			stack[n - 1] = stack[n - 1] || stack[n];
+			stack[n - 1] = MAX(stack[n - 1], stack[n]);
 			break;
 		}
 	}
-	return n && stack[0];
+	return n && stack[0] == TRUE;
 }

@@ -21,6 +21,7 @@ struct spec {
 	struct filter *filter;
 	bool met, hit;	   /* an event of that name was seen; one passed the filter */
 	const char *lacks; /* a field of the filter that an event of that name does not have */
+	const char *value; /* ... or that is a number, compared with this text */
 };
 
 struct specs {
@@ -162,6 +163,8 @@ static bool vcpu_wanted(struct pick *p, int64_t vcpu)
 
 static bool spec_fits(const struct spec *x, const struct fmt_event *ev)
 {
+	if (!x->sys && !strcmp(x->name, fmt_sys(ev)))
+		return true; /* a system alone is all of it */
 	return (!x->sys || !fnmatch(x->sys, fmt_sys(ev), 0)) && !fnmatch(x->name, fmt_name(ev), 0);
 }
 
@@ -180,7 +183,7 @@ static uint64_t specs_of(struct specs *s, const struct tl_item *i)
 		set |= 1ull << k;
 		x->met = true;
 		if (x->filter && !x->lacks)
-			x->lacks = filter_lacks(x->filter, i->ev);
+			x->lacks = filter_lacks(x->filter, i->ev, &x->value);
 	}
 	(void)!u64map_put(&s->known, key, set); /* a cache: without memory it is slower */
 	return set;
@@ -396,6 +399,12 @@ static bool spec_unmet(const struct pick *p, const struct spec *x, bool *slip, s
 	if (x->met && (x->hit || !x->lacks))
 		return false;
 	*slip = true;
+	if (x->met && x->value) {
+		sbuf_addf(b, "%s%s%s: the field %s is a number, and '%s' is not%s", sys, colon,
+			  x->name, x->lacks, x->value,
+			  x->value[strspn(x->value, "0123456789abcdefABCDEF")] ? "" : " (0x...?)");
+		return true;
+	}
 	if (x->met) {
 		near_fields(p, x, &near);
 		sbuf_addf(b, "%s%s%s has no field %s", sys, colon, x->name, x->lacks);

@@ -77,10 +77,10 @@ int newfile_check(int dir, const char *base, bool replace)
 
 	if (fstatat(dir, base, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : -errno;
-	if (!replace)
-		return -EEXIST;
-	/* /dev/null is for writing to, not for replacing. */
-	return S_ISREG(st.st_mode) || S_ISLNK(st.st_mode) ? 0 : -EINVAL;
+	/* /dev/null is for writing to, not for replacing; nor is a link such as /dev/stdout. */
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	return replace ? 0 : -EEXIST;
 }
 
 static int create(int dir, const char *name, mode_t mode)

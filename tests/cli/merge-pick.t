@@ -106,6 +106,23 @@ status_is 0 "a guest that began before the host"
 out_has '^syn .* 0\.0000[0-9]* ' "... seconds count from its beginning"
 is "$(grep -cE ' [0-9]{5,}\.[0-9]{9} ' "$out")" 0 "... and are none of another century"
 
+# ---- filters ----
+
+merge -e 'kvm_exit/!(exit_reason==hlt)/'
+status_is 1 "a number is compared with a text"
+err_has "the field exit_reason is a number, and 'hlt' is not" "... is told, and is true in no negation"
+merge -e 'kvm_exit/!(exit_reson==1)/'
+status_is 1 "a misspelt field, negated"
+err_has "did you mean exit_reason" "... is told"
+merge -e 'kvm_exit/exit_reson==1 || vcpu_id==0/'
+status_is 0 "... or something that is true"
+merge -e kvm
+status_is 0 "a system alone"
+is "$(grep -c "kvm:" "$out")" "$(grep -vc EPOCH "$out")" "... is all of it"
+run "$kvmft" merge -q -v 0 "$tmp/host"
+status_is 0 "-v of a host alone"
+ok "... the threads of that vCPU" test "$(lines)" -gt 100
+
 # ---- time ----
 
 at()

@@ -86,6 +86,9 @@ is "$rc" "$first" "convert's options before or behind its value"
 run "$kvmft" merge --qemu "$golden/qemu-log.log" --trace-events "$golden/qemu-events.txt"
 status_is 0 "merge --qemu FILE, no host at hand"
 ok "... its events" test "$(grep -c . "$out")" -gt 3
+run "$kvmft" merge --clock mono --qemu "$golden/qemu-log.log" --trace-events "$golden/qemu-events.txt"
+status_is 2 "... not by a clock that it has not"
+err_has "are of the clock realtime" "... which is told"
 
 # ---- what changed? where did it come from? ----
 
@@ -164,6 +167,8 @@ ok "--no-pager" sh -c "! grep -q '^LESS' '$out'"
 terminal 80 "" env "KVMFT_PAGER=$tmp/pager" "$kvmft" report -i nosuch
 status_is 1 "an error goes through it as well"
 out_has "nosuch" "... and is seen"
+terminal 80 "" env "KVMFT_PAGER=$tmp/nosuch -x" "$kvmft" report access
+out_has "EPT_MISCONFIG" "a pager that is not there: none"
 run env "KVMFT_PAGER=$tmp/pager" "$kvmft" report -i access
 ok "no pager into a pipe" sh -c "! grep -q '^LESS' '$out'"
 if command -v less >/dev/null; then
