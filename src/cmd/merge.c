@@ -179,9 +179,7 @@ static int merge_alone(struct merge *m)
 {
 	const struct merge_opts *o = m->o;
 	bool json = o->format && !strcmp(o->format, "json"), complete = true;
-	struct qemu_alone how = { .json = json, .clock = o->clock < 0 ? QTRACE_NO_CLOCK
-							: o->clock == OUT_CLOCK_MONO ? QTRACE_MONO
-										     : QTRACE_REALTIME };
+	struct qemu_alone how = { .json = json };
 	int ret;
 
 	if (o->qemu.n && needs_host(o))
@@ -193,6 +191,8 @@ static int merge_alone(struct merge *m)
 	    (o->clock >= 0 && o->clock != OUT_CLOCK_MONO && o->clock != OUT_CLOCK_REALTIME))
 		return err_usage(m->err, "a trace of QEMU alone is text or json, and its times are "
 					 "those of the file (--clock mono, realtime)");
+	if (o->clock >= 0)
+		how.clock = o->clock == OUT_CLOCK_MONO ? QTRACE_MONO : QTRACE_REALTIME;
 	ret = sink_open(&m->s, o->file.out, o->file.page.f, m->err);
 	how.f = m->s.f;
 	ret = ret ? ret : merge_qemu_alone(&m->q, o->qemu.v[0], o->trace_events, &how, o->quiet,

@@ -20,7 +20,7 @@ done
 END
 "$KVMFT" check >/tmp/check 2>&1
 check "guest: check finds all that it needs" same "$?" 0
-check "guest: ... as a guest" same "$(grep -cE '^as a guest \(told by the machine|^(guest-events|mono_raw) +ok' /tmp/check)" 3
+check "guest: ... as a guest" same "$(grep -cE '^as a guest \(from what this machine is|^(guest-events|mono_raw) +ok' /tmp/check)" 3
 flag_set guest-ready
 flag_wait host-recording
 "$KVMFT" record -o /tmp/guest -- sh /tmp/work.sh 2>/tmp/record.err >/dev/null
