@@ -26,7 +26,10 @@ static void test_filters(void **state)
 		{ "common_pid == 100 || common_pid == 1 && common_pid == 2", 1 },
 		{ "(common_pid == 100 || common_pid == 1) && common_pid == 2", 0 },
 		{ "!common_pid == 100", 0 }, { "!(common_pid == 1)", 1 }, { "!!common_pid == 100", 1 },
-		{ "nosuch == 0", 0 }, { "!nosuch == 0", 1 }, { "common_pid ~ \"1*\"", 0 },
+		/* what cannot be told is neither true nor false */
+		{ "nosuch == 0", 0 }, { "!nosuch == 0", 0 }, { "nosuch == 0 || common_pid == 100", 1 },
+		{ "!nosuch == 0 && common_pid == 100", 0 }, { "!(nosuch == 0 && common_pid == 1)", 1 },
+		{ "common_pid ~ \"1*\"", 0 }, { "!common_pid == text", 0 }, { "common_pid != text", 0 },
 		{ "", -1 }, { "common_pid", -1 }, { "common_pid ==", -1 }, { "== 1", -1 }, { "(common_pid == 1", -1 },
 		{ "common_pid == 1)", -1 }, { "common_pid == 1 &&", -1 }, { "common_pid < text", -1 },
 		{ "common_pid == \"open", -1 }, { "common_pid == 1 common_pid == 1", -1 }, { "!", -1 },
