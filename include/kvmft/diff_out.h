@@ -16,7 +16,8 @@ struct diff_doc {
 	size_t top;	  /* rows; 0 = all */
 	bool all;	  /* text and CSV: also what is within noise; JSON has always all */
 	bool color;	  /* text may have colours */
-	char *const *remark;
+	unsigned int width; /* of a terminal: sentences are broken; 0 = they are not */
+	const char *const *remark;
 	size_t nremark;
 };
 

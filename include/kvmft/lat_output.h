@@ -37,7 +37,8 @@ struct lat_view {
 	const struct lat_bound *bound;	    /* by VM */
 	bool all;     /* text: all there is, not what fits a screen */
 	size_t worst; /* ... how many of the worst are told then */
-	bool color; /* text may have colours */
+	bool color;   /* text may have colours */
+	unsigned int width; /* of a terminal; 0 = it is none */
 };
 
 struct lat_format {

@@ -20,7 +20,7 @@ void screen_paint(struct sbuf *b, size_t from, size_t to, const char *sgr);
 /* Cuts a text, given in pieces, to a width; zeroed but for width. */
 struct screen_cut {
 	unsigned int width, column;
-	bool escape, full, remark;
+	bool escape, full;
 	/* the character in the last column, unless '>' goes there, and sequences behind it */
 	char held[64];
 	unsigned int nheld, nchar;
@@ -28,8 +28,7 @@ struct screen_cut {
 
 /*
  * Appends to out what is shown of s[0..n): of lines that are longer than the width the last column
- * is '>'. Lines that begin with '#' are sentences, and left as they are. A character is taken to
- * be one column wide; escape sequences have none.
+ * is '>'. A character is taken to be one column wide; escape sequences have none.
  */
 void screen_cut(struct screen_cut *c, const char *s, size_t n, struct sbuf *out);
 

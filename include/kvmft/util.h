@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/types.h>
 #include <time.h>
@@ -189,6 +190,8 @@ void sbuf_free(struct sbuf *b);
  * NULL means that some allocation since the last sbuf_free() or sbuf_take() failed.
  */
 char *sbuf_take(struct sbuf *b);
+/* Writes all of it to f and empties it. 0, its sticky error, or -errno. */
+int sbuf_write(struct sbuf *b, FILE *f) __must_check;
 
 /* ---- files ---- */
 

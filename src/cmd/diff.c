@@ -63,21 +63,8 @@ struct run {
 	struct pairing p[2];
 	struct sink s;
 	bool incomplete;
-	char *remark[16];
-	size_t nremark;
+	struct sink_remarks remarks;
 };
-
-static void __printf(2, 3) remark(struct run *run, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (run->nremark >= ARRAY_SIZE(run->remark))
-		return;
-	va_start(ap, fmt);
-	if (vasprintf(&run->remark[run->nremark], fmt, ap) >= 0)
-		str_printable(run->remark[run->nremark++]);
-	va_end(ap);
-}
 
 static int check(struct run *run)
 {
@@ -188,7 +175,7 @@ static int side_exits(struct run *run, int i)
 		return err_set(run->err, ENODATA, "no kvm_exit and kvm_entry events in %s%s",
 			       s->path, run->ro.has_from || run->ro.has_to ? " at that time" : "");
 	if (s->cap->flight)
-		remark(run,
+		sink_remark(&run->remarks,
 		       "%s is of a flight recorder: what is between its pieces counts as quiet",
 		       s->path);
 	return 0;
@@ -239,11 +226,11 @@ static void tell_latency(struct run *run)
 
 	for (int k = 0; k < LAT_KINDS; k++)
 		if (s[0].answers[k] != s[1].answers[k])
-			remark(run, "%s is compared only where both can tell it: %s cannot",
+			sink_remark(&run->remarks, "%s is compared only where both can tell it: %s cannot",
 			       lat_kind_names[k], s[s[0].answers[k] ? 1 : 0].path);
 	missing = !s[0].answers[LAT_SCHED] && !s[1].answers[LAT_SCHED] ? "stolen time" : NULL;
 	if (missing && run->ro.split)
-		remark(run, "%s needs sched:sched_switch and sched:sched_wakeup in both captures",
+		sink_remark(&run->remarks, "%s needs sched:sched_switch and sched:sched_wakeup in both captures",
 		       missing);
 }
 
@@ -282,13 +269,14 @@ static int show(struct run *run)
 		.top = run->o->top.v,
 		.all = run->o->all,
 		.color = run->o->file.page.color,
-		.remark = run->remark,
-		.nremark = run->nremark,
+		.width = run->o->file.page.width,
+		.remark = (const char *const *)run->remarks.v,
+		.nremark = run->remarks.n,
 	};
 	int ret = sink_open(&run->s, run->o->file.out, run->o->file.page.f, run->err);
 
-	for (size_t i = 0; !ret && !fmt->has_notes && i < run->nremark; i++)
-		cli_note("%s", run->remark[i]);
+	if (!ret && !fmt->has_notes)
+		sink_remarks_tell(&run->remarks);
 	if (!ret)
 		ret = sink_close(&run->s, false, diff_print(&doc, fmt, run->s.f), run->err);
 	return ret ? ret : outfile_commit(run->o->file.out, 0, NULL, run->err);
@@ -307,8 +295,7 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 	if (!ret)
 		tell_latency(&run);
 	ret = ret ? ret : show(&run);
-	for (size_t i = 0; i < run.nremark; i++)
-		free(run.remark[i]);
+	sink_remarks_free(&run.remarks);
 	diff_free(&run.d);
 	sink_free(&run.s);
 	pairing_close(&run.p[0]);

@@ -75,8 +75,7 @@ struct run {
 	struct report_filter filter;
 	int32_t *pid;
 	struct tl_loss loss;
-	char *remark[12];
-	size_t nremark;
+	struct sink_remarks remarks;
 };
 
 /* ---- options ---- */
@@ -191,18 +190,6 @@ static int why_empty(const struct run *run)
 
 /* ---- what must be said ---- */
 
-static void __printf(2, 3) remark(struct run *run, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (run->nremark >= ARRAY_SIZE(run->remark))
-		return;
-	va_start(ap, fmt);
-	if (vasprintf(&run->remark[run->nremark], fmt, ap) >= 0)
-		run->nremark++;
-	va_end(ap);
-}
-
 #define ULL(v) ((unsigned long long)(v))
 
 static void remarks(struct run *run, const struct report_format *fmt)
@@ -215,45 +202,45 @@ static void remarks(struct run *run, const struct report_format *fmt)
 	    out_rate_remark(run->cap, report_in_cycles(run->r) ? "times are in cycles" : NULL,
 			    &b) &&
 	    b.s)
-		remark(run, "%s", b.s);
+		sink_remark(&run->remarks, "%s", b.s);
 	if (t->no_end)
-		remark(run,
+		sink_remark(&run->remarks,
 		       "%llu exits were followed by another exit without kvm_entry: they count, but "
 		       "have no time",
 		       ULL(t->no_end));
 	if (t->no_begin)
-		remark(run, "%llu events without the exit that they belong to: left out",
+		sink_remark(&run->remarks, "%llu events without the exit that they belong to: left out",
 		       ULL(t->no_begin));
 	if (t->fail_entry)
-		remark(run, "%llu exits are failed VM entries (bit 31 of the reason)",
+		sink_remark(&run->remarks, "%llu exits are failed VM entries (bit 31 of the reason)",
 		       ULL(t->fail_entry));
 	if (t->negative || t->backwards)
-		remark(run,
+		sink_remark(&run->remarks,
 		       "%llu samples end before they begin, %llu stamps run backwards: times of this "
 		       "capture are not reliable",
 		       ULL(t->negative), ULL(t->backwards));
 	if (t->crowded)
-		remark(run,
+		sink_remark(&run->remarks,
 		       "more keys than memory is used for: %llu samples are in one row, (others)",
 		       ULL(t->crowded));
 	if (t->no_hist)
-		remark(run,
+		sink_remark(&run->remarks,
 		       "more keys than memory is used for: %llu samples are in no histogram, and rows that "
 		       "lack one have no percentiles",
 		       ULL(t->no_hist));
 	if (t->left_out)
-		remark(run,
+		sink_remark(&run->remarks,
 		       "more threads than memory is used for: %llu events of the later ones are left out",
 		       ULL(t->left_out));
 	if (t->misplaced)
-		remark(run,
+		sink_remark(&run->remarks,
 		       "more vCPUs than memory is used for: %llu entries count for another one of their thread",
 		       ULL(t->misplaced));
 	if (t->damaged)
-		remark(run, "%llu damaged sub-buffers: the rest of them is left out",
+		sink_remark(&run->remarks, "%llu damaged sub-buffers: the rest of them is left out",
 		       ULL(t->damaged));
 	if (run->ro.split && (t->poll_grow || t->poll_shrink))
-		remark(run, "halt polling time was raised %llu times and lowered %llu times",
+		sink_remark(&run->remarks, "halt polling time was raised %llu times and lowered %llu times",
 		       ULL(t->poll_grow), ULL(t->poll_shrink));
 }
 
@@ -296,8 +283,8 @@ static int print(struct run *run, const struct report_format *fmt)
 		.f = run->o->file.page.f,
 		.color = run->o->file.page.color,
 		.width = run->o->file.page.width,
-		.remark = (const char *const *)run->remark,
-		.nremark = run->nremark,
+		.remark = (const char *const *)run->remarks.v,
+		.nremark = run->remarks.n,
 	};
 	int ret = report_print(&d, fmt);
 	const char *note;
@@ -309,8 +296,8 @@ static int print(struct run *run, const struct report_format *fmt)
 			       ferror(d.f) ? "write to standard output" : "print");
 	for (size_t i = 0; !fmt->has_notes && (note = report_note(run->r, i)); i++)
 		cli_note("%s", note);
-	for (size_t i = 0; !fmt->has_notes && i < run->nremark; i++)
-		cli_note("%s", run->remark[i]);
+	if (!fmt->has_notes)
+		sink_remarks_tell(&run->remarks);
 	return cli_flush(run->err);
 }
 
@@ -425,8 +412,7 @@ static int report_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 
 	if (!ret)
 		ret = run.o->by == BY_STACK ? report_by_stack(&run) : report(&run);
-	for (size_t i = 0; i < run.nremark; i++)
-		free(run.remark[i]);
+	sink_remarks_free(&run.remarks);
 	free(run.pid);
 	report_free(run.r);
 	fmt_free(run.fmt);

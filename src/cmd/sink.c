@@ -247,6 +247,33 @@ int sink_file_close(void *opts)
 	return 0;
 }
 
+/* ---- remarks ---- */
+
+void sink_remark(struct sink_remarks *r, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (r->n >= ARRAY_SIZE(r->v))
+		return;
+	va_start(ap, fmt);
+	if (vasprintf(&r->v[r->n], fmt, ap) >= 0)
+		str_printable(r->v[r->n++]);
+	va_end(ap);
+}
+
+void sink_remarks_tell(const struct sink_remarks *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		cli_note("%s", r->v[i]);
+}
+
+void sink_remarks_free(struct sink_remarks *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		free(r->v[i]);
+	r->n = 0;
+}
+
 /* ---- standard output ---- */
 
 int sink_print(int ret, const struct sbuf *b, FILE *f, struct kvmft_err *err)

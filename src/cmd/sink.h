@@ -69,6 +69,16 @@ void sink_free(struct sink *s);
 /* The exit code of a command whose output ended so, or -errno: `| head` has seen enough. */
 int sink_exit(int ret, bool complete);
 
+/* What has to be said beside a result, in its place for that or by cli_note(). */
+struct sink_remarks {
+	char *v[16]; /* more are left out */
+	size_t n;
+};
+
+void sink_remark(struct sink_remarks *r, const char *fmt, ...) __printf(2, 3);
+void sink_remarks_tell(const struct sink_remarks *r);
+void sink_remarks_free(struct sink_remarks *r);
+
 /* What was made goes to f; ret is how that went. 0 or -errno with err. */
 int sink_print(int ret, const struct sbuf *b, FILE *f, struct kvmft_err *err) __must_check;
 /* Is there a capture at the place that is read when none is named? 0 or -ENOENT. */

@@ -124,8 +124,7 @@ static void json_row(struct json *j, const struct doc *d, const struct by_stack_
 
 static void json_begin(struct json *j, const struct doc *d)
 {
-	json_init(j, d->out);
-	json_object_begin(j);
+	json_line_begin(j, d->out);
 	json_put_str(j, "capture", d->cap->path);
 	json_put_str(j, "by", "stack");
 	json_put_u64(j, "events", d->b->events);
@@ -136,25 +135,13 @@ static void json_begin(struct json *j, const struct doc *d)
 	json_put_array(j, "rows");
 }
 
-static int json_end(struct json *j, struct sbuf *out)
+static int json_end(struct json *j)
 {
 	json_array_end(j);
-	json_object_end(j);
-	sbuf_addc(out, '\n');
-	return json_finish(j);
+	return json_line_end(j);
 }
 
 /* ---- all of it ---- */
-
-static int write_out(struct sbuf *b, FILE *f)
-{
-	int ret = b->error;
-
-	if (!ret && b->len && fwrite(b->s, 1, b->len, f) != b->len)
-		ret = errno ? -errno : -EIO;
-	sbuf_reset(b);
-	return ret;
-}
 
 int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, const char *format,
 		   FILE *f)
@@ -177,11 +164,11 @@ int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, co
 			json_row(&j, &d, &r, b->rows.row[i].n);
 		else
 			(text ? text_row : csv_row)(&d, &r, b->rows.row[i].n);
-		ret = write_out(&out, f);
+		ret = sbuf_write(&out, f);
 	}
 	if (json && !ret)
-		ret = json_end(&j, &out);
+		ret = json_end(&j);
 	else if (text)
 		text_end(&d);
-	return ret ? ret : write_out(&out, f);
+	return ret ? ret : sbuf_write(&out, f);
 }

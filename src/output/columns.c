@@ -66,7 +66,7 @@ static size_t word_len(const char *s)
 
 void text_wrap(struct sbuf *b, size_t from, const char *indent, unsigned int width)
 {
-	_cleanup_free_ char *text = from < b->len ? strdup(b->s + from) : NULL;
+	_cleanup_free_ char *text = width && from < b->len ? strdup(b->s + from) : NULL;
 	const char *word = text;
 	size_t column = 0;
 
@@ -91,4 +91,13 @@ void text_wrap(struct sbuf *b, size_t from, const char *indent, unsigned int wid
 			word++;
 		}
 	}
+}
+
+void text_remarks(struct sbuf *b, const char *const *remark, size_t n, unsigned int width)
+{
+	size_t from = b->len;
+
+	for (size_t i = 0; i < n; i++)
+		sbuf_addf(b, "# %s\n", remark[i]);
+	text_wrap(b, from, "#   ", width);
 }

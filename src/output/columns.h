@@ -27,9 +27,12 @@ void columns_end(struct columns *c, struct sbuf *b);
 
 #define TEXT_WIDTH 79
 /*
- * Breaks the lines of b->s[from..] at blanks so that they fit that many columns; what goes on
- * begins with indent.
+ * Breaks the lines of b->s[from..] at blanks so that they fit that many columns (0: they stay as
+ * they are); what goes on begins with indent.
  */
 void text_wrap(struct sbuf *b, size_t from, const char *indent, unsigned int width);
+
+/* "# ..." for each; on a terminal of that width (0 = it is none) broken to fit it. */
+void text_remarks(struct sbuf *b, const char *const *remark, size_t n, unsigned int width);
 
 #endif

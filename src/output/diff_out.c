@@ -3,6 +3,7 @@
  * diff_out.c: what differs between two recordings, as text of 80 columns, JSON and CSV.
  */
 #include "kvmft/diff_out.h"
+#include "columns.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,9 +13,7 @@
 #include "kvmft/row.h"
 #include "kvmft/screen.h"
 
-#define NAME_MIN  12
-#define NAME_MAX_ 27
-#define CHANGE_X  10 /* from so many times on a change is told as a factor */
+#define CHANGE_X 10 /* from so many times on a change is told as a factor */
 
 static const char *const side_names[2] = { "before", "after" };
 
@@ -93,51 +92,62 @@ static void text_facts(const struct diff_doc *doc, struct sbuf *b)
 	}
 }
 
-static int name_width(const struct diff_doc *doc)
+static void text_head(struct columns *c, struct sbuf *b)
 {
-	size_t n = NAME_MIN;
+	static const char *const heads[] = { "What changed", "",       "before",
+					     "after",	     "change", "chance" };
 
-	for (size_t i = 0; i < doc->d->n; i++)
-		if (shown(doc, &doc->d->row[i]))
-			n = MAX(n, strlen(doc->d->row[i].name));
-	return (int)MIN(n, (size_t)NAME_MAX_);
+	for (size_t i = 0; i < ARRAY_SIZE(heads); i++)
+		columns_put(c, b, "%s", heads[i]);
+	columns_end(c, b);
 }
 
-static void text_row(const struct diff_row *r, int width, struct sbuf *b)
+static void text_row(const struct diff_row *r, struct columns *c, struct sbuf *b)
 {
-	char v[2][32], change[32], chance[32];
+	char text[32];
 
-	for (int s = 0; s < 2; s++)
-		value_text(r, s, v[s], sizeof(v[s]));
-	change_text(r, change, sizeof(change));
-	chance_text(r, chance, sizeof(chance));
-	sbuf_addf(b, "%-*s %-11s %11s %11s %8s %s%s\n", width, r->name, measure_texts[r->measure],
-		  v[0], v[1], change, chance, r->beyond ? "" : " ~");
+	columns_put(c, b, "%s", r->name);
+	columns_put(c, b, "%s", measure_texts[r->measure]);
+	for (int s = 0; s < 2; s++) {
+		value_text(r, s, text, sizeof(text));
+		columns_put(c, b, "%s", text);
+	}
+	change_text(r, text, sizeof(text));
+	columns_put(c, b, "%s", text);
+	chance_text(r, text, sizeof(text));
+	columns_put(c, b, "%s%s", text, r->beyond ? "" : " ~");
+	columns_end(c, b);
 }
 
-static void text_rows(const struct diff_doc *doc, struct sbuf *b)
+static void text_pass(const struct diff_doc *doc, struct columns *c, struct sbuf *b)
 {
-	int width = name_width(doc);
-	size_t n = 0, from;
+	size_t n = 0, from = b->len;
 
-	sbuf_addc(b, '\n');
-	from = b->len;
-	sbuf_addf(b, "%-*s %-11s %11s %11s %8s %s\n", width, "What changed", "", "before", "after",
-		  "change", "chance");
-	if (doc->color)
+	text_head(c, b);
+	if (c->print && doc->color)
 		screen_paint(b, from, b->len - 1, "1");
 	for (size_t i = 0; i < doc->d->n; i++) {
 		if (!shown(doc, &doc->d->row[i]))
 			continue;
 		if (doc->top && n++ == doc->top) {
-			sbuf_add(b, "...\n");
+			sbuf_add(b, c->print ? "...\n" : "");
 			break;
 		}
 		from = b->len;
-		text_row(&doc->d->row[i], width, b);
-		if (doc->color && !doc->d->row[i].beyond)
+		text_row(&doc->d->row[i], c, b);
+		if (c->print && doc->color && !doc->d->row[i].beyond)
 			screen_paint(b, from, b->len - 1, "2");
 	}
+}
+
+static void text_rows(const struct diff_doc *doc, struct sbuf *b)
+{
+	struct columns c = { .left = 1 << 0 | 1 << 1 | 1 << 5 };
+
+	sbuf_addc(b, '\n');
+	text_pass(doc, &c, b);
+	c.print = true;
+	text_pass(doc, &c, b);
 }
 
 static void text_print(const struct diff_doc *doc, struct sbuf *b)
@@ -148,8 +158,7 @@ static void text_print(const struct diff_doc *doc, struct sbuf *b)
 	text_side(doc, 0, b);
 	text_side(doc, 1, b);
 	text_facts(doc, b);
-	for (size_t i = 0; i < doc->nremark; i++)
-		sbuf_addf(b, "# %s\n", doc->remark[i]);
+	text_remarks(b, doc->remark, doc->nremark, doc->width);
 	for (size_t i = 0; i < d->n; i++)
 		implied += d->row[i].beyond && d->row[i].implied;
 	if (!d->beyond)
@@ -290,7 +299,5 @@ int diff_print(const struct diff_doc *d, const struct diff_format *fmt, FILE *f)
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	fmt->print(d, &b);
-	if (b.len && !b.error && fwrite(b.s, 1, b.len, f) != b.len)
-		return errno ? -errno : -EIO;
-	return b.error;
+	return sbuf_write(&b, f);
 }

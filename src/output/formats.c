@@ -30,12 +30,7 @@ const struct out_format *out_format_find(const char *name)
 
 int out_flush(struct out *o)
 {
-	int ret = o->line.error;
-
-	if (!ret && o->line.len && fwrite(o->line.s, 1, o->line.len, o->f) != o->line.len)
-		ret = errno ? -errno : -EIO;
-	sbuf_reset(&o->line);
-	return ret;
+	return sbuf_write(&o->line, o->f);
 }
 
 /* ---- epochs: few, so they are listed before the walk ---- */

@@ -188,19 +188,9 @@ static void bounds_json(struct json *j, const struct lat_view *v)
 	json_array_end(j);
 }
 
-static int write_out(struct sbuf *b, FILE *f)
-{
-	int ret = b->error;
-
-	if (!ret && b->len && fwrite(b->s, 1, b->len, f) != b->len)
-		ret = errno ? -errno : -EIO;
-	sbuf_free(b);
-	return ret;
-}
-
 static int json_print(const struct lat_view *v, FILE *f)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct json j;
 
 	json_line_begin(&j, &b);
@@ -223,7 +213,7 @@ static int json_print(const struct lat_view *v, FILE *f)
 	json_array_end(&j);
 	if (json_line_end(&j) && !b.error)
 		b.error = -EINVAL;
-	return write_out(&b, f);
+	return sbuf_write(&b, f);
 }
 
 const struct lat_format lat_json = { .name = "json", .help = "one document", .print = json_print };
@@ -250,7 +240,7 @@ static void csv_counts(struct sbuf *b, const struct lat_table *t)
 static int csv_print(const struct lat_view *v, FILE *f)
 {
 	bool cycles = lat_in_cycles(v->lat);
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct row o;
 
 	row_head(&o, &b, cycles);
@@ -269,7 +259,7 @@ static int csv_print(const struct lat_view *v, FILE *f)
 			}
 		csv_counts(&b, t);
 	}
-	return write_out(&b, f);
+	return sbuf_write(&b, f);
 }
 
 const struct lat_format lat_csv = { .name = "csv",

@@ -446,6 +446,7 @@ static bool is_told(const struct lat_view *v, enum lat_table_id id)
 static int text_print(const struct lat_view *v, FILE *f)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	unsigned int width = v->all ? v->width : TEXT_WIDTH;
 	bool crosses = false;
 	size_t tables = 0, from;
 	int ret = 0;
@@ -462,24 +463,19 @@ static int text_print(const struct lat_view *v, FILE *f)
 		crosses |= t->desc->crosses;
 		from = b.len;
 		ret = lat_headline(&b, v, t);
-		if (v->all) {
+		text_wrap(&b, from, "    ", width);
+		if (v->all)
 			whole(&b, v, (enum lat_table_id)id);
-			continue;
-		}
-		text_wrap(&b, from, "    ", TEXT_WIDTH);
-		lat_short(&b, v, (enum lat_table_id)id, tables > 1 ? SHORT_ROWS / 2 : SHORT_ROWS,
-			  v->worst);
+		else
+			lat_short(&b, v, (enum lat_table_id)id,
+				  tables > 1 ? SHORT_ROWS / 2 : SHORT_ROWS, v->worst);
 	}
 	if (v->want[LAT_SCHED])
 		vcpu_times(&b, v);
 	from = b.len;
 	notes(&b, v, crosses);
-	if (!v->all)
-		text_wrap(&b, from, "  ", TEXT_WIDTH);
-	ret = ret ? ret : b.error;
-	if (!ret && fwrite(b.s, 1, b.len, f) != b.len)
-		ret = errno ? -errno : -EIO;
-	return ret;
+	text_wrap(&b, from, "  ", width);
+	return ret ? ret : sbuf_write(&b, f);
 }
 
 const struct lat_format lat_text = { .name = "text",

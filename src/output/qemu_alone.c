@@ -21,16 +21,6 @@ struct alone {
 	uint64_t base; /* ns of the first event with a time */
 };
 
-static int flush(struct alone *a)
-{
-	int ret = a->b.error ? -ENOMEM : 0;
-
-	if (!ret && a->b.len && fwrite(a->b.s, 1, a->b.len, a->o->f) != a->b.len)
-		ret = -errno;
-	sbuf_reset(&a->b);
-	return ret;
-}
-
 /* The arguments, as QEMU's own format or the file has them. */
 static void put_text(struct alone *a, const struct qtrace_item *i)
 {
@@ -154,10 +144,10 @@ int qemu_alone_print(const struct qemu_alone *o)
 			ret = json_line(&a, &i);
 		else
 			text_line(&a, &i);
-		if (ret < 0 || (a.b.len >= FLUSH_AT && (ret = flush(&a))))
+		if (ret < 0 || (a.b.len >= FLUSH_AT && (ret = sbuf_write(&a.b, o->f))))
 			break;
 	}
-	ret = ret < 0 ? ret : flush(&a);
+	ret = ret < 0 ? ret : sbuf_write(&a.b, o->f);
 	sbuf_free(&a.b);
 	sbuf_free(&a.text);
 	return ret;

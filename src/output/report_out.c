@@ -34,9 +34,9 @@ static const struct {
 
 static void write_out(const struct report_doc *d, struct sbuf *b)
 {
-	if (b->len && !b->error && fwrite(b->s, 1, b->len, d->f) != b->len)
-		b->error = errno ? -errno : -EIO;
-	sbuf_reset(b);
+	int ret = sbuf_write(b, d->f);
+
+	b->error = b->error ? b->error : ret;
 }
 
 /* Between two rows: nothing that was written is needed again. */
@@ -327,9 +327,8 @@ static void text_notes(const struct report_doc *d, struct sbuf *b)
 	sbuf_addf(b, "# lost events: %" PRIu64 "%s; pairs dropped at gaps: %" PRIu64 "\n", d->lost,
 		  d->lost_unknown ? " or more" : "", t->dropped);
 	for (size_t i = 0; (note = report_note(d->r, i)); i++)
-		sbuf_addf(b, "# %s\n", note);
-	for (size_t i = 0; i < d->nremark; i++)
-		sbuf_addf(b, "# %s\n", d->remark[i]);
+		text_remarks(b, &note, 1, d->width);
+	text_remarks(b, d->remark, d->nremark, d->width);
 }
 
 static void text_print(const struct report_doc *d, struct sbuf *b)

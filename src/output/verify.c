@@ -146,8 +146,7 @@ static void text_slices(const struct verify *v, const struct verify_guest *g, st
 			  " and %+" PRId64 " parts per 10^9%s\n",
 			  -g->a.drift_hi, -g->a.drift_lo,
 			  g->a.drift_hi < g->a.drift_lo ? ": no steady rate" : "");
-	if (v->width)
-		text_wrap(b, drift, "    ", v->width - 1);
+	text_wrap(b, drift, "    ", v->width);
 }
 
 static void text_pairs(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
@@ -193,8 +192,7 @@ static void text_verdict(const struct verify *v, const struct verify_guest *g, s
 	second = b->len;
 	while ((line = verify_reason(g, line)))
 		sbuf_addf(b, "  %s\n", line);
-	if (v->width)
-		text_wrap(b, second, "    ", v->width - 1);
+	text_wrap(b, second, "    ", v->width);
 	if (v->color && !b->error)
 		screen_paint(b, from, second - 1, sgr[g->verdict]);
 }

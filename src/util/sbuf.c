@@ -167,6 +167,19 @@ void sbuf_free(struct sbuf *b)
 	*b = (struct sbuf){ 0 };
 }
 
+int sbuf_write(struct sbuf *b, FILE *f)
+{
+	int ret = b->error;
+
+	if (!ret && b->len) {
+		errno = 0;
+		if (fwrite(b->s, 1, b->len, f) != b->len)
+			ret = errno ? -errno : -EIO;
+	}
+	sbuf_reset(b);
+	return ret;
+}
+
 char *sbuf_take(struct sbuf *b)
 {
 	char *s;

@@ -66,11 +66,8 @@ static void cut_put(struct screen_cut *c, char ch, struct sbuf *out)
 /* A character begins. */
 static void cut_char(struct screen_cut *c, char ch, struct sbuf *out)
 {
-	c->remark |= !c->column && ch == '#';
 	c->column++;
-	if (c->remark) {
-		sbuf_addc(out, ch);
-	} else if (c->column == c->width) {
+	if (c->column == c->width) {
 		c->held[0] = ch;
 		c->nheld = c->nchar = 1;
 	} else if (c->column > c->width) {

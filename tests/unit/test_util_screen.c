@@ -22,8 +22,6 @@ static const struct {
 	{ 5, "abcde\n", "abcde\n" },
 	{ 5, "abcdef\n", "abcd>\n" },
 	{ 5, "abcdefghi\nxy\n", "abcd>\nxy\n" },
-	{ 5, "# a whole sentence\nabcdef\n", "# a whole sentence\nabcd>\n" },
-	{ 5, "a#cdef\n", "a#cd>\n" },
 	/* Sequences take no column, and those behind the cut still end what began before it. */
 	{ 5, "\033[1mabcde\033[m\n", "\033[1mabcde\033[m\n" },
 	{ 5, "\033[1mabcdef\033[m\n", "\033[1mabcd>\033[m\n" },
