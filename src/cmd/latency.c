@@ -263,7 +263,8 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 	const struct lat_format *fmt = lat_format_find(m->o->format ? m->o->format : "text");
 	struct lat_view v = {
 		.lat = m->lat, .t = m->p.t, .clock = clock, .want = lat_answers(m->lat),
-		.all = m->o->all, .worst = m->o->worst.v, .color = m->o->file.page.color, .width = m->o->file.page.width,
+		.all = m->o->all, .worst = m->o->worst.v,
+		.color = m->o->file.page.color, .width = m->o->file.page.width,
 	};
 	struct out_clock again;
 	bool text = !strcmp(fmt->name, "text");
