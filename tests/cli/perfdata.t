@@ -269,8 +269,6 @@ fits()
 	kb=$(takes report -i "$in" "$@")
 	ok "${in##*/} $*: $kb KB, $idle of it at rest" test "$kb" -gt 1000 -a "$kb" -le $((idle + 11264))
 }
-	ok "${in##*/} $*: $kb KB" test "$kb" -gt 1000 -a "$kb" -le 16384
-}
 
 if [ -n "${KVMFT_TOOLS:-}" ]; then
 	idle=$(takes report --help)

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * stream.h: a capture as one stream of bytes, from `kvmft record -o -` to `kvmft receive`.
+ *
+ * The stream only ever grows and is read front to back: it can go through a pipe, a socket, ssh, or
+ * into a file that is received later. What stands in it is what stands in the capture directory
+ * that it becomes, in the order in which it came to be; kvmft-capture(5) describes it for others.
+ *
+ *   hello   "kvmft-stream version=1 capture=1\n": version of the frames, of the capture in them
+ *   frames  a struct stream_head of 24 bytes, little-endian, then len bytes
+ *
+ * Cut anywhere, what came is a capture that is readable as one whose recorder was killed. Frames of
+ * types that a reader does not know are skipped: adding is free, a changed meaning costs a version.
+ */
+#ifndef KVMFT_STREAM_H
+#define KVMFT_STREAM_H
+
+#include "kvmft/util.h"
+
+#define STREAM_VERSION	   1
+#define STREAM_HELLO	   "kvmft-stream "
+#define STREAM_HELLO_MAX   128u	       /* bytes, newline included */
+#define STREAM_HEAD_SIZE   24u
+#define STREAM_MARK	   0x6674766bu /* "kvtf": each frame begins with it */
+#define STREAM_MAX_PAYLOAD (16u << 20) /* of one frame, but see STREAM_DATA */
+
+enum stream_type {
+	/* Whole lines of meta, each with its newline; not the first one, of the version. */
+	STREAM_META = 1,
+	/* Format texts: they go to the end of the file formats; cpu and segment are 0. */
+	STREAM_FORMATS = 2,
+	/*
+	 * A whole small file; the name, of cpu bytes, stands before its content. One of those that
+	 * kvmft-capture(5) names, each at most once.
+	 */
+	STREAM_FILE = 3,
+	/*
+	 * len bytes, whole sub-buffers, that follow those of this CPU in this segment; any length
+	 * up to STREAM_MAX_PAYLOAD.
+	 */
+	STREAM_DATA = 4,
+	/*
+	 * Of the last sub-buffer of this CPU in this segment: its first 8 + long bytes, then 4
+	 * bytes of position in it, then what is there now from that position on. Events came behind
+	 * those that it had.
+	 */
+	STREAM_TAIL = 5,
+	/* Segment `segment` begins; no data. Segment 0 needs none. */
+	STREAM_SEGMENT = 6,
+	/*
+	 * Nothing is missing before this: written when nothing else was for a second, so that who
+	 * reads can tell a quiet machine from a dead one. No data.
+	 */
+	STREAM_ALIVE = 7,
+	/* The last one: bytes of all frames before it, heads included, as u64. */
+	STREAM_END = 8,
+};
+
+/* As it stands in the stream, but for the byte order. */
+struct stream_head {
+	uint32_t mark; /* STREAM_MARK */
+	uint16_t type; /* enum stream_type */
+	uint16_t zero; /* 0 */
+	uint32_t cpu, segment;
+	uint64_t len; /* of what follows, bytes */
+};
+
+void stream_head_put(const struct stream_head *h, uint8_t to[STREAM_HEAD_SIZE]);
+/* 0; -EBADMSG: no head of a frame, or one that is longer than it may be. */
+int stream_head_get(const uint8_t from[STREAM_HEAD_SIZE], struct stream_head *h) __must_check;
+const char *stream_type_name(uint16_t type); /* "META" ...; NULL: not known */
+
+/* ---- sending: src/stream/out.c ---- */
+
+/*
+ * One stream for all threads of a recorder. Frames are whole whoever writes them. The traced side
+ * is never held up: a reader that is slow makes the drain threads wait, and then the ring loses,
+ * counted; what the main thread writes (meta, files) is queued and never waits.
+ */
+struct stream_out;
+
+/*
+ * fd: borrowed; a pipe, a socket or a file, not a terminal (the caller looks). Writes the hello; a
+ * thread is started that writes what is queued. 0 or -errno.
+ */
+int stream_out_new(int fd, struct stream_out **out) __must_check;
+/*
+ * Queues a frame; the head's len is set from len. From any thread; never waits. -ENOBUFS: more than
+ * 64 MiB wait already; -EPIPE and other errors of an earlier write.
+ */
+int stream_out_put(struct stream_out *s, const struct stream_head *h, const void *data,
+		   size_t len) __must_check;
+/*
+ * Writes the head of a data frame, and then moves len bytes (whole sub-buffers) from a pipe to the
+ * stream by splice, or through buf (size bytes) where the output cannot take that. Waits for the
+ * reader. *left: how many bytes are still in the pipe. 0 or -errno, which no later write mends.
+ */
+int stream_out_splice(struct stream_out *s, const struct stream_head *h, int pipe, size_t len,
+		      void *buf, size_t size, size_t *left) __must_check;
+/* The same from memory; nv pieces make the content. */
+struct iovec;
+int stream_out_write(struct stream_out *s, const struct stream_head *h, const struct iovec *v,
+		     int nv) __must_check;
+/*
+ * Waits until all that is queued is written, then writes STREAM_END. wait() is asked ten times a
+ * second, with the bytes that are still to go, whether to go on; NULL = for ever. 0; -ECANCELED when
+ * it said no; -errno.
+ */
+int stream_out_end(struct stream_out *s, bool (*wait)(void *ctx, uint64_t left), void *ctx)
+	__must_check;
+/* From now on nothing waits for the reader any more: what is under way fails with -ECANCELED. */
+void stream_out_abandon(struct stream_out *s);
+uint64_t stream_out_bytes(const struct stream_out *s); /* written so far, heads included */
+void stream_out_free(struct stream_out *s); /* NULL is fine; fd stays open */
+
+/* ---- receiving: src/stream/in.c ---- */
+
+struct capw;
+
+struct stream_limits {
+	uint64_t max_size; /* of data, bytes; 0 = none */
+	uint64_t min_free; /* of the file system, bytes; 0 = none */
+	uint64_t keep;	   /* of the last segments; 0 = all */
+};
+
+/* What came, so far. */
+struct stream_news {
+	uint64_t bytes;	       /* of the stream */
+	uint64_t data, frames; /* bytes of sub-buffers; frames */
+	bool began, stopped;   /* meta has the record: it records now; it was switched off */
+	bool ended;	       /* STREAM_END came, and all before it */
+	bool quiet;	       /* nothing came for 5 s, not even STREAM_ALIVE */
+	char reason[16];       /* of the `end` record, "" = none yet */
+};
+
+/*
+ * Stores a stream, as it comes, as the capture w. The sender is hostile: nothing is made but what
+ * kvmft-capture(5) names, nothing is written but behind what is there, everything has a bound.
+ * news() is called about once a second and at each change of a flag; when it returns false,
+ * receiving ends with -ECANCELED. 0: the stream ended as it should. -EBADMSG: what came at byte
+ * n->bytes is no stream; -ENODATA: it was cut there; -EFBIG, -ENOSPC: a limit; each with err set,
+ * and what came before is in the capture.
+ */
+int stream_receive(int fd, struct capw *w, const struct stream_limits *limits,
+		   bool (*news)(void *ctx, const struct stream_news *n), void *ctx,
+		   struct stream_news *n, struct kvmft_err *err) __must_check;
+
+#endif
