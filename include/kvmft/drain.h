@@ -16,6 +16,7 @@
 #include "kvmft/util.h"
 
 struct drain_cpu;
+struct stream_out;
 
 enum drain_stop {
 	DRAIN_RUNNING,
@@ -33,6 +34,8 @@ struct drain_store {
 	uint64_t rotate_bytes; /* of one segment, all CPUs together; at least one sub-buffer */
 	bool sync;	       /* what was flushed is on the disk */
 	int dirfd;	       /* borrowed */
+	/* Borrowed: data go there, and not to files; open() is not asked. NULL: to files. */
+	struct stream_out *stream;
 	int wake_fd;	       /* eventfd: written when stop is set or a segment began; -1 = none */
 	void *ctx;	       /* first argument of the functions */
 	/* Makes the data file of a CPU; fd open for reading and writing, or -errno. */

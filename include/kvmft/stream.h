@@ -52,7 +52,7 @@ enum stream_type {
 	 * reads can tell a quiet machine from a dead one. No data.
 	 */
 	STREAM_ALIVE = 7,
-	/* The last one: bytes of all frames before it, heads included, as u64. */
+	/* The last one: bytes of the stream before it, the hello included, as u64. */
 	STREAM_END = 8,
 };
 
@@ -68,9 +68,8 @@ struct stream_head {
 void stream_head_put(const struct stream_head *h, uint8_t to[STREAM_HEAD_SIZE]);
 /* 0; -EBADMSG: no head of a frame, or one that is longer than it may be. */
 int stream_head_get(const uint8_t from[STREAM_HEAD_SIZE], struct stream_head *h) __must_check;
-const char *stream_type_name(uint16_t type); /* "META" ...; NULL: not known */
 
-/* ---- sending: src/stream/out.c ---- */
+/* ---- sending: src/capture/stream_out.c ---- */
 
 /*
  * One stream for all threads of a recorder. Frames are whole whoever writes them. The traced side
@@ -79,14 +78,23 @@ const char *stream_type_name(uint16_t type); /* "META" ...; NULL: not known */
  */
 struct stream_out;
 
-/*
- * fd: borrowed; a pipe, a socket or a file, not a terminal (the caller looks). Writes the hello; a
- * thread is started that writes what is queued. 0 or -errno.
- */
+/* fd: borrowed; a pipe, a socket or a file, not a terminal (the caller looks). 0 or -ENOMEM. */
 int stream_out_new(int fd, struct stream_out **out) __must_check;
 /*
- * Queues a frame; the head's len is set from len. From any thread; never waits. -ENOBUFS: more than
- * 64 MiB wait already; -EPIPE and other errors of an earlier write.
+ * Starts the thread that writes what is queued; until then that waits for a frame of data. After
+ * the caller has given up its privileges, which the thread would keep. 0 or -errno.
+ */
+int stream_out_start(struct stream_out *s) __must_check;
+/*
+ * While something waits for the reader, patient() is asked ten times a second, from whichever
+ * thread that is, with the bytes that are queued behind it; when it says no, all that waits fails
+ * with -ECANCELED. Without it they wait for ever.
+ */
+void stream_out_patience(struct stream_out *s, bool (*patient)(void *ctx, uint64_t queued),
+			 void *ctx);
+/*
+ * Queues a frame; the head's mark and len are set here. From any thread; never waits. -ENOBUFS:
+ * more than 64 MiB wait already; -EPIPE and other errors of an earlier write.
  */
 int stream_out_put(struct stream_out *s, const struct stream_head *h, const void *data,
 		   size_t len) __must_check;
@@ -101,19 +109,12 @@ int stream_out_splice(struct stream_out *s, const struct stream_head *h, int pip
 struct iovec;
 int stream_out_write(struct stream_out *s, const struct stream_head *h, const struct iovec *v,
 		     int nv) __must_check;
-/*
- * Waits until all that is queued is written, then writes STREAM_END. wait() is asked ten times a
- * second, with the bytes that are still to go, whether to go on; NULL = for ever. 0; -ECANCELED when
- * it said no; -errno.
- */
-int stream_out_end(struct stream_out *s, bool (*wait)(void *ctx, uint64_t left), void *ctx)
-	__must_check;
-/* From now on nothing waits for the reader any more: what is under way fails with -ECANCELED. */
-void stream_out_abandon(struct stream_out *s);
+/* Waits until all that is queued is written, and STREAM_END behind it. 0 or -errno. */
+int stream_out_end(struct stream_out *s) __must_check;
 uint64_t stream_out_bytes(const struct stream_out *s); /* written so far, heads included */
 void stream_out_free(struct stream_out *s); /* NULL is fine; fd stays open */
 
-/* ---- receiving: src/stream/in.c ---- */
+/* ---- receiving: src/capture/stream_in.c ---- */
 
 struct capw;
 
@@ -130,6 +131,8 @@ struct stream_news {
 	bool began, stopped;   /* meta has the record: it records now; it was switched off */
 	bool ended;	       /* STREAM_END came, and all before it */
 	bool quiet;	       /* nothing came for 5 s, not even STREAM_ALIVE */
+	bool lost;	       /* the sender counted events that were lost */
+	bool trimmed;	       /* old segments were removed, as the limits want it */
 	char reason[16];       /* of the `end` record, "" = none yet */
 };
 
@@ -138,8 +141,8 @@ struct stream_news {
  * kvmft-capture(5) names, nothing is written but behind what is there, everything has a bound.
  * news() is called about once a second and at each change of a flag; when it returns false,
  * receiving ends with -ECANCELED. 0: the stream ended as it should. -EBADMSG: what came at byte
- * n->bytes is no stream; -ENODATA: it was cut there; -EFBIG, -ENOSPC: a limit; each with err set,
- * and what came before is in the capture.
+ * n->bytes is no stream; -ENODATA: it was cut there; -EFBIG, -ENOSPC: a limit, or a full disk; each
+ * with err set, and what came before is in the capture.
  */
 int stream_receive(int fd, struct capw *w, const struct stream_limits *limits,
 		   bool (*news)(void *ctx, const struct stream_news *n), void *ctx,

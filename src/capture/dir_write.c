@@ -7,6 +7,7 @@
  * repair whatever happened to the writer. Everything is opened relative to the directory's own
  * descriptor and created anew (O_EXCL, O_NOFOLLOW, 0600): nobody can put a link in our way.
  */
+#include "kvmft/stream.h"
 #include "reader.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@ struct capw {
 	bool held;	   /* what follows is kept here, for capw_release() */
 	struct sbuf held_meta, held_formats;
 	uint64_t reserved; /* bytes set aside for meta */
+	struct stream_out *stream; /* instead of all this; or NULL */
 };
 
 static int open_new(struct capw *w, int parent, const char *base, struct kvmft_err *err)
@@ -40,6 +42,23 @@ static int open_new(struct capw *w, int parent, const char *base, struct kvmft_e
 		return err_set(err, -w->meta, "cannot create %s/meta: %s", w->path,
 			       strerror(-w->meta));
 	return 0;
+}
+
+int capw_create_stream(struct stream_out *s, struct capw **out)
+{
+	struct capw *w = calloc(1, sizeof(*w));
+
+	*out = w;
+	if (!w)
+		return -ENOMEM;
+	w->dirfd = w->meta = w->formats = -1;
+	w->stream = s;
+	w->path = strdup("standard output");
+	if (w->path)
+		return 0;
+	capw_close(w);
+	*out = NULL;
+	return -ENOMEM;
 }
 
 int capw_create(const struct capw_name *n, struct capw **out, struct kvmft_err *err)
@@ -86,6 +105,34 @@ static int append(int fd, const void *p, size_t n)
 	return ret;
 }
 
+/* In frames that are not too long; lines stay whole as long as they are not as long as a frame. */
+static int put_text(const struct capw *w, enum stream_type type, const char *p, size_t n)
+{
+	const struct stream_head h = { .type = (uint16_t)type };
+	int ret = 0;
+
+	while (n && !ret) {
+		size_t part = MIN(n, (size_t)STREAM_MAX_PAYLOAD);
+		const char *end = part < n && type == STREAM_META ? memrchr(p, '\n', part) : NULL;
+
+		part = end ? (size_t)(end + 1 - p) : part;
+		ret = stream_out_put(w->stream, &h, p, part);
+		p += part;
+		n -= part;
+	}
+	return ret;
+}
+
+static int put_meta(const struct capw *w, const char *p, size_t n)
+{
+	return w->stream ? put_text(w, STREAM_META, p, n) : append(w->meta, p, n);
+}
+
+static int put_formats(const struct capw *w, const char *p, size_t n)
+{
+	return w->stream ? put_text(w, STREAM_FORMATS, p, n) : append(w->formats, p, n);
+}
+
 int capw_meta(struct capw *w, struct sbuf *line)
 {
 	int ret;
@@ -95,7 +142,7 @@ int capw_meta(struct capw *w, struct sbuf *line)
 	if (!ret && w->held)
 		sbuf_add_mem(&w->held_meta, line->s, line->len);
 	else if (!ret)
-		ret = append(w->meta, line->s, line->len);
+		ret = put_meta(w, line->s, line->len);
 	sbuf_reset(line);
 	return ret;
 }
@@ -112,9 +159,9 @@ int capw_release(struct capw *w)
 	w->held = false;
 	/* The texts first: a record never points at text not yet written. */
 	if (!ret && w->held_formats.len)
-		ret = append(w->formats, w->held_formats.s, w->held_formats.len);
+		ret = put_formats(w, w->held_formats.s, w->held_formats.len);
 	if (!ret && w->held_meta.len)
-		ret = append(w->meta, w->held_meta.s, w->held_meta.len);
+		ret = put_meta(w, w->held_meta.s, w->held_meta.len);
 	sbuf_free(&w->held_formats);
 	sbuf_free(&w->held_meta);
 	return ret;
@@ -134,10 +181,28 @@ static int create_below(const struct capw *w, const char *name)
 	return fd;
 }
 
+/* The name stands before the content. */
+static int put_whole(const struct capw *w, const char *name, const void *data, size_t len)
+{
+	const struct stream_head h = { .type = STREAM_FILE, .cpu = (uint32_t)strlen(name) };
+	struct sbuf b = { 0 };
+	int ret;
+
+	if (len + h.cpu > STREAM_MAX_PAYLOAD)
+		return -EFBIG;
+	sbuf_add(&b, name);
+	sbuf_add_mem(&b, data, len);
+	ret = b.error ? b.error : stream_out_put(w->stream, &h, b.s, b.len);
+	sbuf_free(&b);
+	return ret;
+}
+
 int capw_file(struct capw *w, const char *name, const void *data, size_t len)
 {
-	_cleanup_close_ int fd = create_below(w, name);
+	_cleanup_close_ int fd = w->stream ? -1 : create_below(w, name);
 
+	if (w->stream)
+		return put_whole(w, name, data, len);
 	return fd < 0 ? fd : full_write(fd, data, len, NULL);
 }
 
@@ -146,14 +211,14 @@ int capw_format(struct capw *w, const char *text, uint64_t *at)
 	size_t len = strlen(text);
 	int ret;
 
-	if (w->formats < 0)
+	if (w->formats < 0 && !w->stream)
 		w->formats = file_create(w->dirfd, "formats");
-	if (w->formats < 0)
+	if (w->formats < 0 && !w->stream)
 		return w->formats;
 	*at = w->formats_len;
 	if (w->held)
 		sbuf_add_mem(&w->held_formats, text, len);
-	ret = w->held ? w->held_formats.error : append(w->formats, text, len);
+	ret = w->held ? w->held_formats.error : put_formats(w, text, len);
 	if (!ret)
 		w->formats_len += len;
 	return ret;
@@ -178,6 +243,8 @@ int capw_data_reopen(const struct capw *w, unsigned int segment, unsigned int cp
 
 int capw_reserve(struct capw *w, uint64_t bytes)
 {
+	if (w->stream)
+		return -EOPNOTSUPP;
 	if (fallocate(w->meta, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) < 0)
 		return -errno;
 	w->reserved = bytes;
@@ -186,6 +253,8 @@ int capw_reserve(struct capw *w, uint64_t bytes)
 
 int capw_sync(struct capw *w)
 {
+	if (w->stream)
+		return -EOPNOTSUPP;
 	/* The folder too: a segment may have begun. */
 	return fdatasync(w->meta) < 0 || fsync(w->dirfd) < 0 ? -errno : 0;
 }
@@ -201,6 +270,11 @@ static void unreserve(struct capw *w)
 		      (off_t)w->reserved - st.st_size) < 0 &&
 	    ftruncate(w->meta, st.st_size) < 0)
 		return;
+}
+
+struct stream_out *capw_stream(const struct capw *w)
+{
+	return w->stream;
 }
 
 int capw_dirfd(const struct capw *w)

@@ -9,11 +9,14 @@
  * by a signal, repeated until each one says that it is done.
  */
 #include "kvmft/drain.h"
+#include "kvmft/stream.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #define PIPE_WANTED (1u << 20) /* the most that needs no privilege by default */
@@ -99,11 +102,41 @@ static size_t drain_copy(struct drain_cpu *c, size_t n)
 	return 0;
 }
 
+static struct stream_head frame_head(const struct drain_cpu *c, enum stream_type type)
+{
+	return (struct stream_head){
+		.type = (uint16_t)type, .cpu = c->cpu, .segment = c->segment,
+	};
+}
+
+/*
+ * The same, to a stream. When that breaks, a part of a sub-buffer may have gone there: what events
+ * were in it nobody can tell, and its rest is taken from the pipe.
+ */
+static size_t drain_send(struct drain_cpu *c, size_t n)
+{
+	const struct stream_head h = frame_head(c, STREAM_DATA);
+	size_t left, part;
+	int ret = stream_out_splice(c->store->stream, &h, c->pipe[0], n, c->tmp, c->store->subbuf,
+				    &left);
+
+	part = left % c->store->subbuf;
+	c->off += n - left - (part ? c->store->subbuf - part : 0);
+	if (!ret)
+		return 0;
+	drain_fail(c, ret, true);
+	if (part && !drain_fill(c, c->store->subbuf - part))
+		c->dropped++;
+	return left - part;
+}
+
 /* Moves n bytes, whole sub-buffers, from pipe to file. Returns how many were left in the pipe. */
 static size_t drain_put(struct drain_cpu *c, size_t n)
 {
 	size_t left = n;
 
+	if (c->store->stream)
+		return drain_send(c, n);
 	while (left && !c->copy) {
 		ssize_t put = splice(c->pipe[0], NULL, c->dst, NULL, left, SPLICE_F_MOVE);
 
@@ -181,6 +214,19 @@ static void tail_keep(struct drain_cpu *c)
 	c->tail_segment = c->segment;
 }
 
+static int tail_send(struct drain_cpu *c, size_t from, size_t end)
+{
+	const struct stream_head h = frame_head(c, STREAM_TAIL);
+	uint32_t at = htole32((uint32_t)from);
+	const struct iovec v[] = {
+		{ c->tail, sizeof(uint64_t) + sizeof(long) },
+		{ &at, sizeof(at) },
+		{ c->tail + from, end - from },
+	};
+
+	return stream_out_write(c->store->stream, &h, v, ARRAY_SIZE(v));
+}
+
 /* The length, at its front, comes last: whenever we are killed, the file is whole. */
 static int tail_write(struct drain_cpu *c, size_t from, size_t end)
 {
@@ -209,7 +255,8 @@ static int tail_join(struct drain_cpu *c)
 		return 0;
 	from = MIN(from, (size_t)len) + sizeof(uint64_t) + sizeof(long);
 	errno = 0;
-	ret = tail_write(c, from, (size_t)len + sizeof(uint64_t) + sizeof(long));
+	len += (int)(sizeof(uint64_t) + sizeof(long));
+	ret = s->stream ? tail_send(c, from, (size_t)len) : tail_write(c, from, (size_t)len);
 	return ret ? ret : 1;
 }
 
@@ -228,6 +275,16 @@ static ssize_t drain_splice(struct drain_cpu *c, unsigned int flags)
 			c->store->moved(c->store->ctx, c);
 	}
 	return n;
+}
+
+/* The sub-buffer in tmp, to where it belongs. */
+static int drain_write(struct drain_cpu *c)
+{
+	const struct stream_head h = frame_head(c, STREAM_DATA);
+	const struct iovec v = { c->tmp, c->store->subbuf };
+
+	return c->store->stream ? stream_out_write(c->store->stream, &h, &v, 1)
+				: full_write(c->dst, c->tmp, c->store->subbuf, NULL);
 }
 
 /*
@@ -253,7 +310,7 @@ static ssize_t drain_read(struct drain_cpu *c)
 	room = c->error || ret ? 0 : drain_reserve(c, subbuf);
 	ret = room < 0 ? (int)room : ret;
 	if (room > 0) {
-		ret = full_write(c->dst, c->tmp, subbuf, NULL);
+		ret = drain_write(c);
 		drain_settle(c, subbuf, ret ? 0 : subbuf);
 	}
 	if (room > 0 && !ret) {

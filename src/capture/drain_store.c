@@ -153,13 +153,13 @@ static ssize_t reserve(struct drain_store *s, size_t n)
 static int store_file(struct drain_cpu *c, unsigned int segment)
 {
 	struct drain_store *s = c->store;
-	int fd = s->open(s->ctx, segment, c->cpu);
+	int fd = s->stream ? -1 : s->open(s->ctx, segment, c->cpu);
 
 	pthread_mutex_lock(&s->lock);
 	if (!--s->opening)
 		pthread_cond_broadcast(&s->none_opening);
 	pthread_mutex_unlock(&s->lock);
-	if (fd < 0)
+	if (fd < 0 && !s->stream)
 		return fd;
 	util_close_fd(&c->dst);
 	c->dst = fd;
@@ -179,7 +179,7 @@ ssize_t drain_reserve(struct drain_cpu *c, size_t n)
 	pthread_mutex_lock(&s->lock);
 	room = n ? reserve(s, n) : 0;
 	segment = atomic_load(&s->segment);
-	missing = room >= 0 && (c->dst < 0 || c->segment != segment);
+	missing = room >= 0 && ((c->dst < 0 && !s->stream) || c->segment != segment);
 	s->opening += missing;
 	if (room > 0) {
 		s->used += (uint64_t)room;

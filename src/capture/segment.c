@@ -2,7 +2,8 @@
 /*
  * segment.c: the folders segNNNNNN of a capture being written, and what becomes of old ones.
  */
-#include "kvmft/capture.h"
+#include "kvmft/stream.h"
+#include "reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -58,8 +59,11 @@ static void segment_name(char *buf, size_t size, unsigned int segment)
 
 int capw_segment_make(const struct capw *w, unsigned int segment)
 {
+	const struct stream_head h = { .type = STREAM_SEGMENT, .segment = segment };
 	char name[32];
 
+	if (capw_stream(w))
+		return stream_out_put(capw_stream(w), &h, NULL, 0);
 	segment_name(name, sizeof(name), segment);
 	return mkdirat(capw_dirfd(w), name, 0700) && errno != EEXIST ? -errno : 0;
 }

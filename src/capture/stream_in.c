@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * stream_in.c: stores a stream as the capture directory that it tells of.
+ *
+ * Nothing that comes is believed: a frame may only add to what is there, in the order in which a
+ * recorder writes, and how much of anything there may be has a bound. What is in sub-buffers is
+ * checked by who reads the capture, as always.
+ */
+#include "kvmft/stream.h"
+#include "reader.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#define QUIET_NS      5000000000ull
+#define NEWS_NS	      1000000000ull
+#define MAX_FORMATS   (64u << 20)
+#define COPY_SIZE     (64u << 10)
+#define TAIL_HEAD_MAX 16u /* time and length of a sub-buffer */
+
+/* The data of one CPU. */
+struct in_cpu {
+	int fd;		  /* of its file in `segment` */
+	uint32_t segment;
+	uint64_t end;	  /* of the file: whole sub-buffers */
+};
+
+struct in {
+	int fd;
+	struct capw *w;
+	const struct stream_limits *limits;
+	bool (*news)(void *ctx, const struct stream_news *n);
+	void *ctx;
+	struct stream_news *n;
+	struct kvmft_err *err;
+	uint64_t told_ns, heard_ns;
+	uint32_t subbuf, long_size; /* 0 = not told yet */
+	uint32_t segment;
+	struct u64map at; /* of a CPU in cpu[] */
+	struct in_cpu *cpu;
+	size_t ncpu, cpu_cap;
+	uint64_t meta, formats; /* bytes */
+	unsigned int files;	/* bits: those that came */
+	bool copy;		/* splice is not to be had */
+	uint8_t *buf;		/* COPY_SIZE */
+};
+
+static int bad(const struct in *in, const char *what)
+{
+	return err_set(in->err, EBADMSG,
+		       "byte %" PRIu64 " of the stream: %s: it is damaged, or no stream of kvmft record; "
+		       "what came before is kept",
+		       in->n->bytes, what);
+}
+
+/* ---- what comes ---- */
+
+static int tell(struct in *in, bool now)
+{
+	uint64_t t = util_now_ns();
+
+	if (!now && t - in->told_ns < NEWS_NS)
+		return 0;
+	in->told_ns = t;
+	return !in->news || in->news(in->ctx, in->n) ? 0 : -ECANCELED;
+}
+
+/* Until something comes; -ECANCELED. */
+static int await(struct in *in)
+{
+	struct pollfd p = { .fd = in->fd, .events = POLLIN };
+	int ret = tell(in, false);
+
+	while (!ret) {
+		int n = poll(&p, 1, 1000);
+		bool quiet = !n && util_now_ns() - in->heard_ns > QUIET_NS;
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		ret = tell(in, quiet != in->n->quiet && n >= 0);
+		if (quiet != in->n->quiet) {
+			in->n->quiet = quiet;
+			ret = ret ? ret : tell(in, true);
+		}
+		if (n > 0) {
+			in->heard_ns = util_now_ns();
+			return ret;
+		}
+	}
+	return ret;
+}
+
+static int cut(const struct in *in)
+{
+	return err_set(in->err, ENODATA,
+		       "the stream was cut at byte %" PRIu64 ": its sender was killed, or the "
+		       "connection lost; what came is kept",
+		       in->n->bytes);
+}
+
+/* n bytes exactly; -ENODATA: it ended before. */
+static int get(struct in *in, void *buf, size_t n)
+{
+	uint8_t *p = buf;
+
+	while (n) {
+		int ret = await(in);
+		ssize_t got = ret ? -1 : read(in->fd, p, n);
+
+		if (ret)
+			return ret;
+		if (got < 0 && errno != EINTR && errno != EAGAIN)
+			return err_why(in->err, errno, "cannot read the stream");
+		if (!got)
+			return cut(in);
+		if (got > 0) {
+			p += got;
+			n -= (size_t)got;
+			in->n->bytes += (uint64_t)got;
+		}
+	}
+	return 0;
+}
+
+/* The content of a frame, in pieces: what it says of its length is only believed as it comes. */
+static int get_all(struct in *in, uint64_t len, struct sbuf *b)
+{
+	int ret = 0;
+
+	while (len && !ret) {
+		size_t part = (size_t)MIN(len, (uint64_t)COPY_SIZE);
+
+		ret = get(in, in->buf, part);
+		if (!ret)
+			sbuf_add_mem(b, (const char *)in->buf, part);
+		ret = ret ? ret : b->error;
+		len -= part;
+	}
+	return ret;
+}
+
+static int skip(struct in *in, uint64_t len)
+{
+	int ret = 0;
+
+	while (len && !ret) {
+		size_t part = (size_t)MIN(len, (uint64_t)COPY_SIZE);
+
+		ret = get(in, in->buf, part);
+		len -= part;
+	}
+	return ret;
+}
+
+/* ---- meta ---- */
+
+static int take_ring(struct in *in, const struct meta_rec *rec)
+{
+	uint32_t subbuf;
+
+	if (!meta_get_u32(rec, "subbuf", &subbuf) || !cap_subbuf_ok(subbuf))
+		return bad(in, "the record `ring` has no size of sub-buffers that can be");
+	if (in->subbuf && in->subbuf != subbuf)
+		return bad(in, "a second record `ring` says otherwise than the first");
+	in->subbuf = subbuf;
+	return 0;
+}
+
+static int take_machine(struct in *in, const struct meta_rec *rec)
+{
+	uint32_t n;
+
+	if (meta_get_u32(rec, "long", &n) && n != 4 && n != 8)
+		return bad(in, "the record `machine` has longs of neither 4 nor 8 bytes");
+	if (meta_get_u32(rec, "long", &n))
+		in->long_size = n;
+	return 0;
+}
+
+static int take_stats(struct in *in, const struct meta_rec *rec)
+{
+	static const char *const lost[] = { "dropped", "commit_overrun", "overrun", "unstored" };
+	const char *when = meta_get(rec, "when");
+	uint64_t n;
+
+	for (size_t i = 0; when && !strcmp(when, "end") && i < ARRAY_SIZE(lost); i++)
+		in->n->lost |= meta_get_u64(rec, lost[i], &n) && n;
+	return 0;
+}
+
+static int take_begin(struct in *in, const struct meta_rec *rec __unused_arg)
+{
+	in->n->began = true;
+	return 0;
+}
+
+static int take_stop(struct in *in, const struct meta_rec *rec __unused_arg)
+{
+	in->n->stopped = true;
+	return 0;
+}
+
+static int take_end(struct in *in, const struct meta_rec *rec)
+{
+	const char *reason = meta_get(rec, "reason");
+
+	snprintf(in->n->reason, sizeof(in->n->reason), "%s", reason ? reason : "?");
+	str_printable(in->n->reason);
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*take)(struct in *in, const struct meta_rec *rec);
+} records[] = {
+	{ "ring", take_ring },	 { "machine", take_machine }, { "stats", take_stats },
+	{ "begin", take_begin }, { "stop", take_stop },	      { "end", take_end },
+};
+
+static int take_line(struct in *in, char *line, size_t len)
+{
+	struct meta_rec rec;
+
+	for (size_t i = 0; i < len; i++)
+		if (line[i] < ' ' || line[i] > '~')
+			return bad(in, "a line of meta has bytes that none has");
+	if (!meta_parse(line, &rec))
+		return bad(in, "a line of meta is no record");
+	for (size_t i = 0; i < ARRAY_SIZE(records); i++)
+		if (!strcmp(rec.name, records[i].name))
+			return records[i].take(in, &rec);
+	return 0;
+}
+
+/* Each line is looked at in a copy, which that takes apart. */
+static int take_lines(struct in *in, const char *text, size_t len)
+{
+	int ret = 0;
+
+	while (len && !ret) {
+		size_t n = (size_t)((const char *)memchr(text, '\n', len) - text);
+		_cleanup_free_ char *line = strndup(text, n);
+
+		ret = line ? take_line(in, line, n) : -ENOMEM;
+		text += n + 1;
+		len -= n + 1;
+	}
+	return ret;
+}
+
+static int in_meta(struct in *in, const struct stream_head *h)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const struct stream_news before = *in->n;
+	int ret;
+
+	if (in->meta + h->len > CAPTURE_MAX_META)
+		return bad(in, "more meta than a capture may have");
+	ret = get_all(in, h->len, &b);
+	if (ret)
+		return ret;
+	if (b.s[b.len - 1] != '\n')
+		return bad(in, "meta has no end of its line");
+	in->meta += h->len;
+	ret = take_lines(in, b.s, b.len);
+	b.s[--b.len] = '\0'; /* capw_meta() adds it again */
+	ret = ret ? ret : err_why(in->err, capw_meta(in->w, &b), "cannot write %s/meta",
+				  capw_path(in->w));
+	if (!ret && (before.began != in->n->began || before.stopped != in->n->stopped))
+		ret = tell(in, true);
+	return ret;
+}
+
+/* ---- files ---- */
+
+static int in_formats(struct in *in, const struct stream_head *h)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	uint64_t at;
+	int ret;
+
+	if (in->formats + h->len > MAX_FORMATS)
+		return bad(in, "more format texts than a kernel has");
+	in->formats += h->len;
+	ret = get_all(in, h->len, &b);
+	if (ret)
+		return ret;
+	if (strlen(b.s) != b.len)
+		return bad(in, "a format is no text");
+	return err_why(in->err, capw_format(in->w, b.s, &at), "cannot write %s/formats",
+		       capw_path(in->w));
+}
+
+static int in_file(struct in *in, const struct stream_head *h)
+{
+	static const char *const names[] = { "header_page", "header_event", "saved_cmdlines",
+					     "saved_tgids", "printk_formats", "kallsyms" };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	char name[32] = "";
+	size_t i = 0;
+	int ret;
+
+	if (h->cpu >= sizeof(name) || h->cpu > h->len)
+		return bad(in, "a file has a name that none has");
+	ret = get(in, name, h->cpu);
+	while (!ret && i < ARRAY_SIZE(names) && strcmp(names[i], name))
+		i++;
+	if (!ret && i == ARRAY_SIZE(names))
+		return bad(in, "a file has a name that none has");
+	if (!ret && in->files & 1u << i)
+		return bad(in, "a file comes for the second time");
+	ret = ret ? ret : get_all(in, h->len - h->cpu, &b);
+	if (ret)
+		return ret;
+	in->files |= 1u << i;
+	return err_why(in->err, capw_file(in->w, name, b.s ? b.s : "", b.len), "cannot write %s/%s",
+		       capw_path(in->w), name);
+}
+
+/* ---- data ---- */
+
+static bool was_removed(const struct in *in, uint32_t segment)
+{
+	return in->limits->keep && segment + in->limits->keep <= in->segment;
+}
+
+/* The recorder's threads are not of one mind which segment it is: one may be late. */
+static int check_segment(const struct in *in, const struct stream_head *h)
+{
+	if (!in->subbuf)
+		return bad(in, "data come before the record `ring`");
+	if (h->cpu >= CAPTURE_MAX_CPUS)
+		return bad(in, "data of a CPU with a number that none has");
+	if (h->segment > in->segment || h->segment + 1 < in->segment)
+		return bad(in, "data of a segment that has not begun, or is over");
+	return 0;
+}
+
+/* NULL: none is there and none can be had. */
+static struct in_cpu *cpu_of(struct in *in, uint32_t cpu)
+{
+	const struct in_cpu none = { .fd = -1 };
+	uint64_t i;
+
+	if (u64map_get(&in->at, cpu, &i))
+		return &in->cpu[i];
+	if (array_add(&in->cpu, &in->ncpu, &in->cpu_cap, &none, sizeof(none)) ||
+	    u64map_put(&in->at, cpu, in->ncpu - 1))
+		return NULL;
+	return &in->cpu[in->ncpu - 1];
+}
+
+static int open_data(struct in *in, struct in_cpu *c, const struct stream_head *h)
+{
+	if (c->fd >= 0 && c->segment == h->segment)
+		return 0;
+	if (c->fd >= 0 && h->segment < c->segment)
+		return bad(in, "data of a segment that this CPU has left");
+	util_close_fd(&c->fd);
+	c->end = 0;
+	c->segment = h->segment;
+	c->fd = capw_data_open(in->w, h->segment, h->cpu);
+	if (c->fd == -EMFILE || c->fd == -ENFILE)
+		return err_set(in->err, EMFILE,
+			       "too many files for the CPUs of this stream: raise the limit (ulimit "
+			       "-Hn)");
+	return c->fd < 0 ? err_why(in->err, c->fd, "cannot make a data file in %s",
+				   capw_path(in->w))
+			 : 0;
+}
+
+static int check_limits(const struct in *in, uint64_t len)
+{
+	const struct stream_limits *l = in->limits;
+	struct statvfs vfs;
+
+	if (l->max_size && in->n->data + len > l->max_size)
+		return err_set(in->err, EFBIG,
+			       "--max-size is reached; what came before is kept, the sender is let go");
+	if (!l->min_free || fstatvfs(capw_dirfd(in->w), &vfs))
+		return 0;
+	if ((uint64_t)vfs.f_bavail * vfs.f_frsize < l->min_free + len)
+		return err_set(in->err, ENOSPC,
+			       "--min-free is reached; what came before is kept, the sender is let go");
+	return 0;
+}
+
+static int cannot_store(const struct in *in, int error)
+{
+	return err_why(in->err, error, "cannot write to %s, what came before is kept",
+		       capw_path(in->w));
+}
+
+static int copy_some(struct in *in, int fd, size_t len)
+{
+	size_t part = MIN(len, (size_t)COPY_SIZE);
+	int ret = get(in, in->buf, part);
+
+	ret = ret ? ret : cannot_store(in, full_write(fd, in->buf, part, NULL));
+	return ret ? ret : (int)part;
+}
+
+/* As much as there is, without it passing through here; 0: try again. */
+static int splice_some(struct in *in, int fd, size_t len)
+{
+	int ret = await(in);
+	ssize_t n = ret ? -1
+			: splice(in->fd, NULL, fd, NULL, MIN(len, (size_t)1 << 20),
+				 SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+
+	if (ret)
+		return ret;
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return 0;
+	if (n < 0 && errno == EINVAL) {
+		in->copy = true; /* not from a pipe, or not to this file system */
+		return 0;
+	}
+	if (n < 0)
+		return cannot_store(in, errno);
+	if (!n)
+		return cut(in);
+	in->n->bytes += (uint64_t)n;
+	return (int)n;
+}
+
+static int in_data(struct in *in, const struct stream_head *h)
+{
+	struct in_cpu *c;
+	size_t left = (size_t)h->len;
+	int ret = check_segment(in, h);
+
+	if (ret)
+		return ret;
+	if (h->len % in->subbuf)
+		return bad(in, "data are no whole sub-buffers");
+	if (was_removed(in, h->segment))
+		return skip(in, h->len);
+	ret = check_limits(in, h->len);
+	c = ret ? NULL : cpu_of(in, h->cpu);
+	if (!ret && !c)
+		ret = err_set(in->err, ENOMEM, "out of memory");
+	ret = ret ? ret : open_data(in, c, h);
+	while (left && ret >= 0) {
+		ret = in->copy ? copy_some(in, c->fd, left) : splice_some(in, c->fd, left);
+		left -= ret > 0 ? (size_t)ret : 0;
+	}
+	if (ret < 0)
+		return ret;
+	c->end += h->len;
+	in->n->data += h->len;
+	return 0;
+}
+
+/* First what is new, then the length at the front: whenever we are killed, the file is whole. */
+static int write_tail(struct in *in, const struct in_cpu *c, const uint8_t *head, size_t head_len,
+		      uint32_t from, const struct sbuf *b)
+{
+	const off_t at = (off_t)(c->end - in->subbuf);
+	ssize_t n;
+
+	errno = 0;
+	n = pwrite(c->fd, b->s, b->len, at + (off_t)from);
+	if (n == (ssize_t)b->len) {
+		n = pwrite(c->fd, head, head_len, at);
+		if (n == (ssize_t)head_len)
+			return 0;
+	}
+	return cannot_store(in, errno ? errno : EIO);
+}
+
+static int in_tail(struct in *in, const struct stream_head *h)
+{
+	const size_t head_len = sizeof(uint64_t) + in->long_size;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	uint8_t head[TAIL_HEAD_MAX];
+	const struct in_cpu *c;
+	uint32_t from = 0;
+	int ret = check_segment(in, h);
+
+	if (ret)
+		return ret;
+	if (was_removed(in, h->segment))
+		return skip(in, h->len);
+	c = cpu_of(in, h->cpu);
+	if (!c || c->fd < 0 || c->segment != h->segment || c->end < in->subbuf)
+		return bad(in, "more of a sub-buffer that did not come");
+	if (h->len <= head_len + sizeof(from))
+		return bad(in, "more of a sub-buffer that is nothing");
+	ret = get(in, head, head_len);
+	ret = ret ? ret : get(in, &from, sizeof(from));
+	from = le32toh(from);
+	if (!ret && (from < head_len || from > in->subbuf ||
+		     h->len - head_len - sizeof(from) > in->subbuf - from))
+		return bad(in, "more of a sub-buffer than fits into it");
+	ret = ret ? ret : get_all(in, h->len - head_len - sizeof(from), &b);
+	return ret ? ret : write_tail(in, c, head, head_len, from, &b);
+}
+
+static int in_segment(struct in *in, const struct stream_head *h)
+{
+	struct capw_removed gone = { 0 };
+	uint64_t freed = 0;
+	int ret;
+
+	if (h->segment != in->segment + 1 || h->segment >= CAP_MAX_SEGMENTS)
+		return bad(in, "a segment begins that is not the next one");
+	ret = capw_segment_make(in->w, h->segment);
+	if (ret)
+		return cannot_store(in, ret);
+	in->segment = h->segment;
+	if (!in->limits->keep || in->segment < in->limits->keep)
+		return 0;
+	ret = capw_segment_remove(in->w, in->segment - (uint32_t)in->limits->keep, &freed, &gone);
+	capw_removed_close(&gone);
+	in->n->data -= MIN(freed, in->n->data);
+	in->n->trimmed = true;
+	return err_why(in->err, ret, "cannot remove an old segment in %s", capw_path(in->w));
+}
+
+/* ---- frames ---- */
+
+static int in_alive(struct in *in __unused_arg, const struct stream_head *h __unused_arg)
+{
+	return 0;
+}
+
+static int in_end(struct in *in, const struct stream_head *h)
+{
+	const uint64_t before = in->n->bytes - STREAM_HEAD_SIZE;
+	uint64_t total;
+	int ret;
+
+	if (h->len != sizeof(total))
+		return bad(in, "the last frame is not as long as it should be");
+	ret = get(in, &total, sizeof(total));
+	if (!ret && le64toh(total) != before)
+		return bad(in, "the last frame counts another number of bytes than came");
+	in->n->ended = !ret;
+	return ret;
+}
+
+static const struct {
+	int (*take)(struct in *in, const struct stream_head *h);
+	bool empty; /* it may, and must, have no content */
+} frames[] = {
+	[STREAM_META] = { in_meta, false },	 [STREAM_FORMATS] = { in_formats, false },
+	[STREAM_FILE] = { in_file, false },	 [STREAM_DATA] = { in_data, false },
+	[STREAM_TAIL] = { in_tail, false },	 [STREAM_SEGMENT] = { in_segment, true },
+	[STREAM_ALIVE] = { in_alive, true },	 [STREAM_END] = { in_end, false },
+};
+
+static int take_frame(struct in *in)
+{
+	uint8_t raw[STREAM_HEAD_SIZE];
+	struct stream_head h;
+	int ret = get(in, raw, sizeof(raw));
+
+	if (ret)
+		return ret;
+	if (stream_head_get(raw, &h))
+		return bad(in, "no head of a frame");
+	in->n->frames++;
+	if (h.type >= ARRAY_SIZE(frames) || !frames[h.type].take)
+		return skip(in, h.len); /* of a later version */
+	if (frames[h.type].empty != !h.len)
+		return bad(in, frames[h.type].empty ? "a frame has content that has none"
+						    : "a frame is empty that has content");
+	return frames[h.type].take(in, &h);
+}
+
+static int take_hello(struct in *in)
+{
+	char line[STREAM_HELLO_MAX] = "";
+	uint64_t version = 0, capture = 0;
+	struct meta_rec rec;
+	size_t n = 0;
+	int ret;
+
+	while (!(ret = get(in, line + n, 1)) && line[n] != '\n' && n + 2 < sizeof(line))
+		n++;
+	if (ret == -ENODATA && !in->n->bytes)
+		return err_set(in->err, ENODATA, "nothing came: the sender did not begin");
+	if (ret)
+		return ret;
+	line[n] = '\0';
+	str_printable(line);
+	if (!meta_parse(line, &rec) || strcmp(rec.name, "kvmft-stream") ||
+	    !meta_get_u64(&rec, "version", &version) || !meta_get_u64(&rec, "capture", &capture))
+		return err_set(in->err, EBADMSG,
+			       "what comes is no stream of kvmft record -o -: it begins with '%.60s'",
+			       line);
+	if (version > STREAM_VERSION || capture > CAPTURE_VERSION)
+		return err_lack(in->err, EPROTONOSUPPORT,
+				"the stream has version %" PRIu64 " and a capture of version %" PRIu64
+				", this kvmft takes up to %d and %d: a newer kvmft is needed",
+				version, capture, STREAM_VERSION, CAPTURE_VERSION);
+	return 0;
+}
+
+int stream_receive(int fd, struct capw *w, const struct stream_limits *limits,
+		   bool (*news)(void *ctx, const struct stream_news *n), void *ctx,
+		   struct stream_news *n, struct kvmft_err *err)
+{
+	struct in in = {
+		.fd = fd, .w = w, .limits = limits, .news = news, .ctx = ctx, .n = n, .err = err,
+		.long_size = 8, .buf = malloc(COPY_SIZE),
+	};
+	int ret;
+
+	*n = (struct stream_news){ 0 };
+	in.told_ns = in.heard_ns = util_now_ns();
+	ret = in.buf ? take_hello(&in) : err_set(err, ENOMEM, "out of memory");
+	while (!ret && !n->ended)
+		ret = take_frame(&in);
+	for (size_t i = 0; i < in.ncpu; i++)
+		util_close_fd(&in.cpu[i].fd);
+	if (ret == -ENOMEM && !err->text[0])
+		ret = err_set(err, ENOMEM, "out of memory");
+	u64map_free(&in.at);
+	free(in.cpu);
+	free(in.buf);
+	return ret;
+}
