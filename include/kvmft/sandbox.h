@@ -32,6 +32,7 @@ struct sandbox_dir {
 enum sandbox_calls {
 	SANDBOX_CALLS_READER,	/* reading files and printing; nothing is opened to be written to */
 	SANDBOX_CALLS_RECORDER, /* also making files and threads, and moving data to them */
+	SANDBOX_CALLS_STORE,	/* also making files, and moving data to them */
 	SANDBOX_CALLS_WATCHER,	/* reading, renaming, removing */
 	SANDBOX_CALLS_LOOKER,	/* reading */
 	SANDBOX_CALLS_MONITOR,	/* speaking by sockets that are open, making and removing files */

@@ -11,6 +11,7 @@
 const struct cmd *const kvmft_cmds[] = {
 	&cmd_check,
 	&cmd_record,
+	&cmd_receive,
 	&cmd_report,
 	&cmd_merge,
 	&cmd_latency,
@@ -30,3 +31,6 @@ const struct cmd *const kvmft_cmds[] = {
 const char *const kvmft_cmds_elsewhere[] = { NULL };
 
 int (*const reset_qemu)(bool, uint64_t, struct sbuf *, struct kvmft_err *) = qemu_left_sweep;
+
+int (*const record_sides)(const struct sides_config *, struct record_config *, char **, note_fn *,
+			  struct kvmft_err *) = sides_record;

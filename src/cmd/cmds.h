@@ -6,9 +6,11 @@
 #define KVMFT_CMD_CMDS_H
 
 #include "kvmft/cli.h"
+#include "kvmft/sides.h"
 
 extern const struct cmd cmd_check;
 extern const struct cmd cmd_record;
+extern const struct cmd cmd_receive;
 extern const struct cmd cmd_report;
 extern const struct cmd cmd_merge;
 extern const struct cmd cmd_latency;
@@ -28,5 +30,9 @@ extern const struct cmd cmd_reset;
  */
 extern int (*const reset_qemu)(bool dry_run, uint64_t timeout_ns, struct sbuf *out,
 			       struct kvmft_err *err);
+
+/* sides_record(); NULL: the small build records the machine that it is on. */
+extern int (*const record_sides)(const struct sides_config *s, struct record_config *host,
+				 char **argv, note_fn *note, struct kvmft_err *err);
 
 #endif

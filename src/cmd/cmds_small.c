@@ -18,7 +18,10 @@ const struct cmd *const kvmft_cmds[] = {
 };
 
 const char *const kvmft_cmds_elsewhere[] = {
-	"report", "merge", "latency", "diff", "export", "verify", "convert", "qemu", NULL,
+	"receive", "report", "merge", "latency", "diff", "export", "verify", "convert", "qemu", NULL,
 };
 
 int (*const reset_qemu)(bool, uint64_t, struct sbuf *, struct kvmft_err *) = NULL;
+
+int (*const record_sides)(const struct sides_config *, struct record_config *, char **, note_fn *,
+			  struct kvmft_err *) = NULL;

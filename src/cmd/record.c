@@ -3,12 +3,24 @@
  * record.c: `kvmft record`, host or guest into a capture directory.
  */
 #include "kvmft/kernel.h"
-#include "kvmft/record.h"
+#include "kvmft/remote.h"
+#include "kvmft/sides.h"
 #include "cmds.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The recording of this machine first: most options are its own. */
+struct record_options {
+	struct record_config c;
+	struct sides_config sides;
+	bool remote;
+};
 
 static const struct opt record_options[] = {
 	OPTION('o', "output", OPT_STR, struct record_config, output, "CAPTURE",
-	       "capture directory to make (default: kvmft.data, the old one moves to kvmft.data.old)"),
+	       "capture directory to make (default: kvmft.data, the old one moves to kvmft.data.old);\n"
+	       "-: a stream to standard output, for kvmft receive"),
 	OPTION(0, "output-dir", OPT_STR, struct record_config, output_dir, "DIR",
 	       "for cron: the next capture in DIR, named by its time; one recorder at a time"),
 	OPTION(0, "keep-captures", OPT_U64, struct record_config, keep_captures, "N",
@@ -70,9 +82,23 @@ static const struct opt record_options[] = {
 	       "exit 0 even when events were lost"),
 	OPTION(0, "cpus", OPT_STR, struct record_config, cpus, "LIST",
 	       "CPUs that kvmft itself may run on: 0-3,8"),
-	OPTION(0, "host", OPT_FLAG, struct record_config, host, NULL,
-	       "record as a KVM host (default: what this machine is)"),
-	OPTION(0, "guest", OPT_FLAG, struct record_config, guest, NULL, "record as a guest"),
+	OPTION_CHOICE(0, "as", struct record_config, as, "WHAT", record_as_choices,
+		      "what this machine is: a KVM host, a guest, both (default: as it shows)"),
+	OPTION(0, "guest", OPT_LIST, struct record_options, sides.guests, "NAME[=COMMAND]",
+	       "record this guest, too, into a session directory with both: COMMAND runs a\n"
+	       "program there (default: 'ssh root@NAME')"),
+	OPTION(0, "guest-events", OPT_EVENTS, struct record_options, sides.events, "EVENT[/FILTER/]",
+	       "what is recorded in guests, as -e there"),
+	OPTION(0, "guest-options", OPT_LIST, struct record_options, sides.options, "[NAME:]OPTIONS",
+	       "further options of record in guests, or in the one called NAME"),
+	OPTION(0, "guest-command", OPT_STR, struct record_options, sides.command, "COMMAND",
+	       "runs in guests when all sides record; when it has ended in all, so does this"),
+	OPTION(0, "push", OPT_FLAG, struct record_options, sides.push, NULL,
+	       "bring a static kvmft into guests that have none; nothing of it is left there"),
+	OPTION(0, "push-file", OPT_STR, struct record_options, sides.push_file, "FILE",
+	       "that one (default: kvmft-static-MACHINE beside this kvmft)"),
+	OPTION(0, "remote", OPT_FLAG, struct record_options, remote, NULL,
+	       "what --guest runs in a guest: options and orders come from standard input"),
 	OPTION(0, "force", OPT_FLAG, struct record_config, force, NULL,
 	       "replace an existing capture; take a ring larger than 5 % of the memory"),
 	OPTION(0, "load-modules", OPT_FLAG, struct record_config, load_modules, NULL,
@@ -92,10 +118,10 @@ static void show_progress(const struct record_progress *p)
 	else if (p->left_ns != UINT64_MAX)
 		snprintf(ends, sizeof(ends), "%llu s left",
 			 (unsigned long long)((p->left_ns + 999999999) / 1000000000));
-	fprintf(stderr, "\033[K%llu s: %llu events/s, %llu lost, %s on disk; %s\r",
+	fprintf(stderr, "\033[K%llu s: %llu events/s, %llu lost, %s %s; %s\r",
 		(unsigned long long)(p->elapsed_ns / 1000000000),
 		(unsigned long long)p->per_second, (unsigned long long)p->lost,
-		str_bytes(bytes, sizeof(bytes), p->bytes), ends);
+		str_bytes(bytes, sizeof(bytes), p->bytes), p->sent ? "sent" : "on disk", ends);
 }
 
 static void note_over_progress(const char *fmt, ...)
@@ -108,11 +134,44 @@ static void note_over_progress(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The terminal is COMMAND's where there is one. */
-static int record_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
+/* A line for each side; the cursor goes back to the first one. */
+static void show_sides(const char *const *lines, size_t n)
 {
-	struct record_config *c = opts;
-	bool shown = !c->quiet && !argc && isatty(STDERR_FILENO);
+	for (size_t i = 0; i < n; i++)
+		fprintf(stderr, "\033[K%s%s", lines[i], i + 1 < n ? "\n" : "\r");
+	if (n > 1)
+		fprintf(stderr, "\033[%zuA", n - 1);
+}
+
+static void note_over_sides(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("\033[J", stderr);
+	va_start(ap, fmt);
+	cli_vnote(fmt, ap);
+	va_end(ap);
+}
+
+static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_err *err)
+{
+	bool shown = !o->c.quiet && !argv[0] && isatty(STDERR_FILENO);
+	int ret;
+
+	if (!record_sides)
+		return err_lack(err, ENOTSUP, "this small build has no --guest: use the whole kvmft");
+	if (shown)
+		o->sides.show = show_sides;
+	ret = record_sides(&o->sides, &o->c, argv, shown ? note_over_sides : cli_note, err);
+	if (shown)
+		fputs("\033[J", stderr);
+	return ret;
+}
+
+/* The terminal is COMMAND's where there is one. */
+static int record_here(struct record_config *c, int argc, char **argv, struct kvmft_err *err)
+{
+	bool shown = !c->quiet && !argc && !c->control.on && isatty(STDERR_FILENO);
 	int ret;
 
 	if (shown)
@@ -123,9 +182,70 @@ static int record_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	return ret;
 }
 
+/* It was brought for this alone. */
+static void drop_program(void)
+{
+	char path[256];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	const char *base;
+
+	path[MAX(n, (ssize_t)0)] = '\0';
+	base = strrchr(path, '/');
+	/* Not one that somebody has installed. */
+	if (base && !strncmp(base, "/kvmft-", 7) && strspn(base + 7, "0123456789abcdef") == 32)
+		(void)!unlink(path);
+}
+
+static int record_words(struct remote_words *w, struct kvmft_err *err)
+{
+	struct record_options o;
+	int first = cli_parse(&cmd_record, &o, (int)w->n, w->v, err), ret;
+
+	if (first <= 0 || first == CLI_VERSION)
+		return first < 0 ? first : err_usage(err, "--guest-options: --help is none of them");
+	o.c.output = "-";
+	o.c.control = (struct record_control){ .on = true, .fd = STDIN_FILENO };
+	if (o.remote || o.sides.guests.n)
+		ret = err_usage(err, "a guest's recording has no --remote and no --guest");
+	else
+		ret = record_here(&o.c, (int)w->n - first, w->v + first, err);
+	cli_free(&cmd_record, &o);
+	return ret;
+}
+
+static int record_remote(struct kvmft_err *err)
+{
+	struct remote_words w = { 0 };
+	int ret;
+
+	if (isatty(STDIN_FILENO))
+		return err_usage(err, "--remote is for kvmft record --guest, which runs it: to record "
+				 "this machine leave it out");
+	ret = remote_words_add(&w, "record") ? err_set(err, ENOMEM, "out of memory")
+					     : remote_get(STDIN_FILENO, &w, err);
+	if (w.drop)
+		drop_program();
+	ret = ret ? ret : record_words(&w, err);
+	remote_words_free(&w);
+	return ret;
+}
+
+static int record_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
+{
+	struct record_options *o = opts;
+
+	if (o->remote)
+		return record_remote(err);
+	if (o->sides.guests.n)
+		return record_sides_cmd(o, argv, err);
+	if (o->sides.events.n || o->sides.options.n || o->sides.command || o->sides.push)
+		return err_usage(err, "options for guests go with --guest NAME");
+	return record_here(&o->c, argc, argv, err);
+}
+
 static void record_defaults(void *opts)
 {
-	((struct record_config *)opts)->clock = kclock_default();
+	((struct record_options *)opts)->c.clock = kclock_default();
 }
 
 const struct cmd cmd_record = {
@@ -136,11 +256,12 @@ const struct cmd cmd_record = {
 		"Records until Ctrl-C, SIGTERM, the duration, or the end of COMMAND. Run it on the host\n"
 		"and in the guest, then bring both captures to one place: kvmft merge HOST GUEST.",
 	.examples =
+		"  kvmft record -o run --guest vm1='ssh root@vm1' -d 10s    the host and a guest\n"
 		"  kvmft record -o host -d 10s          the KVM events of this host, 10 seconds\n"
 		"  kvmft record -o guest -- fio job     in a guest, while fio runs\n"
 		"  kvmft record --vm vm1 -e default -e 'sched:sched_switch'",
 	.opts = record_options,
-	.opts_size = sizeof(struct record_config),
+	.opts_size = sizeof(struct record_options),
 	.defaults = record_defaults,
 	.run = record_cmd,
 	.options_first = true,

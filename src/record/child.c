@@ -28,6 +28,15 @@ static void env_restore(const struct record_env *env)
 		(void)!setrlimit(RLIMIT_NOFILE, &env->nofile);
 }
 
+/* What orders come through is not COMMAND's to read. */
+static void control_keep_out(const struct record_control *c)
+{
+	int null = c->on && c->fd == STDIN_FILENO ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+
+	if (null >= 0 && dup2(null, STDIN_FILENO) < 0)
+		_exit(125);
+}
+
 static void child_main(struct record *r, int go, int failed, void *command)
 {
 	char **argv = command;
@@ -45,6 +54,10 @@ static void child_main(struct record *r, int go, int failed, void *command)
 	if (read(go, &c, 1) != 1)
 		_exit(125);
 	close(go);
+	control_keep_out(&r->o->control);
+	/* Its words must not stand in the stream. */
+	if (record_to_stream(r->o) && dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		_exit(125);
 	execvp(argv[0], argv);
 	error = errno;
 	_exit(full_write(failed, &error, sizeof(error), NULL) ? 126 : 127);

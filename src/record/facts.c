@@ -16,6 +16,8 @@ int record_put(struct record *r)
 {
 	int ret = capw_meta(r->w, &r->line);
 
+	if (ret && r->out.stream)
+		return record_stream_error(r, ret);
 	return err_why(r->err, ret, "cannot write %s/meta", capw_path(r->w));
 }
 
@@ -23,6 +25,8 @@ static int put_file(struct record *r, const char *name, const char *text)
 {
 	int ret = capw_file(r->w, name, text, strlen(text));
 
+	if (ret && r->out.stream)
+		return record_stream_error(r, ret);
 	return err_why(r->err, ret, "cannot write %s/%s", capw_path(r->w), name);
 }
 
@@ -205,7 +209,7 @@ int record_facts_begin(struct record *r)
 		return ret;
 	meta_begin(&r->line, "side");
 	meta_str(&r->line, "name", names[r->side]);
-	meta_str(&r->line, "from", r->o->host || r->o->guest ? "option" : "machine");
+	meta_str(&r->line, "from", r->o->as >= 0 ? "option" : "machine");
 	ret = record_put(r);
 	ret = ret ? ret : facts_machine(r);
 	ret = ret ? ret : facts_ring(r);

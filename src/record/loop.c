@@ -76,6 +76,7 @@ enum {
 	W_DURATION,
 	W_CAME,
 	W_LOOK,
+	W_CONTROL,
 	W_COUNT
 };
 
@@ -112,6 +113,8 @@ static int wait_open(struct record *r, const struct record_child *c, struct poll
 		return -errno;
 	p[W_STORE].fd = r->store.wake_fd;
 	p[W_CAME].fd = r->newcomers.fd;
+	if (r->o->control.on)
+		p[W_CONTROL].fd = r->o->control.fd;
 	ret = wait_timer(&p[W_TICK], c->p.pid > 0 ? FIRST_TICK_NS : TICK_NS, TICK_NS);
 	if (!ret && r->flight.armed)
 		ret = wait_timer(&p[W_TRIGGER], TRIGGER_NS, TRIGGER_NS);
@@ -127,7 +130,7 @@ static int wait_open(struct record *r, const struct record_child *c, struct poll
 static void wait_close(struct pollfd *p)
 {
 	for (int i = 0; i < W_COUNT; i++)
-		if (i != W_STORE && i != W_CAME && p[i].fd >= 0)
+		if (i != W_STORE && i != W_CAME && i != W_CONTROL && p[i].fd >= 0)
 			close(p[i].fd);
 }
 
@@ -147,6 +150,13 @@ static bool child_gone(struct record_child *c)
 	return true;
 }
 
+static void command_gone(struct record *r, const struct record_child *c)
+{
+	record_control_tell(r, RECORD_NEWS_COMMAND, c->status);
+	if (!r->o->control.outlive)
+		r->end_reason = "command";
+}
+
 static int take_signals(struct record *r, int fd, struct record_child *c)
 {
 	struct signalfd_siginfo si;
@@ -155,9 +165,10 @@ static int take_signals(struct record *r, int fd, struct record_child *c)
 	while (!ret && !r->end_reason && read(fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
 		if (si.ssi_signo == SIGCHLD) {
 			if (child_gone(c))
-				r->end_reason = "command";
+				command_gone(r, c);
 		} else if (si.ssi_signo != SIGUSR1) {
-			r->end_reason = "signal";
+			if (!r->o->control.on || si.ssi_signo == SIGTERM)
+				r->end_reason = "signal"; /* else Ctrl-C is for who controls */
 		} else if (r->o->flight) {
 			ret = record_flight_dump(r, "signal");
 		} else {
@@ -197,6 +208,7 @@ static int take_tick(struct record *r, const struct record_child *c, unsigned in
 	ret = ret ? ret : record_tids_again(r, fifth);
 	ret = ret ? ret : record_met_command(r, c, false);
 	ret = ret ? ret : record_store_news(r);
+	ret = ret ? ret : record_stream_tick(r);
 	if (!ret)
 		record_progress_tell(r);
 	if (!fifth || ret)
@@ -275,6 +287,8 @@ static int take_all(struct record *r, struct pollfd *p, struct record_child *c, 
 
 	if (p[W_SIGNAL].revents)
 		ret = take_signals(r, p[W_SIGNAL].fd, c);
+	if (!ret && p[W_CONTROL].revents && !r->end_reason)
+		ret = record_control_take(r, c);
 	if (!ret && take_count(&p[W_STORE]))
 		ret = take_store(r);
 	if (!ret && p[W_DURATION].revents && !r->end_reason)

@@ -162,8 +162,11 @@ static int open_dir(struct record *r)
 
 int record_place_open(struct record *r)
 {
-	int ret = r->o->output_dir ? open_dir(r) : open_named(r);
+	int ret;
 
+	if (record_to_stream(r->o))
+		return 0;
+	ret = r->o->output_dir ? open_dir(r) : open_named(r);
 	return ret ? ret : place_room(r);
 }
 
@@ -171,12 +174,12 @@ int record_place_open(struct record *r)
 
 int record_place_take(struct record *r, struct kvmft_err *err)
 {
-	return capw_name_take(&r->place.name, err);
+	return record_to_stream(r->o) ? 0 : capw_name_take(&r->place.name, err);
 }
 
 int record_place_done(struct record *r, struct kvmft_err *err)
 {
-	int ret = capw_name_done(&r->place.name, err);
+	int ret = record_to_stream(r->o) ? 0 : capw_name_done(&r->place.name, err);
 
 	if (ret || !r->o->keep_captures.set)
 		return ret;

@@ -23,11 +23,12 @@ void record_progress_tell(struct record *r)
 		.elapsed_ns = now - r->live_ns,
 		.left_ns = UINT64_MAX,
 		.bytes = bytes_stored(r),
+		.sent = r->out.stream != NULL,
 		.waits_for = r->flight.armed && !r->flight.fired ? r->o->trigger : NULL,
 	};
 	struct kstats s;
 
-	if (!r->o->progress)
+	if (!r->o->progress && !r->o->control.news)
 		return;
 	for (size_t i = 0; i < r->ncpu; i++)
 		if (!kinst_stats(r->k, r->drain[i].cpu, &s, NULL)) {
@@ -45,5 +46,8 @@ void record_progress_tell(struct record *r)
 		p.left_ns = r->o->duration.v - MIN(r->o->duration.v, p.elapsed_ns);
 	r->progress.ns = now;
 	r->progress.events = events;
-	r->o->progress(&p);
+	if (r->o->progress)
+		r->o->progress(&p);
+	else
+		r->o->control.news(r->o->control.ctx, RECORD_NEWS_PROGRESS, 0, &p);
 }

@@ -33,6 +33,7 @@ static int record_start(struct record *r)
 	 */
 	ret = kinst_events_enable(r->k, r->err);
 	/* Not sooner: a ring that is off does not let its readers sleep. */
+	ret = ret ? ret : record_stream_start(r);
 	ret = ret ? ret : record_cpus(r);
 	if (ret)
 		return ret;
@@ -91,6 +92,7 @@ static int record_stop(struct record *r)
 	record_marker_stop(r);
 	if (r->tracing)
 		record_off(r);
+	record_stream_ending(r);
 	drain_join(r->drain, r->ncpu);
 	if (r->tracing)
 		off = kinst_events_disable(r->k);
@@ -107,6 +109,8 @@ static int record_stop(struct record *r)
 	}
 	for (size_t i = 0; ret && i < r->ncpu; i++)
 		if (r->drain[i].error) {
+			if (r->out.stream && r->drain[i].error_is_write)
+				return record_stream_error(r, r->drain[i].error);
 			err_set(r->err, -r->drain[i].error,
 				"cannot %s the data of CPU %u: %s; what was "
 				"written before is readable",
@@ -156,6 +160,7 @@ static void leave_tracefs(struct record *r)
 static void leave_place(struct record *r)
 {
 	capw_close(r->w);
+	record_stream_free(r);
 	record_place_free(r);
 }
 
@@ -234,7 +239,8 @@ static void leave_instance(struct record *r)
 
 static int enter_capture(struct record *r)
 {
-	return capw_create(&r->place.name, &r->w, r->err);
+	return record_to_stream(r->o) ? record_stream_create(r)
+				      : capw_create(&r->place.name, &r->w, r->err);
 }
 
 static void leave_facts(struct record *r)
@@ -316,6 +322,7 @@ static const struct {
 	{ record_facts_tasks, true },
 	{ record_stacks_names, true },
 	{ record_facts_end, false },
+	{ record_stream_end, false },
 };
 
 /* Even after a full disk as much as possible is written down; the first error counts. */
@@ -343,7 +350,8 @@ static int record_finish(struct record *r)
 /* It was recorded, as far as it could be written. */
 static bool is_disk_error(int ret)
 {
-	return ret == -ENOSPC || ret == -EDQUOT || ret == -EIO || ret == -EFBIG;
+	return ret == -ENOSPC || ret == -EDQUOT || ret == -EIO || ret == -EFBIG || ret == -EPIPE ||
+	       ret == -ECANCELED;
 }
 
 static int record_result(struct record *r)
@@ -384,6 +392,7 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 		.place = { .dir = -1 },
 		.store = { .wake_fd = -1 },
 		.newcomers = { .fd = -1 },
+		.out = { .signals = -1 },
 		.watch = RECORD_NO_HELPER,
 		.look = RECORD_NO_HELPER,
 		.qemu = { .keeper = RECORD_NO_HELPER },
@@ -393,9 +402,8 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 	int ret, exit_code = KVMFT_FAILED;
 
 	/* What is wrong with the options is told before anything is swept or started. */
-	if (o->host && o->guest)
-		return err_usage(err, "--host and --guest exclude each other");
 	ret = record_place_options(o, err);
+	ret = ret ? ret : record_stream_check(o, err);
 	ret = ret ? ret : record_environment(argv, err);
 	ret = ret ? ret : record_store_check(&r);
 	ret = ret ? ret : record_marker_check(&r, command ? argv : NULL);
@@ -418,8 +426,11 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 	ret = ret ? ret : record_confine(&r, child.p.pid);
 	ret = ret ? ret : record_start(&r);
 	if (!ret) {
-		record_child_release(&child);
-		ret = record_met_command(&r, &child, true);
+		if (!o->control.on) {
+			record_child_release(&child);
+			ret = record_met_command(&r, &child, true);
+		}
+		record_control_tell(&r, RECORD_NEWS_LIVE, 0);
 		if (!o->quiet && !command && !o->duration.set && isatty(STDERR_FILENO))
 			note("recording into %s, Ctrl-C ends it", capw_path(r.w));
 		ret = ret ? ret : record_wait(&r, &child);

@@ -5,6 +5,7 @@
  * record.c         the order in which things are set up and undone
  * what.c           which side, events and threads; threads that appear later
  * ring.c           the instance and its size; CPUs, also those that come up later
+ * out.c            ... or standard output: -o -
  * place.c          the capture's place: -o, or --output-dir with its lock and its retention
  * guard.c          environment, modules, privileges
  * store.c          the capture: limits, segments, and what becomes of old ones
@@ -18,6 +19,7 @@
  * trigger.c        ... and the trigger that no event is: an exit that lasts long
  * helper.c         processes beside the recorder
  * child.c          COMMAND
+ * control.c        orders, where another process controls the recorder
  * met.c            the QEMUs that were met
  * came.c           VMs that are made while it records
  * look.c           the process that looks at others for a recorder that may not
@@ -41,6 +43,7 @@
 #include "kvmft/monitor.h"
 #include "kvmft/record.h"
 #include "kvmft/sandbox.h"
+#include "kvmft/stream.h"
 #include "kvmft/vm.h"
 
 /* What COMMAND gets back of the things that we change for ourselves. */
@@ -136,7 +139,18 @@ struct record {
 	} stacks;
 	enum record_marker marker;
 	bool copying;		    /* the kernel copies markers into the instance */
+	struct {
+		struct stream_out *stream; /* NULL: to a directory */
+		int signals;
+		_Atomic bool ending;	   /* what still waits for the reader is asked for */
+		bool told;
+		uint64_t since, bytes;
+	} out;
 	struct record_helper watch, look;
+	struct {
+		char text[16];
+		size_t len;
+	} order;		    /* the beginning of a line */
 	struct record_qemu {
 		struct record_helper keeper; /* that speaks to QEMU */
 		struct sbuf facts;	     /* records for meta, a line each */
@@ -261,6 +275,20 @@ int record_store_written(struct record *r, unsigned int segment);
 void record_store_no_more_data(struct record *r);
 void record_store_close(struct record *r);
 
+/* ---- out.c: -o - ---- */
+
+bool record_to_stream(const struct record_config *o);
+/* What goes with it, before anything is made. */
+int record_stream_check(const struct record_config *o, struct kvmft_err *err);
+int record_stream_create(struct record *r);
+int record_stream_start(struct record *r); /* after privileges were dropped */
+int record_stream_tick(struct record *r);  /* once a second */
+void record_stream_ending(struct record *r);
+int record_stream_end(struct record *r);
+/* An error of the stream, with its words; others, and 0, as they are. */
+int record_stream_error(struct record *r, int ret);
+void record_stream_free(struct record *r);
+
 /* ---- place.c ---- */
 
 /* Options that do not go together: 0 or -EINVAL. Quiet when it is cron that reads our words. */
@@ -379,6 +407,12 @@ int record_child_error(struct record_child *c, const char *name, struct kvmft_er
 void record_child_tell(const struct record_child *c, const char *name, note_fn *note);
 /* Never let it run (set-up failed), or end it (SIGTERM) and reap it. */
 void record_child_end(struct record_child *c);
+
+/* ---- control.c ---- */
+
+/* Takes the orders that are there. 0, with r->end_reason when one ends it, or -errno. */
+int record_control_take(struct record *r, struct record_child *c);
+void record_control_tell(const struct record *r, enum record_news what, int status);
 
 /* ---- progress.c ---- */
 

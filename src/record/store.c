@@ -146,6 +146,7 @@ int record_store_open(struct record *r)
 	s->max_bytes = r->o->max_size.set ? r->o->max_size.v : 0;
 	s->min_free = r->o->min_free.set ? r->o->min_free.v + END_FILES : 0;
 	s->dirfd = capw_dirfd(r->w);
+	s->stream = r->out.stream;
 	s->ctx = r;
 	s->open = store_open;
 	s->next = store_next;

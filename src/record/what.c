@@ -18,9 +18,18 @@ static const char *const side_names[] = {
 	[CAP_SIDE_BOTH] = "host and guest",
 };
 
+const char *const record_as_choices[] = {
+	[RECORD_AS_HOST] = "host", [RECORD_AS_GUEST] = "guest", [RECORD_AS_BOTH] = "both", NULL,
+};
+
 int record_side(struct record *r)
 {
-	unsigned int sides = (r->o->host ? KFEAT_HOST : 0) | (r->o->guest ? KFEAT_GUEST : 0);
+	static const unsigned int as[] = {
+		[RECORD_AS_HOST] = KFEAT_HOST,
+		[RECORD_AS_GUEST] = KFEAT_GUEST,
+		[RECORD_AS_BOTH] = KFEAT_HOST | KFEAT_GUEST,
+	};
+	unsigned int sides = r->o->as < 0 ? 0 : as[r->o->as];
 	const char *why = "as asked for";
 	int ret = r->o->vms.n ? vm_scan(NULL, &r->vms, r->err) : 0;
 
@@ -30,8 +39,8 @@ int record_side(struct record *r)
 		sides = kmachine_sides(NULL, &r->tsc, &why);
 	r->side = (sides & KFEAT_HOST ? CAP_SIDE_HOST : 0) |
 		  (sides & KFEAT_GUEST ? CAP_SIDE_GUEST : 0);
-	if (!r->o->quiet && !r->o->host && !r->o->guest)
-		r->note("recording this machine as a %s: %s (see --host, --guest)",
+	if (!r->o->quiet && r->o->as < 0)
+		r->note("recording this machine as a %s: %s (see --as)",
 			side_names[r->side], why);
 	return 0;
 }

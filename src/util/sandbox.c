@@ -165,6 +165,7 @@ static int landlock_enter(const struct sandbox *s)
 
 static const struct sandbox_call *const call_lists[][5] = {
 	[SANDBOX_CALLS_READER] = { sandbox_base, sandbox_reader, sandbox_sanitizer },
+	[SANDBOX_CALLS_STORE] = { sandbox_base, sandbox_store, sandbox_sanitizer },
 	[SANDBOX_CALLS_RECORDER] = { sandbox_base, sandbox_recorder, sandbox_sanitizer },
 	[SANDBOX_CALLS_WATCHER] = { sandbox_base, sandbox_watcher, sandbox_sanitizer },
 	[SANDBOX_CALLS_LOOKER] = { sandbox_base, sandbox_reader, sandbox_looker,

@@ -192,6 +192,21 @@ const struct sandbox_call sandbox_recorder[] = {
 	END,
 };
 
+/* Who stores a stream that came from anybody. */
+const struct sandbox_call sandbox_store[] = {
+	RULE(openat, OPENAT_WRITE), RULE(mkdirat, MODE_2), ANY(unlinkat),      RULE(fchmod, MODE_1),
+	ANY(ftruncate),		    ANY(fallocate),	   ANY(splice),	       RULE(fcntl, FCNTL),
+	ANY(ppoll),		    ANY(getppid),
+#ifdef KVMFT_SANITIZED
+	ANY(clone),		    ANY(wait4),		   ANY(pipe2),
+#endif
+#ifdef SYS_open
+	RULE(open, OPEN_WRITE),	    RULE(mkdir, MODE_1),   ANY(unlink),	       ANY(rmdir),
+	ANY(poll),
+#endif
+	END,
+};
+
 /* The watcher, which gives and removes names. */
 const struct sandbox_call sandbox_watcher[] = {
 	RULE(openat, OPENAT_WRITE), ANY(unlinkat), RULE(fcntl, FCNTL), ANY(renameat2), ANY(getppid),

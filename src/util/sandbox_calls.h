@@ -68,6 +68,7 @@ struct sandbox_call {
 #define SANDBOX_CALLS_MAX 160
 
 extern const struct sandbox_call sandbox_base[], sandbox_reader[], sandbox_recorder[],
+	sandbox_store[],
 	sandbox_watcher[], sandbox_looker[], sandbox_monitor[], sandbox_sanitizer[];
 
 /*

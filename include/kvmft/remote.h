@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * remote.h: how `kvmft record --guest` tells a `kvmft record --remote` at the other end of a
+ * connection what to record.
+ *
+ * The options do not go on the command line, where shells on the way would take them apart, but
+ * through standard input, as lines:
+ *
+ *   kvmft-remote version=1
+ *   arg TEXT		one word of the command line, as in a value of meta
+ *   drop		the program's own file is to be removed: it was brought for this
+ *   run
+ *
+ * Orders follow there: see struct record_control.
+ */
+#ifndef KVMFT_REMOTE_H
+#define KVMFT_REMOTE_H
+
+#include "kvmft/util.h"
+
+#define REMOTE_VERSION	1
+#define REMOTE_MAX_ARGS 256
+#define REMOTE_MAX	(64u << 10) /* bytes, of all lines */
+
+struct remote_words {
+	char **v; /* NULL behind the last one; the texts are its own */
+	size_t n, cap;
+	bool drop;
+};
+
+int remote_words_add(struct remote_words *w, const char *word) __must_check;
+void remote_words_free(struct remote_words *w);
+/* Appends the lines to text. */
+void remote_put(struct sbuf *text, const struct remote_words *w);
+/* Reads them, and not a byte more. 0 or -errno with err set. */
+int remote_get(int fd, struct remote_words *w, struct kvmft_err *err) __must_check;
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * sides.h: one recording of a host and of its guests.
+ *
+ * The host is recorded by a process of its own. For each guest there are two: the one that reaches
+ * into it (ssh, kubectl exec, anything that runs a program elsewhere with standard input and
+ * output), and one that stores the stream that comes from there, confined, for the guest is
+ * hostile. What stands in the session directory that is made: kvmft-capture(5).
+ */
+#ifndef KVMFT_SIDES_H
+#define KVMFT_SIDES_H
+
+#include "kvmft/record.h"
+#include "kvmft/stream.h"
+
+struct sides_config {
+	struct str_list guests;	 /* NAME[=COMMAND]; NAME=qga:SOCKET */
+	struct str_list events;	 /* of all guests */
+	struct str_list options; /* words for record in all guests, or NAME:WORDS for one */
+	const char *command;	 /* words of the program to run in the guests; NULL = none */
+	const char *push_file;	 /* a static kvmft; NULL = found beside this one */
+	bool push;
+	/* What is shown: lines[n] replace those of the last call. NULL: nothing is. */
+	void (*show)(const char *const *lines, size_t n);
+};
+
+/*
+ * Records into a new session directory until a signal, the duration, the end of command on the host
+ * (argv, NULL-terminated; its first is NULL: there is none) or of all commands in guests ends it.
+ * host: how the host is recorded; its output is the name of the directory. The worst exit code of
+ * all sides, or -errno with err set.
+ */
+int sides_record(const struct sides_config *s, struct record_config *host, char **argv,
+		 note_fn *note, struct kvmft_err *err) __must_check;
+
+struct receive_config {
+	const char *output;
+	struct opt_u64 max_size, min_free, keep;
+	bool force, quiet;
+	int in;
+	/* About once a second; NULL: nobody looks. */
+	void (*show)(const struct stream_news *n);
+};
+
+/*
+ * Stores the stream that comes from in as a capture, until it ends, is cut, or a limit is reached.
+ * An exit code, or -errno with err set; err->code says where something was stored all the same.
+ */
+int receive_run(const struct receive_config *c, note_fn *note, struct kvmft_err *err) __must_check;
+
+#endif

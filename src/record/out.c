@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * out.c: a recording that goes to standard output, as a stream.
+ *
+ * There is no directory then: no name to take, no limit of a disk, nothing to read again. The
+ * reader may be slow or gone, and only the rings suffer from that; at the end what they hold is
+ * still to be sent, and whoever waits for that is told.
+ */
+#include "record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+
+#define PATIENCE_NS 1000000000ull
+
+bool record_to_stream(const struct record_config *o)
+{
+	return o->output && !strcmp(o->output, "-");
+}
+
+static const char *refused(const struct record_config *o)
+{
+	return o->output_dir	? "--output-dir"
+	       : o->min_free.set ? "--min-free"
+	       : o->keep.set	? "--keep"
+	       : o->sync	? "--sync"
+				: NULL;
+}
+
+int record_stream_check(const struct record_config *o, struct kvmft_err *err)
+{
+	const char *what = refused(o);
+
+	if (!record_to_stream(o))
+		return 0;
+	if (what)
+		return err_usage(err,
+				 "%s is about a directory, which -o - has not: give it to kvmft receive "
+				 "where that has it",
+				 what);
+	if (o->stacks.n)
+		return err_usage(err,
+				 "--stacks reads its data again at the end, which -o - cannot: record "
+				 "into a directory");
+	if (isatty(STDOUT_FILENO))
+		return err_usage(err, "-o - writes a stream of bytes, and standard output is a terminal: "
+				      "kvmft record -o - ... | kvmft receive -o DIR");
+	return 0;
+}
+
+static int signals_open(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGQUIT);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* From any thread, one at a time. While it records, waiting costs events, which are counted. */
+static bool patient(void *ctx, uint64_t queued __unused_arg)
+{
+	struct record *r = ctx;
+	struct signalfd_siginfo si;
+	uint64_t now = util_now_ns();
+
+	if (!atomic_load(&r->out.ending))
+		return true;
+	r->out.since = r->out.since ? r->out.since : now;
+	if (!r->out.told && now - r->out.since > PATIENCE_NS && !r->o->quiet) {
+		r->out.told = true;
+		r->note("waiting for the reader of standard output, to send what is left; Ctrl-C "
+			"again gives that up");
+	}
+	while (read(r->out.signals, &si, sizeof(si)) == (ssize_t)sizeof(si))
+		if (!r->o->control.on || si.ssi_signo == SIGTERM)
+			return false;
+	return true;
+}
+
+int record_stream_create(struct record *r)
+{
+	int ret = stream_out_new(STDOUT_FILENO, &r->out.stream);
+
+	r->out.signals = ret ? -1 : signals_open();
+	if (!ret && r->out.signals < 0)
+		ret = -errno;
+	if (!ret)
+		stream_out_patience(r->out.stream, patient, r);
+	ret = ret ? ret : capw_create_stream(r->out.stream, &r->w);
+	return err_why(r->err, ret, "cannot write to standard output");
+}
+
+int record_stream_start(struct record *r)
+{
+	int ret = r->out.stream ? stream_out_start(r->out.stream) : 0;
+
+	return err_why(r->err, ret, "cannot start a thread");
+}
+
+void record_stream_ending(struct record *r)
+{
+	atomic_store(&r->out.ending, true);
+}
+
+/* A reader that sees nothing for long cannot tell a quiet machine from a dead one. */
+int record_stream_tick(struct record *r)
+{
+	const struct stream_head h = { .type = STREAM_ALIVE };
+	uint64_t bytes = r->out.stream ? stream_out_bytes(r->out.stream) : 0;
+	bool quiet = r->out.stream && bytes == r->out.bytes;
+
+	r->out.bytes = bytes;
+	return quiet ? record_stream_error(r, stream_out_put(r->out.stream, &h, NULL, 0)) : 0;
+}
+
+int record_stream_error(struct record *r, int ret)
+{
+	if (!ret || !r->out.stream)
+		return ret;
+	if (ret == -ECANCELED)
+		return err_set(r->err, ECANCELED,
+			       "given up: not all was sent, what was is readable where it went");
+	if (ret == -EPIPE)
+		return err_set(r->err, EPIPE, "the reader of standard output went away; what it got "
+					      "is readable");
+	return err_why(r->err, ret, "cannot write to standard output");
+}
+
+int record_stream_end(struct record *r)
+{
+	return r->out.stream ? record_stream_error(r, stream_out_end(r->out.stream)) : 0;
+}
+
+void record_stream_free(struct record *r)
+{
+	stream_out_free(r->out.stream);
+	r->out.stream = NULL;
+	util_close_fd(&r->out.signals);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * process.c: the processes of a side, and what they say.
+ *
+ * All live in the process group of the terminal, since ssh may have to ask for a password; so they
+ * ignore Ctrl-C, which is for the one that tells them in order to stop.
+ */
+#include "sides.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#define ASK_MAX	   4096u
+#define ASK_NS	   30000000000ull
+#define MAX_WORDS  (REMOTE_MAX_ARGS + 8)
+
+void side_say(int fd, struct side_said *said)
+{
+	/* Who controls may be gone: then nobody is there to hear it. */
+	(void)!full_write(fd, said, sizeof(*said), NULL);
+}
+
+void side_order(struct side *s, const char *order)
+{
+	if (s->to >= 0 && full_write(s->to, order, strlen(order), NULL))
+		util_close_fd(&s->to);
+}
+
+void side_leave_terminal(void)
+{
+	sigset_t none;
+
+	static const int sigs[] = { SIGINT, SIGQUIT, SIGHUP, SIGUSR1 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sigs); i++)
+		(void)signal(sigs[i], SIG_IGN);
+	sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+int side_fork(struct side *s, side_fn *fn, void *arg, struct kvmft_err *err)
+{
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_why(err, errno, "cannot make a pipe");
+	s->teller = fork();
+	if (!s->teller) {
+		close(fds[0]);
+		fn(arg, fds[1]);
+		_exit(KVMFT_FAILED);
+	}
+	close(fds[1]);
+	if (s->teller < 0) {
+		s->teller = 0;
+		close(fds[0]);
+		return err_why(err, errno, "cannot fork");
+	}
+	s->from = fds[0];
+	return 0;
+}
+
+/* ---- programs ---- */
+
+/* Behind the prefix; NULL-terminated, its words borrowed. */
+static int join_words(const struct remote_words *prefix, const char *const *words, char **argv,
+		      struct kvmft_err *err)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < prefix->n && n < MAX_WORDS; i++)
+		argv[n++] = prefix->v[i];
+	for (; *words && n < MAX_WORDS; words++)
+		argv[n++] = (char *)*words;
+	argv[n] = NULL;
+	return n < MAX_WORDS ? 0 : err_set(err, E2BIG, "the command has too many words");
+}
+
+static void become(char **argv, int in, int out, int err_words)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	in = in < 0 ? null : in;
+	out = out < 0 ? null : out;
+	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
+	    dup2(err_words, STDERR_FILENO) < 0)
+		_exit(126);
+	side_leave_terminal();
+	(void)signal(SIGPIPE, SIG_DFL);
+	execvp(argv[0], argv);
+	dprintf(STDERR_FILENO, "cannot run %s: %s\n", argv[0], strerror(errno));
+	_exit(127);
+}
+
+int side_exec(const struct remote_words *prefix, const char *const *words, int in, int out,
+	      int *err_words, struct kvmft_err *err)
+{
+	char *argv[MAX_WORDS + 1];
+	int fds[2], ret = join_words(prefix, words, argv, err);
+	pid_t pid;
+
+	if (ret)
+		return ret;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_why(err, errno, "cannot make a pipe");
+	pid = fork();
+	if (!pid)
+		become(argv, in, out, fds[1]);
+	close(fds[1]);
+	if (pid < 0) {
+		close(fds[0]);
+		return err_why(err, errno, "cannot fork");
+	}
+	*err_words = fds[0];
+	return pid;
+}
+
+/* What two pipes hold, to their ends; -ETIMEDOUT when that takes too long. */
+static int listen_both(int out_fd, int err_fd, struct sbuf *out, struct sbuf *words)
+{
+	struct pollfd p[] = { { .fd = out_fd, .events = POLLIN },
+			      { .fd = err_fd, .events = POLLIN } };
+	struct sbuf *const to[] = { out, words };
+	const uint64_t begin = util_now_ns();
+	char buf[1024];
+
+	while (p[0].fd >= 0 || p[1].fd >= 0) {
+		if (util_now_ns() - begin > ASK_NS)
+			return -ETIMEDOUT;
+		if (poll(p, 2, 1000) < 0 && errno != EINTR)
+			return -errno;
+		for (int i = 0; i < 2; i++) {
+			ssize_t n = p[i].revents ? read(p[i].fd, buf, sizeof(buf)) : 1;
+
+			if (n <= 0)
+				p[i].fd = -1;
+			else if (p[i].revents && to[i] && to[i]->len < ASK_MAX)
+				sbuf_add_mem(to[i], buf, (size_t)n);
+		}
+	}
+	return 0;
+}
+
+static int exit_status(int status)
+{
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int side_ask(const struct remote_words *prefix, const char *const *words, int input,
+	     struct sbuf *out, struct kvmft_err *err)
+{
+	_cleanup_(sbuf_free) struct sbuf said = { 0 };
+	_cleanup_close_ int err_words = -1, mine = -1;
+	int fds[2], ret, status = 0, pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_why(err, errno, "cannot make a pipe");
+	mine = fds[0];
+	pid = side_exec(prefix, words, input, fds[1], &err_words, err);
+	close(fds[1]);
+	if (pid < 0)
+		return pid;
+	ret = listen_both(mine, err_words, out, &said);
+	if (ret)
+		kill(pid, SIGTERM);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (ret)
+		return err_why(err, ret, "%s %s has no answer", prefix->v[0], words[0]);
+	if (said.s)
+		said.s[strcspn(said.s, "\n")] = '\0';
+	if (status)
+		err_set(err, EIO, "%s: exit status %d%s%s", words[0], exit_status(status),
+			said.len ? ": " : "", said.len ? said.s : "");
+	return exit_status(status);
+}
+
+static void reap(pid_t *pid, int *status)
+{
+	while (*pid > 0 && waitpid(*pid, status, 0) < 0 && errno == EINTR)
+		;
+	*pid = 0;
+}
+
+void side_close(struct side *s)
+{
+	int status;
+
+	util_close_fd(&s->to);
+	if (s->transport > 0)
+		kill(s->transport, SIGTERM);
+	util_close_fd(&s->words);
+	reap(&s->transport, &s->status);
+	util_close_fd(&s->from);
+	reap(&s->teller, &status);
+	sbuf_free(&s->line);
+	free(s->pushed);
+	s->pushed = NULL;
+}

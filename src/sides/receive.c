@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * receive.c: a stream that somebody else brings, into a capture.
+ *
+ * This process gives the capture its name, and takes signals; it never looks at a byte of what
+ * comes.
+ */
+#include "sides.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+
+#define LEAST_FREE_PERCENT 5u
+
+struct receive {
+	const struct receive_config *c;
+	note_fn *note;
+	struct kvmft_err *err;
+	struct side side;
+	struct side_store store;
+	int dir, sigfd;
+	char *shown;
+	bool ended, told;
+};
+
+static char *shown_before(const char *path)
+{
+	size_t len = strlen(path);
+	const char *slash;
+
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	slash = memrchr(path, '/', len);
+	return strndup(path, slash ? (size_t)(slash + 1 - path) : 0);
+}
+
+/* So that a sender without end does not fill the disk. */
+static uint64_t least_free(const struct receive *r)
+{
+	struct statvfs vfs;
+
+	if (r->c->min_free.set || fstatvfs(r->dir, &vfs))
+		return r->c->min_free.v;
+	return (uint64_t)vfs.f_blocks * vfs.f_frsize / 100 * LEAST_FREE_PERCENT;
+}
+
+static int make_place(struct receive *r)
+{
+	_cleanup_free_ char *base = NULL;
+	struct side *s = &r->side;
+	int ret;
+
+	r->shown = shown_before(r->c->output);
+	if (!r->shown)
+		return err_set(r->err, ENOMEM, "out of memory");
+	r->dir = capw_parent_open(r->c->output, &base, r->err);
+	if (r->dir < 0)
+		return r->dir;
+	ret = capw_name_init(&s->place, r->dir, r->shown, base,
+			     r->c->force ? CAPW_REPLACE : CAPW_REFUSE, r->err);
+	ret = ret ? ret : capw_create(&s->place, &s->w, r->err);
+	r->store = (struct side_store){
+		.w = s->w, .in = r->c->in,
+		.limits = { r->c->max_size.v, least_free(r), r->c->keep.v },
+	};
+	return ret;
+}
+
+static void run_store(void *arg, int said)
+{
+	struct receive *r = arg;
+
+	util_close_fd(&r->sigfd);
+	side_store_main(&r->store, said);
+}
+
+static int open_signals(struct receive *r)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return err_why(r->err, errno, "cannot block signals");
+	r->sigfd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return r->sigfd < 0 ? err_why(r->err, errno, "cannot wait for signals") : 0;
+}
+
+/* A Ctrl-C is for the sender, too, who has still something to say. */
+static void take_signals(struct receive *r)
+{
+	struct signalfd_siginfo si;
+
+	while (read(r->sigfd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+		if (si.ssi_signo != SIGINT || r->told) {
+			kill(r->side.teller, SIGTERM);
+			r->side.killed = true;
+		} else if (!r->c->quiet) {
+			r->note("waiting for the sender to end; Ctrl-C again gives that up");
+		}
+		r->told = true;
+	}
+}
+
+static int take_said(struct receive *r)
+{
+	struct side *s = &r->side;
+	struct side_said said;
+	bool quiet = s->news.quiet;
+
+	if (read(s->from, &said, sizeof(said)) != (ssize_t)sizeof(said)) {
+		r->ended = true;
+		return s->killed ? err_set(r->err, EINTR, "given up; what came is in %s%s",
+					   r->shown, s->place.name)
+				 : err_set(r->err, EIO, "the process that stored was killed");
+	}
+	s->news = said.news;
+	if (s->news.quiet && !quiet && !r->c->quiet)
+		r->note("nothing has come for 5 s, not even a sign of life");
+	if (r->c->show)
+		r->c->show(&s->news);
+	r->ended = said.what == SAID_END;
+	s->exit_code = said.status;
+	if (r->ended && said.ret)
+		*r->err = said.err;
+	if (s->place.taken || !(s->news.began || s->news.data))
+		return r->ended ? said.ret : 0;
+	return capw_name_take(&s->place, r->err);
+}
+
+static int wait_end(struct receive *r)
+{
+	int ret = 0;
+
+	while (!r->ended) {
+		struct pollfd p[] = { { .fd = r->sigfd, .events = POLLIN },
+				      { .fd = r->side.from, .events = POLLIN } };
+
+		if (poll(p, 2, -1) < 0 && errno != EINTR)
+			return err_why(r->err, errno, "cannot wait");
+		if (p[0].revents)
+			take_signals(r);
+		if (p[1].revents)
+			ret = take_said(r);
+		if (ret && !r->ended)
+			return ret;
+	}
+	return ret;
+}
+
+static int result(struct receive *r, int ret)
+{
+	const struct stream_news *n = &r->side.news;
+	char size[32];
+
+	if (!r->side.place.taken)
+		return ret ? ret : err_set(r->err, ENODATA, "the stream has no recording");
+	if (!ret)
+		ret = capw_name_done(&r->side.place, r->err);
+	else
+		r->err->code = KVMFT_INCOMPLETE;
+	if (!r->c->quiet)
+		r->note("%s%s: %s of data (%s)", r->shown, r->side.place.name,
+			str_bytes(size, sizeof(size), n->data), n->reason[0] ? n->reason : "cut");
+	return ret ? ret : r->side.exit_code;
+}
+
+int receive_run(const struct receive_config *c, note_fn *note, struct kvmft_err *err)
+{
+	struct receive r = {
+		.c = c, .note = note, .err = err, .dir = -1, .sigfd = -1,
+		.side = { .to = -1, .from = -1, .words = -1 },
+	};
+	mode_t old = umask(077);
+	int ret = open_signals(&r);
+
+	ret = ret ? ret : make_place(&r);
+	ret = ret ? ret : side_fork(&r.side, run_store, &r, err);
+	ret = ret ? ret : wait_end(&r);
+	ret = result(&r, ret);
+	capw_name_drop(&r.side.place);
+	side_close(&r.side);
+	capw_close(r.side.w);
+	util_close_fd(&r.dir);
+	util_close_fd(&r.sigfd);
+	free(r.shown);
+	(void)umask(old);
+	return ret;
+}

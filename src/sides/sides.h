@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * sides.h: the parts of a recording of several machines.
+ *
+ * run.c	the order in which sides begin and end
+ * spec.c	--guest and what goes with it, as text
+ * process.c	the processes of a side, and what they say
+ * host.c	the process that records the host
+ * store.c	the process that stores what comes from a guest
+ * receive.c	the same alone: kvmft receive
+ * push.c	a program for guests that have none
+ * session.c	the file that says what belongs together
+ */
+#ifndef KVMFT_SIDES_SIDES_H
+#define KVMFT_SIDES_SIDES_H
+
+#include "kvmft/capture.h"
+#include "kvmft/remote.h"
+#include "kvmft/sides.h"
+#include "kvmft/stream.h"
+#include "kvmft/util.h"
+
+#define SIDES_MAX_GUESTS 64
+#define SIDES_HOST	 "host" /* name of the host's side, and of its capture */
+
+/* What a process of ours says: whole, for it is shorter than PIPE_BUF. */
+enum said {
+	SAID_PROGRESS, /* news or progress */
+	SAID_LIVE,
+	SAID_COMMAND,  /* of the host: it ended with status */
+	SAID_END,      /* the last one: ret and err, or status, an exit code */
+};
+
+struct side_said {
+	enum said what;
+	int ret, status;
+	struct stream_news news;
+	struct record_progress progress;
+	struct kvmft_err err;
+};
+
+struct side_spec {
+	char *name;
+	struct remote_words command; /* prefix; none: by the agent */
+	const char *agent;	     /* socket of its guest agent, or NULL */
+	char *text;		     /* what the words, and agent, are cut from */
+};
+
+enum side_state {
+	SIDE_STARTING,
+	SIDE_LIVE,
+	SIDE_STOPPING, /* it was told to end */
+	SIDE_ENDED,
+};
+
+struct side {
+	const struct side_spec *spec; /* NULL: the host */
+	const char *name;
+	enum side_state state;
+	pid_t teller;	 /* of host.c or store.c; 0 = gone */
+	pid_t transport; /* reaches into the guest; 0 = gone, or none */
+	int status;	 /* of waitpid(), of transport */
+	int to;		 /* where orders go */
+	int from;	 /* from teller */
+	int words;	 /* standard error of transport */
+	struct sbuf line; /* of it, not yet whole */
+	char last[128];	 /* the last one */
+	struct stream_news news;
+	struct record_progress progress;
+	bool live, command_done, stalled, killed;
+	int ret, exit_code;
+	struct kvmft_err err;
+	uint64_t since; /* util_now_ns() of the last byte, and of the order to stop */
+	struct capw_name place; /* of a guest's capture */
+	struct capw *w;
+	char *pushed;	/* a file in the guest that may still be there; NULL = none */
+};
+
+/* ---- spec.c ---- */
+
+/* What the list of guests says; (*spec)[*n], to be freed by side_specs_free(). */
+int side_specs(const struct sides_config *s, struct side_spec **spec, size_t *n,
+	       struct kvmft_err *err) __must_check;
+void side_specs_free(struct side_spec *spec, size_t n);
+/* The words of record in that guest. */
+int side_words(const struct sides_config *s, const struct side_spec *spec, struct remote_words *w,
+	       struct kvmft_err *err) __must_check;
+/*
+ * Cuts text at blanks; quotes and backslashes keep what stands in them, and nothing else has a
+ * meaning. what: for messages.
+ */
+int side_split(const char *text, const char *what, struct remote_words *w,
+	       struct kvmft_err *err) __must_check;
+
+/* ---- process.c ---- */
+
+/*
+ * A process that runs fn, which does not return, with its end of the pipe to us; signals are
+ * blocked as here. 0 or -errno.
+ */
+typedef void side_fn(void *arg, int said);
+int side_fork(struct side *s, side_fn *fn, void *arg, struct kvmft_err *err) __must_check;
+/*
+ * Runs prefix and words, where a shell would find it. Descriptors in and out become its standard
+ * input and output (borrowed); -1 = /dev/null. *words: its standard error, to be read. Its PID, or
+ * -errno.
+ */
+int side_exec(const struct remote_words *prefix, const char *const *words, int in, int out,
+	      int *err_words, struct kvmft_err *err) __must_check;
+/*
+ * The same, to its end: what it printed (at most 4 KiB) goes to out where that is not NULL, input
+ * is the file it reads (-1 = none). Its exit status; -errno with err set.
+ */
+int side_ask(const struct remote_words *prefix, const char *const *words, int input,
+	     struct sbuf *out, struct kvmft_err *err) __must_check;
+/* In a new process: Ctrl-C is not for it, other signals are as usual. */
+void side_leave_terminal(void);
+void side_say(int fd, struct side_said *said);
+/* An order to a side; one that is gone hears nothing. */
+void side_order(struct side *s, const char *order);
+void side_close(struct side *s);
+
+/* ---- session.c: fd is that of the file; 0 or -errno ---- */
+
+struct vm;
+int session_create(int dir, int *fd, struct kvmft_err *err) __must_check;
+/* vm: of this host, that the guest is; NULL = it will be found by what it says of itself. */
+int session_put_side(int fd, const struct side *s, const struct vm *vm,
+		     struct kvmft_err *err) __must_check;
+int session_put_end(int fd, const struct side *s, const char *reason) __must_check;
+
+/* ---- host.c, store.c: they end the process ---- */
+
+struct side_host {
+	struct record_config *c;
+	char **argv;
+	int orders;
+	note_fn *note;
+};
+void side_host_main(void *side_host, int said);
+
+struct side_store {
+	struct capw *w; /* borrowed */
+	int in;
+	struct stream_limits limits;
+};
+void side_store_main(void *side_store, int said);
+
+/* ---- push.c ---- */
+
+/* Brings the program into the guest: *path is what it is called there, to be freed. */
+int side_push(const struct sides_config *c, const struct side_spec *spec, char **path,
+	      struct kvmft_err *err) __must_check;
+/* Removes it there, where it could not do that itself. */
+void side_push_undo(const struct side_spec *spec, const char *path);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * store.c: the process that stores a stream. It has nothing but that and the directory of the
+ * capture, whose name, and end, are the business of the one who started it.
+ */
+#include "sides.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "kvmft/capture.h"
+#include "kvmft/sandbox.h"
+
+struct store {
+	struct side_said last;
+	int said;
+};
+
+static bool tell(void *ctx, const struct stream_news *n)
+{
+	struct store *s = ctx;
+
+	s->last.what = SAID_PROGRESS;
+	s->last.news = *n;
+	side_say(s->said, &s->last);
+	return true;
+}
+
+static int confine(const struct side_store *c, struct kvmft_err *err)
+{
+	const struct sandbox_dir dir = {
+		.fd = capw_dirfd(c->w),
+		.rights = SANDBOX_READ | SANDBOX_WRITE | SANDBOX_CREATE | SANDBOX_REMOVE,
+	};
+	const struct sandbox s = {
+		.calls = SANDBOX_CALLS_STORE, .bounding = true, .files = true, .reads = true,
+		.dir = &dir, .ndir = 1,
+	};
+	unsigned int layers;
+
+	return sandbox_enter(&s, &layers, err);
+}
+
+static int exit_code(const struct stream_news *n, int ret)
+{
+	return ret || n->lost || !n->reason[0] ? KVMFT_INCOMPLETE : KVMFT_OK;
+}
+
+void side_store_main(void *arg, int said)
+{
+	const struct side_store *c = arg;
+	struct store s = { .said = said };
+	struct stream_news n = { 0 };
+	int ret;
+
+	side_leave_terminal();
+	(void)signal(SIGXFSZ, SIG_IGN);
+	ret = confine(c, &s.last.err);
+	ret = ret ? ret : stream_receive(c->in, c->w, &c->limits, tell, &s, &n, &s.last.err);
+	s.last.what = SAID_END;
+	s.last.news = n;
+	s.last.ret = ret;
+	s.last.status = exit_code(&n, ret);
+	side_say(said, &s.last);
+	_exit(KVMFT_OK);
+}
