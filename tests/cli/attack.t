@@ -25,7 +25,7 @@ attacker()
 
 record()
 {
-	run timeout 60 "$kvmft" record --host -q -e kvm:kvm_exit -d 50ms "$@"
+	run timeout 60 "$kvmft" record --as host -q -e kvm:kvm_exit -d 50ms "$@"
 }
 
 # refused NAME PATTERN ARGUMENT...: exit 1 with one line, and the victim is as it was.
@@ -138,18 +138,18 @@ done
 if "${CC:-cc}" -shared -fPIC -o "$tmp/evil.so" "$tmp/evil.c" 2>"$tmp/cc.log"; then
 	cp "$tmp/evil.so" "$tmp/home/.local/lib/traceevent/plugins/plugin_kvm.so"
 	cp "$tmp/evil.so" "$tmp/home/.trace-cmd/plugins/plugin_kvm.so"
-	for cmd in "record --host -q -e kvm:kvm_exit -d 50ms -o $tmp/env" "merge $tmp/env" "check --host"; do
+	for cmd in "record --as host -q -e kvm:kvm_exit -d 50ms -o $tmp/env" "merge $tmp/env" "check --host"; do
 		# shellcheck disable=SC2086 # words
 		run env HOME="$tmp/home" TRACEEVENT_PLUGIN_DIR="$tmp/home/.local/lib/traceevent/plugins" \
 			XDG_CONFIG_HOME="$tmp/home" "$kvmft" $cmd
 		ok "hostile HOME, ${cmd%% *}: its plugins are not loaded" test ! -e "$tmp/mark"
 	done
 	for v in LD_PRELOAD LD_AUDIT LD_LIBRARY_PATH; do
-		run env "$v=$tmp/evil.so" "$plain" record --host -o "$tmp/ld" -d 50ms
+		run env "$v=$tmp/evil.so" "$plain" record --as host -o "$tmp/ld" -d 50ms
 		status_is 1 "hostile $v: refused"
 		err_has "$v is set and would put other code into the recorder: env -u $v" "... with its message"
 		ok "... and nothing was made" test ! -e "$tmp/ld"
-		run env "$v=" "$plain" record --host -q -e kvm:kvm_exit -o "$tmp/empty-$v" -d 50ms
+		run env "$v=" "$plain" record --as host -q -e kvm:kvm_exit -o "$tmp/empty-$v" -d 50ms
 		status_is 0 "... when it is empty, it does no harm"
 	done
 	rm -f "$tmp/mark"
@@ -158,18 +158,18 @@ else
 	sed 's/^/# /' "$tmp/cc.log"
 fi
 for path in : .:/usr/bin /usr/bin: /usr/bin::/bin bin; do
-	run env PATH="$path" "$kvmft" record --host -o "$tmp/path" -d 50ms -- true
+	run env PATH="$path" "$kvmft" record --as host -o "$tmp/path" -d 50ms -- true
 	status_is 1 "PATH=$path and a command without a slash: refused"
 	err_has "PATH has an entry that is not an absolute directory: name true by its path" "... with its message"
 	ok "... and nothing was made" test ! -e "$tmp/path"
 done
-run env PATH=: "$kvmft" record --host -q -e kvm:kvm_exit -o "$tmp/slash" -- /bin/true
+run env PATH=: "$kvmft" record --as host -q -e kvm:kvm_exit -o "$tmp/slash" -- /bin/true
 status_is 0 "... a command by its path is fine"
-run env PATH="$tmp/bin" "$kvmft" record --guest -q -e kvm:kvm_exit --load-modules -d 50ms -o "$tmp/mod"
+run env PATH="$tmp/bin" "$kvmft" record --as guest -q -e kvm:kvm_exit --load-modules -d 50ms -o "$tmp/mod"
 ok "hostile PATH: its modprobe is not run" test ! -e "$tmp/mark"
 run env PATH="$tmp/bin" "$kvmft" reset
 ok "... nor anything else in it" test ! -e "$tmp/mark"
-run env -i "$kvmft" record --host -q -e kvm:kvm_exit -d 50ms -o "$tmp/bare"
+run env -i "$kvmft" record --as host -q -e kvm:kvm_exit -d 50ms -o "$tmp/bare"
 status_is 0 "no environment at all is fine"
 
 # ---- what is left to whoever takes over the recorder ----
@@ -232,7 +232,7 @@ done
 if command -v strace >/dev/null && strace -o /dev/null true 2>"$err"; then
 	for more in "" "--rotate 64K"; do
 		# shellcheck disable=SC2086 # words
-		run strace -f -y -o "$tmp/calls" "$plain" record --host -q -e kvm:kvm_exit $more -o "$tmp/walls${more%% *}" \
+		run strace -f -y -o "$tmp/calls" "$plain" record --as host -q -e kvm:kvm_exit $more -o "$tmp/walls${more%% *}" \
 			-- sleep 2
 		status_is 0 "recording $more within walls"
 		if ! grep -q landlock_restrict_self "$tmp/calls"; then

@@ -75,7 +75,7 @@ while read -r cmd; do
 done <"$tmp/here"
 for option in "--qemu default" "--sdt /bin/sh"; do
 	# shellcheck disable=SC2086 # two words
-	run "$small" record --host -o "$tmp/none" $option -- true
+	run "$small" record --as host -o "$tmp/none" $option -- true
 	status_is 4 "small kvmft refuses $option"
 	err_has "this small build has no ${option% *}: use the whole kvmft" "... and says why"
 done

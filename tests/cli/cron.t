@@ -14,7 +14,7 @@ mkdir -m 700 "$dir"
 # As cron does: no terminal, no input, little environment.
 cron()
 {
-	run env -i PATH=/usr/bin:/bin timeout 60 "$kvmft" record --host -e kvm:kvm_exit --output-dir "$dir" "$@"
+	run env -i PATH=/usr/bin:/bin timeout 60 "$kvmft" record --as host -e kvm:kvm_exit --output-dir "$dir" "$@"
 }
 
 stored()
@@ -32,7 +32,7 @@ is "$(echo "$name" | sed 's/[0-9]/9/g')" "kvmft-99999999T999999Z" "... and is na
 then=$(date -u -d "$(echo "$name" | sed -E 's/kvmft-(....)(..)(..)T(..)(..)(..)Z/\1-\2-\3 \4:\5:\6/')" +%s)
 is "$([ $(($(date +%s) - then)) -le 10 ] && echo yes)" yes "... which is now, in UTC"
 is "$(tail -n 1 "$dir/$name/meta" | cut -d ' ' -f 1,2)" "end reason=duration" "... and complete"
-run env TZ=Pacific/Kiritimati "$kvmft" record --host -q -e kvm:kvm_exit --output-dir "$dir//" -d 20ms
+run env TZ=Pacific/Kiritimati "$kvmft" record --as host -q -e kvm:kvm_exit --output-dir "$dir//" -d 20ms
 status_is 0 "in another time zone"
 is "$(stored | wc -l | tr -d ' ')" 2 "... there are two"
 newest=$(stored | tail -n 1)
@@ -40,7 +40,7 @@ is "$(echo "$newest" | cut -c 1-14)" "$(date -u +kvmft-%Y%m%d)" "... in UTC too"
 
 # ---- overlap ----
 
-"$kvmft" record --host -q -e kvm:kvm_exit --output-dir "$dir" -d 20s 2>"$tmp/first.err" &
+"$kvmft" record --as host -q -e kvm:kvm_exit --output-dir "$dir" -d 20s 2>"$tmp/first.err" &
 recorder=$!
 n=0
 while [ "$(stored | wc -l)" -lt 3 ] && [ $n -lt 200 ]; do
@@ -94,7 +94,7 @@ wrong()
 	name=$1
 	pattern=$2
 	shift 2
-	run "$kvmft" record --host "$@"
+	run "$kvmft" record --as host "$@"
 	status_is 2 "$name"
 	err_has "$pattern" "... is told"
 }
@@ -102,13 +102,13 @@ wrong "--output and --output-dir" "exclude each other" -o x --output-dir "$dir"
 wrong "--keep-captures alone" "goes with --output-dir" --keep-captures 2
 wrong "--keep-captures 0" "would remove the capture that is made" --output-dir "$dir" --keep-captures 0
 before=$(ls "$dir")
-run "$kvmft" record --host --output-dir "$dir" -e kvm:kvm_exit -d 1ms --min-free 1000000G
+run "$kvmft" record --as host --output-dir "$dir" -e kvm:kvm_exit -d 1ms --min-free 1000000G
 status_is 1 "a disk with less room than --min-free"
 err_has 'nothing was recorded: .* are free where .* is, which leaves no room above --min-free' "... is told"
 is "$(ls "$dir")" "$before" "... and no capture is made"
-run "$kvmft" record --host -o "$tmp/noroom" -e kvm:kvm_exit -d 1ms --min-free 1000000G
+run "$kvmft" record --as host -o "$tmp/noroom" -e kvm:kvm_exit -d 1ms --min-free 1000000G
 status_is 1 "... with -o as well"
-run "$kvmft" record --host --output-dir "$tmp/nowhere" -e kvm:kvm_exit -d 1ms
+run "$kvmft" record --as host --output-dir "$tmp/nowhere" -e kvm:kvm_exit -d 1ms
 status_is 1 "a directory that is not there"
 err_has "cannot open directory $tmp/nowhere: No such file" "... is told"
 err_one_line "a directory that is not there"
@@ -119,9 +119,9 @@ nothing_left "a directory that is not there"
 mkdir "$tmp/small"
 if mount -t tmpfs -o size=64k,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	mounted=$tmp/small
-	run "$kvmft" record --host -e kvm:kvm_exit --output-dir "$tmp/small" -d 20ms
+	run "$kvmft" record --as host -e kvm:kvm_exit --output-dir "$tmp/small" -d 20ms
 	while [ "$rc" = 0 ] && [ "$(find "$tmp/small" | wc -l)" -lt 500 ]; do
-		run "$kvmft" record --host -e kvm:kvm_exit --output-dir "$tmp/small" -d 20ms
+		run "$kvmft" record --as host -e kvm:kvm_exit --output-dir "$tmp/small" -d 20ms
 	done
 	# 1 before anything was recorded, 3 after: where the disk is full first differs.
 	ok "full disk (exit $rc)" test "$rc" = 1 -o "$rc" = 3
@@ -133,7 +133,7 @@ else
 	skip "full disk" "a tmpfs cannot be mounted here"
 fi
 # Losing is wrong, too. A tiny ring that nobody can empty fast enough: exit 3 has a line, 0 has none.
-run env -i PATH=/usr/bin:/bin timeout 60 "$kvmft" record --host -e 'kvm:*' -b 4K --output-dir "$dir" -- \
+run env -i PATH=/usr/bin:/bin timeout 60 "$kvmft" record --as host -e 'kvm:*' -b 4K --output-dir "$dir" -- \
 	"$tinyvm" --iterations 20000
 lines=$(wc -l <"$err" | tr -d ' ')
 is "$([ "$rc" = 0 ] && [ "$lines" = 0 ] || { [ "$rc" = 3 ] && [ "$lines" -gt 0 ]; } && echo yes)" yes \
@@ -162,12 +162,12 @@ line=$(grep -E '^[^#].* root kvmft record' "$top/contrib/cron/kvmft")
 is "$(echo "$line" | wc -l | tr -d ' ')" 1 "contrib/cron has a line"
 args=$(echo "$line" | sed 's/.* root kvmft //; s,/var/lib/kvmft,'"$dir"',; s/-d 20s/-d 20ms/; s/--min-free 1G//')
 # shellcheck disable=SC2086 # words
-run env -i PATH=/usr/bin:/bin timeout 60 "$kvmft" ${args%%record*}record --host ${args#*record}
+run env -i PATH=/usr/bin:/bin timeout 60 "$kvmft" ${args%%record*}record --as host ${args#*record}
 status_is 0 "... that works"
 is "$(cat "$out" "$err")" "" "... and says nothing"
 unit=$top/contrib/systemd/kvmft-record.service
 exec_start=$(sed -n 's/^ExecStart=//p' "$unit")
-args=$(echo "$exec_start" | sed 's/^[^ ]*//; s,/var/lib/kvmft,'"$dir"',; s/-d 20s/-d 20ms/; s/--min-free 1G//; s/ record / record --host /')
+args=$(echo "$exec_start" | sed 's/^[^ ]*//; s,/var/lib/kvmft,'"$dir"',; s/-d 20s/-d 20ms/; s/--min-free 1G//; s/ record / record --as host /')
 caps=$(sed -n 's/^CapabilityBoundingSet=//p' "$unit" | tr 'A-Z ' 'a-z,' | sed 's/cap_/+/g')
 if command -v setpriv >/dev/null; then
 	# With the capabilities of the unit, and a file system that is read-only as it says.

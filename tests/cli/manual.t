@@ -58,7 +58,8 @@ not_run()
 	systemctl*) echo "changes the machine; tests/cli/cron.t runs the unit's command" ;;
 	install*) echo "changes the machine" ;;
 	find* | cat* | grep* | echo* | less*) echo "not a command of kvmft" ;;
-	*"ssh guest"*) echo "needs a guest with ssh" ;;
+	*"ssh guest"* | *"ssh root@"* | *"ssh collector"*) echo "needs a machine with ssh; tests/cli/sides.t and tests/vm/sides.t have the like" ;;
+	*"nc "*) echo "needs a network; tests/cli/stream.t has the like" ;;
 	*qemu-system* | "kvmft qemu"* | *"--qemu trace-"*) echo "needs a QEMU; tests/cli/qemu.t and record-qemu.t run such" ;;
 	*./prog*) echo "needs a program with markers; tests/cli/sdt.t runs such" ;;
 	*"--kvmclock vm1"* | *guest-offset*) echo "needs a kvmclock guest; tests/vm/clocks.t and guestclocks.t have one" ;;
@@ -205,7 +206,7 @@ live()
 		s/149237-15/$vm-$vm_fd/; s/offset \$offset/offset 5/; s/--min-free 1G//")"
 	case $prompt$1 in
 	guest*) ;;
-	*"kvmft record"*) set -- "$(echo "$1" | sed 's/kvmft record/kvmft record --host/')" ;;
+	*"kvmft record"*) set -- "$(echo "$1" | sed 's/kvmft record/kvmft record --as host/')" ;;
 	esac
 	case $cmd in
 	*"kvmft check"* | *"kvmft list"*) limit=60 ;;

@@ -22,7 +22,7 @@ vm=$!
 exec 9>"$tmp/go"
 "$kvmft" trace -e kvm:kvm_pio -p "$vm" --clock mono_raw -N $rounds -d 30s >"$tmp/trace" 2>"$tmp/trace.err" &
 tracer=$!
-"$kvmft" record -q --host -o "$tmp/cap" -e kvm:kvm_pio -p "$vm" 2>"$tmp/record.err" &
+"$kvmft" record -q --as host -o "$tmp/cap" -e kvm:kvm_pio -p "$vm" 2>"$tmp/record.err" &
 recorder=$!
 tries=0
 until [ "$(count_of)" -ge $((before + 2)) ] || [ $tries -ge 200 ]; do

@@ -151,7 +151,7 @@ if command -v bash >/dev/null; then
 	done <"$tmp/all"
 	is "$(complete_bash kvmft qemu "")" "$( (grep '^qemu ' "$tmp/verbs" | cut -d ' ' -f 2 && printf '%s\n' --help --version) |
 		LC_ALL=C sort)" "bash completion: commands of a group"
-	is "$(complete_bash kvmft rec)" "record" "bash completion: rest of a command"
+	is "$(complete_bash kvmft reco)" "record" "bash completion: rest of a command"
 	is "$(complete_bash kvmft record --max)" "--max-size" "bash completion: rest of an option"
 else
 	skip "bash completion" "bash is not installed"
@@ -227,7 +227,7 @@ for ratio in 5 x/48 1/64 1/ /48; do
 	wrong "ratio '$ratio'" "option --tsc-ratio: " merge --tsc-ratio "$ratio" a b
 done
 wrong "unknown format" "there is no format 'pdf'" merge --format pdf a b
-wrong "host and guest at once" "exclude each other" record --host --guest -o "$tmp/c"
+wrong "no such machine" "host, guest" record --as moon -o "$tmp/c"
 ok "... and nothing was made" test ! -e "$tmp/c"
 
 # Control characters in what the user typed do not reach the terminal.

@@ -101,7 +101,7 @@ start one FAKE_UID=65534 "$qemu" -name guest=evil -qmp "unix:$tmp/private/sock,s
 refused "a program that is called QEMU" "of user 65534 is refused: it holds no VM of KVM"
 run timeout 60 "$kvmft" qemu events --vm evil
 status_is 1 "... by its name as well"
-run timeout 60 "$kvmft" record --guest -q --qemu a_one -d 50ms -o "$tmp/cap"
+run timeout 60 "$kvmft" record --as guest -q --qemu a_one -d 50ms -o "$tmp/cap"
 is "$([ "$rc" != 0 ] && echo yes)" yes "record --qemu: exit $rc"
 err_has "process $pid .* is refused" "... names it"
 is "$(sed 1d "$root_said")" "" "... and nothing was said to root's socket"

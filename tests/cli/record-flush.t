@@ -17,10 +17,10 @@ fi
 
 # ---- the options ----
 
-run "$kvmft" record --host -o "$tmp/no" --flight-recorder --flush 1s
+run "$kvmft" record --as host -o "$tmp/no" --flight-recorder --flush 1s
 status_is 2 "--flush with --flight-recorder"
 err_has "--flush and --sync are not for --flight-recorder" "... is refused"
-run "$kvmft" record --host -o "$tmp/no" --flush 0 --sync
+run "$kvmft" record --as host -o "$tmp/no" --flush 0 --sync
 status_is 2 "--sync without --flush"
 err_has "--sync goes with a --flush" "... is refused"
 
@@ -38,7 +38,7 @@ killed()
 	name=$1
 	shift
 	rm -rf "${tmp:?}/$name"
-	"$plain" record --host -q -e sched:sched_switch -e sched:sched_waking -p "$vm" -o "$tmp/$name" "$@" &
+	"$plain" record --as host -q -e sched:sched_switch -e sched:sched_waking -p "$vm" -o "$tmp/$name" "$@" &
 	recorder=$!
 	wait_for_line "$tmp/$name/meta"
 	sleep 3
@@ -114,7 +114,7 @@ numbered "... killed at any moment" --runs $runs --kill -- -b 1M --flush 2ms
 # ---- at no cost ----
 
 # Of a CPU without events no thread runs.
-"$plain" record --host -q -e kvm:kvm_exit -p $$ -o "$tmp/idle" --flush 50ms &
+"$plain" record --as host -q -e kvm:kvm_exit -p $$ -o "$tmp/idle" --flush 50ms &
 recorder=$!
 wait_for_line "$tmp/idle/meta"
 sleep 1

@@ -15,13 +15,13 @@ mkdir -m 700 "$dir" "$tmp/cwd"
 
 record()
 {
-	run timeout 60 "$kvmft" record --host -q -e kvm:kvm_exit "$@"
+	run timeout 60 "$kvmft" record --as host -q -e kvm:kvm_exit "$@"
 }
 
 # A recorder that cannot start: its files may not grow.
 failing()
 {
-	run prlimit --fsize=100 timeout 60 "$kvmft" record --host -q -e kvm:kvm_exit "$@"
+	run prlimit --fsize=100 timeout 60 "$kvmft" record --as host -q -e kvm:kvm_exit "$@"
 }
 
 # live CAPTURE ARGUMENT...: starts a recorder and waits until it has its name; it is $recorder.
@@ -30,7 +30,7 @@ live()
 	cap=$1
 	shift
 	inode=$(stat -c %i "$cap" 2>/dev/null)
-	"$kvmft" record --host -q -e 'kvm:*' "$@" 2>"$err" &
+	"$kvmft" record --as host -q -e 'kvm:*' "$@" 2>"$err" &
 	recorder=$!
 	n=0
 	while [ "$(stat -c %i "$cap" 2>/dev/null)" = "$inode" ] && [ $n -lt 400 ]; do
@@ -78,7 +78,7 @@ if command -v prlimit >/dev/null; then
 else
 	skip "a recorder that cannot start" "prlimit is not installed"
 fi
-"$kvmft" record --host -q -e kvm:kvm_exit --output-dir "$dir" --keep-captures 1 2>"$err" &
+"$kvmft" record --as host -q -e kvm:kvm_exit --output-dir "$dir" --keep-captures 1 2>"$err" &
 recorder=$!
 n=0
 while [ "$(find "$dir" -mindepth 1 -maxdepth 1 -name 'kvmft-*' | wc -l)" != 2 ] && [ $n -lt 400 ]; do
@@ -146,7 +146,7 @@ if mount -t tmpfs -o size=3M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	mounted=$tmp/small
 	record -o "$tmp/small/c" -d 20ms
 	good=$(stat -c %i "$tmp/small/c")
-	run timeout 60 "$kvmft" record --host -q -e 'kvm:*' --force -o "$tmp/small/c" -- "$tinyvm" --ms 20000
+	run timeout 60 "$kvmft" record --as host -q -e 'kvm:*' --force -o "$tmp/small/c" -- "$tinyvm" --ms 20000
 	status_is 3 "a disk that is full half-way"
 	err_has "what it was to replace is there as $tmp/small/c.replaced\$" "... is told"
 	is "$(stat -c %i "$tmp/small/c.replaced")" "$good" "... and so it is"
@@ -193,7 +193,7 @@ if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; 
 	cap=$tmp/segments
 	ASAN_OPTIONS=detect_leaks=0 run timeout 60 strace -f -qq -o /dev/null -P "$cap" -e trace=mkdirat \
 		-e inject=mkdirat:error=ENOSPC:when=1+ \
-		"$kvmft" record --host -q -e 'kvm:*' -b 1M -d 3 --rotate 64K --keep 1 -o "$cap"
+		"$kvmft" record --as host -q -e 'kvm:*' -b 1M -d 3 --rotate 64K --keep 1 -o "$cap"
 	is "$([ "$rc" != 0 ] && echo yes)" yes "a segment that cannot be made: exit $rc"
 	# Which one it is depends on when the capture took its name, which is what strace goes by.
 	is "$(find "$cap" -mindepth 1 -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ') $([ "$(data_size "$cap")" -gt 0 ] && echo full)" \
@@ -206,7 +206,7 @@ if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; 
 	cap=$tmp/flight
 	ASAN_OPTIONS=detect_leaks=0 timeout 60 strace -f -qq -o /dev/null -P "$cap/seg000002/cpu0" -P "$cap/seg000002/cpu1" \
 		-e trace=splice,write -e inject=splice,write:error=EIO:when=1+ \
-		"$kvmft" record --host -q -e 'kvm:*' -b 256K --flight-recorder --keep 1 -d 4 -o "$cap" 2>"$err" &
+		"$kvmft" record --as host -q -e 'kvm:*' -b 256K --flight-recorder --keep 1 -d 4 -o "$cap" 2>"$err" &
 	strace=$!
 	for i in 1 2; do
 		n=0

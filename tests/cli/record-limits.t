@@ -13,7 +13,7 @@ KB64=65536
 # limited NAME ARGUMENT...: records a VM until a limit ends it.
 limited()
 {
-	run timeout 60 "$kvmft" record --host -e 'kvm:*' -o "$cap" "$@" -- "$tinyvm" --ms 20000
+	run timeout 60 "$kvmft" record --as host -e 'kvm:*' -o "$cap" "$@" -- "$tinyvm" --ms 20000
 }
 
 reason_is()
@@ -87,7 +87,7 @@ fi
 
 if command -v prlimit >/dev/null; then
 	cap=$tmp/fsize
-	run timeout 60 prlimit --fsize=700000 "$kvmft" record --host -e 'kvm:*' -o "$cap" -- "$tinyvm" --ms 20000
+	run timeout 60 prlimit --fsize=700000 "$kvmft" record --as host -e 'kvm:*' -o "$cap" -- "$tinyvm" --ms 20000
 	status_is 3 "file size limit: exit 3"
 	err_has 'File too large' "... is told"
 	reason_is error "... meta has its end"
@@ -112,7 +112,7 @@ inject()
 	vm=$!
 	ASAN_OPTIONS=detect_leaks=0 run timeout 60 strace -f -qq -o "$tmp/strace.log" -P "$cap/seg000000/cpu0" \
 		-P "$cap/seg000000/cpu1" -P "$cap/meta" -e trace="$2" -e inject="$2:error=$1:when=$3" \
-		"$kvmft" record --host -e "$5" -b 1M -p "$vm" -d 3 -o "$cap"
+		"$kvmft" record --as host -e "$5" -b 1M -p "$vm" -d 3 -o "$cap"
 	kill "$vm"
 	wait "$vm" 2>/dev/null
 	vm=
@@ -156,7 +156,7 @@ segment_sizes()
 mkdir "$tmp/mem"
 mount -t tmpfs -o size=128M,mode=700 kvmft-test "$tmp/mem" 2>/dev/null && mounted=$tmp/mem
 cap=$tmp/mem/rotate
-run timeout 60 "$kvmft" record --host -e 'kvm:*' --rotate 512K -o "$cap" -- "$tinyvm" --iterations 6000
+run timeout 60 "$kvmft" record --as host -e 'kvm:*' --rotate 512K -o "$cap" -- "$tinyvm" --iterations 6000
 status_is 0 "--rotate SIZE"
 n=$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')
 between "$n" 3 99 "... several segments"
@@ -167,12 +167,12 @@ tid=$(vcpu_tid)
 adds_up "--rotate SIZE" 0
 is "$(grep -c "tinyvm-$tid .*kvm:kvm_pio: pio_write at 0x80 " "$out")" 6000 "... every port write is there"
 cap=$tmp/mem/rotate-time
-run timeout 60 "$kvmft" record --host -e 'kvm:*' -b 2M --rotate 200ms -o "$cap" -- "$tinyvm" --ms 1500
+run timeout 60 "$kvmft" record --as host -e 'kvm:*' -b 2M --rotate 200ms -o "$cap" -- "$tinyvm" --ms 1500
 status_is 0 "--rotate DURATION"
 between "$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')" 2 9 "... several segments"
 adds_up "--rotate DURATION" 0
 cap=$tmp/mem/rotate-quiet
-run timeout 60 "$kvmft" record --host -e 'kvm:*' -d 2500ms --rotate 500ms -o "$cap" -- sh -c '
+run timeout 60 "$kvmft" record --as host -e 'kvm:*' -d 2500ms --rotate 500ms -o "$cap" -- sh -c '
 	for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do "$1" --iterations 5; sleep 0.2; done' sh "$tinyvm"
 between "$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')" 4 6 \
 	"... of a host with few events too, whose ring would not be fetched by then"
@@ -181,19 +181,19 @@ cap=$tmp/mem/progress
 rm -f "$tmp/screen"
 "$tinyvm" --ms 4000 >/dev/null 2>&1 &
 vm=$!
-script -qec "'$kvmft' record --host -e 'kvm:*' -d 2500ms -o '$cap'" "$tmp/screen" >/dev/null
+script -qec "'$kvmft' record --as host -e 'kvm:*' -d 2500ms -o '$cap'" "$tmp/screen" >/dev/null
 is "$(tr '\r' '\n' <"$tmp/screen" | grep -cE '[12] s: [0-9]+ events/s, 0 lost, [0-9.]+ [KM]?i?B on disk; [12] s left')" 2 \
 	"on a terminal a line each second tells how it goes"
 is "$(tr '\r' '\n' <"$tmp/screen" | grep events/s | awk 'length > 83')" "" "... of 80 columns"
 ok "... and is gone in the end" grep -q "$(printf '\033')\[Kkvmft: $cap: " "$tmp/screen"
-script -qec "'$kvmft' record --host -q -e 'kvm:*' -d 1500ms -o '$cap.q'" "$tmp/screen" >/dev/null
+script -qec "'$kvmft' record --as host -q -e 'kvm:*' -d 1500ms -o '$cap.q'" "$tmp/screen" >/dev/null
 is "$(grep -c 'events/s' "$tmp/screen")" 0 "... not with --quiet"
 kill "$vm" 2>/dev/null
 wait "$vm" 2>/dev/null
 vm=
 cap=$tmp/mem/keep
 # All events fit into the ring, so that a busy machine loses none either.
-run timeout 60 "$kvmft" record --host -e 'kvm:*' -b 4M --rotate 256K --keep 3 -o "$cap" -- "$tinyvm" --iterations 8000
+run timeout 60 "$kvmft" record --as host -e 'kvm:*' -b 4M --rotate 256K --keep 3 -o "$cap" -- "$tinyvm" --iterations 8000
 status_is 0 "--keep"
 is "$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')" 3 "... the last three"
 last=$(find "$cap" -maxdepth 1 -name 'seg*' | sort | tail -n 1)
@@ -207,7 +207,7 @@ mounted=
 for wrong in '--rotate 10' '--rotate 1K' '--rotate x' '--rotate 0s' '--keep 3' '--keep 0 --rotate 1M' \
 	'--flight-recorder --rotate 1M' '--trigger kvm:kvm_pio' '--cpus x' '--vcpu 0'; do
 	# shellcheck disable=SC2086 # several words
-	run "$kvmft" record --host -e kvm:kvm_pio $wrong -d 0.1 -o "$tmp/none"
+	run "$kvmft" record --as host -e kvm:kvm_pio $wrong -d 0.1 -o "$tmp/none"
 	status_is 2 "$wrong: wrong usage"
 	err_one_line "$wrong"
 done
@@ -217,7 +217,7 @@ done
 cap=$tmp/flight
 "$tinyvm" --ms 20000 >"$tmp/vm.out" 2>&1 &
 vm=$!
-"$kvmft" record --host -q -e 'kvm:*' --flight-recorder -b 256K --keep 3 -p "$vm" -o "$cap" 2>"$err" &
+"$kvmft" record --as host -q -e 'kvm:*' --flight-recorder -b 256K --keep 3 -p "$vm" -o "$cap" 2>"$err" &
 recorder=$!
 n=0
 while ! grep -q '^begin ' "$cap/meta" 2>/dev/null && [ $n -lt 200 ]; do
@@ -248,7 +248,7 @@ run "$kvmft" merge "$cap"
 status_is 0 "... can be read"
 out_has 'kvm:kvm_pio' "... and has events"
 cap=$tmp/trigger
-run timeout 60 "$kvmft" record --host -e 'kvm:*' --flight-recorder -b 256K -p "$vm" -d 1500ms -o "$cap" \
+run timeout 60 "$kvmft" record --as host -e 'kvm:*' --flight-recorder -b 256K -p "$vm" -d 1500ms -o "$cap" \
 	--trigger 'kvm:kvm_pio/port == 0x80/'
 status_is 0 "--trigger"
 between "$(grep -c '^segment n=.* why=trigger' "$cap/meta")" 2 20 "... makes segments"
@@ -261,14 +261,14 @@ if [ -f "$tracefs/events/kvm/kvm_pio/trigger" ]; then
 		0 "... each piece ends where the trigger was"
 fi
 cap=$tmp/trigger-never
-run timeout 60 "$kvmft" record --host -e 'kvm:*' --flight-recorder -b 256K -p "$vm" -d 500ms -o "$cap" \
+run timeout 60 "$kvmft" record --as host -e 'kvm:*' --flight-recorder -b 256K -p "$vm" -d 500ms -o "$cap" \
 	--trigger 'kvm:kvm_pio/port == 0x81/'
 status_is 0 "--trigger that never happens"
 is "$(grep -c 'why=trigger' "$cap/meta") $(grep -c 'why=end' "$cap/meta")" "0 1" "... what was last is there"
 sleep 60 &
 sleeper=$!
 cap=$tmp/trigger-other
-run timeout 60 "$kvmft" record --host -e 'kvm:*' --flight-recorder -b 256K -p "$sleeper" -d 500ms -o "$cap" \
+run timeout 60 "$kvmft" record --as host -e 'kvm:*' --flight-recorder -b 256K -p "$sleeper" -d 500ms -o "$cap" \
 	--trigger kvm:kvm_pio
 kill "$sleeper"
 wait "$sleeper" 2>/dev/null
@@ -276,17 +276,17 @@ status_is 0 "--trigger with -p, while another process has such events"
 is "$(grep -c 'why=trigger' "$cap/meta")" 0 "... which do not count"
 # An exit that lasts longer; what it does is proved in the emulated host (tests/vm/flight.t).
 for wrong in exit-longer= exit-longer=0 exit-longer=5q exit-longer=5ms/ exit-longer=5ms/x exit-longer=5ms//; do
-	run "$kvmft" record --host --flight-recorder -d 1ms -o "$tmp/none" --trigger "$wrong"
+	run "$kvmft" record --as host --flight-recorder -d 1ms -o "$tmp/none" --trigger "$wrong"
 	status_is 2 "--trigger $wrong: wrong usage"
 	err_has 'is not exit-longer=DURATION' "... is told"
 done
 if [ ! -f "$tracefs/events/kvm/kvm_exit/hist" ]; then
-	run "$kvmft" record --host --flight-recorder -d 1ms -o "$tmp/none" --trigger exit-longer=5ms
+	run "$kvmft" record --as host --flight-recorder -d 1ms -o "$tmp/none" --trigger exit-longer=5ms
 	status_is 4 "--trigger exit-longer without hist triggers"
 	err_has 'has no hist triggers .* --trigger EVENT/FILTER/ does without' "... is told, with what does"
 	nothing_left "--trigger exit-longer"
 fi
-run "$kvmft" record --host -e 'kvm:*' --flight-recorder -d 1 -o "$tmp/none" --trigger 'kvm:kvm_pio/prot == 1/'
+run "$kvmft" record --as host -e 'kvm:*' --flight-recorder -d 1 -o "$tmp/none" --trigger 'kvm:kvm_pio/prot == 1/'
 status_is 1 "--trigger with a wrong filter"
 err_has '^ *\^' "... with the kernel's caret"
 ok "... nothing was made" test ! -e "$tmp/none"
@@ -307,10 +307,10 @@ tids=$(sed -n 's/^pid .* tids \(.*\)/\1/p' "$tmp/vm.out")
 "$tinyvm" --ms 6000 >/dev/null 2>&1 9>&- &
 other=$!
 cap=$tmp/pid
-"$kvmft" record --host -q -e 'kvm:kvm_pio' -p "$vm" -o "$cap" 9>&- &
+"$kvmft" record --as host -q -e 'kvm:kvm_pio' -p "$vm" -o "$cap" 9>&- &
 recorder=$!
 cap2=$tmp/vcpu
-"$kvmft" record --host -q -e 'kvm:kvm_pio' --vm "$vm" --vcpu 1 -o "$cap2" 9>&- 2>"$tmp/vcpu.err" &
+"$kvmft" record --as host -q -e 'kvm:kvm_pio' --vm "$vm" --vcpu 1 -o "$cap2" 9>&- 2>"$tmp/vcpu.err" &
 recorder2=$!
 n=0
 while ! { grep -q '^vm ' "$cap/meta" && { grep -q '^vm ' "$cap2/meta" || [ -s "$tmp/vcpu.err" ]; }; } 2>/dev/null &&
@@ -346,7 +346,7 @@ fi
 # ---- CPUs of its own ----
 
 cap=$tmp/cpus
-run timeout 60 "$kvmft" record --host -q -e kvm:kvm_pio --cpus 0 -o "$cap" -- \
+run timeout 60 "$kvmft" record --as host -q -e kvm:kvm_pio --cpus 0 -o "$cap" -- \
 	sh -c 'grep Cpus_allowed_list "/proc/$PPID/status" /proc/self/status; grep -h Cpus_allowed_list /proc/$PPID/task/*/status; sed -n "s/^Max open files *\\([0-9]*\\) .*/\\1/p" /proc/self/limits; umask'
 status_is 0 "--cpus"
 # The recorder, a thread for each CPU, and, as long as it has to do, the one that reads clocks.
@@ -362,7 +362,7 @@ if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; 
 	cap=$tmp/traced
 	ASAN_OPTIONS=detect_leaks=0 run timeout 60 strace -f -qq -y -o "$tmp/strace.log" \
 		-e trace=open,openat,creat,mkdir,mkdirat,rmdir,unlink,unlinkat,rename,renameat,renameat2,truncate,chmod,fchmodat,link,linkat,symlink,symlinkat,mount \
-		"$kvmft" record --host -q -e 'kvm:*' -d 300ms --rotate 64K --keep 2 -o "$cap"
+		"$kvmft" record --as host -q -e 'kvm:*' -d 300ms --rotate 64K --keep 2 -o "$cap"
 	status_is 0 "recording under strace"
 	is "$(grep -c 'instances/kvmft\.' "$tmp/strace.log" | awk '{ print ($1 > 10) }')" 1 "... the log has our instance"
 	# What is left after our instance, our capture, and /dev/null.

@@ -10,7 +10,7 @@
 
 for args in "--qmp /x" "--hmp /x" "--qemu -virtio_*" "--qemu a/b"; do
 	# shellcheck disable=SC2086 # words on purpose
-	run "$kvmft" record --host $args -o "$tmp/usage"
+	run "$kvmft" record --as host $args -o "$tmp/usage"
 	status_is 2 "wrong usage: $args"
 	ok "... and nothing was made" test ! -e "$tmp/usage"
 done
@@ -28,7 +28,7 @@ hmp=$tmp/dir/hmp.sock
 # on ARGUMENT...: a capture, during which the other monitor is asked what is on.
 on()
 {
-	run timeout 120 "$kvmft" record --host -e kvm:kvm_pio "$@" -- \
+	run timeout 120 "$kvmft" record --as host -e kvm:kvm_pio "$@" -- \
 		sh -c "\"$kvmft\" qemu events --hmp $hmp --state enabled --format csv >$tmp/during"
 	during=$(sed '1d; s/,.*//' "$tmp/during" | tr '\n' ' ')
 }
@@ -52,18 +52,18 @@ err_has "^kvmft: host: " "... and can be read"
 on -o "$tmp/b" --qmp "$qmp" --qemu default --qemu 'virtio_*'
 ok "default, and a wildcard" test "$(echo "$during" | wc -w)" -gt 20
 is "$(states --hmp "$hmp")" "$before" "... states as before"
-run timeout 60 "$kvmft" record --host -e kvm:kvm_pio -o "$tmp/c" --hmp "$hmp" --qemu vm_state_notify -- true
+run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/c" --hmp "$hmp" --qemu vm_state_notify -- true
 status_is 0 "through HMP"
 is "$(states --qmp "$qmp")" "$before" "... states as before"
-run timeout 60 "$kvmft" record --host -e kvm:kvm_pio -o "$tmp/d" --qmp "$qmp" --qemu virtio_blk_handel_read
+run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/d" --qmp "$qmp" --qemu virtio_blk_handel_read
 status_is 1 "an event that there is not"
 err_has "did you mean virtio_blk_handle_read" "... is told"
 ok "... and no capture made" test ! -e "$tmp/d"
-run timeout 60 "$kvmft" record --host -e kvm:kvm_pio -o "$tmp/a" --qmp "$qmp" --qemu 'virtio*'
+run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/a" --qmp "$qmp" --qemu 'virtio*'
 status_is 1 "set-up that fails later"
 is "$(states --hmp "$hmp")" "$before" "... states as before"
 hold_socket "$qmp"
-run timeout 60 "$kvmft" record --host -e kvm:kvm_pio -o "$tmp/d" --qmp "$qmp" --qemu 'virtio*'
+run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/d" --qmp "$qmp" --qemu 'virtio*'
 status_is 1 "a monitor that is held"
 err_has "busy: no greeting within" "... is told"
 unhold_socket
@@ -79,7 +79,7 @@ is_off()
 }
 
 for signal in TERM INT HUP KILL; do
-	"$kvmft" record --host -q -e kvm:kvm_pio -o "$tmp/$signal" --qmp "$qmp" --qemu 'virtio_n*' &
+	"$kvmft" record --as host -q -e kvm:kvm_pio -o "$tmp/$signal" --qmp "$qmp" --qemu 'virtio_n*' &
 	recorder=$!
 	ok "SIG$signal: events are on" wait_until is_on
 	kill "-$signal" "$recorder"
@@ -91,7 +91,7 @@ done
 # The process that switches back is killed as well: what is on is on disk, and reset finishes the work.
 kill_both()
 {
-	"$kvmft" record --host -q -e kvm:kvm_pio -o "$tmp/both" --qmp "$qmp" --qemu 'virtio_n*' &
+	"$kvmft" record --as host -q -e kvm:kvm_pio -o "$tmp/both" --qmp "$qmp" --qemu 'virtio_n*' &
 	recorder=$!
 	wait_until is_on || return 1
 	# The helper's PID is in the name of its file, whoever else records.
@@ -117,7 +117,7 @@ ok "... once" sh -c "! grep -qs '^qemu $qemu_pid ' /run/kvmft/kvmft.*"
 ok "both killed again" kill_both
 # It waits for QEMU's answer for a second at most, and leaves the rest to the one after it.
 for next in 1 2 3 4 5; do
-	run timeout 60 "$kvmft" record --host -e kvm:kvm_pio -o "$tmp/next$next" -d 0.1s
+	run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/next$next" -d 0.1s
 	! grep -q "QEMU $qemu_pid: .* stay on" "$err" || continue
 	break
 done
@@ -125,7 +125,7 @@ err_has "QEMU $qemu_pid: .* are off again" "... the next recording switches them
 is "$(states --hmp "$hmp")" "$before" "... and no others"
 
 # A QEMU that ends meanwhile takes its states with it.
-run timeout 60 "$kvmft" record --host -e kvm:kvm_pio -o "$tmp/e" --qmp "$qmp" --qemu 'virtio_n*' -- \
+run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/e" --qmp "$qmp" --qemu 'virtio_n*' -- \
 	sh -c "kill $qemu_pid; while kill -0 $qemu_pid 2>/dev/null; do sleep 0.1; done"
 status_is 0 "QEMU ends during the capture"
 err_has "QEMU $qemu_pid has ended during the capture" "... is told, and no error"

@@ -16,7 +16,7 @@ refused()
 	name=$1
 	pattern=$2
 	shift 2
-	run "$kvmft" record --host "$@"
+	run "$kvmft" record --as host "$@"
 	status_is 1 "$name"
 	err_has "$pattern" "... is told"
 	err_one_line "$name"
@@ -26,7 +26,7 @@ refused()
 # short ARGUMENT...: a recording of a VM that does little.
 short()
 {
-	run timeout 60 "$kvmft" record --host -e 'kvm:*' "$@" -- "$tinyvm" --iterations 100
+	run timeout 60 "$kvmft" record --as host -e 'kvm:*' "$@" -- "$tinyvm" --iterations 100
 }
 
 # ---- a plain recording ----
@@ -63,9 +63,9 @@ err_has '^kvmft: recording this machine as a (host|guest|host and guest): it is 
 run timeout 60 "$kvmft" record -e 'kvm:*' --force -o "$tmp/role" -- "$tinyvm" --iterations 10
 is "$(sed -n 's/^side name=\([a-z]*\) from=machine$/\1/p' "$tmp/role/meta")" "$without" \
 	"... and is the same ($without) while a VM runs"
-run timeout 60 "$kvmft" record --host -q -e 'kvm:*' -d 100ms --force -o "$tmp/role"
+run timeout 60 "$kvmft" record --as host -q -e 'kvm:*' -d 100ms --force -o "$tmp/role"
 is "$(grep '^side ' "$tmp/role/meta")" "side name=host from=option" "... or what was asked for"
-run timeout 60 "$kvmft" record --host -q -e 'kvm:*' -o "$tmp/filter/" -e 'kvm:kvm_pio/port == 0x80/' \
+run timeout 60 "$kvmft" record --as host -q -e 'kvm:*' -o "$tmp/filter/" -e 'kvm:kvm_pio/port == 0x80/' \
 	-e 'kvm:kvm_mmio/gpa == 1/' -- "$tinyvm" --iterations 100
 status_is 0 "filters"
 tid=$(vcpu_tid)
@@ -96,7 +96,7 @@ sleep 0.2
 wait
 "$tinyvm" --iterations 1 >"$tmp/come3"
 EOF
-run timeout 60 "$kvmft" record --host -q -e 'kvm:kvm_entry' -o "$cap" -- sh "$tmp/come.sh"
+run timeout 60 "$kvmft" record --as host -q -e 'kvm:kvm_entry' -o "$cap" -- sh "$tmp/come.sh"
 status_is 0 "VMs that come and go"
 ok "... one beside another: process, vCPUs, threads, tasks" came "$tmp/come1"
 ok "... its name" grep -q '^vm id=.* name=late vmm=tinyvm' "$cap/meta"
@@ -118,7 +118,7 @@ mkfifo "$tmp/go"
 vm=$!
 exec 7>"$tmp/go"
 wait_for_line "$tmp/paused.out"
-"$kvmft" record --host -q -e 'kvm:kvm_entry' -d 1500ms -o "$cap" &
+"$kvmft" record --as host -q -e 'kvm:kvm_entry' -d 1500ms -o "$cap" &
 recorder=$!
 wait_for_line "$cap/meta"
 sleep 0.2
@@ -148,21 +148,21 @@ for signal in INT TERM HUP QUIT; do
 	ended_by "SIG$signal" signal
 done
 cap=$tmp/duration
-run timeout 60 "$kvmft" record --host -e 'kvm:*' -d 300ms -o "$cap" -- "$tinyvm" --ms 20000
+run timeout 60 "$kvmft" record --as host -e 'kvm:*' -d 300ms -o "$cap" -- "$tinyvm" --ms 20000
 status_is 0 "duration ends it, and the command"
 ended_by duration duration
 cap=$tmp/nocmd
-run timeout 60 "$kvmft" record --host -e 'kvm:*' -d 0.1 -o "$cap"
+run timeout 60 "$kvmft" record --as host -e 'kvm:*' -d 0.1 -o "$cap"
 status_is 0 "duration without a command"
 is "$(tail -n 1 "$cap/meta" | cut -d ' ' -f 1,2)" "end reason=duration" "... reason"
 cap=$tmp/nosuch
-run timeout 60 "$kvmft" record --host -e 'kvm:*' -o "$cap" -- /nonexistent/command
+run timeout 60 "$kvmft" record --as host -e 'kvm:*' -o "$cap" -- /nonexistent/command
 status_is 1 "command that does not exist"
 err_has 'cannot run /nonexistent/command: No such file' "... is told"
 err_one_line "command that does not exist"
 nothing_left "command that does not exist"
 cap=$tmp/fails
-run timeout 60 "$kvmft" record --host -q -e 'kvm:*' -o "$cap" -- sh -c 'exit 7'
+run timeout 60 "$kvmft" record --as host -q -e 'kvm:*' -o "$cap" -- sh -c 'exit 7'
 status_is 0 "command that fails: it was recorded"
 is "$(cat "$err")" "kvmft: sh ended with exit status 7" "... is told"
 
@@ -186,7 +186,7 @@ is "$(awk '$1 == "clock" {
 	}' "$cap/meta")" "0 2 2 2" "clocks local, global and perf: two readings each, on parallel lines"
 
 cap=$tmp/max
-run timeout 60 "$kvmft" record --host -e 'kvm:*' --max-size 1M -o "$cap" -- "$tinyvm" --ms 20000
+run timeout 60 "$kvmft" record --as host -e 'kvm:*' --max-size 1M -o "$cap" -- "$tinyvm" --ms 20000
 status_is 3 "--max-size: exit 3, events did not fit"
 is "$(tail -n 1 "$cap/meta" | cut -d ' ' -f 1,2)" "end reason=max-size" "... reason"
 size=$(data_size "$cap")
@@ -197,7 +197,7 @@ nothing_left "--max-size"
 run "$kvmft" merge "$cap"
 status_is 3 "... the capture says that events are missing"
 cap=$tmp/free
-run timeout 60 "$kvmft" record --host -e 'kvm:*' --min-free 999999G -o "$cap" -- "$tinyvm" --ms 20000
+run timeout 60 "$kvmft" record --as host -e 'kvm:*' --min-free 999999G -o "$cap" -- "$tinyvm" --ms 20000
 status_is 1 "--min-free beyond the disk" # record-limits.t fills one
 ok "... makes no capture" test ! -e "$cap"
 nothing_left "--min-free"
@@ -351,7 +351,7 @@ is "$(cat "$tmp/exists/file")" precious "... and nothing that a link in it point
 mkdir "$tmp/cwd"
 in_cwd()
 {
-	(cd "$tmp/cwd" && exec timeout 60 "$kvmft" record --host -q "$@" -e 'kvm:*' -- "$tinyvm" --iterations 5)
+	(cd "$tmp/cwd" && exec timeout 60 "$kvmft" record --as host -q "$@" -e 'kvm:*' -- "$tinyvm" --iterations 5)
 }
 run in_cwd
 status_is 0 "without -o"
@@ -373,17 +373,17 @@ is "$(cat "$tmp/cwd/kvmft.data")" precious "... which is untouched"
 set -- -o "$tmp/none"
 refused "unknown event" "kvm:kvm_exti.*kvm_exit" "$@" -e kvm:kvm_exti
 refused "unknown system" "nosuchsystem" "$@" -e nosuchsystem:x
-run "$kvmft" record --host "$@" -e 'kvm:kvm_exit/no_such_field == 1/'
+run "$kvmft" record --as host "$@" -e 'kvm:kvm_exit/no_such_field == 1/'
 status_is 1 "filter that the kernel rejects"
 err_has 'kvm:kvm_exit: the kernel refuses filter' "... is told"
 err_has 'no_such_field == 1' "... with the kernel's text"
 err_has '^ *\^' "... and its caret"
 nothing_left "filter that the kernel rejects"
-run "$kvmft" record --host "$@" -e 'kvm:kvm_exit/vcpu_id ==/'
+run "$kvmft" record --as host "$@" -e 'kvm:kvm_exit/vcpu_id ==/'
 status_is 1 "filter that is cut"
 err_has '^ *\^' "... shows the caret"
 nothing_left "filter that is cut"
-run "$kvmft" record --host "$@" -e kvm:kvm_exit --clock sundial
+run "$kvmft" record --as host "$@" -e kvm:kvm_exit --clock sundial
 is "$([ "$rc" = 1 ] || [ "$rc" = 4 ] && echo yes)" yes "clock that does not exist (exit $rc)"
 err_has "sundial.*x86-tsc" "... is told, with those that do"
 nothing_left "clock that does not exist"
@@ -399,9 +399,9 @@ kill "$vm"
 wait "$vm" 2>/dev/null
 vm=
 refused "process that does not exist" "no process 2147483646" "$@" -e kvm:kvm_exit -p 2147483646
-run "$kvmft" record --host "$@" -e kvm:kvm_exit -p 0
+run "$kvmft" record --as host "$@" -e kvm:kvm_exit -p 0
 status_is 2 "process 0"
-run "$kvmft" record --host "$@" -e kvm:kvm_exit -p x
+run "$kvmft" record --as host "$@" -e kvm:kvm_exit -p x
 status_is 2 "process x"
 ok "no capture was made by any of these" test ! -e "$tmp/none"
 
@@ -411,7 +411,7 @@ mkdir "$tmp/small"
 if mount -t tmpfs -o size=1M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	mounted=$tmp/small
 	cap=$tmp/small/c
-	run timeout 60 "$kvmft" record --host -e 'kvm:*' -o "$cap" -- "$tinyvm" --ms 20000
+	run timeout 60 "$kvmft" record --as host -e 'kvm:*' -o "$cap" -- "$tinyvm" --ms 20000
 	status_is 3 "full disk"
 	err_has 'cannot write the data of CPU [0-9]+: No space left on device; what was written before is readable' \
 		"... is told"

@@ -157,7 +157,7 @@ out_has 'ftrace:kernel_stack: 0xffffffff81000010 <- ' "no kallsyms at all: addre
 need_recording "record --stacks"
 rec()
 {
-	run timeout 60 "$kvmft" record --host --force -o "$tmp/rec" "$@" -- "$tinyvm" --iterations 100
+	run timeout 60 "$kvmft" record --as host --force -o "$tmp/rec" "$@" -- "$tinyvm" --iterations 100
 }
 
 rec -e 'kvm:*' --stacks 'kvm_pio,kvm_userspace_exit/reason == 2/'
@@ -180,9 +180,9 @@ is "$(grep -c "tinyvm-$(vcpu_tid) .*kernel_stack" "$out")" 0 "an event that its 
 rec -e none --stacks kvm_pio
 run "$kvmft" merge -q "$tmp/rec"
 is "$(grep -c 'kvm:kvm_pio:' "$out") $(grep -c kernel_stack "$out")" "100 100" "an event of --stacks alone is recorded"
-run "$kvmft" record --host -o "$tmp/no" --stacks kvm:kvm_nosuch -d 100ms
+run "$kvmft" record --as host -o "$tmp/no" --stacks kvm:kvm_nosuch -d 100ms
 status_is 1 "unknown event"
-run "$kvmft" record --host -o "$tmp/no" --stacks 'kvm_pio/nosuch == 1/' -d 100ms
+run "$kvmft" record --as host -o "$tmp/no" --stacks 'kvm_pio/nosuch == 1/' -d 100ms
 status_is 1 "a filter that the kernel refuses"
 err_has "kvm:kvm_pio: the kernel refuses trigger 'stacktrace if \(nosuch == 1\)'" "... is told"
 nothing_left "refused"

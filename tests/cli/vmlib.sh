@@ -90,7 +90,7 @@ start_recording()
 {
 	"$tinyvm" --ms 20000 >/dev/null 2>&1 &
 	vm=$!
-	"$kvmft" record --host -q -e 'kvm:*' -o "$@" 2>"$tmp/recorder.err" &
+	"$kvmft" record --as host -q -e 'kvm:*' -o "$@" 2>"$tmp/recorder.err" &
 	recorder=$!
 	n=0
 	while ! grep -q '^vm ' "$1/meta" 2>/dev/null && [ $n -lt 200 ]; do

@@ -181,7 +181,7 @@ arm64_no_clock()
 	cat >"$tmp/record.sh" <<-END
 		mount --bind "$tmp/clocks" /sys/kernel/tracing/trace_clock || exit 99
 		. "$top/tests/matrix/lib.sh"
-		run_arm64 "$tmp/arm64/kvmft" record --host -o "$tmp/arm64-capture" -d 1s
+		run_arm64 "$tmp/arm64/kvmft" record --as host -o "$tmp/arm64-capture" -d 1s
 	END
 	run env top="$top" KVMFT_CACHE="$KVMFT_CACHE" unshare -m sh "$tmp/record.sh"
 	status_is 4 "arm64: record lacks something"

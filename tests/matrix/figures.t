@@ -73,7 +73,7 @@ memory '... with `--time`' "$(high_water "$err")"
 need_recording "memory of record"
 "$tinyvm" --ms 20000 >/dev/null 2>&1 &
 vm=$!
-"$plain" record --host -q -o "$tmp/capture" 2>"$err" &
+"$plain" record --as host -q -o "$tmp/capture" 2>"$err" &
 recorder=$!
 sleep 3
 high=$(high_water "/proc/$recorder/status")

@@ -44,7 +44,7 @@ until [ -S dev/log ]; do
 	sleep 0.05
 done
 mount --rbind dev /dev || exit
-timeout 200 "$kvmft" record --host -e 'kvm:*' --sdt "$qemu:qemu:virtio_*" -o host -- \
+timeout 200 "$kvmft" record --as host -e 'kvm:*' --sdt "$qemu:qemu:virtio_*" -o host -- \
 	"$qemu" -accel "$accel" -m 32 -nodefaults -vga none -display none -no-reboot \
 	-L /usr/share/seabios -L /usr/share/qemu -drive file=../disk,if=none,id=disk,format=raw,snapshot=on \
 	-device virtio-blk-pci,drive=disk -trace 'virtio_*' -trace file=simple -D log -msg timestamp=on
@@ -140,7 +140,7 @@ target="--hmp $tmp/dir/hmp.sock"
 	run "$kvmft" qemu trace-file $target set "$tmp/nosuch/dir/file"
 	"$kvmft" qemu set $target handle_qmp_command off >"$out"
 }
-run timeout 60 "$kvmft" record --host -e kvm:kvm_pio -o "$tmp/live" --qmp "$tmp/dir/qmp.sock" --qemu 'handle_qmp*' -- true
+run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/live" --qmp "$tmp/dir/qmp.sock" --qemu 'handle_qmp*' -- true
 status_is 0 "record --qemu"
 file_has "$tmp/live/meta" "^qemu pid=$qemu_pid binary=$qemu backends=log,simple,ftrace,syslog,dtrace found=.*,simple:command version=7\.2" \
 	"... the monitor confirms back end simple"

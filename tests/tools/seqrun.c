@@ -181,13 +181,13 @@ static uint64_t tracefs_hash(const struct options *o, unsigned int *files)
 static void spawn(struct run *r)
 {
 	/* With -p, which the marker does not heed, the VMs of others leave nothing here. */
-	const char *argv[64] = { r->o->kvmft, "record", "--host", "-o", r->capture, "-e",
+	const char *argv[64] = { r->o->kvmft, "record", "--as", "host", "-o", r->capture, "-e",
 				 "sched:sched_process_hang", "-p" };
 	char pid[16];
-	int n = 9;
+	int n = 10;
 
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
-	argv[8] = pid;
+	argv[9] = pid;
 	for (char **p = r->o->record; *p && n < 63; p++)
 		argv[n++] = *p;
 	r->pid = fork();

@@ -12,7 +12,7 @@ ROUNDS=4
 
 # From before the guest exists, whose first pvclock record is written while it boots, until the end:
 # each change of a tracepoint patches the kernel, which emulation does not like while a guest runs.
-"$KVMFT" record --host -o /tmp/host -e kvm:kvm_pvclock_update -e 'kvm:kvm_msr/ecx==0x11/' 2>/tmp/record.err &
+"$KVMFT" record --as host -o /tmp/host -e kvm:kvm_pvclock_update -e 'kvm:kvm_msr/ecx==0x11/' 2>/tmp/record.err &
 recorder=$!
 recording()
 {

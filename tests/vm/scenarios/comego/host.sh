@@ -39,7 +39,7 @@ whole()
 }
 
 # Only what is needed: an emulated machine takes its time for each event.
-"$KVMFT" record --host -b 32M -e kvm:kvm_entry -e kvm:kvm_exit -o "$cap" 2>/tmp/rec.err &
+"$KVMFT" record --as host -b 32M -e kvm:kvm_entry -e kvm:kvm_exit -o "$cap" 2>/tmp/rec.err &
 recorder=$!
 check "the host is recorded before there is any VM" wait_until 60 begun
 check "... and knows none" sh -c "! grep '^vm ' $cap/meta"

@@ -27,7 +27,7 @@ triggers()
 # flight NAME TRIGGER: a recorder, running; its PID in $recorder.
 flight()
 {
-	"$KVMFT" record --host -e kvm:kvm_exit -e kvm:kvm_entry --flight-recorder -b 256K -o "$1" \
+	"$KVMFT" record --as host -e kvm:kvm_exit -e kvm:kvm_entry --flight-recorder -b 256K -o "$1" \
 		--trigger "$2" 2>"$1.err" &
 	recorder=$!
 	wait_until 30 begun "$1" || die "$1: $(cat "$1.err")"

@@ -26,7 +26,7 @@ begun()
 }
 
 check "CPU 1 can be taken away" sh -c "echo 0 >$cpu1"
-"$KVMFT" record --host -e sched:sched_switch -o "$cap" 2>/tmp/rec.err &
+"$KVMFT" record --as host -e sched:sched_switch -o "$cap" 2>/tmp/rec.err &
 recorder=$!
 check "recording with CPU 1 away" wait_until 60 begun
 echo 1 >"$cpu1"

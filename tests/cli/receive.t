@@ -1,0 +1,246 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# `kvmft receive`: what it makes of a stream, of a stream that is cut at any byte, and of what a
+# hostile sender makes up. No kernel is needed.
+
+. "$(dirname "$0")/lib.sh"
+
+tools=${KVMFT_TOOLS:-$top/build/tests/tools}
+golden=$top/tests/golden
+mkstream=$tools/mkstream
+cap=$tmp/cap
+made=$tmp/made
+"$tools/mkcap" --capture "$made" "$golden/latency-host.txt" || exit 1
+"$mkstream" "capture $made" end >"$tmp/whole" || exit 1
+
+# receive STREAM [OPTION...]: into $got, which is removed before.
+got=$tmp/got
+receive()
+{
+	stream=$1
+	shift
+	rm -rf "$got"
+	timeout 60 "$kvmft" receive -o "$got" "$@" <"$stream" >"$out" 2>"$err"
+	rc=$?
+}
+
+# refused NAME MESSAGE LINE...: a stream of these lines behind a good beginning ends at what is
+# wrong; what came before is there, with exit status 3.
+refused()
+{
+	name=$1
+	message=$2
+	shift 2
+	"$mkstream" "capture $cap" "$@" >"$tmp/bad"
+	receive "$tmp/bad"
+	status_is 3 "$name"
+	err_has "$message" "... is told"
+	ok "... what came before is there" cmp "$got/seg000000/cpu0" "$cap/seg000000/cpu0"
+	ok "... and nothing else is" no_more_than "$cap"
+}
+
+# nothing NAME MESSAGE STREAM: no capture is made at all.
+nothing()
+{
+	receive "$3"
+	status_is "${4:-1}" "$1"
+	err_has "$2" "... is told"
+	is "$(find "$tmp" -maxdepth 1 -name '*got*')" "" "... and nothing is left"
+}
+
+files() { (cd "$1" && find . | LC_ALL=C sort); }
+no_more_than() { [ "$(files "$1")" = "$(files "$got")" ]; }
+
+# ---- what is sent is what is stored ----
+
+receive "$tmp/whole"
+status_is 0 "a whole stream"
+ok "... has the same data" diff -r "$made/seg000000" "$got/seg000000"
+is "$(stat -c %a "$got" "$got/meta" | tr '\n' ' ')" "700 600 " "... that only its owner can read"
+err_has "$got: .* of data" "... is told of"
+"$kvmft" merge "$made" >"$tmp/want" 2>/dev/null
+run "$kvmft" merge "$got"
+status_is 0 "... which can be read"
+ok "... and is the same time line" cmp "$out" "$tmp/want"
+mv "$got" "$cap"
+"$mkstream" "capture $cap" end >"$tmp/whole"
+receive "$tmp/whole"
+ok "what was received, sent again, is the same" diff -r "$cap" "$got"
+receive "$tmp/whole" -q
+is "$(cat "$err")" "" "--quiet says nothing"
+run "$kvmft" receive -o "$got"
+status_is 1 "a capture that exists is not replaced"
+err_has "exists" "... is told"
+timeout 60 "$kvmft" receive --force -q -o "$got" <"$tmp/whole"
+is "$?" 0 "... but with --force"
+ok "... and is whole" diff -r "$cap" "$got"
+run "$kvmft" receive
+status_is 2 "no -o"
+mkfifo "$tmp/fifo"
+cat "$tmp/whole" >"$tmp/fifo" &
+receive "$tmp/fifo"
+status_is 0 "through a pipe"
+ok "... the same" diff -r "$cap" "$got"
+"$mkstream" "capture $cap" "frame 77 1 2 text:something-new" "frame 7 0 0 -" end >"$tmp/newer"
+receive "$tmp/newer"
+status_is 0 "frames of a later version are skipped"
+ok "... the same" diff -r "$cap" "$got"
+
+# Bytes that come one by one.
+perl -e '$| = 1; local $/; my $s = <STDIN>; syswrite(STDOUT, $_) for split //, $s' <"$tmp/whole" >"$tmp/fifo" &
+receive "$tmp/fifo"
+status_is 0 "byte by byte"
+ok "... the same" diff -r "$cap" "$got"
+
+# ---- cut anywhere ----
+
+# Each of the first bytes, around each frame, and a few within: the result is readable as far as it
+# came, or was never begun; nothing else.
+size=$(stat -c %s "$tmp/whole")
+step=$((size / 150))
+bad_cuts=
+kept=0
+n=0
+while [ "$n" -lt "$size" ]; do
+	head -c "$n" "$tmp/whole" >"$tmp/cut"
+	receive "$tmp/cut" -q
+	case $rc in
+	3)
+		kept=$((kept + 1))
+		[ -d "$got" ] && timeout 60 "$kvmft" merge -q "$got" >"$out" 2>"$err"
+		case $? in
+		0 | 3) ;;
+		1) grep -qE 'no events|no recording' "$err" || bad_cuts="$bad_cuts $n:merge" ;;
+		*) bad_cuts="$bad_cuts $n:merge" ;;
+		esac
+		;;
+	1) [ ! -e "$got" ] || bad_cuts="$bad_cuts $n:left" ;;
+	*) bad_cuts="$bad_cuts $n:$rc" ;;
+	esac
+	if [ "$n" -lt 100 ]; then n=$((n + 1)); else n=$((n + step)); fi
+done
+is "$bad_cuts" "" "a stream that is cut is a capture that is readable, or none"
+ok "... and most are" test "$kept" -gt 120
+head -c $((size - 1)) "$tmp/whole" >"$tmp/cut"
+receive "$tmp/cut"
+status_is 3 "without its last byte"
+err_has "was cut at byte $((size - 1))" "... is told"
+ok "... all is there" diff -r "$cap" "$got"
+
+# ---- no stream ----
+
+: >"$tmp/empty"
+nothing "an empty input" "nothing came" "$tmp/empty"
+echo hello >"$tmp/text"
+nothing "text" "no stream of kvmft record" "$tmp/text"
+head -c 65536 /dev/urandom >"$tmp/random"
+nothing "noise" "no stream of kvmft record" "$tmp/random"
+head -c 100000 /dev/zero >"$tmp/zero"
+nothing "zeros" "no stream of kvmft record" "$tmp/zero"
+"$mkstream" "hello kvmft-stream version=2 capture=1" end >"$tmp/later"
+nothing "a later version" "a newer kvmft" "$tmp/later" 4
+"$mkstream" "hello kvmft-stream version=1 capture=99" end >"$tmp/later"
+nothing "a later version of captures" "a newer kvmft" "$tmp/later" 4
+"$mkstream" hello end >"$tmp/nothing"
+nothing "a stream of nothing" "no recording" "$tmp/nothing"
+
+# ---- a hostile sender ----
+
+refused "a frame without its mark" "damaged" "bytes hex:00000000000000000000000000000000000000000000000000"
+refused "a frame that is too long" "damaged" "frame 1 0 0 - 0xffffffffffffffff"
+refused "meta without a newline" "end of its line" "frame 1 0 0 text:vm"
+refused "meta with control characters" "bytes that none has" 'frame 1 0 0 hex:766d1b5b0a'
+refused "meta that is none" "no record" 'frame 1 0 0 text:=\n'
+refused "another size of sub-buffers" "otherwise than the first" \
+	"frame 1 0 0 hex:$(printf 'ring clock=x86-tsc subbuf=8192\n' | od -An -tx1 | tr -d ' \n')"
+refused "data of nothing" "is empty" "times 1000000 frame 4 0 0 -"
+refused "half a sub-buffer" "no whole sub-buffers" "frame 4 0 0 zeros:100"
+refused "a CPU that none has" "number that none has" "frame 4 0xffffffff 0 zeros:4096"
+refused "a segment that has not begun" "not begun" "frame 4 0 5 zeros:4096"
+refused "segments out of order" "not the next one" "frame 6 0 7 -"
+refused "a file of another name" "name that none has" "frame 3 4 0 text:metaX"
+refused "a path" "name that none has" "frame 3 9 0 text:../passwdX"
+refused "an absolute path" "name that none has" "frame 3 11 0 text:/etc/passwdX"
+refused "a file's name is longer than the frame" "name that none has" "frame 3 31 0 text:x"
+refused "more of a sub-buffer than fits" "fits" "frame 5 0 0 hex:00000000000000000000000000000000f00f0000$(printf '%0400d' 0)"
+refused "more of a sub-buffer that did not come" "did not come" "frame 5 9 0 zeros:64"
+refused "more of a sub-buffer, of nothing" "that is nothing" "frame 5 0 0 zeros:4"
+refused "an end that counts otherwise" "counts another" "end 12"
+"$mkstream" hello "frame 4 0 0 zeros:4096" >"$tmp/bad"
+nothing "data before their format is known" "before the record .ring." "$tmp/bad"
+
+# Without end: each of these has to end by itself, and keep what it may.
+limited()
+{
+	name=$1
+	message=$2
+	shift 2
+	rm -rf "$got"
+	"$mkstream" "$@" | timeout 100 "$kvmft" receive -o "$got" --max-size 1M >"$out" 2>"$err"
+	rc=$?
+	status_is 3 "$name"
+	err_has "$message" "... is told"
+	ok "... takes no more than it may" test "$(du -s --apparent-size -k "$got" | cut -f 1)" -lt 70000
+}
+limited "data without end" "max-size is reached" "capture $cap" "for-ever frame 4 0 0 zeros:4096"
+limited "meta without end" "more meta" "capture $cap" "for-ever frame 1 0 0 text:$(printf '%0900d' 0)\n"
+limited "formats without end" "more format" "capture $cap" "for-ever frame 2 0 0 text:$(printf '%0900d' 0)"
+"$mkstream" "capture $cap" "times 1000000 frame 7 0 0 -" "times 100000 frame 77 0 0 -" end >"$tmp/frames"
+receive "$tmp/frames"
+status_is 0 "1,100,000 frames of 0 bytes"
+ok "... the same capture" diff -r "$cap" "$got"
+"$mkstream" "capture $cap" "times 3000 frame 4 0 0 zeros:4096" end >"$tmp/much"
+receive "$tmp/much" --max-size 1M
+status_is 3 "--max-size"
+err_has "max-size is reached" "... is told"
+ok "... holds" test "$(stat -c %s "$got/seg000000/cpu0")" -le 1048576
+receive "$tmp/whole" --min-free 900000G
+err_has "min-free is reached" "--min-free"
+
+# Segments: the last N.
+{
+	echo "capture $cap"
+	for s in 1 2 3 4 5; do
+		printf 'frame 6 0 %s -\nframe 4 0 %s file:%s\n' "$s" "$s" "$cap/seg000000/cpu0"
+	done
+} >"$tmp/lines"
+set --
+while IFS= read -r line; do set -- "$@" "$line"; done <"$tmp/lines"
+"$mkstream" "$@" end >"$tmp/segments"
+receive "$tmp/segments"
+status_is 0 "segments"
+is "$(find "$got" -name 'seg*' | wc -l | tr -d ' ')" 6 "... are all there"
+receive "$tmp/segments" --keep 2
+is "$(cd "$got" && echo seg*)" "seg000004 seg000005" "--keep 2"
+"$mkstream" "$@" "frame 4 0 1 file:$cap/seg000000/cpu0" >"$tmp/bad"
+receive "$tmp/bad"
+status_is 3 "data of a segment that is over"
+err_has "that has not begun, or is over" "... is told"
+
+# ---- the receiver is killed, or told to end ----
+
+"$mkstream" "capture $cap" "for-ever frame 7 0 0 -" >"$tmp/fifo" &
+sender=$!
+rm -rf "$got"
+"$kvmft" receive -q -o "$got" <"$tmp/fifo" 2>"$err" &
+receiver=$!
+i=0
+while [ ! -s "$got/seg000000/cpu0" ] && [ "$i" -lt 100 ]; do
+	sleep 0.1
+	i=$((i + 1))
+done
+kill -TERM "$receiver"
+wait "$receiver"
+is "$?" 3 "SIGTERM ends it"
+wait "$sender" 2>/dev/null
+ok "... what came is there" cmp "$got/seg000000/cpu0" "$cap/seg000000/cpu0"
+
+# ---- nothing is followed, or written elsewhere ----
+
+mkdir "$tmp/elsewhere"
+ln -s "$tmp/elsewhere" "$tmp/link"
+timeout 60 "$kvmft" receive -o "$tmp/link/got" <"$tmp/whole" >"$out" 2>"$err"
+is "$?" 1 "a parent that is a link"
+is "$(ls -A "$tmp/elsewhere")" "" "... is not followed"
+finish

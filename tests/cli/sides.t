@@ -1,0 +1,256 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# `kvmft record --guest`: the sides of one recording, how they begin and end together, and guests that
+# fail in every way. The guests here are this machine again, reached by a command; tests/vm/sides.t has
+# real ones.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/vmlib.sh"
+
+need_recording sides
+session=$tmp/run
+mkdir "$tmp/bin"
+ln -s "$kvmft" "$tmp/bin/kvmft"
+# A guest is a command that runs what follows in a machine where there is a kvmft.
+guest="env PATH=$tmp/bin:$PATH"
+opts="--as guest -e kvm:*"
+
+# sides OPTION...: records the host and whatever guests the options name.
+sides()
+{
+	rm -rf "$session"
+	run timeout 100 "$kvmft" record --as host -e 'kvm:*' -o "$session" "$@"
+}
+
+begin_sides()
+{
+	rm -rf "$session"
+	"$kvmft" record --as host -e 'kvm:*' -o "$session" "$@" >"$out" 2>"$err" </dev/null &
+	recorder=$!
+	wait_until all_live "$session"
+}
+
+# wait_until COMMAND...: at most 20 s.
+wait_until()
+{
+	n=0
+	while ! "$@" && [ $n -lt 200 ]; do
+		sleep 0.1
+		n=$((n + 1))
+	done
+}
+
+all_live()
+{
+	[ -f "$1/session" ] || return 1
+	for side in $(sed -n 's/^side name=\([^ ]*\).*/\1/p' "$1/session"); do
+		grep -q '^begin' "$1/$side/meta" 2>/dev/null || return 1
+	done
+	[ "$(grep -c '^side' "$1/session")" -gt 1 ]
+}
+
+ended()
+{
+	wait "$recorder"
+	rc=$?
+	recorder=
+}
+
+reason_of() { sed -n "s/^end side=$1 reason=\([^ ]*\).*/\1/p" "$session/session"; }
+status_of() { sed -n "s/^end side=$1 .*status=\([^ ]*\).*/\1/p" "$session/session"; }
+all_gone() { [ -z "$(our_instances)" ]; }
+
+# Recorders of other sides are no children of this shell: they may take a moment.
+nothing_is_left()
+{
+	wait_until all_gone
+	nothing_left "$1"
+}
+
+# refused NAME STATUS MESSAGE OPTION...: nothing is recorded, and nothing left.
+refused()
+{
+	name=$1
+	want=$2
+	message=$3
+	shift 3
+	sides "$@"
+	status_is "$want" "$name"
+	err_has "$message" "... is told"
+	ok "... and no directory is made" test ! -e "$session"
+}
+
+# ---- together ----
+
+sides --guest "g1=$guest" --guest-options "$opts" -- "$tinyvm" --iterations 2000
+status_is 0 "a host and a guest"
+is "$(ls "$session" | tr '\n' ' ')" "g1 host session " "... have a directory each"
+is "$(sed -n 's/^\(side name=[^ ]* dir=[^ ]* role=[^ ]*\).*/\1/p' "$session/session" | tr '\n' ';')" \
+	"side name=host dir=host role=host;side name=g1 dir=g1 role=guest;" "... which the session names"
+is "$(reason_of host) $(reason_of g1)" "control control" "... and how they ended"
+is "$(stat -c %a "$session" "$session/session" "$session/g1" | tr '\n' ' ')" "700 600 700 " "... that only the owner can read"
+for side in host g1; do
+	ok "... $side has events" test "$(data_size "$session/$side")" -gt 60000
+	is "$(tail -n 1 "$session/$side/meta" | cut -d ' ' -f 1)" end "... and its end"
+done
+# The host records before the guest does, and after it.
+is "$(sed -s -n 's/^begin tsc=//p' "$session/host/meta" "$session/g1/meta" | sort -n | head -n 1)" \
+	"$(sed -n 's/^begin tsc=//p' "$session/host/meta")" "... the host begins first"
+is "$(sed -s -n 's/^stop tsc=//p' "$session/host/meta" "$session/g1/meta" | sort -n | tail -n 1)" \
+	"$(sed -n 's/^stop tsc=//p' "$session/host/meta")" "... and stops last"
+# All of COMMAND's loops are in both.
+for side in host g1; do
+	run "$kvmft" merge -q "$session/$side"
+	[ "$side" = host ] || run "$kvmft" export -i "$session/$side" --to text
+	is "$(grep -c 'kvm:kvm_pio' "$out")" 2000 "... $side saw all that COMMAND did"
+done
+nothing_is_left "a host and a guest"
+
+sides --guest "g1=$guest" --guest "g2=$guest" --guest-options "$opts" --guest-options 'g2:-b 512K' -d 2s
+status_is 0 "two guests, for 2 s"
+length=$(sed -s -n 's/^begin tsc=/-/p; s/^stop tsc=/+/p; s/^tsc khz=\([0-9]*\).*/k\1/p' "$session/g1/meta" |
+	perl -ne '/k(\d+)/ ? $k = $1 : ($s += $_); END { printf "%.1f", $s / $k / 1000 }')
+ok "... last about that long ($length s)" test "${length%.*}" -ge 1 -a "${length%.*}" -le 4
+is "$(ls "$session" | tr '\n' ' ')" "g1 g2 host session " "... are there"
+nothing_is_left "two guests"
+
+sides --guest "g1=$guest" --guest-options "$opts" --guest-command "$tinyvm --iterations 500"
+status_is 0 "--guest-command"
+is "$(reason_of g1)" command "... ends the recording"
+is "$(grep -a -c 'g1: vcpu 0 io=500' "$err")" 1 "... its output is shown, with the guest's name"
+nothing_is_left "--guest-command"
+
+sides -q --guest "g1=$guest" --guest-options "$opts -q" -d 1s
+status_is 0 "--quiet"
+is "$(cat "$err")" "" "... says nothing"
+
+# Words go to the guest as they are, whatever shells stand on the way.
+cat >"$tmp/bin/by-shell" <<'EOF'
+#!/bin/sh
+exec sh -c "$*"
+EOF
+chmod +x "$tmp/bin/by-shell"
+sides --guest "g1=$guest by-shell" --guest-options "$opts" --guest-options "-e 'kvm:kvm_pio/port == 0x80 && size == 1/'" \
+	-- "$tinyvm" --iterations 500
+status_is 0 "by a shell at the other end"
+ok "... a filter with blanks and signs arrives" grep -q '^event .*name=kvm_pio .*filter=' "$session/g1/meta"
+
+# ---- guests that cannot begin ----
+
+refused "no kvmft in the guest" 4 "there is no kvmft.*--push" --guest "g1=env PATH=/usr/bin:/bin" -d 1s
+refused "no such command" 4 "no-such-command" --guest "g1=no-such-command there" -d 1s
+refused "a command that fails" 1 "g1: does not record" --guest "g1=false" -d 1s
+refused "one that says why" 1 "the door is locked" --guest "g1=sh -c 'echo the door is locked >&2; exit 255'" -d 1s
+refused "one that sends something else" 1 "no stream of kvmft record" --guest "g1=sh -c 'echo hello; sleep 3'" -d 1s
+refused "an event that is not there" 1 "no_such_event" --guest "g1=$guest" --guest-events 'kvm:no_such_event' -d 1s
+refused "an option that is none" 1 "no-such-option" --guest "g1=$guest" --guest-options '--no-such-option' -d 1s
+refused "the same name twice" 2 "twice" --guest "g1=$guest" --guest "g1=$guest" -d 1s
+refused "a name that is a path" 2 "directory" --guest "a/g1=$guest" -d 1s
+refused "the host's name" 2 "taken" --guest "host=$guest" -d 1s
+refused "an empty command" 2 "behind =" --guest "g1=" -d 1s
+refused "a quote without end" 2 "quote" --guest "g1=sh -c 'x" -d 1s
+refused "--output-dir" 2 "output-dir" --guest "g1=$guest" --output-dir "$tmp" -d 1s
+refused "one of two" 1 "g2: does not record" --guest "g1=$guest" --guest-options "$opts" --guest "g2=false" -d 1s
+nothing_is_left "a guest that cannot begin"
+mkdir "$session.x"
+run "$kvmft" record -o "$session.x" --guest "g1=$guest" -d 1s
+status_is 1 "a directory that exists"
+err_has "exists" "... is told"
+ok "... and stays" rmdir "$session.x"
+
+# ---- guests that fail later ----
+
+# Something to be recorded until all is over.
+"$tinyvm" --ms 200000 >"$tmp/vm.out" 2>&1 &
+vm=$!
+
+# The recorder in the guest $1, or what reaches it.
+guest_pid() { pgrep -P "$recorder" -f -- "record --remote" | head -n 1; }
+
+begin_sides --guest "g1=$guest" --guest "g2=$guest" --guest-options "$opts" -d 4s
+kill -KILL "$(guest_pid)"
+ended
+status_is 3 "a guest is killed: exit 3"
+err_has 'g1: .*what came before is in .*run/g1' "... is told"
+is "$(reason_of g1) $(reason_of g2) $(reason_of host)" "died control control" "... the others went on"
+is "$(status_of g1) $(status_of g2)" "3 0" "... with their own status"
+run "$kvmft" export -i "$session/g1" --to text
+ok "... what came before can be read" test "$rc" -eq 3 -o "$rc" -eq 1
+nothing_is_left "a guest that is killed"
+
+begin_sides --guest "g1=$guest" --guest "g2=$guest" --guest-options "$opts" -d 7s
+frozen=$(guest_pid)
+kill -STOP "$frozen"
+wait_until grep -q 'g1: nothing has come' "$err"
+err_has 'g1: nothing has come from there for 5 s' "a guest that is silent is told of"
+ended
+status_is 3 "... and given up: exit 3"
+err_has 'g1: has sent nothing for 10 s' "... is told"
+is "$(reason_of g2) $(reason_of host)" "control control" "... the others went on"
+kill -CONT "$frozen" 2>/dev/null
+nothing_is_left "a guest that is silent"
+
+begin_sides --guest "g1=$guest" --guest "g2=$guest" --guest-options "$opts" --guest-options 'g1:-b 256K' -d 7s
+frozen=$(guest_pid)
+kill -STOP "$frozen"
+wait_until grep -q 'g1: nothing has come' "$err"
+kill -CONT "$frozen"
+ended
+status_is 3 "a guest that comes back: exit 3"
+err_has 'g1: CPU [0-9]+ lost [0-9]+ of ' "... it says what its ring lost meanwhile"
+err_has 'g1: is back' "... is told"
+is "$(reason_of g1)" control "... and has its end"
+
+# ---- ends ----
+
+begin_sides --guest "g1=$guest" --guest-options "$opts"
+kill -INT "$recorder"
+ended
+status_is 0 "Ctrl-C ends all"
+is "$(reason_of g1) $(reason_of host)" "control control" "... in order"
+nothing_is_left "Ctrl-C"
+
+begin_sides --guest "g1=$guest" --guest-options "$opts"
+frozen=$(guest_pid)
+kill -STOP "$frozen"
+kill -INT "$recorder"
+sleep 0.5
+kill -INT "$recorder"
+ended
+status_is 3 "a second Ctrl-C gives up a guest that does not answer"
+kill -CONT "$frozen" 2>/dev/null
+nothing_is_left "a second Ctrl-C"
+
+begin_sides --guest "g1=$guest" --guest-options "$opts"
+kill -KILL "$recorder"
+wait "$recorder" 2>/dev/null
+recorder=
+both_ended() { [ "$(sed -s -n '$p' "$session/host/meta" "$session/g1/meta" | grep -c '^end ')" = 2 ]; }
+wait_until both_ended
+ok "when the one that controls is killed, all sides end by themselves" both_ended
+nothing_is_left "one that is killed"
+
+begin_sides --guest "g1=$guest" --guest-options "$opts"
+kill -USR1 "$recorder"
+kill -INT "$recorder"
+ended
+status_is 0 "SIGUSR1 is for all sides, and ends none"
+
+# ---- --push ----
+
+static=$top/build/static/kvmft
+if [ -x "$static" ]; then
+	before=$(ls /dev/shm /run /tmp /var/tmp 2>/dev/null | grep -c '^kvmft-[0-9a-f]\{32\}')
+	sides --guest "g1=env PATH=/usr/bin:/bin" --push --push-file "$static" --guest-options "$opts" -- "$tinyvm" --iterations 500
+	status_is 0 "--push brings a program"
+	ok "... that records" test "$(data_size "$session/g1")" -gt 60000
+	is "$(ls /dev/shm /run /tmp /var/tmp 2>/dev/null | grep -c '^kvmft-[0-9a-f]\{32\}')" "$before" "... and leaves nothing"
+	refused "--push-file of a program that is not static" 1 "no static program" --push --push-file "$tinyvm" \
+		--guest "g1=$guest" -d 1s
+else
+	skip "--push" "no $static: make check-all builds one"
+fi
+refused "--push-file without --push" 2 "goes with --push" --push-file /bin/true --guest "g1=$guest" -d 1s
+refused "--push to something that is no Linux" 4 "does not say Linux" --push --guest "g1=echo" -d 1s
+finish
