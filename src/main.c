@@ -211,6 +211,25 @@ static int run_reader(const struct cmd *c, void *opts, int argc, char **argv, bo
 	return c->run(opts, argc, argv, err);
 }
 
+/* The operands, with those of sessions; argv ends with NULL. */
+static int run_with(const struct cmd *c, void *opts, int argc, char **argv, bool verbose,
+		    struct kvmft_err *err)
+{
+	struct operands o = { .argc = argc, .argv = argv };
+	int ret = c->sessions ? c->sessions(opts, &o, err) : 0;
+
+	if (!ret)
+		ret = c->reader ? run_reader(c, opts, o.argc, o.argv, verbose, err)
+				: c->run(opts, o.argc, o.argv, err);
+	if (ret == KVMFT_OK && o.incomplete)
+		ret = KVMFT_INCOMPLETE;
+	for (size_t i = 0; i < o.n_own; i++)
+		free(o.own[i]);
+	free(o.own);
+	free(o.made);
+	return ret;
+}
+
 static int run_command(const struct cmd *c, int argc, char **argv, bool verbose)
 {
 	_cleanup_free_ void *opts = calloc(1, c->opts_size ? c->opts_size : 1);
@@ -228,8 +247,7 @@ static int run_command(const struct cmd *c, int argc, char **argv, bool verbose)
 	if (about)
 		print_about(c, first);
 	if (first > 0 && !about)
-		ret = c->reader ? run_reader(c, opts, argc - first, argv + first, verbose, &err) :
-				  c->run(opts, argc - first, argv + first, &err);
+		ret = run_with(c, opts, argc - first, argv + first, verbose, &err);
 	if (ret < 0) /* a negative errno that a run() passed on */
 		ret = err.code ? err.code : KVMFT_FAILED;
 	if (ret == KVMFT_OK || ret == KVMFT_INCOMPLETE) {

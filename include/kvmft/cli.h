@@ -64,6 +64,16 @@ enum opt_flags {
  * the remaining arguments, and an error object; it returns an exit code (enum kvmft_exit). When
  * it fails it fills err, and main prints the one line.
  */
+/* What stands behind the options. */
+struct operands {
+	int argc;
+	char **argv;
+	char **made; /* argv, where it is not main's */
+	char **own;  /* texts that came to it */
+	size_t n_own, own_max;
+	bool incomplete; /* something that was meant is not there: exit status 3 */
+};
+
 struct cmd {
 	const char *name;
 	const char *summary;
@@ -79,6 +89,11 @@ struct cmd {
 	int min_args, max_args;	    /* operands; max -1 = any */
 	bool options_first; /* what follows the first operand is none of ours: a COMMAND */
 	bool numbers;	    /* operands may be numbers below 0: -5 is none of the options */
+	/*
+	 * It takes the directory of a session where it takes captures: puts those in its place, in
+	 * operands or options, before all else. May be NULL.
+	 */
+	int (*sessions)(void *opts, struct operands *o, struct kvmft_err *err);
 	/*
 	 * It reads files that anybody may have made, and prints: before run(), main gives up all
 	 * that takes more than that (sandbox.h). The files that it writes are opened before that,

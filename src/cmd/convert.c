@@ -5,6 +5,7 @@
  * The way through the clocks is found once; after that every value is read, carried along, and
  * printed without stdio in between, since whole traces are piped through this command.
  */
+#include "captures.h"
 #include "cmds.h"
 #include "options.h"
 
@@ -397,6 +398,20 @@ static int convert_release(void *opts)
 	return 0;
 }
 
+/* The guest is that of the session, where it has one. */
+static int convert_sessions(void *opts, struct operands *o, struct kvmft_err *err)
+{
+	_cleanup_(session_free) struct session s = { 0 };
+	struct convert_params *p = &((struct convert_opts *)opts)->p;
+	int ret = p->input ? captures_host(o, &p->input, &s, err) : 0;
+
+	if (!ret && s.n == 2 && !p->guest)
+		ret = captures_word(o, s.v[1].path, &p->guest, err);
+	if (!ret && s.n == 2 && !p->vm && s.v[1].sel)
+		ret = captures_word(o, s.v[1].sel, &p->vm, err);
+	return ret;
+}
+
 const struct cmd cmd_convert = {
 	.name = "convert",
 	.summary = "time stamps of one clock as those of another",
@@ -414,6 +429,7 @@ const struct cmd cmd_convert = {
 		"  kvmft convert --from guest-perf --to kvmclock --sched-offset 0x1af3075cc 18120.273901",
 	.opts = convert_options,
 	.opts_size = sizeof(struct convert_opts),
+	.sessions = convert_sessions,
 	.run = convert_run,
 	.numbers = true,
 	.reader = true,

@@ -2,6 +2,7 @@
 /*
  * diff.c: `kvmft diff BEFORE AFTER`, what changed from one recording to another.
  */
+#include "captures.h"
 #include "cmds.h"
 #include "options.h"
 
@@ -282,6 +283,31 @@ static int show(struct run *run)
 	return ret ? ret : outfile_commit(run->o->file.out, 0, NULL, run->err);
 }
 
+static int diff_session(struct operands *o, int i, struct str_list *guests, struct kvmft_err *err)
+{
+	_cleanup_(session_free) struct session s = { 0 };
+	const char *path = o->argv[i], *guest;
+	int ret = captures_host(o, &path, &s, err);
+
+	o->argv[i] = (char *)path;
+	for (size_t g = 1; g < s.n && !ret; g++) {
+		ret = captures_word(o, s.v[g].operand, &guest, err);
+		if (!ret && array_add(&guests->v, &guests->n, &guests->cap, &guest, sizeof(guest)))
+			ret = err_set(err, ENOMEM, "out of memory");
+	}
+	return ret;
+}
+
+static int diff_sessions(void *opts, struct operands *o, struct kvmft_err *err)
+{
+	struct diff_opts *d = opts;
+	int ret = 0;
+
+	for (int i = 0; i < 2 && !ret; i++)
+		ret = diff_session(o, i, &d->guests[i], err);
+	return ret;
+}
+
 static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_err *err)
 {
 	struct run run = { .o = opts, .err = err };
@@ -316,6 +342,7 @@ const struct cmd cmd_diff = {
 	.opts = diff_options,
 	.opts_size = sizeof(struct diff_opts),
 	.defaults = diff_defaults,
+	.sessions = diff_sessions,
 	.run = diff_run,
 	.reader = true,
 	.output = sink_file_open,

@@ -2,6 +2,7 @@
 /*
  * export.c: `kvmft export -i INPUT -o OUT [GUEST[=SEL]...]`, the same events for other tools.
  */
+#include "captures.h"
 #include "kvmft/export.h"
 #include "options.h"
 
@@ -167,6 +168,16 @@ static int export_commit(struct pairing *p, const struct export_opts *o, struct 
 	return ret;
 }
 
+/* Its guests come before those that are named. */
+static int export_sessions(void *opts, struct operands *o, struct kvmft_err *err)
+{
+	_cleanup_(session_free) struct session s = { 0 };
+	struct export_opts *e = opts;
+	int ret = captures_host(o, &e->input, &s, err);
+
+	return ret || s.n < 2 ? ret : captures_before(o, &s, err);
+}
+
 static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct export_opts *o = opts;
@@ -224,6 +235,7 @@ const struct cmd cmd_export = {
 	.opts = export_options,
 	.opts_size = sizeof(struct export_opts),
 	.defaults = export_defaults,
+	.sessions = export_sessions,
 	.run = export_run,
 	.reader = true,
 	.output = export_output,

@@ -2,6 +2,7 @@
 /*
  * latency.c: `kvmft latency irq|sched|io|timer HOST GUEST`, answers about times across both sides.
  */
+#include "captures.h"
 #include "cmds.h"
 #include "options.h"
 
@@ -319,6 +320,11 @@ static bool summary_left_out(const struct latency *m, bool all)
 	return complete;
 }
 
+static int latency_sessions(void *opts __unused_arg, struct operands *o, struct kvmft_err *err)
+{
+	return captures_at(o, 1, err);
+}
+
 static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct latency m = { .o = opts, .err = err };
@@ -369,6 +375,7 @@ const struct cmd cmd_latency = {
 	.opts = latency_options,
 	.opts_size = sizeof(struct latency_opts),
 	.defaults = latency_defaults,
+	.sessions = latency_sessions,
 	.run = latency_run,
 	.reader = true,
 	.output = sink_file_open,

@@ -2,6 +2,7 @@
 /*
  * merge.c: `kvmft merge HOST GUEST[=SEL]...`, one aligned time line and its proof.
  */
+#include "captures.h"
 #include "cmds.h"
 #include "options.h"
 
@@ -273,6 +274,7 @@ const struct cmd cmd_merge = {
 		    "  kvmft merge --grep 'kvm_msr/ecx==0x11/' -C 5 host guest",
 	.opts = merge_options,
 	.opts_size = sizeof(struct merge_opts),
+	.sessions = captures_first,
 	.run = merge_run,
 	.reader = true,
 	.output = sink_file_open,

@@ -2,6 +2,7 @@
 /*
  * report.c: `kvmft report`, why vCPUs left their guests and how long it took.
  */
+#include "captures.h"
 #include "cmds.h"
 #include "options.h"
 
@@ -399,6 +400,21 @@ static int report_by_stack(struct run *run)
 	return ret;
 }
 
+/* It is about the host. */
+static int report_sessions(void *opts, struct operands *o, struct kvmft_err *err)
+{
+	_cleanup_(session_free) struct session s = { 0 };
+	struct opts *r = opts;
+
+	if (o->argc && !r->input) {
+		r->input = o->argv[0];
+		o->argc = 0;
+	} else if (!o->argc && !r->input) {
+		r->input = DEFAULT_INPUT;
+	}
+	return captures_host(o, &r->input, &s, err);
+}
+
 static int report_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct opts *o = opts;
@@ -407,9 +423,7 @@ static int report_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 
 	if (argc && o->input)
 		return err_usage(err, "-i %s and %s: one capture at a time", o->input, argv[0]);
-	o->input = argc ? argv[0] : o->input ? o->input : DEFAULT_INPUT;
 	ret = parse(&run);
-
 	if (!ret)
 		ret = run.o->by == BY_STACK ? report_by_stack(&run) : report(&run);
 	sink_remarks_free(&run.remarks);
@@ -434,6 +448,7 @@ const struct cmd cmd_report = {
 		    "  kvmft report --by stack --top 10",
 	.opts = report_options,
 	.opts_size = sizeof(struct opts),
+	.sessions = report_sessions,
 	.run = report_run,
 	.max_args = 1,
 	.reader = true,

@@ -3,6 +3,7 @@
  * verify.c: `kvmft verify HOST GUEST[=SEL]...`, the proof of an alignment: one walk over the time
  * line that merge would print, with all that can contradict it looking on.
  */
+#include "captures.h"
 #include "kvmft/verify.h"
 #include "options.h"
 
@@ -102,6 +103,10 @@ static int verify_open(struct verify *v, const struct verify_opts *o, int argc, 
 				   .need = PAIRING_CLOCKS };
 	int ret;
 
+	if (argc < 2)
+		return err_usage(err, "operands are missing: %s has no guest beside it: kvmft verify "
+				      "HOST GUEST[=SEL]...",
+				 argv[0]);
 	if (o->host.n && (o->clock.tsc_offset.set || o->clock.tsc_ratio || o->clock.solve))
 		return err_usage(err, "option --%s: each --host has its own offset",
 				 o->clock.solve ? "solve" : "tsc-offset");
@@ -196,10 +201,11 @@ const struct cmd cmd_verify = {
 		    "  kvmft verify --tsc-offset -42051902088 host.dat guest.dat=4711",
 	.opts = verify_options,
 	.opts_size = sizeof(struct verify_opts),
+	.sessions = captures_first,
 	.run = verify_run,
 	.reader = true,
 	.output = sink_file_open,
 	.release = sink_file_close,
-	.min_args = 2,
+	.min_args = 1,
 	.max_args = -1,
 };

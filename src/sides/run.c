@@ -417,7 +417,8 @@ static void look_at(struct sides *x, struct side *s, uint64_t now)
 	} else if (s->state == SIDE_STOPPING && !s->killed && since > STALL_NS) {
 		x->note("%s: has sent nothing for 10 s, and was told to end: it is given up", s->name);
 		give_up(s);
-	} else if (s->state != SIDE_ENDED && !s->live && since / SECOND && since / SECOND % 10 == 0) {
+	} else if (s->state != SIDE_ENDED && !s->live && since >= SECOND &&
+		   since / SECOND % 10 == 0) {
 		x->note("waiting for %s to begin", s->name);
 	}
 }

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * session_read.c: which captures of a directory belong together. The captures themselves are not
+ * opened here, only looked at.
+ */
+#include "kvmft/session.h"
+#include "reader.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define HEAD_MAX (64u << 10) /* of a meta file: its side is among the first lines */
+
+struct found {
+	const char *root; /* as it was named */
+	int dir;
+	struct session *s;
+	struct kvmft_err *err;
+};
+
+/* No path, and none that is hidden. */
+static bool is_name(const char *name)
+{
+	return name && *name && *name != '.' && !strchr(name, '/') && strlen(name) < 256;
+}
+
+static bool is_capture(int dir, const char *name)
+{
+	struct sbuf path = { 0 };
+	_cleanup_free_ char *text = NULL;
+	struct stat st;
+	bool yes;
+
+	sbuf_addf(&path, "%s/meta", name);
+	text = sbuf_take(&path);
+	yes = text && !fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode) &&
+	      !fstatat(dir, text, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode);
+	return yes;
+}
+
+static int add(struct found *f, const char *name, const char *sel)
+{
+	struct session_capture c = { 0 };
+	struct sbuf path = { 0 }, operand = { 0 };
+	size_t len = strlen(f->root);
+
+	if (f->s->n == SESSION_CAPTURES)
+		return err_set(f->err, E2BIG, "%s has more captures than a session may", f->root);
+	while (len > 1 && f->root[len - 1] == '/')
+		len--;
+	sbuf_addf(&path, "%.*s/%s", (int)len, f->root, name);
+	sbuf_addf(&operand, "%s%s%s", path.s ? path.s : "", sel ? "=" : "", sel ? sel : "");
+	c.path = sbuf_take(&path);
+	c.operand = sbuf_take(&operand);
+	c.sel = sel ? strdup(sel) : NULL;
+	if (c.path && c.operand && (c.sel || !sel) &&
+	    !array_add(&f->s->v, &f->s->n, &f->s->cap, &c, sizeof(c)))
+		return 0;
+	free(c.path);
+	free(c.operand);
+	free(c.sel);
+	return err_set(f->err, ENOMEM, "out of memory");
+}
+
+/* ---- by the file ---- */
+
+static int bad(struct found *f, const char *what)
+{
+	return err_set(f->err, EBADMSG, "%s/" SESSION_FILE " %s: name its captures one by one",
+		       f->root, what);
+}
+
+static int take_side(struct found *f, const struct meta_rec *rec)
+{
+	const char *dir = meta_get(rec, "dir"), *role = meta_get(rec, "role");
+	bool host = role && !strcmp(role, "host");
+
+	if (!is_name(dir) || !role || (!host && strcmp(role, "guest")))
+		return bad(f, "has a side that none can be");
+	if (host != !f->s->n)
+		return bad(f, "does not begin with one host");
+	if (is_capture(f->dir, dir))
+		return add(f, dir, host ? NULL : meta_get(rec, "vm"));
+	if (host)
+		return err_set(f->err, ENOENT,
+			       "%s/%s, the capture of the session's host, is not there", f->root,
+			       dir);
+	sbuf_addf(&f->s->missing, "%s%s", f->s->missing.len ? ", " : "", dir);
+	return 0;
+}
+
+static int take_line(struct found *f, char *line, bool first)
+{
+	struct meta_rec rec;
+	uint32_t version;
+
+	if (!meta_parse(line, &rec))
+		return bad(f, "has a line that is no record");
+	if (first && (strcmp(rec.name, "kvmft-session") || !meta_get_u32(&rec, "version", &version)))
+		return bad(f, "is no session of kvmft");
+	if (first && version > SESSION_VERSION)
+		return err_lack(f->err, EPROTONOSUPPORT,
+				"%s is a session of version %u, this kvmft knows %d: a newer one "
+				"is needed",
+				f->root, version, SESSION_VERSION);
+	return strcmp(rec.name, "side") ? 0 : take_side(f, &rec);
+}
+
+static int by_file(struct found *f)
+{
+	_cleanup_free_ char *text = NULL;
+	char *save, *line;
+	bool more, first = true;
+	ssize_t n = cap_read_file(f->dir, SESSION_FILE, SESSION_MAX, &text, &more);
+	int ret = 0;
+
+	if (n < 0)
+		return err_why(f->err, (int)n, "cannot read %s/" SESSION_FILE, f->root);
+	if (more || strlen(text) != (size_t)n)
+		return bad(f, "is no session of kvmft");
+	for (line = strtok_r(text, "\n", &save); line && !ret; line = strtok_r(NULL, "\n", &save)) {
+		ret = take_line(f, line, first);
+		first = false;
+	}
+	return ret || f->s->n ? ret : bad(f, "names no side");
+}
+
+/* ---- without one ---- */
+
+/* Of a capture: its record `side`; NULL = it says nothing. */
+static char *side_of(int dir, const char *name)
+{
+	_cleanup_free_ char *text = NULL, *path = NULL;
+	struct sbuf b = { 0 };
+	struct meta_rec rec;
+	char *save, *line;
+	bool more;
+
+	sbuf_addf(&b, "%s/meta", name);
+	path = sbuf_take(&b);
+	if (!path || cap_read_file(dir, path, HEAD_MAX, &text, &more) <= 0)
+		return NULL;
+	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		if (meta_parse(line, &rec) && !strcmp(rec.name, "side") && meta_get(&rec, "name"))
+			return strdup(meta_get(&rec, "name"));
+	return NULL;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+struct names {
+	char **v;
+	size_t n, cap;
+};
+
+static void names_free(struct names *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->v[i]);
+	free(l->v);
+}
+
+/* Captures below the directory, by name. */
+static int list(int dir, struct names *l)
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret = 0;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	if (!d)
+		util_close_fd(&fd);
+	while (d && !ret && l->n <= SESSION_CAPTURES && (e = readdir(d))) {
+		char *name;
+
+		if (!is_name(e->d_name) || !is_capture(dir, e->d_name))
+			continue;
+		name = strdup(e->d_name);
+		ret = name ? array_add(&l->v, &l->n, &l->cap, &name, sizeof(name)) : -ENOMEM;
+		if (ret)
+			free(name);
+	}
+	if (d)
+		closedir(d);
+	if (l->n)
+		qsort(l->v, l->n, sizeof(*l->v), compare_names);
+	return ret;
+}
+
+/* The host first; a machine that is both stands for the host. */
+static int by_captures(struct found *f)
+{
+	_cleanup_(names_free) struct names l = { 0 };
+	size_t hosts = 0, host = 0;
+	int ret = list(f->dir, &l);
+
+	if (ret || !l.n)
+		return ret ? err_set(f->err, ENOMEM, "out of memory") : 0;
+	for (size_t i = 0; i < l.n; i++) {
+		_cleanup_free_ char *side = side_of(f->dir, l.v[i]);
+
+		if (side && strcmp(side, "guest")) {
+			hosts++;
+			host = i;
+		}
+	}
+	if (hosts != 1)
+		return err_set(f->err, EINVAL,
+			       "%s has captures, %zu of them of hosts, and no file " SESSION_FILE
+			       ": name those that belong together",
+			       f->root, hosts);
+	ret = add(f, l.v[host], NULL);
+	for (size_t i = 0; i < l.n && !ret; i++)
+		ret = i == host ? 0 : add(f, l.v[i], NULL);
+	return ret;
+}
+
+int session_read(const char *path, struct session *s, struct kvmft_err *err)
+{
+	_cleanup_close_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct found f = { .root = path, .dir = dir, .s = s, .err = err };
+	int ret;
+
+	*s = (struct session){ 0 };
+	if (dir < 0 || !faccessat(dir, "meta", F_OK, AT_SYMLINK_NOFOLLOW))
+		return 0;
+	ret = faccessat(dir, SESSION_FILE, F_OK, AT_SYMLINK_NOFOLLOW) ? by_captures(&f)
+								      : by_file(&f);
+	if (ret)
+		session_free(s);
+	return ret;
+}
+
+void session_free(struct session *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		free(s->v[i].path);
+		free(s->v[i].operand);
+		free(s->v[i].sel);
+	}
+	free(s->v);
+	sbuf_free(&s->missing);
+	*s = (struct session){ 0 };
+}

@@ -1,0 +1,153 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# A directory of captures in the place of HOST GUEST..., in every command that reads captures: with the
+# file `session` and without; with sides that are missing, and files that somebody made up.
+
+. "$(dirname "$0")/lib.sh"
+
+tools=${KVMFT_TOOLS:-$top/build/tests/tools}
+run=$tmp/run
+mkdir "$run"
+"$tools/genpair" --host "$run/host" --guest "$run/web" || exit 1
+id=$(sed -n 's/^vm id=\([^ ]*\).*/\1/p' "$run/host/meta" | head -n 1)
+
+# same NAME SESSION-COMMAND -- COMMAND: the same output and status.
+same()
+{
+	name=$1
+	shift
+	a=
+	while [ "$1" != -- ]; do
+		a="$a $1"
+		shift
+	done
+	shift
+	# shellcheck disable=SC2086 # words without blanks
+	"$kvmft" $a >"$tmp/a" 2>"$tmp/a.err"
+	arc=$?
+	run "$kvmft" "$@"
+	is "$arc" "$rc" "$name: the exit status"
+	ok "... the output" cmp "$tmp/a" "$out"
+	is "$(cat "$tmp/a.err")" "$(cat "$err")" "... the messages"
+	ok "... and there is some" test -s "$tmp/a" -o -s "$tmp/file"
+}
+
+all_commands()
+{
+	same "merge $1" merge "$run" -- merge "$run/host" "$run/web$2"
+	same "merge to JSON $1" merge --format json "$run/" -- merge --format json "$run/host" "$run/web$2"
+	same "verify $1" verify "$run" -- verify "$run/host" "$run/web$2"
+	same "latency $1" latency all "$run" -- latency all "$run/host" "$run/web$2"
+	same "report $1" report "$run" -- report "$run/host"
+	same "report -i $1" report -i "$run" -- report -i "$run/host"
+	same "report --split $1" report --split -i "$run" -- report --split -i "$run/host"
+	same "export $1" export --to json -i "$run" -- export --to json -i "$run/host" "$run/web$2"
+	same "convert $1" convert -i "$run" --from guest-tsc --to host-tsc 100000000000 -- \
+		convert -i "$run/host" --guest-capture "$run/web" --from guest-tsc --to host-tsc 100000000000
+	same "diff $1" diff "$run" "$run" -- diff --before-guest "$run/web$2" --after-guest "$run/web$2" "$run/host" "$run/host"
+	for side in one two; do
+		rm -f "$tmp/$side"*
+	done
+	"$kvmft" export -q -i "$run" -o "$tmp/one"
+	"$kvmft" export -q -i "$run/host" -o "$tmp/two" "$run/web$2"
+	is "$(ls "$tmp" | grep -c '^one')" 2 "export to trace.dat $1: a file for each side"
+	for f in "$tmp"/one*; do
+		ok "... ${f##*/one} is the same" cmp "$f" "$tmp/two${f##*/one}"
+	done
+}
+
+all_commands "without a session file" ""
+cat >"$run/session" <<EOF
+kvmft-session version=1
+side name=host dir=host role=host
+side name=web dir=web role=guest vm=$id how=ssh%20root@web
+end side=web reason=control status=0
+something new=1
+EOF
+all_commands "with a session file" "=$id"
+(cd "$run" && run "$kvmft" merge -q . && status_is 0 "the session is here" && exit "$bad")
+bad=$((bad + $?))
+count=$((count + 1))
+ln -s "$run" "$tmp/link"
+run "$kvmft" verify "$tmp/link"
+status_is 0 "a link to a session"
+
+# ---- what is missing ----
+
+mv "$run/web" "$tmp/web"
+run "$kvmft" merge "$run"
+status_is 3 "a guest's capture is missing: exit 3"
+err_has 'the session had web, whose capture is not there' "... is told"
+ok "... the host is shown" grep -q '^host' "$out"
+run "$kvmft" verify "$run"
+status_is 2 "verify without a guest"
+err_has 'no guest beside it' "... is told"
+mkdir "$tmp/elsewhere"
+mv "$tmp/web" "$tmp/elsewhere/web"
+ln -s "$tmp/elsewhere/web" "$run/web"
+run "$kvmft" merge "$run"
+err_has 'the session had web, whose capture is not there' "a link in a session is not followed"
+rm "$run/web"
+mv "$tmp/elsewhere/web" "$run/web"
+mv "$run/host" "$tmp/host"
+run "$kvmft" merge "$run"
+status_is 1 "the host's capture is missing"
+err_has 'run/host, the capture of the session.s host, is not there' "... is told"
+mv "$tmp/host" "$run/host"
+
+# ---- made up ----
+
+# refused NAME MESSAGE, the file from standard input
+refused()
+{
+	cat >"$run/session"
+	run "$kvmft" merge "$run"
+	status_is "${3:-1}" "$1"
+	err_has "$2" "... is told"
+	err_one_line "$1"
+	ok "... nothing is shown" test ! -s "$out"
+}
+hello="kvmft-session version=1"
+: | refused "an empty file" 'names no side'
+echo "hello" | refused "text" 'no record|no session'
+echo "kvmft-session version=2" | refused "a later version" 'newer' 4
+printf '%s\nside name=a dir=web role=guest\n' "$hello" | refused "no host" 'does not begin with one host'
+printf '%s\nside name=h dir=host role=host\nside name=h2 dir=web role=host\n' "$hello" | refused "two hosts" 'one host'
+printf '%s\nside name=h dir=../run/host role=host\n' "$hello" | refused "a path" 'none can be'
+printf '%s\nside name=h dir=/etc role=host\n' "$hello" | refused "an absolute path" 'none can be'
+printf '%s\nside name=h dir=. role=host\n' "$hello" | refused "the directory itself" 'none can be'
+printf '%s\nside name=h role=host\n' "$hello" | refused "no directory" 'none can be'
+printf '%s\nside name=h dir=host role=king\n' "$hello" | refused "another role" 'none can be'
+printf '%s\nside name=h dir=host role=host\0\n' "$hello" | refused "a NUL" 'no session of kvmft'
+head -c 2000000 /dev/zero | tr '\0' 'a' | refused "2 MB without a newline" 'no session of kvmft'
+{
+	printf '%s\nside name=h dir=host role=host\n' "$hello"
+	perl -e 'print "side name=g dir=web role=guest\n" x 300'
+} | refused "300 guests" 'more captures'
+rm "$run/session"
+ln -s /etc/passwd "$run/session"
+run "$kvmft" merge "$run"
+status_is 1 "a link in the place of the file"
+err_has 'cannot read .*/session' "... is not followed"
+rm "$run/session"
+mkfifo "$run/session"
+run timeout 20 "$kvmft" merge "$run"
+status_is 1 "a FIFO in its place"
+rm "$run/session"
+
+# ---- directories that belong to nobody ----
+
+mkdir "$tmp/none"
+run "$kvmft" merge "$tmp/none"
+status_is 1 "a directory without captures"
+err_has 'none' "... is told"
+cp -r "$run/host" "$run/host2"
+run "$kvmft" merge "$run"
+status_is 1 "two hosts"
+err_has '2 of them of hosts.*name those that belong together' "... cannot be told apart"
+rm -r "$run/host" "$run/host2"
+run "$kvmft" merge "$run"
+status_is 1 "guests alone"
+err_has '0 of them of hosts' "... are told"
+finish
