@@ -28,7 +28,8 @@ DEBIAN_RIG="qemu-system-x86 busybox-static cpio kmod xz-utils zstd msr-tools uti
 DEBIAN_BUILD="gcc make pkg-config libtracefs-dev libtraceevent-dev libkmod-dev libzstd-dev"
 DEBIAN_TEST="clang libcmocka-dev trace-cmd mandoc cppcheck shellcheck codespell clang-tidy
 	clang-format strace protobuf-compiler zsh fish dpkg-dev debhelper lintian
-	nodejs chromium libkshark-dev libjson-c-dev libtracecmd-dev systemtap-sdt-dev g++ e2fsprogs less python3"
+	nodejs chromium libkshark-dev libjson-c-dev libtracecmd-dev systemtap-sdt-dev g++ e2fsprogs less python3
+	dropbear-bin socat qemu-guest-agent"
 
 # tests/matrix: foreign roots, architectures and C libraries; what builds a QEMU, there and for tests/vm. Only
 # for make check-all.

@@ -9,6 +9,8 @@
  *   kvmft-remote version=1
  *   arg TEXT		one word of the command line, as in a value of meta
  *   drop		the program's own file is to be removed: it was brought for this
+ *   spool DIR		orders and stream go through files in a directory that is made for this,
+ *			not through standard input and output: see remote_spool()
  *   run
  *
  * Orders follow there: see struct record_control.
@@ -26,6 +28,7 @@ struct remote_words {
 	char **v; /* NULL behind the last one; the texts are its own */
 	size_t n, cap;
 	bool drop;
+	char *spool; /* NULL = none */
 };
 
 int remote_words_add(struct remote_words *w, const char *word) __must_check;
@@ -34,5 +37,19 @@ void remote_words_free(struct remote_words *w);
 void remote_put(struct sbuf *text, const struct remote_words *w);
 /* Reads them, and not a byte more. 0 or -errno with err set. */
 int remote_get(int fd, struct remote_words *w, struct kvmft_err *err) __must_check;
+
+/*
+ * For who cannot be spoken with but by files, as a guest agent: makes the directory, with the files
+ * SPOOL_ORDERS, to which orders are appended, and SPOOL_STREAM, from which the stream is read. A
+ * process of its own stands between them and this one's standard input and output from now on. The
+ * order "read N" says that N bytes of the stream are no longer needed; no more than SPOOL_WINDOW
+ * are ever kept. All is removed when everything was read, or when nothing was heard for
+ * SPOOL_PATIENCE_NS.
+ */
+#define SPOOL_ORDERS	  "orders"
+#define SPOOL_STREAM	  "stream"
+#define SPOOL_WINDOW	  (8u << 20)
+#define SPOOL_PATIENCE_NS 30000000000ull
+int remote_spool(const char *dir, struct kvmft_err *err) __must_check;
 
 #endif

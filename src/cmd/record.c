@@ -225,6 +225,8 @@ static int record_remote(struct kvmft_err *err)
 					     : remote_get(STDIN_FILENO, &w, err);
 	if (w.drop)
 		drop_program();
+	if (!ret && w.spool)
+		ret = remote_spool(w.spool, err);
 	ret = ret ? ret : record_words(&w, err);
 	remote_words_free(&w);
 	return ret;

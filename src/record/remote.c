@@ -29,6 +29,7 @@ void remote_words_free(struct remote_words *w)
 	for (size_t i = 0; i < w->n; i++)
 		free(w->v[i]);
 	free(w->v);
+	free(w->spool);
 	*w = (struct remote_words){ 0 };
 }
 
@@ -40,6 +41,8 @@ void remote_put(struct sbuf *text, const struct remote_words *w)
 		sbuf_add_escaped(text, w->v[i]);
 		sbuf_addc(text, '\n');
 	}
+	if (w->spool)
+		sbuf_addf(text, "spool %s\n", w->spool);
 	sbuf_addf(text, "%srun\n", w->drop ? "drop\n" : "");
 }
 
@@ -87,6 +90,10 @@ static int take_line(char *line, struct remote_words *w, struct kvmft_err *err)
 	if (!strcmp(line, "drop")) {
 		w->drop = true;
 		return 0;
+	}
+	if (!strncmp(line, "spool ", 6) && !w->spool) {
+		w->spool = strdup(line + 6);
+		return w->spool ? 0 : err_set(err, ENOMEM, "out of memory");
 	}
 	if (strncmp(line, "arg ", 4) || w->n == REMOTE_MAX_ARGS)
 		return err_set(err, EPROTO, "what to record was not understood: '%s'", line);

@@ -15,8 +15,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#define ASK_MAX	   4096u
-#define ASK_NS	   30000000000ull
+#define WORDS_MAX  4096u /* of its standard error */
+#define ASK_NS	   120000000000ull /* a program through a slow line */
 #define MAX_WORDS  (REMOTE_MAX_ARGS + 8)
 
 void side_say(int fd, struct side_said *said)
@@ -81,7 +81,7 @@ static int join_words(const struct remote_words *prefix, const char *const *word
 	return n < MAX_WORDS ? 0 : err_set(err, E2BIG, "the command has too many words");
 }
 
-static void become(char **argv, int in, int out, int err_words)
+static void become(int in, int out, int err_words)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -91,43 +91,67 @@ static void become(char **argv, int in, int out, int err_words)
 	    dup2(err_words, STDERR_FILENO) < 0)
 		_exit(126);
 	side_leave_terminal();
+}
+
+static void execute(char **argv)
+{
 	(void)signal(SIGPIPE, SIG_DFL);
 	execvp(argv[0], argv);
 	dprintf(STDERR_FILENO, "cannot run %s: %s\n", argv[0], strerror(errno));
 	_exit(127);
 }
 
-int side_exec(const struct remote_words *prefix, const char *const *words, int in, int out,
-	      int *err_words, struct kvmft_err *err)
+/* In the child 0 with its standard files, else its PID, or -errno. */
+static int fork_with(int in, int out, int *err_words, struct kvmft_err *err)
 {
-	char *argv[MAX_WORDS + 1];
-	int fds[2], ret = join_words(prefix, words, argv, err);
+	int fds[2];
 	pid_t pid;
 
-	if (ret)
-		return ret;
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_why(err, errno, "cannot make a pipe");
 	pid = fork();
 	if (!pid)
-		become(argv, in, out, fds[1]);
+		become(in, out, fds[1]);
 	close(fds[1]);
-	if (pid < 0) {
-		close(fds[0]);
-		return err_why(err, errno, "cannot fork");
+	if (pid > 0) {
+		*err_words = fds[0];
+		return pid;
 	}
-	*err_words = fds[0];
+	close(fds[0]);
+	return pid ? err_why(err, errno, "cannot fork") : 0;
+}
+
+int side_exec(const struct remote_words *prefix, const char *const *words, int in, int out,
+	      int *err_words, struct kvmft_err *err)
+{
+	char *argv[MAX_WORDS + 1];
+	int pid = join_words(prefix, words, argv, err);
+
+	pid = pid ? pid : fork_with(in, out, err_words, err);
+	if (!pid)
+		execute(argv);
+	return pid;
+}
+
+int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
+	     struct kvmft_err *err)
+{
+	int pid = fork_with(in, out, err_words, err);
+
+	if (!pid)
+		_exit(fn(arg));
 	return pid;
 }
 
 /* What two pipes hold, to their ends; -ETIMEDOUT when that takes too long. */
-static int listen_both(int out_fd, int err_fd, struct sbuf *out, struct sbuf *words)
+static int listen_both(int out_fd, int err_fd, size_t max, struct sbuf *out, struct sbuf *words)
 {
 	struct pollfd p[] = { { .fd = out_fd, .events = POLLIN },
 			      { .fd = err_fd, .events = POLLIN } };
 	struct sbuf *const to[] = { out, words };
+	const size_t limit[] = { max, WORDS_MAX };
 	const uint64_t begin = util_now_ns();
-	char buf[1024];
+	char buf[4096];
 
 	while (p[0].fd >= 0 || p[1].fd >= 0) {
 		if (util_now_ns() - begin > ASK_NS)
@@ -139,7 +163,7 @@ static int listen_both(int out_fd, int err_fd, struct sbuf *out, struct sbuf *wo
 
 			if (n <= 0)
 				p[i].fd = -1;
-			else if (p[i].revents && to[i] && to[i]->len < ASK_MAX)
+			else if (p[i].revents && to[i] && to[i]->len < limit[i])
 				sbuf_add_mem(to[i], buf, (size_t)n);
 		}
 	}
@@ -151,7 +175,18 @@ static int exit_status(int status)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int side_ask(const struct remote_words *prefix, const char *const *words, int input,
+/* Of what it said: what comes before is often no more than a greeting. */
+static const char *last_line(struct sbuf *said)
+{
+	char *newline;
+
+	while (said->len && said->s[said->len - 1] == '\n')
+		said->s[--said->len] = '\0';
+	newline = said->len ? strrchr(said->s, '\n') : NULL;
+	return newline ? newline + 1 : said->len ? said->s : "";
+}
+
+int side_ask(const struct remote_words *prefix, const char *const *words, int input, size_t max,
 	     struct sbuf *out, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf said = { 0 };
@@ -165,18 +200,16 @@ int side_ask(const struct remote_words *prefix, const char *const *words, int in
 	close(fds[1]);
 	if (pid < 0)
 		return pid;
-	ret = listen_both(mine, err_words, out, &said);
+	ret = listen_both(mine, err_words, max, out, &said);
 	if (ret)
 		kill(pid, SIGTERM);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (ret)
 		return err_why(err, ret, "%s %s has no answer", prefix->v[0], words[0]);
-	if (said.s)
-		said.s[strcspn(said.s, "\n")] = '\0';
 	if (status)
 		err_set(err, EIO, "%s: exit status %d%s%s", words[0], exit_status(status),
-			said.len ? ": " : "", said.len ? said.s : "");
+			said.len ? ": " : "", last_line(&said));
 	return exit_status(status);
 }
 

@@ -31,13 +31,12 @@ static int guest_machine(const struct side_spec *spec, char *arch, size_t size,
 {
 	static const char *const words[] = { "uname", "-sm", NULL };
 	_cleanup_(sbuf_free) struct sbuf out = { 0 };
-	int ret = side_ask(&spec->command, words, -1, &out, err);
+	struct kvmft_err why = { .text = "" };
+	int ret = side_ask(&spec->command, words, -1, 256, &out, &why);
 	char *end;
 
-	if (ret > 0)
-		ret = -EIO;
 	if (ret)
-		return ret;
+		return err_set(err, ret > 0 ? EIO : -ret, "%s: %s", spec->name, why.text);
 	sbuf_add(&out, "");
 	end = out.s ? out.s + strcspn(out.s, "\r\n") : NULL;
 	if (!end || strncmp(out.s, "Linux ", 6))
@@ -156,7 +155,7 @@ static int random_name(char *buf, size_t size, const char *folder)
 static int ask(const struct side_spec *spec, const char *const *words, int input,
 	       struct kvmft_err *err)
 {
-	int ret = side_ask(&spec->command, words, input, NULL, err);
+	int ret = side_ask(&spec->command, words, input, 0, NULL, err);
 
 	return ret > 0 ? -EIO : ret;
 }

@@ -165,10 +165,31 @@ static int start_host(struct sides *x)
 	return ret ? ret : put_side(x, s);
 }
 
+struct agent {
+	struct sides *x;
+	const struct side_spec *spec;
+};
+
+/* What ends when its orders have an end must not hold that open itself. */
+static int run_agent(void *arg)
+{
+	struct agent *a = arg;
+
+	forget_others(a->x);
+	return side_qga_main(a->spec);
+}
+
+static int start_agent(struct sides *x, struct side *s, int orders, int out)
+{
+	return side_run(run_agent, &(struct agent){ x, s->spec }, orders, out, &s->words, x->err);
+}
+
 static int start_transport(struct sides *x, struct side *s, int orders, int out)
 {
 	const char *words[] = { s->pushed ? s->pushed : "kvmft", "record", "--remote", NULL };
-	int pid = side_exec(&s->spec->command, words, orders, out, &s->words, x->err);
+	int pid = s->spec->agent
+			  ? start_agent(x, s, orders, out)
+			  : side_exec(&s->spec->command, words, orders, out, &s->words, x->err);
 
 	if (pid < 0)
 		return pid;
@@ -281,11 +302,11 @@ static int take_news(struct sides *x, struct side *s, const struct stream_news *
 {
 	if (n->bytes != s->news.bytes)
 		s->since = util_now_ns();
-	if (n->quiet && !s->stalled && s->state != SIDE_STOPPING)
+	if (n->quiet && !s->stalled && s->live && s->state != SIDE_STOPPING)
 		x->note("%s: nothing has come from there for 5 s: is the guest paused, the link "
 			"cut? The others go on",
 			s->name);
-	else if (!n->quiet && s->stalled)
+	else if (!n->quiet && s->stalled && s->live)
 		x->note("%s: is back", s->name);
 	s->stalled = n->quiet;
 	s->news = *n;
@@ -529,7 +550,8 @@ static int wait_live(struct sides *x, size_t n)
 		for (size_t i = 0; i < n && !ret; i++) {
 			all &= is_live(&x->side[i]);
 			/* Its last words, and how it ended, may still be on their way. */
-			if (x->side[i].state == SIDE_ENDED && x->side[i].words < 0)
+			if (x->side[i].state == SIDE_ENDED && x->side[i].words < 0 &&
+			    x->side[i].transport <= 0)
 				ret = not_begun(x, &x->side[i]);
 			else if (x->side[i].state == SIDE_ENDED)
 				all = false;
@@ -577,6 +599,8 @@ static int record_together(struct sides *x)
 
 	x->all_live = true;
 	x->live_ns = util_now_ns();
+	if (session_put_start(x->file, x->n))
+		x->note("cannot write %ssession", x->shown);
 	for (size_t i = x->n; i-- > 0;)
 		side_order(&x->side[i], "start\n");
 	while (!ret && !x->why && !(x->why = why_now(x)))

@@ -47,6 +47,15 @@ int session_put_side(int fd, const struct side *s, const struct vm *vm, struct k
 	return err_why(err, put(fd, &line), "cannot write the file session");
 }
 
+int session_put_start(int fd, size_t sides)
+{
+	struct sbuf line = { 0 };
+
+	meta_begin(&line, "start");
+	meta_u64(&line, "sides", sides);
+	return put(fd, &line);
+}
+
 int session_put_end(int fd, const struct side *s, const char *reason)
 {
 	struct sbuf line = { 0 };

@@ -8,6 +8,7 @@
  * host.c	the process that records the host
  * store.c	the process that stores what comes from a guest
  * receive.c	the same alone: kvmft receive
+ * qga.c	the process that reaches a guest by its agent
  * push.c	a program for guests that have none
  * session.c	the file that says what belongs together
  */
@@ -41,8 +42,8 @@ struct side_said {
 
 struct side_spec {
 	char *name;
-	struct remote_words command; /* prefix; none: by the agent */
-	const char *agent;	     /* socket of its guest agent, or NULL */
+	struct remote_words command; /* prefix, or what asks the agent */
+	const char *agent;	     /* its guest agent's socket, or command; NULL = none */
 	char *text;		     /* what the words, and agent, are cut from */
 };
 
@@ -108,11 +109,14 @@ int side_fork(struct side *s, side_fn *fn, void *arg, struct kvmft_err *err) __m
 int side_exec(const struct remote_words *prefix, const char *const *words, int in, int out,
 	      int *err_words, struct kvmft_err *err) __must_check;
 /*
- * The same, to its end: what it printed (at most 4 KiB) goes to out where that is not NULL, input
- * is the file it reads (-1 = none). Its exit status; -errno with err set.
+ * The same, to its end: what it printed (max bytes) goes to out where that is not NULL, input is
+ * the file it reads (-1 = none). Its exit status; -errno with err set.
  */
-int side_ask(const struct remote_words *prefix, const char *const *words, int input,
+int side_ask(const struct remote_words *prefix, const char *const *words, int input, size_t max,
 	     struct sbuf *out, struct kvmft_err *err) __must_check;
+/* A process of ours in its place: fn's result is its exit status. Else as side_exec(). */
+int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
+	     struct kvmft_err *err) __must_check;
 /* In a new process: Ctrl-C is not for it, other signals are as usual. */
 void side_leave_terminal(void);
 void side_say(int fd, struct side_said *said);
@@ -127,6 +131,8 @@ int session_create(int dir, int *fd, struct kvmft_err *err) __must_check;
 /* vm: of this host, that the guest is; NULL = it will be found by what it says of itself. */
 int session_put_side(int fd, const struct side *s, const struct vm *vm,
 		     struct kvmft_err *err) __must_check;
+/* All record. */
+int session_put_start(int fd, size_t sides) __must_check;
 int session_put_end(int fd, const struct side *s, const char *reason) __must_check;
 
 /* ---- host.c, store.c: they end the process ---- */
@@ -145,6 +151,11 @@ struct side_store {
 	struct stream_limits limits;
 };
 void side_store_main(void *side_store, int said);
+
+/* ---- qga.c ---- */
+
+/* Standard input, output and error are as those of a command; an exit status. */
+int side_qga_main(const struct side_spec *spec);
 
 /* ---- push.c ---- */
 

@@ -91,8 +91,12 @@ static int parse_one(const char *text, struct side_spec *s, struct kvmft_err *er
 		return err_set(err, ENOMEM, "out of memory");
 	if (!strncmp(how, QGA, strlen(QGA))) {
 		s->agent = how + strlen(QGA);
-		return *s->agent ? 0 : err_usage(err, "--guest %s: the agent's socket stands behind "
-						 "qga:", text);
+		if (!*s->agent)
+			return err_usage(err, "--guest %s: the agent's socket stands behind qga:",
+					 text);
+		/* A path has no blanks here: virsh qemu-agent-command DOMAIN. */
+		return strpbrk(s->agent, " \t") ? side_split(s->agent, "--guest", &s->command, err)
+						: 0;
 	}
 	ret = side_split(how, "--guest", &s->command, err);
 	if (ret || s->command.n)

@@ -51,7 +51,7 @@ all_commands()
 	done
 	"$kvmft" export -q -i "$run" -o "$tmp/one"
 	"$kvmft" export -q -i "$run/host" -o "$tmp/two" "$run/web$2"
-	is "$(ls "$tmp" | grep -c '^one')" 2 "export to trace.dat $1: a file for each side"
+	is "$(find "$tmp" -maxdepth 1 -name 'one*' | wc -l | tr -d ' ')" 2 "export to trace.dat $1: a file for each side"
 	for f in "$tmp"/one*; do
 		ok "... ${f##*/one} is the same" cmp "$f" "$tmp/two${f##*/one}"
 	done

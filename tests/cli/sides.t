@@ -43,11 +43,7 @@ wait_until()
 
 all_live()
 {
-	[ -f "$1/session" ] || return 1
-	for side in $(sed -n 's/^side name=\([^ ]*\).*/\1/p' "$1/session"); do
-		grep -q '^begin' "$1/$side/meta" 2>/dev/null || return 1
-	done
-	[ "$(grep -c '^side' "$1/session")" -gt 1 ]
+	grep -q '^start ' "$1/session" 2>/dev/null
 }
 
 ended()
@@ -237,15 +233,115 @@ kill -INT "$recorder"
 ended
 status_is 0 "SIGUSR1 is for all sides, and ends none"
 
+# ---- by the guest agent ----
+
+# QEMU's guest agent itself, of this machine in the place of a guest.
+agent=
+start_agent()
+{
+	rm -f "$tmp/agent.sock"
+	PATH=$1:/usr/sbin:/usr/bin:/bin qemu-ga -m unix-listen -p "$tmp/agent.sock" -t "$tmp" $2 >"$tmp/agent.log" 2>&1 &
+	agent=$!
+	wait_until test -S "$tmp/agent.sock"
+}
+end_agent()
+{
+	kill -KILL "$agent"
+	wait "$agent" 2>/dev/null
+}
+spools() { ls -d /dev/shm/kvmft-* 2>/dev/null | wc -l | tr -d ' '; }
+kill "$vm"
+wait "$vm" 2>/dev/null
+vm=
+
+if command -v qemu-ga >/dev/null; then
+	before=$(spools)
+	start_agent "$tmp/bin"
+	sides --guest "g1=qga:$tmp/agent.sock" --guest-options "$opts" -- "$tinyvm" --iterations 20000
+	status_is 0 "by the guest agent"
+	for side in host g1; do
+		run "$kvmft" export -q -i "$session/$side" --to text
+		is "$(grep -c 'kvm:kvm_pio' "$out")" 20000 "... $side saw all that COMMAND did"
+	done
+	is "$(reason_of g1) $(status_of g1)" "control 0" "... and has its end"
+	nothing_is_left "by the guest agent"
+	no_spools() { [ "$(spools)" = "$before" ]; }
+	wait_until no_spools
+	is "$(spools)" "$before" "... and no file"
+
+	cat >"$tmp/bin/ask" <<EOF
+#!/bin/sh
+printf '%s' "\$2" | socat -t 9 - UNIX-CONNECT:$tmp/agent.sock
+EOF
+	chmod +x "$tmp/bin/ask"
+	if command -v socat >/dev/null; then
+		sides --guest "g1=qga:$tmp/bin/ask DOMAIN" --guest-options "$opts" -- "$tinyvm" --iterations 1000
+		status_is 0 "by a command that asks the agent, as virsh"
+		run "$kvmft" export -q -i "$session/g1" --to text
+		is "$(grep -c 'kvm:kvm_pio' "$out")" 1000 "... all is there"
+	else
+		skip "by a command that asks the agent" "socat is not installed"
+	fi
+	refused "the agent: an event that is not there" 1 "no_such_event" --guest "g1=qga:$tmp/agent.sock" \
+		--guest-events 'kvm:no_such_event' -d 1s
+	begin_sides --guest "g1=qga:$tmp/agent.sock" --guest-options "$opts"
+	kill -KILL "$recorder"
+	wait "$recorder" 2>/dev/null
+	recorder=
+	nothing_is_left "the agent: one that controls is killed"
+	wait_until no_spools
+	is "$(spools)" "$before" "... and no file"
+	begin_sides --guest "g1=qga:$tmp/agent.sock" --guest-options "$opts" -d 3s
+	end_agent
+	ended
+	status_is 3 "the agent is killed: exit 3"
+	err_has 'g1: .*what came before is in' "... is told"
+	is "$(reason_of host)" control "... the host went on"
+	nothing_is_left "the agent is killed"
+	start_agent /nowhere
+	refused "the agent: no kvmft in the guest" 4 "there is no kvmft" --guest "g1=qga:$tmp/agent.sock" -d 1s
+	end_agent
+	start_agent "$tmp/bin" "-b guest-exec"
+	refused "the agent: may not start programs" 1 "guest-exec.*disabled" --guest "g1=qga:$tmp/agent.sock" -d 1s
+	end_agent
+else
+	skip "by the guest agent" "qemu-ga is not installed: contrib/deps.sh test"
+fi
+refused "no agent" 1 "cannot connect to the guest agent" --guest "g1=qga:$tmp/none.sock" -d 1s
+refused "the agent: no socket named" 2 "behind qga:" --guest "g1=qga:" -d 1s
+refused "the agent: --push" 2 "push is not for" --push --guest "g1=qga:$tmp/none.sock" -d 1s
+
+# One that is there and lies: each answer has to be refused, or to end by itself.
+lies()
+{
+	rm -f "$tmp/liar.sock"
+	perl -MSocket -e 'socket(my $s, AF_UNIX, SOCK_STREAM, 0); bind($s, sockaddr_un($ARGV[0])); listen($s, 1); accept(my $c, $s);
+		sysread($c, my $q, 4096); my ($id) = $q =~ /"id":(\d+)/; syswrite($c, "\377{\"return\": $id}\n");
+		for (1 .. 1000) { sysread($c, $q, 65536) or last; syswrite($c, eval "qq\0$ARGV[1]\0") or last }' "$tmp/liar.sock" "$1" &
+	liar=$!
+	wait_until test -S "$tmp/liar.sock"
+	refused "an agent that answers $2" 1 "$3" --guest "g1=qga:$tmp/liar.sock" -d 1s
+	kill "$liar" 2>/dev/null
+	wait "$liar" 2>/dev/null
+}
+lies 'hello\n' "text" 'is no JSON'
+lies '{}\n' "nothing" 'an answer that is none'
+lies '{\"return\": {\"pid\": \"x\"}}\n' "no number" 'an answer that is none'
+lies '{\"error\": {\"desc\": \"go away\"}}\n' "with an error" 'go away'
+lies 'x' "without end" 'no answer|is no JSON|without end'
+lies '@{[q(a) x 3000000]}' "3 MB" 'without end'
+lies '{\"return\": {\"pid\": 1, \"exited\": true, \"exitcode\": 0}}\n' "too much" 'nothing came|an answer that is none|does not record'
+
 # ---- --push ----
 
 static=$top/build/static/kvmft
+programs() { find /dev/shm /run /tmp /var/tmp -maxdepth 1 -name 'kvmft-[0-9a-f]*' -type f 2>/dev/null | wc -l | tr -d ' '; }
 if [ -x "$static" ]; then
-	before=$(ls /dev/shm /run /tmp /var/tmp 2>/dev/null | grep -c '^kvmft-[0-9a-f]\{32\}')
+	before=$(programs)
 	sides --guest "g1=env PATH=/usr/bin:/bin" --push --push-file "$static" --guest-options "$opts" -- "$tinyvm" --iterations 500
 	status_is 0 "--push brings a program"
 	ok "... that records" test "$(data_size "$session/g1")" -gt 60000
-	is "$(ls /dev/shm /run /tmp /var/tmp 2>/dev/null | grep -c '^kvmft-[0-9a-f]\{32\}')" "$before" "... and leaves nothing"
+	is "$(programs)" "$before" "... and leaves nothing"
 	refused "--push-file of a program that is not static" 1 "no static program" --push --push-file "$tinyvm" \
 		--guest "g1=$guest" -d 1s
 else

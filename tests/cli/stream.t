@@ -110,7 +110,7 @@ nothing_left "a slow reader"
 
 # One that takes nothing: the recorder says what it waits for, and Ctrl-C ends that.
 mkfifo "$tmp/fifo"
-sleep 100 <"$tmp/fifo" &
+perl -e "sleep 100" <"$tmp/fifo" &
 sleeper=$!
 "$kvmft" record --as host -e 'kvm:*' -b 256K -o - -- "$tinyvm" --ms 800 >"$tmp/fifo" 2>"$err" &
 recorder=$!
@@ -157,7 +157,8 @@ kill -KILL "$recorder"
 wait "$vm"
 is "$?" 3 "the recorder is killed: the receiver ends"
 wait "$recorder" 2>/dev/null
-recorder= vm=
+recorder=
+vm=
 err_has 'cut at byte' "... and says so"
 run "$kvmft" merge -q "$cap"
 status_is 3 "... what came can be read"

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+
+. "$VM_LIB/guest.sh"
+
+# The workload of scenario align.
+cat >/tmp/work.sh <<'END'
+i=0
+while [ $i -lt 4 ]; do
+	dd if=/dev/vda of=/dev/null bs=64k count=8 skip=$((i * 8)) iflag=direct 2>/dev/null
+	dd if=/dev/zero of=/dev/vda bs=4k count=2 seek=$((i * 2)) oflag=direct 2>/dev/null
+	rdmsr -p 0 0x11 >/dev/null
+	i=$((i + 1))
+done
+END
+# All places that a program could have been left in.
+cat >/tmp/what-is-new.sh <<'END'
+find /dev/shm /run /tmp /var/tmp -newer /tmp/mark -name '*kvmft*' 2>/dev/null | grep . || echo nothing
+ls -d /sys/kernel/tracing/instances/kvmft* 2>/dev/null
+true
+END
+modprobe vmw_vsock_virtio_transport || die "no vsock"
+mkdir -p /root/.ssh /tmp/hostkeys
+chmod 700 /root /root/.ssh
+grep '^ssh-' "$RESULTS/key.pub" >/root/.ssh/authorized_keys
+chmod 600 /root/.ssh/authorized_keys
+dropbearkey -t ed25519 -f /tmp/hostkeys/key >/dev/null 2>&1
+socat VSOCK-LISTEN:22,reuseaddr,fork EXEC:"dropbear -i -s -r /tmp/hostkeys/key" >/tmp/sshd.log 2>&1 &
+# As it would be installed there; --push is tried with a name that is not in PATH.
+ln -s "$KVMFT" /usr/local/bin/kvmft
+touch /tmp/mark
+flag_set "ready-$RIG_NAME"
+flag_wait over 400
+check "$RIG_NAME: no recorder is left" same "$(ls -d /sys/kernel/tracing/instances/kvmft* 2>/dev/null)" ""
+finish

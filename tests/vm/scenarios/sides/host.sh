@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+#
+# One command on the host records it and its guests, by ssh: with a program that it brings along, with two
+# guests of which one is killed, over a link that is slow, and over one that is cut. Leaves sessions as *.tar.
+
+. "$VM_LIB/host.sh"
+. "$SCENARIO_DIR/../tracefs-state.sh"
+
+need_kvmft
+dropbearkey -t ed25519 -f /tmp/key >"$RESULTS/key.pub" 2>/dev/null || die "no dropbearkey"
+modprobe vhost_vsock || die "no vhost_vsock"
+# start NAME CID: with a socket to its ssh.
+start() { guest_start "$1" --mem 640 --qemu-args "-device vhost-vsock-pci,guest-cid=$2"; }
+# ssh_to CID: a command that runs a program in that guest.
+ssh_to() { echo "dbclient -y -y -T -i /tmp/key -J 'socat - VSOCK-CONNECT:$1:22' root@guest"; }
+
+# Its ssh listens a moment after it says that it is up.
+reached() { eval "$(ssh_to "$1")" true 2>/dev/null; }
+
+start vm1 3
+tracefs_state >/tmp/state.before
+guest_wait_up vm1
+flag_wait ready-vm1 60
+wait_until 120 reached 3 || die "vm1 has no ssh"
+note "the guest runs, with ssh"
+
+# began SESSION SIDE...: they record.
+began()
+{
+	for side in $2; do
+		grep -q '^begin ' "/tmp/$1/$side/meta" 2>/dev/null || return 1
+	done
+}
+# keep SESSION: one file, 9p takes a good part of a second for each.
+keep() { tar -cf "$RESULTS/$1.tar" -C /tmp "$1"; }
+
+# A guest that has no kvmft.
+step_push()
+{
+	"$KVMFT" record -o /tmp/push --push --push-file "$PROJECT/build/static/kvmft" --guest "vm1=$(ssh_to 3)" \
+		--guest-command "sh /tmp/work.sh" 2>/tmp/push.err
+	check "one command records host and guest: exit 0" same "$?" 0
+	sed 's/^/# /' /tmp/push.err
+	keep push
+	check "... and left no file in the guest" same "$(eval "$(ssh_to 3)" sh /tmp/what-is-new.sh 2>/dev/null)" "nothing"
+}
+
+# Two guests, one of which dies.
+step_two()
+{
+	start vm2 4
+	guest_wait_up vm2
+	flag_wait ready-vm2 60
+	wait_until 120 reached 4 || die "vm2 has no ssh"
+	"$KVMFT" record -o /tmp/two --guest "vm1=$(ssh_to 3)" --guest "vm2=$(ssh_to 4)" \
+		--guest-options "-q" -d 8s 2>/tmp/two.err &
+	recorder=$!
+	wait_until 60 began two "host vm1 vm2" || die "they do not begin: $(cat /tmp/two.err)"
+	sleep 2
+	guest_kill vm2
+	wait "$recorder"
+	check "a guest is killed: exit 3" same "$?" 3
+	sed 's/^/# /' /tmp/two.err
+	check "... is told" grep -q 'vm2: .*what came before is in /tmp/two/vm2' /tmp/two.err
+	check "... the other went on" grep -q '^end side=vm1 reason=control status=0' /tmp/two/session
+	check "... to the end" grep -q '^end reason=control' /tmp/two/vm1/meta
+	keep two
+}
+
+# A link of 100 kB/s.
+step_slow()
+{
+	cat >/tmp/slow <<'END'
+#!/bin/sh
+# Passes on what a command prints, no faster than that.
+"$@" | perl -e 'while (sysread(STDIN, my $b, 10000)) { syswrite(STDOUT, $b); select(undef, undef, undef, 0.1) }'
+END
+	chmod +x /tmp/slow
+	"$KVMFT" record -o /tmp/slow.run --guest "vm1=/tmp/slow $(ssh_to 3)" --guest-options "-b 64K" \
+		--guest-command "sh /tmp/work.sh" 2>/tmp/slow.err
+	status=$?
+	sed 's/^/# /' /tmp/slow.err
+	check "a link of 100 kB/s: exit 0 or 3" test "$status" = 0 -o "$status" = 3
+	check "... the guest's end came" grep -q '^end reason=command' /tmp/slow.run/vm1/meta
+	mv /tmp/slow.run /tmp/slowly
+	keep slowly
+}
+
+# A link that is cut.
+step_cut()
+{
+	"$KVMFT" record -o /tmp/cut --guest "vm1=$(ssh_to 3)" -d 9s 2>/tmp/cut.err &
+	recorder=$!
+	wait_until 60 began cut "host vm1" || die "they do not begin: $(cat /tmp/cut.err)"
+	# What carries it stands still, as behind a cable that is pulled.
+	carrier=$(pgrep -f 'socat - VSOCK-CONNECT:3' | head -n 1)
+	kill -STOP "$carrier"
+	wait "$recorder"
+	check "a link is cut: exit 3" same "$?" 3
+	sed 's/^/# /' /tmp/cut.err
+	check "... is told" grep -q 'vm1: nothing has come from there for 5 s' /tmp/cut.err
+	check "... the guest is given up in the end" grep -q 'vm1: was given up' /tmp/cut.err
+	keep cut
+}
+
+# The host's disk is full.
+step_full()
+{
+	kill -KILL "$carrier"
+	mkdir /tmp/small
+	mount -t tmpfs -o size=3m,mode=700 none /tmp/small
+	"$KVMFT" record -o /tmp/small/run --guest "vm1=$(ssh_to 3)" --guest-command "sh /tmp/work.sh" 2>/tmp/full.err
+	status=$?
+	sed 's/^/# /' /tmp/full.err
+	check "the disk is full: exit 1 or 3" test "$status" = 1 -o "$status" = 3
+	check "... is told" grep -q 'No space left' /tmp/full.err
+}
+
+for step in ${SIDES:-push}; do
+	note "step $step, at $(uptime_cs) cs"
+	"step_$step"
+done
+tracefs_state >/tmp/state.after
+check "tracefs is as it was" diff /tmp/state.before /tmp/state.after
+flag_set over
+check "guest: all well" guest_wait_done vm1
+finish
