@@ -48,11 +48,14 @@ static bool between(enum tsc_rate_source source, u128 min, u128 max, struct tsc_
 /* The first reading and the last, each somewhere within its bracket. */
 static bool by_readings(const struct capture *cap, struct tsc_rate *r)
 {
-	const struct clock_bracket *a = cap->bracket, *b = a + cap->nbracket - (cap->nbracket != 0);
+	const struct clock_bracket *a = cap->bracket, *b;
 	u128 min, max, off;
 	uint64_t ns;
 
-	if (cap->nbracket < 2 || b->tsc <= a->tsc || b->mono_raw <= a->mono_raw ||
+	if (cap->nbracket < 2)
+		return false;
+	b = a + cap->nbracket - 1;
+	if (b->tsc <= a->tsc || b->mono_raw <= a->mono_raw ||
 	    b->tsc - a->tsc < a->width)
 		return false;
 	ns = b->mono_raw - a->mono_raw;

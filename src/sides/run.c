@@ -267,9 +267,11 @@ static void say_line(struct sides *x, struct side *s)
 	const char *text = s->line.s;
 
 	str_printable(s->line.s);
-	/* It is kvmft that speaks there, too. */
+	/* It is kvmft that speaks there, too, and of what it sends. */
 	if (!strncmp(text, "kvmft", 5) && strstr(text, ": "))
 		text = strstr(text, ": ") + 2;
+	if (str_starts(text, "standard output: "))
+		text += strlen("standard output: ");
 	snprintf(s->last, sizeof(s->last), "%s", text);
 	if (!x->host->quiet && *text)
 		x->note("%s: %s", s->name, text);

@@ -9,7 +9,7 @@ i=0
 while [ $i -lt 4 ]; do
 	dd if=/dev/vda of=/dev/null bs=64k count=8 skip=$((i * 8)) iflag=direct 2>/dev/null
 	dd if=/dev/zero of=/dev/vda bs=4k count=2 seek=$((i * 2)) oflag=direct 2>/dev/null
-	rdmsr -p 0 0x11 >/dev/null
+	rdmsr -p 0 0x11
 	i=$((i + 1))
 done
 END
@@ -19,15 +19,21 @@ find /dev/shm /run /tmp /var/tmp -newer /tmp/mark -name '*kvmft*' 2>/dev/null | 
 ls -d /sys/kernel/tracing/instances/kvmft* 2>/dev/null
 true
 END
-modprobe vmw_vsock_virtio_transport || die "no vsock"
-mkdir -p /root/.ssh /tmp/hostkeys
-chmod 700 /root /root/.ssh
-grep '^ssh-' "$RESULTS/key.pub" >/root/.ssh/authorized_keys
-chmod 600 /root/.ssh/authorized_keys
-dropbearkey -t ed25519 -f /tmp/hostkeys/key >/dev/null 2>&1
-socat VSOCK-LISTEN:22,reuseaddr,fork EXEC:"dropbear -i -s -r /tmp/hostkeys/key" >/tmp/sshd.log 2>&1 &
+if [ -n "$SSH" ]; then
+	modprobe vmw_vsock_virtio_transport || die "no vsock"
+	mkdir -p /root/.ssh /tmp/hostkeys
+	chmod 700 /root /root/.ssh
+	grep '^ssh-' "$RESULTS/key.pub" >/root/.ssh/authorized_keys
+	chmod 600 /root/.ssh/authorized_keys
+	dropbearkey -t ed25519 -f /tmp/hostkeys/key >/dev/null 2>&1
+	socat VSOCK-LISTEN:22,reuseaddr,fork EXEC:"dropbear -i -s -r /tmp/hostkeys/key" >/tmp/sshd.log 2>&1 &
+fi
 # As it would be installed there; --push is tried with a name that is not in PATH.
 ln -s "$KVMFT" /usr/local/bin/kvmft
+modprobe virtio_console || die "no virtio_console"
+port() { set -- /dev/vport*p1 && test -c "$1"; }
+wait_until 20 port || die "no port of the agent"
+qemu-ga -m virtio-serial -p "$(ls /dev/vport*p1)" -t /tmp >/tmp/agent.log 2>&1 &
 touch /tmp/mark
 flag_set "ready-$RIG_NAME"
 flag_wait over 400

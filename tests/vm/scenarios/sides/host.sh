@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 #
-# One command on the host records it and its guests, by ssh: with a program that it brings along, with two
-# guests of which one is killed, over a link that is slow, and over one that is cut. Leaves sessions as *.tar.
+# One command on the host records it and its guests: by ssh, with a program that it brings along; by the guest
+# agent; over links that are slow or cut; with two guests of which one is killed. Leaves sessions as *.tar.
 
 . "$VM_LIB/host.sh"
 . "$SCENARIO_DIR/../tracefs-state.sh"
 
 need_kvmft
-dropbearkey -t ed25519 -f /tmp/key >"$RESULTS/key.pub" 2>/dev/null || die "no dropbearkey"
+steps=${SIDES:-qga push}
+ssh=
+[ "$steps" = qga ] || ssh=1
+[ -z "$ssh" ] || dropbearkey -t ed25519 -f /tmp/key >"$RESULTS/key.pub" 2>/dev/null || die "no dropbearkey"
 modprobe vhost_vsock || die "no vhost_vsock"
 # start NAME CID: with a socket to its ssh.
-start() { guest_start "$1" --mem 640 --qemu-args "-device vhost-vsock-pci,guest-cid=$2"; }
+start()
+{
+	guest_start "$1" --mem 640 --env "SSH=$ssh" --qemu-args "-device vhost-vsock-pci,guest-cid=$2 -device virtio-serial \
+		-chardev socket,path=/run/agent-$1.sock,server=on,wait=off,id=agent \
+		-device virtserialport,chardev=agent,name=org.qemu.guest_agent.0"
+}
 # ssh_to CID: a command that runs a program in that guest.
 ssh_to() { echo "dbclient -y -y -T -i /tmp/key -J 'socat - VSOCK-CONNECT:$1:22' root@guest"; }
 
@@ -22,8 +30,8 @@ start vm1 3
 tracefs_state >/tmp/state.before
 guest_wait_up vm1
 flag_wait ready-vm1 60
-wait_until 120 reached 3 || die "vm1 has no ssh"
-note "the guest runs, with ssh"
+[ -z "$ssh" ] || wait_until 120 reached 3 || die "vm1 has no ssh"
+note "the guest runs"
 
 # began SESSION SIDE...: they record.
 began()
@@ -44,6 +52,15 @@ step_push()
 	sed 's/^/# /' /tmp/push.err
 	keep push
 	check "... and left no file in the guest" same "$(eval "$(ssh_to 3)" sh /tmp/what-is-new.sh 2>/dev/null)" "nothing"
+}
+
+# By the guest agent, as in a guest without a network.
+step_qga()
+{
+	"$KVMFT" record -o /tmp/qga --guest vm1=qga:/run/agent-vm1.sock --guest-command "sh /tmp/work.sh" 2>/tmp/qga.err
+	check "by the guest agent: exit 0" same "$?" 0
+	sed 's/^/# /' /tmp/qga.err
+	keep qga
 }
 
 # Two guests, one of which dies.
@@ -117,8 +134,8 @@ step_full()
 	check "... is told" grep -q 'No space left' /tmp/full.err
 }
 
-for step in ${SIDES:-push}; do
-	note "step $step, at $(uptime_cs) cs"
+for step in $steps; do
+	note "host and guest are recorded: $step, at $(uptime_cs) cs"
 	"step_$step"
 done
 tracefs_state >/tmp/state.after
