@@ -334,6 +334,8 @@ int capw_dir_open(const char *path, struct kvmft_err *err) __must_check;
  * name, to be freed.
  */
 int capw_parent_open(const char *path, char **base, struct kvmft_err *err) __must_check;
+/* What stands before that name in path, with its slash, to be freed; NULL: out of memory. */
+char *capw_parent_shown(const char *path) __must_check;
 
 /*
  * Captures of one directory named by their time: kvmft-20261121T064240Z, with -01 .. -99 behind it

@@ -293,6 +293,7 @@ struct kstats {
 	 * count ns, else cut to microseconds (now_step 1000). 0 when the kernel does not tell.
 	 */
 	uint64_t now, now_step;
+	uint64_t oldest; /* stamp of the first event that the ring holds, as now; 0 = not told */
 };
 
 /* Parses per_cpu/cpuN/stats by name. -EINVAL unless entries, overrun and read events are there. */
@@ -509,6 +510,8 @@ int kowner_self(struct kowner *o) __must_check;
 int kowner_parse(const char *name, char sep, struct kowner *o) __must_check;
 int kowner_format(const struct kowner *o, char sep, char *buf, size_t size) __must_check;
 bool kowner_alive(const struct kowner *o);
+/* Of instances whose process lives: (*list)[*n], each once, to be freed. 0 or -errno. */
+int kowners_alive(struct ktracefs *t, struct kowner **list, size_t *n) __must_check;
 
 /* ---- features, for `kvmft check` ---- */
 

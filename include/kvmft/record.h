@@ -28,7 +28,7 @@ struct record_progress {
 enum record_news {
 	RECORD_NEWS_LIVE,     /* all events are on */
 	RECORD_NEWS_COMMAND,  /* COMMAND ended, with this status of waitpid() */
-	RECORD_NEWS_SNAPSHOT, /* a flight recorder's ring was written out */
+	RECORD_NEWS_FIRED,    /* a flight recorder has a reason to write out its ring */
 	RECORD_NEWS_PROGRESS, /* once a second */
 };
 
@@ -54,7 +54,7 @@ struct record_config {
 	int as;	    /* enum record_as, -1 = what this machine shows */
 	struct str_list qemu, qmp, hmp;
 	struct opt_u64 buffer, duration, max_size, min_free, keep, keep_captures;
-	struct opt_u64 flush;
+	struct opt_u64 flush, before;
 	bool sync;
 	bool force, overwrite, allow_lost, quiet, flight, load_modules;
 	void (*progress)(const struct record_progress *p); /* NULL: nobody listens */

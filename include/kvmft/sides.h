@@ -20,6 +20,7 @@ struct sides_config {
 	const char *command;	 /* words of the program to run in the guests; NULL = none */
 	const char *push_file;	 /* a static kvmft; NULL = found beside this one */
 	bool push;
+	bool flight; /* of all sides: when one writes out its ring, the others do */
 	/* What is shown: lines[n] replace those of the last call. NULL: nothing is. */
 	void (*show)(const char *const *lines, size_t n);
 };

@@ -99,12 +99,17 @@ void stream_out_patience(struct stream_out *s, bool (*patient)(void *ctx, uint64
 int stream_out_put(struct stream_out *s, const struct stream_head *h, const void *data,
 		   size_t len) __must_check;
 /*
- * Writes the head of a data frame, and then moves len bytes (whole sub-buffers) from a pipe to the
- * stream by splice, or through buf (size bytes) where the output cannot take that. Waits for the
- * reader. *left: how many bytes are still in the pipe. 0 or -errno, which no later write mends.
+ * Writes the head of a data frame, and then len bytes (whole sub-buffers) from a pipe, through buf
+ * (size bytes). Waits for the reader. *left: how many bytes are still in the pipe. 0 or -errno,
+ * which no later write mends.
+ *
+ * Not by splice, pipe to pipe: pages of a ring in a pipe are given back to that ring when somebody
+ * has read them (buffer_pipe_buf_ops in kernel/trace/trace.c), and no one keeps the ring for that.
+ * A reader that is slower than the end of the instance then has the kernel write into memory that
+ * is no longer the ring's: Linux 6.18 was seen to die of it. Files take a copy; so do we.
  */
-int stream_out_splice(struct stream_out *s, const struct stream_head *h, int pipe, size_t len,
-		      void *buf, size_t size, size_t *left) __must_check;
+int stream_out_pipe(struct stream_out *s, const struct stream_head *h, int pipe, size_t len,
+		    void *buf, size_t size, size_t *left) __must_check;
 /* The same from memory; nv pieces make the content. */
 struct iovec;
 int stream_out_write(struct stream_out *s, const struct stream_head *h, const struct iovec *v,
@@ -133,6 +138,7 @@ struct stream_news {
 	bool quiet;	       /* nothing came for 5 s, not even STREAM_ALIVE */
 	bool lost;	       /* the sender counted events that were lost */
 	bool trimmed;	       /* old segments were removed, as the limits want it */
+	uint32_t fired;	       /* times that the sender's flight recorder was asked for by itself */
 	char reason[16];       /* of the `end` record, "" = none yet */
 };
 

@@ -117,7 +117,7 @@ static size_t drain_send(struct drain_cpu *c, size_t n)
 {
 	const struct stream_head h = frame_head(c, STREAM_DATA);
 	size_t left, part;
-	int ret = stream_out_splice(c->store->stream, &h, c->pipe[0], n, c->tmp, c->store->subbuf,
+	int ret = stream_out_pipe(c->store->stream, &h, c->pipe[0], n, c->tmp, c->store->subbuf,
 				    &left);
 
 	part = left % c->store->subbuf;

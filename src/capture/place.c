@@ -175,6 +175,17 @@ int capw_dir_open(const char *path, struct kvmft_err *err)
 	return fd;
 }
 
+char *capw_parent_shown(const char *path)
+{
+	size_t len = strlen(path);
+	const char *slash;
+
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	slash = memrchr(path, '/', len);
+	return strndup(path, slash ? (size_t)(slash + 1 - path) : 0);
+}
+
 int capw_parent_open(const char *path, char **base, struct kvmft_err *err)
 {
 	_cleanup_free_ char *parent = NULL;

@@ -206,6 +206,12 @@ static int take_stop(struct in *in, const struct meta_rec *rec __unused_arg)
 	return 0;
 }
 
+static int take_fired(struct in *in, const struct meta_rec *rec __unused_arg)
+{
+	in->n->fired++;
+	return 0;
+}
+
 static int take_end(struct in *in, const struct meta_rec *rec)
 {
 	const char *reason = meta_get(rec, "reason");
@@ -221,6 +227,7 @@ static const struct {
 } records[] = {
 	{ "ring", take_ring },	 { "machine", take_machine }, { "stats", take_stats },
 	{ "begin", take_begin }, { "stop", take_stop },	      { "end", take_end },
+	{ "fired", take_fired },
 };
 
 static int take_line(struct in *in, char *line, size_t len)
@@ -272,7 +279,8 @@ static int in_meta(struct in *in, const struct stream_head *h)
 	b.s[--b.len] = '\0'; /* capw_meta() adds it again */
 	ret = ret ? ret : err_why(in->err, capw_meta(in->w, &b), "cannot write %s/meta",
 				  capw_path(in->w));
-	if (!ret && (before.began != in->n->began || before.stopped != in->n->stopped))
+	if (!ret && (before.began != in->n->began || before.stopped != in->n->stopped ||
+		     before.fired != in->n->fired))
 		ret = tell(in, true);
 	return ret;
 }

@@ -25,12 +25,10 @@
 #define QUEUE_MAX   (64u << 20)
 #define PIPE_WANTED (1u << 20)
 #define POLL_MS	    100
-#define SPLICE_MAX  (1u << 20)
 #define STACK_SIZE  (128u << 10)
 
 struct stream_out {
 	int fd;
-	bool copy;		 /* it takes no splice */
 	pthread_mutex_t writing; /* whose frame is on its way; before `lock` */
 	pthread_mutex_t lock;	 /* of what follows */
 	pthread_cond_t news;	 /* something was queued, or the end */
@@ -279,39 +277,13 @@ static int copy_bytes(struct stream_out *s, int pipe, size_t *left, void *buf, s
 	return ret;
 }
 
-static int splice_bytes(struct stream_out *s, int pipe, size_t *left)
-{
-	while (*left) {
-		int ret = ready(s);
-		ssize_t n = ret ? -1
-				: splice(pipe, NULL, s->fd, NULL, MIN(*left, (size_t)SPLICE_MAX),
-					 SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-
-		if (n > 0) {
-			*left -= (size_t)n;
-			atomic_fetch_add(&s->bytes, (uint64_t)n);
-		} else if (ret || (n < 0 && errno != EINTR && errno != EAGAIN)) {
-			return ret ? ret : -errno;
-		} else if (!n) {
-			return -EIO; /* the pipe has less than it should */
-		}
-	}
-	return 0;
-}
-
-int stream_out_splice(struct stream_out *s, const struct stream_head *h, int pipe, size_t len,
-		      void *buf, size_t size, size_t *left)
+int stream_out_pipe(struct stream_out *s, const struct stream_head *h, int pipe, size_t len,
+		    void *buf, size_t size, size_t *left)
 {
 	int ret = begin_frame(s, h, len);
 
 	*left = len;
-	if (!ret && !s->copy) {
-		ret = splice_bytes(s, pipe, left);
-		/* Terminals, some devices, files that are appended to. */
-		s->copy = ret == -EINVAL;
-	}
-	if (s->copy && (!ret || ret == -EINVAL))
-		ret = copy_bytes(s, pipe, left, buf, size);
+	ret = ret ? ret : copy_bytes(s, pipe, left, buf, size);
 	return end_frame(s, ret);
 }
 

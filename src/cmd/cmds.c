@@ -12,6 +12,7 @@ const struct cmd *const kvmft_cmds[] = {
 	&cmd_check,
 	&cmd_record,
 	&cmd_receive,
+	&cmd_snapshot,
 	&cmd_report,
 	&cmd_merge,
 	&cmd_latency,

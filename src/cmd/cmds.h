@@ -11,6 +11,7 @@
 extern const struct cmd cmd_check;
 extern const struct cmd cmd_record;
 extern const struct cmd cmd_receive;
+extern const struct cmd cmd_snapshot;
 extern const struct cmd cmd_report;
 extern const struct cmd cmd_merge;
 extern const struct cmd cmd_latency;

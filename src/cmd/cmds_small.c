@@ -13,6 +13,7 @@ const struct cmd *const kvmft_cmds[] = {
 	&cmd_trace,
 	&cmd_exits,
 	&cmd_guest_offset,
+	&cmd_snapshot,
 	&cmd_reset,
 	NULL,
 };

@@ -76,6 +76,8 @@ static const struct opt record_options[] = {
 	OPTION(0, "trigger", OPT_STR, struct record_config, trigger, "EVENT[/FILTER/]",
 	       "flight recorder: write the ring out when this event happens, or with\n"
 	       "exit-longer=DURATION[/FILTER/] when an exit lasts longer"),
+	OPTION(0, "before", OPT_DURATION, struct record_config, before, "DURATION",
+	       "flight recorder: say when a ring that is written out holds less than this"),
 	OPTION(0, "overwrite", OPT_FLAG, struct record_config, overwrite, NULL,
 	       "when the ring is full lose the oldest events instead of the newest"),
 	OPTION(0, "allow-lost", OPT_FLAG, struct record_config, allow_lost, NULL,
@@ -160,6 +162,7 @@ static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_
 
 	if (!record_sides)
 		return err_lack(err, ENOTSUP, "this small build has no --guest: use the whole kvmft");
+	o->sides.flight = o->c.flight;
 	if (shown)
 		o->sides.show = show_sides;
 	ret = record_sides(&o->sides, &o->c, argv, shown ? note_over_sides : cli_note, err);

@@ -69,31 +69,31 @@ int kinst_marker_open(struct kinst *k, bool raw)
 
 /* ---- per_cpu/cpuN/stats ---- */
 
-/* "now ts: 1234567" (cycles) or "now ts: 12.345678" (a clock of ns). Optional. */
-static void stats_now(const char *text, struct kstats *s)
+/* "now ts: 1234567" (cycles) or "now ts: 12.345678" (a clock of ns). 0 = not there. */
+static uint64_t stats_time(const char *text, const char *name, uint64_t *step)
 {
-	const char *p = strstr(text, "\nnow ts:");
+	const char *p = strstr(text, name);
 	unsigned long long whole, micro = 0;
 	char *end;
 
+	*step = 0;
 	if (!p)
-		return;
-	p += strlen("\nnow ts:");
+		return 0;
+	p += strlen(name);
 	errno = 0;
 	whole = strtoull(p, &end, 10);
 	if (errno || end == p)
-		return;
-	s->now = whole;
-	s->now_step = 1;
+		return 0;
+	*step = 1;
 	if (*end != '.')
-		return;
+		return whole;
 	micro = strtoull(end + 1, NULL, 10);
-	s->now_step = 1000;
+	*step = 1000;
 	if (__builtin_mul_overflow(whole, 1000000ull, &whole) ||
 	    __builtin_add_overflow(whole, micro, &whole) ||
 	    __builtin_mul_overflow(whole, 1000ull, &whole))
 		whole = 0;
-	s->now = whole;
+	return whole;
 }
 
 int kstats_parse(const char *text, struct kstats *s)
@@ -111,6 +111,8 @@ int kstats_parse(const char *text, struct kstats *s)
 		{ "read events", &s->read, true },
 	};
 
+	uint64_t step;
+
 	*s = (struct kstats){ 0 };
 	for (size_t i = 0; i < ARRAY_SIZE(field); i++) {
 		int err = ktext_number(text, field[i].name, field[i].v);
@@ -118,7 +120,8 @@ int kstats_parse(const char *text, struct kstats *s)
 		if (err && (field[i].needed || err != -ENOENT))
 			return err == -ENOENT ? -EINVAL : err;
 	}
-	stats_now(text, s);
+	s->now = stats_time(text, "\nnow ts:", &s->now_step);
+	s->oldest = stats_time(text, "\noldest event ts:", &step);
 	return 0;
 }
 

@@ -114,10 +114,10 @@ static void sweep_instance(struct sweep *s, const char *name)
 	}
 }
 
-static int sweep_instances(struct sweep *s)
+/* Of instances that may be ours; only the name of each is used. */
+static int list_instances(struct ktracefs *t, struct kevent_list *names)
 {
-	struct kevent_list names = { 0 }; /* only the name of each is used */
-	DIR *dir = dir_open(s->t->dirfd, "instances");
+	DIR *dir = dir_open(t->dirfd, "instances");
 	struct dirent *e;
 	int got = 0;
 
@@ -129,12 +129,47 @@ static int sweep_instances(struct sweep *s)
 	 */
 	while (!got && (e = readdir(dir)))
 		if (str_starts(e->d_name, "kvmft."))
-			got = kevent_list_add(&names, "", e->d_name, NULL);
+			got = kevent_list_add(names, "", e->d_name, NULL);
 	closedir(dir);
+	return got;
+}
+
+static int sweep_instances(struct sweep *s)
+{
+	struct kevent_list names = { 0 };
+	int got = list_instances(s->t, &names);
+
 	for (size_t i = 0; !got && i < names.n; i++)
 		sweep_instance(s, names.v[i].name);
 	kevent_list_free(&names);
 	return got;
+}
+
+int kowners_alive(struct ktracefs *t, struct kowner **list, size_t *n)
+{
+	struct kevent_list names = { 0 };
+	int ret = list_instances(t, &names);
+	size_t cap = 0;
+
+	*list = NULL;
+	*n = 0;
+	for (size_t i = 0; !ret && i < names.n; i++) {
+		struct kowner o;
+		size_t k = 0;
+
+		if (kowner_parse(names.v[i].name, '.', &o) || !kowner_alive(&o))
+			continue;
+		while (k < *n && (*list)[k].pid != o.pid)
+			k++;
+		ret = k < *n ? 0 : array_add(list, n, &cap, &o, sizeof(o));
+	}
+	kevent_list_free(&names);
+	if (ret) {
+		free(*list);
+		*list = NULL;
+		*n = 0;
+	}
+	return ret;
 }
 
 /* ---- lines of kprobe_events, uprobe_events and synthetic_events ---- */

@@ -32,10 +32,10 @@ static int order_snapshot(struct record *r, struct record_child *c __unused_arg)
 		drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_ALL);
 		return 0;
 	}
-	ret = record_flight_dump(r, "control");
-	if (!ret)
-		record_control_tell(r, RECORD_NEWS_SNAPSHOT, 0);
-	return ret;
+	/* What happened is to stay in the ring while that is written out. */
+	ret = kinst_tracing(r->k, false, r->err);
+	ret = ret ? ret : record_flight_dump(r, "control");
+	return ret ? ret : kinst_tracing(r->k, true, r->err);
 }
 
 static int order_alive(struct record *r __unused_arg, struct record_child *c __unused_arg)

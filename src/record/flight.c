@@ -23,10 +23,11 @@ int record_flight_check(struct record *r)
 	const struct record_config *o = r->o;
 	int ret;
 
+	if (!o->flight && (o->trigger || o->before.set))
+		return err_usage(r->err, "option --%s needs --flight-recorder",
+				 o->trigger ? "trigger" : "before");
 	if (!o->trigger)
 		return 0;
-	if (!o->flight)
-		return err_usage(r->err, "option --trigger needs --flight-recorder");
 	if (record_trigger_is_longer(r))
 		return record_trigger_longer_check(r);
 	ret = kevent_expand(r->t, o->trigger, &r->flight.on, r->err);
@@ -131,13 +132,67 @@ int record_flight_fired(struct record *r)
 	return on < 0 ? on : !on;
 }
 
+/*
+ * So much time a full ring holds, ns; UINT64_MAX: nothing has left it since it was written out, or
+ * nobody can tell.
+ */
+static uint64_t ring_holds(struct record *r, size_t i)
+{
+	uint64_t second = record_ticks(r, 1000000000), before = r->seen[i].overrun;
+	struct kstats s;
+
+	if (kinst_stats(r->k, r->drain[i].cpu, &s, NULL))
+		return UINT64_MAX;
+	r->seen[i].overrun = s.overrun;
+	if (s.overrun == before || !s.oldest || s.now <= s.oldest || !second)
+		return UINT64_MAX;
+	return (uint64_t)((unsigned __int128)(s.now - s.oldest) * 1000000000 / second);
+}
+
+/* Whether the moment that somebody else saw is still there depends on it. */
+static uint64_t rings_hold(struct record *r)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (size_t i = 0; i < r->ncpu; i++)
+		least = MIN(least, ring_holds(r, i));
+	return least;
+}
+
+static void tell_short(struct record *r, uint64_t held)
+{
+	uint64_t kb = kinst_buffer_kb(r->k), asked = r->o->before.v;
+	char is[32], was[32];
+
+	if (!r->o->before.set || held >= asked)
+		return;
+	r->flight.too_short = true;
+	r->note("the ring held the last %s, not the %s of --before: -b %lluM would do",
+		str_ns(is, sizeof(is), held), str_ns(was, sizeof(was), asked),
+		(unsigned long long)((unsigned __int128)kb * asked / MAX(held, (uint64_t)1) * 5 / 4096 +
+				     1));
+}
+
+/* Before anything is written, which takes its time: others have to stop their rings, too. */
+static int tell_fired(struct record *r, const char *why)
+{
+	if (!strcmp(why, "control") || !strcmp(why, "end"))
+		return 0;
+	record_control_tell(r, RECORD_NEWS_FIRED, 0);
+	meta_begin(&r->line, "fired");
+	meta_str(&r->line, "why", why);
+	meta_u64(&r->line, "tsc", krdtsc_now());
+	return record_put(r);
+}
+
 int record_flight_dump(struct record *r, const char *why)
 {
 	unsigned int segment;
-	uint64_t bytes = 0;
-	int ret = drain_rotate(&r->store);
+	uint64_t bytes = 0, held = strcmp(why, "end") ? rings_hold(r) : UINT64_MAX;
+	int ret = tell_fired(r, why);
 	char size[32];
 
+	ret = ret ? ret : drain_rotate(&r->store);
 	if (ret)
 		return err_why(r->err, ret, "cannot begin a segment in %s", capw_path(r->w));
 	segment = atomic_load(&r->store.segment);
@@ -154,6 +209,8 @@ int record_flight_dump(struct record *r, const char *why)
 	meta_u64(&r->line, "n", segment);
 	meta_str(&r->line, "why", why);
 	meta_u64(&r->line, "tsc", krdtsc_now());
+	if (held != UINT64_MAX)
+		meta_u64(&r->line, "held", held);
 	r->segments_told = segment;
 	ret = record_put(r);
 	if (ret)
@@ -164,6 +221,7 @@ int record_flight_dump(struct record *r, const char *why)
 	if (!r->o->quiet)
 		r->note("%s: segment %u written, %s (%s)", capw_path(r->w), segment,
 			 str_bytes(size, sizeof(size), bytes), why);
+	tell_short(r, held);
 	return 0;
 }
 

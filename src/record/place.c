@@ -112,25 +112,13 @@ static int name_by_time(struct record *r)
 	return ret;
 }
 
-/* What stands before the last step of path. */
-static char *shown_before(const char *path)
-{
-	size_t len = strlen(path);
-	const char *slash;
-
-	while (len > 1 && path[len - 1] == '/')
-		len--;
-	slash = memrchr(path, '/', len);
-	return strndup(path, slash ? (size_t)(slash + 1 - path) : 0);
-}
-
 static int open_named(struct record *r)
 {
 	const char *path = r->o->output ? r->o->output : DEFAULT_OUTPUT;
 	enum capw_old old = r->o->force ? CAPW_REPLACE : r->o->output ? CAPW_REFUSE : CAPW_ROTATE;
 	_cleanup_free_ char *base = NULL;
 
-	r->place.shown = shown_before(path);
+	r->place.shown = capw_parent_shown(path);
 	if (!r->place.shown)
 		return err_set(r->err, ENOMEM, "out of memory");
 	r->place.dir = capw_parent_open(path, &base, r->err);

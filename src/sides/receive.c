@@ -14,10 +14,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
-
-#define LEAST_FREE_PERCENT 5u
 
 struct receive {
 	const struct receive_config *c;
@@ -30,34 +27,13 @@ struct receive {
 	bool ended, told;
 };
 
-static char *shown_before(const char *path)
-{
-	size_t len = strlen(path);
-	const char *slash;
-
-	while (len > 1 && path[len - 1] == '/')
-		len--;
-	slash = memrchr(path, '/', len);
-	return strndup(path, slash ? (size_t)(slash + 1 - path) : 0);
-}
-
-/* So that a sender without end does not fill the disk. */
-static uint64_t least_free(const struct receive *r)
-{
-	struct statvfs vfs;
-
-	if (r->c->min_free.set || fstatvfs(r->dir, &vfs))
-		return r->c->min_free.v;
-	return (uint64_t)vfs.f_blocks * vfs.f_frsize / 100 * LEAST_FREE_PERCENT;
-}
-
 static int make_place(struct receive *r)
 {
 	_cleanup_free_ char *base = NULL;
 	struct side *s = &r->side;
 	int ret;
 
-	r->shown = shown_before(r->c->output);
+	r->shown = capw_parent_shown(r->c->output);
 	if (!r->shown)
 		return err_set(r->err, ENOMEM, "out of memory");
 	r->dir = capw_parent_open(r->c->output, &base, r->err);
@@ -68,7 +44,8 @@ static int make_place(struct receive *r)
 	ret = ret ? ret : capw_create(&s->place, &s->w, r->err);
 	r->store = (struct side_store){
 		.w = s->w, .in = r->c->in,
-		.limits = { r->c->max_size.v, least_free(r), r->c->keep.v },
+		.limits = { r->c->max_size.v, side_least_free(r->dir, &r->c->min_free),
+			    r->c->keep.v },
 	};
 	return ret;
 }

@@ -221,6 +221,12 @@ static int make_capture(struct sides *x, struct side *s)
 
 static int start_guest(struct sides *x, struct side *s)
 {
+	const struct record_config *h = x->host;
+	const struct stream_limits limits = {
+		.max_size = h->max_size.v,
+		.min_free = side_least_free(x->dir, &h->min_free),
+		.keep = h->keep.v,
+	};
 	int in[2], out[2], ret = pair(in, x->err);
 
 	if (ret)
@@ -240,7 +246,7 @@ static int start_guest(struct sides *x, struct side *s)
 	ret = ret ? ret : make_capture(x, s);
 	ret = ret ? ret
 		  : side_fork(s, run_store,
-			      &(struct start){ .x = x, .store = { .w = s->w, .in = out[0] } },
+			      &(struct start){ .x = x, .store = { s->w, out[0], limits } },
 			      x->err);
 	close(out[0]);
 	return ret ? ret : put_side(x, s);
@@ -300,8 +306,21 @@ static void take_words(struct sides *x, struct side *s)
 	}
 }
 
+/* What one side saw, the others may know the cause of: their rings still hold it. */
+static void fired(struct sides *x, const struct side *s)
+{
+	if (!x->host->quiet)
+		x->note("%s: its flight recorder was asked for; all sides write out their rings",
+			s->name);
+	for (size_t i = 0; i < x->n; i++)
+		if (&x->side[i] != s)
+			side_order(&x->side[i], "snapshot\n");
+}
+
 static int take_news(struct sides *x, struct side *s, const struct stream_news *n)
 {
+	if (n->fired != s->news.fired)
+		fired(x, s);
 	if (n->bytes != s->news.bytes)
 		s->since = util_now_ns();
 	if (n->quiet && !s->stalled && s->live && s->state != SIDE_STOPPING)
@@ -354,6 +373,9 @@ static int take_said(struct sides *x, struct side *s)
 	case SAID_LIVE:
 		s->live = true;
 		s->state = SIDE_LIVE;
+		break;
+	case SAID_FIRED:
+		fired(x, s);
 		break;
 	case SAID_COMMAND:
 		x->command_done = true;

@@ -28,6 +28,7 @@
 enum said {
 	SAID_PROGRESS, /* news or progress */
 	SAID_LIVE,
+	SAID_FIRED,    /* of the host: its flight recorder has a reason */
 	SAID_COMMAND,  /* of the host: it ended with status */
 	SAID_END,      /* the last one: ret and err, or status, an exit code */
 };
@@ -151,6 +152,8 @@ struct side_store {
 	struct stream_limits limits;
 };
 void side_store_main(void *side_store, int said);
+/* What is to stay free: as given, or so that a sender without end does not fill the disk. */
+uint64_t side_least_free(int dir, const struct opt_u64 *given);
 
 /* ---- qga.c ---- */
 

@@ -163,7 +163,7 @@ static const char *options_for(const char *text, const struct sides_config *s, c
 int side_words(const struct sides_config *s, const struct side_spec *spec, struct remote_words *w,
 	       struct kvmft_err *err)
 {
-	int ret = 0;
+	int ret = s->flight ? remote_words_add(w, "--flight-recorder") : 0;
 
 	for (size_t i = 0; i < s->events.n && !ret; i++) {
 		ret = remote_words_add(w, "-e");

@@ -7,10 +7,22 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "kvmft/capture.h"
 #include "kvmft/sandbox.h"
+
+#define LEAST_FREE_PERCENT 5u
+
+uint64_t side_least_free(int dir, const struct opt_u64 *given)
+{
+	struct statvfs vfs;
+
+	if (given->set || fstatvfs(dir, &vfs))
+		return given->v;
+	return (uint64_t)vfs.f_blocks * vfs.f_frsize / 100 * LEAST_FREE_PERCENT;
+}
 
 struct store {
 	struct side_said last;

@@ -183,7 +183,7 @@ status_of()
 ours=$(status_of $$ CapEff)
 for side in host guest; do
 	# shellcheck disable=SC2016 # the command's
-	"$kvmft" record --$side -q -e kvm:kvm_exit -o "$tmp/conf-$side" -- sh -c \
+	"$kvmft" record --as $side -q -e kvm:kvm_exit -o "$tmp/conf-$side" -- sh -c \
 		'sed -n "s/^\(CapEff\|NoNewPrivs\|Seccomp\):[[:space:]]*//p" /proc/self/status >"$0"; exec sleep 20' \
 		"$tmp/command" 2>"$err" &
 	recorder=$!

@@ -198,6 +198,15 @@ err_has 'g1: CPU [0-9]+ lost [0-9]+ of ' "... it says what its ring lost meanwhi
 err_has 'g1: is back' "... is told"
 is "$(reason_of g1)" control "... and has its end"
 
+# A guest cannot fill the host's disk.
+begin_sides --guest "g1=$guest" --guest-options "$opts" --max-size 20M
+ended
+status_is 3 "--max-size holds for each side: exit 3"
+for side in host g1; do
+	ok "... for $side" test "$(data_size "$session/$side")" -le 20971520
+done
+nothing_is_left "--max-size"
+
 # ---- ends ----
 
 begin_sides --guest "g1=$guest" --guest-options "$opts"
@@ -232,6 +241,59 @@ kill -USR1 "$recorder"
 kill -INT "$recorder"
 ended
 status_is 0 "SIGUSR1 is for all sides, and ends none"
+
+# ---- flight recorders ----
+
+# A line of meta that begins so, or several.
+has_line() { grep -q "^$2" "$session/$1/meta"; }
+tsc_of() { sed -n "s/^$2.* tsc=\([0-9]*\).*/\1/p" "$session/$1/meta" | head -n 1; }
+
+begin_sides --flight-recorder -b 1M --before 1h --guest "g1=$guest" --guest "g2=$guest" --guest-options "$opts -b 1M"
+sleep 1
+kill -USR1 "$(guest_pid)"
+wait_until has_line host 'segment n=0 why=control'
+wait_until has_line g2 'segment n=0 why=control'
+ok "a guest's flight recorder is asked for: it writes out its ring" has_line g1 'segment n=0 why=signal'
+ok "... the host does" has_line host 'segment n=0 why=control'
+ok "... and the other guest" has_line g2 'segment n=0 why=control'
+err_has 'g1: its flight recorder was asked for; all sides write out their rings' "... is told"
+khz=$(sed -n 's/^tsc khz=\([0-9]*\).*/\1/p' "$session/host/meta")
+delay=$((($(tsc_of host 'segment n=0') - $(tsc_of g1 fired)) / khz))
+ok "... within half a second ($delay ms from the guest's signal until the host has written)" test "$delay" -lt 500
+ok "... before which the guest's ring was not yet written" test "$(tsc_of g1 fired)" -lt "$(tsc_of g1 'segment n=0')"
+"$kvmft" snapshot >"$tmp/snapshot" 2>&1
+is "$?" 0 "kvmft snapshot"
+ok "... says whom it told" grep -q '^[0-9]*: told to write out its ring$' "$tmp/snapshot"
+host_again() { grep -c '^segment .*why=signal' "$session/host/meta" | grep -qv '^0'; }
+wait_until host_again
+ok "... the host was asked for" host_again
+kill -INT "$recorder"
+ended
+status_is 3 "--before that no ring can hold: exit 3"
+err_has 'the ring held the last .*, not the .* of --before: -b [0-9]+M would do' "... is told, with what would do"
+run "$kvmft" merge -q "$session/host"
+ok "what was kept can be read" test "$rc" = 0
+nothing_is_left "flight recorders"
+
+begin_sides --flight-recorder -b 1M --trigger kvm:kvm_write_tsc_offset --before 1us --guest "g1=$guest" --guest-options "$opts -b 1M"
+"$tinyvm" --iterations 10 >/dev/null
+wait_until has_line g1 'segment n=0 why=control'
+ok "the host's trigger stops the guest, too" has_line g1 'segment n=0 why=control'
+ok "... after its own" has_line host 'fired why=trigger'
+kill -INT "$recorder"
+ended
+status_is 0 "--before that rings hold: exit 0"
+nothing_is_left "a trigger"
+if [ -z "$(find "$tracefs/instances" -maxdepth 1 -name 'kvmft.*')" ]; then
+	run "$kvmft" snapshot
+	status_is 1 "kvmft snapshot without a recorder"
+	err_has 'no recorder of kvmft runs here' "... is told"
+else
+	skip "kvmft snapshot without a recorder" "others record here"
+fi
+run "$kvmft" record --before 1s -o "$tmp/no" -- true
+status_is 2 "--before without --flight-recorder"
+err_has 'before needs --flight-recorder' "... is told"
 
 # ---- by the guest agent ----
 

@@ -47,7 +47,7 @@ by_hand
 }
 check "guest: probes are gone" same "$(cat "$T/kprobe_events")" ""
 
-"$KVMFT" record --guest -q -o /tmp/guest -e msr:read_msr -- true
+"$KVMFT" record --as guest -q -o /tmp/guest -e msr:read_msr -- true
 check "guest: record exits 0" same "$?" 0
 tar -cf "$RESULTS/guest.tar" -C /tmp guest offsets
 flag_set guest-captured
