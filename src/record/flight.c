@@ -159,6 +159,12 @@ static uint64_t rings_hold(struct record *r)
 	return least;
 }
 
+/* MiB, with a quarter more: the rate is not always the same. */
+static uint64_t would_do(uint64_t kb, uint64_t asked, uint64_t held)
+{
+	return (uint64_t)((unsigned __int128)kb * asked / MAX(held, (uint64_t)1) * 5 / 4096) + 1;
+}
+
 static void tell_short(struct record *r, uint64_t held)
 {
 	uint64_t kb = kinst_buffer_kb(r->k), asked = r->o->before.v;
@@ -169,8 +175,7 @@ static void tell_short(struct record *r, uint64_t held)
 	r->flight.too_short = true;
 	r->note("the ring held the last %s, not the %s of --before: -b %lluM would do",
 		str_ns(is, sizeof(is), held), str_ns(was, sizeof(was), asked),
-		(unsigned long long)((unsigned __int128)kb * asked / MAX(held, (uint64_t)1) * 5 / 4096 +
-				     1));
+		(unsigned long long)would_do(kb, asked, held));
 }
 
 /* Before anything is written, which takes its time: others have to stop their rings, too. */
