@@ -293,7 +293,6 @@ struct kstats {
 	 * count ns, else cut to microseconds (now_step 1000). 0 when the kernel does not tell.
 	 */
 	uint64_t now, now_step;
-	uint64_t oldest; /* stamp of the first event that the ring holds, as now; 0 = not told */
 };
 
 /* Parses per_cpu/cpuN/stats by name. -EINVAL unless entries, overrun and read events are there. */

@@ -48,6 +48,7 @@ struct in {
 	uint64_t meta, formats; /* bytes */
 	unsigned int files;	/* bits: those that came */
 	bool copy;		/* splice is not to be had */
+	bool flight;		/* what its ring overwrote is not lost */
 	uint8_t *buf;		/* COPY_SIZE */
 };
 
@@ -162,13 +163,14 @@ static int skip(struct in *in, uint64_t len)
 
 static int take_ring(struct in *in, const struct meta_rec *rec)
 {
-	uint32_t subbuf;
+	uint32_t subbuf, flight;
 
 	if (!meta_get_u32(rec, "subbuf", &subbuf) || !cap_subbuf_ok(subbuf))
 		return bad(in, "the record `ring` has no size of sub-buffers that can be");
 	if (in->subbuf && in->subbuf != subbuf)
 		return bad(in, "a second record `ring` says otherwise than the first");
 	in->subbuf = subbuf;
+	in->flight = meta_get_u32(rec, "flight", &flight) && flight;
 	return 0;
 }
 
@@ -190,7 +192,8 @@ static int take_stats(struct in *in, const struct meta_rec *rec)
 	uint64_t n;
 
 	for (size_t i = 0; when && !strcmp(when, "end") && i < ARRAY_SIZE(lost); i++)
-		in->n->lost |= meta_get_u64(rec, lost[i], &n) && n;
+		if (!in->flight || strcmp(lost[i], "overrun"))
+			in->n->lost |= meta_get_u64(rec, lost[i], &n) && n;
 	return 0;
 }
 

@@ -76,8 +76,6 @@ static const struct opt record_options[] = {
 	OPTION(0, "trigger", OPT_STR, struct record_config, trigger, "EVENT[/FILTER/]",
 	       "flight recorder: write the ring out when this event happens, or with\n"
 	       "exit-longer=DURATION[/FILTER/] when an exit lasts longer"),
-	OPTION(0, "before", OPT_DURATION, struct record_config, before, "DURATION",
-	       "flight recorder: say when a ring that is written out holds less than this"),
 	OPTION(0, "overwrite", OPT_FLAG, struct record_config, overwrite, NULL,
 	       "when the ring is full lose the oldest events instead of the newest"),
 	OPTION(0, "allow-lost", OPT_FLAG, struct record_config, allow_lost, NULL,

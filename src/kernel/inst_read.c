@@ -111,7 +111,6 @@ int kstats_parse(const char *text, struct kstats *s)
 		{ "read events", &s->read, true },
 	};
 
-	uint64_t step;
 
 	*s = (struct kstats){ 0 };
 	for (size_t i = 0; i < ARRAY_SIZE(field); i++) {
@@ -121,7 +120,6 @@ int kstats_parse(const char *text, struct kstats *s)
 			return err == -ENOENT ? -EINVAL : err;
 	}
 	s->now = stats_time(text, "\nnow ts:", &s->now_step);
-	s->oldest = stats_time(text, "\noldest event ts:", &step);
 	return 0;
 }
 

@@ -23,11 +23,10 @@ int record_flight_check(struct record *r)
 	const struct record_config *o = r->o;
 	int ret;
 
-	if (!o->flight && (o->trigger || o->before.set))
-		return err_usage(r->err, "option --%s needs --flight-recorder",
-				 o->trigger ? "trigger" : "before");
 	if (!o->trigger)
 		return 0;
+	if (!o->flight)
+		return err_usage(r->err, "option --trigger needs --flight-recorder");
 	if (record_trigger_is_longer(r))
 		return record_trigger_longer_check(r);
 	ret = kevent_expand(r->t, o->trigger, &r->flight.on, r->err);
@@ -132,52 +131,6 @@ int record_flight_fired(struct record *r)
 	return on < 0 ? on : !on;
 }
 
-/*
- * So much time a full ring holds, ns; UINT64_MAX: nothing has left it since it was written out, or
- * nobody can tell.
- */
-static uint64_t ring_holds(struct record *r, size_t i)
-{
-	uint64_t second = record_ticks(r, 1000000000), before = r->seen[i].overrun;
-	struct kstats s;
-
-	if (kinst_stats(r->k, r->drain[i].cpu, &s, NULL))
-		return UINT64_MAX;
-	r->seen[i].overrun = s.overrun;
-	if (s.overrun == before || !s.oldest || s.now <= s.oldest || !second)
-		return UINT64_MAX;
-	return (uint64_t)((unsigned __int128)(s.now - s.oldest) * 1000000000 / second);
-}
-
-/* Whether the moment that somebody else saw is still there depends on it. */
-static uint64_t rings_hold(struct record *r)
-{
-	uint64_t least = UINT64_MAX;
-
-	for (size_t i = 0; i < r->ncpu; i++)
-		least = MIN(least, ring_holds(r, i));
-	return least;
-}
-
-/* MiB, with a quarter more: the rate is not always the same. */
-static uint64_t would_do(uint64_t kb, uint64_t asked, uint64_t held)
-{
-	return (uint64_t)((unsigned __int128)kb * asked / MAX(held, (uint64_t)1) * 5 / 4096) + 1;
-}
-
-static void tell_short(struct record *r, uint64_t held)
-{
-	uint64_t kb = kinst_buffer_kb(r->k), asked = r->o->before.v;
-	char is[32], was[32];
-
-	if (!r->o->before.set || held >= asked)
-		return;
-	r->flight.too_short = true;
-	r->note("the ring held the last %s, not the %s of --before: -b %lluM would do",
-		str_ns(is, sizeof(is), held), str_ns(was, sizeof(was), asked),
-		(unsigned long long)would_do(kb, asked, held));
-}
-
 /* Before anything is written, which takes its time: others have to stop their rings, too. */
 static int tell_fired(struct record *r, const char *why)
 {
@@ -193,7 +146,7 @@ static int tell_fired(struct record *r, const char *why)
 int record_flight_dump(struct record *r, const char *why)
 {
 	unsigned int segment;
-	uint64_t bytes = 0, held = strcmp(why, "end") ? rings_hold(r) : UINT64_MAX;
+	uint64_t bytes = 0;
 	int ret = tell_fired(r, why);
 	char size[32];
 
@@ -214,8 +167,6 @@ int record_flight_dump(struct record *r, const char *why)
 	meta_u64(&r->line, "n", segment);
 	meta_str(&r->line, "why", why);
 	meta_u64(&r->line, "tsc", krdtsc_now());
-	if (held != UINT64_MAX)
-		meta_u64(&r->line, "held", held);
 	r->segments_told = segment;
 	ret = record_put(r);
 	if (ret)
@@ -226,7 +177,6 @@ int record_flight_dump(struct record *r, const char *why)
 	if (!r->o->quiet)
 		r->note("%s: segment %u written, %s (%s)", capw_path(r->w), segment,
 			 str_bytes(size, sizeof(size), bytes), why);
-	tell_short(r, held);
 	return 0;
 }
 

@@ -75,7 +75,6 @@ struct record_seen {
 	uint64_t now;	  /* ring's clock */
 	uint64_t taken;	  /* sub-buffers, of the whole recording */
 	uint64_t flushed; /* events read, when it was flushed last */
-	uint64_t overrun; /* a flight recorder's, when it was written out last */
 };
 
 struct record_flight {
@@ -86,7 +85,6 @@ struct record_flight {
 	uint64_t bound;
 	char bound_text[128];
 	bool armed, fired;
-	bool too_short; /* a ring did not hold what --before asks for */
 };
 
 /*
@@ -384,8 +382,6 @@ int record_flight_fired(struct record *r);
 /* Writes the ring out as a segment of its own. */
 int record_flight_dump(struct record *r, const char *why);
 void record_flight_free(struct record *r);
-/* So many ns as the ring's clock counts them; 0 when that has no unit of time. */
-uint64_t record_ticks(const struct record *r, uint64_t ns);
 
 /* ---- trigger.c: --trigger exit-longer=DURATION ---- */
 

@@ -99,10 +99,10 @@ mv "$tmp/host" "$run/host"
 
 # ---- made up ----
 
-# refused NAME MESSAGE, the file from standard input
+# refused NAME MESSAGE: with $tmp/made in its place
 refused()
 {
-	cat >"$run/session"
+	cp "$tmp/made" "$run/session"
 	run "$kvmft" merge "$run"
 	status_is "${3:-1}" "$1"
 	err_has "$2" "... is told"
@@ -110,22 +110,35 @@ refused()
 	ok "... nothing is shown" test ! -s "$out"
 }
 hello="kvmft-session version=1"
-: | refused "an empty file" 'names no side'
-echo "hello" | refused "text" 'no record|no session'
-echo "kvmft-session version=2" | refused "a later version" 'newer' 4
-printf '%s\nside name=a dir=web role=guest\n' "$hello" | refused "no host" 'does not begin with one host'
-printf '%s\nside name=h dir=host role=host\nside name=h2 dir=web role=host\n' "$hello" | refused "two hosts" 'one host'
-printf '%s\nside name=h dir=../run/host role=host\n' "$hello" | refused "a path" 'none can be'
-printf '%s\nside name=h dir=/etc role=host\n' "$hello" | refused "an absolute path" 'none can be'
-printf '%s\nside name=h dir=. role=host\n' "$hello" | refused "the directory itself" 'none can be'
-printf '%s\nside name=h role=host\n' "$hello" | refused "no directory" 'none can be'
-printf '%s\nside name=h dir=host role=king\n' "$hello" | refused "another role" 'none can be'
-printf '%s\nside name=h dir=host role=host\0\n' "$hello" | refused "a NUL" 'no session of kvmft'
-head -c 2000000 /dev/zero | tr '\0' 'a' | refused "2 MB without a newline" 'no session of kvmft'
+: >"$tmp/made"
+refused "an empty file" 'names no side'
+echo "hello" >"$tmp/made"
+refused "text" 'no record|no session'
+echo "kvmft-session version=2" >"$tmp/made"
+refused "a later version" 'newer' 4
+printf '%s\nside name=a dir=web role=guest\n' "$hello" >"$tmp/made"
+refused "no host" 'does not begin with one host'
+printf '%s\nside name=h dir=host role=host\nside name=h2 dir=web role=host\n' "$hello" >"$tmp/made"
+refused "two hosts" 'one host'
+printf '%s\nside name=h dir=../run/host role=host\n' "$hello" >"$tmp/made"
+refused "a path" 'none can be'
+printf '%s\nside name=h dir=/etc role=host\n' "$hello" >"$tmp/made"
+refused "an absolute path" 'none can be'
+printf '%s\nside name=h dir=. role=host\n' "$hello" >"$tmp/made"
+refused "the directory itself" 'none can be'
+printf '%s\nside name=h role=host\n' "$hello" >"$tmp/made"
+refused "no directory" 'none can be'
+printf '%s\nside name=h dir=host role=king\n' "$hello" >"$tmp/made"
+refused "another role" 'none can be'
+printf '%s\nside name=h dir=host role=host\0\n' "$hello" >"$tmp/made"
+refused "a NUL" 'no session of kvmft'
+head -c 2000000 /dev/zero | tr '\0' 'a' >"$tmp/made"
+refused "2 MB without a newline" 'no session of kvmft'
 {
 	printf '%s\nside name=h dir=host role=host\n' "$hello"
 	perl -e 'print "side name=g dir=web role=guest\n" x 300'
-} | refused "300 guests" 'more captures'
+} >"$tmp/made"
+refused "300 guests" 'more captures'
 rm "$run/session"
 ln -s /etc/passwd "$run/session"
 run "$kvmft" merge "$run"
