@@ -168,6 +168,8 @@ const char *kinst_name(const struct kinst *k);
 const char *kinst_clock(const struct kinst *k);		/* as read back */
 uint32_t kinst_subbuf_size(const struct kinst *k);	/* bytes, header included */
 uint64_t kinst_buffer_kb(const struct kinst *k);	/* per CPU, as read back */
+/* Another size of a ring that may be on: what it holds stays, when it grows. */
+int kinst_buffer_set(struct kinst *k, uint64_t kb, struct kvmft_err *err) __must_check;
 int kinst_dirfd(const struct kinst *k);			/* borrowed */
 
 int kinst_tracing(struct kinst *k, bool on, struct kvmft_err *err) __must_check;
@@ -293,6 +295,7 @@ struct kstats {
 	 * count ns, else cut to microseconds (now_step 1000). 0 when the kernel does not tell.
 	 */
 	uint64_t now, now_step;
+	uint64_t oldest; /* stamp of the first event that the ring holds, as now; 0 = not told */
 };
 
 /* Parses per_cpu/cpuN/stats by name. -EINVAL unless entries, overrun and read events are there. */

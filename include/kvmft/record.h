@@ -54,7 +54,7 @@ struct record_config {
 	int as;	    /* enum record_as, -1 = what this machine shows */
 	struct str_list qemu, qmp, hmp;
 	struct opt_u64 buffer, duration, max_size, min_free, keep, keep_captures;
-	struct opt_u64 flush;
+	struct opt_u64 flush, before;
 	bool sync;
 	bool force, overwrite, allow_lost, quiet, flight, load_modules;
 	void (*progress)(const struct record_progress *p); /* NULL: nobody listens */

@@ -112,6 +112,7 @@ struct rstream {
 	struct cap_file file;	  /* kept open between reads */
 	struct rloss *loss;	  /* nloss of them, ascending; loss_at is the next */
 	size_t nloss, loss_at;
+	size_t ext_at;		  /* of the stream's pieces: the one that was looked for last */
 	struct subbuf sb;
 	bool keep;		  /* ... if there are descriptors enough */
 	bool open;		  /* sb may have further events */
@@ -119,6 +120,7 @@ struct rstream {
 	/* result of the last rstream_next() */
 	struct rec rec;
 	uint64_t lost;
+	uint64_t gap_to; /* R_GAP: stamp from which on there are events again */
 	uint64_t damage_index;
 	/* totals */
 	uint64_t events, gaps, lost_total, damaged, backwards;

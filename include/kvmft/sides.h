@@ -11,6 +11,7 @@
 #define KVMFT_SIDES_H
 
 #include "kvmft/record.h"
+#include "kvmft/remote.h"
 #include "kvmft/stream.h"
 
 struct sides_config {
@@ -21,6 +22,14 @@ struct sides_config {
 	const char *push_file;	 /* a static kvmft; NULL = found beside this one */
 	bool push;
 	bool flight; /* of all sides: when one writes out its ring, the others do */
+	struct opt_u64 before; /* ... which is to reach back so far, ns */
+	/*
+	 * Words of a command of this program that reads the session while it grows: its directory
+	 * is put behind them. It begins when all sides record, and when it ends, all do. NULL:
+	 * there is none.
+	 */
+	const struct remote_words *reader;
+	bool temp; /* the session is made in memory, and removed at the end */
 	/* What is shown: lines[n] replace those of the last call. NULL: nothing is. */
 	void (*show)(const char *const *lines, size_t n);
 };
@@ -33,6 +42,12 @@ struct sides_config {
  */
 int sides_record(const struct sides_config *s, struct record_config *host, char **argv,
 		 note_fn *note, struct kvmft_err *err) __must_check;
+
+/*
+ * Removes sessions in memory of processes that are gone (dry_run: only tells), a line for each in
+ * text: how many.
+ */
+unsigned int sides_temp_sweep(bool dry_run, struct sbuf *text);
 
 struct receive_config {
 	const char *output;

@@ -25,6 +25,15 @@
 	OPTION(0, "tsc-khz", OPT_U64, struct_, member, "KHZ", \
 	       "frequency of the host's TSC, instead of what the captures say")
 
+/* struct sides_config */
+#define SIDES_OPTIONS(st, m)                                                                      \
+	OPTION(0, "guest-options", OPT_LIST, st, m.options, "[NAME:]OPTIONS",                     \
+	       "further options of record in guests, or in the one called NAME"),                 \
+	OPTION(0, "push", OPT_FLAG, st, m.push, NULL,                                             \
+	       "bring a static kvmft into guests that have none; nothing of it is left there"),   \
+	OPTION(0, "push-file", OPT_STR, st, m.push_file, "FILE",                                  \
+	       "that one (default: kvmft-static-MACHINE beside this kvmft)")
+
 #define COLOR_HELP "colours (default: auto, on a terminal without NO_COLOR)"
 #define WIDE_HELP  "on a terminal: do not cut long lines"
 

@@ -6,6 +6,7 @@
 #include "kvmft/remote.h"
 #include "kvmft/sides.h"
 #include "cmds.h"
+#include "options.h"
 
 #include <errno.h>
 #include <string.h>
@@ -75,7 +76,10 @@ static const struct opt record_options[] = {
 	       "--trigger, and at the end"),
 	OPTION(0, "trigger", OPT_STR, struct record_config, trigger, "EVENT[/FILTER/]",
 	       "flight recorder: write the ring out when this event happens, or with\n"
-	       "exit-longer=DURATION[/FILTER/] when an exit lasts longer"),
+	       "exit-longer=DURATION[/FILTER/] when an exit lasts longer, or with\n"
+	       "marker[=TEXT] when a program writes (TEXT) to trace_marker"),
+	OPTION(0, "before", OPT_DURATION, struct record_config, before, "DURATION",
+	       "flight recorder: the ring is to reach back so far, and grows until it does"),
 	OPTION(0, "overwrite", OPT_FLAG, struct record_config, overwrite, NULL,
 	       "when the ring is full lose the oldest events instead of the newest"),
 	OPTION(0, "allow-lost", OPT_FLAG, struct record_config, allow_lost, NULL,
@@ -89,14 +93,9 @@ static const struct opt record_options[] = {
 	       "program there (default: 'ssh root@NAME')"),
 	OPTION(0, "guest-events", OPT_EVENTS, struct record_options, sides.events, "EVENT[/FILTER/]",
 	       "what is recorded in guests, as -e there"),
-	OPTION(0, "guest-options", OPT_LIST, struct record_options, sides.options, "[NAME:]OPTIONS",
-	       "further options of record in guests, or in the one called NAME"),
 	OPTION(0, "guest-command", OPT_STR, struct record_options, sides.command, "COMMAND",
 	       "runs in guests when all sides record; when it has ended in all, so does this"),
-	OPTION(0, "push", OPT_FLAG, struct record_options, sides.push, NULL,
-	       "bring a static kvmft into guests that have none; nothing of it is left there"),
-	OPTION(0, "push-file", OPT_STR, struct record_options, sides.push_file, "FILE",
-	       "that one (default: kvmft-static-MACHINE beside this kvmft)"),
+	SIDES_OPTIONS(struct record_options, sides),
 	OPTION(0, "remote", OPT_FLAG, struct record_options, remote, NULL,
 	       "what --guest runs in a guest: options and orders come from standard input"),
 	OPTION(0, "force", OPT_FLAG, struct record_config, force, NULL,
@@ -161,6 +160,7 @@ static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_
 	if (!record_sides)
 		return err_lack(err, ENOTSUP, "this small build has no --guest: use the whole kvmft");
 	o->sides.flight = o->c.flight;
+	o->sides.before = o->c.before;
 	if (shown)
 		o->sides.show = show_sides;
 	ret = record_sides(&o->sides, &o->c, argv, shown ? note_over_sides : cli_note, err);

@@ -194,7 +194,7 @@ static void buffer_read_back(struct kinst *k)
 		(void)!kbuffer_kb_parse(line, &k->buffer_kb);
 }
 
-static int set_buffer(struct kinst *k, uint64_t kb, struct kvmft_err *err)
+int kinst_buffer_set(struct kinst *k, uint64_t kb, struct kvmft_err *err)
 {
 	int got = memory_check(k, kb, err);
 
@@ -221,7 +221,7 @@ static int set_sizes(struct kinst *k, const struct kinst_config *c, struct kvmft
 	if (!got)
 		got = subbuf_read_back(k, err);
 	if (!got && c->buffer_kb)
-		return set_buffer(k, c->buffer_kb, err);
+		return kinst_buffer_set(k, c->buffer_kb, err);
 	if (!got)
 		buffer_read_back(k);
 	return got;

@@ -110,7 +110,7 @@ int kstats_parse(const char *text, struct kstats *s)
 		{ "dropped events", &s->dropped, false },
 		{ "read events", &s->read, true },
 	};
-
+	uint64_t step;
 
 	*s = (struct kstats){ 0 };
 	for (size_t i = 0; i < ARRAY_SIZE(field); i++) {
@@ -119,6 +119,7 @@ int kstats_parse(const char *text, struct kstats *s)
 		if (err && (field[i].needed || err != -ENOENT))
 			return err == -ENOENT ? -EINVAL : err;
 	}
+	s->oldest = stats_time(text, "\noldest event ts:", &step);
 	s->now = stats_time(text, "\nnow ts:", &s->now_step);
 	return 0;
 }

@@ -33,6 +33,7 @@ static int order_snapshot(struct record *r, struct record_child *c __unused_arg)
 		return 0;
 	}
 	/* What happened is to stay in the ring while that is written out. */
+	r->flight.stopped = krdtsc_now();
 	ret = kinst_tracing(r->k, false, r->err);
 	ret = ret ? ret : record_flight_dump(r, "control");
 	return ret ? ret : kinst_tracing(r->k, true, r->err);

@@ -7,7 +7,8 @@
  * at that very event; we see that within 100 ms, write it out and switch it on again. Before Linux
  * 5.18 that trigger stopped the machine's main trace instead of the instance it was set in, and
  * must not be used; then a second, tiny instance gets the event alone and we look whether it holds
- * something, which is up to 100 ms late.
+ * something, which is up to 100 ms late. Markers of programs are no event that could have a
+ * trigger: for them it is the same.
  */
 #include "record.h"
 
@@ -16,19 +17,20 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#define WATCH_KB 16
-
 int record_flight_check(struct record *r)
 {
 	const struct record_config *o = r->o;
 	int ret;
 
-	if (!o->trigger)
-		return 0;
+	ret = record_before_check(r);
+	if (ret || !o->trigger)
+		return ret;
 	if (!o->flight)
 		return err_usage(r->err, "option --trigger needs --flight-recorder");
 	if (record_trigger_is_longer(r))
 		return record_trigger_longer_check(r);
+	if (record_trigger_is_marker(r))
+		return 0;
 	ret = kevent_expand(r->t, o->trigger, &r->flight.on, r->err);
 	if (!ret && r->flight.on.n != 1)
 		return err_usage(r->err, "option --trigger: '%s' is %zu events, it must be one",
@@ -50,7 +52,7 @@ static int arm_watch(struct record *r)
 	struct kinst_config c = KINST_CONFIG_DEFAULT;
 	int ret;
 
-	c.buffer_kb = WATCH_KB;
+	c.buffer_kb = RECORD_WATCH_KB;
 	c.pid = r->tids.v;
 	c.npid = r->tids.n;
 	c.event_fork = r->tids.n != 0;
@@ -94,6 +96,8 @@ int record_flight_arm(struct record *r)
 					"stopped the machine's main trace",
 					r->o->trigger);
 		ret = record_trigger_longer_arm(r);
+	} else if (record_trigger_is_marker(r)) {
+		ret = record_marker_arm(r);
 	} else if (traceoff_is_ours() && kinst_has_trigger(r->k, e->sys, e->name)) {
 		ret = arm_kernel(r, e);
 	} else {
@@ -125,6 +129,8 @@ int record_flight_fired(struct record *r)
 
 	if (!r->flight.armed)
 		return 0;
+	if (r->flight.marker)
+		return record_marker_seen(r);
 	if (r->flight.watch)
 		return watch_fired(r);
 	on = kinst_tracing_get(r->k);
@@ -140,6 +146,9 @@ static int tell_fired(struct record *r, const char *why)
 	meta_begin(&r->line, "fired");
 	meta_str(&r->line, "why", why);
 	meta_u64(&r->line, "tsc", krdtsc_now());
+	if (r->flight.text[0])
+		meta_str(&r->line, "text", r->flight.text);
+	r->flight.text[0] = '\0';
 	return record_put(r);
 }
 
@@ -167,6 +176,12 @@ int record_flight_dump(struct record *r, const char *why)
 	meta_u64(&r->line, "n", segment);
 	meta_str(&r->line, "why", why);
 	meta_u64(&r->line, "tsc", krdtsc_now());
+	if (r->flight.stopped)
+		meta_u64(&r->line, "stopped", r->flight.stopped);
+	if (r->before.asked && r->before.held != UINT64_MAX)
+		meta_u64(&r->line, "held", r->before.held);
+	r->flight.stopped = 0;
+	record_before_written(r);
 	r->segments_told = segment;
 	ret = record_put(r);
 	if (ret)
@@ -184,6 +199,7 @@ void record_flight_free(struct record *r)
 {
 	struct kvmft_err err = { .text = "" };
 
+	record_marker_disarm(r);
 	if (r->flight.watch && kinst_destroy(r->flight.watch, &err) && err.text[0])
 		r->note("%s", err.text);
 	r->flight.watch = NULL;

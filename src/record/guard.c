@@ -135,7 +135,7 @@ int record_confine_watch(const struct record *r, struct kvmft_err *err)
  * open trace_pipe takes the events of others out of their buffers. Not all of its own instance for
  * writing: with the function tracer, or a ring as large as memory, it would stop the machine.
  */
-enum wall_of { OF_ROOT, OF_INSTANCE, OF_WATCH, OF_SDT, OF_SYNTH, OF_GUEST };
+enum wall_of { OF_ROOT, OF_INSTANCE, OF_WATCH, OF_BEFORE, OF_MARKER, OF_SDT, OF_SYNTH, OF_GUEST };
 
 static const struct {
 	enum wall_of of;
@@ -157,6 +157,8 @@ static const struct {
 	{ OF_INSTANCE, SANDBOX_WRITE, "trace_marker_raw" },
 	{ OF_WATCH, SANDBOX_READ, "." },
 	{ OF_WATCH, SANDBOX_WRITE, "events" },
+	{ OF_BEFORE, SANDBOX_WRITE, "buffer_size_kb" }, /* of the instance */
+	{ OF_MARKER, SANDBOX_WRITE, "options" },	/* of the one that watches */
 	{ OF_SDT, SANDBOX_READ | SANDBOX_WRITE, "uprobe_events" }, /* its probes, at the end ... */
 	{ OF_SYNTH, SANDBOX_WRITE, "synthetic_events" }, /* ... and the event of --trigger */
 	{ OF_ROOT, SANDBOX_READ, "/sys/devices/system/cpu" },
@@ -173,6 +175,8 @@ static int wall_dir(const struct record *r, enum wall_of of)
 	switch (of) {
 	case OF_INSTANCE: return kinst_dirfd(r->k);
 	case OF_WATCH: return r->flight.watch ? kinst_dirfd(r->flight.watch) : -1;
+	case OF_BEFORE: return r->before.asked ? kinst_dirfd(r->k) : -1;
+	case OF_MARKER: return r->flight.marker ? kinst_dirfd(r->flight.watch) : -1;
 	case OF_SDT: return r->sdt ? ktracefs_dirfd(r->t) : -1;
 	case OF_SYNTH: return r->flight.synth[0] ? ktracefs_dirfd(r->t) : -1;
 	case OF_GUEST: return r->side & CAP_SIDE_GUEST ? ktracefs_dirfd(r->t) : -1;

@@ -209,6 +209,7 @@ static int take_tick(struct record *r, const struct record_child *c, unsigned in
 	ret = ret ? ret : record_met_command(r, c, false);
 	ret = ret ? ret : record_store_news(r);
 	ret = ret ? ret : record_stream_tick(r);
+	record_before_tick(r);
 	if (!ret)
 		record_progress_tell(r);
 	if (!fifth || ret)

@@ -9,7 +9,10 @@
 #include "record.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *const record_marker_choices[] = { "command", "all", "none", NULL };
 
@@ -55,8 +58,15 @@ int record_marker_check(struct record *r, char **argv)
 
 int record_marker_ready(struct record *r)
 {
-	if (r->marker != RECORD_MARKER_ALL || kinst_can_copy_markers(r->k))
+	bool wanted = r->marker == RECORD_MARKER_ALL || record_trigger_is_marker(r);
+
+	if (!wanted || kinst_can_copy_markers(r->k))
 		return 0;
+	if (record_trigger_is_marker(r))
+		return err_lack(r->err, ENOTSUP,
+				"--trigger marker needs option copy_trace_marker of an instance, "
+				"which came after Linux 6.12: use an event as trigger, or kvmft "
+				"snapshot");
 	return err_lack(
 		r->err, ENOTSUP,
 		"this kernel cannot copy markers of running programs into an "
@@ -97,4 +107,76 @@ void record_marker_stop(struct record *r)
 	if (r->copying && kinst_copy_markers(r->k, false, &err))
 		r->note("%s", err.text);
 	r->copying = false;
+}
+
+/* ---- a marker as trigger ---- */
+
+#define MARKER	   "marker"
+#define WRITTEN_AS "tracing_mark_write: "
+
+bool record_trigger_is_marker(const struct record *r)
+{
+	const char *t = r->o->trigger;
+
+	return t && (!strcmp(t, MARKER) || str_starts(t, MARKER "="));
+}
+
+int record_marker_arm(struct record *r)
+{
+	struct kinst_config c = KINST_CONFIG_DEFAULT;
+	int ret;
+
+	c.buffer_kb = RECORD_WATCH_KB;
+	ret = kinst_create(r->t, &c, &r->flight.watch, r->err);
+	ret = ret ? ret : kinst_tracing(r->flight.watch, true, r->err);
+	ret = ret ? ret : kinst_copy_markers(r->flight.watch, true, r->err);
+	if (ret)
+		return ret;
+	r->flight.marker_fd = openat(kinst_dirfd(r->flight.watch), "trace_pipe",
+				     O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (r->flight.marker_fd < 0)
+		return err_why(r->err, errno, "cannot open the instance's trace_pipe");
+	r->flight.marker = true;
+	return 0;
+}
+
+/* "  comm-123 [000] ..... 12.345: tracing_mark_write: text" */
+static bool take_marker(struct record *r, char *line)
+{
+	const char *wanted = strchr(r->o->trigger, '='), *text = strstr(line, WRITTEN_AS);
+
+	if (!text)
+		return false;
+	text += strlen(WRITTEN_AS);
+	if (wanted && !strstr(text, wanted + 1))
+		return false;
+	snprintf(r->flight.text, sizeof(r->flight.text), "%s", text);
+	str_printable(r->flight.text);
+	return true;
+}
+
+int record_marker_seen(struct record *r)
+{
+	char buf[4096], *save, *line;
+	bool seen = false;
+	ssize_t n;
+
+	while ((n = read(r->flight.marker_fd, buf, sizeof(buf) - 1)) > 0) {
+		buf[n] = '\0';
+		for (line = strtok_r(buf, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+			seen |= take_marker(r, line);
+	}
+	return n < 0 && errno != EAGAIN && errno != EINTR ? -errno : seen;
+}
+
+void record_marker_disarm(struct record *r)
+{
+	struct kvmft_err none = { .text = "" };
+
+	if (!r->flight.marker)
+		return;
+	r->flight.marker = false;
+	close(r->flight.marker_fd);
+	if (kinst_copy_markers(r->flight.watch, false, &none))
+		r->note("%s", none.text);
 }

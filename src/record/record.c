@@ -356,7 +356,7 @@ static bool is_disk_error(int ret)
 
 static int record_result(struct record *r)
 {
-	bool incomplete = r->lost && !r->o->allow_lost;
+	bool incomplete = (r->lost && !r->o->allow_lost) || r->before.cut;
 	uint64_t bytes = 0;
 	char size[32];
 

@@ -75,7 +75,11 @@ struct record_seen {
 	uint64_t now;	  /* ring's clock */
 	uint64_t taken;	  /* sub-buffers, of the whole recording */
 	uint64_t flushed; /* events read, when it was flushed last */
+	/* A flight recorder's: when it was written out last, and a second ago. */
+	uint64_t overrun, overrun_now;
 };
+
+#define RECORD_WATCH_KB 16
 
 struct record_flight {
 	struct kinst *watch;   /* user space watches here for the trigger; NULL = the kernel does */
@@ -85,6 +89,10 @@ struct record_flight {
 	uint64_t bound;
 	char bound_text[128];
 	bool armed, fired;
+	bool marker;	  /* the trigger is what programs write to trace_marker: ... */
+	int marker_fd;	  /* ... trace_pipe of watch */
+	char text[64];	  /* ... the last one that counted */
+	uint64_t stopped; /* TSC when an order stopped the ring; 0: the trigger did, or nothing */
 };
 
 /*
@@ -120,6 +128,12 @@ struct record {
 	struct {
 		uint64_t ns, events;
 	} progress; /* as told last */
+	struct {
+		uint64_t most_kb; /* of ring on each CPU, by the memory that there was */
+		uint64_t held; /* ns that full rings reached back; UINT64_MAX: none is full */
+		bool asked, told;
+		bool cut; /* less was written out than was asked for */
+	} before;
 	uint64_t live_ns;	    /* util_now_ns() when all events were on */
 	struct vm_list *vms;	    /* as last scanned */
 	struct kpids {
@@ -246,6 +260,11 @@ int record_marker_facts(struct record *r);
 /* While the instance copies, tracing must be on: after it is switched on, before it is off. */
 int record_marker_start(struct record *r);
 void record_marker_stop(struct record *r);
+/* --trigger marker[=TEXT]: armed in an instance of its own; 1: somebody has written one. */
+bool record_trigger_is_marker(const struct record *r);
+int record_marker_arm(struct record *r);
+int record_marker_seen(struct record *r);
+void record_marker_disarm(struct record *r); /* before that instance goes */
 
 /* ---- ring.c ---- */
 
@@ -383,12 +402,20 @@ int record_flight_fired(struct record *r);
 int record_flight_dump(struct record *r, const char *why);
 void record_flight_free(struct record *r);
 
+/* ---- before.c: --before ---- */
+
+int record_before_check(struct record *r);
+void record_before_tick(struct record *r);    /* once a second */
+void record_before_written(struct record *r); /* the ring, just now */
+
 /* ---- trigger.c: --trigger exit-longer=DURATION ---- */
 
 bool record_trigger_is_longer(const struct record *r);
 int record_trigger_longer_check(struct record *r); /* the option, before anything is made */
 int record_trigger_longer_arm(struct record *r);   /* in r->k, before tracing is on */
 int record_trigger_longer_again(struct record *r); /* the ring was off and is to be switched on */
+/* So many ns as the ring's clock counts them; 0 when that has no unit of time. */
+uint64_t record_ticks(const struct record *r, uint64_t ns);
 void record_trigger_free(struct record *r);	   /* after r->k is gone */
 
 /* ---- child.c ---- */

@@ -61,6 +61,7 @@ static int buffer_kb(struct record *r, uint64_t *kb)
 	size_t n = 1;
 	int ret = budget_kb(r, &most, &n);
 
+	r->before.most_kb = most;
 	*kb = r->o->buffer.set ? MAX(r->o->buffer.v / 1024, (uint64_t)1) : DEFAULT_BUFFER_KB;
 	if (ret || !most || *kb <= most)
 		return ret;

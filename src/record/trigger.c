@@ -54,8 +54,7 @@ static int longer_parse(struct record *r, uint64_t *ns, char **filter)
 	return *filter ? 0 : err_set(r->err, ENOMEM, "out of memory");
 }
 
-/* The bound as the ring's clock counts; 0 when that has no unit of time. */
-static uint64_t in_clock(const struct record *r, uint64_t ns)
+uint64_t record_ticks(const struct record *r, uint64_t ns)
 {
 	if (!strcmp(r->o->clock, "x86-tsc"))
 		return (uint64_t)((unsigned __int128)ns * r->tsc.khz / 1000000);
@@ -76,7 +75,7 @@ int record_trigger_longer_check(struct record *r)
 		return ret;
 	if (!(r->side & CAP_SIDE_HOST))
 		return err_usage(r->err, "option --trigger " LONGER ": exits are seen on the host");
-	if (!in_clock(r, ns))
+	if (!record_ticks(r, ns))
 		return err_usage(r->err,
 				 "option --trigger " LONGER ": how fast clock %s runs is not known",
 				 r->o->clock);
@@ -169,7 +168,7 @@ int record_trigger_longer_arm(struct record *r)
 	ret = ksynth_add(r->t, "u64 lat; u64 t0", r->flight.synth, sizeof(r->flight.synth), r->err);
 	if (ret)
 		r->flight.synth[0] = '\0';
-	r->flight.bound = in_clock(r, ns);
+	r->flight.bound = record_ticks(r, ns);
 	return ret ? ret : set_all(r, filter, &b);
 }
 

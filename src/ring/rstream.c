@@ -270,6 +270,34 @@ static void add_losses(struct rstream *r, uint64_t idx)
 	}
 }
 
+/*
+ * A flight recorder writes its ring out while that is off: what happened meanwhile is in no
+ * segment, and no sub-buffer tells of it.
+ */
+static bool after_a_pause(struct rstream *r, uint64_t idx)
+{
+	const struct cap_stream *s = r->s;
+
+	while (r->ext_at + 1 < s->next && s->ext[r->ext_at + 1].first <= idx)
+		r->ext_at++;
+	return r->ext_at && s->ext[r->ext_at].first == idx &&
+	       s->ext[r->ext_at].segment != s->ext[r->ext_at - 1].segment;
+}
+
+static void add_pause(struct rstream *r, uint64_t idx)
+{
+	struct subbuf scan = r->sb;
+	struct rec rec;
+
+	if (r->sb.lost || !after_a_pause(r, idx))
+		return;
+	r->sb.lost = true;
+	r->sb.lost_counted = false;
+	/* The sub-buffer may have begun before the pause. */
+	if (subbuf_next(&scan, &rec) > 0)
+		r->gap_to = rec.ts;
+}
+
 /* Begins the next sub-buffer: R_EVENT when it is open, or what stands before its events. */
 static enum rkind begin_next(struct rstream *r)
 {
@@ -307,8 +335,11 @@ static enum rkind begin_next(struct rstream *r)
 		return R_END;
 	}
 	r->open = true;
+	r->gap_to = r->sb.ts;
 	if (r->loss_at < r->nloss)
 		add_losses(r, r->idx - r->have + r->at - 1);
+	if (r->cap->flight)
+		add_pause(r, r->idx - r->have + r->at - 1);
 	return r->sb.lost ? gap(r) : R_EVENT;
 }
 
@@ -433,6 +464,7 @@ int rstream_seek_by(struct rstream *r, bool (*before)(void *arg, uint64_t ts), v
 	r->error = 0;
 	r->last_ts = 0;
 	r->idx = 0;
+	r->ext_at = 0;
 	ret = scan_stamps(r, n, step, &s, &at);
 	if (ret > 0 && step > 1)
 		ret = halve_stamps(r, at, MIN(at + step, n), &s, &at);

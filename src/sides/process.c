@@ -133,6 +133,22 @@ int side_exec(const struct remote_words *prefix, const char *const *words, int i
 	return pid;
 }
 
+int side_self(const struct remote_words *words, const char *last, struct kvmft_err *err)
+{
+	const char *const end[] = { last, NULL };
+	char *argv[MAX_WORDS + 1];
+	int ret = join_words(words, end, argv, err);
+	pid_t pid = ret ? ret : fork();
+
+	if (!pid) {
+		side_leave_terminal();
+		execv("/proc/self/exe", argv);
+		dprintf(STDERR_FILENO, "kvmft: cannot run itself: %s\n", strerror(errno));
+		_exit(127);
+	}
+	return !ret && pid < 0 ? err_why(err, errno, "cannot fork") : pid;
+}
+
 int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
 	     struct kvmft_err *err)
 {

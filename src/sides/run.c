@@ -40,6 +40,8 @@ struct sides {
 	struct vm_list *vms;
 	char *base, *shown; /* "run", "run/" */
 	const char *why;    /* it ends; NULL = not yet */
+	pid_t reader;	    /* 0 = gone, or none */
+	int reader_status;
 	bool all_live, command_done, told_alone;
 	uint64_t live_ns, tick_ns;
 	mode_t umask;
@@ -396,6 +398,8 @@ static int take_said(struct sides *x, struct side *s)
 
 static void take_children(struct sides *x)
 {
+	if (x->reader > 0 && waitpid(x->reader, &x->reader_status, WNOHANG) == x->reader)
+		x->reader = 0;
 	for (size_t i = 1; i < x->n; i++) {
 		struct side *s = &x->side[i];
 
@@ -428,6 +432,14 @@ static void give_up(struct side *s)
 	s->since = util_now_ns();
 }
 
+static void give_up_all(struct sides *x)
+{
+	if (x->reader > 0)
+		kill(x->reader, SIGTERM);
+	for (size_t i = 1; i < x->n; i++)
+		give_up(&x->side[i]);
+}
+
 static void take_signals(struct sides *x)
 {
 	struct signalfd_siginfo si;
@@ -440,8 +452,7 @@ static void take_signals(struct sides *x)
 		else if (!x->why)
 			x->why = "signal";
 		else
-			for (size_t i = 1; i < x->n; i++)
-				give_up(&x->side[i]);
+			give_up_all(x);
 	}
 }
 
@@ -604,6 +615,8 @@ static const char *why_now(struct sides *x)
 		return "host";
 	if (x->command_done)
 		return "command";
+	if (x->c->reader && !x->reader)
+		return "reader";
 	if (x->host->duration.set && util_now_ns() - x->live_ns >= x->host->duration.v)
 		return "duration";
 	if (guests_left(x))
@@ -617,6 +630,18 @@ static const char *why_now(struct sides *x)
 	return NULL;
 }
 
+static int start_reader(struct sides *x)
+{
+	_cleanup_free_ char *dir = strndup(x->shown, strlen(x->shown) - 1);
+	int pid = 0;
+
+	if (x->c->reader)
+		pid = dir ? side_self(x->c->reader, dir, x->err)
+			  : err_set(x->err, ENOMEM, "out of memory");
+	x->reader = MAX(pid, 0);
+	return MIN(pid, 0);
+}
+
 static int record_together(struct sides *x)
 {
 	int ret = 0;
@@ -627,6 +652,7 @@ static int record_together(struct sides *x)
 		x->note("cannot write %ssession", x->shown);
 	for (size_t i = x->n; i-- > 0;)
 		side_order(&x->side[i], "start\n");
+	ret = start_reader(x);
 	while (!ret && !x->why && !(x->why = why_now(x)))
 		ret = wait_once(x);
 	return ret;
@@ -661,6 +687,11 @@ static int end_all(struct sides *x)
 	stop(&x->side[0]);
 	while (!ret && x->side[0].state != SIDE_ENDED)
 		ret = wait_once(x);
+	/* It ends where the host's capture does; a recorder that failed has not written that. */
+	if (x->reader > 0 && x->side[0].ret)
+		kill(x->reader, SIGTERM);
+	while (!ret && x->reader > 0)
+		ret = wait_once(x);
 	return ret;
 }
 
@@ -686,6 +717,8 @@ static int result(struct sides *x)
 									: x->side[i].exit_code);
 		put_end(x, &x->side[i]);
 	}
+	if (x->c->reader && WIFEXITED(x->reader_status))
+		worst = MAX(worst, WEXITSTATUS(x->reader_status));
 	if (host->ret) {
 		*x->err = host->err;
 		return host->ret;
@@ -737,6 +770,15 @@ static int check(const struct sides_config *c, const struct record_config *host,
 	return 0;
 }
 
+static void sweep(struct sides *x)
+{
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
+	unsigned int n = sides_temp_sweep(false, &text);
+
+	if (n)
+		x->note("removed %u session(s) in memory that a killed kvmft had left", n);
+}
+
 static int begin(struct sides *x)
 {
 	int ret = open_signals(x);
@@ -753,6 +795,11 @@ static int begin(struct sides *x)
 
 static void undo(struct sides *x)
 {
+	if (x->reader > 0) {
+		kill(x->reader, SIGTERM);
+		while (waitpid(x->reader, &x->reader_status, 0) < 0 && errno == EINTR)
+			;
+	}
 	for (size_t i = x->n; i-- > 0;) {
 		struct side *s = &x->side[i];
 
@@ -780,6 +827,7 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 		.c = c, .host = host, .argv = argv, .note = note, .err = err,
 		.parent = -1, .dir = -1, .file = -1, .sigfd = -1,
 	};
+	char temp[128];
 	int ret = check(c, host, err);
 
 	ret = ret ? ret : side_specs(c, &x.spec, &x.nspec, err);
@@ -788,7 +836,11 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 		return ret;
 	}
 	x.umask = umask(077);
-	ret = begin(&x);
+	sweep(&x);
+	if (c->temp)
+		ret = side_temp_name(temp, sizeof(temp), err);
+	host->output = c->temp ? temp : host->output;
+	ret = ret ? ret : begin(&x);
 	if (ret) {
 		struct kvmft_err first = *err;
 
@@ -799,6 +851,8 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 		ret = record_together(&x);
 		ret = ret ? ret : end_all(&x);
 		ret = ret ? ret : result(&x);
+		if (c->temp)
+			remove_dir(&x);
 	}
 	undo(&x);
 	return ret;

@@ -10,6 +10,7 @@
  * receive.c	the same alone: kvmft receive
  * qga.c	the process that reaches a guest by its agent
  * push.c	a program for guests that have none
+ * temp.c	sessions that are not kept
  * session.c	the file that says what belongs together
  */
 #ifndef KVMFT_SIDES_SIDES_H
@@ -115,6 +116,12 @@ int side_exec(const struct remote_words *prefix, const char *const *words, int i
  */
 int side_ask(const struct remote_words *prefix, const char *const *words, int input, size_t max,
 	     struct sbuf *out, struct kvmft_err *err) __must_check;
+/*
+ * This program itself, with these words, and one more behind them; standard files stay as they are.
+ * Its PID, or -errno.
+ */
+int side_self(const struct remote_words *words, const char *last,
+	      struct kvmft_err *err) __must_check;
 /* A process of ours in its place: fn's result is its exit status. Else as side_exec(). */
 int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
 	     struct kvmft_err *err) __must_check;
@@ -135,6 +142,11 @@ int session_put_side(int fd, const struct side *s, const struct vm *vm,
 /* All record. */
 int session_put_start(int fd, size_t sides) __must_check;
 int session_put_end(int fd, const struct side *s, const char *reason) __must_check;
+
+/* ---- temp.c ---- */
+
+/* A name for a session that is not to be kept. 0 or -errno with err set. */
+int side_temp_name(char *path, size_t size, struct kvmft_err *err) __must_check;
 
 /* ---- host.c, store.c: they end the process ---- */
 

@@ -5,6 +5,7 @@
 #include "sides.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define QGA "qga:"
@@ -164,7 +165,10 @@ int side_words(const struct sides_config *s, const struct side_spec *spec, struc
 	       struct kvmft_err *err)
 {
 	int ret = s->flight ? remote_words_add(w, "--flight-recorder") : 0;
+	char before[32];
 
+	snprintf(before, sizeof(before), "--before=%lluns", (unsigned long long)s->before.v);
+	ret = ret || !s->before.set ? ret : remote_words_add(w, before);
 	for (size_t i = 0; i < s->events.n && !ret; i++) {
 		ret = remote_words_add(w, "-e");
 		ret = ret ? ret : remote_words_add(w, s->events.v[i]);

@@ -1,0 +1,107 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# record --before: the ring of a flight recorder reaches back as far as asked for, or that it does not is said.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/vmlib.sh"
+
+need_recording "a flight recorder's ring"
+run "$kvmft" record --as host --before 2s -o "$tmp/no"
+status_is 2 "without --flight-recorder"
+err_has "needs --flight-recorder" "... it is said"
+run "$kvmft" record --as host --flight-recorder --before 0s -o "$tmp/no"
+status_is 2 "nothing asked for"
+run "$kvmft" record --as host --flight-recorder --before 2s --clock counter -e kvm:kvm_pio -o "$tmp/no"
+status_is 4 "a clock without a rate"
+err_has "counter is none" "... is named"
+
+"$tinyvm" --vcpus 2 --ms 120000 --name t1 >"$tmp/vm.txt" &
+vm=$!
+sleep 0.3
+
+# held CAPTURE: ms that the last segment reached back.
+held() { sed -n 's/^segment .*held=\([0-9]*\)......$/\1/p' "$1/meta" | tail -n 1; }
+# ms from the first event of each CPU, the latest of them, to the last one.
+reach()
+{
+	# Millions of lines: not with a sanitizer.
+	"${KVMFT_PLAIN:-$top/build/kvmft}" merge -q "$1" 2>/dev/null | sed -n 's/^[^[]*\(\[[0-9]*\]\) *\([0-9]*\)\.\([0-9]\{3\}\).*/\1 \2\3/p' |
+		awk '!($1 in first) { first[$1] = $2 } { last = $2 } END { for (c in first) if (first[c] > m) m = first[c]
+			print last - m }'
+}
+
+# As much as fits into a ring of 8M in a second or two.
+run "$kvmft" record --as host --flight-recorder --before 1s -e 'kvm:*' -d 8s -o "$tmp/grown"
+status_is 0 "a ring that turns fast"
+err_has 'the ring grows from [0-9]+ to [0-9]+ KiB on each CPU, for --before' "... grows"
+ok "... until it reaches back that far ($(held "$tmp/grown") ms, or is not full)" test "$(held "$tmp/grown" | sed 's/^$/9999/')" -ge 1000
+grown=$(reach "$tmp/grown")
+ok "... in what was written, too ($grown ms)" test "$grown" -ge 1000
+
+run "$kvmft" record --as host --flight-recorder --before 2s -b 256K -e kvm:kvm_pio -d 6s -o "$tmp/short"
+status_is 3 "a ring of a size that was asked for"
+err_has 'the ring reaches back 0\.[0-9] s, --before asks for 2\.0 s and a second more: -b [0-9]+M would do' "... is not touched, and what would do is said"
+ok "... how far it reached is in the capture" test "$(held "$tmp/short")" -lt 2000
+remedy=$(sed -n 's/.*: \(-b [0-9]*M\) would do.*/\1/p' "$err")
+# shellcheck disable=SC2086 # two words
+run "$kvmft" record --as host --flight-recorder --before 2s $remedy -e kvm:kvm_pio -d 6s -o "$tmp/remedy"
+status_is 0 "what was said does ($remedy)"
+ok "... two seconds" test "$(reach "$tmp/remedy")" -ge 2000
+
+# While a ring is written out it is off: no pair of events reaches over that.
+"$kvmft" record --as host -q --flight-recorder -b 128K -e kvm:kvm_pio -d 3s -o "$tmp/twice" &
+recorder=$!
+for i in 1 2; do
+	sleep 1
+	kill -USR1 "$recorder"
+done
+wait "$recorder"
+rc=$?
+recorder=
+is "$rc" 0 "a ring that is written out three times"
+run "$kvmft" merge "$tmp/twice"
+status_is 0 "... is no loss"
+is "$(grep -c 'NOT RECORDED on this CPU, while the ring was written out, within [0-9.]* [num]*s$' "$out")" \
+	"$((2 * $(find "$tmp/twice/seg000000" -name 'cpu*' | wc -l)))" "... the two pauses are told of each CPU"
+
+# A marker of a program as trigger, here and on another side.
+if [ -e "$tracefs/options/copy_trace_marker" ]; then
+	"$kvmft" record --as host --flight-recorder --trigger marker=slow -b 128K -e kvm:kvm_pio -d 5s -o "$tmp/marked" \
+		>"$out" 2>"$err" &
+	recorder=$!
+	sleep 2
+	echo "kvmft test: another thing" >"$tracefs/trace_marker"
+	sleep 0.5
+	echo "kvmft test: slow request 4711" >"$tracefs/trace_marker"
+	wait "$recorder"
+	rc=$?
+	recorder=
+	status_is 0 "a marker as trigger"
+	is "$(sed -n 's/^fired \(why=[a-z]*\) .* text=/\1 /p' "$tmp/marked/meta")" "why=trigger kvmft%20test:%20slow%20request%204711" \
+		"... the one with that text, once"
+	is "$(grep -c ' (trigger)$' "$err")" 1 "... wrote out the ring"
+	mkdir "$tmp/bin"
+	ln -s "$kvmft" "$tmp/bin/kvmft"
+	PATH=$tmp/bin:$PATH "$kvmft" record -o "$tmp/both" --flight-recorder -b 128K -e kvm:kvm_pio -d 6s --guest t1=env \
+		--guest-events kvm:kvm_mmio --guest-options "--as guest -b 128K --trigger marker=slow" >"$out" 2>"$err" &
+	recorder=$!
+	sleep 3.5
+	echo "kvmft test: slow request 4712" >"$tracefs/trace_marker"
+	wait "$recorder"
+	rc=$?
+	recorder=
+	status_is 0 "a marker in a guest"
+	fired=$(sed -n 's/^fired why=trigger tsc=\([0-9]*\) text=kvmft%20test:%20slow%20request%204712$/\1/p' "$tmp/both/t1/meta")
+	stopped=$(sed -n 's/^segment .*why=control .*stopped=\([0-9]*\).*/\1/p' "$tmp/both/host/meta" | head -n 1)
+	khz=$(sed -n 's/^tsc khz=\([0-9]*\).*/\1/p' "$tmp/both/host/meta")
+	ok "... stops the host's ring" test "${stopped:-0}" -gt "${fired:-0}"
+	echo "# $(((stopped - fired) / khz)) ms later"
+	ok "... soon" test $(((stopped - fired) / khz)) -lt 1000
+else
+	run "$kvmft" record --as host --flight-recorder --trigger marker -e kvm:kvm_pio -o "$tmp/no"
+	status_is 4 "a kernel that does not copy markers"
+	err_has "copy_trace_marker" "... is told what it lacks"
+fi
+is "$(our_instances)" "" "nothing is left"
+finish
