@@ -140,7 +140,7 @@ kill_obj := $(O)/tests/kill/seccomp.o
 killed   := $(O)/tests/kill/kvmft $(O)/tests/kill/sandbox
 all_obj  := $(lib_obj) $(main_obj) $(test_lib_obj) $(unit:%=%.o) $(tools:%=%.o) $(kill_obj)
 
-.PHONY: all tests test-tools check check-all demo bench fuzz lint install uninstall dist deb clean deps help FORCE
+.PHONY: all tests test-tools check check-all demo bench fuzz lint install install-static uninstall dist deb clean deps help FORCE
 .SECONDARY: $(all_obj)
 .DELETE_ON_ERROR:
 
@@ -240,8 +240,15 @@ install: $(prog)
 	$(INSTALL) -m 644 $(units) $(DESTDIR)$(units_to)
 	sed -i 's,/usr/sbin/kvmft,$(sbindir)/kvmft,' $(DESTDIR)$(units_to)/kvmft-record.service
 
+# What `record --guest --push` brings into guests, where it looks for it.
+static_to = $(sbindir)/../lib/kvmft/kvmft-static-$(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+install-static:
+	$(Q)$(MAKE) STATIC=1 SMALL=1 O=$(O)/static
+	$(INSTALL) -d $(DESTDIR)$(sbindir) $(dir $(DESTDIR)$(static_to))
+	$(INSTALL) -m 755 $(O)/static/kvmft $(DESTDIR)$(static_to)
+
 uninstall:
-	rm -f $(addprefix $(DESTDIR),$(installed))
+	rm -f $(addprefix $(DESTDIR),$(installed)) $(DESTDIR)$(static_to)
 
 # ---- packages ----
 # The files that git tracks, or all but build folders where there is no git; the same bytes each time.
@@ -259,6 +266,7 @@ help:
 	@echo 'targets:'
 	@echo '  all        build $$(O)/kvmft (default)'
 	@echo '  check      install what is missing, build, run all tests; last line: N passed, N failed, N skipped'
+	@echo '  install-static  what record --guest --push brings into guests'
 	@echo '  check-all  check plus the long matrices (kernels, compilers)'
 	@echo '  demo       record a real host and a real guest, merge and verify'
 	@echo '  bench      speed ratios against peers, measured in one run'

@@ -39,6 +39,8 @@ static inline int comms_feed(struct tl_comms *c, const struct rec *rec)
 	return comms_wants(c, rec) ? comms_learn(c, rec) : 0;
 }
 
+/* Names that only `from`, of an older state of the same capture, has. 0 or -ENOMEM. */
+int comms_inherit(struct tl_comms *c, const struct tl_comms *from) __must_check;
 const char *comms_get(const struct tl_comms *c, int32_t tid);
 void comms_free(struct tl_comms *c);
 

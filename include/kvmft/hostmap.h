@@ -97,6 +97,11 @@ int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostm
 	__must_check;
 /* 0; -ENOTSUP with err: its trace clock cannot be put on the host's TSC, and what to do. */
 int hostmap_clock(const struct hostmap *m, struct kvmft_err *err) __must_check;
+/*
+ * Clock events that an older state of the same capture had, and this one, whose oldest segments are
+ * gone, has not: what they said still holds. 0 or -ENOMEM.
+ */
+int hostmap_inherit(struct hostmap *m, const struct hostmap *before) __must_check;
 void hostmap_free(struct hostmap *m);
 
 /* Makes an entry for one more capture of VM number vm: *out. 0 or -ENOMEM. */

@@ -104,8 +104,12 @@ struct out {
 	const struct timeline *t;
 	struct sbuf line;
 	bool color; /* of text; may be set after out_begin() */
+	bool goes_on; /* the same: out_resume() will follow; it sets it, too */
+	bool resumed;
 	struct out_epoch *epoch; /* of all vCPUs whose guests are shown, by time */
 	size_t nepoch, epoch_cap, epoch_at;
+	/* When it has ended, for out_resume(): those before were shown; what a format keeps. */
+	uint64_t epochs_from, kept[5];
 	void *priv; /* the format's own */
 };
 
@@ -121,6 +125,12 @@ const struct out_format *out_format_find(const char *name);
  */
 int out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
 	      const struct out_clock *clock, FILE *f) __must_check;
+/*
+ * After out_end(): the same output goes on with another time line of the same captures, see
+ * tl_inherit().
+ */
+int out_resume(struct out *o, const struct timeline *t,
+	       const struct out_clock *clock) __must_check;
 int out_item(struct out *o, const struct tl_item *item) __must_check;
 int out_end(struct out *o) __must_check;
 /* For formats whose end is long: writes o->line out. */

@@ -25,7 +25,10 @@ int pick_add_match(struct pick *p, const char *spec, struct kvmft_err *err) __mu
 void pick_set_context(struct pick *p, uint64_t items);
 /* Any of these vCPUs. */
 int pick_add_vcpu(struct pick *p, uint32_t vcpu) __must_check;
-/* Any of these: "host", "guest" (all), a VM's name (all its captures), or a source's label. */
+/*
+ * Any of these: "host", "guest" (all), a VM's name (all its captures), a source's label, or the
+ * name of a guest's directory.
+ */
 int pick_add_side(struct pick *p, const char *side) __must_check;
 bool pick_side_is(const struct timeline *t, const struct tl_source *s, const char *side);
 

@@ -26,7 +26,8 @@ struct cap_pieces {
 
 /*
  * Lines between the capture's readings of a clock. The TSC's nominal rate is as the capture says,
- * or else measured with mono_raw. -ENODATA: fewer than two readings; -ENOTSUP: no TSC rate;
+ * or else measured with mono_raw. -ENODATA: fewer than two readings (one is
+ * enough where the recorder did not end); -ENOTSUP: no TSC rate;
  * -EINVAL: readings that contradict each other; -ENOMEM. Freed with cap_pieces_free(), also after a
  * failure.
  */

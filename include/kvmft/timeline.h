@@ -40,6 +40,8 @@ struct tl_source {
 	uint64_t events, gaps, lost, damaged, unplaced; /* of what tl_next() gave so far */
 	bool lost_unknown;	  /* some gap had no count */
 	bool windowed;		  /* by tl_window(): these are not of all of the capture */
+	bool followed;		  /* by tl_follow(): of all of it since it began */
+	bool missed;		  /* ... and some was removed before it could be given out */
 	struct tl_comms *comms;
 	const struct tl_comms *names; /* those of tl_comm(): of QEMU the host's */
 	uint32_t renames;	  /* how often the walk changed a name that tl_comm() gives */
@@ -134,6 +136,20 @@ int tl_new_alone(struct hostmap *map, struct timeline **out, struct kvmft_err *e
  * tl_start(). The sub-buffers before it are not read, nor are those after it.
  */
 void tl_window(struct timeline *t, uint64_t from, uint64_t to);
+/*
+ * The same of captures that are still written to: what none of the time lines with these marks has
+ * given out yet, up to host TSC `to`, and what comes late. m is borrowed, until tl_free().
+ */
+struct tl_marks;
+int tl_marks_new(struct tl_marks **out) __must_check;
+void tl_marks_free(struct tl_marks *m); /* NULL is fine */
+void tl_follow(struct timeline *t, struct tl_marks *m, uint64_t to);
+/*
+ * What the time line before it, of the same captures, had learned from events that may be gone:
+ * names of threads, clocks of VMs, and what it counted. After the last tl_add_guest(). 0 or
+ * -ENOMEM.
+ */
+int tl_inherit(struct timeline *t, const struct timeline *before) __must_check;
 /* Its beginning; 0: all of it. */
 uint64_t tl_from(const struct timeline *t);
 /* Opens all streams; after the last tl_add_guest(). */

@@ -56,6 +56,8 @@ struct windows;
 int win_new(const struct timeline *t, struct windows **out) __must_check;
 /* Feeds the items of a timeline in order. 0 or -ENOMEM. */
 int win_feed(struct windows *w, const struct tl_item *item) __must_check;
+/* The check goes on with another time line of the same captures: see tl_inherit(). */
+void win_go_on(struct windows *w, const struct timeline *t);
 void win_finish(struct windows *w);
 size_t win_count(const struct windows *w);
 const struct win_vcpu *win_vcpu(const struct windows *w, size_t i);

@@ -33,5 +33,7 @@ const char *const kvmft_cmds_elsewhere[] = { NULL };
 
 int (*const reset_qemu)(bool, uint64_t, struct sbuf *, struct kvmft_err *) = qemu_left_sweep;
 
+unsigned int (*const reset_sessions)(bool, struct sbuf *) = sides_temp_sweep;
+
 int (*const record_sides)(const struct sides_config *, struct record_config *, char **, note_fn *,
 			  struct kvmft_err *) = sides_record;

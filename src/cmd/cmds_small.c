@@ -24,5 +24,7 @@ const char *const kvmft_cmds_elsewhere[] = {
 
 int (*const reset_qemu)(bool, uint64_t, struct sbuf *, struct kvmft_err *) = NULL;
 
+unsigned int (*const reset_sessions)(bool, struct sbuf *) = NULL;
+
 int (*const record_sides)(const struct sides_config *, struct record_config *, char **, note_fn *,
 			  struct kvmft_err *) = NULL;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "kvmft/follow.h"
 #include "kvmft/windows.h"
 #include "merge_pick.h"
 #include "merge_qemu.h"
@@ -22,12 +23,18 @@ struct merge_opts {
 	const char *format, *from, *to;
 	struct pairing_clock pair;
 	struct opt_u64 khz;
-	bool quiet;
+	bool quiet, follow;
+	struct opt_u64 delay, count;
 	struct merge_pick_opts pick;
 	struct str_list host;
 	struct str_list qemu;
 	const char *trace_events;
 };
+
+#define DEFAULT_DELAY_NS 500000000ull
+#define MAX_DELAY_NS	 60000000000ull
+#define MAX_TRIES	 5u
+#define FIRST_TRIES	 30u /* of 0.1 s */
 
 static const struct opt merge_options[] = {
 	OPTION_CHOICE(0, "clock", struct merge_opts, clock, "CLOCK", out_clock_names,
@@ -59,6 +66,12 @@ static const struct opt merge_options[] = {
 	       "only matching events, and what stands around them; EVENT as for --event"),
 	OPTION('C', "context", OPT_U64, struct merge_opts, pick.context, "N",
 	       "with --grep: N lines before and after each match"),
+	OPTION('N', "count", OPT_U64, struct merge_opts, count, "COUNT",
+	       "end after this many events"),
+	OPTION('f', "follow", OPT_FLAG, struct merge_opts, follow, NULL,
+	       "the captures are still recorded: go on until they end"),
+	OPTION(0, "delay", OPT_DURATION, struct merge_opts, delay, "DURATION",
+	       "with --follow: wait this long for events of other sides (default: 500ms)"),
 	OPTION(0, "force", OPT_FLAG, struct merge_opts, file.force, NULL,
 	       "replace an existing OUT"),
 	PAGE_OPTIONS(struct merge_opts, file.page_opts),
@@ -70,17 +83,23 @@ static const struct opt merge_options[] = {
 struct merge {
 	const struct merge_opts *o;
 	struct kvmft_err *err;
-	struct pairing p;
+	struct pairing own;
+	struct pairing *p;    /* of this pass, where captures are followed */
+	struct follow *f;     /* NULL: they are not */
 	struct windows *w;
 	struct sink s;
 	struct merge_qemu q;
 	struct pick *pick; /* NULL: everything is wanted */
+	uint64_t shown, matches;
+	bool enough, any;
 };
 
 static int merge_show(void *arg, const struct tl_item *item)
 {
 	struct merge *m = arg;
 
+	m->shown += item->kind == TL_EVENT;
+	m->enough = m->o->count.set && m->shown >= m->o->count.v;
 	return out_item(&m->s.out, item);
 }
 
@@ -94,42 +113,140 @@ static int merge_item(struct merge *m, const struct tl_item *item)
 static int merge_walk(struct merge *m)
 {
 	const struct tl_item *item;
-	int ret;
+	int ret = 0;
 
-	while ((ret = tl_next(m->p.t, &item)) > 0) {
-		ret = m->p.nguest && !item->src->qemu ? win_feed(m->w, item) : 0;
+	while (!m->enough && (ret = tl_next(m->p->t, &item)) > 0) {
+		bool late = m->f && follow_late(m->f, item);
+
+		ret = m->p->nguest && !item->src->qemu && !late ? win_feed(m->w, item) : 0;
 		ret = ret ? ret : merge_item(m, item);
 		if (ret)
 			break;
 	}
-	win_finish(m->w);
 	return ret;
 }
 
-static int merge_write(struct merge *m)
+/* The clock of the rows, and what of them is wanted: by the captures as they are. */
+static int merge_ask(struct merge *m, struct out_clock *clock)
+{
+	int ret;
+
+	sink_free(&m->s);
+	pick_free(m->pick);
+	m->pick = NULL;
+	ret = sink_clock(&m->s, m->p, m->o->clock, clock, m->err);
+	return ret ? ret : merge_pick_init(&m->o->pick, m->p->t, &m->pick, m->err);
+}
+
+static int merge_begin(struct merge *m)
 {
 	const struct out_format *fmt = out_format_find(m->o->format ? m->o->format : "text");
 	struct out_clock clock;
 	uint64_t from, to;
 	int ret;
 
-	ret = sink_clock(&m->s, &m->p, m->o->clock, &clock, m->err);
+	ret = merge_ask(m, &clock);
 	ret = ret ? ret : sink_check(fmt, &clock, m->o->file.path, m->err);
 	ret = ret ? ret : window_parse(&clock, m->o->from, m->o->to, &from, &to, m->err);
-	ret = ret ? ret : merge_pick_init(&m->o->pick, m->p.t, &m->pick, m->err);
 	if (ret)
 		return ret;
-	tl_window(m->p.t, from, to);
-	ret = tl_start(m->p.t, m->err);
-	ret = ret ? ret : win_new(m->p.t, &m->w);
-	ret = ret ? ret : outfile_check(m->o->file.out, NULL, m->p.t, m->o->trace_events, m->err);
+	if (!m->f)
+		tl_window(m->p->t, from, to);
+	ret = tl_start(m->p->t, m->err);
+	ret = ret ? ret : win_new(m->p->t, &m->w);
+	ret = ret ? ret : outfile_check(m->o->file.out, NULL, m->p->t, m->o->trace_events, m->err);
 	ret = ret ? ret : sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
 	if (ret)
 		return ret;
-	ret = out_begin(&m->s.out, m->p.t, fmt, &clock, m->s.f);
+	ret = out_begin(&m->s.out, m->p->t, fmt, &clock, m->s.f);
 	m->s.out.color = m->o->file.page.color;
+	m->s.out.goes_on = m->f;
+	return ret;
+}
+
+static int merge_write(struct merge *m)
+{
+	int ret = merge_begin(m);
+
+	if (ret && !m->s.f)
+		return ret;
 	ret = ret ? ret : merge_walk(m);
+	win_finish(m->w);
 	return sink_close(&m->s, true, ret, m->err);
+}
+
+/* ---- captures that are still recorded ---- */
+
+static int merge_go_on(struct merge *m)
+{
+	struct out_clock clock;
+	int ret = merge_ask(m, &clock);
+
+	ret = ret ? ret : tl_start(m->p->t, m->err);
+	if (ret)
+		return ret;
+	win_go_on(m->w, m->p->t);
+	return out_resume(&m->s.out, m->p->t, &clock);
+}
+
+/* The lines of a pass are out when it ends. */
+static int merge_pass(struct merge *m, const struct follow_pass *pass)
+{
+	bool opened = m->s.f;
+	int ret, end;
+
+	m->p = pass->p;
+	ret = rate_of_pairing(m->p, &m->o->khz, m->o->quiet || !pass->first,
+			      sink_cycles(m->o->format, m->o->clock), cli_note, m->err);
+	ret = ret ? ret : opened ? merge_go_on(m) : merge_begin(m);
+	ret = ret ? ret : merge_walk(m);
+	m->s.out.goes_on = !ret && !pass->last && !m->enough;
+	end = m->s.f ? out_end(&m->s.out) : 0;
+	if (m->pick) {
+		m->any |= pick_any(m->pick);
+		m->matches += pick_matches(m->pick);
+	}
+	return ret ? ret : end;
+}
+
+/*
+ * A segment that was there a moment ago is gone; or what tells whose guest it is has not come yet,
+ * as recorders write that when they have begun.
+ */
+static bool may_come(const struct merge *m, const struct follow_pass *pass, int ret,
+		     unsigned int tries)
+{
+	if (ret == -ENOENT && tries < MAX_TRIES)
+		return true;
+	return !m->s.f && !pass->last && m->err->code != KVMFT_USAGE && tries < FIRST_TRIES;
+}
+
+static int merge_follow(struct merge *m, int argc, char **argv, const struct pairing_opts *po)
+{
+	const struct follow_config c = {
+		.host = argv[0], .guests = argv + 1, .n = (size_t)argc - 1, .opts = po,
+		.delay_ns = m->o->delay.set ? m->o->delay.v : DEFAULT_DELAY_NS, .note = cli_note,
+	};
+	struct follow_pass pass = { 0 };
+	unsigned int tries = 0;
+	int ret = follow_new(&c, &m->f);
+
+	if (ret)
+		return err_set(m->err, ENOMEM, "out of memory");
+	while (!ret && !pass.last && !m->enough) {
+		ret = follow_pass(m->f, &pass, m->err);
+		ret = ret ? ret : merge_pass(m, &pass);
+		tries = ret ? tries + 1 : 0;
+		if (ret && may_come(m, &pass, ret, tries)) {
+			*m->err = (struct kvmft_err){ .text = "" };
+			pass.last = false;
+			ret = 0;
+		}
+	}
+	if (!m->s.f)
+		return ret;
+	win_finish(m->w);
+	return sink_close(&m->s, false, ret, m->err);
 }
 
 /* ---- what the user must know about the result ---- */
@@ -143,16 +260,17 @@ static int summary_pick(const struct merge *m)
 	if (!m->pick)
 		return 0;
 	for (size_t i = 0; pick_unmet(m->pick, i, &slip, &b); i++) {
-		if (slip || !m->o->quiet)
+		if (slip || !(m->o->quiet || m->f)) /* of one pass alone */
 			cli_note("%s", b.s ? b.s : "out of memory");
 		sbuf_reset(&b);
 	}
 	if (m->o->pick.grep.n && !m->o->quiet)
-		cli_note("%llu matches", (unsigned long long)pick_matches(m->pick));
+		cli_note("%llu matches",
+			 (unsigned long long)(m->f ? m->matches : pick_matches(m->pick)));
 	if (pick_dropped(m->pick))
 		cli_note("%llu lines of context were left out: too large to be kept",
 			 (unsigned long long)pick_dropped(m->pick));
-	return pick_any(m->pick) ? 0 : err_set(m->err, ENODATA, "nothing matched");
+	return m->any || pick_any(m->pick) ? 0 : err_set(m->err, ENODATA, "nothing matched");
 }
 
 /* What asks for a host's time line. */
@@ -205,59 +323,119 @@ static int merge_alone(struct merge *m)
 	return sink_exit(ret, complete);
 }
 
-static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
+/* What looks at all of the captures before the first line, or at what comes behind it. */
+static int check_follow(const struct merge_opts *o, int argc, struct kvmft_err *err)
 {
-	struct merge m = { .o = opts, .err = err };
-	struct pairing_opts po = {
-		.need = (m.o->format && strcmp(m.o->format, "text")) || m.o->pick.vcpu.n
-				? PAIRING_VCPUS
-				: PAIRING_LINES,
-		.clock = &m.o->pair,
-		.undecided_ok = m.o->host.n, /* another host may know more */
+	const struct {
+		const char *name;
+		bool set;
+	} option[] = {
+		{ "from", o->from }, { "to", o->to }, { "host", o->host.n }, { "qemu", o->qemu.n },
+		{ "solve", o->pair.solve }, { "context", o->pick.context.set },
 	};
-	bool complete = true;
-	uint64_t events = 0;
+
+	if (!o->follow)
+		return err_usage(err, "option --delay goes with --follow");
+	for (size_t i = 0; i < ARRAY_SIZE(option); i++)
+		if (option[i].set)
+			return err_usage(err, "option --%s does not go with --follow",
+					 option[i].name);
+	if (o->format && strcmp(o->format, "text") && strcmp(o->format, "json"))
+		return err_usage(err, "--follow writes text or json");
+	if (o->delay.v > MAX_DELAY_NS)
+		return err_usage(err, "option --delay: at most 60s");
+	if (!argc)
+		return err_usage(err, "operands are missing: the captures to follow");
+	return 0;
+}
+
+static int merge_once(struct merge *m, int argc, char **argv, const struct pairing_opts *po)
+{
+	const struct merge_opts *o = m->o;
 	int ret;
 
-	if (m.o->format && !out_format_find(m.o->format))
-		return err_usage(err, "option --format: there is no format '%s'", m.o->format);
-	if (m.o->host.n && (m.o->pair.tsc_offset.set || m.o->pair.tsc_ratio || m.o->pair.solve))
+	m->p = &m->own;
+	ret = pairing_prepare(m->p, argv[0], argv + 1, (size_t)argc - 1, po, m->err);
+	if (!ret)
+		ret = rate_of_pairing(m->p, &o->khz, o->quiet, sink_cycles(o->format, o->clock),
+				      cli_note, m->err);
+	ret = ret ? ret : pairing_add_hosts(m->p, &o->host, m->err);
+	ret = ret ? ret : merge_qemu_add(&m->q, m->p, &o->qemu, o->trace_events, m->err);
+	return ret ? ret : merge_write(m);
+}
+
+/* What was shown, and what of it is wrong. */
+static int merge_tell(struct merge *m, bool *complete)
+{
+	const struct merge_opts *o = m->o;
+	const struct timeline *t = m->p->t;
+	uint64_t events = 0;
+
+	if (!o->quiet)
+		pairing_tell_assumed(m->p, cli_note);
+	*complete = pairing_summary(t, o->quiet, cli_note);
+	*complete = merge_qemu_summary(&m->q, t, o->quiet) && *complete;
+	for (size_t i = 0; i < tl_sources(t); i++) {
+		const struct tl_source *s = tl_source(t, i);
+
+		if (s->guest)
+			sink_tell_alignment(m->p, m->w, s->vm, s->label, o->quiet);
+		events += s->events;
+	}
+	if (m->f && !o->quiet)
+		follow_tell(m->f);
+	if (!events)
+		return err_set(m->err, ENODATA, "the captures hold no events%s",
+			       o->from || o->to ? " in that time" : "");
+	return summary_pick(m);
+}
+
+static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
+{
+	const struct merge_opts *o = opts;
+	struct merge m = { .o = o, .err = err };
+	struct pairing_opts po = {
+		.need = (o->format && strcmp(o->format, "text")) || o->pick.vcpu.n
+				? PAIRING_VCPUS
+				: PAIRING_LINES,
+		.clock = &o->pair,
+		.undecided_ok = o->host.n, /* another host may know more */
+	};
+	bool complete = true;
+	int ret;
+
+	if (o->format && !out_format_find(o->format))
+		return err_usage(err, "option --format: there is no format '%s'", o->format);
+	if (o->host.n && (o->pair.tsc_offset.set || o->pair.tsc_ratio || o->pair.solve))
 		return err_usage(
 			err,
 			"options --tsc-offset, --tsc-ratio and --solve: each --host has its own");
+	ret = o->follow || o->delay.set ? check_follow(o, argc, err) : 0;
+	ret = ret ? ret : rate_check(&o->khz, err);
+	if (ret)
+		return ret;
 	if (!argc)
 		return merge_alone(&m);
-	ret = rate_check(&m.o->khz, err);
-	ret = ret ? ret : pairing_prepare(&m.p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
-	if (!ret)
-		ret = rate_of_pairing(&m.p, &m.o->khz, m.o->quiet,
-				      sink_cycles(m.o->format, m.o->clock), cli_note, err);
-	ret = ret ? ret : pairing_add_hosts(&m.p, &m.o->host, err);
-	ret = ret ? ret : merge_qemu_add(&m.q, &m.p, &m.o->qemu, m.o->trace_events, err);
-	ret = ret ? ret : merge_write(&m);
-	if (!ret) {
-		if (!m.o->quiet)
-			pairing_tell_assumed(&m.p, cli_note);
-		complete = pairing_summary(m.p.t, m.o->quiet, cli_note);
-		complete = merge_qemu_summary(&m.q, m.p.t, m.o->quiet) && complete;
-		for (size_t i = 0; i < tl_sources(m.p.t); i++) {
-			if (tl_source(m.p.t, i)->guest)
-				sink_tell_alignment(&m.p, m.w, tl_source(m.p.t, i)->vm,
-						    tl_source(m.p.t, i)->label, m.o->quiet);
-			events += tl_source(m.p.t, i)->events;
-		}
-		if (!events)
-			ret = err_set(err, ENODATA, "the captures hold no events%s",
-				      m.o->from || m.o->to ? " in that time" : "");
-		ret = ret ? ret : summary_pick(&m);
-	}
-	ret = ret ? ret : outfile_commit(m.o->file.out, 0, NULL, err);
+	ret = o->follow ? merge_follow(&m, argc, argv, &po) : merge_once(&m, argc, argv, &po);
+	if (!m.enough) /* else nothing can be said of what was not read */
+		ret = ret ? ret : merge_tell(&m, &complete);
+	ret = ret ? ret : outfile_commit(o->file.out, 0, NULL, err);
 	win_free(m.w);
 	pick_free(m.pick);
 	sink_free(&m.s);
-	pairing_close(&m.p);
+	pairing_close(&m.own);
+	follow_free(m.f);
 	merge_qemu_free(&m.q);
 	return sink_exit(ret, complete);
+}
+
+/* What goes on has nothing that could be paged. */
+static int merge_open(void *opts, int argc, struct kvmft_err *err)
+{
+	struct merge_opts *o = opts;
+
+	o->file.page_opts.no_pager |= o->follow;
+	return sink_file_open(opts, argc, err);
 }
 
 const struct cmd cmd_merge = {
@@ -277,7 +455,7 @@ const struct cmd cmd_merge = {
 	.sessions = captures_first,
 	.run = merge_run,
 	.reader = true,
-	.output = sink_file_open,
+	.output = merge_open,
 	.release = sink_file_close,
 	.max_args = -1,
 };

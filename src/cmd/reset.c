@@ -43,6 +43,14 @@ static int reset_kernel(bool dry_run, struct kvmft_err *err)
 	return ret;
 }
 
+static void reset_memory(bool dry_run)
+{
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
+
+	if (reset_sessions && reset_sessions(dry_run, &text) && text.s)
+		fputs(text.s, stdout);
+}
+
 static int reset_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 		     struct kvmft_err *err)
 {
@@ -53,6 +61,7 @@ static int reset_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 
 	if (out.s)
 		fputs(out.s, stdout);
+	reset_memory(o->dry_run);
 	kernel = reset_kernel(o->dry_run, err);
 	if (!ret)
 		return kernel;
@@ -68,7 +77,8 @@ const struct cmd cmd_reset = {
 	.description =
 		"Removes instances and probes of kvmft whose process is gone. What belongs to a running\n"
 		"kvmft, or to anybody else, is left alone. Trace events of QEMU that `record --qemu` had\n"
-		"switched on go off again. Every start of `kvmft record` does the same.",
+		"switched on go off again. Every start of `kvmft record` does the same; `trace --guest`\n"
+		"removes sessions in memory.",
 	.opts = reset_options,
 	.opts_size = sizeof(struct reset_opts),
 	.run = reset_run,

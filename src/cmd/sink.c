@@ -221,6 +221,10 @@ void sink_free(struct sink *s)
 		cap_pieces_free(&s->later[i]);
 	free(s->later);
 	free(s->clock_later);
+	s->pieces = (struct cap_pieces){ 0 };
+	s->later = NULL;
+	s->clock_later = NULL;
+	s->nlater = 0;
 }
 
 int sink_exit(int ret, bool complete)

@@ -3,13 +3,35 @@
  * trace.c: `kvmft trace`, events as they happen, one line each, in the clock asked for.
  */
 #include "kvmft/trace.h"
+#include "kvmft/kernel.h"
+#include "kvmft/output.h"
+#include "kvmft/remote.h"
+#include "kvmft/sides.h"
 #include "cmds.h"
 #include "options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 struct trace_opts {
 	struct trace_config c;
 	struct page_opts page;
+	struct sides_config sides;
+	struct opt_u64 delay, tsc_offset;
+	const char *format;
+	struct str_list grep, side, vcpu;
 };
+
+/*
+ * What is kept of each side while guests are followed: enough for a second of more events than
+ * anybody reads, and as little as is left of it is walked again and again.
+ */
+#define FOLLOW_SEGMENT "16M"
+#define FOLLOW_KEEP    4
+#define FOLLOW_FLUSH   200000000ull
+#define GUEST_WORDS    "--flush 200ms --rotate " FOLLOW_SEGMENT
 
 static const struct opt trace_options[] = {
 	OPTION('e', "event", OPT_EVENTS, struct trace_opts, c.events, "EVENT[/FILTER/]",
@@ -38,16 +60,167 @@ static const struct opt trace_options[] = {
 	       "end after this time: 250ms, 10s, 5m"),
 	OPTION('b', "buffer-size", OPT_SIZE, struct trace_opts, c.buffer, "SIZE",
 	       "kernel ring per CPU (default: 4M, less when memory is short)"),
+	OPTION(0, "guest", OPT_LIST, struct trace_opts, sides.guests, "NAME[=COMMAND]",
+	       "this guest, too, as kvmft record has it: both sides on one time line"),
+	OPTION(0, "guest-events", OPT_EVENTS, struct trace_opts, sides.events, "EVENT[/FILTER/]",
+	       "what is shown of guests, as -e there"),
+	SIDES_OPTIONS(struct trace_opts, sides),
+	OPTION(0, "delay", OPT_DURATION, struct trace_opts, delay, "DURATION",
+	       "with --guest: wait this long for events of other sides (default: 500ms)"),
+	OPTION(0, "tsc-offset", OPT_BITS, struct trace_opts, tsc_offset, "N",
+	       "with --guest: the guests' TSC offset, instead of what this host says"),
+	OPTION(0, "side", OPT_LIST, struct trace_opts, side, "SIDE",
+	       "with --guest: only lines of host, guest (any), or a guest's name"),
+	OPTION('v', "vcpu", OPT_LIST, struct trace_opts, vcpu, "LIST",
+	       "with --guest: only these vCPUs and the host threads that run them, e.g. 0,2-5"),
+	OPTION(0, "grep", OPT_EVENTS, struct trace_opts, grep, "EVENT[/FILTER/]",
+	       "with --guest: only events that match, of what is recorded"),
+	OPTION(0, "format", OPT_STR, struct trace_opts, format, "FORMAT",
+	       "with --guest: text (default) or json"),
 	OPTION_CHOICE(0, "color", struct trace_opts, page.color, "WHEN", color_names, COLOR_HELP),
 	OPTION(0, "wide", OPT_FLAG, struct trace_opts, page.wide, NULL, WIDE_HELP),
 	OPT_END,
 };
 
+/* ---- with guests: recorded into memory, and merged while that goes on ---- */
+
+static int put_list(struct remote_words *w, const char *option, const struct str_list *l)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < l->n && !ret; i++) {
+		ret = remote_words_add(w, option);
+		ret = ret ? ret : remote_words_add(w, l->v[i]);
+	}
+	return ret;
+}
+
+static int put_value(struct remote_words *w, const char *option, const char *value)
+{
+	int ret = value ? remote_words_add(w, option) : 0;
+
+	return ret || !value ? ret : remote_words_add(w, value);
+}
+
+static int put_number(struct remote_words *w, const char *option, const struct opt_u64 *n,
+		      const char *unit)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%" PRIu64 "%s", n->v, unit);
+	return put_value(w, option, n->set ? text : NULL);
+}
+
+/* The command line of the one who reads. */
+static int merge_words(const struct trace_opts *o, struct remote_words *w)
+{
+	const char *clock = o->c.tsc ? "host-tsc" : o->c.clock;
+	int ret = remote_words_add(w, "kvmft");
+
+	ret = ret ? ret : remote_words_add(w, "merge");
+	ret = ret ? ret : remote_words_add(w, "--follow");
+	ret = ret ? ret : put_value(w, "--clock", clock);
+	ret = ret ? ret : put_value(w, "--format", o->format);
+	ret = ret ? ret : put_value(w, "--color", color_names[MAX(o->page.color, 0)]);
+	if (o->page.wide)
+		ret = ret ? ret : remote_words_add(w, "--wide");
+	ret = ret ? ret : put_number(w, "--count", &o->c.count, "");
+	ret = ret ? ret : put_number(w, "--delay", &o->delay, "ns");
+	ret = ret ? ret : put_number(w, "--tsc-offset", &o->tsc_offset, "");
+	ret = ret ? ret : put_list(w, "--side", &o->side);
+	ret = ret ? ret : put_list(w, "--vcpu", &o->vcpu);
+	ret = ret ? ret : put_list(w, "--grep", &o->grep);
+	return ret ? ret : remote_words_add(w, "--");
+}
+
+/* Before what the user gives: that is obeyed. */
+static int put_guest_words(struct str_list *l)
+{
+	const char *words = GUEST_WORDS;
+
+	if (array_add(&l->v, &l->n, &l->cap, &words, sizeof(words)))
+		return -ENOMEM;
+	memmove(l->v + 1, l->v, (l->n - 1) * sizeof(*l->v));
+	l->v[0] = words;
+	return 0;
+}
+
+static int check_guests(const struct trace_opts *o, struct kvmft_err *err)
+{
+	const char *const *clock = out_clock_names;
+	struct sbuf names = { 0 };
+
+	if (!record_sides)
+		return err_lack(err, ENOTSUP, "this small build has no --guest: use the whole kvmft");
+	if (o->c.kvmclock || o->c.guest_capture || o->c.pvclock || o->c.clock_offset.set)
+		return err_usage(err, "with --guest all times are of one time line: --clock kvmclock "
+				 "shows the guest's kvmclock; --kvmclock, --pvclock, --guest-capture "
+				 "and --clock-offset are for the host alone");
+	while (o->c.clock && *clock && strcmp(*clock, o->c.clock))
+		sbuf_addf(&names, " %s", *clock++);
+	if (!o->c.clock || *clock) {
+		sbuf_free(&names);
+		return 0;
+	}
+	err_usage(err, "option --clock: with --guest it is one of%s", names.s ? names.s : "");
+	sbuf_free(&names);
+	return -EINVAL;
+}
+
+static int trace_guests(struct trace_opts *o, struct kvmft_err *err)
+{
+	struct record_config host = {
+		.clock = kclock_default(), .rotate = FOLLOW_SEGMENT, .marker = -1, .as = -1,
+		.events = o->c.events, .vms = o->c.vms, .pids = o->c.pids, .buffer = o->c.buffer,
+		.duration = o->c.duration, .flush = { true, FOLLOW_FLUSH },
+		.keep = { true, FOLLOW_KEEP }, .quiet = true,
+	};
+	struct remote_words w = { 0 };
+	char *none = NULL;
+	int ret = check_guests(o, err);
+
+	if (ret)
+		return ret;
+	o->sides.temp = true;
+	ret = merge_words(o, &w) || put_guest_words(&o->sides.options)
+		      ? err_set(err, ENOMEM, "out of memory") : 0;
+	o->sides.reader = &w;
+	ret = ret ? ret : record_sides(&o->sides, &host, &none, cli_note, err);
+	remote_words_free(&w);
+	return ret;
+}
+
+/* What has a meaning with guests alone. */
+static int check_alone(const struct trace_opts *o, struct kvmft_err *err)
+{
+	const struct {
+		const char *name;
+		bool set;
+	} option[] = {
+		{ "guest-events", o->sides.events.n }, { "guest-options", o->sides.options.n },
+		{ "push", o->sides.push }, { "push-file", o->sides.push_file },
+		{ "delay", o->delay.set }, { "tsc-offset", o->tsc_offset.set },
+		{ "side", o->side.n }, { "vcpu", o->vcpu.n },
+		{ "grep", o->grep.n }, { "format", o->format },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(option); i++)
+		if (option[i].set)
+			return err_usage(err, "option --%s goes with --guest", option[i].name);
+	return 0;
+}
+
 static int trace_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg,
 		     struct kvmft_err *err)
 {
 	struct trace_opts *o = opts;
+	int ret;
 
+	if (o->sides.guests.n)
+		return trace_guests(o, err);
+	ret = check_alone(o, err);
+	if (ret)
+		return ret;
 	o->c.color = page_color(&o->page);
 	o->c.width = page_width(&o->page);
 	return trace_run(&o->c, cli_note, err);
@@ -63,6 +236,7 @@ const struct cmd cmd_trace = {
 		"  kvmft trace -e kvm:kvm_exit --vm vm1 -N 20\n"
 		"  kvmft trace -e kvm:kvm_userspace_exit --clock realtime\n"
 		"  kvmft trace -e 'kvm:kvm_msr/ecx==0x11/' --kvmclock vm1 --guest-capture guest\n"
+		"  kvmft trace -e kvm:kvm_exit --guest vm1 --guest-events sched:sched_switch\n"
 		"  kvmft trace -e sched:sched_wakeup --clock perf \\\n"
 		"        --clock-offset $(kvmft guest-offset --clock perf)      in a guest",
 	.opts = trace_options,

@@ -38,7 +38,8 @@ static int comms_set(struct tl_comms *c, int32_t tid, const char *name)
 	m->tid = tid;
 	if (!strncmp(m->name, name, COMM_LEN - 1))
 		return 0;
-	strncpy(m->name, name, COMM_LEN - 1);
+	memset(m->name, 0, sizeof(m->name));
+	memcpy(m->name, name, strnlen(name, COMM_LEN - 1));
 	return 1;
 }
 
@@ -91,6 +92,19 @@ int comms_learn(struct tl_comms *c, const struct rec *rec)
 		changed |= ret;
 	}
 	return changed;
+}
+
+/*
+ * What the older one has learned is newer than what was noted when the recording began, which is
+ * all that the new one has.
+ */
+int comms_inherit(struct tl_comms *c, const struct tl_comms *from)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret >= 0 && i < from->by_tid.n; i++)
+		ret = comms_set(c, from->v[i].tid, from->v[i].name);
+	return MIN(ret, 0);
 }
 
 const char *comms_get(const struct tl_comms *c, int32_t tid)

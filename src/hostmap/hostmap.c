@@ -436,17 +436,55 @@ static int sort_events(struct hostmap *m)
 	return ret;
 }
 
-int hostmap_build(struct hostmap *m)
+static int build_all(struct hostmap *m)
 {
-	int ret;
+	int ret = sort_events(m);
 
-	hostmap_chain(m);
-	for (size_t i = 0; i < m->nevent; i++)
-		m->event[i].vm = vm_of_tid(m, m->event[i].tid);
-	ret = sort_events(m);
 	for (size_t i = 0; i < m->nvm && !ret; i++)
 		ret = build_epochs(m, i);
 	return ret;
+}
+
+int hostmap_build(struct hostmap *m)
+{
+	hostmap_chain(m);
+	for (size_t i = 0; i < m->nevent; i++)
+		m->event[i].vm = vm_of_tid(m, m->event[i].tid);
+	return build_all(m);
+}
+
+static bool same_event(const struct hostmap_event *a, const struct hostmap_event *b)
+{
+	return a->ts == b->ts && a->kind == b->kind && a->tid == b->tid && a->vcpu == b->vcpu;
+}
+
+/* Among n in order of time, from number *at on; the next one that is asked for is no earlier. */
+static bool has_event(const struct hostmap *m, size_t n, size_t *at, const struct hostmap_event *e)
+{
+	while (*at < n && m->event[*at].ts < e->ts)
+		++*at;
+	for (size_t i = *at; i < n && m->event[i].ts == e->ts; i++)
+		if (same_event(&m->event[i], e))
+			return true;
+	return false;
+}
+
+int hostmap_inherit(struct hostmap *m, const struct hostmap *before)
+{
+	const size_t n = m->nevent;
+	size_t at = 0;
+
+	for (size_t i = 0; i < before->nevent; i++) {
+		const struct hostmap_event *e = &before->event[i];
+
+		/* Those of no thread were not recorded: who added them does so again. */
+		if (e->tid <= 0 || has_event(m, n, &at, e) || m->nevent >= MAX_CLOCK_EVENTS)
+			continue;
+		if (array_add(&m->event, &m->nevent, &m->event_cap, e, sizeof(*e)))
+			return -ENOMEM;
+		m->event[m->nevent - 1].vm = vm_of_tid(m, e->tid);
+	}
+	return m->nevent == n ? 0 : build_all(m);
 }
 
 static int clock_new(struct hostmap *m)

@@ -103,23 +103,40 @@ static uint32_t slew_of(const struct clock_sample *v, size_t n)
 	return (uint32_t)most;
 }
 
+/*
+ * A capture that has only just begun, or did not last, has one reading: the line through it has the
+ * TSC's nominal rate.
+ */
+static size_t add_nominal(struct clock_sample *v, size_t n, uint64_t khz)
+{
+	if (n != 1)
+		return n;
+	v[1] = (struct clock_sample){ .tsc_before = v[0].tsc_before + khz * 1000,
+				      .tsc_after = v[0].tsc_after + khz * 1000,
+				      .ns = v[0].ns + 1000000000 };
+	return 2;
+}
+
 int cap_pieces_init(struct cap_pieces *p, const struct capture *cap, enum cap_clock clock)
 {
+	const size_t least = cap->complete ? 2 : 1;
 	struct tsc_rate nominal;
 	uint64_t khz;
 	size_t n;
 
 	memset(p, 0, sizeof(*p));
-	if (readings(cap, clock) < 2)
+	if (readings(cap, clock) < least)
 		return -ENODATA;
 	tsc_rate_said(cap, &nominal);
 	khz = nominal.khz;
 	if (!khz || khz > UINT32_MAX)
 		return -ENOTSUP;
-	p->v = calloc(readings(cap, clock), sizeof(*p->v));
+	p->v = calloc(readings(cap, clock) + 1, sizeof(*p->v));
 	if (!p->v)
 		return -ENOMEM;
 	n = take(cap, clock, p->v);
+	if (!cap->complete)
+		n = add_nominal(p->v, n, khz);
 	if (n < 2)
 		return -ENODATA;
 	if (clock_pieces_mark_steps(p->v, n, (uint32_t)khz, STEP_PPM, NULL) < 0 ||

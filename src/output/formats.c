@@ -110,12 +110,11 @@ static int epochs_until(struct out *o, uint64_t host)
 
 /* ---- the calls ---- */
 
-int out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
-	      const struct out_clock *clock, FILE *f)
+static int begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
+		 const struct out_clock *clock, FILE *f)
 {
 	int ret = 0;
 
-	memset(o, 0, sizeof(*o));
 	o->fmt = fmt;
 	o->f = f;
 	o->clock = *clock;
@@ -123,6 +122,29 @@ int out_begin(struct out *o, const struct timeline *t, const struct out_format *
 	if (fmt->epoch)
 		ret = epochs_list(o);
 	return ret || !fmt->begin ? ret : fmt->begin(o);
+}
+
+int out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
+	      const struct out_clock *clock, FILE *f)
+{
+	memset(o, 0, sizeof(*o));
+	return begin(o, t, fmt, clock, f);
+}
+
+int out_resume(struct out *o, const struct timeline *t, const struct out_clock *clock)
+{
+	const struct out was = *o;
+	int ret;
+
+	memset(o, 0, sizeof(*o));
+	memcpy(o->kept, was.kept, sizeof(o->kept));
+	o->epochs_from = was.epochs_from;
+	o->color = was.color;
+	o->goes_on = o->resumed = true;
+	ret = begin(o, t, was.fmt, clock, was.f);
+	while (o->epoch_at < o->nepoch && o->epoch[o->epoch_at].host < o->epochs_from)
+		o->epoch_at++;
+	return ret;
 }
 
 bool out_item_time(const struct out *o, const struct tl_item *i, uint64_t *v)
@@ -150,6 +172,8 @@ int out_end(struct out *o)
 {
 	int ret = o->fmt->end ? o->fmt->end(o) : 0, flushed = out_flush(o);
 
+	if (o->epoch_at)
+		o->epochs_from = o->epoch[o->epoch_at - 1].host + 1;
 	sbuf_free(&o->line);
 	free(o->epoch);
 	o->epoch = NULL;

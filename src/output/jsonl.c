@@ -87,6 +87,13 @@ static int jsonl_begin(struct out *o)
 	o->priv = p;
 	if (evinfos_init(&p->types, o->t))
 		return -ENOMEM;
+	p->events = o->kept[0];
+	p->gaps = o->kept[1];
+	p->lost = o->kept[2];
+	p->lost_unknown = o->kept[3];
+	p->damaged = o->kept[4];
+	if (o->resumed)
+		return 0;
 	line_begin(&j, o, "timeline");
 	json_put_u64(&j, "version", JSONL_VERSION);
 	json_put_str(&j, "clock", out_clock_names[o->clock.kind]);
@@ -326,21 +333,35 @@ static void put_traces(struct json *j, const struct out *o)
 	json_array_end(j);
 }
 
-static int jsonl_end(struct out *o)
+static int put_end(struct out *o, const struct jsonl *p)
 {
-	struct jsonl *p = o->priv;
 	struct json j;
-	int ret = 0;
 
-	if (!p)
-		return 0;
 	line_begin(&j, o, "end");
 	json_put_u64(&j, "events", p->events);
 	json_put_u64(&j, "gaps", p->gaps);
 	json_put_known_s64(&j, "lost", !p->lost_unknown, (int64_t)p->lost);
 	json_put_u64(&j, "damaged", p->damaged);
 	put_traces(&j, o);
-	ret = json_line_end(&j);
+	return json_line_end(&j);
+}
+
+static void keep_counts(struct out *o, const struct jsonl *p)
+{
+	const uint64_t counts[] = { p->events, p->gaps, p->lost, p->lost_unknown, p->damaged };
+
+	memcpy(o->kept, counts, sizeof(counts));
+}
+
+static int jsonl_end(struct out *o)
+{
+	struct jsonl *p = o->priv;
+	int ret;
+
+	if (!p)
+		return 0;
+	keep_counts(o, p);
+	ret = o->goes_on ? 0 : put_end(o, p);
 	evinfos_free(&p->types);
 	free(p);
 	o->priv = NULL;

@@ -55,6 +55,7 @@ struct high {
 #define EARLY_BYTES (128u << 10)
 
 enum column { COL_LABEL, COL_TASK, COL_CPU, COL_TIME, COLUMNS };
+_Static_assert(COLUMNS <= ARRAY_SIZE(((struct out *)NULL)->kept), "struct out");
 
 struct early {
 	struct {
@@ -439,7 +440,9 @@ static void text_gap(struct out *o, const struct tl_item *i)
 			  (unsigned long long)i->lost);
 		return;
 	}
-	if (i->lost)
+	if (!i->lost && !i->src->qemu && i->src->cap->flight)
+		sbuf_addf(b, "NOT RECORDED on this CPU, while the ring was written out,");
+	else if (i->lost)
 		sbuf_addf(b, "LOST %llu EVENTS of this %s", (unsigned long long)i->lost, of);
 	else
 		sbuf_addf(b, "LOST EVENTS of this %s, their number is unknown", of);
@@ -588,6 +591,10 @@ static int text_begin(struct out *o)
 		     k < tl_source(o->t, i)->cap->nstream && !tl_source(o->t, i)->guest; k++)
 			all->cpu_digits = MAX(all->cpu_digits,
 					      put_dec_len(tl_source(o->t, i)->cap->stream[k].cpu));
+	for (unsigned int c = 0; c < COLUMNS; c++)
+		all->width[c] = o->kept[c];
+	if (all->width[COL_TIME])
+		return 0; /* it goes on: they are known */
 	all->early = calloc(EARLY_LINES, sizeof(*all->early));
 	return all->early ? 0 : -ENOMEM;
 }
@@ -597,7 +604,9 @@ static int text_end(struct out *o)
 	struct heads *all = o->priv;
 
 	if (all && all->early)
-		early_end(o, false);
+		early_end(o, o->goes_on && all->nearly);
+	for (unsigned int c = 0; all && c < COLUMNS; c++)
+		o->kept[c] = all->width[c];
 	free(all);
 	o->priv = NULL;
 	return 0;

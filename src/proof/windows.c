@@ -82,6 +82,14 @@ int win_new(const struct timeline *t, struct windows **out)
 	return 0;
 }
 
+void win_go_on(struct windows *w, const struct timeline *t)
+{
+	w->t = t;
+	for (size_t i = 0; i < tl_sources(t); i++)
+		if (w->ev[i].turns)
+			turn_events_init(w->ev[i].turns, tl_source(t, i)->fmt);
+}
+
 /* ---- figures ---- */
 
 /*

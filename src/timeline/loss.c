@@ -12,17 +12,9 @@ static uint64_t cpu_lost(const struct capture *c, const struct cap_cpustat *st)
 	return lost + (c->flight || c->is_tracedat ? 0 : st->entries);
 }
 
-void tl_loss(const struct tl_source *s, struct tl_loss *loss)
-{
-	/* Counters are of the whole capture. */
-	if (s->windowed)
-		*loss = (struct tl_loss){ .total = s->lost, .unknown = s->lost_unknown };
-	else
-		tl_loss_of(s->cap, s->events, s->lost, s->lost_unknown, loss);
-}
-
-void tl_loss_of(const struct capture *cap, uint64_t events, uint64_t lost, bool lost_unknown,
-		     struct tl_loss *loss)
+/* trimmed: what is in segments that were removed was not counted among the events. */
+static void loss_of(const struct capture *cap, bool trimmed, uint64_t events, uint64_t lost,
+		    bool lost_unknown, struct tl_loss *loss)
 {
 	uint64_t counters = 0, taken = 0;
 	bool have = false;
@@ -45,12 +37,29 @@ void tl_loss_of(const struct capture *cap, uint64_t events, uint64_t lost, bool 
 		}
 	}
 	/* Segments that were removed on purpose leave no way to tell. */
-	if (have && cap->complete && !cap->is_tracedat && !cap->trimmed &&
+	if (have && cap->complete && !cap->is_tracedat && !trimmed &&
 	    taken > events && taken < INT64_MAX)
 		counters += taken - events;
 	/* What a flight recorder overwrote is no loss, though a gap where it shows. */
-	loss->total = have ? MAX(counters, cap->flight || cap->trimmed ? 0 : lost) : lost;
+	loss->total = have ? MAX(counters, cap->flight || trimmed ? 0 : lost) : lost;
 	loss->unknown = !have && (lost_unknown || !cap->complete);
+}
+
+void tl_loss(const struct tl_source *s, struct tl_loss *loss)
+{
+	/* Counters are of the whole capture. */
+	if (s->windowed)
+		*loss = (struct tl_loss){ .total = s->lost, .unknown = s->lost_unknown };
+	else
+		loss_of(s->cap, s->cap->trimmed && !s->followed, s->events, s->lost,
+			s->lost_unknown, loss);
+	loss->unknown |= s->missed && !s->followed;
+}
+
+void tl_loss_of(const struct capture *cap, uint64_t events, uint64_t lost, bool lost_unknown,
+		struct tl_loss *loss)
+{
+	loss_of(cap, cap->trimmed, events, lost, lost_unknown, loss);
 }
 
 bool tl_source_complete(const struct tl_source *s)

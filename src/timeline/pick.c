@@ -137,11 +137,26 @@ static bool label_is(const char *label, const char *side)
 	       (!str_is_text(side, strlen(side)) && !strcmp(side, vmsel_name(label)));
 }
 
+/* A guest of a session is known by the name that it was given there, which is its directory's. */
+static bool directory_is(const struct tl_source *s, const char *name)
+{
+	const char *path = s->cap->path, *base;
+	size_t n = strlen(path);
+
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	base = memrchr(path, '/', n);
+	base = base ? base + 1 : path;
+	return strlen(name) == (size_t)(path + n - base) && !strncmp(base, name, strlen(name)) &&
+	       strcmp(name, "host") && strcmp(name, "qemu");
+}
+
 bool pick_side_is(const struct timeline *t, const struct tl_source *s, const char *side)
 {
 	const struct hostmap *map = tl_hostmap(t);
 
 	return !strcmp(side, tl_side(s)) || label_is(s->label, side) ||
+	       (s->guest && directory_is(s, side)) ||
 	       (s->guest && !s->alone && label_is(map->vm[map->vm[s->vm].of].label, side));
 }
 

@@ -20,6 +20,21 @@ struct tl_stamps {
 	const struct own_tsc *own;	 /* of the first host, where its stamps are no TSC */
 };
 
+/* Of one stream: the stamp of what was given out last, and how many things with it were. */
+struct tl_mark {
+	uint64_t stamp;
+	uint64_t n;
+	uint64_t next; /* the stamp of what was to come behind it; 0 = that was not there yet */
+};
+
+/* A stream that goes on behind a mark. */
+struct tl_mark_skip {
+	struct tl_mark *mark; /* NULL: it begins at its beginning */
+	uint64_t skipped;     /* of those with the mark's stamp */
+	bool seen;	      /* something was read */
+	bool resumed;	      /* all of them are skipped */
+};
+
 struct tl_stream {
 	struct tl_source *src;
 	const struct fmt *fmt; /* src's */
@@ -29,6 +44,10 @@ struct tl_stream {
 	bool converts;	/* stamps are not simply the first host's TSC, or it is QEMU's */
 	bool placed;	/* at.host is a place, of an event before or of the first one after */
 	uint64_t begin; /* of the host's recording */
+	struct tl_mark_skip skip;
+	uint64_t stamp; /* with skip.mark: as recorded, of what it is at */
+	bool missing;	/* with skip.mark: it is at a gap that no file tells of */
+	bool ended;
 	/*
 	 * What the stream is at, and r tells more of; but not QEMU's. ev, tid and learn are an
 	 * event's: looked for when it is read, they are there when it has won and decide what is
@@ -58,11 +77,13 @@ struct timeline {
 	struct tl_stream *stream;
 	size_t nstream;
 	struct rmerge *merge;
+	struct tl_marks *marks; /* of tl_follow() */
 	uint64_t from, to; /* host TSC: what is outside is left out */
 	struct qdevices devices;
 	/* Of each event than its place and its thread: some source is a QEMU's, or tells of one. */
 	bool more_asked;
 	bool pending; /* the winner was handed out and must be popped */
+	bool inherited; /* tl_inherit() was called */
 	struct tl_item other; /* a changed copy of the winner's, handed out instead */
 };
 
@@ -70,6 +91,11 @@ struct timeline {
 int tl_stream_open(struct timeline *t, struct tl_source *src,
 		   const struct cap_stream *cs) __must_check;
 int tl_stream_open_qemu(struct timeline *t, struct tl_source *src) __must_check;
+/* NULL: out of memory. */
+struct tl_mark *tl_mark_of(struct tl_marks *m, const struct tl_source *src, uint32_t cpu);
+/* Whether what has this stamp was given out before. */
+bool tl_mark_passed(struct tl_mark_skip *s, uint64_t stamp);
+void tl_mark_given(struct tl_mark *m, uint64_t stamp);
 /* For struct rmerge_src: the next item of a struct tl_stream, and its place. */
 bool tl_stream_next(void *stream, uint64_t *key);
 

@@ -3,6 +3,8 @@
  * stream.c: the events of one CPU of one capture, or of one QEMU, each at its place on the first
  * host's TSC.
  */
+#include <errno.h>
+
 #include "kvmft/comms.h"
 #include "priv.h"
 
@@ -92,7 +94,7 @@ static void place_gap(struct tl_stream *s)
 	uint64_t begin = s->at.host;
 	bool first = !s->placed;
 
-	place(s, s->r.sb.ts);
+	place(s, s->r.gap_to);
 	if (first)
 		begin = s->at.host; /* nothing before it on this CPU */
 	s->at.width = s->at.host - begin;
@@ -123,23 +125,55 @@ static inline void look_at(struct tl_stream *s)
 	s->at.learn = comms_wants(s->src->comms, &s->r.rec);
 }
 
+/*
+ * What stood behind the mark was removed before it could be given out: a gap, of nobody knows how
+ * many, up to the first event that is left.
+ */
+static bool begins_late(struct tl_stream *s, enum rkind k)
+{
+	const struct tl_mark *m = s->skip.mark;
+	uint64_t begin;
+
+	if (!m || !m->next || s->skip.seen)
+		return false;
+	s->skip.seen = true;
+	if (k != R_EVENT || s->r.rec.ts <= m->next)
+		return false;
+	place(s, m->n ? m->stamp : m->next);
+	begin = s->at.host;
+	place(s, s->r.rec.ts);
+	s->at.width = s->at.host - begin;
+	s->at.host = begin;
+	s->at.unplaced = false;
+	s->at.kind = TL_GAP;
+	s->r.lost = 0;
+	s->stamp = m->next;
+	s->missing = true;
+	return true;
+}
+
 /* By everything that there is; have: rstream_next() has given an event. */
 static __attribute__((noinline)) bool next_any(struct tl_stream *s, bool have, uint64_t *key)
 {
 	if (s->src->qemu)
 		return qemu_next(s, key);
+	have |= s->missing;
+	s->missing = false;
 	do {
 		enum rkind k = have ? R_EVENT : rstream_next(&s->r);
 
 		have = false;
+		if (begins_late(s, k))
+			break;
 		switch (k) {
 		case R_EVENT:
 			look_at(s);
-			place(s, s->r.rec.ts);
+			place(s, s->stamp = s->r.rec.ts);
 			break;
 		case R_GAP:
 			s->at.kind = TL_GAP;
 			place_gap(s);
+			s->stamp = s->r.gap_to;
 			break;
 		case R_DAMAGE:
 			s->at.kind = TL_DAMAGE;
@@ -149,13 +183,17 @@ static __attribute__((noinline)) bool next_any(struct tl_stream *s, bool have, u
 			break;
 		case R_END:
 		default:
-			if (s->r.error)
+			/* Old segments go while it is followed: the rest is found next time. */
+			if (s->r.error && !(s->skip.mark && s->r.error == -ENOENT))
 				s->src->error = s->r.error;
+			s->ended = !s->r.error;
 			return false;
 		}
 		/* Until the window begins; damage is told wherever it is met. */
-	} while (s->at.host + s->at.width < s->from && s->at.kind != TL_DAMAGE);
-	*key = s->at.host;
+	} while ((s->at.host + s->at.width < s->from && s->at.kind != TL_DAMAGE) ||
+		 tl_mark_passed(&s->skip, s->stamp));
+	/* Where it ends is not known before that is due. */
+	*key = s->at.host + (s->missing ? s->at.width : 0);
 	return true;
 }
 
@@ -204,12 +242,20 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	s->stamps = stamps_of(t, src, cs->cpu);
 	s->item.around = s->stamps.own ? own_tsc_around(s->stamps.own) : 0;
 	s->converts = s->stamps.gtime || s->stamps.link || s->stamps.own;
+	if (t->marks) {
+		s->converts = true; /* more is asked than the stamp */
+		s->skip.mark = tl_mark_of(t->marks, src, cs->cpu);
+		if (!s->skip.mark)
+			return -ENOMEM;
+	}
 	s->from = t->from;
 	s->begin = src->alone ? 0 : t->map->cap->begin_tsc;
 	ret = rstream_open(&s->r, src->cap, cs);
 	t->nstream += !ret;
 	if (!ret && t->from)
 		ret = rstream_seek_by(&s->r, is_before, s);
+	if (!ret && s->skip.mark && s->skip.mark->n)
+		ret = rstream_seek(&s->r, s->skip.mark->stamp);
 	return ret;
 }
 

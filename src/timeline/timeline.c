@@ -239,8 +239,13 @@ static void streams_close(struct timeline *t)
 {
 	rmerge_free(t->merge);
 	t->merge = NULL;
-	for (size_t i = 0; i < t->nstream; i++)
-		rstream_close(&t->stream[i].r);
+	for (size_t i = 0; i < t->nstream; i++) {
+		struct tl_stream *s = &t->stream[i];
+
+		if (s->skip.mark && !t->pending)
+			s->skip.mark->next = s->ended ? 0 : s->stamp;
+		rstream_close(&s->r);
+	}
 	free(t->stream);
 	t->stream = NULL;
 	t->nstream = 0;
@@ -260,7 +265,7 @@ static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
 
 	if (!ms)
 		ret = -ENOMEM;
-	t->more_asked = t->devices.n;
+	t->more_asked = t->devices.n || t->marks;
 	for (size_t i = 0; i < t->nsrc; i++)
 		t->more_asked |= t->src[i]->qemu || t->src[i]->marker;
 	for (size_t i = 0; ms && i < t->nstream; i++)
@@ -346,6 +351,7 @@ static struct tl_item *item_other(struct timeline *t, struct tl_stream *s)
 		return item;
 	}
 	item->lost = s->r.lost;
+	src->missed |= s->missing;
 	count_lost(src, item->lost);
 	return item;
 }
@@ -442,6 +448,8 @@ static int event_asked(struct timeline *t, struct tl_stream *s, const struct tl_
 static __attribute__((noinline)) int next_any(struct timeline *t, struct tl_stream *s,
 					      const struct tl_item **item)
 {
+	if (s->skip.mark && !s->missing)
+		tl_mark_given(s->skip.mark, s->stamp);
 	if (!s->src->qemu && s->at.kind == TL_EVENT)
 		return event_asked(t, s, item);
 	t->pending = true;

@@ -70,6 +70,9 @@ cd "$run" || exit
 run "$kvmft" merge -q .
 cd "$top" || exit
 status_is 0 "the session is here"
+run "$kvmft" merge -q --side web "$run"
+status_is 0 "a side by its name in the session"
+is "$(awk '{ print $1 }' "$out" | sort -u)" syn "... is the guest, whatever its VM is called"
 ln -s "$run" "$tmp/link"
 run "$kvmft" verify "$tmp/link"
 status_is 0 "a link to a session"

@@ -14,9 +14,10 @@ done
 ok "a static program for guests that have none" "${MAKE_PROGRAM:-make}" -C "$top" -s STATIC=1 SMALL=1 NODEPS=1 O=build/static
 
 # Each connection takes ten seconds there: most of the steps are left to check-all.
-steps="qga push"
-[ -z "${CHECK_ALL:-}" ] || steps="qga push slow cut full two"
-rig sides --timeout 400 --env "SIDES=$steps"
+steps="qga live push"
+[ -z "${CHECK_ALL:-}" ] || steps="qga live apart flight two push slow cut full reset"
+steps=${SIDES_STEPS:-$steps}
+rig sides --timeout 600 --env "SIDES=$steps"
 
 # proof SESSION: all of its guests lie in their windows.
 proof()
@@ -34,7 +35,36 @@ ok "... all that was asked for" test "$(grep -c '^vm1 .*block:block_rq_issue' "$
 is "$(sed -n 's/^side name=vm1 .*uuid=\([^ ]*\).*/\1/p' "$rig/push/session")" \
 	"$(sed -n 's/^vm .*name=vm1 uuid=\([^ ]*\).*/\1/p' "$rig/push/host/meta" | head -n 1)" "... the session knows the VM"
 proof qga
+
+# live: what trace --guest printed.
+run cat "$rig/live.err"
+err=$out
+err_has 'vm1: [1-9][0-9]* events, 0 lost' "live: lines of the guest"
+err_has 'alignment of vm1: [1-9][0-9]* guest events checked, 0 outside' "... 0 events outside"
+ok "... requests of the guest" test "$(grep -c '^vm1 .*block:block_rq_issue' "$rig/live.txt")" -ge 36
+is "$(sed 's/^[^]]*\] *//' "$rig/live.txt" | awk '$1 + 0 < last { n++ } { last = $1 + 0 } END { print n + 0 }')" \
+	"$(sed -n 's/.*: \([0-9]*\) events came late.*/\1/p' "$rig/live.err" | awk '{ n += $1 } END { print n + 0 }')" \
+	"... in order of time but for those that came late"
+err=$tmp/stderr
 if [ -n "${CHECK_ALL:-}" ]; then
+	# Bytes for an event: the same, whether it went through a stream or not.
+	"$kvmft" merge "$rig/apart" 2>"$err" >/dev/null
+	apart=$(sed -n 's/^kvmft: guest: \([0-9]*\) events.*/\1/p' "$err")
+	"$kvmft" merge --side vm1 "$rig/together" 2>"$err" >/dev/null
+	together=$(sed -n 's/^kvmft: vm1: \([0-9]*\) events.*/\1/p' "$err")
+	a=$(cat "$rig"/apart/seg*/cpu* | wc -c)
+	b=$(cat "$rig"/together/vm1/seg*/cpu* | wc -c)
+	echo "# apart: $apart events, $a bytes; together: $together events, $b bytes"
+	ok "together: no more data for an event than apart" test $((b * apart / 100)) -le $((a * together / 80))
+	proof flight
+	asked=$("$kvmft" merge -q --clock host-tsc --side vm1 -e block:block_rq_issue "$rig/flight" 2>/dev/null |
+		sed -n '1s/^[^]]*\] *\([0-9]*\) .*/\1/p')
+	stopped=$(sed -n 's/^segment .*why=control .*stopped=\([0-9]*\).*/\1/p' "$rig/flight/host/meta" | head -n 1)
+	khz=$(sed -n 's/^tsc khz=\([0-9]*\).*/\1/p' "$rig/flight/host/meta")
+	first=$("$kvmft" merge -q --clock host-tsc "$rig/flight/host" 2>/dev/null | sed -n '1s/^[^]]*\] *\([0-9]*\) .*/\1/p')
+	echo "# trigger in the guest to the end of the host's ring: $(((stopped - asked) / khz)) ms; the ring began $(((asked - first) / khz)) ms before it"
+	ok "the host's ring has the moment of the guest's trigger, ..." test "$asked" -gt "$first" -a "$asked" -lt "$stopped"
+	ok "... two seconds before it" test $(((asked - first) / khz)) -ge 2000
 	proof two 3
 	err_has 'alignment of vm2: [1-9][0-9]* guest events checked, 0 outside' "... of the guest that was killed, too"
 	run "$kvmft" verify "$rig/slowly"

@@ -13,6 +13,10 @@ while [ $i -lt 4 ]; do
 	i=$((i + 1))
 done
 END
+# The same, recorded inside the guest as well, as one would without --guest.
+cat >/tmp/both.sh <<END
+kvmft record -q -o /tmp/apart -- sh /tmp/work.sh && cp -r /tmp/apart "$RESULTS/apart"
+END
 # All places that a program could have been left in.
 cat >/tmp/what-is-new.sh <<'END'
 find /dev/shm /run /tmp /var/tmp -newer /tmp/mark -name '*kvmft*' 2>/dev/null | grep . || echo nothing
@@ -36,6 +40,15 @@ wait_until 20 port || die "no port of the agent"
 qemu-ga -m virtio-serial -p "$(ls /dev/vport*p1)" -t /tmp >/tmp/agent.log 2>&1 &
 touch /tmp/mark
 flag_set "ready-$RIG_NAME"
-flag_wait over 400
+# The work may be asked for from outside, too.
+i=0
+until flag_test over || [ $i -ge 4000 ]; do
+	if flag_test "work-$RIG_NAME"; then
+		flag_clear "work-$RIG_NAME"
+		sh /tmp/work.sh
+	fi
+	sleep 0.1
+	i=$((i + 1))
+done
 check "$RIG_NAME: no recorder is left" same "$(ls -d /sys/kernel/tracing/instances/kvmft* 2>/dev/null)" ""
 finish

@@ -10,13 +10,16 @@
 need_kvmft
 steps=${SIDES:-qga push}
 ssh=
-[ "$steps" = qga ] || ssh=1
+case " $steps " in
+*" push "* | *" slow "* | *" cut "* | *" full "*) ssh=1 ;;
+esac
 [ -z "$ssh" ] || dropbearkey -t ed25519 -f /tmp/key >"$RESULTS/key.pub" 2>/dev/null || die "no dropbearkey"
 modprobe vhost_vsock || die "no vhost_vsock"
 # start NAME CID: with a socket to its ssh.
 start()
 {
-	guest_start "$1" --mem 640 --env "SSH=$ssh" --qemu-args "-device vhost-vsock-pci,guest-cid=$2 -device virtio-serial \
+	# A reset is no end of the machine, as elsewhere.
+	guest_start "$1" --mem 640 --env "SSH=$ssh" --qemu-args "-action reboot=reset -device vhost-vsock-pci,guest-cid=$2 -device virtio-serial \
 		-chardev socket,path=/run/agent-$1.sock,server=on,wait=off,id=agent \
 		-device virtserialport,chardev=agent,name=org.qemu.guest_agent.0"
 }
@@ -63,18 +66,92 @@ step_qga()
 	keep qga
 }
 
+# Both sides live on one time line; how long after its event a line appears, here, is measured.
+step_live()
+{
+	cat >/tmp/age.pl <<'END'
+my %n;
+while (<STDIN>) {
+	my $b = "\0" x 16;
+	syscall(228, 1, $b); # clock_gettime(CLOCK_MONOTONIC)
+	my ($s, $ns) = unpack("qq", $b);
+	print;
+	my ($side, $t) = /^(\S+) .*?\] *(\d+\.\d+)/ or next;
+	push @{$n{$side}}, $s + $ns / 1e9 - $t;
+}
+for (sort keys %n) {
+	my @a = sort { $a <=> $b } @{$n{$_}};
+	printf STDERR "age of %d lines of %s: median %.3f, worst %.3f s\n", scalar @a, $_, $a[@a / 2], $a[-1];
+}
+END
+	"$KVMFT" trace -e kvm:kvm_entry -e kvm:kvm_exit --guest vm1=qga:/run/agent-vm1.sock \
+		--guest-events sched:sched_switch --guest-events block:block_rq_issue --clock mono -d 15s \
+		2>/tmp/live.err | perl /tmp/age.pl >"$RESULTS/live.txt" 2>"$RESULTS/live.age" &
+	recorder=$!
+	sleep 4
+	flag_set work-vm1
+	wait "$recorder"
+	sed 's/^/# /' /tmp/live.err "$RESULTS/live.age"
+	cp /tmp/live.err "$RESULTS/"
+	check "nothing is left in memory" same "$(ls -d /dev/shm/kvmft.* 2>/dev/null)" ""
+}
+
+# What --guest records of a guest is no larger than what is recorded inside of it.
+step_apart()
+{
+	"$KVMFT" record -o /tmp/together --guest vm1=qga:/run/agent-vm1.sock --guest-command "sh /tmp/both.sh" \
+		2>/tmp/together.err
+	check "recorded inside the guest as well: exit 0" same "$?" 0
+	sed 's/^/# /' /tmp/together.err
+	keep together
+}
+
+# A trigger in the guest: the host's ring must still hold that moment, and what --before asks for.
+step_flight()
+{
+	"$KVMFT" record -o /tmp/flight --flight-recorder --before 2s --guest vm1=qga:/run/agent-vm1.sock \
+		--guest-options "--trigger block:block_rq_issue" -d 16s 2>/tmp/flight.err &
+	recorder=$!
+	wait_until 60 began flight "host vm1" || die "they do not begin: $(cat /tmp/flight.err)"
+	sleep 5
+	flag_set work-vm1
+	wait "$recorder"
+	check "a trigger in the guest: exit 0" same "$?" 0
+	sed 's/^/# /' /tmp/flight.err
+	keep flight
+}
+
+# The guest is reset while it is recorded.
+step_reset()
+{
+	"$KVMFT" record -o /tmp/reset --guest vm1=qga:/run/agent-vm1.sock -d 20s 2>/tmp/reset.err &
+	recorder=$!
+	wait_until 60 began reset "host vm1" || die "they do not begin: $(cat /tmp/reset.err)"
+	sleep 4
+	flag_clear ready-vm1
+	guest_monitor vm1 system_reset >/dev/null
+	wait "$recorder"
+	check "a guest is reset: exit 3" same "$?" 3
+	sed 's/^/# /' /tmp/reset.err
+	check "... is told" grep -q '^kvmft: vm1: ' /tmp/reset.err
+	check "... the host went on to the end" grep -q '^end reason=control' /tmp/reset/host/meta
+	keep reset
+	flag_wait ready-vm1 120
+}
+
 # Two guests, one of which dies.
 step_two()
 {
 	start vm2 4
 	guest_wait_up vm2
 	flag_wait ready-vm2 60
-	wait_until 120 reached 4 || die "vm2 has no ssh"
-	"$KVMFT" record -o /tmp/two --guest "vm1=$(ssh_to 3)" --guest "vm2=$(ssh_to 4)" \
-		--guest-options "-q" -d 8s 2>/tmp/two.err &
+	"$KVMFT" record -o /tmp/two --guest vm1=qga:/run/agent-vm1.sock --guest vm2=qga:/run/agent-vm2.sock \
+		--guest-options "-q" -d 12s 2>/tmp/two.err &
 	recorder=$!
 	wait_until 60 began two "host vm1 vm2" || die "they do not begin: $(cat /tmp/two.err)"
-	sleep 2
+	flag_set work-vm1
+	flag_set work-vm2
+	sleep 4
 	guest_kill vm2
 	wait "$recorder"
 	check "a guest is killed: exit 3" same "$?" 3

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * follow.c: passes over captures that still grow.
+ *
+ * Opening them again costs a walk over what the host's capture holds at that time. So who records
+ * for this keeps little of it (`kvmft trace --guest`), and passes come no oftener than leaves most
+ * of the CPU to others.
+ */
+#include "kvmft/follow.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define TICK_NS	    100000000ull
+#define SHARE	    4u		  /* a pass takes no more than one part of so many of the time */
+#define SEEN	    64u		  /* moments that are remembered: of delays up to SEEN / 2 ticks */
+#define PATIENCE_NS 5000000000ull /* for guests, when the host has ended */
+#define SILENCE_NS  5000000000ull
+
+struct late {
+	char label[TL_MAX_LABEL];
+	uint64_t events, longest; /* cycles */
+	bool told;
+};
+
+struct follow {
+	struct follow_config c;
+	struct pairing p, before;
+	bool opened;
+	struct tl_marks *marks;
+	/* What was the newest event at some moments, oldest first. */
+	struct {
+		uint64_t ns, newest;
+	} seen[SEEN];
+	size_t nseen;
+	uint64_t newest;
+	uint64_t passed, given;	/* host TSC up to which all was given out before, and is now */
+	uint64_t begin_ns;	/* of this pass */
+	uint64_t grew_ns, host_ended_ns; /* 0 = not yet */
+	bool told_silent;
+	struct late *late; /* by source */
+	size_t nlate;
+	uint64_t khz;
+};
+
+int follow_new(const struct follow_config *c, struct follow **out)
+{
+	struct follow *f = calloc(1, sizeof(*f));
+
+	*out = f;
+	if (!f)
+		return -ENOMEM;
+	f->c = *c;
+	return tl_marks_new(&f->marks);
+}
+
+/* ---- what is due ---- */
+
+static uint64_t newest_event(const struct timeline *t)
+{
+	uint64_t newest = 0, at;
+
+	for (size_t i = 0; i < tl_sources(t); i++)
+		if (tl_source_end(t, tl_source(t, i), &at))
+			newest = MAX(newest, at);
+	return newest;
+}
+
+/* The newest event of the last moment that is `delay` ago; 0: there is none yet. */
+static uint64_t due(struct follow *f, uint64_t now)
+{
+	size_t n = 0;
+	uint64_t newest;
+
+	while (n < f->nseen && f->seen[n].ns + f->c.delay_ns <= now)
+		n++;
+	newest = n ? f->seen[n - 1].newest : 0;
+	/* What is older than that moment is not asked for any more. */
+	if (n > 1) {
+		f->nseen -= n - 1;
+		memmove(f->seen, f->seen + n - 1, f->nseen * sizeof(*f->seen));
+	}
+	return newest;
+}
+
+static void see(struct follow *f, uint64_t now)
+{
+	uint64_t newest = newest_event(f->p.t);
+
+	if (newest > f->newest || !f->grew_ns) {
+		f->newest = newest;
+		f->grew_ns = now;
+		f->told_silent = false;
+	}
+	/* Passes are rare enough for the delay: one that comes too soon adds nothing. */
+	if (f->nseen < SEEN && (!f->nseen || now - f->seen[f->nseen - 1].ns >=
+						     MAX(TICK_NS, f->c.delay_ns * 2 / SEEN))) {
+		f->seen[f->nseen].ns = now;
+		f->seen[f->nseen++].newest = newest;
+	}
+}
+
+/* ---- when ---- */
+
+static void wait_until(uint64_t ns)
+{
+	uint64_t now = util_now_ns(), left = ns > now ? ns - now : 0;
+	struct timespec t = { .tv_sec = (time_t)(left / 1000000000),
+			      .tv_nsec = (long)(left % 1000000000) };
+
+	if (left)
+		(void)nanosleep(&t, NULL);
+}
+
+static void wait_turn(struct follow *f)
+{
+	uint64_t took;
+
+	if (!f->begin_ns)
+		return;
+	took = util_now_ns() - f->begin_ns;
+	wait_until(f->begin_ns + MAX(TICK_NS, took * SHARE));
+}
+
+/* ---- the end ---- */
+
+static bool guests_ended(const struct pairing *p)
+{
+	for (size_t i = 0; i < p->nguest; i++)
+		if (!p->guest[i].c.cap->complete)
+			return false;
+	return true;
+}
+
+static bool all_ended(struct follow *f, uint64_t now)
+{
+	if (!f->p.host.cap->complete)
+		return false;
+	if (!f->host_ended_ns)
+		f->host_ended_ns = now;
+	return guests_ended(&f->p) || now - f->host_ended_ns > PATIENCE_NS;
+}
+
+static void look_for_life(struct follow *f, uint64_t now)
+{
+	if (f->told_silent || now - f->grew_ns < SILENCE_NS)
+		return;
+	f->told_silent = true;
+	f->c.note("no event for 5 s: %s is still recorded, or its recorder was killed; Ctrl-C ends "
+		  "this",
+		  f->c.host);
+}
+
+/* ---- a pass ---- */
+
+static int open_captures(struct follow *f, struct kvmft_err *err)
+{
+	int ret;
+
+	if (f->p.t) { /* else it could not be opened */
+		pairing_close(&f->before);
+		f->before = f->p;
+		memset(&f->p, 0, sizeof(f->p));
+	}
+	pairing_close(&f->p);
+	memset(&f->p, 0, sizeof(f->p));
+	ret = pairing_prepare(&f->p, f->c.host, f->c.guests, f->c.n, f->c.opts, err);
+	if (ret)
+		return ret;
+	if (f->before.t && tl_inherit(f->p.t, f->before.t))
+		return err_set(err, ENOMEM, "out of memory");
+	if (f->before.t)
+		tl_stop(f->before.t);
+	return 0;
+}
+
+static int late_new(struct follow *f)
+{
+	f->nlate = tl_sources(f->p.t);
+	f->late = calloc(f->nlate, sizeof(*f->late));
+	for (size_t i = 0; f->late && i < f->nlate; i++)
+		memcpy(f->late[i].label, tl_source(f->p.t, i)->label, TL_MAX_LABEL);
+	return f->late ? 0 : -ENOMEM;
+}
+
+int follow_pass(struct follow *f, struct follow_pass *pass, struct kvmft_err *err)
+{
+	uint64_t to;
+	int ret;
+
+	wait_turn(f);
+	f->begin_ns = util_now_ns();
+	ret = open_captures(f, err);
+	*pass = (struct follow_pass){ .p = &f->p, .first = !f->opened };
+	if (ret)
+		return ret;
+	f->khz = f->p.host.cap->tsc_khz;
+	if (!f->opened && late_new(f))
+		return err_set(err, ENOMEM, "out of memory");
+	f->opened = true;
+	f->passed = f->given;
+	f->given = MAX(f->given, due(f, f->begin_ns));
+	see(f, f->begin_ns);
+	pass->last = all_ended(f, f->begin_ns);
+	to = pass->last ? UINT64_MAX : f->given;
+	tl_follow(f->p.t, f->marks, to);
+	if (!pass->last)
+		look_for_life(f, f->begin_ns);
+	return 0;
+}
+
+/* ---- what came late ---- */
+
+bool follow_late(struct follow *f, const struct tl_item *item)
+{
+	struct late *l = &f->late[item->src->index];
+
+	/* A gap begins where the event before it stands. */
+	if (item->kind != TL_EVENT || item->host >= f->passed)
+		return false;
+	l->events++;
+	l->longest = MAX(l->longest, f->passed - item->host);
+	if (!l->told)
+		f->c.note("%s: events come late, and stand below newer ones of other sides",
+			  l->label);
+	l->told = true;
+	return true;
+}
+
+void follow_tell(const struct follow *f)
+{
+	for (size_t i = 0; i < f->nlate; i++) {
+		const struct late *l = &f->late[i];
+		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+		if (!l->events)
+			continue;
+		pairing_add_magnitude(&b, l->longest, f->khz);
+		f->c.note("%s: %llu events came late, by %s at most", l->label,
+			  (unsigned long long)l->events, b.s ? b.s : "?");
+	}
+}
+
+void follow_free(struct follow *f)
+{
+	if (!f)
+		return;
+	pairing_close(&f->before);
+	pairing_close(&f->p);
+	tl_marks_free(f->marks);
+	free(f->late);
+	free(f);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * marks.c: how far each stream was given out, for a time line of captures that still grow.
+ *
+ * Such a time line is made anew, from what the captures are by then, and goes on where the one
+ * before it stopped. Stamps of one CPU ascend, whatever became of its files in the meantime: old
+ * segments may be gone, the last sub-buffer may hold more. So a stamp, and how many things with it
+ * were given out, is a place that stays.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/comms.h"
+#include "priv.h"
+
+struct tl_marks {
+	struct u64map at; /* of a source and its CPU in mark[] */
+	struct tl_mark **mark;
+	size_t n, cap;
+};
+
+int tl_marks_new(struct tl_marks **out)
+{
+	*out = calloc(1, sizeof(**out));
+	return *out ? 0 : -ENOMEM;
+}
+
+void tl_marks_free(struct tl_marks *m)
+{
+	if (!m)
+		return;
+	for (size_t i = 0; i < m->n; i++)
+		free(m->mark[i]);
+	free(m->mark);
+	u64map_free(&m->at);
+	free(m);
+}
+
+/* Its address stays: streams have it. */
+struct tl_mark *tl_mark_of(struct tl_marks *m, const struct tl_source *src, uint32_t cpu)
+{
+	const uint64_t key = (uint64_t)src->index << 32 | cpu;
+	struct tl_mark *mark;
+	uint64_t at;
+
+	if (u64map_get(&m->at, key, &at))
+		return m->mark[at];
+	mark = calloc(1, sizeof(*mark));
+	if (!mark || u64map_put(&m->at, key, m->n) ||
+	    array_add(&m->mark, &m->n, &m->cap, &mark, sizeof(mark))) {
+		u64map_del(&m->at, key);
+		free(mark);
+		return NULL;
+	}
+	return mark;
+}
+
+bool tl_mark_passed(struct tl_mark_skip *s, uint64_t stamp)
+{
+	if (!s->mark || s->resumed)
+		return false;
+	if (s->mark->n && stamp < s->mark->stamp)
+		return true;
+	if (s->mark->n > s->skipped && stamp == s->mark->stamp) {
+		s->skipped++;
+		return true;
+	}
+	s->resumed = true;
+	return false;
+}
+
+void tl_mark_given(struct tl_mark *m, uint64_t stamp)
+{
+	m->n = m->n && m->stamp == stamp ? m->n + 1 : 1;
+	m->stamp = stamp;
+}
+
+void tl_follow(struct timeline *t, struct tl_marks *m, uint64_t to)
+{
+	t->marks = m;
+	t->from = 0;
+	t->to = to;
+	/* What was removed before the first of these time lines is not missing in them. */
+	for (size_t i = 0; i < t->nsrc && !t->inherited; i++)
+		t->src[i]->followed = !t->src[i]->cap->trimmed;
+}
+
+static void inherit_counts(struct tl_source *s, const struct tl_source *from)
+{
+	s->events = from->events;
+	s->gaps = from->gaps;
+	s->lost = from->lost;
+	s->lost_unknown = from->lost_unknown;
+	s->damaged = from->damaged;
+	s->unplaced = from->unplaced;
+	s->error = from->error;
+	s->followed = from->followed;
+	s->missed = from->missed;
+}
+
+int tl_inherit(struct timeline *t, const struct timeline *before)
+{
+	int ret = hostmap_inherit(t->map, before->map);
+
+	t->inherited = true;
+	for (size_t i = 0; i < t->nsrc && i < before->nsrc && !ret; i++) {
+		inherit_counts(t->src[i], before->src[i]);
+		ret = comms_inherit(t->src[i]->comms, before->src[i]->comms);
+	}
+	return ret;
+}

@@ -1,0 +1,250 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# merge --follow and trace --guest: captures that grow give the lines of the captures that they become, each
+# once; what is removed before it could be shown is told and counted; a side that is late holds nobody up.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/vmlib.sh"
+
+tools=${KVMFT_TOOLS:-$top/build/tests/tools}
+
+# ---- refusals ----
+
+while IFS='|' read -r args words; do
+	# shellcheck disable=SC2086 # words without blanks
+	run "$kvmft" merge $args
+	status_is 2 "merge $args"
+	err_has "$words" "... and why"
+done <<EOF
+--follow|operands are missing
+--follow --from 1s h g|--from does not go with --follow
+--follow --qemu f h g|--qemu does not go with --follow
+--follow --format perfetto h g|--follow writes text or json
+--follow --delay 2m h g|at most 60s
+--delay 1s h g|--delay goes with --follow
+EOF
+while IFS='|' read -r args words; do
+	# shellcheck disable=SC2086
+	run "$kvmft" trace -e kvm:kvm_exit $args
+	status_is 2 "trace $args"
+	err_has "$words" "... and why"
+done <<EOF
+--guest-events kvm:kvm_pio|--guest-events goes with --guest
+--side guest|--side goes with --guest
+--format json|--format goes with --guest
+--guest vm1 --kvmclock vm1|--clock kvmclock shows the guest
+--guest vm1 --clock perf|with --guest it is one of host-tsc
+--tsc-offset 5|--tsc-offset goes with --guest
+EOF
+run "$kvmft" merge --follow "$tmp/none" "$tmp/nothing"
+status_is 1 "a capture that is none"
+err_has "none" "... is named"
+
+# ---- a pair that grows, without a kernel ----
+
+whole=$tmp/whole
+mkdir "$whole" "$tmp/grow"
+"$tools/genpair" --host "$whole/host" --guest "$whole/web" || exit 1
+id=$(sed -n 's/^vm id=\([^ ]*\).*/\1/p' "$whole/host/meta" | head -n 1)
+
+# grow SIDE PART: as much of the data as PART of 10 are, in whole sub-buffers; the first time with what stands in
+# meta before the end, the last time with all of it.
+grow()
+{
+	from=$whole/$1
+	to=$tmp/grow/$1
+	size=$(sed -n 's/^ring .*subbuf=\([0-9]*\).*/\1/p' "$from/meta")
+	if [ ! -d "$to" ]; then
+		mkdir -p "$to/seg000000"
+		for f in "$from"/*; do
+			case ${f##*/} in
+			meta | seg*) ;;
+			*) cp -r "$f" "$to/" ;;
+			esac
+		done
+		sed '/when=end/,$d; /^stop/,$d; /^end/,$d' "$from/meta" >"$to/meta"
+	fi
+	for f in "$from"/seg000000/cpu*; do
+		have=$(stat -c %s "$to/seg000000/${f##*/}" 2>/dev/null || echo 0)
+		all=$(stat -c %s "$f")
+		want=$((all / size * $2 / 10 * size))
+		[ "$2" != 10 ] || want=$all
+		tail -c +$((have + 1)) "$f" | head -c $((want - have)) >>"$to/seg000000/${f##*/}"
+	done
+	if [ "$2" = 10 ]; then
+		tail -n +$(($(wc -l <"$to/meta") + 1)) "$from/meta" >>"$to/meta"
+		ok "$1: the meta that grew is that of the whole" cmp "$to/meta" "$from/meta"
+	fi
+}
+
+# followed NAME OPTION...: what follows, while both grow.
+followed()
+{
+	name=$1
+	shift
+	rm -rf "$tmp/grow"
+	mkdir "$tmp/grow"
+	grow host 1
+	grow web 1
+	timeout 60 "$kvmft" merge --follow --delay 1200ms "$@" "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+	job=$!
+	# The CPUs are not of one time in each part: longer than the delay none may be missing.
+	for part in 2 3 4 5 6 7 8 9; do
+		sleep 0.4
+		grow host $part
+		grow web $part
+	done
+	early=$(wc -l <"$out")
+	grow host 10
+	grow web 10
+	wait $job
+	rc=$?
+}
+
+"$kvmft" merge "$whole/host" "$whole/web=$id" >"$tmp/want" 2>"$tmp/want.err"
+followed "text"
+status_is 0 "followed to the end"
+# A task's name is wider, or a number longer, than was known at first: blanks may differ.
+sed 's/  */ /g' "$tmp/want" >"$tmp/want.1"
+sed 's/  */ /g' "$out" >"$tmp/got.1"
+ok "... the lines of the whole" cmp "$tmp/want.1" "$tmp/got.1"
+ok "... most of them long before the end ($early)" test "$early" -gt $(($(wc -l <"$tmp/want") / 3))
+is "$(cat "$err")" "$(cat "$tmp/want.err")" "... its summary, with the alignment"
+"$kvmft" merge --format json "$whole/host" "$whole/web=$id" >"$tmp/want" 2>"$tmp/want.err"
+followed "JSON" --format json
+status_is 0 "followed as JSON"
+# The first line tells of the captures, which were not whole by then.
+sed 1d "$tmp/want" >"$tmp/want.1"
+sed 1d "$out" >"$tmp/got.1"
+ok "... the objects of the whole" cmp "$tmp/want.1" "$tmp/got.1"
+is "$(grep -c '"kind":"timeline"' "$out")" 1 "... one head"
+followed "some" --side guest -N 7
+status_is 0 "some lines of one side"
+is "$(wc -l <"$out" | tr -d ' ')" 7 "... are as many as asked for"
+run timeout 20 "$kvmft" merge --follow "$whole/host" "$whole/web=$id"
+status_is 0 "captures that have ended"
+sed 's/  */ /g' "$out" >"$tmp/got.1"
+"$kvmft" merge "$whole/host" "$whole/web=$id" 2>/dev/null | sed 's/  */ /g' >"$tmp/want.1"
+ok "... are shown at once" cmp "$tmp/want.1" "$tmp/got.1"
+run "$kvmft" merge -N 3 "$whole/host" "$whole/web=$id"
+status_is 0 "merge -N"
+is "$(wc -l <"$out" | tr -d ' ')" 3 "... shows so many lines"
+
+# A guest whose data come late: the host's lines do not wait for them.
+rm -rf "$tmp/grow"
+mkdir "$tmp/grow"
+grow host 1
+grow web 0
+timeout 60 "$kvmft" merge --follow --delay 200ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+job=$!
+sleep 0.6
+grow host 9
+sleep 1.5
+early=$(wc -l <"$out")
+grow web 10
+grow host 10
+wait $job
+rc=$?
+status_is 0 "a late guest"
+ok "... did not hold up the host ($early lines)" test "$early" -gt 100
+err_has ": events come late" "... it is said when it is seen"
+err_has "[0-9]+ events came late, by" "... and how late, at the end"
+"$kvmft" merge "$whole/host" "$whole/web=$id" 2>/dev/null | sed 's/  */ /g' | sort >"$tmp/want.1"
+sed 's/  */ /g' "$out" | sort >"$tmp/got.1"
+ok "... no line is missing, none is twice" cmp "$tmp/want.1" "$tmp/got.1"
+
+# ---- real recordings ----
+
+need_recording "following real recordings"
+"$tinyvm" --vcpus 2 --ms 120000 --name t1 >"$tmp/vm.txt" &
+vm=$!
+sleep 0.5
+
+# recorded OPTION...: what is followed of a recording of 3 s.
+recorded()
+{
+	rm -rf "$tmp/h"
+	"$kvmft" record --as host -q -e kvm:kvm_pio -d 3s --flush 200ms -o "$tmp/h" "$@" &
+	recorder=$!
+	i=0
+	while [ ! -s "$tmp/h/meta" ] && [ $i -lt 50 ]; do
+		sleep 0.1
+		i=$((i + 1))
+	done
+	timeout 60 "$kvmft" merge --follow "$tmp/h" >"$out" 2>"$err"
+	rc=$?
+	wait "$recorder"
+	recorder=
+}
+
+recorded
+status_is 0 "a recording is followed"
+"$kvmft" merge -q "$tmp/h" 2>/dev/null | sed 's/<\.\.\.>-/-/; s/^\([^ ]*\) [^ ]*-\([0-9]*\)/\1 \2/; s/  */ /g' >"$tmp/want.1"
+sed 's/<\.\.\.>-/-/; s/^\([^ ]*\) [^ ]*-\([0-9]*\)/\1 \2/; s/  */ /g' "$out" >"$tmp/got.1"
+ok "... its lines, but for names that are known at the end" cmp "$tmp/want.1" "$tmp/got.1"
+recorded --rotate 64K --keep 2
+status_is 3 "segments go before they can be shown"
+out_has "LOST EVENTS" "... the place is told"
+shown=$(sed -n 's/^kvmft: host: \([0-9]*\) events, .*/\1/p' "$err")
+lost=$(sed -n 's/^kvmft: host: [0-9]* events, \([0-9]*\) lost.*/\1/p' "$err")
+made=$(awk '/^stats when=end/ { for (i = 1; i <= NF; i++) if (sub("^read=", "", $i)) n += $i }
+	END { print n }' "$tmp/h/meta")
+if grep -q 'or more' "$err"; then
+	ok "... the first had gone before it began: 'or more'" test "$shown" -lt "$made"
+else
+	is $((shown + lost)) "$made" "... shown and lost are all that were made"
+fi
+
+# ---- trace --guest ----
+
+PATH=$tmp/bin:$PATH
+mkdir "$tmp/bin"
+ln -s "$kvmft" "$tmp/bin/kvmft"
+mem()
+{
+	ls -d /dev/shm/kvmft.* /run/kvmft.*.*.0 2>/dev/null
+}
+before=$(mem)
+run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=env --guest-options '--as guest' \
+	--guest-events kvm:kvm_mmio -d 3s
+status_is 0 "trace --guest"
+ok "... lines of the host" grep -q '^host .* kvm:kvm_pio: ' "$out"
+ok "... and of the guest" grep -q '^t1 .* \[v[01]\] .* kvm:kvm_mmio: ' "$out"
+is "$(sed 's/\[v*[0-9]*\]//; s/^[^ ]* *[^ ]* *//' "$out" | awk '$1 + 0 < last { n++ } { last = $1 + 0 } END { print n + 0 }')" 0 \
+	"... in order of time"
+ok "... as many as the summary says" test "$(wc -l <"$out")" = \
+	"$(awk '/ events, / { n += $3 } END { print n }' "$err")"
+is "$(mem)" "$before" "... nothing is left in memory"
+run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=env --guest-options '--as guest' \
+	--guest-events kvm:kvm_mmio --tsc --side t1 --format json -N 20
+status_is 0 "trace --guest, an end by count"
+is "$(grep -c '"kind":"event"' "$out")" 20 "... of 20 events"
+out_has '"clock":"host-tsc"' "... in TSC"
+timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=env --guest-options '--as guest' \
+	--guest-events kvm:kvm_mmio 2>"$err" | head -n 5 >"$out"
+is "$(wc -l <"$out" | tr -d ' ')" 5 "a reader that has seen enough ends it"
+is "$(mem)" "$before" "... nothing is left in memory"
+is "$(our_instances)" "" "... and no instance"
+
+timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=env --guest-options '--as guest' \
+	--guest-events kvm:kvm_mmio >"$out" 2>"$err" &
+job=$!
+sleep 3
+tracer=$(pgrep -P $job)
+kill -KILL "$tracer"
+wait $job
+sleep 2
+ok "a killed one leaves its session" test -d "$(echo "/dev/shm/kvmft.$tracer".*)"
+run "$kvmft" reset -n
+out_has "^session /dev/shm/kvmft\.$tracer\." "... which reset names"
+run "$kvmft" reset
+out_has "^session /dev/shm/kvmft\.$tracer\." "... and removes"
+is "$(mem)" "$before" "... nothing is left"
+run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=false
+status_is 1 "a guest that cannot be reached"
+err_has "t1: " "... is named"
+is "$(mem)" "$before" "... nothing is left"
+is "$(tracefs_state)" "$state_before" "the kernel's own settings are as before"
+
+finish
