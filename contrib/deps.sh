@@ -53,7 +53,7 @@ ALPINE_TEST="clang clang-extra-tools compiler-rt cmocka-dev perl-utils trace-cmd
 ARCH_RIG="qemu-system-x86 qemu-guest-agent busybox cpio kmod xz zstd msr-tools util-linux perl dpkg apt"
 ARCH_BUILD="gcc make pkgconf libtracefs libtraceevent kmod zstd"
 ARCH_TEST="clang compiler-rt cmocka trace-cmd mandoc cppcheck shellcheck codespell strace
-	protobuf perf e2fsprogs"
+	protobuf perf e2fsprogs dropbear socat"
 
 # Run-time library of clang's sanitizers and fuzzer: its name carries clang's version, known
 # from clang itself or else from what apt would install.

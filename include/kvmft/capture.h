@@ -187,6 +187,7 @@ struct capture {
 	bool overwrite;
 	bool flight;		  /* pieces that a flight recorder wrote out, with gaps between */
 	bool trimmed;		  /* the oldest segments were removed on purpose */
+	uint32_t first_segment, last_segment; /* of a directory; those that are left */
 	char *uname, *arch, *hypervisor, *uuid, *clocksource, *vendor, *tool;
 	uint64_t tsc_khz;	  /* 0 = unknown */
 	uint64_t tsc_khz_min, tsc_khz_max; /* it is between these; 0 = nothing is said of that */

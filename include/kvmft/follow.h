@@ -32,6 +32,11 @@ struct follow_pass {
 int follow_new(const struct follow_config *c, struct follow **out) __must_check;
 /* Waits until something may be due. 0, -ENOMEM, or -errno with err of a capture that is none. */
 int follow_pass(struct follow *f, struct follow_pass *pass, struct kvmft_err *err) __must_check;
+/*
+ * The first pass failed at one of several guests: the next ones go on without it. False: it failed
+ * at something else, or at the only guest.
+ */
+bool follow_leave_out(struct follow *f);
 /* Whether something newer was given out in an earlier pass; counted for follow_tell(). */
 bool follow_late(struct follow *f, const struct tl_item *item);
 /* What came late, by side. */

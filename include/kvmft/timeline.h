@@ -42,6 +42,7 @@ struct tl_source {
 	bool windowed;		  /* by tl_window(): these are not of all of the capture */
 	bool followed;		  /* by tl_follow(): of all of it since it began */
 	bool missed;		  /* ... and some was removed before it could be given out */
+	uint32_t read_to;	  /* ... the segment up to which the one before this read */
 	struct tl_comms *comms;
 	const struct tl_comms *names; /* those of tl_comm(): of QEMU the host's */
 	uint32_t renames;	  /* how often the walk changed a name that tl_comm() gives */

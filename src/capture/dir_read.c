@@ -327,7 +327,9 @@ static int read_segments(struct capture *c, int dirfd)
 	ret = list_numbers(dirfd, "seg%06u", CAP_MAX_SEGMENT, &seg, &n);
 	if (ret)
 		return ret;
-	c->trimmed = n && seg[0] > 0;
+	c->first_segment = n ? seg[0] : 0;
+	c->last_segment = n ? seg[n - 1] : 0;
+	c->trimmed = c->first_segment > 0;
 	for (i = 0; i < n && !ret; i++) {
 		if (i && seg[i] != seg[i - 1] + 1)
 			cap_note(c, "segments %u to %u are missing", seg[i - 1] + 1, seg[i] - 1);

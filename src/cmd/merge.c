@@ -91,7 +91,7 @@ struct merge {
 	struct merge_qemu q;
 	struct pick *pick; /* NULL: everything is wanted */
 	uint64_t shown, matches;
-	bool enough, any;
+	bool enough, any, left_out;
 };
 
 static int merge_show(void *arg, const struct tl_item *item)
@@ -221,6 +221,17 @@ static bool may_come(const struct merge *m, const struct follow_pass *pass, int 
 	return !m->s.f && !pass->last && m->err->code != KVMFT_USAGE && tries < FIRST_TRIES;
 }
 
+/* A guest whose capture is none does not end the view of the others. */
+static bool go_without(struct merge *m, unsigned int *tries)
+{
+	if (m->err->code == KVMFT_USAGE || !follow_leave_out(m->f))
+		return false;
+	cli_note("%s; the other guests are shown without this one", m->err->text);
+	m->left_out = true;
+	*tries = 0;
+	return true;
+}
+
 static int merge_follow(struct merge *m, int argc, char **argv, const struct pairing_opts *po)
 {
 	const struct follow_config c = {
@@ -237,7 +248,7 @@ static int merge_follow(struct merge *m, int argc, char **argv, const struct pai
 		ret = follow_pass(m->f, &pass, m->err);
 		ret = ret ? ret : merge_pass(m, &pass);
 		tries = ret ? tries + 1 : 0;
-		if (ret && may_come(m, &pass, ret, tries)) {
+		if (ret && (may_come(m, &pass, ret, tries) || go_without(m, &tries))) {
 			*m->err = (struct kvmft_err){ .text = "" };
 			pass.last = false;
 			ret = 0;
@@ -373,7 +384,7 @@ static int merge_tell(struct merge *m, bool *complete)
 
 	if (!o->quiet)
 		pairing_tell_assumed(m->p, cli_note);
-	*complete = pairing_summary(t, o->quiet, cli_note);
+	*complete = pairing_summary(t, o->quiet, cli_note) && !m->left_out;
 	*complete = merge_qemu_summary(&m->q, t, o->quiet) && *complete;
 	for (size_t i = 0; i < tl_sources(t); i++) {
 		const struct tl_source *s = tl_source(t, i);

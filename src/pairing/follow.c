@@ -29,6 +29,7 @@ struct follow {
 	struct follow_config c;
 	struct pairing p, before;
 	bool opened;
+	char **guests; /* those of the config that are not left out */
 	struct tl_marks *marks;
 	/* What was the newest event at some moments, oldest first. */
 	struct {
@@ -53,7 +54,22 @@ int follow_new(const struct follow_config *c, struct follow **out)
 	if (!f)
 		return -ENOMEM;
 	f->c = *c;
+	f->guests = calloc(c->n + 1, sizeof(*f->guests));
+	if (!f->guests)
+		return -ENOMEM;
+	memcpy(f->guests, c->guests, c->n * sizeof(*f->guests));
 	return tl_marks_new(&f->marks);
+}
+
+bool follow_leave_out(struct follow *f)
+{
+	size_t at = f->p.nguest - 1; /* the last that was tried */
+
+	if (f->opened || !f->p.t || !f->p.nguest || f->c.n < 2)
+		return false;
+	f->c.n--;
+	memmove(f->guests + at, f->guests + at + 1, (f->c.n - at) * sizeof(*f->guests));
+	return true;
 }
 
 /* ---- what is due ---- */
@@ -166,7 +182,7 @@ static int open_captures(struct follow *f, struct kvmft_err *err)
 	}
 	pairing_close(&f->p);
 	memset(&f->p, 0, sizeof(f->p));
-	ret = pairing_prepare(&f->p, f->c.host, f->c.guests, f->c.n, f->c.opts, err);
+	ret = pairing_prepare(&f->p, f->c.host, f->guests, f->c.n, f->c.opts, err);
 	if (ret)
 		return ret;
 	if (f->before.t && tl_inherit(f->p.t, f->before.t))
@@ -251,5 +267,6 @@ void follow_free(struct follow *f)
 	pairing_close(&f->p);
 	tl_marks_free(f->marks);
 	free(f->late);
+	free(f->guests);
 	free(f);
 }

@@ -58,19 +58,12 @@ int record_marker_check(struct record *r, char **argv)
 
 int record_marker_ready(struct record *r)
 {
-	bool wanted = r->marker == RECORD_MARKER_ALL || record_trigger_is_marker(r);
-
-	if (!wanted || kinst_can_copy_markers(r->k))
+	if (r->marker != RECORD_MARKER_ALL || kinst_can_copy_markers(r->k))
 		return 0;
-	if (record_trigger_is_marker(r))
-		return err_lack(r->err, ENOTSUP,
-				"--trigger marker needs option copy_trace_marker of an instance, "
-				"which came after Linux 6.12: use an event as trigger, or kvmft "
-				"snapshot");
 	return err_lack(
 		r->err, ENOTSUP,
 		"this kernel cannot copy markers of running programs into an "
-		"instance (no option copy_trace_marker, which came after Linux 6.12): start the "
+		"instance (no option copy_trace_marker, which came with Linux 6.16): start the "
 		"program by kvmft record --marker command -- COMMAND, or let QEMU use another trace "
 		"back end");
 }
@@ -121,6 +114,22 @@ bool record_trigger_is_marker(const struct record *r)
 	return t && (!strcmp(t, MARKER) || str_starts(t, MARKER "="));
 }
 
+/*
+ * Programs write to the machine's own trace_marker, where the kernel copies that; else to the
+ * instance's.
+ */
+static int hear_markers(struct record *r)
+{
+	struct kinst *k = r->flight.watch;
+
+	if (kinst_can_copy_markers(k))
+		return kinst_copy_markers(k, true, r->err);
+	r->note("this kernel cannot copy markers (no option copy_trace_marker, which came with "
+		"Linux 6.16): the trigger is what is written to %s/instances/%s/trace_marker",
+		ktracefs_path(r->t), kinst_name(k));
+	return 0;
+}
+
 int record_marker_arm(struct record *r)
 {
 	struct kinst_config c = KINST_CONFIG_DEFAULT;
@@ -129,7 +138,7 @@ int record_marker_arm(struct record *r)
 	c.buffer_kb = RECORD_WATCH_KB;
 	ret = kinst_create(r->t, &c, &r->flight.watch, r->err);
 	ret = ret ? ret : kinst_tracing(r->flight.watch, true, r->err);
-	ret = ret ? ret : kinst_copy_markers(r->flight.watch, true, r->err);
+	ret = ret ? ret : hear_markers(r);
 	if (ret)
 		return ret;
 	r->flight.marker_fd = openat(kinst_dirfd(r->flight.watch), "trace_pipe",
@@ -177,6 +186,7 @@ void record_marker_disarm(struct record *r)
 		return;
 	r->flight.marker = false;
 	close(r->flight.marker_fd);
-	if (kinst_copy_markers(r->flight.watch, false, &none))
+	if (kinst_can_copy_markers(r->flight.watch) &&
+	    kinst_copy_markers(r->flight.watch, false, &none))
 		r->note("%s", none.text);
 }

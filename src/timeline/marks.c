@@ -46,6 +46,8 @@ struct tl_mark *tl_mark_of(struct tl_marks *m, const struct tl_source *src, uint
 	if (u64map_get(&m->at, key, &at))
 		return m->mark[at];
 	mark = calloc(1, sizeof(*mark));
+	if (mark)
+		mark->segment = src->read_to;
 	if (!mark || u64map_put(&m->at, key, m->n) ||
 	    array_add(&m->mark, &m->n, &m->cap, &mark, sizeof(mark))) {
 		u64map_del(&m->at, key);
@@ -75,6 +77,15 @@ void tl_mark_given(struct tl_mark *m, uint64_t stamp)
 	m->stamp = stamp;
 }
 
+void tl_mark_behind(struct tl_stream *s)
+{
+	struct tl_mark *m = s->skip.mark;
+
+	m->next = s->ended ? 0 : s->stamp;
+	if (s->ended)
+		m->segment = s->src->cap->last_segment;
+}
+
 void tl_follow(struct timeline *t, struct tl_marks *m, uint64_t to)
 {
 	t->marks = m;
@@ -83,6 +94,8 @@ void tl_follow(struct timeline *t, struct tl_marks *m, uint64_t to)
 	/* What was removed before the first of these time lines is not missing in them. */
 	for (size_t i = 0; i < t->nsrc && !t->inherited; i++)
 		t->src[i]->followed = !t->src[i]->cap->trimmed;
+	for (size_t i = 0; i < t->nsrc && !t->inherited; i++)
+		t->src[i]->read_to = t->src[i]->cap->first_segment;
 }
 
 static void inherit_counts(struct tl_source *s, const struct tl_source *from)
@@ -96,6 +109,7 @@ static void inherit_counts(struct tl_source *s, const struct tl_source *from)
 	s->error = from->error;
 	s->followed = from->followed;
 	s->missed = from->missed;
+	s->read_to = from->cap->last_segment;
 }
 
 int tl_inherit(struct timeline *t, const struct timeline *before)

@@ -24,7 +24,8 @@ struct tl_stamps {
 struct tl_mark {
 	uint64_t stamp;
 	uint64_t n;
-	uint64_t next; /* the stamp of what was to come behind it; 0 = that was not there yet */
+	uint64_t next;	  /* the stamp of what was to come behind it; 0 = that was not there yet */
+	uint32_t segment; /* ... nor in any segment before this one */
 };
 
 /* A stream that goes on behind a mark. */
@@ -96,6 +97,8 @@ struct tl_mark *tl_mark_of(struct tl_marks *m, const struct tl_source *src, uint
 /* Whether what has this stamp was given out before. */
 bool tl_mark_passed(struct tl_mark_skip *s, uint64_t stamp);
 void tl_mark_given(struct tl_mark *m, uint64_t stamp);
+/* The stream is left where it is: notes what comes there. */
+void tl_mark_behind(struct tl_stream *s);
 /* For struct rmerge_src: the next item of a struct tl_stream, and its place. */
 bool tl_stream_next(void *stream, uint64_t *key);
 

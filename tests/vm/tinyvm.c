@@ -8,11 +8,12 @@
  * what was counted: `vcpu 0 io=1000 mmio=1000 hlt=1000`.
  *
  *   tinyvm [--iterations N] [--ms M] [--vcpus N] [--first-id I] [--stride S] [--name X]
- *	    [--cpuid C] [--brackets]
+ *	    [--cpuid C] [--brackets] [--pause US]
  *
  * --iterations N  loops per vCPU (default 1000); --ms M instead loops for M milliseconds.
  * --first-id, --stride  vcpu ids I, I+S, I+2S ... (default 0 and 1): ids with gaps.
  * --brackets  a line `io BEFORE AFTER` for each `out`: CLOCK_MONOTONIC_RAW in ns around its KVM_RUN.
+ * --pause US  rests so long after each loop: a rate that a busy machine changes little.
  * --name X  is not used: it is there to be found in the command line.
  * --cpuid C  before each loop, C cpuid instructions: exits that KVM handles by itself. The lines at
  *   the end then also have the CPU time of the vCPU's thread in its fastest loop: `loop_ns=123`.
@@ -31,6 +32,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -71,7 +73,7 @@ struct vcpu {
 	int fd;
 	struct kvm_run *run;
 	unsigned long id;
-	uint64_t iterations, ms, io, mmio, hlt, loop_ns;
+	uint64_t iterations, ms, pause_us, io, mmio, hlt, loop_ns;
 	pid_t tid;
 	bool failed, brackets;
 };
@@ -98,12 +100,22 @@ static void die(const char *what)
 	exit(errno == ENOENT || errno == EACCES || errno == ENODEV ? 77 : 1);
 }
 
+static void rest(uint64_t us)
+{
+	const struct timespec ts = { .tv_sec = (time_t)(us / 1000000),
+				     .tv_nsec = (long)(us % 1000000 * 1000) };
+
+	nanosleep(&ts, NULL);
+}
+
 static void *vcpu_main(void *arg)
 {
 	struct vcpu *v = arg;
 	uint64_t end, before, begin, took;
 
 	v->tid = (pid_t)syscall(SYS_gettid);
+	if (v->pause_us)
+		prctl(PR_SET_TIMERSLACK, 1);
 	pthread_barrier_wait(v->start); /* main prints the thread ids */
 	pthread_barrier_wait(v->start); /* go */
 	end = now_ms() + v->ms;
@@ -126,6 +138,8 @@ static void *vcpu_main(void *arg)
 			begin += took;
 			if (!v->loop_ns || took < v->loop_ns)
 				v->loop_ns = took;
+			if (v->pause_us)
+				rest(v->pause_us);
 			break;
 		case KVM_EXIT_INTR: break;
 		default:
@@ -186,18 +200,19 @@ static const struct option options[] = {
 	{ "vcpus", required_argument, NULL, 'n' },	{ "first-id", required_argument, NULL, 'f' },
 	{ "stride", required_argument, NULL, 's' },	{ "name", required_argument, NULL, 'N' },
 	{ "wait", no_argument, NULL, 'w' },		{ "cpuid", required_argument, NULL, 'c' },
-	{ "brackets", no_argument, NULL, 'b' },		{ NULL, 0, NULL, 0 },
+	{ "brackets", no_argument, NULL, 'b' },		{ "pause", required_argument, NULL, 'p' },
+	{ NULL, 0, NULL, 0 },
 };
 
 int main(int argc, char **argv)
 {
-	unsigned long n = 1, first = 0, stride = 1, iterations = 1000, ms = 0, cpuid = 0;
+	unsigned long n = 1, first = 0, stride = 1, iterations = 1000, ms = 0, cpuid = 0, pause = 0;
 	static struct vcpu vcpu[MAX_VCPUS];
 	pthread_barrier_t start;
 	bool wait = false, brackets = false;
 	int c, kvm, vm, ret = 0;
 
-	while ((c = getopt_long(argc, argv, "i:m:n:f:s:N:wbc:", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "i:m:n:f:s:N:wbc:p:", options, NULL)) != -1) {
 		switch (c) {
 		case 'i': iterations = strtoul(optarg, NULL, 0); break;
 		case 'm': ms = strtoul(optarg, NULL, 0); break;
@@ -207,6 +222,7 @@ int main(int argc, char **argv)
 		case 'N': break;
 		case 'w': wait = true; break;
 		case 'b': brackets = true; break;
+		case 'p': pause = strtoul(optarg, NULL, 0); break;
 		case 'c': cpuid = strtoul(optarg, NULL, 0); break;
 		default: return 2;
 		}
@@ -220,7 +236,7 @@ int main(int argc, char **argv)
 	pthread_barrier_init(&start, NULL, (unsigned int)n + 1);
 	for (unsigned long i = 0; i < n; i++) {
 		vcpu[i] = (struct vcpu){ .start = &start, .id = first + i * stride,
-					 .iterations = iterations, .ms = ms,
+					 .iterations = iterations, .ms = ms, .pause_us = pause,
 					 .brackets = brackets };
 		vcpu_create(kvm, vm, &vcpu[i]);
 		if (pthread_create(&vcpu[i].thread, NULL, vcpu_main, &vcpu[i]))

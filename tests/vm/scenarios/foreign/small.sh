@@ -40,11 +40,13 @@ small_pair()
 step_small()
 {
 	small_pair small little_work
+	pair_same_offsets vm1 vm1_before
 }
 
 step_small_v6()
 {
 	small_pair small-v6 little_work --file-version 6
+	pair_same_offsets vm1 vm1_before
 }
 
 step_small_tscwrite()

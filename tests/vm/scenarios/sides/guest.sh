@@ -47,6 +47,11 @@ until flag_test over || [ $i -ge 4000 ]; do
 		flag_clear "work-$RIG_NAME"
 		sh /tmp/work.sh
 	fi
+	if flag_test "mark-$RIG_NAME"; then
+		flag_clear "mark-$RIG_NAME"
+		sh /tmp/work.sh
+		echo "a slow request" >"$(cat "$RESULTS/marker.path")"
+	fi
 	sleep 0.1
 	i=$((i + 1))
 done
