@@ -73,7 +73,9 @@ int record_marker_facts(struct record *r)
 	char sys[] = "ftrace", name[] = "print";
 	const struct kevent print = { .sys = sys, .name = name };
 
-	int ret = r->marker == RECORD_MARKER_NONE ? 0 : record_facts_event(r, &print);
+	/* One who looks for the trigger's trace_marker may write to this instance's, too. */
+	bool any = r->marker != RECORD_MARKER_NONE || record_trigger_is_marker(r);
+	int ret = any ? record_facts_event(r, &print) : 0;
 
 	if (ret || r->marker == RECORD_MARKER_NONE)
 		return ret;

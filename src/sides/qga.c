@@ -25,7 +25,7 @@
 #include "kvmft/json.h"
 #include "kvmft/json_read.h"
 
-#define ANSWER_MS   10000
+#define ANSWER_MS   30000
 #define ANSWER_MAX  (1u << 20)
 #define PIECE	    (256u << 10) /* of the stream; base64 makes it a third longer */
 #define PAUSE_MS    50		 /* when nothing came */

@@ -50,7 +50,9 @@ until flag_test over || [ $i -ge 4000 ]; do
 	if flag_test "mark-$RIG_NAME"; then
 		flag_clear "mark-$RIG_NAME"
 		sh /tmp/work.sh
-		echo "a slow request" >"$(cat "$RESULTS/marker.path")"
+		for marker in /sys/kernel/tracing/instances/kvmft.*/trace_marker; do
+			echo "a slow request" >"$marker"
+		done
 	fi
 	sleep 0.1
 	i=$((i + 1))
