@@ -206,7 +206,7 @@ step_cut()
 	recorder=$!
 	wait_until 60 began cut "host vm1" || die "they do not begin: $(cat /tmp/cut.err)"
 	# What carries it stands still, as behind a cable that is pulled.
-	carrier=$(pgrep -f 'socat - VSOCK-CONNECT:3' | head -n 1)
+	carrier=$(pgrep -x socat | head -n 1) # not by its words: others have them, too
 	kill -STOP "$carrier"
 	wait "$recorder"
 	check "a link is cut: exit 3" same "$?" 3
