@@ -31,10 +31,11 @@ DEBIAN_TEST="clang libcmocka-dev trace-cmd mandoc cppcheck shellcheck codespell 
 	nodejs chromium libkshark-dev libjson-c-dev libtracecmd-dev systemtap-sdt-dev g++ e2fsprogs less python3
 	dropbear-bin socat"
 
-# tests/matrix: foreign roots, architectures and C libraries; what builds a QEMU, there and for tests/vm. Only
-# for make check-all.
+# tests/matrix: foreign roots, architectures and C libraries; what builds a QEMU, there and for tests/vm; a second
+# browser for tests/html. Only for make check-all.
 DEBIAN_MATRIX="debootstrap gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static musl-tools
-	meson ninja-build python3 libglib2.0-dev libpixman-1-dev libfdt-dev libattr1-dev libcap-ng-dev"
+	meson ninja-build python3 libglib2.0-dev libpixman-1-dev libfdt-dev libattr1-dev libcap-ng-dev
+	firefox-esr"
 
 FEDORA_RIG="qemu-system-x86 qemu-guest-agent busybox cpio kmod xz zstd msr-tools util-linux perl dpkg apt"
 FEDORA_BUILD="gcc make pkgconf-pkg-config libtracefs-devel libtraceevent-devel kmod-devel
@@ -80,6 +81,8 @@ packages()
 	case $1 in
 	debian | ubuntu)
 		build=$DEBIAN_BUILD rig=$DEBIAN_RIG matrix=$DEBIAN_MATRIX
+		# Ubuntu has Firefox as a snap only.
+		[ "$1" = debian ] || matrix=${matrix%firefox-esr}
 		check="$DEBIAN_TEST $(clang_runtime) $(perf_package "$1")"
 		;;
 	fedora)	build=$FEDORA_BUILD check=$FEDORA_TEST rig=$FEDORA_RIG ;;

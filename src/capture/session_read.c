@@ -90,6 +90,8 @@ static int take_side(struct found *f, const struct meta_rec *rec)
 			       "%s/%s, the capture of the session's host, is not there", f->root,
 			       dir);
 	sbuf_addf(&f->s->missing, "%s%s", f->s->missing.len ? ", " : "", dir);
+	if (f->s->missing.s)
+		str_printable(f->s->missing.s);
 	return 0;
 }
 

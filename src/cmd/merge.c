@@ -256,7 +256,8 @@ static int merge_follow(struct merge *m, int argc, char **argv, const struct pai
 	}
 	if (!m->s.f)
 		return ret;
-	win_finish(m->w);
+	if (!ret)
+		win_finish(m->w);
 	return sink_close(&m->s, false, ret, m->err);
 }
 

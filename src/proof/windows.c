@@ -18,6 +18,7 @@
 
 struct windows {
 	const struct timeline *t;
+	size_t nsrc; /* of t, which may be gone when this is freed */
 	struct win_vcpu *v;
 	size_t cap;
 	struct u64map by_key;  /* vm << 32 | vcpu → index */
@@ -63,8 +64,9 @@ int win_new(const struct timeline *t, struct windows **out)
 	if (!w)
 		return -ENOMEM;
 	w->t = t;
+	w->nsrc = tl_sources(t);
 	w->shift = SLICE_MIN_SHIFT;
-	w->ev = calloc(tl_sources(t), sizeof(*w->ev));
+	w->ev = calloc(w->nsrc, sizeof(*w->ev));
 	if (!w->ev)
 		return -ENOMEM;
 	for (size_t i = 0; i < tl_sources(t); i++) {
@@ -410,7 +412,7 @@ void win_free(struct windows *w)
 	if (!w)
 		return;
 	free(w->v);
-	for (size_t i = 0; w->ev && i < tl_sources(w->t); i++)
+	for (size_t i = 0; w->ev && i < w->nsrc; i++)
 		free(w->ev[i].turns);
 	free(w->ev);
 	u64map_free(&w->by_key);

@@ -719,6 +719,10 @@ static int result(struct sides *x)
 	}
 	if (x->c->reader && WIFEXITED(x->reader_status))
 		worst = MAX(worst, WEXITSTATUS(x->reader_status));
+	if (x->c->reader && WIFSIGNALED(x->reader_status)) {
+		x->note("a second signal ended this before all was shown");
+		worst = MAX(worst, KVMFT_INCOMPLETE);
+	}
 	if (host->ret) {
 		*x->err = host->err;
 		return host->ret;

@@ -141,6 +141,19 @@ ok "... and the others are shown" cmp "$tmp/want.1" "$tmp/got.1"
 run timeout 20 "$kvmft" merge --follow "$whole/host" "$tmp/bad"
 status_is 1 "... but not when it is the only one"
 
+rm -rf "$tmp/grow"
+mkdir "$tmp/grow"
+grow host 1
+grow web 1
+timeout 30 "$kvmft" merge --follow --delay 100ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+job=$!
+sleep 1.5
+rm "$tmp/grow/web/meta"
+wait $job
+rc=$?
+status_is 1 "a guest's capture that goes while it is followed"
+err_has "web: not a kvmft capture: cannot read meta" "... is named"
+
 # A guest whose data come late: the host's lines do not wait for them.
 rm -rf "$tmp/grow"
 mkdir "$tmp/grow"
@@ -238,6 +251,16 @@ is "$(wc -l <"$out" | tr -d ' ')" 5 "a reader that has seen enough ends it"
 is "$(mem)" "$before" "... nothing is left in memory"
 is "$(our_instances)" "" "... and no instance"
 
+"$kvmft" trace -e kvm:kvm_pio --guest t1=env --guest-options '--as guest' --guest-events kvm:kvm_mmio >"$out" 2>"$err" &
+job=$!
+sleep 3
+kill -TERM $job
+kill -INT $job
+wait $job
+rc=$?
+status_is 3 "a second signal"
+err_has "a second signal ended this before all was shown" "... is said to have ended it"
+is "$(mem)" "$before" "... nothing is left in memory"
 timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=env --guest-options '--as guest' \
 	--guest-events kvm:kvm_mmio >"$out" 2>"$err" &
 job=$!

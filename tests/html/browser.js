@@ -28,6 +28,7 @@ class Page {
 		await p.send('Runtime.enable');
 		await p.send('Log.enable');
 		await p.send('Page.enable');
+		await p.send('Performance.enable', { timeDomain: 'threadTicks' });
 		await p.send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: false });
 		await p.send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }] });
 		await p.go(url);
@@ -44,7 +45,9 @@ class Page {
 		this.opened = Date.now() - begin;
 	}
 
-	// ms that the page's thread ran on a CPU, after Performance.enable with threadTicks.
+	blank() { return this.send('Page.navigate', { url: 'about:blank' }); }
+
+	// ms that the page's thread ran on a CPU.
 	async busy() {
 		const { metrics } = await this.send('Performance.getMetrics');
 		return metrics.find((m) => m.name === 'TaskDuration').value * 1000;
@@ -101,6 +104,11 @@ class Page {
 	async picture(file) {
 		const { data } = await this.send('Page.captureScreenshot', { format: 'png' });
 		fs.writeFileSync(file, Buffer.from(data, 'base64'));
+	}
+
+	async pdf() {
+		const { data } = await this.send('Page.printToPDF', { printBackground: true });
+		return Buffer.from(data, 'base64');
 	}
 
 	async close() {
