@@ -29,7 +29,21 @@ static void tell_missing(struct operands *o, const char *path, const struct sess
 	cli_note("%s: the session had %s, whose capture is not there", path, s->missing.s);
 }
 
-/* Captures of a session from `first` on, in the place of so many operands from `at` on. */
+/* Whether an operand behind the session names this one of its captures, to say which VM it is of. */
+static bool is_named(const struct operands *o, int from, const char *path)
+{
+	size_t n = strlen(path);
+
+	for (int i = from; i < o->argc; i++)
+		if (!strncmp(o->argv[i], path, n) && (!o->argv[i][n] || o->argv[i][n] == '='))
+			return true;
+	return false;
+}
+
+/*
+ * Captures of a session from `first` on, in the place of so many operands from `at` on. What is said
+ * of one of them behind the session counts, not what the session says.
+ */
 static int put(struct operands *o, int at, int instead, const struct session *s, size_t first,
 	       struct kvmft_err *err)
 {
@@ -39,6 +53,8 @@ static int put(struct operands *o, int at, int instead, const struct session *s,
 	for (int i = 0; !ret && i < at; i++)
 		argv[n++] = o->argv[i];
 	for (size_t i = first; !ret && i < s->n; i++) {
+		if (is_named(o, at + instead, s->v[i].path))
+			continue;
 		ret = keep(o, strdup(s->v[i].operand), err);
 		if (!ret)
 			argv[n++] = (char *)kept(o);
