@@ -63,8 +63,13 @@ recorder=
 is "$rc" 0 "a ring that is written out three times"
 run "$kvmft" merge "$tmp/twice"
 status_is 0 "... is no loss"
+# Both vCPUs may have been on one CPU for a while: where another has nothing before a pause none is told.
+find "$tmp/twice" -path '*/seg*/cpu*' -size +0 >"$tmp/parts"
+cpus=$(sed 's/.*cpu//' "$tmp/parts" | sort -u | wc -l)
+pauses=$(($(wc -l <"$tmp/parts") - cpus))
+ok "... in three parts" test "$pauses" -ge 2
 is "$(grep -c 'NOT RECORDED on this CPU, while the ring was written out, within [0-9.]* [num]*s$' "$out")" \
-	"$((2 * $(find "$tmp/twice/seg000000" -name 'cpu*' | wc -l)))" "... the two pauses are told of each CPU"
+	"$pauses" "... the pauses are told of each CPU that has events on both sides"
 
 # A marker of a program as trigger, here and on another side: written to the machine's own file where the kernel
 # copies markers, else to the one that the recorder named.
