@@ -29,7 +29,7 @@ static void tell_missing(struct operands *o, const char *path, const struct sess
 	cli_note("%s: the session had %s, whose capture is not there", path, s->missing.s);
 }
 
-/* Whether an operand behind the session names this one of its captures, to say which VM it is of. */
+/* Whether an operand behind the session names this guest of it, to say which VM it is of. */
 static bool is_named(const struct operands *o, int from, const char *path)
 {
 	size_t n = strlen(path);
@@ -42,7 +42,7 @@ static bool is_named(const struct operands *o, int from, const char *path)
 
 /*
  * Captures of a session from `first` on, in the place of so many operands from `at` on. What is said
- * of one of them behind the session counts, not what the session says.
+ * of a guest behind the session counts, not what the session says.
  */
 static int put(struct operands *o, int at, int instead, const struct session *s, size_t first,
 	       struct kvmft_err *err)
@@ -53,7 +53,7 @@ static int put(struct operands *o, int at, int instead, const struct session *s,
 	for (int i = 0; !ret && i < at; i++)
 		argv[n++] = o->argv[i];
 	for (size_t i = first; !ret && i < s->n; i++) {
-		if (is_named(o, at + instead, s->v[i].path))
+		if (i && is_named(o, at + instead, s->v[i].path))
 			continue;
 		ret = keep(o, strdup(s->v[i].operand), err);
 		if (!ret)

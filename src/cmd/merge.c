@@ -385,7 +385,7 @@ static int merge_tell(struct merge *m, bool *complete)
 
 	if (!o->quiet)
 		pairing_tell_assumed(m->p, cli_note);
-	*complete = pairing_summary(t, o->quiet, cli_note) && !m->left_out;
+	*complete = pairing_summary(t, o->quiet, cli_note);
 	*complete = merge_qemu_summary(&m->q, t, o->quiet) && *complete;
 	for (size_t i = 0; i < tl_sources(t); i++) {
 		const struct tl_source *s = tl_source(t, i);
@@ -438,7 +438,7 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	pairing_close(&m.own);
 	follow_free(m.f);
 	merge_qemu_free(&m.q);
-	return sink_exit(ret, complete);
+	return sink_exit(ret, complete && !m.left_out);
 }
 
 /* What goes on has nothing that could be paged. */

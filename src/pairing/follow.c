@@ -63,10 +63,11 @@ int follow_new(const struct follow_config *c, struct follow **out)
 
 bool follow_leave_out(struct follow *f)
 {
-	size_t at = f->p.nguest - 1; /* the last that was tried */
+	size_t at;
 
 	if (f->opened || !f->p.t || !f->p.nguest || f->c.n < 2)
 		return false;
+	at = f->p.nguest - 1; /* the last that was tried */
 	f->c.n--;
 	memmove(f->guests + at, f->guests + at + 1, (f->c.n - at) * sizeof(*f->guests));
 	return true;

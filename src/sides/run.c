@@ -434,8 +434,8 @@ static void give_up(struct side *s)
 
 static void give_up_all(struct sides *x)
 {
-	if (x->reader > 0)
-		kill(x->reader, SIGTERM);
+	if (x->reader > 0 && !kill(x->reader, SIGTERM))
+		x->note("a second signal ended this before all was shown");
 	for (size_t i = 1; i < x->n; i++)
 		give_up(&x->side[i]);
 }
@@ -720,7 +720,9 @@ static int result(struct sides *x)
 	if (x->c->reader && WIFEXITED(x->reader_status))
 		worst = MAX(worst, WEXITSTATUS(x->reader_status));
 	if (x->c->reader && WIFSIGNALED(x->reader_status)) {
-		x->note("a second signal ended this before all was shown");
+		if (WTERMSIG(x->reader_status) != SIGTERM)
+			x->note("what shows the events was killed by signal %d",
+				WTERMSIG(x->reader_status));
 		worst = MAX(worst, KVMFT_INCOMPLETE);
 	}
 	if (host->ret) {

@@ -92,10 +92,12 @@ void tl_follow(struct timeline *t, struct tl_marks *m, uint64_t to)
 	t->from = 0;
 	t->to = to;
 	/* What was removed before the first of these time lines is not missing in them. */
-	for (size_t i = 0; i < t->nsrc && !t->inherited; i++)
-		t->src[i]->followed = !t->src[i]->cap->trimmed;
-	for (size_t i = 0; i < t->nsrc && !t->inherited; i++)
-		t->src[i]->read_to = t->src[i]->cap->first_segment;
+	for (size_t i = 0; i < t->nsrc && !t->inherited; i++) {
+		struct tl_source *s = t->src[i];
+
+		s->followed = !s->cap->trimmed;
+		s->read_to = s->cap->first_segment;
+	}
 }
 
 static void inherit_counts(struct tl_source *s, const struct tl_source *from)

@@ -78,15 +78,21 @@ grow()
 	fi
 }
 
+# begin_grow PART: both sides anew, of the guest's data so much.
+begin_grow()
+{
+	rm -rf "$tmp/grow"
+	mkdir "$tmp/grow"
+	grow host 1
+	grow web "$1"
+}
+
 # followed NAME OPTION...: what follows, while both grow.
 followed()
 {
 	name=$1
 	shift
-	rm -rf "$tmp/grow"
-	mkdir "$tmp/grow"
-	grow host 1
-	grow web 1
+	begin_grow 1
 	timeout 60 "$kvmft" merge --follow --delay 1200ms "$@" "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 	job=$!
 	# The CPUs are not of one time in each part: longer than the delay none may be missing.
@@ -141,10 +147,7 @@ ok "... and the others are shown" cmp "$tmp/want.1" "$tmp/got.1"
 run timeout 20 "$kvmft" merge --follow "$whole/host" "$tmp/bad"
 status_is 1 "... but not when it is the only one"
 
-rm -rf "$tmp/grow"
-mkdir "$tmp/grow"
-grow host 1
-grow web 1
+begin_grow 1
 timeout 30 "$kvmft" merge --follow --delay 100ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 job=$!
 sleep 1.5
@@ -155,10 +158,7 @@ status_is 1 "a guest's capture that goes while it is followed"
 err_has "web: not a kvmft capture: cannot read meta" "... is named"
 
 # A guest whose data come late: the host's lines do not wait for them.
-rm -rf "$tmp/grow"
-mkdir "$tmp/grow"
-grow host 1
-grow web 0
+begin_grow 0
 timeout 60 "$kvmft" merge --follow --delay 200ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 job=$!
 sleep 0.6

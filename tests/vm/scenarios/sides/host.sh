@@ -106,37 +106,34 @@ step_apart()
 	keep together
 }
 
+# triggered NAME TRIGGER FLAG: flight recorders of both sides, and what makes the guest pull the trigger.
+triggered()
+{
+	"$KVMFT" record -o "/tmp/$1" --flight-recorder --before 2s --guest vm1=qga:/run/agent-vm1.sock \
+		--guest-options "--trigger $2" -d 16s 2>"/tmp/$1.err" &
+	recorder=$!
+	wait_until 60 began "$1" "host vm1" || die "they do not begin: $(cat "/tmp/$1.err")"
+	sleep 5
+	flag_set "$3-vm1"
+	wait "$recorder"
+	check "$1: exit 0" same "$?" 0
+	sed 's/^/# /' "/tmp/$1.err"
+	check "$1: all sides wrote out their rings" grep -q 'vm1: its flight recorder was asked for; all sides' "/tmp/$1.err"
+	keep "$1"
+}
+
 # A trigger in the guest: the host's ring must still hold that moment, and what --before asks for.
 step_flight()
 {
-	"$KVMFT" record -o /tmp/flight --flight-recorder --before 2s --guest vm1=qga:/run/agent-vm1.sock \
-		--guest-options "--trigger block:block_rq_issue" -d 16s 2>/tmp/flight.err &
-	recorder=$!
-	wait_until 60 began flight "host vm1" || die "they do not begin: $(cat /tmp/flight.err)"
-	sleep 5
-	flag_set work-vm1
-	wait "$recorder"
-	check "a trigger in the guest: exit 0" same "$?" 0
-	sed 's/^/# /' /tmp/flight.err
-	keep flight
+	triggered flight block:block_rq_issue work
 }
 
 # A program in the guest says by a marker that something was slow. This kernel does not copy markers: it writes to
 # those of the recorder, one of which the recorder names.
 step_marker()
 {
-	"$KVMFT" record -o /tmp/marker --flight-recorder --before 2s --guest vm1=qga:/run/agent-vm1.sock \
-		--guest-options "--trigger marker=slow" -d 16s 2>/tmp/marker.err &
-	recorder=$!
-	wait_until 60 began marker "host vm1" || die "they do not begin: $(cat /tmp/marker.err)"
-	sleep 5
-	flag_set mark-vm1
-	wait "$recorder"
-	check "a marker in the guest: exit 0" same "$?" 0
-	sed 's/^/# /' /tmp/marker.err
+	triggered marker marker=slow mark
 	check "... a file for markers is named" grep -q 'vm1: .* written to /[^ ]*/kvmft[^ ]*/trace_marker$' /tmp/marker.err
-	check "... all sides wrote out their rings" grep -q 'vm1: its flight recorder was asked for; all sides' /tmp/marker.err
-	keep marker
 }
 
 # The guest is reset while it is recorded.
