@@ -76,10 +76,19 @@ static inline uint32_t exit_reason_key(enum exit_isa isa, uint64_t reason)
 {
 	return isa == EXIT_ISA_VMX ? (uint32_t)reason & EXIT_VMX_BASIC : (uint32_t)reason;
 }
-/*
- * Whether the guest executed HLT, or WFI (on arm64 WFE looks the same): of PVM it is not known.
- */
-bool exit_is_halt(struct exit_why why);
+/* What kind of exit that is; of PVM it is not known. */
+enum exit_kind {
+	EXIT_KIND_OTHER,
+	EXIT_KIND_HALT,	 /* the guest executed HLT, or WFI (on arm64 WFE looks the same) */
+	EXIT_KIND_INTR,	 /* the host has an interrupt */
+	EXIT_KIND_FAULT, /* memory that the host has not mapped; a device's looks the same */
+	EXIT_KIND_PAUSE, /* it spins on a lock */
+};
+enum exit_kind exit_kind(struct exit_why why);
+static inline bool exit_is_halt(struct exit_why why)
+{
+	return exit_kind(why) == EXIT_KIND_HALT;
+}
 
 /* The flag bits, in place: 0 but for VMX. */
 uint32_t exit_reason_flags(enum exit_isa isa, uint64_t reason);

@@ -133,6 +133,19 @@ int lat_finish(struct lat *l) __must_check;
 bool lat_in_cycles(const struct lat *l);
 const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id);
 /* By lat_kind: what was wanted and not left out. */
+/* What a vCPU does at this point of the walk. */
+struct lat_now {
+	enum vs_state state, base; /* base: without a scheduler */
+	bool asleep;		   /* its thread sleeps; the state stays what it was */
+	bool stopped;		   /* VS_PREEMPTED: by a signal */
+	bool thief_known;	   /* VS_PREEMPTED, VS_WAITING: who has the CPU, 0: nobody */
+	int32_t thief;
+	bool task_known;	   /* the guest's */
+	int32_t task;
+	bool in_handler;	   /* of an interrupt or softirq of the guest */
+};
+/* False: nothing of it was seen. */
+bool lat_vcpu_now(const struct lat *l, size_t vm, uint32_t vcpu, struct lat_now *now);
 const bool *lat_answers(const struct lat *l);
 /* What this analysis would have needed and no capture has, if it was wanted; otherwise NULL. */
 const char *lat_left_out(const struct lat *l, enum lat_kind kind);

@@ -41,8 +41,8 @@ static bool is_named(const struct operands *o, int from, const char *path)
 }
 
 /*
- * Captures of a session from `first` on, in the place of so many operands from `at` on. What is said
- * of a guest behind the session counts, not what the session says.
+ * Captures of a session from `first` on, in the place of so many operands from `at` on. What is
+ * said of a guest behind the session counts, not what the session says.
  */
 static int put(struct operands *o, int at, int instead, const struct session *s, size_t first,
 	       struct kvmft_err *err)

@@ -16,6 +16,7 @@ const struct cmd *const kvmft_cmds[] = {
 	&cmd_report,
 	&cmd_merge,
 	&cmd_latency,
+	&cmd_blame,
 	&cmd_diff,
 	&cmd_export,
 	&cmd_verify,

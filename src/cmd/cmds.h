@@ -15,6 +15,7 @@ extern const struct cmd cmd_snapshot;
 extern const struct cmd cmd_report;
 extern const struct cmd cmd_merge;
 extern const struct cmd cmd_latency;
+extern const struct cmd cmd_blame;
 extern const struct cmd cmd_diff;
 extern const struct cmd cmd_export;
 extern const struct cmd cmd_verify;

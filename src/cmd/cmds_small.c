@@ -19,7 +19,7 @@ const struct cmd *const kvmft_cmds[] = {
 };
 
 const char *const kvmft_cmds_elsewhere[] = {
-	"receive", "report", "merge", "latency", "diff", "export", "verify", "convert", "qemu", NULL,
+	"receive", "report", "merge", "latency", "blame", "diff", "export", "verify", "convert", "qemu", NULL,
 };
 
 int (*const reset_qemu)(bool, uint64_t, struct sbuf *, struct kvmft_err *) = NULL;

@@ -11,10 +11,10 @@
 
 #include "kvmft/lat_output.h"
 #include "kvmft/windows.h"
-#include "latency_stories.h"
 #include "merge_qemu.h"
 #include "kvmft/rate.h"
 #include "sink.h"
+#include "stories.h"
 #include "window.h"
 
 #define WORST_MAX   1000u
@@ -182,31 +182,6 @@ static int no_result(const struct latency *m)
 	return ret;
 }
 
-static int bounds(const struct latency *m, const struct lat_view *v, struct lat_bound **out)
-{
-	struct lat_bound *b = calloc(m->p.map->nvm + 1, sizeof(*b));
-
-	*out = b;
-	if (!b)
-		return err_set(m->err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < m->p.nguest; i++) {
-		size_t vm = m->p.guest[i].vm, of = m->p.map->vm[vm].of;
-		struct win_stats s;
-
-		win_total(m->w, (int64_t)vm, &s);
-		b[vm].guest = true;
-		b[vm].uncertain = lat_of_cycles(v, m->p.map->vm[vm].uncertain);
-		b[of].uncertain = MAX(b[of].uncertain, b[vm].uncertain);
-		b[vm].known =
-			s.has_early && s.has_late && s.early >= 0 && s.late >= 0 && !s.outside;
-		if (!b[vm].known)
-			continue;
-		b[vm].early = lat_of_cycles(v, (uint64_t)s.early);
-		b[vm].late = lat_of_cycles(v, (uint64_t)s.late);
-	}
-	return 0;
-}
-
 /*
  * The time line of all captures and traces, started; the second one has the TSC's frequency from
  * the first.
@@ -259,6 +234,45 @@ static int latency_page(struct latency *m, const struct lat_format *fmt, const s
 	return ret;
 }
 
+static struct story story_of(const struct lat_case *c, struct lat_story *to)
+{
+	return (struct story){ c->vm, c->begin, c->end, to };
+}
+
+/* What both sides did during each of the worst cases. */
+static int latency_stories(const struct latency *m, struct lat_view *v)
+{
+	struct story *s = calloc(LAT_TABLES * m->lo.worst + 1, sizeof(*s));
+	size_t n = 0;
+	int ret = s ? 0 : -ENOMEM;
+
+	for (unsigned int id = 0; id < LAT_TABLES && !ret; id++) {
+		const struct lat_table *t = lat_table(m->lat, (enum lat_table_id)id);
+
+		if (!v->want[lat_table_kind((enum lat_table_id)id)] || !t->nworst ||
+		    id == LAT_T_STEALER)
+			continue;
+		v->story[id] = calloc(t->nworst, sizeof(*v->story[id]));
+		if (!v->story[id])
+			ret = -ENOMEM;
+		for (size_t i = 0; i < t->nworst && !ret; i++)
+			s[n++] = story_of(&t->worst[i], &v->story[id][i]);
+	}
+	ret = ret ? ret : stories_tell(s, n, m->again.t, v->clock, v->color, m->o->context.v);
+	free(s);
+	return ret;
+}
+
+static void stories_free(struct lat_view *v)
+{
+	for (unsigned int id = 0; id < LAT_TABLES; id++) {
+		for (size_t i = 0;
+		     v->story[id] && i < lat_table(v->lat, (enum lat_table_id)id)->nworst; i++)
+			free(v->story[id][i].text);
+		free(v->story[id]);
+	}
+}
+
 static int latency_show(struct latency *m, int argc, char **argv, const struct out_clock *clock)
 {
 	const struct lat_format *fmt = lat_format_find(m->o->format ? m->o->format : "text");
@@ -272,12 +286,12 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 	bool stories = m->lo.worst && !fmt->page && strcmp(fmt->name, "csv") &&
 		       (!text || m->o->all || m->o->context.set);
 	struct lat_bound *bound;
-	int ret = bounds(m, &v, &bound);
+	int ret = sink_bounds(&m->p, m->w, &bound, m->err);
 
 	v.bound = bound;
 	if (!ret && (stories || fmt->page))
 		ret = latency_pair(m, argc, argv, &m->again, &m->q_again, &again);
-	if (!ret && stories && stories_tell(&v, &m->again, m->o->context.v))
+	if (!ret && stories && latency_stories(m, &v))
 		ret = err_set(m->err, ENOMEM, "cannot read the captures a second time");
 	ret = ret ? ret : sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
 	if (!ret && fmt->page)

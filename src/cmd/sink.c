@@ -297,6 +297,40 @@ int sink_input_check(const char *path, struct kvmft_err *err)
 		       DEFAULT_INPUT);
 }
 
+/* In ns, or in cycles where nothing tells how fast the TSC runs. */
+static uint64_t of_cycles(const struct pairing *p, uint64_t cycles)
+{
+	uint64_t khz = p->host.cap->tsc_khz;
+
+	return khz ? tsc_cycles_to_ns(cycles, khz) : cycles;
+}
+
+int sink_bounds(const struct pairing *p, const struct windows *w, struct lat_bound **out,
+		struct kvmft_err *err)
+{
+	struct lat_bound *b = calloc(p->map->nvm + 1, sizeof(*b));
+
+	*out = b;
+	if (!b)
+		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < p->nguest; i++) {
+		size_t vm = p->guest[i].vm, of = p->map->vm[vm].of;
+		struct win_stats s;
+
+		win_total(w, (int64_t)vm, &s);
+		b[vm].guest = true;
+		b[vm].uncertain = of_cycles(p, p->map->vm[vm].uncertain);
+		b[of].uncertain = MAX(b[of].uncertain, b[vm].uncertain);
+		b[vm].known =
+			s.has_early && s.has_late && s.early >= 0 && s.late >= 0 && !s.outside;
+		if (!b[vm].known)
+			continue;
+		b[vm].early = of_cycles(p, (uint64_t)s.early);
+		b[vm].late = of_cycles(p, (uint64_t)s.late);
+	}
+	return 0;
+}
+
 void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_t vm,
 			 const char *name, bool quiet)
 {

@@ -6,6 +6,7 @@
 #define KVMFT_CMD_SINK_H
 
 #include "kvmft/cli.h"
+#include "kvmft/lat_output.h"
 #include "kvmft/output.h"
 #include "kvmft/samples.h"
 #include "kvmft/outfile.h"
@@ -83,6 +84,9 @@ void sink_remarks_free(struct sink_remarks *r);
 int sink_print(int ret, const struct sbuf *b, FILE *f, struct kvmft_err *err) __must_check;
 /* Is there a capture at the place that is read when none is named? 0 or -ENOENT. */
 int sink_input_check(const char *path, struct kvmft_err *err) __must_check;
+/* How far the stamps of each VM's guest may be off: *out, by VM, to be freed. -errno with err. */
+int sink_bounds(const struct pairing *p, const struct windows *w, struct lat_bound **out,
+		struct kvmft_err *err) __must_check;
 /* Notes how far a guest's clock may be off; quiet: only if it is wrong. */
 void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_t vm,
 			 const char *name, bool quiet);

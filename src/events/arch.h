@@ -32,6 +32,9 @@ struct event_arch {
 	struct exit_entry probe;    /* what only its own table in a format has; no name: any */
 	struct exit_entry trap;	    /* the kind of exits whose second field is the reason */
 	uint32_t halt;		    /* the guest waits for an interrupt; UINT32_MAX: not known */
+	uint32_t intr;		    /* the host has an interrupt; the same */
+	uint32_t fault;		    /* memory that is not mapped, or a device; the same */
+	uint32_t pause;		    /* the guest spins on a lock; the same */
 	const char *traced;	    /* exit_traced() */
 	bool perf_before;	    /* exit_perf_before() */
 	const char *no_irqs;	    /* event_no_irqs() */

@@ -37,6 +37,7 @@ const struct event_arch event_arch_arm64 = {
 	.name = "arm64", .machine = machines, .exit = &arm64_exit, .isa = EXIT_ISA_ARM64,
 	.reason = names, .nreason = ARRAY_SIZE(names), .prefix = "", .probe = { 0, "IRQ" },
 	.trap = { 2, "TRAP" }, .halt = EXIT_TRAP | 0x01,
+	.intr = 0, .fault = EXIT_TRAP | 0x24, .pause = UINT32_MAX,
 	.traced = "after the host's interrupts were served", /* arch/arm64/kvm/arm.c */
 	.perf_before = true, /* tools/perf/arch/arm64/util/kvm-stat.c */
 	.no_irqs = "a GIC's interrupts are not followed: kvmft merge lists its events",

@@ -112,11 +112,20 @@ struct exit_why exit_why(const struct exit_names *n, uint64_t first, uint64_t se
 	};
 }
 
-bool exit_is_halt(struct exit_why why)
+enum exit_kind exit_kind(struct exit_why why)
 {
 	const struct event_arch *a = arch_of(why.isa, NULL);
+	uint32_t key = exit_reason_key(why.isa, why.reason);
 
-	return a && a->halt != UINT32_MAX && exit_reason_key(why.isa, why.reason) == a->halt;
+	if (!a || key == UINT32_MAX)
+		return EXIT_KIND_OTHER;
+	if (key == a->halt)
+		return EXIT_KIND_HALT;
+	if (key == a->intr)
+		return EXIT_KIND_INTR;
+	if (key == a->fault)
+		return EXIT_KIND_FAULT;
+	return key == a->pause ? EXIT_KIND_PAUSE : EXIT_KIND_OTHER;
 }
 
 uint32_t exit_reason_flags(enum exit_isa isa, uint64_t reason)

@@ -43,5 +43,6 @@ static const struct exit_entry svm_names[] = {
 const struct event_arch event_arch_svm = {
 	.name = "x86-svm", X86, .isa = EXIT_ISA_SVM, .vendor = { "AuthenticAMD", "HygonGenuine" },
 	.reason = svm_names, .nreason = ARRAY_SIZE(svm_names),
-	.prefix = "", .probe = { 0x78, "hlt" }, .halt = 0x78,
+	.prefix = "", .probe = { 0x78, "hlt" }, .halt = 0x78, .intr = 0x60, .fault = 0x400,
+	.pause = 0x77,
 };

@@ -34,5 +34,5 @@ const struct event_arch event_arch_vmx = {
 	.name = "x86-vmx", X86, .isa = EXIT_ISA_VMX,
 	.reason = vmx_names, .nreason = ARRAY_SIZE(vmx_names),
 	.flag = vmx_flags, .nflag = ARRAY_SIZE(vmx_flags),
-	.prefix = "", .probe = { 12, "HLT" }, .halt = 12,
+	.prefix = "", .probe = { 12, "HLT" }, .halt = 12, .intr = 1, .fault = 48, .pause = 40,
 };

@@ -86,7 +86,7 @@ struct lat_vcpu {
 	bool in_user;  /* the guest was in user space then */
 	uint64_t time[VS_STATES];
 	uint64_t entries;
-	bool seen, asleep;
+	bool seen, asleep, stopped;
 	/* robbed of its CPU since steal_begin */
 	uint64_t steal_begin;
 	uint32_t steal_cpu;

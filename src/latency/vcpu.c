@@ -197,6 +197,7 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 		prev->asleep = true;
 	else
 		rob(l, prev, VS_PREEMPTED, in->i->cpu, in->t);
+	prev->stopped = in->f[1] & TASK_STOPPED;
 	return 0;
 }
 
@@ -234,6 +235,27 @@ void lat_vcpu_guest(struct lat_vcpu *v, const struct lat_in *in)
 	case EV_SOFTIRQ_EXIT: v->softirq_depth -= v->softirq_depth > 0; break;
 	default: break;
 	}
+}
+
+bool lat_vcpu_now(const struct lat *l, size_t vm, uint32_t vcpu, struct lat_now *now)
+{
+	const struct lat_cpu *c = NULL;
+	const struct lat_vcpu *v;
+	uint64_t at;
+
+	if (!u64map_get(&l->vcpu_at, (uint64_t)vm << 32 | vcpu, &at))
+		return false;
+	v = l->vcpu[at];
+	if (robbed(v) && v->steal_cpu < l->ncpu)
+		c = &l->cpu[v->steal_cpu];
+	*now = (struct lat_now){
+		.state = v->state, .base = v->base, .asleep = v->asleep,
+		.stopped = v->state == VS_PREEMPTED && v->stopped,
+		.thief_known = c && c->known, .thief = c ? c->last : 0,
+		.task_known = v->guest_known, .task = v->guest_tid,
+		.in_handler = v->irq_depth || v->softirq_depth,
+	};
+	return true;
 }
 
 /* Events were lost: nothing is known any more. */

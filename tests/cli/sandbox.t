@@ -77,6 +77,7 @@ for format in text json csv html; do
 	reader latency all --force --format $format -o made host guest=one
 done
 for format in text json csv; do
+	reader blame -C 2 --format $format host guest=one
 	reader verify --format $format pair-host pair-guest
 	reader verify --format $format --solve pair-host pair-guest
 	reader qemu sdt --format $format program

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * latency_stories.c: what both sides did during each of the worst cases.
+ * stories.c: what both sides did at some moments.
  *
- * Events of the case's VM: its vCPUs' threads, its VMM's, and its guest. The last few items are
+ * Events of the moment's VM: its vCPUs' threads, its VMM's, and its guest. The last few items are
  * kept as copies, so that a story can begin with what led to it; nothing is printed but what is
  * asked for.
  */
-#include "latency_stories.h"
+#include "stories.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define STORY_LINES 60u /* of one case: the beginning; then the end */
+#define STORY_LINES 60u /* of one moment: the beginning; then the end */
 #define REC_MAX	    4096u
 
 struct kept {
@@ -21,8 +21,7 @@ struct kept {
 };
 
 struct teller {
-	const struct lat_case *c;
-	struct lat_story *story;
+	const struct story *c;
 	FILE *f;
 	size_t size;
 	struct out out;
@@ -31,8 +30,9 @@ struct teller {
 };
 
 struct stories {
-	struct lat_view *v;
-	const struct hostmap *map;
+	struct timeline *line;
+	const struct out_clock *clock;
+	bool color;
 	uint64_t context;
 	struct kept *ring;
 	size_t nring, at;
@@ -43,7 +43,7 @@ struct stories {
 /* The VM that an item is of, -1: of none. */
 static int64_t item_vm(const struct stories *s, const struct tl_item *i)
 {
-	return i->vm >= 0 ? i->vm : hostmap_task_vm(s->map, i->tid);
+	return i->vm >= 0 ? i->vm : hostmap_task_vm(tl_hostmap(s->line), i->tid);
 }
 
 static void keep(struct stories *s, const struct tl_item *i)
@@ -66,12 +66,12 @@ static int teller_begin(struct stories *s, struct teller *t)
 {
 	int ret;
 
-	t->f = open_memstream(&t->story->text, &t->size);
+	t->f = open_memstream(&t->c->to->text, &t->size);
 	if (!t->f)
 		return -ENOMEM;
 	t->begun = true;
-	ret = out_begin(&t->out, s->v->t, out_formats[0], s->v->clock, t->f);
-	t->out.color = s->v->color;
+	ret = out_begin(&t->out, s->line, out_formats[0], s->clock, t->f);
+	t->out.color = s->color;
 	t->out.nepoch = 0; /* changes of clocks are no part of a story */
 	for (size_t i = 0; i < s->nring && !ret; i++) {
 		const struct kept *k = &s->ring[(s->at + s->context - s->nring + i) % s->context];
@@ -108,19 +108,19 @@ static int teller_item(struct stories *s, struct teller *t, const struct tl_item
 	if (i->host > t->c->end && t->after++ >= s->context)
 		return teller_end(t);
 	if (t->lines++ >= STORY_LINES) {
-		t->story->left_out++;
+		t->c->to->left_out++;
 		return 0;
 	}
 	return out_item(&t->out, i);
 }
 
-static int walk(struct stories *s, struct timeline *again)
+static int walk(struct stories *s)
 {
 	const struct tl_item *i;
 	size_t open = s->n;
 	int ret;
 
-	while (open && (ret = tl_next(again, &i)) > 0) {
+	while (open && (ret = tl_next(s->line, &i)) > 0) {
 		open = 0;
 		ret = 0;
 		for (size_t k = 0; k < s->n && !ret; k++) {
@@ -134,39 +134,19 @@ static int walk(struct stories *s, struct timeline *again)
 	return open ? ret : 0;
 }
 
-static int tellers(struct stories *s)
+int stories_tell(const struct story *v, size_t n, struct timeline *t, const struct out_clock *clock,
+		 bool color, uint64_t context)
 {
-	for (unsigned int id = 0; id < LAT_TABLES; id++) {
-		const struct lat_table *t = lat_table(s->v->lat, (enum lat_table_id)id);
+	struct stories s = {
+		.t = calloc(n + 1, sizeof(*s.t)), .n = n, .line = t, .clock = clock, .color = color,
+		.ring = calloc(context ? context : 1, sizeof(*s.ring)), .context = context,
+	};
+	int ret = s.ring && s.t ? 0 : -ENOMEM;
 
-		if (!s->v->want[lat_table_kind((enum lat_table_id)id)] || !t->nworst ||
-		    id == LAT_T_STEALER)
-			continue;
-		s->v->story[id] = calloc(t->nworst, sizeof(*s->v->story[id]));
-		if (!s->v->story[id])
-			return -ENOMEM;
-		for (size_t i = 0; i < t->nworst; i++) {
-			s->t[s->n].c = &t->worst[i];
-			s->t[s->n++].story = &s->v->story[id][i];
-		}
-	}
-	return 0;
-}
-
-int stories_tell(struct lat_view *v, struct pairing *again, uint64_t context)
-{
-	struct stories s = { .v = v, .map = again->map, .context = context };
-	size_t n = 1;
-	int ret = -ENOMEM;
-
-	for (unsigned int id = 0; id < LAT_TABLES; id++)
-		n += lat_table(v->lat, (enum lat_table_id)id)->nworst;
-	s.ring = calloc(context ? context : 1, sizeof(*s.ring));
-	s.t = calloc(n, sizeof(*s.t));
-	if (s.ring && s.t)
-		ret = tellers(&s);
-	ret = ret ? ret : walk(&s, again->t);
-	for (size_t i = 0; i < s.n; i++)
+	for (size_t i = 0; i < n && !ret; i++)
+		s.t[i].c = &v[i];
+	ret = ret ? ret : walk(&s);
+	for (size_t i = 0; s.t && i < n; i++)
 		if (s.t[i].begun && !s.t[i].ended) {
 			int end = teller_end(&s.t[i]);
 
@@ -175,15 +155,4 @@ int stories_tell(struct lat_view *v, struct pairing *again, uint64_t context)
 	free(s.ring);
 	free(s.t);
 	return ret;
-}
-
-void stories_free(struct lat_view *v)
-{
-	for (unsigned int id = 0; id < LAT_TABLES; id++) {
-		for (size_t i = 0;
-		     v->story[id] && i < lat_table(v->lat, (enum lat_table_id)id)->nworst; i++)
-			free(v->story[id][i].text);
-		free(v->story[id]);
-		v->story[id] = NULL;
-	}
 }

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * blame.h: the worst moments of a guest, and what each of them is due to.
+ *
+ * Two walks over the same captures. The first finds spikes: what the guest shows to have come late.
+ * The second takes each apart: every cycle from its beginning to its end goes to one part, by what
+ * the vCPU that mattered did then, so that the parts sum to its length. The cause of the largest
+ * part is the cause of the spike, unless events that were lost, or the alignment's own error, could
+ * have made it another one.
+ *
+ * Times are host TSC, in cycles.
+ */
+#ifndef KVMFT_BLAME_H
+#define KVMFT_BLAME_H
+
+#include "kvmft/latency.h"
+
+/* What came late. */
+enum blame_what {
+	BLAME_TIMER,   /* a timer interrupt, by the deadline that the guest set */
+	BLAME_HRTIMER, /* a high-resolution timer of the guest's kernel */
+	BLAME_IRQ,     /* any interrupt, from its source to its handler */
+	BLAME_IO,      /* a block request */
+	BLAME_WAKEUP,  /* a task, from its wake-up to a CPU */
+	BLAME_READY,   /* a task that lost its CPU and wanted to go on */
+	BLAME_STALL,   /* the vCPU was left and not entered again, and was not halted */
+	BLAME_MARKER,  /* what lies between two markers of a program */
+	BLAME_MOMENT,  /* nothing of these: what a vCPU did around a moment that was asked for */
+	BLAME_WHATS
+};
+
+/* A closed list: its names do not change. */
+enum blame_cause {
+	CAUSE_UNKNOWN,
+	CAUSE_LOST,
+	CAUSE_HOST_TASK,
+	CAUSE_SIBLING,
+	CAUSE_HOST_IRQ,
+	CAUSE_THROTTLED,
+	CAUSE_STOPPED,
+	CAUSE_MIGRATED,
+	CAUSE_EXIT_KERNEL,
+	CAUSE_EXIT_USER,
+	CAUSE_VMM,
+	CAUSE_PAGE_FAULT,
+	CAUSE_DISK,
+	CAUSE_HALT_WAKE,
+	CAUSE_HOST_TIMER,
+	CAUSE_LOCK_HOLDER,
+	CAUSE_GUEST_IRQS_OFF,
+	CAUSE_GUEST_HANDLER,
+	CAUSE_GUEST_SCHED,
+	CAUSE_GUEST_SLEEP,
+	CAUSE_GUEST_CODE,
+	BLAME_CAUSES
+};
+
+struct blame_name {
+	const char *name, *help;
+};
+extern const struct blame_name blame_whats[BLAME_WHATS];
+extern const struct blame_name blame_causes[BLAME_CAUSES];
+
+#define BLAME_NAME  64
+#define BLAME_PARTS 24 /* different ones of a spike; what is more is one of CAUSE_UNKNOWN */
+
+struct blame_part {
+	enum blame_cause cause;
+	uint64_t key; /* tells parts of one cause apart */
+	uint64_t time;
+	char name[BLAME_NAME]; /* "dd-4711", "io of port 0x3f8"; "" */
+};
+
+struct blame_spike {
+	enum blame_what what;
+	int64_t vm, vcpu; /* VM as index into the host map; where it began */
+	int32_t tid;	  /* of the guest's task that waited; 0: it is not about one */
+	uint64_t begin, end;
+	char of[BLAME_NAME];	     /* "dd-123", "vector 38 to vCPU 0" */
+	uint32_t also[BLAME_WHATS];  /* others at that time on that vCPU, which are the same */
+	struct blame_part part[BLAME_PARTS + 1]; /* the largest first */
+	size_t nparts;
+	enum blame_cause cause;
+	uint64_t cause_time; /* of all parts of that cause */
+	bool sure; /* no other cause could have been larger, whatever the alignment's error */
+	/* private: of a request, what it spent where no vCPU is in its way */
+	uint64_t away_from, away_to, away_wait, away_disk;
+	uint64_t accepted; /* private: of a timer, when the host's was over */
+	/* private: the second walk */
+	uint64_t since;
+	int64_t on; /* the vCPU that matters now */
+	bool asleep, running;
+	uint64_t in_exit[4]; /* of the exit that goes on: KVM, asleep there, VMM, asleep */
+};
+
+struct blame_opts {
+	int64_t vm, vcpu;  /* only this one; -1: any */
+	uint64_t than;	   /* only longer ones, cycles */
+	size_t top;	   /* how many, 1 to BLAME_TOP_MAX */
+	uint32_t what;	   /* bit per enum blame_what; 0: all */
+	bool has_at;	   /* those nearest to host TSC `at`, not the longest; */
+	uint64_t at, near; /* ... up to so far from it, cycles */
+	const char *from_marker, *to_marker; /* BLAME_MARKER alone, if set: parts of their texts */
+};
+#define BLAME_TOP_MAX 1000u
+
+struct blame;
+
+/* The time line is borrowed. -errno with err (see lat_new()). */
+int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame **out,
+	      struct kvmft_err *err) __must_check;
+/* The first walk: its items in their order. 0 or -ENOMEM. */
+int blame_find(struct blame *b, const struct tl_item *i) __must_check;
+/* Its end. 0 or -ENOMEM. */
+int blame_found(struct blame *b) __must_check;
+/* What the second walk has to see. False: there is nothing to explain. */
+bool blame_window(const struct blame *b, uint64_t *from, uint64_t *to);
+/*
+ * The second walk, over the time line that was started again, with tl_window() of that. off: by VM,
+ * the cycles that its guest's stamps may be off by, either way; UINT64_MAX: nobody knows.
+ */
+int blame_again(struct blame *b, struct kvmft_err *err) __must_check;
+int blame_explain(struct blame *b, const struct tl_item *i) __must_check;
+int blame_explained(struct blame *b, const uint64_t *off) __must_check;
+
+size_t blame_spikes(const struct blame *b);
+const struct blame_spike *blame_spike(const struct blame *b, size_t i);
+/* How many spikes of that kind were long enough, before `top`. */
+uint64_t blame_count(const struct blame *b, enum blame_what what);
+/* What could not be looked at, as lat_note(). */
+const char *blame_note(const struct blame *b, size_t i);
+void blame_free(struct blame *b);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* blame_output.h: spikes and their causes in the forms that are read. */
+#ifndef KVMFT_BLAME_OUTPUT_H
+#define KVMFT_BLAME_OUTPUT_H
+
+#include "kvmft/blame.h"
+#include "kvmft/lat_output.h"
+
+enum blame_by { BLAME_BY_LENGTH, BLAME_BY_TIME, BLAME_BY_CAUSE, BLAME_BY_TASK, BLAME_BY_VCPU };
+
+/* What is shown; all borrowed. */
+struct blame_view {
+	const struct blame *blame;
+	const struct timeline *t;
+	const struct out_clock *clock;
+	const struct lat_bound *bound;	/* by VM */
+	const struct lat_story *story;	/* by spike; NULL: none */
+	enum blame_by by;
+	bool color;
+	unsigned int width; /* of a terminal; 0 = it is none */
+};
+
+extern const char *const blame_bys[]; /* by enum blame_by, NULL-terminated */
+
+struct blame_format {
+	const char *name;
+	int (*print)(const struct blame_view *v, FILE *f); /* 0 or -errno */
+};
+/* NULL: there is none of that name. */
+const struct blame_format *blame_format_find(const char *name);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * cause.c: the closed lists, and which cause a spike is due to.
+ */
+#include "priv.h"
+
+const struct blame_name blame_whats[BLAME_WHATS] = {
+	[BLAME_TIMER] = { "timer", "a timer interrupt came after its deadline" },
+	[BLAME_HRTIMER] = { "hrtimer", "a high-resolution timer of the guest's kernel was late" },
+	[BLAME_IRQ] = { "irq", "an interrupt, from its source to its handler" },
+	[BLAME_IO] = { "io", "a block request, from its issue to its completion" },
+	[BLAME_WAKEUP] = { "wakeup", "a task was woken and waited for a CPU" },
+	[BLAME_READY] = { "ready", "a task lost its CPU and waited to go on" },
+	[BLAME_STALL] = { "stall", "the vCPU was left, not halted, and not entered again" },
+	[BLAME_MARKER] = { "marker", "what lies between the two markers" },
+	[BLAME_MOMENT] = { "moment", "nothing was late: what the vCPU did around that time" },
+};
+
+const struct blame_name blame_causes[BLAME_CAUSES] = {
+	[CAUSE_UNKNOWN] = { "unknown", "the captures do not tell" },
+	[CAUSE_LOST] = { "lost", "events were lost there" },
+	[CAUSE_HOST_TASK] = { "host-task", "another task had the vCPU's CPU" },
+	[CAUSE_SIBLING] = { "sibling", "another vCPU of this VM had its CPU" },
+	[CAUSE_HOST_IRQ] = { "host-irq", "the host served an interrupt or softirq" },
+	[CAUSE_THROTTLED] = { "throttled", "it wanted to run, its CPU was idle: a limit of its cgroup" },
+	[CAUSE_STOPPED] = { "stopped", "its thread was stopped by a signal" },
+	[CAUSE_MIGRATED] = { "migrated", "the host moved it to another CPU" },
+	[CAUSE_EXIT_KERNEL] = { "exit-kernel", "KVM took long with an exit" },
+	[CAUSE_EXIT_USER] = { "exit-user", "the VMM took long with an exit, on a CPU" },
+	[CAUSE_VMM] = { "vmm", "the VMM had it: its thread slept, or another one worked" },
+	[CAUSE_PAGE_FAULT] = { "page-fault", "memory of the guest had to be mapped" },
+	[CAUSE_DISK] = { "disk", "the host's disk" },
+	[CAUSE_HALT_WAKE] = { "halt-wake", "the way of a halted vCPU back into the guest" },
+	[CAUSE_HOST_TIMER] = { "host-timer", "the host's own timer came late" },
+	[CAUSE_LOCK_HOLDER] = { "lock-holder", "it spun on a lock (pause-loop exits)" },
+	[CAUSE_GUEST_IRQS_OFF] = { "guest-irqs-off", "the guest ran, and did not take its interrupt" },
+	[CAUSE_GUEST_HANDLER] = { "guest-handler", "the guest served interrupts or softirqs" },
+	[CAUSE_GUEST_SCHED] = { "guest-sched", "the guest ran another of its tasks" },
+	[CAUSE_GUEST_SLEEP] = { "guest-sleep", "the guest's program, or the guest, slept" },
+	[CAUSE_GUEST_CODE] = { "guest-code", "the guest ran that very code" },
+};
+
+/*
+ * The largest cause; unknown where what is not known is larger, or where as much as the alignment
+ * may be off could make up all of it. off: cycles, UINT64_MAX: nobody knows.
+ */
+void blame_judge(struct blame_spike *s, uint64_t off)
+{
+	uint64_t sum[BLAME_CAUSES] = { 0 }, unknown, second = 0;
+	enum blame_cause best = CAUSE_UNKNOWN;
+
+	for (size_t i = 0; i < s->nparts; i++)
+		sum[s->part[i].cause] += s->part[i].time;
+	unknown = sum[CAUSE_UNKNOWN] + sum[CAUSE_LOST];
+	for (unsigned int c = CAUSE_LOST + 1; c < BLAME_CAUSES; c++) {
+		if (sum[c] <= sum[best] && best != CAUSE_UNKNOWN)
+			second = MAX(second, sum[c]);
+		else if (sum[c]) {
+			second = best == CAUSE_UNKNOWN ? second : MAX(second, sum[best]);
+			best = (enum blame_cause)c;
+		}
+	}
+	if (best == CAUSE_UNKNOWN || sum[best] <= unknown)
+		best = sum[CAUSE_LOST] > sum[CAUSE_UNKNOWN] ? CAUSE_LOST : CAUSE_UNKNOWN;
+	s->cause = best;
+	s->cause_time = sum[best];
+	s->sure = best > CAUSE_LOST && off != UINT64_MAX && sum[best] > off &&
+		  sum[best] - off > second + unknown + off;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * decode.c: the events that blame looks at.
+ */
+#include "priv.h"
+
+#include <errno.h>
+
+static const enum event_role host_roles[] = {
+	EV_ENTRY, EV_EXIT, EV_USER_EXIT, EV_VCPU_WAKEUP, EV_PIO, EV_MMIO, EV_FAST_MMIO, EV_SWITCH,
+	EV_IRQ_ENTRY, EV_IRQ_EXIT, EV_SOFTIRQ_ENTRY, EV_SOFTIRQ_EXIT,
+};
+static const enum event_role guest_roles[] = {
+	EV_SWITCH, EV_WAKEUP, EV_WAKEUP_NEW, EV_PRINT,
+};
+
+static void decoder_init(struct blame_decoder *d, const struct fmt *fmt, bool guest)
+{
+	const enum event_role *roles = guest ? guest_roles : host_roles;
+	size_t n = guest ? ARRAY_SIZE(guest_roles) : ARRAY_SIZE(host_roles);
+
+	exit_names_init(&d->names, event_format(fmt, EV_EXIT), NULL);
+	for (size_t i = 0; i < n; i++)
+		if (event_find(fmt, roles[i], 0, &d->ev[roles[i]]))
+			d->role[fmt_id(d->ev[roles[i]].ev)] = (uint8_t)roles[i];
+}
+
+int blame_decoders(const struct timeline *t, struct blame_decoder **out)
+{
+	struct blame_decoder *d = calloc(tl_sources(t), sizeof(*d));
+
+	*out = d;
+	if (!d)
+		return -ENOMEM;
+	for (size_t i = 0; i < tl_sources(t); i++)
+		if (!tl_source(t, i)->qemu)
+			decoder_init(&d[i], tl_source(t, i)->fmt, tl_source(t, i)->guest);
+	return 0;
+}
+
+enum event_role blame_role(const struct blame_decoder *d, const struct tl_item *i)
+{
+	if (i->kind != TL_EVENT || i->src->qemu || i->marker)
+		return EV_NONE;
+	return (enum event_role)d[i->src->index].role[i->rec->id];
+}

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * explain.c: the second walk. Before each event, every spike that is going on gets the time since
+ * the event before it, as a part of what its vCPU did then. What a vCPU does the latency analyses
+ * know (latency/vcpu.c); what is noted here is why it was left, and what the host's CPU does.
+ */
+#include "priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/util.h"
+
+#define CPUS_MAX 65536u /* a capture that speaks of more is not believed */
+
+struct blame_vcpu {
+	struct exit_why why;
+	bool halted, device, user;
+	uint32_t cpu;	     /* of the host, of its last event */
+	uint32_t user_reason;
+	char what[32];	     /* "port 0x3f8"; "" */
+};
+
+/* What interrupts a CPU of the host. */
+struct blame_cpu {
+	uint32_t irqs, softirqs;
+	uint64_t irq, softirq;
+	char name[32];
+};
+
+int blame_again(struct blame *b, struct kvmft_err *err)
+{
+	struct lat_opts lo = { .vm = -1, .vcpu = -1, .want[LAT_SCHED] = true };
+	struct lat *again;
+	int ret;
+
+	b->order = calloc(b->n + 1, sizeof(*b->order));
+	b->active = calloc(b->n + 1, sizeof(*b->active));
+	if (!b->order || !b->active)
+		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < b->n; i++) {
+		size_t k = i;
+
+		for (; k && b->v[b->order[k - 1]].begin > b->v[i].begin; k--)
+			b->order[k] = b->order[k - 1];
+		b->order[k] = i;
+	}
+	ret = lat_new(b->t, &lo, &again, err);
+	if (ret)
+		return ret;
+	b->found = b->lat; /* its notes are still asked for */
+	b->lat = again;
+	return 0;
+}
+
+/* What leads to the first spike has to be known: a second before it. */
+bool blame_window(const struct blame *b, uint64_t *from, uint64_t *to)
+{
+	uint64_t before = b->khz ? b->khz * 1000 : 2000000000u;
+
+	*from = UINT64_MAX;
+	*to = 0;
+	for (size_t i = 0; i < b->n; i++) {
+		*from = MIN(*from, b->v[i].begin);
+		*to = MAX(*to, b->v[i].end);
+	}
+	*from -= MIN(*from, before);
+	return b->n;
+}
+
+/* ---- parts ---- */
+
+struct blame_part *blame_part_add(struct blame_spike *s, enum blame_cause cause, uint64_t key,
+				  uint64_t time)
+{
+	struct blame_part *p = s->part;
+
+	while (p < s->part + s->nparts && (p->cause != cause || p->key != key))
+		p++;
+	if (p == s->part + BLAME_PARTS) {
+		/* The last place is for what there is no place for. */
+		p->cause = CAUSE_UNKNOWN;
+		snprintf(p->name, sizeof(p->name), "many others");
+		s->nparts = BLAME_PARTS + 1;
+	} else if (p == s->part + s->nparts && p < s->part + BLAME_PARTS) {
+		*p = (struct blame_part){ .cause = cause, .key = key };
+		s->nparts++;
+	}
+	p->time += time;
+	return p;
+}
+
+static void name_task(const struct tl_source *s, struct blame_part *p, int32_t tid)
+{
+	if (!p->name[0])
+		snprintf(p->name, sizeof(p->name), "%.40s-%d", tid ? tl_comm(s, tid) : "<idle>", tid);
+}
+
+/* Somebody else has the CPU that the vCPU wants. */
+static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now *n, uint64_t time)
+{
+	const struct tl_source *host = tl_source(b->t, 0);
+	const struct hostmap_thread *th = n->thief > 0 ? hostmap_thread(b->map, n->thief) : NULL;
+	enum blame_cause cause = CAUSE_HOST_TASK;
+	struct blame_part *p;
+
+	if (n->stopped)
+		cause = CAUSE_STOPPED;
+	else if (!n->thief_known)
+		cause = CAUSE_UNKNOWN;
+	else if (!n->thief)
+		cause = n->state == VS_PREEMPTED ? CAUSE_THROTTLED : CAUSE_HALT_WAKE;
+	else if (th && (int64_t)th->vm == s->vm)
+		cause = CAUSE_SIBLING;
+	else if (!strncmp(tl_comm(host, n->thief), "migration/", 10))
+		cause = CAUSE_MIGRATED;
+	p = blame_part_add(s, cause, cause == CAUSE_STOPPED ? 0 : (uint32_t)n->thief, time);
+	if (p->name[0])
+		return;
+	if (cause == CAUSE_UNKNOWN)
+		snprintf(p->name, sizeof(p->name), "who had the CPU was not recorded");
+	else if (cause == CAUSE_HALT_WAKE)
+		snprintf(p->name, sizeof(p->name), "woken, its CPU still idle");
+	else if (cause == CAUSE_SIBLING)
+		snprintf(p->name, sizeof(p->name), "vCPU %u", th->vcpu);
+	else if (th)
+		snprintf(p->name, sizeof(p->name), "vCPU %u of %.40s", th->vcpu,
+			 b->map->vm[th->vm].label);
+	else if (n->thief && !n->stopped)
+		name_task(host, p, n->thief);
+}
+
+/* The exit's name, and what it was for. */
+static void name_exit(const struct blame *b, const struct blame_vcpu *v, struct blame_part *p,
+		      const char *more)
+{
+	char reason[EXIT_NAME_MAX];
+
+	if (p->name[0])
+		return;
+	exit_reason_text(&b->dec[0].names, v->why.isa, v->why.reason, reason, sizeof(reason));
+	snprintf(p->name, sizeof(p->name), "%.24s%s%.20s%s", reason, v->what[0] ? " " : "", v->what,
+		 more);
+}
+
+static uint64_t exit_key(const struct blame_vcpu *v)
+{
+	uint64_t key = (uint64_t)v->why.isa << 32 | v->why.reason;
+
+	for (const char *c = v->what; *c; c++)
+		key = key * 31 + (unsigned char)*c;
+	return key;
+}
+
+/* What KVM did with an exit. */
+static void in_kernel(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v,
+		      bool asleep, uint64_t time)
+{
+	static const enum blame_cause causes[] = {
+		[EXIT_KIND_OTHER] = CAUSE_EXIT_KERNEL, [EXIT_KIND_HALT] = CAUSE_HALT_WAKE,
+		[EXIT_KIND_INTR] = CAUSE_HOST_IRQ,     [EXIT_KIND_FAULT] = CAUSE_PAGE_FAULT,
+		[EXIT_KIND_PAUSE] = CAUSE_LOCK_HOLDER,
+	};
+	enum exit_kind kind = v ? exit_kind(v->why) : EXIT_KIND_OTHER;
+	struct blame_part *p;
+
+	if (kind == EXIT_KIND_FAULT && v->device)
+		kind = EXIT_KIND_OTHER;
+	p = blame_part_add(s, causes[kind], v ? exit_key(v) + asleep : 0, time);
+	if (kind == EXIT_KIND_HALT && !p->name[0])
+		snprintf(p->name, sizeof(p->name), "awake, on its way into the guest");
+	else if (v)
+		name_exit(b, v, p, asleep ? ", asleep" : "");
+}
+
+/* What the VMM did with it. */
+static void in_vmm(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v,
+		   bool asleep, uint64_t time)
+{
+	const char *reason = v && v->user ? exit_userspace_name(v->user_reason) : NULL;
+	struct blame_part *p = blame_part_add(s, asleep ? CAUSE_VMM : CAUSE_EXIT_USER,
+					      v ? exit_key(v) : 0, time);
+
+	if (p->name[0])
+		return;
+	if (reason && !strcmp(reason, "INTR"))
+		snprintf(p->name, sizeof(p->name), "a signal to the vCPU's thread");
+	else if (v)
+		name_exit(b, v, p, asleep ? ", asleep" : "");
+}
+
+static const struct blame_vcpu *vcpu_of(const struct blame *b, const struct blame_spike *s)
+{
+	uint64_t at;
+
+	return u64map_get(&b->vcpu_at, (uint64_t)s->vm << 32 | (uint32_t)s->on, &at) ? &b->vcpu[at]
+										      : NULL;
+}
+
+/* What an exit was for is known when it is over. */
+static void exit_over(const struct blame *b, struct blame_spike *s)
+{
+	const struct blame_vcpu *v = vcpu_of(b, s);
+
+	for (unsigned int k = 0; k < ARRAY_SIZE(s->in_exit); k++) {
+		if (s->in_exit[k] && k < 2)
+			in_kernel(b, s, v, k & 1, s->in_exit[k]);
+		else if (s->in_exit[k])
+			in_vmm(b, s, v, k & 1, s->in_exit[k]);
+		s->in_exit[k] = 0;
+	}
+}
+
+/* A CPU that serves an interrupt does nothing else. */
+static void interrupted(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v,
+			const struct lat_now *n, uint64_t time)
+{
+	const struct blame_cpu *c = v && v->cpu < b->ncpu ? &b->cpu[v->cpu] : NULL;
+	struct blame_part *p;
+
+	if (n->asleep || !c || (!c->irqs && !c->softirqs)) {
+		s->in_exit[(n->state == VS_USER) * 2 + n->asleep] += time;
+		return;
+	}
+	p = blame_part_add(s, CAUSE_HOST_IRQ, c->irqs ? c->irq : 1ull << 32 | c->softirq, time);
+	if (!p->name[0])
+		snprintf(p->name, sizeof(p->name), "%s", c->name);
+}
+
+/* A timer of the guest is due, and the host's has not told so yet. */
+static bool not_due_yet(const struct blame_spike *s)
+{
+	return s->since <= s->accepted;
+}
+
+/* The first capture of a VM's guest; NULL: there is none. */
+static const struct tl_source *guest_of(const struct blame *b, int64_t vm)
+{
+	for (size_t i = 1; i < tl_sources(b->t); i++) {
+		const struct tl_source *s = tl_source(b->t, i);
+
+		if (s->guest && (int64_t)b->map->vm[s->vm].of == vm)
+			return s;
+	}
+	return NULL;
+}
+
+/* The guest runs. Whether it does what was waited for, is the question. */
+static void in_guest(const struct blame *b, struct blame_spike *s, const struct lat_now *n,
+		     int64_t vm, uint64_t time)
+{
+	const struct tl_source *guest = guest_of(b, vm);
+	enum blame_cause cause = CAUSE_GUEST_SCHED;
+	struct blame_part *p;
+
+	if (not_due_yet(s)) {
+		p = blame_part_add(s, CAUSE_HOST_TIMER, 1, time);
+		snprintf(p->name, sizeof(p->name), "the guest ran meanwhile");
+		return;
+	}
+	if (n->in_handler)
+		cause = CAUSE_GUEST_HANDLER;
+	else if (s->running || s->what == BLAME_MOMENT)
+		cause = CAUSE_GUEST_CODE;
+	else if (!s->tid)
+		cause = s->what == BLAME_IO ? CAUSE_GUEST_CODE : CAUSE_GUEST_IRQS_OFF;
+	p = blame_part_add(s, cause, n->task_known ? (uint32_t)n->task : UINT32_MAX, time);
+	if (p->name[0])
+		return;
+	if (guest && n->task_known)
+		name_task(guest, p, n->task);
+	else
+		snprintf(p->name, sizeof(p->name), "%s", guest ? "" : "the guest was not recorded");
+}
+
+static void halted(struct blame_spike *s, uint64_t time)
+{
+	bool timer = not_due_yet(s);
+	struct blame_part *p;
+
+	if (s->what == BLAME_MOMENT) {
+		blame_part_add(s, CAUSE_GUEST_SLEEP, 1, time);
+		return;
+	}
+	p = blame_part_add(s, timer ? CAUSE_HOST_TIMER : CAUSE_HALT_WAKE, 0, time);
+	if (!p->name[0])
+		snprintf(p->name, sizeof(p->name), timer ? "the guest was halted" : "halted");
+}
+
+/* From the doorbell to the interrupt: the VMM's, and its disk's. */
+static uint64_t away(struct blame_spike *s, uint64_t from, uint64_t to)
+{
+	uint64_t lo = MAX(from, s->away_from), hi = MIN(to, s->away_to), left, take;
+	struct blame_part *p;
+
+	if (hi <= lo)
+		return 0;
+	left = hi - lo;
+	take = MIN(left, s->away_wait);
+	if (take) {
+		p = blame_part_add(s, CAUSE_VMM, 1, take);
+		snprintf(p->name, sizeof(p->name), "its thread waited for a CPU");
+		s->away_wait -= take;
+		left -= take;
+	}
+	take = MIN(left, s->away_disk);
+	if (take) {
+		blame_part_add(s, CAUSE_DISK, 0, take);
+		s->away_disk -= take;
+		left -= take;
+	}
+	if (left) {
+		p = blame_part_add(s, CAUSE_VMM, 0, left);
+		snprintf(p->name, sizeof(p->name), "the request in its hands");
+	}
+	return hi - lo;
+}
+
+/* Who waits moved to another vCPU. */
+static void move(struct blame *b, struct blame_spike *s, int64_t vcpu)
+{
+	if (vcpu != s->on)
+		exit_over(b, s);
+	s->on = vcpu;
+}
+
+static void spend(struct blame *b, struct blame_spike *s, uint64_t to)
+{
+	uint64_t from = s->since, time;
+	struct lat_now n;
+
+	to = MIN(to, s->end);
+	if (to <= from)
+		return;
+	s->since = to;
+	time = to - from - away(s, from, to);
+	if (!time)
+		return;
+	if (from < b->lost_to) {
+		blame_part_add(s, CAUSE_LOST, 0, time);
+		return;
+	}
+	if (s->asleep) {
+		blame_part_add(s, CAUSE_GUEST_SLEEP, 0, time);
+		return;
+	}
+	if (!lat_vcpu_now(b->lat, (size_t)s->vm, (uint32_t)s->on, &n)) {
+		blame_part_add(s, CAUSE_UNKNOWN, 0, time);
+		return;
+	}
+	switch (n.state) {
+	case VS_GUEST: in_guest(b, s, &n, s->vm, time); break;
+	case VS_KERNEL:
+	case VS_USER: interrupted(b, s, vcpu_of(b, s), &n, time); break;
+	case VS_HALTED: halted(s, time); break;
+	case VS_WAITING:
+	case VS_PREEMPTED: robbed(b, s, &n, time); break;
+	default: blame_part_add(s, CAUSE_UNKNOWN, 0, time);
+	}
+}
+
+/* ---- the walk ---- */
+
+/* All that goes on, up to `to`; what begins meanwhile begins. */
+static void pass(struct blame *b, uint64_t to)
+{
+	for (; b->next < b->n && b->v[b->order[b->next]].begin < to; b->next++) {
+		struct blame_spike *s = &b->v[b->order[b->next]];
+
+		s->since = s->begin;
+		s->on = s->vcpu;
+		s->running = s->what == BLAME_MARKER;
+		b->active[b->nactive++] = b->order[b->next];
+	}
+	for (size_t i = 0; i < b->nactive; i++) {
+		struct blame_spike *s = &b->v[b->active[i]];
+
+		if (s->accepted < to)
+			spend(b, s, s->accepted);
+		spend(b, s, to);
+		if (s->since < s->end)
+			continue;
+		exit_over(b, s);
+		b->active[i--] = b->active[--b->nactive];
+	}
+}
+
+static void exits_over(struct blame *b, int64_t vm, int64_t vcpu)
+{
+	for (size_t k = 0; k < b->nactive; k++)
+		if (b->v[b->active[k]].vm == vm && b->v[b->active[k]].on == vcpu)
+			exit_over(b, &b->v[b->active[k]]);
+}
+
+static int note_host(struct blame *b, enum event_role r, const struct tl_item *i)
+{
+	const struct blame_decoder *d = &b->dec[i->src->index];
+	struct blame_vcpu *v;
+
+	if (i->vm < 0 || i->vcpu < 0)
+		return 0;
+	v = u64map_elem(&b->vcpu_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &b->vcpu,
+			&b->vcpu_cap, sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	v->cpu = i->cpu;
+	if (r == EV_EXIT || r == EV_ENTRY)
+		exits_over(b, i->vm, i->vcpu);
+	switch (r) {
+	case EV_EXIT:
+		*v = (struct blame_vcpu){ .cpu = i->cpu };
+		v->why = exit_why(&d->names, blame_field(d, r, 0, i), blame_field(d, r, 1, i));
+		break;
+	case EV_USER_EXIT:
+		v->user = true;
+		v->user_reason = (uint32_t)blame_field(d, r, 0, i);
+		break;
+	case EV_PIO:
+		snprintf(v->what, sizeof(v->what), "port 0x%llx",
+			 (unsigned long long)blame_field(d, r, 1, i));
+		break;
+	case EV_MMIO:
+	case EV_FAST_MMIO:
+		v->device = true;
+		snprintf(v->what, sizeof(v->what), "at 0x%llx",
+			 (unsigned long long)blame_field(d, r, r == EV_MMIO, i));
+		break;
+	default: break;
+	}
+	return 0;
+}
+
+static int note_cpu(struct blame *b, enum event_role r, const struct tl_item *i)
+{
+	const struct blame_decoder *d = &b->dec[i->src->index];
+	struct blame_cpu *c;
+	char handler[32];
+
+	if (i->cpu >= CPUS_MAX)
+		return 0;
+	while (b->ncpu <= i->cpu) {
+		if (!array_grow(&b->cpu, b->ncpu, &b->cpu_cap, sizeof(*b->cpu)))
+			return -ENOMEM;
+		b->ncpu++;
+	}
+	c = &b->cpu[i->cpu];
+	switch (r) {
+	case EV_IRQ_ENTRY:
+		c->irqs++;
+		c->irq = blame_field(d, r, 0, i);
+		snprintf(c->name, sizeof(c->name), "interrupt %llu", (unsigned long long)c->irq);
+		if (fmt_str(i->src->fmt, &d->ev[r].f[1], i->rec, handler, sizeof(handler)) &&
+		    handler[0])
+			snprintf(c->name, sizeof(c->name), "%.31s", handler);
+		break;
+	case EV_IRQ_EXIT: c->irqs -= c->irqs > 0; break;
+	case EV_SOFTIRQ_ENTRY:
+		c->softirqs++;
+		c->softirq = blame_field(d, r, 0, i);
+		snprintf(c->name, sizeof(c->name), "softirq %llu", (unsigned long long)c->softirq);
+		break;
+	case EV_SOFTIRQ_EXIT: c->softirqs -= c->softirqs > 0; break;
+	default: break;
+	}
+	return 0;
+}
+
+/* Where the task of a spike is now. */
+static void follow_task(struct blame *b, enum event_role r, const struct tl_item *i)
+{
+	const struct blame_decoder *d = &b->dec[i->src->index];
+	/* Of a switch who leaves, else who is woken. */
+	int32_t tid = (int32_t)blame_field(d, r, 0, i);
+
+	for (size_t k = 0; k < b->nactive; k++) {
+		struct blame_spike *s = &b->v[b->active[k]];
+
+		if (!s->tid || s->vm != i->vm)
+			continue;
+		if (r == EV_SWITCH && s->tid == (int32_t)blame_field(d, r, 2, i)) {
+			move(b, s, i->vcpu);
+			s->running = true;
+			s->asleep = false;
+		} else if (r == EV_SWITCH && s->tid == tid) {
+			s->running = false;
+			s->asleep = blame_field(d, r, 1, i) & TASK_SLEEPS;
+		} else if (r != EV_SWITCH && s->asleep && s->tid == tid) {
+			s->asleep = false;
+			move(b, s, blame_vcpu_of(b, i, blame_field(d, r, 1, i), s->on));
+		}
+	}
+}
+
+static int note(struct blame *b, const struct tl_item *i)
+{
+	enum event_role r = blame_role(b->dec, i);
+	int ret;
+
+	if (i->src->guest) {
+		ret = i->vm < 0 || i->vcpu < 0 || i->unplaced ? 0 : blame_vcpu_learn(b, i);
+		if (!ret && (r == EV_SWITCH || r == EV_WAKEUP || r == EV_WAKEUP_NEW))
+			follow_task(b, r, i);
+		return ret;
+	}
+	switch (r) {
+	case EV_IRQ_ENTRY:
+	case EV_IRQ_EXIT:
+	case EV_SOFTIRQ_ENTRY:
+	case EV_SOFTIRQ_EXIT: return note_cpu(b, r, i);
+	default: return note_host(b, r, i);
+	}
+}
+
+int blame_explain(struct blame *b, const struct tl_item *i)
+{
+	int ret;
+
+	if (i->src->qemu || i->marker)
+		return 0;
+	pass(b, i->host);
+	b->now = MAX(b->now, i->host);
+	if (i->kind != TL_EVENT) {
+		/* A guest's tells less: which of its tasks ran. */
+		if (!i->src->guest)
+			b->lost_to = MAX(b->lost_to, i->host + i->width);
+		for (size_t c = 0; c < b->ncpu; c++)
+			b->cpu[c] = (struct blame_cpu){ 0 };
+	}
+	ret = lat_feed(b->lat, i);
+	return ret || i->kind != TL_EVENT ? ret : note(b, i);
+}
+
+static int larger(const void *x, const void *y)
+{
+	const struct blame_part *p = x, *q = y;
+
+	return p->time < q->time ? 1 : -(p->time > q->time);
+}
+
+int blame_explained(struct blame *b, const uint64_t *off)
+{
+	pass(b, UINT64_MAX);
+	for (size_t i = 0; i < b->n; i++) {
+		struct blame_spike *s = &b->v[i];
+
+		qsort(s->part, s->nparts, sizeof(*s->part), larger);
+		blame_judge(s, s->what == BLAME_STALL || s->vm < 0 ? 0 : off[s->vm]);
+	}
+	return lat_finish(b->lat);
+}

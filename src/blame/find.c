@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * find.c: the first walk. Spikes come from the latency analyses, as each of their cases ends, and
+ * from wait.c. Some more than are wanted are kept, the longest; when there is no room the rest
+ * goes, and of those that are one and the same all but the longest.
+ */
+#include "priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/util.h"
+
+static bool is_marker_search(const struct blame *b)
+{
+	return b->o.from_marker != NULL;
+}
+
+bool blame_wants(const struct blame *b, enum blame_what what)
+{
+	if (is_marker_search(b))
+		return what == BLAME_MARKER;
+	return what != BLAME_MARKER && (!b->o.what || b->o.what >> what & 1);
+}
+
+/* How far it is from the moment that was asked for. */
+static uint64_t distance(const struct blame *b, const struct blame_spike *s)
+{
+	if (s->begin > b->o.at)
+		return s->begin - b->o.at;
+	return s->end < b->o.at ? b->o.at - s->end : 0;
+}
+
+static int worse(const struct blame_spike *x, const struct blame_spike *y)
+{
+	uint64_t p = x->end - x->begin, q = y->end - y->begin;
+
+	if (p != q)
+		return p < q ? 1 : -1;
+	if (x->begin != y->begin)
+		return x->begin < y->begin ? -1 : 1;
+	return (int)x->what - (int)y->what;
+}
+
+static int by_length(const void *a, const void *b)
+{
+	return worse(a, b);
+}
+
+/* Both are of one vCPU, and are one for more than half of the longer one. */
+static bool same(const struct blame_spike *x, const struct blame_spike *y)
+{
+	uint64_t lo = MAX(x->begin, y->begin), hi = MIN(x->end, y->end);
+	uint64_t longer = MAX(x->end - x->begin, y->end - y->begin);
+
+	return x->vm == y->vm && x->vcpu == y->vcpu && hi > lo && hi - lo > longer / 2;
+}
+
+static void absorb(struct blame_spike *to, const struct blame_spike *s)
+{
+	to->also[s->what]++;
+	for (unsigned int i = 0; i < BLAME_WHATS; i++)
+		to->also[i] += s->also[i];
+}
+
+/* The longest stay, one of each. */
+static void compact(struct blame *b)
+{
+	size_t n = 0;
+
+	if (b->n)
+		qsort(b->v, b->n, sizeof(*b->v), by_length);
+	for (size_t i = 0; i < b->n; i++) {
+		size_t k = 0;
+
+		while (k < n && !same(&b->v[k], &b->v[i]))
+			k++;
+		if (k < n)
+			absorb(&b->v[k], &b->v[i]);
+		else if (n < b->keep)
+			b->v[n++] = b->v[i];
+	}
+	b->n = n;
+	if (n == b->keep)
+		b->least = b->v[n - 1].end - b->v[n - 1].begin;
+}
+
+struct blame_spike *blame_add(struct blame *b, const struct blame_spike *s)
+{
+	uint64_t length = s->end - s->begin;
+
+	if (s->end <= s->begin || length < b->o.than || !blame_wants(b, s->what) ||
+	    (b->o.vm >= 0 && s->vm != b->o.vm) || (b->o.vcpu >= 0 && s->vcpu != b->o.vcpu) ||
+	    (b->o.has_at && distance(b, s) > b->o.near))
+		return NULL;
+	b->count[s->what]++;
+	if (length < b->least)
+		return NULL;
+	if (b->n == b->cap)
+		compact(b);
+	b->v[b->n] = *s;
+	return &b->v[b->n++];
+}
+
+/* ---- what latency measures ---- */
+
+static const int what_of[LAT_TABLES] = {
+	[LAT_T_IRQ] = BLAME_IRQ,     [LAT_T_SCHED] = -1,	[LAT_T_STEALER] = -1,
+	[LAT_T_IO] = BLAME_IO,	     [LAT_T_TIMER] = BLAME_TIMER, [LAT_T_HRTIMER] = BLAME_HRTIMER,
+};
+
+static uint64_t cycles(const struct blame *b, uint64_t time)
+{
+	return b->khz ? (uint64_t)((unsigned __int128)time * b->khz / 1000000u) : time;
+}
+
+static uint64_t stage(const struct blame *b, const struct lat_case *c, const char *name,
+		      const struct lat_desc *d)
+{
+	for (unsigned int s = 0; s < LAT_STAGES; s++)
+		if (d->stage[s] && !strcmp(d->stage[s], name))
+			return c->known >> s & 1 ? cycles(b, c->stage_time[s]) : 0;
+	return 0;
+}
+
+/* From the doorbell to the interrupt no vCPU is in the way of a request. */
+static void request_away(const struct blame *b, const struct lat_case *c, const struct lat_desc *d,
+			 struct blame_spike *s)
+{
+	uint64_t submit = stage(b, c, "submit", d), host = stage(b, c, "host", d);
+
+	if (!host)
+		return;
+	s->away_from = s->begin + MIN(submit, s->end - s->begin);
+	s->away_to = s->away_from + MIN(host, s->end - s->away_from);
+	s->away_disk = MIN(stage(b, c, "disk", d), s->away_to - s->away_from);
+	s->away_wait = MIN(stage(b, c, "vmm-wait", d), s->away_to - s->away_from - s->away_disk);
+}
+
+static int lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
+{
+	struct blame *b = ctx;
+	const struct lat_table *t = lat_table(b->lat, id);
+	struct blame_spike *at, s = {
+		.vm = c->vm, .vcpu = c->vcpu, .begin = c->begin, .end = c->end,
+	};
+
+	if (what_of[id] < 0)
+		return 0;
+	s.what = (enum blame_what)what_of[id];
+	if (s.what == BLAME_IO)
+		request_away(b, c, t->desc, &s);
+	if (s.what == BLAME_TIMER || s.what == BLAME_HRTIMER)
+		s.accepted = s.begin + MIN(stage(b, c, "expire", t->desc), s.end - s.begin);
+	at = blame_add(b, &s);
+	if (at)
+		snprintf(at->of, sizeof(at->of), "%s", c->what[0] ? c->what : t->group[c->group].name);
+	return 0;
+}
+
+/* ---- the walk ---- */
+
+int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame **out,
+	      struct kvmft_err *err)
+{
+	struct blame *b = calloc(1, sizeof(*b));
+	struct lat_opts lo = { .vm = o->vm, .vcpu = o->vcpu, .each = lat_ends, .ctx = b };
+	int ret;
+
+	*out = NULL;
+	if (!b)
+		return err_set(err, ENOMEM, "out of memory");
+	b->o = *o;
+	b->t = t;
+	b->map = tl_hostmap(t);
+	b->khz = tl_source(t, 0)->cap->tsc_khz;
+	b->keep = MIN(MAX(o->top * 4, (size_t)64), (size_t)BLAME_TOP_MAX * 4);
+	b->cap = b->keep * 2;
+	b->v = calloc(b->cap, sizeof(*b->v));
+	lo.want[LAT_IRQ] = blame_wants(b, BLAME_IRQ);
+	lo.want[LAT_IO] = blame_wants(b, BLAME_IO);
+	lo.want[LAT_TIMER] = blame_wants(b, BLAME_TIMER) || blame_wants(b, BLAME_HRTIMER);
+	/* Only so that it is never an error that one of the others cannot be had. */
+	lo.want[LAT_SCHED] = true;
+	if (!b->v || blame_decoders(t, &b->dec))
+		ret = err_set(err, ENOMEM, "out of memory");
+	else
+		ret = lat_new(t, &lo, &b->lat, err);
+	if (ret)
+		blame_free(b);
+	else
+		*out = b;
+	return ret;
+}
+
+int blame_find(struct blame *b, const struct tl_item *i)
+{
+	enum event_role r = blame_role(b->dec, i);
+	int ret = lat_feed(b->lat, i);
+
+	if (i->kind != TL_EVENT)
+		blame_wait_forget(b, i);
+	else if (!ret && i->src->guest)
+		ret = blame_wait_guest(b, r, i);
+	else if (!ret && r != EV_NONE)
+		ret = blame_wait_host(b, r, i);
+	return ret;
+}
+
+/* The nearest first, of those equally near the longest. */
+static int by_distance(const void *x, const void *y, void *ctx)
+{
+	const struct blame_spike *p = x, *q = y;
+	uint64_t dp = distance(ctx, p), dq = distance(ctx, q);
+
+	return dp != dq ? (dp < dq ? -1 : 1) : worse(p, q);
+}
+
+/* Nothing was late there: what each vCPU did is told all the same. */
+static void moments(struct blame *b)
+{
+	for (size_t i = 0; i < lat_vcpus(b->lat) && b->n < b->cap; i++) {
+		struct lat_times t;
+
+		lat_vcpu_times(b->lat, i, &t);
+		if ((b->o.vm >= 0 && (int64_t)t.vm != b->o.vm) ||
+		    (b->o.vcpu >= 0 && t.vcpu != b->o.vcpu) || !t.last || t.last < b->o.at ||
+		    t.first > b->o.at)
+			continue;
+		b->v[b->n++] = (struct blame_spike){
+			.what = BLAME_MOMENT, .vm = (int64_t)t.vm, .vcpu = t.vcpu,
+			.begin = MAX(b->o.at - MIN(b->o.at, b->o.near), t.first),
+			.end = MIN(b->o.at + b->o.near, t.last),
+		};
+	}
+}
+
+int blame_found(struct blame *b)
+{
+	int ret = lat_finish(b->lat);
+
+	compact(b);
+	if (b->o.has_at && !b->n && !is_marker_search(b))
+		moments(b);
+	if (b->o.has_at && b->n)
+		qsort_r(b->v, b->n, sizeof(*b->v), by_distance, b);
+	b->n = MIN(b->n, b->o.top);
+	return ret;
+}
+
+/* ---- results ---- */
+
+size_t blame_spikes(const struct blame *b)
+{
+	return b->n;
+}
+
+const struct blame_spike *blame_spike(const struct blame *b, size_t i)
+{
+	return &b->v[i];
+}
+
+uint64_t blame_count(const struct blame *b, enum blame_what what)
+{
+	return b->count[what];
+}
+
+const char *blame_note(const struct blame *b, size_t i)
+{
+	return lat_note(b->found ? b->found : b->lat, i);
+}
+
+void blame_free(struct blame *b)
+{
+	if (!b)
+		return;
+	lat_free(b->lat);
+	lat_free(b->found);
+	free(b->dec);
+	free(b->v);
+	u64map_free(&b->wait_at);
+	free(b->wait);
+	u64map_free(&b->exit_at);
+	u64map_free(&b->vcpu_of);
+	free(b->vcpu);
+	u64map_free(&b->vcpu_at);
+	free(b->cpu);
+	free(b->order);
+	free(b->active);
+	free(b);
+}

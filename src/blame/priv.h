@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * priv.h: what the files of blame share.
+ *
+ *   decode.c   the events that it looks at, by their roles
+ *   find.c     the first walk: spikes, and which of them are the same
+ *   wait.c     ... tasks of the guest that wait for a CPU, vCPUs that stand still, markers
+ *   explain.c  the second walk: where each cycle of a spike went
+ *   cause.c    the closed list, and which one a spike is due to
+ */
+#ifndef KVMFT_BLAME_PRIV_H
+#define KVMFT_BLAME_PRIV_H
+
+#include "kvmft/blame.h"
+#include "kvmft/events.h"
+#include "kvmft/exit_names.h"
+
+/* prev_state (linux/sched.h): the bits of sleep, 0x80 for idle; 0x100 is preempted. */
+#define TASK_SLEEPS 0xffu
+
+/* ---- decode.c ---- */
+
+struct blame_decoder {
+	uint8_t role[UINT16_MAX + 1]; /* by event id */
+	struct event_type ev[EV_ROLES];
+	struct exit_names names;
+};
+
+int blame_decoders(const struct timeline *t, struct blame_decoder **out) __must_check;
+/* EV_NONE: of no interest. */
+enum event_role blame_role(const struct blame_decoder *d, const struct tl_item *i);
+static inline uint64_t blame_field(const struct blame_decoder *d, enum event_role r, size_t field,
+				   const struct tl_item *i)
+{
+	return event_u64(i->src->fmt, &d->ev[r], field, i->rec);
+}
+
+/* ---- the first walk ---- */
+
+struct blame_wait {
+	uint64_t since;
+	int64_t vcpu;
+	bool ready;
+};
+
+struct blame_mark {
+	uint64_t vm, since;
+	int64_t vcpu;
+	int32_t tid;
+};
+
+#define BLAME_MARKS 64 /* open at once */
+
+struct blame {
+	struct blame_opts o;
+	const struct timeline *t;
+	struct hostmap *map;
+	uint64_t khz;
+	struct lat *lat, *found; /* of this walk; of the first, during the second */
+	struct blame_decoder *dec; /* by source */
+	/* find.c */
+	struct blame_spike *v;
+	size_t n, keep, cap; /* room for cap; `keep` of them stay */
+	uint64_t least;	     /* shorter ones, or farther ones, need not be looked at */
+	uint64_t count[BLAME_WHATS];
+	/* wait.c */
+	struct u64map wait_at; /* vm << 32 | tid → index + 1 */
+	struct blame_wait *wait;
+	size_t wait_cap;
+	struct u64map exit_at;	/* vm << 32 | vcpu → host TSC of its exit */
+	struct u64map vcpu_of;	/* source << 32 | CPU of the guest → vCPU */
+	struct blame_mark mark[BLAME_MARKS];
+	size_t nmark;
+	/* explain.c */
+	struct blame_vcpu *vcpu;
+	size_t vcpu_cap;
+	struct u64map vcpu_at;
+	struct blame_cpu *cpu;
+	size_t ncpu, cpu_cap;
+	size_t next;		/* spikes by their beginning: the first that has not begun */
+	size_t *order, *active, nactive;
+	uint64_t now, lost_to;	/* host TSC; events of the host were lost up to there */
+};
+
+/* find.c: a spike, with what, vm, vcpu, tid, begin, end; `of` is written only if it is kept. */
+struct blame_spike *blame_add(struct blame *b, const struct blame_spike *s);
+bool blame_wants(const struct blame *b, enum blame_what what);
+
+/* wait.c */
+int blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i) __must_check;
+int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i) __must_check;
+void blame_wait_forget(struct blame *b, const struct tl_item *gap);
+/* The vCPU of a CPU of the guest, as far as its events told; else other. */
+int64_t blame_vcpu_of(const struct blame *b, const struct tl_item *i, uint64_t cpu, int64_t other);
+/* Learns that from a guest's event. 0 or -ENOMEM. */
+int blame_vcpu_learn(struct blame *b, const struct tl_item *i) __must_check;
+
+/* explain.c */
+struct blame_part *blame_part_add(struct blame_spike *s, enum blame_cause cause, uint64_t key,
+				  uint64_t time);
+
+/* cause.c */
+void blame_judge(struct blame_spike *s, uint64_t off);
+
+#endif

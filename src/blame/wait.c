@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * wait.c: spikes that no latency analysis measures: tasks of the guest that wait for a CPU, vCPUs
+ * that stand still, and what lies between two markers.
+ */
+#include "priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvmft/util.h"
+
+#define TASKS_MAX (1u << 20) /* of all guests; a hostile capture must not fill memory */
+
+int64_t blame_vcpu_of(const struct blame *b, const struct tl_item *i, uint64_t cpu, int64_t other)
+{
+	uint64_t v;
+
+	return u64map_get(&b->vcpu_of, (uint64_t)i->src->index << 32 | (uint32_t)cpu, &v)
+		       ? (int64_t)v
+		       : other;
+}
+
+int blame_vcpu_learn(struct blame *b, const struct tl_item *i)
+{
+	uint64_t *v = u64map_at(&b->vcpu_of, (uint64_t)i->src->index << 32 | i->cpu);
+
+	if (!v)
+		return -ENOMEM;
+	*v = (uint64_t)i->vcpu;
+	return 0;
+}
+
+/* NULL: out of memory, or of room. */
+static struct blame_wait *wait_of(struct blame *b, const struct tl_item *i, uint64_t tid)
+{
+	uint64_t key = (uint64_t)i->vm << 32 | (uint32_t)tid, at;
+
+	if (b->wait_at.n >= TASKS_MAX)
+		return u64map_get(&b->wait_at, key, &at) ? &b->wait[at] : NULL;
+	return u64map_elem(&b->wait_at, key, &b->wait, &b->wait_cap, sizeof(*b->wait));
+}
+
+static void wait_ends(struct blame *b, struct blame_wait *w, const struct tl_item *i, int32_t tid)
+{
+	struct blame_spike s = {
+		.what = w->ready ? BLAME_READY : BLAME_WAKEUP, .vm = i->vm, .vcpu = w->vcpu,
+		.tid = tid, .begin = w->since, .end = i->host,
+	}, *at;
+
+	w->since = 0;
+	at = blame_add(b, &s);
+	if (at)
+		snprintf(at->of, sizeof(at->of), "%.40s-%d", tl_comm(i->src, tid), tid);
+}
+
+static int task_switch(struct blame *b, const struct blame_decoder *d, const struct tl_item *i)
+{
+	int32_t prev = (int32_t)blame_field(d, EV_SWITCH, 0, i),
+		next = (int32_t)blame_field(d, EV_SWITCH, 2, i);
+	bool sleeps = blame_field(d, EV_SWITCH, 1, i) & TASK_SLEEPS;
+	struct blame_wait *w;
+
+	if (prev > 0) {
+		w = wait_of(b, i, (uint32_t)prev);
+		if (!w)
+			return b->wait_at.n < TASKS_MAX ? -ENOMEM : 0;
+		*w = (struct blame_wait){ sleeps ? 0 : i->host, i->vcpu, true };
+	}
+	if (next > 0) {
+		w = wait_of(b, i, (uint32_t)next);
+		if (!w)
+			return b->wait_at.n < TASKS_MAX ? -ENOMEM : 0;
+		if (w->since)
+			wait_ends(b, w, i, next);
+	}
+	return 0;
+}
+
+/* One that is awake is not woken again. */
+static int task_woken(struct blame *b, const struct blame_decoder *d, enum event_role r,
+		      const struct tl_item *i)
+{
+	uint64_t tid = blame_field(d, r, 0, i);
+	struct blame_wait *w = wait_of(b, i, tid);
+
+	if (!w)
+		return b->wait_at.n < TASKS_MAX ? -ENOMEM : 0;
+	if (!w->since)
+		*w = (struct blame_wait){
+			i->host, blame_vcpu_of(b, i, blame_field(d, r, 1, i), i->vcpu), false,
+		};
+	return 0;
+}
+
+/* ---- markers ---- */
+
+static void mark_begin(struct blame *b, const struct tl_item *i)
+{
+	size_t k = 0;
+
+	while (k < b->nmark && (b->mark[k].vm != (uint64_t)i->vm || b->mark[k].tid != i->tid))
+		k++;
+	if (k == BLAME_MARKS)
+		k = 0;
+	b->nmark = MAX(b->nmark, k + 1);
+	b->mark[k] = (struct blame_mark){ (uint64_t)i->vm, i->host, i->vcpu, i->tid };
+}
+
+/* Who wrote the first one writes the second one, too; else it belongs to the last of that VM. */
+static void mark_end(struct blame *b, const struct tl_item *i, const char *text)
+{
+	struct blame_spike s = { .what = BLAME_MARKER, .vm = i->vm, .end = i->host }, *at;
+	struct blame_mark *m = NULL;
+
+	for (size_t k = 0; k < b->nmark; k++) {
+		struct blame_mark *c = &b->mark[k];
+
+		if (c->vm != (uint64_t)i->vm)
+			continue;
+		if (!m || c->tid == i->tid || (m->tid != i->tid && c->since > m->since))
+			m = c;
+	}
+	if (!m)
+		return;
+	s.begin = m->since;
+	s.vcpu = m->vcpu;
+	s.tid = m->tid;
+	*m = b->mark[--b->nmark];
+	at = blame_add(b, &s);
+	if (at)
+		snprintf(at->of, sizeof(at->of), "%.40s", text);
+}
+
+static void marker(struct blame *b, const struct blame_decoder *d, const struct tl_item *i)
+{
+	char text[256];
+
+	if (!b->o.from_marker)
+		return;
+	fmt_str(i->src->fmt, &d->ev[EV_PRINT].f[0], i->rec, text, sizeof(text));
+	text[strcspn(text, "\n")] = '\0';
+	/* One text may be both: the end of one, and the beginning of the next. */
+	if (strstr(text, b->o.to_marker))
+		mark_end(b, i, text);
+	if (strstr(text, b->o.from_marker))
+		mark_begin(b, i);
+}
+
+/* ---- both sides ---- */
+
+int blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i)
+{
+	const struct blame_decoder *d = &b->dec[i->src->index];
+	int ret;
+
+	if (i->vm < 0 || i->vcpu < 0 || i->unplaced)
+		return 0;
+	ret = blame_vcpu_learn(b, i);
+	if (ret)
+		return ret;
+	switch (r) {
+	case EV_SWITCH: return task_switch(b, d, i);
+	case EV_WAKEUP:
+	case EV_WAKEUP_NEW: return task_woken(b, d, r, i);
+	case EV_PRINT: marker(b, d, i); return 0;
+	default: return 0;
+	}
+}
+
+/* A vCPU that was left for anything but a halt, and is entered again. */
+int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
+{
+	const struct blame_decoder *d = &b->dec[i->src->index];
+	struct blame_spike s = { .what = BLAME_STALL, .vm = i->vm, .vcpu = i->vcpu }, *at;
+	uint64_t key = (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, *exit;
+	struct exit_why why;
+
+	if ((r != EV_ENTRY && r != EV_EXIT) || i->vm < 0 || i->vcpu < 0)
+		return 0;
+	exit = u64map_at(&b->exit_at, key);
+	if (!exit)
+		return -ENOMEM;
+	if (r == EV_EXIT) {
+		why = exit_why(&d->names, blame_field(d, r, 0, i), blame_field(d, r, 1, i));
+		*exit = exit_is_halt(why) ? 0 : i->host;
+		return 0;
+	}
+	if (!*exit)
+		return 0;
+	s.begin = *exit;
+	s.end = i->host;
+	*exit = 0;
+	at = blame_add(b, &s);
+	if (at)
+		snprintf(at->of, sizeof(at->of), "vCPU %u", (unsigned int)i->vcpu);
+	return 0;
+}
+
+/* Events were lost: what waited may have ended meanwhile. */
+void blame_wait_forget(struct blame *b, const struct tl_item *gap)
+{
+	if (gap->src->qemu)
+		return;
+	if (!gap->src->guest) {
+		u64map_free(&b->exit_at);
+		b->exit_at = (struct u64map){ 0 };
+		return;
+	}
+	for (size_t k = 0; k < b->wait_at.n; k++)
+		b->wait[k].since = 0;
+	b->nmark = 0;
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * blame.c: `kvmft blame HOST GUEST`, the worst moments of a guest and what each is due to.
+ */
+#include "captures.h"
+#include "cmds.h"
+#include "options.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/blame_output.h"
+#include "kvmft/rate.h"
+#include "kvmft/windows.h"
+#include "sink.h"
+#include "stories.h"
+#include "window.h"
+
+#define CONTEXT_MAX 1000u
+#define TOP	    10u
+#define NEAR_MS	    10u /* of --at */
+
+struct blame_opts_given {
+	struct sink_file file; /* first */
+	const char *vm, *format, *from, *to, *at, *what, *from_marker, *to_marker;
+	int by, clock;
+	struct opt_u64 vcpu, than, top, context, khz;
+	struct pairing_clock pair;
+	bool quiet;
+};
+
+static const struct opt blame_options[] = {
+	OPTION(0, "at", OPT_STR, struct blame_opts_given, at, "T",
+	       "what was late at T, a time as --clock shows it, or up to 10 ms from it"),
+	OPTION(0, "than", OPT_DURATION, struct blame_opts_given, than, "D",
+	       "only what was late by this or more: 100us, 2ms"),
+	OPTION(0, "top", OPT_U64, struct blame_opts_given, top, "N",
+	       "so many, the longest (default: 10; with --by of groups: 1000)"),
+	OPTION_CHOICE(0, "by", struct blame_opts_given, by, "KEY", blame_bys,
+		      "length (default) or time: in that order; cause, task or vcpu: sums of each"),
+	OPTION(0, "what", OPT_STR, struct blame_opts_given, what, "KIND,...",
+	       "only these: timer, hrtimer, irq, io, wakeup, ready, stall"),
+	OPTION(0, "from-marker", OPT_STR, struct blame_opts_given, from_marker, "TEXT",
+	       "what lies between a marker with this text, that a program of the guest wrote\n"
+	       "to trace_marker, ..."),
+	OPTION(0, "to-marker", OPT_STR, struct blame_opts_given, to_marker, "TEXT",
+	       "... and the next one with this"),
+	OPTION(0, "vm", OPT_STR, struct blame_opts_given, vm, "SEL",
+	       "only this VM: UUID, name, PID or PID-FD"),
+	OPTION('v', "vcpu", OPT_U64, struct blame_opts_given, vcpu, "N", "only this vCPU"),
+	OPTION(0, "from", OPT_STR, struct blame_opts_given, from, "T", WINDOW_HELP_FROM),
+	OPTION(0, "to", OPT_STR, struct blame_opts_given, to, "T", WINDOW_HELP_TO),
+	OPTION_CHOICE(0, "clock", struct blame_opts_given, clock, "CLOCK", out_clock_names,
+		      "of the times (default: ns since the recording began)"),
+	OPTION('C', "context", OPT_U64, struct blame_opts_given, context, "N",
+	       "show the time line of each, with N lines before and after"),
+	OPTION(0, "format", OPT_STR, struct blame_opts_given, format, "FORMAT",
+	       "text (default), json or csv"),
+	OPTION('o', "output", OPT_STR, struct blame_opts_given, file.path, "OUT",
+	       "write to this new file (default: standard output)"),
+	PAIRING_CLOCK_OPTIONS(struct blame_opts_given, pair),
+	RATE_OPTION(struct blame_opts_given, khz),
+	OPTION(0, "force", OPT_FLAG, struct blame_opts_given, file.force, NULL,
+	       "replace an existing OUT"),
+	PAGE_OPTIONS(struct blame_opts_given, file.page_opts),
+	OPTION('q', "quiet", OPT_FLAG, struct blame_opts_given, quiet, NULL,
+	       "no summary on standard error unless something is wrong"),
+	OPT_END,
+};
+
+static void blame_defaults(void *opts)
+{
+	struct blame_opts_given *o = opts;
+
+	o->context.v = 3;
+}
+
+struct blaming {
+	const struct blame_opts_given *o;
+	struct kvmft_err *err;
+	struct pairing p;
+	struct windows *w;
+	struct blame *b;
+	struct blame_opts bo;
+	struct blame_view v;
+	struct out_clock clock;
+	struct lat_bound *bound;
+	struct lat_story *story;
+	struct sink s;
+};
+
+/* The index of a name in a list; -1. */
+static int name_in(const char *name, size_t n, const char *const *list, size_t count)
+{
+	for (size_t i = 0; i < count && list[i]; i++)
+		if (strlen(list[i]) == n && !strncmp(list[i], name, n))
+			return (int)i;
+	return -1;
+}
+
+static int parse_what(const char *text, uint32_t *what, struct kvmft_err *err)
+{
+	const char *names[BLAME_MARKER] = { NULL };
+
+	for (size_t i = 0; i < BLAME_MARKER; i++)
+		names[i] = blame_whats[i].name;
+	while (text && *text) {
+		size_t n = strcspn(text, ",");
+		int k = name_in(text, n, names, BLAME_MARKER);
+
+		if (k < 0)
+			return err_usage(err, "option --what: '%.*s' is none of timer, hrtimer, irq, "
+					      "io, wakeup, ready, stall", (int)n, text);
+		*what |= 1u << k;
+		text += n + (text[n] == ',');
+	}
+	return 0;
+}
+
+static int blame_check(struct blaming *m)
+{
+	const struct blame_opts_given *o = m->o;
+	int ret = parse_what(o->what, &m->bo.what, m->err);
+
+	if (ret)
+		return ret;
+	m->v.by = o->by < 0 ? BLAME_BY_LENGTH : (enum blame_by)o->by;
+	if (o->format && !blame_format_find(o->format))
+		return err_usage(m->err, "option --format: there is no format '%s'", o->format);
+	if (!o->from_marker != !o->to_marker)
+		return err_usage(m->err, "--from-marker and --to-marker: both are needed");
+	if (o->from_marker && (!o->from_marker[0] || !o->to_marker[0]))
+		return err_usage(m->err, "--from-marker and --to-marker: an empty text is in all");
+	if (o->from_marker && o->what)
+		return err_usage(m->err, "--what: with --from-marker it is markers alone");
+	if (o->at && (o->from || o->to))
+		return err_usage(m->err, "--at says when; without --from and --to");
+	if (o->top.set && (!o->top.v || o->top.v > BLAME_TOP_MAX))
+		return err_usage(m->err, "--top: 1 to %u", BLAME_TOP_MAX);
+	if (o->context.v > CONTEXT_MAX)
+		return err_usage(m->err, "--context: %u at most", CONTEXT_MAX);
+	if (o->vcpu.set && o->vcpu.v > UINT32_MAX)
+		return err_usage(m->err, "--vcpu %llu: no vCPU has such a number",
+				 (unsigned long long)o->vcpu.v);
+	m->bo.vcpu = o->vcpu.set ? (int64_t)o->vcpu.v : -1;
+	m->bo.vm = -1;
+	m->bo.top = o->top.set ? o->top.v : m->v.by >= BLAME_BY_CAUSE ? BLAME_TOP_MAX : TOP;
+	m->bo.from_marker = o->from_marker;
+	m->bo.to_marker = o->to_marker;
+	return rate_check(&o->khz, m->err);
+}
+
+/* --at: a second around it is looked at. */
+static int blame_at(struct blaming *m, uint64_t *from, uint64_t *to)
+{
+	uint64_t khz = m->p.host.cap->tsc_khz ? m->p.host.cap->tsc_khz : 2000000, end;
+	int ret = window_parse_named(&m->clock, m->o->at, "at", m->o->at, &m->bo.at, &end, m->err);
+
+	m->bo.has_at = true;
+	m->bo.near = khz * NEAR_MS;
+	*from = m->bo.at - MIN(m->bo.at, khz * 1000);
+	*to = m->bo.at + MIN(UINT64_MAX - m->bo.at, khz * 1000);
+	return ret;
+}
+
+static int blame_open(struct blaming *m, int argc, char **argv)
+{
+	struct pairing_opts po = { .clock = &m->o->pair, .need = PAIRING_CLOCKS };
+	uint64_t from = 0, to = UINT64_MAX, khz;
+	int ret = pairing_prepare(&m->p, argv[0], argv + 1, (size_t)argc - 1, &po, m->err);
+	ssize_t vm;
+
+	ret = ret ? ret
+		  : rate_of_pairing(&m->p, &m->o->khz, m->o->quiet,
+				    m->o->than.set ? NULL : "times are in cycles", cli_note, m->err);
+	if (ret)
+		return ret;
+	khz = m->p.host.cap->tsc_khz;
+	if (m->o->than.set && !khz)
+		return err_set(m->err, ENODATA,
+			       "--than is a time, and nothing in %s tells how fast its TSC runs: give "
+			       "that with --tsc-khz", argv[0]);
+	m->bo.than = (uint64_t)((unsigned __int128)m->o->than.v * khz / 1000000);
+	ret = sink_clock(&m->s, &m->p, m->o->clock, &m->clock, m->err);
+	if (!ret && m->o->at)
+		ret = blame_at(m, &from, &to);
+	else if (!ret)
+		ret = window_parse(&m->clock, m->o->from, m->o->to, &from, &to, m->err);
+	ret = ret ? ret : outfile_check(m->o->file.out, NULL, m->p.t, NULL, m->err);
+	if (!ret && m->o->vm) {
+		vm = hostmap_find_vm(m->p.map, m->o->vm, m->err);
+		if (vm < 0)
+			return (int)vm;
+		m->bo.vm = vm;
+	}
+	if (ret)
+		return ret;
+	tl_window(m->p.t, from, to);
+	ret = tl_start(m->p.t, m->err);
+	ret = ret ? ret : blame_new(m->p.t, &m->bo, &m->b, m->err);
+	if (!ret && win_new(m->p.t, &m->w))
+		ret = err_set(m->err, ENOMEM, "out of memory");
+	return ret;
+}
+
+static int blame_walk(struct blaming *m)
+{
+	const struct tl_item *item;
+	int ret;
+
+	while ((ret = tl_next(m->p.t, &item)) > 0) {
+		ret = item->src->qemu ? 0 : win_feed(m->w, item);
+		ret = ret ? ret : blame_find(m->b, item);
+		if (ret)
+			break;
+	}
+	win_finish(m->w);
+	ret = ret ? ret : blame_found(m->b);
+	return err_why(m->err, ret, "cannot read the captures");
+}
+
+/* The same time line from here to there, once more. */
+static int again(struct blaming *m, uint64_t from, uint64_t to)
+{
+	tl_stop(m->p.t);
+	tl_window(m->p.t, from, to);
+	return tl_start(m->p.t, m->err);
+}
+
+static uint64_t off_of(const struct blaming *m, size_t vm)
+{
+	const struct lat_bound *o = &m->bound[m->p.map->vm[vm].of];
+	uint64_t khz = m->p.host.cap->tsc_khz, off = MAX(MAX(o->early, o->late), o->uncertain);
+
+	if (!o->guest)
+		return 0;
+	if (!o->known)
+		return UINT64_MAX;
+	return khz ? (uint64_t)((unsigned __int128)off * khz / 1000000) : off;
+}
+
+static int blame_explain_all(struct blaming *m)
+{
+	uint64_t from, to, *off = calloc(m->p.map->nvm + 1, sizeof(*off));
+	const struct tl_item *item;
+	int ret = off ? 0 : -ENOMEM;
+
+	for (size_t i = 0; off && i < m->p.map->nvm; i++)
+		off[i] = off_of(m, i);
+	if (!ret && blame_window(m->b, &from, &to)) {
+		ret = again(m, from, to);
+		ret = ret ? ret : blame_again(m->b, m->err);
+		while (!ret && (ret = tl_next(m->p.t, &item)) > 0)
+			ret = blame_explain(m->b, item);
+		ret = ret ? ret : blame_explained(m->b, off);
+	}
+	free(off);
+	return err_why(m->err, ret, "cannot read the captures a second time");
+}
+
+static int blame_stories(struct blaming *m)
+{
+	size_t n = blame_spikes(m->b);
+	struct story *s = calloc(n + 1, sizeof(*s));
+	uint64_t from, to;
+	int ret;
+
+	m->story = calloc(n + 1, sizeof(*m->story));
+	ret = s && m->story ? 0 : -ENOMEM;
+	for (size_t i = 0; !ret && i < n; i++) {
+		const struct blame_spike *k = blame_spike(m->b, i);
+
+		s[i] = (struct story){ k->vm, k->begin, k->end, &m->story[i] };
+	}
+	if (!ret && blame_window(m->b, &from, &to)) {
+		ret = again(m, from, UINT64_MAX);
+		ret = ret ? ret
+			  : stories_tell(s, n, m->p.t, &m->clock, m->o->file.page.color,
+					 m->o->context.v);
+	}
+	free(s);
+	m->v.story = m->story;
+	return err_why(m->err, ret, "cannot read the captures a third time");
+}
+
+static int no_spikes(const struct blaming *m)
+{
+	const struct blame_opts_given *o = m->o;
+
+	if (o->from_marker)
+		return err_set(m->err, ENODATA,
+			       "no two markers with '%s' and '%s' follow each other in the guests' "
+			       "captures", o->from_marker, o->to_marker);
+	if (o->at)
+		return err_set(m->err, ENODATA, "no vCPU is known at %s: no events around it", o->at);
+	return err_set(m->err, ENODATA, "nothing was late%s%s",
+		       o->than.set ? " by as much as --than says" : "",
+		       o->what ? ", of what --what asks for" : "");
+}
+
+static int blame_show(struct blaming *m)
+{
+	const struct blame_format *f = blame_format_find(m->o->format ? m->o->format : "text");
+	int ret = sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
+
+	m->v.blame = m->b;
+	m->v.t = m->p.t;
+	m->v.clock = &m->clock;
+	m->v.bound = m->bound;
+	m->v.color = m->o->file.page.color;
+	m->v.width = m->o->file.page.width;
+	return ret ? ret : sink_close(&m->s, false, f->print(&m->v, m->s.f), m->err);
+}
+
+static bool blame_tell(const struct blaming *m)
+{
+	bool complete;
+
+	if (!m->o->quiet)
+		pairing_tell_assumed(&m->p, cli_note);
+	complete = pairing_summary(m->p.t, m->o->quiet, cli_note);
+	for (size_t i = 0; i < m->p.nguest; i++)
+		sink_tell_alignment(&m->p, m->w, m->p.guest[i].vm,
+				    m->p.map->vm[m->p.guest[i].vm].label, m->o->quiet);
+	return complete;
+}
+
+static int blame_run(void *opts, int argc, char **argv, struct kvmft_err *err)
+{
+	struct blaming m = { .o = opts, .err = err };
+	bool complete = true;
+	int ret = blame_check(&m);
+
+	ret = ret ? ret : blame_open(&m, argc, argv);
+	ret = ret ? ret : blame_walk(&m);
+	if (!ret) {
+		complete = blame_tell(&m);
+		ret = sink_bounds(&m.p, m.w, &m.bound, err);
+	}
+	ret = ret ? ret : blame_explain_all(&m);
+	if (!ret && !blame_spikes(m.b))
+		ret = no_spikes(&m);
+	if (!ret && m.o->context.set)
+		ret = blame_stories(&m);
+	ret = ret ? ret : blame_show(&m);
+	ret = ret ? ret : outfile_commit(m.o->file.out, 0, NULL, err);
+	for (size_t i = 0; m.story && i < blame_spikes(m.b); i++)
+		free(m.story[i].text);
+	free(m.story);
+	free(m.bound);
+	blame_free(m.b);
+	win_free(m.w);
+	sink_free(&m.s);
+	pairing_close(&m.p);
+	return sink_exit(ret, complete);
+}
+
+const struct cmd cmd_blame = {
+	.name = "blame",
+	.summary = "the worst moments of a guest, and what on the host or in it each is due to",
+	.args = "HOST [GUEST[=SEL]]...",
+	.description =
+		"HOST and GUEST are captures as for merge. Every moment is taken apart into what the vCPU\n"
+		"did meanwhile; the largest part is its cause. Who had the CPU instead is known where the\n"
+		"host's scheduler was recorded:\n"
+		"kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup",
+	.examples = "  kvmft blame host guest\n"
+		    "  kvmft blame --than 1ms --by cause run\n"
+		    "  kvmft blame --at 12.345 -C 5 run\n"
+		    "  kvmft blame --from-marker begin --to-marker end run",
+	.opts = blame_options,
+	.opts_size = sizeof(struct blame_opts_given),
+	.defaults = blame_defaults,
+	.sessions = captures_first,
+	.run = blame_run,
+	.reader = true,
+	.output = sink_file_open,
+	.release = sink_file_close,
+	.min_args = 1,
+	.max_args = -1,
+};

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * blame_out.c: spikes and their causes: as text, a block for each or a line per group; as one JSON
+ * document; as CSV with a line per part.
+ */
+#include "columns.h"
+#include "kvmft/blame_output.h"
+#include "kvmft/row.h"
+#include "lat_text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const blame_bys[] = { "length", "time", "cause", "task", "vcpu", NULL };
+
+static uint64_t khz(const struct blame_view *v)
+{
+	return tl_source(v->t, 0)->cap->tsc_khz;
+}
+
+/* ns, or cycles as they are. */
+static uint64_t span(const struct blame_view *v, uint64_t cycles)
+{
+	return khz(v) ? tsc_cycles_to_ns(cycles, khz(v)) : cycles;
+}
+
+static char *amount(const struct blame_view *v, char *buf, size_t size, uint64_t cycles)
+{
+	if (khz(v))
+		return str_ns(buf, size, span(v, cycles));
+	snprintf(buf, size, "%" PRIu64 " cycles", cycles);
+	return buf;
+}
+
+static const char *vm_label(const struct blame_view *v, const struct blame_spike *s)
+{
+	return s->vm < 0 ? "host" : tl_hostmap(v->t)->vm[s->vm].label;
+}
+
+static unsigned int percent(uint64_t part, uint64_t whole)
+{
+	return whole ? (unsigned int)((unsigned __int128)part * 100 / whole) : 0;
+}
+
+static void put_when(struct sbuf *b, const struct blame_view *v, const struct blame_spike *s)
+{
+	uint64_t at;
+
+	if (!out_clock_value(v->clock, s->begin, s->vcpu, &at))
+		sbuf_add(b, "?");
+	else if (!strcmp(out_clock_unit(v->clock), "ns"))
+		sbuf_addf(b, "%" PRIu64 ".%09" PRIu64, at / 1000000000, at % 1000000000);
+	else
+		sbuf_add_u64(b, at);
+}
+
+/* ---- order ---- */
+
+static uint64_t length(const struct blame_spike *s)
+{
+	return s->end - s->begin;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct blame_spike *x = *(const struct blame_spike *const *)a;
+	const struct blame_spike *y = *(const struct blame_spike *const *)b;
+
+	return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/* In the order asked for; to be freed. */
+static const struct blame_spike **ordered(const struct blame_view *v)
+{
+	size_t n = blame_spikes(v->blame);
+	const struct blame_spike **s = calloc(n + 1, sizeof(*s));
+
+	for (size_t i = 0; s && i < n; i++)
+		s[i] = blame_spike(v->blame, i);
+	if (s && n && v->by == BLAME_BY_TIME)
+		qsort(s, n, sizeof(*s), by_begin);
+	return s;
+}
+
+/* ---- text ---- */
+
+/* What else was late then, and is the same. */
+static void put_also(struct sbuf *b, const struct blame_spike *s)
+{
+	const char *sep = " (also: ";
+
+	for (unsigned int w = 0; w < BLAME_WHATS; w++) {
+		if (!s->also[w])
+			continue;
+		sbuf_addf(b, "%s%" PRIu32 " %s", sep, s->also[w], blame_whats[w].name);
+		sep = ", ";
+	}
+	if (sep[0] == ',')
+		sbuf_add(b, ")");
+}
+
+static void put_parts(struct sbuf *b, const struct blame_view *v, const struct blame_spike *s)
+{
+	uint64_t rest = 0, n = 0;
+	char text[32];
+
+	for (size_t i = 0; i < s->nparts; i++) {
+		const struct blame_part *p = &s->part[i];
+
+		if (i >= 3 && p->time * 50 < length(s) && s->nparts > 4) {
+			rest += p->time;
+			n++;
+			continue;
+		}
+		sbuf_addf(b, "   %12s %3u %%  %s%s%s\n", amount(v, text, sizeof(text), p->time),
+			  percent(p->time, length(s)), blame_causes[p->cause].name,
+			  p->name[0] ? ": " : "", p->name);
+	}
+	if (n)
+		sbuf_addf(b, "   %12s %3u %%  %" PRIu64 " other%s\n",
+			  amount(v, text, sizeof(text), rest), percent(rest, length(s)), n,
+			  n > 1 ? "s" : "");
+}
+
+static void put_spike(struct sbuf *b, const struct blame_view *v, size_t nth,
+		      const struct blame_spike *s)
+{
+	size_t from = b->len;
+	char text[32];
+
+	sbuf_addf(b, "%zu. %s  %s", nth, amount(v, text, sizeof(text), length(s)),
+		  blame_whats[s->what].name);
+	if (s->of[0])
+		sbuf_addf(b, " %s", s->of);
+	sbuf_addf(b, ", %s vCPU %lld, at ", vm_label(v, s), (long long)s->vcpu);
+	put_when(b, v, s);
+	put_also(b, s);
+	sbuf_addc(b, '\n');
+	text_wrap(b, from, "   ", v->width);
+	from = b->len;
+	sbuf_addf(b, "   %s: %s, %u %%%s\n", blame_causes[s->cause].name,
+		  blame_causes[s->cause].help, percent(s->cause_time, length(s)),
+		  s->sure || s->cause <= CAUSE_LOST ? "" : " (not sure)");
+	text_wrap(b, from, "   ", v->width);
+	put_parts(b, v, s);
+}
+
+/* ---- groups ---- */
+
+struct group {
+	char name[BLAME_NAME * 2];
+	uint64_t n, sum, longest;
+};
+
+static void group_name(const struct blame_view *v, const struct blame_spike *s, struct group *g)
+{
+	switch (v->by) {
+	case BLAME_BY_TASK:
+		snprintf(g->name, sizeof(g->name), "%s", s->tid ? s->of : "(of no task)");
+		break;
+	case BLAME_BY_VCPU:
+		snprintf(g->name, sizeof(g->name), "%.64s vCPU %lld", vm_label(v, s),
+			 (long long)s->vcpu);
+		break;
+	default: snprintf(g->name, sizeof(g->name), "%s", blame_causes[s->cause].name);
+	}
+}
+
+static int by_sum(const void *a, const void *b)
+{
+	const struct group *x = a, *y = b;
+
+	return x->sum != y->sum ? (x->sum < y->sum ? 1 : -1) : strcmp(x->name, y->name);
+}
+
+/* *n of them, the greatest sum first; to be freed. */
+static struct group *groups(const struct blame_view *v, size_t *n)
+{
+	struct group *g = calloc(blame_spikes(v->blame) + 1, sizeof(*g));
+
+	*n = 0;
+	for (size_t i = 0; g && i < blame_spikes(v->blame); i++) {
+		const struct blame_spike *s = blame_spike(v->blame, i);
+		size_t k = 0;
+
+		group_name(v, s, &g[*n]);
+		while (strcmp(g[k].name, g[*n].name))
+			k++;
+		*n += k == *n;
+		g[k].n++;
+		g[k].sum += length(s);
+		g[k].longest = MAX(g[k].longest, length(s));
+	}
+	if (g && *n)
+		qsort(g, *n, sizeof(*g), by_sum);
+	return g;
+}
+
+static bool grouped(const struct blame_view *v)
+{
+	return v->by >= BLAME_BY_CAUSE;
+}
+
+static int text_groups(const struct blame_view *v, struct sbuf *b)
+{
+	struct columns c = { .left = 1 };
+	size_t n;
+	struct group *g = groups(v, &n);
+	char text[32];
+
+	if (!g)
+		return -ENOMEM;
+	for (unsigned int pass = 0; pass < 2; pass++) {
+		c.print = pass;
+		columns_put(&c, b, v->by == BLAME_BY_TASK ? "Task"
+				   : v->by == BLAME_BY_VCPU ? "vCPU"
+							    : "Cause");
+		columns_put(&c, b, "Spikes");
+		columns_put(&c, b, "Sum");
+		columns_put(&c, b, "Longest");
+		columns_end(&c, b);
+		for (size_t i = 0; i < n; i++) {
+			columns_put(&c, b, "%s", g[i].name);
+			columns_put(&c, b, "%" PRIu64, g[i].n);
+			columns_put(&c, b, "%s", amount(v, text, sizeof(text), g[i].sum));
+			columns_put(&c, b, "%s", amount(v, text, sizeof(text), g[i].longest));
+			columns_end(&c, b);
+		}
+	}
+	free(g);
+	return 0;
+}
+
+static void put_counts(struct sbuf *b, const struct blame_view *v)
+{
+	const char *sep = "\n# spikes in all: ";
+
+	for (unsigned int w = 0; w < BLAME_WHATS; w++) {
+		if (!blame_count(v->blame, (enum blame_what)w))
+			continue;
+		sbuf_addf(b, "%s%s %" PRIu64, sep, blame_whats[w].name,
+			  blame_count(v->blame, (enum blame_what)w));
+		sep = ", ";
+	}
+	if (sep[0] == ',')
+		sbuf_add(b, "; shown are the longest, one of those that are the same\n");
+}
+
+static void put_bounds(struct sbuf *b, const struct blame_view *v)
+{
+	const struct hostmap *map = tl_hostmap(v->t);
+	char early[32], late[32], unit[16];
+
+	snprintf(unit, sizeof(unit), "%s", khz(v) ? "" : " cycles");
+	for (size_t m = 0; m < map->nvm; m++) {
+		const struct lat_bound *o = &v->bound[m];
+
+		if (!o->guest)
+			continue;
+		if (!o->known) {
+			sbuf_addf(b, "# how far the stamps of %s may be off is not known\n",
+				  map->vm[m].label);
+			continue;
+		}
+		if (khz(v)) {
+			str_ns(early, sizeof(early), o->early);
+			str_ns(late, sizeof(late), o->late);
+		} else {
+			snprintf(early, sizeof(early), "%" PRIu64, o->early);
+			snprintf(late, sizeof(late), "%" PRIu64, o->late);
+		}
+		sbuf_addf(b, "# the stamps of %s may be off by -%s/+%s%s\n", map->vm[m].label,
+			  early, late, unit);
+	}
+}
+
+static int text_print(const struct blame_view *v, FILE *f)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const struct blame_spike **s = ordered(v);
+	const char *note;
+	int ret = s ? 0 : -ENOMEM;
+	size_t from;
+
+	if (s && grouped(v))
+		ret = text_groups(v, &b);
+	for (size_t i = 0; s && !grouped(v) && i < blame_spikes(v->blame); i++) {
+		if (i)
+			sbuf_addc(&b, '\n');
+		put_spike(&b, v, i + 1, s[i]);
+		if (v->story)
+			lat_put_story(&b, &v->story[s[i] - blame_spike(v->blame, 0)]);
+	}
+	free(s);
+	from = b.len;
+	put_counts(&b, v);
+	put_bounds(&b, v);
+	for (size_t i = 0; (note = blame_note(v->blame, i)); i++)
+		sbuf_addf(&b, "# %s\n", note);
+	text_wrap(&b, from, "#   ", v->width);
+	return ret ? ret : sbuf_write(&b, f);
+}
+
+/* ---- for programs ---- */
+
+static void spike_columns(struct row *r, const struct blame_view *v, const struct blame_spike *s)
+{
+	uint64_t at;
+	bool placed = s->end && out_clock_value(v->clock, s->begin, s->vcpu, &at);
+	bool ns = !strcmp(out_clock_unit(v->clock), "ns");
+
+	row_str(r, "what", blame_whats[s->what].name);
+	row_quoted(r, "of", s->of);
+	row_quoted(r, "vm", s->end ? vm_label(v, s) : "");
+	row_s64(r, "vcpu", true, s->vcpu);
+	row_u64(r, ns ? "time_ns" : "time", placed, placed ? at : 0);
+	row_u64(r, "begin_host_tsc", true, s->begin);
+	row_u64(r, "end_host_tsc", true, s->end);
+	row_time(r, "length", true, span(v, length(s)));
+	row_str(r, "cause", blame_causes[s->cause].name);
+	row_time(r, "cause_time", true, span(v, s->cause_time));
+	row_bool(r, "sure", true, s->sure);
+}
+
+static void part_columns(struct row *r, const struct blame_view *v, const struct blame_part *p)
+{
+	row_str(r, r->form == ROW_JSON ? "cause" : "part", blame_causes[p->cause].name);
+	row_quoted(r, r->form == ROW_JSON ? "name" : "part_name", p->name);
+	row_time(r, r->form == ROW_JSON ? "time" : "part_time", true, span(v, p->time));
+}
+
+static void spike_json(struct json *j, const struct blame_view *v, const struct blame_spike *s)
+{
+	struct row r;
+
+	json_object_begin(j);
+	r = (struct row){ .form = ROW_JSON, .j = j, .cycles = !khz(v) };
+	spike_columns(&r, v, s);
+	json_put_array(j, "parts");
+	for (size_t i = 0; i < s->nparts; i++) {
+		row_json(&r, j, !khz(v));
+		part_columns(&r, v, &s->part[i]);
+		row_end(&r);
+	}
+	json_array_end(j);
+	json_put_object(j, "also");
+	for (unsigned int w = 0; w < BLAME_WHATS; w++)
+		if (s->also[w])
+			json_put_u64(j, blame_whats[w].name, s->also[w]);
+	json_object_end(j);
+	if (v->story && v->story[s - blame_spike(v->blame, 0)].text)
+		json_put_str(j, "excerpt", v->story[s - blame_spike(v->blame, 0)].text);
+	json_object_end(j);
+}
+
+static int groups_json(struct json *j, const struct blame_view *v)
+{
+	size_t n;
+	struct group *g = groups(v, &n);
+
+	json_put_array(j, "groups");
+	for (size_t i = 0; g && i < n; i++) {
+		struct row r;
+
+		row_json(&r, j, !khz(v));
+		row_str(&r, "name", g[i].name);
+		row_u64(&r, "spikes", true, g[i].n);
+		row_time(&r, "sum", true, span(v, g[i].sum));
+		row_time(&r, "longest", true, span(v, g[i].longest));
+		row_end(&r);
+	}
+	json_array_end(j);
+	free(g);
+	return g ? 0 : -ENOMEM;
+}
+
+static int json_print(const struct blame_view *v, FILE *f)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const struct blame_spike **s = ordered(v);
+	const struct hostmap *map = tl_hostmap(v->t);
+	struct json j;
+	int ret = s ? 0 : -ENOMEM;
+
+	json_line_begin(&j, &b);
+	json_put_str(&j, "clock", out_clock_names[v->clock->kind]);
+	json_put_str(&j, "unit", khz(v) ? "ns" : "cycles");
+	out_json_rate(&j, tl_source(v->t, 0)->cap);
+	json_put_array(&j, "spikes");
+	for (size_t i = 0; s && i < blame_spikes(v->blame); i++)
+		spike_json(&j, v, s[i]);
+	json_array_end(&j);
+	free(s);
+	if (grouped(v) && groups_json(&j, v))
+		ret = -ENOMEM;
+	json_put_object(&j, "counts");
+	for (unsigned int w = 0; w < BLAME_WHATS; w++)
+		json_put_u64(&j, blame_whats[w].name, blame_count(v->blame, (enum blame_what)w));
+	json_object_end(&j);
+	json_put_array(&j, "alignment");
+	for (size_t m = 0; m < map->nvm; m++) {
+		if (!v->bound[m].guest)
+			continue;
+		json_object_begin(&j);
+		json_put_str(&j, "vm", map->vm[m].label);
+		json_put_known_u64(&j, khz(v) ? "off_early_ns" : "off_early_cycles",
+				   v->bound[m].known, v->bound[m].early);
+		json_put_known_u64(&j, khz(v) ? "off_late_ns" : "off_late_cycles",
+				   v->bound[m].known, v->bound[m].late);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+	json_put_array(&j, "notes");
+	for (size_t i = 0; blame_note(v->blame, i); i++)
+		json_str(&j, blame_note(v->blame, i));
+	json_array_end(&j);
+	if (json_line_end(&j) && !b.error)
+		b.error = -EINVAL;
+	return ret ? ret : sbuf_write(&b, f);
+}
+
+static int csv_print(const struct blame_view *v, FILE *f)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const struct blame_spike none = { 0 }, **s = ordered(v);
+	const struct blame_part no_part = { 0 };
+	struct row r;
+
+	if (!s)
+		return -ENOMEM;
+	row_head(&r, &b, !khz(v));
+	spike_columns(&r, v, &none);
+	part_columns(&r, v, &no_part);
+	row_end(&r);
+	for (size_t i = 0; i < blame_spikes(v->blame); i++)
+		for (size_t p = 0; p < s[i]->nparts; p++) {
+			row_csv(&r, &b, !khz(v));
+			spike_columns(&r, v, s[i]);
+			part_columns(&r, v, &s[i]->part[p]);
+			row_end(&r);
+		}
+	free(s);
+	return sbuf_write(&b, f);
+}
+
+static const struct blame_format formats[] = {
+	{ "text", text_print }, { "json", json_print }, { "csv", csv_print },
+};
+
+const struct blame_format *blame_format_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+		if (!strcmp(formats[i].name, name))
+			return &formats[i];
+	return NULL;
+}

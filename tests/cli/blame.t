@@ -1,0 +1,212 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# `kvmft blame`: made captures in which a vCPU stands still, or a task of the guest waits, for a known reason and a
+# known time in ns: the right cause, every part of it, and parts that sum to the whole.
+
+. "$(dirname "$0")/lib.sh"
+
+mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
+
+# VM one with two vCPUs, a neighbour's vCPU, and tasks of the host.
+facts='meta vm id=100-12 pid=100 fd=12 name=one
+meta vcpu vm=100-12 id=0 tid=101 offset=0 ratio=0 frac=48
+meta vcpu vm=100-12 id=1 tid=102 offset=0 ratio=0 frac=48
+meta vm id=200-12 pid=200 fd=12 name=two
+meta vcpu vm=200-12 id=0 tid=201 offset=0 ratio=0 frac=48
+meta task tid=100 tgid=100 comm=qemu
+meta task tid=101 tgid=100 comm=CPU%200/KVM
+meta task tid=102 tgid=100 comm=CPU%201/KVM
+meta task tid=201 tgid=200 comm=CPU%200/KVM
+meta task tid=55 tgid=55 comm=thief
+meta task tid=19 tgid=19 comm=migration/0'
+
+# capture SIDE: one with the facts of that side, and the events of standard input.
+capture()
+{
+	rm -rf "${tmp:?}/$1"
+	{
+		[ "$1" = guest ] && printf '%s\n' 'meta side name=guest' 'meta cpu n=0 apicid=0' 'meta cpu n=1 apicid=1' \
+			'meta task tid=77 tgid=77 comm=victim' 'meta task tid=78 tgid=78 comm=hog' \
+			'event ftrace print 5 u64:ip text:buf'
+		[ "$1" = guest ] || echo "$facts"
+		cat
+	} >"$tmp/$1.txt"
+	ok "the $1's capture is compiled" "$mkcap" --capture "$tmp/$1" "$tmp/$1.txt"
+}
+
+# parts [OPTION...]: the spikes of the last pair: "WHAT LENGTH CAUSE: PART TIME, ..." in ns, in their order of time.
+parts()
+{
+	run "$kvmft" blame -q --by time --top 100 --format json "$@"
+	python3 - "$out" <<'END'
+import json, sys
+for s in json.load(open(sys.argv[1]))["spikes"]:
+    assert sum(p["time_ns"] for p in s["parts"]) == s["length_ns"], s
+    assert s["end_host_tsc"] - s["begin_host_tsc"] == s["length_ns"], s
+    print(s["what"], s["length_ns"], s["cause"] + ":",
+          ", ".join("%s%s %d" % (p["cause"], p["name"] and " (%s)" % p["name"], p["time_ns"]) for p in s["parts"]))
+END
+}
+
+if ! command -v python3 >/dev/null; then
+	skip "kvmft blame" "python3 is not installed"
+	finish
+fi
+
+# ---- a vCPU that stands still: every cause that the host alone can tell ----
+
+exit_at() { echo "0 $1 101 kvm_exit exit_reason=$2 isa=1"; }
+entry_at() { echo "0 $1 101 kvm_entry vcpu_id=0"; }
+{
+	entry_at 1000
+	# another task; one of a neighbour; the other vCPU; nobody; a signal; another CPU
+	for who in 55:0x100:10 201:0x100:20 102:0x100:30 0:0x100:40 55:4:50 19:0x100:60; do
+		at=${who##*:} next=${who%%:*} state=${who#*:} state=${state%:*}
+		exit_at "${at}000" 1
+		echo "0 ${at}100 101 sched:sched_switch prev_pid=101 prev_state=$state next_pid=$next"
+		echo "0 ${at}900 $next sched:sched_switch prev_pid=$next prev_state=1 next_pid=101"
+		entry_at "${at}910"
+	done
+	# a page fault that sleeps for memory
+	exit_at 70000 48
+	echo "0 70100 101 sched:sched_switch prev_pid=101 prev_state=2 next_pid=0"
+	echo "0 70800 0 sched:sched_wakeup pid=101 target_cpu=0"
+	echo "0 70850 0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=101"
+	entry_at 70900
+	# a port: in the VMM, which waits for something meanwhile
+	exit_at 80000 30
+	echo "0 80010 101 kvm_pio rw=1 port=0x3f8 size=1 count=1 val=0"
+	echo "0 80100 101 kvm_userspace_exit reason=2 errno=0"
+	echo "0 80400 101 sched:sched_switch prev_pid=101 prev_state=1 next_pid=0"
+	echo "0 80700 0 sched:sched_wakeup pid=101 target_cpu=0"
+	echo "0 80700 0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=101"
+	entry_at 80900
+	# an access that faults, and is a device's: known afterwards
+	exit_at 90000 48
+	echo "0 90200 101 kvm_mmio type=1 len=4 gpa=0xfed00000 val=0"
+	entry_at 90300
+	# the host's interrupt, and what it does; a lock's pause loop; an exit
+	exit_at 91000 1
+	echo "0 91100 101 irq:irq_handler_entry irq=17"
+	echo "0 91600 101 irq:irq_handler_exit irq=17 ret=1"
+	echo "0 91600 101 irq:softirq_entry vec=3"
+	echo "0 91800 101 irq:softirq_exit vec=3"
+	entry_at 91900
+	exit_at 92000 40
+	entry_at 92300
+	exit_at 93000 10
+	entry_at 93250
+	# a halt is no stall
+	exit_at 94000 12
+	entry_at 99000
+	exit_at 99500 1
+} >"$tmp/events"
+capture host <"$tmp/events"
+parts --what stall "$tmp/host" >"$tmp/got"
+cat >"$tmp/want" <<'END'
+stall 910 host-task: host-task (thief-55) 800, host-irq (EXTERNAL_INTERRUPT) 110
+stall 910 host-task: host-task (vCPU 0 of two) 800, host-irq (EXTERNAL_INTERRUPT) 110
+stall 910 sibling: sibling (vCPU 1) 800, host-irq (EXTERNAL_INTERRUPT) 110
+stall 910 throttled: throttled 800, host-irq (EXTERNAL_INTERRUPT) 110
+stall 910 stopped: stopped 800, host-irq (EXTERNAL_INTERRUPT) 110
+stall 910 migrated: migrated (migration/0-19) 800, host-irq (EXTERNAL_INTERRUPT) 110
+stall 900 page-fault: page-fault (EPT_VIOLATION, asleep) 700, page-fault (EPT_VIOLATION) 150, halt-wake (woken, its CPU still idle) 50
+stall 900 exit-user: exit-user (IO_INSTRUCTION port 0x3f8) 500, vmm (IO_INSTRUCTION port 0x3f8, asleep) 300, exit-kernel (IO_INSTRUCTION port 0x3f8) 100
+stall 300 exit-kernel: exit-kernel (EPT_VIOLATION at 0xfed00000) 300
+stall 900 host-irq: host-irq (interrupt 17) 500, host-irq (softirq 3) 200, host-irq (EXTERNAL_INTERRUPT) 200
+stall 300 lock-holder: lock-holder (PAUSE_INSTRUCTION) 300
+stall 250 exit-kernel: exit-kernel (CPUID) 250
+END
+ok "each stall has its cause, to the ns" diff "$tmp/want" "$tmp/got"
+
+run "$kvmft" blame -q --than 500ns --by cause --what stall "$tmp/host"
+status_is 0 "--by cause"
+is "$(sed -n 's/^host-task  *\([0-9]*\) .*/\1/p' "$out")" 2 "... counts the spikes of one cause"
+is "$(grep -c exit-kernel "$out")" 0 "... --than leaves out the shorter ones"
+run "$kvmft" blame -q --than 1s "$tmp/host"
+status_is 1 "nothing as long as --than"
+err_has 'nothing was late by as much as --than says' "... is told"
+run "$kvmft" blame -q --at 92100ns --format csv "$tmp/host"
+status_is 0 "--at"
+is "$(sed -n '2s/,.*lock-holder.*/ lock-holder/p' "$out")" "stall lock-holder" "... the one of that time comes first"
+run "$kvmft" blame -q --top 1 -C 2 "$tmp/host"
+status_is 0 "-C"
+ok "... shows the time line around it" grep -q 'kvm_exit' "$out"
+ok "... within 80 columns but for that" sh -c "grep -vE '^(host |one |#)' '$out' | awk 'length > 80 { exit 1 }'"
+
+# What may have ended in a gap is not one spike.
+sed 's/^0 10100 .*/0 gap 3/' "$tmp/events" >"$tmp/gap"
+capture host <"$tmp/gap"
+run "$kvmft" blame -q --from 9us --to 11us "$tmp/host"
+status_is 1 "a stall with a gap in it is none"
+run "$kvmft" blame -q "$tmp/host"
+status_is 3 "events were lost: exit code 3"
+
+# ---- what the guest shows ----
+
+cat >"$tmp/both" <<'END'
+0   1000 101 kvm_entry vcpu_id=0
+1   1000 102 kvm_entry vcpu_id=1
+0  20000 101 kvm_exit exit_reason=1 isa=1
+0  20100 101 sched:sched_switch prev_pid=101 prev_state=0x100 next_pid=55
+0  25100  55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=101
+0  25200 101 kvm_entry vcpu_id=0
+0  60000 101 kvm_exit exit_reason=12 isa=1
+0  60050 101 sched:sched_switch prev_pid=101 prev_state=1 next_pid=0
+0  64000   0 sched:sched_wakeup pid=101 target_cpu=0
+0  64100   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=101
+0  64200 101 kvm_vcpu_wakeup ns=4000 waited=1 valid=1
+0  64300 101 kvm_entry vcpu_id=0
+0  90000 101 kvm_exit exit_reason=1 isa=1
+1  90000 102 kvm_exit exit_reason=1 isa=1
+END
+capture host <"$tmp/both"
+capture guest <<'END'
+0   1500   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=78
+1   1600   0 sched:sched_wakeup pid=77 target_cpu=0
+0  10600  78 sched:sched_switch prev_pid=78 prev_state=1 next_pid=77
+0  12000  77 sched:sched_switch prev_pid=77 prev_state=1 next_pid=0
+0  19000   0 sched:sched_wakeup pid=77 target_cpu=0
+0  25300   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=77
+0  27000  77 ftrace:print buf=begin of 1
+0  28000  77 sched:sched_switch prev_pid=77 prev_state=1 next_pid=0
+1  50000   0 sched:sched_wakeup pid=77 target_cpu=1
+1  51000   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=77
+1  52500  77 ftrace:print buf=end of 1
+1  53000  77 sched:sched_switch prev_pid=77 prev_state=0x80 next_pid=0
+1  59000   0 sched:sched_wakeup pid=78 target_cpu=0
+0  64500   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=78
+END
+parts --what wakeup,ready "$tmp/host" "$tmp/guest=one" >"$tmp/got"
+cat >"$tmp/want" <<'END'
+wakeup 9000 guest-sched: guest-sched (hog-78) 9000
+END
+ok "a task that waits behind another one" grep -qxF "$(sed -n 1p "$tmp/want")" "$tmp/got"
+ok "a wait that the host is to blame for" grep -qE '^wakeup 6300 host-task: host-task \(thief-55\) 5000, ' "$tmp/got"
+ok "a halted vCPU's wait" grep -qE '^wakeup 5500 halt-wake: halt-wake \(halted\) [0-9]+, ' "$tmp/got"
+is "$(grep -c '^wakeup [0-9]* .*kworker' "$tmp/got")" 0 "a task that sleeps idly does not wait"
+parts --from-marker begin --to-marker end "$tmp/host" "$tmp/guest=one" >"$tmp/got"
+ok "between markers: asleep, then on another vCPU" grep -qxF \
+	"marker 25500 guest-sleep: guest-sleep 22000, guest-code (victim-77) 2500, guest-sched (<idle>-0) 1000" "$tmp/got"
+sed 's/^0  20100 .*/0 gap 3/' "$tmp/both" >"$tmp/gap"
+capture host <"$tmp/gap"
+parts --what wakeup "$tmp/host" "$tmp/guest=one" >"$tmp/got"
+ok "what a gap of the host hides is lost, and nobody's" grep -qE '^wakeup 6300 lost: lost [0-9]+' "$tmp/got"
+capture host <"$tmp/both"
+run "$kvmft" blame -q --from-marker nosuch --to-marker end "$tmp/host" "$tmp/guest=one"
+status_is 1 "markers that are not there"
+err_has "no two markers with 'nosuch' and 'end'" "... are named"
+run "$kvmft" blame -q --at 85us --format json "$tmp/host" "$tmp/guest=one"
+status_is 0 "--at where nothing was late"
+
+# ---- wrong usage ----
+
+for wrong in "--what nosuch" "--top 0" "--by nosuch" "--from-marker a" "--at 1 --from 0" "--format html" "--clock nosuch"; do
+	# shellcheck disable=SC2086 # words
+	run "$kvmft" blame $wrong "$tmp/host"
+	status_is 2 "$wrong"
+done
+run "$kvmft" blame --than 1us --from-marker x --to-marker y --what irq "$tmp/host"
+status_is 2 "markers and --what"
+finish
