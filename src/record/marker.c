@@ -73,9 +73,8 @@ int record_marker_facts(struct record *r)
 	char sys[] = "ftrace", name[] = "print";
 	const struct kevent print = { .sys = sys, .name = name };
 
-	/* One who looks for the trigger's trace_marker may write to this instance's, too. */
-	bool any = r->marker != RECORD_MARKER_NONE || record_trigger_is_marker(r);
-	int ret = any ? record_facts_event(r, &print) : 0;
+	/* Whoever knows of this instance may write to its trace_marker: always ready for that. */
+	int ret = record_facts_event(r, &print);
 
 	if (ret || r->marker == RECORD_MARKER_NONE)
 		return ret;

@@ -212,12 +212,13 @@ my $S = "$dir/seeds";
 my @qemu = ('merge', '-q', "$S/host", "$S/guest=one");
 my %kinds = (
 	host => ['tree', [qw(merge -q %s)], ['merge', '-q', '%s', "$S/guest=one"], [qw(report --tsc-khz 1000000 -i %s)],
-		['latency', 'all', '%s', "$S/guest=one"], ['verify', '%s', "$S/guest=one"],
+		['latency', 'all', '%s', "$S/guest=one"], ['blame', '-C', 2, '%s', "$S/guest=one"], ['verify', '%s', "$S/guest=one"],
 		[qw(report -i %s --split --percentiles --per vcpu --format json)],
 		['convert', '--from', 'host-tsc', '--to', 'kvmclock', '-i', '%s', '5000'],
 		['export', '--force', '-i', '%s', '-o', "$dir/run/made"]],
 	guest => ['tree', ['merge', '-q', "$S/host", '%s=one'], ['merge', '--format', 'html', "$S/host", '%s=one'],
-		['latency', 'all', '--format', 'json', "$S/host", '%s=one'], ['verify', "$S/host", '%s=one']],
+		['latency', 'all', '--format', 'json', "$S/host", '%s=one'],
+		['blame', '--format', 'json', "$S/host", '%s=one'], ['verify', "$S/host", '%s=one']],
 	'pair-host' => ['tree', ['merge', '-q', '%s', "$S/pair-guest"], ['verify', '--solve', '%s', "$S/pair-guest"],
 		['convert', '--from', 'host-tsc', '--to', 'guest-tsc', '-i', '%s', '5000']],
 	'pair-guest' => ['tree', ['merge', '-q', "$S/pair-host", '%s'], ['verify', "$S/pair-host", '%s'],
