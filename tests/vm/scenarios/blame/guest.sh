@@ -39,7 +39,7 @@ wait "$other" "$victim" 2>/dev/null
 flag_set quiet
 
 flag_wait irqsoff 120
-off=$(taskset -c 1 "$tools/irqsoff" "$MS" "$TIMES")
+off=$(taskset -c 0 "$tools/irqsoff" "$MS" "$TIMES")
 check "guest: interrupts were off" same "$?" 0
 note "irqsoff: $off"
 flag_set irqsoff-done

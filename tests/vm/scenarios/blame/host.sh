@@ -85,7 +85,7 @@ taskset -p 1 "$(guest_tid vm1 1)" >/dev/null
 flag_set sibling-done
 flag_wait quiet 60
 
-phase irqsoff guest-irqs-off 25 --vcpu 1 --what irq,timer
+phase irqsoff guest-irqs-off 25 --vcpu 0 --what irq,timer
 flag_set irqsoff
 flag_wait irqsoff-done 120
 phase_end
@@ -104,7 +104,7 @@ flag_wait touch-done 120
 phase_end
 flag_set port
 flag_wait port-runs
-phase port vmm 10 --vcpu 0 --what stall
+phase port vmm 100 --vcpu 0 --what stall
 for i in $(seq $TIMES); do
 	guest_monitor vm1 pmemsave 0 268435456 '"/dev/null"' >>/tmp/monitor.log
 	sleep 0.1
