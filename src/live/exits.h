@@ -22,7 +22,7 @@
 #include "kvmft/exits_live.h"
 #include "kvmft/exits_out.h"
 #include "kvmft/vm.h"
-#include "session.h"
+#include "kvmft/live_session.h"
 
 struct exits_run;
 

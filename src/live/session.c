@@ -6,7 +6,7 @@
  * nobody reads the pipe behind standard output, and a reader that goes away is noticed even when
  * no event comes.
  */
-#include "session.h"
+#include "kvmft/live_session.h"
 
 #include <errno.h>
 #include <limits.h>

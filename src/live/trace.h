@@ -20,7 +20,7 @@
 #include "kvmft/screen.h"
 #include "kvmft/trace.h"
 #include "kvmft/vm.h"
-#include "session.h"
+#include "kvmft/live_session.h"
 
 #define TRACE_TICK_MS 50 /* reading interval, and so the re-order window */
 

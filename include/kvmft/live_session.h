@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * session.h: what the commands that look at events as they happen have in common: formats and
+ * live_session.h: what the commands that look at events as they happen have in common: formats and
  * descriptors of an instance, the signals that end them, and writing to somebody who may not read.
  */
 #ifndef KVMFT_LIVE_SESSION_H
