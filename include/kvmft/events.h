@@ -24,6 +24,7 @@ enum event_role {
 	EV_MMIO,	 /* type, gpa */
 	EV_FAST_MMIO,	 /* gpa */
 	EV_MSR,		 /* write, ecx, data */
+	EV_PAGE_FAULT,	 /* fault_address */
 	EV_INJECT,	 /* vector, soft, reinjected */
 	EV_IOCTL,	 /* cmd */
 	/* ... and in any thread of its VM */

@@ -17,6 +17,7 @@ static const struct event_def roles[EV_ROLES] = {
 	[EV_MMIO] = { "kvm", "kvm_mmio", { "type", "gpa" } },
 	[EV_FAST_MMIO] = { "kvm", "kvm_fast_mmio", { "gpa" } },
 	[EV_MSR] = { "kvm", "kvm_msr", { "write", "ecx", "data" } },
+	[EV_PAGE_FAULT] = { "kvm", "kvm_page_fault", { "fault_address" } },
 	/* irq: to Linux 5.10 */
 	[EV_INJECT] = { "kvm", "kvm_inj_virq", { "vector|irq", "soft", "reinjected" } },
 	[EV_IOCTL] = { "syscalls", "sys_enter_ioctl", { "cmd" } },
