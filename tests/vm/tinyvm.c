@@ -8,15 +8,21 @@
  * what was counted: `vcpu 0 io=1000 mmio=1000 hlt=1000`.
  *
  *   tinyvm [--iterations N] [--ms M] [--vcpus N] [--first-id I] [--stride S] [--name X]
- *	    [--cpuid C] [--brackets] [--pause US]
+ *	    [--cpuid C] [--brackets] [--pause US] [--pause-io US]
+ *	    [--code HEX [--irqchip] [--msi] [--no-page]]
  *
  * --iterations N  loops per vCPU (default 1000); --ms M instead loops for M milliseconds.
  * --first-id, --stride  vcpu ids I, I+S, I+2S ... (default 0 and 1): ids with gaps.
  * --brackets  a line `io BEFORE AFTER` for each `out`: CLOCK_MONOTONIC_RAW in ns around its KVM_RUN.
  * --pause US  rests so long after each loop: a rate that a busy machine changes little.
+ * --pause-io US  rests so long over each access to a port.
  * --name X  is not used: it is there to be found in the command line.
  * --cpuid C  before each loop, C cpuid instructions: exits that KVM handles by itself. The lines at
  *   the end then also have the CPU time of the vCPU's thread in its fastest loop: `loop_ns=123`.
+ * --code HEX  runs these bytes at 0x1000 in place of the loop, e.g. ebfe: `jmp .`.
+ * --irqchip  with KVM's interrupt controllers: hlt stays in the kernel until an interrupt comes.
+ * --msi  ... and that comes every 10 ms for the first vCPU, vector 0x40.
+ * --no-page  the page of the guest that is first touched never comes: a userfaultfd that nobody reads.
  * First output line, before any guest code runs: `pid P vm-fd F tids T...`. Then it waits for a
  * newline or end of file on stdin when --wait is given. Exit 77 when there is no /dev/kvm.
  */
@@ -24,6 +30,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <linux/kvm.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -73,7 +80,7 @@ struct vcpu {
 	int fd;
 	struct kvm_run *run;
 	unsigned long id;
-	uint64_t iterations, ms, pause_us, io, mmio, hlt, loop_ns;
+	uint64_t iterations, ms, pause_us, io_us, io, mmio, hlt, loop_ns;
 	pid_t tid;
 	bool failed, brackets;
 };
@@ -130,7 +137,11 @@ static void *vcpu_main(void *arg)
 			printf("io %llu %llu\n", (unsigned long long)before,
 			       (unsigned long long)clock_ns(CLOCK_MONOTONIC_RAW));
 		switch (v->run->exit_reason) {
-		case KVM_EXIT_IO: v->io++; break;
+		case KVM_EXIT_IO:
+			v->io++;
+			if (v->io_us)
+				rest(v->io_us);
+			break;
 		case KVM_EXIT_MMIO: v->mmio++; break;
 		case KVM_EXIT_HLT:
 			v->hlt++;
@@ -172,8 +183,63 @@ static void vcpu_create(int kvm, int vm, struct vcpu *v)
 		die("KVM_SET_REGS");
 }
 
-static int vm_create(int kvm, uint32_t cpuid)
+/* "ebfe": what is no hex ends it. */
+static void code_put(uint8_t *p, const char *hex)
 {
+	char byte[3] = "";
+
+	for (size_t i = 0; i < MEM_SIZE - CODE_AT && hex[2 * i] && hex[2 * i + 1]; i++) {
+		memcpy(byte, hex + 2 * i, 2);
+		p[i] = (uint8_t)strtoul(byte, NULL, 16);
+	}
+}
+
+/* From the second page of the code on: what is there already is not missing. */
+static void page_take(char *p)
+{
+	struct uffdio_register r = { .range = { (uintptr_t)p, MEM_SIZE },
+				     .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_api api = { .api = UFFD_API };
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &r))
+		die("userfaultfd");
+}
+
+/* An enabled local APIC, which has to be there for --msi. */
+static void apic_enable(int vcpu)
+{
+	struct kvm_lapic_state apic;
+
+	if (ioctl(vcpu, KVM_GET_LAPIC, &apic))
+		die("KVM_GET_LAPIC");
+	apic.regs[0xf0] = (char)0xff; /* spurious vector; bit 8 switches it on */
+	apic.regs[0xf1] |= 1;
+	if (ioctl(vcpu, KVM_SET_LAPIC, &apic))
+		die("KVM_SET_LAPIC");
+}
+
+static void msi_send(int vm, uint64_t ms)
+{
+	struct kvm_msi msi = { .address_lo = 0xfee00000, .data = 0x40 };
+	uint64_t end = now_ms() + ms;
+
+	while (now_ms() < end) {
+		if (ioctl(vm, KVM_SIGNAL_MSI, &msi) < 0)
+			die("KVM_SIGNAL_MSI");
+		rest(10000);
+	}
+}
+
+struct vm_plan {
+	uint32_t cpuid;
+	const char *code;
+	bool irqchip, no_page, msi;
+};
+
+static int vm_create(int kvm, const struct vm_plan *plan)
+{
+	uint32_t cpuid = plan->cpuid;
 	struct kvm_userspace_memory_region mem = { .memory_size = MEM_SIZE };
 	int vm = ioctl(kvm, KVM_CREATE_VM, 0);
 	void *p;
@@ -189,6 +255,12 @@ static int vm_create(int kvm, uint32_t cpuid)
 	       cpuid ? sizeof(cpuid_code) : sizeof(code));
 	if (cpuid)
 		memcpy((char *)p + CODE_AT + CPUID_COUNT, &cpuid, sizeof(cpuid));
+	if (plan->code)
+		code_put((uint8_t *)p + CODE_AT, plan->code);
+	if (plan->no_page)
+		page_take(p);
+	if ((plan->irqchip || plan->msi) && ioctl(vm, KVM_CREATE_IRQCHIP, 0))
+		die("KVM_CREATE_IRQCHIP");
 	mem.userspace_addr = (uintptr_t)p;
 	if (ioctl(vm, KVM_SET_USER_MEMORY_REGION, &mem))
 		die("KVM_SET_USER_MEMORY_REGION");
@@ -201,18 +273,23 @@ static const struct option options[] = {
 	{ "stride", required_argument, NULL, 's' },	{ "name", required_argument, NULL, 'N' },
 	{ "wait", no_argument, NULL, 'w' },		{ "cpuid", required_argument, NULL, 'c' },
 	{ "brackets", no_argument, NULL, 'b' },		{ "pause", required_argument, NULL, 'p' },
+	{ "msi", no_argument, NULL, 'S' },
+	{ "code", required_argument, NULL, 'C' },	{ "irqchip", no_argument, NULL, 'I' },
+	{ "no-page", no_argument, NULL, 'P' },		{ "pause-io", required_argument, NULL, 'o' },
 	{ NULL, 0, NULL, 0 },
 };
 
 int main(int argc, char **argv)
 {
-	unsigned long n = 1, first = 0, stride = 1, iterations = 1000, ms = 0, cpuid = 0, pause = 0;
+	unsigned long n = 1, first = 0, stride = 1, iterations = 1000, ms = 0, pause = 0,
+		      pause_io = 0;
+	struct vm_plan plan = { 0 };
 	static struct vcpu vcpu[MAX_VCPUS];
 	pthread_barrier_t start;
 	bool wait = false, brackets = false;
 	int c, kvm, vm, ret = 0;
 
-	while ((c = getopt_long(argc, argv, "i:m:n:f:s:N:wbc:p:", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "i:m:n:f:s:N:wbc:p:C:IPSo:", options, NULL)) != -1) {
 		switch (c) {
 		case 'i': iterations = strtoul(optarg, NULL, 0); break;
 		case 'm': ms = strtoul(optarg, NULL, 0); break;
@@ -223,7 +300,12 @@ int main(int argc, char **argv)
 		case 'w': wait = true; break;
 		case 'b': brackets = true; break;
 		case 'p': pause = strtoul(optarg, NULL, 0); break;
-		case 'c': cpuid = strtoul(optarg, NULL, 0); break;
+		case 'c': plan.cpuid = (uint32_t)strtoul(optarg, NULL, 0); break;
+		case 'o': pause_io = strtoul(optarg, NULL, 0); break;
+		case 'C': plan.code = optarg; break;
+		case 'I': plan.irqchip = true; break;
+		case 'S': plan.msi = true; break;
+		case 'P': plan.no_page = true; break;
 		default: return 2;
 		}
 	}
@@ -232,13 +314,15 @@ int main(int argc, char **argv)
 	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 	if (kvm < 0)
 		die("/dev/kvm");
-	vm = vm_create(kvm, (uint32_t)cpuid);
+	vm = vm_create(kvm, &plan);
 	pthread_barrier_init(&start, NULL, (unsigned int)n + 1);
 	for (unsigned long i = 0; i < n; i++) {
 		vcpu[i] = (struct vcpu){ .start = &start, .id = first + i * stride,
-					 .iterations = iterations, .ms = ms, .pause_us = pause,
+					 .iterations = iterations, .ms = ms, .pause_us = pause, .io_us = pause_io,
 					 .brackets = brackets };
 		vcpu_create(kvm, vm, &vcpu[i]);
+		if (plan.msi)
+			apic_enable(vcpu[i].fd);
 		if (pthread_create(&vcpu[i].thread, NULL, vcpu_main, &vcpu[i]))
 			die("pthread_create");
 	}
@@ -251,12 +335,14 @@ int main(int argc, char **argv)
 	while (wait && (c = getchar()) != EOF && c != '\n')
 		;
 	pthread_barrier_wait(&start);
+	if (plan.msi)
+		msi_send(vm, ms);
 	for (unsigned long i = 0; i < n; i++) {
 		pthread_join(vcpu[i].thread, NULL);
 		printf("vcpu %lu io=%llu mmio=%llu hlt=%llu", vcpu[i].id,
 		       (unsigned long long)vcpu[i].io, (unsigned long long)vcpu[i].mmio,
 		       (unsigned long long)vcpu[i].hlt);
-		if (cpuid)
+		if (plan.cpuid)
 			printf(" loop_ns=%llu", (unsigned long long)vcpu[i].loop_ns);
 		printf("\n");
 		ret |= vcpu[i].failed;
