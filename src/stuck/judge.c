@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * judge.c: from what was seen of a vCPU to why it does not get on. Arithmetic alone.
+ *
+ * The order of the questions is that of who has the last word: a thread that the host does not let
+ * run tells nothing of its guest, and one that sleeps has no function that it spins in.
+ */
+#include "kvmft/stuck.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define ROWS_MAX     8192u /* of a vCPU: more kinds of things are no loop */
+#define MOSTLY	     800u  /* thousandths that make a state */
+#define LOOP_SHARE   900u  /* ... of all exits, for one that repeats */
+#define LOOP_SHARE_3 980u  /* ... for three: a loop that polls may have a delay or two in it */
+#define LOOP_PER_S   50u
+#define FEW_RIPS     5u
+#define PAGE	     4096u
+#define EXIT_HLT     5u	   /* KVM_EXIT_HLT, KVM_EXIT_INTR of linux/kvm.h */
+#define EXIT_INTR    10u
+
+/* In the order of the enumeration, and part of the JSON format. */
+static const struct {
+	const char *name;
+	bool stuck;
+} classes[STUCK_CLASSES] = {
+	[STUCK_UNKNOWN] = { "unknown", false },	    [STUCK_RUNNING] = { "running", false },
+	[STUCK_IDLE] = { "idle", false },	    [STUCK_SPINNING] = { "spinning", true },
+	[STUCK_IN_GUEST] = { "in-guest", false },   [STUCK_EXIT_LOOP] = { "exit-loop", true },
+	[STUCK_HALTED] = { "halted", true },	    [STUCK_STARVED] = { "starved", true },
+	[STUCK_THROTTLED] = { "throttled", true },  [STUCK_STOPPED] = { "stopped", true },
+	[STUCK_BLOCKED] = { "blocked", true },	    [STUCK_PAUSED] = { "paused", true },
+	[STUCK_VMM] = { "vmm", true },
+};
+
+const char *stuck_class_name(enum stuck_class c)
+{
+	return classes[c].name;
+}
+
+bool stuck_class_is(enum stuck_class c)
+{
+	return classes[c].stuck;
+}
+
+/* ---- rows ---- */
+
+int stuck_count(struct stuck_obs *o, enum stuck_what what, uint64_t a, uint64_t b)
+{
+	const uint64_t words[] = { (uint64_t)what, a, b };
+	struct stuck_row one = { .what = what, .a = a, .b = b, .n = 1 };
+	uint64_t hash, at;
+
+	o->count[what]++;
+	if (!o->nrow)
+		hash_key_init(&o->key);
+	hash = hash_bytes(&o->key, words, sizeof(words));
+	if (u64map_get(&o->by_key, hash, &at)) {
+		o->row[at].n++;
+		return 0;
+	}
+	if (o->nrow >= ROWS_MAX)
+		return 0;
+	if (array_add(&o->row, &o->nrow, &o->cap, &one, sizeof(one)))
+		return -ENOMEM;
+	return u64map_put(&o->by_key, hash, o->nrow - 1);
+}
+
+void stuck_obs_free(struct stuck_obs *o)
+{
+	free(o->row);
+	u64map_free(&o->by_key);
+	o->row = NULL;
+	o->nrow = o->cap = 0;
+}
+
+const struct stuck_row *stuck_most(const struct stuck_obs *o, enum stuck_what from,
+				   enum stuck_what to)
+{
+	const struct stuck_row *most = NULL;
+
+	for (const struct stuck_row *r = o->row; r < o->row + o->nrow; r++)
+		if (r->what >= from && r->what <= to && (!most || r->n > most->n))
+			most = r;
+	return most;
+}
+
+/* ---- numbers ---- */
+
+static unsigned int permille(uint64_t part, uint64_t whole)
+{
+	return whole ? (unsigned int)((unsigned __int128)part * 1000 / whole) : 0;
+}
+
+/* Events that the ring lost were like those that it kept: there is nothing better to be had. */
+static uint64_t per_second(const struct stuck_obs *o, uint64_t n)
+{
+	unsigned __int128 all = (unsigned __int128)n * 1000000000u;
+
+	if (!o->ns)
+		return 0;
+	if (o->read && o->lost)
+		all = all / o->read * (o->read + o->lost);
+	return (uint64_t)(all / o->ns);
+}
+
+static uint64_t exits_of(const struct stuck_obs *o)
+{
+	return o->count[STUCK_SAMPLE] + o->count[STUCK_HLT] + o->count[STUCK_EXIT];
+}
+
+static uint64_t accesses_of(const struct stuck_obs *o)
+{
+	return o->count[STUCK_PIO] + o->count[STUCK_MMIO] + o->count[STUCK_MSR];
+}
+
+/* Some VMMs emulate the interrupt controller: their guests halt in them. */
+static uint64_t halts_of(const struct stuck_obs *o)
+{
+	uint64_t n = 0;
+
+	for (const struct stuck_row *r = o->row; r < o->row + o->nrow; r++)
+		if (r->what == STUCK_TO_USER && r->a == EXIT_HLT)
+			n += r->n;
+	return MAX(n, o->count[STUCK_HLT]);
+}
+
+/* ---- where its guest is ---- */
+
+static int by_rip(const void *x, const void *y)
+{
+	const struct stuck_row *a = x, *b = y;
+
+	if (a->what != b->what)
+		return a->what < b->what ? -1 : 1;
+	if (a->b != b->b)
+		return a->b < b->b ? -1 : 1;
+	return a->a < b->a ? -1 : a->a > b->a;
+}
+
+static uint64_t place_of(const struct ksyms *syms, uint64_t rip, const struct ksym **sym)
+{
+	*sym = syms ? ksyms_find(syms, rip) : NULL;
+	return *sym ? (*sym)->addr : rip / PAGE * PAGE;
+}
+
+/*
+ * The function, or the page, with the most RIPs, and in it the RIP that was met most. Exits that
+ * the host caused come at any moment, so they say where the guest is; of the others only where it
+ * asks for something, which is better than nothing.
+ */
+static void find_place(const struct stuck_obs *o, const struct ksyms *syms, struct stuck_verdict *v)
+{
+	bool samples = o->count[STUCK_SAMPLE] >= FEW_RIPS;
+	uint64_t place = 0, last = 0, n = 0, most = 0, rip = 0;
+	const struct ksym *sym;
+
+	for (const struct stuck_row *r = o->row; r < o->row + o->nrow; r++) {
+		if (r->what > STUCK_EXIT || (samples && r->what != STUCK_SAMPLE))
+			continue;
+		place = place_of(syms, r->b, &sym);
+		if (!v->rip_all || place != last)
+			n = most = 0;
+		last = place;
+		n += r->n;
+		v->rip_all += r->n;
+		rip = r->n > most ? r->b : rip;
+		most = MAX(most, r->n);
+		if (n <= v->rip_n)
+			continue;
+		v->rip_n = n;
+		v->rip = rip;
+		v->sym = sym;
+	}
+}
+
+/* ---- exits that repeat ---- */
+
+static uint64_t top_three(const struct stuck_obs *o, enum stuck_what from, enum stuck_what to)
+{
+	uint64_t n[3] = { 0 };
+
+	for (const struct stuck_row *r = o->row; r < o->row + o->nrow; r++) {
+		uint64_t left = r->what >= from && r->what <= to ? r->n : 0, smaller;
+
+		for (size_t i = 0; i < ARRAY_SIZE(n); i++) {
+			smaller = MIN(n[i], left);
+			n[i] = MAX(n[i], left);
+			left = smaller;
+		}
+	}
+	return n[0] + n[1] + n[2];
+}
+
+/*
+ * One exit again and again, or three if no interrupt comes in between: with interrupts that is what
+ * the driver of a busy device looks like. Where KVM does not tell of exits, accesses do.
+ */
+static bool is_loop(const struct stuck_obs *o, struct stuck_verdict *v)
+{
+	bool exits = exits_of(o) != 0;
+	enum stuck_what from = exits ? STUCK_EXIT : STUCK_PIO, to = exits ? STUCK_EXIT : STUCK_MSR;
+	uint64_t all = exits ? o->count[STUCK_EXIT] : accesses_of(o);
+	uint64_t irqs = MAX(o->count[STUCK_INJECT], o->count[STUCK_ACCEPT]);
+	const struct stuck_row *most = stuck_most(o, from, to);
+
+	if (!most || per_second(o, most->n) < LOOP_PER_S || halts_of(o) > all / 10)
+		return false;
+	v->exit_pm = permille(most->n, all);
+	if (v->exit_pm < LOOP_SHARE &&
+	    (permille(top_three(o, from, to), all) < LOOP_SHARE_3 || irqs > all / 100))
+		return false;
+	v->exit = exits ? most : NULL;
+	v->per_s = per_second(o, most->n);
+	v->access = stuck_most(o, STUCK_PIO, STUCK_MSR);
+	if (!v->access || v->access->n < most->n / 2)
+		v->access = stuck_most(o, STUCK_FAULT, STUCK_FAULT);
+	if (v->access && v->access->n < most->n / 2)
+		v->access = NULL;
+	return true;
+}
+
+/* ---- the thread ---- */
+
+static bool mostly(const struct stuck_verdict *v, enum stuck_at at)
+{
+	return v->at_pm[at] >= MOSTLY;
+}
+
+/* It could run most of the time, and got a fifth of that, or less. */
+static bool is_starved(const struct stuck_obs *o, const struct stuck_verdict *v)
+{
+	return o->has_sched && v->at_pm[STUCK_AT_CPU] >= 500 &&
+	       v->run_pm < v->at_pm[STUCK_AT_CPU] / 5;
+}
+
+/* One that comes back is slow, and no more. */
+static enum stuck_class asleep_in_vmm(const struct stuck_obs *o)
+{
+	bool returned = o->peeked && o->peek != EXIT_INTR && o->peek != 0;
+
+	if (o->count[STUCK_TO_USER] > 1)
+		return halts_of(o) ? STUCK_IDLE : STUCK_RUNNING;
+	if (o->peeked && o->peek == EXIT_HLT)
+		return STUCK_HALTED;
+	/* One that was told to stop has left KVM by a signal, and waits to be told to go on. */
+	return o->futex && !returned ? STUCK_PAUSED : STUCK_VMM;
+}
+
+static enum stuck_class halted(const struct stuck_obs *o, const struct stuck_verdict *v)
+{
+	bool woke = exits_of(o) || (o->blind && o->turns > 2 && !v->deaf);
+
+	return woke ? STUCK_IDLE : STUCK_HALTED;
+}
+
+/* On a CPU, or nearly. */
+static enum stuck_class runs(const struct stuck_obs *o, const struct stuck_verdict *v)
+{
+	uint64_t ticks = o->ticks_user + o->ticks_kernel + o->ticks_guest;
+	bool samples = o->count[STUCK_SAMPLE] >= FEW_RIPS;
+
+	if (!samples && exits_of(o) == o->count[STUCK_SAMPLE] && !accesses_of(o) &&
+	    !o->count[STUCK_TO_USER]) {
+		if (ticks >= 10 && permille(o->ticks_user, ticks) >= MOSTLY)
+			return STUCK_VMM;
+		if (o->blind && o->at[STUCK_AT_HALT] && o->turns > 2)
+			return STUCK_RUNNING;
+		return mostly(v, STUCK_AT_CPU) ? STUCK_IN_GUEST : STUCK_UNKNOWN;
+	}
+	if (mostly(v, STUCK_AT_CPU) && samples && !halts_of(o) &&
+	    permille(v->rip_n, v->rip_all) >= (v->sym ? MOSTLY : LOOP_SHARE))
+		return STUCK_SPINNING;
+	/* It did something, and then it was held up: not by one thing for most of the time. */
+	if (o->has_sched && !v->run_pm)
+		return STUCK_UNKNOWN;
+	return STUCK_RUNNING;
+}
+
+static enum stuck_class judge(const struct stuck_obs *o, struct stuck_verdict *v)
+{
+	if (!o->looks || v->at_pm[STUCK_AT_GONE])
+		return STUCK_UNKNOWN;
+	if (mostly(v, STUCK_AT_STOP) || mostly(v, STUCK_AT_FREEZE))
+		return STUCK_STOPPED;
+	if (mostly(v, STUCK_AT_WAIT))
+		return STUCK_BLOCKED;
+	if (is_starved(o, v))
+		return o->throttled ? STUCK_THROTTLED : STUCK_STARVED;
+	if (is_loop(o, v))
+		return STUCK_EXIT_LOOP;
+	if (mostly(v, STUCK_AT_USER))
+		return asleep_in_vmm(o);
+	if (mostly(v, STUCK_AT_HALT))
+		return halted(o, v);
+	return runs(o, v);
+}
+
+void stuck_judge(struct stuck_obs *o, const struct ksyms *syms, struct stuck_verdict *v)
+{
+	*v = (struct stuck_verdict){ .run_pm = permille(o->run_ns, o->ns) };
+	for (size_t i = 0; i < STUCK_ATS; i++)
+		v->at_pm[i] = permille(o->at[i], o->looks);
+	if (o->nrow)
+		qsort(o->row, o->nrow, sizeof(*o->row), by_rip);
+	v->exits_per_s = per_second(o, exits_of(o));
+	v->deaf = o->count[STUCK_ACCEPT] && !o->count[STUCK_INJECT] && !o->count[STUCK_EOI];
+	find_place(o, syms, v);
+	v->class = judge(o, v);
+}

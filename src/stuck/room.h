@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * room.h: the parts of `kvmft stuck`.
+ *
+ * judge.c   from what was seen to a class; asks nobody
+ * task.c    a thread in /proc: where it is, what it got of the CPUs
+ * cgroup.c  how often its cgroups were throttled
+ * peek.c    why KVM_RUN returned last, out of the VMM's kvm_run page
+ * watch.c   events of KVM, counted per vCPU
+ * run.c     order of setting up, looking and undoing
+ * words.c   a verdict in a sentence; text and JSON
+ */
+#ifndef KVMFT_STUCK_ROOM_H
+#define KVMFT_STUCK_ROOM_H
+
+#include "kvmft/events.h"
+#include "kvmft/exit_names.h"
+#include "kvmft/live_session.h"
+#include "kvmft/stuck.h"
+#include "kvmft/vm.h"
+
+struct stuck_task {
+	int dir; /* /proc/PID/task/TID; -1 = it is gone */
+	char state;
+	char wchan[64], syscall[24]; /* of the last look at which it slept; "" = none */
+	bool in_run;		     /* that system call is KVM_RUN */
+	bool looked;		     /* first is known */
+	struct stuck_cpu {
+		bool known; /* the first three */
+		uint64_t run, wait, turns, user, kernel, guest;
+	} first, last;
+	struct stuck_throttle {
+		uint64_t n, ns;
+		char path[256]; /* of the cgroup; "" = none ever was */
+	} throttle;
+};
+
+struct stuck_vcpu {
+	const struct vm *vm;
+	const struct vm_vcpu *vcpu;
+	struct stuck_task task;
+	struct stuck_obs obs;
+	struct stuck_verdict v;
+	struct stuck_peek {
+		uint32_t reason;
+		uint64_t address; /* of IO and MMIO */
+		bool write;
+	} peek;
+	/* Stamps (CLOCK_MONOTONIC, 0 = none seen) of what came for it last. */
+	uint64_t irq_ns, timer_ns;
+};
+
+struct stuck_events {
+	struct kevent_list list;
+	struct fmt *fmt;
+	struct event_type of[EV_ROLES];
+	struct exit_names names;
+	struct kcpus cpus;
+	int *raw;
+	struct subbuf_geom geom;
+	uint8_t *buf;
+	size_t next_cpu;
+	uint64_t read, damaged;
+	bool mono; /* stamps are CLOCK_MONOTONIC */
+};
+
+struct stuck {
+	const struct stuck_config *o;
+	note_fn *note;
+	struct kvmft_err *err;
+	struct ktracefs *t;
+	struct kinst *k;
+	struct vm_list *vms;
+	const struct vm *only;
+	struct stuck_vcpu *vcpu; /* n of them, those of a VM together */
+	size_t n, cap;
+	struct u64map by_tid; /* vCPUs */
+	/* all threads of VMMs: a vCPU of the VM */
+	struct u64map vm_of;
+	struct stuck_events ev;
+	struct ksyms syms;
+	int signal_fd;
+	uint64_t begin_ns, ns, end_ns; /* CLOCK_MONOTONIC; looked for ns */
+	uint64_t lost;
+	bool blind, cut; /* ended by a signal */
+};
+
+/* ---- task.c ---- */
+
+/* tid 0: nothing is looked at. */
+void stuck_task_open(struct stuck_task *t, uint32_t pid, uint32_t tid);
+/* Looks once. */
+enum stuck_at stuck_task_look(struct stuck_task *t);
+void stuck_task_close(struct stuck_task *t);
+
+/* ---- cgroup.c ---- */
+
+/* How often, and how long, the cgroup of a thread and those above it were throttled in between. */
+void stuck_throttle_begin(int task, struct stuck_throttle *t);
+void stuck_throttle_end(int task, struct stuck_throttle *t);
+
+/* ---- peek.c ---- */
+
+/* False: the page cannot be found or read. */
+bool stuck_peek(uint32_t pid, uint32_t vcpu, struct stuck_peek *p);
+
+/* ---- watch.c: 0 or -errno with s->err set ---- */
+
+int stuck_watch_begin(struct stuck *s);
+/* last: until nothing is left, else as much as a look may cost. */
+int stuck_watch_read(struct stuck *s, bool last);
+void stuck_watch_end(struct stuck *s);
+
+/* ---- words.c ---- */
+
+/* 0 or -ENOMEM, -EINVAL. */
+int stuck_print(const struct stuck *s, struct sbuf *out) __must_check;
+
+#endif

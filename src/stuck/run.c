@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * run.c: `kvmft stuck` from its options to its result.
+ */
+#include "room.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+
+#define DEFAULT_NS  3000000000u
+#define MIN_NS	    200000000u
+#define MAX_NS	    3600000000000u
+#define LOOK_NS	    50000000u
+#define LOOK_VCPU_NS 2000000u /* between two looks for each vCPU: a look takes some 15 us of it */
+#define KSYMS_MAX   (64u << 20)
+
+/* ---- who ---- */
+
+/* Interrupts come from any thread of a VMM; of two VMs of one process it is not known whose. */
+static int add_threads(struct stuck *s, const struct vm *vm)
+{
+	_cleanup_free_ uint32_t *tid = NULL;
+	size_t n = 0;
+	int ret = vm_thread_ids(NULL, vm->pid, &tid, &n);
+
+	for (size_t i = 0; i < n && !ret && vm->n_vcpus; i++)
+		ret = u64map_put(&s->vm_of, tid[i], s->n);
+	return ret == -ENOMEM ? ret : 0;
+}
+
+static int add_vm(struct stuck *s, const struct vm *vm)
+{
+	if (add_threads(s, vm))
+		return -ENOMEM;
+	for (size_t i = 0; i < vm->n_vcpus; i++) {
+		const struct vm_vcpu *vcpu = &vm->vcpu[i];
+		struct stuck_vcpu *c = array_grow(&s->vcpu, s->n, &s->cap, sizeof(*c));
+
+		if (!c)
+			return -ENOMEM;
+		s->n++;
+		c->vm = vm;
+		c->vcpu = vcpu;
+		stuck_task_open(&c->task, vm->pid, vcpu->tid);
+		if (vcpu->tid && u64map_put(&s->by_tid, vcpu->tid, s->n - 1))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int find_vms(struct stuck *s)
+{
+	int ret;
+
+	if (vm_debugfs_mount(NULL, NULL))
+		errno = 0; /* the list of VMs says what that means */
+	ret = vm_scan(NULL, &s->vms, s->err);
+	if (ret)
+		return ret;
+	if (s->o->vm)
+		ret = vm_list_find(s->vms, s->o->vm, &s->only, s->err);
+	else if (!s->vms->n)
+		ret = err_lack(s->err, ENOENT, "no VM runs here%s%s",
+			       s->vms->debugfs_text ? ": " : "",
+			       s->vms->debugfs_text ? s->vms->debugfs_text : "");
+	else if (s->o->kallsyms && s->vms->n > 1)
+		ret = err_usage(s->err, "option --guest-kallsyms: whose? Name the VM with --vm");
+	for (size_t i = 0; i < s->vms->n && !ret; i++)
+		if (!s->only || s->only == &s->vms->vm[i])
+			if (add_vm(s, &s->vms->vm[i]))
+				ret = err_set(s->err, ENOMEM, "out of memory");
+	return ret;
+}
+
+static int read_symbols(struct stuck *s)
+{
+	const char *path = s->o->kallsyms;
+	_cleanup_free_ char *text = NULL;
+	ssize_t n;
+
+	if (!path)
+		return 0;
+	n = file_read_regular(path, KSYMS_MAX, false, &text);
+	if (n < 0)
+		return err_why(s->err, (int)n, "cannot read %s", path);
+	if (ksyms_parse(&s->syms, text, (size_t)n))
+		return err_set(s->err, ENOMEM, "out of memory");
+	if (!s->syms.n)
+		return err_set(s->err, EINVAL,
+			       "%s: no function with an address in it: is it the guest's "
+			       "/proc/kallsyms, read as root with kernel.kptr_restrict 0 or 1?",
+			       path);
+	return 0;
+}
+
+/* ---- looking ---- */
+
+static void look(struct stuck *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		struct stuck_vcpu *c = &s->vcpu[i];
+
+		c->obs.at[stuck_task_look(&c->task)]++;
+		c->obs.looks++;
+	}
+}
+
+/* Until the time of the next look; true: a signal came. */
+static bool rest(const struct stuck *s, uint64_t until)
+{
+	struct pollfd p = { .fd = s->signal_fd, .events = POLLIN };
+	uint64_t now = util_now_ns();
+
+	return now < until && poll(&p, 1, (int)((until - now + 999999) / 1000000)) > 0;
+}
+
+static int look_on(struct stuck *s)
+{
+	uint64_t step = MAX((uint64_t)LOOK_NS, s->n * (uint64_t)LOOK_VCPU_NS), next;
+	int ret = 0;
+
+	s->ns = s->o->ns.set ? s->o->ns.v : DEFAULT_NS;
+	s->begin_ns = next = util_now_ns();
+	do {
+		look(s);
+		ret = stuck_watch_read(s, false);
+		/* A look that was late is not made up for. */
+		next = MAX(next + step, util_now_ns());
+		s->cut = !ret && rest(s, MIN(next, s->begin_ns + s->ns));
+	} while (!ret && !s->cut && util_now_ns() < s->begin_ns + s->ns);
+	look(s);
+	s->end_ns = util_now_ns();
+	s->ns = s->end_ns - s->begin_ns;
+	return ret ? ret : stuck_watch_read(s, true);
+}
+
+/* ---- the result ---- */
+
+/* Of who waits in the VMM: its memory is not asked for while a thread of it hangs in the kernel. */
+static void peek(const struct stuck *s, struct stuck_vcpu *c)
+{
+	bool blocked = false;
+
+	for (size_t i = 0; i < s->n; i++)
+		blocked |= s->vcpu[i].vm->pid == c->vm->pid && s->vcpu[i].obs.at[STUCK_AT_WAIT];
+	if (c->obs.at[STUCK_AT_USER] && !blocked)
+		c->obs.peeked = stuck_peek(c->vm->pid, c->vcpu->id, &c->peek);
+	c->obs.peek = c->peek.reason;
+}
+
+static void sum_up(struct stuck *s, struct stuck_vcpu *c)
+{
+	const struct stuck_cpu *a = &c->task.first, *b = &c->task.last;
+	struct stuck_obs *o = &c->obs;
+
+	o->ns = s->ns;
+	o->has_sched = b->known;
+	o->run_ns = b->run - a->run;
+	o->wait_ns = b->wait - a->wait;
+	o->turns = b->turns - a->turns;
+	o->ticks_user = b->user > a->user ? b->user - a->user : 0;
+	o->ticks_kernel = b->kernel - a->kernel;
+	o->ticks_guest = b->guest - a->guest;
+	if (c->task.dir >= 0)
+		stuck_throttle_end(c->task.dir, &c->task.throttle);
+	o->throttled = c->task.throttle.n;
+	o->throttled_ns = c->task.throttle.ns;
+	o->blind = s->blind;
+	o->futex = !strcmp(c->task.syscall, "futex");
+	o->read = s->ev.read;
+	o->lost = s->lost;
+	peek(s, c);
+	stuck_judge(o, s->syms.n ? &s->syms : NULL, &c->v);
+}
+
+static int result(struct stuck *s, struct sbuf *out)
+{
+	int ret;
+
+	for (size_t i = 0; i < s->n; i++)
+		sum_up(s, &s->vcpu[i]);
+	if (s->cut)
+		s->note("ended by a signal: what was seen until then");
+	if (s->vms->n_hidden && !s->only)
+		s->note("processes that could not be looked into, by lack of rights: %zu",
+			s->vms->n_hidden);
+	ret = stuck_print(s, out);
+	return ret ? err_set(s->err, -ret, "cannot print the result") : KVMFT_OK;
+}
+
+static void undo(struct stuck *s)
+{
+	stuck_watch_end(s);
+	for (size_t i = 0; i < s->n; i++) {
+		stuck_task_close(&s->vcpu[i].task);
+		stuck_obs_free(&s->vcpu[i].obs);
+	}
+	free(s->vcpu);
+	u64map_free(&s->by_tid);
+	u64map_free(&s->vm_of);
+	free(s->ev.buf);
+	fmt_free(s->ev.fmt);
+	kevent_list_free(&s->ev.list);
+	kcpus_free(&s->ev.cpus);
+	ksyms_free(&s->syms);
+	vm_list_free(s->vms);
+	ktracefs_close(s->t);
+	util_close_fd(&s->signal_fd);
+}
+
+static int prepare(struct stuck *s)
+{
+	const struct opt_u64 *ns = &s->o->ns;
+	int ret;
+
+	if (ns->set && (ns->v < MIN_NS || ns->v > MAX_NS))
+		return err_usage(s->err, "option --seconds: not within 0.2 and 3600");
+	ret = read_symbols(s);
+	if (ret)
+		return ret;
+	/* Before anything is set in the kernel, so that Ctrl-C finds us ready to remove it. */
+	s->signal_fd = session_signals(s->err);
+	if (s->signal_fd < 0)
+		return s->signal_fd;
+	ret = ktracefs_open(NULL, KTRACEFS_MOUNT, &s->t, s->err);
+	if (ret)
+		return ret;
+	session_sweep(s->t, s->note);
+	ret = find_vms(s);
+	return ret ? ret : stuck_watch_begin(s);
+}
+
+int stuck_run(const struct stuck_config *c, note_fn *note, struct sbuf *out,
+	      struct kvmft_err *err)
+{
+	struct stuck s = { .o = c, .note = note, .err = err, .signal_fd = -1 };
+	int ret = prepare(&s);
+
+	ret = ret ? ret : look_on(&s);
+	stuck_watch_end(&s);
+	ret = ret ? ret : result(&s, out);
+	undo(&s);
+	return ret;
+}

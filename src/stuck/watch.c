@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * watch.c: what KVM tells of the vCPUs, counted.
+ *
+ * The ring is small, is overwritten, and a look reads a bounded part of it: a guest that exits half
+ * a million times a second costs no more than one that does so ten thousand times. Counts need no
+ * order, and of exits that repeat a part tells as much as all; how many were lost is known, and
+ * rates are of all. Hist triggers would count each, but keep no time, and take the vCPU as long.
+ * kvm_entry is not asked for: its RIP is that of the exit before it, or an interrupt's handler.
+ */
+#include "room.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RING_KB_ALL 512u /* of all CPUs together ... */
+#define RING_KB_MIN 32u	  /* ... and of one at least */
+#define LOOK_BYTES  (192u << 10)
+#define MSR_TIMER   0x6e0u /* IA32_TSC_DEADLINE, and the initial count of an x2APIC's timer */
+#define MSR_TMICT   0x838u
+
+/* Those that come most often first. */
+static const enum event_role roles[] = {
+	EV_EXIT,  EV_USER_EXIT, EV_PIO,	   EV_MMIO,   EV_MSR,
+	EV_INJECT, EV_ACCEPT,	EV_APICV_ACCEPT, EV_PAGE_FAULT, EV_FAST_MMIO,
+	EV_EOI,	  EV_PV_EOI,
+};
+
+/* ---- setting up ---- */
+
+static bool tells_no_exits(void)
+{
+#ifdef __x86_64__
+	struct stat st;
+
+	return stat("/sys/module/kvm_intel", &st) && stat("/sys/module/kvm_amd", &st);
+#else
+	return false;
+#endif
+}
+
+static int find_events(struct stuck *s)
+{
+	struct stuck_events *ev = &s->ev;
+	int ret = kevent_kvm_check(s->t, s->err);
+
+	for (size_t i = 0; i < ARRAY_SIZE(roles) && !ret; i++) {
+		/* kvm_exit is there, whatever its fields are called. */
+		const char *name = event_name(roles[i]);
+
+		if (kevent_exists(s->t, "kvm", name) &&
+		    kevent_list_add(&ev->list, "kvm", name, NULL))
+			ret = err_set(s->err, ENOMEM, "out of memory");
+	}
+	ret = ret ? ret : session_formats(s->t, &ev->list, &ev->fmt, s->err);
+	if (ret)
+		return ret;
+	for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
+		if (!event_find(ev->fmt, roles[i], 1, &ev->of[roles[i]]))
+			ev->of[roles[i]].ev = NULL;
+	exit_names_init(&ev->names, ev->of[EV_EXIT].ev, NULL);
+	s->blind = tells_no_exits() || !ev->of[EV_EXIT].ev;
+	return 0;
+}
+
+/* Of one VM all threads: its interrupts come from others than its vCPUs. */
+static int pids_of(struct stuck *s, struct kinst_config *c, uint32_t **tid)
+{
+	size_t n = 0;
+	int ret = s->only ? vm_thread_ids(NULL, s->only->pid, tid, &n) : 0;
+
+	if (ret)
+		return err_why(s->err, ret, "cannot list the threads of %u", s->only->pid);
+	c->pid = (const int32_t *)*tid;
+	c->npid = n;
+	c->event_fork = n != 0;
+	return 0;
+}
+
+static int make_instance(struct stuck *s)
+{
+	struct kinst_config c = KINST_CONFIG_DEFAULT;
+	struct stuck_events *ev = &s->ev;
+	_cleanup_free_ uint32_t *tid = NULL;
+	int ret = kcpus_read(KCPU_POSSIBLE, &ev->cpus);
+
+	if (ret)
+		return err_why(s->err, ret, "cannot read the list of CPUs");
+	ev->mono = !ktracefs_clock_check(s->t, "mono", NULL);
+	c.clock = ev->mono ? "mono" : NULL;
+	c.record_cmd = false;
+	c.buffer_kb = MAX(RING_KB_ALL / MAX(ev->cpus.n, (size_t)1), (size_t)RING_KB_MIN);
+	ret = pids_of(s, &c, &tid);
+	ret = ret ? ret : kinst_create(s->t, &c, &s->k, s->err);
+	ret = ret ? ret : kinst_events_add(s->k, &ev->list, s->err);
+	return ret ? ret : session_raw_open(s->k, &ev->cpus, &ev->raw, s->err);
+}
+
+int stuck_watch_begin(struct stuck *s)
+{
+	const bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+	struct stuck_events *ev = &s->ev;
+	int ret = find_events(s);
+
+	ret = ret ? ret : make_instance(s);
+	if (ret)
+		return ret;
+	ev->geom = (struct subbuf_geom){
+		.size = kinst_subbuf_size(s->k), .header = 8 + sizeof(long),
+		.long_size = sizeof(long), .big_endian = big,
+	};
+	ev->buf = malloc(ev->geom.size);
+	if (!ev->buf)
+		return err_set(s->err, ENOMEM, "out of memory");
+	ret = kinst_tracing(s->k, true, s->err);
+	return ret ? ret : kinst_events_enable(s->k, s->err);
+}
+
+/* ---- what an event says ---- */
+
+/*
+ * Exits that the host caused: they may come at any instruction. So do those of a guest that waits
+ * for a lock by PAUSE. Numbers of VMX: EXTERNAL_INTERRUPT, PAUSE, PREEMPTION_TIMER; of SVM: INTR,
+ * NMI, SMI, PAUSE; of arm64: IRQ.
+ */
+static enum stuck_what what_exit(struct exit_why w)
+{
+	static const uint32_t vmx[] = { 1, 40, 52 }, svm[] = { 0x60, 0x61, 0x62, 0x77 };
+
+	if (exit_is_halt(w))
+		return STUCK_HLT;
+	for (size_t i = 0; w.isa == EXIT_ISA_VMX && i < ARRAY_SIZE(vmx); i++)
+		if ((w.reason & EXIT_VMX_BASIC) == vmx[i])
+			return STUCK_SAMPLE;
+	for (size_t i = 0; w.isa == EXIT_ISA_SVM && i < ARRAY_SIZE(svm); i++)
+		if (w.reason == svm[i])
+			return STUCK_SAMPLE;
+	return w.isa == EXIT_ISA_ARM64 && !w.reason ? STUCK_SAMPLE : STUCK_EXIT;
+}
+
+static struct stuck_vcpu *of_thread(struct stuck *s, const struct u64map *map,
+				    const struct rec *rec)
+{
+	int32_t tid = fmt_pid(s->ev.fmt, rec);
+	uint64_t at;
+
+	return tid > 0 && u64map_get(map, (uint32_t)tid, &at) ? &s->vcpu[at] : NULL;
+}
+
+/* An interrupt for the vCPU with that id: of the VM of the thread that it came from. */
+static struct stuck_vcpu *vcpu_by_id(struct stuck *s, const struct rec *rec, uint64_t id)
+{
+	const struct stuck_vcpu *from = of_thread(s, &s->vm_of, rec);
+	const struct vm *vm = from ? from->vm : s->vms->n == 1 ? s->vms->vm : s->only;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (s->vcpu[i].vm == vm && s->vcpu[i].vcpu->id == id)
+			return &s->vcpu[i];
+	return NULL;
+}
+
+static int take_exit(struct stuck *s, struct stuck_vcpu *c, const struct rec *rec)
+{
+	const struct event_type *e = &s->ev.of[EV_EXIT];
+	struct exit_why w = exit_why(&s->ev.names, event_u64(s->ev.fmt, e, 0, rec),
+				     event_u64(s->ev.fmt, e, 1, rec));
+
+	return stuck_count(&c->obs, what_exit(w), STUCK_REASON(w.isa, w.reason),
+			   event_u64(s->ev.fmt, e, 2, rec));
+}
+
+static int take_irq(struct stuck *s, enum stuck_what what, const struct rec *rec,
+		    const uint64_t f[3])
+{
+	struct stuck_vcpu *c = vcpu_by_id(s, rec, f[0]);
+
+	if (!c)
+		return 0;
+	c->irq_ns = MAX(c->irq_ns, rec->ts);
+	return stuck_count(&c->obs, what, f[1], 0);
+}
+
+static int take_msr(struct stuck_vcpu *c, const struct rec *rec, const uint64_t f[3])
+{
+	if (f[0] && f[2] && (f[1] == MSR_TIMER || f[1] == MSR_TMICT))
+		c->timer_ns = MAX(c->timer_ns, rec->ts);
+	return stuck_count(&c->obs, STUCK_MSR, f[1], f[0] != 0);
+}
+
+static int take(struct stuck *s, enum event_role role, const struct rec *rec)
+{
+	struct stuck_vcpu *c = of_thread(s, &s->by_tid, rec);
+	uint64_t f[3];
+
+	for (size_t i = 0; i < ARRAY_SIZE(f); i++)
+		f[i] = event_u64(s->ev.fmt, &s->ev.of[role], i, rec);
+	/* Where interrupts are posted, that one came for it is that its guest was given it. */
+	if (role == EV_ACCEPT || role == EV_APICV_ACCEPT)
+		return take_irq(s, role == EV_ACCEPT ? STUCK_ACCEPT : STUCK_INJECT, rec, f);
+	if (!c)
+		return 0;
+	switch (role) {
+	case EV_EXIT: return take_exit(s, c, rec);
+	case EV_USER_EXIT: return stuck_count(&c->obs, STUCK_TO_USER, f[0], 0);
+	case EV_PIO: return stuck_count(&c->obs, STUCK_PIO, f[1], f[0] != 0);
+	case EV_MMIO: return stuck_count(&c->obs, STUCK_MMIO, f[1], f[0] == 2);
+	case EV_FAST_MMIO: return stuck_count(&c->obs, STUCK_MMIO, f[0], 1);
+	case EV_PAGE_FAULT: return stuck_count(&c->obs, STUCK_FAULT, f[0], 0);
+	case EV_MSR: return take_msr(c, rec, f);
+	case EV_EOI:
+	case EV_PV_EOI: return stuck_count(&c->obs, STUCK_EOI, f[1], 0);
+	default: return stuck_count(&c->obs, STUCK_INJECT, f[0], 0);
+	}
+}
+
+/* ---- reading ---- */
+
+static int walk(struct stuck *s)
+{
+	struct stuck_events *ev = &s->ev;
+	struct subbuf sb;
+	struct rec rec;
+	int got, ret = 0;
+
+	if (subbuf_begin(&sb, ev->buf, &ev->geom)) {
+		ev->damaged++;
+		return 0;
+	}
+	while (!ret && (got = subbuf_next(&sb, &rec)) > 0) {
+		const struct fmt_event *e = fmt_by_id(ev->fmt, rec.id);
+
+		ev->read++;
+		for (size_t i = 0; e && i < ARRAY_SIZE(roles); i++)
+			if (ev->of[roles[i]].ev == e) {
+				ret = take(s, roles[i], &rec);
+				break;
+			}
+	}
+	return ret;
+}
+
+/* One sub-buffer: its size, 0 when there is none, -errno. */
+static ssize_t fetch(struct stuck *s, int fd)
+{
+	ssize_t n;
+
+	do {
+		n = read(fd, s->ev.buf, s->ev.geom.size);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno == EAGAIN ? 0 : -errno;
+	return n && (size_t)n != s->ev.geom.size ? -EMSGSIZE : n;
+}
+
+int stuck_watch_read(struct stuck *s, bool last)
+{
+	struct stuck_events *ev = &s->ev;
+	size_t left = last ? SIZE_MAX : LOOK_BYTES;
+	int ret = last ? kinst_events_disable(s->k) : 0;
+
+	/* In turn: what a look does not get to is read by the next, or lost, and counted then. */
+	for (size_t i = 0; i < ev->cpus.n && !ret && left; i++) {
+		size_t share = last ? SIZE_MAX : LOOK_BYTES / ev->cpus.n + ev->geom.size;
+		int fd = ev->raw[ev->next_cpu++ % ev->cpus.n];
+		ssize_t n = 1;
+
+		while (n > 0 && share && left && !ret) {
+			n = fetch(s, fd);
+			ret = n > 0 ? walk(s) : (int)n;
+			share -= MIN(share, (size_t)MAX(n, 0));
+			left -= MIN(left, (size_t)MAX(n, 0));
+		}
+	}
+	return err_why(s->err, ret, "cannot read the ring");
+}
+
+static void count_lost(struct stuck *s)
+{
+	struct kstats st;
+
+	for (size_t i = 0; i < s->ev.cpus.n; i++)
+		if (!kinst_stats(s->k, s->ev.cpus.cpu[i], &st, NULL))
+			s->lost += st.overrun + st.commit_overrun + st.dropped;
+}
+
+void stuck_watch_end(struct stuck *s)
+{
+	struct kvmft_err undo = { .text = "" };
+	struct stuck_events *ev = &s->ev;
+
+	if (s->k)
+		count_lost(s);
+	session_raw_close(ev->raw, ev->cpus.n);
+	ev->raw = NULL;
+	if (kinst_destroy(s->k, &undo) && undo.text[0])
+		s->note("%s", undo.text);
+	s->k = NULL;
+}

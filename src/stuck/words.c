@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * words.c: a verdict in a sentence, and all of them as text or JSON.
+ */
+#include "room.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "kvmft/json.h"
+
+#define WIDTH 80u
+
+/* ---- numbers and names ---- */
+
+/* Thousandths as per cent: PCT is their format. */
+#define PCT    "%u.%u %%"
+#define PM(pm) (pm) / 10, (pm) % 10
+/* A time, in a text that lasts as long as the block. */
+#define NS(ns) str_ns((char[32]){ 0 }, 32, ns)
+
+static unsigned int share(uint64_t part, uint64_t all)
+{
+	return all ? (unsigned int)(part * 1000 / all) : 0;
+}
+
+/* "func+0x12/0x40 [module]", as the kernel writes it, else the address. */
+static void add_place(const struct stuck *s, uint64_t rip, struct sbuf *b)
+{
+	const struct ksym *sym = ksyms_find(&s->syms, rip), *next = sym ? sym + 1 : NULL;
+
+	if (!sym) {
+		sbuf_addf(b, "0x%" PRIx64, rip);
+		return;
+	}
+	sbuf_addf(b, "%s+0x%" PRIx64, sym->name, rip - sym->addr);
+	if (next < s->syms.v + s->syms.n)
+		sbuf_addf(b, "/0x%" PRIx64, next->addr - sym->addr);
+	if (sym->module[0])
+		sbuf_addf(b, " [%s]", sym->module);
+}
+
+static const char *reason_text(const struct stuck *s, const struct stuck_row *exit, char *buf)
+{
+	return exit_reason_text(&s->ev.names, (enum exit_isa)(exit->a >> 32), (uint32_t)exit->a,
+				buf, EXIT_NAME_MAX);
+}
+
+/* Of what can be accessed. */
+static const char *const spaces[] = {
+	[STUCK_PIO] = "port", [STUCK_MMIO] = "mmio", [STUCK_MSR] = "msr", [STUCK_FAULT] = "page",
+};
+
+static void add_access(const struct stuck_row *r, struct sbuf *b)
+{
+	static const char *const words[][2] = {
+		[STUCK_PIO] = { "in from port ", "out to port " },
+		[STUCK_MMIO] = { "read of MMIO ", "write to MMIO " },
+		[STUCK_MSR] = { "read of MSR ", "write to MSR " },
+		[STUCK_FAULT] = { "fault at ", "fault at " },
+	};
+
+	sbuf_addf(b, "%s0x%" PRIx64, words[r->what][r->b != 0], r->a);
+}
+
+/* ---- why ---- */
+
+static void why_spinning(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
+{
+	const struct stuck_verdict *v = &c->v;
+
+	sbuf_add(b, "at ");
+	add_place(s, v->rip, b);
+	sbuf_addf(b, ": %" PRIu64 " of %" PRIu64 " RIPs (" PCT ") are in that %s; on a CPU " PCT
+		  " of the time, %" PRIu64 " exits/s", v->rip_n, v->rip_all,
+		  PM(share(v->rip_n, v->rip_all)), v->sym ? "function" : "page", PM(v->run_pm),
+		  v->exits_per_s);
+	if (v->deaf)
+		sbuf_add(b, "; interrupts come and it takes none: it has them off");
+}
+
+static void why_in_guest(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
+{
+	uint64_t k = c->obs.ticks_kernel, all = k + c->obs.ticks_user + c->obs.ticks_guest;
+
+	sbuf_addf(b, "on a CPU " PCT " of the time, %" PRIu64 " exits%s: where it is was %s",
+		  PM(c->v.run_pm), c->obs.count[STUCK_SAMPLE],
+		  s->blind ? " (this KVM tells of none)" : "",
+		  c->v.rip ? "hardly seen" : "not seen");
+	if (share(k, all) >= 800)
+		sbuf_add(b, "; all of it in KVM, not in its guest");
+}
+
+static void why_loop(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
+{
+	const struct stuck_verdict *v = &c->v;
+	char buf[EXIT_NAME_MAX];
+
+	sbuf_addf(b, "%" PRIu64 "/s: ", v->per_s);
+	if (v->exit) {
+		sbuf_addf(b, "%s at ", reason_text(s, v->exit, buf));
+		add_place(s, v->exit->b, b);
+		sbuf_add(b, ", ");
+	}
+	if (v->access) {
+		add_access(v->access, b);
+		sbuf_add(b, ", ");
+	}
+	sbuf_addf(b, PCT " of what it exits for%s", PM(v->exit_pm),
+		  c->obs.count[STUCK_TO_USER] ? "; the VMM answers" : "");
+}
+
+/* The last of the ring is read after the end. */
+static uint64_t ago(const struct stuck *s, uint64_t ns)
+{
+	return ns < s->end_ns ? s->end_ns - ns : 0;
+}
+
+static void add_irqs(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
+{
+	const struct stuck_row *r = stuck_most(&c->obs, STUCK_INJECT, STUCK_ACCEPT);
+
+	if (!r)
+		return;
+	sbuf_addf(b, "; %" PRIu64 " interrupts came (most: vector 0x%" PRIx64,
+		  MAX(c->obs.count[STUCK_ACCEPT], c->obs.count[STUCK_INJECT]), r->a);
+	if (s->ev.mono && c->irq_ns)
+		sbuf_addf(b, ", last %s ago", NS(ago(s, c->irq_ns)));
+	sbuf_addc(b, ')');
+}
+
+static void why_halted(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
+{
+	sbuf_addf(b, "it waits for an interrupt and did nothing for %s", NS(s->ns));
+	if (!c->obs.count[STUCK_ACCEPT] && !c->obs.count[STUCK_INJECT])
+		sbuf_add(b, ": none came, and it set no timer");
+	add_irqs(s, c, b);
+	if (c->v.deaf)
+		sbuf_add(b, " and none woke it: it has them off");
+}
+
+static void why_not_run(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
+{
+	const struct stuck_throttle *t = &c->task.throttle;
+
+	sbuf_addf(b, "could run " PCT " of the time and got " PCT " of a CPU",
+		  PM(c->v.at_pm[STUCK_AT_CPU]), PM(c->v.run_pm));
+	if (c->v.class == STUCK_THROTTLED)
+		sbuf_addf(b, ": %s was throttled %" PRIu64 " times, for %s of %s",
+			  t->path[0] ? t->path : "its cgroup", t->n, NS(t->ns), NS(s->ns));
+}
+
+static void why_stopped(const struct stuck_vcpu *c, struct sbuf *b)
+{
+	if (c->v.at_pm[STUCK_AT_FREEZE])
+		sbuf_add(b, "its cgroup is frozen");
+	else if (c->task.state == 't')
+		sbuf_add(b, "by a debugger that traces it");
+	else
+		sbuf_addf(b, "by a signal such as SIGSTOP; kill -CONT %u lets it go on",
+			  c->vm->pid);
+}
+
+static void why_asleep(const struct stuck_vcpu *c, struct sbuf *b)
+{
+	sbuf_addf(b, "asleep in %s", c->task.wchan[0] ? c->task.wchan : "the kernel");
+	if (c->task.syscall[0])
+		sbuf_addf(b, ", called by %s", c->task.syscall);
+	sbuf_addf(b, ", state %c", c->task.state);
+}
+
+static void why_vmm(const struct stuck_vcpu *c, struct sbuf *b)
+{
+	const char *name = c->obs.peeked ? exit_userspace_name(c->peek.reason) : NULL;
+
+	if (c->v.at_pm[STUCK_AT_USER])
+		why_asleep(c, b);
+	else
+		sbuf_add(b, "the VMM computes, outside of KVM_RUN");
+	if (!name)
+		return;
+	sbuf_addf(b, "; KVM_RUN had returned %s", name);
+	if (!strcmp(name, "IO") || !strcmp(name, "MMIO")) {
+		sbuf_add(b, ": ");
+		add_access(&(struct stuck_row){ .what = name[0] == 'I' ? STUCK_PIO : STUCK_MMIO,
+						.a = c->peek.address, .b = c->peek.write }, b);
+	}
+}
+
+static void why_unknown(const struct stuck_vcpu *c, struct sbuf *b)
+{
+	static const char *const words[STUCK_ATS] = {
+		"on a CPU", "halted", "asleep in KVM_RUN", "stopped", "frozen", "in the VMM", "gone",
+	};
+	const char *comma = "";
+
+	if (!c->vcpu->tid) {
+		sbuf_add(b, c->vcpu->tid_source == VM_TID_NEVER_RAN ?
+				    "no thread has run it yet" :
+				    "nothing tells which thread runs it");
+		return;
+	}
+	for (size_t i = 0; i < STUCK_ATS; i++) {
+		if (!c->v.at_pm[i])
+			continue;
+		sbuf_addf(b, "%s%s " PCT, comma, words[i], PM(c->v.at_pm[i]));
+		comma = ", ";
+	}
+}
+
+static void add_why(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
+{
+	switch (c->v.class) {
+	case STUCK_SPINNING: why_spinning(s, c, b); return;
+	case STUCK_IN_GUEST: why_in_guest(s, c, b); return;
+	case STUCK_EXIT_LOOP: why_loop(s, c, b); return;
+	case STUCK_HALTED: why_halted(s, c, b); return;
+	case STUCK_STARVED:
+	case STUCK_THROTTLED: why_not_run(s, c, b); return;
+	case STUCK_STOPPED: why_stopped(c, b); return;
+	case STUCK_BLOCKED: why_asleep(c, b); return;
+	case STUCK_VMM: why_vmm(c, b); return;
+	case STUCK_PAUSED:
+		sbuf_add(b, "the VMM does not let it run, until it is told to (cont, resume)");
+		return;
+	case STUCK_IDLE: sbuf_add(b, "halted, and interrupts wake it; "); break;
+	case STUCK_RUNNING: sbuf_add(b, "it gets on; "); break;
+	default: why_unknown(c, b); return;
+	}
+	sbuf_addf(b, "on a CPU " PCT " of the time, ", PM(c->v.run_pm));
+	if (c->v.at_pm[STUCK_AT_USER] >= 500)
+		sbuf_addf(b, "asleep in the VMM " PCT ", ", PM(c->v.at_pm[STUCK_AT_USER]));
+	sbuf_addf(b, "%" PRIu64 " exits/s", c->v.exits_per_s);
+	add_irqs(s, c, b);
+}
+
+/* ---- a VM ---- */
+
+/*
+ * A vCPU that is halted has nothing to do as long as another one gets on; if none does, all that
+ * there was to do is held up.
+ */
+static const char *verdict(const struct stuck_vcpu *c, size_t n)
+{
+	size_t known = 0, on = 0, held = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		enum stuck_class k = c[i].v.class;
+
+		known += k != STUCK_UNKNOWN && k != STUCK_IN_GUEST;
+		on += k == STUCK_RUNNING || k == STUCK_IDLE;
+		held += stuck_class_is(k) && k != STUCK_HALTED;
+	}
+	return !known ? "unknown" : !on ? "stuck" : held ? "partly" : "running";
+}
+
+/* How many of the vCPUs from c on are one VM's. */
+static size_t vcpus_of(const struct stuck *s, const struct stuck_vcpu *c)
+{
+	size_t n = 0;
+
+	while (c + n < s->vcpu + s->n && c[n].vm == c->vm)
+		n++;
+	return n;
+}
+
+/* Breaks lines at blanks, each with such an indent; a word that is too long has one for itself. */
+static void add_wrapped(struct sbuf *b, const char *text, unsigned int indent)
+{
+	size_t used = 0;
+
+	for (size_t n; *text; text += n + (text[n] == ' ')) {
+		n = strcspn(text, " ");
+		if (used && used + 1 + n <= WIDTH) {
+			sbuf_addc(b, ' ');
+			used++;
+		} else {
+			sbuf_addf(b, "%s%*s", used ? "\n" : "", (int)indent, "");
+			used = indent;
+		}
+		sbuf_add_mem(b, text, n);
+		used += n;
+	}
+	sbuf_addc(b, '\n');
+}
+
+static int print_text(const struct stuck *s, struct sbuf *out)
+{
+	_cleanup_(sbuf_free) struct sbuf why = { 0 };
+	const struct vm *vm = NULL;
+
+	for (const struct stuck_vcpu *c = s->vcpu; c < s->vcpu + s->n; c++) {
+		if (c->vm != vm) {
+			sbuf_addf(out, "%s%s%s%s (%s, pid %u): %s\n", vm ? "\n" : "", c->vm->sel,
+				  c->vm->name ? " " : "", c->vm->name ? c->vm->name : "",
+				  c->vm->vmm, c->vm->pid, verdict(c, vcpus_of(s, c)));
+			vm = c->vm;
+		}
+		sbuf_addf(out, "  vCPU %u", c->vcpu->id);
+		if (c->vcpu->tid)
+			sbuf_addf(out, ", thread %u", c->vcpu->tid);
+		sbuf_addf(out, ": %s\n", stuck_class_name(c->v.class));
+		sbuf_reset(&why);
+		add_why(s, c, &why);
+		if (why.len)
+			add_wrapped(out, why.s, 6);
+	}
+	return why.error ? why.error : out->error;
+}
+
+/* ---- JSON ---- */
+
+static void put_text(struct json *j, const char *key, const struct sbuf *b)
+{
+	json_put_str(j, key, b->len ? b->s : NULL);
+}
+
+static void put_hex(struct json *j, const char *key, bool known, uint64_t v)
+{
+	char hex[24];
+
+	snprintf(hex, sizeof(hex), "0x%" PRIx64, v);
+	json_put_str(j, key, known ? hex : NULL);
+}
+
+static void put_pct(struct json *j, const char *key, unsigned int pm)
+{
+	json_put_fixed(j, key, pm, 1);
+}
+
+static void put_age(const struct stuck *s, struct json *j, const char *key, uint64_t ns)
+{
+	json_put_known_u64(j, key, s->ev.mono && ns, ago(s, ns) / 1000000);
+}
+
+static void put_guest(const struct stuck *s, struct json *j, const struct stuck_vcpu *c)
+{
+	_cleanup_(sbuf_free) struct sbuf place = { 0 };
+	const struct stuck_verdict *v = &c->v;
+	const struct stuck_row *irq = stuck_most(&c->obs, STUCK_INJECT, STUCK_ACCEPT);
+	uint64_t rip = v->exit ? v->exit->b : v->rip;
+	char buf[EXIT_NAME_MAX];
+
+	if (rip && ksyms_find(&s->syms, rip))
+		add_place(s, rip, &place);
+	put_hex(j, "rip", rip, rip);
+	put_text(j, "function", &place);
+	put_pct(j, "rip_pct", share(v->rip_n, v->rip_all));
+	json_put_u64(j, "rips", v->rip_all);
+	json_put_u64(j, "exits_per_s", v->exits_per_s);
+	json_put_str(j, "exit_reason", v->exit ? reason_text(s, v->exit, buf) : NULL);
+	json_put_known_u64(j, "loop_per_s", v->class == STUCK_EXIT_LOOP, v->per_s);
+	json_put_str(j, "access", v->access ? spaces[v->access->what] : NULL);
+	put_hex(j, "address", v->access, v->access ? v->access->a : 0);
+	json_key(j, "write");
+	if (v->access && v->access->what != STUCK_FAULT)
+		json_bool(j, v->access->b);
+	else
+		json_null(j);
+	json_put_u64(j, "interrupts",
+		     MAX(c->obs.count[STUCK_ACCEPT], c->obs.count[STUCK_INJECT]));
+	json_put_known_u64(j, "vector", irq, irq ? irq->a : 0);
+	put_age(s, j, "interrupt_ms_ago", c->irq_ns);
+	put_age(s, j, "timer_set_ms_ago", c->timer_ns);
+}
+
+static void put_thread(struct json *j, const struct stuck_vcpu *c)
+{
+	const struct stuck_task *t = &c->task;
+	const char state[2] = { t->state, '\0' };
+
+	json_put_str(j, "state", t->state ? state : NULL);
+	json_put_str(j, "wchan", t->wchan[0] ? t->wchan : NULL);
+	json_put_str(j, "syscall", t->syscall[0] ? t->syscall : NULL);
+	put_pct(j, "on_cpu_pct", c->v.run_pm);
+	put_pct(j, "runnable_pct", c->v.at_pm[STUCK_AT_CPU]);
+	put_pct(j, "halted_pct", c->v.at_pm[STUCK_AT_HALT]);
+	put_pct(j, "vmm_pct", c->v.at_pm[STUCK_AT_USER]);
+	json_put_u64(j, "throttled", c->obs.throttled);
+	json_put_str(j, "cgroup", c->obs.throttled && t->throttle.path[0] ? t->throttle.path : NULL);
+	json_put_str(j, "kvm_exit", c->obs.peeked ? exit_userspace_name(c->peek.reason) : NULL);
+}
+
+static void put_vcpu(const struct stuck *s, struct json *j, const struct stuck_vcpu *c)
+{
+	_cleanup_(sbuf_free) struct sbuf why = { 0 };
+
+	json_object_begin(j);
+	json_put_u64(j, "vcpu", c->vcpu->id);
+	json_put_known_u64(j, "tid", c->vcpu->tid, c->vcpu->tid);
+	json_put_str(j, "class", stuck_class_name(c->v.class));
+	json_put_bool(j, "stuck", stuck_class_is(c->v.class));
+	add_why(s, c, &why);
+	put_text(j, "why", &why);
+	put_guest(s, j, c);
+	put_thread(j, c);
+	json_object_end(j);
+}
+
+static int print_json(const struct stuck *s, struct sbuf *out)
+{
+	const struct stuck_vcpu *c = s->vcpu, *end = s->vcpu + s->n;
+	struct json j;
+
+	json_line_begin(&j, out);
+	json_put_fixed(&j, "seconds", s->ns / 1000000, 3);
+	json_put_u64(&j, "events", s->ev.read);
+	json_put_u64(&j, "lost", s->lost);
+	json_put_array(&j, "vms");
+	while (c < end) {
+		const struct vm *vm = c->vm;
+
+		json_object_begin(&j);
+		json_put_str(&j, "vm", vm->sel);
+		json_put_u64(&j, "pid", vm->pid);
+		json_put_str(&j, "name", vm->name);
+		json_put_str(&j, "uuid", vm->uuid);
+		json_put_str(&j, "vmm", vm->vmm);
+		json_put_str(&j, "verdict", verdict(c, vcpus_of(s, c)));
+		json_put_array(&j, "vcpus");
+		for (; c < end && c->vm == vm; c++)
+			put_vcpu(s, &j, c);
+		json_array_end(&j);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+	return json_line_end(&j);
+}
+
+int stuck_print(const struct stuck *s, struct sbuf *out)
+{
+	return s->o->json ? print_json(s, out) : print_text(s, out);
+}
