@@ -24,6 +24,7 @@ const struct cmd *const kvmft_cmds[] = {
 	&cmd_convert,
 	&cmd_trace,
 	&cmd_exits,
+	&cmd_stuck,
 	&cmd_qemu,
 	&cmd_guest_offset,
 	&cmd_reset,

@@ -23,6 +23,7 @@ extern const struct cmd cmd_list;
 extern const struct cmd cmd_convert;
 extern const struct cmd cmd_trace;
 extern const struct cmd cmd_exits;
+extern const struct cmd cmd_stuck;
 extern const struct cmd cmd_qemu;
 extern const struct cmd cmd_guest_offset;
 extern const struct cmd cmd_reset;

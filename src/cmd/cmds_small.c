@@ -12,6 +12,7 @@ const struct cmd *const kvmft_cmds[] = {
 	&cmd_list,
 	&cmd_trace,
 	&cmd_exits,
+	&cmd_stuck,
 	&cmd_guest_offset,
 	&cmd_snapshot,
 	&cmd_reset,

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * stuck.c: `kvmft stuck`, where each vCPU is and why it does not get on.
+ */
+#include "kvmft/stuck.h"
+#include "cmds.h"
+
+#include "sink.h"
+
+static const char *const stuck_formats[] = { "text", "json", NULL };
+
+struct stuck_opts {
+	struct stuck_config c;
+	int format;
+};
+
+static const struct opt stuck_options[] = {
+	OPTION(0, "vm", OPT_STR, struct stuck_opts, c.vm, "SEL",
+	       "only this VM: UUID, name, PID or PID-FD"),
+	OPTION(0, "seconds", OPT_DURATION, struct stuck_opts, c.ns, "N",
+	       "how long to look, 0.2 to 3600 (default: 3)"),
+	OPTION(0, "guest-kallsyms", OPT_STR, struct stuck_opts, c.kallsyms, "FILE",
+	       "names of the guest's functions: its /proc/kallsyms, read as root since it booted"),
+	OPTION_CHOICE(0, "format", struct stuck_opts, format, "FORMAT", stuck_formats,
+		      "how to print (default: text)"),
+	OPT_END,
+};
+
+static int stuck_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg,
+		     struct kvmft_err *err)
+{
+	struct stuck_opts *o = opts;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	int ret;
+
+	o->c.json = o->format == 1;
+	ret = stuck_run(&o->c, cli_note, &b, err);
+	return ret ? ret : sink_print(0, &b, stdout, err);
+}
+
+const struct cmd cmd_stuck = {
+	.name = "stuck",
+	.summary = "live: where each vCPU is, and why a guest does not get on",
+	.description =
+		"Looks at the vCPUs' threads and at events of KVM for 3 seconds and says of each vCPU whether\n"
+		"it gets on, and if not, why: spinning in a function of its guest, halted, an exit loop,\n"
+		"starved or throttled, in the VMM, paused, stopped, blocked. The guest is not asked.",
+	.examples = "  kvmft stuck --vm vm1\n"
+		    "  kvmft stuck --vm vm1 --guest-kallsyms vm1.kallsyms\n"
+		    "  kvmft stuck --seconds 1 --format json",
+	.opts = stuck_options,
+	.opts_size = sizeof(struct stuck_opts),
+	.run = stuck_cmd,
+};

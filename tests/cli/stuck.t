@@ -1,0 +1,159 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# kvmft stuck on small VMs of our own that hang in known ways. Here KVM may tell of no exits; what those
+# add is tests/vm/stuck.t.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/vmlib.sh"
+
+# ---- what needs no VM ----
+
+for n in 0 0.1 5000 soon; do
+	run "$kvmft" stuck --seconds $n
+	status_is 2 "--seconds $n"
+done
+run "$kvmft" stuck --format csv
+status_is 2 "a format that it has not"
+run "$kvmft" stuck --guest-kallsyms "$tmp/none"
+status_is 1 "symbols that are not there"
+err_has 'cannot read .*/none: No such file' "... is said"
+printf 'not\0kallsyms\n0000000000000000 T hidden\nffffffff81000000 D data\n' >"$tmp/symbols"
+run "$kvmft" stuck --guest-kallsyms "$tmp/symbols"
+status_is 1 "a file without a function"
+err_has "is it the guest's /proc/kallsyms" "... and what it should be"
+err_one_line "a file without a function"
+mkfifo "$tmp/fifo"
+run timeout 10 "$kvmft" stuck --guest-kallsyms "$tmp/fifo"
+status_is 1 "symbols that are no plain file"
+
+need_recording "kvmft stuck"
+
+# start OPTION...: a VM; its PID in $vm.
+start()
+{
+	"$tinyvm" --ms 60000 "$@" >"$tmp/vm.out" 2>&1 &
+	vm=$!
+	wait_for_line "$tmp/vm.out"
+	sleep 0.3
+}
+
+ends()
+{
+	kill -KILL "$vm"
+	wait "$vm" 2>/dev/null
+	vm=
+}
+
+# hangs NAME CLASS VERDICT PATTERN: what is said of the VM; the pattern may go over lines.
+hangs()
+{
+	run "$kvmft" stuck --vm "$vm" --seconds 1
+	status_is 0 "$1: answered"
+	out_has "^$vm-[0-9]+ \(.*, pid $vm\): $3\$" "... the VM is $3"
+	out_has "^  vCPU 0, thread [0-9]+: $2\$" "... the class is $2"
+	tr -s '\n ' ' ' <"$out" >"$tmp/line"
+	file_has "$tmp/line" "$4" "... and why"
+	ok "... in 80 columns" awk 'length($0) > 80 { exit 1 }' "$out"
+	is "$(cat "$err")" "" "... nothing on stderr"
+	nothing_left "$1"
+}
+
+run "$kvmft" stuck --vm nosuch
+ok "a VM that is not there" test "$rc" = 1 -o "$rc" = 4
+err_one_line "a VM that is not there"
+
+start --code e480ebfc
+hangs "a loop on a port" exit-loop stuck '[0-9]+/s: .*in from port 0x80, (100|9[0-9])\.'
+run "$kvmft" stuck --vm "$vm" --format json
+status_is 0 "JSON"
+cp "$out" "$tmp/json"
+if command -v python3 >/dev/null; then
+	ok "... is one document with what the manual names" python3 - "$tmp/json" "$top/man/kvmft-stuck.1" <<-'EOF'
+		import json, re, sys
+		d = json.load(open(sys.argv[1]))
+		vm = d["vms"][0]
+		vcpu = vm["vcpus"][0]
+		names = set(re.findall(r"^\.Ql ([a-z_]+)", open(sys.argv[2]).read().split(".Ss JSON")[1], re.M))
+		have = set(d) | set(vm) | set(vcpu)
+		assert have == names, have ^ names
+		assert vcpu["class"] == "exit-loop" and vcpu["stuck"] and vm["verdict"] == "stuck", vcpu
+		assert vcpu["access"] == "port" and vcpu["address"] == "0x80" and vcpu["write"] is False, vcpu
+		assert vcpu["loop_per_s"] > 100 and 2.9 < d["seconds"] < 3.5, (vcpu, d)
+	EOF
+else
+	skip "JSON" "python3 is not installed"
+fi
+# Every class of the program is in the manual.
+is "$(sed -n '/^static const struct {/,/^};/{ s/.*{ "\([a-z-]*\)".*{ "\([a-z-]*\)".*/\1 \2/; s/.*= { "\([a-z-]*\)".*/\1/; /^[a-z]/p; }' \
+	"$top/src/stuck/judge.c" | grep -v '^static' | tr ' ' '\n' | sort)" \
+	"$(sed -n '/^\.Ss Classes/,/^\.Ss What/s/^\.It Cm //p' "$top/man/kvmft-stuck.1" | sort)" "the manual has all classes"
+# As the shipped program costs it, and no time of set-up: that is told apart.
+plain=${KVMFT_PLAIN:-$top/build/kvmft}
+"$plain" stuck --vm "$vm" --seconds 6 >/dev/null 2>&1 &
+recorder=$!
+sleep 1.5
+read -r from _ <"/proc/$recorder/schedstat"
+sleep 4
+read -r to _ <"/proc/$recorder/schedstat"
+wait "$recorder"
+echo "# CPU time of 4 s: $(((to - from) / 1000)) us"
+ok "costs at most 1 % of a CPU" test $(((to - from) / 40000000)) -lt 1
+kill -STOP "$vm"
+hangs "SIGSTOP" stopped stuck "kill -CONT $vm"
+run env KVMFT="$kvmft" ONCE=1 "$top/contrib/watchdog/kvmft-watchdog" "$vm" cat
+status_is 3 "the watchdog sees it"
+err_has "$vm is stuck: stopped" "... and how"
+out_has '"verdict":"stuck"' "... its command gets the answer"
+kill -CONT "$vm"
+ends
+
+start --code b800208ed8a20000ebfb
+hangs "a loop on MMIO" exit-loop stuck 'write to MMIO 0x20000'
+ends
+start --irqchip --code faf4
+hangs "cli; hlt" halted stuck 'none came'
+ends
+start --msi --code faf4
+hangs "cli; hlt, and interrupts" halted stuck 'interrupts came \(most: vector 0x40, .* none woke it: it has them off'
+ends
+start --pause-io 60000000 --code e680ebfc
+hangs "a VMM that sleeps over a port" vmm stuck 'asleep in .*nanosleep.*; KVM_RUN had returned IO: out to port 0x80'
+ends
+start --no-page --code a00080ebfb
+hangs "a page that does not come" blocked stuck 'asleep in handle_userfault, called by KVM_RUN'
+ends
+
+# ---- what is not stuck ----
+
+start --vcpus 2 --pause 20000
+run "$kvmft" stuck --vm "$vm" --seconds 1
+out_has "^$vm-.*: running\$" "a VM that works is not stuck"
+is "$(grep -cE '^  vCPU [01], thread [0-9]+: (running|idle)$' "$out")" 2 "... nor are its vCPUs"
+run env KVMFT="$kvmft" ONCE=1 "$top/contrib/watchdog/kvmft-watchdog" "$vm"
+status_is 0 "the watchdog says nothing"
+is "$(cat "$out" "$err")" "" "... at all"
+
+# ---- ended early, and killed ----
+
+"$kvmft" stuck --vm "$vm" --seconds 60 >"$out" 2>"$err" &
+recorder=$!
+sleep 2
+kill -INT "$recorder"
+wait "$recorder"
+is "$?" 0 "Ctrl-C: what was seen until then"
+err_has 'ended by a signal' "... is said"
+out_has '^  vCPU 1, thread' "... and shown"
+nothing_left "Ctrl-C"
+"$kvmft" stuck --vm "$vm" --seconds 60 >"$out" 2>"$err" &
+recorder=$!
+sleep 2
+kill -KILL "$recorder"
+wait "$recorder" 2>/dev/null
+recorder=
+run "$kvmft" reset
+nothing_left "killed, and kvmft reset"
+# shellcheck disable=SC2154 # of vmlib.sh
+is "$(tracefs_state)" "$state_before" "tracefs is as it was"
+ends
+finish
