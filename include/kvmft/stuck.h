@@ -73,9 +73,8 @@ struct stuck_row {
 struct stuck_obs {
 	uint64_t ns;
 	uint32_t at[STUCK_ATS], looks; /* how often it was found where, of looks */
-	bool has_sched;		       /* the three below are known, */
-	uint64_t run_ns, wait_ns;      /* on a CPU, and waiting for one, */
-	uint64_t turns;		       /* and how often it got one */
+	bool has_sched;		       /* the two below are known: */
+	uint64_t run_ns, turns;	       /* how long it had a CPU, and how often it got one */
 	uint64_t ticks_user, ticks_kernel, ticks_guest;
 	uint64_t throttled, throttled_ns; /* its cgroup: how often, how long */
 	bool blind;	    /* this KVM does not tell of exits */

@@ -18,7 +18,7 @@ static const struct opt stuck_options[] = {
 	OPTION(0, "vm", OPT_STR, struct stuck_opts, c.vm, "SEL",
 	       "only this VM: UUID, name, PID or PID-FD"),
 	OPTION(0, "seconds", OPT_DURATION, struct stuck_opts, c.ns, "N",
-	       "how long to look, 0.2 to 3600 (default: 3)"),
+	       "how long to look, 0.2 to 3600 (default: 3, set-up and all, 2 at least)"),
 	OPTION(0, "guest-kallsyms", OPT_STR, struct stuck_opts, c.kallsyms, "FILE",
 	       "names of the guest's functions: its /proc/kallsyms, read as root since it booted"),
 	OPTION_CHOICE(0, "format", struct stuck_opts, format, "FORMAT", stuck_formats,

@@ -26,8 +26,8 @@ struct stuck_task {
 	bool in_run;		     /* that system call is KVM_RUN */
 	bool looked;		     /* first is known */
 	struct stuck_cpu {
-		bool known; /* the first three */
-		uint64_t run, wait, turns, user, kernel, guest;
+		bool known; /* the first two */
+		uint64_t run, turns, user, kernel, guest;
 	} first, last;
 	struct stuck_throttle {
 		uint64_t n, ns;
@@ -60,7 +60,7 @@ struct stuck_events {
 	struct subbuf_geom geom;
 	uint8_t *buf;
 	size_t next_cpu;
-	uint64_t read, damaged;
+	uint64_t read;
 	bool mono; /* stamps are CLOCK_MONOTONIC */
 };
 

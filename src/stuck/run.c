@@ -9,7 +9,8 @@
 #include <poll.h>
 #include <string.h>
 
-#define DEFAULT_NS  3000000000u
+#define DEFAULT_NS  3000000000u /* with what came before the first look, ... */
+#define LEAST_NS    2000000000u /* ... but look so long at least */
 #define MIN_NS	    200000000u
 #define MAX_NS	    3600000000000u
 #define LOOK_NS	    50000000u
@@ -121,8 +122,11 @@ static int look_on(struct stuck *s)
 	uint64_t step = MAX((uint64_t)LOOK_NS, s->n * (uint64_t)LOOK_VCPU_NS), next;
 	int ret = 0;
 
-	s->ns = s->o->ns.set ? s->o->ns.v : DEFAULT_NS;
-	s->begin_ns = next = util_now_ns();
+	next = util_now_ns();
+	/* A machine that is slow because its guests hang has to be told in time, too. */
+	s->ns = MAX(DEFAULT_NS - MIN(next - s->begin_ns, (uint64_t)DEFAULT_NS), (uint64_t)LEAST_NS);
+	s->ns = s->o->ns.set ? s->o->ns.v : s->ns;
+	s->begin_ns = next;
 	do {
 		look(s);
 		ret = stuck_watch_read(s, false);
@@ -158,7 +162,6 @@ static void sum_up(struct stuck *s, struct stuck_vcpu *c)
 	o->ns = s->ns;
 	o->has_sched = b->known;
 	o->run_ns = b->run - a->run;
-	o->wait_ns = b->wait - a->wait;
 	o->turns = b->turns - a->turns;
 	o->ticks_user = b->user > a->user ? b->user - a->user : 0;
 	o->ticks_kernel = b->kernel - a->kernel;
@@ -235,7 +238,8 @@ static int prepare(struct stuck *s)
 int stuck_run(const struct stuck_config *c, note_fn *note, struct sbuf *out,
 	      struct kvmft_err *err)
 {
-	struct stuck s = { .o = c, .note = note, .err = err, .signal_fd = -1 };
+	struct stuck s = { .o = c, .note = note, .err = err, .signal_fd = -1,
+			   .begin_ns = util_now_ns() };
 	int ret = prepare(&s);
 
 	ret = ret ? ret : look_on(&s);

@@ -17,7 +17,7 @@
 
 #define RING_KB_ALL 512u /* of all CPUs together ... */
 #define RING_KB_MIN 32u	  /* ... and of one at least */
-#define LOOK_BYTES  (192u << 10)
+#define LOOK_BYTES  (128u << 10)
 #define MSR_TIMER   0x6e0u /* IA32_TSC_DEADLINE, and the initial count of an x2APIC's timer */
 #define MSR_TMICT   0x838u
 
@@ -224,10 +224,9 @@ static int walk(struct stuck *s)
 	struct rec rec;
 	int got, ret = 0;
 
-	if (subbuf_begin(&sb, ev->buf, &ev->geom)) {
-		ev->damaged++;
+	/* What cannot be read is lost, and no more than a part was wanted. */
+	if (subbuf_begin(&sb, ev->buf, &ev->geom))
 		return 0;
-	}
 	while (!ret && (got = subbuf_next(&sb, &rec)) > 0) {
 		const struct fmt_event *e = fmt_by_id(ev->fmt, rec.id);
 
