@@ -248,6 +248,19 @@ static enum stuck_class asleep_in_vmm(const struct stuck_obs *o)
 	return o->futex && !returned ? STUCK_PAUSED : STUCK_VMM;
 }
 
+/*
+ * Asleep in HLT; or woken from it, and back without an exit: then its guest did not run in between,
+ * and what is seen on a CPU is KVM that looks, and polls, for something to wake it for.
+ */
+static bool is_halted(const struct stuck_obs *o, const struct stuck_verdict *v)
+{
+	if (mostly(v, STUCK_AT_HALT))
+		return true;
+	return v->at_pm[STUCK_AT_HALT] >= 100 &&
+	       v->at_pm[STUCK_AT_HALT] + v->at_pm[STUCK_AT_CPU] >= MOSTLY && !exits_of(o) &&
+	       (!o->blind || v->deaf);
+}
+
 static enum stuck_class halted(const struct stuck_obs *o, const struct stuck_verdict *v)
 {
 	bool woke = exits_of(o) || (o->blind && o->turns > 2 && !v->deaf);
@@ -292,7 +305,7 @@ static enum stuck_class judge(const struct stuck_obs *o, struct stuck_verdict *v
 		return STUCK_EXIT_LOOP;
 	if (mostly(v, STUCK_AT_USER))
 		return asleep_in_vmm(o);
-	if (mostly(v, STUCK_AT_HALT))
+	if (is_halted(o, v))
 		return halted(o, v);
 	return runs(o, v);
 }

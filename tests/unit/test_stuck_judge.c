@@ -137,6 +137,15 @@ static void test_halted(void **state)
 	count(&o, 10, STUCK_ACCEPT, 0xec, 0);
 	assert_string_equal(judged(&o, &v), "halted");
 	assert_true(v.deaf);
+	/* ... whatever KVM does with each of them */
+	o = seen(STUCK_AT_HALT, S / 2);
+	o.at[STUCK_AT_HALT] = o.at[STUCK_AT_CPU] = 30;
+	count(&o, 10, STUCK_ACCEPT, 0xec, 0);
+	assert_string_equal(judged(&o, NULL), "halted");
+	o = seen(STUCK_AT_HALT, S / 2);
+	o.at[STUCK_AT_HALT] = o.at[STUCK_AT_CPU] = 30;
+	count(&o, 10, STUCK_HLT, STUCK_REASON(EXIT_ISA_SVM, 0x78), 0xffffffff81001000);
+	assert_string_equal(judged(&o, NULL), "running");
 	o = seen(STUCK_AT_HALT, S / 100);
 	count(&o, 9, STUCK_HLT, STUCK_REASON(EXIT_ISA_SVM, 0x78), 0xffffffff81001000);
 	assert_string_equal(judged(&o, NULL), "idle");
