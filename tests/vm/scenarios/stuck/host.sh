@@ -172,7 +172,9 @@ ends
 guest_start vm1 --vcpus 1 --mem 512
 guest_wait_up vm1
 flag_wait ready-vm1
-asks healthy vm1 --seconds 2 --guest-kallsyms "$RESULTS/kallsyms-vm1"
+# From here on in memory: 9p is slow.
+cp "$RESULTS/kallsyms-vm1" .
+asks healthy vm1 --seconds 2 --guest-kallsyms kallsyms-vm1
 check "healthy: it gets on" sh -c "head -n 1 healthy.out | grep -q ': running\$'"
 check "healthy: the class" grep -qE 'vCPU 0.*: (running|idle)$' healthy.out
 guest_monitor vm1 stop >/dev/null
@@ -188,7 +190,7 @@ check "again: it gets on" sh -c "head -n 1 again.out | grep -q ': running\$'"
 flag_set hang-vm1 panic
 flag_wait hangs-vm1
 wait_until 60 grep -qs 'end Kernel panic' "$RESULTS/console-vm1.log" || note "no panic seen on the console"
-asks panic vm1 --seconds 2 --guest-kallsyms "$RESULTS/kallsyms-vm1"
+asks panic vm1 --seconds 2 --guest-kallsyms kallsyms-vm1
 says panic spinning 'at (delay_|panic|__const_udelay|__delay|read_tsc)[a-z_]*\+0x'
 guest_kill vm1
 # The rig looks for panics in consoles, and this one was asked for.
@@ -197,14 +199,16 @@ mv "$RESULTS/console-vm1.log" "$RESULTS/panic-vm1.log"
 guest_start vm2 --vcpus 1 --mem 512
 guest_wait_up vm2
 flag_wait ready-vm2
+cp "$RESULTS/kallsyms-vm2" .
 flag_set hang-vm2 halt
 flag_wait hangs-vm2
 sleep 5
-asks halt vm2 --seconds 2 --guest-kallsyms "$RESULTS/kallsyms-vm2"
+asks halt vm2 --seconds 2 --guest-kallsyms kallsyms-vm2
 says halt halted
 guest_kill vm2
 
 tracefs_state >/tmp/state.after
 check "tracefs is as it was" diff /tmp/state.before /tmp/state.after
+rm -f kallsyms-vm*
 tar -cf "$RESULTS/stuck.tar" -C /tmp stuck
 finish
