@@ -158,7 +158,9 @@ struct subbuf_geom {
 
 /* A thing that was wrong with the input but did not stop the reader. */
 struct cap_damage {
-	char *text;
+	char *text;	/* ends with "(N times)" where it was found more than once */
+	uint64_t again; /* ... behind the first */
+	bool no_end; /* the recorder has not said that it ended: it may go on */
 };
 
 /* TIME_SHIFT of a trace.dat, one CPU: samples on the file's own clock. */

@@ -295,7 +295,7 @@ static int read_segment(struct capture *c, int dirfd, struct u64map *map, uint32
 		return ret == -ENOMEM ? ret : 0;
 	}
 	for (i = 0; i < n; i++) {
-		uint64_t size = 0;
+		uint64_t size = 0, holes;
 
 		cap_data_name(name, sizeof(name), segment, cpu[i]);
 		fd = cap_open_file(dir, strchr(name, '/') + 1, &size);
@@ -303,11 +303,15 @@ static int read_segment(struct capture *c, int dirfd, struct u64map *map, uint32
 			cap_note(c, "%s: %s", name, strerror(-fd));
 			continue;
 		}
-		close(fd);
 		s = stream_of(c, map, cpu[i]);
-		if (!s || cap_stream_extend(c, s, &(struct cap_extent){
-				.fd = -1, .segment = segment, .len = size }))
-			return -ENOMEM;
+		ret = s ? cap_stream_extend_file(c, s, fd, &(struct cap_extent){
+				.fd = -1, .segment = segment, .len = size }, &holes) : -ENOMEM;
+		close(fd);
+		if (ret)
+			return ret;
+		if (holes)
+			cap_note(c, "%s: %llu of %llu bytes were never written, and left out", name,
+				 (unsigned long long)holes, (unsigned long long)size);
 		if (size % c->subbuf_size)
 			cap_note(c, "%s: ends inside a sub-buffer, %llu bytes cut", name,
 				 (unsigned long long)(size % c->subbuf_size));
@@ -362,6 +366,15 @@ static void check_counts(struct capture *c)
 	}
 }
 
+static void note_no_end(struct capture *c)
+{
+	size_t n = c->ndamage;
+
+	cap_note(c, "the recorder did not end by itself: no end record");
+	if (c->ndamage > n)
+		c->damage[n].no_end = true;
+}
+
 int cap_dir_read(struct capture *c, int dirfd, struct kvmft_err *err)
 {
 	int ret;
@@ -379,7 +392,7 @@ int cap_dir_read(struct capture *c, int dirfd, struct kvmft_err *err)
 	if (!ret && c->subbuf_size)
 		check_counts(c);
 	if (!ret && !c->complete)
-		cap_note(c, "the recorder did not end by itself: no end record");
+		note_no_end(c);
 	if (ret)
 		cap_priv(c)->dirfd = -1; /* still the caller's */
 	return ret;

@@ -5,6 +5,7 @@
 #include "reader.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,33 +25,67 @@ struct capture *cap_new(void)
 	return c;
 }
 
+/* The note of that text, if there is one; *hash: for those to come. */
+static struct cap_damage *same_note(struct capture *c, const char *text, uint64_t *hash)
+{
+	uint64_t i;
+
+	*hash = hash_bytes(&cap_priv(c)->key, text, strlen(text));
+	if (!u64map_get(&cap_priv(c)->damage_by_text, *hash, &i) || strcmp(c->damage[i].text, text))
+		return NULL;
+	return &c->damage[i];
+}
+
 void cap_note(struct capture *c, const char *fmt, ...)
 {
 	struct cap_damage *d;
+	uint64_t hash;
 	char text[512];
 	va_list ap;
 
-	if (c->ndamage >= CAP_MAX_DAMAGE) {
-		cap_priv(c)->damage_dropped++;
-		return;
-	}
 	va_start(ap, fmt);
 	if (vsnprintf(text, sizeof(text), fmt, ap) < 0)
 		text[0] = '\0';
 	va_end(ap);
 	str_printable(text);
+	d = same_note(c, text, &hash);
+	if (d) {
+		d->again++;
+		return;
+	}
+	if (c->ndamage >= CAP_MAX_DAMAGE) {
+		cap_priv(c)->damage_dropped++;
+		return;
+	}
 	d = array_grow(&c->damage, c->ndamage, &c->damage_cap, sizeof(*d));
 	if (!d)
 		return;
-	d->text = strdup(text);
-	if (d->text)
+	*d = (struct cap_damage){ .text = strdup(text) };
+	/* One that is not found again is not counted: no more. */
+	if (d->text && !u64map_put(&cap_priv(c)->damage_by_text, hash, c->ndamage))
 		c->ndamage++;
+	else
+		free(d->text);
+}
+
+/* How often, in place of so many lines. */
+static void tell_again(struct cap_damage *d)
+{
+	char *text;
+
+	if (!d->again || asprintf(&text, "%s (%" PRIu64 " times)", d->text, d->again + 1) < 0)
+		return;
+	free(d->text);
+	d->text = text;
 }
 
 void cap_note_rest(struct capture *c)
 {
 	size_t n = cap_priv(c)->damage_dropped;
 
+	for (size_t i = 0; i < c->ndamage; i++)
+		tell_again(&c->damage[i]);
+	u64map_free(&cap_priv(c)->damage_by_text);
 	if (!n)
 		return;
 	free(c->damage[--c->ndamage].text); /* the list is full: its last line makes room */
@@ -203,6 +238,40 @@ int cap_stream_extend(struct capture *c, struct cap_stream *s, const struct cap_
 	s->next++;
 	s->nsub += e->len / c->subbuf_size;
 	return 0;
+}
+
+static uint64_t seek_or(int fd, uint64_t at, int what, uint64_t end)
+{
+	off_t to = lseek(fd, (off_t)at, what);
+
+	return to < 0 ? end : MIN((uint64_t)to, end);
+}
+
+int cap_stream_extend_file(struct capture *c, struct cap_stream *s, int fd,
+			   const struct cap_extent *from, uint64_t *holes)
+{
+	const uint64_t begin = from->off, end = from->off + from->len, size = c->subbuf_size;
+	struct cap_extent e = *from;
+	uint64_t at = begin;
+	int ret = 0;
+
+	*holes = 0;
+	while (at < end && !ret) {
+		uint64_t hole = seek_or(fd, at, SEEK_HOLE, end);
+		uint64_t data = hole < end ? seek_or(fd, hole, SEEK_DATA, end) : end;
+		uint64_t first = begin + (hole - begin + size - 1) / size * size;
+		uint64_t next = begin + (data - begin) / size * size;
+
+		if (first < next) {
+			e.len = first - e.off;
+			ret = cap_stream_extend(c, s, &e);
+			*holes += next - first;
+			e.off = next;
+		}
+		at = MAX(data, hole + 1);
+	}
+	e.len = end - e.off;
+	return ret ? ret : cap_stream_extend(c, s, &e);
 }
 
 bool cap_subbuf_ok(uint64_t size)

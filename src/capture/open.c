@@ -127,6 +127,7 @@ static void free_priv(struct cap_priv *p)
 	free(p->instance);
 	u64map_free(&p->task_by_tid);
 	u64map_free(&p->vm_by_id);
+	u64map_free(&p->damage_by_text);
 	cap_unpacker_free(p->unpacker);
 	if (p->maker.free)
 		p->maker.free(p->maker.arg);

@@ -47,6 +47,7 @@ struct cap_priv {
 	struct u64map vm_by_id;	   /* index into c->vm; by a hash of the id, with this key */
 	struct hash_key key;
 	size_t damage_dropped;
+	struct u64map damage_by_text; /* index into c->damage; by a hash of the text */
 	struct {
 		bool told;
 		uint64_t bytes;
@@ -59,7 +60,10 @@ struct cap_priv {
 /* ---- model.c: filling struct capture, bounded and checked ---- */
 
 struct capture *cap_new(void);
-/* Notes a thing that was wrong; text is made printable. Only the first CAP_MAX_DAMAGE are kept. */
+/*
+ * Notes a thing that was wrong; text is made printable. The same text is counted. Only the first
+ * CAP_MAX_DAMAGE are kept.
+ */
 void cap_note(struct capture *c, const char *fmt, ...) __printf(2, 3);
 /* Called once at the end: says how many more there were. */
 void cap_note_rest(struct capture *c);
@@ -82,6 +86,12 @@ struct cap_stream *cap_stream_add(struct capture *c, uint32_t cpu, const char *i
  */
 int cap_stream_extend(struct capture *c, struct cap_stream *s, const struct cap_extent *from)
 	__must_check;
+/*
+ * The same of a file that is open as fd (borrowed), but for sub-buffers in its holes: those read as
+ * zeros, which no ring ever holds, and cost whoever makes them nothing. Their bytes go to *holes.
+ */
+int cap_stream_extend_file(struct capture *c, struct cap_stream *s, int fd,
+			   const struct cap_extent *from, uint64_t *holes) __must_check;
 /* Kernel texts: "tid comm" and "tid tgid" lines. */
 int cap_parse_cmdlines(struct capture *c, char *text) __must_check;
 int cap_parse_tgids(struct capture *c, char *text) __must_check;

@@ -51,9 +51,10 @@ const char *td_instance(struct td *t, const char *name)
 
 int td_add_area(struct td *t, uint32_t cpu, const char *instance, uint64_t off, uint64_t len)
 {
-	uint64_t there = off < t->size ? t->size - off : 0, rest;
+	uint64_t there = off < t->size ? t->size - off : 0, rest, holes;
 	const char *dot = *instance ? instance : "the top buffer";
 	struct cap_stream *s;
+	int ret;
 
 	if (cpu >= CAPTURE_MAX_CPUS) {
 		cap_note(t->c, "CPU %u of %s is beyond the limit", cpu, dot);
@@ -77,8 +78,12 @@ int td_add_area(struct td *t, uint32_t cpu, const char *instance, uint64_t off, 
 	if (rest)
 		cap_note(t->c, "CPU %u of %s: ends inside a sub-buffer, %" PRIu64 " bytes cut", cpu,
 			 dot, rest);
-	return cap_stream_extend(t->c, s, &(struct cap_extent){ .fd = t->fd, .off = off,
-								.len = len });
+	ret = cap_stream_extend_file(t->c, s, t->fd, &(struct cap_extent){
+			.fd = t->fd, .off = off, .len = len }, &holes);
+	if (holes)
+		cap_note(t->c, "CPU %u of %s: %" PRIu64 " of %" PRIu64 " bytes were never written, "
+			 "and left out", cpu, dot, holes, len);
+	return ret;
 }
 
 /* v7 names its compressor behind the common start: two strings, then the first OPTIONS offset. */
