@@ -297,13 +297,28 @@ static void note_others(const struct trial *t, size_t n, struct match *out)
 	}
 }
 
+/* Anything to be checked against: some KVMs show no entries. */
+static bool has_runs(const struct matcher *m, size_t vm)
+{
+	const struct hostmap_thread *t;
+
+	hostmap_each_thread(m->map, vm, t) {
+		const struct run_list *l = runs_of(m->runs, t->tid);
+
+		if (l && l->n)
+			return true;
+	}
+	return false;
+}
+
 static void add_trial(const struct matcher *m, const struct trial *t, struct sbuf *b)
 {
 	sbuf_addf(b, "%s (", m->map->vm[t->vm].label);
 	if (match_fits(t))
 		sbuf_addf(b, "all %" PRIu64 " events fit", t->checked);
 	else if (t->known && !t->checked)
-		sbuf_add(b, "no event while it was recorded");
+		sbuf_add(b, has_runs(m, t->vm) ? "no event between its entries and exits"
+					       : "no kvm_entry or kvm_exit of it");
 	else if (t->known || t->sol.r.found)
 		sbuf_addf(b, "%" PRIu64 " of %" PRIu64 " events outside", t->outside, t->checked);
 	else
@@ -314,6 +329,7 @@ static void add_trial(const struct matcher *m, const struct trial *t, struct sbu
 static int undecided(const struct matcher *m, const struct capture *g, const struct trial *t,
 		     size_t n, size_t fits, struct kvmft_err *err)
 {
+	bool tried = false;
 	struct sbuf b = { 0 };
 	int ret;
 
@@ -321,9 +337,13 @@ static int undecided(const struct matcher *m, const struct capture *g, const str
 	for (size_t i = 0; i < n && b.len < 700; i++) {
 		sbuf_add(&b, i ? ", " : "");
 		add_trial(m, &t[i], &b);
+		tried |= t[i].checked || !t[i].known;
 	}
-	ret = err_lack(err, EDOM, "guest %s: its events fit %s; name its VM: %s", g->path,
-		       fits ? "several VMs of the host" : "no VM of the host", b.s ? b.s : "");
+	ret = err_lack(err, EDOM, "guest %s: %s; name its VM: %s", g->path,
+		       fits    ? "its events fit several VMs of the host"
+		       : tried ? "its events fit no VM of the host"
+			       : "nothing tells which VM its events are of",
+		       b.s ? b.s : "");
 	sbuf_free(&b);
 	return ret;
 }
@@ -352,20 +372,6 @@ static int decide_by_events(struct matcher *m, const struct capture *g, const st
 	match_take(m, out, &t[best], MATCH_BY_EVENTS);
 	note_others(t, n, out);
 	return 0;
-}
-
-/* Anything to be checked against: some KVMs show no entries. */
-static bool has_runs(const struct matcher *m, size_t vm)
-{
-	const struct hostmap_thread *t;
-
-	hostmap_each_thread(m->map, vm, t) {
-		const struct run_list *l = runs_of(m->runs, t->tid);
-
-		if (l && l->n)
-			return true;
-	}
-	return false;
 }
 
 /* Known offsets decide: its guest's events fit, an accident or two aside. */

@@ -8,6 +8,8 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/vmlib.sh"
 
+tools=${KVMFT_TOOLS:-$top/build/tests/tools}
+
 need_recording merge
 umask 022
 
@@ -204,9 +206,9 @@ truncate -s $((size - subbuf)) "$tmp/short/$data"
 incomplete "data file cut between sub-buffers" "^kvmft: host: [0-9]+ events, [1-9][0-9]* lost" "$tmp/short"
 relabel "$host" "$tmp/noend" '$d'
 incomplete "no end record" "did not end by itself" "$tmp/noend"
-cp -r "$host" "$tmp/half"
-truncate -s -5 "$tmp/half/meta"
-incomplete "last line of meta cut" "meta: the last line is cut" "$tmp/half"
+cp -r "$host" "$tmp/second"
+truncate -s -5 "$tmp/second/meta"
+incomplete "last line of meta cut" "meta: the last line is cut" "$tmp/second"
 relabel "$host" "$tmp/badline" '3i\
 === nonsense'
 incomplete "damaged line in meta" "meta: line 3 is damaged" "$tmp/badline"
@@ -263,4 +265,51 @@ while [ $seed -le 40 ]; do
 	seed=$((seed + 1))
 done
 is "$bad_status" "" "40 captures with random bytes: exit 0, 1, 3 or 4"
+
+# ---- captures that somebody made to cost much ----
+
+"$tools/genpair" --host "$tmp/ph" --guest "$tmp/pg" || exit 1
+pair=$(sed -n 's/^vm id=\([^ ]*\).*/\1/p' "$tmp/ph/meta" | head -n 1)
+"$kvmft" merge "$tmp/ph" "$tmp/pg=$pair" >"$tmp/want" 2>/dev/null
+file=$tmp/ph/seg000000/cpu0
+size=$(stat -c %s "$file")
+truncate -s 64G "$file"
+run timeout 10 "$kvmft" merge "$tmp/ph" "$tmp/pg=$pair"
+status_is 3 "64 GB of a file that were never written"
+ok "... cost no time, and no line" cmp "$tmp/want" "$out"
+err_has "host: seg000000/cpu0: [0-9]+ of 68719476736 bytes were never written, and left out" "... and are told"
+truncate -s "$size" "$file"
+# In the middle: all that is left of the second half is where it was.
+cut=$((size / 4096 / 2 * 4096))
+tail -c +$((cut + 1)) "$file" >"$tmp/back-half"
+truncate -s "$cut" "$file"
+truncate -s $((cut + 1073741824)) "$file"
+cat "$tmp/back-half" >>"$file"
+run timeout 10 "$kvmft" merge "$tmp/ph" "$tmp/pg=$pair"
+status_is 3 "a hole in the middle"
+ok "... leaves what stands around it" cmp "$tmp/want" "$out"
+err_has "seg000000/cpu0: 1073741824 of $((size + 1073741824)) bytes were never written" "... and is told to the byte"
+truncate -s "$cut" "$file"
+cat "$tmp/back-half" >>"$file"
+
+cp "$tmp/ph/meta" "$tmp/meta"
+perl -e 'print "vcpu vm=x-1 id=bad tid=1\n" x 200000' >>"$tmp/ph/meta"
+run timeout 10 "$kvmft" merge "$tmp/ph" "$tmp/pg=$pair"
+status_is 3 "200,000 records that are none"
+err_has "host: meta: record vcpu without a valid id .200000 times.$" "... are counted"
+is "$(grep -c 'record vcpu' "$err")" 1 "... in one line"
+
+# ---- what tells which VM it is ----
+
+# Two VMs, of which the host has other events than entries and exits.
+sed 's/ uuid=[^ ]*//; s/name=kvm_entry/name=kvm_antry/; s/name=kvm_exit/name=kvm_axit/' "$tmp/meta" |
+	sed '/^vm id/{p;s/id=[0-9]*/id=5000/;s/pid=[0-9]*/pid=5000/;s/name=[^ ]*/name=other/}
+		/^vcpu/{p;s/vm=[0-9]*/vm=5000/;s/tid=4/tid=5/}' >"$tmp/ph/meta"
+sed -i 's/ uuid=[^ ]*//' "$tmp/pg/meta"
+mv "$tmp/ph/events/kvm/kvm_entry" "$tmp/ph/events/kvm/kvm_antry"
+mv "$tmp/ph/events/kvm/kvm_exit" "$tmp/ph/events/kvm/kvm_axit"
+sed -i 's/kvm_entry/kvm_antry/; s/kvm_exit/kvm_axit/' "$tmp/ph/events/kvm/kvm_antry" "$tmp/ph/events/kvm/kvm_axit"
+run "$kvmft" merge "$tmp/ph" "$tmp/pg"
+status_is 4 "a host without entries and exits cannot tell whose a guest is"
+err_has "nothing tells which VM its events are of; .*syn .no kvm_entry or kvm_exit of it.*other .no kvm_entry" "... and why"
 finish
