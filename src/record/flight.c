@@ -152,6 +152,16 @@ static int tell_fired(struct record *r, const char *why)
 	return record_put(r);
 }
 
+/* No event since the last time: the next one that has some gets this segment. */
+static int nothing_written(struct record *r, const char *why)
+{
+	r->flight.stopped = 0;
+	record_before_written(r);
+	if (!r->o->quiet)
+		r->note("%s: no segment written, the rings are empty (%s)", capw_path(r->w), why);
+	return 0;
+}
+
 int record_flight_dump(struct record *r, const char *why)
 {
 	unsigned int segment;
@@ -172,6 +182,8 @@ int record_flight_dump(struct record *r, const char *why)
 			return err_why(r->err, ret, "cannot write the ring of CPU %u",
 				       r->drain[i].cpu);
 	}
+	if (!bytes)
+		return nothing_written(r, why);
 	meta_begin(&r->line, "segment");
 	meta_u64(&r->line, "n", segment);
 	meta_str(&r->line, "why", why);

@@ -50,6 +50,20 @@ run "$kvmft" record --as host --flight-recorder --before 2s $remedy -e kvm:kvm_p
 status_is 0 "what was said does ($remedy)"
 ok "... two seconds" test "$(reach "$tmp/remedy")" -ge 2000
 
+# Nobody has events in this shell: a ring that holds nothing makes no segment, however often it is asked for.
+"$kvmft" record --as host --flight-recorder -b 128K -e kvm:kvm_pio -p $$ -d 3s -o "$tmp/still" 2>"$err" &
+recorder=$!
+for i in 1 2; do
+	sleep 1
+	kill -USR1 "$recorder"
+done
+wait "$recorder"
+rc=$?
+recorder=
+is "$rc" 0 "a ring without events"
+is "$(grep -c 'still: no segment written, the rings are empty .signal.$' "$err")" 2 "... says so each time"
+is "$(grep -c 'segment [0-9]* written' "$err") $(grep -c '^segment ' "$tmp/still/meta")" "0 0" "... and writes no segment"
+
 # While a ring is written out it is off: no pair of events reaches over that.
 "$kvmft" record --as host -q --flight-recorder -b 128K -e kvm:kvm_pio -d 3s -o "$tmp/twice" &
 recorder=$!
