@@ -21,7 +21,8 @@ static const struct opt reset_options[] = {
 	OPT_END,
 };
 
-static int reset_kernel(bool dry_run, struct kvmft_err *err)
+/* sessions: in memory, that are gone by now. */
+static int reset_kernel(bool dry_run, unsigned int sessions, struct kvmft_err *err)
 {
 	struct ktracefs *t;
 	struct kreset r = { 0 };
@@ -33,8 +34,10 @@ static int reset_kernel(bool dry_run, struct kvmft_err *err)
 	ret = kreset_sweep(t, dry_run, &r, err);
 	if (r.text.s)
 		fputs(r.text.s, stdout);
-	printf("%s %u instance(s) and %u probe(s); %u of a running kvmft left alone, %u in use\n",
-	       dry_run ? "would remove" : "removed", r.instances, r.probes, r.live, r.busy);
+	printf("%s %u instance(s), %u probe(s) and %u session(s); %u of a running kvmft left alone, "
+	       "%u in use\n",
+	       dry_run ? "would remove" : "removed", r.instances, r.probes, sessions, r.live,
+	       r.busy);
 	if (!ret && r.busy)
 		ret = err_set(err, EBUSY,
 			      "something is still in use by another process: see above");
@@ -43,12 +46,14 @@ static int reset_kernel(bool dry_run, struct kvmft_err *err)
 	return ret;
 }
 
-static void reset_memory(bool dry_run)
+static unsigned int reset_memory(bool dry_run)
 {
 	_cleanup_(sbuf_free) struct sbuf text = { 0 };
+	unsigned int n = reset_sessions ? reset_sessions(dry_run, &text) : 0;
 
-	if (reset_sessions && reset_sessions(dry_run, &text) && text.s)
+	if (text.s)
 		fputs(text.s, stdout);
+	return n;
 }
 
 static int reset_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
@@ -58,11 +63,12 @@ static int reset_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	struct kvmft_err first = { .text = "" };
 	_cleanup_(sbuf_free) struct sbuf out = { 0 };
 	int ret = reset_qemu ? reset_qemu(o->dry_run, MON_TIMEOUT_NS, &out, &first) : 0, kernel;
+	unsigned int sessions;
 
 	if (out.s)
 		fputs(out.s, stdout);
-	reset_memory(o->dry_run);
-	kernel = reset_kernel(o->dry_run, err);
+	sessions = reset_memory(o->dry_run);
+	kernel = reset_kernel(o->dry_run, sessions, err);
 	if (!ret)
 		return kernel;
 	if (kernel)
