@@ -100,8 +100,8 @@ static int explain(const struct query *q, const struct near *near, const char *w
 	int got;
 
 	near_text(near, &b);
-	got = err_set(err, ENOENT, "%s%s%s: %s%s", q->bare ? "" : q->sys, q->bare ? "" : ":",
-		      q->name, what, b.s ? b.s : "");
+	got = err_lack(err, ENOENT, "%s%s%s: %s%s", q->bare ? "" : q->sys, q->bare ? "" : ":",
+		       q->name, what, b.s ? b.s : "");
 	sbuf_free(&b);
 	return got;
 }
@@ -140,8 +140,8 @@ static int explain_nothing(const struct query *q, struct kvmft_err *err)
 	struct near near = { .word = q->name };
 
 	if (!q->bare && !is_pattern(q->sys) && !is_pattern(q->name) && format_exists(q))
-		return err_set(err, ENOENT, "%s:%s: the kernel does not let this event be "
-			       "enabled", q->sys, q->name);
+		return err_lack(err, ENOENT, "%s:%s: the kernel does not let this event be "
+				"enabled", q->sys, q->name);
 	if (!q->bare && !is_pattern(q->sys) && !system_exists(q->t, q->sys))
 		return explain_system(q, err);
 	if (is_pattern(q->name))
