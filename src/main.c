@@ -230,7 +230,8 @@ static int run_with(const struct cmd *c, void *opts, int argc, char **argv, bool
 	return ret;
 }
 
-static int run_command(const struct cmd *c, int argc, char **argv, bool verbose)
+/* as: who says what went wrong. */
+static int run_command(const struct cmd *c, const char *as, int argc, char **argv, bool verbose)
 {
 	_cleanup_free_ void *opts = calloc(1, c->opts_size ? c->opts_size : 1);
 	struct kvmft_err err = { .text = "" };
@@ -238,7 +239,7 @@ static int run_command(const struct cmd *c, int argc, char **argv, bool verbose)
 	int ret, first;
 
 	if (!opts) {
-		fprintf(stderr, "kvmft %s: out of memory\n", c->name);
+		fprintf(stderr, "kvmft %s: out of memory\n", as);
 		return KVMFT_FAILED;
 	}
 	first = cli_parse(c, opts, argc, argv, &err);
@@ -257,13 +258,20 @@ static int run_command(const struct cmd *c, int argc, char **argv, bool verbose)
 			ret = KVMFT_FAILED;
 	}
 	if (ret != KVMFT_OK && err.text[0])
-		fprintf(stderr, "kvmft %s: %s\n", c->name, err.text);
+		fprintf(stderr, "kvmft %s: %s\n", as, err.text);
 	cli_free(c, opts);
 	return ret;
 }
 
+/* A command that another one has started speaks in its name: "kvmft trace". */
+static const char *speaker(const char *argv0)
+{
+	return argv0 && str_starts(argv0, "kvmft ") ? argv0 + strlen("kvmft ") : NULL;
+}
+
 int main(int argc, char **argv)
 {
+	const char *as = speaker(argv[0]);
 	const struct cmd *c;
 	bool verbose = false;
 
@@ -308,5 +316,5 @@ int main(int argc, char **argv)
 			return ret;
 		c = verb;
 	}
-	return run_command(c, argc, argv, verbose);
+	return run_command(c, as ? as : c->name, argc, argv, verbose);
 }

@@ -24,8 +24,8 @@ struct sides_config {
 	bool flight; /* of all sides: when one writes out its ring, the others do */
 	struct opt_u64 before; /* ... which is to reach back so far, ns */
 	/*
-	 * Words of a command of this program that reads the session while it grows: its directory
-	 * is put behind them. It begins when all sides record, and when it ends, all do. NULL:
+	 * Words of a command of this program that reads the session while it grows, in its
+	 * directory, as ".". It begins when all sides record, and when it ends, all do. NULL:
 	 * there is none.
 	 */
 	const struct remote_words *reader;

@@ -52,7 +52,9 @@ static int add(struct found *f, const char *name, const char *sel)
 		return err_set(f->err, E2BIG, "%s has more captures than a session may", f->root);
 	while (len > 1 && f->root[len - 1] == '/')
 		len--;
-	sbuf_addf(&path, "%.*s/%s", (int)len, f->root, name);
+	if (strcmp(f->root, "."))
+		sbuf_addf(&path, "%.*s/", (int)len, f->root);
+	sbuf_add(&path, name);
 	sbuf_addf(&operand, "%s%s%s", path.s ? path.s : "", sel ? "=" : "", sel ? sel : "");
 	c.path = sbuf_take(&path);
 	c.operand = sbuf_take(&operand);

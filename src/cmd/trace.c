@@ -115,7 +115,7 @@ static int put_number(struct remote_words *w, const char *option, const struct o
 static int merge_words(const struct trace_opts *o, struct remote_words *w)
 {
 	const char *clock = o->c.tsc ? "host-tsc" : o->c.clock;
-	int ret = remote_words_add(w, "kvmft");
+	int ret = remote_words_add(w, "kvmft trace"); /* in whose name it speaks */
 
 	ret = ret ? ret : remote_words_add(w, "merge");
 	ret = ret ? ret : remote_words_add(w, "--follow");

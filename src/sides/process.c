@@ -133,16 +133,17 @@ int side_exec(const struct remote_words *prefix, const char *const *words, int i
 	return pid;
 }
 
-int side_self(const struct remote_words *words, const char *last, struct kvmft_err *err)
+int side_self(const struct remote_words *words, int dir, struct kvmft_err *err)
 {
-	const char *const end[] = { last, NULL };
+	static const char *const here[] = { ".", NULL };
 	char *argv[MAX_WORDS + 1];
-	int ret = join_words(words, end, argv, err);
+	int ret = join_words(words, here, argv, err);
 	pid_t pid = ret ? ret : fork();
 
 	if (!pid) {
 		side_leave_terminal();
-		execv("/proc/self/exe", argv);
+		if (!fchdir(dir))
+			execv("/proc/self/exe", argv);
 		dprintf(STDERR_FILENO, "kvmft: cannot run itself: %s\n", strerror(errno));
 		_exit(127);
 	}
@@ -202,8 +203,8 @@ static const char *last_line(struct sbuf *said)
 	return newline ? newline + 1 : said->len ? said->s : "";
 }
 
-int side_ask(const struct remote_words *prefix, const char *const *words, int input, size_t max,
-	     struct sbuf *out, struct kvmft_err *err)
+int side_ask(const struct remote_words *prefix, const char *const *words, const char *what,
+	     int input, size_t max, struct sbuf *out, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf said = { 0 };
 	_cleanup_close_ int err_words = -1, mine = -1;
@@ -222,9 +223,9 @@ int side_ask(const struct remote_words *prefix, const char *const *words, int in
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (ret)
-		return err_why(err, ret, "%s %s has no answer", prefix->v[0], words[0]);
+		return err_why(err, ret, "%s %s has no answer", prefix->v[0], what);
 	if (status)
-		err_set(err, EIO, "%s: exit status %d%s%s", words[0], exit_status(status),
+		err_set(err, EIO, "%s: exit status %d%s%s", what, exit_status(status),
 			said.len ? ": " : "", last_line(&said));
 	return exit_status(status);
 }

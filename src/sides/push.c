@@ -32,7 +32,7 @@ static int guest_machine(const struct side_spec *spec, char *arch, size_t size,
 	static const char *const words[] = { "uname", "-sm", NULL };
 	_cleanup_(sbuf_free) struct sbuf out = { 0 };
 	struct kvmft_err why = { .text = "" };
-	int ret = side_ask(&spec->command, words, -1, 256, &out, &why);
+	int ret = side_ask(&spec->command, words, words[0], -1, 256, &out, &why);
 	char *end;
 
 	if (ret)
@@ -155,7 +155,7 @@ static int random_name(char *buf, size_t size, const char *folder)
 static int ask(const struct side_spec *spec, const char *const *words, int input,
 	       struct kvmft_err *err)
 {
-	int ret = side_ask(&spec->command, words, input, 0, NULL, err);
+	int ret = side_ask(&spec->command, words, words[0], input, 0, NULL, err);
 
 	return ret > 0 ? -EIO : ret;
 }

@@ -43,7 +43,7 @@ struct qga {
 	char dir[64]; /* in the guest */
 	uint64_t pid, orders, stream; /* handles of the agent; NONE */
 	uint64_t done; /* bytes of the stream that were passed on */
-	bool exited;
+	bool exited, lacking;
 	int status;
 };
 
@@ -141,14 +141,19 @@ static int hear(struct qga *q, char last)
 	return err_set(q->err, EMSGSIZE, "%s: an answer without end", q->name);
 }
 
-static int by_command(struct qga *q, const char *request)
+/* What the agent refuses, virsh tells as a failure of its own: an exit status, and a line. */
+static int by_command(struct qga *q, const char *what, const char *request)
 {
 	const char *const words[] = { request, NULL };
+	struct kvmft_err why = { .text = "" };
 	int ret;
 
 	sbuf_reset(&q->answer);
-	ret = side_ask(q->command, words, -1, ANSWER_MAX, &q->answer, q->err);
-	return ret > 0 ? -EIO : ret;
+	ret = side_ask(q->command, words, what, -1, ANSWER_MAX, &q->answer, &why);
+	if (!ret)
+		return 0;
+	q->lacking = ret == 127; /* there is no such command here */
+	return err_set(q->err, ret > 0 ? EREMOTEIO : -ret, "%s: %s", q->name, why.text);
 }
 
 static int refused(struct qga *q, const char *what, struct jval error)
@@ -171,7 +176,7 @@ static int ask(struct qga *q, const char *what, const struct sbuf *request, stru
 	if (request->error)
 		return err_set(q->err, ENOMEM, "out of memory");
 	if (q->command) {
-		ret = by_command(q, request->s);
+		ret = by_command(q, what, request->s);
 	} else {
 		ret = full_write(q->fd, request->s, request->len, NULL);
 		ret = ret ? err_why(q->err, ret, "%s", q->name) : hear(q, '\n');
@@ -387,7 +392,9 @@ static int open_files(struct qga *q)
 		q->err = err;
 		if (ret && look_whether_ended(q))
 			return -EIO;
-		if (ret && (q->exited || ret != -EREMOTEIO || util_now_ns() - begin > START_NS))
+		if (ret && q->exited) /* it has said why */
+			return -EIO;
+		if (ret && (ret != -EREMOTEIO || util_now_ns() - begin > START_NS))
 			return err_set(q->err, EIO, "%s", none.text);
 		if (ret)
 			(void)poll(NULL, 0, 200);
@@ -474,7 +481,9 @@ int side_qga_main(const struct side_spec *spec)
 	file_close(&q, q.stream);
 	if (q.exited)
 		return q.status;
-	if (ret && strstr(err.text, "guest-exec kvmft") && strstr(err.text, "No such file"))
+	if (q.lacking)
+		return KVMFT_LACKING;
+	if (ret && strstr(err.text, "child process") && strstr(err.text, "No such file"))
 		return 127; /* as a shell has it: there is no such program */
 	return ret ? KVMFT_FAILED : KVMFT_OK;
 }

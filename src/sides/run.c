@@ -42,7 +42,7 @@ struct sides {
 	const char *why;    /* it ends; NULL = not yet */
 	pid_t reader;	    /* 0 = gone, or none */
 	int reader_status;
-	bool all_live, command_done, told_alone;
+	bool all_live, command_done, told_alone, reader_killed;
 	uint64_t live_ns, tick_ns;
 	mode_t umask;
 };
@@ -60,7 +60,10 @@ static int make_dir(struct sides *x)
 	if (mkdirat(x->parent, x->base, 0700))
 		return err_set(x->err, errno, errno == EEXIST ? "%s exists: choose another name with -o"
 							      : "cannot make directory %s", path);
-	sbuf_addf(&shown, "%.*s/", (int)(strlen(path) - (path[strlen(path) - 1] == '/')), path);
+	/* A place in memory is nobody's to look at: sides are called by their names alone. */
+	if (!x->c->temp)
+		sbuf_addf(&shown, "%.*s/", (int)(strlen(path) - (path[strlen(path) - 1] == '/')),
+			  path);
 	x->shown = sbuf_take(&shown);
 	x->dir = openat(x->parent, x->base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (x->dir < 0 || !x->shown)
@@ -151,6 +154,8 @@ static int start_host(struct sides *x)
 	struct sbuf path = { 0 };
 	int fds[2], ret;
 
+	if (x->c->temp)
+		sbuf_addf(&path, "%s/", x->host->output);
 	sbuf_addf(&path, "%s%s", x->shown, s->name);
 	output = sbuf_take(&path);
 	ret = output ? pair(fds, x->err) : err_set(x->err, ENOMEM, "out of memory");
@@ -270,6 +275,13 @@ static bool is_live(const struct side *s)
 	return s->live || s->state == SIDE_ENDED;
 }
 
+static void tell_last(struct sides *x, struct side *s)
+{
+	if (s->untold && !x->host->quiet && s->last[0])
+		x->note("%s: %s", s->name, s->last);
+	s->untold = false;
+}
+
 static void say_line(struct sides *x, struct side *s)
 {
 	const char *text = s->line.s;
@@ -280,9 +292,11 @@ static void say_line(struct sides *x, struct side *s)
 		text = strstr(text, ": ") + 2;
 	if (str_starts(text, "standard output: "))
 		text += strlen("standard output: ");
+	tell_last(x, s);
 	snprintf(s->last, sizeof(s->last), "%s", text);
-	if (!x->host->quiet && *text)
-		x->note("%s: %s", s->name, text);
+	s->untold = true;
+	if (s->live)
+		tell_last(x, s);
 	sbuf_reset(&s->line);
 }
 
@@ -336,6 +350,7 @@ static int take_news(struct sides *x, struct side *s, const struct stream_news *
 	if (!n->began || s->live)
 		return 0;
 	s->live = true;
+	tell_last(x, s);
 	s->state = MAX(s->state, SIDE_LIVE);
 	return capw_name_take(&s->place, x->err);
 }
@@ -350,8 +365,9 @@ static void ended(struct sides *x, struct side *s, const struct side_said *said)
 	util_close_fd(&s->to);
 	if (s->spec && said->ret && s->live) {
 		s->exit_code = KVMFT_INCOMPLETE;
-		x->note("%s: %s; what came before is in %s%s", s->name,
-			s->killed ? "was given up" : s->err.text, x->shown, s->name);
+		x->note("%s: %s%s%s%s", s->name, s->killed ? "was given up" : s->err.text,
+			x->c->temp ? "" : "; what came before is in ", x->c->temp ? "" : x->shown,
+			x->c->temp ? "" : s->name);
 	}
 }
 
@@ -434,7 +450,9 @@ static void give_up(struct side *s)
 
 static void give_up_all(struct sides *x)
 {
-	if (x->reader > 0 && !kill(x->reader, SIGTERM))
+	/* It would show all that there is yet, if its reader takes that. */
+	x->reader_killed = x->reader > 0 && !kill(x->reader, SIGKILL);
+	if (x->reader_killed)
 		x->note("a second signal ended this before all was shown");
 	for (size_t i = 1; i < x->n; i++)
 		give_up(&x->side[i]);
@@ -475,6 +493,7 @@ static void look_at(struct sides *x, struct side *s, uint64_t now)
 		give_up(s);
 	} else if (s->state != SIDE_ENDED && !s->live && since >= SECOND &&
 		   since / SECOND % 10 == 0) {
+		tell_last(x, s);
 		x->note("waiting for %s to begin", s->name);
 	}
 }
@@ -565,14 +584,17 @@ static int not_begun(struct sides *x, struct side *s)
 		*x->err = s->err;
 		return s->ret ? s->ret : err_set(x->err, EIO, "the host's recording ended too soon");
 	}
+	s->untold = false;
 	if (!s->transport && status == 127)
-		return err_lack(x->err, ENOENT,
-				"%s: there is no kvmft, or no such command (%s): --push brings a "
-				"static one",
-				s->name, s->last);
-	if (s->last[0])
-		return err_set(x->err, EIO, "%s: does not record: %s", s->name, s->last);
-	return err_set(x->err, EIO, "%s: does not record: %s", s->name, s->err.text);
+		return err_lack(x->err, ENOENT, "%s: there is no kvmft, or no such command (%s)%s",
+				s->name, s->last,
+				s->spec->agent ? "" : ": --push brings a static one");
+	err_set(x->err, EIO, "%s: does not record: %s", s->name,
+		s->last[0] ? s->last : s->err.text);
+	/* Where its command passes that on. */
+	if (!s->transport && status == KVMFT_LACKING)
+		x->err->code = KVMFT_LACKING;
+	return -EIO;
 }
 
 static int wait_live(struct sides *x, size_t n)
@@ -632,12 +654,8 @@ static const char *why_now(struct sides *x)
 
 static int start_reader(struct sides *x)
 {
-	_cleanup_free_ char *dir = strndup(x->shown, strlen(x->shown) - 1);
-	int pid = 0;
+	int pid = x->c->reader ? side_self(x->c->reader, x->dir, x->err) : 0;
 
-	if (x->c->reader)
-		pid = dir ? side_self(x->c->reader, dir, x->err)
-			  : err_set(x->err, ENOMEM, "out of memory");
 	x->reader = MAX(pid, 0);
 	return MIN(pid, 0);
 }
@@ -720,7 +738,7 @@ static int result(struct sides *x)
 	if (x->c->reader && WIFEXITED(x->reader_status))
 		worst = MAX(worst, WEXITSTATUS(x->reader_status));
 	if (x->c->reader && WIFSIGNALED(x->reader_status)) {
-		if (WTERMSIG(x->reader_status) != SIGTERM)
+		if (!x->reader_killed)
 			x->note("what shows the events was killed by signal %d",
 				WTERMSIG(x->reader_status));
 		worst = MAX(worst, KVMFT_INCOMPLETE);
@@ -802,7 +820,7 @@ static int begin(struct sides *x)
 static void undo(struct sides *x)
 {
 	if (x->reader > 0) {
-		kill(x->reader, SIGTERM);
+		kill(x->reader, SIGKILL);
 		while (waitpid(x->reader, &x->reader_status, 0) < 0 && errno == EINTR)
 			;
 	}

@@ -67,7 +67,8 @@ struct side {
 	int from;	 /* from teller */
 	int words;	 /* standard error of transport */
 	struct sbuf line; /* of it, not yet whole */
-	char last[128];	 /* the last one */
+	char last[400];	 /* the last one */
+	bool untold;	 /* ... which is said if it begins, or is the reason why it does not */
 	struct stream_news news;
 	struct record_progress progress;
 	bool live, command_done, stalled, killed;
@@ -112,16 +113,16 @@ int side_exec(const struct remote_words *prefix, const char *const *words, int i
 	      int *err_words, struct kvmft_err *err) __must_check;
 /*
  * The same, to its end: what it printed (max bytes) goes to out where that is not NULL, input is
- * the file it reads (-1 = none). Its exit status; -errno with err set.
+ * the file it reads (-1 = none); what: it is, for messages. Its exit status, with err set if that
+ * is not 0; -errno with err set.
  */
-int side_ask(const struct remote_words *prefix, const char *const *words, int input, size_t max,
-	     struct sbuf *out, struct kvmft_err *err) __must_check;
+int side_ask(const struct remote_words *prefix, const char *const *words, const char *what,
+	     int input, size_t max, struct sbuf *out, struct kvmft_err *err) __must_check;
 /*
- * This program itself, with these words, and one more behind them; standard files stay as they are.
- * Its PID, or -errno.
+ * This program itself in directory dir, with these words, and "." behind them; standard files stay
+ * as they are. Its PID, or -errno.
  */
-int side_self(const struct remote_words *words, const char *last,
-	      struct kvmft_err *err) __must_check;
+int side_self(const struct remote_words *words, int dir, struct kvmft_err *err) __must_check;
 /* A process of ours in its place: fn's result is its exit status. Else as side_exec(). */
 int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
 	     struct kvmft_err *err) __must_check;
