@@ -21,22 +21,31 @@ struct follow_config {
 	const struct pairing_opts *opts;
 	uint64_t delay_ns;
 	note_fn *note;
+	bool (*is_enough)(void); /* nobody waits for the captures' ends any more */
 };
 
 /* What follow_pass() opened. */
 struct follow_pass {
 	struct pairing *p; /* its time line is to be started; valid until the next pass */
-	bool first, last;  /* last: the captures have ended, and all of them is due */
+	/* last: all that there is is due, for the captures have ended, or it is enough */
+	bool first, last;
 };
 
 int follow_new(const struct follow_config *c, struct follow **out) __must_check;
 /* Waits until something may be due. 0, -ENOMEM, or -errno with err of a capture that is none. */
 int follow_pass(struct follow *f, struct follow_pass *pass, struct kvmft_err *err) __must_check;
+/* A guest that is left out. */
+struct follow_gone {
+	bool opened;	 /* its capture was one, and is gone */
+	bool first;	 /* it was the first guest, whose clock --clock may be */
+	uint64_t events; /* of it that were given out */
+};
+
 /*
- * The first pass failed at one of several guests: the next ones go on without it. False: it failed
- * at something else, or at the only guest.
+ * A pass failed at a guest: the next ones go on without it, and its events that were not given out
+ * yet are lost. False: it failed at something else, or the first one at the only guest.
  */
-bool follow_leave_out(struct follow *f);
+bool follow_leave_out(struct follow *f, struct follow_gone *gone);
 /* Whether something newer was given out in an earlier pass; counted for follow_tell(). */
 bool follow_late(struct follow *f, const struct tl_item *item);
 /* What came late, by side. */

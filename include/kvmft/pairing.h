@@ -40,6 +40,7 @@ struct pairing {
 	struct pairing_capture host;
 	struct pairing_guest *guest;
 	size_t nguest;
+	size_t failed; /* the guest that pairing_prepare() failed at, from 1; 0 = at none */
 	struct hostmap *map;
 	struct matcher matcher;
 	struct tsc_map forced; /* given by hand, for all guests */

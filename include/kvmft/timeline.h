@@ -36,11 +36,13 @@ struct tl_source {
 	struct qmarker *marker;	  /* host: tells which of its markers are QEMU's events; or NULL */
 	bool alone;		  /* of tl_new_alone(): a guest, too, has no VM then */
 	size_t index;		  /* 0 = host, guests from 1 */
+	size_t id;		  /* the same, but where who follows goes on without some */
 	size_t vm;		  /* guest: index into the host map, of this capture's entry */
 	uint64_t events, gaps, lost, damaged, unplaced; /* of what tl_next() gave so far */
 	bool lost_unknown;	  /* some gap had no count */
 	bool windowed;		  /* by tl_window(): these are not of all of the capture */
 	bool followed;		  /* by tl_follow(): of all of it since it began */
+	bool no_end;		  /* ... and nobody waited for its end, which is no loss */
 	bool missed;		  /* ... and some was removed before it could be given out */
 	uint32_t read_to;	  /* ... the segment up to which the one before this read */
 	struct tl_comms *comms;
@@ -145,8 +147,10 @@ struct tl_marks;
 int tl_marks_new(struct tl_marks **out) __must_check;
 void tl_marks_free(struct tl_marks *m); /* NULL is fine */
 void tl_follow(struct timeline *t, struct tl_marks *m, uint64_t to);
+/* Captures that have no end by now are left as they are: what comes is nobody's loss. */
+void tl_follow_no_end(struct timeline *t);
 /*
- * What the time line before it, of the same captures, had learned from events that may be gone:
+ * What the time line before it, of the same captures or of more of them (by their ids), had learned from events that may be gone:
  * names of threads, clocks of VMs, and what it counted. After the last tl_add_guest(). 0 or
  * -ENOMEM.
  */
@@ -209,6 +213,12 @@ void tl_loss(const struct tl_source *s, struct tl_loss *loss);
 /* The same from what a walk over all of the capture saw: events, in-band losses. */
 void tl_loss_of(const struct capture *cap, uint64_t events, uint64_t lost, bool lost_unknown,
 		struct tl_loss *loss);
+/* Whether a thing that was wrong with its capture is: what has no end yet may have none. */
+static inline bool tl_source_is_damage(const struct tl_source *s, const struct cap_damage *d)
+{
+	return !(s->no_end && d->no_end);
+}
+
 /* After the walk: nothing was lost, damaged or unreadable; of QEMU's trace all has a place. */
 bool tl_source_complete(const struct tl_source *s);
 

@@ -56,7 +56,7 @@ struct windows;
 int win_new(const struct timeline *t, struct windows **out) __must_check;
 /* Feeds the items of a timeline in order. 0 or -ENOMEM. */
 int win_feed(struct windows *w, const struct tl_item *item) __must_check;
-/* The check goes on with another time line of the same captures: see tl_inherit(). */
+/* The check goes on with another time line of the same captures, or of some: see tl_inherit(). */
 void win_go_on(struct windows *w, const struct timeline *t);
 void win_finish(struct windows *w);
 size_t win_count(const struct windows *w);

@@ -7,6 +7,7 @@
 #include "options.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
 #include "kvmft/follow.h"
@@ -135,7 +136,7 @@ static int merge_ask(struct merge *m, struct out_clock *clock)
 	pick_free(m->pick);
 	m->pick = NULL;
 	ret = sink_clock(&m->s, m->p, m->o->clock, clock, m->err);
-	return ret ? ret : merge_pick_init(&m->o->pick, m->p->t, &m->pick, m->err);
+	return ret ? ret : merge_pick_init(&m->o->pick, m->p->t, m->left_out, &m->pick, m->err);
 }
 
 static int merge_begin(struct merge *m)
@@ -176,6 +177,38 @@ static int merge_write(struct merge *m)
 }
 
 /* ---- captures that are still recorded ---- */
+
+static const int end_signals[] = { SIGINT, SIGTERM };
+
+static void nothing(int sig __unused_arg)
+{
+}
+
+/*
+ * The first signal ends the view in order, the second one at once: the kernel takes the handler
+ * away as the first one comes, and that is the mark of it, too. Who ignores a signal goes on doing
+ * so.
+ */
+static void listen_for_end(void)
+{
+	const struct sigaction once = { .sa_handler = nothing,
+					.sa_flags = (int)SA_RESETHAND | SA_RESTART };
+	struct sigaction now;
+
+	for (size_t i = 0; i < ARRAY_SIZE(end_signals); i++)
+		if (!sigaction(end_signals[i], NULL, &now) && now.sa_handler == SIG_DFL)
+			(void)sigaction(end_signals[i], &once, NULL);
+}
+
+static bool was_told_to_end(void)
+{
+	struct sigaction now;
+
+	for (size_t i = 0; i < ARRAY_SIZE(end_signals); i++)
+		if (!sigaction(end_signals[i], NULL, &now) && now.sa_handler == SIG_DFL)
+			return true;
+	return false;
+}
 
 static int merge_go_on(struct merge *m)
 {
@@ -218,15 +251,29 @@ static bool may_come(const struct merge *m, const struct follow_pass *pass, int 
 {
 	if (ret == -ENOENT && tries < MAX_TRIES)
 		return true;
-	return !m->s.f && !pass->last && m->err->code != KVMFT_USAGE && tries < FIRST_TRIES;
+	return !m->s.f && !pass->last && m->err->code != KVMFT_USAGE && tries < FIRST_TRIES &&
+	       !was_told_to_end();
 }
 
-/* A guest whose capture is none does not end the view of the others. */
+/* Rows in a clock of the guest that is gone have no time any more. */
+static bool was_clock(const struct merge *m, const struct follow_gone *gone)
+{
+	return gone->opened && gone->first &&
+	       (m->o->clock == OUT_CLOCK_GUEST_TSC || m->o->clock == OUT_CLOCK_KVMCLOCK);
+}
+
+/* A guest whose capture is none, or goes, does not end the view of the others. */
 static bool go_without(struct merge *m, unsigned int *tries)
 {
-	if (m->err->code == KVMFT_USAGE || !follow_leave_out(m->f))
+	struct follow_gone gone;
+
+	if (m->err->code == KVMFT_USAGE || !follow_leave_out(m->f, &gone) || was_clock(m, &gone))
 		return false;
-	cli_note("%s; the other guests are shown without this one", m->err->text);
+	if (gone.opened)
+		cli_note("%s: left out from now on, %llu events of it were shown; the others go on",
+			 m->err->text, (unsigned long long)gone.events);
+	else
+		cli_note("%s; the other guests are shown without this one", m->err->text);
 	m->left_out = true;
 	*tries = 0;
 	return true;
@@ -237,6 +284,7 @@ static int merge_follow(struct merge *m, int argc, char **argv, const struct pai
 	const struct follow_config c = {
 		.host = argv[0], .guests = argv + 1, .n = (size_t)argc - 1, .opts = po,
 		.delay_ns = m->o->delay.set ? m->o->delay.v : DEFAULT_DELAY_NS, .note = cli_note,
+		.is_enough = was_told_to_end,
 	};
 	struct follow_pass pass = { 0 };
 	unsigned int tries = 0;
@@ -244,6 +292,7 @@ static int merge_follow(struct merge *m, int argc, char **argv, const struct pai
 
 	if (ret)
 		return err_set(m->err, ENOMEM, "out of memory");
+	listen_for_end();
 	while (!ret && !pass.last && !m->enough) {
 		ret = follow_pass(m->f, &pass, m->err);
 		ret = ret ? ret : merge_pass(m, &pass);

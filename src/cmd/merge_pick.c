@@ -30,10 +30,11 @@ static int add_vcpus(struct pick *p, const char *list)
 }
 
 /* A side that is none would silently show nothing. */
-static int add_side(struct pick *p, const struct timeline *t, const char *side,
+static int add_side(struct pick *p, const struct timeline *t, const char *side, bool gone,
 		    struct kvmft_err *err)
 {
-	bool known = !strcmp(side, "host") || !strcmp(side, "guest") || !strcmp(side, "qemu");
+	bool known =
+		gone || !strcmp(side, "host") || !strcmp(side, "guest") || !strcmp(side, "qemu");
 
 	for (size_t i = 0; i < tl_sources(t); i++)
 		known |= pick_side_is(t, tl_source(t, i), side);
@@ -54,7 +55,7 @@ static int usage(struct kvmft_err *err, const char *option, int ret)
 }
 
 static int add_lists(struct pick *p, const struct merge_pick_opts *o, const struct timeline *t,
-		     struct kvmft_err *err)
+		     bool gone, struct kvmft_err *err)
 {
 	int ret = 0;
 
@@ -63,7 +64,7 @@ static int add_lists(struct pick *p, const struct merge_pick_opts *o, const stru
 	for (size_t i = 0; i < o->grep.n && !ret; i++)
 		ret = usage(err, "--grep", pick_add_match(p, o->grep.v[i], err));
 	for (size_t i = 0; i < o->side.n && !ret; i++)
-		ret = add_side(p, t, o->side.v[i], err);
+		ret = add_side(p, t, o->side.v[i], gone, err);
 	for (size_t i = 0; i < o->vcpu.n && !ret; i++) {
 		ret = add_vcpus(p, o->vcpu.v[i]);
 		if (ret == -EINVAL)
@@ -75,8 +76,8 @@ static int add_lists(struct pick *p, const struct merge_pick_opts *o, const stru
 	return ret;
 }
 
-int merge_pick_init(const struct merge_pick_opts *o, const struct timeline *t, struct pick **out,
-		    struct kvmft_err *err)
+int merge_pick_init(const struct merge_pick_opts *o, const struct timeline *t, bool gone,
+		    struct pick **out, struct kvmft_err *err)
 {
 	*out = NULL;
 	if (o->context.set && !o->grep.n)
@@ -88,5 +89,5 @@ int merge_pick_init(const struct merge_pick_opts *o, const struct timeline *t, s
 	if (pick_new(t, out))
 		return err_set(err, ENOMEM, "out of memory");
 	pick_set_context(*out, o->context.v);
-	return add_lists(*out, o, t, err);
+	return add_lists(*out, o, t, gone, err);
 }

@@ -14,10 +14,11 @@ struct merge_pick_opts {
 };
 
 /*
- * What was asked for, checked; *out is NULL when nothing was. err says which option is wrong. Freed
+ * What was asked for, checked; gone: a side that is not there may be of a guest that was left out.
+ * *out is NULL when nothing was asked for. err says which option is wrong. Freed
  * with pick_free(), also after a failure.
  */
-int merge_pick_init(const struct merge_pick_opts *o, const struct timeline *t, struct pick **out,
-		    struct kvmft_err *err) __must_check;
+int merge_pick_init(const struct merge_pick_opts *o, const struct timeline *t, bool gone,
+		    struct pick **out, struct kvmft_err *err) __must_check;
 
 #endif

@@ -30,6 +30,9 @@ struct follow {
 	struct pairing p, before;
 	bool opened;
 	char **guests; /* those of the config that are not left out */
+	size_t *id;    /* of their sources: what each of them was before any was left out */
+	size_t failed; /* the guest that the last pass failed at, from 1; 0 = at none */
+	struct pairing_opts opts;
 	struct tl_marks *marks;
 	/* What was the newest event at some moments, oldest first. */
 	struct {
@@ -41,7 +44,7 @@ struct follow {
 	uint64_t begin_ns;	/* of this pass */
 	uint64_t grew_ns, host_ended_ns; /* 0 = not yet */
 	bool told_silent;
-	struct late *late; /* by source */
+	struct late *late; /* by source, its id */
 	size_t nlate;
 	uint64_t khz;
 };
@@ -54,22 +57,43 @@ int follow_new(const struct follow_config *c, struct follow **out)
 	if (!f)
 		return -ENOMEM;
 	f->c = *c;
+	f->opts = *c->opts;
 	f->guests = calloc(c->n + 1, sizeof(*f->guests));
-	if (!f->guests)
+	f->id = calloc(c->n + 1, sizeof(*f->id));
+	if (!f->guests || !f->id)
 		return -ENOMEM;
 	memcpy(f->guests, c->guests, c->n * sizeof(*f->guests));
+	for (size_t i = 0; i < c->n; i++)
+		f->id[i] = i + 1;
 	return tl_marks_new(&f->marks);
 }
 
-bool follow_leave_out(struct follow *f)
-{
-	size_t at;
+/* ---- guests that are left out ---- */
 
-	if (f->opened || !f->p.t || !f->p.nguest || f->c.n < 2)
+static uint64_t shown(const struct follow *f, size_t id)
+{
+	for (size_t i = 0; f->opened && i < tl_sources(f->p.t); i++)
+		if (tl_source(f->p.t, i)->id == id)
+			return tl_source(f->p.t, i)->events;
+	return 0;
+}
+
+bool follow_leave_out(struct follow *f, struct follow_gone *gone)
+{
+	size_t at = f->failed - 1;
+
+	if (!f->failed || (!f->opened && f->c.n < 2))
 		return false;
-	at = f->p.nguest - 1; /* the last that was tried */
+	*gone = (struct follow_gone){ .opened = f->opened,
+				      .events = shown(f, f->id[at]),
+				      .first = !at };
 	f->c.n--;
 	memmove(f->guests + at, f->guests + at + 1, (f->c.n - at) * sizeof(*f->guests));
+	/* Before the first pass nobody knows one. */
+	if (f->opened)
+		memmove(f->id + at, f->id + at + 1, (f->c.n - at) * sizeof(*f->id));
+	f->failed = 0;
+	f->opts.need = PAIRING_CLOCKS; /* as with guests, also when it was the last of them */
 	return true;
 }
 
@@ -172,24 +196,28 @@ static void look_for_life(struct follow *f, uint64_t now)
 
 /* ---- a pass ---- */
 
+/* What was open stays the last word, and whole, until the captures could be opened again. */
 static int open_captures(struct follow *f, struct kvmft_err *err)
 {
+	struct pairing next;
 	int ret;
 
-	if (f->p.t) { /* else it could not be opened */
-		pairing_close(&f->before);
-		f->before = f->p;
-		memset(&f->p, 0, sizeof(f->p));
-	}
-	pairing_close(&f->p);
-	memset(&f->p, 0, sizeof(f->p));
-	ret = pairing_prepare(&f->p, f->c.host, f->guests, f->c.n, f->c.opts, err);
-	if (ret)
+	pairing_close(&f->before);
+	memset(&f->before, 0, sizeof(f->before));
+	ret = pairing_prepare(&next, f->c.host, f->guests, f->c.n, &f->opts, err);
+	f->failed = ret ? next.failed : 0;
+	for (size_t i = 0; !ret && i < f->c.n; i++)
+		tl_source(next.t, i + 1)->id = f->id[i];
+	if (!ret && f->p.t && tl_inherit(next.t, f->p.t))
+		ret = err_set(err, ENOMEM, "out of memory");
+	if (ret) {
+		pairing_close(&next);
 		return ret;
-	if (f->before.t && tl_inherit(f->p.t, f->before.t))
-		return err_set(err, ENOMEM, "out of memory");
-	if (f->before.t)
-		tl_stop(f->before.t);
+	}
+	if (f->p.t)
+		tl_stop(f->p.t);
+	f->before = f->p;
+	f->p = next;
 	return 0;
 }
 
@@ -204,6 +232,7 @@ static int late_new(struct follow *f)
 
 int follow_pass(struct follow *f, struct follow_pass *pass, struct kvmft_err *err)
 {
+	bool enough;
 	uint64_t to;
 	int ret;
 
@@ -220,7 +249,10 @@ int follow_pass(struct follow *f, struct follow_pass *pass, struct kvmft_err *er
 	f->passed = f->given;
 	f->given = MAX(f->given, due(f, f->begin_ns));
 	see(f, f->begin_ns);
-	pass->last = all_ended(f, f->begin_ns);
+	enough = f->c.is_enough();
+	if (enough)
+		tl_follow_no_end(f->p.t);
+	pass->last = enough || all_ended(f, f->begin_ns);
 	to = pass->last ? UINT64_MAX : f->given;
 	tl_follow(f->p.t, f->marks, to);
 	if (!pass->last)
@@ -232,7 +264,7 @@ int follow_pass(struct follow *f, struct follow_pass *pass, struct kvmft_err *er
 
 bool follow_late(struct follow *f, const struct tl_item *item)
 {
-	struct late *l = &f->late[item->src->index];
+	struct late *l = &f->late[item->src->id];
 
 	/* A gap begins where the event before it stands. */
 	if (item->kind != TL_EVENT || item->host >= f->passed)
@@ -269,5 +301,6 @@ void follow_free(struct follow *f)
 	tl_marks_free(f->marks);
 	free(f->late);
 	free(f->guests);
+	free(f->id);
 	free(f);
 }

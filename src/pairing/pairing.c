@@ -225,6 +225,7 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 	for (size_t i = 0; i < n && !ret; i++) {
 		ret = open_guest(p, guests[i], err);
 		begins |= !ret && (p->has_forced || p->guest[i].match.solved);
+		p->failed = ret ? p->nguest : 0;
 	}
 	matcher_free(&p->matcher);
 	return ret || !begins ? ret : begin_of_guests(p, err);
@@ -347,7 +348,9 @@ bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
 			continue;
 		note("%s: %llu events, %llu lost%s%s", s->label, (unsigned long long)s->events,
 			 (unsigned long long)loss.total, loss.unknown ? " or more" : "",
-			 s->cap->complete ? "" : " (recording was cut short)");
+			 s->cap->complete ? ""
+			 : s->no_end	  ? " (up to now: its recording has no end yet)"
+					  : " (recording was cut short)");
 		if (s->unplaced)
 			note("%s: %llu stamps could not be placed and are marked with ?", s->label,
 				 (unsigned long long)s->unplaced);
@@ -355,7 +358,8 @@ bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
 			note("%s: %llu damaged sub-buffers left out", s->label,
 				 (unsigned long long)s->damaged);
 		for (size_t k = 0; k < s->cap->ndamage; k++)
-			note("%s: %s", s->label, s->cap->damage[k].text);
+			if (tl_source_is_damage(s, &s->cap->damage[k]))
+				note("%s: %s", s->label, s->cap->damage[k].text);
 	}
 	return complete;
 }

@@ -31,7 +31,7 @@ struct windows {
 	uint64_t from;	       /* where the slices begin */
 	unsigned int shift;    /* 2^shift cycles each */
 	bool started;
-	struct win_events { /* of each source */
+	struct win_events { /* of each source, by its id */
 		size_t host; /* which of the hosts it is */
 		struct turn_events *turns; /* of a host */
 	} *ev;
@@ -88,8 +88,8 @@ void win_go_on(struct windows *w, const struct timeline *t)
 {
 	w->t = t;
 	for (size_t i = 0; i < tl_sources(t); i++)
-		if (w->ev[i].turns)
-			turn_events_init(w->ev[i].turns, tl_source(t, i)->fmt);
+		if (w->ev[tl_source(t, i)->id].turns)
+			turn_events_init(w->ev[tl_source(t, i)->id].turns, tl_source(t, i)->fmt);
 }
 
 /* ---- figures ---- */
@@ -307,7 +307,7 @@ static void win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item
 		v->exit = late;
 		break;
 	}
-	v->on = w->ev[i->src->index].host;
+	v->on = w->ev[i->src->id].host;
 }
 
 static int win_event(struct windows *w, const struct tl_item *i, size_t vm, enum turn_event e)
@@ -347,7 +347,7 @@ int win_feed(struct windows *w, const struct tl_item *i)
 		return 0;
 	if (i->src->guest)
 		return win_event(w, i, i->src->vm, TURN_OTHER);
-	e = i->marker ? TURN_OTHER : turn_event_of(w->ev[i->src->index].turns, i->ev);
+	e = i->marker ? TURN_OTHER : turn_event_of(w->ev[i->src->id].turns, i->ev);
 	if (e == TURN_OTHER)
 		return 0;
 	/* The host's windows are those of all captures of the VM. */

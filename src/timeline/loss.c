@@ -53,6 +53,8 @@ void tl_loss(const struct tl_source *s, struct tl_loss *loss)
 	else
 		loss_of(s->cap, s->cap->trimmed && !s->followed, s->events, s->lost,
 			s->lost_unknown, loss);
+	if (s->no_end)
+		loss->unknown = s->lost_unknown;
 	loss->unknown |= s->missed && !s->followed;
 }
 
@@ -62,11 +64,19 @@ void tl_loss_of(const struct capture *cap, uint64_t events, uint64_t lost, bool 
 	loss_of(cap, cap->trimmed, events, lost, lost_unknown, loss);
 }
 
+static bool is_damaged(const struct tl_source *s)
+{
+	for (size_t i = 0; i < s->cap->ndamage; i++)
+		if (tl_source_is_damage(s, &s->cap->damage[i]))
+			return true;
+	return s->damaged;
+}
+
 bool tl_source_complete(const struct tl_source *s)
 {
 	struct tl_loss loss;
 
 	tl_loss(s, &loss);
-	return !loss.total && !loss.unknown && !s->damaged && !s->error && !s->cap->ndamage &&
+	return !loss.total && !loss.unknown && !s->error && !is_damaged(s) &&
 	       !(s->qemu && s->unplaced);
 }

@@ -39,7 +39,7 @@ void tl_marks_free(struct tl_marks *m)
 /* Its address stays: streams have it. */
 struct tl_mark *tl_mark_of(struct tl_marks *m, const struct tl_source *src, uint32_t cpu)
 {
-	const uint64_t key = (uint64_t)src->index << 32 | cpu;
+	const uint64_t key = (uint64_t)src->id << 32 | cpu;
 	struct tl_mark *mark;
 	uint64_t at;
 
@@ -100,6 +100,12 @@ void tl_follow(struct timeline *t, struct tl_marks *m, uint64_t to)
 	}
 }
 
+void tl_follow_no_end(struct timeline *t)
+{
+	for (size_t i = 0; i < t->nsrc; i++)
+		t->src[i]->no_end = !t->src[i]->cap->complete;
+}
+
 static void inherit_counts(struct tl_source *s, const struct tl_source *from)
 {
 	s->events = from->events;
@@ -119,9 +125,14 @@ int tl_inherit(struct timeline *t, const struct timeline *before)
 	int ret = hostmap_inherit(t->map, before->map);
 
 	t->inherited = true;
-	for (size_t i = 0; i < t->nsrc && i < before->nsrc && !ret; i++) {
-		inherit_counts(t->src[i], before->src[i]);
-		ret = comms_inherit(t->src[i]->comms, before->src[i]->comms);
+	/* Some of those before may be gone; the others are in the same order. */
+	for (size_t i = 0, k = 0; i < t->nsrc && !ret; i++) {
+		while (k < before->nsrc && before->src[k]->id != t->src[i]->id)
+			k++;
+		if (k == before->nsrc)
+			break;
+		inherit_counts(t->src[i], before->src[k]);
+		ret = comms_inherit(t->src[i]->comms, before->src[k]->comms);
 	}
 	return ret;
 }

@@ -24,7 +24,7 @@ static struct tl_source *source_add(struct timeline *t, const struct capture *ca
 	*slot = s;
 	s->cap = cap;
 	s->fmt = fmt;
-	s->index = t->nsrc;
+	s->index = s->id = t->nsrc;
 	snprintf(s->label, sizeof(s->label), "%.63s", label);
 	t->nsrc++;
 	if (comms_new(cap, fmt, &s->comms))

@@ -147,15 +147,74 @@ ok "... and the others are shown" cmp "$tmp/want.1" "$tmp/got.1"
 run timeout 20 "$kvmft" merge --follow "$whole/host" "$tmp/bad"
 status_is 1 "... but not when it is the only one"
 
-begin_grow 1
-timeout 30 "$kvmft" merge --follow --delay 100ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+# A capture that goes is no reason to lose the others.
+for gone in web web/meta; do
+	begin_grow 4
+	grow host 5
+	timeout 30 "$kvmft" merge --follow --delay 100ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+	job=$!
+	sleep 1.5
+	rm -r "$tmp/grow/${gone:?}"
+	sleep 1
+	early=$(wc -l <"$out")
+	grow host 10
+	wait $job
+	rc=$?
+	status_is 3 "a guest whose $gone goes while it is followed"
+	is "$(grep -c 'left out from now on' "$err")" 1 "... is told once"
+	err_has "web: .*: left out from now on, [1-9][0-9]* events of it were shown; the others go on" "... by its name"
+	shown=$(sed -n 's/.*left out from now on, \([0-9]*\) events.*/\1/p' "$err")
+	is "$(grep -c '^syn ' "$out")" "$shown" "... all that was shown of it is counted"
+	ok "... the host goes on" test "$(wc -l <"$out")" -gt "$early"
+	"$kvmft" merge "$whole/host" 2>/dev/null | wc -l >"$tmp/want.1"
+	is "$(grep -c '^host ' "$out")" "$(tr -d ' ' <"$tmp/want.1")" "... to its end"
+	err_has "host: [0-9]+ events, 0 lost$" "... with its summary"
+done
+begin_grow 5
+timeout 30 "$kvmft" merge --follow --delay 100ms --clock guest-tsc --side web "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 job=$!
 sleep 1.5
 rm "$tmp/grow/web/meta"
 wait $job
 rc=$?
-status_is 1 "a guest's capture that goes while it is followed"
-err_has "web: not a kvmft capture: cannot read meta" "... is named"
+status_is 1 "... but not when the clock goes with it"
+err_has "web: not a kvmft capture: cannot read meta" "... which is named"
+
+# A shell's jobs in the background ignore SIGINT: that is for those who ask for it.
+followed_to_signal()
+{
+	begin_grow 5
+	timeout -s KILL 30 perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' \
+		"$kvmft" merge --follow --delay 100ms "$@" "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+	job=$!
+	sleep 1.5
+}
+for sig in INT TERM; do
+	followed_to_signal
+	kill -$sig "$(pgrep -P $job)"
+	wait $job
+	rc=$?
+	status_is 0 "SIG$sig ends what is followed in order"
+	err_has "host: $(grep -c '^host ' "$out") events, 0 lost .up to now: its recording has no end yet.$" "... with the host's summary"
+	err_has "syn: $(grep -c '^syn ' "$out") events, 0 lost .up to now" "... the guest's"
+	err_has "alignment of syn: [0-9]+ guest events checked, 0 outside" "... and the alignment"
+	"$kvmft" merge "$tmp/grow/host" "$tmp/grow/web=$id" 2>/dev/null | wc -l >"$tmp/want.1"
+	is "$(wc -l <"$out")" "$(cat "$tmp/want.1")" "... all that there is was shown"
+done
+mkfifo "$tmp/stuck"
+begin_grow 9
+timeout -s KILL 30 "$kvmft" merge --follow "$tmp/grow/host" "$tmp/grow/web=$id" >"$tmp/stuck" 2>"$err" &
+job=$!
+exec 9<"$tmp/stuck"
+sleep 1.5
+kill -TERM "$(pgrep -P $job)"
+sleep 0.5
+ok "one whose reader reads nothing is still there" kill -0 "$(pgrep -P $job)"
+kill -TERM "$(pgrep -P $job)"
+wait $job
+rc=$?
+exec 9<&-
+status_is 143 "... until a second signal"
 
 # A guest whose data come late: the host's lines do not wait for them.
 begin_grow 0
@@ -272,9 +331,27 @@ sleep 2
 ok "a killed one leaves its session" test -d "$(echo "/dev/shm/kvmft.$tracer".*)"
 run "$kvmft" reset -n
 out_has "^session /dev/shm/kvmft\.$tracer\." "... which reset names"
+out_has "^would remove .* and 1 session" "... and counts"
 run "$kvmft" reset
 out_has "^session /dev/shm/kvmft\.$tracer\." "... and removes"
+out_has "^removed .* and 1 session" "... and counts"
 is "$(mem)" "$before" "... nothing is left"
+run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=env --guest-options '--as guest' --side t7 -d 3s
+status_is 2 "trace --guest with a side that is none"
+err_has "^kvmft trace: option --side: 't7' is neither" "... speaks in its own name"
+is "$(grep -c 'kvmft merge\|/dev/shm\|/run/' "$err")" 0 "... and of no command and place that nobody named"
+timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=env --guest-options '--as guest' \
+	--guest-events kvm:kvm_mmio -d 6s >"$out" 2>"$err" &
+job=$!
+sleep 3
+rm -r "/dev/shm/kvmft.$(pgrep -P $job)".*/t1
+wait $job
+rc=$?
+status_is 3 "trace --guest, a guest's capture goes"
+err_has "^kvmft: cannot open capture t1: .*: left out from now on" "... the side is named"
+is "$(grep -c 'kvmft merge\|/dev/shm\|/run/' "$err")" 0 "... and no place that nobody named"
+ok "... the host goes on" grep -q '^host' "$out"
+is "$(mem)" "$before" "... nothing is left in memory"
 run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=false
 status_is 1 "a guest that cannot be reached"
 err_has "t1: " "... is named"
