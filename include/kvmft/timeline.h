@@ -151,8 +151,8 @@ void tl_follow(struct timeline *t, struct tl_marks *m, uint64_t to);
 void tl_follow_no_end(struct timeline *t);
 /*
  * What the time line before it, of the same captures or of more of them (by their ids), had learned
- * from events that may be gone: names of threads, clocks of VMs, and what it counted. After the last
- * tl_add_guest(). 0 or -ENOMEM.
+ * from events that may be gone: names of threads, clocks of VMs, and what it counted. After the
+ * last tl_add_guest(). 0 or -ENOMEM.
  */
 int tl_inherit(struct timeline *t, const struct timeline *before) __must_check;
 /* Its beginning; 0: all of it. */

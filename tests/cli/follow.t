@@ -147,15 +147,25 @@ ok "... and the others are shown" cmp "$tmp/want.1" "$tmp/got.1"
 run timeout 20 "$kvmft" merge --follow "$whole/host" "$tmp/bad"
 status_is 1 "... but not when it is the only one"
 
+# comes PATTERN FILE: such a line, at last.
+comes()
+{
+	tries=0
+	until grep -q "$1" "$2" || [ $tries -ge 150 ]; do
+		sleep 0.1
+		tries=$((tries + 1))
+	done
+}
+
 # A capture that goes is no reason to lose the others.
 for gone in web web/meta; do
 	begin_grow 4
 	grow host 5
 	timeout 30 "$kvmft" merge --follow --delay 100ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 	job=$!
-	sleep 1.5
+	comes '^syn ' "$out"
 	rm -r "$tmp/grow/${gone:?}"
-	sleep 1
+	comes 'left out' "$err"
 	early=$(wc -l <"$out")
 	grow host 10
 	wait $job
@@ -173,7 +183,7 @@ done
 begin_grow 5
 timeout 30 "$kvmft" merge --follow --delay 100ms --clock guest-tsc --side web "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 job=$!
-sleep 1.5
+comes . "$out"
 rm "$tmp/grow/web/meta"
 wait $job
 rc=$?
@@ -185,9 +195,9 @@ followed_to_signal()
 {
 	begin_grow 5
 	timeout -s KILL 30 perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' \
-		"$kvmft" merge --follow --delay 100ms "$@" "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+		"$kvmft" merge --follow --delay 100ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 	job=$!
-	sleep 1.5
+	comes '^syn ' "$out"
 }
 for sig in INT TERM; do
 	followed_to_signal

@@ -13,7 +13,7 @@ truth=/tmp/truth
 need_kvmft
 # Nothing but the vCPU and what is planted there runs on CPU 1.
 taskset -p 1 $$ >/dev/null
-[ -x "$tools/rob" ] && [ -x "$tools/plant" ] || die "no tools beside $KVMFT: make tests"
+[ -x "$tools/plant" ] || die "no $tools/plant: make tests"
 modprobe null_blk nr_devices=1 gb=1 irqmode=2 completion_nsec=$((MS * 1000000)) submit_queues=1 ||
 	die "this kernel has no null_blk"
 echo 0 >/sys/block/nullb0/queue/read_ahead_kb
@@ -105,7 +105,7 @@ phase_end
 flag_set port
 flag_wait port-runs
 phase port vmm 100 --vcpu 0 --what stall
-for i in $(seq $TIMES); do
+for _ in $(seq $TIMES); do
 	guest_monitor vm1 pmemsave 0 268435456 '"/dev/null"' >>/tmp/monitor.log
 	sleep 0.1
 done
