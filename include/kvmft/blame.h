@@ -90,6 +90,7 @@ struct blame_spike {
 	uint64_t since;
 	int64_t on; /* the vCPU that matters now */
 	bool asleep, running;
+	uint64_t idle_wait; /* woken, and its CPU idle all the time since */
 	uint64_t in_exit[4]; /* of the exit that goes on: KVM, asleep there, VMM, asleep */
 };
 
@@ -98,6 +99,7 @@ struct blame_opts {
 	uint64_t than;	   /* only longer ones, cycles */
 	size_t top;	   /* how many, 1 to BLAME_TOP_MAX */
 	uint32_t what;	   /* bit per enum blame_what; 0: all */
+	uint64_t from, to; /* only what reaches into that, host TSC */
 	bool has_at;	   /* those nearest to host TSC `at`, not the longest; */
 	uint64_t at, near; /* ... up to so far from it, cycles */
 	const char *from_marker, *to_marker; /* BLAME_MARKER alone, if set: parts of their texts */
@@ -127,6 +129,10 @@ size_t blame_spikes(const struct blame *b);
 const struct blame_spike *blame_spike(const struct blame *b, size_t i);
 /* How many spikes of that kind were long enough, before `top`. */
 uint64_t blame_count(const struct blame *b, enum blame_what what);
+/* What no capture has that such spikes would be found by; NULL: nothing is missing. */
+const char *blame_lacks(const struct blame *b, enum blame_what what);
+/* Whether anything of that vCPU, or of any (-1), was seen. */
+bool blame_saw_vcpu(const struct blame *b, int64_t vcpu);
 /* What could not be looked at, as lat_note(). */
 const char *blame_note(const struct blame *b, size_t i);
 void blame_free(struct blame *b);

@@ -16,6 +16,7 @@ struct blame_view {
 	const struct lat_bound *bound;	/* by VM */
 	const struct lat_story *story;	/* by spike; NULL: none */
 	enum blame_by by;
+	bool at; /* the nearest to a moment, not the longest */
 	bool color;
 	unsigned int width; /* of a terminal; 0 = it is none */
 };

@@ -13,6 +13,7 @@
 #include "kvmft/util.h"
 
 #define CPUS_MAX 65536u /* a capture that speaks of more is not believed */
+#define IDLE_MS	 5u	/* no CPU takes that long to leave its idle state */
 
 struct blame_vcpu {
 	struct exit_why why;
@@ -97,6 +98,21 @@ static void name_task(const struct tl_source *s, struct blame_part *p, int32_t t
 		snprintf(p->name, sizeof(p->name), "%.40s-%d", tid ? tl_comm(s, tid) : "<idle>", tid);
 }
 
+/* An idle CPU takes who is woken at once; where it did not, it was not allowed to. */
+static void idle_wait_over(const struct blame *b, struct blame_spike *s)
+{
+	uint64_t khz = b->khz ? b->khz : 2000000;
+	bool late = s->idle_wait > khz * IDLE_MS;
+	struct blame_part *p;
+
+	if (!s->idle_wait)
+		return;
+	p = blame_part_add(s, late ? CAUSE_THROTTLED : CAUSE_HALT_WAKE, 3, s->idle_wait);
+	s->idle_wait = 0;
+	if (!p->name[0])
+		snprintf(p->name, sizeof(p->name), "woken, its CPU %s idle", late ? "left" : "still");
+}
+
 /* Somebody else has the CPU that the vCPU wants. */
 static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now *n, uint64_t time)
 {
@@ -109,8 +125,11 @@ static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now 
 		cause = CAUSE_STOPPED;
 	else if (!n->thief_known)
 		cause = CAUSE_UNKNOWN;
-	else if (!n->thief)
-		cause = n->state == VS_PREEMPTED ? CAUSE_THROTTLED : CAUSE_HALT_WAKE;
+	else if (!n->thief && n->state == VS_WAITING) {
+		s->idle_wait += time;
+		return;
+	} else if (!n->thief)
+		cause = CAUSE_THROTTLED;
 	else if (th && (int64_t)th->vm == s->vm)
 		cause = CAUSE_SIBLING;
 	else if (!strncmp(tl_comm(host, n->thief), "migration/", 10))
@@ -120,8 +139,6 @@ static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now 
 		return;
 	if (cause == CAUSE_UNKNOWN)
 		snprintf(p->name, sizeof(p->name), "who had the CPU was not recorded");
-	else if (cause == CAUSE_HALT_WAKE)
-		snprintf(p->name, sizeof(p->name), "woken, its CPU still idle");
 	else if (cause == CAUSE_SIBLING)
 		snprintf(p->name, sizeof(p->name), "vCPU %u", th->vcpu);
 	else if (th)
@@ -283,7 +300,7 @@ static void halted(struct blame_spike *s, uint64_t time)
 		blame_part_add(s, CAUSE_GUEST_SLEEP, 1, time);
 		return;
 	}
-	p = blame_part_add(s, timer ? CAUSE_HOST_TIMER : CAUSE_HALT_WAKE, 0, time);
+	p = blame_part_add(s, timer ? CAUSE_HOST_TIMER : CAUSE_HALT_WAKE, 2, time);
 	if (!p->name[0])
 		snprintf(p->name, sizeof(p->name), timer ? "the guest was halted" : "halted");
 }
@@ -320,8 +337,10 @@ static uint64_t away(struct blame_spike *s, uint64_t from, uint64_t to)
 /* Who waits moved to another vCPU. */
 static void move(struct blame *b, struct blame_spike *s, int64_t vcpu)
 {
-	if (vcpu != s->on)
+	if (vcpu != s->on) {
 		exit_over(b, s);
+		idle_wait_over(b, s);
+	}
 	s->on = vcpu;
 }
 
@@ -349,6 +368,8 @@ static void spend(struct blame *b, struct blame_spike *s, uint64_t to)
 		blame_part_add(s, CAUSE_UNKNOWN, 0, time);
 		return;
 	}
+	if (n.state != VS_WAITING)
+		idle_wait_over(b, s);
 	switch (n.state) {
 	case VS_GUEST: in_guest(b, s, &n, s->vm, time); break;
 	case VS_KERNEL:
@@ -382,6 +403,7 @@ static void pass(struct blame *b, uint64_t to)
 		if (s->since < s->end)
 			continue;
 		exit_over(b, s);
+		idle_wait_over(b, s);
 		b->active[i--] = b->active[--b->nactive];
 	}
 }

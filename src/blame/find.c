@@ -92,6 +92,7 @@ struct blame_spike *blame_add(struct blame *b, const struct blame_spike *s)
 
 	if (s->end <= s->begin || length < b->o.than || !blame_wants(b, s->what) ||
 	    (b->o.vm >= 0 && s->vm != b->o.vm) || (b->o.vcpu >= 0 && s->vcpu != b->o.vcpu) ||
+	    s->end < b->o.from || s->begin > b->o.to ||
 	    (b->o.has_at && distance(b, s) > b->o.near))
 		return NULL;
 	b->count[s->what]++;
@@ -264,6 +265,51 @@ const struct blame_spike *blame_spike(const struct blame *b, size_t i)
 uint64_t blame_count(const struct blame *b, enum blame_what what)
 {
 	return b->count[what];
+}
+
+/* Whether a guest's capture has events of that role. */
+static bool guest_has(const struct blame *b, enum event_role role)
+{
+	for (size_t i = 1; i < tl_sources(b->t); i++)
+		if (tl_source(b->t, i)->guest && event_format(tl_source(b->t, i)->fmt, role))
+			return true;
+	return false;
+}
+
+const char *blame_lacks(const struct blame *b, enum blame_what what)
+{
+	const struct lat *l = b->found ? b->found : b->lat;
+
+	switch (what) {
+	case BLAME_TIMER: return lat_left_out(l, LAT_TIMER);
+	case BLAME_IRQ: return lat_left_out(l, LAT_IRQ);
+	case BLAME_IO: return lat_left_out(l, LAT_IO);
+	case BLAME_HRTIMER:
+		return guest_has(b, EV_HRTIMER_START) && guest_has(b, EV_HRTIMER_EXPIRE)
+			       ? lat_left_out(l, LAT_TIMER)
+			       : "needs a capture of the guest, with timer:hrtimer_start and "
+				 "timer:hrtimer_expire_entry";
+	case BLAME_WAKEUP:
+	case BLAME_READY:
+		return guest_has(b, EV_SWITCH) && guest_has(b, EV_WAKEUP)
+			       ? NULL
+			       : "needs a capture of the guest, with sched:sched_switch and "
+				 "sched:sched_wakeup";
+	default: return NULL;
+	}
+}
+
+bool blame_saw_vcpu(const struct blame *b, int64_t vcpu)
+{
+	const struct lat *l = b->found ? b->found : b->lat;
+	struct lat_times t;
+
+	for (size_t i = 0; i < lat_vcpus(l); i++) {
+		lat_vcpu_times(l, i, &t);
+		if (vcpu < 0 || t.vcpu == vcpu)
+			return true;
+	}
+	return false;
 }
 
 const char *blame_note(const struct blame *b, size_t i)

@@ -104,6 +104,8 @@ static int parse_what(const char *text, uint32_t *what, struct kvmft_err *err)
 
 	for (size_t i = 0; i < BLAME_MARKER; i++)
 		names[i] = blame_whats[i].name;
+	if (text && !*text)
+		return err_usage(err, "option --what: of nothing there are no spikes");
 	while (text && *text) {
 		size_t n = strcspn(text, ",");
 		int k = name_in(text, n, names, BLAME_MARKER);
@@ -139,6 +141,8 @@ static int blame_check(struct blaming *m)
 		return err_usage(m->err, "--top: 1 to %u", BLAME_TOP_MAX);
 	if (o->context.v > CONTEXT_MAX)
 		return err_usage(m->err, "--context: %u at most", CONTEXT_MAX);
+	if (o->context.set && (m->v.by >= BLAME_BY_CAUSE || (o->format && !strcmp(o->format, "csv"))))
+		return err_usage(m->err, "--context: neither csv nor tables of --by have time lines");
 	if (o->vcpu.set && o->vcpu.v > UINT32_MAX)
 		return err_usage(m->err, "--vcpu %llu: no vCPU has such a number",
 				 (unsigned long long)o->vcpu.v);
@@ -150,23 +154,24 @@ static int blame_check(struct blaming *m)
 	return rate_check(&o->khz, m->err);
 }
 
-/* --at: a second around it is looked at. */
-static int blame_at(struct blaming *m, uint64_t *from, uint64_t *to)
+/* All of the captures is looked at: what reaches to that time may have begun long before. */
+static int blame_when(struct blaming *m)
 {
-	uint64_t khz = m->p.host.cap->tsc_khz ? m->p.host.cap->tsc_khz : 2000000, end;
-	int ret = window_parse_named(&m->clock, m->o->at, "at", m->o->at, &m->bo.at, &end, m->err);
+	uint64_t khz = m->p.host.cap->tsc_khz ? m->p.host.cap->tsc_khz : 2000000, from;
 
+	m->bo.to = UINT64_MAX;
+	if (!m->o->at)
+		return window_parse(&m->clock, m->o->from, m->o->to, &m->bo.from, &m->bo.to,
+				    m->err);
 	m->bo.has_at = true;
 	m->bo.near = khz * NEAR_MS;
-	*from = m->bo.at - MIN(m->bo.at, khz * 1000);
-	*to = m->bo.at + MIN(UINT64_MAX - m->bo.at, khz * 1000);
-	return ret;
+	return window_parse_named(&m->clock, NULL, "at", m->o->at, &from, &m->bo.at, m->err);
 }
 
 static int blame_open(struct blaming *m, int argc, char **argv)
 {
 	struct pairing_opts po = { .clock = &m->o->pair, .need = PAIRING_CLOCKS };
-	uint64_t from = 0, to = UINT64_MAX, khz;
+	uint64_t khz;
 	int ret = pairing_prepare(&m->p, argv[0], argv + 1, (size_t)argc - 1, &po, m->err);
 	ssize_t vm;
 
@@ -182,10 +187,7 @@ static int blame_open(struct blaming *m, int argc, char **argv)
 			       "that with --tsc-khz", argv[0]);
 	m->bo.than = (uint64_t)((unsigned __int128)m->o->than.v * khz / 1000000);
 	ret = sink_clock(&m->s, &m->p, m->o->clock, &m->clock, m->err);
-	if (!ret && m->o->at)
-		ret = blame_at(m, &from, &to);
-	else if (!ret)
-		ret = window_parse(&m->clock, m->o->from, m->o->to, &from, &to, m->err);
+	ret = ret ? ret : blame_when(m);
 	ret = ret ? ret : outfile_check(m->o->file.out, NULL, m->p.t, NULL, m->err);
 	if (!ret && m->o->vm) {
 		vm = hostmap_find_vm(m->p.map, m->o->vm, m->err);
@@ -195,7 +197,6 @@ static int blame_open(struct blaming *m, int argc, char **argv)
 	}
 	if (ret)
 		return ret;
-	tl_window(m->p.t, from, to);
 	ret = tl_start(m->p.t, m->err);
 	ret = ret ? ret : blame_new(m->p.t, &m->bo, &m->b, m->err);
 	if (!ret && win_new(m->p.t, &m->w))
@@ -283,10 +284,35 @@ static int blame_stories(struct blaming *m)
 	return err_why(m->err, ret, "cannot read the captures a third time");
 }
 
+/* Of the kinds that were asked for by name: what the captures lack for them, if for all. */
+static const char *lacks(const struct blaming *m, const char **kind)
+{
+	const char *first = NULL;
+
+	for (unsigned int k = 0; k < BLAME_MARKER; k++) {
+		const char *why = blame_lacks(m->b, (enum blame_what)k);
+
+		if (!(m->bo.what >> k & 1))
+			continue;
+		if (!why)
+			return NULL;
+		if (!first)
+			*kind = blame_whats[k].name;
+		first = first ? first : why;
+	}
+	return first;
+}
+
 static int no_spikes(const struct blaming *m)
 {
 	const struct blame_opts_given *o = m->o;
+	const char *kind, *why = lacks(m, &kind);
 
+	if (why)
+		return err_lack(m->err, ENODATA, "%s: %s", kind, why);
+	if (!blame_saw_vcpu(m->b, m->bo.vcpu))
+		return err_set(m->err, ENODATA, "no event of a vCPU%s was met",
+			       o->vcpu.set ? " that --vcpu names" : "");
 	if (o->from_marker)
 		return err_set(m->err, ENODATA,
 			       "no two markers with '%s' and '%s' follow each other in the guests' "
@@ -307,6 +333,7 @@ static int blame_show(struct blaming *m)
 	m->v.t = m->p.t;
 	m->v.clock = &m->clock;
 	m->v.bound = m->bound;
+	m->v.at = m->o->at;
 	m->v.color = m->o->file.page.color;
 	m->v.width = m->o->file.page.width;
 	return ret ? ret : sink_close(&m->s, false, f->print(&m->v, m->s.f), m->err);

@@ -107,7 +107,7 @@ static int teller_item(struct stories *s, struct teller *t, const struct tl_item
 		return 0;
 	if (i->host > t->c->end && t->after++ >= s->context)
 		return teller_end(t);
-	if (t->lines++ >= STORY_LINES) {
+	if (i->host < t->c->end && t->lines++ >= STORY_LINES) {
 		t->c->to->left_out++;
 		return 0;
 	}

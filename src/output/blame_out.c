@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 const char *const blame_bys[] = { "length", "time", "cause", "task", "vcpu", NULL };
 
@@ -46,10 +47,19 @@ static unsigned int percent(uint64_t part, uint64_t whole)
 
 static void put_when(struct sbuf *b, const struct blame_view *v, const struct blame_spike *s)
 {
+	char date[32];
+	struct tm tm;
 	uint64_t at;
+	time_t sec;
 
-	if (!out_clock_value(v->clock, s->begin, s->vcpu, &at))
+	if (!out_clock_value(v->clock, s->begin, s->vcpu, &at)) {
 		sbuf_add(b, "?");
+		return;
+	}
+	sec = (time_t)(at / 1000000000);
+	if (v->clock->kind == OUT_CLOCK_REALTIME && localtime_r(&sec, &tm) &&
+	    strftime(date, sizeof(date), "%F %T", &tm))
+		sbuf_addf(b, "%s.%09" PRIu64, date, at % 1000000000);
 	else if (!strcmp(out_clock_unit(v->clock), "ns"))
 		sbuf_addf(b, "%" PRIu64 ".%09" PRIu64, at / 1000000000, at % 1000000000);
 	else
@@ -245,7 +255,9 @@ static void put_counts(struct sbuf *b, const struct blame_view *v)
 		sep = ", ";
 	}
 	if (sep[0] == ',')
-		sbuf_add(b, "; shown are the longest, one of those that are the same\n");
+		sbuf_addf(b, "; %s the %zu %s, one of those that are the same\n",
+			  grouped(v) ? "summed up are" : "shown are", blame_spikes(v->blame),
+			  v->at ? "nearest" : "longest");
 }
 
 static void put_bounds(struct sbuf *b, const struct blame_view *v)
@@ -331,6 +343,12 @@ static void part_columns(struct row *r, const struct blame_view *v, const struct
 	row_time(r, r->form == ROW_JSON ? "time" : "part_time", true, span(v, p->time));
 }
 
+static void put_story(struct json *j, const struct lat_story *story)
+{
+	json_put_str(j, "excerpt", story->text);
+	json_put_u64(j, "excerpt_left_out", story->left_out);
+}
+
 static void spike_json(struct json *j, const struct blame_view *v, const struct blame_spike *s)
 {
 	struct row r;
@@ -351,7 +369,7 @@ static void spike_json(struct json *j, const struct blame_view *v, const struct 
 			json_put_u64(j, blame_whats[w].name, s->also[w]);
 	json_object_end(j);
 	if (v->story && v->story[s - blame_spike(v->blame, 0)].text)
-		json_put_str(j, "excerpt", v->story[s - blame_spike(v->blame, 0)].text);
+		put_story(j, &v->story[s - blame_spike(v->blame, 0)]);
 	json_object_end(j);
 }
 

@@ -200,9 +200,23 @@ err_has "no two markers with 'nosuch' and 'end'" "... are named"
 run "$kvmft" blame -q --at 85us --format json "$tmp/host" "$tmp/guest=one"
 status_is 0 "--at where nothing was late"
 
+run "$kvmft" blame -q --what io "$tmp/host" "$tmp/guest=one"
+status_is 4 "a kind of spike that the captures do not show"
+err_has 'io: the guest capture has no block:block_rq_issue' "... is told with what it takes"
+run "$kvmft" blame -q --vcpu 7 "$tmp/host" "$tmp/guest=one"
+status_is 1 "a vCPU that is not there"
+err_has 'no event of a vCPU that --vcpu names' "... is told"
+# What is late at a moment may have begun long before, and what reaches into a window is whole.
+for when in "--at 50us" "--from 40us --to 45us"; do
+	# shellcheck disable=SC2086 # words
+	parts --from-marker begin --to-marker end $when "$tmp/host" "$tmp/guest=one" >"$tmp/got"
+	ok "$when: all of what reaches there" grep -q '^marker 25500 ' "$tmp/got"
+done
+
 # ---- wrong usage ----
 
-for wrong in "--what nosuch" "--top 0" "--by nosuch" "--from-marker a" "--at 1 --from 0" "--format html" "--clock nosuch"; do
+for wrong in "--what nosuch" "--top 0" "--by nosuch" "--from-marker a" "--at 1 --from 0" "--what=" "--at abc" \
+	"-C 2 --format csv" "-C 2 --by cause" "--format html" "--clock nosuch"; do
 	# shellcheck disable=SC2086 # words
 	run "$kvmft" blame $wrong "$tmp/host"
 	status_is 2 "$wrong"
