@@ -182,6 +182,8 @@ static int result(struct stuck *s, struct sbuf *out)
 {
 	int ret;
 
+	if (s->cut && s->ns < MIN_NS)
+		return err_set(s->err, EINTR, "ended by a signal, too soon to tell anything");
 	for (size_t i = 0; i < s->n; i++)
 		sum_up(s, &s->vcpu[i]);
 	if (s->cut)
