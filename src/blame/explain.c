@@ -55,18 +55,13 @@ int blame_again(struct blame *b, struct kvmft_err *err)
 	return 0;
 }
 
-/* What leads to the first spike has to be known: a second before it. */
+/* What a vCPU does at a spike it may have begun long before, such as to halt. */
 bool blame_window(const struct blame *b, uint64_t *from, uint64_t *to)
 {
-	uint64_t before = b->khz ? b->khz * 1000 : 2000000000u;
-
-	*from = UINT64_MAX;
+	*from = 0;
 	*to = 0;
-	for (size_t i = 0; i < b->n; i++) {
-		*from = MIN(*from, b->v[i].begin);
+	for (size_t i = 0; i < b->n; i++)
 		*to = MAX(*to, b->v[i].end);
-	}
-	*from -= MIN(*from, before);
 	return b->n;
 }
 

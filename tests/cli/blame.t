@@ -143,6 +143,25 @@ status_is 1 "a stall with a gap in it is none"
 run "$kvmft" blame -q "$tmp/host"
 status_is 3 "events were lost: exit code 3"
 
+# A vCPU that had halted long before its interrupt came.
+capture host <<'END'
+0         1000 101 kvm_entry vcpu_id=0
+0         2000 101 kvm_exit exit_reason=12 isa=1
+0         2100 101 sched:sched_switch prev_pid=101 prev_state=1 next_pid=0
+1         3000 102 kvm_entry vcpu_id=1
+1   3000000000 100 kvm_msi_set_irq address=0xfee00000 data=0x26
+1   3000000100 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x26
+0   3000000900   0 sched:sched_wakeup pid=101 target_cpu=0
+0   3000001000   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=101
+0   3000001100 101 kvm_vcpu_wakeup ns=4800 waited=1 valid=1
+0   3000001200 101 kvm_inj_virq vector=0x26 soft=0 reinjected=0
+0   3000001300 101 kvm_entry vcpu_id=0
+1   3000002000 102 kvm_exit exit_reason=1 isa=1
+END
+parts --what irq "$tmp/host" >"$tmp/got"
+is "$(cat "$tmp/got")" "irq 1300 halt-wake: halt-wake (halted) 1000, halt-wake (awake, on its way into the guest) 200, \
+halt-wake (woken, its CPU still idle) 100" "a vCPU that halted three seconds before"
+
 # ---- what the guest shows ----
 
 cat >"$tmp/both" <<'END'
