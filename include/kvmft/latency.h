@@ -112,6 +112,7 @@ struct lat_opts {
 	int64_t vm, vcpu;  /* only this one; -1: any */
 	uint64_t than_ns;  /* only longer ones are kept as worst; 0 with cycles */
 	size_t worst;	   /* how many are kept per table */
+	bool states_only;  /* nothing is wanted but lat_vcpu_now() */
 	/* Called, if there, with each case as it ends; 0 or -errno. */
 	int (*each)(void *ctx, enum lat_table_id id, const struct lat_case *c);
 	void *ctx;

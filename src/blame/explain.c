@@ -32,7 +32,7 @@ struct blame_cpu {
 
 int blame_again(struct blame *b, struct kvmft_err *err)
 {
-	struct lat_opts lo = { .vm = -1, .vcpu = -1, .want[LAT_SCHED] = true };
+	struct lat_opts lo = { .vm = -1, .vcpu = -1, .states_only = true };
 	struct lat *again;
 	int ret;
 

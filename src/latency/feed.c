@@ -344,6 +344,14 @@ struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id)
 	return v;
 }
 
+/* What vCPUs' threads do, by the scheduler. */
+static int feed_state(struct lat *l, const struct lat_in *in)
+{
+	if (in->kind == EV_WAKEUP)
+		lat_vcpu_wake(l, in);
+	return in->kind == EV_SWITCH ? lat_vcpu_switch(l, in) : 0;
+}
+
 static int feed_host(struct lat *l, const struct lat_in *in)
 {
 	struct lat_vcpu *v = NULL;
@@ -357,15 +365,17 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 	/* sched and block events are made by, but do not tell of, the thread. */
 	if (v && in->kind < EV_SWITCH && in->kind != EV_ACCEPT && in->kind != EV_APICV_ACCEPT) {
 		/* An injection is part of the entry that follows it. */
-		if (in->kind == EV_ENTRY)
+		if (in->kind == EV_ENTRY && !l->o.states_only)
 			ret = lat_irq_entry(l, v, in->t);
 		if (!ret)
 			ret = lat_vcpu_host(l, v, in);
-		if (!ret && in->kind == EV_EXIT && v->state == VS_HALTED)
+		if (!ret && in->kind == EV_EXIT && v->state == VS_HALTED && !l->o.states_only)
 			ret = lat_irq_passed(l, v, in->t, -1, true);
 		if (ret)
 			return ret;
 	}
+	if (l->o.states_only)
+		return feed_state(l, in);
 	lat_io_host(l, v, in);
 	lat_irq_raised(l, in);
 	switch (in->kind) {
@@ -411,6 +421,10 @@ static int feed_guest(struct lat *l, const struct lat_in *in)
 	v = lat_vcpu_get(l, (size_t)in->i->vm, (uint32_t)in->i->vcpu);
 	if (!v)
 		return -ENOMEM;
+	if (l->o.states_only) {
+		lat_vcpu_guest(v, in);
+		return 0;
+	}
 	if (!l->guest[in->i->vm].begun && !in->i->unplaced)
 		ret = guest_begins(l, (size_t)in->i->vm, in->t);
 	if (!ret)
