@@ -181,7 +181,7 @@ rec -e none --stacks kvm_pio
 run "$kvmft" merge -q "$tmp/rec"
 is "$(grep -c 'kvm:kvm_pio:' "$out") $(grep -c kernel_stack "$out")" "100 100" "an event of --stacks alone is recorded"
 run "$kvmft" record --as host -o "$tmp/no" --stacks kvm:kvm_nosuch -d 100ms
-status_is 1 "unknown event"
+status_is 4 "unknown event"
 run "$kvmft" record --as host -o "$tmp/no" --stacks 'kvm_pio/nosuch == 1/' -d 100ms
 status_is 1 "a filter that the kernel refuses"
 err_has "kvm:kvm_pio: the kernel refuses trigger 'stacktrace if \(nosuch == 1\)'" "... is told"

@@ -27,7 +27,7 @@ run "$kvmft" trace -e kvm:kvm_pio --clock sundial
 status_is 4 "trace clock that does not exist"
 err_has 'x86-tsc|local' "... and those that do are listed"
 run "$kvmft" trace -e kvm:kvm_pioo
-status_is 1 "event that does not exist"
+status_is 4 "event that does not exist"
 err_has 'kvm_pio' "... and a near one is named"
 run "$kvmft" trace -e kvm:kvm_pio -p nobody
 status_is 2 "process id that is none"
