@@ -348,7 +348,7 @@ struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id)
 static int feed_state(struct lat *l, const struct lat_in *in)
 {
 	if (in->kind == EV_WAKEUP)
-		lat_vcpu_wake(l, in);
+		return lat_vcpu_wake(l, in);
 	return in->kind == EV_SWITCH ? lat_vcpu_switch(l, in) : 0;
 }
 
@@ -392,8 +392,7 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 		return lat_vcpu_switch(l, in);
 	case EV_WAKEUP:
 		lat_worker_wake(l, in);
-		lat_vcpu_wake(l, in);
-		return 0;
+		return lat_vcpu_wake(l, in);
 	default: return 0;
 	}
 }

@@ -235,7 +235,7 @@ void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES]
 bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t *off);
 int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
 int lat_vcpu_switch(struct lat *l, const struct lat_in *in) __must_check;
-void lat_vcpu_wake(struct lat *l, const struct lat_in *in);
+int lat_vcpu_wake(struct lat *l, const struct lat_in *in) __must_check;
 void lat_vcpu_guest(struct lat_vcpu *v, const struct lat_in *in);
 void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v);
 void lat_cpus_forget(struct lat *l); /* who runs on CPUs of the host */

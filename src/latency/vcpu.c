@@ -201,13 +201,22 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 	return 0;
 }
 
-void lat_vcpu_wake(struct lat *l, const struct lat_in *in)
+int lat_vcpu_wake(struct lat *l, const struct lat_in *in)
 {
 	struct lat_vcpu *v = vcpu_of_tid(l, (int32_t)in->f[0]);
+	bool told = v && v->state == VS_PREEMPTED && v->stopped;
+	int ret = 0;
 
+	/* Who was stopped is told to go on, and waits for a CPU like others from here on. */
+	if (told) {
+		ret = robbed_end(l, v, in->t);
+		set_state(l, v, v->base, in->t);
+		v->stopped = false;
+	}
 	/* Waking who is awake changes nothing. */
-	if (v && v->asleep)
+	if (!ret && v && (v->asleep || told))
 		rob(l, v, VS_WAITING, in->has & 2 ? (uint32_t)in->f[1] : in->i->cpu, in->t);
+	return ret;
 }
 
 /* What the guest does on this vCPU. */

@@ -68,6 +68,12 @@ entry_at() { echo "0 $1 101 kvm_entry vcpu_id=0"; }
 		echo "0 ${at}900 $next sched:sched_switch prev_pid=$next prev_state=1 next_pid=101"
 		entry_at "${at}910"
 	done
+	# a signal, and another task when it may go on
+	exit_at 66000 1
+	echo "0 66100 101 sched:sched_switch prev_pid=101 prev_state=4 next_pid=55"
+	echo "0 66600 55 sched:sched_wakeup pid=101 target_cpu=0"
+	echo "0 66900 55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101"
+	entry_at 66910
 	# a page fault that sleeps for memory
 	exit_at 70000 48
 	echo "0 70100 101 sched:sched_switch prev_pid=101 prev_state=2 next_pid=0"
@@ -111,6 +117,7 @@ stall 910 sibling: sibling (vCPU 1) 800, host-irq (EXTERNAL_INTERRUPT) 110
 stall 910 throttled: throttled 800, host-irq (EXTERNAL_INTERRUPT) 110
 stall 910 stopped: stopped 800, host-irq (EXTERNAL_INTERRUPT) 110
 stall 910 migrated: migrated (migration/0-19) 800, host-irq (EXTERNAL_INTERRUPT) 110
+stall 910 stopped: stopped 500, host-task (thief-55) 300, host-irq (EXTERNAL_INTERRUPT) 110
 stall 900 page-fault: page-fault (EPT_VIOLATION, asleep) 700, page-fault (EPT_VIOLATION) 150, halt-wake (woken, its CPU still idle) 50
 stall 900 exit-user: exit-user (IO_INSTRUCTION port 0x3f8) 500, vmm (IO_INSTRUCTION port 0x3f8, asleep) 300, exit-kernel (IO_INSTRUCTION port 0x3f8) 100
 stall 300 exit-kernel: exit-kernel (EPT_VIOLATION at 0xfed00000) 300
