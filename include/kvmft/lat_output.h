@@ -46,7 +46,7 @@ struct lat_format {
 	const char *help;
 	/* 0 or -errno */
 	int (*print)(const struct lat_view *v, FILE *f);
-	/* The results go, as JSON, with all events into a page: see out_html_attach(). */
+	/* The results go, as JSON, with all events into a page: see out_html_latency(). */
 	bool page;
 };
 

@@ -142,7 +142,11 @@ int out_flush(struct out *o) __must_check;
  */
 void out_paint(struct sbuf *b, size_t from, size_t label, size_t head, size_t side);
 
-/* Between out_begin() with the format html and out_end(): results of latency analyses, as JSON. */
-int out_html_attach(struct out *o, const char *json) __must_check;
+/*
+ * Between out_begin() with the format html and out_end(), as JSON: results of latency analyses;
+ * spikes and their causes. NULL: there are none.
+ */
+int out_html_latency(struct out *o, const char *json) __must_check;
+int out_html_spikes(struct out *o, const char *json) __must_check;
 
 #endif

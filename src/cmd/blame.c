@@ -2,6 +2,7 @@
 /*
  * blame.c: `kvmft blame HOST GUEST`, the worst moments of a guest and what each is due to.
  */
+#include "blaming.h"
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
@@ -11,7 +12,6 @@
 
 #include "kvmft/blame_output.h"
 #include "kvmft/rate.h"
-#include "kvmft/windows.h"
 #include "sink.h"
 #include "stories.h"
 #include "window.h"
@@ -75,16 +75,13 @@ static void blame_defaults(void *opts)
 	o->context.v = 3;
 }
 
-struct blaming {
+struct blame_cmd {
 	const struct blame_opts_given *o;
+	struct blaming b;
 	struct kvmft_err *err;
 	struct pairing p;
-	struct windows *w;
-	struct blame *b;
-	struct blame_opts bo;
 	struct blame_view v;
 	struct out_clock clock;
-	struct lat_bound *bound;
 	struct lat_story *story;
 	struct sink s;
 };
@@ -119,10 +116,10 @@ static int parse_what(const char *text, uint32_t *what, struct kvmft_err *err)
 	return 0;
 }
 
-static int blame_check(struct blaming *m)
+static int blame_check(struct blame_cmd *m)
 {
 	const struct blame_opts_given *o = m->o;
-	int ret = parse_what(o->what, &m->bo.what, m->err);
+	int ret = parse_what(o->what, &m->b.o.what, m->err);
 
 	if (ret)
 		return ret;
@@ -146,29 +143,29 @@ static int blame_check(struct blaming *m)
 	if (o->vcpu.set && o->vcpu.v > UINT32_MAX)
 		return err_usage(m->err, "--vcpu %llu: no vCPU has such a number",
 				 (unsigned long long)o->vcpu.v);
-	m->bo.vcpu = o->vcpu.set ? (int64_t)o->vcpu.v : -1;
-	m->bo.vm = -1;
-	m->bo.top = o->top.set ? o->top.v : m->v.by >= BLAME_BY_CAUSE ? BLAME_TOP_MAX : TOP;
-	m->bo.from_marker = o->from_marker;
-	m->bo.to_marker = o->to_marker;
+	m->b.o.vcpu = o->vcpu.set ? (int64_t)o->vcpu.v : -1;
+	m->b.o.vm = -1;
+	m->b.o.top = o->top.set ? o->top.v : m->v.by >= BLAME_BY_CAUSE ? BLAME_TOP_MAX : TOP;
+	m->b.o.from_marker = o->from_marker;
+	m->b.o.to_marker = o->to_marker;
 	return rate_check(&o->khz, m->err);
 }
 
 /* All of the captures is looked at: what reaches to that time may have begun long before. */
-static int blame_when(struct blaming *m)
+static int blame_when(struct blame_cmd *m)
 {
 	uint64_t khz = m->p.host.cap->tsc_khz ? m->p.host.cap->tsc_khz : 2000000, from;
 
-	m->bo.to = UINT64_MAX;
+	m->b.o.to = UINT64_MAX;
 	if (!m->o->at)
-		return window_parse(&m->clock, m->o->from, m->o->to, &m->bo.from, &m->bo.to,
+		return window_parse(&m->clock, m->o->from, m->o->to, &m->b.o.from, &m->b.o.to,
 				    m->err);
-	m->bo.has_at = true;
-	m->bo.near = khz * NEAR_MS;
-	return window_parse_named(&m->clock, NULL, "at", m->o->at, &from, &m->bo.at, m->err);
+	m->b.o.has_at = true;
+	m->b.o.near = khz * NEAR_MS;
+	return window_parse_named(&m->clock, NULL, "at", m->o->at, &from, &m->b.o.at, m->err);
 }
 
-static int blame_open(struct blaming *m, int argc, char **argv)
+static int blame_open(struct blame_cmd *m, int argc, char **argv)
 {
 	struct pairing_opts po = { .clock = &m->o->pair, .need = PAIRING_CLOCKS };
 	uint64_t khz;
@@ -185,7 +182,7 @@ static int blame_open(struct blaming *m, int argc, char **argv)
 		return err_set(m->err, ENODATA,
 			       "--than is a time, and nothing in %s tells how fast its TSC runs: give "
 			       "that with --tsc-khz", argv[0]);
-	m->bo.than = (uint64_t)((unsigned __int128)m->o->than.v * khz / 1000000);
+	m->b.o.than = (uint64_t)((unsigned __int128)m->o->than.v * khz / 1000000);
 	ret = sink_clock(&m->s, &m->p, m->o->clock, &m->clock, m->err);
 	ret = ret ? ret : blame_when(m);
 	ret = ret ? ret : outfile_check(m->o->file.out, NULL, m->p.t, NULL, m->err);
@@ -193,75 +190,16 @@ static int blame_open(struct blaming *m, int argc, char **argv)
 		vm = hostmap_find_vm(m->p.map, m->o->vm, m->err);
 		if (vm < 0)
 			return (int)vm;
-		m->bo.vm = vm;
+		m->b.o.vm = vm;
 	}
 	if (ret)
 		return ret;
-	ret = tl_start(m->p.t, m->err);
-	ret = ret ? ret : blame_new(m->p.t, &m->bo, &m->b, m->err);
-	if (!ret && win_new(m->p.t, &m->w))
-		ret = err_set(m->err, ENOMEM, "out of memory");
-	return ret;
+	return blaming_begin(&m->b);
 }
 
-static int blame_walk(struct blaming *m)
+static int blame_stories(struct blame_cmd *m)
 {
-	const struct tl_item *item;
-	int ret;
-
-	while ((ret = tl_next(m->p.t, &item)) > 0) {
-		ret = item->src->qemu ? 0 : win_feed(m->w, item);
-		ret = ret ? ret : blame_find(m->b, item);
-		if (ret)
-			break;
-	}
-	win_finish(m->w);
-	ret = ret ? ret : blame_found(m->b);
-	return err_why(m->err, ret, "cannot read the captures");
-}
-
-/* The same time line from here to there, once more. */
-static int again(struct blaming *m, uint64_t from, uint64_t to)
-{
-	tl_stop(m->p.t);
-	tl_window(m->p.t, from, to);
-	return tl_start(m->p.t, m->err);
-}
-
-static uint64_t off_of(const struct blaming *m, size_t vm)
-{
-	const struct lat_bound *o = &m->bound[m->p.map->vm[vm].of];
-	uint64_t khz = m->p.host.cap->tsc_khz, off = MAX(MAX(o->early, o->late), o->uncertain);
-
-	if (!o->guest)
-		return 0;
-	if (!o->known)
-		return UINT64_MAX;
-	return khz ? (uint64_t)((unsigned __int128)off * khz / 1000000) : off;
-}
-
-static int blame_explain_all(struct blaming *m)
-{
-	uint64_t from, to, *off = calloc(m->p.map->nvm + 1, sizeof(*off));
-	const struct tl_item *item;
-	int ret = off ? 0 : -ENOMEM;
-
-	for (size_t i = 0; off && i < m->p.map->nvm; i++)
-		off[i] = off_of(m, i);
-	if (!ret && blame_window(m->b, &from, &to)) {
-		ret = again(m, from, to);
-		ret = ret ? ret : blame_again(m->b, m->err);
-		while (!ret && (ret = tl_next(m->p.t, &item)) > 0)
-			ret = blame_explain(m->b, item);
-		ret = ret ? ret : blame_explained(m->b, off);
-	}
-	free(off);
-	return err_why(m->err, ret, "cannot read the captures a second time");
-}
-
-static int blame_stories(struct blaming *m)
-{
-	size_t n = blame_spikes(m->b);
+	size_t n = blame_spikes(m->b.b);
 	struct story *s = calloc(n + 1, sizeof(*s));
 	uint64_t from, to;
 	int ret;
@@ -269,12 +207,12 @@ static int blame_stories(struct blaming *m)
 	m->story = calloc(n + 1, sizeof(*m->story));
 	ret = s && m->story ? 0 : -ENOMEM;
 	for (size_t i = 0; !ret && i < n; i++) {
-		const struct blame_spike *k = blame_spike(m->b, i);
+		const struct blame_spike *k = blame_spike(m->b.b, i);
 
 		s[i] = (struct story){ k->vm, k->begin, k->end, &m->story[i] };
 	}
-	if (!ret && blame_window(m->b, &from, &to)) {
-		ret = again(m, from, UINT64_MAX);
+	if (!ret && blame_window(m->b.b, &from, &to)) {
+		ret = blaming_again(&m->b, from, UINT64_MAX);
 		ret = ret ? ret
 			  : stories_tell(s, n, m->p.t, &m->clock, m->o->file.page.color,
 					 m->o->context.v);
@@ -285,14 +223,14 @@ static int blame_stories(struct blaming *m)
 }
 
 /* Of the kinds that were asked for by name: what the captures lack for them, if for all. */
-static const char *lacks(const struct blaming *m, const char **kind)
+static const char *lacks(const struct blame_cmd *m, const char **kind)
 {
 	const char *first = NULL;
 
 	for (unsigned int k = 0; k < BLAME_MARKER; k++) {
-		const char *why = blame_lacks(m->b, (enum blame_what)k);
+		const char *why = blame_lacks(m->b.b, (enum blame_what)k);
 
-		if (!(m->bo.what >> k & 1))
+		if (!(m->b.o.what >> k & 1))
 			continue;
 		if (!why)
 			return NULL;
@@ -303,14 +241,14 @@ static const char *lacks(const struct blaming *m, const char **kind)
 	return first;
 }
 
-static int no_spikes(const struct blaming *m)
+static int no_spikes(const struct blame_cmd *m)
 {
 	const struct blame_opts_given *o = m->o;
 	const char *kind, *why = lacks(m, &kind);
 
 	if (why)
 		return err_lack(m->err, ENODATA, "%s: %s", kind, why);
-	if (!blame_saw_vcpu(m->b, m->bo.vcpu))
+	if (!blame_saw_vcpu(m->b.b, m->b.o.vcpu))
 		return err_set(m->err, ENODATA, "no event of a vCPU%s was met",
 			       o->vcpu.set ? " that --vcpu names" : "");
 	if (o->from_marker)
@@ -324,22 +262,22 @@ static int no_spikes(const struct blaming *m)
 		       o->what ? ", of what --what asks for" : "");
 }
 
-static int blame_show(struct blaming *m)
+static int blame_show(struct blame_cmd *m)
 {
 	const struct blame_format *f = blame_format_find(m->o->format ? m->o->format : "text");
 	int ret = sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
 
-	m->v.blame = m->b;
+	m->v.blame = m->b.b;
 	m->v.t = m->p.t;
 	m->v.clock = &m->clock;
-	m->v.bound = m->bound;
+	m->v.bound = m->b.bound;
 	m->v.at = m->o->at;
 	m->v.color = m->o->file.page.color;
 	m->v.width = m->o->file.page.width;
 	return ret ? ret : sink_close(&m->s, false, f->print(&m->v, m->s.f), m->err);
 }
 
-static bool blame_tell(const struct blaming *m)
+static bool blame_tell(const struct blame_cmd *m)
 {
 	bool complete;
 
@@ -347,36 +285,34 @@ static bool blame_tell(const struct blaming *m)
 		pairing_tell_assumed(&m->p, cli_note);
 	complete = pairing_summary(m->p.t, m->o->quiet, cli_note);
 	for (size_t i = 0; i < m->p.nguest; i++)
-		sink_tell_alignment(&m->p, m->w, m->p.guest[i].vm,
+		sink_tell_alignment(&m->p, m->b.w, m->p.guest[i].vm,
 				    m->p.map->vm[m->p.guest[i].vm].label, m->o->quiet);
 	return complete;
 }
 
 static int blame_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
-	struct blaming m = { .o = opts, .err = err };
+	struct blame_cmd m = { .o = opts, .err = err, .b.err = err };
 	bool complete = true;
-	int ret = blame_check(&m);
+	int ret;
 
+	m.b.p = &m.p;
+	ret = blame_check(&m);
 	ret = ret ? ret : blame_open(&m, argc, argv);
-	ret = ret ? ret : blame_walk(&m);
-	if (!ret) {
+	ret = ret ? ret : blaming_find(&m.b);
+	if (!ret)
 		complete = blame_tell(&m);
-		ret = sink_bounds(&m.p, m.w, &m.bound, err);
-	}
-	ret = ret ? ret : blame_explain_all(&m);
-	if (!ret && !blame_spikes(m.b))
+	ret = ret ? ret : blaming_explain(&m.b);
+	if (!ret && !blame_spikes(m.b.b))
 		ret = no_spikes(&m);
 	if (!ret && m.o->context.set)
 		ret = blame_stories(&m);
 	ret = ret ? ret : blame_show(&m);
 	ret = ret ? ret : outfile_commit(m.o->file.out, 0, NULL, err);
-	for (size_t i = 0; m.story && i < blame_spikes(m.b); i++)
+	for (size_t i = 0; m.story && i < blame_spikes(m.b.b); i++)
 		free(m.story[i].text);
 	free(m.story);
-	free(m.bound);
-	blame_free(m.b);
-	win_free(m.w);
+	blaming_free(&m.b);
 	sink_free(&m.s);
 	pairing_close(&m.p);
 	return sink_exit(ret, complete);

@@ -2,6 +2,7 @@
 /*
  * latency.c: `kvmft latency irq|sched|io|timer HOST GUEST`, answers about times across both sides.
  */
+#include "blaming.h"
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
@@ -81,6 +82,7 @@ struct latency {
 	struct lat *lat;
 	struct sink s;
 	struct lat_opts lo;
+	char *spikes; /* of a page, as JSON */
 };
 
 /* "irq", "irq,timer" or "all". */
@@ -227,7 +229,8 @@ static int latency_page(struct latency *m, const struct lat_format *fmt, const s
 	if (f && fclose(f) && !ret)
 		ret = -ENOMEM;
 	ret = ret ? ret : out_begin(&m->s.out, m->again.t, page, v->clock, m->s.f);
-	ret = ret ? ret : out_html_attach(&m->s.out, json);
+	ret = ret ? ret : out_html_latency(&m->s.out, json);
+	ret = ret ? ret : out_html_spikes(&m->s.out, m->spikes);
 	while (!ret && (ret = tl_next(m->again.t, &item)) > 0)
 		ret = out_item(&m->s.out, item);
 	free(json);
@@ -273,6 +276,15 @@ static void stories_free(struct lat_view *v)
 	}
 }
 
+/* The time line of the results is done with. */
+static int latency_spikes(struct latency *m, const struct out_clock *clock)
+{
+	uint64_t from, to;
+	int ret = window_parse(clock, m->o->from, m->o->to, &from, &to, m->err);
+
+	return ret ? ret : blaming_json(&m->p, clock, from, to, &m->spikes, m->err);
+}
+
 static int latency_show(struct latency *m, int argc, char **argv, const struct out_clock *clock)
 {
 	const struct lat_format *fmt = lat_format_find(m->o->format ? m->o->format : "text");
@@ -289,6 +301,8 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 	int ret = sink_bounds(&m->p, m->w, &bound, m->err);
 
 	v.bound = bound;
+	if (!ret && fmt->page)
+		ret = latency_spikes(m, clock);
 	if (!ret && (stories || fmt->page))
 		ret = latency_pair(m, argc, argv, &m->again, &m->q_again, &again);
 	if (!ret && stories && latency_stories(m, &v))
@@ -362,6 +376,7 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	}
 	ret = ret ? ret : latency_show(&m, argc - 1, argv + 1, &clock);
 	ret = ret ? ret : outfile_commit(m.o->file.out, 0, NULL, err);
+	free(m.spikes);
 	lat_free(m.lat);
 	win_free(m.w);
 	sink_free(&m.s);

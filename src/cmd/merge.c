@@ -2,6 +2,7 @@
 /*
  * merge.c: `kvmft merge HOST GUEST[=SEL]...`, one aligned time line and its proof.
  */
+#include "blaming.h"
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
@@ -127,6 +128,12 @@ static int merge_walk(struct merge *m)
 	return ret;
 }
 
+/* A page has the slow moments as well. */
+static bool is_page(const struct merge_opts *o)
+{
+	return o->format && !strcmp(o->format, "html");
+}
+
 /* The clock of the rows, and what of them is wanted: by the captures as they are. */
 static int merge_ask(struct merge *m, struct out_clock *clock)
 {
@@ -142,6 +149,7 @@ static int merge_ask(struct merge *m, struct out_clock *clock)
 static int merge_begin(struct merge *m)
 {
 	const struct out_format *fmt = out_format_find(m->o->format ? m->o->format : "text");
+	_cleanup_free_ char *spikes = NULL;
 	struct out_clock clock;
 	uint64_t from, to;
 	int ret;
@@ -149,6 +157,8 @@ static int merge_begin(struct merge *m)
 	ret = merge_ask(m, &clock);
 	ret = ret ? ret : sink_check(fmt, &clock, m->o->file.path, m->err);
 	ret = ret ? ret : window_parse(&clock, m->o->from, m->o->to, &from, &to, m->err);
+	if (!ret && is_page(m->o))
+		ret = blaming_json(m->p, &clock, from, to, &spikes, m->err);
 	if (ret)
 		return ret;
 	if (!m->f)
@@ -160,6 +170,7 @@ static int merge_begin(struct merge *m)
 	if (ret)
 		return ret;
 	ret = out_begin(&m->s.out, m->p->t, fmt, &clock, m->s.f);
+	ret = ret || !spikes ? ret : out_html_spikes(&m->s.out, spikes);
 	m->s.out.color = m->o->file.page.color;
 	m->s.out.goes_on = m->f;
 	return ret;
@@ -456,7 +467,8 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	const struct merge_opts *o = opts;
 	struct merge m = { .o = o, .err = err };
 	struct pairing_opts po = {
-		.need = (o->format && strcmp(o->format, "text")) || o->pick.vcpu.n
+		.need = is_page(o) ? PAIRING_CLOCKS
+			: (o->format && strcmp(o->format, "text")) || o->pick.vcpu.n
 				? PAIRING_VCPUS
 				: PAIRING_LINES,
 		.clock = &o->pair,

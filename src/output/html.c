@@ -19,6 +19,7 @@
  *   7  results of latency analyses: JSON (string)
  *   8  VM: label (string); counted from 0
  *   9  what must be said of all times, or was concluded (string); several
+ *  10  spikes and their causes: JSON (string)
  *   16 and above: event of type tag - 16: time since the record before, who, and its fields: signed
  *      numbers, or strings.
  *
@@ -49,6 +50,7 @@ enum {
 	TAG_LATENCY,
 	TAG_VM,
 	TAG_REMARK,
+	TAG_SPIKES,
 	TAG_EVENT = 16
 };
 enum { KIND_UNSIGNED, KIND_SIGNED, KIND_STRING, KIND_HEX };
@@ -493,15 +495,27 @@ static int html_item(struct out *o, const struct tl_item *i)
 	return h->data.error;
 }
 
-int out_html_attach(struct out *o, const char *json)
+static int attach(struct out *o, unsigned int tag, const char *json)
 {
 	struct html *h = o->priv;
-	size_t n = strlen(json);
-	uint64_t at = string_define(h, json, n);
+	uint64_t at;
 
-	put(h, TAG_LATENCY);
+	if (!json)
+		return 0;
+	at = string_define(h, json, strlen(json));
+	put(h, tag);
 	put(h, at);
 	return h->data.error;
+}
+
+int out_html_latency(struct out *o, const char *json)
+{
+	return attach(o, TAG_LATENCY, json);
+}
+
+int out_html_spikes(struct out *o, const char *json)
+{
+	return attach(o, TAG_SPIKES, json);
 }
 
 static int html_end(struct out *o)

@@ -73,8 +73,8 @@ status_is 0 "latency --format html, in cycles"
 sed 's/name=one/name=castor/' "$tmp/chain-host.txt" >"$tmp/castor.txt"
 "$mkcap" --capture "$tmp/castor" "$tmp/castor.txt"
 run "$kvmft" merge --format html -o "$tmp/castor.html" "$tmp/castor"
-ok "a host's page has the name of its VM" sh -c "sed -n 's/.*id=\"data\">//; /^[A-Za-z0-9+/=]*\(<.*\)*\$/s/<.*//p' '$tmp/castor.html' |
-	base64 -d 2>/dev/null | grep -aq castor"
+ok "a host's page has the name of its VM" sh -c "sed -n '/ id=\"data\">/,/<\/script>/p' '$tmp/castor.html' |
+	sed 's/.* id=\"data\">//; s/<.*//' | base64 -d 2>/dev/null | grep -aq '.castor.*\"vm\":\"castor\"'"
 
 # Two VMs, many reasons, and threads of a VMM of which the capture tells only what they did; one of the vCPUs does
 # nothing any more, and one is gone, long before the end.
@@ -119,6 +119,42 @@ END
 "$mkcap" --capture "$tmp/many" "$tmp/many.txt"
 run "$kvmft" merge --format html -o "$tmp/many.html" "$tmp/many"
 status_is 0 "two VMs and their threads"
+
+# A task of the guest that waits for what the host does to its vCPU, and one that waits longer for a task of the guest.
+cat >"$tmp/slow-host.txt" <<'END'
+meta vm id=100-12 pid=100 fd=12 name=one
+meta vcpu vm=100-12 id=0 tid=101 offset=0 ratio=0 frac=48
+meta task tid=101 tgid=100 comm=CPU%200/KVM
+meta task tid=55 tgid=55 comm=thief
+0   1000 101 kvm_entry vcpu_id=0
+0  20000 101 kvm_exit exit_reason=1 isa=1
+0  20100 101 sched:sched_switch prev_pid=101 prev_state=0x100 next_pid=55
+0  25100  55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=101
+0  25200 101 kvm_entry vcpu_id=0
+0  90000 101 kvm_exit exit_reason=1 isa=1
+0  91000 101 kvm_entry vcpu_id=0
+0  95000 101 kvm_exit exit_reason=1 isa=1
+END
+cat >"$tmp/slow-guest.txt" <<'END'
+meta side name=guest
+meta cpu n=0 apicid=0
+meta task tid=77 tgid=77 comm=victim
+meta task tid=78 tgid=78 comm=%3C/script%3E
+0   1500   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=78
+0  19000   0 sched:sched_wakeup pid=77 target_cpu=0
+0  25300  78 sched:sched_switch prev_pid=78 prev_state=1 next_pid=77
+0  28000  77 sched:sched_switch prev_pid=77 prev_state=1 next_pid=78
+0  40000  78 sched:sched_wakeup pid=77 target_cpu=0
+0  60000  78 sched:sched_switch prev_pid=78 prev_state=1 next_pid=77
+END
+for side in host guest; do
+	"$mkcap" --capture "$tmp/slow-$side" "$tmp/slow-$side.txt"
+done
+run "$kvmft" merge --format html -o "$tmp/slow.html" "$tmp/slow-host" "$tmp/slow-guest=one"
+status_is 0 "slow moments"
+is "$(grep -c '</script>' "$tmp/slow.html")" "$(grep -c '</script>' "$tmp/page.html")" "... whose tasks' names end no script"
+run "$kvmft" merge --format html --from 30us -o "$tmp/later.html" "$tmp/slow-host" "$tmp/slow-guest=one"
+status_is 0 "slow moments of a window"
 
 # The axis of wall-clock time.
 "$(dirname "$gen")/genpair" --host "$tmp/wall-host" --guest "$tmp/wall-guest" --vcpus 2 --ms 20 >/dev/null
@@ -177,19 +213,26 @@ want_many='{ "lanes": ["one v0 CPU 0/KVM-101 cpu 0", "one v1 CPU 1/KVM-102 cpu 1
 	"no_lanes": ["worker-103 ran", "mon-104 ran"], "ends": { "VMM": 6900, "halted": 490 }, "reasons": 30 }'
 want_cycles='{ "lanes": ["one v0 CPU 0/KVM-101 cpu 0"], "link": true, "beside": ["times are in CYCLES", "lanes, 17.0 kcycles", "in cycles", "one MSI irq 3011.05 k",
 	"accepted 3; measured 2; open at the end 1"] }'
+want_slow='{ "spikes": [["guest-sched 20.0 us wakeup victim-77, one v0, at 0.000040", ["guest-sched 100 %", "</script>-78"], 39000, 59000],
+	["host-task 6.30 us wakeup victim-77, one v0, at 0.000019", ["host-task 79 %", "5.00 us  79 %  host-task: thief-55"], 18000, 24300],
+	["host-irq 1.00 us stall vCPU 0, one v0, at 0.000090", ["host-irq 100 %"], 89000, 90000]] }'
+want_later='{ "spikes": [["guest-sched 20.0 us wakeup victim-77, one v0, at 0.000040", ["guest-sched 100 %"], 0, 20000],
+	["host-irq 1.00 us stall vCPU 0, one v0, at 0.000090", ["host-irq 100 %"], 50000, 51000]] }'
 want_foreign='{ "beside": ["pid:161: tids:228,232 taken for one VM by thread-ids; TSC offset found in the events: ",
 	"times may be off by 42549 cycles"] }'
 
 # BROWSER PREFIX: what page.js finds on the pages, under names that begin with PREFIX.
 look()
 {
-	for page in page evil chain cycles many $wall $foreign; do
+	for page in page evil chain cycles many slow later $wall $foreign; do
 		name='' want='' n=$events
 		case $page in
 		evil) name='</script><img src=x onerror=document.title=1>"' ;;
 		chain) want=$want_chain n='' ;;
 		cycles) want=$want_cycles n='' ;;
 		many) want=$want_many n='' ;;
+		slow) want=$want_slow n='' ;;
+		later) want=$want_later n='' ;;
 		wall) n='' ;;
 		foreign) want=$want_foreign n='' ;;
 		esac

@@ -186,6 +186,34 @@ async function paper(p) {
 	ok(await p.value('document.documentElement.dataset.theme') === 'dark', 'and has its theme again then');
 }
 
+// The list of slow moments: [text, what is said when it is chosen, begin, end], by mouse and by keys.
+async function spikes(p, want) {
+	const list = await p.value('[...document.querySelectorAll("#spikes li")].map((e) => e.textContent)');
+	ok(JSON.stringify(list) === JSON.stringify(want.map((w) => w[0])), 'the slow moments, the longest first', list.join(' | '));
+	ok(await p.value('document.querySelector("aside").firstElementChild.id') === 'spikes', 'nothing stands above them');
+	const there = async (name, [, said, begin, end]) => {
+		await p.frame();
+		const [t0, t1, text] = await p.value('[t0, t1, $("chosen").textContent]');
+		ok(t0 < begin && t1 > end && t1 - t0 < (end - begin) * 1.5 + 3000, `${name} goes to its time`, `${t0} ${t1}`);
+		ok(said.every((s) => text.includes(s)), `${name} tells the parts`, text);
+	};
+	await p.value('stage.focus()');
+	for (const w of want) { await p.key(']'); await there('a key', w); }
+	await p.key('[');
+	await there('a key back', want[Math.max(0, want.length - 2)]);
+	await p.key('0');
+	await p.value('document.querySelector("#spikes a").focus()');
+	await p.key('Enter');
+	await there('Enter', want[0]);
+	await p.key('0');
+	const at = await p.value('(() => { const r = document.querySelector("#spikes a").getBoundingClientRect(); return [r.x + 5, r.y + 5]; })()');
+	await p.click(at[0], at[1]);
+	await there('a click', want[0]);
+	ok(await p.value('lanes[cursor].order[0] === 0 && lanes[cursor].key[0] === "s"'), 'the keys are at its vCPU');
+	await p.key('Escape');
+	await p.key('0');
+}
+
 // WANT of the command line: lanes that there must be, and arrows as "from > to", by the names of their lanes.
 async function things(p, want) {
 	const lanes = await p.value('lanes.map((l) => l.label)');
@@ -207,6 +235,7 @@ async function things(p, want) {
 			const g = gaps[0]; show(g.t - 500, g.t + 500); const all = dots(), kept = gaps.splice(0), none = dots(); gaps.push(...kept); return all.reduce((n, v, k) => n + (v !== none[k]), 0); })()`);
 		ok(more > 30, 'gaps are hatched', String(more));
 	}
+	if (want.spikes) await spikes(p, want.spikes);
 	const link = await p.value('(() => { const a = document.querySelector("#cases a"); if (!a) return null; a.click(); return a.getAttribute("href"); })()');
 	if (want.link) {
 		await p.frame();

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * blaming.c: the two walks of blame, over a pairing.
+ */
+#include "blaming.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "kvmft/blame_output.h"
+#include "sink.h"
+
+#define PAGE_SPIKES  30u
+#define PAGE_LEAD_MS 1000u /* what a vCPU does at the begin of a window may have begun before */
+
+int blaming_begin(struct blaming *m)
+{
+	int ret;
+
+	if (m->to)
+		tl_window(m->p->t, m->from, m->to);
+	ret = tl_start(m->p->t, m->err);
+	ret = ret ? ret : blame_new(m->p->t, &m->o, &m->b, m->err);
+	if (!ret && win_new(m->p->t, &m->w))
+		ret = err_set(m->err, ENOMEM, "out of memory");
+	return ret;
+}
+
+int blaming_find(struct blaming *m)
+{
+	const struct tl_item *item;
+	int ret;
+
+	while ((ret = tl_next(m->p->t, &item)) > 0) {
+		ret = item->src->qemu ? 0 : win_feed(m->w, item);
+		ret = ret ? ret : blame_find(m->b, item);
+		if (ret)
+			break;
+	}
+	win_finish(m->w);
+	ret = ret ? ret : blame_found(m->b);
+	return err_why(m->err, ret, "cannot read the captures");
+}
+
+int blaming_again(const struct blaming *m, uint64_t from, uint64_t to)
+{
+	tl_stop(m->p->t);
+	tl_window(m->p->t, from, to);
+	return tl_start(m->p->t, m->err);
+}
+
+static uint64_t off_of(const struct blaming *m, size_t vm)
+{
+	const struct lat_bound *o = &m->bound[m->p->map->vm[vm].of];
+	uint64_t khz = m->p->host.cap->tsc_khz, off = MAX(MAX(o->early, o->late), o->uncertain);
+
+	if (!o->guest)
+		return 0;
+	if (!o->known)
+		return UINT64_MAX;
+	return khz ? (uint64_t)((unsigned __int128)off * khz / 1000000) : off;
+}
+
+int blaming_explain(struct blaming *m)
+{
+	uint64_t from, to, *off = calloc(m->p->map->nvm + 1, sizeof(*off));
+	const struct tl_item *item;
+	int ret = sink_bounds(m->p, m->w, &m->bound, m->err);
+
+	if (!ret && !off)
+		ret = -ENOMEM;
+	for (size_t i = 0; !ret && i < m->p->map->nvm; i++)
+		off[i] = off_of(m, i);
+	if (!ret && blame_window(m->b, &from, &to)) {
+		ret = blaming_again(m, MAX(from, m->from), to);
+		ret = ret ? ret : blame_again(m->b, m->err);
+		while (!ret && (ret = tl_next(m->p->t, &item)) > 0)
+			ret = blame_explain(m->b, item);
+		ret = ret ? ret : blame_explained(m->b, off);
+	}
+	free(off);
+	return err_why(m->err, ret, "cannot read the captures a second time");
+}
+
+void blaming_free(struct blaming *m)
+{
+	free(m->bound);
+	blame_free(m->b);
+	win_free(m->w);
+}
+
+/* ---- for pages ---- */
+
+static int print_json(const struct blaming *m, const struct out_clock *clock, char **json)
+{
+	const struct blame_view v = {
+		.blame = m->b, .t = m->p->t, .clock = clock, .bound = m->bound,
+	};
+	size_t size;
+	FILE *f = open_memstream(json, &size);
+	int ret = f ? blame_format_find("json")->print(&v, f) : -ENOMEM;
+
+	if (f && fclose(f) && !ret)
+		ret = -ENOMEM;
+	return err_why(m->err, ret, "cannot list the spikes");
+}
+
+int blaming_json(struct pairing *p, const struct out_clock *clock, uint64_t from, uint64_t to,
+		 char **json, struct kvmft_err *err)
+{
+	uint64_t lead = (p->host.cap->tsc_khz ? p->host.cap->tsc_khz : 2000000) * PAGE_LEAD_MS;
+	struct kvmft_err lacks = { .text = "" };
+	struct blaming m = {
+		.p = p, .err = err, .from = from - MIN(from, lead), .to = to,
+		.o = { .vm = -1, .vcpu = -1, .top = PAGE_SPIKES, .from = from, .to = to },
+	};
+	int ret;
+
+	*json = NULL;
+	if (p->alone || p->nlater)
+		return 0;
+	m.err = &lacks;
+	ret = blaming_begin(&m);
+	m.err = err;
+	if (ret == -ENOMEM)
+		*err = lacks;
+	else if (ret)
+		ret = 0; /* captures without what spikes are seen by: a page that has none */
+	else
+		ret = blaming_find(&m);
+	if (!ret && m.b && blame_spikes(m.b)) {
+		ret = blaming_explain(&m);
+		ret = ret ? ret : print_json(&m, clock, json);
+	}
+	tl_stop(p->t);
+	blaming_free(&m);
+	return ret;
+}

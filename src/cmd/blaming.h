@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * blaming.h: the walks over a pairing that find spikes and explain them: for `kvmft blame`, and for
+ * pages that show them.
+ */
+#ifndef KVMFT_CMD_BLAMING_H
+#define KVMFT_CMD_BLAMING_H
+
+#include "kvmft/blame.h"
+#include "kvmft/output.h"
+#include "kvmft/pairing.h"
+#include "kvmft/windows.h"
+
+struct blaming {
+	struct pairing *p; /* borrowed; its time line is left as the last walk left it */
+	struct kvmft_err *err;
+	struct blame_opts o;
+	uint64_t from, to; /* host TSC: what is outside is not read; to 0: all is */
+	struct windows *w;
+	struct blame *b;
+	struct lat_bound *bound; /* by VM */
+};
+
+/* Before the first walk, and the walk. 0 or -errno with m->err set; blaming_free() in any case. */
+int blaming_begin(struct blaming *m) __must_check;
+int blaming_find(struct blaming *m) __must_check;
+/* The second walk, if there is anything to explain. */
+int blaming_explain(struct blaming *m) __must_check;
+/* The same time line from here to there, once more. */
+int blaming_again(const struct blaming *m, uint64_t from, uint64_t to) __must_check;
+void blaming_free(struct blaming *m);
+
+/*
+ * The longest spikes of [from, to] for a page, as the JSON of `kvmft blame`, to be freed; NULL
+ * where the captures show none, or are of several hosts. The time line is stopped. 0 or -errno.
+ */
+int blaming_json(struct pairing *p, const struct out_clock *clock, uint64_t from, uint64_t to,
+		 char **json, struct kvmft_err *err) __must_check;
+
+#endif
