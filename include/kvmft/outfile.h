@@ -20,6 +20,7 @@ struct outfile;
 int outfile_open(const char *path, bool force, size_t n, struct outfile **out,
 		 struct kvmft_err *err) __must_check;
 const char *outfile_path(const struct outfile *o);
+size_t outfile_count(const struct outfile *o);
 /* File i, to write and read; borrowed. */
 int outfile_fd(const struct outfile *o, size_t i);
 /*

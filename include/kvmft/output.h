@@ -83,17 +83,30 @@ struct out_epoch {
 	bool first; /* nothing is known of the time before it */
 };
 
+/* What a walk over host and guest found of the guest's clock. */
+struct out_alignment {
+	struct tl_source *src; /* the guest */
+	const char *text;
+	uint64_t checked, outside; /* events */
+	/* All events of the guest could be so much earlier, or later, and would still be inside. */
+	bool bounded;
+	int64_t early_ns, late_ns;
+};
+
 struct out_format {
 	const char *name; /* as in --format */
 	const char *help;
 	bool binary;  /* nothing for a terminal */
 	bool only_ns; /* cannot show cycles */
+	bool own_files; /* needs files: see out_begin_files() */
 	int (*begin)(struct out *o);
 	int (*item)(struct out *o, const struct tl_item *item);
 	/* In order of time between the items; may be NULL. */
 	int (*epoch)(struct out *o, const struct out_epoch *epoch);
 	/* In place of o->epoch[0..n-1], from before tl_from(); NULL: they are like the others. */
 	int (*epochs_before)(struct out *o, size_t n);
+	/* Before the end; NULL: it has no place for that. */
+	int (*alignment)(struct out *o, const struct out_alignment *a);
 	int (*end)(struct out *o);
 };
 
@@ -110,6 +123,8 @@ struct out {
 	size_t nepoch, epoch_cap, epoch_at;
 	/* When it has ended, for out_resume(): those before were shown; what a format keeps. */
 	uint64_t epochs_from, kept[5];
+	const int *file; /* of out_begin_files() */
+	size_t nfile;
 	void *priv; /* the format's own */
 };
 
@@ -126,12 +141,21 @@ const struct out_format *out_format_find(const char *name);
 int out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
 	      const struct out_clock *clock, FILE *f) __must_check;
 /*
+ * The same for a format that keeps what it cannot write yet: in n empty files, one for each source
+ * but the first at least, whose descriptors are borrowed. -EINVAL: there are too few.
+ */
+int out_begin_files(struct out *o, const struct timeline *t, const struct out_format *fmt,
+		    const struct out_clock *clock, FILE *f, const int *file,
+		    size_t n) __must_check;
+/*
  * After out_end(): the same output goes on with another time line of the same captures, see
  * tl_inherit().
  */
 int out_resume(struct out *o, const struct timeline *t,
 	       const struct out_clock *clock) __must_check;
 int out_item(struct out *o, const struct tl_item *item) __must_check;
+/* Of one guest, after the last item. */
+int out_alignment(struct out *o, const struct out_alignment *a) __must_check;
 int out_end(struct out *o) __must_check;
 /* For formats whose end is long: writes o->line out. */
 int out_flush(struct out *o) __must_check;

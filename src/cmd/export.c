@@ -22,7 +22,8 @@ static const struct opt export_options[] = {
 	OPTION('o', "output", OPT_STR, struct export_opts, output, "OUT",
 	       "write to this new file (trace.dat: needed; else default: standard output)"),
 	OPTION(0, "to", OPT_STR, struct export_opts, to, "FORMAT",
-	       "trace.dat (default), or a format of kvmft merge: json, perfetto, html, folded, text"),
+	       "trace.dat (default), or a format of kvmft merge: json, perfetto,\n"
+	       "perfetto-archive, html, folded, text"),
 	OPTION(0, "v7", OPT_FLAG, struct export_opts, v7, NULL,
 	       "trace.dat: version 7 instead of 6, which more programs read"),
 	OPTION(0, "zstd", OPT_FLAG, struct export_opts, zstd, NULL,
@@ -129,13 +130,31 @@ static int export_window(struct pairing *p, const struct export_opts *o, struct 
 	return tl_start(p->t, err);
 }
 
+/* The events, and for formats that have a place for that, how well their clocks agree. */
+static int export_events(struct pairing *p, struct sink *s, const struct out_format *fmt)
+{
+	struct windows *w = NULL;
+	const struct tl_item *item;
+	int ret = p->nguest && fmt->alignment ? win_new(p->t, &w) : 0;
+
+	while (!ret && (ret = tl_next(p->t, &item)) > 0) {
+		ret = w && !item->src->qemu ? win_feed(w, item) : 0;
+		ret = ret ? ret : out_item(&s->out, item);
+	}
+	if (!ret && w) {
+		win_finish(w);
+		ret = sink_put_alignment(s, p, w);
+	}
+	win_free(w);
+	return ret;
+}
+
 /* One time line of all captures. */
 static int export_lines(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
 {
 	const struct out_format *fmt = out_format_find(o->to);
 	struct out_clock clock;
 	struct sink s = { 0 };
-	const struct tl_item *item;
 	int ret;
 
 	ret = sink_clock(&s, p, o->clock, &clock, err);
@@ -143,9 +162,8 @@ static int export_lines(struct pairing *p, const struct export_opts *o, struct k
 	ret = ret ? ret : outfile_check(o->out, NULL, p->t, NULL, err);
 	ret = ret ? ret : sink_open(&s, o->out, stdout, err);
 	if (!ret) {
-		ret = out_begin(&s.out, p->t, fmt, &clock, s.f);
-		while (!ret && (ret = tl_next(p->t, &item)) > 0)
-			ret = out_item(&s.out, item);
+		ret = sink_begin(&s, p->t, fmt, &clock);
+		ret = ret ? ret : export_events(p, &s, fmt);
 		ret = sink_close(&s, true, ret, err);
 	}
 	sink_free(&s);
@@ -211,7 +229,9 @@ static int export_output(void *opts, int argc, struct kvmft_err *err)
 {
 	struct export_opts *o = opts;
 
-	return outfile_open(o->output, o->force, is_dat(o) ? 1 + (size_t)argc : 1, &o->out, err);
+	return outfile_open(o->output, o->force,
+			    1 + (is_dat(o) ? (size_t)argc : sink_files(o->to, 1 + (size_t)argc)),
+			    &o->out, err);
 }
 
 static int export_release(void *opts)

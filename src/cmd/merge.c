@@ -45,7 +45,7 @@ static const struct opt merge_options[] = {
 	       "write the time line to this new file (default: standard output)"),
 	OPTION(0, "format", OPT_STR, struct merge_opts, format, "FORMAT",
 	       "text (default), json (an object per line), perfetto (ui.perfetto.dev),\n"
-	       "html (a page to look at), or folded (stacks for flame graphs)"),
+	       "perfetto-archive, html (a page to look at), or folded (stacks for flame graphs)"),
 	OPTION(0, "host", OPT_LIST, struct merge_opts, host, "HOST2",
 	       "the host that the guest moved to; may be repeated, in that order"),
 	PAIRING_CLOCK_OPTIONS(struct merge_opts, pair),
@@ -169,7 +169,7 @@ static int merge_begin(struct merge *m)
 	ret = ret ? ret : sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
 	if (ret)
 		return ret;
-	ret = out_begin(&m->s.out, m->p->t, fmt, &clock, m->s.f);
+	ret = sink_begin(&m->s, m->p->t, fmt, &clock);
 	ret = ret || !spikes ? ret : out_html_spikes(&m->s.out, spikes);
 	m->s.out.color = m->o->file.page.color;
 	m->s.out.goes_on = m->f;
@@ -184,6 +184,7 @@ static int merge_write(struct merge *m)
 		return ret;
 	ret = ret ? ret : merge_walk(m);
 	win_finish(m->w);
+	ret = ret ? ret : sink_put_alignment(&m->s, m->p, m->w);
 	return sink_close(&m->s, true, ret, m->err);
 }
 
@@ -508,7 +509,8 @@ static int merge_open(void *opts, int argc, struct kvmft_err *err)
 	struct merge_opts *o = opts;
 
 	o->file.page_opts.no_pager |= o->follow;
-	return sink_file_open(opts, argc, err);
+	return sink_file_open_n(&o->file,
+				1 + sink_files(o->format, (size_t)argc + o->host.n), err);
 }
 
 const struct cmd cmd_merge = {

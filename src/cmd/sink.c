@@ -174,6 +174,8 @@ int sink_check(const struct out_format *fmt, struct out_clock *c, const char *pa
 	if (fmt->only_ns && strcmp(out_clock_unit(c), "ns"))
 		return err_usage(err, "format %s has times in ns: use a --clock other than %s",
 				 fmt->name, out_clock_names[c->kind]);
+	if (fmt->own_files && !path)
+		return err_usage(err, "format %s needs a file: -o OUT", fmt->name);
 	if (fmt->binary && !path && isatty(STDOUT_FILENO))
 		return err_usage(err, "format %s is not for a terminal: use -o OUT", fmt->name);
 	return 0;
@@ -198,6 +200,61 @@ int sink_open(struct sink *s, struct outfile *file, FILE *f, struct kvmft_err *e
 	return 0;
 }
 
+size_t sink_files(const char *format, size_t captures)
+{
+	const struct out_format *fmt = format ? out_format_find(format) : NULL;
+
+	return fmt && fmt->own_files ? captures : 0;
+}
+
+int sink_begin(struct sink *s, const struct timeline *t, const struct out_format *fmt,
+	       const struct out_clock *clock)
+{
+	size_t n = fmt->own_files && s->file ? outfile_count(s->file) - 1 : 0;
+	int ret;
+
+	s->own = calloc(n + 1, sizeof(*s->own));
+	if (!s->own)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		s->own[i] = outfile_fd(s->file, i + 1);
+	ret = out_begin_files(&s->out, t, fmt, clock, s->f, s->own, n);
+	return ret;
+}
+
+static int put_alignment(struct sink *s, const struct pairing *p, const struct windows *w,
+			 struct tl_source *src)
+{
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
+	uint64_t khz = p->host.cap->tsc_khz;
+	struct out_alignment a = { .src = src };
+	struct win_stats st;
+
+	win_total(w, (int64_t)src->vm, &st);
+	pairing_alignment_text(p->map, w, (int64_t)src->vm, &text);
+	if (!text.s)
+		return -ENOMEM;
+	a.text = text.s;
+	a.checked = st.checked;
+	a.outside = st.outside;
+	a.bounded = khz && st.has_early && st.has_late && st.early >= 0 && st.late >= 0;
+	if (a.bounded) {
+		a.early_ns = (int64_t)tsc_cycles_to_ns((uint64_t)st.early, khz);
+		a.late_ns = (int64_t)tsc_cycles_to_ns((uint64_t)st.late, khz);
+	}
+	return out_alignment(&s->out, &a);
+}
+
+int sink_put_alignment(struct sink *s, const struct pairing *p, const struct windows *w)
+{
+	int ret = 0;
+
+	for (size_t i = 0; s->out.fmt->alignment && i < tl_sources(p->t) && !ret; i++)
+		if (tl_source(p->t, i)->guest && !tl_source(p->t, i)->alone)
+			ret = put_alignment(s, p, w, tl_source(p->t, i));
+	return ret;
+}
+
 int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err)
 {
 	int end = begun ? out_end(&s->out) : 0;
@@ -206,6 +263,8 @@ int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err)
 	if (s->f && s->file && fclose(s->f) && !ret)
 		ret = -errno;
 	s->f = NULL;
+	free(s->own);
+	s->own = NULL;
 	if (ret == -ENOMSG && !err->text[0])
 		err_set(err, ENODATA, "no stacks were recorded: kvmft record --stacks EVENT");
 	if (ret && ret != -EPIPE && !err->text[0])
@@ -234,12 +293,15 @@ int sink_exit(int ret, bool complete)
 	return ret || complete ? KVMFT_OK : KVMFT_INCOMPLETE;
 }
 
+int sink_file_open_n(struct sink_file *f, size_t n, struct kvmft_err *err)
+{
+	page_open(&f->page, &f->page_opts, f->path);
+	return outfile_open(f->path, f->force, n, &f->out, err);
+}
+
 int sink_file_open(void *opts, int argc __unused_arg, struct kvmft_err *err)
 {
-	struct sink_file *f = opts;
-
-	page_open(&f->page, &f->page_opts, f->path);
-	return outfile_open(f->path, f->force, 1, &f->out, err);
+	return sink_file_open_n(opts, 1, err);
 }
 
 int sink_file_close(void *opts)

@@ -27,6 +27,8 @@ struct sink_file {
 
 /* As struct cmd's output and release, for commands with one file. */
 int sink_file_open(void *opts, int argc, struct kvmft_err *err) __must_check;
+/* The same with n files: the first one is OUT. */
+int sink_file_open_n(struct sink_file *f, size_t n, struct kvmft_err *err) __must_check;
 int sink_file_close(void *opts);
 
 struct sink {
@@ -37,6 +39,7 @@ struct sink {
 	size_t nlater;
 	FILE *f;
 	struct outfile *file; /* borrowed; NULL = to be read at once */
+	int *own;	      /* files of the format */
 };
 
 /*
@@ -61,6 +64,17 @@ const char *sink_cycles(const char *format, int kind);
  * outfile_check() and outfile_commit().
  */
 int sink_open(struct sink *s, struct outfile *file, FILE *f, struct kvmft_err *err) __must_check;
+/*
+ * How many files the output of that format (NULL: text) needs beside its own, with so many captures
+ * at most: they are behind it in the outfile, and get no name.
+ */
+size_t sink_files(const char *format, size_t captures);
+/* Begins the output, with those files. 0 or -errno; sink_close() in any case. */
+int sink_begin(struct sink *s, const struct timeline *t, const struct out_format *fmt,
+	       const struct out_clock *clock) __must_check;
+/* Of all guests, for formats that have a place for that: after win_finish(). 0 or -errno. */
+int sink_put_alignment(struct sink *s, const struct pairing *p,
+		       const struct windows *w) __must_check;
 /*
  * Ends the output that out_begin() began (begun) and closes the file; ret is how the walk ended.
  * -EPIPE is passed on without a word: `| head` has seen enough.

@@ -9,12 +9,14 @@
 
 #define FLUSH_AT (256u << 10)
 
-extern const struct out_format out_text, out_json, out_perfetto, out_html, out_folded;
+extern const struct out_format out_text, out_json, out_perfetto, out_perfetto_archive, out_html,
+	out_folded;
 
 const struct out_format *const out_formats[] = {
 	&out_text,
 	&out_json,
 	&out_perfetto,
+	&out_perfetto_archive,
 	&out_html,
 	&out_folded,
 	NULL,
@@ -124,11 +126,19 @@ static int begin(struct out *o, const struct timeline *t, const struct out_forma
 	return ret || !fmt->begin ? ret : fmt->begin(o);
 }
 
+int out_begin_files(struct out *o, const struct timeline *t, const struct out_format *fmt,
+		    const struct out_clock *clock, FILE *f, const int *file, size_t n)
+{
+	memset(o, 0, sizeof(*o));
+	o->file = file;
+	o->nfile = n;
+	return begin(o, t, fmt, clock, f);
+}
+
 int out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
 	      const struct out_clock *clock, FILE *f)
 {
-	memset(o, 0, sizeof(*o));
-	return begin(o, t, fmt, clock, f);
+	return out_begin_files(o, t, fmt, clock, f, NULL, 0);
 }
 
 int out_resume(struct out *o, const struct timeline *t, const struct out_clock *clock)
@@ -166,6 +176,11 @@ int out_item(struct out *o, const struct tl_item *item)
 	if (o->epoch_at < o->nepoch || o->line.len >= FLUSH_AT)
 		return item_after(o, item);
 	return o->fmt->item(o, item);
+}
+
+int out_alignment(struct out *o, const struct out_alignment *a)
+{
+	return o->fmt->alignment ? o->fmt->alignment(o, a) : 0;
 }
 
 int out_end(struct out *o)

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * perfetto.c: a time line as a native trace for ui.perfetto.dev: what goes onto which track.
+ * perfetto.c: a time line as a native trace for ui.perfetto.dev and trace processor: what goes
+ * where.
  *
- *	host		CPU 0		slices: the task, or the vCPU that is in its guest;
- *interrupts lost events	counter vCPUs of vm1	vCPU 0		slices: exits, by their
- *reasons, until the next entry guest vm1	CPU 0		slices: the task, within it
- *interrupts tasks		a track for each, slices while it runs lost events what must be said
- *of all times, if anything must
+ * All events of hosts and guests are ftrace events of their machine, as Perfetto's own recorder
+ * writes them: CPUs, states of threads, interrupts are made from these by who reads them. On top
+ * are tracks of what only a host with its guests can tell:
  *
- * All other events are instants, on the vCPU's track when its thread causes them, else on the
- * CPU's. Arrows follow an interrupt: the vCPU's APIC accepts it, the host injects it, the guest's
- * handler begins.
+ *	vCPUs of vm1	vCPU 0		slices: in the guest, or the exit, by its reason, until the
+ *					next entry; within, the vCPU's thread blocked or preempted
+ *	host		CPU 0		slices: the vCPU that is in its guest; interrupt vectors
+ *			lost events	counter
+ *	guest vm1	CPU 0		slices: interrupts
+ *			block I/O	slices: requests, from their issue to their completion
+ *			lost events
+ *	what must be said of all times, if anything must
+ *
+ * Arrows follow an interrupt: the vCPU's APIC accepts it, the host injects it, the guest's handler
+ * begins. Events of QEMU's own traces, which have no CPU, are instants on tracks of their threads.
  */
 #include "perfetto.h"
 
@@ -71,6 +78,14 @@ static int slice_end(struct out *o, struct pf_track *t, enum pf_slice what)
 	return 0;
 }
 
+static bool slice_is_open(const struct pf_track *t, enum pf_slice what)
+{
+	for (unsigned int d = t->depth; d; d--)
+		if (t->open[d - 1] == what)
+			return true;
+	return false;
+}
+
 static int instant(struct out *o, struct pf_track *t, const struct evinfo *e,
 		   const struct tl_item *i, uint64_t flow)
 {
@@ -126,7 +141,7 @@ static int host_irq(struct out *o, const struct tl_item *i, const struct evinfo 
 	/* The APIC that accepts may be that of another vCPU than the one that sends. */
 	if (i->vm < 0 || !evinfo_u64(e, i, accept ? 1 : 0, &vector) ||
 	    (accept && !evinfo_u64(e, i, 0, &vcpu)))
-		return instant(o, event_track(o, i), e, i, 0);
+		return 0;
 	q = irqs_of(p, i->vm, vcpu);
 	return q ? instant(o, event_track(o, i), e, i, flow_of(p, q, vector, !accept)) : -ENOMEM;
 }
@@ -144,137 +159,275 @@ static uint64_t flow_end(struct pf_irqs *q, enum event_role role, uint64_t numbe
 
 /* ---- events with a meaning ---- */
 
+static int slice(struct out *o, struct pf_track *t, enum pf_slice what, const char *name)
+{
+	return slice_begin(o, t, what, &(struct pf_event){ .type = PF_BEGIN, .name = name });
+}
+
 /*
  * What a vCPU does is what is open on two tracks, and ends with the slices around it: a vcpu_turn
  * beside them would be the same a second time, to be looked up for each event.
  */
-static int kvm_entry(struct out *o, const struct tl_item *i, const struct evinfo *e)
+static int kvm_entry(struct out *o, const struct tl_item *i, struct pf_cpu *c)
 {
-	struct pf_track *t = event_track(o, i), *cpu = cpu_track(o, i);
+	struct pf_track *t, *cpu;
 	char name[128];
 	int ret;
 
+	if (i->vm < 0) /* nobody knows whose it is */
+		return 0;
+	t = event_track(o, i);
+	cpu = cpu_track(o, i);
 	if (!t || !cpu)
 		return -ENOMEM;
-	if (i->vm < 0) /* nobody knows whose it is */
-		return instant(o, t, e, i, 0);
-	ret = slice_end(o, t, PF_EXIT);
+	c->vcpu = t;
+	ret = slices_end(o, t, 0);
 	ret = ret ? ret : slice_end(o, cpu, PF_GUEST);
 	snprintf(name, sizeof(name), "%s vCPU %lld", tl_hostmap(o->t)->vm[i->vm].label,
 		 (long long)i->vcpu);
-	return ret ? ret : slice_begin(o, cpu, PF_GUEST, &(struct pf_event){
-				.type = PF_BEGIN, .name = name, .info = e, .item = i });
+	ret = ret ? ret : slice(o, cpu, PF_GUEST, name);
+	return ret ? ret : slice(o, t, PF_GUEST, "guest");
 }
 
-static int kvm_exit(struct out *o, const struct tl_item *i, const struct evinfo *e)
+/* The name of the reason as a number: each is made once. */
+static uint64_t reason_iid(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
-	struct pf_track *t = event_track(o, i);
 	struct pf *p = o->priv;
 	char reason[EXIT_NAME_MAX];
+	uint64_t why = 0, isa = 0, key, iid;
+
+	evinfo_u64(e, i, 0, &why);
+	evinfo_u64(e, i, 1, &isa);
+	key = (uint64_t)i->src->index << 48 | (isa & 0xffff) << 32 | (uint32_t)why;
+	if (u64map_get(&p->reason_iid, key, &iid))
+		return iid;
+	if (!evinfo_reason(&p->types, e, i, reason, sizeof(reason)))
+		return 0;
+	iid = pf_name(o, p, reason);
+	if (iid && p->reason_iid.n < 4096 && u64map_put(&p->reason_iid, key, iid))
+		return 0;
+	return iid;
+}
+
+static int kvm_exit(struct out *o, const struct tl_item *i, const struct evinfo *e,
+		    struct pf_cpu *c)
+{
+	struct pf_event ev = { .type = PF_BEGIN, .info = e, .item = i };
+	struct pf_track *t, *cpu;
 	int ret;
 
-	if (!t || i->vm < 0 || !evinfo_reason(&p->types, e, i, reason, sizeof(reason)))
-		return instant(o, t, e, i, 0);
-	ret = slice_end(o, cpu_track(o, i), PF_GUEST);
-	if (!ret)
-		ret = slice_end(o, t, PF_EXIT); /* its entry was lost */
-	return ret ? ret : slice_begin(o, t, PF_EXIT, &(struct pf_event){
-				.type = PF_BEGIN, .name = reason, .info = e, .item = i });
+	if (i->vm < 0)
+		return 0;
+	t = event_track(o, i);
+	cpu = cpu_track(o, i);
+	if (!t || !cpu)
+		return -ENOMEM;
+	ev.iid = reason_iid(o, i, e);
+	if (!ev.iid)
+		return 0;
+	c->vcpu = t;
+	ret = slice_end(o, cpu, PF_GUEST);
+	ret = ret ? ret : slices_end(o, t, 0); /* also of one whose entry was lost */
+	return ret ? ret : slice_begin(o, t, PF_EXIT, &ev);
+}
+
+/* ---- what the scheduler does to a vCPU's thread ---- */
+
+#define TASK_ASLEEP 0xff /* prev_state: none of these, and it would rather run */
+
+static struct pf_track *vcpu_of(struct out *o, const struct tl_item *i, uint64_t tid)
+{
+	const struct hostmap *map = tl_hostmap(o->t);
+	const struct hostmap_thread *t;
+
+	if (i->src->guest || i->src->link || !(int32_t)tid)
+		return NULL;
+	t = hostmap_thread(map, (int32_t)tid);
+	if (!t || t->vm == HOSTMAP_END)
+		return NULL;
+	return pf_track(o, o->priv, PF_VCPU, map->vm[t->vm].of, t->vcpu);
 }
 
 static int sched_switch(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
-	struct pf_track *cpu = cpu_track(o, i), *t;
-	uint64_t prev = 0, next = 0;
-	char name[64];
+	uint64_t prev = 0, next = 0, state = 0;
+	struct pf_track *t;
+	int ret = 0;
+
+	evinfo_u64(e, i, 0, &prev);
+	evinfo_u64(e, i, 1, &state);
+	evinfo_u64(e, i, 2, &next);
+	t = vcpu_of(o, i, prev);
+	if (t) {
+		t->waiting = !(state & TASK_ASLEEP);
+		ret = slice_end(o, t, PF_OFF);
+		ret = ret ? ret : slice(o, t, PF_OFF, t->waiting ? "preempted" : "blocked");
+	}
+	t = ret ? NULL : vcpu_of(o, i, next);
+	if (t) {
+		t->waiting = false;
+		ret = slice_end(o, t, PF_OFF);
+	}
+	return ret;
+}
+
+/* It could go on: from now on it waits for a CPU. */
+static int sched_waking(struct out *o, const struct tl_item *i, const struct evinfo *e)
+{
+	struct pf_track *t;
+	uint64_t pid = 0;
 	int ret;
 
-	if (!cpu)
-		return -ENOMEM;
-	evinfo_u64(e, i, 0, &prev);
-	evinfo_u64(e, i, 2, &next);
-	ret = slices_end(o, cpu, 0);
-	if (!ret && (uint32_t)prev) {
-		t = pf_track(o, o->priv, PF_THREAD, i->src->index, (uint32_t)prev);
-		ret = slice_end(o, t, PF_TASK);
-	}
-	if (ret || !(uint32_t)next)
-		return ret;
-	snprintf(name, sizeof(name), "%s %u", tl_comm(i->src, (int32_t)next), (uint32_t)next);
-	ret = slice_begin(o, cpu, PF_TASK, &(struct pf_event){ .type = PF_BEGIN, .name = name,
-							       .info = e, .item = i });
-	t = pf_track(o, o->priv, PF_THREAD, i->src->index, (uint32_t)next);
-	snprintf(name, sizeof(name), "CPU %u", i->cpu);
-	return ret ? ret : slice_begin(o, t, PF_TASK, &(struct pf_event){ .type = PF_BEGIN,
-									  .name = name });
+	evinfo_u64(e, i, 0, &pid);
+	t = vcpu_of(o, i, pid);
+	if (!t || t->waiting || !slice_is_open(t, PF_OFF))
+		return 0;
+	t->waiting = true;
+	ret = slice_end(o, t, PF_OFF);
+	return ret ? ret : slice(o, t, PF_OFF, "waiting for a CPU");
 }
 
-static enum pf_slice irq_slice(enum event_role role)
-{
-	if (role == EV_VECTOR_ENTRY || role == EV_VECTOR_EXIT)
-		return PF_VECTOR;
-	return role == EV_SOFTIRQ_ENTRY || role == EV_SOFTIRQ_EXIT ? PF_SOFTIRQ : PF_IRQ;
-}
+/* ---- interrupts ---- */
 
 static int irq_entry(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
-	struct pf_event ev = { .type = PF_BEGIN, .info = e, .item = i };
+	bool vector = e->role == EV_VECTOR_ENTRY;
+	enum pf_slice what = vector ? PF_VECTOR : PF_IRQ;
+	struct pf_event ev = { .type = PF_BEGIN };
+	struct pf_track *t;
 	uint64_t number = 0;
 	struct pf_irqs *q;
 	char name[128];
+	int ret;
 
+	if (!vector && !i->src->guest) /* who reads the trace has it from the event */
+		return 0;
 	evinfo_u64(e, i, 0, &number);
-	if (e->role == EV_VECTOR_ENTRY) {
+	if (vector) {
 		const char *full = fmt_name(e->ev);
 
 		snprintf(name, sizeof(name), "%.*s", (int)(strlen(full) - strlen("_entry")), full);
 	} else {
-		snprintf(name, sizeof(name), "%s %u", e->role == EV_IRQ_ENTRY ? "irq" : "softirq",
-			 (uint32_t)number);
+		snprintf(name, sizeof(name), "irq %u", (uint32_t)number);
 	}
 	ev.name = name;
-	if (i->src->guest && i->vm >= 0 && e->role != EV_SOFTIRQ_ENTRY) {
+	if (i->src->guest && i->vm >= 0) {
 		q = irqs_of(o->priv, i->vm, (uint64_t)i->vcpu);
 		if (!q)
 			return -ENOMEM;
 		ev.flow = flow_end(q, e->role, number);
 		ev.flow_ends = true;
 	}
-	return slice_begin(o, cpu_track(o, i), irq_slice(e->role), &ev);
+	t = cpu_track(o, i);
+	if (!t)
+		return -ENOMEM;
+	/* None interrupts its like: who recorded no ends has only beginnings to show. */
+	t->no_ends |= slice_is_open(t, what);
+	ret = slice_end(o, t, what);
+	if (t->no_ends)
+		ev.type = PF_INSTANT;
+	if (ret || t->no_ends)
+		return ret ? ret : pf_put(o, o->priv, t, &ev);
+	return slice_begin(o, t, what, &ev);
+}
+
+/* Its entry may have made no slice, nor a track. */
+static int irq_exit(struct out *o, const struct tl_item *i, const struct evinfo *e)
+{
+	bool vector = e->role == EV_VECTOR_EXIT;
+
+	if (!vector && !i->src->guest)
+		return 0;
+	return slice_end(o, cpu_track(o, i), vector ? PF_VECTOR : PF_IRQ);
+}
+
+/* ---- block I/O ---- */
+
+enum { IO_DEV, IO_SECTOR, IO_RWBS = 4 }; /* of EV_RQ_ISSUE */
+
+static int io_issue(struct out *o, const struct tl_item *i, const struct evinfo *e)
+{
+	struct pf_event ev = { .type = PF_BEGIN, .info = e, .item = i };
+	struct pf_io *io = ((struct pf *)o->priv)->io[i->src->index];
+	uint64_t dev = 0, sector = 0;
+	char rwbs[16];
+	uint32_t n = 0;
+
+	while (n < PF_IO_TRACKS && io[n].on)
+		n++;
+	if (n == PF_IO_TRACKS || !evinfo_u64(e, i, IO_DEV, &dev) ||
+	    !evinfo_u64(e, i, IO_SECTOR, &sector))
+		return 0;
+	if (!fmt_str(tl_fmt(i), &e->type.f[IO_RWBS], i->rec, rwbs, sizeof(rwbs)))
+		strcpy(rwbs, "request");
+	ev.name = rwbs;
+	io[n] = (struct pf_io){ true, dev, sector };
+	return slice_begin(o, pf_track(o, o->priv, PF_IO, i->src->index, n), PF_REQUEST, &ev);
+}
+
+/* One whose issue was not seen has no slice. */
+static int io_complete(struct out *o, const struct tl_item *i, const struct evinfo *e)
+{
+	struct pf_io *io = ((struct pf *)o->priv)->io[i->src->index];
+	uint64_t dev = 0, sector = 0;
+
+	evinfo_u64(e, i, IO_DEV, &dev);
+	evinfo_u64(e, i, IO_SECTOR, &sector);
+	for (uint32_t n = 0; n < PF_IO_TRACKS; n++)
+		if (io[n].on && io[n].dev == dev && io[n].sector == sector) {
+			io[n].on = false;
+			return slice_end(o, pf_track(o, o->priv, PF_IO, i->src->index, n),
+					 PF_REQUEST);
+		}
+	return 0;
+}
+
+/* ---- the event ---- */
+
+static int put_meaning(struct out *o, const struct tl_item *i, const struct evinfo *e,
+		       struct pf_cpu *c)
+{
+	switch (e->role) {
+	case EV_ENTRY: return i->src->guest ? 0 : kvm_entry(o, i, c);
+	case EV_EXIT: return i->src->guest ? 0 : kvm_exit(o, i, e, c);
+	case EV_ACCEPT:
+	case EV_INJECT: return i->src->guest ? 0 : host_irq(o, i, e);
+	case EV_SWITCH: return sched_switch(o, i, e);
+	case EV_WAKING:
+	case EV_WAKEUP: return sched_waking(o, i, e);
+	case EV_IRQ_ENTRY:
+	case EV_VECTOR_ENTRY: return irq_entry(o, i, e);
+	case EV_IRQ_EXIT:
+	case EV_VECTOR_EXIT: return irq_exit(o, i, e);
+	case EV_RQ_ISSUE: return io_issue(o, i, e);
+	case EV_RQ_COMPLETE: return io_complete(o, i, e);
+	default: return 0;
+	}
 }
 
 static int put_event(struct out *o, const struct tl_item *i)
 {
+	const struct pf_type *t = NULL;
 	struct pf *p = o->priv;
-	const struct evinfo *e;
+	struct pf_cpu *c;
+	int ret;
 
-	if (!i->ev) {
-		struct pf_track *t = event_track(o, i);
-
-		return t ? pf_put(o, p, t,
-				  &(struct pf_event){ .type = PF_INSTANT, .name = "(no format)" })
-			 : -ENOMEM;
+	if (i->ev) {
+		t = pf_type(p, i);
+		if (!t)
+			return -ENOMEM;
 	}
-	e = evinfo_get(&p->types, i);
-	if (!e)
+	if (i->cpu == TL_NO_CPU)
+		return t ? instant(o, cpu_track(o, i), t->info, i, 0) : 0;
+	if (!pf_has_cpu(i)) {
+		p->beyond++;
+		return 0;
+	}
+	c = pf_cpu(p, i);
+	if (!c)
 		return -ENOMEM;
-	switch (e->role) {
-	case EV_ENTRY:
-		return i->src->guest ? instant(o, cpu_track(o, i), e, i, 0) : kvm_entry(o, i, e);
-	case EV_EXIT:
-		return i->src->guest ? instant(o, cpu_track(o, i), e, i, 0) : kvm_exit(o, i, e);
-	case EV_ACCEPT:
-	case EV_INJECT:
-		return i->src->guest ? instant(o, cpu_track(o, i), e, i, 0) : host_irq(o, i, e);
-	case EV_SWITCH: return sched_switch(o, i, e);
-	case EV_IRQ_ENTRY:
-	case EV_VECTOR_ENTRY:
-	case EV_SOFTIRQ_ENTRY: return irq_entry(o, i, e);
-	case EV_IRQ_EXIT:
-	case EV_VECTOR_EXIT:
-	case EV_SOFTIRQ_EXIT: return slice_end(o, cpu_track(o, i), irq_slice(e->role));
-	default: return instant(o, event_track(o, i), e, i, 0);
-	}
+	ret = pf_ftrace(o, p, c, t, i);
+	return ret || !t || t->info->role == EV_NONE ? ret : put_meaning(o, i, t->info, c);
 }
 
 /* Lost events: what is open on this CPU is not known any more, and the counter rises. */
@@ -282,11 +435,12 @@ static int put_gap(struct out *o, const struct tl_item *i)
 {
 	struct pf_track *cpu = cpu_track(o, i);
 	struct pf_track *lost = pf_track(o, o->priv, PF_LOST, i->src->index, 0);
+	struct pf_cpu *c = pf_has_cpu(i) ? pf_cpu(o->priv, i) : NULL;
 	struct pf *p = o->priv;
 	char name[64];
-	int ret;
+	int ret = 0;
 
-	if (!cpu || !lost)
+	if (!cpu || !lost || (!c && pf_has_cpu(i)))
 		return -ENOMEM;
 	if (i->kind == TL_DAMAGE)
 		snprintf(name, sizeof(name), "DAMAGED sub-buffer %llu",
@@ -295,7 +449,13 @@ static int put_gap(struct out *o, const struct tl_item *i)
 		snprintf(name, sizeof(name), "LOST %llu EVENTS", (unsigned long long)i->lost);
 	else
 		snprintf(name, sizeof(name), "LOST EVENTS, number unknown");
-	ret = slices_end(o, cpu, 0);
+	if (c) {
+		ret = pf_ftrace_lost(o, p, c);
+		if (!ret && c->vcpu)
+			ret = slices_end(o, c->vcpu, 0);
+		c->vcpu = NULL;
+	}
+	ret = ret ? ret : slices_end(o, cpu, 0);
 	ret = ret ? ret : pf_put(o, p, cpu, &(struct pf_event){ .type = PF_INSTANT, .name = name });
 	/* A loss of unknown size shows as one, so that it is seen. */
 	p->lost[i->src->index] += i->kind == TL_GAP && i->lost ? i->lost : 1;
@@ -307,7 +467,7 @@ static int put_gap(struct out *o, const struct tl_item *i)
 static int put_remark(struct out *o)
 {
 	struct pf *p = o->priv;
-	struct pf_track *t = pf_track(o, p, PF_REMARK, 0, 0);
+	struct pf_track *t = pf_track(o, p, PF_REMARK, 0, p->nremark++);
 	int ret = t ? pf_put(o, p, t, &(struct pf_event){ .type = PF_INSTANT, .name = p->remark.s })
 		    : -ENOMEM;
 
@@ -336,6 +496,7 @@ static int perfetto_epoch(struct out *o, const struct out_epoch *e)
 	struct pf_track *t;
 	char name[96];
 	uint64_t v;
+	int ret;
 
 	if (e->first || !out_clock_value(&o->clock, e->host, -1, &v))
 		return 0;
@@ -345,49 +506,104 @@ static int perfetto_epoch(struct out *o, const struct out_epoch *e)
 	p->now = v;
 	snprintf(name, sizeof(name), "EPOCH: TSC offset %lld, pvclock record %u",
 		 (long long)e->e->map.offset, e->e->has_pv ? e->e->pv.version : 0);
-	return pf_put(o, p, t, &(struct pf_event){ .type = PF_INSTANT, .name = name });
+	ret = pf_put(o, p, t, &(struct pf_event){ .type = PF_INSTANT, .name = name });
+	return ret ? ret : pf_machine_epoch(o, p, e);
 }
 
-static int perfetto_begin(struct out *o)
+static int perfetto_alignment(struct out *o, const struct out_alignment *a)
+{
+	return pf_machine_alignment(o, o->priv, a);
+}
+
+static int begin(struct out *o, bool archive)
 {
 	struct pf *p = calloc(1, sizeof(*p));
-	int ret = 0;
+	int ret;
 
 	if (!p)
 		return -ENOMEM;
 	o->priv = p;
 	p->lost = calloc(tl_sources(o->t) + 1, sizeof(*p->lost));
-	if (!p->lost || evinfos_init(&p->types, o->t))
+	p->io = calloc(tl_sources(o->t) + 1, sizeof(*p->io));
+	if (!p->lost || !p->io || evinfos_init(&p->types, o->t))
 		return -ENOMEM;
 	out_clock_remark(&o->clock, &p->remark);
-	ret = pf_head(o, p);
+	ret = pf_machines_init(o, p);
+	if (!ret && archive)
+		ret = pf_archive_init(o, p);
+	ret = ret ? ret : pf_head(o, p);
+	ret = ret ? ret : pf_machines_head(o, p);
 	/* The counters start at 0, and tell that nothing was lost where they stay there. */
 	for (size_t i = 0; i < tl_sources(o->t) && !ret; i++)
 		ret = pf_track(o, p, PF_LOST, i, 0) ? 0 : -ENOMEM;
 	return ret;
 }
 
-static int perfetto_end(struct out *o)
+static int perfetto_begin(struct out *o)
 {
-	struct pf *p = o->priv;
+	return begin(o, false);
+}
 
-	if (!p)
-		return 0;
+static int archive_begin(struct out *o)
+{
+	return begin(o, true);
+}
+
+static void pf_free(struct out *o, struct pf *p)
+{
 	evinfos_free(&p->types);
 	sbuf_free(&p->remark);
+	sbuf_free(&p->scratch);
 	for (size_t i = 0; i < p->ntrack; i++)
 		free(p->track[i]);
 	for (size_t i = 0; i < p->nirqs; i++)
 		free(p->irqs[i]);
+	for (size_t i = 0; i < p->ntype; i++)
+		pf_type_free(p->type[i]);
+	for (size_t i = 0; i < p->ncpu; i++)
+		pf_cpu_free(p->cpu[i]);
+	for (size_t i = 0; i < p->nname; i++)
+		free(p->name[i]);
 	free(p->track);
 	free(p->irqs);
+	free(p->type);
+	free(p->cpu);
+	free(p->name);
 	free(p->lost);
-	u64map_free(&p->by_uuid);
+	free(p->io);
+	u64map_free(&p->by_place);
 	u64map_free(&p->irqs_of);
-	u64map_free(&p->iid);
+	u64map_free(&p->type_of);
+	u64map_free(&p->cpu_of);
+	u64map_free(&p->name_of);
+	u64map_free(&p->field_iid);
+	u64map_free(&p->reason_iid);
+	pf_archive_free(o, p);
+	pf_machines_free(p);
 	free(p);
+}
+
+static int perfetto_end(struct out *o)
+{
+	struct pf *p = o->priv;
+	int ret = 0;
+
+	if (!p)
+		return 0;
+	if (p->machine && !o->line.error) {
+		ret = pf_ftrace_end(o, p);
+		ret = ret ? ret : pf_machines_end(o, p);
+	}
+	if (!ret && p->beyond) {
+		sbuf_addf(&p->remark, "%llu events of CPUs from 1024 on ARE LEFT OUT: Perfetto "
+			  "has no such CPUs", (unsigned long long)p->beyond);
+		ret = put_remark(o);
+	}
+	if (!ret && p->archive)
+		ret = pf_archive_end(o, p);
+	pf_free(o, p);
 	o->priv = NULL;
-	return 0;
+	return ret;
 }
 
 const struct out_format out_perfetto = {
@@ -398,5 +614,19 @@ const struct out_format out_perfetto = {
 	.begin = perfetto_begin,
 	.item = perfetto_item,
 	.epoch = perfetto_epoch,
+	.alignment = perfetto_alignment,
+	.end = perfetto_end,
+};
+
+const struct out_format out_perfetto_archive = {
+	.name = "perfetto-archive",
+	.help = "one for each machine, in an archive",
+	.binary = true,
+	.only_ns = true,
+	.own_files = true,
+	.begin = archive_begin,
+	.item = perfetto_item,
+	.epoch = perfetto_epoch,
+	.alignment = perfetto_alignment,
 	.end = perfetto_end,
 };

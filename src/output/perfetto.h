@@ -1,14 +1,108 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * perfetto.h: what the files of the Perfetto output share; private to src/output.
+ *
+ *	perfetto.c		what goes where; kvmft's own tracks
+ *	perfetto_ftrace.c	events as Perfetto's own recorder writes them, in bundles by CPU
+ *	perfetto_messages.c	the table of events that Perfetto has a message for
+ *	perfetto_machine.c	hosts and guests: names, tasks, clocks
+ *	perfetto_packets.c	tracks, and events on them
+ *	perfetto_archive.c	a file for each machine, in an archive
  */
 #ifndef KVMFT_OUTPUT_PERFETTO_H
 #define KVMFT_OUTPUT_PERFETTO_H
 
 #include "evinfo.h"
+#include "kvmft/pb.h"
+
+enum { PF_PACKET = 1 }; /* of Trace */
+
+/* ---- machines ---- */
+
+struct pf_machine {
+	uint32_t id;	       /* 0: none is told: the first one, and in an archive all */
+	bool remote;	       /* not the first one: the host, or who is alone */
+	struct tl_source *src; /* its first capture */
+	struct sbuf *to;       /* where its packets go: own, or that of the output */
+	struct sbuf own;
+	/* ns that its stamps are lower than those of the first machine: of an archive alone */
+	uint64_t behind;
+	int file;    /* of an archive: what is written so far; borrowed */
+	uint64_t synced; /* its clocks were told up to then */
+	bool read;	 /* ... and what it read itself, if anything */
+	bool shared; /* there are several captures of it */
+};
+
+/* ---- types of events ---- */
+
+enum pf_form {
+	PF_TYPED,     /* Perfetto has a message for it */
+	PF_DESCRIBED, /* one that the trace describes */
+	PF_GENERIC,   /* names and values */
+};
+
+enum pf_compact { PF_NOT_COMPACT, PF_COMPACT_SWITCH, PF_COMPACT_WAKING };
+
+struct pf_field {
+	const struct fmt_field *at;
+	uint8_t number; /* of the message's field, below 32 */
+};
+
+struct pf_type {
+	const struct evinfo *info;
+	enum pf_form form;
+	enum pf_compact compact;
+	uint32_t number; /* field of FtraceEvent */
+	bool described;
+	bool all_fields;
+	struct pf_field *field;
+	size_t nfield;
+};
+
+/* ---- events of a CPU that are not written yet ---- */
+
+#define PF_COMMS 64 /* names in a bundle */
+
+struct pf_switch {
+	uint64_t t;
+	int64_t prev_state;
+	int32_t next_pid, next_prio;
+	uint32_t comm;
+};
+
+struct pf_waking {
+	uint64_t t;
+	int32_t pid, prio, cpu;
+	uint32_t comm, flags;
+};
+
+/* What sched_switch said last. */
+struct pf_task {
+	bool known;
+	int32_t pid, prio;
+	char comm[16];
+};
+
+struct pf_cpu {
+	struct pf_machine *m;
+	uint32_t cpu;
+	struct sbuf event; /* fields of the bundle, as they are written */
+	struct pf_switch *sw;
+	size_t nsw, sw_cap;
+	struct pf_waking *wk;
+	size_t nwk, wk_cap;
+	char (*comm)[16];
+	size_t ncomm, comm_cap;
+	uint64_t last; /* stamp */
+	bool lost;     /* events before these */
+	struct pf_task task;
+	struct pf_track *vcpu; /* of the vCPU that ran here last */
+};
+
+/* ---- tracks ---- */
 
 /* What a slice that is open on a track stands for. */
-enum pf_slice { PF_TASK, PF_GUEST, PF_EXIT, PF_IRQ, PF_VECTOR, PF_SOFTIRQ };
+enum pf_slice { PF_GUEST, PF_EXIT, PF_OFF, PF_IRQ, PF_VECTOR, PF_REQUEST };
 
 #define PF_DEPTH 16 /* open slices of a track; interrupts nest a few deep */
 
@@ -16,9 +110,12 @@ struct pf_track {
 	uint64_t uuid;
 	unsigned int depth;
 	enum pf_slice open[PF_DEPTH];
+	bool waiting; /* its PF_OFF is: for a CPU */
+	bool no_ends; /* of interrupts only the beginnings were recorded */
 };
 
-enum pf_kind { PF_SOURCE = 1, PF_CPU, PF_VM, PF_VCPU, PF_TASKS, PF_THREAD, PF_LOST, PF_REMARK };
+enum pf_kind { PF_SOURCE = 1, PF_CPU, PF_VM, PF_VCPU, PF_TASKS, PF_THREAD, PF_LOST, PF_REMARK,
+	       PF_IO };
 
 /* Interrupts of a vCPU that are under way: flow id by vector, 0 = none. */
 struct pf_irqs {
@@ -27,27 +124,90 @@ struct pf_irqs {
 	unsigned int device; /* the last one of a device: what irq_handler_entry belongs to */
 };
 
+/* A block request that is under way, one on each track. */
+#define PF_IO_TRACKS 64
+
+struct pf_io {
+	bool on;
+	uint64_t dev, sector;
+};
+
 struct pf {
 	struct evinfos types;
+	struct pf_machine *machine;
+	size_t nmachine;
+	struct pf_machine **of; /* by source */
+	struct pf_type **type;
+	size_t ntype, type_cap;
+	struct u64map type_of; /* tl_type() */
+	uint32_t next_own;
+	struct pf_cpu **cpu;
+	size_t ncpu, cpu_cap;
+	struct u64map cpu_of; /* source << 32 | CPU */
+	size_t pending; /* bytes, about, in all of them */
+	uint64_t beyond; /* events of CPUs that Perfetto has no room for */
+	struct sbuf scratch;
 	struct pf_track **track;
 	size_t ntrack, track_cap;
-	struct u64map by_uuid; /* index into track */
+	struct u64map by_place; /* index into track */
 	struct pf_irqs **irqs;
 	size_t nirqs, irqs_cap;
 	struct u64map irqs_of; /* VM << 32 | vCPU */
-	struct u64map iid; /* address of an evinfo: number of its name, and of its first field's */
-	uint64_t next_iid, next_flow;
-	uint64_t add;	       /* ns between the output's clock and the trace's */
-	uint64_t now;	       /* the last time known */
-	uint64_t *lost;	       /* by source, so far */
+	char **name; /* number is the index, from 1 */
+	size_t nname, name_cap;
+	struct u64map name_of; /* hash of the text */
+	struct u64map field_iid; /* address of an evinfo: number of its first field's name */
+	struct u64map reason_iid;
+	uint64_t next_field, next_flow, next_uuid;
+	bool has_readings; /* of the host's clocks, so that the trace's can be the output's */
+	uint64_t add; /* ns between the output's clock and the trace's */
+	uint64_t now; /* the last time known */
+	uint64_t *lost; /* by source, so far */
+	struct pf_io (*io)[PF_IO_TRACKS]; /* by source */
 	/* what must be said of all times, the name of a track; empty: nothing, or it was said */
 	struct sbuf remark;
+	uint32_t nremark;
+	struct pf_archive *archive; /* NULL: all in one file */
 };
+
+/* perfetto_messages.c: of an item with i->ev; NULL when out of memory. */
+struct pf_type *pf_type(struct pf *p, const struct tl_item *i);
+void pf_type_free(struct pf_type *t);
+void pf_describe(const struct pf_type *t, struct sbuf *b, uint32_t field);
+
+/*
+ * perfetto_ftrace.c: keeps an event, or hands it on with those before it. t: NULL, it has no
+ * format. All of these: 0 or -errno.
+ */
+int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_type *t,
+	      const struct tl_item *i) __must_check;
+/* NULL when out of memory; *known: false, and no error, where Perfetto has no room for it. */
+struct pf_cpu *pf_cpu(struct pf *p, const struct tl_item *i);
+/* Before what comes next on this CPU, events were lost. */
+int pf_ftrace_lost(struct out *o, struct pf *p, struct pf_cpu *c) __must_check;
+/* What is left. */
+int pf_ftrace_end(struct out *o, struct pf *p) __must_check;
+void pf_cpu_free(struct pf_cpu *c);
+bool pf_has_cpu(const struct tl_item *i);
+
+/* perfetto_machine.c: what is said of each machine before its events. */
+int pf_machines_init(struct out *o, struct pf *p) __must_check;
+void pf_machines_free(struct pf *p);
+int pf_machines_head(struct out *o, struct pf *p) __must_check;
+/* ... and behind them. */
+int pf_machines_end(struct out *o, struct pf *p) __must_check;
+/* A guest's clock changed. */
+int pf_machine_epoch(struct out *o, struct pf *p, const struct out_epoch *e) __must_check;
+/* What merge found of a guest's alignment. */
+int pf_machine_alignment(struct out *o, struct pf *p, const struct out_alignment *a) __must_check;
+/* Begins a packet of that machine; ends with pb_end(m->to, mark). */
+size_t pf_packet(struct pf_machine *m);
 
 /* An event on a track. */
 struct pf_event {
 	uint64_t type;		 /* PF_BEGIN ... */
-	const char *name;	 /* NULL: that of info */
+	const char *name;	 /* NULL: by iid, or that of info */
+	uint64_t iid;		 /* of a name; 0: none */
 	const struct evinfo *info; /* with the fields of item; NULL: none */
 	const struct tl_item *item;
 	uint64_t flow;		 /* 0 = none */
@@ -64,7 +224,24 @@ enum { PF_BEGIN = 1, PF_END = 2, PF_INSTANT = 3, PF_COUNTER = 4 };
 int pf_head(struct out *o, struct pf *p) __must_check;
 struct pf_track *pf_track(struct out *o, struct pf *p, enum pf_kind kind, size_t source,
 			  uint32_t number);
+/* The number of a name, which is written where it is new; 0: it has none, write it as it is. */
+uint64_t pf_name(struct out *o, struct pf *p, const char *name);
 int pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct pf_event *e)
 	__must_check;
+
+/* perfetto_archive.c */
+struct pf_archive;
+int pf_archive_init(struct out *o, struct pf *p) __must_check;
+/* Writes out what a machine has, if it is much. */
+int pf_archive_flush(struct pf *p, struct pf_machine *m) __must_check;
+int pf_archive_end(struct out *o, struct pf *p) __must_check;
+void pf_archive_free(struct out *o, struct pf *p);
+
+/* perfetto_ftrace.c: onto q, where there is room: a text of n bytes; an array as text. */
+char *pf_put_text(char *q, uint32_t number, const uint8_t *s, size_t n);
+char *pf_put_array(char *q, uint32_t number, const struct fmt *f, const struct fmt_value *v);
+
+#define PF_SHOWN      32 /* elements of an array that are shown */
+#define PF_ARRAY_ROOM (PF_SHOWN * 24)
 
 #endif

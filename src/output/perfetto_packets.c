@@ -4,8 +4,8 @@
  * protos/perfetto/trace: trace.proto, trace_packet.proto, clock_snapshot.proto,
  * interned_data.proto and track_event/ *.proto.
  *
- * Tracks are named ones and not processes and threads: those are known by pid, and host and
- * guests have the same numbers for different ones.
+ * Tracks are named ones and not threads: they tell of the host's threads and of the guests' CPUs
+ * alike, and arrows lead from one to the other. So all are the first machine's.
  */
 #include "perfetto.h"
 
@@ -13,10 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvmft/pb.h"
-
 enum {
-	TRACE_PACKET = 1,
 	/* TracePacket */
 	PACKET_CLOCK_SNAPSHOT = 6,
 	PACKET_TIMESTAMP = 8,
@@ -24,7 +21,6 @@ enum {
 	PACKET_TRACK_EVENT = 11,
 	PACKET_INTERNED = 12,
 	PACKET_SEQUENCE_FLAGS = 13,
-	PACKET_CLOCK_ID = 58,
 	PACKET_DEFAULTS = 59,
 	PACKET_TRACK_DESCRIPTOR = 60,
 	/* TracePacketDefaults */
@@ -72,12 +68,13 @@ enum { STATE_CLEARED = 1, NEEDS_STATE = 2 };	      /* sequence_flags */
 enum { REALTIME = 1, MONOTONIC = 3, MONOTONIC_RAW = 5, BOOTTIME = 6 }; /* BuiltinClock */
 enum { ORDER_BY_RANK = 3 };			      /* ChildTracksOrdering */
 
-#define SEQUENCE 1
-#define SHOWN	 32 /* elements of an array */
+#define SEQUENCE  1
+#define MAX_NAMES 65536 /* that have a number; others are written as they are */
+#define ROOM	  128	/* of an event without texts and fields */
 
 static size_t packet_begin(struct sbuf *b, uint64_t flags)
 {
-	size_t mark = pb_begin(b, TRACE_PACKET);
+	size_t mark = pb_begin(b, PF_PACKET);
 
 	pb_u64(b, PACKET_SEQUENCE_ID, SEQUENCE);
 	pb_u64(b, PACKET_SEQUENCE_FLAGS, flags);
@@ -86,7 +83,10 @@ static size_t packet_begin(struct sbuf *b, uint64_t flags)
 
 /* ---- clocks ---- */
 
-/* Which of Perfetto's clocks the times are of; what has none counts as the trace's own. */
+/*
+ * Which of Perfetto's clocks the output's is, by which trace processor shows all times; what has
+ * none counts as the trace's own.
+ */
 static uint64_t clock_id(enum out_clock_kind kind)
 {
 	switch (kind) {
@@ -94,6 +94,16 @@ static uint64_t clock_id(enum out_clock_kind kind)
 	case OUT_CLOCK_MONO: return MONOTONIC;
 	case OUT_CLOCK_REALTIME: return REALTIME;
 	default: return BOOTTIME;
+	}
+}
+
+static uint64_t reading(uint64_t clock, const struct clock_bracket *r)
+{
+	switch (clock) {
+	case MONOTONIC_RAW: return r->mono_raw;
+	case MONOTONIC: return r->mono;
+	case REALTIME: return r->real;
+	default: return r->boot;
 	}
 }
 
@@ -108,18 +118,20 @@ static void put_clock(struct sbuf *b, uint64_t id, uint64_t ns)
 
 /*
  * One reading of all clocks, so that viewers can show the time of day. With more of them, times
- * would jump where the next one begins.
+ * would jump where the next one begins. r: NULL, there is none.
  */
 static void put_snapshot(struct out *o, const struct clock_bracket *r)
 {
 	struct sbuf *b = &o->line;
 	size_t packet = packet_begin(b, 0), mark = pb_begin(b, PACKET_CLOCK_SNAPSHOT);
 
-	put_clock(b, BOOTTIME, r->boot);
-	put_clock(b, MONOTONIC, r->mono);
-	put_clock(b, MONOTONIC_RAW, r->mono_raw);
-	put_clock(b, REALTIME, r->real);
-	pb_u64(b, SNAPSHOT_PRIMARY, BOOTTIME);
+	put_clock(b, BOOTTIME, r ? r->boot : 0);
+	if (r) {
+		put_clock(b, MONOTONIC, r->mono);
+		put_clock(b, MONOTONIC_RAW, r->mono_raw);
+		put_clock(b, REALTIME, r->real);
+	}
+	pb_u64(b, SNAPSHOT_PRIMARY, r ? clock_id(o->clock.kind) : BOOTTIME);
 	pb_end(b, mark);
 	pb_end(b, packet);
 }
@@ -134,29 +146,34 @@ static uint64_t boot_at_base(const struct out *o, const struct clock_bracket *r)
 	return r->boot - tsc_cycles_to_ns(r->tsc - base, khz);
 }
 
+/* All stamps are called BOOTTIME, as those of Perfetto's recorder, and differ from it as it did. */
 int pf_head(struct out *o, struct pf *p)
 {
 	const struct capture *cap = tl_hostmap(o->t)->cap;
+	const struct clock_bracket *r = NULL;
 	struct sbuf *b = &o->line;
 	size_t packet, mark;
 
 	packet = packet_begin(b, STATE_CLEARED);
 	mark = pb_begin(b, PACKET_DEFAULTS);
-	pb_u64(b, DEFAULTS_CLOCK_ID, clock_id(o->clock.kind));
+	pb_u64(b, DEFAULTS_CLOCK_ID, BOOTTIME);
 	pb_end(b, mark);
 	pb_end(b, packet);
 	if (cap->nbracket && cap->clock && !strcmp(cap->clock, "x86-tsc") &&
-	    o->clock.kind != OUT_CLOCK_KVMCLOCK) {
-		put_snapshot(o, &cap->bracket[0]);
-		if (o->clock.kind == OUT_CLOCK_NS)
-			p->add = boot_at_base(o, &cap->bracket[0]);
-	}
+	    o->clock.kind != OUT_CLOCK_KVMCLOCK)
+		r = cap->bracket;
+	p->has_readings = r;
+	put_snapshot(o, r);
+	if (r && o->clock.kind == OUT_CLOCK_NS)
+		p->add = boot_at_base(o, r);
+	else if (r)
+		p->add = r->boot - reading(clock_id(o->clock.kind), r);
 	return b->error;
 }
 
 /* ---- tracks ---- */
 
-static uint64_t uuid_of(enum pf_kind kind, size_t source, uint32_t number)
+static uint64_t place_of(enum pf_kind kind, size_t source, uint32_t number)
 {
 	return (uint64_t)kind << 56 | (uint64_t)source << 32 | number;
 }
@@ -182,6 +199,7 @@ static void track_name(const struct out *o, enum pf_kind kind, size_t source, ui
 		snprintf(buf, size, "vCPU %u, thread %d", number, t ? t->tid : 0);
 		break;
 	case PF_TASKS: snprintf(buf, size, "tasks"); break;
+	case PF_IO: snprintf(buf, size, "block I/O %u", number); break;
 	case PF_THREAD: snprintf(buf, size, "%s %u", tl_comm(s, (int32_t)number), number); break;
 	case PF_LOST: snprintf(buf, size, "lost events"); break;
 	case PF_REMARK: snprintf(buf, size, "%s", p->remark.s ? p->remark.s : ""); break;
@@ -196,23 +214,28 @@ static const struct {
 	[PF_VM] = { 0, 0 },		    [PF_VCPU] = { PF_VM, 0 },
 	[PF_TASKS] = { PF_SOURCE, 100000 }, [PF_THREAD] = { PF_TASKS, 0 },
 	[PF_LOST] = { PF_SOURCE, 0 },	    [PF_REMARK] = { 0, 0 },
+	[PF_IO] = { PF_SOURCE, 90000 },
 };
 
-static int put_track(struct out *o, struct pf *p, enum pf_kind kind, size_t source, uint32_t number)
+static int put_track(struct out *o, struct pf_track *t, enum pf_kind kind, size_t source,
+		     uint32_t number)
 {
-	enum pf_kind parent = place[kind].parent;
+	const struct pf_track *parent = NULL;
 	struct sbuf *b = &o->line;
 	size_t packet, mark, counter;
 	char name[256];
 
-	if (parent && !pf_track(o, p, parent, source, 0))
-		return -ENOMEM;
+	if (place[kind].parent) {
+		parent = pf_track(o, o->priv, place[kind].parent, source, 0);
+		if (!parent)
+			return -ENOMEM;
+	}
 	track_name(o, kind, source, number, name, sizeof(name));
 	packet = packet_begin(b, 0);
 	mark = pb_begin(b, PACKET_TRACK_DESCRIPTOR);
-	pb_u64(b, TRACK_UUID, uuid_of(kind, source, number));
+	pb_u64(b, TRACK_UUID, t->uuid);
 	if (parent) {
-		pb_u64(b, TRACK_PARENT, uuid_of(parent, source, 0));
+		pb_u64(b, TRACK_PARENT, parent->uuid);
 		pb_u64(b, TRACK_RANK, MIN(place[kind].rank + number, (uint64_t)INT32_MAX));
 	} else {
 		pb_u64(b, TRACK_ORDERING, ORDER_BY_RANK);
@@ -231,20 +254,24 @@ static int put_track(struct out *o, struct pf *p, enum pf_kind kind, size_t sour
 struct pf_track *pf_track(struct out *o, struct pf *p, enum pf_kind kind, size_t source,
 			  uint32_t number)
 {
-	uint64_t uuid = uuid_of(kind, source, number), at;
+	uint64_t key = place_of(kind, source, number), at;
 	struct pf_track **slot, *t;
 
-	if (u64map_get(&p->by_uuid, uuid, &at))
+	if (u64map_get(&p->by_place, key, &at))
 		return p->track[at];
-	if (put_track(o, p, kind, source, number))
-		return NULL;
-	slot = array_grow(&p->track, p->ntrack, &p->track_cap, sizeof(*slot));
 	t = calloc(1, sizeof(*t));
-	if (!slot || !t || u64map_put(&p->by_uuid, uuid, p->ntrack)) {
+	if (!t)
+		return NULL;
+	t->uuid = ++p->next_uuid; /* small: it is in each event */
+	if (put_track(o, t, kind, source, number)) {
 		free(t);
 		return NULL;
 	}
-	t->uuid = uuid;
+	slot = array_grow(&p->track, p->ntrack, &p->track_cap, sizeof(*slot));
+	if (!slot || u64map_put(&p->by_place, key, p->ntrack)) {
+		free(t);
+		return NULL;
+	}
 	*slot = t;
 	p->ntrack++;
 	return t;
@@ -261,94 +288,164 @@ static void put_interned(struct sbuf *b, uint32_t what, uint64_t iid, const char
 	pb_end(b, mark);
 }
 
-/* The number of an event type's name, which its first packet brings along; 0 = out of memory. */
-static uint64_t name_iid(struct out *o, struct pf *p, const struct evinfo *e)
+static uint64_t hash_of(const char *s)
+{
+	uint64_t h = 0xcbf29ce484222325; /* FNV-1a */
+
+	for (; *s; s++)
+		h = (h ^ (uint8_t)*s) * 0x100000001b3;
+	return h;
+}
+
+/* Two texts with one hash, which somebody may have looked for: the second one has no number. */
+uint64_t pf_name(struct out *o, struct pf *p, const char *name)
+{
+	uint64_t hash = hash_of(name), iid;
+	size_t packet, mark;
+	char **slot;
+
+	if (u64map_get(&p->name_of, hash, &iid))
+		return strcmp(p->name[iid - 1], name) ? 0 : iid;
+	if (p->nname == MAX_NAMES)
+		return 0;
+	slot = array_grow(&p->name, p->nname, &p->name_cap, sizeof(*slot));
+	if (!slot)
+		return 0;
+	*slot = strdup(name);
+	if (!*slot || u64map_put(&p->name_of, hash, p->nname + 1)) {
+		free(*slot);
+		return 0;
+	}
+	packet = packet_begin(&o->line, NEEDS_STATE);
+	mark = pb_begin(&o->line, PACKET_INTERNED);
+	put_interned(&o->line, INTERNED_EVENT, ++p->nname, name);
+	pb_end(&o->line, mark);
+	pb_end(&o->line, packet);
+	return p->nname;
+}
+
+/* The number of the name of an event type's first field; 0 = out of memory. */
+static uint64_t field_iid(struct out *o, struct pf *p, const struct evinfo *e)
 {
 	uint64_t iid, key = (uint64_t)(uintptr_t)e;
+	size_t packet, mark, i;
 	const char *field;
-	size_t mark, i;
 
-	if (u64map_get(&p->iid, key, &iid))
+	if (u64map_get(&p->field_iid, key, &iid))
 		return iid;
-	iid = p->next_iid + 1;
+	iid = p->next_field + 1;
+	packet = packet_begin(&o->line, NEEDS_STATE);
 	mark = pb_begin(&o->line, PACKET_INTERNED);
-	put_interned(&o->line, INTERNED_EVENT, iid, e->name);
 	for (i = 0; (field = fmt_field_name(e->ev, i)); i++)
 		put_interned(&o->line, INTERNED_ANNOTATION, iid + i, field);
 	pb_end(&o->line, mark);
-	p->next_iid += i + 1;
-	return u64map_put(&p->iid, key, iid) ? 0 : iid;
+	pb_end(&o->line, packet);
+	p->next_field += i;
+	return u64map_put(&p->field_iid, key, iid) ? 0 : iid;
 }
 
-static void put_array(struct sbuf *b, const struct fmt *f, const struct fmt_value *v)
+static char *put_number(char *q, uint32_t field, uint64_t v)
 {
-	_cleanup_(sbuf_free) struct sbuf text = { 0 };
+	q = pb_put_varint(q, field << 3 | PB_VARINT);
+	return pb_put_varint(q, v);
+}
 
-	for (uint32_t i = 0; i < v->len && i < SHOWN; i++) {
-		sbuf_add(&text, i ? " 0x" : "0x");
-		sbuf_add_hex(&text, fmt_element(f, v, i));
+static char *put_note(char *q, const struct tl_item *i, const struct fmt_field *fld, uint64_t iid)
+{
+	struct fmt_value v;
+	char *note;
+
+	fmt_value(tl_fmt(i), fld, i->rec, &v);
+	if (v.kind == FMT_ABSENT)
+		return q;
+	*q++ = PB_TAG(EVENT_ANNOTATION, PB_BYTES);
+	note = q++;
+	q = put_number(q, NOTE_IID, iid);
+	switch (v.kind) {
+	case FMT_SIGNED: q = put_number(q, NOTE_INT, v.num); break;
+	case FMT_UNSIGNED: q = put_number(q, NOTE_UINT, v.num); break;
+	case FMT_POINTER: q = put_number(q, NOTE_POINTER, v.num); break;
+	case FMT_STRING: q = pf_put_text(q, NOTE_STRING, v.p, v.len); break;
+	default: q = pf_put_array(q, NOTE_STRING, tl_fmt(i), &v); break;
 	}
-	pb_str(b, NOTE_STRING, text.s ? text.s : "");
+	return pb_put_len(note, q);
 }
 
 static void put_fields(struct sbuf *b, const struct tl_item *i, uint64_t iid)
 {
 	const struct fmt_field *fld;
-	struct fmt_value v;
+	size_t mark;
 
 	for (size_t k = fmt_common_fields(i->ev); (fld = fmt_field_at(i->ev, k)); k++) {
-		size_t mark;
-
-		fmt_value(tl_fmt(i), fld, i->rec, &v);
-		if (v.kind == FMT_ABSENT)
-			continue;
-		mark = pb_begin(b, EVENT_ANNOTATION);
-		pb_u64(b, NOTE_IID, iid + k);
-		switch (v.kind) {
-		case FMT_SIGNED: pb_s64(b, NOTE_INT, (int64_t)v.num); break;
-		case FMT_UNSIGNED: pb_u64(b, NOTE_UINT, v.num); break;
-		case FMT_POINTER: pb_u64(b, NOTE_POINTER, v.num); break;
-		case FMT_STRING: pb_str_mem(b, NOTE_STRING, v.p, v.len); break;
-		default: put_array(b, tl_fmt(i), &v); break;
-		}
-		pb_end(b, mark);
+		if (!sbuf_room(b, ROOM + MAX((size_t)i->rec->len, (size_t)PF_ARRAY_ROOM)))
+			return;
+		b->len = (size_t)(put_note(b->s + b->len, i, fld, iid + k) - b->s);
 	}
 	if (i->unplaced) {
-		size_t mark = pb_begin(b, EVENT_ANNOTATION);
-
+		mark = pb_begin(b, EVENT_ANNOTATION);
 		pb_str(b, NOTE_NAME, "unplaced");
 		pb_u64(b, NOTE_BOOL, 1);
 		pb_end(b, mark);
 	}
 }
 
+static char *put_flow(char *q, uint32_t field, uint64_t flow)
+{
+	q = pb_put_varint(q, field << 3 | PB_FIXED64);
+	for (int i = 0; i < 8; i++)
+		*q++ = (char)(flow >> 8 * i);
+	return q;
+}
+
+/* An event's packet up to its texts and fields; *event: where its length goes. */
+static char *put_event(char *q, const struct pf *p, const struct pf_track *t,
+		       const struct pf_event *e, char **event)
+{
+	q = put_number(q, PACKET_SEQUENCE_ID, SEQUENCE);
+	q = put_number(q, PACKET_SEQUENCE_FLAGS, NEEDS_STATE);
+	q = put_number(q, PACKET_TIMESTAMP, p->now + p->add);
+	*q++ = PB_TAG(PACKET_TRACK_EVENT, PB_BYTES);
+	*event = q++;
+	q = put_number(q, EVENT_TYPE, e->type);
+	q = put_number(q, EVENT_TRACK, t->uuid);
+	if (e->iid)
+		q = put_number(q, EVENT_NAME_IID, e->iid);
+	if (e->type == PF_COUNTER)
+		q = put_number(q, EVENT_VALUE, (uint64_t)e->value);
+	if (e->flow)
+		q = put_flow(q, e->flow_ends ? EVENT_FLOW_END : EVENT_FLOW, e->flow);
+	return q;
+}
+
 int pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct pf_event *e)
 {
-	struct sbuf *b = &o->line;
-	size_t packet, mark;
-	uint64_t iid = 0;
+	struct pf_event named = *e;
+	struct sbuf *b = &o->line, *more = &p->scratch;
+	char *packet, *event, *q;
+	uint64_t field = 0;
 
-	packet = packet_begin(b, NEEDS_STATE);
-	pb_u64(b, PACKET_TIMESTAMP, p->now + p->add);
+	if (!e->iid && (e->name || e->info))
+		named.iid = pf_name(o, p, e->name ? e->name : e->info->name);
 	if (e->info) {
-		iid = name_iid(o, p, e->info);
-		if (!iid)
+		field = field_iid(o, p, e->info);
+		if (!field)
 			return -ENOMEM;
 	}
-	mark = pb_begin(b, PACKET_TRACK_EVENT);
-	pb_u64(b, EVENT_TYPE, e->type);
-	pb_u64(b, EVENT_TRACK, t->uuid);
-	if (e->name)
-		pb_str(b, EVENT_NAME, e->name);
-	else if (iid)
-		pb_u64(b, EVENT_NAME_IID, iid);
-	if (e->type == PF_COUNTER)
-		pb_s64(b, EVENT_VALUE, e->value);
-	if (e->flow)
-		pb_fixed64(b, e->flow_ends ? EVENT_FLOW_END : EVENT_FLOW, e->flow);
-	if (iid)
-		put_fields(b, e->item, iid);
-	pb_end(b, mark);
-	pb_end(b, packet);
+	sbuf_reset(more);
+	if (!named.iid && (e->name || e->info))
+		pb_str(more, EVENT_NAME, e->name ? e->name : e->info->name);
+	if (field)
+		put_fields(more, e->item, field);
+	if (more->error || !sbuf_room(b, ROOM + more->len))
+		return more->error ? more->error : b->error;
+	q = b->s + b->len;
+	*q++ = PB_TAG(PF_PACKET, PB_BYTES);
+	packet = q++;
+	q = put_event(q, p, t, &named, &event);
+	if (more->len)
+		memcpy(q, more->s, more->len);
+	q = pb_put_len(event, q + more->len);
+	q = pb_put_len(packet, q);
+	b->len = (size_t)(q - b->s);
 	return b->error;
 }

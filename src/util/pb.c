@@ -4,32 +4,23 @@
  */
 #include "kvmft/pb.h"
 
-#include <errno.h>
 #include <string.h>
-
-enum wire { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2 };
-
-#define LENGTH_BYTES 4 /* of a message: varints may have leading zero groups */
 
 void pb_varint(struct sbuf *b, uint64_t v)
 {
-	uint8_t out[10];
-	size_t n = 0;
+	char out[PB_VARINT_MAX];
 
-	for (; v >= 0x80; v >>= 7)
-		out[n++] = (uint8_t)(v | 0x80);
-	out[n++] = (uint8_t)v;
-	sbuf_add_mem(b, out, n);
+	sbuf_add_mem(b, out, (size_t)(pb_put_varint(out, v) - out));
 }
 
-static void put_tag(struct sbuf *b, uint32_t field, enum wire wire)
+static void put_tag(struct sbuf *b, uint32_t field, enum pb_wire wire)
 {
 	pb_varint(b, (uint64_t)field << 3 | wire);
 }
 
 void pb_u64(struct sbuf *b, uint32_t field, uint64_t v)
 {
-	put_tag(b, field, WIRE_VARINT);
+	put_tag(b, field, PB_VARINT);
 	pb_varint(b, v);
 }
 
@@ -44,33 +35,33 @@ void pb_fixed64(struct sbuf *b, uint32_t field, uint64_t v)
 
 	for (int i = 0; i < 8; i++)
 		out[i] = (uint8_t)(v >> 8 * i);
-	put_tag(b, field, WIRE_FIXED64);
+	put_tag(b, field, PB_FIXED64);
 	sbuf_add_mem(b, out, sizeof(out));
 }
 
 void pb_bytes(struct sbuf *b, uint32_t field, const void *p, size_t n)
 {
-	put_tag(b, field, WIRE_BYTES);
+	put_tag(b, field, PB_BYTES);
 	pb_varint(b, n);
 	sbuf_add_mem(b, p, n);
 }
 
+void pb_fix_text(char *p, size_t len)
+{
+	for (size_t i = 0; i < len;) {
+		size_t n = str_utf8_len(p + i, len - i);
+
+		if (!n)
+			p[i] = '?'; /* takes the place of one byte: the length stays */
+		i += n ? n : 1;
+	}
+}
+
 void pb_str_mem(struct sbuf *b, uint32_t field, const void *p, size_t n)
 {
-	const char *s = p;
-	size_t at;
-
-	pb_bytes(b, field, p, n); /* a '?' takes the place of one byte: the length stays */
-	if (b->error)
-		return;
-	at = b->len - n;
-	for (size_t i = 0; i < n;) {
-		size_t len = str_utf8_len(s + i, n - i);
-
-		if (!len)
-			b->s[at + i] = '?';
-		i += len ? len : 1;
-	}
+	pb_bytes(b, field, p, n);
+	if (!b->error)
+		pb_fix_text(b->s + b->len - n, n);
 }
 
 void pb_str(struct sbuf *b, uint32_t field, const char *text)
@@ -80,22 +71,13 @@ void pb_str(struct sbuf *b, uint32_t field, const char *text)
 
 size_t pb_begin(struct sbuf *b, uint32_t field)
 {
-	static const uint8_t room[LENGTH_BYTES];
-
-	put_tag(b, field, WIRE_BYTES);
-	sbuf_add_mem(b, room, sizeof(room));
+	put_tag(b, field, PB_BYTES);
+	sbuf_addc(b, 0);
 	return b->len;
 }
 
 void pb_end(struct sbuf *b, size_t mark)
 {
-	size_t n = b->len - mark;
-
-	if (!b->error && n >> 7 * LENGTH_BYTES)
-		b->error = -EFBIG;
-	if (b->error)
-		return;
-	for (size_t i = 0; i < LENGTH_BYTES; i++, n >>= 7)
-		b->s[mark - LENGTH_BYTES + i] =
-			(char)((n & 0x7f) | (i + 1 < LENGTH_BYTES ? 0x80 : 0));
+	if (!b->error && sbuf_room(b, PB_VARINT_MAX))
+		b->len = (size_t)(pb_put_len(b->s + mark - 1, b->s + b->len) - b->s);
 }

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Reads a Perfetto trace as protoc shows it, and says in one line per fact what a viewer would find:
-# tracks, slices, instants, arrows, counters, and what is wrong.
+# machines, events of each, tracks, slices, instants, arrows, counters, and what is wrong.
 #
 #   protoc --decode=Trace -I tests/data perfetto.proto <TRACE | perl perfetto.pl
 use strict;
 use warnings;
 
 my (%p, %note, @args, @path, %track, %open, %last, %flow, %name, %event, %field, %count, %value, %notes, @bad);
+my (%machine, %synced, %sched, %events, %described, %used, %lost, @bundle, %list, %one, %first);
 
 sub event_done {
 	my ($type, $on, $ts) = @p{qw(event.type event.track timestamp)};
@@ -40,9 +41,52 @@ sub event_done {
 	}
 }
 
+# Columns of the compact form: of one length, and its names are in the table.
+sub columns {
+	my ($kind, @column) = @_;
+	my $n = @{$list{"bundle.compact.${kind}_timestamp"} // []};
+
+	for my $c (@column) {
+		push @bad, "$kind: column $c is of another length" if @{$list{"bundle.compact.$c"} // []} != $n;
+	}
+	for my $i (@{$list{"bundle.compact.${kind}_" . ($kind eq 'switch' ? 'next_' : '') . 'comm_index'} // []}) {
+		push @bad, "no such name" if $i >= @{$list{'bundle.compact.intern_table'} // []};
+	}
+	return $n;
+}
+
+sub bundle_done {
+	my $m = $p{machine_id} // 0;
+	my $cpu = $p{'bundle.cpu'};
+
+	push @bad, "bundle without CPU" unless defined $cpu;
+	push @bad, "machine $m has no name yet" unless defined $machine{$m};
+	push @bad, "clock of machine $m is not known yet" if $m && !$synced{$m};
+	$lost{"$machine{$m} CPU $cpu"}++ if $p{'bundle.lost_events'};
+	for my $e (@bundle) {
+		my ($ts, $what) = @$e;
+		push @bad, "events of $m go back in time" if $ts < ($sched{"$m/$cpu"} // 0);
+		$sched{"$m/$cpu"} = $ts;
+		$first{$m} = $ts if $ts < ($first{$m} // $ts + 1);
+		$used{"$m/$what"}++ if $what =~ /^\d/;
+		$events{$m}{$what}++;
+	}
+	my $n = columns('switch', map { "switch_$_" } qw(prev_state next_pid next_prio next_comm_index));
+	$events{$m}{sched_switch} += $n if $n;
+	$count{"compact events"} += $n;
+	$n = columns('waking', map { "waking_$_" } qw(pid target_cpu prio comm_index common_flags));
+	$events{$m}{sched_waking} += $n if $n;
+	$count{"compact events"} += $n;
+}
+
 sub packet_done {
+	my $m = $p{machine_id} // 0;
+
+	$machine{$m} = $p{'system_info.machine_name'} if defined $p{'system_info.machine_name'};
+	$synced{$m}++ if defined $p{'clock_sync.pair.client.clock.time'} && defined $p{'clock_sync.pair.host.clock.time'};
 	if (defined(my $id = $p{'track.uuid'})) {
 		my $parent = $p{'track.parent'};
+		push @bad, "track of machine $m" if $m;
 		push @bad, "track $id twice" if defined $track{$id};
 		push @bad, "track without its parent" if defined $parent && !defined $track{$parent};
 		$track{$id} = (defined $parent ? "$track{$parent} / " : '') . $p{'track.name'};
@@ -54,31 +98,65 @@ sub packet_done {
 		push @bad, "argument without a name" unless defined $n;
 		$notes{$n}++ if defined $n;
 	}
+	$described{"$m/$_->{id}"} = $_->{name} for @{$list{described} // []};
+	bundle_done() if @bundle || %list;
 	$count{"clock readings"}++ if defined $p{'clock_snapshot.primary'};
 }
 
 while (<STDIN>) {
 	if (/^\s*(\w+) \{/) {
-		push @bad, "unknown field $1" if $1 =~ /^\d/;
-		push @path, $1;
-		%p = @args = () if @path == 1;
-		%note = () if $1 eq 'note' || $1 eq 'event';
+		my $k = $1;
+		push @bad, "unknown field $k" if $k =~ /^\d/ && (join('.', @path) ne 'packet.bundle.event' || $k < 65536);
+		push @path, $k;
+		%p = @args = @bundle = %list = () if @path == 1;
+		%note = () if $k =~ /^(note|event|field|attribute)$/;
+		my $at = join '.', @path;
+		%one = () if $at eq 'packet.bundle.event' || $at eq 'packet.bundle.described';
+		if (@path == 4 && $at =~ /^packet\.bundle\.event\./) {
+			push @bad, "two messages in one event" if defined $one{what};
+			$one{what} = $k;
+		}
 	} elsif (/^\s*\}/) {
 		my $at = join '.', @path;
 		$event{$note{iid}} = $note{name} if $at eq 'packet.interned.event';
 		$field{$note{iid}} = $note{name} if $at eq 'packet.interned.note';
 		push @args, {%note} if $at eq 'packet.event.note';
+		print "attribute $note{key}: ", $note{number} // $note{text}, "\n" if $at eq 'packet.attributes.attribute';
+		if ($at eq 'packet.bundle.event') {
+			push @bad, "event without $_" for grep { !defined $one{$_} } qw(timestamp pid what);
+			push @bundle, [$one{timestamp}, $one{generic} // $one{what}];
+		}
+		if ($at eq 'packet.bundle.described') {
+			push @bad, "described event without a name" unless defined $one{name};
+			push @{$list{described}}, {id => $one{field_id}, name => $one{name}};
+		}
 		packet_done() if @path == 1;
 		pop @path;
 	} elsif (/^\s*(\w+): (.*)$/) {
 		my ($k, $v) = ($1, $2);
-		push @bad, "unknown field $k" if $k =~ /^\d/;
+		my $at = join '.', @path;
+		push @bad, "unknown field $k in $at" if $k =~ /^\d/ && $at !~ /^packet\.bundle\.event\.\d/;
 		$v =~ s/^"(.*)"$/$1/;
 		$note{$k} = $v;
 		$p{join('.', @path[1 .. $#path], $k)} = $v;
+		push @{$list{"bundle.compact.$k"}}, $v if $at eq 'packet.bundle.compact';
+		$one{$k} = $v if $at eq 'packet.bundle.event' || $at eq 'packet.bundle.described';
+		$one{name} = $v if $at eq 'packet.bundle.described.event' && $k eq 'name';
+		$one{generic} = $v if $at eq 'packet.bundle.event.generic' && $k eq 'event_name';
 	}
 }
 push @bad, "cut" if @path;
+for my $u (keys %used) {
+	push @bad, "event $u is not described" unless defined $described{$u};
+}
+for my $m (sort keys %events) {
+	print "machine $m: ", $machine{$m} // '', "\n";
+	my %n;
+	$n{/^\d/ ? $described{"$m/$_"} // $_ : $_} += $events{$m}{$_} for keys %{$events{$m}};
+	print "events of ", $machine{$m} // $m, ": $_ $n{$_}\n" for sort keys %n;
+	print "begin of ", $machine{$m} // $m, ": $first{$m}\n" if defined $first{$m};
+}
+print "lost before events of $_: $lost{$_}\n" for sort keys %lost;
 print "slices of $_: $name{$_}\n" for sort keys %name;
 print "$_: $count{$_}\n" for sort keys %count;
 print "argument $_: $notes{$_}\n" for sort keys %notes;

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * perfetto_ftrace.c: events as Perfetto's own recorder writes them: FtraceEventBundle, one CPU's
+ * events each. Field numbers are those of perfetto's protos/perfetto/trace/ftrace.
+ *
+ * sched_switch and sched_waking, which are most of many traces, take a fifth of the room in the
+ * compact form, which leaves out what the sched_switch before tells. It is used where that is so:
+ * an event that says something else (the first of a CPU, or after a loss) is written in full.
+ */
+#include "perfetto.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	/* TracePacket */
+	FTRACE_EVENTS = 1,
+	/* FtraceEventBundle */
+	BUNDLE_CPU = 1,
+	BUNDLE_EVENT = 2,
+	BUNDLE_LOST = 3,
+	BUNDLE_COMPACT = 4,
+	BUNDLE_DESCRIPTOR = 11,
+	/* FtraceEvent */
+	EVENT_TIME = 1,
+	EVENT_PID = 2,
+	/* GenericFtraceEvent and its Field */
+	GENERIC_NAME = 1,
+	GENERIC_FIELD = 2,
+	FIELD_NAME = 1,
+	FIELD_STRING = 3,
+	FIELD_INT = 4,
+	FIELD_UINT = 5,
+	/* CompactSched */
+	SWITCH_TIME = 1,
+	SWITCH_PREV_STATE = 2,
+	SWITCH_NEXT_PID = 3,
+	SWITCH_NEXT_PRIO = 4,
+	INTERN_TABLE = 5,
+	SWITCH_COMM = 6,
+	WAKING_TIME = 7,
+	WAKING_PID = 8,
+	WAKING_CPU = 9,
+	WAKING_PRIO = 10,
+	WAKING_COMM = 11,
+	WAKING_FLAGS = 12,
+	/* GenericFtraceEvent, of FtraceEvent */
+	GENERIC = 327,
+};
+
+#define MAX_CPUS    1024	 /* trace processor refuses a trace that speaks of more */
+#define BUNDLE	    (16u << 10)	 /* bytes of events that are kept of a CPU */
+#define COMPACT	    512u	 /* and of the compact ones so many each */
+#define ALL_PENDING (2u << 20)	 /* what all CPUs together keep */
+#define NUMBER_ROOM (2 + PB_VARINT_MAX)
+
+/* ---- the bundle ---- */
+
+bool pf_has_cpu(const struct tl_item *i)
+{
+	return i->cpu < MAX_CPUS;
+}
+
+struct pf_cpu *pf_cpu(struct pf *p, const struct tl_item *i)
+{
+	uint64_t key = (uint64_t)i->src->index << 32 | i->cpu, at;
+	struct pf_cpu **slot;
+
+	if (u64map_get(&p->cpu_of, key, &at))
+		return p->cpu[at];
+	slot = array_grow(&p->cpu, p->ncpu, &p->cpu_cap, sizeof(*slot));
+	if (!slot)
+		return NULL;
+	*slot = calloc(1, sizeof(**slot));
+	if (!*slot || u64map_put(&p->cpu_of, key, p->ncpu)) {
+		free(*slot);
+		return NULL;
+	}
+	(*slot)->m = p->of[i->src->index];
+	(*slot)->cpu = i->cpu;
+	return p->cpu[p->ncpu++];
+}
+
+/* Its room is for others, too. */
+static void forget(struct pf_cpu *c)
+{
+	sbuf_free(&c->event);
+	free(c->sw);
+	free(c->wk);
+	free(c->comm);
+	c->sw = NULL;
+	c->wk = NULL;
+	c->comm = NULL;
+	c->nsw = c->sw_cap = c->nwk = c->wk_cap = c->ncomm = c->comm_cap = 0;
+}
+
+void pf_cpu_free(struct pf_cpu *c)
+{
+	forget(c);
+	free(c);
+}
+
+/* for (...) of one column of the compact form, `value` of its element e */
+#define PUT_COLUMN(b, field, v, n, value)                             \
+	do {                                                          \
+		size_t mark_ = pb_begin(b, field);                    \
+		for (size_t k_ = 0; k_ < (n); k_++) {                 \
+			const __typeof__(*(v)) *e = &(v)[k_];         \
+			pb_varint(b, (uint64_t)(value));              \
+		}                                                     \
+		pb_end(b, mark_);                                     \
+	} while (0)
+
+/* Stamps are differences, but for the first one. */
+#define SINCE(e, v) ((e)->t - ((e) == (v) ? 0 : (e)[-1].t))
+
+static void put_compact(struct pf_cpu *c, struct sbuf *b)
+{
+	size_t mark = pb_begin(b, BUNDLE_COMPACT);
+
+	for (size_t i = 0; i < c->ncomm; i++)
+		pb_str_mem(b, INTERN_TABLE, c->comm[i], strnlen(c->comm[i], sizeof(c->comm[i])));
+	if (c->nsw) {
+		PUT_COLUMN(b, SWITCH_TIME, c->sw, c->nsw, SINCE(e, c->sw));
+		PUT_COLUMN(b, SWITCH_PREV_STATE, c->sw, c->nsw, e->prev_state);
+		PUT_COLUMN(b, SWITCH_NEXT_PID, c->sw, c->nsw, (int64_t)e->next_pid);
+		PUT_COLUMN(b, SWITCH_NEXT_PRIO, c->sw, c->nsw, (int64_t)e->next_prio);
+		PUT_COLUMN(b, SWITCH_COMM, c->sw, c->nsw, e->comm);
+	}
+	if (c->nwk) {
+		PUT_COLUMN(b, WAKING_TIME, c->wk, c->nwk, SINCE(e, c->wk));
+		PUT_COLUMN(b, WAKING_PID, c->wk, c->nwk, (int64_t)e->pid);
+		PUT_COLUMN(b, WAKING_CPU, c->wk, c->nwk, (int64_t)e->cpu);
+		PUT_COLUMN(b, WAKING_PRIO, c->wk, c->nwk, (int64_t)e->prio);
+		PUT_COLUMN(b, WAKING_COMM, c->wk, c->nwk, e->comm);
+		PUT_COLUMN(b, WAKING_FLAGS, c->wk, c->nwk, e->flags);
+	}
+	pb_end(b, mark);
+}
+
+static size_t kept(const struct pf_cpu *c)
+{
+	return c->event.cap + c->sw_cap * sizeof(*c->sw) + c->wk_cap * sizeof(*c->wk) +
+	       c->comm_cap * sizeof(*c->comm);
+}
+
+/* The head of the bundle is made apart, so that what is long is copied once. */
+static int write_bundle(struct pf *p, struct pf_cpu *c)
+{
+	struct sbuf *b = c->m->to, *head = &p->scratch;
+	size_t packet, n;
+
+	sbuf_reset(head);
+	pb_u64(head, BUNDLE_CPU, c->cpu);
+	if (c->lost)
+		pb_u64(head, BUNDLE_LOST, 1);
+	if (c->nsw || c->nwk)
+		put_compact(c, head);
+	n = head->len + c->event.len;
+	packet = 1 + pb_varint_len(n) + n;
+	if (c->m->id)
+		packet += 2 + pb_varint_len(c->m->id);
+	pb_varint(b, PF_PACKET << 3 | PB_BYTES);
+	pb_varint(b, packet);
+	if (c->m->id)
+		pb_u64(b, 98, c->m->id);
+	pb_varint(b, FTRACE_EVENTS << 3 | PB_BYTES);
+	pb_varint(b, n);
+	sbuf_add_mem(b, head->s, head->len);
+	sbuf_add_mem(b, c->event.s, c->event.len);
+	c->event.len = c->nsw = c->nwk = c->ncomm = 0;
+	c->lost = false;
+	return head->error ? head->error : c->event.error ? c->event.error : b->error;
+}
+
+static int flush(struct pf *p, struct pf_cpu *c)
+{
+	int ret = 0;
+
+	if (c->event.len || c->nsw || c->nwk || c->event.error)
+		ret = write_bundle(p, c);
+	return ret || !p->archive ? ret : pf_archive_flush(p, c->m);
+}
+
+/* What a capture of very many CPUs must not do: keep so much of each. */
+static int flush_all(struct out *o, struct pf *p)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < p->ncpu && !ret; i++) {
+		ret = flush(p, p->cpu[i]);
+		forget(p->cpu[i]);
+		if (!ret && o->line.len > (256u << 10))
+			ret = out_flush(o);
+	}
+	p->pending = 0;
+	return ret;
+}
+
+int pf_ftrace_lost(struct out *o __unused_arg, struct pf *p, struct pf_cpu *c)
+{
+	int ret = flush(p, c);
+
+	c->lost = true;
+	c->task.known = false;
+	return ret;
+}
+
+int pf_ftrace_end(struct out *o, struct pf *p)
+{
+	return flush_all(o, p);
+}
+
+/* ---- one event ---- */
+
+static bool is_ascii(const uint8_t *s, size_t n)
+{
+	uint8_t all = 0;
+
+	for (size_t i = 0; i < n; i++)
+		all |= s[i];
+	return all < 0x80;
+}
+
+char *pf_put_text(char *q, uint32_t number, const uint8_t *s, size_t n)
+{
+	q = pb_put_varint(q, number << 3 | PB_BYTES);
+	q = pb_put_varint(q, n);
+	memcpy(q, s, n);
+	if (!is_ascii(s, n))
+		pb_fix_text(q, n);
+	return q + n;
+}
+
+static char *put_elements(char *q, uint32_t number, const struct fmt *f, const struct fmt_value *v)
+{
+	for (uint32_t i = 0; i < v->len && i < PF_SHOWN; i++) {
+		q = pb_put_varint(q, number << 3 | PB_VARINT);
+		q = pb_put_varint(q, fmt_element(f, v, i));
+	}
+	return q;
+}
+
+/* "0x1 0xff" */
+char *pf_put_array(char *q, uint32_t number, const struct fmt *f, const struct fmt_value *v)
+{
+	char text[PF_ARRAY_ROOM], *t = text;
+
+	for (uint32_t i = 0; i < v->len && i < PF_SHOWN; i++)
+		t += snprintf(t, (size_t)(text + sizeof(text) - t), i ? " 0x%llx" : "0x%llx",
+			      (unsigned long long)fmt_element(f, v, i));
+	return pf_put_text(q, number, (const uint8_t *)text, (size_t)(t - text));
+}
+
+static char *put_field(char *q, const struct pf_type *t, const struct pf_field *fld,
+		       const struct fmt *f, const struct rec *rec)
+{
+	struct fmt_value v;
+
+	fmt_value(f, fld->at, rec, &v);
+	switch (v.kind) {
+	case FMT_ABSENT: return q;
+	case FMT_STRING: return pf_put_text(q, fld->number, v.p, v.len);
+	case FMT_NUMBERS:
+		return t->form == PF_TYPED ? put_elements(q, fld->number, f, &v)
+					   : pf_put_array(q, fld->number, f, &v);
+	default:
+		q = pb_put_varint(q, fld->number << 3 | PB_VARINT);
+		return pb_put_varint(q, v.num);
+	}
+}
+
+/* Time, and the thread: what stands before the message, which trace processor reads fastest so. */
+static char *put_event_head(char *q, const struct pf *p, const struct pf_cpu *c,
+			    const struct tl_item *i)
+{
+	*q++ = PB_TAG(EVENT_TIME, PB_VARINT);
+	q = pb_put_varint(q, p->now + p->add - c->m->behind);
+	*q++ = PB_TAG(EVENT_PID, PB_VARINT);
+	return pb_put_varint(q, (uint32_t)i->tid);
+}
+
+/* What an event can take at most. */
+static size_t room_for(const struct pf_type *t, const struct rec *rec)
+{
+	return 128 + t->nfield * (NUMBER_ROOM + MAX((size_t)rec->len, (size_t)PF_ARRAY_ROOM));
+}
+
+static int put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
+		     const struct tl_item *i)
+{
+	const struct fmt *f = tl_fmt(i);
+	struct sbuf *b = &p->scratch;
+	char *q, *event, *message;
+
+	sbuf_reset(b);
+	if (!sbuf_room(b, room_for(t, i->rec)))
+		return b->error;
+	q = b->s;
+	*q++ = PB_TAG(BUNDLE_EVENT, PB_BYTES);
+	event = q++;
+	q = put_event_head(q, p, c, i);
+	q = pb_put_varint(q, (uint64_t)t->number << 3 | PB_BYTES);
+	message = q++;
+	for (size_t k = 0; k < t->nfield; k++)
+		q = put_field(q, t, &t->field[k], f, i->rec);
+	q = pb_put_len(message, q);
+	q = pb_put_len(event, q);
+	sbuf_add_mem(&c->event, b->s, (size_t)(q - b->s));
+	return c->event.error;
+}
+
+/* ---- with names and values: what no message can be described for, or says too little ---- */
+
+static void put_array(struct sbuf *b, const struct fmt *f, const struct fmt_value *v)
+{
+	if (sbuf_room(b, PF_ARRAY_ROOM))
+		b->len = (size_t)(pf_put_array(b->s + b->len, FIELD_STRING, f, v) - b->s);
+}
+
+static void put_generic_field(struct sbuf *b, const struct tl_item *i, size_t k)
+{
+	const struct fmt *f = tl_fmt(i);
+	struct fmt_value v;
+	size_t mark;
+
+	fmt_value(f, fmt_field_at(i->ev, k), i->rec, &v);
+	if (v.kind == FMT_ABSENT)
+		return;
+	mark = pb_begin(b, GENERIC_FIELD);
+	pb_str(b, FIELD_NAME, fmt_field_name(i->ev, k));
+	switch (v.kind) {
+	case FMT_SIGNED: pb_s64(b, FIELD_INT, (int64_t)v.num); break;
+	case FMT_STRING: pb_str_mem(b, FIELD_STRING, v.p, v.len); break;
+	case FMT_NUMBERS: put_array(b, f, &v); break;
+	default: pb_u64(b, FIELD_UINT, v.num); break;
+	}
+	pb_end(b, mark);
+}
+
+static int put_generic(struct pf *p, struct pf_cpu *c, const struct tl_item *i)
+{
+	struct sbuf *b = &c->event;
+	size_t event = pb_begin(b, BUNDLE_EVENT), mark, one;
+
+	pb_u64(b, EVENT_TIME, p->now + p->add - c->m->behind);
+	pb_u64(b, EVENT_PID, (uint32_t)i->tid);
+	mark = pb_begin(b, GENERIC);
+	pb_str(b, GENERIC_NAME, i->ev ? fmt_name(i->ev) : "(no format)");
+	for (size_t k = i->ev ? fmt_common_fields(i->ev) : 0; i->ev && fmt_field_at(i->ev, k); k++)
+		put_generic_field(b, i, k);
+	if (i->unplaced) {
+		one = pb_begin(b, GENERIC_FIELD);
+		pb_str(b, FIELD_NAME, "unplaced");
+		pb_u64(b, FIELD_INT, 1);
+		pb_end(b, one);
+	}
+	pb_end(b, mark);
+	pb_end(b, event);
+	return b->error;
+}
+
+/* ---- the compact form ---- */
+
+/* Number of a name in the bundle; PF_COMMS when it is full, or out of memory. */
+static uint32_t comm_index(struct pf_cpu *c, const char comm[16])
+{
+	char(*slot)[16];
+
+	for (size_t i = c->ncomm; i-- > 0;)
+		if (!memcmp(c->comm[i], comm, 16))
+			return (uint32_t)i;
+	if (c->ncomm == PF_COMMS)
+		return PF_COMMS;
+	slot = array_grow(&c->comm, c->ncomm, &c->comm_cap, sizeof(*slot));
+	if (!slot)
+		return PF_COMMS;
+	memcpy(*slot, comm, 16);
+	return (uint32_t)c->ncomm++;
+}
+
+/* A name of a task as the field has it; what stands behind its end is nothing. */
+static bool task_name(const struct fmt *f, const struct pf_field *fld, const struct rec *rec,
+		      char comm[16])
+{
+	struct fmt_value v;
+
+	fmt_value(f, fld->at, rec, &v);
+	if (v.kind != FMT_STRING || v.len > 16)
+		return false;
+	memset(comm, 0, 16);
+	memcpy(comm, v.p, v.len);
+	return true;
+}
+
+/* The numbers of a message, by the numbers of its fields. */
+static bool numbers(const struct fmt *f, const struct pf_type *t, const struct rec *rec,
+		    uint64_t v[8])
+{
+	for (size_t k = 0; k < t->nfield; k++)
+		if (!t->field[k].at->is_string &&
+		    !fmt_u64(f, t->field[k].at, rec, &v[t->field[k].number]))
+			return false;
+	return true;
+}
+
+/* 1: done; 0: it has to be written in full. */
+static int compact_switch(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
+			  const struct tl_item *i)
+{
+	enum { PREV_COMM = 0, NEXT_COMM = 4, PREV_PID = 2, PREV_PRIO, PREV_STATE, NEXT_PID = 6,
+	       NEXT_PRIO };
+	const struct fmt *f = tl_fmt(i);
+	struct pf_task was = c->task;
+	char comm[16], prev[16];
+	struct pf_switch *s;
+	uint64_t v[8] = { 0 };
+	uint32_t index;
+
+	c->task.known = false;
+	if (!numbers(f, t, i->rec, v) || !task_name(f, &t->field[NEXT_COMM], i->rec, comm) ||
+	    !task_name(f, &t->field[PREV_COMM], i->rec, prev))
+		return 0;
+	c->task = (struct pf_task){ true, (int32_t)v[NEXT_PID], (int32_t)v[NEXT_PRIO], { 0 } };
+	memcpy(c->task.comm, comm, sizeof(comm));
+	if (!was.known || was.pid != (int32_t)v[PREV_PID] || was.pid != i->tid ||
+	    was.prio != (int32_t)v[PREV_PRIO] || memcmp(was.comm, prev, sizeof(prev)))
+		return 0;
+	index = comm_index(c, comm);
+	s = index < PF_COMMS ? array_grow(&c->sw, c->nsw, &c->sw_cap, sizeof(*s)) : NULL;
+	if (!s)
+		return 0;
+	*s = (struct pf_switch){ p->now + p->add - c->m->behind, (int64_t)v[PREV_STATE],
+				 (int32_t)v[NEXT_PID], (int32_t)v[NEXT_PRIO], index };
+	c->nsw++;
+	return 1;
+}
+
+static int compact_waking(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
+			  const struct tl_item *i)
+{
+	enum { PID = 2, PRIO = 3, CPU = 5 };
+	const struct fmt *f = tl_fmt(i);
+	struct pf_waking *w;
+	uint64_t v[8] = { 0 };
+	uint32_t index;
+	char comm[16];
+
+	/* The waker is whom sched_switch told of. */
+	if (!c->task.known || c->task.pid != i->tid || !numbers(f, t, i->rec, v) ||
+	    !task_name(f, &t->field[0], i->rec, comm))
+		return 0;
+	index = comm_index(c, comm);
+	w = index < PF_COMMS ? array_grow(&c->wk, c->nwk, &c->wk_cap, sizeof(*w)) : NULL;
+	if (!w)
+		return 0;
+	*w = (struct pf_waking){ p->now + p->add - c->m->behind, (int32_t)v[PID], (int32_t)v[PRIO],
+				 (int32_t)v[CPU], index, fmt_flags(f, i->rec) };
+	c->nwk++;
+	return 1;
+}
+
+static int compact(struct pf *p, struct pf_cpu *c, const struct pf_type *t, const struct tl_item *i)
+{
+	if (t->compact == PF_NOT_COMPACT || c->m->shared)
+		return 0;
+	return t->compact == PF_COMPACT_SWITCH ? compact_switch(p, c, t, i)
+					       : compact_waking(p, c, t, i);
+}
+
+/* ---- */
+
+static int describe(struct pf_cpu *c, const struct pf_type *t)
+{
+	if (t->form == PF_DESCRIBED && !t->described) {
+		pf_describe(t, &c->event, BUNDLE_DESCRIPTOR);
+		((struct pf_type *)t)->described = true;
+	}
+	return c->event.error;
+}
+
+int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_type *t,
+	      const struct tl_item *i)
+{
+	uint64_t now = p->now + p->add;
+	size_t was = kept(c);
+	int ret = 0;
+
+	if (now < c->last) /* the clock was set: what is told by differences cannot go back */
+		ret = flush(p, c);
+	c->last = now;
+	if (ret)
+		return ret;
+	if (!t || i->unplaced || t->form == PF_GENERIC) {
+		ret = put_generic(p, c, i);
+	} else if (!compact(p, c, t, i)) {
+		ret = describe(c, t);
+		ret = ret ? ret : put_event(p, c, t, i);
+	}
+	if (ret)
+		return ret;
+	if (c->event.len >= BUNDLE || c->nsw >= COMPACT || c->nwk >= COMPACT ||
+	    c->ncomm == PF_COMMS)
+		ret = flush(p, c);
+	p->pending += kept(c) - was;
+	return ret || p->pending < ALL_PENDING ? ret : flush_all(o, p);
+}
