@@ -188,13 +188,16 @@ static void drop_program(void)
 {
 	char path[256];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-	const char *base;
+	char *base;
 
 	path[MAX(n, (ssize_t)0)] = '\0';
 	base = strrchr(path, '/');
 	/* Not one that somebody has installed. */
-	if (base && !strncmp(base, "/kvmft-", 7) && strspn(base + 7, "0123456789abcdef") == 32)
-		(void)!unlink(path);
+	if (!base || strncmp(base, "/kvmft-", 7) || strspn(base + 7, "0123456789abcdef") != 32 ||
+	    unlink(path))
+		return;
+	*base = '\0';
+	(void)!rmdir(path); /* made for it, and empty */
 }
 
 static int record_words(struct remote_words *w, struct kvmft_err *err)

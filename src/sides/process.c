@@ -16,7 +16,6 @@
 #include <sys/wait.h>
 
 #define WORDS_MAX  4096u /* of its standard error */
-#define ASK_NS	   120000000000ull /* a program through a slow line */
 #define MAX_WORDS  (REMOTE_MAX_ARGS + 8)
 
 void side_say(int fd, struct side_said *said)
@@ -160,27 +159,33 @@ int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
 	return pid;
 }
 
-/* What two pipes hold, to their ends; -ETIMEDOUT when that takes too long. */
-static int listen_both(int out_fd, int err_fd, size_t max, struct sbuf *out, struct sbuf *words)
+/*
+ * What two pipes hold, to their ends; -ETIMEDOUT when that takes too long, -EINTR when nobody wants
+ * to know any more.
+ */
+static int listen_both(const struct side_question *q, int out_fd, int err_fd, struct sbuf *words)
 {
 	struct pollfd p[] = { { .fd = out_fd, .events = POLLIN },
-			      { .fd = err_fd, .events = POLLIN } };
-	struct sbuf *const to[] = { out, words };
-	const size_t limit[] = { max, WORDS_MAX };
+			      { .fd = err_fd, .events = POLLIN },
+			      { .fd = q->hangup } };
+	struct sbuf *const to[] = { q->out, words };
+	const size_t limit[] = { q->max, WORDS_MAX };
 	const uint64_t begin = util_now_ns();
 	char buf[4096];
 
 	while (p[0].fd >= 0 || p[1].fd >= 0) {
-		if (util_now_ns() - begin > ASK_NS)
+		if (util_now_ns() - begin > SIDE_ASK_NS)
 			return -ETIMEDOUT;
-		if (poll(p, 2, 1000) < 0 && errno != EINTR)
+		if (poll(p, 3, 1000) < 0 && errno != EINTR)
 			return -errno;
+		if (p[2].revents)
+			return -EINTR;
 		for (int i = 0; i < 2; i++) {
-			ssize_t n = p[i].revents ? read(p[i].fd, buf, sizeof(buf)) : 1;
+			ssize_t n = p[i].revents ? read(p[i].fd, buf, sizeof(buf)) : 0;
 
-			if (n <= 0)
+			if (p[i].revents && (!n || (n < 0 && errno != EINTR)))
 				p[i].fd = -1;
-			else if (p[i].revents && to[i] && to[i]->len < limit[i])
+			else if (n > 0 && to[i] && to[i]->len < limit[i])
 				sbuf_add_mem(to[i], buf, (size_t)n);
 		}
 	}
@@ -193,7 +198,7 @@ static int exit_status(int status)
 }
 
 /* Of what it said: what comes before is often no more than a greeting. */
-static const char *last_line(struct sbuf *said)
+const char *side_last_line(struct sbuf *said)
 {
 	char *newline;
 
@@ -203,8 +208,7 @@ static const char *last_line(struct sbuf *said)
 	return newline ? newline + 1 : said->len ? said->s : "";
 }
 
-int side_ask(const struct remote_words *prefix, const char *const *words, const char *what,
-	     int input, size_t max, struct sbuf *out, struct kvmft_err *err)
+int side_ask(const struct side_question *q, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf said = { 0 };
 	_cleanup_close_ int err_words = -1, mine = -1;
@@ -213,20 +217,20 @@ int side_ask(const struct remote_words *prefix, const char *const *words, const 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_why(err, errno, "cannot make a pipe");
 	mine = fds[0];
-	pid = side_exec(prefix, words, input, fds[1], &err_words, err);
+	pid = side_exec(q->prefix, q->words, q->input, fds[1], &err_words, err);
 	close(fds[1]);
 	if (pid < 0)
 		return pid;
-	ret = listen_both(mine, err_words, max, out, &said);
+	ret = listen_both(q, mine, err_words, &said);
 	if (ret)
 		kill(pid, SIGTERM);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (ret)
-		return err_why(err, ret, "%s %s has no answer", prefix->v[0], what);
+		return err_why(err, ret, "%s %s has no answer", q->prefix->v[0], q->what);
 	if (status)
-		err_set(err, EIO, "%s: exit status %d%s%s", what, exit_status(status),
-			said.len ? ": " : "", last_line(&said));
+		err_set(err, EIO, "%s: exit status %d%s%s", q->what, exit_status(status),
+			said.len ? ": " : "", side_last_line(&said));
 	return exit_status(status);
 }
 
@@ -249,6 +253,4 @@ void side_close(struct side *s)
 	util_close_fd(&s->from);
 	reap(&s->teller, &status);
 	sbuf_free(&s->line);
-	free(s->pushed);
-	s->pushed = NULL;
 }

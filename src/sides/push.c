@@ -2,22 +2,58 @@
 /*
  * push.c: a recorder for guests that have none.
  *
- * A static program goes into the guest's memory (a tmpfs where there is one), under a name that
- * nobody can know beforehand, and removes itself when it runs. Each step is a program of its own at
- * the other end, of plain words: what is on the way may be a shell, which takes quotes and spaces
- * apart, or may not.
+ * A static program goes into the guest's memory (a tmpfs where there is one), into a directory that
+ * is its owner's alone, and removes both itself when it runs. Until then a process of its own is
+ * there to remove them, whatever becomes of us. Each step is a program at the other end, of plain
+ * words: what is on the way may be a shell, which takes quotes and spaces apart, or may not.
  */
-#include "sides.h"
+#include "agent.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/sendfile.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#define UNDO_MS	 20000 /* of a line that has broken; then it goes on without us */
+#define TAKEN	 "1"   /* the word that it runs there */
+#define MAX_FILE (64u << 20)
+
 static const char *const places[] = { "/dev/shm", "/run", "/tmp", "/var/tmp" };
+
+/* How the guest is reached. */
+struct push {
+	const struct sides_config *c;
+	const struct side_spec *spec;
+	struct agent *agent; /* NULL: by its command */
+	int hangup;	     /* nobody waits for this any more; -1 = that does not count */
+	struct kvmft_err *err;
+};
+
+struct push_answer {
+	int ret;
+	struct kvmft_err err;
+	char path[sizeof(((struct side_push *)NULL)->path)];
+};
+
+/* Runs words there; input: a file it reads (-1 = none), not for an agent. 0 or -errno, err set. */
+static int in_guest(struct push *p, const char *const *words, int input, struct sbuf *out)
+{
+	const struct side_question q = {
+		.prefix = &p->spec->command, .words = words, .what = words[0],
+		.input = input, .hangup = p->hangup, .max = 256, .out = out,
+	};
+	int ret = p->agent ? agent_run(p->agent, words, out) : side_ask(&q, p->err);
+
+	return ret > 0 ? -EIO : ret;
+}
 
 /* Which ELF machine `uname -m` means; 0 = kvmft does not know it. */
 static uint16_t elf_machine(const char *arch)
@@ -26,55 +62,52 @@ static uint16_t elf_machine(const char *arch)
 }
 
 /* What the guest is: its machine, as `uname -m` has it. */
-static int guest_machine(const struct side_spec *spec, char *arch, size_t size,
-			 struct kvmft_err *err)
+static int guest_machine(struct push *p, char *arch, size_t size)
 {
 	static const char *const words[] = { "uname", "-sm", NULL };
 	_cleanup_(sbuf_free) struct sbuf out = { 0 };
-	struct kvmft_err why = { .text = "" };
-	int ret = side_ask(&spec->command, words, words[0], -1, 256, &out, &why);
+	int ret = in_guest(p, words, -1, &out);
 	char *end;
 
 	if (ret)
-		return err_set(err, ret > 0 ? EIO : -ret, "%s: %s", spec->name, why.text);
+		return ret;
 	sbuf_add(&out, "");
 	end = out.s ? out.s + strcspn(out.s, "\r\n") : NULL;
 	if (!end || strncmp(out.s, "Linux ", 6))
-		return err_lack(err, ENOEXEC, "%s: uname -sm does not say Linux: '%.40s'",
-				spec->name, out.s ? out.s : "");
+		return err_lack(p->err, ENOEXEC, "uname -sm does not say Linux: '%.40s'",
+				out.s ? out.s : "");
 	*end = '\0';
 	snprintf(arch, size, "%s", out.s + 6);
 	if (elf_machine(arch))
 		return 0;
-	return err_lack(err, ENOEXEC, "%s is %s, for which there is no kvmft", spec->name, arch);
+	return err_lack(p->err, ENOEXEC, "it is %s, for which there is no kvmft", arch);
 }
 
 /* ---- the program ---- */
 
-static bool has_interpreter(int fd, const Elf64_Ehdr *e)
-{
-	for (unsigned int i = 0; i < e->e_phnum && i < 64; i++) {
-		Elf64_Phdr ph;
-		uint64_t at = e->e_phoff + (uint64_t)i * e->e_phentsize;
-
-		if (full_pread(fd, &ph, sizeof(ph), at) != (ssize_t)sizeof(ph))
-			return true;
-		if (ph.p_type == PT_INTERP)
-			return true;
-	}
-	return false;
-}
-
-/* 0; -ENOEXEC: no static program for that machine. */
-static int check_elf(int fd, const char *arch)
+/*
+ * 0, and how much of the file is loaded, which is all that is brought: symbols are half of one that
+ * was not stripped. -ENOEXEC: no static program for that machine.
+ */
+static int check_elf(int fd, const char *arch, uint64_t *size)
 {
 	Elf64_Ehdr e;
 
 	if (full_pread(fd, &e, sizeof(e), 0) != (ssize_t)sizeof(e) ||
 	    memcmp(e.e_ident, ELFMAG, SELFMAG) || e.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    e.e_machine != elf_machine(arch) || has_interpreter(fd, &e))
+	    e.e_machine != elf_machine(arch) || e.e_phnum > 64)
 		return -ENOEXEC;
-	return 0;
+	*size = 0;
+	for (unsigned int i = 0; i < e.e_phnum; i++) {
+		Elf64_Phdr ph;
+		uint64_t at = e.e_phoff + (uint64_t)i * e.e_phentsize;
+
+		if (full_pread(fd, &ph, sizeof(ph), at) != (ssize_t)sizeof(ph) ||
+		    ph.p_type == PT_INTERP || ph.p_offset > MAX_FILE || ph.p_filesz > MAX_FILE)
+			return -ENOEXEC;
+		*size = MAX(*size, MAX(ph.p_offset + ph.p_filesz, at + sizeof(ph)));
+	}
+	return *size ? 0 : -ENOEXEC;
 }
 
 /* The folder of this program. */
@@ -93,16 +126,27 @@ static int own_folder(char *buf, size_t size)
 	return 0;
 }
 
+/* A copy of it, in memory. */
 static int open_static(const char *path, const char *arch)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), ret;
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC), copy = -1;
+	uint64_t size = 0;
+	int ret = fd < 0 ? -errno : check_elf(fd, arch, &size);
 
-	if (fd < 0)
+	if (ret)
+		return ret;
+	copy = memfd_create("kvmft-static", MFD_CLOEXEC);
+	if (copy < 0)
 		return -errno;
-	ret = check_elf(fd, arch);
-	if (!ret)
-		return fd;
-	close(fd);
+	while (size) {
+		ssize_t n = sendfile(copy, fd, NULL, size);
+
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		size -= (uint64_t)n;
+	}
+	ret = copy;
+	copy = -1;
 	return ret;
 }
 
@@ -123,17 +167,18 @@ static int find_static(const char *arch)
 	return open_static("/proc/self/exe", arch);
 }
 
-static int open_program(const struct sides_config *c, const char *arch, struct kvmft_err *err)
+static int open_program(struct push *p, const char *arch)
 {
+	const struct sides_config *c = p->c;
 	int fd = c->push_file ? open_static(c->push_file, arch) : find_static(arch);
 
 	if (fd >= 0)
 		return fd;
 	if (c->push_file)
-		return err_set(err, -fd, "--push-file %s: %s", c->push_file,
+		return err_set(p->err, -fd, "--push-file %s: %s", c->push_file,
 			       fd == -ENOEXEC ? "is no static program for the guest's machine"
 					      : strerror(-fd));
-	return err_lack(err, ENOENT,
+	return err_lack(p->err, ENOENT,
 			"--push: there is no static kvmft for %s beside this one: make STATIC=1 "
 			"SMALL=1, and name it with --push-file, or as kvmft-static-%s",
 			arch, arch);
@@ -141,72 +186,215 @@ static int open_program(const struct sides_config *c, const char *arch, struct k
 
 /* ---- into the guest ---- */
 
-static int random_name(char *buf, size_t size, const char *folder)
+int side_random_name(char *buf, size_t size, const char *folder, struct kvmft_err *err)
 {
 	uint64_t r[2];
 
 	if (getrandom(r, sizeof(r), 0) != (ssize_t)sizeof(r))
-		return -EIO;
+		return err_set(err, EIO, "no random number");
 	snprintf(buf, size, "%s/kvmft-%016llx%016llx", folder, (unsigned long long)r[0],
 		 (unsigned long long)r[1]);
 	return 0;
 }
 
-static int ask(const struct side_spec *spec, const char *const *words, int input,
-	       struct kvmft_err *err)
+/* What was not written yet, the agent says when the file is closed. */
+static int write_by_agent(struct agent *a, int fd, const char *path)
 {
-	int ret = side_ask(&spec->command, words, words[0], input, 0, NULL, err);
+	uint8_t piece[AGENT_PIECE];
+	uint64_t handle, at = 0;
+	ssize_t n = 0;
+	int ret = agent_file_open(a, path, "w", &handle), end;
 
-	return ret > 0 ? -EIO : ret;
+	if (ret)
+		return ret;
+	while (!ret && (n = full_pread(fd, piece, sizeof(piece), at)) > 0) {
+		ret = agent_file_write(a, handle, piece, (size_t)n);
+		at += (uint64_t)n;
+	}
+	if (!ret && n < 0)
+		ret = err_why(a->err, (int)n, "cannot read the program");
+	end = ret == -EINTR ? 0 : agent_file_close(a, handle);
+	return ret ? ret : end;
 }
 
-void side_push_undo(const struct side_spec *spec, const char *path)
+static int write_file(struct push *p, int fd, const char *path)
 {
-	const char *const words[] = { "rm", "-f", path, NULL };
+	char of[sizeof(((struct side_push *)NULL)->path) + 4];
+	const char *const dd[] = { "dd", of, "bs=65536", NULL };
 
-	(void)!ask(spec, words, -1, NULL);
+	if (p->agent)
+		return write_by_agent(p->agent, fd, path);
+	snprintf(of, sizeof(of), "of=%s", path);
+	return lseek(fd, 0, SEEK_SET) < 0 ? err_why(p->err, errno, "cannot read the program")
+					  : in_guest(p, dd, fd, NULL);
+}
+
+static void undo(struct push *p, const char *dir)
+{
+	const char *const words[] = { "rm", "-rf", dir, NULL };
+
+	p->hangup = -1;
+	if (p->agent)
+		p->agent->hangup = -1;
+	(void)!in_guest(p, words, -1, NULL);
 }
 
 /* Written, and able to run: some systems mount such places noexec. */
-static int push_to(const struct side_spec *spec, int fd, const char *path, struct kvmft_err *err)
+static int push_to(struct push *p, int fd, const char *dir, const char *path)
 {
-	char of[128];
-	const char *const dd[] = { "dd", of, "bs=65536", NULL };
+	const char *const make[] = { "mkdir", "-m", "700", dir, NULL };
 	const char *const mode[] = { "chmod", "700", path, NULL };
 	const char *const run[] = { path, "--version", NULL };
-	int ret;
+	int ret = in_guest(p, make, -1, NULL);
 
-	snprintf(of, sizeof(of), "of=%s", path);
-	ret = lseek(fd, 0, SEEK_SET) < 0 ? -errno : ask(spec, dd, fd, err);
-	ret = ret ? ret : ask(spec, mode, -1, err);
-	ret = ret ? ret : ask(spec, run, -1, err);
-	if (ret)
-		side_push_undo(spec, path);
+	ret = ret ? ret : write_file(p, fd, path);
+	ret = ret ? ret : in_guest(p, mode, -1, NULL);
+	ret = ret ? ret : in_guest(p, run, -1, NULL);
+	if (ret) {
+		/* Of all that went wrong, the first is told. */
+		struct kvmft_err first = *p->err;
+		int hangup = p->hangup;
+
+		undo(p, dir);
+		p->hangup = hangup;
+		if (p->agent)
+			p->agent->hangup = hangup;
+		*p->err = first;
+	}
 	return ret;
 }
 
-int side_push(const struct sides_config *c, const struct side_spec *spec, char **path,
-	      struct kvmft_err *err)
+static int bring(struct push *p, char *dir, size_t dir_size, char *path, size_t size)
 {
-	char arch[32], name[96];
+	char arch[32];
 	_cleanup_close_ int fd = -1;
 	struct kvmft_err first = { .text = "" };
-	int ret;
+	int ret = guest_machine(p, arch, sizeof(arch));
 
-	if (spec->agent)
-		return err_usage(err, "--push is not for a guest that is reached by its agent");
-	ret = guest_machine(spec, arch, sizeof(arch), err);
-	fd = ret ? -1 : open_program(c, arch, err);
-	if (ret || fd < 0)
-		return ret ? ret : fd;
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		ret = random_name(name, sizeof(name), places[i]);
-		ret = ret ? ret : push_to(spec, fd, name, i ? err : &first);
+	fd = ret ? ret : open_program(p, arch);
+	if (fd < 0)
+		return fd;
+	for (size_t i = 0; i < ARRAY_SIZE(places) && ret != -EINTR; i++) {
+		ret = side_random_name(dir, dir_size, places[i], p->err);
 		if (ret)
-			continue;
-		*path = strdup(name);
-		return *path ? 0 : err_set(err, ENOMEM, "out of memory");
+			return ret;
+		/* It is known by its name as one that was brought: see drop_program(). */
+		snprintf(path, size, "%s%s", dir, strrchr(dir, '/'));
+		ret = push_to(p, fd, dir, path);
+		if (!ret)
+			return 0;
+		first = i ? first : *p->err;
 	}
-	return err_set(err, -ret, "%s: cannot bring a program into the guest: %s", spec->name,
-		       first.text);
+	return err_set(p->err, -ret, "cannot bring a program into the guest: %s", first.text);
+}
+
+/* ---- the process that does it ---- */
+
+static int reach(struct push *p, struct agent *a)
+{
+	if (!p->spec->agent)
+		return 0;
+	p->agent = a;
+	return agent_open(a, p->spec, p->hangup, p->err);
+}
+
+/* The agent speaks with one at a time. */
+static void leave(struct push *p)
+{
+	if (p->agent)
+		agent_close(p->agent);
+	p->agent = NULL;
+}
+
+struct push_start {
+	const struct sides_config *c;
+	const struct side_spec *spec;
+};
+
+static int push_main(void *arg)
+{
+	const struct push_start *s = arg;
+	struct push_answer answer = { .err.text = "" };
+	struct push p = { .c = s->c, .spec = s->spec, .hangup = STDIN_FILENO,
+			  .err = &answer.err };
+	struct agent agent = { .fd = -1 };
+	sigset_t set;
+	char dir[64], word;
+
+	/* What ends us must not leave anything there: it ends who started us as well. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	(void)close_range(STDERR_FILENO + 1, ~0u, 0);
+	answer.ret = reach(&p, &agent);
+	if (!answer.ret)
+		answer.ret = bring(&p, dir, sizeof(dir), answer.path, sizeof(answer.path));
+	leave(&p);
+	(void)!full_write(STDOUT_FILENO, &answer, sizeof(answer), NULL);
+	if (answer.ret || read(STDIN_FILENO, &word, 1) == 1)
+		return KVMFT_OK;
+	p.hangup = -1;
+	if (!reach(&p, &agent))
+		undo(&p, dir);
+	leave(&p);
+	return KVMFT_OK;
+}
+
+int side_push_start(const struct sides_config *c, struct side *s, struct kvmft_err *err)
+{
+	int in[2], out[2], pid, words;
+
+	if (pipe2(in, O_CLOEXEC) < 0)
+		return err_why(err, errno, "cannot make a pipe");
+	if (pipe2(out, O_CLOEXEC) < 0) {
+		close(in[0]);
+		close(in[1]);
+		return err_why(err, errno, "cannot make a pipe");
+	}
+	pid = side_run(push_main, &(struct push_start){ c, s->spec }, in[0], out[1], &words, err);
+	close(in[0]);
+	close(out[1]);
+	s->push.to = in[1];
+	s->push.from = out[0];
+	if (pid < 0)
+		return pid;
+	close(words); /* it has none */
+	s->push.pid = pid;
+	return 0;
+}
+
+int side_push_take(struct side *s, struct kvmft_err *err)
+{
+	struct push_answer a;
+	size_t have = 0;
+	ssize_t n = 1;
+
+	while (have < sizeof(a) && n > 0) {
+		n = read(s->push.from, (char *)&a + have, sizeof(a) - have);
+		have += (size_t)MAX(n, (ssize_t)0);
+	}
+	if (have < sizeof(a))
+		return err_set(err, EIO, "%s: the process that brings a program there was killed",
+			       s->name);
+	if (!a.ret) {
+		memcpy(s->push.path, a.path, sizeof(a.path));
+		return 0;
+	}
+	err_set(err, -a.ret, "%s: %s", s->name, a.err.text);
+	err->code = a.err.code;
+	return a.ret;
+}
+
+void side_push_end(struct side *s, bool runs)
+{
+	if (runs && s->push.to >= 0)
+		(void)!full_write(s->push.to, TAKEN, 1, NULL);
+	util_close_fd(&s->push.to);
+	util_close_fd(&s->push.from);
+	for (int i = 0; s->push.pid > 0 && i < UNDO_MS / 20; i++) {
+		if (waitpid(s->push.pid, NULL, WNOHANG))
+			s->push.pid = 0;
+		else
+			(void)poll(NULL, 0, 20);
+	}
 }

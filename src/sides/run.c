@@ -121,6 +121,8 @@ static void forget_others(struct sides *x)
 		util_close_fd(&x->side[i].to);
 		util_close_fd(&x->side[i].from);
 		util_close_fd(&x->side[i].words);
+		util_close_fd(&x->side[i].push.to);
+		util_close_fd(&x->side[i].push.from);
 	}
 	util_close_fd(&x->sigfd);
 }
@@ -172,30 +174,28 @@ static int start_host(struct sides *x)
 	return ret ? ret : put_side(x, s);
 }
 
-struct agent {
+struct agent_start {
 	struct sides *x;
 	const struct side_spec *spec;
+	const char *program;
 };
 
 /* What ends when its orders have an end must not hold that open itself. */
 static int run_agent(void *arg)
 {
-	struct agent *a = arg;
+	struct agent_start *a = arg;
 
 	forget_others(a->x);
-	return side_qga_main(a->spec);
-}
-
-static int start_agent(struct sides *x, struct side *s, int orders, int out)
-{
-	return side_run(run_agent, &(struct agent){ x, s->spec }, orders, out, &s->words, x->err);
+	return side_qga_main(a->spec, a->program);
 }
 
 static int start_transport(struct sides *x, struct side *s, int orders, int out)
 {
-	const char *words[] = { s->pushed ? s->pushed : "kvmft", "record", "--remote", NULL };
+	const char *program = s->push.path[0] ? s->push.path : "kvmft";
+	const char *words[] = { program, "record", "--remote", NULL };
 	int pid = s->spec->agent
-			  ? start_agent(x, s, orders, out)
+			  ? side_run(run_agent, &(struct agent_start){ x, s->spec, program }, orders,
+				     out, &s->words, x->err)
 			  : side_exec(&s->spec->command, words, orders, out, &s->words, x->err);
 
 	if (pid < 0)
@@ -207,7 +207,7 @@ static int start_transport(struct sides *x, struct side *s, int orders, int out)
 static int send_words(struct sides *x, struct side *s)
 {
 	_cleanup_(sbuf_free) struct sbuf text = { 0 };
-	struct remote_words w = { .drop = s->pushed != NULL };
+	struct remote_words w = { .drop = s->push.path[0] };
 	int ret = side_words(x->c, s->spec, &w, x->err);
 
 	remote_put(&text, &w);
@@ -257,15 +257,6 @@ static int start_guest(struct sides *x, struct side *s)
 			      x->err);
 	close(out[0]);
 	return ret ? ret : put_side(x, s);
-}
-
-static int push_all(struct sides *x)
-{
-	int ret = 0;
-
-	for (size_t i = 1; x->c->push && i < x->n && !ret; i++)
-		ret = side_push(x->c, x->side[i].spec, &x->side[i].pushed, x->err);
-	return ret;
 }
 
 /* ---- what they say ---- */
@@ -350,6 +341,7 @@ static int take_news(struct sides *x, struct side *s, const struct stream_news *
 	if (!n->began || s->live)
 		return 0;
 	s->live = true;
+	side_push_end(s, true);
 	tell_last(x, s);
 	s->state = MAX(s->state, SIDE_LIVE);
 	return capw_name_take(&s->place, x->err);
@@ -586,9 +578,9 @@ static int not_begun(struct sides *x, struct side *s)
 	}
 	s->untold = false;
 	if (!s->transport && status == 127)
-		return err_lack(x->err, ENOENT, "%s: there is no kvmft, or no such command (%s)%s",
-				s->name, s->last,
-				s->spec->agent ? "" : ": --push brings a static one");
+		return err_lack(x->err, ENOENT,
+				"%s: there is no kvmft, or no such command (%s): --push brings a "
+				"static one", s->name, s->last);
 	err_set(x->err, EIO, "%s: does not record: %s", s->name,
 		s->last[0] ? s->last : s->err.text);
 	/* Where its command passes that on. */
@@ -778,6 +770,7 @@ static int make_sides(struct sides *x)
 		x->side[i].spec = i ? &x->spec[i - 1] : NULL;
 		x->side[i].name = i ? x->spec[i - 1].name : SIDES_HOST;
 		x->side[i].to = x->side[i].from = x->side[i].words = -1;
+		x->side[i].push.to = x->side[i].push.from = -1;
 	}
 	return 0;
 }
@@ -803,12 +796,37 @@ static void sweep(struct sides *x)
 		x->note("removed %u session(s) in memory that a killed kvmft had left", n);
 }
 
+/* All at once: each has its own line. */
+static int push_all(struct sides *x)
+{
+	int ret = 0;
+
+	for (size_t i = 1; i < x->n && !ret; i++)
+		ret = side_push_start(x->c, &x->side[i], x->err);
+	for (size_t i = 1; i < x->n && !ret; i++) {
+		struct pollfd p[] = { { .fd = x->side[i].push.from, .events = POLLIN },
+				      { .fd = x->sigfd, .events = POLLIN } };
+
+		while (poll(p, 2, -1) < 0 && errno == EINTR)
+			;
+		if (p[1].revents)
+			take_signals(x);
+		if (x->why)
+			ret = err_set(x->err, EINTR, "ended by a signal before all sides recorded");
+		else if (p[0].revents)
+			ret = side_push_take(&x->side[i], x->err);
+		else
+			i--;
+	}
+	return ret;
+}
+
 static int begin(struct sides *x)
 {
 	int ret = open_signals(x);
 
 	ret = ret ? ret : make_sides(x);
-	ret = ret ? ret : push_all(x);
+	ret = ret || !x->c->push ? ret : push_all(x);
 	ret = ret ? ret : make_dir(x);
 	ret = ret ? ret : start_host(x);
 	ret = ret ? ret : wait_live(x, 1);
@@ -827,9 +845,8 @@ static void undo(struct sides *x)
 	for (size_t i = x->n; i-- > 0;) {
 		struct side *s = &x->side[i];
 
-		if (s->pushed && !s->live)
-			side_push_undo(s->spec, s->pushed);
 		side_close(s);
+		side_push_end(s, false);
 		capw_name_drop(&s->place);
 		capw_close(s->w);
 	}

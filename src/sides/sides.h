@@ -8,7 +8,8 @@
  * host.c	the process that records the host
  * store.c	the process that stores what comes from a guest
  * receive.c	the same alone: kvmft receive
- * qga.c	the process that reaches a guest by its agent
+ * agent.c	a QEMU guest agent is asked
+ * qga.c	the process that reaches a guest by it
  * push.c	a program for guests that have none
  * temp.c	sessions that are not kept
  * session.c	the file that says what belongs together
@@ -56,6 +57,13 @@ enum side_state {
 	SIDE_ENDED,
 };
 
+/* A program that is brought into a guest. */
+struct side_push {
+	pid_t pid;	/* of the process that does it; 0 = none */
+	int to, from;	/* it */
+	char path[160]; /* of the program in the guest; "" = it was not brought */
+};
+
 struct side {
 	const struct side_spec *spec; /* NULL: the host */
 	const char *name;
@@ -77,7 +85,7 @@ struct side {
 	uint64_t since; /* util_now_ns() of the last byte, and of the order to stop */
 	struct capw_name place; /* of a guest's capture */
 	struct capw *w;
-	char *pushed;	/* a file in the guest that may still be there; NULL = none */
+	struct side_push push;
 };
 
 /* ---- spec.c ---- */
@@ -111,13 +119,24 @@ int side_fork(struct side *s, side_fn *fn, void *arg, struct kvmft_err *err) __m
  */
 int side_exec(const struct remote_words *prefix, const char *const *words, int in, int out,
 	      int *err_words, struct kvmft_err *err) __must_check;
+#define SIDE_ASK_NS 120000000000ull /* a program through a slow line */
+
+struct side_question {
+	const struct remote_words *prefix;
+	const char *const *words;
+	const char *what; /* it is, for messages */
+	int input;	  /* a file; -1 = none */
+	int hangup;	  /* nobody waits for it any more when this hangs up; -1 = nobody can */
+	size_t max;	  /* bytes of what it prints that go to */
+	struct sbuf *out; /* NULL: none do */
+};
+
 /*
- * The same, to its end: what it printed (max bytes) goes to out where that is not NULL, input is
- * the file it reads (-1 = none); what: it is, for messages. Its exit status, with err set if that
- * is not 0; -errno with err set.
+ * The same, to its end: its exit status, with err set if that is not 0; -errno with err set.
  */
-int side_ask(const struct remote_words *prefix, const char *const *words, const char *what,
-	     int input, size_t max, struct sbuf *out, struct kvmft_err *err) __must_check;
+int side_ask(const struct side_question *q, struct kvmft_err *err) __must_check;
+/* Of what a program said; it is cut there. */
+const char *side_last_line(struct sbuf *said);
 /*
  * This program itself in directory dir, with these words, and "." behind them; standard files stay
  * as they are. Its PID, or -errno.
@@ -171,14 +190,21 @@ uint64_t side_least_free(int dir, const struct opt_u64 *given);
 /* ---- qga.c ---- */
 
 /* Standard input, output and error are as those of a command; an exit status. */
-int side_qga_main(const struct side_spec *spec);
+int side_qga_main(const struct side_spec *spec, const char *program);
 
 /* ---- push.c ---- */
 
-/* Brings the program into the guest: *path is what it is called there, to be freed. */
-int side_push(const struct sides_config *c, const struct side_spec *spec, char **path,
-	      struct kvmft_err *err) __must_check;
-/* Removes it there, where it could not do that itself. */
-void side_push_undo(const struct side_spec *spec, const char *path);
+/*
+ * Starts a process that brings the program into the guest, and removes it when it is told to, or
+ * when this process is gone. It has nothing to do with the terminal.
+ */
+int side_push_start(const struct sides_config *c, struct side *s, struct kvmft_err *err)
+	__must_check;
+/* It has an answer: side_push.path is what the program is called there. 0 or -errno with err set. */
+int side_push_take(struct side *s, struct kvmft_err *err) __must_check;
+/* It runs there, and has removed itself; or it never will, and what is left of it is removed. */
+void side_push_end(struct side *s, bool runs);
+/* A name that nobody can know, in a folder of a guest. */
+int side_random_name(char *buf, size_t size, const char *folder, struct kvmft_err *err) __must_check;
 
 #endif

@@ -13,7 +13,7 @@ session=$tmp/run
 mkdir "$tmp/bin"
 ln -s "$kvmft" "$tmp/bin/kvmft"
 # A guest is a command that runs what follows in a machine where there is a kvmft.
-guest="env PATH=$tmp/bin:$PATH"
+guest="/usr/bin/env PATH=$tmp/bin:$PATH"
 opts="--as guest -e kvm:*"
 
 # sides OPTION...: records the host and whatever guests the options name.
@@ -134,7 +134,7 @@ ok "... a filter with blanks and signs arrives" grep -q '^event .*name=kvm_pio .
 
 # ---- guests that cannot begin ----
 
-refused "no kvmft in the guest" 4 "there is no kvmft.*--push" --guest "g1=env PATH=/usr/bin:/bin" -d 1s
+refused "no kvmft in the guest" 4 "there is no kvmft.*--push" --guest "g1=/usr/bin/env PATH=/usr/bin:/bin" -d 1s
 refused "no such command" 4 "no-such-command" --guest "g1=no-such-command there" -d 1s
 refused "a command that fails" 1 "g1: does not record" --guest "g1=false" -d 1s
 refused "one that says why" 1 "the door is locked" --guest "g1=sh -c 'echo the door is locked >&2; exit 255'" -d 1s
@@ -158,7 +158,7 @@ ok "... and stays" rmdir "$session.x"
 # ---- guests that fail later ----
 
 # Something to be recorded until all is over.
-"$tinyvm" --ms 200000 >"$tmp/vm.out" 2>&1 &
+"$tinyvm" --ms 900000 >"$tmp/vm.out" 2>&1 &
 vm=$!
 
 # The recorder in the guest $1, or what reaches it.
@@ -367,7 +367,6 @@ else
 fi
 refused "no agent" 1 "cannot connect to the guest agent" --guest "g1=qga:$tmp/none.sock" -d 1s
 refused "the agent: no socket named" 2 "behind qga:" --guest "g1=qga:" -d 1s
-refused "the agent: --push" 2 "push is not for" --push --guest "g1=qga:$tmp/none.sock" -d 1s
 
 # One that is there and lies: each answer has to be refused, or to end by itself.
 lies()
@@ -393,15 +392,61 @@ lies '{\"return\": {\"pid\": 1, \"exited\": true, \"exitcode\": 0}}\n' "too much
 # ---- --push ----
 
 static=$top/build/static/kvmft
-programs() { find /dev/shm /run /tmp /var/tmp -maxdepth 1 -name 'kvmft-[0-9a-f]*' -type f 2>/dev/null | wc -l | tr -d ' '; }
+# A directory of a program, or of what passes through files: it belongs to a recorder.
+brought() { find /dev/shm /run /tmp /var/tmp -maxdepth 1 -name 'kvmft-[0-9a-f]*' 2>/dev/null | grep -E -c '/kvmft-[0-9a-f]{32}$'; }
+nothing_brought() { [ "$(brought)" = "$before" ]; }
+is_brought() { find /dev/shm -maxdepth 2 -path '*/kvmft-*/kvmft-*' -size +100k 2>/dev/null | grep -q .; }
+pushed()
+{
+	status_is 0 "--push $1"
+	ok "... brings a program that records" test "$(data_size "$session/g1")" -gt 60000
+	wait_until nothing_brought
+	is "$(brought)" "$before" "... and leaves nothing"
+}
+push="--push --push-file $static"
 if [ -x "$static" ]; then
-	before=$(programs)
-	sides --guest "g1=env PATH=/usr/bin:/bin" --push --push-file "$static" --guest-options "$opts" -- "$tinyvm" --iterations 500
-	status_is 0 "--push brings a program"
-	ok "... that records" test "$(data_size "$session/g1")" -gt 60000
-	is "$(programs)" "$before" "... and leaves nothing"
+	before=$(brought)
+	sides --guest "g1=/usr/bin/env PATH=/usr/bin:/bin" $push --guest-options "$opts" -- "$tinyvm" --iterations 500
+	pushed "by a command"
 	refused "--push-file of a program that is not static" 1 "no static program" --push --push-file "$tinyvm" \
 		--guest "g1=$guest" -d 1s
+	if command -v qemu-ga >/dev/null; then
+		start_agent /nowhere
+		sides --guest "g1=qga:$tmp/agent.sock" --guest "g2=/usr/bin/env PATH=/usr/bin:/bin" $push --guest-options "$opts" \
+			-- "$tinyvm" --iterations 500
+		pushed "by the guest agent, and by a command at once"
+		ok "... in both guests" test "$(data_size "$session/g2")" -gt 60000
+		refused "--push: what is wrong later" 1 "no-such-option" $push --guest "g1=qga:$tmp/agent.sock" \
+			--guest-options --no-such-option -d 1s
+		is "$(brought)" "$before" "... leaves nothing, either"
+		# Whoever starts it goes while the program is on its way.
+		for sig in TERM KILL; do
+			"$kvmft" record --as host -o "$session" --guest "g1=qga:$tmp/agent.sock" $push -d 1s >"$out" 2>"$err" </dev/null &
+			recorder=$!
+			wait_until is_brought
+			ok "--push and SIG$sig: the program is there" is_brought
+			kill -$sig "$recorder"
+			ended
+			wait_until nothing_brought
+			is "$(brought)" "$before" "... and then it is not"
+			rm -rf "$session"
+		done
+		end_agent
+		for what in guest-exec guest-file-write; do
+			start_agent /nowhere "-b $what"
+			refused "--push where $what is not allowed" 1 "$what.*disabled" $push --guest "g1=qga:$tmp/agent.sock" -d 1s
+			is "$(brought)" "$before" "... leaves nothing"
+			end_agent
+		done
+		if command -v socat >/dev/null; then
+			start_agent /nowhere
+			sides --guest "g1=qga:$tmp/bin/ask DOMAIN" $push --guest-options "$opts" -- "$tinyvm" --iterations 500
+			pushed "by a command that asks the agent, as virsh"
+			end_agent
+		fi
+	else
+		skip "--push by the guest agent" "qemu-ga is not installed: contrib/deps.sh test"
+	fi
 else
 	skip "--push" "no $static: make check-all builds one"
 fi
