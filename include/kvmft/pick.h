@@ -42,6 +42,12 @@ bool pick_wants(struct pick *p, const struct tl_item *item);
  */
 int pick_feed(struct pick *p, const struct tl_item *item,
 	      int (*show)(void *arg, const struct tl_item *item), void *arg) __must_check;
+/*
+ * The captures were opened again (follow.h), as t: what is kept for a match that may come, and what
+ * still has to be shown behind the last one, goes on there. The time line before may be gone.
+ * QEMU's events are not kept for later.
+ */
+void pick_go_on(struct pick *p, const struct timeline *t);
 uint64_t pick_matches(const struct pick *p);
 /* Items of the context that were dropped because too many bytes would have had to be kept. */
 uint64_t pick_dropped(const struct pick *p);

@@ -92,8 +92,8 @@ struct merge {
 	struct sink s;
 	struct merge_qemu q;
 	struct pick *pick; /* NULL: everything is wanted */
-	uint64_t shown, matches;
-	bool enough, any, left_out;
+	uint64_t shown, from, to; /* host TSC */
+	bool enough, left_out;
 };
 
 static int merge_show(void *arg, const struct tl_item *item)
@@ -107,6 +107,11 @@ static int merge_show(void *arg, const struct tl_item *item)
 
 static int merge_item(struct merge *m, const struct tl_item *item)
 {
+	/* Of captures that are followed all is read, or nobody could tell what is new. */
+	if (m->f && (item->host < m->from || item->host > m->to)) {
+		m->enough |= item->kind == TL_EVENT && item->host > m->to;
+		return 0;
+	}
 	if (!m->pick)
 		return merge_show(m, item);
 	return pick_wants(m->pick, item) ? pick_feed(m->pick, item, merge_show, m) : 0;
@@ -140,10 +145,13 @@ static int merge_ask(struct merge *m, struct out_clock *clock)
 	int ret;
 
 	sink_free(&m->s);
-	pick_free(m->pick);
-	m->pick = NULL;
 	ret = sink_clock(&m->s, m->p, m->o->clock, clock, m->err);
-	return ret ? ret : merge_pick_init(&m->o->pick, m->p->t, m->left_out, &m->pick, m->err);
+	ret = ret ? ret : window_parse(clock, m->o->from, m->o->to, &m->from, &m->to, m->err);
+	if (ret || !m->pick)
+		return ret ? ret : merge_pick_init(&m->o->pick, m->p->t, m->left_out, &m->pick,
+						   m->err);
+	pick_go_on(m->pick, m->p->t);
+	return 0;
 }
 
 static int merge_begin(struct merge *m)
@@ -151,18 +159,16 @@ static int merge_begin(struct merge *m)
 	const struct out_format *fmt = out_format_find(m->o->format ? m->o->format : "text");
 	_cleanup_free_ char *spikes = NULL;
 	struct out_clock clock;
-	uint64_t from, to;
 	int ret;
 
 	ret = merge_ask(m, &clock);
 	ret = ret ? ret : sink_check(fmt, &clock, m->o->file.path, m->err);
-	ret = ret ? ret : window_parse(&clock, m->o->from, m->o->to, &from, &to, m->err);
 	if (!ret && is_page(m->o))
-		ret = blaming_json(m->p, &clock, from, to, &spikes, m->err);
+		ret = blaming_json(m->p, &clock, m->from, m->to, &spikes, m->err);
 	if (ret)
 		return ret;
 	if (!m->f)
-		tl_window(m->p->t, from, to);
+		tl_window(m->p->t, m->from, m->to);
 	ret = tl_start(m->p->t, m->err);
 	ret = ret ? ret : win_new(m->p->t, &m->w);
 	ret = ret ? ret : outfile_check(m->o->file.out, NULL, m->p->t, m->o->trace_events, m->err);
@@ -243,14 +249,11 @@ static int merge_pass(struct merge *m, const struct follow_pass *pass)
 	m->p = pass->p;
 	ret = rate_of_pairing(m->p, &m->o->khz, m->o->quiet || !pass->first,
 			      sink_cycles(m->o->format, m->o->clock), cli_note, m->err);
+	ret = ret ? ret : merge_qemu_add(&m->q, m->p, &m->o->qemu, m->o->trace_events, m->err);
 	ret = ret ? ret : opened ? merge_go_on(m) : merge_begin(m);
 	ret = ret ? ret : merge_walk(m);
 	m->s.out.goes_on = !ret && !pass->last && !m->enough;
 	end = m->s.f ? out_end(&m->s.out) : 0;
-	if (m->pick) {
-		m->any |= pick_any(m->pick);
-		m->matches += pick_matches(m->pick);
-	}
 	return ret ? ret : end;
 }
 
@@ -333,17 +336,16 @@ static int summary_pick(const struct merge *m)
 	if (!m->pick)
 		return 0;
 	for (size_t i = 0; pick_unmet(m->pick, i, &slip, &b); i++) {
-		if (slip || !(m->o->quiet || m->f)) /* of one pass alone */
+		if (slip || !m->o->quiet)
 			cli_note("%s", b.s ? b.s : "out of memory");
 		sbuf_reset(&b);
 	}
 	if (m->o->pick.grep.n && !m->o->quiet)
-		cli_note("%llu matches",
-			 (unsigned long long)(m->f ? m->matches : pick_matches(m->pick)));
+		cli_note("%llu matches", (unsigned long long)pick_matches(m->pick));
 	if (pick_dropped(m->pick))
 		cli_note("%llu lines of context were left out: too large to be kept",
 			 (unsigned long long)pick_dropped(m->pick));
-	return m->any || pick_any(m->pick) ? 0 : err_set(m->err, ENODATA, "nothing matched");
+	return pick_any(m->pick) ? 0 : err_set(m->err, ENODATA, "nothing matched");
 }
 
 /* What asks for a host's time line. */
@@ -396,23 +398,29 @@ static int merge_alone(struct merge *m)
 	return sink_exit(ret, complete);
 }
 
-/* What looks at all of the captures before the first line, or at what comes behind it. */
+/* What can only be known when the recordings have ended. */
 static int check_follow(const struct merge_opts *o, int argc, struct kvmft_err *err)
 {
 	const struct {
 		const char *name;
 		bool set;
+		const char *why;
 	} option[] = {
-		{ "from", o->from }, { "to", o->to }, { "host", o->host.n }, { "qemu", o->qemu.n },
-		{ "solve", o->pair.solve }, { "context", o->pick.context.set },
+		{ "host", o->host.n, "when a guest has moved is seen in all of both hosts' events" },
+		{ "qemu", o->qemu.n, "its events find their places by those that come after them; "
+				     "QEMU's back end ftrace and record --marker show them live" },
+		{ "solve", o->pair.solve, "the offset is found in all of the events; --tsc-offset "
+					  "takes one that is known" },
 	};
 
 	if (!o->follow)
 		return err_usage(err, "option --delay goes with --follow");
 	for (size_t i = 0; i < ARRAY_SIZE(option); i++)
 		if (option[i].set)
-			return err_usage(err, "option --%s does not go with --follow",
-					 option[i].name);
+			return err_usage(err, "option --%s does not go with --follow: %s",
+					 option[i].name, option[i].why);
+	if (o->pick.context.set && !o->pick.grep.n)
+		return err_usage(err, "option --context: around which events? It needs --grep");
 	if (o->format && strcmp(o->format, "text") && strcmp(o->format, "json"))
 		return err_usage(err, "--follow writes text or json");
 	if (o->delay.v > MAX_DELAY_NS)

@@ -143,9 +143,9 @@ int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct str_lis
 			     "recorded with --marker");
 	if (!traces->n && !markers)
 		return 0;
-	if (events)
+	if (events && !m->events)
 		ret = qevents_load(events, false, &m->events, err);
-	else
+	else if (!m->events)
 		find_events(m, p);
 	for (size_t i = 0; i < traces->n && !ret; i++)
 		ret = add_one(m, p, traces->v[i], err);

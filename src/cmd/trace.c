@@ -19,8 +19,8 @@ struct trace_opts {
 	struct trace_config c;
 	struct page_opts page;
 	struct sides_config sides;
-	struct opt_u64 delay, tsc_offset;
-	const char *format;
+	struct opt_u64 delay, tsc_offset, khz, context;
+	const char *format, *tsc_ratio;
 	struct str_list grep, side, vcpu;
 };
 
@@ -69,12 +69,18 @@ static const struct opt trace_options[] = {
 	       "with --guest: wait this long for events of other sides (default: 500ms)"),
 	OPTION(0, "tsc-offset", OPT_BITS, struct trace_opts, tsc_offset, "N",
 	       "with --guest: the guests' TSC offset, instead of what this host says"),
+	OPTION(0, "tsc-ratio", OPT_STR, struct trace_opts, tsc_ratio, "R/F",
+	       "with --guest: their TSC scaling ratio and its fraction bits"),
+	OPTION(0, "tsc-khz", OPT_U64, struct trace_opts, khz, "KHZ",
+	       "with --guest: frequency of this host's TSC"),
 	OPTION(0, "side", OPT_LIST, struct trace_opts, side, "SIDE",
 	       "with --guest: only lines of host, guest (any), or a guest's name"),
 	OPTION('v', "vcpu", OPT_LIST, struct trace_opts, vcpu, "LIST",
 	       "with --guest: only these vCPUs and the host threads that run them, e.g. 0,2-5"),
 	OPTION(0, "grep", OPT_EVENTS, struct trace_opts, grep, "EVENT[/FILTER/]",
 	       "with --guest: only events that match, of what is recorded"),
+	OPTION('C', "context", OPT_U64, struct trace_opts, context, "N",
+	       "with --grep: N lines before and after each match"),
 	OPTION(0, "format", OPT_STR, struct trace_opts, format, "FORMAT",
 	       "with --guest: text (default) or json"),
 	OPTION_CHOICE(0, "color", struct trace_opts, page.color, "WHEN", color_names, COLOR_HELP),
@@ -127,9 +133,12 @@ static int merge_words(const struct trace_opts *o, struct remote_words *w)
 	ret = ret ? ret : put_number(w, "--count", &o->c.count, "");
 	ret = ret ? ret : put_number(w, "--delay", &o->delay, "ns");
 	ret = ret ? ret : put_number(w, "--tsc-offset", &o->tsc_offset, "");
+	ret = ret ? ret : put_value(w, "--tsc-ratio", o->tsc_ratio);
+	ret = ret ? ret : put_number(w, "--tsc-khz", &o->khz, "");
 	ret = ret ? ret : put_list(w, "--side", &o->side);
 	ret = ret ? ret : put_list(w, "--vcpu", &o->vcpu);
 	ret = ret ? ret : put_list(w, "--grep", &o->grep);
+	ret = ret ? ret : put_number(w, "--context", &o->context, "");
 	return ret ? ret : remote_words_add(w, "--");
 }
 
@@ -156,6 +165,8 @@ static int check_guests(const struct trace_opts *o, struct kvmft_err *err)
 		return err_usage(err, "with --guest all times are of one time line: --clock kvmclock "
 				 "shows the guest's kvmclock; --kvmclock, --pvclock, --guest-capture "
 				 "and --clock-offset are for the host alone");
+	if (o->context.set && !o->grep.n)
+		return err_usage(err, "option --context: around which events? It needs --grep");
 	while (o->c.clock && *clock && strcmp(*clock, o->c.clock))
 		sbuf_addf(&names, " %s", *clock++);
 	if (!o->c.clock || *clock) {
@@ -200,8 +211,9 @@ static int check_alone(const struct trace_opts *o, struct kvmft_err *err)
 		{ "guest-events", o->sides.events.n }, { "guest-options", o->sides.options.n },
 		{ "push", o->sides.push }, { "push-file", o->sides.push_file },
 		{ "delay", o->delay.set }, { "tsc-offset", o->tsc_offset.set },
+		{ "tsc-ratio", o->tsc_ratio }, { "tsc-khz", o->khz.set },
 		{ "side", o->side.n }, { "vcpu", o->vcpu.n },
-		{ "grep", o->grep.n }, { "format", o->format },
+		{ "grep", o->grep.n }, { "context", o->context.set }, { "format", o->format },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(option); i++)

@@ -125,6 +125,7 @@ int tl_inherit(struct timeline *t, const struct timeline *before)
 	int ret = hostmap_inherit(t->map, before->map);
 
 	t->inherited = true;
+	t->markers = tl_markers(before);
 	/* Some of those before may be gone; the others are in the same order. */
 	for (size_t i = 0, k = 0; i < t->nsrc && !ret; i++) {
 		while (k < before->nsrc && before->src[k]->id != t->src[i]->id)

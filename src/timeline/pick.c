@@ -34,8 +34,9 @@ struct specs {
 
 /* A copy of an item that was not shown. */
 struct kept {
-	struct tl_item item;
+	struct tl_item item; /* src NULL: what it was of is gone */
 	struct rec rec;
+	size_t id; /* of src */
 	uint8_t *data;
 	size_t room;
 };
@@ -313,6 +314,7 @@ static int keep(struct pick *p, const struct tl_item *i)
 	k = &p->ring[p->next];
 	p->held = MIN(p->held, p->context - 1); /* the one that is overwritten */
 	k->item = *i;
+	k->id = i->src->id;
 	if (i->rec) {
 		if (make_room(p, k, i->rec->len))
 			return -ENOMEM;
@@ -337,12 +339,37 @@ static int show_kept(struct pick *p, int (*show)(void *arg, const struct tl_item
 
 		if (k->item.rec)
 			k->item.rec = &k->rec;
-		ret = show(arg, &k->item);
+		ret = k->item.src ? show(arg, &k->item) : 0;
 	}
 	/* Room that large ones leave is no good for others. */
 	for (size_t i = 0; p->kept > MAX_KEPT / 2 && i < p->context; i++)
 		empty(p, &p->ring[i]);
 	return ret;
+}
+
+static struct tl_source *source_of(const struct timeline *t, size_t id)
+{
+	for (size_t i = 0; i < tl_sources(t); i++)
+		if (tl_source(t, i)->id == id)
+			return tl_source(t, i);
+	return NULL;
+}
+
+void pick_go_on(struct pick *p, const struct timeline *t)
+{
+	p->t = t;
+	p->stacks = STACKS_UNKNOWN;
+	u64map_free(&p->event.known);
+	u64map_free(&p->match.known);
+	for (uint64_t i = 1; i <= p->held; i++) {
+		struct kept *k = &p->ring[(p->next + p->context - i) % p->context];
+
+		k->item.src = k->item.marker ? NULL : source_of(t, k->id);
+		if (k->item.src && k->item.ev)
+			k->item.ev = fmt_by_id(k->item.src->fmt, k->rec.id);
+		k->item.device = NULL;
+		k->item.marker = NULL;
+	}
 }
 
 int pick_feed(struct pick *p, const struct tl_item *i,

@@ -85,6 +85,7 @@ struct timeline {
 	bool more_asked;
 	bool pending; /* the winner was handed out and must be popped */
 	bool inherited; /* tl_inherit() was called */
+	uint64_t markers; /* ... tl_markers() of the one before */
 	struct tl_item other; /* a changed copy of the winner's, handed out instead */
 };
 

@@ -213,7 +213,7 @@ int tl_add_markers(struct timeline *t, const struct qevents *events, struct kvmf
 
 uint64_t tl_markers(const struct timeline *t)
 {
-	uint64_t met = 0;
+	uint64_t met = t->markers;
 
 	for (size_t i = 0; i < t->nsrc; i++)
 		met += t->src[i]->marker ? qmarker_met(t->src[i]->marker) : 0;

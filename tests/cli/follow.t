@@ -18,8 +18,10 @@ while IFS='|' read -r args words; do
 	err_has "$words" "... and why"
 done <<EOF
 --follow|operands are missing
---follow --from 1s h g|--from does not go with --follow
---follow --qemu f h g|--qemu does not go with --follow
+--follow --host h2 h g|--host does not go with --follow: .*both hosts
+--follow --solve h g|--solve does not go with --follow: .*--tsc-offset
+--follow --qemu f h g|--qemu does not go with --follow: .*--marker
+--follow --context 3 h g|It needs --grep
 --follow --format perfetto h g|--follow writes text or json
 --follow --delay 2m h g|at most 60s
 --delay 1s h g|--delay goes with --follow
@@ -36,6 +38,9 @@ done <<EOF
 --guest vm1 --kvmclock vm1|--clock kvmclock shows the guest
 --guest vm1 --clock perf|with --guest it is one of host-tsc
 --tsc-offset 5|--tsc-offset goes with --guest
+--tsc-khz 5|--tsc-khz goes with --guest
+--context 5|--context goes with --guest
+--guest vm1 --context 5|It needs --grep
 EOF
 run "$kvmft" merge --follow "$tmp/none" "$tmp/nothing"
 status_is 1 "a capture that is none"
@@ -128,6 +133,20 @@ is "$(grep -c '"kind":"timeline"' "$out")" 1 "... one head"
 followed "some" --side guest -N 7
 status_is 0 "some lines of one side"
 is "$(wc -l <"$out" | tr -d ' ')" 7 "... are as many as asked for"
+# What is asked for with each of these has lines that came in several parts.
+grep='kvm:kvm_msr/!(data & 0x3f)/'
+while IFS='|' read -r what options; do
+	eval "set -- $options"
+	"$kvmft" merge "$@" "$whole/host" "$whole/web=$id" 2>/dev/null | sed 's/  */ /g' >"$tmp/want.1"
+	followed "$what" "$@"
+	status_is 0 "$what"
+	sed 's/  */ /g' "$out" >"$tmp/got.1"
+	ok "... the lines of the whole ($(wc -l <"$tmp/want.1"))" cmp "$tmp/want.1" "$tmp/got.1"
+	ok "... which are many" test "$(wc -l <"$tmp/want.1")" -gt 400
+done <<EOF
+what stands around matches|--grep '$grep' -C 40
+from one time to another|--from 30ms --to 150ms
+EOF
 run timeout 20 "$kvmft" merge --follow "$whole/host" "$whole/web=$id"
 status_is 0 "captures that have ended"
 sed 's/  */ /g' "$out" >"$tmp/got.1"
@@ -194,6 +213,7 @@ err_has "web: not a kvmft capture: cannot read meta" "... which is named"
 followed_to_signal()
 {
 	begin_grow 5
+	: >"$out" # not the lines of the one before
 	timeout -s KILL 30 perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' \
 		"$kvmft" merge --follow --delay 100ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 	job=$!
@@ -298,7 +318,7 @@ mem()
 	ls -d /dev/shm/kvmft.* /run/kvmft.*.*.0 2>/dev/null
 }
 before=$(mem)
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=env --guest-options '--as guest' \
+run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
 	--guest-events kvm:kvm_mmio -d 3s
 status_is 0 "trace --guest"
 ok "... lines of the host" grep -q '^host .* kvm:kvm_pio: ' "$out"
@@ -309,20 +329,21 @@ ok "... in order of time but for what came late ($back, $late)" test "$back" -le
 ok "... as many as the summary says" test "$(wc -l <"$out")" = \
 	"$(awk '/ events, / { n += $3 } END { print n }' "$err")"
 is "$(mem)" "$before" "... nothing is left in memory"
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=env --guest-options '--as guest' \
+run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
 	--guest-events kvm:kvm_mmio --tsc --side t1 --format json -N 20
 status_is 0 "trace --guest, an end by count"
 is "$(grep -c '"kind":"event"' "$out")" 20 "... of 20 events"
 out_has '"clock":"host-tsc"' "... in TSC"
-timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=env --guest-options '--as guest' \
+timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
 	--guest-events kvm:kvm_mmio 2>"$err" | head -n 5 >"$out"
 is "$(wc -l <"$out" | tr -d ' ')" 5 "a reader that has seen enough ends it"
 is "$(mem)" "$before" "... nothing is left in memory"
 is "$(our_instances)" "" "... and no instance"
 
-"$kvmft" trace -e kvm:kvm_pio --guest t1=env --guest-options '--as guest' --guest-events kvm:kvm_mmio >"$out" 2>"$err" &
+: >"$out"
+"$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' --guest-events kvm:kvm_mmio >"$out" 2>"$err" &
 job=$!
-sleep 3
+comes . "$out"
 kill -TERM $job
 kill -INT $job
 wait $job
@@ -330,7 +351,7 @@ rc=$?
 status_is 3 "a second signal"
 err_has "a second signal ended this before all was shown" "... is said to have ended it"
 is "$(mem)" "$before" "... nothing is left in memory"
-timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=env --guest-options '--as guest' \
+timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
 	--guest-events kvm:kvm_mmio >"$out" 2>"$err" &
 job=$!
 sleep 3
@@ -346,11 +367,11 @@ run "$kvmft" reset
 out_has "^session /dev/shm/kvmft\.$tracer\." "... and removes"
 out_has "^removed .* and 1 session" "... and counts"
 is "$(mem)" "$before" "... nothing is left"
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=env --guest-options '--as guest' --side t7 -d 3s
+run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' --side t7 -d 3s
 status_is 2 "trace --guest with a side that is none"
 err_has "^kvmft trace: option --side: 't7' is neither" "... speaks in its own name"
 is "$(grep -c 'kvmft merge\|/dev/shm\|/run/' "$err")" 0 "... and of no command and place that nobody named"
-timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=env --guest-options '--as guest' \
+timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
 	--guest-events kvm:kvm_mmio -d 6s >"$out" 2>"$err" &
 job=$!
 sleep 3

@@ -35,6 +35,8 @@ markers()
 		grep -q '000009100  qemu:virtio_queue_notify: cut$' lines &&
 		[ "$(grep -c ' ftrace:print: ' lines)" -eq 2 ] &&
 		grep -q 'host: 2 events of QEMU from its trace marker: exact' notes || return 1
+	"$kvmft" merge --follow marked --trace-events "$golden/qemu-events.txt" >followed 2>notes || return 1
+	cmp lines followed && grep -q 'host: 2 events of QEMU from its trace marker: exact' notes || return 1
 	"$kvmft" merge marked --trace-events "$golden/qemu-events.txt" --format json \
 		--event 'qemu:virtio_queue_notify/n == 3/' >lines 2>notes || return 1
 	grep '"kind":"event"' lines >found
