@@ -17,7 +17,7 @@ ok "a static program for guests that have none" "${MAKE_PROGRAM:-make}" -C "$top
 # A boot for some of them, so that where the emulator breaks less is done again. With one CPU on the host and in
 # the guest it does not: of what has much to do on both sides at once none ended with two.
 groups="qga,live push"
-[ -z "${CHECK_ALL:-}" ] || groups="qga,live,marker apart,flight two,reset push,slow cut,full"
+[ -z "${CHECK_ALL:-}" ] || groups="qga,live,marker apart,flight two,reset,bring push,slow cut,full"
 mkdir "$tmp/all"
 for group in ${SIDES_STEPS:-$groups}; do
 	cpus='--host-cpus 1 --vcpus 1'
@@ -81,6 +81,7 @@ if [ -n "${CHECK_ALL:-}" ]; then
 		ok "... two seconds before it" test $(((asked - first) / khz)) -ge 2000
 	done
 	ok "marker: what the program said is in the capture" grep -q '^fired why=trigger .*text=a%20slow%20request' "$rig/marker/vm1/meta"
+	proof bring
 	proof two 3
 	err_has 'alignment of vm2: [1-9][0-9]* guest events checked, 0 outside' "... of the guest that was killed, too"
 	run "$kvmft" verify "$rig/slowly"

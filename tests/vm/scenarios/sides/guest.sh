@@ -47,6 +47,11 @@ until flag_test over || [ $i -ge 4000 ]; do
 		flag_clear "work-$RIG_NAME"
 		sh /tmp/work.sh
 	fi
+	if flag_test "look-$RIG_NAME"; then
+		flag_clear "look-$RIG_NAME"
+		sh /tmp/what-is-new.sh >"$RESULTS/left-$RIG_NAME"
+		flag_set "looked-$RIG_NAME"
+	fi
 	if flag_test "mark-$RIG_NAME"; then
 		flag_clear "mark-$RIG_NAME"
 		sh /tmp/work.sh

@@ -57,6 +57,19 @@ step_push()
 	check "... and left no file in the guest" same "$(eval "$(ssh_to 3)" sh /tmp/what-is-new.sh 2>/dev/null)" "nothing"
 }
 
+# The same by the guest agent: pieces of a file are all that gets in.
+step_bring()
+{
+	"$KVMFT" record -o /tmp/bring --push --push-file "$PROJECT/build/static/kvmft" \
+		--guest vm1=qga:/run/agent-vm1.sock --guest-command "sh /tmp/work.sh" 2>/tmp/bring.err
+	check "a program is brought by the guest agent: exit 0" same "$?" 0
+	sed 's/^/# /' /tmp/bring.err
+	keep bring
+	flag_set look-vm1
+	flag_wait looked-vm1 60
+	check "... and left no file in the guest" same "$(cat "$RESULTS/left-vm1")" "nothing"
+}
+
 # By the guest agent, as in a guest without a network.
 step_qga()
 {
