@@ -36,7 +36,7 @@ struct merge_opts {
 #define DEFAULT_DELAY_NS 500000000ull
 #define MAX_DELAY_NS	 60000000000ull
 #define MAX_TRIES	 5u
-#define FIRST_TRIES	 30u /* of 0.1 s */
+#define FIRST_NS	 3000000000ull
 
 static const struct opt merge_options[] = {
 	OPTION_CHOICE(0, "clock", struct merge_opts, clock, "CLOCK", out_clock_names,
@@ -93,6 +93,7 @@ struct merge {
 	struct merge_qemu q;
 	struct pick *pick; /* NULL: everything is wanted */
 	uint64_t shown, from, to; /* host TSC */
+	uint64_t begin_ns; /* util_now_ns() when captures began to be followed */
 	bool enough, left_out;
 };
 
@@ -266,8 +267,8 @@ static bool may_come(const struct merge *m, const struct follow_pass *pass, int 
 {
 	if (ret == -ENOENT && tries < MAX_TRIES)
 		return true;
-	return !m->s.f && !pass->last && m->err->code != KVMFT_USAGE && tries < FIRST_TRIES &&
-	       !was_told_to_end();
+	return !m->s.f && !pass->last && m->err->code != KVMFT_USAGE &&
+	       (tries < MAX_TRIES || util_now_ns() - m->begin_ns < FIRST_NS) && !was_told_to_end();
 }
 
 /* Rows in a clock of the guest that is gone have no time any more. */
@@ -290,6 +291,7 @@ static bool go_without(struct merge *m, unsigned int *tries)
 	else
 		cli_note("%s; the other guests are shown without this one", m->err->text);
 	m->left_out = true;
+	m->begin_ns = util_now_ns();
 	*tries = 0;
 	return true;
 }
@@ -308,6 +310,7 @@ static int merge_follow(struct merge *m, int argc, char **argv, const struct pai
 	if (ret)
 		return err_set(m->err, ENOMEM, "out of memory");
 	listen_for_end();
+	m->begin_ns = util_now_ns();
 	while (!ret && !pass.last && !m->enough) {
 		ret = follow_pass(m->f, &pass, m->err);
 		ret = ret ? ret : merge_pass(m, &pass);

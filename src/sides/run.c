@@ -138,6 +138,9 @@ static void run_host(void *arg, int said)
 	struct start *a = arg;
 
 	forget_others(a->x);
+	/* What it tells of its capture names no place that nobody has named. */
+	if (a->x->c->temp && fchdir(a->x->dir))
+		_exit(KVMFT_FAILED);
 	side_host_main(&a->host, said);
 }
 
@@ -156,8 +159,6 @@ static int start_host(struct sides *x)
 	struct sbuf path = { 0 };
 	int fds[2], ret;
 
-	if (x->c->temp)
-		sbuf_addf(&path, "%s/", x->host->output);
 	sbuf_addf(&path, "%s%s", x->shown, s->name);
 	output = sbuf_take(&path);
 	ret = output ? pair(fds, x->err) : err_set(x->err, ENOMEM, "out of memory");
