@@ -114,13 +114,39 @@ static int check_twice(const struct side_spec *spec, size_t n, struct kvmft_err 
 	return 0;
 }
 
+static bool is_for_guest(const char *text, const char *guest)
+{
+	size_t len = strcspn(guest, "=");
+
+	return !strncmp(guest, text, len) && text[len] == ':';
+}
+
+/* Options begin so; else it would be a command to be run there, with a name that nobody has. */
+static int check_options(const struct sides_config *s, struct kvmft_err *err)
+{
+	for (size_t i = 0; i < s->options.n; i++) {
+		const char *text = s->options.v[i];
+		const char *first = text + strspn(text, " \t\n'\"");
+		bool known = *first == '-' || !*first;
+
+		for (size_t k = 0; k < s->guests.n && !known; k++)
+			known = is_for_guest(text, s->guests.v[k]);
+		if (!known)
+			return err_usage(err, "--guest-options '%s': options, or the NAME of a --guest, a "
+					 "colon and options", text);
+	}
+	return 0;
+}
+
 int side_specs(const struct sides_config *s, struct side_spec **spec, size_t *n,
 	       struct kvmft_err *err)
 {
-	int ret = 0;
+	int ret = check_options(s, err);
 
 	*n = 0;
 	*spec = NULL;
+	if (ret)
+		return ret;
 	if (s->guests.n > SIDES_MAX_GUESTS)
 		return err_usage(err, "--guest: at most %d guests at once", SIDES_MAX_GUESTS);
 	*spec = calloc(s->guests.n + 1, sizeof(**spec));
@@ -148,16 +174,9 @@ void side_specs_free(struct side_spec *spec, size_t n)
 /* Options behind "NAME:" are for that guest; NULL: they are for another one. */
 static const char *options_for(const char *text, const struct sides_config *s, const char *name)
 {
-	const char *colon = strchr(text, ':');
-
-	for (size_t i = 0; colon && i < s->guests.n; i++) {
-		const char *guest = s->guests.v[i];
-		size_t len = strcspn(guest, "=");
-
-		if (len != (size_t)(colon - text) || strncmp(guest, text, len))
-			continue;
-		return strlen(name) == len && !strncmp(name, text, len) ? colon + 1 : NULL;
-	}
+	for (size_t i = 0; i < s->guests.n; i++)
+		if (is_for_guest(text, s->guests.v[i]))
+			return is_for_guest(text, name) ? strchr(text, ':') + 1 : NULL;
 	return text;
 }
 

@@ -146,6 +146,7 @@ refused "a name that is a path" 2 "directory" --guest "a/g1=$guest" -d 1s
 refused "the host's name" 2 "taken" --guest "host=$guest" -d 1s
 refused "an empty command" 2 "behind =" --guest "g1=" -d 1s
 refused "a quote without end" 2 "quote" --guest "g1=sh -c 'x" -d 1s
+refused "options of a guest that is none" 2 "NAME of a --guest" --guest "g1=$guest" --guest-options 'g2:-b 1M' -d 1s
 refused "--output-dir" 2 "output-dir" --guest "g1=$guest" --output-dir "$tmp" -d 1s
 refused "one of two" 1 "g2: does not record" --guest "g1=$guest" --guest-options "$opts" --guest "g2=false" -d 1s
 nothing_is_left "a guest that cannot begin"
