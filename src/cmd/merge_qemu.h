@@ -18,7 +18,8 @@ struct merge_qemu {
 
 /*
  * Adds the traces FILE[:FORMAT[:VM]] to the time line. events: the trace-events-all to use, NULL =
- * look for one; once, when more time lines get them. To be freed with merge_qemu_free() behind the time line, also after a failure.
+ * look for one; once, when more time lines get them. To be freed with merge_qemu_free() behind the
+ * time line, also after a failure.
  */
 int merge_qemu_add(struct merge_qemu *q, struct pairing *p, const struct str_list *traces,
 		   const char *events, struct kvmft_err *err) __must_check;

@@ -194,9 +194,9 @@ static int start_transport(struct sides *x, struct side *s, int orders, int out)
 {
 	const char *program = s->push.path[0] ? s->push.path : "kvmft";
 	const char *words[] = { program, "record", "--remote", NULL };
+	struct agent_start a = { x, s->spec, program };
 	int pid = s->spec->agent
-			  ? side_run(run_agent, &(struct agent_start){ x, s->spec, program }, orders,
-				     out, &s->words, x->err)
+			  ? side_run(run_agent, &a, orders, out, &s->words, x->err)
 			  : side_exec(&s->spec->command, words, orders, out, &s->words, x->err);
 
 	if (pid < 0)

@@ -200,11 +200,12 @@ int side_qga_main(const struct side_spec *spec, const char *program);
  */
 int side_push_start(const struct sides_config *c, struct side *s, struct kvmft_err *err)
 	__must_check;
-/* It has an answer: side_push.path is what the program is called there. 0 or -errno with err set. */
+/* It has an answer: side_push.path is the program there. 0 or -errno with err set. */
 int side_push_take(struct side *s, struct kvmft_err *err) __must_check;
 /* It runs there, and has removed itself; or it never will, and what is left of it is removed. */
 void side_push_end(struct side *s, bool runs);
 /* A name that nobody can know, in a folder of a guest. */
-int side_random_name(char *buf, size_t size, const char *folder, struct kvmft_err *err) __must_check;
+int side_random_name(char *buf, size_t size, const char *folder,
+		     struct kvmft_err *err) __must_check;
 
 #endif
