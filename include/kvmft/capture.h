@@ -195,6 +195,11 @@ struct capture {
 	uint64_t tsc_khz_min, tsc_khz_max; /* it is between these; 0 = nothing is said of that */
 	char *tsc_khz_source;
 	uint64_t begin_tsc, stop_tsc, end_tsc; /* 0 = unknown; stop: no event is later */
+	/*
+	 * Of a flight recorder, 0 = unknown: when its ring was asked for last, and when what it held
+	 * before that was written.
+	 */
+	uint64_t snapshot_tsc, before_snapshot_tsc;
 
 	bool has_sched_offset, has_kernel_sched_offset;
 	int64_t kvm_sched_clock_offset; /* ns, signed bits of the kernel's variable */

@@ -29,6 +29,7 @@ enum record_news {
 	RECORD_NEWS_LIVE,     /* all events are on */
 	RECORD_NEWS_COMMAND,  /* COMMAND ended, with this status of waitpid() */
 	RECORD_NEWS_FIRED,    /* a flight recorder has a reason to write out its ring */
+	RECORD_NEWS_WRITTEN,  /* ... and has done so */
 	RECORD_NEWS_PROGRESS, /* once a second */
 };
 

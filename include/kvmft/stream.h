@@ -141,6 +141,7 @@ struct stream_news {
 	bool quiet;	       /* nothing came for 5 s, not even STREAM_ALIVE */
 	bool lost;	       /* the sender counted events that were lost */
 	bool trimmed;	       /* old segments were removed, as the limits want it */
+	uint32_t written;      /* snapshots of it that are whole */
 	uint32_t fired;	       /* times that the sender's flight recorder was asked for by itself */
 	char reason[16];       /* of the `end` record, "" = none yet */
 };

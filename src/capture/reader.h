@@ -52,6 +52,7 @@ struct cap_priv {
 		bool told;
 		uint64_t bytes;
 	} text[CAP_TEXTS];
+	uint64_t fired_tsc, written_tsc; /* of a flight recorder's last snapshot; 0 = unknown */
 	uint32_t segments_told;	   /* 1 + the highest segment that meta mentions */
 	struct cap_unpacker *unpacker; /* made when a compressed chunk is read */
 	struct cap_maker maker;

@@ -503,6 +503,26 @@ static int rec_stop(struct capture *c, const struct meta_rec *rec)
 	return 0;
 }
 
+static int rec_fired(struct capture *c, const struct meta_rec *rec)
+{
+	meta_get_u64(rec, "tsc", &cap_priv(c)->fired_tsc);
+	return 0;
+}
+
+/* Without an order the ring stopped by itself, or not: then the begin of the writing is nearest. */
+static void take_snapshot(struct capture *c, const struct meta_rec *rec)
+{
+	uint64_t tsc = 0, stopped = 0;
+	struct cap_priv *p = cap_priv(c);
+
+	meta_get_u64(rec, "tsc", &tsc);
+	meta_get_u64(rec, "stopped", &stopped);
+	c->before_snapshot_tsc = p->written_tsc;
+	c->snapshot_tsc = stopped ? stopped : p->fired_tsc ? p->fired_tsc : tsc;
+	p->written_tsc = tsc;
+	p->fired_tsc = 0;
+}
+
 static int rec_segment(struct capture *c, const struct meta_rec *rec)
 {
 	uint64_t n;
@@ -510,6 +530,8 @@ static int rec_segment(struct capture *c, const struct meta_rec *rec)
 	if (!meta_get_u64(rec, "n", &n) || n > CAP_MAX_SEGMENT)
 		return bad(c, rec, "n");
 	cap_priv(c)->segments_told = MAX(cap_priv(c)->segments_told, (uint32_t)n + 1);
+	if (meta_get(rec, "why"))
+		take_snapshot(c, rec);
 	return 0;
 }
 
@@ -561,7 +583,8 @@ static const struct {
 	{ "stop", rec_stop },	    /* tsc */
 	{ "stats", rec_stats },	    /* when cpu entries overrun commit_overrun dropped read ... */
 	{ "lost", rec_lost },	    /* cpu count from to first last */
-	{ "segment", rec_segment }, /* n why tsc */
+	{ "fired", rec_fired },	    /* why tsc text */
+	{ "segment", rec_segment }, /* n why tsc stopped held */
 	{ "file", rec_file },	    /* name bytes */
 	{ "end", rec_end },	    /* reason tsc */
 };

@@ -215,6 +215,13 @@ static int take_fired(struct in *in, const struct meta_rec *rec __unused_arg)
 	return 0;
 }
 
+/* What a flight recorder holds came before it. */
+static int take_segment(struct in *in, const struct meta_rec *rec)
+{
+	in->n->written += in->flight && meta_get(rec, "why");
+	return 0;
+}
+
 static int take_end(struct in *in, const struct meta_rec *rec)
 {
 	const char *reason = meta_get(rec, "reason");
@@ -230,7 +237,7 @@ static const struct {
 } records[] = {
 	{ "ring", take_ring },	 { "machine", take_machine }, { "stats", take_stats },
 	{ "begin", take_begin }, { "stop", take_stop },	      { "end", take_end },
-	{ "fired", take_fired },
+	{ "fired", take_fired }, { "segment", take_segment },
 };
 
 static int take_line(struct in *in, char *line, size_t len)
@@ -283,7 +290,7 @@ static int in_meta(struct in *in, const struct stream_head *h)
 	ret = ret ? ret : err_why(in->err, capw_meta(in->w, &b), "cannot write %s/meta",
 				  capw_path(in->w));
 	if (!ret && (before.began != in->n->began || before.stopped != in->n->stopped ||
-		     before.fired != in->n->fired))
+		     before.fired != in->n->fired || before.written != in->n->written))
 		ret = tell(in, true);
 	return ret;
 }

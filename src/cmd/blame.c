@@ -24,7 +24,7 @@ struct blame_opts_given {
 	struct sink_file file; /* first */
 	const char *vm, *format, *from, *to, *at, *what, *from_marker, *to_marker;
 	int by, clock;
-	struct opt_u64 vcpu, than, top, context, khz;
+	struct opt_u64 vcpu, than, top, context, khz, last;
 	struct pairing_clock pair;
 	bool quiet;
 };
@@ -50,6 +50,9 @@ static const struct opt blame_options[] = {
 	OPTION('v', "vcpu", OPT_U64, struct blame_opts_given, vcpu, "N", "only this vCPU"),
 	OPTION(0, "from", OPT_STR, struct blame_opts_given, from, "T", WINDOW_HELP_FROM),
 	OPTION(0, "to", OPT_STR, struct blame_opts_given, to, "T", WINDOW_HELP_TO),
+	OPTION(0, "last", OPT_DURATION, struct blame_opts_given, last, "D",
+	       "only what reaches into the last D of HOST; of a flight recorder's: into the last D\n"
+	       "before its last snapshot"),
 	OPTION_CHOICE(0, "clock", struct blame_opts_given, clock, "CLOCK", out_clock_names,
 		      "of the times (default: ns since the recording began)"),
 	OPTION('C', "context", OPT_U64, struct blame_opts_given, context, "N",
@@ -134,6 +137,8 @@ static int blame_check(struct blame_cmd *m)
 		return err_usage(m->err, "--what: with --from-marker it is markers alone");
 	if (o->at && (o->from || o->to))
 		return err_usage(m->err, "--at says when; without --from and --to");
+	if (o->last.set && (o->at || o->from || o->to))
+		return err_usage(m->err, "--last says when; without --at, --from and --to");
 	if (o->top.set && (!o->top.v || o->top.v > BLAME_TOP_MAX))
 		return err_usage(m->err, "--top: 1 to %u", BLAME_TOP_MAX);
 	if (o->context.v > CONTEXT_MAX)
@@ -151,11 +156,31 @@ static int blame_check(struct blame_cmd *m)
 	return rate_check(&o->khz, m->err);
 }
 
+/* What came before the snapshot before it is of another time. */
+static int blame_last(struct blame_cmd *m)
+{
+	const struct capture *c = m->p.host.cap;
+	uint64_t end = c->snapshot_tsc ? c->snapshot_tsc : c->stop_tsc ? c->stop_tsc : c->end_tsc;
+	unsigned __int128 last = (unsigned __int128)m->o->last.v * c->tsc_khz / 1000000;
+
+	if (!end || !c->tsc_khz || !c->clock || strcmp(c->clock, "x86-tsc"))
+		return err_set(m->err, ENODATA,
+			       "--last: nothing in %s tells when its recording ended, in its own clock: use "
+			       "--from", c->path);
+	m->b.o.from = last < end ? end - (uint64_t)last : 0;
+	m->b.from = c->before_snapshot_tsc;
+	tl_follow_no_end(m->p.t); /* a recorder that goes on is not waited for */
+	m->b.to = m->b.o.to = UINT64_MAX;
+	return 0;
+}
+
 /* All of the captures is looked at: what reaches to that time may have begun long before. */
 static int blame_when(struct blame_cmd *m)
 {
 	uint64_t khz = m->p.host.cap->tsc_khz ? m->p.host.cap->tsc_khz : 2000000, from;
 
+	if (m->o->last.set)
+		return blame_last(m);
 	m->b.o.to = UINT64_MAX;
 	if (!m->o->at)
 		return window_parse(&m->clock, m->o->from, m->o->to, &m->b.o.from, &m->b.o.to,

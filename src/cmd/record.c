@@ -15,7 +15,8 @@
 struct record_options {
 	struct record_config c;
 	struct sides_config sides;
-	bool remote;
+	bool remote, blame;
+	const char *blame_options;
 };
 
 static const struct opt record_options[] = {
@@ -96,6 +97,11 @@ static const struct opt record_options[] = {
 	OPTION(0, "guest-command", OPT_STR, struct record_options, sides.command, "COMMAND",
 	       "runs in guests when all sides record; when it has ended in all, so does this"),
 	SIDES_OPTIONS(struct record_options, sides),
+	OPTION(0, "blame", OPT_FLAG, struct record_options, blame, NULL,
+	       "flight recorder, with --guest: when all sides have written out their rings, print\n"
+	       "what kvmft blame says of the last second before that"),
+	OPTION(0, "blame-options", OPT_STR, struct record_options, blame_options, "OPTIONS",
+	       "... with these options: '--last 5s --than 1ms'"),
 	OPTION(0, "remote", OPT_FLAG, struct record_options, remote, NULL,
 	       "what --guest runs in a guest: options and orders come from standard input"),
 	OPTION(0, "force", OPT_FLAG, struct record_config, force, NULL,
@@ -152,15 +158,33 @@ static void note_over_sides(const char *fmt, ...)
 	va_end(ap);
 }
 
+/* The options of blame have a time of their own. */
+static bool says_when(const char *options)
+{
+	return options && (strstr(options, "--at") || strstr(options, "--from") ||
+			   strstr(options, "--to "));
+}
+
 static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_err *err)
 {
 	bool shown = !o->c.quiet && !argv[0] && isatty(STDERR_FILENO);
+	_cleanup_(sbuf_free) struct sbuf blame = { 0 };
 	int ret;
 
 	if (!record_sides)
 		return err_lack(err, ENOTSUP, "this small build has no --guest: use the whole kvmft");
 	o->sides.flight = o->c.flight;
 	o->sides.before = o->c.before;
+	if (o->blame && !o->c.flight)
+		return err_usage(err, "option --blame needs --flight-recorder");
+	if (o->blame) {
+		sbuf_addf(&blame, "'kvmft record' blame -q --no-pager --top 3 %s %s --",
+			  says_when(o->blame_options) ? "" : "--last 1s",
+			  o->blame_options ? o->blame_options : "");
+		if (blame.error)
+			return err_set(err, ENOMEM, "out of memory");
+		o->sides.after_snapshot = blame.s;
+	}
 	if (shown)
 		o->sides.show = show_sides;
 	ret = record_sides(&o->sides, &o->c, argv, shown ? note_over_sides : cli_note, err);
@@ -242,9 +266,12 @@ static int record_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 
 	if (o->remote)
 		return record_remote(err);
+	if (o->blame_options && !o->blame)
+		return err_usage(err, "option --blame-options goes with --blame");
 	if (o->sides.guests.n)
 		return record_sides_cmd(o, argv, err);
-	if (o->sides.events.n || o->sides.options.n || o->sides.command || o->sides.push)
+	if (o->sides.events.n || o->sides.options.n || o->sides.command || o->sides.push ||
+	    o->blame)
 		return err_usage(err, "options for guests go with --guest NAME");
 	return record_here(&o->c, argc, argv, err);
 }

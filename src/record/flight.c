@@ -162,7 +162,7 @@ static int nothing_written(struct record *r, const char *why)
 	return 0;
 }
 
-int record_flight_dump(struct record *r, const char *why)
+static int dump(struct record *r, const char *why)
 {
 	unsigned int segment;
 	uint64_t bytes = 0;
@@ -205,6 +205,15 @@ int record_flight_dump(struct record *r, const char *why)
 		r->note("%s: segment %u written, %s (%s)", capw_path(r->w), segment,
 			 str_bytes(size, sizeof(size), bytes), why);
 	return 0;
+}
+
+int record_flight_dump(struct record *r, const char *why)
+{
+	int ret = dump(r, why);
+
+	if (!ret)
+		record_control_tell(r, RECORD_NEWS_WRITTEN, 0);
+	return ret;
 }
 
 void record_flight_free(struct record *r)

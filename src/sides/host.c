@@ -14,6 +14,7 @@ static void tell_news(void *ctx, enum record_news what, int status,
 	switch (what) {
 	case RECORD_NEWS_LIVE: said.what = SAID_LIVE; break;
 	case RECORD_NEWS_FIRED: said.what = SAID_FIRED; break;
+	case RECORD_NEWS_WRITTEN: said.what = SAID_WRITTEN; break;
 	case RECORD_NEWS_COMMAND: said.what = SAID_COMMAND; break;
 	case RECORD_NEWS_PROGRESS:
 		said.what = SAID_PROGRESS;

@@ -42,6 +42,7 @@ struct sides {
 	const char *why;    /* it ends; NULL = not yet */
 	pid_t reader;	    /* 0 = gone, or none */
 	int reader_status;
+	struct snapshots snapshots;
 	bool all_live, command_done, told_alone, reader_killed;
 	uint64_t live_ns, tick_ns;
 	mode_t umask;
@@ -320,6 +321,7 @@ static void fired(struct sides *x, const struct side *s)
 	if (!x->host->quiet)
 		x->note("%s: its flight recorder was asked for; all sides write out their rings",
 			s->name);
+	snapshots_asked(&x->snapshots, x->side, x->n);
 	for (size_t i = 0; i < x->n; i++)
 		if (&x->side[i] != s)
 			side_order(&x->side[i], "snapshot\n");
@@ -329,6 +331,8 @@ static int take_news(struct sides *x, struct side *s, const struct stream_news *
 {
 	if (n->fired != s->news.fired)
 		fired(x, s);
+	if (n->written != s->news.written)
+		s->owes = false;
 	if (n->bytes != s->news.bytes)
 		s->since = util_now_ns();
 	if (n->quiet && !s->stalled && s->live && s->state != SIDE_STOPPING)
@@ -388,6 +392,9 @@ static int take_said(struct sides *x, struct side *s)
 	case SAID_FIRED:
 		fired(x, s);
 		break;
+	case SAID_WRITTEN:
+		s->owes = false;
+		break;
 	case SAID_COMMAND:
 		x->command_done = true;
 		break;
@@ -407,6 +414,7 @@ static int take_said(struct sides *x, struct side *s)
 
 static void take_children(struct sides *x)
 {
+	snapshots_child(&x->snapshots);
 	if (x->reader > 0 && waitpid(x->reader, &x->reader_status, WNOHANG) == x->reader)
 		x->reader = 0;
 	for (size_t i = 1; i < x->n; i++) {
@@ -422,6 +430,7 @@ static void take_children(struct sides *x)
 
 static void snapshot(struct sides *x)
 {
+	snapshots_asked(&x->snapshots, x->side, x->n);
 	for (size_t i = 0; i < x->n; i++)
 		side_order(&x->side[i], "snapshot\n");
 }
@@ -497,7 +506,8 @@ static void show(struct sides *x)
 	struct sbuf text[1 + SIDES_MAX_GUESTS] = { 0 };
 	char bytes[32];
 
-	if (!x->c->show || !x->all_live)
+	/* What a snapshot's command prints is not to be drawn over. */
+	if (!x->c->show || !x->all_live || x->snapshots.pid)
 		return;
 	for (size_t i = 0; i < x->n; i++) {
 		const struct side *s = &x->side[i];
@@ -563,7 +573,7 @@ static int wait_once(struct sides *x)
 			ret = take_said(x, &x->side[i]);
 	}
 	tick(x, util_now_ns());
-	return ret;
+	return ret ? ret : snapshots_tick(&x->snapshots, x->side, x->n, x->dir, x->err);
 }
 
 /* ---- together ---- */
@@ -696,7 +706,7 @@ static int end_all(struct sides *x)
 	while (!ret && (guests_left(x) || commands_left(x)))
 		ret = wait_once(x);
 	stop(&x->side[0]);
-	while (!ret && x->side[0].state != SIDE_ENDED)
+	while (!ret && (x->side[0].state != SIDE_ENDED || x->snapshots.pid))
 		ret = wait_once(x);
 	/* It ends where the host's capture does; a recorder that failed has not written that. */
 	if (x->reader > 0 && x->side[0].ret)
@@ -851,6 +861,7 @@ static void undo(struct sides *x)
 		capw_name_drop(&s->place);
 		capw_close(s->w);
 	}
+	snapshots_free(&x->snapshots);
 	util_close_fd(&x->file);
 	vm_list_free(x->vms);
 	side_specs_free(x->spec, x->nspec);
@@ -873,7 +884,9 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 	int ret = check(c, host, err);
 
 	ret = ret ? ret : side_specs(c, &x.spec, &x.nspec, err);
+	ret = ret ? ret : snapshots_init(&x.snapshots, c->after_snapshot, err);
 	if (ret) {
+		snapshots_free(&x.snapshots);
 		side_specs_free(x.spec, x.nspec);
 		return ret;
 	}

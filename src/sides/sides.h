@@ -12,6 +12,7 @@
  * qga.c	the process that reaches a guest by it
  * push.c	a program for guests that have none
  * temp.c	sessions that are not kept
+ * snapshot.c	what is run when all have written out their rings
  * session.c	the file that says what belongs together
  */
 #ifndef KVMFT_SIDES_SIDES_H
@@ -31,6 +32,7 @@ enum said {
 	SAID_PROGRESS, /* news or progress */
 	SAID_LIVE,
 	SAID_FIRED,    /* of the host: its flight recorder has a reason */
+	SAID_WRITTEN,  /* ... and it has written out its ring */
 	SAID_COMMAND,  /* of the host: it ended with status */
 	SAID_END,      /* the last one: ret and err, or status, an exit code */
 };
@@ -80,6 +82,7 @@ struct side {
 	struct stream_news news;
 	struct record_progress progress;
 	bool live, command_done, stalled, killed;
+	bool owes; /* its ring, since all were asked for theirs */
 	int ret, exit_code;
 	struct kvmft_err err;
 	uint64_t since; /* util_now_ns() of the last byte, and of the order to stop */
@@ -191,6 +194,24 @@ uint64_t side_least_free(int dir, const struct opt_u64 *given);
 
 /* Standard input, output and error are as those of a command; an exit status. */
 int side_qga_main(const struct side_spec *spec, const char *program);
+
+/* ---- snapshot.c ---- */
+
+/* A command that is run each time. */
+struct snapshots {
+	struct remote_words words; /* n = 0: there is none */
+	uint64_t asked_ns;	   /* since when rings are waited for; 0 = they are not */
+	pid_t pid;		   /* it runs; 0 = it does not */
+};
+int snapshots_init(struct snapshots *n, const char *command, struct kvmft_err *err) __must_check;
+/* All sides were asked for their rings. */
+void snapshots_asked(struct snapshots *n, struct side *side, size_t nside);
+/* Runs it in directory dir when all have come, or enough time has gone by. 0 or -errno. */
+int snapshots_tick(struct snapshots *n, const struct side *side, size_t nside, int dir,
+		   struct kvmft_err *err) __must_check;
+/* It may have ended. */
+void snapshots_child(struct snapshots *n);
+void snapshots_free(struct snapshots *n);
 
 /* ---- push.c ---- */
 

@@ -47,8 +47,10 @@ static void loss_of(const struct capture *cap, bool trimmed, uint64_t events, ui
 
 void tl_loss(const struct tl_source *s, struct tl_loss *loss)
 {
-	/* Counters are of the whole capture. */
-	if (s->windowed)
+	/* Counters are of the whole capture; of a flight recorder gaps are no loss. */
+	if (s->windowed && s->cap->flight)
+		*loss = (struct tl_loss){ 0 };
+	else if (s->windowed)
 		*loss = (struct tl_loss){ .total = s->lost, .unknown = s->lost_unknown };
 	else
 		loss_of(s->cap, s->cap->trimmed && !s->followed, s->events, s->lost,

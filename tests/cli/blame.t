@@ -142,6 +142,28 @@ status_is 0 "-C"
 ok "... shows the time line around it" grep -q 'kvm_exit' "$out"
 ok "... within 80 columns but for that" sh -c "grep -vE '^(host |one |#)' '$out' | awk 'length > 80 { exit 1 }'"
 
+# The last of a recording; of a flight recorder, the last before its snapshot.
+run "$kvmft" blame -q --last 2us "$tmp/host"
+status_is 1 "--last of what does not tell its end"
+err_has 'nothing in .* tells when its recording ended' "... is told"
+{ echo "meta stop tsc=95000"; cat "$tmp/events"; } >"$tmp/stopped"
+capture host <"$tmp/stopped"
+parts --last 2us --what stall "$tmp/host" | sed 's/ (.*//' >"$tmp/got"
+is "$(tr '\n' ' ' <"$tmp/got")" "stall 250 exit-kernel: exit-kernel " "--last"
+{
+	echo "meta fired why=trigger tsc=85000"
+	echo "meta segment n=0 why=trigger tsc=89000"
+	echo "meta segment n=1 why=control tsc=99999 stopped=92800"
+	cat "$tmp/events"
+} >"$tmp/snapshots"
+capture host <"$tmp/snapshots"
+sed -i 's/^\(ring .*\)/\1 flight=1/' "$tmp/host/meta"
+mkdir "$tmp/host/seg000001"
+run "$kvmft" blame -q --last 2us --by time --format csv --what stall "$tmp/host"
+status_is 0 "of a flight recorder that goes on"
+is "$(awk -F , '/^stall/ { print $9 }' "$out" | uniq | tr '\n' ' ')" "host-irq lock-holder exit-kernel " \
+	"... from before its snapshot on"
+
 # What may have ended in a gap is not one spike.
 sed 's/^0 10100 .*/0 gap 3/' "$tmp/events" >"$tmp/gap"
 capture host <"$tmp/gap"
@@ -242,7 +264,7 @@ done
 # ---- wrong usage ----
 
 for wrong in "--what nosuch" "--top 0" "--by nosuch" "--from-marker a" "--at 1 --from 0" "--what=" "--at abc" \
-	"-C 2 --format csv" "-C 2 --by cause" "--format html" "--clock nosuch"; do
+	"-C 2 --format csv" "-C 2 --by cause" "--format html" "--clock nosuch" "--last 1s --at 1" "--last 1s --from 0"; do
 	# shellcheck disable=SC2086 # words
 	run "$kvmft" blame $wrong "$tmp/host"
 	status_is 2 "$wrong"

@@ -242,6 +242,11 @@ kill -USR1 "$recorder"
 kill -INT "$recorder"
 ended
 status_is 0 "SIGUSR1 is for all sides, and ends none"
+for wrong in "--blame" "--flight-recorder --blame-options x" "--flight-recorder --blame --blame-options 'x"; do
+	# shellcheck disable=SC2086 # words
+	sides -d 1s --guest "g1=$guest" --guest-options "$opts" $wrong
+	status_is 2 "$wrong"
+done
 
 # ---- flight recorders ----
 
@@ -275,11 +280,16 @@ run "$kvmft" merge -q "$session/host"
 ok "what was kept can be read" test "$rc" = 0
 nothing_is_left "flight recorders"
 
-begin_sides --flight-recorder -b 1M --trigger kvm:kvm_write_tsc_offset --guest "g1=$guest" --guest-options "$opts -b 1M"
+# This machine shows no entries of vCPUs: that is what blame says of it.
+begin_sides --flight-recorder -b 1M --trigger kvm:kvm_write_tsc_offset --guest "g1=$guest" --guest-options "$opts -b 1M" \
+	--blame --blame-options "--tsc-offset 0 --last '5s'"
 "$tinyvm" --iterations 10 >/dev/null
 wait_until has_line g1 'segment n=0 why=control'
 ok "the host's trigger stops the guest, too" has_line g1 'segment n=0 why=control'
 ok "... after its own" has_line host 'fired why=trigger'
+wait_until grep -q '^kvmft record: ' "$err"
+ok "the answer of blame comes while that goes on" kill -0 "$recorder"
+err_has '^kvmft record: \(nothing was late\|no event of a vCPU\)' "... by itself"
 kill -INT "$recorder"
 ended
 status_is 0 "... exit 0"

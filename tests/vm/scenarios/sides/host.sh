@@ -119,15 +119,19 @@ step_apart()
 	keep together
 }
 
-# triggered NAME TRIGGER FLAG: flight recorders of both sides, and what makes the guest pull the trigger.
+# triggered NAME TRIGGER FLAG [OPTION]...: flight recorders of both sides, and what makes the guest pull the trigger.
 triggered()
 {
-	"$KVMFT" record -o "/tmp/$1" --flight-recorder --before 2s --guest vm1=qga:/run/agent-vm1.sock \
-		--guest-options "--trigger $2" -d 16s 2>"/tmp/$1.err" &
+	name=$1 trigger=$2 flag=$3
+	shift 3
+	"$KVMFT" record -o "/tmp/$name" --flight-recorder --before 2s --guest vm1=qga:/run/agent-vm1.sock \
+		--guest-options "--trigger $trigger" -d 16s "$@" >"/tmp/$name.out" 2>"/tmp/$name.err" &
 	recorder=$!
+	set -- "$name"
 	wait_until 60 began "$1" "host vm1" || die "they do not begin: $(cat "/tmp/$1.err")"
 	sleep 5
-	flag_set "$3-vm1"
+	flag_set "$flag-vm1"
+	[ "$flag" != mark ] || blamed
 	wait "$recorder"
 	check "$1: exit 0" same "$?" 0
 	sed 's/^/# /' "/tmp/$1.err"
@@ -141,11 +145,23 @@ step_flight()
 	triggered flight block:block_rq_issue work
 }
 
+# The host stops the guest for a while before that tells that it was late; nothing is on the disk until then.
+blamed()
+{
+	check "nothing is on the disk yet" same "$(find /tmp/marker -name 'cpu*' -size +0 | wc -l)" 0
+	"$(dirname "$KVMFT")/tests/tools/rob" stop "$(guest_pid vm1)" 400 1 >/dev/null
+	check "what made it late is printed while the recording goes on" wait_until 11 grep -q '^   stopped: ' /tmp/marker.out
+	check "... and it does go on" kill -0 "$recorder"
+	sed 's/^/# /' /tmp/marker.out
+	check "... with parts" grep -qE '^ +[0-9.]+ ms +[0-9]+ %  stopped' /tmp/marker.out
+}
+
 # A program in the guest says by a marker that something was slow. This kernel does not copy markers: it writes to
 # those of the recorder, one of which the recorder names.
 step_marker()
 {
-	triggered marker marker=slow mark
+	triggered marker marker=slow mark --blame --blame-options '--last 10s --than 300ms' -e default \
+		-e sched:sched_switch -e sched:sched_wakeup
 	check "... a file for markers is named" grep -q 'vm1: .* written to /[^ ]*/kvmft[^ ]*/trace_marker$' /tmp/marker.err
 }
 
