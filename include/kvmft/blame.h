@@ -24,6 +24,8 @@ enum blame_what {
 	BLAME_WAKEUP,  /* a task, from its wake-up to a CPU */
 	BLAME_READY,   /* a task that lost its CPU and wanted to go on */
 	BLAME_STALL,   /* the vCPU was left and not entered again, and was not halted */
+	BLAME_TIMERLAT, /* a sample of the guest's timerlat tracer */
+	BLAME_NOISE,   /* what its osnoise tracer was kept from its CPU by */
 	BLAME_MARKER,  /* what lies between two markers of a program */
 	BLAME_MOMENT,  /* nothing of these: what a vCPU did around a moment that was asked for */
 	BLAME_WHATS

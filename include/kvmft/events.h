@@ -62,6 +62,14 @@ enum event_role {
 	EV_READ_MSR,	 /* msr, val */
 	EV_WRITE_MSR,	 /* msr, val */
 	EV_PRINT,	 /* buf; what a program wrote to trace_marker */
+	/* what the guest's own tracers of latency say, in ns, when it is over */
+	EV_TIMERLAT,	 /* timer_latency, context */
+	EV_TIMERLAT_ENTRY, /* ... in the ring of the tracer itself */
+	EV_NOISE_SAMPLE, /* duration */
+	EV_NOISE_THREAD, /* duration, pid */
+	EV_NOISE_IRQ,	 /* duration, desc */
+	EV_NOISE_SOFTIRQ, /* duration, vector */
+	EV_NOISE_NMI,	 /* duration */
 	/* QEMU's own */
 	EV_QEMU_READ,	 /* req, sector, nsectors; of virtio_blk */
 	EV_QEMU_WRITE,	 /* req, sector, nsectors */

@@ -12,6 +12,8 @@ const struct blame_name blame_whats[BLAME_WHATS] = {
 	[BLAME_WAKEUP] = { "wakeup", "a task was woken and waited for a CPU" },
 	[BLAME_READY] = { "ready", "a task lost its CPU and waited to go on" },
 	[BLAME_STALL] = { "stall", "the vCPU was left, not halted, and not entered again" },
+	[BLAME_TIMERLAT] = { "timerlat", "the guest's timerlat tracer measured it" },
+	[BLAME_NOISE] = { "noise", "the guest's osnoise tracer measured it" },
 	[BLAME_MARKER] = { "marker", "what lies between the two markers" },
 	[BLAME_MOMENT] = { "moment", "nothing was late: what the vCPU did around that time" },
 };

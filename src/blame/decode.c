@@ -11,7 +11,8 @@ static const enum event_role host_roles[] = {
 	EV_IRQ_ENTRY, EV_IRQ_EXIT, EV_SOFTIRQ_ENTRY, EV_SOFTIRQ_EXIT,
 };
 static const enum event_role guest_roles[] = {
-	EV_SWITCH, EV_WAKEUP, EV_WAKEUP_NEW, EV_PRINT,
+	EV_SWITCH, EV_WAKEUP, EV_WAKEUP_NEW, EV_PRINT, EV_TIMERLAT, EV_TIMERLAT_ENTRY,
+	EV_NOISE_SAMPLE, EV_NOISE_THREAD, EV_NOISE_IRQ, EV_NOISE_SOFTIRQ, EV_NOISE_NMI,
 };
 
 static void decoder_init(struct blame_decoder *d, const struct fmt *fmt, bool guest)
@@ -23,6 +24,12 @@ static void decoder_init(struct blame_decoder *d, const struct fmt *fmt, bool gu
 	for (size_t i = 0; i < n; i++)
 		if (event_find(fmt, roles[i], 0, &d->ev[roles[i]]))
 			d->role[fmt_id(d->ev[roles[i]].ev)] = (uint8_t)roles[i];
+	for (size_t i = 0; !guest && fmt_at(fmt, i); i++) {
+		enum event_role r = event_role_of(fmt_at(fmt, i));
+
+		if (r == EV_VECTOR_ENTRY || r == EV_VECTOR_EXIT)
+			d->role[fmt_id(fmt_at(fmt, i))] = (uint8_t)r;
+	}
 }
 
 int blame_decoders(const struct timeline *t, struct blame_decoder **out)

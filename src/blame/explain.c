@@ -386,7 +386,7 @@ static void pass(struct blame *b, uint64_t to)
 
 		s->since = s->begin;
 		s->on = s->vcpu;
-		s->running = s->what == BLAME_MARKER;
+		s->running = s->what == BLAME_MARKER || s->what == BLAME_NOISE;
 		b->active[b->nactive++] = b->order[b->next];
 	}
 	for (size_t i = 0; i < b->nactive; i++) {
@@ -471,6 +471,14 @@ static int note_cpu(struct blame *b, enum event_role r, const struct tl_item *i)
 		    handler[0])
 			snprintf(c->name, sizeof(c->name), "%.31s", handler);
 		break;
+	/* The host's own: its local timer, calls of other CPUs. */
+	case EV_VECTOR_ENTRY:
+		c->irqs++;
+		c->irq = 1ull << 33 | i->rec->id;
+		snprintf(c->name, sizeof(c->name), "%.*s",
+			 (int)(strlen(fmt_name(i->ev)) - strlen("_entry")), fmt_name(i->ev));
+		break;
+	case EV_VECTOR_EXIT:
 	case EV_IRQ_EXIT: c->irqs -= c->irqs > 0; break;
 	case EV_SOFTIRQ_ENTRY:
 		c->softirqs++;
@@ -521,6 +529,8 @@ static int note(struct blame *b, const struct tl_item *i)
 		return ret;
 	}
 	switch (r) {
+	case EV_VECTOR_ENTRY:
+	case EV_VECTOR_EXIT:
 	case EV_IRQ_ENTRY:
 	case EV_IRQ_EXIT:
 	case EV_SOFTIRQ_ENTRY:

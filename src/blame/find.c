@@ -111,7 +111,7 @@ static const int what_of[LAT_TABLES] = {
 	[LAT_T_IO] = BLAME_IO,	     [LAT_T_TIMER] = BLAME_TIMER, [LAT_T_HRTIMER] = BLAME_HRTIMER,
 };
 
-static uint64_t cycles(const struct blame *b, uint64_t time)
+uint64_t blame_cycles(const struct blame *b, uint64_t time)
 {
 	return b->khz ? (uint64_t)((unsigned __int128)time * b->khz / 1000000u) : time;
 }
@@ -121,7 +121,7 @@ static uint64_t stage(const struct blame *b, const struct lat_case *c, const cha
 {
 	for (unsigned int s = 0; s < LAT_STAGES; s++)
 		if (d->stage[s] && !strcmp(d->stage[s], name))
-			return c->known >> s & 1 ? cycles(b, c->stage_time[s]) : 0;
+			return c->known >> s & 1 ? blame_cycles(b, c->stage_time[s]) : 0;
 	return 0;
 }
 
@@ -295,6 +295,17 @@ const char *blame_lacks(const struct blame *b, enum blame_what what)
 			       ? NULL
 			       : "needs a capture of the guest, with sched:sched_switch and "
 				 "sched:sched_wakeup";
+	case BLAME_TIMERLAT:
+		return guest_has(b, EV_TIMERLAT) || guest_has(b, EV_TIMERLAT_ENTRY)
+			       ? NULL
+			       : "needs a capture of the guest, with osnoise:timerlat_sample while its "
+				 "timerlat tracer runs";
+	case BLAME_NOISE:
+		return guest_has(b, EV_NOISE_SAMPLE) || guest_has(b, EV_NOISE_THREAD) ||
+				       guest_has(b, EV_NOISE_IRQ) || guest_has(b, EV_NOISE_SOFTIRQ)
+			       ? NULL
+			       : "needs a capture of the guest, with osnoise:* while its osnoise or "
+				 "timerlat tracer runs";
 	default: return NULL;
 	}
 }

@@ -84,6 +84,8 @@ struct blame {
 
 /* find.c: a spike, with what, vm, vcpu, tid, begin, end; `of` is written only if it is kept. */
 struct blame_spike *blame_add(struct blame *b, const struct blame_spike *s);
+/* ns as cycles of the host's TSC, where it is known how fast that is. */
+uint64_t blame_cycles(const struct blame *b, uint64_t ns);
 bool blame_wants(const struct blame *b, enum blame_what what);
 
 /* wait.c */

@@ -148,6 +148,40 @@ static void marker(struct blame *b, const struct blame_decoder *d, const struct 
 		mark_begin(b, i);
 }
 
+/* ---- what tracers of the guest measured ---- */
+
+/* They say how long it was when it is over. A sample of a thread is about that thread. */
+static void measured(struct blame *b, const struct blame_decoder *d, enum event_role r,
+		     const struct tl_item *i)
+{
+	bool timer = r == EV_TIMERLAT || r == EV_TIMERLAT_ENTRY;
+	uint64_t length = blame_cycles(b, blame_field(d, r, 0, i)), more = blame_field(d, r, 1, i);
+	struct blame_spike s = {
+		.what = timer ? BLAME_TIMERLAT : BLAME_NOISE, .vm = i->vm, .vcpu = i->vcpu,
+		.begin = i->host - MIN(length, i->host), .end = i->host,
+	}, *at;
+	char text[32] = "";
+
+	if ((timer && more) || r == EV_NOISE_SAMPLE)
+		s.tid = i->tid;
+	at = blame_add(b, &s);
+	if (!at)
+		return;
+	if (r == EV_NOISE_IRQ)
+		fmt_str(i->src->fmt, &d->ev[r].f[1], i->rec, text, sizeof(text));
+	if (timer)
+		snprintf(at->of, sizeof(at->of), "in its %s", more ? "thread" : "interrupt");
+	else if (r == EV_NOISE_SAMPLE)
+		snprintf(at->of, sizeof(at->of), "to %.40s-%d", tl_comm(i->src, i->tid), i->tid);
+	else if (r == EV_NOISE_THREAD)
+		snprintf(at->of, sizeof(at->of), "by %.40s-%d", tl_comm(i->src, (int32_t)more),
+			 (int32_t)more);
+	else if (r == EV_NOISE_SOFTIRQ)
+		snprintf(at->of, sizeof(at->of), "by softirq %u", (uint32_t)more);
+	else
+		snprintf(at->of, sizeof(at->of), "by %s", text[0] ? text : "an NMI");
+}
+
 /* ---- both sides ---- */
 
 int blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i)
@@ -165,6 +199,13 @@ int blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i
 	case EV_WAKEUP:
 	case EV_WAKEUP_NEW: return task_woken(b, d, r, i);
 	case EV_PRINT: marker(b, d, i); return 0;
+	case EV_TIMERLAT:
+	case EV_TIMERLAT_ENTRY:
+	case EV_NOISE_SAMPLE:
+	case EV_NOISE_THREAD:
+	case EV_NOISE_IRQ:
+	case EV_NOISE_SOFTIRQ:
+	case EV_NOISE_NMI: measured(b, d, r, i); return 0;
 	default: return 0;
 	}
 }

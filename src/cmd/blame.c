@@ -39,7 +39,7 @@ static const struct opt blame_options[] = {
 	OPTION_CHOICE(0, "by", struct blame_opts_given, by, "KEY", blame_bys,
 		      "length (default) or time: in that order; cause, task or vcpu: sums of each"),
 	OPTION(0, "what", OPT_STR, struct blame_opts_given, what, "KIND,...",
-	       "only these: timer, hrtimer, irq, io, wakeup, ready, stall"),
+	       "only these: timer, hrtimer, irq, io, wakeup, ready, stall, timerlat, noise"),
 	OPTION(0, "from-marker", OPT_STR, struct blame_opts_given, from_marker, "TEXT",
 	       "what lies between a marker with this text, that a program of the guest wrote\n"
 	       "to trace_marker, ..."),
@@ -112,7 +112,7 @@ static int parse_what(const char *text, uint32_t *what, struct kvmft_err *err)
 
 		if (k < 0)
 			return err_usage(err, "option --what: '%.*s' is none of timer, hrtimer, irq, "
-					      "io, wakeup, ready, stall", (int)n, text);
+					      "io, wakeup, ready, stall, timerlat, noise", (int)n, text);
 		*what |= 1u << k;
 		text += n + (text[n] == ',');
 	}

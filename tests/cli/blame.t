@@ -99,6 +99,10 @@ entry_at() { echo "0 $1 101 kvm_entry vcpu_id=0"; }
 	echo "0 91600 101 irq:softirq_entry vec=3"
 	echo "0 91800 101 irq:softirq_exit vec=3"
 	entry_at 91900
+	exit_at 91920 1
+	echo "0 91930 101 irq_vectors:local_timer_entry vector=236"
+	echo "0 91980 101 irq_vectors:local_timer_exit vector=236"
+	entry_at 91990
 	exit_at 92000 40
 	entry_at 92300
 	exit_at 93000 10
@@ -122,6 +126,7 @@ stall 900 page-fault: page-fault (EPT_VIOLATION, asleep) 700, page-fault (EPT_VI
 stall 900 exit-user: exit-user (IO_INSTRUCTION port 0x3f8) 500, vmm (IO_INSTRUCTION port 0x3f8, asleep) 300, exit-kernel (IO_INSTRUCTION port 0x3f8) 100
 stall 300 exit-kernel: exit-kernel (EPT_VIOLATION at 0xfed00000) 300
 stall 900 host-irq: host-irq (interrupt 17) 500, host-irq (softirq 3) 200, host-irq (EXTERNAL_INTERRUPT) 200
+stall 70 host-irq: host-irq (local_timer) 50, host-irq (EXTERNAL_INTERRUPT) 20
 stall 300 lock-holder: lock-holder (PAUSE_INSTRUCTION) 300
 stall 250 exit-kernel: exit-kernel (CPUID) 250
 END
@@ -234,6 +239,36 @@ ok "a task that waits behind another one" grep -qxF "$(sed -n 1p "$tmp/want")" "
 ok "a wait that the host is to blame for" grep -qE '^wakeup 6300 host-task: host-task \(thief-55\) 5000, ' "$tmp/got"
 ok "a halted vCPU's wait" grep -qE '^wakeup 5500 halt-wake: halt-wake \(halted\) [0-9]+, ' "$tmp/got"
 is "$(grep -c '^wakeup [0-9]* .*kworker' "$tmp/got")" 0 "a task that sleeps idly does not wait"
+# What the guest's own tracers measured: of the stall of vCPU 0, and of the task that ran instead.
+{
+	cat <<'END'
+event osnoise timerlat_sample 901 u64:timer_latency u32:seqnum s32:context
+event osnoise sample_threshold 902 u64:start u64:duration u64:interference
+event osnoise irq_noise 903 u64:start u64:duration s32:vector text:desc
+event osnoise thread_noise 904 u64:start u64:duration s32:pid
+END
+	sed -n '/^[0-9]/p' "$tmp/guest.txt" | sed '/^0  25300 /{
+		i 0  25250   0 osnoise:irq_noise start=0 duration=5450 vector=236 desc=local_timer
+		i 0  25260   0 osnoise:timerlat_sample timer_latency=6000 seqnum=1 context=0
+		i 0  25270  78 osnoise:sample_threshold start=0 duration=5400 interference=1
+	}; /^0  10600 /i 0  10590  78 osnoise:thread_noise start=0 duration=4000 pid=78'
+} >"$tmp/noise"
+capture guest <"$tmp/noise"
+for kind in timerlat noise; do
+	parts --what $kind "$tmp/host" "$tmp/guest=one" | sed "s/(EXTERNAL_INTERRUPT)/(irq)/" >>"$tmp/measured"
+done
+cat >"$tmp/want" <<'END'
+timerlat 6000 host-task: host-task (thief-55) 5000, guest-irqs-off (<idle>-0) 800, host-irq (irq) 200
+noise 4000 guest-code: guest-code (hog-78) 4000
+noise 5450 host-task: host-task (thief-55) 5000, guest-code (<idle>-0) 250, host-irq (irq) 200
+END
+ok "what the guest's osnoise and timerlat tracers measured" diff "$tmp/want" "$tmp/measured"
+grep '^[0-9]' "$tmp/guest.txt" | grep -v osnoise: >"$tmp/plain"
+{ echo 'meta task tid=77 tgid=77 comm=victim'; cat "$tmp/plain"; } >"$tmp/plainer"
+capture guest <"$tmp/plainer"
+run "$kvmft" blame -q --what timerlat "$tmp/host" "$tmp/guest=one"
+status_is 4 "timerlat where no tracer ran"
+err_has 'timerlat: needs a capture of the guest, with osnoise:timerlat_sample' "... is told"
 parts --from-marker begin --to-marker end "$tmp/host" "$tmp/guest=one" >"$tmp/got"
 ok "between markers: asleep, then on another vCPU" grep -qxF \
 	"marker 25500 guest-sleep: guest-sleep 22000, guest-code (victim-77) 2500, guest-sched (<idle>-0) 1000" "$tmp/got"
