@@ -64,7 +64,8 @@ extern const struct blame_name blame_whats[BLAME_WHATS];
 extern const struct blame_name blame_causes[BLAME_CAUSES];
 
 #define BLAME_NAME  64
-#define BLAME_PARTS 24 /* different ones of a spike; what is more is one of CAUSE_UNKNOWN */
+/* Different ones of a spike. What is more is "others" of its cause, or else of CAUSE_UNKNOWN. */
+#define BLAME_PARTS 24
 
 struct blame_part {
 	enum blame_cause cause;

@@ -13,6 +13,7 @@
 #include "kvmft/util.h"
 
 #define CPUS_MAX 65536u /* a capture that speaks of more is not believed */
+#define OTHERS	 UINT64_MAX /* key of a part that stands for several */
 #define IDLE_MS	 5u	/* no CPU takes that long to leave its idle state */
 
 struct blame_vcpu {
@@ -67,19 +68,37 @@ bool blame_window(const struct blame *b, uint64_t *from, uint64_t *to)
 
 /* ---- parts ---- */
 
+/* No room for one more: the least of that cause stands for all others of it. */
+static struct blame_part *others(struct blame_spike *s, enum blame_cause cause)
+{
+	struct blame_part *p, *least = NULL;
+
+	for (p = s->part; p < s->part + BLAME_PARTS; p++) {
+		if (p->cause != cause)
+			continue;
+		if (p->key == OTHERS)
+			return p;
+		if (!least || p->time < least->time)
+			least = p;
+	}
+	p = least ? least : &s->part[BLAME_PARTS];
+	if (!least)
+		s->nparts = BLAME_PARTS + 1;
+	p->key = OTHERS;
+	snprintf(p->name, sizeof(p->name), least ? "others" : "many others");
+	return p;
+}
+
 struct blame_part *blame_part_add(struct blame_spike *s, enum blame_cause cause, uint64_t key,
 				  uint64_t time)
 {
-	struct blame_part *p = s->part;
+	struct blame_part *p = s->part, *end = s->part + MIN(s->nparts, (size_t)BLAME_PARTS);
 
-	while (p < s->part + s->nparts && (p->cause != cause || p->key != key))
+	while (p < end && (p->cause != cause || p->key != key))
 		p++;
 	if (p == s->part + BLAME_PARTS) {
-		/* The last place is for what there is no place for. */
-		p->cause = CAUSE_UNKNOWN;
-		snprintf(p->name, sizeof(p->name), "many others");
-		s->nparts = BLAME_PARTS + 1;
-	} else if (p == s->part + s->nparts && p < s->part + BLAME_PARTS) {
+		p = others(s, cause);
+	} else if (p == end) {
 		*p = (struct blame_part){ .cause = cause, .key = key };
 		s->nparts++;
 	}
@@ -268,7 +287,8 @@ static void in_guest(const struct blame *b, struct blame_spike *s, const struct 
 
 	if (not_due_yet(s)) {
 		p = blame_part_add(s, CAUSE_HOST_TIMER, 1, time);
-		snprintf(p->name, sizeof(p->name), "the guest ran meanwhile");
+		if (!p->name[0])
+			snprintf(p->name, sizeof(p->name), "the guest ran meanwhile");
 		return;
 	}
 	if (n->in_handler)
@@ -312,7 +332,8 @@ static uint64_t away(struct blame_spike *s, uint64_t from, uint64_t to)
 	take = MIN(left, s->away_wait);
 	if (take) {
 		p = blame_part_add(s, CAUSE_VMM, 1, take);
-		snprintf(p->name, sizeof(p->name), "its thread waited for a CPU");
+		if (!p->name[0])
+			snprintf(p->name, sizeof(p->name), "its thread waited for a CPU");
 		s->away_wait -= take;
 		left -= take;
 	}
@@ -324,7 +345,8 @@ static uint64_t away(struct blame_spike *s, uint64_t from, uint64_t to)
 	}
 	if (left) {
 		p = blame_part_add(s, CAUSE_VMM, 0, left);
-		snprintf(p->name, sizeof(p->name), "the request in its hands");
+		if (!p->name[0])
+			snprintf(p->name, sizeof(p->name), "the request in its hands");
 	}
 	return hi - lo;
 }

@@ -147,6 +147,23 @@ status_is 0 "-C"
 ok "... shows the time line around it" grep -q 'kvm_exit' "$out"
 ok "... within 80 columns but for that" sh -c "grep -vE '^(host |one |#)' '$out' | awk 'length > 80 { exit 1 }'"
 
+# More parts than are told apart.
+{
+	entry_at 1000
+	exit_at 2000 1
+	echo "0 2000 101 sched:sched_switch prev_pid=101 prev_state=0x100 next_pid=301"
+	for i in $(seq 301 350); do
+		echo "0 $((2000 + (i - 300) * 10)) $i sched:sched_switch prev_pid=$i prev_state=1 next_pid=$((i < 350 ? i + 1 : 101))"
+	done
+	echo "0 2510 101 irq:irq_handler_entry irq=17"
+	echo "0 2517 101 irq:irq_handler_exit irq=17 ret=1"
+	entry_at 2520
+} >"$tmp/many"
+capture host <"$tmp/many"
+parts --what stall "$tmp/host" >"$tmp/got"
+ok "a spike of fifty parts: all of it is told" grep -qE '^stall 520 host-task: host-task \(others\) 270, unknown \(many others\) 20, ' "$tmp/got"
+is "$(grep -oE 'host-task [^)]*\) [0-9]+' "$tmp/got" | awk '{ s += $NF } END { print s }')" 500 "... by its cause"
+
 # The last of a recording; of a flight recorder, the last before its snapshot.
 run "$kvmft" blame -q --last 2us "$tmp/host"
 status_is 1 "--last of what does not tell its end"
