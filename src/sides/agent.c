@@ -131,7 +131,7 @@ static int hear_more(struct agent *a, uint64_t since)
 }
 
 /* To the byte `last`, which goes; what comes before it is in a->answer. */
-static int hear(struct agent *a, char last)
+static int hear(struct agent *a, uint8_t last)
 {
 	const uint64_t begin = util_now_ns();
 
@@ -218,7 +218,7 @@ static int ask(struct agent *a, const char *what, const struct sbuf *arguments,
 static int ask_number(struct agent *a, const char *what, const struct sbuf *arguments,
 		      const char *member, uint64_t *n)
 {
-	struct jval answer, v;
+	struct jval answer = { 0 }, v;
 	int ret = ask(a, what, arguments, &answer);
 
 	if (ret)
@@ -245,7 +245,7 @@ static int synchronize(struct agent *a)
 	if (ret)
 		return ret;
 	do {
-		ret = hear(a, '\377');
+		ret = hear(a, 0xff);
 		ret = ret ? ret : hear(a, '\n');
 		if (ret)
 			return ret;
@@ -313,7 +313,7 @@ int agent_file_flush(struct agent *a, uint64_t handle)
 int agent_file_write(struct agent *a, uint64_t handle, const void *p, size_t n)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	uint64_t count;
+	uint64_t count = 0;
 	int ret;
 
 	sbuf_addf(&b, "\"handle\":%" PRIu64 ",\"buf-b64\":\"", handle);
@@ -416,7 +416,7 @@ int agent_run(struct agent *a, const char *const *words, struct sbuf *out)
 {
 	_cleanup_(sbuf_free) struct sbuf said = { 0 };
 	struct agent_end end;
-	uint64_t pid;
+	uint64_t pid = 0;
 	int ret = agent_exec(a, words, "", 0, &pid);
 
 	ret = ret ? ret : wait_for_end(a, words[0], pid, &end);

@@ -365,7 +365,7 @@ int side_push_start(const struct sides_config *c, struct side *s, struct kvmft_e
 
 int side_push_take(struct side *s, struct kvmft_err *err)
 {
-	struct push_answer a;
+	struct push_answer a = { .ret = -EIO };
 	size_t have = 0;
 	ssize_t n = 1;
 
