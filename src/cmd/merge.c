@@ -409,7 +409,8 @@ static int check_follow(const struct merge_opts *o, int argc, struct kvmft_err *
 		bool set;
 		const char *why;
 	} option[] = {
-		{ "host", o->host.n, "when a guest has moved is seen in all of both hosts' events" },
+		{ "host", o->host.n, "when a guest has moved is seen in all of both hosts' events: "
+				     "merge them when the recordings have ended" },
 		{ "qemu", o->qemu.n, "its events find their places by those that come after them; "
 				     "QEMU's back end ftrace and record --marker show them live" },
 		{ "solve", o->pair.solve, "the offset is found in all of the events; --tsc-offset "
