@@ -29,7 +29,7 @@ DEBIAN_BUILD="gcc make pkg-config libtracefs-dev libtraceevent-dev libkmod-dev l
 DEBIAN_TEST="clang libcmocka-dev trace-cmd mandoc cppcheck shellcheck codespell clang-tidy
 	clang-format strace protobuf-compiler zsh fish dpkg-dev debhelper lintian
 	nodejs chromium libkshark-dev libjson-c-dev libtracecmd-dev systemtap-sdt-dev g++ e2fsprogs less python3
-	dropbear-bin socat"
+	dropbear-bin socat sqlite3"
 
 # tests/matrix: foreign roots, architectures and C libraries; what builds a QEMU, there and for tests/vm; a second
 # browser for tests/html. Only for make check-all.
@@ -42,19 +42,19 @@ FEDORA_BUILD="gcc make pkgconf-pkg-config libtracefs-devel libtraceevent-devel k
 	libzstd-devel"
 FEDORA_TEST="clang clang-tools-extra compiler-rt libcmocka-devel perl-Test-Harness trace-cmd
 	mandoc cppcheck ShellCheck codespell strace protobuf-compiler perf systemtap-sdt-devel
-	gcc-c++ e2fsprogs dropbear socat"
+	gcc-c++ e2fsprogs dropbear socat sqlite"
 
 ALPINE_RIG="qemu-system-x86_64 qemu-guest-agent busybox-static cpio kmod xz zstd msr-tools util-linux perl dpkg
 	apt coreutils"
 ALPINE_BUILD="gcc musl-dev linux-headers make pkgconf libtracefs-dev libtraceevent-dev
 	kmod-dev zstd-dev"
 ALPINE_TEST="clang clang-extra-tools compiler-rt cmocka-dev perl-utils trace-cmd mandoc
-	cppcheck shellcheck py3-codespell strace protobuf perf g++ e2fsprogs dropbear dropbear-dbclient socat"
+	cppcheck shellcheck py3-codespell strace protobuf perf g++ e2fsprogs dropbear dropbear-dbclient socat sqlite"
 
 ARCH_RIG="qemu-system-x86 qemu-guest-agent busybox cpio kmod xz zstd msr-tools util-linux perl dpkg apt"
 ARCH_BUILD="gcc make pkgconf libtracefs libtraceevent kmod zstd"
 ARCH_TEST="clang compiler-rt cmocka trace-cmd mandoc cppcheck shellcheck codespell strace
-	protobuf perf e2fsprogs dropbear socat"
+	protobuf perf e2fsprogs dropbear socat sqlite"
 
 # Run-time library of clang's sanitizers and fuzzer: its name carries clang's version, known
 # from clang itself or else from what apt would install.

@@ -49,6 +49,18 @@ struct report;
  */
 typedef int report_cut_fn(void *ctx, struct report *r, uint64_t n);
 
+/* One sample, in ticks of the capture's clock. */
+struct report_sample {
+	int32_t tid;
+	int64_t vcpu; /* -1: not known (yet) */
+	uint64_t key, from;
+	bool timed;   /* whether its end is known: */
+	uint64_t to, part[REPORT_PARTS]; /* the sum is to - from */
+};
+
+/* Called with each sample as it ends, those of a thread in their order. 0 or -errno. */
+typedef int report_sample_fn(void *ctx, const struct report *r, const struct report_sample *s);
+
 struct report_opts {
 	const struct event_class *cls;
 	enum report_semantics semantics;
@@ -61,7 +73,8 @@ struct report_opts {
 	uint64_t from, to;   /* only this time, both ends included: ns since the beginning */
 	uint64_t every;	     /* 0: never cut; otherwise not with vcpus */
 	report_cut_fn *cut;
-	void *ctx;	     /* of cut */
+	report_sample_fn *each; /* with split alone; NULL: nobody wants to know */
+	void *ctx;	     /* of cut and each */
 };
 
 /*
@@ -151,6 +164,10 @@ struct report_row {
 #define REPORT_NAME 64
 /* What the row's key is called, as the class has it. */
 void report_row_name(const struct report *r, const struct report_row *row, char name[REPORT_NAME]);
+/* The same of a key. */
+void report_key_name(const struct report *r, uint64_t key, char name[REPORT_NAME]);
+/* Ticks in ns, or cycles: see report_in_cycles(). */
+uint64_t report_ns(const struct report *r, uint64_t ticks);
 
 enum report_key {
 	KEY_SAMPLE, KEY_TIME, KEY_MAX, KEY_MIN, KEY_MEAN, KEY_NAME, KEY_SAMPLES_PCT, KEY_TIME_PCT

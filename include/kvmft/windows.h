@@ -47,6 +47,7 @@ struct win_vcpu {
 	uint64_t entry, exit;	   /* host TSC of the last ones */
 	uint64_t first_in, last_in; /* guest events in the open window */
 	bool any_in;
+	uint64_t in; /* ... so many */
 	/* events since the last exit: outside, if an entry comes next */
 	uint64_t pending, pending_first, pending_last;
 };
@@ -54,6 +55,12 @@ struct win_vcpu {
 struct windows;
 
 int win_new(const struct timeline *t, struct windows **out) __must_check;
+/*
+ * Calls fn with each window of v as it ends, with v->entry and v->in of it, and the host TSC of its
+ * exit: what fn returns is what win_feed() does. Windows of which not all is known are left out.
+ */
+void win_each(struct windows *w, int (*fn)(void *ctx, const struct win_vcpu *v, uint64_t exit),
+	      void *ctx);
 /* Feeds the items of a timeline in order. 0 or -ENOMEM. */
 int win_feed(struct windows *w, const struct tl_item *item) __must_check;
 /* The check goes on with another time line of the same captures, or of some: see tl_inherit(). */

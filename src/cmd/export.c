@@ -10,20 +10,23 @@
 #include <string.h>
 
 #include "cmds.h"
+#include "export_db.h"
 #include "kvmft/rate.h"
 #include "sink.h"
 #include "window.h"
 
 #define TRACE_DAT "trace.dat"
+#define SQLITE	  "sqlite"
 
 static const struct opt export_options[] = {
 	OPTION('i', "input", OPT_STR, struct export_opts, input, "INPUT",
 	       "capture, trace.dat or perf.data to read (default: kvmft.data)"),
 	OPTION('o', "output", OPT_STR, struct export_opts, output, "OUT",
-	       "write to this new file (trace.dat: needed; else default: standard output)"),
+	       "write to this new file (trace.dat, sqlite: needed; else default: standard\n"
+	       "output)"),
 	OPTION(0, "to", OPT_STR, struct export_opts, to, "FORMAT",
-	       "trace.dat (default), or a format of kvmft merge: json, perfetto,\n"
-	       "perfetto-archive, html, folded, text"),
+	       "trace.dat (default); sqlite: a database of all tables, see kvmft-sql(7); or a\n"
+	       "format of kvmft merge: json, perfetto, perfetto-archive, html, folded, text"),
 	OPTION(0, "v7", OPT_FLAG, struct export_opts, v7, NULL,
 	       "trace.dat: version 7 instead of 6, which more programs read"),
 	OPTION(0, "zstd", OPT_FLAG, struct export_opts, zstd, NULL,
@@ -63,12 +66,17 @@ static bool is_dat(const struct export_opts *o)
 	return !strcmp(o->to, TRACE_DAT);
 }
 
+static bool is_db(const struct export_opts *o)
+{
+	return !strcmp(o->to, SQLITE);
+}
+
 /* Options that mean nothing for the other kind of output are a mistake, and told. */
 static int check_options(const struct export_opts *o, int guests, struct kvmft_err *err)
 {
 	bool dat_only = o->v7 || o->zstd || o->subbuf.set || o->instance || o->time_shift;
 
-	if (!is_dat(o) && !out_format_find(o->to))
+	if (!is_dat(o) && !is_db(o) && !out_format_find(o->to))
 		return err_usage(err, "option --to: there is no format '%s'", o->to);
 	if (!is_dat(o) && dat_only)
 		return err_usage(err,
@@ -77,8 +85,8 @@ static int check_options(const struct export_opts *o, int guests, struct kvmft_e
 	if (is_dat(o) && o->clock >= 0)
 		return err_usage(err, "--clock belongs to the formats other than " TRACE_DAT
 				      ", whose stamps are the kernel's");
-	if (is_dat(o) && !o->output)
-		return err_usage(err, "a " TRACE_DAT " needs a file: -o OUT");
+	if ((is_dat(o) || is_db(o)) && !o->output)
+		return err_usage(err, "--to %s needs a file: -o OUT", o->to);
 	if (!guests &&
 	    (o->pair.tsc_offset.set || o->pair.tsc_ratio || o->pair.solve || o->time_shift))
 		return err_usage(
@@ -97,8 +105,18 @@ static int export_open(struct pairing *p, const struct export_opts *o, int argc,
 	ret = ret ? ret : sink_input_check(o->input, err);
 	if (ret)
 		return ret;
-	ret = argc ? pairing_open(p, o->input, argv, (size_t)argc, &po, err) :
-		     pairing_open_alone(p, o->input, err);
+	/* Of a host alone there is more to tell than its events, where it has a clock for it. */
+	if (is_db(o) && !argc) {
+		ret = pairing_open(p, o->input, argv, 0, &po, err);
+		if (ret == -ENOTSUP || (p->host.cap && p->host.cap->side == CAP_SIDE_GUEST)) {
+			*err = (struct kvmft_err){ .text = "" };
+			pairing_close(p);
+			ret = pairing_open_alone(p, o->input, err);
+		}
+	} else {
+		ret = argc ? pairing_open(p, o->input, argv, (size_t)argc, &po, err) :
+			     pairing_open_alone(p, o->input, err);
+	}
 	if (ret)
 		return ret;
 	/*
@@ -196,33 +214,47 @@ static int export_sessions(void *opts, struct operands *o, struct kvmft_err *err
 	return ret || s.n < 2 ? ret : captures_before(o, &s, err);
 }
 
+struct telling {
+	const struct pairing *p;
+	const struct export_opts *o;
+	bool complete;
+};
+
+/* What the walk over all events saw of their captures. */
+static int export_tell(void *ctx, struct kvmft_err *err)
+{
+	struct telling *t = ctx;
+	uint64_t events = 0;
+
+	if (!t->o->quiet)
+		pairing_tell_assumed(t->p, cli_note);
+	t->complete = pairing_summary(t->p->t, t->o->quiet, cli_note);
+	for (size_t i = 0; i < tl_sources(t->p->t); i++)
+		events += tl_source(t->p->t, i)->events;
+	return events ? 0 : err_set(err, ENODATA, "the captures hold no events%s",
+				    t->o->from || t->o->until ? " in that time" : "");
+}
+
 static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct export_opts *o = opts;
 	struct pairing p = { 0 };
-	uint64_t events = 0;
-	bool complete = true;
+	struct telling t = { .p = &p, .o = o, .complete = true };
 	int ret;
 
 	ret = check_options(o, argc, err);
 	ret = ret ? ret : export_open(&p, o, argc, argv, err);
 	ret = ret ? ret : export_window(&p, o, err);
-	if (!ret)
+	if (!ret && is_db(o)) {
+		ret = export_db(&p, o, export_tell, &t, err);
+	} else if (!ret) {
 		ret = is_dat(o) ? export_dat(&p, o, err) : export_lines(&p, o, err);
-	if (!ret) {
-		if (!o->quiet)
-			pairing_tell_assumed(&p, cli_note);
-		complete = pairing_summary(p.t, o->quiet, cli_note);
-		for (size_t i = 0; i < tl_sources(p.t); i++)
-			events += tl_source(p.t, i)->events;
-		if (!events)
-			ret = err_set(err, ENODATA, "the captures hold no events%s",
-				      o->from || o->until ? " in that time" : "");
+		ret = ret ? ret : export_tell(&t, err);
 	}
 	if (!ret && o->out)
 		ret = export_commit(&p, o, err);
 	pairing_close(&p);
-	return sink_exit(ret, complete);
+	return sink_exit(ret, t.complete);
 }
 
 static int export_output(void *opts, int argc, struct kvmft_err *err)
@@ -245,13 +277,15 @@ const struct cmd cmd_export = {
 	.summary = "the events of captures in the formats of other tools",
 	.args = "[GUEST[=SEL]...]",
 	.description =
-		"Writes INPUT for trace-cmd and KernelShark, as JSON lines, or for ui.perfetto.dev.\n"
+		"Writes INPUT for trace-cmd and KernelShark, for sqlite3, as JSON lines, or for\n"
+		"ui.perfetto.dev.\n"
 		"With captures of its guests, INPUT is the host's: the other formats get one time line\n"
 		"of all, and OUT.dat gets files OUT-NAME.dat of the guests beside it, on the host's time.",
 	.examples =
 		"  kvmft export -i host -o trace.dat\n"
 		"  kvmft export -i host -o pair.dat guest=vm1 && trace-cmd report -i pair.dat -i pair-vm1.dat\n"
-		"  kvmft export -i host --to perfetto -o vm1.pftrace guest=vm1",
+		"  kvmft export -i host --to perfetto -o vm1.pftrace guest=vm1\n"
+		"  kvmft export -i host --to sqlite -o run.db guest=vm1",
 	.opts = export_options,
 	.opts_size = sizeof(struct export_opts),
 	.defaults = export_defaults,

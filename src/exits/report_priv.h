@@ -316,8 +316,8 @@ void samples_finish(struct report *r);
 
 void split_exit(struct rsplit *s);
 void split_event(struct report *r, struct rthread *t, const struct rev *e);
-/* Closes the parts of an exit that took `total` ticks until now, and adds them to the cell. */
-void split_entry(struct rsplit *s, uint64_t now, uint64_t total, struct cell *c);
+/* Closes the parts of an exit that took `total` ticks until now: part[] sums to that. */
+void split_entry(struct rsplit *s, uint64_t now, uint64_t total, uint64_t part[REPORT_PARTS]);
 /* Ticks that the thread was off its CPU while it seemed to be in the guest. */
 uint64_t split_guest(struct rsplit *s, uint64_t now);
 

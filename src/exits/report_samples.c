@@ -59,6 +59,31 @@ static int close_open(struct report *r, struct rthread *t, uint64_t to, uint32_t
 	return sample(r, t, t->from, t->from_cpu, to, cpu, cell);
 }
 
+/* For opts.each: part is NULL where the end is not known. */
+static int tell_sample(const struct report *r, const struct rthread *t, const uint64_t *part,
+		       uint64_t to)
+{
+	struct report_sample s = {
+		.tid = t->tid, .vcpu = t->v->vcpu, .key = t->key, .from = t->from,
+		.timed = part, .to = to,
+	};
+
+	for (int i = 0; part && i < REPORT_PARTS; i++)
+		s.part[i] = part[i];
+	return r->opts.each(r->opts.ctx, r, &s);
+}
+
+/* An exit that an entry ended: where its time went. */
+static int end_split(const struct report *r, struct rthread *t, uint64_t to, struct cell *c)
+{
+	uint64_t part[REPORT_PARTS];
+
+	split_entry(t->split, to, to - t->from, part);
+	for (int i = 0; c->part && i < REPORT_PARTS; i++)
+		c->part[i] += part[i];
+	return r->opts.each ? tell_sample(r, t, part, to) : 0;
+}
+
 /* What is open ends without a time of its own. */
 static int close_untimed(struct report *r, struct rthread *t)
 {
@@ -69,7 +94,7 @@ static int close_untimed(struct report *r, struct rthread *t)
 		return -ENOMEM;
 	t->v->sampled = true;
 	c->untimed++;
-	return 0;
+	return r->opts.each ? tell_sample(r, t, NULL, 0) : 0;
 }
 
 static void exact_guest_time(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
@@ -165,8 +190,8 @@ static int exact_end(struct report *r, struct rthread *t, const struct rev *e, u
 
 	if (t->open)
 		ret = close_open(r, t, e->ts, cpu, &c);
-	if (t->split && c && e->is.op == OP_ENTRY)
-		split_entry(t->split, e->ts, e->ts - t->from, c);
+	if (!ret && t->split && c && e->is.op == OP_ENTRY)
+		ret = end_split(r, t, e->ts, c);
 	t->mark = e->ts;
 	t->mark_cpu = cpu;
 	return ret;

@@ -113,21 +113,19 @@ void split_event(struct report *r, struct rthread *t, const struct rev *e)
 	}
 }
 
-void split_entry(struct rsplit *s, uint64_t now, uint64_t total, struct cell *c)
+void split_entry(struct rsplit *s, uint64_t now, uint64_t total, uint64_t part[REPORT_PARTS])
 {
 	uint64_t left = total;
 
 	split_on(s, now, false);
 	split_user_end(s, now);
-	if (!c->part)
-		return;
 	for (int i = PART_KERNEL + 1; i < REPORT_PARTS; i++) {
 		uint64_t d = MIN(s->part[i], left); /* the sum is the total, whatever a file says */
 
-		c->part[i] += d;
+		part[i] = d;
 		left -= d;
 	}
-	c->part[PART_KERNEL] += left;
+	part[PART_KERNEL] = left;
 }
 
 uint64_t split_guest(struct rsplit *s, uint64_t now)

@@ -247,12 +247,22 @@ static void row_finish(struct build *b, struct report_row *row, struct loghist *
 
 /* ---- order ---- */
 
-void report_row_name(const struct report *r, const struct report_row *row, char name[REPORT_NAME])
+void report_key_name(const struct report *r, uint64_t key, char name[REPORT_NAME])
 {
-	if (row->key == CELL_OTHERS)
+	if (key == CELL_OTHERS)
 		snprintf(name, REPORT_NAME, "(others)");
 	else
-		r->opts.cls->describe(&r->names, row->key, name, REPORT_NAME);
+		r->opts.cls->describe(&r->names, key, name, REPORT_NAME);
+}
+
+void report_row_name(const struct report *r, const struct report_row *row, char name[REPORT_NAME])
+{
+	report_key_name(r, row->key, name);
+}
+
+uint64_t report_ns(const struct report *r, uint64_t ticks)
+{
+	return report_time(r, ticks);
 }
 
 struct named {

@@ -36,6 +36,8 @@ struct windows {
 		struct turn_events *turns; /* of a host */
 	} *ev;
 	size_t hosts;
+	int (*each)(void *ctx, const struct win_vcpu *v, uint64_t exit);
+	void *ctx;
 };
 
 static struct win_vcpu *win_at(struct windows *w, size_t vm, uint32_t vcpu)
@@ -82,6 +84,13 @@ int win_new(const struct timeline *t, struct windows **out)
 		turn_events_init(w->ev[i].turns, s->fmt);
 	}
 	return 0;
+}
+
+void win_each(struct windows *w, int (*fn)(void *ctx, const struct win_vcpu *v, uint64_t exit),
+	      void *ctx)
+{
+	w->each = fn;
+	w->ctx = ctx;
 }
 
 void win_go_on(struct windows *w, const struct timeline *t)
@@ -231,9 +240,10 @@ static void win_entry(struct windows *w, struct win_vcpu *v, uint64_t t)
 	settle_outside(w, v, true, t);
 	v->entry = t;
 	v->any_in = false;
+	v->in = 0;
 }
 
-static void win_close(struct windows *w, struct win_vcpu *v, uint64_t t)
+static int win_close(struct windows *w, struct win_vcpu *v, uint64_t t)
 {
 	v->windows++;
 	if (v->any_in) {
@@ -242,6 +252,7 @@ static void win_close(struct windows *w, struct win_vcpu *v, uint64_t t)
 	}
 	v->exit = t;
 	v->any_in = false;
+	return w->each ? w->each(w->ctx, v, t) : 0;
 }
 
 static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct tl_item *i)
@@ -255,6 +266,7 @@ static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct 
 			v->first_in = i->host;
 		v->last_in = i->host;
 		v->any_in = true;
+		v->in++;
 		account_inside(w, v, i->host);
 		return;
 	} else if (i->host <= v->exit) {
@@ -291,23 +303,25 @@ static void win_gap(struct windows *w, const struct tl_item *i)
 		win_forget(w, &w->v[k]);
 }
 
-static void win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item *i,
-		     enum turn_event e)
+static int win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item *i,
+		    enum turn_event e)
 {
 	/* As early, and as late, as they may have been. */
 	uint64_t early = i->host - MIN(i->host, i->around), late = i->host + i->width + i->around;
+	int ret = 0;
 
 	switch (vcpu_turn_step(&v->turn, e)) {
 	case TURN_SAME: break;
 	case TURN_BEGAN:
 	case TURN_AGAIN: win_entry(w, v, early); break;
-	case TURN_ENDED: win_close(w, v, late); break;
+	case TURN_ENDED: ret = win_close(w, v, late); break;
 	case TURN_MISSED:
 		settle_unknown(w, v);
 		v->exit = late;
 		break;
 	}
 	v->on = w->ev[i->src->id].host;
+	return ret;
 }
 
 static int win_event(struct windows *w, const struct tl_item *i, size_t vm, enum turn_event e)
@@ -324,7 +338,7 @@ static int win_event(struct windows *w, const struct tl_item *i, size_t vm, enum
 	} else if (i->src->guest)
 		win_guest_event(w, v, i);
 	else
-		win_turn(w, v, i, e);
+		return win_turn(w, v, i, e);
 	return 0;
 }
 

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * sqlite.h: a writer of SQLite databases, as far as one is written once and in order: rows of any
+ * number of tables, each with ascending row ids, without indices. The format is that of
+ * https://www.sqlite.org/fileformat2.html; no library is needed for it, and memory stays flat: a
+ * page for each table and level of its tree.
+ *
+ *	sq_new(fd, &s);
+ *	t = sq_table(s, "t", "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT)");
+ *	sq_null(s); sq_str(s, "x"); ret = sq_add(s, t, 1);	values in the order of the columns
+ *	ret = sq_finish(s);
+ *	sq_free(s);
+ */
+#ifndef KVMFT_SQLITE_H
+#define KVMFT_SQLITE_H
+
+#include "kvmft/util.h"
+
+struct sq;
+struct sq_table;
+
+/* fd: an empty file to write, borrowed. 0 or -ENOMEM; sq_free() in any case. */
+int sq_new(int fd, struct sq **out) __must_check;
+/*
+ * A new table; sql is the statement that would create it, name as in that. NULL: out of memory.
+ * A column INTEGER PRIMARY KEY is the row id, and has the value NULL in rows.
+ */
+struct sq_table *sq_table(struct sq *s, const char *name, const char *sql);
+/* A view, by the statement that would create it. 0 or -ENOMEM. */
+int sq_view(struct sq *s, const char *name, const char *sql) __must_check;
+
+/* The next value of the row. What has bit 63 set becomes negative: there are no larger numbers. */
+void sq_s64(struct sq *s, int64_t v);
+void sq_null(struct sq *s);
+/* Text for a terminal, as str_printable() has it; NULL is a NULL. */
+void sq_str(struct sq *s, const char *text);
+void sq_str_mem(struct sq *s, const void *p, size_t n);
+/* A number, or NULL. */
+static inline void sq_known(struct sq *s, bool known, int64_t v)
+{
+	if (known)
+		sq_s64(s, v);
+	else
+		sq_null(s);
+}
+
+/* The row is complete: into t. id is above that of the row before. 0 or -errno. */
+int sq_add(struct sq *s, struct sq_table *t, int64_t id) __must_check;
+/* How many rows t has. */
+uint64_t sq_rows(const struct sq_table *t);
+/* Writes what is left. 0 or -errno; then only sq_free() may follow. */
+int sq_finish(struct sq *s) __must_check;
+void sq_free(struct sq *s); /* NULL is fine */
+
+/* Adds a name as SQL has it: in double quotes. */
+void sq_quote(struct sbuf *b, const char *name);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * export_db.h: `kvmft export --to sqlite`.
+ */
+#ifndef KVMFT_CMD_EXPORT_DB_H
+#define KVMFT_CMD_EXPORT_DB_H
+
+#include "kvmft/export.h"
+
+/*
+ * All walks that the tables need, over p's time line, which was started; told() is called when
+ * the first one is over, as the others forget what was counted.
+ */
+int export_db(struct pairing *p, const struct export_opts *o,
+	      int (*told)(void *ctx, struct kvmft_err *err), void *ctx, struct kvmft_err *err);
+
+#endif

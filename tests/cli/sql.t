@@ -1,0 +1,155 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# kvmft export --to sqlite: Debian's sqlite3 finds nothing wrong with the file, whatever its shape, and the questions of
+# kvmft-sql(7) have the answers that kvmft's own commands give of the same captures.
+
+. "$(dirname "$0")/lib.sh"
+
+tools=${KVMFT_TOOLS:-$top/build/tests/tools}
+golden=$top/tests/golden
+here=$(cd "$(dirname "$0")" && pwd)
+if ! command -v sqlite3 >/dev/null; then
+	skip "databases" "sqlite3 is not installed"
+	finish
+fi
+cd "$tmp" || exit
+
+sql() { sqlite3 -bail "$@"; }
+
+# ---- the writer ----
+
+# shape TABLES ROWS COLUMNS TEXT: nothing is wrong, and all that was written is there.
+shape()
+{
+	rm -f shape.db
+	"$tools/sqfill" shape.db "$1" "$2" "$3" "$4" 2>/dev/null
+	is "$(sql shape.db 'PRAGMA integrity_check' "SELECT count(*), coalesce(sum(length(x)), 0), coalesce(sum(id), 0) FROM t0")" "ok
+$2|$(awk -v n="$2" -v t="$4" 'BEGIN { for (i = 0; i < n; i++) s += i * 7919 % (t + 1); printf "%d|%d", s, 3 * n * (n - 1) / 2 }')" \
+		"$1 tables, $2 rows, $3 numbers, texts up to $4"
+}
+shape 1 0 1 1
+shape 1 1 0 0
+shape 3 20000 5 40
+shape 2 600 2 9000
+shape 300 10 30 100
+shape 3 50 600 5000
+shape 1 20 1998 3
+# The statement that makes a table is just too long for the first page, or not.
+for columns in 250 280 285 290 295 300 305 310 330; do
+	shape 1 1 "$columns" 5
+done
+shape 40 1 95 1
+
+# Exact: all sizes of numbers, of both signs, as the tool made them.
+"$tools/sqfill" numbers.db 1 640 1 0 2>/dev/null
+sql numbers.db "SELECT c0 FROM t0" >got
+python3 -c '
+for k in range(0, 640 * 31, 31):
+    v = ((1 << k % 64) + k % 3 - 1) % 2**64
+    v = (-v if k % 5 == 0 else v) % 2**64
+    print(v - 2**64 if v >> 63 else v)' >want
+ok "numbers of 64 bits are exact" cmp got want
+
+# ---- questions ----
+
+questions()
+{
+	db=$1
+	numbers=$2
+	shift 2
+	for n in $numbers; do
+		ok "$db: question $n" python3 "$here/sql_questions.py" "$kvmft" "$top/man/kvmft-sql.7" "$db" "$n" "$@"
+	done
+}
+
+"$tools/mkcap" --capture host "$golden/latency-host.txt"
+"$tools/mkcap" --capture guest "$golden/latency-guest.txt"
+run "$kvmft" export -i host --to sqlite -o made.db guest=one
+status_is 0 "a host and its guest"
+err_has "rows: sqlite3 made.db" "... and what to do next"
+is "$(sql made.db 'PRAGMA integrity_check')" ok "... nothing is wrong with the file"
+is "$(stat -c %a made.db)" 600 "... which is its owner's alone"
+questions made.db "1 2 3 4 5 6 7 8 9 10" host guest=one
+is "$(sql made.db "SELECT count(*) FROM events")" "$("$kvmft" merge -q --format json host guest=one | grep -c '"kind":"event"')" \
+	"... all events are there"
+is "$(sql made.db "SELECT sum(stored) FROM cpus")" "$(sql made.db "SELECT sum(stored) FROM sources")" "... of each CPU"
+is "$(sql made.db "SELECT group_concat(n, ' ') FROM (SELECT event || '=' || count(*) AS n FROM events GROUP BY event ORDER BY event)")" \
+	"$("$kvmft" merge -q --format json host guest=one | sed -n 's/.*"event":"\([^"]*\)".*/\1/p' | LC_ALL=C sort | uniq -c |
+		awk '{ printf "%s%s=%s", sep, $2, $1; sep = " " }')" "... of each type"
+is "$(sql made.db "SELECT count(*), sum(ts IS NOT NULL), min(ts) <= max(ts) FROM kvm_exit e JOIN exits USING (ts)" | cut -d'|' -f3)" 1 \
+	"... exits join their events"
+is "$(sql made.db "SELECT sum(kernel + user + poll + blocked + runnable + preempted - time) FROM exits")" 0 "parts of exits are their time"
+run "$kvmft" export -q -i host --to sqlite --clock host-tsc -o cycles.db guest=one
+is "$(sql cycles.db "SELECT value FROM info WHERE name = 'unit'")" cycles "--clock host-tsc: cycles"
+is "$(sql cycles.db "SELECT group_concat(vcpu_id) FROM kvm_entry" | cut -c1-3)" "$(sql made.db "SELECT group_concat(vcpu_id) FROM kvm_entry" | cut -c1-3)" \
+	"... of the same events"
+khz=$(sql cycles.db "SELECT value FROM info WHERE name = 'tsc_khz'")
+is "$(sql cycles.db "SELECT sum(abs((entry - ts) * 1000000.0 / $khz - time) > 0.51) FROM exits WHERE entry NOT NULL")" 0 "... which are exact"
+
+# Only a part of the time.
+"$kvmft" export -q -i host --to sqlite --from 0.000002 --until 0.000006 -o part.db guest=one
+is "$(sql part.db "SELECT count(*) FROM events")" \
+	"$("$kvmft" merge -q --from 0.000002 --to 0.000006 --format json host guest=one | grep -c '"kind":"event"')" "--from, --until: those events"
+is "$(sql part.db "SELECT count(*) FROM exits")" "$(sql made.db "SELECT count(*) FROM exits WHERE ts BETWEEN 2000 AND 6000")" "... and those exits"
+
+# One side alone.
+run "$kvmft" export -i host --to sqlite -o alone.db
+status_is 0 "a host alone"
+questions alone.db "1 2 3 6 7 9" host
+run "$kvmft" export -i guest --to sqlite -o inside.db
+status_is 0 "a guest alone"
+is "$(sql inside.db 'PRAGMA integrity_check' "SELECT count(*) FROM exits" "SELECT side FROM sources")" "ok
+0
+guest" "... has events"
+
+# ---- losses ----
+
+"$tools/mkcap" --capture lossy "$golden/report-loss.txt"
+run "$kvmft" export -i lossy --to sqlite -o lossy.db
+status_is 3 "lost events: exit 3"
+questions lossy.db "1 2 3" lossy
+is "$(sql lossy.db "SELECT sum(lost IS NULL) > 0, (SELECT lost IS NULL FROM sources) FROM losses")" "1|1" "... of some nobody knows how many"
+sed '/^0   3000/a 0 gap 5' "$golden/latency-host.txt" >gap.txt
+"$tools/mkcap" --capture gap gap.txt
+run "$kvmft" export -i gap --to sqlite -o gap.db guest=one
+status_is 3 "lost events that were counted: exit 3"
+questions gap.db "1 2 3 6 7 8 9" gap guest=one
+is "$(sql gap.db "SELECT kind, lost FROM losses" "SELECT lost, produced - stored FROM sources WHERE side = 'host'")" "gap|5
+5|5" "... are in both places"
+
+# ---- names that are taken ----
+
+cp -r host evil
+sed -i 's/^name: .*/name: Exits/; s/ data;/ Ts;/; s/^print fmt: .*/print fmt: ""/' evil/events/kvm/kvm_msi_set_irq
+mv evil/events/kvm/kvm_msi_set_irq evil/events/kvm/Exits
+sed -i 's/name=kvm_msi_set_irq/name=Exits/' evil/meta
+run "$kvmft" export -q -i evil --to sqlite -o evil.db
+is "$(sql evil.db 'PRAGMA integrity_check' "SELECT count(*) FROM kvm_Exits WHERE Ts_ > 0" "SELECT count(*) > 0 FROM exits" \
+	"SELECT event FROM events WHERE event LIKE '%exits'")" "ok
+1
+1
+kvm:Exits" "an event and a field that are called like a table and a column"
+
+# ---- usage ----
+
+run "$kvmft" export -i host --to sqlite
+status_is 2 "no -o: exit 2"
+run "$kvmft" export -i host --to sqlite -o made.db
+status_is 1 "an existing file is left alone"
+run "$kvmft" export -i host --to sqlite --v7 -o other.db
+status_is 2 "options of trace.dat are refused"
+
+# ---- recordings of trace-cmd ----
+
+cp "$golden"/foreign/pair/*.dat .
+run "$kvmft" export -i host.dat --to sqlite -o foreign.db guest.dat
+if grep -q zstd "$err"; then
+	skip "recordings of trace-cmd" "$(head -n 1 "$err")"
+	finish
+fi
+status_is 0 "recordings of trace-cmd"
+is "$(sql foreign.db 'PRAGMA integrity_check')" ok "... nothing is wrong with the file"
+questions foreign.db "1 2 3 6 7 8 9 10" host.dat guest.dat
+is "$(sql foreign.db "SELECT count(*) > 0 FROM notes WHERE text LIKE 'irq: %'")" 1 "... and what could not be had is noted"
+finish
