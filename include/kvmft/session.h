@@ -32,5 +32,7 @@ struct session {
  */
 int session_read(const char *path, struct session *s, struct kvmft_err *err) __must_check;
 void session_free(struct session *s);
+/* Whether a capture's directory says that it is of a guest. */
+bool session_is_guest(const char *path);
 
 #endif

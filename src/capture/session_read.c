@@ -135,23 +135,30 @@ static int by_file(struct found *f)
 
 /* ---- without one ---- */
 
-/* Of a capture: its record `side`; NULL = it says nothing. */
-static char *side_of(int dir, const char *name)
+/* Of a capture's meta file: its record `side`; NULL = it says nothing. */
+static char *side_in(int dir, const char *meta)
 {
-	_cleanup_free_ char *text = NULL, *path = NULL;
-	struct sbuf b = { 0 };
+	_cleanup_free_ char *text = NULL;
 	struct meta_rec rec;
 	char *save, *line;
 	bool more;
 
-	sbuf_addf(&b, "%s/meta", name);
-	path = sbuf_take(&b);
-	if (!path || cap_read_file(dir, path, HEAD_MAX, &text, &more) <= 0)
+	if (cap_read_file(dir, meta, HEAD_MAX, &text, &more) <= 0)
 		return NULL;
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
 		if (meta_parse(line, &rec) && !strcmp(rec.name, "side") && meta_get(&rec, "name"))
 			return strdup(meta_get(&rec, "name"));
 	return NULL;
+}
+
+static char *side_of(int dir, const char *name)
+{
+	_cleanup_free_ char *path = NULL;
+	struct sbuf b = { 0 };
+
+	sbuf_addf(&b, "%s/meta", name);
+	path = sbuf_take(&b);
+	return path ? side_in(dir, path) : NULL;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -251,4 +258,12 @@ void session_free(struct session *s)
 	free(s->v);
 	sbuf_free(&s->missing);
 	*s = (struct session){ 0 };
+}
+
+bool session_is_guest(const char *path)
+{
+	_cleanup_close_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_free_ char *side = dir < 0 ? NULL : side_in(dir, "meta");
+
+	return side && !strcmp(side, "guest");
 }

@@ -12,6 +12,7 @@
 
 #include "kvmft/blame_output.h"
 #include "kvmft/rate.h"
+#include "many.h"
 #include "sink.h"
 #include "stories.h"
 #include "window.h"
@@ -27,6 +28,8 @@ struct blame_opts_given {
 	struct opt_u64 vcpu, than, top, context, khz, last;
 	struct pairing_clock pair;
 	bool quiet;
+	struct str_list inputs; /* several */
+	struct many *many;
 };
 
 static const struct opt blame_options[] = {
@@ -315,7 +318,24 @@ static bool blame_tell(const struct blame_cmd *m)
 	return complete;
 }
 
-static int blame_run(void *opts, int argc, char **argv, struct kvmft_err *err)
+/* A row for each spike: the sum counts them by cause. */
+static void add_rows(const struct blame_cmd *m, struct sbuf *rows)
+{
+	uint64_t khz = m->p.host.cap->tsc_khz;
+
+	for (size_t i = 0; khz && i < blame_spikes(m->b.b); i++) {
+		const struct blame_spike *s = blame_spike(m->b.b, i);
+		uint64_t ns = tsc_cycles_to_ns(s->end - s->begin, khz);
+		struct many_row r = { .n = 1, .timed = 1, .total = ns, .min = ns, .max = ns };
+
+		snprintf(r.name, sizeof(r.name), "%s", blame_causes[s->cause].name);
+		sbuf_add_mem(rows, &r, sizeof(r));
+	}
+}
+
+/* rows: for a sum; NULL: nobody wants one. */
+static int blame_this(const struct blame_opts_given *opts, int argc, char **argv,
+		      struct sbuf *rows, struct kvmft_err *err)
 {
 	struct blame_cmd m = { .o = opts, .err = err, .b.err = err };
 	bool complete = true;
@@ -334,6 +354,8 @@ static int blame_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = blame_stories(&m);
 	ret = ret ? ret : blame_show(&m);
 	ret = ret ? ret : outfile_commit(m.o->file.out, 0, NULL, err);
+	if (!ret && rows)
+		add_rows(&m, rows);
 	for (size_t i = 0; m.story && i < blame_spikes(m.b.b); i++)
 		free(m.story[i].text);
 	free(m.story);
@@ -341,6 +363,84 @@ static int blame_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	sink_free(&m.s);
 	pairing_close(&m.p);
 	return sink_exit(ret, complete);
+}
+
+/* One of many: a session, or the capture of a host alone. */
+static int blame_one(void *ctx, const char *input, FILE *out, struct sbuf *rows,
+		     struct kvmft_err *err)
+{
+	struct blame_opts_given given = *(const struct blame_opts_given *)ctx;
+	_cleanup_free_ char *word = strdup(input);
+	char *argv[] = { word, NULL };
+	struct operands o = { .argc = 1, .argv = argv };
+	int ret = word ? captures_first(NULL, &o, err) : err_set(err, ENOMEM, "out of memory");
+
+	given.file.page.f = out;
+	given.file.out = NULL;
+	ret = ret ? ret : blame_this(&given, o.argc, o.argv, rows, err);
+	if (ret == KVMFT_OK && o.incomplete)
+		ret = KVMFT_INCOMPLETE;
+	for (size_t i = 0; i < o.n_own; i++)
+		free(o.own[i]);
+	free(o.own);
+	free(o.made);
+	return ret;
+}
+
+/* Sessions, or directories of such: many; else what is named is of one host. */
+static int blame_sessions(void *opts, struct operands *o, struct kvmft_err *err)
+{
+	struct blame_opts_given *b = opts;
+	_cleanup_(session_free) struct session s = { 0 };
+	struct kvmft_err none = { .text = "" };
+	bool trees = o->argc > 0;
+	int ret = 0;
+
+	for (int i = 0; i < o->argc; i++)
+		trees = trees && many_is_tree(o->argv[i]);
+	if (!trees || (o->argc == 1 && !session_read(o->argv[0], &s, &none) && s.n))
+		return captures_first(opts, o, err);
+	for (int i = 0; i < o->argc && !ret; i++)
+		ret = many_list(o, o->argv[i], true, &b->inputs, err);
+	if (ret || b->inputs.n > 1)
+		return ret;
+	o->argv[0] = (char *)b->inputs.v[0];
+	o->argc = 1;
+	return captures_first(opts, o, err);
+}
+
+static int blame_output(void *opts, int argc, struct kvmft_err *err)
+{
+	struct blame_opts_given *o = opts;
+	struct blame_cmd m = { .o = o, .err = err };
+	int ret = sink_file_open(opts, argc, err);
+
+	if (ret || o->inputs.n < 2)
+		return ret;
+	if (o->file.path || o->at)
+		return err_usage(err, "-o and --at: one session at a time");
+	ret = blame_check(&m);
+	return ret ? ret : many_begin(&o->inputs, blame_one, o, &o->many, err);
+}
+
+static int blame_release(void *opts)
+{
+	struct blame_opts_given *o = opts;
+
+	many_end(o->many);
+	free(o->inputs.v);
+	return sink_file_close(opts);
+}
+
+static int blame_run(void *opts, int argc, char **argv, struct kvmft_err *err)
+{
+	const struct blame_opts_given *o = opts;
+	const struct many_doc d = {
+		.format = o->format ? o->format : "text", .f = o->file.page.f, .title = "Cause",
+		.what = "spikes", .by_time = true,
+	};
+
+	return o->many ? many_print(o->many, &d, err) : blame_this(o, argc, argv, NULL, err);
 }
 
 const struct cmd cmd_blame = {
@@ -351,7 +451,8 @@ const struct cmd cmd_blame = {
 		"HOST and GUEST are captures as for merge. Every moment is taken apart into what the vCPU\n"
 		"did meanwhile; the largest part is its cause. Who had the CPU instead is known where the\n"
 		"host's scheduler was recorded:\n"
-		"kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup",
+		"kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup\n"
+		"Of several sessions, or directories of such, each has its list, and one is of all.",
 	.examples = "  kvmft blame host guest\n"
 		    "  kvmft blame --than 1ms --by cause run\n"
 		    "  kvmft blame --at 12.345 -C 5 run\n"
@@ -359,11 +460,11 @@ const struct cmd cmd_blame = {
 	.opts = blame_options,
 	.opts_size = sizeof(struct blame_opts_given),
 	.defaults = blame_defaults,
-	.sessions = captures_first,
+	.sessions = blame_sessions,
 	.run = blame_run,
 	.reader = true,
-	.output = sink_file_open,
-	.release = sink_file_close,
+	.output = blame_output,
+	.release = blame_release,
 	.min_args = 1,
 	.max_args = -1,
 };

@@ -14,6 +14,7 @@
 #include "kvmft/report_out.h"
 #include "kvmft/pairing.h"
 #include "kvmft/rate.h"
+#include "many.h"
 #include "sink.h"
 
 struct opts {
@@ -22,6 +23,8 @@ struct opts {
 	struct opt_u64 vcpu, top, khz, from, to;
 	int key, semantics, per, by, format;
 	bool percentiles, split;
+	struct str_list inputs; /* several */
+	struct many *many;
 };
 
 static const char *const semantics_names[] = { "exact", "perf", NULL };
@@ -33,7 +36,8 @@ static const char *const per_names[] = { "all", "vm", "vcpu", NULL }; /* enum re
 
 static const struct opt report_options[] = {
 	OPTION('i', "input", OPT_STR, struct opts, input, "INPUT",
-	       "capture of a host, trace.dat or perf.data (default: kvmft.data)"),
+	       "capture of a host, trace.dat or perf.data (default: kvmft.data); or several,\n"
+	       "or a directory of such"),
 	OPTION('e', "event", OPT_STR, struct opts, event, "CLASS",
 	       "what to count: vmexit (default), mmio, ioport, msr, hypercall,\n"
 	       "cpuid, page-fault, fast-mmio, inject"),
@@ -400,58 +404,160 @@ static int report_by_stack(struct run *run)
 	return ret;
 }
 
+/* ---- many captures ---- */
+
+static int add_rows(struct run *run, struct sbuf *rows)
+{
+	struct report_table t;
+	int ret = report_table(run->r, &run->filter, KEY_SAMPLE, &t);
+
+	if (ret)
+		return ret;
+	for (size_t i = 0; i < t.n; i++) {
+		struct many_row m = {
+			.n = t.row[i].samples, .timed = t.row[i].timed,
+			.total = t.row[i].total_time, .min = t.row[i].min_time,
+			.max = t.row[i].max_time,
+		};
+
+		_Static_assert(sizeof(m.name) >= REPORT_NAME, "names fit");
+		report_row_name(run->r, &t.row[i], m.name);
+		sbuf_add_mem(rows, &m, sizeof(m));
+	}
+	report_table_free(&t);
+	return rows->error;
+}
+
+static void run_free(struct run *run)
+{
+	sink_remarks_free(&run->remarks);
+	free(run->pid);
+	report_free(run->r);
+	fmt_free(run->fmt);
+	capture_close(run->cap);
+}
+
+/* One of them: in cycles it is no part of the sum. */
+static int report_one(void *ctx, const char *input, FILE *out, struct sbuf *rows,
+		      struct kvmft_err *err)
+{
+	struct opts o = *(const struct opts *)ctx;
+	struct run run = { .o = &o, .err = err };
+	int ret;
+
+	o.input = input;
+	o.file.page.f = out;
+	ret = parse(&run);
+	ret = ret ? ret : report(&run);
+	if (ret >= 0 && report_in_cycles(run.r))
+		cli_note("%s: its times are in cycles: not in the sum", input);
+	else if (ret >= 0 && add_rows(&run, rows))
+		ret = err_set(err, ENOMEM, "out of memory");
+	run_free(&run);
+	return ret;
+}
+
+static int report_many(const struct opts *o, struct kvmft_err *err)
+{
+	const struct many_doc d = {
+		.format = cli_formats[MAX(o->format, 0)], .f = o->file.page.f, .title = "Event",
+		.what = "samples",
+		.by_time = o->key == KEY_TIME || o->key == KEY_TIME_PCT,
+	};
+
+	return many_print(o->many, &d, err);
+}
+
 /* It is about the host. */
 static int report_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 {
 	_cleanup_(session_free) struct session s = { 0 };
+	struct kvmft_err why = { .text = "" };
 	struct opts *r = opts;
+	int at = 0, ret;
 
-	if (o->argc && !r->input) {
-		r->input = o->argv[0];
+	if (!r->input)
+		r->input = o->argc ? o->argv[at++] : DEFAULT_INPUT;
+	if (at == o->argc) {
+		ret = captures_host(o, &r->input, &s, &why);
 		o->argc = 0;
-	} else if (!o->argc && !r->input) {
-		r->input = DEFAULT_INPUT;
+		if (ret == -ENOMEM || s.n)
+			return ret ? err_set(err, ENOMEM, "%s", why.text) : 0;
 	}
-	return captures_host(o, &r->input, &s, err);
+	ret = many_list(o, r->input, false, &r->inputs, err);
+	for (; at < o->argc && !ret; at++)
+		ret = many_list(o, o->argv[at], false, &r->inputs, err);
+	o->argc = 0;
+	if (ret)
+		return ret;
+	if (r->inputs.n == 1 && why.text[0]) { /* what is not right with a session */
+		*err = why;
+		return -EINVAL;
+	}
+	r->input = r->inputs.v[0];
+	return 0;
 }
 
-static int report_run(void *opts, int argc, char **argv, struct kvmft_err *err)
+static int report_output(void *opts, int argc, struct kvmft_err *err)
+{
+	struct opts *o = opts;
+	struct run run = { .o = o, .err = err };
+	int ret = sink_file_open(opts, argc, err);
+
+	if (ret || o->inputs.n < 2)
+		return ret;
+	if (o->by == BY_STACK)
+		return err_usage(err, "--by stack: one capture at a time");
+	ret = parse(&run);
+	run_free(&run);
+	return ret ? ret : many_begin(&o->inputs, report_one, o, &o->many, err);
+}
+
+static int report_release(void *opts)
+{
+	struct opts *o = opts;
+
+	many_end(o->many);
+	free(o->inputs.v);
+	return sink_file_close(opts);
+}
+
+static int report_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
+		      struct kvmft_err *err)
 {
 	struct opts *o = opts;
 	struct run run = { .o = o, .err = err };
 	int ret;
 
-	if (argc && o->input)
-		return err_usage(err, "-i %s and %s: one capture at a time", o->input, argv[0]);
+	if (o->many)
+		return report_many(o, err);
 	ret = parse(&run);
 	if (!ret)
 		ret = run.o->by == BY_STACK ? report_by_stack(&run) : report(&run);
-	sink_remarks_free(&run.remarks);
-	free(run.pid);
-	report_free(run.r);
-	fmt_free(run.fmt);
-	capture_close(run.cap);
+	run_free(&run);
 	return ret;
 }
 
 const struct cmd cmd_report = {
 	.name = "report",
 	.summary = "why vCPUs left their guests, and how long it took",
-	.args = "[INPUT]",
+	.args = "[INPUT]...",
 	.description =
 		"Statistics of exits, or of what they were for, from a capture of the host: on this\n"
-		"machine or any other. The tables look like those of `perf kvm stat report`.",
+		"machine or any other. The tables look like those of `perf kvm stat report`. Of several\n"
+		"captures, or a directory of such, each has its tables, and one is of all together.",
 	.examples = "  kvmft report\n"
 		    "  kvmft report --event ioport --vcpu 0 -k time\n"
 		    "  kvmft report -i trace.dat --per vcpu --percentiles\n"
 		    "  kvmft report --split\n"
-		    "  kvmft report --by stack --top 10",
+		    "  kvmft report --by stack --top 10\n"
+		    "  kvmft report -i host1 host2              # or of all below a directory",
 	.opts = report_options,
 	.opts_size = sizeof(struct opts),
 	.sessions = report_sessions,
 	.run = report_run,
-	.max_args = 1,
+	.max_args = -1,
 	.reader = true,
-	.output = sink_file_open,
-	.release = sink_file_close,
+	.output = report_output,
+	.release = report_release,
 };

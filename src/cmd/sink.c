@@ -195,8 +195,9 @@ int sink_open(struct sink *s, struct outfile *file, FILE *f, struct kvmft_err *e
 			return err_set(err, ENOMEM, "out of memory");
 		}
 	}
-	setvbuf(s->f, NULL, _IONBF,
-		0); /* outputs write by large pieces: no copy, and no remainders */
+	/* Outputs write by large pieces: no copy, and no remainders. A stream in memory needs its buffer. */
+	if (fileno(s->f) >= 0)
+		setvbuf(s->f, NULL, _IONBF, 0);
 	return 0;
 }
 

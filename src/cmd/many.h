@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * many.h: a command for many captures: those of a tree of directories, each looked at by one of as
+ * many processes as there are CPUs, and the results in the order of the captures.
+ *
+ * The processes are forked before the command gives up what a reader does not need, and do the same
+ * themselves before they see a byte of a capture. What they hand over is bounded, and belongs to
+ * one capture: memory stays flat.
+ */
+#ifndef KVMFT_CMD_MANY_H
+#define KVMFT_CMD_MANY_H
+
+#include <stdio.h>
+
+#include "kvmft/cli.h"
+
+/*
+ * The captures that a path stands for: itself, if it is one or no directory; else all of hosts below
+ * it, in the order of their names; sessions: or whole sessions.
+ * Links are not followed. *list gets texts that live as long as the operands.
+ */
+int many_list(struct operands *o, const char *path, bool sessions, struct str_list *list,
+	      struct kvmft_err *err) __must_check;
+
+/* Whether a path is a directory, and not a capture: a session, or a tree of such. */
+bool many_is_tree(const char *path);
+
+/* What a row of all captures together is made of. */
+struct many_row {
+	char name[64];
+	uint64_t n, timed, total, min, max;
+};
+
+/*
+ * In a process of its own: writes the result for input to out, and rows for the sum. An exit code,
+ * or -errno with err.
+ */
+typedef int many_fn(void *ctx, const char *input, FILE *out, struct sbuf *rows,
+		    struct kvmft_err *err);
+
+struct many;
+
+/* Before the sandbox. The list and ctx are borrowed; many_end() in any case. */
+int many_begin(const struct str_list *list, many_fn *fn, void *ctx, struct many **out,
+	       struct kvmft_err *err) __must_check;
+void many_end(struct many *m); /* NULL is fine */
+
+struct many_doc {
+	const char *format; /* one of cli_formats */
+	FILE *f;
+	const char *title;  /* head of the first column of the sum */
+	const char *what;   /* of what there are so many: "samples" */
+	bool by_time;	    /* the sum is sorted by that */
+};
+
+/*
+ * All results, and their sum: text; JSON lines, an object for each capture; or CSV with a first
+ * column for the capture. An exit code, or -errno with err: no capture could be read.
+ */
+int many_print(struct many *m, const struct many_doc *d, struct kvmft_err *err) __must_check;
+
+#endif

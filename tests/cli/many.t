@@ -1,0 +1,96 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Captures of many hosts: report and blame of a directory of such are what each alone has, and their sum.
+
+. "$(dirname "$0")/lib.sh"
+
+tools=${KVMFT_TOOLS:-$top/build/tests/tools}
+golden=$top/tests/golden
+cd "$tmp" || exit
+
+mkdir -p day/web1 day/web2 day/db
+"$tools/mkcap" --capture day/web1/host "$golden/latency-host.txt"
+"$tools/mkcap" --capture day/web1/one "$golden/latency-guest.txt"
+sed -i 's/^side name=host/side name=guest/' day/web1/one/meta
+"$tools/mkcap" --capture day/web2/0600 "$golden/report-split.txt"
+"$tools/mkcap" --capture day/web2/0700 "$golden/latency-host.txt"
+"$tools/mkcap" --capture day/db/only "$golden/report-split.txt"
+
+run "$kvmft" report -i day
+status_is 0 "report of a tree"
+is "$(grep '^==>' "$out" | tr '\n' ' ')" \
+	"==> day/db/only <== ==> day/web1/host <== ==> day/web2/0600 <== ==> day/web2/0700 <== ==> all 4 together <== " \
+	"... in the order of their names, without the guest"
+for c in db/only web1/host web2/0600; do
+	"$kvmft" report -i "day/$c" >want 2>/dev/null
+	sed -n "\\,^==> day/$c ,,/^==> /p" "$out" | sed '1d;$d' >got # and an empty line between two
+	printf '\n' >>want
+	ok "... $c has its own tables" cmp got want
+done
+
+run "$kvmft" report --format csv -i day
+cp "$out" tree.csv
+"$kvmft" report --format csv day/*/* >list.csv 2>/dev/null
+is "$(cut -d, -f1 list.csv | sort -u | wc -l)" 5 "CSV: a header and four captures, from a list as well"
+is "$(sort list.csv | cksum)" "$(sort tree.csv | cksum)" "... with the same rows"
+run "$kvmft" report --format json -i day
+is "$(wc -l <"$out" | tr -d ' ')" 5 "JSON: a line for each, and the sum"
+ok "... each is JSON, and the sum is that of all" python3 -c '
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+want = {}
+for l in lines[:-1]:
+    for r in l["result"]["sections"][0]["rows"]:
+        w = want.setdefault(r["event"], [0, 0, 0])
+        w[0] += r["samples"]
+        w[1] += r["total_ns"]
+        w[2] = max(w[2], r["max_ns"])
+got = {r["name"]: [r["count"], r["total_ns"], r["max_ns"]] for r in lines[-1]["together"]}
+print(got, want)
+sys.exit(got != want)' "$out"
+
+# One that is damaged does not end the others.
+rm day/web2/0700/meta
+run "$kvmft" report -i day
+status_is 3 "a damaged capture: exit 3"
+err_has "^kvmft: day/web2/0700: " "... it is named"
+err_has "1 of 4 captures could not be read" "... and counted"
+out_has "all 3 together" "... the others are there"
+run "$kvmft" report --format json -i day
+out_has '"capture":"day/web2/0700","exit":1,"error":' "... in JSON as well"
+rm -r day/web2/0700
+
+run "$kvmft" report nothing day/none
+status_is 1 "none of them can be read: exit 1"
+run "$kvmft" report --by stack day
+status_is 2 "--by stack: one at a time"
+run "$kvmft" report --event nonsense day
+status_is 2 "an option is checked before anything is read"
+
+# Names on a terminal.
+cp -r day/db/only "day/$(printf 'x\033[31m')"
+run "$kvmft" report -i day
+ok "control characters of names do not reach the terminal" sh -c "! grep -q '$(printf '\033')' '$out' '$err'"
+rm -r day/x*
+
+# ---- blame ----
+
+mkdir -p more/a more/b
+cp -r day/web1 more/a/run
+cp -r day/web1 more/b/run
+run "$kvmft" blame more
+status_is 0 "blame of a tree of sessions"
+is "$(grep -c '^==> more/./run <==' "$out")" 2 "... a list for each"
+n=$("$kvmft" blame --format csv more/a/run 2>/dev/null | cut -d, -f1-8 | sort -u | grep -vc '^what,')
+out_has "Total spikes:$((2 * n))," "... and all together"
+run "$kvmft" blame more/a/run more/b/run
+is "$(grep -c '^==> more/./run <==' "$out")" 2 "sessions by their names"
+run "$kvmft" blame --by cause --format json more
+is "$(wc -l <"$out" | tr -d ' ')" 3 "JSON: a line for each, and the sum"
+run "$kvmft" blame -o one.txt more
+status_is 2 "-o: one at a time"
+run "$kvmft" blame more/a
+status_is 0 "a tree of one session is that"
+ok "... without a head" sh -c "! grep -q '==>' '$out'"
+finish
