@@ -35,7 +35,7 @@ DEBIAN_TEST="clang libcmocka-dev trace-cmd mandoc cppcheck shellcheck codespell 
 # browser for tests/html. Only for make check-all.
 DEBIAN_MATRIX="debootstrap gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static musl-tools
 	meson ninja-build python3 libglib2.0-dev libpixman-1-dev libfdt-dev libattr1-dev libcap-ng-dev
-	firefox-esr libvirt-daemon-system libvirt-clients"
+	firefox-esr libvirt-daemon-system libvirt-clients prometheus prometheus-node-exporter"
 
 FEDORA_RIG="qemu-system-x86 qemu-guest-agent busybox cpio kmod xz zstd msr-tools util-linux perl dpkg apt"
 FEDORA_BUILD="gcc make pkgconf-pkg-config libtracefs-devel libtraceevent-devel kmod-devel

@@ -33,7 +33,7 @@ struct exits_page {
 /* Called now and then with the text so far, which it may empty. 0 or -errno. */
 typedef int (*exits_flush)(void *ctx, struct sbuf *b);
 
-enum exits_format { EXITS_TEXT, EXITS_JSON, EXITS_CSV, EXITS_OPENMETRICS };
+enum exits_format { EXITS_TEXT, EXITS_JSON, EXITS_CSV, EXITS_OPENMETRICS, EXITS_PROMETHEUS };
 extern const char *const exits_format_names[]; /* by enum, NULL-terminated */
 
 /*

@@ -72,7 +72,7 @@ const struct cmd cmd_exits = {
 		"  kvmft exits -p 1273795 -v 0 4\n"
 		"  kvmft exits --vm vm1 --time --interval 1 --count 5\n"
 		"  kvmft exits --top\n"
-		"  kvmft exits --interval 15 --format openmetrics -o /var/lib/node_exporter/kvm.prom",
+		"  kvmft exits --interval 15 --format prometheus -o /var/lib/node_exporter/kvm.prom",
 	.opts = exits_options,
 	.opts_size = sizeof(struct exits_config),
 	.run = exits_cmd,

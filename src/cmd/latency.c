@@ -44,7 +44,7 @@ static const struct opt latency_options[] = {
 	OPTION('C', "context", OPT_U64, struct latency_opts, context, "N",
 	       "lines of the time line before and after each of the worst (default: 3)"),
 	OPTION(0, "format", OPT_STR, struct latency_opts, format, "FORMAT",
-	       "text (default), json, csv, or html: a page to look at"),
+	       "text (default), json, csv, html: a page to look at, or openmetrics"),
 	OPTION('o', "output", OPT_STR, struct latency_opts, file.path, "OUT",
 	       "write to this new file (default: standard output)"),
 	PAIRING_CLOCK_OPTIONS(struct latency_opts, clock),
@@ -296,6 +296,7 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 	struct out_clock again;
 	bool text = !strcmp(fmt->name, "text");
 	bool stories = m->lo.worst && !fmt->page && strcmp(fmt->name, "csv") &&
+		       strcmp(fmt->name, "openmetrics") &&
 		       (!text || m->o->all || m->o->context.set);
 	struct lat_bound *bound;
 	int ret = sink_bounds(&m->p, m->w, &bound, m->err);

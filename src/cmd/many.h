@@ -15,9 +15,9 @@
 #include "kvmft/cli.h"
 
 /*
- * The captures that a path stands for: itself, if it is one or no directory; else all of hosts below
- * it, in the order of their names; sessions: or whole sessions.
- * Links are not followed. *list gets texts that live as long as the operands.
+ * The captures that a path stands for: itself, if it is one or no directory; else all of hosts
+ * below it, in the order of their names; sessions: or whole sessions. Links are not followed. *list
+ * gets texts that live as long as the operands.
  */
 int many_list(struct operands *o, const char *path, bool sessions, struct str_list *list,
 	      struct kvmft_err *err) __must_check;

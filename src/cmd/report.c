@@ -27,6 +27,9 @@ struct opts {
 	struct many *many;
 };
 
+static const char *const report_formats[] = { "text", "json", "csv", "openmetrics", NULL };
+#define FORMAT_OPENMETRICS 3
+
 static const char *const semantics_names[] = { "exact", "perf", NULL };
 
 static const char *const by_names[] = { "reason", "stack", NULL };
@@ -64,7 +67,7 @@ static const struct opt report_options[] = {
 	OPTION(0, "to", OPT_DURATION, struct opts, to, "T", "leave out what was after T"),
 	OPTION(0, "top", OPT_U64, struct opts, top, "N", "only the first N rows of each table"),
 	RATE_OPTION(struct opts, khz),
-	OPTION_CHOICE(0, "format", struct opts, format, "FORMAT", cli_formats,
+	OPTION_CHOICE(0, "format", struct opts, format, "FORMAT", report_formats,
 		      "how to print (default: text)"),
 	PAGE_OPTIONS(struct opts, file.page_opts),
 	OPT_END,
@@ -152,7 +155,7 @@ static int parse(struct run *run)
 	if (o->pids && parse_pids(run))
 		return -EINVAL;
 	run->ro.vm = o->vm;
-	run->ro.vms = o->per != REPORT_PER_ALL || o->pids;
+	run->ro.vms = o->per != REPORT_PER_ALL || o->pids || o->format == FORMAT_OPENMETRICS;
 	run->ro.vcpus = o->vcpu.set || o->pids || o->per == REPORT_PER_VCPU;
 	return parse_class(run);
 }
@@ -308,7 +311,8 @@ static int print(struct run *run, const struct report_format *fmt)
 
 static int report(struct run *run)
 {
-	const struct report_format *fmt = report_format_find(cli_formats[MAX(run->o->format, 0)]);
+	const char *format = report_formats[MAX(run->o->format, 0)];
+	const struct report_format *fmt = report_format_find(format);
 	bool part;
 	int ret = sink_input_check(run->o->input, run->err);
 
@@ -504,10 +508,12 @@ static int report_output(void *opts, int argc, struct kvmft_err *err)
 	struct run run = { .o = o, .err = err };
 	int ret = sink_file_open(opts, argc, err);
 
+	if (!ret && o->format == FORMAT_OPENMETRICS && o->by == BY_STACK)
+		return err_usage(err, "--by stack: stacks are no metrics");
 	if (ret || o->inputs.n < 2)
 		return ret;
-	if (o->by == BY_STACK)
-		return err_usage(err, "--by stack: one capture at a time");
+	if (o->by == BY_STACK || o->format == FORMAT_OPENMETRICS)
+		return err_usage(err, "--by stack, --format openmetrics: one capture at a time");
 	ret = parse(&run);
 	run_free(&run);
 	return ret ? ret : many_begin(&o->inputs, report_one, o, &o->many, err);

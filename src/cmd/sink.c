@@ -195,7 +195,10 @@ int sink_open(struct sink *s, struct outfile *file, FILE *f, struct kvmft_err *e
 			return err_set(err, ENOMEM, "out of memory");
 		}
 	}
-	/* Outputs write by large pieces: no copy, and no remainders. A stream in memory needs its buffer. */
+	/*
+	 * Outputs write by large pieces: no copy, and no remainders. A stream in memory needs its
+	 * buffer.
+	 */
 	if (fileno(s->f) >= 0)
 		setvbuf(s->f, NULL, _IONBF, 0);
 	return 0;

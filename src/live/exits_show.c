@@ -69,7 +69,7 @@ static bool show_present(const void *ctx, const struct exits *e, const struct ex
 static int show_page(struct exits_run *x, int fd)
 {
 	enum exits_format format = x->o->format < 0 ? EXITS_TEXT : (enum exits_format)x->o->format;
-	bool counters = format == EXITS_OPENMETRICS;
+	bool counters = format == EXITS_OPENMETRICS || format == EXITS_PROMETHEUS;
 	struct show_to to = { .x = x, .fd = fd };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct exits_view v;

@@ -11,11 +11,13 @@
 #include <string.h>
 
 #include "kvmft/row.h"
+#include "metrics.h"
 
 #define FLUSH_AT     (32u << 10)
 #define REASON_MAX   (2 * EXIT_NAME_MAX)
 
-const char *const exits_format_names[] = { "text", "json", "csv", "openmetrics", NULL };
+const char *const exits_format_names[] = { "text", "json", "csv", "openmetrics",
+					   "prometheus", NULL };
 
 /* ---- parts ---- */
 
@@ -230,29 +232,6 @@ static int print_csv(const struct exits_page *p, struct sbuf *b, exits_flush flu
 
 /* ---- OpenMetrics 1.0 text; a reader of the older Prometheus text takes it too ---- */
 
-/* A label's value: backslash, quote and newline are escaped, and it has to be UTF-8. */
-static void metric_label(struct sbuf *b, const char *name, const char *value)
-{
-	size_t left = value ? strlen(value) : 0;
-
-	sbuf_addf(b, "%s=\"", name);
-	while (left) {
-		size_t n = str_utf8_len(value, left);
-
-		if (*value == '\n')
-			sbuf_add(b, "\\n");
-		else if (*value == '\\' || *value == '"')
-			sbuf_addf(b, "\\%c", *value);
-		else if (!n)
-			sbuf_addc(b, '?');
-		else
-			sbuf_add_mem(b, value, n);
-		value += n ? n : 1;
-		left -= n ? n : 1;
-	}
-	sbuf_addc(b, '"');
-}
-
 static void metric_labels(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
 {
 	const struct exits_vm *vm = vm_of(p, r);
@@ -275,11 +254,6 @@ static void metric_labels(const struct exits_page *p, const struct exits_row *r,
 	sbuf_add(b, "} ");
 }
 
-static void metric_seconds(struct sbuf *b, uint64_t ns)
-{
-	sbuf_addf(b, "%" PRIu64 ".%09u", ns / 1000000000, (unsigned int)(ns % 1000000000));
-}
-
 enum metric_kind { METRIC_COUNT, METRIC_TIMED, METRIC_TOTAL, METRIC_MAX };
 
 static const struct metric {
@@ -297,12 +271,15 @@ static const struct metric {
 	  "Longest handling of one VM exit in the last interval.", METRIC_MAX, true },
 };
 
-static void metric_head(const struct metric *m, struct sbuf *b)
+/* The older text names a counter as its samples are called. */
+static void exits_head(const struct metric *m, bool open, struct sbuf *b)
 {
-	sbuf_addf(b, "# TYPE %s %s\n", m->name, m->type);
-	if (m->unit)
+	const char *suffix = open ? "" : m->suffix;
+
+	sbuf_addf(b, "# TYPE %s%s %s\n", m->name, suffix, m->type);
+	if (m->unit && open)
 		sbuf_addf(b, "# UNIT %s %s\n", m->name, m->unit);
-	sbuf_addf(b, "# HELP %s %s\n", m->name, m->help);
+	sbuf_addf(b, "# HELP %s%s %s\n", m->name, suffix, m->help);
 }
 
 static void metric_row(const struct exits_page *p, const struct metric *m,
@@ -319,16 +296,20 @@ static void metric_row(const struct exits_page *p, const struct metric *m,
 	sbuf_addc(b, '\n');
 }
 
-static int print_openmetrics(const struct exits_page *p, struct sbuf *b, exits_flush flush,
-			     void *ctx)
+static int print_metrics(const struct exits_page *p, bool open, struct sbuf *b, exits_flush flush,
+			 void *ctx)
 {
+	static const struct metric lost = {
+		"kvm_exits_lost", "counter", NULL, "_total",
+		"VM exits that kvmft could not count.", METRIC_COUNT, false,
+	};
 	struct exits_row r;
 	int ret = 0;
 
 	for (size_t k = 0; k < ARRAY_SIZE(metrics) && !ret; k++) {
 		if (metrics[k].timed && !p->view->e->timed)
 			continue;
-		metric_head(&metrics[k], b);
+		exits_head(&metrics[k], open, b);
 		for (size_t i = 0; i < p->view->n && !ret; i++) {
 			exits_view_row(p->view, i, &r);
 			metric_row(p, &metrics[k], &r, b);
@@ -336,12 +317,21 @@ static int print_openmetrics(const struct exits_page *p, struct sbuf *b, exits_f
 				ret = flush(ctx, b);
 		}
 	}
-	sbuf_addf(b,
-		  "# TYPE kvm_exits_lost counter\n"
-		  "# HELP kvm_exits_lost VM exits that kvmft could not count.\n"
-		  "kvm_exits_lost_total %" PRIu64 "\n# EOF\n",
-		  p->lost);
+	exits_head(&lost, open, b);
+	sbuf_addf(b, "kvm_exits_lost_total %" PRIu64 "\n%s", p->lost, open ? "# EOF\n" : "");
 	return ret;
+}
+
+static int print_openmetrics(const struct exits_page *p, struct sbuf *b, exits_flush flush,
+			     void *ctx)
+{
+	return print_metrics(p, true, b, flush, ctx);
+}
+
+static int print_prometheus(const struct exits_page *p, struct sbuf *b, exits_flush flush,
+			    void *ctx)
+{
+	return print_metrics(p, false, b, flush, ctx);
 }
 
 /* ---- all ---- */
@@ -355,6 +345,7 @@ int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
 		[EXITS_JSON] = print_json,
 		[EXITS_CSV] = print_csv,
 		[EXITS_OPENMETRICS] = print_openmetrics,
+		[EXITS_PROMETHEUS] = print_prometheus,
 	};
 	int ret = print[f](p, b, flush, ctx);
 

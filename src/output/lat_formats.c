@@ -8,13 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const struct lat_format lat_text, lat_json, lat_csv, lat_html;
+extern const struct lat_format lat_text, lat_json, lat_csv, lat_html, lat_metrics;
 
 const struct lat_format *const lat_formats[] = {
 	&lat_text,
 	&lat_json,
 	&lat_csv,
 	&lat_html,
+	&lat_metrics,
 	NULL,
 };
 

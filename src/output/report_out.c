@@ -8,6 +8,7 @@
  */
 #include "kvmft/report_out.h"
 #include "columns.h"
+#include "report_metrics.h"
 #include "kvmft/screen.h"
 
 #include <errno.h>
@@ -18,16 +19,24 @@
 #include "kvmft/output.h"
 #include "kvmft/row.h"
 
-/* Columns of --split; also the keys of JSON and CSV, with the unit behind them. */
-static const struct {
-	const char *name, *head;
-} parts[REPORT_PARTS] = {
-	[PART_KERNEL] = { "kernel", "Kernel" },
-	[PART_USER] = { "user", "User" },
-	[PART_POLL] = { "poll", "Poll" },
-	[PART_BLOCKED] = { "blocked", "Blocked" },
-	[PART_RUNNABLE] = { "runnable", "Runnable" },
-	[PART_PREEMPTED] = { "preempted", "Preempted" },
+/* Columns of --split. */
+static const char *const part_heads[REPORT_PARTS] = {
+	[PART_KERNEL] = "Kernel",
+	[PART_USER] = "User",
+	[PART_POLL] = "Poll",
+	[PART_BLOCKED] = "Blocked",
+	[PART_RUNNABLE] = "Runnable",
+	[PART_PREEMPTED] = "Preempted",
+};
+
+/* Also the keys of JSON and CSV, with the unit behind them. */
+const char *const report_part_names[REPORT_PARTS] = {
+	[PART_KERNEL] = "kernel",
+	[PART_USER] = "user",
+	[PART_POLL] = "poll",
+	[PART_BLOCKED] = "blocked",
+	[PART_RUNNABLE] = "runnable",
+	[PART_PREEMPTED] = "preempted",
 };
 
 #define FLUSH_AT (64u << 10)
@@ -79,11 +88,7 @@ bool report_has_samples(const struct report *r, const struct report_filter *f)
 	return false;
 }
 
-/*
- * VM number vm, or those threads whose VM is not known (vm = report_vms()). False: it has no
- * samples.
- */
-static bool vm_filter(const struct report_doc *d, size_t vm, struct report_filter *f)
+bool report_vm_filter(const struct report_doc *d, size_t vm, struct report_filter *f)
 {
 	*f = d->filter;
 	if (d->filter.vm >= 0 && d->filter.vm != (int64_t)vm)
@@ -138,13 +143,13 @@ static void put_sections(struct sections *s)
 	size_t vms = 0;
 
 	for (size_t vm = 0; vm <= report_vms(d->r); vm++)
-		if (vm_filter(d, vm, &f) && !vms++ && f.vm >= 0)
+		if (report_vm_filter(d, vm, &f) && !vms++ && f.vm >= 0)
 			first.vm = report_vm(d->r, vm);
 	if (vms != 1)
 		first.vm = d->filter.vm < 0 ? NULL : report_vm(d->r, (size_t)d->filter.vm);
 	put_section(s, &first);
 	for (size_t vm = 0; vm <= report_vms(d->r) && d->per != REPORT_PER_ALL; vm++) {
-		if (!vm_filter(d, vm, &f))
+		if (!report_vm_filter(d, vm, &f))
 			continue;
 		if (vms > 1)
 			put_filtered(s, &f);
@@ -265,7 +270,7 @@ static void split_head(const struct report_doc *d, struct columns *c, struct sbu
 	columns_put(c, b, "Where the time went");
 	columns_put(c, b, report_in_cycles(d->r) ? "Total cycles" : "Total time");
 	for (int p = 0; p < REPORT_PARTS; p++)
-		columns_put(c, b, "%s", parts[p].head);
+		columns_put(c, b, "%s", part_heads[p]);
 	columns_end(c, b);
 }
 
@@ -342,7 +347,7 @@ static void text_print(const struct report_doc *d, struct sbuf *b)
 static void part_columns(const struct report_doc *d, struct row *o, const uint64_t *part)
 {
 	for (int p = 0; d->opts->split && p < REPORT_PARTS; p++)
-		row_time(o, parts[p].name, true, part[p]);
+		row_time(o, report_part_names[p], true, part[p]);
 }
 
 /* CSV's header: row is all 0. */
@@ -485,6 +490,7 @@ static const struct report_format formats[] = {
 	{ "text", true, text_print },
 	{ "json", true, json_print },
 	{ "csv", false, csv_print },
+	{ "openmetrics", false, report_metrics },
 };
 
 const struct report_format *report_format_find(const char *name)

@@ -2,12 +2,12 @@
 /*
  * exits_load: what a table of many vCPUs costs.
  *
- *   exits_load [--time] THREADS REASONS [ROUNDS]
+ *   exits_load [--time] [--prometheus] THREADS REASONS [ROUNDS]
  *
  * Makes the text of the kernel's hist file for that many cells, line by line, and takes it the way
  * `kvmft exits` does, ROUNDS times (default 2) with growing counts; then prints the last round's
- * table. On stderr: the peak of resident memory (VmHWM, in KB as in /proc/self/status) and CPU time
- * per round.
+ * table, as text, or as metrics of as many VMs. On stderr: the peak of resident memory (VmHWM, in
+ * KB as in /proc/self/status) and CPU time per round.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -54,7 +54,7 @@ static int out(void *ctx, struct sbuf *b)
 	return n || feof((FILE *)ctx) ? 0 : -EIO;
 }
 
-static int print(struct exits *e)
+static int print(struct exits *e, enum exits_format format)
 {
 	struct exit_names names;
 	struct sbuf b = { 0 };
@@ -63,13 +63,13 @@ static int print(struct exits *e)
 		.names = &names, .isa = EXIT_ISA_VMX, .columns = EXITS_COL_PID_TID,
 		.tid_header = "TID", .engine = "kernel", .target = "all threads", .first = true,
 	};
-	int ret = exits_view_make(e, EXITS_BY_THREAD, false, NULL, NULL, &v);
+	int ret = exits_view_make(e, EXITS_BY_THREAD, format != EXITS_TEXT, NULL, NULL, &v);
 
 	if (ret)
 		return ret;
 	exit_names_init(&names, NULL, "GenuineIntel");
 	p.view = &v;
-	ret = exits_print(EXITS_TEXT, &p, &b, out, stdout);
+	ret = exits_print(format, &p, &b, out, stdout);
 	exits_view_free(&v);
 	sbuf_free(&b);
 	return ret;
@@ -87,15 +87,41 @@ static void say_memory(void)
 		fclose(f);
 }
 
+/* Each thread is the vCPU of a VM of its own. */
+static int name_vms(struct exits *e)
+{
+	char sel[32], name[32], uuid[48];
+
+	for (size_t i = 0; i < e->nthread; i++) {
+		int64_t vm;
+
+		snprintf(sel, sizeof(sel), "%" PRIu32 "-9", e->thread[i].tid);
+		snprintf(name, sizeof(name), "guest-%zu", i);
+		snprintf(uuid, sizeof(uuid), "6b766d66-7400-4000-8000-%012zu", i);
+		vm = exits_vm(e, sel, name, uuid, e->thread[i].tid);
+		if (vm < 0)
+			return (int)vm;
+		e->thread[i].vm = (uint32_t)vm;
+		e->thread[i].vcpu = 0;
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	unsigned long threads, reasons, rounds = 2;
+	enum exits_format format = EXITS_TEXT;
 	struct exits e = { .timed = false };
 	struct timespec a, b;
 	int ret = 0;
 
 	if (argc > 1 && !strcmp(argv[1], "--time")) {
 		e.timed = true;
+		argc--;
+		argv++;
+	}
+	if (argc > 1 && !strcmp(argv[1], "--prometheus")) {
+		format = EXITS_PROMETHEUS;
 		argc--;
 		argv++;
 	}
@@ -114,7 +140,9 @@ int main(int argc, char **argv)
 		ret = feed(&e, threads, reasons, i);
 	}
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
-	ret = ret ? ret : print(&e);
+	if (!ret && format != EXITS_TEXT)
+		ret = name_vms(&e);
+	ret = ret ? ret : print(&e, format);
 	say_memory();
 	fprintf(stderr, "%" PRId64 " us per round\n",
 		((int64_t)(b.tv_sec - a.tv_sec) * 1000000 + (b.tv_nsec - a.tv_nsec) / 1000) /
