@@ -201,7 +201,7 @@ wrong "argument for a flag" "option --quiet takes no argument" record --quiet=ye
 wrong "argument for --help" "option --help takes no argument" record --help=yes
 wrong "beginning of two options" "option --out is ambiguous" record --out=x
 wrong "help of an unknown command of a group" "^kvmft qemu: unknown command 'xyzzy-plugh'" help qemu xyzzy-plugh
-wrong "too many operands" "too many operands: kvmft report \[OPTIONS\] \[INPUT\]$" report x y
+wrong "too many operands" "too many operands: kvmft exits \[OPTIONS\] \[DURATION\]$" exits 1 2
 wrong "operands for a command without" "too many operands" reset something
 wrong "operands are missing" "operands are missing" merge
 wrong "an option after operands is one" "there is no format 'nosuch'" merge a b --format nosuch
