@@ -388,7 +388,8 @@ lies()
 		for (1 .. 1000) { sysread($c, $q, 65536) or last; syswrite($c, eval "qq\0$ARGV[1]\0") or last }' "$tmp/liar.sock" "$1" &
 	liar=$!
 	wait_until test -S "$tmp/liar.sock"
-	refused "an agent that answers $2" 1 "$3" --guest "g1=qga:$tmp/liar.sock" -d 1s
+	# shellcheck disable=SC2086 # options
+	refused "an agent that answers $2" 1 "$3" ${4:-} --guest "g1=qga:$tmp/liar.sock" -d 1s
 	kill "$liar" 2>/dev/null
 	wait "$liar" 2>/dev/null
 }
@@ -443,6 +444,8 @@ if [ -x "$static" ]; then
 			rm -rf "$session"
 		done
 		end_agent
+		lies '{\"return\": {\"pid\": 1, \"exited\": true, \"exitcode\": 0, \"out-data\": \"TGludXggeDg2XzY0\"}}\n' \
+			"that each program went well" 'guest-file-open: an answer that is none' "$push"
 		for what in guest-exec guest-file-write; do
 			start_agent /nowhere "-b $what"
 			refused "--push where $what is not allowed" 1 "$what.*disabled" $push --guest "g1=qga:$tmp/agent.sock" -d 1s
