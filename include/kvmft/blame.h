@@ -95,6 +95,7 @@ struct blame_spike {
 	bool asleep, running;
 	uint64_t idle_wait; /* woken, and its CPU idle all the time since */
 	uint64_t in_exit[4]; /* of the exit that goes on: KVM, asleep there, VMM, asleep */
+	uint64_t spun;	     /* in the guest since a pause loop: it spins on if that exits again */
 };
 
 struct blame_opts {

@@ -127,6 +127,19 @@ static void idle_wait_over(const struct blame *b, struct blame_spike *s)
 		snprintf(p->name, sizeof(p->name), "woken, its CPU %s idle", late ? "left" : "still");
 }
 
+static const struct blame_vcpu *vcpu_of(const struct blame *b, const struct blame_spike *s)
+{
+	uint64_t at;
+
+	return u64map_get(&b->vcpu_at, (uint64_t)s->vm << 32 | (uint32_t)s->on, &at) ? &b->vcpu[at]
+										      : NULL;
+}
+
+static bool spins(const struct blame_vcpu *v)
+{
+	return v && exit_kind(v->why) == EXIT_KIND_PAUSE;
+}
+
 /* Somebody else has the CPU that the vCPU wants. */
 static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now *n, uint64_t time)
 {
@@ -145,7 +158,8 @@ static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now 
 	} else if (!n->thief)
 		cause = CAUSE_THROTTLED;
 	else if (th && (int64_t)th->vm == s->vm)
-		cause = CAUSE_SIBLING;
+		/* KVM gives the CPU of who spins to another one of that VM, who may hold the lock. */
+		cause = spins(vcpu_of(b, s)) ? CAUSE_LOCK_HOLDER : CAUSE_SIBLING;
 	else if (!strncmp(tl_comm(host, n->thief), "migration/", 10))
 		cause = CAUSE_MIGRATED;
 	p = blame_part_add(s, cause, cause == CAUSE_STOPPED ? 0 : (uint32_t)n->thief, time);
@@ -153,6 +167,8 @@ static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now 
 		return;
 	if (cause == CAUSE_UNKNOWN)
 		snprintf(p->name, sizeof(p->name), "who had the CPU was not recorded");
+	else if (cause == CAUSE_LOCK_HOLDER)
+		snprintf(p->name, sizeof(p->name), "its CPU given to vCPU %u", th->vcpu);
 	else if (cause == CAUSE_SIBLING)
 		snprintf(p->name, sizeof(p->name), "vCPU %u", th->vcpu);
 	else if (th)
@@ -221,14 +237,6 @@ static void in_vmm(const struct blame *b, struct blame_spike *s, const struct bl
 		name_exit(b, v, p, asleep ? ", asleep" : "");
 }
 
-static const struct blame_vcpu *vcpu_of(const struct blame *b, const struct blame_spike *s)
-{
-	uint64_t at;
-
-	return u64map_get(&b->vcpu_at, (uint64_t)s->vm << 32 | (uint32_t)s->on, &at) ? &b->vcpu[at]
-										      : NULL;
-}
-
 /* What an exit was for is known when it is over. */
 static void exit_over(const struct blame *b, struct blame_spike *s)
 {
@@ -278,19 +286,13 @@ static const struct tl_source *guest_of(const struct blame *b, int64_t vm)
 }
 
 /* The guest runs. Whether it does what was waited for, is the question. */
-static void in_guest(const struct blame *b, struct blame_spike *s, const struct lat_now *n,
-		     int64_t vm, uint64_t time)
+static void guest_runs(const struct blame *b, struct blame_spike *s, const struct lat_now *n,
+		       uint64_t time)
 {
-	const struct tl_source *guest = guest_of(b, vm);
+	const struct tl_source *guest = guest_of(b, s->vm);
 	enum blame_cause cause = CAUSE_GUEST_SCHED;
 	struct blame_part *p;
 
-	if (not_due_yet(s)) {
-		p = blame_part_add(s, CAUSE_HOST_TIMER, 1, time);
-		if (!p->name[0])
-			snprintf(p->name, sizeof(p->name), "the guest ran meanwhile");
-		return;
-	}
 	if (n->in_handler)
 		cause = CAUSE_GUEST_HANDLER;
 	else if (s->running || s->what == BLAME_MOMENT)
@@ -304,6 +306,41 @@ static void in_guest(const struct blame *b, struct blame_spike *s, const struct 
 		name_task(guest, p, n->task);
 	else
 		snprintf(p->name, sizeof(p->name), "%s", guest ? "" : "the guest was not recorded");
+}
+
+static void in_guest(const struct blame *b, struct blame_spike *s, const struct lat_now *n,
+		     uint64_t time)
+{
+	struct blame_part *p;
+
+	if (not_due_yet(s)) {
+		p = blame_part_add(s, CAUSE_HOST_TIMER, 1, time);
+		if (!p->name[0])
+			snprintf(p->name, sizeof(p->name), "the guest ran meanwhile");
+	} else if (spins(vcpu_of(b, s))) {
+		s->spun += time;
+	} else {
+		guest_runs(b, s, n, time);
+	}
+}
+
+/* It left a pause loop, and did not spin on, or it did: it has left another one. */
+static void spun_over(const struct blame *b, struct blame_spike *s, bool on)
+{
+	uint64_t time = s->spun;
+	struct blame_part *p;
+	struct lat_now n;
+
+	s->spun = 0;
+	if (time && on) {
+		p = blame_part_add(s, CAUSE_LOCK_HOLDER, 1, time);
+		if (!p->name[0])
+			snprintf(p->name, sizeof(p->name), "spinning");
+	} else if (time && lat_vcpu_now(b->lat, (size_t)s->vm, (uint32_t)s->on, &n)) {
+		guest_runs(b, s, &n, time);
+	} else if (time) {
+		blame_part_add(s, CAUSE_UNKNOWN, 0, time);
+	}
 }
 
 static void halted(struct blame_spike *s, uint64_t time)
@@ -356,6 +393,7 @@ static void move(struct blame *b, struct blame_spike *s, int64_t vcpu)
 {
 	if (vcpu != s->on) {
 		exit_over(b, s);
+		spun_over(b, s, false);
 		idle_wait_over(b, s);
 	}
 	s->on = vcpu;
@@ -388,7 +426,7 @@ static void spend(struct blame *b, struct blame_spike *s, uint64_t to)
 	if (n.state != VS_WAITING)
 		idle_wait_over(b, s);
 	switch (n.state) {
-	case VS_GUEST: in_guest(b, s, &n, s->vm, time); break;
+	case VS_GUEST: in_guest(b, s, &n, time); break;
 	case VS_KERNEL:
 	case VS_USER: interrupted(b, s, vcpu_of(b, s), &n, time); break;
 	case VS_HALTED: halted(s, time); break;
@@ -420,21 +458,28 @@ static void pass(struct blame *b, uint64_t to)
 		if (s->since < s->end)
 			continue;
 		exit_over(b, s);
+		spun_over(b, s, false);
 		idle_wait_over(b, s);
 		b->active[i--] = b->active[--b->nactive];
 	}
 }
 
-static void exits_over(struct blame *b, int64_t vm, int64_t vcpu)
+static void exits_over(struct blame *b, int64_t vm, int64_t vcpu, bool spins_on)
 {
-	for (size_t k = 0; k < b->nactive; k++)
-		if (b->v[b->active[k]].vm == vm && b->v[b->active[k]].on == vcpu)
-			exit_over(b, &b->v[b->active[k]]);
+	for (size_t k = 0; k < b->nactive; k++) {
+		struct blame_spike *s = &b->v[b->active[k]];
+
+		if (s->vm != vm || s->on != vcpu)
+			continue;
+		exit_over(b, s);
+		spun_over(b, s, spins_on);
+	}
 }
 
 static int note_host(struct blame *b, enum event_role r, const struct tl_item *i)
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];
+	struct exit_why why = { 0 };
 	struct blame_vcpu *v;
 
 	if (i->vm < 0 || i->vcpu < 0)
@@ -444,12 +489,13 @@ static int note_host(struct blame *b, enum event_role r, const struct tl_item *i
 	if (!v)
 		return -ENOMEM;
 	v->cpu = i->cpu;
+	if (r == EV_EXIT)
+		why = exit_why(&d->names, blame_field(d, r, 0, i), blame_field(d, r, 1, i));
 	if (r == EV_EXIT || r == EV_ENTRY)
-		exits_over(b, i->vm, i->vcpu);
+		exits_over(b, i->vm, i->vcpu, r == EV_EXIT && exit_kind(why) == EXIT_KIND_PAUSE);
 	switch (r) {
 	case EV_EXIT:
-		*v = (struct blame_vcpu){ .cpu = i->cpu };
-		v->why = exit_why(&d->names, blame_field(d, r, 0, i), blame_field(d, r, 1, i));
+		*v = (struct blame_vcpu){ .cpu = i->cpu, .why = why };
 		break;
 	case EV_USER_EXIT:
 		v->user = true;

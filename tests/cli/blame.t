@@ -256,6 +256,31 @@ ok "a task that waits behind another one" grep -qxF "$(sed -n 1p "$tmp/want")" "
 ok "a wait that the host is to blame for" grep -qE '^wakeup 6300 host-task: host-task \(thief-55\) 5000, ' "$tmp/got"
 ok "a halted vCPU's wait" grep -qE '^wakeup 5500 halt-wake: halt-wake \(halted\) [0-9]+, ' "$tmp/got"
 is "$(grep -c '^wakeup [0-9]* .*kworker' "$tmp/got")" 0 "a task that sleeps idly does not wait"
+grep '^[0-9]' "$tmp/guest.txt" >"$tmp/both-guest"
+# A task waits while its vCPU spins: pause loops exit, the CPU is given to the one that holds the lock, and back.
+{
+	echo "0   1000 101 kvm_entry vcpu_id=0"
+	for at in 20 22 24; do
+		echo "0 ${at}000 101 kvm_exit exit_reason=40 isa=1"
+		echo "0 ${at}100 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=102"
+		echo "0 ${at}900 102 sched:sched_switch prev_pid=102 prev_state=0x100 next_pid=101"
+		echo "0 ${at}950 101 kvm_entry vcpu_id=0"
+	done
+	echo "0  40000 101 kvm_exit exit_reason=1 isa=1"
+} >"$tmp/spun"
+capture host <"$tmp/spun"
+cat >"$tmp/spun-guest" <<'END'
+0   1500   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=78
+0  19500  78 sched:sched_wakeup pid=77 target_cpu=0
+0  25950  78 sched:sched_switch prev_pid=78 prev_state=1 next_pid=77
+END
+capture guest <"$tmp/spun-guest"
+parts --what wakeup "$tmp/host" "$tmp/guest=one" >"$tmp/got"
+is "$(cat "$tmp/got")" "wakeup 6450 lock-holder: lock-holder (its CPU given to vCPU 1) 2400, lock-holder (spinning) 2100, \
+guest-sched (hog-78) 1500, lock-holder (PAUSE_INSTRUCTION) 450" "a vCPU that spins on a lock whose holder has no CPU"
+capture host <"$tmp/both"
+capture guest <"$tmp/both-guest"
+
 # What the guest's own tracers measured: of the stall of vCPU 0, and of the task that ran instead.
 {
 	cat <<'END'
