@@ -54,6 +54,7 @@ int boot_test(struct boot_row *row, size_t n, const struct boot_opts *o) __must_
 struct diff_cell {
 	uint64_t n, timed;
 	double time;		      /* ns */
+	double part[REPORT_PARTS];    /* of that, of exits */
 	uint32_t count[DIFF_BUCKETS]; /* by time */
 };
 
@@ -62,7 +63,9 @@ enum diff_kind { DIFF_EXITS, DIFF_TIME, DIFF_LATENCY };
 struct diff_key {
 	enum diff_kind kind;
 	char name[80];
+	const char *group; /* of DIFF_LATENCY: its table */
 	bool events;	   /* they are counted by themselves: a rate says something */
+	bool halts;	   /* its time is mostly none of a CPU */
 	enum lat_kind lat; /* of DIFF_LATENCY */
 	uint64_t n;
 	struct diff_cell *slice[DIFF_SLICES]; /* NULL: nothing */
@@ -131,7 +134,8 @@ enum diff_measure {
 	DIFF_P50,
 	DIFF_P99,
 	DIFF_SHARE, /* of a CPU: seconds per second */
-	DIFF_MEASURES
+	DIFF_PART,  /* the same of each enum report_part */
+	DIFF_MEASURES = DIFF_PART + REPORT_PARTS
 };
 extern const char *const diff_kinds[], *const diff_measures[];
 
@@ -139,12 +143,14 @@ struct diff_row {
 	enum diff_kind kind;
 	enum diff_measure measure;
 	char name[80];
+	const char *group; /* rows of one thing: a reason of exits, the time of vCPUs, a latency */
 	double value[2];
+	double effect; /* the change, as time: seconds per second */
 	double surely; /* so much of the change is beyond noise, as a share of it; 0 to 1 */
 	double chance;
 	bool beyond;  /* noise */
 	bool implied; /* the same as in another row, by another measure */
-	double order;
+	bool lead;    /* the first of its group */
 };
 
 struct diff_fact {
@@ -156,7 +162,7 @@ struct diff {
 	struct diff_side side[2]; /* before, after */
 	struct boot_opts boot;
 	double least; /* a change of less is none: 0.1 is 10 % */
-	/* found; what is beyond noise first, and what changed most first */
+	/* found; in the order of diff_order() */
 	struct diff_row *row;
 	size_t n, row_cap, beyond;
 	uint64_t rare; /* rows that have too few samples to be compared */
@@ -167,6 +173,12 @@ struct diff {
 /* Whether there are slices enough on both sides. */
 bool diff_can_tell(const struct diff *d);
 int diff_compare(struct diff *d) __must_check; /* 0 or -ENOMEM */
+/*
+ * Orders the rows (diff/order.c): what is beyond noise by groups, causes before what comes of them
+ * and the greatest effect first; then what is within noise.
+ */
+int diff_order(struct diff *d) __must_check; /* 0 or -ENOMEM */
+#define DIFF_SHARE_ERROR 0.001 /* shares of a CPU are known to no more than that */
 /* What differs in the machines, into d->fact. 0 or -ENOMEM. */
 int diff_machines(struct diff *d) __must_check;
 void diff_free(struct diff *d);

@@ -210,6 +210,7 @@ void report_table_free(struct report_table *t);
 struct report_piece {
 	uint64_t key, samples, timed;
 	uint64_t time; /* of those that are timed */
+	uint64_t part[REPORT_PARTS]; /* of that, with opts.split */
 	const struct cell *cell;
 };
 
@@ -226,6 +227,8 @@ typedef int report_piece_fn(void *ctx, struct report *r, const struct report_pie
  */
 int report_take(struct report *r, const struct report_filter *f, report_piece_fn *fn, void *ctx,
 		struct report_sums *s) __must_check;
+/* Whether key is the guest's way to wait, so that its time is mostly none of a CPU. */
+bool report_key_halts(const struct report *r, uint64_t key);
 /* With opts.percentiles: how many samples took about so long, for each time that there is. */
 void report_piece_times(const struct report *r, const struct report_piece *p,
 			void (*fn)(void *ctx, uint64_t time, uint32_t n), void *ctx);

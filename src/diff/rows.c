@@ -13,12 +13,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FEW	    10	  /* samples of both sides: less cannot be compared */
-#define FEW_TAIL    200	  /* of either, for p99 */
-#define SHARE_ERROR 0.001 /* shares of a CPU are known to no more than that */
+#define FEW	 10  /* samples of both sides: less cannot be compared */
+#define FEW_TAIL 200 /* of either, for p99 */
 
 const char *const diff_kinds[] = { "exits", "time", "latency" };
-const char *const diff_measures[] = { "rate", "per_guest", "mean", "p50", "p99", "share" };
+const char *const diff_measures[] = {
+	"rate",	"per_guest", "mean",   "p50",	  "p99",       "share",
+	"kernel", "user",    "polling", "asleep", "waiting", "preempted",
+};
 
 static const struct {
 	enum report_part part;
@@ -44,7 +46,7 @@ struct build {
 
 /* Another row: its values are to be filled in. NULL: out of memory. */
 static struct values *row_new(struct build *b, enum diff_kind kind, enum diff_measure m,
-			      const char *name)
+			      const char *name, const char *group)
 {
 	struct diff *d = b->d;
 	struct diff_row *r = array_grow(&d->row, d->n, &d->row_cap, sizeof(*r));
@@ -56,7 +58,7 @@ static struct values *row_new(struct build *b, enum diff_kind kind, enum diff_me
 		return NULL;
 	*slot = v;
 	b->nvalues++;
-	*r = (struct diff_row){ .kind = kind, .measure = m };
+	*r = (struct diff_row){ .kind = kind, .measure = m, .group = group };
 	snprintf(r->name, sizeof(r->name), "%s", name);
 	*t = (struct boot_row){ .error = 0 };
 	for (int s = 0; s < 2; s++)
@@ -90,6 +92,99 @@ static void row_ready(struct build *b, const struct diff_set *set[2], struct val
 		t->side[s].least = MAX(t->side[s].least, least);
 		b->d->row[b->d->n - 1].value[s] = den > 0 ? num / den : 0;
 	}
+}
+
+/* ---- what a change costs ---- */
+
+/*
+ * Of a key on either side. Sleep costs nothing: it is what all else leaves. An exit costs a
+ * microsecond at least, most of it before and behind what is traced of it; a halt, of which it is
+ * not known how much was sleep, costs what two switches and a wakeup do.
+ */
+struct cost {
+	double rate[2], busy[2]; /* per second; CPUs */
+	double each;		 /* seconds of one */
+	bool sleeps;		 /* most of its time is none of a CPU */
+};
+
+#define LEAST_EACH 1e-6
+#define HALT_EACH  1e-5
+
+static const char *group_of(const struct diff_key *k)
+{
+	return k->kind == DIFF_LATENCY && k->group ? k->group : k->name;
+}
+
+static void cost_of(struct cost *c, const struct build *b, const struct diff_set *set[2],
+		    const struct diff_key *const k[2])
+{
+	double time = 0, asleep = 0;
+
+	*c = (struct cost){ .each = LEAST_EACH };
+	for (int s = 0; s < 2; s++) {
+		double seconds = sum(set[s]->seconds, set[s]->n), t = 0, a = 0;
+
+		for (size_t i = 0; k[s] && i < set[s]->n; i++) {
+			const struct diff_cell *cell = k[s]->slice[i];
+
+			c->rate[s] += cell ? (double)cell->n : 0;
+			t += cell ? cell->time / 1e9 : 0;
+			a += cell ? cell->part[PART_BLOCKED] / 1e9 : 0;
+		}
+		if (k[s] && k[s]->halts && !b->d->side[s].parts) {
+			a = t;
+			c->each = HALT_EACH;
+		}
+		c->rate[s] /= seconds > 0 ? seconds : 1;
+		c->busy[s] = seconds > 0 ? (t - a) / seconds : 0;
+		time += t;
+		asleep += a;
+	}
+	c->sleeps = asleep > time / 2;
+	if (c->rate[0] + c->rate[1] > 0)
+		c->each = MAX((c->busy[0] + c->busy[1]) / (c->rate[0] + c->rate[1]), c->each);
+}
+
+static double size(double v)
+{
+	return v < 0 ? -v : v;
+}
+
+/*
+ * The change in this row as time, everything else being as it was. A percentile that moves has so
+ * many of the samples later.
+ */
+static void row_effect(struct diff_row *r, const struct cost *c)
+{
+	double change = size(r->value[1] - r->value[0]), rate = (c->rate[0] + c->rate[1]) / 2;
+
+	switch ((int)r->measure) {
+	case DIFF_RATE:
+		r->effect = change * c->each;
+		break;
+	case DIFF_PER_GUEST:
+		r->effect = size(c->rate[1] - c->rate[0]) * c->each / 2;
+		break;
+	case DIFF_MEAN:
+		if (c->rate[0] > 0 && c->rate[1] > 0)
+			r->effect = size(c->busy[1] / c->rate[1] - c->busy[0] / c->rate[0]) * rate;
+		break;
+	case DIFF_P50:
+	case DIFF_P99:
+		if (!c->sleeps)
+			r->effect = change / 1e9 * rate * (r->measure == DIFF_P50 ? 0.5 : 0.01);
+		break;
+	case DIFF_SHARE:
+		r->effect = size(c->busy[1] - c->busy[0]);
+		break;
+	case DIFF_PART + PART_BLOCKED:
+		break;
+	default:
+		r->effect = change;
+	}
+	/* fewer and longer ones are the same stolen time */
+	if (!strcmp(r->group, "sched"))
+		r->effect = MIN(r->effect, size(c->busy[1] - c->busy[0]));
 }
 
 /* ---- percentiles ---- */
@@ -126,7 +221,7 @@ static int percentile(struct build *b, const struct diff_set *set[2],
 {
 	unsigned int percent = m == DIFF_P50 ? 50 : 99;
 	size_t bucket = bucket_of(k, percent / 100.0);
-	struct values *v = row_new(b, k[0]->kind, m, k[0]->name);
+	struct values *v = row_new(b, k[0]->kind, m, k[0]->name, group_of(k[0]));
 	struct diff_row *r = &b->d->row[b->d->n - 1];
 
 	if (!v)
@@ -150,7 +245,7 @@ static int rate(struct build *b, const struct diff_set *set[2], const struct dif
 		enum diff_measure m)
 {
 	const struct diff_key *any = k[0] ? k[0] : k[1];
-	struct values *v = row_new(b, any->kind, m, any->name);
+	struct values *v = row_new(b, any->kind, m, any->name, group_of(any));
 
 	if (!v)
 		return -ENOMEM;
@@ -158,18 +253,21 @@ static int rate(struct build *b, const struct diff_set *set[2], const struct dif
 		for (size_t i = 0; i < set[s]->n; i++) {
 			const struct diff_cell *c = k[s] ? k[s]->slice[i] : NULL;
 
-			v[s].num[i] = !c ? 0 : m == DIFF_SHARE ? c->time : (double)c->n;
-			v[s].den[i] = m == DIFF_SHARE	    ? set[s]->ns[i]
+			v[s].num[i] = !c		? 0
+				      : m == DIFF_SHARE ? c->time
+				      : m >= DIFF_PART	? c->part[m - DIFF_PART]
+							: (double)c->n;
+			v[s].den[i] = m >= DIFF_SHARE	    ? set[s]->ns[i]
 				      : m == DIFF_PER_GUEST ? set[s]->guest[i] / 1e9
 							    : set[s]->seconds[i];
 		}
-	row_ready(b, set, v, m == DIFF_SHARE ? SHARE_ERROR : 0);
+	row_ready(b, set, v, m >= DIFF_SHARE ? DIFF_SHARE_ERROR : 0);
 	return 0;
 }
 
 static int mean(struct build *b, const struct diff_set *set[2], const struct diff_key *const k[2])
 {
-	struct values *v = row_new(b, k[0]->kind, DIFF_MEAN, k[0]->name);
+	struct values *v = row_new(b, k[0]->kind, DIFF_MEAN, k[0]->name, group_of(k[0]));
 
 	if (!v)
 		return -ENOMEM;
@@ -182,12 +280,40 @@ static int mean(struct build *b, const struct diff_set *set[2], const struct dif
 	return 0;
 }
 
+/* How long a reason took in all, and in which of the parts, where there are some. */
+static int share_rows(struct build *b, const struct diff_set *set[2],
+		      const struct diff_key *const k[2])
+{
+	double part[REPORT_PARTS] = { 0 }, time = 0;
+	int ret;
+
+	for (int s = 0; s < 2; s++)
+		for (size_t i = 0; k[s] && i < set[s]->n; i++) {
+			const struct diff_cell *c = k[s]->slice[i];
+
+			time += c ? c->time / (double)set[s]->length : 0;
+			for (int p = 0; c && p < REPORT_PARTS; p++)
+				part[p] += c->part[p] / (double)set[s]->length;
+		}
+	if (time < DIFF_SHARE_ERROR)
+		return 0;
+	ret = rate(b, set, k, DIFF_SHARE);
+	if (!b->d->side[0].parts || !b->d->side[1].parts || part[PART_KERNEL] > 0.9 * time)
+		return ret;
+	for (int p = 0; p < REPORT_PARTS && !ret; p++)
+		if (part[p] >= DIFF_SHARE_ERROR)
+			ret = rate(b, set, k, DIFF_PART + p);
+	return ret;
+}
+
 static int key_rows(struct build *b, const struct diff_set *set[2],
 		    const struct diff_key *const k[2])
 {
 	const struct diff_key *any = k[0] ? k[0] : k[1];
 	uint64_t n[2] = { k[0] ? k[0]->times->n : 0, k[1] ? k[1]->times->n : 0 };
 	uint64_t timed = MIN(n[0], n[1]);
+	size_t first = b->d->n;
+	struct cost c;
 	int ret = 0;
 
 	if (any->kind == DIFF_LATENCY &&
@@ -204,12 +330,17 @@ static int key_rows(struct build *b, const struct diff_set *set[2],
 		ret = rate(b, set, k, DIFF_PER_GUEST);
 	if (!ret && any->kind == DIFF_LATENCY && !strcmp(any->name, "sched total"))
 		ret = rate(b, set, k, DIFF_SHARE);
+	if (!ret && any->kind == DIFF_EXITS)
+		ret = share_rows(b, set, k);
 	if (!ret && timed >= FEW)
 		ret = mean(b, set, k);
 	if (!ret && timed >= FEW)
 		ret = percentile(b, set, k, DIFF_P50);
 	if (!ret && timed >= FEW_TAIL)
 		ret = percentile(b, set, k, DIFF_P99);
+	cost_of(&c, b, set, k);
+	for (size_t i = first; i < b->d->n && !ret; i++)
+		row_effect(&b->d->row[i], &c);
 	return ret;
 }
 
@@ -241,11 +372,12 @@ static int set_rows(struct build *b, const struct diff_set *x, const struct diff
 static int share(struct build *b, const char *name, const double *of[2])
 {
 	const struct diff_set *set[2] = { &b->d->side[0].exits, &b->d->side[1].exits };
+	struct diff_row *r;
 	struct values *v;
 
 	if (!(sum(of[0], set[0]->n) + sum(of[1], set[1]->n) > 0))
 		return 0;
-	v = row_new(b, DIFF_TIME, DIFF_SHARE, name);
+	v = row_new(b, DIFF_TIME, DIFF_SHARE, name, "time");
 	if (!v)
 		return -ENOMEM;
 	for (int s = 0; s < 2; s++)
@@ -253,7 +385,9 @@ static int share(struct build *b, const char *name, const double *of[2])
 			v[s].num[i] = of[s][i];
 			v[s].den[i] = set[s]->ns[i];
 		}
-	row_ready(b, set, v, SHARE_ERROR);
+	row_ready(b, set, v, DIFF_SHARE_ERROR);
+	r = &b->d->row[b->d->n - 1];
+	r->effect = size(r->value[1] - r->value[0]);
 	return 0;
 }
 
@@ -272,11 +406,6 @@ static int time_rows(struct build *b)
 
 /* ---- the answer ---- */
 
-static double size(double v)
-{
-	return v < 0 ? -v : v;
-}
-
 /* What is beyond noise, and by how much as a share of both sides. */
 static void judge(const struct diff *d, struct diff_row *r, const struct boot_row *t)
 {
@@ -288,21 +417,9 @@ static void judge(const struct diff *d, struct diff_row *r, const struct boot_ro
 		return;
 	r->surely = diff * (t->surely / tested) / both;
 	r->beyond = r->surely > 0 && r->surely * both > d->least * less;
-	r->order = r->beyond ? 1 + r->surely : -r->chance;
 }
 
-static int by_order(const void *a, const void *b)
-{
-	const struct diff_row *x = a, *y = b;
-	int names;
-
-	if (x->order < y->order || x->order > y->order)
-		return x->order > y->order ? -1 : 1;
-	names = strcmp(x->name, y->name);
-	return names ? names : (int)x->measure - (int)y->measure;
-}
-
-/* A rate by either second changed alike: the second one tells nothing new, and comes behind. */
+/* A rate by either second changed alike: the second one tells nothing new. */
 static void find_implied(struct diff *d)
 {
 	for (size_t i = 0; i < d->n; i++) {
@@ -313,8 +430,6 @@ static void find_implied(struct diff *d)
 			    !strcmp(d->row[k].name, r->name))
 				r->implied = (d->row[k].value[1] > d->row[k].value[0]) ==
 					     (r->value[1] > r->value[0]);
-		if (r->implied)
-			r->order = r->surely;
 	}
 }
 
@@ -338,8 +453,7 @@ int diff_compare(struct diff *d)
 	}
 	if (!ret)
 		find_implied(d);
-	if (!ret && d->n)
-		qsort(d->row, d->n, sizeof(*d->row), by_order);
+	ret = ret ? ret : diff_order(d);
 	for (size_t i = 0; i < b.nvalues; i++)
 		free(b.values[i]);
 	free(b.values);

@@ -33,13 +33,17 @@ static int piece_add(void *ctx, struct report *r, const struct report_piece *rp)
 	p->cell = p->key ? diff_key_cell(p->key, p->slice) : NULL;
 	if (!p->cell)
 		return -ENOMEM;
-	if (is_new)
+	if (is_new) {
 		report_row_name(r, &row, p->key->name);
+		p->key->halts = report_key_halts(r, rp->key);
+	}
 	p->key->events = true;
 	p->key->n += rp->samples;
 	p->cell->n += rp->samples;
 	p->cell->timed += rp->timed;
 	p->cell->time += (double)rp->time;
+	for (int i = 0; i < REPORT_PARTS; i++)
+		p->cell->part[i] += (double)rp->part[i];
 	report_piece_times(r, rp, piece_time, p);
 	return 0;
 }
@@ -158,6 +162,7 @@ void diff_latency_end(struct diff_side *s, const struct lat *l)
 			if (!u64map_get(&s->latency.at, (uint64_t)id * LAT_STAGES + i, &at))
 				continue;
 			k = s->latency.key[at];
+			k->group = d->name;
 			snprintf(k->name, sizeof(k->name), "%s %s", d->name, d->stage[i]);
 		}
 	for (unsigned int k = 0; k < LAT_KINDS; k++)

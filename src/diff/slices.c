@@ -16,6 +16,8 @@ static void cell_add(struct diff_cell *to, const struct diff_cell *from)
 	to->n += from->n;
 	to->timed += from->timed;
 	to->time += from->time;
+	for (size_t i = 0; i < REPORT_PARTS; i++)
+		to->part[i] += from->part[i];
 	for (size_t i = 0; i < DIFF_BUCKETS; i++)
 		to->count[i] += from->count[i];
 }

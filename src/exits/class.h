@@ -60,6 +60,9 @@ struct event_class {
 /* end() of most: the guest runs again. */
 enum class_mark class_end_entry(const struct class_event *e, uint64_t *key);
 
+/* Of a key of class_vmexit. */
+struct exit_why class_vmexit_why(uint64_t key);
+
 extern const struct event_class class_vmexit, class_mmio, class_ioport, class_msr;
 
 #endif

@@ -38,13 +38,19 @@ static enum class_mark perf_before_begin(const struct class_event *e, uint64_t *
 	return e->tp == CLASS_ENTRY ? MARK_YES : MARK_NO;
 }
 
+struct exit_why class_vmexit_why(uint64_t key)
+{
+	return (struct exit_why){ (enum exit_isa)(uint32_t)((key & ~OF_NESTED) >> 32),
+				  (uint32_t)key };
+}
+
 static void describe(const struct exit_names *names, uint64_t key, char *buf, size_t size)
 {
-	enum exit_isa isa = (enum exit_isa)(uint32_t)((key & ~OF_NESTED) >> 32);
-	uint32_t flags = exit_reason_flags(isa, key);
+	const struct exit_why why = class_vmexit_why(key);
+	uint32_t flags = exit_reason_flags(why.isa, key);
 	char name[EXIT_NAME_MAX], text[EXIT_NAME_MAX];
 
-	exit_reason_text(names, isa, (uint32_t)key, name, sizeof(name));
+	exit_reason_text(names, why.isa, why.reason, name, sizeof(name));
 	snprintf(buf, size, "%s%s%s%s", name, flags ? " " : "",
 		 flags ? exit_flags_text(flags, text, sizeof(text)) : "",
 		 key & OF_NESTED ? " (L2)" : "");

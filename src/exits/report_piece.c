@@ -34,7 +34,7 @@ void report_span(const struct report *r, struct report_span *s)
 
 static int take(struct report *r, struct cell *c, report_piece_fn *fn, void *ctx, u128 *part)
 {
-	const struct report_piece p = {
+	struct report_piece p = {
 		.key = c->key,
 		.samples = c->timed + c->untimed,
 		.timed = c->timed,
@@ -48,9 +48,11 @@ static int take(struct report *r, struct cell *c, report_piece_fn *fn, void *ctx
 		return 0;
 	for (int i = PART_KERNEL + 1; c->part && i < REPORT_PARTS; i++) {
 		part[i] += c->part[i];
+		p.part[i] = report_time(r, c->part[i]);
 		rest -= MIN(rest, c->part[i]);
 	}
 	part[PART_KERNEL] += rest;
+	p.part[PART_KERNEL] = report_time(r, rest);
 	ret = fn(ctx, r, &p);
 	cell_clear(c);
 	return ret;
@@ -75,6 +77,13 @@ int report_take(struct report *r, const struct report_filter *f, report_piece_fn
 	for (int i = 0; i < REPORT_PARTS; i++)
 		s->part_time[i] = report_time(r, part[i]);
 	return ret;
+}
+
+bool report_key_halts(const struct report *r, uint64_t key)
+{
+	const struct exit_why why = class_vmexit_why(key);
+
+	return r->opts.cls == &class_vmexit && key != CELL_OTHERS && exit_is_halt(why);
 }
 
 void report_piece_times(const struct report *r, const struct report_piece *p,

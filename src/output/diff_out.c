@@ -27,13 +27,15 @@ static bool shown(const struct diff_doc *doc, const struct diff_row *r)
 static const char *const measure_texts[DIFF_MEASURES] = {
 	[DIFF_RATE] = "per second", [DIFF_PER_GUEST] = "per guest s", [DIFF_MEAN] = "mean time",
 	[DIFF_P50] = "median time", [DIFF_P99] = "99 % below",	      [DIFF_SHARE] = "of a CPU",
+	"in kernel",		    "in user space",		      "polling",
+	"asleep",		    "waiting",			      "preempted",
 };
 
 static void value_text(const struct diff_row *r, int side, char *buf, size_t n)
 {
 	double v = r->value[side];
 
-	if (r->measure == DIFF_SHARE)
+	if (r->measure >= DIFF_SHARE)
 		snprintf(buf, n, "%.2f%%", v * 100);
 	else if (r->measure == DIFF_RATE || r->measure == DIFF_PER_GUEST)
 		snprintf(buf, n, v < 100 ? "%.2f" : "%.1f", v);
@@ -43,9 +45,9 @@ static void value_text(const struct diff_row *r, int side, char *buf, size_t n)
 
 static void change_text(const struct diff_row *r, char *buf, size_t n)
 {
-	double a = r->value[0], b = r->value[1];
-
 	bool rate = r->measure == DIFF_RATE || r->measure == DIFF_PER_GUEST;
+	double least = r->measure >= DIFF_SHARE ? 0.5e-4 : 0; /* less reads as 0 */
+	double a = r->value[0] < least ? 0 : r->value[0], b = r->value[1];
 
 	if (!(a > 0))
 		snprintf(buf, n, !(b > 0) ? "-" : rate ? "new" : "from 0");
@@ -94,19 +96,22 @@ static void text_facts(const struct diff_doc *doc, struct sbuf *b)
 
 static void text_head(struct columns *c, struct sbuf *b)
 {
-	static const char *const heads[] = { "What changed", "",       "before",
-					     "after",	     "change", "chance" };
+	static const char *const heads[] = { "What changed", "",       "before", "after",
+					     "change",	     "effect", "chance" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(heads); i++)
 		columns_put(c, b, "%s", heads[i]);
 	columns_end(c, b);
 }
 
-static void text_row(const struct diff_row *r, struct columns *c, struct sbuf *b)
+/* A name is not repeated below itself. */
+static void text_row(const struct diff_row *r, const struct diff_row *above, struct columns *c,
+		     struct sbuf *b)
 {
+	bool same = above && above->beyond && r->beyond && !strcmp(above->name, r->name);
 	char text[32];
 
-	columns_put(c, b, "%s", r->name);
+	columns_put(c, b, "%s", same ? "" : r->name);
 	columns_put(c, b, "%s", measure_texts[r->measure]);
 	for (int s = 0; s < 2; s++) {
 		value_text(r, s, text, sizeof(text));
@@ -114,6 +119,8 @@ static void text_row(const struct diff_row *r, struct columns *c, struct sbuf *b
 	}
 	change_text(r, text, sizeof(text));
 	columns_put(c, b, "%s", text);
+	snprintf(text, sizeof(text), "%.2f%%", r->effect * 100);
+	columns_put(c, b, "%s", r->lead ? text : "");
 	chance_text(r, text, sizeof(text));
 	columns_put(c, b, "%s%s", text, r->beyond ? "" : " ~");
 	columns_end(c, b);
@@ -121,6 +128,7 @@ static void text_row(const struct diff_row *r, struct columns *c, struct sbuf *b
 
 static void text_pass(const struct diff_doc *doc, struct columns *c, struct sbuf *b)
 {
+	const struct diff_row *above = NULL;
 	size_t n = 0, from = b->len;
 
 	text_head(c, b);
@@ -134,15 +142,16 @@ static void text_pass(const struct diff_doc *doc, struct columns *c, struct sbuf
 			break;
 		}
 		from = b->len;
-		text_row(&doc->d->row[i], c, b);
-		if (c->print && doc->color && !doc->d->row[i].beyond)
+		text_row(&doc->d->row[i], above, c, b);
+		above = &doc->d->row[i];
+		if (c->print && doc->color && !above->lead)
 			screen_paint(b, from, b->len - 1, "2");
 	}
 }
 
 static void text_rows(const struct diff_doc *doc, struct sbuf *b)
 {
-	struct columns c = { .left = 1 << 0 | 1 << 1 | 1 << 5 };
+	struct columns c = { .left = 1 << 0 | 1 << 1 | 1 << 6 };
 
 	sbuf_addc(b, '\n');
 	text_pass(doc, &c, b);
@@ -186,7 +195,7 @@ static void row_value(struct row *o, const char *name, const struct diff_row *r,
 {
 	double v = r->value[side];
 
-	if (r->measure == DIFF_SHARE)
+	if (r->measure >= DIFF_SHARE)
 		row_fixed(o, name, (uint64_t)(MIN(v, 1e12) * 1e6 + 0.5), 6);
 	else if (r->measure == DIFF_RATE || r->measure == DIFF_PER_GUEST)
 		row_fixed(o, name, (uint64_t)(MIN(v, 1e15) * 1e3 + 0.5), 3);
@@ -198,18 +207,22 @@ static void row_columns(const struct diff_row *r, struct row *o)
 {
 	static const char *const units[DIFF_MEASURES] = {
 		[DIFF_RATE] = "1/s", [DIFF_PER_GUEST] = "1/s", [DIFF_MEAN] = "ns",
-		[DIFF_P50] = "ns",   [DIFF_P99] = "ns",	       [DIFF_SHARE] = "CPU",
+		[DIFF_P50] = "ns",   [DIFF_P99] = "ns",
 	};
+	const char *unit = units[MIN(r->measure, DIFF_SHARE)];
 
 	row_str(o, "kind", diff_kinds[r->kind]);
 	row_str(o, "name", r->name);
 	row_str(o, "measure", diff_measures[r->measure]);
-	row_str(o, "unit", units[r->measure]);
+	row_str(o, "unit", unit ? unit : "CPU");
 	row_value(o, "before", r, 0);
 	row_value(o, "after", r, 1);
 	row_fixed(o, "surely", (uint64_t)(r->surely * 1e4), 4);
 	row_fixed(o, "chance", (uint64_t)(r->chance * 1e4 + 0.5), 4);
 	row_bool(o, "beyond_noise", true, r->beyond);
+	row_str(o, "group", r->group ? r->group : "");
+	row_fixed(o, "effect", (uint64_t)(MIN(r->effect, 1e12) * 1e6 + 0.5), 6);
+	row_bool(o, "lead", true, r->lead);
 	row_end(o);
 }
 

@@ -10,14 +10,14 @@ mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
 
 # capture NAME [VARIABLE=VALUE]...: a vCPU that exits for reasons 1 (interrupt), 12 (HLT), 30 (I/O) and 32 (MSR_WRITE),
 # at random times with these means, in us: gap1 ... between two of a reason, time1 ... of one. seconds, seed; gap 0:
-# never. Before begin and after that all is quiet; meta: more lines.
+# never. halt=sleep, halt=poll: what a vCPU does in HLT is in the capture. Before begin and after that all is quiet.
 capture()
 {
 	name=$1
 	shift
-	awk -v seconds=1 -v seed=1 -v gap1=2000 -v gap12=1500 -v gap30=3000 -v gap32=1000 \
+	awk -v halt= -v seconds=1 -v seed=1 -v gap1=2000 -v gap12=1500 -v gap30=3000 -v gap32=1000 \
 		-v time1=5 -v time12=60 -v time30=20 -v time32=3 -v vcpus=1 "$(for v; do echo "$v"; done | awk -F= '
-			BEGIN { print "BEGIN {" } { printf "%s = %s;", $1, $2 } END { print "}" }')"'
+			BEGIN { print "BEGIN {" } { printf $2 ~ /[a-z]/ ? "%s = \"%s\";" : "%s = %s;", $1, $2 } END { print "}" }')"'
 		function later(mean) { return -log(1 - rand()) * mean * 1000 }
 		BEGIN {
 			srand(seed)
@@ -31,6 +31,11 @@ capture()
 				print "meta vcpu vm=100-12 id=" v " tid=" 101 + v " offset=0 ratio=0 frac=0 tsc=1"
 			now = 1e9 + 1000
 			end = 1e9 + seconds * 1e9
+			if (halt) {
+				print "0", now - 90, "9 sched:sched_wakeup pid=101"
+				print "0", now - 80, "9 sched:sched_switch prev_pid=9 prev_state=1 next_pid=101"
+				print "0", now - 70, "101 kvm_userspace_exit reason=2"
+			}
 			print "0", now, "101 kvm_entry vcpu_id=0"
 			for (i = 1; i <= n; i++)
 				next_at[i] = gap[reason[i]] ? now + later(gap[reason[i]]) : 1e30
@@ -41,10 +46,22 @@ capture()
 						first = i
 				r = reason[first]
 				at = next_at[first] > now + 100 ? next_at[first] : now + 100
-				now = at + 500 + later(time[r])
+				now = at + (r == 12 && halt ? 6000 : 500) + later(time[r])
 				if (now >= end)
 					break
 				printf "0 %.0f 101 kvm_exit exit_reason=%d isa=1 vcpu_id=0\n", at, r
+				if (r == 12 && halt == "poll")
+					printf "0 %.0f 101 kvm_vcpu_wakeup ns=%d waited=0 valid=1\n", now - 2000,
+						now - at - 4000
+				if (r == 12 && halt == "sleep") {
+					printf "0 %.0f 101 sched:sched_switch prev_pid=101 prev_state=1 next_pid=0\n",
+						at + 2000
+					printf "0 %.0f 0 sched:sched_wakeup pid=101\n", now - 2100
+					printf "0 %.0f 0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=101\n",
+						now - 2050
+					printf "0 %.0f 101 kvm_vcpu_wakeup ns=%d waited=1 valid=1\n", now - 2000,
+						now - at - 4000
+				}
 				printf "0 %.0f 101 kvm_entry vcpu_id=0\n", now
 				next_at[first] += later(gap[r])
 			}
@@ -73,6 +90,10 @@ capture long seed=3 seconds=3
 capture rate seed=4 gap30=1500
 capture times seed=5 time12=120
 capture gone seed=6 gap30=0
+capture dear seed=21 gap1=6000 gap32=700 time32=300
+capture sleep seed=22 halt=sleep time12=500
+capture poll seed=23 halt=poll time12=500 gap30=1000
+capture often seed=24 halt=sleep time12=500 gap12=700
 capture tiny seed=7 seconds=0.05
 
 # ---- nothing changed ----
@@ -99,16 +120,36 @@ is "$(rows base rate | cut -d ' ' -f 1)" "IO_INSTRUCTION,rate" "a rate that doub
 is "$(rows base rate | tr ' ' '\n' | grep -cv '^IO_INSTRUCTION\|^$')" 0 "... and nothing else changed"
 diff_of base rate
 status_is 0 "... exit 0"
-out_has '^IO_INSTRUCTION +per second +3[0-9][0-9]\.[0-9] +6[0-9][0-9]\.[0-9] +\+(8|9|10|11|12)[0-9](\.[0-9])?%|^IO_INSTRUCTION +per second .*\+[0-9.]+% <0\.001$' \
+out_has '^IO_INSTRUCTION +per second +3[0-9][0-9]\.[0-9] +[67][0-9][0-9]\.[0-9] +\+(8|9|10|11|12)[0-9]\.[0-9]% +0\.[67][0-9]% <0\.001$' \
 	"... with both values"
 is "$(rows rate base | cut -d ' ' -f 1)" "IO_INSTRUCTION,rate" "... and the other way round"
 is "$(rows base times | tr ' ' '\n' | grep -v '^$' | cut -d , -f 1 | sort -u)" "HLT" "times that doubled: of HLT alone"
 is "$(rows base times | tr ' ' '\n' | grep -c 'mean\|p50')" 2 "... by mean and median"
 is "$(rows base times | tr ' ' '\n' | grep -c 'rate')" 0 "... and no rate"
 diff_of base gone
-out_has '^IO_INSTRUCTION +per second +[0-9.]+ +0\.00 +gone <0\.001$' "a reason that is gone"
+out_has '^IO_INSTRUCTION +per second +[0-9.]+ +0\.00 +gone +0\.[67][0-9]% <0\.001$' "a reason that is gone"
 diff_of gone base
-out_has '^IO_INSTRUCTION +per second +0\.00 +[0-9.]+ +new <0\.001$' "... that is new"
+out_has '^IO_INSTRUCTION +per second +0\.00 +[0-9.]+ +new +0\.[67][0-9]% <0\.001$' "... that is new"
+
+# ---- what leads ----
+
+# "GROUP..." of what is beyond noise
+groups()
+{
+	diff_of "$@" --format csv
+	awk -F, 'NR > 1 && $12 == 1 { printf "%s ", $10 }' "$out"
+}
+
+
+is "$(groups base dear | cut -d ' ' -f 1-3)" "MSR_WRITE EXTERNAL_INTERRUPT time" "what costs most is first, not what became another's third"
+is "$(groups sleep poll)" "HLT IO_INSTRUCTION time sched " "polling"
+diff_of sleep poll
+out_has '^HLT +polling +0\.00% +[1-9][0-9]\.[0-9]+% +from 0 +[1-9][0-9]\.[0-9]{2}% <0\.001$' "... in HLT leads, with what it costs"
+ok "... with what it was before below it" grep -qE '^ +asleep +[0-9.]+% +0\.00% +-100\.0% +<0\.001$' "$out"
+out_has '^exits: polling +of a CPU ' "... then the time of all exits"
+is "$(groups sleep often | cut -d ' ' -f 1)" "HLT" "a vCPU that halts more often: HLT leads"
+is "$(diff_of sleep often --format csv; awk -F, 'NR == 2 { print $3 }' "$out")" "rate" "... by how often, though sleep is most of its time"
+
 is "$(rows base rate --than 200)" "" "--than: what is less does not matter"
 is "$(rows base rate --from 100ms --to 900ms | cut -d ' ' -f 1)" "IO_INSTRUCTION,rate" "--from, --to"
 diff_of base rate --from 100ms --to 900ms
@@ -164,7 +205,7 @@ cp "$out" "$tmp/json"
 diff_of base rate --format json
 ok "... the same again" cmp "$out" "$tmp/json"
 diff_of base rate --format csv
-is "$(head -n 1 "$out")" "kind,name,measure,unit,before,after,surely,chance,beyond_noise" "CSV"
+is "$(head -n 1 "$out")" "kind,name,measure,unit,before,after,surely,chance,beyond_noise,group,effect,lead" "CSV"
 diff_of base rate -o "$tmp/file"
 status_is 0 "-o"
 diff_of base rate
