@@ -43,6 +43,11 @@ void exit_names_init(struct exit_names *n, const struct fmt_event *ev, const cha
 /* The instruction set of a vendor's CPUs: VMX where it is unknown or NULL. */
 enum exit_isa exit_isa_of_vendor(const char *vendor);
 
+/* Bits of the fraction of a TSC ratio there, those of VMX where it is unknown. */
+uint8_t exit_tsc_frac(enum exit_isa isa);
+/* The i-th kind's own module of KVM, *isa what it is for: "" where it has none, NULL past the last. */
+const char *exit_module(size_t i, enum exit_isa *isa);
+
 /* The value of a field isa, or the one for events without it (0). */
 static inline enum exit_isa exit_isa(const struct exit_names *n, uint64_t isa)
 {
@@ -83,6 +88,7 @@ enum exit_kind {
 	EXIT_KIND_INTR,	 /* the host has an interrupt */
 	EXIT_KIND_FAULT, /* memory that the host has not mapped; a device's looks the same */
 	EXIT_KIND_PAUSE, /* it spins on a lock */
+	EXIT_KIND_ASYNC, /* else: nothing that the guest did */
 };
 enum exit_kind exit_kind(struct exit_why why);
 static inline bool exit_is_halt(struct exit_why why)

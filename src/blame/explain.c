@@ -207,7 +207,7 @@ static void in_kernel(const struct blame *b, struct blame_spike *s, const struct
 	static const enum blame_cause causes[] = {
 		[EXIT_KIND_OTHER] = CAUSE_EXIT_KERNEL, [EXIT_KIND_HALT] = CAUSE_HALT_WAKE,
 		[EXIT_KIND_INTR] = CAUSE_HOST_IRQ,     [EXIT_KIND_FAULT] = CAUSE_PAGE_FAULT,
-		[EXIT_KIND_PAUSE] = CAUSE_LOCK_HOLDER,
+		[EXIT_KIND_PAUSE] = CAUSE_LOCK_HOLDER, [EXIT_KIND_ASYNC] = CAUSE_EXIT_KERNEL,
 	};
 	enum exit_kind kind = v ? exit_kind(v->why) : EXIT_KIND_OTHER;
 	struct blame_part *p;

@@ -35,6 +35,9 @@ struct event_arch {
 	uint32_t intr;		    /* the host has an interrupt; the same */
 	uint32_t fault;		    /* memory that is not mapped, or a device; the same */
 	uint32_t pause;		    /* the guest spins on a lock; the same */
+	uint32_t async[3];	    /* others that may come at any instruction; 0: no more */
+	uint8_t tsc_frac;	    /* bits of the fraction of its TSC ratio */
+	const char *module;	    /* of KVM, where it has one of its own */
 	const char *traced;	    /* exit_traced() */
 	bool perf_before;	    /* exit_perf_before() */
 	const char *no_irqs;	    /* event_no_irqs() */

@@ -125,7 +125,25 @@ enum exit_kind exit_kind(struct exit_why why)
 		return EXIT_KIND_INTR;
 	if (key == a->fault)
 		return EXIT_KIND_FAULT;
+	for (size_t i = 0; i < ARRAY_SIZE(a->async) && a->async[i]; i++)
+		if (key == a->async[i])
+			return EXIT_KIND_ASYNC;
 	return key == a->pause ? EXIT_KIND_PAUSE : EXIT_KIND_OTHER;
+}
+
+uint8_t exit_tsc_frac(enum exit_isa isa)
+{
+	const struct event_arch *a = arch_of(isa, NULL);
+
+	return a && a->tsc_frac ? a->tsc_frac : event_arch(0)->tsc_frac;
+}
+
+const char *exit_module(size_t i, enum exit_isa *isa)
+{
+	const struct event_arch *a = event_arch(i);
+
+	*isa = a ? a->isa : EXIT_ISA_NONE;
+	return !a ? NULL : a->module ? a->module : "";
 }
 
 uint32_t exit_reason_flags(enum exit_isa isa, uint64_t reason)

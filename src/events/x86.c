@@ -28,5 +28,5 @@ const struct event_arch event_arch_pvm = {
 	.name = "x86-pvm", X86, .isa = EXIT_ISA_PVM,
 	.prefix = "pvm:", .probe = { 2u << 16, NULL }, /* its hypercall */
 	.halt = UINT32_MAX, .intr = UINT32_MAX, .fault = UINT32_MAX, .pause = UINT32_MAX,
-	.hint = pvm_hint,
+	.hint = pvm_hint, .module = "kvm_pvm",
 };

@@ -35,4 +35,5 @@ const struct event_arch event_arch_vmx = {
 	.reason = vmx_names, .nreason = ARRAY_SIZE(vmx_names),
 	.flag = vmx_flags, .nflag = ARRAY_SIZE(vmx_flags),
 	.prefix = "", .probe = { 12, "HLT" }, .halt = 12, .intr = 1, .fault = 48, .pause = 40,
+	.async = { 52 /* PREEMPTION_TIMER */ }, .tsc_frac = 48, .module = "kvm_intel",
 };

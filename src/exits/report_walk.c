@@ -124,7 +124,8 @@ static inline void push_entry(struct walk *w, struct wstream *st, const struct r
 
 static bool exit_failed(const struct class_event *exit)
 {
-	return exit->v[0] >> 31 && exit->v[1] == EXIT_ISA_VMX;
+	return exit->v[0] >> 31 &&
+	       exit_reason_flags((enum exit_isa)(uint32_t)exit->v[1], exit->v[0]) >> 31;
 }
 
 static bool exit_direct(enum class_mark begin, enum class_mark end)

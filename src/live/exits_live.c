@@ -38,19 +38,16 @@ static int check_options(struct exits_run *x)
 /* Events without a word about their instruction set: the map has only numbers. */
 static enum exit_isa machine_isa(const struct exit_names *n)
 {
-	static const struct {
-		const char *module;
-		enum exit_isa isa;
-	} known[] = {
-		{ "/sys/module/kvm_intel", EXIT_ISA_VMX },
-		{ "/sys/module/kvm_amd", EXIT_ISA_SVM },
-		{ "/sys/module/kvm_pvm", EXIT_ISA_PVM },
-	};
+	const char *module;
+	enum exit_isa isa;
 	struct stat st;
+	char path[64];
 
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-		if (!stat(known[i].module, &st))
-			return known[i].isa;
+	for (size_t i = 0; (module = exit_module(i, &isa)); i++) {
+		snprintf(path, sizeof(path), "/sys/module/%s", module);
+		if (module[0] && !stat(path, &st))
+			return isa;
+	}
 	return n->isa;
 }
 

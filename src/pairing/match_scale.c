@@ -16,8 +16,6 @@
 #include "kvmft/util.h"
 
 #define TOLERANCE_PPM 250
-#define FRAC_VMX      48
-#define FRAC_SVM      32
 
 struct tsc_map match_scale(const struct matcher *m, size_t vm)
 {
@@ -59,8 +57,7 @@ static bool is_scaled(uint64_t guest, uint64_t host)
 
 static struct tsc_map scale_of(const struct capture *host, uint64_t guest_khz)
 {
-	bool svm = exit_isa_of_vendor(host->vendor) == EXIT_ISA_SVM;
-	struct tsc_map map = { .frac = svm ? FRAC_SVM : FRAC_VMX };
+	struct tsc_map map = { .frac = exit_tsc_frac(exit_isa_of_vendor(host->vendor)) };
 
 	map.ratio = (uint64_t)(((unsigned __int128)guest_khz << map.frac) / host->tsc_khz);
 	return map;

@@ -122,22 +122,17 @@ int stuck_watch_begin(struct stuck *s)
 
 /*
  * Exits that the host caused: they may come at any instruction. So do those of a guest that waits
- * for a lock by PAUSE. Numbers of VMX: EXTERNAL_INTERRUPT, PAUSE, PREEMPTION_TIMER; of SVM: INTR,
- * NMI, SMI, PAUSE; of arm64: IRQ.
+ * for a lock.
  */
 static enum stuck_what what_exit(struct exit_why w)
 {
-	static const uint32_t vmx[] = { 1, 40, 52 }, svm[] = { 0x60, 0x61, 0x62, 0x77 };
-
-	if (exit_is_halt(w))
-		return STUCK_HLT;
-	for (size_t i = 0; w.isa == EXIT_ISA_VMX && i < ARRAY_SIZE(vmx); i++)
-		if ((w.reason & EXIT_VMX_BASIC) == vmx[i])
-			return STUCK_SAMPLE;
-	for (size_t i = 0; w.isa == EXIT_ISA_SVM && i < ARRAY_SIZE(svm); i++)
-		if (w.reason == svm[i])
-			return STUCK_SAMPLE;
-	return w.isa == EXIT_ISA_ARM64 && !w.reason ? STUCK_SAMPLE : STUCK_EXIT;
+	switch (exit_kind(w)) {
+	case EXIT_KIND_HALT: return STUCK_HLT;
+	case EXIT_KIND_INTR:
+	case EXIT_KIND_PAUSE:
+	case EXIT_KIND_ASYNC: return STUCK_SAMPLE;
+	default: return STUCK_EXIT;
+	}
 }
 
 static struct stuck_vcpu *of_thread(struct stuck *s, const struct u64map *map,

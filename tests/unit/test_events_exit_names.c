@@ -166,6 +166,38 @@ static void test_arm64(void **state __unused_arg)
 	fmt_free(f);
 }
 
+/* What kinds of hosts have in common, by other numbers. */
+static void test_kinds(void **state __unused_arg)
+{
+	static const struct {
+		enum exit_isa isa;
+		uint32_t reason;
+		enum exit_kind kind;
+	} are[] = {
+		{ EXIT_ISA_VMX, 1, EXIT_KIND_INTR }, { EXIT_ISA_SVM, 0x60, EXIT_KIND_INTR },
+		{ EXIT_ISA_ARM64, 0, EXIT_KIND_INTR }, { EXIT_ISA_VMX, 52, EXIT_KIND_ASYNC },
+		{ EXIT_ISA_VMX, 1u << 29 | 52, EXIT_KIND_ASYNC }, { EXIT_ISA_SVM, 0x61, EXIT_KIND_ASYNC },
+		{ EXIT_ISA_SVM, 0x62, EXIT_KIND_ASYNC }, { EXIT_ISA_VMX, 40, EXIT_KIND_PAUSE },
+		{ EXIT_ISA_SVM, 0x77, EXIT_KIND_PAUSE }, { EXIT_ISA_VMX, 48, EXIT_KIND_FAULT },
+		{ EXIT_ISA_VMX, 0, EXIT_KIND_OTHER }, { EXIT_ISA_SVM, 0, EXIT_KIND_OTHER },
+		{ EXIT_ISA_PVM, 0, EXIT_KIND_OTHER }, { EXIT_ISA_PVM, 52, EXIT_KIND_OTHER },
+		{ EXIT_ISA_NONE, 52, EXIT_KIND_OTHER },
+	};
+	const char *module;
+	enum exit_isa isa;
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(are); i++)
+		assert_int_equal(exit_kind((struct exit_why){ are[i].isa, are[i].reason }), are[i].kind);
+	assert_int_equal(exit_tsc_frac(EXIT_ISA_VMX), 48);
+	assert_int_equal(exit_tsc_frac(EXIT_ISA_SVM), 32);
+	assert_int_equal(exit_tsc_frac(EXIT_ISA_NONE), 48);
+	for (size_t i = 0; (module = exit_module(i, &isa)); i++)
+		n += (!strcmp(module, "kvm_intel") && isa == EXIT_ISA_VMX) ||
+		     (!strcmp(module, "kvm_amd") && isa == EXIT_ISA_SVM);
+	assert_int_equal(n, 2);
+}
+
 /* Up to Linux 4.8 a trap was 1; up to 5.3 the fields had other names, one of them that of x86. */
 static void test_arm64_old(void **state __unused_arg)
 {
@@ -213,6 +245,7 @@ int main(void)
 		cmocka_unit_test(test_captured_names),
 		cmocka_unit_test(test_arm64),
 		cmocka_unit_test(test_arm64_old),
+		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_isa_and_hints),
 	};
 
