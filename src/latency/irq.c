@@ -8,6 +8,9 @@
  *   entered     kvm_entry: the guest can take it
  *   handled     irq_vectors:*_entry of its vector, or irq_handler_entry of a device, in the guest
  *
+ * Before Linux 5.17 nothing tells that an interrupt is posted: there it is one where KVM was never
+ * seen to inject any.
+ *
  * An APIC holds a vector once: what is accepted again before it was injected is coalesced, and
  * where it is posted, before its handler. The events of devices' handlers tell the guest's
  * interrupt number and not the vector; which is which is learnt from what was injected last, and
@@ -131,6 +134,11 @@ static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, u
 	v->open[vector / 64] |= 1ull << vector % 64;
 }
 
+static bool posts_untold(const struct lat *l)
+{
+	return !lat_decoder_has(l->dec[0], EV_APICV_ACCEPT) && lat_decoder_has(l->dec[0], EV_INJECT);
+}
+
 int lat_irq_accept(struct lat *l, const struct lat_in *in)
 {
 	int64_t vm = lat_vm_of(l, in);
@@ -163,6 +171,7 @@ int lat_irq_accept(struct lat *l, const struct lat_in *in)
 		ret = lat_chain_end(l, v, c);
 	lat_count(l, LAT_T_IRQ, IRQ_ACCEPTED);
 	chain_open(l, v, c, vector, in);
+	c->posted = posts_untold(l) && !l->guest[v->vm].injects;
 	v->met[vector / 64] |= 1ull << vector % 64;
 	return ret;
 }
@@ -190,6 +199,11 @@ int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	c = chain_at(v, vector);
 	if (!c)
 		return -ENOMEM;
+	l->guest[v->vm].injects = true;
+	if (c->open && c->posted && posts_untold(l)) { /* so it was not, but how it went in is not known */
+		c->early = c->entered;
+		c->posted = c->entered = false;
+	}
 	if (c->open && c->injected) {
 		lat_count(l, LAT_T_IRQ, IRQ_REINJECTED);
 		return 0;

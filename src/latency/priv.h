@@ -122,6 +122,7 @@ struct lat_handler {
 
 /* What is known of a VM's guest capture while it is walked. */
 struct lat_guest {
+	bool injects; /* kvm_inj_virq was seen: its interrupts are not posted */
 	const struct tl_source *src; /* NULL: none */
 	bool begun;
 	uint64_t begin; /* host TSC of its first event */

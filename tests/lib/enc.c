@@ -302,6 +302,13 @@ struct corpus {
 	char *all;
 };
 
+static const char *corpus_name = "formats-6.18-x86.txt";
+
+void enc_corpus(const char *name)
+{
+	corpus_name = name;
+}
+
 /* "== SYS/NAME" lines, each followed by the format as the kernel gave it. */
 static const struct corpus *corpus(void)
 {
@@ -310,7 +317,7 @@ static const struct corpus *corpus(void)
 
 	if (c.all)
 		return &c;
-	c.all = enc_data_file("formats-6.18-x86.txt", NULL);
+	c.all = enc_data_file(corpus_name, NULL);
 	for (p = c.all; p; p = strstr(eol + 1, "\n== ")) {
 		if (*p == '\n') {
 			p[1] = '\0'; /* the format before keeps its last newline */

@@ -58,7 +58,9 @@ int enc_capture(const char *path, struct capw **w, struct kvmft_err *err);
 void enc_file(const char *dir, const char *name, const void *data, size_t len);
 char *enc_data_file(const char *name, size_t *len); /* of tests/data */
 
-/* Format text of the corpus tests/data/formats-6.18-x86.txt, NULL when absent; static storage. */
+/* Another corpus of tests/data than formats-6.18-x86.txt, from now on; before the first of it. */
+void enc_corpus(const char *name);
+/* Format text of the corpus, NULL when absent; static storage. */
 const char *enc_format(const char *sys, const char *name);
 /* The i-th format of the corpus. */
 const char *enc_format_at(size_t i, const char **sys, const char **name);

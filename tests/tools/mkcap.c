@@ -2,15 +2,18 @@
 /*
  * mkcap.c: compiles a text that people can read into a capture directory, or a trace.dat.
  *
- *   mkcap --capture DIR | --trace-dat FILE [--clock CLOCK]  TEXT
+ *   mkcap --capture DIR | --trace-dat FILE [--clock CLOCK] [--formats NAME]  TEXT
  *
  * Lines of TEXT; '#' begins a comment:
  *
  *   meta vm id=100-12 pid=100 name=one        a line of the capture's meta file (not in a trace.dat)
  *   event SYS NAME ID TYPE:FIELD...           an event format; TYPE is u8 ... u64, s8 ... s64; text
  *                                             is the last one, and takes the rest of a line. Without it
- *                                             an event has the format of tests/data/formats-6.18-x86.txt
- *   CPU TIME TID NAME [FIELD=VALUE]...        an event of system kvm; SYS:NAME for another
+ *                                             an event has the format of tests/data/formats-6.18-x86.txt,
+ *                                             or of the file there that --formats names
+ *   CPU TIME TID NAME [FIELD=VALUE]...        an event of system kvm; SYS:NAME for another. NAME? and FIELD?
+ *                                             are left out where there are none
+ *   recorded NAME...                          events that were recorded, whether or not there are any
  *   CPU gap [COUNT]                           events are lost here; no COUNT: nobody knows how many
  *
  * Times are ticks of the clock x86-tsc at 1 GHz, so that a tick is a ns; in a trace.dat, of which no frequency is
@@ -127,8 +130,21 @@ static struct used *add_used(struct mkcap *m, unsigned int line, const char *sys
 	return u;
 }
 
+/* Takes the mark away. */
+static bool optional(char *word)
+{
+	size_t n = strlen(word);
+
+	if (!n || word[n - 1] != '?')
+		return false;
+	word[n - 1] = '\0';
+	return true;
+}
+
+/* NULL: there is none, nor has to be. */
 static struct used *find_used(struct mkcap *m, unsigned int line, char *word)
 {
+	bool may_lack = optional(word);
 	char *colon = strchr(word, ':');
 	const char *sys = colon ? word : "kvm", *name = colon ? colon + 1 : word, *text;
 
@@ -138,6 +154,8 @@ static struct used *find_used(struct mkcap *m, unsigned int line, char *word)
 		if (!strcmp(m->ev[i].sys, sys) && !strcmp(m->ev[i].name, name))
 			return &m->ev[i];
 	text = enc_format(sys, name);
+	if (!text && may_lack)
+		return NULL;
 	if (!text)
 		DIE("no format of %s:%s: give it with a line 'event'", sys, name);
 	return add_used(m, line, sys, name, strdup(text));
@@ -228,6 +246,8 @@ static void event(struct mkcap *m, unsigned int line, struct cpu *c, char *first
 	if (!word)
 		DIE("which event?");
 	u = find_used(m, line, word);
+	if (!u)
+		return;
 	enc_record(rec, &m->g, u->id, (int32_t)tid, 0, u->len);
 	len = u->len;
 	while ((word = strtok_r(NULL, " \t", &save))) {
@@ -235,6 +255,8 @@ static void event(struct mkcap *m, unsigned int line, struct cpu *c, char *first
 
 		if (eq)
 			*eq = '\0';
+		if (eq && optional(word) && !field(u->text, word, &off, &size))
+			continue;
 		text = eq ? put_text(rec, u, word, eq + 1, save) : 0;
 		if (text) {
 			len = text;
@@ -274,6 +296,11 @@ static void compile(struct mkcap *m, FILE *f)
 		}
 		if (!strcmp(word, "event")) {
 			own_format(m, line, save);
+			continue;
+		}
+		if (!strcmp(word, "recorded")) {
+			while ((word = strtok_r(NULL, " \t", &save)))
+				find_used(m, line, word);
 			continue;
 		}
 		n = number(line, word);
@@ -399,6 +426,7 @@ int main(int argc, char **argv)
 		{ "capture", required_argument, NULL, 'c' },
 		{ "trace-dat", required_argument, NULL, 't' },
 		{ "clock", required_argument, NULL, 'C' },
+		{ "formats", required_argument, NULL, 'f' },
 		{ 0 },
 	};
 	struct mkcap *m = calloc(1, sizeof(*m));
@@ -413,6 +441,8 @@ int main(int argc, char **argv)
 			dat = optarg;
 		else if (o == 'C')
 			clock = optarg;
+		else if (o == 'f')
+			enc_corpus(optarg);
 		else
 			return 2;
 	}
