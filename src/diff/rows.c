@@ -150,29 +150,38 @@ static double size(double v)
 	return v < 0 ? -v : v;
 }
 
+static double longer(const struct cost *c)
+{
+	if (!(c->rate[0] > 0) || !(c->rate[1] > 0))
+		return 0;
+	return size(c->busy[1] / c->rate[1] - c->busy[0] / c->rate[0]) *
+	       (c->rate[0] + c->rate[1]) / 2;
+}
+
 /*
  * The change in this row as time, everything else being as it was. A percentile that moves has so
- * many of the samples later.
+ * many of the samples later. A sleep that gets longer is one less often.
  */
 static void row_effect(struct diff_row *r, const struct cost *c)
 {
-	double change = size(r->value[1] - r->value[0]), rate = (c->rate[0] + c->rate[1]) / 2;
+	double change = size(r->value[1] - r->value[0]), rate = (c->rate[0] + c->rate[1]) / 2,
+	       often = size(c->rate[1] - c->rate[0]) * c->each / 2;
 
 	switch ((int)r->measure) {
 	case DIFF_RATE:
 		r->effect = change * c->each;
 		break;
 	case DIFF_PER_GUEST:
-		r->effect = size(c->rate[1] - c->rate[0]) * c->each / 2;
+		r->effect = often;
 		break;
 	case DIFF_MEAN:
-		if (c->rate[0] > 0 && c->rate[1] > 0)
-			r->effect = size(c->busy[1] / c->rate[1] - c->busy[0] / c->rate[0]) * rate;
+		r->effect = c->sleeps ? often : longer(c);
 		break;
 	case DIFF_P50:
 	case DIFF_P99:
-		if (!c->sleeps)
-			r->effect = change / 1e9 * rate * (r->measure == DIFF_P50 ? 0.5 : 0.01);
+		r->effect = change / 1e9 * rate * (r->measure == DIFF_P50 ? 0.5 : 0.01);
+		if (c->sleeps)
+			r->effect = r->measure == DIFF_P50 ? often : 0;
 		break;
 	case DIFF_SHARE:
 		r->effect = size(c->busy[1] - c->busy[0]);
@@ -182,9 +191,12 @@ static void row_effect(struct diff_row *r, const struct cost *c)
 	default:
 		r->effect = change;
 	}
-	/* fewer and longer ones are the same stolen time */
+	/*
+	 * Fewer and longer ones are the same stolen time; and where as much is stolen at each wakeup,
+	 * that there are more of them comes from elsewhere.
+	 */
 	if (!strcmp(r->group, "sched"))
-		r->effect = MIN(r->effect, size(c->busy[1] - c->busy[0]));
+		r->effect = MIN(r->effect, MIN(size(c->busy[1] - c->busy[0]), longer(c)));
 }
 
 /* ---- percentiles ---- */

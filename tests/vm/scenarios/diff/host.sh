@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 #
-# Records a host with a steady guest again and again, and then with one thing changed: halt polling, the guest's
-# timer slack, x2apic; on an Intel host -overcommit cpu-pm, which QEMU's emulated SVM has no HLT for. All in one
-# boot of the host. DIFF_EQUAL recordings are of the same.
+# Records a host with a steady guest again and again, and then with one thing changed: the guest's timer slack, halt
+# polling; x2apic, which a virtual APIC on the Intel host makes no exits for; on that one -overcommit cpu-pm, which
+# QEMU's emulated SVM has no HLT for. All in one boot of the host. DIFF_EQUAL recordings are of the same.
 
 . "$VM_LIB/host.sh"
 
 EQUAL=${DIFF_EQUAL:-2}
+# QEMU's emulated machine gets on unevenly: what differs for a while has to be told from what differs.
+case $RIG_CPU in
+intel) length=2500ms ;;
+*) length=6s ;;
+esac
 need_kvmft
 [ -x "$(dirname "$KVMFT")/tests/tools/ticker" ] || die "no tests/tools/ticker: make tests"
 poll=/sys/module/kvm/parameters/halt_poll_ns
 
-# take NAME: a recording of 1.5 s
+# take NAME: a recording. It begins with the recorder's look for VMs, which takes an emulated CPU for a while.
 take()
 {
-	"$KVMFT" record -o "/tmp/$1" -d 1500ms -e default -e sched:sched_switch -e sched:sched_wakeup \
+	"$KVMFT" record -o "/tmp/$1" -d $length -e default -e sched:sched_switch -e sched:sched_wakeup \
 		2>"/tmp/$1.err" || fail "record $1: $(cat "/tmp/$1.err")"
 	guest_running "$guest" || die "$guest ended while it was recorded"
 	tar -cf "$RESULTS/$1.tar" -C /tmp "$1"
@@ -45,13 +50,14 @@ step_equal()
 	pass "$EQUAL recordings of the same"
 }
 
+# On the Intel host a VM that was made without polling never began to.
 step_poll()
 {
 	echo 10000000 >$poll
-	sleep 1
+	guest vm4
 	take poll
+	guest_kill vm4
 	echo 0 >$poll
-	sleep 1
 }
 
 step_slack()
@@ -73,15 +79,14 @@ step_xapic()
 
 step_cpupm()
 {
-	guest_kill vm1
 	guest vm2 --qemu-args "-overcommit cpu-pm=on"
 	take cpupm
 	guest_kill vm2
 }
 
 case $RIG_CPU in
-intel) steps="equal cpupm" ;;
-*) steps="equal poll slack xapic" ;;
+intel) steps="equal slack poll cpupm" ;;
+*) steps="equal slack poll xapic" ;;
 esac
 note "halt_poll_ns is $(cat $poll)"
 echo 0 >$poll
