@@ -196,8 +196,8 @@ struct capture {
 	char *tsc_khz_source;
 	uint64_t begin_tsc, stop_tsc, end_tsc; /* 0 = unknown; stop: no event is later */
 	/*
-	 * Of a flight recorder, 0 = unknown: when its ring was asked for last, and when what it held
-	 * before that was written.
+	 * Of a flight recorder, 0 = unknown: when its ring was asked for last, and when what it
+	 * held before that was written.
 	 */
 	uint64_t snapshot_tsc, before_snapshot_tsc;
 

@@ -30,8 +30,8 @@ struct sides_config {
 	 */
 	const struct remote_words *reader;
 	/*
-	 * The same, for one that is run each time all sides have written out their rings, and has an
-	 * end: as text, which is cut at blanks that are not in quotes. NULL: there is none.
+	 * The same, for one that is run each time all sides have written out their rings, and has
+	 * an end: as text, which is cut at blanks that are not in quotes. NULL: there is none.
 	 */
 	const char *after_snapshot;
 	bool temp; /* the session is made in memory, and removed at the end */

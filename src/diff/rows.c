@@ -192,8 +192,8 @@ static void row_effect(struct diff_row *r, const struct cost *c)
 		r->effect = change;
 	}
 	/*
-	 * Fewer and longer ones are the same stolen time; and where as much is stolen at each wakeup,
-	 * that there are more of them comes from elsewhere.
+	 * Fewer and longer ones are the same stolen time; and where as much is stolen at each
+	 * wakeup, that there are more of them comes from elsewhere.
 	 */
 	if (!strcmp(r->group, "sched"))
 		r->effect = MIN(r->effect, MIN(size(c->busy[1] - c->busy[0]), longer(c)));

@@ -136,7 +136,8 @@ static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, u
 
 static bool posts_untold(const struct lat *l)
 {
-	return !lat_decoder_has(l->dec[0], EV_APICV_ACCEPT) && lat_decoder_has(l->dec[0], EV_INJECT);
+	return !lat_decoder_has(l->dec[0], EV_APICV_ACCEPT) &&
+	       lat_decoder_has(l->dec[0], EV_INJECT);
 }
 
 int lat_irq_accept(struct lat *l, const struct lat_in *in)
@@ -200,7 +201,8 @@ int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (!c)
 		return -ENOMEM;
 	l->guest[v->vm].injects = true;
-	if (c->open && c->posted && posts_untold(l)) { /* so it was not, but how it went in is not known */
+	if (c->open && c->posted && posts_untold(l)) {
+		/* So it was not; when it went in is not known if that seemed to have been. */
 		c->early = c->entered;
 		c->posted = c->entered = false;
 	}
