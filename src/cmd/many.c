@@ -217,7 +217,7 @@ static _Noreturn void worker(struct many *m, size_t w, size_t n, int fd, pid_t p
 	ret = sandbox_enter_reader(&layers, &err);
 	for (size_t i = w; i < m->list->n && !ret; i += n)
 		ret = one(m, i, fd);
-	_exit(ret != 0);
+	_exit(ret ? 1 : 0);
 }
 
 static int start(struct many *m, size_t w, size_t n)

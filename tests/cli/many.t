@@ -93,4 +93,27 @@ status_is 2 "-o: one at a time"
 run "$kvmft" blame more/a
 status_is 0 "a tree of one session is that"
 ok "... without a head" sh -c "! grep -q '==>' '$out'"
+
+# ---- metrics ----
+
+run "$kvmft" report -i day/web1/host --split --format openmetrics
+status_is 0 "report --format openmetrics"
+is "$(sed -n 's/^kvmft_exits{.*reason="\([^"]*\)"} /\1,/p' "$out" | sort)" \
+	"$("$kvmft" report -i day/web1/host --per all --format csv 2>/dev/null | awk -F, 'NR > 1 { print $3 "," $4 }' | sort)" \
+	"... has the report's samples"
+ok "... and its times" sh -c "sed -n 's/^kvmft_exit_seconds{.*} //p' '$out' | awk '{ s += \$1 } END { exit s < 0.0000001 }'"
+is "$(awk '/^kvmft_exit_seconds{/ { t += $NF } /^kvmft_exit_part_seconds{/ { p += $NF } END { printf "%.9f", t - p }' "$out")" 0.000000000 \
+	"... whose parts are all of them"
+is "$(tail -n 1 "$out")" "# EOF" "... and is whole"
+cp "$out" report.prom
+run "$kvmft" latency irq,timer --format openmetrics day/web1/host day/web1/one=one
+status_is 0 "latency --format openmetrics"
+is "$(sed -n 's/^kvmft_latency_seconds_count{analysis="irq".*} //p' "$out")" \
+	"$("$kvmft" latency irq --format csv day/web1/host day/web1/one=one 2>/dev/null | awk -F, '$1 == "irq" && $4 == "total" { n += $5 } END { print n }')" \
+	"... has the interrupts that were measured"
+is "$(sed -n 's/^kvmft_latency_seconds_bucket{analysis="irq".*le="+Inf"} //p' "$out")" \
+	"$(sed -n 's/^kvmft_latency_seconds_count{analysis="irq".*} //p' "$out")" "... all of them in buckets"
+is "$(cat report.prom "$out" | sed -n 's/^# TYPE \([^ ]*\).*/\1/p' | sort | uniq -d)" "" "no family is in both"
+run "$kvmft" report --format openmetrics day
+status_is 2 "--format openmetrics: one capture at a time"
 finish
