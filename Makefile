@@ -100,7 +100,7 @@ endif
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wconversion
 CFLAGS ?= -O2 -g
 kv_cflags := -std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DKVMFT_VERSION='"$(VERSION)"' \
-	-Iinclude -Isrc $(WARN) -fno-strict-aliasing -fstack-protector-strong $(features) $(pkg_cflags) \
+	-Iinclude -Isrc $(WARN) -fno-strict-aliasing -fstack-protector-strong $(pkg_cflags) \
 	$(small_cflags)
 kv_ldflags := $(small_ldflags)
 ifeq ($(WERROR),1)
@@ -146,19 +146,29 @@ all_obj  := $(lib_obj) $(main_obj) $(test_lib_obj) $(unit:%=%.o) $(tools:%=%.o) 
 
 all: $(prog)
 
-# Everything is rebuilt when the compiler or a flag changes.
+# What a compiler or a flag makes is made anew when they change: objects by .flags, programs by .link.
+define stamp
+@mkdir -p $(@D)
+@echo '$(subst ','\'',$(1))' | cmp -s - $@ || echo '$(subst ','\'',$(1))' > $@
+endef
 $(O)/.flags: FORCE
-	@mkdir -p $(@D)
-	@echo '$(subst ','\'',$(CC) $(kv_cflags) $(CFLAGS) $(kv_ldflags) $(LDFLAGS) $(kv_libs))' | cmp -s - $@ || \
-		echo '$(subst ','\'',$(CC) $(kv_cflags) $(CFLAGS) $(kv_ldflags) $(LDFLAGS) $(kv_libs))' > $@
+	$(call stamp,$(CC) $(kv_cflags) $(CFLAGS))
+$(O)/.link: FORCE
+	$(call stamp,$(CC) $(features) $(kv_ldflags) $(LDFLAGS) $(kv_libs))
+
+# Only these differ with the libraries that there are: a build without them shares all other objects.
+optional := $(addprefix $(O)/,src/kernel/libkmod.o src/capture/unpack.o tests/unit/test_capture_cut.o \
+	tests/unit/test_capture_tracedat.o)
+$(optional): obj_cflags += $(features)
+$(optional): $(O)/.link
 
 # Tables of tests leave out what is 0.
-$(O)/tests/%.o: kv_cflags += -Wno-missing-field-initializers -Itests -DTEST_DATA_DIR='"$(CURDIR)/tests/data"'
+$(O)/tests/%.o: obj_cflags += -Wno-missing-field-initializers -Itests -DTEST_DATA_DIR='"$(CURDIR)/tests/data"'
 
 $(O)/%.o: %.c $(O)/.flags
 	@mkdir -p $(@D)
 	$(say) CC $<
-	$(Q)$(CC) $(kv_cflags) $(CFLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(kv_cflags) $(obj_cflags) $(CFLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<
 
 # Assembled into it: the compiler's list of dependencies does not know.
 $(O)/src/output/html.o: src/output/html/page.html
@@ -167,17 +177,17 @@ $(lib): $(lib_obj)
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(prog): $(main_obj) $(lib)
+$(prog): $(main_obj) $(lib) $(O)/.link
 	$(say) LD $@
-	$(Q)$(CC) $(kv_ldflags) $(LDFLAGS) -o $@ $^ $(kv_libs)
+	$(Q)$(CC) $(kv_ldflags) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(kv_libs)
 
-$(unit): %: %.o $(test_lib_obj) $(lib)
+$(unit): %: %.o $(test_lib_obj) $(lib) $(O)/.link
 	$(say) LD $@
-	$(Q)$(CC) $(kv_ldflags) $(LDFLAGS) -o $@ $^ $(kv_libs) -lcmocka
+	$(Q)$(CC) $(kv_ldflags) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(kv_libs) -lcmocka
 
-$(tools): %: %.o $(test_lib_obj) $(lib)
+$(tools): %: %.o $(test_lib_obj) $(lib) $(O)/.link
 	$(say) LD $@
-	$(Q)$(CC) $(kv_ldflags) $(LDFLAGS) -o $@ $^ $(kv_libs)
+	$(Q)$(CC) $(kv_ldflags) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(kv_libs)
 
 $(kill_obj): src/util/seccomp.c $(O)/.flags
 	@mkdir -p $(@D)
@@ -187,9 +197,9 @@ $(kill_obj): src/util/seccomp.c $(O)/.flags
 # What is named first is not taken from the library.
 $(O)/tests/kill/kvmft: $(kill_obj) $(main_obj) $(lib)
 $(O)/tests/kill/sandbox: $(kill_obj) $(O)/tests/tools/sandbox.o $(test_lib_obj) $(lib)
-$(killed):
+$(killed): $(O)/.link
 	$(say) LD $@
-	$(Q)$(CC) $(kv_ldflags) $(LDFLAGS) -o $@ $^ $(kv_libs)
+	$(Q)$(CC) $(kv_ldflags) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(kv_libs)
 
 -include $(all_obj:.o=.d)
 

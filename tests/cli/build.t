@@ -15,11 +15,16 @@ build()
 }
 
 if command -v clang >/dev/null; then
-	build "clang, no warnings" CC=clang CFLAGS=-O1 tests
+	build "clang, no warnings" CC=clang CFLAGS=-O0 tests
 else
 	skip "clang" "clang is not installed"
 fi
 rm -rf "$tmp/build"
+# The objects that do not differ are there already, newer than their sources.
+if [ -n "${KVMFT_PLAIN:-}" ]; then
+	mkdir "$tmp/build"
+	cp -a "${KVMFT_PLAIN%/*}/src" "${KVMFT_PLAIN%/*}/.flags" "$tmp/build"
+fi
 build "gcc -O2, without libkmod and zstd" MINIMAL=1
 run "$tmp/build/kvmft" --version
 status_is 0 "minimal kvmft runs"
