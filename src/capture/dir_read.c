@@ -52,7 +52,7 @@ static int check_version(char *line, struct kvmft_err *err)
 
 	if (!meta_parse(line, &rec) || strcmp(rec.name, "kvmft-capture") ||
 	    !meta_get_u64(&rec, "version", &version) || !version)
-		return err_set(err, EBADMSG, "not a kvmft capture: meta does not say so");
+		return err_set(err, EBADMSG, "not a kvmft capture: its meta does not begin like one");
 	if (version > CAPTURE_VERSION)
 		return err_set(err, EPROTONOSUPPORT,
 			       "capture has format version %llu, this kvmft reads up to %d "
@@ -107,7 +107,7 @@ static int read_meta(struct capture *c, int dirfd, struct kvmft_err *err)
 	if (more)
 		cap_note(c, "meta: longer than %u bytes, the rest was not read", CAPTURE_MAX_META);
 	else if (left)
-		cap_note(c, "meta: the last line is cut");
+		cap_note(c, "meta: the last line is cut short");
 	return 0;
 }
 
@@ -137,7 +137,7 @@ static int read_geometry(struct capture *c, int dirfd)
 	if (!c->page_header)
 		c->page_header = 8 + c->long_size;
 	if (c->page_header < 8 + c->long_size || c->page_header >= c->subbuf_size) {
-		cap_note(c, "the size of sub-buffers is not known: no events can be read");
+		cap_note(c, "the sub-buffer size is missing: no events can be read");
 		c->subbuf_size = 0;
 	}
 	return 0;
@@ -169,9 +169,9 @@ static void check_text(struct capture *c, enum cap_text which, const char *text,
 		cap_note(c, "%s is cut: %zu of %" PRIu64 " bytes", name, n,
 			 cap_priv(c)->text[which].bytes);
 	else if (n && text[n - 1] != '\n')
-		cap_note(c, "%s is cut: it ends inside a line", name);
+		cap_note(c, "%s is cut short: it ends inside a line", name);
 	if (strlen(text) < n)
-		cap_note(c, "%s is not text behind byte %zu", name, strlen(text));
+		cap_note(c, "%s is not text after byte %zu", name, strlen(text));
 }
 
 typedef int text_parser(struct capture *c, char *text);
@@ -370,7 +370,7 @@ static void note_no_end(struct capture *c)
 {
 	size_t n = c->ndamage;
 
-	cap_note(c, "the recorder did not end by itself: no end record");
+	cap_note(c, "the recording was cut short: no end record");
 	if (c->ndamage > n)
 		c->damage[n].no_end = true;
 }

@@ -89,7 +89,7 @@ void cap_note_rest(struct capture *c)
 	if (!n)
 		return;
 	free(c->damage[--c->ndamage].text); /* the list is full: its last line makes room */
-	cap_note(c, "and %zu further things of this kind", n + 1);
+	cap_note(c, "and %zu more of this kind", n + 1);
 }
 
 int cap_set_str(char **slot, const char *val)

@@ -135,8 +135,8 @@ static int read_attr(struct pd_head *h, uint64_t i, uint32_t *which, struct pd_s
 	if (has_flag(p, flags, WRITE_BACKWARD))
 		return err_set(
 			h->err, EOPNOTSUPP,
-			"recorded with perf's option --overwrite, its events stand backwards: "
-			"record without");
+			"recorded with perf's option --overwrite, so its events are in reverse "
+			"order: record without it");
 	h->use_clockid |=
 		has_flag(p, flags, USE_CLOCKID) && !cur_skip(&c, 44) && !cur_u32(&c, &h->clockid);
 	l.id_all = has_flag(p, flags, SAMPLE_ID_ALL);

@@ -470,7 +470,7 @@ static int check_work(const struct scan *s)
 		return 0;
 	return err_set(s->err, EFBIG,
 		       "events of %zu CPUs or threads follow each other one by one in %" PRIu64
-		       " bytes: to sort them would take too long",
+		       " bytes: sorting them would take too long",
 		       p->nstream, size);
 }
 

@@ -400,12 +400,12 @@ static int check_limits(const struct in *in, uint64_t len)
 
 	if (l->max_size && in->n->data + len > l->max_size)
 		return err_set(in->err, EFBIG,
-			       "--max-size is reached; what came before is kept, the sender is let go");
+			       "--max-size is reached; what came before is kept, and the sender is told to stop");
 	if (!l->min_free || fstatvfs(capw_dirfd(in->w), &vfs))
 		return 0;
 	if ((uint64_t)vfs.f_bavail * vfs.f_frsize < l->min_free + len)
 		return err_set(in->err, ENOSPC,
-			       "--min-free is reached; what came before is kept, the sender is let go");
+			       "--min-free is reached; what came before is kept, and the sender is told to stop");
 	return 0;
 }
 
@@ -604,7 +604,7 @@ static int take_hello(struct in *in)
 	while (!(ret = get(in, line + n, 1)) && line[n] != '\n' && n + 2 < sizeof(line))
 		n++;
 	if (ret == -ENODATA && !in->n->bytes)
-		return err_set(in->err, ENODATA, "nothing came: the sender did not begin");
+		return err_set(in->err, ENODATA, "nothing arrived: the sender did not start");
 	if (ret)
 		return ret;
 	line[n] = '\0';
@@ -612,7 +612,7 @@ static int take_hello(struct in *in)
 	if (!meta_parse(line, &rec) || strcmp(rec.name, "kvmft-stream") ||
 	    !meta_get_u64(&rec, "version", &version) || !meta_get_u64(&rec, "capture", &capture))
 		return err_set(in->err, EBADMSG,
-			       "what comes is no stream of kvmft record -o -: it begins with '%.60s'",
+			       "this is not a stream of kvmft record -o -: it begins with '%.60s'",
 			       line);
 	if (version > STREAM_VERSION || capture > CAPTURE_VERSION)
 		return err_lack(in->err, EPROTONOSUPPORT,

@@ -193,7 +193,7 @@ static int read_flyrecord(struct td *t, struct cursor *cur, uint32_t cpus, const
 	if (cur_bytes(cur, WORD, &word))
 		return -ENODATA;
 	if (!memcmp(word, "latency  ", WORD)) {
-		cap_note(t->c, "this file holds the text of a latency tracer, no events");
+		cap_note(t->c, "this file holds the text of a latency tracer, and no events");
 		return 0;
 	}
 	if (memcmp(word, "flyrecord", WORD))

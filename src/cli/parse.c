@@ -175,7 +175,7 @@ static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_e
 	if (str_starts(word, "--") && word[2] && cli_beginnings(c, word + 2) > 1)
 		return err_usage(
 			err,
-			"option %.*s is ambiguous: more of its letters are needed (see kvmft help %s)",
+			"option %.*s is ambiguous: type more of it (see kvmft help %s)",
 			(int)strcspn(word, "="), word, c->name);
 	near = cli_nearest_opt(c, str_starts(word, "--") ? word + 2 : word);
 	if (near)

@@ -108,7 +108,7 @@ static int parse_what(const char *text, uint32_t *what, struct kvmft_err *err)
 	for (size_t i = 0; i < BLAME_MARKER; i++)
 		names[i] = blame_whats[i].name;
 	if (text && !*text)
-		return err_usage(err, "option --what: of nothing there are no spikes");
+		return err_usage(err, "option --what: name at least one kind");
 	while (text && *text) {
 		size_t n = strcspn(text, ",");
 		int k = name_in(text, n, names, BLAME_MARKER);
@@ -135,7 +135,7 @@ static int blame_check(struct blame_cmd *m)
 	if (!o->from_marker != !o->to_marker)
 		return err_usage(m->err, "--from-marker and --to-marker: both are needed");
 	if (o->from_marker && (!o->from_marker[0] || !o->to_marker[0]))
-		return err_usage(m->err, "--from-marker and --to-marker: an empty text is in all");
+		return err_usage(m->err, "--from-marker and --to-marker: an empty text would match every marker");
 	if (o->from_marker && o->what)
 		return err_usage(m->err, "--what: with --from-marker it is markers alone");
 	if (o->at && (o->from || o->to))
@@ -208,8 +208,8 @@ static int blame_open(struct blame_cmd *m, int argc, char **argv)
 	khz = m->p.host.cap->tsc_khz;
 	if (m->o->than.set && !khz)
 		return err_set(m->err, ENODATA,
-			       "--than is a time, and nothing in %s tells how fast its TSC runs: give "
-			       "that with --tsc-khz", argv[0]);
+			       "--than is a time, and the TSC frequency of %s is not known: give it "
+			       "with --tsc-khz", argv[0]);
 	m->b.o.than = (uint64_t)((unsigned __int128)m->o->than.v * khz / 1000000);
 	ret = sink_clock(&m->s, &m->p, m->o->clock, &m->clock, m->err);
 	ret = ret ? ret : blame_when(m);

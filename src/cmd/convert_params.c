@@ -75,7 +75,7 @@ static int apply_one_offset(struct convert_ctx *c, struct kvmft_err *err)
 		return 0;
 	if (is_trace_clock(c->from) && is_trace_clock(c->to))
 		return err_usage(err,
-				 "option --sched-offset: it says nothing about %s against %s; give "
+				 "option --sched-offset: it does not relate %s to %s; give "
 				 "--kernel-sched-offset K,S",
 				 clock_name(c->from), clock_name(c->to));
 	return set_sched(c, c->p->sched_offset.v, 0, err);
@@ -231,7 +231,7 @@ static int apply_cyc2ns(struct convert_ctx *c, struct kvmft_err *err)
 			"option --sched-line: neither %s nor %s is a local, global or perf clock",
 			clock_name(c->from), clock_name(c->to));
 	if (from && to && convert_is_guest(c->from) == convert_is_guest(c->to))
-		return err_usage(err, "option --sched-line: it says nothing about %s against %s",
+		return err_usage(err, "option --sched-line: it does not relate %s to %s",
 				 clock_name(c->from), clock_name(c->to));
 	if (l->n > 1u + (from && to))
 		return err_usage(err, "option --sched-line: given %zu times for %d clock%s", l->n,

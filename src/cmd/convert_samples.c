@@ -39,7 +39,7 @@ static int add_clock(struct convert_ctx *c, const struct capture *cap, const str
 		return 0; /* the missing edge tells */
 	if (ret == -ENOTSUP)
 		return err_set(err, ENODATA,
-			       "%s does not say how fast its TSC runs: give --tsc-khz", cap->path);
+			       "%s does not say its TSC frequency: give --tsc-khz", cap->path);
 	if (ret == -ENOMEM)
 		return err_set(err, ENOMEM, "out of memory");
 	c->clock.pieces[id] = c->sample[id].pieces;

@@ -143,7 +143,7 @@ static int side_open(struct run *run, int i, const char *path)
 	if (cap_in_tsc(s->cap) && !s->cap->tsc_khz)
 		return err_lack(
 			run->err, ENODATA,
-			"nothing in %s tells how fast its TSC runs: give that with --tsc-khz",
+			"the TSC frequency of %s is not known: give it with --tsc-khz",
 			path);
 	return outfile_check(run->o->file.out, NULL, p->t, NULL, run->err);
 }

@@ -117,8 +117,8 @@ static int check(const struct guest_offset *o, struct kvmft_err *err)
 	if (!g->kvm_guest)
 		return err_lack(
 			err, ENOTSUP,
-			"this machine is not a KVM guest: run it inside of the guest whose trace is "
-			"to be converted");
+			"this machine is not a KVM guest: run it in the guest whose trace is to be "
+			"converted");
 	if ((g->sched_known && g->sched_is_tsc) ||
 	    (!g->has_kvm_offset && booted_with("no-kvmclock")))
 		return err_lack(
@@ -136,8 +136,8 @@ static int check_kernel_offset(const struct guest_offset *o, struct kvmft_err *e
 	if (o->unstable)
 		return err_lack(
 			err, ENOTSUP,
-			"sched_clock is marked unstable, so no constant leads from global or perf "
-			"to kvmclock: use clock local or x86-tsc");
+			"sched_clock is marked unstable, so no constant relates global or perf to "
+			"kvmclock: use clock local or x86-tsc");
 	if (!o->g.has_kernel_offset)
 		return no_way(o, "__sched_clock_offset", "sched_clock: Marking stable",
 			      "use clock local or x86-tsc instead", err);

@@ -102,7 +102,7 @@ static int parse_kinds(const char *text, bool want[LAT_KINDS], struct kvmft_err 
 				break;
 		if (k == LAT_KINDS)
 			return err_usage(err,
-					 "'%.*s' is not a latency: irq, sched, io, timer or all",
+					 "'%.*s' is not an analysis: irq, sched, io, timer or all",
 					 (int)n, text);
 		want[k] = true;
 		text += n + (text[n] == ',');
@@ -204,8 +204,8 @@ static int latency_pair(struct latency *m, int argc, char **argv, struct pairing
 	if (!ret && m->o->than.set && !p->host.cap->tsc_khz)
 		ret = err_set(
 			m->err, ENODATA,
-			"--than is a time, and nothing in %s tells how fast its TSC runs: give "
-			"that with --tsc-khz",
+			"--than is a time, and the TSC frequency of %s is not known: give it "
+			"with --tsc-khz",
 			argv[0]);
 	ret = ret ? ret : merge_qemu_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
 	ret = ret ? ret : sink_clock(&m->s, p, -1, clock, m->err);

@@ -222,7 +222,7 @@ static void list_notes(const struct vm_list *l)
 	if (l->truncated)
 		cli_note("there are more VMs than can be listed");
 	if (l->n_hidden)
-		cli_note("processes that could not be looked into, by lack of rights: %zu",
+		cli_note("processes that may not be inspected (run as root): %zu",
 			 l->n_hidden);
 }
 

@@ -315,7 +315,7 @@ bool merge_qemu_summary(const struct merge_qemu *m, const struct timeline *t, bo
 			 qevents_name(m->events));
 	else if (any && !m->events && !quiet)
 		cli_note(
-			"no trace-events-all of QEMU is at hand: arguments are shown as they are (see "
+			"no trace-events-all of QEMU was found: arguments are shown without their names (see "
 			"--trace-events)");
 	return some;
 }

@@ -142,7 +142,7 @@ static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		qemu_print_notes(&notes);
 		if (monitor_kind(q.m) == MON_HMP && o->state == MON_UNAVAILABLE)
 			cli_note(
-				"HMP tells only on and off: events that were compiled out count as disabled");
+				"HMP only says on or off: events that were compiled out are shown as disabled");
 	}
 	sbuf_free(&v.version);
 	free(v.shown);

@@ -49,7 +49,7 @@ static int read_switches(const struct set_opts *o, int argc, char **argv, struct
 		bool on = i + 1 < argc && !strcmp(argv[i + 1], "on");
 
 		if (i + 1 == argc || (!on && strcmp(argv[i + 1], "off")))
-			return err_usage(err, "'%s' wants on or off behind it%s%s%s", argv[i],
+			return err_usage(err, "'%s' must be followed by on or off%s%s%s", argv[i],
 					 i + 1 < argc ? ", not '" : "",
 					 i + 1 < argc ? argv[i + 1] : "", i + 1 < argc ? "'" : "");
 		ret = mon_switches_add(s, argv[i], on, err);

@@ -112,11 +112,11 @@ static int trace_file_run(void *opts, int argc, char **argv, struct kvmft_err *e
 		ret = ret ? ret : status(q.m, &out, err);
 	}
 	if (!ret && argc && !strcmp(argv[0], "on") && is_off(&out))
-		ret = err_set(err, EIO, "QEMU could not begin the file: %s", out.s);
+		ret = err_set(err, EIO, "QEMU could not start the file: %s", out.s);
 	if (!ret) {
 		printf("%s\n", out.s ? out.s : "");
 		if (argc && !strcmp(argv[0], "on") && was_off)
-			cli_note("QEMU has begun the file anew: what it held before is gone");
+			cli_note("QEMU has started the file anew: its former contents are gone");
 	}
 	qemu_close(&q);
 	return ret;

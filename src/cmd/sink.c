@@ -20,7 +20,7 @@ static int readings(struct cap_pieces *pieces, const struct capture *host,
 	if (ret == -ENODATA)
 		return err_set(
 			err, ENODATA,
-			"%s has no readings of %s beside the TSC (kvmft record makes them): use "
+			"%s has no readings of %s against the TSC (kvmft record takes them): use "
 			"another --clock",
 			host->path, out_clock_names[c->kind]);
 	if (ret == -ENOTSUP)
@@ -64,7 +64,7 @@ static int check_hosts(const struct pairing *p, enum out_clock_kind kind, struct
 		return 0;
 	return err_usage(
 		err,
-		"--clock %s: the %s of two hosts have nothing to do with each other: use guest-tsc, "
+		"--clock %s: the %s of two hosts are unrelated: use guest-tsc, "
 		"kvmclock, ns or realtime",
 		out_clock_names[kind], kind == OUT_CLOCK_HOST_TSC ? "TSCs" : "clocks");
 }
@@ -125,7 +125,7 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 		if (kind >= 0)
 			return err_set(
 				err, ENODATA,
-				"--clock ns: nothing in %s tells how fast its TSC runs: give that with "
+				"--clock ns: the TSC frequency of %s is not known: give it with "
 				"--tsc-khz, or use --clock host-tsc",
 				host->path);
 		c->kind = OUT_CLOCK_HOST_TSC;

@@ -75,8 +75,8 @@ static int snapshot_run(void *opts, int argc __unused_arg, char **argv __unused_
 	}
 	if (ret || told)
 		return ret;
-	return err_set(err, ESRCH, "no recorder of kvmft runs here that could be told: kvmft record "
-				   "--flight-recorder");
+	return err_set(err, ESRCH, "no flight recorder of kvmft is running here: start one with kvmft "
+				   "record --flight-recorder");
 }
 
 const struct cmd cmd_snapshot = {

@@ -75,7 +75,7 @@ static int window_edge(const struct out_clock *c, const char *name, const char *
 {
 	if (out_clock_host(c, v, host))
 		return 0;
-	return err_usage(err, "option --%s: %s is at no place of clock %s that the captures know",
+	return err_usage(err, "option --%s: %s is outside of what the captures know of clock %s",
 			 name, text, out_clock_names[c->kind]);
 }
 

@@ -36,8 +36,8 @@ int event_arch_check(const struct capture *cap, struct kvmft_err *err)
 			return 0;
 		n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s", i ? ", " : "", a->name);
 	}
-	return err_set(err, ENOTSUP, "%s was recorded on %s, and what KVM's events mean is known "
-		       "of %s only: `kvmft merge %s` lists them", cap->path, cap->arch, known,
+	return err_set(err, ENOTSUP, "%s was recorded on %s, and the meaning of KVM's events is "
+		       "only known for %s: `kvmft merge %s` lists them", cap->path, cap->arch, known,
 		       cap->path);
 }
 

@@ -135,7 +135,7 @@ static int plans(struct report *r, struct kvmft_err *err)
 	r->pid = rfield(&pid);
 	if (!r->pid.size)
 		return err_set(err, ENOENT,
-			       "%s: its events do not tell their thread (no common_pid)",
+			       "%s: its events do not name their thread (no common_pid)",
 			       r->cap->path);
 	r->nplan = 1; /* 0: not looked at */
 	for (unsigned int i = 0; i < CLASS_TPS && cls->tp[i].name; i++) {
@@ -208,8 +208,8 @@ static int clock_scale(struct report *r, struct kvmft_err *err)
 	if (r->cycles && (r->opts.has_from || r->opts.has_to))
 		return err_set(
 			err, ENODATA,
-			"--from and --to are times, and nothing in %s tells how fast its TSC "
-			"runs: give that with --tsc-khz",
+			"--from and --to are times, and the TSC frequency of %s is not known: "
+			"give it with --tsc-khz",
 			c->path);
 	if (!r->cycles) {
 		r->mul = NSEC_PER_MSEC;

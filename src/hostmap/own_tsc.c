@@ -28,7 +28,7 @@ static int refuse_perf(const struct capture *cap, struct kvmft_err *err)
 			cap->path, cap->clock);
 	return err_lack(
 		err, ENOTSUP,
-		"%s does not say how perf's clock goes with the TSC: on a machine that is no x86, has "
+		"%s does not relate perf's clock to the TSC: on a machine that is no x86, has "
 		"kvm-clock itself or a TSC that is not stable, perf cannot; record with kvmft record, or "
 		"trace-cmd record -C x86-tsc",
 		cap->path);
@@ -45,7 +45,7 @@ static int use_samples(struct own_tsc *o, const struct capture *cap, enum cap_cl
 	own_tsc_free(o);
 	return err_lack(
 		err, ENOTSUP,
-		"%s: trace clock %s needs readings of that clock beside the TSC, which the capture %s: record "
+		"%s: trace clock %s needs readings of that clock against the TSC, which the capture %s: record "
 		"with --clock x86-tsc (trace-cmd: -C x86-tsc)",
 		cap->path, cap->clock, ret == -ENODATA ? "lacks" : "has wrong");
 }

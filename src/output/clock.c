@@ -41,7 +41,7 @@ void out_json_rate(struct json *j, const struct capture *host)
 bool out_rate_remark(const struct capture *host, const char *cycles, struct sbuf *b)
 {
 	if (cycles)
-		sbuf_addf(b, "%s: how fast the TSC runs is not known (--tsc-khz KHZ tells it)",
+		sbuf_addf(b, "%s: the TSC frequency is not known (give it with --tsc-khz)",
 			  cycles);
 	else if (host->tsc_khz_max > host->tsc_khz_min)
 		sbuf_addf(b,

@@ -56,9 +56,9 @@ static void tell(const struct capture *cap, const struct tsc_rate *r, bool quiet
 	char most[64] = "";
 
 	if (r->at_most)
-		snprintf(most, sizeof(most), ", but that it is at most %llu kHz", ULL(r->at_most));
+		snprintf(most, sizeof(most), " (it is at most %llu kHz)", ULL(r->at_most));
 	if (!r->source && then)
-		note("%s does not say how fast its TSC runs, nor do its events%s: %s; --tsc-khz KHZ tells it",
+		note("%s does not say its TSC frequency, and its events do not show it%s: %s; give it with --tsc-khz",
 		     cap->path, most, then);
 	if (quiet || r->source == TSC_RATE_UNKNOWN || r->source == TSC_RATE_CAPTURE)
 		return;

@@ -505,7 +505,7 @@ int qevents_parse(const char *text, size_t len, const char *name, struct qevents
 	ret = q->name ? parse_all(q, text, len) : -ENOMEM;
 	if (!ret && !q->n)
 		ret = err_set(err, ENODATA,
-			      "%s declares no trace event: it is not a trace-events-all of QEMU%s%s%s",
+			      "%s declares no trace events: it is not a trace-events-all of QEMU%s%s%s",
 			      name, q->nnote ? " (" : "", q->nnote ? q->note[0] : "",
 			      q->nnote ? ")" : "");
 	else if (ret)
@@ -528,7 +528,7 @@ int qevents_load(const char *path, bool own, struct qevents **out, struct kvmft_
 	if (len == -EINVAL)
 		return err_set(err, EINVAL, "cannot read %s: it is not a plain file", path);
 	if (len == -EPERM && own)
-		return err_set(err, EPERM, "%s is not used: others than root and you can change it",
+		return err_set(err, EPERM, "%s is not used: users other than root and you can change it",
 			       path);
 	if (len < 0)
 		return err_why(err, (int)len, "cannot read %s", path);

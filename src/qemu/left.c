@@ -85,8 +85,8 @@ int qemu_left_write(const struct sbuf *text, struct kvmft_err *err)
 		if (ret && fd >= 0)
 			unlinkat(dir, name, 0);
 	}
-	return err_why(err, ret, "cannot note in %s/kvmft what is switched on, for the case that "
-		       "kvmft gets killed", geteuid() ? "$XDG_RUNTIME_DIR" : "/run");
+	return err_why(err, ret, "cannot note in %s/kvmft what is switched on, in case kvmft is "
+		       "killed", geteuid() ? "$XDG_RUNTIME_DIR" : "/run");
 }
 
 void qemu_left_done(void)
@@ -288,7 +288,7 @@ int qemu_left_sweep(bool dry_run, uint64_t timeout_ns, struct sbuf *out, struct 
 	if (fd == -ENOENT)
 		return 0;
 	if (fd < 0)
-		return err_why(err, fd, "cannot look into kvmft's folder in %s",
+		return err_why(err, fd, "cannot read kvmft's folder in %s",
 			       geteuid() ? "$XDG_RUNTIME_DIR" : "/run");
 	dir = fdopendir(fd);
 	if (!dir) {

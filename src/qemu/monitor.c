@@ -117,7 +117,7 @@ static ssize_t take(struct monitor *m)
 int mon_receive(struct monitor *m, struct kvmft_err *err)
 {
 	if (m->in.len >= MON_MAX_REPLY)
-		return err_set(err, EOVERFLOW, "%s: it sends without end; is that a QEMU monitor?",
+		return err_set(err, EOVERFLOW, "%s: it never stops sending; is that a QEMU monitor?",
 			       m->name);
 	for (;;) {
 		int ret = wait_told(m, POLLIN, err);

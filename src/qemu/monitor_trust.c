@@ -103,7 +103,7 @@ int mon_owner_read(int procfd, const struct vm *vm, struct mon_owner *o, struct 
 			"process %u (%s) is refused: it runs with the rights of several users",
 			vm->pid, vm->vmm);
 	if (ret)
-		return err_why(err, ret, "process %u (%s) is refused: cannot tell whose it is",
+		return err_why(err, ret, "process %u (%s) is refused: its owner cannot be determined",
 			       vm->pid, vm->vmm);
 	o->ours = o->uid == geteuid();
 	if (o->ours)
@@ -292,6 +292,6 @@ int mon_peer_check(int fd, const struct mon_peer *p, struct kvmft_err *err)
 	/* Made by another process and handed to QEMU, as libvirt does. */
 	if (c.pid == (pid_t)p->vm->pid || holds_listeners(p->procfd, p->vm->pid, p->path))
 		return 0;
-	return err_set(err, EPERM, "refused: it is process %d that answers there, not QEMU %u",
+	return err_set(err, EPERM, "refused: process %d answers there, not QEMU %u",
 		       (int)c.pid, p->vm->pid);
 }

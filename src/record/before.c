@@ -25,7 +25,7 @@ int record_before_check(struct record *r)
 		return err_usage(r->err, "option --before: from 1ns to 24h");
 	if (!record_ticks(r, 1000000000))
 		return err_lack(r->err, ENODATA,
-				"--before needs a trace clock whose rate is known, %s is none",
+				"--before needs a trace clock whose rate is known, not %s",
 				o->clock);
 	r->before.held = UINT64_MAX;
 	r->before.asked = true;

@@ -39,13 +39,13 @@ int record_stream_check(const struct record_config *o, struct kvmft_err *err)
 		return 0;
 	if (what)
 		return err_usage(err,
-				 "%s is about a directory, which -o - has not: give it to kvmft receive "
-				 "where that has it",
+				 "%s needs a directory, which -o - does not have: use kvmft receive, if "
+				 "it has this option",
 				 what);
 	if (o->stacks.n)
 		return err_usage(err,
-				 "--stacks reads its data again at the end, which -o - cannot: record "
-				 "into a directory");
+				 "--stacks reads the data again at the end, which is not possible with "
+				 "-o -: record into a directory");
 	if (isatty(STDOUT_FILENO))
 		return err_usage(err, "-o - writes a stream of bytes, and standard output is a terminal: "
 				      "kvmft record -o - ... | kvmft receive -o DIR");
@@ -127,10 +127,10 @@ int record_stream_error(struct record *r, int ret)
 		return ret;
 	if (ret == -ECANCELED)
 		return err_set(r->err, ECANCELED,
-			       "given up: not all was sent, what was is readable where it went");
+			       "given up: not all was sent; what was sent can be read at the receiver");
 	if (ret == -EPIPE)
 		return err_set(r->err, EPIPE, "the reader of standard output went away; what it got "
-					      "is readable");
+					      "can be read");
 	return err_why(r->err, ret, "cannot write to standard output");
 }
 

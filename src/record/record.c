@@ -113,7 +113,7 @@ static int record_stop(struct record *r)
 				return record_stream_error(r, r->drain[i].error);
 			err_set(r->err, -r->drain[i].error,
 				"cannot %s the data of CPU %u: %s; what was "
-				"written before is readable",
+				"written before can be read",
 				r->drain[i].error_is_write ? "write" : "read", r->drain[i].cpu,
 				strerror(-r->drain[i].error));
 			break;
@@ -377,7 +377,7 @@ static void record_replaced(struct record *r, int ret)
 	if (!ret && (r->o->force || r->o->keep_captures.set) && record_watch_tell(r, RECORD_DONE))
 		r->note("%s", r->err->text);
 	else if (ret && r->place.name.aside[0])
-		r->note("what it was to replace is there as %s%s", r->place.shown,
+		r->note("the capture to be replaced is kept as %s%s", r->place.shown,
 			r->place.name.aside);
 	*r->err = first;
 }

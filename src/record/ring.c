@@ -249,6 +249,6 @@ int record_cpus(struct record *r)
 	if (ret || !r->started || r->ncpu == before)
 		return ret;
 	for (size_t i = before; i < r->ncpu && !r->o->quiet; i++)
-		r->note("CPU %u came up and is recorded too", r->drain[i].cpu);
+		r->note("CPU %u came online and is recorded too", r->drain[i].cpu);
 	return record_facts_cpus(r);
 }

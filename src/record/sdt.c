@@ -103,8 +103,8 @@ static int plan_check(struct record *r, const struct record_sdt *s)
 
 		if (e->guarded && !(s->can & KUPROBE_GUARD))
 			return err_lack(r->err, ENOTSUP,
-					"%s:%s: the program guards this marker by a counter, "
-					"which the kernel counts up from Linux 4.20 on",
+					"%s:%s: this marker is guarded by a semaphore, which "
+					"the kernel raises since Linux 4.20",
 					e->provider, e->marker);
 		if (*e->left_out && !r->o->quiet)
 			r->note("%s:%s is recorded without %s", e->provider, e->marker,

@@ -82,7 +82,7 @@ static int set_option(struct record *r)
 		if (r->stacks.ev.v[i].filter)
 			return err_lack(r->err, ENOTSUP,
 					"this kernel has no stacktrace trigger for %s:%s, so a "
-					"filter cannot choose its stacks: --stacks without it",
+					"filter cannot select its stacks: use --stacks without one",
 					r->stacks.ev.v[i].sys, r->stacks.ev.v[i].name);
 	if (!r->o->quiet)
 		r->note("this kernel has no stacktrace trigger: stacks of all events are recorded");

@@ -77,7 +77,7 @@ int record_trigger_longer_check(struct record *r)
 		return err_usage(r->err, "option --trigger " LONGER ": exits are seen on the host");
 	if (!record_ticks(r, ns))
 		return err_usage(r->err,
-				 "option --trigger " LONGER ": how fast clock %s runs is not known",
+				 "option --trigger " LONGER ": the rate of clock %s is not known",
 				 r->o->clock);
 	return kevent_kvm_check(r->t, r->err);
 }
@@ -164,7 +164,7 @@ int record_trigger_longer_arm(struct record *r)
 		return err_lack(r->err, ENOTSUP,
 				"this kernel has no hist triggers (CONFIG_HIST_TRIGGERS), "
 				"which --trigger " LONGER
-				" needs: --trigger EVENT/FILTER/ does without");
+				" needs: use --trigger EVENT/FILTER/");
 	ret = ksynth_add(r->t, "u64 lat; u64 t0", r->flight.synth, sizeof(r->flight.synth), r->err);
 	if (ret)
 		r->flight.synth[0] = '\0';

@@ -189,7 +189,7 @@ static int result(struct stuck *s, struct sbuf *out)
 	if (s->cut)
 		s->note("ended by a signal: what was seen until then");
 	if (s->vms->n_hidden && !s->only)
-		s->note("processes that could not be looked into, by lack of rights: %zu",
+		s->note("processes that may not be inspected (run as root): %zu",
 			s->vms->n_hidden);
 	ret = stuck_print(s, out);
 	return ret ? err_set(s->err, -ret, "cannot print the result") : KVMFT_OK;

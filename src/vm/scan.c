@@ -383,7 +383,7 @@ static int take_vcpu_fds(struct vm *vm, const struct vm_proc *p)
 	}
 	if (vm->n_vcpus)
 		qsort(vm->vcpu, vm->n_vcpus, sizeof(*vm->vcpu), vm_vcpu_compare);
-	return nameless ? vm_add_note(vm, "this kernel does not tell vCPU ids in /proc") : 0;
+	return nameless ? vm_add_note(vm, "this kernel does not show vCPU ids in /proc") : 0;
 }
 
 /* debugfs has no folders of vCPUs on arm64. */

@@ -212,7 +212,7 @@ bad "a multiplier of 0" "MUL is 1 to" --from guest-tsc --to kvmclock --pvclock 1
 bad "a ratio alone" "needs --tsc-offset" --from host-tsc --to guest-tsc --tsc-ratio 5/48 1
 bad "a ratio with odd fraction bits" "not a ratio that KVM uses" \
 	--from host-tsc --to guest-tsc --tsc-offset 1 --tsc-ratio 5/47 1
-bad "one number for the way from local to perf" "says nothing about guest-local against guest-perf" \
+bad "one number for the way from local to perf" "does not relate guest-local to guest-perf" \
 	--from guest-local --to guest-perf --sched-offset 1 1
 bad "mono_raw parameters that nothing uses" "no mono_raw is converted" \
 	--from host-tsc --to guest-tsc --tsc-offset 1 --mono-raw 1,2,3,4,5 1

@@ -205,10 +205,10 @@ cp -r "$host" "$tmp/short"
 truncate -s $((size - subbuf)) "$tmp/short/$data"
 incomplete "data file cut between sub-buffers" "^kvmft: host: [0-9]+ events, [1-9][0-9]* lost" "$tmp/short"
 relabel "$host" "$tmp/noend" '$d'
-incomplete "no end record" "did not end by itself" "$tmp/noend"
+incomplete "no end record" "cut short: no end record" "$tmp/noend"
 cp -r "$host" "$tmp/second"
 truncate -s -5 "$tmp/second/meta"
-incomplete "last line of meta cut" "meta: the last line is cut" "$tmp/second"
+incomplete "last line of meta cut" "meta: the last line is cut short" "$tmp/second"
 relabel "$host" "$tmp/badline" '3i\
 === nonsense'
 incomplete "damaged line in meta" "meta: line 3 is damaged" "$tmp/badline"

@@ -166,7 +166,7 @@ out_has ' 0 +0 +-' "... nothing outside"
 ok "no word of the TSC" perf_data "$tmp/pair/host" "$tmp/bare.perf" --khz 2000000
 run "$kvmft" merge --tsc-offset $offset "$tmp/bare.perf" "$tmp/pair/guest=4000"
 status_is 4 "perf's clock alone: refused"
-err_has 'does not say how perf.s clock goes with the TSC.*record with kvmft record' "... says why, and what to do"
+err_has 'does not relate perf.s clock to the TSC.*record with kvmft record' "... says why, and what to do"
 err_one_line "perf's clock alone"
 
 # A host whose trace clock is not its TSC, in a capture of kvmft's own.
@@ -181,7 +181,7 @@ done
 sed -i '/^clock /d' "$tmp/local/host/meta"
 run "$kvmft" merge "$tmp/local/host" "$tmp/local/guest"
 status_is 4 "... without readings: refused"
-err_has 'trace clock local needs readings of that clock beside the TSC' "... says why"
+err_has 'trace clock local needs readings of that clock against the TSC' "... says why"
 run "$kvmft" verify "$tmp/local/host" "$tmp/local/guest"
 status_is 4 "... verify does not say that it is misaligned"
 

@@ -123,11 +123,11 @@ if [ -n "$have_vm" ]; then
 	again
 	root_said=$open
 	start five FAKE_VM=1 FAKE_UID=65534 "$qemu" -qmp "unix:$tmp/user/open.sock,server=on,wait=off"
-	refused "somebody else's socket that all may open" "it is process [0-9]* that answers there, not QEMU $pid"
+	refused "somebody else's socket that all may open" "process [0-9]* answers there, not QEMU $pid"
 	again
 	root_said=$abstract
 	start six FAKE_VM=1 FAKE_UID=65534 "$qemu" -chardev "socket,id=m,path=kvmft-test-$$,abstract=on,server=on" -mon chardev=m,mode=control
-	refused "somebody else's abstract socket" "it is process [0-9]* that answers there, not QEMU $pid"
+	refused "somebody else's abstract socket" "process [0-9]* answers there, not QEMU $pid"
 	again
 	root_said=$open
 	start seven FAKE_VM=1 FAKE_HAND=1 FAKE_LISTEN="$tmp/user/own.sock.7" FAKE_UID=65534 "$qemu" \
@@ -220,7 +220,7 @@ with_binary()
 with_binary "$tmp/root/qemu"
 err_has "QEMU's events by $tmp/root/trace-events-all" "declarations beside the QEMU that a capture names"
 with_binary "$tmp/user/bin/qemu"
-err_has "$tmp/user/bin/trace-events-all is not used: others than root and you can change it; .*--trace-events" \
+err_has "$tmp/user/bin/trace-events-all is not used: users other than root and you can change it; .*--trace-events" \
 	"... are not used when others can change them"
 is "$(grep -c "QEMU's events by $tmp/user" "$err")" 0 "... really"
 rm "$tmp/root/trace-events-all"

@@ -79,9 +79,9 @@ told "no answer" "no complete answer within 2 s" events --qmp "$sock" --timeout 
 fake "$hello" @wait "$caps" @wait "$version" @wait '{"return": [{"name": "b_' @hold
 told "half an answer" "no complete answer within 2 s" events --qmp "$sock" --timeout 2s
 fake "$hello" @wait "$caps" @wait "$version" @wait "@endless=$event"
-told "messages without end" "no complete answer within 2 s|sends without end" events --qmp "$sock" --timeout 2s
+told "messages without end" "no complete answer within 2 s|never stops sending" events --qmp "$sock" --timeout 2s
 fake "$hello" @wait "$caps" @wait "$version" @wait '{"return": [' '@endless={"name": "x", "state": "enabled"}, '
-told "an answer without end" "sends without end|no complete answer" events --qmp "$sock" --timeout 3s
+told "an answer without end" "never stops sending|no complete answer" events --qmp "$sock" --timeout 3s
 fake "$hello" @wait "$caps" @wait "$version" @wait
 told "hangs up" "QEMU has closed the connection" events --qmp "$sock"
 fake ''
@@ -142,7 +142,7 @@ fake_end
 fake "$greet" @wait 'x\r\n9.2.1\r\n(qemu) ' @wait "x\\r\\nunknown command: 'info'\\r\\n(qemu) " @hold
 told "HMP: no events" "not an event: 'unknown command" events --hmp "$sock"
 fake "$greet" @wait '@endless=abc\n'
-told "HMP: output without end" "sends without end|no complete answer" events --hmp "$sock" --timeout 2s
+told "HMP: output without end" "never stops sending|no complete answer" events --hmp "$sock" --timeout 2s
 fake "$greet" @wait 'x\r\n9.2'
 told "HMP: hangs up" "closed the connection" events --hmp "$sock"
 fake 'login: ' @hold
@@ -168,10 +168,10 @@ is "$(sed -n 2p "$tmp/said")" 'trace-file set "/tmp/a \"b\\"' "... quotes what H
 fake "$greet" @wait "$off" @wait 'on\r\n(qemu) ' @wait "$on" @hold
 run "$kvmft" qemu trace-file --hmp "$sock" on
 status_is 0 "trace-file on"
-err_has "begun the file anew: what it held before is gone" "... says what that means"
+err_has "started the file anew: its former contents are gone" "... says what that means"
 fake_end
 fake "$greet" @wait "$off" @wait 'on\r\n(qemu) ' @wait "$off" @hold
-told "trace-file on, which fails" "could not begin the file" trace-file --hmp "$sock" on
+told "trace-file on, which fails" "could not start the file" trace-file --hmp "$sock" on
 
 # ---- usage ----
 
@@ -186,8 +186,8 @@ usage()
 }
 
 usage "set without anything" "nothing to switch" set
-usage "set without on or off" "'a' wants on or off behind it" set a
-usage "set with something else" "'a' wants on or off behind it, not 'maybe'" set a maybe
+usage "set without on or off" "'a' must be followed by on or off" set a
+usage "set with something else" "'a' must be followed by on or off, not 'maybe'" set a maybe
 usage "a name that can be none" "'a b' cannot name a trace event" set "a b" on
 usage "two monitors" "exclude each other" events --qmp a --hmp b
 usage "trace-file, unknown word" "not on, off, flush" trace-file maybe

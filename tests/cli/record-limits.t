@@ -69,7 +69,7 @@ if mount -t tmpfs -o size=8M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	rm -rf "$cap"
 	limited
 	status_is 3 "full disk: exit 3"
-	err_has 'cannot write the data of CPU [0-9]+: No space left on device; what was written before is readable$' \
+	err_has 'cannot write the data of CPU [0-9]+: No space left on device; what was written before can be read$' \
 		"... is told"
 	reason_is error "... meta has its end all the same"
 	is "$(($(data_size "$cap") % KB64))" 0 "... whole sub-buffers"
@@ -285,7 +285,7 @@ done
 if [ ! -f "$tracefs/events/kvm/kvm_exit/hist" ]; then
 	run "$kvmft" record --as host --flight-recorder -d 1ms -o "$tmp/none" --trigger exit-longer=5ms
 	status_is 4 "--trigger exit-longer without hist triggers"
-	err_has 'has no hist triggers .* --trigger EVENT/FILTER/ does without' "... is told, with what does"
+	err_has 'has no hist triggers .* use --trigger EVENT/FILTER/' "... is told, with what does"
 	nothing_left "--trigger exit-longer"
 fi
 run "$kvmft" record --as host -e 'kvm:*' --flight-recorder -d 1 -o "$tmp/none" --trigger 'kvm:kvm_pio/prot == 1/'

@@ -416,7 +416,7 @@ if mount -t tmpfs -o size=1M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	cap=$tmp/small/c
 	run timeout 60 "$kvmft" record --as host -e 'kvm:*' -o "$cap" -- "$tinyvm" --ms 20000
 	status_is 3 "full disk"
-	err_has 'cannot write the data of CPU [0-9]+: No space left on device; what was written before is readable' \
+	err_has 'cannot write the data of CPU [0-9]+: No space left on device; what was written before can be read' \
 		"... is told"
 	is "$(tail -n 1 "$cap/meta" | cut -d ' ' -f 1,2)" "end reason=error" "... meta is whole"
 	nothing_left "full disk"

@@ -138,7 +138,7 @@ refused "no kvmft in the guest" 4 "there is no kvmft.*--push" --guest "g1=/usr/b
 refused "no such command" 4 "no-such-command" --guest "g1=no-such-command there" -d 1s
 refused "a command that fails" 1 "g1: does not record" --guest "g1=false" -d 1s
 refused "one that says why" 1 "the door is locked" --guest "g1=sh -c 'echo the door is locked >&2; exit 255'" -d 1s
-refused "one that sends something else" 1 "no stream of kvmft record" --guest "g1=sh -c 'echo hello; sleep 3'" -d 1s
+refused "one that sends something else" 1 "not a stream of kvmft record" --guest "g1=sh -c 'echo hello; sleep 3'" -d 1s
 refused "an event that is not there" 4 "g1: .*no_such_event" --guest "g1=$guest" --guest-events 'kvm:no_such_event' -d 1s
 refused "an option that is none" 1 "no-such-option" --guest "g1=$guest" --guest-options '--no-such-option' -d 1s
 refused "the same name twice" 2 "twice" --guest "g1=$guest" --guest "g1=$guest" -d 1s

@@ -227,9 +227,9 @@ static void test_texts(void **state __unused_arg)
 		{ NULL, 0, true, "saved_cmdlines is missing" },
 		{ cmdlines, 7, true, "saved_cmdlines is cut: 7 of 14 bytes" },
 		{ cmdlines, 7, false, NULL },
-		{ cmdlines, 10, false, "saved_cmdlines is cut: it ends inside a line" },
+		{ cmdlines, 10, false, "saved_cmdlines is cut short: it ends inside a line" },
 		{ "", 0, true, "saved_cmdlines is cut: 0 of 14 bytes" },
-		{ "12 one\n\0" "3 two\n", 14, true, "saved_cmdlines is not text behind byte 7" },
+		{ "12 one\n\0" "3 two\n", 14, true, "saved_cmdlines is not text after byte 7" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
@@ -516,7 +516,7 @@ static void test_notes_bounded(void **state __unused_arg)
 	assert_non_null(c);
 	assert_int_equal(c->ndamage, 1000);
 	assert_true(fx_noted(c, "record vm without a valid id (10000 times)"));
-	assert_true(fx_noted(c, "further things"));
+	assert_true(fx_noted(c, "more of this kind"));
 	capture_close(c);
 	sbuf_free(&meta);
 	enc_rmtree(dir);

@@ -17,7 +17,7 @@ busy()
 
 has_cpu1()
 {
-	grep -q 'CPU 1 came up' /tmp/rec.err
+	grep -q 'CPU 1 came online' /tmp/rec.err
 }
 
 begun()
