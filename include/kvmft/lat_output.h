@@ -53,8 +53,6 @@ struct lat_format {
 extern const struct lat_format *const lat_formats[]; /* NULL-terminated; the first is the default */
 const struct lat_format *lat_format_find(const char *name);
 
-/* Which analysis a table belongs to. */
-enum lat_kind lat_table_kind(enum lat_table_id id);
 /* The name of a group's VM; "host" for -1. */
 const char *lat_vm_label(const struct lat_view *v, int64_t vm);
 /* How far this stage of a group may be off; NULL: it does not cross, or nobody knows. */

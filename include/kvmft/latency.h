@@ -52,6 +52,7 @@ extern const char *const vs_names[VS_STATES];
 /* What a table consists of. Stage 0 is the total; others are parts of it where they are known. */
 struct lat_desc {
 	const char *name;  /* "irq" */
+	enum lat_kind kind; /* the analysis that the table is of */
 	const char *title; /* one line, head of the table */
 	const char *key;   /* head of the first column */
 	const char *stage[LAT_STAGES];
@@ -62,6 +63,9 @@ struct lat_desc {
 	const char *cause[LAT_CAUSES]; /* [0] = none stands out */
 	const char *count[LAT_COUNTS]; /* what was counted, matched or not */
 };
+
+/* The analysis that a table is of. */
+enum lat_kind lat_table_kind(enum lat_table_id id);
 
 struct lat_group {
 	int64_t vm;	     /* index into the host map; -1: of the host */

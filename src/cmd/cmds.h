@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cmds.h: the command descriptors, one per file in this folder. Order of help: see cmds.c.
+ * cmds.h: the commands, one per file in this folder. A new one is that file and a line here.
  */
 #ifndef KVMFT_CMD_CMDS_H
 #define KVMFT_CMD_CMDS_H
@@ -8,25 +8,34 @@
 #include "kvmft/cli.h"
 #include "kvmft/sides.h"
 
-extern const struct cmd cmd_check;
-extern const struct cmd cmd_record;
-extern const struct cmd cmd_receive;
-extern const struct cmd cmd_snapshot;
-extern const struct cmd cmd_report;
-extern const struct cmd cmd_merge;
-extern const struct cmd cmd_latency;
-extern const struct cmd cmd_blame;
-extern const struct cmd cmd_diff;
-extern const struct cmd cmd_export;
-extern const struct cmd cmd_verify;
-extern const struct cmd cmd_list;
-extern const struct cmd cmd_convert;
-extern const struct cmd cmd_trace;
-extern const struct cmd cmd_exits;
-extern const struct cmd cmd_stuck;
-extern const struct cmd cmd_qemu;
-extern const struct cmd cmd_guest_offset;
-extern const struct cmd cmd_reset;
+/*
+ * All commands, in the order in which help shows them. `make SMALL=1` has those called any: what must
+ * run on the machine that is traced. What only looks at captures, or does arithmetic, is called whole.
+ */
+#define COMMANDS(any, whole) \
+	any(check) \
+	any(record) \
+	whole(receive) \
+	any(snapshot) \
+	whole(report) \
+	whole(merge) \
+	whole(latency) \
+	whole(blame) \
+	whole(diff) \
+	whole(export) \
+	whole(verify) \
+	any(list) \
+	whole(convert) \
+	any(trace) \
+	any(exits) \
+	any(stuck) \
+	whole(qemu) \
+	any(guest_offset) \
+	any(reset)
+
+#define DECLARE(name) extern const struct cmd cmd_##name;
+COMMANDS(DECLARE, DECLARE)
+#undef DECLARE
 
 /*
  * qemu_left_sweep(); NULL: the small build leaves what was switched on in QEMUs to a whole kvmft.

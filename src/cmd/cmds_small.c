@@ -1,27 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cmds_small.c: the commands of `make SMALL=1`, which takes this file in place of cmds.c: what has
- * to run on the machine that is traced. The linker leaves out all that they do not need. What only
- * looks at captures, or does arithmetic, can be done on another machine.
+ * cmds_small.c: what `make SMALL=1` has, in place of cmds.c. The linker leaves out all that its
+ * commands do not need.
  */
 #include "cmds.h"
 
-const struct cmd *const kvmft_cmds[] = {
-	&cmd_check,
-	&cmd_record,
-	&cmd_list,
-	&cmd_trace,
-	&cmd_exits,
-	&cmd_stuck,
-	&cmd_guest_offset,
-	&cmd_snapshot,
-	&cmd_reset,
-	NULL,
-};
+#define HERE(name) &cmd_##name,
+#define ABSENT(name)
+const struct cmd *const kvmft_cmds[] = { COMMANDS(HERE, ABSENT) NULL };
 
-const char *const kvmft_cmds_elsewhere[] = {
-	"receive", "report", "merge", "latency", "blame", "diff", "export", "verify", "convert", "qemu", NULL,
-};
+#define NAME(name) #name,
+const char *const kvmft_cmds_elsewhere[] = { COMMANDS(ABSENT, NAME) NULL };
 
 int (*const reset_qemu)(bool, uint64_t, struct sbuf *, struct kvmft_err *) = NULL;
 

@@ -112,11 +112,6 @@ int diff_exits(struct diff_side *s, const struct report_opts *o, struct kvmft_er
 	return 0;
 }
 
-static const enum lat_kind kind_of[LAT_TABLES] = {
-	[LAT_T_IRQ] = LAT_IRQ, [LAT_T_SCHED] = LAT_SCHED, [LAT_T_STEALER] = LAT_SCHED,
-	[LAT_T_IO] = LAT_IO,   [LAT_T_TIMER] = LAT_TIMER, [LAT_T_HRTIMER] = LAT_TIMER,
-};
-
 /* Who ran instead tells nothing that is not in the time that was stolen. */
 int diff_latency(void *side, enum lat_table_id id, const struct lat_case *c)
 {
@@ -137,7 +132,7 @@ int diff_latency(void *side, enum lat_table_id id, const struct lat_case *c)
 		if (!cell)
 			return -ENOMEM;
 		k->kind = DIFF_LATENCY;
-		k->lat = kind_of[id];
+		k->lat = lat_table_kind(id);
 		k->events = i == 0;
 		k->n++;
 		cell->n++;

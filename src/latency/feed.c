@@ -14,11 +14,19 @@
 
 const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", NULL };
 
+extern const struct lat_desc lat_desc_irq, lat_desc_sched, lat_desc_stealer, lat_desc_io,
+	lat_desc_timer, lat_desc_hrtimer;
+
 static const struct lat_desc *const descs[LAT_TABLES] = {
 	[LAT_T_IRQ] = &lat_desc_irq, [LAT_T_SCHED] = &lat_desc_sched,
 	[LAT_T_STEALER] = &lat_desc_stealer, [LAT_T_IO] = &lat_desc_io,
 	[LAT_T_TIMER] = &lat_desc_timer, [LAT_T_HRTIMER] = &lat_desc_hrtimer,
 };
+
+enum lat_kind lat_table_kind(enum lat_table_id id)
+{
+	return descs[id]->kind;
+}
 
 /* ---- tables ---- */
 

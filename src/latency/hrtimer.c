@@ -27,6 +27,7 @@
 
 const struct lat_desc lat_desc_hrtimer = {
 	.name = "hrtimer",
+	.kind = LAT_TIMER,
 	.title = "how late the guest's high-resolution timers were",
 	.key = "Function",
 	.stage = { "total", "expire", "deliver", "masked", "enter", "guest", "off-cpu" },

@@ -43,6 +43,7 @@ enum {
 
 const struct lat_desc lat_desc_io = {
 	.name = "io",
+	.kind = LAT_IO,
 	.title = "block requests of the guest, and where their time went",
 	.key = "Device",
 	.stage = { "total", "submit", "host", "deliver", "complete", "vmm-wait", "disk", "take",

@@ -24,6 +24,7 @@ enum { BY_NOTHING, BY_KICK, BY_HALT, BY_KERNEL, BY_VMM, BY_OFFCPU, BY_MASKED, BY
 
 const struct lat_desc lat_desc_irq = {
 	.name = "irq",
+	.kind = LAT_IRQ,
 	.title = "interrupts, from the source on the host to the guest's handler",
 	.key = "Interrupt",
 	.stage = { "total", "wake", "raise", "deliver", "masked", "off-cpu", "enter", "guest", "handler", "eoi" },

@@ -337,9 +337,6 @@ void lat_io_forget(struct lat *l);
 void lat_io_finish(struct lat *l);
 void lat_io_free(struct lat *l);
 
-extern const struct lat_desc lat_desc_irq, lat_desc_sched, lat_desc_stealer, lat_desc_io,
-	lat_desc_timer, lat_desc_hrtimer;
-
 /* Counters of the tables: indices into lat_desc.count. */
 enum {
 	IRQ_ACCEPTED,

@@ -8,6 +8,7 @@
 
 const struct lat_desc lat_desc_sched = {
 	.name = "sched",
+	.kind = LAT_SCHED,
 	.title = "time that vCPUs wanted to run and could not, by the guest's task that was hit",
 	.key = "Guest task",
 	.stage = { "total", "preempted", "waiting" },
@@ -22,6 +23,7 @@ const struct lat_desc lat_desc_sched = {
 
 const struct lat_desc lat_desc_stealer = {
 	.name = "stealer",
+	.kind = LAT_SCHED,
 	.title = "who ran on the host meanwhile",
 	.key = "Host task",
 	.stage = { "total" },

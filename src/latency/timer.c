@@ -15,6 +15,7 @@
 
 const struct lat_desc lat_desc_timer = {
 	.name = "timer",
+	.kind = LAT_TIMER,
 	.title = "how late the guest's timer interrupts were",
 	.key = "Timer",
 	.stage = { "total", "expire", "deliver", "masked", "enter", "guest", "off-cpu" },

@@ -27,17 +27,6 @@ const struct lat_format *lat_format_find(const char *name)
 	return NULL;
 }
 
-enum lat_kind lat_table_kind(enum lat_table_id id)
-{
-	switch (id) {
-	case LAT_T_IRQ: return LAT_IRQ;
-	case LAT_T_IO: return LAT_IO;
-	case LAT_T_HRTIMER:
-	case LAT_T_TIMER: return LAT_TIMER;
-	default: return LAT_SCHED;
-	}
-}
-
 const char *lat_vm_label(const struct lat_view *v, int64_t vm)
 {
 	return vm < 0 ? "host" : tl_hostmap(v->t)->vm[vm].label;
