@@ -16,6 +16,8 @@
 #include "timeline/priv.h"
 #include "kvmft/lat_output.h"
 
+extern const struct lat_desc lat_desc_irq;
+
 enum { TOTAL = 0, GUEST = 7 }; /* stages of irq */
 
 /* A VM with one group of interrupts: half of them took `guest` from the entry to the handler. */
