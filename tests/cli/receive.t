@@ -131,7 +131,7 @@ ok "... all is there" diff -r "$cap" "$got"
 # ---- no stream ----
 
 : >"$tmp/empty"
-nothing "an empty input" "nothing came" "$tmp/empty"
+nothing "an empty input" "nothing arrived" "$tmp/empty"
 echo hello >"$tmp/text"
 nothing "text" "not a stream of kvmft record" "$tmp/text"
 head -c 65536 /dev/urandom >"$tmp/random"

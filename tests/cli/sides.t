@@ -297,7 +297,7 @@ nothing_is_left "a trigger"
 if [ -z "$(find "$tracefs/instances" -maxdepth 1 -name 'kvmft.*')" ]; then
 	run "$kvmft" snapshot
 	status_is 1 "kvmft snapshot without a recorder"
-	err_has 'no recorder of kvmft runs here' "... is told"
+	err_has 'no flight recorder of kvmft is running here' "... is told"
 else
 	skip "kvmft snapshot without a recorder" "others record here"
 fi
@@ -399,7 +399,7 @@ lies '{\"return\": {\"pid\": \"x\"}}\n' "no number" 'an answer that is none'
 lies '{\"error\": {\"desc\": \"go away\"}}\n' "with an error" 'go away'
 lies 'x' "without end" 'no answer|is no JSON|without end'
 lies '@{[q(a) x 3000000]}' "3 MB" 'without end'
-lies '{\"return\": {\"pid\": 1, \"exited\": true, \"exitcode\": 0}}\n' "too much" 'nothing came|an answer that is none|does not record'
+lies '{\"return\": {\"pid\": 1, \"exited\": true, \"exitcode\": 0}}\n' "too much" 'nothing arrived|an answer that is none|does not record'
 
 # ---- --push ----
 

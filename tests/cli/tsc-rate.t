@@ -201,7 +201,7 @@ run "$kvmft" report -i "$tmp/none" --format json
 out_has '"unit":"cycles".*"total_cycles":' "... in the JSON"
 run "$kvmft" report -i "$tmp/none" --from 1
 status_is 1 "report --from needs one"
-err_has "give that with --tsc-khz" "... and names the remedy"
+err_has "give it with --tsc-khz" "... and names the remedy"
 err_one_line "report --from"
 run "$kvmft" latency irq --all "$tmp/none" "$tmp/mute=one"
 status_is 0 "latency without a frequency"
@@ -226,7 +226,7 @@ run "$kvmft" merge --from 8050 --to 8100 -q "$tmp/none" "$tmp/mute=one"
 is "$(wc -l <"$out" | tr -d ' ')" 1 "... which --from and --to take, too"
 run "$kvmft" merge --clock ns "$tmp/none" "$tmp/mute=one"
 status_is 1 "--clock ns needs one"
-err_has 'give that with --tsc-khz' "... and names the remedy"
+err_has 'give it with --tsc-khz' "... and names the remedy"
 run "$kvmft" merge --format json -q "$tmp/none" "$tmp/mute=one"
 out_has '"clock":"host-tsc","unit":"cycles","khz":null' "json lines have cycles"
 for command in "merge --format perfetto $tmp/none $tmp/mute=one" "export --to perfetto -i $tmp/none $tmp/mute=one"; do
