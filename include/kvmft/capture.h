@@ -326,8 +326,8 @@ void capw_name_drop(const struct capw_name *n);
 /* Makes the directory (0700), under its first name, and its meta file. 0 or -errno with err set. */
 int capw_create(const struct capw_name *n, struct capw **out, struct kvmft_err *err) __must_check;
 /*
- * One that is a stream instead: all that is written goes there, and there is no directory: -1 is
- * its descriptor. Data files there are none; see STREAM_DATA. s is borrowed. 0 or -ENOMEM.
+ * A writer that writes everything to a stream; there is no directory (its descriptor is -1) and
+ * there are no data files, see STREAM_DATA. s is borrowed. 0 or -ENOMEM.
  */
 struct stream_out;
 int capw_create_stream(struct stream_out *s, struct capw **out) __must_check;

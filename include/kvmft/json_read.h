@@ -51,7 +51,7 @@ struct jiter {
 	bool object;
 };
 
-/* The elements or members of v; of anything else there are none. */
+/* The elements of an array or members of an object; nothing for other values. */
 struct jiter jval_iter(struct jval v);
 bool jiter_next(struct jiter *i);
 

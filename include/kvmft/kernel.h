@@ -503,7 +503,7 @@ struct kreset {
  * The first failure is returned, but the sweep goes on.
  */
 int kreset_sweep(struct ktracefs *t, bool dry_run, struct kreset *r, struct kvmft_err *err);
-/* The same for what @only left, whoever else is gone; NULL is everybody. */
+/* The same, only for what @only left, even if others are gone too; NULL: for all. */
 int kreset_sweep_of(struct ktracefs *t, const struct kowner *only, bool dry_run, struct kreset *r,
 		    struct kvmft_err *err);
 void kreset_free(struct kreset *r);

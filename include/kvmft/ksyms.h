@@ -25,12 +25,12 @@ struct ksyms {
 };
 
 /*
- * Of a text of len bytes, which is copied. Lines that are none of kallsyms, data, and symbols
- * without an address (kptr_restrict hides them) are left out. 0 or -ENOMEM; ksyms_free() in the
- * end.
+ * Reads a text of len bytes, which is copied. Lines that are not of kallsyms, data symbols, and
+ * symbols without an address (hidden by kptr_restrict) are left out. 0 or -ENOMEM; ksyms_free()
+ * frees it.
  */
 int ksyms_parse(struct ksyms *k, const char *text, size_t len) __must_check;
-/* The function that an address is in; NULL: none that is known. */
+/* The function that contains an address; NULL: not known. */
 struct ksym *ksyms_find(const struct ksyms *k, uint64_t addr);
 void ksyms_free(struct ksyms *k);
 

@@ -15,9 +15,9 @@ struct mono_raw_line {
 };
 
 /*
- * Reads what the kernel shows to each process, else takes what g (NULL: not a guest) has read, else
- * reads the kernel's timekeeper, and accepts it only if it gives what clock_gettime() says at this
- * moment. -ENODATA with err: not to be had, or it does not fit. t is borrowed.
+ * Reads what the kernel shows to each process, or else uses what g (NULL: not a guest) has read, or
+ * else reads the kernel's timekeeper; accepts it only if it agrees with clock_gettime() at this
+ * moment. -ENODATA with err: not available, or it does not agree. t is borrowed.
  */
 int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kguest_clock *g,
 		   struct mono_raw_line *m, struct kvmft_err *err) __must_check;

@@ -48,8 +48,8 @@ struct qev {
 struct qevents;
 
 /*
- * Reads declarations. Lines that are none become notes, the rest counts. -EFBIG; -ENODATA with err:
- * the text declares no event; -ENOMEM. name: for messages.
+ * Reads declarations. Lines that declare nothing become notes. -EFBIG; -ENODATA with err: the text
+ * declares no event; -ENOMEM. name: for messages.
  */
 int qevents_parse(const char *text, size_t len, const char *name, struct qevents **out,
 		  struct kvmft_err *err) __must_check;

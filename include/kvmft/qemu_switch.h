@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_switch.h: a running QEMU whose trace events are switched: which one it is, switching, and
- * what is to be switched back when whoever did it was killed.
+ * qemu_switch.h: switching the trace events of a running QEMU: which one it is, switching, and what
+ * to switch back if the kvmft that switched it was killed.
  */
 #ifndef KVMFT_QEMU_SWITCH_H
 #define KVMFT_QEMU_SWITCH_H
@@ -46,11 +46,11 @@ int qemu_restore(struct monitor *m, const struct mon_events *before, const struc
 /* The nearest name of an event, or NULL. */
 const char *qemu_nearest(const struct mon_events *events, const char *name);
 
-/* ---- left.c: what to switch off when the one who switched it on was killed ---- */
+/* ---- left.c: what to switch off if the kvmft that switched it on was killed ---- */
 
 /*
- * Opens the directory of these notes, of our own, that nobody else can write to; make: when it is
- * not there, it is made. A descriptor for the caller, or -errno.
+ * Opens our directory of these notes, which only we can write to; make: create it if it is missing.
+ * A descriptor for the caller, or -errno.
  */
 int qemu_left_place(bool make);
 /* Adds the line of a QEMU; lines "on EVENT" follow. */

@@ -72,9 +72,9 @@ int stream_head_get(const uint8_t from[STREAM_HEAD_SIZE], struct stream_head *h)
 /* ---- sending: src/capture/stream_out.c ---- */
 
 /*
- * One stream for all threads of a recorder. Frames are whole whoever writes them. The traced side
- * is never held up: a reader that is slow makes the drain threads wait, and then the ring loses,
- * counted; what the main thread writes (meta, files) is queued and never waits.
+ * One stream for all threads of a recorder; frames never mix. The traced side is never held up: a
+ * slow reader makes the drain threads wait, and then the ring loses events, which are counted. What
+ * the main thread writes (meta, files) is queued and never waits.
  */
 struct stream_out;
 

@@ -318,8 +318,8 @@ uint64_t hash_bytes(const struct hash_key *k, const void *p, size_t n);
 /*
  * ---- u64 → u64 map, open addressing ----
  *
- * Each map mixes its keys with a seed of its own, which differs from run to run: whoever writes a
- * capture cannot choose keys that all want one slot. Nothing depends on the order of slots.
+ * Each map mixes its keys with a seed of its own, which differs from run to run, so a hostile
+ * capture cannot choose keys that all fall into one slot. Nothing depends on the order of slots.
  */
 
 struct u64map {

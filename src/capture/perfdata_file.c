@@ -2,10 +2,10 @@
 /*
  * perfdata_file.c: reading a perf.data of `perf record` or `perf kvm stat record`.
  *
- * A tracepoint's samples hold the same record as ftrace's ring; what its fields are says the
- * feature tracing data, which begins as a trace.dat does. perf writes it when it ends: without it
- * nothing can be understood. Samples are shown as sub-buffers, made as they are read
- * (perfdata_block.c), so that whoever reads a capture reads these.
+ * A tracepoint's samples hold the same record as ftrace's ring; their fields are described by the
+ * feature "tracing data", which begins like a trace.dat. perf writes it when it ends: without it
+ * nothing can be decoded. Samples are presented as sub-buffers, made as they are read
+ * (perfdata_block.c), so all code that reads a capture can read them.
  */
 #include "perfdata.h"
 #include "tracedat.h"

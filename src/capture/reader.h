@@ -82,14 +82,15 @@ int cap_format_add(struct capture *c, const char *sys, const char *name, const c
 		   size_t len) __must_check;
 struct cap_stream *cap_stream_add(struct capture *c, uint32_t cpu, const char *instance);
 /*
- * Adds len bytes of a file to a stream; a rest that is no whole sub-buffer counts as cut.
+ * Adds len bytes of a file to a stream; an incomplete last sub-buffer counts as cut.
  * c->subbuf_size must be known.
  */
 int cap_stream_extend(struct capture *c, struct cap_stream *s, const struct cap_extent *from)
 	__must_check;
 /*
- * The same of a file that is open as fd (borrowed), but for sub-buffers in its holes: those read as
- * zeros, which no ring ever holds, and cost whoever makes them nothing. Their bytes go to *holes.
+ * The same for a file that is open as fd (borrowed), without the sub-buffers in its holes: these
+ * read as zeros, which no ring ever holds, and a hostile file gets them for free. Their bytes are
+ * added up in *holes.
  */
 int cap_stream_extend_file(struct capture *c, struct cap_stream *s, int fd,
 			   const struct cap_extent *from, uint64_t *holes) __must_check;

@@ -20,8 +20,8 @@ void capw_removed_close(struct capw_removed *x)
 }
 
 /*
- * A file that is about to be unlinked; without a descriptor to be had it is gone at once, and
- * slowly.
+ * Keeps a file open that is about to be unlinked. If there is no descriptor left, the unlink frees
+ * it at once, which is slow.
  */
 static void hold_open(int dirfd, const char *name, struct capw_removed *x)
 {

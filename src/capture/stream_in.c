@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * stream_in.c: stores a stream as the capture directory that it tells of.
+ * stream_in.c: stores a stream as the capture directory that it describes.
  *
- * Nothing that comes is believed: a frame may only add to what is there, in the order in which a
- * recorder writes, and how much of anything there may be has a bound. What is in sub-buffers is
- * checked by who reads the capture, as always.
+ * Nothing in it is trusted: a frame may only append to what is there, in the order in which a
+ * recorder writes, and everything is limited in size. The contents of sub-buffers are checked when
+ * the capture is read, as always.
  */
 #include "kvmft/stream.h"
 #include "reader.h"

@@ -2,11 +2,11 @@
 /*
  * stream_out.c: writes a capture as a stream.
  *
- * Frames of data are written by the threads that drain the rings, under one lock; they wait for the
- * reader, and the rings overflow meanwhile, counted. What the main thread has to say is queued, so
- * that it never waits: whoever writes next puts it first, or a thread that is there for that. The
- * descriptor is shared with other programs, so it stays as it is, blocking or not: before each
- * write it is asked how much it takes.
+ * Frames of data are written by the threads that drain the rings, under one lock. They wait for the
+ * reader; meanwhile the rings may overflow, which is counted. What the main thread writes is
+ * queued, so that it never waits: the next writer puts it first, or a thread that exists for that.
+ * The descriptor is shared with other programs and so stays as it is, blocking or not: before each
+ * write it is polled for how much it takes.
  */
 #include "kvmft/stream.h"
 
@@ -135,7 +135,7 @@ static int put_head(struct stream_out *s, const struct stream_head *h, uint64_t 
 	return put_bytes(s, raw, sizeof(raw));
 }
 
-/* ---- the thread that writes when nobody else does ---- */
+/* ---- the thread that writes if no other does ---- */
 
 static void *writer(void *arg)
 {

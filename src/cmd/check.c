@@ -169,7 +169,7 @@ static unsigned int side_of_machine(void)
 	return ktsc_facts_read(NULL, &tsc) ? KFEAT_HOST : kmachine_sides(NULL, &tsc, NULL);
 }
 
-/* Mounts made from here on are nobody else's. False: we may not, and then we mount nothing. */
+/* Hides the mounts made from here on from others. False: not permitted, so nothing is mounted. */
 static bool own_mounts(void)
 {
 	return !unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);

@@ -6,7 +6,7 @@
 
 #include "kvmft/events.h"
 
-/* An NMI is none of them: it can come before the guest as well. */
+/* Not an NMI, which can also come before the guest runs. */
 static const enum event_role ends[] = {
 	EV_IRQ_ENTRY, EV_SOFTIRQ_ENTRY, EV_SWITCH, EV_VECTOR_ENTRY,
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * module.c: is a kernel module there, and loading it.
+ * module.c: whether a kernel module is there, and loading it.
  *
- * /sys/module tells most of it for nothing: a loaded module has an initstate there, a built-in
- * one (with parameters) has a directory without. Only for what is not running we need
- * libkmod, or, where that is not to be had, the lists in /lib/modules and modprobe. The environment
- * plays no part in either.
+ * /sys/module answers most of it at no cost: a loaded module has an initstate there, a built-in
+ * one (with parameters) has a directory without it. Only modules that are not running need libkmod
+ * or, without that, the lists in /lib/modules and modprobe. The environment has no influence on
+ * either.
  */
 #include "priv.h"
 

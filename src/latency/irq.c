@@ -248,7 +248,7 @@ static int chain_entered(struct lat *l, struct lat_vcpu *v, struct irq_chain *c,
 	return c->entered && !l->guest[v->vm].src ? lat_timer_fired(l, v, c) : 0;
 }
 
-/* Tells all open chains of the entry. Without a guest, a timer is followed no further. */
+/* Passes the entry on to all open chains. Without a guest's capture, a timer ends here. */
 int lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
 	int ret = 0;

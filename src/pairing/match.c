@@ -416,8 +416,8 @@ static int decide(struct matcher *m, const struct capture *g, const struct fmt *
 }
 
 /*
- * trace-cmd names the guest and may not know its threads: those that nobody else has, and that the
- * events say, are given to it.
+ * trace-cmd names the guest but may not know its threads: it gets those that the events name and
+ * no other VM has.
  */
 static int decide_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
 			  bool known, struct match *out, struct kvmft_err *err)

@@ -37,8 +37,8 @@ void match_take(const struct matcher *m, struct match *out, struct trial *t, enu
 int match_find_offset(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
 		      struct match *out, struct kvmft_err *err) __must_check;
 /*
- * Where no VM fits as its threads were grouped: the threads that do, whichever VM they were taken
- * for. 1: found, and a VM made of them; 0: there are none; -errno with err.
+ * If no VM fits as its threads were grouped: the threads that do fit, whatever their grouping.
+ * 1: found, and made a VM; 0: there are none; -errno with err.
  */
 int match_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
 		  struct match *out, struct kvmft_err *err) __must_check;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * clocks.c: what a capture says of clocks that user space cannot read: the trace clocks local,
- * global and perf beside the TSC, at the beginning and at the end, and the line behind
+ * clocks.c: what a capture says about clocks that user space cannot read: the trace clocks local,
+ * global and perf against the TSC, at the beginning and at the end, and the line of
  * CLOCK_MONOTONIC_RAW.
  *
- * All of it is optional: where the kernel does not give it the capture lacks it, and whoever
- * converts such a clock is told.
+ * All of it is optional: what the kernel does not provide is missing in the capture, and a
+ * conversion that needs it says so.
  *
  * The instance that records serves for it, before its first event and after its last: to make and
  * remove another one costs 6 to 8 ms of CPU, where all of a short recording costs 60. It is born

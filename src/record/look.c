@@ -2,10 +2,10 @@
 /*
  * look.c: kvmft-look, the process that looks at other processes for a recorder on a host.
  *
- * Which process has which VM stands in /proc/PID/fd, which takes CAP_SYS_PTRACE, and is closed to
- * whoever is confined by Landlock. So the recorder asks a process that was forked before: five
- * questions, with a process id at most. It opens nothing for writing, and hears nothing but the
- * recorder's questions.
+ * /proc/PID/fd shows which process has which VM. Reading it needs CAP_SYS_PTRACE and is impossible
+ * under Landlock. So the recorder asks a process that was forked before: five kinds of questions,
+ * with a process id at most. It opens nothing for writing, and takes no input but the recorder's
+ * questions.
  */
 #include "record.h"
 

@@ -2,9 +2,9 @@
 /*
  * out.c: a recording that goes to standard output, as a stream.
  *
- * There is no directory then: no name to take, no limit of a disk, nothing to read again. The
- * reader may be slow or gone, and only the rings suffer from that; at the end what they hold is
- * still to be sent, and whoever waits for that is told.
+ * There is no directory then: no name to take, no disk to fill, nothing to read again. A reader
+ * that is slow or gone only makes the rings overflow. At the end what they hold is still sent, and
+ * a message tells the user what is being waited for.
  */
 #include "record.h"
 

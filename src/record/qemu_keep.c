@@ -467,8 +467,8 @@ static void keep_free(struct keep *k)
 }
 
 /*
- * What a QEMU answers is somebody else's; of all files this process only has to make the one that
- * left.c tells of.
+ * The answers of a QEMU are not trusted; the only file that this process must make is that of
+ * left.c.
  */
 int record_confine_qemu(struct kvmft_err *err)
 {

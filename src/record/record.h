@@ -459,7 +459,7 @@ int record_met(struct record *r, uint32_t pid);
 /* The same for COMMAND and its children; begin: it was released just now. */
 int record_met_command(struct record *r, const struct record_child *c, bool begin);
 
-/* ---- look.c: what is asked of other processes, by whoever may look at them ---- */
+/* ---- look.c: what is read about other processes, by a helper that may do so ---- */
 
 /* On a host; after record_side() and before record_confine(). 0 or -errno with r->err set. */
 int record_look_start(struct record *r);

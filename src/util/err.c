@@ -2,8 +2,8 @@
 /*
  * err.c: one line of explanation that travels up beside a -errno.
  *
- * The text may quote names that came from files or guests, so it is cleaned here once: whoever
- * prints it needs no second thought about terminals.
+ * The text may quote names from files or guests, so it is cleaned here once, and can be printed on
+ * a terminal as it is.
  */
 #include "kvmft/util.h"
 

@@ -108,7 +108,7 @@ bool u64map_get(const struct u64map *m, uint64_t key, uint64_t *val)
 }
 
 /*
- * Slots behind it move up, where that brings them no further from home: no marks of the dead are
+ * The slots after it move up if that brings them no further from home, so no tombstones are
  * needed.
  */
 void u64map_del(struct u64map *m, uint64_t key)

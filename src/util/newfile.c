@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * newfile.c: files that take their name when they are finished, so that whoever fails, or is
- * killed, leaves what had the name before.
+ * newfile.c: files that get their name when they are complete: if the writer fails or is killed,
+ * the file that had the name before is still there.
  */
 #include "kvmft/util.h"
 

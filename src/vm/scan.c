@@ -157,7 +157,7 @@ static bool resolve_by_vcpus(const struct scan *s, struct vm *vm)
 	return false;
 }
 
-/* The only process that has a VM at this descriptor number which is nobody else's. */
+/* The only process with a VM at this descriptor number that is not another one's. */
 static bool resolve_by_fd(const struct scan *s, struct vm *vm)
 {
 	uint32_t pid = 0;
