@@ -99,13 +99,17 @@ bool exits_past(const struct exits *e, const struct exits_thread *t);
 
 /* ---- a sorted view ---- */
 
+#define EXITS_VMS 1000u
+
 enum exits_group {
 	EXITS_BY_THREAD, /* a row per thread and reason */
 	EXITS_BY_REASON, /* all threads together */
+	EXITS_BY_VM,	 /* those of a VM together; of the first EXITS_VMS of them */
 };
 
 struct exits_row {
-	const struct exits_thread *thread; /* NULL: by reason */
+	const struct exits_thread *thread; /* NULL: by reason, or by VM */
+	const struct exits_vm *vm; /* by VM; NULL: of none that is known, or of one too many */
 	uint32_t reason;
 	uint64_t count, timed, total, max;
 };
@@ -116,6 +120,7 @@ struct exits_view {
 	size_t n;
 	struct exits *sum;     /* EXITS_BY_REASON: what the indices are of */
 	bool whole;	       /* since counting began, not of the interval */
+	bool by_vm;
 	uint64_t count;	       /* of all rows */
 };
 

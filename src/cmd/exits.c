@@ -30,6 +30,8 @@ static const struct opt exits_options[] = {
 	       "a table that fills the terminal and is renewed; q ends it"),
 	OPTION_CHOICE(0, "format", struct exits_config, format, "FORMAT", exits_format_names,
 		      "how to print (default: text)"),
+	OPTION(0, "per-vm", OPT_FLAG, struct exits_config, per_vm, NULL,
+	       "openmetrics, prometheus: all threads of a VM together, of 1,000 VMs"),
 	OPTION('o', "output", OPT_STR, struct exits_config, file, "FILE",
 	       "write each table to FILE, which is replaced in one step"),
 	OPTION_CHOICE(0, "engine", struct exits_config, engine, "ENGINE", engines,
@@ -72,7 +74,7 @@ const struct cmd cmd_exits = {
 		"  kvmft exits -p 1273795 -v 0 4\n"
 		"  kvmft exits --vm vm1 --time --interval 1 --count 5\n"
 		"  kvmft exits --top\n"
-		"  kvmft exits --interval 15 --format prometheus -o /var/lib/node_exporter/kvm.prom",
+		"  kvmft exits --interval 15 --per-vm --format prometheus -o /var/lib/node_exporter/kvm.prom",
 	.opts = exits_options,
 	.opts_size = sizeof(struct exits_config),
 	.run = exits_cmd,

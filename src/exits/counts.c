@@ -306,16 +306,25 @@ static uint64_t cell_count(const struct exits_cell *c, bool whole)
 }
 
 /* Adds one cell to the sums, as if it had been a thread of number 0. */
-static int sum_add(struct exits *sum, const struct exits *e, size_t i, bool whole)
+/* tid: of whom, in the sum. */
+static int sum_add(struct exits *sum, uint32_t tid, const struct exits *e, size_t i, bool whole)
 {
 	const struct exits_time *t = e->timed ? &e->time[i] : NULL;
 	const struct exits_cell *c = &e->cell[i];
-	int ret = exits_add(sum, 0, c->reason, cell_count(c, whole));
+	int ret = exits_add(sum, tid, c->reason, cell_count(c, whole));
 
 	if (!ret && t)
-		ret = exits_time_add(sum, 0, c->reason, whole ? t->n : t->n - t->shown_n,
+		ret = exits_time_add(sum, tid, c->reason, whole ? t->n : t->n - t->shown_n,
 				     whole ? t->total : t->total - t->shown_total, t->max);
 	return ret;
+}
+
+/* In a sum by VM its number stands in the place of a thread's, plus 1. */
+static uint32_t sum_tid(const struct exits_view *v, const struct exits_cell *c)
+{
+	uint32_t vm = v->e->thread[c->thread].vm;
+
+	return v->by_vm && vm < EXITS_VMS ? vm + 1 : 0;
 }
 
 static int view_sum(struct exits_view *v, exits_filter filter, const void *ctx)
@@ -329,7 +338,7 @@ static int view_sum(struct exits_view *v, exits_filter filter, const void *ctx)
 	v->sum->timed = e->timed;
 	for (size_t i = 0; i < e->n && !ret; i++)
 		if (!filter || filter(ctx, e, &e->thread[e->cell[i].thread]))
-			ret = sum_add(v->sum, e, i, v->whole);
+			ret = sum_add(v->sum, sum_tid(v, &e->cell[i]), e, i, v->whole);
 	return ret;
 }
 
@@ -387,8 +396,8 @@ int exits_view_make(const struct exits *e, enum exits_group group, bool whole,
 {
 	int ret = 0;
 
-	*v = (struct exits_view){ .e = e, .whole = whole };
-	if (group == EXITS_BY_REASON) {
+	*v = (struct exits_view){ .e = e, .whole = whole, .by_vm = group == EXITS_BY_VM };
+	if (group != EXITS_BY_THREAD) {
 		ret = view_sum(v, filter, ctx);
 		filter = NULL;
 	}
@@ -410,6 +419,8 @@ void exits_view_row(const struct exits_view *v, size_t i, struct exits_row *row)
 		.reason = c->reason,
 		.count = cell_count(c, whole),
 	};
+	if (v->by_vm && e->thread[c->thread].tid)
+		row->vm = &v->e->vm[e->thread[c->thread].tid - 1];
 	if (e->timed) {
 		const struct exits_time *t = &e->time[v->cell[i]];
 

@@ -28,6 +28,9 @@ static int check_options(struct exits_run *x)
 				 exits_format_names[o->format]);
 	if (o->top && o->file)
 		return err_usage(x->err, "options --top and -o exclude each other");
+	if (o->per_vm && o->format != EXITS_OPENMETRICS && o->format != EXITS_PROMETHEUS)
+		return err_usage(x->err, "option --per-vm: only for --format openmetrics and "
+					 "prometheus");
 	if (o->file && exits_file_check(o->file, x->err))
 		return -EINVAL;
 	return exits_target_options(x);

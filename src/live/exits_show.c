@@ -76,7 +76,7 @@ static int show_page(struct exits_run *x, int fd)
 	struct exits_page p;
 	int ret;
 
-	ret = exits_view_make(&x->table, x->target.group, counters,
+	ret = exits_view_make(&x->table, x->o->per_vm ? EXITS_BY_VM : x->target.group, counters,
 			      counters ? show_present : exits_wanted, x, &v);
 	if (ret)
 		return ret;

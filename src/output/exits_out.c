@@ -44,7 +44,7 @@ static uint64_t average_ns(const struct exits_row *r)
 static const struct exits_vm *vm_of(const struct exits_page *p, const struct exits_row *r)
 {
 	if (!r->thread || r->thread->vm == EXITS_NONE)
-		return NULL;
+		return r->vm;
 	return &p->view->e->vm[r->thread->vm];
 }
 
@@ -238,13 +238,16 @@ static void metric_labels(const struct exits_page *p, const struct exits_row *r,
 	char reason[REASON_MAX];
 
 	sbuf_addc(b, '{');
-	if (r->thread) {
+	if (r->thread || p->view->by_vm) {
 		metric_label(b, "vm", vm ? vm->sel : "");
 		sbuf_addc(b, ',');
 		metric_label(b, "name", vm ? vm->name : "");
 		sbuf_addc(b, ',');
 		metric_label(b, "uuid", vm ? vm->uuid : "");
-		sbuf_addf(b, ",pid=\"%" PRIu32 "\",tid=\"%" PRIu32 "\",vcpu=\"", r->thread->pid,
+		sbuf_addc(b, ',');
+	}
+	if (r->thread) {
+		sbuf_addf(b, "pid=\"%" PRIu32 "\",tid=\"%" PRIu32 "\",vcpu=\"", r->thread->pid,
 			  r->thread->tid);
 		if (r->thread->vcpu != EXITS_NONE)
 			sbuf_addf(b, "%" PRIu32, r->thread->vcpu);

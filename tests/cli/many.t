@@ -114,6 +114,15 @@ is "$(sed -n 's/^kvmft_latency_seconds_count{analysis="irq".*} //p' "$out")" \
 is "$(sed -n 's/^kvmft_latency_seconds_bucket{analysis="irq".*le="+Inf"} //p' "$out")" \
 	"$(sed -n 's/^kvmft_latency_seconds_count{analysis="irq".*} //p' "$out")" "... all of them in buckets"
 is "$(cat report.prom "$out" | sed -n 's/^# TYPE \([^ ]*\).*/\1/p' | sort | uniq -d)" "" "no family is in both"
+"$tools/exits_load" --prometheus 1100 3 1 >vms.prom 2>/dev/null
+is "$(grep -c '^kvm_exits_total{vm="[0-9]' vms.prom)" 3000 "exits by VM: of the first 1,000 VMs"
+is "$(grep -c '^kvm_exits_total{vm="",' vms.prom)" 3 "... and of the others together"
+ok "... no exit is missing" sh -c "
+	'$tools/exits_load' 1100 3 1 2>/dev/null | awk 'NR > 1 { n += \$4 } END { print n }' >want
+	awk '/^kvm_exits_total/ { n += \$NF } END { print n }' vms.prom | cmp - want"
+ok "... without a label for threads" sh -c "! grep -q 'tid=' vms.prom"
+run "$kvmft" exits --per-vm 1
+status_is 2 "exits --per-vm is for metrics"
 run "$kvmft" report --format openmetrics day
 status_is 2 "--format openmetrics: one capture at a time"
 finish

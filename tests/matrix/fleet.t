@@ -85,6 +85,7 @@ is "$(ask 'round(sum(kvmft_exit_seconds) * 1e9, 1)' | awk '{ printf "%.0f\n", $1
 is "$(ask 'kvmft_alignment_ok')" 1 "the alignment is proved"
 is "$(ask 'kvmft_capture_lost_events')" 0 "nothing was lost"
 is "$(ask 'count(kvm_exits_total)')" 40000 "1,000 VMs with 40 reasons each: 40,000 series"
+is "$(ask 'count(kvm_exits_total{tid!=""}) or vector(0)')" 0 "... without a label for threads"
 
 # Counters: what came in between.
 "$tools/exits_load" --prometheus 1000 40 2 >collect/.new 2>"$err"

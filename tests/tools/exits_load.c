@@ -63,7 +63,8 @@ static int print(struct exits *e, enum exits_format format)
 		.names = &names, .isa = EXIT_ISA_VMX, .columns = EXITS_COL_PID_TID,
 		.tid_header = "TID", .engine = "kernel", .target = "all threads", .first = true,
 	};
-	int ret = exits_view_make(e, EXITS_BY_THREAD, format != EXITS_TEXT, NULL, NULL, &v);
+	int ret = exits_view_make(e, format == EXITS_TEXT ? EXITS_BY_THREAD : EXITS_BY_VM,
+				  format != EXITS_TEXT, NULL, NULL, &v);
 
 	if (ret)
 		return ret;
