@@ -85,6 +85,9 @@ struct blame_spike {
 	size_t nparts;
 	enum blame_cause cause;
 	uint64_t cause_time; /* of all parts of that cause */
+	/* Where the guest was when it left for longest in that time; has_rip: known. */
+	bool has_rip;
+	uint64_t rip, rip_time;
 	bool sure; /* no other cause could have been larger, whatever the alignment's error */
 	/* private: of a request, what it spent where no vCPU is in its way */
 	uint64_t away_from, away_to, away_wait, away_disk;

@@ -239,6 +239,8 @@ struct capture {
 	size_t printk_len;
 	char *kallsyms; /* lines of the kernel's kallsyms, unchecked bytes; NULL = none */
 	size_t kallsyms_len;
+	char **gone; /* modules that went while it was recorded: see capture_symbols() */
+	size_t ngone, gone_cap;
 
 	/* trace.dat only, from TRACEID, TIME_SHIFT, TSC2NSEC, DATE and OFFSET */
 	uint64_t trace_id;	   /* 0 = none */
@@ -262,6 +264,13 @@ int capture_open(const char *path, struct capture **out, struct kvmft_err *err) 
 /* As capture_open(), of a directory only: what uses no other needs no reader of files. */
 int capture_open_dir(const char *path, struct capture **out, struct kvmft_err *err) __must_check;
 void capture_close(struct capture *c);
+
+/*
+ * The symbols of the kernel that was recorded, if it was recorded with them: 1; 0: there are none;
+ * -ENOMEM. What is wrong with them is noted as damage, and there are none then. ksyms_free().
+ */
+struct ksyms;
+int capture_symbols(struct capture *c, struct ksyms *k) __must_check;
 
 /*
  * A data file kept open from one read to the next; { -1 } before the first, closed with

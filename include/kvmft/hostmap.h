@@ -24,6 +24,8 @@ enum hostmap_basis {
 };
 extern const char *const hostmap_basis_names[];
 
+struct ksyms;
+
 struct hostmap_vm {
 	const struct cap_vm *cap; /* NULL: known from events only */
 	int32_t pid;		  /* tgid of the VMM; 0 = unknown; may be by a task's name */
@@ -42,6 +44,7 @@ struct hostmap_vm {
 	size_t of, next;
 	bool moved; /* to another host: what debugfs said at the end is not the last word */
 	bool has_forced; /* a map given by hand, or solved, replaces all that the capture says */
+	const struct ksyms *syms; /* of its guest's kernel, see guest_rip.h; borrowed; NULL: none */
 	uint64_t uncertain; /* solved: may be so many host cycles wrong either way; else 0 */
 	struct tsc_map forced;
 	const struct tsc_map *scale; /* ratio and fraction bits, given by hand; NULL: as recorded */

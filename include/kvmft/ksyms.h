@@ -1,27 +1,46 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ksyms.h: names for the addresses of a kernel, from the text of its /proc/kallsyms or a part of
- * that. The text may be of a file that anybody made.
+ * ksyms.h: names for the addresses of a kernel: from its /proc/kallsyms or a part of that, from the
+ * symbol table of its vmlinux, or from the symbols that a capture holds. All of them may be of a
+ * file that anybody made.
+ *
+ * An address gets a name only if it is known to be in that function: a function ends where the next
+ * one begins, or data, or its module; the last one of a module with the page that it begins in, as
+ * nothing says how much of what follows is still code.
  */
 #ifndef KVMFT_KSYMS_H
 #define KVMFT_KSYMS_H
 
 #include "kvmft/util.h"
 
-/* More than the largest function of a kernel: farther behind a symbol is none of it. */
-#define KSYM_REACH (1u << 20)
+#define KSYMS_MAX      (1u << 20) /* functions, and marks, of one kernel */
+#define KSYM_MODULES   4096u
+#define KSYM_NAME      512u	  /* bytes of a name, as in the kernel, NUL and all */
+#define KSYMS_MAX_FILE (64u << 20)
 
 struct ksym {
 	uint64_t addr;
 	const char *name, *module; /* printable; module "" = the kernel itself */
+	uint32_t size;		   /* bytes from addr on that are its own */
 	char type;
 	bool used; /* the caller's */
 };
 
+/* All zero is an empty one. */
 struct ksyms {
-	char *text; /* what names are in */
-	struct ksym *v; /* by address; of those that share one the first in the text */
+	struct ksym *v; /* by address; of those that share one the first that was added */
 	size_t n, cap;
+	/* Where functions end; by address. */
+	uint64_t *bound;
+	size_t nbound, bound_cap;
+	/* Modules as a whole, named "[kvm]": of addresses in no function that is known. */
+	struct ksym *mod;
+	size_t nmod, mod_cap;
+	size_t aliases; /* that were dropped */
+	/* What names are in. */
+	char **block;
+	size_t nblock, block_cap, left;
+	const char *module; /* of the last one that was added */
 };
 
 /*
@@ -30,8 +49,70 @@ struct ksyms {
  * frees it.
  */
 int ksyms_parse(struct ksyms *k, const char *text, size_t len) __must_check;
-/* The function that contains an address; NULL: not known. */
+
+/* ---- piece by piece: ksyms_finish() is the last; 0, -E2BIG, -ENOMEM ---- */
+
+/* A function. n and nm: bytes of the name and of the module's, without brackets. */
+int ksyms_add(struct ksyms *k, uint64_t addr, char type, const char *name, size_t n,
+	      const char *module, size_t nm) __must_check;
+/* What lies before that address ends there. */
+int ksyms_add_bound(struct ksyms *k, uint64_t addr) __must_check;
+/* A module, as /proc/modules has it. */
+int ksyms_add_module(struct ksyms *k, uint64_t base, uint64_t size, const char *name,
+		     size_t n) __must_check;
+/* A line of kallsyms, which is changed; one that is none is left out. */
+int ksyms_add_line(struct ksyms *k, char *line) __must_check;
+/* A line of /proc/modules, the same. */
+int ksyms_add_modules_line(struct ksyms *k, char *line) __must_check;
+int ksyms_finish(struct ksyms *k) __must_check;
+
+/* ---- of files ---- */
+
+typedef int ksyms_line_fn(struct ksyms *k, char *line);
+/* add() for each line. 0, -errno with err: cannot be read, too many. */
+int ksyms_add_lines(struct ksyms *k, const char *path, ksyms_line_fn *add,
+		    struct kvmft_err *err) __must_check;
+
+/* What is known of a kernel; NULL: not given. */
+struct ksyms_files {
+	const char *kallsyms, *vmlinux, *modules;
+	/* Runtime address minus that of vmlinux; needed with vmlinux, unless names tell it. */
+	struct opt_u64 slide;
+	const struct ksyms *known; /* functions of the running kernel, or some; NULL: none */
+};
+/*
+ * Reads them. 0; -errno with err: a file that cannot be read or has no function with an address,
+ * one of another kernel, and -ENODATA where the slide of vmlinux is not known.
+ */
+int ksyms_read(struct ksyms *k, const struct ksyms_files *f, struct kvmft_err *err) __must_check;
+/* ELF, opened: what its symbol table has. -ENOEXEC with *why, -E2BIG, -ENOMEM, -errno. */
+int ksyms_add_elf(struct ksyms *k, int fd, const char **why) __must_check;
+
+/* ---- of captures (the file symbols, kvmft-capture(5)) ---- */
+
+/* Appends all that k holds to out. 0 or -ENOMEM. */
+int ksyms_pack(const struct ksyms *k, struct sbuf *out) __must_check;
+/* The other way: 0, -ENOMEM, -EBADMSG with the number of the line that is wrong. */
+int ksyms_unpack(struct ksyms *k, const char *text, size_t len, size_t *line) __must_check;
+
+/* ---- looking up ---- */
+
+/* The function that an address is in, or else the module; NULL: none that is known. */
 struct ksym *ksyms_find(const struct ksyms *k, uint64_t addr);
+/*
+ * Whether no kernel code can be there: x86-64, arm64 and those 32-bit kernels that keep the upper
+ * gigabyte for themselves.
+ */
+static inline bool ksyms_is_user(uint64_t addr)
+{
+	return !(addr >> 63) && (addr < 0xc0000000u || addr > UINT32_MAX);
+}
+/* "vp_notify+0x9 [virtio_pci]", "[kvm]+0x123", "user", "no symbol". k NULL: as if it were empty. */
+void ksyms_name(const struct ksyms *k, uint64_t addr, struct sbuf *b);
+/* The same with the address where there is no name: "user 0x5581...", "0xffff... (no symbol)". */
+void ksyms_place(const struct ksyms *k, uint64_t addr, struct sbuf *b);
+/* A module is gone: none of its addresses has a name any more. */
+void ksyms_drop_module(struct ksyms *k, const char *module);
 void ksyms_free(struct ksyms *k);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "kvmft/guest_rip.h"
 #include "kvmft/timeline.h"
 
 /* ---- the clock that all rows are shown in ---- */
@@ -125,6 +126,7 @@ struct out {
 	uint64_t epochs_from, kept[5];
 	const int *file; /* of out_begin_files() */
 	size_t nfile;
+	struct guest_rips *rips; /* NULL: no symbols of guests are known */
 	void *priv; /* the format's own */
 };
 

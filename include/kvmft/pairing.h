@@ -90,6 +90,8 @@ int pairing_add_hosts(struct pairing *p, const struct str_list *hosts,
 /* One capture, host or guest, in any trace clock. */
 int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *err);
 void pairing_close(struct pairing *p);
+/* GUEST[=SEL]: *path to be freed; *sel within text, NULL: none. 0 or -ENOMEM. */
+int pairing_split(const char *text, char **path, const char **sel) __must_check;
 
 /* --tsc-offset and --tsc-ratio; *given tells whether there was any. */
 int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct tsc_map *map,

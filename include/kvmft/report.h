@@ -68,6 +68,7 @@ struct report_opts {
 	bool split;	     /* parts are kept; class vmexit, REPORT_EXACT */
 	bool vms;	     /* tables of VMs will be asked for; by their names, PIDs or threads */
 	const char *vm;	     /* ... or of that VM alone: SEL; NULL: of all */
+	bool by_rip;	     /* by code of the guest, and reason; class vmexit, REPORT_EXACT */
 	bool vcpus;	     /* ... of less than a VM: by vCPU, thread or PID */
 	bool has_from, has_to;
 	uint64_t from, to;   /* only this time, both ends included: ns since the beginning */
@@ -168,6 +169,18 @@ void report_row_name(const struct report *r, const struct report_row *row, char 
 void report_key_name(const struct report *r, uint64_t key, char name[REPORT_NAME]);
 /* Ticks in ns, or cycles: see report_in_cycles(). */
 uint64_t report_ns(const struct report *r, uint64_t ticks);
+
+/* With opts.by_rip: what code a row is of. */
+struct report_place {
+	const char *function; /* "user": of any program; NULL: none is known */
+	const char *module;   /* NULL: the kernel itself */
+	bool has_addr;	      /* without a function */
+	uint64_t addr;
+};
+void report_row_place(const struct report *r, const struct report_row *row,
+		      struct report_place *p);
+/* Between report_new() and report_walk(): whose symbols are what, see hostmap_vm.syms. */
+struct hostmap *report_hostmap(struct report *r);
 
 enum report_key {
 	KEY_SAMPLE, KEY_TIME, KEY_MAX, KEY_MIN, KEY_MEAN, KEY_NAME, KEY_SAMPLES_PCT, KEY_TIME_PCT

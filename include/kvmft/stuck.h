@@ -116,7 +116,8 @@ const struct stuck_row *stuck_most(const struct stuck_obs *o, enum stuck_what fr
 				   enum stuck_what to);
 
 struct stuck_config {
-	const char *vm, *kallsyms;
+	const char *vm;
+	const struct ksyms *syms; /* of the guest; NULL: none */
 	struct opt_u64 ns;
 	bool json;
 };

@@ -22,6 +22,8 @@ struct blame_vcpu {
 	uint32_t cpu;	     /* of the host, of its last event */
 	uint32_t user_reason;
 	char what[32];	     /* "port 0x3f8"; "" */
+	bool has_rip;
+	uint64_t rip; /* of its exit */
 };
 
 /* What interrupts a CPU of the host. */
@@ -237,11 +239,26 @@ static void in_vmm(const struct blame *b, struct blame_spike *s, const struct bl
 		name_exit(b, v, p, asleep ? ", asleep" : "");
 }
 
+/* Of several exits in a spike the longest one's; of any length where there is but one. */
+static void note_rip(struct blame_spike *s, const struct blame_vcpu *v)
+{
+	uint64_t time = 0;
+
+	for (unsigned int k = 0; k < ARRAY_SIZE(s->in_exit); k++)
+		time += s->in_exit[k];
+	if (!v || !v->has_rip || (s->has_rip && time <= s->rip_time))
+		return;
+	s->has_rip = true;
+	s->rip = v->rip;
+	s->rip_time = time;
+}
+
 /* What an exit was for is known when it is over. */
 static void exit_over(const struct blame *b, struct blame_spike *s)
 {
 	const struct blame_vcpu *v = vcpu_of(b, s);
 
+	note_rip(s, v);
 	for (unsigned int k = 0; k < ARRAY_SIZE(s->in_exit); k++) {
 		if (s->in_exit[k] && k < 2)
 			in_kernel(b, s, v, k & 1, s->in_exit[k]);
@@ -496,6 +513,8 @@ static int note_host(struct blame *b, enum event_role r, const struct tl_item *i
 	switch (r) {
 	case EV_EXIT:
 		*v = (struct blame_vcpu){ .cpu = i->cpu, .why = why };
+		v->has_rip = d->ev[r].f[2].size;
+		v->rip = blame_field(d, r, 2, i);
 		break;
 	case EV_USER_EXIT:
 		v->user = true;

@@ -197,5 +197,8 @@ void capture_close(struct capture *c)
 	free(c->sched_source);
 	free(c->printk);
 	free(c->kallsyms);
+	for (size_t i = 0; i < c->ngone; i++)
+		free(c->gone[i]);
+	free(c->gone);
 	free(c);
 }

@@ -15,6 +15,8 @@
 #define CAP_MAX_VCPUS	 8192 /* entries of one VM */
 #define CAP_MAX_TEXT	 (16u << 20) /* saved_cmdlines and the like */
 #define CAP_MAX_KALLSYMS (64u << 20)
+#define CAP_SYMBOLS	 "symbols"
+#define CAP_MAX_GONE	 256u
 #define CAP_MAX_SEGMENT	 999999
 #define CAP_MAX_SEGMENTS 100000
 
@@ -53,6 +55,8 @@ struct cap_priv {
 		uint64_t bytes;
 	} text[CAP_TEXTS];
 	uint64_t fired_tsc, written_tsc; /* of a flight recorder's last snapshot; 0 = unknown */
+	bool symbols_told;
+	uint64_t symbols_bytes;
 	uint32_t segments_told;	   /* 1 + the highest segment that meta mentions */
 	struct cap_unpacker *unpacker; /* made when a compressed chunk is read */
 	struct cap_maker maker;

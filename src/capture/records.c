@@ -547,7 +547,25 @@ static int rec_file(struct capture *c, const struct meta_rec *rec)
 			cap_priv(c)->text[i].told = true;
 			cap_priv(c)->text[i].bytes = bytes;
 		}
+	if (!strcmp(name, CAP_SYMBOLS)) {
+		cap_priv(c)->symbols_told = true;
+		cap_priv(c)->symbols_bytes = bytes;
+	}
 	return 0;
+}
+
+static int rec_symbols(struct capture *c, const struct meta_rec *rec)
+{
+	const char *gone = meta_get(rec, "gone");
+	char *copy = gone && c->ngone < CAP_MAX_GONE ? strdup(gone) : NULL;
+	int ret;
+
+	if (!gone || c->ngone >= CAP_MAX_GONE)
+		return 0;
+	ret = copy ? array_add(&c->gone, &c->ngone, &c->gone_cap, &copy, sizeof(copy)) : -ENOMEM;
+	if (ret)
+		free(copy);
+	return ret;
 }
 
 static int rec_end(struct capture *c, const struct meta_rec *rec)
@@ -586,6 +604,7 @@ static const struct {
 	{ "fired", rec_fired },	    /* why tsc text */
 	{ "segment", rec_segment }, /* n why tsc stopped held */
 	{ "file", rec_file },	    /* name bytes */
+	{ "symbols", rec_symbols }, /* gone */
 	{ "end", rec_end },	    /* reason tsc */
 };
 

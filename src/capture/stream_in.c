@@ -318,7 +318,8 @@ static int in_formats(struct in *in, const struct stream_head *h)
 static int in_file(struct in *in, const struct stream_head *h)
 {
 	static const char *const names[] = { "header_page", "header_event", "saved_cmdlines",
-					     "saved_tgids", "printk_formats", "kallsyms" };
+					     "saved_tgids", "printk_formats", "kallsyms",
+					     CAP_SYMBOLS };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	char name[32] = "";
 	size_t i = 0;

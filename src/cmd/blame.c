@@ -12,6 +12,7 @@
 
 #include "kvmft/blame_output.h"
 #include "kvmft/rate.h"
+#include "guest_syms.h"
 #include "many.h"
 #include "sink.h"
 #include "stories.h"
@@ -27,6 +28,7 @@ struct blame_opts_given {
 	int by, clock;
 	struct opt_u64 vcpu, than, top, context, khz, last;
 	struct pairing_clock pair;
+	struct guest_syms_opts syms;
 	bool quiet;
 	struct str_list inputs; /* several */
 	struct many *many;
@@ -66,6 +68,7 @@ static const struct opt blame_options[] = {
 	       "write to this new file (default: standard output)"),
 	PAIRING_CLOCK_OPTIONS(struct blame_opts_given, pair),
 	RATE_OPTION(struct blame_opts_given, khz),
+	GUEST_SYMS_OPTIONS(struct blame_opts_given, syms),
 	OPTION(0, "force", OPT_FLAG, struct blame_opts_given, file.force, NULL,
 	       "replace an existing OUT"),
 	PAGE_OPTIONS(struct blame_opts_given, file.page_opts),
@@ -89,6 +92,7 @@ struct blame_cmd {
 	struct blame_view v;
 	struct out_clock clock;
 	struct lat_story *story;
+	struct guest_syms syms;
 	struct sink s;
 };
 
@@ -200,6 +204,8 @@ static int blame_open(struct blame_cmd *m, int argc, char **argv)
 	int ret = pairing_prepare(&m->p, argv[0], argv + 1, (size_t)argc - 1, &po, m->err);
 	ssize_t vm;
 
+	ret = ret ? ret
+		  : guest_syms_of_pairing(&m->syms, &m->o->syms, &m->p, m->o->quiet, m->err);
 	ret = ret ? ret
 		  : rate_of_pairing(&m->p, &m->o->khz, m->o->quiet,
 				    m->o->than.set ? NULL : "times are in cycles", cli_note, m->err);
@@ -362,6 +368,7 @@ static int blame_this(const struct blame_opts_given *opts, int argc, char **argv
 	blaming_free(&m.b);
 	sink_free(&m.s);
 	pairing_close(&m.p);
+	guest_syms_free(&m.syms);
 	return sink_exit(ret, complete);
 }
 

@@ -14,6 +14,7 @@
 #include "kvmft/windows.h"
 #include "merge_qemu.h"
 #include "kvmft/rate.h"
+#include "guest_syms.h"
 #include "sink.h"
 #include "stories.h"
 #include "window.h"
@@ -27,6 +28,7 @@ struct latency_opts {
 	struct opt_u64 vcpu, than, worst, context, khz;
 	const char *trace_events;
 	struct pairing_clock clock;
+	struct guest_syms_opts syms;
 	struct str_list qemu;
 	bool quiet, all;
 };
@@ -49,6 +51,7 @@ static const struct opt latency_options[] = {
 	       "write to this new file (default: standard output)"),
 	PAIRING_CLOCK_OPTIONS(struct latency_opts, clock),
 	RATE_OPTION(struct latency_opts, khz),
+	GUEST_SYMS_OPTIONS(struct latency_opts, syms),
 	OPTION(0, "qemu", OPT_LIST, struct latency_opts, qemu, "FILE[:FORMAT[:VM]]",
 	       "a trace that QEMU wrote, for io: simple, log, syslog or ust; may be repeated"),
 	OPTION(0, "trace-events", OPT_STR, struct latency_opts, trace_events, "FILE",
@@ -78,6 +81,7 @@ struct latency {
 	struct kvmft_err *err;
 	struct pairing p, again;
 	struct merge_qemu q, q_again;
+	struct guest_syms syms; /* for what is shown of `again` */
 	struct windows *w;
 	struct lat *lat;
 	struct sink s;
@@ -208,6 +212,8 @@ static int latency_pair(struct latency *m, int argc, char **argv, struct pairing
 			"with --tsc-khz",
 			argv[0]);
 	ret = ret ? ret : merge_qemu_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
+	if (!ret && p == &m->again)
+		ret = guest_syms_of_pairing(&m->syms, &m->o->syms, p, m->o->quiet, m->err);
 	ret = ret ? ret : sink_clock(&m->s, p, -1, clock, m->err);
 	ret = ret ? ret : window_parse(clock, m->o->from, m->o->to, &from, &to, m->err);
 	if (ret)
@@ -382,6 +388,7 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	win_free(m.w);
 	sink_free(&m.s);
 	pairing_close(&m.again);
+	guest_syms_free(&m.syms);
 	pairing_close(&m.p);
 	merge_qemu_free(&m.q_again);
 	merge_qemu_free(&m.q);

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "guest_syms.h"
 #include "kvmft/follow.h"
 #include "kvmft/windows.h"
 #include "merge_pick.h"
@@ -24,6 +25,7 @@ struct merge_opts {
 	int clock;
 	const char *format, *from, *to;
 	struct pairing_clock pair;
+	struct guest_syms_opts syms;
 	struct opt_u64 khz;
 	bool quiet, follow;
 	struct opt_u64 delay, count;
@@ -50,6 +52,7 @@ static const struct opt merge_options[] = {
 	       "the host that the guest moved to; may be repeated, in that order"),
 	PAIRING_CLOCK_OPTIONS(struct merge_opts, pair),
 	RATE_OPTION(struct merge_opts, khz),
+	GUEST_SYMS_OPTIONS(struct merge_opts, syms),
 	OPTION(0, "qemu", OPT_LIST, struct merge_opts, qemu, "FILE[:FORMAT[:VM]]",
 	       "also the events of a trace that QEMU wrote: simple, log, syslog or ust;\n"
 	       "may be repeated"),
@@ -91,6 +94,7 @@ struct merge {
 	struct windows *w;
 	struct sink s;
 	struct merge_qemu q;
+	struct guest_syms syms;
 	struct pick *pick; /* NULL: everything is wanted */
 	uint64_t shown, from, to; /* host TSC */
 	uint64_t begin_ns; /* util_now_ns() when captures began to be followed */
@@ -363,6 +367,7 @@ static const char *needs_host(const struct merge_opts *o)
 		{ "context", o->pick.context.set }, { "host", o->host.n },
 		{ "tsc-offset", o->pair.tsc_offset.set }, { "tsc-ratio", o->pair.tsc_ratio },
 		{ "solve", o->pair.solve }, { "tsc-khz", o->khz.set },
+		{ guest_syms_option(&o->syms), guest_syms_option(&o->syms) },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(option); i++)
@@ -415,6 +420,8 @@ static int check_follow(const struct merge_opts *o, int argc, struct kvmft_err *
 				     "QEMU's back end ftrace and record --marker show them live" },
 		{ "solve", o->pair.solve, "the offset is found in all of the events; --tsc-offset "
 					  "takes one that is known" },
+		{ guest_syms_option(&o->syms), guest_syms_option(&o->syms),
+		  "each look at the captures would read all of the symbols again" },
 	};
 
 	if (!o->follow)
@@ -446,6 +453,7 @@ static int merge_once(struct merge *m, int argc, char **argv, const struct pairi
 				      cli_note, m->err);
 	ret = ret ? ret : pairing_add_hosts(m->p, &o->host, m->err);
 	ret = ret ? ret : merge_qemu_add(&m->q, m->p, &o->qemu, o->trace_events, m->err);
+	ret = ret ? ret : guest_syms_of_pairing(&m->syms, &o->syms, m->p, o->quiet, m->err);
 	return ret ? ret : merge_write(m);
 }
 
@@ -481,7 +489,8 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	struct merge m = { .o = o, .err = err };
 	struct pairing_opts po = {
 		.need = is_page(o) ? PAIRING_CLOCKS
-			: (o->format && strcmp(o->format, "text")) || o->pick.vcpu.n
+			: (o->format && strcmp(o->format, "text")) || o->pick.vcpu.n ||
+					guest_syms_option(&o->syms)
 				? PAIRING_VCPUS
 				: PAIRING_LINES,
 		.clock = &o->pair,
@@ -510,6 +519,7 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	pick_free(m.pick);
 	sink_free(&m.s);
 	pairing_close(&m.own);
+	guest_syms_free(&m.syms);
 	follow_free(m.f);
 	merge_qemu_free(&m.q);
 	return sink_exit(ret, complete && !m.left_out);

@@ -33,6 +33,8 @@ static const struct opt record_options[] = {
 	OPTION(0, "stacks", OPT_EVENTS, struct record_config, stacks, "EVENT[/FILTER/]",
 	       "also these events, and with each (for which FILTER is true) the kernel's stack\n"
 	       "at that moment"),
+	OPTION(0, "symbols", OPT_FLAG, struct record_config, symbols, NULL,
+	       "in a guest: keep its functions' names and addresses, for those in the host's events"),
 	OPTION(0, "sdt", OPT_LIST, struct record_config, sdt, "BINARY[:PROVIDER[:MARKER]]",
 	       "also the SDT markers of this program or library (QEMU: back end dtrace); with\n"
 	       ",argN:string or ,argN:hex behind it, and /FILTER/"),

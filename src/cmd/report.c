@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "guest_syms.h"
 #include "kvmft/output.h"
 #include "kvmft/report_out.h"
 #include "kvmft/pairing.h"
@@ -21,6 +22,7 @@ struct opts {
 	struct sink_file file; /* first */
 	const char *input, *event, *vm, *pids;
 	struct opt_u64 vcpu, top, khz, from, to;
+	struct guest_syms_opts syms;
 	int key, semantics, per, by, format;
 	bool percentiles, split;
 	struct str_list inputs; /* several */
@@ -32,8 +34,8 @@ static const char *const report_formats[] = { "text", "json", "csv", "openmetric
 
 static const char *const semantics_names[] = { "exact", "perf", NULL };
 
-static const char *const by_names[] = { "reason", "stack", NULL };
-#define BY_STACK 1
+static const char *const by_names[] = { "reason", "stack", "rip", NULL };
+enum { BY_REASON, BY_STACK, BY_RIP };
 
 static const char *const per_names[] = { "all", "vm", "vcpu", NULL }; /* enum report_per */
 
@@ -45,8 +47,8 @@ static const struct opt report_options[] = {
 	       "what to count: vmexit (default), mmio, ioport, msr, hypercall,\n"
 	       "cpuid, page-fault, fast-mmio, inject"),
 	OPTION_CHOICE(0, "by", struct opts, by, "WHAT", by_names,
-		      "rows by reason (default); or by the kernel's stack, of all events\n"
-		      "recorded with --stacks, or those of CLASS"),
+		      "rows by reason (default); by the guest's code, and reason (rip); or by\n"
+		      "the kernel's stack, of all events recorded with --stacks, or those of CLASS"),
 	OPTION_CHOICE('k', "key", struct opts, key, "KEY", report_keys,
 		      "sort by this column (default: sample)"),
 	OPTION(0, "vm", OPT_STR, struct opts, vm, "SEL", "only this VM: UUID, name, PID or PID-FD"),
@@ -67,6 +69,7 @@ static const struct opt report_options[] = {
 	OPTION(0, "to", OPT_DURATION, struct opts, to, "T", "leave out what was after T"),
 	OPTION(0, "top", OPT_U64, struct opts, top, "N", "only the first N rows of each table"),
 	RATE_OPTION(struct opts, khz),
+	GUEST_SYMS_OPTIONS(struct opts, syms),
 	OPTION_CHOICE(0, "format", struct opts, format, "FORMAT", report_formats,
 		      "how to print (default: text)"),
 	PAGE_OPTIONS(struct opts, file.page_opts),
@@ -84,6 +87,9 @@ struct run {
 	int32_t *pid;
 	struct tl_loss loss;
 	struct sink_remarks remarks;
+	struct guest_syms syms;
+	char **guest; /* operands */
+	size_t nguest;
 };
 
 /* ---- options ---- */
@@ -119,6 +125,12 @@ static int parse_class(struct run *run)
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	run->ro.cls = c;
+	if (c && run->ro.by_rip && (c != class_find("vmexit") || run->ro.semantics == REPORT_PERF))
+		return err_usage(run->err, "option --by rip: only for --event vmexit, and not with "
+				 "--semantics perf");
+	if (!run->ro.by_rip && (run->nguest || guest_syms_option(&run->o->syms)))
+		return err_usage(run->err, "%s: only --by rip has a use for symbols of guests",
+				 run->nguest ? run->guest[0] : guest_syms_option(&run->o->syms));
 	if (!c) {
 		for (size_t i = 0; (c = class_at(i)); i++)
 			sbuf_addf(&b, "%s%s", i ? ", " : "", class_name(c));
@@ -140,7 +152,7 @@ static int parse(struct run *run)
 
 	run->ro = (struct report_opts){
 		.semantics = o->semantics == 1 ? REPORT_PERF : REPORT_EXACT,
-		.percentiles = o->percentiles, .split = o->split,
+		.percentiles = o->percentiles, .split = o->split, .by_rip = o->by == BY_RIP,
 		.has_from = o->from.set, .from = o->from.v, .has_to = o->to.set, .to = o->to.v,
 	};
 	run->filter = (struct report_filter){ .vm = -1, .vcpu = -1 };
@@ -155,7 +167,8 @@ static int parse(struct run *run)
 	if (o->pids && parse_pids(run))
 		return -EINVAL;
 	run->ro.vm = o->vm;
-	run->ro.vms = o->per != REPORT_PER_ALL || o->pids || o->format == FORMAT_OPENMETRICS;
+	run->ro.vms = o->per != REPORT_PER_ALL || o->pids || o->format == FORMAT_OPENMETRICS ||
+		      run->ro.by_rip;
 	run->ro.vcpus = o->vcpu.set || o->pids || o->per == REPORT_PER_VCPU;
 	return parse_class(run);
 }
@@ -324,6 +337,9 @@ static int report(struct run *run)
 								       : "times are in cycles",
 				    cli_note, run->err);
 	ret = ret ? ret : report_new(run->cap, run->fmt, &run->ro, &run->r, run->err);
+	if (!ret && run->ro.by_rip)
+		ret = guest_syms_of_operands(&run->syms, &run->o->syms, report_hostmap(run->r),
+					     run->guest, run->nguest, run->err);
 	ret = ret ? ret : report_walk(run->r, run->err);
 	if (ret)
 		return ret;
@@ -437,6 +453,7 @@ static void run_free(struct run *run)
 	sink_remarks_free(&run->remarks);
 	free(run->pid);
 	report_free(run->r);
+	guest_syms_free(&run->syms);
 	fmt_free(run->fmt);
 	capture_close(run->cap);
 }
@@ -473,6 +490,21 @@ static int report_many(const struct opts *o, struct kvmft_err *err)
 }
 
 /* It is about the host. */
+static int rip_sessions(struct opts *r, struct operands *o, struct kvmft_err *err)
+{
+	_cleanup_(session_free) struct session s = { 0 };
+	int ret;
+
+	if (!r->input && o->argc) {
+		r->input = o->argv[0];
+		o->argv++;
+		o->argc--;
+	}
+	r->input = r->input ? r->input : DEFAULT_INPUT;
+	ret = captures_host(o, &r->input, &s, err);
+	return ret || s.n < 2 ? ret : captures_before(o, &s, err);
+}
+
 static int report_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 {
 	_cleanup_(session_free) struct session s = { 0 };
@@ -480,6 +512,8 @@ static int report_sessions(void *opts, struct operands *o, struct kvmft_err *err
 	struct opts *r = opts;
 	int at = 0, ret;
 
+	if (r->by == BY_RIP)
+		return rip_sessions(r, o, err);
 	if (!r->input)
 		r->input = o->argc ? o->argv[at++] : DEFAULT_INPUT;
 	if (at == o->argc) {
@@ -508,8 +542,8 @@ static int report_output(void *opts, int argc, struct kvmft_err *err)
 	struct run run = { .o = o, .err = err };
 	int ret = sink_file_open(opts, argc, err);
 
-	if (!ret && o->format == FORMAT_OPENMETRICS && o->by == BY_STACK)
-		return err_usage(err, "--by stack: stacks are no metrics");
+	if (!ret && o->format == FORMAT_OPENMETRICS && o->by > BY_REASON)
+		return err_usage(err, "--by %s: those are no metrics", by_names[o->by]);
 	if (ret || o->inputs.n < 2)
 		return ret;
 	if (o->by == BY_STACK || o->format == FORMAT_OPENMETRICS)
@@ -528,11 +562,10 @@ static int report_release(void *opts)
 	return sink_file_close(opts);
 }
 
-static int report_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
-		      struct kvmft_err *err)
+static int report_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct opts *o = opts;
-	struct run run = { .o = o, .err = err };
+	struct run run = { .o = o, .err = err, .guest = argv, .nguest = (size_t)argc };
 	int ret;
 
 	if (o->many)
@@ -556,6 +589,7 @@ const struct cmd cmd_report = {
 		    "  kvmft report --event ioport --vcpu 0 -k time\n"
 		    "  kvmft report -i trace.dat --per vcpu --percentiles\n"
 		    "  kvmft report --split\n"
+		    "  kvmft report --by rip host guest         # which code of the guest causes them\n"
 		    "  kvmft report --by stack --top 10\n"
 		    "  kvmft report -i host1 host2              # or of all below a directory",
 	.opts = report_options,

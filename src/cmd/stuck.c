@@ -5,12 +5,14 @@
 #include "kvmft/stuck.h"
 #include "cmds.h"
 
+#include "guest_syms.h"
 #include "sink.h"
 
 static const char *const stuck_formats[] = { "text", "json", NULL };
 
 struct stuck_opts {
 	struct stuck_config c;
+	struct ksyms_files syms;
 	int format;
 };
 
@@ -19,8 +21,15 @@ static const struct opt stuck_options[] = {
 	       "only this VM: UUID, name, PID or PID-FD"),
 	OPTION(0, "seconds", OPT_DURATION, struct stuck_opts, c.ns, "N",
 	       "how long to look, 0.2 to 3600 (default: 3, set-up and all, 2 at least)"),
-	OPTION(0, "guest-kallsyms", OPT_STR, struct stuck_opts, c.kallsyms, "FILE",
-	       "names of the guest's functions: its /proc/kallsyms, read as root since it booted"),
+	OPTION(0, "guest-kallsyms", OPT_STR, struct stuck_opts, syms.kallsyms, "FILE",
+	       "names of the guest's functions: its /proc/kallsyms, read as root since it booted,\n"
+	       "or a capture of it with --symbols"),
+	OPTION(0, "guest-vmlinux", OPT_STR, struct stuck_opts, syms.vmlinux, "FILE",
+	       "... or its kernel's ELF file with symbols, ..."),
+	OPTION(0, "guest-kaslr", OPT_BITS, struct stuck_opts, syms.slide, "N",
+	       "... which KASLR moved up by so many bytes"),
+	OPTION(0, "guest-modules", OPT_STR, struct stuck_opts, syms.modules, "FILE",
+	       "its /proc/modules: which module, where a function is not known"),
 	OPTION_CHOICE(0, "format", struct stuck_opts, format, "FORMAT", stuck_formats,
 		      "how to print (default: text)"),
 	OPT_END,
@@ -31,10 +40,17 @@ static int stuck_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 {
 	struct stuck_opts *o = opts;
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	int ret;
+	_cleanup_(ksyms_free) struct ksyms k = { 0 };
+	int ret = 0;
 
 	o->c.json = o->format == 1;
-	ret = stuck_run(&o->c, cli_note, &b, err);
+	if (o->syms.slide.set && !o->syms.vmlinux)
+		return err_usage(err, "option --guest-kaslr goes with --guest-vmlinux");
+	if (o->syms.kallsyms || o->syms.vmlinux || o->syms.modules) {
+		ret = guest_syms_read(&k, &o->syms, err);
+		o->c.syms = &k;
+	}
+	ret = ret ? ret : stuck_run(&o->c, cli_note, &b, err);
 	return ret ? ret : sink_print(0, &b, stdout, err);
 }
 

@@ -180,6 +180,8 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 			       "kvm_exit in %s has no %s: hosts that are neither x86 nor arm64 are not "
 			       "supported",
 			       path, event_field(EV_EXIT, 0));
+	if (r->opts.by_rip && !exit.f[2].size)
+		return err_set(err, ENOENT, "kvm_exit in %s does not tell where the guest was", path);
 	if (own && !r->tps && !cls->optional)
 		return err_set(err, ENOENT, "no %s events in %s: record them with -e kvm:%s", own,
 			       path, own);
@@ -392,6 +394,11 @@ int report_new(const struct capture *cap, const struct fmt *fmt, const struct re
 	ret = ret ? ret : plans(r, err);
 	ret = ret ? ret : check_events(r, err);
 	ret = ret ? ret : clock_scale(r, err);
+	if (!ret && r->opts.by_rip) {
+		r->exit.id = NO_EVENT; /* each of them has to be looked at */
+		r->rips = by_rip_new();
+		ret = r->rips ? 0 : err_set(err, ENOMEM, "out of memory");
+	}
 	if (ret) {
 		report_free(r);
 		return ret;
@@ -419,10 +426,16 @@ void report_free(struct report *r)
 	free(r->vcpu);
 	free(r->gap_to);
 	free(r->of_vm);
+	by_rip_free(r->rips);
 	u64map_free(&r->by_tid);
 	u64map_free(&r->by_vcpu);
 	hostmap_free(r->map);
 	free(r);
+}
+
+struct hostmap *report_hostmap(struct report *r)
+{
+	return r->map;
 }
 
 /* ---- threads and vCPUs ---- */

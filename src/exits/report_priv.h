@@ -9,6 +9,7 @@
  *   report_cells.c   samples by key
  *   report_apart.c   whose cells are kept apart, and further walks for more of them
  *   report_table.c   tables from that
+ *   by_rip.c         places in guests, for opts.by_rip
  *   report_piece.c   what was counted since it was last asked for
  */
 #ifndef KVMFT_EXITS_REPORT_PRIV_H
@@ -271,6 +272,8 @@ struct report {
 	uint64_t from, to;     /* window in ticks, both ends included; by default all */
 	uint64_t begin, last;  /* opts.every: where the first stretch begins; the last event */
 
+	struct by_rip *rips;   /* NULL: rows are by the class's keys */
+
 	/* ns = ticks * mul / div; cycles: both are 1 */
 	uint64_t mul, div;
 	bool cycles;
@@ -306,6 +309,16 @@ enum rshare apart_first(struct report *r);
 /* Sees to it that the cells tell what f asks for, by another walk if need be: 0, -errno. */
 int apart_for(struct report *r, const struct report_filter *f) __must_check;
 void apart_free(struct report *r);
+
+/* ---- by_rip.c ---- */
+
+struct by_rip *by_rip_new(void);
+void by_rip_free(struct by_rip *b); /* NULL is fine */
+/* The key of an exit with that key of the class; k: of its guest, NULL: not known. */
+uint64_t by_rip_key(struct by_rip *b, const struct ksyms *k, uint64_t rip, uint64_t reason);
+/* The class's key. */
+uint64_t by_rip_reason(const struct by_rip *b, uint64_t key);
+void by_rip_place(const struct by_rip *b, uint64_t key, struct report_place *p);
 
 /* ---- report_samples.c, report_split.c: cpu is the index of the stream ---- */
 

@@ -252,12 +252,19 @@ void report_key_name(const struct report *r, uint64_t key, char name[REPORT_NAME
 	if (key == CELL_OTHERS)
 		snprintf(name, REPORT_NAME, "(others)");
 	else
-		r->opts.cls->describe(&r->names, key, name, REPORT_NAME);
+		r->opts.cls->describe(&r->names, r->rips ? by_rip_reason(r->rips, key) : key, name,
+				      REPORT_NAME);
 }
 
 void report_row_name(const struct report *r, const struct report_row *row, char name[REPORT_NAME])
 {
 	report_key_name(r, row->key, name);
+}
+
+void report_row_place(const struct report *r, const struct report_row *row,
+		      struct report_place *p)
+{
+	by_rip_place(r->rips, row->key, p);
 }
 
 uint64_t report_ns(const struct report *r, uint64_t ticks)

@@ -169,6 +169,16 @@ static inline void set_exit(struct walk *w, struct wstream *st, struct rev *e, u
 	e->is = x->is;
 }
 
+static __attribute__((noinline)) void set_place(const struct report *r, struct rev *e,
+						 const struct rplan *p, const struct rec *rec)
+{
+	int64_t vm = r->thread[e->thread]->v->vm;
+	const struct ksyms *k = vm >= 0 ? r->map->vm[r->map->vm[vm].of].syms : NULL;
+
+	if (p->f[2].size)
+		e->key = by_rip_key(r->rips, k, get(r, &p->f[2], rec), e->key);
+}
+
 static inline void push_exit(struct walk *w, struct wstream *st, const struct rplan *p,
 			     const struct rec *rec, uint32_t thread)
 {
@@ -177,6 +187,8 @@ static inline void push_exit(struct walk *w, struct wstream *st, const struct rp
 
 	set_exit(w, st, e, (uint32_t)get(r, &p->f[0], rec),
 		 p->f[1].size ? (uint32_t)get(r, &p->f[1], rec) : 0);
+	if (r->rips)
+		set_place(r, e, p, rec);
 	st->exits++;
 }
 

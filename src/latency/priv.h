@@ -17,6 +17,7 @@
 #define KVMFT_LATENCY_PRIV_H
 
 #include "kvmft/events.h"
+#include "kvmft/ksyms.h"
 #include "kvmft/latency.h"
 
 #define LAT_FIELDS 4

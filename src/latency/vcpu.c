@@ -65,12 +65,6 @@ static bool is_halt(const struct lat_in *in)
 	return exit_is_halt(why);
 }
 
-/* Linux keeps the upper half for itself, and below 4 GiB (32 bit) the last of its four parts. */
-static bool is_user(uint64_t rip)
-{
-	return !(rip >> 63) && (rip < 0xc0000000u || rip > UINT32_MAX);
-}
-
 static int robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
 	int ret = lat_thief(l, v, v->steal_cpu < l->ncpu ? &l->cpu[v->steal_cpu] : NULL, t);
@@ -111,7 +105,7 @@ int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		break;
 	case EV_EXIT:
 		v->exit = in->t;
-		v->in_user = in->has & 4 && is_user(in->f[2]);
+		v->in_user = in->has & 4 && ksyms_is_user(in->f[2]);
 		set_base(l, v, is_halt(in) ? VS_HALTED : VS_KERNEL, in->t);
 		break;
 	case EV_NESTED_EXIT: /* its own guest halts: KVM tells it, or sleeps until the wake-up */

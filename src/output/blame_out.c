@@ -4,6 +4,7 @@
  * document; as CSV with a line per part.
  */
 #include "columns.h"
+#include "kvmft/ksyms.h"
 #include "kvmft/blame_output.h"
 #include "kvmft/row.h"
 #include "lat_text.h"
@@ -134,6 +135,20 @@ static void put_parts(struct sbuf *b, const struct blame_view *v, const struct b
 			  n > 1 ? "s" : "");
 }
 
+static const struct ksyms *symbols(const struct blame_view *v, const struct blame_spike *s)
+{
+	return s->vm < 0 || !s->has_rip ? NULL : tl_hostmap(v->t)->vm[s->vm].syms;
+}
+
+static void put_where(struct sbuf *b, const struct blame_view *v, const struct blame_spike *s)
+{
+	if (!symbols(v, s))
+		return;
+	sbuf_add(b, "   its guest was at ");
+	ksyms_place(symbols(v, s), s->rip, b);
+	sbuf_addc(b, '\n');
+}
+
 static void put_spike(struct sbuf *b, const struct blame_view *v, size_t nth,
 		      const struct blame_spike *s)
 {
@@ -154,6 +169,7 @@ static void put_spike(struct sbuf *b, const struct blame_view *v, size_t nth,
 		  blame_causes[s->cause].help, percent(s->cause_time, length(s)),
 		  s->sure || s->cause <= CAUSE_LOST ? "" : " (not sure)");
 	text_wrap(b, from, "   ", v->width);
+	put_where(b, v, s);
 	put_parts(b, v, s);
 }
 
@@ -336,6 +352,21 @@ static void spike_columns(struct row *r, const struct blame_view *v, const struc
 	row_bool(r, "sure", true, s->sure);
 }
 
+/* The last columns: they came last. */
+static void where_columns(struct row *r, const struct blame_view *v, const struct blame_spike *s)
+{
+	_cleanup_(sbuf_free) struct sbuf place = { 0 };
+	const struct ksyms *k = symbols(v, s);
+	char rip[32] = "";
+
+	if (s->has_rip)
+		snprintf(rip, sizeof(rip), "0x%" PRIx64, s->rip);
+	if (k && (ksyms_find(k, s->rip) || ksyms_is_user(s->rip)))
+		ksyms_name(k, s->rip, &place);
+	row_str(r, "rip", s->has_rip ? rip : NULL);
+	row_str(r, "function", place.s);
+}
+
 static void part_columns(struct row *r, const struct blame_view *v, const struct blame_part *p)
 {
 	row_str(r, r->form == ROW_JSON ? "cause" : "part", blame_causes[p->cause].name);
@@ -356,6 +387,7 @@ static void spike_json(struct json *j, const struct blame_view *v, const struct 
 	json_object_begin(j);
 	r = (struct row){ .form = ROW_JSON, .j = j, .cycles = !khz(v) };
 	spike_columns(&r, v, s);
+	where_columns(&r, v, s);
 	json_put_array(j, "parts");
 	for (size_t i = 0; i < s->nparts; i++) {
 		row_json(&r, j, !khz(v));
@@ -451,12 +483,14 @@ static int csv_print(const struct blame_view *v, FILE *f)
 	row_head(&r, &b, !khz(v));
 	spike_columns(&r, v, &none);
 	part_columns(&r, v, &no_part);
+	where_columns(&r, v, &none);
 	row_end(&r);
 	for (size_t i = 0; i < blame_spikes(v->blame); i++)
 		for (size_t p = 0; p < s[i]->nparts; p++) {
 			row_csv(&r, &b, !khz(v));
 			spike_columns(&r, v, s[i]);
 			part_columns(&r, v, &s[i]->part[p]);
+			where_columns(&r, v, s[i]);
 			row_end(&r);
 		}
 	free(s);

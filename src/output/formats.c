@@ -121,7 +121,11 @@ static int begin(struct out *o, const struct timeline *t, const struct out_forma
 	o->f = f;
 	o->clock = *clock;
 	o->t = t;
-	if (fmt->epoch)
+	if (guest_rip_any(tl_hostmap(t))) {
+		o->rips = calloc(1, sizeof(*o->rips));
+		ret = o->rips ? 0 : -ENOMEM;
+	}
+	if (!ret && fmt->epoch)
 		ret = epochs_list(o);
 	return ret || !fmt->begin ? ret : fmt->begin(o);
 }
@@ -191,6 +195,8 @@ int out_end(struct out *o)
 		o->epochs_from = o->epoch[o->epoch_at - 1].host + 1;
 	sbuf_free(&o->line);
 	free(o->epoch);
+	free(o->rips);
+	o->rips = NULL;
 	o->epoch = NULL;
 	o->nepoch = o->epoch_at = 0;
 	return ret ? ret : flushed;

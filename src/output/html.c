@@ -79,6 +79,7 @@ struct html {
 	struct u64map whos; /* hash of what a who is → number */
 	uint64_t nwho;
 	struct exit_names exits;
+	struct guest_rips *rips; /* borrowed; NULL: no symbols */
 	uint64_t last, base;
 	bool begun;
 	uint64_t column; /* of the base64 text */
@@ -182,6 +183,12 @@ static bool is_exit(const struct tl_item *i)
 	return !i->src->guest && !strcmp(fmt_name(i->ev), "kvm_exit");
 }
 
+/* A field of its own says what of the guest's code the address in another one is. */
+static bool has_code(const struct html *h, const struct tl_item *i)
+{
+	return h->rips && guest_rip_has(h->rips, i);
+}
+
 static unsigned int kind_of(const struct fmt_field *f, const char *name)
 {
 	static const char *const hex[] = {
@@ -210,7 +217,7 @@ static size_t fields_of(const struct fmt_event *e)
 
 static uint64_t type(struct html *h, const struct tl_item *i)
 {
-	uint64_t key = tl_type(i), at, name, fields[256];
+	uint64_t key = tl_type(i), at, name, fields[256], made[2];
 	size_t common, n;
 	_cleanup_(sbuf_free) struct sbuf full = { 0 };
 
@@ -222,18 +229,20 @@ static uint64_t type(struct html *h, const struct tl_item *i)
 		sbuf_addf(&full, "event:%u", i->rec->id);
 	name = text(h, full.s ? full.s : "");
 	common = i->ev ? fmt_common_fields(i->ev) : 0;
-	n = i->ev ? MIN(fields_of(i->ev), ARRAY_SIZE(fields) - 1) : 0;
+	n = i->ev ? MIN(fields_of(i->ev), (size_t)255) : 0;
 	for (size_t k = 0; k < n; k++)
 		fields[k] = text(h, fmt_field_name(i->ev, common + k));
-	fields[n] = i->ev && is_exit(i) ? text(h, "reason") : 0;
+	made[0] = i->ev && is_exit(i) ? text(h, "reason") : 0;
+	made[1] = i->ev && has_code(h, i) ? text(h, "code") : 0;
 	put(h, TAG_TYPE);
 	put(h, i->src->guest);
 	put(h, name);
-	put(h, n + (fields[n] != 0));
-	if (fields[n]) {
-		put(h, fields[n]);
-		put(h, KIND_STRING);
-	}
+	put(h, n + (made[0] != 0) + (made[1] != 0));
+	for (size_t k = 0; k < ARRAY_SIZE(made); k++)
+		if (made[k]) {
+			put(h, made[k]);
+			put(h, KIND_STRING);
+		}
 	for (size_t k = 0; k < n; k++) {
 		put(h, fields[k]);
 		put(h, kind_of(fmt_field_at(i->ev, common + k), fmt_field_name(i->ev, common + k)));
@@ -296,6 +305,8 @@ static void event_fields(struct html *h, const struct tl_item *i, const uint64_t
 
 	if (is_exit(i))
 		put(h, *strings++);
+	if (has_code(h, i))
+		put(h, *strings++);
 	for (size_t k = 0; k < n; k++) {
 		const struct fmt_field *f = fmt_field_at(i->ev, common + k);
 
@@ -308,14 +319,31 @@ static void event_fields(struct html *h, const struct tl_item *i, const uint64_t
 	}
 }
 
+static uint64_t code(struct html *h, const struct tl_item *i, const struct hostmap *map)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const struct ksyms *k;
+	uint64_t rip;
+
+	if (!guest_rip(h->rips, map, i, &rip, &k))
+		return 0;
+	ksyms_name(k, rip, &b);
+	if (b.error)
+		h->data.error = b.error;
+	return text(h, b.s ? b.s : "");
+}
+
 /* All strings of an event, in the order of its fields: defined before the event's own record. */
-static void event_strings(struct html *h, const struct tl_item *i, uint64_t *strings)
+static void event_strings(struct html *h, const struct hostmap *map, const struct tl_item *i,
+			  uint64_t *strings)
 {
 	size_t common = fmt_common_fields(i->ev), n = MIN(fields_of(i->ev), (size_t)255);
 	struct fmt_value v;
 
 	if (is_exit(i))
 		*strings++ = exit_reason(h, i);
+	if (has_code(h, i))
+		*strings++ = code(h, i, map);
 	for (size_t k = 0; k < n; k++) {
 		const struct fmt_field *f = fmt_field_at(i->ev, common + k);
 
@@ -352,10 +380,10 @@ static uint64_t since(struct out *o, struct html *h, const struct tl_item *i)
 
 static void event(struct out *o, struct html *h, const struct tl_item *i)
 {
-	uint64_t strings[257] = { 0 }, t = since(o, h, i), y = type(h, i), w = who(o, h, i);
+	uint64_t strings[258] = { 0 }, t = since(o, h, i), y = type(h, i), w = who(o, h, i);
 
 	if (i->ev)
-		event_strings(h, i, strings);
+		event_strings(h, tl_hostmap(o->t), i, strings);
 	put(h, TAG_EVENT + y);
 	put(h, t);
 	put(h, w);
@@ -462,6 +490,7 @@ static int html_begin(struct out *o)
 	if (!h || !mark)
 		return -ENOMEM;
 	hash_key_init(&h->key);
+	h->rips = o->rips;
 	exit_names_init(&h->exits, fmt_find(tl_source(o->t, 0)->fmt, "kvm", "kvm_exit"),
 			host->vendor);
 	sbuf_add_mem(&o->line, html_page, (size_t)(mark - html_page));

@@ -187,6 +187,20 @@ static void put_place(struct json *j, const struct out *o, const struct tl_item 
 	}
 }
 
+/* Where the guest was; null: in no function that is known. */
+static int put_rip(struct json *j, struct out *o, const struct tl_item *i)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const struct ksyms *k;
+	uint64_t rip;
+
+	if (!o->rips || !guest_rip(o->rips, tl_hostmap(o->t), i, &rip, &k))
+		return 0;
+	ksyms_name(k, rip, &b);
+	json_put_str(j, "rip_symbol", ksyms_find(k, rip) || ksyms_is_user(rip) ? b.s : NULL);
+	return b.error;
+}
+
 static int put_event(struct json *j, struct out *o, const struct tl_item *i)
 {
 	struct jsonl *p = o->priv;
@@ -210,7 +224,7 @@ static int put_event(struct json *j, struct out *o, const struct tl_item *i)
 	ret = put_fields(j, e, i);
 	if (i->device)
 		json_put_str(j, "device", i->device);
-	return ret;
+	return ret ? ret : put_rip(j, o, i);
 }
 
 static void put_gap(struct json *j, struct out *o, const struct tl_item *i)

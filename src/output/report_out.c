@@ -203,6 +203,65 @@ static void text_whose(const struct report_doc *d, const struct section *s, stru
 
 #define STDERR_COLUMN 7 /* goes first where there is not room for all */
 
+/* ---- text, by code of the guest ---- */
+
+static void place_text(const struct report_place *p, struct sbuf *b)
+{
+	if (p->has_addr)
+		sbuf_addf(b, "0x%" PRIx64, p->addr);
+	else
+		sbuf_add(b, p->function ? p->function : "(others)");
+	if (p->module)
+		sbuf_addf(b, " [%s]", p->module);
+}
+
+static void rip_head(const struct report_doc *d, struct columns *c, struct sbuf *b)
+{
+	size_t from = b->len;
+
+	columns_put(c, b, "Code");
+	columns_put(c, b, "%s", class_title(d->opts->cls));
+	columns_put(c, b, "Samples");
+	columns_put(c, b, "Samples%%");
+	columns_put(c, b, "Time%%");
+	columns_put(c, b, "Max");
+	columns_put(c, b, "Avg");
+	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++)
+		columns_put(c, b, "p%u", report_percentiles[i]);
+	columns_end(c, b);
+	if (c->print && d->color)
+		screen_paint(b, from, b->len - 1, "1");
+}
+
+static void rip_row(const struct report_doc *d, const struct report_table *t,
+		    const struct report_row *row, struct columns *c, struct sbuf *b)
+{
+	_cleanup_(sbuf_free) struct sbuf place = { 0 };
+	struct report_place p;
+	char name[REPORT_NAME];
+
+	report_row_name(d->r, row, name);
+	report_row_place(d->r, row, &p);
+	place_text(&p, &place);
+	columns_put(c, b, "%s", place.s ? place.s : "");
+	columns_put(c, b, "%s", name);
+	columns_put(c, b, "%" PRIu64, row->samples);
+	put_pct(c, b, row->samples, t->samples);
+	put_pct(c, b, row->total_time, t->total_time);
+	put_time(d, c, b, (double)row->max_time);
+	put_time(d, c, b, row->timed ? (double)row->total_time / (double)row->timed : 0);
+	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++) {
+		if (row->counted)
+			put_time(d, c, b, (double)row->percentile_time[i]);
+		else
+			columns_put(c, b, "-");
+	}
+	columns_end(c, b);
+	flush(d, b);
+}
+
+/* ---- text, as perf has it ---- */
+
 static void text_head(const struct report_doc *d, struct columns *c, struct sbuf *b)
 {
 	size_t from = b->len;
@@ -249,17 +308,17 @@ static void text_row(const struct report_doc *d, const struct report_table *t,
 
 static void text_table(const struct report_doc *d, const struct report_table *t, struct sbuf *b)
 {
-	struct columns c = { 0 };
+	struct columns c = { .left = d->opts->by_rip ? 3 : 0 };
 
 	for (unsigned int pass = 0; pass < 2; pass++) {
 		c.print = pass;
-		if (pass && d->width && columns_width(&c) > d->width)
+		if (pass && !d->opts->by_rip && d->width && columns_width(&c) > d->width)
 			c.hide = 1u << STDERR_COLUMN;
-		text_head(d, &c, b);
+		(d->opts->by_rip ? rip_head : text_head)(d, &c, b);
 		if (c.print)
 			sbuf_addc(b, '\n');
 		for (size_t i = 0; i < rows_of(d, t); i++)
-			text_row(d, t, &t->row[i], &c, b);
+			(d->opts->by_rip ? rip_row : text_row)(d, t, &t->row[i], &c, b);
 	}
 	if (rows_of(d, t) < t->n)
 		sbuf_addf(b, "%*s\n", (int)c.width[0], "...");
@@ -350,6 +409,20 @@ static void part_columns(const struct report_doc *d, struct row *o, const uint64
 		row_time(o, report_part_names[p], true, part[p]);
 }
 
+static void place_columns(const struct report_doc *d, const struct report_row *row, struct row *o)
+{
+	struct report_place p = { 0 };
+	char addr[32] = "";
+
+	if (o->form != ROW_HEAD)
+		report_row_place(d->r, row, &p);
+	if (p.has_addr)
+		snprintf(addr, sizeof(addr), "0x%" PRIx64, p.addr);
+	row_str(o, "function", p.function);
+	row_str(o, "module", p.module);
+	row_str(o, "address", p.has_addr ? addr : NULL);
+}
+
 /* CSV's header: row is all 0. */
 static void row_columns(const struct report_doc *d, const struct section *s,
 			const struct report_row *row, struct row *o)
@@ -384,6 +457,8 @@ static void row_columns(const struct report_doc *d, const struct section *s,
 		row_time(o, key, row->counted, row->percentile_time[i]);
 	}
 	part_columns(d, o, row->part_time);
+	if (d->opts->by_rip)
+		place_columns(d, row, o);
 	row_end(o);
 }
 

@@ -417,8 +417,49 @@ static __attribute__((noinline)) void text_head(struct out *o, const struct tl_i
 	*p = '\0';
 }
 
+/* Behind the number, wherever the print format of that kernel has it. */
+static size_t rip_end(const struct sbuf *b, size_t from, uint64_t rip)
+{
+	static const char *const names[] = { "rip 0x", "rip: 0x", "PC: 0x", "pc 0x" };
+
+	for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
+		size_t n = strlen(names[k]);
+		const char *p = memmem(b->s + from, b->len - from, names[k], n);
+		char *end;
+
+		if (p && strtoull(p + n, &end, 16) == rip && end > p + n)
+			return (size_t)(end - b->s);
+	}
+	return b->len;
+}
+
+static __attribute__((noinline)) void text_rip(struct out *o, const struct tl_item *i, size_t from)
+{
+	_cleanup_(sbuf_free) struct sbuf name = { 0 };
+	struct sbuf *b = &o->line;
+	const struct ksyms *k;
+	uint64_t rip;
+	size_t at;
+
+	if (!guest_rip(o->rips, tl_hostmap(o->t), i, &rip, &k) || b->error)
+		return;
+	sbuf_add(&name, " (");
+	ksyms_name(k, rip, &name);
+	sbuf_addc(&name, ')');
+	at = rip_end(b, from, rip);
+	if (name.error || !sbuf_room(b, name.len + 1)) {
+		b->error = -ENOMEM;
+		return;
+	}
+	memmove(b->s + at + name.len, b->s + at, b->len - at + 1);
+	memcpy(b->s + at, name.s, name.len);
+	b->len += name.len;
+}
+
 static inline void text_event(struct out *o, const struct tl_item *i)
 {
+	size_t from = o->line.len;
+
 	if (i->ev)
 		tl_print(i, &o->line);
 	else
@@ -426,6 +467,8 @@ static inline void text_event(struct out *o, const struct tl_item *i)
 			  i->rec->len);
 	if (i->device)
 		sbuf_addf(&o->line, " device=%s", i->device);
+	if (o->rips)
+		text_rip(o, i, from);
 }
 
 static void text_gap(struct out *o, const struct tl_item *i)

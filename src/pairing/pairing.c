@@ -24,7 +24,7 @@ static void close_one(struct pairing_capture *c)
 }
 
 /* GUEST=SEL; both may have a '=' in them: what exists as a file is the path. */
-static int split_operand(const char *text, char **path, const char **sel)
+int pairing_split(const char *text, char **path, const char **sel)
 {
 	const char *eq = strrchr(text, '=');
 
@@ -116,7 +116,7 @@ static int open_guest(struct pairing *p, const char *operand, struct kvmft_err *
 	const char *sel;
 	int ret;
 
-	if (split_operand(operand, &path, &sel))
+	if (pairing_split(operand, &path, &sel))
 		return err_set(err, ENOMEM, "out of memory");
 	ret = open_one(path, &g->c, err);
 	if (ret)

@@ -272,12 +272,14 @@ static const struct phase {
 	{ record_flight_check, record_trigger_free },
 	{ record_instance, leave_instance },
 	{ record_stacks_arm, record_stacks_free },
+	{ record_symbols_read, record_symbols_free },
 	{ record_marker_ready, NULL },
 	{ record_flight_arm, record_flight_free },
 	{ enter_capture, NULL },
 	{ record_store_open, record_store_close },
 	{ record_cpus_open, NULL },
 	{ record_facts_begin, leave_facts },
+	{ record_symbols_write, NULL },
 	{ qemu_facts, NULL },
 };
 
@@ -321,6 +323,7 @@ static const struct {
 	{ record_clocks_end, true },
 	{ record_facts_tasks, true },
 	{ record_stacks_names, true },
+	{ record_symbols_end, true },
 	{ record_facts_end, false },
 	{ record_stream_end, false },
 };
@@ -397,6 +400,7 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 		.look = RECORD_NO_HELPER,
 		.qemu = { .keeper = RECORD_NO_HELPER },
 		.stacks = { .kallsyms = -1 },
+		.symbols = { .modules = -1 },
 	};
 	struct record_child child = { .p = RECORD_NO_HELPER };
 	int ret, exit_code = KVMFT_FAILED;

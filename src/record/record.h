@@ -10,6 +10,7 @@
  * guard.c          environment, modules, privileges
  * store.c          the capture: limits, segments, and what becomes of old ones
  * stacks.c         the kernel's stacks at events, --stacks
+ * symbols.c        what a guest's functions are called, --symbols
  * sdt.c            markers of programs, --sdt
  * marker.c         markers of programs in trace_marker, --marker
  * facts.c          what goes into the capture besides events
@@ -40,6 +41,7 @@
 #include "kvmft/drain.h"
 #include "kvmft/guest_clock.h"
 #include "kvmft/kernel.h"
+#include "kvmft/ksyms.h"
 #include "kvmft/monitor.h"
 #include "kvmft/record.h"
 #include "kvmft/sandbox.h"
@@ -151,6 +153,11 @@ struct record {
 		uint32_t id;		/* of ftrace:kernel_stack */
 		int kallsyms;		/* open, while names may still be read; -1 */
 	} stacks;
+	struct {
+		int modules;		/* /proc/modules, open; -1 */
+		struct sbuf text;	/* to be written */
+		struct ksyms at_begin;	/* modules alone */
+	} symbols;			/* --symbols */
 	enum record_marker marker;
 	bool copying;		    /* the kernel copies markers into the instance */
 	struct {
@@ -248,6 +255,15 @@ int record_stacks_facts(struct record *r);
 /* At the end: names of the addresses that occur in the data. */
 int record_stacks_names(struct record *r);
 void record_stacks_free(struct record *r);
+
+/* ---- symbols.c: --symbols ---- */
+
+/* Before the capture is made, and before privileges are dropped. */
+int record_symbols_read(struct record *r);
+int record_symbols_write(struct record *r);
+/* Which modules are gone. */
+int record_symbols_end(struct record *r);
+void record_symbols_free(struct record *r);
 
 /* ---- marker.c ---- */
 

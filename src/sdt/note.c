@@ -17,7 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "elf_file.h"
+#include "kvmft/elf_file.h"
 
 #define NOTE_TYPE  3
 #define MAX_NOTES  (16u << 20) /* bytes of them */

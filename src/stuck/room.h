@@ -78,7 +78,7 @@ struct stuck {
 	/* all threads of VMMs: a vCPU of the VM */
 	struct u64map vm_of;
 	struct stuck_events ev;
-	struct ksyms syms;
+	const struct ksyms *syms; /* of the guest; NULL: none */
 	int signal_fd;
 	uint64_t begin_ns, ns, end_ns; /* CLOCK_MONOTONIC; looked for ns */
 	uint64_t lost;

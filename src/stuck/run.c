@@ -15,7 +15,6 @@
 #define MAX_NS	    3600000000000u
 #define LOOK_NS	    50000000u
 #define LOOK_VCPU_NS 2000000u /* between two looks for each vCPU: a look takes some 15 us of it */
-#define KSYMS_MAX   (64u << 20)
 
 /* ---- who ---- */
 
@@ -66,34 +65,13 @@ static int find_vms(struct stuck *s)
 		ret = err_lack(s->err, ENOENT, "no VM runs here%s%s",
 			       s->vms->debugfs_text ? ": " : "",
 			       s->vms->debugfs_text ? s->vms->debugfs_text : "");
-	else if (s->o->kallsyms && s->vms->n > 1)
-		ret = err_usage(s->err, "option --guest-kallsyms: whose? Name the VM with --vm");
+	else if (s->o->syms && s->vms->n > 1)
+		ret = err_usage(s->err, "symbols of a guest: whose? Name the VM with --vm");
 	for (size_t i = 0; i < s->vms->n && !ret; i++)
 		if (!s->only || s->only == &s->vms->vm[i])
 			if (add_vm(s, &s->vms->vm[i]))
 				ret = err_set(s->err, ENOMEM, "out of memory");
 	return ret;
-}
-
-static int read_symbols(struct stuck *s)
-{
-	const char *path = s->o->kallsyms;
-	_cleanup_free_ char *text = NULL;
-	ssize_t n;
-
-	if (!path)
-		return 0;
-	n = file_read_regular(path, KSYMS_MAX, false, &text);
-	if (n < 0)
-		return err_why(s->err, (int)n, "cannot read %s", path);
-	if (ksyms_parse(&s->syms, text, (size_t)n))
-		return err_set(s->err, ENOMEM, "out of memory");
-	if (!s->syms.n)
-		return err_set(s->err, EINVAL,
-			       "%s: no function with an address in it: is it the guest's "
-			       "/proc/kallsyms, read as root with kernel.kptr_restrict 0 or 1?",
-			       path);
-	return 0;
 }
 
 /* ---- looking ---- */
@@ -175,7 +153,7 @@ static void sum_up(struct stuck *s, struct stuck_vcpu *c)
 	o->read = s->ev.read;
 	o->lost = s->lost;
 	peek(s, c);
-	stuck_judge(o, s->syms.n ? &s->syms : NULL, &c->v);
+	stuck_judge(o, s->syms, &c->v);
 }
 
 static int result(struct stuck *s, struct sbuf *out)
@@ -209,7 +187,6 @@ static void undo(struct stuck *s)
 	fmt_free(s->ev.fmt);
 	kevent_list_free(&s->ev.list);
 	kcpus_free(&s->ev.cpus);
-	ksyms_free(&s->syms);
 	vm_list_free(s->vms);
 	ktracefs_close(s->t);
 	util_close_fd(&s->signal_fd);
@@ -222,9 +199,7 @@ static int prepare(struct stuck *s)
 
 	if (ns->set && (ns->v < MIN_NS || ns->v > MAX_NS))
 		return err_usage(s->err, "option --seconds: not within 0.2 and 3600");
-	ret = read_symbols(s);
-	if (ret)
-		return ret;
+	s->syms = s->o->syms;
 	/* Before anything is set in the kernel, so that Ctrl-C finds us ready to remove it. */
 	s->signal_fd = session_signals(s->err);
 	if (s->signal_fd < 0)

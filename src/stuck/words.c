@@ -28,15 +28,13 @@ static unsigned int share(uint64_t part, uint64_t all)
 /* "func+0x12/0x40 [module]", as the kernel writes it, else the address. */
 static void add_place(const struct stuck *s, uint64_t rip, struct sbuf *b)
 {
-	const struct ksym *sym = ksyms_find(&s->syms, rip), *next = sym ? sym + 1 : NULL;
+	const struct ksym *sym = s->syms ? ksyms_find(s->syms, rip) : NULL;
 
 	if (!sym) {
 		sbuf_addf(b, "0x%" PRIx64, rip);
 		return;
 	}
-	sbuf_addf(b, "%s+0x%" PRIx64, sym->name, rip - sym->addr);
-	if (next < s->syms.v + s->syms.n)
-		sbuf_addf(b, "/0x%" PRIx64, next->addr - sym->addr);
+	sbuf_addf(b, "%s+0x%" PRIx64 "/0x%" PRIx32, sym->name, rip - sym->addr, sym->size);
 	if (sym->module[0])
 		sbuf_addf(b, " [%s]", sym->module);
 }
@@ -342,7 +340,7 @@ static void put_guest(const struct stuck *s, struct json *j, const struct stuck_
 	uint64_t rip = v->exit ? v->exit->b : v->rip;
 	char buf[EXIT_NAME_MAX];
 
-	if (rip && ksyms_find(&s->syms, rip))
+	if (rip && s->syms && ksyms_find(s->syms, rip))
 		add_place(s, rip, &place);
 	put_hex(j, "rip", rip, rip);
 	put_text(j, "function", &place);

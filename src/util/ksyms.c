@@ -1,13 +1,114 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ksyms.c: lines of kallsyms, "ADDRESS TYPE NAME [MODULE]", sorted by address.
+ * ksyms.c: the functions of a kernel, sorted by address, and where each of them ends.
  */
 #include "kvmft/ksyms.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define HEX_DIGITS 16
+#define HEX_DIGITS  16
+#define PAGE	    4096u
+#define FIRMWARE    (1u << 20)
+#define BLOCK_BYTES (64u << 10)
+
+/* ---- names ---- */
+
+/* A copy that stays where it is. */
+static const char *keep(struct ksyms *k, const char *s, size_t n)
+{
+	char *p;
+
+	n = MIN(n, (size_t)KSYM_NAME - 1);
+	if (!k->nblock || k->left <= n) {
+		char *block = malloc(BLOCK_BYTES);
+
+		if (!block ||
+		    array_add(&k->block, &k->nblock, &k->block_cap, &block, sizeof(block))) {
+			free(block);
+			return NULL;
+		}
+		k->left = BLOCK_BYTES;
+	}
+	p = k->block[k->nblock - 1] + BLOCK_BYTES - k->left;
+	memcpy(p, s, n);
+	p[n] = '\0';
+	str_printable(p);
+	k->left -= n + 1;
+	return p;
+}
+
+/* Symbols of a module follow each other, so most share the last name. */
+static const char *keep_module(struct ksyms *k, const char *s, size_t n)
+{
+	if (!n)
+		return "";
+	if (!k->module || strlen(k->module) != n || memcmp(k->module, s, n))
+		k->module = keep(k, s, n);
+	return k->module;
+}
+
+/* ---- adding ---- */
+
+int ksyms_add_bound(struct ksyms *k, uint64_t addr)
+{
+	if (ksyms_is_user(addr))
+		return 0;
+	if (k->nbound >= KSYMS_MAX)
+		return -E2BIG;
+	return array_add(&k->bound, &k->nbound, &k->bound_cap, &addr, sizeof(addr));
+}
+
+/* What the linker puts behind functions, as if it were one. */
+static bool is_end_mark(const char *name, size_t n)
+{
+	static const char tail[] = "_text_end";
+	size_t nt = sizeof(tail) - 1;
+
+	return (n == 6 && !memcmp(name, "_etext", n)) || (n == 10 && !memcmp(name, "_einittext", n)) ||
+	       (n > nt && !memcmp(name + n - nt, tail, nt));
+}
+
+int ksyms_add(struct ksyms *k, uint64_t addr, char type, const char *name, size_t n,
+	      const char *module, size_t nm)
+{
+	struct ksym s = { .addr = addr, .type = type, .size = (uint32_t)k->n };
+
+	if (ksyms_is_user(addr))
+		return 0;
+	if (is_end_mark(name, n))
+		return ksyms_add_bound(k, addr);
+	if (k->n >= KSYMS_MAX)
+		return -E2BIG;
+	s.name = keep(k, name, n);
+	s.module = keep_module(k, module, nm);
+	if (!s.name || !s.module)
+		return -ENOMEM;
+	return array_add(&k->v, &k->n, &k->cap, &s, sizeof(s));
+}
+
+int ksyms_add_module(struct ksyms *k, uint64_t base, uint64_t size, const char *name, size_t n)
+{
+	struct ksym s = { .addr = base, .size = (uint32_t)MIN(size, (uint64_t)UINT32_MAX),
+			  .type = 'm' };
+	char text[KSYM_NAME];
+
+	if (ksyms_is_user(base) || !size || base + size < base)
+		return 0;
+	if (k->nmod >= KSYM_MODULES)
+		return -E2BIG;
+	n = MIN(n, sizeof(text) - 3);
+	text[0] = '[';
+	memcpy(text + 1, name, n);
+	text[n + 1] = ']';
+	s.name = keep(k, text, n + 2);
+	s.module = "";
+	if (!s.name || ksyms_add_bound(k, base) || ksyms_add_bound(k, base + size))
+		return -ENOMEM;
+	return array_add(&k->mod, &k->nmod, &k->mod_cap, &s, sizeof(s));
+}
+
+/* ---- lines ---- */
 
 /* The word at *p, its end cut off; moves behind it. */
 static char *take_word(char **p)
@@ -20,9 +121,8 @@ static char *take_word(char **p)
 	return word;
 }
 
-static bool take_address(char **p, uint64_t *addr)
+static bool take_address(const char *word, uint64_t *addr)
 {
-	const char *word = take_word(p);
 	size_t n = strlen(word);
 
 	*addr = 0;
@@ -38,48 +138,66 @@ static bool take_address(char **p, uint64_t *addr)
 	return true;
 }
 
-/* "[kvm]" without its brackets. */
-static const char *take_module(char *p)
+/* "[kvm]" without its brackets; n is 0 where it is not that. */
+static const char *take_module(char *p, size_t *n)
 {
-	char *word = take_word(&p);
-	size_t n = strlen(word);
+	const char *word = take_word(&p);
 
-	if (n < 3 || word[0] != '[' || word[n - 1] != ']')
-		return "";
-	word[n - 1] = '\0';
-	str_printable(word + 1);
+	*n = strlen(word);
+	if (*n < 3 || word[0] != '[' || word[*n - 1] != ']')
+		*n = 2;
+	*n -= 2;
 	return word + 1;
 }
 
-/* False: not a line of kallsyms, or not of a function. */
-static bool parse_line(char *line, struct ksym *s)
+int ksyms_add_line(struct ksyms *k, char *line)
 {
-	char *type, *name, *p = line;
+	const char *type, *name, *module;
+	uint64_t addr;
+	char *p = line;
+	size_t nm;
 
-	if (!take_address(&p, &s->addr) || !s->addr)
-		return false;
+	if (!take_address(take_word(&p), &addr) || !addr)
+		return 0;
 	type = take_word(&p);
-	if (strlen(type) != 1 || !strchr("tTwW", *type))
-		return false;
 	name = take_word(&p);
-	if (!*name)
-		return false;
-	str_printable(name);
-	s->type = *type;
-	s->name = name;
-	s->module = take_module(p);
-	return true;
+	if (strlen(type) != 1 || !*name)
+		return 0;
+	if (!strchr("tTwW", *type))
+		return ksyms_add_bound(k, addr);
+	module = take_module(p, &nm);
+	return ksyms_add(k, addr, *type, name, strlen(name), module, nm);
 }
 
-/* Names stand in the text in the order of its lines. */
+/* "kvm 1048576 2 kvm_amd,vfio, Live 0xffffffffc0a00000 (OE)" */
+int ksyms_add_modules_line(struct ksyms *k, char *line)
+{
+	const char *name = take_word(&line), *size = take_word(&line), *addr;
+	uint64_t base, bytes;
+
+	take_word(&line);
+	take_word(&line);
+	take_word(&line);
+	addr = take_word(&line);
+	if (!*name || parse_u64(size, &bytes) || strncmp(addr, "0x", 2) ||
+	    !take_address(addr + 2, &base) || !base)
+		return 0;
+	return ksyms_add_module(k, base, bytes, name, strlen(name));
+}
+
+/* ---- order ---- */
+
+/* Until the end is known, size is the number under which a symbol was added. */
 static int by_address(const void *a, const void *b)
 {
 	const struct ksym *x = a, *y = b;
 
 	if (x->addr != y->addr)
 		return x->addr < y->addr ? -1 : 1;
-	return x->name < y->name ? -1 : x->name > y->name;
+	return x->size < y->size ? -1 : x->size > y->size;
 }
+
+COMPARE_BY(by_number, uint64_t, );
 
 static void drop_aliases(struct ksyms *k)
 {
@@ -88,55 +206,166 @@ static void drop_aliases(struct ksyms *k)
 	for (size_t i = 0; i < k->n; i++)
 		if (!kept || k->v[kept - 1].addr != k->v[i].addr)
 			k->v[kept++] = k->v[i];
+	k->aliases = k->n - kept;
 	k->n = kept;
+}
+
+/* Code of BPF and of the tracer has a name of a module, but each piece has pages of its own. */
+static bool is_heap(const char *module)
+{
+	return !strcmp(module, "bpf") || !strncmp(module, "__builtin__", 11);
+}
+
+static uint64_t natural_end(const struct ksym *s, const struct ksym *next)
+{
+	uint64_t page = (s->addr | (PAGE - 1)) + 1;
+
+	if (next && !strcmp(s->module, next->module) && !is_heap(s->module))
+		return next->addr;
+	page = page ? page : UINT64_MAX;
+	return next ? MIN(next->addr, page) : page;
+}
+
+static void find_ends(struct ksyms *k)
+{
+	size_t b = 0;
+
+	for (size_t i = 0; i < k->n; i++) {
+		struct ksym *s = &k->v[i];
+		uint64_t end = natural_end(s, i + 1 < k->n ? s + 1 : NULL);
+
+		while (b < k->nbound && k->bound[b] <= s->addr)
+			b++;
+		if (b < k->nbound)
+			end = MIN(end, k->bound[b]);
+		s->size = (uint32_t)MIN(end - s->addr, (uint64_t)UINT32_MAX);
+	}
+}
+
+/* Since Linux 6.4 the size of a module counts parts that lie elsewhere, too. */
+static void cut_modules(struct ksyms *k)
+{
+	for (size_t i = 0; i + 1 < k->nmod; i++)
+		k->mod[i].size = (uint32_t)MIN((uint64_t)k->mod[i].size,
+					       k->mod[i + 1].addr - k->mod[i].addr);
+}
+
+int ksyms_finish(struct ksyms *k)
+{
+	if (k->n)
+		qsort(k->v, k->n, sizeof(*k->v), by_address);
+	if (k->nbound)
+		qsort(k->bound, k->nbound, sizeof(*k->bound), by_number);
+	if (k->nmod)
+		qsort(k->mod, k->nmod, sizeof(*k->mod), by_address);
+	drop_aliases(k);
+	find_ends(k);
+	cut_modules(k);
+	free(k->bound);
+	k->bound = NULL;
+	k->nbound = k->bound_cap = 0;
+	return 0;
 }
 
 int ksyms_parse(struct ksyms *k, const char *text, size_t len)
 {
-	char *line, *next, *end;
+	const char *end = text + len;
+	char line[KSYM_NAME + 128];
+	int ret = 0;
 
-	*k = (struct ksyms){ .text = malloc(len + 1) };
-	if (!k->text)
-		return -ENOMEM;
-	memcpy(k->text, text, len);
-	end = k->text + len;
-	*end = '\0';
-	for (line = k->text; line < end; line = next) {
-		char *eol = memchr(line, '\n', (size_t)(end - line));
-		struct ksym s = { 0 };
+	*k = (struct ksyms){ 0 };
+	while (text < end && !ret) {
+		const char *eol = memchr(text, '\n', (size_t)(end - text));
+		size_t n = (size_t)((eol ? eol : end) - text);
 
-		next = eol ? eol + 1 : end;
-		if (eol)
-			*eol = '\0';
-		if (parse_line(line, &s) && array_add(&k->v, &k->n, &k->cap, &s, sizeof(s))) {
-			ksyms_free(k);
-			return -ENOMEM;
+		if (n < sizeof(line)) {
+			memcpy(line, text, n);
+			line[n] = '\0';
+			ret = ksyms_add_line(k, line);
 		}
+		text += n + 1;
 	}
-	if (k->n)
-		qsort(k->v, k->n, sizeof(*k->v), by_address);
-	drop_aliases(k);
-	return 0;
+	ret = ret == -E2BIG ? 0 : ret;
+	ret = ret ? ret : ksyms_finish(k);
+	if (ret)
+		ksyms_free(k);
+	return ret;
+}
+
+/* ---- looking up ---- */
+
+/* The last one that begins at addr or before it, if it reaches so far. */
+static struct ksym *in(struct ksym *v, size_t n, uint64_t addr)
+{
+	size_t at = COUNT_BEFORE(i, n, v[i].addr <= addr);
+
+	return at && addr - v[at - 1].addr < v[at - 1].size ? &v[at - 1] : NULL;
 }
 
 struct ksym *ksyms_find(const struct ksyms *k, uint64_t addr)
 {
-	size_t lo = 0, hi = k->n;
+	struct ksym *s = in(k->v, k->n, addr);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
+	return s ? s : in(k->mod, k->nmod, addr);
+}
 
-		if (k->v[mid].addr <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo && addr - k->v[lo - 1].addr < KSYM_REACH ? &k->v[lo - 1] : NULL;
+static bool add_known(const struct ksyms *k, uint64_t addr, struct sbuf *b)
+{
+	const struct ksym *s = k ? ksyms_find(k, addr) : NULL;
+
+	if (!s)
+		return false;
+	sbuf_add(b, s->name);
+	sbuf_add(b, "+0x");
+	sbuf_add_hex(b, addr - s->addr);
+	if (*s->module)
+		sbuf_addf(b, " [%s]", s->module);
+	return true;
+}
+
+/* Below are firmware's places, and no program's. */
+static bool is_program(uint64_t addr)
+{
+	return ksyms_is_user(addr) && addr >= FIRMWARE;
+}
+
+void ksyms_name(const struct ksyms *k, uint64_t addr, struct sbuf *b)
+{
+	if (!add_known(k, addr, b))
+		sbuf_add(b, is_program(addr) ? "user" : "no symbol");
+}
+
+void ksyms_place(const struct ksyms *k, uint64_t addr, struct sbuf *b)
+{
+	bool user = is_program(addr);
+
+	if (add_known(k, addr, b))
+		return;
+	sbuf_add(b, user ? "user 0x" : "0x");
+	sbuf_add_hex(b, addr);
+	if (!user)
+		sbuf_add(b, " (no symbol)");
+}
+
+void ksyms_drop_module(struct ksyms *k, const char *module)
+{
+	size_t n = strlen(module);
+
+	for (size_t i = 0; i < k->n; i++)
+		if (*module && !strcmp(k->v[i].module, module))
+			k->v[i].size = 0;
+	for (size_t i = 0; i < k->nmod; i++)
+		if (strlen(k->mod[i].name) == n + 2 && !memcmp(k->mod[i].name + 1, module, n))
+			k->mod[i].size = 0;
 }
 
 void ksyms_free(struct ksyms *k)
 {
-	free(k->text);
+	for (size_t i = 0; i < k->nblock; i++)
+		free(k->block[i]);
+	free(k->block);
+	free(k->bound);
+	free(k->mod);
 	free(k->v);
 	*k = (struct ksyms){ 0 };
 }

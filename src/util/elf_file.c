@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * elf_file.c: a reader for ELF files that nobody vouches for. Only pieces with a known limit are
- *read, and every number is looked at before it is used.
+ * read, and every number is looked at before it is used.
  *
  *	header     magic, class (32 or 64 bit), byte order; where the two tables are
  *	program headers    PT_LOAD: which addresses come from which part of the file
  *	section headers    name (an index into a section of names), address, place, size
  */
-#include "elf_file.h"
+#include "kvmft/elf_file.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * elf_file.h: as much of an ELF file as markers need: sections by name, and where an address is in
- * the file. Private to the room.
+ * elf_file.h: as much of an ELF file as markers and symbols need: sections by name, and where an
+ * address is in the file.
  */
-#ifndef KVMFT_SDT_ELF_FILE_H
-#define KVMFT_SDT_ELF_FILE_H
+#ifndef KVMFT_ELF_FILE_H
+#define KVMFT_ELF_FILE_H
 
 #include "kvmft/util.h"
 

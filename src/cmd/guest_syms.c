@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * guest_syms.c: whose symbols each option and each capture gives.
+ */
+#include "guest_syms.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+#include "kvmft/guest_rip.h"
+#include "kvmft/pairing.h"
+
+/* What was given for one VM. */
+struct given {
+	size_t vm;
+	struct ksyms_files f;
+};
+
+struct load {
+	const struct guest_syms_opts *o;
+	struct hostmap *m;
+	struct given *v;
+	size_t n, cap;
+	struct kvmft_err *err;
+};
+
+const char *guest_syms_option(const struct guest_syms_opts *o)
+{
+	return o->kallsyms.n  ? "guest-kallsyms"
+	       : o->vmlinux.n ? "guest-vmlinux"
+	       : o->kaslr.n   ? "guest-kaslr"
+	       : o->modules.n ? "guest-modules"
+			      : NULL;
+}
+
+/* "SEL=": what stands before the last = in front of any slash. */
+static size_t selector(const char *text)
+{
+	const char *slash = strchr(text, '/'), *eq;
+	size_t n = slash ? (size_t)(slash - text) : strlen(text);
+
+	eq = memrchr(text, '=', n);
+	return eq ? (size_t)(eq - text) + 1 : 0;
+}
+
+static ssize_t only_vm(const struct load *l, const char *option)
+{
+	_cleanup_(sbuf_free) struct sbuf all = { 0 };
+	ssize_t vm = -1;
+
+	for (size_t i = 0; i < l->m->nvm; i++) {
+		if (l->m->vm[i].of != i || l->m->vm[i].empty)
+			continue;
+		if (vm >= 0) {
+			hostmap_list(l->m, &all);
+			return err_usage(l->err, "option --%s: whose? Name the VM, SEL=FILE: %s",
+					 option, all.s ? all.s : "");
+		}
+		vm = (ssize_t)i;
+	}
+	return vm >= 0 ? vm : err_set(l->err, ENOENT, "option --%s: no VM is known of", option);
+}
+
+/* n: bytes of the selector that text begins with, and its =. */
+static ssize_t vm_of(const struct load *l, const char *text, size_t n, const char *option)
+{
+	_cleanup_free_ char *sel = NULL;
+
+	if (!n)
+		return only_vm(l, option);
+	sel = strndup(text, n - 1);
+	return sel ? hostmap_find_vm(l->m, sel, l->err) : err_set(l->err, ENOMEM, "out of memory");
+}
+
+/* The entry of the VM that text names, which is left with what follows. */
+static struct given *given_of(struct load *l, const char **text, const char *option)
+{
+	size_t n = selector(*text);
+	ssize_t vm = vm_of(l, *text, n, option);
+	struct given new = { .vm = (size_t)vm };
+
+	if (vm < 0)
+		return NULL;
+	new.vm = l->m->vm[vm].of;
+	*text += n;
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].vm == new.vm)
+			return &l->v[i];
+	if (array_add(&l->v, &l->n, &l->cap, &new, sizeof(new))) {
+		err_set(l->err, ENOMEM, "out of memory");
+		return NULL;
+	}
+	return &l->v[l->n - 1];
+}
+
+static int take(struct load *l, const struct str_list *list, const char *option, size_t member)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		const char *text = list->v[i], **slot;
+		struct given *g = given_of(l, &text, option);
+
+		if (!g)
+			return l->err->code ? -EINVAL : -ENOENT;
+		slot = (const char **)((char *)&g->f + member);
+		if (*slot)
+			return err_usage(l->err, "option --%s: twice for the same VM", option);
+		*slot = text;
+	}
+	return 0;
+}
+
+static int take_kaslr(struct load *l)
+{
+	const struct str_list *list = &l->o->kaslr;
+
+	for (size_t i = 0; i < list->n; i++) {
+		const char *text = list->v[i];
+		struct given *g = given_of(l, &text, "guest-kaslr");
+
+		if (!g)
+			return l->err->code ? -EINVAL : -ENOENT;
+		if (parse_bits64(text, &g->f.slide.v))
+			return err_usage(l->err, "option --guest-kaslr: '%s' is no number", text);
+		g->f.slide.set = true;
+		if (!l->o->vmlinux.n)
+			return err_usage(l->err, "option --guest-kaslr goes with --guest-vmlinux");
+	}
+	return 0;
+}
+
+static int take_all(struct load *l)
+{
+	int ret = take(l, &l->o->kallsyms, "guest-kallsyms", offsetof(struct ksyms_files, kallsyms));
+
+	ret = ret ? ret
+		  : take(l, &l->o->vmlinux, "guest-vmlinux",
+			 offsetof(struct ksyms_files, vmlinux));
+	ret = ret ? ret
+		  : take(l, &l->o->modules, "guest-modules",
+			 offsetof(struct ksyms_files, modules));
+	return ret ? ret : take_kaslr(l);
+}
+
+/* Takes what is in k over. */
+static int attach(struct guest_syms *g, struct hostmap *m, size_t vm, struct ksyms *k)
+{
+	struct ksyms *own = malloc(sizeof(*own));
+
+	if (!own || array_add(&g->k, &g->n, &g->cap, &own, sizeof(own))) {
+		free(own);
+		return -ENOMEM;
+	}
+	*own = *k;
+	*k = (struct ksyms){ 0 };
+	m->vm[vm].syms = own;
+	return 0;
+}
+
+/* What a capture of that VM knows of its kernel: all functions, or those of its stacks. */
+static int known_of(const struct load *l, size_t vm, const struct guest_syms_of *guest, size_t n,
+		    struct ksyms *k)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct capture *c = guest[i].cap;
+		int ret = l->m->vm[guest[i].vm].of == vm ? capture_symbols(c, k) : 0;
+
+		if (ret)
+			return ret;
+		if (l->m->vm[guest[i].vm].of != vm || !c->kallsyms)
+			continue;
+		ret = ksyms_parse(k, c->kallsyms, c->kallsyms_len);
+		if (ret || k->n)
+			return ret ? ret : 1;
+	}
+	return 0;
+}
+
+static int load_given(struct load *l, struct guest_syms *g, struct given *v,
+		      const struct guest_syms_of *guest, size_t n)
+{
+	_cleanup_(ksyms_free) struct ksyms known = { 0 }, k = { 0 };
+	int ret = 0;
+
+	if (v->f.vmlinux && !v->f.kallsyms) {
+		ret = known_of(l, v->vm, guest, n, &known);
+		v->f.known = ret > 0 ? &known : NULL;
+	}
+	if (ret < 0)
+		return err_set(l->err, ENOMEM, "out of memory");
+	ret = guest_syms_read(&k, &v->f, l->err);
+	if (!ret && attach(g, l->m, v->vm, &k))
+		ret = err_set(l->err, ENOMEM, "out of memory");
+	return ret;
+}
+
+static int load_own(struct load *l, struct guest_syms *g, const struct guest_syms_of *guest)
+{
+	size_t vm = l->m->vm[guest->vm].of;
+	_cleanup_(ksyms_free) struct ksyms k = { 0 };
+	int ret;
+
+	if (l->m->vm[vm].syms)
+		return 0;
+	ret = capture_symbols(guest->cap, &k);
+	if (ret > 0)
+		ret = attach(g, l->m, vm, &k);
+	return ret < 0 ? err_set(l->err, ENOMEM, "out of memory") : 0;
+}
+
+int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o, struct hostmap *m,
+		    const struct guest_syms_of *guest, size_t n, note_fn *note,
+		    struct kvmft_err *err)
+{
+	struct load l = { .o = o, .m = m, .err = err };
+	size_t nested = 0;
+	int ret = take_all(&l);
+
+	for (size_t i = 0; i < l.n && !ret; i++)
+		ret = load_given(&l, g, &l.v[i], guest, n);
+	for (size_t i = 0; i < n && !ret; i++)
+		ret = load_own(&l, g, &guest[i]);
+	free(l.v);
+	if (!ret)
+		ret = err_why(err, guest_rip_drop_nested(m, &nested), "cannot read %s", m->cap->path);
+	if (nested && note)
+		note("%zu VM%s guests of %s own: addresses may be theirs, and get no names", nested,
+		     nested > 1 ? "s run" : " runs", nested > 1 ? "their" : "its");
+	return ret;
+}
+
+int guest_syms_of_pairing(struct guest_syms *g, const struct guest_syms_opts *o, struct pairing *p,
+			  bool quiet, struct kvmft_err *err)
+{
+	struct guest_syms_of *of = calloc(p->nguest + 1, sizeof(*of));
+	int ret;
+
+	if (!of)
+		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < p->nguest; i++)
+		of[i] = (struct guest_syms_of){ p->guest[i].vm, p->guest[i].c.cap };
+	ret = guest_syms_load(g, o, p->map, of, p->nguest, quiet ? NULL : cli_note, err);
+	free(of);
+	return ret;
+}
+
+/* Which VM a capture is of: as it is told, by its UUID, or because there is but one. */
+static ssize_t whose(struct hostmap *m, const struct capture *c, const char *sel,
+		     struct kvmft_err *err)
+{
+	_cleanup_(sbuf_free) struct sbuf all = { 0 };
+	ssize_t vm = -1;
+	size_t n = 0;
+
+	if (sel)
+		return hostmap_find_vm(m, sel, err);
+	for (size_t i = 0; i < m->nvm; i++) {
+		const struct cap_vm *cap = m->vm[i].cap;
+
+		if (m->vm[i].of != i || m->vm[i].empty)
+			continue;
+		if (cap && cap->uuid && c->uuid && !strcasecmp(cap->uuid, c->uuid))
+			return (ssize_t)i;
+		vm = (ssize_t)i;
+		n++;
+	}
+	if (n == 1)
+		return vm;
+	hostmap_list(m, &all);
+	return err_usage(err, "%s: of which VM? Say GUEST=SEL: %s", c->path, all.s ? all.s : "");
+}
+
+static int open_operand(struct hostmap *m, const char *operand, struct guest_syms_of *of,
+			struct kvmft_err *err)
+{
+	_cleanup_free_ char *path = NULL;
+	struct capture *cap;
+	const char *sel;
+	ssize_t vm;
+	int ret = pairing_split(operand, &path, &sel);
+
+	ret = ret ? err_set(err, ENOMEM, "out of memory") : capture_open(path, &cap, err);
+	if (ret)
+		return ret;
+	of->cap = cap;
+	vm = whose(m, cap, sel, err);
+	of->vm = (size_t)vm;
+	return vm < 0 ? (int)vm : 0;
+}
+
+int guest_syms_of_operands(struct guest_syms *g, const struct guest_syms_opts *o,
+			   struct hostmap *m, char **operand, size_t n, struct kvmft_err *err)
+{
+	struct guest_syms_of *of = calloc(n + 1, sizeof(*of));
+	int ret = of ? 0 : err_set(err, ENOMEM, "out of memory");
+
+	for (size_t i = 0; i < n && !ret; i++)
+		ret = open_operand(m, operand[i], &of[i], err);
+	ret = ret ? ret : guest_syms_load(g, o, m, of, n, cli_note, err);
+	for (size_t i = 0; of && i < n; i++)
+		capture_close(of[i].cap);
+	free(of);
+	return ret;
+}
+
+void guest_syms_free(struct guest_syms *g)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		ksyms_free(g->k[i]);
+		free(g->k[i]);
+	}
+	free(g->k);
+	*g = (struct guest_syms){ 0 };
+}

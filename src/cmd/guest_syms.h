@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * guest_syms.h: names for the addresses of guests' kernels, by options and by the guests' captures.
+ */
+#ifndef KVMFT_CMD_GUEST_SYMS_H
+#define KVMFT_CMD_GUEST_SYMS_H
+
+#include "kvmft/cli.h"
+#include "kvmft/hostmap.h"
+#include "kvmft/ksyms.h"
+
+struct guest_syms_opts {
+	struct str_list kallsyms, vmlinux, kaslr, modules;
+};
+
+#define GUEST_SYMS_OPTIONS(st, m)                                                                 \
+	OPTION(0, "guest-kallsyms", OPT_LIST, st, m.kallsyms, "[SEL=]FILE",                       \
+	       "names of a guest's functions: its /proc/kallsyms, read as root since it booted,\n" \
+	       "or a capture of it with --symbols; SEL names the VM where there are several"),    \
+		OPTION(0, "guest-vmlinux", OPT_LIST, st, m.vmlinux, "[SEL=]FILE",                 \
+		       "... or its kernel's ELF file with symbols, ..."),                         \
+		OPTION(0, "guest-kaslr", OPT_LIST, st, m.kaslr, "[SEL=]N",                        \
+		       "... which KASLR moved up by so many bytes"),                              \
+		OPTION(0, "guest-modules", OPT_LIST, st, m.modules, "[SEL=]FILE",                 \
+		       "its /proc/modules: which module, where a function is not known")
+
+struct guest_syms {
+	struct ksyms **k;
+	size_t n, cap;
+};
+
+/* A guest's capture, and the VM that it is of. */
+struct guest_syms_of {
+	size_t vm;
+	struct capture *cap;
+};
+
+/* The name of one that was given; NULL: none was. */
+const char *guest_syms_option(const struct guest_syms_opts *o);
+/*
+ * hostmap_vm.syms of the VMs that there are symbols for; they live as long as g. What the user
+ * gives comes before what captures hold. note is told of VMs that run guests of their own.
+ */
+int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o, struct hostmap *m,
+		    const struct guest_syms_of *guest, size_t n, note_fn *note,
+		    struct kvmft_err *err) __must_check;
+/* The same for captures that were paired. */
+struct pairing;
+int guest_syms_of_pairing(struct guest_syms *g, const struct guest_syms_opts *o, struct pairing *p,
+			  bool quiet, struct kvmft_err *err) __must_check;
+/* The same of a host's capture without guests, and operands GUEST[=SEL]. */
+int guest_syms_of_operands(struct guest_syms *g, const struct guest_syms_opts *o,
+			   struct hostmap *m, char **operand, size_t n,
+			   struct kvmft_err *err) __must_check;
+/* ksyms_read(), where kallsyms may be a capture. */
+int guest_syms_read(struct ksyms *k, const struct ksyms_files *f,
+		    struct kvmft_err *err) __must_check;
+void guest_syms_free(struct guest_syms *g);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * guest_rip.c: events of a host that tell where the guest was, and of which guest that is.
+ */
+#include "kvmft/guest_rip.h"
+
+#include <string.h>
+
+#include "kvmft/events.h"
+#include "kvmft/exit_names.h"
+
+bool guest_rip_any(const struct hostmap *m)
+{
+	for (size_t i = 0; i < m->nvm; i++)
+		if (m->vm[i].syms)
+			return true;
+	return false;
+}
+
+/*
+ * Those of nested guests tell where such a guest is; kvm_emulate_insn has a part of the address
+ * apart.
+ */
+static bool tells(const struct fmt_event *ev)
+{
+	const char *name = fmt_name(ev);
+
+	return !strcmp(fmt_sys(ev), "kvm") && strncmp(name, "kvm_nested_", 11) &&
+	       strcmp(name, "kvm_emulate_insn") != 0;
+}
+
+static void learn(struct guest_rip_type *t, const struct fmt_event *ev)
+{
+	static const char *const names[] = { "guest_rip", "rip", "vcpu_pc" };
+
+	*t = (struct guest_rip_type){ .ev = ev };
+	for (size_t i = 0; i < ARRAY_SIZE(names) && !t->has && tells(ev); i++)
+		t->has = fmt_field(ev, names[i], &t->f);
+}
+
+static const struct guest_rip_type *type_of(struct guest_rips *g, const struct fmt_event *ev)
+{
+	struct guest_rip_type *t = &g->type[fmt_id(ev) % ARRAY_SIZE(g->type)];
+
+	if (t->ev != ev)
+		learn(t, ev);
+	return t;
+}
+
+bool guest_rip_has(struct guest_rips *g, const struct tl_item *i)
+{
+	return !i->src->guest && !i->src->qemu && !i->marker && i->ev && type_of(g, i->ev)->has;
+}
+
+bool guest_rip(struct guest_rips *g, const struct hostmap *m, const struct tl_item *i,
+	       uint64_t *rip, const struct ksyms **k)
+{
+	if (i->vm < 0 || i->src->link || !m->vm[i->vm].syms || !guest_rip_has(g, i))
+		return false;
+	*k = m->vm[i->vm].syms;
+	return fmt_u64(i->src->fmt, &type_of(g, i->ev)->f, i->rec, rip);
+}
+
+/* ---- guests that have guests ---- */
+
+struct nested {
+	struct hostmap *m;
+	struct event_type exit;
+	struct exit_names names;
+};
+
+/* A guest that enters one of its own leaves for that: on every exit of this kind it is L1. */
+static bool enters_guest(const struct nested *w, const struct rec *rec)
+{
+	struct exit_why why = exit_why(&w->names, event_u64(w->m->fmt, &w->exit, 0, rec),
+				       event_u64(w->m->fmt, &w->exit, 1, rec));
+	uint32_t key = exit_reason_key(why.isa, why.reason);
+
+	if (why.isa == EXIT_ISA_VMX)
+		return key == 20 || key == 24; /* VMLAUNCH, VMRESUME */
+	return (why.isa == EXIT_ISA_SVM && key == 0x80) || /* VMRUN */
+	       (why.isa == EXIT_ISA_ARM64 && key == (EXIT_TRAP | 0x1a)); /* ERET */
+}
+
+static void drop(struct nested *w, int32_t tid)
+{
+	const struct hostmap_thread *t = hostmap_thread(w->m, tid);
+	ssize_t vm = t && t->vm != HOSTMAP_END ? (ssize_t)w->m->vm[t->vm].of
+					       : hostmap_task_vm(w->m, tid);
+
+	if (vm >= 0)
+		w->m->vm[vm].syms = NULL;
+}
+
+static int walk(struct nested *w, const struct cap_stream *cs)
+{
+	struct rstream s;
+	enum rkind k;
+	int ret = rstream_open(&s, w->m->cap, cs);
+
+	if (ret)
+		return ret;
+	while ((k = rstream_next(&s)) != R_END) {
+		const struct fmt_event *ev;
+
+		if (k != R_EVENT)
+			continue;
+		ev = fmt_by_id(w->m->fmt, s.rec.id);
+		if (ev && ((ev == w->exit.ev && enters_guest(w, &s.rec)) ||
+			   event_is(ev, EV_NESTED_EXIT)))
+			drop(w, fmt_pid(w->m->fmt, &s.rec));
+	}
+	ret = s.error;
+	rstream_close(&s);
+	return ret;
+}
+
+static size_t with_symbols(const struct hostmap *m)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->nvm; i++)
+		n += m->vm[i].syms != NULL;
+	return n;
+}
+
+int guest_rip_drop_nested(struct hostmap *m, size_t *n)
+{
+	struct nested w = { .m = m };
+	size_t had = with_symbols(m);
+	int ret = 0;
+
+	exit_names_init(&w.names, event_format(m->fmt, EV_EXIT), m->cap->vendor);
+	event_find(m->fmt, EV_EXIT, 0, &w.exit);
+	for (size_t i = 0; had && i < m->cap->nstream && !ret; i++)
+		ret = walk(&w, &m->cap->stream[i]);
+	*n = had - with_symbols(m);
+	return ret;
+}

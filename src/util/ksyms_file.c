@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ksyms_file.c: symbols of a kernel from files: kallsyms, /proc/modules, and the symbol table of a
+ * vmlinux.
+ *
+ * A vmlinux has the addresses of its link. A kernel that runs may be elsewhere (KASLR), all of it
+ * by the same number of bytes: that slide is given, or the difference that all names have in common
+ * which are also known of the running kernel.
+ */
+#include "kvmft/elf_file.h"
+#include "kvmft/ksyms.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LINE 1024u
+
+/* ---- lines ---- */
+
+/* One that is longer is none of theirs: its rest is taken for lines that are none, too. */
+static int add_lines(struct ksyms *k, FILE *f, ksyms_line_fn *add)
+{
+	char line[LINE];
+	int ret = 0;
+
+	while (!ret && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = '\0';
+		ret = add(k, line);
+	}
+	return ret ? ret : ferror(f) ? -EIO : 0;
+}
+
+int ksyms_add_lines(struct ksyms *k, const char *path, ksyms_line_fn *add, struct kvmft_err *err)
+{
+	int fd = file_open_regular(path, false), ret;
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+
+	if (fd < 0)
+		return err_why(err, fd, "cannot read %s", path);
+	if (!f) {
+		close(fd);
+		return err_set(err, ENOMEM, "out of memory");
+	}
+	ret = add_lines(k, f, add);
+	fclose(f);
+	if (ret == -E2BIG)
+		return err_set(err, E2BIG, "%s: more symbols than a kernel has", path);
+	return err_why(err, ret, "cannot read %s", path);
+}
+
+/* ---- ELF ---- */
+
+struct elf_sym {
+	uint64_t value, size;
+	uint32_t name;
+	uint16_t section;
+	uint8_t info;
+};
+
+static int sym_read(const struct elf *e, struct cursor *c, struct elf_sym *s)
+{
+	int ret = cur_u32(c, &s->name);
+
+	if (!e->is64) {
+		ret = ret ? ret : elf_word(e, c, &s->value);
+		ret = ret ? ret : elf_word(e, c, &s->size);
+	}
+	ret = ret ? ret : cur_u8(c, &s->info);
+	ret = ret ? ret : cur_skip(c, 1);
+	ret = ret ? ret : cur_u16(c, &s->section);
+	if (e->is64) {
+		ret = ret ? ret : elf_word(e, c, &s->value);
+		ret = ret ? ret : elf_word(e, c, &s->size);
+	}
+	return ret;
+}
+
+/* What the assembler wrote has no type; "$x" and the like are marks of the compiler. */
+static bool is_code(const struct elf *e, const struct elf_sym *s, const char *name)
+{
+	const struct elf_segment *seg;
+
+	if (ELF64_ST_TYPE(s->info) == STT_FUNC)
+		return true;
+	if (ELF64_ST_TYPE(s->info) != STT_NOTYPE || name[0] == '$' || name[0] == '.')
+		return false;
+	seg = elf_segment_at(e, s->value);
+	return seg && seg->exec && !seg->write;
+}
+
+static int sym_add(struct ksyms *k, const struct elf *e, const struct elf_sym *s, const char *name)
+{
+	uint64_t end;
+	int ret;
+
+	if (s->section == SHN_UNDEF || s->section == SHN_ABS || !s->value || !*name ||
+	    ELF64_ST_TYPE(s->info) == STT_SECTION || ELF64_ST_TYPE(s->info) == STT_FILE ||
+	    __builtin_add_overflow(s->value, s->size, &end))
+		return 0;
+	if (!is_code(e, s, name))
+		return name[0] == '$' ? 0 : ksyms_add_bound(k, s->value);
+	ret = ksyms_add(k, s->value, 't', name, strlen(name), "", 0);
+	return ret || !s->size ? ret : ksyms_add_bound(k, end);
+}
+
+static int table_add(struct ksyms *k, const struct elf *e, const char *table, size_t size,
+		     const char *names, size_t nnames)
+{
+	struct cursor c = { .p = (const uint8_t *)table, .left = size, .swap = e->swap };
+	struct elf_sym s;
+	int ret = 0;
+
+	/* Names end with a NUL that elf_section_read() put behind them. */
+	while (!ret && c.left && !sym_read(e, &c, &s))
+		if (s.name < nnames)
+			ret = sym_add(k, e, &s, names + s.name);
+	return ret;
+}
+
+static int elf_add(struct ksyms *k, const struct elf *e, const char **why)
+{
+	_cleanup_free_ char *table = NULL, *names = NULL;
+	struct elf_section sym, str;
+	int ret = elf_section(e, ".symtab", &sym);
+
+	*why = "it has no symbol table: a vmlinux that was stripped, or is compressed, cannot tell";
+	ret = ret ? ret : elf_section(e, ".strtab", &str);
+	ret = ret ? ret : elf_section_read(e, &sym, KSYMS_MAX_FILE, &table);
+	ret = ret ? ret : elf_section_read(e, &str, KSYMS_MAX_FILE, &names);
+	if (ret)
+		return ret == -ENOENT || ret == -EFBIG ? -ENOEXEC : ret;
+	return table_add(k, e, table, (size_t)sym.size, names, (size_t)str.size);
+}
+
+int ksyms_add_elf(struct ksyms *k, int fd, const char **why)
+{
+	struct elf e;
+	int ret = elf_open(fd, &e, why);
+
+	ret = ret ? ret : elf_add(k, &e, why);
+	elf_close(&e);
+	return ret;
+}
+
+/* ---- the slide ---- */
+
+static int by_name(const void *a, const void *b)
+{
+	const struct ksym *x = *(const struct ksym *const *)a, *y = *(const struct ksym *const *)b;
+
+	return strcmp(x->name, y->name);
+}
+
+/* Functions of the kernel itself by name, *n of them; to be freed. NULL: out of memory. */
+static const struct ksym **named(const struct ksyms *k, size_t *n)
+{
+	const struct ksym **v = calloc(k->n + 1, sizeof(*v));
+
+	*n = 0;
+	for (size_t i = 0; v && i < k->n; i++)
+		if (!*k->v[i].module)
+			v[(*n)++] = &k->v[i];
+	if (v && *n)
+		qsort(v, *n, sizeof(*v), by_name);
+	return v;
+}
+
+static bool is_twin(const struct ksym *const *v, size_t n, size_t i)
+{
+	return (i && !by_name(&v[i - 1], &v[i])) || (i + 1 < n && !by_name(&v[i], &v[i + 1]));
+}
+
+/* Many static functions have the same name: those say nothing. */
+static bool slide_of(const struct ksym *const *a, size_t na, const struct ksym *const *b, size_t nb,
+		     uint64_t *slide, size_t *agree)
+{
+	size_t i = 0, k = 0;
+
+	*agree = 0;
+	while (i < na && k < nb) {
+		int order = by_name(&a[i], &b[k]);
+
+		if (!order && !is_twin(a, na, i) && !is_twin(b, nb, k)) {
+			uint64_t d = b[k]->addr - a[i]->addr;
+
+			if (*agree && d != *slide)
+				return false;
+			*slide = d;
+			++*agree;
+		}
+		i += order <= 0;
+		k += order >= 0;
+	}
+	return true;
+}
+
+static int find_slide(const struct ksyms *elf, const struct ksyms *known, const char *path,
+		      uint64_t *slide, struct kvmft_err *err)
+{
+	size_t na = 0, nb = 0, agree = 0;
+	const struct ksym **a = named(elf, &na), **b = named(known, &nb);
+	bool one = a && b && slide_of(a, na, b, nb, slide, &agree);
+	int ret = a && b ? 0 : err_set(err, ENOMEM, "out of memory");
+
+	free(a);
+	free(b);
+	if (!ret && !one)
+		ret = err_set(err, EINVAL,
+			      "%s is of another kernel than the guest's: its functions lie otherwise",
+			      path);
+	if (!ret && !agree)
+		ret = err_set(err, EINVAL, "%s and what is known of the guest's kernel have no "
+			      "function in common", path);
+	return ret;
+}
+
+static int slide_unknown(const char *path, struct kvmft_err *err)
+{
+	return err_lack(err, ENODATA,
+			"%s: how far KASLR moved the guest's kernel is not known: give that with "
+			"--guest-kaslr (0 with nokaslr; else what its _text in /proc/kallsyms is more "
+			"than here), or the guest's --guest-kallsyms",
+			path);
+}
+
+static int add_moved(struct ksyms *k, const struct ksyms *from, uint64_t slide, bool modules)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < from->n && !ret; i++) {
+		const struct ksym *s = &from->v[i];
+
+		if (modules != (*s->module != '\0'))
+			continue;
+		ret = ksyms_add(k, s->addr + slide, s->type, s->name, strlen(s->name), s->module,
+				strlen(s->module));
+		ret = ret ? ret : ksyms_add_bound(k, s->addr + slide + s->size);
+	}
+	return ret;
+}
+
+/* The kernel by vmlinux; modules, of which it knows nothing, by the others. */
+static int add_vmlinux(struct ksyms *k, const struct ksyms_files *f, const struct ksyms *known,
+		       struct kvmft_err *err)
+{
+	_cleanup_(ksyms_free) struct ksyms elf = { 0 };
+	_cleanup_close_ int fd = file_open_regular(f->vmlinux, false);
+	uint64_t slide = f->slide.v;
+	const char *why = NULL;
+	int ret = fd;
+
+	if (fd >= 0)
+		ret = ksyms_add_elf(&elf, fd, &why);
+	if (ret == -ENOEXEC)
+		return err_set(err, ENOEXEC, "%s: %s", f->vmlinux, why);
+	if (ret == -E2BIG)
+		return err_set(err, E2BIG, "%s: more symbols than a kernel has", f->vmlinux);
+	if (ret < 0)
+		return err_why(err, ret, "cannot read %s", f->vmlinux);
+	ret = ksyms_finish(&elf);
+	if (!elf.n)
+		return err_set(err, EINVAL, "%s: no function of a kernel in it", f->vmlinux);
+	if (!f->slide.set && !known)
+		return slide_unknown(f->vmlinux, err);
+	if (!f->slide.set)
+		ret = ret ? ret : find_slide(&elf, known, f->vmlinux, &slide, err);
+	if (ret)
+		return ret;
+	ret = add_moved(k, &elf, slide, false);
+	if (!ret && known)
+		ret = add_moved(k, known, 0, true);
+	return ret ? err_set(err, -ret, "out of memory") : 0;
+}
+
+/* ---- all of it ---- */
+
+static int read_kallsyms(struct ksyms *k, const char *path, struct kvmft_err *err)
+{
+	int ret = ksyms_add_lines(k, path, ksyms_add_line, err);
+
+	if (!ret && !k->n)
+		return err_set(err, EINVAL,
+			       "%s: no function with an address in it: is it the guest's "
+			       "/proc/kallsyms, read as root with kernel.kptr_restrict 0 or 1?", path);
+	return ret;
+}
+
+int ksyms_read(struct ksyms *k, const struct ksyms_files *f, struct kvmft_err *err)
+{
+	_cleanup_(ksyms_free) struct ksyms all = { 0 };
+	const struct ksyms *known = f->known;
+	int ret = 0;
+
+	*k = (struct ksyms){ 0 };
+	if (f->kallsyms)
+		ret = read_kallsyms(f->vmlinux ? &all : k, f->kallsyms, err);
+	if (!ret && f->vmlinux && f->kallsyms) {
+		ret = ksyms_finish(&all);
+		known = &all;
+	}
+	if (!ret && f->vmlinux)
+		ret = add_vmlinux(k, f, known, err);
+	if (!ret && f->modules) {
+		ret = ksyms_add_lines(k, f->modules, ksyms_add_modules_line, err);
+		if (!ret && !k->nmod)
+			ret = err_set(err, EINVAL, "%s: no module with an address in it: is it the "
+				      "guest's /proc/modules, read as root?", f->modules);
+	}
+	ret = ret ? ret : ksyms_finish(k);
+	if (ret)
+		ksyms_free(k);
+	return ret;
+}
