@@ -116,14 +116,15 @@ static struct pf_irqs *irqs_of(struct pf *p, int64_t vm, uint64_t vcpu)
 }
 
 /*
- * The flow of an interrupt that the host has in hand, begun here if it is new: also when the last
- * one of its vector was injected and never seen in the guest, which may not be recording.
+ * The flow of an interrupt that the host has in hand, begun here if it is new: also when one of
+ * its vector is accepted again though the last one, which was injected, was never seen in the
+ * guest, which may not be recording.
  */
 static uint64_t flow_of(struct pf *p, struct pf_irqs *q, uint64_t vector, bool inject)
 {
 	if (vector > 255)
 		return 0;
-	if (!q->flow[vector] || q->injected[vector])
+	if (!q->flow[vector] || (q->injected[vector] && !inject))
 		q->flow[vector] = ++p->next_flow;
 	q->injected[vector] = inject;
 	if (vector >= FIRST_DEVICE_VECTOR && vector <= LAST_DEVICE_VECTOR)
@@ -133,17 +134,24 @@ static uint64_t flow_of(struct pf *p, struct pf_irqs *q, uint64_t vector, bool i
 
 static int host_irq(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
-	struct pf *p = o->priv;
+	const struct hostmap *map = tl_hostmap(o->t);
 	uint64_t vector, vcpu = (uint64_t)i->vcpu;
 	bool accept = e->role == EV_ACCEPT;
+	struct pf *p = o->priv;
+	struct pf_track *t;
 	struct pf_irqs *q;
+	ssize_t vm = (ssize_t)i->vm;
 
-	/* The APIC that accepts may be that of another vCPU than the one that sends. */
-	if (i->vm < 0 || !evinfo_u64(e, i, accept ? 1 : 0, &vector) ||
+	/* The APIC that accepts may be that of another vCPU than the one that sends, or a device. */
+	if (vm < 0 && accept && !i->src->link)
+		vm = hostmap_task_vm(map, i->tid);
+	if (vm < 0 || !evinfo_u64(e, i, accept ? 1 : 0, &vector) ||
 	    (accept && !evinfo_u64(e, i, 0, &vcpu)))
 		return 0;
-	q = irqs_of(p, i->vm, vcpu);
-	return q ? instant(o, event_track(o, i), e, i, flow_of(p, q, vector, !accept)) : -ENOMEM;
+	vm = (ssize_t)map->vm[vm].of;
+	t = pf_track(o, p, PF_VCPU, (size_t)vm, (uint32_t)vcpu);
+	q = irqs_of(p, vm, vcpu);
+	return t && q ? instant(o, t, e, i, flow_of(p, q, vector, !accept)) : -ENOMEM;
 }
 
 /* What arrives in the guest: the flow to end, 0 = none. */

@@ -95,6 +95,7 @@ struct pf_cpu {
 	size_t ncomm, comm_cap;
 	uint64_t last; /* stamp */
 	bool lost;     /* events before these */
+	unsigned int entered, no_exits; /* kinds of interrupts: is_unpaired() */
 	struct pf_task task;
 	struct pf_track *vcpu; /* of the vCPU that ran here last */
 };

@@ -204,6 +204,7 @@ int pf_ftrace_lost(struct out *o __unused_arg, struct pf *p, struct pf_cpu *c)
 
 	c->lost = true;
 	c->task.known = false;
+	c->entered = 0;
 	return ret;
 }
 
@@ -361,6 +362,34 @@ static int put_generic(struct pf *p, struct pf_cpu *c, const struct tl_item *i)
 	return b->error;
 }
 
+/*
+ * Perfetto makes slices of entries and exits. Where a recording has entries alone, slices would
+ * nest without end: from the second one on they are only events.
+ */
+static bool is_unpaired(struct pf_cpu *c, const struct pf_type *t)
+{
+	static const struct {
+		enum event_role entry, exit;
+	} pair[] = {
+		{ EV_IRQ_ENTRY, EV_IRQ_EXIT },
+		{ EV_SOFTIRQ_ENTRY, EV_SOFTIRQ_EXIT },
+		{ EV_VECTOR_ENTRY, EV_VECTOR_EXIT },
+	};
+
+	for (unsigned int i = 0; t->form == PF_TYPED && i < ARRAY_SIZE(pair); i++) {
+		if (t->info->role == pair[i].exit)
+			c->entered &= ~(1u << i);
+		else if (t->info->role != pair[i].entry)
+			continue;
+		else {
+			c->no_exits |= c->entered & 1u << i;
+			c->entered |= 1u << i;
+		}
+		return c->no_exits >> i & 1;
+	}
+	return false;
+}
+
 /* ---- the compact form ---- */
 
 /* Number of a name in the bundle; PF_COMMS when it is full, or out of memory. */
@@ -492,7 +521,7 @@ int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_typ
 	c->last = now;
 	if (ret)
 		return ret;
-	if (!t || i->unplaced || t->form == PF_GENERIC) {
+	if (!t || i->unplaced || t->form == PF_GENERIC || is_unpaired(c, t)) {
 		ret = put_generic(p, c, i);
 	} else if (!compact(p, c, t, i)) {
 		ret = describe(c, t);

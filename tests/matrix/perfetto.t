@@ -1,0 +1,116 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What Perfetto's own trace processor finds in a trace: all events with their times, states of threads as
+# kvmft latency has them, no errors; and the questions of contrib/perfetto. There is no package of it: it is
+# $TRACE_PROCESSOR, or trace_processor_shell in PATH or in $KVMFT_CACHE.
+
+. "$(dirname "$0")/../cli/lib.sh"
+
+here=$(cd "$(dirname "$0")" && pwd)
+golden=$top/tests/golden
+tools=${KVMFT_TOOLS:-$top/build/tests/tools}
+cache=${KVMFT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/kvmft}
+processor=${TRACE_PROCESSOR:-$(PATH=$PATH:$cache command -v trace_processor_shell)}
+if [ -z "$processor" ]; then
+	skip "trace processor reads the traces" "no trace_processor_shell in PATH or $cache, and TRACE_PROCESSOR is not set"
+	finish
+fi
+
+# ask TRACE SQL...: the answer, CSV without its heads, to $tmp/answer.
+ask()
+{
+	trace=$1
+	shift
+	printf '%s\n' "$@" >"$tmp/query.sql"
+	ask_file "$trace" "$tmp/query.sql"
+}
+
+ask_file()
+{
+	"$processor" query -f "$2" "$1" >"$tmp/answer.all" 2>"$tmp/processor.err" ||
+		sed 's/^/# /' "$tmp/processor.err"
+	sed -e 1d -e '/^$/d' "$tmp/answer.all" >"$tmp/answer"
+}
+
+# checked NAME TRACE: what is so of every trace; the time line is $tmp/merge.json.
+checked()
+{
+	ask "$2" "SELECT name, value FROM stats WHERE severity IN ('error', 'data_loss') AND value != 0;"
+	is "$(cat "$tmp/answer")" "" "$1: no errors, nothing lost"
+	ask "$2" "SELECT m.name, e.name, ts FROM ftrace_event AS e JOIN cpu USING (ucpu)
+		LEFT JOIN machine AS m ON m.id = cpu.machine_id;"
+	ok "$1: all events of merge, at their times" perl "$here/perfetto.pl" "$tmp/merge.json" "$tmp/answer"
+	echo "# $1: $(cat "$tmp/ok.log")"
+	ask "$2" "SELECT count() FROM slice AS s JOIN track AS t ON t.id = s.track_id JOIN track AS vm ON vm.id = t.parent_id
+		WHERE vm.name GLOB 'vCPUs of *' AND s.depth = 0 AND s.name != 'guest' AND s.name NOT GLOB '*:*';"
+	is "$(cat "$tmp/answer")" "$(grep -c '"side":"host".*"event":"kvm:kvm_exit"' "$tmp/merge.json")" \
+		"$1: a slice for each exit"
+	ask "$2" "SELECT count() FROM sched;"
+	is "$(cat "$tmp/answer")" "$(grep -c '"event":"sched:sched_switch"' "$tmp/merge.json")" \
+		"$1: a row of sched for each sched_switch"
+	ask_file "$2" "$top/contrib/perfetto/exits.sql"
+	is "$(awk -F, '{ n += $4 } END { print n + 0 }' "$tmp/answer")" \
+		"$(grep -c '"side":"host".*"event":"kvm:kvm_exit"' "$tmp/merge.json")" "$1: exits.sql has all exits"
+}
+
+# both NAME OPTIONS HOST GUEST: in one file, and in an archive.
+both()
+{
+	which=$1
+	shift
+	"$kvmft" merge -q --format json "$@" >"$tmp/merge.json" 2>"$err"
+	run "$kvmft" merge -q --force --format perfetto -o "$tmp/one.pftrace" "$@"
+	status_is 0 "$which: written"
+	checked "$which" "$tmp/one.pftrace"
+	run "$kvmft" merge -q --force --format perfetto-archive -o "$tmp/all.tar" "$@"
+	status_is 0 "$which, an archive: written"
+	checked "$which, an archive" "$tmp/all.tar"
+}
+
+# ---- files of trace-cmd ----
+
+both "trace-cmd record -A" "$golden/foreign/agent/host.dat" "$golden/foreign/agent/host-vm1.dat"
+ask "$tmp/one.pftrace" "SELECT name FROM machine ORDER BY raw_id;"
+is "$(tr -d '"' <"$tmp/answer" | tr '\n' ' ')" "host vm1 " "... its machines"
+
+pair="--tsc-khz 2595000 $golden/foreign/pair/host.dat $golden/foreign/pair/guest.dat"
+# shellcheck disable=SC2086 # options and files
+both "a pair" $pair
+
+# Time that vCPUs wanted a CPU and had none: by the states of their threads, and by kvmft.
+ask "$tmp/one.pftrace" "SELECT sum(dur) FROM thread_state JOIN thread USING (utid)
+	WHERE machine_id = 0 AND state IN ('R', 'R+') AND tid IN (228, 232);"
+# shellcheck disable=SC2086
+"$kvmft" latency sched --all -q --format json $pair >"$tmp/latency.json" 2>"$err"
+cycles=$(grep -o '"waiting":[0-9]*,"preempted":[0-9]*' "$tmp/latency.json" | tr -c '0-9\n' ' ' |
+	awk '{ n += $1 + $2 } END { printf "%d\n", n }')
+ok "states of vCPU threads: $(cat "$tmp/answer") ns off their CPUs, kvmft latency has $cycles cycles" \
+	awk -v ns="$(cat "$tmp/answer")" -v c="${cycles:-0}" 'BEGIN { d = ns - c / 2.595; exit !(c > 0 && d < 500 && d > -500) }'
+ask_file "$tmp/one.pftrace" "$top/contrib/perfetto/stolen.sql"
+stolen=$(awk -F, '{ n += $5 } END { printf "%d\n", n }' "$tmp/answer")
+total=$(sed 's/"stealer".*//' "$tmp/latency.json" | grep -o '"total":{[^}]*"total_ns":[0-9]*' | sed 's/.*://' |
+	awk '{ n += $1 } END { printf "%d\n", n }')
+ok "stolen.sql: ${stolen:-0} ns of the guest's tasks, kvmft latency sched has ${total:-0}" \
+	awk -v a="${stolen:-0}" -v b="${total:-0}" 'BEGIN { d = a - b; exit !(b > 0 && d < 1000 && d > -1000) }'
+for module in sched.latency sched.states sched.time_in_state linux.irqs linux.block_io linux.threads \
+	linux.cpu.utilization.thread; do
+	ask "$tmp/one.pftrace" "INCLUDE PERFETTO MODULE $module; SELECT 'loaded';"
+	is "$(cat "$tmp/answer")" '"loaded"' "module $module"
+done
+
+# ---- interrupts, block requests ----
+
+for side in host guest; do
+	"$tools/mkcap" --capture "$tmp/$side" "$golden/latency-$side.txt" >"$tmp/mkcap.log" 2>&1
+done
+both "interrupts" "$tmp/host" "$tmp/guest"
+ask_file "$tmp/one.pftrace" "$top/contrib/perfetto/interrupts.sql"
+is "$(sort "$tmp/answer" | tr '\n' ' ')" '"one","irq 30",1,950,950,950 "one","local_timer",1,820,820,820 ' \
+	"interrupts.sql has both, from their acceptance"
+
+# ---- generated: windows that are exact ----
+
+"$tools/genpair" --host "$tmp/ghost" --guest "$tmp/gguest" --ms 30 --vcpus 2 >"$tmp/gen.log" 2>&1
+both "generated" "$tmp/ghost" "$tmp/gguest"
+finish
