@@ -160,7 +160,7 @@ static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now 
 	} else if (!n->thief)
 		cause = CAUSE_THROTTLED;
 	else if (th && (int64_t)th->vm == s->vm)
-		/* KVM gives the CPU of who spins to another one of that VM, who may hold the lock. */
+		/* KVM gives the CPU of a spinning vCPU to another of its VM: perhaps the holder. */
 		cause = spins(vcpu_of(b, s)) ? CAUSE_LOCK_HOLDER : CAUSE_SIBLING;
 	else if (!strncmp(tl_comm(host, n->thief), "migration/", 10))
 		cause = CAUSE_MIGRATED;
