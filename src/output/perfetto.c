@@ -142,7 +142,7 @@ static int host_irq(struct out *o, const struct tl_item *i, const struct evinfo 
 	struct pf_irqs *q;
 	ssize_t vm = (ssize_t)i->vm;
 
-	/* The APIC that accepts may be that of another vCPU than the one that sends, or a device. */
+	/* The APIC that accepts may be that of another vCPU than the one that sends, or of none. */
 	if (vm < 0 && accept && !i->src->link)
 		vm = hostmap_task_vm(map, i->tid);
 	if (vm < 0 || !evinfo_u64(e, i, accept ? 1 : 0, &vector) ||
