@@ -123,8 +123,8 @@ static int open_guest(struct pairing *p, const char *operand, struct kvmft_err *
 		return ret;
 	if (same_file(p->host.cap->path, g->c.cap->path))
 		return err_set(err, EINVAL,
-			       "%s is named as host and as guest: name a capture of each; what it "
-			       "holds shows kvmft merge %s",
+			       "%s is named as host and as guest: name a capture of each; "
+			       "`kvmft merge %s` shows what it holds",
 			       path, path);
 	if (g->c.cap->side == CAP_SIDE_HOST)
 		return err_set(err, EINVAL, "%s is the capture of a host, not of a guest", path);
