@@ -24,7 +24,7 @@ enum event_role {
 	EV_MMIO,	 /* type, gpa */
 	EV_FAST_MMIO,	 /* gpa */
 	EV_MSR,		 /* write, ecx, data */
-	EV_PAGE_FAULT,	 /* fault_address */
+	EV_PAGE_FAULT,	 /* fault_address, error_code */
 	EV_INJECT,	 /* vector, soft, reinjected */
 	EV_IOCTL,	 /* cmd */
 	/* ... and in any thread of its VM */
@@ -70,6 +70,19 @@ enum event_role {
 	EV_NOISE_IRQ,	 /* duration, desc */
 	EV_NOISE_SOFTIRQ, /* duration, vector */
 	EV_NOISE_NMI,	 /* duration */
+	/* a host's memory, in any thread */
+	EV_SPTE,	 /* gfn, level, old_spte, new_spte; a change of KVM's page tables */
+	EV_FAST_FAULT,	 /* cr2_or_gpa, error_code, old_spte, new_spte; a fault that only needed a bit */
+	EV_UNMAP,	 /* start, end; addresses of the VMM that KVM must forget */
+	EV_PAGE_ALLOC,	 /* pfn, order, gfp_flags */
+	EV_BIO,		 /* dev, sector, nr_sector, rwbs */
+	EV_FILE_PAGE,	 /* pfn; a page of a file is read or made */
+	EV_SWAP_OUT,	 /* pfn */
+	EV_COMPACTION,	 /* zone_start */
+	EV_RECLAIM,	 /* order; by the thread itself */
+	EV_MIGRATED,	 /* succeeded */
+	EV_COLLAPSE,	 /* status; of small pages, by khugepaged */
+	EV_USERFAULT,	 /* none; a kprobe of that name, see kvmft-latency(1) */
 	/* QEMU's own */
 	EV_QEMU_READ,	 /* req, sector, nsectors; of virtio_blk */
 	EV_QEMU_WRITE,	 /* req, sector, nsectors */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * latency.h: how long things took across host and guest: interrupts, stolen time, block I/O,
- * timers.
+ * timers, memory.
  *
  * One walk over a timeline feeds all analyses that are wanted. Each follows chains of events from
  * their beginning to their end and measures the stages between; chains that a gap cut, or that
@@ -15,11 +15,12 @@
 
 #include "kvmft/timeline.h"
 
-enum lat_kind { LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_KINDS };
+enum lat_kind { LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_MEM, LAT_KINDS };
 
 /*
  * The tables of the analyses; sched has two: whom it hit, and who ran instead; so has timer: what
- * the guest set its hardware to, and its own high-resolution timers.
+ * the guest set its hardware to, and its own high-resolution timers. Those of mem behind the first one
+ * are the same stalls, by what lat_opts.mem_by asks for.
  */
 enum lat_table_id {
 	LAT_T_IRQ,
@@ -28,11 +29,22 @@ enum lat_table_id {
 	LAT_T_IO,
 	LAT_T_TIMER,
 	LAT_T_HRTIMER,
+	LAT_T_MEM,
+	LAT_T_MEM_VCPU,
+	LAT_T_MEM_TASK,
+	LAT_T_MEM_GPA,
+	LAT_T_MEM_THREAD,
+	LAT_T_MEM_TIME,
 	LAT_TABLES
 };
 
+/* Bit numbers of lat_opts.mem_by, by which the command names them: lat_mem_by_names[]. */
+enum lat_mem_by { MEM_BY_vcpu, MEM_BY_task, MEM_BY_gpa, MEM_BY_thread, MEM_BY_time };
+extern const char *const lat_mem_by_names[]; /* NULL-terminated */
+#define LAT_GRAIN (64ull << 20) /* of addresses, where none is asked for */
+
 #define LAT_STAGES 10 /* most stages of a table, the total included */
-#define LAT_CAUSES 10
+#define LAT_CAUSES 18
 #define LAT_COUNTS 14
 #define LAT_NAME   64
 
@@ -62,6 +74,7 @@ struct lat_desc {
 	uint32_t crosses;
 	const char *cause[LAT_CAUSES]; /* [0] = none stands out */
 	const char *count[LAT_COUNTS]; /* what was counted, matched or not */
+	bool in_order;		       /* its groups stay in the order that they came in */
 };
 
 /* The analysis that a table is of. */
@@ -117,6 +130,8 @@ struct lat_opts {
 	uint64_t than_ns;  /* only longer ones are kept as worst; 0 with cycles */
 	size_t worst;	   /* how many are kept per table */
 	bool states_only;  /* nothing is wanted but lat_vcpu_now() */
+	uint32_t mem_by;   /* tables of mem besides the one by kind */
+	uint64_t grain;	   /* of the one by address, in bytes; 0: LAT_GRAIN */
 	/* Called, if there, with each case as it ends; 0 or -errno. */
 	int (*each)(void *ctx, enum lat_table_id id, const struct lat_case *c);
 	void *ctx;
@@ -137,7 +152,10 @@ int lat_feed(struct lat *l, const struct tl_item *i) __must_check;
 int lat_finish(struct lat *l) __must_check;
 bool lat_in_cycles(const struct lat *l);
 const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id);
-/* By lat_kind: what was wanted and not left out. */
+/* Whether it is of an analysis that was wanted and not left out, and was asked for. */
+bool lat_has_table(const struct lat *l, enum lat_table_id id);
+/* Which analysis a table belongs to. */
+enum lat_kind lat_table_kind(enum lat_table_id id);
 /* What a vCPU does at this point of the walk. */
 struct lat_now {
 	enum vs_state state, base; /* base: without a scheduler */
@@ -151,6 +169,7 @@ struct lat_now {
 };
 /* False: nothing of it was seen. */
 bool lat_vcpu_now(const struct lat *l, size_t vm, uint32_t vcpu, struct lat_now *now);
+/* By lat_kind: what was wanted and not left out. */
 const bool *lat_answers(const struct lat *l);
 /* What this analysis would have needed and no capture has, if it was wanted; otherwise NULL. */
 const char *lat_left_out(const struct lat *l, enum lat_kind kind);

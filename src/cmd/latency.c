@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * latency.c: `kvmft latency irq|sched|io|timer HOST GUEST`, answers about times across both sides.
+ * latency.c: `kvmft latency irq|sched|io|timer|mem HOST GUEST`, answers about times across both sides.
  */
 #include "blaming.h"
 #include "captures.h"
@@ -25,7 +25,8 @@
 struct latency_opts {
 	struct sink_file file; /* first */
 	const char *vm, *format, *from, *to;
-	struct opt_u64 vcpu, than, worst, context, khz;
+	struct opt_u64 vcpu, than, worst, context, khz, grain;
+	const char *by;
 	const char *trace_events;
 	struct pairing_clock clock;
 	struct guest_syms_opts syms;
@@ -43,6 +44,10 @@ static const struct opt latency_options[] = {
 	       "show as worst only what took this long or longer: 100us, 2ms"),
 	OPTION(0, "worst", OPT_U64, struct latency_opts, worst, "N",
 	       "how many of the worst are shown (default: 3)"),
+	OPTION(0, "by", OPT_STR, struct latency_opts, by, "LIST",
+	       "mem: also by these: vcpu, task, gpa, thread, time (default: task,thread)"),
+	OPTION(0, "grain", OPT_SIZE, struct latency_opts, grain, "SIZE",
+	       "mem, --by gpa: how much memory is a row (default: 64M)"),
 	OPTION('C', "context", OPT_U64, struct latency_opts, context, "N",
 	       "lines of the time line before and after each of the worst (default: 3)"),
 	OPTION(0, "format", OPT_STR, struct latency_opts, format, "FORMAT",
@@ -89,29 +94,39 @@ struct latency {
 	char *spikes; /* of a page, as JSON */
 };
 
-/* "irq", "irq,timer" or "all". */
-static int parse_kinds(const char *text, bool want[LAT_KINDS], struct kvmft_err *err)
+/* A list of names with commas between them, as a bit for each; what: "a latency: irq, sched". */
+static int parse_names(const char *text, const char *const *names, const char *what, uint32_t *bits,
+		       struct kvmft_err *err)
 {
-	if (!strcmp(text, "all")) {
-		for (unsigned int k = 0; k < LAT_KINDS; k++)
-			want[k] = true;
-		return 0;
-	}
 	while (*text) {
 		size_t n = strcspn(text, ",");
 		unsigned int k;
 
-		for (k = 0; k < LAT_KINDS; k++)
-			if (strlen(lat_kind_names[k]) == n && !strncmp(lat_kind_names[k], text, n))
+		for (k = 0; names[k]; k++)
+			if (strlen(names[k]) == n && !strncmp(names[k], text, n))
 				break;
-		if (k == LAT_KINDS)
-			return err_usage(err,
-					 "'%.*s' is not an analysis: irq, sched, io, timer or all",
-					 (int)n, text);
-		want[k] = true;
+		if (!names[k])
+			return err_usage(err, "'%.*s' is not %s", (int)n, text, what);
+		*bits |= 1u << k;
 		text += n + (text[n] == ',');
 	}
 	return 0;
+}
+
+/* "irq", "irq,timer" or "all". */
+static int parse_kinds(const char *text, bool want[LAT_KINDS], struct kvmft_err *err)
+{
+	uint32_t bits = 0;
+	int ret = 0;
+
+	if (!strcmp(text, "all"))
+		bits = UINT32_MAX;
+	else
+		ret = parse_names(text, lat_kind_names,
+				  "an analysis: irq, sched, io, timer, mem or all", &bits, err);
+	for (unsigned int k = 0; k < LAT_KINDS; k++)
+		want[k] = bits >> k & 1;
+	return ret;
 }
 
 static int latency_check(struct latency *m, const char *kinds)
@@ -119,6 +134,9 @@ static int latency_check(struct latency *m, const char *kinds)
 	const struct latency_opts *o = m->o;
 	int ret = parse_kinds(kinds, m->lo.want, m->err);
 
+	ret = ret ? ret :
+		    parse_names(o->by ? o->by : "task,thread", lat_mem_by_names,
+				"vcpu, task, gpa, thread or time", &m->lo.mem_by, m->err);
 	if (ret)
 		return ret;
 	if (o->format && !lat_format_find(o->format))
@@ -132,6 +150,11 @@ static int latency_check(struct latency *m, const char *kinds)
 	m->lo.vm = -1;
 	m->lo.than_ns = o->than.v;
 	m->lo.worst = o->worst.v;
+	m->lo.grain = o->grain.v;
+	if ((o->by || o->grain.set) && !m->lo.want[LAT_MEM])
+		return err_usage(m->err, "--by and --grain are of mem");
+	if (o->grain.set && o->grain.v < 4096)
+		return err_usage(m->err, "--grain: 4096 at least, a page");
 	return rate_check(&o->khz, m->err);
 }
 
@@ -156,7 +179,7 @@ static bool any_result(const struct latency *m)
 	const bool *want = lat_answers(m->lat);
 
 	for (unsigned int id = 0; id < LAT_TABLES; id++)
-		if (want[lat_table_kind((enum lat_table_id)id)] &&
+		if (lat_has_table(m->lat, (enum lat_table_id)id) &&
 		    lat_table(m->lat, (enum lat_table_id)id)->ngroup)
 			return true;
 	/* A vCPU that was never robbed is an answer, too. */
@@ -172,7 +195,7 @@ static int no_result(const struct latency *m)
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(m->lat, (enum lat_table_id)id);
 
-		if (!lat_answers(m->lat)[lat_table_kind((enum lat_table_id)id)] || !t->count[0])
+		if (!lat_has_table(m->lat, (enum lat_table_id)id) || !t->count[0])
 			continue;
 		sbuf_addf(&b, "%s%s: ", b.len ? ". " : "", t->desc->name);
 		lat_counts_text(t, &b);
@@ -258,7 +281,7 @@ static int latency_stories(const struct latency *m, struct lat_view *v)
 	for (unsigned int id = 0; id < LAT_TABLES && !ret; id++) {
 		const struct lat_table *t = lat_table(m->lat, (enum lat_table_id)id);
 
-		if (!v->want[lat_table_kind((enum lat_table_id)id)] || !t->nworst ||
+		if (!lat_has_table(m->lat, (enum lat_table_id)id) || !t->nworst ||
 		    id == LAT_T_STEALER)
 			continue;
 		v->story[id] = calloc(t->nworst, sizeof(*v->story[id]));
@@ -398,15 +421,17 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 const struct cmd cmd_latency = {
 	.name = "latency",
 	.summary =
-		"how long interrupts, stolen time, block I/O and timers took across host and guest",
-	.args = "irq|sched|io|timer|all HOST [GUEST[=SEL]]...",
+		"how long interrupts, stolen time, block I/O, timers and memory took across both sides",
+	.args = "irq|sched|io|timer|mem|all HOST [GUEST[=SEL]]...",
 	.description =
 		"HOST and GUEST are captures as for merge. Several analyses may be named with commas between\n"
 		"them; all are made in one pass. sched needs sched:sched_switch and sched:sched_wakeup of\n"
-		"the host: kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup",
+		"the host: kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup; mem needs\n"
+		"-e default -e mem to tell why",
 	.examples = "  kvmft latency irq host guest\n"
 		    "  kvmft latency io --than 2ms --worst 5 host guest\n"
 		    "  kvmft latency all --from 12.5 --to 13 host guest\n"
+		    "  kvmft latency mem --by gpa,time host\n"
 		    "  kvmft latency io --qemu qemu.log host guest\n"
 		    "  kvmft latency sched,timer host            # what the host alone can tell",
 	.opts = latency_options,

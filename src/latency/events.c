@@ -24,18 +24,27 @@ static const struct lat_event {
 	{ EV_USER_EXIT, ON_HOST, .n = 2 }, { EV_VCPU_WAKEUP, ON_HOST, .n = 2 },
 	{ EV_PIO, ON_HOST, .n = 2 }, { EV_MMIO, ON_HOST, .n = 2 },
 	{ EV_FAST_MMIO, ON_HOST, .n = 1 }, { EV_MSR, ON_HOST, .n = 3 },
+	{ EV_PAGE_FAULT, ON_HOST, .n = 2 },
 	{ EV_SET_IRQ, ON_HOST, .n = 2 }, { EV_MSI, ON_HOST, .n = 2 }, { EV_IPI, ON_HOST, .n = 2 },
 	{ EV_ACCEPT, ON_HOST, .n = 3 }, { EV_APICV_ACCEPT, ON_HOST, .n = 2 },
 	{ EV_INJECT, ON_HOST, .n = 3 }, { EV_EOI, ON_HOST, .n = 2 },
 	{ EV_PV_EOI, ON_HOST, .n = 2, .as = EV_EOI },
 	{ EV_SWITCH, ON_HOST | ON_GUEST, .n = 3, .text = 3 }, { EV_WAKEUP, ON_HOST, .n = 2 },
+	{ EV_WAKING, ON_HOST, .n = 1 },
 	{ EV_WAKEUP_NEW, ON_HOST, .n = 2, .as = EV_WAKEUP },
 	{ EV_RQ_ISSUE, ON_HOST | ON_GUEST, .n = 4, .text = 4 },
 	{ EV_RQ_COMPLETE, ON_HOST | ON_GUEST, .n = 3, .text = 3 },
 	{ EV_IRQ_ENTRY, ON_GUEST, .n = 1, .text = 1 }, { EV_IRQ_EXIT, ON_GUEST, .n = 1 },
 	{ EV_SOFTIRQ_ENTRY, ON_GUEST, .n = 1 }, { EV_SOFTIRQ_EXIT, ON_GUEST, .n = 1 },
 	{ EV_HRTIMER_START, ON_GUEST, .n = 2 }, { EV_HRTIMER_CANCEL, ON_GUEST, .n = 1 },
-	{ EV_HRTIMER_EXPIRE, ON_GUEST, .n = 3 }, { EV_QEMU_READ, ON_QEMU, .n = 3 },
+	{ EV_HRTIMER_EXPIRE, ON_GUEST, .n = 3 },
+	{ EV_SPTE, ON_HOST, .n = 4 }, { EV_FAST_FAULT, ON_HOST, .n = 4 },
+	{ EV_UNMAP, ON_HOST, .n = 2 }, { EV_PAGE_ALLOC, ON_HOST, .n = 3 },
+	{ EV_BIO, ON_HOST, .n = 3, .text = 3 }, { EV_FILE_PAGE, ON_HOST, .n = 1 },
+	{ EV_SWAP_OUT, ON_HOST, .n = 1 }, { EV_COMPACTION, ON_HOST, .n = 0 },
+	{ EV_RECLAIM, ON_HOST, .n = 0 }, { EV_MIGRATED, ON_HOST, .n = 0 },
+	{ EV_COLLAPSE, ON_HOST, .n = 0 }, { EV_USERFAULT, ON_HOST, .n = 0 },
+	{ EV_QEMU_READ, ON_QEMU, .n = 3 },
 	{ EV_QEMU_WRITE, ON_QEMU, .n = 3 }, { EV_QEMU_DONE, ON_QEMU, .n = 1 },
 };
 
@@ -50,10 +59,8 @@ struct lat_decoder {
 	struct decoded *ev;
 	size_t nev, ev_cap;
 	uint8_t at[UINT16_MAX + 1]; /* event id → index + 1 */
-	uint64_t has;		    /* bit per enum event_role */
+	bool has[EV_ROLES];
 };
-
-_Static_assert(EV_ROLES <= 64, "lat_decoder.has");
 
 static struct decoded *add(struct lat_decoder *d, const struct fmt_event *e, enum event_role kind)
 {
@@ -66,7 +73,7 @@ static struct decoded *add(struct lat_decoder *d, const struct fmt_event *e, enu
 		return NULL;
 	ev->kind = kind;
 	d->at[fmt_id(e)] = (uint8_t)++d->nev;
-	d->has |= 1ull << kind;
+	d->has[kind] = true;
 	return ev;
 }
 
@@ -166,7 +173,7 @@ bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in)
 
 bool lat_decoder_has(const struct lat_decoder *d, enum event_role kind)
 {
-	return d->has >> kind & 1;
+	return d->has[kind];
 }
 
 void lat_decode_text(const struct lat_decoder *d, const struct lat_in *in, char *buf, size_t size)

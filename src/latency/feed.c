@@ -12,7 +12,7 @@
 
 #define GROUPS_MAX 256 /* of a table; a hostile capture must not make more */
 
-const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", NULL };
+const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", "mem", NULL };
 
 extern const struct lat_desc lat_desc_irq, lat_desc_sched, lat_desc_stealer, lat_desc_io,
 	lat_desc_timer, lat_desc_hrtimer;
@@ -21,6 +21,16 @@ static const struct lat_desc *const descs[LAT_TABLES] = {
 	[LAT_T_IRQ] = &lat_desc_irq, [LAT_T_SCHED] = &lat_desc_sched,
 	[LAT_T_STEALER] = &lat_desc_stealer, [LAT_T_IO] = &lat_desc_io,
 	[LAT_T_TIMER] = &lat_desc_timer, [LAT_T_HRTIMER] = &lat_desc_hrtimer,
+	[LAT_T_MEM] = &lat_desc_mem, [LAT_T_MEM_VCPU] = &lat_desc_mem_vcpu,
+	[LAT_T_MEM_TASK] = &lat_desc_mem_task, [LAT_T_MEM_GPA] = &lat_desc_mem_gpa,
+	[LAT_T_MEM_THREAD] = &lat_desc_mem_thread, [LAT_T_MEM_TIME] = &lat_desc_mem_time,
+};
+
+static const enum lat_kind kinds[LAT_TABLES] = {
+	[LAT_T_IRQ] = LAT_IRQ,	    [LAT_T_SCHED] = LAT_SCHED,	   [LAT_T_STEALER] = LAT_SCHED,
+	[LAT_T_IO] = LAT_IO,	    [LAT_T_TIMER] = LAT_TIMER,	   [LAT_T_HRTIMER] = LAT_TIMER,
+	[LAT_T_MEM] = LAT_MEM,	    [LAT_T_MEM_VCPU] = LAT_MEM,	   [LAT_T_MEM_TASK] = LAT_MEM,
+	[LAT_T_MEM_GPA] = LAT_MEM, [LAT_T_MEM_THREAD] = LAT_MEM, [LAT_T_MEM_TIME] = LAT_MEM,
 };
 
 enum lat_kind lat_table_kind(enum lat_table_id id)
@@ -113,6 +123,14 @@ static void worst_add(struct lat *l, struct lat_table *t, const struct lat_case 
 	}
 }
 
+bool lat_case_told(const struct lat *l, enum lat_table_id id, uint64_t time)
+{
+	const struct lat_table *t = &l->table[id];
+
+	return l->o.each || (l->o.worst && time >= l->o.than_ns &&
+			     (t->nworst < l->o.worst || time > t->worst[0].time));
+}
+
 int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c)
 {
 	int ret = 0;
@@ -197,6 +215,8 @@ static int notes(struct lat *l)
 			"no guest capture: measured to the entry of the guest, not to its handler");
 	if (!ret && !guest && l->o.want[LAT_SCHED])
 		ret = lat_note_add(l, "no guest capture: which guest task was hit is not known");
+	if (!ret && l->o.want[LAT_MEM])
+		ret = lat_mem_notes(l);
 	if (!ret && guest && l->o.want[LAT_SCHED] && !lat_decoder_has(guest, EV_SWITCH))
 		ret = lat_note_add(
 			l,
@@ -221,6 +241,11 @@ static const struct {
 	  { EV_MSR, EV_ACCEPT },
 	  "the host capture has no kvm:kvm_msr and kvm:kvm_apic_accept_irq: record them (they are in kvmft "
 	  "record's default events)" },
+	{ LAT_MEM,
+	  false,
+	  { EV_PAGE_FAULT, EV_PAGE_FAULT },
+	  "the host capture has no kvm:kvm_page_fault: record it (it is in kvmft record's default events "
+	  "where KVM has it; that of arm64 has not)" },
 	{ LAT_IO,
 	  true,
 	  { EV_RQ_ISSUE, EV_RQ_COMPLETE },
@@ -232,7 +257,8 @@ static const char *lacks(const struct lat *l, unsigned int kind)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(needs); i++) {
 		const struct lat_decoder *d = needs[i].guest ? guest_decoder(l) : l->dec[0];
-		const char *never = needs[i].guest ? NULL : event_no_irqs(l->map->fmt);
+		const char *never = needs[i].guest || kind == LAT_MEM ? NULL :
+								       event_no_irqs(l->map->fmt);
 
 		if (needs[i].kind != kind)
 			continue;
@@ -296,6 +322,8 @@ static int tables(struct lat *l)
 	for (size_t i = 1; i < l->nsrc; i++)
 		if (tl_source(l->t, i)->guest)
 			guest_capture(l, tl_source(l->t, i));
+	if (l->o.want[LAT_MEM] && lat_mem_new(l))
+		return -ENOMEM;
 	return lat_io_new(l) || lat_workers_new(l) ? -ENOMEM : lat_hrtimers_new(l);
 }
 
@@ -370,13 +398,19 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 		if (!v)
 			return -ENOMEM;
 	}
+	if (lat_mem_is(in->kind))
+		return l->mem ? lat_mem_event(l, v, in) : 0;
 	/* sched and block events are made by, but do not tell of, the thread. */
 	if (v && in->kind < EV_SWITCH && in->kind != EV_ACCEPT && in->kind != EV_APICV_ACCEPT) {
 		/* An injection is part of the entry that follows it. */
-		if (in->kind == EV_ENTRY && !l->o.states_only)
+		if (in->kind == EV_ENTRY && l->mem)
+			ret = lat_mem_entry(l, v, in->t);
+		if (!ret && in->kind == EV_ENTRY && !l->o.states_only)
 			ret = lat_irq_entry(l, v, in->t);
 		if (!ret)
 			ret = lat_vcpu_host(l, v, in);
+		if (!ret && in->kind == EV_EXIT && l->mem)
+			ret = lat_mem_exit(l, v, in);
 		if (!ret && in->kind == EV_EXIT && v->state == VS_HALTED && !l->o.states_only)
 			ret = lat_irq_passed(l, v, in->t, -1, true);
 		if (ret)
@@ -384,6 +418,8 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 	}
 	if (l->o.states_only)
 		return feed_state(l, in);
+	if (v && (in->kind == EV_MMIO || in->kind == EV_FAST_MMIO))
+		lat_mem_device(v);
 	lat_io_host(l, v, in);
 	lat_irq_raised(l, in);
 	switch (in->kind) {
@@ -480,6 +516,7 @@ static void feed_gap(struct lat *l, const struct tl_item *i)
 		if (!i->src->guest || (int64_t)vm == i->vm)
 			lat_hrtimers_forget(l, vm);
 	if (!i->src->guest) {
+		lat_mem_forget(l);
 		lat_workers_forget(l);
 		lat_cpus_forget(l);
 	}
@@ -533,7 +570,7 @@ static int sort_groups(struct lat_table *t)
 		return -ENOMEM;
 	for (size_t i = 0; i < t->ngroup; i++)
 		t->group[i].order = (uint32_t)i;
-	if (t->ngroup)
+	if (t->ngroup && !t->desc->in_order)
 		qsort(t->group, t->ngroup, sizeof(*t->group), by_time);
 	for (size_t i = 0; i < t->ngroup; i++)
 		now[t->group[i].order] = (uint32_t)i;
@@ -573,6 +610,7 @@ int lat_finish(struct lat *l)
 	l->table[LAT_T_TIMER].count[TIMER_UNSEEN] = l->table[LAT_T_TIMER].count[TIMER_FIRED] -
 						    l->table[LAT_T_TIMER].count[TIMER_MEASURED];
 	lat_io_finish(l);
+	lat_mem_finish(l);
 	lat_hrtimers_finish(l);
 	if (!ret)
 		ret = note_qemu(l);
@@ -596,6 +634,17 @@ int lat_finish(struct lat *l)
 const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id)
 {
 	return &l->table[id];
+}
+
+enum lat_kind lat_table_kind(enum lat_table_id id)
+{
+	return kinds[id];
+}
+
+bool lat_has_table(const struct lat *l, enum lat_table_id id)
+{
+	return l->o.want[kinds[id]] &&
+	       (id < LAT_T_MEM_VCPU || l->o.mem_by >> (id - LAT_T_MEM_VCPU) & 1);
 }
 
 bool lat_in_cycles(const struct lat *l)
@@ -640,6 +689,7 @@ void lat_free(struct lat *l)
 	for (size_t i = 0; l->dec && i < l->nsrc; i++)
 		lat_decoder_free(l->dec[i]);
 	free(l->dec);
+	lat_mem_free(l);
 	for (size_t i = 0; i < l->nvcpu; i++) {
 		free(l->vcpu[i]->chain);
 		free(l->vcpu[i]);

@@ -11,6 +11,7 @@
  *   hrtimer.c  a high-resolution timer of the guest and what became of it
  *   io.c       a block request of the guest
  *   sched.c    stolen time by guest task and by thief
+ *   mem.c      a vCPU that waits for memory; mem.h has what its files share
  *   feed.c     the walk, tables, worst cases
  */
 #ifndef KVMFT_LATENCY_PRIV_H
@@ -21,6 +22,7 @@
 #include "kvmft/latency.h"
 
 #define LAT_FIELDS 4
+#define IN_INTERRUPT 0x18 /* common_flags: TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ */
 #define TASK_REPORT 0x7fu /* prev_state: bits of sleep (linux/sched.h); 0x100: preempted */
 
 /* A record, as far as it matters here. Absent fields are 0 and not in `has`. */
@@ -111,6 +113,10 @@ struct lat_vcpu {
 	uint64_t at_deadline[VS_STATES];
 	/* block requests that no doorbell was rung for yet */
 	uint32_t io_pending;
+	/* sleep of its thread, which counts as what it did before */
+	uint64_t slept, asleep_since; /* since: 0, it does not */
+	int32_t waker;		      /* who woke it last; 0: an interrupt, or nobody knows */
+	struct mem_stall *stall;      /* made at the first exit; NULL: mem is not wanted */
 };
 
 /* The events of one vector's handlers in a guest capture; those of all devices are one event. */
@@ -154,6 +160,7 @@ struct lat_worker {
 struct lat_io;
 struct lat_workers;
 struct lat_hrtimers;
+struct lat_mem;
 
 struct lat {
 	const struct timeline *t;
@@ -178,6 +185,7 @@ struct lat {
 	struct lat_io *io;
 	struct lat_workers *workers;
 	struct lat_hrtimers *hrtimers;
+	struct lat_mem *mem; /* NULL: not wanted */
 	struct u64map irq_vector; /* vm << 32 | irq → vector, learnt */
 	uint64_t now;
 	bool begun;
@@ -223,6 +231,8 @@ struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm,
 int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time);
 /* Takes c (stages by stage_time and known) into group g and, if long enough, among the worst. */
 int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c);
+/* Whether a case of that total will be told: it is among the worst so far. */
+bool lat_case_told(const struct lat *l, enum lat_table_id id, uint64_t time);
 /* The VM of an event outside vCPU threads: of its process, or the only one. */
 int64_t lat_vm_of(const struct lat *l, const struct lat_in *in);
 bool lat_wanted(const struct lat *l, int64_t vm, int64_t vcpu);
@@ -235,9 +245,14 @@ uint64_t lat_time(const struct lat_vcpu *v, enum vs_state s, uint64_t t);
 void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES]);
 /* Cycles in [from, to] that v was robbed of its CPU; false: more than is remembered. */
 bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t *off);
+/* Cycles that v's thread had slept until t. */
+uint64_t lat_slept(const struct lat_vcpu *v, uint64_t t);
 int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
 int lat_vcpu_switch(struct lat *l, const struct lat_in *in) __must_check;
 int lat_vcpu_wake(struct lat *l, const struct lat_in *in) __must_check;
+void lat_vcpu_woken_by(struct lat_vcpu *v, const struct lat_in *in);
+/* Of a thread of the host; NULL: it is none, or there is no memory. */
+struct lat_vcpu *lat_vcpu_of_tid(struct lat *l, int32_t tid);
 void lat_vcpu_guest(struct lat_vcpu *v, const struct lat_in *in);
 void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v);
 void lat_cpus_forget(struct lat *l); /* who runs on CPUs of the host */
@@ -246,6 +261,9 @@ void lat_vcpu_finish(struct lat *l, struct lat_vcpu *v);
 /* sched.c: v was robbed of its CPU in [v->steal_begin, t]; c's tasks had it (NULL: not known) in
  * [v->thief_since, t]. */
 int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
+/* The group of the guest's task that v runs at t; c gets what it did as its cause. NULL: no room. */
+struct lat_group *lat_hit_group(struct lat *l, enum lat_table_id id, const struct lat_vcpu *v,
+				uint64_t t, struct lat_case *c);
 int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64_t t) __must_check;
 
 /* worker.c */
@@ -337,6 +355,22 @@ uint64_t lat_io_qemu_around(const struct lat *l); /* cycles */
 void lat_io_forget(struct lat *l);
 void lat_io_finish(struct lat *l);
 void lat_io_free(struct lat *l);
+
+/* mem.c; those of mem_table.c: lat_mem_notes() */
+int lat_mem_new(struct lat *l) __must_check;
+/* An event of memory, by any thread of the host: v is the vCPU's that it runs, or NULL. */
+bool lat_mem_is(enum event_role kind);
+int lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+int lat_mem_entry(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
+void lat_mem_device(struct lat_vcpu *v);
+void lat_mem_forget(struct lat *l);
+int lat_mem_notes(struct lat *l) __must_check;
+void lat_mem_finish(struct lat *l);
+void lat_mem_free(struct lat *l);
+
+extern const struct lat_desc lat_desc_mem, lat_desc_mem_vcpu, lat_desc_mem_task, lat_desc_mem_gpa,
+	lat_desc_mem_thread, lat_desc_mem_time;
 
 /* Counters of the tables: indices into lat_desc.count. */
 enum {

@@ -61,27 +61,29 @@ static uint32_t hit_context(const struct lat_vcpu *v)
 	return v->guest_preempt > 1 && !v->in_user ? HIT_LOCK : HIT_TASK;
 }
 
-static uint32_t hit(const struct lat *l, const struct lat_vcpu *v)
+static uint32_t hit(const struct lat *l, const struct lat_vcpu *v, uint64_t t)
 {
 	const struct lat_guest *g = &l->guest[v->vm];
 
-	if (!g->begun || v->steal_begin < g->begin || v->steal_begin >= g->stop)
+	if (!g->begun || t < g->begin || t >= g->stop)
 		return HIT_UNSEEN;
 	return v->guest_known ? hit_context(v) : HIT_UNKNOWN;
 }
 
-static struct lat_group *hit_group(struct lat *l, const struct lat_vcpu *v, struct lat_case *c)
+struct lat_group *lat_hit_group(struct lat *l, enum lat_table_id id, const struct lat_vcpu *v,
+				uint64_t t, struct lat_case *c)
 {
-	bool known = c->cause < HIT_UNKNOWN;
+	uint32_t cause = c->cause = hit(l, v, t);
+	bool known = cause < HIT_UNKNOWN;
 	uint64_t key = v->guest_tid ? (uint64_t)(uint32_t)v->guest_tid : (1ull << 40) + v->id;
-	struct lat_group *g = lat_group_get(l, LAT_T_SCHED, c->vm,
-					    known ? key : no_task[c->cause].key, &c->group);
+	struct lat_group *g = lat_group_get(l, id, c->vm, known ? key : no_task[cause].key,
+					    &c->group);
 
 	if (!g)
 		return NULL;
-	g->rest = c->cause == HIT_UNKNOWN;
+	g->rest = cause == HIT_UNKNOWN;
 	if (!known)
-		snprintf(g->name, sizeof(g->name), "%s", no_task[c->cause].name);
+		snprintf(g->name, sizeof(g->name), "%s", no_task[cause].name);
 	else if (v->guest_tid)
 		snprintf(g->name, sizeof(g->name), "%s-%d",
 			 tl_comm(l->guest[v->vm].src, v->guest_tid), v->guest_tid);
@@ -94,16 +96,16 @@ int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
 	struct lat_case c = {
 		.begin = v->steal_begin, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
-		.time = lat_span(l, t - v->steal_begin), .cause = hit(l, v), .known = 1,
+		.time = lat_span(l, t - v->steal_begin), .known = 1,
 	};
 	struct lat_group *g;
 
 	if (!l->o.want[LAT_SCHED] || !lat_wanted(l, c.vm, c.vcpu))
 		return 0;
+	g = lat_hit_group(l, LAT_T_SCHED, v, v->steal_begin, &c);
 	l->table[LAT_T_SCHED].count[SCHED_INTERVALS]++;
 	l->table[LAT_T_SCHED].count[SCHED_UNSEEN] += c.cause == HIT_UNSEEN;
 	l->table[LAT_T_SCHED].count[SCHED_NO_TASK] += c.cause == HIT_UNKNOWN;
-	g = hit_group(l, v, &c);
 	if (!g)
 		return 0;
 	snprintf(c.what, sizeof(c.what), "%.40s on vCPU %u", g->name, v->id);

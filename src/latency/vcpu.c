@@ -51,10 +51,22 @@ static bool robbed(const struct lat_vcpu *v)
 	return v->state == VS_WAITING || v->state == VS_PREEMPTED;
 }
 
+uint64_t lat_slept(const struct lat_vcpu *v, uint64_t t)
+{
+	return v->slept + (v->asleep_since && t > v->asleep_since ? t - v->asleep_since : 0);
+}
+
+static void sleep_end(struct lat_vcpu *v, uint64_t t)
+{
+	v->slept = lat_slept(v, t);
+	v->asleep_since = 0;
+}
+
 static void set_base(const struct lat *l, struct lat_vcpu *v, enum vs_state base, uint64_t t)
 {
 	v->base = base;
 	v->asleep = false;
+	sleep_end(v, t);
 	set_state(l, v, base, t);
 }
 
@@ -128,7 +140,7 @@ static void rob(struct lat *l, struct lat_vcpu *v, enum vs_state s, uint32_t cpu
 	l->nrobbed++;
 }
 
-static struct lat_vcpu *vcpu_of_tid(struct lat *l, int32_t tid)
+struct lat_vcpu *lat_vcpu_of_tid(struct lat *l, int32_t tid)
 {
 	const struct hostmap_thread *th = tid > 0 ? hostmap_thread(l->map, tid) : NULL;
 
@@ -162,8 +174,8 @@ static int change_thief(struct lat *l, struct lat_cpu *c, int32_t next, uint64_t
 
 int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 {
-	struct lat_vcpu *prev = vcpu_of_tid(l, (int32_t)in->f[0]);
-	struct lat_vcpu *next = vcpu_of_tid(l, (int32_t)in->f[2]);
+	struct lat_vcpu *prev = lat_vcpu_of_tid(l, (int32_t)in->f[0]);
+	struct lat_vcpu *next = lat_vcpu_of_tid(l, (int32_t)in->f[2]);
 	struct lat_cpu *c = cpu_get(l, in->i->cpu);
 	int ret;
 
@@ -180,6 +192,7 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 	}
 	if (next && next->base != VS_UNKNOWN) {
 		next->asleep = false;
+		sleep_end(next, in->t);
 		set_state(l, next, next->base, in->t);
 	}
 	ret = change_thief(l, c, (int32_t)in->f[2], in->t);
@@ -187,17 +200,28 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 		return ret;
 	/* Whom a signal stops in its sleep goes on sleeping. */
 	if (in->f[1] & TASK_REPORT & ~TASK_STOPPED ||
-	    (in->f[1] & TASK_STOPPED && prev->base == VS_HALTED))
+	    (in->f[1] & TASK_STOPPED && prev->base == VS_HALTED)) {
 		prev->asleep = true;
-	else
+		prev->asleep_since = in->t;
+		prev->waker = 0;
+	} else {
 		rob(l, prev, VS_PREEMPTED, in->i->cpu, in->t);
+	}
 	prev->stopped = in->f[1] & TASK_STOPPED;
 	return 0;
 }
 
+/* In an interrupt it is not the thread that wakes; sched_wakeup often comes in one. */
+void lat_vcpu_woken_by(struct lat_vcpu *v, const struct lat_in *in)
+{
+	if (v->asleep_since && !v->waker &&
+	    !(fmt_flags(in->i->src->fmt, in->i->rec) & IN_INTERRUPT))
+		v->waker = in->i->tid;
+}
+
 int lat_vcpu_wake(struct lat *l, const struct lat_in *in)
 {
-	struct lat_vcpu *v = vcpu_of_tid(l, (int32_t)in->f[0]);
+	struct lat_vcpu *v = lat_vcpu_of_tid(l, (int32_t)in->f[0]);
 	bool told = v && v->state == VS_PREEMPTED && v->stopped;
 	int ret = 0;
 
@@ -208,9 +232,12 @@ int lat_vcpu_wake(struct lat *l, const struct lat_in *in)
 		v->stopped = false;
 	}
 	/* Waking who is awake changes nothing. */
-	if (!ret && v && (v->asleep || told))
-		rob(l, v, VS_WAITING, in->has & 2 ? (uint32_t)in->f[1] : in->i->cpu, in->t);
-	return ret;
+	if (ret || !v || !(v->asleep || told))
+		return ret;
+	lat_vcpu_woken_by(v, in);
+	sleep_end(v, in->t);
+	rob(l, v, VS_WAITING, in->has & 2 ? (uint32_t)in->f[1] : in->i->cpu, in->t);
+	return 0;
 }
 
 /* What the guest does on this vCPU. */
@@ -272,6 +299,7 @@ void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v)
 		set_state(l, v, VS_UNKNOWN, MAX(l->now, v->since));
 	v->base = VS_UNKNOWN;
 	v->asleep = false;
+	v->asleep_since = 0;
 }
 
 void lat_cpus_forget(struct lat *l)

@@ -199,7 +199,7 @@ static int json_print(const struct lat_view *v, FILE *f)
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
 
-		if (!v->want[lat_table_kind((enum lat_table_id)id)])
+		if (!lat_has_table(v->lat, (enum lat_table_id)id))
 			continue;
 		json_key(&j, t->desc->name);
 		table_json(&j, v, t, v->story[id]);
@@ -248,7 +248,7 @@ static int csv_print(const struct lat_view *v, FILE *f)
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
 
-		if (!v->want[lat_table_kind((enum lat_table_id)id)])
+		if (!lat_has_table(v->lat, (enum lat_table_id)id))
 			continue;
 		for (size_t i = 0; i < t->ngroup; i++)
 			for (unsigned int s = 0; s < LAT_STAGES; s++) {

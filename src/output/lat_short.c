@@ -25,6 +25,20 @@ static void put_name(struct columns *c, struct sbuf *b, const struct lat_view *v
 	columns_put(c, b, "%s", name);
 }
 
+/* The commonest cause, of a table without parts; NULL: it knows none. */
+static const char *most_for(const struct lat_table *t, const struct lat_group *g)
+{
+	const char *name = NULL;
+	uint64_t most = 0;
+
+	for (unsigned int c = 0; c < LAT_CAUSES && !t->desc->parts; c++)
+		if (t->desc->cause[c] && t->desc->cause[c][0] && g->cause[c] > most) {
+			most = g->cause[c];
+			name = t->desc->cause[c];
+		}
+	return name;
+}
+
 /* The stage that most of the time went to; NULL: there are none. */
 static const char *most_in(const struct lat_table *t, const struct lat_group *g)
 {
@@ -37,7 +51,7 @@ static const char *most_in(const struct lat_table *t, const struct lat_group *g)
 			most = g->stage[s];
 			name = t->desc->stage[s];
 		}
-	return name;
+	return name ? name : most_for(t, g);
 }
 
 static void put_amount(struct columns *c, struct sbuf *b, const struct lat_view *v, uint64_t time,
@@ -101,7 +115,7 @@ static void put_groups(struct sbuf *b, const struct lat_view *v, const struct la
 		if (c.print && v->color)
 			screen_paint(b, head, b->len - 1, "1");
 		shown = 0;
-		for (size_t i = 0; i < t->ngroup && shown < rows; i++)
+		for (size_t i = 0; i < t->ngroup && (shown < rows || t->desc->in_order); i++)
 			if (t->group[i].stage[0] && t->group[i].stage[0]->sum) {
 				put_group(&c, b, v, t, &t->group[i], all);
 				shown++;

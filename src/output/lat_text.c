@@ -420,14 +420,22 @@ static void notes(struct sbuf *b, const struct lat_view *v, bool crosses)
 		b->len = blank; /* none */
 }
 
+/* The cases of another table once more: what is said of all of them is said there. */
+static bool is_view(enum lat_table_id id)
+{
+	return id > LAT_T_MEM;
+}
+
 /* Everything about a table. */
 static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id)
 {
 	const struct lat_table *t = lat_table(v->lat, id);
 
 	groups(b, v, t);
-	meanings(b, t);
-	histogram(b, v, t);
+	if (!is_view(id)) {
+		meanings(b, t);
+		histogram(b, v, t);
+	}
 	sbuf_addc(b, '\n');
 	lat_counts_text(t, b);
 	sbuf_addc(b, '\n');
@@ -439,7 +447,7 @@ static bool is_told(const struct lat_view *v, enum lat_table_id id)
 {
 	const struct lat_table *t = lat_table(v->lat, id);
 
-	return v->want[lat_table_kind(id)] && (id != LAT_T_HRTIMER || any_count(t)) &&
+	return lat_has_table(v->lat, id) && (id != LAT_T_HRTIMER || any_count(t)) &&
 	       (v->all || t->ngroup || t->count[0]);
 }
 
@@ -452,7 +460,7 @@ static int text_print(const struct lat_view *v, FILE *f)
 	int ret = 0;
 
 	for (unsigned int id = 0; id < LAT_TABLES; id++)
-		tables += is_told(v, (enum lat_table_id)id);
+		tables += is_told(v, (enum lat_table_id)id) && !is_view((enum lat_table_id)id);
 
 	for (unsigned int id = 0; id < LAT_TABLES && !ret; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
@@ -462,13 +470,15 @@ static int text_print(const struct lat_view *v, FILE *f)
 		sbuf_addf(&b, "%s%s: %s\n", b.len ? "\n" : "", t->desc->name, t->desc->title);
 		crosses |= t->desc->crosses;
 		from = b.len;
-		ret = lat_headline(&b, v, t);
+		ret = is_view((enum lat_table_id)id) ? 0 : lat_headline(&b, v, t);
 		text_wrap(&b, from, "    ", width);
 		if (v->all)
 			whole(&b, v, (enum lat_table_id)id);
 		else
 			lat_short(&b, v, (enum lat_table_id)id,
-				  tables > 1 ? SHORT_ROWS / 2 : SHORT_ROWS, v->worst);
+				  tables > 1 || is_view((enum lat_table_id)id) ? SHORT_ROWS / 2 :
+									   SHORT_ROWS,
+				  v->worst);
 	}
 	if (v->want[LAT_SCHED])
 		vcpu_times(&b, v);

@@ -51,6 +51,32 @@ const char *const event_set_host[] = {
 	NULL,
 };
 
+/* What tells why a vCPU waited for memory, and of that nothing that comes more often than faults do. */
+const char *const event_set_mem[] = {
+	"kvm:kvm_entry",
+	"kvm:kvm_exit",
+	"kvm:kvm_userspace_exit",
+	"kvm:kvm_page_fault",
+	"kvm:kvm_mmio",
+	"kvm:kvm_fast_mmio",
+	"kvm:kvm_unmap_hva_range",
+	"kvmmmu:kvm_tdp_mmu_spte_changed",
+	"kvmmmu:fast_page_fault",
+	"sched:sched_switch",
+	"sched:sched_waking",
+	"sched:sched_wakeup",
+	"kmem:mm_page_alloc/gfp_flags & 8/", /* __GFP_MOVABLE: memory of programs */
+	"block:block_bio_queue",
+	"filemap:mm_filemap_add_to_page_cache",
+	"vmscan:mm_vmscan_write_folio",
+	"vmscan:mm_vmscan_direct_reclaim_begin",
+	"compaction:mm_compaction_begin",
+	"migrate:mm_migrate_pages",
+	"huge_memory:mm_collapse_huge_page",
+	"kprobes:handle_userfault", /* where somebody made that probe */
+	NULL,
+};
+
 const char *const event_set_clock[] = {
 	"kvm:kvm_write_tsc_offset",
 	"kvm:kvm_track_tsc",

@@ -48,29 +48,34 @@ int record_side(struct record *r)
 /* The default sets name what kernels of all ages have; what this one lacks is left out. */
 static int events_add_known(struct record *r, const char *const *set)
 {
-	size_t before = r->events.n;
+	bool any = false;
 	int ret = 0;
 
 	for (; *set && !ret; set++) {
 		_cleanup_free_ char *spec = strdup(*set);
 		char *colon = spec ? strchr(spec, ':') : NULL;
+		char *filter = colon ? strchr(colon, '/') : NULL;
 
 		if (!colon)
 			return -ENOMEM;
 		*colon = 0;
-		if (kevent_exists(r->t, spec, colon + 1) &&
-		    !kevent_list_has(&r->events, spec, colon + 1))
-			ret = kevent_list_add(&r->events, spec, colon + 1, NULL);
+		if (filter) {
+			*filter++ = 0;
+			filter[strcspn(filter, "/")] = 0;
+		}
+		if (!kevent_exists(r->t, spec, colon + 1))
+			continue;
+		any = true; /* perhaps it was asked for by name already */
+		if (!kevent_list_has(&r->events, spec, colon + 1))
+			ret = kevent_list_add(&r->events, spec, colon + 1, filter);
 	}
-	if (!ret && r->events.n == before)
-		return -ENOENT;
-	return ret;
+	return !ret && !any ? -ENOENT : ret;
 }
 
 int record_events(struct record *r)
 {
 	bool host = r->side & CAP_SIDE_HOST, guest = r->side & CAP_SIDE_GUEST;
-	bool want_default = !r->o->events.n;
+	bool want_default = !r->o->events.n, want_mem = false;
 	int ret = 0;
 
 	for (size_t i = 0; i < r->o->events.n && !ret; i++) {
@@ -78,12 +83,14 @@ int record_events(struct record *r)
 			continue;
 		if (!strcmp(r->o->events.v[i], "default"))
 			want_default = true;
+		else if (!strcmp(r->o->events.v[i], "mem"))
+			want_mem = true;
 		else
 			ret = kevent_expand(r->t, r->o->events.v[i], &r->events, r->err);
 	}
 	if (ret)
 		return ret;
-	if (host && want_default) {
+	if (host && (want_default || want_mem)) {
 		ret = kevent_kvm_check(r->t, r->err);
 		if (ret)
 			return ret;
@@ -97,6 +104,11 @@ int record_events(struct record *r)
 					"none of the default %s events exists here: %s",
 					side_names[r->side], strerror(-ret));
 	}
+	if (want_mem)
+		ret = events_add_known(r, event_set_mem);
+	if (ret)
+		return err_lack(r->err, -ret, "none of the events of mem exists here: %s",
+				strerror(-ret));
 	/* Rare, and without them a change of a guest's clock would go unseen. */
 	if (host && kevent_exists(r->t, "kvm", "kvm_write_tsc_offset"))
 		ret = events_add_known(r, event_set_clock);

@@ -6,6 +6,7 @@
 #   io      matched + left out = issued
 #   timer   every deadline came to some end
 #   hrtimer every timer that was started, likewise
+#   mem     measured + cut + open = stalls
 #   vCPUs   the parts of their time are the whole, the same for all of a host
 #
 # With "cut", some chains must have been cut by lost events.
@@ -24,6 +25,7 @@ WHOLE = {
     "timer": ("armed", (
         "fired", "cancelled", "set anew before they fired", "not to be placed",
         "cut by lost events", "open at the end")),
+    "mem": ("stalls", ("measured", "cut by lost events", "open at the end")),
     "hrtimer": ("started", (
         "expired", "cancelled", "started anew", "cut by lost events", "open at the end",
         "not to be placed", "outside the host's capture")),
@@ -36,10 +38,11 @@ STAGES = {
     "irq": (("total", ("raise", "deliver", "masked", "off-cpu", "enter", "guest")),),
     "timer": (TIMER,),
     "hrtimer": (TIMER,),
+    "mem": (("total", ("kernel", "asleep", "off-cpu", "vmm")),),
     "io": (("total", ("submit", "host", "deliver", "complete")), ("host", ("take", "block", "notify"))),
 }
 # These are left out where there is no guest, and are then no part of the whole.
-OPTIONAL = {"guest"}
+OPTIONAL = {"guest", "vmm", "asleep", "off-cpu"}
 STATES = ("unknown", "guest", "kernel", "vmm", "halted", "waiting", "preempted")
 
 with open(sys.argv[1], encoding="utf-8") as f:

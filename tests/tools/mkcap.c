@@ -215,6 +215,21 @@ static void page_begin(struct mkcap *m, struct cpu *c, uint64_t ts)
 	c->open = true;
 }
 
+/* A word, into an array of a size of its own. */
+static bool put_word(uint8_t *rec, const struct used *u, const char *name, const char *value)
+{
+	char pattern[80];
+	uint32_t off, size;
+	const char *at;
+
+	snprintf(pattern, sizeof(pattern), " %s[", name);
+	at = strstr(u->text, pattern);
+	if (!at || sscanf(strchr(at, ']'), "];\toffset:%u;\tsize:%u", &off, &size) != 2 || !size)
+		return false;
+	snprintf((char *)rec + off, size, "%s", value);
+	return true;
+}
+
 /* A text: the rest of the line, behind all that has a size; how long the record is then. */
 static uint32_t put_text(uint8_t *rec, const struct used *u, const char *name, char *value,
 			 const char *rest)
@@ -256,6 +271,8 @@ static void event(struct mkcap *m, unsigned int line, struct cpu *c, char *first
 		if (eq)
 			*eq = '\0';
 		if (eq && optional(word) && !field(u->text, word, &off, &size))
+			continue;
+		if (eq && put_word(rec, u, word, eq + 1))
 			continue;
 		text = eq ? put_text(rec, u, word, eq + 1, save) : 0;
 		if (text) {

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * mem.c: stalls of a vCPU for memory, from the exit to the entry that follows, and what was seen of
+ * them: by the vCPU's own thread, and what other threads took from the guest before.
+ */
+#include "mem.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "kvmft/exit_names.h"
+
+#define GFP_MOVABLE  0x8u /* memory of programs has it, tables of KVM have not */
+#define GFP_ZERO     0x100u
+#define VMX_PML_FULL 62
+#define ERROR_WRITE  2u /* of both extensions */
+
+int lat_mem_new(struct lat *l)
+{
+	l->mem = calloc(1, sizeof(*l->mem));
+	if (!l->mem)
+		return -ENOMEM;
+	l->mem->tdp = calloc(l->map->nvm + 1, sizeof(*l->mem->tdp));
+	for (unsigned int k = 0; k < EV_ROLES; k++)
+		l->mem->has[k] = lat_decoder_has(l->dec[0], (enum event_role)k);
+	return l->mem->tdp ? 0 : -ENOMEM;
+}
+
+void lat_mem_free(struct lat *l)
+{
+	for (size_t i = 0; i < l->nvcpu; i++)
+		free(l->vcpu[i]->stall);
+	if (!l->mem)
+		return;
+	mem_taken_free(&l->mem->taken);
+	u64map_free(&l->mem->collapser);
+	free(l->mem->tdp);
+	free(l->mem);
+}
+
+static bool stalls(const struct lat_vcpu *v)
+{
+	return v && v->stall && v->stall->open;
+}
+
+/* ---- exit, entry ---- */
+
+int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	struct exit_why why = { (enum exit_isa)(uint32_t)in->f[1], (uint32_t)in->f[0] };
+	struct mem_stall *s = v->stall;
+
+	if (!s)
+		s = v->stall = calloc(1, sizeof(*s));
+	if (!s)
+		return -ENOMEM;
+	memset(s, 0, offsetof(struct mem_stall, alloc));
+	s->open = true;
+	s->begin = in->t;
+	s->tdp = exit_kind(why) == EXIT_KIND_FAULT;
+	s->pml = why.isa == EXIT_ISA_VMX && exit_reason_key(why.isa, why.reason) == VMX_PML_FULL;
+	s->fault = s->pml || (s->tdp && !l->mem->has[EV_PAGE_FAULT]);
+	lat_times_at(v, in->t, s->spent);
+	s->slept = lat_slept(v, in->t);
+	return 0;
+}
+
+/* Before the entry is taken for one. */
+int lat_mem_entry(struct lat *l, struct lat_vcpu *v, uint64_t t)
+{
+	struct mem_stall *s = v->stall;
+
+	if (!stalls(v))
+		return 0;
+	s->open = false;
+	if (!s->fault || !lat_wanted(l, (int64_t)v->vm, v->id))
+		return 0;
+	if (s->device) {
+		lat_count(l, LAT_T_MEM, MEM_DEVICE);
+		return 0;
+	}
+	lat_count(l, LAT_T_MEM, MEM_STALLS);
+	return mem_measured(l, v, s, t);
+}
+
+/* An access to a device looks like a fault, and is none. */
+void lat_mem_device(struct lat_vcpu *v)
+{
+	if (stalls(v))
+		v->stall->device = true;
+}
+
+/* ---- what was seen meanwhile ---- */
+
+static void page_fault(struct mem_stall *s, const struct lat_in *in)
+{
+	if (s->fault && s->has_addr)
+		return; /* of several the first one is what the exit was for */
+	s->fault = true;
+	s->has_addr = in->has & 1;
+	s->addr = in->f[0];
+	s->write = in->has & 2 && in->f[1] & ERROR_WRITE;
+}
+
+static void fast_fault(struct mem_stall *s, const struct lat_in *in)
+{
+	bool writable = !(in->f[2] & 2) && in->f[3] & 2;
+
+	if ((in->has & 12) != 12 || in->f[2] == in->f[3])
+		return;
+	s->fast = true;
+	s->fast_write |= writable;
+}
+
+static bool covers(const struct mem_spte *e, const struct mem_stall *s)
+{
+	return s->tdp && s->has_addr && s->addr >> 12 >> 9 * (e->level - 1) ==
+						e->gfn >> 9 * (e->level - 1);
+}
+
+static void own_spte(const struct lat *l, struct mem_stall *s, const struct mem_spte *e, int64_t vm)
+{
+	s->any_spte = true;
+	if (!covers(e, s))
+		return;
+	if (spte_leaf(e->now, e->level)) {
+		s->mapped = true;
+		s->spte = *e;
+		s->was_taken = mem_taken_find(&l->mem->taken, vm, s->addr >> 12, &s->by) ||
+			       mem_taken_find(&l->mem->taken, -1, s->addr >> 12, &s->by);
+	} else if (spte_leaf(e->old, e->level) && spte_present(e->now)) {
+		s->split = true;
+	}
+}
+
+static int spte(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	const struct mem_spte e = { in->f[0], in->f[2], in->f[3], (unsigned int)in->f[1] };
+	int64_t vm = lat_vm_of(l, in);
+
+	if (in->has != 15 || !e.level || e.level > 5)
+		return 0;
+	if (vm >= 0)
+		l->mem->tdp[vm] = true;
+	if (stalls(v))
+		own_spte(l, v->stall, &e, vm);
+	if (e.level > MEM_LEVELS)
+		return 0;
+	if (spte_leaf(e.now, e.level))
+		mem_taken_back(&l->mem->taken, vm, e.level, e.gfn);
+	else if (spte_leaf(e.old, e.level) && !spte_present(e.now) &&
+		 !(stalls(v) && covers(&e, v->stall)))
+		return mem_taken_add(&l->mem->taken, vm, e.level, e.gfn, SPTE_PFN(e.old),
+				     in->i->tid);
+	return 0;
+}
+
+static void allocated(struct mem_stall *s, const struct lat_in *in)
+{
+	unsigned int i = s->nalloc % MEM_ALLOCS;
+
+	if ((in->has & 7) != 7 || !(in->f[2] & GFP_MOVABLE))
+		return;
+	s->alloc[i].pfn = in->f[0];
+	s->alloc[i].order = in->f[1];
+	/* Memory for a huge page is cleared by who asked for it. */
+	s->alloc[i].clear = in->f[2] & GFP_ZERO || in->f[1];
+	s->nalloc++;
+}
+
+static bool is_read(const struct lat *l, const struct lat_in *in)
+{
+	char rwbs[16];
+
+	lat_decode_text(l->dec[0], in, rwbs, sizeof(rwbs));
+	return strchr(rwbs, 'R') != NULL;
+}
+
+static void own(const struct lat *l, struct mem_stall *s, const struct lat_in *in)
+{
+	switch (in->kind) {
+	case EV_PAGE_FAULT: page_fault(s, in); break;
+	case EV_FAST_FAULT: fast_fault(s, in); break;
+	case EV_UNMAP: s->unmapped = true; break;
+	case EV_PAGE_ALLOC: allocated(s, in); break;
+	case EV_BIO: s->block |= is_read(l, in); break;
+	case EV_FILE_PAGE: s->file = true; break;
+	case EV_COMPACTION: s->compacted = true; break;
+	case EV_RECLAIM: s->reclaimed = true; break;
+	case EV_MIGRATED: s->migrated = true; break;
+	case EV_USERFAULT: s->userfault = true; break;
+	default: break;
+	}
+}
+
+bool lat_mem_is(enum event_role kind)
+{
+	return kind == EV_PAGE_FAULT || kind == EV_WAKING || (kind >= EV_SPTE && kind <= EV_USERFAULT);
+}
+
+int lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	struct lat_vcpu *woken;
+
+	if (in->kind == EV_SPTE)
+		return spte(l, v, in);
+	if (in->kind == EV_WAKING) {
+		woken = lat_vcpu_of_tid(l, (int32_t)in->f[0]);
+		if (woken)
+			lat_vcpu_woken_by(woken, in);
+		return 0;
+	}
+	if (in->kind == EV_SWAP_OUT)
+		mem_taken_swapped(&l->mem->taken, in->f[0]);
+	if (in->kind == EV_COLLAPSE)
+		return u64map_put(&l->mem->collapser, (uint32_t)in->i->tid, 1);
+	if (stalls(v) && !(fmt_flags(in->i->src->fmt, in->i->rec) & IN_INTERRUPT))
+		own(l, v->stall, in);
+	return 0;
+}
+
+/* ---- ends ---- */
+
+void lat_mem_forget(struct lat *l)
+{
+	for (size_t i = 0; i < l->nvcpu; i++) {
+		struct lat_vcpu *v = l->vcpu[i];
+
+		if (!stalls(v))
+			continue;
+		v->stall->open = false;
+		if (!v->stall->fault || !lat_wanted(l, (int64_t)v->vm, v->id))
+			continue;
+		lat_count(l, LAT_T_MEM, MEM_STALLS);
+		lat_count(l, LAT_T_MEM, MEM_CUT);
+	}
+	if (l->mem)
+		l->mem->blind = true;
+}
+
+void lat_mem_finish(struct lat *l)
+{
+	for (size_t i = 0; i < l->nvcpu; i++)
+		if (stalls(l->vcpu[i]) && l->vcpu[i]->stall->fault &&
+		    lat_wanted(l, (int64_t)l->vcpu[i]->vm, l->vcpu[i]->id)) {
+			lat_count(l, LAT_T_MEM, MEM_STALLS);
+			lat_count(l, LAT_T_MEM, MEM_OPEN);
+		}
+	if (l->mem)
+		l->table[LAT_T_MEM].count[MEM_FORGOTTEN] = l->mem->taken.forgotten;
+}

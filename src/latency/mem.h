@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * mem.h: what the files of the memory analysis share.
+ *
+ *   mem.c        a stall from exit to entry, and what was seen meanwhile
+ *   mem_kind.c   of what kind it was
+ *   mem_taken.c  pages that were taken from a guest, and by whom
+ *   mem_table.c  its tables
+ */
+#ifndef KVMFT_LATENCY_MEM_H
+#define KVMFT_LATENCY_MEM_H
+
+#include "priv.h"
+
+enum mem_kind {
+	MEM_UNKNOWN,
+	MEM_TOUCH,
+	MEM_MAP,
+	MEM_SPLIT,
+	MEM_COLLAPSE,
+	MEM_COW,
+	MEM_DIRTY,
+	MEM_ACCESS,
+	MEM_USERFAULT,
+	MEM_SWAP,
+	MEM_FILE,
+	MEM_COMPACTION,
+	MEM_RECLAIM,
+	MEM_MIGRATION,
+	MEM_VMM,
+	MEM_HOST,
+	MEM_ALREADY,
+	MEM_KINDS
+};
+
+#define MEM_LEVELS 3 /* pages of 4 KiB, 2 MiB, 1 GiB */
+#define MEM_ALLOCS 16
+
+/* Who took a page. */
+struct mem_by {
+	int32_t tid;
+	int64_t vm; /* -1: of nobody knows which */
+	bool swapped;
+};
+
+struct mem_taken {
+	struct u64map by_page; /* VM, level, gfn */
+	struct u64map by_pfn;  /* of the host, to the key of by_page */
+	struct u64map small;   /* how many 4 KiB pages of by_page are in each 2 MiB, by its key */
+	uint8_t levels[2];     /* bit per level of which there ever were any: of a known VM, of none */
+	uint64_t forgotten;    /* there was no room for */
+};
+
+/* An entry of KVM's page tables came: from what, to what. */
+struct mem_spte {
+	uint64_t gfn, old, now;
+	unsigned int level;
+};
+
+/* What was seen of a vCPU since its exit. Zero: nothing. */
+struct mem_stall {
+	bool open, fault, device;
+	bool pml;	 /* the exit was for the log of dirty pages, which is full */
+	bool tdp;	 /* the address is one of the guest's memory */
+	bool has_addr, write;
+	uint64_t addr, begin;
+	uint64_t spent[VS_STATES], slept; /* what the vCPU had done before */
+	/* by its own thread */
+	bool fast, fast_write;		 /* a bit of the entry was all that lacked */
+	bool split, mapped, any_spte;	 /* a huge page became a table; the page was mapped */
+	bool unmapped;			 /* the host made KVM forget a page of the VMM */
+	bool block, file, compacted, reclaimed, migrated, userfault;
+	struct mem_spte spte;		 /* mapped: the entry of the page */
+	struct mem_by by;
+	bool was_taken;
+	unsigned int nalloc;
+	struct { uint64_t pfn, order; bool clear; } alloc[MEM_ALLOCS]; /* a ring */
+};
+
+struct lat_mem {
+	struct mem_taken taken;
+	bool *tdp; /* by VM: its page tables make EV_SPTE */
+	bool blind; /* events of the host were lost: so may be what was taken */
+	bool has[EV_ROLES]; /* events that the capture can have */
+	uint64_t slice; /* cycles; 0: not yet known */
+	struct u64map collapser; /* threads that made small pages into huge ones */
+};
+
+/* mem_taken.c */
+int mem_taken_add(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t gfn, uint64_t pfn,
+		  int32_t tid) __must_check;
+/* The host's page was written to swap. */
+void mem_taken_swapped(struct mem_taken *m, uint64_t pfn);
+/* Whether the page was taken, by whom. vm -1: from a VM that is not known. */
+bool mem_taken_find(const struct mem_taken *m, int64_t vm, uint64_t gfn, struct mem_by *by);
+void mem_taken_back(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t gfn);
+void mem_taken_free(struct mem_taken *m);
+
+/* mem_kind.c */
+#define SPTE_PRESENT (1ull << 11) /* SPTE_MMU_PRESENT_MASK, Linux 5.12 and later */
+#define SPTE_PFN(e)  ((e) >> 12 & ((1ull << 40) - 1))
+static inline bool spte_present(uint64_t e)
+{
+	return e & SPTE_PRESENT;
+}
+/* An entry that maps a page, and not a table. */
+static inline bool spte_leaf(uint64_t e, unsigned int level)
+{
+	return spte_present(e) && (level == 1 || e >> 7 & 1);
+}
+enum mem_kind mem_kind(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s);
+
+/* mem_table.c */
+int mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
+		 uint64_t t) __must_check;
+
+enum {
+	MEM_STALLS,
+	MEM_MEASURED,
+	MEM_NOT_TOLD,
+	MEM_CUT,
+	MEM_OPEN,
+	MEM_DEVICE,
+	MEM_FORGOTTEN
+};
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * mem_kind.c: of what kind a stall for memory was, by what was seen while it lasted.
+ *
+ * Each kind has events that prove it. Where one of them is missing, because the capture has no such
+ * events or they do not agree, the stall is not told.
+ */
+#include "mem.h"
+
+/*
+ * The bit by which KVM knows that it took the right to write itself: EPT_SPTE_MMU_WRITABLE,
+ * DEFAULT_SPTE_MMU_WRITABLE (arch/x86/kvm/mmu/spte.h).
+ */
+#define MMU_WRITABLE (1ull << 58 | 1ull << 10)
+#define WRITABLE     (1ull << 1)
+
+/* The memory that was mapped was allocated meanwhile; *clear: as memory that nobody had. */
+static bool is_new(const struct mem_stall *s, bool *clear)
+{
+	uint64_t pfn = SPTE_PFN(s->spte.now) + (s->addr >> 12) - s->spte.gfn;
+
+	for (unsigned int i = 0; i < s->nalloc && i < MEM_ALLOCS; i++)
+		if (pfn - s->alloc[i].pfn < 1ull << (s->alloc[i].order & 31)) {
+			*clear = s->alloc[i].clear;
+			return true;
+		}
+	return false;
+}
+
+/* It was read from a disk. */
+static enum mem_kind read_in(const struct lat_mem *m, const struct mem_stall *s)
+{
+	if (s->file)
+		return MEM_FILE;
+	return m->has[EV_FILE_PAGE] ? MEM_SWAP : MEM_UNKNOWN;
+}
+
+/* The entry was there: what it lacked. */
+static enum mem_kind changed(const struct mem_stall *s)
+{
+	uint64_t old = s->spte.old, now = s->spte.now;
+
+	if (!spte_leaf(old, s->spte.level))
+		return MEM_COLLAPSE; /* a table gave way to a page */
+	if (SPTE_PFN(old) != SPTE_PFN(now) || old & WRITABLE || !(now & WRITABLE))
+		return MEM_UNKNOWN;
+	return old & MMU_WRITABLE ? MEM_DIRTY : MEM_UNKNOWN;
+}
+
+/* It had been there, and somebody took it away. */
+static enum mem_kind again(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
+			   bool fresh)
+{
+	if (s->by.vm < 0)
+		return MEM_UNKNOWN; /* perhaps another VM's page of the same number */
+	if (s->by.swapped && fresh)
+		return MEM_SWAP;
+	if (u64map_get(&l->mem->collapser, (uint32_t)s->by.tid, NULL))
+		return MEM_COLLAPSE;
+	return hostmap_task_vm(l->map, s->by.tid) == (ssize_t)v->vm ? MEM_VMM : MEM_HOST;
+}
+
+static enum mem_kind first(const struct lat *l, bool fresh, bool clear)
+{
+	const struct lat_mem *m = l->mem;
+
+	if (m->blind || m->taken.forgotten || !m->has[EV_PAGE_ALLOC])
+		return MEM_UNKNOWN;
+	if (!fresh)
+		return MEM_MAP;
+	return clear ? MEM_TOUCH : MEM_UNKNOWN;
+}
+
+static enum mem_kind mapped(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s)
+{
+	bool clear = false, fresh = is_new(s, &clear);
+
+	if (spte_present(s->spte.old))
+		return changed(s);
+	if (s->block)
+		return read_in(l->mem, s);
+	if (s->unmapped && s->write && fresh)
+		return s->migrated ? MEM_MIGRATION : MEM_COW;
+	if (s->unmapped)
+		return MEM_UNKNOWN;
+	return s->was_taken ? again(l, v, s, fresh && !clear) : first(l, fresh, clear);
+}
+
+enum mem_kind mem_kind(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s)
+{
+	if (s->userfault)
+		return MEM_USERFAULT;
+	if (s->pml)
+		return MEM_DIRTY;
+	if (s->compacted)
+		return MEM_COMPACTION;
+	if (s->reclaimed)
+		return MEM_RECLAIM;
+	if (s->fast)
+		return s->fast_write ? MEM_DIRTY : MEM_ACCESS;
+	if (s->split)
+		return MEM_SPLIT;
+	if (s->mapped)
+		return mapped(l, v, s);
+	if (s->block)
+		return read_in(l->mem, s);
+	/* Nothing had to be changed, which only tells where changes are seen. */
+	return s->tdp && s->has_addr && l->mem->tdp[v->vm] && !s->any_spte && !s->unmapped &&
+			       l->mem->has[EV_FAST_FAULT] ?
+		       MEM_ALREADY :
+		       MEM_UNKNOWN;
+}

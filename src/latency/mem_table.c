@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * mem_table.c: stalls for memory by kind, and by vCPU, guest task, address, host thread and time.
+ */
+#include "mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Names stay: they are in JSON and CSV. */
+static const char *const names[MEM_KINDS] = {
+	[MEM_UNKNOWN] = "(not told)",	  [MEM_TOUCH] = "first touch",
+	[MEM_MAP] = "mapped first",	  [MEM_SPLIT] = "huge page split",
+	[MEM_COLLAPSE] = "huge page collapse", [MEM_COW] = "copy-on-write",
+	[MEM_DIRTY] = "dirty log",	  [MEM_ACCESS] = "access log",
+	[MEM_USERFAULT] = "userfaultfd",  [MEM_SWAP] = "swap-in",
+	[MEM_FILE] = "file read",	  [MEM_COMPACTION] = "compaction",
+	[MEM_RECLAIM] = "reclaim",	  [MEM_MIGRATION] = "page migration",
+	[MEM_VMM] = "refault, VMM",	  [MEM_HOST] = "refault, host",
+	[MEM_ALREADY] = "mapped already",
+};
+
+enum { ST_TOTAL, ST_KVM, ST_ASLEEP, ST_OFFCPU, ST_VMM };
+
+const struct lat_desc lat_desc_mem = {
+	.name = "mem",
+	.title = "vCPUs that waited for memory, by why",
+	.key = "Kind",
+	.stage = { "total", "kernel", "asleep", "off-cpu", "vmm" },
+	.stage_help = { "from the exit to the entry", "KVM and the host's memory management ran",
+			"the vCPU's thread slept in the kernel, or in the VMM",
+			"it wanted a CPU and had none", "in the VMM" },
+	.parts = 1u << ST_KVM | 1u << ST_ASLEEP | 1u << ST_OFFCPU | 1u << ST_VMM,
+	.cause = { "" },
+	.count = { "stalls", "measured", "of them not told why", "cut by lost events",
+		   "open at the end", "accesses to devices: no stalls",
+		   "pages taken that there was no room for" },
+};
+
+/* The stalls of LAT_T_MEM once more; their causes are kinds. */
+#define BY(id_, name_, title_, key_)                                                               \
+	const struct lat_desc lat_desc_mem_##id_ = {                                               \
+		.name = name_, .title = title_, .key = key_, .stage = { "total" },                 \
+		.stage_help = { "from the exit to the entry" },                                    \
+		.cause = { "not told", "first touch", "mapped first", "huge page split",           \
+			   "huge page collapse", "copy-on-write", "dirty log", "access log",       \
+			   "userfaultfd", "swap-in", "file read", "compaction", "reclaim",         \
+			   "page migration", "refault, VMM", "refault, host", "mapped already" },  \
+		.count = { "stalls" }, .in_order = MEM_BY_##id_ == MEM_BY_time,                    \
+	}
+BY(vcpu, "mem-vcpu", "the same by vCPU", "vCPU");
+BY(task, "mem-task", "the same by the guest's task", "Guest task");
+BY(gpa, "mem-gpa", "the same by address of the guest", "Guest addresses");
+BY(thread, "mem-thread", "who of the host had taken the page, or was waited for", "Host thread");
+BY(time, "mem-time", "the same by time", "From");
+
+const char *const lat_mem_by_names[] = { "vcpu", "task", "gpa", "thread", "time", NULL };
+
+_Static_assert(MEM_KINDS <= LAT_CAUSES, "kinds are causes");
+_Static_assert(LAT_T_MEM_TIME - LAT_T_MEM_VCPU == MEM_BY_time, "order of tables");
+
+/* Once more, in another table: its total only, and not among the worst. */
+static int add(struct lat *l, enum lat_table_id id, struct lat_group *g, const struct lat_case *c,
+	       enum mem_kind kind)
+{
+	if (!g)
+		return 0;
+	l->table[id].count[0]++;
+	g->cause[kind]++;
+	if (!g->end || c->time > g->longest) {
+		g->longest = c->time;
+		g->begin = c->begin;
+		g->end = c->end;
+	}
+	return lat_stage_add(g, ST_TOTAL, c->time);
+}
+
+static int by_vcpu(struct lat *l, const struct lat_case *c, enum mem_kind kind)
+{
+	uint32_t at;
+	struct lat_group *g =
+		lat_group_get(l, LAT_T_MEM_VCPU, c->vm, (uint64_t)c->vcpu, &at);
+
+	if (g && !g->name[0])
+		snprintf(g->name, sizeof(g->name), "%" PRId64, c->vcpu);
+	return add(l, LAT_T_MEM_VCPU, g, c, kind);
+}
+
+static int by_task(struct lat *l, const struct lat_vcpu *v, const struct lat_case *c,
+		   enum mem_kind kind)
+{
+	struct lat_case k = *c;
+
+	return add(l, LAT_T_MEM_TASK, lat_hit_group(l, LAT_T_MEM_TASK, v, c->begin, &k), c, kind);
+}
+
+static int by_gpa(struct lat *l, const struct mem_stall *s, const struct lat_case *c,
+		  enum mem_kind kind)
+{
+	uint64_t grain = l->o.grain ? l->o.grain : LAT_GRAIN, n = s->addr / grain;
+	bool known = s->tdp && s->has_addr;
+	uint32_t at;
+	struct lat_group *g = lat_group_get(l, LAT_T_MEM_GPA, c->vm,
+					    known ? n : UINT64_MAX >> 11, &at);
+
+	if (!g)
+		return 0;
+	g->rest = !known;
+	if (g->name[0])
+		return add(l, LAT_T_MEM_GPA, g, c, kind);
+	if (known)
+		snprintf(g->name, sizeof(g->name), "0x%" PRIx64 "-0x%" PRIx64, n * grain,
+			 n * grain + grain - 1);
+	else
+		snprintf(g->name, sizeof(g->name), "(not known)");
+	return add(l, LAT_T_MEM_GPA, g, c, kind);
+}
+
+/* Who took the page; or who woke the vCPU, if it slept. */
+static bool culprit(const struct lat_vcpu *v, const struct mem_stall *s, uint64_t t, int32_t *tid)
+{
+	if (s->was_taken && s->by.vm >= 0) {
+		*tid = s->by.tid;
+		return true;
+	}
+	*tid = v->waker;
+	return lat_slept(v, t) > s->slept && v->waker > 0;
+}
+
+static int by_thread(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
+		     const struct lat_case *c, enum mem_kind kind)
+{
+	struct lat_group *g;
+	uint32_t at;
+	int32_t tid;
+
+	if (!culprit(v, s, c->end, &tid))
+		return 0;
+	g = lat_group_get(l, LAT_T_MEM_THREAD, -1, (uint32_t)tid, &at);
+	if (g && !g->name[0])
+		snprintf(g->name, sizeof(g->name), "%.15s-%d", tl_comm(tl_source(l->t, 0), tid),
+			 tid);
+	return add(l, LAT_T_MEM_THREAD, g, c, kind);
+}
+
+/* 1, 2 or 5 times a power of ten, so that there are 10 to 25 of them. */
+static uint64_t slice_of(const struct lat *l)
+{
+	uint64_t whole = l->stop == UINT64_MAX || l->stop <= l->begin ?
+				 0 :
+				 lat_span(l, l->stop - l->begin),
+		 s = 1;
+
+	if (!whole)
+		return l->khz ? 1000000000u : 1ull << 32;
+	for (unsigned int i = 0; whole / s > 25; i++)
+		s = i % 3 == 1 ? s / 2 * 5 : s * 2;
+	return s;
+}
+
+static int by_time(struct lat *l, const struct lat_case *c, enum mem_kind kind)
+{
+	struct lat_group *g;
+	uint64_t n, from;
+	uint32_t at;
+
+	if (!l->mem->slice)
+		l->mem->slice = slice_of(l);
+	n = lat_span(l, c->end - l->begin) / l->mem->slice;
+	from = n * l->mem->slice;
+	g = lat_group_get(l, LAT_T_MEM_TIME, c->vm, n, &at);
+	if (g && !g->name[0] && l->khz)
+		snprintf(g->name, sizeof(g->name), "%" PRIu64 ".%06" PRIu64 " s", from / 1000000000u,
+			 from % 1000000000u / 1000);
+	else if (g && !g->name[0])
+		snprintf(g->name, sizeof(g->name), "%" PRIu64, from);
+	return add(l, LAT_T_MEM_TIME, g, c, kind);
+}
+
+static int others(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
+		  const struct lat_case *c, enum mem_kind kind)
+{
+	uint32_t by = l->o.mem_by;
+	int ret = by >> MEM_BY_vcpu & 1 ? by_vcpu(l, c, kind) : 0;
+
+	if (!ret && by >> MEM_BY_task & 1)
+		ret = by_task(l, v, c, kind);
+	if (!ret && by >> MEM_BY_gpa & 1)
+		ret = by_gpa(l, s, c, kind);
+	if (!ret && by >> MEM_BY_thread & 1)
+		ret = by_thread(l, v, s, c, kind);
+	if (!ret && by >> MEM_BY_time & 1)
+		ret = by_time(l, c, kind);
+	return ret;
+}
+
+static void stages(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
+		   uint64_t t, struct lat_case *c)
+{
+	uint64_t at[VS_STATES], asleep = lat_slept(v, t) - s->slept, user, kernel;
+
+	lat_times_at(v, t, at);
+	for (unsigned int i = 0; i < VS_STATES; i++)
+		at[i] -= s->spent[i];
+	/* Sleep counts as what the thread did before. */
+	user = at[VS_USER] - MIN(at[VS_USER], asleep);
+	kernel = at[VS_KERNEL] + at[VS_HALTED];
+	if (at[VS_USER] < asleep)
+		kernel -= MIN(kernel, asleep - at[VS_USER]);
+	lat_stage(c, ST_TOTAL, c->time);
+	lat_stage(c, ST_KVM, lat_span(l, kernel));
+	if (l->mem->has[EV_SWITCH]) {
+		lat_stage(c, ST_ASLEEP, lat_span(l, asleep));
+		lat_stage(c, ST_OFFCPU, lat_span(l, at[VS_WAITING] + at[VS_PREEMPTED]));
+	}
+	if (user || at[VS_USER])
+		lat_stage(c, ST_VMM, lat_span(l, user));
+}
+
+int mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s, uint64_t t)
+{
+	enum mem_kind kind = mem_kind(l, v, s);
+	struct lat_case c = {
+		.begin = s->begin, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
+		.time = lat_span(l, t - s->begin),
+	};
+	struct lat_group *g = lat_group_get(l, LAT_T_MEM, c.vm, kind, &c.group);
+	int ret;
+
+	lat_count(l, LAT_T_MEM, MEM_MEASURED);
+	if (kind == MEM_UNKNOWN)
+		lat_count(l, LAT_T_MEM, MEM_NOT_TOLD);
+	if (!g)
+		return 0;
+	g->rest = kind == MEM_UNKNOWN;
+	if (!g->name[0])
+		snprintf(g->name, sizeof(g->name), "%s", names[kind]);
+	stages(l, v, s, t, &c);
+	if (!lat_case_told(l, LAT_T_MEM, c.time))
+		c.what[0] = '\0';
+	else if (s->has_addr)
+		snprintf(c.what, sizeof(c.what), "%s, 0x%" PRIx64 " of vCPU %u", names[kind],
+			 s->addr, v->id);
+	else
+		snprintf(c.what, sizeof(c.what), "%s, vCPU %u", names[kind], v->id);
+	ret = lat_case_add(l, LAT_T_MEM, g, &c);
+	return ret ? ret : others(l, v, s, &c, kind);
+}
+
+int lat_mem_notes(struct lat *l)
+{
+	const struct lat_mem *m = l->mem;
+	int ret = 0;
+
+	if (!m->has[EV_MMIO])
+		ret = lat_note_add(l, "the host capture has no kvm:kvm_mmio: accesses to devices "
+				      "count as stalls for memory");
+	if (!ret && (!m->has[EV_SPTE] || !m->has[EV_PAGE_ALLOC] || !m->has[EV_UNMAP]))
+		ret = lat_note_add(l, "the host capture lacks events that tell why memory had to be "
+				      "waited for: record them with `kvmft record -e default -e mem`");
+	return ret;
+}

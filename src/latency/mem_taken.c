@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * mem_taken.c: pages that a guest had and that were taken out of KVM's page tables, and by whom,
+ * until they are mapped again.
+ *
+ * KVM's event of a change names the page of the guest, and not its VM. That is the VM of the thread
+ * that made the change, or the only one there is; with several, what a thread of none of them took
+ * is remembered as of an unknown one.
+ */
+#include "mem.h"
+
+#include <errno.h>
+
+#define TAKEN_MAX (1u << 20)
+
+/* A value of the map: who, the host's page, and whether that was written to swap. */
+#define TID_BITS  22
+#define PFN_SHIFT (TID_BITS + 1)
+#define SWAPPED	  (1ull << TID_BITS)
+
+static uint64_t key_of(int64_t vm, unsigned int level, uint64_t gfn)
+{
+	return ((uint64_t)(vm + 1) & 0xffff) << 48 | (uint64_t)(level & 7) << 45 |
+	       (gfn & ((1ull << 45) - 1));
+}
+
+static uint64_t base(uint64_t gfn, unsigned int level)
+{
+	return gfn & ~((1ull << 9 * (level - 1)) - 1);
+}
+
+int mem_taken_add(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t gfn, uint64_t pfn,
+		  int32_t tid)
+{
+	uint64_t key = key_of(vm, level, gfn);
+
+	if (m->by_page.n >= TAKEN_MAX && !u64map_get(&m->by_page, key, NULL)) {
+		m->forgotten++;
+		return 0;
+	}
+	m->levels[vm < 0] |= (uint8_t)(1u << level);
+	if (level == 1 && !u64map_get(&m->by_page, key, NULL)) {
+		uint64_t *n = u64map_at(&m->small, key_of(vm, 2, base(gfn, 2)));
+
+		if (!n)
+			return -ENOMEM;
+		(*n)++;
+	}
+	if (u64map_put(&m->by_page, key,
+		       pfn << PFN_SHIFT | ((uint64_t)(uint32_t)tid & (SWAPPED - 1))))
+		return -ENOMEM;
+	return u64map_put(&m->by_pfn, pfn, key);
+}
+
+void mem_taken_swapped(struct mem_taken *m, uint64_t pfn)
+{
+	uint64_t key, val;
+
+	if (!u64map_get(&m->by_pfn, pfn, &key) || !u64map_get(&m->by_page, key, &val) ||
+	    val >> PFN_SHIFT != pfn)
+		return;
+	*u64map_at(&m->by_page, key) = val | SWAPPED;
+}
+
+bool mem_taken_find(const struct mem_taken *m, int64_t vm, uint64_t gfn, struct mem_by *by)
+{
+	for (unsigned int level = 1; level <= MEM_LEVELS; level++) {
+		uint64_t val;
+
+		if (!(m->levels[vm < 0] >> level & 1) ||
+		    !u64map_get(&m->by_page, key_of(vm, level, base(gfn, level)), &val))
+			continue;
+		*by = (struct mem_by){ .tid = (int32_t)(val & (SWAPPED - 1)), .vm = vm,
+				       .swapped = val & SWAPPED };
+		return true;
+	}
+	return false;
+}
+
+static bool drop(struct mem_taken *m, uint64_t key)
+{
+	uint64_t val, at;
+
+	if (!u64map_get(&m->by_page, key, &val))
+		return false;
+	if (u64map_get(&m->by_pfn, val >> PFN_SHIFT, &at) && at == key)
+		u64map_del(&m->by_pfn, val >> PFN_SHIFT);
+	u64map_del(&m->by_page, key);
+	return true;
+}
+
+static void drop_small(struct mem_taken *m, int64_t vm, uint64_t gfn, uint64_t n)
+{
+	uint64_t huge = key_of(vm, 2, base(gfn, 2)), *left;
+
+	for (uint64_t i = 0; i < n; i++)
+		if (drop(m, key_of(vm, 1, gfn + i))) {
+			left = u64map_at(&m->small, huge);
+			if (left && !--*left)
+				u64map_del(&m->small, huge);
+		}
+}
+
+/* A huge page brings back the small ones below it. */
+void mem_taken_back(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t gfn)
+{
+	if (!m->by_page.n || !(m->levels[vm < 0] >> level & 1 || level == 2))
+		return;
+	if (level == 1) {
+		drop_small(m, vm, gfn, 1);
+		return;
+	}
+	drop(m, key_of(vm, level, gfn));
+	if (level == 2 && u64map_get(&m->small, key_of(vm, 2, gfn), NULL))
+		drop_small(m, vm, gfn, 512);
+}
+
+void mem_taken_free(struct mem_taken *m)
+{
+	u64map_free(&m->by_page);
+	u64map_free(&m->by_pfn);
+	u64map_free(&m->small);
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * memvm: a VM whose guest touches its memory page by page and times each touch by TSC, while its VMM takes
+ * the memory away in the ways that hosts do.
+ *
+ *   memvm [--pages N] [--wait] [PHASE]...
+ *
+ * Phases, in any order, each of them on N pages (default 512) of its own:
+ *   touch    pages that the VMM has not
+ *   read     pages that the VMM has, and KVM has not
+ *   cow      pages that a fork of the VMM shares
+ *   dirty    a dirty log, three rounds
+ *   madvise  pages that the VMM gave back (MADV_DONTNEED)
+ *   swap     pages that were written to swap (MADV_PAGEOUT)
+ *   huge     huge pages
+ *   split    huge pages that a dirty log splits
+ *   uffd     pages that a thread of the VMM fills in, each after 2 ms
+ *   mmio     addresses without memory
+ * What a phase needs to be touched first is; that is timed as well.
+ *
+ * A line per timed pass: `PHASE touched N over M sum CYCLES total CYCLES`: M touches took longer than half of
+ * what the least long of its exits would; sum is of these, total of all.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <linux/kvm.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT 21
+#endif
+#define PAGE	  4096u
+#define HUGE	  (512 * PAGE)
+#define PAGES_MAX 4096u
+#define LOW_SIZE  0x100000u /* code, then a word per touch */
+#define CODE_AT	  0x1000u
+#define GAPS_AT	  0x2000u
+#define HIGH_AT	  0x40000000u /* the memory that is touched */
+#define NO_MEMORY 0xc0000000u
+
+extern const uint8_t guest_begin[], guest_end[];
+
+/*
+ * 32 bit, flat. `out` asks for work: esi first address, edx how far to the next, ebp how many, edi where
+ * their times go, ebx whether to write.
+ */
+__asm__(".pushsection .rodata\n"
+	".code32\n"
+	"guest_begin:\n"
+	"	out %al, $0x10\n"
+	"	mov %edx, %esp\n"
+	"1:	lfence\n"
+	"	rdtsc\n"
+	"	mov %eax, %ecx\n"
+	"	test %ebx, %ebx\n"
+	"	jz 2f\n"
+	"	mov %ebp, (%esi)\n"
+	"	jmp 3f\n"
+	"2:	mov (%esi), %eax\n"
+	"3:	lfence\n"
+	"	rdtsc\n"
+	"	sub %ecx, %eax\n"
+	"	mov %eax, (%edi)\n"
+	"	add $4, %edi\n"
+	"	add %esp, %esi\n"
+	"	dec %ebp\n"
+	"	jnz 1b\n"
+	"	jmp guest_begin\n"
+	"guest_end:\n"
+	".code64\n"
+	".popsection\n");
+
+struct vm {
+	int fd, vcpu;
+	struct kvm_run *run;
+	uint8_t *low, *high;
+	size_t high_size;
+	uint32_t pages;
+	uint64_t exit_cycles; /* of an exit that does next to nothing */
+};
+
+static void die(const char *what)
+{
+	fprintf(stderr, "memvm: %s: %s\n", what, strerror(errno));
+	exit(errno == ENOENT || errno == EACCES || errno == ENODEV ? 77 : 1);
+}
+
+static void slot(const struct vm *v, uint32_t n, uint32_t flags)
+{
+	struct kvm_userspace_memory_region m = {
+		.slot = n, .flags = flags, .guest_phys_addr = n ? HIGH_AT : 0,
+		.memory_size = n ? v->high_size : LOW_SIZE,
+		.userspace_addr = (uintptr_t)(n ? v->high : v->low),
+	};
+
+	if (ioctl(v->fd, KVM_SET_USER_MEMORY_REGION, &m))
+		die("KVM_SET_USER_MEMORY_REGION");
+}
+
+static void *memory(size_t size)
+{
+	uint8_t *p = mmap(NULL, size + HUGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		die("mmap");
+	p += HUGE - (uintptr_t)p % HUGE;
+	if (madvise(p, size, MADV_NOHUGEPAGE))
+		die("MADV_NOHUGEPAGE");
+	return p;
+}
+
+static void cpu_new(struct vm *v, int kvm)
+{
+	int size = ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
+	struct kvm_regs regs = { .rip = CODE_AT, .rflags = 2 };
+	struct kvm_segment flat = { .limit = 0xffffffff, .type = 11, .present = 1, .db = 1, .s = 1, .g = 1,
+				    .selector = 8 };
+	struct kvm_sregs sregs;
+
+	v->vcpu = ioctl(v->fd, KVM_CREATE_VCPU, 0);
+	if (v->vcpu < 0 || size < 0 || ioctl(v->vcpu, KVM_GET_SREGS, &sregs))
+		die("KVM_CREATE_VCPU");
+	v->run = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, v->vcpu, 0);
+	if (v->run == MAP_FAILED)
+		die("mmap of kvm_run");
+	sregs.cs = flat;
+	flat.type = 3;
+	flat.selector = 16;
+	sregs.ds = sregs.es = sregs.ss = sregs.fs = sregs.gs = flat;
+	sregs.cr0 |= 1;
+	if (ioctl(v->vcpu, KVM_SET_SREGS, &sregs) || ioctl(v->vcpu, KVM_SET_REGS, &regs))
+		die("KVM_SET_SREGS");
+}
+
+static void vm_new(struct vm *v)
+{
+	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+
+	if (kvm < 0)
+		die("/dev/kvm");
+	v->fd = ioctl(kvm, KVM_CREATE_VM, 0);
+	if (v->fd < 0)
+		die("KVM_CREATE_VM");
+	(void)ioctl(v->fd, KVM_SET_TSS_ADDR, 0xfffbd000ul); /* as for tinyvm */
+	v->low = memory(LOW_SIZE);
+	v->high = memory(v->high_size);
+	memset(v->low, 0, LOW_SIZE);
+	memcpy(v->low + CODE_AT, guest_begin, (size_t)(guest_end - guest_begin));
+	slot(v, 0, 0);
+	slot(v, 1, 0);
+	cpu_new(v, kvm);
+}
+
+/* Until the guest asks for work. */
+static void run(struct vm *v)
+{
+	for (;;) {
+		if (ioctl(v->vcpu, KVM_RUN, 0) && errno != EINTR)
+			die("KVM_RUN");
+		switch (v->run->exit_reason) {
+		case KVM_EXIT_IO: return;
+		case KVM_EXIT_MMIO:
+		case KVM_EXIT_INTR: break;
+		default:
+			fprintf(stderr, "memvm: exit reason %u\n", v->run->exit_reason);
+			exit(1);
+		}
+	}
+}
+
+static void pass(struct vm *v, const char *name, uint32_t at, uint32_t step, uint32_t n, bool write)
+{
+	struct kvm_regs r;
+	uint64_t sum = 0, total = 0;
+	uint32_t over = 0, gap;
+
+	if (ioctl(v->vcpu, KVM_GET_REGS, &r))
+		die("KVM_GET_REGS");
+	r.rsi = at;
+	r.rdx = step;
+	r.rbp = n;
+	r.rdi = GAPS_AT;
+	r.rbx = write;
+	if (ioctl(v->vcpu, KVM_SET_REGS, &r))
+		die("KVM_SET_REGS");
+	run(v);
+	for (uint32_t i = 0; i < n; i++) {
+		memcpy(&gap, v->low + GAPS_AT + 4 * (size_t)i, 4);
+		total += gap;
+		if (gap < v->exit_cycles / 2)
+			continue;
+		over++;
+		sum += gap;
+	}
+	if (name)
+		printf("%s touched %u over %u sum %llu total %llu\n", name, n, over, (unsigned long long)sum,
+		       (unsigned long long)total);
+	if (!v->exit_cycles)
+		for (uint32_t i = 0; i < n; i++) {
+			memcpy(&gap, v->low + GAPS_AT + 4 * (size_t)i, 4);
+			if (!v->exit_cycles || gap < v->exit_cycles)
+				v->exit_cycles = gap;
+		}
+}
+
+static void dirty_log(const struct vm *v, void *bits)
+{
+	struct kvm_dirty_log log = { .slot = 1, .dirty_bitmap = bits };
+
+	if (ioctl(v->fd, KVM_GET_DIRTY_LOG, &log))
+		die("KVM_GET_DIRTY_LOG");
+}
+
+static void logged(struct vm *v, const char *name, uint32_t at, unsigned int rounds)
+{
+	void *bits = calloc(v->high_size / PAGE / 64 + 1, 8);
+
+	slot(v, 1, KVM_MEM_LOG_DIRTY_PAGES);
+	while (rounds--) {
+		pass(v, name, at, PAGE, v->pages, true);
+		dirty_log(v, bits);
+	}
+	slot(v, 1, 0);
+	free(bits);
+}
+
+static void cow(struct vm *v, uint32_t at)
+{
+	pid_t child = fork();
+
+	if (child < 0)
+		die("fork");
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	pass(v, "cow", at, PAGE, v->pages, true);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
+struct filler {
+	int fd;
+	uint32_t pages;
+};
+
+static void *fill(void *arg)
+{
+	const struct filler *f = arg;
+	const struct timespec rest = { .tv_nsec = 2000000 };
+	struct uffd_msg m;
+
+	prctl(PR_SET_NAME, "filler");
+	for (uint32_t i = 0; i < f->pages; i++) {
+		struct uffdio_zeropage z;
+
+		if (read(f->fd, &m, sizeof(m)) != sizeof(m))
+			die("read of userfaultfd");
+		nanosleep(&rest, NULL);
+		z = (struct uffdio_zeropage){ .range = { m.arg.pagefault.address & ~(uint64_t)(PAGE - 1), PAGE } };
+		if (ioctl(f->fd, UFFDIO_ZEROPAGE, &z))
+			die("UFFDIO_ZEROPAGE");
+	}
+	return NULL;
+}
+
+static void uffd(struct vm *v, uint32_t at, uint8_t *p)
+{
+	struct uffdio_register r = { .range = { (uintptr_t)p, (size_t)v->pages * PAGE },
+				     .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_api api = { .api = UFFD_API };
+	struct filler f = { .fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC), .pages = v->pages };
+	pthread_t t;
+
+	if (f.fd < 0 || ioctl(f.fd, UFFDIO_API, &api) || ioctl(f.fd, UFFDIO_REGISTER, &r))
+		die("userfaultfd");
+	if (pthread_create(&t, NULL, fill, &f))
+		die("pthread_create");
+	pass(v, "uffd", at, PAGE, v->pages, false);
+	pthread_join(t, NULL);
+	close(f.fd);
+}
+
+static void taken(struct vm *v, const char *name, uint32_t at, uint8_t *p, int advice)
+{
+	if (madvise(p, (size_t)v->pages * PAGE, advice))
+		die(name);
+	pass(v, name, at, PAGE, v->pages, true);
+}
+
+static void phase(struct vm *v, const char *name, uint32_t offset)
+{
+	uint32_t at = HIGH_AT + offset, n = v->pages;
+	uint8_t *p = v->high + offset;
+	bool huge = !strcmp(name, "huge") || !strcmp(name, "split");
+
+	if (!strcmp(name, "mmio")) {
+		pass(v, "mmio", NO_MEMORY, PAGE, n, true);
+	} else if (!strcmp(name, "uffd")) {
+		uffd(v, at, p);
+	} else if (!strcmp(name, "read")) {
+		memset(p, 1, (size_t)n * PAGE);
+		pass(v, "read", at, PAGE, n, false);
+	} else if (huge) {
+		if (madvise(p, (size_t)n * PAGE, MADV_HUGEPAGE))
+			die("MADV_HUGEPAGE");
+		pass(v, "huge", at, HUGE, n / 512, true);
+		if (!strcmp(name, "split"))
+			logged(v, "split", at, 1);
+	} else {
+		pass(v, "touch", at, PAGE, n, true);
+		if (!strcmp(name, "cow"))
+			cow(v, at);
+		else if (!strcmp(name, "dirty"))
+			logged(v, "dirty", at, 3);
+		else if (!strcmp(name, "madvise"))
+			taken(v, name, at, p, MADV_DONTNEED);
+		else if (!strcmp(name, "swap"))
+			taken(v, name, at, p, MADV_PAGEOUT);
+	}
+	pass(v, "again", !strcmp(name, "mmio") ? HIGH_AT : at, PAGE, n, true); /* nothing is in the way now */
+}
+
+static const struct option options[] = {
+	{ "pages", required_argument, NULL, 'p' },
+	{ "wait", no_argument, NULL, 'w' },
+	{ NULL, 0, NULL, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	struct vm v = { .pages = 512 };
+	bool wait = false;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "p:w", options, NULL)) != -1) {
+		if (c == 'p')
+			v.pages = (uint32_t)strtoul(optarg, NULL, 0);
+		else if (c == 'w')
+			wait = true;
+		else
+			return 2;
+	}
+	if (!v.pages || v.pages > PAGES_MAX || v.pages % 512)
+		return 2;
+	v.high_size = (size_t)(argc - optind + 1) * PAGES_MAX * PAGE;
+	vm_new(&v);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	prctl(PR_SET_NAME, "CPU 0/KVM");
+	printf("pid %d vm-fd %d\n", (int)getpid(), v.fd);
+	while (wait && (c = getchar()) != EOF && c != '\n')
+		;
+	run(&v);
+	pass(&v, NULL, GAPS_AT, 4, v.pages, true); /* what the times go to is touched by now */
+	v.exit_cycles = 0;
+	pass(&v, NULL, NO_MEMORY, PAGE, 64, true); /* how long an exit takes */
+	for (int i = optind; i < argc; i++)
+		phase(&v, argv[i], (uint32_t)(i - optind) * PAGES_MAX * PAGE);
+	return 0;
+}
