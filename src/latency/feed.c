@@ -489,11 +489,11 @@ static int feed_other(struct lat *l, const struct tl_item *i)
 }
 
 /* Whatever was going on may have ended in the gap. */
-static void feed_gap(struct lat *l, const struct tl_item *i)
+static int feed_gap(struct lat *l, const struct tl_item *i)
 {
 	if (i->src->qemu) {
 		lat_io_qemu_forget(l);
-		return;
+		return 0;
 	}
 	if (!i->src->guest)
 		l->blind_until = MAX(l->blind_until, i->host + i->width);
@@ -516,11 +516,11 @@ static void feed_gap(struct lat *l, const struct tl_item *i)
 		if (!i->src->guest || (int64_t)vm == i->vm)
 			lat_hrtimers_forget(l, vm);
 	if (!i->src->guest) {
-		lat_mem_forget(l);
 		lat_workers_forget(l);
 		lat_cpus_forget(l);
 	}
 	l->raised.valid = false;
+	return i->src->guest ? 0 : lat_mem_forget(l);
 }
 
 int lat_feed(struct lat *l, const struct tl_item *i)
@@ -528,8 +528,7 @@ int lat_feed(struct lat *l, const struct tl_item *i)
 	struct lat_in in;
 
 	if (i->kind != TL_EVENT) {
-		feed_gap(l, i);
-		return 0;
+		return feed_gap(l, i);
 	}
 	if (i->src->qemu || i->marker) {
 		if (i->host >= l->blind_until && lat_decode_qemu(i, &in))
@@ -610,7 +609,8 @@ int lat_finish(struct lat *l)
 	l->table[LAT_T_TIMER].count[TIMER_UNSEEN] = l->table[LAT_T_TIMER].count[TIMER_FIRED] -
 						    l->table[LAT_T_TIMER].count[TIMER_MEASURED];
 	lat_io_finish(l);
-	lat_mem_finish(l);
+	if (!ret)
+		ret = lat_mem_finish(l);
 	lat_hrtimers_finish(l);
 	if (!ret)
 		ret = note_qemu(l);

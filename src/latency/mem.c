@@ -40,39 +40,14 @@ void lat_mem_free(struct lat *l)
 
 static bool stalls(const struct lat_vcpu *v)
 {
-	return v && v->stall && v->stall->open;
+	return v && v->stall && v->stall->now.open;
 }
 
 /* ---- exit, entry ---- */
 
-int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+/* One that is over: counted, and measured where it was one. */
+static int over(struct lat *l, struct lat_vcpu *v, const struct mem_stall *s)
 {
-	struct exit_why why = { (enum exit_isa)(uint32_t)in->f[1], (uint32_t)in->f[0] };
-	struct mem_stall *s = v->stall;
-
-	if (!s)
-		s = v->stall = calloc(1, sizeof(*s));
-	if (!s)
-		return -ENOMEM;
-	memset(s, 0, offsetof(struct mem_stall, alloc));
-	s->open = true;
-	s->begin = in->t;
-	s->tdp = exit_kind(why) == EXIT_KIND_FAULT;
-	s->pml = why.isa == EXIT_ISA_VMX && exit_reason_key(why.isa, why.reason) == VMX_PML_FULL;
-	s->fault = s->pml || (s->tdp && !l->mem->has[EV_PAGE_FAULT]);
-	lat_times_at(v, in->t, s->spent);
-	s->slept = lat_slept(v, in->t);
-	return 0;
-}
-
-/* Before the entry is taken for one. */
-int lat_mem_entry(struct lat *l, struct lat_vcpu *v, uint64_t t)
-{
-	struct mem_stall *s = v->stall;
-
-	if (!stalls(v))
-		return 0;
-	s->open = false;
 	if (!s->fault || !lat_wanted(l, (int64_t)v->vm, v->id))
 		return 0;
 	if (s->device) {
@@ -80,26 +55,107 @@ int lat_mem_entry(struct lat *l, struct lat_vcpu *v, uint64_t t)
 		return 0;
 	}
 	lat_count(l, LAT_T_MEM, MEM_STALLS);
-	return mem_measured(l, v, s, t);
+	return mem_measured(l, v, s);
+}
+
+/* What was retried did not go on. */
+static int settle(struct lat *l, struct lat_vcpu *v)
+{
+	struct mem_stall *s = &v->stall->before;
+
+	if (!s->retried)
+		return 0;
+	s->retried = false;
+	return over(l, v, s);
+}
+
+int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	struct exit_why why = { (enum exit_isa)(uint32_t)in->f[1], (uint32_t)in->f[0] };
+	struct mem_stall *s;
+	int ret;
+
+	if (!v->stall)
+		v->stall = calloc(1, sizeof(*v->stall));
+	if (!v->stall)
+		return -ENOMEM;
+	ret = settle(l, v);
+	s = &v->stall->now;
+	if (s->retried)
+		v->stall->before = *s;
+	memset(s, 0, offsetof(struct mem_stall, alloc));
+	s->open = true;
+	s->begin = in->t;
+	s->tdp = exit_kind(why) == EXIT_KIND_FAULT;
+	s->pml = why.isa == EXIT_ISA_VMX && exit_reason_key(why.isa, why.reason) == VMX_PML_FULL;
+	s->fault = s->pml || (s->tdp && !l->mem->has[EV_PAGE_FAULT]);
+	lat_times_at(v, in->t, s->base);
+	s->base_slept = lat_slept(v, in->t);
+	return ret;
+}
+
+/* Before the entry is taken for one. */
+int lat_mem_entry(struct lat *l, struct lat_vcpu *v, uint64_t t)
+{
+	struct mem_stall *s;
+	int ret;
+
+	if (!stalls(v))
+		return 0;
+	s = &v->stall->now;
+	s->open = false;
+	s->end = t;
+	mem_spent(v, s);
+	ret = settle(l, v);
+	s->retried = s->fault && !s->device && s->tdp && s->has_addr && l->mem->tdp[v->vm] &&
+		     !s->mapped && !s->fast && !s->split;
+	return ret || s->retried ? ret : over(l, v, s);
 }
 
 /* An access to a device looks like a fault, and is none. */
 void lat_mem_device(struct lat_vcpu *v)
 {
 	if (stalls(v))
-		v->stall->device = true;
+		v->stall->now.device = true;
 }
 
 /* ---- what was seen meanwhile ---- */
 
-static void page_fault(struct mem_stall *s, const struct lat_in *in)
+/*
+ * The same page again: KVM gave up the first time, because the host changed the VMM's memory
+ * meanwhile (which it also does to break a share), or the page had to be waited for. Both are one
+ * stall.
+ */
+static void go_on(struct mem_vcpu *m)
 {
+	struct mem_stall *s = &m->now, *b = &m->before;
+	struct mem_stall whole = *b;
+
+	if (!b->retried || b->addr >> 12 != s->addr >> 12)
+		return;
+	/* Else it may have been there the first time, and the guest ran for long meanwhile. */
+	b->doubt = !b->unmapped && !b->userfault && !b->block && !b->slept;
+	if (b->doubt)
+		return;
+	b->retried = false;
+	whole.open = whole.fault = whole.again = true;
+	whole.write |= s->write;
+	whole.retried = false;
+	*s = whole;
+}
+
+static void page_fault(struct mem_vcpu *m, const struct lat_in *in)
+{
+	struct mem_stall *s = &m->now;
+
 	if (s->fault && s->has_addr)
 		return; /* of several the first one is what the exit was for */
 	s->fault = true;
 	s->has_addr = in->has & 1;
 	s->addr = in->f[0];
 	s->write = in->has & 2 && in->f[1] & ERROR_WRITE;
+	if (s->tdp && s->has_addr)
+		go_on(m);
 }
 
 static void fast_fault(struct mem_stall *s, const struct lat_in *in)
@@ -143,13 +199,13 @@ static int spte(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (vm >= 0)
 		l->mem->tdp[vm] = true;
 	if (stalls(v))
-		own_spte(l, v->stall, &e, vm);
+		own_spte(l, &v->stall->now, &e, vm);
 	if (e.level > MEM_LEVELS)
 		return 0;
 	if (spte_leaf(e.now, e.level))
 		mem_taken_back(&l->mem->taken, vm, e.level, e.gfn);
 	else if (spte_leaf(e.old, e.level) && !spte_present(e.now) &&
-		 !(stalls(v) && covers(&e, v->stall)))
+		 !(stalls(v) && covers(&e, &v->stall->now)))
 		return mem_taken_add(&l->mem->taken, vm, e.level, e.gfn, SPTE_PFN(e.old),
 				     in->i->tid);
 	return 0;
@@ -176,10 +232,12 @@ static bool is_read(const struct lat *l, const struct lat_in *in)
 	return strchr(rwbs, 'R') != NULL;
 }
 
-static void own(const struct lat *l, struct mem_stall *s, const struct lat_in *in)
+static void own(const struct lat *l, struct mem_vcpu *m, const struct lat_in *in)
 {
+	struct mem_stall *s = &m->now;
+
 	switch (in->kind) {
-	case EV_PAGE_FAULT: page_fault(s, in); break;
+	case EV_PAGE_FAULT: page_fault(m, in); break;
 	case EV_FAST_FAULT: fast_fault(s, in); break;
 	case EV_UNMAP: s->unmapped = true; break;
 	case EV_PAGE_ALLOC: allocated(s, in); break;
@@ -221,31 +279,43 @@ int lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 
 /* ---- ends ---- */
 
-void lat_mem_forget(struct lat *l)
+/* Stalls that are open count as `how`; what was retried is measured as far as it went. */
+static int end_all(struct lat *l, unsigned int how)
 {
-	for (size_t i = 0; i < l->nvcpu; i++) {
+	int ret = 0;
+
+	for (size_t i = 0; i < l->nvcpu && !ret; i++) {
 		struct lat_vcpu *v = l->vcpu[i];
 
+		if (!v->stall)
+			continue;
+		ret = settle(l, v);
+		if (!ret && v->stall->now.retried && !v->stall->now.open)
+			ret = over(l, v, &v->stall->now);
+		v->stall->now.retried = false;
 		if (!stalls(v))
 			continue;
-		v->stall->open = false;
-		if (!v->stall->fault || !lat_wanted(l, (int64_t)v->vm, v->id))
+		v->stall->now.open = false;
+		if (!v->stall->now.fault || !lat_wanted(l, (int64_t)v->vm, v->id))
 			continue;
 		lat_count(l, LAT_T_MEM, MEM_STALLS);
-		lat_count(l, LAT_T_MEM, MEM_CUT);
+		lat_count(l, LAT_T_MEM, how);
 	}
-	if (l->mem)
-		l->mem->blind = true;
+	return ret;
 }
 
-void lat_mem_finish(struct lat *l)
+int lat_mem_forget(struct lat *l)
 {
-	for (size_t i = 0; i < l->nvcpu; i++)
-		if (stalls(l->vcpu[i]) && l->vcpu[i]->stall->fault &&
-		    lat_wanted(l, (int64_t)l->vcpu[i]->vm, l->vcpu[i]->id)) {
-			lat_count(l, LAT_T_MEM, MEM_STALLS);
-			lat_count(l, LAT_T_MEM, MEM_OPEN);
-		}
-	if (l->mem)
-		l->table[LAT_T_MEM].count[MEM_FORGOTTEN] = l->mem->taken.forgotten;
+	if (!l->mem)
+		return 0;
+	l->mem->blind = true;
+	return end_all(l, MEM_CUT);
+}
+
+int lat_mem_finish(struct lat *l)
+{
+	if (!l->mem)
+		return 0;
+	l->table[LAT_T_MEM].count[MEM_FORGOTTEN] = l->mem->taken.forgotten;
+	return end_all(l, MEM_OPEN);
 }

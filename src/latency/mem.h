@@ -60,11 +60,16 @@ struct mem_spte {
 /* What was seen of a vCPU since its exit. Zero: nothing. */
 struct mem_stall {
 	bool open, fault, device;
+	bool retried;	 /* it ended with nothing mapped: the guest may fault again at once */
+	bool again;	 /* this is what followed that */
+	bool doubt;	 /* a fault for the same page followed, and nothing tells why */
 	bool pml;	 /* the exit was for the log of dirty pages, which is full */
 	bool tdp;	 /* the address is one of the guest's memory */
 	bool has_addr, write;
-	uint64_t addr, begin;
-	uint64_t spent[VS_STATES], slept; /* what the vCPU had done before */
+	uint64_t addr, begin, end;
+	uint64_t base[VS_STATES], base_slept; /* what the vCPU had done before */
+	uint64_t spent[VS_STATES], slept;     /* ... and did meanwhile, after mem_spent() */
+	int32_t waker; /* who woke it last */
 	/* by its own thread */
 	bool fast, fast_write;		 /* a bit of the entry was all that lacked */
 	bool split, mapped, any_spte;	 /* a huge page became a table; the page was mapped */
@@ -75,6 +80,10 @@ struct mem_stall {
 	bool was_taken;
 	unsigned int nalloc;
 	struct { uint64_t pfn, order; bool clear; } alloc[MEM_ALLOCS]; /* a ring */
+};
+
+struct mem_vcpu {
+	struct mem_stall now, before; /* before: one that was retried, not measured yet */
 };
 
 struct lat_mem {
@@ -111,8 +120,10 @@ static inline bool spte_leaf(uint64_t e, unsigned int level)
 enum mem_kind mem_kind(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s);
 
 /* mem_table.c */
-int mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
-		 uint64_t t) __must_check;
+/* At the end: spent and slept become what the vCPU did meanwhile. */
+void mem_spent(const struct lat_vcpu *v, struct mem_stall *s);
+int mem_measured(struct lat *l, const struct lat_vcpu *v,
+		 const struct mem_stall *s) __must_check;
 
 enum {
 	MEM_STALLS,

@@ -104,8 +104,11 @@ enum mem_kind mem_kind(const struct lat *l, const struct lat_vcpu *v, const stru
 		return mapped(l, v, s);
 	if (s->block)
 		return read_in(l->mem, s);
+	/* KVM was to try again, and the guest did something else. */
+	if (s->unmapped && s->write && s->nalloc && !s->migrated)
+		return MEM_COW;
 	/* Nothing had to be changed, which only tells where changes are seen. */
-	return s->tdp && s->has_addr && l->mem->tdp[v->vm] && !s->any_spte && !s->unmapped &&
+	return !s->doubt && s->tdp && s->has_addr && l->mem->tdp[v->vm] && !s->any_spte && !s->unmapped &&
 			       l->mem->has[EV_FAST_FAULT] ?
 		       MEM_ALREADY :
 		       MEM_UNKNOWN;

@@ -20,17 +20,19 @@ static const char *const names[MEM_KINDS] = {
 	[MEM_ALREADY] = "mapped already",
 };
 
-enum { ST_TOTAL, ST_KVM, ST_ASLEEP, ST_OFFCPU, ST_VMM };
+enum { ST_TOTAL, ST_KVM, ST_ASLEEP, ST_OFFCPU, ST_VMM, ST_AGAIN };
 
 const struct lat_desc lat_desc_mem = {
 	.name = "mem",
 	.title = "vCPUs that waited for memory, by why",
 	.key = "Kind",
-	.stage = { "total", "kernel", "asleep", "off-cpu", "vmm" },
+	.stage = { "total", "kernel", "asleep", "off-cpu", "vmm", "again" },
 	.stage_help = { "from the exit to the entry", "KVM and the host's memory management ran",
 			"the vCPU's thread slept in the kernel, or in the VMM",
-			"it wanted a CPU and had none", "in the VMM" },
-	.parts = 1u << ST_KVM | 1u << ST_ASLEEP | 1u << ST_OFFCPU | 1u << ST_VMM,
+			"it wanted a CPU and had none", "in the VMM",
+			"in the guest, until it faulted for the same page again" },
+	.parts = 1u << ST_KVM | 1u << ST_ASLEEP | 1u << ST_OFFCPU | 1u << ST_VMM |
+		 1u << ST_AGAIN,
 	.cause = { "" },
 	.count = { "stalls", "measured", "of them not told why", "cut by lost events",
 		   "open at the end", "accesses to devices: no stalls",
@@ -117,24 +119,24 @@ static int by_gpa(struct lat *l, const struct mem_stall *s, const struct lat_cas
 }
 
 /* Who took the page; or who woke the vCPU, if it slept. */
-static bool culprit(const struct lat_vcpu *v, const struct mem_stall *s, uint64_t t, int32_t *tid)
+static bool culprit(const struct mem_stall *s, int32_t *tid)
 {
 	if (s->was_taken && s->by.vm >= 0) {
 		*tid = s->by.tid;
 		return true;
 	}
-	*tid = v->waker;
-	return lat_slept(v, t) > s->slept && v->waker > 0;
+	*tid = s->waker;
+	return s->slept && s->waker > 0;
 }
 
-static int by_thread(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
-		     const struct lat_case *c, enum mem_kind kind)
+static int by_thread(struct lat *l, const struct mem_stall *s, const struct lat_case *c,
+		     enum mem_kind kind)
 {
 	struct lat_group *g;
 	uint32_t at;
 	int32_t tid;
 
-	if (!culprit(v, s, c->end, &tid))
+	if (!culprit(s, &tid))
 		return 0;
 	g = lat_group_get(l, LAT_T_MEM_THREAD, -1, (uint32_t)tid, &at);
 	if (g && !g->name[0])
@@ -188,41 +190,49 @@ static int others(struct lat *l, const struct lat_vcpu *v, const struct mem_stal
 	if (!ret && by >> MEM_BY_gpa & 1)
 		ret = by_gpa(l, s, c, kind);
 	if (!ret && by >> MEM_BY_thread & 1)
-		ret = by_thread(l, v, s, c, kind);
+		ret = by_thread(l, s, c, kind);
 	if (!ret && by >> MEM_BY_time & 1)
 		ret = by_time(l, c, kind);
 	return ret;
 }
 
-static void stages(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
-		   uint64_t t, struct lat_case *c)
+void mem_spent(const struct lat_vcpu *v, struct mem_stall *s)
 {
-	uint64_t at[VS_STATES], asleep = lat_slept(v, t) - s->slept, user, kernel;
+	uint64_t at[VS_STATES];
 
-	lat_times_at(v, t, at);
+	lat_times_at(v, s->end, at);
 	for (unsigned int i = 0; i < VS_STATES; i++)
-		at[i] -= s->spent[i];
-	/* Sleep counts as what the thread did before. */
-	user = at[VS_USER] - MIN(at[VS_USER], asleep);
-	kernel = at[VS_KERNEL] + at[VS_HALTED];
-	if (at[VS_USER] < asleep)
-		kernel -= MIN(kernel, asleep - at[VS_USER]);
-	lat_stage(c, ST_TOTAL, c->time);
-	lat_stage(c, ST_KVM, lat_span(l, kernel));
-	if (l->mem->has[EV_SWITCH]) {
-		lat_stage(c, ST_ASLEEP, lat_span(l, asleep));
-		lat_stage(c, ST_OFFCPU, lat_span(l, at[VS_WAITING] + at[VS_PREEMPTED]));
-	}
-	if (user || at[VS_USER])
-		lat_stage(c, ST_VMM, lat_span(l, user));
+		s->spent[i] = at[i] - s->base[i];
+	s->slept = lat_slept(v, s->end) - s->base_slept;
+	s->waker = v->waker;
 }
 
-int mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s, uint64_t t)
+static void stages(const struct lat *l, const struct mem_stall *s, struct lat_case *c)
+{
+	/* Sleep counts as what the thread did before. */
+	uint64_t user = s->spent[VS_USER] - MIN(s->spent[VS_USER], s->slept),
+		 more = s->slept - MIN(s->slept, s->spent[VS_USER]),
+		 kernel = s->spent[VS_KERNEL] + s->spent[VS_HALTED];
+
+	lat_stage(c, ST_TOTAL, c->time);
+	lat_stage(c, ST_KVM, lat_span(l, kernel - MIN(kernel, more)));
+	if (l->mem->has[EV_SWITCH]) {
+		lat_stage(c, ST_ASLEEP, lat_span(l, s->slept));
+		lat_stage(c, ST_OFFCPU,
+			  lat_span(l, s->spent[VS_WAITING] + s->spent[VS_PREEMPTED]));
+	}
+	if (s->spent[VS_USER])
+		lat_stage(c, ST_VMM, lat_span(l, user));
+	if (s->again)
+		lat_stage(c, ST_AGAIN, lat_span(l, s->spent[VS_GUEST]));
+}
+
+int mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s)
 {
 	enum mem_kind kind = mem_kind(l, v, s);
 	struct lat_case c = {
-		.begin = s->begin, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
-		.time = lat_span(l, t - s->begin),
+		.begin = s->begin, .end = s->end, .vm = (int64_t)v->vm, .vcpu = v->id,
+		.time = lat_span(l, s->end - s->begin),
 	};
 	struct lat_group *g = lat_group_get(l, LAT_T_MEM, c.vm, kind, &c.group);
 	int ret;
@@ -235,7 +245,7 @@ int mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall
 	g->rest = kind == MEM_UNKNOWN;
 	if (!g->name[0])
 		snprintf(g->name, sizeof(g->name), "%s", names[kind]);
-	stages(l, v, s, t, &c);
+	stages(l, s, &c);
 	if (!lat_case_told(l, LAT_T_MEM, c.time))
 		c.what[0] = '\0';
 	else if (s->has_addr)

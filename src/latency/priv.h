@@ -116,7 +116,7 @@ struct lat_vcpu {
 	/* sleep of its thread, which counts as what it did before */
 	uint64_t slept, asleep_since; /* since: 0, it does not */
 	int32_t waker;		      /* who woke it last; 0: an interrupt, or nobody knows */
-	struct mem_stall *stall;      /* made at the first exit; NULL: mem is not wanted */
+	struct mem_vcpu *stall;	      /* made at the first exit; NULL: mem is not wanted */
 };
 
 /* The events of one vector's handlers in a guest capture; those of all devices are one event. */
@@ -364,9 +364,9 @@ int lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __
 int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
 int lat_mem_entry(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
 void lat_mem_device(struct lat_vcpu *v);
-void lat_mem_forget(struct lat *l);
+int lat_mem_forget(struct lat *l) __must_check;
 int lat_mem_notes(struct lat *l) __must_check;
-void lat_mem_finish(struct lat *l);
+int lat_mem_finish(struct lat *l) __must_check;
 void lat_mem_free(struct lat *l);
 
 extern const struct lat_desc lat_desc_mem, lat_desc_mem_vcpu, lat_desc_mem_task, lat_desc_mem_gpa,

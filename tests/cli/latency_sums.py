@@ -38,11 +38,11 @@ STAGES = {
     "irq": (("total", ("raise", "deliver", "masked", "off-cpu", "enter", "guest")),),
     "timer": (TIMER,),
     "hrtimer": (TIMER,),
-    "mem": (("total", ("kernel", "asleep", "off-cpu", "vmm")),),
+    "mem": (("total", ("kernel", "asleep", "off-cpu", "vmm", "again")),),
     "io": (("total", ("submit", "host", "deliver", "complete")), ("host", ("take", "block", "notify"))),
 }
 # These are left out where there is no guest, and are then no part of the whole.
-OPTIONAL = {"guest", "vmm", "asleep", "off-cpu"}
+OPTIONAL = {"guest", "vmm", "asleep", "off-cpu", "again"}
 STATES = ("unknown", "guest", "kernel", "vmm", "halted", "waiting", "preempted")
 
 with open(sys.argv[1], encoding="utf-8") as f:

@@ -16,10 +16,11 @@
  *   split    huge pages that a dirty log splits
  *   uffd     pages that a thread of the VMM fills in, each after 2 ms
  *   mmio     addresses without memory
- * What a phase needs to be touched first is; that is timed as well.
+ * What a phase needs to be touched first is; that is timed as well. Before them all come N exits that
+ * do next to nothing.
  *
  * A line per timed pass: `PHASE touched N over M sum CYCLES total CYCLES`: M touches took longer than half of
- * what the least long of its exits would; sum is of these, total of all.
+ * what the shortest of those exits does; sum is of these, total of all.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +57,7 @@ extern const uint8_t guest_begin[], guest_end[];
 
 /*
  * 32 bit, flat. `out` asks for work: esi first address, edx how far to the next, ebp how many, edi where
- * their times go, ebx whether to write.
+ * their times go, ebx what to do: 0 read, 1 write, 2 an exit that is nearly none.
  */
 __asm__(".pushsection .rodata\n"
 	".code32\n"
@@ -66,9 +67,12 @@ __asm__(".pushsection .rodata\n"
 	"1:	lfence\n"
 	"	rdtsc\n"
 	"	mov %eax, %ecx\n"
-	"	test %ebx, %ebx\n"
-	"	jz 2f\n"
+	"	cmp $1, %ebx\n"
+	"	jb 2f\n"
+	"	ja 4f\n"
 	"	mov %ebp, (%esi)\n"
+	"	jmp 3f\n"
+	"4:	invd\n"
 	"	jmp 3f\n"
 	"2:	mov (%esi), %eax\n"
 	"3:	lfence\n"
@@ -183,7 +187,9 @@ static void run(struct vm *v)
 	}
 }
 
-static void pass(struct vm *v, const char *name, uint32_t at, uint32_t step, uint32_t n, bool write)
+enum how { READ, WRITE, NOTHING };
+
+static void pass(struct vm *v, const char *name, uint32_t at, uint32_t step, uint32_t n, enum how how)
 {
 	struct kvm_regs r;
 	uint64_t sum = 0, total = 0;
@@ -195,7 +201,7 @@ static void pass(struct vm *v, const char *name, uint32_t at, uint32_t step, uin
 	r.rdx = step;
 	r.rbp = n;
 	r.rdi = GAPS_AT;
-	r.rbx = write;
+	r.rbx = how;
 	if (ioctl(v->vcpu, KVM_SET_REGS, &r))
 		die("KVM_SET_REGS");
 	run(v);
@@ -232,7 +238,7 @@ static void logged(struct vm *v, const char *name, uint32_t at, unsigned int rou
 
 	slot(v, 1, KVM_MEM_LOG_DIRTY_PAGES);
 	while (rounds--) {
-		pass(v, name, at, PAGE, v->pages, true);
+		pass(v, name, at, PAGE, v->pages, WRITE);
 		dirty_log(v, bits);
 	}
 	slot(v, 1, 0);
@@ -250,7 +256,7 @@ static void cow(struct vm *v, uint32_t at)
 		for (;;)
 			pause();
 	}
-	pass(v, "cow", at, PAGE, v->pages, true);
+	pass(v, "cow", at, PAGE, v->pages, WRITE);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 }
@@ -292,16 +298,18 @@ static void uffd(struct vm *v, uint32_t at, uint8_t *p)
 		die("userfaultfd");
 	if (pthread_create(&t, NULL, fill, &f))
 		die("pthread_create");
-	pass(v, "uffd", at, PAGE, v->pages, false);
+	pass(v, "uffd", at, PAGE, v->pages, READ);
 	pthread_join(t, NULL);
 	close(f.fd);
 }
 
 static void taken(struct vm *v, const char *name, uint32_t at, uint8_t *p, int advice)
 {
-	if (madvise(p, (size_t)v->pages * PAGE, advice))
-		die(name);
-	pass(v, name, at, PAGE, v->pages, true);
+	/* What was used lately is only noted as such when it is first asked to go to swap. */
+	for (int i = 0; i < 3; i++)
+		if (madvise(p, (size_t)v->pages * PAGE, advice))
+			die(name);
+	pass(v, name, at, PAGE, v->pages, WRITE);
 }
 
 static void phase(struct vm *v, const char *name, uint32_t offset)
@@ -311,20 +319,20 @@ static void phase(struct vm *v, const char *name, uint32_t offset)
 	bool huge = !strcmp(name, "huge") || !strcmp(name, "split");
 
 	if (!strcmp(name, "mmio")) {
-		pass(v, "mmio", NO_MEMORY, PAGE, n, true);
+		pass(v, "mmio", NO_MEMORY, PAGE, n, WRITE);
 	} else if (!strcmp(name, "uffd")) {
 		uffd(v, at, p);
 	} else if (!strcmp(name, "read")) {
 		memset(p, 1, (size_t)n * PAGE);
-		pass(v, "read", at, PAGE, n, false);
+		pass(v, "read", at, PAGE, n, READ);
 	} else if (huge) {
 		if (madvise(p, (size_t)n * PAGE, MADV_HUGEPAGE))
 			die("MADV_HUGEPAGE");
-		pass(v, "huge", at, HUGE, n / 512, true);
+		pass(v, "huge", at, HUGE, n / 512, WRITE);
 		if (!strcmp(name, "split"))
 			logged(v, "split", at, 1);
 	} else {
-		pass(v, "touch", at, PAGE, n, true);
+		pass(v, "touch", at, PAGE, n, WRITE);
 		if (!strcmp(name, "cow"))
 			cow(v, at);
 		else if (!strcmp(name, "dirty"))
@@ -334,7 +342,7 @@ static void phase(struct vm *v, const char *name, uint32_t offset)
 		else if (!strcmp(name, "swap"))
 			taken(v, name, at, p, MADV_PAGEOUT);
 	}
-	pass(v, "again", !strcmp(name, "mmio") ? HIGH_AT : at, PAGE, n, true); /* nothing is in the way now */
+	pass(v, "again", !strcmp(name, "mmio") ? HIGH_AT : at, PAGE, n, WRITE); /* nothing is in the way now */
 }
 
 static const struct option options[] = {
@@ -367,9 +375,9 @@ int main(int argc, char **argv)
 	while (wait && (c = getchar()) != EOF && c != '\n')
 		;
 	run(&v);
-	pass(&v, NULL, GAPS_AT, 4, v.pages, true); /* what the times go to is touched by now */
+	pass(&v, NULL, GAPS_AT, 4, v.pages, WRITE); /* what the times go to is touched by now */
 	v.exit_cycles = 0;
-	pass(&v, NULL, NO_MEMORY, PAGE, 64, true); /* how long an exit takes */
+	pass(&v, "exit", HIGH_AT, PAGE, v.pages, NOTHING);
 	for (int i = optind; i < argc; i++)
 		phase(&v, argv[i], (uint32_t)(i - optind) * PAGES_MAX * PAGE);
 	return 0;

@@ -195,14 +195,16 @@ guest_tsc_offset()
 	cat "$(guest_debugfs "$1")/vcpu${2:-0}/tsc-offset"
 }
 
-# tinyvm_make FILE: the small VM of tests/vm/tinyvm.c, which the disks of an Intel host have built.
-tinyvm_make()
+# tinyvm_make FILE, memvm_make FILE: the small VMs of tests/vm, which the disks of an Intel host have built.
+tinyvm_make() { small_make tinyvm "$1"; }
+memvm_make() { small_make memvm "$1"; }
+small_make()
 {
-	if [ -x "$VM_LIB/../tinyvm" ]; then
-		cp "$VM_LIB/../tinyvm" "$1"
+	if [ -x "$VM_LIB/../$1" ]; then
+		cp "$VM_LIB/../$1" "$2"
 	else
-		cc -O1 -pthread -o "$1" "$VM_LIB/../tinyvm.c"
-	fi || die "cannot build tinyvm"
+		cc -O1 -pthread -o "$2" "$VM_LIB/../$1.c"
+	fi || die "cannot build $1"
 }
 
 # guest_monitor NAME COMMAND...: run a human monitor command and print the answer.

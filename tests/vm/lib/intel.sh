@@ -131,7 +131,9 @@ intel_project()
 	cp -r "$VM_DIR/." "$1$VM_DIR/"
 	cp -r "$SCENARIO_DIR/." "$1$SCENARIO_DIR/"
 	# There is no compiler on the disk.
-	cc -O1 -pthread -o "$1$VM_DIR/tinyvm" "$VM_DIR/tinyvm.c"
+	for disk_vm in tinyvm memvm; do
+		cc -O1 -pthread -o "$1$VM_DIR/$disk_vm" "$VM_DIR/$disk_vm.c"
+	done
 }
 
 intel_run()

@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What `kvmft latency mem` says of guests that timed each touch of their memory: as many stalls as the guest found
+# touches that took long, of the kind that was made, and together as long, but for what each exit takes beside.
+
+. "$(dirname "$0")/tap.sh"
+
+rig mem --timeout "${RIG_TIMEOUT:-300}" --vcpus 1
+if ! command -v python3 >/dev/null; then
+	skip "stalls against the guests' times" "python3 is not installed"
+	finish
+fi
+
+# Percent by which sums may differ. Under emulation of SVM a switch of worlds takes as long as a stall.
+percent=${MEM_PERCENT:-25}
+
+# kind PHASE: what its stalls are, besides the first touches that come before
+kind()
+{
+	case $1 in
+	touch | huge) echo "first touch" ;;
+	read) echo "mapped first" ;;
+	cow) echo "copy-on-write" ;;
+	dirty) echo "dirty log" ;;
+	madvise) echo "refault, VMM" ;;
+	swap) echo "swap-in" ;;
+	split) echo "dirty log" ;;
+	uffd) echo "userfaultfd" ;;
+	esac
+}
+
+for phase in $(sed -n 's/^phase //p' "$rig/memvm.out"); do
+	awk -v phase="$phase" '/^phase / { on = $2 == phase } on' "$rig/memvm.out" >"$tmp/guest"
+	pid=$(sed -n 's/^pid \([0-9]*\) vm-fd \([0-9]*\)/\1-\2/p' "$tmp/guest")
+	run "$kvmft" report --vm "$pid" --format csv "$rig/host"
+	cp "$out" "$tmp/exits"
+	run "$kvmft" latency mem --vm "$pid" --by gpa --grain 1G --format json --worst 0 -q "$rig/host"
+	status_is 0 "$phase: latency mem"
+	ok "... its stalls and the guest's times agree" python3 "$(dirname "$0")/latency_mem.py" \
+		"$phase" "$(kind "$phase")" "$tmp/guest" "$out" "$tmp/exits" "$percent" "$rig/host/meta"
+	sums "... the parts are the whole"
+done
+run "$kvmft" latency mem -q "$rig/host"
+sed 's/^/# /' "$out"
+out_has "^  .* measured" "all of them"
+is "$(sed -n 's/.*of them not told why \([0-9]*\).*/\1/p' "$out" | head -n 1)" "" "... no kind is missing"
+finish
