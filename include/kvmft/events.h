@@ -72,7 +72,7 @@ enum event_role {
 	EV_NOISE_NMI,	 /* duration */
 	/* a host's memory, in any thread */
 	EV_SPTE,	 /* gfn, level, old_spte, new_spte; a change of KVM's page tables */
-	EV_FAST_FAULT,	 /* cr2_or_gpa, error_code, old_spte, new_spte; a fault that only needed a bit */
+	EV_FAST_FAULT,	 /* cr2_or_gpa, error_code, old_spte, new_spte; only a bit was missing */
 	EV_UNMAP,	 /* start, end; addresses of the VMM that KVM must forget */
 	EV_PAGE_ALLOC,	 /* pfn, order, gfp_flags */
 	EV_BIO,		 /* dev, sector, nr_sector, rwbs */

@@ -48,15 +48,36 @@ struct exits_time {
 	uint64_t max;		       /* in this interval */
 };
 
+/*
+ * How long things took, in buckets: number k is of those that took up to 2^k ns, and more than the
+ * one before it.
+ */
+#define EXITS_BUCKETS 40 /* the last one, 9 minutes, has all that took longer */
+struct exits_spread {
+	uint64_t n[EXITS_BUCKETS];     /* since counting began */
+	uint64_t shown[EXITS_BUCKETS]; /* ... of these, before this interval */
+	uint64_t raw_n[EXITS_BUCKETS], raw_total[EXITS_BUCKETS]; /* see exits_spread_raw() */
+};
+
+/* In the place of a reason: no exits, and never counted as such; they only have times. */
+#define EXITS_WAKE 0x7fffff01u /* from the wake-up of the vCPU's thread to its next entry */
+#define EXITS_HALT 0x7fffff02u /* from the halt to what ended it */
+static inline bool exits_is_exit(uint32_t reason)
+{
+	return reason != EXITS_WAKE && reason != EXITS_HALT;
+}
+
 struct exits {
 	bool timed;
+	bool spreads; /* timed as well */
 	struct exits_vm *vm;
 	size_t nvm, vm_cap;
 	struct exits_thread *thread;
 	size_t nthread, thread_cap;
 	struct exits_cell *cell;
 	struct exits_time *time; /* beside cell, when timed */
-	size_t n, cap, time_cap;
+	struct exits_spread *spread; /* likewise, with spreads */
+	size_t n, cap, time_cap, spread_cap;
 	struct u64map by_tid;
 	uint32_t *by_key; /* hash table of cell numbers plus 1: a sixth of what a u64map takes */
 	size_t key_cap;
@@ -85,6 +106,12 @@ void exits_raw_reset(struct exits *e);
 /* n exits that took total ns, and at most max ns. 0 or -ENOMEM. */
 int exits_time_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total,
 		   uint64_t max) __must_check;
+/* One that took so long, for the times and for the spread where there are any. 0 or -ENOMEM. */
+int exits_time_one(struct exits *e, uint32_t tid, uint32_t reason, uint64_t ns) __must_check;
+unsigned int exits_bucket(uint64_t ns);
+/* Like exits_time_raw(), of one bucket of the spread; the times have the sums of all. */
+int exits_spread_raw(struct exits *e, uint32_t tid, uint32_t reason, unsigned int bucket,
+		     uint64_t n, uint64_t total) __must_check;
 /* Like exits_raw(), for exits that were timed. */
 int exits_time_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n,
 		   uint64_t total) __must_check;
@@ -112,7 +139,11 @@ struct exits_row {
 	const struct exits_vm *vm; /* by VM; NULL: of none that is known, or of one too many */
 	uint32_t reason;
 	uint64_t count, timed, total, max;
+	uint64_t bucket[EXITS_BUCKETS]; /* with spreads */
 };
+
+/* The bucket with the num/den percentile of a row; 0 when nothing was timed. */
+unsigned int exits_row_percentile(const struct exits_row *row, uint64_t num, uint64_t den);
 
 struct exits_view {
 	const struct exits *e; /* borrowed */

@@ -258,10 +258,11 @@ int kinst_hist_walk(struct kinst *k, const char *sys, const char *name,
 
 /*
  * A synthetic event of our own: synthetic/kvmft_PID_STARTTIME with these fields ("int pid; u64
- * lat"), which triggers of any instance may raise. name gets the event's name. One per process.
+ * lat"), which triggers of any instance may raise. name gets the event's name. n: 0, or the
+ * number of a further one of this process.
  * -ENOENT: this kernel has none. To be removed after all triggers that use it are gone.
  */
-int ksynth_add(struct ktracefs *t, const char *fields, char *name, size_t size,
+int ksynth_add(struct ktracefs *t, unsigned int n, const char *fields, char *name, size_t size,
 	       struct kvmft_err *err) __must_check;
 int ksynth_remove(struct ktracefs *t, const char *name);
 

@@ -19,8 +19,8 @@ enum lat_kind { LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_MEM, LAT_KINDS };
 
 /*
  * The tables of the analyses; sched has two: whom it hit, and who ran instead; so has timer: what
- * the guest set its hardware to, and its own high-resolution timers. Those of mem behind the first one
- * are the same stalls, by what lat_opts.mem_by asks for.
+ * the guest set its hardware to, and its own high-resolution timers. Those of mem behind the
+ * first one are the same stalls, by what lat_opts.mem_by asks for.
  */
 enum lat_table_id {
 	LAT_T_IRQ,

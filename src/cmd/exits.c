@@ -26,6 +26,8 @@ static const struct opt exits_options[] = {
 	OPTION('N', "count", OPT_U64, struct exits_config, count, "N", "end after N such tables"),
 	OPTION(0, "time", OPT_FLAG, struct exits_config, time, NULL,
 	       "add total, average and maximum time from exit to entry"),
+	OPTION(0, "latency", OPT_FLAG, struct exits_config, latency, NULL,
+	       "add how these times are distributed, and those of halts and wake-ups"),
 	OPTION(0, "top", OPT_FLAG, struct exits_config, top, NULL,
 	       "a table that fills the terminal and is renewed; q ends it"),
 	OPTION_CHOICE(0, "format", struct exits_config, format, "FORMAT", exits_format_names,
@@ -57,6 +59,7 @@ static int exits_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	struct exits_config *c = opts;
 
 	c->duration.set = argc > 0;
+	c->time |= c->latency;
 	if (argc && (parse_duration(argv[0], &c->duration.v) || !c->duration.v))
 		return err_usage(err, "'%s' is not a duration such as 10, 250ms or 5m", argv[0]);
 	return exits_live_run(c, cli_note, err);
@@ -74,6 +77,7 @@ const struct cmd cmd_exits = {
 		"  kvmft exits -p 1273795 -v 0 4\n"
 		"  kvmft exits --vm vm1 --time --interval 1 --count 5\n"
 		"  kvmft exits --top\n"
+		"  kvmft exits --top --latency\n"
 		"  kvmft exits --interval 15 --per-vm --format prometheus -o /var/lib/node_exporter/kvm.prom",
 	.opts = exits_options,
 	.opts_size = sizeof(struct exits_config),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * latency.c: `kvmft latency irq|sched|io|timer|mem HOST GUEST`, answers about times across both sides.
+ * latency.c: `kvmft latency irq|sched|io|timer|mem HOST GUEST`, answers about times across both
+ * sides.
  */
 #include "blaming.h"
 #include "captures.h"

@@ -18,9 +18,10 @@ void exits_free(struct exits *e)
 	free(e->thread);
 	free(e->cell);
 	free(e->time);
+	free(e->spread);
 	u64map_free(&e->by_tid);
 	free(e->by_key);
-	*e = (struct exits){ .timed = e->timed };
+	*e = (struct exits){ .timed = e->timed, .spreads = e->spreads };
 }
 
 /* ---- threads and VMs ---- */
@@ -124,6 +125,7 @@ static int64_t cell_find(const struct exits *e, uint32_t thread, uint32_t reason
 static int64_t cell_new(struct exits *e, uint32_t thread, uint32_t reason)
 {
 	struct exits_cell *c;
+	struct exits_spread *s = NULL;
 	struct exits_time *t = NULL;
 
 	/* At most three quarters full; and numbers are 32 bits. */
@@ -133,7 +135,9 @@ static int64_t cell_new(struct exits *e, uint32_t thread, uint32_t reason)
 	c = array_grow(&e->cell, e->n, &e->cap, sizeof(*c));
 	if (e->timed)
 		t = array_grow(&e->time, e->n, &e->time_cap, sizeof(*t));
-	if (!c || (e->timed && !t))
+	if (e->spreads)
+		s = array_grow(&e->spread, e->n, &e->spread_cap, sizeof(*s));
+	if (!c || (e->timed && !t) || (e->spreads && !s))
 		return -ENOMEM;
 	*c = (struct exits_cell){ .thread = thread, .reason = reason };
 	e->by_key[key_slot(e, thread, reason)] = (uint32_t)++e->n;
@@ -194,6 +198,11 @@ static int64_t cell_of_raw(struct exits *e, uint32_t tid, uint32_t reason)
 		e->time[at].raw_n = e->time[old].raw_n;
 		e->time[at].raw_total = e->time[old].raw_total;
 	}
+	if (e->spreads) {
+		memcpy(e->spread[at].raw_n, e->spread[old].raw_n, sizeof(e->spread[at].raw_n));
+		memcpy(e->spread[at].raw_total, e->spread[old].raw_total,
+		       sizeof(e->spread[at].raw_total));
+	}
 	return at;
 }
 
@@ -233,7 +242,47 @@ void exits_raw_reset(struct exits *e)
 		e->cell[i].raw = 0;
 		if (e->timed)
 			e->time[i].raw_n = e->time[i].raw_total = 0;
+		if (!e->spreads)
+			continue;
+		memset(e->spread[i].raw_n, 0, sizeof(e->spread[i].raw_n));
+		memset(e->spread[i].raw_total, 0, sizeof(e->spread[i].raw_total));
 	}
+}
+
+unsigned int exits_bucket(uint64_t ns)
+{
+	unsigned int k = ns > 1 ? 64 - (unsigned int)__builtin_clzll(ns - 1) : 0;
+
+	return MIN(k, EXITS_BUCKETS - 1u);
+}
+
+int exits_time_one(struct exits *e, uint32_t tid, uint32_t reason, uint64_t ns)
+{
+	int64_t at = cell_of(e, tid, reason);
+
+	if (at < 0)
+		return (int)at;
+	if (e->spreads)
+		e->spread[at].n[exits_bucket(ns)]++;
+	return exits_time_add(e, tid, reason, 1, ns, ns);
+}
+
+int exits_spread_raw(struct exits *e, uint32_t tid, uint32_t reason, unsigned int bucket,
+		     uint64_t n, uint64_t total)
+{
+	int64_t at = cell_of_raw(e, tid, reason);
+	unsigned int k = MIN(bucket, EXITS_BUCKETS - 1u);
+	struct exits_spread *s;
+	uint64_t more;
+
+	if (at < 0)
+		return (int)at;
+	s = &e->spread[at];
+	more = raw_more(&s->raw_n[k], n);
+	s->n[k] += more;
+	e->time[at].n += more;
+	e->time[at].total += raw_more(&s->raw_total[k], total);
+	return 0;
 }
 
 int exits_time_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total,
@@ -260,6 +309,8 @@ void exits_interval(struct exits *e)
 		e->time[i].shown_n = e->time[i].n;
 		e->time[i].shown_total = e->time[i].total;
 		e->time[i].max = 0;
+		if (e->spreads)
+			memcpy(e->spread[i].shown, e->spread[i].n, sizeof(e->spread[i].n));
 	}
 	for (size_t i = 0; i < e->nvm; i++)
 		e->vm[i].ended += e->vm[i].ended != 0;
@@ -292,6 +343,8 @@ int exits_prune(struct exits *e)
 		e->cell[kept] = e->cell[i];
 		if (e->timed)
 			e->time[kept] = e->time[i];
+		if (e->spreads)
+			e->spread[kept] = e->spread[i];
 		kept++;
 	}
 	e->n = kept;
@@ -316,6 +369,15 @@ static int sum_add(struct exits *sum, uint32_t tid, const struct exits *e, size_
 	if (!ret && t)
 		ret = exits_time_add(sum, tid, c->reason, whole ? t->n : t->n - t->shown_n,
 				     whole ? t->total : t->total - t->shown_total, t->max);
+	if (!ret && e->spreads) {
+		int64_t at = cell_of(sum, 0, c->reason);
+		uint64_t *to = at < 0 ? NULL : sum->spread[at].n;
+
+		if (!to)
+			return -ENOMEM;
+		for (unsigned int k = 0; k < EXITS_BUCKETS; k++)
+			to[k] += e->spread[i].n[k] - (whole ? 0 : e->spread[i].shown[k]);
+	}
 	return ret;
 }
 
@@ -336,6 +398,7 @@ static int view_sum(struct exits_view *v, exits_filter filter, const void *ctx)
 	if (!v->sum)
 		return -ENOMEM;
 	v->sum->timed = e->timed;
+	v->sum->spreads = e->spreads;
 	for (size_t i = 0; i < e->n && !ret; i++)
 		if (!filter || filter(ctx, e, &e->thread[e->cell[i].thread]))
 			ret = sum_add(v->sum, sum_tid(v, &e->cell[i]), e, i, v->whole);
@@ -371,6 +434,12 @@ static int compare_cells(const void *a, const void *b, void *ctx)
 	return (x->reason > y->reason) - (x->reason < y->reason);
 }
 
+/* Of what is no exit there are only times. */
+static uint64_t cell_timed(const struct exits *e, size_t i, bool whole)
+{
+	return e->timed ? e->time[i].n - (whole ? 0 : e->time[i].shown_n) : 0;
+}
+
 static int view_fill(struct exits_view *v, exits_filter filter, const void *ctx)
 {
 	const struct exits *e = view_of(v);
@@ -380,8 +449,9 @@ static int view_fill(struct exits_view *v, exits_filter filter, const void *ctx)
 		return -ENOMEM;
 	for (size_t i = 0; i < e->n; i++) {
 		uint64_t n = cell_count(&e->cell[i], view_whole(v));
+		uint64_t any = exits_is_exit(e->cell[i].reason) ? n : cell_timed(e, i, view_whole(v));
 
-		if (!n || (filter && !filter(ctx, e, &e->thread[e->cell[i].thread])))
+		if (!any || (filter && !filter(ctx, e, &e->thread[e->cell[i].thread])))
 			continue;
 		v->cell[v->n++] = (uint32_t)i;
 		v->count += n;
@@ -428,6 +498,24 @@ void exits_view_row(const struct exits_view *v, size_t i, struct exits_row *row)
 		row->total = whole ? t->total : t->total - t->shown_total;
 		row->max = t->max;
 	}
+	for (unsigned int k = 0; k < EXITS_BUCKETS && e->spreads; k++)
+		row->bucket[k] = e->spread[v->cell[i]].n[k] -
+				 (whole ? 0 : e->spread[v->cell[i]].shown[k]);
+}
+
+unsigned int exits_row_percentile(const struct exits_row *row, uint64_t num, uint64_t den)
+{
+	uint64_t all = 0, n = 0;
+	unsigned int k;
+
+	for (k = 0; k < EXITS_BUCKETS; k++)
+		all += row->bucket[k];
+	for (k = 0; all && k < EXITS_BUCKETS; k++) {
+		n += row->bucket[k];
+		if (n * den >= all * num)
+			return k;
+	}
+	return 0;
 }
 
 void exits_view_free(struct exits_view *v)

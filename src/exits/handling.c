@@ -32,7 +32,7 @@ int exits_handling_entry(struct exits_handling *p, uint32_t tid, uint64_t ts)
 		return -ENOMEM;
 	pair = o->turn.state == TURN_OUT && ts >= o->ts;
 	vcpu_turn_step(&o->turn, TURN_ENTRY);
-	return pair ? exits_time_add(p->e, tid, o->reason, 1, ts - o->ts, ts - o->ts) : 0;
+	return pair ? exits_time_one(p->e, tid, o->reason, ts - o->ts) : 0;
 }
 
 void exits_handling_gap(struct exits_handling *p)

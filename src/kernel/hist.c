@@ -45,7 +45,8 @@ static bool block_wanted(const struct khist *h, const char *trigger)
 	       trigger[strlen(head) + n] == ':';
 }
 
-/* Cuts "name:   number" off the front of *s; what separates it from the next is left. */
+/* Cuts "name:   number" off the front of *s, or "name: ~ 2^number", which is a key's logarithm; what
+ * separates it from the next is left. */
 static int pair_cut(char **s, struct khist_pair *p)
 {
 	char *name = *s + strspn(*s, " \t"), *colon = strchr(name, ':'), *end, saved;
@@ -56,6 +57,8 @@ static int pair_cut(char **s, struct khist_pair *p)
 	*colon = '\0';
 	p->name = name;
 	colon += 1 + strspn(colon + 1, " ");
+	if (str_starts(colon, "~ 2^"))
+		colon += 4;
 	end = colon + strcspn(colon, " ,}\t");
 	saved = *end;
 	*end = '\0';

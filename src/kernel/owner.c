@@ -5,7 +5,8 @@
  * PID was given out again:
  *
  *	kvmft.PID.STARTTIME.N	an instance
- *	kvmft_PID_STARTTIME	a group of kprobes or uprobes
+ *	kvmft_PID_STARTTIME	a group of kprobes or uprobes, a synthetic event
+ *	kvmft_PID_STARTTIME_N	a further synthetic event
  */
 #include "priv.h"
 
@@ -69,11 +70,14 @@ static int owner_number(const char **s, char sep, uint64_t max, uint64_t *v)
 int kowner_parse(const char *name, char sep, struct kowner *o)
 {
 	uint64_t pid, start, seq = 0;
-	bool numbered = sep == '.';
+	const char *second;
+	bool numbered;
 
 	if (!str_starts(name, "kvmft") || name[5] != sep)
 		return -EINVAL;
 	name += 6;
+	second = strchr(name, sep);
+	numbered = sep == '.' || (second && strchr(second + 1, sep));
 	if (owner_number(&name, sep, INT32_MAX, &pid) || !pid ||
 	    owner_number(&name, numbered ? sep : '\0', UINT64_MAX, &start) ||
 	    (numbered && owner_number(&name, '\0', UINT32_MAX, &seq)))
@@ -90,7 +94,9 @@ int kowner_format(const struct kowner *o, char sep, char *buf, size_t size)
 		n = snprintf(buf, size, "kvmft.%" PRId32 ".%" PRIu64 ".%" PRIu32, o->pid, o->start,
 			     o->seq);
 	else
-		n = snprintf(buf, size, "kvmft%c%" PRId32 "%c%" PRIu64, sep, o->pid, sep, o->start);
+		n = snprintf(buf, size, o->seq ? "kvmft%c%" PRId32 "%c%" PRIu64 "%c%" PRIu32 :
+						 "kvmft%c%" PRId32 "%c%" PRIu64,
+			     sep, o->pid, sep, o->start, sep, o->seq);
 	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
 }
 

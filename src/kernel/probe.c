@@ -223,7 +223,7 @@ int kprobes_close(struct kprobes *p)
 
 static const char synth_file[] = "synthetic_events";
 
-int ksynth_add(struct ktracefs *t, const char *fields, char *name, size_t size,
+int ksynth_add(struct ktracefs *t, unsigned int n, const char *fields, char *name, size_t size,
 	       struct kvmft_err *err)
 {
 	struct sbuf line = { 0 };
@@ -234,6 +234,7 @@ int ksynth_add(struct ktracefs *t, const char *fields, char *name, size_t size,
 		return err_lack(err, ENOENT, "this kernel has no synthetic events "
 					     "(CONFIG_SYNTH_EVENTS)");
 	got = kowner_self(&self);
+	self.seq = n;
 	if (!got)
 		got = kowner_format(&self, '_', name, size);
 	if (got)

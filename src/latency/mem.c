@@ -253,7 +253,8 @@ static void own(const struct lat *l, struct mem_vcpu *m, const struct lat_in *in
 
 bool lat_mem_is(enum event_role kind)
 {
-	return kind == EV_PAGE_FAULT || kind == EV_WAKING || (kind >= EV_SPTE && kind <= EV_USERFAULT);
+	return kind == EV_PAGE_FAULT || kind == EV_WAKING ||
+	       (kind >= EV_SPTE && kind <= EV_USERFAULT);
 }
 
 int lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)

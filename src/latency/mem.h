@@ -47,7 +47,7 @@ struct mem_taken {
 	struct u64map by_page; /* VM, level, gfn */
 	struct u64map by_pfn;  /* of the host, to the key of by_page */
 	struct u64map small;   /* how many 4 KiB pages of by_page are in each 2 MiB, by its key */
-	uint8_t levels[2];     /* bit per level of which there ever were any: of a known VM, of none */
+	uint8_t levels[2];     /* bit per level that there ever was: of a known VM, of none */
 	uint64_t forgotten;    /* there was no room for */
 };
 

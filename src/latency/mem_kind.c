@@ -71,7 +71,8 @@ static enum mem_kind first(const struct lat *l, bool fresh, bool clear)
 	return clear ? MEM_TOUCH : MEM_UNKNOWN;
 }
 
-static enum mem_kind mapped(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s)
+static enum mem_kind mapped(const struct lat *l, const struct lat_vcpu *v,
+			    const struct mem_stall *s)
 {
 	bool clear = false, fresh = is_new(s, &clear);
 
@@ -108,8 +109,7 @@ enum mem_kind mem_kind(const struct lat *l, const struct lat_vcpu *v, const stru
 	if (s->unmapped && s->write && s->nalloc && !s->migrated)
 		return MEM_COW;
 	/* Nothing had to be changed, which only tells where changes are seen. */
-	return !s->doubt && s->tdp && s->has_addr && l->mem->tdp[v->vm] && !s->any_spte && !s->unmapped &&
-			       l->mem->has[EV_FAST_FAULT] ?
-		       MEM_ALREADY :
-		       MEM_UNKNOWN;
+	if (s->doubt || !s->tdp || !s->has_addr || s->any_spte || s->unmapped)
+		return MEM_UNKNOWN;
+	return l->mem->tdp[v->vm] && l->mem->has[EV_FAST_FAULT] ? MEM_ALREADY : MEM_UNKNOWN;
 }

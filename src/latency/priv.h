@@ -261,7 +261,7 @@ void lat_vcpu_finish(struct lat *l, struct lat_vcpu *v);
 /* sched.c: v was robbed of its CPU in [v->steal_begin, t]; c's tasks had it (NULL: not known) in
  * [v->thief_since, t]. */
 int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
-/* The group of the guest's task that v runs at t; c gets what it did as its cause. NULL: no room. */
+/* The group of the guest's task that v runs at t; c's cause becomes what it did. NULL: no room. */
 struct lat_group *lat_hit_group(struct lat *l, enum lat_table_id id, const struct lat_vcpu *v,
 				uint64_t t, struct lat_case *c);
 int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64_t t) __must_check;

@@ -67,9 +67,10 @@ struct exits_run {
 	struct kvmft_err *err;
 	struct ktracefs *t;
 	struct kinst *k;
-	struct kevent_list events; /* kvm_exit, and kvm_entry for --time */
+	struct kevent_list events; /* kvm_exit, kvm_entry for --time, two more for --latency */
 	struct fmt *fmt;
 	struct event_type exit, entry;
+	struct event_type waking, wakeup; /* for --latency, where the kernel has them */
 	struct exit_names names;
 	enum exit_isa isa;
 	const char *clock; /* for --time; one that counts ns */

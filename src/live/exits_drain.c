@@ -16,6 +16,7 @@
 
 #define SUBBUF_KB     64u
 #define TICK_MS	      20u
+#define WOKEN_MAX     32768u /* as many as the kernel's map has */
 #define READS_PER_CPU 256u /* then the next CPU has its turn, so that none waits for ever */
 
 struct exits_drain {
@@ -25,11 +26,17 @@ struct exits_drain {
 	struct subbuf_geom geom;
 	uint8_t *buf;	   /* one sub-buffer; for counts */
 	struct exits_handling pair;
-	uint16_t exit_id, entry_id;
+	uint16_t exit_id, entry_id, waking_id, wakeup_id; /* 0: none */
+	struct u64map woken; /* by thread: when, plus 1; 0: was not */
 	uint64_t lost_in_band, damaged;
 };
 
 /* ---- setting up ---- */
+
+static bool exits_has_vcpu(const struct exits_run *x, const struct kevent *e)
+{
+	return !strcmp(e->sys, fmt_sys(x->exit.ev)) && strcmp(e->name, event_name(EV_VCPU_WAKEUP));
+}
 
 static int drain_instance(struct exits_run *x)
 {
@@ -45,6 +52,9 @@ static int drain_instance(struct exits_run *x)
 	c.event_fork = x->target.pid != 0;
 	ret = kinst_create(x->t, &c, &x->k, x->err);
 	for (size_t i = 0; i < x->events.n && !ret && x->target.filter[0]; i++) {
+		/* Neither of these says whose vCPU it is; the table does that. */
+		if (!exits_has_vcpu(x, &x->events.v[i]))
+			continue;
 		x->events.v[i].filter = strdup(x->target.filter);
 		ret = x->events.v[i].filter ? 0 : err_set(x->err, ENOMEM, "out of memory");
 	}
@@ -60,6 +70,8 @@ static int drain_fields(struct exits_run *x)
 				"tells the reason: not an x86 or arm64 machine?");
 	d->exit_id = fmt_id(x->exit.ev);
 	d->entry_id = x->entry.ev ? fmt_id(x->entry.ev) : d->exit_id;
+	d->waking_id = x->waking.ev ? fmt_id(x->waking.ev) : 0;
+	d->wakeup_id = x->wakeup.ev ? fmt_id(x->wakeup.ev) : 0;
 	return 0;
 }
 
@@ -120,6 +132,7 @@ static void drain_stop(struct exits_run *x)
 		live_free(d->live);
 		session_raw_close(d->raw, d->cpus.n);
 		exits_handling_free(&d->pair);
+		u64map_free(&d->woken);
 		kcpus_free(&d->cpus);
 		free(d->buf);
 		free(d);
@@ -166,20 +179,60 @@ static int take_exit(struct exits_run *x, const struct rec *rec, uint32_t tid)
 	return ret;
 }
 
+/* A thread is woken, by another one. Beyond so many only those that run vCPUs are remembered. */
+static int take_waking(struct exits_run *x, const struct rec *rec)
+{
+	uint64_t tid = event_u64(x->fmt, &x->waking, 0, rec);
+
+	if (x->drain->woken.n >= WOKEN_MAX && !u64map_get(&x->drain->woken, tid, NULL))
+		return 0;
+	return u64map_put(&x->drain->woken, tid, rec->ts + 1);
+}
+
+/* It does not say whose vCPU that is, which is known by its exits. */
+static int take_halt(struct exits_run *x, const struct rec *rec, uint32_t tid)
+{
+	if (!u64map_get(&x->table.by_tid, tid, NULL))
+		return 0;
+	return exits_time_one(&x->table, tid, EXITS_HALT, event_u64(x->fmt, &x->wakeup, 0, rec));
+}
+
+static int take_entry(struct exits_run *x, const struct rec *rec, uint32_t tid)
+{
+	struct exits_drain *d = x->drain;
+	uint64_t *woken = d->waking_id ? u64map_at(&d->woken, tid) : NULL, at = 0;
+	int ret;
+
+	if (woken) {
+		at = *woken;
+		*woken = 0;
+	} else if (d->waking_id) {
+		return -ENOMEM;
+	}
+	ret = exits_handling_entry(&d->pair, tid, rec->ts);
+	return ret || !at || rec->ts < at - 1 ?
+		       ret :
+		       exits_time_one(&x->table, tid, EXITS_WAKE, rec->ts - (at - 1));
+}
+
 static int take_event(struct exits_run *x, const struct rec *rec)
 {
 	struct exits_drain *d = x->drain;
 	int32_t tid = fmt_pid(x->fmt, rec);
 
+	if (d->waking_id && rec->id == d->waking_id)
+		return take_waking(x, rec);
 	if (tid <= 0)
 		return 0;
+	if (d->wakeup_id && rec->id == d->wakeup_id)
+		return take_halt(x, rec, (uint32_t)tid);
 	if (rec->id == d->exit_id)
 		return take_exit(x, rec, (uint32_t)tid);
 	if (!d->live || rec->id != d->entry_id)
 		return 0;
 	if (!x->exit.f[3].size) /* before Linux 5.10 only the entry tells */
 		take_vcpu(x, rec, &x->entry.f[0], (uint32_t)tid);
-	return exits_handling_entry(&d->pair, (uint32_t)tid, rec->ts);
+	return take_entry(x, rec, (uint32_t)tid);
 }
 
 static int walk_subbuf(struct exits_run *x, bool *sparse)
@@ -247,6 +300,14 @@ static int drain_counts(struct exits_run *x, bool last)
 	return more;
 }
 
+/* What was woken before may have entered unseen. */
+static void take_gap(struct exits_drain *d)
+{
+	exits_handling_gap(&d->pair);
+	for (size_t i = 0; i < d->woken.cap; i++)
+		d->woken.slot[i].val = 0;
+}
+
 static int drain_times(struct exits_run *x, bool last)
 {
 	struct exits_drain *d = x->drain;
@@ -257,7 +318,7 @@ static int drain_times(struct exits_run *x, bool last)
 		if (item.kind == R_EVENT)
 			ret = take_event(x, &item.rec);
 		else
-			exits_handling_gap(&d->pair);
+			take_gap(d);
 		d->damaged += item.kind == R_DAMAGE;
 	}
 	return ret ? ret : more;

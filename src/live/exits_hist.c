@@ -13,6 +13,10 @@
  * are, and one of maxima. A maximum is no difference, so each interval has a new map of them: the
  * next is there before the last is read and removed. (Clearing it is not possible: the kernel takes
  * the variable in the command for a second one of that name.)
+ *
+ * For --latency the map of sums has the logarithm of the time as a key more, so that its cells are
+ * buckets. Wake-ups are timed as exits are, by a synthetic event of their own; of halts
+ * kvm_vcpu_wakeup itself has the time.
  */
 #include "exits.h"
 
@@ -31,6 +35,10 @@
  */
 #define COUNT_MAP "common_pid,exit_reason"
 #define SUM_MAP	  "pid,reason:vals=hitcount,lat"
+#define SPREAD_MAP "pid,reason,lat.log2:vals=hitcount,lat"
+#define WAKE_MAP  "pid,lat.log2:vals=hitcount,lat"
+#define HALT_MAP  "common_pid,ns.log2:vals=hitcount,ns"
+#define BUCKETS_GUESS 8u /* that a reason has */
 
 /* An exit of which it is not so has no time; its count is elsewhere. */
 #define SANE_LAT " if " KSYNTH_LAT_SANE
@@ -39,7 +47,10 @@ static const char *const max_map[] = { "reason,pid:vals=hitcount", "pid,reason:v
 
 struct exits_hist {
 	uint64_t size;	      /* cells of a map */
+	uint64_t cells;	      /* of the map of sums */
 	char synth[64];	      /* our synthetic event; "" = none */
+	char synth_wake[64];  /* likewise, of wake-ups */
+	bool spreads, halts;
 	unsigned int turn;    /* which map of maxima counts */
 	bool last;	      /* read() is for the last time */
 	/* what the maps had dropped when they were read last */
@@ -80,12 +91,57 @@ static void max_trigger(const struct exits_hist *h, unsigned int turn, char *buf
 
 static void sum_trigger(const struct exits_hist *h, const char *more, char *buf, size_t size)
 {
-	snprintf(buf, size, "hist:keys=" SUM_MAP ":size=%" PRIu64 "%s" SANE_LAT, h->size, more);
+	snprintf(buf, size, "hist:keys=%s:size=%" PRIu64 "%s" SANE_LAT,
+		 h->spreads ? SPREAD_MAP : SUM_MAP, h->cells, more);
 }
 
 static void count_trigger(const struct exits_hist *h, const char *more, char *buf, size_t size)
 {
 	snprintf(buf, size, "hist:keys=" COUNT_MAP ":size=%" PRIu64 "%s", h->size, more);
+}
+
+/*
+ * The thread that wakes knows whom; all of the host have a cell, since which of them will run vCPUs
+ * is not known.
+ */
+static int start_wakes(struct exits_run *x)
+{
+	struct exits_hist *h = x->hist;
+	char text[256];
+	int ret;
+
+	if (!x->waking.ev)
+		return 0;
+	ret = ksynth_add(x->t, 1, "int pid; u64 lat", h->synth_wake, sizeof(h->synth_wake), x->err);
+	if (ret) {
+		h->synth_wake[0] = '\0';
+		return ret;
+	}
+	snprintf(text, sizeof(text), "hist:keys=" WAKE_MAP ":size=%" PRIu64 SANE_LAT, h->size);
+	ret = trigger(x, "synthetic", h->synth_wake, text);
+	snprintf(text, sizeof(text), "hist:keys=pid:wts=common_timestamp:size=%u:clock=%s",
+		 MAP_MAX / 4, x->clock);
+	ret = ret ? ret : trigger(x, "sched", event_name(EV_WAKING), text);
+	snprintf(text, sizeof(text),
+		 "hist:keys=common_pid:wlat=common_timestamp-$wts:size=%" PRIu64 ":clock=%s:"
+		 "onmatch(sched.%s).trace(%s,common_pid,$wlat)",
+		 MAX(h->size / 16, (uint64_t)1024), x->clock, event_name(EV_WAKING), h->synth_wake);
+	return ret ? ret : trigger(x, "kvm", "kvm_entry", text);
+}
+
+static int start_halts(struct exits_run *x)
+{
+	struct exits_hist *h = x->hist;
+	char text[256];
+	int ret;
+
+	if (!x->wakeup.ev)
+		return 0;
+	snprintf(text, sizeof(text), "hist:keys=" HALT_MAP ":size=%" PRIu64, h->size);
+	/* It does not say whose vCPU it is: take_halt() asks the table. */
+	ret = kinst_trigger_add(x->k, "kvm", event_name(EV_VCPU_WAKEUP), text, x->err);
+	h->halts = !ret;
+	return ret;
 }
 
 static int start_times(struct exits_run *x)
@@ -96,7 +152,7 @@ static int start_times(struct exits_run *x)
 	int ret;
 
 	/* Types as the fields of kvm_exit have them: the kernel compares them by name. */
-	ret = ksynth_add(x->t, "int pid; unsigned int reason; u64 lat", h->synth, sizeof(h->synth),
+	ret = ksynth_add(x->t, 0, "int pid; unsigned int reason; u64 lat", h->synth, sizeof(h->synth),
 			 x->err);
 	if (ret) {
 		h->synth[0] = '\0';
@@ -115,7 +171,11 @@ static int start_times(struct exits_run *x)
 		 "hist:keys=common_pid:lat=common_timestamp-$ts0,r=$r0:size=%" PRIu64 ":clock=%s:"
 		 "onmatch(kvm.kvm_exit).trace(%s,common_pid,$r,$lat)",
 		 threads, x->clock, h->synth);
-	return ret ? ret : trigger(x, "kvm", "kvm_entry", text);
+	ret = ret ? ret : trigger(x, "kvm", "kvm_entry", text);
+	if (ret || !x->o->latency)
+		return ret;
+	ret = start_wakes(x);
+	return ret ? ret : start_halts(x);
 }
 
 static int hist_start(struct exits_run *x)
@@ -142,7 +202,10 @@ static int hist_start(struct exits_run *x)
 	h = x->hist = calloc(1, sizeof(*h));
 	if (!h)
 		return err_set(x->err, ENOMEM, "out of memory");
-	h->size = map_size(x);
+	h->size = h->cells = map_size(x);
+	h->spreads = x->o->latency;
+	if (h->spreads)
+		h->cells = MIN(h->size * BUCKETS_GUESS, (uint64_t)MAP_MAX);
 	c.pid = x->target.pids;
 	c.npid = x->target.npids;
 	c.event_fork = x->target.pid != 0;
@@ -173,9 +236,13 @@ static void hist_stop(struct exits_run *x)
 	if (kinst_destroy(x->k, &undo) && undo.text[0])
 		x->note("%s", undo.text);
 	x->k = NULL;
-	if (h && h->synth[0] && ksynth_remove(x->t, h->synth))
-		x->note("cannot remove the synthetic event %s (kvmft reset removes it later)",
-			h->synth);
+	for (unsigned int i = 0; h && i < 2; i++) {
+		const char *name = i ? h->synth_wake : h->synth;
+
+		if (name[0] && ksynth_remove(x->t, name))
+			x->note("cannot remove the synthetic event %s (kvmft reset removes it later)",
+				name);
+	}
 	free(h);
 	x->hist = NULL;
 }
@@ -191,6 +258,42 @@ static int take_count(void *ctx, const struct khist_entry *e)
 	    !khist_get(e, "hitcount", &n) || tid > UINT32_MAX || reason > UINT32_MAX)
 		return -EBADMSG;
 	return exits_raw(&x->table, (uint32_t)tid, (uint32_t)reason, n);
+}
+
+/* A cell of a map that has a logarithm among its keys, and the sum under its name, too. */
+static int take_spread(struct exits_run *x, const struct khist_entry *e, const char *who,
+		       const char *time, uint32_t fixed)
+{
+	uint64_t tid, reason = fixed, bucket = 0, n, total = 0;
+	unsigned int seen = 0;
+
+	for (size_t i = 0; i < e->n; i++)
+		if (!strcmp(e->pair[i].name, time) && seen++ < 2)
+			*(i < e->nkeys ? &bucket : &total) = e->pair[i].v;
+	if (seen != 2 || !khist_get(e, who, &tid) || !khist_get(e, "hitcount", &n) ||
+	    (!fixed && !khist_get(e, "reason", &reason)) || tid > UINT32_MAX || reason > UINT32_MAX ||
+	    bucket > 64)
+		return -EBADMSG;
+	/* Of which vCPU is known by its exits. */
+	if (fixed && !u64map_get(&x->table.by_tid, tid, NULL))
+		return 0;
+	return exits_spread_raw(&x->table, (uint32_t)tid, (uint32_t)reason, (unsigned int)bucket, n,
+				total);
+}
+
+static int take_exit_spread(void *ctx, const struct khist_entry *e)
+{
+	return take_spread(ctx, e, "pid", "lat", 0);
+}
+
+static int take_wake(void *ctx, const struct khist_entry *e)
+{
+	return take_spread(ctx, e, "pid", "lat", EXITS_WAKE);
+}
+
+static int take_halt(void *ctx, const struct khist_entry *e)
+{
+	return take_spread(ctx, e, "common_pid", "ns", EXITS_HALT);
 }
 
 static int take_sum(void *ctx, const struct khist_entry *e)
@@ -268,7 +371,9 @@ static int control(struct exits_run *x, bool sums, const char *what)
 
 static int read_sums(struct exits_run *x, struct khist *h)
 {
-	int ret = read_map(x, "synthetic", x->hist->synth, SUM_MAP, take_sum, h);
+	int ret = x->o->latency ? read_map(x, "synthetic", x->hist->synth, SPREAD_MAP,
+					   take_exit_spread, h) :
+				  read_map(x, "synthetic", x->hist->synth, SUM_MAP, take_sum, h);
 
 	x->lost_time |= !ret && h->dropped > x->hist->sum_dropped;
 	x->hist->sum_dropped = ret ? 0 : h->dropped;
@@ -331,6 +436,23 @@ static int read_times(struct exits_run *x, bool last, struct khist *h)
 	return ret ? ret : last ? read_sums(x, h) : read_max(x);
 }
 
+static int read_others(struct exits_run *x)
+{
+	struct exits_hist *s = x->hist;
+	struct khist h;
+	int ret = 0;
+
+	if (s->synth_wake[0]) {
+		ret = read_map(x, "synthetic", s->synth_wake, WAKE_MAP, take_wake, &h);
+		x->lost_time |= !ret && h.dropped;
+	}
+	if (!ret && s->halts) {
+		ret = read_map(x, "kvm", event_name(EV_VCPU_WAKEUP), HALT_MAP, take_halt, &h);
+		x->lost_time |= !ret && h.dropped;
+	}
+	return ret;
+}
+
 static int hist_read(struct exits_run *x, bool last)
 {
 	struct khist h;
@@ -341,6 +463,8 @@ static int hist_read(struct exits_run *x, bool last)
 	if (x->o->time)
 		ret = read_times(x, last, &h);
 	ret = ret ? ret : read_counts(x, &h);
+	if (!ret && x->o->latency)
+		ret = read_others(x);
 	if (!ret && !last && h.entries > x->hist->size / 4 * 3 &&
 	    exits_ended(&x->table) > h.entries / 4)
 		ret = empty_maps(x);

@@ -54,6 +54,21 @@ static enum exit_isa machine_isa(const struct exit_names *n)
 	return n->isa;
 }
 
+/* Of wake-ups and halts what the kernel has. */
+static int wake_events(struct exits_run *x)
+{
+	static const enum event_role roles[] = { EV_WAKING, EV_VCPU_WAKEUP };
+	int ret = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(roles) && x->o->latency && !ret; i++) {
+		const char *sys = i ? "kvm" : "sched";
+
+		if (kevent_exists(x->t, sys, event_name(roles[i])))
+			ret = kevent_list_add(&x->events, sys, event_name(roles[i]), NULL);
+	}
+	return ret;
+}
+
 static int prepare_events(struct exits_run *x)
 {
 	static const char *const clocks[] = { "mono_raw", "mono", "local" };
@@ -63,6 +78,7 @@ static int prepare_events(struct exits_run *x)
 		ret = -ENOMEM;
 	if (!ret && x->o->time && kevent_list_add(&x->events, "kvm", "kvm_entry", NULL))
 		ret = -ENOMEM;
+	ret = ret ? ret : wake_events(x);
 	ret = ret ? ret : session_formats(x->t, &x->events, &x->fmt, x->err);
 	if (ret)
 		return ret;
@@ -70,6 +86,8 @@ static int prepare_events(struct exits_run *x)
 	    (!event_find(x->fmt, EV_ENTRY, 0, &x->entry) && x->o->time))
 		return err_lack(x->err, EBADMSG,
 				"the format of kvm_exit or kvm_entry cannot be understood");
+	(void)event_find(x->fmt, EV_WAKING, 1, &x->waking);
+	(void)event_find(x->fmt, EV_VCPU_WAKEUP, 1, &x->wakeup);
 	exit_names_init(&x->names, x->exit.ev, NULL);
 	x->isa = machine_isa(&x->names);
 	if (!x->o->time)
@@ -196,6 +214,7 @@ int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err
 	int ret;
 
 	x.table.timed = x.o->time;
+	x.table.spreads = x.o->latency;
 	ret = check_options(&x);
 	ret = ret ? ret : prepare(&x);
 	if (!ret && x.o->top)

@@ -50,6 +50,8 @@ static const struct exits_vm *vm_of(const struct exits_page *p, const struct exi
 
 static const char *reason_of(const struct exits_page *p, const struct exits_row *r, char *buf)
 {
+	if (r->reason == EXITS_WAKE || r->reason == EXITS_HALT)
+		return r->reason == EXITS_WAKE ? "(wake-up to entry)" : "(halt to wake-up)";
 	return exits_reason_text(p->names, p->isa, r->reason, buf, REASON_MAX);
 }
 
@@ -63,6 +65,67 @@ static void add_us(struct sbuf *b, int width, uint64_t ns)
 	sbuf_addf(b, " %*s", width, text);
 }
 
+/* "vm1:0", "1234-12:0", "vm1:-" for a thread that is not a vCPU we know, "-" for one of no VM. */
+static void text_vcpu(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
+{
+	const struct exits_vm *vm = vm_of(p, r);
+
+	sbuf_addf(b, " %s", vm ? vm->name ? vm->name : vm->sel : "-");
+	if (r->thread->vcpu != EXITS_NONE)
+		sbuf_addf(b, ":%" PRIu32, r->thread->vcpu);
+	else if (vm)
+		sbuf_add(b, ":-");
+	if (vm && vm->ended)
+		sbuf_add(b, " (ended)");
+}
+
+#define SPREAD_FROM 10u /* the first bucket that has a column of its own: up to 1 us */
+#define SPREAD_STEP 2u	/* buckets of a column */
+#define SPREAD_COLS 14u
+
+static void spread_header(struct sbuf *b)
+{
+	sbuf_addf(b, "%-22s %8s %8s %8s %8s %8s  %-*s\n", "KVM_EXIT_REASON", "COUNT", "AVG", "P50<",
+		  "P99<", "MAX", (int)SPREAD_COLS, "1us  1ms  1s");
+}
+
+/* As much of all as a sign shows: less than 1 in 1000, in 100, in 10, in 3, more. */
+static char density(uint64_t n, uint64_t all)
+{
+	if (!n)
+		return ' ';
+	if (n > all / 10)
+		return n > all / 3 ? '#' : '+';
+	return n > all / 100 ? '-' : n > all / 1000 ? ':' : '.';
+}
+
+static void spread_row(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
+{
+	char reason[REASON_MAX], text[32];
+	const uint64_t ns[] = {
+		average_ns(r), 1ull << exits_row_percentile(r, 50, 100),
+		1ull << exits_row_percentile(r, 99, 100), r->max,
+	};
+
+	sbuf_addf(b, "%-22.22s %8" PRIu64, reason_of(p, r, reason), r->timed);
+	for (size_t i = 0; i < ARRAY_SIZE(ns); i++)
+		sbuf_addf(b, " %8s", r->timed && ns[i] ? str_ns(text, sizeof(text), ns[i]) : "-");
+	sbuf_add(b, "  ");
+	for (unsigned int c = 0; c < SPREAD_COLS; c++) {
+		unsigned int lo = c ? SPREAD_FROM + 1 + SPREAD_STEP * (c - 1) : 0,
+			     hi = c + 1 < SPREAD_COLS ? SPREAD_FROM + SPREAD_STEP * c :
+							EXITS_BUCKETS - 1;
+		uint64_t n = 0;
+
+		for (unsigned int k = lo; k <= hi; k++)
+			n += r->bucket[k];
+		sbuf_addc(b, density(n, r->timed));
+	}
+	if (p->columns != EXITS_COL_REASON)
+		text_vcpu(p, r, b);
+	sbuf_addc(b, '\n');
+}
+
 static void text_header(const struct exits_page *p, struct sbuf *b)
 {
 	bool time = p->view->e->timed;
@@ -71,6 +134,10 @@ static void text_header(const struct exits_page *p, struct sbuf *b)
 		sbuf_addf(b, "%-8s ", "PID");
 	if (p->columns != EXITS_COL_REASON)
 		sbuf_addf(b, "%-8s ", p->tid_header);
+	if (p->view->e->spreads) {
+		spread_header(b);
+		return;
+	}
 	sbuf_addf(b, "%-35s ", "KVM_EXIT_REASON");
 	if (time)
 		sbuf_addf(b, "%-10s %14s %12s %12s", "COUNT", "TOTAL(us)", "AVG(us)", "MAX(us)");
@@ -92,20 +159,6 @@ static void text_times(const struct exits_row *r, struct sbuf *b)
 	add_us(b, 12, r->max);
 }
 
-/* "vm1:0", "1234-12:0", "vm1:-" for a thread that is not a vCPU we know, "-" for one of no VM. */
-static void text_vcpu(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
-{
-	const struct exits_vm *vm = vm_of(p, r);
-
-	sbuf_addf(b, " %s", vm ? vm->name ? vm->name : vm->sel : "-");
-	if (r->thread->vcpu != EXITS_NONE)
-		sbuf_addf(b, ":%" PRIu32, r->thread->vcpu);
-	else if (vm)
-		sbuf_add(b, ":-");
-	if (vm && vm->ended)
-		sbuf_add(b, " (ended)");
-}
-
 static void text_row(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
 {
 	bool more = p->columns != EXITS_COL_REASON || p->view->e->timed;
@@ -117,6 +170,10 @@ static void text_row(const struct exits_page *p, const struct exits_row *r, stru
 		sbuf_addf(b, "%-8s ", "-");
 	if (p->columns != EXITS_COL_REASON)
 		sbuf_addf(b, "%-8" PRIu32 " ", r->thread->tid);
+	if (p->view->e->spreads) {
+		spread_row(p, r, b);
+		return;
+	}
 	sbuf_addf(b, "%-35s ", reason_of(p, r, reason));
 	sbuf_addf(b, more ? "%-10" PRIu64 : "%" PRIu64, r->count);
 	if (p->view->e->timed)
@@ -162,6 +219,25 @@ static void thread_columns(struct row *o, const struct exits_page *p, const stru
 		row_bool(o, "ended", true, vm && vm->ended);
 }
 
+/* Percentiles are the upper bounds of their buckets; JSON has the buckets, those that are filled. */
+static void spread_columns(struct row *o, const struct exits_row *r)
+{
+	row_time(o, "p50_below", r->timed, 1ull << exits_row_percentile(r, 50, 100));
+	row_time(o, "p99_below", r->timed, 1ull << exits_row_percentile(r, 99, 100));
+	if (o->form != ROW_JSON)
+		return;
+	json_put_array(o->j, "buckets_ns");
+	for (unsigned int k = 0; k < EXITS_BUCKETS; k++) {
+		if (!r->bucket[k])
+			continue;
+		json_array_begin(o->j);
+		json_u64(o->j, 1ull << k);
+		json_u64(o->j, r->bucket[k]);
+		json_array_end(o->j);
+	}
+	json_array_end(o->j);
+}
+
 static void columns(struct row *o, const struct exits_page *p, const struct exits_row *r)
 {
 	char reason[REASON_MAX];
@@ -173,14 +249,16 @@ static void columns(struct row *o, const struct exits_page *p, const struct exit
 	if (r->thread || o->form != ROW_JSON)
 		thread_columns(o, p, r);
 	row_str(o, "reason", reason_of(p, r, reason));
-	row_u64(o, "code", true, r->reason);
-	row_u64(o, "count", true, r->count);
+	row_u64(o, "code", exits_is_exit(r->reason), r->reason);
+	row_u64(o, "count", exits_is_exit(r->reason), r->count);
 	if (p->view->e->timed) {
 		row_u64(o, "timed", true, r->timed);
 		row_time(o, "total", r->timed, r->total);
 		row_time(o, "avg", r->timed, average_ns(r));
 		row_time(o, "max", r->timed, r->max);
 	}
+	if (p->view->e->spreads)
+		spread_columns(o, r);
 	row_end(o);
 }
 
@@ -232,7 +310,8 @@ static int print_csv(const struct exits_page *p, struct sbuf *b, exits_flush flu
 
 /* ---- OpenMetrics 1.0 text; a reader of the older Prometheus text takes it too ---- */
 
-static void metric_labels(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
+static void metric_labels(const struct exits_page *p, const struct exits_row *r, const char *le,
+			  struct sbuf *b)
 {
 	const struct exits_vm *vm = vm_of(p, r);
 	char reason[REASON_MAX];
@@ -253,7 +332,12 @@ static void metric_labels(const struct exits_page *p, const struct exits_row *r,
 			sbuf_addf(b, "%" PRIu32, r->thread->vcpu);
 		sbuf_add(b, "\",");
 	}
-	metric_label(b, "reason", reason_of(p, r, reason));
+	if (exits_is_exit(r->reason))
+		metric_label(b, "reason", reason_of(p, r, reason));
+	else if (b->s[b->len - 1] == ',')
+		b->len--;
+	if (le)
+		sbuf_addf(b, "%sle=\"%s\"", b->s[b->len - 1] == '{' ? "" : ",", le);
 	sbuf_add(b, "} ");
 }
 
@@ -289,7 +373,7 @@ static void metric_row(const struct exits_page *p, const struct metric *m,
 		       const struct exits_row *r, struct sbuf *b)
 {
 	sbuf_addf(b, "%s%s", m->name, m->suffix);
-	metric_labels(p, r, b);
+	metric_labels(p, r, NULL, b);
 	switch (m->kind) {
 	case METRIC_COUNT: sbuf_addf(b, "%" PRIu64, r->count); break;
 	case METRIC_TIMED: sbuf_addf(b, "%" PRIu64, r->timed); break;
@@ -297,6 +381,77 @@ static void metric_row(const struct exits_page *p, const struct metric *m,
 	case METRIC_MAX: metric_seconds(b, r->max); break;
 	}
 	sbuf_addc(b, '\n');
+}
+
+/* ---- the same, as histograms ---- */
+
+enum spread_of { SPREAD_EXITS, SPREAD_WAKES, SPREAD_HALTS };
+
+static const struct metric spreads[] = {
+	[SPREAD_EXITS] = { .name = "kvm_exit_duration_seconds", .type = "histogram", .unit = "seconds",
+			   .suffix = "",
+			   .help = "From kvm_exit to kvm_entry, idle time of HLT included." },
+	[SPREAD_WAKES] = { .name = "kvm_wakeup_to_entry_seconds", .type = "histogram",
+			   .unit = "seconds", .suffix = "",
+			   .help = "From the wake-up of a vCPU's thread to its next kvm_entry." },
+	[SPREAD_HALTS] = { .name = "kvm_halt_seconds", .type = "histogram", .unit = "seconds",
+			   .suffix = "",
+			   .help = "From a halt of a vCPU to its end, polling included." },
+};
+
+static enum spread_of spread_of(uint32_t reason)
+{
+	if (exits_is_exit(reason))
+		return SPREAD_EXITS;
+	return reason == EXITS_WAKE ? SPREAD_WAKES : SPREAD_HALTS;
+}
+
+/* 2^k ns as seconds; what is above the last bucket's bound is in it as well. */
+static void spread_metric(const struct exits_page *p, const struct metric *m,
+			  const struct exits_row *r, struct sbuf *b)
+{
+	_cleanup_(sbuf_free) struct sbuf le = { 0 };
+	uint64_t n = 0;
+
+	for (unsigned int k = 0; k < EXITS_BUCKETS; k++) {
+		n += r->bucket[k];
+		/* Always the same bounds, or sums over machines would be wrong. */
+		if (k < SPREAD_FROM)
+			continue;
+		sbuf_reset(&le);
+		if (k + 1 < EXITS_BUCKETS)
+			metric_seconds(&le, 1ull << k);
+		else
+			sbuf_add(&le, "+Inf");
+		sbuf_addf(b, "%s_bucket", m->name);
+		metric_labels(p, r, le.s, b);
+		sbuf_addf(b, "%" PRIu64 "\n", n);
+	}
+	sbuf_addf(b, "%s_count", m->name);
+	metric_labels(p, r, NULL, b);
+	sbuf_addf(b, "%" PRIu64 "\n%s_sum", n, m->name);
+	metric_labels(p, r, NULL, b);
+	metric_seconds(b, r->total);
+	sbuf_addc(b, '\n');
+}
+
+static int print_spreads(const struct exits_page *p, bool open, struct sbuf *b, exits_flush flush,
+			 void *ctx)
+{
+	struct exits_row r;
+	int ret = 0;
+
+	for (size_t k = 0; k < ARRAY_SIZE(spreads) && !ret; k++) {
+		exits_head(&spreads[k], open, b);
+		for (size_t i = 0; i < p->view->n && !ret; i++) {
+			exits_view_row(p->view, i, &r);
+			if (spread_of(r.reason) == k && r.timed)
+				spread_metric(p, &spreads[k], &r, b);
+			if (b->len >= FLUSH_AT)
+				ret = flush(ctx, b);
+		}
+	}
+	return ret;
 }
 
 static int print_metrics(const struct exits_page *p, bool open, struct sbuf *b, exits_flush flush,
@@ -315,11 +470,15 @@ static int print_metrics(const struct exits_page *p, bool open, struct sbuf *b, 
 		exits_head(&metrics[k], open, b);
 		for (size_t i = 0; i < p->view->n && !ret; i++) {
 			exits_view_row(p->view, i, &r);
+			if (!exits_is_exit(r.reason))
+				continue;
 			metric_row(p, &metrics[k], &r, b);
 			if (b->len >= FLUSH_AT)
 				ret = flush(ctx, b);
 		}
 	}
+	if (!ret && p->view->e->spreads)
+		ret = print_spreads(p, open, b, flush, ctx);
 	exits_head(&lost, open, b);
 	sbuf_addf(b, "kvm_exits_lost_total %" PRIu64 "\n%s", p->lost, open ? "# EOF\n" : "");
 	return ret;

@@ -51,7 +51,7 @@ const char *const event_set_host[] = {
 	NULL,
 };
 
-/* What tells why a vCPU waited for memory, and of that nothing that comes more often than faults do. */
+/* What tells why a vCPU waited for memory, and nothing that comes more often than faults do. */
 const char *const event_set_mem[] = {
 	"kvm:kvm_entry",
 	"kvm:kvm_exit",

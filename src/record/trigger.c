@@ -165,7 +165,7 @@ int record_trigger_longer_arm(struct record *r)
 				"this kernel has no hist triggers (CONFIG_HIST_TRIGGERS), "
 				"which --trigger " LONGER
 				" needs: use --trigger EVENT/FILTER/");
-	ret = ksynth_add(r->t, "u64 lat; u64 t0", r->flight.synth, sizeof(r->flight.synth), r->err);
+	ret = ksynth_add(r->t, 0, "u64 lat; u64 t0", r->flight.synth, sizeof(r->flight.synth), r->err);
 	if (ret)
 		r->flight.synth[0] = '\0';
 	r->flight.bound = record_ticks(r, ns);

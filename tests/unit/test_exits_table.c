@@ -256,6 +256,61 @@ static void test_many(void **state __unused_arg)
 	exits_free(&e);
 }
 
+/* As the kernel's own logarithm: up to 2^k. */
+static void test_buckets(void **state __unused_arg)
+{
+	assert_int_equal(exits_bucket(0), 0);
+	assert_int_equal(exits_bucket(1), 0);
+	assert_int_equal(exits_bucket(2), 1);
+	assert_int_equal(exits_bucket(1024), 10);
+	assert_int_equal(exits_bucket(1025), 11);
+	assert_int_equal(exits_bucket(UINT64_MAX), EXITS_BUCKETS - 1);
+}
+
+static void test_spread(void **state __unused_arg)
+{
+	struct exits e = { .timed = true, .spreads = true };
+	struct exits_view v;
+	struct exits_row r;
+
+	assert_int_equal(exits_add(&e, 1, 12, 3), 0);
+	assert_int_equal(exits_spread_raw(&e, 1, 12, 10, 2, 1900), 0);
+	assert_int_equal(exits_spread_raw(&e, 1, 12, 12, 1, 4000), 0);
+	assert_int_equal(exits_time_one(&e, 1, EXITS_WAKE, 1024), 0);
+	exits_interval(&e);
+	assert_int_equal(exits_add(&e, 1, 12, 1), 0);
+	assert_int_equal(exits_spread_raw(&e, 1, 12, 10, 3, 2900), 0);
+	assert_int_equal(exits_view_make(&e, EXITS_BY_REASON, false, NULL, NULL, &v), 0);
+	assert_int_equal(v.n, 1); /* no wake-up in this interval */
+	exits_view_row(&v, 0, &r);
+	assert_int_equal(r.timed, 1);
+	assert_int_equal(r.total, 1000);
+	assert_int_equal(r.bucket[10], 1);
+	assert_int_equal(r.bucket[12], 0);
+	exits_view_free(&v);
+	assert_int_equal(exits_view_make(&e, EXITS_BY_THREAD, true, NULL, NULL, &v), 0);
+	assert_int_equal(v.n, 2);
+	assert_int_equal(v.count, 4); /* wake-ups are no exits */
+	exits_view_row(&v, 0, &r);
+	assert_int_equal(r.bucket[10], 3);
+	assert_int_equal(exits_row_percentile(&r, 50, 100), 10);
+	assert_int_equal(exits_row_percentile(&r, 99, 100), 12);
+	exits_view_row(&v, 1, &r);
+	assert_int_equal(r.reason, EXITS_WAKE);
+	assert_int_equal(r.count, 0);
+	assert_int_equal(r.timed, 1);
+	exits_view_free(&v);
+	/* Who gets the number next begins where the source stands. */
+	assert_true(exits_thread_renew(&e, 1) >= 0);
+	assert_int_equal(exits_spread_raw(&e, 1, 12, 10, 5, 4900), 0);
+	assert_int_equal(exits_view_make(&e, EXITS_BY_REASON, true, NULL, NULL, &v), 0);
+	exits_view_row(&v, 0, &r);
+	assert_int_equal(r.bucket[10], 5);
+	assert_int_equal(r.total, 8900);
+	exits_view_free(&v);
+	exits_free(&e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -263,6 +318,7 @@ int main(void)
 		cmocka_unit_test(test_intervals),  cmocka_unit_test(test_tid_again),
 		cmocka_unit_test(test_source_emptied), cmocka_unit_test(test_vms),
 		cmocka_unit_test(test_pairs),	   cmocka_unit_test(test_many),
+		cmocka_unit_test(test_buckets),	   cmocka_unit_test(test_spread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,6 +127,25 @@ static void test_maxima(void **state __unused_arg)
 	assert_int_equal(s.v[1].max, 24360649);
 }
 
+/* A logarithm among the keys, and the sum of that field. */
+static void test_log2(void **state __unused_arg)
+{
+	static const char text[] =
+		"# trigger info: hist:keys=pid,lat.log2:vals=hitcount,lat:sort=hitcount:size=2048 [active]\n"
+		"{ pid:        151, lat: ~ 2^14 } hitcount:         47  lat:     570047\n"
+		"{ pid:        151, lat: ~ 2^9  } hitcount:          2  lat:        900\n"
+		"\nTotals:\n    Hits: 49\n    Entries: 2\n    Dropped: 0\n";
+	struct seen s = { .n = 0 };
+	struct khist h;
+
+	assert_int_equal(feed(&h, text, "pid,lat.log2:vals=hitcount,lat", &s), 0);
+	assert_int_equal(s.n, 2);
+	assert_int_equal(s.v[0].lat, 14); /* the first of that name */
+	assert_int_equal(s.v[0].nkeys, 2);
+	assert_int_equal(s.v[1].lat, 9);
+	assert_int_equal(s.v[1].hits, 2);
+}
+
 #define BLOCK "# trigger info: hist:keys=common_pid:vals=hitcount:size=128 [active]\n"
 #define TOTAL "\nTotals:\n    Hits: 1\n    Entries: 1\n    Dropped: 0\n"
 
@@ -215,7 +234,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_choice),
-		cmocka_unit_test(test_maxima),
+		cmocka_unit_test(test_log2), cmocka_unit_test(test_maxima),
 		cmocka_unit_test(test_odd),
 		cmocka_unit_test(test_too_much),
 		cmocka_unit_test(test_callback_stops),

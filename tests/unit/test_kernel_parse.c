@@ -122,11 +122,17 @@ static void test_owner_names(void **state __unused_arg)
 	assert_int_equal(kowner_parse(buf, '.', &p), 0);
 	assert_true(p.pid == o.pid && p.start == o.start && p.seq == o.seq);
 	assert_int_equal(kowner_format(&o, '_', buf, sizeof(buf)), 0);
+	assert_string_equal(buf, "kvmft_4711_18446744073709551615_3");
+	assert_int_equal(kowner_parse(buf, '_', &p), 0);
+	assert_true(p.pid == o.pid && p.start == o.start && p.seq == o.seq);
+	o.seq = 0;
+	assert_int_equal(kowner_format(&o, '_', buf, sizeof(buf)), 0);
 	assert_string_equal(buf, "kvmft_4711_18446744073709551615");
 	assert_int_equal(kowner_parse(buf, '_', &p), 0);
 	assert_int_equal(p.pid, 4711);
 	assert_int_equal(kowner_format(&o, '.', buf, 8), -ENAMETOOLONG);
-	assert_int_equal(kowner_parse("kvmft_1_2_3", '_', &p), -EINVAL);
+	assert_int_equal(kowner_parse("kvmft_1_2_3_4", '_', &p), -EINVAL);
+	assert_int_equal(kowner_parse("kvmft_1_2_", '_', &p), -EINVAL);
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		assert_int_equal(kowner_parse(bad[i], '.', &p), -EINVAL);
 }

@@ -190,6 +190,46 @@ static void test_openmetrics(void **state __unused_arg)
 	fixture_close(&f);
 }
 
+static void test_spread(void **state __unused_arg)
+{
+	struct fixture f;
+
+	fixture_open(&f, false);
+	exits_free(&f.e);
+	f.e.timed = f.e.spreads = true;
+	fixture_thread(&f, 101, 100, exits_vm(&f.e, "100-11", "vm1", NULL, 100), 0);
+	assert_int_equal(exits_add(&f.e, 101, 12, 4), 0);
+	for (uint64_t i = 0; i < 3; i++)
+		assert_int_equal(exits_time_one(&f.e, 101, 12, 1000), 0);
+	assert_int_equal(exits_time_one(&f.e, 101, 12, 3000000), 0);
+	assert_int_equal(exits_time_one(&f.e, 101, EXITS_WAKE, 70000), 0);
+	f.p.columns = EXITS_COL_REASON;
+	assert_string_equal(print(&f, EXITS_TEXT, EXITS_BY_REASON),
+		"KVM_EXIT_REASON           COUNT      AVG     P50<     P99<      MAX  1us  1ms  1s  \n"
+		"HLT                           4 750.8 us     1 us   4.2 ms     3 ms  #     +       \n"
+		"(wake-up to entry)            1    70 us 131.1 us 131.1 us    70 us      #         \n");
+	exits_view_free(&f.v);
+	sbuf_reset(&f.b);
+	(void)print(&f, EXITS_JSON, EXITS_BY_REASON);
+	assert_non_null(strstr(f.b.s, "\"reason\":\"HLT\",\"code\":12,\"count\":4,\"timed\":4,"));
+	assert_non_null(strstr(f.b.s, "\"buckets_ns\":[[1024,3],[4194304,1]]"));
+	assert_non_null(strstr(f.b.s, "\"reason\":\"(wake-up to entry)\",\"code\":null,\"count\":null,"));
+	exits_view_free(&f.v);
+	sbuf_reset(&f.b);
+	(void)print(&f, EXITS_OPENMETRICS, EXITS_BY_THREAD);
+	assert_non_null(strstr(f.b.s, "# TYPE kvm_exit_duration_seconds histogram\n"));
+	assert_non_null(strstr(f.b.s, "reason=\"HLT\",le=\"0.000001024\"} 3\n"));
+	assert_non_null(strstr(f.b.s, "reason=\"HLT\",le=\"0.002097152\"} 3\n"));
+	assert_non_null(strstr(f.b.s, "reason=\"HLT\",le=\"0.004194304\"} 4\n"));
+	assert_non_null(strstr(f.b.s, "reason=\"HLT\",le=\"+Inf\"} 4\n"));
+	assert_non_null(strstr(f.b.s, "tid=\"101\",vcpu=\"0\",reason=\"HLT\"} 0.003003000\n"));
+	assert_non_null(strstr(f.b.s, "kvm_wakeup_to_entry_seconds_bucket{vm=\"100-11\",name=\"vm1\",uuid=\"\","
+				     "pid=\"100\",tid=\"101\",vcpu=\"0\",le=\"+Inf\"} 1\n"));
+	assert_null(strstr(f.b.s, "kvm_exits_total{vm=\"100-11\",name=\"vm1\",uuid=\"\",pid=\"100\",tid=\"101\","
+				  "vcpu=\"0\"}"));
+	fixture_close(&f);
+}
+
 /* A large table is handed on in pieces. */
 static int count_flush(void *ctx, struct sbuf *b)
 {
@@ -232,7 +272,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_text),	    cmocka_unit_test(test_text_time),
 		cmocka_unit_test(test_json),	    cmocka_unit_test(test_csv),
-		cmocka_unit_test(test_openmetrics),
+		cmocka_unit_test(test_openmetrics), cmocka_unit_test(test_spread),
 		cmocka_unit_test(test_pieces),
 	};
 
