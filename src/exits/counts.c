@@ -449,8 +449,10 @@ static int view_fill(struct exits_view *v, exits_filter filter, const void *ctx)
 		return -ENOMEM;
 	for (size_t i = 0; i < e->n; i++) {
 		uint64_t n = cell_count(&e->cell[i], view_whole(v));
-		uint64_t any = exits_is_exit(e->cell[i].reason) ? n : cell_timed(e, i, view_whole(v));
+		uint64_t any = n;
 
+		if (!exits_is_exit(e->cell[i].reason))
+			any = cell_timed(e, i, view_whole(v));
 		if (!any || (filter && !filter(ctx, e, &e->thread[e->cell[i].thread])))
 			continue;
 		v->cell[v->n++] = (uint32_t)i;

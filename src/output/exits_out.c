@@ -219,7 +219,7 @@ static void thread_columns(struct row *o, const struct exits_page *p, const stru
 		row_bool(o, "ended", true, vm && vm->ended);
 }
 
-/* Percentiles are the upper bounds of their buckets; JSON has the buckets, those that are filled. */
+/* Percentiles are the upper bounds of their buckets; JSON has those buckets that are filled. */
 static void spread_columns(struct row *o, const struct exits_row *r)
 {
 	row_time(o, "p50_below", r->timed, 1ull << exits_row_percentile(r, 50, 100));
