@@ -87,7 +87,8 @@ static void histograms(const struct lat_view *v, size_t nvm, struct sbuf *b)
 		    "How long it took, from its cause to its effect.");
 	for (unsigned int id = 0; id < LAT_TABLES; id++)
 		/* Those behind LAT_T_MEM have its cases once more. */
-		if (lat_has_table(v->lat, (enum lat_table_id)id) && id != LAT_T_STEALER && id <= LAT_T_MEM)
+		if (lat_has_table(v->lat, (enum lat_table_id)id) && id != LAT_T_STEALER &&
+		    id <= LAT_T_MEM)
 			table_metrics(v, lat_table(v->lat, (enum lat_table_id)id), nvm, b);
 }
 
