@@ -154,8 +154,6 @@ bool lat_in_cycles(const struct lat *l);
 const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id);
 /* Whether it is of an analysis that was wanted and not left out, and was asked for. */
 bool lat_has_table(const struct lat *l, enum lat_table_id id);
-/* Which analysis a table belongs to. */
-enum lat_kind lat_table_kind(enum lat_table_id id);
 /* What a vCPU does at this point of the walk. */
 struct lat_now {
 	enum vs_state state, base; /* base: without a scheduler */

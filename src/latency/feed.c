@@ -26,13 +26,6 @@ static const struct lat_desc *const descs[LAT_TABLES] = {
 	[LAT_T_MEM_THREAD] = &lat_desc_mem_thread, [LAT_T_MEM_TIME] = &lat_desc_mem_time,
 };
 
-static const enum lat_kind kinds[LAT_TABLES] = {
-	[LAT_T_IRQ] = LAT_IRQ,	    [LAT_T_SCHED] = LAT_SCHED,	   [LAT_T_STEALER] = LAT_SCHED,
-	[LAT_T_IO] = LAT_IO,	    [LAT_T_TIMER] = LAT_TIMER,	   [LAT_T_HRTIMER] = LAT_TIMER,
-	[LAT_T_MEM] = LAT_MEM,	    [LAT_T_MEM_VCPU] = LAT_MEM,	   [LAT_T_MEM_TASK] = LAT_MEM,
-	[LAT_T_MEM_GPA] = LAT_MEM, [LAT_T_MEM_THREAD] = LAT_MEM, [LAT_T_MEM_TIME] = LAT_MEM,
-};
-
 enum lat_kind lat_table_kind(enum lat_table_id id)
 {
 	return descs[id]->kind;
@@ -636,14 +629,9 @@ const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id)
 	return &l->table[id];
 }
 
-enum lat_kind lat_table_kind(enum lat_table_id id)
-{
-	return kinds[id];
-}
-
 bool lat_has_table(const struct lat *l, enum lat_table_id id)
 {
-	return l->o.want[kinds[id]] &&
+	return l->o.want[lat_table_kind(id)] &&
 	       (id < LAT_T_MEM_VCPU || l->o.mem_by >> (id - LAT_T_MEM_VCPU) & 1);
 }
 

@@ -24,6 +24,7 @@ enum { ST_TOTAL, ST_KVM, ST_ASLEEP, ST_OFFCPU, ST_VMM, ST_AGAIN };
 
 const struct lat_desc lat_desc_mem = {
 	.name = "mem",
+	.kind = LAT_MEM,
 	.title = "vCPUs that waited for memory, by why",
 	.key = "Kind",
 	.stage = { "total", "kernel", "asleep", "off-cpu", "vmm", "again" },
@@ -42,7 +43,8 @@ const struct lat_desc lat_desc_mem = {
 /* The stalls of LAT_T_MEM once more; their causes are kinds. */
 #define BY(id_, name_, title_, key_)                                                               \
 	const struct lat_desc lat_desc_mem_##id_ = {                                               \
-		.name = name_, .title = title_, .key = key_, .stage = { "total" },                 \
+		.name = name_, .kind = LAT_MEM, .title = title_, .key = key_,                      \
+		.stage = { "total" },                                                              \
 		.stage_help = { "from the exit to the entry" },                                    \
 		.cause = { "not told", "first touch", "mapped first", "huge page split",           \
 			   "huge page collapse", "copy-on-write", "dirty log", "access log",       \
