@@ -370,7 +370,7 @@ static int sum_add(struct exits *sum, uint32_t tid, const struct exits *e, size_
 		ret = exits_time_add(sum, tid, c->reason, whole ? t->n : t->n - t->shown_n,
 				     whole ? t->total : t->total - t->shown_total, t->max);
 	if (!ret && e->spreads) {
-		int64_t at = cell_of(sum, 0, c->reason);
+		int64_t at = cell_of(sum, tid, c->reason);
 		uint64_t *to = at < 0 ? NULL : sum->spread[at].n;
 
 		if (!to)
