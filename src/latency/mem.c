@@ -205,9 +205,11 @@ static int spte(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (spte_leaf(e.now, e.level))
 		mem_taken_back(&l->mem->taken, vm, e.level, e.gfn);
 	else if (spte_leaf(e.old, e.level) && !spte_present(e.now) &&
-		 !(stalls(v) && covers(&e, &v->stall->now)))
+		 !(e.level == 1 && stalls(v) && covers(&e, &v->stall->now)))
+		/* A fault that takes the huge page away maps small ones, this and then others. */
 		return mem_taken_add(&l->mem->taken, vm, e.level, e.gfn, SPTE_PFN(e.old),
-				     in->i->tid);
+				     in->i->tid, stalls(v) && !v->stall->now.unmapped &&
+							 covers(&e, &v->stall->now));
 	return 0;
 }
 

@@ -41,6 +41,7 @@ struct mem_by {
 	int32_t tid;
 	int64_t vm; /* -1: of nobody knows which */
 	bool swapped;
+	bool split; /* KVM itself, to map it in small pages */
 };
 
 struct mem_taken {
@@ -97,7 +98,7 @@ struct lat_mem {
 
 /* mem_taken.c */
 int mem_taken_add(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t gfn, uint64_t pfn,
-		  int32_t tid) __must_check;
+		  int32_t tid, bool split) __must_check;
 /* The host's page was written to swap. */
 void mem_taken_swapped(struct mem_taken *m, uint64_t pfn);
 /* Whether the page was taken, by whom. vm -1: from a VM that is not known. */

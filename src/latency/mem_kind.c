@@ -55,6 +55,8 @@ static enum mem_kind again(const struct lat *l, const struct lat_vcpu *v, const 
 		return MEM_UNKNOWN; /* perhaps another VM's page of the same number */
 	if (s->by.swapped && fresh)
 		return MEM_SWAP;
+	if (s->by.split && !fresh)
+		return MEM_SPLIT;
 	if (u64map_get(&l->mem->collapser, (uint32_t)s->by.tid, NULL))
 		return MEM_COLLAPSE;
 	return hostmap_task_vm(l->map, s->by.tid) == (ssize_t)v->vm ? MEM_VMM : MEM_HOST;

@@ -13,10 +13,11 @@
 
 #define TAKEN_MAX (1u << 20)
 
-/* A value of the map: who, the host's page, and whether that was written to swap. */
+/* A value of the map: who, the host's page, whether that was written to swap, or split by KVM. */
 #define TID_BITS  22
-#define PFN_SHIFT (TID_BITS + 1)
+#define PFN_SHIFT (TID_BITS + 2)
 #define SWAPPED	  (1ull << TID_BITS)
+#define SPLIT	  (SWAPPED << 1)
 
 static uint64_t key_of(int64_t vm, unsigned int level, uint64_t gfn)
 {
@@ -30,7 +31,7 @@ static uint64_t base(uint64_t gfn, unsigned int level)
 }
 
 int mem_taken_add(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t gfn, uint64_t pfn,
-		  int32_t tid)
+		  int32_t tid, bool split)
 {
 	uint64_t key = key_of(vm, level, gfn);
 
@@ -47,7 +48,8 @@ int mem_taken_add(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t 
 		(*n)++;
 	}
 	if (u64map_put(&m->by_page, key,
-		       pfn << PFN_SHIFT | ((uint64_t)(uint32_t)tid & (SWAPPED - 1))))
+		       pfn << PFN_SHIFT | (split ? SPLIT : 0) |
+			       ((uint64_t)(uint32_t)tid & (SWAPPED - 1))))
 		return -ENOMEM;
 	return u64map_put(&m->by_pfn, pfn, key);
 }
@@ -71,7 +73,7 @@ bool mem_taken_find(const struct mem_taken *m, int64_t vm, uint64_t gfn, struct 
 		    !u64map_get(&m->by_page, key_of(vm, level, base(gfn, level)), &val))
 			continue;
 		*by = (struct mem_by){ .tid = (int32_t)(val & (SWAPPED - 1)), .vm = vm,
-				       .swapped = val & SWAPPED };
+				       .swapped = val & SWAPPED, .split = val & SPLIT };
 		return true;
 	}
 	return false;

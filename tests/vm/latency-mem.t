@@ -25,7 +25,7 @@ kind()
 	dirty) echo "dirty log" ;;
 	madvise) echo "refault, VMM" ;;
 	swap) echo "swap-in" ;;
-	split) echo "dirty log" ;;
+	split) echo "dirty log|huge page split" ;;
 	uffd) echo "userfaultfd" ;;
 	esac
 }

@@ -54,7 +54,7 @@ if phase == "mmio":
 elif kind == "first touch":
     assert causes.get(kind) == count, causes
 else:
-    # A log goes on until it is switched off, so a last pass has some as well.
-    assert causes.get(kind, 0) >= want * 0.999, (want, causes)
+    # A log goes on until it is switched off, so a last pass has some as well. Intel's own log of pages has none.
+    assert sum(causes.get(k, 0) for k in kind.split("|")) >= want * 0.999, (want, causes)
 assert causes.get("not told", 0) == 0, causes
 assert abs(rest - host["total_ns"]) * 100 <= float(percent) * host["total_ns"], "sums differ"
