@@ -37,7 +37,7 @@ const struct blame_name blame_causes[BLAME_CAUSES] = {
 	[CAUSE_LOCK_HOLDER] = { "lock-holder", "it spun on a lock (pause-loop exits)" },
 	[CAUSE_GUEST_IRQS_OFF] = { "guest-irqs-off", "the guest ran, and did not take its interrupt" },
 	[CAUSE_GUEST_HANDLER] = { "guest-handler", "the guest served interrupts or softirqs" },
-	[CAUSE_GUEST_SCHED] = { "guest-sched", "the guest ran another of its tasks" },
+	[CAUSE_GUEST_SCHED] = { "guest-sched", "the guest had not switched to that task" },
 	[CAUSE_GUEST_SLEEP] = { "guest-sleep", "the guest's program, or the guest, slept" },
 	[CAUSE_GUEST_CODE] = { "guest-code", "the guest ran that very code" },
 };

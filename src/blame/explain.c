@@ -319,7 +319,9 @@ static void guest_runs(const struct blame *b, struct blame_spike *s, const struc
 	p = blame_part_add(s, cause, n->task_known ? (uint32_t)n->task : UINT32_MAX, time);
 	if (p->name[0])
 		return;
-	if (guest && n->task_known)
+	if (cause == CAUSE_GUEST_SCHED && guest && n->task_known && !n->task)
+		snprintf(p->name, sizeof(p->name), "<idle>-0, on its way to switch");
+	else if (guest && n->task_known)
 		name_task(guest, p, n->task);
 	else
 		snprintf(p->name, sizeof(p->name), "%s", guest ? "" : "the guest was not recorded");

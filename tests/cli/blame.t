@@ -313,7 +313,7 @@ status_is 4 "timerlat where no tracer ran"
 err_has 'timerlat: needs a capture of the guest, with osnoise:timerlat_sample' "... is told"
 parts --from-marker begin --to-marker end "$tmp/host" "$tmp/guest=one" >"$tmp/got"
 ok "between markers: asleep, then on another vCPU" grep -qxF \
-	"marker 25500 guest-sleep: guest-sleep 22000, guest-code (victim-77) 2500, guest-sched (<idle>-0) 1000" "$tmp/got"
+	"marker 25500 guest-sleep: guest-sleep 22000, guest-code (victim-77) 2500, guest-sched (<idle>-0, on its way to switch) 1000" "$tmp/got"
 sed 's/^0  20100 .*/0 gap 3/' "$tmp/both" >"$tmp/gap"
 capture host <"$tmp/gap"
 parts --what wakeup "$tmp/host" "$tmp/guest=one" >"$tmp/got"
