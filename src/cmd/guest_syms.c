@@ -244,13 +244,13 @@ int guest_syms_of_pairing(struct guest_syms *g, const struct guest_syms_opts *o,
 	return ret;
 }
 
-/* Which VM a capture is of: as it is told, by its UUID, or because there is but one. */
+/* Which VM a capture is of: as it is told, by its UUID, or because no other one can be. */
 static ssize_t whose(struct hostmap *m, const struct capture *c, const char *sel,
 		     struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf all = { 0 };
+	size_t n = 0, others = 0;
 	ssize_t vm = -1;
-	size_t n = 0;
 
 	if (sel)
 		return hostmap_find_vm(m, sel, err);
@@ -261,12 +261,24 @@ static ssize_t whose(struct hostmap *m, const struct capture *c, const char *sel
 			continue;
 		if (cap && cap->uuid && c->uuid && !strcasecmp(cap->uuid, c->uuid))
 			return (ssize_t)i;
+		if (cap && cap->uuid && c->uuid) {
+			others++;
+			continue;
+		}
 		vm = (ssize_t)i;
 		n++;
 	}
-	if (n == 1)
+	if (n == 1) {
+		cli_note("%s: its functions are taken for those of %s, %s", c->path,
+			 m->vm[vm].label, others ? "whose UUID is not known" : "the only VM there");
 		return vm;
+	}
 	hostmap_list(m, &all);
+	if (others && !n)
+		return err_usage(err,
+				 "guest %s has a UUID that no VM of the host capture has; name one: "
+				 "%s=SEL. VMs there: %s",
+				 c->path, c->path, all.s ? all.s : "");
 	return err_usage(err, "%s: of which VM? Say GUEST=SEL: %s", c->path, all.s ? all.s : "");
 }
 

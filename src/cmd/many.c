@@ -399,7 +399,7 @@ static void sum_text(const struct many_doc *d, const struct sum *s, struct sbuf 
 {
 	sbuf_addf(b, "==> all %zu together <==\n\n%18s %10s %8s %8s %13s %13s\n\n", s->captures,
 		  d->title, "Count", "Count%", "Time%", "Max", "Mean");
-	for (size_t i = 0; i < s->n; i++) {
+	for (size_t i = 0; i < s->n && (!d->top || i < d->top); i++) {
 		const struct many_row *r = &s->v[i];
 
 		sbuf_addf(b, "%18s %10" PRIu64 " %7.2f%% %7.2f%%", r->name, r->n,
@@ -408,6 +408,8 @@ static void sum_text(const struct many_doc *d, const struct sum *s, struct sbuf 
 		us(b, r->timed ? r->total / r->timed : 0);
 		sbuf_addc(b, '\n');
 	}
+	if (d->top && s->n > d->top)
+		sbuf_addf(b, "%18s\n", "...");
 	sbuf_addf(b, "\nTotal %s:%" PRIu64 ", total time:", d->what, s->all);
 	sbuf_addf(b, "%" PRIu64 ".%02uus.\n", (s->total + 5) / 1000,
 		  (unsigned int)((s->total + 5) % 1000 / 10));

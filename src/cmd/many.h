@@ -51,6 +51,7 @@ struct many_doc {
 	const char *title;  /* head of the first column of the sum */
 	const char *what;   /* of what there are so many: "samples" */
 	bool by_time;	    /* the sum is sorted by that */
+	uint64_t top;	    /* rows of the sum in text; 0: all */
 };
 
 /*

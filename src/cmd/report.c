@@ -129,7 +129,8 @@ static int parse_class(struct run *run)
 		return err_usage(run->err, "option --by rip: only for --event vmexit, and not with "
 				 "--semantics perf");
 	if (!run->ro.by_rip && (run->nguest || guest_syms_option(&run->o->syms)))
-		return err_usage(run->err, "%s: only --by rip has a use for symbols of guests",
+		return err_usage(run->err, "%s%s: only --by rip has a use for symbols of guests",
+				 run->nguest ? "" : "option --",
 				 run->nguest ? run->guest[0] : guest_syms_option(&run->o->syms));
 	if (!c) {
 		for (size_t i = 0; (c = class_at(i)); i++)
@@ -224,6 +225,10 @@ static void remarks(struct run *run, const struct report_format *fmt)
 			    &b) &&
 	    b.s)
 		sink_remark(&run->remarks, "%s", b.s);
+	if (run->ro.by_rip && !run->syms.n)
+		sink_remark(&run->remarks,
+			    "functions have no names: that takes --guest-kallsyms, or as a further INPUT the "
+			    "guest's capture, recorded with --symbols");
 	if (t->no_end)
 		sink_remark(&run->remarks,
 		       "%llu exits were followed by another exit without kvm_entry: they count, but "
@@ -482,7 +487,7 @@ static int report_many(const struct opts *o, struct kvmft_err *err)
 {
 	const struct many_doc d = {
 		.format = cli_formats[MAX(o->format, 0)], .f = o->file.page.f, .title = "Event",
-		.what = "samples",
+		.what = "samples", .top = o->top.v,
 		.by_time = o->key == KEY_TIME || o->key == KEY_TIME_PCT,
 	};
 
