@@ -302,7 +302,7 @@ static void test_damaged_lines(void **state __unused_arg)
 	assert_int_equal(c->nstream + c->nvm + c->npvclock + c->ntask + c->ncpu, 0);
 	assert_true(fx_noted(c, "line 10 is damaged"));
 	assert_true(fx_noted(c, "line 11 is damaged"));
-	assert_true(fx_noted(c, "size of sub-buffers is not known"));
+	assert_true(fx_noted(c, "the sub-buffer size is missing"));
 	assert_int_equal(c->ndamage, 13);
 	capture_close(c);
 	enc_rmtree(dir);
