@@ -130,6 +130,7 @@ struct lat_opts {
 	uint64_t than_ns;  /* only longer ones are kept as worst; 0 with cycles */
 	size_t worst;	   /* how many are kept per table */
 	bool states_only;  /* nothing is wanted but lat_vcpu_now() */
+	bool cases_only;   /* nothing but what each() is told, of all but sched, and notes */
 	uint32_t mem_by;   /* tables of mem besides the one by kind */
 	uint64_t grain;	   /* of the one by address, in bytes; 0: LAT_GRAIN */
 	/* Called, if there, with each case as it ends; 0 or -errno. */

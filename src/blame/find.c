@@ -25,11 +25,11 @@ bool blame_wants(const struct blame *b, enum blame_what what)
 }
 
 /* How far it is from the moment that was asked for. */
-static uint64_t distance(const struct blame *b, const struct blame_spike *s)
+static uint64_t distance(const struct blame *b, uint64_t begin, uint64_t end)
 {
-	if (s->begin > b->o.at)
-		return s->begin - b->o.at;
-	return s->end < b->o.at ? b->o.at - s->end : 0;
+	if (begin > b->o.at)
+		return begin - b->o.at;
+	return end < b->o.at ? b->o.at - end : 0;
 }
 
 static int worse(const struct blame_spike *x, const struct blame_spike *y)
@@ -86,21 +86,24 @@ static void compact(struct blame *b)
 		b->least = b->v[n - 1].end - b->v[n - 1].begin;
 }
 
-struct blame_spike *blame_add(struct blame *b, const struct blame_spike *s)
+struct blame_spike *blame_add(struct blame *b, const struct blame_found *f)
 {
-	uint64_t length = s->end - s->begin;
+	uint64_t length = f->end - f->begin;
 
-	if (s->end <= s->begin || length < b->o.than || !blame_wants(b, s->what) ||
-	    (b->o.vm >= 0 && s->vm != b->o.vm) || (b->o.vcpu >= 0 && s->vcpu != b->o.vcpu) ||
-	    s->end < b->o.from || s->begin > b->o.to ||
-	    (b->o.has_at && distance(b, s) > b->o.near))
+	if (f->end <= f->begin || length < b->o.than || !blame_wants(b, f->what) ||
+	    (b->o.vm >= 0 && f->vm != b->o.vm) || (b->o.vcpu >= 0 && f->vcpu != b->o.vcpu) ||
+	    f->end < b->o.from || f->begin > b->o.to ||
+	    (b->o.has_at && distance(b, f->begin, f->end) > b->o.near))
 		return NULL;
-	b->count[s->what]++;
+	b->count[f->what]++;
 	if (length < b->least)
 		return NULL;
 	if (b->n == b->cap)
 		compact(b);
-	b->v[b->n] = *s;
+	b->v[b->n] = (struct blame_spike){
+		.what = f->what, .vm = f->vm, .vcpu = f->vcpu, .tid = f->tid,
+		.begin = f->begin, .end = f->end,
+	};
 	return &b->v[b->n++];
 }
 
@@ -144,20 +147,22 @@ static int lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 {
 	struct blame *b = ctx;
 	const struct lat_table *t = lat_table(b->lat, id);
-	struct blame_spike *at, s = {
+	struct blame_found f = {
 		.vm = c->vm, .vcpu = c->vcpu, .begin = c->begin, .end = c->end,
 	};
+	struct blame_spike *s;
 
 	if (what_of[id] < 0)
 		return 0;
-	s.what = (enum blame_what)what_of[id];
-	if (s.what == BLAME_IO)
-		request_away(b, c, t->desc, &s);
-	if (s.what == BLAME_TIMER || s.what == BLAME_HRTIMER)
-		s.accepted = s.begin + MIN(stage(b, c, "expire", t->desc), s.end - s.begin);
-	at = blame_add(b, &s);
-	if (at)
-		snprintf(at->of, sizeof(at->of), "%s", c->what[0] ? c->what : t->group[c->group].name);
+	f.what = (enum blame_what)what_of[id];
+	s = blame_add(b, &f);
+	if (!s)
+		return 0;
+	if (s->what == BLAME_IO)
+		request_away(b, c, t->desc, s);
+	if (s->what == BLAME_TIMER || s->what == BLAME_HRTIMER)
+		s->accepted = s->begin + MIN(stage(b, c, "expire", t->desc), s->end - s->begin);
+	snprintf(s->of, sizeof(s->of), "%s", c->what[0] ? c->what : t->group[c->group].name);
 	return 0;
 }
 
@@ -167,7 +172,9 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	      struct kvmft_err *err)
 {
 	struct blame *b = calloc(1, sizeof(*b));
-	struct lat_opts lo = { .vm = o->vm, .vcpu = o->vcpu, .each = lat_ends, .ctx = b };
+	struct lat_opts lo = {
+		.vm = o->vm, .vcpu = o->vcpu, .each = lat_ends, .ctx = b, .cases_only = true,
+	};
 	int ret;
 
 	*out = NULL;
@@ -214,7 +221,7 @@ int blame_find(struct blame *b, const struct tl_item *i)
 static int by_distance(const void *x, const void *y, void *ctx)
 {
 	const struct blame_spike *p = x, *q = y;
-	uint64_t dp = distance(ctx, p), dq = distance(ctx, q);
+	uint64_t dp = distance(ctx, p->begin, p->end), dq = distance(ctx, q->begin, q->end);
 
 	return dp != dq ? (dp < dq ? -1 : 1) : worse(p, q);
 }

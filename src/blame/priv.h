@@ -82,8 +82,16 @@ struct blame {
 	uint64_t now, lost_to;	/* host TSC; events of the host were lost up to there */
 };
 
-/* find.c: a spike, with what, vm, vcpu, tid, begin, end; `of` is written only if it is kept. */
-struct blame_spike *blame_add(struct blame *b, const struct blame_spike *s);
+/* What is found of a spike. Most are not kept, and a spike with its parts is large. */
+struct blame_found {
+	enum blame_what what;
+	int32_t tid;
+	int64_t vm, vcpu;
+	uint64_t begin, end;
+};
+
+/* find.c: NULL, or the spike that is kept, of which the caller writes `of`. */
+struct blame_spike *blame_add(struct blame *b, const struct blame_found *f);
 /* ns as cycles of the host's TSC, where it is known how fast that is. */
 uint64_t blame_cycles(const struct blame *b, uint64_t ns);
 bool blame_wants(const struct blame *b, enum blame_what what);

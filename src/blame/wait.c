@@ -44,13 +44,14 @@ static struct blame_wait *wait_of(struct blame *b, const struct tl_item *i, uint
 
 static void wait_ends(struct blame *b, struct blame_wait *w, const struct tl_item *i, int32_t tid)
 {
-	struct blame_spike s = {
+	struct blame_found f = {
 		.what = w->ready ? BLAME_READY : BLAME_WAKEUP, .vm = i->vm, .vcpu = w->vcpu,
 		.tid = tid, .begin = w->since, .end = i->host,
-	}, *at;
+	};
+	struct blame_spike *at;
 
 	w->since = 0;
-	at = blame_add(b, &s);
+	at = blame_add(b, &f);
 	if (at)
 		snprintf(at->of, sizeof(at->of), "%.40s-%d", tl_comm(i->src, tid), tid);
 }
@@ -111,7 +112,8 @@ static void mark_begin(struct blame *b, const struct tl_item *i)
 /* Who wrote the first one writes the second one, too; else it belongs to the last of that VM. */
 static void mark_end(struct blame *b, const struct tl_item *i, const char *text)
 {
-	struct blame_spike s = { .what = BLAME_MARKER, .vm = i->vm, .end = i->host }, *at;
+	struct blame_found f = { .what = BLAME_MARKER, .vm = i->vm, .end = i->host };
+	struct blame_spike *at;
 	struct blame_mark *m = NULL;
 
 	for (size_t k = 0; k < b->nmark; k++) {
@@ -124,11 +126,11 @@ static void mark_end(struct blame *b, const struct tl_item *i, const char *text)
 	}
 	if (!m)
 		return;
-	s.begin = m->since;
-	s.vcpu = m->vcpu;
-	s.tid = m->tid;
+	f.begin = m->since;
+	f.vcpu = m->vcpu;
+	f.tid = m->tid;
 	*m = b->mark[--b->nmark];
-	at = blame_add(b, &s);
+	at = blame_add(b, &f);
 	if (at)
 		snprintf(at->of, sizeof(at->of), "%.40s", text);
 }
@@ -156,15 +158,16 @@ static void measured(struct blame *b, const struct blame_decoder *d, enum event_
 {
 	bool timer = r == EV_TIMERLAT || r == EV_TIMERLAT_ENTRY;
 	uint64_t length = blame_cycles(b, blame_field(d, r, 0, i)), more = blame_field(d, r, 1, i);
-	struct blame_spike s = {
+	struct blame_found f = {
 		.what = timer ? BLAME_TIMERLAT : BLAME_NOISE, .vm = i->vm, .vcpu = i->vcpu,
 		.begin = i->host - MIN(length, i->host), .end = i->host,
-	}, *at;
+	};
+	struct blame_spike *at;
 	char text[32] = "";
 
 	if ((timer && more) || r == EV_NOISE_SAMPLE)
-		s.tid = i->tid;
-	at = blame_add(b, &s);
+		f.tid = i->tid;
+	at = blame_add(b, &f);
 	if (!at)
 		return;
 	if (r == EV_NOISE_IRQ)
@@ -214,7 +217,8 @@ int blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i
 int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];
-	struct blame_spike s = { .what = BLAME_STALL, .vm = i->vm, .vcpu = i->vcpu }, *at;
+	struct blame_found f = { .what = BLAME_STALL, .vm = i->vm, .vcpu = i->vcpu };
+	struct blame_spike *at;
 	uint64_t key = (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, *exit;
 	struct exit_why why;
 
@@ -230,10 +234,10 @@ int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
 	}
 	if (!*exit)
 		return 0;
-	s.begin = *exit;
-	s.end = i->host;
+	f.begin = *exit;
+	f.end = i->host;
 	*exit = 0;
-	at = blame_add(b, &s);
+	at = blame_add(b, &f);
 	if (at)
 		snprintf(at->of, sizeof(at->of), "vCPU %u", (unsigned int)i->vcpu);
 	return 0;

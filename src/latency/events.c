@@ -50,6 +50,7 @@ static const struct lat_event {
 
 struct decoded {
 	enum event_role kind; /* EV_NONE: not ours */
+	unsigned int n;	      /* of field[] */
 	struct fmt_field field[LAT_FIELDS], text;
 };
 
@@ -94,11 +95,18 @@ static int add_vectors(struct lat_decoder *d)
 		if (!ev)
 			return -ENOMEM;
 		ev->field[0] = t.f[0];
+		ev->n = 1;
 	}
 	return 0;
 }
 
-int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
+/* What a vCPU's thread does is told by most events without their fields. */
+static bool tells_state(enum event_role r)
+{
+	return r == EV_EXIT || r == EV_SWITCH || r == EV_WAKEUP || r == EV_WAKEUP_NEW;
+}
+
+int lat_decoder_new(const struct fmt *fmt, bool guest, bool states_only, struct lat_decoder **out)
 {
 	struct lat_decoder *d = calloc(1, sizeof(*d));
 
@@ -117,7 +125,8 @@ int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
 		ev = add(d, t.ev, events[i].as ? events[i].as : events[i].role);
 		if (!ev)
 			return -ENOMEM;
-		memcpy(ev->field, t.f, events[i].n * sizeof(*t.f));
+		ev->n = !states_only || tells_state(events[i].role) ? events[i].n : 0;
+		memcpy(ev->field, t.f, ev->n * sizeof(*t.f));
 		if (events[i].text)
 			ev->text = t.f[events[i].text];
 	}
@@ -131,8 +140,8 @@ static bool decode(const struct fmt *fmt, const struct decoded *ev, const struct
 	in->i = i;
 	in->t = i->host;
 	in->has = 0;
-	for (unsigned int k = 0; k < LAT_FIELDS; k++) {
-		in->f[k] = 0;
+	memset(in->f, 0, sizeof(in->f));
+	for (unsigned int k = 0; k < ev->n; k++) {
 		if (ev->field[k].size && fmt_u64(fmt, &ev->field[k], i->rec, &in->f[k]))
 			in->has |= 1u << k;
 	}
@@ -159,7 +168,7 @@ bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in)
 {
 	for (size_t k = ARRAY_SIZE(events); i->ev && k && events[k - 1].side == ON_QEMU; k--) {
 		const struct lat_event *e = &events[k - 1];
-		struct decoded ev = { .kind = e->role };
+		struct decoded ev = { .kind = e->role, .n = e->n };
 		struct event_type t;
 
 		if (strcmp(fmt_name(i->ev), event_name(e->role)))

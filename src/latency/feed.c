@@ -128,6 +128,8 @@ int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struc
 {
 	int ret = 0;
 
+	if (l->o.cases_only)
+		return l->o.each(l->o.ctx, id, c);
 	for (unsigned int s = 0; s < LAT_STAGES && !ret; s++)
 		if (c->known >> s & 1)
 			ret = lat_stage_add(g, s, c->stage_time[s]);
@@ -336,7 +338,8 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 	l->khz = tl_source(t, 0)->cap->tsc_khz;
 	l->dec = calloc(l->nsrc, sizeof(*l->dec));
 	for (size_t i = 0; l->dec && !ret && i < l->nsrc; i++)
-		ret = lat_decoder_new(tl_source(t, i)->fmt, tl_source(t, i)->guest, &l->dec[i]);
+		ret = lat_decoder_new(tl_source(t, i)->fmt, tl_source(t, i)->guest, o->states_only,
+				      &l->dec[i]);
 	if (!l->dec || ret)
 		ret = err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; !ret && i < l->nsrc; i++)
@@ -356,10 +359,12 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id)
 {
 	uint64_t key = (uint64_t)vm << 32 | id, at;
-	struct lat_vcpu **slot, *v;
+	struct lat_vcpu **near = &l->near[(vm + id) % LAT_NEAR], **slot, *v = *near;
 
+	if (v && v->vm == vm && v->id == id)
+		return v;
 	if (u64map_get(&l->vcpu_at, key, &at))
-		return l->vcpu[at];
+		return *near = l->vcpu[at];
 	v = calloc(1, sizeof(*v));
 	slot = v ? array_grow(&l->vcpu, l->nvcpu, &l->vcpu_cap, sizeof(*slot)) : NULL;
 	if (!slot || u64map_put(&l->vcpu_at, key, l->nvcpu)) {

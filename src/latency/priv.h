@@ -36,7 +36,8 @@ struct lat_in {
 
 struct lat_decoder; /* of one source */
 
-int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out) __must_check;
+int lat_decoder_new(const struct fmt *fmt, bool guest, bool states_only,
+		    struct lat_decoder **out) __must_check;
 /* False: the record means nothing to the analyses. */
 bool lat_decode(const struct lat_decoder *d, const struct tl_item *i, struct lat_in *in);
 /* The same of an event of QEMU. */
@@ -162,6 +163,8 @@ struct lat_workers;
 struct lat_hrtimers;
 struct lat_mem;
 
+#define LAT_NEAR 16
+
 struct lat {
 	const struct timeline *t;
 	struct hostmap *map;
@@ -173,6 +176,7 @@ struct lat {
 	struct lat_vcpu **vcpu;
 	size_t nvcpu, vcpu_cap;
 	struct u64map vcpu_at; /* vm << 32 | id → index */
+	struct lat_vcpu *near[LAT_NEAR]; /* ... met last, by the id's low bits */
 	struct lat_guest *guest; /* by VM */
 	struct lat_cpu *cpu;
 	size_t ncpu, cpu_cap;

@@ -92,16 +92,22 @@ struct lat_group *lat_hit_group(struct lat *l, enum lat_table_id id, const struc
 	return g;
 }
 
+static bool wanted(const struct lat *l, const struct lat_vcpu *v)
+{
+	return l->o.want[LAT_SCHED] && !l->o.cases_only && lat_wanted(l, (int64_t)v->vm, v->id);
+}
+
 int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
-	struct lat_case c = {
+	struct lat_case c;
+	struct lat_group *g;
+
+	if (!wanted(l, v))
+		return 0;
+	c = (struct lat_case){
 		.begin = v->steal_begin, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
 		.time = lat_span(l, t - v->steal_begin), .known = 1,
 	};
-	struct lat_group *g;
-
-	if (!l->o.want[LAT_SCHED] || !lat_wanted(l, c.vm, c.vcpu))
-		return 0;
 	g = lat_hit_group(l, LAT_T_SCHED, v, v->steal_begin, &c);
 	l->table[LAT_T_SCHED].count[SCHED_INTERVALS]++;
 	l->table[LAT_T_SCHED].count[SCHED_UNSEEN] += c.cause == HIT_UNSEEN;
@@ -157,15 +163,18 @@ static struct lat_group *thief_group(struct lat *l, const struct lat_cpu *c, uin
 int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64_t t)
 {
 	bool known = c && c->known;
-	struct lat_case k = {
-		.begin = v->thief_since, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
-		.time = lat_span(l, t - v->thief_since), .known = 1,
-	};
 	uint64_t from = v->thief_since;
+	struct lat_case k;
 	struct lat_group *g;
 
 	v->thief_since = t;
-	if (!l->o.want[LAT_SCHED] || !lat_wanted(l, k.vm, k.vcpu) || (!k.time && known))
+	if (!wanted(l, v))
+		return 0;
+	k = (struct lat_case){
+		.begin = from, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
+		.time = lat_span(l, t - from), .known = 1,
+	};
+	if (!k.time && known)
 		return 0;
 	l->table[LAT_T_STEALER].count[STEALER_SLICES]++;
 	l->table[LAT_T_STEALER].count[STEALER_UNKNOWN] += !known;
