@@ -100,6 +100,7 @@ struct out_format {
 	bool binary;  /* nothing for a terminal */
 	bool only_ns; /* cannot show cycles */
 	bool own_files; /* needs files: see out_begin_files() */
+	const char *no_place; /* which events out->left_out counts, and why */
 	int (*begin)(struct out *o);
 	int (*item)(struct out *o, const struct tl_item *item);
 	/* In order of time between the items; may be NULL. */
@@ -127,6 +128,7 @@ struct out {
 	const int *file; /* of out_begin_files() */
 	size_t nfile;
 	struct guest_rips *rips; /* NULL: no symbols of guests are known */
+	uint64_t left_out; /* events, also after out_end() */
 	void *priv; /* the format's own */
 };
 

@@ -168,7 +168,8 @@ static int export_events(struct pairing *p, struct sink *s, const struct out_for
 }
 
 /* One time line of all captures. */
-static int export_lines(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
+static int export_lines(struct pairing *p, const struct export_opts *o, bool *whole,
+			struct kvmft_err *err)
 {
 	const struct out_format *fmt = out_format_find(o->to);
 	struct out_clock clock;
@@ -183,6 +184,7 @@ static int export_lines(struct pairing *p, const struct export_opts *o, struct k
 		ret = sink_begin(&s, p->t, fmt, &clock);
 		ret = ret ? ret : export_events(p, &s, fmt);
 		ret = sink_close(&s, true, ret, err);
+		*whole = ret || sink_whole(&s);
 	}
 	sink_free(&s);
 	return ret;
@@ -217,7 +219,7 @@ static int export_sessions(void *opts, struct operands *o, struct kvmft_err *err
 struct telling {
 	const struct pairing *p;
 	const struct export_opts *o;
-	bool complete;
+	bool complete, whole; /* whole: the output holds all of them */
 };
 
 /* What the walk over all events saw of their captures. */
@@ -239,7 +241,7 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct export_opts *o = opts;
 	struct pairing p = { 0 };
-	struct telling t = { .p = &p, .o = o, .complete = true };
+	struct telling t = { .p = &p, .o = o, .complete = true, .whole = true };
 	int ret;
 
 	ret = check_options(o, argc, err);
@@ -248,13 +250,13 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret && is_db(o)) {
 		ret = export_db(&p, o, export_tell, &t, err);
 	} else if (!ret) {
-		ret = is_dat(o) ? export_dat(&p, o, err) : export_lines(&p, o, err);
+		ret = is_dat(o) ? export_dat(&p, o, err) : export_lines(&p, o, &t.whole, err);
 		ret = ret ? ret : export_tell(&t, err);
 	}
 	if (!ret && o->out)
 		ret = export_commit(&p, o, err);
 	pairing_close(&p);
-	return sink_exit(ret, t.complete);
+	return sink_exit(ret, t.complete && t.whole);
 }
 
 static int export_output(void *opts, int argc, struct kvmft_err *err)

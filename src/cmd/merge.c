@@ -468,6 +468,7 @@ static int merge_tell(struct merge *m, bool *complete)
 		pairing_tell_assumed(m->p, cli_note);
 	*complete = pairing_summary(t, o->quiet, cli_note);
 	*complete = merge_qemu_summary(&m->q, t, o->quiet) && *complete;
+	*complete = sink_whole(&m->s) && *complete;
 	for (size_t i = 0; i < tl_sources(t); i++) {
 		const struct tl_source *s = tl_source(t, i);
 

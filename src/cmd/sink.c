@@ -277,6 +277,14 @@ int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err)
 	return ret;
 }
 
+bool sink_whole(const struct sink *s)
+{
+	if (s->out.left_out)
+		cli_note("%llu events are left out: %s", (unsigned long long)s->out.left_out,
+			 s->out.fmt->no_place);
+	return !s->out.left_out;
+}
+
 void sink_free(struct sink *s)
 {
 	cap_pieces_free(&s->pieces);

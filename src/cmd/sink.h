@@ -80,6 +80,8 @@ int sink_put_alignment(struct sink *s, const struct pairing *p,
  * -EPIPE is passed on without a word: `| head` has seen enough.
  */
 int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err) __must_check;
+/* After sink_close(): whether all events had a place in the output; if not, that is told. */
+bool sink_whole(const struct sink *s);
 void sink_free(struct sink *s);
 /* The exit code of a command whose output ended so, or -errno: `| head` has seen enough. */
 int sink_exit(int ret, bool complete);

@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define NO_PLACE "they are of CPUs from 1024 on, which Perfetto does not have"
 #define FIRST_DEVICE_VECTOR 0x20 /* of Linux guests: arch/x86/include/asm/irq_vectors.h */
 #define LAST_DEVICE_VECTOR  0xeb
 
@@ -428,7 +429,7 @@ static int put_event(struct out *o, const struct tl_item *i)
 	if (i->cpu == TL_NO_CPU)
 		return t ? instant(o, cpu_track(o, i), t->info, i, 0) : 0;
 	if (!pf_has_cpu(i)) {
-		p->beyond++;
+		o->left_out++;
 		return 0;
 	}
 	c = pf_cpu(p, i);
@@ -602,9 +603,9 @@ static int perfetto_end(struct out *o)
 		ret = pf_ftrace_end(o, p);
 		ret = ret ? ret : pf_machines_end(o, p);
 	}
-	if (!ret && p->beyond) {
-		sbuf_addf(&p->remark, "%llu events of CPUs from 1024 on ARE LEFT OUT: Perfetto "
-			  "has no such CPUs", (unsigned long long)p->beyond);
+	if (!ret && o->left_out) {
+		sbuf_addf(&p->remark, "%llu events ARE LEFT OUT: " NO_PLACE,
+			  (unsigned long long)o->left_out);
 		ret = put_remark(o);
 	}
 	if (!ret && p->archive)
@@ -619,6 +620,7 @@ const struct out_format out_perfetto = {
 	.help = "a trace for ui.perfetto.dev",
 	.binary = true,
 	.only_ns = true,
+	.no_place = NO_PLACE,
 	.begin = perfetto_begin,
 	.item = perfetto_item,
 	.epoch = perfetto_epoch,
@@ -631,6 +633,7 @@ const struct out_format out_perfetto_archive = {
 	.help = "one for each machine, in an archive",
 	.binary = true,
 	.only_ns = true,
+	.no_place = NO_PLACE,
 	.own_files = true,
 	.begin = archive_begin,
 	.item = perfetto_item,

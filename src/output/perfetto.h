@@ -146,7 +146,6 @@ struct pf {
 	size_t ncpu, cpu_cap;
 	struct u64map cpu_of; /* source << 32 | CPU */
 	size_t pending; /* bytes, about, in all of them */
-	uint64_t beyond; /* events of CPUs that Perfetto has no room for */
 	struct sbuf scratch;
 	struct pf_track **track;
 	size_t ntrack, track_cap;

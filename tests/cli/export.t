@@ -319,6 +319,14 @@ err_has 'what the trace calls a ns is a cycle' "... is told"
 run "$kvmft" export -q -i "$tmp/host" --to perfetto --clock host-tsc
 status_is 2 "Perfetto and cycles"
 err_has 'times in ns' "... is told"
+cp -r "$tmp/host" "$tmp/wide"
+mv "$tmp/wide/seg000000/cpu1" "$tmp/wide/seg000000/cpu1500"
+beyond=$("$kvmft" merge -q "$tmp/wide" 2>/dev/null | grep -c '\[1500\]')
+for command in "export --to perfetto -i" "export --to perfetto-archive -i" "merge --format perfetto"; do
+	run "$kvmft" $command "$tmp/wide" -q -o "$tmp/wide.pf" --force
+	status_is 3 "$command: a CPU that Perfetto does not have"
+	err_has "^kvmft: $beyond events are left out: they are of CPUs from 1024 on" "... is told, and how many are missing"
+done
 if command -v protoc >/dev/null; then
 	run "$kvmft" export -q -i "$tmp/host" --to perfetto -o "$tmp/host.pf" "$tmp/guest"
 	status_is 0 "a trace for Perfetto"
