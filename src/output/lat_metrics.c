@@ -27,7 +27,7 @@ static void labels(const struct lat_view *v, const struct lat_desc *d, size_t vm
 	sbuf_addc(b, '{');
 	metric_label(b, "analysis", d->name);
 	sbuf_addc(b, ',');
-	metric_vm(b, vm_at(v, vm));
+	metric_vm(b, vm_at(v, 0), vm_at(v, vm));
 }
 
 static uint64_t up_to(const struct loghist *h, uint64_t most)
@@ -110,7 +110,7 @@ static void states(const struct lat_view *v, size_t nvm, struct sbuf *b)
 		}
 		for (unsigned int s = 0; s < VS_STATES && any; s++) {
 			sbuf_add(b, "kvmft_vcpu_seconds{");
-			metric_vm(b, vm_at(v, vm));
+			metric_vm(b, vm_at(v, 0), vm_at(v, vm));
 			sbuf_addf(b, ",state=\"%s\"} ", vs_names[s]);
 			metric_seconds(b, lat_of_cycles(v, sum[s]));
 			sbuf_addc(b, '\n');
@@ -126,7 +126,7 @@ static void alignment(const struct lat_view *v, size_t nvm, struct sbuf *b)
 		if (!v->bound || !v->bound[vm].guest)
 			continue;
 		sbuf_add(b, "kvmft_alignment_ok{");
-		metric_vm(b, vm_at(v, vm));
+		metric_vm(b, vm_at(v, 0), vm_at(v, vm));
 		sbuf_addf(b, "} %d\n", v->bound[vm].known);
 	}
 }

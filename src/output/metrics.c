@@ -36,11 +36,22 @@ void metric_label(struct sbuf *b, const char *name, const char *value)
 	sbuf_addc(b, '"');
 }
 
-void metric_vm(struct sbuf *b, const struct hostmap_vm *vm)
+static const char *uuid_of(const struct hostmap_vm *vm)
 {
+	return vm->cap && vm->cap->uuid ? vm->cap->uuid : "";
+}
+
+void metric_vm(struct sbuf *b, const struct hostmap_vm *vms, const struct hostmap_vm *vm)
+{
+	size_t number = 1;
+
+	for (const struct hostmap_vm *v = vms; vm && v < vm; v++)
+		number += !strcmp(v->label, vm->label) && !strcmp(uuid_of(v), uuid_of(vm));
 	metric_label(b, "vm", vm ? vm->label : NULL);
 	sbuf_addc(b, ',');
-	metric_label(b, "uuid", vm && vm->cap ? vm->cap->uuid : NULL);
+	metric_label(b, "uuid", vm ? uuid_of(vm) : NULL);
+	if (number > 1)
+		sbuf_addf(b, ",number=\"%zu\"", number);
 }
 
 void metric_seconds(struct sbuf *b, uint64_t ns)

@@ -8,14 +8,19 @@
 
 #include "kvmft/hostmap.h"
 
-#define METRICS_VMS 1000u /* that have labels; of the others only their number is told */
+#define METRICS_VMS	1000u /* that have labels; of the others only their number is told */
+#define METRICS_REASONS 100u  /* of a VM, the most frequent; a guest may choose them (--event) */
 
 /* # TYPE and # HELP of a family; type: "gauge", "histogram". */
 void metric_head(struct sbuf *b, const char *name, const char *type, const char *help);
 /* NAME="VALUE": backslash, quote and newline are escaped, and it is made UTF-8; NULL is "". */
 void metric_label(struct sbuf *b, const char *name, const char *value);
-/* vm="...",uuid="..." of a VM; NULL: nobody knows it. */
-void metric_vm(struct sbuf *b, const struct hostmap_vm *vm);
+/*
+ * vm="...",uuid="..." of a VM, one of vms (the first of them); NULL: nobody knows it. Of those that
+ * are called alike all but the first have number="2" and so on: no two samples may have the same
+ * labels.
+ */
+void metric_vm(struct sbuf *b, const struct hostmap_vm *vms, const struct hostmap_vm *vm);
 /* ns in seconds, exactly. */
 void metric_seconds(struct sbuf *b, uint64_t ns);
 /* How long a host was recorded, and what it lost: families without labels of VMs. */

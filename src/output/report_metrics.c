@@ -6,6 +6,7 @@
 #include "report_metrics.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "metrics.h"
 
@@ -26,7 +27,7 @@ static void put(const struct report_doc *d, enum family f, const struct hostmap_
 		const char *label, const char *value, uint64_t v, struct sbuf *b)
 {
 	sbuf_addf(b, "%s{", families[f].name);
-	metric_vm(b, vm);
+	metric_vm(b, report_vm(d->r, 0), vm);
 	if (label) {
 		sbuf_addc(b, ',');
 		metric_label(b, label, value);
@@ -47,13 +48,23 @@ static void put(const struct report_doc *d, enum family f, const struct hostmap_
 static void rows(const struct report_doc *d, enum family f, const struct hostmap_vm *vm,
 		 const struct report_table *t, struct sbuf *b)
 {
-	char name[REPORT_NAME];
+	char name[METRICS_REASONS + 1][REPORT_NAME];
+	uint64_t v[METRICS_REASONS + 1] = { 0 };
+	size_t n = 0, k;
 
 	for (size_t i = 0; i < t->n; i++) {
-		report_row_name(d->r, &t->row[i], name);
-		put(d, f, vm, "reason", name,
-		    f == EXITS ? t->row[i].samples : t->row[i].total_time, b);
+		if (n < METRICS_REASONS)
+			report_row_name(d->r, &t->row[i], name[n]);
+		else
+			strcpy(name[n], "(others)");
+		/* A capture may call two reasons the same. */
+		for (k = 0; strcmp(name[k], name[n]);)
+			k++;
+		n += k == n && n < METRICS_REASONS;
+		v[k] += f == EXITS ? t->row[i].samples : t->row[i].total_time;
 	}
+	for (k = 0; k < n || (k == METRICS_REASONS && v[k]); k++)
+		put(d, f, vm, "reason", name[k], v[k], b);
 }
 
 static void parts(const struct report_doc *d, const struct hostmap_vm *vm,

@@ -125,6 +125,24 @@ ok "... no exit is missing" sh -c "
 	'$tools/exits_load' 1100 3 1 2>/dev/null | awk 'NR > 1 { n += \$4 } END { print n }' >want
 	awk '/^kvm_exits_total/ { n += \$NF } END { print n }' vms.prom | cmp - want"
 ok "... without a label for threads" sh -c "! grep -q 'tid=' vms.prom"
+# Two VMs that are called the same, and ports that a guest has chosen: 150 of them.
+awk 'BEGIN { for (i = 0; i < 2; i++) printf "meta vm id=%d-1 pid=%d name=twin\nmeta vcpu vm=%d-1 id=0 tid=%d\n", 100 + i, 100 + i, 100 + i, 200 + i
+	for (i = 0; i < 1000; i++) { t = 200 + i % 2; p = i < 300 ? i / 2 : 7
+		printf "0 %d %d kvm_exit exit_reason=30 isa=1\n0 %d %d kvm_pio rw=1 port=%d size=1 count=1\n0 %d %d kvm_entry\n", i * 900, t, i * 900 + 50, t, p, i * 900 + 100, t }
+}' >twins.txt
+"$tools/mkcap" --capture twins twins.txt
+for of in "vmexit --split" ioport; do
+	# shellcheck disable=SC2086 # words
+	run "$kvmft" report -i twins --event $of --format openmetrics
+	status_is 0 "two VMs of one name, report --event $of"
+	is "$(sed '/^#/d; s/ [^ ]*$//' "$out" | sort | uniq -d)" "" "... no sample comes twice"
+	out_has '^kvmft_exits{vm="twin",uuid="",number="2",reason=' "... and the second one is told apart"
+	is "$(awk '/^kvmft_exits{/ { n += $NF } END { print n }' "$out")" 1000 "... nothing is missing"
+done
+is "$(grep -c '^kvmft_exits{vm="twin",uuid="",reason=' "$out") $(sed -n 's/^kvmft_exits{vm="twin",uuid="",reason="(others)"} //p' "$out")" \
+	"101 50" "... with a label for the 100 most frequent, and one for the others"
+run "$kvmft" latency vcpu --format openmetrics twins
+is "$(sed '/^#/d; s/ [^ ]*$//' "$out" | sort | uniq -d)" "" "latency: no sample comes twice"
 run "$kvmft" exits --per-vm 1
 status_is 2 "exits --per-vm is for metrics"
 run "$kvmft" report --format openmetrics day
