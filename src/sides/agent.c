@@ -19,6 +19,7 @@
 
 #define ANSWER_MS  30000
 #define ANSWER_MAX (1u << 20)
+#define STALE_MAX  1000 /* answers to others, before that to the first request */
 #define PAUSE_MS   50 /* before a program is asked after again */
 
 /* ---- base64 (RFC 4648) ---- */
@@ -233,7 +234,8 @@ static int ask_number(struct agent *a, const char *what, const struct sbuf *argu
 static int synchronize(struct agent *a)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	uint32_t id = 0;
+	const uint64_t begin = util_now_ns();
+	uint32_t id = 0, left = STALE_MAX;
 	struct jval all, v;
 	uint64_t n;
 	int ret;
@@ -247,6 +249,9 @@ static int synchronize(struct agent *a)
 	do {
 		ret = hear(a, 0xff);
 		ret = ret ? ret : hear(a, '\n');
+		if (!ret && (!left-- || util_now_ns() - begin > ANSWER_MS * 1000000ull))
+			ret = err_set(a->err, EMSGSIZE, "%s: answers to others without end",
+				      a->name);
 		if (ret)
 			return ret;
 	} while (jval_parse(a->answer.s ? a->answer.s : "", a->answer.len, &all) ||

@@ -384,7 +384,8 @@ lies()
 {
 	rm -f "$tmp/liar.sock"
 	perl -MSocket -e 'socket(my $s, AF_UNIX, SOCK_STREAM, 0); bind($s, sockaddr_un($ARGV[0])); listen($s, 1); accept(my $c, $s);
-		sysread($c, my $q, 4096); my ($id) = $q =~ /"id":(\d+)/; syswrite($c, "\377{\"return\": $id}\n");
+		sysread($c, my $q, 4096); my ($id) = $q =~ /"id":(\d+)/; $SIG{PIPE} = "IGNORE";
+		while ($ARGV[1] eq "others") { syswrite($c, "\377{\"return\": 5}\n" x 100) or exit } syswrite($c, "\377{\"return\": $id}\n");
 		for (1 .. 1000) { sysread($c, $q, 65536) or last; syswrite($c, eval "qq\0$ARGV[1]\0") or last }' "$tmp/liar.sock" "$1" &
 	liar=$!
 	wait_until test -S "$tmp/liar.sock"
@@ -394,6 +395,7 @@ lies()
 	wait "$liar" 2>/dev/null
 }
 lies 'hello\n' "text" 'is no JSON'
+lies others "others, and them without end" 'answers to others without end'
 lies '{}\n' "nothing" 'an answer that is none'
 lies '{\"return\": {\"pid\": \"x\"}}\n' "no number" 'an answer that is none'
 lies '{\"error\": {\"desc\": \"go away\"}}\n' "with an error" 'go away'
