@@ -43,6 +43,7 @@ began()
 		grep -q '^begin ' "/tmp/$1/$side/meta" 2>/dev/null || return 1
 	done
 }
+has_data() { find "/tmp/$1" -path '*/seg*/cpu*' -size +0 | grep -q .; }
 # keep SESSION: one file, 9p takes a good part of a second for each.
 keep() { tar -cf "$RESULTS/$1.tar" -C /tmp "$1"; }
 
@@ -231,9 +232,10 @@ END
 # A link that is cut.
 step_cut()
 {
-	"$KVMFT" record -o /tmp/cut --guest "vm1=$(ssh_to 3)" -d 9s 2>/tmp/cut.err &
+	"$KVMFT" record -o /tmp/cut --guest "vm1=$(ssh_to 3)" -d 20s 2>/tmp/cut.err &
 	recorder=$!
 	wait_until 60 began cut "host vm1" || die "they do not begin: $(cat /tmp/cut.err)"
+	wait_until 10 has_data cut/vm1 || die "no event comes: $(cat /tmp/cut.err)"
 	# What carries it stands still, as behind a cable that is pulled.
 	carrier=$(pgrep -x socat | head -n 1) # not by its words: others have them, too
 	kill -STOP "$carrier"
