@@ -242,7 +242,50 @@ static int start(struct many *m, size_t w, size_t n)
 	return 0;
 }
 
-int many_begin(const struct str_list *list, many_fn *fn, void *ctx, struct many **out,
+struct seen {
+	dev_t dev;
+	ino_t ino;
+	size_t at;
+};
+
+static int by_file(const void *a, const void *b)
+{
+	const struct seen *x = a, *y = b;
+
+	if (x->dev != y->dev)
+		return x->dev < y->dev ? -1 : 1;
+	if (x->ino != y->ino)
+		return x->ino < y->ino ? -1 : 1;
+	return x->at < y->at ? -1 : 1;
+}
+
+/* A capture that is there twice would count twice in the sum. */
+static int each_once(struct str_list *list)
+{
+	_cleanup_free_ struct seen *s = calloc(list->n + 1, sizeof(*s));
+	struct stat st;
+	size_t n = 0, k = 0;
+
+	if (!s)
+		return -ENOMEM;
+	for (size_t i = 0; i < list->n; i++)
+		if (!stat(list->v[i], &st))
+			s[n++] = (struct seen){ st.st_dev, st.st_ino, i };
+	qsort(s, n, sizeof(*s), by_file);
+	for (size_t i = 1; i < n; i++) {
+		if (s[i].dev != s[i - 1].dev || s[i].ino != s[i - 1].ino)
+			continue;
+		cli_note("%s is named more than once: it counts once", list->v[s[i].at]);
+		list->v[s[i].at] = NULL;
+	}
+	for (size_t i = 0; i < list->n; i++)
+		if (list->v[i])
+			list->v[k++] = list->v[i];
+	list->n = k;
+	return 0;
+}
+
+int many_begin(struct str_list *list, many_fn *fn, void *ctx, struct many **out,
 	       struct kvmft_err *err)
 {
 	struct many *m = calloc(1, sizeof(*m));
@@ -254,6 +297,8 @@ int many_begin(const struct str_list *list, many_fn *fn, void *ctx, struct many 
 	if (!m)
 		return err_set(err, ENOMEM, "out of memory");
 	*m = (struct many){ .list = list, .fn = fn, .ctx = ctx };
+	if (each_once(list))
+		return err_set(err, ENOMEM, "out of memory");
 	n = MIN(MIN(n, (size_t)WORKERS), list->n);
 	fflush(NULL);
 	for (size_t w = 0; w < n && !ret; w++)

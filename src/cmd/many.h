@@ -40,8 +40,11 @@ typedef int many_fn(void *ctx, const char *input, FILE *out, struct sbuf *rows,
 
 struct many;
 
-/* Before the sandbox. The list and ctx are borrowed; many_end() in any case. */
-int many_begin(const struct str_list *list, many_fn *fn, void *ctx, struct many **out,
+/*
+ * Before the sandbox. What list has twice, by whatever path, is taken out of it and said. The list
+ * and ctx are borrowed; many_end() in any case.
+ */
+int many_begin(struct str_list *list, many_fn *fn, void *ctx, struct many **out,
 	       struct kvmft_err *err) __must_check;
 void many_end(struct many *m); /* NULL is fine */
 

@@ -750,6 +750,10 @@ static int result(struct sides *x)
 		*x->err = host->err;
 		return host->ret;
 	}
+	if (x->snapshots.words.n && !x->snapshots.ever)
+		x->note("--blame: no trigger came, and no snapshot was asked for; of the end: "
+			"kvmft blame --last 1s %.*s",
+			(int)strlen(x->shown) - 1, x->shown);
 	if (!x->host->quiet)
 		x->note("%.*s: %zu sides (%s): kvmft merge %.*s", (int)strlen(x->shown) - 1, x->shown,
 			x->n, x->why ? x->why : "error", (int)strlen(x->shown) - 1, x->shown);

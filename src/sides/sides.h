@@ -202,6 +202,7 @@ struct snapshots {
 	struct remote_words words; /* n = 0: there is none */
 	uint64_t asked_ns;	   /* since when rings are waited for; 0 = they are not */
 	pid_t pid;		   /* it runs; 0 = it does not */
+	bool ever;		   /* they were asked for at all */
 };
 int snapshots_init(struct snapshots *n, const char *command, struct kvmft_err *err) __must_check;
 /* All sides were asked for their rings. */

@@ -22,6 +22,10 @@ status_is 0 "report of a tree"
 is "$(grep '^==>' "$out" | tr '\n' ' ')" \
 	"==> day/db/only <== ==> day/web1/host <== ==> day/web2/0600 <== ==> day/web2/0700 <== ==> all 4 together <== " \
 	"... in the order of their names, without the guest"
+"$kvmft" report day/web1/host day/db/only 2>/dev/null >want
+run "$kvmft" report day/web1/host day/db/only ./day/web1/host
+ok "one that is named twice counts once" cmp "$out" want
+err_has '^kvmft: \./day/web1/host is named more than once: it counts once$' "... which is said"
 run "$kvmft" report --top 1 -i day
 is "$(sed -n '/^==> all/,$p' "$out" | grep -c '%')" 2 "--top is of the sum, too: its head and a row"
 is "$(sed -n '/^==> all/,$p' "$out" | tail -n 1)" "$("$kvmft" report -i day 2>/dev/null | tail -n 1)" "... and sums are of all rows"

@@ -294,6 +294,10 @@ kill -INT "$recorder"
 ended
 status_is 0 "... exit 0"
 nothing_is_left "a trigger"
+begin_sides --flight-recorder -b 1M --guest "g1=$guest" --guest-options "$opts -b 1M" --blame -d 300ms
+ended
+status_is 0 "a flight recorder that nobody asked"
+err_has "^kvmft: --blame: no trigger came, .*: kvmft blame --last 1s $session\$" "... says how to ask what --blame would have said"
 if [ -z "$(find "$tracefs/instances" -maxdepth 1 -name 'kvmft.*')" ]; then
 	run "$kvmft" snapshot
 	status_is 1 "kvmft snapshot without a recorder"
