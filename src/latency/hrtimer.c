@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kvmft/ksyms.h"
 #include "kvmft/samples.h"
 
 #define OPEN_MAX   65536	   /* timers that are set at once; more are not believed */
@@ -192,6 +193,18 @@ static void timer_stages(const struct lat *l, const struct lat_vcpu *v, const st
 		k->cause = k->time ? TIMER_BY_HOST : TIMER_BY_NOTHING;
 }
 
+/* A pointer to a function is its first byte's: what is not there is of another kernel. */
+static void name_function(const struct lat *l, size_t vm, uint64_t function, char name[LAT_NAME])
+{
+	const struct ksyms *k = l->map->vm[l->map->vm[vm].of].syms;
+	const struct ksym *s = k ? ksyms_find(k, function) : NULL;
+
+	if (s && s->addr == function && s->type != 'm')
+		snprintf(name, LAT_NAME, "hrtimer %.40s", s->name);
+	else
+		snprintf(name, LAT_NAME, "hrtimer 0x%llx", (unsigned long long)function);
+}
+
 static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct lat_case k = { .vm = (int64_t)v->vm, .vcpu = v->id };
@@ -221,7 +234,7 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 	g = lat_group_get(l, LAT_T_HRTIMER, k.vm, in->f[2], &k.group);
 	if (!g)
 		return 0;
-	snprintf(g->name, sizeof(g->name), "hrtimer 0x%llx", (unsigned long long)in->f[2]);
+	name_function(l, v->vm, in->f[2], g->name);
 	snprintf(k.what, sizeof(k.what), "%.40s on vCPU %u", g->name, v->id);
 	timer_stages(l, v, in, due, &k);
 	return lat_case_add(l, LAT_T_HRTIMER, g, &k);
