@@ -70,7 +70,7 @@ by --guest-vmlinux "$tmp/vmlinux" --guest-kallsyms "$rig/guest"
 ok "... or with the guest's capture, which tells it, and of modules as well" cmp "$tmp/want" "$tmp/got"
 "$kvmft" merge -q --format json --guest-modules "$rig/modules" "$rig/host" >"$tmp/modules.json" 2>/dev/null
 ok "modules alone: $(grep -c '"rip_symbol":"\[' "$tmp/modules.json") addresses" \
-	grep -q '"rip_symbol":"\[virtio' "$tmp/modules.json"
+	grep -q '"rip_symbol":"\[[a-z]' "$tmp/modules.json"
 
 "$kvmft" merge -q "$rig/host" "$rig/guest" 2>/dev/null | grep 'read_port' | head -n 3 | sed 's/^/# /'
 if [ -n "${KEEP:-}" ]; then cp -a "$rig" "$tmp/kallsyms" "$KEEP"; fi
