@@ -276,8 +276,8 @@ static ssize_t whose(struct hostmap *m, const struct capture *c, const char *sel
 	hostmap_list(m, &all);
 	if (others && !n)
 		return err_usage(err,
-				 "guest %s has a UUID that no VM of the host capture has; name one: "
-				 "%s=SEL. VMs there: %s",
+				 "guest %s has a UUID that no VM of the host capture has; name "
+				 "one: %s=SEL. VMs there: %s",
 				 c->path, c->path, all.s ? all.s : "");
 	return err_usage(err, "%s: of which VM? Say GUEST=SEL: %s", c->path, all.s ? all.s : "");
 }

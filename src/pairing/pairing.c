@@ -397,8 +397,9 @@ void pairing_alignment_text(const struct hostmap *map, const struct windows *w, 
 	win_total(w, vm, &s);
 	if (!s.checked) {
 		sbuf_addf(out,
-			  "cannot tell: no guest event stands between entries and exits (%" PRIu64
-			  " kvm_entry, %" PRIu64 " kvm_exit on the host)",
+			  "cannot tell: in what was read no guest event stands between an entry "
+			  "and an exit (%" PRIu64 " kvm_entry, %" PRIu64
+			  " kvm_exit on the host in all)",
 			  map->entries, map->exits);
 		return;
 	}

@@ -89,4 +89,15 @@ if strace -V >/dev/null 2>&1; then
 else
 	skip "a small window reads little" "strace is not installed"
 fi
+
+# ---- a window between an entry and an exit ----
+
+mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
+"$mkcap" --capture "$tmp/host" "$top/tests/golden/latency-host.txt"
+"$mkcap" --capture "$tmp/guest" "$top/tests/golden/latency-guest.txt"
+run "$kvmft" merge --clock host-tsc --from 2 --to 3 "$tmp/host" "$tmp/guest=one"
+err_has 'cannot tell: in what was read no guest event stands between an entry and an exit .* in all\)$' \
+	"an alignment that it has too little for: of what was read"
+run "$kvmft" merge "$tmp/host" "$tmp/guest=one"
+err_has 'alignment of one: [1-9][0-9]* guest events checked' "... and all is enough"
 finish
