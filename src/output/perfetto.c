@@ -26,6 +26,7 @@
 #include <string.h>
 
 #define NO_PLACE "they are of CPUs from 1024 on, which Perfetto does not have"
+
 #define FIRST_DEVICE_VECTOR 0x20 /* of Linux guests: arch/x86/include/asm/irq_vectors.h */
 #define LAST_DEVICE_VECTOR  0xeb
 

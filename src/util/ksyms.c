@@ -242,12 +242,23 @@ static void find_ends(struct ksyms *k)
 	}
 }
 
-/* Since Linux 6.4 the size of a module counts parts that lie elsewhere, too. */
+/*
+ * Since Linux 6.4 the size of a module counts parts that lie elsewhere, too. Of those at one address,
+ * which no kernel has, the largest stays.
+ */
 static void cut_modules(struct ksyms *k)
 {
-	for (size_t i = 0; i + 1 < k->nmod; i++)
-		k->mod[i].size = (uint32_t)MIN((uint64_t)k->mod[i].size,
-					       k->mod[i + 1].addr - k->mod[i].addr);
+	size_t kept = 0;
+
+	for (size_t i = 0; i < k->nmod; i++) {
+		struct ksym s = k->mod[i];
+
+		if (i + 1 < k->nmod)
+			s.size = (uint32_t)MIN((uint64_t)s.size, k->mod[i + 1].addr - s.addr);
+		if (s.size)
+			k->mod[kept++] = s;
+	}
+	k->nmod = kept;
 }
 
 int ksyms_finish(struct ksyms *k)

@@ -115,6 +115,7 @@ static const char modules[] = "kvm 12288 1 kvm_amd, Live 0xffffffffc0000000 (E)\
 			      "kvm_amd 1048576 0 - Live 0xffffffffc0003000\n"
 			      "hidden 4096 0 - Live 0x0000000000000000\n"
 			      "nonsense\n"
+			      "twin 4096 0 - Live 0xffffffffc0000000\n" /* the larger one stays */
 			      "virtio 8192 0 - Live 0xffffffffc0005000\n";
 
 static void add_modules(struct ksyms *k)
@@ -183,6 +184,9 @@ static void test_pack(void **state __unused_arg)
 	assert_int_equal(ksyms_unpack(&k, b.s, b.len, &line), 0);
 	name_is(&k, 0xffffffffc0001000, "[kvm]+0x1000");
 	name_is(&k, 0xffffffffc0000ff8, "kvm_last+0x8 [kvm]");
+	sbuf_reset(&again);
+	assert_int_equal(ksyms_pack(&k, &again), 0);
+	assert_string_equal(again.s, b.s);
 	ksyms_free(&k);
 }
 
