@@ -38,6 +38,8 @@ void db_span(struct db *d, uint64_t from, uint64_t to);
 int db_sample(void *db, const struct report *r, const struct report_sample *s) __must_check;
 /* A remark on what is missing. */
 int db_note(struct db *d, const char *text) __must_check;
+/* What has no place in it, which its notes say, too; NULL: nothing. Known with the last event. */
+const char *db_lacks(const struct db *d);
 int db_finish(struct db *d) __must_check;
 uint64_t db_rows(const struct db *d); /* of all tables */
 void db_free(struct db *d); /* NULL is fine */

@@ -249,6 +249,8 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	ret = ret ? ret : export_window(&p, o, err);
 	if (!ret && is_db(o)) {
 		ret = export_db(&p, o, export_tell, &t, err);
+		t.whole = ret <= 0;
+		ret = MIN(ret, 0);
 	} else if (!ret) {
 		ret = is_dat(o) ? export_dat(&p, o, err) : export_lines(&p, o, &t.whole, err);
 		ret = ret ? ret : export_tell(&t, err);

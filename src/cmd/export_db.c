@@ -122,7 +122,7 @@ int export_db(struct pairing *p, const struct export_opts *o,
 		.b = { .p = p, .err = err, .o = { .vm = -1, .vcpu = -1, .top = BLAME_TOP_MAX,
 						  .to = UINT64_MAX } },
 	};
-	int ret = sink_clock(&f.s, p, o->clock, &f.clock, err);
+	int ret = sink_clock(&f.s, p, o->clock, &f.clock, err), lacks = 0;
 
 	ret = ret ? ret : outfile_check(o->out, NULL, p->t, NULL, err);
 	if (!ret) {
@@ -134,6 +134,10 @@ int export_db(struct pairing *p, const struct export_opts *o,
 		ret = ret ? ret : exits(&f);
 		ret = ret ? ret : db_finish(f.db);
 	}
+	if (!ret && db_lacks(f.db)) {
+		cli_note("%s", db_lacks(f.db));
+		lacks = 1;
+	}
 	if (!ret && !o->quiet)
 		cli_note("%llu rows: sqlite3 %s", (unsigned long long)db_rows(f.db), o->output);
 	if (ret && !err->text[0])
@@ -142,5 +146,5 @@ int export_db(struct pairing *p, const struct export_opts *o,
 	lat_free(f.lat);
 	blaming_free(&f.b);
 	sink_free(&f.s);
-	return ret;
+	return ret ? ret : lacks;
 }

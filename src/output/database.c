@@ -809,13 +809,18 @@ static int views(struct db *d)
 	return ret ? ret : sq_view(d->sq, "timeline", timeline_view);
 }
 
+const char *db_lacks(const struct db *d)
+{
+	return d->left_out ? "an event has more fields than a table has columns: the rest is left out"
+			   : NULL;
+}
+
 int db_finish(struct db *d)
 {
 	int ret = 0;
 
-	if (d->left_out)
-		ret = db_note(d, "an event has more fields than a table has columns: the rest is left "
-				 "out");
+	if (db_lacks(d))
+		ret = db_note(d, db_lacks(d));
 	if (!ret && d->ntype == TYPES_MAX)
 		ret = db_note(d, "there are more types of events than tables are made: the rest is in "
 				 "other_events");

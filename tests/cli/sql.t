@@ -51,6 +51,23 @@ for k in range(0, 640 * 31, 31):
     print(v - 2**64 if v >> 63 else v)' >want
 ok "numbers of 64 bits are exact" cmp got want
 
+# 3 captures with 480 fields each of one event, all called otherwise: more than a table has columns.
+for n in 0 1 2; do
+	printf '%s\n' "event kvm wide 3000 u64:a" "meta vm id=100-12 pid=100 name=one" \
+		"meta vcpu vm=100-12 id=0 tid=100 offset=-1000 ratio=0 frac=48" "0 $((5000 + n)) 100 kvm:wide a=7" >wide.txt
+	"$tools/mkcap" --capture wide$n wide.txt
+	awk -v n=$n '/field:u64/ { for (i = 0; i < 480; i++) printf "\tfield:u8 f%d;\toffset:8;\tsize:1;\tsigned:0;\n", n * 480 + i; next } 1' \
+		wide$n/events/kvm/wide >format && cat format >wide$n/events/kvm/wide
+	[ $n = 0 ] || sed -i 's/^side name=host/side name=guest/' wide$n/meta
+done
+run "$kvmft" export -q -i wide0 --to sqlite -o wide.db --tsc-offset -1000 wide1=one wide2=one
+status_is 3 "more fields than a table has columns"
+err_has 'an event has more fields than a table has columns: the rest is left out' "... is told"
+is "$(sql wide.db 'PRAGMA integrity_check' "SELECT count(*) FROM notes WHERE text LIKE '%more fields%'" 'SELECT sum(f0), sum(f999) FROM wide')" \
+	"ok
+1
+7|7" "... and in the notes"
+
 # ---- questions ----
 
 questions()
