@@ -214,10 +214,16 @@ my %kinds = (
 	host => ['tree', [qw(merge -q %s)], ['merge', '-q', '%s', "$S/guest=one"], [qw(report --tsc-khz 1000000 -i %s)],
 		['latency', 'all', '%s', "$S/guest=one"], ['blame', '-C', 2, '%s', "$S/guest=one"], ['verify', '%s', "$S/guest=one"],
 		[qw(report -i %s --split --percentiles --per vcpu --format json)],
+		[qw(report -i %s --split --format openmetrics)], [qw(latency all --format openmetrics %s)],
+		['export', '--force', '-i', '%s', '-o', "$dir/run/made", '--to', 'sqlite', "$S/guest=one"],
+		['merge', '-q', '--format', 'perfetto', '%s', "$S/guest=one"],
 		['convert', '--from', 'host-tsc', '--to', 'kvmclock', '-i', '%s', '5000'],
 		['export', '--force', '-i', '%s', '-o', "$dir/run/made"]],
 	guest => ['tree', ['merge', '-q', "$S/host", '%s=one'], ['merge', '--format', 'html', "$S/host", '%s=one'],
 		['latency', 'all', '--format', 'json', "$S/host", '%s=one'],
+		['report', '--by', 'rip', '-i', "$S/host", '%s=one'],
+		['export', '--force', '-i', "$S/host", '-o', "$dir/run/made", '--to', 'sqlite', '%s=one'],
+		['export', '--force', '-i', "$S/host", '-o', "$dir/run/made", '--to', 'perfetto-archive', '%s=one'],
 		['blame', '--format', 'json', "$S/host", '%s=one'], ['verify', "$S/host", '%s=one']],
 	'pair-host' => ['tree', ['merge', '-q', '%s', "$S/pair-guest"], ['verify', '--solve', '%s', "$S/pair-guest"],
 		['convert', '--from', 'host-tsc', '--to', 'guest-tsc', '-i', '%s', '5000']],
@@ -235,6 +241,10 @@ for my $f (qw(simple log syslog ust)) {
 }
 $kinds{'trace-events'} = ['file', [qw(qemu list-formats %s)], [@qemu, '--qemu', "$S/qemu.log:log", '--trace-events', '%s'],
 	[@qemu, '--qemu', "$S/qemu.simple:simple", '--trace-events', '%s']];
+for my $f (qw(kallsyms modules)) {
+	$kinds{$f} = ['file', ['report', '--by', 'rip', '-i', "$S/host", "--guest-$f", '%s'],
+		['merge', '-q', "--guest-$f", '%s', "$S/host", "$S/guest=one"], ['blame', "--guest-$f", '%s', "$S/host", "$S/guest=one"]];
+}
 $kinds{program} = ['file', [qw(qemu sdt %s)], [qw(qemu sdt --format json %s)]];
 
 my @names = grep { -e "$S/$_" } sort keys %kinds;
