@@ -65,6 +65,7 @@ enum pairing_need {
 
 struct pairing_opts {
 	const struct pairing_clock *clock; /* given by hand; NULL: what the captures say */
+	const char *naming; /* see struct matcher */
 	bool undecided_ok; /* guests may stay without a sure offset: the caller tells */
 	enum pairing_need need;
 };

@@ -13,7 +13,6 @@
 void pb_varint(struct sbuf *b, uint64_t v); /* without a field: at most 10 bytes */
 void pb_u64(struct sbuf *b, uint32_t field, uint64_t v); /* also uint32, bool, enum */
 void pb_s64(struct sbuf *b, uint32_t field, int64_t v);	 /* int64, int32: not zigzag */
-void pb_fixed64(struct sbuf *b, uint32_t field, uint64_t v);
 void pb_bytes(struct sbuf *b, uint32_t field, const void *p, size_t n);
 /* A string; bytes that are no UTF-8 become '?', which parsers would refuse. */
 void pb_str(struct sbuf *b, uint32_t field, const char *text);

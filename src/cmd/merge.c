@@ -28,6 +28,7 @@ struct merge_opts {
 	struct guest_syms_opts syms;
 	struct opt_u64 khz;
 	bool quiet, follow;
+	const char *naming;
 	struct opt_u64 delay, count;
 	struct merge_pick_opts pick;
 	struct str_list host;
@@ -82,6 +83,13 @@ static const struct opt merge_options[] = {
 	PAGE_OPTIONS(struct merge_opts, file.page_opts),
 	OPTION('q', "quiet", OPT_FLAG, struct merge_opts, quiet, NULL,
 	       "no summary on standard error unless something is wrong"),
+	/* For trace, where a VM cannot be named as here. */
+	{ .name = "naming",
+	  .type = OPT_STR,
+	  .offset = offsetof(struct merge_opts, naming),
+	  .arg = "TEXT",
+	  .help = "how a VM is named",
+	  .flags = OPT_HIDDEN },
 	OPT_END,
 };
 
@@ -495,6 +503,7 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 				? PAIRING_VCPUS
 				: PAIRING_LINES,
 		.clock = &o->pair,
+		.naming = o->naming,
 		.undecided_ok = o->host.n, /* another host may know more */
 	};
 	bool complete = true;

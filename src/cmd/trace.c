@@ -125,6 +125,8 @@ static int merge_words(const struct trace_opts *o, struct remote_words *w)
 
 	ret = ret ? ret : remote_words_add(w, "merge");
 	ret = ret ? ret : remote_words_add(w, "--follow");
+	ret = ret ? ret : put_value(w, "--naming", "of what `kvmft record --guest` writes, by "
+						  "kvmft merge HOST GUEST=SEL");
 	ret = ret ? ret : put_value(w, "--clock", clock);
 	ret = ret ? ret : put_value(w, "--format", o->format);
 	ret = ret ? ret : put_value(w, "--color", color_names[MAX(o->page.color, 0)]);

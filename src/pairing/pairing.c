@@ -196,7 +196,9 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 	int ret;
 
 	memset(p, 0, sizeof(*p));
-	p->matcher = (struct matcher){ .guests = n, .undecided_ok = o->undecided_ok };
+	p->matcher = (struct matcher){
+		.guests = n, .naming = o->naming, .undecided_ok = o->undecided_ok,
+	};
 	ret = o->clock ? take_clock(p, o->clock, err) : 0;
 	if (ret)
 		return ret;

@@ -8,6 +8,7 @@
 #include "record.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 /* Until the rings of other sides have stopped, after one has seen the trigger. */
 #define MARGIN_NS 1000000000ull
@@ -79,14 +80,17 @@ static bool grow(struct record *r, uint64_t kb)
 
 static void tell_short(struct record *r, uint64_t held)
 {
-	r->note("the ring reaches back %llu.%llu s, --before asks for %llu.%llu s and a second more: "
-		"-b %lluM%s would do",
+	char would[48] = "memory allows no more"; /* of several sides none has --force */
+
+	if (r->o->buffer.set || !r->o->control.on)
+		snprintf(would, sizeof(would), "-b %lluM%s would do",
+			 (unsigned long long)(needed_kb(r, held) / 1024 + 1),
+			 r->o->buffer.set ? "" : " --force");
+	r->note("the ring reaches back %llu.%llu s, --before asks for %llu.%llu s and a second more: %s",
 		(unsigned long long)(held / 1000000000),
 		(unsigned long long)(held / 100000000 % 10),
 		(unsigned long long)(r->o->before.v / 1000000000),
-		(unsigned long long)(r->o->before.v / 100000000 % 10),
-		(unsigned long long)(needed_kb(r, held) / 1024 + 1),
-		r->o->buffer.set ? "" : " --force");
+		(unsigned long long)(r->o->before.v / 100000000 % 10), would);
 	r->before.told = true;
 }
 

@@ -74,8 +74,9 @@ static int buffer_kb(struct record *r, uint64_t *kb)
 		return 0;
 	return err_set(r->err, ENOMEM,
 		       "%llu KiB of ring on each of %zu CPUs is more than %u %% of the available "
-		       "memory: at most -b %lluK, or --force",
-		       (unsigned long long)*kb, n, MEMORY_PERCENT, (unsigned long long)most);
+		       "memory: at most -b %lluK%s",
+		       (unsigned long long)*kb, n, MEMORY_PERCENT, (unsigned long long)most,
+		       r->o->control.on ? "" : ", or --force"); /* that is of a recorder alone */
 }
 
 /* An override of the budget is stated. */

@@ -29,16 +29,6 @@ void pb_s64(struct sbuf *b, uint32_t field, int64_t v)
 	pb_u64(b, field, (uint64_t)v);
 }
 
-void pb_fixed64(struct sbuf *b, uint32_t field, uint64_t v)
-{
-	uint8_t out[8];
-
-	for (int i = 0; i < 8; i++)
-		out[i] = (uint8_t)(v >> 8 * i);
-	put_tag(b, field, PB_FIXED64);
-	sbuf_add_mem(b, out, sizeof(out));
-}
-
 void pb_bytes(struct sbuf *b, uint32_t field, const void *p, size_t n)
 {
 	put_tag(b, field, PB_BYTES);

@@ -387,6 +387,24 @@ err_has "^kvmft: cannot open capture t1: .*: left out from now on" "... the side
 is "$(grep -c 'kvmft merge\|/dev/shm\|/run/' "$err")" 0 "... and no place that nobody named"
 ok "... the host goes on" grep -q '^host' "$out"
 is "$(mem)" "$before" "... nothing is left in memory"
+run timeout 60 "$kvmft" trace -e kvm:kvm_pio -b 100G --guest t1=/usr/bin/env -d 1s
+status_is 1 "trace --guest, a ring larger than memory allows"
+err_has "at most -b [0-9]+K$" "... is told what it may have, and of no option that it lacks"
+others=
+for name in t2 t3; do # t1 may have ended
+	"$tinyvm" --ms 20000 --name $name >"$tmp/$name.txt" &
+	others="$others $!"
+	wait_for_line "$tmp/$name.txt"
+done
+run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
+	--guest-events kvm:kvm_mmio -d 1s
+# shellcheck disable=SC2086 # a list
+kill $others
+# shellcheck disable=SC2086
+wait $others 2>/dev/null
+status_is 4 "trace --guest, a guest that may be of several VMs"
+err_has 'name its VM: of what `kvmft record --guest` writes, by kvmft merge HOST GUEST=SEL\. VMs there: ' \
+	"... is named where that can be done"
 run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=false
 status_is 1 "a guest that cannot be reached"
 err_has "t1: " "... is named"

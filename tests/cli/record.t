@@ -392,6 +392,7 @@ err_has "sundial.*x86-tsc" "... is told, with those that do"
 nothing_left "clock that does not exist"
 refused "ring larger than memory allows" "more than 5 % of the available memory: at most -b [0-9]+K" \
 	"$@" -e kvm:kvm_exit -b 100G
+err_has 'at most -b [0-9]+K, or --force' "... with what overrides it"
 refused "... even with --force" "three quarters of the available memory" \
 	"$@" -e kvm:kvm_exit -b 100G --force
 "$tinyvm" --ms 20000 >"$tmp/vm.out" &
