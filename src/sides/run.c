@@ -23,6 +23,7 @@
 
 #define SECOND	     1000000000ull
 #define STALL_NS     (10 * SECOND) /* of a guest that was told to end */
+#define MOVED_NS     (2 * SECOND)  /* what a guest said before its VM went has come by then */
 #define LEAVE_NS     (5 * SECOND)  /* ... of our own process, when that one is gone */
 #define DEFAULT_NAME "kvmft.data"
 
@@ -90,13 +91,14 @@ static void remove_dir(struct sides *x)
 }
 
 /* A guest that is called like a VM of this host is meant to be that one. */
-static int put_side(struct sides *x, const struct side *s)
+static int put_side(struct sides *x, struct side *s)
 {
 	struct kvmft_err none;
 	const struct vm *vm = NULL;
 
 	if (s->spec && x->vms && vm_list_find(x->vms, s->name, &vm, &none))
 		vm = NULL;
+	s->vm_pid = vm ? vm->pid : 0;
 	return session_put_side(x->file, s, vm, x->err);
 }
 
@@ -478,10 +480,26 @@ static void take_signals(struct sides *x)
 
 /* ---- time ---- */
 
+/* A guest that is heard of when its VM has been gone for a while runs on another host. */
+static void look_for_vm(struct sides *x, struct side *s, uint64_t now)
+{
+	if (!s->vm_pid || s->state != SIDE_LIVE || !kill((pid_t)s->vm_pid, 0) || errno != ESRCH)
+		return;
+	if (!s->vm_gone_ns)
+		s->vm_gone_ns = now;
+	if (s->since < s->vm_gone_ns + MOVED_NS)
+		return;
+	x->note("%s: its VM (PID %u) has gone from this host, and the guest goes on: it has moved to "
+		"another host, and nothing here shows what that does to it from now on",
+		s->name, s->vm_pid);
+	s->vm_pid = 0;
+}
+
 static void look_at(struct sides *x, struct side *s, uint64_t now)
 {
 	uint64_t since = now - s->since;
 
+	look_for_vm(x, s, now);
 	if (!s->teller && !s->transport)
 		return; /* its turn comes when the host records */
 	/*

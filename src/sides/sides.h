@@ -86,6 +86,8 @@ struct side {
 	int ret, exit_code;
 	struct kvmft_err err;
 	uint64_t since; /* util_now_ns() of the last byte, and of the order to stop */
+	uint32_t vm_pid; /* VMM of the VM that it is known to be; 0: not known, or gone and told */
+	uint64_t vm_gone_ns; /* util_now_ns() when that was first missed */
 	struct capw_name place; /* of a guest's capture */
 	struct capw *w;
 	struct side_push push;

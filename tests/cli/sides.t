@@ -162,6 +162,17 @@ ok "... and stays" rmdir "$session.x"
 "$tinyvm" --ms 900000 >"$tmp/vm.out" 2>&1 &
 vm=$!
 
+# A guest that is called like a VM of this host is that one.
+"$tinyvm" --ms 900000 --name g1 >"$tmp/vm1.out" 2>&1 &
+moving=$!
+begin_sides --guest "g1=$guest" --guest-options "$opts" -d 8s
+kill "$moving"
+wait "$moving" 2>/dev/null
+ended
+status_is 0 "a guest whose VM goes while it is heard of"
+err_has "g1: its VM .PID $moving. has gone from this host, and the guest goes on" "... has moved, which is told"
+is "$(grep -c 'has gone from this host' "$err") $(reason_of g1)" "1 control" "... once, and it is recorded to the end"
+
 # The recorder in the guest $1, or what reaches it.
 guest_pid() { pgrep -P "$recorder" -f -- "record --remote" | head -n 1; }
 
