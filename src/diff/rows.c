@@ -314,7 +314,7 @@ static int share_rows(struct build *b, const struct diff_set *set[2],
 		return ret;
 	for (int p = 0; p < REPORT_PARTS && !ret; p++)
 		if (part[p] >= DIFF_SHARE_ERROR)
-			ret = rate(b, set, k, DIFF_PART + p);
+			ret = rate(b, set, k, (enum diff_measure)(DIFF_PART + p));
 	return ret;
 }
 

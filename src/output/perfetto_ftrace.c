@@ -267,7 +267,7 @@ static char *put_field(char *q, const struct pf_type *t, const struct pf_field *
 		return t->form == PF_TYPED ? put_elements(q, fld->number, f, &v)
 					   : pf_put_array(q, fld->number, f, &v);
 	default:
-		q = pb_put_varint(q, fld->number << 3 | PB_VARINT);
+		q = pb_put_varint(q, (uint64_t)fld->number << 3 | PB_VARINT);
 		return pb_put_varint(q, v.num);
 	}
 }

@@ -391,12 +391,12 @@ run timeout 60 "$kvmft" trace -e kvm:kvm_pio -b 100G --guest t1=/usr/bin/env -d 
 status_is 1 "trace --guest, a ring larger than memory allows"
 err_has "at most -b [0-9]+K$" "... is told what it may have, and of no option that it lacks"
 others=
-for name in t2 t3; do # t1 may have ended
+for name in t2 t3; do
 	"$tinyvm" --ms 20000 --name $name >"$tmp/$name.txt" &
 	others="$others $!"
 	wait_for_line "$tmp/$name.txt"
 done
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
+run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest other=/usr/bin/env --guest-options '--as guest' \
 	--guest-events kvm:kvm_mmio -d 1s
 # shellcheck disable=SC2086 # a list
 kill $others

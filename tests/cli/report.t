@@ -245,7 +245,7 @@ err_has 'trace clock counter' "... is told"
 
 for args in "--event nonsense" "--semantics perf --event cpuid" "--split --event mmio" \
 	"--split --semantics perf" "-k nonsense" "--vcpu x" "-p x" "--per cpu" "--format xml" \
-	"--tsc-khz 0" "-p ," "--from 2 --to 1" "--from x" "extra"; do
+	"--tsc-khz 0" "-p ," "--from 2 --to 1" "--from x"; do
 	# shellcheck disable=SC2086 # several words
 	report basic $args
 	status_is 2 "$args: exit 2"
