@@ -243,8 +243,8 @@ static void find_ends(struct ksyms *k)
 }
 
 /*
- * Since Linux 6.4 the size of a module counts parts that lie elsewhere, too. Of those at one address,
- * which no kernel has, the largest stays.
+ * Since Linux 6.4 the size of a module counts parts that lie elsewhere, too. Of those at one
+ * address, which no kernel has, the largest stays.
  */
 static void cut_modules(struct ksyms *k)
 {
