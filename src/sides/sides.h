@@ -3,6 +3,8 @@
  * sides.h: the parts of a recording of several machines.
  *
  * run.c	the order in which sides begin and end
+ * start.c	the session's directory, and the processes of sides begun
+ * wait.c	what sides say, signals, and time
  * spec.c	--guest and what goes with it, as text
  * process.c	the processes of a side, and what they say
  * host.c	the process that records the host

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* wait.c: what sides say, signals, and who is waited for no longer. */
+#include "run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#define STALL_NS (10 * SIDES_SECOND) /* of a guest that was told to end */
+#define MOVED_NS (2 * SIDES_SECOND)  /* what a guest said before its VM went has come by then */
+#define LEAVE_NS (5 * SIDES_SECOND)  /* ... of our own process, when that one is gone */
+
+static void tell_last(struct sides *x, struct side *s)
+{
+	if (s->untold && !x->host->quiet && s->last[0])
+		x->note("%s: %s", s->name, s->last);
+	s->untold = false;
+}
+
+static void say_line(struct sides *x, struct side *s)
+{
+	const char *text = s->line.s;
+
+	str_printable(s->line.s);
+	/* It is kvmft that speaks there, too, and of what it sends. */
+	if (!strncmp(text, "kvmft", 5) && strstr(text, ": "))
+		text = strstr(text, ": ") + 2;
+	if (str_starts(text, "standard output: "))
+		text += strlen("standard output: ");
+	tell_last(x, s);
+	snprintf(s->last, sizeof(s->last), "%s", text);
+	s->untold = true;
+	if (s->live)
+		tell_last(x, s);
+	sbuf_reset(&s->line);
+}
+
+static void take_words(struct sides *x, struct side *s)
+{
+	char buf[512];
+	ssize_t n = read(s->words, buf, sizeof(buf));
+
+	if (n <= 0) {
+		if (s->line.len)
+			say_line(x, s);
+		util_close_fd(&s->words);
+		return;
+	}
+	for (ssize_t i = 0; i < n; i++) {
+		if (buf[i] == '\n' || s->line.len >= 400) {
+			sbuf_add(&s->line, "");
+			if (s->line.s)
+				say_line(x, s);
+		}
+		if (buf[i] != '\n')
+			sbuf_addc(&s->line, buf[i]);
+	}
+}
+
+/* What one side saw, the others may know the cause of: their rings still hold it. */
+static void fired(struct sides *x, const struct side *s)
+{
+	if (!x->host->quiet)
+		x->note("%s: its flight recorder was asked for; all sides write out their rings",
+			s->name);
+	snapshots_asked(&x->snapshots, x->side, x->n);
+	for (size_t i = 0; i < x->n; i++)
+		if (&x->side[i] != s)
+			side_order(&x->side[i], "snapshot\n");
+}
+
+static int take_news(struct sides *x, struct side *s, const struct stream_news *n)
+{
+	if (n->fired != s->news.fired)
+		fired(x, s);
+	if (n->written != s->news.written)
+		s->owes = false;
+	if (n->bytes != s->news.bytes)
+		s->since = util_now_ns();
+	if (n->quiet && !s->stalled && s->live && s->state != SIDE_STOPPING)
+		x->note("%s: nothing has come from there for 5 s: is the guest paused, the link "
+			"cut? The others go on",
+			s->name);
+	else if (!n->quiet && s->stalled && s->live)
+		x->note("%s: is back", s->name);
+	s->stalled = n->quiet;
+	s->news = *n;
+	if (!n->began || s->live)
+		return 0;
+	s->live = true;
+	side_push_end(s, true);
+	tell_last(x, s);
+	s->state = MAX(s->state, SIDE_LIVE);
+	return capw_name_take(&s->place, x->err);
+}
+
+static void ended(struct sides *x, struct side *s, const struct side_said *said)
+{
+	s->state = SIDE_ENDED;
+	s->since = util_now_ns();
+	s->ret = said->ret;
+	s->exit_code = said->ret ? KVMFT_FAILED : said->status;
+	s->err = said->err;
+	util_close_fd(&s->to);
+	if (s->spec && said->ret && s->live) {
+		s->exit_code = KVMFT_INCOMPLETE;
+		x->note("%s: %s%s%s%s", s->name, s->killed ? "was given up" : s->err.text,
+			x->c->temp ? "" : "; what came before is in ", x->c->temp ? "" : x->shown,
+			x->c->temp ? "" : s->name);
+	}
+}
+
+static int take_said(struct sides *x, struct side *s)
+{
+	struct side_said said = { .what = SAID_END, .ret = -EIO };
+	ssize_t n = read(s->from, &said, sizeof(said));
+	int ret;
+
+	if (n != (ssize_t)sizeof(said)) {
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			return 0;
+		util_close_fd(&s->from);
+		if (s->state == SIDE_ENDED)
+			return 0;
+		said = (struct side_said){ .what = SAID_END, .ret = -EIO };
+		err_set(&said.err, EIO, "the process that %s was killed",
+			s->spec ? "stored its stream" : "recorded");
+	}
+	switch (said.what) {
+	case SAID_LIVE:
+		s->live = true;
+		s->state = SIDE_LIVE;
+		break;
+	case SAID_FIRED: fired(x, s); break;
+	case SAID_WRITTEN: s->owes = false; break;
+	case SAID_COMMAND: x->command_done = true; break;
+	case SAID_PROGRESS:
+		if (!s->spec)
+			s->progress = said.progress;
+		break;
+	case SAID_END:
+		ret = s->spec ? take_news(x, s, &said.news) : 0;
+		ended(x, s, &said);
+		return ret;
+	}
+	return s->spec ? take_news(x, s, &said.news) : 0;
+}
+
+/* ---- signals ---- */
+
+static void take_children(struct sides *x)
+{
+	snapshots_child(&x->snapshots);
+	if (x->reader > 0 && waitpid(x->reader, &x->reader_status, WNOHANG) == x->reader)
+		x->reader = 0;
+	for (size_t i = 1; i < x->n; i++) {
+		struct side *s = &x->side[i];
+
+		if (s->transport <= 0 || waitpid(s->transport, &s->status, WNOHANG) != s->transport)
+			continue;
+		s->transport = 0;
+		s->since = util_now_ns();
+	}
+}
+
+static void snapshot(struct sides *x)
+{
+	snapshots_asked(&x->snapshots, x->side, x->n);
+	for (size_t i = 0; i < x->n; i++)
+		side_order(&x->side[i], "snapshot\n");
+}
+
+/* What reaches into the guest goes first: its end is the end of the stream. */
+static void give_up(struct side *s)
+{
+	int sig = s->killed ? SIGKILL : SIGTERM; /* one that is stopped takes no other */
+
+	if (!s->spec || (s->state == SIDE_ENDED && s->transport <= 0))
+		return;
+	s->killed = true;
+	if (s->transport > 0)
+		kill(s->transport, sig);
+	else if (s->teller > 0)
+		kill(s->teller, sig);
+	s->since = util_now_ns();
+}
+
+static void give_up_all(struct sides *x)
+{
+	/* It would show all that there is yet, if its reader takes that. */
+	x->reader_killed = x->reader > 0 && !kill(x->reader, SIGKILL);
+	if (x->reader_killed)
+		x->note("a second signal ended this before all was shown");
+	for (size_t i = 1; i < x->n; i++)
+		give_up(&x->side[i]);
+}
+
+void sides_take_signals(struct sides *x)
+{
+	struct signalfd_siginfo si;
+
+	while (read(x->sigfd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+		if (si.ssi_signo == SIGCHLD)
+			take_children(x);
+		else if (si.ssi_signo == SIGUSR1)
+			snapshot(x);
+		else if (!x->why)
+			x->why = "signal";
+		else
+			give_up_all(x);
+	}
+}
+
+int sides_open_signals(struct sides *x)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGCHLD };
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		sigaddset(&set, signals[i]);
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return err_why(x->err, errno, "cannot block signals");
+	x->sigfd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return x->sigfd < 0 ? err_why(x->err, errno, "cannot wait for signals") : 0;
+}
+
+/* ---- time ---- */
+
+/* A guest that is heard of when its VM has been gone for a while runs on another host. */
+static void look_for_vm(struct sides *x, struct side *s, uint64_t now)
+{
+	if (!s->vm_pid || s->state != SIDE_LIVE || !kill((pid_t)s->vm_pid, 0) || errno != ESRCH)
+		return;
+	if (!s->vm_gone_ns)
+		s->vm_gone_ns = now;
+	if (s->since < s->vm_gone_ns + MOVED_NS)
+		return;
+	x->note("%s: its VM (PID %u) has gone from this host, and the guest goes on: it has moved to "
+		"another host, and nothing here shows what that does to it from now on",
+		s->name, s->vm_pid);
+	s->vm_pid = 0;
+}
+
+static void look_at(struct sides *x, struct side *s, uint64_t now)
+{
+	uint64_t since = now - s->since;
+
+	look_for_vm(x, s, now);
+	if (!s->teller && !s->transport)
+		return; /* its turn comes when the host records */
+	/*
+	 * What it was there for has ended; it did not go when it should; something that its command
+	 * left behind holds the pipe.
+	 */
+	if ((s->state == SIDE_ENDED || s->killed || !s->transport) && since > LEAVE_NS) {
+		give_up(s);
+	} else if (s->state == SIDE_STOPPING && !s->killed && since > STALL_NS) {
+		x->note("%s: has sent nothing for 10 s, and was told to end: it is given up",
+			s->name);
+		give_up(s);
+	} else if (s->state != SIDE_ENDED && !s->live && since >= SIDES_SECOND &&
+		   since / SIDES_SECOND % 10 == 0) {
+		tell_last(x, s);
+		x->note("waiting for %s to begin", s->name);
+	}
+}
+
+static void show(struct sides *x)
+{
+	const char *lines[1 + SIDES_MAX_GUESTS];
+	struct sbuf text[1 + SIDES_MAX_GUESTS] = { 0 };
+	char bytes[32];
+
+	/* What a snapshot's command prints is not to be drawn over. */
+	if (!x->c->show || !x->all_live || x->snapshots.pid)
+		return;
+	for (size_t i = 0; i < x->n; i++) {
+		const struct side *s = &x->side[i];
+		const struct record_progress *p = &s->progress;
+
+		sbuf_addf(&text[i], "%-12s ", s->name);
+		if (s->spec)
+			sbuf_addf(&text[i], "%s received%s",
+				  str_bytes(bytes, sizeof(bytes), s->news.bytes),
+				  s->state == SIDE_ENDED ? ", ended"
+				  : s->stalled		 ? ", silent"
+							 : "");
+		else
+			sbuf_addf(&text[i], "%llu s, %llu events/s, %llu lost, %s on disk",
+				  (unsigned long long)((util_now_ns() - x->live_ns) / SIDES_SECOND),
+				  (unsigned long long)p->per_second, (unsigned long long)p->lost,
+				  str_bytes(bytes, sizeof(bytes), p->bytes));
+		lines[i] = text[i].s ? text[i].s : s->name;
+	}
+	x->c->show(lines, x->n);
+	for (size_t i = 0; i < x->n; i++)
+		sbuf_free(&text[i]);
+}
+
+static void tick(struct sides *x, uint64_t now)
+{
+	if (now - x->tick_ns < SIDES_SECOND)
+		return;
+	x->tick_ns = now;
+	for (size_t i = 1; i < x->n; i++) {
+		look_at(x, &x->side[i], now);
+		side_order(&x->side[i], "alive\n");
+	}
+	show(x);
+}
+
+static int wait_ms(const struct sides *x, uint64_t now)
+{
+	uint64_t left = SIDES_SECOND, gone = now - x->live_ns;
+
+	if (x->all_live && !x->why && x->host->duration.set)
+		left = MIN(left, x->host->duration.v - MIN(gone, x->host->duration.v));
+	return (int)(left / 1000000) + 1;
+}
+
+int sides_wait_once(struct sides *x)
+{
+	struct pollfd p[2 * (1 + SIDES_MAX_GUESTS) + 1];
+	nfds_t n = 0;
+	int ret = 0;
+
+	p[n++] = (struct pollfd){ .fd = x->sigfd, .events = POLLIN };
+	for (size_t i = 0; i < x->n; i++) {
+		p[n++] = (struct pollfd){ .fd = x->side[i].from, .events = POLLIN };
+		p[n++] = (struct pollfd){ .fd = x->side[i].words, .events = POLLIN };
+	}
+	if (poll(p, n, wait_ms(x, util_now_ns())) < 0)
+		return errno == EINTR ? 0 : err_why(x->err, errno, "cannot wait");
+	if (p[0].revents)
+		sides_take_signals(x);
+	for (size_t i = 0; i < x->n && !ret; i++) {
+		if (p[2 + 2 * i].revents)
+			take_words(x, &x->side[i]);
+		if (p[1 + 2 * i].revents)
+			ret = take_said(x, &x->side[i]);
+	}
+	tick(x, util_now_ns());
+	return ret ? ret : snapshots_tick(&x->snapshots, x->side, x->n, x->dir, x->err);
+}
