@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * stuck.h: where each vCPU of a guest is, and why it does not get on, seen from the host alone.
+ * stuck.h: where each vCPU of a guest is, and why it makes no progress, seen from the host alone.
  *
  * For a few seconds each vCPU's thread is looked at in /proc many times, and events of KVM are
  * counted. From both a judge, which asks nobody, makes one of the classes below.
@@ -30,7 +30,7 @@ enum stuck_class {
 
 /* Part of the JSON format. */
 const char *stuck_class_name(enum stuck_class c);
-/* Whether such a vCPU does not get on. */
+/* Whether such a vCPU makes no progress. */
 bool stuck_class_is(enum stuck_class c);
 
 /* Where a thread is found when one looks. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * stuck.c: `kvmft stuck`, where each vCPU is and why it does not get on.
+ * stuck.c: `kvmft stuck`, where each vCPU is and why it makes no progress.
  */
 #include "kvmft/stuck.h"
 #include "cmds.h"
@@ -20,14 +20,14 @@ static const struct opt stuck_options[] = {
 	OPTION(0, "vm", OPT_STR, struct stuck_opts, c.vm, "SEL",
 	       "only this VM: UUID, name, PID or PID-FD"),
 	OPTION(0, "seconds", OPT_DURATION, struct stuck_opts, c.ns, "N",
-	       "how long to look, 0.2 to 3600 (default: 3, set-up and all, 2 at least)"),
+	       "how long to watch, 0.2 to 3600 (default: 3, of which at least 2 after setting up)"),
 	OPTION(0, "guest-kallsyms", OPT_STR, struct stuck_opts, syms.kallsyms, "FILE",
 	       "names of the guest's functions: its /proc/kallsyms, read as root since it booted,\n"
 	       "or a capture of it with --symbols"),
 	OPTION(0, "guest-vmlinux", OPT_STR, struct stuck_opts, syms.vmlinux, "FILE",
 	       "... or its kernel's ELF file with symbols, ..."),
 	OPTION(0, "guest-kaslr", OPT_BITS, struct stuck_opts, syms.slide, "N",
-	       "... which KASLR moved up by so many bytes"),
+	       "... which KASLR moved up by N bytes"),
 	OPTION(0, "guest-modules", OPT_STR, struct stuck_opts, syms.modules, "FILE",
 	       "its /proc/modules: which module, where a function is not known"),
 	OPTION_CHOICE(0, "format", struct stuck_opts, format, "FORMAT", stuck_formats,
@@ -56,10 +56,10 @@ static int stuck_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 
 const struct cmd cmd_stuck = {
 	.name = "stuck",
-	.summary = "live: where each vCPU is, and why a guest does not get on",
+	.summary = "live: where each vCPU is, and why a guest makes no progress",
 	.description =
-		"Looks at the vCPUs' threads and at events of KVM for 3 seconds and says of each vCPU whether\n"
-		"it gets on, and if not, why: spinning in a function of its guest, halted, an exit loop,\n"
+		"Watches the vCPUs' threads and KVM's events for 3 seconds and says for each vCPU whether it\n"
+		"makes progress, and if not, why: spinning in a function of its guest, halted, an exit loop,\n"
 		"starved or throttled, in the VMM, paused, stopped, blocked. The guest is not asked.",
 	.examples = "  kvmft stuck --vm vm1\n"
 		    "  kvmft stuck --vm vm1 --guest-kallsyms vm1.kallsyms\n"

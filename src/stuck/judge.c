@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * judge.c: from what was seen of a vCPU to why it does not get on. Arithmetic alone.
+ * judge.c: from what was seen of a vCPU to why it makes no progress. Arithmetic alone.
  *
- * The order of the questions is that of who has the last word: a thread that the host does not let
- * run tells nothing of its guest, and one that sleeps has no function that it spins in.
+ * The order of the questions matters: a thread that the host does not let run says nothing about
+ * its guest, and one that sleeps spins in no function.
  */
 #include "kvmft/stuck.h"
 
@@ -93,7 +93,7 @@ static unsigned int permille(uint64_t part, uint64_t whole)
 	return whole ? (unsigned int)((unsigned __int128)part * 1000 / whole) : 0;
 }
 
-/* Events that the ring lost were like those that it kept: there is nothing better to be had. */
+/* Lost events are taken to be like those that were kept: nothing better is known. */
 static uint64_t per_second(const struct stuck_obs *o, uint64_t n)
 {
 	unsigned __int128 all = (unsigned __int128)n * 1000000000u;
@@ -146,9 +146,9 @@ static uint64_t place_of(const struct ksyms *syms, uint64_t rip, const struct ks
 }
 
 /*
- * The function, or the page, with the most RIPs, and in it the RIP that was met most. Exits that
- * the host caused come at any moment, so they say where the guest is; of the others only where it
- * asks for something, which is better than nothing.
+ * The function, or the page, with the most RIPs, and the RIP seen most in it. Exits that the host
+ * caused come at any moment, so they show where the guest is; the others show only where it asks
+ * for something, which is better than nothing.
  */
 static void find_place(const struct stuck_obs *o, const struct ksyms *syms, struct stuck_verdict *v)
 {
@@ -194,8 +194,8 @@ static uint64_t top_three(const struct stuck_obs *o, enum stuck_what from, enum 
 }
 
 /*
- * One exit again and again, or three if no interrupt comes in between: with interrupts that is what
- * the driver of a busy device looks like. Where KVM does not tell of exits, accesses do.
+ * One exit again and again, or three in turn if no interrupt comes in between: with interrupts, the
+ * driver of a busy device looks just like that. Where KVM reports no exits, accesses stand in.
  */
 static bool is_loop(const struct stuck_obs *o, struct stuck_verdict *v)
 {
@@ -228,7 +228,7 @@ static bool mostly(const struct stuck_verdict *v, enum stuck_at at)
 	return v->at_pm[at] >= MOSTLY;
 }
 
-/* It could run most of the time, and got a fifth of that, or less. */
+/* It could run most of the time, but got less than a fifth of that. */
 static bool is_starved(const struct stuck_obs *o, const struct stuck_verdict *v)
 {
 	return o->has_sched && v->at_pm[STUCK_AT_CPU] >= 500 &&
@@ -249,8 +249,8 @@ static enum stuck_class asleep_in_vmm(const struct stuck_obs *o)
 }
 
 /*
- * Asleep in HLT; or woken from it, and back without an exit: then its guest did not run in between,
- * and what is seen on a CPU is KVM that looks, and polls, for something to wake it for.
+ * Asleep in HLT; or woken from it and back without an exit: then its guest did not run in between,
+ * and the time on a CPU is KVM polling for something to wake it for.
  */
 static bool is_halted(const struct stuck_obs *o, const struct stuck_verdict *v)
 {
@@ -285,7 +285,7 @@ static enum stuck_class runs(const struct stuck_obs *o, const struct stuck_verdi
 	if (mostly(v, STUCK_AT_CPU) && samples && !halts_of(o) &&
 	    permille(v->rip_n, v->rip_all) >= (v->sym ? MOSTLY : LOOP_SHARE))
 		return STUCK_SPINNING;
-	/* It did something, and then it was held up: not by one thing for most of the time. */
+	/* It did something and was then held up, but by no one thing for most of the time. */
 	if (o->has_sched && !v->run_pm)
 		return STUCK_UNKNOWN;
 	return STUCK_RUNNING;

@@ -223,7 +223,7 @@ static void add_why(const struct stuck *s, const struct stuck_vcpu *c, struct sb
 		sbuf_add(b, "the VMM does not let it run, until it is told to (cont, resume)");
 		return;
 	case STUCK_IDLE: sbuf_add(b, "halted, and interrupts wake it; "); break;
-	case STUCK_RUNNING: sbuf_add(b, "it gets on; "); break;
+	case STUCK_RUNNING: sbuf_add(b, "it makes progress; "); break;
 	default: why_unknown(c, b); return;
 	}
 	sbuf_addf(b, "on a CPU " PCT " of the time, ", PM(c->v.run_pm));
@@ -236,8 +236,8 @@ static void add_why(const struct stuck *s, const struct stuck_vcpu *c, struct sb
 /* ---- a VM ---- */
 
 /*
- * A vCPU that is halted has nothing to do as long as another one gets on; if none does, all that
- * there was to do is held up.
+ * A halted vCPU merely has nothing to do as long as another one makes progress; if none does,
+ * whatever there was to do is held up.
  */
 static const char *verdict(const struct stuck_vcpu *c, size_t n)
 {
