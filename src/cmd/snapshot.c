@@ -81,7 +81,7 @@ static int snapshot_run(void *opts, int argc __unused_arg, char **argv __unused_
 
 const struct cmd cmd_snapshot = {
 	.name = "snapshot",
-	.summary = "have flight recorders write out what they hold",
+	.summary = "make flight recorders write out their rings",
 	.description =
 		"Tells each `kvmft record --flight-recorder` of this machine to write out its ring, as\n"
 		"SIGUSR1 does; one that records guests, too, passes that on to all sides.",
