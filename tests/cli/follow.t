@@ -269,7 +269,7 @@ ok "... no line is missing, none is twice" cmp "$tmp/want.1" "$tmp/got.1"
 # ---- real recordings ----
 
 need_recording "following real recordings"
-"$tinyvm" --vcpus 2 --ms 120000 --name t1 >"$tmp/vm.txt" &
+"$tinyvm" --vcpus 2 --pause 50 --ms 120000 --name t1 >"$tmp/vm.txt" &
 vm=$!
 sleep 0.5
 
@@ -371,8 +371,12 @@ run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-opt
 status_is 2 "trace --guest with a side that is none"
 err_has "^kvmft trace: option --side: 't7' is neither" "... speaks in its own name"
 is "$(grep -c 'kvmft merge\|/dev/shm\|/run/' "$err")" 0 "... and of no command and place that nobody named"
+"$tinyvm" --vcpus 2 --ms 10000 >/dev/null &
+fast=$!
 run timeout 60 "$kvmft" trace -e kvm:kvm_pio -b 8K --guest t1=/usr/bin/env --guest-options '--as guest' \
 	--guest-events kvm:kvm_mmio -d 2s
+kill $fast
+wait $fast 2>/dev/null
 err_has '^kvmft: host: [0-9]+ events, .* [1-9][0-9]* lost' "trace --guest, the host's ring is too small"
 is "$(grep -c '/dev/shm\|/run/' "$err")" 0 "... and its recorder names no place, either"
 timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \

@@ -187,6 +187,29 @@ run "$kvmft" export -i "$session/g1" --to text
 ok "... what came before can be read" test "$rc" -eq 3 -o "$rc" -eq 1
 nothing_is_left "a guest that is killed"
 
+# An agent that is there and lies.
+start_liar()
+{
+	rm -f "$tmp/liar.sock"
+	perl -MSocket -e 'socket(my $s, AF_UNIX, SOCK_STREAM, 0); bind($s, sockaddr_un($ARGV[0])); listen($s, 1); accept(my $c, $s);
+		sysread($c, my $q, 4096); my ($id) = $q =~ /"id":(\d+)/; $SIG{PIPE} = "IGNORE";
+		while ($ARGV[1] eq "others") { syswrite($c, "\377{\"return\": 5}\n" x 100) or exit } syswrite($c, "\377{\"return\": $id}\n");
+		for (1 .. 1000) { sysread($c, $q, 65536) or last; syswrite($c, eval "qq\0$ARGV[1]\0") or last }' "$tmp/liar.sock" "$1" &
+	liar=$!
+	wait_until test -S "$tmp/liar.sock"
+}
+
+end_liar()
+{
+	kill "$liar" 2>/dev/null
+	wait "$liar" 2>/dev/null
+}
+
+# Half a minute is waited for an answer that does not end: meanwhile a guest is silent.
+start_liar x
+timeout 100 "$kvmft" record --as host -e 'kvm:*' -o "$tmp/slow" --guest "g1=qga:$tmp/liar.sock" -d 1s >"$tmp/slow.out" 2>&1 &
+slow=$!
+
 begin_sides --guest "g1=$guest" --guest "g2=$guest" --guest-options "$opts" -d 7s
 frozen=$(guest_pid)
 kill -STOP "$frozen"
@@ -197,7 +220,6 @@ status_is 3 "... and given up: exit 3"
 err_has 'g1: has sent nothing for 10 s' "... is told"
 is "$(reason_of g2) $(reason_of host)" "control control" "... the others went on"
 kill -CONT "$frozen" 2>/dev/null
-nothing_is_left "a guest that is silent"
 
 begin_sides --guest "g1=$guest" --guest "g2=$guest" --guest-options "$opts" --guest-options 'g1:-b 256K' -d 7s
 frozen=$(guest_pid)
@@ -209,6 +231,12 @@ status_is 3 "a guest that comes back: exit 3"
 err_has 'g1: CPU [0-9]+ lost [0-9]+ of ' "... it says what its ring lost meanwhile"
 err_has 'g1: is back' "... is told"
 is "$(reason_of g1)" control "... and has its end"
+
+wait "$slow"
+is "$?" 1 "an agent whose answer does not end"
+ok "... is not waited for" grep -qE 'no answer|is no JSON|without end' "$tmp/slow.out"
+end_liar
+nothing_is_left "an agent whose answer does not end"
 
 # A guest cannot fill the host's disk.
 begin_sides --guest "g1=$guest" --guest-options "$opts" --max-size 20M
@@ -394,27 +422,19 @@ fi
 refused "no agent" 1 "cannot connect to the guest agent" --guest "g1=qga:$tmp/none.sock" -d 1s
 refused "the agent: no socket named" 2 "behind qga:" --guest "g1=qga:" -d 1s
 
-# One that is there and lies: each answer has to be refused, or to end by itself.
+# Each answer has to be refused, or to end by itself.
 lies()
 {
-	rm -f "$tmp/liar.sock"
-	perl -MSocket -e 'socket(my $s, AF_UNIX, SOCK_STREAM, 0); bind($s, sockaddr_un($ARGV[0])); listen($s, 1); accept(my $c, $s);
-		sysread($c, my $q, 4096); my ($id) = $q =~ /"id":(\d+)/; $SIG{PIPE} = "IGNORE";
-		while ($ARGV[1] eq "others") { syswrite($c, "\377{\"return\": 5}\n" x 100) or exit } syswrite($c, "\377{\"return\": $id}\n");
-		for (1 .. 1000) { sysread($c, $q, 65536) or last; syswrite($c, eval "qq\0$ARGV[1]\0") or last }' "$tmp/liar.sock" "$1" &
-	liar=$!
-	wait_until test -S "$tmp/liar.sock"
+	start_liar "$1"
 	# shellcheck disable=SC2086 # options
 	refused "an agent that answers $2" 1 "$3" ${4:-} --guest "g1=qga:$tmp/liar.sock" -d 1s
-	kill "$liar" 2>/dev/null
-	wait "$liar" 2>/dev/null
+	end_liar
 }
 lies 'hello\n' "text" 'is no JSON'
 lies others "others, and them without end" 'answers to others without end'
 lies '{}\n' "nothing" 'an answer that is none'
 lies '{\"return\": {\"pid\": \"x\"}}\n' "no number" 'an answer that is none'
 lies '{\"error\": {\"desc\": \"go away\"}}\n' "with an error" 'go away'
-lies 'x' "without end" 'no answer|is no JSON|without end'
 lies '@{[q(a) x 3000000]}' "3 MB" 'without end'
 lies '{\"return\": {\"pid\": 1, \"exited\": true, \"exitcode\": 0}}\n' "too much" 'nothing arrived|an answer that is none|does not record'
 
