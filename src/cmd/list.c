@@ -72,8 +72,8 @@ static void text_vcpu(const struct vm_vcpu *v, struct sbuf *b)
 		snprintf(offset, sizeof(offset), "%" PRId64, (int64_t)v->tsc_offset);
 		snprintf(hex, sizeof(hex), "0x%016" PRIx64, v->tsc_offset);
 	}
-	sbuf_addf(b, "  %5u %8s  %-11s  %20s  %18s  ", v->id, tid, tid_sources[v->tid_source],
-		  offset, hex);
+	sbuf_addf(b, " %4u %7s %-11s %20s %18s ", v->id, tid, tid_sources[v->tid_source], offset,
+		  hex);
 	add_ratio(v, b);
 	sbuf_addc(b, '\n');
 }
@@ -93,7 +93,7 @@ static void text_vm(const struct vm_list *l, const struct vm *vm, struct sbuf *b
 	if (vm->has_uid || vm->parent)
 		sbuf_addc(b, '\n');
 	if (vm->n_vcpus)
-		sbuf_addf(b, "  %5s %8s  %-11s  %20s  %18s  %s\n", "VCPU", "TID", "TID-SOURCE",
+		sbuf_addf(b, " %4s %7s %-11s %20s %18s %s\n", "VCPU", "TID", "TID-SOURCE",
 			  "TSC-OFFSET", "AS-HEX", "TSC-RATIO/FRAC");
 	for (size_t i = 0; i < vm->n_vcpus; i++)
 		text_vcpu(&vm->vcpu[i], b);
@@ -222,8 +222,8 @@ static void list_notes(const struct vm_list *l)
 	if (l->truncated)
 		cli_note("there are more VMs than can be listed");
 	if (l->n_hidden)
-		cli_note("processes that may not be inspected (run as root): %zu",
-			 l->n_hidden);
+		cli_note("processes that may not be inspected%s: %zu",
+			 geteuid() ? " (run as root)" : "", l->n_hidden);
 }
 
 static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,

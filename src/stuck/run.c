@@ -167,8 +167,8 @@ static int result(struct stuck *s, struct sbuf *out)
 	if (s->cut)
 		s->note("ended by a signal: what was seen until then");
 	if (s->vms->n_hidden && !s->only)
-		s->note("processes that may not be inspected (run as root): %zu",
-			s->vms->n_hidden);
+		s->note("processes that may not be inspected%s: %zu",
+			geteuid() ? " (run as root)" : "", s->vms->n_hidden);
 	ret = stuck_print(s, out);
 	return ret ? err_set(s->err, -ret, "cannot print the result") : KVMFT_OK;
 }
