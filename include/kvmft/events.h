@@ -25,6 +25,8 @@ enum event_role {
 	EV_FAST_MMIO,	 /* gpa */
 	EV_MSR,		 /* write, ecx, data */
 	EV_PAGE_FAULT,	 /* fault_address, error_code */
+	EV_GUEST_FAULT,	 /* ipa; the same on arm64, devices' addresses too */
+	EV_WFX,		 /* is_wfe (it spins; 0: it waits), vcpu_pc; arm64: what such an exit is */
 	EV_INJECT,	 /* vector, soft, reinjected */
 	EV_IOCTL,	 /* cmd */
 	/* ... and in any thread of its VM */
@@ -32,6 +34,7 @@ enum event_role {
 	EV_MSI,		 /* address, data */
 	EV_IPI,		 /* icr_low, dest_id */
 	EV_ACCEPT,	 /* apicid, vec, dm */
+	EV_VGIC,	 /* vcpu_id, irq, level; of arm64: the vCPU is right of its own interrupts */
 	EV_APICV_ACCEPT, /* apicid, vec */
 	EV_EOI,		 /* apicid, vector */
 	EV_PV_EOI,	 /* apicid, vector */

@@ -81,6 +81,7 @@ struct stuck_obs {
 	bool futex;	    /* its last system call was one */
 	bool peeked;	    /* and so is why KVM_RUN returned last: */
 	uint32_t peek;	    /* KVM_EXIT_* */
+	uint64_t waits, wait_ns; /* times that KVM waited for an interrupt; none where HLT is no loop */
 	uint64_t count[STUCK_WHATS]; /* rows or not */
 	/* events that were read, and those that were lost, by the ring all vCPUs share */
 	uint64_t read, lost;
@@ -103,7 +104,7 @@ struct stuck_verdict {
 	const struct stuck_row *exit, *access;
 	unsigned int exit_pm;
 	uint64_t per_s;
-	bool deaf; /* interrupts came, and the guest took none */
+	bool deaf; /* interrupts are there, and the guest takes none */
 };
 
 /* One more; rows are bounded, count is not. 0 or -ENOMEM. */

@@ -20,7 +20,7 @@ static const struct opt stuck_options[] = {
 	OPTION(0, "vm", OPT_STR, struct stuck_opts, c.vm, "SEL",
 	       "only this VM: UUID, name, PID or PID-FD"),
 	OPTION(0, "seconds", OPT_DURATION, struct stuck_opts, c.ns, "N",
-	       "how long to watch, 0.2 to 3600 (default: 3, of which at least 2 after setting up)"),
+	       "how long to watch, 0.2 to 3600 (default: 3, of which at least 1 after setting up)"),
 	OPTION(0, "guest-kallsyms", OPT_STR, struct stuck_opts, syms.kallsyms, "FILE",
 	       "names of the guest's functions: its /proc/kallsyms, read as root since it booted,\n"
 	       "or a capture of it with --symbols"),

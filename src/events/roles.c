@@ -18,6 +18,8 @@ static const struct event_def roles[EV_ROLES] = {
 	[EV_FAST_MMIO] = { "kvm", "kvm_fast_mmio", { "gpa" } },
 	[EV_MSR] = { "kvm", "kvm_msr", { "write", "ecx", "data" } },
 	[EV_PAGE_FAULT] = { "kvm", "kvm_page_fault", { "fault_address", "error_code" } },
+	[EV_GUEST_FAULT] = { "kvm", "kvm_guest_fault", { "ipa" } },
+	[EV_WFX] = { "kvm", "kvm_wfx_arm64", { "is_wfe", "vcpu_pc" } },
 	/* irq: to Linux 5.10 */
 	[EV_INJECT] = { "kvm", "kvm_inj_virq", { "vector|irq", "soft", "reinjected" } },
 	[EV_IOCTL] = { "syscalls", "sys_enter_ioctl", { "cmd" } },
@@ -25,6 +27,7 @@ static const struct event_def roles[EV_ROLES] = {
 	[EV_MSI] = { "kvm", "kvm_msi_set_irq", { "address", "data" } },
 	[EV_IPI] = { "kvm", "kvm_apic_ipi", { "icr_low", "dest_id" } },
 	[EV_ACCEPT] = { "kvm", "kvm_apic_accept_irq", { "apicid", "vec", "dm" } },
+	[EV_VGIC] = { "kvm", "vgic_update_irq_pending", { "vcpu_id", "irq", "level" } },
 	[EV_APICV_ACCEPT] = { "kvm", "kvm_apicv_accept_irq", { "apicid", "vec" } },
 	[EV_EOI] = { "kvm", "kvm_eoi", { "apicid", "vector" } },
 	[EV_PV_EOI] = { "kvm", "kvm_pv_eoi", { "apicid", "vector" } },

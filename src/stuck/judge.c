@@ -16,6 +16,7 @@
 #define LOOP_SHARE_3 980u  /* ... for three: a loop that polls may have a delay or two in it */
 #define LOOP_PER_S   50u
 #define FEW_RIPS     5u
+#define WAIT_LOOP_NS 250000000u /* of a second, at most, in a loop that does not wait */
 #define PAGE	     4096u
 #define EXIT_HLT     5u	   /* KVM_EXIT_HLT, KVM_EXIT_INTR of linux/kvm.h */
 #define EXIT_INTR    10u
@@ -175,6 +176,11 @@ static void find_place(const struct stuck_obs *o, const struct ksyms *syms, stru
 	}
 }
 
+static bool mostly(const struct stuck_verdict *v, enum stuck_at at)
+{
+	return v->at_pm[at] >= MOSTLY;
+}
+
 /* ---- exits that repeat ---- */
 
 static uint64_t top_three(const struct stuck_obs *o, enum stuck_what from, enum stuck_what to)
@@ -221,11 +227,28 @@ static bool is_loop(const struct stuck_obs *o, struct stuck_verdict *v)
 	return true;
 }
 
-/* ---- the thread ---- */
-
-static bool mostly(const struct stuck_verdict *v, enum stuck_at at)
+/*
+ * One that waits for an interrupt and is not kept waiting, though none comes: on arm64 that is how
+ * one looks that has interrupts off while one is there, as a CPU that a panic stopped. Its RIPs are
+ * all in one place, which those of a busy guest are not; one that is woken fast has waited.
+ */
+static bool is_wait_loop(const struct stuck_obs *o, struct stuck_verdict *v)
 {
-	return v->at_pm[at] >= MOSTLY;
+	const struct stuck_row *most = stuck_most(o, STUCK_HLT, STUCK_HLT);
+	uint64_t all = exits_of(o), irqs = MAX(o->count[STUCK_INJECT], o->count[STUCK_ACCEPT]);
+	unsigned __int128 wait_ns;
+
+	if (!o->waits || !most || !mostly(v, STUCK_AT_CPU) || o->at[STUCK_AT_HALT])
+		return false;
+	v->per_s = per_second(o, o->count[STUCK_HLT]);
+	v->exit_pm = permille(all - o->count[STUCK_EXIT], all);
+	wait_ns = (unsigned __int128)o->wait_ns / o->waits * v->per_s;
+	if (v->per_s < LOOP_PER_S || v->exit_pm < LOOP_SHARE || irqs > all / 100 ||
+	    permille(v->rip_n, v->rip_all) < LOOP_SHARE_3 || wait_ns > WAIT_LOOP_NS)
+		return false;
+	v->exit = most;
+	v->deaf = true;
+	return true;
 }
 
 /* It could run most of the time, but got less than a fifth of that. */
@@ -301,7 +324,7 @@ static enum stuck_class judge(const struct stuck_obs *o, struct stuck_verdict *v
 		return STUCK_BLOCKED;
 	if (is_starved(o, v))
 		return o->throttled ? STUCK_THROTTLED : STUCK_STARVED;
-	if (is_loop(o, v))
+	if (is_loop(o, v) || is_wait_loop(o, v))
 		return STUCK_EXIT_LOOP;
 	if (mostly(v, STUCK_AT_USER))
 		return asleep_in_vmm(o);
@@ -321,4 +344,7 @@ void stuck_judge(struct stuck_obs *o, const struct ksyms *syms, struct stuck_ver
 	v->deaf = o->count[STUCK_ACCEPT] && !o->count[STUCK_INJECT] && !o->count[STUCK_EOI];
 	find_place(o, syms, v);
 	v->class = judge(o, v);
+	/* Posted ones are not seen to be taken; but none made it run. The last may just be on its way. */
+	if (v->class == STUCK_HALTED && MAX(o->count[STUCK_INJECT], o->count[STUCK_ACCEPT]) > 1)
+		v->deaf = true;
 }

@@ -5,6 +5,7 @@
  * judge.c   from what was seen to a class; asks nobody
  * task.c    a thread in /proc: where it is, what it got of the CPUs
  * cgroup.c  how often its cgroups were throttled
+ * timers.c  whether KVM has a timer armed for any guest
  * peek.c    why KVM_RUN returned last, out of the VMM's kvm_run page
  * watch.c   events of KVM, counted per vCPU
  * run.c     order of setting up, looking and undoing
@@ -24,7 +25,8 @@ struct stuck_task {
 	char state;
 	char wchan[64], syscall[24]; /* of the last look at which it slept; "" = none */
 	bool in_run;		     /* that system call is KVM_RUN */
-	bool looked;		     /* first is known */
+	bool looked;		     /* what follows is known */
+	enum stuck_at at;
 	struct stuck_cpu {
 		bool known; /* the first two */
 		uint64_t run, turns, user, kernel, guest;
@@ -48,6 +50,7 @@ struct stuck_vcpu {
 	} peek;
 	/* Stamps (CLOCK_MONOTONIC, 0 = none seen) of what came for it last. */
 	uint64_t irq_ns, timer_ns;
+	uint64_t exit; /* STUCK_REASON() of the last one */
 };
 
 struct stuck_events {
@@ -62,6 +65,12 @@ struct stuck_events {
 	size_t next_cpu;
 	uint64_t read;
 	bool mono; /* stamps are CLOCK_MONOTONIC */
+};
+
+/* Of all guests of this host: the kernel does not tell whose they are. */
+struct stuck_timers {
+	bool known;
+	uint64_t n, next_ns; /* from now on */
 };
 
 struct stuck {
@@ -82,6 +91,7 @@ struct stuck {
 	int signal_fd;
 	uint64_t begin_ns, ns, end_ns; /* CLOCK_MONOTONIC; looked for ns */
 	uint64_t lost;
+	struct stuck_timers timers; /* known if a vCPU is halted */
 	bool blind, cut; /* ended by a signal */
 };
 
@@ -98,6 +108,10 @@ void stuck_task_close(struct stuck_task *t);
 /* How often, and how long, the cgroup of a thread and those above it were throttled in between. */
 void stuck_throttle_begin(int task, struct stuck_throttle *t);
 void stuck_throttle_end(int task, struct stuck_throttle *t);
+
+/* ---- timers.c ---- */
+
+void stuck_timers_read(struct stuck_timers *t);
 
 /* ---- peek.c ---- */
 

@@ -38,10 +38,12 @@ static const struct {
 	{ SYS_rt_sigtimedwait, "rt_sigtimedwait" },
 	{ SYS_munmap, "munmap" },
 	{ SYS_madvise, "madvise" },
+	{ SYS_clone, "clone" },
 #ifdef SYS_poll
 	{ SYS_poll, "poll" },
 	{ SYS_epoll_wait, "epoll_wait" },
 	{ SYS_select, "select" },
+	{ SYS_vfork, "vfork" },
 #endif
 };
 
@@ -146,17 +148,8 @@ static enum stuck_at asleep(struct stuck_task *t)
 	return STUCK_AT_USER;
 }
 
-enum stuck_at stuck_task_look(struct stuck_task *t)
+static enum stuck_at at_of(struct stuck_task *t)
 {
-	struct stuck_cpu c = { 0 };
-
-	if (t->dir < 0 || !read_stat(t, &c))
-		return STUCK_AT_GONE;
-	read_sched(t, &c);
-	if (!t->looked)
-		t->first = c;
-	t->looked = true;
-	t->last = c;
 	switch (t->state) {
 	case 'Z':
 	case 'X': return STUCK_AT_GONE;
@@ -165,4 +158,25 @@ enum stuck_at stuck_task_look(struct stuck_task *t)
 	case 'R': return STUCK_AT_CPU;
 	default: return asleep(t);
 	}
+}
+
+enum stuck_at stuck_task_look(struct stuck_task *t)
+{
+	struct stuck_cpu c = { 0 };
+
+	if (t->dir < 0)
+		return STUCK_AT_GONE;
+	read_sched(t, &c);
+	/* It has not had a CPU since it slept: it sleeps where it did. */
+	if (t->looked && c.known && t->at != STUCK_AT_CPU && c.turns == t->last.turns &&
+	    c.run == t->last.run)
+		return t->at;
+	if (!read_stat(t, &c))
+		return STUCK_AT_GONE;
+	if (!t->looked)
+		t->first = c;
+	t->looked = true;
+	t->last = c;
+	t->at = at_of(t);
+	return t->at;
 }

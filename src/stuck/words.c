@@ -70,8 +70,9 @@ static void why_spinning(const struct stuck *s, const struct stuck_vcpu *c, stru
 
 	sbuf_add(b, "at ");
 	add_place(s, v->rip, b);
-	sbuf_addf(b, ": %" PRIu64 " of %" PRIu64 " RIPs (" PCT ") are in that %s; on a CPU " PCT
+	sbuf_addf(b, ": %" PRIu64 " of %" PRIu64 " %s (" PCT ") are in that %s; on a CPU " PCT
 		  " of the time, %" PRIu64 " exits/s", v->rip_n, v->rip_all,
+		  s->ev.names.isa == EXIT_ISA_ARM64 ? "PCs" : "RIPs",
 		  PM(share(v->rip_n, v->rip_all)), v->sym ? "function" : "page", PM(v->run_pm),
 		  v->exits_per_s);
 	if (v->deaf)
@@ -105,8 +106,9 @@ static void why_loop(const struct stuck *s, const struct stuck_vcpu *c, struct s
 		add_access(v->access, b);
 		sbuf_add(b, ", ");
 	}
-	sbuf_addf(b, PCT " of what it exits for%s", PM(v->exit_pm),
-		  c->obs.count[STUCK_TO_USER] ? "; the VMM answers" : "");
+	sbuf_addf(b, PCT " of what it exits for%s%s", PM(v->exit_pm),
+		  c->obs.count[STUCK_TO_USER] ? "; the VMM answers" : "",
+		  v->deaf ? "; an interrupt is there and it takes none: it has them off" : "");
 }
 
 /* The last of the ring is read after the end. */
@@ -136,6 +138,14 @@ static void why_halted(const struct stuck *s, const struct stuck_vcpu *c, struct
 	add_irqs(s, c, b);
 	if (c->v.deaf)
 		sbuf_add(b, " and none woke it: it has them off");
+	if (!s->timers.known)
+		return;
+	if (!s->timers.n)
+		sbuf_add(b, "; no guest of this host has a timer armed");
+	else
+		sbuf_addf(b, "; %" PRIu64 " timer%s of guests %s armed on this host, the next expires in %s",
+			  s->timers.n, s->timers.n > 1 ? "s" : "", s->timers.n > 1 ? "are" : "is",
+			  NS(s->timers.next_ns));
 }
 
 static void why_not_run(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
@@ -405,6 +415,8 @@ static int print_json(const struct stuck *s, struct sbuf *out)
 	json_put_fixed(&j, "seconds", s->ns / 1000000, 3);
 	json_put_u64(&j, "events", s->ev.read);
 	json_put_u64(&j, "lost", s->lost);
+	json_put_known_u64(&j, "guest_timers", s->timers.known, s->timers.n);
+	json_put_known_u64(&j, "guest_timer_ms", s->timers.n, s->timers.next_ns / 1000000);
 	json_put_array(&j, "vms");
 	while (c < end) {
 		const struct vm *vm = c->vm;

@@ -136,9 +136,19 @@ is "$(cat "$out" "$err")" "" "... at all"
 
 # ---- ended early, and killed ----
 
+# watching: until $recorder has set up, and then some looks.
+watching()
+{
+	for _ in $(seq 300); do
+		[ ! -d "$(echo /sys/kernel/tracing/instances/kvmft."$recorder".*)" ] || break
+		sleep 0.1
+	done
+	sleep 2
+}
+
 "$kvmft" stuck --vm "$vm" --seconds 60 >"$out" 2>"$err" &
 recorder=$!
-sleep 2
+watching
 kill -INT "$recorder"
 wait "$recorder"
 is "$?" 0 "Ctrl-C: what was seen until then"
@@ -147,7 +157,7 @@ out_has '^  vCPU 1, thread' "... and shown"
 nothing_left "Ctrl-C"
 "$kvmft" stuck --vm "$vm" --seconds 60 >"$out" 2>"$err" &
 recorder=$!
-sleep 2
+watching
 kill -KILL "$recorder"
 wait "$recorder" 2>/dev/null
 recorder=

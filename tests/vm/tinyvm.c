@@ -8,18 +8,20 @@
  * what was counted: `vcpu 0 io=1000 mmio=1000 hlt=1000`.
  *
  *   tinyvm [--iterations N] [--ms M] [--vcpus N] [--first-id I] [--stride S] [--name X]
- *	    [--cpuid C] [--brackets] [--pause US] [--pause-io US]
- *	    [--code HEX [--irqchip] [--msi] [--no-page]]
+ *	    [--cpuid C] [--brackets] [--pause US] [--pause-io US] [--spin-io] [--vfork-io]
+ *	    [--code HEX [--long] [--irqchip] [--msi] [--no-page]]
  *
  * --iterations N  loops per vCPU (default 1000); --ms M instead loops for M milliseconds.
  * --first-id, --stride  vcpu ids I, I+S, I+2S ... (default 0 and 1): ids with gaps.
  * --brackets  a line `io BEFORE AFTER` for each `out`: CLOCK_MONOTONIC_RAW in ns around its KVM_RUN.
  * --pause US  rests so long after each loop: a rate that a busy machine changes little.
- * --pause-io US  rests so long over each access to a port.
+ * --pause-io US  rests so long over each access to a port; --spin-io  computes over the first one for ever;
+ * --vfork-io  waits there for a child, in state D, that does nothing.
  * --name X  is not used: it is there to be found in the command line.
  * --cpuid C  before each loop, C cpuid instructions: exits that KVM handles by itself. The lines at
  *   the end then also have the CPU time of the vCPU's thread in its fastest loop: `loop_ns=123`.
  * --code HEX  runs these bytes at 0x1000 in place of the loop, e.g. ebfe: `jmp .`.
+ * --long  in 64-bit mode, where a kernel's code is: at 0xffffffff81001000.
  * --irqchip  with KVM's interrupt controllers: hlt stays in the kernel until an interrupt comes.
  * --msi  ... and that comes every 10 ms for the first vCPU, vector 0x40.
  * --no-page  the page of the guest that is first touched never comes: a userfaultfd that nobody reads.
@@ -32,6 +34,7 @@
 #include <linux/kvm.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -47,6 +50,8 @@
 #define MAX_VCPUS 64
 #define CODE_AT	  0x1000
 #define MEM_SIZE  0x10000 /* [0x20000] beyond it is "MMIO" */
+#define TABLES_AT 0x8000  /* of --long: three pages */
+#define KERNEL_AT 0xffffffff81000000ull
 
 static const uint8_t code[] = {
 	0xb8, 0x00, 0x20, /*       mov $0x2000, %ax */
@@ -82,7 +87,7 @@ struct vcpu {
 	unsigned long id;
 	uint64_t iterations, ms, pause_us, io_us, io, mmio, hlt, loop_ns;
 	pid_t tid;
-	bool failed, brackets;
+	bool failed, brackets, spin_io, vfork_io;
 };
 
 static uint64_t now_ms(void)
@@ -139,6 +144,13 @@ static void *vcpu_main(void *arg)
 		switch (v->run->exit_reason) {
 		case KVM_EXIT_IO:
 			v->io++;
+			while (v->spin_io)
+				__asm__ volatile("");
+			if (v->vfork_io && !vfork()) {
+				prctl(PR_SET_PDEATHSIG, SIGKILL);
+				for (;;)
+					pause();
+			}
 			if (v->io_us)
 				rest(v->io_us);
 			break;
@@ -163,9 +175,36 @@ static void *vcpu_main(void *arg)
 	return NULL;
 }
 
-static void vcpu_create(int kvm, int vm, struct vcpu *v)
+/* The first 2 MiB at 0 and at KERNEL_AT. */
+static void tables_put(uint8_t *mem)
 {
-	struct kvm_regs regs = { .rip = CODE_AT, .rflags = 2 };
+	uint64_t *t = (uint64_t *)(void *)(mem + TABLES_AT);
+
+	t[0] = t[511] = TABLES_AT + 0x1000 + 3;
+	t[512] = t[512 + 510] = TABLES_AT + 0x2000 + 3;
+	t[1024] = t[1024 + (KERNEL_AT >> 21) % 512] = 0x83;
+}
+
+static void long_mode(struct kvm_sregs *s)
+{
+	struct kvm_segment seg = { .limit = 0xffffffff, .selector = 0x10, .type = 3, .present = 1,
+				   .db = 1, .s = 1, .g = 1 };
+
+	s->ds = s->es = s->ss = seg;
+	seg.selector = 8;
+	seg.type = 11;
+	seg.db = 0;
+	seg.l = 1;
+	s->cs = seg;
+	s->cr3 = TABLES_AT;
+	s->cr4 = 0x20;	      /* PAE */
+	s->cr0 = 0x80000011;  /* PG, ET, PE */
+	s->efer = 0x500;      /* LMA, LME */
+}
+
+static void vcpu_create(int kvm, int vm, struct vcpu *v, bool in_long)
+{
+	struct kvm_regs regs = { .rip = CODE_AT + (in_long ? KERNEL_AT : 0), .rflags = 2 };
 	int size = ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
 	struct kvm_sregs sregs;
 
@@ -179,6 +218,8 @@ static void vcpu_create(int kvm, int vm, struct vcpu *v)
 		die("KVM_GET_SREGS");
 	sregs.cs.base = 0;
 	sregs.cs.selector = 0;
+	if (in_long)
+		long_mode(&sregs);
 	if (ioctl(v->fd, KVM_SET_SREGS, &sregs) || ioctl(v->fd, KVM_SET_REGS, &regs))
 		die("KVM_SET_REGS");
 }
@@ -234,7 +275,7 @@ static void msi_send(int vm, uint64_t ms)
 struct vm_plan {
 	uint32_t cpuid;
 	const char *code;
-	bool irqchip, no_page, msi;
+	bool irqchip, no_page, msi, in_long;
 };
 
 static int vm_create(int kvm, const struct vm_plan *plan)
@@ -257,6 +298,8 @@ static int vm_create(int kvm, const struct vm_plan *plan)
 		memcpy((char *)p + CODE_AT + CPUID_COUNT, &cpuid, sizeof(cpuid));
 	if (plan->code)
 		code_put((uint8_t *)p + CODE_AT, plan->code);
+	if (plan->in_long)
+		tables_put(p);
 	if (plan->no_page)
 		page_take(p);
 	if ((plan->irqchip || plan->msi) && ioctl(vm, KVM_CREATE_IRQCHIP, 0))
@@ -276,20 +319,22 @@ static const struct option options[] = {
 	{ "msi", no_argument, NULL, 'S' },
 	{ "code", required_argument, NULL, 'C' },	{ "irqchip", no_argument, NULL, 'I' },
 	{ "no-page", no_argument, NULL, 'P' },		{ "pause-io", required_argument, NULL, 'o' },
+	{ "long", no_argument, NULL, 'l' },
+	{ "spin-io", no_argument, NULL, 'Z' },		{ "vfork-io", no_argument, NULL, 'V' },
 	{ NULL, 0, NULL, 0 },
 };
 
 int main(int argc, char **argv)
 {
-	unsigned long n = 1, first = 0, stride = 1, iterations = 1000, ms = 0, pause = 0,
+	unsigned long n = 1, first = 0, stride = 1, iterations = 1000, ms = 0, pause_us = 0,
 		      pause_io = 0;
 	struct vm_plan plan = { 0 };
 	static struct vcpu vcpu[MAX_VCPUS];
 	pthread_barrier_t start;
-	bool wait = false, brackets = false;
+	bool wait = false, brackets = false, spin_io = false, vfork_io = false;
 	int c, kvm, vm, ret = 0;
 
-	while ((c = getopt_long(argc, argv, "i:m:n:f:s:N:wbc:p:C:IPSo:", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "i:m:n:f:s:N:wbc:p:C:IPSo:ZVl", options, NULL)) != -1) {
 		switch (c) {
 		case 'i': iterations = strtoul(optarg, NULL, 0); break;
 		case 'm': ms = strtoul(optarg, NULL, 0); break;
@@ -299,13 +344,16 @@ int main(int argc, char **argv)
 		case 'N': break;
 		case 'w': wait = true; break;
 		case 'b': brackets = true; break;
-		case 'p': pause = strtoul(optarg, NULL, 0); break;
+		case 'p': pause_us = strtoul(optarg, NULL, 0); break;
 		case 'c': plan.cpuid = (uint32_t)strtoul(optarg, NULL, 0); break;
 		case 'o': pause_io = strtoul(optarg, NULL, 0); break;
 		case 'C': plan.code = optarg; break;
 		case 'I': plan.irqchip = true; break;
 		case 'S': plan.msi = true; break;
 		case 'P': plan.no_page = true; break;
+		case 'l': plan.in_long = true; break;
+		case 'Z': spin_io = true; break;
+		case 'V': vfork_io = true; break;
 		default: return 2;
 		}
 	}
@@ -318,9 +366,9 @@ int main(int argc, char **argv)
 	pthread_barrier_init(&start, NULL, (unsigned int)n + 1);
 	for (unsigned long i = 0; i < n; i++) {
 		vcpu[i] = (struct vcpu){ .start = &start, .id = first + i * stride,
-					 .iterations = iterations, .ms = ms, .pause_us = pause, .io_us = pause_io,
-					 .brackets = brackets };
-		vcpu_create(kvm, vm, &vcpu[i]);
+					 .iterations = iterations, .ms = ms, .pause_us = pause_us, .io_us = pause_io,
+					 .brackets = brackets, .spin_io = spin_io, .vfork_io = vfork_io };
+		vcpu_create(kvm, vm, &vcpu[i], plan.in_long);
 		if (plan.msi)
 			apic_enable(vcpu[i].fd);
 		if (pthread_create(&vcpu[i].thread, NULL, vcpu_main, &vcpu[i]))

@@ -2,7 +2,8 @@
 # shellcheck shell=sh
 #
 # Guests that hang in every way there is, and `kvmft stuck`, which has to say how within 5 s: small VMs
-# with planted code, and real guests. What it said is in stuck.tar.
+# with planted code, and real guests. STUCK (from --env) chooses among the steps_... below; default: all
+# that this CPU has. What it said is in stuck.tar.
 
 . "$VM_LIB/host.sh"
 . "$SCENARIO_DIR/../tracefs-state.sh"
@@ -11,16 +12,36 @@ need_kvmft
 dir=/tmp/stuck
 mkdir $dir
 cd $dir || die "no $dir"
-tinyvm_make /tmp/tinyvm
+# How long to look at one that keeps the CPU busy: Bochs needs half a minute for a second of that.
+busy=
+case $RIG_CPU in
+arm64)
+	vm_for="$(dirname "$KVMFT")/tinyvm64"
+	code_at=ffffffc0800000 steps="spin halt mmio vmm starved guest panic"
+	# b .; wfi, b -4; str x3, [x19], b -4
+	irqchip='' spin=14000000 halt=d503207f17ffffff mmio=f900026317ffffff mmio_at=0x10000000
+	;;
+*)
+	tinyvm_make /tmp/tinyvm
+	vm_for="/tmp/tinyvm --ms 600000 --long"
+	code_at=ffffffff810010
+	steps="spin nosyms halt deaf deaf_spin lost port cost mmio msr cpuid no_page vmm vmm_spin vmm_d
+		throttled starved guest panic off"
+	# jmp .; cli, hlt; mov %al, 0x20000, jmp -9
+	irqchip=--irqchip spin=ebfe halt=faf4 mmio=88042500000200ebf7 mmio_at=0x20000
+	# Its host has no interrupts while a guest runs that had them off when it began: sti.
+	[ "$RIG_CPU" != intel ] || busy="--seconds 1" spin=fbebfe \
+		steps="spin halt deaf lost port msr no_page vmm vmm_d starved guest off"
+	;;
+esac
+# For the small VMs.
+cat >symbols <<-EOT
+	${code_at}00 T planted
+	${code_at}10 T behind
+EOT
 tracefs_state >/tmp/state.before
-# What a program takes to be read over 9p for the first time is not its own.
+# What a program takes to be read from a slow disk for the first time is not its own.
 "$KVMFT" stuck >/dev/null 2>&1
-
-# For the small VMs: their code is at 0x1000.
-cat >symbols <<-'EOF'
-	0000000000001000 T planted
-	0000000000001010 T behind
-EOF
 
 # asks NAME SEL [OPTION]...: kvmft stuck, its answer as text in NAME.out, and how long it took.
 asks()
@@ -39,6 +60,12 @@ asks()
 	check "$name: within 5 s" test "$took" -le 500
 }
 
+# shellcheck disable=SC2086 # options
+asks_busy()
+{
+	asks "$@" $busy
+}
+
 # says NAME CLASS [PATTERN]: of the only vCPU; the pattern is looked for in all of its lines as one.
 says()
 {
@@ -46,12 +73,14 @@ says()
 	[ $# -lt 3 ] || check "$1: ... $3" sh -c "tr -s '\n ' ' ' <'$1.out' | grep -qE '$3'"
 }
 
-# small NAME OPTION...: a small VM; its PID in $vm.
+# small NAME [OPTION]...: a small VM; its PID in $vm. $before: a command that starts it.
+before=
+# shellcheck disable=SC2086 # commands with options
 small()
 {
 	name=$1
 	shift
-	"$@" >"$name.vm" 2>&1 &
+	$before $vm_for "$@" >"$name.vm" 2>&1 &
 	vm=$!
 	wait_until 30 grep -qs '^pid ' "$name.vm" || die "$name: no VM: $(cat "$name.vm")"
 	sleep 0.5
@@ -63,86 +92,165 @@ ends()
 	wait "$vm" 2>/dev/null
 }
 
-vm_for="/tmp/tinyvm --ms 600000"
-
 # ---- planted code ----
 
-# shellcheck disable=SC2086 # a command and its options, here and below
-small spin $vm_for --code ebfe
-asks spin "$vm" --guest-kallsyms symbols
-says spin spinning 'at planted\+0x0/0x10: .* RIPs \((9[0-9]|100)'
-asks nosyms "$vm" --seconds 1
-says nosyms spinning 'at 0x1000: .* in that page'
-kill -STOP "$vm"
-asks stop "$vm"
-says stop stopped "kill -CONT $vm"
-ends
+step_spin()
+{
+	small spin --code $spin
+	asks_busy spin "$vm" --guest-kallsyms symbols
+	says spin spinning 'at planted\+0x[01]/0x10: .* [RP](IP|C)s \((9[0-9]|100)'
+	kill -STOP "$vm"
+	asks stop "$vm"
+	says stop stopped "kill -CONT $vm"
+	ends
+}
 
-# shellcheck disable=SC2086
-small cli-hlt $vm_for --irqchip --code faf4
-asks cli-hlt "$vm" --guest-kallsyms symbols
-says cli-hlt halted 'did nothing for [23].* none came'
-ends
+step_nosyms()
+{
+	small nosyms --code $spin
+	asks nosyms "$vm" --seconds 1
+	says nosyms spinning 'at 0xffffffff81001000: .* in that page'
+	ends
+}
+
+step_halt()
+{
+	# shellcheck disable=SC2086 # or none
+	small halt $irqchip --code $halt
+	asks halt "$vm" --guest-kallsyms symbols
+	says halt halted 'did nothing for [123].* none came'
+	ends
+}
 
 # Interrupts come, and it has them off: halted, and in a loop.
-# shellcheck disable=SC2086
-small deaf $vm_for --msi --code faf4
-asks deaf "$vm"
-says deaf halted 'interrupts came \(most: vector 0x40, last .* ago\) and none woke it: it has them off'
-ends
-# shellcheck disable=SC2086
-small deaf-spin $vm_for --msi --code faebfe
-asks deaf-spin "$vm" --guest-kallsyms symbols
-says deaf-spin spinning 'at planted\+0x1/0x10: .*interrupts come and it takes none: it has them off'
-ends
+step_deaf()
+{
+	small deaf --msi --code faf4
+	asks deaf "$vm"
+	says deaf halted 'interrupts came \(most: vector 0x40, last .* ago\) and none woke it: it has them off'
+	ends
+}
+
+step_deaf_spin()
+{
+	small deaf-spin --msi --code faebfe
+	asks deaf-spin "$vm" --guest-kallsyms symbols
+	says deaf-spin spinning 'at planted\+0x1/0x10: .*interrupts come and it takes none: it has them off'
+	ends
+}
 
 # The interrupt that it waits for is lost: from outside the same.
-# shellcheck disable=SC2086
-small lost-irq $vm_for --irqchip --code fbf4ebfd
-asks lost-irq "$vm"
-says lost-irq halted 'none came'
-ends
+step_lost()
+{
+	small lost-irq --irqchip --code fbf4ebfd
+	asks lost-irq "$vm"
+	says lost-irq halted 'none came'
+	ends
+}
 
-# shellcheck disable=SC2086
-small port $vm_for --code e480ebfc
-asks port "$vm" --guest-kallsyms symbols
-says port exit-loop '[0-9]+/s: [^ ]+ at planted\+0x[02]/0x10, in from port 0x80'
-"$KVMFT" stuck --vm "$vm" --format json >port.json 2>/dev/null &
-pid=$!
-sleep 2
-read -r cpu rest <"/proc/$pid/schedstat"
-wait $pid
-note "cost of a loop on a port: $cpu ns of CPU time in 2 s ($rest)"
-fact cost_ns "$cpu"
-ends
+step_port()
+{
+	small port --code e480ebfc
+	asks_busy port "$vm" --guest-kallsyms symbols
+	says port exit-loop '[0-9]+/s: [^ ]+ at planted\+0x[02]/0x10, in from port 0x80'
+	ends
+}
 
-# shellcheck disable=SC2086
-small mmio $vm_for --code b800208ed8a20000ebfb
-asks mmio "$vm" --guest-kallsyms symbols
-says mmio exit-loop 'at planted\+0x[58]/0x10, write to MMIO 0x20000'
-ends
+step_cost()
+{
+	small cost --code e480ebfc
+	"$KVMFT" stuck --vm "$vm" --format json >port.json 2>/dev/null &
+	pid=$!
+	sleep 2
+	read -r cpu rest <"/proc/$pid/schedstat"
+	wait $pid
+	note "cost of a loop on a port: $cpu ns of CPU time in 2 s ($rest)"
+	fact cost_ns "$cpu"
+	ends
+}
 
-# shellcheck disable=SC2086
-small no-page $vm_for --no-page --code a00080ebfb
-asks no-page "$vm"
-says no-page blocked 'asleep in handle_userfault, called by KVM_RUN, state [DS]'
-ends
+step_mmio()
+{
+	small mmio --code $mmio
+	asks_busy mmio "$vm" --guest-kallsyms symbols
+	says mmio exit-loop "at planted\+0x[0-8]/0x10, write to MMIO $mmio_at"
+	ends
+}
 
-# The VMM sleeps over the port that its guest wants.
-# shellcheck disable=SC2086
-small vmm $vm_for --pause-io 600000000 --code e680ebfc
-asks vmm "$vm"
-says vmm vmm 'asleep in .*nanosleep.*KVM_RUN had returned IO: out to port 0x80'
-ends
+# mov $0x1b, %ecx, rdmsr, jmp -4
+step_msr()
+{
+	small msr --code b91b0000000f32ebfc
+	asks_busy msr "$vm" --guest-kallsyms symbols
+	says msr exit-loop 'at planted\+0x[57]/0x10, read of MSR 0x1b'
+	ends
+}
+
+# What KVM does by itself, and no device has part in.
+step_cpuid()
+{
+	small cpuid --code 0fa2ebfc
+	asks_busy cpuid "$vm" --guest-kallsyms symbols
+	says cpuid exit-loop '/s: (cpuid|CPUID) at planted\+0x[02]/0x10, [0-9]'
+	ends
+}
+
+step_no_page()
+{
+	small no-page --no-page --code 8a042500c00000ebf7
+	asks no-page "$vm"
+	says no-page blocked 'asleep in handle_userfault, called by KVM_RUN, state [DS]'
+	ends
+}
+
+# The VMM sleeps over what its guest wants of a device.
+step_vmm()
+{
+	case $RIG_CPU in
+	arm64)
+		small vmm --pause-io 600 --code $mmio
+		wanted='MMIO: write to MMIO 0x10000000'
+		;;
+	*)
+		small vmm --pause-io 600000000 --code e680ebfc
+		wanted='IO: out to port 0x80'
+		;;
+	esac
+	asks vmm "$vm"
+	says vmm vmm "asleep in .*nanosleep.*KVM_RUN had returned $wanted"
+	ends
+}
+
+# It loops over that.
+step_vmm_spin()
+{
+	small vmm-spin --spin-io --code e680ebfc
+	asks_busy vmm-spin "$vm"
+	says vmm-spin vmm 'the VMM computes, outside of KVM_RUN; KVM_RUN had returned IO: out to port 0x80'
+	ends
+}
+
+# It waits in state D for a child that does not come to an end of it.
+step_vmm_d()
+{
+	small vmm-d --vfork-io --code e680ebfc
+	asks vmm-d "$vm"
+	says vmm-d blocked 'asleep in [a-z_]+, called by vfork, state D'
+	ends
+}
 
 # ---- the host does not let it run ----
 
-cg=/sys/fs/cgroup
-mountpoint -q $cg || mount -t cgroup2 none $cg
-echo +cpu >$cg/cgroup.subtree_control
-if mkdir $cg/slow && echo "1000 200000" >$cg/slow/cpu.max; then
-	# shellcheck disable=SC2086
-	small throttled $vm_for --code ebfe
+step_throttled()
+{
+	cg=/sys/fs/cgroup
+	mountpoint -q $cg || mount -t cgroup2 none $cg
+	echo +cpu >$cg/cgroup.subtree_control
+	if ! { mkdir $cg/slow && echo "1000 200000" >$cg/slow/cpu.max; }; then
+		skip throttled "no CPU controller of cgroups here"
+		return
+	fi
+	small throttled --code $spin
 	echo "$vm" >$cg/slow/cgroup.procs
 	asks throttled "$vm"
 	says throttled throttled '/sys/fs/cgroup/slow was throttled [0-9]+ times'
@@ -154,59 +262,88 @@ if mkdir $cg/slow && echo "1000 200000" >$cg/slow/cpu.max; then
 	ends
 	sleep 0.5
 	rmdir $cg/slow
-else
-	skip throttled "no CPU controller of cgroups here"
-fi
+}
 
-# shellcheck disable=SC2086
-small starved chrt -i 0 taskset -c 0 $vm_for --code ebfe
-taskset -c 0 sh -c 'while :; do :; done' &
-hog=$!
-asks starved "$vm"
-says starved starved 'could run .* and got [0-9.]+ % of a CPU'
-kill $hog
-ends
+step_starved()
+{
+	before="nice -n 19 taskset -c 0"
+	small starved --code $spin
+	before=
+	taskset -c 0 sh -c 'while :; do :; done' &
+	hog=$!
+	asks_busy starved "$vm"
+	says starved starved 'could run .* and got [0-9.]+ % of a CPU'
+	kill $hog
+	ends
+}
 
 # ---- real guests ----
 
-guest_start vm1 --vcpus 1 --mem 512
-guest_wait_up vm1
-flag_wait ready-vm1
-# From here on in memory: 9p is slow.
-cp "$RESULTS/kallsyms-vm1" .
-asks healthy vm1 --seconds 2 --guest-kallsyms kallsyms-vm1
-check "healthy: it gets on" sh -c "head -n 1 healthy.out | grep -q ': running\$'"
-check "healthy: the class" grep -qE 'vCPU 0.*: (running|idle)$' healthy.out
-guest_monitor vm1 stop >/dev/null
-asks paused vm1
-says paused paused
-guest_monitor vm1 cont >/dev/null
-kill -STOP "$(guest_pid vm1)"
-asks qemu-stop vm1
-says qemu-stop stopped
-kill -CONT "$(guest_pid vm1)"
-asks again vm1
-check "again: it gets on" sh -c "head -n 1 again.out | grep -q ': running\$'"
-flag_set hang-vm1 panic
-flag_wait hangs-vm1
-wait_until 60 grep -qs 'end Kernel panic' "$RESULTS/console-vm1.log" || note "no panic seen on the console"
-asks panic vm1 --seconds 2 --guest-kallsyms kallsyms-vm1
-says panic spinning 'at (delay_|panic|__const_udelay|__delay|read_tsc)[a-z_]*\+0x'
-guest_kill vm1
-# The rig looks for panics in consoles, and this one was asked for.
-mv "$RESULTS/console-vm1.log" "$RESULTS/panic-vm1.log"
+# boots NAME: $guest, until it is told how to hang.
+guest=
+boots()
+{
+	guest=$1
+	guest_start "$1" --vcpus 1 --mem 512
+	guest_wait_up "$1"
+	flag_wait "ready-$1"
+	# From here on in memory: 9p is slow.
+	cp "$RESULTS/kallsyms-$1" .
+}
 
-guest_start vm2 --vcpus 1 --mem 512
-guest_wait_up vm2
-flag_wait ready-vm2
-cp "$RESULTS/kallsyms-vm2" .
-flag_set hang-vm2 halt
-flag_wait hangs-vm2
-sleep 5
-asks halt vm2 --seconds 2 --guest-kallsyms kallsyms-vm2
-says halt halted
-guest_kill vm2
+# hangs HOW
+hangs()
+{
+	flag_set "hang-$guest" "$1"
+	flag_wait "hangs-$guest"
+}
 
+# At other times it gets on: then nobody must be alarmed.
+step_guest()
+{
+	boots vm1
+	asks healthy vm1 --seconds 2 --guest-kallsyms kallsyms-vm1
+	check "healthy: it gets on" sh -c "head -n 1 healthy.out | grep -q ': running\$'"
+	check "healthy: the class" grep -qE 'vCPU 0.*: (running|idle)$' healthy.out
+	guest_monitor vm1 stop >/dev/null
+	asks paused vm1
+	says paused paused
+	guest_monitor vm1 cont >/dev/null
+	kill -STOP "$(guest_pid vm1)"
+	asks qemu-stop vm1
+	says qemu-stop stopped
+	kill -CONT "$(guest_pid vm1)"
+	asks again vm1
+	check "again: it gets on" sh -c "head -n 1 again.out | grep -q ': running\$'"
+}
+
+# Of the guest before.
+step_panic()
+{
+	hangs panic
+	wait_until 60 grep -qs 'end Kernel panic' "$RESULTS/console-$guest.log" || note "no panic seen on the console"
+	asks panic "$guest" --seconds 2 --guest-kallsyms "kallsyms-$guest"
+	says panic spinning 'at (__?delay|delay_|panic|__const_udelay|__timer_delay|read_tsc|arch_counter)[a-z_]*\+0x'
+	guest_kill "$guest"
+	# The rig looks for panics in consoles, and this one was asked for.
+	mv "$RESULTS/console-$guest.log" "$RESULTS/panic-$guest.log"
+	guest=
+}
+
+# Of the guest before, if there is one.
+step_off()
+{
+	[ -n "$guest" ] || boots vm2
+	hangs halt
+	sleep 5
+	asks off "$guest" --seconds 2 --guest-kallsyms "kallsyms-$guest"
+	says off halted
+	guest_kill "$guest"
+}
+
+for step in ${STUCK:-$steps}; do
+	"step_$step"
+done
 tracefs_state >/tmp/state.after
 check "tracefs is as it was" diff /tmp/state.before /tmp/state.after
 rm -f kallsyms-vm*

@@ -1,0 +1,6 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# stuck.t on an arm64 host.
+
+RIG_OPTIONS="--cpu arm64" exec sh "$(dirname "$0")/stuck.t"
