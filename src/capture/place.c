@@ -84,11 +84,11 @@ static int walk_step(struct walk *w, int dir, const char *step)
 	int fd, ret;
 
 	if (fstat(dir, &dst) < 0)
-		return err_set(w->err, errno, "cannot look at %s: %s", w->path, strerror(errno));
+		return err_set(w->err, errno, "cannot access %s: %s", w->path, strerror(errno));
 	if ((dst.st_mode & S_IWOTH) && !(dst.st_mode & S_ISVTX))
 		return err_set(
 			w->err, EPERM,
-			"%s: the directory above %s is writable for others and not sticky: they "
+			"%s: the directory above %s is writable by others and not sticky: they "
 			"could replace it; use another place or chmod o-w",
 			w->path, step);
 	fd = openat(dir, step, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -139,11 +139,11 @@ static int dir_check(const char *path, int fd, struct kvmft_err *err)
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
-		return err_set(err, errno, "cannot look at %s: %s", path, strerror(errno));
+		return err_set(err, errno, "cannot access %s: %s", path, strerror(errno));
 	if ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
 		return err_set(
 			err, EPERM,
-			"directory %s is writable for others and not sticky: they could replace "
+			"directory %s is writable by others and not sticky: they could replace "
 			"the capture; use another place or chmod o-w",
 			path);
 	return 0;

@@ -49,7 +49,8 @@ static int add(struct found *f, const char *name, const char *sel)
 	size_t len = strlen(f->root);
 
 	if (f->s->n == SESSION_CAPTURES)
-		return err_set(f->err, E2BIG, "%s has more captures than a session may", f->root);
+		return err_set(f->err, E2BIG, "%s has more captures than a session may "
+		                              "have", f->root);
 	while (len > 1 && f->root[len - 1] == '/')
 		len--;
 	if (strcmp(f->root, "."))
@@ -82,7 +83,7 @@ static int take_side(struct found *f, const struct meta_rec *rec)
 	bool host = role && !strcmp(role, "host");
 
 	if (!is_name(dir) || !role || (!host && strcmp(role, "guest")))
-		return bad(f, "has a side that none can be");
+		return bad(f, "has an invalid side");
 	if (host != !f->s->n)
 		return bad(f, "does not begin with one host");
 	if (is_capture(f->dir, dir))
@@ -103,9 +104,9 @@ static int take_line(struct found *f, char *line, bool first)
 	uint32_t version;
 
 	if (!meta_parse(line, &rec))
-		return bad(f, "has a line that is no record");
+		return bad(f, "has an invalid line");
 	if (first && (strcmp(rec.name, "kvmft-session") || !meta_get_u32(&rec, "version", &version)))
-		return bad(f, "is no session of kvmft");
+		return bad(f, "is not a kvmft session");
 	if (first && version > SESSION_VERSION)
 		return err_lack(f->err, EPROTONOSUPPORT,
 				"%s is a session of version %u, this kvmft knows %d: a newer one "
@@ -125,12 +126,12 @@ static int by_file(struct found *f)
 	if (n < 0)
 		return err_why(f->err, (int)n, "cannot read %s/" SESSION_FILE, f->root);
 	if (more || strlen(text) != (size_t)n)
-		return bad(f, "is no session of kvmft");
+		return bad(f, "is not a kvmft session");
 	for (line = strtok_r(text, "\n", &save); line && !ret; line = strtok_r(NULL, "\n", &save)) {
 		ret = take_line(f, line, first);
 		first = false;
 	}
-	return ret || f->s->n ? ret : bad(f, "names no side");
+	return ret || f->s->n ? ret : bad(f, "names no sides");
 }
 
 /* ---- without one ---- */
@@ -223,7 +224,7 @@ static int by_captures(struct found *f)
 	}
 	if (hosts != 1)
 		return err_set(f->err, EINVAL,
-			       "%s has captures, %zu of them of hosts, and no file " SESSION_FILE
+			       "%s has captures, %zu of them of hosts, but no file " SESSION_FILE
 			       ": name those that belong together",
 			       f->root, hosts);
 	ret = add(f, l.v[host], NULL);

@@ -55,8 +55,8 @@ struct in {
 static int bad(const struct in *in, const char *what)
 {
 	return err_set(in->err, EBADMSG,
-		       "byte %" PRIu64 " of the stream: %s: it is damaged, or no stream of kvmft record; "
-		       "what came before is kept",
+		       "byte %" PRIu64 " of the stream: %s: it is damaged, or not from kvmft "
+		       "record; what came before is kept",
 		       in->n->bytes, what);
 }
 
@@ -166,9 +166,9 @@ static int take_ring(struct in *in, const struct meta_rec *rec)
 	uint32_t subbuf, flight;
 
 	if (!meta_get_u32(rec, "subbuf", &subbuf) || !cap_subbuf_ok(subbuf))
-		return bad(in, "the record `ring` has no size of sub-buffers that can be");
+		return bad(in, "the record `ring` has an impossible sub-buffer size");
 	if (in->subbuf && in->subbuf != subbuf)
-		return bad(in, "a second record `ring` says otherwise than the first");
+		return bad(in, "a second record `ring` contradicts the first");
 	in->subbuf = subbuf;
 	in->flight = meta_get_u32(rec, "flight", &flight) && flight;
 	return 0;
@@ -246,9 +246,9 @@ static int take_line(struct in *in, char *line, size_t len)
 
 	for (size_t i = 0; i < len; i++)
 		if (line[i] < ' ' || line[i] > '~')
-			return bad(in, "a line of meta has bytes that none has");
+			return bad(in, "a line of meta has invalid bytes");
 	if (!meta_parse(line, &rec))
-		return bad(in, "a line of meta is no record");
+		return bad(in, "a line of meta is not a record");
 	for (size_t i = 0; i < ARRAY_SIZE(records); i++)
 		if (!strcmp(rec.name, records[i].name))
 			return records[i].take(in, &rec);
@@ -283,7 +283,7 @@ static int in_meta(struct in *in, const struct stream_head *h)
 	if (ret)
 		return ret;
 	if (b.s[b.len - 1] != '\n')
-		return bad(in, "meta has no end of its line");
+		return bad(in, "a line of meta does not end");
 	in->meta += h->len;
 	ret = take_lines(in, b.s, b.len);
 	b.s[--b.len] = '\0'; /* capw_meta() adds it again */
@@ -310,7 +310,7 @@ static int in_formats(struct in *in, const struct stream_head *h)
 	if (ret)
 		return ret;
 	if (strlen(b.s) != b.len)
-		return bad(in, "a format is no text");
+		return bad(in, "a format is not text");
 	return err_why(in->err, capw_format(in->w, b.s, &at), "cannot write %s/formats",
 		       capw_path(in->w));
 }
@@ -326,14 +326,14 @@ static int in_file(struct in *in, const struct stream_head *h)
 	int ret;
 
 	if (h->cpu >= sizeof(name) || h->cpu > h->len)
-		return bad(in, "a file has a name that none has");
+		return bad(in, "a file has an unknown name");
 	ret = get(in, name, h->cpu);
 	while (!ret && i < ARRAY_SIZE(names) && strcmp(names[i], name))
 		i++;
 	if (!ret && i == ARRAY_SIZE(names))
-		return bad(in, "a file has a name that none has");
+		return bad(in, "a file has an unknown name");
 	if (!ret && in->files & 1u << i)
-		return bad(in, "a file comes for the second time");
+		return bad(in, "a file comes twice");
 	ret = ret ? ret : get_all(in, h->len - h->cpu, &b);
 	if (ret)
 		return ret;
@@ -355,7 +355,7 @@ static int check_segment(const struct in *in, const struct stream_head *h)
 	if (!in->subbuf)
 		return bad(in, "data come before the record `ring`");
 	if (h->cpu >= CAPTURE_MAX_CPUS)
-		return bad(in, "data of a CPU with a number that none has");
+		return bad(in, "data of a CPU with an impossible number");
 	if (h->segment > in->segment || h->segment + 1 < in->segment)
 		return bad(in, "data of a segment that has not begun, or is over");
 	return 0;
@@ -412,7 +412,7 @@ static int check_limits(const struct in *in, uint64_t len)
 
 static int cannot_store(const struct in *in, int error)
 {
-	return err_why(in->err, error, "cannot write to %s, what came before is kept",
+	return err_why(in->err, error, "cannot write to %s; what came before is kept",
 		       capw_path(in->w));
 }
 
@@ -458,7 +458,7 @@ static int in_data(struct in *in, const struct stream_head *h)
 	if (ret)
 		return ret;
 	if (h->len % in->subbuf)
-		return bad(in, "data are no whole sub-buffers");
+		return bad(in, "data are not whole sub-buffers");
 	if (was_removed(in, h->segment))
 		return skip(in, h->len);
 	ret = check_limits(in, h->len);
@@ -509,9 +509,9 @@ static int in_tail(struct in *in, const struct stream_head *h)
 		return skip(in, h->len);
 	c = cpu_of(in, h->cpu);
 	if (!c || c->fd < 0 || c->segment != h->segment || c->end < in->subbuf)
-		return bad(in, "more of a sub-buffer that did not come");
+		return bad(in, "more of a sub-buffer that never came");
 	if (h->len <= head_len + sizeof(from))
-		return bad(in, "more of a sub-buffer that is nothing");
+		return bad(in, "more of a sub-buffer, but empty");
 	ret = get(in, head, head_len);
 	ret = ret ? ret : get(in, &from, sizeof(from));
 	from = le32toh(from);
@@ -557,10 +557,10 @@ static int in_end(struct in *in, const struct stream_head *h)
 	int ret;
 
 	if (h->len != sizeof(total))
-		return bad(in, "the last frame is not as long as it should be");
+		return bad(in, "the last frame has the wrong length");
 	ret = get(in, &total, sizeof(total));
 	if (!ret && le64toh(total) != before)
-		return bad(in, "the last frame counts another number of bytes than came");
+		return bad(in, "the last frame gives another number of bytes than came");
 	in->n->ended = !ret;
 	return ret;
 }
@@ -584,13 +584,13 @@ static int take_frame(struct in *in)
 	if (ret)
 		return ret;
 	if (stream_head_get(raw, &h))
-		return bad(in, "no head of a frame");
+		return bad(in, "not the header of a frame");
 	in->n->frames++;
 	if (h.type >= ARRAY_SIZE(frames) || !frames[h.type].take)
 		return skip(in, h.len); /* of a later version */
 	if (frames[h.type].empty != !h.len)
-		return bad(in, frames[h.type].empty ? "a frame has content that has none"
-						    : "a frame is empty that has content");
+		return bad(in, frames[h.type].empty ? "a frame that must be empty has content"
+						    : "a frame that must have content is empty");
 	return frames[h.type].take(in, &h);
 }
 

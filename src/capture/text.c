@@ -65,7 +65,7 @@ int cap_set_printk(struct capture *c, const char *text, size_t len)
 	if (!len || c->printk)
 		return 0;
 	if (len > CAP_MAX_TEXT || memchr(text, 0, len)) {
-		cap_note(c, "printk formats: no text, or too long");
+		cap_note(c, "printk formats: not text, or too long");
 		return 0;
 	}
 	c->printk = strndup(text, len);

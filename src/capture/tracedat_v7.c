@@ -328,7 +328,7 @@ int td_read_v7(struct td *t, uint64_t off)
 	if (ret != -ENODATA && ret != -EBADMSG)
 		return ret;
 	cap_note(t->c, "the options are %s: the file was cut or is damaged",
-		 ret == -ENODATA ? "not all there" : "damaged");
+		 ret == -ENODATA ? "incomplete" : "damaged");
 	t->c->complete = false;
 	return t->c->nformat ? 0 : walk_sections(t, t->start);
 }

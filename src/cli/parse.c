@@ -78,7 +78,7 @@ static int cli_set_choice(const struct opt *o, int *field, const char *text, str
 		}
 		sbuf_addf(&b, "%s%s", i ? ", " : "", o->choices[i]);
 	}
-	ret = err_usage(err, "option --%s: '%s' is none of %s", o->name, text, b.s ? b.s : "");
+	ret = err_usage(err, "option --%s: '%s' is not one of %s", o->name, text, b.s ? b.s : "");
 	sbuf_free(&b);
 	return ret;
 }

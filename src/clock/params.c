@@ -25,7 +25,7 @@ int params_numbers(const char *option, const char *text, const char *form, int m
 			*comma = 0;
 		if (parse_bits64(word, &v[n]))
 			return err_usage(err,
-					 "option --%s: '%s' is not a 64-bit number; wanted is %s",
+					 "option --%s: '%s' is not a 64-bit number; it must be %s",
 					 option, word, form);
 		n++;
 	}

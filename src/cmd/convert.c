@@ -422,7 +422,8 @@ const struct cmd cmd_convert = {
 		"Values may be decimal, 0x hex, negative (after --), or SECONDS.NANOSECONDS for clocks in\n"
 		"ns. A value that cannot be converted becomes a line with ? (and exit code 3).\n"
 		"CLOCK: host-tsc, guest-tsc, kvmclock, and local, global, perf, mono, mono_raw, boot,\n"
-		"realtime behind host- or guest-. Parameters by hand win over those of captures.",
+		"realtime after host- or guest-. Parameters given as options override those of "
+		"captures.",
 	.examples =
 		"  kvmft convert --from guest-tsc --to host-tsc -i host < stamps\n"
 		"  kvmft convert --from host-tsc --to guest-tsc --tsc-offset 0xffee6aba03eccaac 5000000000000000\n"

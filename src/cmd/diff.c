@@ -27,15 +27,15 @@ static const struct opt diff_options[] = {
 	OPTION(0, "vm", OPT_STR, struct diff_opts, vm, "SEL",
 	       "only this VM, on both sides: UUID, name, PID or PID-FD"),
 	OPTION(0, "before-guest", OPT_LIST, struct diff_opts, guests[0], "GUEST[=SEL]",
-	       "a guest's capture beside BEFORE, for latencies up to the\n"
+	       "a guest's capture for BEFORE, for latencies up to the\n"
 	       "guest's handlers; may be repeated"),
 	OPTION(0, "after-guest", OPT_LIST, struct diff_opts, guests[1], "GUEST[=SEL]",
-	       "the same beside AFTER"),
+	       "the same for AFTER"),
 	OPTION(0, "from", OPT_DURATION, struct diff_opts, from, "T",
 	       "leave out what was before T, seconds since each began"),
 	OPTION(0, "to", OPT_DURATION, struct diff_opts, to, "T", "leave out what was after T"),
 	OPTION(0, "than", OPT_U64, struct diff_opts, than, "PERCENT",
-	       "changes of less do not matter (default: 10)"),
+	       "ignore smaller changes (default: 10)"),
 	OPTION(0, "top", OPT_U64, struct diff_opts, top, "N", "only the first N rows"),
 	OPTION(0, "all", OPT_FLAG, struct diff_opts, all, NULL, "also what is within noise"),
 	RATE_OPTION(struct diff_opts, khz),
@@ -88,13 +88,14 @@ static int check(struct run *run)
 			"option --event: there is no class '%s'; `kvmft help report` has them",
 			o->event);
 	if (o->than.v > 1000)
-		return err_usage(run->err, "option --than: percent, 1000 at most");
+		return err_usage(run->err, "option --than: percent, at most 1000");
 	if (o->from.set && o->to.set && o->to.v < o->from.v)
 		return err_usage(run->err, "option --to: it is before --from");
 	if (!o->guests[0].n != !o->guests[1].n)
 		return err_usage(
 			run->err,
-			"--%s-guest alone: latencies compare only where both sides have a guest's capture",
+			"--%s-guest alone: latencies are compared only if both sides have a "
+			"guest's capture",
 			o->guests[0].n ? "before" : "after");
 	return rate_check(&o->khz, run->err);
 }
@@ -177,7 +178,7 @@ static int side_exits(struct run *run, int i)
 			       s->path, run->ro.has_from || run->ro.has_to ? " at that time" : "");
 	if (s->cap->flight)
 		sink_remark(&run->remarks,
-		       "%s is of a flight recorder: what is between its pieces counts as quiet",
+		       "%s is a flight recorder's: the time between its snapshots counts as quiet",
 		       s->path);
 	return 0;
 }
@@ -227,7 +228,8 @@ static void tell_latency(struct run *run)
 
 	for (int k = 0; k < LAT_KINDS; k++)
 		if (s[0].answers[k] != s[1].answers[k])
-			sink_remark(&run->remarks, "%s is compared only where both can tell it: %s cannot",
+			sink_remark(&run->remarks, "%s is compared only if both can tell it: %s "
+			                           "cannot",
 			       lat_kind_names[k], s[s[0].answers[k] ? 1 : 0].path);
 	missing = !s[0].answers[LAT_SCHED] && !s[1].answers[LAT_SCHED] ? "stolen time" : NULL;
 	if (missing && run->ro.split)
@@ -254,7 +256,7 @@ static int long_enough(struct run *run)
 	s += s[0].exits.n >= DIFF_ENOUGH;
 	return err_lack(
 		run->err, ENODATA,
-		"cannot tell: %s is only %llu.%03llu s long; what differs by chance shows in "
+		"cannot tell: %s is only %llu.%03llu s long; telling noise from change takes "
 		"%u ms or more",
 		s->path, (unsigned long long)(s->exits.length / 1000000000),
 		(unsigned long long)(s->exits.length / 1000000 % 1000),

@@ -35,7 +35,7 @@ static const struct opt export_options[] = {
 	       "trace.dat: size of sub-buffers, a power of two from 4K to 1M\n"
 	       "(default: as in INPUT)"),
 	OPTION(0, "instance", OPT_STR, struct export_opts, instance, "NAME",
-	       "trace.dat: put the events into a buffer of this name, not the top one"),
+	       "trace.dat: put the events into a buffer of this name, not the top-level one"),
 	OPTION(0, "time-shift", OPT_FLAG, struct export_opts, time_shift, NULL,
 	       "trace.dat: guests keep their stamps, and tell readers how to shift them\n"
 	       "(default: stamps are converted to the host's)"),

@@ -59,7 +59,7 @@ static ssize_t only_vm(const struct load *l, const char *option)
 		}
 		vm = (ssize_t)i;
 	}
-	return vm >= 0 ? vm : err_set(l->err, ENOENT, "option --%s: no VM is known of", option);
+	return vm >= 0 ? vm : err_set(l->err, ENOENT, "option --%s: no VM is known", option);
 }
 
 /* n: bytes of the selector that text begins with, and its =. */
@@ -104,7 +104,8 @@ static int take(struct load *l, const struct str_list *list, const char *option,
 			return l->err->code ? -EINVAL : -ENOENT;
 		slot = (const char **)((char *)&g->f + member);
 		if (*slot)
-			return err_usage(l->err, "option --%s: twice for the same VM", option);
+			return err_usage(l->err, "option --%s: given twice for the same "
+			                         "VM", option);
 		*slot = text;
 	}
 	return 0;
@@ -121,7 +122,8 @@ static int take_kaslr(struct load *l)
 		if (!g)
 			return l->err->code ? -EINVAL : -ENOENT;
 		if (parse_bits64(text, &g->f.slide.v))
-			return err_usage(l->err, "option --guest-kaslr: '%s' is no number", text);
+			return err_usage(l->err, "option --guest-kaslr: '%s' is not a "
+			                         "number", text);
 		g->f.slide.set = true;
 		if (!l->o->vmlinux.n)
 			return err_usage(l->err, "option --guest-kaslr goes with --guest-vmlinux");

@@ -20,7 +20,7 @@ struct guest_syms_opts {
 		OPTION(0, "guest-vmlinux", OPT_LIST, st, m.vmlinux, "[SEL=]FILE",                 \
 		       "... or its kernel's ELF file with symbols, ..."),                         \
 		OPTION(0, "guest-kaslr", OPT_LIST, st, m.kaslr, "[SEL=]N",                        \
-		       "... which KASLR moved up by so many bytes"),                              \
+		       "... which KASLR moved up by N bytes"),                              \
 		OPTION(0, "guest-modules", OPT_LIST, st, m.modules, "[SEL=]FILE",                 \
 		       "its /proc/modules: which module, where a function is not known")
 

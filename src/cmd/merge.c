@@ -69,13 +69,13 @@ static const struct opt merge_options[] = {
 	OPTION('e', "event", OPT_EVENTS, struct merge_opts, pick.event, "EVENT",
 	       "only these events: [SYSTEM:]NAME[/FILTER/], wildcards allowed; may be repeated"),
 	OPTION(0, "grep", OPT_EVENTS, struct merge_opts, pick.grep, "EVENT",
-	       "only matching events, and what stands around them; EVENT as for --event"),
+	       "only matching events and their context; EVENT as for --event"),
 	OPTION('C', "context", OPT_U64, struct merge_opts, pick.context, "N",
 	       "with --grep: N lines before and after each match"),
 	OPTION('N', "count", OPT_U64, struct merge_opts, count, "COUNT",
 	       "end after this many events"),
 	OPTION('f', "follow", OPT_FLAG, struct merge_opts, follow, NULL,
-	       "the captures are still recorded: go on until they end"),
+	       "the captures are still being recorded: go on until they end"),
 	OPTION(0, "delay", OPT_DURATION, struct merge_opts, delay, "DURATION",
 	       "with --follow: wait this long for events of other sides (default: 500ms)"),
 	OPTION(0, "force", OPT_FLAG, struct merge_opts, file.force, NULL,
@@ -422,14 +422,14 @@ static int check_follow(const struct merge_opts *o, int argc, struct kvmft_err *
 		bool set;
 		const char *why;
 	} option[] = {
-		{ "host", o->host.n, "when a guest has moved is seen in all of both hosts' events: "
+		{ "host", o->host.n, "it takes all events of both hosts to see when a guest moved: "
 				     "merge them when the recordings have ended" },
-		{ "qemu", o->qemu.n, "its events find their places by those that come after them; "
+		{ "qemu", o->qemu.n, "its events are placed by those that come after them; "
 				     "QEMU's back end ftrace and record --marker show them live" },
-		{ "solve", o->pair.solve, "the offset is found in all of the events; --tsc-offset "
-					  "takes one that is known" },
+		{ "solve", o->pair.solve, "it takes all events to find the offset; if you know it, "
+					  "use --tsc-offset" },
 		{ guest_syms_option(&o->syms), guest_syms_option(&o->syms),
-		  "each look at the captures would read all of the symbols again" },
+		  "each pass over the captures would read all of the symbols again" },
 	};
 
 	if (!o->follow)
@@ -552,7 +552,8 @@ const struct cmd cmd_merge = {
 	.description =
 		"HOST and GUEST are captures of `kvmft record`, trace.dat or perf.data files. A guest is\n"
 		"paired with its VM by UUID; GUEST=SEL names the VM (UUID, name, PID or PID-FD) when\n"
-		"that is not possible. The last lines on standard error tell how well the clocks align.",
+		"that is not possible. The last lines on standard error say how well the clocks "
+		"align.",
 	.examples = "  kvmft merge host guest\n"
 		    "  kvmft merge --qemu qemu.trace            # a trace of QEMU alone\n"
 		    "  kvmft merge --clock kvmclock host guest=vm1 > timeline.txt\n"

@@ -162,15 +162,15 @@ static bool alone_summary(const struct merge_qemu *m, const char *path,
 		cli_note("%s: %" PRIu64 " events, %" PRIu64 " lost", path, s->events, s->lost);
 	if (s->undeclared || s->misfits)
 		cli_note("%s: %" PRIu64 " events are not declared in %s, the arguments of %" PRIu64
-			 " do not fit: is it that of this QEMU?",
+			 " do not fit: does it belong to this QEMU?",
 			 path, s->undeclared,
 			 m->events ? qevents_name(m->events)
 				   : "any trace-events-all (--trace-events)",
 			 s->misfits);
 	if (s->foreign && !quiet)
-		cli_note("%s: %" PRIu64 " lines are no trace events", path, s->foreign);
+		cli_note("%s: %" PRIu64 " lines are not trace events", path, s->foreign);
 	if (s->damage || s->truncated)
-		cli_note("%s: %s", path, s->damage ? s->damage : "its end is cut");
+		cli_note("%s: %s", path, s->damage ? s->damage : "its end is cut off");
 	return !s->lost_records && !s->damage && !s->truncated;
 }
 
@@ -271,13 +271,14 @@ static void note_text(const struct merge_qemu *m, const struct tl_source *s,
 		      const struct tl_qemu_report *r)
 {
 	if (r->stats->foreign)
-		cli_note("%s: %" PRIu64 " lines are no trace events", s->label, r->stats->foreign);
+		cli_note("%s: %" PRIu64 " lines are not trace events", s->label, r->stats->foreign);
 	if (r->stats->folded)
 		cli_note("%s: %" PRIu64 " repeated lines were folded by the syslog daemon",
 			 s->label, r->stats->folded);
 	if (r->stats->undeclared || r->stats->misfits)
 		cli_note("%s: %" PRIu64 " events are not declared in %s, the arguments of %" PRIu64
-			 " do not fit: is it that of this QEMU?", s->label, r->stats->undeclared,
+			 " do not fit: does it belong to this "
+			 "QEMU?", s->label, r->stats->undeclared,
 			 qevents_name(m->events), r->stats->misfits);
 }
 

@@ -30,7 +30,7 @@
 	OPTION(0, "guest-options", OPT_LIST, st, m.options, "[NAME:]OPTIONS",                     \
 	       "further options of record in guests, or in the one called NAME"),                 \
 	OPTION(0, "push", OPT_FLAG, st, m.push, NULL,                                             \
-	       "bring a static kvmft into guests that have none; nothing of it is left there"),   \
+	       "bring a static kvmft into guests that have none, and remove it afterwards"),   \
 	OPTION(0, "push-file", OPT_STR, st, m.push_file, "FILE",                                  \
 	       "that one (default: kvmft-static-MACHINE beside this kvmft)")
 
@@ -48,10 +48,10 @@
 #define QEMU_TARGET_OPTIONS(st, member)                                                            \
 	OPTION(0, "vm", OPT_STR, st, member.vm, "SEL",                                             \
 	       "the QEMU of this VM: UUID, name, PID or PID-FD (default: the only one)"),          \
-	OPTION(0, "qmp", OPT_STR, st, member.qmp, "SOCKET", "speak QMP to this socket"),           \
+	OPTION(0, "qmp", OPT_STR, st, member.qmp, "SOCKET", "use QMP on this socket"),           \
 	OPTION(0, "hmp", OPT_STR, st, member.hmp, "SOCKET",                                        \
-	       "speak HMP, the monitor for people, to this socket"),                               \
+	       "use HMP, the human monitor, on this socket"),                               \
 	OPTION(0, "timeout", OPT_DURATION, st, member.timeout, "DURATION",                         \
-	       "wait so long for each answer of QEMU (default: 5s)")
+	       "wait this long for each answer of QEMU (default: 5s)")
 
 #endif

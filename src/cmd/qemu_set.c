@@ -23,7 +23,7 @@ struct set_opts {
 static const struct opt set_options[] = {
 	QEMU_TARGET_OPTIONS(struct set_opts, target),
 	OPTION(0, "events", OPT_LIST, struct set_opts, files, "FILE",
-	       "patterns from a file, as QEMU's -trace events=FILE: one a line, # for comments,\n"
+	       "patterns from a file, as QEMU's -trace events=FILE: one per line, # for comments,\n"
 	       "- in front to switch off; they come before the operands"),
 	OPT_END,
 };
@@ -160,7 +160,7 @@ const struct cmd cmd_qemu_set = {
 	.args = "[PATTERN on|off]...",
 	.description =
 		"PATTERN is the name of an event, or has * and ? as wildcards. Of several that match an\n"
-		"event the last one counts. Nothing is changed when one of them is unknown.",
+		"event, the last one counts. Nothing is changed if one of them is unknown.",
 	.examples = "  kvmft qemu set --vm vm1 'virtio_blk_*' on 'virtio_blk_data_plane*' off\n"
 		    "  kvmft qemu set --hmp /run/vm1.hmp --events my-events",
 	.opts = set_options,

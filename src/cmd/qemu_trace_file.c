@@ -46,7 +46,7 @@ static int command_line(int argc, char **argv, struct sbuf *line, struct kvmft_e
 	if (argc && !set && strcmp(what, "on") && strcmp(what, "off") && strcmp(what, "flush"))
 		return err_usage(err, "'%s' is not on, off, flush or set PATH", what);
 	if (set != (argc == 2))
-		return err_usage(err, set ? "set wants one PATH"
+		return err_usage(err, set ? "set needs one PATH"
 					  : "too many operands: only set takes one");
 	sbuf_addf(line, "trace-file%s%s", *what ? " " : "", what);
 	return set ? add_path(line, argv[1], err) : 0;
@@ -127,8 +127,8 @@ const struct cmd cmd_qemu_trace_file = {
 	.summary = "the trace file of a QEMU with trace back end simple",
 	.args = "[on|off|flush|set PATH]",
 	.description =
-		"Without an operand says which file it is, and whether it is being written. flush before\n"
-		"copying it: QEMU writes in pieces of 64 KiB. on after off empties it first.",
+		"Without an operand, says which file it is and whether it is being written. Use "
+		"flush\nbefore copying it: QEMU buffers 64 KiB. on after off empties it first.",
 	.examples = "  kvmft qemu trace-file --vm vm1 set /tmp/vm1.trace\n"
 		    "  kvmft qemu trace-file --vm vm1 flush",
 	.opts = trace_file_options,

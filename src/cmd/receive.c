@@ -49,9 +49,9 @@ static int receive_cmd(void *opts, int argc __unused_arg, char **argv __unused_a
 	bool shown = !c->quiet && isatty(STDERR_FILENO);
 
 	if (!c->output)
-		return err_usage(err, "-o CAPTURE says where to");
+		return err_usage(err, "where to? Give -o CAPTURE");
 	if (c->keep.set && !c->keep.v)
-		return err_usage(err, "option --keep: at least 1");
+		return err_usage(err, "option --keep: must be at least 1");
 	if (isatty(STDIN_FILENO))
 		return err_usage(err, "standard input is a terminal: the stream comes from kvmft record "
 				      "-o - ... | kvmft receive -o %s", c->output);
@@ -66,7 +66,7 @@ const struct cmd cmd_receive = {
 	.args = "",
 	.description =
 		"Reads what `kvmft record -o -` writes, on this machine or another one, and stores it\n"
-		"as it comes. Cut anywhere, what came is a capture.",
+		"as it comes. Wherever it is cut, what came is a capture.",
 	.examples =
 		"  ssh root@box kvmft record -o - -d 10s | kvmft receive -o box",
 	.opts = receive_options,

@@ -26,7 +26,7 @@ static const struct opt record_options[] = {
 	OPTION(0, "output-dir", OPT_STR, struct record_config, output_dir, "DIR",
 	       "for cron: the next capture in DIR, named by its time; one recorder at a time"),
 	OPTION(0, "keep-captures", OPT_U64, struct record_config, keep_captures, "N",
-	       "with --output-dir: remove the oldest, so that N are left with the new one"),
+	       "with --output-dir: remove the oldest captures, to keep N with the new one"),
 	OPTION('e', "event", OPT_EVENTS, struct record_config, events, "EVENT[/FILTER/]",
 	       "sys:event, sys:*, sys or event, with a kernel filter between slashes;\n"
 	       "'default' stands for the default set, 'mem' for what\n"
@@ -53,9 +53,9 @@ static const struct opt record_options[] = {
 	       "switch trace events of QEMU on meanwhile, with * and ? as wildcards; 'default'\n"
 	       "stands for a useful set, - in front leaves events out"),
 	OPTION(0, "qmp", OPT_LIST, struct record_config, qmp, "SOCKET",
-	       "--qemu: speak QMP to this socket (default: the QEMUs of --vm, or all)"),
+	       "--qemu: use QMP on this socket (default: the QEMUs of --vm, or all)"),
 	OPTION(0, "hmp", OPT_LIST, struct record_config, hmp, "SOCKET",
-	       "--qemu: speak HMP, the monitor for people, to this socket"),
+	       "--qemu: use HMP, the human monitor, on this socket"),
 	OPTION('b', "buffer-size", OPT_SIZE, struct record_config, buffer, "SIZE",
 	       "kernel ring per CPU (default: 8M, less when memory is short)"),
 	OPTION(0, "clock", OPT_STR, struct record_config, clock, "CLOCK",
@@ -70,7 +70,7 @@ static const struct opt record_options[] = {
 	       "write out what is in the ring this often, so that no more is lost when the\n"
 	       "recorder is killed (default: 1s; 0: only when the ring is half full)"),
 	OPTION(0, "sync", OPT_FLAG, struct record_config, sync, NULL,
-	       "and have it on the disk, for the case that the machine dies"),
+	       "and sync it to the disk, in case the machine dies"),
 	OPTION(0, "rotate", OPT_STR, struct record_config, rotate, "SIZE|DURATION",
 	       "begin a new segment at this size (100M) or after this time (10m)"),
 	OPTION(0, "keep", OPT_U64, struct record_config, keep, "N",
@@ -83,22 +83,22 @@ static const struct opt record_options[] = {
 	       "exit-longer=DURATION[/FILTER/] when an exit lasts longer, or with\n"
 	       "marker[=TEXT] when a program writes (TEXT) to trace_marker"),
 	OPTION(0, "before", OPT_DURATION, struct record_config, before, "DURATION",
-	       "flight recorder: the ring is to reach back so far, and grows until it does"),
+	       "flight recorder: how far the ring must reach back; it grows until it does"),
 	OPTION(0, "overwrite", OPT_FLAG, struct record_config, overwrite, NULL,
-	       "when the ring is full lose the oldest events instead of the newest"),
+	       "when the ring is full, lose the oldest events instead of the newest"),
 	OPTION(0, "allow-lost", OPT_FLAG, struct record_config, allow_lost, NULL,
 	       "exit 0 even when events were lost"),
 	OPTION(0, "cpus", OPT_STR, struct record_config, cpus, "LIST",
 	       "CPUs that kvmft itself may run on: 0-3,8"),
 	OPTION_CHOICE(0, "as", struct record_config, as, "WHAT", record_as_choices,
-		      "what this machine is: a KVM host, a guest, both (default: as it shows)"),
+		      "what this machine is: a KVM host, a guest, both (default: detected)"),
 	OPTION(0, "guest", OPT_LIST, struct record_options, sides.guests, "NAME[=COMMAND]",
 	       "record this guest, too, into a session directory with both: COMMAND runs a\n"
 	       "program there (default: 'ssh root@NAME')"),
 	OPTION(0, "guest-events", OPT_EVENTS, struct record_options, sides.events, "EVENT[/FILTER/]",
 	       "what is recorded in guests, as -e there"),
 	OPTION(0, "guest-command", OPT_STR, struct record_options, sides.command, "COMMAND",
-	       "runs in guests when all sides record; when it has ended in all, so does this"),
+	       "run in guests when all sides record; its end in all of them ends the recording"),
 	SIDES_OPTIONS(struct record_options, sides),
 	OPTION(0, "blame", OPT_FLAG, struct record_options, blame, NULL,
 	       "flight recorder, with --guest: when all sides have written out their rings, print\n"
@@ -108,7 +108,7 @@ static const struct opt record_options[] = {
 	OPTION(0, "remote", OPT_FLAG, struct record_options, remote, NULL,
 	       "what --guest runs in a guest: options and orders come from standard input"),
 	OPTION(0, "force", OPT_FLAG, struct record_config, force, NULL,
-	       "replace an existing capture; take a ring larger than 5 % of the memory"),
+	       "replace an existing capture; allow a ring larger than 5 % of the memory"),
 	OPTION(0, "load-modules", OPT_FLAG, struct record_config, load_modules, NULL,
 	       "load a missing kvm_intel, kvm_amd or kvm (guest: msr)"),
 	OPTION('q', "quiet", OPT_FLAG, struct record_config, quiet, NULL,
@@ -233,7 +233,8 @@ static int record_words(struct remote_words *w, struct kvmft_err *err)
 	int first = cli_parse(&cmd_record, &o, (int)w->n, w->v, err), ret;
 
 	if (first <= 0 || first == CLI_VERSION)
-		return first < 0 ? first : err_usage(err, "--guest-options: --help is none of them");
+		return first < 0 ? first : err_usage(err, "--guest-options: --help cannot be one "
+		                                          "of them");
 	o.c.output = "-";
 	o.c.control = (struct record_control){ .on = true, .fd = STDIN_FILENO };
 	if (o.remote || o.sides.guests.n)

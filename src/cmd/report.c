@@ -42,7 +42,7 @@ static const char *const per_names[] = { "all", "vm", "vcpu", NULL }; /* enum re
 static const struct opt report_options[] = {
 	OPTION('i', "input", OPT_STR, struct opts, input, "INPUT",
 	       "capture of a host, trace.dat or perf.data (default: kvmft.data); or several,\n"
-	       "or a directory of such"),
+	       "or a directory of them"),
 	OPTION('e', "event", OPT_STR, struct opts, event, "CLASS",
 	       "what to count: vmexit (default), mmio, ioport, msr, hypercall,\n"
 	       "cpuid, page-fault, fast-mmio, inject"),
@@ -129,7 +129,7 @@ static int parse_class(struct run *run)
 		return err_usage(run->err, "option --by rip: only for --event vmexit, and not with "
 				 "--semantics perf");
 	if (!run->ro.by_rip && (run->nguest || guest_syms_option(&run->o->syms)))
-		return err_usage(run->err, "%s%s: only --by rip has a use for symbols of guests",
+		return err_usage(run->err, "%s%s: only --by rip uses symbols of guests",
 				 run->nguest ? "" : "option --",
 				 run->nguest ? run->guest[0] : guest_syms_option(&run->o->syms));
 	if (!c) {
@@ -227,8 +227,8 @@ static void remarks(struct run *run, const struct report_format *fmt)
 		sink_remark(&run->remarks, "%s", b.s);
 	if (run->ro.by_rip && !run->syms.n)
 		sink_remark(&run->remarks,
-			    "functions have no names: that takes --guest-kallsyms, or as a further INPUT the "
-			    "guest's capture, recorded with --symbols");
+			    "functions have no names: give --guest-kallsyms, or, as another INPUT, "
+			    "the guest's capture, recorded with --symbols");
 	if (t->no_end)
 		sink_remark(&run->remarks,
 		       "%llu exits were followed by another exit without kvm_entry: they count, but "
@@ -247,20 +247,22 @@ static void remarks(struct run *run, const struct report_format *fmt)
 		       ULL(t->negative), ULL(t->backwards));
 	if (t->crowded)
 		sink_remark(&run->remarks,
-		       "more keys than memory is used for: %llu samples are in one row, (others)",
+		       "more keys than are kept in memory: %llu samples are in one row, (others)",
 		       ULL(t->crowded));
 	if (t->no_hist)
 		sink_remark(&run->remarks,
-		       "more keys than memory is used for: %llu samples are in no histogram, and rows that "
-		       "lack one have no percentiles",
+		       "more keys than are kept in memory: %llu samples are in no histogram, and "
+		       "rows that lack one have no percentiles",
 		       ULL(t->no_hist));
 	if (t->left_out)
 		sink_remark(&run->remarks,
-		       "more threads than memory is used for: %llu events of the later ones are left out",
+		       "more threads than are kept in memory: %llu events of the later ones are "
+		       "left out",
 		       ULL(t->left_out));
 	if (t->misplaced)
 		sink_remark(&run->remarks,
-		       "more vCPUs than memory is used for: %llu entries count for another one of their thread",
+		       "more vCPUs than are kept in memory: %llu entries count for another vCPU of "
+		       "their thread",
 		       ULL(t->misplaced));
 	if (t->damaged)
 		sink_remark(&run->remarks, "%llu damaged sub-buffers: the rest of them is left out",
@@ -548,7 +550,7 @@ static int report_output(void *opts, int argc, struct kvmft_err *err)
 	int ret = sink_file_open(opts, argc, err);
 
 	if (!ret && o->format == FORMAT_OPENMETRICS && o->by > BY_REASON)
-		return err_usage(err, "--by %s: those are no metrics", by_names[o->by]);
+		return err_usage(err, "--by %s has no metrics", by_names[o->by]);
 	if (ret || o->inputs.n < 2)
 		return ret;
 	if (o->by == BY_STACK || o->format == FORMAT_OPENMETRICS)
@@ -588,8 +590,9 @@ const struct cmd cmd_report = {
 	.args = "[INPUT]...",
 	.description =
 		"Statistics of exits, or of what they were for, from a capture of the host: on this\n"
-		"machine or any other. The tables look like those of `perf kvm stat report`. Of several\n"
-		"captures, or a directory of such, each has its tables, and one is of all together.",
+		"machine or any other. The tables look like those of `perf kvm stat report`. For "
+		"several\ncaptures, or a directory of them, there are tables of each, and one of "
+		"all together.",
 	.examples = "  kvmft report\n"
 		    "  kvmft report --event ioport --vcpu 0 -k time\n"
 		    "  kvmft report -i trace.dat --per vcpu --percentiles\n"

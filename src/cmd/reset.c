@@ -83,8 +83,8 @@ const struct cmd cmd_reset = {
 	.description =
 		"Removes instances and probes of kvmft whose process is gone. What belongs to a running\n"
 		"kvmft, or to anybody else, is left alone. Trace events of QEMU that `record --qemu` had\n"
-		"switched on go off again. Every start of `kvmft record` does the same; `trace --guest`\n"
-		"removes sessions in memory.",
+		"switched on are switched off. Every start of `kvmft record` does the same; `trace "
+		"--guest`\nremoves sessions in memory.",
 	.opts = reset_options,
 	.opts_size = sizeof(struct reset_opts),
 	.run = reset_run,

@@ -53,7 +53,7 @@ static const struct opt trace_options[] = {
 	       "take the VM's pvclock record from a capture made in it"),
 	OPTION(0, "pvclock", OPT_STR, struct trace_opts, c.pvclock,
 	       "TSC,SYSTEM_TIME,MUL,SHIFT[,FLAGS]",
-	       "the VM's pvclock record, as `kvmft guest-offset` says in it"),
+	       "the VM's pvclock record, as `kvmft guest-offset` prints it there"),
 	OPTION('N', "count", OPT_U64, struct trace_opts, c.count, "COUNT",
 	       "end after this many events"),
 	OPTION('d', "duration", OPT_DURATION, struct trace_opts, c.duration, "DURATION",
@@ -61,7 +61,7 @@ static const struct opt trace_options[] = {
 	OPTION('b', "buffer-size", OPT_SIZE, struct trace_opts, c.buffer, "SIZE",
 	       "kernel ring per CPU (default: 4M, less when memory is short)"),
 	OPTION(0, "guest", OPT_LIST, struct trace_opts, sides.guests, "NAME[=COMMAND]",
-	       "this guest, too, as kvmft record has it: both sides on one time line"),
+	       "this guest, too, as for kvmft record: both sides on one time line"),
 	OPTION(0, "guest-events", OPT_EVENTS, struct trace_opts, sides.events, "EVENT[/FILTER/]",
 	       "what is shown of guests, as -e there"),
 	SIDES_OPTIONS(struct trace_opts, sides),
@@ -78,7 +78,7 @@ static const struct opt trace_options[] = {
 	OPTION('v', "vcpu", OPT_LIST, struct trace_opts, vcpu, "LIST",
 	       "with --guest: only these vCPUs and the host threads that run them, e.g. 0,2-5"),
 	OPTION(0, "grep", OPT_EVENTS, struct trace_opts, grep, "EVENT[/FILTER/]",
-	       "with --guest: only events that match, of what is recorded"),
+	       "with --guest: of the recorded events only those that match"),
 	OPTION('C', "context", OPT_U64, struct trace_opts, context, "N",
 	       "with --grep: N lines before and after each match"),
 	OPTION(0, "format", OPT_STR, struct trace_opts, format, "FORMAT",
@@ -164,9 +164,9 @@ static int check_guests(const struct trace_opts *o, struct kvmft_err *err)
 	if (!record_sides)
 		return err_lack(err, ENOTSUP, "this small build has no --guest: use the whole kvmft");
 	if (o->c.kvmclock || o->c.guest_capture || o->c.pvclock || o->c.clock_offset.set)
-		return err_usage(err, "with --guest all times are of one time line: --clock kvmclock "
-				 "shows the guest's kvmclock; --kvmclock, --pvclock, --guest-capture "
-				 "and --clock-offset are for the host alone");
+		return err_usage(err, "with --guest all times are on one time line: --clock "
+				 "kvmclock shows the guest's kvmclock; --kvmclock, --pvclock, "
+				 "--guest-capture and --clock-offset are for the host alone");
 	if (o->context.set && !o->grep.n)
 		return err_usage(err, "option --context: around which events? It needs --grep");
 	while (o->c.clock && *clock && strcmp(*clock, o->c.clock))

@@ -186,8 +186,8 @@ static int walk_again(struct report *r)
 	if ((b->crowded || b->no_hist) && !r->told_crowded) {
 		report_remark(
 			r,
-			"more keys than memory is used for: in tables of vCPUs, samples are in one row, "
-			"(others), or rows have no percentiles");
+			"more keys than are kept in memory: in tables of vCPUs, samples are in one "
+			"row, (others), or rows have no percentiles");
 		r->told_crowded = true;
 	}
 	return ret;

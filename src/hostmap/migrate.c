@@ -179,8 +179,8 @@ int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct 
 			       label);
 	if (!ret && !find_maps(g, m->vm[vm].epochs, map->vm[there].epochs, vcpu))
 		return err_set(err, ENODATA,
-			       "the TSC offset of %s is not known on both hosts, which its guest's "
-			       "TSC would link",
+			       "the TSC offset of %s is not known on both hosts, so its guest's "
+			       "TSC cannot link them",
 			       label);
 	if (!ret)
 		ret = number_vms(g, m, vm, (size_t)there);

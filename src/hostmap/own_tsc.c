@@ -28,9 +28,9 @@ static int refuse_perf(const struct capture *cap, struct kvmft_err *err)
 			cap->path, cap->clock);
 	return err_lack(
 		err, ENOTSUP,
-		"%s does not relate perf's clock to the TSC: on a machine that is no x86, has "
-		"kvm-clock itself or a TSC that is not stable, perf cannot; record with kvmft record, or "
-		"trace-cmd record -C x86-tsc",
+		"%s does not relate perf's clock to the TSC: perf cannot on a machine that is not "
+		"x86, is itself a guest with kvm-clock, or has an unstable TSC; record with kvmft "
+		"record, or trace-cmd record -C x86-tsc",
 		cap->path);
 }
 

@@ -55,7 +55,7 @@ static int take_names(const char *spec, char *text, char **sys, char **name,
 		*colon = '\0';
 	if ((first && !kname_ok(first)) || !kname_ok(second) || strchr(second, ':'))
 		return err_usage(err, "%s: not an event (SYSTEM:EVENT, SYSTEM:*, SYSTEM or EVENT, "
-				 "each with /FILTER/ behind it if wanted)", spec);
+				 "each may be followed by /FILTER/)", spec);
 	*sys = first ? strdup(first) : NULL;
 	*name = strdup(second);
 	if ((first && !*sys) || !*name)

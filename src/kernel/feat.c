@@ -229,7 +229,7 @@ static const struct feat feat[] = {
 	  "trace_clock", "use --clock mono; alignment is then approximate", probe_clock },
 	{ "mono_raw", "the trace clock that aligns host and guest", ARM64(HOST), ARM64(BOTH),
 	  "trace_clock", "use --clock mono; alignment is then approximate", probe_clock },
-	{ "tsc", "one TSC rate for ever, through idle and frequency changes", 0, BOTH, NULL,
+	{ "tsc", "a TSC rate that never changes, even through idle", 0, BOTH, NULL,
 	  "expect drift; compare captures over short times only", probe_tsc_flags },
 	{ "hypervisor", "tells a guest from a host", 0, X86(BOTH), NULL, "", probe_hypervisor },
 	{ "kvm-module", "exits, entries, injections", 0, HOST, NULL,
@@ -248,7 +248,7 @@ static const struct feat feat[] = {
 	{ "msr-module", "rdmsr and wrmsr as marks that host and guest both see", 0, X86(GUEST),
 	  NULL, "kvmft record --load-modules, or modprobe msr", feat_msr_module },
 	{ "kprobes", "TSC frequency and clock constants, read from the kernel", 0, BOTH,
-	  "kprobe_events", KERNEL_OPTION("CONFIG_KPROBE_EVENTS; without it the boot log is asked"),
+	  "kprobe_events", KERNEL_OPTION("CONFIG_KPROBE_EVENTS; without it the boot log is read"),
 	  NULL },
 	{ "kallsyms", "finding the variables that hold clock constants", 0, BOTH, NULL,
 	  KERNEL_OPTION("CONFIG_KALLSYMS_ALL"), probe_kallsyms },
@@ -284,7 +284,7 @@ static const struct feat feat[] = {
 	  feat_landlock },
 	{ "seccomp", "keeps whoever takes over a reader or the recorder from system calls", 0, BOTH,
 	  NULL, KERNEL_OPTION("CONFIG_SECCOMP_FILTER"), feat_seccomp },
-	{ "copy-marker", "marks that others write, in a capture too", 0, BOTH,
+	{ "copy-marker", "markers of other programs, in a capture too", 0, BOTH,
 	  "options/copy_trace_marker", KERNEL_OPTION("version 6.16 or newer"), NULL },
 };
 

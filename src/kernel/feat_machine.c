@@ -130,7 +130,7 @@ void feat_capabilities(const struct kfeat_env *e, struct kfeat_result *r)
 	if (lack.len && geteuid())
 		snprintf(r->remedy, sizeof(r->remedy), "run as root");
 	if (!lack.len)
-		feat_say(r, KFEAT_HAVE, "all that kvmft may want");
+		feat_say(r, KFEAT_HAVE, "all that kvmft may need");
 	sbuf_free(&lack);
 }
 

@@ -68,7 +68,8 @@ static void text_end(const struct doc *d)
 	if (d->rows < d->b->rows.n)
 		sbuf_addf(d->out, "%zu more stacks are not shown\n", d->b->rows.n - d->rows);
 	if (d->b->rows.others)
-		sbuf_addf(d->out, "%llu stacks are in no row: more differ than memory is used for\n",
+		sbuf_addf(d->out, "%llu stacks are in no row: more differ than are kept in "
+		                  "memory\n",
 			  (unsigned long long)d->b->rows.others);
 	if (d->b->apart)
 		sbuf_addf(d->out, "%llu stacks whose event is missing: left out\n",

@@ -108,8 +108,8 @@ static void uncertainties(struct sbuf *b, const struct lat_view *v)
 		if (v->bound[m].uncertain)
 			sbuf_addf(
 				b,
-				"note: <: half of these are shorter than the alignment of %s is uncertain by, "
-				"+-%s: they may be none at all\n",
+				"note: <: half of these are shorter than the uncertainty of %s's "
+				"alignment, +-%s: they may have taken no time at all\n",
 				map->vm[m].label,
 				lat_amount(v, off, sizeof(off), v->bound[m].uncertain));
 }

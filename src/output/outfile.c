@@ -176,7 +176,7 @@ int outfile_open(const char *path, bool force, size_t n, struct outfile **out,
 	if (ret)
 		return ret;
 	ret = keeper_start(o);
-	return ret ? err_why(err, ret, "cannot start what names %s", o->path)
+	return ret ? err_why(err, ret, "cannot start the process that names %s", o->path)
 		   : 0;
 }
 
@@ -200,7 +200,8 @@ static int check_input(const struct outfile *o, const char *base, const char *pa
 {
 	if (!file_is_part(o->dir, base, input))
 		return 0;
-	return err_set(err, EEXIST, "%s is, or is in, %s, which is read: choose another name", path,
+	return err_set(err, EEXIST, "%s is, or is in, %s, which is being read: choose another "
+	                            "name", path,
 		       input);
 }
 

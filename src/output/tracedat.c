@@ -83,7 +83,7 @@ static int plan_buffers(struct dat *d)
 	for (size_t i = 1; i < c->nstream; i++)
 		if (!stream_cmp(&d->stream[i], &d->stream[i - 1]))
 			return err_set(d->err, EBADMSG,
-				       "%s holds CPU %u twice: which is which cannot be told",
+				       "%s holds CPU %u twice: they cannot be told apart",
 				       c->path, d->stream[i].cpu);
 	d->spec.instance = d->name;
 	d->spec.instance_cpus = d->cpus;

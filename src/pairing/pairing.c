@@ -266,7 +266,7 @@ int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, struct kv
 			return err_usage(
 				err,
 				"option --host: the TSC of one guest links both hosts: give the captures of "
-				"%s and those of %s in a run each",
+				"%s and those of %s in separate runs",
 				p->map->vm[p->guest[0].vm].label, p->map->vm[p->guest[i].vm].label);
 	p->later = calloc(hosts->n, sizeof(*p->later));
 	if (!p->later)
@@ -399,7 +399,7 @@ void pairing_alignment_text(const struct hostmap *map, const struct windows *w, 
 	win_total(w, vm, &s);
 	if (!s.checked) {
 		sbuf_addf(out,
-			  "cannot tell: in what was read no guest event stands between an entry "
+			  "cannot tell: no guest event that was read lies between an entry "
 			  "and an exit (%" PRIu64 " kvm_entry, %" PRIu64
 			  " kvm_exit on the host in all)",
 			  map->entries, map->exits);

@@ -153,7 +153,7 @@ static void add_unique(const struct verify *v, const struct solve_result *r, str
 	if (r->pairs)
 		sbuf_addf(b, ", which %" PRIu64 " deadline writes leave,", r->pairs);
 	if (r->equal)
-		sbuf_addf(b, "%s %" PRIu64 " others do as well: NOT unique; record longer",
+		sbuf_addf(b, "%s %" PRIu64 " others fit as well: NOT unique; record longer",
 			  r->pairs ? "" : ",", r->equal);
 	else if (r->has_next)
 		sbuf_addf(b, " the next best one, %+" PRId64 " cycles away, leaves %" PRIu64
@@ -377,10 +377,10 @@ static void aligned(const struct verify *v, const struct verify_guest *g, struct
 static void outside_where(const struct verify *v, const struct align *a, struct sbuf *b)
 {
 	if (a->vcpus_bad == 1 && a->vcpus > 1)
-		sbuf_addf(b, "only vCPU %" PRIu32 " of %zu is concerned: its offset differs",
+		sbuf_addf(b, "only vCPU %" PRIu32 " of %zu is affected: its offset differs",
 			  a->bad_vcpu, a->vcpus);
 	else
-		sbuf_addf(b, "%zu of %zu vCPUs are concerned", a->vcpus_bad, a->vcpus);
+		sbuf_addf(b, "%zu of %zu vCPUs are affected", a->vcpus_bad, a->vcpus);
 	sbuf_add(b, "; from ");
 	add_time(v, a->bad_from, b);
 	sbuf_add(b, " to ");
@@ -415,7 +415,7 @@ static void outside_why(const struct verify *v, const struct verify_guest *g, st
 		sbuf_addf(b, "the rate is wrong: guest times drift by %+" PRId64 " to %+" PRId64
 			     " parts per 10^9 (see --tsc-ratio)", -a->drift_hi, -a->drift_lo);
 	} else {
-		sbuf_add(b, "no single shift of all guest times mends it");
+		sbuf_add(b, "no single shift of all guest times fixes it");
 	}
 	end(b);
 }
@@ -469,13 +469,13 @@ static void unknown_cause(const struct verify *v, const struct verify_guest *g, 
 			"sched:* and irq_vectors:*");
 	else if (g->src->unplaced == g->src->events)
 		sbuf_add(b,
-			 "no stamp of the guest can be converted: the captures do not tell the TSC "
-			 "offset of its vCPUs, or another one; give --tsc-offset N (kvmft list and "
+			 "no stamp of the guest can be converted: the captures have no TSC offset "
+			 "of its vCPUs, or a wrong one; give --tsc-offset N (kvmft list and "
 			 "debugfs show it), or use --solve");
 	else if (g->solved && !solution_is_sure(verify_solution(g)))
 		sbuf_add(
 			b,
-			"the offset, which only the events tell, is not the only one that would do: "
+			"the offset, known only from the events, is not the only one that fits: "
 			"record longer, or give --tsc-offset N");
 	else if (g->a.total.checked && g->a.share < ALIGN_MIN_SHARE)
 		sbuf_addf(b,
@@ -488,7 +488,7 @@ static void unknown_cause(const struct verify *v, const struct verify_guest *g, 
 			 "recorded at the same time, or the offset is wrong; --solve tells");
 	else
 		sbuf_add(b,
-			 "too few guest events stand between an entry and an exit of their vCPU: "
+			 "too few guest events lie between an entry and an exit of their vCPU: "
 			 "record longer, with events that are frequent in the guest (sched:*, "
 			 "irq_vectors:*, timer:*)");
 	end(b);

@@ -137,7 +137,7 @@ static void count_rest(struct solve *s, struct solution *out)
 			continue;
 		out->missed = id;
 		out->missed_why =
-			why && sought == id ? why : "no offset of the others fits it";
+			why && sought == id ? why : "none of the other vCPUs' offsets fits it";
 	}
 }
 

@@ -729,11 +729,11 @@ static int run(struct solve *s, struct solve_result *r)
 	if (ret == -ENODATA)
 		r->why = "the vCPUs ran without a break: their windows tell nothing";
 	else if (ret == -E2BIG)
-		r->why = "too many offsets would do: record longer";
+		r->why = "too many offsets fit: record longer";
 	else if (ret == -EDOM)
-		r->why = "an offset that would do is as likely to be chance: record longer";
+		r->why = "an offset that fits may as well be chance: record longer";
 	else if (ret == -ETIME)
-		r->why = "too many offsets would nearly do: the search ended at its limit of work";
+		r->why = "too many offsets nearly fit: the search ended at its limit of work";
 	else if (!ret && !r->found)
 		r->why =
 			"no offset puts the guest's events into the windows: another VM, another ratio "

@@ -310,7 +310,7 @@ static int parse_formats(struct decl *d, char *fmt[2], const char **why)
 		blanks(d);
 		if (!ret && d->p < d->end) {
 			if (*d->p != ',') {
-				*why = "a format is neither text in quotes nor a macro that is known";
+				*why = "a format is neither text in quotes nor a known macro";
 				return -EBADMSG;
 			}
 			d->p++;
@@ -397,7 +397,7 @@ static int parse_event(struct qevents *q, struct decl *d, struct qev *e, const c
 	*why = "no NAME(ARGUMENTS)";
 	if (!close)
 		goto out;
-	*why = "neither a property that is known nor a name";
+	*why = "neither a known property nor a name";
 	ret = parse_words(e, d->p, trim(d->p, (size_t)(open - d->p)));
 	if (ret)
 		goto out;
@@ -407,7 +407,7 @@ static int parse_event(struct qevents *q, struct decl *d, struct qev *e, const c
 		ret = -EBADMSG;
 	if (ret)
 		goto out;
-	*why = "two formats at most";
+	*why = "at most two formats";
 	d->p = close + 1;
 	ret = parse_formats(d, fmt, why);
 	if (ret)

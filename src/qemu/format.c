@@ -111,7 +111,7 @@ int qev_format_parse(const char **p, const char *end, char **out, const char **w
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = 0;
 
-	*why = "a format is neither text in quotes nor a macro that is known";
+	*why = "a format is neither text in quotes nor a known macro";
 	while (*p < end && **p != ',' && !ret) {
 		const char *word = *p;
 

@@ -134,7 +134,7 @@ static const char *why_not(const struct dev *d, bool found)
 		return "it is on a chardev that the command line does not have";
 	if (d->tcp || (d->kind.n >= 4 && !memcmp(d->kind.p, "tcp:", 4)) ||
 	    (d->kind.n >= 7 && !memcmp(d->kind.p, "telnet:", 7)))
-		return "it is on TCP, and kvmft speaks to unix sockets only";
+		return "it is on TCP, and kvmft connects only to unix sockets";
 	if (!vm_span_is(d->kind, "socket") || (!d->path.n && !d->fd.n))
 		return "it is not a socket that others can connect to";
 	if (!d->path.n)

@@ -290,7 +290,7 @@ static int open_first(int procfd, const struct vm *vm, struct mon_owner *owner,
 				sbuf_addf(&b, "%s: %s; ", places->v[i].spelling, why.text);
 		}
 	add_remedy(&b, vm, places);
-	err_set(err, -ret, "cannot speak to QEMU %u%s%s: %s", vm->pid, vm->name ? " " : "",
+	err_set(err, -ret, "cannot talk to QEMU %u%s%s: %s", vm->pid, vm->name ? " " : "",
 		vm->name ? vm->name : "", b.s ? b.s : "out of memory");
 	if (err)
 		err->code = code;

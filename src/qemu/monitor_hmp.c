@@ -40,7 +40,8 @@ static int hmp_hello(struct monitor *m, struct kvmft_err *err)
 	if (*m->in.s == '{')
 		return mon_garbage(m, "this is a QMP monitor: use --qmp", m->in.s, m->in.len, err);
 	if (!str_starts(m->in.s, "QEMU ") && !at_prompt(&m->in))
-		return mon_garbage(m, "this is not how QEMU's monitor greets", m->in.s, m->in.len,
+		return mon_garbage(m, "this is not the greeting of QEMU's "
+		                      "monitor", m->in.s, m->in.len,
 				   err);
 	ret = to_prompt(m, err);
 	if (!ret)

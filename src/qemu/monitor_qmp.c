@@ -102,12 +102,12 @@ static int qmp_hello(struct monitor *m, struct kvmft_err *err)
 
 	ret = qmp_next(m, &v, &len, err);
 	if (ret == -EPROTO && m->in.s && str_starts(m->in.s, "QEMU "))
-		return mon_garbage(m, "this is a monitor for people: use --hmp", m->in.s, m->in.len,
+		return mon_garbage(m, "this is a human monitor: use --hmp", m->in.s, m->in.len,
 				   err);
 	if (ret)
 		return ret;
 	if (!jval_get(v, "QMP", &greeting))
-		return mon_garbage(m, "this is not how QMP greets", v.p, v.n, err);
+		return mon_garbage(m, "this is not the greeting of QMP", v.p, v.n, err);
 	mon_consume(m, len);
 	ret = qmp_execute(m, "qmp_capabilities", NULL, &v, &len, err);
 	if (!ret)

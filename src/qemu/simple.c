@@ -104,7 +104,7 @@ static int mapping_read(struct qtrace *t, uint64_t *id, const uint8_t **name, ui
 	*id = get64(t->simple, p + 8);
 	*len = get32(t->simple, p + 16);
 	if (*id > MAX_ID || *len > MAX_NAME)
-		return damaged(t, "a name of an event that cannot be one");
+		return damaged(t, "an invalid event name");
 	if (!need(t, 20 + *len, &p, &ret))
 		return ret;
 	*name = p + 20;
@@ -241,7 +241,7 @@ static int next_old(struct qtrace *t, struct qtrace_item *item)
 	if (id == DROPPED_ID)
 		return event(t, id, p + 16, 8, item);
 	if (id > MAX_ID)
-		return damaged(t, "an event whose number cannot be one");
+		return damaged(t, "an event with an impossible number");
 	identify(t, id, item);
 	item->has_args = item->ev && item->ev->nargs <= 6;
 	for (size_t i = 0; item->has_args && i < item->ev->nargs; i++)
@@ -264,9 +264,9 @@ static int next_record(struct qtrace *t, size_t skip, struct qtrace_item *item)
 	len = get32(t->simple, p + skip + 16);
 	id = get64(t->simple, p + skip);
 	if (len < RECORD_HEAD || len > MAX_RECORD)
-		return damaged(t, "a record whose length cannot be right");
+		return damaged(t, "a record with an impossible length");
 	if (id > MAX_ID && id != DROPPED_ID)
-		return damaged(t, "an event whose number cannot be one");
+		return damaged(t, "an event with an impossible number");
 	if (!need(t, skip + len, &p, &ret))
 		return ret;
 	qbuf_skip(&t->buf, skip + len);
@@ -347,7 +347,7 @@ static int simple_open(struct qtrace *t, struct kvmft_err *err)
 
 	if (!simple_probe(t))
 		return err_set(err, ENODATA,
-			       "it does not begin as a trace of the back end simple does");
+			       "it does not begin like a trace of the back end simple");
 	t->simple = calloc(1, sizeof(*t->simple));
 	if (!t->simple || !need(t, 24, &p, &ret))
 		return err_set(err, ENOMEM, "out of memory");

@@ -149,7 +149,7 @@ static int open_file(struct qtrace *t, const char *path, struct kvmft_err *err)
 	if (t->buf.fd < 0)
 		return err_why(err, t->buf.fd, "cannot open %s", path);
 	if (fstat(t->buf.fd, &st) < 0)
-		return err_why(err, errno, "cannot look at %s", path);
+		return err_why(err, errno, "cannot access %s", path);
 	t->size = (uint64_t)st.st_size;
 	return 0;
 }

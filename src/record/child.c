@@ -71,7 +71,7 @@ static int marker_result(const struct record *r, const struct record_child *c)
 	if (r->marker != RECORD_MARKER_COMMAND)
 		return 0;
 	if (read(c->p.from, &error, sizeof(error)) != sizeof(error))
-		return err_set(r->err, EIO, "the child that was to run the command died");
+		return err_set(r->err, EIO, "the process that was to run the command died");
 	if (!error)
 		return 0;
 	if (r->o->marker >= 0)

@@ -61,7 +61,7 @@ static int obey(struct record *r, struct record_child *c)
 	for (size_t i = 0; i < ARRAY_SIZE(orders); i++)
 		if (!strcmp(orders[i].name, r->order.text))
 			return orders[i].obey(r, c);
-	return err_set(r->err, EPROTO, "an order is '%s', which is not known",
+	return err_set(r->err, EPROTO, "unknown order '%s'",
 		       r->order.text);
 }
 

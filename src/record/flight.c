@@ -61,8 +61,8 @@ static int arm_watch(struct record *r)
 	ret = ret ? ret : kinst_tracing(r->flight.watch, true, r->err);
 	ret = ret ? ret : kinst_events_enable(r->flight.watch, r->err);
 	if (!ret && !r->o->quiet)
-		r->note("this kernel cannot stop the ring at the trigger: kvmft looks for it ten times "
-			"a second");
+		r->note("this kernel cannot stop the ring at the trigger: kvmft polls for it ten "
+			"times a second");
 	return ret;
 }
 

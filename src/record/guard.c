@@ -39,7 +39,7 @@ int record_environment(char **command, struct kvmft_err *err)
 		if (v && *v)
 			return err_set(
 				err, EPERM,
-				"%s is set and would put other code into the recorder: env -u %s "
+				"%s is set and would load other code into the recorder: env -u %s "
 				"kvmft record ...; for the command alone: -- env %s=... COMMAND",
 				loader_variables[i], loader_variables[i], loader_variables[i]);
 	}

@@ -29,7 +29,7 @@ int record_place_options(struct record_config *o, struct kvmft_err *err)
 	if (!o->output_dir)
 		return err_usage(err, "--keep-captures goes with --output-dir");
 	if (!o->keep_captures.v)
-		return err_usage(err, "--keep-captures 0 would remove the capture that is made");
+		return err_usage(err, "--keep-captures 0 would remove the new capture");
 	return 0;
 }
 

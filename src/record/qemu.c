@@ -23,7 +23,7 @@ static int qemu_options(const struct record_config *o, struct kvmft_err *err)
 	bool any = false;
 
 	if (!o->qemu.n && (o->qmp.n || o->hmp.n))
-		return err_usage(err, "--qmp and --hmp say where --qemu finds QEMU: they need it");
+		return err_usage(err, "--qmp and --hmp need --qemu: they say where it finds QEMU");
 	for (size_t i = 0; i < o->qemu.n && !ret; i++) {
 		const char *text = o->qemu.v[i];
 
@@ -68,7 +68,7 @@ static int take_answer(struct record *r)
 			continue;
 		if (got <= 0) {
 			return err_set(r->err, EPIPE,
-				       "the process that speaks to QEMU was killed: its trace "
+				       "the process that talks to QEMU was killed: its trace "
 				       "events may still be on (kvmft reset switches them off)");
 		}
 		if (c != '\n') {

@@ -27,7 +27,7 @@ static int rotate_parse(struct record *r)
 		if (r->store.rotate_bytes >= SMALLEST_SEGMENT)
 			return 0;
 		return err_usage(r->err,
-				 "option --rotate: a segment of %s is too small: 64K at least",
+				 "option --rotate: a segment of %s is too small: at least 64K",
 				 text);
 	}
 	if (!is_size && len && strchr("smh", text[len - 1]) &&
@@ -50,7 +50,7 @@ int record_store_check(struct record *r)
 	if (o->keep.set && !o->rotate && !o->flight)
 		return err_usage(r->err, "option --keep needs --rotate or --flight-recorder");
 	if (o->keep.set && !o->keep.v)
-		return err_usage(r->err, "option --keep: at least 1");
+		return err_usage(r->err, "option --keep: must be at least 1");
 	if (o->flight && (o->flush.set || o->sync))
 		return err_usage(
 			r->err,
@@ -58,7 +58,7 @@ int record_store_check(struct record *r)
 			"when something happens");
 	r->flush_ns = o->flight ? 0 : o->flush.set ? o->flush.v : FLUSH_NS;
 	if (o->sync && !r->flush_ns)
-		return err_usage(r->err, "--sync goes with a --flush of more than 0");
+		return err_usage(r->err, "--sync needs a --flush above 0");
 	return o->rotate ? rotate_parse(r) : 0;
 }
 

@@ -21,8 +21,8 @@ static int read_all(struct record *r, struct ksyms *k)
 
 	if (!ret && !k->n)
 		return err_lack(r->err, EPERM,
-				"--symbols: /proc/kallsyms hides addresses: sysctl kernel.kptr_restrict=1, "
-				"and be root");
+				"--symbols: /proc/kallsyms hides addresses: run as root, with "
+				"sysctl kernel.kptr_restrict=1");
 	if (!ret && r->symbols.modules >= 0)
 		ret = ksyms_add_lines(k, "/proc/modules", ksyms_add_modules_line, r->err);
 	return ret ? ret : err_why(r->err, ksyms_finish(k), "cannot sort symbols");
@@ -56,8 +56,8 @@ int record_symbols_read(struct record *r)
 		return 0;
 	if (!(r->side & CAP_SIDE_GUEST))
 		return err_usage(r->err,
-				 "option --symbols: of guests, and this machine records as a host; for a "
-				 "guest of --guest it is --guest-options '--symbols'");
+				 "option --symbols is for guests, and this machine records as a "
+				 "host; with --guest, use --guest-options '--symbols'");
 	r->symbols.modules = open("/proc/modules", O_RDONLY | O_CLOEXEC);
 	ret = read_all(r, &k);
 	if (!ret && ksyms_pack(&k, &r->symbols.text))

@@ -74,7 +74,8 @@ int record_trigger_longer_check(struct record *r)
 	if (ret)
 		return ret;
 	if (!(r->side & CAP_SIDE_HOST))
-		return err_usage(r->err, "option --trigger " LONGER ": exits are seen on the host");
+		return err_usage(r->err, "option --trigger " LONGER ": exits are seen only on the "
+		                                                    "host");
 	if (!record_ticks(r, ns))
 		return err_usage(r->err,
 				 "option --trigger " LONGER ": the rate of clock %s is not known",

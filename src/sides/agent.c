@@ -149,7 +149,7 @@ static int hear(struct agent *a, uint8_t last)
 		if (ret)
 			return ret;
 	}
-	return err_set(a->err, EMSGSIZE, "%s: an answer without end", a->name);
+	return err_set(a->err, EMSGSIZE, "%s: an endless answer", a->name);
 }
 
 /* What the agent refuses, virsh tells as a failure of its own: an exit status, and a line. */
@@ -171,7 +171,7 @@ static int by_command(struct agent *a, const char *what, const char *request)
 
 static int no_such_answer(struct agent *a, const char *what)
 {
-	return err_set(a->err, EBADMSG, "%s: %s: an answer that is none", a->name, what);
+	return err_set(a->err, EBADMSG, "%s: %s: not a valid answer", a->name, what);
 }
 
 static int refused(struct agent *a, const char *what, struct jval error)
@@ -210,7 +210,7 @@ static int ask(struct agent *a, const char *what, const struct sbuf *arguments,
 	if (ret)
 		return ret;
 	if (jval_parse(a->answer.s ? a->answer.s : "", a->answer.len, &all))
-		return err_set(a->err, EBADMSG, "%s: %s: the answer is no JSON", a->name, what);
+		return err_set(a->err, EBADMSG, "%s: %s: the answer is not JSON", a->name, what);
 	if (jval_get(all, "error", &error))
 		return refused(a, what, error);
 	return jval_get(all, "return", answer) ? 0 : no_such_answer(a, what);
@@ -241,7 +241,7 @@ static int synchronize(struct agent *a)
 	int ret;
 
 	if (getrandom(&id, sizeof(id), 0) != (ssize_t)sizeof(id))
-		return err_set(a->err, EIO, "no random number");
+		return err_set(a->err, EIO, "cannot get a random number");
 	sbuf_addf(&b, "\377{\"execute\":\"guest-sync-delimited\",\"arguments\":{\"id\":%u}}\n", id);
 	ret = b.error ? err_set(a->err, ENOMEM, "out of memory") : say(a, &b);
 	if (ret)
@@ -250,7 +250,7 @@ static int synchronize(struct agent *a)
 		ret = hear(a, 0xff);
 		ret = ret ? ret : hear(a, '\n');
 		if (!ret && (!left-- || util_now_ns() - begin > ANSWER_MS * 1000000ull))
-			ret = err_set(a->err, EMSGSIZE, "%s: answers to others without end",
+			ret = err_set(a->err, EMSGSIZE, "%s: endless answers to other requests",
 				      a->name);
 		if (ret)
 			return ret;
@@ -264,7 +264,7 @@ static int connect_socket(struct agent *a)
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
 
 	if (strlen(a->name) >= sizeof(to.sun_path))
-		return err_set(a->err, ENAMETOOLONG, "%s: too long for a socket", a->name);
+		return err_set(a->err, ENAMETOOLONG, "%s: too long for a socket's path", a->name);
 	memcpy(to.sun_path, a->name, strlen(a->name));
 	a->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (a->fd < 0 || connect(a->fd, (struct sockaddr *)&to, sizeof(to)) < 0)
@@ -347,7 +347,7 @@ int agent_file_read(struct agent *a, uint64_t handle, uint32_t max, struct sbuf 
 		return no_such_answer(a, "guest-file-read");
 	n = to->len ? from_base64(to->s, to->len) : 0;
 	if (n < 0)
-		return err_set(a->err, EBADMSG, "%s: an answer that is no base64", a->name);
+		return err_set(a->err, EBADMSG, "%s: an answer that is not base64", a->name);
 	to->len = (size_t)n;
 	return 0;
 }

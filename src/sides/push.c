@@ -176,7 +176,7 @@ static int open_program(struct push *p, const char *arch)
 		return fd;
 	if (c->push_file)
 		return err_set(p->err, -fd, "--push-file %s: %s", c->push_file,
-			       fd == -ENOEXEC ? "is no static program for the guest's machine"
+			       fd == -ENOEXEC ? "is not a static program for the guest's machine"
 					      : strerror(-fd));
 	return err_lack(p->err, ENOENT,
 			"--push: there is no static kvmft for %s beside this one: make STATIC=1 "
@@ -191,7 +191,7 @@ int side_random_name(char *buf, size_t size, const char *folder, struct kvmft_er
 	uint64_t r[2];
 
 	if (getrandom(r, sizeof(r), 0) != (ssize_t)sizeof(r))
-		return err_set(err, EIO, "no random number");
+		return err_set(err, EIO, "cannot get a random number");
 	snprintf(buf, size, "%s/kvmft-%016llx%016llx", folder, (unsigned long long)r[0],
 		 (unsigned long long)r[1]);
 	return 0;
@@ -285,7 +285,7 @@ static int bring(struct push *p, char *dir, size_t dir_size, char *path, size_t 
 			return 0;
 		first = i ? first : *p->err;
 	}
-	return err_set(p->err, -ret, "cannot bring a program into the guest: %s", first.text);
+	return err_set(p->err, -ret, "cannot copy a program into the guest: %s", first.text);
 }
 
 /* ---- the process that does it ---- */
@@ -374,7 +374,7 @@ int side_push_take(struct side *s, struct kvmft_err *err)
 		have += (size_t)MAX(n, (ssize_t)0);
 	}
 	if (have < sizeof(a))
-		return err_set(err, EIO, "%s: the process that brings a program there was killed",
+		return err_set(err, EIO, "%s: the process that copies a program there was killed",
 			       s->name);
 	if (!a.ret) {
 		memcpy(s->push.path, a.path, sizeof(a.path));

@@ -98,7 +98,8 @@ static int take_said(struct receive *r)
 		r->ended = true;
 		return s->killed ? err_set(r->err, EINTR, "given up; what came is in %s%s",
 					   r->shown, s->place.name)
-				 : err_set(r->err, EIO, "the process that stored was killed");
+				 : err_set(r->err, EIO, "the process that stores the stream was "
+				                        "killed");
 	}
 	s->news = said.news;
 	if (s->news.quiet && !quiet && !r->c->quiet)

@@ -187,7 +187,7 @@ static int result(struct sides *x)
 		worst = MAX(worst, WEXITSTATUS(x->reader_status));
 	if (x->c->reader && WIFSIGNALED(x->reader_status)) {
 		if (!x->reader_killed)
-			x->note("what shows the events was killed by signal %d",
+			x->note("the process that shows the events was killed by signal %d",
 				WTERMSIG(x->reader_status));
 		worst = MAX(worst, KVMFT_INCOMPLETE);
 	}
@@ -196,7 +196,7 @@ static int result(struct sides *x)
 		return host->ret;
 	}
 	if (x->snapshots.words.n && !x->snapshots.ever)
-		x->note("--blame: no trigger came, and no snapshot was asked for; of the end: "
+		x->note("--blame: no trigger came, and no snapshot was asked for; for the end: "
 			"kvmft blame --last 1s %.*s",
 			(int)strlen(x->shown) - 1, x->shown);
 	if (!x->host->quiet)

@@ -42,7 +42,7 @@ int side_split(const char *text, const char *what, struct remote_words *w, struc
 	while (!ret && *(p += strspn(p, " \t\n"))) {
 		ret = next_word(&p, &word);
 		if (ret)
-			return err_usage(err, "%s: a quote has no end in '%s'", what, text);
+			return err_usage(err, "%s: a quote is not closed in '%s'", what, text);
 		ret = remote_words_add(w, word);
 	}
 	return ret ? err_set(err, -ret, "out of memory") : 0;
@@ -55,7 +55,8 @@ static int check_name(const char *name, struct kvmft_err *err)
 {
 	if (!*name || *name == '.' || strlen(name) > 63)
 		return err_usage(err,
-				 "--guest: a guest's name has 1 to 63 characters and no dot first");
+				 "--guest: a guest's name has 1 to 63 characters, the first of "
+				 "them no dot");
 	for (const char *p = name; *p; p++)
 		if (*p <= ' ' || *p > '~' || strchr("/=:%\\'\"", *p))
 			return err_usage(err,
@@ -63,7 +64,7 @@ static int check_name(const char *name, struct kvmft_err *err)
 					 "digits, - _ . only",
 					 name);
 	if (!strcmp(name, SIDES_HOST) || !strcmp(name, "session"))
-		return err_usage(err, "--guest %s: that name is taken in each session", name);
+		return err_usage(err, "--guest %s: that name is reserved", name);
 	return 0;
 }
 
@@ -93,7 +94,7 @@ static int parse_one(const char *text, struct side_spec *s, struct kvmft_err *er
 	if (!strncmp(how, QGA, strlen(QGA))) {
 		s->agent = how + strlen(QGA);
 		if (!*s->agent)
-			return err_usage(err, "--guest %s: the agent's socket stands behind qga:",
+			return err_usage(err, "--guest %s: the agent's socket goes after qga:",
 					 text);
 		/* A path has no blanks here: virsh qemu-agent-command DOMAIN. */
 		return strpbrk(s->agent, " \t") ? side_split(s->agent, "--guest", &s->command, err)
@@ -102,7 +103,7 @@ static int parse_one(const char *text, struct side_spec *s, struct kvmft_err *er
 	ret = side_split(how, "--guest", &s->command, err);
 	if (ret || s->command.n)
 		return ret;
-	return err_usage(err, "--guest %s: behind = stands the command that reaches the guest, such "
+	return err_usage(err, "--guest %s: after = goes the command that reaches the guest, such "
 			 "as 'ssh root@%s'", text, s->name);
 }
 

@@ -37,7 +37,7 @@ int side_temp_name(char *path, size_t size, struct kvmft_err *err)
 		snprintf(path, size, "%s/%s", places[i], name);
 		return 0;
 	}
-	return err_lack(err, ENOENT, "there is none of /dev/shm, /run and /tmp to keep events in");
+	return err_lack(err, ENOENT, "none of /dev/shm, /run and /tmp is there to keep events in");
 }
 
 /* A session, or what is left of one: captures, and the file that says what they are. */

@@ -65,7 +65,7 @@ static void take_words(struct sides *x, struct side *s)
 static void fired(struct sides *x, const struct side *s)
 {
 	if (!x->host->quiet)
-		x->note("%s: its flight recorder was asked for; all sides write out their rings",
+		x->note("%s: its flight recorder was triggered; all sides write out their rings",
 			s->name);
 	snapshots_asked(&x->snapshots, x->side, x->n);
 	for (size_t i = 0; i < x->n; i++)
@@ -241,8 +241,8 @@ static void look_for_vm(struct sides *x, struct side *s, uint64_t now)
 		s->vm_gone_ns = now;
 	if (s->since < s->vm_gone_ns + MOVED_NS)
 		return;
-	x->note("%s: its VM (PID %u) has gone from this host, and the guest goes on: it has moved to "
-		"another host, and nothing here shows what that does to it from now on",
+	x->note("%s: its VM (PID %u) is gone from this host, and the guest goes on: it has moved "
+		"to another host, and what happens to it there is not recorded here",
 		s->name, s->vm_pid);
 	s->vm_pid = 0;
 }

@@ -452,7 +452,7 @@ static bool spec_unmet(const struct pick *p, const struct spec *x, bool *slip, s
 		sbuf_addf(b, "%s%s%s has no field %s", sys, colon, x->name, x->lacks);
 	} else {
 		*slip = !format_known(p, x, &near);
-		sbuf_addf(b, "no event named %s%s%s was met", sys, colon, x->name);
+		sbuf_addf(b, "no event named %s%s%s was found", sys, colon, x->name);
 	}
 	if (*slip)
 		near_text(&near, b);
@@ -471,7 +471,7 @@ bool pick_unmet(const struct pick *p, size_t i, bool *slip, struct sbuf *b)
 	if (p->nvcpu && !p->vcpu_met) { /* of the rest nothing is known then */
 		*slip = true;
 		if (!i)
-			sbuf_addf(b, "no event of a vCPU that was named was met");
+			sbuf_addf(b, "no event of a vCPU that was named was found");
 		return !i;
 	}
 	for (size_t k = 0, found = 0; k < ARRAY_SIZE(both) && !found; k++)

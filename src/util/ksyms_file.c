@@ -209,7 +209,8 @@ static int find_slide(const struct ksyms *elf, const struct ksyms *known, const 
 	free(b);
 	if (!ret && !one)
 		ret = err_set(err, EINVAL,
-			      "%s is of another kernel than the guest's: its functions lie otherwise",
+			      "%s is of another kernel than the guest's: its functions are "
+			      "elsewhere",
 			      path);
 	if (!ret && !agree)
 		ret = err_set(err, EINVAL, "%s and what is known of the guest's kernel have no "
@@ -221,8 +222,8 @@ static int slide_unknown(const char *path, struct kvmft_err *err)
 {
 	return err_lack(err, ENODATA,
 			"%s: how far KASLR moved the guest's kernel is not known: give that with "
-			"--guest-kaslr (0 with nokaslr; else what its _text in /proc/kallsyms is more "
-			"than here), or the guest's --guest-kallsyms",
+			"--guest-kaslr (0 with nokaslr; else by how much its _text in "
+			"/proc/kallsyms is higher than here), or the guest's --guest-kallsyms",
 			path);
 }
 

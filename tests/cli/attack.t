@@ -86,8 +86,8 @@ mkdir "$tmp/open/sub"
 refused "parent is a link" "sticky/theirs is a symbolic link: name the real directory" -o "$tmp/sticky/theirs/c"
 refused "a link of another user on the way" "theirs is a symbolic link that another user made" \
 	-o "$tmp/sticky/theirs/../c"
-refused "parent is writable for all" "writable for others and not sticky" -o "$tmp/open/c"
-refused "so is a directory on the way" "the directory above sub is writable for others" -o "$tmp/open/sub/c"
+refused "parent is writable for all" "writable by others and not sticky" -o "$tmp/open/c"
+refused "so is a directory on the way" "the directory above sub is writable by others" -o "$tmp/open/sub/c"
 record -o "$tmp/sticky/rootlink/../viaroot"
 status_is 0 "a link that root made on the way is followed"
 record -o "$tmp/sticky/ours/c"
@@ -147,7 +147,7 @@ if "${CC:-cc}" -shared -fPIC -o "$tmp/evil.so" "$tmp/evil.c" 2>"$tmp/cc.log"; th
 	for v in LD_PRELOAD LD_AUDIT LD_LIBRARY_PATH; do
 		run env "$v=$tmp/evil.so" "$plain" record --as host -o "$tmp/ld" -d 50ms
 		status_is 1 "hostile $v: refused"
-		err_has "$v is set and would put other code into the recorder: env -u $v" "... with its message"
+		err_has "$v is set and would load other code into the recorder: env -u $v" "... with its message"
 		ok "... and nothing was made" test ! -e "$tmp/ld"
 		run env "$v=" "$plain" record --as host -q -e kvm:kvm_exit -o "$tmp/empty-$v" -d 50ms
 		status_is 0 "... when it is empty, it does no harm"

@@ -100,7 +100,7 @@ wrong()
 }
 wrong "--output and --output-dir" "exclude each other" -o x --output-dir "$dir"
 wrong "--keep-captures alone" "goes with --output-dir" --keep-captures 2
-wrong "--keep-captures 0" "would remove the capture that is made" --output-dir "$dir" --keep-captures 0
+wrong "--keep-captures 0" "would remove the new capture" --output-dir "$dir" --keep-captures 0
 before=$(ls "$dir")
 run "$kvmft" record --as host --output-dir "$dir" -e kvm:kvm_exit -d 1ms --min-free 1000000G
 status_is 1 "a disk with less room than --min-free"

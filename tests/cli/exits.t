@@ -38,8 +38,8 @@ wrong 'too many operands' 1 2
 wrong 'not a process id' -p 0
 wrong 'not a list of thread ids' -T 1,x
 wrong 'not a process id' -p 99999999999
-wrong 'is none of text, json, csv, openmetrics' --format xml
-wrong 'is none of auto, kernel, user' --engine bpf
+wrong 'is not one of text, json, csv, openmetrics' --format xml
+wrong 'is not one of auto, kernel, user' --engine bpf
 # kvmexit's users put options behind the duration.
 wrong '-t and -T exclude' 5 -t 1 -T 2
 wrong '-a needs' 5 -a

@@ -75,10 +75,10 @@ err_has '^kvmft merge: nothing matched$' "... and why"
 run "$kvmft" merge -e 'read_msr/vbl==1/' "$tmp/host" "$tmp/guest"
 err_has '^kvmft: read_msr has no field vbl \(did you mean val\?\)$' "... near fields are told"
 merge -e kvm_exti --grep kvm_exit
-err_has '^kvmft: no event named kvm_exti was met \(did you mean kvm_exit\?\)$' "--event: a name that is not there is said"
+err_has '^kvmft: no event named kvm_exti was found \(did you mean kvm_exit\?\)$' "--event: a name that is not there is said"
 status_is 1 "... exit 1"
 merge -q -e kvm_exti -e kvm_exit
-err_has '^kvmft: no event named kvm_exti was met \(did you mean kvm_exit\?\)$' "... with -q too, as a slip"
+err_has '^kvmft: no event named kvm_exti was found \(did you mean kvm_exit\?\)$' "... with -q too, as a slip"
 status_is 0 "... 0 where others matched"
 merge -e kvm_exit -e kvm_entry
 cp "$out" "$tmp/two"
@@ -92,7 +92,7 @@ merge -e 'kvm_e*/vcpu_id==77/'
 is "$(grep -cE 'named|no field' "$err")" 0 "a value that is not there is no slip"
 merge --vcpu 9
 status_is 1 "--vcpu: one that is not there"
-err_has '^kvmft: no event of a vCPU that was named was met$' "... is said"
+err_has '^kvmft: no event of a vCPU that was named was found$' "... is said"
 merge -q -e nosuch
 status_is 1 "-q: nothing matched"
 is "$(sed -n '$p' "$err")" "kvmft merge: nothing matched" "... is said"

@@ -221,7 +221,7 @@ for number in one "" 0x 18446744073709551616 -9223372036854775809 1.5; do
 	wrong "number '$number'" "option --tsc-offset: '$number' is not a 64-bit number" \
 		merge --tsc-offset "$number" a b
 done
-wrong "word of a choice" "option --clock: 'sundial' is none of host-tsc, guest-tsc, kvmclock, ns" \
+wrong "word of a choice" "option --clock: 'sundial' is not one of host-tsc, guest-tsc, kvmclock, ns" \
 	merge --clock sundial a b
 for ratio in 5 x/48 1/64 1/ /48; do
 	wrong "ratio '$ratio'" "option --tsc-ratio: " merge --tsc-ratio "$ratio" a b

@@ -41,7 +41,7 @@ kept()
 	shift
 	run "$kvmft" "$@"
 	status_is 1 "$name: refused"
-	err_has "which is read: choose another name|is not a plain file" "... with its message"
+	err_has "which is being read: choose another name|is not a plain file" "... with its message"
 	err_one_line "$name"
 	is "$(sum "$tmp/in")" "$before" "... and the input is as it was"
 }

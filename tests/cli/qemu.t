@@ -91,7 +91,7 @@ told "something else" "what came is not QMP: 'HTTP/1.1 400 Bad Request'" events 
 fake '{"QMP": 01}\r\n' @hold
 told "broken JSON" "what came is not JSON" events --qmp "$sock"
 fake '{"hello": 1}\r\n' @hold
-told "another greeting" "not how QMP greets" events --qmp "$sock"
+told "another greeting" "not the greeting of QMP" events --qmp "$sock"
 fake "$hello" @wait "$caps" @wait "$version" @wait '{"return": {}, "id": 99}\r\n' @hold
 told "an answer to something else" "a question that was not asked" events --qmp "$sock"
 fake "$hello" @wait "$caps" @wait "$version" @wait '{"return": {"a": 1}}\r\n' @hold
@@ -146,11 +146,11 @@ told "HMP: output without end" "never stops sending|no complete answer" events -
 fake "$greet" @wait 'x\r\n9.2'
 told "HMP: hangs up" "closed the connection" events --hmp "$sock"
 fake 'login: ' @hold
-told "HMP: something else" "not how QEMU's monitor greets: 'login: '" events --hmp "$sock"
+told "HMP: something else" "not the greeting of QEMU's monitor: 'login: '" events --hmp "$sock"
 fake "$hello" @hold
 told "HMP asked of QMP" "this is a QMP monitor: use --qmp" events --hmp "$sock"
 fake "$greet" @hold
-told "QMP asked of HMP" "this is a monitor for people: use --hmp" events --qmp "$sock"
+told "QMP asked of HMP" "this is a human monitor: use --hmp" events --qmp "$sock"
 
 # ---- trace-file, of a QEMU with back end simple ----
 
@@ -191,7 +191,7 @@ usage "set with something else" "'a' must be followed by on or off, not 'maybe'"
 usage "a name that can be none" "'a b' cannot name a trace event" set "a b" on
 usage "two monitors" "exclude each other" events --qmp a --hmp b
 usage "trace-file, unknown word" "not on, off, flush" trace-file maybe
-usage "trace-file set without a path" "set wants one PATH" trace-file set
+usage "trace-file set without a path" "set needs one PATH" trace-file set
 usage "a line end in a path" "control characters" trace-file set "$(printf 'a\nquit')"
 printf 'good\nb ad\n' >"$tmp/events"
 usage "a bad line in a file" "events, line 2: 'b ad' cannot name" set --events "$tmp/events"

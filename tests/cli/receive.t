@@ -149,24 +149,24 @@ nothing "a stream of nothing" "no recording" "$tmp/nothing"
 
 refused "a frame without its mark" "damaged" "bytes hex:00000000000000000000000000000000000000000000000000"
 refused "a frame that is too long" "damaged" "frame 1 0 0 - 0xffffffffffffffff"
-refused "meta without a newline" "end of its line" "frame 1 0 0 text:vm"
-refused "meta with control characters" "bytes that none has" 'frame 1 0 0 hex:766d1b5b0a'
-refused "meta that is none" "no record" 'frame 1 0 0 text:=\n'
-refused "another size of sub-buffers" "otherwise than the first" \
+refused "meta without a newline" "meta does not end" "frame 1 0 0 text:vm"
+refused "meta with control characters" "invalid bytes" 'frame 1 0 0 hex:766d1b5b0a'
+refused "meta that is none" "not a record" 'frame 1 0 0 text:=\n'
+refused "another size of sub-buffers" "contradicts the first" \
 	"frame 1 0 0 hex:$(printf 'ring clock=x86-tsc subbuf=8192\n' | od -An -tx1 | tr -d ' \n')"
 refused "data of nothing" "is empty" "times 1000000 frame 4 0 0 -"
-refused "half a sub-buffer" "no whole sub-buffers" "frame 4 0 0 zeros:100"
-refused "a CPU that none has" "number that none has" "frame 4 0xffffffff 0 zeros:4096"
+refused "half a sub-buffer" "not whole sub-buffers" "frame 4 0 0 zeros:100"
+refused "a CPU that none has" "impossible number" "frame 4 0xffffffff 0 zeros:4096"
 refused "a segment that has not begun" "not begun" "frame 4 0 5 zeros:4096"
 refused "segments out of order" "not the next one" "frame 6 0 7 -"
-refused "a file of another name" "name that none has" "frame 3 4 0 text:metaX"
-refused "a path" "name that none has" "frame 3 9 0 text:../passwdX"
-refused "an absolute path" "name that none has" "frame 3 11 0 text:/etc/passwdX"
-refused "a file's name is longer than the frame" "name that none has" "frame 3 31 0 text:x"
+refused "a file of another name" "unknown name" "frame 3 4 0 text:metaX"
+refused "a path" "unknown name" "frame 3 9 0 text:../passwdX"
+refused "an absolute path" "unknown name" "frame 3 11 0 text:/etc/passwdX"
+refused "a file's name is longer than the frame" "unknown name" "frame 3 31 0 text:x"
 refused "more of a sub-buffer than fits" "fits" "frame 5 0 0 hex:00000000000000000000000000000000f00f0000$(printf '%0400d' 0)"
-refused "more of a sub-buffer that did not come" "did not come" "frame 5 9 0 zeros:64"
-refused "more of a sub-buffer, of nothing" "that is nothing" "frame 5 0 0 zeros:4"
-refused "an end that counts otherwise" "counts another" "end 12"
+refused "more of a sub-buffer that did not come" "never came" "frame 5 9 0 zeros:64"
+refused "more of a sub-buffer, of nothing" "but empty" "frame 5 0 0 zeros:4"
+refused "an end that counts otherwise" "gives another number" "end 12"
 "$mkstream" hello "frame 4 0 0 zeros:4096" >"$tmp/bad"
 nothing "data before their format is known" "before the record .ring." "$tmp/bad"
 

@@ -22,7 +22,7 @@ status_is 2 "--flush with --flight-recorder"
 err_has "--flush and --sync are not for --flight-recorder" "... is refused"
 run "$kvmft" record --as host -o "$tmp/no" --flush 0 --sync
 status_is 2 "--sync without --flush"
-err_has "--sync goes with a --flush" "... is refused"
+err_has "--sync needs a --flush" "... is refused"
 
 # ---- killed ----
 

@@ -324,7 +324,7 @@ fits keys --event page-fault --percentiles -k ev_name
 report keys --event mmio --percentiles
 status_is 0 "more addresses than there is memory for"
 out_has '^ *[(]others[)] ' "... the rest is one row"
-out_has '^# more keys than memory is used for: [0-9]* samples are in one row, [(]others[)]$' "... and that is said"
+out_has '^# more keys than are kept in memory: [0-9]* samples are in one row, [(]others[)]$' "... and that is said"
 samples=$(sed -n 's/^Total Samples:\([0-9]*\),.*/\1/p' "$out")
 is "$(awk '$3 ~ /%$/ { n += $2 } END { print n }' "$out")" "$samples" "... rows add up"
 if grep -q 'samples are in no histogram' "$out"; then
@@ -342,7 +342,7 @@ ok "16500 threads: compiled" "$mkcap" --capture "$tmp/threads" "$tmp/threads.txt
 report threads
 status_is 3 "... exit 3"
 out_has '^Total Samples:16384,' "... 16384 of them are counted"
-out_has '^# more threads than memory is used for: 348 events of the later ones are left out$' "... and what is left out"
+out_has '^# more threads than are kept in memory: 348 events of the later ones are left out$' "... and what is left out"
 err_has '0 events lost' "... which is not lost"
 fits threads --percentiles --split
 fits threads --per vcpu

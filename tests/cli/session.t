@@ -132,7 +132,7 @@ hello="kvmft-session version=1"
 : >"$tmp/made"
 refused "an empty file" 'names no side'
 echo "hello" >"$tmp/made"
-refused "text" 'no record|no session'
+refused "text" 'invalid line|not a kvmft session'
 echo "kvmft-session version=2" >"$tmp/made"
 refused "a later version" 'newer' 4
 printf '%s\nside name=a dir=web role=guest\n' "$hello" >"$tmp/made"
@@ -140,19 +140,19 @@ refused "no host" 'does not begin with one host'
 printf '%s\nside name=h dir=host role=host\nside name=h2 dir=web role=host\n' "$hello" >"$tmp/made"
 refused "two hosts" 'one host'
 printf '%s\nside name=h dir=../run/host role=host\n' "$hello" >"$tmp/made"
-refused "a path" 'none can be'
+refused "a path" 'invalid side'
 printf '%s\nside name=h dir=/etc role=host\n' "$hello" >"$tmp/made"
-refused "an absolute path" 'none can be'
+refused "an absolute path" 'invalid side'
 printf '%s\nside name=h dir=. role=host\n' "$hello" >"$tmp/made"
-refused "the directory itself" 'none can be'
+refused "the directory itself" 'invalid side'
 printf '%s\nside name=h role=host\n' "$hello" >"$tmp/made"
-refused "no directory" 'none can be'
+refused "no directory" 'invalid side'
 printf '%s\nside name=h dir=host role=king\n' "$hello" >"$tmp/made"
-refused "another role" 'none can be'
+refused "another role" 'invalid side'
 printf '%s\nside name=h dir=host role=host\0\n' "$hello" >"$tmp/made"
-refused "a NUL" 'no session of kvmft'
+refused "a NUL" 'not a kvmft session'
 head -c 2000000 /dev/zero | tr '\0' 'a' >"$tmp/made"
-refused "2 MB without a newline" 'no session of kvmft'
+refused "2 MB without a newline" 'not a kvmft session'
 {
 	printf '%s\nside name=h dir=host role=host\n' "$hello"
 	perl -e 'print "side name=g dir=web role=guest\n" x 300'

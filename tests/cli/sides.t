@@ -143,8 +143,8 @@ refused "an event that is not there" 4 "g1: .*no_such_event" --guest "g1=$guest"
 refused "an option that is none" 1 "no-such-option" --guest "g1=$guest" --guest-options '--no-such-option' -d 1s
 refused "the same name twice" 2 "twice" --guest "g1=$guest" --guest "g1=$guest" -d 1s
 refused "a name that is a path" 2 "directory" --guest "a/g1=$guest" -d 1s
-refused "the host's name" 2 "taken" --guest "host=$guest" -d 1s
-refused "an empty command" 2 "behind =" --guest "g1=" -d 1s
+refused "the host's name" 2 "reserved" --guest "host=$guest" -d 1s
+refused "an empty command" 2 "after =" --guest "g1=" -d 1s
 refused "a quote without end" 2 "quote" --guest "g1=sh -c 'x" -d 1s
 refused "options of a guest that is none" 2 "NAME of a --guest" --guest "g1=$guest" --guest-options 'g2:-b 1M' -d 1s
 refused "--output-dir" 2 "output-dir" --guest "g1=$guest" --output-dir "$tmp" -d 1s
@@ -170,7 +170,7 @@ kill "$moving"
 wait "$moving" 2>/dev/null
 ended
 status_is 0 "a guest whose VM goes while it is heard of"
-err_has "g1: its VM .PID $moving. has gone from this host, and the guest goes on" "... has moved, which is told"
+err_has "g1: its VM .PID $moving. is gone from this host, and the guest goes on" "... has moved, which is told"
 is "$(grep -c 'has gone from this host' "$err") $(reason_of g1)" "1 control" "... once, and it is recorded to the end"
 
 # The recorder in the guest $1, or what reaches it.
@@ -301,7 +301,7 @@ wait_until has_line g2 'segment n=0 why=control'
 ok "a guest's flight recorder is asked for: it writes out its ring" has_line g1 'segment n=0 why=signal'
 ok "... the host does" has_line host 'segment n=0 why=control'
 ok "... and the other guest" has_line g2 'segment n=0 why=control'
-err_has 'g1: its flight recorder was asked for; all sides write out their rings' "... is told"
+err_has 'g1: its flight recorder was triggered; all sides write out their rings' "... is told"
 khz=$(sed -n 's/^tsc khz=\([0-9]*\).*/\1/p' "$session/host/meta")
 delay=$((($(tsc_of host 'segment n=0') - $(tsc_of g1 fired)) / khz))
 ok "... soon ($delay ms from the guest's signal until the host has written)" test "$delay" -lt 5000
@@ -420,7 +420,7 @@ else
 	skip "by the guest agent" "qemu-ga is not installed: contrib/deps.sh test"
 fi
 refused "no agent" 1 "cannot connect to the guest agent" --guest "g1=qga:$tmp/none.sock" -d 1s
-refused "the agent: no socket named" 2 "behind qga:" --guest "g1=qga:" -d 1s
+refused "the agent: no socket named" 2 "after qga:" --guest "g1=qga:" -d 1s
 
 # Each answer has to be refused, or to end by itself.
 lies()
@@ -430,13 +430,13 @@ lies()
 	refused "an agent that answers $2" 1 "$3" ${4:-} --guest "g1=qga:$tmp/liar.sock" -d 1s
 	end_liar
 }
-lies 'hello\n' "text" 'is no JSON'
-lies others "others, and them without end" 'answers to others without end'
-lies '{}\n' "nothing" 'an answer that is none'
-lies '{\"return\": {\"pid\": \"x\"}}\n' "no number" 'an answer that is none'
+lies 'hello\n' "text" 'is not JSON'
+lies others "others, and them without end" 'endless answers to other requests'
+lies '{}\n' "nothing" 'not a valid answer'
+lies '{\"return\": {\"pid\": \"x\"}}\n' "no number" 'not a valid answer'
 lies '{\"error\": {\"desc\": \"go away\"}}\n' "with an error" 'go away'
-lies '@{[q(a) x 3000000]}' "3 MB" 'without end'
-lies '{\"return\": {\"pid\": 1, \"exited\": true, \"exitcode\": 0}}\n' "too much" 'nothing arrived|an answer that is none|does not record'
+lies '@{[q(a) x 3000000]}' "3 MB" 'endless'
+lies '{\"return\": {\"pid\": 1, \"exited\": true, \"exitcode\": 0}}\n' "too much" 'nothing arrived|not a valid answer|does not record'
 
 # ---- --push ----
 
@@ -457,7 +457,7 @@ if [ -x "$static" ]; then
 	before=$(brought)
 	sides --guest "g1=/usr/bin/env PATH=/usr/bin:/bin" $push --guest-options "$opts" -- "$tinyvm" --iterations 500
 	pushed "by a command"
-	refused "--push-file of a program that is not static" 1 "no static program" --push --push-file "$tinyvm" \
+	refused "--push-file of a program that is not static" 1 "not a static program" --push --push-file "$tinyvm" \
 		--guest "g1=$guest" -d 1s
 	if command -v qemu-ga >/dev/null; then
 		start_agent /nowhere

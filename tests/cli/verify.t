@@ -253,7 +253,7 @@ status_is 0 "TSC of one vCPU written, with its event: aligned"
 pair hidden --jump 3000000 --hidden
 verify hidden --tsc-offset $offset
 status_is 1 "the same without the event"
-out_has 'only vCPU 0 of 2 is concerned.* from 0\.10[0-9]+ s .*the offset changed' "... which vCPU, and since when"
+out_has 'only vCPU 0 of 2 is affected.* from 0\.10[0-9]+ s .*the offset changed' "... which vCPU, and since when"
 out_has '^  vCPU 0: the data ask for TSC offset -89999(69|70)[0-9]+, from 0\.100[0-9]+ s' "... and the offset from then on"
 
 # Solved in parts: nothing tells of the change but the events.
@@ -412,7 +412,7 @@ sed -i 's/^vm .*/&\nvm id=77-7 pid=77 fd=7 name=two vmm=test/' "$tmp/hosttwo/met
 cp -r "$tmp/moved/guest" "$tmp/guesttwo"
 run "$kvmft" merge --host "$tmp/host2" "$tmp/hosttwo" "$tmp/moved/guest=syn" "$tmp/guesttwo=two"
 status_is 2 "two hosts with guests of two VMs: wrong usage"
-err_has 'the TSC of one guest links both hosts: give the captures of syn and those of two in a run each' "... why, and what else"
+err_has 'the TSC of one guest links both hosts: give the captures of syn and those of two in separate runs' "... why, and what else"
 sed -i 's/uuid=6b766d66[^ ]*/uuid=00000000-0000-0000-0000-000000000000/' "$tmp/host2/meta"
 both merge
 status_is 1 "the second host does not know the VM"

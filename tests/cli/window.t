@@ -96,7 +96,7 @@ mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
 "$mkcap" --capture "$tmp/host" "$top/tests/golden/latency-host.txt"
 "$mkcap" --capture "$tmp/guest" "$top/tests/golden/latency-guest.txt"
 run "$kvmft" merge --clock host-tsc --from 2 --to 3 "$tmp/host" "$tmp/guest=one"
-err_has 'cannot tell: in what was read no guest event stands between an entry and an exit .* in all\)$' \
+err_has 'cannot tell: no guest event that was read lies between an entry and an exit .* in all\)$' \
 	"an alignment that it has too little for: of what was read"
 run "$kvmft" merge "$tmp/host" "$tmp/guest=one"
 err_has 'alignment of one: [1-9][0-9]* guest events checked' "... and all is enough"

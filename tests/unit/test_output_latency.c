@@ -88,7 +88,7 @@ static void test_below(void **state)
 	(void)state;
 	has("text", 500, 1000, 1000000, "0.500 <\n", true);
 	has("text", 500, 1000, 1000000, "100.000 <\n", false);
-	has("text", 500, 1000, 1000000, "the alignment of one is uncertain by, +-1 us", true);
+	has("text", 500, 1000, 1000000, "the uncertainty of one's alignment, +-1 us", true);
 	has("json", 500, 1000, 1000000, "\"uncertain_ns\":1000,\"below_uncertainty\":true", true);
 	has("json", 500, 1000, 1000000, "\"off_late_ns\":1,\"uncertain_ns\":1000", true);
 	has("csv", 500, 1000, 1000000, ",guest,1,0.500,0.500,0.500,0.500,0.500,0.500,0.001,0.001,1.000,1\n", true);
@@ -118,7 +118,7 @@ static void test_cycles(void **state)
 	(void)state;
 	has("text", 500, 1000, 0, " 500 ~ <\n", false); /* 2 cycles of slack are not 1 % of it */
 	has("text", 500, 1000, 0, " 500 <\n", true);
-	has("text", 500, 1000, 0, "is uncertain by, +-1000 cycles", true);
+	has("text", 500, 1000, 0, "alignment, +-1000 cycles", true);
 	has("text", 500, 1000, 0, "note: times are in CYCLES", true);
 	has("json", 500, 1000, 0, "\"unit\":\"cycles\",\"tsc_khz\":null", true);
 	has("json", 500, 1000, 0, "\"uncertain_cycles\":1000,\"below_uncertainty\":true", true);

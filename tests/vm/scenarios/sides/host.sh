@@ -136,7 +136,7 @@ triggered()
 	wait "$recorder"
 	check "$1: exit 0" same "$?" 0
 	sed "s|^|# |" "/tmp/$1.err" "/tmp/$1.out"
-	check "$1: all sides wrote out their rings" grep -q 'vm1: its flight recorder was asked for; all sides' "/tmp/$1.err"
+	check "$1: all sides wrote out their rings" grep -q 'vm1: its flight recorder was triggered; all sides' "/tmp/$1.err"
 	keep "$1"
 }
 
