@@ -13,11 +13,11 @@
 
 struct align {
 	struct win_stats total;
-	uint64_t windows;	/* that were seen closed, of this VM */
+	uint64_t windows;	/* that were closed, of this VM */
 	uint64_t apart;		/* of total.unchecked: before or after the host's recording */
-	unsigned int share;	/* of the other events: so many of 100 could be checked */
-	size_t vcpus_blind;	/* vCPUs with events of which none could be */
-	/* Shifts that leave every event inside; with lo <= 0 <= hi the bound of the error. */
+	unsigned int share;	/* of the other events: percentage that could be checked */
+	size_t vcpus_blind;	/* vCPUs with events, none of which could be checked */
+	/* Shifts that leave every event inside; if lo <= 0 <= hi, they bound the error. */
 	bool has_shift;
 	int64_t shift_lo, shift_hi;
 	/*
@@ -34,7 +34,7 @@ struct align {
 	uint64_t bad_after_good; /* ... of these, before their first outside one */
 };
 
-/* Below that share, what could not be checked is too much for a verdict. */
+/* Below this share, too much could not be checked for a verdict. */
 #define ALIGN_MIN_SHARE 75
 /* After win_finish(). apart: guest events placed before the host's first or after its last. */
 void align_measure(const struct windows *w, size_t vm, uint64_t apart, struct align *a);
@@ -44,16 +44,16 @@ void align_measure(const struct windows *w, size_t vm, uint64_t apart, struct al
 enum align_kind { ALIGN_OK, ALIGN_BAD, ALIGN_UNKNOWN };
 extern const char *const align_names[]; /* "aligned", "misaligned", "cannot-tell" */
 
-/* All that speaks for an alignment or against it. */
+/* All evidence for an alignment or against it. */
 struct proof_facts {
 	const struct align *windows;
-	const struct msr_pair_stats *deadlines; /* NULL: both sides show none */
-	const struct solution *solved; /* its offset is what the events say; NULL: it was known */
-	bool elsewhere;		       /* it was known, and the events ask for another one */
-	bool off_record; /* given by hand, where the windows hold for the recorded one as well */
+	const struct msr_pair_stats *deadlines; /* NULL: neither side shows any */
+	const struct solution *solved; /* its offset comes from the events; NULL: it was known */
+	bool elsewhere;		       /* it was known, but the events ask for another one */
+	bool off_record; /* given by hand although the windows hold for the recorded one as well */
 };
 
-/* The verdict: made here alone, and final. */
+/* The verdict: made only here, and final. */
 enum align_kind proof_judge(const struct proof_facts *f);
 /* Whether deadlines alone contradict the alignment. */
 bool proof_deadlines_reversed(const struct msr_pair_stats *s);

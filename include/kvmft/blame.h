@@ -2,11 +2,10 @@
 /*
  * blame.h: the worst moments of a guest, and what each of them is due to.
  *
- * Two walks over the same captures. The first finds spikes: what the guest shows to have come late.
- * The second takes each apart: every cycle from its beginning to its end goes to one part, by what
- * the vCPU that mattered did then, so that the parts sum to its length. The cause of the largest
- * part is the cause of the spike, unless events that were lost, or the alignment's own error, could
- * have made it another one.
+ * Two walks over the same captures. The first finds spikes: what the guest shows to have been late.
+ * The second takes each apart: every cycle of it is attributed to what the vCPU that mattered did
+ * then, so the parts add up to its length. The cause of the largest part is the cause of the spike,
+ * unless events that were lost, or the alignment's own error, could have made it another one.
  *
  * Times are host TSC, in cycles.
  */
@@ -22,16 +21,16 @@ enum blame_what {
 	BLAME_IRQ,     /* any interrupt, from its source to its handler */
 	BLAME_IO,      /* a block request */
 	BLAME_WAKEUP,  /* a task, from its wake-up to a CPU */
-	BLAME_READY,   /* a task that lost its CPU and wanted to go on */
+	BLAME_READY,   /* a task that lost its CPU and could have gone on */
 	BLAME_STALL,   /* the vCPU was left and not entered again, and was not halted */
 	BLAME_TIMERLAT, /* a sample of the guest's timerlat tracer */
-	BLAME_NOISE,   /* what its osnoise tracer was kept from its CPU by */
+	BLAME_NOISE,   /* what kept its osnoise tracer from its CPU */
 	BLAME_MARKER,  /* what lies between two markers of a program */
-	BLAME_MOMENT,  /* nothing of these: what a vCPU did around a moment that was asked for */
+	BLAME_MOMENT,  /* none of these: what a vCPU did around a given moment */
 	BLAME_WHATS
 };
 
-/* A closed list: its names do not change. */
+/* A closed list: the names do not change. */
 enum blame_cause {
 	CAUSE_UNKNOWN,
 	CAUSE_LOST,
@@ -64,7 +63,7 @@ extern const struct blame_name blame_whats[BLAME_WHATS];
 extern const struct blame_name blame_causes[BLAME_CAUSES];
 
 #define BLAME_NAME  64
-/* Different ones of a spike. What is more is "others" of its cause, or else of CAUSE_UNKNOWN. */
+/* Different ones of a spike; any more go to "others" of their cause, or to CAUSE_UNKNOWN. */
 #define BLAME_PARTS 24
 
 struct blame_part {
@@ -77,27 +76,29 @@ struct blame_part {
 struct blame_spike {
 	enum blame_what what;
 	int64_t vm, vcpu; /* VM as index into the host map; where it began */
-	int32_t tid;	  /* of the guest's task that waited; 0: it is not about one */
+	int32_t tid;	  /* of the guest's task that waited; 0: it concerns no task */
 	uint64_t begin, end;
 	char of[BLAME_NAME];	     /* "dd-123", "vector 38 to vCPU 0" */
-	uint32_t also[BLAME_WHATS];  /* others at that time on that vCPU, which are the same */
+	uint32_t also[BLAME_WHATS];  /* others at that time on that vCPU that count as the same */
 	struct blame_part part[BLAME_PARTS + 1]; /* the largest first */
 	size_t nparts;
 	enum blame_cause cause;
 	uint64_t cause_time; /* of all parts of that cause */
-	/* Where the guest was when it left for longest in that time; has_rip: known. */
+	/*
+	 * Where the guest was when it was left for the longest part of that time; has_rip: known.
+	 */
 	bool has_rip;
 	uint64_t rip, rip_time;
 	bool sure; /* no other cause could have been larger, whatever the alignment's error */
-	/* private: of a request, what it spent where no vCPU is in its way */
+	/* private: the part of a request in which no vCPU holds it up */
 	uint64_t away_from, away_to, away_wait, away_disk;
-	uint64_t accepted; /* private: of a timer, when the host's was over */
+	uint64_t accepted; /* private: of a timer, when the host's one expired */
 	/* private: the second walk */
 	uint64_t since;
 	int64_t on; /* the vCPU that matters now */
 	bool asleep, running;
 	uint64_t idle_wait; /* woken, and its CPU idle all the time since */
-	uint64_t in_exit[4]; /* of the exit that goes on: KVM, asleep there, VMM, asleep */
+	uint64_t in_exit[4]; /* of the exit in progress: KVM, asleep there, VMM, asleep */
 	uint64_t spun;	     /* in the guest since a pause loop: it spins on if that exits again */
 };
 
@@ -106,27 +107,27 @@ struct blame_opts {
 	uint64_t than;	   /* only longer ones, cycles */
 	size_t top;	   /* how many, 1 to BLAME_TOP_MAX */
 	uint32_t what;	   /* bit per enum blame_what; 0: all */
-	uint64_t from, to; /* only what reaches into that, host TSC */
+	uint64_t from, to; /* only what overlaps this, host TSC */
 	bool has_at;	   /* those nearest to host TSC `at`, not the longest; */
-	uint64_t at, near; /* ... up to so far from it, cycles */
+	uint64_t at, near; /* ... up to this far from it, cycles */
 	const char *from_marker, *to_marker; /* BLAME_MARKER alone, if set: parts of their texts */
 };
 #define BLAME_TOP_MAX 1000u
 
 struct blame;
 
-/* The time line is borrowed. -errno with err (see lat_new()). */
+/* The time line is only borrowed. -errno with err (see lat_new()). */
 int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame **out,
 	      struct kvmft_err *err) __must_check;
 /* The first walk: its items in their order. 0 or -ENOMEM. */
 int blame_find(struct blame *b, const struct tl_item *i) __must_check;
 /* Its end. 0 or -ENOMEM. */
 int blame_found(struct blame *b) __must_check;
-/* What the second walk has to see. False: there is nothing to explain. */
+/* What the second walk has to cover. False: there is nothing to explain. */
 bool blame_window(const struct blame *b, uint64_t *from, uint64_t *to);
 /*
- * The second walk, over the time line that was started again, with tl_window() of that. off: by VM,
- * the cycles that its guest's stamps may be off by, either way; UINT64_MAX: nobody knows.
+ * The second walk, over the time line started again with that window (tl_window()). off: by VM, the
+ * cycles by which its guest's stamps may be off, either way; UINT64_MAX: unknown.
  */
 int blame_again(struct blame *b, struct kvmft_err *err) __must_check;
 int blame_explain(struct blame *b, const struct tl_item *i) __must_check;
@@ -136,11 +137,11 @@ size_t blame_spikes(const struct blame *b);
 const struct blame_spike *blame_spike(const struct blame *b, size_t i);
 /* How many spikes of that kind were long enough, before `top`. */
 uint64_t blame_count(const struct blame *b, enum blame_what what);
-/* What no capture has that such spikes would be found by; NULL: nothing is missing. */
+/* What the captures lack to find such spikes; NULL: nothing. */
 const char *blame_lacks(const struct blame *b, enum blame_what what);
 /* Whether anything of that vCPU, or of any (-1), was seen. */
 bool blame_saw_vcpu(const struct blame *b, int64_t vcpu);
-/* What could not be looked at, as lat_note(). */
+/* What could not be analysed, as for lat_note(). */
 const char *blame_note(const struct blame *b, size_t i);
 void blame_free(struct blame *b);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* blame_output.h: spikes and their causes in the forms that are read. */
+/* blame_output.h: spikes and their causes in readable formats. */
 #ifndef KVMFT_BLAME_OUTPUT_H
 #define KVMFT_BLAME_OUTPUT_H
 
@@ -8,7 +8,7 @@
 
 enum blame_by { BLAME_BY_LENGTH, BLAME_BY_TIME, BLAME_BY_CAUSE, BLAME_BY_TASK, BLAME_BY_VCPU };
 
-/* What is shown; all borrowed. */
+/* What is printed; all borrowed. */
 struct blame_view {
 	const struct blame *blame;
 	const struct timeline *t;
@@ -18,7 +18,7 @@ struct blame_view {
 	enum blame_by by;
 	bool at; /* the nearest to a moment, not the longest */
 	bool color;
-	unsigned int width; /* of a terminal; 0 = it is none */
+	unsigned int width; /* of a terminal; 0 = not a terminal */
 };
 
 extern const char *const blame_bys[]; /* by enum blame_by, NULL-terminated */
@@ -27,7 +27,7 @@ struct blame_format {
 	const char *name;
 	int (*print)(const struct blame_view *v, FILE *f); /* 0 or -errno */
 };
-/* NULL: there is none of that name. */
+/* NULL: no such name. */
 const struct blame_format *blame_format_find(const char *name);
 
 #endif

@@ -56,14 +56,14 @@ struct cap_vm {
 	char *name, *uuid, *vmm; /* NULL when unknown */
 	uint64_t trace_id;	 /* TRACEID of the guest's trace.dat (GUEST option); 0 = none */
 	/*
-	 * In the order recorded. A vCPU that got another thread or offset while recording has a
-	 * further entry with the same id: the first holds the begin, the last the end_* values.
+	 * In the order recorded. A vCPU that changed its thread or offset while recording has
+	 * another entry with the same id: the first holds the beginning, the last the end_* values.
 	 */
 	struct cap_vcpu *vcpu;
 	size_t nvcpu, vcpu_cap;
 };
 
-/* The trace clock `clock` showed ns at some TSC within [tsc, tsc + width]. */
+/* Trace clock `clock` read ns at some TSC within [tsc, tsc + width]. */
 struct cap_clock_sample {
 	char clock[16];
 	uint64_t tsc, width, ns;
@@ -76,7 +76,7 @@ struct cap_raw {
 	struct mono_raw line;
 };
 
-/* The trace clock as a line over the TSC, where it is that. */
+/* The trace clock as a line over the TSC, if it is one. */
 struct cap_line {
 	bool known;
 	struct cyc2ns line;
@@ -88,7 +88,7 @@ struct cap_line {
 struct cap_cpustat {
 	bool valid;
 	uint64_t entries, overrun, commit_overrun, dropped, read;
-	/* at the end: taken from the ring, those of removed segments too; 0 = unknown */
+	/* at the end: read from the ring, including removed segments; 0 = unknown */
 	uint64_t subbufs;
 };
 
@@ -100,7 +100,7 @@ struct cap_cpu {
 };
 
 /*
- * Events that a full ring refused: nothing in the data shows where, but it was between two looks at
+ * Events that a full ring refused. The data does not show where, but it was between two looks at
  * the ring's counter, at stamps from and to of the ring's clock, and before one of the CPU's
  * sub-buffers first..last, counted from the beginning of the recording.
  */
@@ -119,7 +119,7 @@ struct cap_param {
 	char *module, *name, *value;
 };
 
-/* A QEMU that was met while recording. */
+/* A QEMU seen while recording. */
 struct cap_qemu {
 	int32_t pid;	       /* 0 = unknown */
 	char *version, *binary; /* NULL when unknown; binary: a path of the recorded machine */
@@ -127,7 +127,7 @@ struct cap_qemu {
 
 /*
  * Source of one CPU's sub-buffers: consecutive pieces of files, each a whole number of sub-buffers.
- * fd -1: segNNNNNN/cpuN of the capture directory, opened per read, so that a capture may have
+ * fd -1: segNNNNNN/cpuN of the capture directory, opened for each read, because a capture may have
  * more files than a process may have descriptors.
  */
 struct cap_extent {
@@ -147,7 +147,7 @@ struct cap_stream {
 	uint64_t cut_bytes;   /* bytes of an incomplete sub-buffer at the end, 0 = none */
 };
 
-/* What must be known of sub-buffers to read and write them. */
+/* What must be known about sub-buffers to read and write them. */
 struct subbuf_geom {
 	uint32_t size;	    /* of a sub-buffer, bytes */
 	uint32_t header;    /* 16 or 12 */
@@ -156,11 +156,11 @@ struct subbuf_geom {
 	bool big_endian;    /* the file's byte order */
 };
 
-/* A thing that was wrong with the input but did not stop the reader. */
+/* Something wrong with the input that did not stop the reader. */
 struct cap_damage {
 	char *text;	/* ends with "(N times)" where it was found more than once */
 	uint64_t again; /* ... behind the first */
-	bool no_end; /* the recorder has not said that it ended: it may go on */
+	bool no_end; /* the recorder has not said that it ended: it may still run */
 };
 
 /* TIME_SHIFT of a trace.dat, one CPU: samples on the file's own clock. */
@@ -192,12 +192,12 @@ struct capture {
 	uint32_t first_segment, last_segment; /* of a directory; those that are left */
 	char *uname, *arch, *hypervisor, *uuid, *clocksource, *vendor, *tool;
 	uint64_t tsc_khz;	  /* 0 = unknown */
-	uint64_t tsc_khz_min, tsc_khz_max; /* it is between these; 0 = nothing is said of that */
+	uint64_t tsc_khz_min, tsc_khz_max; /* it is between these; 0 = unknown */
 	char *tsc_khz_source;
 	uint64_t begin_tsc, stop_tsc, end_tsc; /* 0 = unknown; stop: no event is later */
 	/*
-	 * Of a flight recorder, 0 = unknown: when its ring was asked for last, and when what it
-	 * held before that was written.
+	 * Of a flight recorder, 0 = unknown: when its ring was last asked for, and when what it
+	 * then held was written.
 	 */
 	uint64_t snapshot_tsc, before_snapshot_tsc;
 
@@ -219,13 +219,13 @@ struct capture {
 	size_t nqemu, qemu_cap;
 	struct cap_param *param;
 	size_t nparam, param_cap;
-	/* markers are those of the command that was recorded, and its children */
+	/* markers are those of the recorded command and its children */
 	bool marker_of_command;
 	struct cpu_pvclock *pvclock;
 	size_t npvclock, pvclock_cap;
 	struct clock_bracket *bracket;
 	size_t nbracket, bracket_cap;
-	struct cap_loss *loss;	     /* in the order of time for each CPU */
+	struct cap_loss *loss;	     /* in time order for each CPU */
 	size_t nloss, loss_cap;
 	struct cap_clock_sample *sample;
 	size_t nsample, sample_cap;
@@ -239,7 +239,7 @@ struct capture {
 	size_t printk_len;
 	char *kallsyms; /* lines of the kernel's kallsyms, unchecked bytes; NULL = none */
 	size_t kallsyms_len;
-	char **gone; /* modules that went while it was recorded: see capture_symbols() */
+	char **gone; /* modules unloaded while recording: see capture_symbols() */
 	size_t ngone, gone_cap;
 
 	/* trace.dat only, from TRACEID, TIME_SHIFT, TSC2NSEC, DATE and OFFSET */
@@ -261,13 +261,13 @@ struct capture {
  * unreadable. A cut or damaged capture opens as far as it goes (c->damage, !c->complete).
  */
 int capture_open(const char *path, struct capture **out, struct kvmft_err *err) __must_check;
-/* As capture_open(), of a directory only: what uses no other needs no reader of files. */
+/* As capture_open(), for directories only: spares those who need no other format its reader. */
 int capture_open_dir(const char *path, struct capture **out, struct kvmft_err *err) __must_check;
 void capture_close(struct capture *c);
 
 /*
- * The symbols of the kernel that was recorded, if it was recorded with them: 1; 0: there are none;
- * -ENOMEM. What is wrong with them is noted as damage, and there are none then. ksyms_free().
+ * The symbols of the recorded kernel, if it was recorded with them: 1; 0: none; -ENOMEM. If
+ * anything is wrong with them, that is noted as damage and there are none. ksyms_free().
  */
 struct ksyms;
 int capture_symbols(struct capture *c, struct ksyms *k) __must_check;
@@ -291,9 +291,8 @@ ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s
 
 /*
  * n bytes at `at` of sub-buffer idx: 0, -ENODATA past the last one, -EINVAL behind its end,
- * -EBADMSG where compressed data is damaged, -errno. file may be NULL. Parts of compressed
- * sub-buffers are cheap in their order; each step back, and each to another CPU, unpacks all before
- * it again.
+ * -EBADMSG where compressed data is damaged, -errno. file may be NULL. Compressed sub-buffers are
+ * cheap to read in order; each step back or to another CPU unpacks everything before it again.
  */
 int capture_read_part(const struct capture *c, const struct cap_stream *s, uint64_t idx,
 		      uint32_t at, void *buf, size_t n, struct cap_file *file) __must_check;
@@ -302,47 +301,49 @@ int capture_read_part(const struct capture *c, const struct cap_stream *s, uint6
 
 struct capw;
 
-/* What becomes of a capture that has the name already. Anything else is never touched. */
+/* What becomes of an existing capture of that name. Anything else is never touched. */
 enum capw_old {
 	CAPW_REFUSE,  /* nothing may have it */
 	CAPW_ROTATE,  /* it moves to NAME.old, or to NAME.cut, see capw_name_take() */
-	CAPW_REPLACE, /* it goes when the new one is complete, until then it is NAME.replaced */
+	CAPW_REPLACE, /* removed when the new one is complete, NAME.replaced until then */
 };
 
 #define CAPW_NAME_SIZE 256
 
 struct capw_name {
 	int dir;	   /* borrowed: capw_dir_open() or capw_parent_open() */
-	const char *shown; /* borrowed: what stands before the name in messages, "" or "dir/" */
+	const char *shown; /* borrowed: what goes before the name in messages, "" or "dir/" */
 	enum capw_old old;
 	bool taken;
 	char name[CAPW_NAME_SIZE], temp[CAPW_NAME_SIZE], aside[CAPW_NAME_SIZE];
 };
 
-/* Can a capture have this name? Nothing is changed. 0 or -errno with err set. */
+/* Can a capture have this name? Changes nothing. 0 or -errno with err set. */
 int capw_name_init(struct capw_name *n, int dir, const char *shown, const char *name,
 		   enum capw_old old, struct kvmft_err *err) __must_check;
 /*
- * The capture that was made takes its name. With CAPW_ROTATE, one that was cut short does not
- * replace a NAME.old that was not: it is NAME.cut then. 0 or -errno with err set.
+ * Gives the new capture its name. With CAPW_ROTATE, a capture that was cut short does not replace a
+ * complete NAME.old, but becomes NAME.cut. 0 or -errno with err set.
  */
 int capw_name_take(struct capw_name *n, struct kvmft_err *err) __must_check;
-/* It is complete: what it replaces goes. */
+/* It is complete: removes what it replaces. */
 int capw_name_done(struct capw_name *n, struct kvmft_err *err) __must_check;
-/* Removes one that never took its name, if there is any. */
+/* Removes one that never got its name, if there is one. */
 void capw_name_drop(const struct capw_name *n);
 
-/* Makes the directory (0700), under its first name, and its meta file. 0 or -errno with err set. */
+/*
+ * Makes the directory (0700) under its temporary name, and its meta file. 0 or -errno with err set.
+ */
 int capw_create(const struct capw_name *n, struct capw **out, struct kvmft_err *err) __must_check;
 /*
- * A writer that writes everything to a stream; there is no directory (its descriptor is -1) and
- * there are no data files, see STREAM_DATA. s is borrowed. 0 or -ENOMEM.
+ * A writer that writes everything to a stream; it has no directory (the descriptor is -1) and no
+ * data files, see STREAM_DATA. s is borrowed. 0 or -ENOMEM.
  */
 struct stream_out;
 int capw_create_stream(struct stream_out *s, struct capw **out) __must_check;
 /*
- * Opens a directory for captures. Refused: one that everybody can write to without the sticky bit,
- * a symbolic link, and a path that leads through such a directory, or through a link that somebody
+ * Opens a directory for captures. Refused: one that others can write to without the sticky bit, a
+ * symbolic link, and a path that leads through such a directory, or through a link that somebody
  * else made in a sticky one. Returns its descriptor (the caller's) or -errno.
  */
 int capw_dir_open(const char *path, struct kvmft_err *err) __must_check;
@@ -351,38 +352,38 @@ int capw_dir_open(const char *path, struct kvmft_err *err) __must_check;
  * name, to be freed.
  */
 int capw_parent_open(const char *path, char **base, struct kvmft_err *err) __must_check;
-/* What stands before that name in path, with its slash, to be freed; NULL: out of memory. */
+/* The part of path before that name, with its slash, to be freed; NULL: out of memory. */
 char *capw_parent_shown(const char *path) __must_check;
 
 /*
- * Captures of one directory named by their time: kvmft-20261121T064240Z, with -01 .. -99 behind it
- * for further ones of the same second, so that names sort by age.
+ * Captures of one directory named by their time: kvmft-20261121T064240Z, with -01 .. -99 appended
+ * for further ones in the same second, so that names sort by age.
  */
 #define CAPW_STAMP_SIZE 32
 /* time: seconds since 1970; n < 100. -EOVERFLOW for a time beyond the year 9999. */
 int capw_stamp_name(int64_t time, unsigned int n, char *buf, size_t size) __must_check;
 /*
  * Removes the oldest of them until at most keep are left. Only captures with such names count and
- * are touched; the newest that is complete stays in any case. *removed (may be NULL) is how many
- * went.
+ * are touched; the newest complete one always stays. *removed (may be NULL) is how many were
+ * removed.
  */
 int capw_stamp_prune(int dirfd, size_t keep, size_t *removed, struct kvmft_err *err) __must_check;
-/* What the newest complete one of them takes on the disk, bytes; 0 when there is none. */
+/* Disk space of the newest complete one of them, bytes; 0 if there is none. */
 uint64_t capw_stamp_usage(int dirfd);
 /*
- * Makes room by removing as few of the oldest of these as give that many bytes of disk; none when
- * all would not give enough. 1 = there is room for them now, 0 = there is not, -errno with err set.
+ * Makes room by removing as few of the oldest as free that many bytes of disk; none if all of them
+ * would not be enough. 1 = there is room now, 0 = there is not, -errno with err set.
  */
 int capw_stamp_room(int dirfd, size_t keep, uint64_t bytes, struct kvmft_err *err) __must_check;
 /* Appends one record to meta; the sbuf was built with meta_begin() .. meta_*(); it is reset. */
 int capw_meta(struct capw *w, struct sbuf *line) __must_check;
 /* Writes a whole small file below the capture; parent directories of name are made (0700). */
 int capw_file(struct capw *w, const char *name, const void *data, size_t len) __must_check;
-/* Appends to the file of format texts; *at is where the text begins there, bytes. 0 or -errno. */
+/* Appends to the file of format texts; *at is where the text begins in it, bytes. 0 or -errno. */
 int capw_format(struct capw *w, const char *text, uint64_t *at) __must_check;
 /*
  * Records and format texts that follow are kept in memory until capw_release() writes them at once;
- * it returns 0 or -errno, and what it could not write is lost. For the many that stand at the
+ * it returns 0 or -errno, and what it could not write is lost. For the many records at the
  * beginning.
  */
 void capw_hold(struct capw *w);
@@ -392,15 +393,15 @@ int capw_data_open(struct capw *w, unsigned int segment, unsigned int cpu) __mus
 /* What was written there, for reading: fd (the caller's) or -errno. */
 int capw_data_reopen(const struct capw *w, unsigned int segment, unsigned int cpu) __must_check;
 /*
- * Data files that have no name any more, held open: their last close is what takes time, for the
- * file system gives back their blocks then. Zero = none.
+ * Data files without a name any more, held open: only their last close takes time, because then the
+ * file system frees their blocks. Zero = none.
  */
 struct capw_removed {
 	int *fd;
 	size_t n, cap;
 };
 
-/* Makes the folder of a segment, if it is not there. 0 or -errno. */
+/* Makes the directory of a segment if it does not exist. 0 or -errno. */
 int capw_segment_make(const struct capw *w, unsigned int segment) __must_check;
 /*
  * Removes a segment and its data files; *freed is what they held, bytes. 0 (also when gone),
@@ -410,12 +411,12 @@ int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed,
 			struct capw_removed *x) __must_check;
 void capw_removed_close(struct capw_removed *x);
 /*
- * Sets so many bytes of the disk aside for meta, so that its last lines can be written when the
- * data have filled it; capw_close() gives back what was not needed. 0 or -errno (not every file
- * system can).
+ * Reserves that much disk space for meta, so that its last lines can be written even when data has
+ * filled the disk; capw_close() gives back what was not needed. 0 or -errno (not every file system
+ * can do this).
  */
 int capw_reserve(struct capw *w, uint64_t bytes) __must_check;
-/* What meta has, and the names of segments, are on the disk. 0 or -errno. */
+/* Syncs meta and the names of segments to the disk. 0 or -errno. */
 int capw_sync(struct capw *w) __must_check;
 int capw_dirfd(const struct capw *w);
 const char *capw_path(const struct capw *w);
@@ -436,9 +437,9 @@ void meta_raw(struct sbuf *line, const struct cap_raw *r);
 
 /* The vCPU that a CPU of a guest is: its APIC id where the capture has it, else its number. */
 uint32_t cap_vcpu_of_cpu(const struct capture *cap, uint32_t cpu);
-/* Are its stamps TSC cycles of the machine that was recorded? */
+/* Are its stamps TSC cycles of the recorded machine? */
 bool cap_in_tsc(const struct capture *cap);
-/* So many vCPUs a guest has at least, by the numbers of its CPUs. */
+/* The least number of vCPUs that a guest can have, by the numbers of its CPUs. */
 size_t cap_cpus(const struct capture *cap);
 
 #endif

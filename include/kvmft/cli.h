@@ -64,14 +64,14 @@ enum opt_flags {
  * the remaining arguments, and an error object; it returns an exit code (enum kvmft_exit). When
  * it fails it fills err, and main prints the one line.
  */
-/* What stands behind the options. */
+/* What follows the options. */
 struct operands {
 	int argc;
 	char **argv;
 	char **made; /* argv, where it is not main's */
 	char **own;  /* texts that came to it */
 	size_t n_own, own_max;
-	bool incomplete; /* something that was meant is not there: exit status 3 */
+	bool incomplete; /* something that was asked for is missing: exit status 3 */
 };
 
 struct cmd {
@@ -87,18 +87,18 @@ struct cmd {
 	int (*release)(
 		void *opts); /* may be NULL; frees what parsing and output() made beyond lists */
 	int min_args, max_args;	    /* operands; max -1 = any */
-	bool options_first; /* what follows the first operand is none of ours: a COMMAND */
-	bool numbers;	    /* operands may be numbers below 0: -5 is none of the options */
+	bool options_first; /* what follows the first operand is not ours: a COMMAND */
+	bool numbers;	    /* operands may be negative numbers: -5 is not an option */
 	/*
-	 * It takes the directory of a session where it takes captures: puts those in its place, in
-	 * operands or options, before all else. May be NULL.
+	 * It takes the directory of a session wherever it takes captures: first of all, replaces
+	 * it, in operands or options, by its captures. May be NULL.
 	 */
 	int (*sessions)(void *opts, struct operands *o, struct kvmft_err *err);
 	/*
-	 * It reads files that anybody may have made, and prints: before run(), main gives up all
-	 * that takes more than that (sandbox.h). The files that it writes are opened before that,
-	 * by output(), and what other processes tell is asked; argc: the number of operands. 0 or
-	 * -errno with err set.
+	 * It reads files that anyone may have made, and prints: before run(), main gives up all
+	 * rights beyond that (sandbox.h). output() runs before that, to open the files that it
+	 * writes and to ask other processes; argc: the number of operands. 0 or -errno with err
+	 * set.
 	 */
 	bool reader;
 	int (*output)(void *opts, int argc, struct kvmft_err *err);
@@ -111,7 +111,7 @@ struct cmd {
 };
 
 extern const struct cmd *const kvmft_cmds[]; /* NULL-terminated, in the order help shows them */
-/* Names of those that this build was made without (SMALL=1), NULL-terminated. */
+/* Names of those left out of this build (SMALL=1), NULL-terminated. */
 extern const char *const kvmft_cmds_elsewhere[];
 
 /*
@@ -125,13 +125,13 @@ void cli_free(const struct cmd *c, void *opts);
 void cli_print_help(const struct cmd *c, FILE *f);
 void cli_print_synopsis(const struct cmd *c, FILE *f);
 /*
- * One line per option: CMD<TAB>LONG<TAB>SHORT<TAB>ARG<TAB>first help line<TAB>choices; before them,
- * for a group, one per command of it: CMD VERB<TAB>summary.
+ * One line per option: CMD<TAB>LONG<TAB>SHORT<TAB>ARG<TAB>first help line<TAB>choices; for a group,
+ * preceded by one line per command of it: CMD VERB<TAB>summary.
  */
 void cli_print_list(const struct cmd *c, FILE *f);
 /* A command, or one of a group by both words: "qemu events". */
 const struct cmd *cli_find(const char *name);
-/* The command of a group that word names; -EINVAL in err and NULL when it names none. */
+/* The command of a group that word names; if none, NULL, with -EINVAL in err. */
 const struct cmd *cli_find_verb(const struct cmd *group, const char *word, struct kvmft_err *err);
 /* The nearest command or option name for "did you mean", or NULL. */
 const char *cli_nearest_cmd(const char *name);

@@ -27,7 +27,7 @@ struct tl_comms {
 
 int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms **out) __must_check;
 int comms_learn(struct tl_comms *c, const struct rec *rec) __must_check;
-/* Whether it may be of an event to learn from. */
+/* Whether the event may be one to learn from. */
 static inline bool comms_wants(const struct tl_comms *c, const struct rec *rec)
 {
 	return c->ids >> (rec->id % 64) & 1;
@@ -39,7 +39,7 @@ static inline int comms_feed(struct tl_comms *c, const struct rec *rec)
 	return comms_wants(c, rec) ? comms_learn(c, rec) : 0;
 }
 
-/* Names that only `from`, of an older state of the same capture, has. 0 or -ENOMEM. */
+/* Names that only `from`, an older state of the same capture, has. 0 or -ENOMEM. */
 int comms_inherit(struct tl_comms *c, const struct tl_comms *from) __must_check;
 const char *comms_get(const struct tl_comms *c, int32_t tid);
 void comms_free(struct tl_comms *c);

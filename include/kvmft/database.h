@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * database.h: all that captures tell, as tables of an SQLite database; kvmft-sql(7) names them.
+ * database.h: everything that captures contain, as tables of an SQLite database, described in
+ * kvmft-sql(7).
  *
- * Rows are written as they come and nothing is kept but names of types. Of guests and files, all
- * text is made printable, and names of events and fields are quoted.
+ * Rows are written as they come, and only names of types are kept. All text from guests and files
+ * is made printable, and names of events and fields are quoted.
  */
 #ifndef KVMFT_DATABASE_H
 #define KVMFT_DATABASE_H
@@ -17,28 +18,30 @@
 struct db;
 
 /*
- * fd: an empty file to write, borrowed as is the rest. Stamps are in the clock. 0 or -ENOMEM;
- * db_free() in any case.
+ * fd: an empty file to write, borrowed like everything else. Stamps are in the given clock. 0 or
+ * -ENOMEM; db_free() in any case.
  */
 int db_new(int fd, const struct timeline *t, const struct out_clock *clock,
 	   struct db **out) __must_check;
-/* Events, losses and damage, in the order of the walk. 0 or -errno; so are those that follow. */
+/*
+ * Events, losses and damage, in the order of the walk. This and the following return 0 or -errno.
+ */
 int db_item(struct db *d, const struct tl_item *i) __must_check;
-/* As win_each() wants it. */
+/* A callback for win_each(). */
 int db_window(void *db, const struct win_vcpu *v, uint64_t exit) __must_check;
-/* As lat_opts.each wants it; of this analysis. */
+/* A callback for lat_opts.each; of this analysis. */
 void db_latency(struct db *d, const struct lat *l);
 int db_case(void *db, enum lat_table_id id, const struct lat_case *c) __must_check;
 /* After the walk: who there is, what was lost, and how well clocks align; w may be NULL. */
 int db_walked(struct db *d, const struct windows *w) __must_check;
 /* After blame_explained(). */
 int db_spikes(struct db *d, const struct blame *b) __must_check;
-/* As report_opts.each wants it: samples of class vmexit that begin at host TSC from..to. */
+/* A callback for report_opts.each: samples of class vmexit that begin at host TSC from..to. */
 void db_span(struct db *d, uint64_t from, uint64_t to);
 int db_sample(void *db, const struct report *r, const struct report_sample *s) __must_check;
 /* A remark on what is missing. */
 int db_note(struct db *d, const char *text) __must_check;
-/* What has no place in it, which its notes say, too; NULL: nothing. Known with the last event. */
+/* What it has no room for, as its notes say, too; NULL: nothing. Known after the last event. */
 const char *db_lacks(const struct db *d);
 int db_finish(struct db *d) __must_check;
 uint64_t db_rows(const struct db *d); /* of all tables */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * diff.h: what changed from one recording to another, and whether that can be chance.
+ * diff.h: what changed from one recording to another, and whether that may be chance.
  *
- * Of either side everything is summed up by slices of time, so that it can be asked how much the
- * sums differ from slice to slice: that is the noise which a change has to be told from. The
- * numbers here are measures of what was counted; no event is placed by them, so they are doubles.
+ * On each side everything is summed up by slices of time. How much these sums differ from slice to
+ * slice is the noise that a change has to be told from. The numbers here measure what was counted;
+ * no event is placed by them, so they are doubles.
  */
 #ifndef KVMFT_DIFF_H
 #define KVMFT_DIFF_H
@@ -14,32 +14,34 @@
 
 /* ---- the test (diff/boot.c) ---- */
 
-/* One thing that is compared. On either side it is a ratio of sums over slices: num / den. */
+/* One thing to compare. On each side it is a ratio of sums over slices: num / den. */
 struct boot_row {
 	struct boot_side {
 		const double *num, *den; /* n of each, borrowed */
 		size_t n;
-		double least; /* its standard error is not below that */
+		double least; /* its standard error is at least this */
 	} side[2];
 	/* found */
-	double value[2]; /* num / den; 0 without den */
+	double value[2]; /* num / den; 0 if den is 0 */
 	double error;	 /* standard error of their difference */
-	double surely; /* the difference is this at least, at the level asked for; 0: may be none */
-	double chance; /* of one as great in any of the rows, where nothing differs; 0 to 1 */
+	double surely; /* the difference is at least this, at the level asked for; 0: there may
+		        * be none */
+	double chance; /* probability of one as great in any of the rows if nothing differs; 0 to
+		        * 1 */
 };
 
 struct boot_opts {
 	unsigned int rounds; /* 0: 2000 */
 	uint64_t seed;	     /* 0: a fixed one */
-	double level;	     /* the chance of any false alarm; 0: 0.01 */
+	double level;	     /* probability of any false alarm; 0: 0.01 */
 };
 
-#define BOOT_BLOCKS 10 /* a side is drawn in so many runs of slices, as far as it has slices */
+#define BOOT_BLOCKS 10 /* a side is drawn in this many runs of slices, if it has enough */
 
 /*
- * Fills in what is found. Slices are drawn anew in runs, with replacement, each side for itself;
- * the greatest deviation among all rows, in units of the row's standard error, is what a change
- * has to exceed, so that more rows do not make more false alarms. 0 or -ENOMEM.
+ * Fills in what is found. Each side's slices are resampled in runs, with replacement; a change has
+ * to exceed the greatest deviation among all rows, in units of the row's standard error, so more
+ * rows do not make more false alarms. 0 or -ENOMEM.
  */
 int boot_test(struct boot_row *row, size_t n, const struct boot_opts *o) __must_check;
 
@@ -47,9 +49,9 @@ int boot_test(struct boot_row *row, size_t n, const struct boot_opts *o) __must_
 
 #define DIFF_SLICES  128
 #define DIFF_ENOUGH  40	      /* fewer cannot tell */
-#define DIFF_SLICE   5000000u /* ns; doubled as often as it takes */
+#define DIFF_SLICE   5000000u /* ns; doubled as often as needed */
 #define DIFF_BUCKETS (LOGHIST_BUCKETS / 4)
-#define DIFF_KEYS    160 /* more of them are one together */
+#define DIFF_KEYS    160 /* if there are more, they are merged */
 
 struct diff_cell {
 	uint64_t n, timed;
@@ -64,15 +66,15 @@ struct diff_key {
 	enum diff_kind kind;
 	char name[80];
 	const char *group; /* of DIFF_LATENCY: its table */
-	bool events;	   /* they are counted by themselves: a rate says something */
-	bool halts;	   /* its time is mostly none of a CPU */
+	bool events;	   /* they are counted on their own: a rate is meaningful */
+	bool halts;	   /* its time is mostly spent off the CPU */
 	enum lat_kind lat; /* of DIFF_LATENCY */
 	uint64_t n;
 	struct diff_cell *slice[DIFF_SLICES]; /* NULL: nothing */
 	struct loghist *times;
 };
 
-/* Of one walk over one recording. Zero before. */
+/* Of one walk over one recording. Zero before the walk. */
 struct diff_set {
 	uint64_t length; /* ns, after diff_set_end() */
 	uint64_t slice;	 /* ns */
@@ -88,12 +90,13 @@ struct diff_set {
 /* The slice that stretch number n, of DIFF_SLICE ns, belongs to. */
 size_t diff_set_slice(struct diff_set *s, uint64_t n);
 /*
- * The key of this number, made when it is new: then *name asks for its name. NULL: out of memory.
+ * The key with this number, created if it is new, for which *name is set if a name is needed. NULL:
+ * out of memory.
  */
 struct diff_key *diff_set_key(struct diff_set *s, uint64_t number, bool *is_new) __must_check;
-/* Its sums in a slice, for adding. NULL: out of memory. */
+/* Its sums in a slice, to be added to. NULL: out of memory. */
 struct diff_cell *diff_key_cell(struct diff_key *k, size_t slice) __must_check;
-/* n samples took so many ns each. */
+/* n samples took ns each. */
 void diff_key_time(struct diff_key *k, struct diff_cell *c, uint64_t ns, uint32_t n);
 void diff_set_end(struct diff_set *s, uint64_t length_ns);
 void diff_set_free(struct diff_set *s);
@@ -108,20 +111,20 @@ struct diff_side {
 	struct report_filter filter;
 	struct diff_set exits, latency;
 	uint64_t samples, vcpus, vms;
-	bool parts;		 /* where the time of exits went is known */
+	bool parts;		 /* it is known where the time of exits went */
 	bool answers[LAT_KINDS]; /* which latencies are known */
 	struct report_span span;
 };
 
 /*
- * Counts the exits, or what cls says. The capture has to tell how fast its TSC runs, if its clock
- * is that. 0 or -errno with err.
+ * Counts the exits, or the events of cls. The capture must give the TSC frequency if its clock is
+ * the TSC. 0 or -errno with err.
  */
 int diff_exits(struct diff_side *s, const struct report_opts *o,
 	       struct kvmft_err *err) __must_check;
-/* For lat_opts.each, with the side as context: after diff_exits(), of a capture in TSC cycles. */
+/* For lat_opts.each, with the side as context: after diff_exits(), for a capture in TSC cycles. */
 int diff_latency(void *side, enum lat_table_id id, const struct lat_case *c);
-/* Ends the latencies that l told. */
+/* Ends the latencies reported by l. */
 void diff_latency_end(struct diff_side *s, const struct lat *l);
 void diff_side_free(struct diff_side *s);
 
@@ -129,7 +132,7 @@ void diff_side_free(struct diff_side *s);
 
 enum diff_measure {
 	DIFF_RATE,	/* per second */
-	DIFF_PER_GUEST, /* per second that guests ran */
+	DIFF_PER_GUEST, /* per second of guest time */
 	DIFF_MEAN,	/* ns */
 	DIFF_P50,
 	DIFF_P99,
@@ -143,10 +146,10 @@ struct diff_row {
 	enum diff_kind kind;
 	enum diff_measure measure;
 	char name[80];
-	const char *group; /* rows of one thing: a reason of exits, the time of vCPUs, a latency */
+	const char *group; /* rows about one thing: an exit reason, the time of vCPUs, a latency */
 	double value[2];
 	double effect; /* the change, as time: seconds per second */
-	double surely; /* so much of the change is beyond noise, as a share of it; 0 to 1 */
+	double surely; /* the part of the change that is beyond noise, as a share of it; 0 to 1 */
 	double chance;
 	bool beyond;  /* noise */
 	bool implied; /* the same as in another row, by another measure */
@@ -161,25 +164,25 @@ struct diff_fact {
 struct diff {
 	struct diff_side side[2]; /* before, after */
 	struct boot_opts boot;
-	double least; /* a change of less is none: 0.1 is 10 % */
+	double least; /* smaller changes do not count: 0.1 is 10 % */
 	/* found; in the order of diff_order() */
 	struct diff_row *row;
 	size_t n, row_cap, beyond;
-	uint64_t rare; /* rows that have too few samples to be compared */
+	uint64_t rare; /* rows with too few samples to be compared */
 	struct diff_fact *fact;
 	size_t nfact, fact_cap;
 };
 
-/* Whether there are slices enough on both sides. */
+/* Whether both sides have enough slices. */
 bool diff_can_tell(const struct diff *d);
 int diff_compare(struct diff *d) __must_check; /* 0 or -ENOMEM */
 /*
- * Orders the rows (diff/order.c): what is beyond noise by groups, causes before what comes of them
- * and the greatest effect first; then what is within noise.
+ * Orders the rows (diff/order.c): those beyond noise in groups, causes before their effects and the
+ * greatest effect first; then those within noise.
  */
 int diff_order(struct diff *d) __must_check; /* 0 or -ENOMEM */
-#define DIFF_SHARE_ERROR 0.001 /* shares of a CPU are known to no more than that */
-/* What differs in the machines, into d->fact. 0 or -ENOMEM. */
+#define DIFF_SHARE_ERROR 0.001 /* shares of a CPU are known to no better than this */
+/* How the machines differ, into d->fact. 0 or -ENOMEM. */
 int diff_machines(struct diff *d) __must_check;
 void diff_free(struct diff *d);
 

@@ -14,20 +14,20 @@ struct diff_doc {
 	const struct diff *d;
 	const char *what; /* name of the class of exits */
 	size_t top;	  /* rows; 0 = all */
-	bool all;	  /* text and CSV: also what is within noise; JSON has always all */
+	bool all;	  /* text and CSV: also rows within noise; JSON always has all */
 	bool color;	  /* text may have colours */
-	unsigned int width; /* of a terminal: sentences are broken; 0 = they are not */
+	unsigned int width; /* of a terminal: sentences are wrapped; 0 = they are not */
 	const char *const *remark;
 	size_t nremark;
 };
 
 struct diff_format {
 	const char *name;
-	bool has_notes; /* whether it has a place for remarks; else the command tells them */
+	bool has_notes; /* whether it has a place for remarks; otherwise the command prints them */
 	void (*print)(const struct diff_doc *d, struct sbuf *out);
 };
 
-/* NULL: there is no such format. */
+/* NULL: no such format. */
 const struct diff_format *diff_format_find(const char *name);
 /* 0, -ENOMEM, or -errno of a write. */
 int diff_print(const struct diff_doc *d, const struct diff_format *fmt, FILE *f) __must_check;

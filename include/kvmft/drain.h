@@ -3,9 +3,9 @@
  * drain.h: moves sub-buffers from per-CPU kernel files to per-CPU data files, without copying.
  *
  * One thread per CPU sits in a blocking splice(), which the kernel wakes at the instance's
- * buffer_percent; the descriptors come from outside, so this works on any source that behaves
- * like trace_pipe_raw. See "Draining" in src/README.md for why splice. Where the data go, and how
- * much of them, is the store's business: one for all CPUs.
+ * buffer_percent; the descriptors come from outside, so this works on any source that behaves like
+ * trace_pipe_raw. See "Draining" in src/README.md for why splice. Where the data goes, and how much
+ * of it, is up to the store, one for all CPUs.
  */
 #ifndef KVMFT_DRAIN_H
 #define KVMFT_DRAIN_H
@@ -21,7 +21,7 @@ struct stream_out;
 enum drain_stop {
 	DRAIN_RUNNING,
 	DRAIN_MAX_SIZE, /* the byte budget is used up */
-	DRAIN_MIN_FREE, /* the file system would fall below the asked free space */
+	DRAIN_MIN_FREE, /* the file system would have less free space than asked for */
 	DRAIN_ERROR,	/* a read or write failed: see error of the CPUs */
 };
 
@@ -29,30 +29,36 @@ enum drain_stop {
 struct drain_store {
 	/* set by the caller before drain_store_init() */
 	uint32_t subbuf;       /* size of a sub-buffer */
-	uint64_t max_bytes;    /* of all data that is there */
+	uint64_t max_bytes;    /* of all data present */
 	uint64_t min_free;     /* of the file system of dirfd */
 	uint64_t rotate_bytes; /* of one segment, all CPUs together; at least one sub-buffer */
-	bool sync;	       /* what was flushed is on the disk */
+	bool sync;	       /* also sync what is flushed to the disk */
 	int dirfd;	       /* borrowed */
-	/* Borrowed: data go there, and not to files; open() is not asked. NULL: to files. */
+	/*
+	 * Borrowed: the data goes there instead of to files; open() is not called. NULL: to files.
+	 */
 	struct stream_out *stream;
-	int wake_fd;	       /* eventfd: written when stop is set or a segment began; -1 = none */
+	int wake_fd;	       /* eventfd: written when stop is set or a segment has begun; -1 =
+			        * none */
 	void *ctx;	       /* first argument of the functions */
 	/* Makes the data file of a CPU; fd open for reading and writing, or -errno. */
 	int (*open)(void *ctx, unsigned int segment, unsigned int cpu);
 	/*
-	 * A segment begins: it is made; old ones may be removed, whose bytes go to *freed. Under
-	 * the lock: no other thread is in it or in open(), and all that have something to write
-	 * wait. 0 or -errno. NULL = nothing to do.
+	 * Begins a segment: makes it and may remove old ones, adding their bytes to *freed. Called
+	 * under the lock: no other thread is in it or in open(), and all that have something to
+	 * write wait. 0 or -errno. NULL = nothing to do.
 	 */
 	int (*next)(void *ctx, unsigned int segment, uint64_t *freed);
-	/* One began: what next() left to do that takes time. Not under the lock. NULL = nothing. */
+	/*
+	 * A segment has begun: does what next() left undone because it takes time. Not under the
+	 * lock. NULL = nothing.
+	 */
 	void (*began)(void *ctx);
-	/* How many events a sub-buffer holds that was taken from the kernel and did not fit. */
+	/* The number of events in a sub-buffer that was taken from the kernel but did not fit. */
 	uint64_t (*events)(void *ctx, const void *subbuf);
 	/*
-	 * Puts the events of a sub-buffer behind those of another: how many bytes that one has
-	 * then, or -errno: it stays as it was. NULL = never.
+	 * Appends the events of a sub-buffer to those of another: the bytes that that one has then,
+	 * or -errno and it is unchanged. NULL = never.
 	 */
 	int (*join)(void *ctx, void *subbuf, const void *more);
 	/*
@@ -75,9 +81,9 @@ struct drain_cpu {
 	int src;		 /* borrowed; -1 = this CPU is not drained */
 	uint64_t bytes;		 /* stored, all segments */
 	uint64_t dropped;	 /* sub-buffers taken from the kernel that did not fit ... */
-	uint64_t dropped_events; /* ... and the events in them */
+	uint64_t dropped_events; /* ... and the number of events in them */
 	uint64_t wakeups;
-	uint64_t write_ns, write_max_ns; /* that the output took: for all, for one batch */
+	uint64_t write_ns, write_max_ns; /* time that the output took: in all, for one batch */
 	int error;		 /* -errno of the first failed call */
 	bool error_is_write;
 
@@ -90,8 +96,9 @@ struct drain_cpu {
 	size_t pipe_size;
 	bool copy; /* the data file cannot take splice: copy through user space */
 	uint8_t *tmp;
-	uint8_t *tail; /* a copy of the last sub-buffer in the file, when it may be added to ... */
-	uint64_t tail_end; /* ... which is there, in segment tail_segment; 0 = none */
+	uint8_t *tail; /* a copy of the last sub-buffer in the file, if more may be appended to
+		        * it ... */
+	uint64_t tail_end; /* ... which is in segment tail_segment; 0 = none */
 	unsigned int tail_segment;
 	pthread_t thread;
 	bool started;
@@ -105,61 +112,60 @@ int drain_store_init(struct drain_store *s) __must_check;
 void drain_store_free(struct drain_store *s);
 /* Begins a new segment unless the present one is empty. 0 or -errno. */
 int drain_rotate(struct drain_store *s) __must_check;
-/* Sets the reason to stop unless there is one, and wakes who waits for it. */
+/* Sets the reason to stop unless there is one, and wakes whoever waits for it. */
 void drain_set_stop(struct drain_store *s, enum drain_stop why);
 /* Would min_free hold with n bytes more in the file system? */
 bool drain_room(const struct drain_store *s, size_t n);
-/* Outside of next(): so many bytes of old data were removed. */
+/* Outside of next(): this many bytes of old data were removed. */
 void drain_freed(struct drain_store *s, uint64_t bytes);
 /* Makes wake_fd readable. */
 void drain_wake(struct drain_store *s);
 /*
- * For drain.c: permission to write up to n bytes (whole sub-buffers) to c->dst, which is the file
- * of the segment they belong to. The bytes granted, 0 when a limit forbids more (stop is set then),
- * or -errno.
+ * For drain.c: permission to write up to n bytes (whole sub-buffers) to c->dst, the file of their
+ * segment. The bytes granted, 0 if a limit forbids more (then stop is set), or -errno.
  */
 ssize_t drain_reserve(struct drain_cpu *c, size_t n) __must_check;
-/* Of granted bytes so many were written. */
+/* So many of the granted bytes were written. */
 void drain_settle(struct drain_cpu *c, size_t granted, size_t written);
 
 /* ---- draining ---- */
 
 /*
- * Prepares a CPU whose cpu, src and store are set and the rest zero; its data file of segment 0 is
- * made at once, so that an output that cannot be written to is known early. 0 or -errno; -ENOBUFS
- * when no pipe can be had that takes a sub-buffer (fs.pipe-user-pages-soft).
+ * Prepares a CPU whose cpu, src and store are set and the rest zero. Its data file of segment 0 is
+ * made at once, so that an output that cannot be written to is noticed early. 0 or -errno; -ENOBUFS
+ * if no pipe can hold a sub-buffer (fs.pipe-user-pages-soft).
  */
 int drain_open(struct drain_cpu *c) __must_check;
-/* Closes all but src; a CPU that was never opened (store NULL) is fine. */
+/* Closes everything but src; a CPU that was never opened (store NULL) is fine. */
 void drain_close(struct drain_cpu *c);
 
 /*
- * Starts the thread of one CPU. The process must have a handler for DRAIN_SIGNAL, with which
- * blocked threads are woken: see drain_signal_init(). 0 or -errno.
+ * Starts the thread of one CPU. The process must have a handler for DRAIN_SIGNAL, which wakes
+ * blocked threads: see drain_signal_init(). 0 or -errno.
  */
 #define DRAIN_SIGNAL SIGRTMIN
 int drain_signal_init(void) __must_check;
 int drain_start(struct drain_cpu *c) __must_check;
 enum drain_flush {
 	DRAIN_FLUSH_NONE,
-	/* complete sub-buffers, without waiting for a ring that is half full */
+	/* complete sub-buffers, without waiting until the ring is half full */
 	DRAIN_FLUSH_COMPLETE,
-	DRAIN_FLUSH_ALL,      /* also what is in the one that is being written */
+	DRAIN_FLUSH_ALL,      /* also what is in the one being written */
 };
 
 /* Lets the threads fetch what there is now. */
 void drain_flush(struct drain_cpu *cpu, size_t n, enum drain_flush what);
 /*
- * Moves what is in the ring now, the sub-buffer being written included as far as it got, but not
+ * Moves what is in the ring now, including the sub-buffer being written as far as it got, but not
  * much more than limit bytes; for a CPU without a thread and with a non-blocking src. 0 or -errno.
  */
 int drain_now(struct drain_cpu *c, uint64_t limit);
 /* Ends the threads. */
 void drain_join(struct drain_cpu *cpu, size_t n);
 /*
- * After drain_join(): takes what is left in the kernel, the sub-buffer being written included. The
- * source must produce nothing any more (events disabled). When a limit was reached the rest stays
- * in the kernel, where its counters tell of it. Returns 0, or the first -errno.
+ * After drain_join(): takes what is left in the kernel, including the sub-buffer being written. The
+ * source must have stopped producing (events disabled). If a limit was reached, the rest stays in
+ * the kernel, whose counters show it. Returns 0, or the first -errno.
  */
 int drain_finish(struct drain_cpu *cpu, size_t n);
 

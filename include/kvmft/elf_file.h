@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * elf_file.h: as much of an ELF file as markers and symbols need: sections by name, and where an
- * address is in the file.
+ * elf_file.h: as much of an ELF file as markers and symbols need: sections by name, and the
+ * position of an address in the file.
  */
 #ifndef KVMFT_ELF_FILE_H
 #define KVMFT_ELF_FILE_H
@@ -31,12 +31,12 @@ struct elf_section {
 	uint64_t addr, offset, size;
 };
 
-/* -ENOEXEC with *why, -ENOMEM, or what pread() says. To be closed in any case. */
+/* -ENOEXEC with *why, -ENOMEM, or the error of pread(). To be closed in any case. */
 int elf_open(int fd, struct elf *e, const char **why) __must_check;
 void elf_close(struct elf *e);
-/* 0 or -ENOENT: the first section of this name; else as above. */
+/* 0 or -ENOENT: the first section of this name; other errors as above. */
 int elf_section(const struct elf *e, const char *name, struct elf_section *s) __must_check;
-/* Its bytes, the caller's, with a NUL behind; -EFBIG above max. */
+/* Its bytes, the caller's, NUL-terminated; -EFBIG above max. */
 int elf_section_read(const struct elf *e, const struct elf_section *s, size_t max,
 		     char **out) __must_check;
 /* The segment that holds the address, or NULL. */

@@ -3,10 +3,10 @@
  * epoch.h - which TSC map and which pvclock record a vCPU had at a given moment
  *
  * A vCPU's TSC offset changes when the guest or user space writes its TSC, and its pvclock record
- * when KVM takes a new snapshot.  struct epoch_vm replays those events, in host-TSC order, into one
- * list of epochs per vCPU.  Converting from the host picks the epoch by time.  Converting to the
- * host tries every epoch and accepts only a result inside the epoch that produced it; none or more
- * than one is said, never guessed.
+ * when KVM takes a new snapshot. struct epoch_vm replays those events, in host-TSC order, into one
+ * list of epochs per vCPU. Converting from the host picks the epoch by time. Converting to the host
+ * tries every epoch and accepts only a result inside the epoch that produced it; if there is none,
+ * or more than one, that is reported, never guessed.
  *
  * All stamps are host TSC cycles unless they are called guest (cycles) or ns (kvmclock).
  */
@@ -95,9 +95,9 @@ struct epoch_vm {
 };
 
 /*
- * A new empty VM; free with epoch_vm_free().  NULL if out of memory.
- * @watch_from: host TSC from which on kvm_write_tsc_offset was being recorded; what debugfs said
- * later then holds back to it unless an event says otherwise.  0 if the start does not matter.
+ * A new empty VM; free with epoch_vm_free(). NULL if out of memory. @watch_from: host TSC from
+ * which on kvm_write_tsc_offset was being recorded; what debugfs said later then holds from there
+ * on unless an event says otherwise. 0 if the start does not matter.
  */
 struct epoch_vm *epoch_vm_new(uint64_t watch_from);
 
@@ -111,8 +111,7 @@ const struct epoch_vcpu *epoch_vm_find(const struct epoch_vm *vm, uint32_t id);
 bool epoch_vm_has_map(const struct epoch_vm *vm, uint32_t id);
 
 /*
- * Of the first vCPU whose first map is known that map: vCPUs share the ratio. NULL if there is
- * none.
+ * The map of the first vCPU whose first map is known: vCPUs share the ratio. NULL if there is none.
  */
 const struct tsc_map *epoch_vm_first_map(const struct epoch_vm *vm);
 
@@ -143,8 +142,8 @@ int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint6
 			  uint64_t next);
 
 /*
- * Tracepoint kvm_track_tsc.  @use_master_clock is the state before the change it is about, so it
- * only serves to learn the state when nothing else has said it.
+ * Tracepoint kvm_track_tsc. @use_master_clock is the state before the change it reports, so it only
+ * serves to learn the state when nothing else has shown it.
  */
 int epoch_vm_track(struct epoch_vm *vm, uint64_t host, bool use_master_clock);
 
@@ -175,8 +174,8 @@ long epoch_index(const struct epoch_vcpu *c, uint64_t host);
 enum epoch_result epoch_host_to_guest(const struct epoch_vcpu *c, uint64_t host, uint64_t *guest);
 
 /*
- * Host TSCs at which the guest read @guest: [*lo, *hi], never empty; where no host cycle reads the
- * value it is the first one after it.
+ * Host TSCs at which the guest read @guest: [*lo, *hi], never empty; if no host cycle reads the
+ * value, it is the first one after it.
  */
 enum epoch_result epoch_guest_to_host(const struct epoch_vcpu *c, uint64_t guest, uint64_t *lo,
 				      uint64_t *hi);

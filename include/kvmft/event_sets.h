@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * event_sets.h: the default events of `kvmft record`. Names of kernels of all ages may stand
- * here: what the running kernel lacks is left out.
+ * event_sets.h: the default events of `kvmft record`. They may include events of any kernel: what
+ * the running one lacks is left out.
  */
 #ifndef KVMFT_EVENT_SETS_H
 #define KVMFT_EVENT_SETS_H

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * events.h: which events mean something, what part each plays, and by which names its fields went.
+ * events.h: which events mean something, what role each plays, and what its fields have been
+ * called.
  *
- * Everything that looks for an event asks here, by its role. What it gets is where the fields of
- * that role lie in the capture at hand: they move, and come and go, with the kernel.
+ * Everything that looks for an event asks here, by its role. The answer is where the fields of that
+ * role are in the capture at hand: they move, come and go with the kernel.
  */
 #ifndef KVMFT_EVENTS_H
 #define KVMFT_EVENTS_H
 
 #include "kvmft/ring.h"
 
-/* Beside each role its fields, in the order of struct event_type. */
+/* Each role is followed by its fields, in the order of struct event_type. */
 enum event_role {
 	EV_NONE,
 	/* a host's, in the thread of the vCPU */
 	EV_ENTRY,	 /* vcpu_id */
 	EV_EXIT,	 /* exit_reason, isa, guest_rip, vcpu_id */
-	EV_NESTED_EXIT,	 /* exit_reason, isa; of a guest's guest: no end of a turn */
+	EV_NESTED_EXIT,	 /* exit_reason, isa; of a guest's guest: does not end a turn */
 	EV_USER_EXIT,	 /* reason, errno */
 	EV_VCPU_WAKEUP,	 /* ns, waited */
 	EV_HALT_POLL,	 /* grow */
@@ -65,7 +66,7 @@ enum event_role {
 	EV_READ_MSR,	 /* msr, val */
 	EV_WRITE_MSR,	 /* msr, val */
 	EV_PRINT,	 /* buf; what a program wrote to trace_marker */
-	/* what the guest's own tracers of latency say, in ns, when it is over */
+	/* what the guest's own latency tracers report, in ns, when it is over */
 	EV_TIMERLAT,	 /* timer_latency, context */
 	EV_TIMERLAT_ENTRY, /* ... in the ring of the tracer itself */
 	EV_NOISE_SAMPLE, /* duration */
@@ -75,11 +76,12 @@ enum event_role {
 	EV_NOISE_NMI,	 /* duration */
 	/* a host's memory, in any thread */
 	EV_SPTE,	 /* gfn, level, old_spte, new_spte; a change of KVM's page tables */
-	EV_FAST_FAULT,	 /* cr2_or_gpa, error_code, old_spte, new_spte; only a bit was missing */
+	EV_FAST_FAULT,	 /* cr2_or_gpa, error_code, old_spte, new_spte; only a permission bit was
+			  * missing */
 	EV_UNMAP,	 /* start, end; addresses of the VMM that KVM must forget */
 	EV_PAGE_ALLOC,	 /* pfn, order, gfp_flags */
 	EV_BIO,		 /* dev, sector, nr_sector, rwbs */
-	EV_FILE_PAGE,	 /* pfn; a page of a file is read or made */
+	EV_FILE_PAGE,	 /* pfn; a page of a file is read or created */
 	EV_SWAP_OUT,	 /* pfn */
 	EV_COMPACTION,	 /* zone_start */
 	EV_RECLAIM,	 /* order; by the thread itself */
@@ -93,44 +95,47 @@ enum event_role {
 	EV_ROLES,
 };
 
-#define EVENT_FIELDS 7 /* the most that a role has */
+#define EVENT_FIELDS 7 /* the most fields of any role */
 
 /* The event of a role in one capture. */
 struct event_type {
 	const struct fmt_event *ev;	  /* of its formats; NULL: it has none such */
-	struct fmt_field f[EVENT_FIELDS]; /* as above; size 0 where the kernel lacks it */
+	struct fmt_field f[EVENT_FIELDS]; /* as above; size 0 if the kernel lacks it */
 };
 
-/* "kvm_exit"; "_entry" of EV_VECTOR_ENTRY, whose names end like that. */
+/* "kvm_exit"; "_entry" for EV_VECTOR_ENTRY, whose names end in it. */
 const char *event_name(enum event_role role);
-/* What field number i is called, "a|b" for one that had several names; NULL past the last. */
+/* The name of field number i, "a|b" for one that had several; NULL past the last. */
 const char *event_field(enum event_role role, size_t i);
-/* The format of the role's event; NULL: the capture has none. Not of the roles with many events. */
+/* The format of the role's event; NULL: not in the capture. Not for the roles with many events. */
 const struct fmt_event *event_format(const struct fmt *fmt, enum event_role role);
 /*
- * The same with its fields. False, and no event in *e, where the capture has none or the event
- * lacks one of its first `need` fields.
+ * The same with its fields. False, and no event in *e, if the capture has none or the event lacks
+ * one of its first `need` fields.
  */
 bool event_find(const struct fmt *fmt, enum event_role role, size_t need, struct event_type *e);
-/* Of an event whose role is known, or EV_NONE. False: it lacks one of those; *e has it even so. */
+/*
+ * Of an event whose role is known, or EV_NONE. False: it lacks one of these; *e has it
+ * nevertheless.
+ */
 bool event_resolve(const struct fmt_event *ev, enum event_role role, size_t need,
 		   struct event_type *e);
 
-/* Whether an event plays that part. */
+/* Whether an event has that role. */
 bool event_is(const struct fmt_event *ev, enum event_role role);
-/* The part that an event plays, EV_VECTOR_ENTRY for EV_TIMER_IRQ; EV_NONE: none. */
+/* The role of an event, EV_VECTOR_ENTRY for EV_TIMER_IRQ; EV_NONE: none. */
 enum event_role event_role_of(const struct fmt_event *ev);
 
 /*
- * Whether the capture's architecture, where it tells one, is known: 0; -ENOTSUP with err, which
- * says what can be done with it.
+ * Whether the capture's architecture is known, if it names one: 0; -ENOTSUP with err, which says
+ * what can be done with the capture.
  */
 int event_arch_check(const struct capture *cap, struct kvmft_err *err) __must_check;
 
-/* Why a host's interrupts are in no event of a role, on its architecture; NULL: they are. */
+/* Why a host's interrupts are in no event of a role on this architecture; NULL: they are. */
 const char *event_no_irqs(const struct fmt *fmt);
 
-/* Field number i of a record of that type; 0 where the kernel or the record lacks it. */
+/* Field number i of a record of that type; 0 if the kernel or the record lacks it. */
 static inline uint64_t event_u64(const struct fmt *fmt, const struct event_type *e, size_t i,
 				 const struct rec *rec)
 {

@@ -3,9 +3,9 @@
  * exit_names.h: what the number in exit_reason of kvm_exit (and kvm_nested_vmexit) means.
  *
  * A reason is a number of an instruction set: 7 is INTERRUPT_WINDOW of VMX and nothing of SVM. So
- * everything here goes by the pair (isa, reason); names are for people only, they changed between
- * kernels. The kernel that was traced knows its names best, so they come from its own format text,
- * and from the tables of its architecture where that has none.
+ * everything here goes by the pair (isa, reason); names are only for people, since they changed
+ * between kernels. The traced kernel knows its names best, so they come from its own format text,
+ * or else from the tables of its architecture.
  */
 #ifndef KVMFT_EXIT_NAMES_H
 #define KVMFT_EXIT_NAMES_H
@@ -21,14 +21,14 @@ enum exit_isa {
 	EXIT_ISA_ARM64 = 1 << 30, /* its events have no such field */
 };
 
-#define EXIT_NAME_MAX 64 /* bytes that hold every text made here */
+#define EXIT_NAME_MAX 64 /* bytes that hold any text made here */
 #define EXIT_ARCHS    8	 /* at most */
-/* Of arm64: the reason is a trap, and the rest of the number the class of its exception. */
+/* Of arm64: the reason is a trap, and the rest of the number is its exception class. */
 #define EXIT_TRAP     (1u << 31)
 
 struct exit_names {
 	const struct fmt_event *ev; /* borrowed; NULL: only the tables below are used */
-	enum exit_isa isa;	    /* of events that do not tell theirs */
+	enum exit_isa isa;	    /* of events that have none */
 	uint32_t trap;		    /* the kind of arm64's exits that is a trap */
 	int nth[EXIT_ARCHS];	    /* which symbol table of the format; -1 = none */
 };
@@ -45,17 +45,20 @@ enum exit_isa exit_isa_of_vendor(const char *vendor);
 
 /* Bits of the fraction of a TSC ratio there, those of VMX where it is unknown. */
 uint8_t exit_tsc_frac(enum exit_isa isa);
-/* The i-th kind's own module of KVM, *isa what it is for: "" where it has none, NULL past the last. */
+/*
+ * The name of the KVM module of the i-th kind, "" if it has none, and in *isa what it is for; NULL
+ * past the last.
+ */
 const char *exit_module(size_t i, enum exit_isa *isa);
 
-/* The value of a field isa, or the one for events without it (0). */
+/* The value of the field isa, or the one for events without it (0). */
 static inline enum exit_isa exit_isa(const struct exit_names *n, uint64_t isa)
 {
 	return isa ? (enum exit_isa)(uint32_t)isa : n->isa;
 }
 
 /*
- * Why a guest was left, by the first two fields of EV_EXIT (EV_NESTED_EXIT), 0 for one that the
+ * Why a guest exited, from the first two fields of EV_EXIT (EV_NESTED_EXIT), 0 for one that the
  * event lacks: reason and isa on x86; on arm64 a number made of both, see EXIT_TRAP.
  */
 struct exit_why {
@@ -64,24 +67,24 @@ struct exit_why {
 };
 struct exit_why exit_why(const struct exit_names *n, uint64_t first, uint64_t second);
 
-/* When kvm_exit is traced, where all kernels do it alike; NULL: that depends on the kernel. */
+/* When kvm_exit is traced, if all kernels do it alike; NULL: that depends on the kernel. */
 const char *exit_traced(enum exit_isa isa);
 
-/* Whether perf kvm's time of an exit is what came before it, from the entry to the exit. */
+/* Whether perf kvm takes the time from the entry before the exit for the exit's own. */
 bool exit_perf_before(enum exit_isa isa);
 
 #define EXIT_VMX_BASIC 0xffffu
 
 /*
- * The number by which exits are counted: VMX keeps the basic reason (bits 0-15) apart from flags
- * (bits 16-31, Intel SDM vol. 3 "Basic VM-Exit Information"); SVM and PVM have no flags, bit 31 of
+ * The number by which exits are counted. VMX keeps the basic reason (bits 0-15) apart from flags
+ * (bits 16-31, Intel SDM vol. 3 "Basic VM-Exit Information"); SVM and PVM have no flags: bit 31 of
  * a GHCB code belongs to it, and SVM's -1 is 0xffffffff.
  */
 static inline uint32_t exit_reason_key(enum exit_isa isa, uint64_t reason)
 {
 	return isa == EXIT_ISA_VMX ? (uint32_t)reason & EXIT_VMX_BASIC : (uint32_t)reason;
 }
-/* What kind of exit that is; of PVM it is not known. */
+/* What kind of exit that is; unknown for PVM. */
 enum exit_kind {
 	EXIT_KIND_OTHER,
 	EXIT_KIND_HALT,	 /* the guest executed HLT, or WFI (on arm64 WFE looks the same) */
@@ -96,23 +99,25 @@ static inline bool exit_is_halt(struct exit_why why)
 	return exit_kind(why) == EXIT_KIND_HALT;
 }
 
-/* The flag bits, in place: 0 but for VMX. */
+/* The flag bits, in place: 0 except for VMX. */
 uint32_t exit_reason_flags(enum exit_isa isa, uint64_t reason);
-/* "FAILED_VMENTRY BUS_LOCK": names (numbers where there is none) of flags; "" for 0. */
+/* "FAILED_VMENTRY BUS_LOCK": names of flags, or numbers for those without; "" for 0. */
 char *exit_flags_text(uint32_t flags, char *buf, size_t size);
 
-/* The kernel's name of a reason or a trap's class, flags aside, else the table's, else NULL. */
+/*
+ * The kernel's name of a reason or of a trap's class, without flags, else the table's, else NULL.
+ */
 const char *exit_reason_name(const struct exit_names *n, enum exit_isa isa, uint64_t reason);
 /*
- * The name, "TRAP:" before that of a trap, or a number that reads as such: "0x4e", "pvm:0x20000",
- * "TRAP:0x2b"; of an unknown isa N "isaN:0x7". Flags are left aside. buf of EXIT_NAME_MAX bytes
- * suffices; returns buf.
+ * The name, with "TRAP:" before that of a trap, or a number: "0x4e", "pvm:0x20000", "TRAP:0x2b";
+ * for an unknown isa N "isaN:0x7". Flags are ignored. buf of EXIT_NAME_MAX bytes suffices; returns
+ * buf.
  */
 char *exit_reason_text(const struct exit_names *n, enum exit_isa isa, uint64_t reason, char *buf,
 		       size_t size);
 /*
- * What a number without a name probably means: PVM is outside Linux and moved its codes around, so
- * this is for a remark beside the number and never for counting. NULL = nothing to say.
+ * What a number without a name probably means: PVM is not part of Linux and has moved its codes
+ * around, so this is for a remark beside the number and never for counting. NULL = nothing to say.
  */
 const char *exit_reason_hint(enum exit_isa isa, uint64_t reason);
 

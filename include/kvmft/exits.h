@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * exits.h: how often each thread left its guest, for which reason, and how long that was handled.
+ * exits.h: how often each thread exited from its guest, for which reason, and how long that was
+ * handled.
  *
- * One table holds everything since counting began and what of it was there when the current
- * interval began, so that a table of an interval is a difference and nothing has to be stopped
- * or cleared for it. 1,000 vCPUs with 40 reasons each are 40,000 cells: a cell is small, and rows
- * for printing are made one by one.
+ * One table holds everything since counting began, together with its state at the beginning of the
+ * current interval, so that an interval's table is a difference and nothing has to be stopped or
+ * cleared for it. 1,000 vCPUs with 40 reasons each are 40,000 cells: a cell is small, and rows for
+ * printing are made one by one.
  */
 #ifndef KVMFT_EXITS_H
 #define KVMFT_EXITS_H
@@ -20,15 +21,15 @@ struct exits_vm {
 	char *sel;	   /* PID-FD */
 	char *name, *uuid; /* NULL = none */
 	uint32_t pid;
-	unsigned int ended; /* 0 = runs; else ended, and how many intervals ended since, plus 1 */
+	unsigned int ended; /* 0 = running; else the number of intervals since it ended, plus 1 */
 };
 
 struct exits_thread {
 	uint32_t tid;
-	uint32_t pid;	/* its process; 0 = it ended before anybody could look */
-	uint32_t vm;	/* index into exits.vm; EXITS_NONE = of no VM that we know */
+	uint32_t pid;	/* its process; 0 = it ended before it could be looked up */
+	uint32_t vm;	/* index into exits.vm; EXITS_NONE = of no known VM */
 	uint32_t vcpu;	/* EXITS_NONE = not known */
-	uint32_t older; /* who had this tid before; EXITS_NONE = nobody */
+	uint32_t older; /* who had this tid before; EXITS_NONE = no one */
 	uint64_t start; /* clock ticks since boot, tells who has the tid now; 0 = not known */
 };
 
@@ -37,29 +38,29 @@ struct exits_cell {
 	uint32_t thread, reason;
 	uint64_t count; /* since counting began */
 	uint64_t shown; /* ... of these, before this interval */
-	uint64_t raw;	/* where counting stands in the source: see exits_raw() */
+	uint64_t raw;	/* the source's count so far: see exits_raw() */
 };
 
 /* Exits that were followed by an entry. total and max in ns. */
 struct exits_time {
 	uint64_t n, total;	       /* since counting began */
 	uint64_t shown_n, shown_total; /* ... of these, before this interval */
-	uint64_t raw_n, raw_total;     /* where the source stands: see exits_time_raw() */
+	uint64_t raw_n, raw_total;     /* the source's state: see exits_time_raw() */
 	uint64_t max;		       /* in this interval */
 };
 
 /*
- * How long things took, in buckets: number k is of those that took up to 2^k ns, and more than the
- * one before it.
+ * How long things took, in buckets: bucket k counts those that took at most 2^k ns, and more than
+ * bucket k - 1 holds.
  */
-#define EXITS_BUCKETS 40 /* the last one, 9 minutes, has all that took longer */
+#define EXITS_BUCKETS 40 /* the last one, 9 minutes, counts all that took longer */
 struct exits_spread {
 	uint64_t n[EXITS_BUCKETS];     /* since counting began */
 	uint64_t shown[EXITS_BUCKETS]; /* ... of these, before this interval */
 	uint64_t raw_n[EXITS_BUCKETS], raw_total[EXITS_BUCKETS]; /* see exits_spread_raw() */
 };
 
-/* In the place of a reason: no exits, and never counted as such; they only have times. */
+/* In place of a reason: not exits, and never counted as such; they only have times. */
 #define EXITS_WAKE 0x7fffff01u /* from the wake-up of the vCPU's thread to its next entry */
 #define EXITS_HALT 0x7fffff02u /* from the halt to what ended it */
 static inline bool exits_is_exit(uint32_t reason)
@@ -79,26 +80,25 @@ struct exits {
 	struct exits_spread *spread; /* likewise, with spreads */
 	size_t n, cap, time_cap, spread_cap;
 	struct u64map by_tid;
-	uint32_t *by_key; /* hash table of cell numbers plus 1: a sixth of what a u64map takes */
+	uint32_t *by_key; /* hash table of cell numbers plus 1: a sixth of the size of a u64map */
 	size_t key_cap;
 };
 
 void exits_free(struct exits *e);
 
-/* Index of the one that has this tid now, added when it is new. -ENOMEM. */
+/* Index of the thread that has this tid now, added if it is new. -ENOMEM. */
 int64_t exits_thread(struct exits *e, uint32_t tid) __must_check;
-/* The tid has changed hands: index of the new thread, whose cells begin at 0. -ENOMEM. */
+/* The tid was reused: index of the new thread, whose cells begin at 0. -ENOMEM. */
 int64_t exits_thread_renew(struct exits *e, uint32_t tid) __must_check;
-/* Index of a VM with this PID-FD, added when it is new; NULL strings are fine. -ENOMEM. */
+/* Index of the VM with this PID-FD, added if it is new; NULL strings are fine. -ENOMEM. */
 int64_t exits_vm(struct exits *e, const char *sel, const char *name, const char *uuid,
 		 uint32_t pid) __must_check;
 
 /* n more exits. 0 or -ENOMEM. */
 int exits_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n) __must_check;
 /*
- * The source, which never forgets, stands at n for this tid and reason: what it has more than at
- * the last call is added. A thread that took over a tid begins where the one before it ended.
- * 0 or -ENOMEM.
+ * The source, which never forgets, is at n for this tid and reason: the increase since the last
+ * call is added. A thread that reuses a tid begins where the one before it ended. 0 or -ENOMEM.
  */
 int exits_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n) __must_check;
 /* The source was emptied: the next exits_raw() counts from 0. */
@@ -106,22 +106,22 @@ void exits_raw_reset(struct exits *e);
 /* n exits that took total ns, and at most max ns. 0 or -ENOMEM. */
 int exits_time_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total,
 		   uint64_t max) __must_check;
-/* One that took so long, for the times and for the spread where there are any. 0 or -ENOMEM. */
+/* One that took that long, for the times and for the spread, if there are any. 0 or -ENOMEM. */
 int exits_time_one(struct exits *e, uint32_t tid, uint32_t reason, uint64_t ns) __must_check;
 unsigned int exits_bucket(uint64_t ns);
-/* Like exits_time_raw(), of one bucket of the spread; the times have the sums of all. */
+/* Like exits_time_raw(), for one bucket of the spread; the times have the sums of all. */
 int exits_spread_raw(struct exits *e, uint32_t tid, uint32_t reason, unsigned int bucket,
 		     uint64_t n, uint64_t total) __must_check;
-/* Like exits_raw(), for exits that were timed. */
+/* Like exits_raw(), for timed exits. */
 int exits_time_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n,
 		   uint64_t total) __must_check;
 /* A new interval begins. */
 void exits_interval(struct exits *e);
-/* Forgets the cells of VMs whose end was in a table already. 0 or -ENOMEM. */
+/* Forgets the cells of VMs whose end was already in a table. 0 or -ENOMEM. */
 int exits_prune(struct exits *e) __must_check;
-/* How many cells are of VMs that have ended. */
+/* The number of cells of VMs that have ended. */
 size_t exits_ended(const struct exits *e);
-/* Of a VM whose end was in a table already. */
+/* Of a VM whose end was already in a table. */
 bool exits_past(const struct exits *e, const struct exits_thread *t);
 
 /* ---- a sorted view ---- */
@@ -131,12 +131,12 @@ bool exits_past(const struct exits *e, const struct exits_thread *t);
 enum exits_group {
 	EXITS_BY_THREAD, /* a row per thread and reason */
 	EXITS_BY_REASON, /* all threads together */
-	EXITS_BY_VM,	 /* those of a VM together; of the first EXITS_VMS of them */
+	EXITS_BY_VM,	 /* all of a VM together; for the first EXITS_VMS of them */
 };
 
 struct exits_row {
 	const struct exits_thread *thread; /* NULL: by reason, or by VM */
-	const struct exits_vm *vm; /* by VM; NULL: of none that is known, or of one too many */
+	const struct exits_vm *vm; /* by VM; NULL: of no known VM, or of one too many */
 	uint32_t reason;
 	uint64_t count, timed, total, max;
 	uint64_t bucket[EXITS_BUCKETS]; /* with spreads */
@@ -147,15 +147,15 @@ unsigned int exits_row_percentile(const struct exits_row *row, uint64_t num, uin
 
 struct exits_view {
 	const struct exits *e; /* borrowed */
-	uint32_t *cell;	       /* n indices, in order: most exits first */
+	uint32_t *cell;	       /* n indices, sorted: most exits first */
 	size_t n;
-	struct exits *sum;     /* EXITS_BY_REASON: what the indices are of */
-	bool whole;	       /* since counting began, not of the interval */
+	struct exits *sum;     /* EXITS_BY_REASON: what the indices refer to */
+	bool whole;	       /* since counting began, not in the interval */
 	bool by_vm;
 	uint64_t count;	       /* of all rows */
 };
 
-/* Which threads are to be seen. */
+/* Which threads to show. */
 typedef bool (*exits_filter)(const void *ctx, const struct exits *e, const struct exits_thread *t);
 
 /*
@@ -170,9 +170,9 @@ void exits_view_free(struct exits_view *v);
 /* ---- from events to times ---- */
 
 /*
- * Pairs kvm_exit with the kvm_entry that follows it in the same thread; events have to come in
- * order of time. An exit that another exit follows has no duration (KVM entered again without an
- * event), a second entry means nothing, and neither does an entry that is older than its exit.
+ * Pairs each kvm_exit with the next kvm_entry of the same thread; events must come in time order.
+ * An exit followed by another exit has no duration (KVM entered again without an event); a second
+ * entry is ignored, and so is an entry older than its exit.
  */
 struct exits_handling {
 	struct exits *e; /* borrowed */
@@ -189,7 +189,7 @@ struct exits_handling {
 int exits_handling_exit(struct exits_handling *p, uint32_t tid, uint64_t ts,
 			uint32_t reason) __must_check;
 int exits_handling_entry(struct exits_handling *p, uint32_t tid, uint64_t ts) __must_check;
-/* Events were lost: nothing that began before is paired with anything that comes. */
+/* Events were lost: nothing that began before is paired with what follows. */
 void exits_handling_gap(struct exits_handling *p);
 void exits_handling_free(struct exits_handling *p);
 

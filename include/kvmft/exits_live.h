@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * exits_live.h: counts, while they happen, how often the guests of this machine exit and why, and
- * prints it.
+ * exits_live.h: counts live how often, and why, the guests of this machine exit, and prints that.
  */
 #ifndef KVMFT_EXITS_LIVE_H
 #define KVMFT_EXITS_LIVE_H

@@ -26,19 +26,19 @@ struct exits_page {
 	uint64_t lost;		 /* exits that could not be counted, since counting began */
 	const char *engine;	 /* "kernel" or "user" */
 	const char *target;	 /* "all VMs", "PID 1273795 VCPU 0" */
-	bool first;		 /* the first table of several in one stream */
+	bool first;		 /* the first table of a stream of tables */
 	size_t max_rows;	 /* text: no more than these; 0 = all */
 };
 
-/* Called now and then with the text so far, which it may empty. 0 or -errno. */
+/* Called from time to time with the text so far, which it may empty. 0 or -errno. */
 typedef int (*exits_flush)(void *ctx, struct sbuf *b);
 
 enum exits_format { EXITS_TEXT, EXITS_JSON, EXITS_CSV, EXITS_OPENMETRICS, EXITS_PROMETHEUS };
 extern const char *const exits_format_names[]; /* by enum, NULL-terminated */
 
 /*
- * Appends the table to b. OpenMetrics wants a view since counting began (whole): its counters never
- * go back. 0, -ENOMEM or what flush returned.
+ * Appends the table to b. OpenMetrics needs a view since counting began (whole), because its
+ * counters never go back. 0, -ENOMEM or what flush returned.
  */
 int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
 		exits_flush flush, void *ctx) __must_check;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * guest_clock.h: what a guest knows of its own clock, read inside the guest.
+ * guest_clock.h: what a guest knows about its own clock, read inside the guest.
  *
- * With these numbers the ns trace clocks of a guest become kvmclock, and kvmclock becomes guest
- * TSC (include/kvmft/clock.h), without perf_event_open and without asking the host.
+ * With these numbers the ns trace clocks of a guest become kvmclock, and kvmclock becomes guest TSC
+ * (include/kvmft/clock.h), without perf_event_open and without the host's help.
  */
 #ifndef KVMFT_GUEST_CLOCK_H
 #define KVMFT_GUEST_CLOCK_H
@@ -26,12 +26,12 @@ struct kguest_clock {
 	size_t npv;
 	bool has_raw; /* read, not yet checked: see mono_raw_learn() */
 	struct kmono_raw raw;
-	char why[256]; /* why kprobes did not serve; "" when they did */
+	char why[256]; /* why kprobes could not be used; "" if they could */
 };
 
 /*
- * Fills *g from kernel variables through one kprobe, and from the boot log where that is not
- * possible. 0 even when little was found: the flags tell. t is borrowed. -ENOMEM.
+ * Fills *g from kernel variables through one kprobe, or from the boot log if that is not possible.
+ * 0 even if little was found: the flags tell. t is borrowed. -ENOMEM.
  */
 int kguest_clock_read(struct ktracefs *t, struct kguest_clock *g) __must_check;
 

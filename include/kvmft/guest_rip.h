@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * guest_rip.h: where the guest was, by the events of its host that tell it (rip of kvm_exit,
- * kvm_entry, kvm_page_fault; vcpu_pc on arm64), and what is there: see hostmap_vm.syms.
+ * guest_rip.h: where the guest was, from those events of its host that say so (rip of kvm_exit,
+ * kvm_entry, kvm_page_fault; vcpu_pc on arm64), and which function that is: see hostmap_vm.syms.
  */
 #ifndef KVMFT_GUEST_RIP_H
 #define KVMFT_GUEST_RIP_H
@@ -9,7 +9,7 @@
 #include "kvmft/ksyms.h"
 #include "kvmft/timeline.h"
 
-/* Which types of events tell it; zero is empty. */
+/* The types of events that have it; zero is empty. */
 struct guest_rips {
 	struct guest_rip_type {
 		const struct fmt_event *ev; /* NULL: none yet */
@@ -20,18 +20,19 @@ struct guest_rips {
 
 /* Whether the symbols of any VM are known. */
 bool guest_rip_any(const struct hostmap *m);
-/* The types of an event with a format: whether such events tell it. */
+/* The types of events that have a RIP, by format: whether there are any. */
 bool guest_rip_has(struct guest_rips *g, const struct tl_item *i);
 /*
- * The RIP in an event of a host. *k: the symbols of its VM. False: it has none, or it is not known
- * whose it is, or those symbols are not known.
+ * The RIP in an event of a host. *k: the symbols of its VM. False: the event has none, its VM is
+ * not known, or that VM has no symbols.
  */
 bool guest_rip(struct guest_rips *g, const struct hostmap *m, const struct tl_item *i,
 	       uint64_t *rip, const struct ksyms **k);
 
 /*
- * Symbols of VMs that enter guests of their own are taken from them, as a RIP may be of those: by a
- * walk over the host's capture, if there are symbols at all. *n: of how many VMs. 0 or -errno.
+ * Takes the symbols from VMs that enter guests of their own, since a RIP may be one of theirs;
+ * found by a walk over the host's capture, if there are symbols at all. *n: the number of such VMs.
+ * 0 or -errno.
  */
 int guest_rip_drop_nested(struct hostmap *m, size_t *n) __must_check;
 

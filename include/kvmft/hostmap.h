@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * hostmap.h: who is who in a host capture: which thread runs which vCPU of which VM, and what
- * each vCPU's clock was at any time of the capture.
+ * hostmap.h: who is who in a host capture: which thread runs which vCPU of which VM, and what each
+ * vCPU's clock was at any time of the capture.
  *
- * Built by one unordered pass over the host's sub-buffers, before the timeline is walked: the
- * events that matter here are rare, but any of them may stand at the end of the file.
+ * Built in one unordered pass over the host's sub-buffers, before the timeline is walked: the
+ * events that matter here are rare, but any of them may be at the end of the file.
  */
 #ifndef KVMFT_HOSTMAP_H
 #define KVMFT_HOSTMAP_H
@@ -13,10 +13,10 @@
 #include "kvmft/epoch.h"
 #include "kvmft/ring.h"
 
-/* What it rests on that certain threads are a VM; the weakest link counts. */
+/* Why certain threads are taken for one VM; the weakest reason counts. */
 enum hostmap_basis {
 	HOSTMAP_RECORDED,   /* the capture says so */
-	HOSTMAP_BY_PROCESS, /* they are of one process, or there is but one */
+	HOSTMAP_BY_PROCESS, /* they belong to one process, or there is only one */
 	HOSTMAP_BY_WAKES,   /* they wake each other */
 	HOSTMAP_BY_IDS,	    /* their thread ids follow each other, with different vCPU ids */
 	HOSTMAP_BY_USER,    /* "tids:LIST" */
@@ -33,27 +33,27 @@ struct hostmap_vm {
 	enum hostmap_basis basis;
 	uint64_t first, last; /* kvm_entry, host stamps; of VMs without cap */
 	size_t threads; /* index of its first one; HOSTMAP_END: none are known */
-	bool empty;  /* its threads turned out to be another's */
-	bool paired; /* a guest capture is of it: its threads stay */
+	bool empty;  /* its threads turned out to belong to another */
+	bool paired; /* it has a guest capture: its threads stay */
 	struct epoch_vm *epochs;
 	/*
-	 * A VM of which there are several guest captures has an entry for each, because their
-	 * clocks may be forced or solved apart. `of` is the first one's number, which is the VM's,
-	 * and the own one of all others; `next` leads from it through the rest.
+	 * A VM with several guest captures has an entry for each, because their clocks may be
+	 * forced or solved separately. `of` is the number of the first, which is the VM's, and its
+	 * own one for all others; `next` links the rest.
 	 */
 	size_t of, next;
-	bool moved; /* to another host: what debugfs said at the end is not the last word */
-	bool has_forced; /* a map given by hand, or solved, replaces all that the capture says */
+	bool moved; /* moved to another host: what debugfs said at the end does not hold then */
+	bool has_forced; /* a map given by hand, or solved, replaces whatever the capture says */
 	const struct ksyms *syms; /* of its guest's kernel, see guest_rip.h; borrowed; NULL: none */
-	uint64_t uncertain; /* solved: may be so many host cycles wrong either way; else 0 */
+	uint64_t uncertain; /* solved: may be off by this many host cycles either way; else 0 */
 	struct tsc_map forced;
 	const struct tsc_map *scale; /* ratio and fraction bits, given by hand; NULL: as recorded */
-	size_t forced_vcpus; /* ... for ids below this, and for those seen */
+	size_t forced_vcpus; /* ... for ids below this, and those seen */
 	struct hostmap_forced {
 		uint32_t vcpu;
 		uint64_t from; /* host TSC; 0: from the beginning */
 		struct tsc_map map;
-	} *own; /* ... but for these vCPUs; by time. Not forced: what the capture lacks */
+	} *own; /* ... except for these vCPUs; in time order. Not forced: what the capture lacks */
 	size_t n_own, own_cap;
 };
 
@@ -72,7 +72,7 @@ struct own_tsc;
 struct hostmap {
 	const struct capture *cap;
 	const struct fmt *fmt;
-	struct own_tsc *own; /* trace clock to TSC; NULL: it is that, or cannot be */
+	struct own_tsc *own; /* trace clock to TSC; NULL: it is the TSC, or cannot be converted */
 	struct hostmap_vm *vm;
 	size_t nvm, vm_cap;
 	struct hostmap_thread *thread;
@@ -93,16 +93,16 @@ struct hostmap {
 int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap **out,
 		struct kvmft_err *err) __must_check;
 /*
- * Only what the capture says in so many words: VMs, vCPUs and threads as recorded, no look at the
- * events and no clocks. For those who walk the events themselves. 0 or -ENOMEM.
+ * Only what the capture states explicitly: VMs, vCPUs and threads as recorded, without reading
+ * events and without clocks. For those who walk the events themselves. 0 or -ENOMEM.
  */
 int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostmap **out)
 	__must_check;
 /* 0; -ENOTSUP with err: its trace clock cannot be put on the host's TSC, and what to do. */
 int hostmap_clock(const struct hostmap *m, struct kvmft_err *err) __must_check;
 /*
- * Clock events that an older state of the same capture had, and this one, whose oldest segments are
- * gone, has not: what they said still holds. 0 or -ENOMEM.
+ * Clock events that only an older state of the same capture had, because its oldest segments are
+ * gone: what they said still holds. 0 or -ENOMEM.
  */
 int hostmap_inherit(struct hostmap *m, const struct hostmap *before) __must_check;
 void hostmap_free(struct hostmap *m);
@@ -117,56 +117,56 @@ int hostmap_add_side(struct hostmap *m, size_t vm, size_t *out) __must_check;
 
 /* The vCPU that a thread runs; NULL when it runs none. */
 const struct hostmap_thread *hostmap_thread(const struct hostmap *m, int32_t tid);
-/* Number of the VM that a thread is of, or works for as vhost's do; -1: of none, or of two. */
+/* Number of the VM that a thread belongs to, or works for as vhost's do; -1: none, or two. */
 ssize_t hostmap_task_vm(const struct hostmap *m, int32_t tid);
 /*
  * Index of the VM that sel names (see vmsel.h); -errno with candidates in err. A list of threads
- * makes a VM of them, if they were not taken for one, and others lose them.
+ * becomes a VM if it was not taken for one, and is taken away from others.
  */
 ssize_t hostmap_find_vm(struct hostmap *m, const char *sel, struct kvmft_err *err);
-/* The VM of just these threads, made where there is none: its index, or -errno with err. */
+/* The VM of exactly these threads, made if there is none: its index, or -errno with err. */
 ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n,
 			     enum hostmap_basis basis, struct kvmft_err *err);
-/* The threads of VM `from` are those of VM vm, of which none are known. 0 or -ENOMEM. */
+/* The threads of VM `from` become those of VM vm, which has none so far. 0 or -ENOMEM. */
 int hostmap_adopt(struct hostmap *m, size_t vm, size_t from) __must_check;
 /* All VMs, as selectors; "none". */
 void hostmap_list(const struct hostmap *m, struct sbuf *out);
 /* "tids:137,138": the threads of a VM. 0 or -ENOMEM. */
 int hostmap_vm_tids(const struct hostmap *m, size_t vm, struct sbuf *out) __must_check;
-/* The thread of vCPU id of VM number vm; NULL when none was seen. */
+/* The thread of vCPU id of VM number vm; NULL if none was seen. */
 const struct hostmap_thread *hostmap_vcpu(const struct hostmap *m, size_t vm, uint32_t id);
 /*
- * Adds a pvclock record that was read inside the guest when its TSC was guest_tsc, and builds the
- * VM's epochs anew. 0, -errno; -ESRCH when guest_tsc belongs to no epoch.
+ * Adds a pvclock record that was read inside the guest when its TSC was guest_tsc, and rebuilds the
+ * VM's epochs. 0, -errno; -ESRCH if guest_tsc belongs to no epoch.
  */
 int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t guest_tsc,
 			const struct pvclock *pv) __must_check;
-/* An offset that came into force elsewhere, where the VM moved to, at that host TSC. 0, -errno. */
+/* An offset that came into force at that host TSC on the host that the VM moved to. 0, -errno. */
 int hostmap_add_offset_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host, uint64_t prev,
 			  uint64_t next) __must_check;
 /* Makes an entry, without clocks, for a VM of another host: *out. 0 or -ENOMEM. */
 int hostmap_add_foreign(struct hostmap *m, const struct hostmap_vm *vm, size_t *out) __must_check;
-/* The same where the host TSC of that moment is known. 0, -errno. */
+/* The same if the host TSC of that moment is known. 0, -errno. */
 int hostmap_add_pvclock_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
 			   const struct pvclock *pv) __must_check;
 /*
- * What the user gives by hand replaces what the capture says: every vCPU of the VM (ids 0..n-1,
- * and those known) gets this map for the whole capture.
+ * What the user gives replaces what the capture says: every vCPU of the VM (ids 0..n-1, and those
+ * known) has this map for the whole capture.
  */
 int hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)
 	__must_check;
 /* Ratio and fraction bits of all VMs; offsets stay as recorded. Borrowed. 0 or -ENOMEM. */
 int hostmap_set_scale(struct hostmap *m, const struct tsc_map *scale) __must_check;
 /*
- * Another one for that vCPU alone, after hostmap_force_map(), or one where the capture has none;
- * from host TSC `from` on: 0 for the beginning, later ones only change the offset.
+ * Another one for only that vCPU, after hostmap_force_map(), or one that the capture lacks; from
+ * host TSC `from` on: 0 for the beginning, later ones only change the offset.
  */
 int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t from,
 		       const struct tsc_map *map)
 	__must_check;
 /*
- * What the guest's own file tells of its vCPUs' offsets, as trace-cmd writes them (TIME_SHIFT),
- * where the host's capture, to which that must refer, says nothing of them. 0, -ENOMEM.
+ * The vCPUs' offsets from the guest's own file, as trace-cmd writes them (TIME_SHIFT), if the
+ * host's capture, to which they must refer, has none. 0, -ENOMEM.
  */
 int hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest) __must_check;
 

@@ -6,16 +6,16 @@
  * write the text out and sbuf_reset() it between any two calls. Output is compact and plain: no
  * blanks, no newline. No double appears anywhere; decimals are an integer and a scale.
  *
- *	struct sbuf out = { 0 };
- *	struct json j;
+ * 	struct sbuf out = { 0 };
+ * 	struct json j;
  *
- *	json_line_begin(&j, &out);
- *	json_put_fixed(&j, "wall_ms", 1250, 3);
- *	err = json_line_end(&j);		{"wall_ms":1.250}
+ * 	json_line_begin(&j, &out);
+ * 	json_put_fixed(&j, "wall_ms", 1250, 3);
+ * 	err = json_line_end(&j);		{"wall_ms":1.250}
  *
- * Calls that would make broken JSON (a value without key in an object, an end that does not
- * match, a second top-level value, deeper than JSON_DEPTH_MAX) write nothing and stick: later
- * calls do nothing and json_finish() tells.
+ * Calls that would make invalid JSON (a value without key in an object, an end that does not match,
+ * a second top-level value, nesting deeper than JSON_DEPTH_MAX) write nothing and stick: later
+ * calls do nothing, and json_finish() returns the error.
  */
 #ifndef KVMFT_JSON_H
 #define KVMFT_JSON_H
@@ -25,7 +25,7 @@
 #define JSON_DEPTH_MAX 64  /* containers open at the same time */
 #define JSON_SCALE_MAX 100 /* decimals of json_fixed_u64() */
 
-/* Private to json.c, here so that it can live on a stack. */
+/* Private to json.c; public only so that it can be on a stack. */
 struct json {
 	struct sbuf *out; /* borrowed */
 	uint64_t objects; /* bit d: the container at depth d is an object, else an array */
@@ -35,7 +35,7 @@ struct json {
 	int error;   /* 0 or -EINVAL */
 };
 
-/* Starts one document onto out; what out already holds stays. For JSON lines, once per line. */
+/* Starts one document in out; what out already holds stays. For JSON lines, once per line. */
 void json_init(struct json *j, struct sbuf *out);
 /* 0; -EINVAL after misuse or when something is still open or missing; -ENOMEM from the sbuf. */
 int json_finish(const struct json *j) __must_check;
@@ -44,13 +44,13 @@ void json_object_begin(struct json *j);
 void json_object_end(struct json *j);
 void json_array_begin(struct json *j);
 void json_array_end(struct json *j);
-/* Within an object, before each value. That keys are unique is up to the caller. */
+/* Within an object, before each value. The caller must keep keys unique. */
 void json_key(struct json *j, const char *key);
 
 /*
- * Valid UTF-8 passes as it is. Quote, backslash and control characters (also DEL and C1) are
- * escaped, and so is every byte that is not part of valid UTF-8: as \u00XX of its value.
- * A NULL text is written as null. The second form takes n bytes, NUL bytes included.
+ * Valid UTF-8 is written as it is. Quote, backslash and control characters (also DEL and C1) are
+ * escaped; every byte that is not part of valid UTF-8 is written as \u00XX of its value. A NULL
+ * text is written as null. The second form takes n bytes, including NUL bytes.
  */
 void json_str(struct json *j, const char *text);
 void json_str_mem(struct json *j, const void *p, size_t n);
@@ -72,7 +72,7 @@ void json_put_known_s64(struct json *j, const char *key, bool known, int64_t v);
 void json_put_array(struct json *j, const char *key);
 void json_put_object(struct json *j, const char *key);
 
-/* One object, from json_init() to json_finish() and a newline behind it. */
+/* One object, from json_init() to json_finish() and a trailing newline. */
 void json_line_begin(struct json *j, struct sbuf *out);
 int json_line_end(struct json *j) __must_check;
 

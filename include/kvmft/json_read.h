@@ -30,16 +30,18 @@ struct jval {
 	size_t n;
 };
 
-/* Takes text as one value with nothing but blanks around it. 0 or -EINVAL; *v is borrowed. */
+/* Takes text as one value, with only blanks around it. 0 or -EINVAL; *v is borrowed. */
 int jval_parse(const char *text, size_t n, struct jval *v) __must_check;
 enum jval_type jval_type(struct jval v);
-/* The first member called key (which needs no escapes); false, and no value, when there is none. */
+/*
+ * The first member called key (which must need no escapes); false, and no value, if there is none.
+ */
 bool jval_get(struct jval object, const char *key, struct jval *v);
 /* Is it a string with this text? */
 bool jval_is(struct jval v, const char *text);
 /* Is it true? */
 bool jval_true(struct jval v);
-/* A number that is a whole one and fits. */
+/* A number that is an integer and fits. */
 bool jval_u64(struct jval v, uint64_t *u);
 /* Adds the text of a string in UTF-8; -EINVAL when v is none. A half surrogate becomes U+FFFD. */
 int jval_text(struct jval v, struct sbuf *out) __must_check;
@@ -51,14 +53,14 @@ struct jiter {
 	bool object;
 };
 
-/* The elements of an array or members of an object; nothing for other values. */
+/* The elements of an array or members of an object; none for other values. */
 struct jiter jval_iter(struct jval v);
 bool jiter_next(struct jiter *i);
 
 /*
- * Finds where the value ends that arrives in pieces. All zero to begin with; text is what has
- * arrived so far, always from its beginning. 1 with *len = the bytes up to the end of the first
- * array or object, 0 when more is needed, -EINVAL when what has come is neither.
+ * Finds the end of a value that arrives in pieces. All zero to begin with; text is what has arrived
+ * so far, always from its beginning. 1 with *len = the bytes up to the end of the first array or
+ * object, 0 if more is needed, -EINVAL if what has come is neither.
  */
 struct jframe {
 	size_t pos;

@@ -16,16 +16,16 @@ struct kclock_sample {
 };
 
 /*
- * The tightest of tries (1 to 256) readings of trace clock `clock`, one that counts ns. They go to
- * k, an instance of our own in which nothing else may be recorded then: its clock is `clock` from
- * here on, which empties its ring when that is a change, and the markers stay there until it is set
- * again (kinst_set_clock()). -EINVAL: no such clock here; -ENOTSUP: no TSC, no trace_marker or no
- * option raw; -ENODATA: the kernel printed no stamp that can be read.
+ * The tightest of tries (1 to 256) readings of trace clock `clock`, which must count ns. They are
+ * made in k, an instance of our own in which nothing else may be recorded meanwhile: its clock is
+ * `clock` from here on, which empties its ring if that is a change, and the markers stay in it
+ * until the clock is set again (kinst_set_clock()). -EINVAL: no such clock here; -ENOTSUP: no TSC,
+ * no trace_marker or no option raw; -ENODATA: the kernel printed no readable stamp.
  */
 int kclock_sample(struct kinst *k, const char *clock, unsigned int tries, struct kclock_sample *out,
 		  struct kvmft_err *err) __must_check;
 
-/* Stamp of marker number n in text that `trace` shows with option raw. Pure. -ENOENT: none. */
+/* Stamp of marker number n in the text of `trace` with option raw. Pure. -ENOENT: none. */
 int kclock_parse_marker(const char *text, uint64_t n, uint64_t *ts) __must_check;
 
 /* ---- the line of CLOCK_MONOTONIC_RAW, as the kernel keeps it ---- */
@@ -35,12 +35,12 @@ struct kmono_raw {
 	const char *symbol;   /* where it was read; static text */
 };
 
-/* The least mask of a counter that never wraps: arm64's has 56 bits or more. */
+/* The smallest mask of a counter that never wraps: arm64's has 56 bits or more. */
 #define KCYCLES_MASK_MIN ((1ull << 56) - 1)
 
 /*
  * What the kernel shows to all processes for reading clocks: the first record that fits, which the
- * caller has to tell. -ENOENT: none such; -EAGAIN: it changes all the time.
+ * caller has to verify. -ENOENT: none; -EAGAIN: it keeps changing.
  */
 typedef bool kmono_raw_fits_fn(const struct kmono_raw *r, const void *arg);
 int kvvar_mono_raw(struct kmono_raw *r, kmono_raw_fits_fn *fits, const void *arg) __must_check;
@@ -49,8 +49,8 @@ int kvvar_find(const uint64_t *word, size_t n, struct kmono_raw *r, kmono_raw_fi
 	       const void *arg) __must_check;
 
 /*
- * What reads it through a kprobe, for those who read more in the same shot. The result is
- * consistent in itself, not more: mono_raw_learn() checks it.
+ * The variables to read through a kprobe, for those who read more in the same shot. The result is
+ * consistent in itself, no more: mono_raw_learn() checks it.
  */
 #define KTK_ARGS 84
 /* Fills arg[KTK_ARGS]; the texts live in where[KTK_ARGS]. */

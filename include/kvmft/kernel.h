@@ -22,7 +22,7 @@
 
 struct ktracefs;
 
-#define KTRACEFS_MOUNT 1u /* mount tracefs when it is nowhere and we may */
+#define KTRACEFS_MOUNT 1u /* mount tracefs if it is not mounted and we may */
 
 /*
  * Finds tracefs: dir when it is not NULL (tests: any directory will do), else
@@ -37,7 +37,7 @@ int ktracefs_open(const char *dir, unsigned int flags, struct ktracefs **out,
 void ktracefs_close(struct ktracefs *t); /* NULL is fine */
 const char *ktracefs_path(const struct ktracefs *t);
 int ktracefs_dirfd(const struct ktracefs *t);	 /* borrowed */
-bool ktracefs_mounted(const struct ktracefs *t); /* it was this call that mounted it */
+bool ktracefs_mounted(const struct ktracefs *t); /* this call mounted it */
 
 /* A file of the top level, whole (at most max bytes); *out is the caller's. Length or -errno. */
 ssize_t ktracefs_read(const struct ktracefs *t, const char *file, size_t max,
@@ -48,14 +48,15 @@ bool ktracefs_has(const struct ktracefs *t, const char *file);
 int ktracefs_text(const struct ktracefs *t, const char *file, char **text) __must_check;
 
 /*
- * Is name a trace clock of this kernel? 0, or -EINVAL with the list of those that are ("no
- * x86-tsc" means: not an x86 kernel).
+ * Is name a trace clock of this kernel? 0, or -EINVAL with the list of its clocks ("no x86-tsc"
+ * means: not an x86 kernel).
  */
 int ktracefs_clock_check(const struct ktracefs *t, const char *name,
 			 struct kvmft_err *err) __must_check;
 /* The names in the text of a trace_clock file, without brackets, separated by one blank. */
 /*
- * The trace clock that aligns: x86-tsc; on arm64, whose counter is none, mono_raw, a line over it.
+ * The trace clock that aligns: x86-tsc; on arm64, whose counter is not a trace clock, mono_raw, a
+ * line over it.
  */
 const char *kclock_default(void);
 int kclock_parse_list(const char *text, char *buf, size_t size) __must_check;
@@ -87,17 +88,17 @@ struct kevent_list {
 };
 
 /*
- * Splits "sys:event/filter/", "sys:*", "sys", "event"; the filter is what stands between the
- * first and the last '/'. *sys is NULL for a bare word. Pure. The three are the caller's.
+ * Splits "sys:event/filter/", "sys:*", "sys", "event"; the filter is what is between the first and
+ * the last '/'. *sys is NULL for a bare word. Pure. The three are the caller's.
  */
 int kevent_parse_spec(const char *spec, char **sys, char **name, char **filter,
 		      struct kvmft_err *err) __must_check;
 /*
- * Adds the events that spec means on this machine to list, each once; naming an event again
- * with a filter replaces the filter. Wildcards may stand anywhere in system and event. A bare
- * word is a system, else an event that exists in one system only (a pattern: in any). The
- * events of one call are added sorted by name. -ENOENT: unknown, with up to three near names,
- * or the reason why the system is absent; -EINVAL: malformed or ambiguous.
+ * Adds the events that spec means on this machine to list, each once; naming an event again with a
+ * filter replaces the filter. Wildcards may be anywhere in system and event. A bare word is a
+ * system, else an event that exists in one system only (a pattern: in any). The events of one call
+ * are added sorted by name. -ENOENT: unknown, with up to three near names, or the reason why the
+ * system is absent; -EINVAL: malformed or ambiguous.
  */
 int kevent_expand(const struct ktracefs *t, const char *spec, struct kevent_list *list,
 		  struct kvmft_err *err) __must_check;
@@ -111,11 +112,9 @@ bool kevent_exists(const struct ktracefs *t, const char *sys, const char *name);
 /* The format text; the caller's. */
 int kevent_format(const struct ktracefs *t, const char *sys, const char *name,
 		  char **text) __must_check;
-/*
- * The number of the event as that text has it; -EBADMSG, or -ERANGE when no record could hold it.
- */
+/* The event's number in that text; -EBADMSG, or -ERANGE if no record could hold it. */
 int kevent_format_id(const char *text, uint32_t *id) __must_check;
-/* 0, or -ENOENT with the reason why the kvm events are absent (module not loaded, ...). */
+/* 0, or -ENOENT with the reason why there are no kvm events (module not loaded, ...). */
 int kevent_kvm_check(const struct ktracefs *t, struct kvmft_err *err) __must_check;
 
 /* ---- an instance of our own ---- */
@@ -125,13 +124,14 @@ struct kinst;
 struct kinst_config {
 	const char *clock;	/* trace clock; NULL = leave the kernel's default */
 	uint64_t buffer_kb;	/* per CPU; 0 = leave */
-	uint32_t subbuf_kb;	/* sub-buffer; 0 = leave, also left where the kernel has no knob */
+	uint32_t subbuf_kb;	/* sub-buffer; 0 = leave; also left if the kernel has no such
+				 * knob */
 	int buffer_percent;	/* 0..100, when a blocked splice wakes up; -1 = leave */
 	bool overwrite;		/* full ring: lose the oldest (true) or the newest */
 	bool record_cmd;	/* let the kernel note names ... */
 	bool record_tgid;	/* ... and process ids of the tasks seen */
 	bool event_fork;	/* children of the pids below are followed */
-	bool dead_man;		/* recording stops and memory goes when this process dies */
+	bool dead_man;		/* recording stops and memory is freed when this process dies */
 	const int32_t *pid;	/* only these threads' events; NULL = all. Borrowed for the call */
 	size_t npid;
 	const char *cpumask;	/* hex mask as in tracing_cpumask; NULL = all CPUs */
@@ -152,14 +152,14 @@ int kinst_create(struct ktracefs *t, const struct kinst_config *c, struct kinst 
 		 struct kvmft_err *err) __must_check;
 /*
  * Stops, disables, closes and removes it; waits up to 2 s while somebody has a file of it open,
- * then -EBUSY and err names who (PID and command). k is freed in every case; NULL is fine.
- * Descriptors handed out by kinst_raw_open() must be closed before.
+ * then -EBUSY, and err names who (PID and command). k is freed in every case; NULL is fine.
+ * Descriptors from kinst_raw_open() must be closed before.
  */
 int kinst_destroy(struct kinst *k, struct kvmft_err *err);
 
 /*
- * Its trace clock from here on, read back; NULL leaves it. What the ring holds is lost, also when
- * it is the clock that it has. The kernel waits for an RCU grace period, some 20 ms. -EINVAL: no
+ * Its trace clock from here on, read back; NULL leaves it. What the ring holds is lost, even if the
+ * clock is the one that it has. The kernel waits for an RCU grace period, some 20 ms. -EINVAL: no
  * such clock.
  */
 int kinst_set_clock(struct kinst *k, const char *clock, struct kvmft_err *err) __must_check;
@@ -168,7 +168,7 @@ const char *kinst_name(const struct kinst *k);
 const char *kinst_clock(const struct kinst *k);		/* as read back */
 uint32_t kinst_subbuf_size(const struct kinst *k);	/* bytes, header included */
 uint64_t kinst_buffer_kb(const struct kinst *k);	/* per CPU, as read back */
-/* Another size of a ring that may be on: what it holds stays, when it grows. */
+/* Resizes a ring that may be on; if it grows, its contents stay. */
 int kinst_buffer_set(struct kinst *k, uint64_t kb, struct kvmft_err *err) __must_check;
 int kinst_dirfd(const struct kinst *k);			/* borrowed */
 
@@ -177,7 +177,7 @@ int kinst_tracing(struct kinst *k, bool on, struct kvmft_err *err) __must_check;
 int kinst_tracing_get(const struct kinst *k) __must_check;
 /* Empties the ring and zeroes its counters. */
 int kinst_clear(struct kinst *k) __must_check;
-/* Adds one thread to the filter of set_event_pid. */
+/* Adds a thread to set_event_pid. */
 int kinst_pid_add(struct kinst *k, int32_t pid, struct kvmft_err *err) __must_check;
 
 /*
@@ -189,18 +189,18 @@ int kinst_events_add(struct kinst *k, const struct kevent_list *list,
 		     struct kvmft_err *err) __must_check;
 /* Enables exactly the events noted; all or none. */
 int kinst_events_enable(struct kinst *k, struct kvmft_err *err) __must_check;
-/* Disables all of them, goes on after a failure and returns the first. */
+/* Disables all of them; continues after a failure and returns the first. */
 int kinst_events_disable(struct kinst *k);
 const struct kevent_list *kinst_events(const struct kinst *k);
 
-/* Has this kernel triggers on the event? */
+/* Does this kernel have triggers on the event? */
 bool kinst_has_trigger(const struct kinst *k, const char *sys, const char *name);
 /* Writes one line to an event's trigger file ("hist:keys=...", "!hist:..."). */
 int kinst_trigger(struct kinst *k, const char *sys, const char *name, const char *text,
 		  struct kvmft_err *err) __must_check;
 /*
- * Sets a trigger and takes note of it: kinst_destroy() removes all noted ones, newest first. An
- * instance whose triggers refer to each other's variables cannot be removed otherwise.
+ * Sets a trigger and notes it: kinst_destroy() removes all noted ones, newest first. An instance
+ * whose triggers refer to each other's variables could not be removed otherwise.
  */
 int kinst_trigger_add(struct kinst *k, const char *sys, const char *name, const char *text,
 		      struct kvmft_err *err) __must_check;
@@ -224,8 +224,8 @@ struct khist_entry {
 typedef int (*khist_fn)(void *ctx, const struct khist_entry *e);
 
 /*
- * The walk over a hist file: of its blocks, the one whose trigger begins like this. Only the
- * totals are public.
+ * The walk over a hist file: over the block whose trigger begins like this. Only the totals are
+ * public.
  */
 struct khist {
 	uint64_t hits, entries, dropped; /* out: as the block's totals say */
@@ -240,8 +240,8 @@ struct khist {
 
 void khist_begin(struct khist *h, const char *keys, khist_fn fn, void *ctx);
 /*
- * Feeds one line without its newline, and the end. 0; what fn returned; -EBADMSG for what a
- * kernel does not write; khist_end(): -ENOENT when there was no block with these keys.
+ * Feeds one line without its newline, and the end. 0; what fn returned; -EBADMSG for something that
+ * no kernel writes; khist_end(): -ENOENT if there was no block with these keys.
  */
 int khist_line(struct khist *h, const char *line) __must_check;
 int khist_end(struct khist *h) __must_check;
@@ -251,16 +251,16 @@ int kinst_hist_walk(struct kinst *k, const char *sys, const char *name,
 		    struct khist *h) __must_check;
 
 /*
- * A filter for a field lat that is a difference of two stamps: not below 0, which as u64 is longer
- * than any time. Seen once in an emulated machine, -728 ms with mono_raw.
+ * A filter for a field lat that is a difference of two stamps: it must not be negative, which as
+ * u64 is longer than any time. Seen once in an emulated machine: -728 ms with mono_raw.
  */
 #define KSYNTH_LAT_SANE "lat < 0x8000000000000000"
 
 /*
  * A synthetic event of our own: synthetic/kvmft_PID_STARTTIME with these fields ("int pid; u64
- * lat"), which triggers of any instance may raise. name gets the event's name. n: 0, or the
- * number of a further one of this process.
- * -ENOENT: this kernel has none. To be removed after all triggers that use it are gone.
+ * lat"), which triggers of any instance may raise. name receives the event's name. n: 0, or the
+ * number of another one of this process. -ENOENT: this kernel has none. To be removed after all
+ * triggers that use it.
  */
 int ksynth_add(struct ktracefs *t, unsigned int n, const char *fields, char *name, size_t size,
 	       struct kvmft_err *err) __must_check;
@@ -272,16 +272,16 @@ int kinst_raw_open(struct kinst *k, uint32_t cpu, bool nonblock,
 /* trace_marker or trace_marker_raw, for writing; the caller closes. fd or -errno. */
 int kinst_marker_open(struct kinst *k, bool raw) __must_check;
 /*
- * Does this kernel copy what is written to the top level's trace_marker into an instance that wants
- * it? Switch it on after tracing and off before: as long as an instance copies and does not record,
- * the kernel refuses everybody's markers (Linux 6.18, tracing_mark_write()).
+ * Can this kernel copy what is written to the top-level trace_marker into an instance? Switch that
+ * on after tracing and off before it: while an instance copies but does not record, the kernel
+ * refuses everybody's markers (Linux 6.18, tracing_mark_write()).
  */
 bool kinst_can_copy_markers(const struct kinst *k);
 int kinst_copy_markers(struct kinst *k, bool on, struct kvmft_err *err) __must_check;
 /*
  * For a child between fork and exec: a mount namespace in which every tracefs has this instance's
- * trace_marker and trace_marker_raw in the place of the top level's, and /dev/null for tracing_on.
- * 0 or -errno (-EPERM: not root); the namespace may be half made then.
+ * trace_marker and trace_marker_raw in place of the top-level ones, and /dev/null for tracing_on. 0
+ * or -errno (-EPERM: not root); then the namespace may be half made.
  */
 int kinst_private_marker(const struct kinst *k) __must_check;
 /* The CPUs that have a per_cpu directory, ascending. */
@@ -293,22 +293,23 @@ struct kstats {
 	uint64_t entries, overrun, commit_overrun, bytes, dropped, read;
 	/*
 	 * When it was read, in the units of the ring's clock: exact with a clock that does not
-	 * count ns, else cut to microseconds (now_step 1000). 0 when the kernel does not tell.
+	 * count ns, else cut to microseconds (now_step 1000). 0 if the kernel does not say.
 	 */
 	uint64_t now, now_step;
-	uint64_t oldest; /* stamp of the first event that the ring holds, as now; 0 = not told */
+	uint64_t oldest; /* stamp of the first event in the ring, in the same units; 0 = not
+			  * known */
 };
 
 /* Parses per_cpu/cpuN/stats by name. -EINVAL unless entries, overrun and read events are there. */
 int kstats_parse(const char *text, struct kstats *s) __must_check;
 /* s or text may be NULL; *text is the caller's. */
 int kinst_stats(const struct kinst *k, uint32_t cpu, struct kstats *s, char **text) __must_check;
-/* "64 (expanded: 1408)" or "1408": KB the file speaks of now. Pure. */
+/* "64 (expanded: 1408)" or "1408": the KB that the file means now. Pure. */
 int kbuffer_kb_parse(const char *text, uint64_t *kb) __must_check;
 
 /*
- * Can this kernel keep its stack at an event of the instance: by the event's trigger stacktrace, or
- * only by the option of that name, at all events?
+ * Can this kernel record its stack at an event of the instance: with the event's trigger
+ * stacktrace, or only with the option of that name, at all events?
  */
 enum kstacks { KSTACKS_NONE, KSTACKS_OPTION, KSTACKS_TRIGGER };
 enum kstacks kinst_stacks(const struct kinst *k, const char *sys, const char *name);
@@ -318,7 +319,7 @@ int kinst_stacks_of_all(struct kinst *k, struct kvmft_err *err) __must_check; /*
 
 /*
  * Which of n names are in kallsyms (path; NULL = /proc/kallsyms), in one pass. Addresses may be
- * hidden. Returns how many are, or -errno.
+ * hidden. Returns their number, or -errno.
  */
 int kallsyms_find(const char *path, const char *const *name, size_t n, bool *present) __must_check;
 
@@ -330,7 +331,7 @@ const char *kprobes_group(const struct kprobes *p);
 /*
  * Adds group/name on a function ("do_sys_openat2", "vprintk_emit+4"), with fetch arguments
  * ("a=@tsc_khz:u32"; NULL = none). name: letters, digits, _, at most 63. -EPERM: lockdown; else the
- * kernel's error for what it cannot probe, with its explanation.
+ * kernel's error, with an explanation.
  */
 int kprobe_add(struct kprobes *p, const char *name, const char *func, const char *args,
 	       struct kvmft_err *err) __must_check;
@@ -351,8 +352,7 @@ enum kuprobe_can {
 };
 
 /*
- * *can gets what this kernel's uprobes are able to. -ENOTSUP: kernel without them; -EPERM:
- * lockdown.
+ * *can receives what this kernel's uprobes can do. -ENOTSUP: kernel without them; -EPERM: lockdown.
  */
 int uprobes_open(struct ktracefs *t, struct kprobes **out, unsigned int *can,
 		 struct kvmft_err *err) __must_check;
@@ -362,14 +362,14 @@ struct kuprobe {
 	int fd;		  /* the file to probe, open for reading */
 	const char *path; /* its name in messages */
 	uint64_t offset;  /* of the instruction in the file, bytes */
-	uint64_t guard;	  /* of the 16 bit counter that switches it on; 0 = none */
+	uint64_t guard;	  /* of the 16-bit counter that switches it on; 0 = none */
 	const char *args; /* "arg1=%di:s32 arg2=...", NULL = none */
-	bool again; /* one more place of an event that was added before, with the same arguments */
+	bool again; /* another place of an event added before, with the same arguments */
 };
 
 /*
- * Adds one. The kernel gets the file by its descriptor: what was read is what is probed. Errors of
- * the kernel come with its explanation.
+ * Adds one. The kernel gets the file by its descriptor, so the file that was read is the one that
+ * is probed. Errors of the kernel come with an explanation.
  */
 int uprobe_add(struct kprobes *p, const struct kuprobe *u, struct kvmft_err *err) __must_check;
 
@@ -381,27 +381,27 @@ struct kread_arg {
 };
 
 /*
- * Reads kernel variables without touching a module, perf or BPF: one kprobe with fetch
- * arguments in an instance of its own, set off by a system call of this process. Arguments are
- * fetched in the order given, in one shot when there are at most 100 (and 3 KB of definition),
- * so that a version counter named first and last brackets what stands between. When the kernel
- * refuses one of them, neighbours with the same symbol still share one shot. Symbols that are
- * unknown are not present. Returns how many are, or -errno (-ENOTSUP: no kprobes).
+ * Reads kernel variables without touching a module, perf or BPF: one kprobe with fetch arguments in
+ * an instance of its own, set off by a system call of this process. Arguments are fetched in the
+ * order given, in one shot when there are at most 100 (and 3 KB of definition), so that a version
+ * counter named first and last brackets what is between. If the kernel refuses one of them,
+ * neighbours with the same symbol still share one shot. Unknown symbols are not present. Returns
+ * how many are, or -errno (-ENOTSUP: no kprobes).
  */
 int kread_symbols(struct ktracefs *t, struct kread_arg *arg, size_t n,
 		  struct kvmft_err *err) __must_check;
-/* Pure half of it: finds " NAME=VALUE" of a line of trace. -ENOENT, -EINVAL ("(fault)"). */
+/* Its pure half: finds " NAME=VALUE" in a line of trace. -ENOENT, -EINVAL ("(fault)"). */
 int kread_parse_field(const char *line, const char *name, uint64_t *value) __must_check;
 
 /* ---- TSC and clocks ---- */
 
 struct ktsc_facts {
-	bool present;	   /* a TSC, or what is one on arm64 */
+	bool present;	   /* a TSC, or its equivalent on arm64 */
 	bool arm64;	   /* it is the system counter, CNTVCT_EL0 */
 	uint64_t khz;	   /* 0 = unknown */
 	char source[40];   /* "kprobe tsc_khz", "dmesg refined", "dmesg detected", "cpuid 0x15",
 			      "hypervisor cpuid 0x40000010", "cntfrq_el0", "measured"; "" = unknown */
-	bool exact;	   /* it is the number the kernel itself computes with */
+	bool exact;	   /* it is the number that the kernel itself computes with */
 	bool constant, nonstop, known_freq; /* CPU flags */
 	/*
 	 * The boot log says that sched_clock() is stable, and nothing since has denied it:
@@ -418,15 +418,15 @@ struct ktsc_facts {
 
 /*
  * KFEAT_HOST, KFEAT_GUEST or both: what this machine is, whether or not a VM runs at the moment. A
- * guest is told by KVM's signature, a host among them by KVM's device (root: NULL = "/"), which
- * alone tells them apart on arm64. *why, if not NULL: in words.
+ * guest is recognized by KVM's signature, and a guest that is also a host by KVM's device (root:
+ * NULL = "/"), on arm64 by the device alone. *why, if not NULL: in words.
  */
 unsigned int kmachine_sides(const char *root, const struct ktsc_facts *f, const char **why);
 
 /*
  * The frequency of an x86's TSC comes from the boot log, else from the kernel's own variable (not
- * when t is NULL), else from CPUID, else it is measured; that of an arm64's counter from
- * CNTFRQ_EL0. Unknown things stay 0 or "".
+ * if t is NULL), else from CPUID, else it is measured; that of an arm64's counter from CNTFRQ_EL0.
+ * Unknown things stay 0 or "".
  */
 int ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f) __must_check;
 /* "tsc: Refined TSC clocksource calibration: 3792.873 MHz" and "tsc: Detected ... MHz". */
@@ -470,15 +470,15 @@ enum kmodule_state {
 /* Ignores the environment; works without /proc/modules. */
 enum kmodule_state kmodule_state_get(const char *name);
 const char *kmodule_state_text(enum kmodule_state s);
-/* 0 when it is there already. -ENOENT, -EPERM, -ENOTSUP (built without libkmod). */
+/* 0 if it is loaded already. -ENOENT, -EPERM, -ENOTSUP (built without libkmod). */
 int kmodule_load(const char *name, struct kvmft_err *err) __must_check;
 /*
- * Hands each parameter of a loaded module that can be read to fn, in no order. 0 (also when there
+ * Calls fn for each readable parameter of a loaded module, in no particular order. 0 (also if there
  * is none), -errno, or what fn returned.
  */
 int kmodule_params(const char *module, int (*fn)(void *ctx, const char *name, const char *value),
 		   void *ctx) __must_check;
-/* "libkmod" or "/proc and /lib/modules": what the answers rest on. */
+/* "libkmod" or "/proc and /lib/modules": what the answers are based on. */
 const char *kmodule_backend(void);
 
 /* ---- what a killed kvmft left ---- */
@@ -500,11 +500,11 @@ struct kreset {
 
 /*
  * Removes instances kvmft.PID.STARTTIME.N with their triggers, and probe groups and synthetic
- * events kvmft_PID_STARTTIME, whose process is gone. Names that only look alike are never touched.
- * The first failure is returned, but the sweep goes on.
+ * events kvmft_PID_STARTTIME, whose process is gone. Names that only look similar are never
+ * touched. The first failure is returned, but the sweep continues.
  */
 int kreset_sweep(struct ktracefs *t, bool dry_run, struct kreset *r, struct kvmft_err *err);
-/* The same, only for what @only left, even if others are gone too; NULL: for all. */
+/* The same for what @only left, even if others are gone, too; NULL: for all. */
 int kreset_sweep_of(struct ktracefs *t, const struct kowner *only, bool dry_run, struct kreset *r,
 		    struct kvmft_err *err);
 void kreset_free(struct kreset *r);
@@ -513,7 +513,7 @@ int kowner_self(struct kowner *o) __must_check;
 int kowner_parse(const char *name, char sep, struct kowner *o) __must_check;
 int kowner_format(const struct kowner *o, char sep, char *buf, size_t size) __must_check;
 bool kowner_alive(const struct kowner *o);
-/* Of instances whose process lives: (*list)[*n], each once, to be freed. 0 or -errno. */
+/* Of instances whose process is alive: (*list)[*n], each once, to be freed. 0 or -errno. */
 int kowners_alive(struct ktracefs *t, struct kowner **list, size_t *n) __must_check;
 
 /* ---- features, for `kvmft check` ---- */
@@ -524,19 +524,19 @@ struct kfeat_result {
 	const char *name;    /* "tracefs", "x86-tsc", ... */
 	const char *purpose; /* what kvmft uses it for */
 	unsigned int need;   /* KFEAT_HOST | KFEAT_GUEST: cannot do without; 0 = optional */
-	unsigned int use;    /* the same two: has a use for it; 0: not on this architecture */
+	unsigned int use;    /* the same two: can use it; 0: not on this architecture */
 	enum kfeat_state state;
 	char detail[256];    /* what was found */
-	char remedy[256];    /* what to do; "" when there is nothing to mend */
+	char remedy[256];    /* what to do; "" if there is nothing to fix */
 };
 
 #define KFEAT_HOST  1u
 #define KFEAT_GUEST 2u
 
 struct kfeat_env {
-	struct ktracefs *t;	/* NULL: there is none to ask, */
+	struct ktracefs *t;	/* NULL: there is none, */
 	const char *no_tracefs; /* and this is why; may be NULL */
-	const char *root;	/* where sys and proc are; NULL = "/" (tests: a fixture tree) */
+	const char *root;	/* root of sys and proc; NULL = "/" (tests: a fixture tree) */
 };
 
 size_t kfeat_count(void);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * ktext.h: texts of tracefs that captures carry as well, read from either.
- */
+/* ktext.h: texts of tracefs that are also in captures, read from either. */
 #ifndef KVMFT_KTEXT_H
 #define KVMFT_KTEXT_H
 
@@ -12,7 +10,7 @@ struct ktext_page {
 	uint32_t long_size, header, size; /* 4 or 8; before the data; of all of it */
 };
 
-/* False when it does not say. */
+/* False if it does not say. */
 bool ktext_page(const char *text, struct ktext_page *p);
 /* The name in [brackets] of trace_clock, or of /sys/kernel/security/lockdown; -EINVAL: none. */
 int ktext_chosen(const char *text, char *buf, size_t size) __must_check;

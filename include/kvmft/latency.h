@@ -3,12 +3,11 @@
  * latency.h: how long things took across host and guest: interrupts, stolen time, block I/O,
  * timers, memory.
  *
- * One walk over a timeline feeds all analyses that are wanted. Each follows chains of events from
- * their beginning to their end and measures the stages between; chains that a gap cut, or that
- * cannot be told apart, are counted and left out. Memory is bounded by open chains.
+ * One walk over a timeline feeds all wanted analyses. Each follows chains of events from beginning
+ * to end and measures the stages between; chains that were cut by a gap, or that are ambiguous, are
+ * counted and left out. Memory is bounded by open chains.
  *
- * Lengths of time are in ns, or in cycles of the host where nothing tells how fast its TSC runs:
- * lat_in_cycles().
+ * Lengths of time are in ns, or in host cycles if the TSC frequency is not known: lat_in_cycles().
  */
 #ifndef KVMFT_LATENCY_H
 #define KVMFT_LATENCY_H
@@ -18,9 +17,9 @@
 enum lat_kind { LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_MEM, LAT_KINDS };
 
 /*
- * The tables of the analyses; sched has two: whom it hit, and who ran instead; so has timer: what
- * the guest set its hardware to, and its own high-resolution timers. Those of mem behind the
- * first one are the same stalls, by what lat_opts.mem_by asks for.
+ * The tables of the analyses. sched has two: whom it hit, and who ran instead; so has timer: what
+ * the guest set its hardware to, and its own high-resolution timers. Those of mem after the first
+ * show the same stalls, grouped by what lat_opts.mem_by asks for.
  */
 enum lat_table_id {
 	LAT_T_IRQ,
@@ -38,12 +37,12 @@ enum lat_table_id {
 	LAT_TABLES
 };
 
-/* Bit numbers of lat_opts.mem_by, by which the command names them: lat_mem_by_names[]. */
+/* Bit numbers of lat_opts.mem_by; the command's names are in lat_mem_by_names[]. */
 enum lat_mem_by { MEM_BY_vcpu, MEM_BY_task, MEM_BY_gpa, MEM_BY_thread, MEM_BY_time };
 extern const char *const lat_mem_by_names[]; /* NULL-terminated */
-#define LAT_GRAIN (64ull << 20) /* of addresses, where none is asked for */
+#define LAT_GRAIN (64ull << 20) /* of addresses, by default */
 
-#define LAT_STAGES 10 /* most stages of a table, the total included */
+#define LAT_STAGES 10 /* most stages of a table, including the total */
 #define LAT_CAUSES 18
 #define LAT_COUNTS 14
 #define LAT_NAME   64
@@ -61,30 +60,35 @@ enum vs_state {
 };
 extern const char *const vs_names[VS_STATES];
 
-/* What a table consists of. Stage 0 is the total; others are parts of it where they are known. */
+/*
+ * What a table consists of. Stage 0 is the total; others are parts of it, as far as they are known.
+ */
 struct lat_desc {
 	const char *name;  /* "irq" */
-	enum lat_kind kind; /* the analysis that the table is of */
+	enum lat_kind kind; /* the analysis of the table */
 	const char *title; /* one line, head of the table */
 	const char *key;   /* head of the first column */
 	const char *stage[LAT_STAGES];
 	const char *stage_help[LAT_STAGES];
 	uint32_t parts; /* bit per stage: those that follow each other and make the total */
-	/* Bit per stage: those between clocks of both sides. They are as wrong as the alignment. */
+	/*
+	 * Bit per stage: those between clocks of both sides, which are off by as much as the
+	 * alignment.
+	 */
 	uint32_t crosses;
 	const char *cause[LAT_CAUSES]; /* [0] = none stands out */
 	const char *count[LAT_COUNTS]; /* what was counted, matched or not */
-	bool in_order;		       /* its groups stay in the order that they came in */
+	bool in_order;		       /* its groups keep the order in which they came */
 };
 
-/* The analysis that a table is of. */
+/* The analysis that a table belongs to. */
 enum lat_kind lat_table_kind(enum lat_table_id id);
 
 struct lat_group {
 	int64_t vm;	     /* index into the host map; -1: of the host */
 	char name[LAT_NAME];
-	bool rest;	     /* of what cannot be told: comes last */
-	uint32_t order;	     /* used while it is sorted */
+	bool rest;	     /* of what is not known: comes last */
+	uint32_t order;	     /* used during sorting */
 	struct loghist *stage[LAT_STAGES]; /* NULL: never measured */
 	uint64_t cause[LAT_CAUSES];
 	uint64_t longest, begin, end; /* of its cases: the total, and when it was (host TSC) */
@@ -106,15 +110,15 @@ struct lat_table {
 	const struct lat_desc *desc;
 	struct lat_group *group; /* after lat_finish(): the greatest sum of totals first */
 	size_t ngroup, group_cap;
-	uint64_t crowded;	 /* samples of groups that there was no room for */
+	uint64_t crowded;	 /* samples of groups that did not fit */
 	uint64_t count[LAT_COUNTS];
 	struct lat_case *worst;	 /* the longest first, after lat_finish() */
 	size_t nworst;
 };
 
 /*
- * How a vCPU spent the capture, in host cycles: time[] sums to last - first, which are the first
- * and the last event of the host; 0 where the vCPU's thread made no event.
+ * How a vCPU spent the capture, in host cycles: time[] adds up to last - first, the first and the
+ * last event of the host; 0 if the vCPU's thread made no event.
  */
 struct lat_times {
 	size_t vm;
@@ -129,11 +133,11 @@ struct lat_opts {
 	int64_t vm, vcpu;  /* only this one; -1: any */
 	uint64_t than_ns;  /* only longer ones are kept as worst; 0 with cycles */
 	size_t worst;	   /* how many are kept per table */
-	bool states_only;  /* nothing is wanted but lat_vcpu_now() */
-	bool cases_only;   /* nothing but what each() is told, of all but sched, and notes */
-	uint32_t mem_by;   /* tables of mem besides the one by kind */
+	bool states_only;  /* only lat_vcpu_now() is wanted */
+	bool cases_only;   /* only what each() is told, of all but sched, and notes */
+	uint32_t mem_by;   /* tables of mem in addition to the one by kind */
 	uint64_t grain;	   /* of the one by address, in bytes; 0: LAT_GRAIN */
-	/* Called, if there, with each case as it ends; 0 or -errno. */
+	/* If set, called with each case as it ends; 0 or -errno. */
 	int (*each)(void *ctx, enum lat_table_id id, const struct lat_case *c);
 	void *ctx;
 };
@@ -142,25 +146,24 @@ struct lat;
 
 /*
  * The timeline is borrowed, and walked by the caller. An analysis that needs events which no
- * capture has is left out;
- * -ENOENT with err if none is left (named).
+ * capture has is left out; -ENOENT with err, which names what is missing, if none is left.
  */
 int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out,
 	    struct kvmft_err *err) __must_check;
 /* Feeds the items of the timeline in order. 0 or -ENOMEM. */
 int lat_feed(struct lat *l, const struct tl_item *i) __must_check;
-/* Ends open chains and sorts. 0 or -ENOMEM. */
+/* Ends open chains, and sorts. 0 or -ENOMEM. */
 int lat_finish(struct lat *l) __must_check;
 bool lat_in_cycles(const struct lat *l);
 const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id);
-/* Whether it is of an analysis that was wanted and not left out, and was asked for. */
+/* Whether it belongs to an analysis that was wanted and not left out, and was asked for. */
 bool lat_has_table(const struct lat *l, enum lat_table_id id);
-/* What a vCPU does at this point of the walk. */
+/* What a vCPU is doing at this point of the walk. */
 struct lat_now {
 	enum vs_state state, base; /* base: without a scheduler */
 	bool asleep;		   /* its thread sleeps; the state stays what it was */
 	bool stopped;		   /* VS_PREEMPTED: by a signal */
-	bool thief_known;	   /* VS_PREEMPTED, VS_WAITING: who has the CPU, 0: nobody */
+	bool thief_known;	   /* VS_PREEMPTED, VS_WAITING: who has the CPU, 0: no one */
 	int32_t thief;
 	bool task_known;	   /* the guest's */
 	int32_t task;
@@ -170,11 +173,11 @@ struct lat_now {
 bool lat_vcpu_now(const struct lat *l, size_t vm, uint32_t vcpu, struct lat_now *now);
 /* By lat_kind: what was wanted and not left out. */
 const bool *lat_answers(const struct lat *l);
-/* What this analysis would have needed and no capture has, if it was wanted; otherwise NULL. */
+/* What this analysis, if it was wanted, needs and no capture has; otherwise NULL. */
 const char *lat_left_out(const struct lat *l, enum lat_kind kind);
 size_t lat_vcpus(const struct lat *l);
 void lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t);
-/* The i-th remark on what is missing for full answers (a line of text); NULL past the last. */
+/* The i-th remark on what is missing for complete answers (a line of text); NULL past the last. */
 const char *lat_note(const struct lat *l, size_t i);
 /* Names of lat_kind as the command takes them, NULL-terminated. */
 extern const char *const lat_kind_names[];

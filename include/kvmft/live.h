@@ -2,11 +2,11 @@
 /*
  * live.h: events of many CPUs in time order while they happen.
  *
- * The descriptors of per_cpu/cpuN/trace_pipe_raw are read at intervals that the caller chooses.
- * Between two reads an event of one CPU may still be on its way while a later one of another CPU
- * was read already, so nothing is given out at once: live_read() releases what is no newer than
- * the newest event of the read before it. The re-order window is thus one interval; an event that
- * comes later than that is given out late, and marked. Only stamps are compared: any trace clock
+ * The descriptors of per_cpu/cpuN/trace_pipe_raw are read at intervals that the caller chooses. At
+ * each read an event of one CPU may still be on its way while a later one of another CPU has
+ * already been read, so nothing is given out at once: live_read() releases what is no newer than
+ * the newest event of the previous read. The re-order window is thus one interval; an event that
+ * comes later than that is given out late and marked. Only stamps are compared: any trace clock
  * will do.
  */
 #ifndef KVMFT_LIVE_H
@@ -34,17 +34,17 @@ struct live_totals {
 int live_new(uint32_t subbuf_size, struct live **out) __must_check;
 void live_free(struct live *l); /* NULL is fine; closes no descriptor */
 
-/* fd (borrowed) gives whole sub-buffers and does not block. After the last one: live_read(). */
+/* fd (borrowed) yields whole sub-buffers and does not block. After the last one: live_read(). */
 int live_add_cpu(struct live *l, uint32_t cpu, int fd) __must_check;
 
 /*
  * Takes what the descriptors hold and releases events for live_next(). last: the source is quiet,
- * release everything. 0; 1: memory did not suffice for all of it (a few MiB per CPU are kept),
- * take the events out and call again; -errno of a failed read, -EMSGSIZE for a source that does
- * not give whole sub-buffers, -ENOMEM.
+ * release everything. 0; 1: there was not enough memory for all of it (a few MiB per CPU are kept),
+ * take the events out and call again; -errno of a failed read, -EMSGSIZE for a source that does not
+ * yield whole sub-buffers, -ENOMEM.
  */
 int live_read(struct live *l, bool last) __must_check;
-/* The next released item: 1, or 0 when there is none until the next live_read(). */
+/* The next released item: 1, or 0 if there is none until the next live_read(). */
 int live_next(struct live *l, struct live_item *item) __must_check;
 
 const struct live_totals *live_totals(const struct live *l);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * live_session.h: what the commands that look at events as they happen have in common: formats and
- * descriptors of an instance, the signals that end them, and writing to somebody who may not read.
+ * live_session.h: what the commands that watch events live have in common: formats and descriptors
+ * of an instance, the signals that end them, and writing to a reader that may be slow.
  */
 #ifndef KVMFT_LIVE_SESSION_H
 #define KVMFT_LIVE_SESSION_H
@@ -9,7 +9,7 @@
 #include "kvmft/kernel.h"
 #include "kvmft/live.h"
 
-/* Tells of, and removes, what a killed kvmft had left; failures are for `kvmft reset` to tell. */
+/* Reports and removes what a killed kvmft left; failures are left to `kvmft reset`. */
 void session_sweep(struct ktracefs *t, note_fn *note);
 /* Formats of list, as if they came from a capture; *fmt is the caller's. */
 int session_formats(struct ktracefs *t, const struct kevent_list *list, struct fmt **fmt,
@@ -20,7 +20,7 @@ uint64_t session_buffer_kb(size_t ncpu);
 int session_raw_open(struct kinst *k, const struct kcpus *cpus, int **raw,
 		     struct kvmft_err *err) __must_check;
 void session_raw_close(int *raw, size_t n);
-/* A reader in order of time of descriptors as above. */
+/* A reader, in time order, of such descriptors. */
 int session_live_open(struct kinst *k, const struct kcpus *cpus, const int *raw,
 		      struct live **live, struct kvmft_err *err) __must_check;
 
@@ -29,11 +29,12 @@ int session_signals(struct kvmft_err *err) __must_check;
 
 enum session_write {
 	SESSION_WRITTEN,
-	SESSION_SIGNAL,	     /* a signal came while nobody read: the rest was not written */
+	SESSION_SIGNAL,	     /* a signal came while the reader did not read: the rest was not
+			      * written */
 	SESSION_READER_GONE, /* EPIPE */
 };
 
-/* Writes to standard output so that a signal is obeyed meanwhile. 0 or -errno. */
+/* Writes to standard output in such a way that signals are obeyed meanwhile. 0 or -errno. */
 int session_write(int signal_fd, const char *text, size_t n, enum session_write *how,
 		  struct kvmft_err *err) __must_check;
 

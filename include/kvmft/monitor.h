@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * monitor.h: QEMU's monitors: where they are, speaking to them, and QEMU's trace events through
+ * monitor.h: QEMU's monitors: where they are, talking to them, and QEMU's trace events through
  * them.
  *
- * There are two kinds: QMP (JSON, for programs) and HMP (a command line for people). Either serves
- * one client at a time, on a unix socket that QEMU listens on. What comes out of it is believed no
- * further than it must: every wait has a deadline, every reply a bound, and all text that reaches
- * err or the caller is printable.
+ * There are two kinds: QMP (JSON, for programs) and HMP (a command line for people). Each serves
+ * one client at a time, on a unix socket that QEMU listens on. What they send is trusted as little
+ * as possible: every wait has a deadline, every reply a bound, and all text that reaches err or the
+ * caller is printable.
  */
 #ifndef KVMFT_MONITOR_H
 #define KVMFT_MONITOR_H
@@ -21,14 +21,14 @@ enum mon_kind { MON_QMP, MON_HMP };
 
 /* ---- where monitors are ---- */
 
-/* A monitor as a QEMU command line tells of it. */
+/* A monitor as given on a QEMU command line. */
 struct mon_place {
 	enum mon_kind kind;
 	char *spelling; /* the option, for messages: "-qmp unix:/run/a.sock,server=on" */
-	char *path;	/* of a unix socket, as QEMU was given it; NULL = it is something else */
-	char *why_not;	/* what keeps others from connecting to it; NULL = nothing known */
+	char *path;	/* of a unix socket, as QEMU was given it; NULL = not a unix socket */
+	char *why_not;	/* why others cannot connect to it; NULL = no reason known */
 	bool abstract;	/* path is a name in the abstract namespace */
-	int fd;		/* a listening socket that QEMU got from its starter (fd=N); else -1 */
+	int fd;		/* a listening socket that QEMU inherited (fd=N); else -1 */
 };
 
 struct mon_places {
@@ -52,26 +52,26 @@ int mon_qemu_scan(const struct vm_roots *roots, struct vm_list **list,
 
 /*
  * The QEMU that sel names: as vm_list_find(), also by PID-FD. *vm is borrowed from list. With sel
- * NULL the only one there is; -EEXIST with the candidates in err when there are several.
+ * NULL, the only one; -EEXIST with the candidates in err if there are several.
  */
 int mon_qemu_find(const struct vm_roots *roots, const struct vm_list *list, const char *sel,
 		  const struct vm **vm, struct kvmft_err *err) __must_check;
 
 /*
- * What a QEMU is. backends is a list, "log,simple"; found tells by what each was found:
- *	log:text	a text in the program that only this back end brings
- *	dtrace:note	a note about a marker of provider qemu in the program
- *	ust:library	a library that the process has loaded
+ * What a QEMU is. backends is a list, "log,simple"; found says how each was recognized:
+ * 	log:text	a text in the program that only this back end brings
+ * 	dtrace:note	a note about a marker of provider qemu in the program
+ * 	ust:library	a library that the process has loaded
  */
 struct mon_program {
 	struct sbuf path;
-	struct sbuf version; /* "7.2.22 (Debian 1:7.2+dfsg)"; empty: this is no QEMU's program */
+	struct sbuf version; /* "7.2.22 (Debian 1:7.2+dfsg)"; empty: this is not QEMU's program */
 	struct sbuf backends, found;
 };
 
 /*
- * Looks at the file that process pid runs, and at the process. A file may be changed while it is
- * read; what could be told is added even when the result is -errno. m: mon_program_free().
+ * Looks at the file that process pid runs, and at the process. The file may be changed while it is
+ * read; what was found is added even if the result is -errno. m: mon_program_free().
  */
 int mon_program_read(const struct vm_roots *roots, uint32_t pid,
 		     struct mon_program *m) __must_check;
@@ -83,14 +83,14 @@ struct monitor;
 
 /*
  * Connects to the socket called path (abstract: in the abstract namespace) and waits for its
- * greeting; both, and each reply later, may take timeout_ns. name stands before what err says.
- * -errno with err set: -ETIMEDOUT when somebody else is being served. *m: monitor_close().
+ * greeting; this, and each reply later, may take timeout_ns. name goes before the text in err.
+ * -errno with err set: -ETIMEDOUT if somebody else is being served. *m: monitor_close().
  */
 int monitor_open(enum mon_kind kind, const char *path, bool abstract, uint64_t timeout_ns,
 		 struct monitor **m, struct kvmft_err *err) __must_check;
 /*
  * Connects to the first monitor of a running QEMU that answers, QMP before HMP. Its socket is
- * looked for where QEMU sees it: its root and its working directory. err tells of each that failed.
+ * looked for as QEMU sees it: from its root and its working directory. err names each that failed.
  */
 int monitor_open_vm(const struct vm_roots *roots, const struct vm *vm, uint64_t timeout_ns,
 		    struct monitor **m, struct kvmft_err *err) __must_check;
@@ -99,11 +99,14 @@ void monitor_close(struct monitor *m);
 enum mon_kind monitor_kind(const struct monitor *m);
 /* "QMP /run/a.sock": for messages. */
 const char *monitor_name(const struct monitor *m);
-/* Its socket, for poll(): readable when QEMU says something unasked, or went away. */
+/* Its socket, for poll(): readable when QEMU sends something unasked, or went away. */
 int monitor_fd(const struct monitor *m);
-/* The process that made the socket by the kernel's word: QEMU, or who started it; 0 = unknown. */
+/*
+ * The process that made the socket, according to the kernel: QEMU, or whatever started it; 0 =
+ * unknown.
+ */
 uint32_t monitor_pid(const struct monitor *m);
-/* Reads away what came unasked. 0, or -ECONNRESET when QEMU has closed the connection. */
+/* Discards what came unasked. 0, or -ECONNRESET if QEMU has closed the connection. */
 int monitor_idle(struct monitor *m) __must_check;
 
 /* Each answer from now on may take timeout_ns. */
@@ -111,14 +114,14 @@ void monitor_patience(struct monitor *m, uint64_t timeout_ns);
 
 /* Adds QEMU's version, "7.2.22 (Debian 1:7.2+dfsg)". */
 int monitor_version(struct monitor *m, struct sbuf *out, struct kvmft_err *err) __must_check;
-/* Runs a command line of HMP, through QMP too, and adds what it prints, with \n only. */
+/* Runs a command line of HMP, also through QMP, and adds what it prints, with \n only. */
 int monitor_human(struct monitor *m, const char *line, struct sbuf *out,
 		  struct kvmft_err *err) __must_check;
 
 /* ---- trace events ---- */
 
 enum mon_state {
-	MON_UNAVAILABLE, /* compiled out (property "disable", or back end nop); HMP does not tell */
+	MON_UNAVAILABLE, /* compiled out (property "disable", or back end nop); not shown by HMP */
 	MON_DISABLED,
 	MON_ENABLED,
 	MON_STATES,
@@ -142,8 +145,8 @@ void mon_events_free(struct mon_events *list);
 /* An event by its name, or NULL. */
 struct mon_event *mon_events_get(const struct mon_events *list, const char *name);
 /*
- * Switches the events that pattern matches, by QEMU's own understanding: a text without '*' is the
- * name of one event. Those that are compiled out are left out. -EREMOTEIO when QEMU refuses.
+ * Switches the events that pattern matches, as QEMU understands it: a text without '*' is the name
+ * of one event. Events that are compiled out are left out. -EREMOTEIO if QEMU refuses.
  */
 int monitor_set(struct monitor *m, const char *pattern, bool on,
 		struct kvmft_err *err) __must_check;
@@ -155,28 +158,26 @@ struct mon_switch {
 	bool on;
 };
 
-/* In order: of two that match an event the later one counts. */
+/* In order: of two that match an event, the later one counts. */
 struct mon_switches {
 	struct mon_switch *v;
 	size_t n, cap;
 };
 
 bool mon_is_pattern(const char *text); /* has it a wildcard? */
-/* Letters, digits, '_', '*', '?', and not empty: what can name events. */
+/* Letters, digits, '_', '*', '?', and not empty: what event names consist of. */
 bool mon_pattern_ok(const char *text);
-/* Adds one; takes a copy. 0, -ENOMEM, or -EINVAL when it cannot name events. */
+/* Adds a copy of one. 0, -ENOMEM, or -EINVAL if it cannot name events. */
 int mon_switches_add(struct mon_switches *s, const char *pattern, bool on,
 		     struct kvmft_err *err) __must_check;
 /*
- * Adds the lines of a file in the syntax of `-trace events=FILE`: a pattern a line, '#' begins a
- * comment line, '-' in front switches off. file is its name for err, which tells the line.
+ * Adds the lines of a file in the syntax of `-trace events=FILE`: one pattern per line, '#' begins
+ * a comment line, '-' in front switches off. file is its name for err, which gives the line.
  */
 int mon_switches_add_text(struct mon_switches *s, const char *text, size_t n, const char *file,
 			  struct kvmft_err *err) __must_check;
 void mon_switches_free(struct mon_switches *s);
-/*
- * Says what s does to an event: 1 = on, 0 = off, -1 = nothing matches it.
- */
+/* What s does to an event: 1 = on, 0 = off, -1 = nothing matches it. */
 int mon_switches_get(const struct mon_switches *s, const char *name);
 
 #endif

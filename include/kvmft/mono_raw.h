@@ -16,8 +16,8 @@ struct mono_raw_line {
 
 /*
  * Reads what the kernel shows to each process, or else uses what g (NULL: not a guest) has read, or
- * else reads the kernel's timekeeper; accepts it only if it agrees with clock_gettime() at this
- * moment. -ENODATA with err: not available, or it does not agree. t is borrowed.
+ * else reads the kernel's timekeeper; accepts it only if it agrees with clock_gettime() now.
+ * -ENODATA with err: not available, or it does not agree. t is borrowed.
  */
 int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kguest_clock *g,
 		   struct mono_raw_line *m, struct kvmft_err *err) __must_check;

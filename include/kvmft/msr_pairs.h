@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * msr_pairs.h: one moment seen from both sides. The guest accesses an MSR that KVM intercepts: the
- * host traces kvm_msr while it serves the access, the guest traces read_msr or write_msr when it
- * runs again. Number and value tell which two belong together, so each pair says how much later the
- * guest's event is, whatever the windows say; it can never be earlier.
+ * host traces kvm_msr while it handles the access, the guest traces read_msr or write_msr when it
+ * runs again. Number and value tell which two belong together, so each pair shows how much later
+ * the guest's event is, independently of the windows; it can never be earlier.
  */
 #ifndef KVMFT_MSR_PAIRS_H
 #define KVMFT_MSR_PAIRS_H
@@ -13,7 +13,7 @@
 enum msr_pair {
 	MSR_PAIR_DEADLINE, /* write of IA32_TSC_DEADLINE: the values are unique */
 	MSR_PAIR_ICR,      /* write of the x2APIC's interrupt command register */
-	MSR_PAIR_RDMSR,    /* read of MSR 0x11: done by hand, for this very purpose */
+	MSR_PAIR_RDMSR,    /* read of MSR 0x11: made by hand, for this very purpose */
 	MSR_PAIR_KINDS,
 };
 extern const char *const msr_pair_names[MSR_PAIR_KINDS];
@@ -21,9 +21,9 @@ extern const char *const msr_pair_names[MSR_PAIR_KINDS];
 /* Distances in host cycles, guest's time minus host's. */
 struct msr_pair_stats {
 	uint64_t n, violations; /* violations: the guest's event came first */
-	uint64_t alone_host, alone_guest; /* accesses that only one side shows */
+	uint64_t alone_host, alone_guest; /* accesses that only one side has */
 	int64_t min, max;	/* valid when n is not 0 */
-	struct loghist late;	/* of those that are no violation */
+	struct loghist late;	/* of those that are not violations */
 };
 
 struct msr_pairs;
@@ -33,14 +33,14 @@ int msr_pairs_new(const struct timeline *t, struct msr_pairs **out) __must_check
 int msr_pairs_feed(struct msr_pairs *p, const struct tl_item *item) __must_check;
 /* Call once after the last item. */
 void msr_pairs_finish(struct msr_pairs *p);
-/* NULL when the captures show no such access of that VM. */
+/* NULL if the captures have no such access of that VM. */
 const struct msr_pair_stats *msr_pairs_get(const struct msr_pairs *p, size_t vm,
 					   enum msr_pair kind);
 /* Can both sides' captures show pairs at all? (They hold the events' formats.) */
 bool msr_pairs_possible(const struct msr_pairs *p, size_t vm);
 void msr_pairs_free(struct msr_pairs *p);
 
-/* ---- the events themselves, also of use elsewhere ---- */
+/* ---- the events themselves, also used elsewhere ---- */
 
 /* The MSR events of one source, resolved once. */
 struct msr_pair_events {

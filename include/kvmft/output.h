@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * output.h: timelines in the forms that are read. An output is a table of callbacks; a new one is
- * one file in src/output and one line in out_formats (src/output/formats.c).
+ * output.h: timelines in readable formats. An output is a table of callbacks; a new one is one file
+ * in src/output and one line in out_formats (src/output/formats.c).
  */
 #ifndef KVMFT_OUTPUT_H
 #define KVMFT_OUTPUT_H
@@ -11,14 +11,14 @@
 #include "kvmft/guest_rip.h"
 #include "kvmft/timeline.h"
 
-/* ---- the clock that all rows are shown in ---- */
+/* ---- the clock in which all rows are shown ---- */
 
 enum out_clock_kind {
 	OUT_CLOCK_HOST_TSC,
 	OUT_CLOCK_GUEST_TSC,
 	OUT_CLOCK_KVMCLOCK,
 	OUT_CLOCK_NS,
-	/* the host's clocks that its capture read beside the TSC */
+	/* the host's clocks that its capture read together with the TSC */
 	OUT_CLOCK_MONO_RAW,
 	OUT_CLOCK_MONO,
 	OUT_CLOCK_BOOT,
@@ -32,7 +32,7 @@ struct out_clock {
 	size_t vm;     /* whose guest-tsc or kvmclock */
 	uint64_t base; /* ns: host TSC of second 0 */
 	uint64_t khz;  /* ns: of the host's TSC */
-	/* which is not known: cycles, or ns of 1 cycle each in a format that knows no cycles */
+	/* which is not known: cycles, or ns of 1 cycle each in a format without cycles */
 	bool no_rate;
 	const struct clock_pieces *pieces; /* mono_raw and the like: borrowed */
 	/* realtime on the hosts that the VM moved to, in that order */
@@ -45,14 +45,14 @@ struct out_clock {
 
 /*
  * The value of host TSC `host` in the clock: cycles or ns by kind. vcpu: whose epochs to use, -1
- * for the VM's first. False when there is none (no epoch, no pvclock record).
+ * for the VM's first. False if there is none (no epoch, no pvclock record).
  */
 bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uint64_t *v);
-/* Whether that is because there was no such VM yet: its TSC would be below 0. */
+/* Whether that is because the VM did not exist yet: its TSC would be below 0. */
 bool out_clock_before_vm(const struct out_clock *c, uint64_t host, int64_t vcpu);
 /*
- * The other way: the first host TSC at which the clock shows v or more; by the epochs of the VM's
- * first vCPU. False when there is none.
+ * The reverse: the first host TSC at which the clock shows v or more, by the epochs of the VM's
+ * first vCPU. False if there is none.
  */
 bool out_clock_host(const struct out_clock *c, uint64_t v, uint64_t *host);
 /* The unit of its values: "cycles" or "ns". */
@@ -60,12 +60,12 @@ const char *out_clock_unit(const struct out_clock *c);
 
 /*
  * Members of an object: tsc_khz, tsc_khz_source, tsc_khz_min and tsc_khz_max (it is between these),
- * as far as they are known of the host, else null.
+ * null if not known.
  */
 struct json;
 void out_json_rate(struct json *j, const struct capture *host);
 /*
- * What must be said beside times: that they are cycles, in those words, or how well they are known.
+ * What must be said about times: that they are cycles, in those words, or how well they are known.
  * False: nothing.
  */
 bool out_rate_remark(const struct capture *host, const char *cycles, struct sbuf *b);
@@ -75,21 +75,23 @@ bool out_clock_remark(const struct out_clock *c, struct sbuf *b);
 
 struct out;
 
-/* A vCPU's clock as it is from `host` on: see struct epoch. */
+/* A vCPU's clock from `host` on: see struct epoch. */
 struct out_epoch {
 	uint64_t host; /* TSC, cycles */
 	struct tl_source *src; /* the guest */
 	uint32_t vcpu;
 	const struct epoch *e;
-	bool first; /* nothing is known of the time before it */
+	bool first; /* nothing is known about the time before it */
 };
 
-/* What a walk over host and guest found of the guest's clock. */
+/* What a walk over host and guest found out about the guest's clock. */
 struct out_alignment {
 	struct tl_source *src; /* the guest */
 	const char *text;
 	uint64_t checked, outside; /* events */
-	/* All events of the guest could be so much earlier, or later, and would still be inside. */
+	/*
+	 * All events of the guest could be this much earlier, or later, and would still be inside.
+	 */
 	bool bounded;
 	int64_t early_ns, late_ns;
 };
@@ -97,17 +99,20 @@ struct out_alignment {
 struct out_format {
 	const char *name; /* as in --format */
 	const char *help;
-	bool binary;  /* nothing for a terminal */
+	bool binary;  /* not for a terminal */
 	bool only_ns; /* cannot show cycles */
 	bool own_files; /* needs files: see out_begin_files() */
 	const char *no_place; /* which events out->left_out counts, and why */
 	int (*begin)(struct out *o);
 	int (*item)(struct out *o, const struct tl_item *item);
-	/* In order of time between the items; may be NULL. */
+	/* Between the items, in time order; may be NULL. */
 	int (*epoch)(struct out *o, const struct out_epoch *epoch);
-	/* In place of o->epoch[0..n-1], from before tl_from(); NULL: they are like the others. */
+	/*
+	 * In place of o->epoch[0..n-1], from before tl_from(); NULL: they are treated like the
+	 * others.
+	 */
 	int (*epochs_before)(struct out *o, size_t n);
-	/* Before the end; NULL: it has no place for that. */
+	/* Before the end; NULL: the format has no place for it. */
 	int (*alignment)(struct out *o, const struct out_alignment *a);
 	int (*end)(struct out *o);
 };
@@ -119,11 +124,11 @@ struct out {
 	const struct timeline *t;
 	struct sbuf line;
 	bool color; /* of text; may be set after out_begin() */
-	bool goes_on; /* the same: out_resume() will follow; it sets it, too */
+	bool goes_on; /* likewise: out_resume() will follow; it sets it, too */
 	bool resumed;
 	struct out_epoch *epoch; /* of all vCPUs whose guests are shown, by time */
 	size_t nepoch, epoch_cap, epoch_at;
-	/* When it has ended, for out_resume(): those before were shown; what a format keeps. */
+	/* At its end, for out_resume(): those before were shown; what a format keeps. */
 	uint64_t epochs_from, kept[5];
 	const int *file; /* of out_begin_files() */
 	size_t nfile;
@@ -139,20 +144,20 @@ extern const struct out_format *const out_formats[]; /* NULL-terminated; the fir
 const struct out_format *out_format_find(const char *name);
 
 /*
- * Each returns 0 or -errno (a failed write included). out_end() frees o, whatever happened;
- * -ENOMSG: there was nothing that its format can show.
+ * Each returns 0 or -errno (including failed writes). out_end() frees o in any case; -ENOMSG: there
+ * was nothing that its format can show.
  */
 int out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
 	      const struct out_clock *clock, FILE *f) __must_check;
 /*
- * The same for a format that keeps what it cannot write yet: in n empty files, one for each source
- * but the first at least, whose descriptors are borrowed. -EINVAL: there are too few.
+ * The same for a format that keeps what it cannot write yet, in n empty files, at least one for
+ * each source except the first, whose descriptors are borrowed. -EINVAL: there are too few.
  */
 int out_begin_files(struct out *o, const struct timeline *t, const struct out_format *fmt,
 		    const struct out_clock *clock, FILE *f, const int *file,
 		    size_t n) __must_check;
 /*
- * After out_end(): the same output goes on with another time line of the same captures, see
+ * After out_end(): the same output continues with another time line of the same captures, see
  * tl_inherit().
  */
 int out_resume(struct out *o, const struct timeline *t,
@@ -161,18 +166,18 @@ int out_item(struct out *o, const struct tl_item *item) __must_check;
 /* Of one guest, after the last item. */
 int out_alignment(struct out *o, const struct out_alignment *a) __must_check;
 int out_end(struct out *o) __must_check;
-/* For formats whose end is long: writes o->line out. */
+/* For formats with a long end: writes o->line out. */
 int out_flush(struct out *o) __must_check;
 
 /*
- * Colours for b->s[from..], a line of a time line: of its side in the first `label` bytes, and by
- * what happened of the word at `head`.
+ * Colours for b->s[from..], a line of a time line: the first `label` bytes by its side, and the
+ * word at `head` by what happened.
  */
 void out_paint(struct sbuf *b, size_t from, size_t label, size_t head, size_t side);
 
 /*
  * Between out_begin() with the format html and out_end(), as JSON: results of latency analyses;
- * spikes and their causes. NULL: there are none.
+ * spikes and their causes. NULL: none.
  */
 int out_html_latency(struct out *o, const char *json) __must_check;
 int out_html_spikes(struct out *o, const char *json) __must_check;

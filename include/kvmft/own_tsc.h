@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * own_tsc.h: from the trace clock of a capture to the TSC of the machine that was recorded, by
- * what the capture holds of both.
+ * own_tsc.h: from the trace clock of a capture to the TSC of the recorded machine, by what the
+ * capture holds of both.
  */
 #ifndef KVMFT_OWN_TSC_H
 #define KVMFT_OWN_TSC_H
@@ -13,7 +13,7 @@ enum own_kind {
 	OWN_TSC,     /* stamps are TSC */
 	OWN_LINE,    /* ... lie on a line of sched_clock() over it */
 	OWN_RAW,     /* ... on one of the timekeeper's */
-	OWN_SAMPLED, /* ns of a clock that the capture read beside the TSC */
+	OWN_SAMPLED, /* ns of a clock that the capture read together with the TSC */
 };
 
 struct own_tsc {
@@ -30,17 +30,14 @@ void own_tsc_free(struct own_tsc *o); /* NULL is fine; o itself is the caller's 
 bool own_tsc_is_exact(const struct capture *cap);
 /* The first and the last cycle at which the clock may have shown ts; false: none. */
 bool own_tsc_range(const struct own_tsc *o, uint64_t ts, uint64_t *lo, uint64_t *hi);
-/* What the clock showed at that cycle, as nearly as it is known; false: that is not known. */
+/* What the clock showed at that cycle, as nearly as it is known; false: unknown. */
 bool own_tsc_stamp(const struct own_tsc *o, uint64_t tsc, uint64_t *ts);
 /*
- * Where an event is shown: the first cycle of an exact range, with all of it in *width; the
- * middle of another.
+ * Where an event is shown: for an exact range its first cycle, with the whole range in *width;
+ * otherwise the middle.
  */
 bool own_tsc_place(const struct own_tsc *o, uint64_t ts, uint64_t *at, uint64_t *width);
-/*
- * How much earlier or later than such a middle it may be, in the worst case: 0 where ranges are
- * exact.
- */
+/* How far off such a middle may be, either way, in the worst case: 0 if ranges are exact. */
 uint64_t own_tsc_around(const struct own_tsc *o);
 
 #endif

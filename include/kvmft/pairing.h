@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * pairing.h: what merge, verify and latency share: opening one host capture with its guests,
- * finding out which guest is which VM, and saying how well they align.
+ * finding out which guest is which VM, and reporting how well they align.
  */
 #ifndef KVMFT_PAIRING_H
 #define KVMFT_PAIRING_H
@@ -10,7 +10,7 @@
 #include "kvmft/timeline.h"
 #include "kvmft/windows.h"
 
-/* What the user says of the clock of all guests. */
+/* What the user says about the clock of all guests. */
 struct pairing_clock {
 	struct opt_u64 tsc_offset;
 	const char *tsc_ratio;
@@ -25,11 +25,11 @@ struct pairing_capture {
 struct pairing_guest {
 	struct pairing_capture c;
 	size_t vm; /* index into the host map */
-	struct match match; /* why it is that VM, and its offsets where the events told them */
+	struct match match; /* why it is that VM, and its offsets if the events told them */
 	/* With a forced map: what the host recorded, by vCPU, each until its next one. */
 	struct pairing_recorded {
 		uint32_t vcpu;
-		bool sure;     /* has a map, and nothing puts it in doubt */
+		bool sure;     /* has a map, and nothing casts doubt on it */
 		uint64_t from; /* host TSC */
 		struct tsc_map map;
 	} *recorded;
@@ -40,7 +40,7 @@ struct pairing {
 	struct pairing_capture host;
 	struct pairing_guest *guest;
 	size_t nguest;
-	size_t failed; /* the guest that pairing_prepare() failed at, from 1; 0 = at none */
+	size_t failed; /* the guest at which pairing_prepare() failed, from 1; 0 = none */
 	struct hostmap *map;
 	struct matcher matcher;
 	struct tsc_map forced; /* given by hand, for all guests */
@@ -52,11 +52,11 @@ struct pairing {
 	} *later; /* hosts that the VM moved to, in that order */
 	size_t nlater;
 	struct timeline *t;
-	uint64_t begin; /* host TSC: the host began, or before it a guest with a forced map */
+	uint64_t begin; /* host TSC: when the host began, or a guest with a forced map before it */
 	bool alone; /* host is the only capture, and may be a guest's: see tl_new_alone() */
 };
 
-/* What must be known of the host's vCPUs; with guests it is always all. */
+/* What must be known about the host's vCPUs; with guests it is always everything. */
 enum pairing_need {
 	PAIRING_LINES,	/* nothing: its events are only shown */
 	PAIRING_VCPUS,	/* which vCPU an event's thread runs */
@@ -66,26 +66,26 @@ enum pairing_need {
 struct pairing_opts {
 	const struct pairing_clock *clock; /* given by hand; NULL: what the captures say */
 	const char *naming; /* see struct matcher */
-	bool undecided_ok; /* guests may stay without a sure offset: the caller tells */
+	bool undecided_ok; /* guests may stay without a sure offset: the caller reports that */
 	enum pairing_need need;
 };
 
 /*
  * Opens everything: guests are the operands GUEST[=SEL]. The time line is not started, so that it
- * can be given a window first: tl_start() is the caller's. What is not needed is left out where it
+ * can be given a window first: tl_start() is up to the caller. What is not needed is left out if it
  * would cost a walk over the whole capture.
  */
 int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
 		    const struct pairing_opts *o, struct kvmft_err *err) __must_check;
-/* The same and starts the time line. */
+/* The same, and starts the time line. */
 int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
 		 const struct pairing_opts *o, struct kvmft_err *err) __must_check;
-/* What was concluded for want of a record, as notes. */
+/* Notes what was concluded because nothing recorded it. */
 void pairing_tell_assumed(const struct pairing *p, note_fn *note);
-/* The same of one guest. */
+/* The same for one guest. */
 void pairing_tell_match(const struct hostmap *map, const struct capture *guest,
 			const struct match *m, note_fn *note);
-/* Hosts that the guests' VM, which must be one, moved to: after pairing_prepare(). */
+/* Hosts that the guests' VM, of which there must be only one, moved to: after pairing_prepare(). */
 int pairing_add_hosts(struct pairing *p, const struct str_list *hosts,
 		      struct kvmft_err *err) __must_check;
 /* One capture, host or guest, in any trace clock. */
@@ -94,13 +94,13 @@ void pairing_close(struct pairing *p);
 /* GUEST[=SEL]: *path to be freed; *sel within text, NULL: none. 0 or -ENOMEM. */
 int pairing_split(const char *text, char **path, const char **sel) __must_check;
 
-/* --tsc-offset and --tsc-ratio; *given tells whether there was any. */
+/* --tsc-offset and --tsc-ratio; *given: whether there was any. */
 int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct tsc_map *map,
 		      bool *given, struct kvmft_err *err);
 
 /*
- * After the walk: a note for each source, with its losses and damage; quiet: only
- * for those that lack something. Whether all were complete.
+ * After the walk: a note for each source, with its losses and damage; quiet: only for those that
+ * are incomplete. Returns whether all were complete.
  */
 bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note);
 

@@ -12,7 +12,7 @@
 
 /*
  * "N,N,..." of min to max (at most PARAMS_MAX_NUMBERS) 64-bit numbers into v; returns how many
- * there were. form is what a message says should stand there. -EINVAL: usage; -ENOMEM.
+ * there were. form is what a message says was expected. -EINVAL: usage; -ENOMEM.
  */
 int params_numbers(const char *option, const char *text, const char *form, int min, int max,
 		   uint64_t *v, struct kvmft_err *err) __must_check;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * pb.h: the wire format of protocol buffers onto an sbuf, as far as a writer needs it: a message is
- * a sequence of fields, a field its number and kind and then a varint, 8 bytes, or a length and
+ * a sequence of fields; a field is its number and kind, then a varint, 8 bytes, or a length and
  * bytes. Nothing is built in memory, and an sbuf that ran out of memory takes no more.
  */
 #ifndef KVMFT_PB_H
@@ -14,19 +14,19 @@ void pb_varint(struct sbuf *b, uint64_t v); /* without a field: at most 10 bytes
 void pb_u64(struct sbuf *b, uint32_t field, uint64_t v); /* also uint32, bool, enum */
 void pb_s64(struct sbuf *b, uint32_t field, int64_t v);	 /* int64, int32: not zigzag */
 void pb_bytes(struct sbuf *b, uint32_t field, const void *p, size_t n);
-/* A string; bytes that are no UTF-8 become '?', which parsers would refuse. */
+/* A string; bytes that are not UTF-8, which parsers would refuse, become '?'. */
 void pb_str(struct sbuf *b, uint32_t field, const char *text);
 void pb_str_mem(struct sbuf *b, uint32_t field, const void *p, size_t n);
 /*
- * A message within: fields up to pb_end(), which gets what pb_begin() returned. One that is longer
- * than 127 bytes is moved there, to make room for its length.
+ * A nested message: fields up to pb_end(), which gets what pb_begin() returned. One longer than 127
+ * bytes is moved there, to make room for its length.
  */
 size_t pb_begin(struct sbuf *b, uint32_t field);
 void pb_end(struct sbuf *b, size_t mark);
 
 /*
- * The same for what is written by the million: at p, where the caller has made room; returned is
- * the end of what was written.
+ * The same for what is written by the million: at p, where the caller has made room; returns the
+ * end of what was written.
  */
 enum pb_wire { PB_VARINT = 0, PB_FIXED64 = 1, PB_BYTES = 2 };
 
@@ -48,8 +48,8 @@ static inline size_t pb_varint_len(uint64_t v)
 }
 
 /*
- * The length of what stands behind the byte at `at`, up to end, goes there: all of it moves on
- * where one byte is not enough (PB_VARINT_MAX bytes behind end are there). The new end.
+ * Writes the length of what follows the byte at `at`, up to end, there; if one byte is not enough,
+ * everything is moved (PB_VARINT_MAX bytes after end must be available). The new end.
  */
 static inline char *pb_put_len(char *at, char *end)
 {
@@ -61,7 +61,7 @@ static inline char *pb_put_len(char *at, char *end)
 	return end + more;
 }
 
-/* len bytes at p that are to be a string: those that are no UTF-8 become '?'. */
+/* Makes the len bytes at p a string: bytes that are not UTF-8 become '?'. */
 void pb_fix_text(char *p, size_t len);
 
 #endif

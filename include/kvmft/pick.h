@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * pick.h: which items of a time line are wanted: by event and fields, vCPU, side; and what stands
- * around a match.
+ * pick.h: which items of a time line are wanted: by event and fields, vCPU, side; and the context
+ * of matches.
  *
  * An event is named [SYSTEM:]NAME[/FILTER/], both names with wildcards. FILTER has the syntax of
  * ftrace's event filters: FIELD OP VALUE with OP one of == != < <= > >= & ~, combined by && and ||,
- * negated by !, grouped by parentheses. ~ compares text with a pattern. A field that an event lacks
- * makes the comparison false, whatever it is.
+ * negated by !, grouped by parentheses. ~ compares text with a pattern. A comparison with a field
+ * that the event lacks is false.
  */
 #ifndef KVMFT_PICK_H
 #define KVMFT_PICK_H
@@ -27,36 +27,36 @@ void pick_set_context(struct pick *p, uint64_t items);
 int pick_add_vcpu(struct pick *p, uint32_t vcpu) __must_check;
 /*
  * Any of these: "host", "guest" (all), a VM's name (all its captures), a source's label, or the
- * name of a guest's directory.
+ * directory name of a guest.
  */
 int pick_add_side(struct pick *p, const char *side) __must_check;
 bool pick_side_is(const struct timeline *t, const struct tl_source *s, const char *side);
 
-/* Whether the item passes all but the matches; gaps and damage only ask for the side. */
+/* Whether the item passes everything but the matches; for gaps and damage only the side counts. */
 bool pick_wants(struct pick *p, const struct tl_item *item);
 
 /*
- * Passes an item that is wanted through the matches: show() is called for it, and before it for
- * items that stood before a match, when they are in the context of one. 0 or what show() returned,
- * or -ENOMEM. The rec of an item shown later is a copy.
+ * Passes a wanted item through the matches: calls show() for it, and before that for earlier items
+ * that are in the context of a match. 0 or what show() returned, or -ENOMEM. The rec of an item
+ * shown later is a copy.
  */
 int pick_feed(struct pick *p, const struct tl_item *item,
 	      int (*show)(void *arg, const struct tl_item *item), void *arg) __must_check;
 /*
  * The captures were opened again (follow.h), as t: what is kept for a match that may come, and what
- * still has to be shown behind the last one, goes on there. The time line before may be gone.
+ * still has to be shown after the last one, continues there. The previous time line may be gone.
  * QEMU's events are not kept for later.
  */
 void pick_go_on(struct pick *p, const struct timeline *t);
 uint64_t pick_matches(const struct pick *p);
-/* Items of the context that were dropped because too many bytes would have had to be kept. */
+/* Items of the context that were dropped because keeping them would have taken too many bytes. */
 uint64_t pick_dropped(const struct pick *p);
 /* Whether any event was wanted, and matched if there are matches. */
 bool pick_any(const struct pick *p);
 /*
- * The i-th of what was asked for by a name or number that nothing in the time line has, as a
- * sentence in b, with near names. *slip: no format of the captures has that name, so it is most
- * likely a slip of the pen. False: there are no more.
+ * The i-th name or number that was asked for and that nothing in the time line has, as a sentence
+ * in b, with similar names. *slip: no format of the captures has that name, so it is most likely a
+ * typing error. False: there are no more.
  */
 bool pick_unmet(const struct pick *p, size_t i, bool *slip, struct sbuf *b) __must_check;
 void pick_free(struct pick *p);
@@ -72,8 +72,8 @@ int filter_parse(const char *text, size_t n, struct filter **out,
 bool filter_match(const struct filter *f, const struct fmt *fmt, const struct fmt_event *ev,
 		  const struct rec *rec);
 /*
- * The first field in it that the event lacks (*value NULL), or that is a number and is compared
- * with *value, which is not; both borrowed from f. NULL: there is none.
+ * The first field in it that the event lacks (*value NULL), or that is a number but is compared
+ * with *value, which is not; both borrowed from f. NULL: none.
  */
 const char *filter_lacks(const struct filter *f, const struct fmt_event *ev, const char **value);
 void filter_free(struct filter *f);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * put.h: short texts and numbers written behind one another, for lines that are printed by the
+ * put.h: short texts and numbers appended to one another, for lines that are printed by the
  * million.
  *
  * Each function writes at p, returns the end of what it wrote, checks nothing and adds no NUL: the
  * caller has made room (sbuf_room()) for the whole line before. Functions write whole words: up to
- * PUT_SLACK bytes behind the end that they return may be overwritten, and must be there.
+ * PUT_SLACK bytes after the returned end may be overwritten, and must be available.
  */
 #ifndef KVMFT_PUT_H
 #define KVMFT_PUT_H
@@ -26,7 +26,7 @@ static inline char *put_mem(char *p, const char *s, size_t n)
 	return p + n;
 }
 
-/* n bytes of a text that has PUT_SLACK bytes more behind it: copied by whole blocks. */
+/* n bytes of a text that is followed by PUT_SLACK readable bytes: copied in whole blocks. */
 static inline char *put_padded(char *p, const char *s, size_t n)
 {
 	char *end = p + n;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * qemu_alone.h: the events of a trace of QEMU for which there is no capture of a host.
- */
+/* qemu_alone.h: the events of a QEMU trace without a capture of its host. */
 #ifndef KVMFT_QEMU_ALONE_H
 #define KVMFT_QEMU_ALONE_H
 
@@ -13,7 +11,7 @@ struct qemu_alone {
 	struct qtrace *t; /* at its beginning */
 	FILE *f;
 	bool json;  /* an object per line, else text */
-	/* times as the file has them, by this clock; QTRACE_NO_CLOCK: since the first one */
+	/* times as in the file, by this clock; QTRACE_NO_CLOCK: since the first one */
 	enum qtrace_clock clock;
 };
 

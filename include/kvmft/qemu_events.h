@@ -5,11 +5,11 @@
  *
  * Syntax of a declaration (docs/devel/tracing.rst and scripts/tracetool in QEMU's source):
  *
- *	[PROPERTY...] NAME([TYPE ARG, ...| void]) ["FORMAT" MACRO ..., ] "FORMAT" MACRO ...
+ * 	[PROPERTY...] NAME([TYPE ARG, ...| void]) ["FORMAT" MACRO ..., ] "FORMAT" MACRO ...
  *
  * Only the file of the very build that wrote a trace fits: numbers of formats 0 to 3 are positions
- *in it, and all argument types are in it alone. A file may come from anyone: what cannot be read is
- * left out and noted, formats are interpreted here and never reach the C library's printf.
+ * in it, and argument types are found nowhere else. A file may come from anyone: what cannot be
+ * read is left out and noted; formats are interpreted here and never reach the C library's printf.
  */
 #ifndef KVMFT_QEMU_EVENTS_H
 #define KVMFT_QEMU_EVENTS_H
@@ -21,7 +21,7 @@
 
 enum qev_prop {
 	QEV_DISABLE = 1 << 0,	/* compiled out: back end nop */
-	QEV_VCPU = 1 << 1,	/* has a vCPU in front of its arguments */
+	QEV_VCPU = 1 << 1,	/* has a vCPU before its arguments */
 	QEV_TCG = 1 << 2,	/* declared as one event, made into two: */
 	QEV_TCG_TRANS = 1 << 3, /* ... NAME_trans, when the guest's code is translated */
 	QEV_TCG_EXEC = 1 << 4,	/* ... NAME_exec, when it is executed */
@@ -37,7 +37,7 @@ struct qev_arg {
 
 struct qev {
 	char *name;
-	char *format;	     /* macros replaced, escapes undone; "" when there is none */
+	char *format;	     /* macros replaced, escapes undone; "" if there is none */
 	bool format_usable;  /* it fits the arguments */
 	unsigned int props;  /* enum qev_prop */
 	uint32_t line;	     /* of its declaration */
@@ -82,15 +82,16 @@ struct qev_value {
 
 /*
  * Appends the values as printf() would with the event's format on x86-64: conversions d i u x X o c
- * s p, flags, width and precision up to 4096 in sum, sizes hh h l ll j z t. Without a usable format
- * NAME=VALUE pairs. Text is appended as it is: printable it must be made.
+ * s p, flags, width and precision up to 4096 in total, sizes hh h l ll j z t. Without a usable
+ * format, NAME=VALUE pairs. Text is appended as it is: the caller must make it printable.
  */
 void qev_print(const struct qev *e, const struct qev_value *v, size_t n, struct sbuf *out);
 
 /*
- * The other way: the values that were printed as text by the event's format; strings point into
- * text. False when it does not fit the format (a cut line, another build of QEMU). A conversion
- * shows what it shows: %x of a negative int comes back sign-extended, of a cut string what is left.
+ * The reverse: the values that were printed as text by the event's format; strings point into text.
+ * False if the text does not fit the format (a cut line, another build of QEMU). A conversion
+ * yields what it shows: %x of a negative int comes back sign-extended, a cut string as what is
+ * left.
  */
 bool qev_scan(const struct qev *e, const char *text, size_t len, struct qev_value *v);
 

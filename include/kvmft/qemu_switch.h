@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_switch.h: switching the trace events of a running QEMU: which one it is, switching, and what
- * to switch back if the kvmft that switched it was killed.
+ * qemu_switch.h: switching the trace events of a running QEMU: which QEMU, switching, and what to
+ * switch back if the kvmft that switched it was killed.
  */
 #ifndef KVMFT_QEMU_SWITCH_H
 #define KVMFT_QEMU_SWITCH_H
@@ -28,18 +28,18 @@ void qemu_close(struct qemu *q);
 /* ---- switch.c: switching, for `set` and for `record --qemu` ---- */
 
 /*
- * Looks whether QEMU can do what s says. -ENOENT for an event that it does not know, -ENOTSUP for
- * one that is to be switched on and was compiled out; what is worth a word is added to notes, a
- * line each.
+ * Checks whether QEMU can do what s says. -ENOENT for an event that it does not know, -ENOTSUP for
+ * one to be switched on that was compiled out; anything worth mentioning is added to notes, one per
+ * line.
  */
 int qemu_check(const struct mon_events *events, const struct mon_switches *s, struct sbuf *notes,
 	       struct kvmft_err *err) __must_check;
-/* Does what one of them says, to the events that QEMU has. */
+/* Does what s says to the events that QEMU has. */
 int qemu_apply(struct monitor *m, const struct mon_events *events, const struct mon_switch *s,
 	       struct kvmft_err *err) __must_check;
 /*
- * Switches events back whose state in now is not that of before; those that only one of them knows
- * are left alone. All are tried; the first failure is returned.
+ * Switches back the events whose state in now differs from that in before; those that only one of
+ * them has are left alone. All are tried; the first failure is returned.
  */
 int qemu_restore(struct monitor *m, const struct mon_events *before, const struct mon_events *now,
 		 struct kvmft_err *err) __must_check;
@@ -50,7 +50,7 @@ const char *qemu_nearest(const struct mon_events *events, const char *name);
 
 /*
  * Opens our directory of these notes, which only we can write to; make: create it if it is missing.
- * A descriptor for the caller, or -errno.
+ * A descriptor that the caller owns, or -errno.
  */
 int qemu_left_place(bool make);
 /* Adds the line of a QEMU; lines "on EVENT" follow. */
@@ -59,9 +59,9 @@ void qemu_left_add(struct sbuf *text, const struct qemu *q, const struct qemu_ta
 int qemu_left_write(const struct sbuf *text, struct kvmft_err *err) __must_check;
 void qemu_left_done(void);
 /*
- * Switches off what processes that are gone have left on; each answer of a QEMU may take
- * timeout_ns. Adds a line to out for each QEMU, with the names of the events. dry_run only looks.
- * 0, or the first failure with err set: then the file stays, to be tried again.
+ * Switches off what processes that are gone left on; each answer of a QEMU may take timeout_ns.
+ * Adds a line to out for each QEMU, with the names of the events. dry_run only looks. 0, or the
+ * first failure with err set: then the file stays, to be tried again.
  */
 int qemu_left_sweep(bool dry_run, uint64_t timeout_ns, struct sbuf *out,
 		    struct kvmft_err *err) __must_check;

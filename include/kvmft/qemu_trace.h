@@ -2,13 +2,13 @@
 /*
  * qemu_trace.h: what QEMU's trace back ends write, one reader each behind one interface.
  *
- *	simple	binary, formats 0, 2, 3 and 4 of either byte order	CLOCK_MONOTONIC
- *	log	lines of stderr or -D FILE, old, ISO 8601 and without time	CLOCK_REALTIME
- *	syslog	lines as syslogd and journalctl write them		CLOCK_REALTIME
- *	ust	text of babeltrace and babeltrace2			CLOCK_REALTIME
+ * 	simple	binary, formats 0, 2, 3 and 4 of either byte order	CLOCK_MONOTONIC
+ * 	log	lines of stderr or -D FILE, old, ISO 8601 and without time	CLOCK_REALTIME
+ * 	syslog	lines as syslogd and journalctl write them		CLOCK_REALTIME
+ * 	ust	text of babeltrace and babeltrace2			CLOCK_REALTIME
  *
- * QEMU promises stability for none of them. Files may come from anyone: sizes are bounded before
- * they are believed, what is no event is counted, a cut end is no failure.
+ * QEMU promises stability for none of them. Files may come from anyone: sizes are checked before
+ * they are used, anything that is not an event is counted, and a cut end is no failure.
  */
 #ifndef KVMFT_QEMU_TRACE_H
 #define KVMFT_QEMU_TRACE_H
@@ -36,7 +36,7 @@ struct qtrace_item {
 	enum qtrace_clock clock; /* QTRACE_NO_CLOCK: the line has no time */
 	uint64_t ns; /* the clock showed ns .. ns + unit - 1: unit is what the format resolves */
 	uint64_t unit;
-	int32_t tid;	 /* thread, or process in formats that do not know threads; 0 = unknown */
+	int32_t tid;	 /* thread, or process in formats without threads; 0 = unknown */
 	int32_t cpu;	 /* -1 = unknown */
 	const char *name;
 	uint32_t name_len;
@@ -44,16 +44,18 @@ struct qtrace_item {
 	/* Values of ev's arguments, when has_args. */
 	bool has_args;
 	struct qev_value arg[QEV_MAX_ARGS];
-	/* Text formats: what stands behind the name, of any bytes but newline. NULL: none. */
+	/* Text formats: what follows the name, any bytes but newline. NULL: none. */
 	const char *text;
 	uint32_t text_len;
-	/* simple without a declaration: the arguments as numbers; of strings nobody knows. */
+	/*
+	 * simple without a declaration: the arguments as numbers; which are strings is not known.
+	 */
 	uint64_t raw[QTRACE_MAX_RAW];
 	uint32_t nraw;
 	uint64_t lost;
 };
 
-/* What was seen so far, or is known from the beginning. */
+/* What was seen so far, or is known from the start. */
 struct qtrace_stats {
 	enum qtrace_format format;
 	unsigned int version; /* simple: of the format */
@@ -61,7 +63,7 @@ struct qtrace_stats {
 	uint64_t events, lost_records, lost;
 	uint64_t undeclared;  /* events that the trace-events-all lacks */
 	uint64_t misfits;     /* events whose arguments do not fit their declaration */
-	uint64_t foreign;     /* lines that are no events */
+	uint64_t foreign;     /* lines that are not events */
 	uint64_t folded;      /* syslog: lines left out as repetitions */
 	bool truncated;	      /* the end is cut */
 	const char *damage;   /* why reading stopped early; NULL: it did not */

@@ -13,18 +13,18 @@ extern const char *const record_marker_choices[];
 enum record_as { RECORD_AS_HOST, RECORD_AS_GUEST, RECORD_AS_BOTH };
 extern const char *const record_as_choices[];
 
-/* What a recording has done so far, told once a second. */
+/* What a recording has done so far, reported once a second. */
 struct record_progress {
-	uint64_t elapsed_ns;	  /* since the events were on */
+	uint64_t elapsed_ns;	  /* since the events were switched on */
 	uint64_t left_ns;	  /* of the duration; UINT64_MAX: it has none */
-	uint64_t per_second;	  /* events produced, of the last second */
+	uint64_t per_second;	  /* events produced in the last second */
 	uint64_t lost;		  /* events, so far */
 	uint64_t bytes;		  /* of data on the disk, or sent */
 	bool sent;
 	const char *waits_for;	  /* a trigger; NULL: for a signal */
 };
 
-/* What a recorder tells the one who controls it. */
+/* What a recorder tells whoever controls it. */
 enum record_news {
 	RECORD_NEWS_LIVE,     /* all events are on */
 	RECORD_NEWS_COMMAND,  /* COMMAND ended, with this status of waitpid() */
@@ -34,15 +34,15 @@ enum record_news {
 };
 
 /*
- * A recorder that takes orders, a line each: "start" lets COMMAND run, "snapshot" writes out the
- * ring of a flight recorder, "alive" only says that somebody is there, "stop" and the end of the
- * file end the recording.
+ * A recorder that takes orders, one per line: "start" lets COMMAND run, "snapshot" writes out the
+ * ring of a flight recorder, "alive" only says that the controller is there, "stop" and end of file
+ * end the recording.
  */
 struct record_control {
 	bool on;
 	int fd;		 /* borrowed; where orders come from */
 	bool outlive;	 /* the end of COMMAND does not end the recording */
-	/* NULL: nobody listens. status: of RECORD_NEWS_COMMAND; p: of RECORD_NEWS_PROGRESS. */
+	/* NULL: nobody listens. status: for RECORD_NEWS_COMMAND; p: for RECORD_NEWS_PROGRESS. */
 	void (*news)(void *ctx, enum record_news what, int status,
 		     const struct record_progress *p);
 	void *ctx;
@@ -52,7 +52,7 @@ struct record_config {
 	const char *output, *output_dir, *clock, *cpus, *rotate, *trigger;
 	struct str_list events, vms, pids, vcpus, sdt, stacks;
 	int marker; /* enum record_marker, -1 = not given */
-	int as;	    /* enum record_as, -1 = what this machine shows */
+	int as;	    /* enum record_as, -1 = detect */
 	struct str_list qemu, qmp, hmp;
 	struct opt_u64 buffer, duration, max_size, min_free, keep, keep_captures;
 	struct opt_u64 flush, before;
@@ -63,9 +63,9 @@ struct record_config {
 };
 
 /*
- * Records until a signal, the duration, a limit or the end of command (NULL-terminated; its first
- * is NULL: there is none) ends it, and leaves the machine as it was. An exit code, or -errno with
- * err set. c is made complete: what the place of the capture implies.
+ * Records until a signal, the duration, a limit or the end of command (NULL-terminated; empty if
+ * there is none) ends it, and leaves the machine as it was. An exit code, or -errno with err set. c
+ * is completed with what the place of the capture implies.
  */
 int record_run(struct record_config *c, char **command, note_fn *note,
 	       struct kvmft_err *err) __must_check;

@@ -25,7 +25,7 @@
 #define REMOTE_MAX	(64u << 10) /* bytes, of all lines */
 
 struct remote_words {
-	char **v; /* NULL behind the last one; the texts are its own */
+	char **v; /* NULL after the last one; it owns the texts */
 	size_t n, cap;
 	bool drop;
 	char *spool; /* NULL = none */
@@ -39,12 +39,12 @@ void remote_put(struct sbuf *text, const struct remote_words *w);
 int remote_get(int fd, struct remote_words *w, struct kvmft_err *err) __must_check;
 
 /*
- * For who cannot be spoken with but by files, as a guest agent: makes the directory, with the files
- * SPOOL_ORDERS, to which orders are appended, and SPOOL_STREAM, from which the stream is read. A
- * process of its own stands between them and this one's standard input and output from now on. The
- * order "read N" says that N bytes of the stream are no longer needed; no more than SPOOL_WINDOW
- * are ever kept. All is removed when everything was read, or when nothing was heard for
- * SPOOL_PATIENCE_NS.
+ * For a peer that can only use files, such as a guest agent: makes the directory with the files
+ * SPOOL_ORDERS, to which orders are appended, and SPOOL_STREAM, from which the stream is read. From
+ * now on a separate process passes these on to and from this one's standard input and output. The
+ * order "read N" says that N bytes of the stream are no longer needed; at most SPOOL_WINDOW are
+ * ever kept. Everything is removed once it has been read, or after SPOOL_PATIENCE_NS without an
+ * order.
  */
 #define SPOOL_ORDERS	  "orders"
 #define SPOOL_STREAM	  "stream"

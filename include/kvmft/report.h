@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * report.h: statistics of what vCPUs left the guest for, from a capture of their host.
+ * report.h: statistics of why vCPUs exited, from a capture of their host.
  *
  * One walk over the capture pairs the events of each vCPU thread and counts them per thread and key
  * (an exit reason, an address, a port ...). Tables for all VMs, one VM or one vCPU are made from
@@ -35,7 +35,7 @@ enum report_part {
 	PART_KERNEL,	/* in the kernel, on a CPU */
 	PART_USER,	/* from kvm_userspace_exit to the first event of the thread in KVM again */
 	PART_POLL,	/* halted: polling for a wakeup */
-	PART_BLOCKED,	/* asleep in the kernel: halted, as a rule */
+	PART_BLOCKED,	/* asleep in the kernel: usually halted */
 	PART_RUNNABLE,	/* woken up, waiting for a CPU */
 	PART_PREEMPTED, /* off its CPU although it wanted to run */
 	REPORT_PARTS,
@@ -44,8 +44,8 @@ enum report_part {
 struct report;
 
 /*
- * Called after each stretch of time that has events, number n of `every` ns from the beginning:
- * all samples that ended in it are counted, and none that ended later. 0 or -errno.
+ * Called after each stretch of time with events, number n of `every` ns from the beginning: all
+ * samples that ended in it are counted, and none that ended later. 0 or -errno.
  */
 typedef int report_cut_fn(void *ctx, struct report *r, uint64_t n);
 
@@ -66,15 +66,15 @@ struct report_opts {
 	enum report_semantics semantics;
 	bool percentiles;    /* histograms are kept */
 	bool split;	     /* parts are kept; class vmexit, REPORT_EXACT */
-	bool vms;	     /* tables of VMs will be asked for; by their names, PIDs or threads */
-	const char *vm;	     /* ... or of that VM alone: SEL; NULL: of all */
+	bool vms;	     /* tables of VMs will be asked for, by their names, PIDs or threads */
+	const char *vm;	     /* ... or only of that VM: SEL; NULL: of all */
 	bool by_rip;	     /* by code of the guest, and reason; class vmexit, REPORT_EXACT */
 	bool vcpus;	     /* ... of less than a VM: by vCPU, thread or PID */
 	bool has_from, has_to;
 	uint64_t from, to;   /* only this time, both ends included: ns since the beginning */
 	uint64_t every;	     /* 0: never cut; otherwise not with vcpus */
 	report_cut_fn *cut;
-	report_sample_fn *each; /* with split alone; NULL: nobody wants to know */
+	report_sample_fn *each; /* only with split; NULL: not wanted */
 	void *ctx;	     /* of cut and each */
 };
 
@@ -88,7 +88,7 @@ int report_new(const struct capture *cap, const struct fmt *fmt, const struct re
 int report_walk(struct report *r, struct kvmft_err *err) __must_check;
 void report_free(struct report *r);
 
-/* With opts.every: what time it is of, which is the recording's or what of it was asked for. */
+/* With opts.every: the time that it covers, which is the recording's or the part asked for. */
 struct report_span {
 	uint64_t begin;	   /* ticks of the capture's clock */
 	uint64_t from, to; /* ... that were asked for, both included */
@@ -98,7 +98,7 @@ void report_span(const struct report *r, struct report_span *s);
 
 /* What the walk saw, over all streams. */
 struct report_totals {
-	uint64_t events;	 /* all of the capture (in the window) */
+	uint64_t events;	 /* the whole capture (in the window) */
 	uint64_t exits, entries; /* kvm_exit and kvm_entry */
 	uint64_t class_events;	 /* of the class's own tracepoints */
 	uint64_t lost;		 /* events, as far as gaps are counted */
@@ -106,28 +106,31 @@ struct report_totals {
 	uint64_t gaps, damaged;	 /* gaps; sub-buffers that could not be read to their end */
 	uint64_t backwards;	 /* stamps below the one before on the same CPU */
 	uint64_t dropped;	 /* pairs with a gap between begin and end: left out */
-	uint64_t no_begin;	 /* ends without begin: what began before the capture or in a gap */
-	uint64_t no_end;	 /* exits that the guest was entered again from without kvm_entry */
+	uint64_t no_begin;	 /* ends without a beginning: begun before the capture or in a
+				  * gap */
+	uint64_t no_end;	 /* exits after which the guest was entered again without
+				  * kvm_entry */
 	uint64_t open;		 /* without end when the capture ended */
 	uint64_t negative;	 /* ends before their begin: left out */
-	uint64_t crowded;	 /* samples of keys that memory did not suffice for: in one row */
-	uint64_t no_hist;	 /* samples that no percentile can be made of, for want of memory */
-	uint64_t left_out;	 /* events of threads that memory did not suffice for */
-	uint64_t misplaced;	 /* entries of vCPUs ...: counted for another of their thread */
+	uint64_t crowded;	 /* samples of keys that did not fit into memory: in one row */
+	uint64_t no_hist;	 /* samples without percentiles for lack of memory */
+	uint64_t left_out;	 /* events of threads that did not fit into memory */
+	uint64_t misplaced;	 /* entries of vCPUs ...: counted for another vCPU of their
+				  * thread */
 	bool no_sched;		 /* split: no sched_switch was recorded */
 	uint64_t poll_grow, poll_shrink; /* kvm_halt_poll_ns: changes of the polling time */
 	uint64_t fail_entry;	 /* kvm_exit with a flag bit of VMX set: see exit_names.h */
 };
 
 const struct report_totals *report_totals(const struct report *r);
-/* Whether its times are cycles, of an x86-tsc of unknown frequency; else they are ns. */
+/* Whether its times are cycles, because the frequency of its x86-tsc is unknown; else ns. */
 bool report_in_cycles(const struct report *r);
 /* The i-th remark that belongs beside the table (a line of text); NULL past the last. */
 const char *report_note(const struct report *r, size_t i);
 
 /* ---- tables ---- */
 
-/* A vCPU that the capture has events of. */
+/* A vCPU with events in the capture. */
 struct report_vcpu {
 	int32_t tid;
 	int64_t vcpu;	/* -1: not known */
@@ -137,7 +140,7 @@ struct report_vcpu {
 
 size_t report_vcpus(const struct report *r);
 void report_vcpu(const struct report *r, size_t i, struct report_vcpu *v);
-size_t report_vms(const struct report *r); /* all of the host map, also those without events */
+size_t report_vms(const struct report *r); /* the whole host map, including those without events */
 /* Index of the VM that opts.vm names; -1: none was named. */
 int64_t report_vm_named(const struct report *r);
 const struct hostmap_vm *report_vm(const struct report *r, size_t i);
@@ -149,7 +152,7 @@ extern const unsigned int report_percentiles[REPORT_PERCENTILES];
 struct report_row {
 	uint64_t key;
 	uint64_t samples; /* all */
-	uint64_t timed;	  /* those with begin and end: what times are of */
+	uint64_t timed;	  /* those with beginning and end: times refer to these */
 	uint64_t total_time, min_time, max_time, avg_time;
 	/* percent times 100, rounded: of all samples, of the whole time; of the average */
 	uint32_t samples_pct, time_pct, stderr_pct;
@@ -163,23 +166,23 @@ struct report_row {
 };
 
 #define REPORT_NAME 64
-/* What the row's key is called, as the class has it. */
+/* The name of the row's key, by its class. */
 void report_row_name(const struct report *r, const struct report_row *row, char name[REPORT_NAME]);
 /* The same of a key. */
 void report_key_name(const struct report *r, uint64_t key, char name[REPORT_NAME]);
 /* Ticks in ns, or cycles: see report_in_cycles(). */
 uint64_t report_ns(const struct report *r, uint64_t ticks);
 
-/* With opts.by_rip: what code a row is of. */
+/* With opts.by_rip: the code that a row stands for. */
 struct report_place {
-	const char *function; /* "user": of any program; NULL: none is known */
+	const char *function; /* "user": of any program; NULL: unknown */
 	const char *module;   /* NULL: the kernel itself */
 	bool has_addr;	      /* without a function */
 	uint64_t addr;
 };
 void report_row_place(const struct report *r, const struct report_row *row,
 		      struct report_place *p);
-/* Between report_new() and report_walk(): whose symbols are what, see hostmap_vm.syms. */
+/* Between report_new() and report_walk(): who owns which symbols, see hostmap_vm.syms. */
 struct hostmap *report_hostmap(struct report *r);
 
 enum report_key {
@@ -187,10 +190,10 @@ enum report_key {
 };
 extern const char *const report_keys[]; /* "sample", ..., NULL: by enum report_key */
 
-/* Which vCPUs a table is of: all that fit each criterion; those below the VM need opts.vcpus. */
+/* Which vCPUs a table is of: all that meet every criterion; those below the VM need opts.vcpus. */
 struct report_filter {
 	int64_t vm;	/* -1: any */
-	bool unknown_vm; /* only those whose VM is not known; vm is -1 */
+	bool unknown_vm; /* only those whose VM is unknown; vm is -1 */
 	int64_t vcpu;	/* -1: any */
 	int32_t tid;	/* 0: any */
 	const int32_t *pid; /* of the VMM, or of the thread; NULL: any */
@@ -210,8 +213,8 @@ struct report_table {
 bool report_matches(const struct report *r, const struct report_filter *f, size_t vcpu);
 /*
  * Makes a table, sorted by key (descending; names ascending). 0, or -errno with nothing to free:
- * -ENOMEM, and where there are so many vCPUs that memory does not suffice for the samples of each,
- * those of a walk that is repeated for some of them. Free it below.
+ * -ENOMEM, and if there are so many vCPUs that the samples of each do not fit into memory, the
+ * errors of a walk that is repeated for some of them. Free it below.
  */
 int report_table(struct report *r, const struct report_filter *f, enum report_key key,
 		 struct report_table *t) __must_check;
@@ -235,14 +238,14 @@ struct report_sums {
 
 typedef int report_piece_fn(void *ctx, struct report *r, const struct report_piece *p);
 /*
- * From opts.cut: hands all that was counted for f to fn, and forgets it, so that no table has it
+ * From opts.cut: passes everything counted for f to fn and forgets it, so that no table contains it
  * any more. 0, or what fn returned.
  */
 int report_take(struct report *r, const struct report_filter *f, report_piece_fn *fn, void *ctx,
 		struct report_sums *s) __must_check;
-/* Whether key is the guest's way to wait, so that its time is mostly none of a CPU. */
+/* Whether key is how the guest waits, so that most of its time is not spent on a CPU. */
 bool report_key_halts(const struct report *r, uint64_t key);
-/* With opts.percentiles: how many samples took about so long, for each time that there is. */
+/* With opts.percentiles: the number of samples of about each length of time that occurs. */
 void report_piece_times(const struct report *r, const struct report_piece *p,
 			void (*fn)(void *ctx, uint64_t time, uint32_t n), void *ctx);
 

@@ -9,7 +9,7 @@
 
 #include "kvmft/by_stack.h"
 
-/* Of whom there are tables: all together, also each VM, also each vCPU. */
+/* Which tables there are: one of all together, also one per VM, also one per vCPU. */
 enum report_per { REPORT_PER_ALL, REPORT_PER_VM, REPORT_PER_VCPU };
 
 /* All that is printed; everything is borrowed. */
@@ -22,28 +22,29 @@ struct report_doc {
 	enum report_per per;
 	enum report_key key;	     /* by which each table is sorted */
 	size_t top;		     /* rows of each table; 0 = all */
-	uint64_t lost;		     /* events that the capture lacks, from gaps and counters */
+	uint64_t lost;		     /* events missing from the capture, by gaps and counters */
 	bool lost_unknown;	     /* ... at least */
 	FILE *f;
 	bool color;	    /* text may have colours */
-	unsigned int width; /* of a terminal; 0 = rows may be as long as they are */
-	const char *const *remark;   /* what the command has to say beside report_note() */
+	unsigned int width; /* of a terminal; 0 = rows are not cut */
+	const char *const *remark;   /* what the command has to say in addition to report_note() */
 	size_t nremark;
 };
 
 struct report_format {
 	const char *name;
-	bool has_notes; /* whether it has a place for the notes; else the command tells them */
+	bool has_notes; /* whether it has a place for the notes; otherwise the command prints
+			 * them */
 	void (*print)(const struct report_doc *d, struct sbuf *out);
 };
 
-/* NULL: there is no such format. */
+/* NULL: no such format. */
 const struct report_format *report_format_find(const char *name);
 /* Prints it into d->f. 0, -ENOMEM, or -errno of a write: then d->f has its error set. */
 int report_print(const struct report_doc *d, const struct report_format *fmt) __must_check;
 /*
- * Prints rows by stack, at most top (0: all), in one of cli_formats: "text", "json" or "csv"; some
- * stack was counted. 0 or -errno.
+ * Prints rows by stack, at most top (0: all), in one of cli_formats: "text", "json" or "csv"; there
+ * must be a stack. 0 or -errno.
  */
 int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, const char *format,
 		   FILE *f) __must_check;

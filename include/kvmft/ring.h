@@ -34,7 +34,7 @@ struct subbuf {
 	/* the last address of room for a head, where subbuf_next_fast() can read it; else 0 */
 	uintptr_t last_head;
 	uint64_t ts;		/* running time stamp, trace clock units */
-	/* of the event at p, read ahead; 0: of none that subbuf_next_fast() can read */
+	/* of the event at p, read ahead; 0: subbuf_next_fast() cannot read it */
 	uint32_t head;
 	bool swap, big_endian;
 	bool lost;	        /* events were lost before this sub-buffer */
@@ -51,32 +51,34 @@ struct rec {
 };
 
 /*
- * Checks the header of a sub-buffer and starts a walk. 0, -EBADMSG when the commit word does not
- * fit the size (the sub-buffer must be skipped).
+ * Checks the header of a sub-buffer and starts a walk. 0, -EBADMSG if the commit word does not fit
+ * the size (the sub-buffer must be skipped).
  */
 int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g) __must_check;
 /*
- * The same where only the first bytes of buf are there, g->header or more: *sb has the place of all
- * data, and lost_count is what the g->long_size bytes behind them will tell (subbuf_lost_count()).
+ * The same if only the first bytes of buf are there, g->header or more: *sb covers all data, and
+ * lost_count is in the g->long_size bytes after it (subbuf_lost_count()).
  */
 int subbuf_begin_head(struct subbuf *sb, const void *buf, const struct subbuf_geom *g) __must_check;
 uint64_t subbuf_lost_count(const void *p, const struct subbuf_geom *g);
-/* What subbuf_next() does not do in line: time, padding, long events, byte order, the end. */
+/* What subbuf_next() does not do inline: time, padding, long events, byte order, the end. */
 int subbuf_next_slow(struct subbuf *sb, struct rec *rec) __must_check;
 
-/* Makes p .. end what is walked next, at the time that sb->ts has. */
+/* Makes p .. end what is walked next, from the time in sb->ts. */
 static inline void subbuf_walk(struct subbuf *sb, const uint8_t *p, const uint8_t *end);
-/* The next data event, if it is of the common kind, and not the last: else subbuf_next() tells. */
+/*
+ * The next data event, if it is of the common kind and not the last; otherwise use subbuf_next().
+ */
 static inline __must_check bool subbuf_next_fast(struct subbuf *sb, struct rec *rec);
 /* Whether subbuf_next_fast() would give one. */
 static inline bool subbuf_at_fast(const struct subbuf *sb);
 /* The next data event: 1; 0 at the end; -EBADMSG at a broken event (the rest must be skipped). */
 static inline __must_check int subbuf_next(struct subbuf *sb, struct rec *rec);
 /*
- * Whether little of a sub-buffer that was just begun is used. Who reads a ring that is being
- * written gets one for each event, the more the larger sub-buffers are, if he reads on until there
- * is nothing; behind one like this he may leave it alone for a while. An eighth: so that one is not
- * taken for it that the next event did not fit into.
+ * Whether little of a sub-buffer just begun is used. Reading on until nothing is left, the reader
+ * of a ring that is being written gets one for each event, all the more with larger sub-buffers;
+ * after one like this it may leave the ring alone for a while. An eighth, so that one into which
+ * the next event did not fit does not count.
  */
 static inline bool subbuf_sparse(const struct subbuf *sb, const struct subbuf_geom *g);
 
@@ -89,7 +91,7 @@ enum rkind {
 	R_END,
 };
 
-/* A loss that only a counter of the recorder tells of, and the sub-buffer it is shown before. */
+/* A loss known only from a counter of the recorder, and the sub-buffer before which it is shown. */
 struct rloss {
 	uint64_t before, count;
 };
@@ -103,24 +105,24 @@ struct rstream {
 	uint64_t idx;	  /* next sub-buffer to read */
 	uint32_t batch, have, at; /* sub-buffers per read, in buf, current */
 	/*
-	 * Many CPUs with large sub-buffers: so many bytes are read at once and handed out as if
-	 * they were a sub-buffer (0: whole ones). Of the current one the data from part_at on,
-	 * part_left bytes, are still to be read; the time is part_ts there.
+	 * Many CPUs with large sub-buffers: this many bytes are read at once and handed out like a
+	 * sub-buffer (0: whole ones). Of the current one, part_left bytes from part_at on are still
+	 * to be read; the time there is part_ts.
 	 */
 	uint32_t window, part_at, part_left;
 	uint64_t part_ts;
 	struct cap_file file;	  /* kept open between reads */
 	struct rloss *loss;	  /* nloss of them, ascending; loss_at is the next */
 	size_t nloss, loss_at;
-	size_t ext_at;		  /* of the stream's pieces: the one that was looked for last */
+	size_t ext_at;		  /* of the stream's pieces: the last one looked up */
 	struct subbuf sb;
-	bool keep;		  /* ... if there are descriptors enough */
+	bool keep;		  /* ... if there are enough descriptors */
 	bool open;		  /* sb may have further events */
 	bool gap_told;		  /* by rstream_subbuf(), of the sub-buffer that is open */
 	/* result of the last rstream_next() */
 	struct rec rec;
 	uint64_t lost;
-	uint64_t gap_to; /* R_GAP: stamp from which on there are events again */
+	uint64_t gap_to; /* R_GAP: the stamp from which there are events again */
 	uint64_t damage_index;
 	/* totals */
 	uint64_t events, gaps, lost_total, damaged, backwards;
@@ -130,24 +132,26 @@ struct rstream {
 };
 
 /*
- * At the beginning of stream s of cap; both are borrowed. 0, and rstream_close() in the end; -errno
- * with nothing to close: -EINVAL for a capture without sub-buffers, -ENOMEM, or a read that failed.
+ * At the beginning of stream s of cap; both are borrowed. 0, and rstream_close() at the end; -errno
+ * with nothing to close: -EINVAL for a capture without sub-buffers, -ENOMEM, or a failed read.
  */
 int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_stream *s)
 	__must_check;
 void rstream_close(struct rstream *r);
-/* The first of a sub-buffer, its end, gaps and damage: what rstream_next() does not do in line. */
+/* The first of a sub-buffer, its end, gaps and damage: what rstream_next() does not do inline. */
 enum rkind rstream_next_slow(struct rstream *r);
 
-/* As rstream_next(), when that is an event of the common kind: else false, and nothing was done. */
+/*
+ * As rstream_next() if that is an event of the common kind; otherwise false, and nothing was done.
+ */
 static inline __must_check bool rstream_next_fast(struct rstream *r);
-/* Whether rstream_next_fast() would: the data of the event before stay where they are then. */
+/* Whether rstream_next_fast() would; then the data of the previous event stays where it is. */
 static inline bool rstream_at_fast(const struct rstream *r);
-/* The next thing of the stream: r->rec, r->lost or r->damage_index by what is returned. */
+/* The next thing of the stream: r->rec, r->lost or r->damage_index, depending on the result. */
 static inline enum rkind rstream_next(struct rstream *r);
 /*
- * Gives each event of a stream to use(), gaps and damage aside, until that returns something else
- * than 0. Returns that, 0 at the end, or -errno of a failed read. In line, so that use() can be.
+ * Passes each event of a stream, but not gaps and damage, to use(), until that returns non-zero.
+ * Returns that, 0 at the end, or -errno of a failed read. Inline, so that use() can be.
  */
 static inline int rstream_each(const struct capture *cap, const struct cap_stream *s,
 			       int (*use)(void *arg, const struct rec *rec), void *arg);
@@ -160,21 +164,17 @@ static inline int rstream_each(const struct capture *cap, const struct cap_strea
 enum rkind rstream_subbuf(struct rstream *r);
 /* Counts the sub-buffer that rstream_subbuf() gave as damaged. */
 void rstream_damage(struct rstream *r);
-/*
- * Positions the stream so that no event with ts >= from is skipped; uses the sub-buffers' stamps.
- */
+/* Positions the stream so that no event with ts >= from is skipped, by the sub-buffers' stamps. */
 int rstream_seek(struct rstream *r, uint64_t from) __must_check;
-/* The same where before() tells whether a stamp is earlier than what is wanted. */
+/* The same, where before() says whether a stamp is earlier than what is wanted. */
 int rstream_seek_by(struct rstream *r, bool (*before)(void *arg, uint64_t ts), void *arg)
 	__must_check;
-/*
- * The stamp of the stream's last event, of which only the end is read; 0: it has none. 0 or -errno.
- */
+/* The stamp of the stream's last event, of which only the end is read; 0: no event. 0 or -errno. */
 int rstream_end(const struct capture *cap, const struct cap_stream *s, uint64_t *ts) __must_check;
 
 /*
- * Puts the events of one sub-buffer behind those of another one of the same CPU that has room for
- * them, both in this machine's byte order. The bytes of events that page has then; -ENOSPC: they do
+ * Appends the events of one sub-buffer to those of another one of the same CPU that has room for
+ * them, both in this machine's byte order. The bytes of events that page then has; -ENOSPC: they do
  * not fit, or events were lost in between; -EBADMSG.
  */
 int subbuf_join(void *page, const void *more, const struct subbuf_geom *g) __must_check;
@@ -216,7 +216,7 @@ void rmerge_free(struct rmerge *m);
 struct fmt;	  /* all formats of one capture */
 struct fmt_event; /* one event type */
 
-/* Where a field lives, resolved once; size 0 = the field does not exist in this kernel. */
+/* Where a field is, resolved once; size 0 = this kernel lacks the field. */
 struct fmt_field {
 	uint16_t off, size;
 	uint16_t elem;	  /* bytes of one element of an array, else size */
@@ -228,7 +228,7 @@ struct fmt_field {
 	bool is_pointer;
 };
 
-/* What is asked of each event, in line; a struct fmt begins with it. */
+/* What is needed for each event, inline; a struct fmt begins with it. */
 struct fmt_quick {
 	const struct fmt_event *by_id[65536];
 	/* common_pid is the 4 bytes before that, in this machine's order; 0: it is not */
@@ -244,40 +244,39 @@ struct fmt_line {
 /* cap is borrowed as long as stacks are printed. */
 int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err) __must_check;
 /*
- * One more format, whose text is copied; what fmt_find() and the like gave stays valid. -ENOMEM;
- * -EBADMSG: not a format, or its id is taken (fmt_note() tells).
+ * Adds a format, whose text is copied; what fmt_find() and the like returned stays valid. -ENOMEM;
+ * -EBADMSG: not a format, or its id is taken (see fmt_note()).
  */
 int fmt_add(struct fmt *f, const struct cap_format *c) __must_check;
 void fmt_free(struct fmt *f);
 /* The i-th thing that was wrong with the formats (a line of text), or NULL past the last. */
 const char *fmt_note(const struct fmt *f, size_t i);
-/* NULL when the capture has no such event. */
+/* NULL if the capture has no such event. */
 const struct fmt_event *fmt_find(const struct fmt *f, const char *sys, const char *name);
 static inline const struct fmt_event *fmt_by_id(const struct fmt *f, uint16_t id);
 
 const char *fmt_sys(const struct fmt_event *e);
 const char *fmt_name(const struct fmt_event *e);
-/* "sys:name: ", as lines of text have it; PUT_SLACK bytes more are readable (put.h). */
+/* "sys:name: ", as in lines of text; PUT_SLACK more bytes are readable (put.h). */
 static inline const char *fmt_title(const struct fmt_event *e, size_t *len);
 
 uint16_t fmt_id(const struct fmt_event *e);
 /* The i-th event, in the order of the capture; NULL past the last. */
 const struct fmt_event *fmt_at(const struct fmt *f, size_t i);
-/* Resolves a field; returns false (and a field of size 0) when it is absent. */
+/* Resolves a field; false (and a field of size 0) if it is absent. */
 bool fmt_field(const struct fmt_event *e, const char *name, struct fmt_field *out);
 /* Walks the fields in order, common ones first: i-th name, or NULL past the last. */
 const char *fmt_field_name(const struct fmt_event *e, size_t i);
 
 /*
- * Where the i-th field lives, NULL past the last; the first fmt_common_fields() are the common
- * ones.
+ * Where the i-th field is, NULL past the last; the first fmt_common_fields() are the common ones.
  */
 const struct fmt_field *fmt_field_at(const struct fmt_event *e, size_t i);
 size_t fmt_common_fields(const struct fmt_event *e);
 
 /* What a field of a record holds. */
 enum fmt_kind {
-	FMT_ABSENT,  /* outside the record, or of a size that no number has */
+	FMT_ABSENT,  /* outside the record, or of an impossible size */
 	FMT_UNSIGNED, FMT_SIGNED, FMT_POINTER, /* num */
 	FMT_STRING,  /* len bytes at p, up to the first NUL; not printable, not even UTF-8 */
 	FMT_NUMBERS, /* len elements of elem bytes (1, 2, 4 or 8) at p */
@@ -295,12 +294,12 @@ void fmt_value(const struct fmt *f, const struct fmt_field *fld, const struct re
 /* Element i < v->len of FMT_NUMBERS, unsigned. */
 uint64_t fmt_element(const struct fmt *f, const struct fmt_value *v, uint32_t i);
 
-/* Value of an integer field, sign-extended when signed; false when absent or outside the record. */
+/* Value of an integer field, sign-extended if signed; false if absent or outside the record. */
 bool fmt_u64(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec, uint64_t *v);
-/* Text of a string field; at most size-1 bytes, printable; false when absent or out of bounds. */
+/* Text of a string field; at most size-1 bytes, printable; false if absent or out of bounds. */
 bool fmt_str(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec, char *buf,
 	     size_t size);
-/* common_pid of any record; -1 when the format lacks it. */
+/* common_pid of any record; -1 if the format lacks it. */
 int32_t fmt_pid_slow(const struct fmt *f, const struct rec *rec);
 static inline int32_t fmt_pid(const struct fmt *f, const struct rec *rec);
 
@@ -315,34 +314,33 @@ void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec 
 	       struct sbuf *out);
 /* Whether fmt_print() can use the event's print format. */
 bool fmt_has_plan(const struct fmt_event *e);
-/* Appends name=value for every field that is not a common one. */
+/* Appends name=value for every field except the common ones. */
 void fmt_print_fields(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
 		      struct sbuf *out);
 
 /* Whether an event is ftrace:kernel_stack: the stack that the event before it was raised on. */
 bool fmt_is_stack(const struct fmt_event *e);
 /*
- * Its return addresses, innermost first: of FMT_NUMBERS, at most as many as the record has room
- * for, whatever it says of itself.
+ * Its return addresses, innermost first: as FMT_NUMBERS, at most as many as the record has room
+ * for, whatever it claims.
  */
 void fmt_stack(const struct fmt_event *e, const struct rec *rec, struct fmt_value *v);
 /*
- * Appends element i of it as the kernel would name it, "func" or "func [module]", printable; where
- * the capture has no symbol for it, the address in hex.
+ * Appends element i of it as the kernel would name it, "func" or "func [module]", printable; the
+ * address in hex if the capture has no symbol for it.
  */
 void fmt_stack_name(const struct fmt_event *e, const struct fmt_value *v, uint32_t i,
 		    struct sbuf *out);
 /*
- * Whose stack it is: of the last event of its CPU that was raised on the same level, below
- * FMT_LEVELS: by a thread, a soft or a hard interrupt, or an NMI. Those of higher levels may stand
- * between the two.
+ * Whose stack it is: that of the last event of its CPU at the same level, below FMT_LEVELS: a
+ * thread, a soft or a hard interrupt, or an NMI. Events of higher levels may be between the two.
  */
 #define FMT_LEVELS 4
 unsigned int fmt_level(const struct fmt *f, const struct rec *rec);
 
 /*
  * The names in a __print_symbolic() table of the event's print format that is applied to field,
- * e.g. exit_reason of kvm_exit; nth counts the tables (0 = first). NULL when there is none.
+ * e.g. exit_reason of kvm_exit; nth counts the tables (0 = first). NULL if there is none.
  */
 const char *fmt_symbol(const struct fmt_event *e, const char *field, unsigned int nth,
 		       uint64_t value);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ring_inline.h: the steps of walks that ring.h declares, which are in line for speed. Included by
- * ring.h alone.
+ * ring_inline.h: the steps of walks that ring.h declares, inline for speed. Included only by
+ * ring.h.
  */
 #ifndef KVMFT_RING_INLINE_H
 #define KVMFT_RING_INLINE_H
@@ -22,10 +22,10 @@ static inline void subbuf_walk(struct subbuf *sb, const uint8_t *p, const uint8_
 }
 
 /*
- * Where an event is depends on the length of the one before it: that chain of loads is what a walk
- * takes. So the next head is read as soon as this one's length is known, by an address of base and
- * index; the next p is computed aside, which the empty asm sees to: else one address would be made
- * for both.
+ * Where an event is depends on the length of the one before it: this chain of loads is what a walk
+ * costs. So the next head is read as soon as this one's length is known, by an address of base and
+ * index; the next p is computed separately, which the empty asm ensures: otherwise the compiler
+ * would make one address for both.
  */
 static inline __must_check bool subbuf_next_fast(struct subbuf *sb, struct rec *rec)
 {
@@ -39,7 +39,10 @@ static inline __must_check bool subbuf_next_fast(struct subbuf *sb, struct rec *
 	if (words - 1 >= 28 || next > sb->last_head)
 		return false;
 	sb->head = load_u32(p + 4 + 4 * words);
-	/* Hardware stops at the end of a page, and forgets a stream that waits for others. */
+	/*
+	 * Hardware prefetching stops at the end of a page, and forgets a stream that waits for
+	 * others.
+	 */
 	__builtin_prefetch(p + 1536);
 	rec->data = p + 4;
 	rec->len = (uint32_t)(4 * words);

@@ -24,7 +24,7 @@ struct row {
 	struct json *j;	 /* ROW_JSON */
 	struct sbuf *b;	 /* else */
 	bool cycles;	 /* times are cycles, else ns */
-	bool filled;	 /* there is a column already */
+	bool filled;	 /* there is already a column */
 };
 
 /* Begin a row. */
@@ -33,11 +33,9 @@ void row_csv(struct row *r, struct sbuf *b, bool cycles);
 void row_head(struct row *r, struct sbuf *b, bool cycles);
 void row_end(struct row *r);
 
-/*
- * Columns. What is not known is null in JSON, and empty in CSV; of a header no value is looked at.
- */
+/* Columns. Unknown values are null in JSON and empty in CSV; for a header no value is looked at. */
 void row_str(struct row *r, const char *name, const char *text); /* NULL = not known */
-void row_quoted(struct row *r, const char *name, const char *text); /* in CSV with quotes always */
+void row_quoted(struct row *r, const char *name, const char *text); /* in CSV always with quotes */
 void row_u64(struct row *r, const char *name, bool known, uint64_t v);
 void row_s64(struct row *r, const char *name, bool known, int64_t v);
 void row_bool(struct row *r, const char *name, bool known, bool v); /* CSV: 1 or 0 */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * runs.h: when each vCPU thread of a host may have been in its guest: stretches of host time from
- * kvm_entry to what ended it. Where host events were lost, or two exits follow each other without
- * an entry, the guest may have run.
+ * kvm_entry to what ended it. If host events were lost, or two exits follow each other without an
+ * entry, the guest may have run.
  *
- * Memory is bounded: beyond RUNS_MAX stretches those with a short gap between them become one,
- * which can only say "may have run" where it did not.
+ * Memory is bounded: beyond RUNS_MAX stretches, those with a short gap between them are joined,
+ * which can only claim "may have run" where it did not.
  */
 #ifndef KVMFT_RUNS_H
 #define KVMFT_RUNS_H
@@ -19,20 +19,20 @@ struct vcpu_run {
 	uint64_t from, to; /* host TSC, both included */
 };
 
-/* In order of time, disjoint. */
+/* In time order, disjoint. */
 struct run_list {
 	struct vcpu_run *v;
 	size_t n, cap;
 };
 
 /*
- * Adds [from, to] behind the others, as far as it is later than they; it becomes one with the last
- * when the gap between is shorter than min_gap. 1: it is one more, 0: it is not, or -ENOMEM.
+ * Appends the part of [from, to] that is later than the others; it is joined with the last if the
+ * gap between is shorter than min_gap. 1: one more, 0: not one more, or -ENOMEM.
  */
 int run_list_add(struct run_list *l, uint64_t from, uint64_t to, uint64_t min_gap) __must_check;
-/* The number of the first that ends at or after that time; n when there is none. */
+/* The number of the first that ends at or after that time; n if there is none. */
 size_t run_list_at(const struct run_list *l, uint64_t host);
-/* Joins what is separated by less than min_gap. */
+/* Joins those that are separated by less than min_gap. */
 void run_list_join(struct run_list *l, uint64_t min_gap);
 
 struct run_thread {
@@ -53,10 +53,10 @@ struct runs {
 
 /* Of all vCPU threads of the map. *out is freed with runs_free(). -errno with err. */
 int runs_collect(struct hostmap *map, struct runs **out, struct kvmft_err *err) __must_check;
-/* The runs of a thread; NULL when it has none. */
+/* The runs of a thread; NULL if it has none. */
 const struct run_list *runs_of(const struct runs *r, int32_t tid);
 /*
- * When the host served this thread's write of IA32_TSC_DEADLINE with that value; 0: it did not, or
+ * When the host handled this thread's write of that value to IA32_TSC_DEADLINE; 0: it did not, or
  * more than once.
  */
 uint64_t runs_deadline(const struct runs *r, int32_t tid, uint64_t value);

@@ -3,22 +3,22 @@
  * sdt.h: the markers that sys/sdt.h (SystemTap, DTrace) leaves in programs and libraries, and how
  * the kernel's uprobes can be told to fetch their arguments.
  *
- * A marker is a nop in the code and a note in the section .note.stapsdt: who made it, where it is,
- * and in which register or memory each argument stands. Files are not trusted: whatever they hold,
- * the functions here return.
+ * A marker is a nop in the code and a note in the section .note.stapsdt: its provider, its place,
+ * and the register or memory that holds each argument. Files are not trusted: the functions here
+ * return whatever they contain.
  */
 #ifndef KVMFT_SDT_H
 #define KVMFT_SDT_H
 
 #include "kvmft/util.h"
 
-/* What the file is for; markers can be listed for all, arguments fetched for these. */
+/* The machine of the file; markers can be listed for all, arguments fetched for these. */
 enum sdt_arch { SDT_ARCH_OTHER, SDT_ARCH_X86_64, SDT_ARCH_I386 };
 
 /* One place in the code; a marker has as many as the compiler made copies of it. */
 struct sdt_marker {
 	char *provider, *name, *args; /* never NULL; printable ASCII */
-	uint64_t addr;	    /* as the file says, corrected when it was moved after linking */
+	uint64_t addr;	    /* as in the file, corrected if it was moved after linking */
 	uint64_t offset;    /* of the instruction in the file, bytes */
 	uint64_t semaphore; /* offset in the file of the counter that switches it on; 0 = none */
 	const char *unfit;  /* NULL, or why it cannot be probed (offsets are 0 then); static text */
@@ -28,13 +28,13 @@ struct sdt_file {
 	struct sdt_marker *v; /* in the order of the file */
 	size_t n, cap;
 	enum sdt_arch arch;
-	size_t bad;	      /* notes that make no sense and were left out */
+	size_t bad;	      /* notes that make no sense and were ignored */
 };
 
 /*
  * Reads the markers of an ELF file of any class and byte order; fd is read with pread() and stays
  * the caller's. A file without markers is no error: n is 0. -ENOEXEC: not an ELF executable or
- * library, or its headers contradict each other; -ENOMEM; what pread() says. name is for the
+ * library, or its headers contradict each other; -ENOMEM; errors of pread(). name is for the
  * message. *f is to be freed with sdt_free(), also after a failure.
  */
 int sdt_read(int fd, const char *name, struct sdt_file *f, struct kvmft_err *err) __must_check;
@@ -48,16 +48,16 @@ struct sdt_arg {
 	bool is_signed, is_float;
 };
 
-/* Cuts the next one off *args: 1; 0 at the end; -EINVAL for what is none (the text is used up). */
+/* Cuts the next one off *args: 1; 0 at the end; -EINVAL for anything else (the text is used up). */
 int sdt_arg_next(const char **args, struct sdt_arg *a) __must_check;
 
-/* How to show an argument: the note knows its size and sign, and nothing else. */
+/* How to show an argument: the note gives its size and sign, and nothing else. */
 enum sdt_as { SDT_AS_NUMBER, SDT_AS_HEX, SDT_AS_STRING };
 
 /*
- * Appends what uprobe_events wants after "NAME=": a fetch expression and a type, "%di:s32" or
- * "+0(-8(%bp)):string" (Linux: Documentation/trace/uprobetracer.rst). -ENOTSUP when the kernel has
- * no expression for it, with the reason in *why (static text); nothing is appended then.
+ * Appends what uprobe_events expects after "NAME=": a fetch expression and a type, "%di:s32" or
+ * "+0(-8(%bp)):string" (Linux: Documentation/trace/uprobetracer.rst). -ENOTSUP if the kernel has no
+ * expression for it, with the reason in *why (static text); then nothing is appended.
  */
 int sdt_arg_fetch(enum sdt_arch arch, const struct sdt_arg *a, enum sdt_as as, struct sbuf *out,
 		  const char **why) __must_check;
@@ -66,15 +66,16 @@ int sdt_arg_fetch(enum sdt_arch arch, const struct sdt_arg *a, enum sdt_as as, s
 
 #define SDT_ARGS_MAX 32
 
-/* What somebody asked for. Borrowed throughout. */
+/* What was asked for. Borrowed throughout. */
 struct sdt_want {
 	const char *provider, *name;	/* patterns with * and ?; NULL = all */
 	enum sdt_as as[SDT_ARGS_MAX];	/* of the first argument, the second, ... */
 	const char *filter;		/* of the kernel's, for the events; NULL = none */
-	bool hint;			/* only tells how to show arguments of what others want */
+	bool hint;			/* only says how to show arguments of markers that others
+					 * want */
 };
 
-/* A place where an event comes from. */
+/* A place from which an event comes. */
 struct sdt_place {
 	size_t file;		   /* as given to sdt_plan_add() */
 	uint64_t offset, semaphore;
@@ -82,7 +83,7 @@ struct sdt_place {
 };
 
 /*
- * An event: all places of a marker whose arguments have the same types. A marker that has places of
+ * An event: all places of a marker whose arguments have the same types. A marker with places of
  * several kinds becomes several events: NAME, NAME_1, ...
  */
 struct sdt_event {
@@ -106,14 +107,14 @@ struct sdt_plan {
 	unsigned int flags;
 	struct sdt_event *v;
 	size_t n, cap;
-	size_t unfit; /* places that were wanted and cannot be probed */
+	size_t unfit; /* places that were wanted but cannot be probed */
 	const char *why_unfit;
 };
 
 /*
- * Adds the markers of f that one of the n wants means; what a later one says of arguments and
- * filter goes before what an earlier one said. file is the caller's number for the places. More
- * than max events in all: -E2BIG. -ENOMEM. The plan is to be freed in any case.
+ * Adds the markers of f that any of the n wants means; arguments and filter of a later one take
+ * precedence over those of an earlier one. file is the caller's number for the places. More than
+ * max events in all: -E2BIG. -ENOMEM. The plan is to be freed in any case.
  */
 int sdt_plan_add(struct sdt_plan *p, const struct sdt_file *f, size_t file,
 		 const struct sdt_want *w, size_t n, size_t max) __must_check;

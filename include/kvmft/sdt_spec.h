@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sdt_spec.h: "BINARY[:PROVIDER[:MARKER]][,argN:TYPE]...[/FILTER/]", as `record --sdt` and
- * `qemu sdt` take it.
+ * sdt_spec.h: "BINARY[:PROVIDER[:MARKER]][,argN:TYPE]...[/FILTER/]", for `record --sdt` and `qemu
+ * sdt`.
  */
 #ifndef KVMFT_SDT_SPEC_H
 #define KVMFT_SDT_SPEC_H
@@ -11,7 +11,7 @@
 struct sdt_spec {
 	char *path;	      /* of the file, as it was found */
 	int fd;		      /* open for reading */
-	uint64_t dev, ino;    /* two with the same are the same file */
+	uint64_t dev, ino;    /* if two have the same, they are the same file */
 	struct sdt_want want; /* points into text */
 	char *text;
 };
@@ -20,23 +20,24 @@ struct sdt_spec {
 int sdt_spec_parse(const char *arg, struct sdt_spec *s, struct kvmft_err *err) __must_check;
 void sdt_spec_free(struct sdt_spec *s);
 /*
- * After a plan was made for these wants: -ENOENT when one means no marker, naming those there are.
+ * After a plan was made for these wants: -ENOENT if one matches no marker, naming the existing
+ * ones.
  */
 int sdt_spec_check(const struct sdt_spec *s, const struct sdt_file *f,
 		   struct kvmft_err *err) __must_check;
 
 /*
- * What is known of the arguments of QEMU's markers: which are texts, which pointers. They are
+ * What is known about the arguments of QEMU's markers: which are strings, which pointers. They are
  * declared in trace-events-all, beside the binary or where QEMU is installed.
  */
 struct sdt_hints {
 	struct qevents *events; /* NULL: no QEMU, or no such file */
 	struct sdt_want
-		*want; /* n hints, and room for as many wants behind them as were asked for */
+		*want; /* n hints, followed by room for as many wants as were asked for */
 	size_t n;
 };
 
-/* 0, also when nothing is known; -ENOMEM. To be freed after the plan was made. */
+/* 0, even if nothing is known; -ENOMEM. To be freed after the plan was made. */
 int sdt_hints_find(const struct sdt_spec *s, const struct sdt_file *f, size_t room,
 		   struct sdt_hints *h) __must_check;
 void sdt_hints_free(struct sdt_hints *h);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * session.h: a directory of captures that belong together, as `kvmft record --guest` makes it, or
- * as somebody has put them there.
+ * as somebody has assembled it.
  */
 #ifndef KVMFT_SESSION_H
 #define KVMFT_SESSION_H
@@ -15,24 +15,24 @@
 
 struct session_capture {
 	char *path;
-	char *operand; /* "PATH=SEL" where the session knows the VM, else "PATH" */
-	char *sel;     /* the VM, as the host's capture calls it; NULL = not known */
+	char *operand; /* "PATH=SEL" if the session knows the VM, else "PATH" */
+	char *sel;     /* the VM, as named in the host's capture; NULL = unknown */
 };
 
 struct session {
 	struct session_capture *v; /* the host, then its guests */
 	size_t n, cap;
-	struct sbuf missing; /* names of guests that it had, with commas */
+	struct sbuf missing; /* names of guests that it had, separated by commas */
 };
 
 /*
- * What a directory of captures holds: by its file `session`, which anybody may have written, or
- * without one by what each of the captures says of itself. 0 with n = 0: path is no such directory,
- * but maybe a capture. -errno with err set: it is one, and has no host, or several.
+ * What a directory of captures holds: according to its file `session`, which anyone may have
+ * written, or without one to what each capture says. 0 with n = 0: path is not such a directory,
+ * but may be a capture. -errno with err set: it is one, but has no host, or several.
  */
 int session_read(const char *path, struct session *s, struct kvmft_err *err) __must_check;
 void session_free(struct session *s);
-/* Whether a capture's directory says that it is of a guest. */
+/* Whether a capture's directory says that it is a guest's. */
 bool session_is_guest(const char *path);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sides.h: one recording of a host and of its guests.
+ * sides.h: one recording of a host and its guests.
  *
- * The host is recorded by a process of its own. For each guest there are two: the one that reaches
- * into it (ssh, kubectl exec, anything that runs a program elsewhere with standard input and
- * output), and one that stores the stream that comes from there, confined, for the guest is
- * hostile. What stands in the session directory that is made: kvmft-capture(5).
+ * The host is recorded by a process of its own. For each guest there are two: one that reaches into
+ * it (ssh, kubectl exec, anything that runs a program elsewhere with standard input and output),
+ * and one that stores the stream from there, confined, because the guest is hostile. For the
+ * contents of the session directory see kvmft-capture(5).
  */
 #ifndef KVMFT_SIDES_H
 #define KVMFT_SIDES_H
@@ -22,35 +22,38 @@ struct sides_config {
 	const char *push_file;	 /* a static kvmft; NULL = found beside this one */
 	bool push;
 	bool flight; /* of all sides: when one writes out its ring, the others do */
-	struct opt_u64 before; /* ... which is to reach back so far, ns */
+	struct opt_u64 before; /* ... which must reach back this far, ns */
 	/*
 	 * Words of a command of this program that reads the session while it grows, in its
-	 * directory, as ".". It begins when all sides record, and when it ends, all do. NULL:
-	 * there is none.
+	 * directory, as ".". It starts when all sides record, and its end ends everything. NULL:
+	 * none.
 	 */
 	const struct remote_words *reader;
 	/*
-	 * The same, for one that is run each time all sides have written out their rings, and has
-	 * an end: as text, which is cut at blanks that are not in quotes. NULL: there is none.
+	 * The same for a command that ends, run each time all sides have written out their rings:
+	 * as text, which is split at blanks outside quotes. NULL: none.
 	 */
 	const char *after_snapshot;
-	bool temp; /* the session is made in memory, and removed at the end */
-	/* What is shown: lines[n] replace those of the last call. NULL: nothing is. */
+	bool temp; /* the session is kept in memory, and removed at the end */
+	/*
+	 * Called with what to show: lines[n] replace those of the last call. NULL: nothing is
+	 * shown.
+	 */
 	void (*show)(const char *const *lines, size_t n);
 };
 
 /*
  * Records into a new session directory until a signal, the duration, the end of command on the host
- * (argv, NULL-terminated; its first is NULL: there is none) or of all commands in guests ends it.
- * host: how the host is recorded; its output is the name of the directory. The worst exit code of
- * all sides, or -errno with err set.
+ * (argv, NULL-terminated; empty if there is none) or of all commands in guests ends it. host: how
+ * the host is recorded; its output is the name of the directory. The worst exit code of all sides,
+ * or -errno with err set.
  */
 int sides_record(const struct sides_config *s, struct record_config *host, char **argv,
 		 note_fn *note, struct kvmft_err *err) __must_check;
 
 /*
- * Removes sessions in memory of processes that are gone (dry_run: only tells), a line for each in
- * text: how many.
+ * Removes sessions in memory of processes that are gone (dry_run: only reports them), with a line
+ * for each in text. Returns how many.
  */
 unsigned int sides_temp_sweep(bool dry_run, struct sbuf *text);
 
@@ -59,13 +62,13 @@ struct receive_config {
 	struct opt_u64 max_size, min_free, keep;
 	bool force, quiet;
 	int in;
-	/* About once a second; NULL: nobody looks. */
+	/* About once a second; NULL: not wanted. */
 	void (*show)(const struct stream_news *n);
 };
 
 /*
- * Stores the stream that comes from in as a capture, until it ends, is cut, or a limit is reached.
- * An exit code, or -errno with err set; err->code says where something was stored all the same.
+ * Stores the stream from in as a capture, until it ends, is cut, or a limit is reached. An exit
+ * code, or -errno with err set; err->code says whether something was stored all the same.
  */
 int receive_run(const struct receive_config *c, note_fn *note, struct kvmft_err *err) __must_check;
 

@@ -3,11 +3,11 @@
  * solve.h: the TSC offset of a guest from nothing but two captures: the one that puts its events
  * into the entry..exit windows of its vCPUs.
  *
- * Accesses of MSRs that both sides traced narrow the search where there are some: the host serves
- * such an access before the guest's event of it, and mostly shortly before.
+ * Accesses of MSRs that both sides traced narrow the search if there are any: the host handles such
+ * an access before the guest's event of it, and usually shortly before.
  *
- * The data is thinned when there is a lot of it, so memory is bounded: events are dropped evenly,
- * windows with a short gap between them become one. Neither can exclude the true offset.
+ * Large amounts of data are thinned, so memory is bounded: events are dropped evenly, and windows
+ * with a short gap between them are joined. Neither can exclude the true offset.
  */
 #ifndef KVMFT_SOLVE_H
 #define KVMFT_SOLVE_H
@@ -18,18 +18,20 @@ struct solve;
 
 struct solve_result {
 	bool found;
-	uint64_t offset; /* middle of the widest stretch that does equally well; wraps */
-	uint64_t offset_lo, offset_hi; /* least and greatest that do; some between them may not */
-	uint64_t events;	    /* that were used, of all that the capture has */
-	uint64_t inside, outside;   /* of those; the rest is outside of all time known */
+	uint64_t offset; /* middle of the widest stretch that fits equally well; wraps */
+	uint64_t offset_lo, offset_hi; /* smallest and greatest that fit; some between them may
+				        * not */
+	uint64_t events;	    /* that were used, out of all in the capture */
+	uint64_t inside, outside;   /* of those; the rest is outside all known time */
 	/* How unique it is. */
 	uint64_t span;		    /* guest cycles of offsets that were searched */
-	uint64_t equal;		    /* other places of the span that leave no more outside */
+	uint64_t equal;		    /* other places in the span that leave no more outside */
 	bool has_next;		    /* the best of all other places ... */
-	int64_t next_distance;	    /* ... is that far away, guest cycles */
+	int64_t next_distance;	    /* ... is this far away, guest cycles */
 	uint64_t next_inside, next_outside;
 	uint64_t pairs;		    /* the search was narrowed by so many pairs by value; 0 = not */
-	bool has_most;		    /* by pairs the offset is no more than this, found or not */
+	bool has_most;		    /* by pairs the offset is at most this, whether it was found
+				     * or not */
 	uint64_t at_most;
 	const char *why;	    /* !found: a line of text */
 };
@@ -37,13 +39,13 @@ struct solve_result {
 /* An empty problem. map: ratio and fraction bits of the guest (its offset is ignored). */
 int solve_new(const struct tsc_map *map, struct solve **out) __must_check;
 /*
- * In order of time per vCPU: the guest of that vCPU may have run from entry to exit, host TSC.
- * Windows that touch or overlap the one before become one.
+ * In time order per vCPU: the guest of that vCPU may have run from entry to exit, host TSC. Windows
+ * that touch or overlap the previous one are joined with it.
  */
 int solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t exit) __must_check;
 /* An event of that vCPU, guest TSC; in any order. */
 int solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest) __must_check;
-/* All runs of a thread, as windows of that vCPU; of several threads in the order of their time. */
+/* All runs of a thread, as windows of that vCPU; of several threads in time order. */
 int solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs,
 		     int32_t tid) __must_check;
 /*
@@ -61,37 +63,37 @@ int solve_captures(const struct tsc_map *scale, const struct hostmap *map, size_
 		   struct solve **out) __must_check;
 /* Forgets the windows of a vCPU, so that another thread can be tried. */
 void solve_clear_windows(struct solve *s, uint32_t vcpu);
-/* The host served an access of that vCPU, whose event the guest has at guest TSC `guest`. */
+/* The host handled an access of that vCPU whose event the guest has at guest TSC `guest`. */
 void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t guest);
 #define SOLVE_ALL (-1)
 /*
- * One offset for that vCPU alone, or SOLVE_ALL for one that serves all of them. After the last add;
+ * One offset for that vCPU alone, or SOLVE_ALL for one that fits all of them. After the last add;
  * may be called again. 0 (r->found or r->why), or -ENOMEM.
  */
 int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r) __must_check;
 /*
  * One vCPU whose offset changed: part[] are stretches of its events, in order, each with an offset
- * of its own that serves it, as far as they can be told; *n of them, 0 if none. *left events are of
- * none, though the host was recorded when they would be. After the last add. 0 or -ENOMEM.
+ * of its own that fits it, as far as they can be told; *n of them, 0 if none. *left events belong
+ * to none, though the host was recorded when they would be. After the last add. 0 or -ENOMEM.
  */
 #define SOLVE_PARTS 16
 struct solve_part {
 	size_t first, last; /* its events, by number: from first on, and before last */
 	uint64_t host_first, host_last; /* host TSC of the first and the last one */
-	struct solve_result r; /* of which only offsets and counts are those of the part */
+	struct solve_result r; /* of which only offsets and counts belong to the part */
 };
 int solve_run_parts(struct solve *s, uint32_t vcpu, struct solve_part part[SOLVE_PARTS], size_t *n,
 		    uint64_t *left)
 	__must_check;
 /*
- * Does a result leave events of a vCPU without a place, before or after those that it serves,
- * though the host was recorded then? After a run.
+ * Does a result leave events of a vCPU without a place, before or after those that it fits, though
+ * the host was recorded then? After a run.
  */
 bool solve_leaves(const struct solve *s, uint32_t vcpu, const struct solve_result *r);
 /*
- * Events of a vCPU before and behind the only part that was found of it, which lie in a time of
- * which no other vCPU has any event, though this one ran on while none of its events is placed
- * there: its clock was moved, and nobody knows where to. After solve_run_parts(), with that vCPU.
+ * Events of a vCPU before and after the only part that was found of it, in a time without any event
+ * of another vCPU, although this one ran on while none of its events is placed there: its clock was
+ * moved, and nobody knows where to. After solve_run_parts(), with that vCPU.
  */
 size_t solve_strays(const struct solve *s, uint32_t vcpu, const struct solve_part *part);
 /* Host times between which a result puts events into windows; from > to: none. After a run. */
@@ -100,8 +102,8 @@ struct solve_span {
 };
 struct solve_span solve_span_of(const struct solve *s, const struct solve_result *r);
 /*
- * The events of vCPU number i, if a result puts none of them into the time that is known of it,
- * though the vCPU ran again and again in that span, in which there should be some; else 0.
+ * The events of vCPU number i, if a result puts none of them into the time known of it, though the
+ * vCPU ran again and again in that span, where some should be; else 0.
  */
 uint64_t solve_absent(const struct solve *s, size_t i, const struct solve_result *r,
 		      const struct solve_span *span);

@@ -29,10 +29,12 @@ struct sq_table *sq_table(struct sq *s, const char *name, const char *sql);
 /* A view, by the statement that would create it. 0 or -ENOMEM. */
 int sq_view(struct sq *s, const char *name, const char *sql) __must_check;
 
-/* The next value of the row. What has bit 63 set becomes negative: there are no larger numbers. */
+/*
+ * The next value of the row. Values with bit 63 set become negative: there are no larger numbers.
+ */
 void sq_s64(struct sq *s, int64_t v);
 void sq_null(struct sq *s);
-/* Text for a terminal, as str_printable() has it; NULL is a NULL. */
+/* Text made safe for a terminal by str_printable(); NULL becomes NULL. */
 void sq_str(struct sq *s, const char *text);
 void sq_str_mem(struct sq *s, const void *p, size_t n);
 /* A number, or NULL. */
@@ -44,7 +46,7 @@ static inline void sq_known(struct sq *s, bool known, int64_t v)
 		sq_null(s);
 }
 
-/* The row is complete: into t. id is above that of the row before. 0 or -errno. */
+/* The row is complete and goes into t. id is above that of the previous row. 0 or -errno. */
 int sq_add(struct sq *s, struct sq_table *t, int64_t id) __must_check;
 /* How many rows t has. */
 uint64_t sq_rows(const struct sq_table *t);
@@ -52,7 +54,7 @@ uint64_t sq_rows(const struct sq_table *t);
 int sq_finish(struct sq *s) __must_check;
 void sq_free(struct sq *s); /* NULL is fine */
 
-/* Adds a name as SQL has it: in double quotes. */
+/* Adds a name, quoted as in SQL with double quotes. */
 void sq_quote(struct sbuf *b, const char *name);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * subbuf.h: events into sub-buffers, for those who make captures from something else.
- */
+/* subbuf.h: events into sub-buffers, for making captures from something else. */
 #ifndef KVMFT_SUBBUF_H
 #define KVMFT_SUBBUF_H
 
@@ -17,7 +15,7 @@ struct subbuf_writer {
 	uint64_t begin, ts; /* of the first and the last event */
 	bool open;	/* buf was begun */
 	bool lost;	/* events were lost before it */
-	bool uncounted; /* ... and how many is not known */
+	bool uncounted; /* ... and how many is unknown */
 	uint64_t lost_count;
 	uint64_t emitted;
 };
@@ -33,7 +31,7 @@ int subbuf_write(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_
 	__must_check;
 /* Events were lost before the next one: count, 0 = number unknown. Counts add up. */
 int subbuf_write_lost(struct subbuf_writer *w, uint64_t count) __must_check;
-/* Hands out what is there. A loss that no event follows makes an empty sub-buffer. */
+/* Hands out what there is. A loss that no event follows makes an empty sub-buffer. */
 int subbuf_write_end(struct subbuf_writer *w) __must_check;
 void subbuf_writer_free(struct subbuf_writer *w);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * tally.h: how often each of many texts came, in bounded memory.
- */
+/* tally.h: how often each of many texts occurred, in bounded memory. */
 #ifndef KVMFT_TALLY_H
 #define KVMFT_TALLY_H
 
@@ -20,12 +18,12 @@ struct tally { /* zeroed is empty */
 	struct u64map by_hash;
 	struct hash_key key;
 	bool keyed;
-	uint64_t others; /* times of texts that memory did not suffice for */
+	uint64_t others; /* occurrences of texts that did not fit into memory */
 };
 
 /* One more of a text, of len bytes without a NUL. 0 or -ENOMEM. */
 int tally_add(struct tally *t, const char *text, size_t len) __must_check;
-/* Rows by text, or the largest count first; nothing can be added afterwards. */
+/* Rows by text, or by count, largest first; nothing can be added afterwards. */
 void tally_sort_by_text(struct tally *t);
 void tally_sort_by_count(struct tally *t);
 void tally_free(struct tally *t);

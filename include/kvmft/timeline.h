@@ -3,9 +3,9 @@
  * timeline.h: one host capture and any number of guest captures as one stream ordered by host TSC.
  *
  * Every event of every source is given the host TSC at which it happened; guest stamps go through
- * the clock of their trace, the vCPU's epochs, and back. A stamp that cannot be placed is not
- * guessed: it takes the place of the event before it on its CPU, or of the first one after it where
- * there is none, and is marked.
+ * the clock of their trace and the vCPU's epochs. A stamp that cannot be placed is not guessed: the
+ * event takes the place of the one before it on its CPU, or, if there is none, of the first one
+ * after it, and is marked.
  */
 #ifndef KVMFT_TIMELINE_H
 #define KVMFT_TIMELINE_H
@@ -29,24 +29,25 @@ struct tl_source {
 	const struct fmt *fmt;
 	char label[TL_MAX_LABEL]; /* "host", or the VM's name; of several captures of it NAME#N */
 	bool guest;
-	const struct match *match; /* guest: why it is of that VM; or NULL */
+	const struct match *match; /* guest: why it belongs to that VM; or NULL */
 	const struct migrate *link; /* a host that a VM moved to; NULL: the first one */
 	struct guest_time *gtime; /* guest, but not alone: its clock; else NULL */
 	struct qsource *qemu;	  /* a trace of QEMU; NULL: a capture */
-	struct qmarker *marker;	  /* host: tells which of its markers are QEMU's events; or NULL */
-	bool alone;		  /* of tl_new_alone(): a guest, too, has no VM then */
+	struct qmarker *marker;	  /* host: recognizes those of its markers that are QEMU's
+				   * events; or NULL */
+	bool alone;		  /* of tl_new_alone(): then a guest has no VM either */
 	size_t index;		  /* 0 = host, guests from 1 */
-	size_t id;		  /* the same, but where who follows goes on without some */
+	size_t id;		  /* the same, except where a follower goes on without some */
 	size_t vm;		  /* guest: index into the host map, of this capture's entry */
-	uint64_t events, gaps, lost, damaged, unplaced; /* of what tl_next() gave so far */
+	uint64_t events, gaps, lost, damaged, unplaced; /* counted so far by tl_next() */
 	bool lost_unknown;	  /* some gap had no count */
-	bool windowed;		  /* by tl_window(): these are not of all of the capture */
-	bool followed;		  /* by tl_follow(): of all of it since it began */
-	bool no_end;		  /* ... and nobody waited for its end, which is no loss */
+	bool windowed;		  /* by tl_window(): these do not cover the whole capture */
+	bool followed;		  /* by tl_follow(): of the whole capture since it began */
+	bool no_end;		  /* ... and its end was not waited for, which is no loss */
 	bool missed;		  /* ... and some was removed before it could be given out */
-	uint32_t read_to;	  /* ... the segment up to which the one before this read */
+	uint32_t read_to;	  /* ... the segment up to which the previous one read */
 	struct tl_comms *comms;
-	const struct tl_comms *names; /* those of tl_comm(): of QEMU the host's */
+	const struct tl_comms *names; /* those of tl_comm(): for QEMU the host's */
 	uint32_t renames;	  /* how often the walk changed a name that tl_comm() gives */
 	int error;		  /* -errno of a failed read */
 };
@@ -54,8 +55,8 @@ struct tl_source {
 enum tl_kind { TL_EVENT, TL_GAP, TL_DAMAGE };
 
 /*
- * Valid until the next tl_next(). A gap stands where it begins: at the last event before it on its
- * CPU; what happened until its end may be incomplete.
+ * Valid until the next tl_next(). A gap is placed where it begins: at the last event before it on
+ * its CPU; what happened until its end may be incomplete.
  */
 struct tl_item {
 	enum tl_kind kind;
@@ -63,15 +64,17 @@ struct tl_item {
 	uint64_t host;	    /* host TSC, cycles: the first that fits */
 	uint64_t width;	    /* the last that fits is host + width; TL_GAP: length of the gap */
 	bool unplaced;	    /* host is only the place of a neighbour */
-	uint64_t around;    /* QEMU, sampled clock of a host: it may be that much off, cycles */
-	uint32_t cpu;	    /* of the source's own machine; TL_NO_CPU: QEMU, which does not tell */
-	int64_t vcpu;	    /* guest event: its vCPU id; host event: the one its thread runs; -1 */
+	uint64_t around;    /* QEMU, sampled clock of a host: it may be off by this many cycles */
+	uint32_t cpu;	    /* of the source's own machine; TL_NO_CPU: QEMU, which has none */
+	int64_t vcpu;	    /* guest event: its vCPU id; host event: the one that its thread
+			     * runs; -1 */
 	int64_t vm;	    /* index into the host map of the VM that vcpu belongs to (`of`); -1 */
 	int32_t tid;
 	const struct rec *rec;
 	const struct fmt_event *ev; /* NULL: an event without a format */
-	const struct qmarker *marker; /* of the host, that tells of an event of QEMU; or NULL */
-	const char *device; /* behind the address of a kvm_fast_mmio or kvm_mmio; or NULL */
+	const struct qmarker *marker; /* of the host, for an event of QEMU; or NULL */
+	const char *device; /* what the address of a kvm_fast_mmio or kvm_mmio belongs to; or
+			     * NULL */
 	uint64_t lost;	    /* TL_GAP: how many; 0 = unknown. TL_DAMAGE: index of the sub-buffer */
 };
 
@@ -81,8 +84,8 @@ struct timeline;
 int tl_new(struct hostmap *map, struct timeline **out, struct kvmft_err *err) __must_check;
 /*
  * Adds a guest capture as VM number vm of the host map; a second one of the same VM as the entry
- * that hostmap_add_side() made for it. -ENOTSUP with err: its trace clock cannot
- * be converted with what the captures hold (err says what is missing).
+ * that hostmap_add_side() made for it. -ENOTSUP with err: its trace clock cannot be converted with
+ * what the captures hold (err says what is missing).
  */
 int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt *fmt, size_t vm,
 		 struct kvmft_err *err) __must_check;
@@ -91,35 +94,35 @@ struct tl_qemu {
 	const char *path;
 	enum qtrace_format format;
 	const struct qevents *events; /* borrowed; NULL: none at hand */
-	int64_t vm;		      /* index into the host map; -1: told by its threads */
+	int64_t vm;		      /* index into the host map; -1: found by its threads */
 };
 /*
- * Adds the events of a QEMU on the host: times by the host capture's readings of the clock that the
- * back end uses; where there are none, or the trace has no times, by the events that both sides
- * show. Its items have the side "qemu". -errno with err.
+ * Adds the events of a QEMU on the host: timed by the host capture's readings of the clock that the
+ * back end uses; if there are none, or the trace has no times, by the events that both sides show.
+ * Its items have the side "qemu". -errno with err.
  */
 int tl_add_qemu(struct timeline *t, const struct tl_qemu *q, struct kvmft_err *err) __must_check;
 
 /*
- * Markers (ftrace:print) of the hosts added before that are events of a QEMU are shown as such: ev
- * and rec of their items are then the event's. events are borrowed. -errno with err.
+ * Markers (ftrace:print) of the hosts added before that are events of a QEMU are shown as such:
+ * then ev and rec of their items are the event's. events are borrowed. -errno with err.
  */
 int tl_add_markers(struct timeline *t, const struct qevents *events,
 		   struct kvmft_err *err) __must_check;
-/* How many such events tl_next() gave so far. */
+/* The number of such events given out by tl_next() so far. */
 uint64_t tl_markers(const struct timeline *t);
 
 struct tl_qemu_report {
 	const struct qtrace_stats *stats;
 	uint64_t worst;	  /* the largest `around` of an event, cycles */
-	uint64_t median;  /* `around` of half of the events is no larger */
+	uint64_t median;  /* half of the events have an `around` no larger than this */
 	uint64_t outside; /* events before or after the recording, left out */
 	uint64_t untimed; /* events without a time stamp */
-	uint64_t steps;	  /* times that CLOCK_REALTIME was set while the host recorded */
-	bool no_clock;	  /* the host capture does not say enough of the clock that is needed */
+	uint64_t steps;	  /* how often CLOCK_REALTIME was set while the host recorded */
+	bool no_clock;	  /* the host capture does not say enough about the clock that is needed */
 	uint64_t shown;	  /* ... so it was placed by that many events that both sides show, ... */
-	bool by_order;	  /* ... by their order alone, as it has no times */
-	const char *why;  /* ... or was not, which is why */
+	bool by_order;	  /* ... by their order alone, since it has no times */
+	const char *why;  /* ... or could not be placed, for this reason */
 };
 /* After the walk, of a source with `qemu`. */
 void tl_qemu_report(const struct tl_source *s, struct tl_qemu_report *r);
@@ -130,38 +133,38 @@ void tl_qemu_report(const struct tl_source *s, struct tl_qemu_report *r);
  */
 int tl_add_host(struct timeline *t, const struct migrate *link, struct kvmft_err *err) __must_check;
 /*
- * A time line of one capture alone, host or guest, in whatever trace clock: `host` of its items is
- * the stamp as recorded.
+ * A time line of one capture alone, host or guest, in any trace clock: `host` of its items is the
+ * recorded stamp.
  */
 int tl_new_alone(struct hostmap *map, struct timeline **out, struct kvmft_err *err) __must_check;
 /*
- * Only what happened at host TSC from..to, both included, and gaps that reach into that: before
- * tl_start(). The sub-buffers before it are not read, nor are those after it.
+ * Only what happened at host TSC from..to, both included, and gaps that reach into that; to be
+ * called before tl_start(). Sub-buffers before and after it are not read.
  */
 void tl_window(struct timeline *t, uint64_t from, uint64_t to);
 /*
- * The same of captures that are still written to: what none of the time lines with these marks has
- * given out yet, up to host TSC `to`, and what comes late. m is borrowed, until tl_free().
+ * The same for captures that are still being written: what none of the time lines with these marks
+ * has given out yet, up to host TSC `to`, and what comes late. m is borrowed, until tl_free().
  */
 struct tl_marks;
 int tl_marks_new(struct tl_marks **out) __must_check;
 void tl_marks_free(struct tl_marks *m); /* NULL is fine */
 void tl_follow(struct timeline *t, struct tl_marks *m, uint64_t to);
-/* Captures that have no end by now are left as they are: what comes is nobody's loss. */
+/* Captures without an end so far are left as they are: what comes later is no loss. */
 void tl_follow_no_end(struct timeline *t);
 /*
- * What the time line before it, of the same captures or of more of them (by their ids), had learned
- * from events that may be gone: names of threads, clocks of VMs, and what it counted. After the
- * last tl_add_guest(). 0 or -ENOMEM.
+ * What the previous time line, of the same captures or of more of them (by their ids), learned from
+ * events that may be gone: names of threads, clocks of VMs, and its counts. After the last
+ * tl_add_guest(). 0 or -ENOMEM.
  */
 int tl_inherit(struct timeline *t, const struct timeline *before) __must_check;
-/* Its beginning; 0: all of it. */
+/* Its beginning; 0: from the start. */
 uint64_t tl_from(const struct timeline *t);
 /* Opens all streams; after the last tl_add_guest(). */
 int tl_start(struct timeline *t, struct kvmft_err *err) __must_check;
 /*
- * The same with stream number k of source i's capture alone; the next one may be started without
- * tl_stop() in between, and the sources' counters go on then.
+ * The same with only stream number k of source i's capture; the next one may be started without
+ * tl_stop() in between, and the sources' counters then go on.
  */
 int tl_start_stream(struct timeline *t, size_t i, size_t k, struct kvmft_err *err) __must_check;
 /* Closes what was opened and forgets what was counted; another start may follow. */
@@ -180,13 +183,13 @@ struct hostmap *tl_hostmap(const struct timeline *t);
 const char *tl_side(const struct tl_source *s);
 /* The formats that ev and rec of an item belong to. */
 const struct fmt *tl_fmt(const struct tl_item *item);
-/* A number for the type of an event, the same for all of that type and source. */
+/* A number for the type of an event, the same for all events of that type and source. */
 static inline uint64_t tl_type(const struct tl_item *item)
 {
 	return (uint64_t)item->src->index << 17 | (uint64_t)(item->marker != NULL) << 16 |
 	       item->rec->id;
 }
-/* tl_print() of what QEMU tells, itself or by its markers. */
+/* tl_print() of what QEMU reports, itself or by its markers. */
 void tl_print_other(const struct tl_item *item, struct sbuf *out);
 /* The fields of an event with a format, as text. */
 static inline void tl_print(const struct tl_item *item, struct sbuf *out)
@@ -208,18 +211,18 @@ struct tl_loss {
 	bool unknown;
 };
 
-/* Lost events of a source after the walk: in-band counts and counters, each counted once. */
+/* Lost events of a source after the walk: counts in the data and counters, each counted once. */
 void tl_loss(const struct tl_source *s, struct tl_loss *loss);
-/* The same from what a walk over all of the capture saw: events, in-band losses. */
+/* The same from what a walk over the whole capture saw: events, losses in the data. */
 void tl_loss_of(const struct capture *cap, uint64_t events, uint64_t lost, bool lost_unknown,
 		struct tl_loss *loss);
-/* Whether a thing that was wrong with its capture is: what has no end yet may have none. */
+/* Whether something wrong with its capture counts: one without an end yet may have none. */
 static inline bool tl_source_is_damage(const struct tl_source *s, const struct cap_damage *d)
 {
 	return !(s->no_end && d->no_end);
 }
 
-/* After the walk: nothing was lost, damaged or unreadable; of QEMU's trace all has a place. */
+/* After the walk: nothing was lost, damaged or unreadable; all of QEMU's trace has a place. */
 bool tl_source_complete(const struct tl_source *s);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * trace.h: prints events of this machine as they happen, a line each, in the clock asked for.
- */
+/* trace.h: prints events of this machine live, one per line, in the clock asked for. */
 #ifndef KVMFT_TRACE_H
 #define KVMFT_TRACE_H
 
@@ -12,7 +10,7 @@ struct trace_config {
 	const char *clock, *kvmclock, *guest_capture, *pvclock;
 	struct opt_u64 clock_offset, count, duration, buffer;
 	bool tsc;
-	unsigned int width; /* of lines: longer ones are cut; 0 = none is */
+	unsigned int width; /* of lines: longer ones are cut; 0 = none are */
 	bool color;
 };
 

@@ -60,22 +60,19 @@ struct tdw_spec {
 
 bool tdw_has_zstd(void);
 /*
- * Begins one in an empty file, open for writing (borrowed). 0 or -errno; spec and what it points to
+ * Begins one in an empty file open for writing (borrowed). 0 or -errno; spec and what it points to
  * must outlive it.
  */
 int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out) __must_check;
 /* The next buffer: the top one first, then the named ones. */
 int tdw_buffer(struct tdw *w) __must_check;
-/* CPUs of a buffer in ascending order; those left out are empty. */
+/* CPUs of a buffer in ascending order; CPUs left out are empty. */
 int tdw_cpu(struct tdw *w, uint32_t cpu) __must_check;
 /*
- * spec->g.size bytes of the current CPU. w is the struct tdw, as a writer of sub-buffers passes it
- * on.
+ * spec->g.size bytes of the current CPU. w is the struct tdw, as passed by a writer of sub-buffers.
  */
 int tdw_subbuf(void *w, const void *buf) __must_check;
-/*
- * Completes the file: 0 or -errno. ret != 0: what went wrong before, which it passes on. Frees w.
- */
+/* Completes the file: 0 or -errno. ret != 0: an earlier error, which is returned. Frees w. */
 int tdw_close(struct tdw *w, int ret) __must_check;
 
 /* Numbers in the file's byte order, for options. */
@@ -87,13 +84,13 @@ void tdw_put_u64(struct sbuf *b, const struct subbuf_geom *g, uint64_t v);
 
 /* UNAME, VERSION, CPUSTAT, OFFSET. */
 int tdw_facts(struct tdw *w, const struct tdw_spec *spec) __must_check;
-/* A number that stands for this recording: the capture's TRACEID, else made from its facts. */
+/* A number that stands for this recording: the capture's TRACEID, else derived from its facts. */
 uint64_t tdw_trace_id(const struct capture *cap);
-/* The same for a guest that only its UUID tells, when that is all there is. */
+/* The same for a guest known only by its UUID. */
 uint64_t tdw_trace_id_of_uuid(const char *uuid);
 int tdw_id_option(struct tdw *w, const struct tdw_spec *spec, uint64_t id) __must_check;
 
-/* ns = ticks * mult >> shift, for a TSC of khz; false when khz is 0 or no mult fits. */
+/* ns = ticks * mult >> shift, for a TSC of khz; false if khz is 0 or no mult fits. */
 bool tdw_tsc2nsec(uint64_t khz, uint32_t *mult, uint32_t *shift);
 int tdw_tsc2nsec_option(struct tdw *w, const struct tdw_spec *spec, uint32_t mult, uint32_t shift)
 	__must_check;
@@ -104,7 +101,7 @@ int tdw_guest_option(struct tdw *w, const struct tdw_spec *spec, const char *nam
 
 /*
  * TIME_SHIFT: how readers move the stamps of each CPU, shift[cpu], onto the clock of the file whose
- * TRACEID is peer. They never use the last sample of a CPU, and want two at least.
+ * TRACEID is peer. They never use the last sample of a CPU, and need at least two.
  */
 int tdw_time_shift_option(struct tdw *w, const struct tdw_spec *spec, uint64_t peer, uint64_t flags,
 			  const struct cap_shift *shift, uint32_t n) __must_check;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * util.h: the small things that every room uses. This room knows nobody.
+ * util.h: the small things that every room uses. This room depends on no other.
  *
  * Error style of the whole library: functions return 0 (or a count) on success and -errno on
  * failure. Where a bare errno would not tell the user enough, the function also takes a
@@ -48,7 +48,7 @@ static inline uint64_t util_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* By a function that takes the variable's address: _cleanup_(sbuf_free) struct sbuf b = { 0 }; */
+/* For a function that takes the variable's address: _cleanup_(sbuf_free) struct sbuf b = { 0 }; */
 #define _cleanup_(fn)	__attribute__((cleanup(fn)))
 #define _cleanup_free_	__attribute__((cleanup(util_free_ptr)))
 #define _cleanup_close_ __attribute__((cleanup(util_close_fd)))
@@ -56,7 +56,7 @@ static inline uint64_t util_now_ns(void)
 /* ---- one line of explanation that travels up with an error ---- */
 
 struct kvmft_err {
-	char text[1024]; /* no newline at the end; "" when nothing was said */
+	char text[1024]; /* no newline at the end; "" if nothing was said */
 	int code;	 /* exit code of the command line contract (enum kvmft_exit), 0 = not set */
 };
 
@@ -77,18 +77,17 @@ enum kvmft_exit {
  */
 int err_set(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3, 4);
 int err_lack(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3, 4);
-/*
- * err_set() with ": " and what errnum means behind the text; 0 is no failure, and leaves err alone.
- */
+/* err_set() with ": " and the meaning of errnum appended; 0 is no failure, and leaves err alone. */
 int err_why(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3, 4);
 int err_usage(struct kvmft_err *err, const char *fmt, ...) __printf(2, 3);
 
 /*
- * How a room below the commands tells what its user should know: a line, without '\n' at its end.
+ * How a room below the commands reports what its user should know: one line, without '\n' at its
+ * end.
  */
 typedef void note_fn(const char *fmt, ...) __printf(1, 2);
 
-/* ---- what may be given or not ---- */
+/* ---- options that may be given or not ---- */
 
 struct opt_u64 {
 	bool set;
@@ -108,22 +107,22 @@ struct sbuf {
 	int error; /* 0 or -ENOMEM; cleared only by sbuf_free() and sbuf_take() */
 };
 
-/* sbuf_room() where there is none yet. */
+/* sbuf_room() if there is none yet. */
 bool sbuf_grow(struct sbuf *b, size_t n);
 
-/* Whether n more bytes and a NUL can be added as things are. */
+/* Whether n more bytes and a NUL fit without growing. */
 static inline bool sbuf_has_room(const struct sbuf *b, size_t n)
 {
 	return n < b->cap - b->len && !b->error;
 }
 
-/* Makes room for n more bytes and a NUL; false (and the sticky error) when there is none. */
+/* Makes room for n more bytes and a NUL; false (and the sticky error) if there is none. */
 static inline bool sbuf_room(struct sbuf *b, size_t n)
 {
 	return sbuf_has_room(b, n) || sbuf_grow(b, n);
 }
 
-/* sbuf_add_mem() where room has to be made first. */
+/* sbuf_add_mem() if room has to be made first. */
 void sbuf_add_slow(struct sbuf *b, const void *p, size_t n);
 
 static inline void sbuf_add_mem(struct sbuf *b, const void *p, size_t n)
@@ -159,29 +158,29 @@ void sbuf_add_hex(struct sbuf *b, uint64_t v);
 /* Adds text with every byte outside 0x21..0x7e, and '%' and '=', as %XX, so that it is one word. */
 void sbuf_add_escaped(struct sbuf *b, const char *text);
 /*
- * Adds text as one field of CSV (RFC 4180): in quotes where it needs them. NULL is an empty one.
- * What a spreadsheet would run as a formula gets a ' in front.
+ * Adds text as one CSV field (RFC 4180): in quotes if needed. NULL is an empty one. A formula that
+ * a spreadsheet would run gets a ' in front.
  */
 void sbuf_add_csv(struct sbuf *b, const char *text);
-/* The same, in quotes always. */
+/* The same, always in quotes. */
 void sbuf_add_csv_quoted(struct sbuf *b, const char *text);
-/* Undoes sbuf_add_escaped() in place; a broken escape is kept as it stands. */
+/* Undoes sbuf_add_escaped() in place; a broken escape is left unchanged. */
 void str_unescape(char *s);
-/* What a hex digit of either case is worth, or -1. */
+/* The value of a hex digit of either case, or -1. */
 int str_hex_value(char c);
 /*
- * Replaces control characters (C0, DEL, C1), those that are not seen or turn the direction of
- * others (bidi, zero width, line separators), and bytes that are not UTF-8, by '?', in place: text
- * from files and guests must not drive a terminal, nor show what it is not.
+ * Replaces control characters (C0, DEL, C1), those that are invisible or change the direction of
+ * text (bidi, zero width, line separators), and bytes that are not UTF-8, by '?', in place: text
+ * from files and guests must not drive a terminal, nor look like something else.
  */
 void str_printable(char *s);
 /*
  * Could name be taken for one of words (up to NULL)? "host", " Host", "host#2" for "host". So could
- * whatever has letters that are not ASCII: others look like those of ASCII (Cyrillic, fullwidth),
- * and no table tells of all.
+ * anything with letters that are not ASCII: some look like ASCII ones (Cyrillic, fullwidth), and no
+ * table lists them all.
  */
 bool str_poses_as(const char *name, const char *const *words);
-/* Empties b but keeps memory and error: text that was written out in parts can be trusted. */
+/* Empties b but keeps memory and error: text that was written out in parts can be relied on. */
 void sbuf_reset(struct sbuf *b);
 /* Accepts NULL; b is empty and usable afterwards. */
 void sbuf_free(struct sbuf *b);
@@ -196,8 +195,8 @@ int sbuf_write(struct sbuf *b, FILE *f) __must_check;
 /* ---- files ---- */
 
 /*
- * Whole write or -errno; partial progress is in *done when done is not NULL. Short writes go on,
- * EINTR is retried; a non-blocking fd that is full gives -EAGAIN.
+ * Writes all of it, or -errno; partial progress is in *done if done is not NULL. Short writes are
+ * continued, EINTR is retried; a full non-blocking fd gives -EAGAIN.
  */
 int full_write(int fd, const void *p, size_t n, size_t *done) __must_check;
 /* Reads up to n bytes at off until n or end of file; returns the count or -errno. */
@@ -208,34 +207,34 @@ ssize_t full_pread(int fd, void *p, size_t n, uint64_t off) __must_check;
  * *out is NULL on failure. A FIFO is read to its end, waiting for its writer.
  */
 ssize_t file_read_all(int dirfd, const char *path, size_t max, char **out) __must_check;
-/* The same from where an open file stands. */
+/* The same from the current position of an open file. */
 ssize_t fd_read_all(int fd, size_t max, char **out) __must_check;
 /*
- * Opens a file that may be anything, and reads one: only a plain file, whatever its name leads to,
- * and nothing else is opened (-EINVAL). own: nobody but root and we may be able to change it
- * (-EPERM), for names that come from files and from processes of others.
+ * Opens a file that may be anything, for reading: only a plain file, whatever its name leads to;
+ * nothing else is opened (-EINVAL). own: nobody but root and we may be able to change it (-EPERM),
+ * for names that come from files and other processes.
  */
 int file_open_regular(const char *path, bool own) __must_check;
 ssize_t file_read_regular(const char *path, size_t max, bool own, char **out) __must_check;
-/* The first line of a small file, without newline; -EFBIG when it does not fit, or -errno. */
+/* The first line of a small file, without newline; -EFBIG if it does not fit, or -errno. */
 int file_read_line(int dirfd, const char *path, char *buf, size_t size) __must_check;
-/* The number that is all of the first line, blanks around it aside; errors of both parts. */
+/* The number that makes up the first line, apart from blanks around it; errors of both parts. */
 int file_read_u64(int dirfd, const char *path, uint64_t *v) __must_check;
-/* A directory to be read, no link; to be closed with closedir(). NULL, errno says why. */
+/* A directory to be read, not a link; to be closed with closedir(). NULL: errno says why. */
 DIR *dir_open(int dirfd, const char *path);
 /*
  * Writes text with one write() call to an existing file (kernel knob), which is never truncated:
- * O_TRUNC would empty tracefs lists that others share. -errno; -EIO when only a part was taken.
+ * O_TRUNC would empty tracefs lists that others share. -errno; -EIO if only a part was taken.
  */
 int file_write_text(int dirfd, const char *path, const char *text) __must_check;
 /*
- * Creates a new file to write and read, never following a link nor overwriting: mode 0600 whatever
- * the umask. Returns fd or -errno (-EEXIST for anything that has the name, a dangling link too).
+ * Creates a new file for writing and reading, never following a link or overwriting: mode 0600
+ * whatever the umask. Returns fd or -errno (-EEXIST if the name is taken, even by a dangling link).
  */
 int file_create(int dirfd, const char *name) __must_check;
 /*
- * Renames within a directory, to a name that nothing has: -EEXIST when something does; -ENOSYS when
- * the file system cannot make sure of it (NFS for one).
+ * Renames within a directory, to a name that must not exist: -EEXIST if it does; -ENOSYS if the
+ * file system cannot ensure that (NFS for one).
  */
 int file_rename_new(int dir, const char *from, const char *to) __must_check;
 
@@ -259,25 +258,26 @@ enum newfile_flags {
 
 /*
  * Opens the directory that path leads to, as a place (O_PATH); *base is the rest of path. -EISDIR
- * when there is none, or -errno.
+ * if there is no rest, or -errno.
  */
 int file_parent_open(const char *path, const char **base) __must_check;
 /*
- * Would base in dir be a part of what path names: that file itself, under any name, or something
- * below that directory? False when path names nothing.
+ * Would base in dir be part of what path names: that file itself, under any name, or something
+ * below that directory? False if path does not exist.
  */
 bool file_is_part(int dir, const char *base, const char *path);
 /*
- * Can a file be called base: 0, -EEXIST unless with replace, -EINVAL for what is there and is not
- * a plain file, a link for instance; -errno.
+ * May a file be called base: 0, -EEXIST unless with replace, -EINVAL if something exists that is
+ * not a plain file, such as a link; -errno.
  */
 int newfile_check(int dir, const char *base, bool replace) __must_check;
 int newfile_open(struct newfile *f, int dir, mode_t mode) __must_check;
 /*
- * Names it; errors of newfile_check(), and -errno. Afterwards, and after an error: newfile_close().
+ * Gives it its name; errors of newfile_check(), and -errno. Afterwards, and after an error:
+ * newfile_close().
  */
 int newfile_commit(struct newfile *f, const char *base, unsigned int flags) __must_check;
-/* Removes one that has no name yet. */
+/* Removes a file that has no name yet. */
 void newfile_close(struct newfile *f);
 
 /*
@@ -288,8 +288,8 @@ void newfile_close(struct newfile *f);
 int parse_u64(const char *s, uint64_t *v) __must_check; /* decimal or 0x */
 int parse_s64(const char *s, int64_t *v) __must_check;	/* also a leading minus */
 /*
- * The decimal number that begins at *s, which moves behind it. False, and nothing is moved, when
- * there is none or it is more than max.
+ * The decimal number at *s, which is moved past it. False, and nothing is moved, if there is none
+ * or it is more than max.
  */
 bool take_u64(const char **s, uint64_t max, uint64_t *v);
 /* 64 bits, written signed, unsigned or in hex: -1 and 0xffffffffffffffff are the same bits. */
@@ -310,9 +310,9 @@ struct hash_key {
 	uint64_t k[2];
 };
 
-/* A key of this process: the same each time, another one in the next. */
+/* A key of this process: always the same one, different in the next process. */
 void hash_key_init(struct hash_key *k);
-/* The same on all machines; with a key that is known, nothing more than a checksum. */
+/* The same on all machines; with a known key it is no more than a checksum. */
 uint64_t hash_bytes(const struct hash_key *k, const void *p, size_t n);
 
 /*
@@ -331,13 +331,13 @@ struct u64map {
 	uint64_t seed;	/* 0 = chosen with the first key */
 };
 
-/* 0 or -ENOMEM; replaces the value of a key that is there. A failed growth loses nothing. */
+/* 0 or -ENOMEM; replaces the value of an existing key. A failed growth loses nothing. */
 int u64map_put(struct u64map *m, uint64_t key, uint64_t val) __must_check;
 /* Whether key is there; its value goes to *val unless val is NULL. */
 bool u64map_get(const struct u64map *m, uint64_t key, uint64_t *val);
-/* The value of key, added as 0 when absent; NULL when out of memory. Valid until the next put. */
+/* The value of key, added as 0 if absent; NULL if out of memory. Valid until the next put. */
 uint64_t *u64map_at(struct u64map *m, uint64_t key);
-/* Takes key out, if it is there; its slot is free for others. */
+/* Removes key, if it is there; its slot is free for others. */
 void u64map_del(struct u64map *m, uint64_t key);
 void u64map_free(struct u64map *m);
 
@@ -349,14 +349,14 @@ void u64map_free(struct u64map *m);
  */
 void *array_grow(void *array, size_t n, size_t *cap, size_t elem);
 /*
- * An array beside a map that numbers its elements: that of key, zeroed when it is new. The array
- * has m->n of them, so nothing else may change m. NULL: out of memory.
+ * An array beside a map that numbers its elements: the element of key, zeroed if it is new. The
+ * array has m->n of them, so nothing else may change m. NULL: out of memory.
  */
 void *u64map_elem(struct u64map *m, uint64_t key, void *array, size_t *cap, size_t elem);
 
 /*
- * Defines name() for qsort(): elements of a type by a number in them, .FIELD, or (no field) by
- * themselves.
+ * Defines name() for qsort(): compares elements of a type by a number in them, .FIELD, or (no
+ * field) by themselves.
  */
 #define COMPARE_BY(name, type, field)                                          \
 	static int name(const void *a_, const void *b_)                        \
@@ -367,8 +367,8 @@ void *u64map_elem(struct u64map *m, uint64_t key, void *array, size_t *cap, size
 	_Static_assert(sizeof(type), "for the semicolon")
 
 /*
- * How many of n elements come before what is looked for, by halving: `before`, an expression of the
- * number i of an element, holds for them, and for none behind them.
+ * How many of n elements come before what is looked for, by bisection: `before`, an expression of
+ * an element's number i, holds for them and for none after them.
  */
 #define COUNT_BEFORE(i, n, before)                                 \
 	({                                                         \
@@ -421,23 +421,29 @@ bool str_starts(const char *s, const char *prefix);
 /* Whether n bytes are printable ASCII, tabs and line feeds. */
 bool str_is_text(const char *s, size_t n);
 /*
- * Does all of s match a pattern in which * stands for any text and ? for one character? No others.
+ * Does all of s match a pattern in which * stands for any text and ? for one character? Nothing
+ * else is special.
  */
 bool str_glob(const char *pattern, const char *s);
-/* Behind the string of C that begins with the quote at p < end; end when it does not end before. */
+/*
+ * The position after the C string that begins with the quote at p < end; end if it does not end
+ * before.
+ */
 const char *str_quoted_end(const char *p, const char *end);
 /*
  * Length (1 to 4) of the UTF-8 character at s, of which n bytes may be read; 0 when n is 0 or the
  * bytes are cut, overlong, a surrogate or beyond U+10FFFF (RFC 3629).
  */
 size_t str_utf8_len(const char *s, size_t n);
-/* Length of the first of "a,b/FILTER/,c": up to a comma that no filter holds, or the end. */
+/*
+ * Length of the first item of "a,b/FILTER/,c": up to a comma that is not in a filter, or the end.
+ */
 size_t str_spec_len(const char *specs);
 /* Edit distance, for "did you mean"; at most 63 bytes of each are compared. */
 unsigned int str_distance(const char *a, const char *b);
 
 #define NEAR_MAX 3
-/* Names that were probably meant where `word` was written. Begin with { .word = WORD }. */
+/* Names that were probably meant by `word`. Begin with { .word = WORD }. */
 struct near {
 	const char *word;
 	size_t n;
@@ -446,7 +452,10 @@ struct near {
 		char text[160];
 	} best[NEAR_MAX];
 };
-/* Keeps text, by which name goes, if name is among the nearest; NULL (no memory) is not kept. */
+/*
+ * Keeps text, which belongs to name, if name is among the nearest; if it is NULL (no memory), it is
+ * not kept.
+ */
 void near_offer(struct near *near, const char *name, const char *text);
 /* Adds " (did you mean A, B or C?)", or nothing. */
 void near_text(const struct near *near, struct sbuf *b);
@@ -466,7 +475,7 @@ struct cursor {
 	bool swap; /* the data's byte order is not the host's */
 };
 
-/* Each returns 0 or -ENODATA without moving when fewer bytes are left than asked for. */
+/* Each returns 0, or -ENODATA without moving if fewer bytes are left than asked for. */
 int cur_u8(struct cursor *c, uint8_t *v) __must_check;
 int cur_u16(struct cursor *c, uint16_t *v) __must_check;
 int cur_u32(struct cursor *c, uint32_t *v) __must_check;
@@ -476,7 +485,7 @@ int cur_bytes(struct cursor *c, size_t n, const uint8_t **p) __must_check;
 /* A NUL-terminated string that ends inside the data. */
 int cur_str(struct cursor *c, const char **s) __must_check;
 
-/* Unaligned loads of native order; the caller has checked the room. */
+/* Unaligned loads in native order; the caller has checked the room. */
 static inline uint16_t load_u16(const void *p)
 {
 	uint16_t v;
@@ -501,7 +510,7 @@ static inline uint64_t load_u64(const void *p)
 	return v;
 }
 
-/* ... and of the other order, with swap. */
+/* ... and in the other order, with swap. */
 static inline uint16_t get_u16(const void *p, bool swap)
 {
 	return swap ? __builtin_bswap16(load_u16(p)) : load_u16(p);

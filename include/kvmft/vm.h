@@ -7,7 +7,7 @@
  * process, names, UUID from the command line, and KVM file descriptors, which also show the VMs
  * that have no debugfs directory. Reading is all this room does, except vm_debugfs_mount().
  *
- * All text (names, comms, notes) comes from processes nobody trusts: it went through
+ * All text (names, comms, notes) comes from untrusted processes: it has gone through
  * str_printable() and is bounded in length.
  */
 #ifndef KVMFT_VM_H
@@ -29,17 +29,17 @@ struct vm_roots {
 
 /* How a vCPU's thread id was found: from certain to guessed. */
 enum vm_tid_source {
-	VM_TID_UNKNOWN,	    /* tid is 0: nothing told */
+	VM_TID_UNKNOWN,	    /* tid is 0: not known */
 	VM_TID_NEVER_RAN,   /* tid is 0: debugfs vcpuN/pid says that no thread has run it yet */
 	VM_TID_DEBUGFS,	    /* vcpuN/pid: the thread that last ran it */
-	VM_TID_THREAD_NAME, /* a thread of the process is called like that: a hint only */
+	VM_TID_THREAD_NAME, /* a thread of the process has such a name: only a hint */
 };
 
-/* TSC scaling as debugfs tells it. */
+/* TSC scaling as shown by debugfs. */
 enum vm_ratio_state {
 	VM_RATIO_UNKNOWN, /* no debugfs directory, or unreadable */
 	VM_RATIO_NONE,	  /* both files absent, or ratio 0: the guest TSC is not scaled */
-	VM_RATIO_SET,	  /* tsc_ratio and tsc_frac_bits hold */
+	VM_RATIO_SET,	  /* tsc_ratio and tsc_frac_bits are valid */
 	/* only one of the two files, or nonsense in them: do not convert clocks */
 	VM_RATIO_REFUSED,
 };
@@ -55,7 +55,7 @@ struct vm_vcpu {
 	uint64_t tsc_ratio;	/* scaled = tsc * tsc_ratio >> tsc_frac_bits; 0 when not SET */
 	uint32_t tsc_frac_bits; /* 1..63 when SET */
 	/*
-	 * An L2 guest ran during every try: offset and ratio are the L1+L2 combination, not the
+	 * An L2 guest ran during every attempt: offset and ratio are the L1+L2 combination, not the
 	 * L1 values that kvm_write_tsc_offset reports.
 	 */
 	bool in_guest_mode;
@@ -77,23 +77,23 @@ struct vm {
 	char *uuid;	  /* lower case, 8-4-4-4-12; NULL when the command line gives none */
 	/* of the process, clock ticks since boot: tells PID reuse; 0 = unknown */
 	uint64_t start_time;
-	bool has_uid;	     /* and uid is whose it is */
+	bool has_uid;	     /* and uid is its owner */
 	uint32_t uid;
-	uint32_t parent;     /* who started it, with this comm; 0: it is gone, or unknown */
+	uint32_t parent;     /* who started it, with this comm; 0: gone, or unknown */
 	char starter[64];
 	bool has_debugfs;    /* the debugfs directory exists and could be listed */
-	char *note;	     /* what could not be read and why, one line; NULL = nothing to say */
+	char *note;	     /* what could not be read and why, one line; NULL = nothing */
 	struct vm_vcpu *vcpu; /* n_vcpus of them, by id */
 	size_t n_vcpus, cap_vcpus;
 };
 
-/* Why debugfs has (or has not) told us about VMs. */
+/* Why debugfs does, or does not, tell us about VMs. */
 enum vm_debugfs_state {
 	VM_DEBUGFS_OK,
 	VM_DEBUGFS_NOT_MOUNTED, /* the mount point is there: vm_debugfs_mount() may help */
 	VM_DEBUGFS_ABSENT,	/* no mount point: no CONFIG_DEBUG_FS, or booted with debugfs=off */
 	VM_DEBUGFS_DENIED,	/* not root */
-	VM_DEBUGFS_LOCKDOWN,	/* root, but kernel lockdown forbids it */
+	VM_DEBUGFS_LOCKDOWN,	/* root, but forbidden by kernel lockdown */
 	VM_DEBUGFS_NO_KVM,	/* mounted, without a kvm directory: kvm module not loaded */
 	VM_DEBUGFS_ERROR,	/* something else: see debugfs_text */
 };
@@ -102,45 +102,45 @@ struct vm_list {
 	struct vm *vm; /* n of them, by pid, then fd */
 	size_t n, cap;
 	enum vm_debugfs_state debugfs;
-	char *debugfs_text; /* one line: what is wrong and how to mend it; NULL when OK */
-	size_t n_hidden; /* processes whose descriptors we may not look at: see vm_task_hidden() */
+	char *debugfs_text; /* one line: what is wrong and how to fix it; NULL if OK */
+	size_t n_hidden; /* processes whose descriptors we may not see: see vm_task_hidden() */
 	bool truncated;	    /* a bound (VM_MAX_*) was hit: there may be more VMs than listed */
 	char *clocksource;  /* the host's current clocksource; NULL when unknown */
 };
 
-/* Bounds on what is believed; beyond them vm_list.truncated or vm.note says so. */
+/* Bounds on what is accepted; vm_list.truncated or vm.note says if one was exceeded. */
 #define VM_MAX_VMS	16384
 #define VM_MAX_VCPUS	8192
 #define VM_MAX_CMDLINE	(128 * 1024)
 #define VM_MAX_TEXT	256 /* name, vmm */
 
 /*
- * Finds all VMs of this host. *list is set on success and owned by the caller (vm_list_free()).
- * A host without VMs, or without a readable debugfs, is a success with n = 0 and an explanation in
- * debugfs_text. Returns 0, or -errno when /proc is unreadable or memory ran out.
+ * Finds all VMs of this host. *list is set on success and owned by the caller (vm_list_free()). A
+ * host without VMs, or without a readable debugfs, is a success with n = 0 and an explanation in
+ * debugfs_text. Returns 0, or -errno if /proc is unreadable or memory ran out.
  */
 int vm_scan(const struct vm_roots *roots, struct vm_list **list,
 	    struct kvmft_err *err) __must_check;
 /*
- * As vm_scan(), for who does it often: where debugfs can be read only the processes that it names
- * are looked at, not the descriptors of every process of the machine. Missing is what only those
- * show: a VM without a directory (see vm.note), which has no offsets anyway.
+ * As vm_scan(), for frequent calls: if debugfs can be read, only the processes that it names are
+ * looked at, not the descriptors of every process of the machine. Missing is what only those show:
+ * a VM without a directory (see vm.note), which has no offsets anyway.
  */
 int vm_scan_told(const struct vm_roots *roots, struct vm_list **list,
 		 struct kvmft_err *err) __must_check;
-/* As vm_scan_told(), of those VMs alone that thread tid made: the PID of their PID-FD. */
+/* As vm_scan_told(), but only for VMs made by thread tid: the PID of their PID-FD. */
 int vm_scan_made_by(const struct vm_roots *roots, uint32_t tid, struct vm_list **list,
 		    struct kvmft_err *err) __must_check;
 void vm_list_free(struct vm_list *list);
-/* As bytes that another process of this program can make a list of again. 0 or -errno. */
+/* As bytes from which another process of this program can restore a list. 0 or -errno. */
 int vm_list_pack(const struct vm_list *list, struct sbuf *b) __must_check;
 int vm_list_unpack(const void *p, size_t len, struct vm_list **list) __must_check;
 
-/* ---- VMs that come while one looks ---- */
+/* ---- VMs that appear while one watches ---- */
 
 /*
- * debugfs tells of a new directory by inotify: nothing is read until a VM is made. fd can be
- * polled; what was opened before privileges are dropped works afterwards.
+ * debugfs reports a new directory by inotify: nothing is read until a VM is made. fd can be polled;
+ * if it was opened before privileges are dropped, it works afterwards.
  */
 struct vm_watch {
 	int fd; /* -1: not open */
@@ -148,11 +148,11 @@ struct vm_watch {
 	size_t at, n;
 };
 
-/* 0, or -errno: debugfs has no directory of KVM that can be watched. w->fd is set in any case. */
+/* 0, or -errno: debugfs has no KVM directory that can be watched. w->fd is set in any case. */
 int vm_watch_open(const struct vm_roots *roots, struct vm_watch *w) __must_check;
 /*
  * The next VM that was made, by its PID-FD: it may have ended since. 1; 0: none so far; -EOVERFLOW:
- * there were more than the kernel keeps, so look at all; -errno.
+ * there were more than the kernel keeps, so look at all of them; -errno.
  */
 int vm_watch_next(struct vm_watch *w, uint32_t *pid, uint32_t *fd) __must_check;
 void vm_watch_close(struct vm_watch *w);
@@ -166,33 +166,33 @@ void vm_watch_close(struct vm_watch *w);
 int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **vm,
 		 struct kvmft_err *err) __must_check;
 
-/* Adds "1234-12 name=vm1 uuid=... vmm=..." to out: how error texts and lists show one VM. */
+/* Adds "1234-12 name=vm1 uuid=... vmm=..." to out: how error texts and lists show a VM. */
 void vm_describe(const struct vm *vm, struct sbuf *out);
 
 /*
- * Reads offset and ratio of all vCPUs of vm again (start and end of a capture must be compared: a
- * change of the ratio has no tracepoint) into its vcpu[]; vCPUs that appeared since are not added,
- * one that is gone gets has_offset = false. -ENOENT when the VM's directory is gone.
+ * Reads offset and ratio of all vCPUs of vm again into its vcpu[] (start and end of a capture must
+ * be compared, because a change of the ratio has no tracepoint); vCPUs that appeared since are not
+ * added, one that is gone gets has_offset = false. -ENOENT if the VM's directory is gone.
  */
 int vm_reread_clocks(const struct vm_roots *roots, struct vm *vm) __must_check;
 
 /*
  * Does KVM use the master clock for this VM? -1 = no, 0 = cannot tell, 1 = all visible conditions
  * hold. From use_master_clock of arch/x86/kvm/x86.c: host clocksource is tsc (or Hyper-V's page)
- * and the TSCs of all vCPUs match. That no backwards TSC was ever seen cannot be seen from here.
+ * and the TSCs of all vCPUs match. Whether a backwards TSC was ever seen is not visible from here.
  */
 int vm_guess_master_clock(const struct vm_list *list, const struct vm *vm);
 
 /*
- * The threads of process pid, as /proc has them: ascending, owned by the caller (free()). -ESRCH
- * when the process is gone.
+ * The threads of process pid in /proc: ascending, owned by the caller (free()). -ESRCH if the
+ * process is gone.
  */
 int vm_thread_ids(const struct vm_roots *roots, uint32_t pid, uint32_t **tids,
 		  size_t *n) __must_check;
 
 /*
- * Mounts debugfs at its mount point when it is not there yet. 0 when it is mounted now, -errno with
- * an explanation and exit code 4 otherwise (-EPERM not root, -ENODEV not in this kernel).
+ * Mounts debugfs at its mount point if it is not mounted. 0 if it is mounted now, -errno with an
+ * explanation and exit code 4 otherwise (-EPERM not root, -ENODEV not in this kernel).
  */
 int vm_debugfs_mount(const struct vm_roots *roots, struct kvmft_err *err) __must_check;
 
@@ -215,13 +215,13 @@ int vm_tasks_walk(const struct vm_roots *roots, uint32_t pid, vm_task_fn fn,
 		  void *ctx) __must_check;
 
 /*
- * One thread, by its id: *task, and when it began in clock ticks since boot, which tells whether
- * the id was given to somebody else. -ESRCH when there is none.
+ * One thread, by its id: *task, and its start in clock ticks since boot, which shows whether the id
+ * was reused. -ESRCH if there is none.
  */
 int vm_task_read(const struct vm_roots *roots, uint32_t tid, struct vm_task *task,
 		 uint64_t *start_time) __must_check;
 
-/* May we not look at the descriptors of process tgid? (not root, or root without CAP_SYS_PTRACE) */
+/* Are the descriptors of process tgid hidden from us? (not root, or root without CAP_SYS_PTRACE) */
 bool vm_task_hidden(const struct vm_roots *roots, uint32_t tgid);
 
 /* ---- the guest's own side ---- */
@@ -240,8 +240,8 @@ struct vm_guest_cpus {
 };
 
 /*
- * Fills *cpus (to be freed with vm_guest_cpus_free()). 0 or -ENOMEM; none where /proc does not
- * tell.
+ * Fills *cpus (to be freed with vm_guest_cpus_free()). 0 or -ENOMEM; none if /proc does not have
+ * them.
  */
 int vm_guest_cpus(const struct vm_roots *roots, struct vm_guest_cpus *cpus) __must_check;
 void vm_guest_cpus_free(struct vm_guest_cpus *cpus);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * vm_proc.h: what the files of the vm room share among themselves.
+ * vm_proc.h: what the files of the vm room share.
  *
  * proc.c reads one process, args.c and cmdline.c understand a VMM's arguments, debugfs.c reads one
- * VM's directory, scan.c joins the two witnesses, threads.c guesses threads by name.
+ * VM's directory, scan.c joins the two sources, threads.c guesses threads by name.
  */
 #ifndef KVMFT_VM_PROC_H
 #define KVMFT_VM_PROC_H
@@ -16,12 +16,12 @@
 /* The type of a mounted debugfs in statfs(), from include/uapi/linux/magic.h. */
 #define VM_DEBUGFS_MAGIC 0x64626720
 
-/* One process with more descriptors than this is looked at only so far (and reported). */
+/* A process with more descriptors than this is only read up to this many (and that is reported). */
 #define VM_MAX_FDS 262144
 
 /* Places with the defaults filled in. */
 struct vm_roots vm_roots_fill(const struct vm_roots *roots);
-/* The kernel's name of the clocksource it uses; "" when it cannot be read. */
+/* The kernel's name of the clocksource in use; "" if it cannot be read. */
 void vm_sys_clocksource(const struct vm_roots *roots, char *buf, size_t size);
 
 /* ---- directories of numbers ---- */
@@ -35,7 +35,7 @@ DIR *vm_dir_open(int dirfd, const char *path);
 bool vm_dir_next_u32(DIR *dir, uint32_t *v);
 /* Plain decimal at *s up to its end or to another character; moves *s. */
 bool vm_text_u32(const char **s, uint32_t *v);
-/* "PID-FD", as debugfs names VMs; false: it is no such name. scan.c */
+/* "PID-FD", as debugfs names VMs; false: not such a name. scan.c */
 bool vm_name_parse(const char *name, uint32_t *pid, uint32_t *fd);
 
 /* ---- proc.c: one process ---- */
@@ -43,7 +43,7 @@ bool vm_name_parse(const char *name, uint32_t *pid, uint32_t *fd);
 struct vm_kvm_fd {
 	uint32_t fd;
 	bool is_vm;	  /* else a vCPU */
-	bool has_vcpu_id; /* not told by kernels before 4.19 */
+	bool has_vcpu_id; /* not shown by kernels before 4.19 */
 	uint32_t vcpu_id;
 };
 
@@ -62,9 +62,9 @@ struct vm_procs {
 };
 
 int vm_proc_open(const struct vm_roots *roots);
-/* tgid of a process or thread; -ESRCH when it is gone. */
+/* tgid of a process or thread; -ESRCH if it is gone. */
 int vm_proc_tgid(int procfd, uint32_t pid, uint32_t *tgid);
-/* Parent and start time (clock ticks since boot) out of pid/stat. */
+/* Parent and start time (clock ticks since boot) from pid/stat. */
 int vm_proc_stat(int procfd, uint32_t pid, uint32_t *ppid, uint64_t *start_time);
 /* Real user of a process. 0 or -errno. */
 int vm_proc_uid(int procfd, uint32_t pid, uint32_t *uid);
@@ -76,7 +76,7 @@ char *vm_proc_vmm(int procfd, uint32_t pid);
 ssize_t vm_proc_cmdline(int procfd, uint32_t pid, char **out);
 /* Every process that has KVM descriptors. */
 int vm_procs_scan(int procfd, struct vm_procs *procs);
-/* The same of these n alone, which get sorted; one may be in the list twice. */
+/* The same for only these n, which get sorted; one may be in the list twice. */
 int vm_procs_scan_some(int procfd, uint32_t *pid, size_t n, struct vm_procs *procs);
 void vm_procs_free(struct vm_procs *procs);
 const struct vm_proc *vm_procs_get(const struct vm_procs *procs, uint32_t pid);
@@ -84,18 +84,18 @@ bool vm_proc_has_vm_fd(const struct vm_proc *proc, uint32_t fd);
 
 /* ---- args.c: pure text ---- */
 
-/* A piece of somebody's text: not NUL-terminated. */
+/* A piece of a text owned elsewhere: not NUL-terminated. */
 struct vm_span {
 	const char *p;
 	size_t n;
 };
 
 bool vm_span_is(struct vm_span s, const char *text);
-/* Cuts the next argument off a command line as /proc has it. False at the end. */
+/* Cuts the next argument off a command line as in /proc. False at the end. */
 bool vm_args_next(struct vm_span *args, struct vm_span *arg);
 /* Cuts the next item off a QEMU option list; "" items are possible. False at the end. */
 bool vm_list_next(struct vm_span *list, struct vm_span *item);
-/* The VALUE of an item "KEY=VALUE"; false when it has another key, or none. */
+/* The VALUE of an item "KEY=VALUE"; false if it has another key, or none. */
 bool vm_item_value(struct vm_span item, const char *key, struct vm_span *value);
 /*
  * A printable copy of at most most bytes; with commas QEMU's doubled ones become one. NULL out of
@@ -111,14 +111,14 @@ struct vm_ident {
 
 /* args: NUL-separated, the last NUL may be missing. 0 or -ENOMEM. */
 int vm_cmdline_parse(const char *args, size_t len, const char *vmm, struct vm_ident *id);
-/* Lower-cases the UUID at the start of s (36 characters) into out[37]; false when it is none. */
+/* Lower-cases the UUID at the start of s (36 characters) into out[37]; false if it is not one. */
 bool vm_uuid_parse(const char *s, size_t len, char *out);
 
 /* ---- debugfs.c ---- */
 
 /*
- * Opens debugfs's kvm directory: descriptor, or -1 with *state and *text (owned by the caller)
- * saying why not.
+ * Opens debugfs's kvm directory: descriptor, or -1 with the reason in *state and *text (owned by
+ * the caller).
  */
 int vm_debugfs_open(const struct vm_roots *roots, enum vm_debugfs_state *state, char **text);
 /* Reads clock and thread id of one vCPU directory; -errno of the first file that was denied. */
@@ -128,7 +128,7 @@ int vm_debugfs_read_vm(int kvmfd, struct vm *vm);
 
 /* ---- threads.c ---- */
 
-/* Gives vCPUs without a thread the one that is named like them; only for a process with one VM. */
+/* Gives vCPUs without a thread the one named like them; only for a process with one VM. */
 int vm_threads_guess(const struct vm_roots *roots, struct vm *vm);
 
 /* ---- find.c ---- */

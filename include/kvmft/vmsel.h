@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * vmsel.h: how the user names a VM, live or in a capture: SEL in the manual. A UUID, a name, a PID,
- * PID-FD as in debugfs; and as listings print them "name=NAME", "uuid=UUID", "pid=N", "pid:N" and
+ * PID-FD as in debugfs; and as in listings "name=NAME", "uuid=UUID", "pid=N", "pid:N" and
  * "tids:N,M,K-L", the threads that run its vCPUs.
  */
 #ifndef KVMFT_VMSEL_H
@@ -9,12 +9,12 @@
 
 #include "kvmft/util.h"
 
-/* What follows "name=" or "uuid="; all of it where there is no such thing. */
+/* What follows "name=" or "uuid="; all of it if there is no such prefix. */
 const char *vmsel_name(const char *sel);
 /* Is it a PID, with or without "pid:"? */
 bool vmsel_pid(const char *sel, uint32_t *pid);
 /*
- * The threads of "tids:LIST": (*tid)[*n], to be freed. 0; -ENOENT: it is no such list, -EINVAL: not
+ * The threads of "tids:LIST": (*tid)[*n], to be freed. 0; -ENOENT: not such a list, -EINVAL: not
  * thread ids, or more than 65,536, -ENOMEM.
  */
 int vmsel_tids(const char *sel, int32_t **tid, size_t *n) __must_check;

@@ -2,9 +2,9 @@
 /*
  * windows.h: the alignment check. A guest event on vCPU n can only have happened between a
  * kvm_entry and the next kvm_exit of that vCPU's thread: the entry is stamped before the guest
- * runs, the exit after it stopped (and where the host's interrupts are recorded, the first one that
- * the thread takes tells of the exit sooner). With a right conversion no event is outside; and how
- * far the guest's clock could be moved before one would be is the bound of the error.
+ * runs, the exit after it stopped (and if the host's interrupts are recorded, the first one that
+ * the thread takes shows the exit sooner). With a right conversion no event is outside; and how far
+ * the guest's clock could be moved before one would be is the bound of the error.
  */
 #ifndef KVMFT_WINDOWS_H
 #define KVMFT_WINDOWS_H
@@ -18,7 +18,7 @@ struct win_stats {
 	uint64_t unchecked; /* no window known: before the first entry, after a gap, no place */
 	/*
 	 * Slack in host cycles: all events of the vCPU could happen this much earlier / later and
-	 * would still be inside. Negative: an event is outside by that much. Only valid when
+	 * would still be inside. Negative: an event is outside by that much. Valid only if
 	 * has_early / has_late.
 	 */
 	int64_t early, late;
@@ -26,19 +26,19 @@ struct win_stats {
 	int64_t outside_max; /* the largest distance of an outside event to its nearest window */
 };
 
-/* The time of the check is cut into this many equal slices at most. */
+/* The time of the check is cut into at most this many equal slices. */
 #define WIN_SLICES 64
 
-/* Hosts whose part is told apart; more of them share the last. */
+/* Hosts with figures of their own; any more share the last one's. */
 #define WIN_HOSTS 4
 
 struct win_vcpu {
-	size_t vm; /* index into the host map: of several captures of a VM each has its own */
+	size_t vm; /* index into the host map: several captures of a VM have one each */
 	uint32_t vcpu;
 	struct win_stats s;
 	struct win_stats slice[WIN_SLICES]; /* the same figures, per slice of time */
-	struct win_stats part[WIN_HOSTS];   /* ... and per host that it ran on */
-	size_t on;			    /* the one that it runs on */
+	struct win_stats part[WIN_HOSTS];   /* ... and per host on which it ran */
+	size_t on;			    /* the one on which it runs */
 	uint64_t first_out, last_out;	    /* host TSC of the first and last outside event */
 	uint64_t inside_before_out;	    /* events inside before the first outside one */
 	uint64_t windows;		    /* closed ones, entry to exit */
@@ -57,13 +57,13 @@ struct windows;
 int win_new(const struct timeline *t, struct windows **out) __must_check;
 /*
  * Calls fn with each window of v as it ends, with v->entry and v->in of it, and the host TSC of its
- * exit: what fn returns is what win_feed() does. Windows of which not all is known are left out.
+ * exit: win_feed() returns what fn returns. Windows that are not completely known are left out.
  */
 void win_each(struct windows *w, int (*fn)(void *ctx, const struct win_vcpu *v, uint64_t exit),
 	      void *ctx);
 /* Feeds the items of a timeline in order. 0 or -ENOMEM. */
 int win_feed(struct windows *w, const struct tl_item *item) __must_check;
-/* The check goes on with another time line of the same captures, or of some: see tl_inherit(). */
+/* The check continues with another time line of the same captures, or of some: see tl_inherit(). */
 void win_go_on(struct windows *w, const struct timeline *t);
 void win_finish(struct windows *w);
 size_t win_count(const struct windows *w);
@@ -75,7 +75,7 @@ size_t win_hosts(const struct windows *w);
 void win_host_total(const struct windows *w, size_t vm, size_t i, struct win_stats *s);
 /* Slices of time: number i is [from + i * width, from + (i + 1) * width), in host TSC. */
 void win_slices(const struct windows *w, uint64_t *from, uint64_t *width);
-/* Adds the figures of b to a; a slack is the smaller one of both. */
+/* Adds the figures of b to a; the smaller slack of both counts. */
 void win_stats_add(struct win_stats *a, const struct win_stats *b);
 void win_free(struct windows *w);
 
