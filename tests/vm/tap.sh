@@ -24,6 +24,13 @@ rig_broke()
 	[ "$rig_status" -ge 124 ] || grep -q 'Bail out!' "$tmp/rig.log"
 }
 
+# shared SCENARIO: has a boot for several scenarios, $RIG_SHARED, run this one, with kernels that are sound?
+shared()
+{
+	[ -n "${RIG_SHARED:-}" ] && [ -z "${RIG_OPTIONS:-}" ] && [ -s "$RIG_SHARED/$1/.rig/host.rc" ] &&
+		! grep -qsaE 'BUG: |Oops|Kernel panic|Bail out!' "$RIG_SHARED/$1"/*.log
+}
+
 # rig SCENARIO [OPTIONS]: runs a scenario into $rig; its own tests become tests here. $RIG_OPTIONS are
 # options of run for a test of the same on another machine. A rig that broke is said and started again, at
 # most three times; then it is a failure. Without an emulator of that CPU the test ends here, as skipped.
@@ -32,6 +39,13 @@ rig()
 	name=$1
 	for attempt in 1 2 3 4; do
 		rig=$tmp/rig-$name-$attempt
+		if shared "$name"; then
+			rig=$RIG_SHARED/$name
+			cp "$rig/host.log" "$tmp/rig.log"
+			rig_status=$(cat "$rig/.rig/host.rc")
+			echo "# $name: beside other scenarios in one host"
+			break
+		fi
 		rm -rf "$rig"
 		# shellcheck disable=SC2086 # a list
 		KVMFT=$plain "$top/tests/vm/run" "$@" ${RIG_OPTIONS:-} -o "$rig" >"$tmp/rig.log" 2>&1
