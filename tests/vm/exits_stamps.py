@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# exits_stamps.py JSON DIR: `kvmft exits --latency --format json` against the events that the kernel recorded beside it
+# in the same instance, so with the very stamps that its triggers had: all is to be equal. DIR: raw.CPU, NAME.format.
+import glob
+import json
+import re
+import struct
+import sys
+
+WAKE, HALT = "(wake-up to entry)", "(halt to wake-up)"
+path, where = sys.argv[1:]
+
+
+def read_format(name):
+    text = open(f"{where}/{name}.format", encoding="utf-8").read()
+    fields = {m.group(1): (int(m.group(2)), int(m.group(3)))
+              for m in re.finditer(r"(\w+);\s+offset:(\d+);\s+size:(\d+);", text)}
+    names = {int(v, 0): n for v, n in re.findall(r'\{ ?(0x[0-9a-f]+|\d+), "(\w+)" \}', text)}
+    return int(re.search(r"^ID: (\d+)", text, re.M).group(1)), fields, names
+
+
+def events(data):
+    """(stamp, record) of the sub-buffers of a CPU."""
+    for at in range(0, len(data), 4096):
+        stamp, commit = struct.unpack_from("<QQ", data, at)
+        end, pos = at + 16 + (commit & 0xfffff), at + 16
+        assert not commit >> 30 & 3, "events were lost"
+        while pos < end:
+            head, = struct.unpack_from("<I", data, pos)
+            kind, delta = head & 31, head >> 5
+            pos += 4
+            if kind == 29:
+                if not delta:
+                    break
+                stamp += delta
+                pos += struct.unpack_from("<I", data, pos)[0]
+            elif kind == 30:
+                stamp += (struct.unpack_from("<I", data, pos)[0] << 27) + delta
+                pos += 4
+            elif kind == 31:
+                stamp = (stamp & ~((1 << 59) - 1)) | (struct.unpack_from("<I", data, pos)[0] << 27) + delta
+                pos += 4
+            else:
+                stamp += delta
+                size = 4 * kind if kind else struct.unpack_from("<I", data, pos)[0]
+                skip = 0 if kind else 4
+                yield stamp, data[pos + skip:pos + size]
+                pos += size
+
+
+formats = {name: read_format(name) for name in ("kvm_exit", "kvm_entry", "kvm_vcpu_wakeup", "sched_waking")}
+by_id = {f[0]: (name, f[1]) for name, f in formats.items()}
+reasons = formats["kvm_exit"][2]
+found = []
+for raw in glob.glob(f"{where}/raw.*"):
+    found += [(t, r) for t, r in events(open(raw, "rb").read()) if struct.unpack_from("<H", r)[0] in by_id]
+found.sort(key=lambda x: x[0])
+
+
+def field(fields, rec, name):
+    offset, size = fields[name]
+    return int.from_bytes(rec[offset:offset + size], "little")
+
+
+want, out, woken, ran = {}, {}, {}, set()
+
+
+def add(reason, ns):
+    x = want.setdefault(reason, [0, 0, {}])
+    bucket = 1
+    while bucket < ns:
+        bucket *= 2
+    x[0] += 1
+    x[1] += ns
+    x[2][bucket] = x[2].get(bucket, 0) + 1
+
+
+for t, rec in found:
+    name, fields = by_id[struct.unpack_from("<H", rec)[0]]
+    tid = field(fields, rec, "common_pid")
+    if name == "kvm_exit":
+        ran.add(tid)
+        out[tid] = (t, field(fields, rec, "exit_reason"))
+    elif name == "kvm_entry":
+        if tid in out:
+            begin, reason = out.pop(tid)
+            add(reasons.get(reason, hex(reason)), t - begin)
+        if tid in woken:
+            add(WAKE, t - woken.pop(tid))
+    elif name == "kvm_vcpu_wakeup":
+        add(HALT, field(fields, rec, "ns"))
+    else:
+        woken[field(fields, rec, "pid")] = t
+have = {e["reason"]: [e["timed"], e["total_ns"], {int(k): v for k, v in dict(e["buckets_ns"]).items()}]
+        for e in json.load(open(path, encoding="utf-8"))["exits"]}
+for reason in sorted(set(have) | set(want)):
+    h, w = have.get(reason), want.get(reason)
+    print(f"{reason}: {h[0] if h else None} of {w[0] if w else None}, sums {h[1] if h else None} and {w[1] if w else None}")
+assert want and have == want, "not equal"
