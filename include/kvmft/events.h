@@ -87,6 +87,9 @@ enum event_role {
 	EV_RECLAIM,	 /* order; by the thread itself */
 	EV_MIGRATED,	 /* succeeded */
 	EV_COLLAPSE,	 /* status; of small pages, by khugepaged */
+	EV_FILE_DIRTY,	 /* ino; a page of a file, that was clean */
+	EV_ASYNC,	 /* gva, gfn; another thread is to fetch the page */
+	EV_FETCHED,	 /* address, gva; ... and has it */
 	EV_USERFAULT,	 /* none; a kprobe of that name, see kvmft-latency(1) */
 	/* QEMU's own */
 	EV_QEMU_READ,	 /* req, sector, nsectors; of virtio_blk */

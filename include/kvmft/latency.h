@@ -34,16 +34,17 @@ enum lat_table_id {
 	LAT_T_MEM_GPA,
 	LAT_T_MEM_THREAD,
 	LAT_T_MEM_TIME,
+	LAT_T_MEM_MOVE,
 	LAT_TABLES
 };
 
 /* Bit numbers of lat_opts.mem_by; the command's names are in lat_mem_by_names[]. */
-enum lat_mem_by { MEM_BY_vcpu, MEM_BY_task, MEM_BY_gpa, MEM_BY_thread, MEM_BY_time };
+enum lat_mem_by { MEM_BY_vcpu, MEM_BY_task, MEM_BY_gpa, MEM_BY_thread, MEM_BY_time, MEM_BY_move };
 extern const char *const lat_mem_by_names[]; /* NULL-terminated */
 #define LAT_GRAIN (64ull << 20) /* of addresses, by default */
 
 #define LAT_STAGES 10 /* most stages of a table, including the total */
-#define LAT_CAUSES 18
+#define LAT_CAUSES 24
 #define LAT_COUNTS 14
 #define LAT_NAME   64
 

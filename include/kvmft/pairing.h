@@ -85,8 +85,11 @@ void pairing_tell_assumed(const struct pairing *p, note_fn *note);
 /* The same for one guest. */
 void pairing_tell_match(const struct hostmap *map, const struct capture *guest,
 			const struct match *m, note_fn *note);
-/* Hosts that the guests' VM, of which there must be only one, moved to: after pairing_prepare(). */
-int pairing_add_hosts(struct pairing *p, const struct str_list *hosts,
+/*
+ * Hosts that the guests' VM, of which there must be only one, moved to: after pairing_prepare().
+ * Without guests it is the VM that sel names, or with "" the only one; NULL: guests are required.
+ */
+int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, const char *sel,
 		      struct kvmft_err *err) __must_check;
 /* One capture, host or guest, in any trace clock. */
 int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *err);

@@ -31,7 +31,7 @@ struct latency_opts {
 	const char *trace_events;
 	struct pairing_clock clock;
 	struct guest_syms_opts syms;
-	struct str_list qemu;
+	struct str_list qemu, host;
 	bool quiet, all;
 };
 
@@ -46,9 +46,12 @@ static const struct opt latency_options[] = {
 	OPTION(0, "worst", OPT_U64, struct latency_opts, worst, "N",
 	       "how many of the worst are shown (default: 3)"),
 	OPTION(0, "by", OPT_STR, struct latency_opts, by, "LIST",
-	       "mem: also by these: vcpu, task, gpa, thread, time (default: task,thread)"),
+	       "mem: also by these: vcpu, task, gpa, thread, time, move\n"
+	       "(default: task,thread,move)"),
 	OPTION(0, "grain", OPT_SIZE, struct latency_opts, grain, "SIZE",
 	       "mem, --by gpa: how much memory is a row (default: 64M)"),
+	OPTION(0, "host", OPT_LIST, struct latency_opts, host, "HOST2",
+	       "mem: the host that the VM moved to; may be repeated, in that order"),
 	OPTION('C', "context", OPT_U64, struct latency_opts, context, "N",
 	       "lines of the time line before and after each of the worst (default: 3)"),
 	OPTION(0, "format", OPT_STR, struct latency_opts, format, "FORMAT",
@@ -136,8 +139,8 @@ static int latency_check(struct latency *m, const char *kinds)
 	int ret = parse_kinds(kinds, m->lo.want, m->err);
 
 	ret = ret ? ret :
-		    parse_names(o->by ? o->by : "task,thread", lat_mem_by_names,
-				"vcpu, task, gpa, thread or time", &m->lo.mem_by, m->err);
+		    parse_names(o->by ? o->by : "task,thread,move", lat_mem_by_names,
+				"vcpu, task, gpa, thread, time or move", &m->lo.mem_by, m->err);
 	if (ret)
 		return ret;
 	if (o->format && !lat_format_find(o->format))
@@ -154,6 +157,9 @@ static int latency_check(struct latency *m, const char *kinds)
 	m->lo.grain = o->grain.v;
 	if ((o->by || o->grain.set) && !m->lo.want[LAT_MEM])
 		return err_usage(m->err, "--by and --grain are of mem");
+	for (unsigned int k = 0; k < LAT_KINDS && o->host.n; k++)
+		if (m->lo.want[k] != (k == LAT_MEM))
+			return err_usage(m->err, "--host is of mem alone");
 	if (o->grain.set && o->grain.v < 4096)
 		return err_usage(m->err, "--grain: 4096 at least, a page");
 	return rate_check(&o->khz, m->err);
@@ -235,6 +241,9 @@ static int latency_pair(struct latency *m, int argc, char **argv, struct pairing
 			"--than is a time, and the TSC frequency of %s is not known: give it "
 			"with --tsc-khz",
 			argv[0]);
+	ret = ret ? ret : pairing_add_hosts(p, &m->o->host, m->o->vm ? m->o->vm : "", m->err);
+	if (!ret)
+		hostmap_tell_apart(p->map);
 	ret = ret ? ret : merge_qemu_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
 	if (!ret && p == &m->again)
 		ret = guest_syms_of_pairing(&m->syms, &m->o->syms, p, m->o->quiet, m->err);

@@ -459,7 +459,7 @@ static int merge_once(struct merge *m, int argc, char **argv, const struct pairi
 	if (!ret)
 		ret = rate_of_pairing(m->p, &o->khz, o->quiet, sink_cycles(o->format, o->clock),
 				      cli_note, m->err);
-	ret = ret ? ret : pairing_add_hosts(m->p, &o->host, m->err);
+	ret = ret ? ret : pairing_add_hosts(m->p, &o->host, NULL, m->err);
 	ret = ret ? ret : merge_qemu_add(&m->q, m->p, &o->qemu, o->trace_events, m->err);
 	ret = ret ? ret : guest_syms_of_pairing(&m->syms, &o->syms, m->p, o->quiet, m->err);
 	return ret ? ret : merge_write(m);

@@ -114,7 +114,7 @@ static int verify_open(struct verify *v, const struct verify_opts *o, int argc, 
 	ret = ret ? ret : pairing_prepare(&v->p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
 	if (!ret)
 		ret = rate_of_pairing(&v->p, &o->khz, false, "times are in cycles", cli_note, err);
-	ret = ret ? ret : pairing_add_hosts(&v->p, &o->host, err);
+	ret = ret ? ret : pairing_add_hosts(&v->p, &o->host, NULL, err);
 	ret = ret ? ret : tl_start(v->p.t, err);
 	if (ret)
 		return ret;

@@ -96,6 +96,26 @@ static bool is_listed(const struct hostmap *m, size_t vm)
 	return m->vm[vm].of == vm && !m->vm[vm].empty;
 }
 
+void hostmap_tell_apart(struct hostmap *m)
+{
+	for (size_t i = 0; i < m->nvm; i++) {
+		const struct hostmap_vm *v = &m->vm[i];
+		bool shared = false;
+
+		for (size_t k = 0; k < m->nvm && is_listed(m, i) && v->cap && v->cap->id; k++) {
+			struct hostmap_vm *w = &m->vm[k];
+
+			if (k == i || !is_listed(m, k) || !w->cap || !w->cap->id ||
+			    strcmp(v->label, w->label))
+				continue;
+			snprintf(w->label, sizeof(w->label), "%.63s", w->cap->id);
+			shared = true;
+		}
+		if (shared)
+			snprintf(m->vm[i].label, sizeof(m->vm[i].label), "%.63s", v->cap->id);
+	}
+}
+
 static void list_one(const struct hostmap *m, size_t vm, struct sbuf *out)
 {
 	const struct hostmap_vm *v = &m->vm[vm];

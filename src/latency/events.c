@@ -44,6 +44,8 @@ static const struct lat_event {
 	{ EV_SWAP_OUT, ON_HOST, .n = 1 }, { EV_COMPACTION, ON_HOST, .n = 0 },
 	{ EV_RECLAIM, ON_HOST, .n = 0 }, { EV_MIGRATED, ON_HOST, .n = 0 },
 	{ EV_COLLAPSE, ON_HOST, .n = 0 }, { EV_USERFAULT, ON_HOST, .n = 0 },
+	{ EV_FILE_DIRTY, ON_HOST, .n = 0 }, { EV_ASYNC, ON_HOST, .n = 2 },
+	{ EV_FETCHED, ON_HOST, .n = 2 },
 	{ EV_QEMU_READ, ON_QEMU, .n = 3 },
 	{ EV_QEMU_WRITE, ON_QEMU, .n = 3 }, { EV_QEMU_DONE, ON_QEMU, .n = 1 },
 };

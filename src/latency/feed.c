@@ -24,6 +24,7 @@ static const struct lat_desc *const descs[LAT_TABLES] = {
 	[LAT_T_MEM] = &lat_desc_mem, [LAT_T_MEM_VCPU] = &lat_desc_mem_vcpu,
 	[LAT_T_MEM_TASK] = &lat_desc_mem_task, [LAT_T_MEM_GPA] = &lat_desc_mem_gpa,
 	[LAT_T_MEM_THREAD] = &lat_desc_mem_thread, [LAT_T_MEM_TIME] = &lat_desc_mem_time,
+	[LAT_T_MEM_MOVE] = &lat_desc_mem_move,
 };
 
 enum lat_kind lat_table_kind(enum lat_table_id id)
@@ -33,11 +34,22 @@ enum lat_kind lat_table_kind(enum lat_table_id id)
 
 /* ---- tables ---- */
 
+int64_t lat_task_vm(const struct lat *l, const struct tl_source *host, int32_t tid)
+{
+	const struct migrate *link = host->link;
+	ssize_t vm = hostmap_task_vm(link ? link->map : l->map, tid);
+
+	return vm >= 0 && link ? (int64_t)link->vm[vm] : vm;
+}
+
 int64_t lat_vm_of(const struct lat *l, const struct lat_in *in)
 {
-	int64_t vm = in->i->vm >= 0 ? in->i->vm : hostmap_task_vm(l->map, in->i->tid);
+	const struct migrate *link = in->i->src->link;
+	int64_t vm = in->i->vm >= 0 ? in->i->vm : lat_task_vm(l, in->i->src, in->i->tid);
 
-	return vm < 0 && l->map->nvm == 1 ? 0 : vm;
+	if (vm < 0 && (link ? link->map : l->map)->nvm == 1)
+		vm = link ? (int64_t)link->vm[0] : 0;
+	return vm;
 }
 
 bool lat_wanted(const struct lat *l, int64_t vm, int64_t vcpu)
@@ -402,7 +414,7 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 	if (v && in->kind < EV_SWITCH && in->kind != EV_ACCEPT && in->kind != EV_APICV_ACCEPT) {
 		/* An injection is part of the entry that follows it. */
 		if (in->kind == EV_ENTRY && l->mem)
-			ret = lat_mem_entry(l, v, in->t);
+			ret = lat_mem_entry(l, v, in);
 		if (!ret && in->kind == EV_ENTRY && !l->o.states_only)
 			ret = lat_irq_entry(l, v, in->t);
 		if (!ret)

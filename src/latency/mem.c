@@ -21,9 +21,13 @@ int lat_mem_new(struct lat *l)
 	if (!l->mem)
 		return -ENOMEM;
 	l->mem->tdp = calloc(l->map->nvm + 1, sizeof(*l->mem->tdp));
+	l->mem->move = calloc(l->map->nvm + 1, sizeof(*l->mem->move));
 	for (unsigned int k = 0; k < EV_ROLES; k++)
-		l->mem->has[k] = lat_decoder_has(l->dec[0], (enum event_role)k);
-	return l->mem->tdp ? 0 : -ENOMEM;
+		l->mem->has[k] = true;
+	for (size_t i = 0; i < l->nsrc; i++)
+		for (unsigned int k = 0; k < EV_ROLES && !tl_source(l->t, i)->guest; k++)
+			l->mem->has[k] &= lat_decoder_has(l->dec[i], (enum event_role)k);
+	return l->mem->tdp && l->mem->move ? 0 : -ENOMEM;
 }
 
 void lat_mem_free(struct lat *l)
@@ -34,6 +38,8 @@ void lat_mem_free(struct lat *l)
 		return;
 	mem_taken_free(&l->mem->taken);
 	u64map_free(&l->mem->collapser);
+	u64map_free(&l->mem->fetcher);
+	mem_move_free(l);
 	free(l->mem->tdp);
 	free(l->mem);
 }
@@ -73,16 +79,17 @@ int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct exit_why why = { (enum exit_isa)(uint32_t)in->f[1], (uint32_t)in->f[0] };
 	struct mem_stall *s;
-	int ret;
+	int ret = 0;
 
 	if (!v->stall)
 		v->stall = calloc(1, sizeof(*v->stall));
 	if (!v->stall)
 		return -ENOMEM;
-	ret = settle(l, v);
 	s = &v->stall->now;
-	if (s->retried)
+	if (s->retried) {
+		ret = settle(l, v);
 		v->stall->before = *s;
+	}
 	memset(s, 0, offsetof(struct mem_stall, alloc));
 	s->open = true;
 	s->begin = in->t;
@@ -94,21 +101,20 @@ int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	return ret;
 }
 
-/* Before the entry is taken for one. */
-int lat_mem_entry(struct lat *l, struct lat_vcpu *v, uint64_t t)
+int lat_mem_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct mem_stall *s;
-	int ret;
+	int ret = mem_move_entry(l, v, in);
 
-	if (!stalls(v))
-		return 0;
+	if (ret || !stalls(v))
+		return ret;
 	s = &v->stall->now;
 	s->open = false;
-	s->end = t;
+	s->end = in->t;
 	mem_spent(v, s);
-	ret = settle(l, v);
+	ret = s->fault ? settle(l, v) : 0; /* an interrupt may come in between */
 	s->retried = s->fault && !s->device && s->tdp && s->has_addr && l->mem->tdp[v->vm] &&
-		     !s->mapped && !s->fast && !s->split;
+		     !s->mapped && !s->fast && !s->split && !s->async;
 	return ret || s->retried ? ret : over(l, v, s);
 }
 
@@ -174,7 +180,33 @@ static bool covers(const struct mem_spte *e, const struct mem_stall *s)
 						e->gfn >> 9 * (e->level - 1);
 }
 
-static void own_spte(const struct lat *l, struct mem_stall *s, const struct mem_spte *e, int64_t vm)
+/* The number of a VM among those of all hosts, for what was taken; vm -1: of one of its host. */
+static int64_t place(const struct lat *l, const struct tl_source *host, int64_t vm)
+{
+	return host->link ? vm + (int64_t)((l->map->nvm + 1) * host->index) : vm;
+}
+
+/*
+ * Whether it was taken from the VM, or from one that is not known. The host's same page tells that
+ * it was this one.
+ */
+static bool was_taken(const struct lat *l, const struct tl_source *host, struct mem_stall *s,
+		      int64_t vm)
+{
+	bool other = mem_taken_find(&l->mem->taken, place(l, host, -1), s->addr >> 12, &s->by);
+
+	s->by.vm = -1;
+	s->by.same = other && s->by.pfn == mem_pfn(s);
+	if (!s->by.same &&
+	    mem_taken_find(&l->mem->taken, place(l, host, vm), s->addr >> 12, &s->by)) {
+		s->by.vm = vm;
+		return true;
+	}
+	return other;
+}
+
+static void own_spte(const struct lat *l, const struct tl_source *host, struct mem_stall *s,
+		     const struct mem_spte *e, int64_t vm)
 {
 	s->any_spte = true;
 	if (!covers(e, s))
@@ -182,11 +214,19 @@ static void own_spte(const struct lat *l, struct mem_stall *s, const struct mem_
 	if (spte_leaf(e->now, e->level)) {
 		s->mapped = true;
 		s->spte = *e;
-		s->was_taken = mem_taken_find(&l->mem->taken, vm, s->addr >> 12, &s->by) ||
-			       mem_taken_find(&l->mem->taken, -1, s->addr >> 12, &s->by);
+		s->was_taken = was_taken(l, host, s, vm);
 	} else if (spte_leaf(e->old, e->level) && spte_present(e->now)) {
 		s->split = true;
 	}
+}
+
+/* A page is there, and the next write to it will be seen: a bit of Intel's was cleared, or W. */
+static bool protects(const struct mem_spte *e)
+{
+	uint64_t gone = e->old & ~e->now;
+
+	return spte_leaf(e->old, e->level) && spte_leaf(e->now, e->level) &&
+	       SPTE_PFN(e->old) == SPTE_PFN(e->now) && (gone & SPTE_WRITABLE || gone == SPTE_DIRTY);
 }
 
 static int spte(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
@@ -199,15 +239,17 @@ static int spte(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (vm >= 0)
 		l->mem->tdp[vm] = true;
 	if (stalls(v))
-		own_spte(l, &v->stall->now, &e, vm);
+		own_spte(l, in->i->src, &v->stall->now, &e, vm);
 	if (e.level > MEM_LEVELS)
 		return 0;
+	if (vm >= 0 && protects(&e))
+		return mem_move_protected(l, vm, e.gfn);
 	if (spte_leaf(e.now, e.level))
-		mem_taken_back(&l->mem->taken, vm, e.level, e.gfn);
+		mem_taken_back(&l->mem->taken, place(l, in->i->src, vm), e.level, e.gfn);
 	else if (spte_leaf(e.old, e.level) && !spte_present(e.now) &&
 		 !(e.level == 1 && stalls(v) && covers(&e, &v->stall->now)))
 		/* A fault that takes the huge page away maps small ones, this and then others. */
-		return mem_taken_add(&l->mem->taken, vm, e.level, e.gfn, SPTE_PFN(e.old),
+		return mem_taken_add(&l->mem->taken, place(l, in->i->src, vm), e.level, e.gfn, SPTE_PFN(e.old),
 				     in->i->tid, stalls(v) && !v->stall->now.unmapped &&
 							 covers(&e, &v->stall->now));
 	return 0;
@@ -226,15 +268,20 @@ static void allocated(struct mem_stall *s, const struct lat_in *in)
 	s->nalloc++;
 }
 
+static uint64_t fetcher(const struct lat_in *in)
+{
+	return (uint64_t)in->i->src->index << 32 | (uint32_t)in->i->tid;
+}
+
 static bool is_read(const struct lat *l, const struct lat_in *in)
 {
 	char rwbs[16];
 
-	lat_decode_text(l->dec[0], in, rwbs, sizeof(rwbs));
+	lat_decode_text(l->dec[in->i->src->index], in, rwbs, sizeof(rwbs));
 	return strchr(rwbs, 'R') != NULL;
 }
 
-static void own(const struct lat *l, struct mem_vcpu *m, const struct lat_in *in)
+static void own(struct lat *l, struct mem_vcpu *m, const struct lat_in *in)
 {
 	struct mem_stall *s = &m->now;
 
@@ -245,12 +292,79 @@ static void own(const struct lat *l, struct mem_vcpu *m, const struct lat_in *in
 	case EV_PAGE_ALLOC: allocated(s, in); break;
 	case EV_BIO: s->block |= is_read(l, in); break;
 	case EV_FILE_PAGE: s->file = true; break;
+	case EV_FILE_DIRTY: s->dirtied = true; break;
+	case EV_ASYNC:
+		s->async |= s->has_addr && in->f[1] == s->addr >> 12;
+		l->mem->fetches |= s->async;
+		break;
 	case EV_COMPACTION: s->compacted = true; break;
 	case EV_RECLAIM: s->reclaimed = true; break;
 	case EV_MIGRATED: s->migrated = true; break;
 	case EV_USERFAULT: s->userfault = true; break;
 	default: break;
 	}
+}
+
+/* What a thread met that fetches a page for a vCPU, and the page that it took for it. */
+#define FETCH_USERFAULT 1u
+#define FETCH_BLOCK	2u
+#define FETCH_FILE	4u
+#define FETCH_CLEAR	8u
+#define FETCH_PAGE	16u
+
+static int fetches(struct lat *l, const struct lat_in *in)
+{
+	uint64_t *met = u64map_at(&l->mem->fetcher, fetcher(in));
+
+	if (!met)
+		return -ENOMEM;
+	switch (in->kind) {
+	case EV_USERFAULT: *met |= FETCH_USERFAULT; break;
+	case EV_BIO: *met |= is_read(l, in) ? FETCH_BLOCK : 0; break;
+	case EV_FILE_PAGE: *met |= FETCH_FILE; break;
+	case EV_PAGE_ALLOC:
+		if ((in->has & 7) == 7 && in->f[2] & GFP_MOVABLE && !in->f[1])
+			*met = (*met & (FETCH_CLEAR - 1)) | FETCH_PAGE | in->f[0] << 8 |
+			       (in->f[2] & GFP_ZERO ? FETCH_CLEAR : 0);
+		break;
+	default: break;
+	}
+	return 0;
+}
+
+static void fetched_for(struct mem_stall *s, uint64_t met)
+{
+	unsigned int i = s->nalloc % MEM_ALLOCS;
+
+	s->arrived = true;
+	s->userfault |= met & FETCH_USERFAULT;
+	s->block |= met & FETCH_BLOCK;
+	s->file |= met & FETCH_FILE;
+	if (!(met & FETCH_PAGE))
+		return;
+	s->alloc[i].pfn = met >> 8;
+	s->alloc[i].order = 0;
+	s->alloc[i].clear = met & FETCH_CLEAR;
+	s->nalloc++;
+}
+
+/* It does not tell for whose VM: where two wait for a page of that number, for neither. */
+static void fetched(struct lat *l, const struct lat_in *in)
+{
+	struct mem_stall *s = NULL;
+	uint64_t met = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->nvcpu; i++)
+		if (stalls(l->vcpu[i]) && l->vcpu[i]->stall->now.async &&
+		    l->vcpu[i]->stall->now.addr >> 12 == in->f[1] >> 12) {
+			s = &l->vcpu[i]->stall->now;
+			n++;
+		}
+	u64map_get(&l->mem->fetcher, fetcher(in), &met);
+	u64map_del(&l->mem->fetcher, fetcher(in));
+	if (n == 1)
+		fetched_for(s, met);
 }
 
 bool lat_mem_is(enum event_role kind)
@@ -266,7 +380,7 @@ int lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (in->kind == EV_SPTE)
 		return spte(l, v, in);
 	if (in->kind == EV_WAKING) {
-		woken = lat_vcpu_of_tid(l, (int32_t)in->f[0]);
+		woken = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[0]);
 		if (woken)
 			lat_vcpu_woken_by(woken, in);
 		return 0;
@@ -275,8 +389,14 @@ int lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		mem_taken_swapped(&l->mem->taken, in->f[0]);
 	if (in->kind == EV_COLLAPSE)
 		return u64map_put(&l->mem->collapser, (uint32_t)in->i->tid, 1);
-	if (stalls(v) && !(fmt_flags(in->i->src->fmt, in->i->rec) & IN_INTERRUPT))
+	if (in->kind == EV_FETCHED)
+		fetched(l, in);
+	else if (fmt_flags(in->i->src->fmt, in->i->rec) & IN_INTERRUPT)
+		return 0;
+	else if (stalls(v))
 		own(l, v->stall, in);
+	else if (!v && l->mem->fetches)
+		return fetches(l, in);
 	return 0;
 }
 

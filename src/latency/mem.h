@@ -4,6 +4,7 @@
  *
  *   mem.c        a stall from exit to entry, and what was seen meanwhile
  *   mem_kind.c   of what kind it was
+ *   mem_move.c   a VM that moves: its rounds, blackout, and what came after
  *   mem_taken.c  pages that were taken from a guest, and by whom
  *   mem_table.c  its tables
  */
@@ -30,6 +31,9 @@ enum mem_kind {
 	MEM_VMM,
 	MEM_HOST,
 	MEM_ALREADY,
+	MEM_NX,
+	MEM_WRITEBACK,
+	MEM_ASYNC,
 	MEM_KINDS
 };
 
@@ -40,8 +44,17 @@ enum mem_kind {
 struct mem_by {
 	int32_t tid;
 	int64_t vm; /* -1: of nobody knows which */
+	uint64_t pfn; /* which of the host it was */
+	bool same;	    /* ... as is mapped now */
 	bool swapped;
 	bool split; /* KVM itself, to map it in small pages */
+};
+
+/* By VM. */
+struct mem_move {
+	struct u64map seen; /* gfn >> 6 -> bit per page that was write-protected in this round */
+	uint32_t round;	    /* 0: none began */
+	bool arrived;	    /* it came from another VMM */
 };
 
 struct mem_taken {
@@ -76,6 +89,8 @@ struct mem_stall {
 	bool split, mapped, any_spte;	 /* a huge page became a table; the page was mapped */
 	bool unmapped;			 /* the host made KVM forget a page of the VMM */
 	bool block, file, compacted, reclaimed, migrated, userfault;
+	bool dirtied;	     /* it made a clean page of a file dirty */
+	bool async, arrived; /* another thread fetched the page for it; and was done */
 	struct mem_spte spte;		 /* mapped: the entry of the page */
 	struct mem_by by;
 	bool was_taken;
@@ -90,6 +105,9 @@ struct mem_vcpu {
 struct lat_mem {
 	struct mem_taken taken;
 	bool *tdp; /* by VM: its page tables make EV_SPTE */
+	struct mem_move *move; /* likewise */
+	bool fetches; /* EV_ASYNC was seen */
+	struct u64map fetcher; /* threads that fetch pages for vCPUs -> FETCH_ of what they met */
 	bool blind; /* events of the host were lost: so may be what was taken */
 	bool has[EV_ROLES]; /* events that the capture can have */
 	uint64_t slice; /* cycles; 0: not yet known */
@@ -101,14 +119,16 @@ int mem_taken_add(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t 
 		  int32_t tid, bool split) __must_check;
 /* The host's page was written to swap. */
 void mem_taken_swapped(struct mem_taken *m, uint64_t pfn);
-/* Whether the page was taken, by whom. vm -1: from a VM that is not known. */
+/* Whether the page was taken, by whom; all of *by but vm. vm -1: from a VM that is not known. */
 bool mem_taken_find(const struct mem_taken *m, int64_t vm, uint64_t gfn, struct mem_by *by);
 void mem_taken_back(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t gfn);
 void mem_taken_free(struct mem_taken *m);
 
 /* mem_kind.c */
-#define SPTE_PRESENT (1ull << 11) /* SPTE_MMU_PRESENT_MASK, Linux 5.12 and later */
-#define SPTE_PFN(e)  ((e) >> 12 & ((1ull << 40) - 1))
+#define SPTE_PRESENT  (1ull << 11) /* SPTE_MMU_PRESENT_MASK, Linux 5.12 and later */
+#define SPTE_WRITABLE (1ull << 1)
+#define SPTE_DIRTY    (1ull << 9) /* of EPT */
+#define SPTE_PFN(e)   ((e) >> 12 & ((1ull << 40) - 1))
 static inline bool spte_present(uint64_t e)
 {
 	return e & SPTE_PRESENT;
@@ -120,7 +140,24 @@ static inline bool spte_leaf(uint64_t e, unsigned int level)
 }
 enum mem_kind mem_kind(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s);
 
+/* The host's page that was mapped. */
+static inline uint64_t mem_pfn(const struct mem_stall *s)
+{
+	return SPTE_PFN(s->spte.now) + (s->addr >> 12) - s->spte.gfn;
+}
+
+/* mem_move.c */
+/* A page of the VM may not be written any more. */
+int mem_move_protected(struct lat *l, int64_t vm, uint64_t gfn) __must_check;
+int mem_move_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+int mem_move_stall(struct lat *l, const struct lat_case *c, enum mem_kind kind) __must_check;
+void mem_move_free(struct lat *l);
+
 /* mem_table.c */
+const char *mem_kind_name(enum mem_kind kind);
+/* A case of the first table once more, in another one. */
+int mem_add(struct lat *l, enum lat_table_id id, struct lat_group *g, const struct lat_case *c,
+	    enum mem_kind kind) __must_check;
 /* At the end: spent and slept become what the vCPU did meanwhile. */
 void mem_spent(const struct lat_vcpu *v, struct mem_stall *s);
 int mem_measured(struct lat *l, const struct lat_vcpu *v,

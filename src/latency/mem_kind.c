@@ -7,17 +7,18 @@
  */
 #include "mem.h"
 
+#include <string.h>
+
 /*
  * The bit by which KVM knows that it took the right to write itself: EPT_SPTE_MMU_WRITABLE,
  * DEFAULT_SPTE_MMU_WRITABLE (arch/x86/kvm/mmu/spte.h).
  */
 #define MMU_WRITABLE (1ull << 58 | 1ull << 10)
-#define WRITABLE     (1ull << 1)
 
 /* The memory that was mapped was allocated meanwhile; *clear: as memory that nobody had. */
 static bool is_new(const struct mem_stall *s, bool *clear)
 {
-	uint64_t pfn = SPTE_PFN(s->spte.now) + (s->addr >> 12) - s->spte.gfn;
+	uint64_t pfn = mem_pfn(s);
 
 	for (unsigned int i = 0; i < s->nalloc && i < MEM_ALLOCS; i++)
 		if (pfn - s->alloc[i].pfn < 1ull << (s->alloc[i].order & 31)) {
@@ -42,7 +43,9 @@ static enum mem_kind changed(const struct mem_stall *s)
 
 	if (!spte_leaf(old, s->spte.level))
 		return MEM_COLLAPSE; /* a table gave way to a page */
-	if (SPTE_PFN(old) != SPTE_PFN(now) || old & WRITABLE || !(now & WRITABLE))
+	if (s->dirtied && s->write)
+		return MEM_WRITEBACK;
+	if (SPTE_PFN(old) != SPTE_PFN(now) || old & SPTE_WRITABLE || !(now & SPTE_WRITABLE))
 		return MEM_UNKNOWN;
 	return old & MMU_WRITABLE ? MEM_DIRTY : MEM_UNKNOWN;
 }
@@ -51,15 +54,18 @@ static enum mem_kind changed(const struct mem_stall *s)
 static enum mem_kind again(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
 			   bool fresh)
 {
-	if (s->by.vm < 0)
-		return MEM_UNKNOWN; /* perhaps another VM's page of the same number */
+	/* Perhaps another VM's page of the same number, if it is not the host's same page. */
+	if (s->by.vm < 0 && (!s->by.same || fresh))
+		return MEM_UNKNOWN;
 	if (s->by.swapped && fresh)
 		return MEM_SWAP;
 	if (s->by.split && !fresh)
 		return MEM_SPLIT;
+	if (!strncmp(tl_comm(v->host, s->by.tid), "kvm-nx-lpage-re", 15))
+		return MEM_NX;
 	if (u64map_get(&l->mem->collapser, (uint32_t)s->by.tid, NULL))
 		return MEM_COLLAPSE;
-	return hostmap_task_vm(l->map, s->by.tid) == (ssize_t)v->vm ? MEM_VMM : MEM_HOST;
+	return lat_task_vm(l, v->host, s->by.tid) == (int64_t)v->vm ? MEM_VMM : MEM_HOST;
 }
 
 static enum mem_kind first(const struct lat *l, bool fresh, bool clear)
@@ -82,11 +88,16 @@ static enum mem_kind mapped(const struct lat *l, const struct lat_vcpu *v,
 		return changed(s);
 	if (s->block)
 		return read_in(l->mem, s);
+	if (s->dirtied && s->write)
+		return MEM_WRITEBACK;
 	if (s->unmapped && s->write && fresh)
 		return s->migrated ? MEM_MIGRATION : MEM_COW;
 	if (s->unmapped)
 		return MEM_UNKNOWN;
-	return s->was_taken ? again(l, v, s, fresh && !clear) : first(l, fresh, clear);
+	/* Who is not of the VM takes no page for good. */
+	return s->was_taken && !(s->by.vm < 0 && fresh && clear) ?
+		       again(l, v, s, fresh && !clear) :
+		       first(l, fresh, clear);
 }
 
 enum mem_kind mem_kind(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s)
@@ -99,6 +110,8 @@ enum mem_kind mem_kind(const struct lat *l, const struct lat_vcpu *v, const stru
 		return MEM_COMPACTION;
 	if (s->reclaimed)
 		return MEM_RECLAIM;
+	if (s->async && !s->arrived && !s->mapped)
+		return MEM_ASYNC;
 	if (s->fast)
 		return s->fast_write ? MEM_DIRTY : MEM_ACCESS;
 	if (s->split)

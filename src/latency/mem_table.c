@@ -17,8 +17,14 @@ static const char *const names[MEM_KINDS] = {
 	[MEM_FILE] = "file read",	  [MEM_COMPACTION] = "compaction",
 	[MEM_RECLAIM] = "reclaim",	  [MEM_MIGRATION] = "page migration",
 	[MEM_VMM] = "refault, VMM",	  [MEM_HOST] = "refault, host",
-	[MEM_ALREADY] = "mapped already",
+	[MEM_ALREADY] = "mapped already", [MEM_NX] = "NX huge page",
+	[MEM_WRITEBACK] = "writeback",	  [MEM_ASYNC] = "fetched meanwhile",
 };
+
+const char *mem_kind_name(enum mem_kind kind)
+{
+	return names[kind];
+}
 
 enum { ST_TOTAL, ST_KVM, ST_ASLEEP, ST_OFFCPU, ST_VMM, ST_AGAIN };
 
@@ -41,31 +47,34 @@ const struct lat_desc lat_desc_mem = {
 };
 
 /* The stalls of LAT_T_MEM once more; their causes are kinds. */
-#define BY(id_, name_, title_, key_)                                                               \
+#define BY(id_, name_, title_, key_, untold_)                                                               \
 	const struct lat_desc lat_desc_mem_##id_ = {                                               \
 		.name = name_, .kind = LAT_MEM, .title = title_, .key = key_,                      \
 		.stage = { "total" },                                                              \
 		.stage_help = { "from the exit to the entry" },                                    \
-		.cause = { "not told", "first touch", "mapped first", "huge page split",           \
+		.cause = { untold_, "first touch", "mapped first", "huge page split",           \
 			   "huge page collapse", "copy-on-write", "dirty log", "access log",       \
 			   "userfaultfd", "swap-in", "file read", "compaction", "reclaim",         \
-			   "page migration", "refault, VMM", "refault, host", "mapped already" },  \
-		.count = { "stalls" }, .in_order = MEM_BY_##id_ == MEM_BY_time,                    \
+			   "page migration", "refault, VMM", "refault, host", "mapped already",    \
+			   "NX huge page", "writeback", "fetched meanwhile" },                     \
+		.count = { "stalls" },                                                             \
+		.in_order = MEM_BY_##id_ >= MEM_BY_time,                                           \
 	}
-BY(vcpu, "mem-vcpu", "the same by vCPU", "vCPU");
-BY(task, "mem-task", "the same by the guest's task", "Guest task");
-BY(gpa, "mem-gpa", "the same by address of the guest", "Guest addresses");
-BY(thread, "mem-thread", "who of the host had taken the page, or was waited for", "Host thread");
-BY(time, "mem-time", "the same by time", "From");
+BY(vcpu, "mem-vcpu", "the same by vCPU", "vCPU", "not told");
+BY(task, "mem-task", "the same by the guest's task", "Guest task", "not told");
+BY(gpa, "mem-gpa", "the same by address of the guest", "Guest addresses", "not told");
+BY(thread, "mem-thread", "who of the host had taken the page, or was waited for", "Host thread", "not told");
+BY(time, "mem-time", "the same by time", "From", "not told");
+BY(move, "mem-move", "VMs that moved: rounds of the dirty log, blackout, and then", "What", "");
 
-const char *const lat_mem_by_names[] = { "vcpu", "task", "gpa", "thread", "time", NULL };
+const char *const lat_mem_by_names[] = { "vcpu", "task", "gpa", "thread", "time", "move", NULL };
 
 _Static_assert(MEM_KINDS <= LAT_CAUSES, "kinds are causes");
-_Static_assert(LAT_T_MEM_TIME - LAT_T_MEM_VCPU == MEM_BY_time, "order of tables");
+_Static_assert(LAT_T_MEM_MOVE - LAT_T_MEM_VCPU == MEM_BY_move, "order of tables");
 
 /* Once more, in another table: its total only, and not among the worst. */
-static int add(struct lat *l, enum lat_table_id id, struct lat_group *g, const struct lat_case *c,
-	       enum mem_kind kind)
+int mem_add(struct lat *l, enum lat_table_id id, struct lat_group *g, const struct lat_case *c,
+	    enum mem_kind kind)
 {
 	if (!g)
 		return 0;
@@ -87,7 +96,7 @@ static int by_vcpu(struct lat *l, const struct lat_case *c, enum mem_kind kind)
 
 	if (g && !g->name[0])
 		snprintf(g->name, sizeof(g->name), "%" PRId64, c->vcpu);
-	return add(l, LAT_T_MEM_VCPU, g, c, kind);
+	return mem_add(l, LAT_T_MEM_VCPU, g, c, kind);
 }
 
 static int by_task(struct lat *l, const struct lat_vcpu *v, const struct lat_case *c,
@@ -95,7 +104,7 @@ static int by_task(struct lat *l, const struct lat_vcpu *v, const struct lat_cas
 {
 	struct lat_case k = *c;
 
-	return add(l, LAT_T_MEM_TASK, lat_hit_group(l, LAT_T_MEM_TASK, v, c->begin, &k), c, kind);
+	return mem_add(l, LAT_T_MEM_TASK, lat_hit_group(l, LAT_T_MEM_TASK, v, c->begin, &k), c, kind);
 }
 
 static int by_gpa(struct lat *l, const struct mem_stall *s, const struct lat_case *c,
@@ -111,13 +120,13 @@ static int by_gpa(struct lat *l, const struct mem_stall *s, const struct lat_cas
 		return 0;
 	g->rest = !known;
 	if (g->name[0])
-		return add(l, LAT_T_MEM_GPA, g, c, kind);
+		return mem_add(l, LAT_T_MEM_GPA, g, c, kind);
 	if (known)
 		snprintf(g->name, sizeof(g->name), "0x%" PRIx64 "-0x%" PRIx64, n * grain,
 			 n * grain + grain - 1);
 	else
 		snprintf(g->name, sizeof(g->name), "(not known)");
-	return add(l, LAT_T_MEM_GPA, g, c, kind);
+	return mem_add(l, LAT_T_MEM_GPA, g, c, kind);
 }
 
 /* Who took the page; or who woke the vCPU, if it slept. */
@@ -131,8 +140,8 @@ static bool culprit(const struct mem_stall *s, int32_t *tid)
 	return s->slept && s->waker > 0;
 }
 
-static int by_thread(struct lat *l, const struct mem_stall *s, const struct lat_case *c,
-		     enum mem_kind kind)
+static int by_thread(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
+		     const struct lat_case *c, enum mem_kind kind)
 {
 	struct lat_group *g;
 	uint32_t at;
@@ -140,11 +149,11 @@ static int by_thread(struct lat *l, const struct mem_stall *s, const struct lat_
 
 	if (!culprit(s, &tid))
 		return 0;
-	g = lat_group_get(l, LAT_T_MEM_THREAD, -1, (uint32_t)tid, &at);
+	g = lat_group_get(l, LAT_T_MEM_THREAD, -1, (uint64_t)v->host->index << 32 | (uint32_t)tid,
+			  &at);
 	if (g && !g->name[0])
-		snprintf(g->name, sizeof(g->name), "%.15s-%d", tl_comm(tl_source(l->t, 0), tid),
-			 tid);
-	return add(l, LAT_T_MEM_THREAD, g, c, kind);
+		snprintf(g->name, sizeof(g->name), "%.15s-%d", tl_comm(v->host, tid), tid);
+	return mem_add(l, LAT_T_MEM_THREAD, g, c, kind);
 }
 
 /* 1, 2 or 5 times a power of ten, so that there are 10 to 25 of them. */
@@ -178,7 +187,7 @@ static int by_time(struct lat *l, const struct lat_case *c, enum mem_kind kind)
 			 from % 1000000000u / 1000);
 	else if (g && !g->name[0])
 		snprintf(g->name, sizeof(g->name), "%" PRIu64, from);
-	return add(l, LAT_T_MEM_TIME, g, c, kind);
+	return mem_add(l, LAT_T_MEM_TIME, g, c, kind);
 }
 
 static int others(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
@@ -192,9 +201,11 @@ static int others(struct lat *l, const struct lat_vcpu *v, const struct mem_stal
 	if (!ret && by >> MEM_BY_gpa & 1)
 		ret = by_gpa(l, s, c, kind);
 	if (!ret && by >> MEM_BY_thread & 1)
-		ret = by_thread(l, s, c, kind);
+		ret = by_thread(l, v, s, c, kind);
 	if (!ret && by >> MEM_BY_time & 1)
 		ret = by_time(l, c, kind);
+	if (!ret && by >> MEM_BY_move & 1)
+		ret = mem_move_stall(l, c, kind);
 	return ret;
 }
 

@@ -72,8 +72,10 @@ bool mem_taken_find(const struct mem_taken *m, int64_t vm, uint64_t gfn, struct 
 		if (!(m->levels[vm < 0] >> level & 1) ||
 		    !u64map_get(&m->by_page, key_of(vm, level, base(gfn, level)), &val))
 			continue;
-		*by = (struct mem_by){ .tid = (int32_t)(val & (SWAPPED - 1)), .vm = vm,
-				       .swapped = val & SWAPPED, .split = val & SPLIT };
+		by->tid = (int32_t)(val & (SWAPPED - 1));
+		by->pfn = (val >> PFN_SHIFT) + gfn - base(gfn, level);
+		by->swapped = val & SWAPPED;
+		by->split = val & SPLIT;
 		return true;
 	}
 	return false;

@@ -84,6 +84,7 @@ struct lat_vcpu {
 	size_t vm;
 	uint32_t id;
 	int32_t tid;
+	const struct tl_source *host; /* where it ran last; NULL: nowhere yet */
 	enum vs_state state, base; /* base: what it does when it is on a CPU */
 	uint64_t since, first, last;
 	uint64_t exit; /* its last kvm_exit */
@@ -237,6 +238,8 @@ int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time);
 int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c);
 /* Whether a case of that total will be told: it is among the worst so far. */
 bool lat_case_told(const struct lat *l, enum lat_table_id id, uint64_t time);
+/* The VM that a thread of that host is of, or works for; -1: of none, or of two. */
+int64_t lat_task_vm(const struct lat *l, const struct tl_source *host, int32_t tid);
 /* The VM of an event outside vCPU threads: of its process, or the only one. */
 int64_t lat_vm_of(const struct lat *l, const struct lat_in *in);
 bool lat_wanted(const struct lat *l, int64_t vm, int64_t vcpu);
@@ -255,8 +258,8 @@ int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __
 int lat_vcpu_switch(struct lat *l, const struct lat_in *in) __must_check;
 int lat_vcpu_wake(struct lat *l, const struct lat_in *in) __must_check;
 void lat_vcpu_woken_by(struct lat_vcpu *v, const struct lat_in *in);
-/* Of a thread of the host; NULL: it is none, or there is no memory. */
-struct lat_vcpu *lat_vcpu_of_tid(struct lat *l, int32_t tid);
+/* Of a thread of that host; NULL: it is none, or there is no memory. */
+struct lat_vcpu *lat_vcpu_of_tid(struct lat *l, const struct tl_source *host, int32_t tid);
 void lat_vcpu_guest(struct lat_vcpu *v, const struct lat_in *in);
 void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v);
 void lat_cpus_forget(struct lat *l); /* who runs on CPUs of the host */
@@ -366,7 +369,8 @@ int lat_mem_new(struct lat *l) __must_check;
 bool lat_mem_is(enum event_role kind);
 int lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
 int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
-int lat_mem_entry(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
+/* Before the entry is taken for one. */
+int lat_mem_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
 void lat_mem_device(struct lat_vcpu *v);
 int lat_mem_forget(struct lat *l) __must_check;
 int lat_mem_notes(struct lat *l) __must_check;
@@ -374,7 +378,7 @@ int lat_mem_finish(struct lat *l) __must_check;
 void lat_mem_free(struct lat *l);
 
 extern const struct lat_desc lat_desc_mem, lat_desc_mem_vcpu, lat_desc_mem_task, lat_desc_mem_gpa,
-	lat_desc_mem_thread, lat_desc_mem_time;
+	lat_desc_mem_thread, lat_desc_mem_time, lat_desc_mem_move;
 
 /* Counters of the tables: indices into lat_desc.count. */
 enum {

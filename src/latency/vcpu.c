@@ -108,6 +108,7 @@ int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	int ret = 0;
 
 	v->tid = in->i->tid;
+	v->host = in->i->src;
 	if (robbed(v))
 		ret = robbed_end(l, v, in->t);
 	switch (in->kind) {
@@ -140,11 +141,13 @@ static void rob(struct lat *l, struct lat_vcpu *v, enum vs_state s, uint32_t cpu
 	l->nrobbed++;
 }
 
-struct lat_vcpu *lat_vcpu_of_tid(struct lat *l, int32_t tid)
+struct lat_vcpu *lat_vcpu_of_tid(struct lat *l, const struct tl_source *s, int32_t tid)
 {
-	const struct hostmap_thread *th = tid > 0 ? hostmap_thread(l->map, tid) : NULL;
+	const struct migrate *link = s->link;
+	const struct hostmap_thread *th =
+		tid > 0 ? hostmap_thread(link ? link->map : l->map, tid) : NULL;
 
-	return th ? lat_vcpu_get(l, th->vm, th->vcpu) : NULL;
+	return th ? lat_vcpu_get(l, link ? link->vm[th->vm] : th->vm, th->vcpu) : NULL;
 }
 
 /* The CPU of a switch; NULL: no memory, or its number cannot be. */
@@ -174,14 +177,14 @@ static int change_thief(struct lat *l, struct lat_cpu *c, int32_t next, uint64_t
 
 int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 {
-	struct lat_vcpu *prev = lat_vcpu_of_tid(l, (int32_t)in->f[0]);
-	struct lat_vcpu *next = lat_vcpu_of_tid(l, (int32_t)in->f[2]);
+	struct lat_vcpu *prev = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[0]);
+	struct lat_vcpu *next = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[2]);
 	struct lat_cpu *c = cpu_get(l, in->i->cpu);
 	int ret;
 
 	if (!c)
 		return in->i->cpu < CPUS_MAX ? -ENOMEM : 0;
-	if (c->known && c->tid != (int32_t)in->f[0]) {
+	if (c->known && c->tid != (int32_t)in->f[0] && !in->i->src->link) {
 		c->last = (int32_t)in->f[0];
 		l->unseen_switches = true;
 	}
@@ -195,7 +198,8 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 		sleep_end(next, in->t);
 		set_state(l, next, next->base, in->t);
 	}
-	ret = change_thief(l, c, (int32_t)in->f[2], in->t);
+	/* The CPUs are those of the first host. */
+	ret = in->i->src->link ? 0 : change_thief(l, c, (int32_t)in->f[2], in->t);
 	if (ret || !prev)
 		return ret;
 	/* Whom a signal stops in its sleep goes on sleeping. */
@@ -221,7 +225,7 @@ void lat_vcpu_woken_by(struct lat_vcpu *v, const struct lat_in *in)
 
 int lat_vcpu_wake(struct lat *l, const struct lat_in *in)
 {
-	struct lat_vcpu *v = lat_vcpu_of_tid(l, (int32_t)in->f[0]);
+	struct lat_vcpu *v = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[0]);
 	bool told = v && v->state == VS_PREEMPTED && v->stopped;
 	int ret = 0;
 

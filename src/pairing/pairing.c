@@ -233,7 +233,7 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 	return ret || !begins ? ret : begin_of_guests(p, err);
 }
 
-static int add_host(struct pairing *p, const char *path, struct kvmft_err *err)
+static int add_host(struct pairing *p, size_t vm, const char *path, struct kvmft_err *err)
 {
 	struct pairing_host *h = &p->later[p->nlater++];
 	int ret = open_one(path, &h->c, err);
@@ -249,17 +249,32 @@ static int add_host(struct pairing *p, const char *path, struct kvmft_err *err)
 			       path, h->c.cap->clock ? h->c.cap->clock : "(not said)");
 	ret = hostmap_new(h->c.cap, h->c.fmt, &h->map, err);
 	if (!ret)
-		ret = migrate_new(p->map, p->guest[0].vm, h->map, &h->link, err);
+		ret = migrate_new(p->map, vm, h->map, &h->link, err);
 	return ret ? ret : tl_add_host(p->t, h->link, err);
 }
 
-int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, struct kvmft_err *err)
+/* Whose TSC links the hosts: the guest's, or the VM that sel names. */
+static ssize_t linking_vm(struct pairing *p, const char *sel, struct kvmft_err *err)
 {
+	if (p->nguest)
+		return (ssize_t)p->guest[0].vm;
+	if (sel[0])
+		return hostmap_find_vm(p->map, sel, err);
+	if (p->map->nvm == 1)
+		return 0;
+	return err_usage(err, "option --host: which VM moved? Say it with --vm, or give its guest's "
+			      "capture");
+}
+
+int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, const char *sel,
+		      struct kvmft_err *err)
+{
+	ssize_t vm;
 	int ret = 0;
 
 	if (!hosts->n)
 		return 0;
-	if (!p->nguest)
+	if (!p->nguest && !sel)
 		return err_usage(err, "option --host: needs a guest, whose clock links the two hosts");
 	for (size_t i = 1; i < p->nguest; i++)
 		if (p->map->vm[p->guest[i].vm].of != p->guest[0].vm)
@@ -268,11 +283,14 @@ int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, struct kv
 				"option --host: the TSC of one guest links both hosts: give the captures of "
 				"%s and those of %s in separate runs",
 				p->map->vm[p->guest[0].vm].label, p->map->vm[p->guest[i].vm].label);
+	vm = linking_vm(p, sel, err);
+	if (vm < 0)
+		return (int)vm;
 	p->later = calloc(hosts->n, sizeof(*p->later));
 	if (!p->later)
 		return err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < hosts->n && !ret; i++)
-		ret = add_host(p, hosts->v[i], err);
+		ret = add_host(p, (size_t)vm, hosts->v[i], err);
 	return ret;
 }
 

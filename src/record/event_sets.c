@@ -68,6 +68,9 @@ const char *const event_set_mem[] = {
 	"kmem:mm_page_alloc/gfp_flags & 8/", /* __GFP_MOVABLE: memory of programs */
 	"block:block_bio_queue",
 	"filemap:mm_filemap_add_to_page_cache",
+	"writeback:writeback_dirty_folio",
+	"kvm:kvm_try_async_get_page",
+	"kvm:kvm_async_pf_completed",
 	"vmscan:mm_vmscan_write_folio",
 	"vmscan:mm_vmscan_direct_reclaim_begin",
 	"compaction:mm_compaction_begin",

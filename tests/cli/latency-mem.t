@@ -21,10 +21,12 @@ run "$kvmft" latency mem --by vcpu,task,gpa,thread,time --format csv -q "$tmp/ho
 status_is 0 "all tables, as CSV"
 cat >"$tmp/kinds" <<END
 (not told)|2|4.800
+NX huge page|1|2.800
 access log|1|0.800
 compaction|1|1.500
 copy-on-write|2|13.100
 dirty log|3|2.600
+fetched meanwhile|1|3.000
 file read|1|1.400
 first touch|2|0.400
 huge page collapse|2|2.500
@@ -36,7 +38,8 @@ reclaim|1|1.600
 refault, VMM|1|1.800
 refault, host|1|1.900
 swap-in|2|2.500
-userfaultfd|1|1.100
+userfaultfd|2|4.200
+writeback|1|2.900
 END
 rows mem >"$tmp/have"
 ok "each stall is of its kind, and as long as it is" diff "$tmp/kinds" "$tmp/have"
@@ -45,22 +48,23 @@ cat >"$tmp/threads" <<END
 filler-55|1|1.100
 khugepaged-66|1|2.000
 kswapd0-77|2|3.100
+kvm-nx-lpage-re-88|1|2.800
 qemu-100|1|1.800
 END
 ok "who took the page, or woke the vCPU" diff "$tmp/threads" "$tmp/have"
-is "$(rows mem-vcpu)" "0|25|43.100" "by vCPU"
-is "$(rows mem-task)" "(guest not recorded)|25|43.100" "by task: the guest was not recorded"
+is "$(rows mem-vcpu)" "0|29|54.900" "by vCPU"
+is "$(rows mem-task)" "(guest not recorded)|29|54.900" "by task: the guest was not recorded"
 is "$(rows mem-gpa)" "(not known)|1|1.000
-0x0-0x3ffffff|24|42.100" "by address, 64 MiB; the log of dirty pages tells none"
-is "$(rows mem-time | awk -F '|' '{ n += $2 } END { print (NR > 9 && NR < 26), n }')" "1 25" "by time, in 10 to 25 slices"
+0x0-0x3ffffff|28|53.900" "by address, 64 MiB; the log of dirty pages tells none"
+is "$(rows mem-time | awk -F '|' '{ n += $2 } END { print (NR > 9 && NR < 26), n }')" "1 29" "by time, in 10 to 25 slices"
 out_has '^mem,"","accesses to devices: no stalls",counted,1,' "a device is no memory"
 out_has '^mem,"","open at the end",counted,1,' "what did not end is counted"
-out_has '^mem,"one","userfaultfd",asleep,1,0\.010' "sleep is told apart"
-out_has '^mem,"one","userfaultfd",off-cpu,1,0\.005' "... from waiting for a CPU"
+out_has '^mem,"one","userfaultfd",asleep,2,.*,0\.010,,' "sleep is told apart"
+out_has '^mem,"one","userfaultfd",off-cpu,2,.*,0\.005,,' "... from waiting for a CPU"
 out_has '^mem,"one","copy-on-write",again,1,7\.600' "... and so is the guest, where KVM gave up for now"
 run "$kvmft" latency mem --by gpa --grain 2M --format csv -q "$tmp/host"
 is "$(rows mem-gpa | cut -d '|' -f 1,2)" "(not known)|1
-0x0-0x1fffff|20
+0x0-0x1fffff|24
 0x400000-0x5fffff|3
 0x600000-0x7fffff|1" "--grain"
 run "$kvmft" latency mem --format json -q "$tmp/host"
@@ -120,8 +124,12 @@ sed 's/^meta vm .*/&\nmeta vm id=200-12 pid=200 fd=12 name=two\nmeta vcpu vm=200
 "$mkcap" --capture "$tmp/two" "$tmp/two.txt"
 run "$kvmft" latency mem --format csv -q "$tmp/two"
 status_is 0 "two VMs"
-is "$(rows mem | grep -c 'refault, host')" 0 "... whose page the host took is not guessed"
+is "$(rows mem | grep 'refault, host')" "refault, host|1|1.900" "... whose page the host took is known by the page"
 is "$(rows mem | grep 'refault, VMM')" "refault, VMM|1|1.800" "... the VMM's own is known"
+sed '/^# 19/,/^# 20/s/new_spte=0x5009c03/new_spte=0x5010c03/' "$tmp/two.txt" >"$tmp/moved.txt"
+"$mkcap" --capture "$tmp/moved" "$tmp/moved.txt"
+run "$kvmft" latency mem --format csv -q "$tmp/moved"
+is "$(rows mem | grep -c 'refault, host')" 0 "... and is not guessed where another page is there"
 run "$kvmft" latency mem --vm two -q "$tmp/two"
 status_is 1 "--vm of one without stalls"
 
@@ -130,20 +138,20 @@ status_is 1 "--vm of one without stalls"
 cat >"$tmp/guest.txt" <<END
 0 1500 7 sched:sched_switch prev_pid=7 prev_state=0 next_pid=77
 0 13000 77 sched:sched_switch prev_pid=77 prev_state=0 next_pid=0
-0 274500 0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=77
+0 314500 0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=77
 END
 sed -n '/^0/q; p' "$top/tests/golden/latency-guest.txt" | cat - "$tmp/guest.txt" >"$tmp/g.txt"
 "$mkcap" --capture "$tmp/guest" "$tmp/g.txt"
 run "$kvmft" latency mem --by task --format csv -q "$tmp/host" "$tmp/guest=one"
 status_is 0 "with a guest"
 is "$(rows mem-task | sed "s/^[^|]*-77|/77|/" | sort)" "77|2|0.300
-<idle>/0|23|42.800" "... whose tasks are told"
+<idle>/0|27|54.600" "... whose tasks are told"
 
 # ---- usage ----
 
 run "$kvmft" latency mem --by colour "$tmp/host"
 status_is 2 "--by of no such table"
-err_has "'colour' is not vcpu, task, gpa, thread or time" "... is told"
+err_has "'colour' is not vcpu, task, gpa, thread, time or move" "... is told"
 run "$kvmft" latency irq --by vcpu "$tmp/host"
 status_is 2 "--by without mem"
 run "$kvmft" latency mem --by gpa --grain 100 "$tmp/host"

@@ -11,7 +11,12 @@
  *   cow      pages that a fork of the VMM shares
  *   dirty    a dirty log, three rounds
  *   madvise  pages that the VMM gave back (MADV_DONTNEED)
- *   swap     pages that were written to swap (MADV_PAGEOUT)
+ *   swap     pages that were written to swap (MADV_PAGEOUT); so is zram, where that is the swap
+ *   ksm      pages that the host made one, because they are the same
+ *   mbind    pages that the VMM moved to another node of memory
+ *   nx       huge pages that KVM had split to execute them, and took back (nx_huge_pages=force)
+ *   file     pages of the file $MEMVM_FILE that are on disk only
+ *   writeback ... and those that were written back, and so may not be written
  *   huge     huge pages
  *   split    huge pages that a dirty log splits
  *   uffd     pages that a thread of the VMM fills in, each after 2 ms
@@ -26,6 +31,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <linux/kvm.h>
+#include <linux/mempolicy.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -57,7 +63,7 @@ extern const uint8_t guest_begin[], guest_end[];
 
 /*
  * 32 bit, flat. `out` asks for work: esi first address, edx how far to the next, ebp how many, edi where
- * their times go, ebx what to do: 0 read, 1 write, 2 an exit that is nearly none.
+ * their times go, ebx what to do: 0 read, 1 write, 2 an exit that is nearly none, 3 execute.
  */
 __asm__(".pushsection .rodata\n"
 	".code32\n"
@@ -72,8 +78,12 @@ __asm__(".pushsection .rodata\n"
 	"	ja 4f\n"
 	"	mov %ebp, (%esi)\n"
 	"	jmp 3f\n"
-	"4:	invd\n"
+	"4:	cmp $2, %ebx\n"
+	"	ja 5f\n"
+	"	invd\n"
 	"	jmp 3f\n"
+	"5:	mov $0x1000 + 3f - guest_begin, %eax\n"
+	"	jmp *%esi\n" /* where `jmp *%eax` is */
 	"2:	mov (%esi), %eax\n"
 	"3:	lfence\n"
 	"	rdtsc\n"
@@ -187,7 +197,7 @@ static void run(struct vm *v)
 	}
 }
 
-enum how { READ, WRITE, NOTHING };
+enum how { READ, WRITE, NOTHING, EXECUTE };
 
 static void pass(struct vm *v, const char *name, uint32_t at, uint32_t step, uint32_t n, enum how how)
 {
@@ -312,11 +322,80 @@ static void taken(struct vm *v, const char *name, uint32_t at, uint8_t *p, int a
 	pass(v, name, at, PAGE, v->pages, WRITE);
 }
 
+static long number(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	long n = 0;
+
+	if (!f || fscanf(f, "%ld", &n) != 1)
+		die(path);
+	fclose(f);
+	return n;
+}
+
+static void ksm(struct vm *v, uint32_t at, uint8_t *p)
+{
+	const size_t size = (size_t)v->pages * PAGE;
+
+	memset(p, 7, size);
+	if (madvise(p, size, MADV_MERGEABLE))
+		die("MADV_MERGEABLE");
+	for (int i = 0; number("/sys/kernel/mm/ksm/pages_sharing") +
+				number("/sys/kernel/mm/ksm/pages_shared") < (long)v->pages; i++) {
+		if (i == 600)
+			die("ksm does not merge");
+		usleep(100000);
+	}
+	pass(v, "ksm", at, PAGE, v->pages, WRITE);
+}
+
+static void mbind_move(struct vm *v, uint32_t at, uint8_t *p)
+{
+	const unsigned long nodes = 2; /* node 1 */
+
+	if (syscall(SYS_mbind, p, (size_t)v->pages * PAGE, MPOL_BIND, &nodes, 8, MPOL_MF_MOVE | MPOL_MF_STRICT))
+		die("mbind");
+	pass(v, "mbind", at, PAGE, v->pages, WRITE);
+}
+
+static void nx(struct vm *v, uint32_t at, uint8_t *p)
+{
+	static const uint8_t back[] = { 0xff, 0xe0 };
+
+	for (uint32_t i = 0; i < v->pages; i++)
+		memcpy(p + (size_t)i * PAGE, back, sizeof(back));
+	pass(v, "exec", at, HUGE, v->pages / 512, EXECUTE);
+	sleep(3); /* the host's period is to be shorter */
+	pass(v, "nx", at, HUGE, v->pages / 512, WRITE);
+}
+
+static void file(struct vm *v, const char *name, uint32_t at, uint8_t *p)
+{
+	const char *path = getenv("MEMVM_FILE");
+	const size_t size = (size_t)v->pages * PAGE;
+	int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+
+	if (fd < 0 || ftruncate(fd, (off_t)size))
+		die("$MEMVM_FILE");
+	if (mmap(p, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != p)
+		die("mmap of $MEMVM_FILE");
+	memset(p, 1, size);
+	if (!strcmp(name, "writeback"))
+		pass(v, "dirty", at, PAGE, v->pages, WRITE);
+	if (msync(p, size, MS_SYNC))
+		die("msync");
+	if (!strcmp(name, "file") && (madvise(p, size, MADV_DONTNEED) || madvise(p, size, MADV_RANDOM) ||
+				      posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED)))
+		die("POSIX_FADV_DONTNEED");
+	pass(v, name, at, PAGE, v->pages, strcmp(name, "file") ? WRITE : READ);
+	close(fd);
+}
+
 static void phase(struct vm *v, const char *name, uint32_t offset)
 {
 	uint32_t at = HIGH_AT + offset, n = v->pages;
 	uint8_t *p = v->high + offset;
-	bool huge = !strcmp(name, "huge") || !strcmp(name, "split");
+	bool huge = !strcmp(name, "huge") || !strcmp(name, "split") || !strcmp(name, "nx");
 
 	if (!strcmp(name, "mmio")) {
 		pass(v, "mmio", NO_MEMORY, PAGE, n, WRITE);
@@ -325,12 +404,16 @@ static void phase(struct vm *v, const char *name, uint32_t offset)
 	} else if (!strcmp(name, "read")) {
 		memset(p, 1, (size_t)n * PAGE);
 		pass(v, "read", at, PAGE, n, READ);
+	} else if (!strcmp(name, "file") || !strcmp(name, "writeback")) {
+		file(v, name, at, p);
 	} else if (huge) {
 		if (madvise(p, (size_t)n * PAGE, MADV_HUGEPAGE))
 			die("MADV_HUGEPAGE");
 		pass(v, "huge", at, HUGE, n / 512, WRITE);
 		if (!strcmp(name, "split"))
 			logged(v, "split", at, 1);
+		else if (!strcmp(name, "nx"))
+			nx(v, at, p);
 	} else {
 		pass(v, "touch", at, PAGE, n, WRITE);
 		if (!strcmp(name, "cow"))
@@ -339,8 +422,12 @@ static void phase(struct vm *v, const char *name, uint32_t offset)
 			logged(v, "dirty", at, 3);
 		else if (!strcmp(name, "madvise"))
 			taken(v, name, at, p, MADV_DONTNEED);
-		else if (!strcmp(name, "swap"))
+		else if (!strcmp(name, "swap") || !strcmp(name, "zram"))
 			taken(v, name, at, p, MADV_PAGEOUT);
+		else if (!strcmp(name, "ksm"))
+			ksm(v, at, p);
+		else if (!strcmp(name, "mbind"))
+			mbind_move(v, at, p);
 	}
 	pass(v, "again", !strcmp(name, "mmio") ? HIGH_AT : at, PAGE, n, WRITE); /* nothing is in the way now */
 }

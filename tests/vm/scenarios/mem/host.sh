@@ -11,29 +11,106 @@ phases="touch read cow dirty madvise split mmio"
 memvm_make /tmp/memvm
 # Huge pages are to become small ones when the guest writes, and not when their log begins.
 echo N >/sys/module/kvm/parameters/eager_page_split 2>/dev/null && note "no eager page split"
-if modprobe null_blk nr_devices=1 gb=1 memory_backed=1 2>/dev/null && mkswap /dev/nullb0 >/tmp/swap.log 2>&1 &&
-	swapon /dev/nullb0; then
+
+# lack TEXT: which phases are left out, and why; the test says so.
+lack()
+{
+	echo "$1" >>/tmp/lacks
+}
+
+: >/tmp/lacks
+if modprobe null_blk nr_devices=2 gb=1 memory_backed=1 2>/dev/null && mkswap /dev/nullb0 >/tmp/swap.log 2>&1; then
 	phases="$phases swap"
 else
-	note "no swap here"
+	lack "swap: no block device for it"
+fi
+if modprobe zram num_devices=1 2>/dev/null && echo 256M >/sys/block/zram0/disksize &&
+	mkswap /dev/zram0 >/tmp/swap.log 2>&1; then
+	phases="$phases zram"
+else
+	lack "zram: there is none"
+fi
+if [ -b /dev/nullb1 ] && command -v mkfs.ext4 >/dev/null && mkfs.ext4 -q /dev/nullb1 2>/tmp/mkfs.log && mkdir -p /tmp/disk &&
+	modprobe ext4 2>/dev/null && mount -t ext4 /dev/nullb1 /tmp/disk; then
+	phases="$phases file writeback"
+else
+	lack "file, writeback: no file system on a block device"
 fi
 if echo 'p:handle_userfault handle_userfault' >>/sys/kernel/tracing/kprobe_events; then
 	phases="$phases uffd"
 else
-	note "no kprobes here"
+	lack "uffd: no kprobes"
 fi
 if grep -q 'always\|madvise' /sys/kernel/mm/transparent_hugepage/enabled; then
 	phases="$phases huge"
+	if echo force >/sys/module/kvm/parameters/nx_huge_pages 2>/dev/null; then
+		phases="$phases nx"
+		echo 1 >/sys/module/kvm/parameters/nx_huge_pages_recovery_ratio
+		echo 500 >/sys/module/kvm/parameters/nx_huge_pages_recovery_period_ms
+		echo off >/sys/module/kvm/parameters/nx_huge_pages
+	else
+		lack "nx: KVM has no nx_huge_pages"
+	fi
+else
+	lack "huge, nx: no huge pages"
 fi
+if [ -e /sys/kernel/mm/ksm/run ]; then
+	phases="$phases ksm"
+else
+	lack "ksm: there is none"
+fi
+if [ -d /sys/devices/system/node/node1 ]; then
+	phases="$phases mbind"
+else
+	lack "mbind: no second node of memory"
+fi
+phases=${MEM_PHASES:-$phases}
+# Else the host takes pages away to see where they are used.
+echo 0 >/proc/sys/kernel/numa_balancing 2>/dev/null
+export MEMVM_FILE=/tmp/disk/memory
+
+# 1 in 1,000 is to be seen; but a filler takes its time for each.
+pages()
+{
+	case $1 in
+	uffd) echo 512 ;;
+	*) echo "${MEM_PAGES:-4096}" ;;
+	esac
+}
+
+before()
+{
+	case $1 in
+	swap) swapon /dev/nullb0 ;;
+	zram) swapon /dev/zram0 ;;
+	nx) echo force >/sys/module/kvm/parameters/nx_huge_pages ;;
+	ksm)
+		echo 4000 >/sys/kernel/mm/ksm/pages_to_scan
+		echo 1 >/sys/kernel/mm/ksm/run
+		;;
+	esac
+}
+
+after()
+{
+	case $1 in
+	swap) swapoff /dev/nullb0 ;;
+	zram) swapoff /dev/zram0 ;;
+	nx) echo off >/sys/module/kvm/parameters/nx_huge_pages ;;
+	ksm) echo 0 >/sys/kernel/mm/ksm/run ;;
+	esac
+}
 
 "$KVMFT" record -o /tmp/host -b 16M -e default -e mem 2>/tmp/host.err &
 recorder=$!
 wait_until 60 grep -qs '^begin ' /tmp/host/meta || die "recording did not start: $(cat /tmp/host.err)"
 for phase in $phases; do
 	echo "phase $phase" >>/tmp/memvm.out
-	timeout 120 /tmp/memvm $phase >>/tmp/memvm.out 2>/tmp/memvm.err
+	before $phase
+	timeout 120 /tmp/memvm --pages "$(pages "$phase")" "$phase" >>/tmp/memvm.out 2>/tmp/memvm.err
 	check "host: memvm $phase" same "$?" 0
 	sed 's/^/# /' /tmp/memvm.err
+	after $phase
 done
 kill -TERM "$recorder"
 wait "$recorder"
@@ -41,4 +118,5 @@ check "host: record exits 0" same "$?" 0
 sed 's/^/# /' /tmp/host.err
 tar -cf "$RESULTS/host.tar" -C /tmp host
 carry /tmp/memvm.out
+carry /tmp/lacks
 finish
