@@ -91,6 +91,18 @@ enum event_role {
 	EV_ASYNC,	 /* gva, gfn; another thread is to fetch the page */
 	EV_FETCHED,	 /* address, gva; ... and has it */
 	EV_USERFAULT,	 /* none; a kprobe of that name, see kvmft-latency(1) */
+	/* a host's or a guest's network; skbaddr: where the packet is in its kernel */
+	EV_SOFTIRQ_RAISE, /* vec */
+	EV_NET_QUEUE,	 /* skbaddr, len, name; to a device's queue */
+	EV_NET_START,	 /* skbaddr, len, queue_mapping, name; to its driver */
+	EV_NET_XMIT,	 /* skbaddr, rc; the driver is back */
+	EV_NET_ENTRY,	 /* skbaddr, len, queue_mapping, name; received, before it is shared out */
+	EV_NET_RECEIVE,	 /* skbaddr, len, name; ... and after */
+	EV_GRO,		 /* skbaddr, len, queue_mapping, name; received, before it is merged */
+	EV_NAPI_POLL,	 /* napi, work, budget, dev_name; a poll is over */
+	EV_SKB_COPY,	 /* skbaddr, len; to a program */
+	EV_SKB_FREE,	 /* skbaddr */
+	EV_SKB_DROP,	 /* skbaddr */
 	/* QEMU's own */
 	EV_QEMU_READ,	 /* req, sector, nsectors; of virtio_blk */
 	EV_QEMU_WRITE,	 /* req, sector, nsectors */

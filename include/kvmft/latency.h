@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * latency.h: how long things took across host and guest: interrupts, stolen time, block I/O,
- * timers, memory.
+ * timers, memory, packets.
  *
  * One walk over a timeline feeds all wanted analyses. Each follows chains of events from beginning
  * to end and measures the stages between; chains that were cut by a gap, or that are ambiguous, are
@@ -14,12 +14,13 @@
 
 #include "kvmft/timeline.h"
 
-enum lat_kind { LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_MEM, LAT_KINDS };
+enum lat_kind { LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_MEM, LAT_NET, LAT_KINDS };
 
 /*
  * The tables of the analyses. sched has two: whom it hit, and who ran instead; so has timer: what
- * the guest set its hardware to, and its own high-resolution timers. Those of mem after the first
- * show the same stalls, grouped by what lat_opts.mem_by asks for.
+ * the guest set its hardware to, and its own high-resolution timers; net has one for each
+ * direction. Those of mem after the first show the same stalls, grouped by what lat_opts.mem_by
+ * asks for.
  */
 enum lat_table_id {
 	LAT_T_IRQ,
@@ -28,6 +29,8 @@ enum lat_table_id {
 	LAT_T_IO,
 	LAT_T_TIMER,
 	LAT_T_HRTIMER,
+	LAT_T_NET_RX,
+	LAT_T_NET_TX,
 	LAT_T_MEM,
 	LAT_T_MEM_VCPU,
 	LAT_T_MEM_TASK,
@@ -43,7 +46,7 @@ enum lat_mem_by { MEM_BY_vcpu, MEM_BY_task, MEM_BY_gpa, MEM_BY_thread, MEM_BY_ti
 extern const char *const lat_mem_by_names[]; /* NULL-terminated */
 #define LAT_GRAIN (64ull << 20) /* of addresses, by default */
 
-#define LAT_STAGES 10 /* most stages of a table, including the total */
+#define LAT_STAGES 12 /* most stages of a table, including the total */
 #define LAT_CAUSES 24
 #define LAT_COUNTS 14
 #define LAT_NAME   64

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * latency.c: `kvmft latency irq|sched|io|timer|mem HOST GUEST`, answers about times across both
+ * latency.c: `kvmft latency irq|sched|io|timer|mem|net HOST GUEST`, answers about times across both
  * sides.
  */
 #include "blaming.h"
@@ -20,7 +20,7 @@
 #include "stories.h"
 #include "window.h"
 
-#define WORST_MAX   1000u
+#define WORST_MAX   10000u
 #define CONTEXT_MAX 1000u
 
 struct latency_opts {
@@ -127,7 +127,7 @@ static int parse_kinds(const char *text, bool want[LAT_KINDS], struct kvmft_err 
 		bits = UINT32_MAX;
 	else
 		ret = parse_names(text, lat_kind_names,
-				  "an analysis: irq, sched, io, timer, mem or all", &bits, err);
+				  "an analysis: irq, sched, io, timer, mem, net or all", &bits, err);
 	for (unsigned int k = 0; k < LAT_KINDS; k++)
 		want[k] = bits >> k & 1;
 	return ret;
@@ -146,7 +146,8 @@ static int latency_check(struct latency *m, const char *kinds)
 	if (o->format && !lat_format_find(o->format))
 		return err_usage(m->err, "option --format: there is no format '%s'", o->format);
 	if (o->worst.v > WORST_MAX || o->context.v > CONTEXT_MAX)
-		return err_usage(m->err, "--worst and --context: %u at most", WORST_MAX);
+		return err_usage(m->err, "--worst: %u, --context: %u at most", WORST_MAX,
+				 CONTEXT_MAX);
 	if (o->vcpu.set && o->vcpu.v > UINT32_MAX)
 		return err_usage(m->err, "--vcpu %llu: no vCPU has such a number",
 				 (unsigned long long)o->vcpu.v);
@@ -431,17 +432,18 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 const struct cmd cmd_latency = {
 	.name = "latency",
 	.summary =
-		"how long interrupts, stolen time, block I/O, timers and memory took across both sides",
-	.args = "irq|sched|io|timer|mem|all HOST [GUEST[=SEL]]...",
+		"how long interrupts, stolen time, I/O, timers, memory and packets took across both sides",
+	.args = "irq|sched|io|timer|mem|net|all HOST [GUEST[=SEL]]...",
 	.description =
 		"HOST and GUEST are captures as for merge. Several analyses may be named with commas between\n"
 		"them; all are made in one pass. sched needs sched:sched_switch and sched:sched_wakeup of\n"
 		"the host: kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup; mem needs\n"
-		"-e default -e mem to tell why",
+		"-e default -e mem to tell why, and net -e default -e net on both sides",
 	.examples = "  kvmft latency irq host guest\n"
 		    "  kvmft latency io --than 2ms --worst 5 host guest\n"
 		    "  kvmft latency all --from 12.5 --to 13 host guest\n"
 		    "  kvmft latency mem --by gpa,time host\n"
+		    "  kvmft latency net --than 1ms host guest\n"
 		    "  kvmft latency io --qemu qemu.log host guest\n"
 		    "  kvmft latency sched,timer host            # what the host alone can tell",
 	.opts = latency_options,

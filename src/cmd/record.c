@@ -30,7 +30,8 @@ static const struct opt record_options[] = {
 	OPTION('e', "event", OPT_EVENTS, struct record_config, events, "EVENT[/FILTER/]",
 	       "sys:event, sys:*, sys or event, with a kernel filter between slashes;\n"
 	       "'default' stands for the default set, 'mem' for what\n"
-	       "tells why vCPUs waited for memory, 'none' for no event"),
+	       "tells why vCPUs waited for memory, 'net' for where\n"
+	       "packets were, 'none' for no event"),
 	OPTION(0, "stacks", OPT_EVENTS, struct record_config, stacks, "EVENT[/FILTER/]",
 	       "also these events, and with each (for which FILTER is true) the kernel's stack\n"
 	       "at that moment"),

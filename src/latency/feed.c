@@ -12,7 +12,7 @@
 
 #define GROUPS_MAX 256 /* of a table; a hostile capture must not make more */
 
-const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", "mem", NULL };
+const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", "mem", "net", NULL };
 
 extern const struct lat_desc lat_desc_irq, lat_desc_sched, lat_desc_stealer, lat_desc_io,
 	lat_desc_timer, lat_desc_hrtimer;
@@ -21,6 +21,7 @@ static const struct lat_desc *const descs[LAT_TABLES] = {
 	[LAT_T_IRQ] = &lat_desc_irq, [LAT_T_SCHED] = &lat_desc_sched,
 	[LAT_T_STEALER] = &lat_desc_stealer, [LAT_T_IO] = &lat_desc_io,
 	[LAT_T_TIMER] = &lat_desc_timer, [LAT_T_HRTIMER] = &lat_desc_hrtimer,
+	[LAT_T_NET_RX] = &lat_desc_net_rx, [LAT_T_NET_TX] = &lat_desc_net_tx,
 	[LAT_T_MEM] = &lat_desc_mem, [LAT_T_MEM_VCPU] = &lat_desc_mem_vcpu,
 	[LAT_T_MEM_TASK] = &lat_desc_mem_task, [LAT_T_MEM_GPA] = &lat_desc_mem_gpa,
 	[LAT_T_MEM_THREAD] = &lat_desc_mem_thread, [LAT_T_MEM_TIME] = &lat_desc_mem_time,
@@ -232,6 +233,10 @@ static int notes(struct lat *l)
 	return ret;
 }
 
+#define NET_LACKS(side, a, b)                                                         \
+	"the " side " capture has no " a " and " b ": record both sides with `kvmft " \
+	"record -e default -e net`"
+
 /* What each analysis cannot do without, besides kvm_entry and kvm_exit. */
 static const struct {
 	enum lat_kind kind;
@@ -257,6 +262,22 @@ static const struct {
 	  true,
 	  { EV_RQ_ISSUE, EV_RQ_COMPLETE },
 	  "the guest capture has no block:block_rq_issue and block:block_rq_complete: record them" },
+	{ LAT_NET,
+	  false,
+	  { EV_NET_START, EV_NET_RECEIVE },
+	  NET_LACKS("host", "net_dev_start_xmit", "netif_receive_skb") },
+	{ LAT_NET,
+	  false,
+	  { EV_SKB_COPY, EV_SWITCH },
+	  NET_LACKS("host", "skb_copy_datagram_iovec", "sched_switch") },
+	{ LAT_NET,
+	  true,
+	  { EV_NET_START, EV_NET_RECEIVE },
+	  NET_LACKS("guest", "net_dev_start_xmit", "netif_receive_skb") },
+	{ LAT_NET,
+	  true,
+	  { EV_NAPI_POLL, EV_SKB_FREE },
+	  NET_LACKS("guest", "napi_poll", "consume_skb") },
 };
 
 /* What is missing for this analysis; NULL: nothing. */
@@ -269,6 +290,9 @@ static const char *lacks(const struct lat *l, unsigned int kind)
 
 		if (needs[i].kind != kind)
 			continue;
+		if (!d && kind == LAT_NET)
+			return "needs a capture of the guest: record both sides with `kvmft record -e "
+			       "default -e net`";
 		if (!d)
 			return "needs a capture of the guest, with block:block_rq_issue and block:block_rq_complete";
 		if (!lat_decoder_has(d, needs[i].ev[0]) || !lat_decoder_has(d, needs[i].ev[1]))
@@ -284,7 +308,7 @@ static int need(struct lat *l, struct kvmft_err *err)
 	bool any = false;
 
 	if (!lat_decoder_has(l->dec[0], EV_ENTRY) || !lat_decoder_has(l->dec[0], EV_EXIT))
-		return err_set(
+		return err_lack(
 			err, ENOENT,
 			"the host capture has no kvm_entry and kvm_exit: record them with `kvmft "
 			"record` on the host (`kvmft check` tells whether its KVM has them)");
@@ -297,7 +321,7 @@ static int need(struct lat *l, struct kvmft_err *err)
 	}
 	if (any || first == LAT_KINDS)
 		return 0;
-	return err_set(err, ENOENT, "%s: %s", lat_kind_names[first], l->left_out[first]);
+	return err_lack(err, ENOENT, "%s: %s", lat_kind_names[first], l->left_out[first]);
 }
 
 /* Where its end is known, what follows is not taken for something that it does not tell. */
@@ -329,7 +353,7 @@ static int tables(struct lat *l)
 	for (size_t i = 1; i < l->nsrc; i++)
 		if (tl_source(l->t, i)->guest)
 			guest_capture(l, tl_source(l->t, i));
-	if (l->o.want[LAT_MEM] && lat_mem_new(l))
+	if ((l->o.want[LAT_MEM] && lat_mem_new(l)) || (l->o.want[LAT_NET] && lat_net_new(l)))
 		return -ENOMEM;
 	return lat_io_new(l) || lat_workers_new(l) ? -ENOMEM : lat_hrtimers_new(l);
 }
@@ -408,8 +432,14 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 		if (!v)
 			return -ENOMEM;
 	}
+	if (in->kind == EV_WAKING && l->net)
+		ret = lat_net_host(l, in);
+	if (ret)
+		return ret;
 	if (lat_mem_is(in->kind))
 		return l->mem ? lat_mem_event(l, v, in) : 0;
+	if (lat_net_is(in->kind))
+		return l->net ? lat_net_host(l, in) : 0;
 	/* sched and block events are made by, but do not tell of, the thread. */
 	if (v && in->kind < EV_SWITCH && in->kind != EV_ACCEPT && in->kind != EV_APICV_ACCEPT) {
 		/* An injection is part of the entry that follows it. */
@@ -430,8 +460,14 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 		return feed_state(l, in);
 	if (v && (in->kind == EV_MMIO || in->kind == EV_FAST_MMIO))
 		lat_mem_device(v);
+	if (l->net && v && lat_is_doorbell(in))
+		lat_net_doorbell(l, v);
 	lat_io_host(l, v, in);
 	lat_irq_raised(l, in);
+	if (l->net)
+		ret = lat_net_host(l, in);
+	if (ret)
+		return ret;
 	switch (in->kind) {
 	case EV_ACCEPT:
 	case EV_APICV_ACCEPT: return lat_irq_accept(l, in);
@@ -486,6 +522,8 @@ static int feed_guest(struct lat *l, const struct lat_in *in)
 		ret = lat_io_guest(l, v, in);
 	if (!ret)
 		ret = lat_hrtimer_guest(l, v, in);
+	if (!ret && l->net)
+		ret = lat_net_guest(l, v, in);
 	lat_vcpu_guest(v, in);
 	return ret;
 }
@@ -501,6 +539,8 @@ static int feed_other(struct lat *l, const struct tl_item *i)
 /* Whatever was going on may have ended in the gap. */
 static int feed_gap(struct lat *l, const struct tl_item *i)
 {
+	int ret;
+
 	if (i->src->qemu) {
 		lat_io_qemu_forget(l);
 		return 0;
@@ -530,7 +570,8 @@ static int feed_gap(struct lat *l, const struct tl_item *i)
 		lat_cpus_forget(l);
 	}
 	l->raised.valid = false;
-	return i->src->guest ? 0 : lat_mem_forget(l);
+	ret = lat_net_forget(l, i->src->guest ? i->vm : -1);
+	return ret || i->src->guest ? ret : lat_mem_forget(l);
 }
 
 int lat_feed(struct lat *l, const struct tl_item *i)
@@ -621,6 +662,8 @@ int lat_finish(struct lat *l)
 	lat_io_finish(l);
 	if (!ret)
 		ret = lat_mem_finish(l);
+	if (!ret)
+		ret = lat_net_finish(l);
 	lat_hrtimers_finish(l);
 	if (!ret)
 		ret = note_qemu(l);
@@ -695,6 +738,7 @@ void lat_free(struct lat *l)
 		lat_decoder_free(l->dec[i]);
 	free(l->dec);
 	lat_mem_free(l);
+	lat_net_free(l);
 	for (size_t i = 0; i < l->nvcpu; i++) {
 		free(l->vcpu[i]->chain);
 		free(l->vcpu[i]);

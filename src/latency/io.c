@@ -351,7 +351,7 @@ int lat_io_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	return in->kind == EV_RQ_COMPLETE ? complete(l, v, in) : 0;
 }
 
-static bool is_doorbell(const struct lat_in *in)
+bool lat_is_doorbell(const struct lat_in *in)
 {
 	switch (in->kind) {
 	case EV_FAST_MMIO: return true;
@@ -436,7 +436,7 @@ void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	if (!l->io->open)
 		return;
-	if (v && v->io_pending && is_doorbell(in))
+	if (v && v->io_pending && lat_is_doorbell(in))
 		doorbell(l, v, in);
 	else if (v && in->kind == EV_USER_EXIT)
 		vcpu_is_vmm(l, v, in->t);

@@ -12,6 +12,7 @@
  *   io.c       a block request of the guest
  *   sched.c    stolen time by guest task and by thief
  *   mem.c      a vCPU that waits for memory; mem.h has what its files share
+ *   net.c      a packet between the host and the guest; net.h likewise
  *   feed.c     the walk, tables, worst cases
  */
 #ifndef KVMFT_LATENCY_PRIV_H
@@ -163,6 +164,7 @@ struct lat_io;
 struct lat_workers;
 struct lat_hrtimers;
 struct lat_mem;
+struct lat_net;
 
 #define LAT_NEAR 16
 
@@ -191,6 +193,7 @@ struct lat {
 	struct lat_workers *workers;
 	struct lat_hrtimers *hrtimers;
 	struct lat_mem *mem; /* NULL: not wanted */
+	struct lat_net *net; /* NULL: not wanted */
 	struct u64map irq_vector; /* vm << 32 | irq → vector, learnt */
 	uint64_t now;
 	bool begun;
@@ -279,6 +282,8 @@ void lat_worker_wake(struct lat *l, const struct lat_in *in);
 void lat_worker_switch(struct lat *l, const struct lat_in *in);
 bool lat_worker_raises(struct lat *l, int32_t tid, uint64_t *waited);
 uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t since);
+/* When the thread got the CPU that it has; 0: it has none, or that is not known. */
+uint64_t lat_worker_since(const struct lat *l, int32_t tid);
 void lat_workers_forget(struct lat *l);
 void lat_workers_free(struct lat *l);
 
@@ -353,6 +358,8 @@ void lat_hrtimers_free(struct lat *l);
 /* io.c */
 int lat_io_new(struct lat *l) __must_check;
 int lat_io_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+/* Whether a vCPU's event is the write to a device's doorbell, or may be. */
+bool lat_is_doorbell(const struct lat_in *in);
 void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 /* A thread of the VMM or of vhost was woken, and runs. */
 void lat_io_worker_runs(struct lat *l, const struct lat_worker *w);
@@ -377,6 +384,21 @@ int lat_mem_notes(struct lat *l) __must_check;
 int lat_mem_finish(struct lat *l) __must_check;
 void lat_mem_free(struct lat *l);
 
+/* net.c; vm -1: of all */
+int lat_net_new(struct lat *l) __must_check;
+/* An event of the network, which means nothing to the others. */
+static inline bool lat_net_is(enum event_role kind)
+{
+	return kind >= EV_NET_QUEUE && kind <= EV_SKB_DROP;
+}
+int lat_net_host(struct lat *l, const struct lat_in *in) __must_check;
+int lat_net_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+void lat_net_doorbell(struct lat *l, struct lat_vcpu *v);
+int lat_net_forget(struct lat *l, int64_t vm) __must_check;
+int lat_net_finish(struct lat *l) __must_check;
+void lat_net_free(struct lat *l);
+
+extern const struct lat_desc lat_desc_net_rx, lat_desc_net_tx;
 extern const struct lat_desc lat_desc_mem, lat_desc_mem_vcpu, lat_desc_mem_task, lat_desc_mem_gpa,
 	lat_desc_mem_thread, lat_desc_mem_time, lat_desc_mem_move;
 

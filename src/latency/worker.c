@@ -109,6 +109,15 @@ uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t exit)
 	return first;
 }
 
+uint64_t lat_worker_since(const struct lat *l, int32_t tid)
+{
+	uint64_t at;
+
+	if (!u64map_get(&l->workers->at, (uint32_t)tid, &at) || !l->workers->w[at].running)
+		return 0;
+	return l->workers->w[at].ran;
+}
+
 void lat_workers_forget(struct lat *l)
 {
 	for (size_t i = 0; i < l->workers->at.n; i++)

@@ -80,6 +80,40 @@ const char *const event_set_mem[] = {
 	NULL,
 };
 
+/* What tells where packets were. The tasks that read them: who was woken, and when it ran. */
+#define NET_BOTH                                                                      \
+	"net:net_dev_queue", "net:net_dev_start_xmit", "net:netif_receive_skb",       \
+		"net:napi_gro_receive_entry", "napi:napi_poll", "skb:consume_skb",    \
+		"skb:kfree_skb", "skb:skb_copy_datagram_iovec", "sched:sched_switch", \
+		"sched:sched_waking", "sched:sched_wakeup"
+
+const char *const event_set_net_host[] = {
+	NET_BOTH,
+	"net:netif_receive_skb_entry",
+	"kvm:kvm_entry",
+	"kvm:kvm_exit",
+	"kvm:kvm_pio",
+	"kvm:kvm_mmio",
+	"kvm:kvm_fast_mmio",
+	"kvm:kvm_set_irq",
+	"kvm:kvm_msi_set_irq",
+	"kvm:kvm_apic_accept_irq",
+	"kvm:kvm_apicv_accept_irq",
+	"kvm:kvm_inj_virq",
+	NULL,
+};
+
+const char *const event_set_net_guest[] = {
+	NET_BOTH,
+	"net:net_dev_xmit",
+	"irq:irq_handler_entry",
+	"irq:irq_handler_exit",
+	"irq:softirq_raise",
+	"irq:softirq_entry",
+	"irq:softirq_exit",
+	NULL,
+};
+
 const char *const event_set_clock[] = {
 	"kvm:kvm_write_tsc_offset",
 	"kvm:kvm_track_tsc",

@@ -75,7 +75,7 @@ static int events_add_known(struct record *r, const char *const *set)
 int record_events(struct record *r)
 {
 	bool host = r->side & CAP_SIDE_HOST, guest = r->side & CAP_SIDE_GUEST;
-	bool want_default = !r->o->events.n, want_mem = false;
+	bool want_default = !r->o->events.n, want_mem = false, want_net = false;
 	int ret = 0;
 
 	for (size_t i = 0; i < r->o->events.n && !ret; i++) {
@@ -85,12 +85,14 @@ int record_events(struct record *r)
 			want_default = true;
 		else if (!strcmp(r->o->events.v[i], "mem"))
 			want_mem = true;
+		else if (!strcmp(r->o->events.v[i], "net"))
+			want_net = true;
 		else
 			ret = kevent_expand(r->t, r->o->events.v[i], &r->events, r->err);
 	}
 	if (ret)
 		return ret;
-	if (host && (want_default || want_mem)) {
+	if (host && (want_default || want_mem || want_net)) {
 		ret = kevent_kvm_check(r->t, r->err);
 		if (ret)
 			return ret;
@@ -108,6 +110,13 @@ int record_events(struct record *r)
 		ret = events_add_known(r, event_set_mem);
 	if (ret)
 		return err_lack(r->err, -ret, "none of the events of mem exists here: %s",
+				strerror(-ret));
+	if (want_net && host)
+		ret = events_add_known(r, event_set_net_host);
+	if (!ret && want_net && guest)
+		ret = events_add_known(r, event_set_net_guest);
+	if (ret)
+		return err_lack(r->err, -ret, "none of the events of net exists here: %s",
 				strerror(-ret));
 	/* Rare, and without them a change of a guest's clock would go unseen. */
 	if (host && kevent_exists(r->t, "kvm", "kvm_write_tsc_offset"))

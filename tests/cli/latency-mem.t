@@ -102,7 +102,7 @@ is "$(rows mem | grep -E 'swap|file')" "swap-in|1|1.200" "... a read is neither 
 grep -v kvm_page_fault "$text" >"$tmp/nofault.txt"
 "$mkcap" --capture "$tmp/nofault" "$tmp/nofault.txt"
 run "$kvmft" latency mem "$tmp/nofault"
-status_is 1 "without kvm_page_fault"
+status_is 4 "without kvm_page_fault"
 err_has "mem: the host capture has no kvm:kvm_page_fault" "... is told"
 
 sed '/^# 18/i 0 gap 5' "$text" >"$tmp/gap.txt"

@@ -7,12 +7,14 @@
 #   timer   every deadline came to some end
 #   hrtimer every timer that was started, likewise
 #   mem     measured + cut + open = stalls
+#   net     measured + not paired + cut + open = sent
 #   vCPUs   the parts of their time are the whole, the same for all of a host
 #
 # With "cut", some chains must have been cut by lost events.
 import json
 import sys
 
+NET = ("measured", "not paired: order and number prove nothing", "cut by lost events", "open at the end")
 WHOLE = {
     "irq": ("accepted", (
         "measured", "never injected", "injected, handler not seen",
@@ -26,6 +28,8 @@ WHOLE = {
         "fired", "cancelled", "set anew before they fired", "not to be placed",
         "cut by lost events", "open at the end")),
     "mem": ("stalls", ("measured", "cut by lost events", "open at the end")),
+    "net-rx": ("sent", NET),
+    "net-tx": ("sent", NET),
     "hrtimer": ("started", (
         "expired", "cancelled", "started anew", "cut by lost events", "open at the end",
         "not to be placed", "outside the host's capture")),

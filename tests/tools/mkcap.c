@@ -7,7 +7,8 @@
  * Lines of TEXT; '#' begins a comment:
  *
  *   meta vm id=100-12 pid=100 name=one        a line of the capture's meta file (not in a trace.dat)
- *   event SYS NAME ID TYPE:FIELD...           an event format; TYPE is u8 ... u64, s8 ... s64; text
+ *   event SYS NAME ID TYPE:FIELD...           an event format; TYPE is u8 ... u64, s8 ... s64; word, of 15
+ *                                             bytes at most; text
  *                                             is the last one, and takes the rest of a line. Without it
  *                                             an event has the format of tests/data/formats-6.18-x86.txt,
  *                                             or of the file there that --formats names
@@ -181,6 +182,11 @@ static void own_format(struct mkcap *m, unsigned int line, char *save)
 
 		if (!strncmp(word, "text:", 5)) {
 			sbuf_addf(&b, "\tfield:char %s[];\toffset:%u;\tsize:0;\tsigned:0;\n", word + 5, off);
+			continue;
+		}
+		if (!strncmp(word, "word:", 5)) {
+			sbuf_addf(&b, "\tfield:char %s[16];\toffset:%u;\tsize:16;\tsigned:0;\n", word + 5, off);
+			off += 16;
 			continue;
 		}
 		if (!size || !colon)

@@ -1,0 +1,723 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * net.c: packets between a host and its guests, through a tap and virtio-net: what either kernel
+ * saw of them.
+ *
+ * Within one kernel the address of a packet (skbaddr) tells it, from one event to the next, until
+ * its memory is freed. A tap is known by who takes packets from it or puts them into it, in the
+ * context of a task: a thread of a VMM, or vhost's; a device of the guest by its NAPI.
+ */
+#include "net.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define SKBS_MAX       (1u << 20) /* addresses of one kernel */
+#define SOFTIRQ_NET_RX 3
+#define NETDEV_TX_BUSY 0x10
+#define ETH_HEADER     14
+
+int lat_net_new(struct lat *l)
+{
+	l->net = calloc(1, sizeof(*l->net));
+	if (!l->net)
+		return -ENOMEM;
+	hash_key_init(&l->net->key);
+	l->net->side = calloc(l->map->nvm + 1, sizeof(*l->net->side));
+	return l->net->side ? 0 : -ENOMEM;
+}
+
+void lat_net_free(struct lat *l)
+{
+	struct lat_net *m = l->net;
+
+	if (!m)
+		return;
+	for (size_t i = 0; m->side && i <= l->map->nvm; i++) {
+		u64map_free(&m->side[i].at);
+		u64map_free(&m->side[i].task_at);
+		free(m->side[i].skb);
+		free(m->side[i].task);
+	}
+	net_links_free(m);
+	u64map_free(&m->dev_at);
+	u64map_free(&m->vcpu_at);
+	free(m->side);
+	free(m->dev);
+	free(m->vcpu);
+	free(m);
+}
+
+/* ---- what there is ---- */
+
+static size_t side_of(const struct lat_in *in)
+{
+	return in->i->src->guest ? (size_t)in->i->vm + 1 : 0;
+}
+
+/* The packet at that address, all zero if nothing is known of it; NULL: no memory, or too many. */
+static struct net_skb *skb_at(struct lat *l, size_t side, uint64_t address)
+{
+	struct net_side *s = &l->net->side[side];
+	struct net_skb *k;
+
+	if (s->at.n >= SKBS_MAX && !u64map_get(&s->at, address, NULL))
+		return NULL;
+	k = u64map_elem(&s->at, address, &s->skb, &s->cap, sizeof(*k));
+	if (k && k->gen != s->gen)
+		*k = (struct net_skb){ .gen = s->gen };
+	return k;
+}
+
+/* The same, if something is known. */
+static struct net_skb *skb_known(struct lat *l, const struct lat_in *in)
+{
+	struct net_side *s = &l->net->side[side_of(in)];
+	uint64_t at;
+
+	if (!u64map_get(&s->at, in->f[0], &at) || s->skb[at].gen != s->gen ||
+	    s->skb[at].state == SKB_NONE)
+		return NULL;
+	return &s->skb[at];
+}
+
+/* The device that the event names. UINT32_MAX: no memory. */
+static uint32_t dev_of(struct lat *l, const struct lat_in *in)
+{
+	struct lat_net *m = l->net;
+	struct {
+		uint64_t side;
+		char name[16];
+	} id = { .side = side_of(in) };
+	struct net_dev *d;
+	uint64_t key;
+
+	lat_decode_text(l->dec[in->i->src->index], in, id.name, sizeof(id.name));
+	memset(id.name + strlen(id.name), 0, sizeof(id.name) - strlen(id.name));
+	key = hash_bytes(&m->key, &id, sizeof(id));
+	d = u64map_elem(&m->dev_at, key, &m->dev, &m->dev_cap, sizeof(*d));
+	if (!d)
+		return UINT32_MAX;
+	if (!d->name[0]) {
+		memcpy(d->name, id.name, sizeof(d->name));
+		d->side = id.side;
+	}
+	return (uint32_t)(d - m->dev);
+}
+
+static struct net_vcpu *vcpu_of(struct lat *l, const struct lat_vcpu *v)
+{
+	return u64map_elem(&l->net->vcpu_at, (uint64_t)v->vm << 32 | v->id, &l->net->vcpu,
+			   &l->net->vcpu_cap, sizeof(struct net_vcpu));
+}
+
+static bool in_interrupt(const struct lat_in *in)
+{
+	return fmt_flags(in->i->src->fmt, in->i->rec) & IN_INTERRUPT;
+}
+
+/* The thread that made the event; -1: an interrupt did. */
+static int32_t context(const struct lat_in *in)
+{
+	return in_interrupt(in) ? -1 : in->i->tid;
+}
+
+/* The VM that the thread of an event works for, if it is the thread that made it; -1: none. */
+static int64_t vm_at_work(const struct lat *l, const struct lat_in *in)
+{
+	if (in_interrupt(in))
+		return -1;
+	return in->i->vm >= 0 ? in->i->vm : hostmap_task_vm(l->map, in->i->tid);
+}
+
+/* Whether both sides are recorded: what one of them cannot have seen is not waited for. */
+static bool both(const struct lat *l, size_t vm, uint64_t t)
+{
+	const struct lat_guest *g = &l->guest[vm];
+
+	return l->begun && g->src && g->begun && t <= l->stop && t <= g->stop;
+}
+
+/* ---- tasks ---- */
+
+static struct net_task *task_of(struct lat *l, size_t side, int32_t tid)
+{
+	struct net_side *s = &l->net->side[side];
+
+	return tid > 0 ? u64map_elem(&s->task_at, (uint32_t)tid, &s->task, &s->task_cap,
+				     sizeof(struct net_task))
+		       : NULL;
+}
+
+/* ---- the end of what was received ---- */
+
+static int over(struct lat *l, struct net_half *h, const struct net_ref *ref)
+{
+	h->ended = true;
+	return net_tell(l, &l->net->queue[ref->queue - 1]);
+}
+
+static int read_by(struct lat *l, struct net_half *h, const struct net_ref *ref,
+		   const struct lat_in *in)
+{
+	const struct net_task *t = task_of(l, side_of(in), in->i->tid);
+
+	h->t[NP_END] = in->t;
+	h->end = NET_READ;
+	h->tid = in->i->tid;
+	/* Who was awake was not woken by it. */
+	if (t && t->woken > MAX(h->t[NP_TAKEN], h->t[NP_NAPI])) {
+		h->t[NP_WOKEN] = t->woken;
+		h->t[NP_RUN] = t->ran > t->woken ? t->ran : 0;
+	}
+	return over(l, h, ref);
+}
+
+/* in NULL: it ended unseen. */
+static int ended(struct lat *l, struct net_skb *k, const struct lat_in *in, enum net_end end)
+{
+	struct net_half *h = net_half_of(l, &k->ref);
+
+	if (!h || h->ended)
+		return 0;
+	if (in && end == NET_READ)
+		return read_by(l, h, &k->ref, in);
+	if (in) {
+		h->t[NP_END] = in->t;
+		h->end = end;
+	}
+	return h->woke ? 0 : over(l, h, &k->ref);
+}
+
+/* Its memory is used for another one, or by who knows whom. */
+static int skb_over(struct lat *l, struct net_skb *k)
+{
+	int ret = k->state != SKB_SENT ? ended(l, k, NULL, NET_IN_STACK) : 0;
+
+	*k = (struct net_skb){ .gen = k->gen };
+	return ret;
+}
+
+/* In another context than the one that received it, a task took it. */
+static bool is_reader(const struct net_skb *k, const struct lat_in *in)
+{
+	return k->ref.queue && context(in) > 0 && context(in) != k->context;
+}
+
+/* ---- tasks ---- */
+
+static struct net_busy *busy_at(struct lat *l, const struct lat_in *in)
+{
+	return &l->net->side[side_of(in)].busy[in->i->cpu % NET_CPUS];
+}
+
+static void busy_over(struct lat *l, const struct lat_in *in)
+{
+	*busy_at(l, in) = (struct net_busy){ 0 };
+}
+
+/* The kernel is busy with a packet; with which one, if it got several at once, nothing tells. */
+static void busy_with(struct lat *l, const struct net_skb *k, const struct lat_in *in)
+{
+	struct net_busy *b = busy_at(l, in);
+	bool same = b->cpu == in->i->cpu && b->context == k->context;
+	bool other = b->ref.queue && (b->ref.queue != k->ref.queue || b->ref.n != k->ref.n);
+
+	*b = (struct net_busy){ .ref = k->ref,
+				.cpu = in->i->cpu,
+				.len = k->len,
+				.context = k->context,
+				.several = same && (b->several || other) };
+}
+
+/*
+ * Sockets that are given a copy of a packet (raw ones: ping's) have it at another address: its
+ * reader is the task that was woken meanwhile, and reads one of that length next.
+ */
+static void task_woken(struct lat *l, const struct lat_in *in)
+{
+	struct net_task *t = task_of(l, side_of(in), (int32_t)in->f[0]);
+	const struct net_busy *b = busy_at(l, in);
+	struct net_half *h;
+
+	if (!t)
+		return;
+	t->woken = in->t;
+	if (in->kind != EV_WAKING || b->cpu != in->i->cpu || b->context != context(in) ||
+	    b->several)
+		return;
+	h = net_half_of(l, &b->ref);
+	if (!h || h->ended)
+		return;
+	t->by = b->ref;
+	t->by_len = b->len;
+	h->woke = true;
+}
+
+static int task_lets_go(struct lat *l, struct net_task *t)
+{
+	struct net_ref ref = t->by;
+	struct net_half *h = net_half_of(l, &ref);
+
+	t->by.queue = 0;
+	if (!h || !h->woke || h->ended)
+		return 0;
+	h->woke = false;
+	return h->t[NP_END] ? over(l, h, &ref) : 0;
+}
+
+static int task_reads_copy(struct lat *l, const struct lat_in *in)
+{
+	struct net_task *t = in_interrupt(in) ? NULL : task_of(l, side_of(in), in->i->tid);
+	struct net_half *h = t && t->by_len == in->f[1] ? net_half_of(l, &t->by) : NULL;
+
+	if (!h || h->ended || !h->woke)
+		return 0;
+	return read_by(l, h, &t->by, in);
+}
+
+static int task_switch(struct lat *l, const struct lat_in *in)
+{
+	struct net_task *prev = task_of(l, side_of(in), (int32_t)in->f[0]), *next;
+	int ret = prev && prev->by.queue && in->f[1] & TASK_REPORT ? task_lets_go(l, prev) : 0;
+
+	next = task_of(l, side_of(in), (int32_t)in->f[2]);
+	if (next)
+		next->ran = in->t;
+	busy_over(l, in);
+	return ret;
+}
+
+/* ---- sent ---- */
+
+/*
+ * Whether it is what a device of this kernel received a moment ago: passed on at once, on the
+ * same CPU, before that polls again.
+ */
+static bool passed_on(const struct lat *l, const struct net_skb *k, const struct lat_in *in,
+		      uint32_t dev)
+{
+	return k->state == SKB_IN && k->dev != dev && k->cpu == in->i->cpu &&
+	       k->context == context(in) && k->len + ETH_HEADER == in->f[1] &&
+	       (in->i->src->guest || k->epoch == l->net->epoch[in->i->cpu % NET_CPUS]);
+}
+
+static int queued(struct lat *l, const struct lat_in *in)
+{
+	struct net_skb *k = skb_at(l, side_of(in), in->f[0]);
+	uint32_t dev = dev_of(l, in);
+	struct net_skb was;
+	int ret = 0;
+
+	if (!k || dev == UINT32_MAX)
+		return k ? -ENOMEM : 0;
+	was = *k;
+	if (!passed_on(l, &was, in, dev)) {
+		ret = skb_over(l, k);
+		was = (struct net_skb){ 0 };
+	}
+	*k = (struct net_skb){ .gen = l->net->side[side_of(in)].gen,
+			       .state = SKB_QUEUED,
+			       .dev = dev,
+			       .queued = in->t,
+			       .first = was.first,
+			       .ref = was.ref };
+	return ret;
+}
+
+static struct net_half sent_half(const struct net_skb *k, const struct lat_in *in)
+{
+	struct net_half h = { .len = k->len, .vcpu = (uint32_t)in->i->vcpu };
+
+	h.t[NP_FIRST] = k->first;
+	h.t[NP_QUEUE] = k->queued;
+	h.t[NP_START] = k->start;
+	return h;
+}
+
+/* A device of the guest sends: it is before us what happens to it on the host. */
+static int guest_sends(struct lat *l, struct lat_vcpu *v, struct net_skb *k,
+		       const struct lat_in *in)
+{
+	struct net_vcpu *c = vcpu_of(l, v);
+	struct net_half h = sent_half(k, in);
+	struct net_queue *q;
+	int ret;
+
+	if (!c)
+		return -ENOMEM;
+	h.t[NP_FIRST] = 0;
+	c->sends.queue = 0;
+	k->ref.queue = 0;
+	if (!both(l, v->vm, in->t))
+		return 0;
+	q = net_queue_get(l, v->vm, k->dev, k->queue, true, true);
+	ret = q ? net_add(l, q, &h, &k->ref) : -ENOMEM;
+	c->sends = k->ref;
+	return ret;
+}
+
+static int started(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	struct net_skb *k = skb_at(l, side_of(in), in->f[0]);
+	uint32_t dev = dev_of(l, in);
+	int ret = 0;
+
+	if (!k || dev == UINT32_MAX)
+		return k ? -ENOMEM : 0;
+	if ((k->state == SKB_QUEUED && k->dev == dev) || passed_on(l, k, in, dev)) {
+		ret = ended(l, k, in, NET_FORWARDED);
+	} else {
+		ret = skb_over(l, k);
+		k->gen = l->net->side[side_of(in)].gen;
+	}
+	k->state = SKB_SENT;
+	k->dev = dev;
+	k->start = in->t;
+	k->len = (uint32_t)in->f[1];
+	k->queue = (uint32_t)in->f[2];
+	k->ref.queue = 0;
+	return !ret && v ? guest_sends(l, v, k, in) : ret;
+}
+
+/* The device was busy: the same packet comes again. */
+static int send_ended(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	struct net_vcpu *c = vcpu_of(l, v);
+	struct net_skb *k = skb_known(l, in);
+
+	if (!c)
+		return -ENOMEM;
+	c->sends.queue = 0;
+	if (in->f[1] != NETDEV_TX_BUSY || !k || k->state != SKB_SENT)
+		return 0;
+	k->state = SKB_QUEUED;
+	return net_unsent(l, &k->ref);
+}
+
+/* A vCPU writes to a device while its guest sends: for all that it sent since the last time. */
+void lat_net_doorbell(struct lat *l, struct lat_vcpu *v)
+{
+	struct net_vcpu *c = vcpu_of(l, v);
+	struct net_queue *q;
+
+	if (!c || !net_half_of(l, &c->sends))
+		return;
+	q = &l->net->queue[c->sends.queue - 1];
+	for (uint64_t n = MAX(q->rung, q->q.first); n < q->q.next; n++)
+		net_fifo_at(&q->q, n)->t[NP_BELL] = v->exit;
+	q->rung = q->q.next;
+}
+
+/* ---- received ---- */
+
+/* A thread of the VMM, or vhost's, hands over to the host what its guest sent. */
+static int tap_got(struct lat *l, struct net_skb *k, const struct lat_in *in, size_t vm)
+{
+	struct net_half h = { .len = (uint32_t)in->f[1], .tid = in->i->tid };
+	uint32_t number = in->kind == EV_NET_ENTRY && in->f[2] ? (uint32_t)in->f[2] - 1 : 0;
+	struct net_queue *q;
+
+	if (net_dev_ends(l, k->dev))
+		return -ENOMEM;
+	if (!both(l, vm, in->t))
+		return 0;
+	q = net_queue_get(l, vm, k->dev, number, true, false);
+	if (!q)
+		return -ENOMEM;
+	h.t[NP_RAN] = lat_worker_since(l, in->i->tid);
+	h.t[NP_TAKEN] = in->t;
+	q->vhost = !strncmp(tl_comm(in->i->src, in->i->tid), "vhost-", 6);
+	return net_add(l, q, &h, &k->ref);
+}
+
+static int guest_got(struct lat *l, struct lat_vcpu *v, struct net_skb *k, const struct lat_in *in)
+{
+	struct net_half h = { .len = (uint32_t)in->f[1], .vcpu = v->id };
+	struct net_vcpu *c = vcpu_of(l, v);
+	uint32_t number = in->kind != EV_NET_RECEIVE && in->f[2] ? (uint32_t)in->f[2] - 1 : 0;
+	struct net_queue *q;
+
+	if (!c)
+		return -ENOMEM;
+	c->polled++;
+	if (!both(l, v->vm, in->t))
+		return 0;
+	q = net_queue_get(l, v->vm, k->dev, number, false, false);
+	if (!q)
+		return -ENOMEM;
+	h.t[NP_SOURCE] = c->source;
+	h.t[NP_HANDLER] = c->handler;
+	h.t[NP_NAPI] = in->t;
+	if (in->kind == EV_NET_RECEIVE)
+		h.t[NP_STACK] = in->t;
+	c->queue = (uint32_t)(q - l->net->queue) + 1;
+	return net_add(l, q, &h, &k->ref);
+}
+
+static int received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	struct net_skb *k = skb_at(l, side_of(in), in->f[0]);
+	uint32_t dev = dev_of(l, in);
+	struct net_half *h;
+	int64_t vm = -1;
+	int ret;
+
+	if (!k || dev == UINT32_MAX)
+		return k ? -ENOMEM : 0;
+	l->net->dev[dev].early |= in->kind != EV_NET_RECEIVE;
+	if (k->state == SKB_IN && k->dev == dev && in->kind == EV_NET_RECEIVE && !k->stacked) {
+		k->stacked = true;
+		h = v ? net_half_of(l, &k->ref) : NULL;
+		if (h)
+			h->t[NP_STACK] = in->t;
+		busy_with(l, k, in);
+		return 0;
+	}
+	/* Who passes it on is a device of this kernel's own. */
+	if (!v && k->state != SKB_SENT && k->state != SKB_QUEUED)
+		vm = vm_at_work(l, in);
+	ret = skb_over(l, k);
+	*k = (struct net_skb){ .gen = l->net->side[side_of(in)].gen,
+			       .state = SKB_IN,
+			       .dev = dev,
+			       .stacked = in->kind == EV_NET_RECEIVE,
+			       .first = in->t,
+			       .len = (uint32_t)in->f[1],
+			       .cpu = in->i->cpu,
+			       .context = context(in),
+			       .epoch = l->net->epoch[in->i->cpu % NET_CPUS] };
+	if (ret || (in->kind == EV_NET_RECEIVE && l->net->dev[dev].early))
+		return ret;
+	if (v)
+		ret = guest_got(l, v, k, in);
+	else if (vm >= 0)
+		ret = tap_got(l, k, in, (size_t)vm);
+	/* What is not merged is passed to the stack at once. */
+	if (in->kind != EV_GRO)
+		busy_with(l, k, in);
+	return ret;
+}
+
+/* How many were in the ring when the poll began. */
+static uint64_t published_by(const struct net_queue *q, uint64_t t)
+{
+	for (uint64_t i = q->npublished; i && q->npublished - i < NET_PUBLISHED; i--)
+		if (q->published[(i - 1) % NET_PUBLISHED].t <= t)
+			return q->published[(i - 1) % NET_PUBLISHED].n;
+	return 0;
+}
+
+/* The guest polled a queue; with less than it might have taken, until it was empty. */
+static int polled(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	struct net_vcpu *c = vcpu_of(l, v);
+	uint32_t dev = dev_of(l, in);
+	const struct net_queue *to;
+	uint64_t begin;
+	int ret = 0;
+
+	if (!c || dev == UINT32_MAX)
+		return -ENOMEM;
+	busy_over(l, in);
+	to = c->queue && c->polled && c->polled == in->f[1] && in->f[1] < in->f[2]
+		     ? &l->net->queue[c->queue - 1]
+		     : NULL;
+	begin = c->begin;
+	c->begin = in->t;
+	c->polled = c->queue = 0;
+	ret = net_dev_ends(l, dev);
+	for (uint32_t i = 0; to && i < to->nlink && !ret; i++) {
+		struct net_queue *from = &l->net->queue[l->net->link[to->link[i]].sender];
+
+		ret = net_arrived(l, from, published_by(from, begin));
+	}
+	return ret;
+}
+
+/* ---- freed ---- */
+
+/* A thread of the VMM, or vhost's, took it from the tap: it is the guest's from here on. */
+static int tap_taken(struct lat *l, struct net_skb *k, const struct lat_in *in, size_t vm)
+{
+	struct net_half h = sent_half(k, in);
+	struct net_ref ref;
+	struct net_queue *q;
+
+	if (net_dev_ends(l, k->dev))
+		return -ENOMEM;
+	if (!both(l, vm, in->t))
+		return 0;
+	q = net_queue_get(l, vm, k->dev, k->queue, false, true);
+	if (!q)
+		return -ENOMEM;
+	h.t[NP_RAN] = lat_worker_since(l, in->i->tid);
+	h.t[NP_TAKEN] = in->t;
+	q->taker = in->i->tid;
+	q->vhost = !strncmp(tl_comm(in->i->src, in->i->tid), "vhost-", 6);
+	return net_add(l, q, &h, &ref);
+}
+
+/* What was received is done with: by its reader, or by the kernel that was busy with it. */
+static int received_freed(struct lat *l, struct net_skb *k, const struct lat_in *in)
+{
+	struct net_busy *b = busy_at(l, in);
+
+	if (b->ref.queue == k->ref.queue && b->ref.n == k->ref.n)
+		b->ref.queue = 0;
+	if (in->kind == EV_SKB_FREE && is_reader(k, in))
+		return ended(l, k, in, NET_READ);
+	return ended(l, k, k->context == context(in) ? in : NULL, NET_IN_STACK);
+}
+
+static int freed(struct lat *l, const struct lat_in *in)
+{
+	bool guest = in->i->src->guest, sent, drop = in->kind == EV_SKB_DROP;
+	struct net_skb *k = skb_known(l, in);
+	int ret = 0;
+
+	if (!k)
+		return 0;
+	sent = k->state == SKB_SENT;
+	if (k->state == SKB_IN) {
+		ret = received_freed(l, k, in);
+	} else if (drop) {
+		l->net->dropped[guest] += l->net->dev[k->dev].end;
+		ret = sent && guest ? net_unsent(l, &k->ref) : 0;
+	} else if (sent && guest && net_half_of(l, &k->ref)) {
+		ret = net_arrived(l, &l->net->queue[k->ref.queue - 1], k->ref.n + 1);
+	}
+	k->state = SKB_NONE;
+	return ret;
+}
+
+/* Its bytes were copied to a program. */
+static int copied(struct lat *l, const struct lat_in *in)
+{
+	struct net_skb *k = skb_known(l, in);
+	int64_t vm;
+
+	if (!k)
+		return task_reads_copy(l, in);
+	if (k->state == SKB_IN && is_reader(k, in))
+		return ended(l, k, in, NET_READ);
+	vm = k->state == SKB_SENT && !in->i->src->guest ? vm_at_work(l, in) : -1;
+	if (vm < 0)
+		return 0;
+	k->state = SKB_NONE;
+	return tap_taken(l, k, in, (size_t)vm);
+}
+
+/* ---- the walk ---- */
+
+/* What the thread took from taps is in its guests' rings. */
+static void published(struct lat *l, int32_t tid, uint64_t t)
+{
+	for (size_t i = 0; i < l->net->queue_at.n; i++) {
+		struct net_queue *q = &l->net->queue[i];
+		uint64_t last =
+			q->npublished ? q->published[(q->npublished - 1) % NET_PUBLISHED].n : 0;
+
+		if (q->taker != tid || (q->npublished && last == q->q.next))
+			continue;
+		q->published[q->npublished % NET_PUBLISHED].t = t;
+		q->published[q->npublished++ % NET_PUBLISHED].n = q->q.next;
+	}
+}
+
+static int common(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	switch (in->kind) {
+	case EV_NET_QUEUE: return queued(l, in);
+	case EV_NET_START: return started(l, v, in);
+	case EV_NET_ENTRY:
+	case EV_NET_RECEIVE:
+	case EV_GRO: return received(l, v, in);
+	case EV_SKB_FREE:
+	case EV_SKB_DROP: return freed(l, in);
+	case EV_SKB_COPY: return copied(l, in);
+	case EV_WAKING:
+	case EV_WAKEUP: task_woken(l, in); return 0;
+	default: return 0;
+	}
+}
+
+int lat_net_host(struct lat *l, const struct lat_in *in)
+{
+	switch (in->kind) {
+	case EV_NAPI_POLL:
+		l->net->epoch[in->i->cpu % NET_CPUS]++;
+		busy_over(l, in);
+		return 0;
+	case EV_MSI:
+	case EV_SET_IRQ: published(l, in->i->tid, in->t); return 0;
+	case EV_SWITCH:
+		if (in->f[1] & TASK_REPORT)
+			published(l, (int32_t)in->f[0], in->t);
+		return task_switch(l, in);
+	default: return common(l, NULL, in);
+	}
+}
+
+int lat_net_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	struct net_vcpu *c;
+
+	if (in->i->unplaced)
+		return 0;
+	switch (in->kind) {
+	case EV_SOFTIRQ_ENTRY:
+	case EV_SOFTIRQ_RAISE:
+		if (in->f[0] != SOFTIRQ_NET_RX)
+			return 0;
+		c = vcpu_of(l, v);
+		if (!c)
+			return -ENOMEM;
+		if (in->kind == EV_SOFTIRQ_ENTRY) {
+			c->begin = in->t;
+			c->polled = c->queue = 0;
+		} else if (v->running.open) { /* by the handler of an interrupt */
+			c->source = v->running.t_source;
+			c->handler = v->running.t_handler;
+		}
+		return 0;
+	case EV_NAPI_POLL: return polled(l, v, in);
+	case EV_NET_XMIT: return send_ended(l, v, in);
+	case EV_SWITCH: return task_switch(l, in);
+	default: return common(l, v, in);
+	}
+}
+
+int lat_net_forget(struct lat *l, int64_t vm)
+{
+	if (!l->net)
+		return 0;
+	for (size_t i = 0; i <= l->map->nvm; i++)
+		if (vm < 0 ? !i : i == (size_t)vm + 1) {
+			l->net->side[i].gen++;
+			memset(l->net->side[i].busy, 0, sizeof(l->net->side[i].busy));
+			for (size_t k = 0; k < l->net->side[i].task_at.n; k++)
+				l->net->side[i].task[k] = (struct net_task){ 0 };
+		}
+	for (size_t i = 0; i < l->net->vcpu_at.n; i++)
+		l->net->vcpu[i] = (struct net_vcpu){ 0 };
+	return net_cut(l, vm);
+}
+
+int lat_net_finish(struct lat *l)
+{
+	int ret = l->net ? net_finish(l) : 0;
+
+	for (unsigned int out = 0; l->net && out < 2; out++) {
+		uint64_t *count = l->table[out ? LAT_T_NET_TX : LAT_T_NET_RX].count;
+
+		count[NET_SENT] = l->net->sent[out];
+		count[NET_MEASURED] = l->net->measured[out];
+		count[NET_CUT] = l->net->cut[out];
+		count[NET_OPEN] = l->net->open[out];
+		count[NET_DROPPED] = l->net->dropped[out];
+		count[NET_UNPAIRED] =
+			count[NET_SENT] - count[NET_MEASURED] - count[NET_CUT] - count[NET_OPEN];
+	}
+	return ret;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * net.h: what the files of the network analysis share.
+ *
+ *   net.c        events of both sides become halves of packets: sent here, received there
+ *   net_link.c   which half belongs to which: by order and number, as far as these are proved
+ *   net_table.c  its tables
+ */
+#ifndef KVMFT_LATENCY_NET_H
+#define KVMFT_LATENCY_NET_H
+
+#include "priv.h"
+
+/* Where a packet was, in the order of its way. Those of the sender come before NP_TAKEN. */
+enum net_point {
+	NP_FIRST,  /* to the guest: the host got it from another device, and passed it on */
+	NP_QUEUE,  /* net_dev_queue */
+	NP_START,  /* net_dev_start_xmit */
+	NP_BELL,   /* from the guest: the exit of the doorbell's write */
+	NP_RAN,	   /* the thread that takes it got a CPU */
+	NP_TAKEN,  /* to the guest: out of the tap; from the guest: netif_receive_skb of the tap */
+	NP_SOURCE, /* to the guest: of the interrupt */
+	NP_HANDLER,
+	NP_NAPI,
+	NP_STACK, /* netif_receive_skb of the guest */
+	NP_WOKEN, /* the task that reads it */
+	NP_RUN,
+	NP_END,
+	NP_POINTS
+};
+
+/* How it ended, as far as it was seen. */
+enum net_end { NET_IN_STACK, NET_READ, NET_FORWARDED };
+
+/* What one side saw of a packet. */
+struct net_half {
+	uint64_t t[NP_POINTS]; /* host TSC; 0: not seen */
+	uint32_t len;	       /* with the Ethernet header if it was sent, without if received */
+	uint32_t vcpu;	       /* of the guest */
+	int32_t tid;	       /* received: by which thread; then: who read it */
+	enum net_end end;
+	bool ended, woke; /* woke: the kernel is done with it, and who was woken by it may not be */
+};
+
+/* Halves in order; they keep their numbers while others are taken out in front. */
+struct net_fifo {
+	struct net_half *h;
+	size_t cap; /* a power of two */
+	uint64_t first, next;
+};
+
+#define NET_PUBLISHED 16
+#define NET_LINKS     16
+
+/* What goes through a queue of a device, one way, as one side sees it. */
+struct net_queue {
+	size_t vm;
+	uint32_t dev, number;
+	bool out;     /* from the guest */
+	bool sent;    /* by this side; otherwise received */
+	uint32_t gen; /* changes when the halves are forgotten */
+	struct net_fifo q;
+	uint32_t link[NET_LINKS], nlink;
+	/* of a tap that sends: who takes, and how many were in the guest's ring by when, a ring */
+	int32_t taker;
+	struct {
+		uint64_t t, n;
+	} published[NET_PUBLISHED];
+	uint64_t npublished;
+	uint64_t rung; /* of a guest's that sends: up to this one a doorbell is known */
+	bool vhost;    /* of a tap */
+};
+
+/*
+ * Two queues that may be the ends of one. Behind their numbers `from` and `at`, `skew` packets were
+ * received before the first of those that were sent; it is in lo..hi.
+ */
+struct net_link {
+	uint32_t sender, receiver; /* indices of queues */
+	uint64_t from, at;
+	int64_t lo, hi;
+	uint64_t compared, proven, told; /* of what was sent, up to these numbers */
+	uint64_t wrong;			 /* how often order and number contradicted each other */
+};
+
+/* A half, unless its queue forgot it. */
+struct net_ref {
+	uint32_t queue, gen; /* queue: index + 1; 0: none */
+	uint64_t n;
+};
+
+enum net_skb_state { SKB_NONE, SKB_QUEUED, SKB_SENT, SKB_IN };
+
+/* A packet of one kernel, by its address there. */
+struct net_skb {
+	enum net_skb_state state;
+	bool stacked; /* SKB_IN: netif_receive_skb was seen */
+	uint32_t dev, gen, len, cpu, queue;
+	int32_t context; /* the thread that received it; -1: an interrupt */
+	uint64_t first;	 /* received; once sent: from another device, or 0 */
+	uint64_t queued, start, epoch;
+	struct net_ref ref;
+};
+
+struct net_dev {
+	char name[16];
+	size_t side;
+	bool end;   /* of a way: a tap, or a device of a guest that is polled */
+	bool early; /* its packets are seen before netif_receive_skb */
+};
+
+#define NET_CPUS 64
+
+struct net_task {
+	uint64_t woken, ran;
+	struct net_ref by; /* woken while the kernel was busy with it */
+	uint32_t by_len;
+};
+
+/* One kernel: the host, or a guest. */
+struct net_side {
+	struct u64map at; /* address → index of skb */
+	struct net_skb *skb;
+	size_t cap;
+	uint32_t gen; /* after a gap nothing is known of any */
+	struct u64map task_at;
+	struct net_task *task;
+	size_t task_cap;
+	/* by the CPU's low bits: what its kernel received last, and is busy with */
+	struct net_busy {
+		struct net_ref ref;
+		uint32_t cpu, len;
+		int32_t context;
+		bool several; /* at once: not told which one */
+	} busy[NET_CPUS];
+};
+
+/* What a vCPU's NAPI does. */
+struct net_vcpu {
+	uint64_t begin;		  /* no later than the poll that goes on */
+	uint64_t source, handler; /* of the interrupt that asked for it */
+	uint32_t polled, queue;	  /* received in this poll, by which queue (+ 1) */
+	struct net_ref sends;	  /* net_dev_start_xmit goes on */
+};
+
+struct lat_net {
+	struct net_side *side; /* 0: the host; 1 + VM */
+	struct hash_key key;
+	struct u64map dev_at;
+	struct net_dev *dev;
+	size_t dev_cap;
+	struct u64map queue_at;
+	struct net_queue *queue;
+	size_t queue_cap;
+	struct net_link *link;
+	size_t nlink, link_cap;
+	struct u64map vcpu_at;
+	struct net_vcpu *vcpu;
+	size_t vcpu_cap;
+	uint64_t epoch[NET_CPUS]; /* polls of the host's CPUs, by their low bits */
+	uint64_t sent[2], measured[2], cut[2], open[2], dropped[2]; /* [1]: from the guest */
+};
+
+enum { NET_SENT, NET_MEASURED, NET_UNPAIRED, NET_CUT, NET_OPEN, NET_DROPPED };
+
+static inline struct net_half *net_fifo_at(const struct net_fifo *f, uint64_t n)
+{
+	return &f->h[n & (f->cap - 1)];
+}
+
+/* net_link.c */
+/* The queue of a device of that VM, made when there is none; NULL: out of memory, or too many. */
+struct net_queue *net_queue_get(struct lat *l, size_t vm, uint32_t dev, uint32_t number, bool out,
+				bool sent);
+/* The device may be the end of a way: what went through it may be what went through others. */
+int net_dev_ends(struct lat *l, uint32_t dev) __must_check;
+/* A half more. *ref tells which. */
+int net_add(struct lat *l, struct net_queue *q, const struct net_half *h,
+	    struct net_ref *ref) __must_check;
+/* NULL: it was forgotten. */
+struct net_half *net_half_of(const struct lat *l, const struct net_ref *ref);
+/* Those that the queue sent up to number n have arrived by now. */
+int net_arrived(struct lat *l, struct net_queue *q, uint64_t n) __must_check;
+/* It was not sent, after all. */
+int net_unsent(struct lat *l, const struct net_ref *ref) __must_check;
+/* A received one ended: what is proved may be told. */
+int net_tell(struct lat *l, struct net_queue *q) __must_check;
+/* Events of a VM were lost; vm -1: of all. */
+int net_cut(struct lat *l, int64_t vm) __must_check;
+int net_finish(struct lat *l) __must_check;
+void net_links_free(struct lat_net *m);
+
+/* net_table.c */
+int net_measured(struct lat *l, const struct net_queue *from, const struct net_queue *to,
+		 const struct net_half *s, const struct net_half *g) __must_check;
+
+#endif

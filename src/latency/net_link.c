@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * net_link.c: which packet that was received is which of those that were sent.
+ *
+ * Nothing in a packet tells it. But a queue keeps their order and loses none, so one number is all
+ * that lacks: how many of those received were sent before the first that was seen. It is at least
+ * as many as were received more than sent, at any time; and at most what follows from packets that
+ * must have arrived: of the guest's when it frees their memory, of the host's when they were in the
+ * ring before the guest polled it until it was empty. Where both bounds meet, all pairs are proved
+ * up to there, because a packet that was lost or came from elsewhere would have parted them. Then
+ * lengths must agree, too. Where they do not, or the bounds cross, all that was not proved before
+ * is left out.
+ *
+ * Which device of the guest a tap is the other end of is not told either. Where there are several,
+ * each could be with each, until all but one have contradicted themselves.
+ */
+#include "net.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define FIFO_MAX   65536u
+#define QUEUES_MAX 4096u
+#define UNLINKED   1024u /* kept until it is known where they may go */
+#define ETH_HEADER 14
+#define VLAN_TAG   4
+#define WRONG_MIN \
+	3 /* contradictions that rule a pair of devices out, and times those of the other */
+#define WRONG_MORE 8
+
+/* ---- queues ---- */
+
+static struct net_half *fifo_push(struct net_fifo *f)
+{
+	if (f->next - f->first == f->cap) {
+		size_t cap = f->cap ? f->cap * 2 : 64;
+		struct net_half *h = cap <= FIFO_MAX ? calloc(cap, sizeof(*h)) : NULL;
+
+		if (!h)
+			return NULL;
+		for (uint64_t n = f->first; n < f->next; n++)
+			h[n & (cap - 1)] = *net_fifo_at(f, n);
+		free(f->h);
+		f->h = h;
+		f->cap = cap;
+	}
+	return net_fifo_at(f, f->next++);
+}
+
+static struct net_queue *queue_of(const struct lat *l, uint32_t i)
+{
+	return &l->net->queue[i];
+}
+
+static void link_restart(struct lat *l, struct net_link *k)
+{
+	k->from = k->compared = k->proven = k->told = queue_of(l, k->sender)->q.next;
+	k->at = queue_of(l, k->receiver)->q.next;
+	k->lo = 0;
+	k->hi = INT64_MAX;
+}
+
+/* What was sent or received before it was known that these may belong together counts, too. */
+static int link_add(struct lat *l, uint32_t sender, uint32_t receiver)
+{
+	struct net_queue *s = queue_of(l, sender), *g = queue_of(l, receiver);
+	struct net_link *k;
+
+	if (s->nlink >= NET_LINKS || g->nlink >= NET_LINKS)
+		return 0;
+	k = array_grow(&l->net->link, l->net->nlink, &l->net->link_cap, sizeof(*k));
+	if (!k)
+		return -ENOMEM;
+	if (!s->nlink)
+		l->net->sent[s->out] += s->q.next - s->q.first;
+	s->link[s->nlink++] = g->link[g->nlink++] = (uint32_t)l->net->nlink++;
+	*k = (struct net_link){
+		.sender = sender, .receiver = receiver, .hi = INT64_MAX, .at = g->q.first
+	};
+	k->from = k->compared = k->proven = k->told = s->q.first;
+	k->lo = (int64_t)(g->q.next - g->q.first) - (int64_t)(s->q.next - s->q.first);
+	return 0;
+}
+
+static int links_add(struct lat *l, uint32_t at)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; i < l->net->queue_at.n && !ret; i++) {
+		const struct net_queue *q = queue_of(l, at), *o = queue_of(l, i);
+
+		if (o->vm == q->vm && o->out == q->out && o->sent != q->sent &&
+		    o->number == q->number && l->net->dev[o->dev].end)
+			ret = link_add(l, q->sent ? at : i, q->sent ? i : at);
+	}
+	return ret;
+}
+
+int net_dev_ends(struct lat *l, uint32_t dev)
+{
+	int ret = 0;
+
+	if (l->net->dev[dev].end)
+		return 0;
+	l->net->dev[dev].end = true;
+	for (uint32_t i = 0; i < l->net->queue_at.n && !ret; i++)
+		if (queue_of(l, i)->dev == dev)
+			ret = links_add(l, i);
+	return ret;
+}
+
+struct net_queue *net_queue_get(struct lat *l, size_t vm, uint32_t dev, uint32_t number, bool out,
+				bool sent)
+{
+	struct lat_net *m = l->net;
+	uint64_t key = (uint64_t)vm << 44 ^ (uint64_t)dev << 16 ^ (number & 0x3fffu) << 2 ^
+		       (uint64_t)out << 1 ^ (uint64_t)sent,
+		 at;
+	struct net_queue *q;
+
+	if (u64map_get(&m->queue_at, key, &at))
+		return &m->queue[at];
+	if (m->queue_at.n >= QUEUES_MAX)
+		return NULL;
+	at = m->queue_at.n;
+	q = u64map_elem(&m->queue_at, key, &m->queue, &m->queue_cap, sizeof(*q));
+	if (!q)
+		return NULL;
+	q->vm = vm;
+	q->dev = dev;
+	q->number = number;
+	q->out = out;
+	q->sent = sent;
+	return m->dev[dev].end && links_add(l, (uint32_t)at) ? NULL : q;
+}
+
+struct net_half *net_half_of(const struct lat *l, const struct net_ref *ref)
+{
+	const struct net_queue *q;
+
+	if (!ref->queue)
+		return NULL;
+	q = queue_of(l, ref->queue - 1);
+	return q->gen == ref->gen && ref->n >= q->q.first && ref->n < q->q.next
+		       ? net_fifo_at(&q->q, ref->n)
+		       : NULL;
+}
+
+/* ---- links ---- */
+
+static bool known(const struct net_link *k)
+{
+	return k->lo == k->hi;
+}
+
+/* What is the other end of number n of the sender. */
+static uint64_t other_end(const struct net_link *k, uint64_t n)
+{
+	return k->at + (n - k->from) + (uint64_t)k->lo;
+}
+
+/* Contradictions of two devices, both ways and in all queues. */
+static uint64_t wrong_of(const struct lat *l, size_t vm, uint32_t tap, uint32_t dev)
+{
+	uint64_t wrong = 0;
+
+	for (size_t i = 0; i < l->net->nlink; i++) {
+		const struct net_link *k = &l->net->link[i];
+		const struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
+
+		if (s->vm == vm && (s->out ? g : s)->dev == tap && (s->out ? s : g)->dev == dev)
+			wrong += k->wrong;
+	}
+	return wrong;
+}
+
+static bool ruled_out(const struct lat *l, const struct net_link *o, uint64_t mine)
+{
+	const struct net_queue *s = queue_of(l, o->sender), *g = queue_of(l, o->receiver);
+	uint64_t wrong = wrong_of(l, s->vm, (s->out ? g : s)->dev, (s->out ? s : g)->dev);
+
+	return wrong >= WRONG_MIN && wrong > mine * WRONG_MORE;
+}
+
+/* Whether nothing else can be the other end of either. */
+static bool is_it(const struct lat *l, const struct net_link *k)
+{
+	const struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
+	uint64_t mine;
+
+	if (s->nlink == 1 && g->nlink == 1)
+		return true;
+	mine = wrong_of(l, s->vm, (s->out ? g : s)->dev, (s->out ? s : g)->dev);
+	for (uint32_t i = 0; i < s->nlink; i++)
+		if (&l->net->link[s->link[i]] != k &&
+		    !ruled_out(l, &l->net->link[s->link[i]], mine))
+			return false;
+	for (uint32_t i = 0; i < g->nlink; i++)
+		if (&l->net->link[g->link[i]] != k &&
+		    !ruled_out(l, &l->net->link[g->link[i]], mine))
+			return false;
+	return true;
+}
+
+/* Nobody needs what is before the earliest that a link of the queue has not done with. */
+static void trim(struct lat *l, struct net_queue *q)
+{
+	uint64_t need = q->q.next;
+
+	for (uint32_t i = 0; i < q->nlink; i++) {
+		const struct net_link *k = &l->net->link[q->link[i]];
+
+		need = MIN(need, q->sent    ? k->told
+				 : known(k) ? MIN(other_end(k, k->told), q->q.next)
+					    : k->at);
+	}
+	q->q.first = MAX(q->q.first, need);
+}
+
+static int tell(struct lat *l, struct net_link *k, bool whole)
+{
+	struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
+	int ret = 0;
+
+	if (k->told >= k->proven || !is_it(l, k))
+		return 0;
+	while (!ret && k->told < k->proven) {
+		const struct net_half *from = net_fifo_at(&s->q, k->told),
+				      *to = net_fifo_at(&g->q, other_end(k, k->told));
+
+		if (!to->ended && !whole)
+			break;
+		l->net->measured[s->out]++;
+		ret = net_measured(l, s, g, from, to);
+		k->told++;
+	}
+	for (uint32_t i = 0; i < s->nlink; i++)
+		if (l->net->link[s->link[i]].told < k->told)
+			link_restart(l, &l->net->link[s->link[i]]);
+	trim(l, s);
+	trim(l, g);
+	return ret;
+}
+
+static int contradicted(struct lat *l, struct net_link *k)
+{
+	int ret = 0;
+
+	if (known(k))
+		ret = tell(l, k, true);
+	k->wrong++;
+	link_restart(l, k);
+	trim(l, queue_of(l, k->sender));
+	trim(l, queue_of(l, k->receiver));
+	return ret;
+}
+
+/* The frame that a tap is given has a VLAN's tag beside it, and the guest's has it in it. */
+static bool same_length(const struct net_half *s, const struct net_half *g)
+{
+	return s->len == g->len + ETH_HEADER || s->len + VLAN_TAG == g->len + ETH_HEADER;
+}
+
+/* After a bound changed. */
+static int settle(struct lat *l, struct net_link *k)
+{
+	const struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
+
+	if (k->lo > k->hi)
+		return contradicted(l, k);
+	if (!known(k))
+		return 0;
+	/* What belongs to the first ones was not seen. */
+	if (k->lo < 0)
+		k->compared = MAX(k->compared, k->from + (uint64_t)-k->lo);
+	k->told = k->told < k->from + (uint64_t)MAX(-k->lo, 0) ? k->compared : k->told;
+	for (; k->compared < s->q.next && other_end(k, k->compared) < g->q.next; k->compared++)
+		if (!same_length(net_fifo_at(&s->q, k->compared),
+				 net_fifo_at(&g->q, other_end(k, k->compared))))
+			return contradicted(l, k);
+	if (other_end(k, s->q.next) == g->q.next)
+		k->proven = s->q.next;
+	return tell(l, k, false);
+}
+
+/* ---- what happens ---- */
+
+static int forget(struct lat *l, struct net_queue *q)
+{
+	q->gen++;
+	q->q.first = q->q.next;
+	q->rung = q->q.next;
+	q->npublished = 0;
+	for (uint32_t i = 0; i < q->nlink; i++)
+		link_restart(l, &l->net->link[q->link[i]]);
+	return 0;
+}
+
+int net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct net_ref *ref)
+{
+	struct net_half *slot = fifo_push(&q->q);
+	int ret = 0;
+
+	if (!slot && q->q.next - q->q.first < FIFO_MAX)
+		return -ENOMEM;
+	if (!slot) { /* too many that nothing is proved of */
+		forget(l, q);
+		slot = fifo_push(&q->q);
+	}
+	*slot = *h;
+	*ref = (struct net_ref){ (uint32_t)(q - l->net->queue) + 1, q->gen, q->q.next - 1 };
+	l->net->sent[q->out] += q->sent && q->nlink;
+	for (uint32_t i = 0; i < q->nlink && !q->sent && !ret; i++) {
+		struct net_link *k = &l->net->link[q->link[i]];
+		const struct net_fifo *s = &queue_of(l, k->sender)->q;
+
+		k->lo = MAX(k->lo, (int64_t)(q->q.next - k->at) - (int64_t)(s->next - k->from));
+		ret = settle(l, k);
+	}
+	if (!q->nlink && q->q.next - q->q.first > UNLINKED)
+		q->q.first++;
+	return ret;
+}
+
+int net_arrived(struct lat *l, struct net_queue *q, uint64_t n)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; i < q->nlink && !ret; i++) {
+		struct net_link *k = &l->net->link[q->link[i]];
+		const struct net_fifo *g = &queue_of(l, k->receiver)->q;
+		int64_t most = (int64_t)(g->next - k->at) - (int64_t)(n - k->from);
+
+		if (n <= k->from)
+			continue;
+		k->hi = MIN(k->hi, most);
+		if (known(k) && most == k->lo)
+			k->proven = MAX(k->proven, n);
+		ret = settle(l, k);
+	}
+	return ret;
+}
+
+int net_unsent(struct lat *l, const struct net_ref *ref)
+{
+	struct net_queue *q = net_half_of(l, ref) ? queue_of(l, ref->queue - 1) : NULL;
+
+	if (!q)
+		return 0;
+	if (ref->n + 1 != q->q.next)
+		return forget(l, q);
+	q->q.next--;
+	l->net->sent[q->out] -= q->nlink > 0;
+	for (uint32_t i = 0; i < q->nlink; i++) {
+		struct net_link *k = &l->net->link[q->link[i]];
+
+		if (k->told > q->q.next || k->from > q->q.next || k->compared > q->q.next)
+			link_restart(l, k);
+	}
+	return 0;
+}
+
+int net_tell(struct lat *l, struct net_queue *q)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; i < q->nlink && !ret; i++)
+		ret = tell(l, &l->net->link[q->link[i]], false);
+	return ret;
+}
+
+static int tell_whole(struct lat *l, int64_t vm)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < l->net->nlink && !ret; i++)
+		if (vm < 0 || queue_of(l, l->net->link[i].sender)->vm == (size_t)vm)
+			ret = tell(l, &l->net->link[i], true);
+	return ret;
+}
+
+int net_cut(struct lat *l, int64_t vm)
+{
+	int ret = tell_whole(l, vm);
+
+	for (size_t i = 0; i < l->net->queue_at.n && !ret; i++) {
+		struct net_queue *q = queue_of(l, (uint32_t)i);
+
+		if (vm >= 0 && q->vm != (size_t)vm)
+			continue;
+		if (q->sent && q->nlink)
+			l->net->cut[q->out] += q->q.next - q->q.first;
+		ret = forget(l, q);
+	}
+	return ret;
+}
+
+/* What was proved before, and did not arrive since. */
+static uint64_t on_its_way(const struct lat *l, const struct net_link *k)
+{
+	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
+	uint64_t next = known(k) ? other_end(k, s->next) : 0;
+
+	return next > g->next && is_it(l, k) ? MIN(next - g->next, s->next - k->told) : 0;
+}
+
+int net_finish(struct lat *l)
+{
+	int ret = tell_whole(l, -1);
+
+	for (size_t i = 0; i < l->net->nlink && !ret; i++) {
+		const struct net_link *k = &l->net->link[i];
+
+		l->net->open[queue_of(l, k->sender)->out] += on_its_way(l, k);
+	}
+	return ret;
+}
+
+void net_links_free(struct lat_net *m)
+{
+	for (size_t i = 0; i < m->queue_at.n; i++)
+		free(m->queue[i].q.h);
+	free(m->queue);
+	free(m->link);
+	u64map_free(&m->queue_at);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * net_table.c: packets to and from the guest, by the devices at both ends.
+ */
+#include "net.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* To the guest, and from it. Those behind the total are in the order of the way. */
+enum {
+	RX_TOTAL,
+	RX_FORWARD,
+	RX_QDISC,
+	RX_WAKE,
+	RX_TAKE,
+	RX_NOTIFY,
+	RX_DELIVER,
+	RX_NAPI,
+	RX_STACK,
+	RX_RUN,
+	RX_READ
+};
+enum { TX_TOTAL, TX_QDISC, TX_DOORBELL, TX_WAKE, TX_TAKE, TX_STACK, TX_RUN, TX_READ, TX_FORWARD };
+
+const struct lat_desc lat_desc_net_rx = {
+	.name = "net-rx",
+	.kind = LAT_NET,
+	.title = "packets to the guest, and where their time went",
+	.key = "From, to",
+	.stage = { "total", "forward", "qdisc", "wake", "take", "notify", "deliver", "napi",
+		   "stack", "run", "read" },
+	.stage_help = {
+		"from where the host first had it until a task of the guest, or its kernel, was done with it",
+		"from the host's NIC, or another device, to the tap",
+		"in the tap's queueing discipline",
+		"in the tap, until the thread of vhost or the VMM that takes it had a CPU",
+		"until that thread took it",
+		"until the interrupt's source",
+		"until the interrupt's handler in the guest",
+		"until the guest's NAPI had it",
+		"in the guest's network stack, up to the wake-up of the task that reads",
+		"until that task had a CPU",
+		"until it read the packet",
+	},
+	.parts = (1u << (RX_READ + 1)) - 2,
+	.crosses = 1u << RX_TOTAL | 1u << RX_DELIVER | 1u << RX_NAPI,
+	.cause = { "", "on the host before the tap", "in the tap's queue", "the VMM's thread had no CPU",
+		   "the VMM was late to take it", "the VMM was late to notify", "interrupt delivery",
+		   "the guest was late to poll", "in the guest's stack", "the guest's task had no CPU",
+		   "the guest's task was late to read" },
+	.count = { "sent", "measured", "not paired: order and number prove nothing",
+		   "cut by lost events", "open at the end", "dropped" },
+};
+
+const struct lat_desc lat_desc_net_tx = {
+	.name = "net-tx",
+	.kind = LAT_NET,
+	.title = "packets from the guest, and where their time went",
+	.key = "From, to",
+	.stage = { "total", "qdisc", "doorbell", "wake", "take", "stack", "run", "read", "forward" },
+	.stage_help = {
+		"from where the guest queued it until a task of the host read it or a device sent it",
+		"in the queueing discipline of the guest's device",
+		"until the exit of the doorbell's write",
+		"until the thread of vhost or the VMM that takes it had a CPU",
+		"until that thread handed it to the host",
+		"in the host's network stack, up to the wake-up of the task that reads",
+		"until that task had a CPU",
+		"until it read the packet",
+		"... or until another device of the host sent it",
+	},
+	.parts = (1u << (TX_FORWARD + 1)) - 2,
+	.crosses = 1u << TX_TOTAL | 1u << TX_DOORBELL | 1u << TX_TAKE,
+	.cause = { "", "in the queue of the guest's device", "in the guest before the doorbell",
+		   "the VMM's thread had no CPU", "the VMM was late to take it", "in the host's stack",
+		   "the host's task had no CPU", "the host's task was late to read",
+		   "on the host behind the tap" },
+	.count = { "sent", "measured", "not paired: order and number prove nothing",
+		   "cut by lost events", "open at the end", "dropped" },
+};
+
+/* The stage that ends at a point; that of NP_END depends on how it ended. */
+static const uint8_t stage_rx[NP_POINTS] = {
+	[NP_QUEUE] = RX_FORWARD, [NP_START] = RX_QDISC,	  [NP_RAN] = RX_WAKE,
+	[NP_TAKEN] = RX_TAKE,	 [NP_SOURCE] = RX_NOTIFY, [NP_HANDLER] = RX_DELIVER,
+	[NP_NAPI] = RX_NAPI,	 [NP_STACK] = RX_STACK,	  [NP_WOKEN] = RX_STACK,
+	[NP_RUN] = RX_RUN,	 [NP_END] = RX_READ,
+};
+static const uint8_t stage_tx[NP_POINTS] = {
+	[NP_START] = TX_QDISC, [NP_BELL] = TX_DOORBELL, [NP_RAN] = TX_WAKE, [NP_TAKEN] = TX_TAKE,
+	[NP_WOKEN] = TX_STACK, [NP_RUN] = TX_RUN,	[NP_END] = TX_READ,
+};
+
+static uint8_t stage_of(bool out, unsigned int point, enum net_end end)
+{
+	if (point != NP_END || end == NET_READ)
+		return out ? stage_tx[point] : stage_rx[point];
+	if (!out)
+		return RX_STACK;
+	return end == NET_FORWARDED ? TX_FORWARD : TX_STACK;
+}
+
+/*
+ * From point to point. What happened before the point behind it, or after one ahead that every
+ * packet passes, was not for this packet: a thread that ran already, a poll that went on.
+ */
+static void stages(struct lat *l, bool out, const struct net_half *s, const struct net_half *g,
+		   struct lat_case *k)
+{
+	uint64_t t[NP_POINTS], last = 0, must = 0;
+	uint64_t time[LAT_STAGES] = { 0 };
+
+	for (unsigned int p = 0; p < NP_POINTS; p++)
+		t[p] = s->t[p] ? s->t[p] : g->t[p];
+	for (unsigned int p = NP_POINTS; p--;) {
+		bool always = p == NP_START || p == NP_TAKEN || p == NP_NAPI;
+
+		if (t[p] && always)
+			must = t[p];
+		else if (must && t[p] > must)
+			t[p] = 0;
+	}
+	for (unsigned int p = 0; p < NP_POINTS; p++) {
+		uint8_t stage = stage_of(out, p, g->end);
+
+		if (!t[p] || t[p] < last)
+			continue;
+		if (!last)
+			k->begin = t[p];
+		else
+			time[stage] += t[p] - last;
+		k->known |= last ? 1u << stage : 0;
+		last = t[p];
+	}
+	k->end = last;
+	for (unsigned int i = 1; i < LAT_STAGES; i++)
+		k->stage_time[i] = lat_span(l, time[i]);
+	k->time = lat_span(l, k->end - k->begin);
+	lat_stage(k, 0, k->time);
+	for (unsigned int i = 1; i < LAT_STAGES; i++)
+		if (k->stage_time[i] > k->time / 2)
+			k->cause = i;
+}
+
+static void name_queue(char *buf, size_t size, const struct lat_net *m, const struct net_queue *q)
+{
+	if (q->number)
+		snprintf(buf, size, "%.15s.%u", m->dev[q->dev].name, q->number);
+	else
+		snprintf(buf, size, "%s", m->dev[q->dev].name);
+}
+
+static void describe(const struct lat *l, bool out, const struct net_half *s,
+		     const struct net_half *g, const char *way, struct lat_case *k)
+{
+	const struct tl_source *src = out ? tl_source(l->t, 0) : l->guest[k->vm].src;
+	size_t n = (size_t)snprintf(k->what, sizeof(k->what), "%.32s, %u bytes", way, s->len);
+
+	if (g->end == NET_READ)
+		snprintf(k->what + n, sizeof(k->what) - n, ", by %.15s-%d", tl_comm(src, g->tid),
+			 g->tid);
+}
+
+int net_measured(struct lat *l, const struct net_queue *from, const struct net_queue *to,
+		 const struct net_half *s, const struct net_half *g)
+{
+	enum lat_table_id id = from->out ? LAT_T_NET_TX : LAT_T_NET_RX;
+	struct lat_case k = {
+		.vm = (int64_t)from->vm,
+		.vcpu = from->out ? s->vcpu : g->vcpu,
+	};
+	struct lat_group *group;
+	char a[32], b[32], way[LAT_NAME];
+
+	if (!lat_wanted(l, k.vm, k.vcpu))
+		return 0;
+	group = lat_group_get(
+		l, id, k.vm,
+		(uint64_t)(from - l->net->queue) << 16 | (uint64_t)(to - l->net->queue), &k.group);
+	if (!group)
+		return 0;
+	if (!group->name[0]) {
+		name_queue(a, sizeof(a), l->net, from);
+		name_queue(b, sizeof(b), l->net, to);
+		snprintf(group->name, sizeof(group->name), "%.22s > %.22s%s", a, b,
+			 (from->out ? to : from)->vhost ? ", vhost" : "");
+	}
+	stages(l, from->out, s, g, &k);
+	snprintf(way, sizeof(way), "%s", group->name);
+	if (lat_case_told(l, id, k.time))
+		describe(l, from->out, s, g, way, &k);
+	return lat_case_add(l, id, group, &k);
+}
