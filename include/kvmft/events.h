@@ -39,6 +39,8 @@ enum event_role {
 	EV_APICV_ACCEPT, /* apicid, vec */
 	EV_EOI,		 /* apicid, vector */
 	EV_PV_EOI,	 /* apicid, vector */
+	EV_IRQ_LINE,	 /* irq_num, level; a line of a GIC, by an ioctl */
+	EV_VGIC_LINE,	 /* vcpu_id, irq, level; ... as the GIC takes it */
 	/* changes of a guest's clock */
 	EV_TSC_OFFSET,	 /* vcpu_id, previous_tsc_offset, next_tsc_offset */
 	EV_TRACK_TSC,	 /* vcpu_id, use_master_clock */
@@ -147,8 +149,25 @@ enum event_role event_role_of(const struct fmt_event *ev);
  */
 int event_arch_check(const struct capture *cap, struct kvmft_err *err) __must_check;
 
-/* Why a host's interrupts are in no event of a role on this architecture; NULL: they are. */
-const char *event_no_irqs(const struct fmt *fmt);
+/*
+ * What a host's events tell of the interrupts of its guests. An interrupt has a number: the vector of
+ * an APIC, the INTID of a GIC.
+ */
+struct event_irqs {
+	enum event_role accept;	 /* it is pending at the vCPU */
+	uint16_t numbers;	 /* of a vCPU, from 0 */
+	uint16_t device, system; /* from one up to the other the handler tells another number */
+	uint16_t shared;	 /* from here on they are the VM's, and no event tells the vCPU */
+	bool listed;		 /* what is pending goes in with the next entry; no event tells its end */
+	bool (*is_timer)(unsigned int number);
+	/* Whether a handler of that name in the guest may be that number's; NULL: any. */
+	bool (*handles)(unsigned int number, const char *name);
+	const char *no_deadlines; /* why the timer's are in no event; NULL: they are */
+	const char *untold;	  /* interrupts that are in no event; NULL: none */
+};
+
+/* By its kvm_exit; those of x86 where that tells nothing. Never NULL. */
+const struct event_irqs *event_irqs(const struct fmt *fmt);
 
 /* Field number i of a record of that type; 0 if the kernel or the record lacks it. */
 static inline uint64_t event_u64(const struct fmt *fmt, const struct event_type *e, size_t i,

@@ -50,6 +50,8 @@ uint8_t exit_tsc_frac(enum exit_isa isa);
  * past the last.
  */
 const char *exit_module(size_t i, enum exit_isa *isa);
+/* That for CPUs of a vendor; NULL: not known. */
+const char *exit_module_of_vendor(const char *vendor);
 
 /* The value of the field isa, or the one for events without it (0). */
 static inline enum exit_isa exit_isa(const struct exit_names *n, uint64_t isa)
@@ -98,6 +100,11 @@ static inline bool exit_is_halt(struct exit_why why)
 {
 	return exit_kind(why) == EXIT_KIND_HALT;
 }
+
+/* The guest enters one of its own. */
+bool exit_enters_guest(struct exit_why why);
+/* The log of pages that the guest wrote to is full. */
+bool exit_is_log_full(struct exit_why why);
 
 /* The flag bits, in place: 0 except for VMX. */
 uint32_t exit_reason_flags(enum exit_isa isa, uint64_t reason);

@@ -48,7 +48,7 @@ extern const char *const lat_mem_by_names[]; /* NULL-terminated */
 
 #define LAT_STAGES 12 /* most stages of a table, including the total */
 #define LAT_CAUSES 24
-#define LAT_COUNTS 14
+#define LAT_COUNTS 15
 #define LAT_NAME   64
 
 /* What a vCPU's thread is doing. */

@@ -41,21 +41,35 @@ int event_arch_check(const struct capture *cap, struct kvmft_err *err)
 		       cap->path);
 }
 
-const char *event_no_irqs(const struct fmt *fmt)
+const struct event_irqs *event_irqs(const struct fmt *fmt)
 {
 	const struct fmt_event *ev = event_format(fmt, EV_EXIT);
 	const struct event_arch *a = ev ? event_arch_of_exit(ev) : NULL;
 
-	return a ? a->no_irqs : NULL;
+	return a ? a->irqs : archs[0]->irqs;
 }
 
-enum exit_isa exit_isa_of_vendor(const char *vendor)
+static const struct event_arch *of_vendor(const char *vendor)
 {
 	const struct event_arch *a;
 
 	for (size_t i = 0; vendor && (a = event_arch(i)); i++)
 		for (size_t k = 0; k < ARRAY_SIZE(a->vendor); k++)
 			if (a->vendor[k] && !strcmp(a->vendor[k], vendor))
-				return a->isa;
-	return archs[0]->isa;
+				return a;
+	return NULL;
+}
+
+enum exit_isa exit_isa_of_vendor(const char *vendor)
+{
+	const struct event_arch *a = of_vendor(vendor);
+
+	return a ? a->isa : archs[0]->isa;
+}
+
+const char *exit_module_of_vendor(const char *vendor)
+{
+	const struct event_arch *a = of_vendor(vendor);
+
+	return a ? a->module : NULL;
 }

@@ -22,7 +22,7 @@ struct exit_entry {
 struct event_arch {
 	const char *name;
 	const char *const *machine; /* as `uname -m` and `arch=` of captures tell it, NULL last */
-	const char *vendor[2];	    /* of its CPUs; none: of those that no other one has */
+	const char *vendor[3];	    /* of its CPUs */
 	enum exit_isa isa;	    /* as the events tell it */
 	/* EV_EXIT; its first field is the reason, the second the isa unless there is `trap`. */
 	const struct event_def *exit;
@@ -36,11 +36,13 @@ struct event_arch {
 	uint32_t fault;		    /* memory that is not mapped, or a device; the same */
 	uint32_t pause;		    /* the guest spins on a lock; the same */
 	uint32_t async[3];	    /* others that may come at any instruction; 0: no more */
+	uint32_t nested[2];	    /* the guest enters one of its own; 0: no more */
+	uint32_t log_full;	    /* the log of written pages is full; 0: it has none */
 	uint8_t tsc_frac;	    /* bits of the fraction of its TSC ratio */
 	const char *module;	    /* of KVM, where it has one of its own */
 	const char *traced;	    /* exit_traced() */
 	bool perf_before;	    /* exit_perf_before() */
-	const char *no_irqs;	    /* event_no_irqs() */
+	const struct event_irqs *irqs;
 	const char *(*hint)(uint32_t key); /* exit_reason_hint() */
 };
 

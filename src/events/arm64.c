@@ -5,8 +5,13 @@
  * bits 31-26 of ESR_EL2 (ESR_ELx_EC_* of arch/arm64/include/asm/esr.h), which is left over from an
  * earlier one in exits of other kinds. Up to Linux 5.3 they were called idx and exit_reason, and up
  * to 4.8 a trap was 1, so kinds are known by their names. Neither event tells the vCPU.
+ *
+ * Of a GIC's interrupts the private ones of vCPUs and the lines of devices have an event. Those that vCPUs send
+ * each other (SGIs), and messages by way of an ITS (LPIs), have none.
  */
 #include "arch.h"
+
+#include <string.h>
 
 static const char *const machines[] = { "aarch64", "aarch64_be", NULL };
 static const struct event_def arm64_exit = {
@@ -32,13 +37,34 @@ static const struct exit_entry names[] = {
 	EC(0x38, "BKPT32"), EC(0x3a, "VECTOR32"), EC(0x3c, "BRK64"),
 };
 
+/* Numbers of Arm's BSA: timers of EL2, virtual ones of EL1 and EL2, physical of EL1. */
+static bool is_timer(unsigned int intid)
+{
+	return intid == 26 || intid == 27 || intid == 28 || intid == 30;
+}
+
+/* As Linux guests call them (drivers/clocksource/arm_arch_timer.c, arch/arm64/kernel/smp.c). */
+static bool handles(unsigned int intid, const char *name)
+{
+	return is_timer(intid) == !strcmp(name, "arch_timer") && strncmp(name, "IPI", 3);
+}
+
+static const struct event_irqs gic = {
+	.accept = EV_VGIC_LINE, .numbers = 1020, .device = 0, .system = 1020, .shared = 32,
+	.listed = true, .is_timer = is_timer, .handles = handles,
+	.no_deadlines = "the timer of an arm64 guest is set without an exit, so no event has its deadlines",
+	.untold = "interrupts that vCPUs send each other, and messages through an ITS, are in no event of the "
+		  "host: their handlers are those without an interrupt",
+};
+
 /* The guest waits for an interrupt (WFI), or for an event as one that spins does (WFE). */
 const struct event_arch event_arch_arm64 = {
 	.name = "arm64", .machine = machines, .exit = &arm64_exit, .isa = EXIT_ISA_ARM64,
 	.reason = names, .nreason = ARRAY_SIZE(names), .prefix = "", .probe = { 0, "IRQ" },
 	.trap = { 2, "TRAP" }, .halt = EXIT_TRAP | 0x01,
 	.intr = 0, .fault = EXIT_TRAP | 0x24, .pause = UINT32_MAX,
+	.nested = { EXIT_TRAP | 0x1a /* ERET */ },
 	.traced = "after the host's interrupts were served", /* arch/arm64/kvm/arm.c */
 	.perf_before = true, /* tools/perf/arch/arm64/util/kvm-stat.c */
-	.no_irqs = "a GIC's interrupts are not followed: kvmft merge lists its events",
+	.irqs = &gic,
 };

@@ -131,6 +131,24 @@ enum exit_kind exit_kind(struct exit_why why)
 	return key == a->pause ? EXIT_KIND_PAUSE : EXIT_KIND_OTHER;
 }
 
+bool exit_enters_guest(struct exit_why why)
+{
+	const struct event_arch *a = arch_of(why.isa, NULL);
+	uint32_t key = exit_reason_key(why.isa, why.reason);
+
+	for (size_t i = 0; a && i < ARRAY_SIZE(a->nested) && a->nested[i]; i++)
+		if (key == a->nested[i])
+			return true;
+	return false;
+}
+
+bool exit_is_log_full(struct exit_why why)
+{
+	const struct event_arch *a = arch_of(why.isa, NULL);
+
+	return a && a->log_full && exit_reason_key(why.isa, why.reason) == a->log_full;
+}
+
 uint8_t exit_tsc_frac(enum exit_isa isa)
 {
 	const struct event_arch *a = arch_of(isa, NULL);

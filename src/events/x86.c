@@ -9,6 +9,19 @@ const struct event_def x86_exit = {
 	"kvm", "kvm_exit", { "exit_reason", "isa", "guest_rip", "vcpu_id" },
 };
 
+/* Vectors of Linux guests (arch/x86/include/asm/irq_vectors.h): from the local timer's on the kernel's own. */
+#define TIMER_VECTOR 0xec
+
+static bool is_timer(unsigned int vector)
+{
+	return vector == TIMER_VECTOR;
+}
+
+const struct event_irqs x86_irqs = {
+	.accept = EV_ACCEPT, .numbers = 256, .device = 0x20, .system = TIMER_VECTOR, .shared = 256,
+	.is_timer = is_timer,
+};
+
 /* PVM is outside Linux and moved its codes around: only the kernel that was traced has names. */
 static const char *pvm_hint(uint32_t key)
 {

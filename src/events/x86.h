@@ -12,7 +12,8 @@
 
 extern const char *const x86_machines[];
 extern const struct event_def x86_exit;
+extern const struct event_irqs x86_irqs;
 
-#define X86 .machine = x86_machines, .exit = &x86_exit
+#define X86 .machine = x86_machines, .exit = &x86_exit, .irqs = &x86_irqs
 
 #endif

@@ -32,8 +32,10 @@ static const struct exit_entry vmx_flags[] = {
 
 const struct event_arch event_arch_vmx = {
 	.name = "x86-vmx", X86, .isa = EXIT_ISA_VMX,
+	.vendor = { "GenuineIntel", "CentaurHauls", "  Shanghai  " },
 	.reason = vmx_names, .nreason = ARRAY_SIZE(vmx_names),
 	.flag = vmx_flags, .nflag = ARRAY_SIZE(vmx_flags),
 	.prefix = "", .probe = { 12, "HLT" }, .halt = 12, .intr = 1, .fault = 48, .pause = 40,
-	.async = { 52 /* PREEMPTION_TIMER */ }, .tsc_frac = 48, .module = "kvm_intel",
+	.async = { 52 /* PREEMPTION_TIMER */ }, .nested = { 20, 24 /* VMLAUNCH, VMRESUME */ },
+	.log_full = 62, .tsc_frac = 48, .module = "kvm_intel",
 };

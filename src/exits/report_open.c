@@ -177,8 +177,8 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 			path);
 	if (event_format(r->fmt, EV_EXIT) && !understood)
 		return err_set(err, ENOTSUP,
-			       "kvm_exit in %s has no %s: hosts that are neither x86 nor arm64 are not "
-			       "supported",
+			       "kvm_exit in %s has no %s: it is of a kind of host that kvmft does not "
+			       "know",
 			       path, event_field(EV_EXIT, 0));
 	if (r->opts.by_rip && !exit.f[2].size)
 		return err_set(err, ENOENT, "kvm_exit in %s does not tell where the guest was", path);

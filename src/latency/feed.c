@@ -221,6 +221,8 @@ static int notes(struct lat *l)
 		ret = lat_note_add(
 			l,
 			"no guest capture: measured to the entry of the guest, not to its handler");
+	if (!ret && guest && l->o.want[LAT_IRQ] && l->irqs->untold)
+		ret = lat_note_add(l, l->irqs->untold);
 	if (!ret && !guest && l->o.want[LAT_SCHED])
 		ret = lat_note_add(l, "no guest capture: which guest task was hit is not known");
 	if (!ret && l->o.want[LAT_MEM])
@@ -248,6 +250,10 @@ static const struct {
 	  false,
 	  { EV_ACCEPT, EV_ACCEPT },
 	  "the host capture has no kvm:kvm_apic_accept_irq: record it (it is in kvmft record's default events)" },
+	{ LAT_IRQ,
+	  false,
+	  { EV_VGIC_LINE, EV_VGIC_LINE },
+	  "the host capture has no kvm:vgic_update_irq_pending: record it (it is in kvmft record's default events)" },
 	{ LAT_TIMER,
 	  false,
 	  { EV_MSR, EV_ACCEPT },
@@ -283,12 +289,12 @@ static const struct {
 /* What is missing for this analysis; NULL: nothing. */
 static const char *lacks(const struct lat *l, unsigned int kind)
 {
+	if (kind == LAT_TIMER && l->irqs->no_deadlines)
+		return l->irqs->no_deadlines;
 	for (size_t i = 0; i < ARRAY_SIZE(needs); i++) {
 		const struct lat_decoder *d = needs[i].guest ? guest_decoder(l) : l->dec[0];
-		const char *never = needs[i].guest || kind == LAT_MEM ? NULL :
-								       event_no_irqs(l->map->fmt);
 
-		if (needs[i].kind != kind)
+		if (needs[i].kind != kind || (kind == LAT_IRQ && needs[i].ev[0] != l->irqs->accept))
 			continue;
 		if (!d && kind == LAT_NET)
 			return "needs a capture of the guest: record both sides with `kvmft record -e "
@@ -296,7 +302,7 @@ static const char *lacks(const struct lat *l, unsigned int kind)
 		if (!d)
 			return "needs a capture of the guest, with block:block_rq_issue and block:block_rq_complete";
 		if (!lat_decoder_has(d, needs[i].ev[0]) || !lat_decoder_has(d, needs[i].ev[1]))
-			return never ? never : needs[i].lacks;
+			return needs[i].lacks;
 	}
 	return NULL;
 }
@@ -369,6 +375,7 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 		return err_set(err, ENOMEM, "out of memory");
 	l->t = t;
 	l->map = tl_hostmap(t);
+	l->irqs = event_irqs(l->map->fmt);
 	l->o = *o;
 	l->nsrc = tl_sources(t);
 	l->khz = tl_source(t, 0)->cap->tsc_khz;
@@ -411,6 +418,7 @@ struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id)
 	l->nvcpu++;
 	v->vm = vm;
 	v->id = id;
+	v->numbers = l->irqs->numbers;
 	return v;
 }
 
@@ -441,7 +449,8 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 	if (lat_net_is(in->kind))
 		return l->net ? lat_net_host(l, in) : 0;
 	/* sched and block events are made by, but do not tell of, the thread. */
-	if (v && in->kind < EV_SWITCH && in->kind != EV_ACCEPT && in->kind != EV_APICV_ACCEPT) {
+	if (v && in->kind < EV_SWITCH && in->kind != EV_ACCEPT && in->kind != EV_APICV_ACCEPT &&
+	    in->kind != EV_VGIC_LINE) {
 		/* An injection is part of the entry that follows it. */
 		if (in->kind == EV_ENTRY && l->mem)
 			ret = lat_mem_entry(l, v, in);
@@ -471,6 +480,7 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 	switch (in->kind) {
 	case EV_ACCEPT:
 	case EV_APICV_ACCEPT: return lat_irq_accept(l, in);
+	case EV_VGIC_LINE: return lat_irq_line(l, in);
 	case EV_INJECT: return v ? lat_irq_inject(l, v, in) : 0;
 	case EV_EOI: return lat_irq_eoi(l, in);
 	case EV_MSR:
@@ -763,6 +773,7 @@ void lat_free(struct lat *l)
 	free(l->guest);
 	u64map_free(&l->vcpu_at);
 	u64map_free(&l->irq_vector);
+	u64map_free(&l->irq_vcpu);
 	lat_io_free(l);
 	lat_workers_free(l);
 	lat_hrtimers_free(l);

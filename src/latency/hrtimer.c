@@ -179,7 +179,7 @@ static void timer_stages(const struct lat *l, const struct lat_vcpu *v, const st
 	k->end = in->t;
 	k->time = lat_span(l, in->t - k->begin);
 	lat_stage(k, TIMER_ST_TOTAL, k->time);
-	if (v->running.open && v->running.vector == TIMER_VECTOR)
+	if (v->running.open && l->irqs->is_timer(v->running.vector))
 		lat_timer_stages(l, &v->running, from, in->t, k);
 	if (lat_off_cpu(v, from, in->t, &off))
 		lat_stage(k, TIMER_ST_OFFCPU, lat_span(l, off));
@@ -228,7 +228,7 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 	if (ret || !placed || outside)
 		return ret;
 	l->table[LAT_T_HRTIMER].count[HRT_ALONE] +=
-		!v->running.open || v->running.vector != TIMER_VECTOR;
+		!v->running.open || !l->irqs->is_timer(v->running.vector);
 	if (!lat_wanted(l, k.vm, k.vcpu))
 		return 0;
 	g = lat_group_get(l, LAT_T_HRTIMER, k.vm, in->f[2], &k.group);

@@ -8,6 +8,13 @@
  *   entered     kvm_entry: the guest can take it
  *   handled     irq_vectors:*_entry of its vector, or irq_handler_entry of a device, in the guest
  *
+ * Of a GIC, whose numbers are INTIDs:
+ *
+ *   raised      kvm_irq_line or kvm_set_irq, where it is a device's
+ *   accepted    vgic_update_irq_pending, level 1
+ *   injected    by kvm_entry, into a list register
+ *   handled     irq_handler_entry in the guest
+ *
  * Before Linux 5.17 nothing tells that an interrupt is posted: there it is one where KVM was never
  * seen to inject any.
  *
@@ -33,10 +40,10 @@
 #define FLAG_BUSY    0x49 /* interrupts off, in one, or in an NMI */
 #define EOI_ENTRIES  4	  /* of the guest from the end of interrupt to the handler */
 
-static struct irq_chain *chain_at(struct lat_vcpu *v, uint8_t vector)
+static struct irq_chain *chain_at(struct lat_vcpu *v, unsigned int vector)
 {
 	if (!v->chain)
-		v->chain = calloc(IRQ_VECTORS, sizeof(*v->chain));
+		v->chain = calloc(v->numbers, sizeof(*v->chain));
 	return v->chain ? &v->chain[vector] : NULL;
 }
 
@@ -63,7 +70,8 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 	case EV_SET_IRQ:
 	case EV_IPI: break;
 	case EV_ACCEPT: /* one message may go to several vCPUs */
-	case EV_APICV_ACCEPT: return;
+	case EV_APICV_ACCEPT:
+	case EV_VGIC_LINE: return;
 	default:
 		if (in->i->tid == l->raised.tid)
 			l->raised.valid = false;
@@ -104,7 +112,7 @@ static struct lat_vcpu *apic_vcpu(struct lat *l, size_t vm, uint32_t id)
 /* ---- accepted, injected, entered ---- */
 
 /* One message may go to several vCPUs, with one vector. */
-static bool is_raised(struct lat *l, const struct lat_in *in, uint8_t vector)
+static bool is_raised(struct lat *l, const struct lat_in *in, uint16_t vector)
 {
 	if (!l->raised.valid || l->raised.tid != in->i->tid || l->raised.cpu != in->i->cpu)
 		return false;
@@ -113,7 +121,7 @@ static bool is_raised(struct lat *l, const struct lat_in *in, uint8_t vector)
 	return l->raised.vector == vector;
 }
 
-static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, uint8_t vector,
+static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, uint16_t vector,
 		       const struct lat_in *in)
 {
 	bool raised = is_raised(l, in, vector);
@@ -177,6 +185,67 @@ int lat_irq_accept(struct lat *l, const struct lat_in *in)
 	return ret;
 }
 
+/*
+ * The vCPU of an interrupt of the VM: that which took the last one, or the only one that there is. Where that is
+ * not known its first one holds it until a handler tells; *homeless. NULL: none, or no memory.
+ */
+static struct lat_vcpu *shared_vcpu(struct lat *l, size_t vm, uint16_t number, bool *homeless)
+{
+	const struct hostmap_thread *t, *first = NULL;
+	uint64_t id;
+
+	*homeless = false;
+	if (u64map_get(&l->irq_vcpu, (uint64_t)vm << 32 | number, &id) && id != UINT64_MAX)
+		return lat_vcpu_get(l, vm, (uint32_t)id);
+	hostmap_each_thread(l->map, vm, t) {
+		*homeless |= first && t->vcpu != first->vcpu;
+		first = first ? first : t;
+	}
+	if (!l->guest[vm].home && first)
+		l->guest[vm].home = lat_vcpu_get(l, vm, first->vcpu);
+	return l->guest[vm].home;
+}
+
+/*
+ * A line of a GIC goes up or down. Private ones are levels: down before the entry means that the guest
+ * never sees it, and up again that it still is. Of others the host does not tell whether they are edges.
+ */
+int lat_irq_line(struct lat *l, const struct lat_in *in)
+{
+	int64_t vm = lat_vm_of(l, in);
+	uint16_t number = (uint16_t)MIN(in->f[1], UINT16_MAX);
+	bool shared = number >= l->irqs->shared, homeless = false;
+	struct irq_chain *c;
+	struct lat_vcpu *v;
+	int ret = 0;
+
+	if (vm < 0 || number >= l->irqs->numbers)
+		return 0;
+	v = shared ? shared_vcpu(l, (size_t)vm, number, &homeless) :
+		     apic_vcpu(l, (size_t)vm, (uint32_t)in->f[0]);
+	if (!v)
+		return 0;
+	c = chain_at(v, number);
+	if (!c)
+		return -ENOMEM;
+	if (!in->f[2]) {
+		l->raised.valid = false;
+		return c->open && !c->entered && !shared ? lat_chain_end(l, v, c) : 0;
+	}
+	if (c->open && (!c->entered || (!c->homeless && lat_chain_pending(l, v, c)))) {
+		if (shared)
+			lat_count(l, LAT_T_IRQ, IRQ_COALESCED);
+		return 0;
+	}
+	if (c->open)
+		ret = lat_chain_end(l, v, c);
+	lat_count(l, LAT_T_IRQ, IRQ_ACCEPTED);
+	chain_open(l, v, c, number, in);
+	c->listed = true;
+	c->homeless = homeless;
+	return ret;
+}
+
 static void spent_since_accept(struct lat_vcpu *v, struct irq_chain *c, uint64_t t)
 {
 	uint64_t now[VS_STATES];
@@ -236,8 +305,8 @@ static int chain_entered(struct lat *l, struct lat_vcpu *v, struct irq_chain *c,
 	if (c->injected) {
 		c->entered = true;
 		c->t_entry = t;
-	} else if (c->posted) {
-		/* A running guest takes it at once, any other at the entry. */
+	} else if (c->posted || c->listed) {
+		/* A running guest takes a posted one at once, any other at the entry. */
 		c->entered = true;
 		c->t_entry = t;
 		c->t_inject = t;
@@ -245,7 +314,10 @@ static int chain_entered(struct lat *l, struct lat_vcpu *v, struct irq_chain *c,
 	} else if (!c->first_entry) {
 		c->first_entry = t;
 	}
-	return c->entered && !l->guest[v->vm].src ? lat_timer_fired(l, v, c) : 0;
+	if (!c->entered || l->guest[v->vm].src)
+		return 0;
+	/* Nothing will tell that a listed one ended. */
+	return c->listed ? lat_chain_end(l, v, c) : lat_timer_fired(l, v, c);
 }
 
 /* Passes the entry on to all open chains. Without a guest's capture, a timer ends here. */
@@ -277,28 +349,38 @@ int lat_irq_eoi(struct lat *l, const struct lat_in *in)
 
 /* ---- the guest ---- */
 
-static bool awaits_handler(const struct lat_vcpu *v, unsigned int vec)
+/* name: of the handler. */
+static bool awaits_handler(const struct lat *l, const struct lat_vcpu *v, unsigned int vec,
+			   const char *name)
 {
 	const struct irq_chain *c = &v->chain[vec];
 
-	return lat_is_device(vec) && c->open && (c->entered || c->posted) && !c->handled;
+	return lat_is_device(l, vec) && c->open && (c->entered || c->posted) && !c->handled &&
+	       !c->homeless && (!l->irqs->handles || l->irqs->handles(vec, name));
+}
+
+/* Of APICs, which have vectors of their own, the guest's number means another one on each vCPU. */
+static uint64_t irq_key(const struct lat *l, const struct lat_vcpu *v, int32_t irq)
+{
+	return ((uint64_t)v->vm << 32 | (uint32_t)irq) << 8 ^
+	       (l->irqs->shared < l->irqs->numbers ? 0 : v->id);
 }
 
 /*
  * The vector behind interrupt number irq of the guest: learnt, or else the one that went in last.
  * KVM injects one with each entry; posted ones may go in together, and are then ambiguous: -1.
  */
-static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq)
+static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq, const char *name)
 {
-	uint64_t key = ((uint64_t)v->vm << 32 | (uint32_t)irq) << 8 ^ v->id, known, last = 0;
+	uint64_t key = irq_key(l, v, irq), known, last = 0;
 	int found = -1;
 
 	if (!v->chain)
 		return -1;
-	if (u64map_get(&l->irq_vector, key, &known) && awaits_handler(v, (unsigned int)known))
+	if (u64map_get(&l->irq_vector, key, &known) && awaits_handler(l, v, (unsigned int)known, name))
 		return (int)known;
 	for (int vec = -1; (vec = lat_chain_next(v, vec)) >= 0;) {
-		if (!awaits_handler(v, (unsigned int)vec) || lat_chain_in(&v->chain[vec]) < last)
+		if (!awaits_handler(l, v, (unsigned int)vec, name) || lat_chain_in(&v->chain[vec]) < last)
 			continue;
 		found = lat_chain_in(&v->chain[vec]) == last ? -1 : vec;
 		last = lat_chain_in(&v->chain[vec]);
@@ -306,6 +388,39 @@ static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq)
 	if (found >= 0 && u64map_put(&l->irq_vector, key, (uint64_t)found))
 		return -1;
 	return found;
+}
+
+/*
+ * A handler to which nothing on its vCPU belongs. It may be of an interrupt whose vCPU was not known, and then is
+ * now, or was another one, and then is not known any more. That one is not measured.
+ */
+static int stray(struct lat *l, struct lat_vcpu *v, int32_t irq, const char *name)
+{
+	struct lat_vcpu *home = l->guest[v->vm].home;
+	uint64_t key = (uint64_t)v->vm << 32, known, id;
+	int found = -1;
+
+	/* A shared line has several handlers: only its first is the end of the way. */
+	if (v->running.open)
+		return 0;
+	lat_count(l, LAT_T_IRQ, IRQ_STRAY);
+	if (!home || !home->chain || irq < 0)
+		return 0;
+	if (u64map_get(&l->irq_vector, irq_key(l, v, irq), &known)) {
+		found = home->chain[known].homeless && home->chain[known].open ? (int)known : -1;
+		if (found < 0 && u64map_get(&l->irq_vcpu, key | known, &id) && id != v->id)
+			return u64map_put(&l->irq_vcpu, key | known, UINT64_MAX);
+	} else {
+		for (int vec = -1; (vec = lat_chain_next(home, vec)) >= 0;)
+			if (home->chain[vec].homeless && l->irqs->handles((unsigned int)vec, name))
+				found = found == -1 ? vec : -2;
+	}
+	if (found < 0)
+		return 0;
+	if (u64map_put(&l->irq_vector, irq_key(l, v, irq), (uint64_t)found) ||
+	    u64map_put(&l->irq_vcpu, key | (unsigned int)found, v->id))
+		return -ENOMEM;
+	return lat_chain_end(l, home, &home->chain[found]);
 }
 
 /* The APIC may accept the vector again while its handler runs: the chain moves out of its place. */
@@ -321,19 +436,20 @@ static int handler_takes(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 static int handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	bool device = in->kind != EV_VECTOR_ENTRY;
-	int vec = device ? device_vector(l, v, (int32_t)in->f[0]) : (uint8_t)in->f[0];
+	char name[24] = "";
 	struct irq_chain *c;
+	int vec;
 
-	if (lat_handler_seen(l, v->vm, device ? FIRST_DEVICE_VECTOR : (unsigned int)vec, in->t))
+	if (device && l->irqs->handles)
+		lat_decode_text(l->dec[in->i->src->index], in, name, sizeof(name));
+	vec = device ? device_vector(l, v, (int32_t)in->f[0], name) : (uint8_t)in->f[0];
+	if (lat_handler_seen(l, v->vm, device ? l->irqs->device : (unsigned int)vec, in->t))
 		return -ENOMEM;
 	if (!l->begun || in->t > l->stop) /* the host saw nothing of it */
 		return 0;
 	c = vec >= 0 && v->chain ? &v->chain[vec] : NULL;
 	if (!c || !c->open || c->handled || (!c->entered && !c->posted)) {
-		/* A shared line has several handlers: only its first is the end of the way. */
-		if (!v->running.open)
-			lat_count(l, LAT_T_IRQ, IRQ_STRAY);
-		return 0;
+		return stray(l, v, device ? (int32_t)in->f[0] : -1, name);
 	}
 	if (!c->entered) /* posted into a guest that ran: it never left */
 		lat_chain_taken(c);
@@ -342,12 +458,14 @@ static int handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in 
 	if (device) {
 		c->irq = (int32_t)in->f[0];
 		lat_decode_text(l->dec[in->i->src->index], in, c->name, sizeof(c->name));
-		v->last_device = *c;
-		v->has_last = true;
+		if (!l->irqs->is_timer(c->vector)) {
+			v->last_device = *c;
+			v->has_last = true;
+		}
 	} else {
-		const char *name = fmt_name(in->i->ev);
+		const char *event = fmt_name(in->i->ev);
 
-		snprintf(c->name, sizeof(c->name), "%.*s", (int)(strrchr(name, '_') - name), name);
+		snprintf(c->name, sizeof(c->name), "%.*s", (int)(strrchr(event, '_') - event), event);
 	}
 	return handler_takes(l, v, c);
 }

@@ -31,7 +31,7 @@ const struct lat_desc lat_desc_irq = {
 	.stage_help = {
 		"from the source to the first event of the handler (without a guest: to the entry)",
 		"before it: the VMM's thread that raised it had waited for a CPU; no part of the total",
-		"from the source to the APIC of the vCPU",
+		"from the source to the APIC of the vCPU, or the GIC",
 		"from there to the injection, less the two parts that follow",
 		"... the guest ran with interrupts off",
 		"... the vCPU's thread wanted a CPU and had none",
@@ -49,14 +49,14 @@ const struct lat_desc lat_desc_irq = {
 	/* The first is the sum of those up to "open at the end". */
 	.count = { "accepted", "measured", "never injected", "injected, handler not seen",
 		   "ended (EOI) before a handler was seen", "of vectors that the guest did not trace",
-		   "outside the guest's capture", "begun before the host's capture", "cut by lost events",
+		   "outside the guest's capture", "for a vCPU that is not told", "begun before the host's capture", "cut by lost events",
 		   "open at the end", "coalesced", "injected again", "posted",
 		   "handlers without an interrupt of the host" },
 };
 
 int lat_chain_next(const struct lat_vcpu *v, int vector)
 {
-	for (unsigned int next = (unsigned int)(vector + 1); next < IRQ_VECTORS;
+	for (unsigned int next = (unsigned int)(vector + 1); next < v->numbers;
 	     next = (next | 63) + 1) {
 		uint64_t bits = v->open[next / 64] >> next % 64;
 
@@ -143,9 +143,9 @@ static void group_name(struct lat_group *g, const struct irq_chain *c)
 
 /* ---- closed ---- */
 
-bool lat_is_device(unsigned int vector)
+bool lat_is_device(const struct lat *l, unsigned int vector)
 {
-	return vector >= FIRST_DEVICE_VECTOR && vector < FIRST_SYSTEM_VECTOR;
+	return vector >= l->irqs->device && vector < l->irqs->system;
 }
 
 uint64_t lat_chain_in(const struct irq_chain *c)
@@ -159,8 +159,8 @@ static struct lat_handler *handler_of(struct lat *l, size_t vm, unsigned int vec
 	struct lat_guest *g = &l->guest[vm];
 
 	if (!g->handler)
-		g->handler = calloc(IRQ_VECTORS, sizeof(*g->handler));
-	return g->handler ? &g->handler[lat_is_device(vector) ? 0 : vector] : NULL;
+		g->handler = calloc(l->irqs->numbers, sizeof(*g->handler));
+	return g->handler ? &g->handler[lat_is_device(l, vector) ? 0 : vector] : NULL;
 }
 
 int lat_handler_seen(struct lat *l, size_t vm, unsigned int vector, uint64_t t)
@@ -226,6 +226,10 @@ int lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 
 	if (!c->entered && c->posted && c->at_accept == VS_GUEST)
 		lat_chain_taken(c);
+	if (c->homeless) {
+		lat_count(l, LAT_T_IRQ, IRQ_HOMELESS);
+		return 0;
+	}
 	if (c->early || !c->entered) {
 		lat_count(l, LAT_T_IRQ, c->early ? IRQ_BEFORE : IRQ_LOST);
 		return 0;
@@ -258,12 +262,12 @@ int lat_chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 int lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, bool posted)
 {
 	uint64_t slack = l->guest[v->vm].uncertain;
-	int ret = 0, vec = l->guest[v->vm].src ? -1 : IRQ_VECTORS;
+	int ret = 0, vec = l->guest[v->vm].src ? -1 : v->numbers;
 
 	while (!ret && (vec = lat_chain_next(v, vec)) >= 0) {
 		struct irq_chain *c = &v->chain[vec];
 
-		if (c->entered && (posted || c->injected) && c->vector != except &&
+		if (c->entered && (posted || c->injected) && c->vector != except && !c->homeless &&
 		    c->t_entry < t && t - c->t_entry > slack)
 			ret = lat_chain_end(l, v, c);
 	}
@@ -306,7 +310,7 @@ static int finish_guest(struct lat *l, size_t vm)
 	struct sbuf names = { 0 };
 	int ret;
 
-	for (unsigned int vec = 0; h && vec < IRQ_VECTORS; vec++) {
+	for (unsigned int vec = 0; h && vec < l->irqs->numbers; vec++) {
 		l->table[LAT_T_IRQ].count[IRQ_OUTSIDE] += h[vec].unmatched + h[vec].ended;
 		l->table[LAT_T_IRQ].count[IRQ_UNTRACED] += h[vec].untraced;
 		if (!h[vec].untraced || h[vec].begun)

@@ -12,7 +12,6 @@
 
 #define GFP_MOVABLE  0x8u /* memory of programs has it, tables of KVM have not */
 #define GFP_ZERO     0x100u
-#define VMX_PML_FULL 62
 #define ERROR_WRITE  2u /* of both extensions */
 
 int lat_mem_new(struct lat *l)
@@ -94,7 +93,7 @@ int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	s->open = true;
 	s->begin = in->t;
 	s->tdp = exit_kind(why) == EXIT_KIND_FAULT;
-	s->pml = why.isa == EXIT_ISA_VMX && exit_reason_key(why.isa, why.reason) == VMX_PML_FULL;
+	s->pml = exit_is_log_full(why);
 	s->fault = s->pml || (s->tdp && !l->mem->has[EV_PAGE_FAULT]);
 	lat_times_at(v, in->t, s->base);
 	s->base_slept = lat_slept(v, in->t);

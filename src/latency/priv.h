@@ -51,17 +51,16 @@ void lat_decoder_free(struct lat_decoder *d);
 
 /* ---- interrupts ---- */
 
-#define IRQ_VECTORS 256
-#define FIRST_DEVICE_VECTOR 0x20
-#define FIRST_SYSTEM_VECTOR 0xec /* LOCAL_TIMER_VECTOR: above are the kernel's own */
+#define IRQ_NUMBERS 1024 /* no less than any event_irqs.numbers */
 
 enum irq_source { SRC_UNKNOWN, SRC_MSI, SRC_LINE, SRC_IPI, SRC_IRQFD };
 
 struct irq_chain {
-	bool open, posted, injected, entered, handled;
+	bool open, posted, listed, injected, entered, handled;
+	bool homeless; /* which vCPU it is for is not known: it stands at the VM's first */
 	bool early; /* first of its vector, its acceptance was not seen */
 	enum irq_source source;
-	uint8_t vector;
+	uint16_t vector; /* event_irqs' number */
 	uint32_t eoi_entries; /* entries since t_eoi */
 	enum vs_state at_accept;
 	uint64_t entries; /* of the vCPU when it was accepted */
@@ -105,8 +104,9 @@ struct lat_vcpu {
 	int irq_depth, softirq_depth;
 	uint8_t guest_preempt;
 	/* interrupts */
-	struct irq_chain *chain; /* IRQ_VECTORS of them, made at the first */
-	uint64_t open[IRQ_VECTORS / 64], met[IRQ_VECTORS / 64]; /* met: since the last gap */
+	uint16_t numbers;	 /* of interrupts */
+	struct irq_chain *chain; /* as many, made at the first */
+	uint64_t open[IRQ_NUMBERS / 64], met[IRQ_NUMBERS / 64]; /* met: since the last gap */
 	struct irq_chain running; /* open: the one whose handler runs */
 	bool has_last;
 	struct irq_chain last_device; /* the device interrupt whose handler ran last */
@@ -138,7 +138,8 @@ struct lat_guest {
 	uint64_t begin; /* host TSC of its first event */
 	uint64_t stop;	/* and of its end; UINT64_MAX: not known */
 	uint64_t uncertain; /* cycles that its stamps may be off by, either way */
-	struct lat_handler *handler; /* IRQ_VECTORS of them, made at the first interrupt */
+	struct lat_handler *handler; /* one for each number, made at the first interrupt */
+	struct lat_vcpu *home;	     /* of interrupts whose vCPU is not known */
 };
 
 /*
@@ -194,7 +195,9 @@ struct lat {
 	struct lat_hrtimers *hrtimers;
 	struct lat_mem *mem; /* NULL: not wanted */
 	struct lat_net *net; /* NULL: not wanted */
+	const struct event_irqs *irqs; /* of the host's guests */
 	struct u64map irq_vector; /* vm << 32 | irq → vector, learnt */
+	struct u64map irq_vcpu;	  /* vm << 32 | number of a shared one → vCPU that took the last */
 	uint64_t now;
 	bool begun;
 	uint64_t begin, end; /* of the host's events */
@@ -292,6 +295,7 @@ void lat_workers_free(struct lat *l);
 void lat_irq_raised(struct lat *l, const struct lat_in *in);
 int lat_irq_finish(struct lat *l) __must_check;
 int lat_irq_accept(struct lat *l, const struct lat_in *in) __must_check;
+int lat_irq_line(struct lat *l, const struct lat_in *in) __must_check;
 int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
 int lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
 int lat_irq_eoi(struct lat *l, const struct lat_in *in) __must_check;
@@ -302,7 +306,7 @@ void lat_irq_forget(struct lat *l, struct lat_vcpu *v);
 /* irq_end.c */
 /* The next vector behind `vector` (-1: from the first on) with an open chain; -1: none. */
 int lat_chain_next(const struct lat_vcpu *v, int vector);
-bool lat_is_device(unsigned int vector);
+bool lat_is_device(const struct lat *l, unsigned int vector);
 /* Host TSC at which it went in: a running guest takes what is posted at once. */
 uint64_t lat_chain_in(const struct irq_chain *c);
 /* It was posted, the guest ran, and took it without an exit. */
@@ -346,7 +350,6 @@ enum {
 /* The deadline is the guest's; the total is by two clocks, the deadline's and the events'. */
 #define TIMER_CROSSES (1u << TIMER_ST_TOTAL | 1u << TIMER_ST_EXPIRE | 1u << TIMER_ST_GUEST)
 enum { TIMER_BY_NOTHING, TIMER_BY_HOST, TIMER_BY_GUEST, TIMER_BY_OFFCPU, TIMER_BY_EARLY };
-#define TIMER_VECTOR 0xec /* LOCAL_TIMER_VECTOR of Linux (asm/irq_vectors.h) */
 
 /* hrtimer.c */
 int lat_hrtimers_new(struct lat *l) __must_check;
@@ -411,6 +414,7 @@ enum {
 	IRQ_ENDED,
 	IRQ_UNTRACED,
 	IRQ_OUTSIDE,
+	IRQ_HOMELESS,
 	IRQ_BEFORE,
 	IRQ_CUT,
 	IRQ_OPEN,

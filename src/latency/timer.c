@@ -71,7 +71,7 @@ void lat_timer_tick(struct lat_vcpu *v, uint64_t t)
 /* The vCPU's APIC accepted an interrupt: of its timer, when it has that vector and one is armed. */
 void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 {
-	if (c->vector != TIMER_VECTOR || !v->armed)
+	if (!l->irqs->is_timer(c->vector) || !v->armed)
 		return;
 	lat_timer_tick(v, c->t_accept);
 	c->is_timer = true;

@@ -67,7 +67,7 @@ static int drain_fields(struct exits_run *x)
 
 	if (!x->exit.f[0].size)
 		return err_lack(x->err, ENOENT, "kvm_exit of this kernel has no field that "
-				"tells the reason: not an x86 or arm64 machine?");
+				"tells the reason: not a machine that kvmft knows?");
 	d->exit_id = fmt_id(x->exit.ev);
 	d->entry_id = x->entry.ev ? fmt_id(x->entry.ev) : d->exit_id;
 	d->waking_id = x->waking.ev ? fmt_id(x->waking.ev) : 0;

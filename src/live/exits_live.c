@@ -138,9 +138,22 @@ static int prepare(struct exits_run *x)
 
 /* ---- the result ---- */
 
+/* " (kvm_pvm)": what may raise no events. */
+static const char *module_text(enum exit_isa isa, char buf[32])
+{
+	const char *module;
+	enum exit_isa of;
+
+	buf[0] = '\0';
+	for (size_t i = 0; (module = exit_module(i, &of)); i++)
+		if (of == isa && module[0])
+			snprintf(buf, 32, " (%s)", module);
+	return buf;
+}
+
 static int nothing_seen(struct exits_run *x)
 {
-	char text[32];
+	char text[32], module[32];
 	int ret;
 
 	str_ns(text, sizeof(text), util_now_ns() - x->begin_ns);
@@ -154,7 +167,7 @@ static int nothing_seen(struct exits_run *x)
 		       "no exits of %s were seen in %s although %zu VM%s: idle, or its "
 		       "KVM raises no kvm_exit%s",
 		       x->target.title.s, text, x->vms->n, x->vms->n == 1 ? " runs" : "s run",
-		       x->isa == EXIT_ISA_PVM ? " (kvm_pvm)" : "");
+		       module_text(x->isa, module));
 }
 
 static int result(struct exits_run *x)

@@ -27,9 +27,6 @@
 
 #define NO_PLACE "they are of CPUs from 1024 on, which Perfetto does not have"
 
-#define FIRST_DEVICE_VECTOR 0x20 /* of Linux guests: arch/x86/include/asm/irq_vectors.h */
-#define LAST_DEVICE_VECTOR  0xeb
-
 static struct pf_track *cpu_track(struct out *o, const struct tl_item *i)
 {
 	if (i->cpu == TL_NO_CPU) /* a thread of QEMU, 0: nobody knows which */
@@ -122,14 +119,15 @@ static struct pf_irqs *irqs_of(struct pf *p, int64_t vm, uint64_t vcpu)
  * its vector is accepted again though the last one, which was injected, was never seen in the
  * guest, which may not be recording.
  */
-static uint64_t flow_of(struct pf *p, struct pf_irqs *q, uint64_t vector, bool inject)
+static uint64_t flow_of(struct pf *p, const struct event_irqs *irqs, struct pf_irqs *q,
+			uint64_t vector, bool inject)
 {
 	if (vector > 255)
 		return 0;
 	if (!q->flow[vector] || (q->injected[vector] && !inject))
 		q->flow[vector] = ++p->next_flow;
 	q->injected[vector] = inject;
-	if (vector >= FIRST_DEVICE_VECTOR && vector <= LAST_DEVICE_VECTOR)
+	if (vector >= irqs->device && vector < irqs->system)
 		q->device = (unsigned int)vector;
 	return q->flow[vector];
 }
@@ -153,7 +151,8 @@ static int host_irq(struct out *o, const struct tl_item *i, const struct evinfo 
 	vm = (ssize_t)map->vm[vm].of;
 	t = pf_track(o, p, PF_VCPU, (size_t)vm, (uint32_t)vcpu);
 	q = irqs_of(p, vm, vcpu);
-	return t && q ? instant(o, t, e, i, flow_of(p, q, vector, !accept)) : -ENOMEM;
+	return t && q ? instant(o, t, e, i, flow_of(p, event_irqs(i->src->fmt), q, vector, !accept))
+		      : -ENOMEM;
 }
 
 /* What arrives in the guest: the flow to end, 0 = none. */

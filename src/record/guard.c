@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kvmft/exit_names.h"
 #include "kvmft/sandbox.h"
 
 /* ---- the environment ---- */
@@ -53,19 +54,9 @@ int record_environment(char **command, struct kvmft_err *err)
 
 /* ---- modules ---- */
 
-static const char *vendor_module(const struct ktsc_facts *tsc)
-{
-	if (!strcmp(tsc->vendor, "GenuineIntel") || !strcmp(tsc->vendor, "CentaurHauls") ||
-	    !strcmp(tsc->vendor, "  Shanghai  "))
-		return "kvm_intel";
-	if (!strcmp(tsc->vendor, "AuthenticAMD") || !strcmp(tsc->vendor, "HygonGenuine"))
-		return "kvm_amd";
-	return NULL;
-}
-
 int record_modules(struct record *r)
 {
-	const char *vendor = vendor_module(&r->tsc);
+	const char *vendor = exit_module_of_vendor(r->tsc.vendor);
 
 	if (!r->o->load_modules)
 		return 0;

@@ -72,14 +72,8 @@ struct nested {
 /* A guest that enters one of its own leaves for that: on every exit of this kind it is L1. */
 static bool enters_guest(const struct nested *w, const struct rec *rec)
 {
-	struct exit_why why = exit_why(&w->names, event_u64(w->m->fmt, &w->exit, 0, rec),
-				       event_u64(w->m->fmt, &w->exit, 1, rec));
-	uint32_t key = exit_reason_key(why.isa, why.reason);
-
-	if (why.isa == EXIT_ISA_VMX)
-		return key == 20 || key == 24; /* VMLAUNCH, VMRESUME */
-	return (why.isa == EXIT_ISA_SVM && key == 0x80) || /* VMRUN */
-	       (why.isa == EXIT_ISA_ARM64 && key == (EXIT_TRAP | 0x1a)); /* ERET */
+	return exit_enters_guest(exit_why(&w->names, event_u64(w->m->fmt, &w->exit, 0, rec),
+					  event_u64(w->m->fmt, &w->exit, 1, rec)));
 }
 
 static void drop(struct nested *w, int32_t tid)

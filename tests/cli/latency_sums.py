@@ -19,7 +19,7 @@ WHOLE = {
     "irq": ("accepted", (
         "measured", "never injected", "injected, handler not seen",
         "ended (EOI) before a handler was seen", "of vectors that the guest did not trace",
-        "outside the guest's capture", "begun before the host's capture",
+        "outside the guest's capture", "for a vCPU that is not told", "begun before the host's capture",
         "cut by lost events", "open at the end")),
     "io": ("issued", (
         "completed", "ambiguous: left out", "outside the host's capture", "cut by lost events",

@@ -256,6 +256,21 @@ static uint32_t put_text(uint8_t *rec, const struct used *u, const char *name, c
 	return (len + (uint32_t)strlen((char *)rec + len) + 4) & ~3u;
 }
 
+/* A word behind the fields, and where it is in its own (__data_loc); how long the record is then, 0: it is none. */
+static uint32_t put_dynamic(uint8_t *rec, const struct used *u, const struct subbuf_geom *g,
+			    const char *name, const char *value, uint32_t len)
+{
+	uint32_t off, size, bytes = (uint32_t)strlen(value) + 1;
+	char pattern[80];
+
+	snprintf(pattern, sizeof(pattern), "__data_loc char[] %s;", name);
+	if (!strstr(u->text, pattern) || !field(u->text, name, &off, &size) || len + bytes > MAX_REC)
+		return 0;
+	memcpy(rec + len, value, bytes);
+	enc_put(rec + off, g->big_endian, bytes << 16 | len, size);
+	return (len + bytes + 3) & ~3u;
+}
+
 static void event(struct mkcap *m, unsigned int line, struct cpu *c, char *first, char *save)
 {
 	uint64_t ts = number(line, first), tid = number(line, strtok_r(NULL, " \t", &save));
@@ -280,6 +295,11 @@ static void event(struct mkcap *m, unsigned int line, struct cpu *c, char *first
 			continue;
 		if (eq && put_word(rec, u, word, eq + 1))
 			continue;
+		text = eq ? put_dynamic(rec, u, &m->g, word, eq + 1, len) : 0;
+		if (text) {
+			len = text;
+			continue;
+		}
 		text = eq ? put_text(rec, u, word, eq + 1, save) : 0;
 		if (text) {
 			len = text;

@@ -189,6 +189,19 @@ static void test_kinds(void **state __unused_arg)
 
 	for (size_t i = 0; i < ARRAY_SIZE(are); i++)
 		assert_int_equal(exit_kind((struct exit_why){ are[i].isa, are[i].reason }), are[i].kind);
+	assert_true(exit_enters_guest((struct exit_why){ EXIT_ISA_VMX, 1u << 31 | 24 }));
+	assert_true(exit_enters_guest((struct exit_why){ EXIT_ISA_SVM, 0x80 }));
+	assert_true(exit_enters_guest((struct exit_why){ EXIT_ISA_ARM64, EXIT_TRAP | 0x1a }));
+	assert_false(exit_enters_guest((struct exit_why){ EXIT_ISA_VMX, 0 }));
+	assert_false(exit_enters_guest((struct exit_why){ EXIT_ISA_SVM, 20 }));
+	assert_false(exit_enters_guest((struct exit_why){ EXIT_ISA_PVM, 0 }));
+	assert_true(exit_is_log_full((struct exit_why){ EXIT_ISA_VMX, 62 }));
+	assert_false(exit_is_log_full((struct exit_why){ EXIT_ISA_SVM, 62 }));
+	assert_false(exit_is_log_full((struct exit_why){ EXIT_ISA_SVM, 0 }));
+	assert_string_equal(exit_module_of_vendor("  Shanghai  "), "kvm_intel");
+	assert_string_equal(exit_module_of_vendor("HygonGenuine"), "kvm_amd");
+	assert_null(exit_module_of_vendor(""));
+	assert_null(exit_module_of_vendor("another"));
 	assert_int_equal(exit_tsc_frac(EXIT_ISA_VMX), 48);
 	assert_int_equal(exit_tsc_frac(EXIT_ISA_SVM), 32);
 	assert_int_equal(exit_tsc_frac(EXIT_ISA_NONE), 48);

@@ -84,13 +84,13 @@ kill "$tiny"
 
 # ---- a guest that records itself ----
 
-guest_start vm1 --env "WORK_ROUNDS=${WORK_ROUNDS:-6}"
+guest_start vm1 --env "WORK_ROUNDS=${WORK_ROUNDS:-6}" --qemu-args "-device virtio-rng-device"
 guest_wait_up vm1
 flag_wait guest-ready
 "$KVMFT" list >"$RESULTS/list-vm1.txt" 2>&1
 check "list: the guest's vCPU and its thread" grep -q "^ *0 *$(guest_tid vm1 0) *thread-name" "$RESULTS/list-vm1.txt"
 ref_start host
-"$KVMFT" record -o /tmp/host 2>/tmp/record.err &
+"$KVMFT" record -o /tmp/host -e default -e sched:sched_switch -e sched:sched_wakeup 2>/tmp/record.err &
 recorder=$!
 recording()
 {
