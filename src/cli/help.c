@@ -20,7 +20,7 @@ static void cli_print_opt_name(const struct opt *o, struct sbuf *b)
 		sbuf_addf(b, " %s", o->arg);
 }
 
-/* Help text may have several lines; each is put in the second column. */
+/* Help text may have several lines; all go into the second column. */
 static void cli_print_opt(const struct opt *o, FILE *f)
 {
 	const char *line = o->help;
@@ -193,7 +193,7 @@ int cli_flush(struct kvmft_err *err)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return 0;
-	/* A reader that closed the pipe early (head) wants no more; that is no failure of ours. */
+	/* A reader that closed the pipe early (head) wants no more; that is not our failure. */
 	if (errno == EPIPE)
 		return -EPIPE;
 	return err_set(err, errno ? errno : EIO, "cannot write to standard output: %s",

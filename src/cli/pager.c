@@ -3,7 +3,7 @@
  * pager.c: text for a terminal.
  *
  * The pager is started while the program may still do that, and waits for the first byte: an error
- * that is the whole output shall not clear the screen.
+ * that is the whole output must not clear the screen.
  */
 #include "kvmft/pager.h"
 
@@ -33,7 +33,7 @@ static bool in_path(const char *program)
 	return false;
 }
 
-/* Whether there is what a command begins with; what only a shell understands is left to it. */
+/* Whether the first word of the command exists; what only a shell understands is left to it. */
 static bool can_start(const char *command)
 {
 	size_t n = strcspn(command, " \t");
@@ -68,9 +68,9 @@ static _Noreturn void pager_main(const char *pager, bool wide, int in, int gone)
 	(void)signal(SIGPIPE, SIG_DFL);
 	(void)dup2(in, STDIN_FILENO);
 	(void)fcntl(gone, F_SETFD, 0);
-	/* One screen: print and end; colours; no other screen; long lines can be scrolled. */
+	/* Quit if it fits one screen; colours; no alternate screen; long lines can be scrolled. */
 	(void)setenv("LESS", wide ? "FRX" : "FRXS", 0);
-	/* For root by sudo, less is no way to a shell. */
+	/* When run by sudo, less must not be a way to a root shell. */
 	if (getenv("SUDO_UID"))
 		(void)setenv("LESSSECURE", "1", 1);
 	execl(SHELL, "sh", "-c", pager, (char *)NULL);
@@ -103,7 +103,7 @@ static bool pager_start(struct page *p, const char *pager, bool wide)
 		if (p->both)
 			(void)dup2(text[1], STDERR_FILENO);
 		(void)dup2(text[1], STDOUT_FILENO);
-		/* Ctrl-C is for the pager; when that ends, so do we. */
+		/* Ctrl-C is for the pager; when it ends, so do we. */
 		(void)signal(SIGINT, SIG_IGN);
 		(void)signal(SIGQUIT, SIG_IGN);
 	} else {

@@ -110,7 +110,7 @@ static int cli_add(struct str_list *l, const char *text, struct kvmft_err *err)
 		       ? err_set(err, ENOMEM, "out of memory") : 0;
 }
 
-/* As perf has it; the words of argv are cut where they stand. */
+/* As in perf; the words of argv are cut in place. */
 static int cli_add_events(struct str_list *l, char *text, struct kvmft_err *err)
 {
 	size_t len = str_spec_len(text);
@@ -167,7 +167,7 @@ static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_e
 {
 	const char *word = argv[optind - 1], *near;
 
-	if (val >= CLI_LONG_HELP) /* getopt knows it, but not with what stands behind = */
+	if (val >= CLI_LONG_HELP) /* getopt knows it, but not with what follows the = */
 		return err_usage(err, "option %.*s takes no argument", (int)strcspn(word, "="),
 				 word);
 	if (val)
@@ -200,7 +200,7 @@ static bool cli_is_number(const char *word)
 }
 
 /*
- * The next option, as getopt_long() has it. Where operands may look like options they are gathered
+ * The next option, as from getopt_long(). If operands may look like options they are collected
  * here, since getopt would not know them: argv[1] to argv[*kept].
  */
 static int cli_next(const struct cmd *c, const struct cli_tables *t, int argc, char **argv,
@@ -218,7 +218,7 @@ static int cli_next(const struct cmd *c, const struct cli_tables *t, int argc, c
 	return getopt_long(argc, argv, t->shorts, t->longs, NULL);
 }
 
-/* Puts those before what getopt left. Where the operands begin. */
+/* Puts those before what getopt left. Returns where the operands begin. */
 static int cli_operands(char **argv, int kept)
 {
 	int first = optind - kept;
@@ -246,7 +246,7 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 			*(int *)((char *)opts + o->offset) = -1;
 	if (c->defaults)
 		c->defaults(opts);
-	optind = 0; /* begin anew: a group's own options were parsed before its command's */
+	optind = 0; /* start over: a group's own options were parsed before its command's */
 	opterr = 0;
 	(void)getopt_long(1, argv, t.shorts, t.longs, NULL);
 	while ((val = cli_next(c, &t, argc, argv, &kept)) != -1) {

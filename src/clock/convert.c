@@ -30,7 +30,7 @@ static int preimage(int err, uint64_t *lo, uint64_t *hi)
 	return CLOCK_FLAG_SKIPPED;
 }
 
-/* Signed constant between two ns clocks; before the zero of either there is no stamp. */
+/* Signed constant between two ns clocks; no stamp is before the zero of either. */
 static int shifted(uint64_t v, uint64_t constant, bool subtract, uint64_t *lo, uint64_t *hi)
 {
 	s128 c = (int64_t)constant;

@@ -78,8 +78,8 @@ static struct epoch *newest(const struct epoch_vcpu *c)
 }
 
 /*
- * Start epoch @e (its from is set); room must be reserved.  Of two changes at the same stamp only
- * the outcome of the last one ever was in force.
+ * Start epoch @e (its from is set); room must be reserved. Of two changes at the same stamp only
+ * the outcome of the last was ever in force.
  */
 static void push(const struct epoch_vm *vm, struct epoch_vcpu *c, struct epoch e)
 {
@@ -95,7 +95,7 @@ static void push(const struct epoch_vm *vm, struct epoch_vcpu *c, struct epoch e
 	c->v[c->n++] = e;
 }
 
-/* A newcomer shares the record of its VM.  NULL if out of memory. */
+/* A new vCPU shares the record of its VM. NULL if out of memory. */
 static struct epoch_vcpu *vcpu_new(const struct epoch_vm *vm, uint32_t id)
 {
 	struct epoch_vcpu *c = calloc(1, sizeof(*c));
@@ -187,8 +187,8 @@ int epoch_vm_read(struct epoch_vm *vm, uint32_t id, uint64_t at, const struct ts
 }
 
 /*
- * KVM makes a vCPU with offset 0 and prints that as the previous one of its first write: before
- * that there was no vCPU.  @fresh: nothing is known of it; else at most what was read after this
+ * KVM makes a vCPU with offset 0 and reports that as the previous one of its first write: before
+ * that there was no vCPU. @fresh: nothing is known about it; else at most what was read after this
  * write.
  */
 static bool is_birth(const struct epoch_vcpu *c, bool fresh, uint64_t host, uint64_t prev)
@@ -197,7 +197,7 @@ static bool is_birth(const struct epoch_vcpu *c, bool fresh, uint64_t host, uint
 	       (fresh || (c->n == 1 && c->read_pending && host <= c->read_at));
 }
 
-/* All that was assumed of the time before @host is void. */
+/* Whatever was assumed about the time before @host is void. */
 static void begin_at(struct epoch_vcpu *c, uint64_t host)
 {
 	c->v[0] = *newest(c);
@@ -360,7 +360,7 @@ static bool same_scaling(const struct tsc_map *a, const struct tsc_map *b)
 	return tsc_map_equal(&x, &y);
 }
 
-/* Only one ratio was ever observed: it is the best there is for all epochs. */
+/* Only one ratio was ever observed: it is the best guess for all epochs. */
 static void adopt_scaling(struct epoch_vcpu *c, const struct tsc_map *map)
 {
 	size_t i;

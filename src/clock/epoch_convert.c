@@ -3,8 +3,8 @@
  * epoch_convert.c - conversions through a vCPU's epochs
  *
  * Neighbouring epochs that agree in what a conversion needs count as one span, so that a new
- * pvclock record does not make guest TSC conversions ambiguous.  Towards the host every span is
- * tried; a candidate is what is left of its preimage after cutting it to the span's host interval.
+ * pvclock record does not make guest TSC conversions ambiguous. Towards the host every span is
+ * tried; a candidate is its preimage, cut to the span's host interval.
  */
 #include "kvmft/epoch.h"
 #include "kvmft/util.h"
@@ -17,9 +17,9 @@ long epoch_index(const struct epoch_vcpu *c, uint64_t host)
 }
 
 /*
- * The last epoch has no end, but a host TSC has: guest TSCs older than the newest offset would
- * otherwise come out of the wrapping subtraction as host TSCs of the far future, and look like a
- * second place.  2^60 cycles are seven years at 5 GHz.
+ * The last epoch has no end, but host TSCs do: guest TSCs older than the newest offset would
+ * otherwise come out of the wrapping subtraction as host TSCs in the far future, and look like a
+ * second place. 2^60 cycles are seven years at 5 GHz.
  */
 #define LAST_EPOCH_CYCLES	(1ULL << 60)
 
@@ -75,7 +75,7 @@ static struct span span_at(const struct epoch_vcpu *c, size_t i, bool pv)
 		other = record_of(c, k, &borrowed);
 		if (!s.pv != !other || (other && !pvclock_same_body(s.pv, other)))
 			break;
-		/* the borrowed part is a span of its own, so that its results say so */
+		/* the borrowed part is a span of its own, so that its results are marked */
 		if (borrowed != s.borrowed)
 			break;
 	}
@@ -94,8 +94,8 @@ static u128 scaled(const struct tsc_map *m, uint64_t host)
 }
 
 /*
- * Host TSCs of the guest TSCs [a, b] within span @s; false if there are none.  The comparison of
- * scaled values needs no division and turns most spans away.
+ * Host TSCs of the guest TSCs [a, b] within span @s; false if there are none. Comparing scaled
+ * values needs no division and rejects most spans.
  */
 static bool guest_in_span(const struct span *s, uint64_t a, uint64_t b, uint64_t *lo, uint64_t *hi)
 {
@@ -131,7 +131,7 @@ static bool any_doubtful(const struct epoch_vcpu *c, const struct span *s, uint6
 	return false;
 }
 
-/* Join [lo, hi] to what was found: touching ranges are one place, separate ones are two. */
+/* Join [lo, hi] to what was found: touching ranges are one place, separate ones two. */
 static void add_candidate(struct candidate *k, const struct epoch_vcpu *c, const struct span *s,
 			  uint64_t lo, uint64_t hi)
 {
@@ -155,7 +155,7 @@ static enum epoch_result judge(const struct candidate *k)
 	return k->doubtful ? EPOCH_DOUBTFUL : k->borrowed ? EPOCH_BORROWED : EPOCH_EXACT;
 }
 
-/* Does a guest TSC that no epoch accepts belong to a time before the first one? */
+/* Does a guest TSC that no epoch accepts belong to a time before the first? */
 static bool before_first(const struct epoch_vcpu *c, uint64_t guest)
 {
 	uint64_t lo, hi;

@@ -101,7 +101,7 @@ static const struct clock_edge_info edges[CLOCK_EDGE_NR] = {
 		"samples of the host's CLOCK_REALTIME", SAMPLES_REMEDY },
 };
 
-/* Edges that stand in for another one; nobody is told to get them. */
+/* Edges that stand in for another one; no message asks for them. */
 #define BIT(e)	(1U << CLOCK_EDGE_##e)
 #define STAND_INS (BIT(EPOCHS) | BIT(EPOCH_PV) | BIT(EPOCH_KVMCLOCK) | BIT(GUEST_LOCAL_PIECES) | \
 		   BIT(GUEST_RAW_KVM) | BIT(GUEST_RAW_PIECES) | BIT(HOST_LOCAL_PIECES) | \
@@ -168,7 +168,7 @@ const struct clock_edge_info *clock_edge_info(enum clock_edge edge)
 	return (unsigned int)edge < CLOCK_EDGE_NR ? &edges[edge] : NULL;
 }
 
-/* Edges that do not describe this kind of guest, whether known or not. */
+/* Edges that do not fit this kind of guest, whether known or not. */
 static uint32_t ruled_out(const struct clock_ctx *ctx)
 {
 	return ctx->no_kvmclock ? BIT(SCHED) : BIT(GUEST_CYC2NS);
@@ -221,7 +221,7 @@ static int search(uint32_t usable, enum clock_id from, enum clock_id to,
 	return 0;
 }
 
-/* Edges that nobody needs to learn, because a known one links the same two clocks. */
+/* Edges that need not be learned, because a known one links the same two clocks. */
 static uint32_t replaced(uint32_t known)
 {
 	uint32_t set = 0;
@@ -240,12 +240,12 @@ static uint32_t replaced(uint32_t known)
 	return set & ~known;
 }
 
-/* First edge on the usual way that is not known. */
+/* First unknown edge on the usual way. */
 static enum clock_edge first_missing(const struct clock_ctx *ctx, enum clock_id from,
 				     enum clock_id to)
 {
 	uint32_t known = ctx->known & ~ruled_out(ctx);
-	/* what is known counts, whatever its kind: only the rest of the way is to be learned */
+	/* what is known counts, whatever its kind: only the rest of the way has to be learned */
 	uint32_t usable = (~(uint32_t)STAND_INS & ~ruled_out(ctx) & ~replaced(known)) | known;
 	struct clock_route usual;
 	unsigned int i;

@@ -13,9 +13,9 @@
 
 #define FAR		((s128)1 << 62)
 #define PPB		1000000000
-/* ns per cycle of a 1 kHz TSC, the slowest that tsc_khz can say; measured slopes stay below */
+/* ns per cycle of a 1 kHz TSC, the slowest that tsc_khz can express; measured slopes are below */
 #define STEEPEST	((s128)1 << 20)
-/* what NTP may steer a clock by; all that is known about its rate beside a step */
+/* how far NTP may steer a clock; all that is known about its rate beside a step */
 #define NTP_LIMIT_PPB	500000
 
 static s128 place(const struct clock_sample *s)
@@ -140,7 +140,10 @@ static s128 interval_error(const struct clock_pieces *p, size_t i, s128 outside)
 	if (cycles >= FAR)
 		cycles = FAR;
 	err = wide_sdiv_ceil(cycles * r.ns, r.cycles);
-	/* a rate that changes by r within a chord bends at most a quarter of r * length from it */
+	/*
+	 * a rate that changes by r within a chord deviates from it by at most a quarter of r *
+	 * length
+	 */
 	cycles = outside ? outside : wide_sdiv_ceil(len, 4);
 	err += wide_sdiv_ceil((cycles_to_ns(r, cycles) + 1) * (s128)p->slew_ppb, PPB);
 	if (s->step) {
@@ -228,7 +231,10 @@ static s128 line_to_tsc(const struct clock_pieces *p, size_t i, s128 ns, bool up
 	return place(from) + (up ? wide_sdiv_ceil(d, r.ns) : wide_div_floor(d, r.ns));
 }
 
-/* Bound that holds in interval @i and its neighbours: a stamp near an edge may belong to either. */
+/*
+ * Bound that holds in interval @i and its neighbours, because a stamp near an edge may belong to
+ * either.
+ */
 static s128 error_around(const struct clock_pieces *p, size_t i)
 {
 	s128 err = interval_error(p, i, 0), e;

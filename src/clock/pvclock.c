@@ -53,9 +53,9 @@ int pvclock_to_ns(const struct pvclock *pv, uint64_t tsc, uint64_t *ns)
 }
 
 /*
- * Smallest d with scale(d) >= k.  Two steps, because the kernel shifts first and so drops bits
- * before it multiplies.  k < 2^65, hence below 2^97 before and 2^128 after the shift; a result
- * past 2^64 is of no use, so it is cut there and stays far from the sign bit.
+ * Smallest d with scale(d) >= k. Two steps, because the kernel shifts first and so drops bits
+ * before it multiplies. k < 2^65, hence below 2^97 before and 2^128 after the shift; results past
+ * 2^64 are useless, so they are cut there and stay far from the sign bit.
  */
 static s128 least_delta(const struct pvclock *pv, u128 k)
 {

@@ -39,7 +39,7 @@ int kclock_parse_marker(const char *text, uint64_t n, uint64_t *ts)
 
 struct try {
 	uint64_t
-		number; /* of its marker: a TSC, as markers of an earlier time may be in the ring */
+		number; /* of its marker: a TSC, since older markers may be in the ring */
 	uint64_t tsc, width;
 };
 
@@ -100,7 +100,7 @@ static bool tightest(struct try *at, unsigned int n, const char *text, struct kc
 	return false;
 }
 
-/* The text that all the markers are in; the option is of no use for anything else. */
+/* The text with all the markers; the option is good for nothing else. */
 static ssize_t read_raw(struct kinst *k, char **text)
 {
 	ssize_t n;

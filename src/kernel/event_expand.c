@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * event_expand.c: from what a user writes behind -e to events of this kernel, or to a message
- * that says what was probably meant.
+ * event_expand.c: from the argument of -e to events of this kernel, or to a message that says what
+ * was probably meant.
  */
 #include "priv.h"
 
@@ -41,7 +41,7 @@ static int system_walk(const char *root, const char *sys, event_fn fn, void *arg
 	return err;
 }
 
-/* Calls fn for each event of the systems that match; returns the first non-zero answer. */
+/* Calls fn for each event of the matching systems; returns the first non-zero answer. */
 static int events_walk(const struct ktracefs *t, const char *pattern, event_fn fn, void *arg)
 {
 	char **systems;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * feat.c: what this kernel offers and lacks, one table row per thing. A row either names a file
- * of tracefs whose presence is the answer, or has a probe of its own. Nothing is set anywhere.
+ * feat.c: what this kernel offers and lacks, one table row per thing. A row either names a tracefs
+ * file whose existence is the answer, or has a probe of its own. Nothing is set anywhere.
  */
 #include "feat.h"
 
@@ -15,10 +15,10 @@
 struct feat {
 	const char *name, *purpose;
 	unsigned int need,
-		use; /* KFEAT_HOST, KFEAT_GUEST: cannot do without it; has a use for it */
-	const char *file;	/* of tracefs, that is asked for; NULL: the machine is */
+		use; /* KFEAT_HOST, KFEAT_GUEST: cannot do without it; can use it */
+	const char *file;	/* the file of tracefs to look for; NULL: look at the machine */
 	const char *remedy;	/* when it is lacking */
-	feat_probe_fn probe;	/* NULL: that the file is there is the answer */
+	feat_probe_fn probe;	/* NULL: the file's existence is the answer */
 };
 
 void feat_say(struct kfeat_result *r, enum kfeat_state s, const char *fmt, ...)
@@ -94,7 +94,7 @@ static void probe_kvm_events(const struct kfeat_env *e, struct kfeat_result *r)
 		feat_say(r, KFEAT_HAVE, "kvm:kvm_exit and others");
 }
 
-/* A recorder takes what there is of them. */
+/* A recorder takes those that exist. */
 static void probe_guest_events(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	static const char *const sys[] = { "sched", "irq", "irq_vectors", "timer", "block", "msr" };
@@ -200,7 +200,7 @@ static void probe_hypervisor(const struct kfeat_env *e __unused_arg, struct kfea
 #define GUEST		 KFEAT_GUEST
 #define BOTH		 (KFEAT_HOST | KFEAT_GUEST)
 
-/* In the order in which one would mend things. */
+/* In the order in which one would fix things. */
 #ifdef __aarch64__
 #define X86(sides)   0
 #define ARM64(sides) (sides)

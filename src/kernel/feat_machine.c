@@ -21,7 +21,7 @@
 #define RING_MINIMUM_KB 256u
 #define RING_PERCENT	5u
 
-/* A file below the root of this machine or of a fixture, whole; NULL when it cannot be read. */
+/* A file below the root of this machine or of a fixture, whole; NULL if it cannot be read. */
 static char *root_read(const struct kfeat_env *e, const char *file)
 {
 	char path[512];
@@ -155,7 +155,7 @@ static enum ns namespace_of_self(const struct kfeat_env *e, const char *kind, co
 	return strcmp(link, first) ? NS_OTHER : NS_FIRST;
 }
 
-/* What the programs that make containers leave for those inside; "" when there is nothing. */
+/* What container managers leave for those inside; "" if there is nothing. */
 static void container_maker(const struct kfeat_env *e, char *buf, size_t size)
 {
 	_cleanup_free_ char *text = root_read(e, "run/systemd/container");
@@ -185,7 +185,7 @@ void feat_container(const struct kfeat_env *e, struct kfeat_result *r)
 		feat_say(r, KFEAT_HAVE, "none seen");
 }
 
-/* Events carry thread ids of the first namespace, and set_event_pid wants those. */
+/* Events carry thread ids of the first namespace, and set_event_pid expects those. */
 void feat_pid_namespace(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	switch (namespace_of_self(e, "pid", FIRST_PID_NS)) {
@@ -247,7 +247,7 @@ void feat_msr_module(const struct kfeat_env *e __unused_arg, struct kfeat_result
 	say_module("msr", r);
 }
 
-/* Back ends of KVM besides the two vendors': a kernel may have one of its own. */
+/* Back ends of KVM other than the two vendors': a kernel may have one of its own. */
 static void other_backends(const struct kfeat_env *e, struct sbuf *b)
 {
 	char path[512];

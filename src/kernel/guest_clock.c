@@ -29,9 +29,7 @@ static void pv_take(struct kguest_clock *g, uint32_t cpu, const struct kread_arg
 	for (size_t i = 0; i < PV_ARGS; i++)
 		if (!a[i].present)
 			return;
-	/*
-	 * Odd: the host was writing; 0: this CPU never registered; different: it changed meanwhile.
-	 */
+	/* Odd: the host was writing; 0: this CPU never registered; different: changed meanwhile. */
 	if (a[0].value != a[PV_ARGS - 1].value || !a[0].value || (a[0].value & 1))
 		return;
 	g->pv[g->npv++] = (struct cpu_pvclock){
@@ -45,8 +43,8 @@ static void pv_take(struct kguest_clock *g, uint32_t cpu, const struct kread_arg
 }
 
 /*
- * Arguments of n records from CPU `first` on, put behind what stands in arg already. The texts live
- * in where[], which must live as long as arg.
+ * Arguments of n records from CPU `first` on, appended to arg. The texts are in where[], which must
+ * live as long as arg.
  */
 static void pv_args(struct kread_arg *arg, char (*where)[32], uint32_t first, size_t n)
 {
@@ -85,7 +83,7 @@ static void take_offsets(struct kguest_clock *g, const struct kread_arg *arg)
 	}
 }
 
-/* Offsets, the first records and the timekeeper in one go; more records in further ones. */
+/* Offsets, the first records and the timekeeper in one shot; more records in further ones. */
 static void read_by_probe(struct ktracefs *t, struct kguest_clock *g)
 {
 	struct kread_arg arg[2 + PV_BATCH * PV_ARGS + KTK_ARGS];
@@ -155,8 +153,8 @@ int kguest_clock_read(struct ktracefs *t, struct kguest_clock *g)
 		read_by_probe(t, g);
 	offsets_from_log(g);
 	/*
-	 * A guest that does not use kvmclock has the variables too, all zero: the offset is set
-	 * together with sched_clock (kvm_sched_clock_init), and it is never 0 when it is set.
+	 * A guest that does not use kvmclock has the variables, too, all zero: the offset is set
+	 * together with sched_clock (kvm_sched_clock_init), and is never 0 once it is set.
 	 */
 	if (g->has_kvm_offset && g->kvm_source[0] == 'k' && !g->sched_known) {
 		g->sched_known = true;

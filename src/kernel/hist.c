@@ -45,8 +45,8 @@ static bool block_wanted(const struct khist *h, const char *trigger)
 	       trigger[strlen(head) + n] == ':';
 }
 
-/* Cuts "name:   number" off the front of *s, or "name: ~ 2^number", which is a key's logarithm; what
- * separates it from the next is left. */
+/* Cuts "name:   number" off the front of *s, or "name: ~ 2^number", which is a key's logarithm;
+ * the separator after it is left. */
 static int pair_cut(char **s, struct khist_pair *p)
 {
 	char *name = *s + strspn(*s, " \t"), *colon = strchr(name, ':'), *end, saved;
@@ -89,9 +89,7 @@ static int pairs_cut(struct khist *h, char **s, char end)
 	}
 }
 
-/*
- * The entry is complete when something else begins: what actions saved stands on lines of its own.
- */
+/* The entry is complete when something else begins: what actions saved is on lines of its own. */
 static int entry_give(struct khist *h)
 {
 	if (!h->have)
@@ -100,7 +98,7 @@ static int entry_give(struct khist *h)
 	return h->fn(h->ctx, &h->e);
 }
 
-/* The line has to stay while the entry is open, so it is kept. */
+/* The line is needed while the entry is open, so it is copied. */
 static char *line_keep(struct khist *h, const char *line, size_t at)
 {
 	size_t n = strlen(line);

@@ -7,9 +7,9 @@
  * instance is born with tracing_on = 1.
  *
  * libtracefs makes and removes the instance, switches its tracing and sets the size of its ring.
- * Clock, options and lists of PIDs are written here, below a descriptor of the instance: a message
- * names the file and what was written, a knob that a kernel lacks is told from one that refuses,
- * and the recorder, once confined, has no paths.
+ * Clock, options and lists of PIDs are written here, below a descriptor of the instance: messages
+ * name the file and what was written, a missing knob is distinguished from one that refuses, and
+ * the recorder, once confined, cannot use paths.
  */
 #include "priv.h"
 
@@ -37,7 +37,7 @@ static int knob(struct kinst *k, const char *file, const char *text, struct kvmf
 	return 0;
 }
 
-/* A knob that older kernels lack: `kvmft check` tells of it, and its absence is no failure. */
+/* A knob that older kernels lack: `kvmft check` reports it, and its absence is no failure. */
 static int knob_optional(struct kinst *k, const char *file, const char *text,
 			 struct kvmft_err *err)
 {
@@ -63,7 +63,7 @@ static int inst_name_and_make(struct kinst *k, struct kvmft_err *err)
 
 	if (got)
 		return err_set(err, -got, "cannot read /proc/self/stat: %s", strerror(-got));
-	/* Asked first, because tracefs_instance_create() leaks its path when mkdir fails. */
+	/* Checked first, because tracefs_instance_create() leaks its path if mkdir fails. */
 	if (faccessat(k->t->dirfd, "instances", W_OK | X_OK, AT_EACCESS))
 		return cannot_make(k, errno, err);
 	for (; self.seq < INST_NAMES_MAX; self.seq++) {
@@ -76,7 +76,7 @@ static int inst_name_and_make(struct kinst *k, struct kvmft_err *err)
 			k->name = strdup(name);
 			return k->name ? 0 : err_set(err, ENOMEM, "out of memory");
 		}
-		tracefs_instance_free(k->tr); /* another of this process: not ours to touch */
+		tracefs_instance_free(k->tr); /* another one of this process: not ours to touch */
 		k->tr = NULL;
 	}
 	return err_set(err, EMFILE, "this process has %d tracefs instances already",
@@ -121,7 +121,7 @@ int kinst_clear(struct kinst *k)
 {
 	_cleanup_close_ int fd = openat(k->dirfd, "trace", O_WRONLY | O_TRUNC | O_CLOEXEC);
 
-	return fd < 0 ? -errno : 0; /* it is the opening with O_TRUNC that empties the ring */
+	return fd < 0 ? -errno : 0; /* opening with O_TRUNC is what empties the ring */
 }
 
 /* ---- sizes ---- */
@@ -163,7 +163,7 @@ bool kmem_available(const char *text, uint64_t *kb)
 	return line;
 }
 
-/* The kernel grants more than the machine has and lets the OOM killer choose: look first. */
+/* The kernel grants more than the machine has and lets the OOM killer choose, so check first. */
 static int memory_check(struct kinst *k, uint64_t kb, struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
@@ -189,7 +189,7 @@ static void buffer_read_back(struct kinst *k)
 {
 	char line[64];
 
-	/* "X" when CPUs differ, which only somebody else can have caused: not worth failing. */
+	/* "X" if CPUs differ, which only somebody else can have caused: not worth failing. */
 	if (!file_read_line(k->dirfd, "buffer_size_kb", line, sizeof(line)))
 		(void)!kbuffer_kb_parse(line, &k->buffer_kb);
 }
@@ -256,12 +256,12 @@ static int set_options(struct kinst *k, const struct kinst_config *c, struct kvm
 	const struct {
 		const char *file;
 		bool on;
-		bool needed; /* say so when it is absent and wanted */
+		bool needed; /* say so if it is absent but wanted */
 	} option[] = {
 		{ "options/overwrite", c->overwrite, true },
 		{ "options/record-tgid", c->record_tgid, true },
 		{ "options/event-fork", c->event_fork, true },
-		/* In most kernels a top-level option only, and on by default there. */
+		/* In most kernels only a top-level option, and on by default there. */
 		{ "options/record-cmd", c->record_cmd, false },
 	};
 
@@ -297,7 +297,7 @@ static int set_dead_man(struct kinst *k, const struct kinst_config *c, struct kv
 	got = knob_optional(k, "options/disable_on_free", "1", err);
 	if (got)
 		return got;
-	/* Without it the events stay on until somebody sweeps: no reason not to record. */
+	/* Without it the events stay on until somebody cleans up: no reason not to record. */
 	k->free_fd = openat(k->dirfd, "free_buffer", O_WRONLY | O_CLOEXEC);
 	return 0;
 }
@@ -371,7 +371,7 @@ int kinst_create(struct ktracefs *t, const struct kinst_config *c, struct kinst 
 	if (!got)
 		got = inst_configure(k, c, err);
 	if (got) {
-		(void)kinst_destroy(k, NULL); /* the first failure is the one to tell */
+		(void)kinst_destroy(k, NULL); /* the first failure is the one to report */
 		return got;
 	}
 	*out = k;
@@ -391,7 +391,8 @@ int kinst_rmdir(struct tracefs_instance *tr, unsigned int wait_ms)
 		if (!tracefs_instance_destroy(tr))
 			return 0;
 		got = errno ? -errno : -EIO;
-		if (got == -ENOENT || got == -ENODEV) /* somebody else has removed it, or does so */
+		if (got == -ENOENT || got == -ENODEV) /* somebody else has removed it, or is
+						       * doing so */
 			return 0;
 		if (got != -EBUSY || waited >= wait_ms)
 			return got;
@@ -424,7 +425,7 @@ int kinst_destroy(struct kinst *k, struct kvmft_err *err)
 	if (k->on_fd >= 0) {
 		(void)!kinst_tracing(k, false, NULL);
 		(void)kinst_events_disable(k);
-		(void)kjournal_close(&k->triggers); /* what is left then makes rmdir fail */
+		(void)kjournal_close(&k->triggers); /* what is left makes rmdir fail */
 	}
 	util_close_fd(&k->free_fd);
 	util_close_fd(&k->on_fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * inst_events.c: events, filters and triggers of an instance of our own. Only the wanted events
- * are enabled: a whole system costs time for events that nobody reads.
+ * inst_events.c: events, filters and triggers of an instance of our own. Only the wanted events are
+ * enabled: a whole system would cost time for events that nobody reads.
  */
 #include "priv.h"
 
@@ -42,7 +42,7 @@ static int event_write(struct kinst *k, const char *sys, const char *name, const
 
 	if (got)
 		return err_set(err, -got, "%s:%s: not an event name", sys, name);
-	tracefs_error_clear(k->tr); /* so that what stands there afterwards is about this */
+	tracefs_error_clear(k->tr); /* so that what is there afterwards is about this write */
 	got = knob_write(undo ? &k->triggers : NULL, k->dirfd, path, text, undo);
 	if (!got)
 		return 0;
@@ -81,7 +81,7 @@ static int event_switch(struct kinst *k, const struct kevent *e, bool on)
 	return got ? got : knob_write(NULL, k->dirfd, path, on ? "1" : "0", NULL);
 }
 
-/* How many events the system has; SIZE_MAX when that cannot be told. */
+/* How many events the system has; SIZE_MAX if unknown. */
 static size_t system_count(const struct kinst *k, const char *sys)
 {
 	struct dirent *e;
@@ -112,8 +112,8 @@ static size_t system_wanted(const struct kinst *k, const char *sys)
 }
 
 /*
- * Whether event i was enabled with its whole system: by one write, when all of it is wanted, as
- * with kvm:*. `done` is the system of the event before, if that was so.
+ * Whether event i was enabled together with its whole system: by one write, if all of it is wanted,
+ * as with kvm:*. `done` is the system of the previous event, if that was so.
  */
 static bool enabled_with_system(struct kinst *k, size_t i, const char **done)
 {
@@ -130,7 +130,7 @@ static bool enabled_with_system(struct kinst *k, size_t i, const char **done)
 	snprintf(path, sizeof(path), "events/%s/enable", sys);
 	if (!knob_write(NULL, k->dirfd, path, "1", NULL))
 		*done = sys;
-	return *done; /* else one by one: then it is known which */
+	return *done; /* else one by one, to know which one fails */
 }
 
 int kinst_events_enable(struct kinst *k, struct kvmft_err *err)
@@ -155,7 +155,7 @@ int kinst_events_disable(struct kinst *k)
 {
 	int first = 0;
 
-	/* The instance is ours alone: all at once, a write instead of one for each. */
+	/* The instance is ours alone: all at once, with one write instead of one for each. */
 	if (k->events_on && k->ev.n > 1 && !knob_write(NULL, k->dirfd, "events/enable", "0", NULL))
 		k->events_on = false;
 	for (size_t i = 0; i < k->ev.n && k->events_on; i++) {
@@ -182,7 +182,7 @@ bool kinst_has_trigger(const struct kinst *k, const char *sys, const char *name)
 	       kfile_exists(k->dirfd, path);
 }
 
-/* What triggers there are is told where none is set. */
+/* If none is set, the file lists the available triggers. */
 enum kstacks kinst_stacks(const struct kinst *k, const char *sys, const char *name)
 {
 	_cleanup_free_ char *text = NULL;
@@ -251,7 +251,7 @@ static void event_triggers_sweep(int instfd, const char *path)
 		if (state)
 			*state = '\0';
 		sbuf_addf(&undo, "!%s", line);
-		/* What cannot be removed shows in the failure of the instance's rmdir. */
+		/* What cannot be removed makes the instance's rmdir fail. */
 		if (!undo.error)
 			(void)!file_write_text(instfd, path, undo.s);
 		sbuf_free(&undo);
@@ -260,7 +260,7 @@ static void event_triggers_sweep(int instfd, const char *path)
 
 void kinst_triggers_sweep(int instfd)
 {
-	/* Those that use variables of others come first: a variable in use cannot go. */
+	/* Those that use variables of others first: a variable in use cannot be removed. */
 	static const char *const user[] = { "kvm/kvm_entry", "kvm/kvm_exit" };
 	DIR *dir = dir_open(instfd, "events/synthetic");
 	struct dirent *e;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * inst_read.c: what an instance of our own has to tell: descriptors to drain it, its counters,
- * its settings, and who has it open. Below the instance's descriptor, not by libtracefs, whose
- * paths the confined recorder has not.
+ * inst_read.c: what can be read from an instance of our own: descriptors to drain it, its counters,
+ * its settings, and who has it open. Below the instance's descriptor, not with libtracefs, because
+ * the confined recorder cannot use paths.
  */
 #include "priv.h"
 

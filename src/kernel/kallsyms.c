@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The name on a line, its end cut off in place; NULL when the line is not one of kallsyms. */
+/* The name on a line, terminated in place; NULL if it is not a line of kallsyms. */
 static char *line_name(char *line)
 {
 	char *p = strchr(line, ' ');

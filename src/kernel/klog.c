@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * klog.c: the kernel's log, for the few facts that it alone tells. The ring may have lost the
+ * klog.c: the kernel's log, for the few facts that are nowhere else. The ring may have lost the
  * boot lines long ago: nothing found means nothing.
  */
 #include "priv.h"
@@ -18,7 +18,7 @@
 #define KLOG_RECORD_MAX	 8192
 #define KLOG_TEXT_MAX	 (64u << 20)
 
-/* Behind "<6>" and "[    1.234567] " (with "[   T12] " on some kernels), whichever are there. */
+/* After "<6>" and "[    1.234567] " (with "[   T12] " on some kernels), as far as present. */
 static const char *skip_prefix(const char *p)
 {
 	if (*p == '<' && isdigit((unsigned char)p[1])) {
@@ -66,7 +66,7 @@ static int read_syslog(char **text)
 
 	if (size <= 0)
 		return size ? -errno : -ENODATA;
-	/* Prefixes are added while reading, and what does not fit is lost from the old end. */
+	/* Prefixes are added while reading, and what does not fit is dropped from the old end. */
 	size = size > (1 << 28) ? size : size * 2 + (1 << 16);
 	buf = malloc((size_t)size + 1);
 	if (!buf)
@@ -106,7 +106,7 @@ static int read_kmsg(char **text)
 		ssize_t n = read(fd, rec, KLOG_RECORD_MAX);
 
 		if (n < 0 &&
-		    (errno == EPIPE || errno == EINTR)) /* overwritten meanwhile: goes on */
+		    (errno == EPIPE || errno == EINTR)) /* overwritten meanwhile: continue */
 			continue;
 		if (n <= 0)
 			break;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * knob.c: the one place that writes to the kernel, and the journal that takes writes back. Not
- * libtracefs: it opens by path, which the confined recorder has not, knows no undo, and its plain
- * write truncates, which empties a list that is shared, such as kprobe_events.
+ * knob.c: the one place that writes to the kernel, and the journal that undoes writes. Not
+ * libtracefs: it opens by path, which the confined recorder cannot, knows no undo, and its plain
+ * write truncates, which would empty a shared list such as kprobe_events.
  */
 #include "priv.h"
 

@@ -2,9 +2,9 @@
 /*
  * kread.c: reading kernel variables by name.
  *
- * A kprobe may fetch memory at a symbol ("@tsc_khz:u32") whenever its function runs. So: put one
- * on a function that a harmless system call of ours enters, let only our thread record, make the
- * call, read the one line of text, and take everything away again.
+ * A kprobe may fetch memory at a symbol ("@tsc_khz:u32") whenever its function runs. So: put one on
+ * a function that a harmless system call of ours enters, record only our thread, make the call,
+ * read the one line of text, and remove everything again.
  */
 #include "priv.h"
 
@@ -69,7 +69,7 @@ int kread_parse_field(const char *line, const char *name, uint64_t *value)
 	return -ENOENT;
 }
 
-/* The line of event name in the text of `trace`, cut out; NULL when it is not there. */
+/* The line of event name in the text of `trace`, terminated; NULL if there is none. */
 static char *trace_line(const char *text, const char *name)
 {
 	char want[64];
@@ -128,7 +128,7 @@ static int shot_fire(struct reader *r, const char *name, char **line, struct kvm
 		provoke();
 	(void)!kinst_tracing(r->k, false, NULL);
 	(void)kinst_events_disable(r->k);
-	kevent_list_free(&r->k->ev); /* the probe goes in a moment, and its event with it */
+	kevent_list_free(&r->k->ev); /* the probe goes shortly, and its event with it */
 	if (got)
 		return got;
 	n = kinst_read(r->k, "trace", KFILE_MAX, &text);
@@ -196,7 +196,7 @@ static int reader_open(struct reader *r, struct ktracefs *t, struct kvmft_err *e
 	return got ? got : reader_pick(r, err);
 }
 
-/* The instance first: a probe cannot go while its event is enabled somewhere. */
+/* The instance first: a probe cannot be removed while its event is enabled somewhere. */
 static int reader_close(struct reader *r, struct kvmft_err *err)
 {
 	int got = kinst_destroy(r->k, err);
@@ -255,8 +255,8 @@ static bool same_symbol(const struct kread_arg *a, const struct kread_arg *b)
 }
 
 /*
- * One symbol that the kernel does not know fails the whole definition: then each symbol, with all
- * that is asked of it, gets a probe of its own.
+ * One symbol that the kernel does not know makes the whole definition fail: then each symbol, with
+ * everything asked of it, gets a probe of its own.
  */
 static int batch_run(struct reader *r, struct kread_arg *arg, size_t n, struct kvmft_err *err)
 {
@@ -289,8 +289,8 @@ static size_t batch_length(const struct kread_arg *arg, size_t n)
 }
 
 /*
- * From 4.20 on the kernel refuses a symbol that it does not know; before, it reads zero. Only there
- * is kallsyms asked, because reading its megabytes takes long on slow machines.
+ * From 4.20 on the kernel refuses an unknown symbol; before, it reads zero. Only there is kallsyms
+ * searched, because reading its megabytes takes long on slow machines.
  */
 static bool kernel_refuses_unknown(void)
 {
@@ -321,7 +321,7 @@ static int mark_by_kallsyms(struct kread_arg *arg, char (*sym)[SYMBOL_MAX], size
 	return 0;
 }
 
-/* Marks as present what may be asked for. */
+/* Marks as present what can be asked for. */
 static int mark_known(struct kread_arg *arg, size_t n, struct kvmft_err *err)
 {
 	_cleanup_free_ char(*sym)[SYMBOL_MAX] = calloc(n + !n, sizeof(*sym));
@@ -361,6 +361,6 @@ int kread_symbols(struct ktracefs *t, struct kread_arg *arg, size_t n, struct kv
 	if (got || gone)
 		return got ? got : gone;
 	if (err)
-		*err = (struct kvmft_err){ 0 }; /* of attempts that others made good */
+		*err = (struct kvmft_err){ 0 }; /* of failed attempts that others made up for */
 	return found;
 }

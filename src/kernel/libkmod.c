@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * libkmod.c: modules through libkmod, which is loaded when it is needed.
+ * libkmod.c: modules through libkmod, loaded on demand.
  *
- * It brings liblzma and libcrypto along: linked to it, each command spent more on loading libraries
- * than a report of a small capture takes. Where it is missing at run time others do its work, see
- * module.c.
+ * It pulls in liblzma and libcrypto: with it linked, each command would spend more time on loading
+ * libraries than a report of a small capture takes. If it is missing at run time there is a
+ * substitute, see module.c.
  */
 #include "priv.h"
 
@@ -43,7 +43,7 @@ static int lib_open(struct lib *l)
 	*l = (struct lib){ .handle = dlopen("libkmod.so.2", RTLD_NOW | RTLD_LOCAL) };
 	if (!l->handle)
 		return -ENOSYS;
-	/* POSIX wants a function to fit into what dlsym() returns. */
+	/* POSIX requires that a function pointer fits into what dlsym() returns. */
 #define RESOLVE(name) \
 	if (!(*(void **)&l->name = dlsym(l->handle, #name))) { \
 		lib_close(l); \
@@ -102,7 +102,7 @@ int libkmod_state(const char *name, const char *dir, enum kmodule_state *s)
 	return 0;
 }
 
-/* Install commands of modprobe.d are not run: kvmft starts no shell on anybody's behalf. */
+/* Install commands of modprobe.d are not run: kvmft starts no shell for others. */
 int libkmod_insert(const char *name)
 {
 	struct kmod_module *mod;

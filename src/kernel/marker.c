@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * marker.c: what programs write to the top level's trace_marker, taken into an instance.
+ * marker.c: recording what programs write to the top-level trace_marker into an instance.
  *
- * A program that kvmft starts gets a mount namespace of its own, in which the top level's files are
- * the instance's: it writes to "trace_marker" as ever, and the kernel's main trace never sees it.
- * Programs like QEMU switch tracing_on first. That must neither touch the main trace nor the
- * instance, whose beginning and end are the recorder's business: there it is /dev/null.
+ * A program that kvmft starts gets a mount namespace of its own, in which the instance's files take
+ * the place of the top-level ones: it writes to "trace_marker" as usual, and the kernel's main
+ * trace never sees it. Programs like QEMU first switch on tracing_on. That must affect neither the
+ * main trace nor the instance, which the recorder starts and stops: there it is /dev/null.
  */
 #include "priv.h"
 
@@ -75,7 +75,7 @@ static char *mount_point(char *line, const char *type)
 
 typedef int (*mount_fn)(const char *point, const struct kinst *k);
 
-/* Calls fn for each place where the whole of such a file system is mounted. */
+/* Calls fn for each place where a whole file system of that type is mounted. */
 static int mounts_walk(const char *type, mount_fn fn, const struct kinst *k)
 {
 	_cleanup_free_ char *text = NULL;
@@ -93,7 +93,7 @@ static int mounts_walk(const char *type, mount_fn fn, const struct kinst *k)
 	return got;
 }
 
-/* debugfs has a place where tracefs mounts itself when somebody looks: let it do so now. */
+/* debugfs has a directory where tracefs is mounted on access: trigger that now. */
 static int wake_automount(const char *point, const struct kinst *k __unused_arg)
 {
 	char path[4200];
@@ -138,7 +138,9 @@ int kinst_private_marker(const struct kinst *k)
 
 	if (unshare(CLONE_NEWNS) < 0)
 		return -errno;
-	/* What is mounted outside still appears here; what is mounted here does not go outside. */
+	/*
+	 * What is mounted outside still appears here; what is mounted here does not show outside.
+	 */
 	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		return -errno;
 	got = mounts_walk("debugfs", wake_automount, NULL);

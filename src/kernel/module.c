@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * module.c: whether a kernel module is there, and loading it.
+ * module.c: whether a kernel module is available, and loading it.
  *
- * /sys/module answers most of it at no cost: a loaded module has an initstate there, a built-in
- * one (with parameters) has a directory without it. Only modules that are not running need libkmod
- * or, without that, the lists in /lib/modules and modprobe. The environment has no influence on
- * either.
+ * /sys/module answers most of this at no cost: a loaded module has an initstate there, a built-in
+ * one (with parameters) has a directory without it. Only modules that are not loaded need libkmod
+ * or, without that, the lists in /lib/modules and modprobe. The environment influences neither.
  */
 #include "priv.h"
 
@@ -106,7 +105,7 @@ static enum kmodule_state state_from_lists(const char *name, const char *dir)
 	return s;
 }
 
-/* modprobe knows dependencies and compression; it gets a clean environment. */
+/* modprobe handles dependencies and compression; it gets a clean environment. */
 static int insert_by_modprobe(const char *name)
 {
 	char *argv[] = { (char[]){ "modprobe" }, (char[]){ "-q" }, (char[]){ "--" },

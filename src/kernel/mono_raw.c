@@ -3,15 +3,15 @@
  * mono_raw.c: the line of this machine's CLOCK_MONOTONIC_RAW, read from the kernel's timekeeper, or
  * from what the kernel shows of it to each process (vvar.c).
  *
- * Where its fields are differs between kernels: 6.13 moved them, lock debugging shifts them, and
- * the variable changed its name. So they are found by their shape. Two records of the kernel's
- * struct tk_read_base (include/linux/timekeeper_internal.h) stand in it, for CLOCK_MONOTONIC and,
- * behind it, for CLOCK_MONOTONIC_RAW: { clock, mask, cycle_last, mult and shift, xtime_nsec, base
- * }; both are of one clocksource and written at one moment, so their first three words are the
- * same.
+ * The position of its fields differs between kernels: 6.13 moved them, lock debugging shifts them,
+ * and the variable changed its name. So they are found by their shape. The variable contains two
+ * records of the kernel's struct tk_read_base (include/linux/timekeeper_internal.h), for
+ * CLOCK_MONOTONIC and, after it, for CLOCK_MONOTONIC_RAW: { clock, mask, cycle_last, mult and
+ * shift, xtime_nsec, base }; both belong to one clocksource and are written together, so their
+ * first three words are the same.
  *
- * Places that are guessed count only if clock_gettime() agrees: within the few dozen ns of a
- * bracketed reading.
+ * Guessed positions count only if clock_gettime() agrees, within the few dozen ns of a bracketed
+ * reading.
  */
 #include "kvmft/mono_raw.h"
 
@@ -22,7 +22,7 @@
 #define READ_TRIES  4
 #define CHECK_TRIES 64
 #define WORDS	  40 /* the second record ends at byte 184 of 6.18's, 280 with lock debugging */
-#define PER_NAME  (WORDS + 2) /* the sequence counter before and behind */
+#define PER_NAME  (WORDS + 2) /* the sequence counter before and after */
 #define SHIFT_MAX 32
 
 _Static_assert(KTK_ARGS == 2 * PER_NAME, "two names, each with all words");
@@ -44,8 +44,8 @@ void kmono_raw_args(struct kread_arg *arg, char (*where)[32])
 }
 
 /*
- * Does a record begin here? Only counters that never wrap count what we can compute with: of 64
- * bits, or of the 56 or more that arm64's has.
+ * Does a record begin here? We can only compute with counters that never wrap: those of 64 bits, or
+ * of the 56 or more that arm64's has.
  */
 static bool is_record(const struct kread_arg *a)
 {
@@ -62,7 +62,7 @@ static bool same_moment(const struct kread_arg *a, const struct kread_arg *b)
 	return a[TK_CLOCK].value == b[TK_CLOCK].value && a[TK_LAST].value == b[TK_LAST].value;
 }
 
-/* The second of exactly two records; more of them, and we do not know what we look at. */
+/* The second of exactly two records; if there are more, we do not know what we are looking at. */
 static int find_raw(const struct kread_arg *word, struct kmono_raw *r)
 {
 	const struct kread_arg *found[2] = { NULL, NULL };
@@ -133,7 +133,7 @@ static int refuse(struct kvmft_err *err, const char *why)
 	return err_set(err, ENODATA, "no line of CLOCK_MONOTONIC_RAW: %s", why);
 }
 
-/* [tsc, tsc + width] in the units of the clocksource; false when there is no way. */
+/* [tsc, tsc + width] in the units of the clocksource; false if that is impossible. */
 static bool bracket_cycles(const struct clock_bracket *b, const struct kguest_clock *g,
 			   bool kvmclock, uint64_t *lo, uint64_t *hi)
 {
@@ -174,7 +174,7 @@ static int read_now(const struct kguest_clock *g, bool kvmclock, struct reading 
 	return 0;
 }
 
-/* By a probe, which a guest has needed anyway. */
+/* With a probe, which a guest has needed anyway. */
 static int learn_by_probe(struct ktracefs *t, const struct kguest_clock *g, bool kvmclock,
 			  struct kmono_raw *k, struct kvmft_err *err)
 {

@@ -20,8 +20,8 @@
 #define STAT_STARTTIME 22 /* number of the field in /proc/PID/stat, counted from 1 */
 
 /*
- * proc(5): the command in parentheses may hold anything, so count from the last ')'. A zombie
- * has closed all its files: for our purpose it is as good as gone.
+ * proc(5): the command in parentheses may contain anything, so count from the last ')'. A zombie
+ * has closed all its files: for our purpose it is dead.
  */
 static int stat_starttime(const char *line, uint64_t *start)
 {
@@ -107,6 +107,6 @@ bool kowner_alive(const struct kowner *o)
 
 	if (!err)
 		return start == o->start;
-	/* Only "there is no such process" proves death; hidepid or a full table does not. */
+	/* Only "no such process" proves death; hidepid or a full table does not. */
 	return err != -ENOENT && err != -ESRCH;
 }

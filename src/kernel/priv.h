@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * priv.h: what the files of the kernel room share and nobody else may see.
- */
+/* priv.h: what only the files of the kernel room share. */
 #ifndef KVMFT_KERNEL_PRIV_H
 #define KVMFT_KERNEL_PRIV_H
 
@@ -9,7 +7,7 @@
 
 struct tracefs_instance;
 
-#define KFILE_MAX (16u << 20) /* no tracefs text that kvmft reads whole is near this */
+#define KFILE_MAX (16u << 20) /* no tracefs text that kvmft reads whole is nearly as long */
 
 struct ktracefs {
 	char *path;
@@ -42,22 +40,22 @@ struct kinst {
 	uint32_t subbuf_size;
 	uint64_t buffer_kb;
 	struct kevent_list ev;
-	bool events_on; /* they may be: were switched on, and not all of them off since */
+	bool events_on; /* they may be enabled: were switched on, and not all switched off since */
 	struct kjournal triggers; /* to be removed, newest first */
 };
 
 /* ---- writing ---- */
 
 /*
- * The only function of the room that writes to kernel files. undo, what takes the write back, is
- * noted in j before anything is written. j and undo are NULL for files of an instance of our
- * own, whose knobs vanish with it.
+ * The only function of the room that writes to kernel files. undo, which takes the write back, is
+ * noted in j before anything is written. j and undo are NULL for files of an instance of our own,
+ * whose knobs vanish with it.
  */
 int knob_write(struct kjournal *j, int dirfd, const char *file, const char *text,
 	       const char *undo) __must_check;
 /* Undoes the newest entry whose undo text is the given one; NULL = simply the newest. */
 int kjournal_undo(struct kjournal *j, const char *undo) __must_check;
-/* Undoes all in reverse order, forgets them, returns the first failure. */
+/* Undoes everything in reverse order, forgets it, returns the first failure. */
 int kjournal_close(struct kjournal *j);
 
 /* ---- libkmod.c: -ENOSYS when the library is not there ---- */
@@ -74,11 +72,11 @@ void kerr_add_lines(struct kvmft_err *err, const char *lines);
 const char *kernel_lockdown(char *buf, size_t size);
 /* A name that is safe as one path component below events/. */
 bool kname_ok(const char *name);
-/* events/SYS/NAME/FILE into buf; -EINVAL: these are no names. */
+/* events/SYS/NAME/FILE into buf; -EINVAL: invalid names. */
 int kevent_path(const char *sys, const char *name, const char *file, char *buf,
 		size_t size) __must_check;
 bool kfile_exists(int dirfd, const char *file);
-/* Of the text of /proc/meminfo; false when it does not tell. */
+/* From the text of /proc/meminfo; false if it is not there. */
 bool kmem_available(const char *text, uint64_t *kb);
 /* "PID COMM" of processes with a file of the instance open, comma-separated; at most a few. */
 void kinst_holders(const char *name, struct sbuf *b);

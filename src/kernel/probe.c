@@ -5,7 +5,7 @@
  *
  * kprobe_events and uprobe_events belong to the whole machine: lines are only ever added, under our
  * group's name, and each is journalled with the line that removes it. libtracefs' functions for
- * dynamic events tell neither the kernel's error nor remove what is not of its own making.
+ * dynamic events neither report the kernel's error nor remove what they did not make.
  */
 #include "priv.h"
 
@@ -61,7 +61,7 @@ int kprobes_open(struct ktracefs *t, struct kprobes **out, struct kvmft_err *err
 	return probes_open(t, "kprobe_events", "kprobe events (CONFIG_KPROBE_EVENTS)", out, err);
 }
 
-/* What a kernel is able to stands in the help text that it shows as `README`. */
+/* What a kernel supports is in the help text that it shows as `README`. */
 static unsigned int uprobe_abilities(const struct ktracefs *t)
 {
 	static const struct {
@@ -114,11 +114,12 @@ static bool name_ok(const char *name)
 struct probe {
 	const char *name, *args;
 	const char *what, *where; /* in messages: function or file, and where in it */
-	bool again;		  /* of an event that is there, and goes with it */
+	bool again;		  /* of an existing event, and removed with it */
 };
 
 /*
- * The kernel's words about a refused line are added. Its error_log is shared: only those about it.
+ * Adds the kernel's explanation for a refused line. Its error_log is shared: only entries about
+ * this line.
  */
 static int refused(const struct kprobes *p, const struct probe *d, const char *line, int got,
 		   struct kvmft_err *err)
@@ -219,7 +220,7 @@ int kprobes_close(struct kprobes *p)
 	return got;
 }
 
-/* ---- synthetic events: shared as well, so the name says whose one is ---- */
+/* ---- synthetic events: also shared, so the name says whose it is ---- */
 
 static const char synth_file[] = "synthetic_events";
 

@@ -2,10 +2,10 @@
 /*
  * reset.c: removing what a killed kvmft left in the kernel, and nothing else.
  *
- * An instance is simply removed, without touching its settings before: the kernel disables its
- * events itself, and refuses while anybody has a file of it open. A kvmft always has, so even
- * one that looks dead from here (because it lives in another PID namespace) is safe. Probes go
- * second, because they cannot go while an instance has their events enabled.
+ * An instance is simply removed, without touching its settings first: the kernel disables its
+ * events itself, and refuses while anyone has a file of it open. A running kvmft always has, so
+ * even one that looks dead from here (because it lives in another PID namespace) is safe. Probes
+ * come second, because they cannot be removed while an instance has their events enabled.
  */
 #include "priv.h"
 
@@ -57,8 +57,8 @@ static void instance_busy(struct sweep *s, const char *name)
 }
 
 /*
- * Triggers that use each other's variables keep an instance busy; so does anybody who has it
- * open, and then nothing of it is touched.
+ * Triggers that use each other's variables keep an instance busy; so does anyone who has it open,
+ * and then nothing of it is touched.
  */
 static int instance_triggers(struct sweep *s, const char *name)
 {
@@ -124,8 +124,8 @@ static int list_instances(struct ktracefs *t, struct kevent_list *names)
 	if (!dir)
 		return errno == ENOENT ? 0 : -errno;
 	/*
-	 * Collected first: removing entries while reading a directory may skip some. Not by
-	 * tracefs_instances_walk(): short of memory it leaves out instances, and says nothing.
+	 * Collected first: removing entries while reading a directory may skip some. Not with
+	 * tracefs_instances_walk(): if memory is short it silently leaves out instances.
 	 */
 	while (!got && (e = readdir(dir)))
 		if (str_starts(e->d_name, "kvmft."))
@@ -175,12 +175,12 @@ int kowners_alive(struct ktracefs *t, struct kowner **list, size_t *n)
 /* ---- lines of kprobe_events, uprobe_events and synthetic_events ---- */
 
 /*
- * What can be left there, by its file. names() cuts its name out of a line, and the part of it that
- * tells the owner; -EINVAL: there is none.
+ * What may be left in each file. names() cuts the name out of a line, and the part of it that
+ * identifies the owner; -EINVAL: none.
  */
 struct kind {
 	const char *file, *what;
-	const char *remove; /* what stands before the name in a line that removes it */
+	const char *remove; /* what goes before the name in a line that removes it */
 	int (*names)(const char *line, char *owner, char *name, size_t size);
 };
 
@@ -227,7 +227,7 @@ static void sweep_line(struct sweep *s, const struct kind *k, const char *line)
 	snprintf(text, sizeof(text), "%s%s", k->remove, name);
 	if (!s->dry_run)
 		got = knob_write(NULL, s->t->dirfd, k->file, text, NULL);
-	/* An event with several places has a line for each, and all go with the first. */
+	/* An event with several places has a line for each; all are removed with the first. */
 	if (got == -ENOENT)
 		return;
 	if (got == -EBUSY) {

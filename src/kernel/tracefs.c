@@ -21,7 +21,7 @@
 
 static const char *const tracefs_place[] = { TRACEFS_HOME, "/sys/kernel/debug/tracing" };
 
-/* Looking at the second place is enough to make the kernel mount it there, where it can. */
+/* Looking at the second place is enough to make the kernel mount it there, if it can. */
 static int place_check(const char *path)
 {
 	struct statfs st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tsc.c: the time stamp counter of this machine: is it there, is it trustworthy, how fast is it,
- * and who says so. The frequency has many sources; the answer always names the one used. What
+ * tsc.c: the time stamp counter of this machine: does it exist, is it trustworthy, how fast is it,
+ * and according to whom. The frequency has many sources; the answer always names the one used. What
  * is the TSC on x86 is the system counter on arm64, CNTVCT_EL0: its offset is 0 on a host.
  */
 #include "priv.h"
@@ -29,7 +29,7 @@
 #define CPUID_HV	 0x40000000u /* signature of the hypervisor */
 #define CPUID_HV_TSC	 0x40000010u /* VMware's timing leaf, which KVM-based VMMs offer too */
 #define MEASURE_NS	 50000000    /* about 1 ppm with brackets of 50 ns */
-/* Anything else is a misreading. Counters of arm64 have a clock of their own, and a slow one. */
+/* Anything else is a misreading. Counters of arm64 have a clock of their own, a slow one. */
 #define KHZ_MIN		 (HAVE_CPUID ? 100000u : 1000u)
 #define KHZ_MAX		 20000000u
 
@@ -134,7 +134,7 @@ struct log_khz {
 	uint64_t refined, detected;
 };
 
-/* "... MHz TSC" follows "... MHz processor" only where the two differ, and then counts. */
+/* "... MHz TSC" follows "... MHz processor" only if the two differ, and then counts. */
 static int log_line(const char *line, void *arg)
 {
 	struct log_khz *k = arg;
@@ -209,7 +209,7 @@ static void cpu_identify(struct ktsc_facts *f)
 }
 #endif
 
-/* What firmware says of the counter, where that is a whole number of kHz: it always has been. */
+/* The firmware's value for the counter, if it is a whole number of kHz: so far it always is. */
 static uint64_t khz_from_counter(void)
 {
 	uint64_t hz = 0;
@@ -254,7 +254,8 @@ static void khz_find(struct ktracefs *t, struct ktsc_facts *f)
 	if (khz_take(f, khz_from_counter(), "cntfrq_el0", true))
 		return;
 	/*
-	 * The log is the cheap witness; a probe costs an instance and is asked when it is silent.
+	 * The log is the cheap source; a probe costs an instance and is used if the log has
+	 * nothing.
 	 */
 	if (!klog_read(&log, NULL) && !klog_find_in(log, "tsc: ", log_line, &k) &&
 	    !klog_parse_sched(log, &sched) && sched.has_kernel && !sched.unstable) {
@@ -308,7 +309,7 @@ unsigned int kmachine_sides(const char *root, const struct ktsc_facts *f, const 
 		[KFEAT_GUEST] = "it is a guest of KVM, and has no KVM itself",
 		[KFEAT_HOST | KFEAT_GUEST] = "it is a guest of KVM, and has KVM itself",
 	};
-	/* KVM is built into a kernel of arm64, or it has none. */
+	/* On arm64, KVM is built into a kernel, or it has none. */
 	static const char *const words_arm64[] = {
 		[KFEAT_HOST] = "it has KVM",
 		[KFEAT_GUEST] = "it has no KVM",

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * vvar.c: the line of CLOCK_MONOTONIC_RAW, from the page by which the kernel lets each process read
- * clocks without a system call. It takes no probe and no names of variables, which not every kernel
- * has: Debian's of arm64 does not.
+ * vvar.c: the line of CLOCK_MONOTONIC_RAW, from the page through which the kernel lets each process
+ * read clocks without a system call. It needs no probe and no names of variables, which not every
+ * kernel has: Debian's for arm64 does not.
  *
  * The page holds a record for each group of clocks (struct vdso_data of include/vdso/datapage.h,
  * vdso_clock since Linux 6.15): { seq and mode, cycle_last, mask, mult and shift, basetime[12] },
- * in some kernels with max_cycles before the mask. Where they are differs, so they are found by
- * their shape; several may have it. Which one is it, if any, clock_gettime() says:
+ * in some kernels with max_cycles before the mask. Their positions differ, so they are found by
+ * their shape; several may have it. clock_gettime() decides which one it is, if any:
  * mono_raw_learn().
  */
 #include "priv.h"
@@ -21,7 +21,7 @@
 #include <string.h>
 #include <time.h>
 
-#define PAGE_WORDS 512 /* of the least page; the records are at its beginning */
+#define PAGE_WORDS 512 /* of the smallest page; the records are at its beginning */
 #define READ_TRIES 8
 #define SEC_NS	   1000000000u
 
@@ -51,7 +51,7 @@ static const volatile uint64_t *page(void)
 	return (const volatile uint64_t *)at;
 }
 
-/* The same twice, and no record in the middle of being written. */
+/* The same twice, and not in the middle of being written. */
 static int page_read(uint64_t *word)
 {
 	const volatile uint64_t *p = page();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cursor.c: reading bytes nobody trusts.
+ * cursor.c: reading untrusted bytes.
  *
- * Only the remaining length is ever compared, never a pointer past the end, and a failing read
+ * Only the remaining length is ever compared, never a pointer past the end, and a failed read
  * leaves the cursor where it was.
  */
 #include "kvmft/util.h"
@@ -15,7 +15,7 @@ int cur_bytes(struct cursor *c, size_t n, const uint8_t **p)
 	if (n > c->left)
 		return -ENODATA;
 	*p = c->p;
-	if (n) /* an empty cursor may hold NULL, to which not even 0 may be added */
+	if (n) /* an empty cursor may hold NULL, to which nothing may be added, not even 0 */
 		c->p += n;
 	c->left -= n;
 	return 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * elf_file.c: a reader for ELF files that nobody vouches for. Only pieces with a known limit are
- * read, and every number is looked at before it is used.
+ * elf_file.c: a reader for untrusted ELF files. Only pieces with a known limit are read, and every
+ * number is checked before it is used.
  *
- *	header     magic, class (32 or 64 bit), byte order; where the two tables are
- *	program headers    PT_LOAD: which addresses come from which part of the file
- *	section headers    name (an index into a section of names), address, place, size
+ * 	header     magic, class (32 or 64 bit), byte order; where the two tables are
+ * 	program headers    PT_LOAD: which addresses come from which part of the file
+ * 	section headers    name (an index into a section of names), address, place, size
  */
 #include "kvmft/elf_file.h"
 
@@ -42,7 +42,7 @@ static int elf_get(const struct elf *e, uint64_t off, void *buf, size_t n, struc
 	if (got < 0)
 		return (int)got;
 	*c = (struct cursor){ .p = buf, .left = n, .swap = e->swap };
-	return (size_t)got == n ? 0 : -ENOEXEC; /* it shrinks under our eyes */
+	return (size_t)got == n ? 0 : -ENOEXEC; /* it shrinks while we read */
 }
 
 /* ---- header ---- */
@@ -196,7 +196,10 @@ static int shdr_read(const struct elf *e, uint32_t i, struct shdr *h)
 	return ret ? ret : cur_u32(&c, &h->link);
 }
 
-/* More than 65279 sections, or names behind them: the numbers are in section 0 then. */
+/*
+ * If there are more than 65279 sections, or their names come after that many, the numbers are in
+ * section 0.
+ */
 static int sections_extended(struct elf *e)
 {
 	struct shdr zero;

@@ -2,8 +2,8 @@
 /*
  * err.c: one line of explanation that travels up beside a -errno.
  *
- * The text may quote names from files or guests, so it is cleaned here once, and can be printed on
- * a terminal as it is.
+ * The text may quote names from files or guests, so it is cleaned here once and can then be printed
+ * on a terminal as it is.
  */
 #include "kvmft/util.h"
 
@@ -25,7 +25,7 @@ static __printf(3, 0) void err_fill(struct kvmft_err *err, int code, const char 
 	err->code = code;
 }
 
-/* Callers hold errors in both signs; an error that reads as success would be worse than any. */
+/* Callers hold errors in both signs; an error that reads as success would be the worst of all. */
 static int err_negative(int errnum)
 {
 	if (!errnum)

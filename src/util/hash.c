@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * hash.c: SipHash-1-3 (Aumasson and Bernstein 2012, with the rounds that hash tables use): who does
- * not know the key cannot make texts that have one hash.
+ * hash.c: SipHash-1-3 (Aumasson and Bernstein 2012, with the rounds that hash tables use): without
+ * the key, nobody can make texts with the same hash.
  */
 #include "kvmft/util.h"
 
@@ -34,7 +34,7 @@ static void sip_word(uint64_t v[4], uint64_t word)
 	v[0] ^= word;
 }
 
-/* Little endian on every machine: ids that go into files are made by it as well. */
+/* Little endian on every machine, because ids in files are also made with it. */
 static uint64_t sip_load(const uint8_t *p, size_t n)
 {
 	uint64_t word = 0;
@@ -65,7 +65,7 @@ uint64_t hash_bytes(const struct hash_key *k, const void *data, size_t n)
 /*
  * The kernel gives each process 16 random bytes (AT_RANDOM): nothing to be opened, kept or shared
  * between threads, and no system call that a sandbox would have to allow. The C library makes the
- * stack's canary of them, so they are not used as they are.
+ * stack's canary from them, so they are not used directly.
  */
 void hash_key_init(struct hash_key *k)
 {

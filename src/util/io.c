@@ -133,7 +133,8 @@ static bool is_ours(const struct stat *st)
 int file_open_regular(const char *path, bool own)
 {
 	/*
-	 * First as a place: to open a device may have effects, and to open a FIFO takes a writer.
+	 * Opened as a place first: opening a device may have effects, and opening a FIFO needs a
+	 * writer.
 	 */
 	_cleanup_close_ int at = open(path, O_PATH | O_CLOEXEC);
 	char self[32];

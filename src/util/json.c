@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * json.c: a JSON writer that keeps nothing but its nesting.
- */
+/* json.c: a JSON writer whose only state is its nesting. */
 #include "kvmft/json.h"
 
 #include <errno.h>
@@ -64,7 +62,7 @@ static void json_end(struct json *j, bool object)
 	if (j->error)
 		return;
 	j->depth--;
-	j->filled = true; /* the container outside holds at least this one */
+	j->filled = true; /* the enclosing container now has at least this one */
 	sbuf_addc(j->out, object ? '}' : ']');
 }
 

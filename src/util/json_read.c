@@ -27,7 +27,7 @@ static bool one_of(char c, const char *set)
 	return c && strchr(set, c);
 }
 
-/* Four hex digits; negative when there are fewer. */
+/* Four hex digits; negative if there are fewer. */
 static int32_t hex4(const char *p, const char *end)
 {
 	int32_t v = 0;
@@ -248,7 +248,7 @@ static const char *skip_value(const char *p, const char *end)
 	return end;
 }
 
-/* The value at *at without the blanks around it; *at moves behind what follows it (',' or ':'). */
+/* The value at *at without the blanks around it; *at moves past what follows it (',' or ':'). */
 static struct jval take_value(const char **at, const char *end)
 {
 	const char *from, *stop, *last;

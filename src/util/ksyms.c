@@ -38,7 +38,7 @@ static const char *keep(struct ksyms *k, const char *s, size_t n)
 	return p;
 }
 
-/* Symbols of a module follow each other, so most share the last name. */
+/* Symbols of a module follow each other, so most have the same module name as the one before. */
 static const char *keep_module(struct ksyms *k, const char *s, size_t n)
 {
 	if (!n)
@@ -59,7 +59,7 @@ int ksyms_add_bound(struct ksyms *k, uint64_t addr)
 	return array_add(&k->bound, &k->nbound, &k->bound_cap, &addr, sizeof(addr));
 }
 
-/* What the linker puts behind functions, as if it were one. */
+/* What the linker puts after functions as if it were one. */
 static bool is_end_mark(const char *name, size_t n)
 {
 	static const char tail[] = "_text_end";
@@ -110,7 +110,7 @@ int ksyms_add_module(struct ksyms *k, uint64_t base, uint64_t size, const char *
 
 /* ---- lines ---- */
 
-/* The word at *p, its end cut off; moves behind it. */
+/* The word at *p, which is terminated; *p moves past it. */
 static char *take_word(char **p)
 {
 	char *word = *p + strspn(*p, " \t");
@@ -187,7 +187,7 @@ int ksyms_add_modules_line(struct ksyms *k, char *line)
 
 /* ---- order ---- */
 
-/* Until the end is known, size is the number under which a symbol was added. */
+/* Until the end is known, size is the number of the symbol in the order of adding. */
 static int by_address(const void *a, const void *b)
 {
 	const struct ksym *x = a, *y = b;
@@ -210,7 +210,7 @@ static void drop_aliases(struct ksyms *k)
 	k->n = kept;
 }
 
-/* Code of BPF and of the tracer has a name of a module, but each piece has pages of its own. */
+/* Code of BPF and of the tracer has a module name, but each piece has pages of its own. */
 static bool is_heap(const char *module)
 {
 	return !strcmp(module, "bpf") || !strncmp(module, "__builtin__", 11);
@@ -243,7 +243,7 @@ static void find_ends(struct ksyms *k)
 }
 
 /*
- * Since Linux 6.4 the size of a module counts parts that lie elsewhere, too. Of those at one
+ * Since Linux 6.4 the size of a module includes parts that are elsewhere. Of several at the same
  * address, which no kernel has, the largest stays.
  */
 static void cut_modules(struct ksyms *k)
@@ -305,7 +305,7 @@ int ksyms_parse(struct ksyms *k, const char *text, size_t len)
 
 /* ---- looking up ---- */
 
-/* The last one that begins at addr or before it, if it reaches so far. */
+/* The last one that begins at or before addr, if it reaches that far. */
 static struct ksym *in(struct ksym *v, size_t n, uint64_t addr)
 {
 	size_t at = COUNT_BEFORE(i, n, v[i].addr <= addr);
@@ -334,7 +334,7 @@ static bool add_known(const struct ksyms *k, uint64_t addr, struct sbuf *b)
 	return true;
 }
 
-/* Below are firmware's places, and no program's. */
+/* Below are the firmware's addresses, not a program's. */
 static bool is_program(uint64_t addr)
 {
 	return ksyms_is_user(addr) && addr >= FIRMWARE;

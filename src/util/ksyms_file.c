@@ -3,9 +3,9 @@
  * ksyms_file.c: symbols of a kernel from files: kallsyms, /proc/modules, and the symbol table of a
  * vmlinux.
  *
- * A vmlinux has the addresses of its link. A kernel that runs may be elsewhere (KASLR), all of it
- * by the same number of bytes: that slide is given, or the difference that all names have in common
- * which are also known of the running kernel.
+ * A vmlinux has the addresses from linking. A running kernel may be elsewhere (KASLR), all of it
+ * moved by the same number of bytes: that slide is given, or is the difference shared by all names
+ * that are also known from the running kernel.
  */
 #include "kvmft/elf_file.h"
 #include "kvmft/ksyms.h"
@@ -20,7 +20,7 @@
 
 /* ---- lines ---- */
 
-/* One that is longer is none of theirs: its rest is taken for lines that are none, too. */
+/* A longer one is not one of theirs; what remains of it is not taken for a line, either. */
 static int add_lines(struct ksyms *k, FILE *f, ksyms_line_fn *add)
 {
 	char line[LINE];
@@ -78,7 +78,7 @@ static int sym_read(const struct elf *e, struct cursor *c, struct elf_sym *s)
 	return ret;
 }
 
-/* What the assembler wrote has no type; "$x" and the like are marks of the compiler. */
+/* What the assembler wrote has no type; "$x" and the like are markers of the compiler. */
 static bool is_code(const struct elf *e, const struct elf_sym *s, const char *name)
 {
 	const struct elf_segment *seg;
@@ -113,7 +113,7 @@ static int table_add(struct ksyms *k, const struct elf *e, const char *table, si
 	struct elf_sym s;
 	int ret = 0;
 
-	/* Names end with a NUL that elf_section_read() put behind them. */
+	/* Names end with the NUL that elf_section_read() appended. */
 	while (!ret && c.left && !sym_read(e, &c, &s))
 		if (s.name < nnames)
 			ret = sym_add(k, e, &s, names + s.name);
@@ -173,7 +173,7 @@ static bool is_twin(const struct ksym *const *v, size_t n, size_t i)
 	return (i && !by_name(&v[i - 1], &v[i])) || (i + 1 < n && !by_name(&v[i], &v[i + 1]));
 }
 
-/* Many static functions have the same name: those say nothing. */
+/* Many static functions have the same name: those prove nothing. */
 static bool slide_of(const struct ksym *const *a, size_t na, const struct ksym *const *b, size_t nb,
 		     uint64_t *slide, size_t *agree)
 {
@@ -243,7 +243,7 @@ static int add_moved(struct ksyms *k, const struct ksyms *from, uint64_t slide, 
 	return ret;
 }
 
-/* The kernel by vmlinux; modules, of which it knows nothing, by the others. */
+/* The kernel by vmlinux, and modules, which vmlinux does not have, by the others. */
 static int add_vmlinux(struct ksyms *k, const struct ksyms_files *f, const struct ksyms *known,
 		       struct kvmft_err *err)
 {

@@ -57,7 +57,7 @@ static void put_name(struct sbuf *b, const char *before, const char *name)
 	sbuf_addc(b, ' ');
 }
 
-/* Where something else than the next function ends them. */
+/* Where something other than the next function ends them. */
 static void put_ends(const struct ksyms *k, const struct ksym *const *v, size_t n, uint64_t base,
 		     struct sbuf *b)
 {
@@ -127,7 +127,7 @@ struct unpack {
 	uint64_t mod_end;	 /* modules come in the order of their addresses */
 };
 
-/* What is up to the next blank, or the end: letters that can be printed. */
+/* What comes up to the next blank, or the end: printable characters. */
 static bool take(struct unpack *u, const char **s, size_t *n)
 {
 	*s = u->p;
@@ -216,7 +216,9 @@ static int function_line(struct unpack *u, const char *same)
 
 	if (!take(u, &rest, &n) || shared > u->nn || shared + n >= sizeof(u->name) || !(shared + n))
 		return -EBADMSG;
-	/* Behind what it shares it is greater, or goes on; or it is the same at a later address. */
+	/*
+	 * After what it shares it is greater, or continues; or it is the same at a later address.
+	 */
 	order = memcmp(u->name + shared, rest, MIN(n, u->nn - shared));
 	if (order > 0 || (!order && n < u->nn - shared))
 		return -EBADMSG;
@@ -278,7 +280,7 @@ int ksyms_unpack(struct ksyms *k, const char *text, size_t len, size_t *line)
 	}
 	free(u);
 	ret = ret ? ret : ksyms_finish(k);
-	/* Two functions at one address: nobody knows which it is. */
+	/* Two functions at one address: there is no telling which one it is. */
 	if (!ret && k->aliases)
 		ret = -EBADMSG;
 	if (ret)

@@ -20,7 +20,10 @@ unsigned int loghist_index(uint64_t v)
 
 	if (v < LOGHIST_STEPS)
 		return (unsigned int)v;
-	/* The top set bit and the LOGHIST_BITS bits below it stay; shift bits are given up. */
+	/*
+	 * The top set bit and the LOGHIST_BITS bits below it stay; the lower `shift` bits are
+	 * dropped.
+	 */
 	shift = 63 - (unsigned int)__builtin_clzll(v) - LOGHIST_BITS;
 	return shift * LOGHIST_STEPS + (unsigned int)(v >> shift);
 }

@@ -4,7 +4,7 @@
  *
  * Keys are addresses, PIDs and sequence numbers, all of which differ in few bits; they are mixed
  * (the finalizer of splitmix64, public domain, Vigna 2015) before the low bits choose the slot.
- * Twice, with the seed before and between: keys that collide in spite of it cannot be computed.
+ * Twice, with the seed added before and between, so that colliding keys cannot be computed.
  */
 #include "kvmft/util.h"
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 /*
- * A third of the letters wrong is still a typing error; more is another word. Two swapped letters
- * count as two, and happen in short words too.
+ * A third of the letters wrong is still a typing error; more is a different word. Two swapped
+ * letters count as two, and also happen in short words.
  */
 static unsigned int near_limit(const char *word)
 {
@@ -38,7 +38,7 @@ void near_offer(struct near *near, const char *name, const char *text)
 	for (size_t i = 0; i < near->n; i++)
 		if (!strcmp(near->best[i].text, text))
 			return;
-	/* By name where the score is equal: the order of a directory is nobody's promise. */
+	/* By name if the score is equal, because directories have no defined order. */
 	while (at > 0 && (near->best[at - 1].score > score ||
 			  (near->best[at - 1].score == score &&
 			   strcmp(near->best[at - 1].text, text) > 0)))
@@ -58,7 +58,7 @@ void near_text(const struct near *near, struct sbuf *b)
 {
 	size_t n = near->n;
 
-	/* Beside a good guess a much worse one is noise: beside the very name, any other. */
+	/* Beside a good guess a much worse one is noise; beside an exact match, any other is. */
 	while (n && near->best[n - 1].score / 64 > near->best[0].score / 64 * 2)
 		n--;
 	for (size_t i = 0; i < n; i++) {

@@ -14,8 +14,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define TEMP_NAMES 100 /* to try: somebody may have taken some of them */
-#define DEPTH_MAX  256 /* directories above a file: more is a file system that changes under us */
+#define TEMP_NAMES 100 /* attempts: some of the names may be taken */
+#define DEPTH_MAX  256 /* directories above a file; more means that the file system changes
+		        * meanwhile */
 
 int file_parent_open(const char *path, const char **base)
 {
@@ -40,7 +41,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Is dir, or a directory above it, the one that st tells of? */
+/* Is dir, or a directory above it, the one described by st? */
 static bool is_below(int dir, const struct stat *st)
 {
 	_cleanup_close_ int fd = openat(dir, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -77,7 +78,7 @@ int newfile_check(int dir, const char *base, bool replace)
 
 	if (fstatat(dir, base, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : -errno;
-	/* /dev/null is for writing to, not for replacing; nor is a link such as /dev/stdout. */
+	/* /dev/null is for writing to, not for replacing; neither is a link such as /dev/stdout. */
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
 	return replace ? 0 : -EEXIST;
@@ -141,12 +142,12 @@ int newfile_commit(struct newfile *f, const char *base, unsigned int flags)
 
 	if (ret)
 		return ret;
-	/* Where others may write, the name could have become theirs. */
+	/* If others may write there, the name could have become theirs. */
 	if (fstat(f->fd, &ours) || fstatat(f->dir, f->temp, &named, AT_SYMLINK_NOFOLLOW))
 		return -errno;
 	if (!same_file(&ours, &named))
 		return -ESTALE;
-	/* What was there goes for good: not before what comes is safe. */
+	/* The old file is lost for good: not before the new one is safe. */
 	if ((flags & NEWFILE_SYNC) && fsync(f->fd))
 		ret = -errno;
 	else if (!(flags & NEWFILE_REPLACE))

@@ -3,8 +3,8 @@
  * parse.c: numbers as users (and kernel files) write them.
  *
  * strtoull() accepts leading blanks, a minus sign on unsigned numbers and octal; none of that is
- * wanted. Text that is no number is -EINVAL even when it is also too long, and the result is
- * only touched on success. All arithmetic is in integers.
+ * wanted. Text that is not a number is -EINVAL even if it is also too long, and the result is only
+ * changed on success. All arithmetic is in integers.
  */
 #include "kvmft/util.h"
 
@@ -55,8 +55,8 @@ static unsigned int digit_value(char c, unsigned int base)
 }
 
 /*
- * Digits from *s on, which is moved behind them: -EINVAL when there is none. Too large a number
- * sets *range, so that the caller can first look whether the rest is sound.
+ * Digits at *s, which moves past them: -EINVAL if there are none. Too large a number sets *range,
+ * so that the caller can first check the rest.
  */
 static int scan_digits(const char **s, unsigned int base, uint64_t *v, bool *range)
 {
@@ -153,8 +153,8 @@ int parse_size(const char *s, uint64_t *bytes)
 }
 
 /*
- * The digits behind a decimal point, as *num / *den without trailing zeros. -EINVAL without any
- * digit or when they are finer than a nanosecond can be in any unit.
+ * The digits after a decimal point, as *num / *den without trailing zeros. -EINVAL without any
+ * digit, or if they are finer than a nanosecond in any unit.
  */
 static int scan_fraction(const char **s, uint64_t *num, uint64_t *den)
 {

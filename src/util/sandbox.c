@@ -24,8 +24,8 @@ static int caps_drop(uint64_t keep, bool bounding)
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
 
 	/*
-	 * The bounding set first: that takes a capability itself. Not root: there is nothing to
-	 * drop.
+	 * The bounding set first, because that itself takes a capability. Not root: there is
+	 * nothing to drop.
 	 */
 	for (int cap = 0; bounding && cap < CAP_BITS; cap++)
 		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
@@ -86,7 +86,7 @@ struct ll_beneath {
 	int32_t fd;
 } __attribute__((packed));
 
-/* What the kernel's version can handle; size is how much of the struct it knows. */
+/* What the kernel's version supports; size is how much of the struct it knows. */
 static size_t ll_handled(long abi, struct ll_ruleset *r)
 {
 	*r = (struct ll_ruleset){ .fs = LL_ABI_1 };
@@ -100,7 +100,8 @@ static size_t ll_handled(long abi, struct ll_ruleset *r)
 		r->net = 3; /* bind and connect of TCP */
 	if (abi >= 6)
 		r->scoped =
-			1; /* abstract sockets of others; not signals: a command is to be ended */
+			1; /* abstract sockets of others; not signals, because a command has to
+			    * be ended */
 	return abi >= 6 ? sizeof(*r) : abi >= 4 ? 2 * sizeof(uint64_t) : sizeof(uint64_t);
 }
 
@@ -109,7 +110,7 @@ static bool ll_allow(int set, const struct ll_ruleset *r, const struct sandbox_d
 	struct ll_beneath rule = { .fd = d->fd };
 	struct stat st;
 
-	if (d->fd < 0) /* not there, so nothing is allowed */
+	if (d->fd < 0) /* it does not exist, so nothing is allowed */
 		return true;
 	if (d->rights & SANDBOX_READ)
 		rule.access |= LL_READ_FILE | LL_READ_DIR;
@@ -149,7 +150,7 @@ static int landlock_enter(const struct sandbox *s)
 	if (!abi)
 		return -ENOSYS;
 	size = ll_handled(abi, &r);
-#ifndef KVMFT_SANITIZED /* which read about this process at its end */
+#ifndef KVMFT_SANITIZED /* which read about this process at their end */
 	r.fs |= s->reads ? LL_READ_FILE | LL_READ_DIR : 0;
 #endif
 	set = (int)syscall(SYS_landlock_create_ruleset, &r, size, 0);
@@ -175,7 +176,10 @@ static const struct sandbox_call *const call_lists[][5] = {
 
 static const char *const layer_names[] = { "capabilities", "Landlock", "seccomp" };
 
-/* What the kernel lacks is left out; a layer that it has and that does not go in is an error. */
+/*
+ * Layers that the kernel lacks are left out; one that it has but that cannot be applied is an
+ * error.
+ */
 static int layer_done(unsigned int layer, int ret, unsigned int *layers, struct kvmft_err *err)
 {
 	if (!ret)
@@ -191,7 +195,10 @@ int sandbox_enter(const struct sandbox *s, unsigned int *layers, struct kvmft_er
 	int ret;
 
 	*layers = 0;
-	/* Without it, Landlock and seccomp are for root only, and a set-uid program a way out. */
+	/*
+	 * Without this, Landlock and seccomp are only for root, and a set-uid program would be a
+	 * way out.
+	 */
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0,
 		  0)) /* before Linux 3.5 there is nothing else either */
 		return errno == EINVAL ? 0 : layer_done(0, -errno, layers, err);
@@ -219,7 +226,7 @@ unsigned int sandbox_have(void)
 
 	if (sandbox_landlock_abi() > 0)
 		have |= SANDBOX_LANDLOCK;
-	/* EFAULT: it looks at the filter that is not there. */
+	/* EFAULT: it tries to read the filter, which is not there. */
 	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) < 0 && errno == EFAULT &&
 	    sandbox_has_calls())
 		have |= SANDBOX_SECCOMP;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sandbox_calls.c: the system calls that are needed once a process has begun its work, and what of
- * their arguments; all others are denied.
+ * sandbox_calls.c: the system calls that a process needs once it has begun its work, and with which
+ * arguments; all others are denied.
  *
  * Found by running every command and format (tests/cli/sandbox.t), with glibc and musl. Older calls
- * are there where the C libraries of this machine use them. New ones belong here only when some
- * work cannot be done without, and then with as little of their arguments as will do.
+ * are there because the C libraries of some machines use them. New ones belong here only if some
+ * work is impossible without them, and then with as few arguments as possible.
  */
 #include "sandbox_calls.h"
 
@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-/* glibc has O_LARGEFILE as 0 where files are large anyway; the kernel's number is what counts. */
+/* glibc defines O_LARGEFILE as 0 where files are large anyway; the kernel's number counts. */
 #ifdef __aarch64__
 #define LARGEFILE 0400000
 #else
@@ -26,20 +26,18 @@
 #define TO_WRITE (TO_READ | O_WRONLY | O_RDWR | O_CREAT | O_EXCL | O_TRUNC | O_APPEND)
 
 /*
- * Of modes: no set-uid, no set-gid, no sticky bit, and nothing for others: what is theirs to read
- * stays its own.
+ * Of modes: no set-uid, no set-gid, no sticky bit, and nothing for others: what it may read stays
+ * its own.
  */
 #define OTHERS_MODES 07077
-/*
- * The leak checker opens with whatever stands in that argument, which counts for new files alone.
- */
+/* The leak checker passes garbage in that argument, which only counts for new files. */
 #ifdef KVMFT_SANITIZED
 #define OPEN_MODES 0
 #else
 #define OPEN_MODES OTHERS_MODES
 #endif
 
-/* What is not in `of` has to be 0. */
+/* What is not in `of` must be 0. */
 #define ONLY(of) (UINT32_MAX ^ (uint32_t)(of))
 
 const struct sandbox_rule sandbox_rules[SANDBOX_RULES] = {
@@ -50,7 +48,7 @@ const struct sandbox_rule sandbox_rules[SANDBOX_RULES] = {
 	[SANDBOX_MODE_1] = { .zero = { { 1, OTHERS_MODES } } },
 	[SANDBOX_MODE_2] = { .zero = { { 2, OTHERS_MODES } } },
 	[SANDBOX_NO_EXEC] = { .zero = { { 2, PROT_EXEC } } },
-	/* Not F_SETOWN and F_SETSIG, by which others get signals. */
+	/* Not F_SETOWN and F_SETSIG, which send signals to others. */
 	[SANDBOX_FCNTL] = { .arg = 1,
 			    .nvalue = 5,
 			    .one_of = { F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC } },
@@ -58,9 +56,9 @@ const struct sandbox_rule sandbox_rules[SANDBOX_RULES] = {
 				 .nvalue = 8,
 				 .one_of = { F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL,
 					     F_DUPFD_CLOEXEC, F_SETPIPE_SZ, F_GETPIPE_SZ } },
-	/* Is it a terminal, and how wide. Not TIOCSTI, TIOCLINUX and the like. */
+	/* Is it a terminal, and how wide? Not TIOCSTI, TIOCLINUX and the like. */
 	[SANDBOX_IOCTL_TTY] = { .arg = 1, .nvalue = 2, .one_of = { TCGETS, TIOCGWINSZ } },
-	/* Of oneself, and only to look: pid 0, and no new limit, a pointer of two halves. */
+	/* Only of itself, and only reading: pid 0, and no new limit, a pointer in two halves. */
 	[SANDBOX_PRLIMIT_LOOK] = { .zero = { { 0, UINT32_MAX },
 					     { 2, UINT32_MAX },
 					     { 2 | SANDBOX_HIGH, UINT32_MAX } } },
@@ -165,7 +163,7 @@ const struct sandbox_call sandbox_recorder[] = {
 	ANY(splice),
 	ANY(pipe2),
 	RULE(fcntl, FCNTL_PIPE),
-/* threads, and what the main one waits for */
+/* threads, and what the main thread waits for */
 #ifdef KVMFT_SANITIZED
 	ANY(clone),
 #else
@@ -192,7 +190,7 @@ const struct sandbox_call sandbox_recorder[] = {
 	END,
 };
 
-/* Who stores a stream that came from anybody. */
+/* For storing a stream from an untrusted sender. */
 const struct sandbox_call sandbox_store[] = {
 	RULE(openat, OPENAT_WRITE), RULE(mkdirat, MODE_2), ANY(unlinkat),      RULE(fchmod, MODE_1),
 	ANY(ftruncate),		    ANY(fallocate),	   ANY(splice),	       RULE(fcntl, FCNTL),
@@ -222,12 +220,10 @@ const struct sandbox_call sandbox_watcher[] = {
 	END,
 };
 
-/* Who looks at other processes: are two descriptors one? */
+/* For looking at other processes: are two descriptors the same? */
 const struct sandbox_call sandbox_looker[] = { ANY(kcmp), END };
 
-/*
- * Who speaks to monitors of QEMU by sockets that are open, and writes down what it has switched on.
- */
+/* For talking to QEMU's monitors through open sockets, and noting what was switched on. */
 const struct sandbox_call sandbox_monitor[] = {
 	RULE(openat, OPENAT_WRITE),
 	RULE(mkdirat, MODE_2),
@@ -254,7 +250,7 @@ const struct sandbox_call sandbox_monitor[] = {
 	END,
 };
 
-/* The leak checker runs in a process of its own and traces; reports are made by a symbolizer. */
+/* The leak checker runs in a process of its own and traces; a symbolizer writes its reports. */
 const struct sandbox_call sandbox_sanitizer[] = {
 #ifdef KVMFT_SANITIZED
 	ANY(ptrace),

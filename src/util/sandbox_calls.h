@@ -17,7 +17,7 @@
 #endif
 #endif
 
-/* What is asked of the arguments. */
+/* What is checked of the arguments. */
 enum sandbox_rule_id {
 	SANDBOX_ANY, /* nothing */
 	SANDBOX_OPENAT_READ,
@@ -37,7 +37,7 @@ enum sandbox_rule_id {
 	SANDBOX_RULES,
 };
 
-#define SANDBOX_HIGH	 0x80 /* of an argument: its upper half */
+#define SANDBOX_HIGH	 0x80 /* the upper half of an argument */
 #define SANDBOX_ZERO_MAX 3
 #define SANDBOX_ONE_OF	 8
 
@@ -58,7 +58,7 @@ struct sandbox_rule {
 
 extern const struct sandbox_rule sandbox_rules[SANDBOX_RULES];
 
-/* In any order, none twice in lists that go together, up to SANDBOX_CALLS_END. */
+/* In any order, none twice in lists that are used together, up to SANDBOX_CALLS_END. */
 struct sandbox_call {
 	uint16_t nr;
 	uint8_t rule;

@@ -2,8 +2,8 @@
 /*
  * sbuf.c: growable text.
  *
- * Builders of text call these dozens of times in a row; checking each call would drown them. So
- * a failed allocation sticks in b->error, later calls do nothing, and the end is checked once.
+ * Code that builds text calls these dozens of times in a row; checking each call would drown it. So
+ * a failed allocation sticks in b->error, later calls do nothing, and the result is checked once.
  */
 #include "kvmft/put.h"
 

@@ -45,7 +45,7 @@ void screen_paint(struct sbuf *b, size_t from, size_t to, const char *sgr)
 	b->s[b->len] = '\0';
 }
 
-/* What was held back is shown, from its byte `from` on. */
+/* Shows what was held back, from its byte `from` on. */
 static void let_go(struct screen_cut *c, unsigned int from, struct sbuf *out)
 {
 	if (c->nheld)

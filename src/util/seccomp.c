@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * seccomp.c: a filter of system calls out of a list of those that are allowed.
+ * seccomp.c: a filter of system calls made from a list of those that are allowed.
  *
- * Not by libseccomp: kvmft needs no library more for running than those that read traces, the lists
- * are of two machines, and starting takes longer with it than reading a small capture does. The
- * kernel goes through the filter for each of its calls when that is installed, so it is a tree: the
- * numbers are cut into stretches with one answer each, and halved.
+ * Not with libseccomp: at run time kvmft needs no library beyond those that read traces, the lists
+ * are for two machines, and starting with it takes longer than reading a small capture. The kernel
+ * runs the filter for each of the process's system calls, so it is a tree: the numbers are divided
+ * into ranges with the same answer, and searched by halving.
  */
 #include "kvmft/sandbox.h"
 #include "sandbox_calls.h"
@@ -27,12 +27,12 @@
 	!defined(KVMFT_COVERAGE) /* counts are written next to the object files at the end */
 
 /*
- * From this number on all machines count alike, and C libraries try out what the kernel has: "no
- * such call" lets them do with an older one. Before it the answer is "not permitted".
+ * From this number on all machines count alike, and C libraries try what the kernel has: "no such
+ * call" makes them fall back to an older one. Below it the answer is "not permitted".
  */
 #define NEWER_CALLS 424
 
-#ifdef KVMFT_SANDBOX_KILL /* a test wants to see who calls what is not allowed */
+#ifdef KVMFT_SANDBOX_KILL /* a test wants to see who makes a call that is not allowed */
 #define DENIED	     SECCOMP_RET_KILL_PROCESS
 #define DENIED_NEWER SECCOMP_RET_KILL_PROCESS
 #else
@@ -40,7 +40,7 @@
 #define DENIED_NEWER (SECCOMP_RET_ERRNO | ENOSYS)
 #endif
 
-/* Where an instruction can lead to; all lie behind it, as they have to. */
+/* Where an instruction can lead; every target is after it, as required. */
 enum label {
 	NEXT, /* or where the offset says */
 	ALLOW,
@@ -50,7 +50,7 @@ enum label {
 	LABELS = RULE + SANDBOX_RULES,
 };
 
-/* Call numbers from `from` to the next stretch, and where they lead to. */
+/* Call numbers from `from` to the next range, and where they lead. */
 struct stretch {
 	uint32_t from;
 	uint8_t label;
@@ -103,7 +103,7 @@ static void stretch_add(struct filter *f, uint32_t from, uint8_t label)
 		f->s[f->n++] = (struct stretch){ from, label };
 }
 
-/* Adds one where it belongs; a call that is there twice would make a filter that nobody wanted. */
+/* Adds one in its place; the same call twice would make an unintended filter. */
 static int call_insert(struct sandbox_call *sorted, int n, struct sandbox_call c)
 {
 	int i = n;
@@ -148,7 +148,7 @@ static int stretches(struct filter *f, const struct sandbox_call *const *lists)
 	return MIN(n, 0);
 }
 
-/* Stretches lo to hi, both included and more than one: halved, until one side is one alone. */
+/* Ranges lo to hi, both included and more than one: halved until one side is a single range. */
 static int tree(struct filter *f, size_t lo, size_t hi)
 {
 	size_t mid = lo + (hi - lo + 1) / 2, at;

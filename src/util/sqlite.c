@@ -34,7 +34,9 @@ struct page {
 	uint8_t b[PAGE];
 };
 
-/* An inner level: what came last waits, as the last entry of a page has another place. */
+/*
+ * An inner level: the last entry is held back, because the last entry of a page has another place.
+ */
 struct level {
 	struct page p;
 	bool has_last;
@@ -56,8 +58,8 @@ struct sq_table {
 
 struct sq {
 	int fd;
-	uint32_t pages; /* so many have a number, page 1 included */
-	struct sbuf out; /* whole pages, to be written behind those before */
+	uint32_t pages; /* number of pages so far, including page 1 */
+	struct sbuf out; /* whole pages, to be written after those before */
 	struct sq_table *first, **last;
 	struct sbuf body; /* of the row */
 	size_t ncol;
@@ -145,7 +147,7 @@ static uint32_t page_head(uint8_t kind)
 	return kind == LEAF ? 8 : 12;
 }
 
-/* The places of cells are at page_head() until now, and move with the head. */
+/* The places of cells have been at page_head() so far, and move with the head. */
 static void page_close(struct page *p, uint8_t kind, uint32_t last, uint32_t at)
 {
 	uint32_t head = page_head(kind);
@@ -187,7 +189,7 @@ static bool inner_cell(struct level *l, uint32_t spare)
 	return true;
 }
 
-/* Takes out the cell that came last: its page, and its id. */
+/* Takes out the last cell: its page, and its id. */
 static uint32_t inner_take(struct page *p, int64_t *id)
 {
 	const uint8_t *c = p->b + p->begin;
@@ -208,7 +210,7 @@ static uint32_t inner_take(struct page *p, int64_t *id)
 	return page;
 }
 
-/* A page that is complete, with ids up to id, becomes an entry of level k. */
+/* A complete page, with ids up to id, becomes an entry of level k. */
 static int inner_add(struct sq *s, struct sq_table *t, unsigned int k, uint32_t page, int64_t id)
 {
 	for (; k < LEVELS; k++) {
@@ -388,8 +390,8 @@ void sq_str(struct sq *s, const char *text)
 }
 
 /*
- * What does not fit into the cell of a row, in pages of its own that lead to each other: the end of
- * its head, and its values from `at` on.
+ * What does not fit into the cell of a row goes into a chain of overflow pages: the rest of its
+ * head, and its values from `at` on.
  */
 static int overflow(struct sq *s, const uint8_t *head, size_t nhead, size_t at, uint32_t *first)
 {
@@ -414,7 +416,7 @@ static int overflow(struct sq *s, const uint8_t *head, size_t nhead, size_t at, 
 	return ret;
 }
 
-/* How much of a row stays in its cell: the format's formulas. */
+/* How much of a row stays in its cell, by the format's formulas. */
 static size_t local_size(size_t n)
 {
 	size_t most = PAGE - 35, least = (PAGE - 12) * 32 / 255 - 23, some;
@@ -449,7 +451,7 @@ static int leaf_cell(struct sq *s, struct sq_table *t, size_t n, uint8_t **c)
 	return ret || *c ? ret : -E2BIG;
 }
 
-/* The row's head, and how long it is with the length of itself. */
+/* The row's head, and its length including the length field itself. */
 static size_t row_head(const struct sq *s, uint8_t *head)
 {
 	size_t n = 0, own = 1;
@@ -536,8 +538,8 @@ static void file_header(const struct sq *s, uint8_t *b)
 }
 
 /*
- * A row of the table of all tables. One that fits into a page, but not into page 1, is made so long
- * by blanks that it does not: then little of it stays in its cell.
+ * A row of the table of all tables. One that fits into a page, but not into page 1, is padded with
+ * blanks until it does not fit: then little of it stays in its cell.
  */
 static int schema_row(struct sq *s, const struct sq_table *of, struct sq_table *t, int64_t id)
 {
@@ -555,7 +557,7 @@ static int schema_row(struct sq *s, const struct sq_table *of, struct sq_table *
 	return sql.error ? sql.error : sq_add(s, t, id);
 }
 
-/* The table of all tables; its pages leave the room that page 1 has not. */
+/* The table of all tables; its pages keep free the room that page 1 lacks. */
 static int schema(struct sq *s, uint8_t *page1)
 {
 	struct sq_table *t = calloc(1, sizeof(*t));

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * str.c: small questions about text, text made harmless, and short human forms.
- */
+/* str.c: small questions about text, making text harmless, and short readable forms of numbers. */
 #include "kvmft/util.h"
 
 #include <ctype.h>
@@ -19,7 +17,7 @@ bool str_starts(const char *s, const char *prefix)
 #define TEXT_BLOCK 128
 
 /*
- * Not 0 when one of n bytes is not text; without a branch, so that a whole block is looked at at
+ * Non-zero if one of n bytes is not text; without a branch, so that a whole block is checked at
  * once.
  */
 static inline unsigned char bytes_no_text(const char *s, size_t n)
@@ -47,7 +45,7 @@ bool str_is_text(const char *s, size_t n)
 	return !bytes_no_text(last, TEXT_BLOCK);
 }
 
-/* On a mismatch the last * takes one character more: earlier ones need not be tried again. */
+/* On a mismatch the last * takes one more character: earlier ones need not be tried again. */
 bool str_glob(const char *pattern, const char *s)
 {
 	const char *star = NULL, *from = NULL;
@@ -89,7 +87,7 @@ int str_hex_value(char c)
 	return -1;
 }
 
-/* The byte of an escape "%XX" at s, or 0. %00 counts as none: it would cut the text. */
+/* The byte of an escape "%XX" at s, or 0. %00 is refused, because it would cut the text. */
 static char escape_value(const char *s)
 {
 	int high, low;
@@ -151,8 +149,8 @@ static uint32_t code_point(const char *s, size_t len)
 }
 
 /*
- * What drives a terminal (C0, DEL, C1), turns the direction of what follows, breaks lines, or is
- * not seen at all, by which two different names look the same.
+ * Whatever drives a terminal (C0, DEL, C1), changes the direction of what follows, breaks lines, or
+ * is invisible, so that two different names look the same.
  */
 static bool is_unseen(uint32_t code)
 {
