@@ -112,7 +112,7 @@ static int read_meta(struct capture *c, int dirfd, struct kvmft_err *err)
 	return 0;
 }
 
-/* Fills what the ring and machine records left open from the kernel's own description. */
+/* Fills in what the ring and machine records left open, from the kernel's own description. */
 static int read_geometry(struct capture *c, int dirfd)
 {
 	_cleanup_free_ char *text = NULL;
@@ -161,7 +161,7 @@ const char *const cap_text_names[CAP_TEXTS] = {
 	[CAP_TEXT_KALLSYMS] = "kallsyms",
 };
 
-/* What of a text is not there is said; n: what was read of it. */
+/* Reports what is missing of a text; n: what was read of it. */
 static void check_text(struct capture *c, enum cap_text which, const char *text, size_t n)
 {
 	const char *name = cap_text_names[which];
@@ -177,7 +177,7 @@ static void check_text(struct capture *c, enum cap_text which, const char *text,
 
 typedef int text_parser(struct capture *c, char *text);
 
-/* All are optional: without them tasks have no names but the recorded ones. */
+/* All are optional: without them only recorded task names are known. */
 static int read_text(struct capture *c, int dirfd, enum cap_text which)
 {
 	static text_parser *const parse[] = {
@@ -212,7 +212,7 @@ static int read_texts(struct capture *c, int dirfd)
 	return ret;
 }
 
-/* The number in "PREFIXnnn", when it is written exactly as `fmt` would write it. */
+/* The number in "PREFIXnnn", if it is written exactly as `fmt` would write it. */
 static bool name_number(const char *name, const char *fmt, uint32_t max, uint32_t *n)
 {
 	size_t skip = strcspn(fmt, "%");
@@ -221,7 +221,7 @@ static bool name_number(const char *name, const char *fmt, uint32_t max, uint32_
 
 	if (strncmp(name, fmt, skip) || strspn(name + skip, "0123456789") != strlen(name + skip))
 		return false;
-	/* Leading zeros must not turn into another base. */
+	/* Leading zeros must not select another base. */
 	name += skip;
 	if (!*name || parse_u64(name + MIN(strspn(name, "0"), strlen(name) - 1), &v) || v > max)
 		return false;

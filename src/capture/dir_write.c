@@ -2,10 +2,10 @@
 /*
  * dir_write.c: makes a capture directory.
  *
- * The layout stands above its reader (dir_read.c). Writing keeps two promises: meta only ever
+ * The layout is described above its reader (dir_read.c). Writing keeps two promises: meta only ever
  * grows by whole lines, and sub-buffers go to their files as they come, so that a reader needs no
  * repair whatever happened to the writer. Everything is opened relative to the directory's own
- * descriptor and created anew (O_EXCL, O_NOFOLLOW, 0600): nobody can put a link in our way.
+ * descriptor and newly created (O_EXCL, O_NOFOLLOW, 0600): nobody can put a link in our way.
  */
 #include "kvmft/stream.h"
 #include "reader.h"
@@ -18,11 +18,11 @@
 
 struct capw {
 	char *path;
-	int dirfd, meta, formats; /* formats is made when the first one comes */
+	int dirfd, meta, formats; /* formats is created with the first one */
 	uint64_t formats_len;
 	bool held;	   /* what follows is kept here, for capw_release() */
 	struct sbuf held_meta, held_formats;
-	uint64_t reserved; /* bytes set aside for meta */
+	uint64_t reserved; /* bytes reserved for meta */
 	struct stream_out *stream; /* instead of all this; or NULL */
 };
 
@@ -34,7 +34,7 @@ static int open_new(struct capw *w, int parent, const char *base, struct kvmft_e
 	w->dirfd = openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (w->dirfd < 0)
 		return err_set(err, errno, "cannot open %s: %s", w->path, strerror(errno));
-	/* The umask may have taken bits away that we need ourselves. */
+	/* The umask may have removed bits that we need ourselves. */
 	if (fchmod(w->dirfd, 0700) < 0)
 		return err_set(err, errno, "cannot chmod %s: %s", w->path, strerror(errno));
 	w->meta = file_create(w->dirfd, "meta");
@@ -90,10 +90,7 @@ int capw_create(const struct capw_name *n, struct capw **out, struct kvmft_err *
 	return 0;
 }
 
-/*
- * All of it or nothing: what is written later must not stand behind the beginning of something
- * else.
- */
+/* All or nothing: what is written later must not follow the beginning of something else. */
 static int append(int fd, const void *p, size_t n)
 {
 	size_t done = 0;
@@ -101,11 +98,11 @@ static int append(int fd, const void *p, size_t n)
 	off_t at = ret && done ? lseek(fd, -(off_t)done, SEEK_CUR) : -1;
 
 	if (at >= 0 && ftruncate(fd, at) < 0)
-		return ret; /* readers take a cut line for what it is */
+		return ret; /* readers recognize a cut line */
 	return ret;
 }
 
-/* In frames that are not too long; lines stay whole as long as they are not as long as a frame. */
+/* In frames that are not too long; a line stays whole unless it is longer than a frame. */
 static int put_text(const struct capw *w, enum stream_type type, const char *p, size_t n)
 {
 	const struct stream_head h = { .type = (uint16_t)type };
@@ -255,7 +252,7 @@ int capw_sync(struct capw *w)
 {
 	if (w->stream)
 		return -EOPNOTSUPP;
-	/* The folder too: a segment may have begun. */
+	/* The directory, too: a segment may have begun. */
 	return fdatasync(w->meta) < 0 || fsync(w->dirfd) < 0 ? -errno : 0;
 }
 
@@ -265,7 +262,7 @@ static void unreserve(struct capw *w)
 
 	if (!w->reserved || fstat(w->meta, &st) || (uint64_t)st.st_size >= w->reserved)
 		return;
-	/* Whether truncating to the same length gives back the blocks differs; a hole does. */
+	/* Truncating to the same length may or may not free the blocks; punching a hole does. */
 	if (fallocate(w->meta, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, st.st_size,
 		      (off_t)w->reserved - st.st_size) < 0 &&
 	    ftruncate(w->meta, st.st_size) < 0)

@@ -3,10 +3,10 @@
  * drain.c: the recording threads.
  *
  * splice() lets the kernel hand whole pages from the ring to the file through a pipe: no copy, no
- * walk over events. Three facts shape the code. The sub-buffer that is being written is never
- * spliced, so the end is fetched with read(). A splice() that returns 0 is not the end of the
- * file. And old kernels do not wake sleeping readers when tracing stops, so the threads are woken
- * by a signal, repeated until each one says that it is done.
+ * walk over events. Three facts shape the code. The sub-buffer being written is never spliced, so
+ * the end is fetched with read(). A splice() that returns 0 does not mean end of file. And old
+ * kernels do not wake sleeping readers when tracing stops, so the threads are woken by a signal,
+ * repeated until each one has finished.
  */
 #include "kvmft/drain.h"
 #include "kvmft/stream.h"
@@ -42,7 +42,7 @@ static void drain_drop(struct drain_cpu *c)
 		c->dropped_events += c->store->events(c->store->ctx, c->tmp);
 }
 
-/* Reads from the pipe until tmp, of which `have` bytes are there, is one sub-buffer. */
+/* Reads from the pipe until tmp, which already has `have` bytes, is one sub-buffer. */
 static int drain_fill(struct drain_cpu *c, size_t have)
 {
 	while (have < c->store->subbuf) {
@@ -58,8 +58,8 @@ static int drain_fill(struct drain_cpu *c, size_t have)
 }
 
 /*
- * A failed write may have left a part of a sub-buffer in the file and the rest in the pipe: cut the
- * file to whole ones, and count what was in the broken one. Returns what is left in the pipe.
+ * A failed write may have left a part of a sub-buffer in the file and the rest in the pipe: cuts
+ * the file to whole ones, and counts what was in the broken one. Returns what is left in the pipe.
  */
 static size_t drain_mend(struct drain_cpu *c, size_t part, size_t left)
 {
@@ -87,7 +87,7 @@ static size_t drain_copy(struct drain_cpu *c, size_t n)
 
 		if (ret) {
 			drain_fail(c, ret, false);
-			return 0; /* the pipe is not to be trusted any more */
+			return 0; /* the pipe cannot be trusted any more */
 		}
 		n -= c->store->subbuf;
 		ret = full_write(c->dst, c->tmp, c->store->subbuf, &done);
@@ -110,8 +110,8 @@ static struct stream_head frame_head(const struct drain_cpu *c, enum stream_type
 }
 
 /*
- * The same, to a stream. When that breaks, a part of a sub-buffer may have gone there: what events
- * were in it nobody can tell, and its rest is taken from the pipe.
+ * The same, to a stream. If that breaks, part of a sub-buffer may have gone there: its events
+ * cannot be counted, and its rest is taken from the pipe.
  */
 static size_t drain_send(struct drain_cpu *c, size_t n)
 {
@@ -158,7 +158,7 @@ static size_t drain_put(struct drain_cpu *c, size_t n)
 	return left ? drain_copy(c, left) : 0;
 }
 
-/* Moves n bytes from the pipe to where they belong; what does not fit is counted and dropped. */
+/* Moves n bytes from the pipe to their file; what does not fit is counted and dropped. */
 static void drain_pipe_out(struct drain_cpu *c, size_t n)
 {
 	while (n && !c->error) {
@@ -185,7 +185,7 @@ static void drain_pipe_out(struct drain_cpu *c, size_t n)
 	}
 }
 
-/* The same, timed: when the ring is full meanwhile it is the output that is to blame. */
+/* The same, timed: if the ring gets full meanwhile, the output is to blame. */
 static void drain_pipe_out_timed(struct drain_cpu *c, size_t n)
 {
 	uint64_t took = util_now_ns();
@@ -196,11 +196,10 @@ static void drain_pipe_out_timed(struct drain_cpu *c, size_t n)
 	c->write_max_ns = MAX(c->write_max_ns, took);
 }
 
-/* ---- what is in the sub-buffer that the kernel is writing ---- */
+/* ---- what is in the sub-buffer being written by the kernel ---- */
 
 /*
- * The sub-buffer that drain_read() has stored last can be added to until something else comes
- * behind it.
+ * The sub-buffer that drain_read() stored last can be appended to until something else follows it.
  */
 static void tail_keep(struct drain_cpu *c)
 {
@@ -227,7 +226,7 @@ static int tail_send(struct drain_cpu *c, size_t from, size_t end)
 	return stream_out_write(c->store->stream, &h, v, ARRAY_SIZE(v));
 }
 
-/* The length, at its front, comes last: whenever we are killed, the file is whole. */
+/* The length, at its front, is written last: whenever we are killed, the file is intact. */
 static int tail_write(struct drain_cpu *c, size_t from, size_t end)
 {
 	const size_t head = sizeof(uint64_t) + sizeof(long);
@@ -239,7 +238,7 @@ static int tail_write(struct drain_cpu *c, size_t from, size_t end)
 	return n ? (errno ? -errno : -EIO) : 0;
 }
 
-/* c->tmp has a sub-buffer: 1 when its events are in the file now, 0 when not, or -errno. */
+/* c->tmp has a sub-buffer: 1 if its events are in the file now, 0 if not, or -errno. */
 static int tail_join(struct drain_cpu *c)
 {
 	const struct drain_store *s = c->store;
@@ -277,7 +276,7 @@ static ssize_t drain_splice(struct drain_cpu *c, unsigned int flags)
 	return n;
 }
 
-/* The sub-buffer in tmp, to where it belongs. */
+/* Moves the sub-buffer in tmp to its file. */
 static int drain_write(struct drain_cpu *c)
 {
 	const struct stream_head h = frame_head(c, STREAM_DATA);
@@ -288,8 +287,8 @@ static int drain_write(struct drain_cpu *c)
 }
 
 /*
- * One sub-buffer by read(), which also gives what is in the one being written. The same results as
- * of drain_splice().
+ * One sub-buffer by read(), which also returns what is in the one being written. The same results
+ * as drain_splice().
  */
 static ssize_t drain_read(struct drain_cpu *c)
 {
@@ -328,7 +327,7 @@ static ssize_t drain_read(struct drain_cpu *c)
 	return n;
 }
 
-/* A limit ends the taking: what stays in the kernel is counted there. */
+/* Once a limit is reached nothing more is taken: what stays in the kernel is counted there. */
 static bool drain_limited(const struct drain_cpu *c)
 {
 	int stop = atomic_load(&c->store->stop);
@@ -352,7 +351,7 @@ int drain_now(struct drain_cpu *c, uint64_t limit)
 {
 	ssize_t n = drain_complete(c, limit);
 
-	/* One read() gives the one being written; a second could go on for ever on a busy CPU. */
+	/* One read() returns the one being written; on a busy CPU, reading on might never end. */
 	if (n >= 0 && !drain_limited(c))
 		n = drain_read(c);
 	if (n < 0)
@@ -360,7 +359,7 @@ int drain_now(struct drain_cpu *c, uint64_t limit)
 	return c->error;
 }
 
-/* What the threads left: the sub-buffer that the kernel was writing, and on old kernels more. */
+/* What the threads left: the sub-buffer being written by the kernel, and on old kernels more. */
 static int drain_rest(struct drain_cpu *c)
 {
 	int fl = fcntl(c->src, F_GETFL);
@@ -370,7 +369,7 @@ static int drain_rest(struct drain_cpu *c)
 	if (fl < 0 || fcntl(c->src, F_SETFL, fl | O_NONBLOCK) < 0)
 		return -errno;
 	n = drain_complete(c, UINT64_MAX);
-	/* A read() may say 0 with data still to come: believe it the third time. */
+	/* A read() may return 0 with data still to come: believe it the third time. */
 	while (n >= 0 && zeros < 3 && !drain_limited(c)) {
 		n = drain_read(c);
 		zeros = n ? 0 : zeros + 1;
@@ -388,7 +387,7 @@ static ssize_t drain_all(struct drain_cpu *c)
 
 	if (n < 0 || drain_limited(c))
 		return n;
-	/* An empty ring would keep a read() that may sleep. */
+	/* On an empty ring a read() that may sleep would not return. */
 	if (fl < 0 || fcntl(c->src, F_SETFL, fl | O_NONBLOCK) < 0)
 		return -errno;
 	n = drain_read(c);
@@ -423,7 +422,8 @@ static void *drain_thread(void *arg)
 		if (n < 0)
 			drain_fail(c, (int)n, false);
 		else if (n == 0 && !atomic_load(&c->stopping) && !atomic_load(&c->flush))
-			nanosleep(&nap, NULL); /* a source that says 0 at once must not spin us */
+			nanosleep(&nap, NULL); /* a source that returns 0 at once must not make
+					        * us spin */
 	}
 	atomic_store(&c->done, true);
 	return NULL;
@@ -442,9 +442,9 @@ int drain_signal_init(void)
 }
 
 /*
- * As large as this user may have it: above the limit for all of a user's pipes a new one has two
- * slots and may not grow. Newer kernels take the free bytes of a pipe for the most that a splice()
- * may move, although a slot can hold more; with less than a sub-buffer it fails with EINVAL.
+ * As large as this user may have it: above the limit for all pipes of a user, a new one has two
+ * slots and may not grow. Newer kernels limit a splice() to the free bytes of a pipe, although a
+ * slot can hold more; with less than a sub-buffer it fails with EINVAL.
  */
 static int pipe_grow(struct drain_cpu *c)
 {
@@ -462,7 +462,7 @@ static int pipe_grow(struct drain_cpu *c)
 	size = fcntl(c->pipe[1], F_GETPIPE_SZ);
 	if (size < 0 || (uint32_t)size < subbuf)
 		return -ENOBUFS;
-	/* Older kernels go by slots. */
+	/* Older kernels count slots. */
 	c->pipe_size = (size_t)size / PIPE_SLOT * subbuf;
 	return 0;
 }
@@ -529,7 +529,10 @@ void drain_flush(struct drain_cpu *cpu, size_t n, enum drain_flush what)
 	}
 }
 
-/* Signals every unfinished thread until all are done: a single signal could come just too early. */
+/*
+ * Signals every unfinished thread until all are done, because a single signal could come just too
+ * early.
+ */
 void drain_join(struct drain_cpu *cpu, size_t n)
 {
 	struct timespec nap = { .tv_nsec = 1000 * 1000 };

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <sys/statvfs.h>
 
-#define DISK_BLOCK 4096u /* that a file may take more than it has bytes */
+#define DISK_BLOCK 4096u /* how much more than its length a file may take on disk */
 
 int drain_store_init(struct drain_store *s)
 {
@@ -42,7 +42,7 @@ void drain_set_stop(struct drain_store *s, enum drain_stop why)
 		drain_wake(s);
 }
 
-/* Under the lock, which is free while it waits. */
+/* Under the lock, which is released while it waits. */
 static int segment_begin(struct drain_store *s)
 {
 	unsigned int segment = atomic_load(&s->segment);
@@ -50,7 +50,7 @@ static int segment_begin(struct drain_store *s)
 	int ret;
 
 	/*
-	 * A thread could bring back the folder of a segment that others have left and removed
+	 * A thread could bring back the directory of a segment that others have left and removed
 	 * meanwhile.
 	 */
 	while (s->opening)
@@ -68,7 +68,7 @@ static int segment_begin(struct drain_store *s)
 	return 0;
 }
 
-/* What is left of a segment's beginning is done when nobody has to wait for it. */
+/* Finishes the beginning of a segment when nobody has to wait for it. */
 static void store_unlock(struct drain_store *s)
 {
 	bool fresh = s->fresh;
@@ -97,9 +97,7 @@ void drain_freed(struct drain_store *s, uint64_t bytes)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/*
- * What may be written before the file system has less than min_free, writes on their way included.
- */
+/* What may be written before the file system has less than min_free, including writes under way. */
 static uint64_t room_on_disk(const struct drain_store *s, size_t n)
 {
 	struct statvfs vfs;
@@ -147,8 +145,8 @@ static ssize_t reserve(struct drain_store *s, size_t n)
 }
 
 /*
- * The data file of this segment; the one of an earlier segment is done with. Not under the lock: on
- * a busy file system a new file may take as long as the ring of another CPU needs to be full.
+ * The data file of this segment; the one of an earlier segment is closed. Not under the lock: on a
+ * busy file system, creating a file may take as long as the ring of another CPU takes to fill up.
  */
 static int store_file(struct drain_cpu *c, unsigned int segment)
 {
@@ -199,7 +197,10 @@ void drain_settle(struct drain_cpu *c, size_t granted, size_t written)
 
 	pthread_mutex_lock(&s->lock);
 	s->in_flight -= granted;
-	/* A segment that began meanwhile has its own count; used may have been freed below this. */
+	/*
+	 * A segment that has begun meanwhile has its own count; used may have been freed below
+	 * this.
+	 */
 	s->used -= MIN((uint64_t)(granted - written), s->used);
 	s->segment_used -= MIN((uint64_t)(granted - written), s->segment_used);
 	pthread_mutex_unlock(&s->lock);

@@ -5,8 +5,8 @@
  *   RECORD NAME=VALUE NAME=VALUE ...\n
  *
  * Values are words: bytes outside 0x21..0x7e, '%' and '=' are written as %XX. An empty value is
- * legal. Names are plain words chosen by kvmft. One line is one record; appending is atomic
- * enough, since a line without its newline is ignored by the reader.
+ * legal. Names are plain words chosen by kvmft. One line is one record; appending is atomic enough,
+ * because the reader ignores a line without newline.
  */
 #include "reader.h"
 

@@ -25,7 +25,7 @@ struct capture *cap_new(void)
 	return c;
 }
 
-/* The note of that text, if there is one; *hash: for those to come. */
+/* The note with that text, if there is one; *hash: for adding one. */
 static struct cap_damage *same_note(struct capture *c, const char *text, uint64_t *hash)
 {
 	uint64_t i;
@@ -61,14 +61,14 @@ void cap_note(struct capture *c, const char *fmt, ...)
 	if (!d)
 		return;
 	*d = (struct cap_damage){ .text = strdup(text) };
-	/* One that is not found again is not counted: no more. */
+	/* If it is not found again, it is not counted, that is all. */
 	if (d->text && !u64map_put(&cap_priv(c)->damage_by_text, hash, c->ndamage))
 		c->ndamage++;
 	else
 		free(d->text);
 }
 
-/* How often, in place of so many lines. */
+/* The number of times, instead of as many lines. */
 static void tell_again(struct cap_damage *d)
 {
 	char *text;
@@ -199,7 +199,7 @@ int cap_format_add(struct capture *c, const char *sys, const char *name, const c
 	f->name = strdup(name);
 	f->text = strndup(text, len);
 	f->len = len;
-	c->nformat++; /* capture_close() copes with the parts that are missing */
+	c->nformat++; /* capture_close() copes with missing parts */
 	return f->sys && f->name && f->text ? 0 : -ENOMEM;
 }
 
@@ -223,8 +223,8 @@ int cap_stream_extend(struct capture *c, struct cap_stream *s, const struct cap_
 	s->cut_bytes += rest;
 	if (from->len == rest)
 		return 0;
-	if (!s->ext) { /* mostly the only one, of thousands of streams: no room for more until there
-			  are */
+	if (!s->ext) { /* usually the only one, of thousands of streams: no room for more until
+		        * there are more */
 		s->ext = malloc(sizeof(*s->ext));
 		s->ext_cap = s->ext != NULL;
 	}
@@ -232,7 +232,7 @@ int cap_stream_extend(struct capture *c, struct cap_stream *s, const struct cap_
 	if (!e)
 		return -ENOMEM;
 	*e = *from;
-	if (!e->packed) /* a packed piece keeps its length: that is how it is unpacked */
+	if (!e->packed) /* a packed piece keeps its length, which is needed to unpack it */
 		e->len -= rest;
 	e->first = s->nsub;
 	s->next++;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * name.c: how a capture comes by its name, and what becomes of the one that had it.
+ * name.c: how a capture gets its name, and what becomes of the previous one.
  *
  * It is made as .NAME.PID.new and takes its name when it records, so that a recorder that cannot
- * start leaves everything as it was. A capture that it replaces goes only when the new one is
- * complete; of kvmft.data and kvmft.data.old the last one that is whole always stays.
+ * start leaves everything as it was. A capture that it replaces is removed only when the new one is
+ * complete; of kvmft.data and kvmft.data.old the last complete one always stays.
  */
 #include "reader.h"
 
@@ -75,7 +75,7 @@ int capw_name_init(struct capw_name *n, int dir, const char *shown, const char *
 	return ret ? ret : check_old(n, err);
 }
 
-/* The name, which nothing has: whatever came there meanwhile is not replaced. */
+/* A name that must be free: whatever came there meanwhile is not replaced. */
 static int take(const struct capw_name *n, struct kvmft_err *err)
 {
 	int ret = file_rename_new(n->dir, n->temp, n->name);
@@ -96,8 +96,8 @@ static int move(const struct capw_name *n, const char *to, struct kvmft_err *err
 }
 
 /*
- * To NAME.old, as perf does; but when it was cut short, and NAME.old was not, to NAME.cut: there
- * may be no other whole one.
+ * To NAME.old, as perf does; but if it was cut short, and NAME.old was not, to NAME.cut: there may
+ * be no other complete one.
  */
 static int take_rotated(const struct capw_name *n, struct kvmft_err *err)
 {

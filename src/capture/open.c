@@ -20,7 +20,7 @@ static bool is_perf(int fd)
 		!memcmp(magic, "2ELIFREP", sizeof(magic)));
 }
 
-/* What perf record --threads makes: its file "data" holds no events. */
+/* What perf record --threads makes: its file "data" has no events. */
 static bool is_perf_dir(int dirfd)
 {
 	_cleanup_close_ int fd = -1;
@@ -30,7 +30,7 @@ static bool is_perf_dir(int dirfd)
 	return fd >= 0 && is_perf(fd);
 }
 
-/* Decides by what the path is: a directory is ours, a file is for of_file(). */
+/* Decides by the type of path: a directory is ours, a file is for of_file(). */
 static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 		    struct kvmft_err *err)
 {

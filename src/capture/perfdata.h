@@ -30,7 +30,7 @@ enum pd_type {
 	PD_COMPRESSED2 = 83,
 };
 
-/* Where the facts of a record are, bytes from where they begin; PD_NOWHERE: it has none of that. */
+/* Where the facts of a record are, in bytes from their beginning; PD_NOWHERE: not in this one. */
 struct pd_places {
 	uint8_t id, tid, time, cpu;
 	uint8_t size; /* of all of them */
@@ -39,18 +39,18 @@ struct pd_places {
 /* How the records of an event are laid out, as its attributes say. */
 struct pd_layout {
 	uint64_t sample_type, read_format;
-	bool tracepoint; /* the raw data of its samples are a record of ftrace's */
+	bool tracepoint; /* the raw data of its samples are an ftrace record */
 	bool id_all;	 /* other records have facts at their end */
 	struct pd_places sample, trailer;
 };
 
-/* Ids of events, which follow each other. */
+/* Ids of events, which are consecutive. */
 struct pd_ids {
 	uint64_t first, last;
 	uint32_t layout;
 };
 
-/* Consecutive records: of one stream, or, if they are short, of several. See pd_run_has(). */
+/* Consecutive records: of one stream, or, if short, of several. See pd_run_has(). */
 struct pd_run {
 	uint32_t who;
 	uint64_t len;
@@ -60,7 +60,7 @@ struct pd_runs {
 	struct sbuf text;
 	struct pd_run open; /* the last one, not in the text yet */
 	bool is_open;
-	uint32_t least; /* bytes: shorter ones are put together */
+	uint32_t least; /* bytes: shorter ones are combined */
 };
 
 /*
@@ -73,15 +73,18 @@ struct pd_at {
 };
 
 /*
- * What becomes one sub-buffer: consecutive records of a stream. perf's are not quite in order of
- * time: an event that interrupts another one while that is being recorded is stored before it. So
- * a block is sorted, and ends where nothing that follows is older, as far as can be seen ahead.
+ * What becomes one sub-buffer: consecutive records of a stream. perf's are not quite in time order:
+ * an event that interrupts the recording of another one is stored before it. So a block is sorted,
+ * and ends where nothing that follows is older, as far as one can look ahead.
  */
 struct pd_block {
-	uint32_t n, cost;  /* events, and bytes that they may take as a sub-buffer */
+	uint32_t n, cost;  /* events, and the bytes that they may take as a sub-buffer */
 	uint64_t min, max; /* times */
 	bool full;	   /* it could not take an event */
-	/* Where it may end: what comes after that, up to now, is no older than all before it. */
+	/*
+	 * Where it may end: whatever came after that, so far, is no older than everything before
+	 * it.
+	 */
 	bool has_end;
 	struct pd_at end;
 	uint32_t end_n, end_cost;
@@ -96,7 +99,7 @@ struct pd_stream {
 	int32_t tid; /* only with perfdata.by_thread; else 0 */
 	uint64_t nblock;
 	struct pd_at begin; /* of its first block */
-	struct pd_at *mark; /* where each perfdata.stride-th one behind it begins */
+	struct pd_at *mark; /* where every perfdata.stride-th one after it begins */
 	size_t nmark, mark_cap;
 	uint64_t last;	   /* time */
 	uint64_t lost;	   /* by its LOST records */
@@ -104,7 +107,7 @@ struct pd_stream {
 	uint64_t next_n;
 };
 
-/* A sample of the block that is being made. */
+/* A sample of the block being made. */
 struct pd_event {
 	uint64_t time;
 	uint32_t seq, at, len; /* raw data: perfdata.raw + at */
@@ -143,7 +146,7 @@ struct perfdata {
 	uint64_t made;
 };
 
-/* ---- perfdata_head.c: what stands before the records ---- */
+/* ---- perfdata_head.c: what comes before the records ---- */
 
 #define PD_FEATURES 256
 
@@ -160,15 +163,15 @@ struct pd_head {
 	bool cut;	  /* perf did not end properly, or the end of the file is missing */
 	bool use_clockid; /* not perf's own clock */
 	uint32_t clockid;
-	bool tracepoints, no_raw; /* there are such; some of them recorded without what is needed */
+	bool tracepoints, no_raw; /* they exist; some were recorded without what is needed */
 	char *host, *release, *arch;
 };
 
 struct cursor pd_cursor(const struct perfdata *p, const uint8_t *b, size_t n);
-/* Whether all of it is there. */
+/* Whether it is complete. */
 bool pd_inside(const struct perfdata *p, const struct pd_section *s);
 int pd_section(struct cursor *c, struct pd_section *s) __must_check;
-/* Fills in h, the layouts and ids of h->p and where its records are. 0, -errno. */
+/* Fills in h, the layouts and ids of h->p, and where its records are. 0, -errno. */
 int pd_read_head(struct pd_head *h) __must_check;
 
 /* ---- perfdata_record.c: one record ---- */
@@ -195,60 +198,60 @@ struct pd_sample {
 
 void pd_layout_places(struct pd_layout *l);
 /*
- * The record at `at`, which ends by `end`, as must what is loaded with it, about `ahead` bytes.
- * 1; 0 at the end; -EBADMSG: no record; -errno.
+ * The record at `at`, which must end by `end`; about `ahead` bytes are loaded with it. 1; 0 at the
+ * end; -EBADMSG: not a record; -errno.
  */
 int pd_record(struct perfdata *p, uint64_t at, uint64_t end, size_t ahead,
 	      struct pd_record *r) __must_check;
-/* 1; 0: of an event that is no tracepoint; -EBADMSG. */
+/* 1; 0: an event that is not a tracepoint; -EBADMSG. */
 int pd_sample(const struct perfdata *p, const struct pd_record *r,
 	      struct pd_sample *s) __must_check;
-/* The facts at the end of a record that is no sample; what they leave of it is its body then. */
+/* The facts at the end of a record that is not a sample; what is before them is then its body. */
 void pd_trailer(const struct perfdata *p, struct pd_record *r, struct pd_facts *f);
 
-/* ---- perfdata_runs.c: which part of the file is whose ---- */
+/* ---- perfdata_runs.c: which part of the file belongs to whom ---- */
 
 /*
- * Adds a record of a stream; *at gets its place, but for that in the file. 0, -ENOMEM, or -E2BIG:
- * there are too many runs, and another attempt with a larger r->least is needed.
+ * Adds a record of a stream; *at gets its place, except for that in the file. 0, -ENOMEM, or
+ * -E2BIG: there are too many runs, and another attempt with a larger r->least is needed.
  */
 int pd_runs_add(struct pd_runs *r, uint32_t stream, uint64_t len, struct pd_at *at) __must_check;
-/* The same of a record that is of no stream, whose place nobody needs. */
+/* The same for a record of no stream, whose place is not needed. */
 int pd_runs_pass(struct pd_runs *r, uint64_t len) __must_check;
 /* After the last record. */
 int pd_runs_close(struct pd_runs *r) __must_check;
 void pd_runs_forget(struct pd_runs *r);
-/* The run at a place (0: the first one). Returns the place of the next; 0: there is no run here. */
+/* The run at a place (0: the first one). Returns the place of the next; 0: no run here. */
 uint32_t pd_run_get(const struct pd_runs *r, uint32_t from, struct pd_run *run);
 /* Whether it may have records of that stream. */
 bool pd_run_has(const struct pd_run *r, uint32_t stream);
-/* Of how many streams, of all there are, that can be said. */
+/* For how many of all streams that can be said. */
 size_t pd_run_streams(const struct pd_run *r, size_t nstream);
 
 /* ---- perfdata_block.c: which records become which sub-buffer ---- */
 
-#define PD_SPAN_MAX (1ull << 58) /* ns: an event has no room for a larger delta */
+#define PD_SPAN_MAX (1ull << 58) /* ns: an event cannot hold a larger delta */
 
-/* Bytes that an event takes at most: two words of head, two of a time extend. */
+/* The most bytes that an event takes: two words of header, two of a time extend. */
 static inline uint32_t pd_cost(uint32_t raw_len)
 {
 	return 16 + ((raw_len + 3) & ~3u);
 }
 
 /*
- * Whether the event is part of the block; if not, that is full: it ends at b->end, if it has_end,
- * or before the event.
+ * Whether the event is part of the block; if not, the block is full: it ends at b->end, if it
+ * has_end, or before the event.
  */
 bool pd_block_takes(const struct perfdata *p, struct pd_block *b, const struct pd_at *at,
 		    uint64_t time, uint32_t cost);
-/* Makes b the block that begins where b ended, with what it took behind its end if it is full. */
+/* Makes b the block that begins where b ended, with what it took beyond its end if it is full. */
 void pd_block_turn(struct pd_block *b);
 void pd_block_lose(struct pd_block *b, uint64_t count, uint64_t time);
-/* How many events a record PD_LOST tells of; 0: it does not say. */
+/* The number of lost events in a record PD_LOST; 0: unknown. */
 uint64_t pd_lost(const struct pd_record *r);
-/* What tells the stream of a record with these facts from others. */
+/* What distinguishes the stream of a record with these facts from others. */
 uint64_t pd_key(const struct perfdata *p, const struct pd_facts *f);
-/* Of sub-buffers as p->w.g says. */
+/* For sub-buffers as p->w.g describes them. */
 int pd_writer_init(struct perfdata *p) __must_check;
 /* struct cap_maker's. */
 int pd_make(void *perfdata, uint64_t stream, uint64_t idx, const uint8_t **buf) __must_check;
@@ -262,9 +265,9 @@ int pd_scan(struct perfdata *p, struct kvmft_err *err) __must_check;
 /* ---- perfdata_loss.c ---- */
 
 /*
- * Samples that counters tell of, and no record in the data: count by the id of the event, whose
- * CPU the records PD_ID_INDEX in begin .. end of the file tell. *nowhere: those whose CPU is not
- * known.
+ * Losses known from counters but from no record in the data: count by the id of the event, whose
+ * CPU is found in the records PD_ID_INDEX in begin .. end of the file. *nowhere: those whose CPU is
+ * unknown.
  */
 int pd_losses(struct perfdata *p, const struct u64map *count, uint64_t begin, uint64_t end,
 	      uint64_t *nowhere) __must_check;

@@ -2,17 +2,17 @@
 /*
  * perfdata_block.c: sub-buffers out of the samples of a perf.data.
  *
- * The scan tells of each stream how many blocks it has, and where some of them begin. A block is
- * made when it is asked for: its samples are read again, brought in order, and written as the
- * kernel would have. Both follow the same rule for where a block ends, so that only a place has
- * to be remembered for each, and not of every one.
+ * The scan finds how many blocks each stream has, and where some of them begin. A block is made on
+ * demand: its samples are read again, sorted, and written as the kernel would have done. Both
+ * follow the same rule for where a block ends, so that only a place has to be remembered, and not
+ * for every block.
  */
 #include "perfdata.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define AHEAD (32u << 10) /* bytes read at once: mostly one block takes them */
+#define AHEAD (32u << 10) /* bytes read at once: usually enough for one block */
 
 /* ---- where a block ends ---- */
 
@@ -80,7 +80,7 @@ uint64_t pd_key(const struct perfdata *p, const struct pd_facts *f)
 
 /* ---- making one ---- */
 
-/* Keeps the data of a sample: what is loaded changes with the next one. */
+/* Keeps the data of a sample, because what is loaded changes with the next one. */
 static int keep(struct perfdata *p, const struct pd_sample *s)
 {
 	struct pd_event *e = array_grow(&p->ev, p->nev, &p->ev_cap, sizeof(*e));
@@ -89,7 +89,7 @@ static int keep(struct perfdata *p, const struct pd_sample *s)
 		return -ENOMEM;
 	if (s->raw_len > p->w.g.size - p->raw_len)
 		return -EIO; /* together they cost more than their data: the file was changed
-				meanwhile */
+			      * meanwhile */
 	*e = (struct pd_event){
 		.time = s->f.time, .seq = (uint32_t)p->nev, .at = p->raw_len, .len = s->raw_len
 	};
@@ -148,11 +148,11 @@ static int write_block(struct perfdata *p, const struct pd_block *b)
 /* A walk over the records of a stream. */
 struct walk {
 	struct pd_at at;
-	struct pd_run run; /* that at is in; next: the one behind it, 0: there is none here */
+	struct pd_run run; /* that at is in; next: the one after it, 0: none */
 	uint32_t next;
 };
 
-/* The next record of the stream at or behind w->at, which becomes its place: 1, 0 at the end. */
+/* The next record of the stream at or after w->at, which becomes its place: 1, 0 at the end. */
 static int next_record(struct perfdata *p, uint32_t stream, struct walk *w, struct pd_record *r)
 {
 	struct pd_at *at = &w->at;
@@ -202,7 +202,7 @@ static int block_record(struct perfdata *p, const struct pd_stream *s, struct pd
 	if (r->type != PD_SAMPLE)
 		return 1;
 	ret = pd_sample(p, r, &smp);
-	if (ret <= 0 || !is_of(p, s, &smp.f)) /* what is broken the scan has told of */
+	if (ret <= 0 || !is_of(p, s, &smp.f)) /* the scan has reported what is broken */
 		return 1;
 	if (!pd_block_takes(p, b, at, smp.f.time, pd_cost(smp.raw_len)))
 		return 0;
@@ -210,7 +210,7 @@ static int block_record(struct perfdata *p, const struct pd_stream *s, struct pd
 	return ret ? ret : 1;
 }
 
-/* Goes over block next_n of the stream, and makes it, if asked for. */
+/* Goes over block next_n of the stream, and makes it if asked to. */
 static int next_block(struct perfdata *p, uint32_t stream, bool make)
 {
 	struct pd_stream *s = &p->stream[stream];

@@ -3,9 +3,9 @@
  * perfdata_file.c: reading a perf.data of `perf record` or `perf kvm stat record`.
  *
  * A tracepoint's samples hold the same record as ftrace's ring; their fields are described by the
- * feature "tracing data", which begins like a trace.dat. perf writes it when it ends: without it
- * nothing can be decoded. Samples are presented as sub-buffers, made as they are read
- * (perfdata_block.c), so all code that reads a capture can read them.
+ * feature "tracing data", which begins like a trace.dat. perf writes it at its end: without it
+ * nothing can be decoded. Samples are presented as sub-buffers, made on demand (perfdata_block.c),
+ * so all code that reads a capture can read them.
  */
 #include "perfdata.h"
 #include "tracedat.h"
@@ -35,7 +35,7 @@ static bool has_feature(const struct pd_head *h, unsigned int f)
 	return h->bits[f / 64] >> (f % 64) & 1;
 }
 
-/* u32 length and a text, as much of it as is there; NULL: none. */
+/* u32 length and a text, as far as it exists; NULL: none. */
 static char *get_string(struct cursor *c)
 {
 	const uint8_t *b;
@@ -109,10 +109,7 @@ static int read_small(struct pd_head *h, unsigned int f, const struct pd_section
 	return 0;
 }
 
-/*
- * As the head of a trace.dat, of a version of its own, which says whether there are names of
- * tasks.
- */
+/* As the head of a trace.dat, with a version of its own that says whether there are task names. */
 static int read_tracing(struct pd_head *h, const struct pd_section *s)
 {
 	static const uint8_t magic[] = { 0x17, 0x08, 0x44, 't', 'r', 'a', 'c', 'i', 'n', 'g' };
@@ -181,7 +178,7 @@ static bool is_known(const char *arch)
 	return strlen(arch) == 4 && arch[0] == 'i' && !strcmp(arch + 2, "86");
 }
 
-/* KVM's events there have other fields, or none that are known. */
+/* KVM's events there have other fields, or unknown ones. */
 static int refuse_arch(const struct pd_head *h)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
@@ -249,7 +246,7 @@ static int set_uname(struct pd_head *h)
 	return cap_set_str(&h->p->c->uname, text);
 }
 
-/* perf's own clock, where it is a line over the TSC. */
+/* perf's own clock, if it is a line over the TSC. */
 static void set_clock_line(struct pd_head *h)
 {
 	struct capture *c = h->p->c;
@@ -274,7 +271,7 @@ static int stream_cmp(const void *a, const void *b)
 }
 
 /*
- * In the order of CPUs, whatever order they were met in: of equal times the first one's event
+ * In the order of CPUs, whatever order they were seen in: at equal times the first one's event
  * comes first.
  */
 static int add_streams(struct perfdata *p)

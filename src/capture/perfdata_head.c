@@ -4,12 +4,12 @@
  * events are laid out.
  *
  *   "PERFILE2", u64 size of the header, u64 size of an attribute with its ids' section
- *   sections { u64 offset, u64 size }: attributes, records, event types (of old)
+ *   sections { u64 offset, u64 size }: attributes, records, event types (obsolete)
  *   u64 x 4: bits of the features that are there; their sections, in the order of the bits, stand
  *   behind the records
  *
- * All integers are in the byte order of the machine that wrote the file. The number that the
- * magic is tells which; a size of 16 is a header of a pipe, behind which nothing is in its place.
+ * All integers are in the byte order of the machine that wrote the file, which the magic, read as a
+ * number, reveals; a size of 16 is the header of a pipe, after which nothing is in its usual place.
  */
 #include "perfdata.h"
 
@@ -86,10 +86,7 @@ static int read_header(struct pd_head *h)
 
 /* ---- attributes ---- */
 
-/*
- * The first named bit is the lowest one of a little-endian machine, and the highest one of
- * others.
- */
+/* The first named bit is the lowest one on a little-endian machine, and the highest on others. */
 static bool has_flag(const struct perfdata *p, uint64_t flags, enum flag bit)
 {
 	return flags >> (p->c->big_endian ? 63 - bit : (unsigned int)bit) & 1;
@@ -110,10 +107,7 @@ static int layout_add(struct perfdata *p, const struct pd_layout *l, uint32_t *w
 	return array_add(&p->layout, &p->nlayout, &p->layout_cap, l, sizeof(*l));
 }
 
-/*
- * struct perf_event_attr, as much of it as there is: which layout it asks for, and where its ids
- * are.
- */
+/* struct perf_event_attr, as far as present: which layout it asks for, and where its ids are. */
 static int read_attr(struct pd_head *h, uint64_t i, uint32_t *which, struct pd_section *ids)
 {
 	struct perfdata *p = h->p;
@@ -183,7 +177,7 @@ static int read_ids(struct perfdata *p, const struct pd_section *s, uint32_t lay
 
 COMPARE_BY(ids_cmp, struct pd_ids, .first);
 
-/* Where samples differ, an id must say which they are, at a place that they agree on. */
+/* If samples differ, an id must identify them, at a place that they all share. */
 static bool ids_agree(const struct perfdata *p)
 {
 	const struct pd_layout *a = &p->layout[0];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * perfdata_loss.c: samples that were lost, and no event came after that would have told of it.
+ * perfdata_loss.c: samples that were lost without a later event to report it.
  *
- * Where a ring was full, the next event that finds room is preceded by a record of what was lost.
- * perf, when it ends, writes the kernel's counters as well (from 6.1 on): what they say and the
- * records do not is lost at the end.
+ * When a ring was full, the next event that finds room is preceded by a record of what was lost. At
+ * its end, perf writes the kernel's counters as well (from 6.1 on): what these have in excess of
+ * the records was lost at the end.
  */
 #include "perfdata.h"
 
@@ -49,7 +49,7 @@ static int all_by_cpu(struct perfdata *p, const struct u64map *count, uint64_t a
 	return ret == -EBADMSG ? 0 : ret;
 }
 
-/* Behind the last event of the CPU. */
+/* After the last event of the CPU. */
 static int add_loss(struct perfdata *p, const struct pd_stream *s, uint64_t count)
 {
 	struct capture *c = p->c;

@@ -4,10 +4,10 @@
  *
  *   u32 type, u16 misc, u16 size (of all of it), body
  *
- * The body of a sample is what its event's sample_type asks for, in the order of the list below,
- * of which all that comes behind raw data is of no interest here. Other records have a body of
- * their own, and at its end a part of the same facts, if the event asks for that. Which event it
- * is says an id, at a place that all events agree on.
+ * The body of a sample is what its event's sample_type asks for, in the order of the list below, of
+ * which whatever comes after raw data is of no interest here. Other records have a body of their
+ * own and, if the event asks for it, some of the same facts at its end. The event is identified by
+ * an id, at a place that all events share.
  */
 #include "perfdata.h"
 
@@ -69,7 +69,7 @@ void pd_layout_places(struct pd_layout *l)
 			 l->sample.cpu != PD_NOWHERE;
 }
 
-/* n bytes of the file in memory: their place; NULL: they cannot be read, *ret says why. */
+/* n bytes of the file in memory: their address; NULL: they cannot be read, *ret says why. */
 static const uint8_t *load(struct perfdata *p, uint64_t at, size_t n, uint64_t end, size_t ahead,
 			   int *ret)
 {
@@ -117,7 +117,7 @@ int pd_record(struct perfdata *p, uint64_t at, uint64_t end, size_t ahead, struc
 				   .left = size - PD_RECORD_HEAD,
 				   .swap = p->swap };
 	r->len = size;
-	if (r->type == PD_AUXTRACE) { /* data follow which the size does not count */
+	if (r->type == PD_AUXTRACE) { /* followed by data that the size does not include */
 		uint64_t more = size >= PD_RECORD_HEAD + 8 ? get_u64(b + PD_RECORD_HEAD, p->swap)
 							   : UINT64_MAX;
 
@@ -128,7 +128,7 @@ int pd_record(struct perfdata *p, uint64_t at, uint64_t end, size_t ahead, struc
 	return 1;
 }
 
-/* Of an id that no event has: the first one, as perf takes it. */
+/* With an id that no event has: the first event, as in perf. */
 static const struct pd_layout *layout_of(const struct perfdata *p, uint64_t id)
 {
 	size_t lo = 0, hi = p->nids;

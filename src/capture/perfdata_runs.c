@@ -3,9 +3,9 @@
  * perfdata_runs.c: which part of a perf.data has records of which stream.
  *
  * perf reads the rings of all CPUs in turn and writes what it finds: a run of records of one CPU, a
- * run of the next. Only runs are noted, one behind the other, in 3 or 4 bytes each: the number of
- * the stream + 1 and the length, in 7 bits a byte. Where there are too many of them, short ones are
- * put together: 0, a bit for each of their streams, and the length.
+ * run of the next. Only runs are noted, one after the other, in 3 or 4 bytes each: the number of
+ * the stream + 1 and the length, with 7 bits per byte. If there are too many of them, short ones
+ * are combined: 0, a bit for each of their streams, and the length.
  */
 #include "perfdata.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * perfdata_scan.c: one look at all records of a perf.data, when it is opened.
+ * perfdata_scan.c: one pass over all records of a perf.data, when it is opened.
  *
  * Runs of records of one CPU are noted (perfdata_runs.c), not records, and for each CPU where every
  * n-th block begins: some MB suffice for files of any size.
  *
- * What does not fit what was assumed at first - how large an event is, how many runs there are,
- * that a ring is a CPU's - lets the scan begin anew.
+ * If an initial assumption fails - how large an event is, how many runs there are, that a ring
+ * belongs to a CPU - the scan starts over.
  */
 #include "perfdata.h"
 
@@ -15,22 +15,22 @@
 #include <string.h>
 
 #define AHEAD	   (128u << 10)
-#define RUNS	   (1u << 19) /* that there shall be, once some are put together */
+#define RUNS	   (1u << 19) /* wanted number of runs once some are combined */
 #define RUN_MOST   (1ull << 26)
 #define MAX_MARKS  (1u << 16)
 #define MAX_IDS	   (1u << 16) /* of events that lost samples */
 #define MAX_TASKS  (3u << 14)
-#define MAX_COMMS  (2u << 14) /* ... of which more may be known by name alone */
+#define MAX_COMMS  (2u << 14) /* ... more of which may be known only by name */
 #define SUBBUF_MIN (16u << 10)
 #define MAX_PASSES 256u		/* times the whole file, to read all of it */
-#define FREE_BYTES (256u << 20) /* ... where that is no more than this, it does not matter */
-/* An event is not recorded as long after it happened as that: it is of another ring. */
+#define FREE_BYTES (256u << 20) /* ... if that is no more than this, it does not matter */
+/* No event is recorded this long after it happened: it belongs to another ring. */
 #define LATE_NS 1000000u
 
-/* What a CPU number in the list of ids or of CPUs tells of the rings. */
+/* What a CPU number in the list of ids or of CPUs says about the rings. */
 enum rings { RINGS_UNKNOWN, RINGS_OF_CPUS, RINGS_OF_THREADS };
 
-/* What is known of a stream only while it is scanned. */
+/* What is known about a stream only during the scan. */
 struct state {
 	struct pd_block b; /* the last one, so far */
 	bool begun;
@@ -48,9 +48,10 @@ struct scan {
 	uint64_t key; /* of the last one looked up, which is stream key_of */
 	uint32_t key_of;
 	enum rings rings;
-	uint64_t late;	       /* the most that an event is older than a block that had ended, ns */
+	uint64_t late;	       /* the most by which an event is older than a block that had
+			        * ended, ns */
 	struct u64map lost_of; /* id of an event → samples that it lost, by the counters */
-	uint64_t index_begin, index_end; /* the records that tell the CPU of an id */
+	uint64_t index_begin, index_end; /* the records that give the CPU of an id */
 	uint64_t broken, elsewhere; /* samples; and those of CPUs or threads beyond the limit */
 	uint64_t aux;		    /* records of other data */
 	uint64_t lost_nowhere;
@@ -58,7 +59,7 @@ struct scan {
 
 /* ---- runs ---- */
 
-/* Too many runs: the scan begins anew, and puts more of them together. */
+/* Too many runs: the scan starts over and combines more of them. */
 static int again_if_too_many(struct scan *s, int ret)
 {
 	uint32_t *least = &s->p->runs.least;
@@ -111,7 +112,7 @@ static uint32_t stream_of(struct scan *s, const struct pd_facts *f)
 	return s->key_of;
 }
 
-/* Of the marks 1, 2, 3 ... those with even numbers stay. */
+/* Of the marks 1, 2, 3 ... keeps those with even numbers. */
 static void marks_thin(struct perfdata *p)
 {
 	p->nmarks = 0;
@@ -127,8 +128,8 @@ static void marks_thin(struct perfdata *p)
 }
 
 /*
- * The last block of a stream ends, and the next one begins at `at`, or at the end that the last
- * one has.
+ * Ends the last block of a stream, and begins the next one at `at`, or at the end that the last one
+ * has.
  */
 static int block_end(struct scan *s, uint32_t stream, const struct pd_at *at)
 {
@@ -173,8 +174,8 @@ static int task(struct scan *s, size_t most, int32_t pid, int32_t tid, const cha
 }
 
 /*
- * perf knows the process of a thread. Where it ran in another PID namespace, it has other numbers
- * than the events.
+ * perf knows the process of a thread. If it ran in another PID namespace, its numbers differ from
+ * those in the events.
  */
 static int learn_thread(struct scan *s, const struct pd_sample *smp)
 {
@@ -186,7 +187,7 @@ static int learn_thread(struct scan *s, const struct pd_sample *smp)
 	return task(s, MAX_TASKS, smp->f.pid, smp->f.tid, NULL);
 }
 
-/* A block must have room for some more events behind the place where it may end. */
+/* A block must have room for some more events after the place where it may end. */
 static void larger_blocks(struct scan *s, uint32_t cost)
 {
 	while (s->p->w.g.size < 4 * cost + 64)
@@ -264,8 +265,8 @@ static int scan_lost(struct scan *s, struct pd_record *r)
 }
 
 /*
- * A counter, read when perf ended: of the samples that such records tell of, and of those that no
- * record came after.
+ * A counter, read when perf ended: it includes the samples that such records report, and those not
+ * followed by a record.
  */
 static int scan_lost_samples(struct scan *s, struct pd_record *r)
 {
@@ -449,7 +450,7 @@ static void finish(struct scan *s)
 	}
 }
 
-/* Where each thread had a ring of its own, those of one CPU are not in any order. */
+/* If each thread had its own ring, those of one CPU are in no particular order. */
 static bool wants_threads(const struct scan *s)
 {
 	if (s->p->by_thread || s->rings == RINGS_OF_CPUS)
@@ -457,7 +458,7 @@ static bool wants_threads(const struct scan *s)
 	return s->rings == RINGS_OF_THREADS ? s->late > 0 : s->late >= LATE_NS;
 }
 
-/* How many bytes are looked at to read all streams, and the file has. */
+/* The bytes looked at to read all streams, and those in the file. */
 static int check_work(const struct scan *s)
 {
 	const struct perfdata *p = s->p;

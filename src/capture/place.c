@@ -2,9 +2,9 @@
 /*
  * place.c: the directory that a capture is made in, and removing an old capture from it.
  *
- * A recorder runs as root, often in a directory that others use too. So the way to it is walked
- * one step at a time, each relative to the one before: links that somebody else may have put there
- * are not followed, and directories in which somebody else could swap the next step are refused.
+ * A recorder runs as root, often in a directory that others use, too. So the path to it is walked
+ * one step at a time, each relative to the one before: links that others may have put there are not
+ * followed, and directories in which others could swap the next step are refused.
  */
 #include "reader.h"
 
@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 
 #define CAP_MAX_DEPTH 4 /* folders below a capture */
-#define CAP_MAX_LINKS 8 /* one behind the other on the way to it */
+#define CAP_MAX_LINKS 8 /* nested links on the way to it */
 
-/* Into parent and last step, both the caller's. -EINVAL: not a name. */
+/* Splits path into parent and last step, both the caller's. -EINVAL: not a name. */
 static int path_split(const char *path, char **parent, char **base)
 {
 	size_t len = strlen(path);
@@ -49,8 +49,8 @@ struct walk {
 static int walk_fd(struct walk *w, int fd, const char *path);
 
 /*
- * In a directory that others can write to (a sticky one, else it was refused) a link is followed
- * only when it is ours or root's: what the kernel does with fs.protected_symlinks=1.
+ * In a directory that others can write to (a sticky one, otherwise it was refused), a link is
+ * followed only if it is ours or root's, as the kernel does with fs.protected_symlinks=1.
  */
 static int walk_link(struct walk *w, int dir, const struct stat *dst, int link,
 		     const struct stat *lst, const char *step)
@@ -214,7 +214,7 @@ bool cap_is_capture(int parent, const char *base)
 	       !strcmp(head, CAPTURE_MAGIC);
 }
 
-/* The last record is its end, and no error. */
+/* The last record being `end` is no error. */
 bool cap_is_complete(int parent, const char *base)
 {
 	_cleanup_close_ int fd = open_meta(parent, base);
@@ -237,8 +237,8 @@ bool cap_is_complete(int parent, const char *base)
 typedef int (*entry_fn)(int dir, const char *name, void *arg);
 
 /*
- * Calls fn for all that is in a directory and is none, up to an error; depth first, no link is
- * followed.
+ * Calls fn for everything in a directory that is not itself one, up to an error; depth first, no
+ * link is followed.
  */
 static int walk_tree(int parent, const char *base, unsigned int depth, entry_fn fn, entry_fn left,
 		     void *arg)

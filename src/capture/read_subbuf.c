@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * read_subbuf.c: sub-buffers by number, whatever files they lie in.
+ * read_subbuf.c: sub-buffers by number, whatever files they are in.
  *
- * Data files of a capture directory are opened where they are read. A caller may keep the last one
- * open between reads; the number of CPUs and segments is not bounded by that of descriptors.
+ * Data files of a capture directory are opened when they are read. A caller may keep the last one
+ * open between reads; the number of CPUs and segments is not limited by that of descriptors.
  */
 #include "reader.h"
 
@@ -11,7 +11,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* The extent that holds sub-buffer idx, whose offset inside it goes to *off; NULL past the end. */
+/* The extent that holds sub-buffer idx, with its offset inside in *off; NULL past the end. */
 static const struct cap_extent *find_extent(const struct capture *c, const struct cap_stream *s,
 					    uint64_t idx, uint64_t *off)
 {
@@ -37,7 +37,7 @@ static int read_exact(int fd, void *buf, size_t len, uint64_t off)
 
 	if (n < 0)
 		return (int)n;
-	return (size_t)n == len ? 0 : -EIO; /* the file shrank under us */
+	return (size_t)n == len ? 0 : -EIO; /* the file shrank while we read */
 }
 
 /* Makes *file the data file of the extent. */
@@ -56,7 +56,7 @@ static int file_switch(const struct capture *c, const struct cap_stream *s,
 	return MIN(file->fd, 0);
 }
 
-/* The same of sub-buffers that are made. */
+/* The same for sub-buffers that are made. */
 static int read_made(const struct capture *c, const struct cap_extent *e, uint64_t off,
 		     uint8_t *buf, size_t len)
 {
@@ -119,7 +119,7 @@ ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s
 	n = MIN(n, (e->len - off) / c->subbuf_size);
 	n = MIN(n, (uint64_t)(SSIZE_MAX / CAPTURE_MAX_SUBBUF));
 	ret = read_extent(c, s, e, off, buf, (size_t)(n * c->subbuf_size), file);
-	if (ret == -EBADMSG) { /* no valid sub-buffers: counted as damage by their reader */
+	if (ret == -EBADMSG) { /* not valid sub-buffers: counted as damage by their reader */
 		memset(buf, 0xff, (size_t)(n * c->subbuf_size));
 		ret = 0;
 	}

@@ -27,13 +27,13 @@ struct cap_part {
 	uint64_t size;
 };
 
-/* Files of text in a directory; all are optional, but those that meta tells of should be there. */
+/* Text files in a directory; all are optional, but those that meta names should exist. */
 enum cap_text { CAP_TEXT_CMDLINES, CAP_TEXT_TGIDS, CAP_TEXT_PRINTK, CAP_TEXT_KALLSYMS, CAP_TEXTS };
 extern const char *const cap_text_names[CAP_TEXTS];
 
-/* Sub-buffers that are not in a file, but made from one: of the stream that an extent's off is. */
+/* Sub-buffers that are not in a file, but made from one, for the stream in an extent's off. */
 struct cap_maker {
-	/* *buf: the maker's, until the next call. 0 or -errno. */
+	/* *buf: owned by the maker, until the next call. 0 or -errno. */
 	int (*make)(void *arg, uint64_t stream, uint64_t idx, const uint8_t **buf);
 	void (*free)(void *arg);
 	void *arg;
@@ -66,22 +66,22 @@ struct cap_priv {
 
 struct capture *cap_new(void);
 /*
- * Notes a thing that was wrong; text is made printable. The same text is counted. Only the first
- * CAP_MAX_DAMAGE are kept.
+ * Notes something that was wrong; text is made printable. Repetitions of a text are counted. Only
+ * the first CAP_MAX_DAMAGE are kept.
  */
 void cap_note(struct capture *c, const char *fmt, ...) __printf(2, 3);
 /* Called once at the end: says how many more there were. */
 void cap_note_rest(struct capture *c);
 /* Replaces *slot by a printable copy of val; NULL val leaves it alone. 0 or -ENOMEM. */
 int cap_set_str(char **slot, const char *val) __must_check;
-/* The entry of a CPU, made when absent. NULL: number too high (noted) or out of memory. */
+/* The entry of a CPU, added if absent. NULL: number too high (noted) or out of memory. */
 struct cap_cpu *cap_cpu_at(struct capture *c, uint64_t cpu);
 /* The entry of a VM, likewise: NULL with CAP_MAX_VMS of them (noted), or out of memory. */
 struct cap_vm *cap_vm_at(struct capture *c, const char *id);
-/* Adds a task, or completes the one with that tid; a later comm wins when `override`. */
+/* Adds a task, or completes the one with that tid; with `override`, a later comm replaces it. */
 int cap_task_add(struct capture *c, int32_t tid, int32_t tgid, const char *comm, bool override)
 	__must_check;
-/* Takes over nothing: copies. A text with bytes no format has is noted and left out. */
+/* Copies. A text with bytes that no format has is noted and left out. */
 int cap_format_add(struct capture *c, const char *sys, const char *name, const char *text,
 		   size_t len) __must_check;
 struct cap_stream *cap_stream_add(struct capture *c, uint32_t cpu, const char *instance);
@@ -92,16 +92,16 @@ struct cap_stream *cap_stream_add(struct capture *c, uint32_t cpu, const char *i
 int cap_stream_extend(struct capture *c, struct cap_stream *s, const struct cap_extent *from)
 	__must_check;
 /*
- * The same for a file that is open as fd (borrowed), without the sub-buffers in its holes: these
- * read as zeros, which no ring ever holds, and a hostile file gets them for free. Their bytes are
- * added up in *holes.
+ * The same for a file open as fd (borrowed), without the sub-buffers in its holes: these read as
+ * zeros, which no ring ever holds, and cost a hostile file nothing. Their bytes are added up in
+ * *holes.
  */
 int cap_stream_extend_file(struct capture *c, struct cap_stream *s, int fd,
 			   const struct cap_extent *from, uint64_t *holes) __must_check;
 /* Kernel texts: "tid comm" and "tid tgid" lines. */
 int cap_parse_cmdlines(struct capture *c, char *text) __must_check;
 int cap_parse_tgids(struct capture *c, char *text) __must_check;
-/* Keeps a copy of the kernel's printk_formats when it is text; else it is noted. */
+/* Keeps a copy of the kernel's printk_formats if it is text; otherwise that is noted. */
 int cap_set_printk(struct capture *c, const char *text, size_t len) __must_check;
 /* Keeps a copy of (a part of) the kernel's kallsyms; one beyond CAP_MAX_KALLSYMS is left out. */
 int cap_set_kallsyms(struct capture *c, const char *text, size_t len) __must_check;
@@ -117,19 +117,19 @@ bool cap_subbuf_ok(uint64_t size);
 int cap_open_file(int dirfd, const char *path, uint64_t *size) __must_check;
 int cap_open_dir(int dirfd, const char *path) __must_check;
 /*
- * The directory that holds the last step of path, *last, each step on the way O_NOFOLLOW and, with
- * make, made where it is missing. dirfd itself where there is none, a new fd, or -errno.
+ * The directory that holds the last step of path, *last, with each step on the way O_NOFOLLOW and,
+ * with make, created if missing. dirfd itself if there is no step, a new fd, or -errno.
  */
 int cap_parent(int dirfd, const char *path, bool make, const char **last) __must_check;
 /*
  * Reads at most max bytes; *out is NUL-terminated and freed by the caller. Returns the length;
- * *more is set when the file is longer.
+ * *more is set if the file is longer.
  */
 ssize_t cap_read_file(int dirfd, const char *path, size_t max, char **out, bool *more)
 	__must_check;
 /*
- * The len bytes at `at` of a file, likewise; -ENODATA when it is shorter. It stays open in *file,
- * whose fd is -1 at first, for the next part of the same file.
+ * The len bytes at `at` of a file, likewise; -ENODATA if it is shorter. The file stays open in
+ * *file, whose fd is -1 at first, for its next part.
  */
 ssize_t cap_read_part(int dirfd, const char *path, struct cap_part *file, uint64_t at, size_t len,
 		      char **out) __must_check;
@@ -144,9 +144,9 @@ bool cap_name_ok(const char *name);
 bool cap_is_capture(int parent, const char *base);
 /* ... and one whose recording ended by itself? */
 bool cap_is_complete(int parent, const char *base);
-/* What it takes on the disk, bytes; 0 when that cannot be told. */
+/* Its size on the disk, bytes; 0 if unknown. */
 uint64_t cap_disk_usage(int parent, const char *base);
-/* Removes the capture base and nothing else. -EEXIST: it is something else. */
+/* Removes the capture base and nothing else. -EEXIST: it is not a capture. */
 int cap_remove(int parent, const char *base, struct kvmft_err *err) __must_check;
 
 /* ---- meta.c ---- */
@@ -161,10 +161,10 @@ struct meta_rec {
 	} kv[META_MAX_KEYS];
 };
 
-/* Cuts a line (without newline) in place; false when it is no record. Values are unescaped. */
+/* Splits a line (without newline) in place; false if it is not a record. Values are unescaped. */
 bool meta_parse(char *line, struct meta_rec *rec);
 const char *meta_get(const struct meta_rec *rec, const char *key); /* NULL = absent */
-/* True when present and a number of that range. */
+/* True if present and a number in that range. */
 bool meta_get_u64(const struct meta_rec *rec, const char *key, uint64_t *v);
 bool meta_get_s64(const struct meta_rec *rec, const char *key, int64_t *v);
 bool meta_get_bits(const struct meta_rec *rec, const char *key, uint64_t *v);
@@ -176,7 +176,7 @@ int meta_apply(struct capture *c, const struct meta_rec *rec) __must_check;
 
 /* ---- the formats ---- */
 
-/* dirfd / fd are taken over by c->priv on success only. */
+/* dirfd / fd are taken over by c->priv only on success. */
 int cap_dir_read(struct capture *c, int dirfd, struct kvmft_err *err) __must_check;
 int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
 	__must_check;
@@ -187,14 +187,14 @@ int cap_perfdata_read(struct capture *c, int fd, uint64_t size, struct kvmft_err
 bool cap_can_unpack(void);
 int cap_unpack(const void *packed, size_t n, void *plain, size_t len) __must_check;
 /*
- * len > 0 bytes of a compressed chunk, from off on: what is asked for in order is unpacked once.
- * *slot is made when it is NULL, and freed by its owner. As above, -EIO, -ENOMEM.
+ * len > 0 bytes of a compressed chunk, from off on: what is read in order is unpacked once. *slot
+ * is made if it is NULL, and freed by its owner. As above, -EIO, -ENOMEM.
  */
 struct cap_unpacker;
 int cap_unpack_at(struct cap_unpacker **slot, const struct cap_extent *e, uint64_t off, void *buf,
 		  size_t len) __must_check;
 void cap_unpacker_free(struct cap_unpacker *u);
-/* The way back: bytes that n may become at most; the number they became, -errno. */
+/* The reverse: the most bytes that n may become; the number that they became, -errno. */
 size_t cap_pack_bound(size_t n);
 ssize_t cap_pack(const void *plain, size_t n, void *packed, size_t room) __must_check;
 

@@ -97,7 +97,7 @@ static int rec_tsc(struct capture *c, const struct meta_rec *rec)
 	return 0;
 }
 
-/* CPU entry of a record with key `name`; *ret is the caller's result when there is none. */
+/* CPU entry of a record with key `name`; if there is none, *ret is the caller's result. */
 static struct cap_cpu *rec_cpu_entry(struct capture *c, const struct meta_rec *rec,
 				     const char *name, int *ret)
 {
@@ -264,8 +264,8 @@ static struct cap_vcpu *vcpu_last(struct cap_vm *vm, uint32_t id)
 }
 
 /*
- * The values read when the capture ended, at the last entry of that vCPU. A vCPU without one came
- * while the capture ran: its entry has no beginning.
+ * The values read when the capture ended, in the last entry of that vCPU. A vCPU without one
+ * appeared during the capture: its entry has no beginning.
  */
 static int vcpu_end(struct capture *c, struct cap_vm *vm, uint32_t id, const struct meta_rec *rec)
 {
@@ -304,7 +304,7 @@ static int rec_vcpu(struct capture *c, const struct meta_rec *rec)
 	if (at && !strcmp(at, "end"))
 		return vcpu_end(c, vm, id, rec);
 	v = vcpu_last(vm, id);
-	if (v && !v->tid) /* told once more, because a thread runs it now */
+	if (v && !v->tid) /* recorded again, because now a thread runs it */
 		meta_get_s32(rec, "tid", &v->tid);
 	else
 		v = vcpu_new(c, vm, id, rec);
@@ -397,7 +397,7 @@ void meta_clock(struct sbuf *line, const char *clock, uint64_t tsc, uint64_t wid
 	meta_u64(line, "ns", ns);
 }
 
-/* A clock with a name that no kernel has is left out: newer ones may be sampled some day. */
+/* A clock with an unknown name is ignored: newer versions may sample it some day. */
 static int rec_clock(struct capture *c, const struct meta_rec *rec)
 {
 	const char *name = meta_get(rec, "name");
@@ -509,7 +509,10 @@ static int rec_fired(struct capture *c, const struct meta_rec *rec)
 	return 0;
 }
 
-/* Without an order the ring stopped by itself, or not: then the begin of the writing is nearest. */
+/*
+ * Without an order the ring stopped by itself, or not: then the beginning of the writing is
+ * nearest.
+ */
 static void take_snapshot(struct capture *c, const struct meta_rec *rec)
 {
 	uint64_t tsc = 0, stopped = 0;

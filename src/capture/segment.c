@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * segment.c: the folders segNNNNNN of a capture being written, and what becomes of old ones.
- */
+/* segment.c: the directories segNNNNNN of a capture being written, and what becomes of old ones. */
 #include "kvmft/stream.h"
 #include "reader.h"
 
@@ -20,8 +18,8 @@ void capw_removed_close(struct capw_removed *x)
 }
 
 /*
- * Keeps a file open that is about to be unlinked. If there is no descriptor left, the unlink frees
- * it at once, which is slow.
+ * Keeps a file open that is about to be unlinked. Without a free descriptor, the unlink frees it at
+ * once, which is slow.
  */
 static void hold_open(int dirfd, const char *name, struct capw_removed *x)
 {
@@ -31,7 +29,7 @@ static void hold_open(int dirfd, const char *name, struct capw_removed *x)
 		close(fd);
 }
 
-/* Unlinks the data files; what is not one of them was not made by us and stays. */
+/* Unlinks the data files; anything else was not made by us and stays. */
 static int unlink_data(DIR *dir, uint64_t *freed, struct capw_removed *x)
 {
 	struct dirent *e;

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define HEAD_MAX (64u << 10) /* of a meta file: its side is among the first lines */
+#define HEAD_MAX (64u << 10) /* of a meta file: its side is in one of the first lines */
 
 struct found {
 	const char *root; /* as it was named */
@@ -22,7 +22,7 @@ struct found {
 	struct kvmft_err *err;
 };
 
-/* No path, and none that is hidden. */
+/* Not a path, and nothing hidden. */
 static bool is_name(const char *name)
 {
 	return name && *name && *name != '.' && !strchr(name, '/') && strlen(name) < 256;
@@ -205,7 +205,7 @@ static int list(int dir, struct names *l)
 	return ret;
 }
 
-/* The host first; a machine that is both stands for the host. */
+/* The host first; a machine that is both counts as the host. */
 static int by_captures(struct found *f)
 {
 	_cleanup_(names_free) struct names l = { 0 };

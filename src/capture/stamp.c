@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * stamp.c: captures that are named by the time they were made, and keeping only the newest.
- */
+/* stamp.c: captures named by the time they were made, and keeping only the newest. */
 #include "reader.h"
 
 #include <ctype.h>
@@ -74,7 +72,7 @@ static int names_read(int dirfd, struct names *names)
 			continue;
 		slot = array_grow(&names->v, names->n, &names->cap, sizeof(*slot));
 		if (slot) {
-			/* its shape bounds its length */
+			/* its pattern bounds its length */
 			memcpy(*slot, d->d_name, strlen(d->d_name) + 1);
 			names->n++;
 		} else {
@@ -85,7 +83,7 @@ static int names_read(int dirfd, struct names *names)
 	return ret;
 }
 
-/* All of them, by name, which is by age. */
+/* All of them, by name, that is, by age. */
 static int names_sorted(int dirfd, struct names *names, struct kvmft_err *err)
 {
 	int ret = names_read(dirfd, names);
@@ -98,8 +96,8 @@ static int names_sorted(int dirfd, struct names *names, struct kvmft_err *err)
 }
 
 /*
- * Of those that may go, so that keep are left, the newest complete one stays when none behind them
- * is.
+ * Of those that may be removed to leave keep, the newest complete one stays if none after it is
+ * complete.
  */
 static size_t last_complete(int dirfd, const struct names *names, size_t keep)
 {

@@ -2,9 +2,9 @@
 /*
  * stream_in.c: stores a stream as the capture directory that it describes.
  *
- * Nothing in it is trusted: a frame may only append to what is there, in the order in which a
- * recorder writes, and everything is limited in size. The contents of sub-buffers are checked when
- * the capture is read, as always.
+ * Nothing in it is trusted: a frame may only append, in the order in which a recorder writes, and
+ * everything is limited in size. The contents of sub-buffers are checked when the capture is read,
+ * as always.
  */
 #include "kvmft/stream.h"
 #include "reader.h"
@@ -47,7 +47,7 @@ struct in {
 	size_t ncpu, cpu_cap;
 	uint64_t meta, formats; /* bytes */
 	unsigned int files;	/* bits: those that came */
-	bool copy;		/* splice is not to be had */
+	bool copy;		/* splice is not available */
 	bool flight;		/* what its ring overwrote is not lost */
 	uint8_t *buf;		/* COPY_SIZE */
 };
@@ -72,7 +72,7 @@ static int tell(struct in *in, bool now)
 	return !in->news || in->news(in->ctx, in->n) ? 0 : -ECANCELED;
 }
 
-/* Until something comes; -ECANCELED. */
+/* Waits until something comes; -ECANCELED. */
 static int await(struct in *in)
 {
 	struct pollfd p = { .fd = in->fd, .events = POLLIN };
@@ -129,7 +129,7 @@ static int get(struct in *in, void *buf, size_t n)
 	return 0;
 }
 
-/* The content of a frame, in pieces: what it says of its length is only believed as it comes. */
+/* The content of a frame, in pieces: its claimed length is only trusted as the content arrives. */
 static int get_all(struct in *in, uint64_t len, struct sbuf *b)
 {
 	int ret = 0;
@@ -255,7 +255,7 @@ static int take_line(struct in *in, char *line, size_t len)
 	return 0;
 }
 
-/* Each line is looked at in a copy, which that takes apart. */
+/* Each line is parsed in a copy, because parsing takes it apart. */
 static int take_lines(struct in *in, const char *text, size_t len)
 {
 	int ret = 0;
@@ -349,7 +349,7 @@ static bool was_removed(const struct in *in, uint32_t segment)
 	return in->limits->keep && segment + in->limits->keep <= in->segment;
 }
 
-/* The recorder's threads are not of one mind which segment it is: one may be late. */
+/* The recorder's threads may disagree on the segment: one may be late. */
 static int check_segment(const struct in *in, const struct stream_head *h)
 {
 	if (!in->subbuf)
@@ -361,7 +361,7 @@ static int check_segment(const struct in *in, const struct stream_head *h)
 	return 0;
 }
 
-/* NULL: none is there and none can be had. */
+/* NULL: there is none and none can be made. */
 static struct in_cpu *cpu_of(struct in *in, uint32_t cpu)
 {
 	const struct in_cpu none = { .fd = -1 };
@@ -425,7 +425,7 @@ static int copy_some(struct in *in, int fd, size_t len)
 	return ret ? ret : (int)part;
 }
 
-/* As much as there is, without it passing through here; 0: try again. */
+/* As much as there is, without passing through this process; 0: try again. */
 static int splice_some(struct in *in, int fd, size_t len)
 {
 	int ret = await(in);
@@ -477,7 +477,7 @@ static int in_data(struct in *in, const struct stream_head *h)
 	return 0;
 }
 
-/* First what is new, then the length at the front: whenever we are killed, the file is whole. */
+/* First the new data, then the length at the front: whenever we are killed, the file is intact. */
 static int write_tail(struct in *in, const struct in_cpu *c, const uint8_t *head, size_t head_len,
 		      uint32_t from, const struct sbuf *b)
 {
@@ -567,7 +567,7 @@ static int in_end(struct in *in, const struct stream_head *h)
 
 static const struct {
 	int (*take)(struct in *in, const struct stream_head *h);
-	bool empty; /* it may, and must, have no content */
+	bool empty; /* it may, and must, be empty */
 } frames[] = {
 	[STREAM_META] = { in_meta, false },	 [STREAM_FORMATS] = { in_formats, false },
 	[STREAM_FILE] = { in_file, false },	 [STREAM_DATA] = { in_data, false },

@@ -4,9 +4,9 @@
  *
  * Frames of data are written by the threads that drain the rings, under one lock. They wait for the
  * reader; meanwhile the rings may overflow, which is counted. What the main thread writes is
- * queued, so that it never waits: the next writer puts it first, or a thread that exists for that.
- * The descriptor is shared with other programs and so stays as it is, blocking or not: before each
- * write it is polled for how much it takes.
+ * queued, so that it never waits: the next writer, or a thread that exists for that, writes it
+ * first. The descriptor is shared with other programs and so stays as it is, blocking or not:
+ * before each write it is polled.
  */
 #include "kvmft/stream.h"
 
@@ -29,7 +29,7 @@
 
 struct stream_out {
 	int fd;
-	pthread_mutex_t writing; /* whose frame is on its way; before `lock` */
+	pthread_mutex_t writing; /* whose frame is being written; before `lock` */
 	pthread_mutex_t lock;	 /* of what follows */
 	pthread_cond_t news;	 /* something was queued, or the end */
 	struct sbuf queue;
@@ -64,7 +64,10 @@ static int broken(struct stream_out *s, int error)
 
 /* ---- what waits for the reader; under `writing` ---- */
 
-/* Until the output takes something. Signals come often while a recording ends (drain_join()). */
+/*
+ * Waits until the output accepts something. Signals come often while a recording ends
+ * (drain_join()).
+ */
 static int ready(struct stream_out *s)
 {
 	struct pollfd p = { .fd = s->fd, .events = POLLOUT };
@@ -299,7 +302,7 @@ uint64_t stream_out_bytes(const struct stream_out *s)
 	return atomic_load(&s->bytes);
 }
 
-/* The frame under way belongs to the queue that is empty already. */
+/* The frame under way belongs to the queue, which is already empty. */
 static bool idle(struct stream_out *s)
 {
 	if (pthread_mutex_trylock(&s->writing))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * subbuf_write.c: the way back: events into sub-buffers, laid out as told in ring/subbuf.c.
+ * subbuf_write.c: the reverse: events into sub-buffers, laid out as described in ring/subbuf.c.
  *
- * The first event of a sub-buffer has delta 0 to its stamp; a delta of more than 27 bits gets a
- * time extend in front. Data of 1 to 28 whole words goes with its length in the event header, all
- * other with a length word.
+ * The first event of a sub-buffer has delta 0 to its stamp; a delta of more than 27 bits is
+ * preceded by a time extend. Data of 1 to 28 whole words has its length in the event header, all
+ * other a length word.
  */
 #include "kvmft/subbuf.h"
 
@@ -56,7 +56,7 @@ void subbuf_writer_free(struct subbuf_writer *w)
 	w->buf = NULL;
 }
 
-/* Bytes for data; the number of lost events stands behind it. */
+/* Bytes for data; the number of lost events goes after it. */
 static uint32_t room(const struct subbuf_writer *w)
 {
 	return w->g.size - w->g.header - (w->lost && !w->uncounted ? w->g.long_size : 0);
@@ -109,7 +109,7 @@ int subbuf_write_lost(struct subbuf_writer *w, uint64_t count)
 	return ret;
 }
 
-/* Bytes that an event takes, the time extend left aside. */
+/* Bytes that an event takes, without a time extend. */
 static uint32_t event_size(uint32_t len)
 {
 	return len && len % 4 == 0 && len <= MAX_SHORT ? 4 + len : 8 + ((len + 3) & ~3u);

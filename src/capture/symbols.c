@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * symbols.c: the symbols that a capture holds of its kernel. They are large and few ask for them,
- * so they are read when somebody does.
+ * symbols.c: the symbols that a capture holds of its kernel. They are large and rarely needed, so
+ * they are read on demand.
  */
 #include "kvmft/ksyms.h"
 #include "reader.h"
@@ -45,7 +45,7 @@ static int of_directory(struct capture *c, struct ksyms *k)
 	return 0;
 }
 
-/* trace-cmd takes all of kallsyms; a part of it would not tell where functions end. */
+/* trace-cmd stores all of kallsyms; a part of it would not show where functions end. */
 static bool is_whole(const struct capture *c)
 {
 	return c->kallsyms && memmem(c->kallsyms, c->kallsyms_len, " _stext\n", 8) &&

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * text.c: kernel text files as both capture formats carry them.
- */
+/* text.c: kernel text files, which both capture formats carry. */
 #include "kvmft/ktext.h"
 #include "reader.h"
 
@@ -9,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A decimal word at *p; moves behind it. */
+/* A decimal word at *p, which moves past it. */
 static bool take_number(char **p, int32_t *v)
 {
 	char *end;

@@ -21,7 +21,9 @@ struct td {
 	uint64_t size;	   /* of the file */
 	uint64_t start;	   /* v7: where sections begin */
 	uint64_t left;	   /* event bytes that may still be claimed: areas must not overlap */
-	/* v7: bytes that metadata may still take, as plain: sections must not either */
+	/*
+	 * v7: bytes that metadata may still take when unpacked: sections must not overlap, either
+	 */
 	uint64_t meta_left;
 	bool swap;
 	bool compressed;   /* v7 with a compressor */
@@ -35,8 +37,8 @@ struct td {
 };
 
 /*
- * All parsers return 0, -ENODATA when the file ends too early, -EBADMSG when it contradicts
- * itself, or -ENOMEM.
+ * All parsers return 0, -ENODATA if the file ends too early, -EBADMSG if it contradicts itself, or
+ * -ENOMEM.
  */
 
 /* n bytes at off, or fewer at the end of the file; *out is freed by the caller. */
@@ -55,11 +57,11 @@ int td_cmdlines(struct td *t, struct cursor *cur) __must_check;
 /* tracedat_opts.c: one option that is not a section. Unknown ones are ignored. */
 int td_option(struct td *t, uint32_t id, struct cursor opt) __must_check;
 
-/* tracedat_v6.c: everything behind the common start, which ends at off. */
+/* tracedat_v6.c: everything after the common start, which ends at off. */
 int td_read_v6(struct td *t, uint64_t off) __must_check;
 /*
- * The first n blocks, from *off on, which moves behind them: 1, or 0 where one is cut or damaged,
- * which is noted; -ENOMEM. The first TD_TRACING_DATA of them are what a perf.data has, too.
+ * The first n blocks, from *off on, which moves past them: 1, or 0 if one is cut or damaged, which
+ * is noted; -ENOMEM. A perf.data has the first TD_TRACING_DATA of them, too.
  */
 #define TD_TRACING_DATA 6
 int td_read_blocks(struct td *t, size_t n, uint64_t *off) __must_check;

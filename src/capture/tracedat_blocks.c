@@ -13,7 +13,7 @@ struct cursor td_cursor(const struct td *t, const uint8_t *p, size_t n)
 	return (struct cursor){ .p = p, .left = n, .swap = t->swap };
 }
 
-/* The word "NAME" NUL in front of a block. */
+/* The word "NAME" NUL before a block. */
 static int expect(struct cursor *cur, const char *word, size_t n)
 {
 	const uint8_t *p;
@@ -64,7 +64,7 @@ int td_header_info(struct td *t, struct cursor *cur)
 	return ret ? ret : text64(cur, &event, &n);
 }
 
-/* One format; its event name stands in its first line. */
+/* One format; its event name is in its first line. */
 static int one_format(struct td *t, struct cursor *cur, const char *sys)
 {
 	_cleanup_free_ char *text = NULL, *name = NULL;
@@ -91,7 +91,7 @@ int td_ftrace_events(struct td *t, struct cursor *cur)
 
 	if (cur_u32(cur, &n))
 		return -ENODATA;
-	while (n-- && !ret) /* each needs 8 bytes or ends the loop */
+	while (n-- && !ret) /* each takes 8 bytes or ends the loop */
 		ret = one_format(t, cur, "ftrace");
 	return ret;
 }

@@ -16,8 +16,8 @@ static int text_option(struct tdw *w, enum td_opt id, const char *text)
 }
 
 /*
- * As the kernel's per_cpu/cpuN/stats. A capture has the counters at its begin too; a trace.dat can
- * only hold what came in between.
+ * As the kernel's per_cpu/cpuN/stats. A capture also has the counters at its beginning; a trace.dat
+ * can only hold the difference.
  */
 static int cpustat(struct tdw *w, const struct cap_cpu *cpu)
 {
@@ -55,7 +55,7 @@ int tdw_facts(struct tdw *w, const struct tdw_spec *s)
 
 /* ---- ids ---- */
 
-/* Ids are told to others, and by other processes: they are made with no key. */
+/* Ids are compared with those made by other processes: they are made without a key. */
 static uint64_t id_add(uint64_t id, const void *p, size_t n)
 {
 	const struct hash_key before = { { id } };
@@ -74,8 +74,8 @@ uint64_t tdw_trace_id_of_uuid(const char *uuid)
 }
 
 /*
- * A guest is named by its UUID, so that the id in its own file is the one that its host's file says
- * although both were written apart; a host by when and where it recorded.
+ * A guest is identified by its UUID, so that the id in its own file matches the one in its host's
+ * file even if the two were written separately; a host by when and where it recorded.
  */
 uint64_t tdw_trace_id(const struct capture *c)
 {
@@ -107,8 +107,8 @@ int tdw_id_option(struct tdw *w, const struct tdw_spec *s, uint64_t id)
 /* ---- clocks and guests ---- */
 
 /*
- * The most exact mult that fits: 31 bits, as libtracecmd has it in an int. Wrong by less than
- * 2^-31.
+ * The most exact mult that fits into 31 bits, because libtracecmd has it in an int. Off by less
+ * than 2^-31.
  */
 bool tdw_tsc2nsec(uint64_t khz, uint32_t *mult, uint32_t *shift)
 {
@@ -167,7 +167,7 @@ int tdw_time_shift_option(struct tdw *w, const struct tdw_spec *s, uint64_t peer
 		for (size_t k = 0; k < shift[i].nsample; k++)
 			tdw_put_u64(&b, &s->g, (uint64_t)shift[i].sample[k].scaling);
 	}
-	for (uint32_t i = 0; i < n; i++) /* behind all, one for each sample */
+	for (uint32_t i = 0; i < n; i++) /* after all others, one for each sample */
 		for (size_t k = 0; k < shift[i].nsample; k++)
 			tdw_put_u64(&b, &s->g, (uint64_t)shift[i].frac);
 	return tdw_option_sbuf(w, TD_TIME_SHIFT, &b);

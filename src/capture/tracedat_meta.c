@@ -14,7 +14,7 @@ static void put_text64(struct sbuf *b, const struct subbuf_geom *g, const char *
 	sbuf_add_mem(b, text, n);
 }
 
-/* As the kernel's events/header_page and events/header_event say it. */
+/* As in the kernel's events/header_page and events/header_event. */
 static void put_header_info(const struct tdw_spec *s, struct sbuf *b)
 {
 	static const char event[] = "# compressed entry header\n"
@@ -96,7 +96,7 @@ static void put_formats(const struct tdw_spec *s, struct sbuf *b)
 	}
 }
 
-/* "tid comm" lines: the only names that trace-cmd knows. */
+/* "tid comm" lines: the only names that trace-cmd has. */
 static void put_cmdlines(const struct tdw_spec *s, struct sbuf *b)
 {
 	const struct capture *c = s->cap;

@@ -5,8 +5,8 @@
  *   u8[3] 17 08 44, "tracing", "6" NUL or "7" NUL, u8 big endian, u8 sizeof(long),
  *   u32 size of a sub-buffer; all integers in the file's byte order.
  *
- * How it goes on is told in tracedat_v6.c and tracedat_v7.c. Whatever part is missing, the rest is
- * read: every complete sub-buffer inside the file is used, and what is not there is noted.
+ * What follows is described in tracedat_v6.c and tracedat_v7.c. Whatever part is missing, the rest
+ * is read: every complete sub-buffer inside the file is used, and what is missing is noted.
  */
 #include "tracedat.h"
 
@@ -86,7 +86,7 @@ int td_add_area(struct td *t, uint32_t cpu, const char *instance, uint64_t off, 
 	return ret;
 }
 
-/* v7 names its compressor behind the common start: two strings, then the first OPTIONS offset. */
+/* v7 names its compressor after the common start: two strings, then the first OPTIONS offset. */
 static int read_v7(struct td *t, struct cursor *cur, struct kvmft_err *err)
 {
 	const char *name, *version;

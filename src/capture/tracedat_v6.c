@@ -29,7 +29,7 @@
 
 /* ---- how long a block is ---- */
 
-/* A walk over lengths, some bytes of the file at a time. */
+/* A walk over lengths, reading some bytes of the file at a time. */
 struct scan {
 	const struct td *t;
 	uint64_t at, end; /* end: of the file, or as far as a block may reach */
@@ -38,7 +38,7 @@ struct scan {
 	uint8_t buf[4096];
 };
 
-/* n bytes at the place of the walk, at most 16; NULL when they are not there. */
+/* n bytes at the current place, at most 16; NULL if they are missing. */
 static const uint8_t *scan_bytes(struct scan *s, size_t n)
 {
 	const uint8_t *p;
@@ -129,7 +129,7 @@ static bool size_cpus(struct scan *s)
 	return scan_skip(s, 4);
 }
 
-/* { u16 id, u32 size, data } up to id 0; nothing when the block is absent. */
+/* { u16 id, u32 size, data } up to id 0; nothing if the block is absent. */
 static bool size_options(struct scan *s)
 {
 	const uint8_t *p = scan_bytes(s, WORD);
@@ -151,7 +151,7 @@ static bool size_options(struct scan *s)
 
 /* ---- what is in it ---- */
 
-/* The CPU table behind "flyrecord" NUL; *cpus entries, as many as are there. */
+/* The CPU table after "flyrecord" NUL; *cpus entries, as many as present. */
 static int read_table(struct td *t, struct cursor *cur, uint32_t cpus, const char *instance)
 {
 	uint64_t off, len;
@@ -199,7 +199,7 @@ static int read_flyrecord(struct td *t, struct cursor *cur, uint32_t cpus, const
 	if (memcmp(word, "flyrecord", WORD))
 		return -EBADMSG;
 	ret = read_table(t, cur, cpus, instance);
-	/* libtracecmd skips one pair more when the option raises the count. */
+	/* libtracecmd skips one more pair if the option raises the count. */
 	if (!ret && !*instance && t->cpucount > cpus && cur_skip(cur, 16))
 		ret = -ENODATA;
 	return ret ? ret : read_clock(t, cur);
@@ -256,7 +256,7 @@ static int read_instance(struct td *t, const struct td_buffer *b)
 	return read_flyrecord(t, &cur, cpus, name);
 }
 
-/* What the file lacks costs that part alone; only memory ends the reading. */
+/* What the file lacks costs only that part; only lack of memory ends the reading. */
 static int survive(struct td *t, int ret, const char *what)
 {
 	if (!ret || ret == -ENOMEM)
@@ -267,7 +267,7 @@ static int survive(struct td *t, int ret, const char *what)
 	return 0;
 }
 
-/* The top buffer comes last: how long it is depends on what was read before. */
+/* The top-level buffer comes last: its length depends on what was read before. */
 static const struct {
 	const char *what;
 	bool (*size)(struct scan *s);
@@ -283,9 +283,7 @@ static const struct {
 	{ "options", size_options, read_options },
 };
 
-/*
- * Reads block i at *off, and moves *off behind it. A block that is cut is read as far as it goes.
- */
+/* Reads block i at *off, and moves *off past it. A cut block is read as far as it goes. */
 static int read_block(struct td *t, struct scan *s, size_t i, uint64_t *off)
 {
 	_cleanup_free_ uint8_t *data = NULL;
@@ -305,7 +303,7 @@ static int read_block(struct td *t, struct scan *s, size_t i, uint64_t *off)
 		*off = end;
 		return whole ? 0 : -ENODATA;
 	}
-	/* At least the word that tells whether there is such a block. */
+	/* At least the word that says whether there is such a block. */
 	ret = td_load(t, *off, MAX(end - *off, (uint64_t)WORD), &data, &len);
 	if (ret)
 		return ret;

@@ -54,7 +54,7 @@ static int section_at(struct td *t, uint64_t off, struct section *s)
 	return 0;
 }
 
-/* Each section counts once: many that claim the same bytes would cost time without end. */
+/* Each section counts once: many that claim the same bytes would take endless time. */
 static int take_meta(struct td *t, uint64_t n)
 {
 	if (n > t->meta_left)
@@ -187,7 +187,7 @@ static int opt_buffer(struct td *t, struct cursor opt)
 	const char *name, *clock, *instance;
 	struct section s = {
 		.id = TD_DONE
-	}; /* not that of a buffer, should it lie outside the file */
+	}; /* not that of a buffer, if it is outside the file */
 	uint32_t page, n, cpu;
 	uint64_t at, off, len;
 	int ret = 0;
@@ -285,7 +285,7 @@ static int read_options(struct td *t, uint64_t off, uint64_t *next)
 	return ret;
 }
 
-/* Without options: metadata sections as they lie in the file. */
+/* Without options: metadata sections in the order of the file. */
 static int walk_sections(struct td *t, uint64_t off)
 {
 	struct section s;
@@ -313,7 +313,7 @@ int td_read_v7(struct td *t, uint64_t off)
 	int ret = 0;
 
 	t->meta_left =
-		t->size + 4ull * MAX_PLAIN; /* what is compressed may be more than the file */
+		t->size + 4ull * MAX_PLAIN; /* unpacked, it may be larger than the file */
 	while (at && !ret) {
 		if (u64map_get(&t->seen, at, &next)) {
 			cap_note(t->c, "the chain of options runs in a circle");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tracedat_write.c: writing a trace.dat; what the parts are is told in tracedat_read.c (version 6)
- * and tracedat_v7.c.
+ * tracedat_write.c: writing a trace.dat; the parts are described in tracedat_read.c (version 6) and
+ * tracedat_v7.c.
  *
- * Two things are in no description: in version 6 the clock stands behind a CPU table exactly when
- * option TRACECLOCK is there, so both always are; and sub-buffers begin at multiples of their size,
- * of a page at least, since readers map them.
+ * Two things are documented nowhere: in version 6 the clock follows a CPU table exactly if option
+ * TRACECLOCK exists, so both always do; and sub-buffers begin at multiples of their size, at least
+ * of a page, because readers map them.
  */
 #include "kvmft/tracedat.h"
 
@@ -87,7 +87,7 @@ static int pad_to(struct tdw *w, uint32_t align)
 	return ret;
 }
 
-/* Overwrites what was written already. */
+/* Overwrites something already written. */
 static int patch(struct tdw *w, uint64_t at, const void *p, size_t n)
 {
 	int ret = flush(w);

@@ -37,7 +37,7 @@ int tdw_write(struct tdw *w, const void *p, size_t n) __must_check;
 /* These two empty and free b. */
 int tdw_write_sbuf(struct tdw *w, struct sbuf *b) __must_check;
 int tdw_option_sbuf(struct tdw *w, enum td_opt id, struct sbuf *b) __must_check;
-/* Before the first buffer; data is in the file's byte order already. */
+/* Before the first buffer; data is already in the file's byte order. */
 int tdw_option(struct tdw *w, enum td_opt id, const void *data, size_t len) __must_check;
 int tdw_patch_u64(struct tdw *w, uint64_t at, uint64_t v) __must_check;
 int tdw_patch_u32(struct tdw *w, uint64_t at, uint32_t v) __must_check;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tracedat_write6.c: what only version 6 of trace.dat has: one fixed order, CPU tables in front of
- * the data.
+ * tracedat_write6.c: what only version 6 of trace.dat has: one fixed order, CPU tables before the
+ * data.
  */
 #include "tracedat_write.h"
 
@@ -25,7 +25,7 @@ int tdw_v6_begin(struct tdw *w)
 	return w->offset_at ? ret : -ENOMEM;
 }
 
-/* The option's offset is not known yet: where it goes is remembered. */
+/* The option's offset is not known yet; its place is remembered. */
 static int instance_option(struct tdw *w, size_t i, uint64_t options_at)
 {
 	const struct tdw_spec *s = w->spec;

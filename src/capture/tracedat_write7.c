@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tracedat_write7.c: what only version 7 of trace.dat has: sections, found through options that
- * stand at the end, and compression.
+ * tracedat_write7.c: what only version 7 of trace.dat has: sections, found through options at the
+ * end, and compression.
  */
 #include "tracedat_write.h"
 
@@ -13,11 +13,11 @@
 
 #define SECTION_HEADER 16
 #define PACKED	       1u
-#define CHUNK_SUBBUFS  10u /* as libtracecmd has them */
+#define CHUNK_SUBBUFS  10u /* as in libtracecmd */
 
 /* ---- sections ---- */
 
-/* What a section is called in section STRINGS, for people. */
+/* The name of a section in section STRINGS, for people. */
 static const struct {
 	uint16_t id;
 	const char *name;
@@ -137,7 +137,7 @@ int tdw_v7_buffer(struct tdw *w)
 	return section_begin(w, TD_BUFFER, w->spec->zstd);
 }
 
-/* libtracecmd leaves the four bytes of the chunk count out of the size. */
+/* libtracecmd does not count the four bytes of the chunk count in the size. */
 int tdw_v7_cpu_end(struct tdw *w)
 {
 	const struct subbuf_geom *g = &w->spec->g;

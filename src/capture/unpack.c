@@ -22,9 +22,9 @@ int cap_unpack(const void *packed, size_t n, void *plain, size_t len)
 }
 
 /*
- * The chunk that is being unpacked, and how far. A chunk may be much larger than what is wanted of
- * it, and there is one of each CPU: so only pieces are in memory, and what lies before a piece is
- * unpacked again unless the last one that was asked for ended there.
+ * The chunk being unpacked, and how far. A chunk may be much larger than what is wanted of it, and
+ * there is one for each CPU: so only pieces are in memory, and what is before a piece is unpacked
+ * again unless the previous piece ended there.
  */
 #define PACKED_PIECE (32u << 10)
 #define WINDOW_LOG   24 /* what a frame may ask for: no chunk that is read is larger */
@@ -73,7 +73,7 @@ static int unpack_read(struct cap_unpacker *u, const struct cap_extent *e)
 	if (got < 0)
 		return (int)got;
 	if ((size_t)got != n)
-		return -EIO; /* the file shrank under us */
+		return -EIO; /* the file shrank while we read */
 	u->read += n;
 	u->in = (ZSTD_inBuffer){ .src = u->piece, .size = n };
 	return 0;

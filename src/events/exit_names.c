@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * exit_names.c: names of exit reasons, from the format of the kernel that was traced, else from the
- * tables of the architectures.
+ * exit_names.c: names of exit reasons, from the format of the traced kernel, else from the tables
+ * of the architectures.
  */
 #include "arch.h"
 
@@ -28,7 +28,7 @@ static const char *lookup(const struct exit_entry *t, size_t n, uint32_t reason)
 	return at < n && t[at].reason == reason ? t[at].name : NULL;
 }
 
-/* NULL: of none that we know. at: its place in the list, may be NULL. */
+/* NULL: unknown. at: its index in the list, may be NULL. */
 static const struct event_arch *arch_of(enum exit_isa isa, size_t *at)
 {
 	const struct event_arch *a;
@@ -58,7 +58,7 @@ static const char *symbol(const struct fmt_event *ev, const char *names, int nth
 	}
 }
 
-/* Whose the table is, by what stands in it, as the order is up to the kernel. */
+/* Which kind the table belongs to, from its contents, because the order is up to the kernel. */
 static void find_table(struct exit_names *n, int nth)
 {
 	const struct event_arch *a;
@@ -73,7 +73,7 @@ static void find_table(struct exit_names *n, int nth)
 	}
 }
 
-/* The number of traps changed: it is the one that the format calls so. */
+/* The number of traps changed: it is the one that the format names so. */
 static uint32_t find_trap(const struct exit_names *n, const struct event_arch *a, size_t at)
 {
 	const char *s;

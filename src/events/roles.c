@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * roles.c: the table of events that mean something.
- */
+/* roles.c: the table of events that mean something. */
 #include "arch.h"
 
 #include <string.h>
 
-/* EV_EXIT is the architectures'. */
+/* EV_EXIT comes from the architectures. */
 static const struct event_def roles[EV_ROLES] = {
 	[EV_ENTRY] = { "kvm", "kvm_entry", { "vcpu_id" } },
 	[EV_NESTED_EXIT] = { "kvm", "kvm_nested_vmexit", { "exit_reason", "isa" } },
@@ -106,7 +104,7 @@ static const struct event_def roles[EV_ROLES] = {
 	[EV_QEMU_DONE] = { "qemu", "virtio_blk_req_complete", { "req" } },
 };
 
-/* What an event of that role can be, the i-th; NULL past the last. */
+/* The i-th event that can have that role; NULL past the last. */
 static const struct event_def *def_at(enum event_role role, size_t i)
 {
 	const struct event_arch *a = event_arch(i);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * vcpu_turn.c: which events tell of turns.
- */
+/* vcpu_turn.c: which events begin and end turns. */
 #include "kvmft/vcpu_turn.h"
 
 #include "kvmft/events.h"

@@ -39,7 +39,7 @@ static void event_free(struct fmt_event *e)
 	free(e->fld);
 	fmt_free_symbols(e->lazy);
 	fmt_plan_free(e->lazy->plan);
-	free(e); /* and what stands behind it */
+	free(e); /* and what follows it */
 }
 
 static bool text_ok(const struct cap_format *c)
@@ -48,14 +48,14 @@ static bool text_ok(const struct cap_format *c)
 	       str_is_text(c->text, c->len);
 }
 
-/* One block for all that an event always has: a machine declares thousands of them. */
+/* One block for everything that an event always has: a machine declares thousands of them. */
 struct event_block {
 	struct fmt_event e;
 	struct fmt_lazy lazy;
 	char text[]; /* the strings of e, each with its NUL; the title has PUT_SLACK bytes more */
 };
 
-/* n bytes of s and `end` at *at, which goes behind them. */
+/* n bytes of s and `end` at *at, which moves past them. */
 static char *put_string(char **at, const char *s, size_t n, char end)
 {
 	char *to = *at;

@@ -34,7 +34,7 @@ void fmt_plan_close(struct fmt *f)
 	f->tep = NULL;
 }
 
-/* A format that says nothing but what was checked; NULL when it may not be handed over. */
+/* A format with nothing but what was checked; NULL if it must not be handed over. */
 static char *safe_format(const struct fmt_event *e, const char *table_at, int id)
 {
 	struct sbuf b = { 0 };
@@ -126,7 +126,7 @@ static bool take_width(const char **f, uint16_t *v)
 	return true;
 }
 
-/* "%" flags width .prec length conversion; false for what is not printed here. */
+/* "%" flags width .prec length conversion; false for those not printed here. */
 static bool parse_spec(const char **pf, struct pspec *s, uint32_t long_size)
 {
 	const char *f = *pf + 1;
@@ -167,7 +167,7 @@ static bool parse_spec(const char **pf, struct pspec *s, uint32_t long_size)
 	return true;
 }
 
-/* %p prints an address, %ps and its like a function, which here is only an address too. */
+/* %p prints an address, %ps and the like a function, which is only an address here, too. */
 static bool parse_pointer(const char **f, struct pspec *s)
 {
 	s->alt = **f && strchr("sSfF", **f);

@@ -39,7 +39,7 @@ static struct pnode *constant(struct build *b, uint64_t v, struct ptype type)
 	return n;
 }
 
-/* Its type is the first of int, long, long long that holds it; unsigned ones if so written. */
+/* Its type is the first of int, long, long long that can hold it; unsigned ones if so written. */
 static struct pnode *literal_number(struct build *b, const char *text)
 {
 	bool uns, lng, dec = text[0] != '0';
@@ -62,7 +62,7 @@ static struct pnode *literal_number(struct build *b, const char *text)
 	return constant(b, v, (struct ptype){ 8, !uns && v <= INT64_MAX });
 }
 
-/* Smaller ones become int: every value of theirs fits. */
+/* Smaller ones become int, which can hold all their values. */
 static struct ptype promoted(unsigned int bytes, bool is_signed)
 {
 	return bytes < 4 ? type_int : (struct ptype){ (uint8_t)bytes, is_signed };

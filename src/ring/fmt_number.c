@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fmt_number.c: numbers and texts as the kernel's printf shows them, which has 0x0 for %#x of 0.
+ * fmt_number.c: numbers and texts as the kernel's printf shows them, which prints 0x0 for %#x of 0.
  *
  * Only what kernel print formats use: d u x X o c s with flags # 0 - +, width and precision.
  */

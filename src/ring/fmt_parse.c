@@ -13,8 +13,8 @@
  *
  *   print fmt: "...", REC->...
  *
- * Done here and not by libtraceevent, because values are read through these offsets: whatever
- * the text says, no field lies outside 64 KiB and every access is checked against the record.
+ * Done here and not by libtraceevent, because values are read through these offsets: whatever the
+ * text says, no field is outside 64 KiB and every access is checked against the record.
  */
 #include "fmt_priv.h"
 
@@ -24,7 +24,7 @@
 
 #define MAX_EXTENT 65536
 
-/* "KEY:NUMBER;" behind blanks at *p, which goes behind it. key has n bytes, its ':' included. */
+/* "KEY:NUMBER;" after blanks at *p, which moves past it. key has n bytes, including its ':'. */
 static bool line_number(const char **p, const char *end, const char *key, size_t n, uint32_t *v)
 {
 	const char *at = *p;
@@ -152,7 +152,7 @@ static int parse_field(struct fmt_event *e, const char *line, const char *eol)
 	return add_field(e, line, semi, &at);
 }
 
-/* The records of a capture are told apart by a u16 in front. */
+/* The records of a capture are told apart by a u16 at their beginning. */
 static bool common_ok(const struct fmt_event *e)
 {
 	const struct fmt_fld *type = fmt_find_fld(e, "common_type", strlen("common_type"));
@@ -161,8 +161,8 @@ static bool common_ok(const struct fmt_event *e)
 }
 
 /*
- * The kernel prints "WHERE: TEXT" for what was written to trace_marker: its own function that did
- * the writing, always the same, and in a capture only an address.
+ * The kernel prints "WHERE: TEXT" for what was written to trace_marker: WHERE is its own function
+ * that did the writing, always the same one, and only an address in a capture.
  */
 static const char *print_of(const struct fmt_event *e, const char *print)
 {

@@ -2,15 +2,15 @@
 /*
  * fmt_plan.c: printing events through a compiled plan.
  *
- * The text is the one the kernel prints into its trace file, with the arithmetic of C on the
- * types of the fields. Where a record lacks what the kernel had (memory behind pointers), it is
- * the one libtraceevent prints.
+ * The text is the one that the kernel prints into its trace file, with the arithmetic of C on the
+ * types of the fields. If a record lacks what the kernel had (memory behind pointers), it is the
+ * one that libtraceevent prints.
  */
 #include "fmt_plan.h"
 
 #include <string.h>
 
-/* The quotient rounds to zero; no division has a result that C leaves open. */
+/* The quotient rounds to zero; no division is left undefined as in C. */
 static uint64_t divide(enum pop op, bool is_signed, uint64_t a, uint64_t b)
 {
 	bool neg_a = is_signed && (int64_t)a < 0, neg_b = is_signed && (int64_t)b < 0;
@@ -23,7 +23,7 @@ static uint64_t divide(enum pop op, bool is_signed, uint64_t a, uint64_t b)
 	return neg_a != neg_b ? 0 - x / y : x / y;
 }
 
-/* Distances count modulo the width, as the machine does it. */
+/* Shift distances count modulo the width, as on the machine. */
 static uint64_t shift(enum pop op, struct ptype t, uint64_t a, uint64_t b)
 {
 	b &= t.bytes == 8 ? 63 : 31;
@@ -64,7 +64,7 @@ uint64_t plan_apply(enum pop op, struct ptype t, uint64_t a, uint64_t b)
 	}
 }
 
-/* The value of a P_FIELD; fmt_print() has compared the record with all fixed fields. */
+/* The value of a P_FIELD; fmt_print() has checked the record against all fixed fields. */
 static inline uint64_t field_value(const struct pnode *n, const struct fmt *f,
 				   const struct rec *rec)
 {
@@ -76,7 +76,7 @@ static inline uint64_t field_value(const struct pnode *n, const struct fmt *f,
 static uint64_t element(const struct pnode *n, const struct fmt *f, const struct rec *rec)
 {
 	uint64_t i = plan_eval(n->a, f, rec);
-	uint32_t len, elem = n->fld.elem; /* a size that a number has */
+	uint32_t len, elem = n->fld.elem; /* a possible size of a number */
 	const uint8_t *p;
 
 	if (!fmt_bytes(f, &n->fld, rec, &p, &len) || i >= len / elem)
@@ -135,7 +135,7 @@ static void print_symbol(const struct pnode *n, const struct pspec *spec, uint64
 		plan_hex(out, v);
 }
 
-/* A mask of several bits needs all of them; what has no name is left for the end, in hex. */
+/* A mask of several bits needs all of them; unnamed bits are left for the end, in hex. */
 static void print_flags(const struct pnode *n, const struct pspec *spec, uint64_t v,
 			struct pout *out)
 {
@@ -208,7 +208,7 @@ static void print_string(const struct pnode *n, const struct pspec *spec, const 
 		plan_text(out, spec, n->text, n->len);
 		break;
 	case P_CHARS:
-		/* An empty dynamic array is no string at all: not even padding. */
+		/* An empty dynamic array is not a string at all: not even padding. */
 		if (fmt_bytes(f, &n->fld, rec, &p, &len) && (len || !n->fld.is_dynamic))
 			plan_foreign(out, spec, (const char *)p, strnlen((const char *)p, len));
 		break;
@@ -235,7 +235,7 @@ static void print_string(const struct pnode *n, const struct pspec *spec, const 
 	}
 }
 
-/* Width or precision from an argument; a negative one is as good as none. */
+/* Width or precision from an argument; a negative one counts as none. */
 static struct pspec with_star(const struct pseg *s, const struct fmt *f, const struct rec *rec)
 {
 	int32_t n = (int32_t)plan_eval(s->star, f, rec);

@@ -98,9 +98,9 @@ struct pseg {
 
 /*
  * What is done for one event, in order: copy the text, then print one value. The common ways of
- * printing fields have a code of their own; all others go through the segment. A text is copied as
- * one block whatever its length, since a loop over blocks ends where no branch predictor expects
- * it; the few that are longer are segments.
+ * printing fields have codes of their own; all others go through the segment. A text is copied as
+ * one block whatever its length, because no branch predictor foresees the end of a loop over
+ * blocks; the few longer texts are segments.
  */
 enum pcode {
 	C_END,		/* only the text */
@@ -108,7 +108,7 @@ enum pcode {
 	C_HEX_U32, C_HEX_U64,	/* without leading zeros */
 	C_HEX8_U32, C_HEX16_U64,	/* %08x, %016llx */
 	C_SEGMENT,	/* seg */
-	C_MEMO,		/* memo: texts that few values decide */
+	C_MEMO,		/* memo: texts that depend on few values */
 };
 
 #define STEP_TEXT 16
@@ -130,7 +130,7 @@ pstep_print *plan_step(enum pcode code);
 bool plan_is_memo(const struct pstep *s);
 
 /*
- * The texts of consecutive segments by the values of the few fields that they depend on: names of
+ * The texts of consecutive segments, by the values of the few fields that they depend on: names of
  * exit reasons are looked up once per reason and not once per exit. Direct-mapped.
  */
 #define MEMO_SLOTS  64
@@ -143,7 +143,7 @@ struct pmemo {
 		uint8_t size;
 	} in[MEMO_FIELDS];
 	size_t nin;
-	uint64_t mask;	/* not 0: they are these bits of the 8 bytes at at */
+	uint64_t mask;	/* if not 0: these bits of the 8 bytes at at */
 	uint16_t at;
 	bool two_words; /* 2 fields of 4 bytes */
 	const struct pseg *seg;
@@ -162,7 +162,7 @@ struct fmt_plan {
 	struct fmt_field *dyn; /* dynamic fields the plan uses */
 	size_t ndyn, dyn_cap;
 	struct pstep *step;    /* ends with C_END */
-	uint32_t need;	       /* least length of a record */
+	uint32_t need;	       /* minimum length of a record */
 	size_t nstep, step_cap;
 	/* A line needs at most room + room_len * length of the record. */
 	size_t room, room_len;

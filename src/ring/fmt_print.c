@@ -2,17 +2,17 @@
 /*
  * fmt_print.c: the steps of a plan, gone through for one event.
  *
- * A step prints one value, copies the text of the step behind it and ends by calling that one: a
- * jump, of which the branch predictor learns separately for each kind of step, and no register has
- * to be saved on the way. Which one is the first is what the processor waits for most: events of
- * many CPUs come in no order that it could foresee. So it is found with few loads from the event's
+ * A step prints one value, copies the text of the next step and ends by calling that one: a jump,
+ * which the branch predictor learns separately for each kind of step, and no register has to be
+ * saved on the way. What the processor waits for most is which step is the first: events of many
+ * CPUs come in an order that it cannot foresee. So that is found with few loads from the event's
  * type (fmt_event.first, .step).
  */
 #include "fmt_plan.h"
 
 #include <string.h>
 
-/* Beyond that the stack might not do where a compiler makes calls of the jumps. */
+/* Beyond that the stack might not suffice if a compiler makes calls of the jumps. */
 #define MAX_STEPS 1024
 
 static inline void step_at(const struct pstep *s, const uint8_t *data, char *p,
@@ -54,8 +54,8 @@ static __attribute__((noinline)) void step_dec_long(const struct pstep *s, const
 }
 
 /*
- * Numbers of vCPUs, mostly of one digit. What is printed elsewhere has no say in which registers
- * this one saves.
+ * Numbers of vCPUs, usually of one digit. What is printed elsewhere must not influence which
+ * registers this one saves.
  */
 static void step_dec_u32(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,
 			 struct sbuf *to)
@@ -87,7 +87,7 @@ static void step_segment(const struct pstep *s, const uint8_t *data, char *p, co
 	step_at(s + 1, data, print_segments(s->seg, 1, s->f, p, rec, to), rec, to);
 }
 
-/* ---- texts that few values decide ---- */
+/* ---- texts that depend on few values ---- */
 
 static inline uint64_t memo_field(const struct pmemo *m, size_t i, const uint8_t *data)
 {
@@ -102,7 +102,7 @@ static inline uint64_t memo_field(const struct pmemo *m, size_t i, const uint8_t
 }
 
 /*
- * The fields that decide: mostly they lie in 8 bytes, or are two of 4 bytes; else one behind the
+ * The fields that decide: usually they are in 8 bytes, or are two of 4 bytes; else one after the
  * other.
  */
 static inline uint64_t memo_key(const struct pmemo *m, const uint8_t *data)
@@ -126,7 +126,7 @@ static inline struct pmemo_slot *memo_slot(struct pmemo *m, uint64_t key)
 	return &m->slot[key * 0x9e3779b97f4a7c15 >> 58];
 }
 
-/* A text that is not known: from here on it is. */
+/* A text that is not known yet: from here on it is. */
 static __attribute__((noinline)) void memo_miss(const struct pstep *s, const uint8_t *data, char *p,
 						const struct rec *rec, struct sbuf *to)
 {

@@ -22,9 +22,8 @@ struct fmt_fld {
 struct fmt_plan;
 
 /*
- * Of the thousands of event types that a kernel declares few are looked at: the print plan is
- * compiled when one is printed for the first time, its tables of names are read when the first name
- * is asked for.
+ * Few of the thousands of event types that a kernel declares are used: the print plan is compiled
+ * when an event is first printed, its tables of names are read when a name is first needed.
  */
 struct fmt_lazy {
 	struct fmt *f;
@@ -36,8 +35,8 @@ struct fmt_lazy {
 };
 
 /*
- * Prints the value of s at p and goes on with what stands behind it; data: the record's. The
- * caller has reserved room for the longest text.
+ * Prints the value of s at p and continues with what follows it; data: the record's. The caller has
+ * reserved room for the longest text.
  */
 struct pstep;
 typedef void pstep_print(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,
@@ -45,7 +44,7 @@ typedef void pstep_print(const struct pstep *s, const uint8_t *data, char *p, co
 
 struct fmt_event {
 	struct fmt_line line; /* first: see ring.h */
-	/* From the plan, NULL: there is none yet, or it asks more of a record than its length. */
+	/* From the plan, NULL: there is none yet, or it needs more of a record than its length. */
 	const struct pstep *step;
 	pstep_print *first; /* step->print */
 	size_t room, room_len;
@@ -62,7 +61,7 @@ struct fmt_event {
 	struct fmt_lazy *lazy;
 };
 
-/* Names of fields, tens of thousands of them, one behind the other. */
+/* Names of fields, tens of thousands of them, one after the other. */
 #define FMT_NAMES_BLOCK 16384
 
 struct fmt_names {
@@ -100,13 +99,13 @@ const struct fmt_fld *fmt_find_fld(const struct fmt_event *e, const char *name, 
 /* fmt_value.c: the bytes of a (possibly dynamic) array field; false when outside the record. */
 bool fmt_bytes(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec,
 	       const uint8_t **p, uint32_t *len);
-/* Sizes that a number has; what a format declares with another one counts as 0. */
+/* Possible sizes of a number; a field declared with another one counts as 0. */
 static inline bool fmt_is_number(uint32_t size)
 {
 	return size == 1 || size == 2 || size == 4 || size == 8;
 }
 
-/* Unsigned value of so many bytes in the file's order; 0 for sizes that no number has. */
+/* Unsigned value of that many bytes in the file's order; 0 for impossible sizes. */
 static inline uint64_t fmt_get(const void *p, uint32_t size, bool swap)
 {
 	switch (size) {
@@ -125,12 +124,12 @@ static inline uint64_t fmt_get(const void *p, uint32_t size, bool swap)
 
 /*
  * fmt_compile.c: of the event's print format, or of "%s" with the one __print_symbolic() at
- * table_at; NULL when it cannot be used (or out of memory).
+ * table_at; NULL if it cannot be used (or out of memory).
  */
 struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const char *table_at);
 /* stack.c: of an event that is a stack */
 void fmt_print_stack(const struct fmt_event *e, const struct rec *rec, struct sbuf *out);
-/* fmt_print.c: makes known to e what fmt_print() asks of a plan. */
+/* fmt_print.c: tells e what fmt_print() needs to know of a plan. */
 void fmt_plan_quick(const struct fmt_plan *p, struct fmt_event *e);
 void fmt_plan_close(struct fmt *f); /* frees f->tep */
 /* fmt_plan.c */

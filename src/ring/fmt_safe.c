@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fmt_safe.c: a print format, from any file, in words that libtraceevent can be given.
+ * fmt_safe.c: a print format, from any file, rewritten so that libtraceevent can be given it.
  *
  * Its parser was written for formats of the running kernel. On others it may crash or lose memory
- * (1.7.1: "1 / 0", an element of an array behind a ':', a field that does not exist), and its tree
- * is not always what C means: it groups a - b - c from the right, takes a || b == c ? d : e for
- * a || (...), forgets the parentheses of a right operand, and gives the sign of !a == b all that
- * follows. So the text is read here first, by the grammar that kernels use:
+ * (1.7.1: "1 / 0", an array element after a ':', a field that does not exist), and its tree is not
+ * always what C means: it groups a - b - c from the right, takes a || b == c ? d : e for a ||
+ * (...), forgets the parentheses of a right operand, and applies the operator of !a == b to all
+ * that follows. So the text is parsed here first, by the grammar that kernels use:
  *
  *   print   := STRING+ { "," cond } end of line
  *   cond    := binary [ "?" cond ":" cond ]
@@ -15,7 +15,7 @@
  *   primary := NUMBER | STRING+ | "REC->" FIELD [ "[" cond "]" ] | "(" cond ")" | call
  *   call    := __print_symbolic(cond, { cond, STRING } ...), and so on, see calls[] below
  *
- * and written anew with every operand in parentheses. Recursion is bounded, every FIELD must exist,
+ * and rewritten with every operand in parentheses. Recursion is bounded, every FIELD must exist,
  * and must be declared by names, stars and perhaps one pair of brackets. What does not match prints
  * as name=value.
  */
@@ -37,7 +37,7 @@ struct reader {
 static bool cond(struct reader *r);
 static bool primary(struct reader *r);
 
-/* n bytes are good as they are. */
+/* n bytes are copied unchanged. */
 static bool keep(struct reader *r, size_t n)
 {
 	sbuf_add_mem(r->out, r->p, n);
@@ -167,7 +167,7 @@ static const struct {
 } calls[] = {
 	{ "__print_symbolic", "(c,t)" },
 	{ "__print_flags", "(c,s,t)" },
-	{ "__get_dynamic_array", "(f)" }, /* of use for the next ones only */
+	{ "__get_dynamic_array", "(f)" }, /* allowed only for the next ones */
 	{ "__print_hex", "(a,c)" },
 	{ "__print_hex_str", "(a,c)" },
 	{ "__print_array", "(a,c,c)" },
@@ -178,7 +178,7 @@ static const struct {
 	{ "__builtin_expect", "(c,n)" },
 };
 
-/* A text that ends behind the last argument is as good as closed. */
+/* A text that ends after the last argument is taken as closed. */
 static bool end_of_text(struct reader *r)
 {
 	bool end = !*r->p || *r->p == '\n';
@@ -205,7 +205,7 @@ static bool arguments(struct reader *r, const char *args)
 	return ok;
 }
 
-/* A bare name is a constant that only the kernel knows: not printable. */
+/* A bare name is a constant known only to the kernel: not printable. */
 static bool call(struct reader *r)
 {
 	size_t n = name_len(r->p), i;
@@ -216,7 +216,7 @@ static bool call(struct reader *r)
 	return false;
 }
 
-/* "(unsigned long long)": names, blanks and trailing stars, and something behind it. */
+/* "(unsigned long long)": names, blanks and trailing stars, and something after it. */
 static bool cast(struct reader *r)
 {
 	const char *p = r->p;
@@ -264,7 +264,7 @@ static bool unary(struct reader *r)
 	return ok;
 }
 
-/* The length of an operator that binds at least as tight as *binds, which is set; or 0. */
+/* The length of an operator that binds at least as tightly as *binds, which is set; or 0. */
 static size_t operator_at(const char *p, unsigned int *binds)
 {
 	static const struct {
@@ -287,7 +287,7 @@ static size_t operator_at(const char *p, unsigned int *binds)
 	return 0;
 }
 
-/* The cast, to no type, keeps libtraceevent from turning the right operand round. */
+/* The cast, to no type, keeps libtraceevent from regrouping the right operand. */
 static bool binary(struct reader *r, unsigned int min)
 {
 	size_t at = r->out->len, n;

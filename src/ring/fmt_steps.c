@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * fmt_steps.c: from the segments of a plan to the steps that are gone through for each event, and
- * to how long a line may become.
+ * to the maximum length of a line.
  */
 #include "fmt_plan.h"
 
@@ -20,9 +20,9 @@ static struct room longer(struct room a, struct room b)
 
 #define ROOM_NUMBER 32 /* sign, 0x, 22 octal digits */
 #define ROOM_BLOCKS \
-	(MEMO_TEXT + STEP_TEXT + 2 * PUT_SLACK) /* behind the end, whole blocks are copied */
+	(MEMO_TEXT + STEP_TEXT + 2 * PUT_SLACK) /* beyond the end, whole blocks are copied */
 
-/* A text, of which each piece may be padded to width. */
+/* A text, each piece of which may be padded to width. */
 static struct room text_room(const struct pnode *n, size_t width)
 {
 	struct room r = { ROOM_NUMBER + width, 0 };
@@ -70,7 +70,7 @@ static struct room segment_room(const struct pseg *s)
 	return (struct room){ ROOM_NUMBER + width, 0 };
 }
 
-/* ---- which texts depend on a few fields alone ---- */
+/* ---- which texts depend only on a few fields ---- */
 
 static bool memo_add(struct pmemo *m, const struct pnode *n)
 {
@@ -89,7 +89,7 @@ static bool memo_add(struct pmemo *m, const struct pnode *n)
 	return true;
 }
 
-/* Adds all fields that the expression reads; false when there are others, or too many. */
+/* Adds all fields that the expression reads; false if there are others, or too many. */
 static bool memo_fields(struct pmemo *m, const struct pnode *n)
 {
 	if (!n)
@@ -112,8 +112,8 @@ static bool memo_fields(struct pmemo *m, const struct pnode *n)
 }
 
 /*
- * Adds a segment to the group when that can be done. A number must not add fields of its own: it
- * is printed faster than looked up, and what is known would be of use for one value only.
+ * Adds a segment to the group if that is possible. A number must not add fields of its own:
+ * printing is faster than looking it up, and what is remembered would serve only one value.
  */
 static bool memo_take(struct pmemo *m, const struct pseg *s)
 {
@@ -128,13 +128,13 @@ static bool memo_take(struct pmemo *m, const struct pseg *s)
 	return true;
 }
 
-/* Whether a group may begin here: a text that has to be looked for. */
+/* Whether a group may begin here: a text that has to be looked up. */
 static bool worth_it(const struct pseg *s)
 {
 	return s->spec.conv == 's' && s->arg->kind != P_TEXT;
 }
 
-/* One load and a mask give all fields when they lie in 8 bytes that every record has. */
+/* One load and a mask give all fields if they are in 8 bytes that every record has. */
 static void memo_mask(struct pmemo *m, uint32_t need)
 {
 	uint8_t mask[8] = { 0 };
@@ -155,7 +155,7 @@ static void memo_mask(struct pmemo *m, uint32_t need)
 	memcpy(&m->mask, mask, sizeof(mask));
 }
 
-/* The group that begins at segment i, NULL when there is none (*ok) or no memory. */
+/* The group that begins at segment i, NULL if there is none (*ok) or no memory. */
 static struct pmemo *memo_new(const struct fmt_plan *p, size_t i, bool *ok)
 {
 	struct pmemo *m;
@@ -181,7 +181,7 @@ static struct pmemo *memo_new(const struct fmt_plan *p, size_t i, bool *ok)
 
 /* ---- single fields ---- */
 
-/* The code that prints a field with this specification; C_SEGMENT when there is none. */
+/* The code that prints a field with this specification; C_SEGMENT if there is none. */
 static enum pcode field_code(const struct pseg *s, const struct fmt *f)
 {
 	const struct pspec *c = &s->spec;
@@ -193,7 +193,7 @@ static enum pcode field_code(const struct pseg *s, const struct fmt *f)
 		return C_SEGMENT;
 	if (!plain || n->kind != P_FIELD || f->swap || f->big_endian)
 		return C_SEGMENT;
-	/* Cut to the low bytes of the field, or extended: only what does not change its sign. */
+	/* Cut to the low bytes of the field, or extended: only if that does not change its sign. */
 	bytes = MIN((unsigned int)n->size, c->bytes);
 	is_signed = c->conv == 'd' && (bytes == c->bytes || n->is_signed);
 	if ((bytes < c->bytes && n->is_signed && c->conv != 'd') || (bytes != 4 && bytes != 8))

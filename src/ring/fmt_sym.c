@@ -25,7 +25,7 @@ static const struct pnode *first_field(const struct pnode *n)
 	return found ? found : first_field(n->c);
 }
 
-/* Without memory, the tables that there was memory for. */
+/* Without memory, only the tables for which there was memory. */
 static void find_tables(struct fmt_lazy *lazy)
 {
 	const char *p = lazy->e->print, *end = p ? p + strlen(p) : NULL;

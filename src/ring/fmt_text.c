@@ -7,7 +7,10 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Names that kernels leave in their formats; libtraceevent knows some of them, but tells nobody. */
+/*
+ * Names that kernels leave in their formats; libtraceevent knows some of them, but does not expose
+ * them.
+ */
 static const struct {
 	const char *name;
 	int64_t val;
@@ -46,7 +49,7 @@ static int by_value(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* Names stay in the order of the text where all of them count, else they are sorted by value. */
+/* Names stay in the order of the text if all of them count, else they are sorted by value. */
 static void add_names(struct build *b, struct pnode *n, const struct tep_print_flag_sym *from)
 {
 	size_t cap = 0;

@@ -21,8 +21,8 @@ bool fmt_u64(const struct fmt *f, const struct fmt_field *fld, const struct rec 
 }
 
 /*
- * "char buf[]" of size 0 is what is left of the record. Of a text, what somebody wrote to
- * trace_marker, neither the filling nor the newline at its end belongs to it.
+ * "char buf[]" of size 0 is the rest of the record. In a text that was written to trace_marker,
+ * neither the padding nor the newline at its end belongs to it.
  */
 static bool rest_bytes(const struct fmt_field *fld, const struct rec *rec, const uint8_t **p,
 		       uint32_t *len)

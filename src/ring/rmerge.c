@@ -2,9 +2,9 @@
 /*
  * rmerge.c: any number of ordered sources as one, through a tournament tree of losers.
  *
- * Leaf i sits at position leaf + i of an implicit binary tree; node p keeps the source that lost
- * there, and the overall winner is kept apart. Replacing the winner's item replays only its path
- * to the root: log2(n) comparisons, no matter what the other sources hold.
+ * Leaf i is at position leaf + i of an implicit binary tree; node p keeps the source that lost
+ * there, and the overall winner is kept separately. Replacing the winner's item replays only its
+ * path to the root: log2(n) comparisons, whatever the other sources hold.
  */
 #include "kvmft/ring.h"
 
@@ -12,14 +12,14 @@
 #include <stdlib.h>
 
 /*
- * Whom a source plays with is one word: how far its key is above the base, and below that, in as
- * many bits as there are levels, its index. So of equal keys the lower index wins, and a match is a
- * minimum and a maximum: who wins is anybody's guess, and a branch on it would be mispredicted
- * every other time.
+ * A source plays with one word: the distance of its key from the base in the upper bits and, in as
+ * many lower bits as there are levels, its index. So of equal keys the lower index wins, and a
+ * match is a minimum and a maximum: the winner is unpredictable, and a branch on it would be
+ * mispredicted every other time.
  *
  * A key may be too far above the base for that. FAR stands for all of those, and when nothing
- * nearer is left, the least of them becomes the base. Keys of one recording are weeks apart at
- * most, so that this is rare.
+ * nearer is left, the smallest of them becomes the base. Keys of one recording are at most weeks
+ * apart, so this is rare.
  */
 struct rmerge {
 	struct rmerge_first first; /* first: see ring.h */
@@ -31,7 +31,9 @@ struct rmerge {
 	struct rmerge_src src[]; /* next: NULL = has ended */
 };
 
-/* Words of sources without an item begin with it, those of far ones with the number below: far. */
+/*
+ * Words of sources without an item begin with it, those of far ones with the next smaller one: far.
+ */
 static inline uint64_t ended(const struct rmerge *m)
 {
 	return UINT64_MAX >> m->levels;
@@ -44,7 +46,7 @@ static uint64_t word_of(const struct rmerge *m, size_t i)
 	return MIN(m->key[i] - m->base, m->far) << m->levels | i;
 }
 
-/* Lets all sources below a node play; the word of the winner. */
+/* Plays all sources below a node; the word of the winner. */
 static uint64_t play_all(struct rmerge *m, size_t node)
 {
 	uint64_t a, b;
@@ -57,7 +59,7 @@ static uint64_t play_all(struct rmerge *m, size_t node)
 	return MIN(a, b);
 }
 
-/* From the least key on. */
+/* From the smallest key on. */
 static __attribute__((noinline)) void rebase(struct rmerge *m)
 {
 	uint64_t first;

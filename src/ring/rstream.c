@@ -2,9 +2,9 @@
 /*
  * rstream.c: one CPU's sub-buffers in order, as events, gaps and damage.
  *
- * Sub-buffers are read in batches, so memory per CPU is constant however long the capture is; where
- * there are too many CPUs for a sub-buffer of each, in parts that end between two events.
- * A corrupt sub-buffer costs the rest of itself and nothing else.
+ * Sub-buffers are read in batches, so memory per CPU is constant however long the capture is; if
+ * there are too many CPUs for a sub-buffer of each, in parts that end between two events. A corrupt
+ * sub-buffer costs only the rest of itself.
  */
 #include "kvmft/ring.h"
 
@@ -13,22 +13,22 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* What is read at once: all streams of a capture together shall fit into a second-level cache. */
+/* What is read at once: all streams of a capture together should fit into a second-level cache. */
 #define BATCH_BYTES  (512u << 10)
 #define BATCH_MIN    (32u << 10)
 #define BATCH_ALL    (4u << 20) /* ... of all streams together */
 #define PACKED_ALL   (6u << 20) /* ... where each batch costs the unpacking of what lies before it \
 				 */
-/* Where there are thousands, what else each of them needs is much, too. */
+/* With thousands of them, whatever else each of them needs adds up, too. */
 #define STREAMS_MANY 1024u
 #define BATCH_MANY   (2u << 20)
 #define STREAMS_MOST 4096u
 #define BATCH_MOST   (3u << 19)
 #define PAGE	     4096u
 #define LINE	     64u
-#define PART_MIN     64u	/* where there are thousands of CPUs */
+#define PART_MIN     64u	/* with thousands of CPUs */
 #define SEEK_PROBES \
-	16 /* stamps looked at to see whether they ascend; each is a read, for each CPU */
+	16 /* stamps checked to see whether they ascend; each is a read, for each CPU */
 
 /* A quarter of the descriptors for one capture: several may be open at once. */
 static bool keep_files(const struct capture *cap)
@@ -59,9 +59,9 @@ static uint32_t batch_all(const struct cap_stream *s, size_t nstream)
 
 /*
  * How much is read at once, and the buffer for it. The kernel copies into it from pages. To an
- * address just behind the source's, modulo a page, that takes four times as long with some
- * processors, and to one that begins a line with that a tenth longer with others. So: a few bytes
- * before that.
+ * address just above the source's, modulo a page, that takes four times as long on some processors,
+ * and to one at the beginning of a cache line a tenth longer on others. So: a few bytes before
+ * that.
  */
 static int rstream_buffer(struct rstream *r, size_t nstream)
 {
@@ -138,7 +138,7 @@ static enum rkind gap(struct rstream *r)
 
 /* ---- sub-buffers in parts ---- */
 
-/* How much has to be read for the event at p, of whose data `left` bytes are still there. */
+/* How much has to be read for the event at p, of whose data `left` bytes are still available. */
 static uint32_t event_bytes(const struct rstream *r, const uint8_t *p, uint32_t left)
 {
 	uint32_t head = get_u32(p, r->geom.swap), type, len = get_u32(p + 4, r->geom.swap);
@@ -156,9 +156,8 @@ static int part_read(struct rstream *r, uint32_t n)
 }
 
 /*
- * Makes the next part of the current sub-buffer what is walked: whole events, as many as there is
- * room for, and at least one: for a longer one room is made. What is broken is left to be found by
- * the walk.
+ * Makes the next part of the current sub-buffer the one to walk: whole events, as many as fit, and
+ * at least one: for a longer one room is made. What is broken is left for the walk to find.
  */
 static int part_next(struct rstream *r)
 {
@@ -179,7 +178,7 @@ static int part_next(struct rstream *r)
 			;
 		used = (uint32_t)(scan.p - r->buf);
 		if (n == r->part_left ||
-		    (!ret && used < n)) { /* the last part, or nothing but filling follows */
+		    (!ret && used < n)) { /* the last part, or only padding follows */
 			r->part_left = 0;
 			return 0;
 		}
@@ -230,7 +229,7 @@ static int part_begin(struct rstream *r)
 
 /* ---- whole ones ---- */
 
-/* Makes the next sub-buffer current, reading a batch when needed: 1, 0 at the end, -errno. */
+/* Makes the next sub-buffer current, reading a batch if needed: 1, 0 at the end, -errno. */
 static int advance(struct rstream *r)
 {
 	if (r->window) {
@@ -253,8 +252,8 @@ static int advance(struct rstream *r)
 }
 
 /*
- * What the recorder noted as lost before sub-buffer idx joins what that itself tells. The rest is
- * told of behind the last one.
+ * What the recorder noted as lost before sub-buffer idx is added to what that itself reports. The
+ * rest is reported after the last one.
  */
 static void add_losses(struct rstream *r, uint64_t idx)
 {
@@ -272,7 +271,7 @@ static void add_losses(struct rstream *r, uint64_t idx)
 
 /*
  * A flight recorder writes its ring out while that is off: what happened meanwhile is in no
- * segment, and no sub-buffer tells of it.
+ * segment, and no sub-buffer shows it.
  */
 static bool after_a_pause(struct rstream *r, uint64_t idx)
 {
@@ -298,7 +297,7 @@ static void add_pause(struct rstream *r, uint64_t idx)
 		r->gap_to = rec.ts;
 }
 
-/* Begins the next sub-buffer: R_EVENT when it is open, or what stands before its events. */
+/* Begins the next sub-buffer: R_EVENT if it is open, or what comes before its events. */
 static enum rkind begin_next(struct rstream *r)
 {
 	int ret;
@@ -366,7 +365,7 @@ enum rkind rstream_next_slow(struct rstream *r)
 
 enum rkind rstream_subbuf(struct rstream *r)
 {
-	/* A gap was told of: the sub-buffer behind it is the one. */
+	/* A gap was reported: this is the sub-buffer after it. */
 	bool told = r->open && r->gap_told;
 	enum rkind k = told ? R_EVENT : begin_next(r);
 
@@ -397,8 +396,8 @@ static int read_stamp(struct rstream *r, uint64_t idx, uint64_t *ts)
 }
 
 /*
- * The last of the stamps 0, step, ... below hi that is too early, in *at (0 when none is).
- * 1 when they ascend, 0 when they do not, -errno.
+ * The last of the stamps 0, step, ... below hi that is too early, in *at (0 if there is none). 1 if
+ * they ascend, 0 if not, -errno.
  */
 static int scan_stamps(struct rstream *r, uint64_t hi, uint64_t step, const struct seek *s,
 		       uint64_t *at)
@@ -420,7 +419,7 @@ static int scan_stamps(struct rstream *r, uint64_t hi, uint64_t step, const stru
 	return 1;
 }
 
-/* The last early stamp among lo (which is early) .. hi - 1, by halving. Returns as above. */
+/* The last early stamp among lo (which is early) .. hi - 1, by bisection. Returns as above. */
 static int halve_stamps(struct rstream *r, uint64_t lo, uint64_t hi, const struct seek *s,
 			uint64_t *at)
 {
@@ -449,8 +448,8 @@ static int halve_stamps(struct rstream *r, uint64_t lo, uint64_t hi, const struc
 
 /*
  * Every event of sub-buffer i - 1 is no later than the base stamp of i, as long as stamps ascend.
- * So the walk may start at the last sub-buffer whose stamp is too early. The order is checked
- * on evenly spaced stamps and on those that the search meets; where it does not hold the stream is
+ * So the walk may start at the last sub-buffer whose stamp is too early. The order is checked on
+ * evenly spaced stamps and on those that the search encounters; if it does not hold, the stream is
  * walked from its beginning.
  */
 int rstream_seek_by(struct rstream *r, bool (*before)(void *arg, uint64_t ts), void *arg)
@@ -486,11 +485,11 @@ int rstream_seek(struct rstream *r, uint64_t from)
 	return rstream_seek_by(r, before_number, &from);
 }
 
-/* ---- losses that the data do not show ---- */
+/* ---- losses that the data does not show ---- */
 
 /*
- * A full ring refuses events until it is read from: that is a pause between two sub-buffers, and
- * the longest one that is possible is taken for it.
+ * A full ring refuses events until it is read: that is a pause between two sub-buffers, and the
+ * longest possible one is taken for it.
  */
 static int place_loss(struct rstream *r, const struct cap_loss *l, uint64_t removed,
 		      uint64_t *before)
@@ -529,7 +528,8 @@ static int by_place(const void *a, const void *b)
 }
 
 /*
- * Sub-buffers of this CPU that went with old segments; without the final count: unknown, so none.
+ * Sub-buffers of this CPU that were removed with old segments; without the final count unknown, so
+ * none.
  */
 static uint64_t removed_subbufs(const struct rstream *r)
 {

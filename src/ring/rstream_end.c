@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * rstream_end.c: when a stream ends, without reading it.
- */
+/* rstream_end.c: when a stream ends, without reading all of it. */
 #include "kvmft/ring.h"
 
-#define TRIES 8 /* sub-buffers from the end; the last ones may hold nothing but a loss */
+#define TRIES 8 /* sub-buffers from the end; the last ones may hold only a loss */
 
-/* The last stamp of sub-buffer idx and those behind it; 0: no event there. */
+/* The last stamp in sub-buffer idx and those after it; 0: no event there. */
 static uint64_t last_from(struct rstream *r, uint64_t idx)
 {
 	r->at = r->have = r->part_left = 0;

@@ -2,15 +2,15 @@
 /*
  * stack.c: ftrace:kernel_stack, the kernel's stack at the event before it on its CPU.
  *
- * The record is as long as its stack, while the format speaks of a fixed number of addresses, and
- * its print format of those as pointers to functions. So it is read and printed here.
+ * The record is as long as its stack, but the format declares a fixed number of addresses, and its
+ * print format treats those as pointers to functions. So it is read and printed here.
  */
 #include "fmt_priv.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* What the kernel stores for a frame of its function tracer's own. */
+/* What the kernel stores for a frame of its own function tracer. */
 #define TRAMPOLINE INT32_MAX
 #define BETWEEN	   " <- "
 

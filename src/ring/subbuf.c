@@ -59,7 +59,7 @@ int subbuf_begin_head(struct subbuf *sb, const void *buf, const struct subbuf_ge
 		return -EBADMSG;
 	/*
 	 * Only 32 bits of the commit word mean anything: the kernel adds its flag 1 << 31 as a
-	 * signed int, so that all higher bits of a 64-bit word are set where events were lost.
+	 * signed int, so all higher bits of a 64-bit word are set if events were lost.
 	 */
 	word = (uint32_t)get_long(b + SB_TS, g);
 	len = word & ~(uint64_t)(SB_LOST | SB_LOST_STORED);
@@ -77,7 +77,7 @@ int subbuf_begin_head(struct subbuf *sb, const void *buf, const struct subbuf_ge
 	sb->lost_count = 0;
 	sb->p = b + g->header;
 	sb->end = sb->p + len;
-	sb->last_head = 0; /* the data may not be there: subbuf_walk() is for who has them */
+	sb->last_head = 0; /* the data may be missing: subbuf_walk() is for those who have it */
 	sb->head = 0;
 	return 0;
 }
@@ -107,7 +107,7 @@ static uint64_t stamp_fix(uint64_t now, uint64_t stamp)
 	return ts;
 }
 
-/* The u32 behind an event header, when it is still inside the data. */
+/* The u32 after an event header, if it is still inside the data. */
 static inline int get_word(const struct subbuf *sb, size_t left, uint32_t *v)
 {
 	if (left < 8)
@@ -116,7 +116,7 @@ static inline int get_word(const struct subbuf *sb, size_t left, uint32_t *v)
 	return 0;
 }
 
-/* Events that only move time or fill space: 1 = go on with the next event, 0 = end. */
+/* Events that only move time or fill space: 1 = continue with the next event, 0 = end. */
 static int step_time(struct subbuf *sb, uint32_t type, uint32_t delta, size_t left)
 {
 	uint32_t word;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * subbuf_join.c: one sub-buffer out of two halves, as the kernel hands them out to who reads before
- * a sub-buffer is full.
+ * subbuf_join.c: one sub-buffer from two halves, as the kernel hands them to a reader that comes
+ * before a sub-buffer is full.
  */
 #include "kvmft/ring.h"
 
@@ -13,7 +13,7 @@
 #define EXTEND_SIZE 8u
 #define EXTEND_MAX  (1ull << (DELTA_BITS + 32))
 
-/* Behind the events of a sub-buffer that was begun: the stamp of the last one. */
+/* After the events of a sub-buffer just begun: the stamp of the last one. */
 static int walk(struct subbuf *sb)
 {
 	struct rec rec;
@@ -62,7 +62,7 @@ int subbuf_join(void *page, const void *more, const struct subbuf_geom *g)
 	memcpy(data + len, b.p, add);
 	len += add;
 	commit = (uint32_t)len | (a.lost ? 1u << 31 : 0);
-	/* The length is in the low half of the commit word; what else is there stays. */
+	/* The length is in the low half of the commit word; the rest of it stays. */
 	memcpy((uint8_t *)page + sizeof(uint64_t) +
 		       (g->big_endian ? g->long_size - sizeof(uint32_t) : 0),
 	       &commit, sizeof(commit));

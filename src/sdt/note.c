@@ -2,14 +2,14 @@
 /*
  * note.c: the notes of .note.stapsdt, version 3, which is what sys/sdt.h has written since 2011:
  *
- *	u32 length of the owner's name (8), u32 length of the rest, u32 type 3
- *	"stapsdt\0"
- *	address of the nop, link-time address of .stapsdt.base, address of the semaphore or 0
- *	provider\0 name\0 arguments\0, filled up to a multiple of 4
+ * 	u32 length of the owner's name (8), u32 length of the rest, u32 type 3
+ * 	"stapsdt\0"
+ * 	address of the nop, link-time address of .stapsdt.base, address of the semaphore or 0
+ * 	provider\0 name\0 arguments\0, filled up to a multiple of 4
  *
  * Tools that move code after linking (prelink) change the address of the section .stapsdt.base, but
- * not the notes: the difference is the correction. The kernel wants places in the file instead of
- * addresses: program headers say which part of it comes to which address.
+ * not the notes: the difference is the correction. The kernel expects file offsets instead of
+ * addresses: program headers say which part of the file is at which address.
  */
 #include "kvmft/sdt.h"
 
@@ -104,7 +104,7 @@ static int marker_add(struct notes *n, struct cursor *c)
 	return 0;
 }
 
-/* One note; 0, -ENODATA when the section is cut, -ENOMEM. Those of others are skipped. */
+/* One note; 0, -ENODATA if the section is cut, -ENOMEM. Notes of others are skipped. */
 static int note_take(struct notes *n, struct cursor *c)
 {
 	uint32_t name_len, len, type;
@@ -119,7 +119,7 @@ static int note_take(struct notes *n, struct cursor *c)
 	ret = ret ? ret : cur_bytes(c, len, &desc);
 	if (ret)
 		return ret;
-	/* The last one may do without its filling. */
+	/* The last one may lack its padding. */
 	ret = cur_skip(c, MIN((size_t)(-len & 3), c->left));
 	if (ret || type != NOTE_TYPE || name_len != 8 || memcmp(name, "stapsdt", 8))
 		return ret;

@@ -31,7 +31,7 @@ static unsigned int size_known(uint64_t n)
 	return n == 1 || n == 2 || n == 4 || n == 8 ? (unsigned int)n : 0;
 }
 
-/* "N@", "-N@", "Nf@"; the operand stays. False: something else stands before the @. */
+/* "N@", "-N@", "Nf@"; the operand stays. False: something else is before the @. */
 static bool take_size(struct sdt_arg *a)
 {
 	const char *at = memchr(a->operand, '@', a->len), *p = a->operand;
@@ -120,7 +120,7 @@ struct reg {
 	bool high;	     /* bits 8..15 */
 };
 
-/* Those whose parts have names of their own. */
+/* Those whose parts have their own names. */
 static const struct {
 	const char *name[4]; /* 8, 4, 2, 1 bytes */
 	const char *high, *kernel;
@@ -152,7 +152,7 @@ static bool reg_named(const char *word, struct reg *r)
 	return false;
 }
 
-/* r8..r15, with d, w, b behind for its parts. */
+/* r8..r15, followed by d, w, b for their parts. */
 static bool reg_numbered(const char *word, struct reg *r)
 {
 	static const char *const kernel[] = {
@@ -204,7 +204,7 @@ struct operand {
 	enum form form;
 	struct reg reg;	 /* FORM_REG, and the base of FORM_MEM */
 	uint64_t number; /* FORM_IMM, and the displacement of FORM_MEM */
-	bool minus;	 /* ... is to be taken with this sign */
+	bool minus;	 /* ... has this sign */
 };
 
 /* Sums such as "8+16", which the compiler leaves to the assembler. */
@@ -278,7 +278,7 @@ static void add_type(struct sbuf *out, unsigned int size, bool is_signed, bool h
 	sbuf_addf(out, ":%c%u", hex ? 'x' : is_signed ? 's' : 'u', size * 8);
 }
 
-/* The kernel's bit fields have no sign. */
+/* The kernel's bit fields are unsigned. */
 static int fetch_high(const struct operand *o, const struct sdt_arg *a, struct sbuf *out,
 		      const char **why)
 {

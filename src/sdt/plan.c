@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * plan.c: which markers are wanted, and the events that they become. The kernel lets several places
- * share an event when name and type of each argument are the same: `types` is what is compared.
+ * share an event if name and type of each argument are the same: `types` is what is compared.
  */
 #include "kvmft/sdt.h"
 
@@ -35,7 +35,7 @@ static void leave_out(struct draft *d, unsigned int i, const char *why)
 	sbuf_addf(&d->left_out, "%sarg%u: %s", d->left_out.len ? "; " : "", i, why);
 }
 
-/* What stands behind the last colon of a fetch argument is its type, in our words as well. */
+/* What follows the last colon of a fetch argument is its type, in our terms as well. */
 static void draft_arg(const struct sdt_plan *p, enum sdt_arch arch, const struct sdt_arg *a,
 		      enum sdt_as as, unsigned int i, struct draft *d)
 {
@@ -152,7 +152,7 @@ static struct sdt_event *event_find(struct sdt_plan *p, const struct sdt_marker 
 	return NULL;
 }
 
-/* The same place twice: one nop, two notes that say the same. */
+/* The same place twice: one nop, two notes with the same content. */
 static bool place_known(const struct sdt_event *e, size_t file, uint64_t offset)
 {
 	for (size_t i = 0; i < e->n; i++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * spec.c: which markers of which file somebody means.
+ * spec.c: which markers of which file are meant.
  *
- * A path may have colons of its own: of the beginnings of the text that end before a colon, the
- * first that is a regular file is the path.
+ * A path may contain colons: of the prefixes of the text that end before a colon, the first that is
+ * a regular file is the path.
  */
 #include "kvmft/sdt_spec.h"
 
@@ -35,7 +35,7 @@ static int open_regular(const char *path, struct sdt_spec *s)
 	return s->path ? 0 : -ENOMEM;
 }
 
-/* Only absolute entries of PATH: a relative one is whatever directory we are in. */
+/* Only absolute entries of PATH: a relative one depends on the current directory. */
 static int open_in_path(const char *name, struct sdt_spec *s)
 {
 	const char *p = getenv("PATH");
@@ -63,7 +63,7 @@ static int open_binary(const char *name, struct sdt_spec *s)
 	return ret == -ENOENT && *name && !strchr(name, '/') ? open_in_path(name, s) : ret;
 }
 
-/* Cuts the text behind the path; *rest is what follows the colon, or "". */
+/* Cuts the text after the path; *rest is what follows the colon, or "". */
 static int take_path(struct sdt_spec *s, char **rest, struct kvmft_err *err)
 {
 	int ret = open_binary(s->text, s), first = ret;
@@ -178,7 +178,7 @@ void sdt_spec_free(struct sdt_spec *s)
 
 /* ---- which there are ---- */
 
-/* Each once, as long as the compiler's copies of a marker stand together; a few of them. */
+/* A few of them, each once as long as the compiler's copies of a marker are adjacent. */
 static void add_names(const struct sdt_file *f, struct sbuf *b)
 {
 	const struct sdt_marker *last = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cmdline.c: name and UUID of a VM out of its VMM's command line. Pure text, nobody trusts it.
+ * cmdline.c: name and UUID of a VM from its VMM's command line. Pure, untrusted text.
  *
  * QEMU:   -name NAME | -name guest=NAME,debug-threads=on | -uuid U | -smbios type=1,uuid=U
  *         (option lists separate with ',', a doubled comma stands for one)
@@ -68,7 +68,7 @@ static void take_platform(struct parse *ps, struct vm_span list)
 		vm_item_value(item, "uuid", &ps->uuid);
 }
 
-/* QEMU takes every option with one dash or two, and never with '='. */
+/* QEMU takes options with one dash or two, and never with '='. */
 static const struct option qemu_options[] = {
 	{ "name", false, take_name },
 	{ "uuid", false, take_uuid },

@@ -43,7 +43,7 @@ static int read_s64(int dirfd, const char *path, int64_t *v)
 	return ret < 0 ? ret : parse_s64(line, v);
 }
 
-/* An absent file is value 0 and *present = false; any other failure is returned. */
+/* A missing file is value 0 and *present = false; any other failure is returned. */
 static int read_optional_u64(int dirfd, const char *path, uint64_t *v, bool *present)
 {
 	int ret = file_read_u64(dirfd, path, v);

@@ -147,7 +147,7 @@ static int nothing_runs(const struct vm_list *list, struct kvmft_err *err)
 	return err_lack(err, ENOENT, "no VM is running here (%s)", b.s ? b.s : "out of memory");
 }
 
-/* What the user typed goes back to the terminal: bounded and printable. */
+/* What the user typed is printed back to the terminal: bounded and printable. */
 static void shown_sel(char *buf, size_t size, const char *sel)
 {
 	snprintf(buf, size, "%s", sel);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * pack.c: a list of VMs as bytes, for a pipe between two processes of one program. Numbers are as
- * the compiler laid them out.
+ * pack.c: a list of VMs as bytes, for a pipe between two processes of one program. Numbers are in
+ * native layout.
  */
 #include "kvmft/vm_proc.h"
 

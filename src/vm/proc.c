@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * proc.c: reading one process in /proc: who it is, what it was started with, which KVM descriptors
- * it holds. A process can end between any two reads: that is never an error of the scan.
+ * proc.c: reading one process in /proc: what it is, how it was started, which KVM descriptors it
+ * holds. A process can end between any two reads: that is never an error of the scan.
  */
 #include "kvmft/vm_proc.h"
 
@@ -117,7 +117,7 @@ static ssize_t read_head(int procfd, const char *path, char *buf, size_t size)
 	return len;
 }
 
-/* The number behind name, such as "Tgid:", in /proc/PID/status. */
+/* The number after name, such as "Tgid:", in /proc/PID/status. */
 static int status_number(int procfd, uint32_t pid, const char *name, uint32_t *v)
 {
 	char path[PATH_SIZE], text[HEAD_SIZE];
@@ -302,7 +302,7 @@ static int proc_compare(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* Notes a process when it has KVM descriptors: 0 or -ENOMEM. */
+/* Notes a process if it has KVM descriptors: 0 or -ENOMEM. */
 static int procs_look(int procfd, uint32_t pid, struct vm_procs *procs)
 {
 	struct vm_proc proc = { .pid = pid };

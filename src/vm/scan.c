@@ -25,9 +25,9 @@
 struct scan {
 	struct vm_roots roots;
 	int procfd, kvmfd;
-	bool told; /* only what debugfs tells of, where it does */
-	bool vcpu_dirs; /* debugfs tells vCPUs of a VM */
-	uint32_t only; /* VMs that this thread made; 0: all */
+	bool told; /* only what debugfs shows, if it does */
+	bool vcpu_dirs; /* debugfs shows vCPUs of a VM */
+	uint32_t only; /* VMs made by this thread; 0: all */
 	struct vm_list *list;
 	struct vm_procs procs;
 };
@@ -184,7 +184,7 @@ static int resolve_pids(struct scan *s)
 	for (size_t i = 0; i < s->list->n; i++)
 		if (!resolve_by_creator(s, &s->list->vm[i]))
 			resolve_by_vcpus(s, &s->list->vm[i]);
-	/* last, because it goes by what the others have left */
+	/* last, because it depends on what the others have left */
 	for (size_t i = 0; i < s->list->n && !ret; i++) {
 		struct vm *vm = &s->list->vm[i];
 
@@ -199,9 +199,9 @@ static int resolve_pids(struct scan *s)
 /* ---- 2: who has KVM descriptors ---- */
 
 /*
- * Looks only at the processes of VMs that debugfs tells of: by the thread that created the VM, and
- * by a vCPU's thread, for the case that the first one is gone. *all: each VM found its process, or
- * it is no use to look at more of them because descriptors are not shown to us.
+ * Looks only at the processes of VMs that debugfs shows: by the thread that created the VM, and by
+ * a vCPU's thread, in case the first one is gone. *all: each VM found its process, or looking at
+ * more of them is useless because their descriptors are hidden from us.
  */
 static int look_at_told(struct scan *s, bool *all)
 {
@@ -251,7 +251,7 @@ static int look_at_processes(struct scan *s)
 
 enum same { SAME_NO, SAME_YES, SAME_UNKNOWN };
 
-/* Only the kernel can tell copies of a descriptor apart from a second VM; a fixture cannot. */
+/* Only the kernel can tell copies of a descriptor from a second VM; a fixture cannot. */
 static enum same same_file(const struct scan *s, uint32_t pid_a, uint32_t fd_a, uint32_t pid_b,
 			   uint32_t fd_b)
 {
@@ -312,7 +312,7 @@ static int consider_vm_fd(struct scan *s, uint32_t pid, uint32_t fd)
 	same = find_same(s, pid, fd, &other);
 	if (same == SAME_YES)
 		return 0;
-	/* where directories work, a copy is far more likely than a VM that has none */
+	/* if directories work, a copy is far more likely than a VM without one */
 	if (same == SAME_UNKNOWN && s->list->debugfs == VM_DEBUGFS_OK)
 		return vm_add_note(other, "descriptor %u of process %u is either a copy or another "
 					  "VM (cannot compare)", fd, pid);
@@ -344,7 +344,7 @@ static int scan_descriptors(struct scan *s)
 		for (size_t k = 0; k < p->n && !ret; k++)
 			if (p->fd[k].is_vm)
 				ret = consider_vm_fd(s, p->pid, p->fd[k].fd);
-		/* a VMM may close the VM and go on with its vCPUs */
+		/* a VMM may close the VM and continue with its vCPUs */
 		if (ret || s->list->debugfs == VM_DEBUGFS_OK || count_vms_of(s, p->pid) ||
 		    list_full(s))
 			continue;
@@ -386,7 +386,7 @@ static int take_vcpu_fds(struct vm *vm, const struct vm_proc *p)
 	return nameless ? vm_add_note(vm, "this kernel does not show vCPU ids in /proc") : 0;
 }
 
-/* debugfs has no folders of vCPUs on arm64. */
+/* debugfs has no vCPU directories on arm64. */
 static int fill_vcpus(struct scan *s, struct vm *vm)
 {
 	const struct vm_proc *p = vm_procs_get(&s->procs, vm->pid);
@@ -458,7 +458,8 @@ static int scan_all(struct scan *s)
 	ret = ret ? ret : look_at_processes(s);
 	ret = ret ? ret : resolve_pids(s);
 	if (!ret &&
-	    !s->only) /* else descriptors of all others would seem to be VMs without a directory */
+	    !s->only) /* otherwise descriptors of all others would look like VMs without a
+		       * directory */
 		ret = scan_descriptors(s);
 	for (size_t i = 0; i < s->list->n && !ret; i++)
 		ret = identify(s, &s->list->vm[i]);

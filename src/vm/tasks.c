@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * tasks.c: walks threads: of everything, or of one process.
- */
+/* tasks.c: walks over threads: all of them, or those of one process. */
 #include "kvmft/vm_proc.h"
 
 #include <errno.h>
@@ -42,7 +40,7 @@ static int walk_all(int procfd, vm_task_fn fn, void *ctx)
 
 	if (!dir)
 		return -errno;
-	/* what is gone, or hidden from us, does not keep the others away */
+	/* one that is gone, or hidden from us, does not hide the others */
 	while (!ret && vm_dir_next_u32(dir, &pid))
 		ret = walk_process(procfd, pid, fn, ctx, &ignored);
 	return ret;

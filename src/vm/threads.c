@@ -12,8 +12,8 @@
 struct pattern {
 	const char *before, *after;
 	/*
-	 * The number counts the VMM's CPUs; the vcpu_id (APIC id) can have gaps that the count has
-	 * not, as with 6 cores per socket.
+	 * The number counts the VMM's CPUs; the vcpu_id (APIC id) can have gaps that this count
+	 * lacks, as with 6 cores per socket.
 	 */
 	bool is_index;
 };
@@ -106,7 +106,7 @@ static void assign_all(const struct collect *c, struct vm *vm)
 		assign_by_number(c, vm);
 		return;
 	}
-	/* CPUs and APIC ids ascend together; with any missing, nothing can be told */
+	/* CPUs and APIC ids ascend together; if any are missing, nothing can be said */
 	if (c->n != vm->n_vcpus || !all_unique(c))
 		return;
 	for (size_t i = 0; i < c->n; i++)

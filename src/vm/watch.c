@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * watch.c: VMs that are made while somebody waits: debugfs tells of a new directory, as other file
+ * watch.c: VMs that are made while one watches: debugfs reports a new directory, as other file
  * systems do.
  */
 #include "kvmft/vm_proc.h"
@@ -28,7 +28,7 @@ int vm_watch_open(const struct vm_roots *roots, struct vm_watch *w)
 	return ret;
 }
 
-/* More of what the kernel has: 1, 0: nothing, -errno. */
+/* More from the kernel: 1, 0: nothing, -errno. */
 static int refill(struct vm_watch *w)
 {
 	ssize_t n = read(w->fd, w->buf, sizeof(w->buf));

@@ -171,7 +171,7 @@ wait "$moving" 2>/dev/null
 ended
 status_is 0 "a guest whose VM goes while it is heard of"
 err_has "g1: its VM .PID $moving. is gone from this host, and the guest goes on" "... has moved, which is told"
-is "$(grep -c 'has gone from this host' "$err") $(reason_of g1)" "1 control" "... once, and it is recorded to the end"
+is "$(grep -c 'is gone from this host' "$err") $(reason_of g1)" "1 control" "... once, and it is recorded to the end"
 
 # The recorder in the guest $1, or what reaches it.
 guest_pid() { pgrep -P "$recorder" -f -- "record --remote" | head -n 1; }
