@@ -74,7 +74,7 @@ pages()
 {
 	case $1 in
 	uffd) echo 512 ;;
-	*) echo "${MEM_PAGES:-4096}" ;;
+	*) [ "$RIG_CPU" = intel ] && echo 1024 || echo 4096 ;;
 	esac
 }
 

@@ -3,7 +3,7 @@
 #
 # A guest that times each write to its memory, while QEMU's balloon takes that away, and while it moves to another
 # QEMU and on to a third one, whose memory comes after it. MOVES chooses: balloon precopy postcopy, away (its state
-# goes to a file), home (it comes from there).
+# goes to a file), or home alone (it comes from MOVES_STATE, on another host).
 
 . "$VM_LIB/host.sh"
 
@@ -105,9 +105,11 @@ echo 'p:handle_userfault handle_userfault' >>/sys/kernel/tracing/kprobe_events |
 "$KVMFT" record -o /tmp/host -b 24M -e default -e mem 2>/tmp/host.err &
 recorder=$!
 wait_until 60 grep -qs '^begin ' /tmp/host/meta || die "recording did not start: $(cat /tmp/host.err)"
-mover first
-wait_until 60 ready first || guest_die first "does not say that it runs"
-fact pid_first "$(guest_pid first)"
+if [ "$moves" != home ]; then
+	mover first
+	wait_until 60 ready first || guest_die first "does not say that it runs"
+	fact pid_first "$(guest_pid first)"
+fi
 for step in $moves; do
 	case $step in
 	balloon)
@@ -149,13 +151,30 @@ for step in $moves; do
 		found third postcopy.bin
 		fact offset_third "$(cat /sys/kernel/debug/kvm/"$(guest_pid third)"-*/vcpu0/tsc-offset)"
 		;;
+	away)
+		tell first w
+		guest_monitor first "migrate_set_parameter max-bandwidth 30m" >/dev/null
+		guest_monitor first "migrate_set_parameter downtime-limit 2000" >/dev/null
+		guest_monitor first 'migrate -d "exec:cat >/tmp/state"' >/dev/null
+		done_moving first
+		carry /tmp/state
+		fact offset_first "$(cat /sys/kernel/debug/kvm/"$(guest_pid first)"-*/vcpu0/tsc-offset)"
+		;;
+	home)
+		mover home -incoming "exec:cat $MOVES_STATE"
+		fact pid_home "$(guest_pid home)"
+		sleep 2
+		tell home p
+		found home home.bin
+		fact offset_home "$(cat /sys/kernel/debug/kvm/"$(guest_pid home)"-*/vcpu0/tsc-offset)"
+		;;
 	esac
 done
 kill -TERM "$recorder"
 wait "$recorder"
 check "host: record exits 0" same "$?" 0
 sed 's/^/# /' /tmp/host.err
-for name in first second third; do
+for name in first second third home; do
 	[ ! -e "$GUEST_RUN/$name" ] || guest_kill "$name"
 done
 tar -cf "$RESULTS/host.tar" -C /tmp host
