@@ -105,6 +105,7 @@ struct lat_case {
 	int64_t vm, vcpu;
 	uint32_t group;
 	uint32_t cause;
+	uint32_t kind;	     /* of mem, see lat_mem_kind() */
 	uint32_t known;	     /* bit per stage */
 	uint64_t stage_time[LAT_STAGES];
 	char what[LAT_NAME]; /* "vector 38", "vda sector 3328 read 64 KiB" */
@@ -185,6 +186,8 @@ void lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t);
 const char *lat_note(const struct lat *l, size_t i);
 /* Names of lat_kind as the command takes them, NULL-terminated. */
 extern const char *const lat_kind_names[];
+/* What a stall for memory was, by lat_case.kind; NULL: not told. */
+const char *lat_mem_kind(uint32_t kind);
 void lat_free(struct lat *l);
 
 #endif

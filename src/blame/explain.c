@@ -23,7 +23,7 @@ struct blame_vcpu {
 	uint32_t user_reason;
 	char what[32];	     /* "port 0x3f8"; "" */
 	bool has_rip;
-	uint64_t rip; /* of its exit */
+	uint64_t rip, at; /* of its exit */
 };
 
 /* What interrupts a CPU of the host. */
@@ -213,10 +213,16 @@ static void in_kernel(const struct blame *b, struct blame_spike *s, const struct
 	};
 	enum exit_kind kind = v ? exit_kind(v->why) : EXIT_KIND_OTHER;
 	struct blame_part *p;
+	uint32_t fault = 0;
 
 	if (kind == EXIT_KIND_FAULT && v->device)
 		kind = EXIT_KIND_OTHER;
-	p = blame_part_add(s, causes[kind], v ? exit_key(v) + asleep : 0, time);
+	if (kind == EXIT_KIND_FAULT)
+		fault = blame_fault_kind(b, s->vm, s->on, v->at);
+	p = blame_part_add(s, causes[kind], v ? exit_key(v) + asleep + fault * 2ull : 0, time);
+	if (fault && !p->name[0])
+		snprintf(p->name, sizeof(p->name), "%s%s", lat_mem_kind(fault),
+			 asleep ? ", asleep" : "");
 	if (kind == EXIT_KIND_HALT && !p->name[0])
 		snprintf(p->name, sizeof(p->name), "awake, on its way into the guest");
 	else if (v)
@@ -514,7 +520,7 @@ static int note_host(struct blame *b, enum event_role r, const struct tl_item *i
 		exits_over(b, i->vm, i->vcpu, r == EV_EXIT && exit_kind(why) == EXIT_KIND_PAUSE);
 	switch (r) {
 	case EV_EXIT:
-		*v = (struct blame_vcpu){ .cpu = i->cpu, .why = why };
+		*v = (struct blame_vcpu){ .cpu = i->cpu, .why = why, .at = i->host };
 		v->has_rip = d->ev[r].f[2].size;
 		v->rip = blame_field(d, r, 2, i);
 		break;

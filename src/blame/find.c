@@ -152,6 +152,8 @@ static int lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 	};
 	struct blame_spike *s;
 
+	if (id == LAT_T_MEM)
+		return blame_fault(b, c);
 	if (what_of[id] < 0)
 		return 0;
 	f.what = (enum blame_what)what_of[id];
@@ -190,6 +192,7 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	lo.want[LAT_IRQ] = blame_wants(b, BLAME_IRQ);
 	lo.want[LAT_IO] = blame_wants(b, BLAME_IO);
 	lo.want[LAT_TIMER] = blame_wants(b, BLAME_TIMER) || blame_wants(b, BLAME_HRTIMER);
+	lo.want[LAT_MEM] = blame_knows_faults(b);
 	/* Only so that it is never an error that one of the others cannot be had. */
 	lo.want[LAT_SCHED] = true;
 	if (!b->v || blame_decoders(t, &b->dec))
@@ -347,6 +350,7 @@ void blame_free(struct blame *b)
 	u64map_free(&b->wait_at);
 	free(b->wait);
 	u64map_free(&b->exit_at);
+	u64map_free(&b->fault);
 	u64map_free(&b->vcpu_of);
 	free(b->vcpu);
 	u64map_free(&b->vcpu_at);

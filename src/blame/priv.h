@@ -5,6 +5,7 @@
  *   decode.c   the events that it looks at, by their roles
  *   find.c     the first walk: spikes, and which of them are the same
  *   wait.c     ... tasks of the guest that wait for a CPU, vCPUs that stand still, markers
+ *   fault.c    ... of what kind exits for memory were
  *   explain.c  the second walk: where each cycle of a spike went
  *   cause.c    the closed list, and which one a spike is due to
  */
@@ -71,6 +72,8 @@ struct blame {
 	struct u64map vcpu_of;	/* source << 32 | CPU of the guest → vCPU */
 	struct blame_mark mark[BLAME_MARKS];
 	size_t nmark;
+	/* fault.c */
+	struct u64map fault; /* of a vCPU, by the time of its exit */
 	/* explain.c */
 	struct blame_vcpu *vcpu;
 	size_t vcpu_cap;
@@ -104,6 +107,13 @@ void blame_wait_forget(struct blame *b, const struct tl_item *gap);
 int64_t blame_vcpu_of(const struct blame *b, const struct tl_item *i, uint64_t cpu, int64_t other);
 /* Learns that from a guest's event. 0 or -ENOMEM. */
 int blame_vcpu_learn(struct blame *b, const struct tl_item *i) __must_check;
+
+/* fault.c: whether the host's events tell. */
+bool blame_knows_faults(const struct blame *b);
+/* A stall for memory has ended. 0 or -ENOMEM. */
+int blame_fault(struct blame *b, const struct lat_case *c) __must_check;
+/* For lat_mem_kind(); that of an exit which is not known is not told. */
+uint32_t blame_fault_kind(const struct blame *b, int64_t vm, int64_t vcpu, uint64_t exit);
 
 /* explain.c */
 struct blame_part *blame_part_add(struct blame_spike *s, enum blame_cause cause, uint64_t key,

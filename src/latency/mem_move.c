@@ -143,7 +143,8 @@ static int blackout(struct lat *l, const struct lat_vcpu *v, enum row kind, stru
 /* Before the entry is taken for one. */
 int mem_move_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
-	const struct lat_vcpu *from = came_from(l, v, in);
+	const struct lat_vcpu *from =
+		l->o.mem_by >> MEM_BY_move & 1 ? came_from(l, v, in) : NULL;
 	struct lat_case c = { .vm = (int64_t)v->vm, .vcpu = v->id, .end = in->t };
 	bool other_host = v->host && v->host != in->i->src;
 	uint64_t ns;

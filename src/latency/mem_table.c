@@ -26,6 +26,11 @@ const char *mem_kind_name(enum mem_kind kind)
 	return names[kind];
 }
 
+const char *lat_mem_kind(uint32_t kind)
+{
+	return kind != MEM_UNKNOWN && kind < MEM_KINDS ? names[kind] : NULL;
+}
+
 enum { ST_TOTAL, ST_KVM, ST_ASLEEP, ST_OFFCPU, ST_VMM, ST_AGAIN };
 
 const struct lat_desc lat_desc_mem = {
@@ -245,7 +250,7 @@ int mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall
 	enum mem_kind kind = mem_kind(l, v, s);
 	struct lat_case c = {
 		.begin = s->begin, .end = s->end, .vm = (int64_t)v->vm, .vcpu = v->id,
-		.time = lat_span(l, s->end - s->begin),
+		.time = lat_span(l, s->end - s->begin), .kind = kind,
 	};
 	struct lat_group *g = lat_group_get(l, LAT_T_MEM, c.vm, kind, &c.group);
 	int ret;

@@ -81,6 +81,11 @@ is "$(awk 'length > 80' "$out" | wc -l)" 0 "... within 80 columns"
 run "$kvmft" latency mem --format html -q "$tmp/host"
 status_is 0 "as a page"
 
+run "$kvmft" blame --top 40 -q "$tmp/host"
+for kind in userfaultfd "fetched meanwhile" "swap-in" npf; do
+	out_has "100 %  page-fault: $kind\$" "blame names it: $kind"
+done
+
 # ---- with less ----
 
 # without PATTERN NAME: the host without these lines
