@@ -38,7 +38,8 @@ enum {
 	ST_DISK,
 	ST_TAKE,
 	ST_BLOCK,
-	ST_NOTIFY
+	ST_NOTIFY,
+	ST_FAULTS
 };
 
 const struct lat_desc lat_desc_io = {
@@ -47,7 +48,7 @@ const struct lat_desc lat_desc_io = {
 	.title = "block requests of the guest, and where their time went",
 	.key = "Device",
 	.stage = { "total", "submit", "host", "deliver", "complete", "vmm-wait", "disk", "take",
-		   "block", "notify" },
+		   "block", "notify", "faults" },
 	.stage_help = {
 		"from block_rq_issue to block_rq_complete in the guest",
 		"from the issue to the exit of the doorbell's write",
@@ -59,6 +60,7 @@ const struct lat_desc lat_desc_io = {
 		"of host: from the doorbell until QEMU took the request off the queue",
 		"of host: from there until QEMU's block layer had it done",
 		"of host: from there to the source of the completion interrupt",
+		"of the total: the vCPU that issued it waited for memory",
 	},
 	.crosses = 1u << ST_SUBMIT | 1u << ST_DELIVER,
 	.parts = 1u << ST_SUBMIT | 1u << ST_HOST | 1u << ST_DELIVER | 1u << ST_COMPLETE,
@@ -78,6 +80,7 @@ struct request {
 	uint32_t nsect, vcpu;
 	char rwbs[8];
 	uint64_t t_issue, t_doorbell, t_vmm, t_disk, t_disk_end;
+	uint64_t faulted; /* what its vCPU had waited for memory before */
 	uint64_t qemu_req, qemu_around; /* QEMU's pointer; cycles its stamps may be off */
 	uint64_t t_take, t_done;	/* by QEMU's events; 0: none seen */
 	bool waiting;  /* for a doorbell */
@@ -205,6 +208,7 @@ static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	r->vcpu = v->id;
 	r->t_issue = in->t;
 	r->early = !l->begun;
+	r->faulted = v->faulted;
 	r->waiting = true;
 	v->io_pending++;
 	lat_decode_text(l->dec[in->i->src->index], in, r->rwbs, sizeof(r->rwbs));
@@ -270,6 +274,14 @@ static void qemu_stages(struct lat *l, const struct request *r, const struct irq
 		lat_stage(k, ST_NOTIFY, lat_span(l, to - done));
 }
 
+static void fault_stage(struct lat *l, const struct request *r, struct lat_case *k)
+{
+	const struct lat_vcpu *v = lat_vcpu_get(l, r->vm, r->vcpu);
+
+	if (v && v->faulted > r->faulted)
+		lat_stage(k, ST_FAULTS, lat_span(l, v->faulted - r->faulted));
+}
+
 static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct request *r,
 			   uint64_t t, struct lat_case *k)
 {
@@ -296,6 +308,7 @@ static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct
 		lat_stage(k, ST_VMM, lat_span(l, r->t_vmm - r->t_doorbell));
 	if (r->t_disk && r->t_disk_end > r->t_disk)
 		lat_stage(k, ST_DISK, lat_span(l, r->t_disk_end - r->t_disk));
+	fault_stage(l, r, k);
 	qemu_stages(l, r, c, k);
 	for (unsigned int s = ST_SUBMIT; s <= ST_COMPLETE; s++)
 		if (k->known >> s & 1 && k->stage_time[s] > k->time / 2 &&

@@ -89,6 +89,8 @@ struct lat_vcpu {
 	uint64_t since, first, last;
 	uint64_t exit; /* its last kvm_exit */
 	bool in_user;  /* the guest was in user space then */
+	bool in_fault; /* it was for memory, as far as is known */
+	uint64_t faulted; /* cycles of such exits, until the next entry */
 	uint64_t time[VS_STATES];
 	uint64_t entries;
 	bool seen, asleep, stopped;

@@ -70,11 +70,11 @@ static void set_base(const struct lat *l, struct lat_vcpu *v, enum vs_state base
 	set_state(l, v, base, t);
 }
 
-static bool is_halt(const struct lat_in *in)
+static enum exit_kind kind_of(const struct lat_in *in)
 {
 	struct exit_why why = { (enum exit_isa)(uint32_t)in->f[1], (uint32_t)in->f[0] };
 
-	return exit_is_halt(why);
+	return exit_kind(why);
 }
 
 static int robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
@@ -105,6 +105,7 @@ bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t 
 /* An event of the thread itself: it is on a CPU, whatever the scheduler's events said. */
 int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
+	enum exit_kind kind;
 	int ret = 0;
 
 	v->tid = in->i->tid;
@@ -114,12 +115,22 @@ int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	switch (in->kind) {
 	case EV_ENTRY:
 		v->entries++;
+		if (v->in_fault && in->t > v->exit)
+			v->faulted += in->t - v->exit;
+		v->in_fault = false;
 		set_base(l, v, VS_GUEST, in->t);
 		break;
 	case EV_EXIT:
 		v->exit = in->t;
 		v->in_user = in->has & 4 && ksyms_is_user(in->f[2]);
-		set_base(l, v, is_halt(in) ? VS_HALTED : VS_KERNEL, in->t);
+		kind = kind_of(in);
+		v->in_fault = kind == EXIT_KIND_FAULT;
+		set_base(l, v, kind == EXIT_KIND_HALT ? VS_HALTED : VS_KERNEL, in->t);
+		break;
+	case EV_MMIO:
+	case EV_FAST_MMIO: /* a device */
+		v->in_fault = false;
+		set_state(l, v, v->base, in->t);
 		break;
 	case EV_NESTED_EXIT: /* its own guest halts: KVM tells it, or sleeps until the wake-up */
 		set_base(l, v, VS_KERNEL, in->t);
@@ -304,6 +315,7 @@ void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v)
 	v->base = VS_UNKNOWN;
 	v->asleep = false;
 	v->asleep_since = 0;
+	v->in_fault = false;
 }
 
 void lat_cpus_forget(struct lat *l)

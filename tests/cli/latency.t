@@ -18,6 +18,12 @@ status_is 0 "all analyses, options behind the operand"
 ok "... every stage as worked out by hand" diff "$golden/latency.out" "$out"
 err_has "0 outside" "... the alignment is told"
 
+sed '/2200 101 kvm_entry/a 0 2300 101 kvm_exit exit_reason=48 isa=1\n0 2450 101 kvm_entry vcpu_id=0' \
+	"$golden/latency-host.txt" >"$tmp/fault.txt"
+"$mkcap" --capture "$tmp/fault" "$tmp/fault.txt"
+run "$kvmft" latency io --format csv -q "$tmp/fault" "$tmp/guest=one"
+out_has '^io,"one",.*,faults,1,0\.150' "a page fault within a request; the doorbell is none"
+
 # ---- what is counted adds up ----
 
 # sums NAME [cut]: what was counted in the JSON of the last run adds up.
