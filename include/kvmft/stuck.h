@@ -73,15 +73,15 @@ struct stuck_row {
 struct stuck_obs {
 	uint64_t ns;
 	uint32_t at[STUCK_ATS], looks; /* how often it was found where, of looks */
-	bool has_sched;		       /* the two below are known: */
+	bool has_sched;		       /* the three below are known: */
 	uint64_t run_ns, turns;	       /* how long it had a CPU, and how often it got one */
+	uint64_t delay_ns;	       /* how long it waited for those */
 	uint64_t ticks_user, ticks_kernel, ticks_guest;
 	uint64_t throttled, throttled_ns; /* its cgroup: how often, how long */
 	bool blind;	    /* this KVM does not tell of exits */
 	bool futex;	    /* its last system call was one */
 	bool peeked;	    /* and so is why KVM_RUN returned last: */
 	uint32_t peek;	    /* KVM_EXIT_* */
-	uint64_t waits, wait_ns; /* times that KVM waited for an interrupt; none where HLT is no loop */
 	uint64_t count[STUCK_WHATS]; /* rows or not */
 	/* events that were read, and those that were lost, by the ring all vCPUs share */
 	uint64_t read, lost;
@@ -120,6 +120,7 @@ struct stuck_config {
 	const char *vm;
 	const struct ksyms *syms; /* of the guest; NULL: none */
 	struct opt_u64 ns;
+	uint64_t begin_ns; /* CLOCK_MONOTONIC; what the default takes is from then on */
 	bool json;
 };
 

@@ -16,7 +16,7 @@
 #define LOOP_SHARE_3 980u  /* ... for three: a loop that polls may have a delay or two in it */
 #define LOOP_PER_S   50u
 #define FEW_RIPS     5u
-#define WAIT_LOOP_NS 250000000u /* of a second, at most, in a loop that does not wait */
+#define FEW_TURNS    5u
 #define PAGE	     4096u
 #define EXIT_HLT     5u	   /* KVM_EXIT_HLT, KVM_EXIT_INTR of linux/kvm.h */
 #define EXIT_INTR    10u
@@ -176,11 +176,6 @@ static void find_place(const struct stuck_obs *o, const struct ksyms *syms, stru
 	}
 }
 
-static bool mostly(const struct stuck_verdict *v, enum stuck_at at)
-{
-	return v->at_pm[at] >= MOSTLY;
-}
-
 /* ---- exits that repeat ---- */
 
 static uint64_t top_three(const struct stuck_obs *o, enum stuck_what from, enum stuck_what to)
@@ -227,35 +222,24 @@ static bool is_loop(const struct stuck_obs *o, struct stuck_verdict *v)
 	return true;
 }
 
-/*
- * One that waits for an interrupt and is not kept waiting, though none comes: on arm64 that is how
- * one looks that has interrupts off while one is there, as a CPU that a panic stopped. Its RIPs are
- * all in one place, which those of a busy guest are not; one that is woken fast has waited.
- */
-static bool is_wait_loop(const struct stuck_obs *o, struct stuck_verdict *v)
-{
-	const struct stuck_row *most = stuck_most(o, STUCK_HLT, STUCK_HLT);
-	uint64_t all = exits_of(o), irqs = MAX(o->count[STUCK_INJECT], o->count[STUCK_ACCEPT]);
-	unsigned __int128 wait_ns;
+/* ---- the thread ---- */
 
-	if (!o->waits || !most || !mostly(v, STUCK_AT_CPU) || o->at[STUCK_AT_HALT])
-		return false;
-	v->per_s = per_second(o, o->count[STUCK_HLT]);
-	v->exit_pm = permille(all - o->count[STUCK_EXIT], all);
-	wait_ns = (unsigned __int128)o->wait_ns / o->waits * v->per_s;
-	if (v->per_s < LOOP_PER_S || v->exit_pm < LOOP_SHARE || irqs > all / 100 ||
-	    permille(v->rip_n, v->rip_all) < LOOP_SHARE_3 || wait_ns > WAIT_LOOP_NS)
-		return false;
-	v->exit = most;
-	v->deaf = true;
-	return true;
+static bool mostly(const struct stuck_verdict *v, enum stuck_at at)
+{
+	return v->at_pm[at] >= MOSTLY;
 }
 
-/* It could run most of the time, but got less than a fifth of that. */
+/*
+ * It could run most of the time, but got less than a fifth of that. Looks alone may be wrong: one
+ * that is woken by the same timer as kvmft can run whenever it is looked at. How long it had to wait
+ * for a CPU is known as well, once it got one.
+ */
 static bool is_starved(const struct stuck_obs *o, const struct stuck_verdict *v)
 {
-	return o->has_sched && v->at_pm[STUCK_AT_CPU] >= 500 &&
-	       v->run_pm < v->at_pm[STUCK_AT_CPU] / 5;
+	unsigned int can = v->at_pm[STUCK_AT_CPU];
+
+	return o->has_sched && can >= 500 && v->run_pm < can / 5 &&
+	       (o->turns < FEW_TURNS || permille(o->delay_ns, o->ns) >= (can - v->run_pm) / 2);
 }
 
 /* One that comes back is slow, and no more. */
@@ -324,7 +308,7 @@ static enum stuck_class judge(const struct stuck_obs *o, struct stuck_verdict *v
 		return STUCK_BLOCKED;
 	if (is_starved(o, v))
 		return o->throttled ? STUCK_THROTTLED : STUCK_STARVED;
-	if (is_loop(o, v) || is_wait_loop(o, v))
+	if (is_loop(o, v))
 		return STUCK_EXIT_LOOP;
 	if (mostly(v, STUCK_AT_USER))
 		return asleep_in_vmm(o);

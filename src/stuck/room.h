@@ -28,8 +28,8 @@ struct stuck_task {
 	bool looked;		     /* what follows is known */
 	enum stuck_at at;
 	struct stuck_cpu {
-		bool known; /* the first two */
-		uint64_t run, turns, user, kernel, guest;
+		bool known; /* the first three */
+		uint64_t run, delay, turns, user, kernel, guest;
 	} first, last;
 	struct stuck_throttle {
 		uint64_t n, ns;
@@ -121,8 +121,10 @@ bool stuck_peek(uint32_t pid, uint32_t vcpu, struct stuck_peek *p);
 /* ---- watch.c: 0 or -errno with s->err set ---- */
 
 int stuck_watch_begin(struct stuck *s);
-/* last: until nothing is left, else as much as a look may cost. */
-int stuck_watch_read(struct stuck *s, bool last);
+/*
+ * As much as ns of CPU time allow, a sub-buffer at least. last: of each CPU, and events end.
+ */
+int stuck_watch_read(struct stuck *s, uint64_t ns, bool last);
 void stuck_watch_end(struct stuck *s);
 
 /* ---- words.c ---- */

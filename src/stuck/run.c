@@ -16,7 +16,8 @@
 #define MAX_NS	    3600000000000u
 #define LOOK_NS	    50000000u
 /* Between two looks for each vCPU: one takes 14 us, 4 if it has slept since the last. */
-#define LOOK_VCPU_NS 1500000u
+#define LOOK_VCPU_NS 2000000u
+#define READ_SHARE   250u /* of the time is as much of a CPU, for reading events */
 #define FILES_BESIDE 4096u /* vCPUs' own: rings and the like */
 
 /* ---- who ---- */
@@ -107,6 +108,12 @@ static void look(struct stuck *s)
 	}
 }
 
+/* Not in step with timers, which wake guests: else all looks would find them at the same. */
+static uint64_t uneven(uint64_t step, unsigned int turn)
+{
+	return step / 4 * 3 + step / 16 * (turn * 5 % 8);
+}
+
 /* Until the time of the next look; true: a signal came. */
 static bool rest(const struct stuck *s, uint64_t until)
 {
@@ -119,6 +126,7 @@ static bool rest(const struct stuck *s, uint64_t until)
 static int look_on(struct stuck *s)
 {
 	uint64_t step = MAX((uint64_t)LOOK_NS, s->n * (uint64_t)LOOK_VCPU_NS), next;
+	unsigned int turn = 0;
 	int ret = 0;
 
 	next = util_now_ns();
@@ -128,15 +136,15 @@ static int look_on(struct stuck *s)
 	s->begin_ns = next;
 	do {
 		look(s);
-		ret = stuck_watch_read(s, false);
+		ret = stuck_watch_read(s, step / READ_SHARE, false);
 		/* A look that was late is not made up for. */
-		next = MAX(next + step, util_now_ns());
+		next = MAX(next + uneven(step, turn++), util_now_ns());
 		s->cut = !ret && rest(s, MIN(next, s->begin_ns + s->ns));
 	} while (!ret && !s->cut && util_now_ns() < s->begin_ns + s->ns);
 	look(s);
 	s->end_ns = util_now_ns();
 	s->ns = s->end_ns - s->begin_ns;
-	return ret ? ret : stuck_watch_read(s, true);
+	return ret ? ret : stuck_watch_read(s, s->ns / READ_SHARE, true);
 }
 
 /* ---- the result ---- */
@@ -162,6 +170,7 @@ static void sum_up(struct stuck *s, struct stuck_vcpu *c)
 	o->has_sched = b->known;
 	o->run_ns = b->run - a->run;
 	o->turns = b->turns - a->turns;
+	o->delay_ns = b->delay - a->delay;
 	o->ticks_user = b->user > a->user ? b->user - a->user : 0;
 	o->ticks_kernel = b->kernel - a->kernel;
 	o->ticks_guest = b->guest - a->guest;
@@ -239,7 +248,7 @@ int stuck_run(const struct stuck_config *c, note_fn *note, struct sbuf *out,
 	      struct kvmft_err *err)
 {
 	struct stuck s = { .o = c, .note = note, .err = err, .signal_fd = -1,
-			   .begin_ns = util_now_ns() };
+			   .begin_ns = c->begin_ns };
 	int ret = prepare(&s);
 
 	ret = ret ? ret : look_on(&s);

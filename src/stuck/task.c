@@ -92,7 +92,8 @@ static void read_sched(struct stuck_task *t, struct stuck_cpu *c)
 	char buf[128];
 
 	c->known = !file_read_line(t->dir, "schedstat", buf, sizeof(buf)) &&
-		   sscanf(buf, "%" SCNu64 " %*u %" SCNu64, &c->run, &c->turns) == 2;
+		   sscanf(buf, "%" SCNu64 " %" SCNu64 " %" SCNu64, &c->run, &c->delay,
+			  &c->turns) == 3;
 }
 
 /* False: it is on a CPU. */

@@ -2,10 +2,10 @@
 /*
  * watch.c: what KVM tells of the vCPUs, counted.
  *
- * The ring is small, is overwritten, and a look reads a bounded part of it: a guest that exits half
- * a million times a second costs no more than one that does so ten thousand times. Counts need no
- * order, and of exits that repeat a part tells as much as all; how many were lost is known, and
- * rates are of all.
+ * The ring is small, is overwritten, and a look reads of it what 0.4 % of a CPU can: a guest that
+ * exits half a million times a second costs no more than one that does so ten thousand times.
+ * Counts need no order, and of exits that repeat a part tells as much as all; how many were lost or
+ * not read is known, and rates are of all.
  * Hist triggers by thread, reason and RIP would count each. But they take half as much again of the
  * vCPU for each exit (5 us against 3.4, emulated), know neither time nor order, and a map has 131,072
  * cells at most, of which one guest that works fills 2,000 in 5 s: among many it is full before one
@@ -17,11 +17,11 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define RING_KB_ALL 512u /* of all CPUs together ... */
 #define RING_KB_MIN 32u	  /* ... and of one at least */
-#define LOOK_BYTES  (128u << 10)
 #define MSR_TIMER   0x6e0u /* IA32_TSC_DEADLINE, and the initial count of an x2APIC's timer */
 #define MSR_TMICT   0x838u
 #define GIC_SHARED  32u /* from here on interrupts are not a CPU's own */
@@ -30,7 +30,7 @@
 static const enum event_role roles[] = {
 	EV_EXIT,  EV_USER_EXIT, EV_PIO,	   EV_MMIO,   EV_MSR,
 	EV_INJECT, EV_ACCEPT,	EV_APICV_ACCEPT, EV_PAGE_FAULT, EV_FAST_MMIO,
-	EV_EOI,	  EV_PV_EOI,	EV_WFX,	   EV_GUEST_FAULT, EV_VGIC,  EV_VCPU_WAKEUP,
+	EV_EOI,	  EV_PV_EOI,	EV_WFX,	   EV_GUEST_FAULT, EV_VGIC,
 };
 
 /* ---- setting up ---- */
@@ -49,14 +49,13 @@ static bool tells_no_exits(void)
 static int find_events(struct stuck *s)
 {
 	struct stuck_events *ev = &s->ev;
-	bool waits = kevent_exists(s->t, "kvm", event_name(EV_WFX)); /* what a HLT is not told by */
 	int ret = kevent_kvm_check(s->t, s->err);
 
 	for (size_t i = 0; i < ARRAY_SIZE(roles) && !ret; i++) {
 		/* kvm_exit is there, whatever its fields are called. */
 		const char *name = event_name(roles[i]);
 
-		if ((waits || roles[i] != EV_VCPU_WAKEUP) && kevent_exists(s->t, "kvm", name) &&
+		if (kevent_exists(s->t, "kvm", name) &&
 		    kevent_list_add(&ev->list, "kvm", name, NULL))
 			ret = err_set(s->err, ENOMEM, "out of memory");
 	}
@@ -186,13 +185,6 @@ static int take_irq(struct stuck *s, enum stuck_what what, const struct rec *rec
 	return stuck_count(&c->obs, what, f[1], 0);
 }
 
-static int take_wait(struct stuck_vcpu *c, uint64_t ns)
-{
-	c->obs.waits++;
-	c->obs.wait_ns += ns;
-	return 0;
-}
-
 /*
  * What a GIC has is for the vCPU it names if it is private; whether the guest takes it is in no
  * event.
@@ -232,7 +224,6 @@ static int take(struct stuck *s, enum event_role role, const struct rec *rec)
 	case EV_MMIO: return stuck_count(&c->obs, STUCK_MMIO, f[1], f[0] == 2);
 	case EV_FAST_MMIO: return stuck_count(&c->obs, STUCK_MMIO, f[0], 1);
 	case EV_WFX: return stuck_count(&c->obs, f[0] ? STUCK_SAMPLE : STUCK_HLT, c->exit, f[1]);
-	case EV_VCPU_WAKEUP: return take_wait(c, f[0]);
 	case EV_GUEST_FAULT:
 	case EV_PAGE_FAULT: return stuck_count(&c->obs, STUCK_FAULT, f[0], 0);
 	case EV_MSR: return take_msr(c, rec, f);
@@ -280,35 +271,55 @@ static ssize_t fetch(struct stuck *s, int fd)
 	return n && (size_t)n != s->ev.geom.size ? -EMSGSIZE : n;
 }
 
-int stuck_watch_read(struct stuck *s, bool last)
+static uint64_t cpu_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Of CPUs in turn a sub-buffer each: what a look does not get to is read by the next, or lost. */
+static int read_pass(struct stuck *s, uint64_t until, bool all, size_t *got)
 {
 	struct stuck_events *ev = &s->ev;
-	size_t left = last ? SIZE_MAX : LOOK_BYTES;
+	int ret = 0;
+
+	*got = 0;
+	for (size_t i = 0; i < ev->cpus.n && !ret; i++) {
+		ssize_t n;
+
+		if (*got && !all && cpu_now_ns() >= until)
+			break;
+		n = fetch(s, ev->raw[ev->next_cpu++ % ev->cpus.n]);
+		ret = n > 0 ? walk(s) : (int)n;
+		*got += (size_t)MAX(n, 0);
+	}
+	return ret;
+}
+
+int stuck_watch_read(struct stuck *s, uint64_t ns, bool last)
+{
+	uint64_t until = cpu_now_ns() + ns;
 	int ret = last ? kinst_events_disable(s->k) : 0;
+	bool all = last;
+	size_t got = 1;
 
-	/* In turn: what a look does not get to is read by the next, or lost, and counted then. */
-	for (size_t i = 0; i < ev->cpus.n && !ret && left; i++) {
-		size_t share = last ? SIZE_MAX : LOOK_BYTES / ev->cpus.n + ev->geom.size;
-		int fd = ev->raw[ev->next_cpu++ % ev->cpus.n];
-		ssize_t n = 1;
-
-		while (n > 0 && share && left && !ret) {
-			n = fetch(s, fd);
-			ret = n > 0 ? walk(s) : (int)n;
-			share -= MIN(share, (size_t)MAX(n, 0));
-			left -= MIN(left, (size_t)MAX(n, 0));
-		}
+	while (got && !ret && (all || cpu_now_ns() < until)) {
+		ret = read_pass(s, until, all, &got);
+		all = false;
 	}
 	return err_why(s->err, ret, "cannot read the ring");
 }
 
+/* Those that were not read, too. */
 static void count_lost(struct stuck *s)
 {
 	struct kstats st;
 
 	for (size_t i = 0; i < s->ev.cpus.n; i++)
 		if (!kinst_stats(s->k, s->ev.cpus.cpu[i], &st, NULL))
-			s->lost += st.overrun + st.commit_overrun + st.dropped;
+			s->lost += st.overrun + st.commit_overrun + st.dropped + st.entries;
 }
 
 void stuck_watch_end(struct stuck *s)

@@ -106,9 +106,8 @@ static void why_loop(const struct stuck *s, const struct stuck_vcpu *c, struct s
 		add_access(v->access, b);
 		sbuf_add(b, ", ");
 	}
-	sbuf_addf(b, PCT " of what it exits for%s%s", PM(v->exit_pm),
-		  c->obs.count[STUCK_TO_USER] ? "; the VMM answers" : "",
-		  v->deaf ? "; an interrupt is there and it takes none: it has them off" : "");
+	sbuf_addf(b, PCT " of what it exits for%s", PM(v->exit_pm),
+		  c->obs.count[STUCK_TO_USER] ? "; the VMM answers" : "");
 }
 
 /* The last of the ring is read after the end. */
@@ -128,6 +127,18 @@ static void add_irqs(const struct stuck *s, const struct stuck_vcpu *c, struct s
 	if (s->ev.mono && c->irq_ns)
 		sbuf_addf(b, ", last %s ago", NS(ago(s, c->irq_ns)));
 	sbuf_addc(b, ')');
+}
+
+/* Where it waits is not always its idle loop: on arm64 a delay can be a halt, that of a panic too. */
+static void add_halt(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
+{
+	const struct stuck_row *r = stuck_most(&c->obs, STUCK_HLT, STUCK_HLT);
+	char buf[EXIT_NAME_MAX];
+
+	if (!r || !s->syms)
+		return;
+	sbuf_addf(b, ", %s at ", reason_text(s, r, buf));
+	add_place(s, r->b, b);
 }
 
 static void why_halted(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
@@ -240,6 +251,7 @@ static void add_why(const struct stuck *s, const struct stuck_vcpu *c, struct sb
 	if (c->v.at_pm[STUCK_AT_USER] >= 500)
 		sbuf_addf(b, "asleep in the VMM " PCT ", ", PM(c->v.at_pm[STUCK_AT_USER]));
 	sbuf_addf(b, "%" PRIu64 " exits/s", c->v.exits_per_s);
+	add_halt(s, c, b);
 	add_irqs(s, c, b);
 }
 

@@ -9,6 +9,10 @@
 . "$SCENARIO_DIR/../tracefs-state.sh"
 
 need_kvmft
+# In memory: a program is read from 9p again each time it is started.
+cp "$KVMFT" /tmp/kvmft
+tools=$(dirname "$KVMFT")
+KVMFT=/tmp/kvmft
 dir=/tmp/stuck
 mkdir $dir
 cd $dir || die "no $dir"
@@ -16,8 +20,8 @@ cd $dir || die "no $dir"
 busy=
 case $RIG_CPU in
 arm64)
-	vm_for="$(dirname "$KVMFT")/tinyvm64"
-	code_at=ffffffc0800000 steps="spin halt mmio vmm starved guest panic"
+	vm_for=$tools/tinyvm64
+	code_at=ffffffc0800000 steps="spin halt deaf64 mmio vmm starved guest off"
 	# b .; wfi, b -4; str x3, [x19], b -4
 	irqchip='' spin=14000000 halt=d503207f17ffffff mmio=f900026317ffffff mmio_at=0x10000000
 	;;
@@ -136,6 +140,15 @@ step_deaf_spin()
 	small deaf-spin --msi --code faebfe
 	asks deaf-spin "$vm" --guest-kallsyms symbols
 	says deaf-spin spinning 'at planted\+0x1/0x10: .*interrupts come and it takes none: it has them off'
+	ends
+}
+
+# One is pending from the start: a WFI does not wait then, and is no exit.
+step_deaf64()
+{
+	small deaf --irq --code $halt
+	asks deaf "$vm" --guest-kallsyms symbols
+	says deaf spinning 'at planted\+0x[04]/0x10: .* PCs'
 	ends
 }
 
@@ -299,6 +312,7 @@ hangs()
 }
 
 # At other times it gets on: then nobody must be alarmed.
+# shellcheck disable=SC2086 # or none
 step_guest()
 {
 	boots vm1
@@ -315,6 +329,11 @@ step_guest()
 	kill -CONT "$(guest_pid vm1)"
 	asks again vm1
 	check "again: it gets on" sh -c "head -n 1 again.out | grep -q ': running\$'"
+	# Beside it one that is halted: of the timers of guests it is not told whose they are.
+	small beside $irqchip --code $halt
+	asks beside "$vm"
+	says beside halted 'none came, and it set no timer; ([0-9]+ timers? of guests (is|are) armed on this host|no guest of)'
+	ends
 }
 
 # Of the guest before.
@@ -337,7 +356,10 @@ step_off()
 	hangs halt
 	sleep 5
 	asks off "$guest" --seconds 2 --guest-kallsyms "kallsyms-$guest"
-	says off halted
+	case $RIG_CPU in
+	arm64) says off spinning 'at machine_halt\+0x' ;;
+	*) says off halted ;;
+	esac
 	guest_kill "$guest"
 }
 
