@@ -18,6 +18,7 @@
 /* Between two looks for each vCPU: one takes 14 us, 4 if it has slept since the last. */
 #define LOOK_VCPU_NS 2000000u
 #define READ_SHARE   250u /* of the time is as much of a CPU, for reading events */
+#define FEW_TICKS    10u
 #define FILES_BESIDE 4096u /* vCPUs' own: rings and the like */
 
 /* ---- who ---- */
@@ -149,14 +150,14 @@ static int look_on(struct stuck *s)
 
 /* ---- the result ---- */
 
-/* Of who waits in the VMM: its memory is not asked for while a thread of it hangs in the kernel. */
+/* Of who waits in the VMM, or computes there: its memory is not asked for while a thread of it hangs in the kernel. */
 static void peek(const struct stuck *s, struct stuck_vcpu *c)
 {
 	bool blocked = false;
 
 	for (size_t i = 0; i < s->n; i++)
 		blocked |= s->vcpu[i].vm->pid == c->vm->pid && s->vcpu[i].obs.at[STUCK_AT_WAIT];
-	if (c->obs.at[STUCK_AT_USER] && !blocked)
+	if ((c->obs.at[STUCK_AT_USER] || c->obs.ticks_user >= FEW_TICKS) && !blocked)
 		c->obs.peeked = stuck_peek(c->vm->pid, c->vcpu->id, &c->peek);
 	c->obs.peek = c->peek.reason;
 }

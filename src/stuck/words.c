@@ -151,12 +151,14 @@ static void why_halted(const struct stuck *s, const struct stuck_vcpu *c, struct
 		sbuf_add(b, " and none woke it: it has them off");
 	if (!s->timers.known)
 		return;
-	if (!s->timers.n)
-		sbuf_add(b, "; no guest of this host has a timer armed");
+	sbuf_add(b, "; KVM has ");
+	if (s->timers.n)
+		sbuf_addf(b, "%" PRIu64, s->timers.n);
 	else
-		sbuf_addf(b, "; %" PRIu64 " timer%s of guests %s armed on this host, the next expires in %s",
-			  s->timers.n, s->timers.n > 1 ? "s" : "", s->timers.n > 1 ? "are" : "is",
-			  NS(s->timers.next_ns));
+		sbuf_add(b, "no");
+	sbuf_addf(b, " timer%s armed to wake a guest", s->timers.n == 1 ? "" : "s");
+	if (s->timers.n)
+		sbuf_addf(b, ", the next expires in %s", NS(s->timers.next_ns));
 }
 
 static void why_not_run(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
