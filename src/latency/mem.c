@@ -100,11 +100,33 @@ int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	return ret;
 }
 
+/* A stall that goes on counts as `how`; what was retried is measured as far as it went. */
+static int end_one(struct lat *l, struct lat_vcpu *v, unsigned int how)
+{
+	struct mem_stall *s = &v->stall->now;
+	int ret = settle(l, v);
+
+	if (!ret && s->retried && !s->open)
+		ret = over(l, v, s);
+	s->retried = false;
+	if (!s->open)
+		return ret;
+	s->open = false;
+	if (!s->fault || !lat_wanted(l, (int64_t)v->vm, v->id))
+		return ret;
+	lat_count(l, LAT_T_MEM, MEM_STALLS);
+	lat_count(l, LAT_T_MEM, how);
+	return ret;
+}
+
 int lat_mem_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct mem_stall *s;
 	int ret = mem_move_entry(l, v, in);
 
+	/* What it waited for on another host is not what it has now. */
+	if (!ret && v->stall && v->host != in->i->src)
+		ret = end_one(l, v, MEM_OPEN);
 	if (ret || !stalls(v))
 		return ret;
 	s = &v->stall->now;
@@ -401,28 +423,13 @@ int lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 
 /* ---- ends ---- */
 
-/* Stalls that are open count as `how`; what was retried is measured as far as it went. */
 static int end_all(struct lat *l, unsigned int how)
 {
 	int ret = 0;
 
-	for (size_t i = 0; i < l->nvcpu && !ret; i++) {
-		struct lat_vcpu *v = l->vcpu[i];
-
-		if (!v->stall)
-			continue;
-		ret = settle(l, v);
-		if (!ret && v->stall->now.retried && !v->stall->now.open)
-			ret = over(l, v, &v->stall->now);
-		v->stall->now.retried = false;
-		if (!stalls(v))
-			continue;
-		v->stall->now.open = false;
-		if (!v->stall->now.fault || !lat_wanted(l, (int64_t)v->vm, v->id))
-			continue;
-		lat_count(l, LAT_T_MEM, MEM_STALLS);
-		lat_count(l, LAT_T_MEM, how);
-	}
+	for (size_t i = 0; i < l->nvcpu && !ret; i++)
+		if (l->vcpu[i]->stall)
+			ret = end_one(l, l->vcpu[i], how);
 	return ret;
 }
 

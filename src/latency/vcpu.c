@@ -109,7 +109,8 @@ int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	int ret = 0;
 
 	v->tid = in->i->tid;
-	v->host = in->i->src;
+	if (in->kind == EV_ENTRY || in->kind == EV_EXIT)
+		v->host = in->i->src;
 	if (robbed(v))
 		ret = robbed_end(l, v, in->t);
 	switch (in->kind) {
