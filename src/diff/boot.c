@@ -3,12 +3,12 @@
  * boot.c: can a change be chance? A block bootstrap with a correction for the number of rows.
  *
  * What happens in a VM comes in bursts, so neighbouring slices of time are alike. A side is
- * therefore drawn in runs of slices (a circular block bootstrap), some 10 of them. Over the rounds
- * each row gets a standard error; and each round tells by how many standard errors some row at
- * least went astray although nothing had changed, since the deviations are from the row's own
- * value. What the level leaves of these maxima (Westfall and Young's single step) is what a change
- * must exceed. As 10 runs tell the standard error only so well, normal quantiles become those of
- * Student's distribution (the first terms of the Cornish-Fisher expansion).
+ * therefore drawn in runs of slices (a circular block bootstrap), some 10 of them. The rounds give
+ * each row a standard error; and each round shows by how many standard errors the worst row
+ * deviates although nothing changed, since deviations are from the row's own value. A change must
+ * exceed the level's quantile of these maxima (Westfall and Young's single step). Because 10 runs
+ * give only a rough standard error, normal quantiles are replaced by those of Student's
+ * distribution (the first terms of the Cornish-Fisher expansion).
  *
  * The generator is seeded: the same captures give the same answer.
  */
@@ -53,7 +53,7 @@ static double size(double v)
 	return v < 0 ? -v : v;
 }
 
-/* How often each of n slices is drawn in this round: n in all. */
+/* How often each of n slices is drawn in this round: n times in all. */
 static void draw(double *weight, size_t n, uint64_t *state)
 {
 	size_t run = MAX(n / BOOT_BLOCKS, (size_t)1), left = n;
@@ -110,7 +110,7 @@ static int drawn_add(struct drawn *d, const struct boot_side *s)
 	return d[i].weight ? 0 : -ENOMEM;
 }
 
-/* z standard errors, normally distributed, are as rare as this with so many runs. */
+/* The quantile as rare with that many runs as z standard errors are for a normal distribution. */
 static double student(double z, double runs)
 {
 	double v = 2 * (runs - 1), z3 = z * z * z;
@@ -135,7 +135,7 @@ static double normal(double t, double runs)
 	return lo;
 }
 
-/* How many runs the shorter side is of. */
+/* The number of runs of the shorter side. */
 static double runs_of(const struct boot_row *r)
 {
 	size_t n = MIN(r->side[0].n, r->side[1].n), run = MAX(n / BOOT_BLOCKS, (size_t)1);
@@ -153,8 +153,8 @@ static double den_of(const struct boot_side *s)
 }
 
 /*
- * From the sums of squared deviations of either side. Where bursts are few, one side may have
- * seen none: then it is taken for as noisy as both together are.
+ * From the sums of squared deviations of either side. If bursts are few, one side may have seen
+ * none: then it is taken to be as noisy as both together.
  */
 static void row_error(struct boot_row *r, const double square[2], unsigned int rounds)
 {
@@ -180,7 +180,7 @@ static int ascending(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-/* What the maxima say of a row. */
+/* What the maxima say about a row. */
 static void row_judge(struct boot_row *r, const double *most, unsigned int rounds, double level)
 {
 	unsigned int at = (unsigned int)((double)rounds * (1 - level));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * machines.c: what differs in the machines that were recorded, as far as the captures tell.
+ * machines.c: how the recorded machines differ, as far as the captures say.
  *
- * What only one of the captures tells is no difference of the machines, but of who recorded.
+ * What only one of the captures says is no difference between the machines, but between recorders.
  */
 #include "kvmft/diff.h"
 
@@ -12,7 +12,7 @@
 
 #define VCPUS 512 /* of a VM, whose clocks are compared */
 
-/* Both values, which are taken over (NULL: out of memory); kept where they differ. */
+/* Both values, which are taken over (NULL: out of memory); kept if they differ. */
 static int fact_add(struct diff *d, const char *name, char *before, char *after)
 {
 	struct diff_fact *f = NULL;
@@ -81,7 +81,7 @@ static int params(struct diff *d, const struct capture *a, const struct capture 
 
 /* ---- vCPUs ---- */
 
-/* "2 vCPUs of vm1" of each VM, so that VMs of other PIDs can be compared. */
+/* "2 vCPUs of vm1" for each VM, so that VMs with other PIDs can be compared. */
 static char *vms_text(const struct capture *c)
 {
 	struct sbuf b = { 0 };

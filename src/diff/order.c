@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * order.c: which change is told first.
+ * order.c: which change comes first.
  *
- * All that follows from one thing is a group: an exit's rate, its times, where they went. Groups
- * are ordered by their effect in seconds per second, since a tiny thing that doubled matters less
- * than one that costs half a CPU. Causes come before what comes of them: exits, and time stolen by
- * others, before the time that is left to guests, and that before latencies. What has no effect
- * that could be measured is last.
+ * Everything that follows from one thing is a group: an exit's rate, its times, where they went.
+ * Groups are ordered by their effect in seconds per second, since a tiny thing that doubled matters
+ * less than one that costs half a CPU. Causes come before their effects: exits, and time stolen by
+ * others, before the time that is left to guests, and that before latencies. What has no measurable
+ * effect comes last.
  */
 #include "kvmft/diff.h"
 
@@ -27,12 +27,12 @@ struct ranked {
 	enum place place;
 	double effect; /* of the group */
 	double weight; /* in the group */
-	bool shares;   /* that the group took more or less time in all is beyond noise */
+	bool shares;   /* the change in the group's total time is beyond noise */
 };
 
 /*
- * A rate that doubles doubles the time of a CPU as well. Of effects that are nearly the same the
- * one of the simplest measure leads.
+ * A rate that doubles doubles the CPU time as well. Of nearly equal effects, the one of the
+ * simplest measure leads.
  */
 static double weight(const struct diff_row *r)
 {

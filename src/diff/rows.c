@@ -3,9 +3,9 @@
  * rows.c: from the sums of both sides to rows that are compared, and their order.
  *
  * Everything is tested as a ratio of sums. A rate is samples over seconds, a mean is time over
- * samples. A percentile is no such ratio, but whether it moved shows in one: how many samples are
- * above the percentile that both sides have together. Samples in the bucket of that percentile
- * count half, so that times which are all the same can be told apart as well.
+ * samples. A percentile is no such ratio, but one shows whether it moved: the share of samples
+ * above the percentile of both sides together. Samples in the bucket of that percentile count half,
+ * so that times that are all the same can be told apart as well.
  */
 #include "kvmft/diff.h"
 
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FEW	 10  /* samples of both sides: less cannot be compared */
+#define FEW	 10  /* samples of both sides: fewer cannot be compared */
 #define FEW_TAIL 200 /* of either, for p99 */
 
 const char *const diff_kinds[] = { "exits", "time", "latency" };
@@ -44,7 +44,7 @@ struct build {
 	size_t nvalues, values_cap;
 };
 
-/* Another row: its values are to be filled in. NULL: out of memory. */
+/* Adds a row: its values are to be filled in. NULL: out of memory. */
 static struct values *row_new(struct build *b, enum diff_kind kind, enum diff_measure m,
 			      const char *name, const char *group)
 {
@@ -76,7 +76,7 @@ static double sum(const double *v, size_t n)
 	return all;
 }
 
-/* The row that was made last has its values. */
+/* The last row made has its values. */
 static void row_ready(struct build *b, const struct diff_set *set[2], struct values *v,
 		      double least)
 {
@@ -97,14 +97,14 @@ static void row_ready(struct build *b, const struct diff_set *set[2], struct val
 /* ---- what a change costs ---- */
 
 /*
- * Of a key on either side. Sleep costs nothing: it is what all else leaves. An exit costs a
- * microsecond at least, most of it before and behind what is traced of it; a halt, of which it is
- * not known how much was sleep, costs what two switches and a wakeup do.
+ * Of a key on either side. Sleep costs nothing, because it is what all else leaves. An exit costs
+ * at least a microsecond, most of it before and after what is traced of it; a halt with an unknown
+ * share of sleep costs what two switches and a wake-up do.
  */
 struct cost {
 	double rate[2], busy[2]; /* per second; CPUs */
 	double each;		 /* seconds of one */
-	bool sleeps;		 /* most of its time is none of a CPU */
+	bool sleeps;		 /* most of its time is spent off the CPU */
 };
 
 #define LEAST_EACH 1e-6
@@ -159,8 +159,8 @@ static double longer(const struct cost *c)
 }
 
 /*
- * The change in this row as time, everything else being as it was. A percentile that moves has so
- * many of the samples later. A sleep that gets longer is one less often.
+ * The change in this row as time, everything else being equal. A percentile that moves delays that
+ * many of the samples. A sleep that gets longer means one fewer.
  */
 static void row_effect(struct diff_row *r, const struct cost *c)
 {
@@ -192,8 +192,8 @@ static void row_effect(struct diff_row *r, const struct cost *c)
 		r->effect = change;
 	}
 	/*
-	 * Fewer and longer ones are the same stolen time; and where as much is stolen at each
-	 * wakeup, that there are more of them comes from elsewhere.
+	 * Fewer and longer ones are the same stolen time; and if as much is stolen at each wake-up,
+	 * more of them are caused elsewhere.
 	 */
 	if (!strcmp(r->group, "sched"))
 		r->effect = MIN(r->effect, MIN(size(c->busy[1] - c->busy[0]), longer(c)));
@@ -292,7 +292,7 @@ static int mean(struct build *b, const struct diff_set *set[2], const struct dif
 	return 0;
 }
 
-/* How long a reason took in all, and in which of the parts, where there are some. */
+/* How long a reason took in all, and in which of the parts, if there are any. */
 static int share_rows(struct build *b, const struct diff_set *set[2],
 		      const struct diff_key *const k[2])
 {
@@ -364,7 +364,7 @@ static const struct diff_key *find(const struct diff_set *s, const struct diff_k
 	return NULL;
 }
 
-/* Keys are known by their names: the same reason may have another number elsewhere. */
+/* Keys are matched by their names: the same reason may have another number elsewhere. */
 static int set_rows(struct build *b, const struct diff_set *x, const struct diff_set *y)
 {
 	const struct diff_set *set[2] = { x, y };
@@ -418,7 +418,7 @@ static int time_rows(struct build *b)
 
 /* ---- the answer ---- */
 
-/* What is beyond noise, and by how much as a share of both sides. */
+/* What is beyond noise, as a share of both sides. */
 static void judge(const struct diff *d, struct diff_row *r, const struct boot_row *t)
 {
 	double diff = size(r->value[1] - r->value[0]), tested = size(t->value[1] - t->value[0]),
@@ -431,7 +431,7 @@ static void judge(const struct diff *d, struct diff_row *r, const struct boot_ro
 	r->beyond = r->surely > 0 && r->surely * both > d->least * less;
 }
 
-/* A rate by either second changed alike: the second one tells nothing new. */
+/* A rate per second of either kind changed alike: the second one adds nothing. */
 static void find_implied(struct diff *d)
 {
 	for (size_t i = 0; i < d->n; i++) {

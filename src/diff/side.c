@@ -112,7 +112,7 @@ int diff_exits(struct diff_side *s, const struct report_opts *o, struct kvmft_er
 	return 0;
 }
 
-/* Who ran instead tells nothing that is not in the time that was stolen. */
+/* Who ran instead adds nothing to the time that was stolen. */
 int diff_latency(void *side, enum lat_table_id id, const struct lat_case *c)
 {
 	struct diff_side *s = side;

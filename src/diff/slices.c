@@ -2,8 +2,8 @@
 /*
  * slices.c: sums of many things by slices of time.
  *
- * How long a recording is may be known only at its end. So slices begin short; when there are too
- * many, each two become one.
+ * The length of a recording may be known only at its end. So slices begin short; when there are too
+ * many, each pair is joined.
  */
 #include "kvmft/diff.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * by_rip.c: exits by the code of the guest that they happened in, and by reason.
+ * by_rip.c: exits by the guest code in which they happened, and by reason.
  *
  * The key of such a sample is the number of a row: a place and a reason. A place is a function, by
- * its name, so that those of several VMs come together; all of user space; or an address, where no
- * symbol is known.
+ * its name, so that those of several VMs are counted together; all of user space; or an address
+ * without a known symbol.
  */
 #include "report_priv.h"
 
@@ -112,7 +112,7 @@ uint64_t by_rip_key(struct by_rip *b, const struct ksyms *k, uint64_t rip, uint6
 	return b->nrow - 1;
 }
 
-/* What the class said of more than the row: see MARK_MORE. */
+/* What the class said about more than the row: see MARK_MORE. */
 #define MORE (1ull << 63)
 
 uint64_t by_rip_reason(const struct by_rip *b, uint64_t key)

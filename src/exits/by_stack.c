@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * by_stack.c: stacks, and the events that they are of: see fmt_level().
- */
+/* by_stack.c: stacks, and the events that they belong to: see fmt_level(). */
 #include "kvmft/by_stack.h"
 
 #include <errno.h>
@@ -10,9 +8,9 @@
 #include "class.h"
 #include "kvmft/events.h"
 
-/* The last event of a CPU on a level. */
+/* The last event of a CPU at a level. */
 struct last {
-	const struct fmt_event *ev; /* NULL: none that a stack could be of */
+	const struct fmt_event *ev; /* NULL: none that a stack could belong to */
 	bool wanted;
 	uint64_t first, second; /* of an exit: its first two fields */
 };

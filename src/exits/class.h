@@ -2,10 +2,10 @@
 /*
  * class.h: event classes, the things that `kvmft report` can make a table of; private to this room.
  *
- * A class says, in one constant table, which events it looks at, at which of them the clock starts
- * and stops, what is counted apart (the key) and how a key is written. It never sees state: pairing
- * (report_samples.c) is the same for all. A new class is a section of classes.c, or a file
- * class_NAME.c where it takes more, and a line in its table.
+ * A class says, in one constant table, which events it uses, at which of them the clock starts and
+ * stops, what is counted separately (the key) and how a key is printed. It never sees state:
+ * pairing (report_samples.c) is the same for all. A new class is a section of classes.c, or a file
+ * class_NAME.c if it takes more, and a line in its table.
  */
 #ifndef KVMFT_EXITS_CLASS_H
 #define KVMFT_EXITS_CLASS_H
@@ -28,13 +28,13 @@ struct class_event {
 	uint64_t v[CLASS_FIELDS]; /* the fields; 0 where absent */
 };
 
-/* What an event is to begin() or end(). */
+/* The role of an event in begin() or end(). */
 enum class_mark {
 	MARK_NO,
 	MARK_YES,     /* it is one, but the key is known only at the other end */
-	MARK_KEY,     /* it is one and *key says of what */
+	MARK_KEY,     /* it is one, and *key says of what */
 	MARK_AT_EXIT, /* begin() only: the key is known now, the clock started at the exit */
-	MARK_MORE,    /* begin() only: none, but the key of what is open has these bits as well */
+	MARK_MORE,    /* begin() only: none, but the key of what is open also has these bits */
 };
 
 typedef enum class_mark class_rule(const struct class_event *e, uint64_t *key);
@@ -45,7 +45,7 @@ struct class_rules {
 
 struct event_class {
 	const char *name, *title;
-	/* Of system kvm. The first one is what the class cannot do without, unless told. */
+	/* Of system kvm. The class cannot do without the first one, unless it says so. */
 	struct class_tp {
 		const char *name;
 		const char *field[CLASS_FIELDS];

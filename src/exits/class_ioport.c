@@ -3,8 +3,8 @@
  * class_ioport.c: accesses to I/O ports, by port and direction.
  *
  * kvm_pio of an OUT is traced before the access. So was that of an IN in kernels whose kvm_pio has
- * no field val; since it has, an IN is traced when its value is known, after user space was there:
- * its clock started at the exit. kvm_mmio_done of the kernels of 2012 ends both.
+ * no field val; with that field, an IN is traced once its value is known, after user space: its
+ * clock started at the exit. kvm_mmio_done of the kernels of 2012 ends both.
  */
 #include "class.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * class_vmexit.c: why vCPUs left the guest, and for how long: kvm_exit to kvm_entry, by reason.
- */
+/* class_vmexit.c: why vCPUs exited, and for how long: kvm_exit to kvm_entry, by reason. */
 #include "class.h"
 
 #include <stdio.h>
@@ -9,9 +7,9 @@
 #define OF_NESTED (1ull << 63)
 
 /*
- * Key: the isa in the high half, as the numbers of two instruction sets have nothing in common.
- * Flags of VMX are left aside: a failed entry is one of its basic reason. Behind an exit of a
- * guest's own guest comes kvm_nested_vmexit.
+ * Key: the isa in the high half, because the numbers of two instruction sets have nothing in
+ * common. Flags of VMX are ignored: a failed entry counts under its basic reason. An exit of a
+ * guest's own guest is followed by kvm_nested_vmexit.
  */
 static enum class_mark begin(const struct class_event *e, uint64_t *key)
 {
@@ -24,7 +22,7 @@ static enum class_mark begin(const struct class_event *e, uint64_t *key)
 	return MARK_KEY;
 }
 
-/* perf counts each number apart, flags and all. */
+/* perf counts each number separately, including flags. */
 static enum class_mark perf_begin(const struct class_event *e, uint64_t *key)
 {
 	if (e->tp != CLASS_EXIT)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * classes.c: the table of event classes, and those whose clock starts at the exit and stops at the
- * entry. What is more than that is a file class_NAME.c and a line here.
+ * entry. Anything more complex is a file class_NAME.c and a line here.
  */
 #include "class.h"
 
@@ -15,7 +15,7 @@ enum class_mark class_end_entry(const struct class_event *e, uint64_t *key __unu
 
 /* ---- CPUID instructions, by leaf and subleaf ---- */
 
-/* By Intel's and AMD's manuals; of other leaves ECX is what happened to be left in it. */
+/* By Intel's and AMD's manuals; for other leaves ECX is whatever was left in it. */
 static bool has_subleaves(uint32_t leaf)
 {
 	switch (leaf) {
@@ -57,7 +57,7 @@ static const struct event_class cpuid = {
 /*
  * ---- doorbells: writes to device memory that an ioeventfd takes at once, by address ----
  *
- * VMX alone has kvm_fast_mmio; there is no kvm_mmio for such an access, so it is in no other table
+ * Only VMX has kvm_fast_mmio; there is no kvm_mmio for such an access, so it is in no other table
  * but that of exits (EPT_MISCONFIG).
  */
 
@@ -85,7 +85,7 @@ static const struct event_class fast_mmio = {
  * ---- faults on guest memory, by page ----
  *
  * With EPT and NPT the address is guest physical, with shadow paging it is virtual; the event does
- * not tell which. Accesses to device memory are no page faults: see mmio and fast-mmio.
+ * not say which. Accesses to device memory are no page faults: see mmio and fast-mmio.
  */
 
 #define PAGE_SHIFT 12

@@ -179,7 +179,7 @@ static int64_t cell_before(const struct exits *e, uint32_t thread, uint32_t reas
 	return at;
 }
 
-/* The cell of who has the tid now; a new one begins where the one before it stood. */
+/* The cell of the current owner of the tid; a new one begins where the previous one ended. */
 static int64_t cell_of_raw(struct exits *e, uint32_t tid, uint32_t reason)
 {
 	int64_t thread = exits_thread(e, tid), at, old;
@@ -206,7 +206,7 @@ static int64_t cell_of_raw(struct exits *e, uint32_t tid, uint32_t reason)
 	return at;
 }
 
-/* Less than before: the source was emptied behind our back, and counts anew. */
+/* Less than before: the source was emptied by somebody else, and counts from 0. */
 static uint64_t raw_more(uint64_t *raw, uint64_t now)
 {
 	uint64_t more = now >= *raw ? now - *raw : now;
@@ -381,7 +381,7 @@ static int sum_add(struct exits *sum, uint32_t tid, const struct exits *e, size_
 	return ret;
 }
 
-/* In a sum by VM its number stands in the place of a thread's, plus 1. */
+/* In a sum by VM, its number plus 1 takes the place of a thread's. */
 static uint32_t sum_tid(const struct exits_view *v, const struct exits_cell *c)
 {
 	uint32_t vm = v->e->thread[c->thread].vm;
@@ -405,7 +405,7 @@ static int view_sum(struct exits_view *v, exits_filter filter, const void *ctx)
 	return ret;
 }
 
-/* What the indices of the view are of. */
+/* What the indices of the view refer to. */
 static const struct exits *view_of(const struct exits_view *v)
 {
 	return v->sum ? v->sum : v->e;
@@ -434,7 +434,7 @@ static int compare_cells(const void *a, const void *b, void *ctx)
 	return (x->reason > y->reason) - (x->reason < y->reason);
 }
 
-/* Of what is no exit there are only times. */
+/* For what is not an exit there are only times. */
 static uint64_t cell_timed(const struct exits *e, size_t i, bool whole)
 {
 	return e->timed ? e->time[i].n - (whole ? 0 : e->time[i].shown_n) : 0;

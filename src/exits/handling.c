@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * handling.c: how long exits were handled, from events in order of time.
- */
+/* handling.c: how long exits took, from events in time order. */
 #include "kvmft/exits.h"
 
 #include <errno.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * report_apart.c: whose samples are kept apart.
+ * report_apart.c: whose samples are kept separately.
  *
- * Cells of each vCPU would take memory without limit on hosts of thousands. Tables of all and of
- * VMs do not need them: there a VM's vCPUs share theirs. Where tables of less are asked for, some
+ * Cells for each vCPU would take memory without limit on hosts with thousands. Tables of all and of
+ * VMs do not need them: there a VM's vCPUs share theirs. If tables of less are asked for, some
  * hundred vCPUs have cells of their own; a table of others makes the capture be walked again, with
- * them and those whose turn is next apart. So memory stays as it is, and a report of 4,096 vCPUs
- * takes nine walks.
+ * them and those whose turn is next kept separately. So memory stays the same, and a report of
+ * 4,096 vCPUs takes nine walks.
  *
  * A walk finds the same threads and vCPUs each time, so those of the first stay.
  */
@@ -75,8 +75,7 @@ void apart_free(struct report *r)
 /* ---- what the cells tell ---- */
 
 /*
- * A table of f is made of whole cells: a vCPU's own, and those of VMs where all that share them
- * match.
+ * A table of f is made of whole cells: a vCPU's own, and those of VMs if all that share them match.
  */
 static int cells_tell(const struct report *r, const struct report_filter *f, bool *tell)
 {
@@ -108,7 +107,7 @@ static void set_apart(struct report *r, struct rvcpu *v)
 	r->napart++;
 }
 
-/* Those behind vCPU number `from` in the tables: of its VM, then of the VMs that follow. */
+/* Those after vCPU number `from` in the tables: of its VM, then of the VMs that follow. */
 static void set_next_apart(struct report *r, size_t from)
 {
 	for (size_t vm = vm_slot(r, r->vcpu[from]); vm <= r->map->nvm; vm++, from = 0) {
@@ -123,7 +122,7 @@ static void set_next_apart(struct report *r, size_t from)
 	}
 }
 
-/* Chooses who shares what, so that the cells of the next walk tell what f asks for. */
+/* Chooses who shares what, so that the cells of the next walk contain what f asks for. */
 static void choose_shares(struct report *r, const struct report_filter *f)
 {
 	size_t n = 0, first = 0;

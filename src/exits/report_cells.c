@@ -2,7 +2,7 @@
 /*
  * report_cells.c: samples by key, in memory that is bounded for all keys together.
  *
- * Addresses of a hostile or only a large guest may be any number of keys. When the budget is used
+ * Addresses of a hostile, or just a large, guest may be any number of keys. When the budget is used
  * up, the samples of further keys go to one cell, so that sums stay right.
  */
 #include "report_priv.h"
@@ -11,10 +11,10 @@
 #include <string.h>
 
 #define MAP_SLOT  48 /* bytes that a key costs in struct u64map, at its mean load */
-#define HEAP_HEAD 16 /* ... that an allocation costs besides */
+#define HEAP_HEAD 16 /* ... and what an allocation costs on top */
 #define CACHE     32 /* slots; a power of 2 */
 #define CACHE_FEW 8
-#define LIST_MAX  24 /* cells of a vCPU found without a map: mostly all that it has */
+#define LIST_MAX  24 /* cells of a vCPU found without a map: usually all that it has */
 
 static size_t cell_size(const struct cell_budget *b)
 {
@@ -44,7 +44,7 @@ struct cell *cell_find(const struct cells *c, uint64_t key)
 	return cell;
 }
 
-/* Adds a cell to the list; once they are too many for that, all of them to the map. */
+/* Adds a cell to the list; once there are too many for that, moves all of them to the map. */
 static int cell_add(struct cells *c, struct cell *cell)
 {
 	int ret = 0;
@@ -109,7 +109,7 @@ struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key)
 	return cell ? cell : cell_new(c, b, CELL_OTHERS, true);
 }
 
-/* A further row of a histogram; false when there is no memory for it. */
+/* Another row of a histogram; false if there is no memory for it. */
 static bool add_row(struct cell_hist *h, struct cell_budget *b, unsigned int octave)
 {
 	uint32_t (*row)[LOGHIST_STEPS];

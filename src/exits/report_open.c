@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * report_open.c: opening a report: what its events are in this capture, what a tick is, and what
- * has to be said about the kernel that was traced; threads and vCPUs.
+ * has to be said about the traced kernel; threads and vCPUs.
  */
 #include "report_priv.h"
 
@@ -16,14 +16,14 @@
 /* Some 24000 keys; with histograms, half of that. A row of a table takes about as much again. */
 #define CELLS_LIMIT (3u << 20)
 #define HISTS_LIMIT (5u << 20)
-/* ... less what streams beyond so many cost, down to the least that makes sense. */
+/* ... less what streams beyond this number cost, down to the least that makes sense. */
 #define STREAMS_FREE 4096u
 #define CELLS_STREAM 640u
 #define HISTS_STREAM 1280u
 #define CELLS_LEAST  (384u << 10)
 #define HISTS_LEAST  (192u << 10)
 #define MAX_THREADS 16384
-/* vCPUs that have cells of their own at a time; fewer where each cell has a histogram. */
+/* vCPUs that have cells of their own at a time; fewer if each cell has a histogram. */
 #define APART_MAX   512u
 #define APART_HIST  256u
 #define NSEC_PER_MSEC 1000000
@@ -262,8 +262,8 @@ static bool kernel_version(const struct capture *c, unsigned int *major, unsigne
 }
 
 /*
- * Where the two events are traced differs (arch/x86/kvm/{x86,vmx/vmx,svm/svm}.c): in the exit
- * handler the host's interrupts were served already, so that the exit looks shorter.
+ * Where the two events are traced differs (arch/x86/kvm/{x86,vmx/vmx,svm/svm}.c): if in the exit
+ * handler, the host's interrupts were already handled, so that the exit looks shorter.
  */
 static void remark_kernel(struct report *r)
 {
@@ -322,7 +322,7 @@ static void remark_split(struct report *r)
 		report_remark(r, "no kvm_userspace_exit in the capture: User is in Kernel");
 }
 
-/* All together, with the streams, shall fit into 16 MiB. */
+/* All together, with the streams, should fit into 16 MiB. */
 static void set_budget(struct report *r)
 {
 	size_t over = r->cap->nstream - MIN(r->cap->nstream, (size_t)STREAMS_FREE);
@@ -338,8 +338,8 @@ static void set_budget(struct report *r)
 }
 
 /*
- * Which thread is of which VM: as recorded; where nothing was and it matters, by the events, which
- * takes walks of their own.
+ * Which thread belongs to which VM: as recorded; if nothing was recorded and it matters, by the
+ * events, which takes walks of its own.
  */
 static int know_vms(struct report *r, struct kvmft_err *err)
 {
@@ -440,7 +440,7 @@ struct hostmap *report_hostmap(struct report *r)
 
 /* ---- threads and vCPUs ---- */
 
-/* Index of the VM that a thread belongs to; -1 when the capture does not tell. */
+/* Index of the VM that a thread belongs to; -1 if not in the capture. */
 static int64_t vm_of(const struct report *r, int32_t tid)
 {
 	const struct hostmap_thread *t = hostmap_thread(r->map, tid);

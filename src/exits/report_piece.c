@@ -3,7 +3,7 @@
  * report_piece.c: a report in pieces: what was counted in each stretch of time.
  *
  * The walk stops between two stretches and calls opts.cut, which takes from the cells what is in
- * them. So the hot loop knows nothing of it.
+ * them. So the hot loop is not affected.
  */
 #include "report_priv.h"
 

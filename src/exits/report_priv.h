@@ -21,11 +21,11 @@ typedef unsigned __int128 u128;
 
 /* ---- report_cells.c ---- */
 
-#define CELL_OTHERS UINT64_MAX /* key of samples that there was no memory for a cell of */
+#define CELL_OTHERS UINT64_MAX /* key of samples without memory for a cell of their own */
 
 #define OCTAVES (64 - LOGHIST_BITS + 1)
 
-/* A loghist that has only those rows of LOGHIST_STEPS buckets in memory that are in use. */
+/* A loghist that keeps only those rows of LOGHIST_STEPS buckets in memory that are in use. */
 struct cell_hist {
 	uint8_t at[OCTAVES]; /* 1 + index into row, 0: no such row */
 	uint8_t n;
@@ -37,18 +37,18 @@ struct cell {
 	uint64_t timed, untimed; /* samples with begin and end, and others */
 	uint64_t min, max; /* ticks */
 	struct cell *next;
-	u128 sum, squares; /* of ticks; squares stays at its maximum when it would overflow */
+	u128 sum, squares; /* of ticks; squares stays at its maximum instead of overflowing */
 	struct cell_hist *hist;
 	uint64_t *part; /* REPORT_PARTS sums of ticks */
 };
 
-/* Cells of one vCPU, or of several in common. */
+/* Cells of one vCPU, or shared by several. */
 struct cells {
 	struct cell *first;
 	uint32_t n;
 	uint32_t mask;	      /* of indices of cache */
-	bool closed;	      /* nobody wants to know the keys */
-	struct u64map by_key; /* key → address of the cell, once they are many */
+	bool closed;	      /* the keys are not needed */
+	struct u64map by_key; /* key → address of the cell, once there are many */
 	struct cell *cache[]; /* by low bits of the key's hash */
 };
 
@@ -56,15 +56,15 @@ struct cells {
 struct cell_budget {
 	size_t used, limit, hist_used, hist_limit;
 	bool hist, part;
-	uint64_t crowded; /* samples that went to CELL_OTHERS for want of memory */
+	uint64_t crowded; /* samples that went to CELL_OTHERS for lack of memory */
 	uint64_t no_hist; /* ... that are in no histogram */
 };
 
-/* few: with a small cache, where there are very many of them. NULL: out of memory. */
+/* few: with a small cache, if there are very many of them. NULL: out of memory. */
 struct cells *cells_new(bool few);
 /* The cell of key, or NULL. */
 struct cell *cell_find(const struct cells *c, uint64_t key);
-/* The cell of key, made when it is new; NULL when out of memory. */
+/* The cell of key, made if it is new; NULL if out of memory. */
 struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key);
 void cell_time_hist(struct cell *c, struct cell_budget *b, uint64_t ticks);
 /* Adds what a cell's histogram counts to h; n, min and max of h are the caller's. */
@@ -75,7 +75,7 @@ void cells_free(struct cells *c);
 
 /*
  * The common reasons of VMX are in different ones of 32 slots, and so are those of SVM: the factor
- * is one of many random numbers.
+ * was found by trying random numbers.
  */
 static inline unsigned int cell_slot(const struct cells *c, uint64_t key)
 {
@@ -89,7 +89,7 @@ static inline struct cell *cell_get(struct cells *c, struct cell_budget *b, uint
 	return cell && cell->key == key ? cell : cell_slow(c, b, key);
 }
 
-/* *sum += v. As such a compiler makes ten instructions of it where there are two. */
+/* *sum += v. Written like that, compilers make ten instructions instead of two. */
 static inline void sum_add(u128 *sum, uint64_t v)
 {
 	uint64_t low = (uint64_t)*sum, high = (uint64_t)(*sum >> 64);
@@ -115,16 +115,16 @@ static inline void cell_time(struct cell *c, struct cell_budget *b, uint64_t tic
 
 /* Whose cells a vCPU's samples go to. */
 enum rshare {
-	SHARE_VM,   /* those of all of its VM that share them */
+	SHARE_VM,   /* those of its VM, shared by all */
 	SHARE_OWN,  /* its own */
-	SHARE_NONE, /* nobody asks for this vCPU now */
+	SHARE_NONE, /* this vCPU is not needed now */
 };
 
 /* A vCPU by the thread that runs it: what samples are kept for. */
 struct rvcpu {
 	int32_t tid;
 	uint8_t share;
-	bool owner;   /* of the cells: they are to be counted once */
+	bool owner;   /* of the cells: they are counted once */
 	bool sampled; /* has samples of its own in them */
 	int64_t vcpu; /* -1: not known (yet) */
 	int64_t vm;   /* -1: not known */
@@ -157,11 +157,12 @@ struct rthread {
 	bool known;	      /* perf: kvm_entry was seen */
 	bool perf_key;	      /* perf: the begin had a key */
 	uint32_t from_cpu;    /* stream of the begin */
-	enum ropen open;      /* written one by one, which makes processors wait for the writes */
+	enum ropen open;      /* written one by one, which would make processors wait for the
+			       * writes */
 	uint64_t key;
 	uint64_t from;	      /* of what is open; perf: 0 = none */
-	uint64_t last;	      /* OPEN_AT_EXIT: where it ends when another one follows */
-	uint64_t mark;	      /* STATE_EXITED: up to here the time since the exit is given away */
+	uint64_t last;	      /* OPEN_AT_EXIT: where it ends if another one follows */
+	uint64_t mark;	      /* STATE_EXITED: up to here the time since the exit is assigned */
 	uint32_t mark_cpu;
 	uint64_t entered;     /* STATE_GUEST: since when */
 	uint32_t entered_cpu;
@@ -189,8 +190,8 @@ enum rop {
 struct rwhat {
 	uint8_t op, begin, end;
 	/*
-	 * Direct are an exit that the class begins at, if at all, and an entry that it just ends
-	 * at: what direct_run() takes. OP_EXIT, OP_ENTRY; OP_NONE: it is neither.
+	 * Direct are an exit at which the class at most begins, and an entry at which it just ends:
+	 * what direct_run() takes. OP_EXIT, OP_ENTRY; OP_NONE: neither.
 	 */
 	uint8_t direct;
 };
@@ -210,7 +211,7 @@ struct rfield {
 	uint8_t size; /* 0: absent */
 };
 
-/* What an event is to the report; the fields that its plan resolves stand behind. */
+/* What an event means to the report, followed by the fields that its plan resolves. */
 enum rplan_kind {
 	RE_NONE,
 	RE_ENTRY,  /* vcpu_id */
@@ -227,13 +228,13 @@ enum rplan_kind {
 
 struct rplan {
 	uint8_t kind, tp, has;
-	uint16_t need; /* bytes of a record that has all the fields */
+	uint16_t need; /* bytes of a record with all the fields */
 	struct rfield f[CLASS_FIELDS];
 };
 
 /* An entry or exit whose thread and fields are u32 in this byte order: where two of these are. */
 struct rdirect {
-	uint32_t id; /* NO_EVENT: there is none such */
+	uint32_t id; /* NO_EVENT: there is none */
 	uint16_t need, off[2];
 };
 
@@ -279,23 +280,23 @@ struct report {
 	bool cycles;
 
 	struct report_totals tot;
-	/* ticks between exits and the events that tell of what: perf leaves them out */
+	/* ticks between exits and the events that give their cause: perf leaves them out */
 	u128 before;
 	char **note;
 	size_t nnote, note_cap;
 };
 
-/* Adds a remark; out of memory only loses it. */
+/* Adds a remark; if out of memory, only that is lost. */
 void report_remark(struct report *r, const char *fmt, ...) __printf(2, 3);
 uint64_t report_time(const struct report *r, u128 ticks);
-/* The other way: at least 1. */
+/* The reverse: at least 1. */
 uint64_t report_ticks(const struct report *r, uint64_t ns);
 /* Says where time begins, for opts.every: first is the first event. */
 void report_begin(struct report *r, uint64_t first);
 
-/* The thread's index, made when new (UINT32_MAX: too many, or out of memory). */
+/* The thread's index, added if new (UINT32_MAX: too many, or out of memory). */
 uint32_t report_thread(struct report *r, int32_t tid);
-/* Index of a thread that is known, else UINT32_MAX. */
+/* Index of a known thread, else UINT32_MAX. */
 uint32_t report_thread_known(const struct report *r, int32_t tid);
 /* The vCPU of a thread from its kvm_entry; -ENOMEM. */
 int report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu) __must_check;
@@ -304,9 +305,9 @@ int report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu) __must_c
 
 /* Where v's samples go, by v->share: 0, -ENOMEM. */
 int apart_give(struct report *r, struct rvcpu *v) __must_check;
-/* The share of a vCPU that is met for the first time. */
+/* The share of a vCPU seen for the first time. */
 enum rshare apart_first(struct report *r);
-/* Sees to it that the cells tell what f asks for, by another walk if need be: 0, -errno. */
+/* Ensures that the cells contain what f asks for, if need be by another walk: 0, -errno. */
 int apart_for(struct report *r, const struct report_filter *f) __must_check;
 void apart_free(struct report *r);
 
@@ -322,14 +323,14 @@ void by_rip_place(const struct by_rip *b, uint64_t key, struct report_place *p);
 
 /* ---- report_samples.c, report_split.c: cpu is the index of the stream ---- */
 
-/* Feeds n events of one stream, which are in order; those of a thread must be so over all calls. */
+/* Feeds n events of one stream, in order; those of a thread must be in order over all calls. */
 int samples_feed(struct report *r, const struct rev *e, size_t n, uint32_t cpu) __must_check;
 /* Counts what is open when the capture ends. */
 void samples_finish(struct report *r);
 
 void split_exit(struct rsplit *s);
 void split_event(struct report *r, struct rthread *t, const struct rev *e);
-/* Closes the parts of an exit that took `total` ticks until now: part[] sums to that. */
+/* Closes the parts of an exit that took `total` ticks until now: part[] adds up to that. */
 void split_entry(struct rsplit *s, uint64_t now, uint64_t total, uint64_t part[REPORT_PARTS]);
 /* Ticks that the thread was off its CPU while it seemed to be in the guest. */
 uint64_t split_guest(struct rsplit *s, uint64_t now);

@@ -2,15 +2,16 @@
 /*
  * report_samples.c: from the events of a vCPU thread to samples.
  *
- * Exact. A thread is in the guest since kvm_entry, or out of it since kvm_exit, or nobody knows
- * (at the beginning, after a gap). What a class finds is charged to the exit that it happened in:
+ * Exact. A thread is in the guest since kvm_entry, or out of it since kvm_exit, or its state is
+ * unknown (at the beginning, after a gap). What a class finds is charged to the exit in which it
+ * happened:
  *
  *   exit ............ write A ..... write B ...... entry     A: to B; B: to the entry
  *   exit ... in A done ... in B done ............. entry     A: exit to "A done"; B: the rest
  *   exit ... read A done ... read B done ......... entry     A: exit to done; B: from there to done
  *
- * so that time inside an exit is given away once. An exit that follows an exit (the kernel entered
- * the guest again without saying so) ends what is open: a sample without time.
+ * so that time inside an exit is assigned once. An exit that follows an exit (the kernel entered
+ * the guest again without an event) ends what is open: a sample without time.
  *
  * perf. What `perf kvm stat report` does (tools/perf/builtin-kvm.c of Linux 6.12): a begin replaces
  * the one before, an end without begin or without any key is ignored, time 0 means no begin, and a
@@ -28,7 +29,7 @@ static bool over_gap(const struct report *r, uint64_t then, uint32_t a, uint32_t
 	return r->tot.gaps && (r->gap_to[a] > then || r->gap_to[b] > then);
 }
 
-/* A sample of key from `from` to `to`; *cell gets its cell when it counted. */
+/* A sample of key from `from` to `to`; *cell receives its cell if it counted. */
 static int sample(struct report *r, struct rthread *t, uint64_t from, uint32_t from_cpu,
 		  uint64_t to, uint32_t cpu, struct cell **cell)
 {
@@ -59,7 +60,7 @@ static int close_open(struct report *r, struct rthread *t, uint64_t to, uint32_t
 	return sample(r, t, t->from, t->from_cpu, to, cpu, cell);
 }
 
-/* For opts.each: part is NULL where the end is not known. */
+/* For opts.each: part is NULL if the end is unknown. */
 static int tell_sample(const struct report *r, const struct rthread *t, const uint64_t *part,
 		       uint64_t to)
 {
@@ -160,7 +161,9 @@ static int exact_begin(struct report *r, struct rthread *t, const struct rev *e,
 	return ret;
 }
 
-/* The end of what has its key only now: it ran since the exit, or since the last end. */
+/*
+ * The end of something whose key is known only now: it ran since the exit, or since the last end.
+ */
 static int exact_end_key(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
 {
 	uint64_t from = t->mark;
@@ -289,10 +292,9 @@ static void gap(struct report *r, const struct rev *e, uint32_t cpu)
 }
 
 /*
- * What most events are: exits out of the guest, each with an entry behind it that ends what the
- * exit began, all of one thread. What they change of the thread and its vCPU is written once,
- * behind the last one. Returns what comes then, which may be e itself: anything special is left to
- * exact_any().
+ * The usual case: exits out of the guest, each followed by an entry that ends what the exit began,
+ * all of one thread. What they change in the thread and its vCPU is written once, after the last
+ * one. Returns what comes then, which may be e itself: anything special is left to exact_any().
  */
 static const struct rev *direct_run(struct report *r, const struct rev *e, const struct rev *last,
 				    uint32_t cpu)
@@ -305,7 +307,7 @@ static const struct rev *direct_run(struct report *r, const struct rev *e, const
 	uint64_t entered = t->entered, guest = 0, began = 0;
 	const struct rev *first = e;
 
-	/* No gap since the first time is none since a later one. */
+	/* No gap since the first time means none since a later one. */
 	if (t->state != STATE_GUEST || t->open || over_gap(r, entered, t->entered_cpu, cpu))
 		return e;
 	for (; e < last && e[0].is.direct == OP_EXIT && e[1].is.direct == OP_ENTRY; e += 2) {
@@ -335,7 +337,7 @@ static const struct rev *direct_run(struct report *r, const struct rev *e, const
 	return e;
 }
 
-/* What is not direct: not in line, so that direct_run() is a short loop. */
+/* What is not direct: not inline, so that direct_run() is a short loop. */
 static __attribute__((noinline)) int samples_feed_one(struct report *r, const struct rev *e,
 						      uint32_t cpu)
 {
@@ -371,7 +373,7 @@ int samples_feed(struct report *r, const struct rev *e, size_t n, uint32_t cpu)
 	return 0;
 }
 
-/* Who compares with perf is to know why its sums are less. */
+/* Whoever compares with perf should know why its sums are smaller. */
 static void tell_perf(struct report *r)
 {
 	u128 sum = 0, before = r->before;

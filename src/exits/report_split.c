@@ -19,10 +19,10 @@ void split_exit(struct rsplit *s)
 		s->part[i] = 0;
 	s->blocked = s->runnable = s->off_guest = 0;
 	s->in_user = false;
-	/* s->off stays: an event of a thread that is off its CPU cannot be, see split_on() */
+	/* s->off stays: an event of a thread that is off its CPU is impossible, see split_on() */
 }
 
-/* The thread is on its CPU again, or was all the time: books what it was off. */
+/* The thread is on its CPU again, or was all the time: books the time that it was off. */
 static void split_on(struct rsplit *s, uint64_t now, bool guest)
 {
 	uint64_t d = now > s->off_since ? now - s->off_since : 0;
@@ -57,7 +57,7 @@ static uint64_t ns_ticks(const struct report *r, uint64_t ns)
 	return t > UINT64_MAX ? UINT64_MAX : (uint64_t)t;
 }
 
-/* A halt is over that took `ns`, of which the scheduler's events have told a part already. */
+/* A halt that took `ns` is over; the scheduler's events have accounted for a part of it already. */
 static void split_wakeup(struct report *r, struct rthread *t, const struct rev *e)
 {
 	struct rsplit *s = t->split;
@@ -70,7 +70,7 @@ static void split_wakeup(struct report *r, struct rthread *t, const struct rev *
 	halted = MIN(halted, since); /* its clock is another one */
 	halted -= MIN(halted, s->blocked + s->runnable);
 	halted = MIN(halted, since - MIN(since, given));
-	/* Without the scheduler's events a halt that slept has slept all the time. */
+	/* Without the scheduler's events, a halt that slept counts as sleep all the time. */
 	s->part[waited && r->tot.no_sched ? PART_BLOCKED : PART_POLL] += halted;
 	s->blocked = s->runnable = 0;
 }

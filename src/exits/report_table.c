@@ -88,7 +88,7 @@ struct build {
 	u128 ticks;	  /* of all rows */
 };
 
-/* A row for each key, with no memory for more: there may be tens of thousands. */
+/* A row for each key, and no memory for more: there may be tens of thousands. */
 static int make_rows(struct build *b)
 {
 	struct report_table *t = b->t;
@@ -212,7 +212,7 @@ static void percentiles(const struct build *b, struct report_row *row, struct lo
 			report_time(b->r, loghist_percentile(h, report_percentiles[i], 100));
 }
 
-/* Parts in ns whose sum is the total in ns: rounding is left in the first. */
+/* Parts in ns whose sum is the total in ns: the rounding error is left in the first. */
 static void finish_parts(const struct report *r, uint64_t *part, uint64_t total_time)
 {
 	uint64_t left = total_time;
@@ -285,7 +285,7 @@ static int by_name(const void *a, const void *b)
 	return d ? d : x->row->key < y->row->key ? -1 : x->row->key > y->row->key;
 }
 
-/* The names are needed only for their order, and are long: rows keep the rank alone. */
+/* The names are needed only for their order, and are long: rows keep only the rank. */
 static int rank_names(const struct report *r, struct report_table *t)
 {
 	struct named *v = calloc(t->n + 1, sizeof(*v));
@@ -303,7 +303,7 @@ static int rank_names(const struct report *r, struct report_table *t)
 	return 0;
 }
 
-/* Of equals, perf kvm shows first what is in the first bucket of its hash. */
+/* Of equal ones, perf kvm shows first what is in the first bucket of its hash. */
 #define PERF_BUCKETS 4096u
 
 static int by_order(const void *a, const void *b)

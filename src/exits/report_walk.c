@@ -2,11 +2,11 @@
 /*
  * report_walk.c: from the streams of a capture to the events of each thread, in their order.
  *
- * A thread's events have to be fed in order of time, and it may move between CPUs. A full merge of
- * all streams would cost more than all the rest, so that is done only where it matters: the events
- * of each stream are decoded into a small array, and what lies before the earliest end of all
- * arrays is a slice. No event in a slice can come before those of the slices that went before.
- * Where no thread has events on two CPUs of the slice, each CPU is fed alone; else they are merged.
+ * A thread's events have to be fed in time order, and it may move between CPUs. A full merge of all
+ * streams would cost more than all the rest, so that is done only where it matters: the events of
+ * each stream are decoded into a small array, and what is before the earliest end of all arrays is
+ * a slice. No event in a slice can come before those of earlier slices. If no thread has events on
+ * two CPUs of the slice, each CPU is fed alone; else they are merged.
  */
 #include "report_priv.h"
 
@@ -16,7 +16,7 @@
 #endif
 #include <string.h>
 
-/* Entries of such an array; fewer where there are many CPUs. */
+/* Entries of such an array; fewer if there are many CPUs. */
 #define CHUNK_MIN 8
 #define CHUNK_MAX 1024
 #define TRIM_STREAMS 64
@@ -37,9 +37,9 @@ struct wstream {
 	uint64_t events, exits, entries, failed;
 };
 
-#define EXITS_SAID 64 /* more than there are common reasons */
+#define EXITS_SAID 64 /* more than the number of common reasons */
 
-/* What the class said of an exit: it depends on these two fields alone, and is asked once. */
+/* What the class said of an exit: it depends only on these two fields, and is asked once. */
 struct exit_said {
 	uint32_t reason, isa; /* as recorded; at index (reason + isa) % EXITS_SAID */
 	uint64_t key;
@@ -51,7 +51,7 @@ struct walk {
 	struct wstream *st;
 	struct rev *ev;
 	uint32_t n, chunk;
-	uint32_t low;	     /* an array is refilled when it has no more entries than that */
+	uint32_t low;	     /* an array is refilled once it has no more entries than this */
 	uint64_t slice;
 	struct rwhat entry;  /* every kvm_entry */
 	struct class_event exit; /* an exit on its way to the class */
@@ -83,7 +83,7 @@ static inline uint64_t get(const struct report *r, const struct rfield *f, const
 	return f->size == 4 && !r->swap ? load_u32(p) : get_other(r, f, p);
 }
 
-/* The index of the thread that an event is of; known: only when it is one already. */
+/* The index of the thread of an event; known: only if it exists already. */
 static inline uint32_t thread_of(struct walk *w, struct wstream *st, int32_t tid, bool known)
 {
 	uint32_t at;
@@ -147,7 +147,7 @@ static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk
 	ce->v[1] = why.isa;
 	begin = w->r->rules->begin(ce, &key);
 	end = w->r->rules->end(ce, &key);
-	if (exit_failed(ce)) { /* has to be counted each time, so it is asked for each time */
+	if (exit_failed(ce)) { /* has to be counted each time, so it is asked each time */
 		st->failed++;
 		x = &w->failed_entry;
 	}
@@ -157,7 +157,7 @@ static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk
 	return x;
 }
 
-/* What an exit is, as the class says: the rest of e is the caller's. */
+/* What an exit is, according to the class; the rest of e is up to the caller. */
 static inline void set_exit(struct walk *w, struct wstream *st, struct rev *e, uint32_t reason,
 			    uint32_t isa)
 {
@@ -209,7 +209,7 @@ static void push_class(struct walk *w, struct wstream *st, const struct rplan *p
 		st->n--;
 }
 
-/* Events of the scheduler are of up to two threads, neither of which emits them. */
+/* Scheduler events concern up to two threads, neither of which emits them. */
 static void push_sched(struct walk *w, struct wstream *st, const struct rplan *p,
 		       const struct rec *rec)
 {
@@ -297,7 +297,7 @@ static void decode_gap(struct walk *w, struct wstream *st)
 	w->r->tot.gaps++;
 }
 
-/* Not in line, as few events come here: the calling loop keeps its state in registers. */
+/* Not inline, because few events come here: the calling loop keeps its state in registers. */
 static __attribute__((noinline)) void decode_event(struct walk *w, struct wstream *st,
 						   struct rec *rec)
 {
@@ -320,7 +320,7 @@ static __attribute__((noinline)) void decode_event(struct walk *w, struct wstrea
 		decode(w, st, &r->plan[r->plan_of[rec->id]], rec);
 }
 
-/* What is not direct, from the loop below: its state to where others look for it, and back. */
+/* What is not direct, from the loop below: makes its state visible to others, and takes it back. */
 static __attribute__((noinline)) struct rev *fill_other(struct walk *w, struct wstream *st,
 							struct rev *e, uint64_t last_ts,
 							struct rec rec)
@@ -334,9 +334,9 @@ static __attribute__((noinline)) struct rev *fill_other(struct walk *w, struct w
 /*
  * The rest of the open sub-buffer, as far as it fits: one event makes at most 3 entries.
  *
- * Most events are an entry or an exit of the thread that had the event before, or nothing to the
- * report. They are dealt with here, apart from the general way, decode_event(), so that the loop's
- * state stays in registers.
+ * Most events are an entry or an exit of the thread that had the previous event, or mean nothing to
+ * the report. They are handled here, separately from the general way, decode_event(), so that the
+ * loop's state stays in registers.
  */
 static __attribute__((noinline)) void fill_subbuf(struct walk *w, struct wstream *st)
 {
@@ -351,8 +351,9 @@ static __attribute__((noinline)) void fill_subbuf(struct walk *w, struct wstream
 
 	for (;;) {
 		/*
-		 * The direct way is for times from here: not before the last event, in the window,
-		 * in no gap. What subbuf_next_fast() gives is not before what it gave last.
+		 * The direct way is for times from here on: not before the last event, in the
+		 * window, in no gap. subbuf_next_fast() never returns one before the last it
+		 * returned.
 		 */
 		uint64_t least = MAX(last_ts, r->from),
 			 span = st->in_gap || least > to ? 0 : to - least + 1;
@@ -388,7 +389,7 @@ static __attribute__((noinline)) void fill_subbuf(struct walk *w, struct wstream
 		direct += (uint64_t)(e - first);
 		if (!have && (e >= full || (ret = subbuf_next(&sb, &rec)) <= 0))
 			break;
-		if (rec.ts > to) { /* so is all that follows */
+		if (rec.ts > to) { /* so is everything that follows */
 			st->ended = true;
 			break;
 		}
@@ -416,7 +417,7 @@ static bool gap_left(const struct wstream *st)
 	return false;
 }
 
-/* Refills an array; what was not fed of it stays, in front. */
+/* Refills an array; what was not fed stays at its front. */
 static void fill(struct walk *w, struct wstream *st)
 {
 	st->n -= st->at;
@@ -467,7 +468,7 @@ static int feed_merged(struct walk *w)
 	return ret;
 }
 
-/* Marks the threads of this part of the slice; true when one was marked by another CPU. */
+/* Marks the threads of this part of the slice; true if one was already marked by another CPU. */
 static bool shares_thread(struct walk *w, uint32_t cpu)
 {
 	const struct wstream *st = &w->st[cpu];
@@ -502,7 +503,7 @@ static uint32_t slice_end(const struct wstream *st, uint64_t end)
 	return st->at + (uint32_t)COUNT_BEFORE(i, st->n - st->at, e[i].ts <= end);
 }
 
-/* For opts.cut: ends the stretch that the next event is behind, and a slice where one ends. */
+/* For opts.cut: ends the stretch if the next event is beyond it, and a slice where one ends. */
 static int cut(struct walk *w, uint64_t *end)
 {
 	const struct report_opts *o = &w->r->opts;
@@ -541,7 +542,7 @@ static int slice(struct walk *w)
 			fill(w, st);
 		if (w->error)
 			return w->error;
-		/* What is behind a full array is no earlier than its last entry. */
+		/* What comes after a full array is no earlier than its last entry. */
 		if (!st->ended)
 			end = MIN(end, st->n ? st->ev[st->n - 1].ts : st->last_ts);
 		any |= st->at < st->n;
@@ -575,7 +576,10 @@ static int open_streams(struct walk *w)
 
 	w->chunk = (uint32_t)(CHUNK_ALL / sizeof(*w->ev) / MAX(cap->nstream, (size_t)1));
 	w->chunk = MIN(MAX(w->chunk, (uint32_t)CHUNK_MIN), (uint32_t)CHUNK_MAX);
-	/* A slice ends where the first array does: they are kept half full, or slices were tiny. */
+	/*
+	 * A slice ends where the first array does: they are kept half full, or slices would be
+	 * tiny.
+	 */
 	w->low = w->chunk / 2;
 	w->st = calloc(cap->nstream + 1, sizeof(*w->st));
 	w->ev = calloc(cap->nstream + 1, w->chunk * sizeof(*w->ev));
@@ -618,7 +622,7 @@ int report_walk(struct report *r, struct kvmft_err *err)
 	};
 	w.entry.direct = w.entry.end == MARK_YES && w.entry.begin == MARK_NO ? OP_ENTRY : OP_NONE;
 	for (uint32_t i = 0; i < EXITS_SAID; i++)
-		w.said[i].reason = i + 1; /* no exit that is looked for here */
+		w.said[i].reason = i + 1; /* no exit of interest here */
 	ret = open_streams(&w);
 	if (!ret)
 		do
@@ -632,7 +636,8 @@ int report_walk(struct report *r, struct kvmft_err *err)
 	}
 	free(w.st);
 	free(w.ev);
-#ifdef __GLIBC__ /* what many streams had lies among the cells; tables would come on top of it */
+#ifdef __GLIBC__ /* many streams' memory is scattered among the cells; tables would come on top
+		  * of it */
 	if (w.n > TRIM_STREAMS)
 		malloc_trim(0);
 #endif

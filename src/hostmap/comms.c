@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * comms.c: tid → name. The kernel's saved_cmdlines has few entries, so sched_switch and
- * sched_wakeup, where they were recorded, correct and complete it as the walk goes on.
+ * sched_wakeup, if recorded, correct and complete it as the walk proceeds.
  */
 #include "kvmft/comms.h"
 #include "kvmft/events.h"
@@ -25,7 +25,7 @@ static const struct {
 	{ EV_WAKEUP_NEW, 0, 2 },
 };
 
-/* 1 when that is news, 0, or -ENOMEM. */
+/* 1 if that is new, 0, or -ENOMEM. */
 static int comms_set(struct tl_comms *c, int32_t tid, const char *name)
 {
 	struct comm *m;

@@ -21,7 +21,7 @@ const char *const hostmap_basis_names[] = {
 
 COMPARE_BY(tid_cmp, int32_t, );
 
-/* The threads of a VM in order: to be freed; NULL when out of memory. */
+/* The threads of a VM, sorted: to be freed; NULL if out of memory. */
 static int32_t *threads_of(const struct hostmap *m, size_t vm, size_t *n)
 {
 	const struct hostmap_thread *t;
@@ -58,12 +58,12 @@ int hostmap_vm_tids(const struct hostmap *m, size_t vm, struct sbuf *out)
 	return 0;
 }
 
-/* The sides that are none, and what a selector of another VM begins with. */
+/* Names of sides that are not VMs, and prefixes of selectors. */
 static const char *const reserved[] = {
 	"host", "guest", "qemu", "name", "uuid", "pid", "tids", NULL
 };
 
-/* Name, UUID, PID-FD; else the PID; else its threads, or where those are many the first of them. */
+/* Name, UUID, PID-FD; else the PID; else its threads, or the first of them if there are many. */
 void hostmap_vm_label(struct hostmap *m, size_t vm)
 {
 	struct hostmap_vm *v = &m->vm[vm];
@@ -90,7 +90,7 @@ void hostmap_vm_label(struct hostmap *m, size_t vm)
 	sbuf_free(&b);
 }
 
-/* A VM of its own, and not another capture's entry, or one whose threads all went to others. */
+/* A VM of its own, not another capture's entry, nor one whose threads all went to others. */
 static bool is_listed(const struct hostmap *m, size_t vm)
 {
 	return m->vm[vm].of == vm && !m->vm[vm].empty;
@@ -172,7 +172,7 @@ static bool is_called(const struct hostmap_vm *v, const char *sel)
 	return v->pid > 0 && vmsel_pid(sel, &pid) && pid == (uint32_t)v->pid;
 }
 
-/* Takes the threads out of the VMs that they were taken for. */
+/* Takes the threads away from the VMs that they were assigned to. */
 static int regroup(struct hostmap *m, const int32_t *tid, size_t n, enum hostmap_basis basis)
 {
 	ssize_t vm = hostmap_vm_add(m, NULL, 0);

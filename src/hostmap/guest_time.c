@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * guest_time.c: from a guest's trace clock to host TSC: by kvmclock, where the capture has the
- * constants that make it that; else by the guest's TSC (own_tsc.c).
+ * guest_time.c: from a guest's trace clock to host TSC: by kvmclock, if the capture has the
+ * constants for that; else by the guest's TSC (own_tsc.c).
  */
 #include "kvmft/guest_time.h"
 
@@ -18,7 +18,7 @@ static bool by_record(const void *arg, uint64_t tsc, uint64_t *lo, uint64_t *hi)
 	return true;
 }
 
-/* Over kvmclock, whose rate it then has, mono_raw is kvmclock and a constant. */
+/* If it is over kvmclock, and so has its rate, mono_raw is kvmclock plus a constant. */
 static bool raw_over_kvmclock(struct guest_time *g, const struct capture *cap)
 {
 	const struct mono_raw *r = &cap->raw.line;
@@ -80,9 +80,9 @@ void guest_time_anchor(struct guest_time *g, const struct capture *cap, const st
 }
 
 /*
- * Of all epochs that can have read ts the first one after the event before on that CPU: a CPU's
- * events are in order, whatever was written to its TSC. Without such, the nearest to what the wall
- * clocks say.
+ * Of all epochs that can have read ts, the first one after the previous event on that CPU: a CPU's
+ * events are in order, whatever was written to its TSC. If there is none, the nearest to what the
+ * wall clocks say.
  */
 static enum epoch_result choose(const struct guest_time *g, const struct epoch_vcpu *v,
 				uint64_t after, uint64_t ts, uint64_t *lo, uint64_t *hi)
@@ -122,8 +122,8 @@ enum epoch_result guest_time_tsc_to_host(const struct guest_time *g, const struc
 }
 
 /*
- * A clock beside the TSC gives a range of it. Of a line both ends are the vCPU's TSC; where the
- * readings are all that is known, the middle is the best guess, and both ends bound it.
+ * A clock read together with the TSC gives a range of it. For a line, both ends are the vCPU's TSC;
+ * if only readings are known, the middle is the best guess, and both ends bound it.
  */
 static enum epoch_result own_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
 				     uint64_t after, uint64_t ts, uint64_t *lo, uint64_t *hi)

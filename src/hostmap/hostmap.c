@@ -2,10 +2,9 @@
 /*
  * hostmap.c: threads, vCPUs, VMs, and the epochs of their clocks.
  *
- * The order of belief for "which vCPU does this thread run": kvm_entry of that thread, then
- * debugfs/proc as recorded. VM of a thread: the recorded vCPU list, then its process, then what the
- * events tell (vmgroup.c). Clock events carry a vCPU id but no VM: the emitting thread's process is
- * the VM.
+ * Which vCPU a thread runs is decided by its kvm_entry, or else by debugfs and /proc as recorded;
+ * its VM by the recorded vCPU list, or else by its process, or else by what the events show
+ * (vmgroup.c). Clock events carry a vCPU id but no VM: the emitting thread's process is the VM.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -58,7 +57,7 @@ static ssize_t vm_by_pid(const struct hostmap *m, int32_t pid)
 		if (m->vm[i].pid != pid || m->vm[i].of != i)
 			continue;
 		if (found >= 0)
-			return -2; /* two VMs in one process: only debugfs tells them apart */
+			return -2; /* two VMs in one process: only debugfs can tell them apart */
 		found = (ssize_t)i;
 	}
 	return found;
@@ -88,7 +87,9 @@ static int thread_set(struct hostmap *m, int32_t tid, size_t vm, uint32_t vcpu)
 	struct hostmap_thread *t;
 
 	if (u64map_get(&m->by_tid, (uint32_t)tid, &at)) {
-		/* Recorded with several vCPUs: the last counts until its kvm_entry says more. */
+		/*
+		 * Recorded with several vCPUs: the last counts until its kvm_entry says otherwise.
+		 */
 		m->thread[at].vcpu = vcpu;
 		return 0;
 	}
@@ -100,7 +101,7 @@ static int thread_set(struct hostmap *m, int32_t tid, size_t vm, uint32_t vcpu)
 }
 
 /*
- * The process that a thread works for: its own; for vhost-PID, a thread of the kernel
+ * The process that a thread works for: its own; for vhost-PID, a kernel thread
  * (drivers/vhost/vhost.c), PID.
  */
 static uint32_t works_for(const struct cap_task *t)
@@ -139,7 +140,7 @@ static int32_t process_of(const struct hostmap *m, int32_t tid)
 {
 	uint64_t tgid;
 
-	/* Not known: a single-threaded VMM, or its main thread. */
+	/* Unknown: a single-threaded VMM, or its main thread. */
 	return u64map_get(&m->tgid_of, (uint32_t)tid, &tgid) ? (int32_t)tgid : tid;
 }
 
@@ -148,7 +149,7 @@ ssize_t hostmap_task_vm(const struct hostmap *m, int32_t tid)
 	return MAX(vm_by_pid(m, process_of(m, tid)), (ssize_t)-1);
 }
 
-/* The VM of an emitting thread; -1 when it cannot be told. */
+/* The VM of an emitting thread; -1 if unknown. */
 static ssize_t vm_of_tid(const struct hostmap *m, int32_t tid)
 {
 	const struct hostmap_thread *t = hostmap_thread(m, tid);
@@ -171,7 +172,7 @@ static int scan_entry(struct scan *s, const struct rec *rec)
 	}
 	vm = vm_of_tid(m, tid);
 	if (vm < 0 && vm_by_pid(m, process_of(m, tid)) == -2)
-		return 0; /* cannot be told apart: leave the thread without a VM */
+		return 0; /* ambiguous: leave the thread without a VM */
 	return thread_set(m, tid, vm < 0 ? HOSTMAP_END : (size_t)vm, (uint32_t)vcpu);
 }
 
@@ -191,7 +192,7 @@ static int scan_clock(struct scan *s, size_t k, const struct rec *rec)
 		return -ENOMEM;
 	e->ts = rec->ts;
 	if (m->own && !own_tsc_place(m->own, rec->ts, &e->ts, &width))
-		return 0; /* of no time on the line */
+		return 0; /* its time is not on the line */
 	e->kind = clock_events[k];
 	e->tid = fmt_pid(m->fmt, rec);
 	e->vm = -1;
@@ -234,7 +235,7 @@ static int scan_event(void *arg, const struct rec *rec)
 
 		m->entries++;
 		if (tid == s->last_tid)
-			return 0; /* mostly so: nothing new */
+			return 0; /* the usual case: nothing new */
 		s->last_tid = tid;
 		return scan_entry(s, rec);
 	}
@@ -294,7 +295,7 @@ static int feed_event(struct hostmap *m, size_t vm, const struct hostmap_event *
 	case EV_MASTER_CLOCK: return epoch_vm_master_clock(ep, e->ts, e->use_master);
 	case EV_PVCLOCK:
 		ret = epoch_vm_pvclock(ep, e->vcpu, e->ts, &e->pv);
-		/* A refused record is noted by the engine; it is no reason to give up. */
+		/* The engine notes a refused record; it is no reason to give up. */
 		return ret == -ENOMEM ? ret : 0;
 	default: return -EINVAL;
 	}
@@ -458,7 +459,7 @@ static bool same_event(const struct hostmap_event *a, const struct hostmap_event
 	return a->ts == b->ts && a->kind == b->kind && a->tid == b->tid && a->vcpu == b->vcpu;
 }
 
-/* Among n in order of time, from number *at on; the next one that is asked for is no earlier. */
+/* Searches n in time order, from number *at on; the next one asked for is no earlier. */
 static bool has_event(const struct hostmap *m, size_t n, size_t *at, const struct hostmap_event *e)
 {
 	while (*at < n && m->event[*at].ts < e->ts)
@@ -477,7 +478,7 @@ int hostmap_inherit(struct hostmap *m, const struct hostmap *before)
 	for (size_t i = 0; i < before->nevent; i++) {
 		const struct hostmap_event *e = &before->event[i];
 
-		/* Those of no thread were not recorded: who added them does so again. */
+		/* Those without a thread were not recorded: whoever added them does so again. */
 		if (e->tid <= 0 || has_event(m, n, &at, e) || m->nevent >= MAX_CLOCK_EVENTS)
 			continue;
 		if (array_add(&m->event, &m->nevent, &m->event_cap, e, sizeof(*e)))
@@ -615,7 +616,7 @@ const struct hostmap_thread *hostmap_vcpu(const struct hostmap *m, size_t vm, ui
 	return NULL;
 }
 
-/* An event that no stream of the capture holds; of all captures of the VM. */
+/* An event that is in no stream of the capture; for all captures of the VM. */
 static int add_event(struct hostmap *m, size_t vm, const struct hostmap_event *e)
 {
 	struct hostmap_event *slot = array_grow(&m->event, m->nevent, &m->event_cap, sizeof(*slot));

@@ -72,7 +72,7 @@ struct first_entry {
 	uint32_t vcpu;
 };
 
-/* 1: nothing behind it in its stream can be sooner. */
+/* 1: nothing after it in its stream can be earlier. */
 static int see_entry(void *arg, const struct rec *rec)
 {
 	struct first_entry *f = arg;
@@ -105,7 +105,7 @@ static int find_arrival(struct migrate *g, size_t vm, uint32_t *vcpu)
 
 /* ---- its clocks ---- */
 
-/* The maps on both sides of the move; false when one is not known. */
+/* The maps on both sides of the move; false if one is unknown. */
 static bool find_maps(struct migrate *g, const struct epoch_vm *before,
 		      const struct epoch_vm *after, uint32_t vcpu)
 {
@@ -119,7 +119,7 @@ static bool find_maps(struct migrate *g, const struct epoch_vm *before,
 	return migrate_to_line(g, g->arrival, &g->from);
 }
 
-/* One epoch of the new host, as events of the first one's scale. */
+/* One epoch of the new host, as events on the first one's scale. */
 static int add_epoch(const struct migrate *g, struct hostmap *m, size_t vm, uint32_t vcpu,
 		     const struct epoch *e, uint64_t *offset)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * own_tsc.c: picks the way from a trace clock to the TSC beside it. The arithmetic is the clock
- * room's; here is only which of it a capture needs, and whether it has what that takes.
+ * own_tsc.c: picks the way from a trace clock to the TSC. The arithmetic is in the clock room; here
+ * is only which part of it a capture needs, and whether it has the data for that.
  */
 #include "kvmft/own_tsc.h"
 
@@ -17,7 +17,7 @@ static const struct {
 	{ "mono", CAP_CLOCK_MONO },   { "boot", CAP_CLOCK_BOOT },
 };
 
-/* perf tells of no other clock than its own, and of that where it is the machine's TSC. */
+/* perf describes only its own clock, and only if that is based on the machine's TSC. */
 static int refuse_perf(const struct capture *cap, struct kvmft_err *err)
 {
 	if (strcmp(cap->clock, "perf"))
@@ -50,7 +50,7 @@ static int use_samples(struct own_tsc *o, const struct capture *cap, enum cap_cl
 		cap->path, cap->clock, ret == -ENODATA ? "lacks" : "has wrong");
 }
 
-/* perf's own clock, as perf.data tells of it. */
+/* perf's own clock, as described in perf.data. */
 static bool use_line(struct own_tsc *o, const struct capture *cap)
 {
 	o->line = cap->line.line;
@@ -58,7 +58,7 @@ static bool use_line(struct own_tsc *o, const struct capture *cap)
 	return cap->line.known && !cyc2ns_check(&o->line);
 }
 
-/* The kernel's own line, where the capture has it: exact. Else the samples do. */
+/* The kernel's own line, if the capture has it: exact. Else the samples. */
 static bool use_raw(struct own_tsc *o, const struct capture *cap)
 {
 	o->kind = OWN_RAW;
@@ -131,7 +131,7 @@ bool own_tsc_place(const struct own_tsc *o, uint64_t ts, uint64_t *at, uint64_t 
 
 	if (!own_tsc_range(o, ts, &lo, &hi))
 		return false;
-	hi = MAX(lo, hi); /* a ns that no cycle reads: the first one after it */
+	hi = MAX(lo, hi); /* a ns that no cycle reads: the first cycle after it */
 	*at = o->kind == OWN_SAMPLED ? lo + (hi - lo) / 2 : lo;
 	*width = o->kind == OWN_SAMPLED ? 0 : hi - lo;
 	return true;

@@ -7,17 +7,17 @@
 
 #include "kvmft/hostmap.h"
 
-/* One more VM, with a label if cap or pid say enough; pid 0: not known. Its index or -ENOMEM. */
+/* Adds a VM, with a label if cap or pid say enough; pid 0: unknown. Its index or -ENOMEM. */
 ssize_t hostmap_vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid);
-/* Names it by what is known of it; its threads must have it. */
+/* Names it by what is known of it; its threads must be assigned. */
 void hostmap_vm_label(struct hostmap *m, size_t vm);
-/* Makes the lists of the VMs' threads anew. */
+/* Rebuilds the lists of the VMs' threads. */
 void hostmap_chain(struct hostmap *m);
-/* Gives the clock events to VMs and builds all epochs anew. 0 or -ENOMEM. */
+/* Assigns the clock events to VMs and rebuilds all epochs. 0 or -ENOMEM. */
 int hostmap_build(struct hostmap *m) __must_check;
 /*
- * vmgroup.c: gives a VM to each thread of the map that has none yet; hostmap_vm.basis says what
- * that rests on. One walk over the capture. 0 or -errno.
+ * vmgroup.c: finds a VM for each thread of the map that has none yet; hostmap_vm.basis says why.
+ * One walk over the capture. 0 or -errno.
  */
 int vmgroup_make(struct hostmap *m) __must_check;
 

@@ -11,7 +11,7 @@
 
 /* What NTP may steer a clock by, and as much again for a tsc_khz that is not exact. */
 #define STEP_PPM 1000
-/* A rate is never believed to be steadier than this, however steady it looks. */
+/* A rate is never trusted to be steadier than this, however steady it looks. */
 #define SLEW_MIN_PPB 1000
 
 static const struct {
@@ -37,13 +37,13 @@ static uint64_t width(const struct clock_sample *s)
 
 static void take_one(struct clock_sample *v, size_t *n, uint64_t tsc, uint64_t width, uint64_t ns)
 {
-	if (width <= UINT64_MAX - tsc) /* else the file is damaged */
+	if (width <= UINT64_MAX - tsc) /* otherwise the file is damaged */
 		v[(*n)++] = (struct clock_sample){
 			.tsc_before = tsc, .tsc_after = tsc + width, .ns = ns,
 		};
 }
 
-/* How many readings there may be, at most. */
+/* Maximum number of readings. */
 static size_t readings(const struct capture *cap, enum cap_clock clock)
 {
 	return sampled[clock].name ? cap->nsample : cap->nbracket;
@@ -77,7 +77,7 @@ static size_t take(const struct capture *cap, enum cap_clock clock, struct clock
 	return kept;
 }
 
-/* Rate of interval i, ns per cycle in units of 2^-40; 0 when it does not move forward. */
+/* Rate of interval i, ns per cycle in units of 2^-40; 0 if it does not move forward. */
 static unsigned __int128 rate(const struct clock_sample *s)
 {
 	uint64_t cycles = s[1].tsc_before - s[0].tsc_before;
@@ -104,7 +104,7 @@ static uint32_t slew_of(const struct clock_sample *v, size_t n)
 }
 
 /*
- * A capture that has only just begun, or did not last, has one reading: the line through it has the
+ * A capture that has only just begun, or was short, has one reading: the line through it has the
  * TSC's nominal rate.
  */
 static size_t add_nominal(struct clock_sample *v, size_t n, uint64_t khz)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tsc_rate.c: the frequency of a TSC, by the first of what can tell it.
+ * tsc_rate.c: the frequency of a TSC, from the first source that has it.
  *
  * kHz are exact enough: the kernel itself knows its tsc_khz in whole kHz, and computes from that
- * the multipliers of pvclock, of its clocks and of TSC2NSEC. So the nearest kHz to what they say is
- * what they were made from.
+ * the multipliers of pvclock, of its clocks and of TSC2NSEC. So those were made from the kHz
+ * nearest to what they say.
  */
 #include "kvmft/tsc_rate.h"
 
@@ -14,9 +14,9 @@
 
 typedef unsigned __int128 u128;
 
-#define USEFUL_PPM 5000 /* either way: what is known worse is not known */
-#define GOOD_PPM   50 /* ... and from here on no other capture is looked at */
-#define KHZ_MIN	   1000 /* what is slower, or faster, is nonsense of a file */
+#define USEFUL_PPM 5000 /* either way: anything less certain counts as unknown */
+#define GOOD_PPM   50 /* ... and with this, no other capture is consulted */
+#define KHZ_MIN	   1000 /* anything slower, or faster, is nonsense in a file */
 #define KHZ_MAX	   100000000
 /* CLOCK_MONOTONIC_RAW's multiplier is rounded: its rate is off by up to 240 parts per 10^9. */
 #define RAW_PPB	   240
@@ -31,7 +31,7 @@ static struct tsc_rate exactly(enum tsc_rate_source source, uint64_t khz)
 	return (struct tsc_rate){ .source = source, .khz = khz, .min = khz, .max = khz };
 }
 
-/* From min to max, when that is of use. */
+/* From min to max, if that is of use. */
 static bool between(enum tsc_rate_source source, u128 min, u128 max, struct tsc_rate *r)
 {
 	if (min < KHZ_MIN || max < min || max > KHZ_MAX)
@@ -134,7 +134,7 @@ static bool by_guest(const struct tsc_rate_guest *g, struct tsc_rate *r)
 
 /* ---- all together ---- */
 
-/* What supposes that a guest's TSC is not scaled must fit what the host's events tell. */
+/* A result that assumes an unscaled guest TSC must fit what the host's events show. */
 static bool fits(const struct tsc_rate *r, const struct tsc_rate_events *e)
 {
 	return r->source && (!r->supposed || (r->max >= e->waits.min && r->min <= e->waits.max &&
@@ -154,7 +154,7 @@ static struct tsc_rate of_bounds(enum tsc_rate_source source, const struct tsc_r
 	return between(source, b->min, b->max, &r) ? r : (struct tsc_rate){ 0 };
 }
 
-/* What a guest's timers tell of the host. */
+/* What a guest's timers reveal about the host. */
 static int by_guest_timers(const struct tsc_rate_guest *g, struct tsc_rate *r)
 {
 	struct tsc_rate_events e;

@@ -25,8 +25,8 @@
 typedef unsigned __int128 u128;
 
 /*
- * From min to max: more is not looked for. To see whether a record fits them, less will do. But so
- * many must have agreed: where a clock was set, or a VM stood still, others contradict.
+ * Up to `max`, more is not searched for. To see whether a record fits them, fewer will do. But that
+ * many must have agreed: if a clock was set, or a VM stood still, others contradict.
  */
 #define ENOUGH	    256
 #define ENOUGH_PPM  100
@@ -37,7 +37,7 @@ typedef unsigned __int128 u128;
 #define TIMERS_MAX  65536u
 #define FLAG_IRQ    0x58 /* of common_flags: an interrupt, a softirq, an NMI */
 
-/* They tell something where they have their first `need` fields. */
+/* They are of use if they have their first `need` fields. */
 static const struct {
 	enum event_role role;
 	size_t need;
@@ -51,7 +51,7 @@ struct halted {
 	uint64_t exit, sleep, slept_from, slept_to;
 };
 
-/* A clock showed now, ns, at some TSC between those. */
+/* A clock showed now, ns, at some TSC between these. */
 struct reading {
 	uint64_t before, after, now;
 };
@@ -147,7 +147,7 @@ static void thread_switch(struct rate_scan *s, const struct rec *rec)
 	next->sleep = 0;
 }
 
-/* ns took no fewer than `least` cycles, and no more than `most`. */
+/* ns took at least `least` cycles and at most `most`. */
 static void bound(struct tsc_rate_bounds *b, uint64_t ns, uint64_t least, uint64_t most)
 {
 	u128 min = ((u128)least * 1000000 + ns - 1) / ns, max = (u128)most * 1000000 / ns;
@@ -219,7 +219,7 @@ static int timer_expires(struct rate_scan *s, const struct rate_stream *st)
 
 /* ---- records ---- */
 
-/* The ratio of the vCPU that the thread runs; NULL: the capture does not tell. */
+/* The ratio of the vCPU that the thread runs; NULL: not in the capture. */
 static const struct cap_vcpu *vcpu_of(const struct capture *cap, int32_t tid)
 {
 	for (size_t i = 0; i < cap->nvm; i++)
@@ -243,7 +243,7 @@ static void scan_pvclock(struct rate_scan *s, const struct rec *rec)
 		s->e->pvclock = (struct tsc_rate){ 0 };
 }
 
-/* ---- the walk, in the order of time over all CPUs: threads move ---- */
+/* ---- the walk, in time order over all CPUs, because threads move ---- */
 
 static bool stream_next(void *stream, uint64_t *key)
 {
@@ -289,7 +289,7 @@ static bool is_narrow(const struct tsc_rate_bounds *b, uint64_t ppm)
 	       (b->max - b->min) * 1000000 <= b->min * ppm;
 }
 
-/* No event could tell more, or not enough to matter. */
+/* No event could reveal more, or not enough to matter. */
 static bool is_enough(const struct rate_scan *s)
 {
 	const struct tsc_rate_events *e = s->e;

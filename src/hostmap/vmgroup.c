@@ -3,10 +3,10 @@
  * vmgroup.c: vCPU threads without a VM become VMs, by what their host capture shows of them.
  *
  * In this order: threads of one process (saved tgids, task_newtask with CLONE_THREAD) belong
- * together; so do those that wake each other outside of interrupts, as vCPUs that send interrupts
- * to each other do; the rest joins in the order of thread ids, which a VMM creates one after the
- * other. Never do two threads that ran the same vCPU id at the same time: those are two VMs. If
- * they ran it one after the other, the VM was started again, with another VMM.
+ * together; so do those that wake each other outside interrupts, as vCPUs that send interrupts to
+ * each other do; the rest are joined in the order of thread ids, because a VMM creates its threads
+ * one after the other. Two threads that ran the same vCPU id at the same time are never joined:
+ * those are two VMs. If they ran it one after the other, the VM was restarted with another VMM.
  */
 #include "priv.h"
 
@@ -21,17 +21,20 @@
 #define IN_INTERRUPT 0x58    /* common_flags: TRACE_FLAG_HARDIRQ, _SOFTIRQ, _NMI */
 #define MIN_WAKES    2
 #define MAX_STEPS    (1u << 20)
-#define PID_REACH    4096 /* at most so far is a VMM's first vCPU thread behind its PID */
+#define PID_REACH    4096 /* the thread id of a VMM's first vCPU is at most this far above its
+			   * PID */
 
 struct member {
 	size_t thread; /* index into the host map */
 	int32_t tid, tgid;
 	uint32_t vcpu;
 	uint64_t first, last; /* entries, host stamps */
-	/* A group is a ring through `next`; its member `group` stands for it and knows its size. */
+	/* A group is a ring through `next`; its member `group` represents it and knows its size. */
 	size_t group, next, size;
 	bool by_pid, by_wakes;
-	/* Of a group: its VMM, by a thread of that name that wakes vCPUs or is woken by them. */
+	/*
+	 * Of a group: its VMM, found by a thread of that name that wakes vCPUs or is woken by them.
+	 */
 	int32_t named, vmm;
 	uint64_t vmm_wakes;
 };
@@ -51,8 +54,9 @@ struct grouping {
 	struct u64map wakes;  /* a << 32 | b → count, a < b */
 	struct u64map others; /* index << 32 | tid of another → how often one woke the other */
 	struct u64map runs;   /* group << 32 | vCPU id → the last member that ran it */
-	uint64_t steps;	      /* of joining, so that no capture takes more than its size allows */
-	int32_t *pid;	      /* that may be VMMs', by what tasks are called; sorted */
+	uint64_t steps;	      /* cost of joining, so that a capture takes time only in proportion
+			       * to its size */
+	int32_t *pid;	      /* that may be VMMs', by their task names; sorted */
 	size_t npid;
 	struct event_type entry, wake[2], newtask;
 };
@@ -168,8 +172,8 @@ static int see(void *arg, const struct rec *rec)
 /* ---- groups ---- */
 
 /*
- * Can the members of group b be of group a as well? At the same time no two threads of a VM run one
- * vCPU; one after the other only where `again` says so.
+ * Can the members of group b also be in group a? At the same time no two threads of a VM run one
+ * vCPU; one after the other only if `again` allows it.
  */
 static bool fits(struct grouping *g, size_t a, size_t b, bool again)
 {
@@ -228,7 +232,7 @@ static int join(struct grouping *g, size_t i, size_t k, bool again)
 	return merge(g, a, b) ? -ENOMEM : 1;
 }
 
-/* The process that a thread is of, as far as that was recorded. */
+/* The process of a thread, if that was recorded. */
 static int32_t process(const struct grouping *g, int32_t tid)
 {
 	uint64_t up;
@@ -310,7 +314,7 @@ static bool is_alone(const struct member *v)
 	return !v->by_pid && !v->by_wakes && !v->tgid;
 }
 
-/* Each one of which nothing else is known, to the thread before it. */
+/* Joins each one of which nothing else is known to the thread before it. */
 static int join_neighbours(struct grouping *g)
 {
 	int ret = 0;
@@ -360,7 +364,10 @@ static int collect_pids(struct grouping *g)
 	return 0;
 }
 
-/* Is a thread that has to do with a group its VMM's? The oldest that often does is the main one. */
+/*
+ * Does a thread connected with a group belong to its VMM? The oldest that often does is the main
+ * thread.
+ */
 static void see_other(struct grouping *g, struct member *group, int32_t tid, uint64_t wakes)
 {
 	const char *comm = comms_get(g->comms, tid);
@@ -385,7 +392,9 @@ static void see_others(struct grouping *g)
 				  g->others.slot[i].val);
 }
 
-/* The only one that comes after the thread before the group's first one, and not after this one. */
+/*
+ * The only one that is after the last thread before the group's first one, and not after that one.
+ */
 static int32_t pid_before(const struct grouping *g, const struct member *first)
 {
 	int32_t before = first > g->v ? first[-1].tid : 0;
@@ -412,7 +421,7 @@ static int32_t guess_pid(const struct grouping *g, const struct member *first)
 	return pid_before(g, first);
 }
 
-/* A PID that was guessed for two VMs is neither's. */
+/* A PID that was guessed for two VMs belongs to neither. */
 static int drop_doubles(struct grouping *g, size_t first_vm)
 {
 	struct u64map owner = { 0 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * assumed.c: what nobody recorded and was concluded instead: which threads are a VM, which VM a
- * guest's capture is of, by which offset its stamps were moved. Said, so that it can be
- * contradicted.
+ * assumed.c: what was concluded because nobody recorded it: which threads are a VM, which VM a
+ * guest's capture belongs to, the offset by which its stamps were moved. It is reported, so that it
+ * can be contradicted.
  */
 #include "kvmft/pairing.h"
 

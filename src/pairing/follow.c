@@ -2,9 +2,9 @@
 /*
  * follow.c: passes over captures that still grow.
  *
- * Opening them again costs a walk over what the host's capture holds at that time. So who records
- * for this keeps little of it (`kvmft trace --guest`), and passes come no oftener than leaves most
- * of the CPU to others.
+ * Opening them again costs a walk over what the host's capture holds at that time. So those who
+ * record for this keep little of it (`kvmft trace --guest`), and passes are rare enough to leave
+ * most of the CPU to others.
  */
 #include "kvmft/follow.h"
 
@@ -14,9 +14,10 @@
 #include <time.h>
 
 #define TICK_NS	    100000000ull
-#define SHARE	    4u		  /* a pass takes no more than one part of so many of the time */
-#define SEEN	    64u		  /* moments that are remembered: of delays up to SEEN / 2 ticks */
-#define PATIENCE_NS 5000000000ull /* for guests, when the host has ended */
+#define SHARE	    4u		  /* a pass takes at most one n-th of the time */
+#define SEEN	    64u		  /* number of moments remembered: for delays up to SEEN / 2
+				   * ticks */
+#define PATIENCE_NS 5000000000ull /* wait for guests, once the host has ended */
 #define SILENCE_NS  5000000000ull
 
 struct late {
@@ -31,16 +32,17 @@ struct follow {
 	bool opened;
 	char **guests; /* those of the config that are not left out */
 	size_t *id;    /* of their sources: what each of them was before any was left out */
-	size_t failed; /* the guest that the last pass failed at, from 1; 0 = at none */
+	size_t failed; /* the guest at which the last pass failed, from 1; 0 = none */
 	struct pairing_opts opts;
 	struct tl_marks *marks;
-	/* What was the newest event at some moments, oldest first. */
+	/* What the newest event was at some moments, oldest first. */
 	struct {
 		uint64_t ns, newest;
 	} seen[SEEN];
 	size_t nseen;
 	uint64_t newest;
-	uint64_t passed, given;	/* host TSC up to which all was given out before, and is now */
+	uint64_t passed, given;	/* host TSC up to which everything was given out before, and is
+				 * now */
 	uint64_t begin_ns;	/* of this pass */
 	uint64_t grew_ns, host_ended_ns; /* 0 = not yet */
 	bool told_silent;
@@ -89,7 +91,7 @@ bool follow_leave_out(struct follow *f, struct follow_gone *gone)
 				      .first = !at };
 	f->c.n--;
 	memmove(f->guests + at, f->guests + at + 1, (f->c.n - at) * sizeof(*f->guests));
-	/* Before the first pass nobody knows one. */
+	/* Before the first pass nobody knows a guest. */
 	if (f->opened)
 		memmove(f->id + at, f->id + at + 1, (f->c.n - at) * sizeof(*f->id));
 	f->failed = 0;
@@ -109,7 +111,7 @@ static uint64_t newest_event(const struct timeline *t)
 	return newest;
 }
 
-/* The newest event of the last moment that is `delay` ago; 0: there is none yet. */
+/* The newest event of the last moment that is `delay` ago; 0: none yet. */
 static uint64_t due(struct follow *f, uint64_t now)
 {
 	size_t n = 0;
@@ -118,7 +120,7 @@ static uint64_t due(struct follow *f, uint64_t now)
 	while (n < f->nseen && f->seen[n].ns + f->c.delay_ns <= now)
 		n++;
 	newest = n ? f->seen[n - 1].newest : 0;
-	/* What is older than that moment is not asked for any more. */
+	/* What is older than that moment is not needed any more. */
 	if (n > 1) {
 		f->nseen -= n - 1;
 		memmove(f->seen, f->seen + n - 1, f->nseen * sizeof(*f->seen));
@@ -196,7 +198,7 @@ static void look_for_life(struct follow *f, uint64_t now)
 
 /* ---- a pass ---- */
 
-/* What was open stays the last word, and whole, until the captures could be opened again. */
+/* What was open stays valid, and complete, until the captures could be opened again. */
 static int open_captures(struct follow *f, struct kvmft_err *err)
 {
 	struct pairing next;

@@ -30,9 +30,9 @@ int match_runs(struct matcher *m, struct kvmft_err *err)
 	return m->runs ? 0 : runs_collect(m->map, &m->runs, err);
 }
 
-/* ---- with offsets that are known ---- */
+/* ---- with known offsets ---- */
 
-/* What is known of all threads that ran one vCPU. */
+/* What is known about all threads that ran one vCPU. */
 struct vcpu_runs {
 	const struct run_list **list;
 	size_t n;
@@ -124,8 +124,8 @@ static int count_known(const struct matcher *m, struct trial *t, const struct ca
 }
 
 /*
- * Is the TSC of any vCPU known of which the guest has events? What was solved for another capture
- * of the VM is no knowledge: that may be of another boot.
+ * Is the TSC of any vCPU with events of the guest known? What was solved for another capture of the
+ * VM does not count: that may be of another boot.
  */
 bool match_is_known(const struct hostmap *map, size_t vm, const struct capture *cap)
 {
@@ -135,7 +135,7 @@ bool match_is_known(const struct hostmap *map, size_t vm, const struct capture *
 	return false;
 }
 
-/* ---- with offsets that are not ---- */
+/* ---- with unknown offsets ---- */
 
 static int solve_scaled(const struct matcher *m, struct trial *t, const struct capture *cap,
 			const struct fmt *fmt, const struct tsc_map *map)
@@ -150,7 +150,7 @@ static int solve_scaled(const struct matcher *m, struct trial *t, const struct c
 	return ret;
 }
 
-/* Most guests run at the host's speed: that is what the last of the maps says. */
+/* Most guests run at the host's speed, which is what the last of the maps stands for. */
 static int solve_vm(const struct matcher *m, struct trial *t, const struct capture *cap,
 		    const struct fmt *fmt)
 {
@@ -193,7 +193,7 @@ bool match_fits(const struct trial *t)
 
 /* ---- which VMs there are ---- */
 
-/* By UUID; in files of trace-cmd by the id that the host's has of the guest's. */
+/* By UUID; in trace-cmd files by the id of the guest's file in the host's. */
 static bool is_same_vm(const struct cap_vm *v, const struct capture *g)
 {
 	return (v->uuid && g->uuid && !strcasecmp(v->uuid, g->uuid)) ||
@@ -210,7 +210,7 @@ static void add_naming(const struct matcher *m, const struct capture *g, struct 
 	sbuf_add(b, ". VMs there: ");
 }
 
-/* Lists what could be meant, so that the user can say it. */
+/* Lists what may be meant, so that the user can say it. */
 static int name_one(const struct matcher *m, const struct capture *g, int error, const char *what,
 		    struct kvmft_err *err)
 {
@@ -242,7 +242,7 @@ static ssize_t by_uuid(const struct matcher *m, const struct capture *g, struct 
 	return found;
 }
 
-/* It may be the guest's: it ran, and nothing says that it is another. */
+/* It may be the guest's: it ran, and nothing says that it is another's. */
 static bool may_be(const struct hostmap *map, size_t vm, const struct capture *g)
 {
 	const struct hostmap_vm *v = &map->vm[vm];
@@ -283,7 +283,7 @@ void match_take(const struct matcher *m, struct match *out, struct trial *t, enu
 	t->sol = (struct solution){ 0 };
 }
 
-/* How near the best of those that it is not comes. */
+/* How close the best of the rejected ones comes. */
 static void note_others(const struct trial *t, size_t n, struct match *out)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -297,7 +297,7 @@ static void note_others(const struct trial *t, size_t n, struct match *out)
 	}
 }
 
-/* Anything to be checked against: some KVMs show no entries. */
+/* Is there anything to check against? Some KVMs show no entries. */
 static bool has_runs(const struct matcher *m, size_t vm)
 {
 	const struct hostmap_thread *t;
@@ -365,7 +365,7 @@ static int decide_by_events(struct matcher *m, const struct capture *g, const st
 	}
 	if (ret)
 		return ret;
-	if (fits != 1) { /* parts of one VM fit each */
+	if (fits != 1) { /* parts of one VM fit separately */
 		ret = match_threads(m, g, fmt, out, err);
 		return ret ? MIN(ret, 0) : undecided(m, g, t, n, fits, err);
 	}
@@ -374,7 +374,7 @@ static int decide_by_events(struct matcher *m, const struct capture *g, const st
 	return 0;
 }
 
-/* Known offsets decide: its guest's events fit, an accident or two aside. */
+/* Known offsets decide: the guest's events fit, except for an accident or two. */
 static int check_only(struct matcher *m, const struct capture *g, const struct fmt *fmt,
 		      struct trial *t, struct kvmft_err *err)
 {
@@ -389,7 +389,7 @@ static int check_only(struct matcher *m, const struct capture *g, const struct f
 	return undecided(m, g, t, 1, 0, err);
 }
 
-/* A single VM is the guest's, unless there are more guests: then events must tell whose. */
+/* A single VM is the guest's, unless there are more guests: then events must decide. */
 static int decide(struct matcher *m, const struct capture *g, const struct fmt *fmt, bool known,
 		  struct match *out, struct kvmft_err *err)
 {
@@ -416,8 +416,8 @@ static int decide(struct matcher *m, const struct capture *g, const struct fmt *
 }
 
 /*
- * trace-cmd names the guest but may not know its threads: it gets those that the events name and
- * no other VM has.
+ * trace-cmd names the guest but may not know its threads: it gets those that the events name and no
+ * other VM has.
  */
 static int decide_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
 			  bool known, struct match *out, struct kvmft_err *err)

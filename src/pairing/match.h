@@ -10,7 +10,7 @@
 /* One VM tried for a guest. */
 struct trial {
 	size_t vm;
-	bool known; /* its offsets are: events were counted with them */
+	bool known; /* its offsets are known: events were counted with them */
 	uint64_t checked, outside;
 	struct solution sol; /* else what the events say */
 };
@@ -20,13 +20,13 @@ int match_runs(struct matcher *m, struct kvmft_err *err) __must_check;
 int match_try(struct matcher *m, struct trial *t, const struct capture *cap, const struct fmt *fmt,
 	      struct kvmft_err *err) __must_check;
 bool match_fits(const struct trial *t);
-/* Is the TSC of any vCPU known of which the guest has events? */
+/* Is the TSC of any vCPU with events of the guest known? */
 bool match_is_known(const struct hostmap *map, size_t vm, const struct capture *cap);
-/* Ratio and fraction bits of a VM, given or as far as the host knows them. */
+/* Ratio and fraction bits of a VM, given or as known to the host. */
 struct tsc_map match_scale(const struct matcher *m, size_t vm);
 /*
- * Those that a VM may have, the likeliest first; n of them, at least 1. Without a record of them
- * they follow from what host and guest say of their frequencies. 0, or a read that failed.
+ * The ratios that a VM may have, the likeliest first; n of them, at least 1. Without a record of
+ * them they follow from what host and guest say about their frequencies. 0, or a failed read.
  */
 enum { MATCH_SCALES = 4 };
 int match_scales(const struct matcher *m, size_t vm, const struct capture *guest,
@@ -37,8 +37,8 @@ void match_take(const struct matcher *m, struct match *out, struct trial *t, enu
 int match_find_offset(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
 		      struct match *out, struct kvmft_err *err) __must_check;
 /*
- * If no VM fits as its threads were grouped: the threads that do fit, whatever their grouping.
- * 1: found, and made a VM; 0: there are none; -errno with err.
+ * If no VM fits as its threads were grouped: the threads that do fit, whatever their grouping. 1:
+ * found, and made a VM; 0: there are none; -errno with err.
  */
 int match_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
 		  struct match *out, struct kvmft_err *err) __must_check;

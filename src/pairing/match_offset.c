@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * match_offset.c: the TSC offsets of a guest whose VM is known, where the captures have none, or
- * not of all vCPUs.
+ * match_offset.c: the TSC offsets of a guest whose VM is known, if the captures have none, or not
+ * of all vCPUs.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 #include "kvmft/timeline.h"
 #include "match.h"
 
-/* Does some vCPU have events of the guest, and no thread that was seen to run it? */
+/* Does some vCPU have events of the guest, but no thread that was seen to run it? */
 static bool lacks_threads(const struct hostmap *map, size_t vm, const struct capture *cap)
 {
 	for (size_t i = 0; i < cap->nstream; i++)
@@ -21,15 +21,15 @@ static bool lacks_threads(const struct hostmap *map, size_t vm, const struct cap
 	return false;
 }
 
-/* What was concluded from ids and wakeups alone may be wrong. */
+/* What was concluded only from ids and wake-ups may be wrong. */
 static bool is_guess(const struct hostmap_vm *vm)
 {
 	return !vm->cap && (vm->basis == HOSTMAP_BY_WAKES || vm->basis == HOSTMAP_BY_IDS);
 }
 
-/* ---- vCPUs of which nothing is known, beside others of which all is ---- */
+/* ---- vCPUs about which nothing is known, beside others about which everything is ---- */
 
-/* An offset that serves another vCPU of the VM mostly serves this one as well. */
+/* An offset that fits another vCPU of the VM usually fits this one as well. */
 static bool same_as_another(const struct matcher *m, const struct solve *s, size_t at, size_t vm,
 			    struct solve_result *r)
 {
@@ -67,7 +67,7 @@ static int solve_unknown(struct matcher *m, struct solve *s, struct match *out)
 	return ret;
 }
 
-/* What is not found stays without a place, and is told as such. */
+/* What is not found stays without a place, and is reported so. */
 static int fill_unknown(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
 			struct match *out, struct kvmft_err *err)
 {
@@ -95,9 +95,9 @@ static int fill_unknown(struct matcher *m, const struct capture *cap, const stru
 	return ret ? err_set(err, -ret, "cannot read %s: %s", cap->path, strerror(-ret)) : 0;
 }
 
-/* ---- nothing is known of any ---- */
+/* ---- nothing is known about any ---- */
 
-/* One of several vCPUs for which several offsets would do. */
+/* One of several vCPUs that several offsets fit. */
 static const struct solution_vcpu *unclear(const struct solution *s)
 {
 	for (size_t i = 0; i < s->n_own; i++)
@@ -144,7 +144,7 @@ static int no_offset(const struct matcher *m, const struct capture *g, const str
 		g->path, label, r->outside, r->checked);
 }
 
-/* The guest may know better which threads are a VM. */
+/* The guest may show better which threads are a VM. */
 static int correct_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
 			   struct match *out, struct kvmft_err *err)
 {

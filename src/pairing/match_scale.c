@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * match_scale.c: the ratio of a guest's TSC to the host's, where the host did not record it.
+ * match_scale.c: the ratio of a guest's TSC to the host's, if the host did not record it.
  *
  * KVM scales the TSC of a guest that was promised another frequency than the host's
  * (arch/x86/kvm/x86.c, set_tsc_khz()), by guest kHz / host kHz, both whole numbers. So two files
- * that say their frequencies to the kHz say the ratio as well. Up to 250 parts per million (the
- * default of tsc_tolerance_ppm) KVM lets the difference be.
+ * with exact kHz give the ratio as well. KVM tolerates a difference of up to 250 parts per million
+ * (the default of tsc_tolerance_ppm).
  */
 #include "match.h"
 
@@ -24,7 +24,7 @@ struct tsc_map match_scale(const struct matcher *m, size_t vm)
 	return map ? *map : (struct tsc_map){ 0 };
 }
 
-/* To a kHz or so, and not because a guest has it. */
+/* To a kHz or so, and not taken from a guest. */
 static bool is_exact(const struct tsc_rate *r)
 {
 	return r->source && !r->supposed && r->max - r->min <= 2;
@@ -40,7 +40,7 @@ static int guest_rate(const struct matcher *m, const struct capture *guest, stru
 		if (tsc_rate_of_pvclock(guest->pvclock[i].pv.mul, guest->pvclock[i].pv.shift, r))
 			return 0;
 	tsc_rate_said(guest, r);
-	if (is_exact(r) || m->map->nvm > 1) /* whose record it would be is not known */
+	if (is_exact(r) || m->map->nvm > 1) /* it is not known whose record that would be */
 		return 0;
 	ret = tsc_rate_scan(m->map->cap, m->map->fmt, &e);
 	if (!ret)

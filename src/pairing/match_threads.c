@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * match_threads.c: a guest's events tell which threads of the host ran its vCPUs, when nothing else
- * did rightly. The vCPU with most events is solved with each thread that ran a vCPU of its number;
- * with an offset that so comes out every other vCPU must fit some thread of its own number.
+ * match_threads.c: a guest's events show which threads of the host ran its vCPUs, if nothing else
+ * did so correctly. The vCPU with most events is solved with each thread that ran a vCPU of its
+ * number; with the resulting offset every other vCPU must fit some thread of its own number.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "kvmft/timeline.h"
 #include "match.h"
 
-#define ANCHORS	       3  /* vCPUs that are solved alone, until one says something */
-#define MAX_CANDIDATES 64 /* threads of one vCPU number: what is tried must end */
+#define ANCHORS	       3  /* vCPUs that are solved separately, until one gives a result */
+#define MAX_CANDIDATES 64 /* threads of one vCPU number: the search must end */
 
 struct cpu {
 	uint32_t vcpu;
@@ -23,10 +23,10 @@ struct regroup {
 	struct matcher *m;
 	const struct capture *cap;
 	const struct fmt *fmt;
-	struct solve *s; /* all events; windows of the threads that are tried */
+	struct solve *s; /* all events; windows of the threads being tried */
 	struct cpu *cpu; /* most events first */
 	size_t ncpu;
-	int32_t *tid, *best; /* threads of the group that is tried, and of the best one */
+	int32_t *tid, *best; /* threads of the group being tried, and of the best one */
 	size_t nbest;
 	uint64_t best_events;
 	bool tie;
@@ -39,7 +39,7 @@ static int cpu_cmp(const void *a, const void *b)
 	return x->events > y->events ? -1 : x->events < y->events;
 }
 
-/* Sub-buffers will do: it is only about who has most. */
+/* Counting sub-buffers is enough: the question is only who has most. */
 static int list_cpus(struct regroup *g)
 {
 	g->cpu = calloc(g->cap->nstream + 1, sizeof(*g->cpu));
@@ -70,15 +70,15 @@ static int set_thread(struct regroup *g, uint32_t vcpu, int32_t tid)
 }
 
 /*
- * What an offset, found with the anchor's events, makes of those of another vCPU, in the best of
- * the threads that may run it.
+ * How an offset found with the anchor's events fits those of another vCPU, with the best of the
+ * threads that may run it.
  */
 struct fitting {
 	const struct solve_result *r;
 	struct solve_span span; /* in which the anchor has events */
-	uint64_t inside;	/* so many of its events are */
+	uint64_t inside;	/* this many of its events are */
 	int32_t tid;
-	bool tried, may; /* there are such threads; no event speaks against one of them */
+	bool tried, may; /* there are such threads; no event contradicts one of them */
 };
 
 static int fit_thread(struct regroup *g, uint32_t vcpu, int32_t tid, struct fitting *f)
@@ -113,7 +113,7 @@ static int fit_vcpu(struct regroup *g, uint32_t vcpu, struct fitting *f)
 	return ret;
 }
 
-/* Finds each other vCPU's best thread; *events that fit: 0 if those of some vCPU fit none. */
+/* Finds each other vCPU's best thread; *events that fit: 0 if none of some vCPU fit. */
 static int fill_group(struct regroup *g, size_t anchor, int32_t tid, struct fitting *f, size_t *n,
 		      uint64_t *events)
 {

@@ -23,7 +23,7 @@ static void close_one(struct pairing_capture *c)
 	capture_close(c->cap);
 }
 
-/* GUEST=SEL; both may have a '=' in them: what exists as a file is the path. */
+/* GUEST=SEL; both may contain a '=': what exists as a file is the path. */
 int pairing_split(const char *text, char **path, const char **sel)
 {
 	const char *eq = strrchr(text, '=');
@@ -53,7 +53,7 @@ static bool same_file(const char *a, const char *b)
 
 /*
  * Another capture of a VM that has one already: of another boot, or of other events. By its own
- * stamps each finds its place; the same one twice would only be a slip of the pen.
+ * stamps each finds its place; the same one twice would only be a mistake.
  */
 static int check_again(struct pairing *p, struct pairing_guest *g, struct kvmft_err *err)
 {
@@ -95,7 +95,7 @@ static int keep_recorded(const struct pairing *p, struct pairing_guest *g)
 	return 0;
 }
 
-/* Its clock, given by hand or solved, takes the place of what the captures say. */
+/* Its clock, given by hand or solved, replaces what the captures say. */
 static int set_clock(struct pairing *p, struct pairing_guest *g)
 {
 	int ret = 0;
@@ -152,7 +152,7 @@ int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
 	return ret ? ret : tl_start(p->t, err);
 }
 
-/* Without guests nobody asks for the clocks of vCPUs: no need to look for events that set them. */
+/* Without guests the clocks of vCPUs are not needed, nor the events that set them. */
 static int host_map(struct pairing *p, bool alone, struct kvmft_err *err)
 {
 	int ret;
@@ -163,7 +163,7 @@ static int host_map(struct pairing *p, bool alone, struct kvmft_err *err)
 	return ret ? err_set(err, -ret, "out of memory") : 0;
 }
 
-/* A map given by hand, or solved, holds at all times: guests may begin before the host. */
+/* A map given by hand, or solved, holds at all times, because guests may begin before the host. */
 static int begin_of_guests(struct pairing *p, struct kvmft_err *err)
 {
 	const struct tl_item *item;
@@ -177,7 +177,7 @@ static int begin_of_guests(struct pairing *p, struct kvmft_err *err)
 	return 0;
 }
 
-/* A ratio alone goes with offsets as recorded, or sought; --solve is to seek them anyway. */
+/* A ratio alone goes with recorded or found offsets; --solve searches for them in any case. */
 static int take_clock(struct pairing *p, const struct pairing_clock *c, struct kvmft_err *err)
 {
 	bool given;
@@ -214,7 +214,7 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 			"%s is the capture of a guest: the host's comes first, then the guest's",
 			host);
 	p->begin = p->host.cap->begin_tsc;
-	/* The capture's own list of VMs tells the threads, if it has one. */
+	/* The capture's own list of VMs names the threads, if it has one. */
 	ret = host_map(
 		p,
 		!n && (o->need == PAIRING_LINES || (o->need == PAIRING_VCPUS && p->host.cap->nvm)),
@@ -253,7 +253,7 @@ static int add_host(struct pairing *p, size_t vm, const char *path, struct kvmft
 	return ret ? ret : tl_add_host(p->t, h->link, err);
 }
 
-/* Whose TSC links the hosts: the guest's, or the VM that sel names. */
+/* Whose TSC links the hosts: the guest's, or that of the VM that sel names. */
 static ssize_t linking_vm(struct pairing *p, const char *sel, struct kvmft_err *err)
 {
 	if (p->nguest)

@@ -49,7 +49,7 @@ int rate_like(struct capture *cap, const struct capture *other, struct kvmft_err
 	return 0;
 }
 
-/* What was found, and how good it is; what the user or the capture says needs no words. */
+/* What was found, and how good it is; what the user or the capture says needs no message. */
 static void tell(const struct capture *cap, const struct tsc_rate *r, bool quiet, const char *then,
 		 note_fn *note)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * shift.c: the TSC offsets of a guest whose trace.dat tells them, as trace-cmd writes it when it
- * records host and guest together (option TIME_SHIFT); the host's own file does not.
+ * shift.c: the TSC offsets of a guest from its trace.dat, as trace-cmd writes them when it records
+ * host and guest together (option TIME_SHIFT); the host's own file does not have them.
  *
  * A sample is { time, offset, scaling }: from that guest TSC on, the host's is guest TSC + offset.
- * So KVM's offset is its negative, and the ratio is KVM's own, which no other reader applies the
- * right way round.
+ * So KVM's offset is its negative, and the ratio is KVM's own, which no other reader applies in the
+ * right direction.
  */
 #include <errno.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static const struct cap_stream *stream_of(const struct capture *guest, uint32_t 
 	return NULL;
 }
 
-/* What the search below goes by. */
+/* The basis of the search below. */
 struct widest {
 	uint64_t change, until, last, first, gap;
 };
@@ -55,9 +55,9 @@ static int see_gap(void *arg, const struct rec *rec)
 }
 
 /*
- * trace-cmd looks now and then; the offset may have changed before it saw that. Where events before
- * and after guest TSC `until`, at which it looked, are further apart than the change, it is exact.
- * Else the new offset begins with the event whose stamp is later than the one before it by more
+ * trace-cmd samples from time to time; the offset may have changed before it saw that. If events
+ * before and after guest TSC `until`, when it looked, are further apart than the change, it is
+ * exact. Else the new offset begins with the event whose stamp exceeds the previous one by more
  * than the change, and by most.
  */
 static uint64_t first_after(const struct capture *guest, uint32_t cpu, uint64_t change,
@@ -102,7 +102,7 @@ int hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest)
 {
 	int ret = 0;
 
-	/* Bit 0: to be interpolated, which is what PTP gives, and not KVM's offset. */
+	/* Bit 0: to be interpolated, as for PTP offsets, which are not KVM's. */
 	if (!guest->nshift || !m->cap->trace_id || guest->shift_peer != m->cap->trace_id ||
 	    (guest->shift_flags & 1) || !cap_in_tsc(guest))
 		return 0;

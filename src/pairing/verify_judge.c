@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * verify_judge.c: the facts for a verdict on each guest, and the verdict in words: what it rests
+ * verify_judge.c: the facts for a verdict on each guest, and the verdict in words: what it is based
  * on, where to look, what to record.
  */
 #include "kvmft/verify.h"
@@ -67,9 +67,9 @@ static const struct tsc_map *recorded_map(const struct verify_guest *g)
 }
 
 /*
- * What was given by hand against what the host recorded: by how many cycles guest times would have
- * to be moved. Windows leave some room to either side; the record leaves none. NULL: they are the
- * same, or it is not one number.
+ * What was given by hand compared with what the host recorded: by how many cycles guest times would
+ * have to be moved. Windows leave some room on either side; the record leaves none. NULL: they are
+ * the same, or it is not one number.
  */
 static const struct tsc_map *off_record(const struct verify *v, const struct verify_guest *g,
 					int64_t *by)
@@ -173,7 +173,7 @@ static int64_t shifted(const struct tsc_map *m, uint64_t offset, int64_t shift)
 	return (int64_t)(shift < 0 ? offset + by : offset - by);
 }
 
-/* Is the offset among those that do as well as the one found? */
+/* Is the offset among those that fit as well as the one found? */
 static bool does_as_well(uint64_t offset, const struct solve_result *r)
 {
 	return offset - r->offset_lo <= r->offset_hi - r->offset_lo;
@@ -373,7 +373,7 @@ static void aligned(const struct verify *v, const struct verify_guest *g, struct
 	end(b);
 }
 
-/* Where the outside events are: that tells a wrong offset from a missed change of it. */
+/* Where the outside events are: that distinguishes a wrong offset from a missed change of it. */
 static void outside_where(const struct verify *v, const struct align *a, struct sbuf *b)
 {
 	if (a->vcpus_bad == 1 && a->vcpus > 1)
@@ -385,7 +385,7 @@ static void outside_where(const struct verify *v, const struct align *a, struct 
 	add_time(v, a->bad_from, b);
 	sbuf_add(b, " to ");
 	add_time(v, a->bad_to, b);
-	/* Of a wrong constant some are outside, here and there; after a change, most. */
+	/* With a wrong constant some are outside, here and there; after a change, most are. */
 	if (a->bad_after_good > 50 && a->total.outside * 4 > a->bad_inside - a->bad_after_good)
 		sbuf_addf(b,
 			  "; the %" PRIu64
@@ -395,7 +395,7 @@ static void outside_where(const struct verify *v, const struct align *a, struct 
 	end(b);
 }
 
-/* What is wrong, if it can be told: a constant, or the rate. */
+/* What is wrong, if that can be said: a constant, or the rate. */
 static void outside_why(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
 	const struct align *a = &g->a;
@@ -551,7 +551,7 @@ static int judge_guest(struct verify *v, struct verify_guest *g, struct kvmft_er
 	int ret = 0;
 
 	align_measure(v->w, g->g->vm, v->host_first ? g->before + g->after : 0, &g->a);
-	/* By how much? The windows alone know that only of small errors. */
+	/* By how much? The windows alone only know that for small errors. */
 	if (!g->solved && !g->g->match.sol.tried && (g->a.total.outside || is_elsewhere(v, g)))
 		ret = look_for_offset(v, g, err);
 	if (ret)

@@ -3,8 +3,8 @@
  * align.c: from figures of windows to a verdict.
  *
  * Each slice of time allows an interval of shifts. A clock with another rate needs another shift in
- * each slice; a straight line that crosses all intervals exists only if for each two of them the
- * line between their opposite ends does not forbid it, which bounds its slope from both sides.
+ * each slice; a straight line that crosses all intervals exists only if for every two of them it is
+ * allowed by the line between their opposite ends, which bounds its slope from both sides.
  */
 #include "kvmft/align.h"
 
@@ -14,7 +14,7 @@ const char *const align_names[] = {
 	[ALIGN_UNKNOWN] = "cannot-tell",
 };
 
-/* Shifts that the figures allow; false when they contradict each other or know one side only. */
+/* Shifts that the figures allow; false if they contradict each other or bound only one side. */
 static bool allowed_shifts(const struct win_stats *s, int64_t *lo, int64_t *hi)
 {
 	*lo = -s->early;
@@ -38,7 +38,7 @@ static void slice_total(const struct windows *w, size_t vm, size_t i, struct win
 			win_stats_add(s, &win_vcpu(w, k)->slice[i]);
 }
 
-/* The weakest statement about a slope: where within their slices both ends lie is not known. */
+/* The weakest statement about a slope: it is not known where within their slices both ends are. */
 static int64_t slope(int64_t rise, size_t slices, uint64_t width, bool least)
 {
 	bool far = (rise > 0) == least;
@@ -96,7 +96,7 @@ static void judge_outside(const struct windows *w, size_t vm, struct align *a)
 	}
 }
 
-/* How many of 100 events that the host's recording could say something about. */
+/* How many of 100 events the host's recording could say something about. */
 static unsigned int share(const struct align *a)
 {
 	uint64_t all = a->total.checked + a->total.unchecked - a->apart;
@@ -116,8 +116,8 @@ void align_measure(const struct windows *w, size_t vm, uint64_t apart, struct al
 }
 
 /*
- * Deadlines are unique, so their order counts; that of values which repeat may be an accident. So
- * may be a few: a deadline that was written twice, of which a capture holds one.
+ * Deadlines are unique, so their order counts; that of repeating values may be an accident. So may
+ * be a few: a deadline that was written twice, one of which is in the capture.
  */
 bool proof_deadlines_reversed(const struct msr_pair_stats *s)
 {
@@ -132,7 +132,8 @@ enum align_kind proof_judge(const struct proof_facts *f)
 		return ALIGN_BAD;
 	if (!a->total.checked || !a->has_shift || a->share < ALIGN_MIN_SHARE)
 		return f->elsewhere ? ALIGN_BAD : ALIGN_UNKNOWN;
-	if (f->solved && !solution_is_sure(f->solved)) /* as good as another one is not proved */
+	if (f->solved && !solution_is_sure(f->solved)) /* being as good as another one is not
+						        * proof */
 		return ALIGN_UNKNOWN;
 	return f->off_record ? ALIGN_BAD : ALIGN_OK;
 }

@@ -18,7 +18,7 @@ static bool fits(const struct solve_result *r)
 	return r->found && serves(r->inside, r->outside);
 }
 
-/* Too many events of some vCPU contradict what serves the others, or have no place. */
+/* Too many events of some vCPU contradict the offset that fits the others, or have no place. */
 static bool need_own(const struct solve *s, const struct solve_result *all)
 {
 	bool need = !all->found;
@@ -32,7 +32,7 @@ static bool need_own(const struct solve *s, const struct solve_result *all)
 	return need;
 }
 
-/* Where one offset does not serve all events, several may, one after the other. */
+/* If no single offset fits all events, several may, one after the other. */
 static int over_time(struct solve *s, struct solution_vcpu *o)
 {
 	int ret;
@@ -69,7 +69,7 @@ static int add_own(struct solution *out, const struct solution_vcpu *o)
 
 /*
  * vCPUs may have offsets of their own: a guest wrote the TSC of one, or they were plugged in at
- * different times. Then each is solved alone.
+ * different times. Then each is solved separately.
  */
 static int find_own(struct solve *s, struct solution *out)
 {
@@ -81,7 +81,7 @@ static int find_own(struct solve *s, struct solution *out)
 
 		if (solve_vcpus(s) > 1)
 			ret = solve_run(s, o.id, &o.r);
-		/* Two vCPUs of which nothing fits: it is not the time, but the wrong VM or rate. */
+		/* Two vCPUs that nothing fits: it is not the time, but the wrong VM or rate. */
 		if (!ret && (out->n_own || i < 2))
 			ret = over_time(s, &o);
 		if (!ret && (!o.r.found || (o.left && !o.nparts))) {
@@ -98,7 +98,7 @@ static int find_own(struct solve *s, struct solution *out)
 	for (size_t i = 0; i < out->n_own; i++)
 		if (!most || out->own[i].r.inside > most->r.inside)
 			most = &out->own[i];
-	/* What has most witnesses is taken for those vCPUs that say nothing. */
+	/* The offset with most witnesses is used for vCPUs that show nothing. */
 	if (most)
 		out->r = most->r;
 	return ret;
@@ -113,8 +113,8 @@ static bool has_own(const struct solution *s, uint32_t vcpu)
 }
 
 /*
- * What is taken for a vCPU that could not be solved alone may not serve it: contradict its events,
- * or move all of them out of the host's recording.
+ * The offset used for a vCPU that could not be solved separately may not fit it: contradict its
+ * events, or move all of them out of the host's recording.
  */
 static void count_rest(struct solve *s, struct solution *out)
 {

@@ -2,9 +2,9 @@
 /*
  * solve.c: states the problem, narrows the cells that the grid left, and judges the best place.
  *
- * An offset is a number of guest cycles, so host times are scaled first: what is left to find is a
- * plain difference, d. Captures must overlap by an eighth of the shorter one; the candidates follow
- * from that.
+ * An offset is a number of guest cycles, so host times are scaled first: what remains to be found
+ * is a plain difference, d. Captures must overlap by an eighth of the shorter one; the candidates
+ * follow from that.
  */
 #include "solve.h"
 
@@ -13,9 +13,9 @@
 
 #define MAX_EVENTS  (1u << 19)
 #define MAX_SWEEPS  512	 /* cells that are solved exactly, ... */
-#define SWEEP_EVENTS (1u << 20) /* ... with so many events in all, ... */
-#define SWEEP_MOST   (1u << 14) /* ... with no more of each than that, ... */
-#define MAX_FULL    8		 /* ... and of those so many with all events */
+#define SWEEP_EVENTS (1u << 20) /* ... with this many events in all, ... */
+#define SWEEP_MOST   (1u << 14) /* ... with no more for each than this, ... */
+#define MAX_FULL    8		 /* ... and this many of those with all events */
 #define FEW_JOINED  4
 #define MANY_JOINED 256
 #define MANY_TESTS  (1u << 14) /* cells that pass so many are solved */
@@ -23,7 +23,7 @@
 #define CHANCE_BITS 10 /* one wrong answer in 2^10 */
 #define AROUND	    8  /* windows to either side that are "around" one */
 #define MIN_EVENTS  8
-#define LEAST_OVERLAP 8 /* captures overlap by that part of the shorter one at least */
+#define LEAST_OVERLAP 8 /* captures overlap by at least this part of the shorter one */
 #define MIN_PAIRS   4
 #define MANY_PAIRS  64
 #define PAIR_LATE   (1 << 24) /* cycles, some ms: of several pairs one is closer than that ... */
@@ -96,7 +96,7 @@ void solve_clear_windows(struct solve *s, uint32_t vcpu)
 
 COMPARE_BY(by_from, struct vcpu_run, .from);
 
-/* Of a thread that may have run the vCPU before those that were added. */
+/* From a thread that may have run the vCPU before those already added. */
 int solve_add_runs(struct solve *s, uint32_t vcpu, const struct run_list *l)
 {
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
@@ -211,8 +211,8 @@ void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t gues
 }
 
 /*
- * Pairs that count: their number, and the least of their differences. Offsets may be anywhere in 64
- * bits, but are all near each other.
+ * Pairs that count: their number, and the smallest of their differences. Offsets may be anywhere in
+ * 64 bits, but are all close to each other.
  */
 static uint64_t pairs_least(const struct solve *s, const struct solve_vcpu *v, int64_t *least)
 {
@@ -344,7 +344,7 @@ static void note_most(const struct solve *s, struct solve_result *r)
 }
 
 /*
- * Where the pairs say that it must be, as far as that was to be searched anyway: how many they are,
+ * Where the pairs say that it must be, within the range to be searched anyway: the number of pairs,
  * 0 if they do not help.
  */
 static uint64_t narrow_by_pairs(const struct solve *s, int64_t *lo, int64_t *hi)
@@ -372,7 +372,7 @@ static uint64_t narrow_by_pairs(const struct solve *s, int64_t *lo, int64_t *hi)
 
 /* ---- from cells to places ---- */
 
-/* What the event can be at best for a candidate of the cell. */
+/* The best that the event can be for a candidate of the cell. */
 static enum solve_fit possible(const struct solve *s, const struct solve_event *e,
 			       const struct solve_cell *c)
 {
@@ -388,7 +388,7 @@ static enum solve_fit possible(const struct solve *s, const struct solve_event *
 }
 
 /*
- * So many of n events may be wrong by accident. A wrong offset leaves more outside, even where it
+ * How many of n events may be wrong by accident. A wrong offset leaves more outside, even if it
  * puts them into a time in which the vCPU was busy and hardly left its guest.
  */
 static uint64_t allowed(const struct solve *s, size_t n)
@@ -396,7 +396,7 @@ static uint64_t allowed(const struct solve *s, size_t n)
 	return 2 + MIN(n * s->share >> (SHARE_BITS + 2), n / 32);
 }
 
-/* Tests with n events, up to what is allowed. 1: it may be, 0: it is not, -ETIME. */
+/* Tests with n events, within what is allowed. 1: possible, 0: impossible, -ETIME. */
 static int test_cell(struct solve *s, struct solve_cell *c, size_t n)
 {
 	uint64_t limit = allowed(s, n), known = 0;
@@ -416,7 +416,7 @@ static int test_cell(struct solve *s, struct solve_cell *c, size_t n)
 
 COMPARE_BY(cell_cmp, struct solve_cell, .from);
 
-/* Cells that touch become one, if that is not wider than so many of the grid's. */
+/* Cells that touch are joined, if the result is not wider than this many of the grid's. */
 static void join_cells(struct solve *s, int64_t most)
 {
 	size_t n = 0;
@@ -437,7 +437,7 @@ static void join_cells(struct solve *s, int64_t most)
 	s->ncell = n;
 }
 
-/* Tests with ever more events, keeping only what a true offset may look like. */
+/* Tests with ever more events, keeping only what may be the true offset. */
 static int narrow(struct solve *s)
 {
 	join_cells(s, FEW_JOINED);
@@ -515,7 +515,7 @@ static void fill_result(const struct solve *s, const struct solve_place *best,
 
 COMPARE_BY(by_place, struct solve_place, .from);
 
-/* Other places that contradict no more and rest on as much: as good as the best. */
+/* Other places that contradict no more and are based on as much: as good as the best. */
 static uint64_t count_equal(const struct solve *s, struct solve_place *p, size_t n,
 			    const struct solve_place *best)
 {
@@ -542,8 +542,8 @@ static int by_score(const void *a, const void *b)
 }
 
 /*
- * The exact places of all cells: with a part of the events where there are many cells, then the
- * best ones with all. p has room for one of each cell.
+ * The exact places of all cells: with a part of the events if there are many cells, then the best
+ * ones with all. p has room for one per cell.
  */
 static int sweep_cells(struct solve *s, struct solve_place *p)
 {
@@ -584,9 +584,9 @@ static uint64_t log2_8(uint64_t x)
 }
 
 /*
- * How little it is to be expected that an event of this window is in one: 2^-8 bits, by how much of
- * the time around it the vCPU was in its guest. A wrong offset may put all events into a time when
- * it hardly left it.
+ * How unexpected it is that an event of this window is in one: in 2^-8 bits, by how much of the
+ * time around it the vCPU was in its guest. A wrong offset may put all events into a time when the
+ * vCPU hardly left it.
  */
 static uint64_t window_bits(const struct solve_vcpu *v, size_t w)
 {
@@ -599,8 +599,8 @@ static uint64_t window_bits(const struct solve_vcpu *v, size_t w)
 }
 
 /*
- * What events of the vCPU being in windows is worth, and how many events and windows of them there
- * are. Events of one window, as they follow each other, say the same about an offset.
+ * The value of the vCPU's events being in windows, and how many such events and windows there are.
+ * Consecutive events in one window say the same about an offset.
  */
 static uint64_t count_bits(const struct solve *s, const struct solve_vcpu *v, uint64_t offset,
 			   uint64_t *hits, uint64_t *wrong)
@@ -677,7 +677,7 @@ static int solve_once(struct solve *s, struct solve_result *r)
 	return ret ? ret : solve_cells(s, r);
 }
 
-/* With the pairs' help first. They may be wrong, where a clock was set, and then help nothing. */
+/* With the pairs' help first. They may be wrong, if a clock was set, and then do not help. */
 static int solve_both(struct solve *s, struct solve_result *r)
 {
 	int64_t lo = s->lo, hi = s->hi;
@@ -697,9 +697,8 @@ static int solve_both(struct solve *s, struct solve_result *r)
 }
 
 /*
- * Work grows with the input and no faster, whatever the stamps are: what a run may spend is
- * bounded, and so is what all of them may. Captures of real machines take a tenth of it (make
- * bench).
+ * Work grows no faster than the input, whatever the stamps are: what a run may spend is bounded,
+ * and so is what all of them may. Captures of real machines take a tenth of it (make bench).
  */
 static void allow_work(struct solve *s)
 {
@@ -775,7 +774,7 @@ enum solve_fit solve_fits(const struct solve *s, const struct solve_vcpu *v, uin
 	size_t w = solve_window_at(s, v, h);
 
 	if (!v->w.n || h < solve_h(s, v->w.v[0].from) || w >= v->w.n)
-		return SOLVE_UNKNOWN; /* of that time nothing is known */
+		return SOLVE_UNKNOWN; /* nothing is known about that time */
 	return solve_h(s, v->w.v[w].from) <= h ? SOLVE_INSIDE : SOLVE_OUTSIDE;
 }
 

@@ -32,7 +32,7 @@ struct solve_event {
 	uint32_t v; /* index of its vCPU */
 };
 
-/* A stretch of candidates [from, to) with what is known of it. */
+/* A stretch of candidates [from, to) and what is known about it. */
 struct solve_cell {
 	int64_t from, to;
 	uint64_t outside; /* at least so many of the tested events are outside */
@@ -40,15 +40,15 @@ struct solve_cell {
 
 struct solve {
 	struct tsc_map map;
-	int64_t only; /* the vCPU that is solved, or SOLVE_ALL */
-	size_t first, last; /* of its events those from first on, and before last; else all */
+	int64_t only; /* the vCPU to solve, or SOLVE_ALL */
+	size_t first, last; /* only its events from first on, and before last; else all */
 	bool scaled;  /* windows are in guest cycles */
 	struct solve_vcpu *v;
 	size_t nv, vcap;
-	uint64_t windows, events, seen; /* totals kept; events seen */
+	uint64_t windows, events, seen; /* all of those kept; all events seen */
 	uint64_t min_gap;		/* windows closer than this become one, host cycles */
-	uint64_t stride;		/* every so many-th event is kept */
-	uint64_t h0, g0;		/* what H and G count from */
+	uint64_t stride;		/* every n-th event is kept */
+	uint64_t h0, g0;		/* what H and G are counted from */
 	uint64_t hspan, gspan;
 	struct solve_event *ev; /* all of them, shuffled */
 	int64_t *order;		/* their g alone, in order */
@@ -57,7 +57,8 @@ struct solve {
 	struct solve_cell *cell;
 	size_t ncell, cellcap;
 	int64_t width; /* of a cell of the grid */
-	uint64_t share; /* of events, 2^-SHARE_BITS: a wrong offset leaves so many outside */
+	uint64_t share; /* of events, 2^-SHARE_BITS: a wrong offset leaves at least this many
+			 * outside */
 	uint64_t spent, limit; /* by all runs, and allowed to this one; about 1 ns each */
 };
 
@@ -68,8 +69,8 @@ static inline size_t solve_enough(const struct solve *s)
 }
 
 /*
- * So many of n events must fall into times of which something is known: an offset that moves nearly
- * all of them out of the host's recording is contradicted by nothing, and says nothing.
+ * So many of n events must fall into times about which something is known: an offset that moves
+ * nearly all of them out of the host's recording is contradicted by nothing, but proves nothing.
  */
 static inline size_t solve_least(size_t n)
 {
@@ -79,20 +80,20 @@ static inline size_t solve_least(size_t n)
 /* An event outside counts against this many inside. */
 #define SOLVE_COST 19
 
-/* True while there is something left to be spent. */
+/* True while the budget is not spent. */
 static inline bool solve_spend(struct solve *s, uint64_t work)
 {
 	s->spent += work;
 	return s->spent < s->limit;
 }
 
-/* NULL: nothing is known of it. */
+/* NULL: nothing is known about it. */
 const struct solve_vcpu *solve_find(const struct solve *s, uint32_t id);
-/* One more thread's, at whatever time. 0 or -ENOMEM. */
+/* Adds those of another thread, at whatever time. 0 or -ENOMEM. */
 int solve_add_runs(struct solve *s, uint32_t vcpu, const struct run_list *l) __must_check;
 /* A thread runs the vCPU: its deadlines are the vCPU's. 0 or -ENOMEM. */
 int solve_name_thread(struct solve *s, uint32_t vcpu, int32_t tid) __must_check;
-/* When the host served the write of that deadline by the vCPU; 0 if it is not known. */
+/* When the host handled the write of that deadline by the vCPU; 0 if unknown. */
 uint64_t solve_deadline(const struct solve *s, uint32_t vcpu, const struct runs *runs,
 			uint64_t value);
 
@@ -116,7 +117,7 @@ static inline void solve_range(const struct solve *s, const struct solve_vcpu *v
 	*last = s->only == SOLVE_ALL ? v->ne : MIN(s->last, v->ne);
 }
 
-/* What an event at guest TSC `guest` is with that offset. Windows must be scaled. */
+/* The state of an event at guest TSC `guest` with that offset. Windows must be scaled. */
 enum solve_fit solve_fits(const struct solve *s, const struct solve_vcpu *v, uint64_t guest,
 			  uint64_t offset);
 /* solve_run() with events [first, last) of that vCPU. */
@@ -124,12 +125,11 @@ int solve_run_range(struct solve *s, uint32_t vcpu, size_t first, size_t last,
 		    struct solve_result *r);
 
 /*
- * Fills s->cell with those cells of the grid that may hold the answer. 0, -ENOMEM, -E2BIG: too many
- * would do,
- * -ENODATA: the windows have no gaps, -ETIME: the work allowed is done.
+ * Fills s->cell with the cells of the grid that may hold the answer. 0, -ENOMEM, -E2BIG: too many
+ * fit, -ENODATA: the windows have no gaps, -ETIME: the allowed work is done.
  */
 int solve_grid(struct solve *s);
-/* The number of the first window that ends at or after h; w.n when there is none. */
+/* The number of the first window that ends at or after h; w.n if there is none. */
 size_t solve_window_at(const struct solve *s, const struct solve_vcpu *v, int64_t h);
 
 /* The best place within a cell, exactly. */

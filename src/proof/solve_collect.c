@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * solve_collect.c: windows and events for solve.c, from what a host's threads did and a guest's
- * capture.
+ * solve_collect.c: windows and events for solve.c, from the host's threads and a guest's capture.
  */
 #include "solve.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * solve_grid.c: the coarse search, over all offsets there can be.
+ * solve_grid.c: the coarse search, over all possible offsets.
  *
  * Host time is cut into cells of a power of two cycles. Per vCPU one bit per cell says whether the
  * guest may have run in it or in the cell before. For one event, the offsets (in cells) that do not
  * contradict it are then that row of bits, shifted by the event's time: 64 offsets with one
- * operation. Each offset has a counter of contradictions in four bit planes and is given up at 16.
- * So many events are tested that a wrong offset contradicts about 64 of them: chance leaves one of
- * 10^11 wrong offsets, and a right one stays even when a quarter as many events are wrong as a
- * wrong one would make.
+ * operation. Each offset has a counter of contradictions in four bit planes and is dropped at 16.
+ * So many events are tested that a wrong offset contradicts about 64 of them: by chance one of
+ * 10^11 wrong offsets remains, and a right one remains even if a quarter as many events are wrong
+ * as a wrong one would make.
  */
 #include "solve.h"
 
@@ -23,14 +23,15 @@
 #define MAX_CELLS  (1u << 17)
 #define WORD_WORK  3
 
-/* What is seen of gaps between windows by cells of 2^n cycles. */
+/* What remains visible of gaps between windows in cells of 2^n cycles. */
 struct gaps {
 	uint64_t count[64], sum[64]; /* by the gap's highest bit */
 	uint64_t known;		     /* time from the first window to the end of the last */
 };
 
 struct row {
-	uint64_t *bit; /* reversed: bit 64 + n - 1 - b is that of cell b; ones before and behind */
+	uint64_t *bit; /* reversed: bit 64 + n - 1 - b is that of cell b; with ones before and
+		        * after */
 	int64_t n, words;
 };
 
@@ -62,7 +63,10 @@ static uint64_t seen_empty(const struct gaps *g, unsigned int shift)
 	return (uint64_t)(((unsigned __int128)empty << SHARE_BITS) / g->known);
 }
 
-/* The same of all vCPUs, by their events: so many show that a wrong offset is wrong. */
+/*
+ * The same for all vCPUs, weighted by their events: the share of events that show that a wrong
+ * offset is wrong.
+ */
 static uint64_t all_empty(const struct solve *s, const struct gaps *g, unsigned int shift)
 {
 	unsigned __int128 sum = 0;
@@ -124,7 +128,7 @@ static int make_row(struct solve *s, const struct solve_vcpu *v, unsigned int sh
 		return -ENOMEM;
 	set_bits(r->bit, 0, 63);
 	set_bits(r->bit, 64 + r->n, r->words * 64 - 1);
-	/* Before its first entry and after its last exit nothing is known of a vCPU. */
+	/* Nothing is known about a vCPU before its first entry and after its last exit. */
 	set_cells(r, 0, first);
 	set_cells(r, last, r->n - 1);
 	for (size_t i = 0; i < v->w.n; i++)
@@ -135,7 +139,7 @@ static int make_row(struct solve *s, const struct solve_vcpu *v, unsigned int sh
 
 /* ---- events against candidates ---- */
 
-/* 64 * 8 candidates at once: a compiler makes vector instructions of the inner loops. */
+/* 64 * 8 candidates at once: compilers vectorize the inner loops. */
 static inline void test_words(struct planes *p, const uint64_t *row, unsigned int s, size_t at)
 {
 	uint64_t carry[8], next;
@@ -153,7 +157,7 @@ static inline void test_words(struct planes *p, const uint64_t *row, unsigned in
 		p->dead[at + (size_t)i] |= carry[i];
 }
 
-/* Candidate i of the block asks bit pos + i of the row; outside of the row all is possible. */
+/* Candidate i of the block reads bit pos + i of the row; outside the row everything is possible. */
 static void test_event(struct planes *p, const struct row *r, int64_t pos, size_t words)
 {
 	int64_t w = (pos + 64) >> 6, from = w < 0 ? (-w + 7) & ~7ll : 0;
@@ -229,7 +233,7 @@ static int search_block(struct solve *s, struct planes *p, const struct row *row
 	return keep_cells(s, p, first, words, shift);
 }
 
-/* No candidate of [from, to) moves enough events into the time that the host was recorded. */
+/* No candidate in [from, to) moves enough events into the time that the host was recorded. */
 static bool is_void(const struct solve *s, int64_t from, int64_t to)
 {
 	size_t late = COUNT_BEFORE(i, s->nev, s->order[i] < to + (int64_t)s->hspan);
@@ -256,7 +260,7 @@ static int search(struct solve *s, const struct row *row, size_t tests, unsigned
 	return ret;
 }
 
-/* Of the vCPUs that have no row yet the one whose events tell most. */
+/* Of the vCPUs without a row, the one whose events tell most. */
 static ssize_t next_row(const struct solve *s, const struct gaps *g, const struct row *row)
 {
 	unsigned __int128 most = 0;
@@ -296,7 +300,7 @@ static int run_grid(struct solve *s, const struct gaps *g, struct row *row)
 		return -ENODATA;
 	s->width = (int64_t)1 << shift;
 	ret = make_rows(s, g, row, (unsigned int)shift);
-	/* Too many survive: of events that come in bursts more are needed. */
+	/* Too many survive: if events come in bursts, more of them are needed. */
 	for (tests = solve_enough(s); !ret; tests *= 4) {
 		ret = search(s, row, tests, (unsigned int)shift);
 		if (ret != -E2BIG || tests >= s->nev)

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * solve_parts.c: one vCPU whose offset changed while it was recorded. Its events are in order, so
- * an offset is right for a stretch of them. A stretch that no offset serves is halved; of one that
- * is served in part, what stands before and after that part is searched again. In the end each part
- * is extended as far as its offset is right, and parts must follow each other on the host as well.
+ * an offset is right for a stretch of them. A stretch that no offset fits is halved; if part of it
+ * is fitted, what is before and after that part is searched again. In the end each part is extended
+ * as far as its offset is right, and parts must also follow each other on the host.
  */
 #include "solve.h"
 
 #include <string.h>
 
-#define PART_MIN  48 /* events that tell an offset from an accident */
+#define PART_MIN  48 /* events that distinguish an offset from an accident */
 #define MAX_DEPTH 12
-#define ABSENT_MIN 8 /* events of which one at least should be where the vCPU ran */
+#define ABSENT_MIN 8 /* events of which at least one should be where the vCPU ran */
 #define RUNS	  6 /* halves and quarters, ... */
-#define RUNS_MORE 6 /* ... and that many more for each part that is found */
+#define RUNS_MORE 6 /* ... and this many more for each part that is found */
 
 struct parts {
 	const struct solve *s;
@@ -21,7 +21,7 @@ struct parts {
 	const struct solve_vcpu *v;
 	struct solve_part *p; /* by event */
 	size_t n;
-	unsigned int runs; /* that are left: searches take time, and a wrong pair has no parts */
+	unsigned int runs; /* attempts left: searches take time, and a wrong pair has no parts */
 };
 
 static enum solve_fit fit(const struct parts *x, size_t event, uint64_t offset)
@@ -42,7 +42,7 @@ static int64_t host_of(const struct parts *x, const struct solve_part *p, size_t
 }
 
 /*
- * Could events before those that a part serves, from first on, have a place of their own? The vCPU
+ * Could events before those that a part fits, from first on, have a place of their own? The vCPU
  * ran before it while nothing of the guest is placed there.
  */
 static bool room_before(const struct parts *x, const struct solve_part *p, size_t first)
@@ -61,8 +61,8 @@ static bool room_behind(const struct parts *x, const struct solve_part *p, size_
 }
 
 /*
- * The stretch of [first, last) that the offset serves best. Events beyond it are inside now and
- * then as well, so one that is outside outweighs several that are not.
+ * The stretch of [first, last) that the offset fits best. Events beyond it are also inside now and
+ * then, so one that is outside outweighs several that are not.
  */
 static void served(const struct parts *x, uint64_t offset, size_t *first, size_t *last)
 {
@@ -98,9 +98,9 @@ static void part_add(struct parts *x, size_t first, size_t last, const struct so
 static int parts_find(struct parts *x, size_t first, size_t last, unsigned int depth);
 
 /*
- * Events that are not of the part had a say in its offset: those that are inside of it by accident
- * move it a little. It is sought with events of the part alone, and without those near a border,
- * which is not known to the event yet.
+ * Events that do not belong to the part influenced its offset: those that are inside of it by
+ * accident move it a little. It is searched again with only the events of the part, and without
+ * those near a border, which is not yet known to the event.
  */
 static int purify(struct parts *x, struct solve_part *p, size_t first, size_t last)
 {
@@ -141,7 +141,7 @@ static int parts_rest(struct parts *x, size_t first, size_t last, const struct s
 	return ret;
 }
 
-/* Where to cut: at a pause of half the stretch, when the TSC may have moved; or the middle. */
+/* Where to cut: at a pause of half the stretch, when the TSC may have moved; or in the middle. */
 static size_t cut_of(const struct parts *x, size_t first, size_t last)
 {
 	uint64_t span = x->v->e[last - 1] - x->v->e[first];
@@ -180,7 +180,7 @@ static bool serves_all(const struct parts *x, size_t first, size_t last, uint64_
 	return true;
 }
 
-/* Halves of what is one. */
+/* Halves of what is really one. */
 static bool join(const struct parts *x, struct solve_part *a, const struct solve_part *b)
 {
 	uint64_t base = a->r.offset_lo;
@@ -223,8 +223,8 @@ static bool in_order(const struct parts *x, const struct solve_part *a, const st
 }
 
 /*
- * Time goes on. Where two parts are in another order on the host, the last events of the first one
- * or the first ones of the other are inside by accident, of one its eighth at most.
+ * Time goes on. If two parts are in another order on the host, the last events of the first one or
+ * the first ones of the other are inside by accident, at most an eighth of one.
  */
 static bool trim(const struct parts *x, struct solve_part *a, struct solve_part *b)
 {
@@ -273,15 +273,15 @@ static size_t reach_on(const struct parts *x, const struct solve_part *p, size_t
 }
 
 /*
- * Where one part ends and the next begins. Of events for which both offsets would do the order on
- * the host tells: time goes on from the last event of the one to the first of the other. Else each
+ * Where one part ends and the next begins. For events that both offsets would fit, the order on the
+ * host decides: time goes on from the last event of the one to the first of the other. Else each
  * keeps what it has.
  */
 static void set_border(const struct parts *x, struct solve_part *a, struct solve_part *b)
 {
 	size_t from = reach_back(x, b, a->first + 1), to = reach_on(x, a, b->last - 1);
 
-	if (from > to) { /* events that neither serves */
+	if (from > to) { /* events that neither fits */
 		a->last = to;
 		b->first = from;
 		return;
@@ -373,7 +373,7 @@ uint64_t solve_absent(const struct solve *s, size_t i, const struct solve_result
 		       : 0;
 }
 
-/* Events between parts, and those before and behind them that they leave in known time. */
+/* Events between parts, and those before and after them that they leave in known time. */
 static uint64_t parts_left(const struct parts *x)
 {
 	uint64_t left = 0;
@@ -387,7 +387,7 @@ static uint64_t parts_left(const struct parts *x)
 	return left;
 }
 
-/* Has another vCPU events, and none of them between those two? */
+/* Does another vCPU have events, but none between those two? */
 static bool alone(const struct solve *s, const struct solve_vcpu *v, uint64_t from, uint64_t to)
 {
 	size_t others = 0;

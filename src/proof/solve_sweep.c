@@ -8,8 +8,8 @@
 
 #include <errno.h>
 
-#define LOOK_WORK 20  /* an event's window is looked up */
-#define TURN_WORK 100 /* ... and what follows from it is sorted */
+#define LOOK_WORK 20  /* looking up an event's window */
+#define TURN_WORK 100 /* ... and sorting what follows from it */
 
 struct turn {
 	int64_t d; /* from this candidate on ... */
@@ -56,7 +56,7 @@ static int event_turns(struct solve *s, const struct solve_event *e, const struc
 	int ret;
 
 	if (from > to)
-		return 0; /* never within the time that is known of this vCPU */
+		return 0; /* never within the time known of this vCPU */
 	ret = turn_add(t, from, 0, 1) || turn_add(t, to + 1, 0, -1) ? -ENOMEM : 0;
 	for (size_t i = solve_window_at(s, v, e->g - c->to + 1); i < v->w.n && !ret; i++) {
 		int64_t h = solve_h(s, v->w.v[i].from);
@@ -145,8 +145,8 @@ int solve_sweep(struct solve *s, const struct solve_cell *c, size_t n, struct so
 }
 
 /*
- * Every event leaves some room around a candidate that has it inside: where all have, what they
- * leave in common is the place, and no sweep is needed. False: one is outside.
+ * Every event leaves some room around a candidate that has it inside: if all do, the room that they
+ * have in common is the place, and no sweep is needed. False: one is outside.
  */
 static bool common_room(const struct solve *s, int64_t d, struct solve_place *room)
 {
@@ -159,7 +159,7 @@ static bool common_room(const struct solve *s, int64_t d, struct solve_place *ro
 		     late = solve_h(s, v->w.v[w].to) < g - d;
 
 		if (early && w)
-			return false; /* in a gap, not before all that is known */
+			return false; /* in a gap, not before everything known */
 		/* An unknown event may come into the nearest window, but not out of it. */
 		if (!late)
 			room->from = MAX(room->from, g - solve_h(s, v->w.v[w].to));

@@ -7,7 +7,8 @@
  * taken as inside too.
  *
  * An event after an exit is outside only once an entry follows. If another exit does, the guest had
- * been re-entered without an event (the fast path of older kernels): nothing is known of that time.
+ * been re-entered without an event (the fast path of older kernels): nothing is known about that
+ * time.
  */
 #include "kvmft/windows.h"
 
@@ -104,7 +105,7 @@ void win_go_on(struct windows *w, const struct timeline *t)
 /* ---- figures ---- */
 
 /*
- * From one host TSC to a later one. Stamps that lie years apart are a damaged file's: cut so that
+ * From one host TSC to a later one. Stamps that are years apart are a damaged file's: cut so that
  * figures can be negated and subtracted.
  */
 static int64_t distance(uint64_t from, uint64_t to)
@@ -198,7 +199,7 @@ static void account_slack(struct windows *w, struct win_vcpu *v, uint64_t host, 
 
 /* ---- turns ---- */
 
-/* An entry (or the end of the host's events) comes next: what stands before it was outside. */
+/* An entry (or the end of the host's events) comes next: what is before it was outside. */
 static void settle_outside(struct windows *w, struct win_vcpu *v, bool entered, uint64_t entry)
 {
 	struct win_stats s = { .checked = v->pending, .outside = v->pending };
@@ -292,7 +293,7 @@ static void win_forget(struct windows *w, struct win_vcpu *v)
 
 /*
  * Lost host events may have been entries and exits of any vCPU, whichever CPU lost them. Lost guest
- * events cost nothing: those that are left are still inside or outside.
+ * events do not matter: the rest are still inside or outside.
  */
 static void win_gap(struct windows *w, const struct tl_item *i)
 {
@@ -373,7 +374,7 @@ int win_feed(struct windows *w, const struct tl_item *i)
 
 void win_finish(struct windows *w)
 {
-	/* Where the host's recording had ended already, nothing is known of what came after. */
+	/* If the host's recording had ended already, nothing is known about what came after. */
 	for (size_t k = 0; k < w->by_key.n; k++) {
 		struct win_vcpu *v = &w->v[k];
 

@@ -2,8 +2,8 @@
 /*
  * events.c: the declarations in trace-events-all.
  *
- * Types are told apart as scripts/tracetool of QEMU does: char pointers are strings, other pointers
- * addresses, the rest integers of the size that they have on x86-64.
+ * Types are classified as by QEMU's scripts/tracetool: char pointers are strings, other pointers
+ * addresses, the rest integers of their size on x86-64.
  */
 #include "events.h"
 
@@ -79,7 +79,7 @@ const struct qev *qevents_find(const struct qevents *q, const char *name, size_t
 	return same(q->v[at], name, len) ? q->v[at] : NULL;
 }
 
-/* Takes e, also when it fails. */
+/* Takes over e, even if it fails. */
 static int add(struct qevents *q, struct qev *e)
 {
 	struct qev **slot =
@@ -256,7 +256,7 @@ static int parse_args(struct qev *e, const char *s, size_t n)
 	return ret;
 }
 
-/* PROPERTY... NAME: the name is the last word in front of the parenthesis. */
+/* PROPERTY... NAME: the name is the last word before the parenthesis. */
 static int parse_words(struct qev *e, const char *s, size_t n)
 {
 	while (n) {
@@ -319,7 +319,9 @@ static int parse_formats(struct decl *d, char *fmt[2], const char **why)
 	return ret;
 }
 
-/* An event of its own for what tcg makes of one; values that exist only later are left out. */
+/*
+ * A separate event for each of the two that tcg makes; values that exist only later are left out.
+ */
 static struct qev *tcg_half(const struct qev *e, const char *suffix, unsigned int prop,
 			    const char *fmt)
 {
@@ -448,7 +450,7 @@ static int parse_line(struct qevents *q, const char *s, size_t n, uint32_t line)
 	return 0;
 }
 
-/* Length of a line that may go on: "\" before its end; *used with all newlines. */
+/* Length of a line that may continue: "\" before its end; *used includes all newlines. */
 static size_t logical_line(const char *s, size_t n, struct sbuf *joined, size_t *used,
 			   uint32_t *lines)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * format.c: print formats of trace events: read from a declaration, applied to values, and found
- * again in a text.
+ * format.c: print formats of trace events: read from a declaration, applied to values, and matched
+ * against a text.
  *
- * A format is data of somebody else: every conversion is parsed here, widths are bounded, and what
- * is not known makes the format unusable as a whole.
+ * A format is untrusted data: every conversion is parsed here, widths are bounded, and anything
+ * unknown makes the whole format unusable.
  */
 #include "events.h"
 
@@ -30,7 +30,7 @@ static const struct {
 	{ "VADDR_PRId", "ld" },
 };
 
-/* PRIx64 and its like, as they are on x86-64. */
+/* PRIx64 and the like, as on x86-64. */
 static bool macro(const char *s, size_t n, struct sbuf *b)
 {
 	static const char *const wide[] = { "64",     "PTR",	"MAX",	  "FAST16",
@@ -60,7 +60,7 @@ static bool macro(const char *s, size_t n, struct sbuf *b)
 	return false;
 }
 
-/* Behind a backslash; *p is moved behind the escape. */
+/* After a backslash; *p moves past the escape. */
 static char escape(const char **p, const char *end)
 {
 	static const char from[] = "abfnrtv", to[] = "\a\b\f\n\r\t\v";
@@ -162,7 +162,7 @@ static uint8_t length(const char **p)
 	return size;
 }
 
-/* *p stands on '%'; it is moved behind the conversion. False: none that is known. */
+/* *p is at '%'; it moves past the conversion. False: not a known one. */
 static bool conv_parse(const char **p, struct conv *c)
 {
 	memset(c, 0, sizeof(*c));
@@ -225,7 +225,7 @@ static void fill(struct sbuf *b, char c, size_t n)
 		sbuf_addc(b, c);
 }
 
-/* prefix ("-", "0x") and digits, at the place and width that c says. */
+/* prefix ("-", "0x") and digits, at the place and width given by c. */
 static void pad_number(const struct conv *c, const char *prefix, const char *digits, size_t n,
 		       struct sbuf *b)
 {
@@ -302,7 +302,7 @@ static void print_conv(const struct conv *c, const struct qev_value *v, struct s
 	struct conv plain = { .type = 'x', .alt = true, .size = 8, .prec = -1 };
 	char ch = (char)v->num;
 
-	if (v->s) /* also where the format takes it for a number */
+	if (v->s) /* even if the format takes it for a number */
 		pad_text(c, v->s, v->len, b);
 	else if (c->type == 's')
 		print_number(&plain, v->num, b);
@@ -328,7 +328,7 @@ static void print_pairs(const struct qev *e, const struct qev_value *v, size_t n
 	}
 }
 
-/* As C has it: below 0 it is left-aligned. */
+/* As in C: a negative one means left-aligned. */
 static void take_width(struct conv *c, const struct qev_value *v)
 {
 	int32_t width = (int32_t)v->num;
@@ -387,7 +387,9 @@ static bool take(struct scan *s, const char *word)
 	return true;
 }
 
-/* limited: at most as many digits as the conversion's width, since another one follows at once. */
+/*
+ * limited: at most as many digits as the conversion's width, because another one follows at once.
+ */
 static bool scan_number(struct scan *s, const struct conv *c, bool limited, uint64_t *v)
 {
 	int base = c->type == 'o' ? 8 : strchr("xXp", c->type) ? 16 : 10;
@@ -442,8 +444,8 @@ static bool scan_rest(const struct qev *e, const char *p, size_t i, struct scan 
 		      struct qev_value *v, unsigned int *tries);
 
 /*
- * A string ends where the rest of the format fits the rest of the text; the shortest one wins. What
- * stands behind it in the format tells where it is worth a try.
+ * A string ends where the rest of the format fits the rest of the text; the shortest one wins. The
+ * format's next literal shows where to try.
  */
 static bool scan_string(const struct qev *e, const char *p, size_t i, struct scan s,
 			struct qev_value *v, unsigned int *tries)
@@ -483,7 +485,7 @@ static bool scan_rest(const struct qev *e, const char *p, size_t i, struct scan 
 		}
 		if (!conv_parse(&p, &c))
 			return false;
-		/* A width is not printed: how much it made of the number is all that is known. */
+		/* A width is not printed: only how much it padded the number is known. */
 		if (c.star && c.type != 's') {
 			const char *from = s.p;
 

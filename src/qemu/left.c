@@ -144,7 +144,7 @@ static int left_connect(const struct left *l, struct qemu *q, struct kvmft_err *
 	return qemu_open(&t, q, err);
 }
 
-/* Drops the names of events that are off by now: somebody else did it. */
+/* Drops the names of events that are off by now: somebody else switched them off. */
 static void still_on(struct left *l, const struct mon_events *now)
 {
 	size_t n = 0;
@@ -175,7 +175,7 @@ static int left_off(struct left *l, struct kvmft_err *err)
 	return ret;
 }
 
-/* One QEMU of a file. 0 when nothing of ours is on in it any more. */
+/* One QEMU of a file. 0 if nothing of ours is on in it any more. */
 static int left_finish(struct left *l, struct kvmft_err *err)
 {
 	int ret = 0;
@@ -245,7 +245,7 @@ static int left_file(int dir, const char *name, struct left *l, struct kvmft_err
 	char *save = NULL, *line;
 	int first = 0, ret;
 
-	if (n == -ENOENT) /* somebody else has finished that just now */
+	if (n == -ENOENT) /* somebody else has just finished that */
 		return 0;
 	if (n < 0)
 		return err_why(err, (int)n, "cannot read %s of kvmft's", name);

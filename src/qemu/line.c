@@ -210,7 +210,7 @@ bool qline_is_name(const char *s, size_t n)
 	return true;
 }
 
-/* One blank stands between name and text; more of them belong to the text. */
+/* One blank separates name and text; any more belong to the text. */
 static size_t name_of(struct qline *l, const char **name)
 {
 	*name = l->p;

@@ -2,12 +2,12 @@
 /*
  * log.c: lines of the back end log, among whatever else QEMU says on the same descriptor.
  *
- *	719585@1608130130.441188:NAME TEXT		thread (old: process), seconds since 1970
- *	2025-09-02T16:47:29.123456Z [(TID) ][GUEST ][PROG: ]NAME TEXT	since the rework of 2025
- *	NAME TEXT					without -msg timestamp=on
+ * 	719585@1608130130.441188:NAME TEXT		thread (old: process), seconds since 1970
+ * 	2025-09-02T16:47:29.123456Z [(TID) ][GUEST ][PROG: ]NAME TEXT	since the rework of 2025
+ * 	NAME TEXT					without -msg timestamp=on
  *
- * Which one is decided line by line. A line without time that nobody declared is an event only when
- * its first word has an underscore, as names of QEMU's events do.
+ * Which one is decided line by line. An undeclared line without time is an event only if its first
+ * word has an underscore, as names of QEMU's events do.
  */
 #include "trace.h"
 
@@ -30,7 +30,7 @@ static bool ends_with_colon(const char *s, size_t n)
 	return n > 1 && s[n - 1] == ':';
 }
 
-/* What may stand between time and name: where the name is, by the words alone. */
+/* What may come between time and name: where the name is, judging only by the words. */
 static struct qline name_at(struct qline l)
 {
 	struct qline at = l, second;
@@ -59,7 +59,7 @@ static bool new_form(const struct qevents *events, struct qline l, struct qtrace
 		item->tid = (int32_t)id;
 		l = at;
 	}
-	/* A declared name among the first three words decides; else what words look like. */
+	/* A declared name among the first three words decides; else what the words look like. */
 	at = l;
 	for (int i = 0; i < 3 && events; i++) {
 		if (qline_event(events, at, false, item))

@@ -43,7 +43,7 @@ static int hung_up(struct monitor *m, struct kvmft_err *err)
 		       m->name);
 }
 
-/* Until fd is ready for events, or the deadline. 0, -ETIMEDOUT or -errno. */
+/* Waits until fd is ready for events, or the deadline. 0, -ETIMEDOUT or -errno. */
 static int wait_for(struct monitor *m, short events)
 {
 	struct pollfd p = { .fd = m->fd, .events = events };
@@ -97,7 +97,7 @@ int mon_send(struct monitor *m, const char *text, size_t n, struct kvmft_err *er
 	return 0;
 }
 
-/* What is there, without waiting: bytes, 0 at the end, or -errno (-EAGAIN: nothing). */
+/* What has arrived, without waiting: bytes, 0 at the end, or -errno (-EAGAIN: nothing). */
 static ssize_t take(struct monitor *m)
 {
 	ssize_t got;
@@ -143,7 +143,7 @@ void mon_consume(struct monitor *m, size_t n)
 	m->in.s[m->in.len] = '\0';
 }
 
-/* The beginning of somebody's text, on one line. */
+/* The beginning of a foreign text, on one line. */
 static void shown(char *buf, size_t size, const char *text, size_t n)
 {
 	n = MIN(n, size - 1);
@@ -173,7 +173,7 @@ int mon_refused(struct monitor *m, const char *command, const char *text, struct
 
 int monitor_idle(struct monitor *m)
 {
-	ssize_t most = 1 << 20; /* of who sends without end; the rest is seen next time */
+	ssize_t most = 1 << 20; /* from one that sends without end; the rest is seen next time */
 	ssize_t got;
 
 	do {
@@ -250,7 +250,7 @@ static int connect_unix(struct monitor *m, const char *path, bool abstract,
 	return peer ? mon_peer_check(m->fd, peer, err) : 0;
 }
 
-/* Nothing was said in time: an idle QEMU greets at once, so it is serving somebody else. */
+/* No greeting in time: an idle QEMU greets at once, so it is serving somebody else. */
 static int no_greeting(struct monitor *m, struct kvmft_err *err)
 {
 	char time[32];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * monitor_binary.c: which program a QEMU is, of which version, and which trace back ends it was
- * built with. QEMU has no command that says the last, so its file and its process are looked at.
+ * monitor_binary.c: which program a QEMU is, of which version, and with which trace back ends it
+ * was built. QEMU has no command for the latter, so its file and its process are examined.
  */
 #include "kvmft/vm_proc.h"
 #include "monitor_internal.h"
@@ -20,7 +20,7 @@
 /* The head of `qemu-system-x86_64 --version`. */
 static const char version_mark[] = "QEMU emulator version ";
 
-/* Texts that a back end brings into the program and nothing else does. */
+/* Texts that only this back end brings into the program. */
 static const struct {
 	const char *backend, *text;
 } marks[] = {
@@ -107,7 +107,7 @@ int mon_program_read(const struct vm_roots *given, uint32_t pid, struct mon_prog
 		return -errno;
 	link[n] = '\0';
 	sbuf_add(&m->path, link);
-	/* Through /proc, so that it is the file that runs, also when another has its name now. */
+	/* Through /proc, so that it is the running file, even if another has its name now. */
 	fd = openat(procfd, name, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;

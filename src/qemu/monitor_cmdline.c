@@ -30,7 +30,7 @@ static bool is_on(struct vm_span v)
 	       vm_span_is(v, "y");
 }
 
-/* "server", "server=on": a switch by its name alone is on; "noserver", "server=off" is off. */
+/* "server", "server=on": a switch that is only named is on; "noserver", "server=off" is off. */
 static void take_bool(struct vm_span item, const char *key, bool *to)
 {
 	struct vm_span v;
@@ -127,7 +127,7 @@ static int span_fd(struct vm_span s)
 	return parse_u64(text, &v) || v > INT32_MAX ? -1 : (int)v;
 }
 
-/* Why nobody else gets in, or NULL. */
+/* Why nobody else can connect, or NULL. */
 static const char *why_not(const struct dev *d, bool found)
 {
 	if (!found)

@@ -2,9 +2,9 @@
 /*
  * monitor_find.c: from a QEMU process to a monitor that answers.
  *
- * The path of a socket is what QEMU was given: it means something in QEMU's root and working
- * directory, which need not be ours (containers, -chroot, a service's directory). So the socket is
- * opened through /proc/PID/root or /proc/PID/cwd, and connected to by that descriptor.
+ * The path of a socket is what QEMU was given: it is relative to QEMU's root and working directory,
+ * which need not be ours (containers, -chroot, a service's directory). So the socket is opened
+ * through /proc/PID/root or /proc/PID/cwd, and connected to by that descriptor.
  */
 #include "kvmft/vm_proc.h"
 #include "monitor_internal.h"
@@ -24,7 +24,7 @@ static bool is_qemu(const char *vmm)
 	       !strcmp(vmm, "qemu");
 }
 
-/* 0, also for a process that is no QEMU or has ended, or -ENOMEM. */
+/* 0, also for a process that is not a QEMU or has ended, or -ENOMEM. */
 static int add_process(int procfd, uint32_t pid, struct vm_list *list)
 {
 	struct vm vm = { .pid = pid, .dir_pid = pid, .pid_sure = true }, *slot;
@@ -82,7 +82,7 @@ int mon_qemu_scan(const struct vm_roots *given, struct vm_list **out, struct kvm
 	return 0;
 }
 
-/* PID-FD is known to debugfs and /proc/PID/fd alone: it leads to a process id. */
+/* Only debugfs and /proc/PID/fd know PID-FD: it leads to a process id. */
 static int find_by_pid_fd(const struct vm_roots *roots, const struct vm_list *list,
 			  const char *sel, const struct vm **vm, struct kvmft_err *err)
 {
@@ -143,7 +143,7 @@ int mon_qemu_find(const struct vm_roots *roots, const struct vm_list *list, cons
 
 /*
  * The socket itself, as a descriptor that can only be connected to (O_PATH), with the rights of
- * QEMU's user. A link does not lead out of QEMU's root, where the kernel can see to it (Linux 5.6).
+ * QEMU's user. A link does not lead out of QEMU's root, if the kernel can ensure that (Linux 5.6).
  */
 static int open_below(int base, const char *path)
 {

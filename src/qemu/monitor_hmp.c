@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * monitor_hmp.c: HMP, a command line for people. QEMU greets, then prompts with "(qemu) ". What is
- * sent is echoed the way a terminal wants it, redrawing the line for every character, up to a line
- * end; the output follows, and the next prompt.
+ * sent is echoed as for a terminal, redrawing the line for every character, up to a line end; then
+ * come the output and the next prompt.
  */
 #include "monitor_internal.h"
 
@@ -74,7 +74,7 @@ static int hmp_human(struct monitor *m, const char *line, struct sbuf *out, stru
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const char *echo, *end;
-	int ret = monitor_idle(m); /* what was said unasked is not the answer */
+	int ret = monitor_idle(m); /* what came unasked is not the answer */
 
 	mon_begin(m);
 	sbuf_addf(&b, "%s\n", line);
@@ -113,7 +113,7 @@ static int hmp_version(struct monitor *m, struct sbuf *out, struct kvmft_err *er
 	return ret;
 }
 
-/* "NAME : state 0": cuts the text up. */
+/* "NAME : state 0": splits the text. */
 static int add_line(struct monitor *m, struct mon_events *list, char *line, struct kvmft_err *err)
 {
 	static const char state[] = " : state ";

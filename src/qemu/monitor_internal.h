@@ -18,7 +18,7 @@ struct mon_ops {
 	const char *name; /* "QMP" */
 	/* Reads the greeting and makes it ready for commands. */
 	int (*hello)(struct monitor *m, struct kvmft_err *err);
-	/* Forgets of m->in what nobody asked for; the beginning of something stays. */
+	/* Discards from m->in what nobody asked for; the beginning of something stays. */
 	void (*idle)(struct monitor *m);
 	int (*version)(struct monitor *m, struct sbuf *out, struct kvmft_err *err);
 	int (*events)(struct monitor *m, struct mon_events *list, struct kvmft_err *err);
@@ -34,7 +34,7 @@ struct monitor {
 	int fd;
 	char *name;
 	uint64_t timeout_ns;
-	uint64_t deadline; /* of the reply that is waited for; CLOCK_MONOTONIC */
+	uint64_t deadline; /* of the reply being waited for; CLOCK_MONOTONIC */
 	struct sbuf in;	   /* what has arrived and is not yet used */
 	uint64_t id;	   /* of the last QMP command */
 };
@@ -45,7 +45,7 @@ struct mon_owner {
 	gid_t *group;
 	size_t ngroup, group_cap;
 	bool ours;   /* the same as we */
-	bool acting; /* between begin and end; what follows is what we were before */
+	bool acting; /* between begin and end; the rest is what we were before */
 	uid_t own_uid;
 	gid_t own_gid, *own_group;
 	size_t own_groups;
@@ -70,19 +70,19 @@ struct mon_peer {
 	struct mon_owner *owner; /* with whose rights it is connected to */
 };
 
-/* Is it that process which listens at the other end of fd? Before a byte is sent. */
+/* Is that process listening at the other end of fd? Checked before a byte is sent. */
 int mon_peer_check(int fd, const struct mon_peer *p, struct kvmft_err *err) __must_check;
-/* Where the socket that QEMU has as descriptor fd was bound; NULL when that cannot be told. */
+/* Where the socket that QEMU has as descriptor fd was bound; NULL if unknown. */
 char *mon_path_of_fd(int procfd, const struct vm *vm, int fd);
 
 /*
- * monitor_open() with a name for messages, because path may be a detour; peer: who has to answer,
- * NULL = anybody.
+ * monitor_open() with a name for messages, because path may be indirect; peer: who has to answer,
+ * NULL = anyone.
  */
 int mon_open_as(enum mon_kind kind, const char *path, bool abstract, const char *name,
 		const struct mon_peer *peer, uint64_t timeout_ns, struct monitor **m,
 		struct kvmft_err *err) __must_check;
-/* The same on a socket that is connected, and taken over; for tests. */
+/* The same on a connected socket, which is taken over; for tests. */
 int mon_attach(enum mon_kind kind, int fd, const char *name, uint64_t timeout_ns,
 	       struct monitor **m, struct kvmft_err *err) __must_check;
 
@@ -90,7 +90,7 @@ int mon_attach(enum mon_kind kind, int fd, const char *name, uint64_t timeout_ns
 void mon_begin(struct monitor *m);
 /* All of text by the deadline. */
 int mon_send(struct monitor *m, const char *text, size_t n, struct kvmft_err *err) __must_check;
-/* Adds to m->in what arrives, at least a byte; 0 or -errno: late, hung up, or more than fits. */
+/* Adds what arrives to m->in, at least a byte; 0 or -errno: late, hung up, or more than fits. */
 int mon_receive(struct monitor *m, struct kvmft_err *err) __must_check;
 /* Forgets the first n bytes of m->in. */
 void mon_consume(struct monitor *m, size_t n);

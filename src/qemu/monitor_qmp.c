@@ -12,7 +12,7 @@
 #include "kvmft/json.h"
 #include "kvmft/json_read.h"
 
-#define NAME_MAX_LEN 256 /* of an event; QEMU's are below 100 */
+#define NAME_MAX_LEN 256 /* of an event; QEMU's own are shorter than 100 */
 
 /* The next object; its text stays in m->in until mon_consume(m, *len). */
 static int qmp_next(struct monitor *m, struct jval *v, size_t *len, struct kvmft_err *err)
@@ -48,7 +48,7 @@ static int qmp_error(struct monitor *m, const char *command, struct jval e, stru
 	return ret;
 }
 
-/* Is it the reply to our command: 1, nothing of interest: 0, or -errno. *v becomes what it says. */
+/* Is it the reply to our command: 1, nothing of interest: 0, or -errno. *v becomes its value. */
 static int qmp_reply(struct monitor *m, const char *command, struct jval *v, struct kvmft_err *err)
 {
 	struct jval what = *v, id, e;
@@ -146,7 +146,7 @@ static int qmp_version(struct monitor *m, struct sbuf *out, struct kvmft_err *er
 	if (jval_get(v, "package", &part) && !jval_text(part, &package) && package.len &&
 	    package.len < 256) {
 		str_printable(package.s);
-		/* Older ones bring brackets of their own. */
+		/* Older ones include the brackets. */
 		sbuf_addf(out, strchr(package.s, '(') ? " %s" : " (%s)",
 			  package.s + strspn(package.s, " "));
 	}
@@ -219,7 +219,7 @@ static int qmp_set(struct monitor *m, const char *pattern, bool on, struct kvmft
 	return ret;
 }
 
-/* What it prints comes as one string, with \r\n. */
+/* The output comes as one string, with \r\n. */
 static int qmp_human(struct monitor *m, const char *line, struct sbuf *out, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf args = { 0 }, text = { 0 };

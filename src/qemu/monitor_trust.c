@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * monitor_trust.c: whether a process that calls itself QEMU is to be believed where its monitor is.
+ * monitor_trust.c: whether to trust a process that calls itself QEMU about where its monitor is.
  *
- * Anybody can run a program called qemu-system-x86_64 whose command line names a socket of root's.
- * So of somebody else's process it is asked that it holds a VM of KVM, its sockets are opened and
- * connected to with its user's rights, not ours, and who answers must be that very process.
+ * Anyone can run a program called qemu-system-x86_64 whose command line names a socket of root's.
+ * So somebody else's process must hold a VM of KVM, its sockets are opened and connected to with
+ * its user's rights, not ours, and the one who answers must be that very process.
  */
 #include "kvmft/vm_proc.h"
 #include "monitor_internal.h"
@@ -30,7 +30,7 @@ static const char *status_line(const char *text, const char *key)
 	return line ? line + strlen(key) : NULL;
 }
 
-/* All ids of a line, which must be one and the same. */
+/* All ids of a line, which must be the same. */
 static int one_id(const char *p, uint32_t *id)
 {
 	uint32_t v[IDS];
@@ -76,7 +76,7 @@ static int read_owner(int procfd, const struct vm *vm, struct mon_owner *o)
 	return ret ? ret : read_groups(status_line(text, "\nGroups:"), o);
 }
 
-/* 1, 0, or -errno when we may not look. */
+/* 1, 0, or -errno if we may not look. */
 static int holds_vm(int procfd, uint32_t pid)
 {
 	struct vm_procs procs = { 0 };
@@ -258,7 +258,7 @@ static bool holds_socket(int procfd, uint32_t pid, const char *inode)
 	return false;
 }
 
-/* Whoever listens under this path, and there is such a one, is that process. */
+/* Whoever listens under this path, if anyone, is that process. */
 static bool holds_listeners(int procfd, uint32_t pid, const char *path)
 {
 	_cleanup_free_ char *table = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sdt_hints.c: types for QEMU's markers. A marker knows sizes and signs only; QEMU's are made from
+ * sdt_hints.c: types for QEMU's markers. A marker only has sizes and signs; QEMU's are made from
  * declarations, whose arguments are its arguments, in order. A file of another build does no harm:
- * what is taken for a text and is none becomes "(fault)".
+ * something wrongly taken for a text becomes "(fault)".
  */
 #include "kvmft/sdt_spec.h"
 

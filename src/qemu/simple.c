@@ -73,7 +73,7 @@ bool simple_probe(struct qtrace *t)
 
 /* ---- pieces of the file ---- */
 
-/* n bytes; false: the file ends before, or cannot be read (t->st tells). */
+/* n bytes; false: the file ends before, or cannot be read (t->st says which). */
 static bool need(struct qtrace *t, size_t n, const uint8_t **p, int *ret)
 {
 	ssize_t got = qbuf_peek(&t->buf, n, p);
@@ -93,7 +93,7 @@ static int damaged(struct qtrace *t, const char *why)
 	return 0;
 }
 
-/* A mapping of format 4, behind its type. 1: there is one. */
+/* A mapping of format 4, after its type. 1: there is one. */
 static int mapping_read(struct qtrace *t, uint64_t *id, const uint8_t **name, uint32_t *len)
 {
 	const uint8_t *p;
@@ -133,7 +133,7 @@ static int name_add(struct qtrace *t, uint64_t id, const char *s, uint32_t len)
 	return u64map_put(&m->by_id, id, m->n - 1);
 }
 
-/* Behind the header, whatever the version. */
+/* After the header, whatever the version. */
 static void first(struct qtrace *t)
 {
 	qbuf_seek(&t->buf, t->st.version ? 24 : 64);
@@ -223,7 +223,7 @@ static int event(struct qtrace *t, uint64_t id, const uint8_t *p, size_t n,
 }
 
 /*
- * Format 0 knows no length: of an event that is declared, as many arguments as it has; its strings
+ * Format 0 has no length: a declared event has as many arguments as its declaration; its strings
  * are addresses in the memory of QEMU.
  */
 static int next_old(struct qtrace *t, struct qtrace_item *item)
@@ -251,7 +251,7 @@ static int next_old(struct qtrace *t, struct qtrace_item *item)
 	return 1;
 }
 
-/* A record of formats 2 to 4, `skip` bytes behind here. */
+/* A record of formats 2 to 4, `skip` bytes from here. */
 static int next_record(struct qtrace *t, size_t skip, struct qtrace_item *item)
 {
 	const uint8_t *p;
@@ -307,7 +307,7 @@ static int simple_next(struct qtrace *t, struct qtrace_item *item)
 
 /* ---- opening ---- */
 
-/* All names of a file of format 4; the walk ends where that of the events will. */
+/* All names of a file of format 4; this walk ends where that of the events will. */
 static int names_collect(struct qtrace *t)
 {
 	struct qtrace_stats before = t->st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * switch.c: what QEMU means by the states and properties of its trace events, in plain words;
- * and the way back to states that were.
+ * switch.c: what the states and properties of QEMU's trace events mean, in plain words; and the way
+ * back to former states.
  */
 #include "kvmft/qemu_switch.h"
 
@@ -112,7 +112,7 @@ int qemu_apply(struct monitor *m, const struct mon_events *events, const struct 
 {
 	int ret = 0;
 
-	/* QEMU takes '?' for a wildcard only where there is a '*' as well. */
+	/* QEMU takes '?' for a wildcard only if there is also a '*'. */
 	if (!strchr(s->pattern, '?') || strchr(s->pattern, '*'))
 		return monitor_set(m, s->pattern, s->on, err);
 	for (size_t i = 0; i < events->n && !ret; i++)

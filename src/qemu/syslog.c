@@ -2,24 +2,24 @@
 /*
  * syslog.c: lines of the back end syslog, as syslog daemons and journalctl write them:
  *
- *	Nov 21 09:54:00[.123456] HOST PROG[PID]: NAME TEXT	local time, no year
- *	2026-11-21T09:54:00.123456+00:00 HOST PROG[PID]: NAME TEXT
- *	1795254840.123456 HOST PROG[PID]: NAME TEXT		journalctl -o short-unix
- *	[ 1234.567890] HOST PROG[PID]: NAME TEXT		journalctl -o short-monotonic
+ * 	Nov 21 09:54:00[.123456] HOST PROG[PID]: NAME TEXT	local time, no year
+ * 	2026-11-21T09:54:00.123456+00:00 HOST PROG[PID]: NAME TEXT
+ * 	1795254840.123456 HOST PROG[PID]: NAME TEXT		journalctl -o short-unix
+ * 	[ 1234.567890] HOST PROG[PID]: NAME TEXT		journalctl -o short-monotonic
  *
- * Daemons fold repeated lines and drop what comes too fast; where they say so it is told.
+ * Daemons fold repeated lines and drop what comes too fast; if they say so, that is reported.
  */
 #include "trace.h"
 
 #include <string.h>
 
 /*
- * Whole seconds are from time(), which asks a clock of the kernel's that is brought up to date by
- * its ticks: it is behind by one of them, and by what kept the CPU from it in a VM.
+ * Whole seconds are from time(), which reads a kernel clock that is updated by ticks: it lags by
+ * one of them, and by whatever kept a VM from its CPU.
  */
 #define COARSE_LAG 100000000ull
 
-/* "Nov 21 09:54:00": of the year that brings it nearest to the capture. */
+/* "Nov 21 09:54:00": in the year that brings it nearest to the capture. */
 static bool old_date(const struct qtrace *t, struct qline *l, struct qtrace_item *item)
 {
 	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
@@ -94,7 +94,7 @@ static bool program(const char *s, size_t n, int32_t *pid)
 	return true;
 }
 
-/* A number in front of (a part of) what. */
+/* A number before (a part of) what. */
 static bool count_before(struct qline l, const char *what, uint64_t *n)
 {
 	const char *at = memmem(l.p, (size_t)(l.end - l.p), what, strlen(what)), *from = at;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * trace.c: opens a trace of QEMU, finds out which format it has, and hands out its events.
- */
+/* trace.c: opens a trace of QEMU, determines its format, and hands out its events. */
 #include "trace.h"
 
 #include <errno.h>
@@ -93,7 +91,7 @@ static int text_next(struct qtrace *t, struct qtrace_item *item)
 		item_init(item);
 		if (t->reader->line(t, s, n, item))
 			return 1;
-		/* A last line without an end is one that was being written. */
+		/* A last line without newline was being written. */
 		if (n && cut)
 			t->st.truncated = true;
 		t->st.foreign += n > 0;

@@ -38,7 +38,7 @@ struct qtrace_reader {
 	enum qtrace_format format;
 	int (*open)(struct qtrace *t, struct kvmft_err *err);	/* may be NULL */
 	int (*next)(struct qtrace *t, struct qtrace_item *item); /* binary formats */
-	/* Text: the event of one line, without its newline; false: the line is none. */
+	/* Text: the event of one line, without its newline; false: the line has none. */
 	bool (*line)(struct qtrace *t, const char *s, size_t n, struct qtrace_item *item);
 	int (*rewind)(struct qtrace *t);			/* may be NULL */
 	void (*close)(struct qtrace *t);			/* may be NULL */
@@ -55,7 +55,7 @@ struct qline {
 	const char *p, *end;
 };
 
-/* The next word (up to a blank), blanks behind it skipped; 0: none is left. */
+/* The next word (up to a blank), skipping the blanks after it; 0: none is left. */
 size_t qline_word(struct qline *l, const char **word);
 /* n to most digits as a number; false without moving. */
 bool qline_digits(struct qline *l, unsigned int n, unsigned int most, uint64_t *v);
@@ -70,7 +70,7 @@ bool qline_date(struct qline *l, int64_t *days);
 bool qline_iso(struct qline *l, struct qtrace_item *item);
 /* "SECONDS[.FRACTION]" since 1970 or boot. */
 bool qline_seconds(struct qline *l, struct qtrace_item *item);
-/* Local date and time of the day as ns since 1970; false: no such time. */
+/* Local date and time of day as ns since 1970; false: no such time. */
 bool qline_local(int64_t days, uint64_t ns_of_day, uint64_t *ns);
 /* The day (since 1970, local) of which ns_of_day is nearest to t->o.near. */
 int64_t qline_nearest_day(const struct qtrace *t, uint64_t ns_of_day);
@@ -80,8 +80,8 @@ void qline_civil(int64_t days, int64_t *year, unsigned int *month, unsigned int 
 /* A name of an event by its looks: [a-z_][a-z0-9_]*, of any case behind the first. */
 bool qline_is_name(const char *s, size_t n);
 /*
- * "NAME text" at the end of a line: fills what belongs to the event. sure: NAME is one by its looks
- * even if nobody declared it.
+ * "NAME text" at the end of a line: fills in what belongs to the event. sure: NAME counts by its
+ * looks even if it is not declared.
  */
 bool qline_event(const struct qevents *events, struct qline l, bool sure, struct qtrace_item *item);
 

@@ -2,13 +2,13 @@
 /*
  * ust.c: text that babeltrace and babeltrace2 make of a trace of the back end ust:
  *
- *	[16:47:29.123456789] (+0.000001234) HOST qemu:NAME: { cpu_id = 1 }, { n = 0, vq = 0x55AA }
- *	[2025-09-02 16:47:29.123456789] ...		--clock-date
- *	[1756831649.123456789] ...			--clock-seconds
+ * 	[16:47:29.123456789] (+0.000001234) HOST qemu:NAME: { cpu_id = 1 }, { n = 0, vq = 0x55AA }
+ * 	[2025-09-02 16:47:29.123456789] ...		--clock-date
+ * 	[1756831649.123456789] ...			--clock-seconds
  *
- * Local time, or whatever --clock-gmt and TZ made of it; LTTng's clock is CLOCK_MONOTONIC plus what
- * CLOCK_REALTIME was ahead when the session began. Contexts stand in braces before the arguments,
- * which are the last ones.
+ * Local time, or whatever --clock-gmt and TZ made of it; LTTng's clock is CLOCK_MONOTONIC plus the
+ * lead of CLOCK_REALTIME when the session began. Contexts are in braces before the arguments, which
+ * come last.
  */
 #include "trace.h"
 
@@ -46,7 +46,7 @@ struct group {
 	const char *begin, *end; /* between the braces */
 };
 
-/* The next group of a line; l is moved behind it. */
+/* The next group of a line; l moves past it. */
 static bool next_group(struct qline *l, struct group *g)
 {
 	unsigned int depth = 1;
@@ -72,7 +72,7 @@ static bool next_group(struct qline *l, struct group *g)
 	return true;
 }
 
-/* The value of a member: from behind " = " to the comma behind it. */
+/* The value of a member: from after " = " to the comma after it. */
 static bool member(const struct group *g, const char *name, size_t len, struct qline *value)
 {
 	const char *p = g->begin, *from, *stop;
@@ -92,7 +92,7 @@ static bool member(const struct group *g, const char *name, size_t len, struct q
 		value->end = p;
 		while (value->end > value->p && value->end[-1] == ' ')
 			value->end--;
-		/* Names that are no words in C have an underscore in front. */
+		/* Names that are not words in C have an underscore in front. */
 		if (stop > from && *from == '_' && (size_t)(stop - from) == len + 1)
 			from++;
 		if ((size_t)(stop - from) == len && !memcmp(from, name, len))

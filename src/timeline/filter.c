@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * filter.c: ftrace's filter syntax, for records that lie in a file.
+ * filter.c: ftrace's filter syntax, for records in a file.
  *
  * Parsed into terms and a program in postfix order, so that nesting costs nothing at run time and
- * hostile depth no stack. Fields are looked up by name per record: filters see the few events whose
- * names matched.
+ * hostile depth no stack. Fields are looked up by name per record: filters see only the few events
+ * whose names matched.
  */
 #include "kvmft/pick.h"
 
@@ -18,7 +18,7 @@
 
 enum op { OP_EQ, OP_NE, OP_LE, OP_LT, OP_GE, OP_GT, OP_AND, OP_GLOB, OP_COUNT };
 
-/* In this order: no one begins with one that stands before it. */
+/* In this order: none begins with an earlier one. */
 static const char *const op_text[OP_COUNT] = {
 	[OP_EQ] = "==", [OP_NE] = "!=", [OP_LE] = "<=", [OP_LT] = "<",
 	[OP_GE] = ">=", [OP_GT] = ">",  [OP_AND] = "&", [OP_GLOB] = "~",
@@ -93,7 +93,7 @@ static bool word_byte(char c)
 	       c == '_' || c == '.' || c == '-';
 }
 
-/* A word, or what stands between quotes. */
+/* A word, or the text between quotes. */
 static char *take_word(struct parser *q, bool value)
 {
 	const char *from;
@@ -280,7 +280,7 @@ static bool number_match(const struct step *s, uint64_t v, bool is_signed)
 	}
 }
 
-/* Of a term whose field an event lacks nothing is true, its negation neither. */
+/* A term with a field that the event lacks is false, and so is its negation. */
 enum truth { FALSE, UNKNOWN, TRUE };
 
 static enum truth term_match(const struct step *s, const struct fmt *fmt,
@@ -305,7 +305,7 @@ bool filter_match(const struct filter *f, const struct fmt *fmt, const struct fm
 	enum truth stack[MAX_STEPS];
 	size_t n = 0;
 
-	/* The parser made a program that never takes more than it put. */
+	/* The parser made a program that never pops more than it pushed. */
 	for (size_t i = 0; i < f->n; i++) {
 		switch (f->s[i].kind) {
 		case STEP_TERM: stack[n++] = term_match(&f->s[i], fmt, ev, rec); break;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * guest_rip.c: events of a host that tell where the guest was, and of which guest that is.
- */
+/* guest_rip.c: events of a host that show where the guest was, and which guest that is. */
 #include "kvmft/guest_rip.h"
 
 #include <string.h>
@@ -18,8 +16,8 @@ bool guest_rip_any(const struct hostmap *m)
 }
 
 /*
- * Those of nested guests tell where such a guest is; kvm_emulate_insn has a part of the address
- * apart.
+ * Those of nested guests show where such a guest is; kvm_emulate_insn has part of the address in
+ * another field.
  */
 static bool tells(const struct fmt_event *ev)
 {
@@ -69,7 +67,7 @@ struct nested {
 	struct exit_names names;
 };
 
-/* A guest that enters one of its own leaves for that: on every exit of this kind it is L1. */
+/* A guest that enters one of its own exits for that: on every exit of this kind it is L1. */
 static bool enters_guest(const struct nested *w, const struct rec *rec)
 {
 	return exit_enters_guest(exit_why(&w->names, event_u64(w->m->fmt, &w->exit, 0, rec),

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * loss.c: what a source of the time line lost, by gaps in its stream and by the counters beside it.
- */
+/* loss.c: what a source of the time line lost, by gaps in its stream and by its counters. */
 #include "kvmft/timeline.h"
 
 static uint64_t cpu_lost(const struct capture *c, const struct cap_cpustat *st)
@@ -12,7 +10,7 @@ static uint64_t cpu_lost(const struct capture *c, const struct cap_cpustat *st)
 	return lost + (c->flight || c->is_tracedat ? 0 : st->entries);
 }
 
-/* trimmed: what is in segments that were removed was not counted among the events. */
+/* trimmed: what is in removed segments was not counted among the events. */
 static void loss_of(const struct capture *cap, bool trimmed, uint64_t events, uint64_t lost,
 		    bool lost_unknown, struct tl_loss *loss)
 {
@@ -20,8 +18,9 @@ static void loss_of(const struct capture *cap, bool trimmed, uint64_t events, ui
 	bool have = false;
 
 	/*
-	 * The overrun counter holds what the pages flag; dropped and commit overrun are apart. What
-	 * was read from the ring and is not in the files was lost on the way, or cut off since.
+	 * The overrun counter includes what the pages flag; dropped and commit overrun are
+	 * separate. What was read from the ring but is not in the files was lost on the way, or cut
+	 * off since.
 	 */
 	for (size_t i = 0; i < cap->ncpu; i++) {
 		const struct cap_cpustat *b = &cap->cpu[i].begin, *e = &cap->cpu[i].end;
@@ -36,18 +35,18 @@ static void loss_of(const struct capture *cap, bool trimmed, uint64_t events, ui
 			taken -= b->read;
 		}
 	}
-	/* Segments that were removed on purpose leave no way to tell. */
+	/* If segments were removed on purpose, there is no way to tell. */
 	if (have && cap->complete && !cap->is_tracedat && !trimmed &&
 	    taken > events && taken < INT64_MAX)
 		counters += taken - events;
-	/* What a flight recorder overwrote is no loss, though a gap where it shows. */
+	/* What a flight recorder overwrote is no loss, but a gap within its data is. */
 	loss->total = have ? MAX(counters, cap->flight || trimmed ? 0 : lost) : lost;
 	loss->unknown = !have && (lost_unknown || !cap->complete);
 }
 
 void tl_loss(const struct tl_source *s, struct tl_loss *loss)
 {
-	/* Counters are of the whole capture; of a flight recorder gaps are no loss. */
+	/* Counters are for the whole capture; gaps of a flight recorder are no loss. */
 	if (s->windowed && s->cap->flight)
 		*loss = (struct tl_loss){ 0 };
 	else if (s->windowed)

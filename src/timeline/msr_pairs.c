@@ -2,9 +2,9 @@
 /*
  * msr_pairs.c: matches MSR accesses that host and guest both traced, per vCPU and by value.
  *
- * Each vCPU keeps the last few accesses of either side that wait for the other one. Deadlines are
- * unique, so any that is still waiting matches. Other values repeat: there the newest waiting one
- * is meant, and one that waits for longer than an access can take was seen by one side only.
+ * Each vCPU keeps the last few accesses of either side that wait for the other. Deadlines are
+ * unique, so any that is still waiting matches. Other values repeat: for them the newest waiting
+ * one is meant, and one that waits longer than an access can take was seen by one side only.
  */
 #include "kvmft/msr_pairs.h"
 
@@ -14,7 +14,7 @@
 #include "kvmft/events.h"
 
 #define WAITING 64		/* accesses remembered per vCPU and side */
-/* Cycles between both sides of a repeated value: more, and it was another access. */
+/* Cycles between both sides of a repeated value; with more it was another access. */
 #define REPEATED_MAX	 (1u << 24) /* some ms, the guest's after the host's */
 #define REPEATED_REVERSE (1u << 17) /* some 50 us, which only happens when misaligned */
 
@@ -136,7 +136,7 @@ static struct msr_pair_stats *stats_at(struct msr_pairs *p, size_t vm, enum msr_
 	return *s;
 }
 
-/* The newest access that waits on that side for this one; NULL when there is none. */
+/* The newest access waiting on that side for this one; NULL if there is none. */
 static struct access *partner(struct msr_pair_vcpu *v, int side, const struct access *a)
 {
 	for (size_t i = 1; i <= WAITING; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * pick.c: cuts a story out of a time line.
+ * pick.c: selects a part of a time line.
  *
  * Whether a name matches is decided once per event type of each source and kept. Items before a
  * match are copied as they pass, into a ring as long as the context; of large ones fewer are kept.
@@ -20,21 +20,21 @@ struct spec {
 	char *sys, *name; /* patterns; sys NULL = any */
 	struct filter *filter;
 	bool met, hit;	   /* an event of that name was seen; one passed the filter */
-	const char *lacks; /* a field of the filter that an event of that name does not have */
-	const char *value; /* ... or that is a number, compared with this text */
+	const char *lacks; /* a field in the filter that an event of that name lacks */
+	const char *value; /* ... or that is a number but is compared with this text */
 };
 
 struct specs {
 	struct spec v[MAX_SPECS];
 	size_t n;
 	struct u64map known; /* tl_type() → set of specs whose names match */
-	/* by CPU and fmt_level(): whether the last event did; for the stack that may follow */
+	/* by CPU and fmt_level(): whether the last event matched; for the stack that may follow */
 	struct u64map last;
 };
 
 /* A copy of an item that was not shown. */
 struct kept {
-	struct tl_item item; /* src NULL: what it was of is gone */
+	struct tl_item item; /* src NULL: its source is gone */
 	struct rec rec;
 	size_t id; /* of src */
 	uint8_t *data;
@@ -55,7 +55,7 @@ struct pick {
 	uint64_t held, next; /* kept ones, and the place of the next */
 	bool wanted; /* some event was */
 	uint64_t matches;
-	size_t kept;	  /* bytes of all copies' room */
+	size_t kept;	  /* size of the room for all copies, bytes */
 	uint64_t cut;	  /* items dropped for lack of it, since the last match */
 	uint64_t dropped; /* ... that a match would have shown */
 };
@@ -131,14 +131,14 @@ int pick_add_side(struct pick *p, const char *side)
 
 /* ---- one item ---- */
 
-/* A name shown behind "name=" only for its letters is nobody else's without that either. */
+/* A name that is shown after "name=" only because of its letters is unambiguous without it, too. */
 static bool label_is(const char *label, const char *side)
 {
 	return !strcmp(side, label) ||
 	       (!str_is_text(side, strlen(side)) && !strcmp(side, vmsel_name(label)));
 }
 
-/* A guest of a session is known by the name that it was given there, which is its directory's. */
+/* A guest of a session has the name that it was given there, which is its directory's. */
 static bool directory_is(const struct tl_source *s, const char *name)
 {
 	const char *path = s->cap->path, *base;
@@ -180,11 +180,11 @@ static bool vcpu_wanted(struct pick *p, int64_t vcpu)
 static bool spec_fits(const struct spec *x, const struct fmt_event *ev)
 {
 	if (!x->sys && !strcmp(x->name, fmt_sys(ev)))
-		return true; /* a system alone is all of it */
+		return true; /* a system alone means all of it */
 	return (!x->sys || !fnmatch(x->sys, fmt_sys(ev), 0)) && !fnmatch(x->name, fmt_name(ev), 0);
 }
 
-/* The specs whose names fit this event type. */
+/* The specs whose names match this event type. */
 static uint64_t specs_of(struct specs *s, const struct tl_item *i)
 {
 	uint64_t key = tl_type(i), set = 0;
@@ -201,7 +201,7 @@ static uint64_t specs_of(struct specs *s, const struct tl_item *i)
 		if (x->filter && !x->lacks)
 			x->lacks = filter_lacks(x->filter, i->ev, &x->value);
 	}
-	(void)!u64map_put(&s->known, key, set); /* a cache: without memory it is slower */
+	(void)!u64map_put(&s->known, key, set); /* a cache: without memory it is only slower */
 	return set;
 }
 
@@ -231,7 +231,7 @@ static bool any_stacks(struct pick *p)
 	return p->stacks == STACKS_SOME;
 }
 
-/* Behind a gap a stack may be of an event that was lost. */
+/* After a gap a stack may belong to an event that was lost. */
 static void forget_last(struct specs *s, const struct tl_item *i)
 {
 	for (uint64_t level = 0; s->last.n && level < FMT_LEVELS; level++)
@@ -239,7 +239,7 @@ static void forget_last(struct specs *s, const struct tl_item *i)
 			   ((uint64_t)i->src->index << 32 | i->cpu) * FMT_LEVELS + level);
 }
 
-/* specs_match(), where a stack goes with the event that it belongs to. */
+/* specs_match(), where a stack is treated like the event that it belongs to. */
 static bool specs_match_stack(struct pick *p, struct specs *s, const struct tl_item *i)
 {
 	bool match = specs_match(s, i);
@@ -285,7 +285,7 @@ static void empty(struct pick *p, struct kept *k)
 	k->room = 0;
 }
 
-/* Room for a copy of len bytes, if need be at the cost of the oldest ones. */
+/* Room for a copy of len bytes, if necessary at the cost of the oldest ones. */
 static int make_room(struct pick *p, struct kept *k, size_t len)
 {
 	if (k->room >= len)
@@ -312,7 +312,7 @@ static int keep(struct pick *p, const struct tl_item *i)
 	if (!p->ring)
 		return -ENOMEM;
 	k = &p->ring[p->next];
-	p->held = MIN(p->held, p->context - 1); /* the one that is overwritten */
+	p->held = MIN(p->held, p->context - 1); /* the one being overwritten */
 	k->item = *i;
 	k->id = i->src->id;
 	if (i->rec) {
@@ -341,7 +341,7 @@ static int show_kept(struct pick *p, int (*show)(void *arg, const struct tl_item
 			k->item.rec = &k->rec;
 		ret = k->item.src ? show(arg, &k->item) : 0;
 	}
-	/* Room that large ones leave is no good for others. */
+	/* Room that large ones free is of no use for others. */
 	for (size_t i = 0; p->kept > MAX_KEPT / 2 && i < p->context; i++)
 		empty(p, &p->ring[i]);
 	return ret;
@@ -402,7 +402,7 @@ uint64_t pick_dropped(const struct pick *p)
 	return p->dropped;
 }
 
-/* Whether a format of any capture has the name; else near names go to *near. */
+/* Whether a format of any capture has the name; otherwise near names go to *near. */
 static bool format_known(const struct pick *p, const struct spec *x, struct near *near)
 {
 	const struct fmt_event *ev;
@@ -468,7 +468,7 @@ bool pick_unmet(const struct pick *p, size_t i, bool *slip, struct sbuf *b)
 {
 	const struct specs *both[] = { &p->event, &p->match };
 
-	if (p->nvcpu && !p->vcpu_met) { /* of the rest nothing is known then */
+	if (p->nvcpu && !p->vcpu_met) { /* nothing is known about the rest then */
 		*slip = true;
 		if (!i)
 			sbuf_addf(b, "no event of a vCPU that was named was found");

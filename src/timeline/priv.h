@@ -11,26 +11,26 @@
 #include "qemu_marker.h"
 #include "qemu_source.h"
 
-/* How the stamps of one CPU become the first host's TSC; all NULL: they are that. */
+/* How the stamps of one CPU become the first host's TSC; all NULL: they are that already. */
 struct tl_stamps {
 	const struct guest_time *gtime;
 	const struct epoch_vcpu *epochs; /* with gtime: of the vCPU that this CPU is */
 	uint64_t after;			 /* with gtime: host TSC of the event before, 0: none */
 	const struct migrate *link;	 /* of a host that is not the first one */
-	const struct own_tsc *own;	 /* of the first host, where its stamps are no TSC */
+	const struct own_tsc *own;	 /* of the first host, if its stamps are not TSC */
 };
 
-/* Of one stream: the stamp of what was given out last, and how many things with it were. */
+/* Of one stream: the stamp of what was given out last, and how many items had it. */
 struct tl_mark {
 	uint64_t stamp;
 	uint64_t n;
-	uint64_t next;	  /* the stamp of what was to come behind it; 0 = that was not there yet */
+	uint64_t next;	  /* the stamp of what comes next; 0 = it was not there yet */
 	uint32_t segment; /* ... nor in any segment before this one */
 };
 
-/* A stream that goes on behind a mark. */
+/* A stream that continues after a mark. */
 struct tl_mark_skip {
-	struct tl_mark *mark; /* NULL: it begins at its beginning */
+	struct tl_mark *mark; /* NULL: from its beginning */
 	uint64_t skipped;     /* of those with the mark's stamp */
 	bool seen;	      /* something was read */
 	bool resumed;	      /* all of them are skipped */
@@ -43,16 +43,17 @@ struct tl_stream {
 	struct tl_stamps stamps;
 	uint64_t from;	/* of the window, host TSC */
 	bool converts;	/* stamps are not simply the first host's TSC, or it is QEMU's */
-	bool placed;	/* at.host is a place, of an event before or of the first one after */
+	bool placed;	/* at.host is only a place: that of the event before, or of the first one
+			 * after */
 	uint64_t begin; /* of the host's recording */
 	struct tl_mark_skip skip;
-	uint64_t stamp; /* with skip.mark: as recorded, of what it is at */
-	bool missing;	/* with skip.mark: it is at a gap that no file tells of */
+	uint64_t stamp; /* with skip.mark: as recorded, of the current item */
+	bool missing;	/* with skip.mark: at a gap that is in no file */
 	bool ended;
 	/*
-	 * What the stream is at, and r tells more of; but not QEMU's. ev, tid and learn are an
-	 * event's: looked for when it is read, they are there when it has won and decide what is
-	 * done.
+	 * The current item of the stream, of which r has more; but not QEMU's. ev, tid and learn
+	 * belong to an event: they are looked up when it is read, so that they are available when
+	 * it has won and decide what is done.
 	 */
 	struct {
 		uint64_t host, width;
@@ -63,9 +64,10 @@ struct tl_stream {
 		const struct fmt_event *ev;
 	} at;
 	/*
-	 * What was handed out last, when the stream may be further already; what all its events
-	 * have in common stays here. vcpu and vm: a guest's are the CPU's, a host's what the thread
-	 * seen last (tid) runs. QEMU: all of it is made anew, and is what the stream is at.
+	 * What was handed out last, when the stream may already be further; what all its events
+	 * have in common stays here. vcpu and vm: for a guest the CPU's, for a host those of the
+	 * last thread seen (tid). QEMU: everything is rebuilt, and is the current item of the
+	 * stream.
 	 */
 	struct tl_item item;
 	struct rec rec; /* item's */
@@ -81,24 +83,27 @@ struct timeline {
 	struct tl_marks *marks; /* of tl_follow() */
 	uint64_t from, to; /* host TSC: what is outside is left out */
 	struct qdevices devices;
-	/* Of each event than its place and its thread: some source is a QEMU's, or tells of one. */
+	/*
+	 * More than place and thread is needed of each event: a source is a QEMU's, or reports for
+	 * one.
+	 */
 	bool more_asked;
-	bool pending; /* the winner was handed out and must be popped */
+	bool pending; /* the winner was handed out and has to be popped */
 	bool inherited; /* tl_inherit() was called */
-	uint64_t markers; /* ... tl_markers() of the one before */
-	struct tl_item other; /* a changed copy of the winner's, handed out instead */
+	uint64_t markers; /* ... tl_markers() of the previous one */
+	struct tl_item other; /* a changed copy of the winner's item, handed out instead */
 };
 
-/* Both take the next entry of t->stream, which has room for it. 0 or -errno. */
+/* Both use the next entry of t->stream, which has room for it. 0 or -errno. */
 int tl_stream_open(struct timeline *t, struct tl_source *src,
 		   const struct cap_stream *cs) __must_check;
 int tl_stream_open_qemu(struct timeline *t, struct tl_source *src) __must_check;
 /* NULL: out of memory. */
 struct tl_mark *tl_mark_of(struct tl_marks *m, const struct tl_source *src, uint32_t cpu);
-/* Whether what has this stamp was given out before. */
+/* Whether the item with this stamp was given out before. */
 bool tl_mark_passed(struct tl_mark_skip *s, uint64_t stamp);
 void tl_mark_given(struct tl_mark *m, uint64_t stamp);
-/* The stream is left where it is: notes what comes there. */
+/* The stream is left at its current position: notes what comes there. */
 void tl_mark_behind(struct tl_stream *s);
 /* For struct rmerge_src: the next item of a struct tl_stream, and its place. */
 bool tl_stream_next(void *stream, uint64_t *key);

@@ -2,8 +2,9 @@
 /*
  * qemu_anchor.c: the anchors of either side.
  *
- * Labels of both sides need not be equal for what belongs together: an address on one is a queue on
- * the other. So they are hashes, and only tell that two anchors of one side are about the same.
+ * The labels on both sides need not be equal for anchors that belong together: an address on one
+ * side is a queue on the other. So they are hashes, and only show that two anchors of one side are
+ * about the same thing.
  */
 #include "qemu_anchor.h"
 
@@ -60,7 +61,7 @@ static struct qanchor *anchor_add(struct qanchors *a, const struct qanchor *v)
 
 /* ---- the host ---- */
 
-/* They tell something where they have their first `need` fields. */
+/* They are of use if they have their first `need` fields. */
 static const struct {
 	enum event_role role;
 	size_t need;
@@ -69,7 +70,7 @@ static const struct {
 	{ EV_PIO, 2 },	 { EV_MSI, 2 },	 { EV_SET_IRQ, 2 },   { EV_PRINT, 0 },
 };
 
-#define MAX_WAITING 8 /* anchors of a vCPU whose end is still to come */
+#define MAX_WAITING 8 /* anchors of a vCPU whose end has not come yet */
 
 /* A thread that runs a vCPU, or raises interrupts. */
 struct host_thread {
@@ -99,8 +100,8 @@ static int host_waits(struct host_side *h, struct host_thread *t, const struct q
 }
 
 /*
- * What waits is settled: an access that QEMU was not asked for was served by the kernel, which a
- * bell is, and which may be anything else.
+ * Settles what waits: an access that did not reach QEMU was handled by the kernel. A doorbell
+ * always is, and other accesses may be.
  */
 static void host_entry(struct host_side *h, struct host_thread *t, uint64_t host)
 {
@@ -132,7 +133,7 @@ static int host_user(struct host_side *h, struct host_thread *t, struct qanchor 
 	return ret || (int32_t)f[1] < 0 ? ret : host_waits(h, t, a);
 }
 
-/* Writes are told before they are served, reads after. */
+/* Writes are traced before they are handled, reads after. */
 static int host_access(struct host_side *h, struct host_thread *t, struct qanchor *a,
 		       uint64_t where, bool write)
 {
@@ -158,7 +159,7 @@ static int host_bell(struct host_side *h, struct qanchor *a, uint64_t where)
 	return anchor_add(h->out, a) ? 0 : -ENOMEM;
 }
 
-/* A thread raises one after the other: this one came after the one before was raised. */
+/* A thread raises one after the other: this one came after the previous one was raised. */
 static int host_irq(struct host_side *h, struct host_thread *t, struct qanchor *a, int32_t tid,
 		    enum event_role e, const uint64_t f[2])
 {
@@ -172,8 +173,8 @@ static int host_irq(struct host_side *h, struct host_thread *t, struct qanchor *
 }
 
 /*
- * QEMU's back ends are served one after the other, nobody knows in which order: its event stands
- * after the thread's marker before this one, and before the one after it.
+ * QEMU's back ends are called one after the other, in unknown order: its event is after the
+ * thread's previous marker and before its next one.
  */
 static int host_print(struct host_side *h, struct host_thread *t, struct qanchor *a,
 		      const struct tl_item *i, const struct fmt_field *buf)
@@ -214,7 +215,7 @@ static int host_vcpu_event(struct host_side *h, struct host_thread *t, struct qa
 		return 0;
 	case EV_EXIT:
 		t->exit = a->at;
-		t->user = t->nwaiting = 0; /* of an exit whose entry was lost nothing is known */
+		t->user = t->nwaiting = 0; /* nothing is known about an exit whose entry was lost */
 		return 0;
 	case EV_USER_EXIT:
 		return host_user(h, t, a, (uint32_t)tid, f);
@@ -248,7 +249,7 @@ static int host_event(struct host_side *h, const struct tl_item *i, size_t at)
 	return host_vcpu_event(h, t, &a, e, i->tid, f);
 }
 
-/* Entries, exits and interrupts may have been lost: nothing follows from those before. */
+/* Entries, exits and interrupts may have been lost: nothing follows from earlier ones. */
 static void host_gap(struct host_side *h)
 {
 	for (size_t i = 0; i < h->by_tid.n; i++)
@@ -277,7 +278,7 @@ static void host_init(struct host_side *h, const struct fmt *fmt)
 
 COMPARE_BY(by_time, struct qanchor, .at);
 
-/* What never got the end that it waited for tells nothing. */
+/* What never got the end that it waited for is of no use. */
 static void host_settle(struct host_side *h)
 {
 	size_t n = 0;
@@ -319,10 +320,10 @@ int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out, struct 
 static const struct {
 	const char *name;
 	enum qanchor_kind kind;
-	/* Only of this argument depends what it is about; NULL: of all of them. raw: its number. */
+	/* Only this argument says what it is about; NULL: all of them. raw: its number. */
 	const char *about;
 	uint32_t raw;
-	uint64_t ioctl; /* its argument "type" has to be that; 0: it has none */
+	uint64_t ioctl; /* its argument "type" must have this value; 0: it has none */
 } qemu_events[] = {
 	{ "virtio_queue_notify", QANCHOR_BELL, NULL, 0, 0 },
 	{ "virtio_notify", QANCHOR_IRQ, NULL, 0, 0 },
@@ -334,7 +335,7 @@ static const struct {
 	{ "memory_region_ops_read", QANCHOR_READ, "addr", 2, 0 },
 };
 
-/* The number that stands behind its name in a text, as in "addr 0x70 value". */
+/* The number after its name in a text, as in "addr 0x70 value". */
 static bool text_arg(const struct qtrace_item *i, const char *name, uint64_t *value)
 {
 	size_t len = strlen(name), at = 0;
@@ -354,7 +355,7 @@ static bool text_arg(const struct qtrace_item *i, const char *name, uint64_t *va
 	return number[0] >= '0' && number[0] <= '9';
 }
 
-/* An argument by name, or by number where it is not declared. */
+/* An argument by name, or by number if it is not declared. */
 static bool qemu_arg(const struct qtrace_item *i, const char *name, uint32_t raw, uint64_t *value)
 {
 	for (size_t k = 0; i->has_args && k < i->ev->nargs; k++)
@@ -394,7 +395,7 @@ static bool qemu_known(const struct qtrace_item *i, struct qanchor *a)
 		if (strlen(qemu_events[e].name) != i->name_len ||
 		    memcmp(qemu_events[e].name, i->name, i->name_len))
 			continue;
-		/* The number of the argument "type" is 0 of VMs and 1 of vCPUs. */
+		/* The argument "type" has number 0 in events of VMs and 1 in those of vCPUs. */
 		if (qemu_events[e].ioctl &&
 		    (!qemu_arg(i, "type", qemu_events[e].kind == QANCHOR_RUN, &type) ||
 		     type != qemu_events[e].ioctl))

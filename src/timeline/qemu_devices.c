@@ -3,7 +3,8 @@
  * qemu_devices.c: ioeventfds and the devices behind them, from QEMU's events.
  *
  * kvm_set_ioeventfd_mmio has the address and a file descriptor, but no name. memory_region_ops_read
- * and _write of the same address have it: drivers touch their doorbells before they are eventfds.
+ * and _write of the same address have the name: drivers access their doorbells before they become
+ * eventfds.
  */
 #include "qemu_devices.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_devices.h: which device rings when a guest writes to an address: QEMU tells KVM so by
- * registering an ioeventfd for it. Private to src/timeline.
+ * qemu_devices.h: which device a guest rings by writing to an address: QEMU registers an ioeventfd
+ * for it with KVM. Private to src/timeline.
  */
 #ifndef KVMFT_TIMELINE_QEMU_DEVICES_H
 #define KVMFT_TIMELINE_QEMU_DEVICES_H
@@ -11,7 +11,7 @@
 struct qdevices {
 	struct qdevice {
 		uint64_t addr, from; /* host TSC, cycles */
-		uint64_t before;     /* index + 1 of the one of this address before it */
+		uint64_t before;     /* index + 1 of the previous one with this address */
 		int64_t vm;	     /* -1: unknown */
 		int64_t fd;	     /* -1: not registered any more */
 		char *name;
@@ -27,14 +27,14 @@ struct qdevices {
 	} bell[2];
 };
 
-/* Takes what an event tells, if it does; it happened at host TSC `host`. 0 or -ENOMEM. */
+/* Uses an event if it is of interest; it happened at host TSC `host`. 0 or -ENOMEM. */
 int qdevices_feed(struct qdevices *d, const struct qtrace_item *i, uint64_t host, int64_t vm)
 	__must_check;
 /* After the last one: the names. */
 int qdevices_name(struct qdevices *d) __must_check;
-/* The device behind an address at that time; NULL: not known. */
+/* The device behind an address at that time; NULL: unknown. */
 const char *qdevices_find(const struct qdevices *d, uint64_t addr, uint64_t host, int64_t vm);
-/* Which events of the host have the address of a doorbell; for qdevices_item(). fmt is borrowed. */
+/* Which events of the host have a doorbell's address; for qdevices_item(). fmt is borrowed. */
 void qdevices_bells(struct qdevices *d, const struct fmt *fmt);
 /* Sets the device of an event that is such a one. */
 void qdevices_item(const struct qdevices *d, struct tl_item *item);

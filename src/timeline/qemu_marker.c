@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_marker.c: events of QEMU in the host's own trace. Their stamps are the ring's: nothing has
- * to be converted.
+ * qemu_marker.c: events of QEMU in the host's own trace. Their stamps are the ring's: no conversion
+ * is needed.
  */
 #include "qemu_marker.h"
 
@@ -59,8 +59,8 @@ void qmarker_free(struct qmarker *m)
 }
 
 /*
- * Any program may write what looks like an event: a thread of a VM's process is believed. Where no
- * VM is known, or only the recorded command could write, a text whose arguments fit the
+ * Any program may write what looks like an event: only a thread of a VM's process is trusted. If no
+ * VM is known, or only the recorded command could write, a text is trusted if its arguments fit the
  * declaration.
  */
 static bool is_qemu(const struct qmarker *m, const struct tl_item *item,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_marker.h: what QEMU's back end ftrace wrote to the trace marker, told from what others
- * wrote. Private to src/timeline.
+ * qemu_marker.h: recognizing what QEMU's back end ftrace wrote to the trace marker among what
+ * others wrote. Private to src/timeline.
  */
 #ifndef KVMFT_TIMELINE_QEMU_MARKER_H
 #define KVMFT_TIMELINE_QEMU_MARKER_H
@@ -15,8 +15,8 @@ int qmarker_new(const struct hostmap *map, const struct qevents *events, struct 
 		struct kvmft_err *err) __must_check;
 void qmarker_free(struct qmarker *m); /* NULL is fine */
 /*
- * Makes a host's item that is QEMU's marker into the event that it tells of, valid until the next
- * call; others stay as they are. 0, -ENOMEM, -E2BIG.
+ * Turns a host's item that is QEMU's marker into the event that it reports, valid until the next
+ * call; others stay unchanged. 0, -ENOMEM, -E2BIG.
  */
 int qmarker_resolve(struct qmarker *m, struct tl_item *item) __must_check;
 /* Events that were resolved since qmarker_restart(). */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_match.c: anchors of a trace that has times of a clock nobody read.
+ * qemu_match.c: anchors of a trace whose times are in a clock that nobody read.
  *
- * Anchors of one kind that are about the same are a lane. A stretch of a lane is recognised on the
- * other side by the distances between its anchors: up to a common factor, the rate, they are the
- * same there and, unless it is as regular as a clock, nowhere else. From there on both sides are
- * followed in time, in all lanes.
+ * Anchors of one kind that are about the same thing are a lane. A stretch of a lane is recognised
+ * on the other side by the distances between its anchors: up to a common factor, the rate, they are
+ * the same there and, unless it is as regular as a clock, nowhere else. From there on both sides
+ * are followed in time, in all lanes.
  */
 #include "qemu_match.h"
 
@@ -16,13 +16,13 @@
 #define MOST	     48	 /* ... no more than that, ... */
 #define STRETCHES    16	 /* ... and so many of a lane */
 #define MAX_LANES    64	 /* of one side */
-#define CLOSE_SHIFT  7	 /* distances differ by that part of the stretch, 2^-n, on average */
-#define ELSEWHERE    4	 /* anywhere else they differ by so much more */
-#define DRIFT_SHIFT  10	 /* a rate from one stretch is that good */
-#define SAMPLE	     1024 /* of a lane tell whether to look at all of it */
+#define CLOSE_SHIFT  7	 /* distances differ by this part of the stretch, 2^-n, on average */
+#define ELSEWHERE    4	 /* anywhere else they differ by this much more */
+#define DRIFT_SHIFT  10	 /* accuracy of a rate from one stretch */
+#define SAMPLE	     1024 /* this many of a lane decide whether to look at all of it */
 #define WORK	     (1u << 26)
 #define LANE_LEAST   8	 /* pairs of a lane */
-#define WIDER	     8	 /* so many times lanes are looked through */
+#define WIDER	     8	 /* lanes are searched this many times */
 #define RATE_LEAST   (1ull << 30) /* 0.25 and 16 GHz, cycles per ns << 32 */
 #define RATE_MOST    (1ull << 36)
 #define KHZ_SHIFT    9	 /* a known frequency, and NTP: within 2^-n */
@@ -42,7 +42,7 @@ struct side {
 /* Where a stretch was found, and what follows from it. */
 struct model {
 	uint64_t t0, h0, rate; /* a point of the line, cycles per ns << 32 */
-	uint64_t tol;	       /* what lies so near, in cycles, is the same */
+	uint64_t tol;	       /* anything this close, in cycles, is the same */
 	struct qpair *knot;    /* pairs of one lane: lo is the host's time */
 	size_t n, cap;
 };
@@ -94,8 +94,8 @@ static void lanes_init(struct side *s, struct qanchors *a)
 }
 
 /*
- * Markers have the same name. A queue is also handled by the vCPU's thread itself, which then
- * leaves the kernel for it.
+ * Markers have the same name on both sides. A queue is also handled by the vCPU's own thread, which
+ * leaves the kernel for that.
  */
 static bool may_be_same(const struct lane *q, const struct lane *h)
 {
@@ -188,7 +188,7 @@ static uint64_t apart(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
-/* The anchor next to host TSC `host`, which no other one is near to; NULL: there is none. */
+/* The anchor nearest to host TSC `host`, with no other near it; NULL: none. */
 static const struct qanchor *near(const struct lane *h, uint64_t host, uint64_t tol)
 {
 	size_t at = COUNT_BEFORE(i, h->n, h->v[i].at < host);
@@ -274,7 +274,7 @@ static uint64_t model_at(const struct model *m, uint64_t t)
 		       : a->lo + (uint64_t)((s128)(b->lo - a->lo) * (t - a->at) / (b->at - a->at));
 }
 
-/* Is number i of the lane apart from those before and after it? */
+/* Is number i of the lane clearly apart from its neighbours? */
 static bool stands_alone(const struct match *x, const struct lane *q, size_t i, uint64_t host,
 			 uint64_t tol)
 {
@@ -283,8 +283,8 @@ static bool stands_alone(const struct match *x, const struct lane *q, size_t i, 
 }
 
 /*
- * sure[i]: number + 1 in h of what number i of q is, 0: unknown. Between two that are sure, with as
- * many on either side, one follows the other.
+ * sure[i]: number + 1 in h of what number i of q is, 0: unknown. Between two that are sure, with
+ * equal numbers on both sides, they correspond one to one.
  */
 static void fill_between(const struct lane *q, size_t *sure)
 {
@@ -301,8 +301,8 @@ static void fill_between(const struct lane *q, size_t *sure)
 }
 
 /*
- * Finds what is within tol of its place, where nothing else is, of every step'th of the lane.
- * False: what stands alone is mostly nowhere.
+ * Finds what is within tol of its place, with nothing else near it, for every step'th of the lane.
+ * False: most of those that stand alone are nowhere.
  */
 static bool lane_within(const struct match *x, const struct lane *q, const struct lane *h,
 			uint64_t tol, size_t step, size_t *sure)
@@ -329,7 +329,7 @@ static bool lane_within(const struct match *x, const struct lane *q, const struc
 
 /*
  * What each event of a lane is, if two lanes mostly fit: those of the first lane happened some time
- * before or after their like, those of others some other time.
+ * before or after their counterparts, those of others at another distance.
  */
 static bool lane_sure(const struct match *x, const struct lane *q, const struct lane *h,
 		      size_t *sure)
@@ -347,8 +347,8 @@ static bool lane_sure(const struct match *x, const struct lane *q, const struct 
 }
 
 /*
- * Pairs of a lane. Where several of the host's fit it, as those of queues do that are always used
- * together, nobody knows which of them is the right one: what all of them allow holds.
+ * Pairs of a lane. If several of the host's lanes fit it, like those of queues that are always used
+ * together, the right one is unknown: what all of them allow holds.
  */
 static int lane_pairs(struct match *x, const struct lane *q)
 {

@@ -26,10 +26,10 @@ struct qpairs {
  */
 int qmatch_timed(struct qanchors *q, struct qanchors *h, uint64_t khz, struct qpairs *out,
 		 const char **why) __must_check;
-/* The same where QEMU's have no times: by their order and by what they are about. */
+/* The same if QEMU's have no times: by their order and by what they are about. */
 int qmatch_order(struct qanchors *q, struct qanchors *h, struct qpairs *out,
 		 const char **why) __must_check;
-/* One more: QEMU's event with that time or number is anchor h of the host's. 0 or -ENOMEM. */
+/* Adds one: QEMU's event with that time or number is anchor h of the host's. 0 or -ENOMEM. */
 int qpairs_add(struct qpairs *p, uint64_t at, const struct qanchor *h) __must_check;
 void qpairs_sort(struct qpairs *p);
 void qpairs_free(struct qpairs *p);

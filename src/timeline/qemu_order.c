@@ -2,10 +2,10 @@
 /*
  * qemu_order.c: anchors of a trace without any times.
  *
- * What a thread of QEMU tells stands in its file in the order in which KVM saw it, one for one. So
- * the whole sequence is moved along the host's until everything fits: an interrupt that the host
- * shows again has to be that of the same queue. With many changes between queues there is one place
- * where it does, or none.
+ * What a thread of QEMU traces is in its file in the order in which KVM saw it, one for one. So the
+ * whole sequence is moved along the host's until everything fits: an interrupt that the host shows
+ * again must be that of the same queue. If there are many changes between queues, it fits in one
+ * place or none.
  *
  * Doorbells are rung by vCPUs and handled in another order, but those of one queue are not: they
  * are counted from the interrupts on.
@@ -15,12 +15,12 @@
 #include <errno.h>
 #include <string.h>
 
-#define CHANGES 16	     /* of what the anchors are about, at least */
+#define CHANGES 16	     /* different labels among the anchors, at least */
 #define WORK	(1ull << 28) /* steps of a search */
 #define LABELS	4096	     /* that are told apart */
 #define LANE_LEAST 8
 
-/* Anchors of one kind, and of one thread, as they follow each other. */
+/* Consecutive anchors of one kind, and of one thread. */
 struct row {
 	const struct qanchor **v;
 	uint32_t *label;   /* small numbers */
@@ -74,7 +74,7 @@ static int row_fill(struct row *r, const struct qanchors *a, uint8_t kind, int32
 	return ret;
 }
 
-/* count of them from q and from h on: does each host label stand for one of QEMU's? */
+/* count of them from q and from h on: does each host label correspond to one of QEMU's? */
 static bool row_fits(struct order *o, size_t q, size_t h, size_t count)
 {
 	o->tries++;
@@ -98,8 +98,8 @@ static uint32_t changes(const struct row *r, size_t from, size_t count)
 }
 
 /*
- * All places of the host's row along QEMU's. How many fit, up to 2; the first: *q and *h are the
- * same, and so are count of them.
+ * All places of the host's row along QEMU's. Returns how many fit, up to 2; the first: *q and *h
+ * correspond, and so do count of them.
  */
 static int row_places(struct order *o, size_t *q, size_t *h, size_t *count)
 {
@@ -139,7 +139,7 @@ static int try_row(struct order *o)
 
 /* ---- doorbells ---- */
 
-/* Between these is event number seq, by the pairs of interrupts; false: nobody knows. */
+/* The host times between which event number seq was, by the pairs of interrupts; false: unknown. */
 static bool between(const struct qpairs *p, size_t n, uint64_t seq, uint64_t *lo, uint64_t *hi)
 {
 	size_t a = COUNT_BEFORE(i, n, p->v[i].at < seq);
@@ -158,7 +158,7 @@ struct bells {
 
 /*
  * The host's bells from number `move` on as those of QEMU's events: none may ring after it was
- * handled, and most ring when the one before had been.
+ * handled, and most ring when the previous one had been.
  */
 static bool bells_fit(const struct bells *b, const struct qpairs *p, size_t n, size_t move)
 {
@@ -218,7 +218,7 @@ static size_t next_lane(const struct qanchors *a, size_t *i)
 	return end;
 }
 
-/* From the interrupts, which are all pairs so far. */
+/* Starting from the interrupts, which are all pairs so far. */
 static int add_bells(struct order *o, struct qanchors *q, struct qanchors *h)
 {
 	size_t i, k, qend, hend;
@@ -251,7 +251,7 @@ static int try_kind(struct order *o, const struct qanchors *q, const struct qanc
 	return ret;
 }
 
-/* Interrupts of each thread that raises some. One of them is QEMU's. */
+/* Interrupts of each thread that raises some. One of these threads is QEMU's. */
 static int try_irqs(struct order *o, const struct qanchors *q, const struct qanchors *h)
 {
 	struct u64map seen = { 0 };

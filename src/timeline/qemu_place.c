@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_place.c: from pairs of anchors to when an event happened, at the earliest and at the latest.
+ * qemu_place.c: from pairs of anchors to the earliest and latest time of an event.
  *
- * Each pair bounds the moment of one event from one side or both; what is known of the rate carries
- * the bounds to the others. Where they contradict each other, two that do are left out, both, and
- * when these become many, nothing is believed.
+ * Each pair bounds the time of one event from one side or both; what is known about the rate
+ * carries the bounds to the others. If two pairs contradict each other, both are left out, and if
+ * these become many, nothing is trusted.
  */
 #include "qemu_place.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define SAMPLES	    4096 /* to which it comes down at most */
+#define SAMPLES	    4096 /* the number of samples that it is reduced to, at most */
 #define DROP_SHIFT  6	 /* 2^-n of all pairs may contradict others */
 #define ROUNDS	    64
 #define MIN_BOTH    8	 /* bounds of either side */
 
 typedef __int128 s128;
 
-/* How the rate may change: of a clock in step, and the most that NTP does to one that is not. */
+/* How the rate may change: of a steered clock, and at most by NTP for others. */
 static const uint64_t drift_ppb[] = { 20000, 600000 };
 
 struct bounds {
 	struct qpair *v;
 	size_t n, dropped;
 	uint64_t slow, fast; /* cycles per ns << 32 */
-	size_t *from;	     /* the pair that a bound comes from */
+	size_t *from;	     /* the pair that gives a bound */
 	uint64_t *lo, *hi;   /* at each pair; 0, UINT64_MAX: none */
 	size_t *hi_from;
 	bool *out;
@@ -38,7 +38,7 @@ static uint64_t cycles(uint64_t rate, uint64_t ns)
 	return c > INT64_MAX / 2 ? INT64_MAX / 2 : (uint64_t)c;
 }
 
-/* The best lower and upper bound at pair i that pairs before it give, and pairs after it. */
+/* The best lower and upper bound at pair i from earlier pairs, and from later ones. */
 static void bound_one(struct bounds *b, size_t i, size_t before, bool forward)
 {
 	uint64_t d = 0, lo = 0, hi = UINT64_MAX;
@@ -139,8 +139,8 @@ static bool has_both(const struct bounds *b, size_t i)
 }
 
 /*
- * The rate over all of it, as the bounds at both ends allow it; *error of it, and what the clock
- * may change besides.
+ * The rate over the whole time, as the bounds at both ends allow it; *error is its own plus what
+ * the clock may change besides.
  */
 static uint64_t rate_of(const struct bounds *b, uint64_t rate, uint64_t ppb, uint64_t *error)
 {
@@ -166,7 +166,7 @@ static uint64_t rate_of(const struct bounds *b, uint64_t rate, uint64_t ppb, uin
 			  d);
 }
 
-/* With ever better rates, as the bounds become closer. */
+/* With ever better rates, as the bounds get closer. */
 static bool close_in(struct bounds *b, uint64_t rate, uint64_t ppb)
 {
 	uint64_t error = rate >> 6;
@@ -190,8 +190,8 @@ static void add_sample(struct qplace *p, uint64_t ns, uint64_t lo, uint64_t hi)
 }
 
 /*
- * What the bounds at pair i say of the beginning or the end of the host's recording, which is not
- * in between of pairs.
+ * What the bounds at pair i say about the beginning or the end of the host's recording, which is
+ * not between pairs.
  */
 static void add_edge(struct qplace *p, const struct bounds *b, size_t i, bool end)
 {
@@ -209,7 +209,7 @@ static void add_edge(struct qplace *p, const struct bounds *b, size_t i, bool en
 		add_sample(p, b->v[i].at - ns, lo, hi);
 }
 
-/* The closest bounds of each part of the time become samples, as long as they follow each other. */
+/* The closest bounds of each part of the time become samples, as long as they are in order. */
 static int take_samples(struct qplace *p, const struct bounds *b)
 {
 	uint64_t span = b->v[b->n - 1].at - b->v->at;
@@ -238,7 +238,7 @@ static int take_samples(struct qplace *p, const struct bounds *b)
 	return 0;
 }
 
-/* unit: what a time of QEMU's stands for, ns: it was later by up to that. */
+/* unit: resolution of QEMU's times, ns: the event was later by up to that. */
 static int place_timed(struct qplace *p, struct qpairs *pairs, uint64_t unit)
 {
 	struct clock_pieces try;
@@ -265,7 +265,7 @@ static int place_timed(struct qplace *p, struct qpairs *pairs, uint64_t unit)
 
 /* ---- by order ---- */
 
-/* The same with numbers instead of times: what comes after an event is later, by whatever. */
+/* The same with numbers instead of times: what comes after an event is later by an unknown time. */
 static int place_order(struct qplace *p, struct qpairs *pairs)
 {
 	struct bounds b;

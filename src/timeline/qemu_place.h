@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_place.h: when the events of a QEMU happened whose clock nobody read, by those of the host
- * that tell of the same. Private to src/timeline.
+ * qemu_place.h: when the events of a QEMU happened whose clock nobody read, from those of the host
+ * about the same things. Private to src/timeline.
  */
 #ifndef KVMFT_TIMELINE_QEMU_PLACE_H
 #define KVMFT_TIMELINE_QEMU_PLACE_H
@@ -11,11 +11,11 @@
 
 /* Zero-initialised. */
 struct qplace {
-	uint64_t pairs;		 /* what it rests on; 0: it was not found */
-	const char *why;	 /* then: why not; NULL: nobody tried */
+	uint64_t pairs;		 /* what it is based on; 0: it was not found */
+	const char *why;	 /* then: why not; NULL: it was not tried */
 	bool by_order;
 	uint64_t first, last;	 /* of the host's events, TSC */
-	struct clock_sample *v;	 /* what the clock showed, when: for clock_pieces_init() */
+	struct clock_sample *v;	 /* what the clock showed, and when: for clock_pieces_init() */
 	size_t n;
 	uint32_t khz, slew_ppb;
 	struct qpair *bound;	 /* by_order: those of events, by number */

@@ -4,8 +4,8 @@
  * that the host shows as well.
  *
  * Stamps are taken before events are written, by threads that overtake each other, and the back end
- * simple writes a loss ahead of what is still in its ring: so events pass through a heap that holds
- * more of them than that ring does.
+ * simple writes a loss before what is still in its ring: so events pass through a heap that holds
+ * more of them than that ring.
  */
 #include "qemu_source.h"
 
@@ -17,7 +17,7 @@
 #include "qemu_types.h"
 
 #define WINDOW 16384u /* events; QEMU's ring of 256 KiB holds 8192 of the smallest */
-#define SLACK_MS 6000 /* one cut short went on after its last reading of the clocks */
+#define SLACK_MS 6000 /* one that was cut short continued after its last reading of the clocks */
 
 struct qheld {
 	struct tl_item item;
@@ -35,7 +35,7 @@ struct qsource {
 	const struct hostmap *map;
 	struct qtrace *trace;
 	struct qtypes types;
-	struct capture cap; /* what outputs ask a source for */
+	struct capture cap; /* what outputs need to know of a source */
 	struct cap_damage damage;
 	struct qclock clock[3]; /* by enum qtrace_clock */
 	uint64_t begin, end;	/* of the host's recording, TSC */
@@ -77,7 +77,7 @@ static void clocks_init(struct qsource *s)
 		s->report.steps += s->clock[QTRACE_REALTIME].pieces.v[i].step;
 }
 
-/* What the summary and JSON say of the source. */
+/* What the summary and JSON say about the source. */
 static void capture_init(struct qsource *s, char *path)
 {
 	static char mono[] = "mono", real[] = "realtime";
@@ -114,7 +114,7 @@ int qsource_new(const struct hostmap *map, const struct tl_qemu *q, struct qsour
 	return s->heap && s->cap.path ? 0 : err_set(err, ENOMEM, "out of memory");
 }
 
-/* The clock of the first event, which is that of most. 1, 0 where there is none, -errno. */
+/* The clock of the first event, which is that of most. 1, 0 if there is none, -errno. */
 static int first_clock(struct qsource *s, enum qtrace_clock *clock)
 {
 	struct qtrace_item i;
@@ -204,8 +204,8 @@ static bool stepped(const struct clock_pieces *p, uint64_t lo, uint64_t hi)
 }
 
 /*
- * A clock that was set back shows some times twice, the second one perhaps behind the recording: of
- * the intervals between readings one alone may hold it, and none in which it was set.
+ * A clock that was set back shows some times twice, the second time perhaps after the recording: of
+ * the intervals between readings only one may contain it, and none in which the clock was set.
  */
 static int once(const struct clock_pieces *p, uint64_t ns, uint64_t *lo, uint64_t *hi)
 {
@@ -237,7 +237,7 @@ static int to_tsc(const struct clock_pieces *p, uint64_t ns, uint64_t *lo, uint6
 	return ret == -ENOTUNIQ ? once(p, ns, lo, hi) : ret;
 }
 
-/* Before the first that both sides show, and after the last, it is taken as of another time. */
+/* Before the first and after the last that both sides show, it counts as being of another time. */
 static bool locate_by_order(const struct qsource *s, const struct qtrace_item *i, uint64_t *host,
 			    uint64_t *around, bool *outside)
 {
@@ -254,8 +254,8 @@ static bool locate_by_order(const struct qsource *s, const struct qtrace_item *i
 }
 
 /*
- * Host TSC of a stamp, the middle of what is possible, and how far off it may be. False: nobody
- * knows. *outside: it is not of the time of the recording.
+ * Host TSC of a stamp, the middle of what is possible, and how far off it may be. False: unknown.
+ * *outside: it is not within the recording.
  */
 static bool locate(struct qsource *s, const struct qtrace_item *i, uint64_t *host, uint64_t *around,
 		   bool *outside)
@@ -463,7 +463,7 @@ int qsource_next(struct qsource *s, struct tl_item *item)
 		h->item.host = s->last_host;
 		h->item.unplaced = true;
 	}
-	if (h->item.kind == TL_GAP) { /* between the event before it and its own time */
+	if (h->item.kind == TL_GAP) { /* between the previous event and its own time */
 		uint64_t from = s->last_host ? s->last_host : h->item.host;
 
 		h->item.width = h->item.host - from;

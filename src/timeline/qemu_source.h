@@ -3,8 +3,8 @@
  * qemu_source.h: a trace of QEMU as a source of the time line; private to src/timeline.
  *
  * Its events get formats and records like those of the kernel, so that filters and outputs need not
- * know the difference. Times go through the host capture's own readings of the clock, and what is
- * out of order by little comes out in order.
+ * know the difference. Times are converted with the host capture's own readings of the clock, and
+ * what is slightly out of order comes out in order.
  */
 #ifndef KVMFT_TIMELINE_QEMU_SOURCE_H
 #define KVMFT_TIMELINE_QEMU_SOURCE_H
@@ -18,8 +18,8 @@ struct qsource;
 int qsource_new(const struct hostmap *map, const struct tl_qemu *q, struct qsource **out,
 		struct kvmft_err *err) __must_check;
 /*
- * Where the host capture has no readings of its clock, or it has no times: looks for what both
- * sides show. Before anything else is asked of it. 0, also when nothing was found; -errno.
+ * If the host capture has no readings of its clock, or it has no times: searches for what both
+ * sides show. To be called before anything else. 0, even if nothing was found; -errno.
  */
 int qsource_place(struct qsource *s, struct hostmap *map, struct kvmft_err *err) __must_check;
 void qsource_free(struct qsource *s); /* NULL is fine */
@@ -31,7 +31,7 @@ int qsource_devices(struct qsource *s, struct qdevices *d) __must_check;
 /* From the beginning. */
 int qsource_start(struct qsource *s) __must_check;
 /*
- * The next event or gap by host TSC, in *item (all but src): 1, 0 at the end, -errno. What happened
+ * The next event or gap by host TSC, in *item (except src): 1, 0 at the end, -errno. What happened
  * outside the host's recording is left out.
  */
 int qsource_next(struct qsource *s, struct tl_item *item) __must_check;

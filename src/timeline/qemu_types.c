@@ -3,11 +3,11 @@
  * qemu_types.c: an event of QEMU as a record with fields.
  *
  * An event has up to three kinds of records, each with a format of its own: with the arguments of
- * its declaration, with its text, with bare numbers. Behind the common fields stand
+ * its declaration, with its text, with bare numbers. After the common fields come
  *
- *	8	where its text is (offset | length << 16); a field only of records without arguments
- *	12	where its numbers are; a field only of records that have nothing else
- *	16	arguments, 8 bytes each: numbers, or where the string is
+ * 	8	where its text is (offset | length << 16); a field only of records without arguments
+ * 	12	where its numbers are; a field only of records that have nothing else
+ * 	16	arguments, 8 bytes each: numbers, or where the string is
  *
  * and behind those what is pointed to.
  */
@@ -124,7 +124,7 @@ static int type_of(struct qtypes *t, const struct qtrace_item *i, enum shape sha
 	name = strndup(i->name, MIN(i->name_len, 255u));
 	if (!name)
 		return -ENOMEM;
-	for (char *p = name; *p; p++) /* the name of a file's event may hold anything */
+	for (char *p = name; *p; p++) /* the name of an event in a file may be anything */
 		if (*p <= ' ' || *p > '~' || *p == ':')
 			*p = '?';
 	ret = type_add(t, name, i->ev, shape);
@@ -136,7 +136,7 @@ static int type_of(struct qtypes *t, const struct qtrace_item *i, enum shape sha
 
 /* ---- records ---- */
 
-/* Puts n bytes behind the record, cut to what there is room for; returns where they are. */
+/* Appends n bytes to the record, cut to the room that there is; returns where they are. */
 static uint32_t add_bytes(struct sbuf *b, const void *p, size_t n)
 {
 	uint32_t off = (uint32_t)b->len;
@@ -153,7 +153,7 @@ static void put_args(struct sbuf *b, const struct qtrace_item *i)
 		uint64_t cell = v->num;
 		uint32_t loc;
 
-		if (i->ev->arg[k].kind == QEV_STRING) { /* format 0 has its address alone */
+		if (i->ev->arg[k].kind == QEV_STRING) { /* format 0 has only its address */
 			loc = add_bytes(b, v->s ? v->s : "", v->s ? v->len : 0);
 			cell = 0;
 			memcpy(&cell, &loc, sizeof(loc));

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_types.h: formats and records for QEMU's events, as the kernel's have them. Private to
- * src/timeline.
+ * qemu_types.h: formats and records for QEMU's events, like the kernel's. Private to src/timeline.
  */
 #ifndef KVMFT_TIMELINE_QEMU_TYPES_H
 #define KVMFT_TIMELINE_QEMU_TYPES_H
@@ -12,7 +11,7 @@
 struct qtypes {
 	struct fmt *fmt;
 	struct qtype {
-		const struct qev *ev; /* NULL: text or numbers alone */
+		const struct qev *ev; /* NULL: text or numbers only */
 		char *name;
 	} *v; /* by event id - 1 */
 	size_t n, cap;

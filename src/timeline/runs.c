@@ -62,7 +62,7 @@ struct collect {
 
 /*
  * Host events were lost: from the last thing known on, every guest may have run, until the gap has
- * ended and the thread is seen again. What other CPUs show meanwhile does not tell where it was on
+ * ended and the thread is seen again. What other CPUs show meanwhile does not say where it was on
  * this one.
  */
 static void collect_gap(struct collect *c, const struct tl_item *gap)
@@ -73,7 +73,7 @@ static void collect_gap(struct collect *c, const struct tl_item *gap)
 			c->r->t[i].turn = (struct vcpu_turn){ .state = TURN_IN_GUEST };
 }
 
-/* Half as many, of all threads. */
+/* Half as many, over all threads. */
 static void thin(struct runs *r)
 {
 	while (r->total > RUNS_MAX / 2) {
@@ -103,7 +103,7 @@ static uint64_t deadline_key(int32_t tid, uint64_t value)
 	return value * 0x9e3779b97f4a7c15ull + (uint32_t)tid;
 }
 
-/* Each value is written once; one that is not belongs to nobody (time 0). */
+/* Each value is written once; one that is written again belongs to nobody (time 0). */
 static void add_deadline(struct runs *r, int32_t tid, uint64_t value, uint64_t host)
 {
 	uint64_t key = deadline_key(tid, value), other;

@@ -23,7 +23,7 @@ static struct tl_stamps stamps_of(const struct timeline *t, const struct tl_sour
 	return c;
 }
 
-/* The first and the last cycle that the stamp may be of; false: that is not known. */
+/* The first and the last cycle that the stamp may stand for; false: unknown. */
 static bool stamp_range(const struct tl_stamps *c, uint64_t ts, uint64_t *lo, uint64_t *hi)
 {
 	uint64_t width = 0;
@@ -58,8 +58,8 @@ static int see_placed(void *arg, const struct rec *rec)
 }
 
 /*
- * Nothing stands before it that has a place: that of the first one after it, found by a walk of its
- * own, which few captures need; else the host's beginning.
+ * Nothing before it has a place: takes that of the first one after it, found by a walk of its own,
+ * which few captures need; else the host's beginning.
  */
 static void place_as_next(struct tl_stream *s)
 {
@@ -77,7 +77,7 @@ static void place(struct tl_stream *s, uint64_t ts)
 
 	s->stamps.after = s->placed ? s->at.host : 0;
 	ok = stamp_range(&s->stamps, ts, &lo, &hi);
-	/* A stamp before its predecessor on the same CPU cannot be right either. */
+	/* A stamp before its predecessor on the same CPU cannot be right, either. */
 	ok &= !s->placed || lo >= s->at.host;
 	s->at.unplaced = !ok;
 	s->at.width = ok ? hi - lo : 0;
@@ -125,13 +125,13 @@ static inline void look_at(struct tl_stream *s)
 	s->at.learn = comms_wants(s->src->comms, &s->r.rec);
 }
 
-/* What stood behind the mark was removed before it could be given out. */
+/* What came after the mark was removed before it could be given out. */
 static bool is_behind(const struct tl_stream *s, const struct tl_mark *m, uint64_t stamp)
 {
 	return m->next ? stamp > m->next : s->src->cap->first_segment > m->segment;
 }
 
-/* Then there is a gap, of nobody knows how many, up to the first event that is left. */
+/* Then there is a gap, of unknown size, up to the first event that is left. */
 static bool begins_late(struct tl_stream *s, enum rkind k)
 {
 	const struct tl_mark *m = s->skip.mark;
@@ -155,7 +155,7 @@ static bool begins_late(struct tl_stream *s, enum rkind k)
 	return true;
 }
 
-/* By everything that there is; have: rstream_next() has given an event. */
+/* By everything that there is; have: rstream_next() has returned an event. */
 static __attribute__((noinline)) bool next_any(struct tl_stream *s, bool have, uint64_t *key)
 {
 	if (s->src->qemu)
@@ -186,13 +186,16 @@ static __attribute__((noinline)) bool next_any(struct tl_stream *s, bool have, u
 			break;
 		case R_END:
 		default:
-			/* Old segments go while it is followed: the rest is found next time. */
+			/*
+			 * Old segments are removed while it is followed: the rest is found next
+			 * time.
+			 */
 			if (s->r.error && !(s->skip.mark && s->r.error == -ENOENT))
 				s->src->error = s->r.error;
 			s->ended = !s->r.error;
 			return false;
 		}
-		/* Until the window begins; damage is told wherever it is met. */
+		/* Up to the beginning of the window; damage is reported wherever it is found. */
 	} while ((s->at.host + s->at.width < s->from && s->at.kind != TL_DAMAGE) ||
 		 tl_mark_passed(&s->skip, s->stamp));
 	/* Where it ends is not known before that is due. */
@@ -200,7 +203,7 @@ static __attribute__((noinline)) bool next_any(struct tl_stream *s, bool have, u
 	return true;
 }
 
-/* Mostly it is an event of the first host, no earlier than the one before, and of the window. */
+/* The usual case: an event of the first host, no earlier than the previous one, in the window. */
 bool tl_stream_next(void *stream, uint64_t *key)
 {
 	struct tl_stream *s = stream;
@@ -219,7 +222,7 @@ bool tl_stream_next(void *stream, uint64_t *key)
 	return true;
 }
 
-/* A stamp that has no place on the host is not known to be before anything. */
+/* A stamp without a place on the host is not known to be before anything. */
 static bool is_before(void *arg, uint64_t ts)
 {
 	const struct tl_stream *s = arg;
@@ -246,7 +249,7 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	s->item.around = s->stamps.own ? own_tsc_around(s->stamps.own) : 0;
 	s->converts = s->stamps.gtime || s->stamps.link || s->stamps.own;
 	if (t->marks) {
-		s->converts = true; /* more is asked than the stamp */
+		s->converts = true; /* more is needed than the stamp */
 		s->skip.mark = tl_mark_of(t->marks, src, cs->cpu);
 		if (!s->skip.mark)
 			return -ENOMEM;

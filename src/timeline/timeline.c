@@ -71,7 +71,7 @@ int tl_new_alone(struct hostmap *map, struct timeline **out, struct kvmft_err *e
 	return ret;
 }
 
-/* Captures of one VM are told apart by a number behind its name. */
+/* Several captures of one VM are told apart by a number after its name. */
 static void label_first(struct timeline *t, size_t vm)
 {
 	const struct hostmap_vm *first = &t->map->vm[t->map->vm[vm].of];
@@ -83,8 +83,8 @@ static void label_first(struct timeline *t, size_t vm)
 }
 
 /*
- * A record that the guest read before the host was recorded is that of the first moment of which
- * the host tells: a new one in between would have needed a TSC written, or a new master clock.
+ * A record that the guest read before the host was recorded holds from the first moment that the
+ * host shows: a new one in between would have needed a write to a TSC, or a new master clock.
  */
 static bool read_before(const struct epoch_vcpu *v, uint64_t tsc, uint64_t *host)
 {
@@ -384,7 +384,7 @@ static void stream_thread(const struct timeline *t, struct tl_stream *s, int32_t
 		s->item.vm = (int64_t)s->stamps.link->vm[thread->vm];
 }
 
-/* What the stream is at, an event of a capture, as an item. */
+/* The current event of the stream, one of a capture, as an item. */
 static inline void item_event(struct tl_stream *s)
 {
 	struct tl_source *src = s->src;
@@ -399,10 +399,10 @@ static inline void item_event(struct tl_stream *s)
 }
 
 /*
- * Whether the next of the stream, which is at an event, is one for which nothing is read: the data
- * of this one stay where they are. Then the next winner is found at once, before this one is
- * printed: who that is takes a chain of loads and comparisons, which a processor does beside the
- * printing only when it comes first.
+ * Whether the next item of the stream, which is at an event, needs no reading, so that this one's
+ * data stays where it is. Then the next winner is found at once, before this one is printed:
+ * finding it takes a chain of loads and comparisons, which a processor overlaps with the printing
+ * only if it comes first.
  *
  * Before a window begins events are left out, and then something may be read.
  */
@@ -418,13 +418,13 @@ static inline void pop_or_later(struct timeline *t, const struct tl_stream *s)
 		rmerge_pop(t->merge);
 }
 
-/* An event of a capture of which more is asked than its place. */
+/* An event of a capture of which more than its place is needed. */
 static int event_asked(struct timeline *t, struct tl_stream *s, const struct tl_item **item)
 {
 	struct tl_source *src = s->src;
 	int ret;
 
-	if (s->at.tid != s->item.tid && !src->guest) /* mostly it stays the same */
+	if (s->at.tid != s->item.tid && !src->guest) /* usually it stays the same */
 		stream_thread(t, s, s->at.tid);
 	item_event(s);
 	if (t->devices.n) {
@@ -444,7 +444,7 @@ static int event_asked(struct timeline *t, struct tl_stream *s, const struct tl_
 	return ret < 0 ? ret : 1;
 }
 
-/* Whatever it is that the stream is at. */
+/* The current item of the stream, whatever it is. */
 static __attribute__((noinline)) int next_any(struct timeline *t, struct tl_stream *s,
 					      const struct tl_item **item)
 {
@@ -464,7 +464,7 @@ static __attribute__((noinline)) int next_after(struct timeline *t, const struct
 	return tl_next(t, item);
 }
 
-/* Events are many: what is not asked of most of them is elsewhere. */
+/* There are many events: what most of them do not need is elsewhere. */
 int tl_next(struct timeline *t, const struct tl_item **item)
 {
 	struct tl_stream *s;
