@@ -148,10 +148,11 @@ static bool take_number(struct unpack *u, unsigned int base, uint64_t *v)
 	if (!take(u, &s, &n) || !n)
 		return false;
 	for (; n; n--, s++) {
-		const char *d = memchr(digits, *s, base);
+		unsigned int c = (unsigned char)*s;
+		unsigned int d = c >= 'a' ? c - 'a' + 10 : c <= '9' ? c - '0' : BASE;
 
-		if (!d || __builtin_mul_overflow(*v, (uint64_t)base, v) ||
-		    __builtin_add_overflow(*v, (uint64_t)(d - digits), v))
+		if (d >= base || __builtin_mul_overflow(*v, (uint64_t)base, v) ||
+		    __builtin_add_overflow(*v, (uint64_t)d, v))
 			return false;
 	}
 	return true;

@@ -174,8 +174,11 @@ static bool is_unseen(uint32_t code)
 
 void str_printable(char *s)
 {
-	size_t n = strlen(s);
+	size_t n;
 
+	while (*s >= ' ' && *s <= '~') /* nearly always all of it */
+		s++;
+	n = strlen(s);
 	while (n) {
 		size_t len = str_utf8_len(s, n);
 
