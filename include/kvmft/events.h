@@ -149,6 +149,14 @@ enum event_role event_role_of(const struct fmt_event *ev);
  */
 int event_arch_check(const struct capture *cap, struct kvmft_err *err) __must_check;
 
+/* "6.1" of the recorded kernel's "Linux NAME 6.1.0-13-amd64 ..." or bare release; false: not told. */
+bool event_kernel(const struct capture *cap, unsigned int *major, unsigned int *minor);
+/*
+ * Whether an exit of that isa (exit_names.h) is traced only when the host's interrupts were served,
+ * so that they look like the guest's time; false also where the kernel is not known.
+ */
+bool event_exit_late(const struct capture *cap, uint32_t isa);
+
 /*
  * What a host's events tell of the interrupts of its guests. An interrupt has a number: the vector of
  * an APIC, the INTID of a GIC.

@@ -41,6 +41,27 @@ int event_arch_check(const struct capture *cap, struct kvmft_err *err)
 		       cap->path);
 }
 
+bool event_kernel(const struct capture *cap, unsigned int *major, unsigned int *minor)
+{
+	const char *p = cap->uname;
+
+	for (; p && *p; p++)
+		if ((p == cap->uname || p[-1] == ' ') && sscanf(p, "%u.%u", major, minor) == 2)
+			return true;
+	return false;
+}
+
+/* In the exit handler: of VMX from Linux 4 to 5.9, of SVM to 6.11. */
+bool event_exit_late(const struct capture *cap, uint32_t isa)
+{
+	unsigned int major, minor;
+
+	if (!event_kernel(cap, &major, &minor) || major < 4)
+		return false;
+	return (isa == EXIT_ISA_SVM && (major < 6 || (major == 6 && minor < 12))) ||
+	       (isa == EXIT_ISA_VMX && (major == 4 || (major == 5 && minor < 10)));
+}
+
 const struct event_irqs *event_irqs(const struct fmt *fmt)
 {
 	const struct fmt_event *ev = event_format(fmt, EV_EXIT);

@@ -250,17 +250,6 @@ static void set_window(struct report *r)
 
 /* ---- remarks ---- */
 
-/* "6.1" of "Linux NAME 6.1.0-13-amd64 ..." or of a bare release; false when there is none. */
-static bool kernel_version(const struct capture *c, unsigned int *major, unsigned int *minor)
-{
-	const char *p = c->uname;
-
-	for (; p && *p; p++)
-		if ((p == c->uname || p[-1] == ' ') && sscanf(p, "%u.%u", major, minor) == 2)
-			return true;
-	return false;
-}
-
 /*
  * Where the two events are traced differs (arch/x86/kvm/{x86,vmx/vmx,svm/svm}.c): if in the exit
  * handler, the host's interrupts were already handled, so that the exit looks shorter.
@@ -275,7 +264,7 @@ static void remark_kernel(struct report *r)
 		report_remark(r, "kernel: %s; kvm_exit is traced %s", release, traced);
 		return;
 	}
-	if (!kernel_version(r->cap, &major, &minor)) {
+	if (!event_kernel(r->cap, &major, &minor)) {
 		report_remark(
 			r,
 			"kernel: %s; where its kvm_exit is traced is not known, so compare times "
