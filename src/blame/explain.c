@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kvmft/ksyms.h"
 #include "kvmft/util.h"
 
 #define CPUS_MAX 65536u /* a capture that speaks of more is not believed */
@@ -24,6 +25,9 @@ struct blame_vcpu {
 	char what[32];	     /* "port 0x3f8"; "" */
 	bool has_rip;
 	uint64_t rip, at; /* of its exit */
+	bool in_irq;  /* left the guest for an interrupt, and the exit is yet to be told */
+	bool kicked;  /* by vCPU kicker */
+	uint32_t kicker;
 };
 
 /* What interrupts a CPU of the host. */
@@ -108,22 +112,31 @@ struct blame_part *blame_part_add(struct blame_spike *s, enum blame_cause cause,
 	return p;
 }
 
+/* A timer of the guest is due, and the host's has not told so yet. */
+static bool not_due_yet(const struct blame_spike *s)
+{
+	return s->since <= s->accepted;
+}
+
 static void name_task(const struct tl_source *s, struct blame_part *p, int32_t tid)
 {
 	if (!p->name[0])
 		snprintf(p->name, sizeof(p->name), "%.40s-%d", tid ? tl_comm(s, tid) : "<idle>", tid);
 }
 
-/* An idle CPU takes who is woken at once; where it did not, it was not allowed to. */
+/*
+ * An idle CPU takes who is woken at once; where it did not, it was not allowed to, if that VM has a
+ * limit. Else the CPU itself was late.
+ */
 static void idle_wait_over(const struct blame *b, struct blame_spike *s)
 {
 	uint64_t khz = b->khz ? b->khz : 2000000;
-	bool late = s->idle_wait > khz * IDLE_MS;
+	bool late = s->idle_wait > khz * IDLE_MS, limit = late && blame_limited(b, s->vm);
 	struct blame_part *p;
 
 	if (!s->idle_wait)
 		return;
-	p = blame_part_add(s, late ? CAUSE_THROTTLED : CAUSE_HALT_WAKE, 3, s->idle_wait);
+	p = blame_part_add(s, limit ? CAUSE_THROTTLED : CAUSE_HALT_WAKE, 3u + late, s->idle_wait);
 	s->idle_wait = 0;
 	if (!p->name[0])
 		snprintf(p->name, sizeof(p->name), "woken, its CPU %s idle", late ? "left" : "still");
@@ -142,6 +155,11 @@ static bool spins(const struct blame_vcpu *v)
 	return v && exit_kind(v->why) == EXIT_KIND_PAUSE;
 }
 
+static bool halts(const struct blame_vcpu *v)
+{
+	return v && exit_kind(v->why) == EXIT_KIND_HALT;
+}
+
 /* Somebody else has the CPU that the vCPU wants. */
 static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now *n, uint64_t time)
 {
@@ -154,6 +172,8 @@ static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now 
 		cause = CAUSE_STOPPED;
 	else if (!n->thief_known)
 		cause = CAUSE_UNKNOWN;
+	else if (!n->thief && n->state == VS_WAITING && not_due_yet(s))
+		cause = CAUSE_HOST_TIMER;
 	else if (!n->thief && n->state == VS_WAITING) {
 		s->idle_wait += time;
 		return;
@@ -164,11 +184,16 @@ static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now 
 		cause = spins(vcpu_of(b, s)) ? CAUSE_LOCK_HOLDER : CAUSE_SIBLING;
 	else if (!strncmp(tl_comm(host, n->thief), "migration/", 10))
 		cause = CAUSE_MIGRATED;
+	else if (!strncmp(tl_comm(host, n->thief), "ksoftirqd/", 10) ||
+		 !strncmp(tl_comm(host, n->thief), "irq/", 4))
+		cause = CAUSE_HOST_IRQ; /* in a thread */
 	p = blame_part_add(s, cause, cause == CAUSE_STOPPED ? 0 : (uint32_t)n->thief, time);
 	if (p->name[0])
 		return;
 	if (cause == CAUSE_UNKNOWN)
 		snprintf(p->name, sizeof(p->name), "who had the CPU was not recorded");
+	else if (cause == CAUSE_HOST_TIMER)
+		snprintf(p->name, sizeof(p->name), "its CPU was idle");
 	else if (cause == CAUSE_LOCK_HOLDER)
 		snprintf(p->name, sizeof(p->name), "its CPU given to vCPU %u", th->vcpu);
 	else if (cause == CAUSE_SIBLING)
@@ -259,12 +284,29 @@ static void note_rip(struct blame_spike *s, const struct blame_vcpu *v)
 	s->rip_time = time;
 }
 
+/* Who gives the lock back had it until then. */
+static void lock_over(struct blame_spike *s, const struct blame_vcpu *v)
+{
+	bool known = v && v->kicked;
+	struct blame_part *p;
+
+	if (!s->in_lock)
+		return;
+	p = blame_part_add(s, CAUSE_LOCK_HOLDER, known ? v->kicker + 3ull : 2, s->in_lock);
+	s->in_lock = 0;
+	if (!p->name[0] && known)
+		snprintf(p->name, sizeof(p->name), "halted, for a lock of vCPU %u", v->kicker);
+	else if (!p->name[0])
+		snprintf(p->name, sizeof(p->name), "halted, for a lock");
+}
+
 /* What an exit was for is known when it is over. */
 static void exit_over(const struct blame *b, struct blame_spike *s)
 {
 	const struct blame_vcpu *v = vcpu_of(b, s);
 
 	note_rip(s, v);
+	lock_over(s, v);
 	for (unsigned int k = 0; k < ARRAY_SIZE(s->in_exit); k++) {
 		if (s->in_exit[k] && k < 2)
 			in_kernel(b, s, v, k & 1, s->in_exit[k]);
@@ -274,26 +316,23 @@ static void exit_over(const struct blame *b, struct blame_spike *s)
 	}
 }
 
-/* A CPU that serves an interrupt does nothing else. */
-static void interrupted(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v,
+/* A CPU that serves an interrupt does nothing else. False: it does not, as far as is known. */
+static bool interrupted(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v,
 			const struct lat_now *n, uint64_t time)
 {
 	const struct blame_cpu *c = v && v->cpu < b->ncpu ? &b->cpu[v->cpu] : NULL;
+	bool named = c && (c->irqs || c->softirqs);
+	uint64_t key = 1ull << 34;
 	struct blame_part *p;
 
-	if (n->asleep || !c || (!c->irqs && !c->softirqs)) {
-		s->in_exit[(n->state == VS_USER) * 2 + n->asleep] += time;
-		return;
-	}
-	p = blame_part_add(s, CAUSE_HOST_IRQ, c->irqs ? c->irq : 1ull << 32 | c->softirq, time);
+	if (n->asleep || (!named && !(v && v->in_irq && n->state == VS_GUEST)))
+		return false;
+	if (named)
+		key = c->irqs ? c->irq : 1ull << 32 | c->softirq;
+	p = blame_part_add(s, CAUSE_HOST_IRQ, key, time);
 	if (!p->name[0])
-		snprintf(p->name, sizeof(p->name), "%s", c->name);
-}
-
-/* A timer of the guest is due, and the host's has not told so yet. */
-static bool not_due_yet(const struct blame_spike *s)
-{
-	return s->since <= s->accepted;
+		snprintf(p->name, sizeof(p->name), "%s", named ? c->name : "before its exit");
+	return true;
 }
 
 /* The first capture of a VM's guest; NULL: there is none. */
@@ -308,11 +347,34 @@ static const struct tl_source *guest_of(const struct blame *b, int64_t vm)
 	return NULL;
 }
 
+/* It took no interrupt until it is left now. If it halts for a lock, it spun on it till then. */
+static void masked_over(const struct blame *b, struct blame_spike *s, bool lock)
+{
+	const struct tl_source *guest = guest_of(b, s->vm);
+	uint64_t time = s->masked;
+	struct blame_part *p;
+
+	s->masked = 0;
+	if (!time)
+		return;
+	p = blame_part_add(s, lock ? CAUSE_LOCK_HOLDER : CAUSE_GUEST_IRQS_OFF,
+			   lock ? 1 : s->masked_by, time);
+	if (p->name[0])
+		return;
+	if (lock)
+		snprintf(p->name, sizeof(p->name), "spinning");
+	else if (guest && s->masked_by != UINT32_MAX)
+		name_task(guest, p, (int32_t)s->masked_by);
+	else
+		snprintf(p->name, sizeof(p->name), "%s", guest ? "" : "the guest was not recorded");
+}
+
 /* The guest runs. Whether it does what was waited for, is the question. */
 static void guest_runs(const struct blame *b, struct blame_spike *s, const struct lat_now *n,
 		       uint64_t time)
 {
 	const struct tl_source *guest = guest_of(b, s->vm);
+	uint32_t task = n->task_known ? (uint32_t)n->task : UINT32_MAX;
 	enum blame_cause cause = CAUSE_GUEST_SCHED;
 	struct blame_part *p;
 
@@ -322,7 +384,14 @@ static void guest_runs(const struct blame *b, struct blame_spike *s, const struc
 		cause = CAUSE_GUEST_CODE;
 	else if (!s->tid)
 		cause = s->what == BLAME_IO ? CAUSE_GUEST_CODE : CAUSE_GUEST_IRQS_OFF;
-	p = blame_part_add(s, cause, n->task_known ? (uint32_t)n->task : UINT32_MAX, time);
+	if (cause == CAUSE_GUEST_IRQS_OFF) {
+		if (s->masked_by != task)
+			masked_over(b, s, false);
+		s->masked_by = task;
+		s->masked += time;
+		return;
+	}
+	p = blame_part_add(s, cause, task, time);
 	if (p->name[0])
 		return;
 	if (cause == CAUSE_GUEST_SCHED && guest && n->task_known && !n->task)
@@ -333,16 +402,38 @@ static void guest_runs(const struct blame *b, struct blame_spike *s, const struc
 		snprintf(p->name, sizeof(p->name), "%s", guest ? "" : "the guest was not recorded");
 }
 
-static void in_guest(const struct blame *b, struct blame_spike *s, const struct lat_now *n,
+static bool hides_irqs(const struct blame *b, uint32_t isa)
+{
+	return isa < ARRAY_SIZE(b->hides_irqs) && b->hides_irqs[isa];
+}
+
+/* What kernels call the loops in which they wait for a lock. */
+static bool in_lock_loop(const struct blame *b, int64_t vm, uint64_t rip)
+{
+	const struct ksyms *k = b->map->vm[vm].syms;
+	const struct ksym *f = k ? ksyms_find(k, rip) : NULL;
+
+	return f && strstr(f->name, "lock_slowpath");
+}
+
+static void in_guest(struct blame *b, struct blame_spike *s, const struct lat_now *n,
 		     uint64_t time)
 {
+	const struct blame_vcpu *v = vcpu_of(b, s);
 	struct blame_part *p;
 
-	if (not_due_yet(s)) {
+	if (interrupted(b, s, v, n, time))
+		return;
+	if (not_due_yet(s) && v && hides_irqs(b, v->why.isa)) {
+		p = blame_part_add(s, CAUSE_UNKNOWN, 1, time);
+		b->hidden = true;
+		if (!p->name[0])
+			snprintf(p->name, sizeof(p->name), "the guest, or an interrupt of the host");
+	} else if (not_due_yet(s)) {
 		p = blame_part_add(s, CAUSE_HOST_TIMER, 1, time);
 		if (!p->name[0])
 			snprintf(p->name, sizeof(p->name), "the guest ran meanwhile");
-	} else if (spins(vcpu_of(b, s))) {
+	} else if (spins(v)) {
 		s->spun += time;
 	} else {
 		guest_runs(b, s, n, time);
@@ -368,11 +459,16 @@ static void spun_over(const struct blame *b, struct blame_spike *s, bool on)
 	}
 }
 
-static void halted(struct blame_spike *s, uint64_t time)
+static void halted(const struct blame *b, struct blame_spike *s, uint64_t time)
 {
+	const struct blame_vcpu *v = vcpu_of(b, s);
 	bool timer = not_due_yet(s);
 	struct blame_part *p;
 
+	if (v && !timer && blame_lock_halt(b, s->vm, v->rip)) {
+		s->in_lock += time;
+		return;
+	}
 	if (s->what == BLAME_MOMENT) {
 		blame_part_add(s, CAUSE_GUEST_SLEEP, 1, time);
 		return;
@@ -419,6 +515,7 @@ static void move(struct blame *b, struct blame_spike *s, int64_t vcpu)
 	if (vcpu != s->on) {
 		exit_over(b, s);
 		spun_over(b, s, false);
+		masked_over(b, s, false);
 		idle_wait_over(b, s);
 	}
 	s->on = vcpu;
@@ -453,8 +550,14 @@ static void spend(struct blame *b, struct blame_spike *s, uint64_t to)
 	switch (n.state) {
 	case VS_GUEST: in_guest(b, s, &n, time); break;
 	case VS_KERNEL:
-	case VS_USER: interrupted(b, s, vcpu_of(b, s), &n, time); break;
-	case VS_HALTED: halted(s, time); break;
+	case VS_USER:
+		/* A vCPU that is woken for an interrupt which it does not take yet sleeps again. */
+		if (n.state == VS_KERNEL && n.asleep && halts(vcpu_of(b, s)))
+			halted(b, s, time);
+		else if (!interrupted(b, s, vcpu_of(b, s), &n, time))
+			s->in_exit[(n.state == VS_USER) * 2 + n.asleep] += time;
+		break;
+	case VS_HALTED: halted(b, s, time); break;
 	case VS_WAITING:
 	case VS_PREEMPTED: robbed(b, s, &n, time); break;
 	default: blame_part_add(s, CAUSE_UNKNOWN, 0, time);
@@ -484,21 +587,56 @@ static void pass(struct blame *b, uint64_t to)
 			continue;
 		exit_over(b, s);
 		spun_over(b, s, false);
+		masked_over(b, s, false);
 		idle_wait_over(b, s);
 		b->active[i--] = b->active[--b->nactive];
 	}
 }
 
-static void exits_over(struct blame *b, int64_t vm, int64_t vcpu, bool spins_on)
+/* An entry, why NULL; or an exit. What interrupts the guest does not change what it spins on. */
+static void exits_over(struct blame *b, const struct tl_item *i, const struct exit_why *why,
+		       uint64_t rip)
 {
+	enum exit_kind kind = why ? exit_kind(*why) : EXIT_KIND_INTR;
+
 	for (size_t k = 0; k < b->nactive; k++) {
 		struct blame_spike *s = &b->v[b->active[k]];
 
-		if (s->vm != vm || s->on != vcpu)
+		if (s->vm != i->vm || s->on != i->vcpu)
 			continue;
 		exit_over(b, s);
-		spun_over(b, s, spins_on);
+		spun_over(b, s, kind == EXIT_KIND_PAUSE);
+		if (why && s->masked && in_lock_loop(b, s->vm, rip))
+			masked_over(b, s, true);
+		if (kind != EXIT_KIND_INTR)
+			masked_over(b, s, kind == EXIT_KIND_HALT && blame_lock_halt(b, s->vm, rip));
 	}
+}
+
+static void note_kick(struct blame *b, const struct tl_item *i)
+{
+	int64_t target;
+	uint64_t at;
+
+	if (i->vm >= 0 && i->vcpu >= 0 && blame_kick(b, i, &target) &&
+	    u64map_get(&b->vcpu_at, (uint64_t)i->vm << 32 | (uint32_t)target, &at)) {
+		b->vcpu[at].kicked = true;
+		b->vcpu[at].kicker = (uint32_t)i->vcpu;
+	}
+}
+
+/*
+ * Where kvm_exit is traced late (SVM before Linux 6.12), the interrupt that the guest was left for
+ * has been served by then, and what its handler told came first.
+ */
+static void note_irq(struct blame *b, const struct tl_item *i)
+{
+	uint64_t at;
+
+	if (i->vm >= 0 && i->vcpu >= 0 &&
+	    fmt_flags(i->src->fmt, i->rec) & IN_INTERRUPT &&
+	    u64map_get(&b->vcpu_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &at))
+		b->vcpu[at].in_irq = true;
 }
 
 static int note_host(struct blame *b, enum event_role r, const struct tl_item *i)
@@ -517,8 +655,9 @@ static int note_host(struct blame *b, enum event_role r, const struct tl_item *i
 	if (r == EV_EXIT)
 		why = exit_why(&d->names, blame_field(d, r, 0, i), blame_field(d, r, 1, i));
 	if (r == EV_EXIT || r == EV_ENTRY)
-		exits_over(b, i->vm, i->vcpu, r == EV_EXIT && exit_kind(why) == EXIT_KIND_PAUSE);
+		exits_over(b, i, r == EV_EXIT ? &why : NULL, blame_field(d, r, 2, i));
 	switch (r) {
+	case EV_ENTRY: v->in_irq = false; break;
 	case EV_EXIT:
 		*v = (struct blame_vcpu){ .cpu = i->cpu, .why = why, .at = i->host };
 		v->has_rip = d->ev[r].f[2].size;
@@ -623,6 +762,8 @@ static int note(struct blame *b, const struct tl_item *i)
 			follow_task(b, r, i);
 		return ret;
 	}
+	if (b->nactive)
+		note_irq(b, i);
 	switch (r) {
 	case EV_VECTOR_ENTRY:
 	case EV_VECTOR_EXIT:
@@ -630,6 +771,7 @@ static int note(struct blame *b, const struct tl_item *i)
 	case EV_IRQ_EXIT:
 	case EV_SOFTIRQ_ENTRY:
 	case EV_SOFTIRQ_EXIT: return note_cpu(b, r, i);
+	case EV_ACCEPT: note_kick(b, i); return 0;
 	default: return note_host(b, r, i);
 	}
 }

@@ -170,6 +170,18 @@ static int lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 
 /* ---- the walk ---- */
 
+/* Where exits are traced late, and no event tells of the interrupts that came before. */
+static void hidden_irqs(struct blame *b)
+{
+	const struct tl_source *host = tl_source(b->t, 0);
+	bool told = event_format(host->fmt, EV_TIMER_IRQ) ||
+		    event_format(host->fmt, EV_IRQ_ENTRY) ||
+		    event_format(host->fmt, EV_SOFTIRQ_ENTRY);
+
+	for (uint32_t isa = 0; isa < ARRAY_SIZE(b->hides_irqs); isa++)
+		b->hides_irqs[isa] = !told && event_exit_late(host->cap, isa);
+}
+
 int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame **out,
 	      struct kvmft_err *err)
 {
@@ -186,6 +198,7 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	b->t = t;
 	b->map = tl_hostmap(t);
 	b->khz = tl_source(t, 0)->cap->tsc_khz;
+	hidden_irqs(b);
 	b->keep = MIN(MAX(o->top * 4, (size_t)64), (size_t)BLAME_TOP_MAX * 4);
 	b->cap = b->keep * 2;
 	b->v = calloc(b->cap, sizeof(*b->v));
@@ -195,7 +208,9 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	lo.want[LAT_MEM] = blame_knows_faults(b);
 	/* Only so that it is never an error that one of the others cannot be had. */
 	lo.want[LAT_SCHED] = true;
-	if (!b->v || blame_decoders(t, &b->dec))
+	b->nlimited = b->map->nvm;
+	b->limited = calloc(b->map->nvm + 1, sizeof(*b->limited));
+	if (!b->v || !b->limited || blame_decoders(t, &b->dec))
 		ret = err_set(err, ENOMEM, "out of memory");
 	else
 		ret = lat_new(t, &lo, &b->lat, err);
@@ -336,7 +351,13 @@ bool blame_saw_vcpu(const struct blame *b, int64_t vcpu)
 
 const char *blame_note(const struct blame *b, size_t i)
 {
-	return lat_note(b->found ? b->found : b->lat, i);
+	const struct lat *l = b->found ? b->found : b->lat;
+	const char *note = lat_note(l, i);
+
+	if (!note && b->hidden && (!i || lat_note(l, i - 1)))
+		return "this host's kernel tells of an exit only when the interrupt that it was for is served: "
+		       "record its irq_vectors:*, irq:softirq_entry and irq:softirq_exit";
+	return note;
 }
 
 void blame_free(struct blame *b)
@@ -349,8 +370,11 @@ void blame_free(struct blame *b)
 	free(b->v);
 	u64map_free(&b->wait_at);
 	free(b->wait);
-	u64map_free(&b->exit_at);
 	u64map_free(&b->fault);
+	u64map_free(&b->left_at);
+	free(b->left);
+	free(b->limited);
+	u64map_free(&b->halts);
 	u64map_free(&b->vcpu_of);
 	free(b->vcpu);
 	u64map_free(&b->vcpu_at);

@@ -17,7 +17,8 @@
 #include "kvmft/exit_names.h"
 
 /* prev_state (linux/sched.h): the bits of sleep, 0x80 for idle; 0x100 is preempted. */
-#define TASK_SLEEPS 0xffu
+#define TASK_SLEEPS  0xffu
+#define IN_INTERRUPT 0x18 /* common_flags: TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ */
 
 /* ---- decode.c ---- */
 
@@ -44,6 +45,12 @@ struct blame_wait {
 	bool ready;
 };
 
+/* A vCPU that was left. */
+struct blame_left {
+	uint64_t exit, rip; /* host TSC, 0: it is in the guest, or nobody knows */
+	bool halted, kicked;
+};
+
 struct blame_mark {
 	uint64_t vm, since;
 	int64_t vcpu;
@@ -57,6 +64,8 @@ struct blame {
 	const struct timeline *t;
 	struct hostmap *map;
 	uint64_t khz;
+	bool hides_irqs[3]; /* by isa up to SVM: the host's interrupts look like the guest's time */
+	bool hidden; /* ... and might be what a spike is due to */
 	struct lat *lat, *found; /* of this walk; of the first, during the second */
 	struct blame_decoder *dec; /* by source */
 	/* find.c */
@@ -68,7 +77,12 @@ struct blame {
 	struct u64map wait_at; /* vm << 32 | tid → index + 1 */
 	struct blame_wait *wait;
 	size_t wait_cap;
-	struct u64map exit_at;	/* vm << 32 | vcpu → host TSC of its exit */
+	struct u64map left_at;	/* vm << 32 | vcpu → index + 1 */
+	struct blame_left *left;
+	size_t left_cap;
+	bool *limited;		/* by VM: a vCPU of it had to leave its CPU idle */
+	size_t nlimited;
+	struct u64map halts;	/* by place in a guest: halts << 32 | how many a kick ended */
 	struct u64map vcpu_of;	/* source << 32 | CPU of the guest → vCPU */
 	struct blame_mark mark[BLAME_MARKS];
 	size_t nmark;
@@ -103,6 +117,12 @@ bool blame_wants(const struct blame *b, enum blame_what what);
 int blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i) __must_check;
 int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i) __must_check;
 void blame_wait_forget(struct blame *b, const struct tl_item *gap);
+/* Whether a cgroup limits that VM, as far as the events show. */
+bool blame_limited(const struct blame *b, int64_t vm);
+/* Whether the guest halts there to wait for a lock, and not because it is idle. */
+bool blame_lock_halt(const struct blame *b, int64_t vm, uint64_t rip);
+/* Whether a host's EV_ACCEPT is such a kick, of vCPU *target. */
+bool blame_kick(const struct blame *b, const struct tl_item *i, int64_t *target);
 /* The vCPU of a CPU of the guest, as far as its events told; else other. */
 int64_t blame_vcpu_of(const struct blame *b, const struct tl_item *i, uint64_t cpu, int64_t other);
 /* Learns that from a guest's event. 0 or -ENOMEM. */

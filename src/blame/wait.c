@@ -12,6 +12,11 @@
 #include "kvmft/util.h"
 
 #define TASKS_MAX (1u << 20) /* of all guests; a hostile capture must not fill memory */
+#define HALTS_MAX 4096u      /* places where guests halt; they have two or three */
+
+/* Delivery mode "remote read", which KVM uses for nothing but KVM_HC_KICK_CPU (asm/apicdef.h). */
+#define DM_MASK 0x700u
+#define DM_KICK 0x300u
 
 int64_t blame_vcpu_of(const struct blame *b, const struct tl_item *i, uint64_t cpu, int64_t other)
 {
@@ -213,30 +218,108 @@ int blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i
 	}
 }
 
-/* A vCPU that was left for anything but a halt, and is entered again. */
+/*
+ * A guest with paravirtual spinlocks halts when it has spun for long, and whoever gives the lock
+ * back kicks it. Its kernel does so at a place of its own, where hardly anything else ends a halt.
+ */
+static uint64_t halt_key(int64_t vm, uint64_t rip)
+{
+	return rip ^ (uint64_t)vm << 40;
+}
+
+static int learn_halt(struct blame *b, int64_t vm, const struct blame_left *l)
+{
+	uint64_t key = halt_key(vm, l->rip), *v, had;
+
+	if (!l->rip || (b->halts.n >= HALTS_MAX && !u64map_get(&b->halts, key, &had)))
+		return 0;
+	v = u64map_at(&b->halts, key);
+	if (!v)
+		return -ENOMEM;
+	*v += (1ull << 32) + l->kicked;
+	return 0;
+}
+
+bool blame_lock_halt(const struct blame *b, int64_t vm, uint64_t rip)
+{
+	uint64_t v;
+
+	return rip && u64map_get(&b->halts, halt_key(vm, rip), &v) && (v & UINT32_MAX) > (v >> 33);
+}
+
+bool blame_kick(const struct blame *b, const struct tl_item *i, int64_t *target)
+{
+	const struct blame_decoder *d = &b->dec[i->src->index];
+
+	*target = (int64_t)(uint32_t)blame_field(d, EV_ACCEPT, 0, i);
+	return (blame_field(d, EV_ACCEPT, 2, i) & DM_MASK) == DM_KICK;
+}
+
+static void kicked(struct blame *b, const struct tl_item *i)
+{
+	int64_t target;
+	uint64_t at;
+
+	if (i->vm >= 0 && blame_kick(b, i, &target) &&
+	    u64map_get(&b->left_at, (uint64_t)i->vm << 32 | (uint32_t)target, &at))
+		b->left[at].kicked = true;
+}
+
+/* Who can run, and leaves its CPU to nobody, must. */
+static void switched(struct blame *b, const struct tl_item *i)
+{
+	const struct blame_decoder *d = &b->dec[i->src->index];
+	const struct hostmap_thread *th;
+
+	if (blame_field(d, EV_SWITCH, 2, i) || blame_field(d, EV_SWITCH, 1, i) & TASK_SLEEPS)
+		return;
+	th = hostmap_thread(b->map, (int32_t)blame_field(d, EV_SWITCH, 0, i));
+	if (th && th->vm < b->nlimited)
+		b->limited[th->vm] = true;
+}
+
+bool blame_limited(const struct blame *b, int64_t vm)
+{
+	return vm >= 0 && (size_t)vm < b->nlimited && b->limited[vm];
+}
+
+/* A vCPU that was left for anything but to be idle, and is entered again. */
 int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];
 	struct blame_found f = { .what = BLAME_STALL, .vm = i->vm, .vcpu = i->vcpu };
+	struct blame_left *l, left;
 	struct blame_spike *at;
-	uint64_t key = (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, *exit;
 	struct exit_why why;
 
+	if (r == EV_ACCEPT)
+		kicked(b, i);
+	else if (r == EV_SWITCH)
+		switched(b, i);
 	if ((r != EV_ENTRY && r != EV_EXIT) || i->vm < 0 || i->vcpu < 0)
 		return 0;
-	exit = u64map_at(&b->exit_at, key);
-	if (!exit)
+	l = u64map_elem(&b->left_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &b->left,
+			&b->left_cap, sizeof(*l));
+	if (!l)
 		return -ENOMEM;
 	if (r == EV_EXIT) {
 		why = exit_why(&d->names, blame_field(d, r, 0, i), blame_field(d, r, 1, i));
-		*exit = exit_is_halt(why) ? 0 : i->host;
+		*l = (struct blame_left){
+			.exit = i->host, .rip = blame_field(d, r, 2, i),
+			.halted = exit_is_halt(why),
+		};
 		return 0;
 	}
-	if (!*exit)
+	left = *l;
+	*l = (struct blame_left){ 0 };
+	if (!left.exit)
 		return 0;
-	f.begin = *exit;
+	if (left.halted && learn_halt(b, i->vm, &left))
+		return -ENOMEM;
+	if (left.halted && !(left.kicked && blame_lock_halt(b, i->vm, left.rip)))
+		return 0;
+	f.begin = left.exit;
 	f.end = i->host;
-	*exit = 0;
 	at = blame_add(b, &f);
 	if (at)
 		snprintf(at->of, sizeof(at->of), "vCPU %u", (unsigned int)i->vcpu);
@@ -249,8 +332,8 @@ void blame_wait_forget(struct blame *b, const struct tl_item *gap)
 	if (gap->src->qemu)
 		return;
 	if (!gap->src->guest) {
-		u64map_free(&b->exit_at);
-		b->exit_at = (struct u64map){ 0 };
+		for (size_t k = 0; k < b->left_at.n; k++)
+			b->left[k] = (struct blame_left){ 0 };
 		return;
 	}
 	for (size_t k = 0; k < b->wait_at.n; k++)

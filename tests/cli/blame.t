@@ -278,6 +278,145 @@ capture guest <"$tmp/spun-guest"
 parts --what wakeup "$tmp/host" "$tmp/guest=one" >"$tmp/got"
 is "$(cat "$tmp/got")" "wakeup 6450 lock-holder: lock-holder (its CPU given to vCPU 1) 2400, lock-holder (spinning) 2100, \
 guest-sched (hog-78) 1500, lock-holder (PAUSE_INSTRUCTION) 450" "a vCPU that spins on a lock whose holder has no CPU"
+# The same with paravirtual spinlocks: it halts at a place of its own, and vCPU 1, which comes back late, kicks it
+# (delivery mode 3). One of its halts is ended by an interrupt, and one kick comes for a vCPU that is idle.
+{
+	echo "0   1000 101 kvm_entry vcpu_id=0"
+	for at in 20 24 28; do
+		echo "0 ${at}000 101 kvm_exit exit_reason=12 isa=1 guest_rip=0xffffffff81000100"
+		echo "0 ${at}100 101 sched:sched_switch prev_pid=101 prev_state=1 next_pid=0"
+		[ $at = 24 ] || echo "1 ${at}700 102 kvm_apic_accept_irq apicid=0 dm=0x300 tm=0 vec=0"
+		echo "0 ${at}800   0 sched:sched_wakeup pid=101 target_cpu=0"
+		echo "0 ${at}850   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=101"
+		echo "0 ${at}900 101 kvm_vcpu_wakeup ns=700 waited=1 valid=1"
+		echo "0 ${at}950 101 kvm_entry vcpu_id=0"
+	done
+	for at in 40 42 44; do
+		echo "0 ${at}000 101 kvm_exit exit_reason=12 isa=1 guest_rip=0xffffffff81000200"
+		[ $at != 44 ] || echo "1 ${at}700 102 kvm_apic_accept_irq apicid=0 dm=0x300 tm=0 vec=0"
+		echo "0 ${at}950 101 kvm_entry vcpu_id=0"
+	done
+	echo "0  50000 101 kvm_exit exit_reason=1 isa=1"
+	echo "1    900 102 kvm_entry vcpu_id=1"
+} | sort -s -n -k1,1 -k2,2 >"$tmp/kicked"
+capture host <"$tmp/kicked"
+cat >"$tmp/kicked-guest" <<'END'
+0   1500   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=78
+0  19500  78 sched:sched_wakeup pid=77 target_cpu=0
+0  29950  78 sched:sched_switch prev_pid=78 prev_state=1 next_pid=77
+0  39000  77 sched:sched_switch prev_pid=77 prev_state=1 next_pid=0
+0  39900   0 sched:sched_wakeup pid=78 target_cpu=0
+0  45000   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=78
+END
+capture guest <"$tmp/kicked-guest"
+parts --what wakeup,stall "$tmp/host" "$tmp/guest=one" >"$tmp/got"
+cat >"$tmp/want" <<'END'
+wakeup 10450 guest-sched: guest-sched (hog-78) 7600, lock-holder (halted, for a lock of vCPU 1) 1700, \
+lock-holder (halted, for a lock) 850, halt-wake (woken, its CPU still idle) 150, halt-wake (awake, on its way into the guest) 150
+stall 950 lock-holder: lock-holder (halted, for a lock of vCPU 1) 850, halt-wake (woken, its CPU still idle) 50, \
+halt-wake (awake, on its way into the guest) 50
+stall 950 lock-holder: lock-holder (halted, for a lock of vCPU 1) 850, halt-wake (woken, its CPU still idle) 50, \
+halt-wake (awake, on its way into the guest) 50
+wakeup 5100 halt-wake: halt-wake (halted) 2850, guest-sched (<idle>-0, on its way to switch) 2250
+END
+sed -i ':a; /\\$/{N; s/\\\n//; ba}' "$tmp/want"
+ok "halts for a lock are the lock's, halts of an idle vCPU are not" diff "$tmp/want" "$tmp/got"
+
+# Linux 6.1 on SVM: what the host served is seen in what it told, before its exit is traced. An idle CPU that takes
+# a vCPU late has no limit, where no vCPU ever had to leave it idle.
+facts="$facts
+meta task tid=21 tgid=21 comm=ksoftirqd/0"
+capture host <<'END'
+0        1000 101 kvm_entry vcpu_id=0
+0      120000 101 sched:sched_wakeup pid=55 target_cpu=0 common_flags=8
+0      150000 101 kvm_exit exit_reason=0x60 isa=2
+0      150100 101 kvm_entry vcpu_id=0
+0      160000 101 kvm_exit exit_reason=0x78 isa=2
+0      160100 101 sched:sched_switch prev_pid=101 prev_state=1 next_pid=0
+0      170000   0 sched:sched_wakeup pid=101 target_cpu=0
+0    20170000   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=101
+0    20170100 101 kvm_entry vcpu_id=0
+0    30000000 101 kvm_exit exit_reason=0x60 isa=2
+0    30000100 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=21
+0    30090000  21 sched:sched_switch prev_pid=21 prev_state=1 next_pid=101
+0    30090100 101 kvm_entry vcpu_id=0
+0    40000000 101 kvm_exit exit_reason=0x60 isa=2
+END
+capture guest <<'END'
+0     1500   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=78
+0   110000  78 sched:sched_wakeup pid=77 target_cpu=0
+0   150200  78 sched:sched_switch prev_pid=78 prev_state=1 next_pid=77
+0   159000  77 sched:sched_switch prev_pid=77 prev_state=1 next_pid=0
+0   159500   0 sched:sched_wakeup pid=78 target_cpu=0
+0 20170200   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=78
+END
+parts --what wakeup,stall "$tmp/host" "$tmp/guest=one" >"$tmp/got"
+cat >"$tmp/want" <<'END'
+wakeup 40200 host-irq: host-irq (before its exit) 30000, guest-sched (hog-78) 10100, host-irq (interrupt) 100
+stall 100 host-irq: host-irq (interrupt) 100
+wakeup 20010700 halt-wake: halt-wake (woken, its CPU left idle) 20000000, halt-wake (halted) 10100, \
+guest-sched (<idle>-0, on its way to switch) 600
+stall 90100 host-irq: host-irq (ksoftirqd/0-21) 89900, host-irq (interrupt) 200
+END
+sed -i ':a; /\\$/{N; s/\\\n//; ba}' "$tmp/want"
+ok "interrupts that came before their exit, softirqs in their thread, and a CPU that was idle for long" \
+	diff "$tmp/want" "$tmp/got"
+# A timer that came late while the guest ran, or the host served an interrupt: who can tell?
+cat >"$tmp/late" <<'END'
+meta machine uname=Linux%206.1.0-13 arch=x86_64
+0   1000 101 kvm_entry vcpu_id=0
+0   2000 101 kvm_exit exit_reason=0x7c isa=2
+0   2010 101 kvm_msr write=1 ecx=0x6e0 data=10000
+0   2100 101 kvm_entry vcpu_id=0
+0  50000 101 kvm_exit exit_reason=0x60 isa=2
+0  50010 101 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0xec
+0  50020 101 kvm_inj_virq vector=0xec soft=0 reinjected=0
+0  50100 101 kvm_entry vcpu_id=0
+0  60000 101 kvm_exit exit_reason=0x60 isa=2
+END
+capture host <"$tmp/late"
+capture guest <<'END'
+0   1500   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=78
+0  50200   0 irq_vectors:local_timer_entry vector=0xec
+0  50300   0 irq_vectors:local_timer_exit vector=0xec
+END
+parts --what timer "$tmp/host" "$tmp/guest=one" >"$tmp/got"
+is "$(cat "$tmp/got")" "timer 40200 unknown: unknown (the guest, or an interrupt of the host) 40000, host-irq (interrupt) 100, \
+guest-irqs-off (hog-78) 100" "a late timer where nobody can tell whether the guest ran"
+run "$kvmft" blame -q --what timer "$tmp/host" "$tmp/guest=one"
+out_has '^# .* record its irq_vectors:' "... and what to record"
+echo "recorded irq:softirq_entry" >>"$tmp/late"
+capture host <"$tmp/late"
+parts --what timer "$tmp/host" "$tmp/guest=one" >"$tmp/got"
+is "$(cat "$tmp/got")" "timer 40200 host-timer: host-timer (the guest ran meanwhile) 40000, host-irq (interrupt) 100, \
+guest-irqs-off (hog-78) 100" "... and where the host's softirqs were recorded, and were none"
+# Interrupts are off while its kernel waits for a lock: told by where exits find it, if its symbols are known.
+capture host <<'END'
+0   1000 101 kvm_entry vcpu_id=0
+0   2000 101 kvm_exit exit_reason=32 isa=1
+0   2010 101 kvm_msr write=1 ecx=0x6e0 data=10000
+0   2100 101 kvm_entry vcpu_id=0
+0  10000 101 kvm_exit exit_reason=1 isa=1 guest_rip=0xffffffff81000105
+0  10010 101 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0xec
+0  10200 101 kvm_entry vcpu_id=0
+0  50200 101 kvm_exit exit_reason=1 isa=1 guest_rip=0xffffffff81000110
+0  50300 101 kvm_inj_virq vector=0xec soft=0 reinjected=0
+0  50400 101 kvm_entry vcpu_id=0
+0  70000 101 kvm_exit exit_reason=1 isa=1
+END
+capture guest <<'END'
+0   1500   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=78
+0  60400   0 irq_vectors:local_timer_entry vector=0xec
+0  60500   0 irq_vectors:local_timer_exit vector=0xec
+END
+printf '%s\n' "ffffffff81000100 t native_queued_spin_lock_slowpath" "ffffffff81000200 t other" >"$tmp/kallsyms"
+parts --what timer "$tmp/host" "$tmp/guest=one" >"$tmp/got"
+parts --what timer --guest-kallsyms "one=$tmp/kallsyms" "$tmp/host" "$tmp/guest=one" >>"$tmp/got"
+cat >"$tmp/want" <<'END'
+timer 50400 guest-irqs-off: guest-irqs-off (hog-78) 50000, host-irq (EXTERNAL_INTERRUPT) 400
+timer 50400 lock-holder: lock-holder (spinning) 40000, guest-irqs-off (hog-78) 10000, host-irq (EXTERNAL_INTERRUPT) 400
+END
+ok "a guest that spins on a lock with interrupts off, without and with its symbols" diff "$tmp/want" "$tmp/got"
 capture host <"$tmp/both"
 capture guest <"$tmp/both-guest"
 
