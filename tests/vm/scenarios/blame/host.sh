@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 #
-# Makes a guest late in ten ways, each of them many times, while both sides are recorded. What was done, and when,
-# goes to the file `truth`, which only the test reads.
+# Makes a guest late in many ways, each of them many times, while both sides are recorded. What was done, and when,
+# goes to the file `truth`, which only the test reads. PLANTS names the ways: the functions plant_* here.
 
 . "$VM_LIB/host.sh"
 
-MS=50
+MS=100
+THAN=$((MS / 2))
 TIMES=12
+PLANTS=${PLANTS:-thief stop throttled sched sibling irqsoff write disk touch port marker idle}
+# Which interrupts and softirqs the host serves.
+HOST_EVENTS=${HOST_EVENTS--e irq:softirq_entry -e irq:softirq_exit -e irq_vectors:*}
 tools=$(dirname "$KVMFT")/tests/tools
 truth=/tmp/truth
 need_kvmft
@@ -19,26 +23,31 @@ modprobe null_blk nr_devices=1 gb=1 irqmode=2 completion_nsec=$((MS * 1000000)) 
 echo 0 >/sys/block/nullb0/queue/read_ahead_kb
 mkdir -p /tmp/cgroup
 mount -t cgroup2 none /tmp/cgroup
-echo +cpu >/tmp/cgroup/cgroup.subtree_control
-mkdir /tmp/cgroup/slow
+echo +cpu +io >/tmp/cgroup/cgroup.subtree_control
+mkdir /tmp/cgroup/slow /tmp/cgroup/slowio
+truncate -s 64M /dev/shm/taken
 
 note "the host runs, its guest boots"
 # With asynchronous page faults the guest would go on with another task.
 RIG_GUEST_CPU="$RIG_GUEST_CPU,-kvm-asyncpf,-kvm-asyncpf-int"
-guest_start vm1 --env "MS=$MS" --env "TIMES=$TIMES" --qemu-args "-drive if=virtio,file=/dev/nullb0,format=raw,cache=none \
--object memory-backend-file,id=slow,size=64M,mem-path=/dev/nullb0,share=on -device ivshmem-plain,memdev=slow"
+guest_start vm1 --env "MS=$MS" --env "TIMES=$TIMES" --env "EVENTS=${GUEST_EVENTS:-}" \
+	--qemu-args "-drive if=virtio,file=/dev/nullb0,format=raw,cache=none \
+-object memory-backend-file,id=slow,size=64M,mem-path=/dev/nullb0,share=on -device ivshmem-plain,memdev=slow \
+-object memory-backend-file,id=taken,size=64M,mem-path=/dev/shm/taken,share=on -device ivshmem-plain,memdev=taken"
 guest_wait_up vm1
 vmm=$(guest_pid vm1)
+vcpu0=$(guest_tid vm1 0)
+vcpu1=$(guest_tid vm1 1)
 # vCPU 0 is alone on CPU 1.
 taskset -a -p 1 "$vmm" >/dev/null
-taskset -p 2 "$(guest_tid vm1 0)" >/dev/null
+taskset -p 2 "$vcpu0" >/dev/null
 
+# shellcheck disable=SC2086 # options
 "$KVMFT" record -o /tmp/host -b 16M -e default -e sched:sched_switch -e sched:sched_wakeup \
-	-e sched:sched_wakeup_new -e block:block_rq_issue -e block:block_rq_complete 2>/tmp/host.err &
+	-e sched:sched_wakeup_new -e block:block_rq_issue -e block:block_rq_complete $HOST_EVENTS 2>/tmp/host.err &
 recorder=$!
 wait_until 60 grep -qs '^begin ' /tmp/host/meta || die "recording did not start: $(cat /tmp/host.err)"
-flag_wait victim 120
-sleep 1
+flag_wait guest-records 120
 
 now() { cut -d ' ' -f 1 /proc/uptime; }
 # phase NAME CAUSE THAN_MS OPTION...: what begins now is of that cause, and so long at least; more options of blame.
@@ -59,66 +68,274 @@ phase_end()
 	sleep 0.3
 }
 
-phase thief host-task 25 --vcpu 0 --what stall
-"$tools/rob" busy thief 1 $MS $TIMES >/dev/null || fail "rob busy"
-phase_end
-phase stop stopped 25 --vcpu 0 --what stall
-"$tools/rob" stop "$vmm" $MS $TIMES >/dev/null || fail "rob stop"
-phase_end
-echo "20000 100000" >/tmp/cgroup/slow/cpu.max
-phase throttled throttled 25 --vcpu 0 --what stall
-echo "$vmm" >/tmp/cgroup/slow/cgroup.procs
-sleep 1.5
-echo "$vmm" >/tmp/cgroup/cgroup.procs
-phase_end
-phase sched guest-sched 25 --vcpu 0 --what ready
-flag_set sched
-flag_wait sched-done 120
-phase_end
-taskset -p 2 "$(guest_tid vm1 1)" >/dev/null
-flag_set sibling
-sleep 0.5
-phase sibling sibling 3 --what stall
-sleep 2
-phase_end
-taskset -p 1 "$(guest_tid vm1 1)" >/dev/null
-flag_set sibling-done
-flag_wait quiet 60
+# guest_asks COMMAND: tells the guest to do it, in its shell; guest_did: waits until that was done.
+asked=0
+guest_asks()
+{
+	asked=$((asked + 1))
+	flag_set "ask-$asked" "$1"
+}
+guest_did() { flag_wait "did-$asked" 180; }
+in_guest() { guest_asks "$1"; guest_did; }
+victim() { in_guest 'taskset -c 0 /tmp/victim & victim=$!'; }
+victim_ends() { in_guest 'kill $victim'; }
+# spin TRACEPOINT TID [CPU]: whoever that is spins there, MS long. `spins` has when: phase, begin, seconds.
+spin()
+{
+	"$tools/spin" ${SPIN_MS:-$MS} $TIMES "$@" >/tmp/spin.out 2>&1 || fail "spin $*: $(tail -n 3 /tmp/spin.out)"
+	sed -n "s/^at \(.*\)/${phase%% *} \1 $((${SPIN_MS:-$MS}))/p" /tmp/spin.out >>/tmp/spins
+}
 
-phase irqsoff guest-irqs-off 25 --vcpu 0 --what irq,timer
-flag_set irqsoff
-flag_wait irqsoff-done 120
-phase_end
-guest_monitor vm1 block_set_io_throttle virtio0 0 0 0 0 0 8 >/dev/null
-phase write vmm 25 --what io
-flag_set write
-flag_wait write-done 120
-phase_end
-phase disk disk 25 --what io
-flag_set disk
-flag_wait disk-done 120
-phase_end
-phase touch page-fault 25 --vcpu 0 --what stall
-flag_set touch
-flag_wait touch-done 120
-phase_end
-flag_set port
-flag_wait port-runs
-phase port vmm 100 --vcpu 0 --what stall
-for _ in $(seq $TIMES); do
-	guest_monitor vm1 pmemsave 0 268435456 '"/dev/null"' >>/tmp/monitor.log
-	sleep 0.1
+# ---- vCPU 0 is busy, and the host is in its way ----
+
+plant_thief()
+{
+	victim
+	phase thief host-task $THAN --vcpu 0 --what stall
+	"$tools/rob" busy thief 1 $MS $TIMES >/dev/null || fail "rob busy"
+	phase_end
+	victim_ends
+}
+plant_stop()
+{
+	victim
+	phase stop stopped $THAN --vcpu 0 --what stall
+	"$tools/rob" stop "$vmm" $MS $TIMES >/dev/null || fail "rob stop"
+	phase_end
+	victim_ends
+}
+plant_throttled()
+{
+	victim
+	echo "20000 100000" >/tmp/cgroup/slow/cpu.max
+	phase throttled throttled $THAN --vcpu 0 --what stall
+	echo "$vmm" >/tmp/cgroup/slow/cgroup.procs
+	sleep 1.5
+	echo "$vmm" >/tmp/cgroup/cgroup.procs
+	phase_end
+	victim_ends
+}
+plant_sibling()
+{
+	victim
+	taskset -p 2 "$vcpu1" >/dev/null
+	in_guest 'taskset -c 1 /tmp/other & other=$!'
+	phase sibling sibling 3 --what stall
+	sleep 2
+	phase_end
+	taskset -p 1 "$vcpu1" >/dev/null
+	in_guest 'kill $other'
+	victim_ends
+}
+plant_hardirq()
+{
+	victim
+	phase hardirq host-irq $THAN --vcpu 0
+	spin local_timer_entry "$vcpu0"
+	phase_end
+	victim_ends
+}
+plant_softirq()
+{
+	victim
+	phase softirq host-irq $THAN --vcpu 0
+	spin softirq_entry "$vcpu0"
+	phase_end
+	victim_ends
+}
+# Many short interrupts and softirqs: a program takes three times as long.
+plant_storm()
+{
+	echo 2 >/sys/class/net/lo/queues/rx-0/rps_cpus
+	echo 50 >/proc/sys/net/core/netdev_max_backlog
+	renice -n -20 -p "$(pgrep -x ksoftirqd/1)" >/dev/null
+	guest_asks 'taskset -c 0 "$tools/plant" work 50 120 "$marker"'
+	sleep 3
+	phase storm host-irq 200 --from-marker begin --to-marker end
+	"$tools/plant" flood 400 $TIMES || fail "plant flood"
+	phase_end
+	guest_did
+}
+# A CPU of the host goes: its stopper thread, before which nothing runs, takes long to move what was there.
+plant_offline()
+{
+	victim
+	phase offline migrated $THAN --vcpu 0 --what stall
+	spin sched_migrate_task "$(pgrep -x migration/1)" &
+	spins=$!
+	while kill -0 $spins 2>/dev/null; do
+		echo 0 >/sys/devices/system/cpu/cpu1/online
+		sleep 0.2
+		echo 1 >/sys/devices/system/cpu/cpu1/online
+		taskset -p 2 "$vcpu0" >/dev/null
+		sleep 0.3
+	done
+	phase_end
+	victim_ends
+}
+
+# ---- vCPU 0 needs something of the host ----
+
+plant_cpuid()
+{
+	guest_asks 'taskset -c 0 "$tools/plant" cpuid 6000'
+	phase cpuid exit-kernel $THAN --vcpu 0 --what stall
+	spin kvm_cpuid "$vcpu0"
+	phase_end
+	guest_did
+}
+plant_user()
+{
+	guest_asks 'taskset -c 0 "$tools/plant" port 6000'
+	phase user exit-user $THAN --vcpu 0 --what stall
+	spin kvm_userspace_exit "$vcpu0"
+	phase_end
+	guest_did
+}
+plant_port()
+{
+	in_guest 'taskset -c 0 "$tools/plant" port 60000 & port=$!'
+	phase port vmm 100 --vcpu 0 --what stall
+	for _ in $(seq $TIMES); do
+		guest_monitor vm1 pmemsave 0 268435456 '"/dev/null"' >>/tmp/monitor.log
+		sleep 0.1
+	done
+	phase_end
+	in_guest 'kill $port'
+}
+# Both vCPUs read what a lock of their kernel guards, vCPU 1 nearly always; with it, it leaves the guest for long.
+plant_lock()
+{
+	in_guest 'taskset -c 1 "$tools/plant" read /sys/bus/pci/devices/0000:00:00.0/config 60000 0 & reads=$!
+		taskset -c 0 "$tools/plant" read /sys/bus/pci/devices/0000:00:00.0/config 60000 5 & more=$!'
+	# A lock's waiter spins for 100 ms here before it halts: PAUSE is slow in this emulator.
+	phase lock lock-holder 120 --vcpu 0 --what timer,irq
+	SPIN_MS=240
+	spin kvm_pio "$vcpu1"
+	SPIN_MS=
+	phase_end
+	in_guest 'kill $reads $more'
+}
+plant_touch()
+{
+	phase touch page-fault $THAN --from-marker begin --to-marker end
+	in_guest 'taskset -c 0 "$tools/plant" touch "$shared" "$TIMES" "$MS" 1 "$marker"'
+	phase_end
+}
+# Memory that was there, and is taken away: once as madvise and balloons do, once to a slow swap.
+plant_hole()
+{
+	phase hole page-fault $THAN --from-marker begin --to-marker end
+	for _ in 1 2 3; do
+		fallocate -p -o 0 -l 64M /dev/shm/taken
+		in_guest 'taskset -c 0 "$tools/plant" touch "$taken" 4 "$MS" 1000 "$marker"'
+	done
+	phase_end
+}
+plant_swap()
+{
+	nullb=/sys/kernel/config/nullb/slowswap
+	swap=/dev/slowswap
+	mount -t configfs none /sys/kernel/config
+	mkdir -p $nullb && echo 128 >$nullb/size && echo 1 >$nullb/memory_backed && echo 0 >$nullb/queue_mode &&
+		echo 0 >$nullb/irqmode && echo 1 >$nullb/power && echo 0 >/proc/sys/vm/page-cluster ||
+		die "no memory-backed null_blk"
+	# It writes at once, so that pages are gone when pageout ends.
+	# Before Linux 5.18 it has a number for its name.
+	wait_until 5 [ -b $swap ] || swap=/dev/nullb$(cat $nullb/index)
+	mkswap $swap >/tmp/swap.log 2>&1 && swapon $swap || die "no swap: $(cat /tmp/swap.log)"
+	in_guest 'taskset -c 0 "$tools/plant" touch "$taken" "$TIMES" 1 1 "$marker"'
+	# Pages that a CPU has just got are in a list of its own, which only that CPU empties.
+	taskset 2 "$tools/plant" pageout "$vmm" /dev/shm/taken || fail "plant pageout"
+	echo "$(cat "/sys/block/${swap#/dev/}/dev") riops=4" >/tmp/cgroup/slowio/io.max || fail "no limit of reads"
+	echo "$vmm" >/tmp/cgroup/slowio/cgroup.procs
+	phase swap page-fault $THAN --from-marker begin --to-marker end
+	in_guest 'taskset -c 0 "$tools/plant" touch "$taken" "$TIMES" 10 1 "$marker"'
+	phase_end
+	echo "$vmm" >/tmp/cgroup/cgroup.procs
+}
+plant_write()
+{
+	guest_monitor vm1 block_set_io_throttle virtio0 0 0 0 0 0 8 >/dev/null
+	phase write vmm $THAN --what io
+	in_guest 'dd if=/dev/zero of=/dev/vda bs=4k count="$TIMES" oflag=direct 2>/dev/null'
+	phase_end
+}
+plant_disk()
+{
+	phase disk disk $THAN --what io
+	in_guest 'dd if=/dev/vdb of=/dev/null bs=4k count="$TIMES" iflag=direct'
+	phase_end
+}
+
+# ---- vCPU 0 sleeps, and is late ----
+
+plant_wake()
+{
+	guest_asks 'taskset -c 0 "$tools/plant" nap 6000 10'
+	phase wake halt-wake $THAN --vcpu 0
+	spin kvm_vcpu_wakeup "$vcpu0"
+	phase_end
+	guest_did
+}
+plant_latetimer()
+{
+	guest_asks 'taskset -c 0 "$tools/plant" nap 6000 5'
+	phase latetimer host-timer $THAN --vcpu 0 --what timer,hrtimer
+	spin cpu_idle 0 1
+	phase_end
+	guest_did
+}
+
+# ---- the guest's own ----
+
+plant_sched()
+{
+	victim
+	phase sched guest-sched $THAN --vcpu 0 --what ready
+	in_guest '"$tools/rob" busy hog 0 "$MS" "$TIMES" >/dev/null'
+	phase_end
+	victim_ends
+}
+plant_irqsoff()
+{
+	phase irqsoff guest-irqs-off $THAN --vcpu 0 --what irq,timer
+	in_guest 'taskset -c 0 "$tools/spin" "$MS" "$TIMES"'
+	phase_end
+}
+plant_gsoftirq()
+{
+	victim
+	in_guest 'taskset -c 0 "$tools/plant" nap 60000 5 & naps=$!'
+	phase gsoftirq guest-handler $THAN --vcpu 0 --what wakeup
+	in_guest '"$tools/spin" "$MS" "$TIMES" softirq_entry $victim'
+	phase_end
+	in_guest 'kill $naps'
+	victim_ends
+}
+# A program tells its own deadline.
+plant_marker()
+{
+	phase marker guest-sleep 50 --from-marker begin --to-marker end
+	in_guest 'for i in $(seq "$TIMES"); do
+		taskset -c 0 "$tools/plant" mark "$marker" "begin of $i"
+		sleep 0.1
+		taskset -c 0 "$tools/plant" mark "$marker" "end of $i"
+	done'
+	phase_end
+}
+plant_idle()
+{
+	phase idle none $THAN
+	sleep 2
+	phase_end
+}
+
+sleep 1
+for plant in $PLANTS; do
+	"plant_$plant"
 done
-phase_end
-flag_set port-done
-phase marker guest-sleep 50 --from-marker begin --to-marker end
-flag_set marker
-flag_wait marker-done 120
-phase_end
-phase idle none 25
-sleep 2
-phase_end
-flag_set idle-done
+guest_asks end
 flag_wait guest-done 60
 kill -TERM "$recorder"
 wait "$recorder"
@@ -126,7 +343,8 @@ check "host: record exits 0" same "$?" 0
 sed 's/^/# /' /tmp/host.err
 tar -cf "$RESULTS/host.tar" -C /tmp host
 carry $truth
-carry /tmp/monitor.log
+: >>/tmp/spins
+carry /tmp/spins
 fact times $TIMES
 flag_set host-done
 check "guest: all well" guest_wait_done vm1

@@ -46,9 +46,9 @@ flag_set reads
 until flag_test slow-done; do
 	dd if=/dev/vda of=/dev/null bs=4k count=200 iflag=direct 2>/dev/null
 done
-off=$(taskset -c 1 "$(dirname "$KVMFT")/tests/tools/irqsoff" "$IRQS_OFF_MS" 10)
+off=$(taskset -c 1 "$(dirname "$KVMFT")/tests/tools/spin" "$IRQS_OFF_MS" 10)
 check "guest: interrupts were off" same "$?" 0
-note "irqsoff: $off"
+note "spin: $off"
 fact off_sum_us "$(expr "$off" : 'sum_us=\([0-9]*\)')"
 fact off_longest_us "$(expr "$off" : '.*longest_us=\([0-9]*\)')"
 record_end guest2

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What blame says of what was planted at known times.
+#
+#   blame_truth.py SPINS PHASE CAUSE SPIKES.json
+#
+# SPINS has a line for each: phase, begin in seconds, length in ms. Judged is the spike that has most of it, if that is
+# half of it: an emulated host is late for reasons of its own as well, at other times.
+# Prints "planted N right N wrong N unknown N unseen N", and what was wrong.
+
+import json
+import sys
+
+
+def main():
+    path, phase, cause, spikes = sys.argv[1:]
+    planted = [line.split() for line in open(path, encoding="utf-8")]
+    planted = [(float(at) * 1e9, float(ms) * 1e6) for name, at, ms in planted if name == phase]
+    found = json.load(open(spikes, encoding="utf-8"))["spikes"]
+    count = dict.fromkeys(("right", "wrong", "unknown", "unseen"), 0)
+    for begin, length in planted:
+        best, most = None, length / 2
+        for s in found:
+            from_, to = s["time_ns"], s["time_ns"] + s["length_ns"]
+            common = min(to, begin + length) - max(from_, begin)
+            if common > most:
+                best, most = s, common
+        if not best:
+            count["unseen"] += 1
+        elif best["cause"] == cause:
+            count["right"] += 1
+        elif best["cause"] in ("unknown", "lost"):
+            count["unknown"] += 1
+        else:
+            count["wrong"] += 1
+            print("# at %.6f: %s: %s" % (begin / 1e9, best["cause"], best["parts"][:3]))
+    print("planted", len(planted), *("%s %d" % kv for kv in count.items()))
+
+
+main()
