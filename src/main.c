@@ -37,7 +37,7 @@ static void print_usage(FILE *f)
 	      f);
 }
 
-/* "qemu" or "qemu events" out of one or two arguments, for cli_find(); NULL when there is none. */
+/* "qemu" or "qemu events" out of one or two arguments, for cli_find(); NULL if there is none. */
 static const char *joined_name(char **argv, char *buf, size_t size)
 {
 	if (!argv[0] || !argv[1])
@@ -78,7 +78,7 @@ static int unknown_command(const char *name)
 	const char *near = cli_nearest_cmd(name);
 	struct kvmft_err err = { .text = "" };
 
-	/* Through err: it keeps control characters of the word from the terminal. */
+	/* Through err, which keeps control characters of the word from the terminal. */
 	if (is_elsewhere(name)) {
 		fprintf(stderr,
 			"kvmft: this build has no '%s': use it where the whole kvmft is, captures can "
@@ -148,9 +148,9 @@ static void tell_layers(unsigned int layers)
 }
 
 /*
- * A capture is read with a file open for each CPU, as far as descriptors go: the soft limit, 1,024
- * as a rule, is low for select(), which nothing here uses, and a reader has no children to leave it
- * to.
+ * A capture is read with a file open for each CPU, as far as descriptors go: the soft limit,
+ * usually 1,024, is low for the sake of select(), which nothing here uses, and a reader has no
+ * children to inherit it.
  */
 static void allow_files(void)
 {
@@ -263,7 +263,7 @@ static int run_command(const struct cmd *c, const char *as, int argc, char **arg
 	return ret;
 }
 
-/* A command that another one has started speaks in its name: "kvmft trace". */
+/* A command started by another one speaks in its name: "kvmft trace". */
 static const char *speaker(const char *argv0)
 {
 	return argv0 && str_starts(argv0, "kvmft ") ? argv0 + strlen("kvmft ") : NULL;
@@ -281,8 +281,8 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 #ifdef __GLIBC__
 	/*
-	 * Its default, but fixed: else arrays of some MB lie in the heap and leave holes when they
-	 * grow.
+	 * Its default, but fixed: otherwise arrays of some MB would be in the heap and leave holes
+	 * when they grow.
 	 */
 	mallopt(M_MMAP_THRESHOLD, 128 << 10);
 #endif

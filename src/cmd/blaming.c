@@ -11,7 +11,7 @@
 #include "sink.h"
 
 #define PAGE_SPIKES  30u
-#define PAGE_LEAD_MS 1000u /* what a vCPU does at the begin of a window may have begun before */
+#define PAGE_LEAD_MS 1000u /* what a vCPU does at the beginning of a window may have begun before */
 
 int blaming_begin(struct blaming *m)
 {
@@ -125,7 +125,8 @@ int blaming_json(struct pairing *p, const struct out_clock *clock, uint64_t from
 	if (ret == -ENOMEM)
 		*err = lacks;
 	else if (ret)
-		ret = 0; /* captures without what spikes are seen by: a page that has none */
+		ret = 0; /* captures without the events that spikes are found by: a page without
+			  * them */
 	else
 		ret = blaming_find(&m);
 	if (!ret && m.b && blame_spikes(m.b)) {

@@ -15,7 +15,7 @@ struct blaming {
 	struct pairing *p; /* borrowed; its time line is left as the last walk left it */
 	struct kvmft_err *err;
 	struct blame_opts o;
-	uint64_t from, to; /* host TSC: what is outside is not read; to 0: all is */
+	uint64_t from, to; /* host TSC: what is outside is not read; to 0: everything is */
 	struct windows *w;
 	struct blame *b;
 	struct lat_bound *bound; /* by VM */
@@ -31,8 +31,8 @@ int blaming_again(const struct blaming *m, uint64_t from, uint64_t to) __must_ch
 void blaming_free(struct blaming *m);
 
 /*
- * The longest spikes of [from, to] for a page, as the JSON of `kvmft blame`, to be freed; NULL
- * where the captures show none, or are of several hosts. The time line is stopped. 0 or -errno.
+ * The longest spikes in [from, to] for a page, as the JSON of `kvmft blame`, to be freed; NULL if
+ * the captures show none, or come from several hosts. The time line is stopped. 0 or -errno.
  */
 int blaming_json(struct pairing *p, const struct out_clock *clock, uint64_t from, uint64_t to,
 		 char **json, struct kvmft_err *err) __must_check;

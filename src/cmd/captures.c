@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * captures.c: the captures of a session, wherever a command takes its directory.
- */
+/* captures.c: the captures of a session, for commands that take its directory. */
 #include "captures.h"
 
 #include <errno.h>
@@ -29,7 +27,7 @@ static void tell_missing(struct operands *o, const char *path, const struct sess
 	cli_note("%s: the session had %s, whose capture is not there", path, s->missing.s);
 }
 
-/* Whether an operand behind the session names this guest of it, to say which VM it is of. */
+/* Whether an operand after the session names this guest of it, to say which VM it is. */
 static bool is_named(const struct operands *o, int from, const char *path)
 {
 	size_t n = strlen(path);
@@ -41,8 +39,8 @@ static bool is_named(const struct operands *o, int from, const char *path)
 }
 
 /*
- * Captures of a session from `first` on, in the place of so many operands from `at` on. What is
- * said of a guest behind the session counts, not what the session says.
+ * Captures of a session from `first` on, in place of that many operands from `at` on. What an
+ * operand after the session says about a guest takes precedence over the session.
  */
 static int put(struct operands *o, int at, int instead, const struct session *s, size_t first,
 	       struct kvmft_err *err)

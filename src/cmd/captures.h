@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * captures.h: what the commands that read captures put in the place of a session's directory.
- */
+/* captures.h: what the commands that read captures put in the place of a session's directory. */
 #ifndef KVMFT_CMD_CAPTURES_H
 #define KVMFT_CMD_CAPTURES_H
 
@@ -12,14 +10,14 @@
 int captures_at(struct operands *o, int at, struct kvmft_err *err) __must_check;
 /*
  * The same for an option: *input becomes the host. s: the session, to be freed by the caller with
- * session_free(); it has n = 0 where *input is none.
+ * session_free(); it has n = 0 if *input is not one.
  */
 int captures_host(struct operands *o, const char **input, struct session *s,
 		  struct kvmft_err *err) __must_check;
 /* A copy of text that lives as long as the operands. */
 int captures_word(struct operands *o, const char *text, const char **word,
 		  struct kvmft_err *err) __must_check;
-/* The session's guests, in front of the operands. */
+/* The session's guests, before the operands. */
 int captures_before(struct operands *o, const struct session *s,
 		    struct kvmft_err *err) __must_check;
 /* .sessions of commands whose operands are HOST GUEST... */

@@ -2,7 +2,7 @@
 /*
  * check.c: `kvmft check`, what this machine offers and lacks, item by item, with the remedy.
  *
- * Nothing is changed: where tracefs or debugfs is not mounted, which `kvmft record` would mend by
+ * Nothing is changed: if tracefs or debugfs is not mounted, which `kvmft record` would fix by
  * itself, they are mounted in a mount namespace that ends with this process.
  */
 #include "cmds.h"

@@ -9,9 +9,8 @@
 #include "kvmft/sides.h"
 
 /*
- * All commands, in the order in which help shows them. `make SMALL=1` has those called any: what
- * must run on the machine that is traced. What only looks at captures, or does arithmetic, is
- * called whole.
+ * All commands, in the order in which help shows them. `make SMALL=1` has those marked any: what
+ * must run on the traced machine. What only looks at captures, or does arithmetic, is marked whole.
  */
 #define COMMANDS(any, whole) \
 	any(check) \

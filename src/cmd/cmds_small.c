@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cmds_small.c: what `make SMALL=1` has, in place of cmds.c. The linker leaves out all that its
- * commands do not need.
+ * cmds_small.c: what `make SMALL=1` has, in place of cmds.c. The linker leaves out everything that
+ * its commands do not need.
  */
 #include "cmds.h"
 

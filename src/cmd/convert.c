@@ -2,8 +2,8 @@
 /*
  * convert.c: `kvmft convert`, time stamps of one clock as those of another, one per line.
  *
- * The way through the clocks is found once; after that every value is read, carried along, and
- * printed without stdio in between, since whole traces are piped through this command.
+ * The way through the clocks is found once; after that every value is read, converted, and printed
+ * without stdio in between, because whole traces are piped through this command.
  */
 #include "captures.h"
 #include "cmds.h"
@@ -271,8 +271,8 @@ static int convert_line(struct convert *v, char *line, char *end, struct kvmft_e
 }
 
 /*
- * Whole lines of what has been read; *n becomes what is left at the start of buf. Results go out
- * after every read, so that another program can ask and wait for the answer.
+ * Whole lines of what has been read; *n becomes what is left at the start of buf. Results are
+ * written after every read, so that another program can ask and wait for the answer.
  */
 static int convert_chunk(struct convert *v, char *buf, size_t *n, struct kvmft_err *err)
 {
@@ -398,7 +398,7 @@ static int convert_release(void *opts)
 	return 0;
 }
 
-/* The guest is that of the session, where it has one. */
+/* The guest is that of the session, if it has one. */
 static int convert_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 {
 	_cleanup_(session_free) struct session s = { 0 };

@@ -74,7 +74,7 @@ static int open_captures(struct convert_ctx *c, struct kvmft_err *err)
 
 /* ---- the VM and the vCPU ---- */
 
-/* Of the guest's capture, as merge finds it; its offset too, if nobody recorded that. */
+/* That of the guest's capture, as merge finds it; its offset, too, if nobody recorded that. */
 static ssize_t vm_of_guest(struct convert_ctx *c, struct kvmft_err *err)
 {
 	struct matcher m = {
@@ -96,7 +96,7 @@ static ssize_t vm_of_guest(struct convert_ctx *c, struct kvmft_err *err)
 	return (ssize_t)c->match.vm;
 }
 
-/* Index of the VM that is meant, -ENODATA when the capture knows none. */
+/* Index of the VM that is meant, -ENODATA if the capture has none. */
 static ssize_t pick_vm(struct convert_ctx *c, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -128,7 +128,7 @@ static bool same_epochs(const struct epoch_vcpu *a, const struct epoch_vcpu *b)
 	return true;
 }
 
-/* -EINVAL when they differ and none was chosen: vCPU 0 is never taken for all. */
+/* -EINVAL if they differ and none was chosen: vCPU 0 is never taken for all. */
 static int pick_vcpu(struct convert_ctx *c, const struct epoch_vm *vm, struct kvmft_err *err)
 {
 	if (c->p->vcpu.set) {
@@ -170,7 +170,7 @@ static int merge_records(struct convert_ctx *c, size_t vm, struct kvmft_err *err
 	return 0;
 }
 
-/* The record by itself, where no epochs say which one was in force when. */
+/* The record by itself, if no epochs say which one was in force when. */
 static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
 {
 	const struct capture *g = c->guest;
@@ -239,7 +239,7 @@ static int use_host(struct convert_ctx *c, struct kvmft_err *err)
 	ret = convert_samples_add(c, c->host, false, false, err);
 	if (!ret)
 		convert_raw_add(c, c->host, false);
-	/* Reading all events of the capture is for guests alone. */
+	/* Reading all events of the capture is needed only for guests. */
 	if (ret || (!convert_is_guest(c->from) && !convert_is_guest(c->to)))
 		return ret;
 	if (c->p->tsc_offset.set && (!c->host->clock || strcmp(c->host->clock, "x86-tsc")))
@@ -247,7 +247,7 @@ static int use_host(struct convert_ctx *c, struct kvmft_err *err)
 	ret = load_epochs(c, err);
 	if (ret || !c->clock.epochs)
 		return ret;
-	/* -ENODATA: these epochs hold no record; the missing edge tells when it matters. */
+	/* -ENODATA: these epochs hold no record; if it matters, the missing edge says so. */
 	if (clock_ctx_set(&c->clock, CLOCK_EDGE_EPOCHS) == 0) {
 		(void)clock_ctx_set(&c->clock, CLOCK_EDGE_EPOCH_PV);
 		(void)clock_ctx_set(&c->clock, CLOCK_EDGE_EPOCH_KVMCLOCK);
@@ -281,7 +281,7 @@ static int use_guest(struct convert_ctx *c, struct kvmft_err *err)
 	return ret ? ret : convert_samples_add(c, g, true, false, err);
 }
 
-/* ---- --vm without a capture: the VM as it runs here and now ---- */
+/* ---- --vm without a capture: a VM that runs here now ---- */
 
 static int take_live(struct convert_ctx *c, const struct vm *vm, struct kvmft_err *err)
 {
@@ -340,12 +340,12 @@ static int use_live(struct convert_ctx *c, struct kvmft_err *err)
 
 void convert_live_scan(struct convert_params *p)
 {
-	/* With both captures -i is the host's, which tells of its VMs. */
+	/* With both captures -i is the host's, which names its VMs. */
 	if (p->vm && !p->tsc_offset.set && !(p->input && p->guest))
 		p->live.ret = vm_scan(NULL, &p->live.list, &p->live.err);
 }
 
-/* Samples of local, global and perf, where what is known so far leads nowhere. */
+/* Samples of local, global and perf, if there is no other way so far. */
 static int last_resort(struct convert_ctx *c, struct kvmft_err *err)
 {
 	struct clock_route route;

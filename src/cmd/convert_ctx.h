@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * convert_ctx.h: where `kvmft convert` takes its clock parameters from: captures, this machine, and
- * what the user gives by hand. By hand wins.
+ * convert_ctx.h: where `kvmft convert` gets its clock parameters from: captures, this machine, and
+ * the user's options, which take precedence.
  */
 #ifndef KVMFT_CMD_CONVERT_CTX_H
 #define KVMFT_CMD_CONVERT_CTX_H
@@ -12,7 +12,7 @@
 #include "kvmft/samples.h"
 #include "kvmft/vm.h"
 
-/* The VMs of this machine, as they were before the sandbox, which hides other processes. */
+/* The VMs of this machine, read before the sandbox, which hides other processes. */
 struct convert_live {
 	struct vm_list *list;
 	int ret; /* of vm_scan(), and its err */
@@ -41,13 +41,13 @@ struct convert_ctx {
 	struct fmt *fmt, *guest_fmt;
 	struct hostmap *map;
 	struct match match; /* the guest's VM */
-	struct cap_pieces sample[CLK_NR]; /* what clock.pieces borrow */
+	struct cap_pieces sample[CLK_NR]; /* what clock.pieces borrows */
 };
 
 /*
- * Opens the captures that p names and fills c->clock with all that is known of use between the two
- * clocks. c stays where it is until convert_ctx_close(), which is due after a failure too. 0 or
- * -errno with err. Unknown parameters are no failure: clock_route_find() tells what is missing.
+ * Opens the captures that p names and fills c->clock with everything known that is of use between
+ * the two clocks. c must not move until convert_ctx_close(), which is due after a failure, too. 0
+ * or -errno with err. Unknown parameters are no failure: clock_route_find() says what is missing.
  */
 int convert_ctx_open(struct convert_ctx *c, const struct convert_params *p, enum clock_id from,
 		     enum clock_id to, struct kvmft_err *err) __must_check;
@@ -59,21 +59,21 @@ void convert_ctx_close(struct convert_ctx *c);
  */
 void convert_live_scan(struct convert_params *p);
 
-/* Is the clock one that exists within a guest only? kvmclock is. */
+/* Does the clock exist only within a guest? kvmclock does. */
 bool convert_is_guest(enum clock_id id);
 /* Is id one of the two ends? */
 bool convert_wants(const struct convert_ctx *c, enum clock_id id);
 
 /* ---- the parts of convert_ctx_open() ---- */
 
-/* Parameters given by hand (convert_params.c); after the captures. */
+/* Parameters given as options (convert_params.c); after the captures. */
 int convert_params_apply(struct convert_ctx *c, struct kvmft_err *err) __must_check;
-/* What --tsc-offset and --tsc-ratio say; *given tells whether there was any. */
+/* What --tsc-offset and --tsc-ratio say; *given: whether there was any. */
 int convert_params_map(const struct convert_params *p, struct tsc_map *map, bool *given,
 		       struct kvmft_err *err) __must_check;
 /*
- * The clocks that a capture samples beside the TSC, as lines between its samples; only those that
- * are an end of the conversion (convert_samples.c). last_resort: those that are used only where
+ * The clocks that a capture samples together with the TSC, as lines between its samples; only those
+ * that are an end of the conversion (convert_samples.c). last_resort: those that are used only if
  * there is no exact way.
  */
 int convert_samples_add(struct convert_ctx *c, const struct capture *cap, bool guest,

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * convert_params.c: the clock parameters of `kvmft convert` that were given by hand.
- */
+/* convert_params.c: the clock parameters of `kvmft convert` given as options. */
 #include "convert_ctx.h"
 
 #include <errno.h>
@@ -11,8 +9,8 @@
 #include "kvmft/params.h"
 
 /*
- * The edges of the graph that an epoch list of a capture gave are no longer to be used, because
- * the user gave other numbers.
+ * The edges of the graph from an epoch list of a capture must not be used any more, because the
+ * user gave other numbers.
  */
 static void forget(struct convert_ctx *c, uint32_t edges)
 {
@@ -66,8 +64,8 @@ static int set_sched(struct convert_ctx *c, uint64_t kvm, uint64_t kernel, struc
 
 /*
  * --sched-offset alone is kvmclock minus one trace clock, whichever of the three is converted: it
- * goes in as kvm_sched_clock_offset of a kernel whose other offset is 0. The ways that this would
- * make up (from local to perf) are refused.
+ * is entered as kvm_sched_clock_offset of a kernel whose other offset is 0. The ways that this
+ * would invent (from local to perf) are refused.
  */
 static int apply_one_offset(struct convert_ctx *c, struct kvmft_err *err)
 {
@@ -110,7 +108,7 @@ static int apply_sched(struct convert_ctx *c, struct kvmft_err *err)
 
 const char *const convert_clocksources[] = { "tsc", "kvm-clock", NULL };
 
-/* The kernel registers kvm-clock with a rate of exactly 1; a TSC has that at 1 GHz only. */
+/* The kernel registers kvm-clock with a rate of exactly 1; a TSC has that only at 1 GHz. */
 static bool over_kvmclock(const struct convert_ctx *c, const struct mono_raw *r)
 {
 	if (c->p->clocksource >= 0)
@@ -150,7 +148,7 @@ static int apply_raw_text(struct convert_ctx *c, const char *text, enum clock_id
 	return 0;
 }
 
-/* Given once it is about the mono_raw that is converted; given twice, about --from, then --to. */
+/* Given once, it is about the mono_raw being converted; given twice, about --from, then --to. */
 static int apply_raw(struct convert_ctx *c, struct kvmft_err *err)
 {
 	const struct str_list *l = &c->p->mono_raw;
@@ -183,8 +181,8 @@ static bool is_cyc2ns_clock(enum clock_id id)
 }
 
 /*
- * As --sched-offset the numbers are about the one clock that is converted, with its
- * __sched_clock_offset in them: it goes in as local of a kernel whose other offset is 0.
+ * Like --sched-offset, the numbers are about the one clock being converted, with its
+ * __sched_clock_offset included: they are entered as local of a kernel whose other offset is 0.
  */
 static int apply_cyc2ns_text(struct convert_ctx *c, const char *text, enum clock_id id,
 			     struct kvmft_err *err)
@@ -236,7 +234,7 @@ static int apply_cyc2ns(struct convert_ctx *c, struct kvmft_err *err)
 	if (l->n > 1u + (from && to))
 		return err_usage(err, "option --sched-line: given %zu times for %d clock%s", l->n,
 				 1 + (from && to), from && to ? "s" : "");
-	/* One for two clocks: the guest's is kvmclock, as a rule, and has its own parameters. */
+	/* One for two clocks: the guest's is usually kvmclock, and has its own parameters. */
 	if (l->n == 1 && from && to)
 		first = convert_is_guest(c->from) ? c->to : c->from;
 	ret = apply_cyc2ns_text(c, l->v[0], first, err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * convert_samples.c: the clocks that a capture sampled beside the TSC, as edges of the clock graph.
+ * convert_samples.c: the clocks that a capture sampled together with the TSC, as edges of the clock
+ * graph.
  */
 #include "convert_ctx.h"
 
@@ -36,7 +37,7 @@ static int add_clock(struct convert_ctx *c, const struct capture *cap, const str
 	int ret = cap_pieces_init(&c->sample[id], cap, s->clock);
 
 	if (ret == -ENODATA)
-		return 0; /* the missing edge tells */
+		return 0; /* the missing edge says so */
 	if (ret == -ENOTSUP)
 		return err_set(err, ENODATA,
 			       "%s does not say its TSC frequency: give --tsc-khz", cap->path);
@@ -62,7 +63,7 @@ void convert_raw_add(struct convert_ctx *c, const struct capture *cap, bool gues
 	if (guest)
 		edge = cap->raw.over_kvmclock ? CLOCK_EDGE_GUEST_RAW_KVM : CLOCK_EDGE_GUEST_RAW;
 	if (cap_raw_line(cap, guest ? by_graph : NULL, &c->clock, raw))
-		(void)clock_ctx_set(&c->clock, edge); /* the samples do where this fails */
+		(void)clock_ctx_set(&c->clock, edge); /* the samples are used if this fails */
 }
 
 int convert_samples_add(struct convert_ctx *c, const struct capture *cap, bool guest,

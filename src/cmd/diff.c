@@ -102,7 +102,7 @@ static int check(struct run *run)
 
 /* ---- a side ---- */
 
-/* With its guests, if that can be had; *why is set where not. */
+/* With its guests, if possible; otherwise *why is set. */
 static int side_pair(struct pairing *p, const char *path, const struct str_list *guests,
 		     struct kvmft_err *why)
 {
@@ -183,7 +183,7 @@ static int side_exits(struct run *run, int i)
 	return 0;
 }
 
-/* Why there are none is no failure, unless guests were given for them. */
+/* That there are none is no failure, unless guests were given for them. */
 static int side_latency(struct run *run, int i)
 {
 	struct diff_side *s = &run->d.side[i];

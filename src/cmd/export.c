@@ -71,7 +71,7 @@ static bool is_db(const struct export_opts *o)
 	return !strcmp(o->to, SQLITE);
 }
 
-/* Options that mean nothing for the other kind of output are a mistake, and told. */
+/* Options that mean nothing for the other kind of output are a mistake, and reported. */
 static int check_options(const struct export_opts *o, int guests, struct kvmft_err *err)
 {
 	bool dat_only = o->v7 || o->zstd || o->subbuf.set || o->instance || o->time_shift;
@@ -105,7 +105,7 @@ static int export_open(struct pairing *p, const struct export_opts *o, int argc,
 	ret = ret ? ret : sink_input_check(o->input, err);
 	if (ret)
 		return ret;
-	/* Of a host alone there is more to tell than its events, where it has a clock for it. */
+	/* For a host alone there is more to write than its events, if it has a clock for it. */
 	if (is_db(o) && !argc) {
 		ret = pairing_open(p, o->input, argv, 0, &po, err);
 		if (ret == -ENOTSUP || (p->host.cap && p->host.cap->side == CAP_SIDE_GUEST)) {
@@ -120,8 +120,7 @@ static int export_open(struct pairing *p, const struct export_opts *o, int argc,
 	if (ret)
 		return ret;
 	/*
-	 * What is only supposed, or known to some part in a million, would be a fact in a
-	 * trace.dat.
+	 * What is only assumed, or known to some part in a million, would be a fact in a trace.dat.
 	 */
 	if (is_dat(o))
 		return rate_given(p->host.cap, &o->khz, err);
@@ -148,7 +147,7 @@ static int export_window(struct pairing *p, const struct export_opts *o, struct 
 	return tl_start(p->t, err);
 }
 
-/* The events, and for formats that have a place for that, how well their clocks agree. */
+/* The events, and, for formats that have a place for it, how well their clocks agree. */
 static int export_events(struct pairing *p, struct sink *s, const struct out_format *fmt)
 {
 	struct windows *w = NULL;
@@ -190,7 +189,7 @@ static int export_lines(struct pairing *p, const struct export_opts *o, bool *wh
 	return ret;
 }
 
-/* All of them, when all are finished. */
+/* All of them, once all are complete. */
 static int export_commit(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
 {
 	int ret = outfile_commit(o->out, 0, NULL, err);
@@ -206,7 +205,7 @@ static int export_commit(struct pairing *p, const struct export_opts *o, struct 
 	return ret;
 }
 
-/* Its guests come before those that are named. */
+/* Its guests come before those named on the command line. */
 static int export_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 {
 	_cleanup_(session_free) struct session s = { 0 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * export_db.c: the walks that fill a database. One over all captures gives events, windows, chains
- * and finds spikes; a second one explains these; and one over the host's alone takes exits apart,
- * by what `kvmft report` counts.
+ * export_db.c: the walks that fill a database. One over all captures gives events, windows and
+ * chains, and finds spikes; a second one explains these; and one over only the host's takes exits
+ * apart, by what `kvmft report` counts.
  */
 #include "export_db.h"
 
@@ -25,7 +25,7 @@ struct filling {
 	struct blaming b; /* its windows are the database's, too */
 };
 
-/* What cannot be had is left out, and said in a table; ret is why. */
+/* What is not available is left out, and listed in a table; ret is why. */
 static int left_out(struct filling *f, const char *what, int ret)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -39,7 +39,7 @@ static int left_out(struct filling *f, const char *what, int ret)
 	return b.error ? b.error : db_note(f->db, b.s);
 }
 
-/* A capture alone has no vCPUs, and its stamps may be anything: it has events. */
+/* A capture alone has no vCPUs, and its stamps may be anything: only its events are written. */
 static int begin(struct filling *f)
 {
 	struct lat_opts lo = { .vm = -1, .vcpu = -1, .each = db_case, .ctx = f->db };

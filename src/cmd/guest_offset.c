@@ -32,12 +32,12 @@ static const struct opt guest_offset_options[] = {
 	OPT_END,
 };
 
-/* What the numbers rest on, gathered before anything is printed. */
+/* What the numbers are based on, gathered before anything is printed. */
 struct guest_offset {
 	struct kguest_clock g;
 	bool has_raw;
 	struct mono_raw_line raw;
-	bool unstable;	      /* sched_clock: global and perf are bent by the kernel */
+	bool unstable;	      /* sched_clock: global and perf are adjusted by the kernel */
 	char why_no_tracefs[256];
 	char why_no_log[256];
 };
@@ -56,7 +56,7 @@ static bool booted_with(const char *word)
 	return false;
 }
 
-/* Optional, as all that is read by a probe: no reason to fail. */
+/* Optional, like everything read by a probe: no reason to fail. */
 static void gather_raw(struct guest_offset *o, struct ktracefs *t)
 {
 	struct ktsc_facts tsc;
@@ -109,7 +109,7 @@ static int no_way(const struct guest_offset *o, const char *variable, const char
 			variable, why_not(o), line, instead);
 }
 
-/* Is there a kvmclock behind the trace clocks of this machine, and do we know the way? */
+/* Are this machine's trace clocks based on a kvmclock, and do we know how? */
 static int check(const struct guest_offset *o, struct kvmft_err *err)
 {
 	const struct kguest_clock *g = &o->g;
@@ -144,7 +144,10 @@ static int check_kernel_offset(const struct guest_offset *o, struct kvmft_err *e
 	return 0;
 }
 
-/* What leads from a stamp of that clock to kvmclock, ns (struct sched_offsets), wrapping. */
+/*
+ * What has to be added to a stamp of that clock to get kvmclock, ns (struct sched_offsets),
+ * wrapping.
+ */
 static uint64_t offset_of(const struct kguest_clock *g, int clock)
 {
 	return (uint64_t)g->kvm_offset - (clock == CLOCK_LOCAL ? 0 : (uint64_t)g->kernel_offset);

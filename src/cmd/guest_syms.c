@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * guest_syms.c: whose symbols each option and each capture gives.
- */
+/* guest_syms.c: which guest the symbols of each option and capture belong to. */
 #include "guest_syms.h"
 
 #include <errno.h>
@@ -34,7 +32,7 @@ const char *guest_syms_option(const struct guest_syms_opts *o)
 			      : NULL;
 }
 
-/* "SEL=": what stands before the last = in front of any slash. */
+/* "SEL=": the part before the last = that is before any slash. */
 static size_t selector(const char *text)
 {
 	const char *slash = strchr(text, '/'), *eq;
@@ -73,7 +71,7 @@ static ssize_t vm_of(const struct load *l, const char *text, size_t n, const cha
 	return sel ? hostmap_find_vm(l->m, sel, l->err) : err_set(l->err, ENOMEM, "out of memory");
 }
 
-/* The entry of the VM that text names, which is left with what follows. */
+/* The entry of the VM that text names, which is left with the rest. */
 static struct given *given_of(struct load *l, const char **text, const char *option)
 {
 	size_t n = selector(*text);
@@ -159,7 +157,7 @@ static int attach(struct guest_syms *g, struct hostmap *m, size_t vm, struct ksy
 	return 0;
 }
 
-/* What a capture of that VM knows of its kernel: all functions, or those of its stacks. */
+/* What a capture of that VM knows about its kernel: all functions, or those in its stacks. */
 static int known_of(const struct load *l, size_t vm, const struct guest_syms_of *guest, size_t n,
 		    struct ksyms *k)
 {
@@ -246,7 +244,7 @@ int guest_syms_of_pairing(struct guest_syms *g, const struct guest_syms_opts *o,
 	return ret;
 }
 
-/* Which VM a capture is of: as it is told, by its UUID, or because no other one can be. */
+/* Which VM a capture belongs to: as named, by its UUID, or because there is no other. */
 static ssize_t whose(struct hostmap *m, const struct capture *c, const char *sel,
 		     struct kvmft_err *err)
 {

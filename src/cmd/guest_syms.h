@@ -29,7 +29,7 @@ struct guest_syms {
 	size_t n, cap;
 };
 
-/* A guest's capture, and the VM that it is of. */
+/* A guest's capture, and its VM. */
 struct guest_syms_of {
 	size_t vm;
 	struct capture *cap;
@@ -38,8 +38,8 @@ struct guest_syms_of {
 /* The name of one that was given; NULL: none was. */
 const char *guest_syms_option(const struct guest_syms_opts *o);
 /*
- * hostmap_vm.syms of the VMs that there are symbols for; they live as long as g. What the user
- * gives comes before what captures hold. note is told of VMs that run guests of their own.
+ * hostmap_vm.syms of the VMs with symbols; they live as long as g. What the user gives takes
+ * precedence over captures. note is called for VMs that run guests of their own.
  */
 int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o, struct hostmap *m,
 		    const struct guest_syms_of *guest, size_t n, note_fn *note,

@@ -190,11 +190,11 @@ static bool any_result(const struct latency *m)
 		if (lat_has_table(m->lat, (enum lat_table_id)id) &&
 		    lat_table(m->lat, (enum lat_table_id)id)->ngroup)
 			return true;
-	/* A vCPU that was never robbed is an answer, too. */
+	/* That a vCPU was never robbed is an answer, too. */
 	return want[LAT_SCHED] && lat_vcpus(m->lat);
 }
 
-/* Nothing was measured: what the captures hold none of, or what became of what there was. */
+/* Nothing was measured: what the captures lack, or what became of what they have. */
 static int no_result(const struct latency *m)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -220,8 +220,8 @@ static int no_result(const struct latency *m)
 }
 
 /*
- * The time line of all captures and traces, started; the second one has the TSC's frequency from
- * the first.
+ * The time line of all captures and traces, started; a second one has the TSC's frequency from the
+ * first.
  */
 static int latency_pair(struct latency *m, int argc, char **argv, struct pairing *p,
 			struct merge_qemu *q, struct out_clock *clock)
@@ -316,7 +316,7 @@ static void stories_free(struct lat_view *v)
 	}
 }
 
-/* The time line of the results is done with. */
+/* The time line of the results is not needed any more. */
 static int latency_spikes(struct latency *m, const struct out_clock *clock)
 {
 	uint64_t from, to;
@@ -376,7 +376,7 @@ static int latency_open(struct latency *m, int argc, char **argv, struct out_clo
 	return ret;
 }
 
-/* False: something was left out that was asked for by name. */
+/* False: something asked for by name was left out. */
 static bool summary_left_out(const struct latency *m, bool all)
 {
 	bool complete = true;

@@ -38,7 +38,7 @@ static bool has(const char *path, const char *name)
 	return !b.error && !lstat(b.s, &st);
 }
 
-/* A file that programs of tracing write, by its name. */
+/* A file written by tracing programs, by its name. */
 static bool is_file_of_trace(const char *name)
 {
 	size_t n = strlen(name);
@@ -98,7 +98,7 @@ static int add_below(struct operands *o, const char *path, bool sessions, unsign
 	struct dirent **d;
 	int n, ret;
 
-	/* Without its meta file it is a damaged one, which is to be said. */
+	/* Without its meta file it is damaged, which has to be reported. */
 	if (has(path, "meta") || has(path, "seg000000"))
 		return depth && session_is_guest(path) ? 0 : list_add(o, path, list, err);
 	if (sessions && !session_read(path, &s, &none) && s.n)
@@ -125,7 +125,7 @@ int many_list(struct operands *o, const char *path, bool sessions, struct str_li
 	if (stat(path, &st) || !S_ISDIR(st.st_mode))
 		return list_add(o, path, list, err);
 	ret = add_below(o, path, sessions, 0, list, err);
-	/* Nothing is there: whoever opens it says so. */
+	/* Nothing is there: whoever opens it will report that. */
 	return ret || list->n > before ? ret : list_add(o, path, list, err);
 }
 
@@ -155,7 +155,7 @@ struct many {
 	struct head head;
 };
 
-/* What was said on standard error, which is a file in memory. */
+/* Messages on standard error, which is a file in memory. */
 static int notes_take(struct sbuf *b)
 {
 	off_t n = lseek(STDERR_FILENO, 0, SEEK_CUR);
@@ -227,7 +227,7 @@ static int start(struct many *m, size_t w, size_t n)
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return -errno;
-	(void)fcntl(fds[1], F_SETPIPE_SZ, PIPE_SIZE); /* so that it gets on while others are read */
+	(void)fcntl(fds[1], F_SETPIPE_SZ, PIPE_SIZE); /* so that it goes on while others are read */
 	pid = fork();
 	if (!pid) {
 		close(fds[0]);
@@ -259,7 +259,7 @@ static int by_file(const void *a, const void *b)
 	return x->at < y->at ? -1 : 1;
 }
 
-/* A capture that is there twice would count twice in the sum. */
+/* A capture that is listed twice would count twice in the sum. */
 static int each_once(struct str_list *list)
 {
 	_cleanup_free_ struct seen *s = calloc(list->n + 1, sizeof(*s));
@@ -488,7 +488,7 @@ static bool is(const struct many_doc *d, const char *format)
 	return !strcmp(d->format, format);
 }
 
-/* A header for all of them, and each row behind the name of its capture. */
+/* A header for all of them, and each row preceded by the name of its capture. */
 static void add_csv(const struct sbuf *text, const char *input, bool head, struct sbuf *b)
 {
 	bool first = true;
@@ -521,7 +521,7 @@ static int add_json(struct many *m, const char *input, struct sbuf *b)
 	ret = json_line_end(&j);
 	if (ret || m->head.code < 0)
 		return ret;
-	/* The result is an object itself, and goes in as it stands. */
+	/* The result is itself an object, and is inserted unchanged. */
 	b->len -= 2;
 	while (m->text.len && m->text.s[m->text.len - 1] == '\n')
 		m->text.s[--m->text.len] = '\0';

@@ -4,8 +4,8 @@
  * many processes as there are CPUs, and the results in the order of the captures.
  *
  * The processes are forked before the command gives up what a reader does not need, and do the same
- * themselves before they see a byte of a capture. What they hand over is bounded, and belongs to
- * one capture: memory stays flat.
+ * themselves before they see a byte of a capture. What they pass on is bounded, and belongs to one
+ * capture: memory stays flat.
  */
 #ifndef KVMFT_CMD_MANY_H
 #define KVMFT_CMD_MANY_H
@@ -15,14 +15,14 @@
 #include "kvmft/cli.h"
 
 /*
- * The captures that a path stands for: itself, if it is one or no directory; else all of hosts
- * below it, in the order of their names; sessions: or whole sessions. Links are not followed. *list
+ * The captures that a path stands for: itself, if it is one or not a directory; else all hosts'
+ * captures below it, sorted by name; sessions: or whole sessions. Links are not followed. *list
  * gets texts that live as long as the operands.
  */
 int many_list(struct operands *o, const char *path, bool sessions, struct str_list *list,
 	      struct kvmft_err *err) __must_check;
 
-/* Whether a path is a directory, and not a capture: a session, or a tree of such. */
+/* Whether a path is a directory, and not a capture: a session, or a tree of them. */
 bool many_is_tree(const char *path);
 
 /* What a row of all captures together is made of. */
@@ -41,8 +41,8 @@ typedef int many_fn(void *ctx, const char *input, FILE *out, struct sbuf *rows,
 struct many;
 
 /*
- * Before the sandbox. What list has twice, by whatever path, is taken out of it and said. The list
- * and ctx are borrowed; many_end() in any case.
+ * Before the sandbox. Whatever list contains twice, by any path, is removed from it and reported.
+ * The list and ctx are borrowed; many_end() in any case.
  */
 int many_begin(struct str_list *list, many_fn *fn, void *ctx, struct many **out,
 	       struct kvmft_err *err) __must_check;
@@ -51,9 +51,9 @@ void many_end(struct many *m); /* NULL is fine */
 struct many_doc {
 	const char *format; /* one of cli_formats */
 	FILE *f;
-	const char *title;  /* head of the first column of the sum */
-	const char *what;   /* of what there are so many: "samples" */
-	bool by_time;	    /* the sum is sorted by that */
+	const char *title;  /* heading of the first column of the sum */
+	const char *what;   /* what is counted: "samples" */
+	bool by_time;	    /* the sum is sorted by this */
 	uint64_t top;	    /* rows of the sum in text; 0: all */
 };
 

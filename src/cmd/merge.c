@@ -120,7 +120,7 @@ static int merge_show(void *arg, const struct tl_item *item)
 
 static int merge_item(struct merge *m, const struct tl_item *item)
 {
-	/* Of captures that are followed all is read, or nobody could tell what is new. */
+	/* Captures being followed are read completely, or it could not be told what is new. */
 	if (m->f && (item->host < m->from || item->host > m->to)) {
 		m->enough |= item->kind == TL_EVENT && item->host > m->to;
 		return 0;
@@ -146,13 +146,13 @@ static int merge_walk(struct merge *m)
 	return ret;
 }
 
-/* A page has the slow moments as well. */
+/* A page also shows the slow moments. */
 static bool is_page(const struct merge_opts *o)
 {
 	return o->format && !strcmp(o->format, "html");
 }
 
-/* The clock of the rows, and what of them is wanted: by the captures as they are. */
+/* The clock of the rows, and which of them are wanted: by the captures in their current state. */
 static int merge_ask(struct merge *m, struct out_clock *clock)
 {
 	int ret;
@@ -207,7 +207,7 @@ static int merge_write(struct merge *m)
 	return sink_close(&m->s, true, ret, m->err);
 }
 
-/* ---- captures that are still recorded ---- */
+/* ---- captures that are still being recorded ---- */
 
 static const int end_signals[] = { SIGINT, SIGTERM };
 
@@ -216,8 +216,8 @@ static void nothing(int sig __unused_arg)
 }
 
 /*
- * The first signal ends the view in order, the second one at once: the kernel takes the handler
- * away as the first one comes, and that is the mark of it, too. Who ignores a signal goes on doing
+ * The first signal ends the view in order, the second one at once: the kernel removes the handler
+ * when the first one comes, which also marks it. A process that ignores a signal continues to do
  * so.
  */
 static void listen_for_end(void)
@@ -253,7 +253,7 @@ static int merge_go_on(struct merge *m)
 	return out_resume(&m->s.out, m->p->t, &clock);
 }
 
-/* The lines of a pass are out when it ends. */
+/* The lines of a pass are written when it ends. */
 static int merge_pass(struct merge *m, const struct follow_pass *pass)
 {
 	bool opened = m->s.f;
@@ -271,8 +271,8 @@ static int merge_pass(struct merge *m, const struct follow_pass *pass)
 }
 
 /*
- * A segment that was there a moment ago is gone; or what tells whose guest it is has not come yet,
- * as recorders write that when they have begun.
+ * A segment that was there a moment ago is gone; or what identifies the guest's VM has not come
+ * yet, because recorders write that when they have begun.
  */
 static bool may_come(const struct merge *m, const struct follow_pass *pass, int ret,
 		     unsigned int tries)
@@ -283,14 +283,14 @@ static bool may_come(const struct merge *m, const struct follow_pass *pass, int 
 	       (tries < MAX_TRIES || util_now_ns() - m->begin_ns < FIRST_NS) && !was_told_to_end();
 }
 
-/* Rows in a clock of the guest that is gone have no time any more. */
+/* Rows in a clock of a guest that is gone have no time any more. */
 static bool was_clock(const struct merge *m, const struct follow_gone *gone)
 {
 	return gone->opened && gone->first &&
 	       (m->o->clock == OUT_CLOCK_GUEST_TSC || m->o->clock == OUT_CLOCK_KVMCLOCK);
 }
 
-/* A guest whose capture is none, or goes, does not end the view of the others. */
+/* A guest whose capture is unusable, or disappears, does not end the view of the others. */
 static bool go_without(struct merge *m, unsigned int *tries)
 {
 	struct follow_gone gone;
@@ -363,7 +363,7 @@ static int summary_pick(const struct merge *m)
 	return pick_any(m->pick) ? 0 : err_set(m->err, ENODATA, "nothing matched");
 }
 
-/* What asks for a host's time line. */
+/* Options that need a host's time line. */
 static const char *needs_host(const struct merge_opts *o)
 {
 	const struct {
@@ -465,7 +465,7 @@ static int merge_once(struct merge *m, int argc, char **argv, const struct pairi
 	return ret ? ret : merge_write(m);
 }
 
-/* What was shown, and what of it is wrong. */
+/* What was shown, and what is wrong with it. */
 static int merge_tell(struct merge *m, bool *complete)
 {
 	const struct merge_opts *o = m->o;
@@ -522,7 +522,7 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!argc)
 		return merge_alone(&m);
 	ret = o->follow ? merge_follow(&m, argc, argv, &po) : merge_once(&m, argc, argv, &po);
-	if (!m.enough) /* else nothing can be said of what was not read */
+	if (!m.enough) /* otherwise nothing can be said about what was not read */
 		ret = ret ? ret : merge_tell(&m, &complete);
 	ret = ret ? ret : outfile_commit(o->file.out, 0, NULL, err);
 	win_free(m.w);
@@ -535,7 +535,7 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	return sink_exit(ret, complete && !m.left_out);
 }
 
-/* What goes on has nothing that could be paged. */
+/* A view that goes on cannot be paged. */
 static int merge_open(void *opts, int argc, struct kvmft_err *err)
 {
 	struct merge_opts *o = opts;

@@ -29,7 +29,7 @@ static int add_vcpus(struct pick *p, const char *list)
 	return ret;
 }
 
-/* A side that is none would silently show nothing. */
+/* A side that does not exist would silently show nothing. */
 static int add_side(struct pick *p, const struct timeline *t, const char *side, bool gone,
 		    struct kvmft_err *err)
 {

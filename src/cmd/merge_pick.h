@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * merge_pick.h: the options of merge that cut a part out of the time line.
- */
+/* merge_pick.h: the options of merge that select a part of the time line. */
 #ifndef KVMFT_CMD_MERGE_PICK_H
 #define KVMFT_CMD_MERGE_PICK_H
 
@@ -14,9 +12,9 @@ struct merge_pick_opts {
 };
 
 /*
- * What was asked for, checked; gone: a side that is not there may be of a guest that was left out.
- * *out is NULL when nothing was asked for. err says which option is wrong. Freed
- * with pick_free(), also after a failure.
+ * What was asked for, checked; gone: an unknown side may belong to a guest that was left out. *out
+ * is NULL if nothing was asked for. err says which option is wrong. To be freed with pick_free(),
+ * also after a failure.
  */
 int merge_pick_init(const struct merge_pick_opts *o, const struct timeline *t, bool gone,
 		    struct pick **out, struct kvmft_err *err) __must_check;

@@ -84,7 +84,8 @@ static bool try_events(struct merge_qemu *m, const char *path)
 }
 
 /*
- * In the directory of the program, and where it installs its files: PREFIX/bin, PREFIX/share/qemu.
+ * In the directory of the program, and where QEMU installs its files: PREFIX/bin,
+ * PREFIX/share/qemu.
  */
 static bool find_beside(struct merge_qemu *m, const char *binary)
 {
@@ -154,7 +155,7 @@ int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct str_lis
 	return ret;
 }
 
-/* Nobody else tells what became of it. */
+/* Nothing else reports what became of it. */
 static bool alone_summary(const struct merge_qemu *m, const char *path,
 			  const struct qtrace_stats *s, bool quiet)
 {

@@ -46,7 +46,7 @@ static int find_patterns(struct view *v, char **pattern, int n, int state, struc
 	v->shown = calloc(v->all.n + 1, sizeof(*v->shown));
 	if (!v->shown)
 		return err_set(err, ENOMEM, "out of memory");
-	for (int i = 0; i < n && !ret; i++) /* off: an event that is compiled out is a fine one */
+	for (int i = 0; i < n && !ret; i++) /* off: it is good if the event is compiled out */
 		ret = mon_switches_add(&s, pattern[i], false, err);
 	ret = ret ? ret : qemu_check(&v->all, &s, notes, err);
 	for (size_t i = 0; i < v->all.n && !ret; i++) {

@@ -2,8 +2,8 @@
 /*
  * qemu_set.c: `kvmft qemu set`, trace events of a running QEMU on and off.
  *
- * All is checked before anything is changed; a QEMU that fails in the middle gets its former states
- * back as far as it still listens.
+ * Everything is checked before anything is changed; if QEMU fails halfway, its former states are
+ * restored as far as it still answers.
  */
 #include "qemu.h"
 #include "options.h"
@@ -96,7 +96,7 @@ static bool is_named(const struct mon_switches *s, const char *name)
 	return false;
 }
 
-/* What has changed; and what has not, though it was asked for: HMP does not tell that before. */
+/* What has changed; and what has not, though it was asked for, which HMP does not say before. */
 static int report(const struct mon_events *before, const struct mon_events *after,
 		  const struct mon_switches *s, struct kvmft_err *err)
 {

@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* The recording of this machine first: most options are its own. */
+/* The recording of this machine first: most options belong to it. */
 struct record_options {
 	struct record_config c;
 	struct sides_config sides;
@@ -117,7 +117,7 @@ static const struct opt record_options[] = {
 	OPT_END,
 };
 
-/* The cursor stays at the line's begin, so that whatever is said next replaces it. */
+/* The cursor stays at the beginning of the line, so that whatever comes next replaces it. */
 static void show_progress(const struct record_progress *p)
 {
 	char bytes[32], ends[64] = "^C ends";
@@ -162,7 +162,7 @@ static void note_over_sides(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The options of blame have a time of their own. */
+/* The options of blame include a time of their own. */
 static bool says_when(const char *options)
 {
 	return options && (strstr(options, "--at") || strstr(options, "--from") ||
@@ -197,7 +197,7 @@ static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_
 	return ret;
 }
 
-/* The terminal is COMMAND's where there is one. */
+/* The terminal belongs to COMMAND if there is one. */
 static int record_here(struct record_config *c, int argc, char **argv, struct kvmft_err *err)
 {
 	bool shown = !c->quiet && !argc && !c->control.on && isatty(STDERR_FILENO);
@@ -211,7 +211,7 @@ static int record_here(struct record_config *c, int argc, char **argv, struct kv
 	return ret;
 }
 
-/* It was brought for this alone. */
+/* It was copied there for this alone. */
 static void drop_program(void)
 {
 	char path[256];

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * report.c: `kvmft report`, why vCPUs left their guests and how long it took.
- */
+/* report.c: `kvmft report`, why vCPUs exited and how long it took. */
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
@@ -174,7 +172,7 @@ static int parse(struct run *run)
 	return parse_class(run);
 }
 
-/* ---- nothing to show is no success ---- */
+/* ---- nothing to show is not a success ---- */
 
 static int why_empty(const struct run *run)
 {
@@ -219,7 +217,7 @@ static void remarks(struct run *run, const struct report_format *fmt)
 	const struct report_totals *t = report_totals(run->r);
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
-	/* Where there is no place for remarks it was told before. */
+	/* If there is no place for remarks, they were printed before. */
 	if (fmt->has_notes &&
 	    out_rate_remark(run->cap, report_in_cycles(run->r) ? "times are in cycles" : NULL,
 			    &b) &&
@@ -365,7 +363,7 @@ static int report(struct run *run)
 
 /* ---- by stack ---- */
 
-/* What a stack has no times, vCPUs or VMs for. */
+/* Options that make no sense for stacks: times, vCPUs or VMs. */
 static int by_stack_options(const struct run *run)
 {
 	const struct opts *o = run->o;
@@ -465,7 +463,7 @@ static void run_free(struct run *run)
 	capture_close(run->cap);
 }
 
-/* One of them: in cycles it is no part of the sum. */
+/* One of them: in cycles it does not count in the sum. */
 static int report_one(void *ctx, const char *input, FILE *out, struct sbuf *rows,
 		      struct kvmft_err *err)
 {

@@ -21,7 +21,7 @@ static const struct opt reset_options[] = {
 	OPT_END,
 };
 
-/* sessions: in memory, that are gone by now. */
+/* sessions: in memory, already removed. */
 static int reset_kernel(bool dry_run, unsigned int sessions, struct kvmft_err *err)
 {
 	struct ktracefs *t;

@@ -56,7 +56,7 @@ static int sampled_clock(struct sink *s, const struct pairing *p, struct out_clo
 	return ret;
 }
 
-/* Two hosts share the guest's clocks, which link them, and the time of the day. */
+/* Two hosts share the guest's clocks, which link them, and the time of day. */
 static int check_hosts(const struct pairing *p, enum out_clock_kind kind, struct kvmft_err *err)
 {
 	if (!p->nlater || kind == OUT_CLOCK_NS || kind == OUT_CLOCK_GUEST_TSC ||
@@ -69,7 +69,7 @@ static int check_hosts(const struct pairing *p, enum out_clock_kind kind, struct
 		out_clock_names[kind], kind == OUT_CLOCK_HOST_TSC ? "TSCs" : "clocks");
 }
 
-/* A capture alone has one clock: its own, in ns where it can be told. */
+/* A capture alone has one clock: its own, in ns if possible. */
 static int own_clock(const struct capture *cap, int kind, struct out_clock *c,
 		     struct kvmft_err *err)
 {
@@ -83,7 +83,7 @@ static int own_clock(const struct capture *cap, int kind, struct out_clock *c,
 		return err_usage(
 			err, "--clock %s: %s alone has no such time, its trace clock is %s",
 			out_clock_names[kind], cap->path, cap->clock ? cap->clock : "unknown");
-	if (!tsc) { /* ns already: as if of a TSC that counts them */
+	if (!tsc) { /* ns already: as if from a TSC that counts them */
 		c->khz = count ? 0 : 1000000;
 		c->base = 0;
 	}
@@ -92,7 +92,7 @@ static int own_clock(const struct capture *cap, int kind, struct out_clock *c,
 	return 0;
 }
 
-/* Whether anything tells of the VM's kvmclock: otherwise there would be no time in any row. */
+/* Whether the VM's kvmclock is known: otherwise there would be no time in any row. */
 static bool has_kvmclock(const struct out_clock *c)
 {
 	const struct epoch_vm *vm = c->map->vm[c->vm].epochs;
@@ -196,7 +196,7 @@ int sink_open(struct sink *s, struct outfile *file, FILE *f, struct kvmft_err *e
 		}
 	}
 	/*
-	 * Outputs write by large pieces: no copy, and no remainders. A stream in memory needs its
+	 * Outputs write in large pieces: no copy, and no remainders. A stream in memory needs its
 	 * buffer.
 	 */
 	if (fileno(s->f) >= 0)
@@ -358,7 +358,7 @@ int sink_print(int ret, const struct sbuf *b, FILE *f, struct kvmft_err *err)
 {
 	ret = ret ? ret : b->error;
 	if (!ret && b->len)
-		fwrite(b->s, 1, b->len, f); /* main flushes, and looks whether it worked */
+		fwrite(b->s, 1, b->len, f); /* main flushes, and checks whether that worked */
 	return err_why(err, ret, "cannot make the list");
 }
 
@@ -371,7 +371,7 @@ int sink_input_check(const char *path, struct kvmft_err *err)
 		       DEFAULT_INPUT);
 }
 
-/* In ns, or in cycles where nothing tells how fast the TSC runs. */
+/* In ns, or in cycles if the TSC frequency is unknown. */
 static uint64_t of_cycles(const struct pairing *p, uint64_t cycles)
 {
 	uint64_t khz = p->host.cap->tsc_khz;

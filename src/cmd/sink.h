@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * sink.h: where results go, and a time line by which clock: what commands that print share.
- */
+/* sink.h: where results go, and in which clock a time line is: what commands that print share. */
 #ifndef KVMFT_CMD_SINK_H
 #define KVMFT_CMD_SINK_H
 
@@ -43,50 +41,47 @@ struct sink {
 };
 
 /*
- * The clock of the rows: kind by enum out_clock_kind, -1 = ns where the captures allow it, else
- * cycles. What it needs beyond the captures is kept in s until sink_free().
+ * The clock of the rows: kind by enum out_clock_kind, -1 = ns if the captures allow it, else
+ * cycles. What it needs in addition to the captures is kept in s until sink_free().
  */
 int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clock *c,
 	       struct kvmft_err *err) __must_check;
 /*
  * Whether the format can be written in that clock, and to path (NULL = standard output). A format
- * that knows ns alone shows cycles as such where nothing tells how fast the TSC runs.
+ * that only has ns shows cycles as such if the TSC frequency is unknown.
  */
 int sink_check(const struct out_format *fmt, struct out_clock *c, const char *path,
 	       struct kvmft_err *err) __must_check;
-/*
- * What a time line of that format (NULL: text) and clock shows where nothing tells how fast the TSC
- * runs.
- */
+/* What a time line of that format (NULL: text) and clock shows if the TSC frequency is unknown. */
 const char *sink_cycles(const char *format, int kind);
 /*
- * Into file, NULL = to f. It gets its name from the caller, when all has gone well: see
- * outfile_check() and outfile_commit().
+ * Into file, NULL = to f. The caller gives it its name if all went well: see outfile_check() and
+ * outfile_commit().
  */
 int sink_open(struct sink *s, struct outfile *file, FILE *f, struct kvmft_err *err) __must_check;
 /*
- * How many files the output of that format (NULL: text) needs beside its own, with so many captures
- * at most: they are behind it in the outfile, and get no name.
+ * How many files the output of that format (NULL: text) needs in addition to its own, with at most
+ * that many captures: they follow it in the outfile, and get no name.
  */
 size_t sink_files(const char *format, size_t captures);
 /* Begins the output, with those files. 0 or -errno; sink_close() in any case. */
 int sink_begin(struct sink *s, const struct timeline *t, const struct out_format *fmt,
 	       const struct out_clock *clock) __must_check;
-/* Of all guests, for formats that have a place for that: after win_finish(). 0 or -errno. */
+/* Of all guests, for formats that have a place for it: after win_finish(). 0 or -errno. */
 int sink_put_alignment(struct sink *s, const struct pairing *p,
 		       const struct windows *w) __must_check;
 /*
  * Ends the output that out_begin() began (begun) and closes the file; ret is how the walk ended.
- * -EPIPE is passed on without a word: `| head` has seen enough.
+ * -EPIPE is passed on without a message: `| head` has seen enough.
  */
 int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err) __must_check;
-/* After sink_close(): whether all events had a place in the output; if not, that is told. */
+/* After sink_close(): whether all events had a place in the output; if not, that is reported. */
 bool sink_whole(const struct sink *s);
 void sink_free(struct sink *s);
 /* The exit code of a command whose output ended so, or -errno: `| head` has seen enough. */
 int sink_exit(int ret, bool complete);
 
-/* What has to be said beside a result, in its place for that or by cli_note(). */
+/* What has to be said about a result, in its place for that or by cli_note(). */
 struct sink_remarks {
 	char *v[16]; /* more are left out */
 	size_t n;
@@ -96,14 +91,14 @@ void sink_remark(struct sink_remarks *r, const char *fmt, ...) __printf(2, 3);
 void sink_remarks_tell(const struct sink_remarks *r);
 void sink_remarks_free(struct sink_remarks *r);
 
-/* What was made goes to f; ret is how that went. 0 or -errno with err. */
+/* Writes the result to f; ret is how making it went. 0 or -errno with err. */
 int sink_print(int ret, const struct sbuf *b, FILE *f, struct kvmft_err *err) __must_check;
-/* Is there a capture at the place that is read when none is named? 0 or -ENOENT. */
+/* Is there a capture at the default place? 0 or -ENOENT. */
 int sink_input_check(const char *path, struct kvmft_err *err) __must_check;
-/* How far the stamps of each VM's guest may be off: *out, by VM, to be freed. -errno with err. */
+/* How far off the stamps of each VM's guest may be: *out, by VM, to be freed. -errno with err. */
 int sink_bounds(const struct pairing *p, const struct windows *w, struct lat_bound **out,
 		struct kvmft_err *err) __must_check;
-/* Notes how far a guest's clock may be off; quiet: only if it is wrong. */
+/* Notes how far off a guest's clock may be; quiet: only if it is wrong. */
 void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_t vm,
 			 const char *name, bool quiet);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * snapshot.c: `kvmft snapshot`, a moment that is to be kept.
- */
+/* snapshot.c: `kvmft snapshot`, a moment to be kept. */
 #include "cmds.h"
 
 #include <errno.h>
@@ -24,7 +22,7 @@ static const struct opt snapshot_options[] = {
 	OPT_END,
 };
 
-/* Others of kvmft, such as `kvmft exits`, have instances as well, and know no such signal. */
+/* Other kvmft processes, such as `kvmft exits`, have instances as well, but no such signal. */
 static bool is_recorder(uint32_t pid)
 {
 	char path[64], text[256] = "";
@@ -41,7 +39,7 @@ static bool is_recorder(uint32_t pid)
 	return false;
 }
 
-/* By a descriptor: its number may be another process' by the time of the signal. */
+/* By a descriptor, because its number may belong to another process by the time of the signal. */
 static bool tell(const struct kowner *o)
 {
 	_cleanup_close_ int fd = (int)syscall(SYS_pidfd_open, o->pid, 0);

@@ -3,8 +3,7 @@
  * stories.c: what both sides did at some moments.
  *
  * Events of the moment's VM: its vCPUs' threads, its VMM's, and its guest. The last few items are
- * kept as copies, so that a story can begin with what led to it; nothing is printed but what is
- * asked for.
+ * kept as copies, so that a story can begin with what led to it; only what is asked for is printed.
  */
 #include "stories.h"
 
@@ -72,7 +71,7 @@ static int teller_begin(struct stories *s, struct teller *t)
 	t->begun = true;
 	ret = out_begin(&t->out, s->line, out_formats[0], s->clock, t->f);
 	t->out.color = s->color;
-	t->out.nepoch = 0; /* changes of clocks are no part of a story */
+	t->out.nepoch = 0; /* changes of clocks are not part of a story */
 	for (size_t i = 0; i < s->nring && !ret; i++) {
 		const struct kept *k = &s->ring[(s->at + s->context - s->nring + i) % s->context];
 

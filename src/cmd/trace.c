@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * trace.c: `kvmft trace`, events as they happen, one line each, in the clock asked for.
- */
+/* trace.c: `kvmft trace`, events live, one per line, in the clock asked for. */
 #include "kvmft/trace.h"
 #include "kvmft/kernel.h"
 #include "kvmft/output.h"
@@ -26,7 +24,7 @@ struct trace_opts {
 
 /*
  * What is kept of each side while guests are followed: enough for a second of more events than
- * anybody reads, and as little as is left of it is walked again and again.
+ * anybody reads, and no more, because what is kept is walked again and again.
  */
 #define FOLLOW_SEGMENT "16M"
 #define FOLLOW_KEEP    4
@@ -88,7 +86,7 @@ static const struct opt trace_options[] = {
 	OPT_END,
 };
 
-/* ---- with guests: recorded into memory, and merged while that goes on ---- */
+/* ---- with guests: recorded into memory, and merged meanwhile ---- */
 
 static int put_list(struct remote_words *w, const char *option, const struct str_list *l)
 {
@@ -117,7 +115,7 @@ static int put_number(struct remote_words *w, const char *option, const struct o
 	return put_value(w, option, n->set ? text : NULL);
 }
 
-/* The command line of the one who reads. */
+/* The command line of the process that reads. */
 static int merge_words(const struct trace_opts *o, struct remote_words *w)
 {
 	const char *clock = o->c.tsc ? "host-tsc" : o->c.clock;
@@ -144,7 +142,7 @@ static int merge_words(const struct trace_opts *o, struct remote_words *w)
 	return ret ? ret : remote_words_add(w, "--");
 }
 
-/* Before what the user gives: that is obeyed. */
+/* Before the user's own options, which take precedence. */
 static int put_guest_words(struct str_list *l)
 {
 	const char *words = GUEST_WORDS;
@@ -203,7 +201,7 @@ static int trace_guests(struct trace_opts *o, struct kvmft_err *err)
 	return ret;
 }
 
-/* What has a meaning with guests alone. */
+/* What makes sense only with guests. */
 static int check_alone(const struct trace_opts *o, struct kvmft_err *err)
 {
 	const struct {

@@ -139,7 +139,7 @@ static void verify_close(struct verify *v)
 	pairing_close(&v->p);
 }
 
-/* The worst guest decides; an alignment that holds for an incomplete input is said to be that. */
+/* The worst guest decides; an alignment that holds for an incomplete input is reported as such. */
 static int verify_exit(const struct verify *v)
 {
 	int code = v->complete ? KVMFT_OK : KVMFT_INCOMPLETE;

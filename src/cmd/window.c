@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * window.c: from what the user sees in the time column to host TSC.
- */
+/* window.c: from the time column to host TSC. */
 #include "window.h"
 
 #include <errno.h>

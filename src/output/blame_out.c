@@ -97,7 +97,7 @@ static const struct blame_spike **ordered(const struct blame_view *v)
 
 /* ---- text ---- */
 
-/* What else was late then, and is the same. */
+/* What else was late then, and counts as the same. */
 static void put_also(struct sbuf *b, const struct blame_spike *s)
 {
 	const char *sep = " (also: ";

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * clock.c: host TSC in the clock that the user wants to read.
- */
+/* clock.c: host TSC in the clock that the user wants to see. */
 #include "kvmft/output.h"
 
 #include <inttypes.h>
@@ -60,7 +58,7 @@ bool out_clock_remark(const struct out_clock *c, struct sbuf *b)
 	return out_rate_remark(c->map->cap, c->no_rate ? cycles : NULL, b);
 }
 
-/* The readings that a moment belongs to; host becomes that host's own TSC. */
+/* The readings for a moment; host becomes that host's own TSC. */
 static const struct clock_pieces *pieces_at(const struct out_clock *c, uint64_t *host)
 {
 	for (size_t i = c->nlater; i-- > 0;)
@@ -70,7 +68,7 @@ static const struct clock_pieces *pieces_at(const struct out_clock *c, uint64_t 
 	return c->pieces;
 }
 
-/* The middle of the range that the readings allow; none where the clock was set in between. */
+/* The middle of the range that the readings allow; none if the clock was set in between. */
 static bool sampled_value(const struct out_clock *c, uint64_t host, uint64_t *v)
 {
 	const struct clock_pieces *p = pieces_at(c, &host);
@@ -94,7 +92,7 @@ static const struct epoch_vcpu *clock_vcpu(const struct out_clock *c, int64_t vc
 	return v;
 }
 
-/* Above half of its range a TSC is one below 0: it takes a century to get there. */
+/* A TSC above half of its range is one below 0: it takes a century to get there. */
 static bool guest_tsc(const struct out_clock *c, uint64_t host, int64_t vcpu, uint64_t *v)
 {
 	return epoch_result_usable(epoch_host_to_guest(clock_vcpu(c, vcpu), host, v));
@@ -126,7 +124,7 @@ bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uin
 	return false;
 }
 
-/* The first cycle at which so many ns are over. */
+/* The first cycle at which that many ns have passed. */
 static bool ns_host(const struct out_clock *c, uint64_t ns, uint64_t *host)
 {
 	unsigned __int128 cycles = ((unsigned __int128)ns * c->khz + 999999) / 1000000;
@@ -135,7 +133,7 @@ static bool ns_host(const struct out_clock *c, uint64_t ns, uint64_t *host)
 	return cycles <= UINT64_MAX - c->base;
 }
 
-/* The last host that the VM had reached by then, by that host's clock. */
+/* The last host that the VM had reached by then, in that host's clock. */
 static bool sampled_host(const struct out_clock *c, uint64_t v, uint64_t *host)
 {
 	uint64_t last, own;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * columns.c: columns as wide as what stands in them.
- */
+/* columns.c: columns as wide as their contents. */
 #include "columns.h"
 
 #include <ctype.h>
@@ -53,7 +51,7 @@ void columns_end(struct columns *c, struct sbuf *b)
 	sbuf_addc(b, '\n');
 }
 
-/* Up to the next blank at which a line may end: not between a number and its unit. */
+/* Up to the next blank at which a line may be broken: not between a number and its unit. */
 static size_t word_len(const char *s)
 {
 	size_t n = strcspn(s, " \n");

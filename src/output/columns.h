@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * columns.h: a table for people whose columns are as wide as what stands in them. Its rows are made
+ * columns.h: a table for people whose columns are as wide as their contents. Its rows are made
  * twice: first to be measured, then to be printed.
  */
 #ifndef KVMFT_OUTPUT_COLUMNS_H
@@ -20,19 +20,19 @@ struct columns {
 
 /* The text of the next column; nothing is appended while measuring. */
 void columns_put(struct columns *c, struct sbuf *b, const char *fmt, ...) __printf(3, 4);
-/* Columns of the terminal that a row takes; after measuring. */
+/* Width of a row in columns of the terminal; after measuring. */
 unsigned int columns_width(const struct columns *c);
-/* The row ends, without blanks at its end. */
+/* Ends the row, without blanks at its end. */
 void columns_end(struct columns *c, struct sbuf *b);
 
 #define TEXT_WIDTH 79
 /*
- * Breaks the lines of b->s[from..] at blanks so that they fit that many columns (0: they stay as
- * they are); what goes on begins with indent.
+ * Breaks the lines of b->s[from..] at blanks so that they fit that many columns (0: no breaking);
+ * continuation lines begin with indent.
  */
 void text_wrap(struct sbuf *b, size_t from, const char *indent, unsigned int width);
 
-/* "# ..." for each; on a terminal of that width (0 = it is none) broken to fit it. */
+/* "# ..." for each; on a terminal of that width (0 = not a terminal) broken to fit it. */
 void text_remarks(struct sbuf *b, const char *const *remark, size_t n, unsigned int width);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * database.c: captures as an SQLite database: its tables, and who and what the captures are of.
- * The tables of events are database_events.c's, what was concluded database_rows.c's.
+ * database.c: captures as an SQLite database: its tables, and who and what the captures are about.
+ * The tables of events are in database_events.c, conclusions in database_rows.c.
  */
 #include "database.h"
 

@@ -32,7 +32,7 @@ enum db_table {
 	DB_TABLES
 };
 
-/* What each event begins with. */
+/* The first columns of each event. */
 #define PLACE                                                                           \
 	"id INTEGER PRIMARY KEY, ts INTEGER, source INTEGER, cpu INTEGER, vm INTEGER, " \
 	"vcpu INTEGER, tid INTEGER, task TEXT"
@@ -83,13 +83,13 @@ void db_put_cycles(struct db *d, uint64_t cycles);
 /* The VM that a number of the host map stands for; -1 stays -1. */
 int64_t db_vm_of(const struct db *d, int64_t vm);
 
-/* Both columns, each NULL where it is negative. */
+/* Both columns, each NULL if negative. */
 void db_put_vcpu(struct db *d, int64_t vm, int64_t vcpu);
 
 /* The columns that all events have. */
 void db_put_place(struct db *d, const struct tl_item *i);
 
-/* An event as a row of its type's table, which is made when the first one comes. */
+/* An event as a row of its type's table, which is made with the first one. */
 int db_put_event(struct db *d, const struct tl_item *i);
 
 /* The views over the tables of all types. */
@@ -98,7 +98,7 @@ int db_views(struct db *d);
 /* Rows in the tables of all types. */
 uint64_t db_event_rows(const struct db *d);
 
-/* The tables' descriptions; the tables themselves are sq_free()'s. */
+/* The tables' descriptions; the tables themselves belong to sq_free(). */
 void db_types_free(struct db *d);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * database_events.c: each type of event has a table of its own with its fields as columns, made
- * when the first one comes; the view `events` is all of them.
+ * with the first event; the view `events` is all of them.
  */
 #include "database.h"
 
@@ -10,7 +10,7 @@
 
 #include "kvmft/json.h"
 
-#define FIELDS_MAX 1000 /* of a type; what is more is left out, with a note */
+#define FIELDS_MAX 1000 /* of a type; the rest is left out, with a note */
 
 static const char timeline_view[] =
 	"CREATE VIEW timeline AS SELECT id, ts, s.name AS side, cpu, v.name AS vm, vcpu, tid, task, "
@@ -23,7 +23,7 @@ struct event_table {
 	struct sq_table *t;
 	struct event_column {
 		char *name;
-		bool number, text; /* by the captures, which may differ */
+		bool number, text; /* from the captures, which may differ */
 	} * column;
 	size_t n, cap;
 	bool reason; /* the first column is the name of an exit */
@@ -33,7 +33,7 @@ struct event_table {
 struct event_plan {
 	const struct event_table *table; /* NULL: in DB_OTHER */
 	const struct evinfo *info;
-	const struct fmt_field **field; /* by column; NULL: it has none such */
+	const struct fmt_field **field; /* by column; NULL: it has none */
 };
 
 static bool name_taken(const struct db *d, const char *name)
@@ -47,7 +47,7 @@ static bool name_taken(const struct db *d, const char *name)
 	return false;
 }
 
-/* The event's own name; with its system in front, and a number behind, where that is taken. */
+/* The event's own name; if that is taken, with its system in front, or a number after it. */
 static char *table_name(const struct db *d, const struct fmt_event *ev)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -67,7 +67,7 @@ static char *table_name(const struct db *d, const struct fmt_event *ev)
 	return NULL;
 }
 
-/* "cpu_" where all events have a column "cpu". */
+/* "cpu_" if all events have a column "cpu". */
 static int column_name(const char *field, char **name)
 {
 	static const char *const taken[] = { "id",   "ts",  "source", "cpu",   "vm",
@@ -262,7 +262,7 @@ static int put_value(struct db *d, const struct fmt *f, const struct fmt_field *
 	return 0;
 }
 
-/* Innermost first, with ; between them. */
+/* Innermost first, separated by ;. */
 static int put_stack(struct db *d, const struct tl_item *i)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };

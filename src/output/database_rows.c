@@ -91,7 +91,7 @@ void db_span(struct db *d, uint64_t from, uint64_t to)
 	d->to = to;
 }
 
-/* A stamp of the host's trace as it is on the time line. */
+/* A stamp of the host's trace, on the time line. */
 static bool host_tsc(const struct db *d, uint64_t ts, uint64_t *host)
 {
 	const struct hostmap *m = tl_hostmap(d->t);

@@ -13,7 +13,7 @@
 #include "kvmft/row.h"
 #include "kvmft/screen.h"
 
-#define CHANGE_X 10 /* from so many times on a change is told as a factor */
+#define CHANGE_X 10 /* from this ratio on a change is shown as a factor */
 
 static const char *const side_names[2] = { "before", "after" };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * evinfo.h: what an output knows about the types of events, found once per type and source: the
- * full name, the part it plays, and the fields that this part needs. Private to src/output.
+ * full name, its role, and the fields of that role. Private to src/output.
  */
 #ifndef KVMFT_OUTPUT_EVINFO_H
 #define KVMFT_OUTPUT_EVINFO_H
@@ -34,9 +34,9 @@ int evinfos_init(struct evinfos *s, const struct timeline *t) __must_check;
 void evinfos_free(struct evinfos *s);
 /* Of an item with i->ev; NULL when out of memory. Lives as long as s. */
 const struct evinfo *evinfo_get(struct evinfos *s, const struct tl_item *i);
-/* Field number n of the role; false when this kernel or record lacks it. */
+/* Field number n of the role; false if this kernel or record lacks it. */
 bool evinfo_u64(const struct evinfo *e, const struct tl_item *i, size_t n, uint64_t *v);
-/* The reason of an exit, as text in buf; false when the event is none. */
+/* The reason of an exit, as text in buf; false if the event is not an exit. */
 bool evinfo_reason(const struct evinfos *s, const struct evinfo *e, const struct tl_item *i,
 		   char *buf, size_t size);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * exits_out.c: tables of exits. Rows are made and handed on one by one: a table of thousands of
+ * exits_out.c: tables of exits. Rows are made and passed on one by one: a table of thousands of
  * vCPUs is never in memory as text.
  */
 #include "kvmft/exits_out.h"
@@ -65,7 +65,7 @@ static void add_us(struct sbuf *b, int width, uint64_t ns)
 	sbuf_addf(b, " %*s", width, text);
 }
 
-/* "vm1:0", "1234-12:0", "vm1:-" for a thread that is not a vCPU we know, "-" for one of no VM. */
+/* "vm1:0", "1234-12:0", "vm1:-" for a thread that is not a known vCPU, "-" for one of no VM. */
 static void text_vcpu(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
 {
 	const struct exits_vm *vm = vm_of(p, r);
@@ -89,7 +89,7 @@ static void spread_header(struct sbuf *b)
 		  "P99<", "MAX", (int)SPREAD_COLS, "1us  1ms  1s");
 }
 
-/* As much of all as a sign shows: less than 1 in 1000, in 100, in 10, in 3, more. */
+/* The share of all as a sign: less than 1 in 1000, in 100, in 10, in 3, more. */
 static char density(uint64_t n, uint64_t all)
 {
 	if (!n)
@@ -219,7 +219,7 @@ static void thread_columns(struct row *o, const struct exits_page *p, const stru
 		row_bool(o, "ended", true, vm && vm->ended);
 }
 
-/* Percentiles are the upper bounds of their buckets; JSON has those buckets that are filled. */
+/* Percentiles are the upper bounds of their buckets; JSON has those buckets that are not empty. */
 static void spread_columns(struct row *o, const struct exits_row *r)
 {
 	row_time(o, "p50_below", r->timed, 1ull << exits_row_percentile(r, 50, 100));
@@ -308,7 +308,7 @@ static int print_csv(const struct exits_page *p, struct sbuf *b, exits_flush flu
 	return ret;
 }
 
-/* ---- OpenMetrics 1.0 text; a reader of the older Prometheus text takes it too ---- */
+/* ---- OpenMetrics 1.0 text, also valid for readers of the older Prometheus text ---- */
 
 static void metric_labels(const struct exits_page *p, const struct exits_row *r, const char *le,
 			  struct sbuf *b)
@@ -358,7 +358,7 @@ static const struct metric {
 	  "Longest handling of one VM exit in the last interval.", METRIC_MAX, true },
 };
 
-/* The older text names a counter as its samples are called. */
+/* The older text names a counter like its samples. */
 static void exits_head(const struct metric *m, bool open, struct sbuf *b)
 {
 	const char *suffix = open ? "" : m->suffix;
@@ -406,7 +406,7 @@ static enum spread_of spread_of(uint32_t reason)
 	return reason == EXITS_WAKE ? SPREAD_WAKES : SPREAD_HALTS;
 }
 
-/* 2^k ns as seconds; what is above the last bucket's bound is in it as well. */
+/* 2^k ns as seconds; values above the last bucket's bound are counted in it, too. */
 static void spread_metric(const struct exits_page *p, const struct metric *m,
 			  const struct exits_row *r, struct sbuf *b)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * folded.c: stacks as flame graphs want them, a line for each and how often it came:
+ * folded.c: stacks in the format for flame graphs, a line for each with its count:
  *
- *	comm;outermost;...;innermost COUNT
+ * 	comm;outermost;...;innermost COUNT
  *
  * Those of a guest begin with its name: vm1:comm.
  */
@@ -26,7 +26,7 @@ static int folded_begin(struct out *o)
 	return o->priv ? 0 : -ENOMEM;
 }
 
-/* What stands between frames must not be in one. */
+/* Separators of frames must not occur in one. */
 static void no_separators(struct sbuf *b, size_t from)
 {
 	for (size_t i = from; !b->error && i < b->len; i++)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * formats.c: the table of outputs and what all of them share.
- */
+/* formats.c: the table of outputs and what they all share. */
 #include "kvmft/output.h"
 
 #include <errno.h>
@@ -69,7 +67,7 @@ static int epochs_of(struct out *o, struct tl_source *src)
 	return 0;
 }
 
-/* Epochs are the VM's, however many captures there are of it. */
+/* Epochs belong to the VM, however many captures there are of it. */
 static bool first_of_vm(const struct out *o, const struct tl_source *src)
 {
 	return tl_hostmap(o->t)->vm[src->vm].of == src->vm;

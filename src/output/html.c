@@ -56,8 +56,8 @@ enum {
 enum { KIND_UNSIGNED, KIND_SIGNED, KIND_STRING, KIND_HEX };
 
 /*
- * The page, as the linker has it: the compiler never sees what is in it. Global: with -flto, what
- * refers to it may end up in another unit.
+ * The page, as linked in: the compiler never sees its contents. Global: with -flto, what refers to
+ * it may end up in another unit.
  */
 __asm__(".pushsection .rodata\n"
 	".globl html_page\n"
@@ -76,7 +76,7 @@ struct html {
 	uint32_t dots; /* number of "..." */
 	struct u64map types; /* source << 16 | event id → number + 1 */
 	uint64_t ntype;
-	struct u64map whos; /* hash of what a who is → number */
+	struct u64map whos; /* hash of a who → number */
 	uint64_t nwho;
 	struct exit_names exits;
 	struct guest_rips *rips; /* borrowed; NULL: no symbols */
@@ -116,8 +116,8 @@ static uint64_t string_define(struct html *h, const char *s, size_t n)
 }
 
 /*
- * The number of a string, which is defined when it is new: before the record that it is for, so all
- * of a record's strings are asked for first.
+ * The number of a string, which is defined if it is new: before the record that needs it, so all of
+ * a record's strings are looked up first.
  */
 static uint64_t string(struct html *h, const char *s, size_t n)
 {
@@ -152,7 +152,7 @@ static uint64_t who(const struct out *o, struct html *h, const struct tl_item *i
 {
 	const char *comm = i->kind == TL_EVENT ? tl_comm(i->src, i->tid) : "";
 	uint64_t name = text(h, comm), at;
-	/* A thread of the VMM, or vhost's, is its VM's; only vCPUs' threads have a vCPU. */
+	/* A thread of the VMM, or vhost's, belongs to its VM; only vCPUs' threads have a vCPU. */
 	int64_t vm =
 		i->vm >= 0 || i->src->guest ? i->vm : hostmap_task_vm(tl_hostmap(o->t), i->tid);
 	const int64_t key[] = {
@@ -183,7 +183,7 @@ static bool is_exit(const struct tl_item *i)
 	return !i->src->guest && !strcmp(fmt_name(i->ev), "kvm_exit");
 }
 
-/* A field of its own says what of the guest's code the address in another one is. */
+/* A separate field says which guest code the address in another one is. */
 static bool has_code(const struct html *h, const struct tl_item *i)
 {
 	return h->rips && guest_rip_has(h->rips, i);
@@ -268,7 +268,7 @@ static uint64_t exit_reason(struct html *h, const struct tl_item *i)
 	return text(h, exit_reason_text(&h->exits, why.isa, why.reason, name, sizeof(name)));
 }
 
-/* Elements of an array as numbers with blanks between them. */
+/* Elements of an array as numbers, separated by blanks. */
 static uint64_t numbers(struct html *h, const struct tl_item *i, const struct fmt_value *v)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -444,7 +444,7 @@ static void put_remark(struct html *h, const char *words)
 	put(h, at);
 }
 
-/* What was concluded of a guest and not recorded. */
+/* What was concluded about a guest, not recorded. */
 static void guest_remark(const struct hostmap *m, const struct tl_source *s, struct html *h)
 {
 	const struct hostmap_vm *vm = &m->vm[m->vm[s->vm].of];

@@ -38,8 +38,8 @@ static void line_begin(struct json *j, struct out *o, const char *kind)
 /* ---- the first line ---- */
 
 /*
- * What was concluded and not recorded: which VM the capture is of, which threads that is, where its
- * offset is from.
+ * What was concluded, not recorded: which VM the capture belongs to, which threads that is, where
+ * its offset is from.
  */
 static void put_match(struct json *j, const struct hostmap *m, const struct tl_source *s)
 {
@@ -172,7 +172,7 @@ static void put_place(struct json *j, const struct out *o, const struct tl_item 
 	json_put_str(j, "vm", i->vm >= 0 ? tl_hostmap(o->t)->vm[i->vm].label :
 			 i->src->guest ? i->src->label : NULL);
 	if (i->src->guest && i->vm >= 0 && tl_hostmap(o->t)->vm[i->vm].next != HOSTMAP_END)
-		json_put_u64(j, "source", i->src->index); /* the name alone does not tell */
+		json_put_u64(j, "source", i->src->index); /* the name alone does not say */
 	json_put_known_s64(j, "cpu", i->cpu != TL_NO_CPU, i->cpu);
 	json_put_known_s64(j, "vcpu", i->vcpu >= 0, i->vcpu);
 	if (i->kind == TL_EVENT) {
@@ -187,7 +187,7 @@ static void put_place(struct json *j, const struct out *o, const struct tl_item 
 	}
 }
 
-/* Where the guest was; null: in no function that is known. */
+/* Where the guest was; null: in no known function. */
 static int put_rip(struct json *j, struct out *o, const struct tl_item *i)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -210,7 +210,7 @@ static int put_event(struct json *j, struct out *o, const struct tl_item *i)
 
 	p->events++;
 	json_key(j, "event");
-	if (!i->ev) { /* no format in the capture: its number is all there is */
+	if (!i->ev) { /* no format in the capture: only its number is known */
 		json_null(j);
 		json_put_u64(j, "id", i->rec->id);
 		return 0;

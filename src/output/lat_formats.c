@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * lat_formats.c: the table of forms for latency results, and what all of them share.
- */
+/* lat_formats.c: the table of formats for latency results, and what they all share. */
 #include "kvmft/lat_output.h"
 
 #include <inttypes.h>

@@ -69,7 +69,7 @@ static void stages(struct json *j, const struct lat_view *v, const struct lat_de
 	json_object_end(j);
 }
 
-/* How many totals there are up to each power of two less 1, which is the greatest of them. */
+/* The number of totals up to each power of two less 1. */
 static void histogram_json(struct json *j, const struct loghist *h)
 {
 	uint64_t n = 0, lo, hi;
@@ -169,7 +169,7 @@ static void vcpus_json(struct json *j, const struct lat_view *v)
 	json_array_end(j);
 }
 
-/* null: how far is not known. */
+/* null: unknown. */
 static void bounds_json(struct json *j, const struct lat_view *v)
 {
 	json_put_array(j, "alignment");
@@ -227,7 +227,7 @@ const struct lat_format lat_html = {
 
 /* ---- CSV ---- */
 
-/* What was counted beside: a line each, of which stage says so. */
+/* What was only counted: a line each, named by its stage. */
 static void csv_counts(struct sbuf *b, const struct lat_table *t)
 {
 	for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++) {

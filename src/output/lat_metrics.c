@@ -2,7 +2,8 @@
 /*
  * lat_metrics.c: latency results as metrics: a histogram for each analysis and VM, how the VM's
  * vCPUs spent their time, and whether the guest's clock could be trusted. Interrupts and tasks are
- * no labels: there is no end of them. No family is one of report_metrics.c: a host has both files.
+ * not labels: there would be no end of them. No family is one of report_metrics.c, because a host
+ * has both files.
  */
 #include "kvmft/lat_output.h"
 
@@ -86,7 +87,7 @@ static void histograms(const struct lat_view *v, size_t nvm, struct sbuf *b)
 	metric_head(b, "kvmft_latency_seconds", "histogram",
 		    "How long it took, from its cause to its effect.");
 	for (unsigned int id = 0; id < LAT_TABLES; id++)
-		/* Those behind LAT_T_MEM have its cases once more. */
+		/* Those after LAT_T_MEM have its cases once more. */
 		if (lat_has_table(v->lat, (enum lat_table_id)id) && id != LAT_T_STEALER &&
 		    id <= LAT_T_MEM)
 			table_metrics(v, lat_table(v->lat, (enum lat_table_id)id), nvm, b);

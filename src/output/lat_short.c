@@ -25,7 +25,7 @@ static void put_name(struct columns *c, struct sbuf *b, const struct lat_view *v
 	columns_put(c, b, "%s", name);
 }
 
-/* The commonest cause, of a table without parts; NULL: it knows none. */
+/* The most common cause, of a table without parts; NULL: none known. */
 static const char *most_for(const struct lat_table *t, const struct lat_group *g)
 {
 	const char *name = NULL;
@@ -39,7 +39,7 @@ static const char *most_for(const struct lat_table *t, const struct lat_group *g
 	return name;
 }
 
-/* The stage that most of the time went to; NULL: there are none. */
+/* The stage that took most of the time; NULL: there are none. */
 static const char *most_in(const struct lat_table *t, const struct lat_group *g)
 {
 	const struct loghist *most = NULL;
@@ -62,7 +62,7 @@ static void put_amount(struct columns *c, struct sbuf *b, const struct lat_view 
 	columns_put(c, b, "%s%s", lat_amount(v, text, sizeof(text), time), mark);
 }
 
-/* ~ and < are told in the notes. */
+/* ~ and < are explained in the notes. */
 static const char *mark_of(const struct lat_view *v, const struct lat_table *t,
 			   const struct lat_group *g, uint64_t median)
 {
@@ -138,7 +138,7 @@ static void put_when(struct sbuf *b, const struct lat_view *v, const struct lat_
 		sbuf_addf(b, " at %" PRIu64, at);
 }
 
-/* The two stages that it took most of its time in. */
+/* The two stages that took most of its time. */
 static void put_stages(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
 		       const struct lat_case *c)
 {

@@ -44,8 +44,7 @@ static int larger(const void *a, const void *b)
 }
 
 /*
- * The largest of them, in percent of the whole; what is less than 1 % is not told. With all, the
- * rest is.
+ * The largest of them, in percent of the whole; less than 1 % is not shown. With all, the rest is.
  */
 static void shares(struct sbuf *b, const char *head, struct share *s, size_t n,
 		   unsigned __int128 whole, bool all)
@@ -68,7 +67,7 @@ static void shares(struct sbuf *b, const char *head, struct share *s, size_t n,
 		sbuf_addc(b, '\n');
 }
 
-/* How far what crosses may be off, where that matters beside this time. */
+/* How far off what crosses may be, if that matters beside this time. */
 bool lat_not_negligible(const struct lat_bound *off, uint64_t time)
 {
 	return off && off->known && (off->early + off->late) * 100 > time;
@@ -98,7 +97,7 @@ static void bounds(struct sbuf *b, const struct lat_view *v, const char *head, u
 	}
 }
 
-/* What the mark < is about: a line per VM whose offset is not known to the cycle. */
+/* What the mark < means: a line per VM whose offset is not known to the cycle. */
 static void uncertainties(struct sbuf *b, const struct lat_view *v)
 {
 	const struct hostmap *map = tl_hostmap(v->t);
@@ -288,7 +287,7 @@ static void histogram(struct sbuf *b, const struct lat_view *v, const struct lat
 
 		lat_amount(v, from, sizeof(from), k ? 1ull << k : 0);
 		lat_amount(v, to, sizeof(to), k < 63 ? 2ull << k : UINT64_MAX);
-		from[strcspn(from, "c")] = '\0'; /* one "cycles" of two will do */
+		from[strcspn(from, "c")] = '\0'; /* one "cycles" of two is enough */
 		sbuf_addf(b, "%10s - %-10s %9llu |", from, to, (unsigned long long)count[k]);
 		for (unsigned int i = 0; i < bar; i++)
 			sbuf_addc(b, '#');
@@ -420,7 +419,7 @@ static void notes(struct sbuf *b, const struct lat_view *v, bool crosses)
 		b->len = blank; /* none */
 }
 
-/* The cases of another table once more: what is said of all of them is said there. */
+/* The cases of another table once more: what applies to all of them is said there. */
 static bool is_view(enum lat_table_id id)
 {
 	return id > LAT_T_MEM;
@@ -442,7 +441,7 @@ static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id
 	worst(b, v, t, v->story[id]);
 }
 
-/* Whether there is something to tell of a table. */
+/* Whether there is anything to show of a table. */
 static bool is_told(const struct lat_view *v, enum lat_table_id id)
 {
 	const struct lat_table *t = lat_table(v->lat, id);

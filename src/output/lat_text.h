@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * lat_text.h: latency results as text: lat_text.c has all of them, lat_short.c what fits a screen.
+ * lat_text.h: latency results as text: lat_text.c shows all of them, lat_short.c what fits a
+ * screen.
  */
 #ifndef KVMFT_OUTPUT_LAT_TEXT_H
 #define KVMFT_OUTPUT_LAT_TEXT_H
@@ -10,12 +11,12 @@
 /* How long, which stages, of what: some lines. 0 or -ENOMEM. */
 int lat_headline(struct sbuf *b, const struct lat_view *v, const struct lat_table *t);
 bool lat_several_vms(const struct lat_table *t);
-/* Whether half of what a stage took is not much longer than the alignment may be off. */
+/* Whether the median of a stage is not much longer than the alignment may be off. */
 bool lat_not_negligible(const struct lat_bound *off, uint64_t time);
 /* The part of the time line that belongs to a worst case; NULL: none. */
 void lat_put_story(struct sbuf *b, const struct lat_story *story);
 
-/* The greatest groups, of which there are up to `rows`, and the worst cases, up to `worst`. */
+/* The largest groups, up to `rows` of them, and the worst cases, up to `worst`. */
 void lat_short(struct sbuf *b, const struct lat_view *v, enum lat_table_id id, size_t rows,
 	       size_t worst);
 

@@ -2,9 +2,9 @@
 /*
  * outfile.c: new files of a reader, and the process that names them.
  *
- * That process, kvmft-output, gets a number and the name of a guest for each file, nothing else,
- * and does again what the reader has done to be able to tell the user: the reader may not be
- * itself.
+ * That process, kvmft-output, gets only a number and the name of a guest for each file, and repeats
+ * the checks that the reader has made in order to report to the user: the reader may have been
+ * taken over.
  */
 #include "kvmft/outfile.h"
 
@@ -129,7 +129,7 @@ static int keeper_start(struct outfile *o)
 		close(o->from);
 		keeper_main(o, in, out);
 	}
-	/* They are its own now; ours are closed and not removed. */
+	/* They are its own now; ours are closed but not removed. */
 	for (size_t i = 0; i < o->n; i++)
 		o->file[i].temp[0] = '\0';
 	return 0;
@@ -259,7 +259,7 @@ void outfile_close(struct outfile *o)
 	if (!o)
 		return;
 	util_close_fd(&o->to);
-	/* Until it has removed what is not finished. */
+	/* Waits until it has removed what is not complete. */
 	while (o->from >= 0 && read(o->from, &end, 1) < 0 && errno == EINTR)
 		;
 	util_close_fd(&o->from);

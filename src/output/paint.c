@@ -17,7 +17,7 @@
 
 static const char *const sides[] = { CYAN, GREEN, YELLOW, PURPLE, BLUE }; /* the host first */
 
-/* By what the line begins with behind its time; the first that fits. */
+/* By the beginning of the line after its time; the first that fits. */
 static const struct kind {
 	const char *begins, *sgr;
 } kinds[] = {
@@ -39,7 +39,7 @@ void out_paint(struct sbuf *b, size_t from, size_t label, size_t head, size_t si
 	while (k < end && strncmp(b->s + at, k->begins, strlen(k->begins)) != 0)
 		k++;
 	len = strcspn(b->s + at, " \n");
-	/* From behind: the first of them moves the second. */
+	/* From the end, because inserting the first would move the second. */
 	if (k < end)
 		screen_paint(b, at, at + len, k->sgr);
 	screen_paint(b, from, from + label,

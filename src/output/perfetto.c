@@ -4,17 +4,17 @@
  * where.
  *
  * All events of hosts and guests are ftrace events of their machine, as Perfetto's own recorder
- * writes them: CPUs, states of threads, interrupts are made from these by who reads them. On top
- * are tracks of what only a host with its guests can tell:
+ * writes them: readers make CPUs, thread states and interrupts from these. In addition there are
+ * tracks of what only a host with its guests can show:
  *
- *	vCPUs of vm1	vCPU 0		slices: in the guest, or the exit, by its reason, until the
- *					next entry; within, the vCPU's thread blocked or preempted
- *	host		CPU 0		slices: the vCPU that is in its guest; interrupt vectors
- *			lost events	counter
- *	guest vm1	CPU 0		slices: interrupts
- *			block I/O	slices: requests, from their issue to their completion
- *			lost events
- *	what must be said of all times, if anything must
+ * 	vCPUs of vm1	vCPU 0		slices: in the guest, or the exit, by its reason, until the
+ * 					next entry; within, the vCPU's thread blocked or preempted
+ * 	host		CPU 0		slices: the vCPU that is in its guest; interrupt vectors
+ * 			lost events	counter
+ * 	guest vm1	CPU 0		slices: interrupts
+ * 			block I/O	slices: requests, from their issue to their completion
+ * 			lost events
+ * 	what must be said of all times, if anything must
  *
  * Arrows follow an interrupt: the vCPU's APIC accepts it, the host injects it, the guest's handler
  * begins. Events of QEMU's own traces, which have no CPU, are instants on tracks of their threads.
@@ -29,12 +29,12 @@
 
 static struct pf_track *cpu_track(struct out *o, const struct tl_item *i)
 {
-	if (i->cpu == TL_NO_CPU) /* a thread of QEMU, 0: nobody knows which */
+	if (i->cpu == TL_NO_CPU) /* a thread of QEMU, 0: unknown which */
 		return pf_track(o, o->priv, PF_THREAD, i->src->index, (uint32_t)MAX(i->tid, 0));
 	return pf_track(o, o->priv, PF_CPU, i->src->index, i->cpu);
 }
 
-/* Where an event is shown that has no place of its own. */
+/* Where an event without a place of its own is shown. */
 static struct pf_track *event_track(struct out *o, const struct tl_item *i)
 {
 	if (!i->src->guest && i->vm >= 0 && i->vcpu >= 0)
@@ -66,7 +66,7 @@ static int slices_end(struct out *o, struct pf_track *t, unsigned int depth)
 	return ret;
 }
 
-/* Ends the innermost slice of that kind, and all within it; none when there is none. */
+/* Ends the innermost slice of that kind, and all within it; none if there is none. */
 static int slice_end(struct out *o, struct pf_track *t, enum pf_slice what)
 {
 	if (!t)
@@ -115,9 +115,9 @@ static struct pf_irqs *irqs_of(struct pf *p, int64_t vm, uint64_t vcpu)
 }
 
 /*
- * The flow of an interrupt that the host has in hand, begun here if it is new: also when one of
- * its vector is accepted again though the last one, which was injected, was never seen in the
- * guest, which may not be recording.
+ * The flow of an interrupt that the host is handling, begun here if it is new: also if one of its
+ * vector is accepted again though the last one, which was injected, was never seen in the guest,
+ * which may not be recording.
  */
 static uint64_t flow_of(struct pf *p, const struct event_irqs *irqs, struct pf_irqs *q,
 			uint64_t vector, bool inject)
@@ -142,7 +142,7 @@ static int host_irq(struct out *o, const struct tl_item *i, const struct evinfo 
 	struct pf_irqs *q;
 	ssize_t vm = (ssize_t)i->vm;
 
-	/* The APIC that accepts may be that of another vCPU than the one that sends, or of none. */
+	/* The accepting APIC may be that of another vCPU than the sending one, or of none. */
 	if (vm < 0 && accept && !i->src->link)
 		vm = hostmap_task_vm(map, i->tid);
 	if (vm < 0 || !evinfo_u64(e, i, accept ? 1 : 0, &vector) ||
@@ -175,7 +175,7 @@ static int slice(struct out *o, struct pf_track *t, enum pf_slice what, const ch
 
 /*
  * What a vCPU does is what is open on two tracks, and ends with the slices around it: a vcpu_turn
- * beside them would be the same a second time, to be looked up for each event.
+ * beside them would keep the same a second time, to be looked up for each event.
  */
 static int kvm_entry(struct out *o, const struct tl_item *i, struct pf_cpu *c)
 {
@@ -309,7 +309,7 @@ static int irq_entry(struct out *o, const struct tl_item *i, const struct evinfo
 	char name[128];
 	int ret;
 
-	if (!vector && !i->src->guest) /* who reads the trace has it from the event */
+	if (!vector && !i->src->guest) /* readers of the trace have it from the event */
 		return 0;
 	evinfo_u64(e, i, 0, &number);
 	if (vector) {
@@ -330,7 +330,7 @@ static int irq_entry(struct out *o, const struct tl_item *i, const struct evinfo
 	t = cpu_track(o, i);
 	if (!t)
 		return -ENOMEM;
-	/* None interrupts its like: who recorded no ends has only beginnings to show. */
+	/* None interrupts its own kind: a recorder without ends has only beginnings to show. */
 	t->no_ends |= slice_is_open(t, what);
 	ret = slice_end(o, t, what);
 	if (t->no_ends)
@@ -340,7 +340,7 @@ static int irq_entry(struct out *o, const struct tl_item *i, const struct evinfo
 	return slice_begin(o, t, what, &ev);
 }
 
-/* Its entry may have made no slice, nor a track. */
+/* Its entry may have made neither a slice nor a track. */
 static int irq_exit(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
 	bool vector = e->role == EV_VECTOR_EXIT;
@@ -439,7 +439,7 @@ static int put_event(struct out *o, const struct tl_item *i)
 	return ret || !t || t->info->role == EV_NONE ? ret : put_meaning(o, i, t->info, c);
 }
 
-/* Lost events: what is open on this CPU is not known any more, and the counter rises. */
+/* Lost events: the state of this CPU is not known any more, and the counter rises. */
 static int put_gap(struct out *o, const struct tl_item *i)
 {
 	struct pf_track *cpu = cpu_track(o, i);
@@ -472,7 +472,7 @@ static int put_gap(struct out *o, const struct tl_item *i)
 				.type = PF_COUNTER, .value = (int64_t)p->lost[i->src->index] });
 }
 
-/* A track with an event on it: one without is not shown. */
+/* A track with an event on it: an empty one is not shown. */
 static int put_remark(struct out *o)
 {
 	struct pf *p = o->priv;
@@ -491,7 +491,7 @@ static int perfetto_item(struct out *o, const struct tl_item *i)
 	int ret = 0;
 
 	if (out_item_time(o, i, &t))
-		p->now = t; /* else it stands at its neighbour's place */
+		p->now = t; /* otherwise it is at its neighbour's place */
 	if (p->remark.len)
 		ret = put_remark(o);
 	if (ret)
@@ -542,7 +542,7 @@ static int begin(struct out *o, bool archive)
 		ret = pf_archive_init(o, p);
 	ret = ret ? ret : pf_head(o, p);
 	ret = ret ? ret : pf_machines_head(o, p);
-	/* The counters start at 0, and tell that nothing was lost where they stay there. */
+	/* The counters start at 0, and show that nothing was lost if they stay there. */
 	for (size_t i = 0; i < tl_sources(o->t) && !ret; i++)
 		ret = pf_track(o, p, PF_LOST, i, 0) ? 0 : -ENOMEM;
 	return ret;

@@ -20,15 +20,15 @@ enum { PF_PACKET = 1 }; /* of Trace */
 /* ---- machines ---- */
 
 struct pf_machine {
-	uint32_t id;	       /* 0: none is told: the first one, and in an archive all */
-	bool remote;	       /* not the first one: the host, or who is alone */
+	uint32_t id;	       /* 0: none is written: the first one, and in an archive all */
+	bool remote;	       /* not the first one: the host, or the only one */
 	struct tl_source *src; /* its first capture */
 	struct sbuf *to;       /* where its packets go: own, or that of the output */
 	struct sbuf own;
-	/* ns that its stamps are lower than those of the first machine: of an archive alone */
+	/* ns that its stamps are lower than those of the first machine: only in an archive */
 	uint64_t behind;
 	int file;    /* of an archive: what is written so far; borrowed */
-	uint64_t synced; /* its clocks were told up to then */
+	uint64_t synced; /* its clocks were written up to then */
 	bool read;	 /* ... and what it read itself, if anything */
 	bool shared; /* there are several captures of it */
 };
@@ -76,7 +76,7 @@ struct pf_waking {
 	uint32_t comm, flags;
 };
 
-/* What sched_switch said last. */
+/* What the last sched_switch said. */
 struct pf_task {
 	bool known;
 	int32_t pid, prio;
@@ -102,7 +102,7 @@ struct pf_cpu {
 
 /* ---- tracks ---- */
 
-/* What a slice that is open on a track stands for. */
+/* What an open slice on a track stands for. */
 enum pf_slice { PF_GUEST, PF_EXIT, PF_OFF, PF_IRQ, PF_VECTOR, PF_REQUEST };
 
 #define PF_DEPTH 16 /* open slices of a track; interrupts nest a few deep */
@@ -118,14 +118,14 @@ struct pf_track {
 enum pf_kind { PF_SOURCE = 1, PF_CPU, PF_VM, PF_VCPU, PF_TASKS, PF_THREAD, PF_LOST, PF_REMARK,
 	       PF_IO };
 
-/* Interrupts of a vCPU that are under way: flow id by vector, 0 = none. */
+/* Interrupts of a vCPU under way: flow id by vector, 0 = none. */
 struct pf_irqs {
 	uint64_t flow[256];
 	bool injected[256]; /* the flow is past its injection */
 	unsigned int device; /* the last one of a device: what irq_handler_entry belongs to */
 };
 
-/* A block request that is under way, one on each track. */
+/* A block request under way, one on each track. */
 #define PF_IO_TRACKS 64
 
 struct pf_io {
@@ -176,14 +176,14 @@ void pf_type_free(struct pf_type *t);
 void pf_describe(const struct pf_type *t, struct sbuf *b, uint32_t field);
 
 /*
- * perfetto_ftrace.c: keeps an event, or hands it on with those before it. t: NULL, it has no
+ * perfetto_ftrace.c: keeps an event, or passes it on with those before it. t: NULL, it has no
  * format. All of these: 0 or -errno.
  */
 int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	      const struct tl_item *i) __must_check;
-/* NULL when out of memory; *known: false, and no error, where Perfetto has no room for it. */
+/* NULL if out of memory; *known: false, and no error, if Perfetto has no room for it. */
 struct pf_cpu *pf_cpu(struct pf *p, const struct tl_item *i);
-/* Before what comes next on this CPU, events were lost. */
+/* Before the next item on this CPU, events were lost. */
 int pf_ftrace_lost(struct out *o, struct pf *p, struct pf_cpu *c) __must_check;
 /* What is left. */
 int pf_ftrace_end(struct out *o, struct pf *p) __must_check;
@@ -224,7 +224,7 @@ enum { PF_BEGIN = 1, PF_END = 2, PF_INSTANT = 3, PF_COUNTER = 4 };
 int pf_head(struct out *o, struct pf *p) __must_check;
 struct pf_track *pf_track(struct out *o, struct pf *p, enum pf_kind kind, size_t source,
 			  uint32_t number);
-/* The number of a name, which is written where it is new; 0: it has none, write it as it is. */
+/* The number of a name, which is written if it is new; 0: it has none, write it as it is. */
 uint64_t pf_name(struct out *o, struct pf *p, const char *name);
 int pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct pf_event *e)
 	__must_check;
@@ -232,12 +232,12 @@ int pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct p
 /* perfetto_archive.c */
 struct pf_archive;
 int pf_archive_init(struct out *o, struct pf *p) __must_check;
-/* Writes out what a machine has, if it is much. */
+/* Writes out a machine's data if there is much of it. */
 int pf_archive_flush(struct pf *p, struct pf_machine *m) __must_check;
 int pf_archive_end(struct out *o, struct pf *p) __must_check;
 void pf_archive_free(struct out *o, struct pf *p);
 
-/* perfetto_ftrace.c: onto q, where there is room: a text of n bytes; an array as text. */
+/* perfetto_ftrace.c: onto q, which has room: a text of n bytes; an array as text. */
 char *pf_put_text(char *q, uint32_t number, const uint8_t *s, size_t n);
 char *pf_put_array(char *q, uint32_t number, const struct fmt *f, const struct fmt_value *v);
 

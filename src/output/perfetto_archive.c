@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * perfetto_archive.c: a Perfetto trace for each machine, in one archive: a TAR whose first member,
- * a manifest (version 1), tells which file is which machine's, and how their clocks differ.
+ * a manifest (version 1), says which file belongs to which machine, and how their clocks differ.
  *
- * A member's length stands before it, so all are kept in files of their own until the end.
+ * A member's length precedes it, so all are kept in files of their own until the end.
  */
 #include "perfetto.h"
 
@@ -22,7 +22,7 @@
 #define MANIFEST "perfetto_manifest.json"
 
 struct pf_archive {
-	FILE *to;   /* the output's own, which gets the archive in the end */
+	FILE *to;   /* the output's own, which receives the archive at the end */
 	FILE *first; /* the first machine's file, in its place until then */
 };
 
@@ -150,7 +150,7 @@ static int manifest(const struct out *o, const struct pf *p, struct sbuf *b)
 
 /* ---- the archive ---- */
 
-/* size has 11 octal digits; what is longer is told in base 256, as GNU tar does. */
+/* size has 11 octal digits; a larger one is written in base 256, as GNU tar does. */
 static void put_size(char field[12], uint64_t size)
 {
 	if (size >> 33) {
@@ -254,7 +254,7 @@ int pf_archive_end(struct out *o, struct pf *p)
 	return ret ? ret : put_all(o, p);
 }
 
-/* What goes wrong before the end leaves nothing in the output's own file. */
+/* A failure before the end leaves nothing in the output's own file. */
 void pf_archive_free(struct out *o, struct pf *p)
 {
 	if (!p->archive)

@@ -3,9 +3,9 @@
  * perfetto_ftrace.c: events as Perfetto's own recorder writes them: FtraceEventBundle, one CPU's
  * events each. Field numbers are those of perfetto's protos/perfetto/trace/ftrace.
  *
- * sched_switch and sched_waking, which are most of many traces, take a fifth of the room in the
- * compact form, which leaves out what the sched_switch before tells. It is used where that is so:
- * an event that says something else (the first of a CPU, or after a loss) is written in full.
+ * sched_switch and sched_waking, which make up most of many traces, take a fifth of the room in the
+ * compact form, which leaves out what follows from the previous sched_switch. An event for which
+ * that is not so (the first of a CPU, or after a loss) is written in full.
  */
 #include "perfetto.h"
 
@@ -49,9 +49,9 @@ enum {
 	GENERIC = 327,
 };
 
-#define MAX_CPUS    1024	 /* trace processor refuses a trace that speaks of more */
-#define BUNDLE	    (16u << 10)	 /* bytes of events that are kept of a CPU */
-#define COMPACT	    512u	 /* and of the compact ones so many each */
+#define MAX_CPUS    1024	 /* trace processor refuses a trace with more */
+#define BUNDLE	    (16u << 10)	 /* bytes of events kept of a CPU */
+#define COMPACT	    512u	 /* and this many of each of the compact ones */
 #define ALL_PENDING (2u << 20)	 /* what all CPUs together keep */
 #define NUMBER_ROOM (2 + PB_VARINT_MAX)
 
@@ -112,7 +112,7 @@ void pf_cpu_free(struct pf_cpu *c)
 		pb_end(b, mark_);                                     \
 	} while (0)
 
-/* Stamps are differences, but for the first one. */
+/* Stamps are differences, except for the first one. */
 #define SINCE(e, v) ((e)->t - ((e) == (v) ? 0 : (e)[-1].t))
 
 static void put_compact(struct pf_cpu *c, struct sbuf *b)
@@ -183,7 +183,7 @@ static int flush(struct pf *p, struct pf_cpu *c)
 	return ret || !p->archive ? ret : pf_archive_flush(p, c->m);
 }
 
-/* What a capture of very many CPUs must not do: keep so much of each. */
+/* What a capture of very many CPUs must not do: keep that much of each. */
 static int flush_all(struct out *o, struct pf *p)
 {
 	int ret = 0;
@@ -272,7 +272,9 @@ static char *put_field(char *q, const struct pf_type *t, const struct pf_field *
 	}
 }
 
-/* Time, and the thread: what stands before the message, which trace processor reads fastest so. */
+/*
+ * Time, and the thread: what precedes the message, in the order that trace processor reads fastest.
+ */
 static char *put_event_head(char *q, const struct pf *p, const struct pf_cpu *c,
 			    const struct tl_item *i)
 {
@@ -312,7 +314,7 @@ static int put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	return c->event.error;
 }
 
-/* ---- with names and values: what no message can be described for, or says too little ---- */
+/* ---- with names and values: for which no message can be described, or is not enough ---- */
 
 static void put_array(struct sbuf *b, const struct fmt *f, const struct fmt_value *v)
 {
@@ -363,8 +365,8 @@ static int put_generic(struct pf *p, struct pf_cpu *c, const struct tl_item *i)
 }
 
 /*
- * Perfetto makes slices of entries and exits. Where a recording has entries alone, slices would
- * nest without end: from the second one on they are only events.
+ * Perfetto makes slices of entries and exits. If a recording has only entries, slices would nest
+ * without end: from the second one on they are only events.
  */
 static bool is_unpaired(struct pf_cpu *c, const struct pf_type *t)
 {
@@ -392,7 +394,7 @@ static bool is_unpaired(struct pf_cpu *c, const struct pf_type *t)
 
 /* ---- the compact form ---- */
 
-/* Number of a name in the bundle; PF_COMMS when it is full, or out of memory. */
+/* Number of a name in the bundle; PF_COMMS if it is full, or out of memory. */
 static uint32_t comm_index(struct pf_cpu *c, const char comm[16])
 {
 	char(*slot)[16];
@@ -409,7 +411,7 @@ static uint32_t comm_index(struct pf_cpu *c, const char comm[16])
 	return (uint32_t)c->ncomm++;
 }
 
-/* A name of a task as the field has it; what stands behind its end is nothing. */
+/* A task name in its field; what follows its end is garbage. */
 static bool task_name(const struct fmt *f, const struct pf_field *fld, const struct rec *rec,
 		      char comm[16])
 {
@@ -476,7 +478,7 @@ static int compact_waking(struct pf *p, struct pf_cpu *c, const struct pf_type *
 	uint32_t index;
 	char comm[16];
 
-	/* The waker is whom sched_switch told of. */
+	/* The waker is the task that sched_switch switched to. */
 	if (!c->task.known || c->task.pid != i->tid || !numbers(f, t, i->rec, v) ||
 	    !task_name(f, &t->field[0], i->rec, comm))
 		return 0;
@@ -516,7 +518,7 @@ int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_typ
 	size_t was = kept(c);
 	int ret = 0;
 
-	if (now < c->last) /* the clock was set: what is told by differences cannot go back */
+	if (now < c->last) /* the clock was set: differences cannot go back */
 		ret = flush(p, c);
 	c->last = now;
 	if (ret)

@@ -6,9 +6,9 @@
  * protos/perfetto/common: system_info.proto, trace_attributes.proto.
  *
  * All stamps of a guest are on the host's time line, exactly. So what the trace calls BOOTTIME of a
- * guest is the host's, which is said by a RemoteClockSync of equal readings: nothing is left to be
- * assumed. What the guest's own clocks read at some moments, its TSC at the beginning of each epoch
- * among them, stands beside that, in the table clock_snapshot.
+ * guest is the host's, which a RemoteClockSync of equal readings states: nothing is left to
+ * assumption. What the guest's own clocks read at some moments, such as its TSC at the beginning of
+ * each epoch, is also there, in the table clock_snapshot.
  */
 #include "perfetto.h"
 
@@ -183,7 +183,7 @@ static void put_thread(struct sbuf *b, int32_t tid, int32_t tgid, const char *na
 	pb_end(b, mark);
 }
 
-/* VMMs and their vCPUs are known to every capture of a host. */
+/* VMMs and their vCPUs are known in every capture of a host. */
 static void put_vms(struct out *o, struct pf_machine *m)
 {
 	const struct hostmap *map = tl_hostmap(o->t);
@@ -263,9 +263,9 @@ static void put_readings(struct sbuf *b, uint64_t boot, const struct reading *r,
 }
 
 /*
- * What a guest's clocks read at a time of the trace. In an archive it has a file, and a BOOTTIME,
- * of its own; in one file the readings are those of a synchronisation. That takes two of them, each
- * with the delay of the way between; with none, it is 0.
+ * What a guest's clocks read at a time of the trace. In an archive it has a file and a BOOTTIME of
+ * its own; in one file the readings form a synchronisation. That takes two of them, each with the
+ * delay on the way between; without one, it is 0.
  */
 static int put_clocks(struct pf *p, struct pf_machine *m, uint64_t t, const struct reading *r,
 		      size_t n)
@@ -273,7 +273,7 @@ static int put_clocks(struct pf *p, struct pf_machine *m, uint64_t t, const stru
 	size_t packet, mark, one, inner;
 	uint64_t at = t - m->behind;
 
-	if (t < m->synced) /* a clock that goes back is not used any more by who reads this */
+	if (t < m->synced) /* readers do not use a clock any more that goes back */
 		return 0;
 	m->synced = t;
 	packet = pf_packet(m);
@@ -297,7 +297,7 @@ static int put_clocks(struct pf *p, struct pf_machine *m, uint64_t t, const stru
 	return m->to->error;
 }
 
-/* The vCPU whose TSC stands for the machine's; NULL: nothing is known of it. */
+/* The vCPU whose TSC stands for the machine's; NULL: nothing is known about it. */
 static const struct epoch_vcpu *clock_vcpu(const struct out *o, const struct pf_machine *m)
 {
 	const struct epoch_vm *vm;
@@ -308,7 +308,7 @@ static const struct epoch_vcpu *clock_vcpu(const struct out *o, const struct pf_
 	return vm && vm->n ? vm->vcpus[0] : NULL;
 }
 
-/* What `t` is on the trace's time line. False: the output's clock shows nothing there. */
+/* The place of `t` on the trace's time line. False: the output's clock shows nothing there. */
 static bool trace_time(const struct out *o, const struct pf *p, uint64_t host, uint64_t *t)
 {
 	if (!out_clock_value(&o->clock, host, -1, t))
@@ -347,8 +347,8 @@ static int put_guest_readings(struct out *o, struct pf *p, struct pf_machine *m,
 }
 
 /*
- * In an archive each guest's file has times of its own, by which it can be looked at alone: those
- * of its kvmclock, or TSC, at the beginning, and from there on in the host's ns. The VM may begin
+ * In an archive each guest's file has times of its own, so that it can be viewed alone: those of
+ * its kvmclock, or TSC, at the beginning, and from there on in the host's ns. The VM may begin
  * later than the recording: its TSC is below 0 then.
  */
 static void own_time(const struct out *o, struct pf *p, struct pf_machine *m, uint64_t host,
@@ -372,8 +372,8 @@ static void own_time(const struct out *o, struct pf *p, struct pf_machine *m, ui
 }
 
 /*
- * The first synchronisation is a ms behind the beginning: a reading of 0 is none, for those who
- * read it.
+ * The first synchronisation is a ms after the beginning, because readers take a reading of 0 for
+ * none.
  */
 static int put_first_clocks(struct out *o, struct pf *p, struct pf_machine *m)
 {

@@ -178,7 +178,7 @@ static size_t fields_of(const struct fmt_event *ev)
 	return n - fmt_common_fields(ev);
 }
 
-/* The field of that name, len bytes long; NULL: the capture has none. */
+/* The field of that name, len bytes long; NULL: not in the capture. */
 static const struct fmt_field *named(const struct fmt_event *ev, const char *name, size_t len)
 {
 	const char *s;
@@ -195,7 +195,7 @@ static bool is_number(const struct fmt_field *f)
 	return !f->is_array && (f->size == 1 || f->size == 2 || f->size == 4 || f->size == 8);
 }
 
-/* Whether the field of the capture is of the message's kind: who reads it relies on that. */
+/* Whether the field in the capture has the message's type: readers rely on that. */
 static bool fits(const struct fmt_field *f, char kind)
 {
 	if (kind == 's')
@@ -203,7 +203,7 @@ static bool fits(const struct fmt_field *f, char kind)
 	return kind == '*' ? f->is_array && !f->is_string : is_number(f);
 }
 
-/* By the table's line, in its order. False: the event is not what the line is about. */
+/* By the table's line, in its order. False: the event is not the one that the line means. */
 static bool fill_message(struct pf_type *t, const struct pf_message *m)
 {
 	const struct fmt_event *ev = t->info->ev;
@@ -238,8 +238,8 @@ static void fill_own(struct pf_type *t, uint32_t *next)
 }
 
 /*
- * Whether it is what the compact form has room for: all of the message; of a wakeup, older kernels
- * have `success`, which is always 1.
+ * Whether the compact form has room for it: for all of the message; in a wakeup, older kernels have
+ * `success`, which is always 1.
  */
 static enum pf_compact compact_of(const struct pf_type *t)
 {

@@ -69,7 +69,7 @@ enum { REALTIME = 1, MONOTONIC = 3, MONOTONIC_RAW = 5, BOOTTIME = 6 }; /* Builti
 enum { ORDER_BY_RANK = 3 };			      /* ChildTracksOrdering */
 
 #define SEQUENCE  1
-#define MAX_NAMES 65536 /* that have a number; others are written as they are */
+#define MAX_NAMES 65536 /* that have a number; others are written in full */
 #define ROOM	  128	/* of an event without texts and fields */
 
 static size_t packet_begin(struct sbuf *b, uint64_t flags)
@@ -84,8 +84,8 @@ static size_t packet_begin(struct sbuf *b, uint64_t flags)
 /* ---- clocks ---- */
 
 /*
- * Which of Perfetto's clocks the output's is, by which trace processor shows all times; what has
- * none counts as the trace's own.
+ * Which of Perfetto's clocks the output's is, in which trace processor shows all times; one that is
+ * none of them counts as the trace's own.
  */
 static uint64_t clock_id(enum out_clock_kind kind)
 {
@@ -146,7 +146,7 @@ static uint64_t boot_at_base(const struct out *o, const struct clock_bracket *r)
 	return r->boot - tsc_cycles_to_ns(r->tsc - base, khz);
 }
 
-/* All stamps are called BOOTTIME, as those of Perfetto's recorder, and differ from it as it did. */
+/* All stamps are called BOOTTIME, as in Perfetto's recorder. */
 int pf_head(struct out *o, struct pf *p)
 {
 	const struct capture *cap = tl_hostmap(o->t)->cap;
@@ -297,7 +297,7 @@ static uint64_t hash_of(const char *s)
 	return h;
 }
 
-/* Two texts with one hash, which somebody may have looked for: the second one has no number. */
+/* Two texts with the same hash, which may be intended: the second one has no number. */
 uint64_t pf_name(struct out *o, struct pf *p, const char *name)
 {
 	uint64_t hash = hash_of(name), iid;

@@ -2,9 +2,9 @@
 /*
  * report_out.c: a report as text, JSON and CSV.
  *
- * The text is laid out like that of `perf kvm stat report` (tools/perf/builtin-kvm.c of
- * Linux 6.12), down to the blanks, so that what reads perf's tables reads these; what perf does not
- * have comes to the right of its columns or behind its tables, in lines that begin with '#'.
+ * The text is laid out like that of `perf kvm stat report` (tools/perf/builtin-kvm.c of Linux
+ * 6.12), down to the blanks, so that whatever reads perf's tables can read these; what perf does
+ * not have is to the right of its columns or after its tables, in lines that begin with '#'.
  */
 #include "kvmft/report_out.h"
 #include "columns.h"
@@ -29,7 +29,7 @@ static const char *const part_heads[REPORT_PARTS] = {
 	[PART_PREEMPTED] = "Preempted",
 };
 
-/* Also the keys of JSON and CSV, with the unit behind them. */
+/* Also the keys of JSON and CSV, followed by the unit. */
 const char *const report_part_names[REPORT_PARTS] = {
 	[PART_KERNEL] = "kernel",
 	[PART_USER] = "user",
@@ -48,7 +48,7 @@ static void write_out(const struct report_doc *d, struct sbuf *b)
 	b->error = b->error ? b->error : ret;
 }
 
-/* Between two rows: nothing that was written is needed again. */
+/* Between two rows: nothing already written is needed again. */
 static void flush(const struct report_doc *d, struct sbuf *b)
 {
 	if (b->len >= FLUSH_AT)
@@ -64,7 +64,7 @@ static size_t rows_of(const struct report_doc *d, const struct report_table *t)
 
 struct section {
 	bool all;		     /* nobody asked for a VM */
-	const struct hostmap_vm *vm; /* the one it is of; NULL: several, or not known */
+	const struct hostmap_vm *vm; /* the one it belongs to; NULL: several, or unknown */
 	struct report_filter of;
 };
 
@@ -134,7 +134,7 @@ static void put_vcpus(struct sections *s, const struct report_filter *vm)
 	}
 }
 
-/* All that was asked for, which may be one VM; then each VM and its vCPUs. */
+/* Everything that was asked for, which may be one VM; then each VM and its vCPUs. */
 static void put_sections(struct sections *s)
 {
 	const struct report_doc *d = s->d;
@@ -160,7 +160,7 @@ static void put_sections(struct sections *s)
 
 /* ---- text ---- */
 
-/* Floats, for perf prints floats: the last digit of its tables is theirs. */
+/* Floats, because perf prints floats: the last digit of its tables depends on that. */
 static void put_time(const struct report_doc *d, struct columns *c, struct sbuf *b, double time)
 {
 	if (report_in_cycles(d->r))
@@ -201,7 +201,7 @@ static void text_whose(const struct report_doc *d, const struct section *s, stru
 		sbuf_add(b, "all VCPUs:\n\n");
 }
 
-#define STDERR_COLUMN 7 /* goes first where there is not room for all */
+#define STDERR_COLUMN 7 /* dropped first if there is not enough room */
 
 /* ---- text, by code of the guest ---- */
 

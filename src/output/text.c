@@ -11,14 +11,14 @@
 #include <time.h>
 
 #define DATE_WIDTH 29 /* 2026-11-21 06:42:39.123456789 */
-#define LABEL_CUT  20 /* longer labels end in ~, unless that makes two of them one */
+#define LABEL_CUT  20 /* longer labels end in ~, unless that makes two of them equal */
 #define MAX_LABEL  sizeof(((struct tl_source *)0)->label)
 
 /* A label, a name of 15 bytes and three numbers: text_head() writes no more. */
 #define HEAD_ROOM (MAX_LABEL + 160 + PUT_SLACK)
 
 /*
- * The columns in front of the time are the same for all events of a thread on a CPU: they are kept,
+ * The columns before the time are the same for all events of a thread on a CPU: they are kept,
  * direct-mapped, until a task gets another name or a column another width.
  */
 #define HEADS	  256
@@ -33,8 +33,8 @@ struct head {
 };
 
 /*
- * Times of neighbours differ in their last digits only: what stands before the last LOW_DIGITS of
- * all times in base .. base + LOW_SPAN - 1.
+ * Times of neighbours differ only in their last digits: this is what precedes the last LOW_DIGITS
+ * of all times in base .. base + LOW_SPAN - 1.
  */
 #define LOW_DIGITS 8
 #define LOW_SPAN   100000000u
@@ -46,10 +46,10 @@ struct high {
 };
 
 /*
- * Columns are as wide as what stands in them. The first lines are kept until there are so many, or
- * no more: then each of their columns gets the width of its widest text, and what follows that of
- * the longest one which can be foreseen, too. A task whose name is longer than all before it widens
- * its column from there on.
+ * Columns are as wide as their contents. The first lines are held back until there are this many,
+ * or no more: then each of their columns gets the width of its widest text, and of the longest one
+ * that can be foreseen. A task whose name is longer than all before it widens its column from there
+ * on.
  */
 #define EARLY_LINES 512
 #define EARLY_BYTES (128u << 10)
@@ -72,15 +72,17 @@ struct heads {
 	struct head head[HEADS];
 	char slack[PUT_SLACK];
 	struct high high;
-	/* of this event; not a local variable: its address leaves the function that prints */
+	/*
+	 * of this event; not a local variable, because its address leaves the function that prints
+	 */
 	uint64_t time;
 	char date[32 + PUT_SLACK]; /* of this second; "" = none yet */
 	time_t second;
 	size_t width[COLUMNS];
-	/* bytes of a label that are shown; the last one is ~ where there are more */
+	/* bytes of a label that are shown; the last one is ~ if there are more */
 	size_t label_cut;
 	unsigned int cpu_digits; /* of the hosts */
-	struct early *early;	/* the first lines; NULL: they are out */
+	struct early *early;	/* the first lines; NULL: they are written */
 	size_t nearly;
 };
 
@@ -134,7 +136,10 @@ static void heads_forget(struct heads *all)
 	all->high.len = 0;
 }
 
-/* What begins at from fills its column; a text that is too long makes it wider from here on. */
+/*
+ * Pads what begins at from to the width of its column; a text that is too long widens it from here
+ * on.
+ */
 static char *column_end(struct heads *all, enum column c, char *from, char *p)
 {
 	size_t n = (size_t)(p - from);
@@ -283,7 +288,7 @@ static char *text_time(struct out *o, const struct tl_item *i, char *p)
 	return text_right(all, p, "?");
 }
 
-/* A stamp that could not be converted stands at its neighbour's place: say so. */
+/* A stamp that could not be converted is at its neighbour's place: say so. */
 static char text_mark(const struct tl_item *i)
 {
 	return i->unplaced ? '?' : ' ';
@@ -360,7 +365,7 @@ static void foresee(struct out *o)
 	}
 }
 
-/* All of them are known, and written; more follow, or do not. */
+/* All of them are known, and written; more may follow. */
 static void early_end(struct out *o, bool more)
 {
 	struct heads *all = o->priv;
@@ -417,7 +422,7 @@ static __attribute__((noinline)) void text_head(struct out *o, const struct tl_i
 	*p = '\0';
 }
 
-/* Behind the number, wherever the print format of that kernel has it. */
+/* After the number, wherever the print format of that kernel has it. */
 static size_t rip_end(const struct sbuf *b, size_t from, uint64_t rip)
 {
 	static const char *const names[] = { "rip 0x", "rip: 0x", "PC: 0x", "pc 0x" };
@@ -557,8 +562,8 @@ static int text_epochs_before(struct out *o, size_t n)
 }
 
 /*
- * text_head() of an event, where all of it is known but the last digits of the time: mostly it is.
- * False: nothing was written.
+ * text_head() of an event of which everything but the last digits of the time is known, which is
+ * the usual case. False: nothing was written.
  */
 static inline bool text_head_kept(struct out *o, const struct tl_item *i)
 {
@@ -637,7 +642,7 @@ static int text_begin(struct out *o)
 	for (unsigned int c = 0; c < COLUMNS; c++)
 		all->width[c] = o->kept[c];
 	if (all->width[COL_TIME])
-		return 0; /* it goes on: they are known */
+		return 0; /* it continues: they are known */
 	all->early = calloc(EARLY_LINES, sizeof(*all->early));
 	return all->early ? 0 : -ENOMEM;
 }

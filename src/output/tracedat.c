@@ -2,9 +2,9 @@
 /*
  * tracedat.c: captures as trace.dat files.
  *
- * Every event is decoded and encoded again, so that what was damaged stays out and sub-buffers may
- * get another size. A guest's stamps become the host's TSC in that: readers cannot convert scaled
- * TSCs or kvmclock, and what they call TIME_SHIFT they apply to the top buffer alone.
+ * Every event is decoded and encoded again, so that damaged data is left out and sub-buffers may
+ * get another size. A guest's stamps are converted to the host's TSC: readers cannot convert scaled
+ * TSCs or kvmclock, and apply TIME_SHIFT only to the top-level buffer.
  */
 #include <errno.h>
 #include <string.h>
@@ -126,7 +126,7 @@ uint32_t export_vcpu(const struct capture *cap, uint32_t cpu)
 	return cpu;
 }
 
-/* A guest whose capture is at hand: its CPUs are the streams of that. */
+/* A guest with a capture: its CPUs are the streams of that. */
 static int guest_known(struct dat *d, const struct pairing_guest *g)
 {
 	const struct capture *c = g->c.cap;
@@ -278,7 +278,7 @@ static int put_file(struct dat *d, int fd)
 	return d->w ? tdw_close(d->w, ret) : ret;
 }
 
-/* After whom it is named; NULL = the host's. */
+/* Whom it is named after; NULL = the host's. */
 static const char *file_of(const struct pairing *p, size_t source)
 {
 	return source ? p->map->vm[p->guest[source - 1].vm].label : NULL;

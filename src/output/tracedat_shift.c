@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tracedat_shift.c: how a reader of trace.dat files is to move a guest's TSC onto its host's.
+ * tracedat_shift.c: how a reader of trace.dat files has to move a guest's TSC onto its host's.
  *
  * Readers add to a stamp the offset of the last sample whose time is not after it; the times are
  * the guest's own, and the last sample is never used. So each epoch of a vCPU's TSC offset is a
- * sample from where it begins, the first one from 0, and one more closes the list. Scaling is done
- * wrong by all of them, and a TSC that was set back cannot be told in their order.
+ * sample from where it begins, the first one from 0, and one more closes the list. All readers get
+ * scaling wrong, and a TSC that was set back cannot be expressed in their order.
  */
 #include <errno.h>
 #include <string.h>

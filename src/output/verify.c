@@ -47,8 +47,8 @@ static void text_row(const struct verify *v, const char *name, const struct win_
 }
 
 /*
- * The vCPUs of the VM that have guest events, by id: the one after `after`; NULL: the first, the
- * end.
+ * The vCPUs of the VM that have guest events, by id: the one after `after`; NULL: the first, and
+ * after the last.
  */
 static const struct win_vcpu *next_vcpu(const struct verify *v, size_t vm,
 					const struct win_vcpu *after)
@@ -221,7 +221,7 @@ static int64_t signed_ns(int64_t cycles, uint64_t khz)
 	return cycles < 0 ? -ns : ns;
 }
 
-/* KEY_cycles, and KEY_ns, which is known where the TSC's rate is. */
+/* KEY_cycles, and KEY_ns, which is known if the TSC's rate is. */
 static void put_cycles(struct row *o, const char *key, bool has, int64_t cycles, uint64_t khz)
 {
 	char name[48];
@@ -447,7 +447,7 @@ void verify_json(const struct verify *v, struct sbuf *b)
 		b->error = -EINVAL;
 }
 
-/* ---- CSV: one header for windows and pairs, what a line has not is empty ---- */
+/* ---- CSV: one header for windows and pairs; fields that a line lacks are empty ---- */
 
 /* g: NULL in the header. */
 static void csv_columns(struct row *o, const struct verify *v, const struct verify_guest *g,

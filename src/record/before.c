@@ -2,8 +2,8 @@
 /*
  * before.c: how far back the ring of a flight recorder reaches, for --before.
  *
- * Nobody knows beforehand how fast a ring turns. So once a second it is looked at, while it is on,
- * and made larger where it holds too little, within what memory allows and -b does not forbid.
+ * How fast a ring fills up is not known beforehand. So it is checked once a second while it is on,
+ * and enlarged if it holds too little, as far as memory allows and -b does not forbid it.
  */
 #include "record.h"
 
@@ -35,7 +35,7 @@ int record_before_check(struct record *r)
 
 /*
  * Of one ring, ns; UINT64_MAX: it has not been full since it was written out. turns: it is full
- * now, and has not only been before it grew.
+ * now, and was not only before it grew.
  */
 static uint64_t held_by(struct record *r, size_t i, bool *turns)
 {
@@ -61,7 +61,7 @@ static uint64_t needed_kb(const struct record *r, uint64_t held)
 	return kb > UINT32_MAX ? UINT32_MAX : (uint64_t)kb + 1;
 }
 
-/* What is there grows, and goes on; -b is obeyed. */
+/* What is there grows, and continues; -b is obeyed. */
 static bool grow(struct record *r, uint64_t kb)
 {
 	struct kvmft_err none = { .text = "" };
@@ -98,7 +98,7 @@ void record_before_tick(struct record *r)
 {
 	uint64_t held = UINT64_MAX, least = UINT64_MAX;
 
-	/* One that was stopped is about to be written out. */
+	/* A ring that was stopped is about to be written out. */
 	if (!r->before.asked || kinst_tracing_get(r->k) != 1)
 		return;
 	for (size_t i = 0; i < r->ncpu; i++) {

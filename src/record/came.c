@@ -2,10 +2,10 @@
 /*
  * came.c: VMs that are made while a recording runs.
  *
- * Neither what was looked at in the beginning nor what is left at the end tells of them. debugfs
- * says when one is made, which then is little more than a name: its vCPUs follow, and their threads
- * when they run. So it is looked at a few times more, at ever longer intervals. A recorder on a
- * machine on which no VM is made is not woken.
+ * Neither the first look nor what is left at the end shows them. debugfs reports when one is made,
+ * which at that moment is little more than a name: its vCPUs follow, and their threads when they
+ * run. So it is looked at a few more times, at ever longer intervals. On a machine where no VM is
+ * made, the recorder is not woken.
  */
 #include "record.h"
 
@@ -16,7 +16,7 @@
 /* Between looks, ms. */
 static const unsigned int wait_ms[] = { 0, 10, 30, 100, 300, 1000, 3000, 10000 };
 
-#define MAX_CAME 4096 /* that are looked at at a time */
+#define MAX_CAME 4096 /* number looked at at the same time */
 
 void record_came_open(struct record *r)
 {
@@ -48,7 +48,7 @@ static void came_drop(struct record *r, size_t i)
 	r->came[i] = r->came[--r->ncame];
 }
 
-/* One of the list, of which some is told. */
+/* One of the list, some of which is recorded. */
 static int came_known(struct record *r, const struct vm *vm)
 {
 	struct record_came *c = came_add(r, vm->dir_pid, vm->fd);
@@ -83,14 +83,14 @@ int record_came_begin(struct record *r)
 	for (size_t i = 0; r->newcomers.fd >= 0 && r->vms && i < r->vms->n && !ret; i++)
 		if (r->vms->vm[i].has_debugfs && !all_known(&r->vms->vm[i]))
 			ret = came_known(r, &r->vms->vm[i]);
-	/* What was made before the first look is told, if it is there still. */
+	/* What was made before the first look is recorded if it still exists. */
 	while (!ret && r->newcomers.fd >= 0 && (more = vm_watch_next(&r->newcomers, &pid, &fd)) > 0)
 		if (!of_list(r->vms, pid, fd))
 			(void)came_add(r, pid, fd);
 	return ret;
 }
 
-/* It was gone before anybody could look. */
+/* It was gone before it could be looked at. */
 static int came_and_went(struct record *r, const struct record_came *c)
 {
 	char sel[32];
@@ -101,7 +101,7 @@ static int came_and_went(struct record *r, const struct record_came *c)
 	return record_facts_came(r, &vm, &none);
 }
 
-/* *done: there is nothing more to be learned. */
+/* *done: there is nothing more to learn. */
 static int came_look(struct record *r, struct record_came *c, bool *done)
 {
 	struct vm_list *list = NULL;
@@ -124,7 +124,7 @@ static int came_look(struct record *r, struct record_came *c, bool *done)
 	return ret;
 }
 
-/* More of them than the kernel could tell. */
+/* More of them than the kernel could report. */
 static int came_all(struct record *r)
 {
 	struct vm_list *list = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * child.c: COMMAND, which runs as if kvmft were not there: with the signals, CPUs and limits
- * that kvmft was started with. It does not outlive the recorder: SIGTERM when that is killed.
+ * child.c: COMMAND, which runs as if kvmft were not there: with the signals, CPUs and limits that
+ * kvmft was started with. It does not outlive the recorder: it gets SIGTERM when that is killed.
  */
 #include "record.h"
 
@@ -21,14 +21,14 @@ static void env_restore(const struct record_env *env)
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGXFSZ, SIG_DFL);
 	umask(env->umask);
-	/* That it gets what it would have had is a courtesy: no reason not to run it. */
+	/* Restoring what it would have had is a courtesy: a failure is no reason not to run it. */
 	if (env->affinity)
 		(void)sched_setaffinity(0, env->affinity_size, env->affinity);
 	if (env->has_nofile)
 		(void)!setrlimit(RLIMIT_NOFILE, &env->nofile);
 }
 
-/* What orders come through is not COMMAND's to read. */
+/* The pipe with the orders is not for COMMAND to read. */
 static void control_keep_out(const struct record_control *c)
 {
 	int null = c->on && c->fd == STDIN_FILENO ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
@@ -55,7 +55,7 @@ static void child_main(struct record *r, int go, int failed, void *command)
 		_exit(125);
 	close(go);
 	control_keep_out(&r->o->control);
-	/* Its words must not stand in the stream. */
+	/* Its output must not get into the stream. */
 	if (record_to_stream(r->o) && dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
 		_exit(125);
 	execvp(argv[0], argv);
@@ -63,7 +63,10 @@ static void child_main(struct record *r, int go, int failed, void *command)
 	_exit(full_write(failed, &error, sizeof(error), NULL) ? 126 : 127);
 }
 
-/* How the child's private trace_marker came out. A QEMU that nobody asked it for runs without. */
+/*
+ * What became of the child's private trace_marker. A QEMU for which it was not requested runs
+ * without.
+ */
 static int marker_result(const struct record *r, const struct record_child *c)
 {
 	int error;
@@ -118,7 +121,7 @@ void record_child_release(struct record_child *c)
 {
 	if (c->p.pid <= 0 || c->p.to < 0)
 		return;
-	/* A child that died meanwhile is noticed by SIGCHLD: EPIPE needs no care here. */
+	/* A child that has died meanwhile is noticed by SIGCHLD: EPIPE needs no care here. */
 	if (write(c->p.to, "g", 1) < 0)
 		errno = 0;
 	close(c->p.to);
@@ -127,7 +130,7 @@ void record_child_release(struct record_child *c)
 
 void record_child_end(struct record_child *c)
 {
-	/* Never released, it ends by itself. */
+	/* If it is never released, it ends by itself. */
 	if (c->p.pid > 0 && c->p.to < 0)
 		kill(c->p.pid, SIGTERM);
 	record_helper_end(&c->p);

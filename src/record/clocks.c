@@ -7,11 +7,10 @@
  * All of it is optional: what the kernel does not provide is missing in the capture, and a
  * conversion that needs it says so.
  *
- * The instance that records serves for it, before its first event and after its last: to make and
- * remove another one costs 6 to 8 ms of CPU, where all of a short recording costs 60. It is born
- * with the clock local; changing to another one costs an RCU grace period, some 20 ms, and so
- * global and perf are not read at the beginning where the boot log says how far they are ahead of
- * local: that is exact.
+ * The recording instance is used for it, before its first event and after its last: making and
+ * removing another one would cost 6 to 8 ms of CPU, while a whole short recording costs 60. A new
+ * instance has the clock local; changing it costs an RCU grace period, some 20 ms, so global and
+ * perf are not read at the beginning if the boot log gives their exact distance from local.
  */
 #include "record.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * control.c: a recorder that takes orders, from who records several machines at once.
+ * control.c: a recorder that takes orders, from a process that records several machines at once.
  *
- * They come as lines, through a pipe or a connection that outlives nobody: when its other end is
- * gone, so is the reason to record.
+ * They come as lines, through a pipe or a connection: if its other end is gone, so is the reason to
+ * record.
  */
 #include "record.h"
 
@@ -32,7 +32,7 @@ static int order_snapshot(struct record *r, struct record_child *c __unused_arg)
 		drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_ALL);
 		return 0;
 	}
-	/* What happened is to stay in the ring while that is written out. */
+	/* What happened must stay in the ring while that is written out. */
 	r->flight.stopped = krdtsc_now();
 	ret = kinst_tracing(r->k, false, r->err);
 	ret = ret ? ret : record_flight_dump(r, "control");

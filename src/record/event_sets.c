@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * event_sets.c: what is recorded when nothing else is asked for.
- */
+/* event_sets.c: what is recorded by default. */
 #include "kvmft/event_sets.h"
 
 #include <stddef.h>
@@ -51,7 +49,7 @@ const char *const event_set_host[] = {
 	NULL,
 };
 
-/* What tells why a vCPU waited for memory, and nothing that comes more often than faults do. */
+/* What shows why a vCPU waited for memory, and nothing more frequent than faults. */
 const char *const event_set_mem[] = {
 	"kvm:kvm_entry",
 	"kvm:kvm_exit",
@@ -76,7 +74,7 @@ const char *const event_set_mem[] = {
 	"compaction:mm_compaction_begin",
 	"migrate:mm_migrate_pages",
 	"huge_memory:mm_collapse_huge_page",
-	"kprobes:handle_userfault", /* where somebody made that probe */
+	"kprobes:handle_userfault", /* if somebody made that probe */
 	NULL,
 };
 

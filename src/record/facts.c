@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#define PRINTK_MAX (1u << 20) /* of the kernel's printk_formats; longer is left out */
+#define PRINTK_MAX (1u << 20) /* of the kernel's printk_formats; longer ones are left out */
 
 int record_put(struct record *r)
 {
@@ -102,7 +102,7 @@ static int put_param(void *ctx, const char *name, const char *value)
 	return record_put(p->r);
 }
 
-/* How KVM is set up, which explains much of what it does. */
+/* How KVM is set up, which explains much of its behaviour. */
 static int facts_params(struct record *r)
 {
 	static const char *const modules[] = { "kvm", "kvm_intel", "kvm_amd" };
@@ -299,7 +299,7 @@ static int task_record(const struct vm_task *t, void *ctx)
 	return record_put(r);
 }
 
-/* The threads of the VMs: at the beginning, because a VM may end, and those that came since. */
+/* The threads of the VMs: at the beginning, because a VM may end, and those that appeared since. */
 static int facts_vm_tasks(struct record *r)
 {
 	int ret = 0;

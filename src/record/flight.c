@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * flight.c: the flight recorder. The kernel's ring turns round and nobody drains it; on a
- * signal or a trigger it is written out as one segment, and recording goes on.
+ * flight.c: the flight recorder. The kernel's ring overwrites itself and is not drained; on a
+ * signal or a trigger it is written out as one segment, and recording continues.
  *
- * The trigger is the kernel's own where it can be: `traceoff` on the event, which stops the ring
- * at that very event; we see that within 100 ms, write it out and switch it on again. Before Linux
+ * The trigger is the kernel's own if possible: `traceoff` on the event, which stops the ring at
+ * that very event; we notice within 100 ms, write the ring out and switch it on again. Before Linux
  * 5.18 that trigger stopped the machine's main trace instead of the instance it was set in, and
- * must not be used; then a second, tiny instance gets the event alone and we look whether it holds
- * something, which is up to 100 ms late. Markers of programs are no event that could have a
- * trigger: for them it is the same.
+ * must not be used; then a second, tiny instance gets only that event, and we check whether it
+ * holds something, up to 100 ms late. Markers of programs are not events that could have a trigger:
+ * they are handled the same way.
  */
 #include "record.h"
 
@@ -67,10 +67,9 @@ static int arm_watch(struct record *r)
 }
 
 /*
- * A trigger without a condition is obeyed before the kernel asks whose event it is; one with a
- * condition after that, with an event of a thread in set_event_pid in hand
- * (trace_event_buffer_reserve() in kernel/trace/trace_events.c). So where threads were chosen it
- * gets a condition that always holds.
+ * A trigger without a condition fires before the kernel checks whose event it is; one with a
+ * condition after that, once the event passed set_event_pid (trace_event_buffer_reserve() in
+ * kernel/trace/trace_events.c). So if threads were chosen, it gets a condition that always holds.
  */
 static int arm_kernel(struct record *r, const struct kevent *e)
 {
@@ -119,7 +118,7 @@ static int watch_fired(struct record *r)
 	}
 	if (!seen)
 		return 0;
-	/* Emptying it makes it ready for the next. */
+	/* Emptying it makes it ready for the next one. */
 	return kinst_clear(r->flight.watch) ? -EIO : 1;
 }
 
@@ -137,7 +136,7 @@ int record_flight_fired(struct record *r)
 	return on < 0 ? on : !on;
 }
 
-/* Before anything is written, which takes its time: others have to stop their rings, too. */
+/* Before anything is written, because that takes time: others have to stop their rings, too. */
 static int tell_fired(struct record *r, const char *why)
 {
 	if (!strcmp(why, "control") || !strcmp(why, "end"))
@@ -152,7 +151,7 @@ static int tell_fired(struct record *r, const char *why)
 	return record_put(r);
 }
 
-/* No event since the last time: the next one that has some gets this segment. */
+/* No events since the last time: the next ones get this segment. */
 static int nothing_written(struct record *r, const char *why)
 {
 	r->flight.stopped = 0;

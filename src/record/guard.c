@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * guard.c: what a recorder asks of its surroundings before it starts, and what it gives up
- * before the first event: see "Privileges" in kvmft-record(1).
+ * guard.c: what a recorder checks in its environment before it starts, and what it gives up before
+ * the first event: see "Privileges" in kvmft-record(1).
  */
 #include "record.h"
 
@@ -16,10 +16,10 @@
 
 /* ---- the environment ---- */
 
-/* What makes the dynamic loader put somebody else's code into this process. */
+/* What makes the dynamic loader load foreign code into this process. */
 static const char *const loader_variables[] = { "LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH" };
 
-/* execvp() looks where PATH says: an empty or relative entry is whatever directory we are in. */
+/* execvp() searches PATH: an empty or relative entry is the current directory or one below it. */
 static bool path_is_absolute(const char *path)
 {
 	for (const char *p = path; p; p = strchr(p, ':')) {
@@ -69,7 +69,7 @@ int record_modules(struct record *r)
 	/* Another back end may have brought its own kvm and events. */
 	if (kevent_exists(r->t, "kvm", "kvm_exit"))
 		return 0;
-	/* The vendor's one draws kvm in; where it refuses (no VMX), kvm alone has the events. */
+	/* The vendor's module loads kvm, too; if it refuses (no VMX), kvm alone has the events. */
 	if (vendor && !kmodule_load(vendor, NULL))
 		return 0;
 	return kmodule_load("kvm", r->err);
@@ -77,7 +77,7 @@ int record_modules(struct record *r)
 
 /* ---- privileges ---- */
 
-/* Not root, but with the right to pass over file modes: tracefs is reached by that alone. */
+/* Not root, but with the right to ignore file modes: tracefs can only be reached with that. */
 static uint64_t caps_for_tracefs(void)
 {
 	return geteuid() ? SANDBOX_CAP(CAP_DAC_OVERRIDE) | SANDBOX_CAP(CAP_DAC_READ_SEARCH) : 0;
@@ -90,7 +90,7 @@ int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *di
 	const struct sandbox s = {
 		.calls = calls, .bounding = true, .files = dir != NULL, .dir = dir, .ndir = ndir,
 		.reads = calls == SANDBOX_CALLS_MONITOR,
-		/* With hidepid=2 a process that we may not look at seems to be gone. */
+		/* With hidepid=2, a process that we may not see looks as if it were gone. */
 		.caps = SANDBOX_CAP(CAP_SYS_PTRACE) | caps_for_tracefs() |
 			/* The directory of the capture may be somebody else's. */
 			SANDBOX_CAP(looks ? CAP_DAC_READ_SEARCH : CAP_DAC_OVERRIDE),
@@ -100,7 +100,7 @@ int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *di
 	return sandbox_enter(&s, &layers, err);
 }
 
-/* What is left of a recorder that was killed: in each instance, and each list of probes. */
+/* What is left of a killed recorder: in each instance, and each list of probes. */
 int record_confine_watch(const struct record *r, struct kvmft_err *err)
 {
 	static const char *const file[] = { "kprobe_events", "uprobe_events", "synthetic_events" };
@@ -122,9 +122,9 @@ int record_confine_watch(const struct record *r, struct kvmft_err *err)
 }
 
 /*
- * What is opened while it records and at its end, beside the capture. Not all of tracefs: who may
- * open trace_pipe takes the events of others out of their buffers. Not all of its own instance for
- * writing: with the function tracer, or a ring as large as memory, it would stop the machine.
+ * What is opened while it records and at its end, beside the capture. Not all of tracefs:
+ * trace_pipe would take the events of others out of their buffers. Not all of its own instance for
+ * writing: the function tracer, or a ring as large as memory, would stop the machine.
  */
 enum wall_of { OF_ROOT, OF_INSTANCE, OF_WATCH, OF_BEFORE, OF_MARKER, OF_SDT, OF_SYNTH, OF_GUEST };
 
@@ -149,18 +149,18 @@ static const struct {
 	{ OF_WATCH, SANDBOX_READ, "." },
 	{ OF_WATCH, SANDBOX_WRITE, "events" },
 	{ OF_BEFORE, SANDBOX_WRITE, "buffer_size_kb" }, /* of the instance */
-	{ OF_MARKER, SANDBOX_WRITE, "options" },	/* of the one that watches */
+	{ OF_MARKER, SANDBOX_WRITE, "options" },	/* of the watcher */
 	{ OF_SDT, SANDBOX_READ | SANDBOX_WRITE, "uprobe_events" }, /* its probes, at the end ... */
 	{ OF_SYNTH, SANDBOX_WRITE, "synthetic_events" }, /* ... and the event of --trigger */
 	{ OF_ROOT, SANDBOX_READ, "/sys/devices/system/cpu" },
 	/*
-	 * Its recorder lists the threads of all at its end; on a host what is asked of them is left
-	 * to kvmft-look.
+	 * Its recorder lists the threads of all at its end; on a host, whatever is asked about them
+	 * is left to kvmft-look.
 	 */
 	{ OF_GUEST, SANDBOX_READ, "/proc" },
 };
 
-/* The folder that a path begins in; -1 = there is nothing of it. */
+/* The existing directory that a path begins with; -1 = none. */
 static int wall_dir(const struct record *r, enum wall_of of)
 {
 	switch (of) {
@@ -200,7 +200,7 @@ int record_confine(struct record *r, pid_t child)
 	dir[ARRAY_SIZE(walls)].rights = SANDBOX_READ | SANDBOX_WRITE | SANDBOX_CREATE;
 	/* Pipes beyond the limit of an unprivileged user: there is one for each CPU. */
 	s.caps = SANDBOX_CAP(CAP_SYS_RESOURCE) | caps_for_tracefs();
-	/* COMMAND may have become another user, and must still be ended. */
+	/* COMMAND may have become another user, but must still be ended. */
 	if (child > 0)
 		s.caps |= SANDBOX_CAP(CAP_KILL);
 	ret = sandbox_enter(&s, &r->confined, r->err);

@@ -29,7 +29,7 @@ int record_helper_start(struct record *r, struct record_helper *h, record_helper
 		return err_why(r->err, errno, "cannot fork");
 	}
 	if (!h->pid) {
-		/* Or it would not see that the recorder is gone. */
+		/* Or it would not notice that the recorder is gone. */
 		close(h->to);
 		close(h->from);
 		fn(r, in, out, arg);
@@ -56,7 +56,7 @@ static bool is_kept(int fd, const int *keep, size_t n)
 	return n || fd <= STDERR_FILENO;
 }
 
-/* Nothing of the recorder may stay open here, or the kernel would not see that it is gone. */
+/* Nothing of the recorder may stay open here, or the kernel would not notice that it is gone. */
 static void close_all_but(const int *keep, size_t n)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -71,7 +71,7 @@ static void close_all_but(const int *keep, size_t n)
 		closedir(dir);
 }
 
-/* So that a pipe or a terminal that the recorder wrote to is not held open by us. */
+/* So that we do not hold open a pipe or a terminal that the recorder wrote to. */
 static void close_std(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);

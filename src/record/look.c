@@ -4,7 +4,7 @@
  *
  * /proc/PID/fd shows which process has which VM. Reading it needs CAP_SYS_PTRACE and is impossible
  * under Landlock. So the recorder asks a process that was forked before: five kinds of questions,
- * with a process id at most. It opens nothing for writing, and takes no input but the recorder's
+ * with at most a process id. It opens nothing for writing, and takes no input but the recorder's
  * questions.
  */
 #include "record.h"
@@ -47,7 +47,7 @@ static int add_task(const struct vm_task *t, void *ctx)
 	return b->error;
 }
 
-/* tid: that made them; 0: all */
+/* tid: the thread that made them; 0: all */
 static int look_vms(uint32_t tid, struct sbuf *b, struct kvmft_err *err)
 {
 	struct vm_list *l = NULL;
@@ -119,7 +119,7 @@ static int read_all(int fd, void *p, size_t n)
 	return 0;
 }
 
-/* *text gets what was answered, of len bytes and a NUL; to be freed. */
+/* *text receives the answer, len bytes and a NUL; to be freed. */
 static int ask(struct record *r, char what, uint32_t pid, char **text, size_t *len,
 	       struct kvmft_err *err)
 {

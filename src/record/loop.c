@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 
 #define TICK_NS	      1000000000ull
-#define FIRST_TICK_NS 250000000ull /* with a COMMAND: what it has started by then is looked at */
+#define FIRST_TICK_NS 250000000ull /* with a COMMAND: what it has started by then is examined */
 #define TRIGGER_NS    100000000ull
-/* Clock brackets in between allow for clocks that are slewed: one every few seconds is plenty. */
+/* Clock readings in between allow for slewed clocks: one every few seconds is plenty. */
 #define BRACKET_TICKS 5
 #define ROTATE_LEAD_NS 100000000ull
 
@@ -36,7 +36,7 @@ int record_signals_block(void)
 {
 	sigset_t set;
 
-	/* A file that may not grow is an error of the write, with a message, and not our death. */
+	/* A file that may not grow is a write error, with a message, and does not kill us. */
 	(void)signal(SIGXFSZ, SIG_IGN);
 	record_sigset(&set);
 	return sigprocmask(SIG_BLOCK, &set, NULL) < 0 ? -errno : 0;
@@ -86,7 +86,7 @@ static int wait_timer(struct pollfd *p, uint64_t first_ns, uint64_t every_ns)
 	return MIN(p->fd, 0);
 }
 
-/* It counts from when the events were on, whatever else there was to do since. */
+/* It counts from when the events were on, whatever else had to be done since. */
 static uint64_t duration_left(const struct record *r)
 {
 	uint64_t gone = util_now_ns() - r->live_ns;
@@ -134,7 +134,7 @@ static void wait_close(struct pollfd *p)
 			close(p[i].fd);
 }
 
-/* A timer or an eventfd: false when there was nothing after all. */
+/* A timer or an eventfd: false if there was nothing after all. */
 static bool take_count(const struct pollfd *p)
 {
 	uint64_t n;
@@ -168,7 +168,8 @@ static int take_signals(struct record *r, int fd, struct record_child *c)
 				command_gone(r, c);
 		} else if (si.ssi_signo != SIGUSR1) {
 			if (!r->o->control.on || si.ssi_signo == SIGTERM)
-				r->end_reason = "signal"; /* else Ctrl-C is for who controls */
+				r->end_reason = "signal"; /* otherwise Ctrl-C is for the
+							   * controlling process */
 		} else if (r->o->flight) {
 			ret = record_flight_dump(r, "signal");
 		} else {
@@ -198,7 +199,8 @@ static int take_store(struct record *r)
 }
 
 /*
- * Once a second: what has appeared. Every fifth time also a bracket, and no old data in the ring.
+ * Once a second: whatever is new. Every fifth time also a clock reading, and no old data in the
+ * ring.
  */
 static int take_tick(struct record *r, const struct record_child *c, unsigned int tick)
 {
@@ -220,8 +222,8 @@ static int take_tick(struct record *r, const struct record_child *c, unsigned in
 }
 
 /*
- * Twice for each segment, since rings are fetched when half of one is full: first what there is
- * goes to the old segment, then the new one begins.
+ * Twice for each segment, because rings are fetched when half full: first what there is goes to the
+ * old segment, then the new one begins.
  */
 static int take_rotate(struct record *r, struct pollfd *p)
 {
@@ -270,7 +272,7 @@ static int take_trigger(struct record *r)
 	return ret ? ret : kinst_tracing(r->k, true, r->err);
 }
 
-/* The timer is there when a VM that came is to be looked at once more. */
+/* The timer exists when a new VM has to be looked at again. */
 static int take_came(struct record *r, struct pollfd *look)
 {
 	int ret = record_came_take(r);

@@ -3,10 +3,10 @@
  * loss.c: every event that was produced is in the capture or counted as lost, per CPU.
  *
  * A ring that overwrites its oldest events flags and counts them in the data. One that refuses new
- * events when it is full only counts them, so the threads look at that counter each time they have
- * taken something: where it rose is written to meta, as the stretch of time between two looks. What
- * was taken from the kernel and did not fit on the disk is counted event by event, what was left in
- * the kernel is counted by it.
+ * events when it is full only counts them, so the threads read that counter each time they have
+ * taken something: if it rose, that is written to meta, as the stretch of time between two
+ * readings. What was taken from the kernel but did not fit on the disk is counted event by event;
+ * what was left in the kernel is counted there.
  */
 #include "record.h"
 
@@ -15,7 +15,7 @@
 
 #include "kvmft/ring.h"
 
-/* From here on an output is called too slow: of the time, or for what a pipe holds. */
+/* From here on an output is called too slow: of the time, or of what a pipe holds. */
 #define SLOW_PERCENT 50u
 #define SLOW_NS	     100000000u
 
@@ -55,7 +55,7 @@ uint64_t record_loss_events(void *record, const void *data)
 	return n;
 }
 
-/* Sub-buffers of the ring; the kernel rounds up, and has two at least. */
+/* Sub-buffers of the ring; the kernel rounds up, and has at least two. */
 static uint64_t ring_subbufs(const struct record *r)
 {
 	uint64_t data = r->store.subbuf - 8 - sizeof(long);
@@ -69,9 +69,9 @@ static uint64_t subbufs_taken(const struct record *r, const struct drain_cpu *c)
 }
 
 /*
- * The ring was full when it refused, so the loss stands before the sub-buffer that is as many after
- * the ones taken by then as the ring has: by the last look at least, by now at most. One more may
- * be in the reader's hand, outside the ring, and with --flush be taken in two parts.
+ * The ring was full when it refused, so the loss is before the sub-buffer that comes a whole ring
+ * after those taken by then: at least those of the last look, at most those of now. One more may be
+ * with the reader, outside the ring, and with --flush be taken in two parts.
  */
 static void lost_line(struct record *r, const struct drain_cpu *c, const struct record_seen *last,
 		      const struct kstats *s)
@@ -150,7 +150,7 @@ static void add_cause(struct sbuf *b, uint64_t n, const char *what)
 		sbuf_addf(b, "%s%llu %s", b->len ? ", " : "", (unsigned long long)n, what);
 }
 
-/* The ring was full: was it because the output could not take more? */
+/* The ring was full: was that because the output could not take more? */
 static void add_output(const struct record *r, const struct drain_cpu *c, struct sbuf *b)
 {
 	uint64_t total = util_now_ns() - r->live_ns, percent;

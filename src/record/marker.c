@@ -3,8 +3,8 @@
  * marker.c: --marker, what programs write to trace_marker.
  *
  * QEMU's trace back end ftrace writes there, to the kernel's main trace, which is not ours to read.
- * COMMAND gets a trace_marker that is the instance's (kernel/marker.c). For programs that run
- * already there is the kernel's own option of an instance, copy_trace_marker: it takes everybody's.
+ * COMMAND gets the instance's trace_marker (kernel/marker.c). For programs that already run, the
+ * kernel has an option for instances, copy_trace_marker, which copies everybody's.
  */
 #include "record.h"
 
@@ -26,8 +26,8 @@ static bool is_qemu(const char *word, bool command)
 }
 
 /*
- * A QEMU gets its own marker without being asked for, also from taskset, timeout and the like; to
- * programs that do not write to it it makes no difference.
+ * A QEMU gets its own marker without being asked for, also through taskset, timeout and the like;
+ * it makes no difference to programs that do not write to it.
  */
 static bool starts_qemu(char **argv)
 {
@@ -73,7 +73,10 @@ int record_marker_facts(struct record *r)
 	char sys[] = "ftrace", name[] = "print";
 	const struct kevent print = { .sys = sys, .name = name };
 
-	/* Whoever knows of this instance may write to its trace_marker: always ready for that. */
+	/*
+	 * Anyone who knows of this instance may write to its trace_marker: always be ready for
+	 * that.
+	 */
 	int ret = record_facts_event(r, &print);
 
 	if (ret || r->marker == RECORD_MARKER_NONE)
@@ -116,7 +119,7 @@ bool record_trigger_is_marker(const struct record *r)
 }
 
 /*
- * Programs write to the machine's own trace_marker, where the kernel copies that; else to the
+ * Programs write to the machine's own trace_marker, if the kernel copies that; else to the
  * instance's.
  */
 static int hear_markers(struct record *r)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * met.c: which QEMUs were met: program, version and trace back ends, into the capture. Those are
+ * met.c: which QEMUs were seen: program, version and trace back ends, into the capture. Those are
  * the QEMUs of the VMs of this host, of --qemu, and COMMAND or what it starts.
  */
 #include "record.h"
@@ -45,10 +45,7 @@ void record_met_told(struct record *r, const char *line)
 		met_add(r, pid);
 }
 
-/*
- * By its file's name: looking through the file takes milliseconds, which most programs are not
- * worth.
- */
+/* By its file's name: searching the file takes milliseconds, too much for most programs. */
 static bool may_be_qemu(uint32_t pid)
 {
 	char path[64], link[PATH_MAX];
@@ -118,7 +115,7 @@ int record_met_command(struct record *r, const struct record_child *c, bool begi
 
 	if (c->p.pid <= 0 || !(r->side & CAP_SIDE_HOST))
 		return 0;
-	/* At its exec() the pipe is closed: it is the program that was asked for. */
+	/* At its exec() the pipe is closed: then it is the requested program. */
 	if (begin && poll(&p, 1, EXEC_WAIT_MS) < 0)
 		errno = 0;
 	ret = record_met(r, (uint32_t)c->p.pid);

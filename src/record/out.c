@@ -3,8 +3,8 @@
  * out.c: a recording that goes to standard output, as a stream.
  *
  * There is no directory then: no name to take, no disk to fill, nothing to read again. A reader
- * that is slow or gone only makes the rings overflow. At the end what they hold is still sent, and
- * a message tells the user what is being waited for.
+ * that is slow or gone only makes the rings overflow. At the end what they hold is still sent, with
+ * a message about what is being waited for.
  */
 #include "record.h"
 
@@ -110,7 +110,7 @@ void record_stream_ending(struct record *r)
 	atomic_store(&r->out.ending, true);
 }
 
-/* A reader that sees nothing for long cannot tell a quiet machine from a dead one. */
+/* If nothing comes for long, a reader cannot tell a quiet machine from a dead one. */
 int record_stream_tick(struct record *r)
 {
 	const struct stream_head h = { .type = STREAM_ALIVE };

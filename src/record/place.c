@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * place.c: where a recording goes. One named capture, or, for cron and timers, the next one
- * in a directory of its own (--output-dir), which one recorder at a time has to itself.
+ * place.c: where a recording goes. One named capture, or, for cron and timers, the next one in a
+ * directory (--output-dir) that one recorder at a time has to itself.
  *
  * The recorder itself can do nothing there once it records. The watcher gives the capture its name,
  * and removes old ones when it is complete.
@@ -57,8 +57,8 @@ static uint64_t free_bytes(int dir)
 }
 
 /*
- * What the new capture may take: as much as it is allowed, or a quarter more than the last one. Old
- * captures that would go at its end go now when there is no room for it otherwise.
+ * What the new capture may take: as much as it is allowed, or a quarter more than the last one. If
+ * there is no room for it, old captures that would be removed at its end are removed now.
  */
 static int room_by_pruning(struct record *r, uint64_t least)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * progress.c: what is told of a recording while it runs.
- */
+/* progress.c: what is reported of a recording while it runs. */
 #include "record.h"
 
 #include <string.h>
@@ -32,7 +30,7 @@ void record_progress_tell(struct record *r)
 		return;
 	for (size_t i = 0; i < r->ncpu; i++)
 		if (!kinst_stats(r->k, r->drain[i].cpu, &s, NULL)) {
-			/* A flight recorder's ring is to overwrite what is old. */
+			/* A flight recorder's ring is meant to overwrite what is old. */
 			p.lost += s.commit_overrun + s.dropped + (r->o->flight ? 0 : s.overrun);
 			events += s.entries + s.read + s.overrun + s.commit_overrun + s.dropped;
 		}

@@ -2,9 +2,9 @@
 /*
  * qemu.c: `kvmft record --qemu`, trace events of QEMU on for the time of a capture.
  *
- * The monitors are spoken to by a process of its own (qemu_keep.c), forked before the
- * recorder has anything that could be lost: it knows the states that were, keeps the connections
- * open, and switches back when it is told to, or when the recorder is gone, however it went.
+ * A process of its own (qemu_keep.c) talks to the monitors, forked before the recorder has anything
+ * to lose: it knows the former states, keeps the connections open, and switches back when told to,
+ * or when the recorder is gone, for whatever reason.
  */
 #include "record.h"
 #include "kvmft/qemu_switch.h"
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A recording does not wait long for a QEMU that it may not even be about. */
+/* A recording does not wait long for a QEMU that may not even concern it. */
 #define LEFT_TIMEOUT_NS 1000000000ull
 
 static int qemu_options(const struct record_config *o, struct kvmft_err *err)
@@ -54,7 +54,7 @@ static int take_line(struct record *r, const char *line, size_t n)
 	return -EREMOTEIO;
 }
 
-/* Reads an answer up to its end. 0, or -errno of what it tells. */
+/* Reads an answer to its end. 0, or -errno as it says. */
 static int take_answer(struct record *r)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -84,7 +84,7 @@ static int take_answer(struct record *r)
 	return ret;
 }
 
-/* What was answered for the capture goes there. */
+/* Writes what was answered for the capture into it. */
 static int put_facts(struct record *r)
 {
 	char *line = r->qemu.facts.s, *next;
@@ -132,7 +132,7 @@ static int tell(struct record *r, char what)
 {
 	int ret = full_write(r->qemu.keeper.to, &what, 1, NULL);
 
-	return ret == -EPIPE ? 0 : ret; /* what became of it tells the answer */
+	return ret == -EPIPE ? 0 : ret; /* the answer says what became of it */
 }
 
 static int qemu_on(struct record *r)
@@ -157,7 +157,7 @@ static int qemu_end(struct record *r)
 	ret = ret ? ret : take_answer(r);
 	record_helper_end(&r->qemu.keeper);
 	sbuf_free(&r->qemu.facts);
-	if (ret && first.text[0]) { /* there was an error before: both are told */
+	if (ret && first.text[0]) { /* there was an error before: both are reported */
 		r->note("%s", r->err->text);
 		*r->err = first;
 	}

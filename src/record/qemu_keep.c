@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_keep.c: the process of a recorder that speaks to QEMU's monitors.
+ * qemu_keep.c: the process of a recorder that talks to QEMU's monitors.
  *
  * It holds a connection to each QEMU for the whole capture, so that nobody else can take the place
- * that the way back needs. It switches on only what was off, and exactly these off again: also when
- * the recorder was killed, which it sees by the end of its pipe.
+ * that is needed for switching back. It switches on only what was off, and exactly these off again:
+ * also if the recorder was killed, which it notices by the end of its pipe.
  */
 #include "record.h"
 #include "kvmft/qemu_switch.h"
@@ -18,7 +18,7 @@
 /* In a capture's meta, names of events on one line. */
 #define NAMES_PER_LINE 3000
 
-/* Switching back matters more than being quick. */
+/* Switching back matters more than speed. */
 #define BACK_TIMEOUT_NS 30000000000ull
 
 /* What `--qemu default` stands for; names that a QEMU does not have are left out. */
@@ -102,7 +102,7 @@ static bool is_kept(const struct keep *k, uint32_t pid)
 	return false;
 }
 
-/* All that run here: one that cannot be spoken to is told, but only none at all is an error. */
+/* All that run here: one that cannot be reached is reported, but only none at all is an error. */
 static int add_all(struct keep *k, struct kvmft_err *err)
 {
 	struct vm_list *list = NULL;
@@ -194,7 +194,8 @@ static int want_all(struct keep *k, struct kept *q, struct kvmft_err *err)
 }
 
 /*
- * The monitor knows the command of back end simple, if it is there, better than any text in a file.
+ * Whether the monitor knows the command of back end simple shows better than any text in a file
+ * whether that exists.
  */
 static void ask_simple(const struct kept *q, struct mon_program *p)
 {
@@ -205,7 +206,7 @@ static void ask_simple(const struct kept *q, struct mon_program *p)
 		sbuf_addf(&p->found, "%ssimple:command", p->found.len ? "," : "");
 }
 
-/* "qemu pid version monitor ...": which QEMU was met. */
+/* "qemu pid version monitor ...": which QEMU was seen. */
 static int tell_qemu(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
 	struct mon_program p = { .path = { 0 } };
@@ -302,7 +303,8 @@ static int set_wanted(struct kept *q, struct kvmft_err *err)
 }
 
 /*
- * Before anything is switched: what has to go off if we get killed. Without that it works as well.
+ * Before anything is switched: notes what has to be switched off if we get killed. Works without
+ * that, too.
  */
 static void note_left(struct keep *k)
 {
@@ -360,7 +362,7 @@ static bool any_was_on(const struct kept *q, const char *pattern)
 	return false;
 }
 
-/* A wildcard none of whose events was on goes off at once, not by thousands of names. */
+/* A wildcard none of whose events was on is switched off at once, not by thousands of names. */
 static int wildcards_off(struct kept *q, struct kvmft_err *err)
 {
 	int ret = 0;
@@ -425,7 +427,7 @@ static int switch_all(struct keep *k, int (*how)(struct keep *, struct kept *, s
 
 /* ---- the process ---- */
 
-/* Until the recorder says something, or is gone (0); meanwhile QEMUs may talk, and end. */
+/* Waits until the recorder says something, or is gone (0); meanwhile QEMUs may talk, and end. */
 static char wait_word(struct keep *k, int in)
 {
 	struct pollfd *p = calloc(k->n + 1, sizeof(*p));
@@ -467,7 +469,7 @@ static void keep_free(struct keep *k)
 }
 
 /*
- * The answers of a QEMU are not trusted; the only file that this process must make is that of
+ * The answers of a QEMU are not trusted; the only file that this process has to create is that of
  * left.c.
  */
 int record_confine_qemu(struct kvmft_err *err)

@@ -3,9 +3,9 @@
  * record.c: a recording from its options to its end.
  *
  * Order matters here. The kernel is asked about everything that can fail (events, filters, clock)
- * before the output exists; the instance records only when all is ready; TSC offsets are read
- * after kvm_write_tsc_offset is being recorded, so that no change falls in between; and whatever
- * happens, the way back runs through record_undo().
+ * before the output exists; the instance records only when all is ready; TSC offsets are read once
+ * kvm_write_tsc_offset is being recorded, so that no change falls in between; and whatever happens,
+ * everything is undone by record_undo().
  */
 #include "record.h"
 
@@ -29,7 +29,8 @@ static int record_start(struct record *r)
 	r->started = true;
 	r->tracing = true;
 	/*
-	 * Enabling takes its time for each event; what is recorded begins with all of them at once.
+	 * Enabling takes some time for each event; what is recorded begins with all of them at
+	 * once.
 	 */
 	ret = kinst_events_enable(r->k, r->err);
 	/* Not sooner: a ring that is off does not let its readers sleep. */
@@ -56,7 +57,7 @@ static int record_start(struct record *r)
 	return ret ? ret : record_watch_tell(r, RECORD_LIVE);
 }
 
-/* An event whose handler was running when its event was disabled may come last of all. */
+/* An event whose handler was running when it was disabled may come last of all. */
 static bool ring_is_empty(struct record *r)
 {
 	struct kstats s;
@@ -68,8 +69,8 @@ static bool ring_is_empty(struct record *r)
 }
 
 /*
- * So that what is recorded ends with all events at once. Where a full disk does not take the line,
- * others will fail that matter more.
+ * So that what is recorded ends with all events at once. If a full disk does not take the line,
+ * more important ones will fail.
  */
 static void record_off(struct record *r)
 {
@@ -82,8 +83,8 @@ static void record_off(struct record *r)
 
 /*
  * Recording off, then the events (a ring that is off still costs), then empty it. The threads end
- * before the events, which take their time one by one: a ring that is off does not let its readers
- * sleep.
+ * before the events, which take time one by one, because a ring that is off does not let its
+ * readers sleep.
  */
 static int record_stop(struct record *r)
 {
@@ -144,7 +145,7 @@ static int count_cpus(struct record *r)
 	return 0;
 }
 
-/* ---- phases: what is entered in this order, and left in the other one ---- */
+/* ---- phases: entered in this order, left in reverse ---- */
 
 static int enter_tracefs(struct record *r)
 {
@@ -156,7 +157,7 @@ static void leave_tracefs(struct record *r)
 	ktracefs_close(r->t);
 }
 
-/* The watcher goes before: it may still have to give the capture its name. */
+/* The watcher goes before that: it may still have to give the capture its name. */
 static void leave_place(struct record *r)
 {
 	capw_close(r->w);
@@ -171,7 +172,7 @@ static int enter_machine(struct record *r)
 	if (ret)
 		return err_why(r->err, ret, "cannot read CPU facts");
 	sweep_leftovers(r);
-	/* For the TSC offsets; a machine without debugfs is told in the VM list, not here. */
+	/* For the TSC offsets; a machine without debugfs is reported in the VM list, not here. */
 	if (vm_debugfs_mount(NULL, NULL))
 		errno = 0;
 	ret = count_cpus(r);
@@ -250,8 +251,8 @@ static void leave_facts(struct record *r)
 }
 
 /*
- * What can fail for the kernel's sake comes before the capture is made. leave() may come without
- * enter().
+ * What may fail because of the kernel comes before the capture is made. leave() may be called
+ * without enter().
  */
 static const struct phase {
 	int (*enter)(struct record *r);
@@ -308,7 +309,7 @@ static int facts_vms_end(struct record *r)
 }
 
 /*
- * At the end; of those that only help to read it there is none on a full disk, where the last line
+ * At the end; those that only help to read it are left out on a full disk, where the last line
  * matters more.
  */
 static const struct {
@@ -328,7 +329,7 @@ static const struct {
 	{ record_stream_end, false },
 };
 
-/* Even after a full disk as much as possible is written down; the first error counts. */
+/* Even after a full disk as much as possible is written; the first error counts. */
 static int record_finish(struct record *r)
 {
 	bool off = r->o->flight && !(r->o->trigger && r->flight.fired);
@@ -372,7 +373,9 @@ static int record_result(struct record *r)
 	return incomplete ? KVMFT_INCOMPLETE : KVMFT_OK;
 }
 
-/* What had the name of the capture before, and old ones: they go when the new one is complete. */
+/*
+ * The previous capture of that name, and old ones: they are removed when the new one is complete.
+ */
 static void record_replaced(struct record *r, int ret)
 {
 	struct kvmft_err first = *r->err;
@@ -405,7 +408,7 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 	struct record_child child = { .p = RECORD_NO_HELPER };
 	int ret, exit_code = KVMFT_FAILED;
 
-	/* What is wrong with the options is told before anything is swept or started. */
+	/* Wrong options are reported before anything is cleaned up or started. */
 	ret = record_place_options(o, err);
 	ret = ret ? ret : record_stream_check(o, err);
 	ret = ret ? ret : record_environment(argv, err);
@@ -416,8 +419,8 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 	if (ret)
 		return ret;
 	/*
-	 * A folder without rights for its owner would be closed to us, who gave up passing over
-	 * them.
+	 * A directory without rights for its owner would be closed to us, who gave up the right to
+	 * ignore that.
 	 */
 	r.env.umask = umask(077);
 	ret = record_signals_block();
@@ -450,7 +453,7 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 
 		r.started = false;
 		if (ret)
-			*err = first; /* what ended the recording tells more than what followed */
+			*err = first; /* what ended the recording says more than what followed */
 		ret = ret ? ret : fin;
 		if (is_disk_error(ret))
 			err->code = KVMFT_INCOMPLETE;

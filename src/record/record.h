@@ -57,7 +57,7 @@ struct record_env {
 	bool has_nofile;
 };
 
-#define RECORD_END_FILES	(128u << 10) /* names of tasks, written when the data are */
+#define RECORD_END_FILES	(128u << 10) /* names of tasks, written together with the data */
 #define RECORD_SMALLEST_SEGMENT (64u << 10)
 #define RECORD_LEAST_ROOM	(RECORD_END_FILES + RECORD_SMALLEST_SEGMENT)
 
@@ -71,13 +71,13 @@ struct record_helper {
 
 #define RECORD_NO_HELPER { .to = -1, .from = -1 }
 
-/* Counters of a CPU's ring: where they stood when they were looked at last. */
+/* Counters of a CPU's ring, as they were last read. */
 struct record_seen {
 	uint64_t dropped; /* by a full ring that keeps the oldest; not flagged in the data */
 	uint64_t now;	  /* ring's clock */
 	uint64_t taken;	  /* sub-buffers, of the whole recording */
 	uint64_t flushed; /* events read, when it was flushed last */
-	/* A flight recorder's: when it was written out last, and a second ago. */
+	/* A flight recorder's: when it was last written out, and a second ago. */
 	uint64_t overrun, overrun_now;
 };
 
@@ -98,8 +98,8 @@ struct record_flight {
 };
 
 /*
- * Trace clocks beside the TSC, read when there was no capture yet to write them to: width
- * UINT64_MAX = not read.
+ * Trace clocks and TSC, read before there was a capture to write them to: width UINT64_MAX = not
+ * read.
  */
 struct record_clocks {
 	struct kclock_sample first[RECORD_CLOCKS];
@@ -117,16 +117,16 @@ struct record {
 	struct kinst *k;
 	struct capw *w;
 	size_t ncpu_max;	    /* possible CPUs */
-	size_t ncpu;		    /* of which so many are recorded: drain[], seen[] */
+	size_t ncpu;		    /* of which this many are recorded: drain[], seen[] */
 	struct drain_cpu *drain;    /* room for ncpu_max; an entry never moves */
 	struct record_seen *seen;
 	struct drain_store store;
 	struct capw_removed removed; /* under the store's lock */
 	pthread_mutex_t meta_lock;  /* of later below: threads add to it */
-	struct sbuf later;	    /* records that wait to be written to meta */
+	struct sbuf later;	    /* records waiting to be written to meta */
 	unsigned int segments_told; /* in meta */
 	uint64_t rotate_ns, flush_ns; /* 0 = never */
-	bool rotate_flushed;	      /* what belongs to the old segment was asked for */
+	bool rotate_flushed;	      /* what belongs to the old segment was requested */
 	struct {
 		uint64_t ns, events;
 	} progress; /* as told last */
@@ -134,7 +134,7 @@ struct record {
 		uint64_t most_kb; /* of ring on each CPU, by the memory that there was */
 		uint64_t held; /* ns that full rings reached back; UINT64_MAX: none is full */
 		bool asked, told;
-		bool cut; /* less was written out than was asked for */
+		bool cut; /* less was written out than asked for */
 	} before;
 	uint64_t live_ns;	    /* util_now_ns() when all events were on */
 	struct vm_list *vms;	    /* as last scanned */
@@ -142,7 +142,7 @@ struct record {
 		int32_t *v;
 		size_t n, cap;
 	} tids;			    /* --vm, --vcpu and -p: in set_event_pid */
-	struct u64map tasks_told; /* threads in meta: id, and a hash of what was told */
+	struct u64map tasks_told; /* threads in meta: id, and a hash of what was recorded */
 	bool tgids;		  /* the kernel notes the process of every thread, for us */
 	struct record_clocks clocks;
 	struct sbuf line;	    /* meta record under construction */
@@ -163,7 +163,7 @@ struct record {
 	struct {
 		struct stream_out *stream; /* NULL: to a directory */
 		int signals;
-		_Atomic bool ending;	   /* what still waits for the reader is asked for */
+		_Atomic bool ending;	   /* what still waits for the reader is requested */
 		bool told;
 		uint64_t since, bytes;
 	} out;
@@ -179,27 +179,27 @@ struct record {
 	struct {
 		uint32_t *v;
 		size_t n, cap;
-	} met;			    /* PIDs of QEMUs that meta tells of */
+	} met;			    /* PIDs of QEMUs in meta */
 	uint64_t lost;		    /* events, all CPUs; known after the end */
 	uint64_t stored;	    /* events in the capture */
-	uint64_t did_not_fit;	    /* part of lost: a limit or a failure kept them out */
-	bool stand_in;		    /* in tids for want of a vCPU that has run */
+	uint64_t did_not_fit;	    /* part of lost: kept out by a limit or a failure */
+	bool stand_in;		    /* in tids for lack of a vCPU that has run */
 	bool store_ready, tracing, started;
 	const char *end_reason;
 	struct record_place {
 		int dir; /* that the capture is in; --output-dir: locked while it is open */
-		char *shown;	   /* what stands before its name in messages */
+		char *shown;	   /* prefix of its name in messages */
 		struct capw_name name;
 	} place;
 	unsigned int confined;	    /* enum sandbox_layer */
-	struct vm_watch newcomers;  /* VMs that come while it records */
+	struct vm_watch newcomers;  /* VMs that appear while it records */
 	struct record_came {
 		uint32_t pid, fd;   /* its PID-FD */
 		unsigned int looks; /* at it */
 		uint64_t due;	    /* the next one, util_now_ns() */
 		size_t vcpus;	    /* at the last one */
 		struct u64map told; /* vCPUs in meta: id, and its thread or 0 */
-	} *came;		    /* of which not all is known yet */
+	} *came;		    /* not completely known yet */
 	size_t ncame, came_cap;
 };
 
@@ -211,8 +211,8 @@ int record_tids(struct record *r);
 /* Do events come from threads of which /proc may not tell before they end? */
 bool record_wants_tgids(const struct record *r);
 /*
- * Threads that have appeared since; cheap when nothing is filtered by thread. With --vcpu it costs
- * a look through debugfs, which is left out when all have threads, unless thorough.
+ * Threads that have appeared since; cheap if there is no filter by thread. With --vcpu it costs a
+ * look through debugfs, which is left out if all have threads, unless thorough.
  */
 int record_tids_again(struct record *r, bool thorough);
 
@@ -224,29 +224,29 @@ int record_tids_again(struct record *r, bool thorough);
 struct record_extra {
 	/* The options, before anything is made. */
 	int (*check)(const struct record_config *o, struct kvmft_err *err);
-	/* Switches off what killed recorders have left on, which is told. */
+	/* Switches off what killed recorders have left on, and reports it. */
 	void (*leftovers)(note_fn *note);
 	/*
-	 * QEMU: finds them, and looks whether they have the events. SDT: makes uprobes, adds to
+	 * QEMU: finds them, and checks whether they have the events. SDT: makes uprobes, adds to
 	 * r->events.
 	 */
 	int (*start)(struct record *r);
 	/*
-	 * What an event and its format text are called in the capture: *format is the caller's,
-	 * before and after. 0 or -ENOMEM.
+	 * The name of an event and its format text in the capture: *format is the caller's, before
+	 * and after. 0 or -ENOMEM.
 	 */
 	int (*name)(const struct record *r, const struct kevent *e, const char **sys,
 		    const char **name, char **format);
 	int (*facts)(struct record *r); /* into the capture */
 	int (*on)(struct record *r);	/* switches on; what is on goes into the capture */
-	int (*end)(struct record *r);	/* once; harmless when nothing was begun */
+	int (*end)(struct record *r);	/* once; harmless if nothing was begun */
 };
 
 extern const struct record_extra record_qemu, record_sdt;
 
 /* ---- stacks.c: --stacks ---- */
 
-/* Adds its events to those that are recorded. */
+/* Adds its events to those to record. */
 int record_stacks_events(struct record *r);
 /* In r->k, before tracing is on and before privileges are dropped. */
 int record_stacks_arm(struct record *r);
@@ -273,7 +273,10 @@ void record_symbols_free(struct record *r);
 int record_marker_check(struct record *r, char **argv);
 int record_marker_ready(struct record *r); /* can this kernel? With the instance there. */
 int record_marker_facts(struct record *r);
-/* While the instance copies, tracing must be on: after it is switched on, before it is off. */
+/*
+ * While the instance copies, tracing must be on: call after it is switched on, and before it is
+ * off.
+ */
 int record_marker_start(struct record *r);
 void record_marker_stop(struct record *r);
 /* --trigger marker[=TEXT]: armed in an instance of its own; 1: somebody has written one. */
@@ -288,11 +291,11 @@ int record_affinity(struct record *r);	/* --cpus, before any thread */
 int record_nofile(struct record *r);
 int record_instance(struct record *r);
 /*
- * Opens what is needed to record the CPUs that are online: before privileges are dropped, because
- * many CPUs' pipes may need them.
+ * Opens what is needed to record the online CPUs: before privileges are dropped, because the pipes
+ * of many CPUs may need them.
  */
 int record_cpus_open(struct record *r);
-/* The same for those that were not before, and starts their threads. */
+/* The same for those that were not online before, and starts their threads. */
 int record_cpus(struct record *r);
 uint64_t record_ring_bytes(const struct record *r); /* of one CPU */
 
@@ -300,55 +303,58 @@ uint64_t record_ring_bytes(const struct record *r); /* of one CPU */
 
 int record_store_check(struct record *r); /* the options, before anything is made */
 int record_store_open(struct record *r);
-/* From any thread: a record that is to be written to meta. Frees it. */
+/* From any thread: a record for meta. Frees it. */
 void record_store_add(struct record *r, struct sbuf *line);
-/* Writes to meta what threads have left for it. */
+/* Writes the records left by threads to meta. */
 int record_store_news(struct record *r);
-/* Flight recorder: all of a segment is written, and an old one may go. 0 or -errno. */
+/* Flight recorder: a segment is completely written, and an old one may be removed. 0 or -errno. */
 int record_store_written(struct record *r, unsigned int segment);
-/* What was kept free for the names of tasks may be used. */
+/* The space reserved for the names of tasks may be used. */
 void record_store_no_more_data(struct record *r);
 void record_store_close(struct record *r);
 
 /* ---- out.c: -o - ---- */
 
 bool record_to_stream(const struct record_config *o);
-/* What goes with it, before anything is made. */
+/* Options that go with it, before anything is made. */
 int record_stream_check(const struct record_config *o, struct kvmft_err *err);
 int record_stream_create(struct record *r);
 int record_stream_start(struct record *r); /* after privileges were dropped */
 int record_stream_tick(struct record *r);  /* once a second */
 void record_stream_ending(struct record *r);
 int record_stream_end(struct record *r);
-/* An error of the stream, with its words; others, and 0, as they are. */
+/* An error of the stream, with its text; others, and 0, unchanged. */
 int record_stream_error(struct record *r, int ret);
 void record_stream_free(struct record *r);
 
 /* ---- place.c ---- */
 
-/* Options that do not go together: 0 or -EINVAL. Quiet when it is cron that reads our words. */
+/* Options that exclude each other: 0 or -EINVAL. Quiet if cron reads the output. */
 int record_place_options(struct record_config *o, struct kvmft_err *err);
-/* Opens the directory, finds a name and room. Nothing is made. 0 or -errno with r->err set. */
+/*
+ * Opens the directory, finds a name and checks for room. Creates nothing. 0 or -errno with r->err
+ * set.
+ */
 int record_place_open(struct record *r);
 void record_place_free(struct record *r);
-/* By the watcher, when it is told: see record_watch_tell(). */
+/* By the watcher, when told to: see record_watch_tell(). */
 int record_place_take(struct record *r, struct kvmft_err *err);
 int record_place_done(struct record *r, struct kvmft_err *err);
 
 /* ---- guard.c ---- */
 
-/* Refuses variables that would let somebody else's code in; command ends with NULL. */
+/* Refuses variables that would load foreign code; command ends with NULL. */
 int record_environment(char **command, struct kvmft_err *err);
-/* --load-modules: 0 when nothing is missing (any more), or -errno with r->err set. */
+/* --load-modules: 0 if nothing is missing (any more), or -errno with r->err set. */
 int record_modules(struct record *r);
 /*
- * Drops what is not needed from here on, for this thread and those started later. After the
- * capture and the instance exist and COMMAND was forked, before the draining threads.
+ * Drops what is not needed from here on, for this thread and those started later. After the capture
+ * and the instance exist and COMMAND was forked, before the draining threads.
  */
 int record_confine(struct record *r, pid_t child);
 /*
- * The same for its helpers. dir: where it may make and remove files (borrowed), by Landlock, which
- * hides /proc/PID/fd of others; NULL = no Landlock. 0 or -errno with err set.
+ * The same for its helpers. dir: where it may create and remove files (borrowed), by Landlock,
+ * which hides /proc/PID/fd of others; NULL = no Landlock. 0 or -errno with err set.
  */
 int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *dir, size_t ndir,
 			  struct kvmft_err *err);
@@ -365,36 +371,36 @@ int record_put_names(struct record *r, const char *name, const char *text, const
 int record_facts_cpus(struct record *r);
 int record_facts_vms(struct record *r, bool end); /* after it started, and again at the end */
 /*
- * A VM that came since: what is not told yet. told: vCPUs that are, and their threads; 0: not known
- * yet.
+ * A VM that appeared since: what is not recorded yet. told: vCPUs that are, and their threads; 0:
+ * unknown so far.
  */
 int record_facts_came(struct record *r, const struct vm *vm, struct u64map *told);
 int record_facts_bracket(struct record *r);
 int record_facts_tasks(struct record *r);
 int record_facts_end(struct record *r);
 
-/* ---- came.c: VMs that come while it records, and may be gone at its end ---- */
+/* ---- came.c: VMs that appear while it records, and may be gone at its end ---- */
 
 /*
- * Before anything is looked at, and before privileges are dropped. Where debugfs does not tell,
- * nothing comes.
+ * Before anything is looked at, and before privileges are dropped. If debugfs does not report them,
+ * none appear.
  */
 void record_came_open(struct record *r);
-/* After the first look at all VMs: those that had only begun are looked at again. */
+/* After the first look at all VMs: those that had only just begun are looked at again. */
 int record_came_begin(struct record *r);
-/* Takes what debugfs tells, and looks at what is due. */
+/* Takes what debugfs reports, and looks at what is due. */
 int record_came_take(struct record *r);
-/* When that has to be called again, util_now_ns(); 0: not before debugfs tells of one. */
+/* When that has to be called again, util_now_ns(); 0: not before debugfs reports one. */
 uint64_t record_came_due(const struct record *r);
 void record_came_free(struct record *r);
 
 /* ---- clocks.c: as above ---- */
 
-/* In the new instance, whose clock is what it was born with, before anything else uses it. */
+/* In the new instance, with the clock that it starts with, before anything else uses it. */
 void record_clocks_first(struct record *r);
 /* Before tracing starts; g: the guest's clock, NULL on a host. */
 int record_clocks_begin(struct record *r, const struct kguest_clock *g);
-/* When all that the ring has to tell was told: it is used for this. */
+/* When the ring has been read completely: it is used for this. */
 int record_clocks_end(struct record *r);
 
 /* ---- loss.c ---- */
@@ -404,7 +410,7 @@ int record_loss_begin(struct record *r);
 void record_loss_look(void *record, struct drain_cpu *c);
 uint64_t record_loss_events(void *record, const void *subbuf);
 int record_loss_join(void *record, void *subbuf, const void *more);
-/* Final counters into meta and into r, and a line for each CPU that lost events. */
+/* Final counters into meta and into r, and a message for each CPU that lost events. */
 int record_loss_end(struct record *r);
 
 /* ---- flight.c ---- */
@@ -430,30 +436,30 @@ bool record_trigger_is_longer(const struct record *r);
 int record_trigger_longer_check(struct record *r); /* the option, before anything is made */
 int record_trigger_longer_arm(struct record *r);   /* in r->k, before tracing is on */
 int record_trigger_longer_again(struct record *r); /* the ring was off and is to be switched on */
-/* So many ns as the ring's clock counts them; 0 when that has no unit of time. */
+/* That many ns in units of the ring's clock; 0 if it has no unit of time. */
 uint64_t record_ticks(const struct record *r, uint64_t ns);
 void record_trigger_free(struct record *r);	   /* after r->k is gone */
 
 /* ---- child.c ---- */
 
 struct record_child {
-	struct record_helper p; /* to releases it; from tells that exec failed */
+	struct record_helper p; /* to releases it; from reports that exec failed */
 	int status;		/* of waitpid(), once it has ended: p.pid is 0 then */
 };
 
 /* Forks COMMAND, which waits until record_child_release(). 0 or -errno. */
 int record_child_fork(struct record *r, char **argv, struct record_child *c);
 void record_child_release(struct record_child *c);
-/* After its end: 0, or -errno with err set when the command could not be run at all. */
+/* After its end: 0, or -errno with err set if the command could not be run at all. */
 int record_child_error(struct record_child *c, const char *name, struct kvmft_err *err);
-/* Notes how it ended when that was not well: what was recorded may not be what was wanted. */
+/* Notes a bad end of it: what was recorded may not be what was wanted. */
 void record_child_tell(const struct record_child *c, const char *name, note_fn *note);
-/* Never let it run (set-up failed), or end it (SIGTERM) and reap it. */
+/* Never lets it run (set-up failed), or ends it (SIGTERM) and reaps it. */
 void record_child_end(struct record_child *c);
 
 /* ---- control.c ---- */
 
-/* Takes the orders that are there. 0, with r->end_reason when one ends it, or -errno. */
+/* Takes the pending orders. 0, with r->end_reason if one ends it, or -errno. */
 int record_control_take(struct record *r, struct record_child *c);
 void record_control_tell(const struct record *r, enum record_news what, int status);
 
@@ -464,7 +470,7 @@ void record_progress_tell(struct record *r);
 
 /* ---- met.c ---- */
 
-/* Begins the record of a QEMU: all but its version. */
+/* Begins the record of a QEMU: everything but its version. */
 void record_met_line(struct sbuf *line, uint32_t pid, const struct mon_program *p);
 /* Such a record was written by somebody else. */
 void record_met_told(struct record *r, const char *line);
@@ -499,7 +505,7 @@ typedef void record_helper_fn(struct record *r, int in, int out, void *arg);
 int record_helper_start(struct record *r, struct record_helper *h, record_helper_fn *fn, void *arg);
 /* Closes the pipes, and waits for its end. */
 void record_helper_end(struct record_helper *h);
-/* Makes the forked process independent of the recorder: of its files only these n stay open. */
+/* Makes the forked process independent of the recorder: only these n of its files stay open. */
 void record_detach(const char *name, const int *keep, size_t n);
 
 /* ---- watch.c ---- */
@@ -509,11 +515,11 @@ int record_watch_start(struct record *r);
 /* What the watcher is told. Each once, in this order. */
 enum record_stage {
 	RECORD_LIVE = 'l', /* it records: the capture takes its name */
-	RECORD_DONE = 'd', /* it is complete: what it replaces goes */
+	RECORD_DONE = 'd', /* it is complete: what it replaces is removed */
 };
 /* 0 or -errno with r->err set. */
 int record_watch_tell(struct record *r, enum record_stage stage);
-/* The instance is gone: the watcher has nothing to do any more. */
+/* The instance is gone: the watcher has nothing left to do. */
 void record_watch_end(struct record *r);
 
 /* ---- qemu_keep.c ---- */
@@ -532,8 +538,8 @@ record_helper_fn qemu_keep_main;
 /* Blocks the signals that end a recording; before any thread or child exists. */
 int record_signals_block(void);
 /*
- * Waits until a signal, the duration, the command's exit or a limit ends the recording, takes
- * clock brackets and looks for new CPUs and threads meanwhile, and sets r->end_reason. 0 or -errno.
+ * Waits until a signal, the duration, the command's exit or a limit ends the recording, meanwhile
+ * reads clocks and looks for new CPUs and threads, and sets r->end_reason. 0 or -errno.
  */
 int record_wait(struct record *r, struct record_child *c);
 

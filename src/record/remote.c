@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * remote.c: the words of a recorder that is started by another machine.
- */
+/* remote.c: the messages of a recorder that is started by another machine. */
 #include "kvmft/remote.h"
 
 #include <errno.h>

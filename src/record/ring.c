@@ -3,8 +3,8 @@
  * ring.c: the instance and how much memory it may take, and which CPUs are drained.
  *
  * Only CPUs that are online get descriptors and a thread: a machine may have a thousand possible
- * CPUs and eight real ones. Once a second the list is looked at again. A CPU that went away keeps
- * its ring in the kernel, so its thread just finds nothing new until the end.
+ * CPUs and eight real ones. Once a second the list is read again. A CPU that went offline keeps its
+ * ring in the kernel, so its thread just finds nothing new until the end.
  */
 #include "record.h"
 
@@ -76,10 +76,11 @@ static int buffer_kb(struct record *r, uint64_t *kb)
 		       "%llu KiB of ring on each of %zu CPUs is more than %u %% of the available "
 		       "memory: at most -b %lluK%s",
 		       (unsigned long long)*kb, n, MEMORY_PERCENT, (unsigned long long)most,
-		       r->o->control.on ? "" : ", or --force"); /* that is of a recorder alone */
+		       r->o->control.on ? "" : ", or --force"); /* that applies only to a
+								 * recorder */
 }
 
-/* An override of the budget is stated. */
+/* Overriding the budget is reported. */
 static void say_forced(struct record *r)
 {
 	uint64_t most = 0, kb = kinst_buffer_kb(r->k);
@@ -168,7 +169,7 @@ int record_nofile(struct record *r)
 	now.rlim_max = MAX(now.rlim_max, now.rlim_cur);
 	if (!setrlimit(RLIMIT_NOFILE, &now))
 		return 0;
-	/* Not allowed to raise the hard limit: what there is may do for the CPUs online. */
+	/* Not allowed to raise the hard limit: the current one may do for the online CPUs. */
 	now = r->env.nofile;
 	now.rlim_cur = now.rlim_max;
 	(void)!setrlimit(RLIMIT_NOFILE, &now);
@@ -185,7 +186,7 @@ static bool cpu_known(const struct record *r, uint32_t cpu)
 	return false;
 }
 
-/* What to do about it, where that is known. */
+/* What to do about it, if that is known. */
 static int too_many_files(struct record *r, int ret)
 {
 	if (ret == -ENOBUFS)

@@ -2,9 +2,9 @@
 /*
  * sdt.c: --sdt, the static markers of programs as events of the recording.
  *
- * The kernel's events live in the group kvmft_PID_STARTTIME, which `kvmft reset` knows; in the
- * capture they are called as `perf` would call them, sdt_PROVIDER:MARKER. They are made before the
- * instance, enabled in it alone, and removed after it.
+ * The kernel's events are in the group kvmft_PID_STARTTIME, which `kvmft reset` knows; in the
+ * capture they have the names that `perf` would use, sdt_PROVIDER:MARKER. They are made before the
+ * instance, enabled only in it, and removed after it.
  */
 #include "record.h"
 
@@ -49,7 +49,7 @@ static bool same_file(const struct sdt_spec *a, const struct sdt_spec *b)
 	return a->dev == b->dev && a->ino == b->ino;
 }
 
-/* All that was said of the file of the i-th option, unless an earlier one named it already. */
+/* Everything said about the file of the i-th option, unless an earlier one named it already. */
 static int plan_file(struct record *r, struct record_sdt *s, size_t i)
 {
 	const struct sdt_spec *spec = &s->spec[i];
@@ -88,7 +88,7 @@ static int plan_file(struct record *r, struct record_sdt *s, size_t i)
 	return ret;
 }
 
-/* What will be missing is said before the recording, unless it was to be quiet. */
+/* What will be missing is reported before the recording, unless it is quiet. */
 static int plan_check(struct record *r, const struct record_sdt *s)
 {
 	const struct sdt_plan *p = &s->plan;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * small.c: `make SMALL=1` takes this file in place of qemu.c, qemu_keep.c, sdt.c and qemu/left.c:
- * --qemu and
- * --sdt are a fifth of the whole, and refused here.
+ * small.c: `make SMALL=1` uses this file in place of qemu.c, qemu_keep.c, sdt.c and qemu/left.c:
+ * --qemu and --sdt are a fifth of the whole, and refused here.
  */
 #include "record.h"
 

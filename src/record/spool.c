@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * spool.c: orders and stream through files, for who has nothing else.
+ * spool.c: orders and stream through files, for peers that have nothing else.
  *
- * A guest agent can start a program and read and write files, in small pieces, and has no pipe to
- * it that stays. So a process stands between: it passes on what is appended to one file, and keeps
- * the stream in another one, in memory as a rule (/dev/shm), no more of it than a window: what was
- * read is punched out, and while the window is full the recorder waits, as for any slow reader.
+ * A guest agent can start a program and read and write files, in small pieces, but keeps no pipe to
+ * it. So a process is in between: it passes on what is appended to one file, and keeps the stream
+ * in another one, usually in memory (/dev/shm), at most a window of it: what was read is punched
+ * out, and while the window is full the recorder waits, as for any slow reader.
  */
 #include "kvmft/remote.h"
 
@@ -77,7 +77,7 @@ static int take_stream(struct spool *s)
 		return 0;
 	}
 	if (pwrite(s->stream, buf, (size_t)n, (off_t)s->written) != n)
-		return -EIO; /* the recorder will find its reader gone */
+		return -EIO; /* the recorder will notice that its reader is gone */
 	s->written += (uint64_t)n;
 	return 0;
 }
@@ -105,7 +105,7 @@ static void spool_main(struct spool *s)
 
 	for (size_t i = 0; i < ARRAY_SIZE(sigs); i++)
 		(void)signal(sigs[i], SIG_IGN);
-	/* Who started this waits for the ends of its output. */
+	/* Whoever started this waits for the ends of its output. */
 	for (int fd = 0; fd <= STDERR_FILENO; fd++)
 		(void)!dup2(null, fd);
 	(void)setsid();
@@ -123,7 +123,7 @@ static int make_files(struct spool *s, struct kvmft_err *err)
 		return err_why(err, errno, "cannot make %s", s->name);
 	s->dir = open(s->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	s->orders = s->dir < 0 ? -1 : file_create(s->dir, SPOOL_ORDERS);
-	if (s->orders >= 0) /* it is created to be written; here it is read */
+	if (s->orders >= 0) /* it is created for writing; here it is read */
 		close(s->orders);
 	s->orders = s->dir < 0 ? -1
 			       : openat(s->dir, SPOOL_ORDERS, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);

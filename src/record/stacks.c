@@ -3,13 +3,13 @@
  * stacks.c: --stacks, the kernel's stacks at events.
  *
  * The trigger stacktrace makes the kernel store an event of its own, ftrace:kernel_stack, right
- * behind the one that it is set on. That holds addresses. Their names are looked up at the end, of
- * those alone that occur, so that a capture does not tell all symbols of a machine; a recorder that
- * was killed leaves addresses. /proc/kallsyms is opened before privileges go, and read afterwards:
- * what it shows is decided when it is opened.
+ * after the one that it is set on. It contains addresses. Their names are looked up at the end,
+ * only of those that occur, so that a capture does not expose all symbols of a machine; a recorder
+ * that was killed leaves addresses. /proc/kallsyms is opened before privileges are dropped, and
+ * read afterwards: what it shows is decided when it is opened.
  *
- * The kernel sets off a trigger for events that their filter keeps out, too: the trigger's
- * condition says it again. With set_event_pid that is not so.
+ * The kernel also fires a trigger for events that their filter rejects, so the trigger's condition
+ * repeats the filter. With set_event_pid that is not so.
  */
 #include "record.h"
 
@@ -151,7 +151,7 @@ static int address_add(struct addresses *a, uint64_t addr)
 	return 0;
 }
 
-/* Behind `int size`, aligned; what is read too much is no address of a function, or one. */
+/* After `int size`, aligned; what is read in excess is not an address of a function, or is one. */
 static int addresses_of_event(struct addresses *a, const struct rec *rec)
 {
 	unsigned long caller;
@@ -183,7 +183,7 @@ static int addresses_of_subbuf(const struct record *r, struct addresses *a, cons
 	return ret;
 }
 
-/* A segment that is gone, or a CPU that has none of it, has nothing to tell. */
+/* A segment that is gone, or a CPU that has none of it, is skipped. */
 static int addresses_of_file(const struct record *r, struct addresses *a, unsigned int segment,
 			     unsigned int cpu, uint8_t *buf, size_t size)
 {
@@ -230,7 +230,7 @@ static int read_kallsyms(const struct record *r, struct ksyms *k)
 	return ret;
 }
 
-/* The symbols that were found and those behind them, which say where they end. */
+/* The symbols that were found and those after them, which mark their ends. */
 static char *symbol_lines(const struct ksyms *k)
 {
 	struct sbuf b = { 0 };

@@ -62,7 +62,7 @@ int record_store_check(struct record *r)
 	return o->rotate ? rotate_parse(r) : 0;
 }
 
-/* ---- what the store asks for, from any thread ---- */
+/* ---- what the store needs, from any thread ---- */
 
 static int store_open(void *ctx, unsigned int segment, unsigned int cpu)
 {
@@ -81,15 +81,15 @@ static bool ring_fits(const struct record *r)
 }
 
 /*
- * A flight recorder's last segment goes when the next is written, others before it where room is
- * wanted.
+ * A flight recorder's last segment is removed when the next is written, others earlier if room is
+ * needed.
  */
 static bool goes_later(const struct record *r)
 {
 	return r->o->flight && (r->o->keep.v == 1 || ring_fits(r));
 }
 
-/* What cannot be made must not cost what is there: the new one first. */
+/* If the new one cannot be made, that must not cost the old one: the new one first. */
 static int store_next(void *ctx, unsigned int segment, uint64_t *freed)
 {
 	struct record *r = ctx;
@@ -98,7 +98,7 @@ static int store_next(void *ctx, unsigned int segment, uint64_t *freed)
 	if (ret || !r->o->keep.set || segment < r->o->keep.v || goes_later(r))
 		return ret;
 	ret = capw_segment_remove(r->w, segment - (unsigned int)r->o->keep.v, freed, &r->removed);
-	/* Where the room on the disk is looked at, it has to be there. */
+	/* If the free space on the disk is checked, it has to be there. */
 	if (r->store.min_free)
 		capw_removed_close(&r->removed);
 	return ret;
@@ -136,7 +136,7 @@ int record_store_open(struct record *r)
 	struct drain_store *s = &r->store;
 	int ret;
 
-	/* Not every file system can; then a full disk costs the end of meta. */
+	/* Not every file system can do this; then a full disk costs the end of meta. */
 	(void)!capw_reserve(r->w, META_RESERVE + META_RESERVE_CPU * r->ncpu_max);
 	r->drain = calloc(r->ncpu_max, sizeof(*r->drain));
 	r->seen = calloc(r->ncpu_max, sizeof(*r->seen));

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * symbols.c: --symbols, which tell what the addresses in a host's events are in this guest.
+ * symbols.c: --symbols, which say what the addresses in a host's events are in this guest.
  *
- * They are read before privileges go, and written before the first event, so that a recorder that
- * is killed leaves them. A module that is gone at the end may have made room for another one: it is
- * told, and none of its addresses has a name then. What was loaded meanwhile has none either.
+ * They are read before privileges are dropped, and written before the first event, so that a
+ * recorder that is killed leaves them. A module that is gone at the end may have made room for
+ * another one: that is recorded, and none of its addresses has a name then. What was loaded
+ * meanwhile has none, either.
  */
 #include "record.h"
 
@@ -28,7 +29,7 @@ static int read_all(struct record *r, struct ksyms *k)
 	return ret ? ret : err_why(r->err, ksyms_finish(k), "cannot sort symbols");
 }
 
-/* The modules that there are now, in *k. */
+/* The modules that exist now, in *k. */
 static int read_modules(const struct record *r, struct ksyms *k)
 {
 	_cleanup_free_ char *text = malloc(MAX_MODULES + 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * trigger.c: --trigger exit-longer=DURATION, which the kernel watches for by itself.
+ * trigger.c: --trigger exit-longer=DURATION, which the kernel itself watches for.
  *
  * kvm_exit keeps its stamp per thread in a hist trigger; kvm_entry takes the difference and raises
  * a synthetic event of our own; that has a traceoff trigger with the bound as its filter. All of it
@@ -83,10 +83,7 @@ int record_trigger_longer_check(struct record *r)
 	return kevent_kvm_check(r->t, r->err);
 }
 
-/*
- * " if ..." with the user's filter and the threads of --vm, --vcpu and -p; "" when there is
- * neither.
- */
+/* " if ..." with the user's filter and the threads of --vm, --vcpu and -p; "" if there are none. */
 static void condition(const struct record *r, const char *filter, struct sbuf *b)
 {
 	bool some = r->tids.n && r->tids.n <= MAX_TIDS;
@@ -112,8 +109,8 @@ static int set(struct record *r, const char *sys, const char *event, struct sbuf
 }
 
 /*
- * While the ring is off, events get the stamp of what was last written to it, or 0: an exit then
- * would seem to have lasted since that. So only those count that came after `since`.
+ * While the ring is off, events get the stamp last written to it, or 0: an exit would seem to have
+ * lasted since then. So only those count that came after `since`.
  */
 static int set_bound(struct record *r, uint64_t since)
 {

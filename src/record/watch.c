@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * watch.c: what happens when the recorder is killed.
+ * watch.c: what happens if the recorder is killed.
  *
  * Its instance is left behind. The kernel's dead-man switch (free_buffer, see kernel/inst.c) stops
  * tracing in it at once, but the events stay enabled, at a tenth of a microsecond for each that
@@ -16,11 +16,12 @@
 #include <string.h>
 
 /*
- * Pauses grow: looking for who has an instance open takes a while on a machine with many processes.
+ * Pauses grow, because looking for who has an instance open takes a while on a machine with many
+ * processes.
  */
 #define WATCH_END    'q'
 #define PAUSE_US     (10 * 1000)
-#define PAUSE_MAX_US (640 * 1000) /* after 5 s in all others have to clean up */
+#define PAUSE_MAX_US (640 * 1000) /* after 5 s in all, cleaning up is left to others */
 
 /* Is there nothing of the recorder left to remove? */
 static bool watch_cleaned(struct record *r, const struct kowner *recorder)
@@ -60,12 +61,12 @@ static void watch_obey(struct record *r, char stage, struct answer a, int to)
 					     : record_place_done(r, &a.err);
 	memcpy(a.aside, r->place.name.aside, sizeof(a.aside));
 	(void)!full_write(to, &a, sizeof(a),
-			  NULL); /* without a recorder there is end of file as well */
+			  NULL); /* without a recorder there is end of file, too */
 }
 
 static void watch_main(struct record *r, int from, int to, void *recorder)
 {
-	/* Of its own: what is locked is the recorder's descriptor. */
+	/* Of its own, because what is locked is the recorder's descriptor. */
 	const int place = openat(r->place.dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	const int keep[] = { from, to, ktracefs_dirfd(r->t), place };
 	struct answer confined = { .err = { .text = "" } };

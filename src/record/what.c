@@ -3,8 +3,8 @@
  * what.c: which side is recorded, which events, and of which threads.
  *
  * --vm, --vcpu and -p become the kernel's own filter by thread, set_event_pid. The kernel adds
- * children of its members by itself (event-fork); what it cannot know, such as a vCPU thread that
- * was made between our look and its switch, is looked for again once a second.
+ * children of its members by itself (event-fork); what it cannot know, such as a vCPU thread made
+ * between our look and its switch, is looked for once a second.
  */
 #include "record.h"
 #include "kvmft/event_sets.h"
@@ -45,7 +45,7 @@ int record_side(struct record *r)
 	return 0;
 }
 
-/* The default sets name what kernels of all ages have; what this one lacks is left out. */
+/* The default sets include events of kernels of any age; what this one lacks is left out. */
 static int events_add_known(struct record *r, const char *const *set)
 {
 	bool any = false;
@@ -65,7 +65,7 @@ static int events_add_known(struct record *r, const char *const *set)
 		}
 		if (!kevent_exists(r->t, spec, colon + 1))
 			continue;
-		any = true; /* perhaps it was asked for by name already */
+		any = true; /* it may have been requested by name already */
 		if (!kevent_list_has(&r->events, spec, colon + 1))
 			ret = kevent_list_add(&r->events, spec, colon + 1, filter);
 	}
@@ -118,7 +118,7 @@ int record_events(struct record *r)
 	if (ret)
 		return err_lack(r->err, -ret, "none of the events of net exists here: %s",
 				strerror(-ret));
-	/* Rare, and without them a change of a guest's clock would go unseen. */
+	/* Rare, and without them a change of a guest's clock would go unnoticed. */
 	if (host && kevent_exists(r->t, "kvm", "kvm_write_tsc_offset"))
 		ret = events_add_known(r, event_set_clock);
 	return ret == -ENOENT ? 0 : ret;
@@ -127,9 +127,9 @@ int record_events(struct record *r)
 /* ---- threads ---- */
 
 /*
- * KVM's events come from threads of VMs, and of those /proc tells. For all others only the kernel's
- * own table does, which costs the traced side at each switch and us at the end: it has a place for
- * each thread that ever ran, four million of them on a usual machine.
+ * KVM's events come from threads of VMs, which /proc names. For all others only the kernel's own
+ * table does, which costs the traced side at each switch and us at the end: it has a place for each
+ * thread that ever ran, four million of them on a usual machine.
  */
 bool record_wants_tgids(const struct record *r)
 {
@@ -141,7 +141,7 @@ bool record_wants_tgids(const struct record *r)
 	return false;
 }
 
-/* 1 when it is new, 0 when it was there, or -errno. */
+/* 1 if it is new, 0 if it was there, or -errno. */
 static int tid_note(struct record *r, uint32_t tid)
 {
 	const int32_t v = (int32_t)tid;
@@ -154,7 +154,7 @@ static int tid_note(struct record *r, uint32_t tid)
 	return 1;
 }
 
-/* Once the instance is there the kernel is told at once; before, it gets all of them together. */
+/* Once the instance exists the kernel is told at once; before, it gets all of them together. */
 static int tid_add(struct record *r, uint32_t tid)
 {
 	int ret = tid_note(r, tid);
@@ -166,7 +166,7 @@ static int tid_add(struct record *r, uint32_t tid)
 		ret = kinst_pid_add(r->flight.watch, (int32_t)tid, r->err);
 	if (ret != -ESRCH)
 		return ret;
-	r->err->text[0] = '\0'; /* it was there and is gone */
+	r->err->text[0] = '\0'; /* it existed and is gone */
 	return 0;
 }
 
@@ -283,7 +283,7 @@ int record_tids(struct record *r)
 	ret = vcpus_check(r);
 	ret = ret ? ret : tids_look(r, false);
 	/*
-	 * A vCPU that never ran has no thread yet. An empty filter would mean everything: the
+	 * A vCPU that never ran has no thread yet. An empty filter would mean everything, so the
 	 * watcher, which sleeps, stands in for it.
 	 */
 	if (!ret && r->o->vcpus.n && !r->tids.n)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * agent.c: a QEMU guest agent is asked, by the socket that QEMU has, or by a command that takes a
- * request as its last word and prints the answer: virsh qemu-agent-command DOMAIN. Its answers come
- * from the guest, and are believed as far as they can be checked.
+ * agent.c: requests to a QEMU guest agent, through QEMU's socket for it, or by a command that takes
+ * a request as its last word and prints the answer: virsh qemu-agent-command DOMAIN. Its answers
+ * come from the guest, and are trusted only as far as they can be checked.
  */
 #include "agent.h"
 
@@ -19,8 +19,8 @@
 
 #define ANSWER_MS  30000
 #define ANSWER_MAX (1u << 20)
-#define STALE_MAX  1000 /* answers to others, before that to the first request */
-#define PAUSE_MS   50 /* before a program is asked after again */
+#define STALE_MAX  1000 /* answers to others, before the one to the first request */
+#define PAUSE_MS   50 /* before a program is asked about again */
 
 /* ---- base64 (RFC 4648) ---- */
 
@@ -39,7 +39,7 @@ static void add_base64(struct sbuf *b, const uint8_t *p, size_t n)
 	}
 }
 
-/* In place; -EBADMSG: it is none. */
+/* In place; -EBADMSG: not base64. */
 static ssize_t from_base64(char *text, size_t n)
 {
 	uint8_t *to = (uint8_t *)text;
@@ -64,7 +64,7 @@ static ssize_t from_base64(char *text, size_t n)
 
 /* ---- a request and its answer ---- */
 
-/* Who asks has something else to do now. */
+/* The one who asks has something else to do now. */
 static bool is_unwanted(const struct agent *a)
 {
 	struct pollfd p = { .fd = a->hangup };
@@ -131,7 +131,7 @@ static int hear_more(struct agent *a, uint64_t since)
 	return 0;
 }
 
-/* To the byte `last`, which goes; what comes before it is in a->answer. */
+/* Up to the byte `last`, which is dropped; what comes before it is in a->answer. */
 static int hear(struct agent *a, uint8_t last)
 {
 	const uint64_t begin = util_now_ns();
@@ -152,7 +152,7 @@ static int hear(struct agent *a, uint8_t last)
 	return err_set(a->err, EMSGSIZE, "%s: an endless answer", a->name);
 }
 
-/* What the agent refuses, virsh tells as a failure of its own: an exit status, and a line. */
+/* What the agent refuses, virsh reports as a failure of its own: an exit status, and a line. */
 static int by_command(struct agent *a, const char *what, const char *request)
 {
 	struct kvmft_err why = { .text = "" };
@@ -186,8 +186,8 @@ static int refused(struct agent *a, const char *what, struct jval error)
 }
 
 /*
- * The request `what`: arguments is what stands between their braces. *answer is borrowed
- * until the next one.
+ * The request `what`: arguments is what goes between their braces. *answer is borrowed until the
+ * next one.
  */
 static int ask(struct agent *a, const char *what, const struct sbuf *arguments,
 	       struct jval *answer)
@@ -230,7 +230,7 @@ static int ask_number(struct agent *a, const char *what, const struct sbuf *argu
 	return 0;
 }
 
-/* What an earlier user has left on the line goes first. */
+/* What an earlier user has left on the line is discarded first. */
 static int synchronize(struct agent *a)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };

@@ -10,7 +10,7 @@
 
 #define AGENT_NONE UINT64_MAX /* no handle, no process */
 /*
- * Bytes of a file for one request: in base64, with what is around it, still one word of a command
+ * Bytes of a file for one request: in base64, with what surrounds it, still one word of a command
  * (128 KiB on Linux).
  */
 #define AGENT_PIECE (64u << 10)
@@ -19,18 +19,18 @@ struct agent {
 	const char *name;		    /* of the socket or command */
 	const struct remote_words *command; /* NULL: fd */
 	int fd;
-	int hangup;    /* who wants the answers has gone when this hangs up; -1 = nobody can */
-	char in[65536]; /* what was heard, from `at` to `have` */
+	int hangup;    /* the one who wants the answers is gone when this hangs up; -1 = nobody */
+	char in[65536]; /* what was received, from `at` to `have` */
 	size_t at, have;
 	struct sbuf answer;
-	struct kvmft_err *err; /* where failures are told */
+	struct kvmft_err *err; /* where failures are reported */
 	bool lacking;	       /* there is no such command here */
 };
 
 /* How a program of the guest ended. */
 struct agent_end {
 	bool exited;
-	int status; /* as an exit status; one that a signal ended has failed */
+	int status; /* as an exit status; ended by a signal counts as failed */
 	struct jval answer; /* borrowed until the next request */
 };
 
@@ -55,11 +55,11 @@ int agent_file_close(struct agent *a, uint64_t handle) __must_check;
 int agent_exec(struct agent *a, const char *const *words, const void *input, size_t n,
 	       uint64_t *pid) __must_check;
 int agent_exec_status(struct agent *a, uint64_t pid, struct agent_end *end) __must_check;
-/* Text of a program that has ended: member is out-data or err-data; nothing if there is none. */
+/* Output of a program that has ended: member is out-data or err-data; empty if there is none. */
 void agent_output(const struct agent_end *end, const char *member, struct sbuf *text);
 /*
- * The same to its end: its exit status, with err set if that is not 0. What it printed goes to out
- * if that is not NULL.
+ * The same to its end: its exit status, with err set if that is not 0. Its output goes to out if
+ * that is not NULL.
  */
 int agent_run(struct agent *a, const char *const *words, struct sbuf *out) __must_check;
 

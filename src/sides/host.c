@@ -33,7 +33,7 @@ void side_host_main(void *arg, int said)
 	h->c->control = (struct record_control){
 		.on = true, .fd = h->orders, .outlive = true, .news = tell_news, .ctx = &said,
 	};
-	h->c->duration.set = false; /* of all sides together, which another one counts */
+	h->c->duration.set = false; /* of all sides together, counted by another process */
 	end.ret = record_run(h->c, h->argv, h->note, &end.err);
 	end.status = MAX(end.ret, 0);
 	end.ret = MIN(end.ret, 0);

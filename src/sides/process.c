@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * process.c: the processes of a side, and what they say.
+ * process.c: the processes of a side, and their messages.
  *
- * All live in the process group of the terminal, since ssh may have to ask for a password; so they
+ * All are in the process group of the terminal, because ssh may have to ask for a password; so they
  * ignore Ctrl-C, which is for the one that tells them in order to stop.
  */
 #include "sides.h"
@@ -20,7 +20,7 @@
 
 void side_say(int fd, struct side_said *said)
 {
-	/* Who controls may be gone: then nobody is there to hear it. */
+	/* The controller may be gone: then nobody is there to hear it. */
 	(void)!full_write(fd, said, sizeof(*said), NULL);
 }
 
@@ -66,7 +66,7 @@ int side_fork(struct side *s, side_fn *fn, void *arg, struct kvmft_err *err)
 
 /* ---- programs ---- */
 
-/* Behind the prefix; NULL-terminated, its words borrowed. */
+/* After the prefix; NULL-terminated, its words borrowed. */
 static int join_words(const struct remote_words *prefix, const char *const *words, char **argv,
 		      struct kvmft_err *err)
 {
@@ -100,7 +100,7 @@ static void execute(char **argv)
 	_exit(127);
 }
 
-/* In the child 0 with its standard files, else its PID, or -errno. */
+/* In the child 0 with its standard files set, else its PID, or -errno. */
 static int fork_with(int in, int out, int *err_words, struct kvmft_err *err)
 {
 	int fds[2];
@@ -160,8 +160,8 @@ int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
 }
 
 /*
- * What two pipes hold, to their ends; -ETIMEDOUT when that takes too long, -EINTR when nobody wants
- * to know any more.
+ * Reads two pipes to their ends; -ETIMEDOUT if that takes too long, -EINTR if the result is not
+ * wanted any more.
  */
 static int listen_both(const struct side_question *q, int out_fd, int err_fd, struct sbuf *words)
 {
@@ -197,7 +197,7 @@ static int exit_status(int status)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Of what it said: what comes before is often no more than a greeting. */
+/* The last line of its output: what comes before is often only a greeting. */
 const char *side_last_line(struct sbuf *said)
 {
 	char *newline;

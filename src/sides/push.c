@@ -2,10 +2,10 @@
 /*
  * push.c: a recorder for guests that have none.
  *
- * A static program goes into the guest's memory (a tmpfs where there is one), into a directory that
- * is its owner's alone, and removes both itself when it runs. Until then a process of its own is
- * there to remove them, whatever becomes of us. Each step is a program at the other end, of plain
- * words: what is on the way may be a shell, which takes quotes and spaces apart, or may not.
+ * A static program is copied into the guest's memory (a tmpfs if there is one), into a directory
+ * that only its owner can use, and removes both itself when it runs. Until then a separate process
+ * is there to remove them, whatever becomes of us. Each step is a program at the other end, in
+ * plain words: on the way there may or may not be a shell, which would interpret quotes and blanks.
  */
 #include "agent.h"
 
@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define UNDO_MS	 20000 /* of a line that has broken; then it goes on without us */
+#define UNDO_MS	 20000 /* on a broken line; then it continues without us */
 #define TAKEN	 "1"   /* the word that it runs there */
 #define MAX_FILE (64u << 20)
 
@@ -33,7 +33,7 @@ struct push {
 	const struct sides_config *c;
 	const struct side_spec *spec;
 	struct agent *agent; /* NULL: by its command */
-	int hangup;	     /* nobody waits for this any more; -1 = that does not count */
+	int hangup;	     /* the result is not wanted any more; -1 = always wanted */
 	struct kvmft_err *err;
 };
 
@@ -43,7 +43,10 @@ struct push_answer {
 	char path[sizeof(((struct side_push *)NULL)->path)];
 };
 
-/* Runs words there; input: a file it reads (-1 = none), not for an agent. 0 or -errno, err set. */
+/*
+ * Runs words there; input: a file for it to read (-1 = none), not for an agent. 0 or -errno, err
+ * set.
+ */
 static int in_guest(struct push *p, const char *const *words, int input, struct sbuf *out)
 {
 	const struct side_question q = {
@@ -61,7 +64,7 @@ static uint16_t elf_machine(const char *arch)
 	return !strcmp(arch, "x86_64") ? EM_X86_64 : !strcmp(arch, "aarch64") ? EM_AARCH64 : 0;
 }
 
-/* What the guest is: its machine, as `uname -m` has it. */
+/* The guest's machine, as from `uname -m`. */
 static int guest_machine(struct push *p, char *arch, size_t size)
 {
 	static const char *const words[] = { "uname", "-sm", NULL };
@@ -86,8 +89,8 @@ static int guest_machine(struct push *p, char *arch, size_t size)
 /* ---- the program ---- */
 
 /*
- * 0, and how much of the file is loaded, which is all that is brought: symbols are half of one that
- * was not stripped. -ENOEXEC: no static program for that machine.
+ * 0, and how much of the file is loaded, which is all that is copied: symbols are half of one that
+ * was not stripped. -ENOEXEC: not a static program for that machine.
  */
 static int check_elf(int fd, const char *arch, uint64_t *size)
 {
@@ -197,7 +200,7 @@ int side_random_name(char *buf, size_t size, const char *folder, struct kvmft_er
 	return 0;
 }
 
-/* What was not written yet, the agent says when the file is closed. */
+/* What was not written yet is reported by the agent when the file is closed. */
 static int write_by_agent(struct agent *a, int fd, const char *path)
 {
 	uint8_t piece[AGENT_PIECE];
@@ -239,7 +242,7 @@ static void undo(struct push *p, const char *dir)
 	(void)!in_guest(p, words, -1, NULL);
 }
 
-/* Written, and able to run: some systems mount such places noexec. */
+/* Written, and executable: some systems mount such places noexec. */
 static int push_to(struct push *p, int fd, const char *dir, const char *path)
 {
 	const char *const make[] = { "mkdir", "-m", "700", dir, NULL };
@@ -251,7 +254,7 @@ static int push_to(struct push *p, int fd, const char *dir, const char *path)
 	ret = ret ? ret : in_guest(p, mode, -1, NULL);
 	ret = ret ? ret : in_guest(p, run, -1, NULL);
 	if (ret) {
-		/* Of all that went wrong, the first is told. */
+		/* Of all that went wrong, the first is reported. */
 		struct kvmft_err first = *p->err;
 		int hangup = p->hangup;
 
@@ -278,7 +281,7 @@ static int bring(struct push *p, char *dir, size_t dir_size, char *path, size_t 
 		ret = side_random_name(dir, dir_size, places[i], p->err);
 		if (ret)
 			return ret;
-		/* It is known by its name as one that was brought: see drop_program(). */
+		/* Its name shows that it was copied there: see drop_program(). */
 		snprintf(path, size, "%s%s", dir, strrchr(dir, '/'));
 		ret = push_to(p, fd, dir, path);
 		if (!ret)
@@ -298,7 +301,7 @@ static int reach(struct push *p, struct agent *a)
 	return agent_open(a, p->spec, p->hangup, p->err);
 }
 
-/* The agent speaks with one at a time. */
+/* The agent talks to one client at a time. */
 static void leave(struct push *p)
 {
 	if (p->agent)
@@ -321,7 +324,7 @@ static int push_main(void *arg)
 	sigset_t set;
 	char dir[64], word;
 
-	/* What ends us must not leave anything there: it ends who started us as well. */
+	/* What ends us must not leave anything there: it ends whoever started us as well. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qga.c: the process that reaches a guest by its QEMU guest agent, where there is no network.
+ * qga.c: the process that reaches a guest through its QEMU guest agent, if there is no network.
  *
  * To the others it is a command like ssh: orders come by its standard input, the stream leaves by
  * its standard output. The agent starts programs (guest-exec), reads and writes files, one request
@@ -45,7 +45,7 @@ static int put_orders(struct qga *q, const char *text, size_t n)
 	return ret ? ret : agent_file_flush(&q->a, q->orders);
 }
 
-/* What there is, up to a piece, goes to standard output. Its length, or -errno. */
+/* Copies what there is, up to a piece, to standard output. Its length, or -errno. */
 static ssize_t get_stream(struct qga *q)
 {
 	_cleanup_(sbuf_free) struct sbuf text = { 0 };
@@ -76,7 +76,7 @@ static int start(struct qga *q, const struct remote_words *w, const char *progra
 	return agent_exec(&q->a, words, text.s, text.len, &q->pid);
 }
 
-/* When it has, what it said on its standard error is passed on. */
+/* When it has ended, its standard error is passed on. */
 static int look_whether_ended(struct qga *q)
 {
 	_cleanup_(sbuf_free) struct sbuf text = { 0 };
@@ -96,7 +96,7 @@ static int look_whether_ended(struct qga *q)
 	return 0;
 }
 
-/* Its files are there when it has begun; one that ended before says why. */
+/* Its files exist once it has started; if it ended before, it says why. */
 static int open_files(struct qga *q)
 {
 	const uint64_t begin = util_now_ns();
@@ -124,7 +124,7 @@ static int open_files(struct qga *q)
 
 /* ---- the life of it ---- */
 
-/* Orders that wait on standard input; 1: nobody is there to give any. */
+/* Orders waiting on standard input; 1: nobody is there to give any. */
 static int take_orders(struct qga *q, int ms)
 {
 	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -159,7 +159,7 @@ static int pass_on(struct qga *q)
 		else if (!n)
 			(void)poll(NULL, 0, PAUSE_MS);
 		if (ret == 1) {
-			/* As a pipe that is closed: the recorder ends then. */
+			/* Like a pipe that is closed: the recorder then ends. */
 			orders = false;
 			ret = put_orders(q, "stop\n", 5);
 		}
@@ -202,6 +202,6 @@ int side_qga_main(const struct side_spec *spec, const char *program)
 	if (q.a.lacking)
 		return KVMFT_LACKING;
 	if (ret && strstr(err.text, "child process") && strstr(err.text, "No such file"))
-		return 127; /* as a shell has it: there is no such program */
+		return 127; /* as in a shell: there is no such program */
 	return ret ? KVMFT_FAILED : KVMFT_OK;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * receive.c: a stream that somebody else brings, into a capture.
+ * receive.c: a stream from somebody else, into a capture.
  *
- * This process gives the capture its name, and takes signals; it never looks at a byte of what
- * comes.
+ * This process gives the capture its name, and takes signals; it never looks at a byte of the
+ * stream.
  */
 #include "sides.h"
 
@@ -72,7 +72,7 @@ static int open_signals(struct receive *r)
 	return r->sigfd < 0 ? err_why(r->err, errno, "cannot wait for signals") : 0;
 }
 
-/* A Ctrl-C is for the sender, too, who has still something to say. */
+/* A Ctrl-C also reaches the sender, which still has something to say. */
 static void take_signals(struct receive *r)
 {
 	struct signalfd_siginfo si;

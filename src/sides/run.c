@@ -2,8 +2,8 @@
 /*
  * run.c: sides begin, record together, and end.
  *
- * The host comes first and goes last: what a guest shows is only of use between the entries and
- * exits of its vCPUs. COMMANDs run when all record. A guest that is lost is no reason to lose the
+ * The host starts first and ends last: what a guest shows is only of use between the entries and
+ * exits of its vCPUs. COMMANDs run when all record. Losing one guest is no reason to lose the
  * others.
  */
 #include "run.h"
@@ -21,7 +21,7 @@ static bool is_live(const struct side *s)
 	return s->live || s->state == SIDE_ENDED;
 }
 
-/* What a guest could not even begin with. */
+/* What a guest could not even start with. */
 static int not_begun(struct sides *x, struct side *s)
 {
 	int status = WIFEXITED(s->status) ? WEXITSTATUS(s->status) : 0;
@@ -54,7 +54,7 @@ static int wait_live(struct sides *x, size_t n)
 
 		for (size_t i = 0; i < n && !ret; i++) {
 			all &= is_live(&x->side[i]);
-			/* Its last words, and how it ended, may still be on their way. */
+			/* Its last words, and its exit status, may still be on their way. */
 			if (x->side[i].state == SIDE_ENDED && x->side[i].words < 0 &&
 			    x->side[i].transport <= 0)
 				ret = not_begun(x, &x->side[i]);

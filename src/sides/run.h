@@ -35,21 +35,21 @@ struct sides {
 /* The session's directory, and the file in it that says what belongs together. */
 int sides_make_dir(struct sides *x) __must_check;
 
-/* Nothing was recorded that anybody asked for, or it was not to be kept: no trace of it is left. */
+/* Nothing was recorded, or it was not meant to be kept: removes all traces of it. */
 void sides_remove_dir(struct sides *x);
 
 /* How a side ended, in the session's file. */
 void sides_put_end(struct sides *x, const struct side *s);
 
-/* Starts the processes of a side; when it records it says so. */
+/* Starts the processes of a side; it reports when it records. */
 int sides_start_host(struct sides *x) __must_check;
 int sides_start_guest(struct sides *x, struct side *s) __must_check;
 
-/* Signals come through a descriptor from here on. */
+/* From here on signals come through a descriptor. */
 int sides_open_signals(struct sides *x) __must_check;
 void sides_take_signals(struct sides *x);
 
-/* Waits for whatever comes first, a second at most, and takes it. */
+/* Waits for whatever comes first, at most a second, and handles it. */
 int sides_wait_once(struct sides *x) __must_check;
 
 #endif

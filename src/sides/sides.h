@@ -29,7 +29,7 @@
 #define SIDES_MAX_GUESTS 64
 #define SIDES_HOST	 "host" /* name of the host's side, and of its capture */
 
-/* What a process of ours says: whole, for it is shorter than PIPE_BUF. */
+/* What a process of ours says, in one piece, because it is shorter than PIPE_BUF. */
 enum said {
 	SAID_PROGRESS, /* news or progress */
 	SAID_LIVE,
@@ -51,7 +51,7 @@ struct side_spec {
 	char *name;
 	struct remote_words command; /* prefix, or what asks the agent */
 	const char *agent;	     /* its guest agent's socket, or command; NULL = none */
-	char *text;		     /* what the words, and agent, are cut from */
+	char *text;		     /* what words and agent are cut from */
 };
 
 enum side_state {
@@ -61,11 +61,11 @@ enum side_state {
 	SIDE_ENDED,
 };
 
-/* A program that is brought into a guest. */
+/* A program that is copied into a guest. */
 struct side_push {
 	pid_t pid;	/* of the process that does it; 0 = none */
 	int to, from;	/* it */
-	char path[160]; /* of the program in the guest; "" = it was not brought */
+	char path[160]; /* of the program in the guest; "" = it was not copied */
 };
 
 struct side {
@@ -80,7 +80,7 @@ struct side {
 	int words;	 /* standard error of transport */
 	struct sbuf line; /* of it, not yet whole */
 	char last[400];	 /* the last one */
-	bool untold;	 /* ... which is said if it begins, or is the reason why it does not */
+	bool untold;	 /* ... which is printed if it begins, or is the reason why it does not */
 	struct stream_news news;
 	struct record_progress progress;
 	bool live, command_done, stalled, killed;
@@ -88,7 +88,8 @@ struct side {
 	int ret, exit_code;
 	struct kvmft_err err;
 	uint64_t since; /* util_now_ns() of the last byte, and of the order to stop */
-	uint32_t vm_pid; /* VMM of the VM that it is known to be; 0: not known, or gone and told */
+	uint32_t vm_pid; /* VMM of the VM that it is known to be; 0: unknown, or gone and
+			  * reported */
 	uint64_t vm_gone_ns; /* util_now_ns() when that was first missed */
 	struct capw_name place; /* of a guest's capture */
 	struct capw *w;
@@ -105,8 +106,8 @@ void side_specs_free(struct side_spec *spec, size_t n);
 int side_words(const struct sides_config *s, const struct side_spec *spec, struct remote_words *w,
 	       struct kvmft_err *err) __must_check;
 /*
- * Cuts text at blanks; quotes and backslashes keep what stands in them, and nothing else has a
- * meaning. what: for messages.
+ * Splits text at blanks; quotes and backslashes protect their contents, and nothing else is
+ * special. what: for messages.
  */
 int side_split(const char *text, const char *what, struct remote_words *w,
 	       struct kvmft_err *err) __must_check;
@@ -133,7 +134,8 @@ struct side_question {
 	const char *const *words;
 	const char *what; /* it is, for messages */
 	int input;	  /* a file; -1 = none */
-	int hangup;	  /* nobody waits for it any more when this hangs up; -1 = nobody can */
+	int hangup;	  /* its result is not wanted any more when this hangs up; -1 = always
+			   * wanted */
 	size_t max;	  /* bytes of what it prints that go to */
 	struct sbuf *out; /* NULL: none do */
 };
@@ -142,7 +144,7 @@ struct side_question {
  * The same, to its end: its exit status, with err set if that is not 0; -errno with err set.
  */
 int side_ask(const struct side_question *q, struct kvmft_err *err) __must_check;
-/* Of what a program said; it is cut there. */
+/* Of the output of a program, which is cut there. */
 const char *side_last_line(struct sbuf *said);
 /*
  * This program itself in directory dir, with these words, and "." behind them; standard files stay
@@ -155,7 +157,7 @@ int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
 /* In a new process: Ctrl-C is not for it, other signals are as usual. */
 void side_leave_terminal(void);
 void side_say(int fd, struct side_said *said);
-/* An order to a side; one that is gone hears nothing. */
+/* An order to a side; one that is gone does not receive it. */
 void side_order(struct side *s, const char *order);
 void side_close(struct side *s);
 
@@ -163,7 +165,10 @@ void side_close(struct side *s);
 
 struct vm;
 int session_create(int dir, int *fd, struct kvmft_err *err) __must_check;
-/* vm: of this host, that the guest is; NULL = it will be found by what it says of itself. */
+/*
+ * vm: the VM of this host that the guest is; NULL = it will be found by what the guest says of
+ * itself.
+ */
 int session_put_side(int fd, const struct side *s, const struct vm *vm,
 		     struct kvmft_err *err) __must_check;
 /* All record. */
@@ -191,7 +196,7 @@ struct side_store {
 	struct stream_limits limits;
 };
 void side_store_main(void *side_store, int said);
-/* What is to stay free: as given, or so that a sender without end does not fill the disk. */
+/* What must stay free: as given, or so that a sender without end does not fill the disk. */
 uint64_t side_least_free(int dir, const struct opt_u64 *given);
 
 /* ---- qga.c ---- */
@@ -211,7 +216,7 @@ struct snapshots {
 int snapshots_init(struct snapshots *n, const char *command, struct kvmft_err *err) __must_check;
 /* All sides were asked for their rings. */
 void snapshots_asked(struct snapshots *n, struct side *side, size_t nside);
-/* Runs it in directory dir when all have come, or enough time has gone by. 0 or -errno. */
+/* Runs it in directory dir once all have come, or enough time has passed. 0 or -errno. */
 int snapshots_tick(struct snapshots *n, const struct side *side, size_t nside, int dir,
 		   struct kvmft_err *err) __must_check;
 /* It may have ended. */
@@ -221,16 +226,16 @@ void snapshots_free(struct snapshots *n);
 /* ---- push.c ---- */
 
 /*
- * Starts a process that brings the program into the guest, and removes it when it is told to, or
- * when this process is gone. It has nothing to do with the terminal.
+ * Starts a process that copies the program into the guest, and removes it when told to, or when
+ * this process is gone. It does not use the terminal.
  */
 int side_push_start(const struct sides_config *c, struct side *s, struct kvmft_err *err)
 	__must_check;
-/* It has an answer: side_push.path is the program there. 0 or -errno with err set. */
+/* It has answered: side_push.path is the program there. 0 or -errno with err set. */
 int side_push_take(struct side *s, struct kvmft_err *err) __must_check;
 /* It runs there, and has removed itself; or it never will, and what is left of it is removed. */
 void side_push_end(struct side *s, bool runs);
-/* A name that nobody can know, in a folder of a guest. */
+/* A name that nobody can guess, in a directory of a guest. */
 int side_random_name(char *buf, size_t size, const char *folder,
 		     struct kvmft_err *err) __must_check;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * snapshot.c: a command that is run each time all sides have written out their rings, in the
- * session's directory, as if somebody had waited for that.
+ * snapshot.c: a command that is run in the session's directory each time all sides have written out
+ * their rings.
  */
 #include "sides.h"
 

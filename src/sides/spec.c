@@ -12,7 +12,7 @@
 
 /* ---- words ---- */
 
-/* One word, unquoted in place; *p is behind it then. -EINVAL: a quote has no end. */
+/* One word, unquoted in place; *p is after it then. -EINVAL: an unclosed quote. */
 static int next_word(char **p, char **word)
 {
 	char *from = *p, *to = *p, quote = '\0';
@@ -122,7 +122,10 @@ static bool is_for_guest(const char *text, const char *guest)
 	return !strncmp(guest, text, len) && text[len] == ':';
 }
 
-/* Options begin so; else it would be a command to be run there, with a name that nobody has. */
+/*
+ * Options begin like this; otherwise it would be a command to run there, with a name that nobody
+ * has.
+ */
 static int check_options(const struct sides_config *s, struct kvmft_err *err)
 {
 	for (size_t i = 0; i < s->options.n; i++) {
@@ -172,7 +175,7 @@ void side_specs_free(struct side_spec *spec, size_t n)
 
 /* ---- what is recorded there ---- */
 
-/* Options behind "NAME:" are for that guest; NULL: they are for another one. */
+/* Options after "NAME:" are for that guest; NULL: they are for another one. */
 static const char *options_for(const char *text, const struct sides_config *s, const char *name)
 {
 	for (size_t i = 0; i < s->guests.n; i++)

@@ -25,7 +25,7 @@ int sides_make_dir(struct sides *x)
 			       errno == EEXIST ? "%s exists: choose another name with -o"
 					       : "cannot make directory %s",
 			       path);
-	/* A place in memory is nobody's to look at: sides are called by their names alone. */
+	/* A place in memory is not for anyone to look at: sides are called only by their names. */
 	if (!x->c->temp)
 		sbuf_addf(&shown, "%.*s/", (int)(strlen(path) - (path[strlen(path) - 1] == '/')),
 			  path);
@@ -52,7 +52,7 @@ void sides_remove_dir(struct sides *x)
 		(void)!unlinkat(x->parent, x->base, AT_REMOVEDIR);
 }
 
-/* A guest that is called like a VM of this host is meant to be that one. */
+/* A guest with the name of a VM of this host is taken to be that one. */
 static int put_side(struct sides *x, struct side *s)
 {
 	struct kvmft_err none;
@@ -79,7 +79,7 @@ static int pair(int fds[2], struct kvmft_err *err)
 	return pipe2(fds, O_CLOEXEC) < 0 ? err_why(err, errno, "cannot make a pipe") : 0;
 }
 
-/* In a process of ours: what is another side's must not be held open here. */
+/* In a process of ours: what belongs to another side must not be held open here. */
 static void forget_others(struct sides *x)
 {
 	for (size_t i = 0; i < x->n; i++) {
@@ -103,7 +103,7 @@ static void run_host(void *arg, int said)
 	struct start *a = arg;
 
 	forget_others(a->x);
-	/* What it tells of its capture names no place that nobody has named. */
+	/* Its messages about its capture name no place that the user has not named. */
 	if (a->x->c->temp && fchdir(a->x->dir))
 		_exit(KVMFT_FAILED);
 	side_host_main(&a->host, said);
@@ -146,7 +146,7 @@ struct agent_start {
 	const char *program;
 };
 
-/* What ends when its orders have an end must not hold that open itself. */
+/* What ends when its orders end must not hold them open itself. */
 static int run_agent(void *arg)
 {
 	struct agent_start *a = arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * store.c: the process that stores a stream. It has nothing but that and the directory of the
- * capture, whose name, and end, are the business of the one who started it.
+ * store.c: the process that stores a stream. It has only that and the directory of the capture,
+ * whose name and completion are up to the process that started it.
  */
 #include "sides.h"
 

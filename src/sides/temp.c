@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * temp.c: sessions that nobody asked to keep, in memory; their names tell whose they are, as those
+ * temp.c: sessions that are not to be kept, in memory; their names identify their owner, as those
  * of instances do, so that what a killed kvmft left is found.
  */
 #include "sides.h"
@@ -14,7 +14,7 @@
 
 #include "kvmft/kernel.h"
 
-/* The first one that is there; in the second one little memory may be had, the last is a disk. */
+/* The first one that exists; the second may offer little memory, the last is a disk. */
 static const char *const places[] = { "/dev/shm", "/run", "/tmp" };
 
 static int open_dir(int at, const char *name)
@@ -65,7 +65,7 @@ static int remove_session(int at, const char *name)
 	return unlinkat(at, name, AT_REMOVEDIR) ? -errno : 0;
 }
 
-/* Of this user's process, which is gone. */
+/* Of a process of this user that is gone. */
 static bool is_left(int at, const char *name)
 {
 	struct kowner o;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* wait.c: what sides say, signals, and who is waited for no longer. */
+/* wait.c: what sides say, signals, and who is not waited for any longer. */
 #include "run.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 
 #define STALL_NS (10 * SIDES_SECOND) /* of a guest that was told to end */
-#define MOVED_NS (2 * SIDES_SECOND)  /* what a guest said before its VM went has come by then */
+#define MOVED_NS (2 * SIDES_SECOND)  /* by then, what a guest sent before its VM went has arrived */
 #define LEAVE_NS (5 * SIDES_SECOND)  /* ... of our own process, when that one is gone */
 
 static void tell_last(struct sides *x, struct side *s)
@@ -61,7 +61,7 @@ static void take_words(struct sides *x, struct side *s)
 	}
 }
 
-/* What one side saw, the others may know the cause of: their rings still hold it. */
+/* The others may know the cause of what one side saw: their rings still hold it. */
 static void fired(struct sides *x, const struct side *s)
 {
 	if (!x->host->quiet)
@@ -191,7 +191,7 @@ static void give_up(struct side *s)
 
 static void give_up_all(struct sides *x)
 {
-	/* It would show all that there is yet, if its reader takes that. */
+	/* It would show everything that there is, if its reader takes that. */
 	x->reader_killed = x->reader > 0 && !kill(x->reader, SIGKILL);
 	if (x->reader_killed)
 		x->note("a second signal ended this before all was shown");
@@ -232,7 +232,7 @@ int sides_open_signals(struct sides *x)
 
 /* ---- time ---- */
 
-/* A guest that is heard of when its VM has been gone for a while runs on another host. */
+/* A guest that still sends when its VM has been gone for a while runs on another host. */
 static void look_for_vm(struct sides *x, struct side *s, uint64_t now)
 {
 	if (!s->vm_pid || s->state != SIDE_LIVE || !kill((pid_t)s->vm_pid, 0) || errno != ESRCH)
@@ -255,8 +255,8 @@ static void look_at(struct sides *x, struct side *s, uint64_t now)
 	if (!s->teller && !s->transport)
 		return; /* its turn comes when the host records */
 	/*
-	 * What it was there for has ended; it did not go when it should; something that its command
-	 * left behind holds the pipe.
+	 * What it was there for has ended; it did not end when it should have; something that its
+	 * command left behind holds the pipe.
 	 */
 	if ((s->state == SIDE_ENDED || s->killed || !s->transport) && since > LEAVE_NS) {
 		give_up(s);
@@ -277,7 +277,7 @@ static void show(struct sides *x)
 	struct sbuf text[1 + SIDES_MAX_GUESTS] = { 0 };
 	char bytes[32];
 
-	/* What a snapshot's command prints is not to be drawn over. */
+	/* The output of a snapshot's command must not be overwritten. */
 	if (!x->c->show || !x->all_live || x->snapshots.pid)
 		return;
 	for (size_t i = 0; i < x->n; i++) {
