@@ -45,7 +45,7 @@ enum epoch_note {
 				   << 0, /* first event's previous differs from what debugfs said */
 	EPOCH_NOTE_CHAIN_BROKEN = 1 << 1,  /* an event's previous is not the last one's next */
 	EPOCH_NOTE_LOST_EVENTS = 1 << 2,   /* offset at the end differs from the last event */
-	EPOCH_NOTE_RATIO_CHANGED = 1 << 3, /* ratio at the end differs; there is no event for it */
+	EPOCH_NOTE_RATIO_CHANGED = 1 << 3, /* ratio at the end differs, and no record tells since when */
 	EPOCH_NOTE_RATIO_UNKNOWN = 1 << 4, /* no debugfs value yet: "not scaled" is assumed */
 	EPOCH_NOTE_GUEST_RESET = 1 << 5,   /* a pvclock version went backwards */
 	EPOCH_NOTE_UNSTABLE = 1 << 6,	   /* a record without TSC_STABLE: the guest clamps */
@@ -85,6 +85,7 @@ enum epoch_master { EPOCH_MASTER_UNKNOWN, EPOCH_MASTER_OFF, EPOCH_MASTER_ON };
 struct epoch_vm {
 	struct epoch_vcpu **vcpus;
 	size_t n, room;
+	uint64_t khz;			/* of the host's TSC, set by who makes it; 0: not known */
 	uint64_t watch_from;		/* offset events are recorded since this host TSC */
 	uint64_t last_event;		/* host TSC of the newest event fed */
 	enum epoch_master master;
@@ -159,7 +160,8 @@ int epoch_vm_pvclock(struct epoch_vm *vm, uint32_t id, uint64_t host, const stru
 
 /*
  * debugfs said @map at the end of the capture; feed it last.  Differences are noted: another
- * offset makes the last epoch doubtful, another ratio all of them.  Where no initial value was fed
+ * offset makes the last epoch doubtful, another ratio all of them, unless the pvclock records tell
+ * since when it is in force: they are made for the frequency of the guest's TSC.  Where no initial value was fed
  * it serves as one.  Returns a bit set of the enum epoch_note found now (0: all well), -ENOMEM, or
  * an error of tsc_map_check().
  */

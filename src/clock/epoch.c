@@ -372,6 +372,68 @@ static void adopt_scaling(struct epoch_vcpu *c, const struct tsc_map *map)
 	c->notes &= ~(unsigned int)EPOCH_NOTE_RATIO_UNKNOWN;
 }
 
+/*
+ * A record is made for the frequency of the guest's TSC, so it changes with the ratio, and KVM
+ * announces it before the guest runs. Is e's of the ratio of `to`, if that at kHz `khz` was of
+ * `from`'s? -1: neither. KVM computes with whole kHz.
+ */
+static int record_is_of(const struct epoch *e, uint64_t khz, const struct tsc_map *from,
+			const struct tsc_map *to)
+{
+	unsigned __int128 got, want, off = 2 * ((unsigned __int128)from->ratio + to->ratio);
+	uint64_t mine;
+
+	if (pvclock_khz(e->pv.mul, e->pv.shift, &mine))
+		return -1;
+	if (mine + 2 >= khz && mine <= khz + 2)
+		return 0;
+	got = (unsigned __int128)mine * from->ratio;
+	want = (unsigned __int128)khz * to->ratio;
+	return (got > want ? got - want : want - got) <= off ? 1 : -1;
+}
+
+/*
+ * The ratio at the end is another one. No event tells when it changed, but the records around it
+ * do: from the first change of the offset on between the last one of the old ratio and the first
+ * one of the new, as a VMM sets both while the guest does not run. Where the offset did not change
+ * there, the time between both is in doubt. False: the records do not tell.
+ */
+static bool date_scaling(const struct epoch_vm *vm, struct epoch_vcpu *c, const struct tsc_map *map)
+{
+	size_t last = SIZE_MAX, first = SIZE_MAX;
+	struct tsc_map old = c->v[0].map;
+	uint64_t khz;
+
+	if (old.frac != map->frac || !old.ratio || !map->ratio)
+		return false;
+	khz = (uint64_t)(((unsigned __int128)vm->khz * old.ratio) >> old.frac);
+	if (khz && c->has_read) /* the old one was in force then */
+		last = (size_t)MAX(epoch_index(c, c->read_at), 0L);
+	for (size_t i = 0; i < c->n; i++) {
+		int of;
+
+		if (!c->v[i].has_pv)
+			continue;
+		if (!khz && pvclock_khz(c->v[i].pv.mul, c->v[i].pv.shift, &khz))
+			return false;
+		of = record_is_of(&c->v[i], khz, &old, map);
+		if (of < 0 || (!of && first != SIZE_MAX))
+			return false;
+		if (of)
+			first = MIN(first, i);
+		else
+			last = last == SIZE_MAX ? i : MAX(last, i);
+	}
+	if (first == SIZE_MAX || last >= first) /* SIZE_MAX: no word of the old one */
+		return false;
+	for (size_t i = last + 1; i < c->n; i++) {
+		c->v[i].map.ratio = map->ratio;
+		c->v[i].doubtful |= i + 1 < first;
+	}
+	c->v[last].doubtful |= first == last + 1;
+	return true;
+}
+
 int epoch_vm_check_end(struct epoch_vm *vm, uint32_t id, const struct tsc_map *map)
 {
 	unsigned int before, found = 0;
@@ -399,7 +461,7 @@ int epoch_vm_check_end(struct epoch_vm *vm, uint32_t id, const struct tsc_map *m
 	}
 	if (c->notes & EPOCH_NOTE_RATIO_UNKNOWN) {
 		adopt_scaling(c, map);
-	} else if (!same_scaling(&newest(c)->map, map)) {
+	} else if (!same_scaling(&newest(c)->map, map) && !date_scaling(vm, c, map)) {
 		found |= EPOCH_NOTE_RATIO_CHANGED;
 		c->notes |= EPOCH_NOTE_RATIO_CHANGED;
 		for (i = 0; i < c->n; i++)

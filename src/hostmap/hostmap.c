@@ -395,6 +395,7 @@ static int build_epochs(struct hostmap *m, size_t vm)
 	m->vm[vm].epochs = epoch_vm_new(forced ? 0 : m->cap->begin_tsc);
 	if (!m->vm[vm].epochs)
 		return -ENOMEM;
+	m->vm[vm].epochs->khz = m->cap->tsc_khz;
 	ret = forced ? feed_forced(m, vm) : feed_reads(m, vm, false);
 	for (size_t i = 0; i < m->nevent && !ret; i++) {
 		ret = feed_changes(m, vm, &change, m->event[i].ts);

@@ -65,6 +65,27 @@ for kernel in 5.10 6.1 6.12 7.2; do
 	is "$(stages "MSI irq 30")" "total 300;raise 100;guest 200;handler 100;" "... the posted one, into the guest that ran"
 done
 
+# ---- another ratio ----
+
+# No event tells that a TSC's ratio changed; KVM's record for kvmclock does, which is for the guest's frequency. With
+# the offset at 60010 the ratio became 0.75, and the last event of the guest is at 70000 * 0.75 + 50000.
+sed 's/^\(meta vcpu .*\) ratio=[0-9]* \(.* at=end\)/\1 ratio=211106232532992 \2/
+	/^0  60100 /i 0  60050 101 kvm_pvclock_update vcpu_id=0 version=2 tsc_timestamp=95037 system_time=60050 tsc_to_system_mul=2863311531 tsc_shift=1 flags=1' \
+	"$golden/vmx-host.txt" >"$tmp/ratio.txt"
+sed 's/^0 *155000 /0 102500 /' "$golden/vmx-guest.txt" >"$tmp/ratio-guest.txt"
+ok "a host whose guest's TSC got another ratio is compiled" "$mkcap" --capture "$tmp/ratio" "$tmp/ratio.txt"
+ok "... its guest, too" "$mkcap" --capture "$tmp/ratio-guest" "$tmp/ratio-guest.txt"
+run "$kvmft" merge --clock host-tsc "$tmp/ratio" "$tmp/ratio-guest=one"
+status_is 0 "merge"
+is "$(sed -n 's/^one .*\[v0\] *\([0-9?]*\)  [a-z].*/\1/p' "$out" | tr '\n' ' ')" "1200 9750 9850 12300 12400 70000 " \
+	"... each guest event where it was, before and after"
+out_has 'EPOCH .*: TSC offset 50000, ratio 211106232532992/48$' "... the change is dated"
+err_has '6 guest events checked, 0 outside' "... inside"
+grep -v kvm_pvclock_update "$tmp/ratio.txt" >"$tmp/undated.txt"
+ok "... without the record" "$mkcap" --capture "$tmp/undated" "$tmp/undated.txt"
+run "$kvmft" merge --format json -q "$tmp/undated" "$tmp/ratio-guest=one"
+out_has '"kind":"epoch".*"doubtful":true' "... all of it is in doubt"
+
 # ---- an injection tells that interrupts are not posted ----
 
 sed 's/^# (guest: handler 12300.*/0 13000 101 kvm_exit exit_reason=12 isa=1 vcpu_id=0\n0 13100 101 kvm_inj_virq irq?=0x30 vector?=0x30\n0 13200 101 kvm_entry vcpu_id=0/' \

@@ -368,6 +368,41 @@ static void test_lost_events(void **state)
 	epoch_vm_free(vm);
 }
 
+/* Records tell since when another ratio is in force: 1 GHz, then half of it. */
+static void test_ratio_dated(void **state)
+{
+	const struct tsc_map one = { 0, 1ull << 48, 48 }, other = { 500, 1ull << 47, 48 };
+	struct pvclock first = { .tsc_timestamp = 1000, .version = 2, .flags = PVCLOCK_TSC_STABLE };
+	struct pvclock second = { .tsc_timestamp = 9000, .version = 4, .flags = PVCLOCK_TSC_STABLE };
+
+	(void)state;
+	assert_int_equal(pvclock_params_from_khz(1000000, &first.mul, &first.shift), 0);
+	assert_int_equal(pvclock_params_from_khz(500000, &second.mul, &second.shift), 0);
+	/* with a new offset; without one; with a record that is of neither; without a second one */
+	for (int k = 0; k < 4; k++) {
+		struct epoch_vm *vm = vm_new();
+		struct tsc_map end = other;
+		const struct epoch_vcpu *c;
+
+		end.offset = k == 0 ? 500 : 0;
+		if (k == 2)
+			assert_int_equal(pvclock_params_from_khz(750000, &second.mul,
+								 &second.shift), 0);
+		assert_int_equal(epoch_vm_read(vm, 0, READ, &one), 0);
+		assert_int_equal(epoch_vm_pvclock(vm, 0, 1500000, &first), 0);
+		if (k == 0)
+			assert_int_equal(epoch_vm_write_offset(vm, 0, 2000000, 0, 500), 0);
+		if (k < 3)
+			assert_int_equal(epoch_vm_pvclock(vm, 0, 2000100, &second), 0);
+		assert_int_equal(epoch_vm_check_end(vm, 0, &end), k < 2 ? 0 : EPOCH_NOTE_RATIO_CHANGED);
+		c = epoch_vm_find(vm, 0);
+		expect_guest(c, 1999998, k ? EPOCH_DOUBTFUL : EPOCH_EXACT, 1999998);
+		expect_guest(c, 2000100, k < 2 ? EPOCH_EXACT : EPOCH_DOUBTFUL,
+			     k == 0 ? 1000050 + 500 : k == 1 ? 1000050 : 2000100);
+		epoch_vm_free(vm);
+	}
+}
+
 /* A rewrite that repeats the believed offset after a lost one starts afresh, without doubt. */
 static void test_lost_then_same(void **state)
 {
@@ -618,6 +653,7 @@ int main(void)
 		cmocka_unit_test(test_first_event_disagrees),
 		cmocka_unit_test(test_events_before_read),
 		cmocka_unit_test(test_lost_events),
+		cmocka_unit_test(test_ratio_dated),
 		cmocka_unit_test(test_lost_then_same),
 		cmocka_unit_test(test_no_read),
 		cmocka_unit_test(test_master_clock),
