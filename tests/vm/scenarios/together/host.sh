@@ -15,7 +15,7 @@ clean()
 	rm -rf /run/vm
 	! grep -q ' /proc/kallsyms ' /proc/mounts || umount /proc/kallsyms
 	for left in /tmp/*; do
-		grep -q " $left[ /]" /proc/mounts || rm -rf "$left"
+		grep -q " ${left}[ /]" /proc/mounts || rm -rf "$left"
 	done
 }
 
