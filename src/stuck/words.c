@@ -254,6 +254,8 @@ static void add_why(const struct stuck *s, const struct stuck_vcpu *c, struct sb
 		sbuf_addf(b, "asleep in the VMM " PCT ", ", PM(c->v.at_pm[STUCK_AT_USER]));
 	sbuf_addf(b, "%" PRIu64 " exits/s", c->v.exits_per_s);
 	add_halt(s, c, b);
+	if (s->ev.mono && c->timer_ns)
+		sbuf_addf(b, "; it set a timer %s ago", NS(ago(s, c->timer_ns)));
 	add_irqs(s, c, b);
 }
 

@@ -202,6 +202,18 @@ static void long_mode(struct kvm_sregs *s)
 	s->efer = 0x500;      /* LMA, LME */
 }
 
+/* All that this host can have: without, newer kernels refuse the long mode. */
+static void cpuid_set(int kvm, int vcpu)
+{
+	struct {
+		struct kvm_cpuid2 head;
+		struct kvm_cpuid_entry2 entry[256];
+	} c = { .head.nent = 256 };
+
+	if (ioctl(kvm, KVM_GET_SUPPORTED_CPUID, &c) || ioctl(vcpu, KVM_SET_CPUID2, &c))
+		die("KVM_SET_CPUID2");
+}
+
 static void vcpu_create(int kvm, int vm, struct vcpu *v, bool in_long)
 {
 	struct kvm_regs regs = { .rip = CODE_AT + (in_long ? KERNEL_AT : 0), .rflags = 2 };
@@ -218,9 +230,13 @@ static void vcpu_create(int kvm, int vm, struct vcpu *v, bool in_long)
 		die("KVM_GET_SREGS");
 	sregs.cs.base = 0;
 	sregs.cs.selector = 0;
-	if (in_long)
+	if (in_long) {
+		cpuid_set(kvm, v->fd);
 		long_mode(&sregs);
-	if (ioctl(v->fd, KVM_SET_SREGS, &sregs) || ioctl(v->fd, KVM_SET_REGS, &regs))
+	}
+	if (ioctl(v->fd, KVM_SET_SREGS, &sregs))
+		die("KVM_SET_SREGS");
+	if (ioctl(v->fd, KVM_SET_REGS, &regs))
 		die("KVM_SET_REGS");
 }
 
